@@ -1,0 +1,97 @@
+# Tasks of the project. `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+GO ?= go
+# How long each fuzz target runs in `make test`; CI sets 30s.
+FUZZTIME ?= 5s
+TIMEOUT ?= 40m
+export CGO_ENABLED := 0
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build the static programs into bin/
+	@mkdir -p bin
+	@for main in cmd/*/; do \
+		$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o "bin/$$(basename "$$main")" "./$$main"; \
+		echo "bin/$$(basename "$$main") $(VERSION)"; \
+	done
+
+# The main job, read only: what the machine is, what it should be tuned to, what
+# that would change, and how what is in force now compares with it. `verify` may
+# answer "not met" (3): that is an answer, not a failure of this target.
+.PHONY: run
+run: build ## run the main job on this machine, read only
+	@answer() { printf '\n$$ fettle %s\n' "$$*"; local code=0; bin/fettle "$$@" || code=$$?; \
+		[[ $$code == 0 || $$code == 3 ]] || exit $$code; }; \
+	profile=$$(bin/fettle recommend); profile=$${profile%%$$'\n'*}; \
+	answer facts --brief; \
+	answer recommend; \
+	answer diff "$$profile"; \
+	answer status; \
+	if bin/fettle status --output json | grep -q '"profiles": \[\]'; then answer verify "$$profile"; \
+	else answer verify; fi
+
+.PHONY: check
+check: lint ## the two-minute tests: lint and go test -short
+	$(GO) test -short ./...
+
+.PHONY: test
+test: root ## every test but the slow matrix, then each fuzz target for FUZZTIME
+	$(GO) test -timeout $(TIMEOUT) ./...
+	@test/fuzz $(FUZZTIME)
+
+.PHONY: test-nightly
+test-nightly: root ## make test and the slow matrix
+	FETTLE_TEST_NIGHTLY=1 $(GO) test -timeout 6h ./...
+	@test/fuzz $(FUZZTIME)
+
+.PHONY: bench
+bench: root build ## measure against TuneD, side by side
+	FETTLE_BENCH=1 $(GO) test -run TestBench -v -count 1 -timeout $(TIMEOUT) ./test/peers
+	$(GO) test -run '^$$' -bench . -benchmem -timeout $(TIMEOUT) ./internal/...
+
+.PHONY: golden
+golden: ## write expected outputs anew (look at the diff before you commit)
+	FETTLE_UPDATE_GOLDEN=1 $(GO) test -short ./...
+	@git diff --stat
+
+.PHONY: man
+man: ## write the manual pages and the shell completions into dist/
+	@rm -rf dist/man dist/completion && mkdir -p dist/man dist/completion
+	$(GO) run ./packaging/man -version '$(VERSION)' dist
+
+# Needs everything: each test has to pass and none may skip, or proofs would be
+# lost. Run it on a machine that tests may change.
+PROOFS := internal/plugin/table/testdata/proofs.txt
+.PHONY: proofs
+proofs: root ## run the tests that prove options, and make the manual's table of proofs anew
+	@new=$$(mktemp); trap 'rm -f "$$new"' EXIT; \
+	FETTLE_PROOF_FILE=$$new FETTLE_TEST_REQUIRE=1 FETTLE_TEST_DISPOSABLE=1 \
+		$(GO) test -count=1 -timeout $(TIMEOUT) ./internal/plugin/... ./test/peers; \
+	LC_ALL=C sort -u "$$new" >$(PROOFS)
+	FETTLE_UPDATE_GOLDEN=1 $(GO) test -run TestManual ./internal/plugin/table
+	@git diff --stat
+
+.PHONY: lint
+lint: ## vet, format, and golangci-lint where it is installed
+	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs -r gofmt -l); \
+	if [[ -n $$unformatted ]]; then echo "not formatted (run gofmt -w):"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	@if command -v golangci-lint >/dev/null; then golangci-lint run ./...; \
+	else echo "golangci-lint is not installed: .golangci.yml was not checked"; fi
+
+.PHONY: root
+root: ## build the cached Debian test root, if this user may
+	@if [[ $$(id -u) == 0 || $${FETTLE_TEST_REQUIRE:-0} == 1 ]]; then test/root/build >/dev/null; \
+	else echo "not root: tests that need the Debian test root skip; run: sudo test/root/build"; fi
+
+.PHONY: clean
+clean: ## remove bin/, dist/ and the test results; the cached test root stays
+	rm -rf bin dist
+	$(GO) clean -testcache

@@ -1,0 +1,329 @@
+// Package claim finds who else sets a setting, in the machine's own order, and
+// who wins: sysctl.d and its relatives, the kernel command line, modprobe.d,
+// udev rules, tmpfiles.d, sysfsutils, cpupower, the kubelet. It reads files
+// only; it never runs what they name.
+package claim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// Source is the mechanism by which a claim reaches the kernel.
+type Source string
+
+// The sources, in the order in which they act on a machine that boots.
+const (
+	CommandLine Source = "kernel command line"
+	Modprobe    Source = "modprobe.d"
+	Sysctl      Source = "sysctl.d" // sysctl.conf included
+	Udev        Source = "udev rule"
+	Tmpfiles    Source = "tmpfiles.d"
+	Sysfsutils  Source = "sysfsutils"
+	Cpupower    Source = "cpupower"
+	Kubelet     Source = "kubelet"
+)
+
+// Claim is somebody's wish for a setting.
+type Claim struct {
+	Setting setting.Setting `json:"setting"` // resolved identity
+	Value   setting.Value   `json:"value"`   // as written; Absent for a line that only takes others back
+	Source  Source          `json:"source"`
+	File    string          `json:"file"`           // the file to edit
+	Via     string          `json:"via,omitempty"`  // the link by which File was found, if there is one
+	Line    int             `json:"line,omitempty"` // from 1; 0 where the wish is built in (the kubelet's)
+	Text    string          `json:"text,omitempty"` // as written
+	// Administrator is true for a file in /etc, /run or /usr/local and for the
+	// kernel command line, false for what a package brings.
+	Administrator bool `json:"administrator"`
+	// When says in words when the value is written.
+	When string `json:"when"`
+	// Void says why the claim has no effect whatever the order: its file is
+	// shadowed, an explicit line beats its pattern, the kernel ignores it.
+	Void string `json:"void,omitempty"`
+	// Shadowed is the file of the same name that hides this claim's file.
+	Shadowed string `json:"shadowed,omitempty"`
+	// Condition is what could not be decided from files alone and must hold
+	// for the claim to take effect (conditions of a udev rule, as written).
+	Condition string `json:"condition,omitempty"`
+
+	order order
+}
+
+// Place is FILE:LINE, as messages name a claim.
+func (c Claim) Place() string {
+	if c.Line > 0 {
+		return fmt.Sprintf("%s:%d", c.File, c.Line)
+	}
+	return c.File
+}
+
+// Certain is true for a claim that takes effect without ifs.
+func (c Claim) Certain() bool { return c.Void == "" && c.Condition == "" }
+
+// order is a claim's place in time: the mechanism, the mechanism's own rank,
+// then the order of reading.
+type order struct{ stage, rank, seq int }
+
+func (a order) compare(b order) int {
+	return cmp.Or(cmp.Compare(a.stage, b.stage), cmp.Compare(a.rank, b.rank), cmp.Compare(a.seq, b.seq))
+}
+
+// Problem is a place that could not be read or understood. The machine's own
+// tools skip such a line too, so the claims found beside it hold.
+type Problem struct {
+	File string `json:"file"`
+	Line int    `json:"line,omitempty"` // 0: the file as a whole
+	What string `json:"what"`
+}
+
+func (p Problem) String() string {
+	if p.Line > 0 {
+		return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.What)
+	}
+	return p.File + ": " + p.What
+}
+
+// Claims are all claims of one machine.
+type Claims struct {
+	kinds  setting.Kinds
+	direct map[setting.Setting][]Claim
+	sysctl sysctlOptions
+	// unknown are places that this copy of a machine does not hold.
+	unknown []string
+}
+
+// Unknown lists the files and directories that a copied machine does not hold:
+// what they would claim is not known, which is more than "nothing". It is empty
+// for a live machine.
+func (c *Claims) Unknown() []string { return slices.Clone(c.unknown) }
+
+// sources is what is read, in the order in which a booting machine acts:
+// modprobe's options come before the command line's because the kernel takes a
+// module parameter's last value and modprobe appends those of /proc/cmdline.
+// systemd-sysctl, udev and systemd-tmpfiles-setup are not ordered against each
+// other except by their usual time; they share hardly a setting.
+var sources = []struct {
+	source Source
+	read   func(*reader)
+}{
+	{Modprobe, readModprobe},
+	{CommandLine, readCommandLine},
+	{Sysctl, readSysctl},
+	{Udev, readUdev},
+	{Tmpfiles, readTmpfiles},
+	{Sysfsutils, readSysfsutils},
+	{Cpupower, readCpupower},
+	{Kubelet, readKubelet},
+}
+
+// stages gives a source its place in time.
+var stages = map[Source]int{
+	Modprobe: 1, CommandLine: 2, Sysctl: 3, Udev: 4, Tmpfiles: 5, Sysfsutils: 6, Cpupower: 7, Kubelet: 8,
+}
+
+// Read reads every source once. Places that cannot be read or understood are
+// returned beside the claims of all others.
+func Read(ctx context.Context, h *host.Host, kinds setting.Kinds) (*Claims, []Problem) {
+	r := &reader{host: h, claims: &Claims{kinds: kinds, direct: map[setting.Setting][]Claim{}}}
+	for _, s := range sources {
+		if err := ctx.Err(); err != nil {
+			r.problem(string(s.source), 0, "not read: "+err.Error())
+			continue
+		}
+		s.read(r)
+	}
+	return r.claims, r.problems
+}
+
+// For returns every claim on a setting in the order in which they take effect:
+// claims without effect first, then those that act, so that the last one wins
+// if it has no condition. A claim that a later one on the twin undoes
+// (vm.dirty_bytes after vm.dirty_ratio) is without effect.
+func (c *Claims) For(s setting.Setting) []Claim {
+	s = c.resolve(s)
+	found := c.on(s)
+	if rival, ok := last(c.twin(s), Claim.Certain); ok {
+		for i := range found {
+			if found[i].Void == "" && found[i].order.compare(rival.order) < 0 {
+				found[i].Void = "undone by " + rival.Place() + ", which sets " + rival.Setting.Name
+			}
+		}
+	}
+	sortByEffect(found)
+	return found
+}
+
+func (c *Claims) resolve(s setting.Setting) setting.Setting {
+	if id, err := c.kinds.Resolve(s); err == nil {
+		return id
+	}
+	return s
+}
+
+// on collects the claims on exactly one place, sorted.
+func (c *Claims) on(s setting.Setting) []Claim {
+	found := slices.Clone(c.direct[s])
+	if s.Kind == "sysctl" {
+		found = append(found, c.sysctl.patternsFor(s)...)
+	}
+	sortByEffect(found)
+	return found
+}
+
+// twin collects the claims on the other spelling of a limit; a zero there sets
+// nothing.
+func (c *Claims) twin(s setting.Setting) []Claim {
+	if s.Kind != "sysctl" {
+		return nil
+	}
+	name, ok := setting.SysctlTwin(s.Name)
+	if !ok {
+		return nil
+	}
+	return slices.DeleteFunc(c.on(setting.Setting{Kind: "sysctl", Name: name}), func(c Claim) bool { return c.Value.Text == "0" })
+}
+
+func sortByEffect(claims []Claim) {
+	slices.SortStableFunc(claims, func(a, b Claim) int {
+		if (a.Void != "") != (b.Void != "") {
+			if a.Void != "" {
+				return -1
+			}
+			return 1
+		}
+		return a.order.compare(b.order)
+	})
+}
+
+// Winner is the claim that decides the value after a boot: the last that takes
+// effect without ifs. A later claim with a Condition may still change the value.
+func (c *Claims) Winner(s setting.Setting) (Claim, bool) {
+	return last(c.For(s), Claim.Certain)
+}
+
+// Administrator is the winner among the sysctl.d and sysctl.conf lines that the
+// administrator wrote (/etc, /run, /usr/local): what goes before a profile, as
+// TuneD's reapply_sysctl has it. TuneD applies /run/sysctl.d, /etc/sysctl.d and
+// /etc/sysctl.conf one after the other; here systemd-sysctl's order decides
+// among them. A vendor's later line does not count, since the profile is
+// written after it.
+//
+// Where the administrator sets the twin instead (vm.dirty_bytes for
+// vm.dirty_ratio), the claim returned is on the twin: its Setting is not s, and
+// writing s would undo it.
+func (c *Claims) Administrator(s setting.Setting) (Claim, bool) {
+	theirs := func(c Claim) bool { return c.Certain() && c.Administrator && c.Source == Sysctl }
+	s = c.resolve(s)
+	own, ok := last(c.on(s), theirs)
+	if rival, found := last(c.twin(s), theirs); found && (!ok || own.order.compare(rival.order) < 0) {
+		return rival, true
+	}
+	return own, ok
+}
+
+func last(claims []Claim, ok func(Claim) bool) (Claim, bool) {
+	for _, c := range slices.Backward(claims) {
+		if ok(c) {
+			return c, true
+		}
+	}
+	return Claim{}, false
+}
+
+// reader collects the claims of one machine.
+type reader struct {
+	host     *host.Host
+	claims   *Claims
+	problems []Problem
+	seq      int
+	release  *string           // the kernel's release, once read
+	wanted   map[string]string // unit to the link that enables it, once listed
+}
+
+func (r *reader) problem(file string, line int, what string) {
+	r.problems = append(r.problems, Problem{file, line, what})
+}
+
+// file reads a file that need not be there.
+func (r *reader) file(p string) (string, bool) {
+	b, err := r.host.Files.ReadFile(p)
+	if err == nil {
+		return string(b), true
+	}
+	r.unreadable(p, err)
+	return "", false
+}
+
+// unreadable notes why a file or directory gave nothing. That it is not there
+// is an answer; that a copy does not hold it is not.
+func (r *reader) unreadable(p string, err error) {
+	switch {
+	case errors.Is(err, host.ErrNotRecorded):
+		r.claims.unknown = append(r.claims.unknown, p)
+	case !errors.Is(err, fs.ErrNotExist):
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			err = pe.Err
+		}
+		r.problem(p, 0, "cannot be read: "+err.Error())
+	}
+}
+
+func (r *reader) exists(p string) bool {
+	_, err := r.host.Files.Lstat(p)
+	return err == nil
+}
+
+// next stamps a claim with its place in time.
+func (r *reader) next(c Claim, rank int) Claim {
+	r.seq++
+	c.order = order{stages[c.Source], rank, r.seq}
+	return c
+}
+
+// add files a claim under the resolved identity of its setting.
+func (r *reader) add(c Claim, rank int) {
+	id, err := r.claims.kinds.Resolve(c.Setting)
+	if err != nil {
+		r.problem(c.File, c.Line, err.Error())
+		return
+	}
+	c.Setting = id
+	c = r.next(c, rank)
+	r.claims.direct[id] = append(r.claims.direct[id], c)
+}
+
+// addPath adds a claim on each existing file below /proc/sys or /sys that a
+// path or pattern names; what is elsewhere is nobody's setting. A path without
+// wildcards need not exist.
+func (r *reader) addPath(c Claim, pattern string, rank int) {
+	paths := []string{pattern}
+	if strings.ContainsAny(pattern, "*?[") {
+		found, err := host.Glob(r.host.Files, goPattern(pattern))
+		if err != nil {
+			r.problem(c.File, c.Line, fmt.Sprintf("pattern %q: %v", pattern, err))
+			return
+		}
+		paths = found
+	}
+	for _, p := range paths {
+		switch {
+		case strings.HasPrefix(p, "/proc/sys/"):
+			c.Setting = setting.Setting{Kind: "sysctl", Name: setting.SysctlName(p)}
+		case strings.HasPrefix(p, "/sys/"):
+			c.Setting = setting.Setting{Kind: "sysfs", Name: p}
+		default:
+			continue
+		}
+		r.add(c, rank)
+	}
+}

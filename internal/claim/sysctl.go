@@ -1,0 +1,360 @@
+package claim
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"fettle.dev/fettle/internal/setting"
+)
+
+// sysctlOptions is systemd-sysctl's table of options (src/sysctl/sysctl.c): one
+// entry per key as normalised, in the order in which they will be written.
+type sysctlOptions struct {
+	explicit map[string]*option // by key without wildcards
+	patterns []sysctlPattern
+}
+
+// option is one key's entry.
+type option struct {
+	value string
+	// excluded: the last line was "-key" without a value. Nothing is written
+	// for the key, not even what a pattern wants.
+	excluded bool
+	rank     int
+	place    string // FILE:LINE of the last line
+}
+
+// sysctlPattern is a line whose key has wildcards.
+type sysctlPattern struct {
+	globs []string
+	key   string
+	claim Claim
+}
+
+const (
+	whenSysctl = "at boot by systemd-sysctl"
+	// /etc/sysctl.conf without a link to it in sysctl.d.
+	whenSysctlConf = "by sysctl -p and sysctl --system; systemd-sysctl itself does not read this file"
+)
+
+// readSysctl reads sysctl.d(5) as systemd-sysctl does: files sorted by name
+// across the directories, later lines replacing earlier ones of the same key,
+// explicit keys going before patterns wherever they stand. /etc/sysctl.conf
+// counts where a link in sysctl.d stands for it (99-sysctl.conf on Debian and
+// RHEL), and last where there is none.
+//
+// procps's sysctl --system takes the same files in the same order but reads
+// /etc/sysctl.conf once more at the end, so that a file called zz.conf loses
+// against it there and wins at boot.
+func readSysctl(r *reader) {
+	t := sysctlTable{reader: r, options: map[string]*option{}}
+	seen := map[string]bool{}
+	for _, f := range r.confFiles("sysctl.d", ".conf") {
+		if f.shadowed == "" {
+			seen[f.path] = true
+		}
+		t.file(f, whenSysctl)
+	}
+	const conf = "/etc/sysctl.conf"
+	if real, err := r.host.Files.Resolve(conf); err == nil && !seen[real] && real != "/dev/null" {
+		f := confFile{path: conf, admin: true}
+		if real != conf {
+			f = confFile{path: real, via: conf, admin: true}
+		}
+		t.file(f, whenSysctlConf)
+	}
+	t.finish()
+}
+
+// sysctlTable builds the options line by line.
+type sysctlTable struct {
+	*reader
+	options map[string]*option // by key, patterns too
+	lines   []tableLine
+	rank    int
+}
+
+type tableLine struct {
+	sysctlLine
+	claim Claim
+	rank  int
+}
+
+func (t *sysctlTable) file(f confFile, when string) {
+	if f.masked {
+		return
+	}
+	text, ok := t.reader.file(f.path)
+	if !ok {
+		return
+	}
+	lines, problems := parseSysctl(text)
+	for _, p := range problems {
+		t.problem(f.path, p.Line, p.What)
+	}
+	for _, l := range lines {
+		c := f.claim(Sysctl, l.line, l.text)
+		c.When = when
+		c.Value = setting.Text(l.value)
+		if l.exclude {
+			c.Value = setting.Absent
+			if c.Void == "" {
+				c.Void = "sets nothing: keeps the key as it is"
+			}
+		}
+		tl := tableLine{sysctlLine: l, claim: c}
+		if f.shadowed == "" {
+			o := t.options[l.key]
+			// A line that repeats the value keeps the place of the first one.
+			if o == nil || o.value != l.value || o.excluded != l.exclude {
+				t.rank++
+				o = &option{value: l.value, excluded: l.exclude, rank: t.rank}
+				t.options[l.key] = o
+			}
+			o.place = c.Place()
+			tl.rank = o.rank
+		}
+		t.lines = append(t.lines, tl)
+	}
+}
+
+// finish files the lines as claims, now that the last line of each key is known.
+func (t *sysctlTable) finish() {
+	out := &t.claims.sysctl
+	out.explicit = map[string]*option{}
+	for _, l := range t.lines {
+		c := l.claim
+		o := t.options[l.key]
+		if c.Void == "" && o.excluded {
+			c.Void = "taken back by " + o.place
+		}
+		if isPattern(l.key) {
+			out.patterns = append(out.patterns, sysctlPattern{expandBraces(l.key), l.key, t.next(c, l.rank)})
+			continue
+		}
+		if o != nil {
+			out.explicit[l.key] = o
+		}
+		c.Setting = setting.Setting{Kind: "sysctl", Name: setting.SysctlName("/proc/sys/" + l.key)}
+		t.add(c, l.rank)
+	}
+}
+
+// patternsFor returns the claims that patterns make on one sysctl.
+func (o *sysctlOptions) patternsFor(s setting.Setting) []Claim {
+	if len(o.patterns) == 0 {
+		return nil
+	}
+	p, err := setting.SysctlPath(s.Name)
+	if err != nil {
+		return nil
+	}
+	key := strings.TrimPrefix(p, "/proc/sys/")
+	var out []Claim
+	for _, pat := range o.patterns {
+		if !pat.matches(key) {
+			continue
+		}
+		c := pat.claim
+		c.Setting = s
+		if e := o.explicit[key]; e != nil && c.Void == "" {
+			if e.excluded {
+				c.Void = "kept away from this key by " + e.place
+			} else {
+				c.Void = "a pattern; the key itself is set at " + e.place
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func (p sysctlPattern) matches(key string) bool {
+	for _, g := range p.globs {
+		if ok, _ := path.Match(g, key); ok && !hiddenMismatch(g, key) {
+			return true
+		}
+	}
+	return false
+}
+
+// hiddenMismatch: glob(3)'s wildcards do not match a leading dot.
+func hiddenMismatch(pattern, key string) bool {
+	ps, ks := strings.Split(pattern, "/"), strings.Split(key, "/")
+	for i := range min(len(ps), len(ks)) {
+		if strings.HasPrefix(ks[i], ".") && !strings.HasPrefix(ps[i], ".") {
+			return true
+		}
+	}
+	return false
+}
+
+// sysctlLine is one line of a sysctl.d file that says something.
+type sysctlLine struct {
+	line    int
+	text    string // trimmed of white space
+	key     string // below /proc/sys, separated by slashes
+	value   string
+	exclude bool // "-key" without a value
+}
+
+// sysctlLineMax is the longest line that systemd reads (LONG_LINE_MAX), bytes.
+const sysctlLineMax = 1 << 20
+
+// parseSysctl reads the text of one file. There are no continuation lines and
+// no comments behind a value.
+func parseSysctl(text string) ([]sysctlLine, []Problem) {
+	var out []sysctlLine
+	var problems []Problem
+	for n, raw := range systemdLines(text) {
+		if len(raw) > sysctlLineMax {
+			return out, append(problems, Problem{Line: n, What: "line longer than 1 MiB: systemd-sysctl stops reading here"})
+		}
+		l := strings.Trim(raw, spaces)
+		if l == "" || l[0] == '#' || l[0] == ';' {
+			continue
+		}
+		s := sysctlLine{line: n, text: l}
+		key, value, assigned := strings.Cut(l, "=")
+		switch {
+		case strings.HasPrefix(l, "-"):
+			// With a value: failure to write is no error.
+			key, s.exclude = key[1:], !assigned
+		case !assigned:
+			problems = append(problems, Problem{Line: n, What: fmt.Sprintf("not an assignment: %q (want key = value)", clip(l))})
+			continue
+		}
+		s.value = strings.Trim(value, spaces)
+		s.key = normalizeSysctl(strings.Trim(key, spaces))
+		if s.key == "" || badPath(s.key) {
+			problems = append(problems, Problem{Line: n, What: fmt.Sprintf("%q is no key below /proc/sys", clip(key))})
+			continue
+		}
+		out = append(out, s)
+	}
+	return out, problems
+}
+
+// spaces is systemd's WHITESPACE.
+const spaces = " \t\n\r"
+
+func clip(s string) string {
+	if len(s) > 80 {
+		return s[:80] + "..."
+	}
+	return s
+}
+
+func badPath(p string) bool {
+	for c := range strings.SplitSeq(p, "/") {
+		if c == ".." || strings.ContainsRune(c, 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// normalizeSysctl turns a key into a path below /proc/sys: the first separator
+// decides whether dots or slashes separate (sysctl.d(5)); empty components go.
+func normalizeSysctl(key string) string {
+	if i := strings.IndexAny(key, "./"); i >= 0 && key[i] == '.' {
+		key = strings.Map(func(r rune) rune {
+			switch r {
+			case '.':
+				return '/'
+			case '/':
+				return '.'
+			}
+			return r
+		}, key)
+	}
+	parts := strings.Split(key, "/")
+	kept := parts[:0]
+	for _, p := range parts {
+		if p != "" && p != "." {
+			kept = append(kept, p)
+		}
+	}
+	return strings.Join(kept, "/")
+}
+
+func isPattern(key string) bool { return strings.ContainsAny(key, "*?[") }
+
+// systemdLines splits text as systemd's read_line does: a line ends at any
+// combination of different ones of LF, CR and NUL. Lines count from 1.
+func systemdLines(text string) func(yield func(int, string) bool) {
+	isEnd := func(c byte) bool { return c == '\n' || c == '\r' || c == 0 }
+	return func(yield func(int, string) bool) {
+		for n := 1; text != ""; n++ {
+			i := strings.IndexAny(text, "\n\r\x00")
+			if i < 0 {
+				yield(n, text)
+				return
+			}
+			end := i + 1
+			for end < len(text) && isEnd(text[end]) && strings.IndexByte(text[i:end], text[end]) < 0 {
+				end++
+			}
+			if !yield(n, text[:i]) {
+				return
+			}
+			text = text[end:]
+		}
+	}
+}
+
+// expandBraces does what glob(3) does with GLOB_BRACE, and makes patterns Go's.
+// More than 1024 alternatives are cut off: no honest file has them.
+func expandBraces(p string) []string {
+	out := braces(p, 1024)
+	for i := range out {
+		out[i] = goPattern(out[i])
+	}
+	return out
+}
+
+func braces(p string, limit int) []string {
+	if len(p) > 4096 { // PATH_MAX: glob(3) could match nothing
+		return []string{p}
+	}
+	open := -1
+	for i := 0; i < len(p); i++ {
+		if p[i] == '{' && !strings.HasPrefix(p[i:], "{}") {
+			open = i
+			break
+		}
+	}
+	if open < 0 {
+		return []string{p}
+	}
+	var parts []string
+	depth, start, end := 0, open+1, -1
+	for i := open; i < len(p) && end < 0; i++ {
+		switch p[i] {
+		case '{':
+			depth++
+		case '}':
+			if depth--; depth == 0 {
+				parts, end = append(parts, p[start:i]), i
+			}
+		case ',':
+			if depth == 1 {
+				parts, start = append(parts, p[start:i]), i+1
+			}
+		}
+	}
+	if end < 0 {
+		return []string{p} // not closed: literal
+	}
+	var out []string
+	for _, alt := range parts {
+		for _, whole := range braces(p[:open]+alt+p[end+1:], limit-len(out)) {
+			if len(out) >= limit {
+				return out
+			}
+			out = append(out, whole)
+		}
+	}
+	return out
+}

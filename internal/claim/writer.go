@@ -1,0 +1,184 @@
+package claim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// ErrNotWatched says that nobody watched the setting, so nobody knows who wrote
+// it last.
+var ErrNotWatched = errors.New("nobody was watching: neither fettle's daemon nor sysctl-logger")
+
+// ErrNotWritten says that somebody watched and saw no write.
+var ErrNotWritten = errors.New("not written since watching began")
+
+// Write is one write to a setting while the machine ran.
+type Write struct {
+	Time      time.Time `json:"time"`
+	Process   string    `json:"process"` // comm: at most 15 bytes
+	PID       int       `json:"pid"`
+	Parent    string    `json:"parent,omitempty"` // comm of the parent
+	ParentPID int       `json:"parent_pid,omitempty"`
+	Old       string    `json:"old"`
+	New       string    `json:"new"`
+	Source    string    `json:"source"` // who watched
+	// Cut is true where the watcher could not keep the whole name or value.
+	Cut bool `json:"cut,omitempty"`
+}
+
+// Watcher knows who wrote settings; fettle's daemon is one. It returns
+// ErrNotWatched or ErrNotWritten where it cannot name a write.
+type Watcher interface {
+	LastWrite(context.Context, setting.Setting) (Write, error)
+}
+
+// LastWriter names the newest write to a setting that any watcher saw since the
+// machine started. s is a resolved setting. Where no one watched it returns
+// ErrNotWatched; where somebody did and saw nothing, ErrNotWritten.
+func LastWriter(ctx context.Context, s setting.Setting, watchers ...Watcher) (Write, error) {
+	var newest Write
+	result := ErrNotWatched
+	for _, w := range watchers {
+		seen, err := w.LastWrite(ctx, s)
+		switch {
+		case err == nil:
+			if newest.Time.IsZero() || seen.Time.After(newest.Time) {
+				newest = seen
+			}
+			result = nil
+		case errors.Is(err, ErrNotWatched):
+		case result == nil:
+		case errors.Is(err, ErrNotWritten):
+			if errors.Is(result, ErrNotWatched) {
+				result = err
+			}
+		default:
+			result = err
+		}
+	}
+	return newest, result
+}
+
+// SysctlLogger reads what sysctl-logger, a BPF program of SUSE's at
+// cgroup/sysctl, has put into the system journal since this boot. It runs
+// journalctl, which only reads; use it in why alone.
+type SysctlLogger struct{ Host *host.Host }
+
+// journalLines caps what is read: the newest entries.
+const journalLines = 20000
+
+// LastWrite implements Watcher. Only sysctls are watched.
+func (l SysctlLogger) LastWrite(ctx context.Context, s setting.Setting) (Write, error) {
+	if s.Kind != "sysctl" {
+		return Write{}, ErrNotWatched
+	}
+	p, err := setting.SysctlPath(s.Name)
+	if err != nil {
+		return Write{}, err
+	}
+	if _, err := l.Host.Exec.LookPath("journalctl"); err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotRecorded) {
+			return Write{}, ErrNotWatched
+		}
+		return Write{}, err
+	}
+	res, err := l.Host.Exec.Run(ctx, host.Command{Argv: []string{
+		"journalctl", "--quiet", "--no-pager", "--boot", "--identifier=sysctl-logger", "--reverse",
+		"--lines=" + strconv.Itoa(journalLines), "--output=json", "--output-fields=MESSAGE,__REALTIME_TIMESTAMP",
+	}, Timeout: 10 * time.Second})
+	if err != nil {
+		return Write{}, fmt.Errorf("reading the journal: %w", err)
+	}
+	if len(res.Stdout) == 0 {
+		return Write{}, ErrNotWatched // also where there is no journal
+	}
+	return newestWrite(string(res.Stdout), strings.TrimPrefix(p, "/proc/sys/"))
+}
+
+// newestWrite finds the first entry about a key, newest first.
+func newestWrite(journal, key string) (Write, error) {
+	var oldest time.Time
+	for line := range strings.Lines(journal) {
+		var entry struct {
+			Message  json.RawMessage `json:"MESSAGE"`
+			Realtime string          `json:"__REALTIME_TIMESTAMP"` // microseconds since 1970
+		}
+		if json.Unmarshal([]byte(line), &entry) != nil {
+			continue
+		}
+		usec, err := strconv.ParseInt(entry.Realtime, 10, 64)
+		if err != nil {
+			continue
+		}
+		at := time.UnixMicro(usec)
+		oldest = at
+		w, name, ok := parseLoggerLine(journalText(entry.Message))
+		if ok && (name == key || w.Cut && strings.HasPrefix(key, name)) {
+			w.Time = at
+			return w, nil
+		}
+	}
+	if oldest.IsZero() {
+		return Write{}, ErrNotWatched
+	}
+	return Write{}, fmt.Errorf("%w (sysctl-logger, %s)", ErrNotWritten, oldest.UTC().Format(time.RFC3339))
+}
+
+// journalText is a field: a string, or an array of bytes if it is not UTF-8.
+func journalText(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	var octets []int
+	if json.Unmarshal(raw, &octets) != nil {
+		return ""
+	}
+	b := make([]byte, 0, len(octets))
+	for _, o := range octets {
+		b = append(b, byte(o))
+	}
+	return string(b)
+}
+
+// loggerLine is the line of sysctl-logger.c, handle_ringbuf_event: older
+// releases print "changed", later ones "initiated change of" with the parent.
+var loggerLine = regexp.MustCompile(`^(.*)\[(\d+)\](?:\((.*)\[(\d+)\]\))? (?:changed|initiated change of) (\S+) from (.*)$`)
+
+// parseLoggerLine returns a write and the path below /proc/sys.
+func parseLoggerLine(text string) (Write, string, bool) {
+	text = strings.TrimSuffix(text, "\n")
+	body, _, cut := strings.Cut(text, " (note: truncation")
+	m := loggerLine.FindStringSubmatch(body)
+	if m == nil {
+		return Write{}, "", false
+	}
+	w := Write{Process: m[1], Parent: m[3], Source: "sysctl-logger", Cut: cut}
+	var err1, err2 error
+	w.PID, err1 = strconv.Atoi(m[2])
+	if m[4] != "" {
+		w.ParentPID, err2 = strconv.Atoi(m[4])
+	}
+	i := strings.LastIndex(m[6], " to ")
+	if i < 0 || err1 != nil || err2 != nil {
+		return Write{}, "", false
+	}
+	empty := func(s string) string {
+		if s == "''" {
+			return ""
+		}
+		return s
+	}
+	w.Old, w.New = empty(m[6][:i]), empty(m[6][i+len(" to "):])
+	return w, m[5], true
+}

@@ -1,0 +1,121 @@
+package claim
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/testroot"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestLoggerLine(t *testing.T) {
+	for text, want := range map[string]struct {
+		key string
+		w   Write
+	}{
+		"sysctl[2115] changed vm/swappiness from 60 to 10": {"vm/swappiness",
+			Write{Process: "sysctl", PID: 2115, Old: "60", New: "10"}},
+		"sh[7](sudo[6]) initiated change of net/ipv4/tcp_rmem from 4096\t131072 to '' to 1 2 3": {"net/ipv4/tcp_rmem",
+			Write{Process: "sh", PID: 7, Parent: "sudo", ParentPID: 6, Old: "4096\t131072 to ''", New: "1 2 3"}},
+		"a b[1](c (d[2]) initiated change of kernel/x from '' to y (note: truncation has occurred so the name or value may not be complete)": {"kernel/x",
+			Write{Process: "a b", PID: 1, Parent: "c (d", ParentPID: 2, New: "y", Cut: true}},
+		"Begin monitoring sysctl_logger changes.":       {},
+		"x[99999999999999999999] changed a from b to c": {},
+	} {
+		w, key, ok := parseLoggerLine(text)
+		if ok != (want.key != "") {
+			t.Errorf("%q: %v", text, ok)
+			continue
+		}
+		if ok {
+			want.w.Source = "sysctl-logger"
+		}
+		if diff := cmp.Diff(want.w, w); diff != "" || key != want.key {
+			t.Errorf("%q: key %q (-want +got):\n%s", text, key, diff)
+		}
+	}
+}
+
+// rootExec runs a Root's programs, as host.Live runs this machine's.
+type rootExec struct{ root *testroot.Root }
+
+func (e rootExec) LookPath(name string) (string, error) {
+	out, err := e.root.Command("which", name).Output()
+	return strings.TrimSpace(string(out)), err
+}
+
+func (e rootExec) Run(_ context.Context, c host.Command) (host.Result, error) {
+	var stdout, stderr bytes.Buffer
+	cmd := e.root.Command(c.Argv...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = nil
+	}
+	return host.Result{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), ExitCode: cmd.ProcessState.ExitCode()}, err
+}
+
+// Through a real journal: systemd-journald keeps what sysctl-logger prints, and
+// the real journalctl is asked.
+func TestLastWriterFromJournal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs systemd-journald in the Debian test root; not in -short")
+	}
+	root := testroot.New(t, testroot.Options{})
+	h := &host.Host{Name: "test root", Live: true, Files: host.Mounted(root.Path("/")).Files, Exec: rootExec{root}, Clock: host.Live().Clock}
+	swappiness := setting.Setting{Kind: "sysctl", Name: "vm.swappiness"}
+	logger := SysctlLogger{h}
+	ctx := context.Background()
+	if _, err := LastWriter(ctx, swappiness, logger); !errors.Is(err, ErrNotWatched) {
+		t.Fatalf("without a journal: %v", err)
+	}
+	root.Must("mkdir", "-p", "/run/systemd/journal", "/run/log/journal")
+	root.Must("mount", "-t", "cgroup2", "-o", "ro", "none", "/sys/fs/cgroup") // journald asks which unit speaks
+	journald := root.Start("/lib/systemd/systemd-journald")
+	say := func(lines ...string) {
+		root.Must("sh", "-euc", `printf '%s\n' "$@" | systemd-cat -t sysctl-logger`, "sh", strings.Join(lines, "\n"))
+	}
+	if !testroot.Eventually(10*time.Second, func() bool {
+		_, code := root.Run("test", "-S", "/run/systemd/journal/stdout")
+		return code == 0
+	}) {
+		t.Fatalf("systemd-journald does not listen\n%s", journald.Output())
+	}
+	start := time.Now()
+	say("Begin monitoring sysctl_logger changes.")
+	if !testroot.Eventually(10*time.Second, func() bool {
+		_, err := LastWriter(ctx, swappiness, logger)
+		return errors.Is(err, ErrNotWritten)
+	}) {
+		_, err := LastWriter(ctx, swappiness, logger)
+		t.Fatalf("watched and not written: %v", err)
+	}
+	say("sysctl[10](bash[9]) initiated change of vm/swappiness from 60 to 10",
+		"tuned[20](systemd[1]) initiated change of vm/swappiness from 10 to 1",
+		"sysctl[11](bash[9]) initiated change of vm/dirty_ratio from 20 to 5")
+	var w Write
+	var err error
+	testroot.Eventually(10*time.Second, func() bool { w, err = LastWriter(ctx, swappiness, logger); return err == nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.Time.Before(start.Add(-time.Second)) || time.Since(w.Time) > time.Minute {
+		t.Errorf("time %v", w.Time)
+	}
+	w.Time = time.Time{}
+	want := Write{Process: "tuned", PID: 20, Parent: "systemd", ParentPID: 1, Old: "10", New: "1", Source: "sysctl-logger"}
+	if diff := cmp.Diff(want, w); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, err := LastWriter(ctx, setting.Setting{Kind: "sysfs", Name: "/sys/kernel/mm/ksm/run"}, logger); !errors.Is(err, ErrNotWatched) {
+		t.Errorf("sysfs is not watched: %v", err)
+	}
+}

@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/testroot"
+)
+
+// crashProfiles are the profiles of the crash matrix.
+var crashProfiles = []string{"throughput-performance", "latency-performance", "network-latency", "postgresql", "openshift-node", "hugepages"}
+
+// run runs fettle as a process of its own, killed at a crash point if killAt is
+// positive, and says whether it was.
+func run(t *testing.T, killAt int, args ...string) (killed bool, out string) {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(binDir(t), "fettle"), args...)
+	if killAt > 0 {
+		cmd.Env = append(os.Environ(), "FETTLE_TEST_KILL_AT="+strconv.Itoa(killAt))
+	}
+	var buf bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &buf, &buf
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		st := exit.Sys().(syscall.WaitStatus)
+		if st.Signaled() && st.Signal() == syscall.SIGKILL {
+			return true, buf.String()
+		}
+		if code := st.ExitStatus(); code != 0 && code != 7 {
+			t.Fatalf("fettle %s: exit %d\n%s", strings.Join(args, " "), code, buf.String())
+		}
+		return false, buf.String()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return false, buf.String()
+}
+
+// binDir has this test binary under the name fettle, which is how testscript
+// starts commands.
+func binDir(t *testing.T) string {
+	t.Helper()
+	for _, d := range filepath.SplitList(os.Getenv("PATH")) {
+		if _, err := os.Stat(filepath.Join(d, "fettle")); err == nil && strings.Contains(d, "testscript") {
+			return d
+		}
+	}
+	t.Fatal("testscript has not put fettle on PATH")
+	return ""
+}
+
+// stateDir is in memory where that can be had: SIGKILL does not lose what the
+// page cache holds, so a disk would add time and no test.
+func stateDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "fettle-test-")
+	if err != nil {
+		return filepath.Join(t.TempDir(), "state")
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return filepath.Join(dir, "state")
+}
+
+// The crash matrix: kill -9 at every write and at every journal operation of a
+// tune, of a switch and of an undo, on the live kernel; each time undo leads
+// back to where the machine was.
+func TestCrashMatrix(t *testing.T) {
+	testroot.Disposable(t)
+	profiles := crashProfiles
+	if testing.Short() {
+		profiles = profiles[:1]
+	}
+	before := testroot.Settings()
+	if len(before) < 500 {
+		t.Fatalf("only %d writable values found", len(before))
+	}
+	for i, p := range profiles {
+		t.Run(p, func(t *testing.T) {
+			other := crashProfiles[(i+1)%len(crashProfiles)]
+			for _, c := range []struct {
+				name  string
+				setUp [][]string
+				cut   []string
+			}{
+				{"tune", nil, []string{"tune", p}},
+				{"switch", [][]string{{"tune", other}}, []string{"tune", p}},
+				{"undo", [][]string{{"tune", p}}, []string{"undo"}},
+				{"undo of a switch", [][]string{{"tune", other}, {"tune", p}}, []string{"undo", "2"}},
+			} {
+				if i > 0 && c.setUp != nil && os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
+					continue // the slow part of the matrix
+				}
+				t.Run(c.name, func(t *testing.T) {
+					points := 0
+					var watch testroot.Tree
+					for n := 1; ; n++ {
+						state := []string{"--state-dir", stateDir(t)}
+						for _, args := range c.setUp {
+							run(t, 0, append(args, state...)...)
+						}
+						if watch == nil {
+							// What the commands touch at all, found once in full, is
+							// what is compared each time.
+							watch = before.Changed(testroot.Settings())
+							run(t, 0, append(slices.Clone(c.cut), state...)...)
+							maps.Copy(watch, before.Changed(testroot.Settings()))
+							if len(watch) == 0 {
+								t.Fatal("nothing is changed, so nothing would be tested")
+							}
+							run(t, 0, append([]string{"undo"}, state...)...)
+							n--
+							continue
+						}
+						killed, _ := run(t, n, append(slices.Clone(c.cut), state...)...)
+						run(t, 0, append([]string{"undo"}, state...)...)
+						if d := watch.Differences(watch.Reread()); len(d) > 0 {
+							t.Fatalf("killed at point %d: not restored:\n%s", n, strings.Join(d, "\n"))
+						}
+						if !killed {
+							break
+						}
+						points++
+					}
+					if d := before.Differences(testroot.Settings()); len(d) > 0 {
+						t.Errorf("at the end, not restored:\n%s", strings.Join(d, "\n"))
+					}
+					if points < 8 {
+						t.Errorf("only %d crash points", points)
+					}
+					t.Logf("%d crash points, %d values watched", points, len(watch))
+				})
+			}
+		})
+	}
+}
+
+// A trial is undone by its watchdog when the process that began it is killed,
+// at whatever point, and nobody does anything.
+func TestTrialSurvivesKill(t *testing.T) {
+	testroot.Disposable(t)
+	before := testroot.Settings()
+	for _, n := range []int{2, 8, 14, 20, 1000} {
+		state := stateDir(t)
+		run(t, n, "tune", "throughput-performance", "--try", "1s", "--state-dir", state)
+		deadline := time.Now().Add(20 * time.Second)
+		for {
+			if d := before.Differences(testroot.Settings()); len(d) == 0 {
+				break
+			} else if time.Now().After(deadline) {
+				t.Fatalf("killed at point %d: not restored:\n%s", n, strings.Join(d, "\n"))
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+	}
+}

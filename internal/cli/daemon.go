@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/daemon"
+	"fettle.dev/fettle/internal/daemon/schedule"
+	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/ui"
+)
+
+type daemonOptions struct {
+	tuned    bool
+	takeOver bool
+	schedule string
+	enforce  time.Duration
+}
+
+func daemonCommand(a *app) *cobra.Command {
+	var o daemonOptions
+	c := &cobra.Command{
+		Use: "daemon", Short: "Keep the selection in force: at boot, for new devices, after suspend, by the schedule", Args: cobra.NoArgs,
+		Long: `Brings the accepted selection into force and keeps it there, holds what an open
+descriptor has to hold, follows new devices, suspend and the schedule, and notices
+what fettle's other commands do. Values stay when it ends; what it holds ends with
+it. Without a selection it takes TuneD's preset or recommended profile.`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("enforce") && o.enforce < 10*time.Second {
+				return ui.Exit(ui.Usage, fmt.Errorf("--enforce %v: want at least 10s", o.enforce))
+			}
+			return a.daemon(c.Context(), o)
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&o.tuned, "tuned", true, "stand in for TuneD: its bus name, its socket, its state files")
+	f.BoolVar(&o.takeOver, "take-over", false, "stop another tuner that is in force; fettle undo gives it back")
+	f.StringVar(&o.schedule, "schedule", schedule.File, "the file of the schedule")
+	f.DurationVar(&o.enforce, "enforce", 0, "put values back that others changed, this often; otherwise drift is only reported")
+	return c
+}
+
+func (a *app) daemon(ctx context.Context, o daemonOptions) error {
+	if err := a.mustBeLive(); err != nil {
+		return err
+	}
+	if err := mustBeRoot(); err != nil {
+		return err
+	}
+	if len(a.profileDirs) > 0 {
+		return ui.Exit(ui.Usage, errors.New("the daemon takes no --profile-dir: others may select profiles through it"))
+	}
+	m, err := a.machine(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := m.oneTuner(ctx, o.takeOver); err != nil {
+		return err
+	}
+	c := daemon.Config{Open: a.daemonMachine, TuneD: o.tuned, Schedule: o.schedule, Enforce: o.enforce, Log: a.screen.Err}
+	if o.tuned {
+		c.Serve = func(ctx context.Context, control daemon.Control, main *profile.MainConfig) error {
+			return serve(ctx, m.host, control, main, slog.New(slog.NewTextHandler(a.screen.Err, nil)))
+		}
+	}
+	// The daemon listens for signals itself: SIGHUP is a reload to it.
+	return daemon.Run(context.WithoutCancel(ctx), c)
+}
+
+// daemonMachine opens the machine anew for one operation of the daemon.
+func (a *app) daemonMachine(ctx context.Context) (*daemon.Machine, error) {
+	m, err := a.machine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &daemon.Machine{Engine: m.engine, Loader: m.loader, Kinds: m.kinds}, nil
+}

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/ui"
+)
+
+func diffCommand(a *app) *cobra.Command {
+	var o struct{ update, all, sysctl bool }
+	c := &cobra.Command{
+		Use: "diff PROFILE...", Short: "Show what a profile would change here, and what it would not and why",
+		Long: `Shows each value before and after, with the profile's line, and writes nothing.
+The JSON output is the plan: fettle tune --plan FILE applies exactly that.`,
+		ValidArgsFunction: a.completeProfiles,
+		RunE: func(c *cobra.Command, args []string) error {
+			if o.update == (len(args) > 0) {
+				return ui.Hinted(ui.Usage, errors.New("want either profiles or --update"), "fettle list shows the profiles")
+			}
+			return a.diff(c.Context(), args, o.update, o.all, o.sysctl)
+		},
+	}
+	c.Flags().BoolVar(&o.update, "update", false, "compare the selection in force with the newer definition of its profiles")
+	c.Flags().BoolVarP(&o.all, "all", "a", false, "also list values that are as wanted already")
+	c.Flags().BoolVar(&o.sysctl, "sysctl", false, "print a sysctl.d file, where that is all it takes")
+	return c
+}
+
+func (a *app) diff(ctx context.Context, names []string, update, all, sysctl bool) error {
+	m, err := a.machine(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := m.state()
+	if err != nil {
+		return err
+	}
+	if update {
+		_, sel, err := m.inForce(ctx, s)
+		if err != nil {
+			return err
+		}
+		if sel == nil {
+			return ui.Hinted(ui.Failed, errors.New("no selection is in force"), "name the profiles: fettle diff PROFILE")
+		}
+		names = sel.Profiles
+	}
+	p, err := m.load(ctx, false, tune.WithPostLoaded(names, m.postLoaded())...)
+	if err != nil {
+		return err
+	}
+	plan, err := m.engine.PlanProfile(ctx, p, s)
+	if err != nil {
+		return err
+	}
+	for _, pr := range plan.Problems {
+		a.screen.Say("%s", pr)
+	}
+	a.sayRefusals(p)
+	switch {
+	case sysctl:
+		return a.sysctlFile(plan)
+	case a.data():
+		return report.Data(a.screen, plan, ui.Done)
+	}
+	report.Plan(a.screen, plan, all)
+	return nil
+}
+
+// sysctlFile prints a plan as a sysctl.d file; refused where that would leave
+// something out.
+func (a *app) sysctlFile(p *tune.Plan) error {
+	var other []string
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s, as planned by fettle on %s\n", strings.Join(p.Profiles, " "), p.Created.Format("2006-01-02"))
+	for _, st := range p.Steps {
+		if st.Verdict == plugin.Unsupported || st.Action == tune.Release {
+			continue
+		}
+		if st.Setting.Kind != "sysctl" {
+			other = append(other, st.Setting.String())
+			continue
+		}
+		if st.Action == tune.None {
+			fmt.Fprintf(&b, "# %s: %s, %s\n", st.Setting.Name, st.Verdict, st.Why)
+			continue
+		}
+		fmt.Fprintf(&b, "# %s\n%s = %s\n", st.Reason, st.Setting.Name, strings.Join(strings.Fields(st.Want.Text), " "))
+	}
+	if len(other) > 0 {
+		return ui.Hinted(ui.Refused, fmt.Errorf("a sysctl.d file cannot hold %s", summarise(other)), "fettle tune applies all of it")
+	}
+	_, err := fmt.Fprint(a.screen.Out, b.String())
+	return err
+}
+
+func summarise(names []string) string {
+	if len(names) > 3 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), len(names)-3)
+	}
+	return strings.Join(names, ", ")
+}
+
+// parseChange reads KIND:NAME=VALUE.
+func parseChange(text string) (setting.Change, error) {
+	name, value, ok := strings.Cut(text, "=")
+	if !ok {
+		return setting.Change{}, fmt.Errorf("%q: want SETTING=VALUE, such as sysctl:vm.swappiness=10", text)
+	}
+	s, err := setting.Parse(strings.TrimSpace(name))
+	if err != nil {
+		return setting.Change{}, err
+	}
+	return setting.Change{Setting: s, Want: setting.Text(value), Reason: setting.Reason{Text: text}}, nil
+}

@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", os.Getenv("FETTLE_UPDATE_GOLDEN") == "1", "write the examples' output and the generated tables of the manual anew")
+
+// Every example of the manual is executed: a console block whose lines begin
+// with "$ fettle" runs on the machine that the page names in a comment
+// (<!-- machine: kvm-guest -->), one machine a page, and its output, standard
+// error included, has to be what the page shows.
+func TestManualExamples(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for _, page := range append(pages, "../../README.md") {
+		t.Run(filepath.Base(page), func(t *testing.T) { total += runPage(t, page) })
+	}
+	if total < 15 {
+		t.Errorf("only %d examples found", total)
+	}
+}
+
+var machineOf = regexp.MustCompile(`<!-- machine: ([a-z0-9-]+) -->`)
+
+func runPage(t *testing.T, page string) (examples int) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine := "kvm-guest"
+	if m := machineOf.FindSubmatch(text); m != nil {
+		machine = string(m[1])
+	}
+	dir := t.TempDir()
+	root := filepath.Join(dir, "machine")
+	unpack(t, "../../testdata/hosts/"+machine+".txt", root)
+	if err := withoutTuneD(root); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	lines := strings.SplitAfter(string(text), "\n")
+	for i := 0; i < len(lines); i++ {
+		out.WriteString(lines[i])
+		if strings.TrimSpace(lines[i]) != "```console" {
+			continue
+		}
+		for i++; i < len(lines) && !strings.HasPrefix(lines[i], "```"); {
+			line := lines[i]
+			i++
+			out.WriteString(line)
+			command, ok := strings.CutPrefix(line, "$ ")
+			if !ok {
+				continue
+			}
+			var shown strings.Builder
+			for ; i < len(lines) && !strings.HasPrefix(lines[i], "$ ") && !strings.HasPrefix(lines[i], "```"); i++ {
+				shown.WriteString(lines[i])
+			}
+			if !strings.HasPrefix(command, "fettle") {
+				shell(t, dir, root, command) // sets the scene; prints nothing
+				out.WriteString(shown.String())
+				continue
+			}
+			examples++
+			got := shell(t, dir, root, command)
+			if *update {
+				out.WriteString(got)
+				continue
+			}
+			if d := cmp.Diff(timeless(shown.String()), timeless(got)); d != "" {
+				t.Errorf("%s: $ %s(-manual +real):\n%s", page, command, d)
+			}
+		}
+		i--
+	}
+	if *update {
+		if err := os.WriteFile(page, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return examples
+}
+
+func shell(t *testing.T, dir, machine, command string) string {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", command)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "FETTLE_TEST_MACHINE="+machine, "MACHINE="+machine)
+	var b bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &b, &b
+	_ = cmd.Run() // an example may show a failure; its words are compared
+	return timeless(strings.ReplaceAll(b.String(), machine, "this machine"))
+}
+
+var times = []struct {
+	re   *regexp.Regexp
+	with string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), "2026-11-21 08:00:00"},
+	{regexp.MustCompile(`until \d\d:\d\d:\d\d`), "until 08:01:00"},
+	{regexp.MustCompile(`in \d+(\.\d+)?(µs|ms|s)\b`), "in 12ms"},
+}
+
+// timeless replaces what differs from run to run.
+func timeless(s string) string {
+	for _, t := range times {
+		s = t.re.ReplaceAllString(s, t.with)
+	}
+	return s
+}

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+func factsCommand(a *app) *cobra.Command {
+	var o struct {
+		brief   bool
+		archive string
+	}
+	c := &cobra.Command{
+		Use: "facts [NAME...]", Short: "Read what this machine is, each fact with its source",
+		Long: `Reads the machine and writes nothing. A name, such as memory or
+disk.vda.queue_depth, selects the facts that begin with it.`,
+		RunE: func(c *cobra.Command, names []string) error { return a.facts(c.Context(), names, o.brief, o.archive) },
+	}
+	c.Flags().BoolVar(&o.brief, "brief", false, "a dozen lines")
+	c.Flags().StringVar(&o.archive, "archive", "", "also write what was read, redacted, as a text archive for --root")
+	return c
+}
+
+func (a *app) facts(ctx context.Context, names []string, brief bool, archive string) error {
+	h, err := a.host()
+	if err != nil {
+		return err
+	}
+	var f *fact.Facts
+	if archive != "" {
+		var rec *host.Recording
+		f, rec = fact.Archive(h)
+		if err := writeArchive(archive, rec); err != nil {
+			return err
+		}
+		a.screen.Say("wrote %s: it holds no passwords, keys or tokens, but names and addresses of this machine", archive)
+	} else {
+		f = fact.Collect(h)
+	}
+	if a.data() {
+		return report.Data(a.screen, f, ui.Done)
+	}
+	if brief {
+		report.Brief(a.screen, fact.Brief(f))
+		return nil
+	}
+	if n := report.Facts(a.screen, f, names); n == 0 {
+		return ui.Hinted(ui.Failed, fmt.Errorf("no fact is called %v", names), "fettle facts lists all of them")
+	}
+	return nil
+}
+
+// writeArchive writes beside the name and renames, so that a half-written
+// archive is never there under it.
+func writeArchive(path string, rec *host.Recording) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".fettle-archive-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	if _, err := rec.WriteTo(f); err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

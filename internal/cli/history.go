@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// History is the JSON form of fettle history.
+type History struct {
+	Schema       string        `json:"schema"` // fettle/history/v1
+	Transactions []HistoryItem `json:"transactions"`
+}
+
+// HistoryItem is one transaction.
+type HistoryItem struct {
+	Tx       int            `json:"transaction"`
+	Time     time.Time      `json:"time"`
+	Kind     journal.TxKind `json:"kind"`
+	User     string         `json:"user"`
+	Reason   string         `json:"reason"`
+	Profiles []string       `json:"profiles,omitempty"`
+	Values   int            `json:"values"`
+	// Result is done, partial, rolled-back, incomplete or cut-off.
+	Result string `json:"result"`
+	Live   bool   `json:"live"`
+	// UndoneBy is the transaction that took it back.
+	UndoneBy int   `json:"undone_by,omitempty"`
+	Undoes   []int `json:"undoes,omitempty"`
+}
+
+func historyCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "history", Short: "List the transactions: when, who, why, what came of them", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.history(c.Context()) },
+	}
+}
+
+func (a *app) history(ctx context.Context) error {
+	m, err := a.machine(ctx)
+	if err != nil {
+		return err
+	}
+	boot, _ := m.host.BootID()
+	txs, err := journal.History(m.engine.StateDir, boot)
+	if err != nil {
+		return err
+	}
+	doc := History{Schema: "fettle/history/v1", Transactions: []HistoryItem{}}
+	g := report.Grid{Head: []string{"", "time", "who", "what", "values", "result"}}
+	for _, t := range txs {
+		it := historyItem(t)
+		doc.Transactions = append(doc.Transactions, it)
+		result := it.Result
+		switch {
+		case it.UndoneBy != 0:
+			result += fmt.Sprintf(", undone by %d", it.UndoneBy)
+		case it.Live:
+			result += ", stands"
+		}
+		g.Rows = append(g.Rows, []string{fmt.Sprint(it.Tx), it.Time.Local().Format("2006-01-02 15:04:05"), it.User, it.Reason, fmt.Sprint(it.Values), result})
+	}
+	if a.data() {
+		return report.Data(a.screen, doc, ui.Done)
+	}
+	if len(g.Rows) == 0 {
+		fmt.Fprintln(a.screen.Out, "no transactions")
+		return nil
+	}
+	g.Write(a.screen)
+	return nil
+}
+
+func historyItem(t *journal.Tx) HistoryItem {
+	it := HistoryItem{
+		Tx: t.ID, Time: t.Time, Kind: t.Kind, User: t.User, Reason: strings.Join(strings.Fields(t.Reason), " "),
+		Result: "cut-off", Live: t.IsLive(), UndoneBy: t.UndoneBy(), Undoes: t.Undoes,
+	}
+	if t.Commit != nil {
+		it.Result = t.Commit.Result
+	}
+	for _, e := range t.Entries {
+		if e.CoupledTo == 0 {
+			it.Values++
+		}
+	}
+	if t.Kind == journal.Undo && t.Commit != nil {
+		it.Values = len(t.Commit.Undone)
+	}
+	if sel, err := tune.SelectionOf(t); err == nil && sel != nil {
+		it.Profiles = sel.Profiles
+	}
+	return it
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/rhel6"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// ImportResult is the JSON form of fettle import rhel6.
+type ImportResult struct {
+	Schema string `json:"schema"` // fettle/import/v1
+	rhel6.Result
+	Written string `json:"written,omitempty"` // the directory it was written to
+}
+
+func importCommand(a *app) *cobra.Command {
+	parent := &cobra.Command{Use: "import", Short: "Turn the tuning of another tool into a profile", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	var write string
+	c := &cobra.Command{
+		Use: "rhel6 DIR", Short: "Turn a profile of RHEL 6 (tuned.conf, ktune.sysconfig, sysctl.ktune, ktune.sh) into one of today",
+		Long: `Prints the profile and says of each line that is not taken over as written why.
+With --write the profile is written below DIR and can be tuned at once.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.importRHEL6(c.Context(), args[0], write) },
+	}
+	c.Flags().StringVar(&write, "write", "", "write the profile into this directory, such as /etc/tuned")
+	parent.AddCommand(c)
+	return parent
+}
+
+func (a *app) importRHEL6(ctx context.Context, dir, write string) error {
+	h, err := a.host()
+	if err != nil {
+		return err
+	}
+	if a.root == "" {
+		if dir, err = filepath.Abs(dir); err != nil {
+			return err
+		}
+	}
+	res, err := rhel6.Import(ctx, h, dir)
+	if err != nil {
+		return err
+	}
+	doc := ImportResult{Schema: "fettle/import/v1", Result: res}
+	for _, w := range res.Warnings {
+		a.screen.Say("%s", w)
+	}
+	if write != "" {
+		if doc.Written, err = writeProfile(write, res); err != nil {
+			return err
+		}
+	}
+	if a.data() {
+		return report.Data(a.screen, doc, ui.Done)
+	}
+	if write != "" {
+		fmt.Fprintf(a.screen.Out, "wrote %s: %d lines taken over, %d to look at\n", doc.Written, len(res.Translated), len(res.Warnings))
+		return nil
+	}
+	for _, f := range res.Files {
+		fmt.Fprintf(a.screen.Out, "--- %s/%s\n%s", res.Name, f.Path, f.Data)
+	}
+	return nil
+}
+
+// writeProfile writes a profile's files; one that is there already is left
+// alone.
+func writeProfile(parent string, res rhel6.Result) (string, error) {
+	files := host.Live().Files
+	parent, err := filepath.Abs(parent)
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(parent, res.Name)
+	if err := files.Mkdir(dir, 0o755); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return "", ui.Hinted(ui.Refused, fmt.Errorf("%s is there already", dir), "move it away or name another directory")
+		}
+		return "", err
+	}
+	for _, f := range res.Files {
+		if err := files.Replace(filepath.Join(dir, f.Path), []byte(f.Data), host.Attr{Mode: f.Mode}); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}

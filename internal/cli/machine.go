@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/claim"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/plugin/table"
+	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/profiles"
+)
+
+// crashPoint is called at each point at which a crash could leave something half
+// done; only the tests set it, to end the process there.
+var crashPoint func(point string)
+
+// machine is one machine with everything that acts on it, wired by hand.
+type machine struct {
+	*app
+	host   *host.Host
+	kinds  setting.Kinds
+	main   *profile.MainConfig
+	loader profile.Loader
+	engine *tune.Engine
+	claims *claim.Claims
+}
+
+// live is the machine that is tuned where no --root is given, and stateDir where
+// its journal is; only the tests put another in their place.
+var (
+	live            = host.Live
+	defaultStateDir = journal.DefaultDir
+)
+
+// host opens the machine without what acts on it.
+func (a *app) host() (*host.Host, error) {
+	if a.root == "" {
+		return live(), nil
+	}
+	h, err := host.OpenRoot(a.root)
+	if err != nil {
+		return nil, ui.Hinted(ui.Usage, err, "--root takes a directory or an archive made by fettle facts --archive")
+	}
+	return h, nil
+}
+
+// machine opens the machine that the command line names.
+func (a *app) machine(ctx context.Context) (*machine, error) {
+	h, err := a.host()
+	if err != nil {
+		return nil, err
+	}
+	m := &machine{app: a, host: h, kinds: table.Kinds(h)}
+	m.kinds[tunerKind] = tuner{h, m.kinds["unit"]}
+	if m.main, err = profile.ReadMain(h); err != nil {
+		return nil, err
+	}
+	dirs := slices.Clone(a.profileDirs)
+	for i, d := range dirs {
+		// A relative one is this process's; below --root all paths are the
+		// copy's own.
+		if dirs[i], err = filepath.Abs(d); err != nil {
+			return nil, err
+		}
+	}
+	m.loader = profile.Loader{Host: h, Dirs: profile.SearchPath(m.main, dirs...), Builtin: profiles.FS, Main: m.main}
+	keep, err := tune.ReadKeep(h, m.kinds)
+	if err != nil {
+		return nil, err
+	}
+	stateDir := a.stateDir
+	if stateDir == "" {
+		stateDir = defaultStateDir
+		if a.root != "" {
+			stateDir = "/nonexistent" // a copy has no journal of ours
+		}
+	}
+	m.engine = &tune.Engine{
+		Host: h, Kinds: m.kinds, Plugins: table.All, StateDir: stateDir, Keep: keep, Main: m.main,
+		ProfileDirs: m.loader.Dirs, User: user(), Reason: a.command, At: crashPoint,
+		Overridden: func(s setting.Setting) (tune.Override, bool) { return m.overridden(ctx, s) },
+	}
+	return m, nil
+}
+
+// overridden asks the administrator's files, read once and only if somebody
+// asks.
+func (m *machine) overridden(ctx context.Context, s setting.Setting) (tune.Override, bool) {
+	if s.Kind != "sysctl" || !m.main.ReapplySysctl {
+		return tune.Override{}, false
+	}
+	for _, pattern := range m.main.ReapplySysctlExclude {
+		if profile.Fnmatch(pattern, s.Name) {
+			return tune.Override{}, false
+		}
+	}
+	c, ok := m.claimsOf(ctx).Administrator(s)
+	if !ok {
+		return tune.Override{}, false
+	}
+	return tune.Override{Setting: c.Setting, Value: c.Value, File: c.File, Line: c.Line, Text: c.Text}, true
+}
+
+func (m *machine) claimsOf(ctx context.Context) *claim.Claims {
+	if m.claims == nil {
+		var problems []claim.Problem
+		m.claims, problems = claim.Read(ctx, m.host, m.kinds)
+		for _, p := range problems {
+			m.screen.Say("%s", p)
+		}
+	}
+	return m.claims
+}
+
+// inForce loads the selection in force as it was accepted; nil where there is
+// none.
+func (m *machine) inForce(ctx context.Context, s *journal.State) (*profile.Profile, *tune.Selection, error) {
+	sel, err := tune.SelectionOf(s.InForce())
+	if err != nil || sel == nil {
+		return nil, nil, err
+	}
+	p, err := m.engine.LoadAccepted(ctx, sel, m.loader)
+	return p, sel, err
+}
+
+// load loads profiles, with the post-loaded one, if there is one, last.
+func (m *machine) load(ctx context.Context, execute bool, names ...string) (*profile.Profile, error) {
+	l := m.loader
+	l.Execute = execute
+	p, err := l.Load(ctx, names...)
+	if err != nil {
+		return nil, m.explain(err, names)
+	}
+	return p, nil
+}
+
+func (m *machine) explain(err error, names []string) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, profile.ErrNoProfile) {
+		return ui.Hinted(ui.Usage, err, "fettle list shows the profiles there are")
+	}
+	return err
+}
+
+// state reads the journal, and says what is wrong with it.
+func (m *machine) state() (*journal.State, error) {
+	s, err := m.engine.State()
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range s.Damage {
+		m.screen.Say("the journal is damaged: %s", d)
+	}
+	for _, t := range s.Interrupted() {
+		m.screen.Say("transaction %d (%s) is under way or was cut off; fettle undo or the next tune takes it back", t.ID, t.Reason)
+	}
+	return s, nil
+}
+
+// user is who is at work: the login behind sudo where the kernel knows it.
+func user() string {
+	uid := os.Geteuid()
+	name := userName(uid)
+	if sudo := os.Getenv("SUDO_USER"); sudo != "" && uid == 0 {
+		return fmt.Sprintf("%s (as %s)", sudo, name)
+	}
+	if b, err := os.ReadFile("/proc/self/loginuid"); err == nil {
+		if login, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 32); err == nil && login != 1<<32-1 && int(login) != uid {
+			return fmt.Sprintf("%s (as %s)", userName(int(login)), name)
+		}
+	}
+	return name
+}
+
+func userName(uid int) string {
+	passwd, err := os.ReadFile("/etc/passwd")
+	if err == nil {
+		for line := range strings.Lines(string(passwd)) {
+			if f := strings.Split(line, ":"); len(f) > 2 && f[2] == strconv.Itoa(uid) {
+				return f[0]
+			}
+		}
+	}
+	return strconv.Itoa(uid)
+}

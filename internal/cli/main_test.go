@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"fettle": func() {
+			killAt(os.Getenv("FETTLE_TEST_KILL_AT"))
+			standIn(os.Getenv("FETTLE_TEST_MACHINE"))
+			os.Exit(Main("test", os.Args[1:], os.Stdout, os.Stderr))
+		},
+	})
+}
+
+// standIn makes a directory the live machine: a fixture that can be tuned.
+func standIn(dir string) {
+	if dir == "" {
+		return
+	}
+	live = func() *host.Host { return host.Mounted(dir) }
+	defaultStateDir = filepath.Join(dir, "var/lib/fettle")
+	watchdogEnv = []string{"FETTLE_TEST_MACHINE=" + dir}
+}
+
+// unpack writes the archive of a machine into a directory.
+func unpack(t testing.TB, archive, dir string) {
+	t.Helper()
+	h, err := host.OpenArchive(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var walk func(p string)
+	walk = func(p string) {
+		entries, err := h.Files.ReadDir(p)
+		if err != nil {
+			return
+		}
+		for _, e := range entries {
+			q := path.Join(p, e.Name())
+			out := filepath.Join(dir, q)
+			switch {
+			case e.IsDir():
+				if err := os.MkdirAll(out, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				walk(q)
+			case e.Type()&fs.ModeSymlink != 0:
+				to, err := h.Files.Readlink(q)
+				if err == nil {
+					err = os.Symlink(to, out)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			default:
+				if text, err := h.Files.ReadFile(q); err == nil {
+					if err := os.WriteFile(out, text, 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+	}
+	walk("/")
+}
+
+// withoutTuneD takes the fixture's TuneD away: another tuner is tuner.txtar's
+// story.
+func withoutTuneD(machine string) error {
+	gone := []string{filepath.Join(machine, "etc/systemd/system/multi-user.target.wants/tuned.service"), filepath.Join(machine, "etc/tuned/active_profile"), filepath.Join(machine, "etc/tuned/profile_mode")}
+	comms, err := filepath.Glob(filepath.Join(machine, "proc/[0-9]*/comm"))
+	if err != nil {
+		return err
+	}
+	for _, c := range comms {
+		if name, err := os.ReadFile(c); err == nil && string(name) == "tuned\n" {
+			gone = append(gone, filepath.Dir(c))
+		}
+	}
+	for _, p := range gone {
+		if err := os.RemoveAll(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// killAt ends this process with SIGKILL at the n-th crash point: what a power
+// cut or the kernel's out-of-memory killer does, nothing that could be caught.
+func killAt(n string) {
+	limit, err := strconv.Atoi(n)
+	if err != nil {
+		return
+	}
+	passed := 0
+	crashPoint = func(string) {
+		if passed++; passed == limit {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	}
+}
+
+// Each script of testdata/script is a session on a machine of its own: a copy of
+// testdata/hosts/kvm-guest.txt that can be tuned, in $MACHINE.
+func TestScripts(t *testing.T) {
+	archive, err := filepath.Abs("../../testdata/hosts/kvm-guest.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "../../testdata/script", RequireExplicitExec: true, RequireUniqueNames: true,
+		Setup: func(env *testscript.Env) error {
+			machine := filepath.Join(env.WorkDir, "machine")
+			unpack(t, archive, machine)
+			if err := withoutTuneD(machine); err != nil {
+				return err
+			}
+			env.Setenv("MACHINE", machine)
+			env.Setenv("FETTLE_TEST_MACHINE", machine)
+			env.Setenv("HOSTS", filepath.Dir(archive))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"valid": valid},
+	})
+}

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/packaging"
+)
+
+// unitDirs are where systemd finds units, an administrator's first.
+var unitDirs = []string{"/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
+
+func unitInstalled(h *host.Host, name string) bool {
+	for _, dir := range unitDirs {
+		if st, err := h.Files.Stat(dir + "/" + name); err == nil && st.Mode().IsRegular() {
+			return true
+		}
+	}
+	return false
+}
+
+// persisted is true where fettle's unit starts at boot.
+func persisted(h *host.Host) bool {
+	for _, dir := range []string{"/etc/systemd/system", "/usr/lib/systemd/system"} {
+		if links, err := host.Glob(h.Files, dir+"/*.wants/fettle.service"); err == nil && len(links) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// persist enables and starts fettle's unit as a transaction of its own, so that
+// undo takes that back too. Where no package brought the units, they are written.
+func (m *machine) persist(ctx context.Context) (*tune.Applied, error) {
+	changes, err := m.persistChanges()
+	if err != nil {
+		return nil, err
+	}
+	return m.engine.Apply(ctx, func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
+		return m.engine.PlanChanges(ctx, changes, s)
+	}, tune.ApplyOptions{Kind: journal.Apply, Atomic: true})
+}
+
+func (m *machine) persistChanges() ([]setting.Change, error) {
+	h := m.host
+	if !plugin.HasSystemd(h) {
+		return nil, ui.Hinted(ui.Failed, errors.New("--persist enables a unit of systemd, and systemd does not run here"), "start \"fettle daemon\" from this machine's own init system")
+	}
+	var changes []setting.Change
+	add := func(kind, name, want string) {
+		changes = append(changes, setting.Change{
+			Setting: setting.Setting{Kind: kind, Name: name}, Want: setting.Text(want), Reason: setting.Reason{Text: "--persist"},
+		})
+	}
+	for _, name := range packaging.Units {
+		if unitInstalled(h, name) {
+			continue
+		}
+		program, err := trustedProgram()
+		if err != nil {
+			return nil, err
+		}
+		alias := ""
+		if name == "fettle.service" && !unitInstalled(h, "tuned.service") {
+			alias = "tuned.service"
+		}
+		text, err := packaging.Unit(name, program, alias)
+		if err != nil {
+			return nil, err
+		}
+		add("file", unitDirs[0]+"/"+name, text)
+	}
+	const policy = "/dbus-1/system.d/com.redhat.tuned.conf"
+	_, here := h.Files.Stat("/etc" + policy)
+	_, packaged := h.Files.Stat("/usr/share" + policy)
+	if _, err := h.Files.Stat("/etc/dbus-1/system.d"); err == nil && here != nil && packaged != nil {
+		text, err := packaging.FS.ReadFile("dbus/com.redhat.tuned.conf")
+		if err != nil {
+			return nil, err
+		}
+		add("file", "/etc"+policy, string(text))
+	}
+	for _, name := range packaging.Units {
+		add("unit", name+"/enabled", "enabled")
+	}
+	add("unit", "fettle.service/active", "active")
+	return changes, nil
+}
+
+// trustedProgram is the path of this program, which a unit is about to run as
+// root at each boot: nobody else may be able to change it.
+func trustedProgram() (string, error) {
+	self, err := os.Executable()
+	if err == nil {
+		self, err = filepath.EvalSymlinks(self)
+	}
+	if err != nil {
+		return "", err
+	}
+	for p := self; ; p = filepath.Dir(p) {
+		st, err := os.Lstat(p)
+		if err != nil {
+			return "", err
+		}
+		sys, ok := st.Sys().(*syscall.Stat_t)
+		sticky := st.IsDir() && st.Mode()&os.ModeSticky != 0
+		if !ok || sys.Uid != 0 || st.Mode().Perm()&0o022 != 0 && !sticky {
+			return "", ui.Hinted(ui.Refused, fmt.Errorf("%s can be changed by others than root, and the unit would run %s as root at each boot", p, self), "install fettle in "+packaging.Program)
+		}
+		if p == "/" {
+			return self, nil
+		}
+	}
+}

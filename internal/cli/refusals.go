@@ -1,0 +1,21 @@
+package cli
+
+import (
+	"path"
+	"slices"
+
+	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/profiles"
+)
+
+// sayRefusals names the published guidance that one of fettle's own profiles
+// does not follow, and why.
+func (a *app) sayRefusals(p *profile.Profile) {
+	for _, r := range profiles.Refusals {
+		if slices.ContainsFunc(p.Sources, func(s profile.Source) bool {
+			return profile.IsBuiltin(s.Path) && slices.Contains(r.Profiles, path.Base(path.Dir(s.Path)))
+		}) {
+			a.screen.Say("refused (%s): %s: %s", r.ID, r.Guidance, r.Reason)
+		}
+	}
+}

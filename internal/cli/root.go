@@ -1,0 +1,188 @@
+// Package cli holds the verbs of fettle, one file each: command, options, run
+// function.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// app is what the verbs share: the global options and the screen.
+type app struct {
+	version     string
+	root        string
+	stateDir    string
+	profileDirs []string
+	output      string
+	screen      *ui.Screen
+	command     string // the command line, for the journal
+	gate        error  // a gate that was not met: data has been printed already
+}
+
+// Main runs one command line and returns the exit code.
+func Main(version string, args []string, out, errw io.Writer) int {
+	screen := ui.NewScreen(out, errw)
+	screen.Out = &countedOut{Writer: out}
+	a := &app{version: version, screen: screen, command: strings.Join(append([]string{"fettle"}, args...), " ")}
+	// Ctrl-C ends the context; the verbs give back what they have written. A
+	// lost terminal and a polite kill are the same.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	go func() {
+		<-ctx.Done()
+		stop() // a second one ends the process as ever
+	}()
+	root := a.rootCommand()
+	root.SetArgs(args)
+	root.SetOut(out)
+	root.SetErr(errw)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		a.screen.Fail(err)
+		if a.data() && !a.screen.Printed {
+			// Who asked for data gets some, also of a failure.
+			_ = report.Data(a.screen, Failure{Schema: "fettle/error/v1"}, ui.Code(err))
+		}
+	}
+	if w := a.screen.Out.(*countedOut); w.err != nil && err == nil {
+		a.screen.Say("the output could not be written: %v", w.err)
+		return ui.Failed
+	}
+	return ui.Code(err)
+}
+
+// Failure is the JSON form of a command that failed before it had anything to
+// print: the messages say why.
+type Failure struct {
+	Schema string `json:"schema"` // fettle/error/v1
+}
+
+// countedOut remembers that standard output could not be written; a reader that
+// has seen enough (a closed pipe) is none of our business.
+type countedOut struct {
+	io.Writer
+	err error
+}
+
+func (w *countedOut) Write(b []byte) (int, error) {
+	n, err := w.Writer.Write(b)
+	if err != nil && w.err == nil && !errors.Is(err, syscall.EPIPE) {
+		w.err = err
+	}
+	return n, err
+}
+
+// Command is the whole command tree, for manual pages and completions.
+func Command(version string) *cobra.Command {
+	a := &app{version: version, screen: ui.NewScreen(os.Stdout, os.Stderr)}
+	return a.rootCommand()
+}
+
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "fettle",
+		Short: "Measure a machine, tune it, prove that it helped, and undo it",
+		Long: `fettle shows every change before it is made, applies TuneD profiles in
+milliseconds, gives a verdict for every value, and takes all of it back exactly,
+even after a crash.
+
+Exit codes:
+` + exitCodeList(),
+		Version:           a.version,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return a.setUp() },
+		Args:              cobra.NoArgs,
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetVersionTemplate("fettle {{.Version}}\n")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return ui.Hinted(ui.Usage, err, fmt.Sprintf("see %s --help", c.CommandPath()))
+	})
+	f := root.PersistentFlags()
+	f.StringVar(&a.root, "root", "", "read another machine: a directory (sosreport, fixture) or an archive made by fettle facts --archive")
+	f.StringVar(&a.stateDir, "state-dir", "", "where journal and selection are (default /var/lib/fettle)")
+	f.StringArrayVar(&a.profileDirs, "profile-dir", nil, "a further place for profiles; repeatable, the last one wins")
+	f.StringVarP(&a.output, "output", "o", "table", "table, json, yaml or markdown")
+	for _, verb := range verbs {
+		root.AddCommand(a.checkUsage(verb(a)))
+	}
+	return root
+}
+
+// verbs is the table of all verbs, in the order of the help text.
+var verbs = []func(*app) *cobra.Command{
+	factsCommand,
+	listCommand, showCommand, recommendCommand,
+	diffCommand, tuneCommand, confirmCommand,
+	statusCommand, verifyCommand, whyCommand, historyCommand, undoCommand,
+	scheduleCommand, daemonCommand,
+	importCommand, schemaCommand,
+	watchTrialCommand, recoverCommand,
+}
+
+// checkUsage turns cobra's complaints about arguments into usage errors.
+func (a *app) checkUsage(c *cobra.Command) *cobra.Command {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return ui.Hinted(ui.Usage, err, fmt.Sprintf("see %s --help", c.CommandPath()))
+			}
+			return nil
+		}
+	}
+	for _, sub := range c.Commands() {
+		a.checkUsage(sub)
+	}
+	return c
+}
+
+func (a *app) setUp() error {
+	format, err := ui.ParseFormat(a.output)
+	if err != nil {
+		return err
+	}
+	a.screen.Format = format
+	return nil
+}
+
+// data is true when the output is for programs.
+func (a *app) data() bool { return a.screen.Format == ui.JSON || a.screen.Format == ui.YAML }
+
+func exitCodeList() string {
+	var b strings.Builder
+	for _, e := range ui.ExitCodes {
+		fmt.Fprintf(&b, "  %3d  %s\n", e.Code, e.Meaning)
+	}
+	return b.String()
+}
+
+var errReadOnlyRoot = errors.New("this verb acts on the live machine and takes no --root")
+
+// mustBeLive refuses --root where a verb writes.
+func (a *app) mustBeLive() error {
+	if a.root != "" {
+		return ui.Exit(ui.Usage, errReadOnlyRoot)
+	}
+	return nil
+}
+
+// mustBeRoot refuses to write without the rights to do it.
+func mustBeRoot() error {
+	if os.Geteuid() != 0 && defaultStateDir == journal.DefaultDir {
+		return ui.Hinted(ui.Refused, errors.New("changing this machine needs root"), "run it with sudo; fettle diff shows the changes without")
+	}
+	return nil
+}

@@ -1,0 +1,296 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/daemon/schedule"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// ScheduleList is the JSON form of fettle schedule list and next.
+type ScheduleList struct {
+	Schema  string          `json:"schema"` // fettle/schedule/v1
+	File    string          `json:"file"`
+	Entries []ScheduleEntry `json:"entries"`
+}
+
+// ScheduleEntry is one entry of the schedule.
+type ScheduleEntry struct {
+	Line     int      `json:"line"`
+	Calendar string   `json:"calendar"`
+	Profiles []string `json:"profiles"`
+	// Began is its last moment, Next the one to come; absent where there is none.
+	Began   *time.Time `json:"began,omitempty"`
+	Next    *time.Time `json:"next,omitempty"`
+	InForce bool       `json:"in_force"`
+}
+
+func scheduleCommand(a *app) *cobra.Command {
+	var file string
+	c := &cobra.Command{
+		Use: "schedule", Short: "Say which profile holds from when on, by the calendar",
+		Long: `A schedule is a state: the entry whose last moment is the latest holds, also after
+a boot in between and after the clock was set. fettle's daemon keeps it. A profile
+that somebody selects by hand holds until the next entry begins.
+
+Calendars are as in systemd.time(7): [weekdays] [date] [time], such as
+"Mon-Fri 08:00", "*-*-01 00:00", "Sat,Sun", "*:0/30", "daily".`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.scheduleList(file) },
+	}
+	c.PersistentFlags().StringVar(&file, "file", schedule.File, "the file of the schedule")
+	c.AddCommand(
+		&cobra.Command{
+			Use: "add CALENDAR PROFILE...", Short: "From each moment of the calendar on, these profiles hold", Args: cobra.MinimumNArgs(2),
+			RunE: func(c *cobra.Command, args []string) error {
+				return a.scheduleAdd(c.Context(), file, args[0], args[1:])
+			},
+		},
+		&cobra.Command{
+			Use: "remove LINE|CALENDAR", Short: "Take an entry out, by its line or its calendar", Args: cobra.ExactArgs(1),
+			RunE: func(c *cobra.Command, args []string) error { return a.scheduleRemove(file, args[0]) },
+		},
+		&cobra.Command{
+			Use: "list", Short: "List the entries, and which one holds", Args: cobra.NoArgs,
+			RunE: func(c *cobra.Command, _ []string) error { return a.scheduleList(file) },
+		},
+		&cobra.Command{
+			Use: "next", Short: "Say which entry begins next, and when", Args: cobra.NoArgs,
+			RunE: func(c *cobra.Command, _ []string) error { return a.scheduleNext(file) },
+		},
+		&cobra.Command{
+			Use: "import-cron FILE", Short: "Take over the lines of a crontab that call tuned-adm profile", Args: cobra.ExactArgs(1),
+			RunE: func(c *cobra.Command, args []string) error {
+				return a.scheduleImport(c.Context(), file, args[0])
+			},
+		},
+	)
+	return c
+}
+
+// readSchedule reads the file as text and as entries; one that is not there has
+// none.
+func readSchedule(h *host.Host, file string) (string, []schedule.Entry, error) {
+	text, err := h.Files.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+		return "", nil, err
+	}
+	entries, err := schedule.Parse(file, string(text))
+	return string(text), entries, err
+}
+
+func (a *app) scheduleList(file string) error {
+	h, err := a.host()
+	if err != nil {
+		return err
+	}
+	doc, err := scheduleOf(h, file)
+	if err != nil {
+		return err
+	}
+	if a.data() {
+		return report.Data(a.screen, doc, ui.Done)
+	}
+	if len(doc.Entries) == 0 {
+		fmt.Fprintf(a.screen.Out, "%s has no entries\n", file)
+		return nil
+	}
+	g := report.Grid{Head: []string{"line", "calendar", "profiles", "began", "next", ""}}
+	for _, e := range doc.Entries {
+		holds := ""
+		if e.InForce {
+			holds = "holds"
+		}
+		g.Rows = append(g.Rows, []string{strconv.Itoa(e.Line), e.Calendar, strings.Join(e.Profiles, " "), shortTime(e.Began), shortTime(e.Next), holds})
+	}
+	g.Write(a.screen)
+	return nil
+}
+
+func shortTime(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.Format("Mon 2006-01-02 15:04:05")
+}
+
+func scheduleOf(h *host.Host, file string) (*ScheduleList, error) {
+	_, entries, err := readSchedule(h, file)
+	if err != nil {
+		return nil, ui.Exit(ui.Failed, err)
+	}
+	now := h.Clock.Now().Local()
+	holds, _, some := schedule.InForce(entries, now)
+	doc := &ScheduleList{Schema: "fettle/schedule/v1", File: file, Entries: []ScheduleEntry{}}
+	for _, e := range entries {
+		s := ScheduleEntry{Line: e.Line, Calendar: e.Calendar.String(), Profiles: e.Profiles, InForce: some && e.Line == holds.Line}
+		if at, ok := e.Calendar.Last(now); ok {
+			s.Began = &at
+		}
+		if at, ok := e.Calendar.Next(now); ok {
+			s.Next = &at
+		}
+		doc.Entries = append(doc.Entries, s)
+	}
+	return doc, nil
+}
+
+func (a *app) scheduleNext(file string) error {
+	h, err := a.host()
+	if err != nil {
+		return err
+	}
+	doc, err := scheduleOf(h, file)
+	if err != nil {
+		return err
+	}
+	_, entries, err := readSchedule(h, file)
+	if err != nil {
+		return err
+	}
+	next, at, ok := schedule.Next(entries, h.Clock.Now().Local())
+	if a.data() {
+		all := doc.Entries
+		doc.Entries = []ScheduleEntry{}
+		for _, e := range all {
+			if ok && e.Line == next.Line {
+				doc.Entries = append(doc.Entries, e)
+			}
+		}
+		return report.Data(a.screen, doc, ui.Done)
+	}
+	if !ok {
+		fmt.Fprintln(a.screen.Out, "nothing is to come")
+		return nil
+	}
+	fmt.Fprintf(a.screen.Out, "%s  %s (%s:%d)\n", shortTime(&at), strings.Join(next.Profiles, " "), file, next.Line)
+	return nil
+}
+
+// editSchedule changes the text of the file, atomically.
+func (a *app) editSchedule(file string, edit func(h *host.Host, text string, entries []schedule.Entry) (string, error)) error {
+	if err := a.mustBeLive(); err != nil {
+		return err
+	}
+	h, err := a.host()
+	if err != nil {
+		return err
+	}
+	text, entries, err := readSchedule(h, file)
+	if err != nil {
+		return ui.Exit(ui.Failed, err)
+	}
+	next, err := edit(h, text, entries)
+	if err != nil || next == text {
+		return err
+	}
+	attr := host.Attr{Mode: 0o644, UID: os.Geteuid(), GID: os.Getegid()}
+	if st, err := h.Files.Stat(file); err == nil {
+		attr = host.AttrOf(st)
+	} else if err := h.Files.Mkdir(path.Dir(file), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return h.Files.Replace(file, []byte(next), attr)
+}
+
+func (a *app) scheduleAdd(ctx context.Context, file, calendar string, profiles []string) error {
+	e, err := schedule.NewEntry(calendar, profiles)
+	if err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	if err := a.knownProfiles(ctx, profiles); err != nil {
+		return err
+	}
+	return a.editSchedule(file, func(h *host.Host, text string, _ []schedule.Entry) (string, error) {
+		a.announceEntry(h, e)
+		return schedule.Add(text, e), nil
+	})
+}
+
+// knownProfiles refuses profiles that cannot be loaded: at the moment of the
+// calendar nobody would be there to see it.
+func (a *app) knownProfiles(ctx context.Context, profiles []string) error {
+	m, err := a.machine(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = m.load(ctx, false, profiles...)
+	return err
+}
+
+func (a *app) announceEntry(h *host.Host, e schedule.Entry) {
+	next := "never again"
+	if at, ok := e.Calendar.Next(h.Clock.Now().Local()); ok {
+		next = "next " + shortTime(&at)
+	}
+	fmt.Fprintf(a.screen.Out, "✓ %s: %s\n", e, next)
+}
+
+func (a *app) scheduleRemove(file, which string) error {
+	return a.editSchedule(file, func(_ *host.Host, text string, entries []schedule.Entry) (string, error) {
+		var lines []int
+		for _, e := range entries {
+			if strconv.Itoa(e.Line) == which || e.Calendar.String() == strings.Join(strings.Fields(which), " ") {
+				lines = append(lines, e.Line)
+				fmt.Fprintf(a.screen.Out, "✓ removed: %s\n", e)
+			}
+		}
+		if len(lines) == 0 {
+			return "", ui.Hinted(ui.Usage, fmt.Errorf("%s has no entry %q", file, which), "fettle schedule list shows lines and calendars")
+		}
+		return schedule.Remove(text, lines...), nil
+	})
+}
+
+func (a *app) scheduleImport(ctx context.Context, file, crontab string) error {
+	text, err := os.ReadFile(crontab)
+	if err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	entries, problems := schedule.FromCron(crontab, string(text))
+	for _, p := range problems {
+		a.screen.Say("%s", p)
+	}
+	if len(entries) == 0 {
+		return ui.Exit(ui.Failed, fmt.Errorf("%s: no line calls tuned-adm profile", crontab))
+	}
+	for _, e := range entries {
+		if err := a.knownProfiles(ctx, e.Profiles); err != nil {
+			return fmt.Errorf("%s:%d: %w", crontab, e.Line, err)
+		}
+	}
+	err = a.editSchedule(file, func(h *host.Host, text string, have []schedule.Entry) (string, error) {
+		seen := map[string]bool{}
+		for _, e := range have {
+			seen[e.String()] = true
+		}
+		for _, e := range entries {
+			if seen[e.String()] {
+				continue // taken over before
+			}
+			seen[e.String()] = true
+			a.announceEntry(h, e)
+			text = schedule.Add(text, e)
+		}
+		return text, nil
+	})
+	if err == nil {
+		a.screen.Say("take these lines out of %s: cron would go on switching as well", crontab)
+	}
+	if err == nil && len(problems) > 0 {
+		return ui.Exit(ui.Partial, fmt.Errorf("%d lines of %s could not be taken over", len(problems), crontab))
+	}
+	return err
+}

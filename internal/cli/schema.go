@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// documents is the table of the kinds of JSON output.
+var documents = map[string]any{
+	"confirm":   ConfirmResult{},
+	"error":     Failure{},
+	"facts":     fact.Facts{},
+	"history":   History{},
+	"import":    ImportResult{},
+	"list":      ProfileList{},
+	"plan":      tune.Plan{},
+	"plugins":   PluginList{},
+	"profile":   ShownProfile{},
+	"recommend": RecommendResult{},
+	"schedule":  ScheduleList{},
+	"status":    tune.Status{},
+	"tune":      TuneResult{},
+	"undo":      UndoResult{},
+	"verify":    tune.Verification{},
+	"why":       Why{},
+}
+
+func documentKinds() []string {
+	var out []string
+	for k := range documents {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func schemaCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "schema [KIND]", Short: "Print the JSON Schema of an output; without a kind, list them",
+		Args: cobra.MaximumNArgs(1), ValidArgs: documentKinds(),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				for _, k := range documentKinds() {
+					fmt.Fprintln(a.screen.Out, k)
+				}
+				return nil
+			}
+			doc, ok := documents[args[0]]
+			if !ok {
+				return ui.Hinted(ui.Usage, fmt.Errorf("no output is of kind %q", args[0]), "fettle schema lists the kinds")
+			}
+			text, err := report.Schema("fettle/"+args[0]+"/v1", doc)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.screen.Out, "%s\n", text)
+			return nil
+		},
+	}
+}

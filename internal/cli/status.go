@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+func statusCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Say what is in force, since when, and what a person should know of it", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.status(c.Context()) },
+	}
+}
+
+func (a *app) status(ctx context.Context) error {
+	m, err := a.machine(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := m.state()
+	if err != nil {
+		return err
+	}
+	accepted, sel, err := m.inForce(ctx, s)
+	if err != nil {
+		return err
+	}
+	var present *profile.Profile
+	if sel != nil {
+		l := m.loader
+		l.Answers = accepted.Answers // what programs answered is compared as accepted
+		if present, err = l.Load(ctx, sel.Names()...); err != nil {
+			a.screen.Say("the profiles in force cannot be read any more: %v", err)
+		}
+	}
+	st, err := m.engine.Status(ctx, s, accepted, present)
+	if err != nil {
+		return err
+	}
+	if a.data() {
+		return report.Data(a.screen, st, ui.Done)
+	}
+	out := a.screen.Out
+	if len(st.Profiles) == 0 {
+		fmt.Fprintln(out, "no selection in force")
+	} else {
+		fmt.Fprintf(out, "in force: %s (%s), since %s, transaction %d\n", strings.Join(st.Profiles, " "), st.Mode, st.Since.Local().Format("2006-01-02 15:04:05"), st.Tx)
+		if !st.ThisBoot {
+			fmt.Fprintln(out, "! not applied since this boot: fettle tune --update applies it again")
+		}
+		if st.Newer != nil && *st.Newer > 0 {
+			fmt.Fprintf(out, "! newer definition: %d values differ; fettle diff --update shows them, fettle tune --update accepts them\n", *st.Newer)
+		}
+	}
+	if len(st.Live) > 0 {
+		fmt.Fprintf(out, "transactions to undo: %s\n", strings.Trim(strings.Join(strings.Fields(fmt.Sprint(st.Live)), ", "), "[]"))
+	}
+	for _, t := range st.Trials {
+		fmt.Fprintf(out, "! transaction %d is on trial until %s: fettle confirm keeps it\n", t.Tx, t.Until.Local().Format("15:04:05"))
+	}
+	for _, k := range st.KeepUnmatched {
+		fmt.Fprintf(out, "! %s: %s matches nothing that the selection sets\n", k, k.Pattern)
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// watchdogEnv is added to the watchdog's environment; only the tests set it, to
+// name the machine that stands in.
+var watchdogEnv []string
+
+// startTrial starts the watchdog that undoes the trial and returns the
+// deadline. The watchdog is a process of its own in a session of its own, so
+// that it outlives the terminal and a kill -9 of this process; it is started
+// before anything is written. Should it die as well, the next fettle that
+// writes, or the next boot, finds the deadline in the journal.
+func (m *machine) startTrial(d time.Duration) (*journal.Try, error) {
+	up, err := m.host.Clock.SinceBoot()
+	if err != nil {
+		return nil, err
+	}
+	try := &journal.Try{Until: m.host.Clock.Now().Add(d).UTC(), SinceBoot: up + d}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"watch-trial", "--deadline", try.SinceBoot.String(), "--parent", strconv.Itoa(os.Getpid())}
+	if m.stateDir != "" {
+		args = append(args, "--state-dir", m.stateDir)
+	}
+	// Under systemd a process that must outlive its login session needs a unit
+	// of its own: KillUserProcesses= ends everything in the session's scope. A
+	// shutdown need not wait for it: the next boot ends the trial.
+	if _, err := os.Stat("/run/systemd/system"); err == nil {
+		if run, err := m.host.Exec.LookPath("systemd-run"); err == nil {
+			cmd := exec.Command(run, append([]string{"--quiet", "--collect", "--no-ask-password", "--property=KillSignal=SIGKILL", self}, args...)...)
+			if cmd.Run() == nil {
+				return try, nil
+			}
+		}
+	}
+	cmd := exec.Command(self, args...)
+	cmd.Dir = "/"
+	cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, watchdogEnv...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("the watchdog of the trial cannot be started, so nothing is changed: %w", err)
+	}
+	return try, cmd.Process.Release()
+}
+
+// watchTrialCommand is the watchdog: it sleeps until the deadline and then takes
+// back the trials that nobody confirmed.
+func watchTrialCommand(a *app) *cobra.Command {
+	var deadline time.Duration
+	var parent int
+	c := &cobra.Command{
+		Use: "watch-trial", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			// The terminal may go, and a polite kill of the session with it.
+			ctx := context.WithoutCancel(c.Context())
+			m, err := a.machine(ctx)
+			if err != nil {
+				return err
+			}
+			seen := false
+			for {
+				up, err := m.host.Clock.SinceBoot()
+				if err != nil {
+					return err
+				}
+				if s, err := m.engine.State(); err == nil {
+					stands := slices.ContainsFunc(s.Live(), func(t *journal.Tx) bool {
+						return t.Try != nil && t.Try.SinceBoot == deadline && !t.Confirmed
+					})
+					// Confirmed, taken back already, or never begun.
+					_, gone := os.Stat("/proc/" + strconv.Itoa(parent))
+					if !stands && (seen || gone != nil) {
+						return nil
+					}
+					seen = seen || stands
+				}
+				if up < deadline {
+					// Short sleeps: CLOCK_BOOTTIME goes on in suspend, timers do not.
+					time.Sleep(min(deadline-up, 10*time.Second))
+					continue
+				}
+				// Another fettle may hold the lock, or a place refuse for a
+				// moment: the trial is over all the same.
+				_, err = m.engine.Recover(ctx)
+				switch {
+				case err == nil:
+					return nil
+				case errors.Is(err, journal.ErrBusy):
+					time.Sleep(200 * time.Millisecond)
+				case up > deadline+10*time.Minute:
+					return err
+				default:
+					time.Sleep(5 * time.Second)
+				}
+			}
+		},
+	}
+	c.Flags().IntVar(&parent, "parent", 0, "process that begins the trial")
+	c.Flags().DurationVar(&deadline, "deadline", 0, "time since boot at which the trial is over")
+	return c
+}
+
+// ConfirmResult is the JSON form of fettle confirm.
+type ConfirmResult struct {
+	Schema       string `json:"schema"` // fettle/confirm/v1
+	Transactions []int  `json:"transactions"`
+}
+
+func confirmCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "confirm", Short: "Keep what fettle tune --try has put on trial", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := a.mustBeLive(); err != nil {
+				return err
+			}
+			if err := mustBeRoot(); err != nil {
+				return err
+			}
+			m, err := a.machine(c.Context())
+			if err != nil {
+				return err
+			}
+			ids, err := m.engine.Confirm(c.Context())
+			if err != nil {
+				return err
+			}
+			if a.data() {
+				return report.Data(a.screen, ConfirmResult{"fettle/confirm/v1", ids}, ui.Done)
+			}
+			for _, id := range ids {
+				fmt.Fprintf(a.screen.Out, "✓ transaction %d stays\n", id)
+			}
+			return nil
+		},
+	}
+}
+
+// recoverCommand is what the early unit runs at boot, before anything else
+// tunes: what was cut off and what was on trial goes back.
+func recoverCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "recover", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			m, err := a.machine(c.Context())
+			if err != nil {
+				return err
+			}
+			ids, err := m.engine.Recover(context.WithoutCancel(c.Context()))
+			for _, id := range ids {
+				a.screen.Say("transaction %d taken back", id)
+			}
+			return err
+		},
+	}
+}

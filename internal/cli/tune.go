@@ -1,0 +1,282 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// TuneResult is the JSON form of fettle tune.
+type TuneResult struct {
+	Schema string `json:"schema"` // fettle/tune/v1
+	*tune.Applied
+	DurationS float64 `json:"duration_s"`
+}
+
+type tuneOptions struct {
+	plan   string
+	set    []string
+	auto   bool
+	atomic bool
+	update bool
+	// persist enables fettle's unit as well, takeOver stops another tuner.
+	persist  bool
+	takeOver bool
+	try      time.Duration
+}
+
+func tuneCommand(a *app) *cobra.Command {
+	var o tuneOptions
+	c := &cobra.Command{
+		Use: "tune PROFILE...", Short: "Apply a profile: only what differs is written, and all of it can be undone",
+		Long: `Applies the profiles, later ones over earlier ones, and records them as the
+selection in force. A selection that was in force before is left value by value:
+what both have is not touched.`,
+		ValidArgsFunction: a.completeProfiles,
+		RunE: func(c *cobra.Command, args []string) error {
+			ways := 0
+			for _, given := range []bool{len(args) > 0, o.plan != "", len(o.set) > 0, o.auto, o.update} {
+				if given {
+					ways++
+				}
+			}
+			if ways != 1 {
+				return ui.Hinted(ui.Usage, errors.New("want one of: profiles, --auto, --update, --plan FILE, --set SETTING=VALUE"), "fettle recommend names a profile for this machine")
+			}
+			if c.Flags().Changed("try") && (o.try < time.Second || o.try > 24*time.Hour) {
+				return ui.Exit(ui.Usage, fmt.Errorf("--try %v: want between 1s and 24h", o.try))
+			}
+			if (o.persist || o.takeOver) && o.try > 0 {
+				return ui.Exit(ui.Usage, errors.New("--try goes without --persist and --take-over: a trial ends without a trace"))
+			}
+			return a.tune(c.Context(), args, o)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.plan, "plan", "", "apply the plan that fettle diff --output json wrote (- for standard input)")
+	f.StringArrayVar(&o.set, "set", nil, "apply one setting beside the selection, SETTING=VALUE; repeatable")
+	f.BoolVar(&o.auto, "auto", false, "apply the recommended profile")
+	f.BoolVar(&o.update, "update", false, "accept the newer definition of the profiles in force")
+	f.BoolVar(&o.atomic, "atomic", false, "take everything back if one value is rejected")
+	f.BoolVar(&o.persist, "persist", false, "enable and start fettle's unit, so that the selection is applied at boot and kept")
+	f.BoolVar(&o.takeOver, "take-over", false, "stop another tuner that is in force; undo gives it back")
+	f.DurationVar(&o.try, "try", 0, "undo by itself after this time unless fettle confirm arrives")
+	return c
+}
+
+func (a *app) tune(ctx context.Context, names []string, o tuneOptions) error {
+	if err := a.mustBeLive(); err != nil {
+		return err
+	}
+	if err := mustBeRoot(); err != nil {
+		return err
+	}
+	began := time.Now()
+	m, err := a.machine(ctx)
+	if err != nil {
+		return err
+	}
+	if o.persist {
+		if _, err := m.persistChanges(); err != nil {
+			return err // before anything is changed
+		}
+	}
+	planner, apply, err := m.planner(ctx, names, o)
+	if err != nil {
+		return err
+	}
+	taken, err := m.oneTuner(ctx, o.takeOver)
+	if err != nil {
+		return m.handBack(ctx, taken, err)
+	}
+	if o.try > 0 {
+		if apply.Try, err = m.startTrial(o.try); err != nil {
+			return err
+		}
+	}
+	recovered, err := m.engine.Recover(ctx)
+	if err != nil {
+		return m.handBack(ctx, taken, err)
+	}
+	res, err := m.engine.Apply(ctx, planner, apply)
+	if res == nil {
+		return m.handBack(ctx, taken, err)
+	}
+	for _, id := range append(recovered, res.Recovered...) {
+		a.screen.Say("transaction %d had been cut off or not confirmed: taken back first", id)
+	}
+	for _, p := range res.Plan.Problems {
+		a.screen.Say("%s", p)
+	}
+	err = m.handBack(ctx, taken, m.verdict(res, err))
+	if apply.Try != nil && err == nil {
+		a.screen.Say("on trial until %s: fettle confirm keeps it, otherwise it is undone", apply.Try.Until.Local().Format("15:04:05"))
+	} else if ui.Code(err) == ui.Done && apply.Selection != nil && !o.persist && !persisted(m.host) {
+		a.screen.Say("this will not survive a reboot: fettle's unit is not enabled")
+	}
+	if o.persist && (err == nil || ui.Code(err) == ui.Partial) {
+		p, perr := m.persist(ctx)
+		if perr == nil {
+			perr = m.verdict(p, nil)
+		}
+		if perr == nil {
+			a.screen.Say("fettle's unit is enabled and started: transaction %d, which fettle undo takes back", p.Tx)
+		}
+		err = errors.Join(err, perr)
+	}
+	if a.data() {
+		return errors.Join(report.Data(a.screen, TuneResult{"fettle/tune/v1", res, time.Since(began).Seconds()}, ui.Code(err)), err)
+	}
+	report.Applied(a.screen, res, time.Since(began))
+	return err
+}
+
+// verdict turns what came of a transaction into an error with its exit code.
+func (m *machine) verdict(res *tune.Applied, err error) error {
+	switch {
+	case err != nil && res.Result == journal.ResultRolledBack && !errors.Is(err, context.Canceled):
+		return ui.Exit(ui.RolledBack, err)
+	case err != nil:
+		return err
+	case res.Result == journal.ResultRolledBack:
+		return ui.Exit(ui.RolledBack, fmt.Errorf("%d of the values rejected, so all were taken back", res.Failed()))
+	case res.Result == journal.ResultPartial && res.InForce() == 0:
+		return ui.Exit(ui.Failed, errors.New("no value could be set"))
+	case res.Result == journal.ResultPartial:
+		return ui.Hinted(ui.Partial, fmt.Errorf("%d of %d values were rejected", res.Failed(), res.Failed()+res.InForce()), "the others are in force; fettle undo takes them back, --atomic would have")
+	case res.Result == tune.ResultNothing:
+		code := ui.Failed
+		if slices.ContainsFunc(res.Plan.Steps, func(s tune.Step) bool { return s.Verdict == plugin.Refused || s.Verdict == plugin.Kept }) {
+			code = ui.Refused
+		}
+		return ui.Exit(code, errors.New("nothing is changed, and no transaction recorded"))
+	}
+	return nil
+}
+
+// planner chooses how the plan comes about.
+func (m *machine) planner(ctx context.Context, names []string, o tuneOptions) (tune.Planner, tune.ApplyOptions, error) {
+	apply := tune.ApplyOptions{Kind: journal.Tune, Atomic: o.atomic}
+	switch {
+	case o.plan != "":
+		p, err := readPlan(o.plan)
+		if err != nil {
+			return nil, apply, err
+		}
+		apply.Kind = journal.Apply
+		if len(p.Profiles) > 0 {
+			// A plan of profiles is a selection like any other.
+			loaded, err := m.load(ctx, false, p.Profiles...)
+			if err != nil {
+				return nil, apply, err
+			}
+			if !slices.EqualFunc(loaded.Sources, p.Sources, func(a, b profile.Source) bool { return a.Path == b.Path && a.SHA256 == b.SHA256 }) {
+				return nil, apply, ui.Exit(ui.Refused, fmt.Errorf("%w: its profiles have another content now; make a new plan with fettle diff", tune.ErrStale))
+			}
+			apply.Kind = journal.Tune
+			names := p.Profiles
+			if n := len(names); n > 1 && names[n-1] == m.postLoaded() {
+				names = names[:n-1]
+			}
+			if apply.Selection, err = tune.NewSelection(loaded, names, tune.ModeManual); err != nil {
+				return nil, apply, err
+			}
+		}
+		return m.engine.ApplySaved(p), apply, nil
+	case len(o.set) > 0:
+		var changes []setting.Change
+		for _, text := range o.set {
+			c, err := parseChange(text)
+			if err != nil {
+				return nil, apply, ui.Exit(ui.Usage, err)
+			}
+			changes = append(changes, c)
+		}
+		apply.Kind = journal.Apply
+		return func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
+			return m.engine.PlanChanges(ctx, changes, s)
+		}, apply, nil
+	case o.auto:
+		r, err := m.recommend(ctx)
+		if err != nil {
+			return nil, apply, err
+		}
+		names = []string{r}
+	case o.update:
+		s, err := m.state()
+		if err != nil {
+			return nil, apply, err
+		}
+		_, sel, err := m.inForce(ctx, s)
+		if err != nil {
+			return nil, apply, err
+		}
+		if sel == nil {
+			return nil, apply, ui.Exit(ui.Failed, errors.New("no selection is in force, so there is nothing to update"))
+		}
+		names = sel.Profiles
+	}
+	p, err := m.load(ctx, true, tune.WithPostLoaded(names, m.postLoaded())...)
+	if err != nil {
+		return nil, apply, err
+	}
+	mode := tune.ModeManual
+	if o.auto {
+		mode = tune.ModeAuto
+	}
+	if apply.Selection, err = tune.NewSelection(p, names, mode); err != nil {
+		return nil, apply, err
+	}
+	return func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
+		return m.engine.PlanProfile(ctx, p, s)
+	}, apply, nil
+}
+
+func readPlan(path string) (*tune.Plan, error) {
+	var in io.Reader = os.Stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, ui.Exit(ui.Usage, err)
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, 64<<20))
+	if err != nil {
+		return nil, err
+	}
+	var p tune.Plan
+	if err := json.Unmarshal(text, &p); err != nil {
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("%s: %w", path, err), "a plan is what fettle diff PROFILE --output json prints")
+	}
+	if p.Schema != tune.PlanSchema {
+		return nil, ui.Exit(ui.Usage, fmt.Errorf("%s: schema %q: want %q", path, p.Schema, tune.PlanSchema))
+	}
+	return &p, nil
+}
+
+// postLoaded is the profile that is merged over every selection; "" for none.
+func (m *machine) postLoaded() string {
+	b, err := m.host.Files.ReadFile("/etc/tuned/post_loaded_profile")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}

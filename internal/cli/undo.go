@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// UndoResult is the JSON form of fettle undo.
+type UndoResult struct {
+	Schema string `json:"schema"` // fettle/undo/v1
+	*tune.Undone
+}
+
+func undoCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "undo [TRANSACTION...]", Short: "Give every value back as it was before fettle, or take back single transactions",
+		Long: `Without a number: back to the state before fettle's first transaction that still
+stands. With a number: takes back that transaction; values that a later one has
+set stay. A value that somebody else has changed since is kept and named.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			ids := make([]int, len(args))
+			for i, s := range args {
+				n, err := strconv.Atoi(s)
+				if err != nil || n < 1 {
+					return ui.Hinted(ui.Usage, fmt.Errorf("%q is not a transaction number", s), "fettle history lists them")
+				}
+				ids[i] = n
+			}
+			return a.undo(c.Context(), ids)
+		},
+	}
+}
+
+func (a *app) undo(ctx context.Context, ids []int) error {
+	if err := a.mustBeLive(); err != nil {
+		return err
+	}
+	if err := mustBeRoot(); err != nil {
+		return err
+	}
+	m, err := a.machine(ctx)
+	if err != nil {
+		return err
+	}
+	// An undo goes to its end: stopping half-way would be neither state.
+	u, err := m.engine.Undo(context.WithoutCancel(ctx), ids...)
+	if errors.Is(err, tune.ErrNothing) {
+		u, err = &tune.Undone{Undoes: []int{}, Result: "done", Values: []tune.UndoneValue{}}, nil
+		a.screen.Say("%v", tune.ErrNothing)
+	}
+	if u == nil {
+		return err
+	}
+	if a.data() {
+		return errors.Join(report.Data(a.screen, UndoResult{"fettle/undo/v1", u}, ui.Code(err)), err)
+	}
+	if u.Tx != 0 {
+		report.Undone(a.screen, u)
+	}
+	return err
+}

@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+func verifyCommand(a *app) *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use: "verify [PROFILE...]", Short: "Give a verdict for every value of the selection in force",
+		Long: `Reads every value again. Exit code 3 unless each one is in force, or it is known
+why it is not to be (unsupported here, overridden by an administrator's file,
+kept, refused).`,
+		ValidArgsFunction: a.completeProfiles,
+		RunE:              func(c *cobra.Command, args []string) error { return a.verify(c.Context(), args, all) },
+	}
+	c.Flags().BoolVarP(&all, "all", "a", false, "also list values that are as wanted")
+	return c
+}
+
+func (a *app) verify(ctx context.Context, names []string, all bool) error {
+	m, err := a.machine(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := m.state()
+	if err != nil {
+		return err
+	}
+	p, _, err := m.inForce(ctx, s)
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 {
+		if p, err = m.load(ctx, m.host.Live, names...); err != nil {
+			return err
+		}
+	}
+	if p == nil {
+		return ui.Hinted(ui.Failed, errors.New("no selection is in force, so there is nothing to verify"), "fettle tune PROFILE applies one; fettle verify PROFILE compares without applying")
+	}
+	v, err := m.engine.Verify(ctx, p, s)
+	if err != nil {
+		return err
+	}
+	for _, pr := range v.Problems {
+		a.screen.Say("%s", pr)
+	}
+	if !v.Met {
+		err = ui.Exit(ui.GateNotMet, fmt.Errorf("not every value of %s is in force", p.Name()))
+	}
+	if a.data() {
+		return errors.Join(report.Data(a.screen, v, ui.Code(err)), err)
+	}
+	report.Verification(a.screen, v, all)
+	return err
+}

@@ -1,0 +1,385 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/plugin/table"
+	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/tune"
+)
+
+var _ Control = (*Daemon)(nil)
+
+// act does one operation with a freshly opened machine; what fails is logged.
+func (d *Daemon) act(ctx context.Context, do func(m *Machine) error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m, err := d.open(ctx)
+	if err == nil {
+		err = do(m)
+	}
+	if err != nil {
+		d.log.say(LevelError, "%v", err)
+	}
+	return err
+}
+
+// Start applies what is selected; true if it is in force already, false if
+// nothing is selected.
+func (d *Daemon) Start(ctx context.Context) bool {
+	ok := false
+	err := d.act(ctx, func(m *Machine) error {
+		if d.selection == nil {
+			return nil
+		}
+		ok = true
+		if !d.parked {
+			return nil
+		}
+		p, err := m.Engine.LoadAccepted(ctx, d.selection, m.Loader)
+		if err != nil {
+			return err
+		}
+		return d.take(ctx, m, d.selection, p, "start")
+	})
+	return ok && err == nil
+}
+
+// Stop takes the selection out of force and keeps it selected.
+func (d *Daemon) Stop(ctx context.Context) bool {
+	return nil == d.act(ctx, func(m *Machine) error {
+		if d.selection == nil || d.parked {
+			return nil
+		}
+		// First parked, then undone: others' look at the journal must not take
+		// the undo for the end of the selection.
+		if err := d.accept(m); err != nil {
+			return err
+		}
+		d.parked = true
+		return d.withdraw(ctx, m, "stop")
+	})
+}
+
+// accept reads the accepted content of the selection into memory, because the
+// selection leaves the journal's state.
+func (d *Daemon) accept(m *Machine) error {
+	_, err := m.Engine.LoadAccepted(context.Background(), d.selection, m.Loader)
+	return err
+}
+
+// Disable takes the selection out of force and selects nothing.
+func (d *Daemon) Disable(ctx context.Context) bool {
+	return nil == d.act(ctx, func(m *Machine) error {
+		if d.selection == nil {
+			return nil
+		}
+		parked := d.parked
+		d.selection, d.parked, d.overlay = nil, false, overlay{}
+		d.keepState(m)
+		if parked {
+			return nil
+		}
+		return d.withdraw(ctx, m, "off")
+	})
+}
+
+// Reload reads the configuration and the profiles anew and applies them.
+func (d *Daemon) Reload(ctx context.Context) bool {
+	ok := false
+	err := d.act(ctx, func(m *Machine) error {
+		entry, next, err := d.scheduled(m)
+		if err != nil {
+			return err
+		}
+		d.wake(next)
+		s, err := m.Engine.State()
+		if err != nil {
+			return err
+		}
+		if entry != nil && d.due(entry.names, entry.since, s.Txs, d.selection) {
+			ok = true
+			return d.switchTo(ctx, m, entry.names, tune.ModeManual, entry.reason)
+		}
+		if d.TuneD {
+			names, mode, found, err := d.preset(ctx, m, s.Txs, d.selection)
+			if err != nil {
+				return err
+			}
+			if found {
+				ok = true
+				return d.switchTo(ctx, m, names, mode, "reload")
+			}
+		}
+		if d.selection == nil {
+			return nil
+		}
+		ok = true
+		return d.switchTo(ctx, m, d.selection.Profiles, d.selection.Mode, "reload")
+	})
+	return ok && err == nil
+}
+
+// Switch selects profiles. Where the daemon is stopped they are only selected,
+// as in TuneD, whose clients then call Start.
+func (d *Daemon) Switch(ctx context.Context, names string) (bool, string) {
+	return d.choose(ctx, strings.Fields(names), tune.ModeManual)
+}
+
+// Auto selects the recommended profile.
+func (d *Daemon) Auto(ctx context.Context) (bool, string) {
+	name := d.Recommend(ctx)
+	if name == "" {
+		return false, "no profile is recommended for this machine"
+	}
+	return d.choose(ctx, []string{name}, tune.ModeAuto)
+}
+
+func (d *Daemon) choose(ctx context.Context, names []string, mode string) (bool, string) {
+	err := d.act(ctx, func(m *Machine) error {
+		sel, p, err := d.load(ctx, m, names, mode)
+		if err != nil {
+			d.announce(ProfileChanged{strings.Join(names, " "), false, err.Error()})
+			return err
+		}
+		if d.selection == nil || d.parked {
+			if len(sel.Names()) == 0 {
+				sel = nil
+			}
+			d.selection, d.parked = sel, sel != nil
+			return nil
+		}
+		return d.take(ctx, m, sel, p, "switch to "+strings.Join(names, " "))
+	})
+	if err != nil {
+		return false, err.Error()
+	}
+	return true, "OK"
+}
+
+// now is what is selected, and whether it is in force.
+func (d *Daemon) now() (sel *tune.Selection, running bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.selection, d.selection != nil && !d.parked
+}
+
+// ActiveProfile names what is selected, the post-loaded profile included.
+func (d *Daemon) ActiveProfile() string {
+	if sel, _ := d.now(); sel != nil {
+		return strings.Join(sel.Names(), " ")
+	}
+	return ""
+}
+
+// PostLoadedProfile names the profile that is loaded after the selected ones.
+func (d *Daemon) PostLoadedProfile() string {
+	if sel, _ := d.now(); sel != nil {
+		return sel.PostLoaded
+	}
+	return ""
+}
+
+// Mode says who chose: "auto" or "manual"; "unknown" with the reason where
+// TuneD's state files cannot be read.
+func (d *Daemon) Mode() (mode, failure string) {
+	if sel, _ := d.now(); sel != nil {
+		return sel.Mode, ""
+	}
+	m, err := d.Config.Open(context.Background())
+	if err != nil {
+		return "unknown", err.Error()
+	}
+	state, err := profile.ReadState(m.Engine.Host)
+	if err != nil {
+		return "unknown", err.Error()
+	}
+	return string(state.Mode), ""
+}
+
+// Recommend names the profile that is meant for this machine.
+func (d *Daemon) Recommend(ctx context.Context) string {
+	m, err := d.Config.Open(ctx)
+	if err != nil {
+		d.log.say(LevelError, "%v", err)
+		return ""
+	}
+	r, err := m.Loader.Recommend(ctx)
+	if err != nil {
+		d.log.say(LevelError, "%v", err)
+	}
+	return r.Profile
+}
+
+// IsRunning is true while a selection is in force.
+func (d *Daemon) IsRunning() bool {
+	_, running := d.now()
+	return running
+}
+
+// Profiles lists the profiles by name.
+func (d *Daemon) Profiles(ctx context.Context) []NamedSummary {
+	m, err := d.Config.Open(ctx)
+	if err != nil {
+		d.log.say(LevelError, "%v", err)
+		return nil
+	}
+	list, err := m.Loader.List()
+	if err != nil {
+		d.log.say(LevelError, "%v", err)
+	}
+	out := make([]NamedSummary, len(list))
+	for i, s := range list {
+		out[i] = NamedSummary{s.Name, s.Summary}
+	}
+	return out
+}
+
+// ProfileInfo describes a profile, the selected one if the name is empty.
+func (d *Daemon) ProfileInfo(ctx context.Context, name string) (bool, Info) {
+	if name == "" {
+		name = d.ActiveProfile()
+	}
+	m, err := d.Config.Open(ctx)
+	if err != nil {
+		d.log.say(LevelError, "%v", err)
+		return false, Info{}
+	}
+	list, err := m.Loader.List()
+	if err != nil {
+		d.log.say(LevelError, "%v", err)
+	}
+	for _, s := range list {
+		if s.Name == name {
+			return true, Info{s.Name, s.Summary, s.Description}
+		}
+	}
+	return false, Info{}
+}
+
+// Verify is TuneD's strict answer: every value that the selection names reads as
+// wanted. A sysctl that this kernel lacks is passed over, as TuneD does;
+// ignoreMissing passes over everything that the machine does not have.
+func (d *Daemon) Verify(ctx context.Context, ignoreMissing bool) bool {
+	met := false
+	_ = d.act(ctx, func(m *Machine) error {
+		if d.selection == nil || d.parked {
+			d.log.say(LevelError, "verify: nothing is in force")
+			return nil
+		}
+		s, err := m.Engine.State()
+		if err != nil {
+			return err
+		}
+		p, err := m.Engine.LoadAccepted(ctx, d.selection, m.Loader)
+		if err != nil {
+			return err
+		}
+		d.overlay.put(p)
+		e := *m.Engine
+		e.Holds = true
+		v, err := e.Verify(ctx, p, s)
+		if err != nil {
+			return err
+		}
+		met = true
+		for _, c := range v.Values {
+			switch {
+			case c.Verdict == plugin.OK, c.Verdict == plugin.Kept, c.Verdict == plugin.Refused:
+				continue
+			case c.Verdict == plugin.Unsupported && (ignoreMissing || c.Setting.Kind == "sysctl"):
+				continue
+			case c.Verdict == plugin.Overridden && m.Engine.Main.ReapplySysctl && c.Setting.Kind == "sysctl":
+				// TuneD compares with the profile all the same.
+			}
+			met = false
+			d.log.say(LevelError, "verify: failed: '%s' = '%s', expected '%s' (%s: %s)", c.Setting, c.Now, c.Want, c.Verdict, c.Why)
+		}
+		return nil
+	})
+	return met
+}
+
+// Plugins gives the options of each plug-in with their defaults.
+func (d *Daemon) Plugins() map[string]map[string]string {
+	out := make(map[string]map[string]string, len(table.All))
+	for _, p := range table.All {
+		options := make(map[string]string, len(p.Options))
+		for _, o := range p.Options {
+			options[o.Name] = o.Default
+			if o.Default == "" {
+				options[o.Name] = "None" // what Python prints for no default
+			}
+		}
+		out[p.Name] = options
+	}
+	return out
+}
+
+// PluginDocumentation is the sentence about a plug-in; empty if there is none of
+// that name.
+func (d *Daemon) PluginDocumentation(name string) string {
+	if p, ok := plugin.Find(table.All, name); ok {
+		return p.Doc
+	}
+	return ""
+}
+
+// PluginHints gives the sentence about each option of a plug-in.
+func (d *Daemon) PluginHints(name string) map[string]string {
+	out := map[string]string{}
+	if p, ok := plugin.Find(table.All, name); ok {
+		for _, o := range p.Options {
+			out[o.Name] = o.Doc
+		}
+	}
+	return out
+}
+
+// Capture collects messages under a token until CaptureEnd or the limit.
+func (d *Daemon) Capture(level int, limit time.Duration) string {
+	return d.log.begin(Level(level), limit)
+}
+
+// CaptureEnd returns what was collected under a token.
+func (d *Daemon) CaptureEnd(token string) string { return d.log.end(token) }
+
+// subscribers are those who want to hear of switches.
+type subscribers struct {
+	mu   sync.Mutex
+	list []chan ProfileChanged
+}
+
+// Changed announces every finished switch until ctx ends. A subscriber that does
+// not read misses all but the last few.
+func (d *Daemon) Changed(ctx context.Context) <-chan ProfileChanged {
+	c := make(chan ProfileChanged, 16)
+	s := &d.subscribers
+	s.mu.Lock()
+	s.list = append(s.list, c)
+	s.mu.Unlock()
+	context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.list = slices.DeleteFunc(s.list, func(o chan ProfileChanged) bool { return o == c })
+		close(c)
+	})
+	return c
+}
+
+func (d *Daemon) announce(e ProfileChanged) {
+	s := &d.subscribers
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.list {
+		select {
+		case c <- e:
+		default:
+		}
+	}
+}

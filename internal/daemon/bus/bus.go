@@ -1,0 +1,197 @@
+// Package bus serves TuneD's name on the system bus: com.redhat.tuned, object
+// /Tuned, with polkit as the judge of who may call what.
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+
+	"fettle.dev/fettle/internal/daemon"
+	"fettle.dev/fettle/internal/daemon/methods"
+)
+
+// Name is what the daemon owns on the bus, Path its one object.
+const (
+	Name = methods.Namespace
+	Path = dbus.ObjectPath("/Tuned")
+)
+
+// ErrOwned says that another program owns Name: another tuner is in force.
+var ErrOwned = errors.New("another program owns " + Name + " on the bus")
+
+// Options of a service.
+type Options struct {
+	Target methods.Target
+	// Address of the bus; empty for the system's ($DBUS_SYSTEM_BUS_ADDRESS, or
+	// its usual place).
+	Address string
+	// MachineID is what Peer.GetMachineId answers: the content of
+	// /etc/machine-id.
+	MachineID string
+	// Owned is called each time the name has been claimed, also after the bus has
+	// come back. May be nil.
+	Owned func()
+	Log   *slog.Logger
+}
+
+// The wait before a lost bus is looked for again doubles from the first to the
+// last of these. A bus that is away is the one state in which the service
+// wakes up by itself.
+const (
+	firstWait = 50 * time.Millisecond
+	lastWait  = time.Minute
+)
+
+// Service answers on the bus.
+type Service struct {
+	options Options
+	done    chan struct{}
+}
+
+// Serve claims the name, begins to answer and returns; the service ends with
+// ctx and then gives the name back. Call it once the first selection is in
+// force: who waits for the name waits for the tuning. A bus that cannot be
+// reached now is an error, and so is ErrOwned; a bus that goes away later is
+// waited for, and if somebody else owns the name by then the service ends.
+func Serve(ctx context.Context, o Options) (*Service, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Service{options: o, done: make(chan struct{})}
+	changed := o.Target.Control.Changed(ctx)
+	conn, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	go s.run(ctx, conn, changed)
+	return s, nil
+}
+
+// Wait returns once the service has ended.
+func (s *Service) Wait() { <-s.done }
+
+func (s *Service) run(ctx context.Context, conn *dbus.Conn, changed <-chan daemon.ProfileChanged) {
+	defer close(s.done)
+	for {
+		announce(ctx, conn, changed, s.options.Log)
+		if ctx.Err() != nil {
+			release(conn)
+			return
+		}
+		s.options.Log.Warn("the bus connection is lost; waiting for the bus")
+		var err error
+		if conn, err = s.reconnect(ctx, changed); err != nil {
+			if ctx.Err() == nil {
+				s.options.Log.Error("no longer on the bus", "error", err)
+			}
+			return
+		}
+	}
+}
+
+// release gives the name back and closes the connection. A bus that does not
+// answer releases the name when it notices the end.
+func release(conn *dbus.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	conn.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.ReleaseName", 0, Name)
+	conn.Close()
+}
+
+// announce sends a signal for each finished switch until the connection or ctx
+// ends.
+func announce(ctx context.Context, conn *dbus.Conn, changed <-chan daemon.ProfileChanged, log *slog.Logger) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-conn.Context().Done():
+			return
+		case c, ok := <-changed:
+			if !ok {
+				changed = nil
+				continue
+			}
+			if err := conn.Emit(Path, methods.Interface+"."+methods.Signal, valid(c.Profiles), c.OK, valid(c.Message)); err != nil {
+				log.Warn("cannot announce a switch on the bus", "error", err)
+			}
+		}
+	}
+}
+
+// reconnect waits for a bus that went away. Switches in the meantime have
+// nobody to be announced to.
+func (s *Service) reconnect(ctx context.Context, changed <-chan daemon.ProfileChanged) (*dbus.Conn, error) {
+	wait := time.NewTimer(firstWait)
+	defer wait.Stop()
+	for next := firstWait; ; {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case _, ok := <-changed:
+			if !ok {
+				changed = nil
+			}
+		case <-wait.C:
+			conn, err := s.connect(ctx)
+			if err == nil || errors.Is(err, ErrOwned) {
+				return conn, err
+			}
+			next = min(2*next, lastWait)
+			s.options.Log.Info("the bus is still away", "error", err, "next_try_s", next.Seconds())
+			wait.Reset(next)
+		}
+	}
+}
+
+// connect makes a connection that answers, and claims the name with it.
+func (s *Service) connect(ctx context.Context) (*dbus.Conn, error) {
+	o := s.options
+	h := &handler{target: o.Target, machineID: o.MachineID, ctx: ctx, log: o.Log}
+	// A bus that hangs holds nobody up beyond ctx; once connected, the
+	// connection outlives ctx for as long as the name is given back.
+	connected, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	defer stop()
+	options := []dbus.ConnOption{dbus.WithHandler(h), dbus.WithIncomingInterceptor(routePeer), dbus.WithContext(connected)}
+	var conn *dbus.Conn
+	var err error
+	if o.Address == "" {
+		conn, err = dbus.ConnectSystemBus(options...)
+	} else {
+		conn, err = dbus.Connect(o.Address, options...)
+	}
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("cannot reach the system bus: %w", err)
+	}
+	h.authority.conn.Store(conn)
+	reply, err := conn.RequestName(Name, dbus.NameFlagDoNotQueue)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("cannot claim %s: %w", Name, err)
+	case reply == dbus.RequestNameReplyPrimaryOwner:
+		if o.Owned != nil {
+			o.Owned()
+		}
+		return conn, nil
+	default:
+		err = owner(conn)
+	}
+	conn.Close()
+	return nil, err
+}
+
+// owner is ErrOwned with the process that owns the name, where the bus tells.
+func owner(conn *dbus.Conn) error {
+	var pid uint32
+	if err := conn.BusObject().Call("org.freedesktop.DBus.GetConnectionUnixProcessID", 0, Name).Store(&pid); err != nil || pid == 0 {
+		return ErrOwned
+	}
+	return fmt.Errorf("%w: process %d", ErrOwned, pid)
+}

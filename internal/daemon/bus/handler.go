@@ -1,0 +1,128 @@
+package bus
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+
+	"github.com/godbus/dbus/v5"
+
+	"fettle.dev/fettle/internal/daemon/methods"
+)
+
+// The interfaces that every object has.
+const (
+	introspectable = "org.freedesktop.DBus.Introspectable"
+	peer           = "org.freedesktop.DBus.Peer"
+)
+
+// routePeer takes the interface out of calls to Peer: the library answers them
+// by itself, and gives the bus's identity for the machine's. A call without
+// interface goes to the object, which finds the method by its name.
+func routePeer(m *dbus.Message) {
+	if m.Type == dbus.TypeMethodCall && m.Headers[dbus.FieldInterface].Value() == peer {
+		delete(m.Headers, dbus.FieldInterface)
+	}
+}
+
+// handler finds the object that a call is for.
+type handler struct {
+	target    methods.Target
+	authority authority
+	machineID string
+	ctx       context.Context
+	log       *slog.Logger
+}
+
+// LookupObject and LookupInterface find everything: what has no methods answers
+// UnknownMethod, as libdbus does for objects and interfaces that are not there.
+func (h *handler) LookupObject(path dbus.ObjectPath) (dbus.ServerObject, bool) {
+	return object{h, path}, true
+}
+
+// object is /Tuned, the root above it, which can only be introspected, or
+// nothing.
+type object struct {
+	*handler
+	path dbus.ObjectPath
+}
+
+func (o object) LookupInterface(name string) (dbus.Interface, bool) {
+	return iface{o, name}, true
+}
+
+// iface is one interface of an object, or all of them where a call names none.
+type iface struct {
+	object
+	name string
+}
+
+func (i iface) LookupMethod(name string) (dbus.Method, bool) {
+	of := func(interfaceName string) bool { return i.name == "" || i.name == interfaceName }
+	switch {
+	case name == "Ping" && of(peer):
+		return answer(func() []any { return nil }), true
+	case name == "GetMachineId" && of(peer):
+		return answer(func() []any { return []any{strings.TrimSpace(i.machineID)} }), true
+	case name == "Introspect" && of(introspectable) && (i.path == Path || i.path == "/"):
+		return answer(func() []any { return []any{introspection(i.path)} }), true
+	case i.path == Path && of(methods.Interface):
+		if m, ok := methods.Find(name); ok {
+			return method{i.handler, m}, true
+		}
+	}
+	return nil, false
+}
+
+// answer is a method without arguments that everybody may call.
+type answer func() []any
+
+func (a answer) Call(...any) ([]any, error) { return a(), nil }
+func (a answer) NumArguments() int          { return 0 }
+func (a answer) NumReturns() int            { return 1 }
+func (a answer) ArgumentValue(int) any      { return nil }
+func (a answer) ReturnValue(int) any        { return nil }
+
+// method is one of TuneD's methods.
+type method struct {
+	*handler
+	methods.Method
+}
+
+// DecodeArguments puts the caller before the arguments, whose types are checked
+// here: a wrong call is an error whoever makes it.
+func (m method) DecodeArguments(_ *dbus.Conn, sender string, msg *dbus.Message, body []any) ([]any, error) {
+	var wanted strings.Builder
+	for _, in := range m.In {
+		wanted.WriteString(in.Signature)
+	}
+	// An empty dictionary has no Go type of its own, so the signature decides.
+	signature, _ := msg.Headers[dbus.FieldSignature].Value().(dbus.Signature)
+	if signature.String() != wanted.String() {
+		return nil, dbus.NewError("org.freedesktop.DBus.Error.InvalidArgs",
+			[]any{m.Name + " takes arguments of signature \"" + wanted.String() + "\", not \"" + signature.String() + "\""})
+	}
+	return append([]any{sender}, body...), nil
+}
+
+func (m method) Call(args ...any) ([]any, error) {
+	sender := args[0].(string)
+	if !m.authority.allows(m.ctx, m.log, sender, methods.Namespace+"."+m.Name) {
+		return []any{m.Denied}, nil
+	}
+	result, err := m.Method.Call(m.ctx, m.target, args[1:]...)
+	if err != nil {
+		return nil, dbus.MakeFailedError(err)
+	}
+	return []any{result}, nil
+}
+
+func (m method) NumArguments() int     { return len(m.In) }
+func (m method) NumReturns() int       { return 1 }
+func (m method) ArgumentValue(int) any { return nil } // DecodeArguments decides
+func (m method) ReturnValue(int) any   { return m.Denied }
+
+// valid makes a text fit for the bus.
+func valid(s string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
+}

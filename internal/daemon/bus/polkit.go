@@ -1,0 +1,58 @@
+package bus
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// authority asks polkit whether a caller may do something. Where polkit does not
+// answer (not installed, or it has no such action) root may and nobody else.
+type authority struct{ conn atomic.Pointer[dbus.Conn] }
+
+// subject is polkit's (sa{sv}): who asks.
+type subject struct {
+	Kind    string
+	Details map[string]dbus.Variant
+}
+
+// judgement is polkit's (bba{ss}).
+type judgement struct {
+	Authorised, Challenge bool
+	Details               map[string]string
+}
+
+// allowUserInteraction lets polkit ask the user for a password
+// (polkit, org.freedesktop.PolicyKit1.Authority, CheckAuthorizationFlags).
+const allowUserInteraction = uint32(1)
+
+// allows judges the caller with the unique bus name sender. It may take as long
+// as a person needs for a password.
+func (a *authority) allows(ctx context.Context, log *slog.Logger, sender, action string) bool {
+	conn := a.conn.Load()
+	if conn == nil {
+		return false
+	}
+	who := subject{"system-bus-name", map[string]dbus.Variant{"name": dbus.MakeVariant(sender)}}
+	var j judgement
+	err := conn.Object("org.freedesktop.PolicyKit1", "/org/freedesktop/PolicyKit1/Authority").
+		CallWithContext(ctx, "org.freedesktop.PolicyKit1.Authority.CheckAuthorization", 0,
+			who, action, map[string]string{}, allowUserInteraction, "").Store(&j)
+	if err == nil {
+		if !j.Authorised {
+			log.Info("not authorised by polkit", "action", action, "caller", sender)
+		}
+		return j.Authorised
+	}
+	var uid uint32
+	if idErr := conn.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.GetConnectionUnixUser", 0, sender).Store(&uid); idErr != nil {
+		log.Warn("cannot tell who calls; refused", "action", action, "caller", sender, "polkit", err, "error", idErr)
+		return false
+	}
+	if uid != 0 {
+		log.Warn("polkit does not answer; refused, not root", "action", action, "uid", uid, "polkit", err)
+	}
+	return uid == 0
+}

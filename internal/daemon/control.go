@@ -1,0 +1,69 @@
+// Package daemon keeps the selection in force: it applies it at boot, holds what
+// must be held, follows hot-plug, resume and the schedule, and serves TuneD's
+// D-Bus name and socket.
+package daemon
+
+import (
+	"context"
+	"time"
+)
+
+// Control is the daemon as those see it who ask it for something: TuneD's bus
+// interface, its socket. The words and the answers are TuneD's
+// (com.redhat.tuned.control); authorisation is the caller's business.
+type Control interface {
+	// Start applies the selection, Stop takes it out of force and keeps it
+	// selected, Reload reads the configuration and applies again; false where
+	// TuneD says false.
+	Start(ctx context.Context) bool
+	Stop(ctx context.Context) bool
+	Reload(ctx context.Context) bool
+	// Disable takes the selection out of force until something is selected
+	// again (tuned-adm off).
+	Disable(ctx context.Context) bool
+	// Switch selects profiles, separated by spaces; Auto the recommended one.
+	Switch(ctx context.Context, names string) (ok bool, message string)
+	Auto(ctx context.Context) (ok bool, message string)
+	ActiveProfile() string
+	PostLoadedProfile() string
+	// Mode is "auto" or "manual", with an error text for the caller.
+	Mode() (mode, failure string)
+	Recommend(ctx context.Context) string
+	IsRunning() bool
+	Profiles(ctx context.Context) []NamedSummary
+	ProfileInfo(ctx context.Context, name string) (ok bool, info Info)
+	// Verify is TuneD's strict answer; ignoreMissing passes what the machine
+	// does not have.
+	Verify(ctx context.Context, ignoreMissing bool) bool
+	// Plugins gives the options of each plug-in with their defaults.
+	Plugins() map[string]map[string]string
+	PluginDocumentation(name string) string
+	PluginHints(name string) map[string]string
+	// Instances are the units in force, as pairs of name and plug-in; of one
+	// plug-in unless its name is empty.
+	Instances(plugin string) (ok bool, message string, instances [][2]string)
+	InstanceDevices(instance string) (ok bool, message string, devices []string)
+	AcquireDevices(ctx context.Context, devices, instance string) (ok bool, message string)
+	CreateInstance(ctx context.Context, plugin, name string, options map[string]string) (ok bool, message string)
+	DestroyInstance(ctx context.Context, name string) (ok bool, message string)
+	// Capture collects the daemon's messages of at least a level (Python's
+	// logging: 10 debug to 50 critical) under a token, until CaptureEnd returns
+	// them or the time is over; no time limit with 0.
+	Capture(level int, limit time.Duration) (token string)
+	CaptureEnd(token string) string
+	// Changed announces every finished switch until ctx ends.
+	Changed(ctx context.Context) <-chan ProfileChanged
+}
+
+// NamedSummary is a profile with its summary.
+type NamedSummary struct{ Name, Summary string }
+
+// Info is what profile_info tells.
+type Info struct{ Name, Summary, Description string }
+
+// ProfileChanged is TuneD's signal profile_changed.
+type ProfileChanged struct {
+	Profiles string
+	OK       bool
+	Message  string
+}

@@ -1,0 +1,298 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/tune"
+)
+
+// Machine is what the daemon works with. It is opened anew for each operation,
+// so that configuration, keep.d and the administrator's files are as they are
+// now; only the kinds of setting live on, because they hold descriptors.
+type Machine struct {
+	Engine *tune.Engine
+	Loader profile.Loader
+	Kinds  setting.Kinds
+}
+
+// Config of a daemon.
+type Config struct {
+	// Open opens the machine; the daemon owns what it returns.
+	Open func(context.Context) (*Machine, error)
+	// TuneD makes the daemon stand in for TuneD: without a selection of our own
+	// TuneD's preset or recommended profile is taken, and TuneD's state files
+	// are kept. Serve should offer its bus name.
+	TuneD bool
+	// Serve begins to answer others by a Control and returns; it ends with ctx.
+	// It is called once the selection is in force, as TuneD claims its name. An
+	// error is logged: the tuning does not depend on it. nil: nobody asks.
+	Serve func(context.Context, Control, *profile.MainConfig) error
+	// Schedule is the file of the schedule; empty: there is none.
+	Schedule string
+	// Enforce is how often values that others changed are put back; 0: never.
+	Enforce time.Duration
+	// Log gets one line a message, with the kernel's level in front where it is
+	// the journal's pipe (sd-daemon(3)).
+	Log io.Writer
+}
+
+// Daemon keeps one machine's selection in force. It is a Control.
+type Daemon struct {
+	Config
+	log *messages
+
+	mu    sync.Mutex // one operation at a time; guards what follows
+	kinds setting.Kinds
+	held  map[setting.Setting]holding
+	tasks map[string]following // by unit
+	seen  int64                // the journal's generation that all this is about
+	// selection is in force, or only selected while parked is true.
+	selection *tune.Selection
+	parked    bool
+	overlay   overlay
+	fought    map[setting.Setting]int // how often a value was put back
+	retry     []Uevent                // devices that came during a trial
+	late      bool                    // the start has still to be done
+
+	subscribers subscribers
+	wake        func(next time.Time) // arms the clock
+	deadline    *time.Timer          // of the trial under way
+}
+
+// New makes a daemon that does nothing yet.
+func New(c Config) *Daemon {
+	if c.Log == nil {
+		c.Log = os.Stderr
+	}
+	return &Daemon{
+		Config: c, log: newMessages(c.Log), held: map[setting.Setting]holding{}, tasks: map[string]following{},
+		fought: map[setting.Setting]int{}, wake: func(time.Time) {}, seen: -1,
+	}
+}
+
+// Run takes back what was cut off, brings the selection into force and keeps it
+// there until ctx ends or SIGTERM or SIGINT arrives. Values stay when it ends;
+// those that are held by an open descriptor end with the process.
+func Run(ctx context.Context, c Config) error {
+	d := New(c)
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+
+	m, err := d.open(ctx)
+	if err != nil {
+		return err
+	}
+	ev, err := watch(ctx, d, m)
+	if err != nil {
+		return err
+	}
+	defer ev.close()
+	d.wake = ev.arm
+	ev.hangup = hangup
+
+	d.mu.Lock()
+	err = d.begin(ctx, m)
+	d.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if d.Serve != nil {
+		if err := d.Serve(ctx, d, m.Engine.Main); err != nil {
+			d.log.say(LevelWarning, "not serving others: %v", err)
+		}
+	}
+	if err := notify("READY=1\nSTATUS=" + d.summary()); err != nil {
+		d.log.say(LevelWarning, "%v", err)
+	}
+	rest()
+	d.loop(ctx, ev)
+	_ = notify("STOPPING=1")
+	d.end()
+	return nil
+}
+
+// loop sleeps until something happens.
+func (d *Daemon) loop(ctx context.Context, ev *events) {
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return
+		case <-ev.hangup:
+			d.log.say(LevelInfo, "reloading")
+			if !d.Reload(ctx) {
+				err = errors.New("reload failed")
+			}
+		case <-ev.journal:
+			err = d.follow(ctx)
+		case <-ev.config:
+			err = d.keepSchedule(ctx)
+		case c := <-ev.clock:
+			err = d.clock(ctx, c)
+		case batch := <-ev.devices:
+			err = d.plugged(ctx, batch)
+		case <-ev.enforce:
+			err = d.enforce(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			d.log.say(LevelError, "%v", err)
+		}
+		rest()
+	}
+}
+
+// open opens the machine with the kinds that hold descriptors.
+func (d *Daemon) open(ctx context.Context) (*Machine, error) {
+	m, err := d.Config.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if d.kinds == nil {
+		d.kinds = m.Kinds
+	}
+	m.Kinds, m.Engine.Kinds = d.kinds, d.kinds
+	return m, nil
+}
+
+// begin is the start: recover, choose, apply.
+func (d *Daemon) begin(ctx context.Context, m *Machine) error {
+	again := d.late
+	d.late = false
+	ids, err := recoverSoon(ctx, m)
+	if errors.Is(err, journal.ErrBusy) {
+		// Perhaps the transaction that starts this very unit, and waits for it:
+		// follow begins when the lock is free.
+		if !again {
+			d.log.say(LevelInfo, "waiting: %v", err)
+		}
+		d.late = true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		d.log.say(LevelNotice, "transaction %d had been cut off or not confirmed: taken back", id)
+	}
+	s, err := m.Engine.State()
+	if err != nil {
+		return err
+	}
+	for _, damage := range s.Damage {
+		d.log.say(LevelWarning, "the journal is damaged: %s", damage)
+	}
+	if err := d.chooseAndApply(ctx, m, s); err != nil {
+		// A profile that cannot be loaded must not keep a machine from
+		// starting: the daemon waits for a better one.
+		d.log.say(LevelError, "%v", err)
+	}
+	return ctx.Err()
+}
+
+// end lets go of what is held. Everything else stays as it is.
+func (d *Daemon) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.release(context.Background())
+	if d.deadline != nil {
+		d.deadline.Stop()
+	}
+	d.log.say(LevelInfo, "ended; the values stay in force, fettle undo takes them back")
+}
+
+// recoverSoon takes back what was cut off. The event that a lock was closed comes
+// a moment before the lock is free, so a busy one is asked again a few times.
+func recoverSoon(ctx context.Context, m *Machine) (ids []int, err error) {
+	for wait := 10 * time.Millisecond; wait < 200*time.Millisecond; wait *= 2 {
+		if ids, err = m.Engine.Recover(ctx); !errors.Is(err, journal.ErrBusy) {
+			break
+		}
+		time.Sleep(wait)
+	}
+	return ids, err
+}
+
+// patience is how long the daemon waits for another transaction to end.
+const patience = 10 * time.Second
+
+// busy does something that needs the journal's lock and waits while another
+// transaction has it, until patience ends.
+func busy[T any](ctx context.Context, do func() (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 500*time.Millisecond) {
+		v, err := do()
+		if !errors.Is(err, journal.ErrBusy) {
+			return v, err
+		}
+		select {
+		case <-ctx.Done():
+			return v, err
+		case <-time.After(wait):
+		}
+	}
+}
+
+// summary is one line about what is in force.
+func (d *Daemon) summary() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.selection == nil:
+		return "no selection"
+	case d.parked:
+		return "stopped: " + strings.Join(d.selection.Names(), " ")
+	}
+	return "in force: " + strings.Join(d.selection.Names(), " ")
+}
+
+// onTrial is true while the selection in force undoes itself unless confirmed.
+func onTrial(t *journal.Tx) bool { return t != nil && t.Try != nil && !t.Confirmed }
+
+// byStop is the reason of the undo that Stop makes.
+const byStop = "fettle daemon: stop"
+
+// decided is when somebody last chose what is in force: selected a profile, or
+// took a selection back. A boot that applied it again decided nothing.
+func decided(txs []*journal.Tx) (at time.Time, by *journal.Tx) {
+	for _, t := range slices.Backward(txs) {
+		if t.Commit == nil || t.RolledBack() {
+			continue
+		}
+		switch t.Kind {
+		case journal.Tune:
+			if t.Selection != nil {
+				return t.Time, t
+			}
+		case journal.Undo:
+			if t.Reason == byStop {
+				continue // still selected
+			}
+			for _, id := range t.Undoes {
+				i := slices.IndexFunc(txs, func(o *journal.Tx) bool { return o.ID == id })
+				if i >= 0 && txs[i].Selection != nil {
+					return t.Time, t
+				}
+			}
+		}
+	}
+	return time.Time{}, nil
+}
+
+func sentence(format string, args ...any) string { return fmt.Sprintf(format, args...) }

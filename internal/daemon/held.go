@@ -1,0 +1,70 @@
+package daemon
+
+import (
+	"context"
+
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/tune"
+)
+
+// holding is a value that an open descriptor of this process keeps. The journal
+// does not know it: nothing is left of it when the process ends, so there is
+// nothing that an undo after a crash would have to give back.
+type holding struct{ before, want setting.Value }
+
+// hold holds what the profile wants held and lets go of the rest.
+func (d *Daemon) hold(ctx context.Context, m *Machine, p *profile.Profile, s *journal.State) {
+	e := *m.Engine
+	e.Holds = true
+	plan, err := e.PlanProfile(ctx, p, s)
+	if err != nil {
+		d.log.say(LevelError, "values to hold: %v", err)
+		return
+	}
+	want := map[setting.Setting]tune.Step{}
+	for _, st := range plan.Steps {
+		if st.Lifetime == setting.Held && (st.Action == tune.Write || st.Action == tune.Same) {
+			want[st.Setting] = st
+		}
+	}
+	d.letGo(ctx, want)
+	d.followTasks(m, p)
+	for s, st := range want {
+		old, ours := d.held[s]
+		if ours && d.kinds.Equal(s, old.want, st.Want) {
+			continue
+		}
+		if !ours {
+			old.before = st.Before
+		}
+		if err := d.kinds.Write(ctx, s, st.Want); err != nil {
+			d.log.say(LevelError, "%s = %s cannot be held: %v (%s)", s, st.Want, err, st.Reason)
+			continue
+		}
+		d.held[s] = holding{old.before, st.Want}
+		d.log.say(LevelInfo, "%s = %s: held (%s)", s, st.Want, st.Reason)
+	}
+}
+
+// release lets go of everything: no selection is in force any more.
+func (d *Daemon) release(ctx context.Context) {
+	d.followTasks(nil, nil)
+	d.letGo(ctx, nil)
+}
+
+// letGo lets go of every held value that is not wanted any more.
+func (d *Daemon) letGo(ctx context.Context, wanted map[setting.Setting]tune.Step) {
+	for s, h := range d.held {
+		if _, ok := wanted[s]; ok {
+			continue
+		}
+		if err := d.kinds.Write(ctx, s, h.before); err != nil {
+			d.log.say(LevelError, "%s cannot be let go: %v", s, err)
+			continue
+		}
+		delete(d.held, s)
+		d.log.say(LevelInfo, "%s: let go", s)
+	}
+}

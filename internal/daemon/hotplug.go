@@ -1,0 +1,228 @@
+package daemon
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/tune"
+)
+
+// plugged gives devices that have come what the selection wants for them.
+func (d *Daemon) plugged(ctx context.Context, batch []Uevent) error {
+	batch = slices.DeleteFunc(batch, func(u Uevent) bool { return !u.arrived() && u.Path != "" })
+	if len(batch) == 0 {
+		return nil // what has gone takes its values with it
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.selection == nil || d.parked {
+		return nil
+	}
+	m, err := d.open(ctx)
+	if err != nil {
+		return err
+	}
+	return d.plug(ctx, m, batch)
+}
+
+// plug applies the part of the selection that belongs to new devices, as a
+// transaction that stands for the selection's from now on: one undo takes all.
+func (d *Daemon) plug(ctx context.Context, m *Machine, batch []Uevent) error {
+	s, err := m.Engine.State()
+	if err != nil {
+		return err
+	}
+	t := s.InForce()
+	sel, err := tune.SelectionOf(t)
+	if err != nil || sel == nil {
+		return err
+	}
+	if onTrial(t) {
+		d.retry = append(d.retry, batch...) // until it is confirmed
+		return nil
+	}
+	p, err := m.Engine.LoadAccepted(ctx, sel, m.Loader)
+	if err != nil {
+		return err
+	}
+	d.overlay.put(p)
+	names := map[string]bool{}
+	for _, u := range batch {
+		names[u.Name()] = true
+	}
+	delete(names, ".")
+	list := make([]string, 0, len(names))
+	for n := range names {
+		list = append(list, n)
+	}
+	slices.Sort(list)
+	err = d.transact(ctx, m, "new devices "+strings.Join(list, " "), tune.ApplyOptions{Kind: journal.Boot, Selection: sel, Supersedes: []int{t.ID}},
+		func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
+			if now := s.InForce(); now == nil || now.ID != t.ID {
+				return nil, errInPlace // another selection: it has seen the devices
+			}
+			plan, err := m.Engine.PlanProfile(ctx, p, s)
+			if err != nil {
+				return nil, err
+			}
+			onlyNew(plan, s, names)
+			if plan.Writes() == 0 {
+				return nil, errInPlace
+			}
+			return plan, nil
+		})
+	if err != nil {
+		return err
+	}
+	if s, err = m.Engine.State(); err == nil {
+		d.seen = s.Generation
+		d.hold(ctx, m, p, s)
+	}
+	return err
+}
+
+// onlyNew leaves in a plan what belongs to devices that have come: places of
+// theirs, and places that nobody has tuned yet. The rest may have drifted, which
+// is somebody's wish.
+func onlyNew(plan *tune.Plan, s *journal.State, names map[string]bool) {
+	chains := s.Chains()
+	plan.Steps = slices.DeleteFunc(plan.Steps, func(st tune.Step) bool {
+		if st.Action == tune.Release || st.Action == tune.None {
+			return true
+		}
+		return len(chains[st.Setting]) > 0 && !belongs(st, names)
+	})
+	plan.Problems = nil
+}
+
+// belongs says whether a step is about one of the devices, by the name that its
+// plug-in uses or by its place.
+func belongs(st tune.Step, names map[string]bool) bool {
+	if names[st.Device] || names[path.Base(st.Device)] {
+		return true
+	}
+	for part := range strings.SplitSeq(st.Setting.Name, "/") {
+		if names[part] {
+			return true
+		}
+	}
+	return false
+}
+
+// resume looks at everything after the machine slept: firmware resets values.
+// What reads as it did before fettle came is brought back; anything else is
+// somebody's doing and only reported.
+func (d *Daemon) resume(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.selection == nil || d.parked {
+		return nil
+	}
+	m, err := d.open(ctx)
+	if err != nil {
+		return err
+	}
+	d.rehold(ctx)
+	return d.restore(ctx, m, "resume from suspend", func(st tune.Step, e *journal.Entry) bool {
+		return e == nil || d.kinds.Equal(st.Setting, st.Before, e.Before.Before)
+	})
+}
+
+// enforce puts back what others have changed, each value at most maxFights
+// times: somebody who goes on wants it, and is named by why.
+func (d *Daemon) enforce(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.selection == nil || d.parked {
+		return nil
+	}
+	m, err := d.open(ctx)
+	if err != nil {
+		return err
+	}
+	return d.restore(ctx, m, "enforce", func(st tune.Step, e *journal.Entry) bool {
+		if e != nil && e.Verdict == string(plugin.Rejected) {
+			return false
+		}
+		d.fought[st.Setting]++
+		if d.fought[st.Setting] == maxFights+1 {
+			d.log.say(LevelError, "%s was changed to %s again after it had been put back %d times: left as it is now", st.Setting, st.Before, maxFights)
+		}
+		return d.fought[st.Setting] <= maxFights
+	})
+}
+
+// maxFights is how often enforce puts one value back until the next selection.
+const maxFights = 5
+
+// restore writes the values of the selection that differ and that mine says are
+// for the daemon to write; the others are reported.
+func (d *Daemon) restore(ctx context.Context, m *Machine, reason string, mine func(tune.Step, *journal.Entry) bool) error {
+	s, err := m.Engine.State()
+	if err != nil {
+		return err
+	}
+	t := s.InForce()
+	sel, err := tune.SelectionOf(t)
+	if err != nil || sel == nil || onTrial(t) {
+		return err
+	}
+	p, err := m.Engine.LoadAccepted(ctx, sel, m.Loader)
+	if err != nil {
+		return err
+	}
+	d.overlay.put(p)
+	err = d.transact(ctx, m, reason, tune.ApplyOptions{Kind: journal.Boot, Selection: sel, Supersedes: []int{t.ID}},
+		func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
+			if now := s.InForce(); now == nil || now.ID != t.ID {
+				return nil, errInPlace
+			}
+			plan, err := m.Engine.PlanProfile(ctx, p, s)
+			if err != nil {
+				return nil, err
+			}
+			chains := s.Chains()
+			plan.Problems = nil
+			plan.Steps = slices.DeleteFunc(plan.Steps, func(st tune.Step) bool {
+				if st.Action != tune.Write {
+					return true
+				}
+				var top *journal.Entry
+				if c := chains[st.Setting]; len(c) > 0 {
+					top = c[len(c)-1]
+				}
+				if top != nil && top.Tx.Kind == journal.Apply {
+					return true // a later single change stands above it
+				}
+				if mine(st, top) {
+					return false
+				}
+				d.log.say(LevelWarning, "%s: %s is %s, the selection wants %s (%s)", reason, st.Setting, st.Before, st.Want, st.Reason)
+				return true
+			})
+			if len(plan.Steps) == 0 {
+				return nil, errInPlace
+			}
+			return plan, nil
+		})
+	if err != nil {
+		return err
+	}
+	if s, err = m.Engine.State(); err == nil {
+		d.seen = s.Generation
+	}
+	return err
+}
+
+// rehold asks for every held value again: a driver may have forgotten it.
+func (d *Daemon) rehold(ctx context.Context) {
+	for s, h := range d.held {
+		if err := d.kinds.Write(ctx, s, h.want); err != nil {
+			d.log.say(LevelError, "%s = %s cannot be held any more: %v", s, h.want, err)
+		}
+	}
+}

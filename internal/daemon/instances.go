@@ -1,0 +1,349 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/plugin/table"
+	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// overlay is what clients have changed about the units of the selection in
+// force, until the next selection: TuneD's dynamic instances. It is not part of
+// the selection and does not outlive the daemon.
+type overlay struct {
+	created []profile.Unit
+	gone    map[string]bool     // units taken out of force
+	devices map[string][]string // units whose devices were moved by name
+}
+
+// put changes a loaded profile.
+func (o overlay) put(p *profile.Profile) {
+	p.Units = slices.DeleteFunc(p.Units, func(u profile.Unit) bool { return o.gone[u.Name] })
+	// Before the others: of units with the same priority the new one takes the
+	// devices.
+	p.Units = append(slices.Clone(o.created), p.Units...)
+	for i := range p.Units {
+		u := &p.Units[i]
+		if list, ok := o.devices[u.Name]; ok {
+			u.Devices, u.DevicesUdevRegex = strings.Join(list, ","), ""
+			if len(list) == 0 {
+				u.Devices = "!*"
+			}
+		}
+	}
+}
+
+// hotPlug names the plug-ins whose units may be made and whose devices may be
+// moved while the selection is in force (TuneD's hotplug.Plugin).
+var hotPlug = []string{"audio", "cpu", "disk", "irq", "net", "scsi_host", "uncore"}
+
+// instance is a unit in force with its devices.
+type instance struct {
+	*profile.Unit
+	devices []string
+}
+
+// instances lists the units in force in the order in which they apply.
+func (d *Daemon) instances(ctx context.Context, m *Machine) ([]instance, error) {
+	if d.selection == nil || d.parked {
+		return nil, nil
+	}
+	p, err := m.Engine.LoadAccepted(ctx, d.selection, m.Loader)
+	if err != nil {
+		return nil, err
+	}
+	d.overlay.put(p)
+	var units []*profile.Unit
+	for _, u := range p.InOrder() {
+		skip, _, err := m.Engine.Main.Skipped(u, m.Engine.Host)
+		if err != nil {
+			return nil, err
+		}
+		if _, known := plugin.Find(table.All, u.Type); known && !skip {
+			units = append(units, u)
+		}
+	}
+	assigned, _ := plugin.Assign(ctx, m.Engine.Host, table.All, units)
+	out := make([]instance, len(units))
+	for i, u := range units {
+		out[i] = instance{u, assigned[u.Name]}
+	}
+	return out, nil
+}
+
+// Instances lists the units in force with their plug-ins.
+func (d *Daemon) Instances(name string) (bool, string, [][2]string) {
+	if name != "" {
+		if _, ok := plugin.Find(table.All, name); !ok {
+			return false, fmt.Sprintf("Plugin '%s' does not exist", name), nil
+		}
+	}
+	out := [][2]string{}
+	ctx := context.Background()
+	err := d.act(ctx, func(m *Machine) error {
+		list, err := d.instances(ctx, m)
+		for _, in := range list {
+			if name == "" || in.Type == name {
+				out = append(out, [2]string{in.Name, in.Type})
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return false, err.Error(), nil
+	}
+	return true, "OK", out
+}
+
+// InstanceDevices lists the devices of a unit in force.
+func (d *Daemon) InstanceDevices(name string) (bool, string, []string) {
+	ctx := context.Background()
+	var found *instance
+	err := d.act(ctx, func(m *Machine) error {
+		list, err := d.instances(ctx, m)
+		if i := indexOf(list, name); i >= 0 {
+			found = &list[i]
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return false, err.Error(), nil
+	case found == nil:
+		return false, noInstance(name).Error(), nil
+	}
+	devices := slices.Clone(found.devices)
+	slices.Sort(devices)
+	return true, "OK", devices
+}
+
+func indexOf(list []instance, name string) int {
+	return slices.IndexFunc(list, func(in instance) bool { return in.Name == name })
+}
+
+func noInstance(name string) error { return reply("Instance '" + name + "' not found") }
+
+func noHotPlug(plugin string) error {
+	return reply("Plugin '" + plugin + "' does not support hotplugging or dynamic instances.")
+}
+
+// reply is an error whose text a client of TuneD gets as it is.
+type reply string
+
+func (r reply) Error() string { return string(r) }
+
+// reapply brings a changed overlay into force, or leaves everything as it was.
+func (d *Daemon) reapply(ctx context.Context, m *Machine, next overlay, reason string) error {
+	s, err := m.Engine.State()
+	if err != nil {
+		return err
+	}
+	t := s.InForce()
+	sel, err := tune.SelectionOf(t)
+	if err != nil {
+		return err
+	}
+	if sel == nil || onTrial(t) {
+		return fmt.Errorf("%s: no selection is in force, or it is on trial", reason)
+	}
+	p, err := m.Engine.LoadAccepted(ctx, sel, m.Loader)
+	if err != nil {
+		return err
+	}
+	next.put(p)
+	err = d.transact(ctx, m, reason, tune.ApplyOptions{Kind: journal.Boot, Selection: sel, Supersedes: []int{t.ID}},
+		func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
+			plan, err := m.Engine.PlanProfile(ctx, p, s)
+			if err == nil && plan.Writes() == 0 {
+				err = errInPlace
+			}
+			return plan, err
+		})
+	if err != nil {
+		return err
+	}
+	d.overlay = next
+	if s, err = m.Engine.State(); err == nil {
+		d.seen = s.Generation
+		d.hold(ctx, m, p, s)
+	}
+	return err
+}
+
+// AcquireDevices moves devices ("sda,sdb" or "cpulist:0-3") to a unit.
+func (d *Daemon) AcquireDevices(ctx context.Context, devices, name string) (bool, string) {
+	wanted, err := deviceList(devices)
+	if err != nil {
+		return false, err.Error()
+	}
+	message := "OK"
+	err = d.act(ctx, func(m *Machine) error {
+		list, err := d.instances(ctx, m)
+		if err != nil {
+			return err
+		}
+		i := indexOf(list, name)
+		switch {
+		case i < 0:
+			return noInstance(name)
+		case !slices.Contains(hotPlug, list[i].Type):
+			return noHotPlug(list[i].Type)
+		}
+		next := d.overlay.clone()
+		left := slices.Clone(wanted)
+		for _, in := range list {
+			if in.Type == list[i].Type {
+				next.devices[in.Name] = slices.Clone(in.devices)
+			}
+		}
+		for _, in := range list {
+			moving := intersect(in.devices, wanted)
+			if len(moving) == 0 {
+				continue
+			}
+			if in.Type != list[i].Type {
+				return reply(fmt.Sprintf("Devices '%s' belong to instance '%s' of plugin '%s'; instance '%s' is of plugin '%s'",
+					strings.Join(moving, ","), in.Name, in.Type, name, list[i].Type))
+			}
+			left = subtract(left, moving)
+			next.devices[in.Name] = subtract(next.devices[in.Name], moving)
+			next.devices[name] = append(subtract(next.devices[name], moving), moving...)
+		}
+		if err := d.reapply(ctx, m, next, "devices "+devices+" to "+name); err != nil {
+			return err
+		}
+		if len(left) > 0 {
+			return reply("No instance has the devices '" + strings.Join(left, ",") + "'")
+		}
+		return nil
+	})
+	if err != nil {
+		return false, err.Error()
+	}
+	return true, message
+}
+
+// refusedInstances are the plug-ins whose units nobody may make over a bus: they
+// run programs or last beyond a boot.
+var refusedInstances = []string{"script", "service", "systemd", "bootloader"}
+
+// CreateInstance adds a unit until the next selection. "devices" and "priority"
+// are the unit's own, the other options the plug-in's.
+func (d *Daemon) CreateInstance(ctx context.Context, pluginName, name string, options map[string]string) (bool, string) {
+	pl, ok := plugin.Find(table.All, pluginName)
+	switch {
+	case !ok:
+		return false, fmt.Sprintf("Plugin '%s' not found", pluginName)
+	case slices.Contains(refusedInstances, pluginName):
+		return false, fmt.Sprintf("Plugin '%s' may not be used in an instance that is created at run time", pluginName)
+	case !slices.Contains(hotPlug, pluginName):
+		return false, noHotPlug(pluginName).Error()
+	}
+	u := profile.Unit{Name: name, Type: pluginName, Enabled: true, Devices: "*", Pos: profile.Pos{File: "instance " + name, Line: 1}}
+	for k, v := range options {
+		switch k {
+		case "devices":
+			u.Devices = v
+		case "devices_udev_regex":
+			u.DevicesUdevRegex = v
+		case "priority":
+			n, err := strconv.Atoi(v)
+			if err != nil {
+				return false, fmt.Sprintf("priority '%s' is not a whole number", v)
+			}
+			u.Priority = n
+		default:
+			if _, ok := pl.Option(k); !ok {
+				return false, fmt.Sprintf("unknown option '%s' of plugin '%s'", k, pluginName)
+			}
+			u.Options = append(u.Options, profile.Option{Name: k, Value: v, Raw: v, Pos: u.Pos})
+		}
+	}
+	slices.SortFunc(u.Options, func(a, b profile.Option) int { return strings.Compare(a.Name, b.Name) })
+	err := d.act(ctx, func(m *Machine) error {
+		list, err := d.instances(ctx, m)
+		if err != nil {
+			return err
+		}
+		if indexOf(list, name) >= 0 {
+			return reply("Instance '" + name + "' already exists")
+		}
+		next := d.overlay.clone()
+		next.created = append([]profile.Unit{u}, next.created...)
+		delete(next.gone, name)
+		return d.reapply(ctx, m, next, "instance "+name+" of "+pluginName)
+	})
+	if err != nil {
+		return false, err.Error()
+	}
+	return true, "OK"
+}
+
+// DestroyInstance takes a unit out of force until the next selection.
+func (d *Daemon) DestroyInstance(ctx context.Context, name string) (bool, string) {
+	err := d.act(ctx, func(m *Machine) error {
+		list, err := d.instances(ctx, m)
+		if err != nil {
+			return err
+		}
+		i := indexOf(list, name)
+		switch {
+		case i < 0:
+			return noInstance(name)
+		case !slices.Contains(hotPlug, list[i].Type):
+			return noHotPlug(list[i].Type)
+		}
+		next := d.overlay.clone()
+		next.created = slices.DeleteFunc(next.created, func(u profile.Unit) bool { return u.Name == name })
+		next.gone[name] = true
+		return d.reapply(ctx, m, next, "instance "+name+" destroyed")
+	})
+	if err != nil {
+		return false, err.Error()
+	}
+	return true, "OK"
+}
+
+func (o overlay) clone() overlay {
+	c := overlay{created: slices.Clone(o.created), gone: map[string]bool{}, devices: map[string][]string{}}
+	for k := range o.gone {
+		c.gone[k] = true
+	}
+	for k, v := range o.devices {
+		c.devices[k] = v
+	}
+	return c
+}
+
+// deviceList reads "sda,sdb" or "cpulist:0-3".
+func deviceList(text string) ([]string, error) {
+	cpus, isCPUs := strings.CutPrefix(text, "cpulist:")
+	if !isCPUs {
+		return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }), nil
+	}
+	set, err := unit.ParseCPUList(cpus)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, n := range set.Numbers() {
+		out = append(out, "cpu"+strconv.Itoa(n))
+	}
+	return out, nil
+}
+
+func intersect(a, b []string) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return !slices.Contains(b, s) })
+}
+
+func subtract(a, b []string) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
+}

@@ -1,0 +1,107 @@
+package daemon
+
+import (
+	"crypto/rand"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Level is the weight of a message, in Python's numbers, which is what
+// log_capture_start is asked for.
+type Level int
+
+// The levels that the daemon speaks at.
+const (
+	LevelDebug   Level = 10
+	LevelInfo    Level = 20
+	LevelNotice  Level = 25
+	LevelWarning Level = 30
+	LevelError   Level = 40
+)
+
+// levels gives each level its word in Python and its number in syslog(3).
+var levels = map[Level]struct {
+	word   string
+	syslog int
+}{
+	LevelDebug: {"DEBUG", 7}, LevelInfo: {"INFO", 6}, LevelNotice: {"INFO", 5}, LevelWarning: {"WARNING", 4}, LevelError: {"ERROR", 3},
+}
+
+// messages is the daemon's log: lines to one writer, and to whoever captures
+// them at the moment.
+type messages struct {
+	mu       sync.Mutex
+	out      io.Writer
+	prefixed bool // the writer is the system journal: it takes "<6>" in front
+	captures map[string]*capture
+}
+
+type capture struct {
+	level Level
+	text  strings.Builder
+	timer *time.Timer
+}
+
+// maxCapture bounds what one capture keeps, in bytes, and maxCaptures how many
+// there are at once: a client may never come back for its own.
+const (
+	maxCapture  = 256 << 10
+	maxCaptures = 16
+)
+
+func newMessages(out io.Writer) *messages {
+	return &messages{out: out, prefixed: os.Getenv("JOURNAL_STREAM") != "" && out == os.Stderr, captures: map[string]*capture{}}
+}
+
+func (m *messages) say(l Level, format string, args ...any) {
+	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l > LevelDebug {
+		if m.prefixed {
+			fmt.Fprintf(m.out, "<%d>%s\n", levels[l].syslog, text)
+		} else {
+			fmt.Fprintf(m.out, "fettle: %s\n", text)
+		}
+	}
+	for _, c := range m.captures {
+		if l >= c.level && c.text.Len() < maxCapture {
+			fmt.Fprintf(&c.text, "%-8s fettle: %s\n", levels[l].word, text)
+		}
+	}
+}
+
+// begin starts a capture; "" when there are too many.
+func (m *messages) begin(l Level, limit time.Duration) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.captures) >= maxCaptures {
+		return ""
+	}
+	token := rand.Text()
+	c := &capture{level: l}
+	m.captures[token] = c
+	if limit > 0 {
+		c.timer = time.AfterFunc(limit, func() { m.end(token) })
+	}
+	return token
+}
+
+// end ends a capture and returns its text.
+func (m *messages) end(token string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c, ok := m.captures[token]
+	if !ok {
+		return ""
+	}
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	delete(m.captures, token)
+	return c.text.String()
+}

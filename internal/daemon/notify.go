@@ -1,0 +1,26 @@
+package daemon
+
+import (
+	"fmt"
+	"net"
+	"os"
+)
+
+// notify tells the service manager about a change of state (sd_notify(3)).
+// Without one it does nothing.
+func notify(state string) error {
+	name := os.Getenv("NOTIFY_SOCKET")
+	if name == "" {
+		return nil
+	}
+	if name[0] == '@' {
+		name = "\x00" + name[1:] // an abstract socket
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		return fmt.Errorf("the service manager cannot be told: %w", err)
+	}
+	defer conn.Close()
+	_, err = conn.Write([]byte(state))
+	return err
+}

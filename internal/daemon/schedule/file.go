@@ -1,0 +1,117 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/profile"
+)
+
+// File is where a machine's schedule is.
+const File = "/etc/fettle/schedule"
+
+// Entry is one line of the file: from each moment of the calendar on, the
+// profiles hold.
+type Entry struct {
+	Calendar Calendar
+	Profiles []string
+	Line     int // of the file, from 1
+}
+
+func (e Entry) String() string { return e.Calendar.String() + " = " + strings.Join(e.Profiles, " ") }
+
+// NewEntry makes an entry of what a person gives.
+func NewEntry(calendar string, profiles []string) (Entry, error) {
+	c, err := ParseCalendar(calendar)
+	if err != nil {
+		return Entry{}, err
+	}
+	if len(profiles) == 0 {
+		return Entry{}, fmt.Errorf("which profile is to hold from %q on", c)
+	}
+	for _, p := range profiles {
+		if !profile.ValidName(p) {
+			return Entry{}, fmt.Errorf("profile name %q: only letters, digits, \"_\", \".\" and \"-\" can be part of it", p)
+		}
+	}
+	return Entry{Calendar: c, Profiles: profiles}, nil
+}
+
+// Parse reads a file: one entry a line, CALENDAR = PROFILE..., comments begin
+// with #.
+func Parse(file, text string) ([]Entry, error) {
+	var out []Entry
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		calendar, names, found := strings.Cut(line, "=")
+		if !found {
+			return nil, fmt.Errorf("%s:%d: want CALENDAR = PROFILE..., such as \"Mon-Fri 08:00 = throughput-performance\"", file, n)
+		}
+		e, err := NewEntry(calendar, strings.Fields(names))
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", file, n, err)
+		}
+		e.Line = n
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// Header stands at the top of a file that fettle makes.
+const Header = `# When which profiles hold: CALENDAR = PROFILE..., the calendar as in
+# systemd.time(7). The last entry before now holds. fettle schedule edits this.
+`
+
+// Add appends an entry to the text of a file.
+func Add(text string, e Entry) string {
+	switch {
+	case text == "":
+		text = Header
+	case !strings.HasSuffix(text, "\n"):
+		text += "\n"
+	}
+	return text + e.String() + "\n"
+}
+
+// Remove takes the entries on some lines out of the text of a file; everything
+// else stays as it is.
+func Remove(text string, lines ...int) string {
+	var out strings.Builder
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		if !slices.Contains(lines, n) {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
+
+// InForce is the entry that holds at a moment, and since when: the one whose
+// last moment is the latest; of several at the same moment the last line. False
+// where none has begun.
+func InForce(entries []Entry, now time.Time) (e Entry, since time.Time, ok bool) {
+	for _, c := range entries {
+		if at, has := c.Calendar.Last(now); has && (!ok || !at.Before(since)) {
+			e, since, ok = c, at, true
+		}
+	}
+	return e, since, ok
+}
+
+// Next is the moment at which an entry begins next.
+func Next(entries []Entry, now time.Time) (e Entry, at time.Time, ok bool) {
+	for _, c := range entries {
+		if t, has := c.Calendar.Next(now); has && (!ok || !t.After(at)) {
+			e, at, ok = c, t, true
+		}
+	}
+	return e, at, ok
+}

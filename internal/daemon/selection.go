@@ -1,0 +1,310 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/tune"
+)
+
+// errInPlace ends a transaction before it begins: every value is in place.
+var errInPlace = errors.New("everything is in place")
+
+// chooseAndApply finds out what is to be in force and brings it there.
+func (d *Daemon) chooseAndApply(ctx context.Context, m *Machine, s *journal.State) error {
+	entry, next, err := d.scheduled(m)
+	if err != nil {
+		d.log.say(LevelError, "the schedule is not followed: %v", err)
+	}
+	d.wake(next)
+	txs := s.Txs
+	if len(txs) == 0 {
+		// A journal that was set aside still knows who decided last.
+		if txs, err = journal.History(m.Engine.StateDir, ""); err != nil {
+			return err
+		}
+	}
+	t := s.InForce()
+	sel, err := tune.SelectionOf(t)
+	if err != nil {
+		return err
+	}
+	if entry != nil && d.due(entry.names, entry.since, txs, sel) {
+		return d.switchTo(ctx, m, entry.names, tune.ModeManual, entry.reason)
+	}
+	if d.TuneD {
+		names, mode, ok, err := d.preset(ctx, m, txs, sel)
+		switch {
+		case err != nil:
+			d.log.say(LevelError, "TuneD's preset is not followed: %v", err)
+		case ok:
+			return d.switchTo(ctx, m, names, mode, "TuneD's preset")
+		}
+	}
+	if sel == nil {
+		d.selection, d.seen = nil, s.Generation
+		d.log.say(LevelInfo, "nothing is selected: fettle tune PROFILE selects")
+		return nil
+	}
+	return d.again(ctx, m, t, sel, "start of the daemon")
+}
+
+// again brings the selection in force back into force as it was accepted: after
+// a boot, or where values have been changed since.
+func (d *Daemon) again(ctx context.Context, m *Machine, t *journal.Tx, sel *tune.Selection, reason string) error {
+	p, err := m.Engine.LoadAccepted(ctx, sel, m.Loader)
+	if err != nil {
+		return err
+	}
+	if onTrial(t) {
+		// The trial's own transaction has to stay the newest of its selection.
+		d.settled(ctx, m, sel, p)
+		return nil
+	}
+	d.overlay.put(p)
+	err = d.transact(ctx, m, reason, tune.ApplyOptions{Kind: journal.Boot, Selection: sel, Supersedes: []int{t.ID}},
+		func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
+			if now := s.InForce(); now == nil || now.ID != t.ID {
+				return nil, errInPlace // somebody was faster: follow sees it
+			}
+			plan, err := m.Engine.PlanProfile(ctx, p, s)
+			if err == nil && plan.Writes() == 0 && t.BootID == plan.BootID {
+				err = errInPlace
+			}
+			return plan, err
+		})
+	if err != nil {
+		return err
+	}
+	d.settled(ctx, m, sel, p)
+	return nil
+}
+
+// switchTo selects profiles, as fettle tune does.
+func (d *Daemon) switchTo(ctx context.Context, m *Machine, names []string, mode, reason string) error {
+	sel, p, err := d.load(ctx, m, names, mode)
+	if err != nil {
+		d.announce(ProfileChanged{strings.Join(names, " "), false, err.Error()})
+		return err
+	}
+	return d.take(ctx, m, sel, p, reason)
+}
+
+// take brings a loaded selection into force.
+func (d *Daemon) take(ctx context.Context, m *Machine, sel *tune.Selection, p *profile.Profile, reason string) error {
+	d.overlay = overlay{}
+	err := d.transact(ctx, m, reason, tune.ApplyOptions{Kind: journal.Tune, Selection: sel},
+		func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
+			return m.Engine.PlanProfile(ctx, p, s)
+		})
+	if err != nil {
+		d.announce(ProfileChanged{strings.Join(sel.Profiles, " "), false, err.Error()})
+		return err
+	}
+	d.settled(ctx, m, sel, p)
+	return nil
+}
+
+// load loads profiles with their present content, the post-loaded one last.
+func (d *Daemon) load(ctx context.Context, m *Machine, names []string, mode string) (*tune.Selection, *profile.Profile, error) {
+	state, err := profile.ReadState(m.Engine.Host)
+	if err != nil {
+		return nil, nil, err
+	}
+	l := m.Loader
+	l.Execute = true
+	p, err := l.Load(ctx, tune.WithPostLoaded(names, state.PostLoaded)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	sel, err := tune.NewSelection(p, names, mode)
+	if err != nil {
+		return nil, nil, err
+	}
+	return sel, p, nil
+}
+
+// transact applies as one transaction, waiting for others, and says what came of
+// it. Values that are held are left to hold.
+func (d *Daemon) transact(ctx context.Context, m *Machine, reason string, o tune.ApplyOptions, plan tune.Planner) error {
+	e := *m.Engine
+	e.Holds, e.Reason = false, "fettle daemon: "+reason
+	began := time.Now()
+	res, err := busy(ctx, func() (*tune.Applied, error) { return e.Apply(ctx, plan, o) })
+	switch {
+	case errors.Is(err, errInPlace):
+		d.log.say(LevelInfo, "%s: everything is in place", reason)
+		return nil
+	case err != nil:
+		return err
+	}
+	for _, p := range res.Plan.Problems {
+		d.log.say(LevelWarning, "%s", p)
+	}
+	for _, st := range res.Plan.Steps {
+		if st.Verdict == "rejected" {
+			d.log.say(LevelError, "%s = %s: rejected: %s (%s)", st.Setting, st.Want, st.Why, st.Reason)
+		}
+	}
+	names := ""
+	if o.Selection != nil {
+		names = strings.Join(o.Selection.Names(), " ") + ": "
+	}
+	d.log.say(LevelInfo, "%s: %stransaction %d %s, %d values written in %s", reason, names, res.Tx, res.Result, res.Plan.Writes(), time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// settled takes note of what is in force now: holds what must be held, keeps
+// TuneD's files, tells who listens.
+func (d *Daemon) settled(ctx context.Context, m *Machine, sel *tune.Selection, p *profile.Profile) {
+	d.selection, d.parked = sel, false
+	clear(d.fought)
+	s, err := m.Engine.State()
+	if err != nil {
+		d.log.say(LevelError, "%v", err)
+		return
+	}
+	d.seen = s.Generation
+	d.hold(ctx, m, p, s)
+	d.watchTrial(s)
+	d.keepState(m)
+	d.announce(ProfileChanged{strings.Join(sel.Profiles, " "), true, "OK"})
+}
+
+// follow looks at what others have written into the journal.
+func (d *Daemon) follow(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m, err := d.open(ctx)
+	if err != nil {
+		return err
+	}
+	if d.late {
+		return d.begin(ctx, m)
+	}
+	s, err := m.Engine.State()
+	if err != nil || s.Generation == d.seen {
+		return err
+	}
+	if len(s.Interrupted()) > 0 {
+		// Still at work, or killed: the lock tells. If it is at work, its end
+		// brings us here again.
+		ids, err := recoverSoon(ctx, m)
+		if errors.Is(err, journal.ErrBusy) {
+			return nil
+		}
+		for _, id := range ids {
+			d.log.say(LevelNotice, "transaction %d was cut off: taken back", id)
+		}
+		if err != nil {
+			return err
+		}
+		if s, err = m.Engine.State(); err != nil {
+			return err
+		}
+	}
+	d.seen = s.Generation
+	t := s.InForce()
+	sel, err := tune.SelectionOf(t)
+	if err != nil {
+		return err
+	}
+	if sel == nil {
+		was := d.selection
+		d.release(ctx)
+		if !d.parked {
+			d.selection = nil
+			d.overlay = overlay{}
+			if was != nil {
+				d.log.say(LevelNotice, "%s is out of force: taken back by transaction %d", strings.Join(was.Names(), " "), s.Txs[len(s.Txs)-1].ID)
+				d.keepState(m)
+				d.announce(ProfileChanged{"", true, "OK"})
+			}
+		}
+		return nil
+	}
+	if d.selection == nil || d.selection.Accepted != sel.Accepted {
+		d.overlay = overlay{}
+		d.log.say(LevelNotice, "%s is in force: transaction %d by %s", strings.Join(sel.Names(), " "), t.ID, t.User)
+	}
+	p, err := m.Engine.LoadAccepted(ctx, sel, m.Loader)
+	if err != nil {
+		return err
+	}
+	d.overlay.put(p)
+	changed := d.selection == nil || d.parked || !slices.Equal(d.selection.Names(), sel.Names())
+	d.selection, d.parked = sel, false
+	d.hold(ctx, m, p, s)
+	d.watchTrial(s)
+	d.keepState(m)
+	if changed {
+		d.announce(ProfileChanged{strings.Join(sel.Profiles, " "), true, "OK"})
+	}
+	if waiting := d.retry; len(waiting) > 0 && !onTrial(t) {
+		d.retry = nil
+		return d.plug(ctx, m, waiting)
+	}
+	return nil
+}
+
+// watchTrial acts at the deadline of a trial, should its own watchdog be gone.
+func (d *Daemon) watchTrial(s *journal.State) {
+	if d.deadline != nil {
+		d.deadline.Stop()
+		d.deadline = nil
+	}
+	for _, t := range s.Live() {
+		if onTrial(t) && t.Commit != nil {
+			// A second later: the watchdog is meant to be first.
+			d.deadline = time.AfterFunc(time.Until(t.Try.Until)+time.Second, func() {
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				ctx := context.Background()
+				m, err := d.open(ctx)
+				if err == nil {
+					_, err = busy(ctx, func() ([]int, error) { return m.Engine.Recover(ctx) })
+				}
+				if err != nil {
+					d.log.say(LevelError, "trial: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// withdraw takes the selection's transactions back; single changes stay.
+func (d *Daemon) withdraw(ctx context.Context, m *Machine, reason string) error {
+	e := *m.Engine
+	e.Reason = "fettle daemon: " + reason
+	_, err := busy(ctx, func() (*tune.Undone, error) {
+		s, err := e.State()
+		if err != nil {
+			return nil, err
+		}
+		var ids []int
+		for _, t := range s.Live() {
+			if (t.Kind == journal.Tune || t.Kind == journal.Boot) && t.Commit != nil {
+				ids = append(ids, t.ID)
+			}
+		}
+		if len(ids) == 0 {
+			return nil, nil
+		}
+		return e.Undo(ctx, ids...)
+	})
+	d.release(ctx)
+	if s, serr := e.State(); serr == nil {
+		d.seen = s.Generation
+	}
+	if err != nil && !errors.Is(err, tune.ErrNothing) {
+		return fmt.Errorf("%s: %w", reason, err)
+	}
+	d.log.say(LevelInfo, "%s: the selection is out of force", reason)
+	return nil
+}

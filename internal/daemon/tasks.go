@@ -1,0 +1,56 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+
+	"fettle.dev/fettle/internal/plugin/scheduler"
+	"fettle.dev/fettle/internal/profile"
+)
+
+// following is one unit whose rules new tasks get.
+type following struct {
+	rules string // the unit as it was when this began
+	stop  func() // gives back to those tasks that are still there
+}
+
+// followTasks lets new tasks have what the scheduler units of the profile want
+// for them, and stops where no unit does any more; nil stops all.
+func (d *Daemon) followTasks(m *Machine, p *profile.Profile) {
+	wanted := map[string]*profile.Unit{}
+	if p != nil {
+		for _, u := range p.InOrder() {
+			if skip, _, err := m.Engine.Main.Skipped(u, m.Engine.Host); err == nil && !skip && scheduler.Follows(u) {
+				wanted[u.Name] = u
+			}
+		}
+	}
+	for name, f := range d.tasks {
+		if u, ok := wanted[name]; ok && rulesOf(u) == f.rules {
+			delete(wanted, name)
+			continue
+		}
+		f.stop()
+		delete(d.tasks, name)
+	}
+	for name, u := range wanted {
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			err := scheduler.Follow(ctx, m.Engine.Host, d.kinds, *u, func(err error) { d.log.say(LevelWarning, "new task: %v", err) })
+			if err != nil {
+				d.log.say(LevelWarning, "[%s]: new tasks are not followed: %v", u.Name, err)
+			}
+		}()
+		d.tasks[name] = following{rulesOf(u), func() { cancel(); <-ended }}
+	}
+}
+
+func rulesOf(u *profile.Unit) string {
+	text := u.Devices
+	for _, o := range u.Options {
+		text += fmt.Sprintf("\n%s=%s", o.Name, o.Value)
+	}
+	return text
+}

@@ -1,0 +1,98 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/daemon/schedule"
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/tune"
+)
+
+// timed is the entry of the schedule that holds now.
+type timed struct {
+	names  []string
+	since  time.Time
+	reason string
+}
+
+// byScheduleOf marks the reason of transactions that the schedule made.
+const byScheduleOf = "fettle daemon: schedule "
+
+// scheduled reads the schedule: the entry that holds, nil where none has begun,
+// and when the next one begins.
+func (d *Daemon) scheduled(m *Machine) (*timed, time.Time, error) {
+	if d.Schedule == "" {
+		return nil, time.Time{}, nil
+	}
+	text, err := m.Engine.Host.Files.ReadFile(d.Schedule)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, time.Time{}, nil
+	}
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	entries, err := schedule.Parse(d.Schedule, string(text))
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	now := m.Engine.Host.Clock.Now().Local()
+	_, next, _ := schedule.Next(entries, now)
+	e, since, ok := schedule.InForce(entries, now)
+	if !ok {
+		return nil, next, nil
+	}
+	return &timed{e.Profiles, since, sentence("schedule %s:%d", d.Schedule, e.Line)}, next, nil
+}
+
+// due says whether the schedule's entry is to be brought into force: what holds
+// is the latest decision, and a person's after the entry's moment is later. What
+// the schedule itself has brought gives way to it in any case, so that a clock
+// that is set back takes the schedule with it.
+func (d *Daemon) due(names []string, since time.Time, txs []*journal.Tx, sel *tune.Selection) bool {
+	at, by := decided(txs)
+	if by != nil && !strings.HasPrefix(by.Reason, byScheduleOf) && !at.Before(since) {
+		return false
+	}
+	return sel == nil || !slices.Equal(sel.Profiles, names)
+}
+
+// clock answers the wall clock: an entry of the schedule begins, somebody has
+// set the clock, or the machine slept.
+func (d *Daemon) clock(ctx context.Context, c clockEvent) error {
+	err := d.keepSchedule(ctx)
+	if c.resumed {
+		err = errors.Join(err, d.resume(ctx))
+	}
+	return err
+}
+
+// keepSchedule brings the entry into force that holds now, and sleeps until the
+// next.
+func (d *Daemon) keepSchedule(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m, err := d.open(ctx)
+	if err != nil {
+		return err
+	}
+	entry, next, err := d.scheduled(m)
+	d.wake(next)
+	if err != nil || entry == nil {
+		return err
+	}
+	s, err := m.Engine.State()
+	if err != nil {
+		return err
+	}
+	t := s.InForce()
+	sel, err := tune.SelectionOf(t)
+	if err != nil || onTrial(t) || !d.due(entry.names, entry.since, s.Txs, sel) {
+		return err
+	}
+	return d.switchTo(ctx, m, entry.names, tune.ModeManual, entry.reason)
+}

@@ -1,0 +1,113 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"time"
+
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/tune"
+)
+
+// Differences are the places where the daemon behaves otherwise than TuneD's, on
+// purpose; the manual prints them with profile.Differences.
+var Differences = []profile.Difference{
+	{
+		ID: "rollback-on-exit", Versions: "all",
+		TuneD:  "rollback=auto (the default) undoes the tuning when the daemon ends and the machine is not shutting down; not_on_exit keeps it",
+		Fettle: "values stay when the daemon ends, whatever the key says, and the journal can undo them without it; values that are held by an open descriptor end with the process. stop and disable undo",
+		Why:    "a restart for an upgrade must not be a moment without tuning (outages: OCPBUGS-13065)",
+		Source: "daemon/daemon.py, _thread_code; tuned-main.conf",
+	},
+	{
+		ID: "accepted-content", Versions: "all",
+		TuneD:  "a start reads the profile's files as they are now",
+		Fettle: "a start applies what was accepted when the profile was selected; reload and switch_profile read the files",
+		Why:    "an upgrade of a package must not change a machine's values behind its administrator's back",
+		Source: "daemon/daemon.py, _init_profile",
+	},
+	{
+		ID: "start-is-done", Versions: "all",
+		TuneD:  "start and switch_profile reply before the values are written",
+		Fettle: "they reply when the values are written; profile_changed comes at the same time",
+		Why:    "it takes milliseconds",
+		Source: "daemon/daemon.py, start",
+	},
+	{
+		ID: "failed-switch", Versions: "all",
+		TuneD:  "a switch to a profile that cannot be loaded takes the old one out of force and applies it again",
+		Fettle: "the old one is not touched",
+		Why:    "bad input is refused before anything is changed",
+		Source: "daemon/controller.py, _switch_profile",
+	},
+}
+
+// preset answers which profile TuneD's state files ask for, where they are newer
+// than our own last decision: TuneD or a person has written them since. In auto
+// mode the recommendation is made anew at each start, as TuneD does.
+func (d *Daemon) preset(ctx context.Context, m *Machine, txs []*journal.Tx, sel *tune.Selection) (names []string, mode string, ok bool, err error) {
+	h := m.Engine.Host
+	state, err := profile.ReadState(h)
+	if err != nil {
+		return nil, "", false, err
+	}
+	at, by := decided(txs)
+	var written time.Time
+	for _, f := range []string{profile.ActiveProfileFile, profile.ProfileModeFile} {
+		st, err := h.Files.Stat(f)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, "", false, err
+		}
+		if st.ModTime().After(written) {
+			written = st.ModTime()
+		}
+	}
+	if by != nil && !written.After(at) {
+		// Ours is the newer decision. Only the recommendation may change.
+		if sel == nil || sel.Mode != tune.ModeAuto {
+			return nil, "", false, nil
+		}
+		state = profile.State{Mode: profile.Auto}
+	}
+	if state.Mode == profile.Auto {
+		r, err := m.Loader.Recommend(ctx)
+		if err != nil {
+			return nil, "", false, err
+		}
+		d.log.say(LevelInfo, "automatic mode: %s is recommended for this machine", r.Profile)
+		state.Active = []string{r.Profile}
+	}
+	if len(state.Active) == 0 && state.PostLoaded == "" {
+		return nil, "", false, nil
+	}
+	if sel != nil && slices.Equal(sel.Profiles, state.Active) && sel.Mode == string(state.Mode) && (by == nil || !written.After(at) || sel.PostLoaded == state.PostLoaded) {
+		return nil, "", false, nil // selected already: as it was accepted
+	}
+	return state.Active, string(state.Mode), true, nil
+}
+
+// keepState writes TuneD's state files as what is selected.
+func (d *Daemon) keepState(m *Machine) {
+	if !d.TuneD {
+		return
+	}
+	state := profile.State{Mode: profile.Manual}
+	if old, err := profile.ReadState(m.Engine.Host); err == nil {
+		state.PostLoaded = old.PostLoaded
+	}
+	if sel := d.selection; sel != nil {
+		state.Active, state.Mode = sel.Profiles, profile.Mode(sel.Mode)
+		if sel.PostLoaded != "" {
+			state.PostLoaded = sel.PostLoaded
+		}
+	}
+	if err := profile.WriteState(m.Engine.Host, state); err != nil {
+		d.log.say(LevelError, "TuneD's state files: %v", err)
+	}
+}

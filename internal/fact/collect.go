@@ -1,0 +1,72 @@
+package fact
+
+import (
+	"fmt"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// Collector reads one part of the tree.
+type Collector struct {
+	// Name is the part it fills: the JSON name of a field of Facts.
+	Name string
+	// Reads says what it reads, for the manual.
+	Reads   string
+	collect func(*reader, *Facts)
+}
+
+// Collectors is every collector, in the order they run.
+var Collectors = []Collector{
+	{"machine", "/sys/class/dmi/id, /proc/device-tree/model", collectMachine},
+	{"kernel", "/proc/sys/kernel, /proc/version, /proc/cmdline, /proc/uptime, clocksource0, /proc/pressure", collectKernel},
+	{"os", "/etc/os-release, /usr/lib/os-release, /etc/hostname", collectOS},
+	{"cpu", "/proc/cpuinfo, /sys/devices/system/cpu", collectCPU},
+	{"numa", "/sys/devices/system/node, numa sysctls", collectNUMA},
+	{"memory", "/proc/meminfo, /proc/swaps, /sys/kernel/mm, zswap", collectMemory},
+	{"virtualization", "DMI, /proc/cpuinfo, /sys/hypervisor, /proc/xen, /run/systemd/container, /proc/1/cgroup", collectVirtualization},
+	{"disk", "/sys/block", collectDisks},
+	{"mount", "/proc/1/mountinfo, /proc/self/mountinfo, /proc/mounts", collectMounts},
+	{"net", "/sys/class/net", collectNet},
+	{"cgroup", "the mount table, /sys/fs/cgroup", collectCgroup},
+	{"services", "unit files and links below /etc/systemd and /usr/lib/systemd, /proc/*/comm, /etc/tuned", collectServices},
+}
+
+// Collect reads everything. It never fails: what cannot be read is unknown, and
+// one failing collector does not keep the others from their work.
+func Collect(h *host.Host) *Facts {
+	f := &Facts{Schema: Schema, Time: h.Clock.Now().UTC()}
+	r := newReader(h)
+	for _, c := range Collectors {
+		f.Collectors = append(f.Collectors, runCollector(c, h, r, f))
+	}
+	return f
+}
+
+// runCollector turns a panic, which only a defect or a hostile tree can cause,
+// into a reason.
+func runCollector(c Collector, h *host.Host, r *reader, f *Facts) (run Run) {
+	start := time.Now()
+	run = Run{Name: c.Name, Time: h.Clock.Now().UTC()}
+	defer func() {
+		run.DurationS = time.Since(start).Seconds()
+		if p := recover(); p != nil {
+			run.Error = fmt.Sprintf("collector %s failed: %v", c.Name, p)
+			markUnknown(f, c.Name, run.Error)
+		}
+	}()
+	c.collect(r, f)
+	return run
+}
+
+// markUnknown gives the reason to every fact of a part that was not reached.
+func markUnknown(f *Facts, part, why string) {
+	f.visit(func(name string, l leaf) {
+		n := l.leafNote()
+		v, isFact := l.(valued)
+		if (name == part || len(name) > len(part) && name[:len(part)+1] == part+".") &&
+			n.known() && (!isFact || v.leafValue() == nil) {
+			n.unknown = why
+		}
+	})
+}

@@ -1,0 +1,284 @@
+package fact
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/unit"
+)
+
+// CPU is the processors. Lists are in the kernel's form ("0-3,8"). Sources:
+// /proc/cpuinfo and /sys/devices/system/cpu
+// (Documentation/ABI/testing/sysfs-devices-system-cpu).
+type CPU struct {
+	Vendor    Fact[string]   `json:"vendor"`
+	Model     Fact[string]   `json:"model"`
+	Family    Fact[int64]    `json:"family"`
+	ModelID   Fact[int64]    `json:"model_id"`
+	Stepping  Fact[int64]    `json:"stepping"`
+	Microcode Fact[string]   `json:"microcode"`
+	Flags     Fact[[]string] `json:"flags"`
+
+	// Count is the logical CPUs that are online.
+	Count          Fact[int64] `json:"count"`
+	Sockets        Fact[int64] `json:"sockets"`
+	Cores          Fact[int64] `json:"cores"`
+	ThreadsPerCore Fact[int64] `json:"threads_per_core"`
+
+	OnlineList   Fact[string] `json:"online_list"`
+	OfflineList  Fact[string] `json:"offline_list"`
+	PresentList  Fact[string] `json:"present_list"`
+	PossibleList Fact[string] `json:"possible_list"`
+	IsolatedList Fact[string] `json:"isolated_list"`
+	NohzFullList Fact[string] `json:"nohz_full_list"`
+
+	// SMT is on, off, forceoff, notsupported or notimplemented.
+	SMT       Fact[string] `json:"smt"`
+	SMTActive Fact[bool]   `json:"smt_active"`
+
+	Frequency Frequency  `json:"frequency"`
+	Idle      Idle       `json:"idle"`
+	Cache     Set[Cache] `json:"cache"`
+
+	// Vulnerabilities is the kernel's sentence by weakness.
+	Vulnerabilities Fact[map[string]string] `json:"vulnerabilities"`
+}
+
+const cpuDir = "/sys/devices/system/cpu/"
+
+// telling are the CPU flags that a tuning decision or a fingerprint can hang on.
+var telling = []string{
+	"hypervisor", "constant_tsc", "nonstop_tsc", "tsc_deadline_timer", "arat", "pdpe1gb", "aperfmperf",
+	"hwp", "hwp_epp", "epb", "cppc", "cpb", "ida", "dtherm", "ht", "lm", "vmx", "svm",
+	"aes", "sha_ni", "pclmulqdq", "vaes", "rdrand", "rdseed", "sse4_2", "avx", "avx2", "avx512f", "avx512bw", "avx512vl", "avx512_vnni", "amx_tile",
+	"cat_l3", "cdp_l3", "mba", "cqm_llc", "erms", "fsrm", "movdir64b", "waitpkg", "clwb", "umip", "smep", "smap", "la57", "md_clear", "flush_l1d",
+	"asimd", "sve", "sve2", "crc32", "atomics", "sha2", "pmull",
+}
+
+func collectCPU(r *reader, f *Facts) {
+	c := &f.CPU
+	cpuinfo(r, c)
+	c.OnlineList = r.list(cpuDir + "online")
+	c.OfflineList = r.list(cpuDir + "offline")
+	c.PresentList = r.list(cpuDir + "present")
+	c.PossibleList = r.list(cpuDir + "possible")
+	c.IsolatedList = r.list(cpuDir + "isolated")
+	c.NohzFullList = r.list(cpuDir + "nohz_full")
+	if s, ok := c.NohzFullList.Get(); ok && s == "(null)" { // kernels before 5.20 without the option
+		c.NohzFullList = Known("", c.NohzFullList.source)
+	}
+	c.SMT = r.str(cpuDir + "smt/control")
+	c.SMTActive = r.flag(cpuDir + "smt/active")
+	topology(r, c)
+	c.Frequency = frequency(r, c)
+	c.Idle = idle(r, c)
+	c.Cache = caches(r, c)
+	c.Vulnerabilities = vulnerabilities(r)
+}
+
+// armVendors are the implementer numbers of the Main ID Register (Arm ARM,
+// MIDR_EL1).
+var armVendors = map[string]string{"0x41": "ARM", "0x42": "Broadcom", "0x43": "Cavium", "0x46": "Fujitsu", "0x48": "HiSilicon", "0x4e": "NVIDIA", "0x50": "APM", "0x51": "Qualcomm", "0x61": "Apple", "0x6d": "Microsoft", "0xc0": "Ampere"}
+
+func cpuinfo(r *reader, c *CPU) {
+	const source = "/proc/cpuinfo"
+	text, n := r.text(source)
+	first, _, _ := strings.Cut(text, "\n\n")
+	info := keyed(first, ":")
+	get := func(keys ...string) Fact[string] {
+		if !n.known() {
+			return Fact[string]{note: n}
+		}
+		for _, k := range keys {
+			if v := info[k]; v != "" {
+				return Known(v, source)
+			}
+		}
+		return Absent[string](source)
+	}
+	number := func(key string) Fact[int64] {
+		v := get(key)
+		s, ok := v.Get()
+		if !ok {
+			return Fact[int64]{note: v.note}
+		}
+		i, err := strconv.ParseInt(s, 0, 64)
+		if err != nil {
+			return Unknown[int64](source, key+" is not a number")
+		}
+		return Known(i, source)
+	}
+	c.Vendor = get("vendor_id", "CPU implementer")
+	if name := armVendors[c.Vendor.Or("")]; name != "" {
+		c.Vendor = Known(name, source)
+	}
+	c.Model = get("model name", "cpu", "Processor", "CPU part")
+	c.Family = number("cpu family")
+	c.ModelID = number("model")
+	c.Stepping = number("stepping")
+	c.Microcode = get("microcode")
+	c.Flags = convert(get("flags", "Features", "features"), func(s string) []string {
+		has := map[string]bool{}
+		for w := range strings.FieldsSeq(s) {
+			has[w] = true
+		}
+		found := []string{}
+		for _, w := range telling {
+			if has[w] {
+				found = append(found, w)
+			}
+		}
+		return found
+	})
+	// Topology as /proc/cpuinfo has it, for copies without sysfs.
+	if !n.known() {
+		c.Count, c.Sockets, c.Cores = Fact[int64]{note: n}, Fact[int64]{note: n}, Fact[int64]{note: n}
+		return
+	}
+	var threads int64
+	sockets, cores := map[string]bool{}, map[string]bool{}
+	for block := range strings.SplitSeq(text, "\n\n") {
+		b := keyed(block, ":")
+		if _, ok := b["processor"]; !ok {
+			continue
+		}
+		threads++
+		if id, ok := b["physical id"]; ok {
+			sockets[id] = true
+			cores[id+"/"+b["core id"]] = true
+		}
+	}
+	c.Count = orUnknown(threads, source, "it lists no processor")
+	c.Sockets = orUnknown(int64(len(sockets)), source, "it has no physical id")
+	c.Cores = orUnknown(int64(len(cores)), source, "it has no core id")
+}
+
+func orUnknown(n int64, source, why string) Fact[int64] {
+	if n == 0 {
+		return Unknown[int64](source, source+": "+why)
+	}
+	return Known(n, source)
+}
+
+// topology prefers sysfs, which every architecture has.
+func topology(r *reader, c *CPU) {
+	online, err := unit.ParseCPUList(c.OnlineList.Or(""))
+	if err == nil && !online.IsEmpty() {
+		c.Count = Known(int64(online.Len()), c.OnlineList.source)
+		sockets, cores := map[string]bool{}, map[string]bool{}
+		for _, cpu := range online.Numbers() {
+			dir := cpuDir + "cpu" + strconv.Itoa(cpu) + "/topology/"
+			socket, n1 := r.text(dir + "physical_package_id")
+			core, n2 := r.text(dir + "thread_siblings_list")
+			if !n1.known() || !n2.known() {
+				sockets = nil
+				break
+			}
+			sockets[socket] = true
+			cores[core] = true
+		}
+		if len(sockets) > 0 {
+			c.Sockets = Known(int64(len(sockets)), cpuDir+"cpu*/topology")
+			c.Cores = Known(int64(len(cores)), cpuDir+"cpu*/topology")
+		}
+	}
+	n, ok1 := c.Count.Get()
+	cores, ok2 := c.Cores.Get()
+	if ok1 && ok2 {
+		c.ThreadsPerCore = Known((n+cores-1)/cores, c.Cores.source)
+	} else {
+		c.ThreadsPerCore = Fact[int64]{note: c.Cores.note}
+	}
+}
+
+// Cache is one kind of cache: its name is the level and kind ("l1d", "l3").
+type Cache struct {
+	// SizeBytes is that of one instance, Instances how many there are.
+	SizeBytes Fact[int64] `json:"size_bytes"`
+	Instances Fact[int64] `json:"instances"`
+	// CPUsPerInstance is how many logical CPUs share one.
+	CPUsPerInstance Fact[int64] `json:"cpus_per_instance"`
+	LineBytes       Fact[int64] `json:"line_bytes"`
+	Ways            Fact[int64] `json:"ways"`
+}
+
+// caches reads each cache once: a CPU that is in the list of one already seen
+// is skipped.
+func caches(r *reader, c *CPU) Set[Cache] {
+	var set Set[Cache]
+	online, err := unit.ParseCPUList(c.OnlineList.Or(""))
+	if !c.OnlineList.known() || err != nil {
+		set.note = note{source: cpuDir, unknown: firstNonEmpty(c.OnlineList.unknown, "the list of CPUs is not known")}
+		return set
+	}
+	indexes, n := r.dir(cpuDir + "cpu" + strconv.Itoa(max(0, firstOf(online))) + "/cache")
+	set.note = n
+	set.source = cpuDir + "cpu*/cache"
+	for _, index := range numbered(indexes, "index") {
+		covered := unit.CPUSet{}
+		var cache *Cache
+		instances := int64(0)
+		for _, cpu := range online.Numbers() {
+			if covered.Has(cpu) {
+				continue
+			}
+			dir := cpuDir + "cpu" + strconv.Itoa(cpu) + "/cache/" + index + "/"
+			shared, sn := r.text(dir + "shared_cpu_list")
+			cpus, err := unit.ParseCPUList(shared)
+			if !sn.known() || err != nil || !cpus.Has(cpu) {
+				break
+			}
+			covered = covered.Union(cpus)
+			instances++
+			if cache == nil {
+				cache = set.add(cacheName(r, dir))
+				cache.SizeBytes = parsed(r, dir+"size", func(s string) (int64, error) {
+					size, err := unit.ParseSize(s)
+					return int64(size), err
+				})
+				cache.LineBytes = r.positive(dir+"coherency_line_size", 1)
+				cache.Ways = r.positive(dir+"ways_of_associativity", 1)
+				cache.CPUsPerInstance = Known(int64(cpus.Len()), dir+"shared_cpu_list")
+			}
+		}
+		if cache != nil {
+			cache.Instances = Known(instances, set.source)
+		}
+	}
+	return set
+}
+
+func firstOf(s unit.CPUSet) int {
+	if n := s.Numbers(); len(n) > 0 {
+		return n[0]
+	}
+	return -1
+}
+
+func cacheName(r *reader, dir string) string {
+	level, _ := r.text(dir + "level")
+	kind, _ := r.text(dir + "type")
+	switch kind {
+	case "Data":
+		return "l" + level + "d"
+	case "Instruction":
+		return "l" + level + "i"
+	}
+	return "l" + level
+}
+
+func vulnerabilities(r *reader) Fact[map[string]string] {
+	const dir = cpuDir + "vulnerabilities"
+	names, n := r.dir(dir)
+	found := map[string]string{}
+	slices.Sort(names)
+	for _, name := range names {
+		if s, sn := r.text(dir + "/" + name); sn.known() {
+			found[name] = s
+		} else if sn.unknown != "" {
+			return Fact[map[string]string]{note: sn}
+		}
+	}
+	return same(n, found)
+}

@@ -1,0 +1,178 @@
+package fact
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Frequency is CPU frequency scaling (Documentation/admin-guide/pm/cpufreq.rst).
+// The lists of words hold each value that some policy has, so that one word
+// means all agree. All is absent where the machine has no cpufreq.
+type Frequency struct {
+	Driver     Fact[string]   `json:"driver"`
+	Governors  Fact[[]string] `json:"governors"`
+	Preference Fact[[]string] `json:"energy_performance_preferences"`
+	// EnergyPerfBias is each value that some CPU has: 0 performance to 15
+	// power saving (Documentation/admin-guide/pm/intel_epb.rst).
+	EnergyPerfBias Fact[[]string] `json:"energy_perf_bias"`
+	// Boost is turbo: false also where intel_pstate/no_turbo is 1.
+	Boost Fact[bool] `json:"boost"`
+	// PstateStatus is active, passive or guided (intel_pstate, amd_pstate).
+	PstateStatus Fact[string] `json:"pstate_status"`
+	Policy       Set[Policy]  `json:"policy"`
+}
+
+// Policy is CPUs that change their frequency together.
+type Policy struct {
+	CPUList            Fact[string]   `json:"cpu_list"`
+	Driver             Fact[string]   `json:"driver"`
+	Governor           Fact[string]   `json:"governor"`
+	GovernorsAvailable Fact[[]string] `json:"governors_available"`
+	Preference         Fact[string]   `json:"energy_performance_preference"`
+	MinHz              Fact[int64]    `json:"min_hz"`
+	MaxHz              Fact[int64]    `json:"max_hz"`
+	HardwareMinHz      Fact[int64]    `json:"hardware_min_hz"`
+	HardwareMaxHz      Fact[int64]    `json:"hardware_max_hz"`
+}
+
+func frequency(r *reader, c *CPU) Frequency {
+	var f Frequency
+	names, n := r.dir(cpuDir + "cpufreq")
+	policies := numbered(names, "policy")
+	if n.known() && len(policies) == 0 {
+		n.absent = true
+	}
+	f.Policy.note = n
+	for _, name := range policies {
+		dir := cpuDir + "cpufreq/" + name + "/"
+		p := f.Policy.add(name)
+		p.CPUList = convert(r.str(dir+"affected_cpus"), func(s string) string {
+			set, err := unit.ParseCPUList(strings.Join(strings.Fields(s), ","))
+			if err != nil {
+				return s
+			}
+			return set.String()
+		})
+		p.Driver = r.str(dir + "scaling_driver")
+		p.Governor = r.str(dir + "scaling_governor")
+		p.GovernorsAvailable = r.words(dir + "scaling_available_governors")
+		p.Preference = r.str(dir + "energy_performance_preference")
+		p.MinHz = r.scaled(dir+"scaling_min_freq", 1000)
+		p.MaxHz = r.scaled(dir+"scaling_max_freq", 1000)
+		p.HardwareMinHz = r.scaled(dir+"cpuinfo_min_freq", 1000)
+		p.HardwareMaxHz = r.scaled(dir+"cpuinfo_max_freq", 1000)
+	}
+	f.Driver = convert(distinct(f.Policy, func(p *Policy) Fact[string] { return p.Driver }), func(w []string) string { return strings.Join(w, " ") })
+	f.Governors = distinct(f.Policy, func(p *Policy) Fact[string] { return p.Governor })
+	f.Preference = distinct(f.Policy, func(p *Policy) Fact[string] { return p.Preference })
+	f.EnergyPerfBias = energyPerfBias(r, c)
+	f.Boost = r.flag(cpuDir + "cpufreq/boost")
+	if !f.Boost.known() {
+		if no := r.flag(cpuDir + "intel_pstate/no_turbo"); no.known() {
+			f.Boost = convert(no, func(b bool) bool { return !b })
+		}
+	}
+	f.PstateStatus = firstKnown(r.str(cpuDir+"intel_pstate/status"), r.str(cpuDir+"amd_pstate/status"))
+	return f
+}
+
+func energyPerfBias(r *reader, c *CPU) Fact[[]string] {
+	online, err := unit.ParseCPUList(c.OnlineList.Or(""))
+	if !c.OnlineList.known() || err != nil {
+		return Fact[[]string]{note: c.OnlineList.note}
+	}
+	found := map[string]bool{}
+	for _, cpu := range online.Numbers() {
+		bias := r.str(cpuDir + "cpu" + strconv.Itoa(cpu) + "/power/energy_perf_bias")
+		v, ok := bias.Get()
+		if !ok {
+			return Fact[[]string]{note: bias.note}
+		}
+		found[v] = true
+	}
+	return Known(sortedNames(found), cpuDir+"cpu*/power/energy_perf_bias")
+}
+
+// distinct is the values of one attribute over all items, each once, sorted.
+func distinct[T any](set Set[T], of func(*T) Fact[string]) Fact[[]string] {
+	if !set.known() {
+		return Fact[[]string]{note: set.note}
+	}
+	words := []string{}
+	last := note{source: set.source, absent: true}
+	for _, name := range set.Names() {
+		v := of(set.Get(name))
+		if s, ok := v.Get(); ok {
+			words = append(words, s)
+		} else {
+			last = v.note
+		}
+	}
+	if len(words) == 0 {
+		return Fact[[]string]{note: last}
+	}
+	slices.Sort(words)
+	return Known(slices.Compact(words), set.source)
+}
+
+// Idle is the CPUs' idle states (Documentation/admin-guide/pm/cpuidle.rst).
+type Idle struct {
+	Driver   Fact[string]   `json:"driver"`
+	Governor Fact[string]   `json:"governor"`
+	State    Set[IdleState] `json:"state"`
+}
+
+// IdleState is one state of the first online CPU (state0, state1, ...), and on
+// which CPUs it is disabled.
+type IdleState struct {
+	Name         Fact[string]  `json:"name"` // POLL, C1, C6
+	LatencyS     Fact[float64] `json:"exit_latency_s"`
+	ResidencyS   Fact[float64] `json:"target_residency_s"`
+	DisabledList Fact[string]  `json:"disabled_cpu_list"`
+}
+
+func idle(r *reader, c *CPU) Idle {
+	var i Idle
+	i.Driver = r.str(cpuDir + "cpuidle/current_driver")
+	if Is(i.Driver, "none") {
+		i.Driver = Absent[string](i.Driver.source)
+	}
+	i.Governor = firstKnown(r.str(cpuDir+"cpuidle/current_governor_ro"), r.str(cpuDir+"cpuidle/current_governor"))
+	online, _ := unit.ParseCPUList(c.OnlineList.Or("0"))
+	if !c.OnlineList.known() || online.IsEmpty() {
+		online = unit.CPUs(0)
+	}
+	first := cpuDir + "cpu" + strconv.Itoa(firstOf(online)) + "/cpuidle"
+	names, n := r.dir(first)
+	i.State.note = n
+	for _, name := range numbered(names, "state") {
+		st := i.State.add(name)
+		st.Name = r.str(first + "/" + name + "/name")
+		st.LatencyS = microseconds(r.int(first + "/" + name + "/latency"))
+		st.ResidencyS = microseconds(r.int(first + "/" + name + "/residency"))
+		disabled := []int{}
+		st.DisabledList = Known("", cpuDir+"cpu*/cpuidle/"+name+"/disable")
+		for _, cpu := range online.Numbers() {
+			p := cpuDir + "cpu" + strconv.Itoa(cpu) + "/cpuidle/" + name + "/disable"
+			v, vn := r.text(p)
+			if !vn.known() {
+				st.DisabledList = Fact[string]{note: vn}
+				break
+			}
+			if v != "0" {
+				disabled = append(disabled, cpu)
+			}
+		}
+		if st.DisabledList.known() {
+			st.DisabledList = Known(unit.CPUs(disabled...).String(), st.DisabledList.source)
+		}
+	}
+	return i
+}
+
+func microseconds(f Fact[int64]) Fact[float64] {
+	return convert(f, func(us int64) float64 { return float64(us) / 1e6 })
+}

@@ -1,0 +1,240 @@
+package fact
+
+import (
+	"errors"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// OS is the distribution (os-release(5)).
+type OS struct {
+	ID        Fact[string]   `json:"id"`
+	IDLike    Fact[[]string] `json:"id_like"`
+	VersionID Fact[string]   `json:"version_id"`
+	Name      Fact[string]   `json:"name"`
+	Hostname  Fact[string]   `json:"hostname"`
+}
+
+func collectOS(r *reader, f *Facts) {
+	source := "/etc/os-release"
+	text, n := r.text(source)
+	if !n.known() {
+		source = "/usr/lib/os-release"
+		if t, m := r.text(source); m.known() {
+			text, n = t, m
+		}
+	}
+	vars := keyed(text, "=")
+	get := func(key string) Fact[string] {
+		if !n.known() {
+			return Fact[string]{note: n}
+		}
+		v := vars[key]
+		if len(v) >= 2 && (v[0] == '"' || v[0] == '\'') && v[len(v)-1] == v[0] {
+			v = v[1 : len(v)-1]
+		}
+		if v == "" {
+			return Absent[string](source)
+		}
+		return Known(v, source)
+	}
+	f.OS.ID = get("ID")
+	f.OS.IDLike = convert(get("ID_LIKE"), strings.Fields)
+	f.OS.VersionID = get("VERSION_ID")
+	f.OS.Name = firstKnown(get("PRETTY_NAME"), get("NAME"))
+	f.OS.Hostname = firstKnown(r.str("/proc/sys/kernel/hostname"), r.str("/etc/hostname"))
+}
+
+// Kernel is the running kernel.
+type Kernel struct {
+	Release Fact[string] `json:"release"`
+	Version Fact[string] `json:"version"`
+	// Arch is uname's machine: x86_64, aarch64.
+	Arch    Fact[string]  `json:"arch"`
+	BootID  Fact[string]  `json:"boot_id"`
+	UptimeS Fact[float64] `json:"uptime_s"`
+	// CommandLine is redacted; Parameters has it by name, the last of several
+	// winning, "" for a bare word. What follows "--" is for init and left out.
+	CommandLine Fact[string]            `json:"command_line"`
+	Parameters  Fact[map[string]string] `json:"parameters"`
+	// Preemption is none, voluntary, full, lazy or rt, as the kernel runs with
+	// it: from debugfs where it can be read, else from version and command line.
+	Preemption            Fact[string]   `json:"preemption"`
+	Tainted               Fact[int64]    `json:"tainted"`
+	Clocksource           Fact[string]   `json:"clocksource"`
+	ClocksourcesAvailable Fact[[]string] `json:"clocksources_available"`
+	// Pressure says whether pressure stall information can be read.
+	Pressure    Fact[bool]  `json:"pressure"`
+	SysctlCount Fact[int64] `json:"sysctl_count"`
+}
+
+func collectKernel(r *reader, f *Facts) {
+	k := &f.Kernel
+	version := parsed(r, "/proc/version", func(s string) ([]string, error) {
+		w := strings.Fields(s)
+		if len(w) < 3 {
+			return nil, errors.New("too short")
+		}
+		return w, nil
+	})
+	k.Release = firstKnown(r.str("/proc/sys/kernel/osrelease"), convert(version, func(w []string) string { return w[2] }))
+	k.Version = r.str("/proc/sys/kernel/version")
+	k.Arch = firstKnown(r.str("/proc/sys/kernel/arch"), archOf(k.Release)) // the sysctl is there since 6.1
+	k.BootID = r.str("/proc/sys/kernel/random/boot_id")
+	k.UptimeS = parsed(r, "/proc/uptime", func(s string) (float64, error) {
+		up, _, _ := strings.Cut(s, " ")
+		return strconv.ParseFloat(up, 64)
+	})
+	k.CommandLine = r.list("/proc/cmdline")
+	k.Parameters = convert(k.CommandLine, ParseCommandLine)
+	k.Preemption = parsed(r, "/sys/kernel/debug/sched/preempt", func(s string) (string, error) { // "none voluntary (full)"
+		_, rest, _ := strings.Cut(s, "(")
+		word, _, ok := strings.Cut(rest, ")")
+		if !ok {
+			return "", errors.New("nothing is chosen")
+		}
+		return word, nil
+	})
+	if !k.Preemption.known() {
+		k.Preemption = preemption(k)
+	}
+	k.Tainted = r.int("/proc/sys/kernel/tainted")
+	const clock = "/sys/devices/system/clocksource/clocksource0/"
+	k.Clocksource = r.str(clock + "current_clocksource")
+	k.ClocksourcesAvailable = r.words(clock + "available_clocksource")
+	k.Pressure = r.exists("/proc/pressure/cpu")
+	k.SysctlCount = r.countFiles("/proc/sys")
+}
+
+// ParseCommandLine splits a kernel command line into its parameters, with the
+// kernel's quotes (lib/cmdline.c, next_arg): a blank in double quotes does not
+// separate.
+func ParseCommandLine(line string) map[string]string {
+	params := map[string]string{}
+	quoted := false
+	for word := range strings.FieldsFuncSeq(line, func(c rune) bool {
+		if c == '"' {
+			quoted = !quoted
+		}
+		return !quoted && (c == ' ' || c == '\t' || c == '\n')
+	}) {
+		if word == "--" {
+			break
+		}
+		name, v, _ := strings.Cut(strings.ReplaceAll(word, `"`, ""), "=")
+		params[name] = v
+	}
+	return params
+}
+
+// arches are the machine names that distributions put at the end of a kernel's
+// release.
+var arches = map[string]string{
+	"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64",
+	"ppc64le": "ppc64le", "s390x": "s390x", "riscv64": "riscv64", "i686": "i686",
+}
+
+func archOf(release Fact[string]) Fact[string] {
+	rel, ok := release.Get()
+	if !ok {
+		return Fact[string]{note: release.note}
+	}
+	for _, word := range strings.FieldsFunc(rel, func(c rune) bool { return c == '.' || c == '-' || c == '+' }) {
+		if a := arches[word]; a != "" {
+			return Known(a, release.source)
+		}
+	}
+	return Unknown[string](release.source, "neither /proc/sys/kernel/arch nor the kernel's release names the architecture")
+}
+
+// preemption follows the command line where the kernel can choose at boot
+// (PREEMPT_DYNAMIC), else the build's word in the version.
+func preemption(k *Kernel) Fact[string] {
+	v, ok := k.Version.Get()
+	if !ok {
+		return Fact[string]{note: k.Version.note}
+	}
+	switch {
+	case strings.Contains(v, "PREEMPT_RT"):
+		return Known("rt", k.Version.source)
+	case strings.Contains(v, "PREEMPT_DYNAMIC"):
+		params, ok := k.Parameters.Get()
+		if p := params["preempt"]; ok && p != "" {
+			return Known(p, k.Parameters.source)
+		}
+		return Unknown[string](k.Version.source, "the kernel was built to choose at boot, and only debugfs says what it chose")
+	case strings.Contains(v, "PREEMPT_LAZY"):
+		return Known("lazy", k.Version.source)
+	case strings.Contains(v, "PREEMPT"):
+		return Known("full", k.Version.source)
+	}
+	return Unknown[string](k.Version.source, "none or voluntary: the kernel's version does not tell them apart")
+}
+
+// countFiles counts the files below a directory.
+func (r *reader) countFiles(root string) Fact[int64] {
+	count := int64(0)
+	var down func(dir string, depth int) note
+	down = func(dir string, depth int) note {
+		list, err := r.files.ReadDir(dir)
+		n := noteOf(dir, err)
+		for _, d := range list {
+			if !d.IsDir() {
+				count++
+			} else if depth < 16 {
+				if sub := down(path.Join(dir, d.Name()), depth+1); sub.unknown != "" {
+					n.unknown = sub.unknown
+				}
+			}
+		}
+		return n
+	}
+	n := down(root, 0)
+	n.source = root
+	return same(n, count)
+}
+
+// Cgroup is how control groups are mounted.
+type Cgroup struct {
+	// Version is 1, 2, or 1 with the second hierarchy beside it, said by
+	// Hybrid.
+	Version     Fact[int64]    `json:"version"`
+	Hybrid      Fact[bool]     `json:"hybrid"`
+	Controllers Fact[[]string] `json:"controllers"`
+}
+
+func collectCgroup(r *reader, f *Facts) {
+	text, n := r.mountTable()
+	if !n.known() {
+		f.Cgroup = Cgroup{Fact[int64]{note: n}, Fact[bool]{note: n}, Fact[[]string]{note: n}}
+		return
+	}
+	var v1 []string
+	unified := ""
+	for _, m := range parseMounts(text, n.source) {
+		switch m.fsType {
+		case "cgroup2":
+			if unified == "" || m.point == "/sys/fs/cgroup" {
+				unified = m.point
+			}
+		case "cgroup":
+			for _, o := range m.superOptions {
+				if o != "rw" && o != "ro" && !strings.Contains(o, "=") && o != "xattr" && o != "noprefix" && o != "clone_children" && o != "seclabel" {
+					v1 = append(v1, o)
+				}
+			}
+		}
+	}
+	c := &f.Cgroup
+	switch {
+	case len(v1) > 0:
+		c.Version, c.Controllers = Known(int64(1), n.source), Known(v1, n.source)
+	case unified != "":
+		c.Version = Known(int64(2), n.source)
+		c.Controllers = r.words(unified + "/cgroup.controllers")
+	default:
+		c.Version, c.Controllers = Absent[int64](n.source), Absent[[]string](n.source)
+	}
+	c.Hybrid = Known(len(v1) > 0 && unified != "", n.source)
+}

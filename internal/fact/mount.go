@@ -1,0 +1,118 @@
+package fact
+
+import (
+	"path"
+	"strings"
+)
+
+// Mount is one mounted file system by its mount point. Of several on one point
+// the last, which hides the others. The kernel's own (proc, sysfs, cgroup, ...)
+// are left out.
+type Mount struct {
+	Type   Fact[string] `json:"type"`
+	Source Fact[string] `json:"source"`
+	// Device is the block device's name in /sys/block or a partition of one:
+	// sda1, dm-0.
+	Device  Fact[string]   `json:"device"`
+	Options Fact[[]string] `json:"options"`
+}
+
+// mounted is one line of a mount table.
+type mounted struct {
+	point, fsType, source string
+	devNumber             string // major:minor, "" in /proc/mounts
+	root                  string // what of the file system is mounted, "/" for all; "/" in /proc/mounts
+	options, superOptions []string
+}
+
+// ownFileSystems are those of the kernel, which hold no data of anybody's.
+var ownFileSystems = map[string]bool{
+	"proc": true, "sysfs": true, "cgroup": true, "cgroup2": true, "devpts": true, "devtmpfs": true, "mqueue": true,
+	"debugfs": true, "tracefs": true, "securityfs": true, "pstore": true, "bpf": true, "configfs": true, "fusectl": true,
+	"autofs": true, "binfmt_misc": true, "efivarfs": true, "selinuxfs": true, "rpc_pipefs": true, "nsfs": true, "binder": true,
+}
+
+// mountTable is what process 1 sees: our own view may be a service's private
+// one, or a container's beside the machine that it looks at. Only root may read
+// that; next best is our own, then /proc/mounts, which has less.
+func (r *reader) mountTable() (string, note) {
+	text, first := r.text("/proc/1/mountinfo")
+	if first.known() {
+		return text, first
+	}
+	for _, p := range []string{"/proc/self/mountinfo", "/proc/mounts"} {
+		if text, n := r.text(p); n.known() {
+			return text, n
+		}
+	}
+	return "", first
+}
+
+func collectMounts(r *reader, f *Facts) {
+	text, n := r.mountTable()
+	f.Mount.note = n
+	for _, m := range parseMounts(text, n.source) {
+		if ownFileSystems[m.fsType] {
+			continue
+		}
+		item := f.Mount.add(m.point)
+		item.Type = Known(m.fsType, n.source)
+		item.Source = Known(m.source, n.source)
+		item.Options = Known(append(m.options, m.superOptions...), n.source)
+		item.Device = Absent[string](n.source)
+		if m.devNumber != "" && !strings.HasPrefix(m.devNumber, "0:") {
+			item.Device = r.link("/sys/dev/block/" + m.devNumber)
+		} else if strings.HasPrefix(m.source, "/dev/") {
+			item.Device = Known(path.Base(m.source), n.source)
+			if at, err := r.files.Resolve(m.source); err == nil {
+				item.Device = Known(path.Base(at), n.source)
+			}
+		}
+	}
+}
+
+// parseMounts parses proc_pid_mountinfo(5), or fstab(5)'s form where the source
+// is not a mountinfo.
+func parseMounts(text, source string) []mounted {
+	var all []mounted
+	for line := range strings.Lines(text) {
+		w := strings.Fields(line)
+		if !strings.HasSuffix(source, "mountinfo") {
+			if len(w) >= 4 {
+				all = append(all, mounted{point: unescapeMount(w[1]), fsType: w[2], source: unescapeMount(w[0]), root: "/", superOptions: strings.Split(w[3], ",")})
+			}
+			continue
+		}
+		end := 6
+		for end < len(w) && w[end] != "-" {
+			end++
+		}
+		if end+3 >= len(w) {
+			continue
+		}
+		m := mounted{
+			point: unescapeMount(w[4]), fsType: w[end+1], source: unescapeMount(w[end+2]), devNumber: w[2], root: unescapeMount(w[3]),
+			options: strings.Split(w[5], ","),
+		}
+		seen := map[string]bool{}
+		for _, o := range m.options {
+			seen[o] = true
+		}
+		for o := range strings.SplitSeq(w[end+3], ",") {
+			if !seen[o] {
+				m.superOptions = append(m.superOptions, o)
+			}
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// unescapeMount undoes the octal of blanks in mount tables (fs/proc_namespace.c,
+// mangle).
+func unescapeMount(s string) string {
+	for _, e := range [][2]string{{`\040`, " "}, {`\011`, "\t"}, {`\012`, "\n"}, {`\043`, "#"}, {`\134`, `\`}} {
+		s = strings.ReplaceAll(s, e[0], e[1])
+	}
+	return s
+}

@@ -1,0 +1,232 @@
+package fact
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// leaf is a Fact or a Set, whatever its type.
+type leaf interface {
+	leafNote() *note
+	empty() bool // null in JSON
+}
+
+type valued interface {
+	leaf
+	leafValue() any
+}
+
+type container interface {
+	leaf
+	each(func(name string, item any))
+}
+
+// walk visits every fact and every set below v, a pointer to a struct, in the
+// order of the fields.
+func walk(prefix string, v reflect.Value, visit func(name string, l leaf)) {
+	v = v.Elem()
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		tag, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if tag == "" || tag == "-" {
+			continue
+		}
+		at := v.Field(i).Addr()
+		name := prefix + tag
+		if l, ok := at.Interface().(leaf); ok {
+			visit(name, l)
+			if c, ok := l.(container); ok {
+				c.each(func(key string, item any) {
+					walk(name+"."+key+".", reflect.ValueOf(item), visit)
+				})
+			}
+		} else if field.Type.Kind() == reflect.Struct && field.Type != reflect.TypeFor[time.Time]() {
+			walk(name+".", at, visit)
+		}
+	}
+}
+
+func (f *Facts) visit(visit func(name string, l leaf)) {
+	walk("", reflect.ValueOf(f), visit)
+}
+
+// List returns every fact in the order of the tree. A set is in the list only
+// where it is absent or unknown as a whole.
+func (f *Facts) List() []Item {
+	when := map[string]time.Time{}
+	for _, r := range f.Collectors {
+		when[r.Name] = r.Time
+	}
+	var items []Item
+	f.visit(func(name string, l leaf) {
+		n := state(l)
+		part, _, _ := strings.Cut(name, ".")
+		it := Item{Name: name, Absent: n.absent, Unknown: n.unknown, Source: n.source, Time: f.Time}
+		if t, ok := when[part]; ok {
+			it.Time = t
+		}
+		if v, ok := l.(valued); ok {
+			it.Value = v.leafValue()
+		} else if !n.absent && n.unknown == "" {
+			return
+		}
+		items = append(items, it)
+	})
+	return items
+}
+
+// Index finds facts by name: made once, asked often.
+type Index struct {
+	items map[string]Item
+	sets  map[string][]string // the names in a set that is known
+	gone  []Item              // sets that are absent or unknown as a whole
+}
+
+// Index makes an index of what the facts are now.
+func (f *Facts) Index() *Index {
+	x := &Index{items: map[string]Item{}, sets: map[string][]string{}}
+	for _, it := range f.List() {
+		x.items[it.Name] = it
+	}
+	f.visit(func(name string, l leaf) {
+		c, ok := l.(container)
+		switch {
+		case !ok:
+		case state(l).known():
+			x.sets[name] = []string{}
+			c.each(func(key string, _ any) { x.sets[name] = append(x.sets[name], key) })
+		default:
+			x.gone = append(x.gone, x.items[name])
+		}
+	})
+	return x
+}
+
+// Lookup finds one fact by name. A name below a set that is absent or unknown
+// as a whole has that state; ok is false for a name that nothing has.
+func (x *Index) Lookup(name string) (it Item, ok bool) {
+	if it, ok := x.items[name]; ok {
+		return it, true
+	}
+	for _, it := range x.gone {
+		if strings.HasPrefix(name, it.Name+".") {
+			it.Name = name
+			return it, true
+		}
+	}
+	return Item{}, false
+}
+
+// Members returns the names in a set ("disk", "numa.node"). Where the set is
+// absent or unknown as a whole, ok is true, names is nil, and Lookup of the set
+// says why; ok is false for what is no set.
+func (x *Index) Members(set string) (names []string, ok bool) {
+	if names, ok := x.sets[set]; ok {
+		return names, true
+	}
+	for _, it := range x.gone {
+		if it.Name == set {
+			return nil, true
+		}
+	}
+	return nil, false
+}
+
+// Lookup finds one fact by name, as Index.Lookup does.
+func (f *Facts) Lookup(name string) (it Item, ok bool) { return f.Index().Lookup(name) }
+
+// annotate fills what JSON has beside the tree.
+func (f *Facts) annotate() {
+	f.Unknown, f.Source = map[string]string{}, map[string]string{}
+	f.visit(func(name string, l leaf) {
+		switch n := state(l); {
+		case n.unknown != "":
+			f.Unknown[name] = n.unknown
+		case !n.absent && n.source != "":
+			f.Source[name] = n.source
+		}
+	})
+}
+
+// state is a fact's note; one that nobody has filled in says so.
+func state(l leaf) note {
+	n := *l.leafNote()
+	if v, ok := l.(valued); ok && n.known() && v.leafValue() == nil {
+		n.unknown = "not collected"
+	}
+	return n
+}
+
+// MarshalJSON writes the tree of values with null for what is absent or
+// unknown, and the reasons and sources beside it.
+func (f Facts) MarshalJSON() ([]byte, error) {
+	type plain Facts
+	f.annotate()
+	return json.Marshal(plain(f))
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (f *Facts) UnmarshalJSON(b []byte) error {
+	type plain Facts
+	if err := json.Unmarshal(b, (*plain)(f)); err != nil {
+		return err
+	}
+	f.visit(func(name string, l leaf) {
+		n := l.leafNote()
+		*n = note{source: f.Source[name], unknown: f.Unknown[name]}
+		n.absent = n.unknown == "" && l.empty()
+	})
+	return nil
+}
+
+// sortedNames is never nil: an empty list is a value, and null in JSON is none.
+func sortedNames[V any](m map[string]V) []string {
+	names := slices.AppendSeq(make([]string, 0, len(m)), maps.Keys(m))
+	slices.SortFunc(names, natural)
+	return names
+}
+
+// natural orders names as a person does: numbers by their size, and the letters
+// of disks by their length (sdb before sdaa).
+func natural(a, b string) int {
+	for _, disk := range []string{"sd", "vd", "xvd"} {
+		x, inA := strings.CutPrefix(a, disk)
+		y, inB := strings.CutPrefix(b, disk)
+		if inA && inB && letters(x) && letters(y) && len(x) != len(y) {
+			return cmp.Compare(len(x), len(y))
+		}
+	}
+	for a != "" && b != "" {
+		na, nb := digits(a), digits(b)
+		if na > 0 && nb > 0 {
+			x, y := strings.TrimLeft(a[:na], "0"), strings.TrimLeft(b[:nb], "0")
+			if c := cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)); c != 0 {
+				return c
+			}
+			a, b = a[na:], b[nb:]
+			continue
+		}
+		if a[0] != b[0] {
+			break
+		}
+		a, b = a[1:], b[1:]
+	}
+	return cmp.Compare(a, b)
+}
+
+func digits(s string) int {
+	n := 0
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	return n
+}
+
+func letters(s string) bool {
+	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz") == ""
+}

@@ -1,0 +1,225 @@
+package host
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"sort"
+	"syscall"
+	"time"
+)
+
+// An archive is one machine as text: what was read from it, and nothing else.
+// It answers as the machine did, names what it does not know (ErrNotRecorded),
+// and is never written to. archive_text.go has the format.
+type archive struct {
+	time     time.Time // when it was recorded; zero if not said
+	entries  map[string]*entry
+	names    map[string][]string // the entries' base names by directory
+	commands map[string]Result   // by the argument vector, quoted
+	programs map[string]string   // LookPath's answers; "" is "no such program"
+	links    []Link              // network devices
+	linked   bool                // links is every one of them
+	params   map[netKey]netAnswer
+}
+
+// entry is one path of an archive.
+type entry struct {
+	mode fs.FileMode // type and permission bits
+	// absent says that the machine has no such path.
+	absent bool
+	// data is a file's content; nil until it has been read.
+	data []byte
+	// target is where a symbolic link points, as readlink gives it.
+	target string
+	// listed says that every name in the directory is an entry of the archive.
+	listed bool
+	// errno is what reading the file or listing the directory gave instead.
+	errno syscall.Errno
+}
+
+func newArchive() *archive {
+	return &archive{
+		entries:  map[string]*entry{"/": {mode: fs.ModeDir | 0o755}},
+		names:    map[string][]string{},
+		commands: map[string]Result{},
+		programs: map[string]string{},
+		params:   map[netKey]netAnswer{},
+	}
+}
+
+// lstat looks one path up without following links in it.
+func (a *archive) lstat(p string) (*entry, error) {
+	if e := a.entries[p]; e != nil {
+		if e.absent {
+			return nil, &fs.PathError{Op: "lstat", Path: p, Err: syscall.ENOENT}
+		}
+		if e.mode.Type() == fs.ModeIrregular { // lstat itself failed
+			return nil, &fs.PathError{Op: "lstat", Path: p, Err: e.errno}
+		}
+		return e, nil
+	}
+	for dir := path.Dir(p); ; dir = path.Dir(dir) {
+		e := a.entries[dir]
+		switch {
+		case e == nil && dir != "/":
+			continue
+		case e != nil && (e.listed || e.absent):
+			return nil, &fs.PathError{Op: "lstat", Path: p, Err: syscall.ENOENT}
+		case e != nil && e.mode.IsRegular():
+			return nil, &fs.PathError{Op: "lstat", Path: p, Err: syscall.ENOTDIR}
+		}
+		return nil, &fs.PathError{Op: "lstat", Path: p, Err: notRecorded{}}
+	}
+}
+
+// notRecorded is ErrNotRecorded that also is fs.ErrNotExist: a caller for whom
+// a missing file is normal need not know about copies, a careful one asks for
+// ErrNotRecorded first.
+type notRecorded struct{}
+
+func (notRecorded) Error() string { return ErrNotRecorded.Error() }
+func (notRecorded) Is(target error) bool {
+	return target == ErrNotRecorded || target == fs.ErrNotExist
+}
+
+// archivedFiles is the Files of an archive.
+type archivedFiles struct{ *archive }
+
+func (a archivedFiles) walk(p string, followLast bool) (string, *entry, error) {
+	at, err := linkWalk(p, followLast,
+		func(q string) (fs.FileMode, error) {
+			e, err := a.lstat(q)
+			if err != nil {
+				return 0, err
+			}
+			return e.mode, nil
+		},
+		func(q string) (string, error) { return a.entries[q].target, nil })
+	if err != nil {
+		return "", nil, pathError(err, p)
+	}
+	e, err := a.lstat(at)
+	return at, e, pathError(err, p)
+}
+
+// pathError gives an error the path that was asked for.
+func pathError(err error, p string) error {
+	if pe, ok := err.(*fs.PathError); ok {
+		return &fs.PathError{Op: pe.Op, Path: p, Err: pe.Err}
+	}
+	return err
+}
+
+func (a archivedFiles) ReadFile(p string) ([]byte, error) {
+	_, e, err := a.walk(p, true)
+	switch {
+	case err != nil:
+		return nil, err
+	case e.mode.IsDir():
+		return nil, &fs.PathError{Op: "read", Path: p, Err: syscall.EISDIR}
+	case e.errno != 0:
+		return nil, &fs.PathError{Op: "read", Path: p, Err: e.errno}
+	case e.data == nil:
+		return nil, &fs.PathError{Op: "read", Path: p, Err: ErrNotRecorded}
+	}
+	return append([]byte(nil), e.data...), nil
+}
+
+func (a archivedFiles) ReadDir(p string) ([]fs.DirEntry, error) {
+	at, e, err := a.walk(p, true)
+	switch {
+	case err != nil:
+		return nil, err
+	case !e.mode.IsDir():
+		return nil, &fs.PathError{Op: "readdir", Path: p, Err: syscall.ENOTDIR}
+	case e.errno != 0:
+		return nil, &fs.PathError{Op: "readdir", Path: p, Err: e.errno}
+	case !e.listed:
+		return nil, &fs.PathError{Op: "readdir", Path: p, Err: ErrNotRecorded}
+	}
+	var found []fs.DirEntry
+	for _, name := range a.names[at] {
+		if c := a.entries[path.Join(at, name)]; !c.absent {
+			found = append(found, fs.FileInfoToDirEntry(archivedInfo{name, c}))
+		}
+	}
+	sort.Slice(found, func(i, j int) bool { return found[i].Name() < found[j].Name() })
+	return found, nil
+}
+
+// put adds or replaces an entry.
+func (a *archive) put(p string, e *entry) {
+	if a.entries[p] == nil {
+		dir := path.Dir(p)
+		a.names[dir] = append(a.names[dir], path.Base(p))
+	}
+	a.entries[p] = e
+}
+
+func (a archivedFiles) Stat(p string) (fs.FileInfo, error) {
+	at, e, err := a.walk(p, true)
+	if err != nil {
+		return nil, err
+	}
+	return archivedInfo{path.Base(at), e}, nil
+}
+
+func (a archivedFiles) Lstat(p string) (fs.FileInfo, error) {
+	at, e, err := a.walk(p, false)
+	if err != nil {
+		return nil, err
+	}
+	return archivedInfo{path.Base(at), e}, nil
+}
+
+func (a archivedFiles) Readlink(p string) (string, error) {
+	_, e, err := a.walk(p, false)
+	if err != nil {
+		return "", err
+	}
+	if e.mode&fs.ModeSymlink == 0 {
+		return "", &fs.PathError{Op: "readlink", Path: p, Err: syscall.EINVAL}
+	}
+	return e.target, nil
+}
+
+func (a archivedFiles) Resolve(p string) (string, error) {
+	at, _, err := a.walk(p, true)
+	return at, err
+}
+
+func (archivedFiles) Store(p string, _ []byte) error           { return readOnly("write", p) }
+func (archivedFiles) Replace(p string, _ []byte, _ Attr) error { return readOnly("replace", p) }
+func (archivedFiles) Remove(p string) error                    { return readOnly("remove", p) }
+func (archivedFiles) Mkdir(p string, _ fs.FileMode) error      { return readOnly("mkdir", p) }
+func (archivedFiles) Hold(p string, _ []byte) (Held, error)    { return nil, readOnly("open", p) }
+
+type archivedInfo struct {
+	name string
+	*entry
+}
+
+func (i archivedInfo) Name() string       { return i.name }
+func (i archivedInfo) Size() int64        { return int64(len(i.data)) }
+func (i archivedInfo) Mode() fs.FileMode  { return i.mode }
+func (i archivedInfo) ModTime() time.Time { return time.Time{} }
+func (i archivedInfo) IsDir() bool        { return i.mode.IsDir() }
+func (i archivedInfo) Sys() any           { return nil }
+
+// archivedClock tells the time of the recording.
+type archivedClock struct{ a *archive }
+
+func (c archivedClock) Now() time.Time { return c.a.time }
+
+func (c archivedClock) SinceBoot() (time.Duration, error) {
+	b, err := archivedFiles{c.a}.ReadFile("/proc/uptime")
+	if err != nil {
+		return 0, fmt.Errorf("uptime: %w", ErrNotRecorded)
+	}
+	var s float64
+	if _, err := fmt.Sscan(string(b), &s); err != nil || s < 0 || s > 1e10 {
+		return 0, fmt.Errorf("/proc/uptime: cannot read %q", trimLine(b))
+	}
+	return time.Duration(s * float64(time.Second)), nil
+}

@@ -1,0 +1,401 @@
+package host
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// OpenRoot opens what stands in for a machine: a directory (Copy) or an
+// archive (OpenArchive).
+func OpenRoot(root string) (*Host, error) {
+	st, err := os.Stat(root)
+	if err != nil {
+		return nil, err
+	}
+	if !st.IsDir() {
+		return OpenArchive(root)
+	}
+	if inner := machineBelow(root); inner != "" {
+		return nil, fmt.Errorf("%s holds no machine, but %s in it does: name that one", root, inner)
+	}
+	return Copy(root)
+}
+
+// machineBelow returns the one directory in root that looks like a machine's
+// root where root itself does not: an unpacked sosreport, a level too high.
+func machineBelow(root string) string {
+	if looksLikeMachine(root) {
+		return ""
+	}
+	list, err := os.ReadDir(root)
+	if err != nil {
+		return ""
+	}
+	found := ""
+	for _, d := range list {
+		if d.IsDir() && looksLikeMachine(filepath.Join(root, d.Name())) {
+			if found != "" {
+				return ""
+			}
+			found = d.Name()
+		}
+	}
+	return found
+}
+
+func looksLikeMachine(dir string) bool {
+	for _, name := range []string{"etc", "proc", "sys", "usr", "run", "boot", "sos_commands"} {
+		if st, err := os.Stat(filepath.Join(dir, name)); err == nil && st.IsDir() {
+			return true
+		}
+	}
+	return false
+}
+
+// OpenArchive opens a machine that Record wrote, or a person by hand. It is
+// read only; commands answer as recorded, else with ErrNotRecorded. A damaged
+// archive is refused with file and line.
+func OpenArchive(name string) (*Host, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxArchiveSize+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxArchiveSize {
+		return nil, fmt.Errorf("%s: archive larger than %d MiB", name, maxArchiveSize>>20)
+	}
+	return ParseArchive(name, text)
+}
+
+// ParseArchive reads an archive's text; name is for messages.
+func ParseArchive(name string, text []byte) (*Host, error) {
+	p := archiveParser{archive: newArchive(), rest: text}
+	if err := p.parse(); err != nil {
+		if errors.Is(err, errNoArchive) {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		return nil, fmt.Errorf("%s:%d: %w", name, p.line, err)
+	}
+	return p.archive.host(name), nil
+}
+
+func (a *archive) host(name string) *Host {
+	return &Host{Name: name, Files: archivedFiles{a}, Exec: archivedExec{a}, Clock: archivedClock{a}, Net: archivedNet{a}, Sched: noSched{}}
+}
+
+var errNoArchive = fmt.Errorf("not a fettle archive: the first line must be %q", archiveHeading)
+
+type archiveParser struct {
+	*archive
+	rest []byte
+	line int // of the heading being read, from 1
+	next int
+	last string // key of the command that a "stderr" belongs to
+	root bool   // "/" has an entry
+}
+
+func (p *archiveParser) parse() error {
+	p.next = 1
+	if string(bytes.TrimSuffix(p.takeLine(), []byte("\r"))) != archiveHeading {
+		return errNoArchive
+	}
+	for len(p.rest) > 0 && !bytes.HasPrefix(p.rest, []byte("-- ")) {
+		line := string(p.takeLine())
+		if stamp, ok := strings.CutPrefix(line, "time "); ok {
+			t, err := time.Parse(time.RFC3339Nano, stamp)
+			if err != nil {
+				return fmt.Errorf("time %q is not RFC 3339", stamp)
+			}
+			p.time = t
+		} else if line != "" && line[0] != '#' {
+			return fmt.Errorf("expected an entry (-- file /path --), found %.80q", line)
+		}
+	}
+	for len(p.rest) > 0 {
+		if len(p.entries) > maxArchiveEntries {
+			return fmt.Errorf("more than %d entries", maxArchiveEntries)
+		}
+		line := string(p.takeLine())
+		head, ok := strings.CutSuffix(line, " --")
+		if !ok {
+			return fmt.Errorf(`heading %.80q does not end with " --"`, line)
+		}
+		words, err := splitHeading(strings.TrimPrefix(head, "-- "))
+		if err != nil {
+			return err
+		}
+		start := p.rest
+		for len(p.rest) > 0 && !bytes.HasPrefix(p.rest, []byte("-- ")) {
+			p.skipLine()
+		}
+		if err := p.entry(words, start[:len(start)-len(p.rest)]); err != nil {
+			return err
+		}
+	}
+	return p.checkParents()
+}
+
+// takeLine takes one line without its newline and remembers its number.
+func (p *archiveParser) takeLine() []byte {
+	p.line = p.next
+	return p.skipLine()
+}
+
+func (p *archiveParser) skipLine() []byte {
+	p.next++
+	line, rest, _ := bytes.Cut(p.rest, []byte("\n"))
+	p.rest = rest
+	return line
+}
+
+// splitHeading splits at single spaces; a Go string and the JSON of a command
+// are one word.
+func splitHeading(s string) ([]string, error) {
+	var words []string
+	for s != "" {
+		switch s[0] {
+		case '"':
+			q, err := strconv.QuotedPrefix(s)
+			if err != nil {
+				return nil, fmt.Errorf("bad quotes in %.80q", s)
+			}
+			u, err := strconv.Unquote(q)
+			if err != nil {
+				return nil, fmt.Errorf("bad quotes in %.80q", s)
+			}
+			words = append(words, u)
+			s = s[len(q):]
+		case '[':
+			return append(words, s), nil
+		default:
+			w, _, _ := strings.Cut(s, " ")
+			words = append(words, w)
+			s = s[len(w):]
+		}
+		if s != "" {
+			if s[0] != ' ' || len(s) == 1 {
+				return nil, fmt.Errorf("words of a heading are separated by one space")
+			}
+			s = s[1:]
+		}
+	}
+	if len(words) == 0 {
+		return nil, errors.New("empty heading")
+	}
+	return words, nil
+}
+
+// entry takes one heading's words and its content.
+func (p *archiveParser) entry(words []string, content []byte) error {
+	kind, words := words[0], words[1:]
+	switch kind {
+	case "link":
+		if len(words) != 3 || words[1] != "->" {
+			return errors.New("a link is written -- link /path -> target --")
+		}
+		if words[2] == "" || len(words[2]) > 4096 || strings.ContainsRune(words[2], 0) {
+			return fmt.Errorf("link target %.80q is not a path", words[2])
+		}
+		return p.add(words[0], &entry{mode: fs.ModeSymlink | 0o777, target: words[2]}, content)
+	case "absent":
+		if len(words) != 1 {
+			return errors.New("absence is written -- absent /path --")
+		}
+		return p.add(words[0], &entry{absent: true}, content)
+	case "program":
+		if len(words) != 2 || len(content) > 0 {
+			return errors.New("a program is written -- program name /path -- or -- program name absent --")
+		}
+		if _, dup := p.programs[words[0]]; dup {
+			return fmt.Errorf("program %s is here twice", words[0])
+		}
+		if words[1] == "absent" {
+			words[1] = ""
+		}
+		p.programs[words[0]] = words[1]
+		return nil
+	case "links":
+		return p.parseLinks(words, content)
+	case "net":
+		return p.parseNet(words, content)
+	}
+	h, err := parseHeading(kind, words)
+	if err != nil {
+		return err
+	}
+	data, err := h.decode(content)
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case "run":
+		return p.run(h, data)
+	case "stderr":
+		r, ok := p.commands[p.last]
+		if !ok || h.name != "" || r.Stderr != nil {
+			return errors.New("stderr belongs after its run")
+		}
+		r.Stderr = data
+		p.commands[p.last] = r
+		return nil
+	}
+	e := &entry{mode: h.mode, errno: h.errno}
+	switch {
+	case h.unread || h.errno != 0:
+		if len(data) > 0 {
+			return fmt.Errorf("%s is marked as not read and has content", h.name)
+		}
+	case e.mode.IsDir():
+		e.listed = true
+		return p.add(h.name, e, data)
+	case e.mode.Type() == fs.ModeIrregular:
+		return fmt.Errorf("%s: denied needs the name of an errno", h.name)
+	default:
+		e.data = data
+		return p.add(h.name, e, nil)
+	}
+	return p.add(h.name, e, nil)
+}
+
+func (p *archiveParser) run(h heading, stdout []byte) error {
+	var argv []string
+	if err := json.Unmarshal([]byte(h.name), &argv); err != nil || len(argv) == 0 {
+		return errors.New(`a command is written -- run EXIT ["program","argument"] --`)
+	}
+	key := commandKey(argv)
+	if _, dup := p.commands[key]; dup {
+		return fmt.Errorf("command %s is here twice", key)
+	}
+	p.commands[key] = Result{Stdout: stdout, ExitCode: h.exit}
+	p.last = key
+	return nil
+}
+
+func (p *archiveParser) add(name string, e *entry, extra []byte) error {
+	if err := cleanPath(name); err != nil {
+		return err
+	}
+	if len(bytes.TrimSpace(extra)) > 0 {
+		return fmt.Errorf("%s: only files have content", name)
+	}
+	if name == "/" {
+		if p.root || !e.mode.IsDir() || e.absent {
+			return errors.New("/ is here twice, or is no directory")
+		}
+		p.root = true
+	} else if p.entries[name] != nil {
+		return fmt.Errorf("%s is here twice", name)
+	}
+	p.put(name, e)
+	return nil
+}
+
+// checkParents makes the parents that have no entry and refuses entries below
+// what is no directory.
+func (p *archiveParser) checkParents() error {
+	for _, name := range sortedKeys(p.entries) {
+		if p.entries[name].absent {
+			continue
+		}
+		for at := name; at != "/"; {
+			dir := path.Dir(at)
+			e := p.entries[dir]
+			if e == nil {
+				p.put(dir, &entry{mode: fs.ModeDir | 0o755})
+				at = dir
+				continue
+			}
+			if e.absent || !e.mode.IsDir() {
+				return fmt.Errorf("%s is below %s, which is no directory", name, dir)
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// heading is the words between an entry's type and its path.
+type heading struct {
+	mode           fs.FileMode
+	errno          syscall.Errno
+	exit           int
+	noeol, escaped bool
+	unread         bool
+	name           string
+}
+
+func parseHeading(kind string, words []string) (heading, error) {
+	var h heading
+	known := kind == "run" || kind == "stderr"
+	for _, t := range archiveTypes {
+		if t.word == kind {
+			h.mode, known = t.mode|0o644, true
+			if t.mode == fs.ModeDir {
+				h.mode = fs.ModeDir | 0o755
+			}
+		}
+	}
+	if !known {
+		return h, fmt.Errorf("unknown entry type %.40q", kind)
+	}
+	if kind != "stderr" {
+		if len(words) == 0 {
+			return h, fmt.Errorf("%s without a path", kind)
+		}
+		h.name, words = words[len(words)-1], words[:len(words)-1]
+	}
+	for i, w := range words {
+		errno, isErrno := errnoByName[w]
+		switch {
+		case w == "noeol":
+			h.noeol = true
+		case w == "escaped":
+			h.escaped = true
+		case w == "unread":
+			h.unread = true
+		case isErrno && kind != "run":
+			h.errno = errno
+		case kind == "run" && i == 0:
+			n, err := strconv.Atoi(w)
+			if err != nil {
+				return h, fmt.Errorf("exit code %.40q is not a number", w)
+			}
+			h.exit = n
+		case i == 0 && kind != "stderr":
+			bits, err := strconv.ParseUint(w, 8, 12)
+			if err != nil {
+				return h, fmt.Errorf("mode %.40q is not octal permission bits", w)
+			}
+			h.mode = h.mode.Type() | fileMode(uint32(bits))
+		default:
+			return h, fmt.Errorf("unknown word %.40q in a heading (noeol, escaped, unread, or an errno's name)", w)
+		}
+	}
+	return h, nil
+}
+
+func (h heading) decode(content []byte) ([]byte, error) {
+	data := append([]byte{}, content...) // never nil: nil is "not read"
+	if h.noeol {
+		data = bytes.TrimSuffix(data, []byte("\n"))
+	}
+	if h.escaped {
+		return unescape(data)
+	}
+	return data, nil
+}

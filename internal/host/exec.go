@@ -1,0 +1,136 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Exec runs programs of the machine. A copy never runs anything: it replays
+// what was recorded, or returns ErrNotRecorded.
+type Exec interface {
+	// Run runs a program to its end. A non-zero exit is a Result, not an
+	// error; an error means that the program did not run or was ended.
+	Run(ctx context.Context, c Command) (Result, error)
+	// LookPath finds a program as Run would; fs.ErrNotExist if there is none.
+	LookPath(name string) (string, error)
+}
+
+// Command is one program call. No shell is involved.
+type Command struct {
+	Argv  []string
+	Env   []string // added to a minimal environment: "NAME=value"
+	Dir   string   // working directory; "/" when empty
+	Stdin []byte
+	// Timeout ends the program and its children; 0 means one minute.
+	Timeout time.Duration
+}
+
+func (c Command) String() string { return strings.Join(c.Argv, " ") }
+
+// Result is what a program left.
+type Result struct {
+	Stdout, Stderr []byte
+	ExitCode       int
+}
+
+// commandPath is what programs are looked up in: the administrator's tools,
+// never the caller's PATH, because fettle runs as root.
+var commandPath = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
+
+type liveExec struct{}
+
+func (liveExec) LookPath(name string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, executable(name)
+	}
+	for _, dir := range commandPath {
+		p := path.Join(dir, name)
+		if executable(p) == nil {
+			return p, nil
+		}
+	}
+	return "", &fs.PathError{Op: "look up", Path: name, Err: fs.ErrNotExist}
+}
+
+func executable(p string) error {
+	st, err := os.Stat(p)
+	if err != nil {
+		return err
+	}
+	if st.IsDir() || st.Mode()&0o111 == 0 {
+		return &fs.PathError{Op: "execute", Path: p, Err: fs.ErrPermission}
+	}
+	return nil
+}
+
+func (e liveExec) Run(ctx context.Context, c Command) (Result, error) {
+	if len(c.Argv) == 0 {
+		return Result{}, errors.New("empty command")
+	}
+	prog, err := e.LookPath(c.Argv[0])
+	if err != nil {
+		return Result{}, err
+	}
+	timeout := c.Timeout
+	if timeout == 0 {
+		timeout = time.Minute
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, prog, c.Argv[1:]...)
+	cmd.Env = append([]string{"PATH=" + strings.Join(commandPath, ":"), "LC_ALL=C", "HOME=/root"}, c.Env...)
+	cmd.Dir = c.Dir
+	if cmd.Dir == "" {
+		cmd.Dir = "/"
+	}
+	if c.Stdin != nil {
+		cmd.Stdin = bytes.NewReader(c.Stdin)
+	}
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	// The whole process group goes on a timeout, and a grandchild that keeps
+	// the pipe open cannot hold us.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 2 * time.Second
+	err = cmd.Run()
+	res := Result{Stdout: out.Bytes(), Stderr: errOut.Bytes()}
+	if cmd.ProcessState != nil {
+		res.ExitCode = cmd.ProcessState.ExitCode()
+	}
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return res, nil
+	case ctx.Err() != nil:
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return res, fmt.Errorf("%s: ended after %v without an answer", c, timeout)
+		}
+		return res, fmt.Errorf("%s: %w", c, ctx.Err())
+	case errors.Is(err, exec.ErrWaitDelay):
+		return res, nil // the program itself ended well; a child kept its output open
+	case errors.As(err, &exit) && exit.Exited():
+		return res, nil
+	}
+	return res, fmt.Errorf("%s: %w", c, err)
+}
+
+// noExec is a copy without recorded commands.
+type noExec struct{}
+
+func (noExec) Run(_ context.Context, c Command) (Result, error) {
+	return Result{}, fmt.Errorf("%s: %w", c, ErrNotRecorded)
+}
+
+func (noExec) LookPath(name string) (string, error) {
+	return "", fmt.Errorf("%s: %w", name, ErrNotRecorded)
+}

@@ -1,0 +1,225 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Live is this machine.
+func Live() *Host {
+	return &Host{Name: "this machine", Live: true, Files: liveFiles{}, Exec: liveExec{}, Clock: liveClock{}, Net: liveNet{}, Sched: liveSched{}}
+}
+
+type liveClock struct{}
+
+func (liveClock) Now() time.Time { return time.Now() }
+
+func (liveClock) SinceBoot() (time.Duration, error) {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		return 0, fmt.Errorf("clock_gettime(CLOCK_BOOTTIME): %w", err)
+	}
+	return time.Duration(ts.Nano()), nil
+}
+
+type liveFiles struct{}
+
+func (liveFiles) ReadDir(p string) ([]fs.DirEntry, error) { return os.ReadDir(p) }
+func (liveFiles) Stat(p string) (fs.FileInfo, error)      { return os.Stat(p) }
+func (liveFiles) Lstat(p string) (fs.FileInfo, error)     { return os.Lstat(p) }
+func (liveFiles) Readlink(p string) (string, error)       { return os.Readlink(p) }
+func (liveFiles) Resolve(p string) (string, error)        { return filepath.EvalSymlinks(p) }
+func (liveFiles) ReadFile(p string) ([]byte, error)       { return readCapped(p) }
+
+// readCapped reads without trusting st_size, which is 0 or 4096 for the
+// kernel's files. One read(2) is the common case, and for sysctls the right
+// one: a second read at an offset can see a different value.
+func readCapped(p string) ([]byte, error) {
+	fd, err := open(p, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, 4096)
+	n := 0
+	for {
+		m, err := unix.Read(fd, buf[n:])
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return nil, &fs.PathError{Op: "read", Path: p, Err: err}
+		case m == 0:
+			return buf[:n], nil
+		}
+		n += m
+		if n > MaxFileSize {
+			return nil, &fs.PathError{Op: "read", Path: p, Err: ErrTooLarge}
+		}
+		if n == len(buf) {
+			buf = append(buf, make([]byte, len(buf))...)
+		}
+	}
+}
+
+func open(p string, flags int, mode uint32) (int, error) {
+	for {
+		fd, err := unix.Open(p, flags, mode)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return -1, &fs.PathError{Op: "open", Path: p, Err: err}
+		}
+		return fd, nil
+	}
+}
+
+func (liveFiles) Store(p string, data []byte) error { return storeAt(p, data) }
+
+// storeAt opens as a shell's redirection does. The kernel's attributes ignore the
+// truncation; a plain file that stands in for one keeps nothing of a longer
+// value.
+func storeAt(p string, data []byte) error {
+	fd, err := open(p, unix.O_WRONLY|unix.O_TRUNC|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	err = writeOnce(fd, p, data)
+	if cerr := unix.Close(fd); err == nil && cerr != nil {
+		err = &fs.PathError{Op: "close", Path: p, Err: cerr}
+	}
+	return err
+}
+
+func writeOnce(fd int, p string, data []byte) error {
+	for {
+		n, err := unix.Write(fd, data)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return &fs.PathError{Op: "write", Path: p, Err: err}
+		case n < len(data):
+			return &fs.PathError{Op: "write", Path: p, Err: io.ErrShortWrite}
+		}
+		return nil
+	}
+}
+
+func (liveFiles) Replace(p string, data []byte, attr Attr) error { return replaceAt(p, data, attr) }
+
+// replaceAt follows p if it is a link, so that the file is replaced and not
+// the link (/etc/sysctl.d/99-sysctl.conf is one on Debian).
+func replaceAt(p string, data []byte, attr Attr) (err error) {
+	if real, rerr := filepath.EvalSymlinks(p); rerr == nil {
+		p = real
+	}
+	f, err := os.CreateTemp(filepath.Dir(p), "."+filepath.Base(p)+".fettle-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	if _, err = f.Write(data); err != nil {
+		return err
+	}
+	if err = f.Chown(attr.UID, attr.GID); err != nil {
+		return err
+	}
+	if err = f.Chmod(attr.Mode); err != nil {
+		return err
+	}
+	copyLabels(p, f)
+	if err = f.Sync(); err != nil {
+		return err
+	}
+	if err = f.Close(); err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), p); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(p))
+}
+
+// copyLabels keeps the SELinux label and POSIX ACL of the file that is
+// replaced. A file system without them is no error.
+func copyLabels(from string, to *os.File) {
+	for _, name := range []string{"security.selinux", "system.posix_acl_access"} {
+		buf := make([]byte, 4096)
+		if n, err := unix.Lgetxattr(from, name, buf); err == nil {
+			_ = unix.Fsetxattr(int(to.Fd()), name, buf[:n], 0)
+		}
+	}
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) {
+		return err
+	}
+	return nil
+}
+
+func (liveFiles) Remove(p string) error {
+	if err := os.Remove(p); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(p))
+}
+
+func (liveFiles) Mkdir(p string, mode fs.FileMode) error {
+	if err := os.Mkdir(p, mode); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(p))
+}
+
+func (liveFiles) Hold(p string, data []byte) (Held, error) { return holdAt(p, data) }
+
+type heldFile struct {
+	fd   int
+	path string
+}
+
+func holdAt(p string, data []byte) (Held, error) {
+	fd, err := open(p, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	h := &heldFile{fd, p}
+	if err := h.Store(data); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return h, nil
+}
+
+func (h *heldFile) Store(data []byte) error { return writeOnce(h.fd, h.path, data) }
+func (h *heldFile) Close() error            { return unix.Close(h.fd) }
+
+// AttrOf reads what Replace needs to keep a file's owner and mode.
+func AttrOf(fi fs.FileInfo) Attr {
+	a := Attr{Mode: fi.Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)}
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		a.UID, a.GID = int(st.Uid), int(st.Gid)
+	}
+	return a
+}

@@ -1,0 +1,296 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// maxRecordedFile is the largest content that a recording keeps, in bytes; a
+// larger file is answered in full and recorded as unread.
+const maxRecordedFile = 8 << 20
+
+// Record returns a host that answers as h does and keeps every answer: files,
+// what is not there, directories, links, modes, errors, commands, network
+// devices. Contents are
+// redacted as they come in (see Redact), so that the archive gives the same
+// answers as the recording host gave. Each path is read once. The recording
+// host refuses writes.
+func Record(h *Host) (*Host, *Recording) {
+	a := newArchive()
+	a.time = h.Clock.Now()
+	r := &recorder{inner: h.Files, archivedFiles: archivedFiles{a}}
+	rec := &Recording{r}
+	return &Host{
+		Name: h.Name, Live: false, Files: r,
+		Exec:  recordingExec{r, h.Exec},
+		Clock: h.Clock,
+		Net:   recordingNet{r, h.Net},
+		Sched: noSched{},
+	}, rec
+}
+
+// Recording is what a recording host has answered so far.
+type Recording struct{ r *recorder }
+
+// WriteTo writes the archive as text.
+func (rec *Recording) WriteTo(w io.Writer) (int64, error) {
+	rec.r.mu.Lock()
+	defer rec.r.mu.Unlock()
+	c := countingWriter{w: w}
+	err := rec.r.archive.writeTo(&c)
+	return c.n, err
+}
+
+type countingWriter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// recorder fills an archive with what is asked for and lets the archive answer:
+// so the two cannot differ.
+type recorder struct {
+	mu    sync.Mutex
+	inner Files
+	archivedFiles
+}
+
+// learn makes sure that the archive knows p itself, not through a link.
+func (r *recorder) learn(p string) (*entry, error) {
+	e, err := r.lstat(p)
+	if err == nil || !errors.Is(err, ErrNotRecorded) {
+		return e, err
+	}
+	st, err := r.inner.Lstat(p)
+	switch {
+	case errors.Is(err, ErrNotRecorded):
+		return nil, err // a copy that does not know: neither does the archive
+	case errors.Is(err, fs.ErrNotExist):
+		r.put(p, &entry{absent: true})
+	case err != nil:
+		r.put(p, &entry{mode: fs.ModeIrregular, errno: errnoOf(err)})
+	default:
+		r.put(p, r.entryOf(p, st.Mode()))
+	}
+	return r.lstat(p)
+}
+
+func (r *recorder) entryOf(p string, mode fs.FileMode) *entry {
+	e := &entry{mode: mode.Type() | fileMode(permBits(mode))}
+	if mode&fs.ModeSymlink != 0 {
+		to, err := r.inner.Readlink(p)
+		if err != nil {
+			return &entry{mode: fs.ModeIrregular, errno: errnoOf(err)}
+		}
+		e.target = to
+	}
+	return e
+}
+
+func errnoOf(err error) syscall.Errno {
+	var errno syscall.Errno
+	if errors.As(err, &errno) && errno != 0 {
+		return errno
+	}
+	return syscall.EIO
+}
+
+// learnWalk learns p and every link on the way to it; it returns the place.
+func (r *recorder) learnWalk(p string, followLast bool) (string, error) {
+	at, err := linkWalk(p, followLast,
+		func(q string) (fs.FileMode, error) {
+			e, err := r.learn(q)
+			if err != nil {
+				return 0, err
+			}
+			return e.mode, nil
+		},
+		func(q string) (string, error) { return r.entries[q].target, nil })
+	return at, pathError(err, p)
+}
+
+func (r *recorder) ReadFile(p string) ([]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, err := r.learnWalk(p, true)
+	if errors.Is(err, ErrNotRecorded) {
+		// A sosreport may have the content without the file (sosFile).
+		if data, rerr := r.inner.ReadFile(p); rerr == nil {
+			r.putFile(path.Clean("/"+p), Redact(p, data))
+		}
+		return r.archivedFiles.ReadFile(p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if e := r.entries[at]; e != nil && !e.mode.IsDir() && e.data == nil && e.errno == 0 {
+		data, err := r.inner.ReadFile(at)
+		switch {
+		case errors.Is(err, ErrNotRecorded), errors.Is(err, ErrTooLarge):
+			return nil, err
+		case err != nil:
+			e.errno = errnoOf(err)
+		default:
+			data = Redact(at, data)
+			if p != at && secretFile(p) {
+				data = Redact(p, data)
+			}
+			if len(data) > maxRecordedFile {
+				return data, nil
+			}
+			e.data = append([]byte{}, data...)
+		}
+	}
+	return r.archivedFiles.ReadFile(p)
+}
+
+// putFile adds a file whose directories may be missing.
+func (r *recorder) putFile(p string, data []byte) {
+	r.put(p, &entry{mode: 0o444, data: append([]byte{}, data...)})
+	for dir := path.Dir(p); r.entries[dir] == nil; dir = path.Dir(dir) {
+		r.put(dir, &entry{mode: fs.ModeDir | 0o755})
+	}
+}
+
+func (r *recorder) ReadDir(p string) ([]fs.DirEntry, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, err := r.learnWalk(p, true)
+	if err != nil {
+		return nil, err
+	}
+	if e := r.entries[at]; e != nil && e.mode.IsDir() && !e.listed && e.errno == 0 {
+		list, err := r.inner.ReadDir(at)
+		switch {
+		case errors.Is(err, ErrNotRecorded):
+			return nil, err
+		case err != nil:
+			e.errno = errnoOf(err)
+		default:
+			for _, d := range list {
+				q := at + "/" + d.Name()
+				if at == "/" {
+					q = "/" + d.Name()
+				}
+				if r.entries[q] == nil {
+					r.learnListed(q, d)
+				}
+			}
+			e.listed = true
+		}
+	}
+	return r.archivedFiles.ReadDir(p)
+}
+
+// learnListed learns an entry of a directory from its listing.
+func (r *recorder) learnListed(q string, d fs.DirEntry) {
+	if st, err := d.Info(); err == nil {
+		r.put(q, r.entryOf(q, st.Mode()))
+	}
+	// An entry that has gone meanwhile (a process) is left out.
+}
+
+func (r *recorder) Stat(p string) (fs.FileInfo, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, err := r.learnWalk(p, true); err != nil {
+		return nil, err
+	}
+	return r.archivedFiles.Stat(p)
+}
+
+func (r *recorder) Lstat(p string) (fs.FileInfo, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, err := r.learnWalk(p, false); err != nil {
+		return nil, err
+	}
+	return r.archivedFiles.Lstat(p)
+}
+
+func (r *recorder) Readlink(p string) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, err := r.learnWalk(p, false); err != nil {
+		return "", err
+	}
+	return r.archivedFiles.Readlink(p)
+}
+
+func (r *recorder) Resolve(p string) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, err := r.learnWalk(p, true); err != nil {
+		return "", err
+	}
+	return r.archivedFiles.Resolve(p)
+}
+
+// recordingExec keeps the answers of programs.
+type recordingExec struct {
+	r     *recorder
+	inner Exec
+}
+
+func (x recordingExec) Run(ctx context.Context, c Command) (Result, error) {
+	res, err := x.inner.Run(ctx, c)
+	if err != nil {
+		return res, err
+	}
+	res.Stdout, res.Stderr = Redact("", res.Stdout), Redact("", res.Stderr)
+	// Joined as in /proc/PID/cmdline, so that "--password" covers the next word.
+	argv := strings.Split(string(Redact("", []byte(strings.Join(c.Argv, "\x00")))), "\x00")
+	x.r.mu.Lock()
+	defer x.r.mu.Unlock()
+	if len(res.Stdout)+len(res.Stderr) <= maxRecordedFile {
+		x.r.commands[commandKey(argv)] = res
+	}
+	return res, nil
+}
+
+func (x recordingExec) LookPath(name string) (string, error) {
+	p, err := x.inner.LookPath(name)
+	x.r.mu.Lock()
+	defer x.r.mu.Unlock()
+	switch {
+	case err == nil:
+		x.r.programs[name] = p
+	case errors.Is(err, fs.ErrNotExist):
+		x.r.programs[name] = ""
+	}
+	return p, err
+}
+
+// archivedExec replays what was recorded.
+type archivedExec struct{ a *archive }
+
+func (x archivedExec) Run(_ context.Context, c Command) (Result, error) {
+	res, ok := x.a.commands[commandKey(c.Argv)]
+	if !ok {
+		return Result{}, fmt.Errorf("%s: %w", c, ErrNotRecorded)
+	}
+	return res, nil
+}
+
+func (x archivedExec) LookPath(name string) (string, error) {
+	p, ok := x.a.programs[name]
+	switch {
+	case !ok:
+		return "", fmt.Errorf("%s: %w", name, ErrNotRecorded)
+	case p == "":
+		return "", &fs.PathError{Op: "look up", Path: name, Err: fs.ErrNotExist}
+	}
+	return p, nil
+}

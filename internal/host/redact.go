@@ -1,0 +1,176 @@
+package host
+
+import (
+	"bytes"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// Redacted stands where a secret was.
+const Redacted = "[redacted]"
+
+// Redact returns data without what must not leave a machine: passwords, keys,
+// tokens, private keys, credentials in URLs and headers, and the identifiers
+// that name this one machine (machine-id, serial numbers, UUID). Applying it
+// twice changes nothing. It errs on the side of hiding. Addresses (MAC, IP) and
+// host names are kept: without them a report about a network says nothing.
+func Redact(p string, data []byte) []byte {
+	if len(data) == 0 {
+		return data
+	}
+	if secretFile(p) {
+		if bytes.HasSuffix(data, []byte("\n")) {
+			return []byte(Redacted + "\n")
+		}
+		return []byte(Redacted)
+	}
+	if len(data) < 20 && !bytes.ContainsAny(data, "=:<$ \t\x00") {
+		return data // one short word: most of the kernel's files
+	}
+	if p == "/proc/cpuinfo" || p == "/proc/interrupts" {
+		return data // large, and the kernel's own words
+	}
+	low := bytes.ToLower(data)
+	for _, r := range redactions {
+		if r.hinted(low) {
+			data = r.apply(data)
+		}
+	}
+	return data
+}
+
+// secretFiles are patterns (path.Match) of files that are secret as a whole.
+var secretFiles = []string{
+	"/etc/machine-id", "/var/lib/dbus/machine-id", "/etc/hostid",
+	"/etc/shadow*", "/etc/gshadow*", "/etc/ssh/ssh_host_*_key", "/etc/krb5.keytab",
+	"/etc/crypttab", "/root/.pgpass", "/root/.my.cnf", "/etc/ppp/*-secrets", "/etc/wpa_supplicant/*",
+	"/proc/*/environ", "/proc/*/task/*/environ",
+	"/proc/sys/net/ipv4/tcp_fastopen_key", "/proc/sys/net/ipv6/conf/*/stable_secret",
+	"/sys/class/dmi/id/*_serial", "/sys/class/dmi/id/product_uuid",
+	"/sys/devices/virtual/dmi/id/*_serial", "/sys/devices/virtual/dmi/id/product_uuid",
+	"/sys/hypervisor/uuid",
+}
+
+// secretNames are patterns of base names that are secret wherever they are.
+var secretNames = []string{
+	"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*.key", "*.keytab", "*.p12", "*.pfx",
+	"*.jks", "*.kdbx", ".pgpass", ".netrc", ".my.cnf", "*.htpasswd", ".htpasswd",
+}
+
+func secretFile(p string) bool {
+	if p == "" {
+		return false
+	}
+	for _, pattern := range secretFiles {
+		if ok, _ := path.Match(pattern, p); ok {
+			return true
+		}
+	}
+	base := path.Base(p)
+	if strings.HasPrefix(p, "/sys/") || strings.HasPrefix(p, "/proc/sys/") {
+		return false
+	}
+	for _, pattern := range secretNames {
+		if ok, _ := path.Match(pattern, base); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// secretKey matches the name of a setting whose value is secret.
+const secretKey = `[\w.\-]*(?:` +
+	`password|passwd|passphrase|passwort|\bpwd|_pwd|secret|token|credentials?|` +
+	`api[_\-]?key|access[_\-]?key|private[_\-]?key|pre-?shared[_\-]?key|auth[_\-]?key|` +
+	`encryption[_\-]?key|master[_\-]?key|account[_\-]?key|shared[_\-]?key|signing[_\-]?key|ssh[_\-]?key|` +
+	`key[_\-]?data|\bpsk|_psk|-psk|masterauth|requirepass|bindpw|userpw|_pw\b|tcp_fastopen_key` +
+	`)[\w.\-]*(?:\[[^\]\s]*\])?`
+
+// value matches a quoted string, else what stands up to the next blank.
+const value = `(?:"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?|[^\s\x00"'][^\s\x00]*)`
+
+// redaction hides what pattern matches, except its first group, which stands
+// before the secret, and its second, which stands after it. Without one of the hints, lower-case
+// words, it cannot match: most of what is read is a number, and never meets a
+// regular expression.
+type redaction struct {
+	hints   [][]byte
+	pattern *regexp.Regexp
+}
+
+func (r redaction) apply(data []byte) []byte {
+	var out []byte
+	done := 0
+	for _, m := range r.pattern.FindAllSubmatchIndex(data, -1) {
+		from, to := m[0], m[1]
+		if len(m) > 2 && m[3] >= 0 {
+			from = m[3]
+		}
+		if len(m) > 4 && m[4] >= 0 {
+			to = m[4]
+		}
+		if from < to && (data[from] == '"' || data[from] == '\'') {
+			if from++; to > from && data[to-1] == data[from-1] {
+				to--
+			}
+		}
+		if from == to || bytes.HasPrefix(data[from:to], []byte(Redacted)) {
+			continue
+		}
+		out = append(append(out, data[done:from]...), Redacted...)
+		done = to
+	}
+	if out == nil {
+		return data
+	}
+	return append(out, data[done:]...)
+}
+
+func (r redaction) hinted(low []byte) bool {
+	for _, h := range r.hints {
+		if bytes.Contains(low, h) {
+			return true
+		}
+	}
+	return false
+}
+
+func words(s string) [][]byte { return bytes.Fields([]byte(s)) }
+
+var keyHints = words("pass pwd secret token key psk credential masterauth bindpw userpw _pw pbkdf2")
+
+// word is a value that does not begin as an assignment does.
+const word = `(?:"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?|[^\s\x00"'=:][^\s\x00]*)`
+
+var redactions = []redaction{
+	// PEM, also cut off before its end, also on one line with "\n" written out.
+	{words("-----begin"), regexp.MustCompile(`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----).*?(-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`)},
+	// scheme://user:password@host
+	{words("://"), regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.\-]*://)[^/\s"'<>\x00]+(@)`)},
+	{words("authorization"), regexp.MustCompile(`(?i)((?:proxy-)?authorization["']?\s*[:=]\s*["']?)(?:[a-z]+[ \t]+)?[^\s"'\x00]+(?:[ \t]+[^\s"'\x00]+)*`)},
+	{words("bearer basic"), regexp.MustCompile(`(?i)\b((?:bearer|basic)[ \t\x00]+)[A-Za-z0-9+/=._~\-]{8,}`)},
+	// "key": "value", key = value, key: value. At the start of a line an
+	// unquoted value is the rest of the line, as configuration files have it.
+	{keyHints, regexp.MustCompile(`(?im)^([ \t]*(?:export[ \t]+|set[ \t]+)?["']?` + secretKey + `["']?[ \t]*[=:][ \t]*)[^\s"'\x00][^\n\x00]*$`)},
+	{keyHints, regexp.MustCompile(`(?i)(` + secretKey + `\\?["']?[ \t]*(?:=>|:=|[=:])[ \t\x00]*)` + `\\?` + value)},
+	// --password VALUE, requirepass VALUE, <password>VALUE</password>
+	{keyHints, regexp.MustCompile(`(?i)(` + secretKey + `[ \t\x00]+)` + word)},
+	{keyHints, regexp.MustCompile(`(?i)(<` + secretKey + `[^>\n]*>)[^<]*`)},
+	{words("community"), regexp.MustCompile(`(?i)\b((?:ro|rw)?community6?[ \t=:]+)` + value)},
+	// mysql -pSECRET, sshpass -p SECRET, curl -u user:SECRET
+	{words("mysql mariadb"), regexp.MustCompile(`(?i)((?:mysql|mariadb)\w*[ \t\x00](?:[^\n]*?[ \t\x00])??-p)[^\s\x00]+`)},
+	{words("sshpass"), regexp.MustCompile(`(?i)(sshpass[ \t\x00]+-p[ \t\x00]*)` + value)},
+	{words("-u --user --proxy-user"), regexp.MustCompile(`([ \t\x00](?:-u|--user|--proxy-user)[ \t\x00=]*)[^\s\x00:]+:[^\s\x00]+`)},
+	// GRUB: password_pbkdf2 USER HASH
+	{words("pbkdf2"), regexp.MustCompile(`(password_pbkdf2[ \t]+\S+[ \t]+)\S+`)},
+	{words("pbkdf2"), regexp.MustCompile(`grub\.pbkdf2\.\S+`)},
+	// Redis ACL: user NAME on >SECRET
+	{words("user"), regexp.MustCompile(`(?m)(^[ \t]*user[ \t]+\S+[ \t].*?[ \t][>#])\S+`)},
+	// Shapes of well-known tokens, crypt(3) hashes, JWT, signed URLs.
+	{words("akia asia"), regexp.MustCompile(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`)},
+	{words("ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ xox glpat-"), regexp.MustCompile(`\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|xox[abeoprs]-[A-Za-z0-9\-]{10,}|glpat-[\w\-]{20,})`)},
+	{words("eyj"), regexp.MustCompile(`\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]*)?`)},
+	{words("$"), regexp.MustCompile(`\$(?:1|2[abxy]?|5|6|7|y|gy|apr1|argon2\w*)\$[^\s:"'\x00]{8,}`)},
+	{words("sig= signature= code="), regexp.MustCompile(`(?i)([?&](?:sig|signature|x-amz-signature|code)=)[^&\s"'\x00]+`)},
+}

@@ -1,0 +1,63 @@
+package host
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestRedact(t *testing.T) {
+	const s = "Hunter2xyzzy"
+	for _, text := range []string{
+		"password=" + s, "password = " + s + " " + s, "PASSWORD: '" + s + " two'", `"password": "` + s + `"`,
+		`{"db":{"api_key":"` + s + `","n":1}}`, "export DB_PASSWORD=" + s, "Environment=\"PGPASSWORD=" + s + "\"",
+		"Environment=FOO=bar TOKEN=" + s, "ExecStart=/bin/x --password " + s + " --verbose", "ExecStart=/bin/x --token=" + s,
+		"BOOT_IMAGE=/vmlinuz rd.iscsi.password=" + s + " quiet", "requirepass " + s, "masterauth " + s,
+		"user default on >" + s + " ~* +@all", "PrivateKey = " + s, "PresharedKey=" + s, "psk=" + s, "wpa_psk " + s,
+		"postgresql://joe:" + s + "@db/x", "https://" + s + "@github.com/x", "redis://:" + s + "@h:1",
+		"Authorization: Basic " + s, "Authorization: Bearer " + s, `curl -H "Authorization: token ` + s + `"`,
+		"x bearer " + s, "-----BEGIN RSA PRIVATE KEY-----\n" + s + "\n-----END RSA PRIVATE KEY-----\n",
+		"-----BEGIN OPENSSH PRIVATE KEY-----\n" + s + "\n", `{"k":"-----BEGIN PRIVATE KEY-----\n` + s + `\n-----END PRIVATE KEY-----"}`,
+		"mysql -u root -p" + s + " db", "sshpass -p " + s + " ssh h", "curl -u joe:" + s + " http://h",
+		"mysqld\x00--password\x00" + s + "\x00x", "app\x00--secret=" + s + "\x00", "<password>" + s + "</password>",
+		"rocommunity " + s, "aws_secret_access_key = " + s, "AccountKey=" + s + ";x=y", "//h/s /m cifs rw,password=" + s + ",uid=0",
+		"grub_password_pbkdf2 root " + s, "root:$6$abc$" + s + s, "//u/x?X-Amz-Signature=" + s, "puppetdb_password => '" + s + "'",
+		"client_secret: !vault " + s, "systemd.set_credential=db:" + s, "bindpw " + s, "glpat-" + s + s, "ghp_" + s + s,
+		"hammer --password=" + s + "\npassword = " + s,
+	} {
+		got := string(Redact("/etc/some.conf", []byte(text)))
+		if strings.Contains(got, s) {
+			t.Errorf("%q became %q", text, got)
+		}
+		if again := string(Redact("/etc/some.conf", []byte(got))); again != got {
+			t.Errorf("%q is not stable: %q, then %q", text, got, again)
+		}
+	}
+	for _, text := range []string{
+		"vm.swappiness = 10\nkernel.keys.maxkeys = 200\n", "HugePages_Total: 3\n", "[always] madvise never\n",
+		"BOOT_IMAGE=/vmlinuz root=/dev/mapper/x ro quiet selinux=0 isolcpus=2-3 nohz_full=2-3\n",
+		"/dev/sda1 / ext4 rw,relatime 0 0\n", "NAME=\"Debian GNU/Linux\"\nHOME_URL=\"https://www.debian.org/\"\n",
+		"[Unit]\nDescription=x\n[Service]\nUser=joe\nExecStart=/usr/sbin/tuned -l -P\n",
+	} {
+		if got := string(Redact("/etc/x", []byte(text))); got != text {
+			t.Errorf("%q holds no secret and became %q", text, got)
+		}
+	}
+	for _, p := range []string{"/etc/machine-id", "/etc/shadow", "/proc/12/environ", "/etc/ssl/private/x.key",
+		"/sys/class/dmi/id/product_serial", "/proc/sys/net/ipv4/tcp_fastopen_key"} {
+		if got := string(Redact(p, []byte("anything\n"))); got != Redacted+"\n" {
+			t.Errorf("%s: %q", p, got)
+		}
+	}
+}
+
+func FuzzRedact(f *testing.F) {
+	f.Add("password=x y\n--token a https://a:b@c/")
+	f.Add("-----BEGIN PRIVATE KEY-----\nabc")
+	f.Add("user a on >b #c\nmysql -pfoo -u a:b")
+	f.Fuzz(func(t *testing.T, text string) {
+		once := string(Redact("/etc/x", []byte(text)))
+		if twice := string(Redact("/etc/x", []byte(once))); twice != once {
+			t.Errorf("%q: %q, then %q", text, once, twice)
+		}
+	})
+}

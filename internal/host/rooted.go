@@ -1,0 +1,261 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Copy is a machine that was copied into a directory: a sosreport, a fixture.
+// It never writes and never executes; links are followed inside dir only.
+func Copy(dir string) (*Host, error) {
+	st, err := os.Stat(dir)
+	if err != nil {
+		return nil, err
+	}
+	if !st.IsDir() {
+		return nil, fmt.Errorf("%s: not a directory", dir)
+	}
+	return &Host{Name: dir, Files: copiedFiles{rootedFiles{dir}}, Exec: noExec{}, Clock: noClock{}, Net: noNet{}, Sched: noSched{}}, nil
+}
+
+// Mounted is a live machine whose root is mounted at dir: the node agent's view
+// of its node, and the tests' writable fake machine. Programs are not run.
+func Mounted(dir string) *Host {
+	return &Host{Name: dir, Live: true, Files: rootedFiles{dir}, Exec: noExec{}, Clock: liveClock{}, Net: noNet{}, Sched: noSched{}}
+}
+
+type noClock struct{}
+
+func (noClock) Now() time.Time                    { return time.Now() }
+func (noClock) SinceBoot() (time.Duration, error) { return 0, fmt.Errorf("uptime: %w", ErrNotRecorded) }
+
+// rootedFiles is a tree below a directory, with the directory as its "/".
+type rootedFiles struct{ root string }
+
+// linkWalk resolves links in a tree that is described by lstat and readlink,
+// treating "/" as the tree's own root, so that no link leads out of it.
+func linkWalk(p string, followLast bool, lstat func(string) (fs.FileMode, error), readlink func(string) (string, error)) (string, error) {
+	pending := strings.Split(path.Clean("/"+p), "/")[1:]
+	at := "/"
+	for links := 0; len(pending) > 0; {
+		name := pending[0]
+		pending = pending[1:]
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			at = path.Dir(at)
+			continue
+		}
+		next := path.Join(at, name)
+		mode, err := lstat(next)
+		if err != nil {
+			if len(pending) == 0 && errors.Is(err, fs.ErrNotExist) {
+				return next, err
+			}
+			return "", err
+		}
+		if mode&fs.ModeSymlink == 0 || (len(pending) == 0 && !followLast) {
+			at = next
+			continue
+		}
+		if links++; links > 40 {
+			return "", &fs.PathError{Op: "resolve", Path: p, Err: syscall.ELOOP}
+		}
+		to, err := readlink(next)
+		if err != nil {
+			return "", err
+		}
+		if strings.HasPrefix(to, "/") {
+			at = "/"
+		}
+		pending = append(strings.Split(to, "/"), pending...)
+	}
+	return at, nil
+}
+
+func (r rootedFiles) outer(p string) string { return filepath.Join(r.root, p) }
+
+// inner gives errors the path that the machine knows.
+func (r rootedFiles) inner(err error, p string) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return &fs.PathError{Op: pe.Op, Path: p, Err: pe.Err}
+	}
+	return err
+}
+
+func (r rootedFiles) walk(p string, followLast bool) (string, error) {
+	at, err := linkWalk(p, followLast,
+		func(q string) (fs.FileMode, error) {
+			st, err := os.Lstat(r.outer(q))
+			if err != nil {
+				return 0, err
+			}
+			return st.Mode(), nil
+		},
+		func(q string) (string, error) { return os.Readlink(r.outer(q)) })
+	return at, r.inner(err, p)
+}
+
+func (r rootedFiles) ReadFile(p string) ([]byte, error) {
+	at, err := r.walk(p, true)
+	if err != nil {
+		return nil, err
+	}
+	if st, err := os.Lstat(r.outer(at)); err == nil && !st.Mode().IsRegular() && !st.IsDir() {
+		return nil, &fs.PathError{Op: "read", Path: p, Err: errors.New("not a regular file")}
+	}
+	b, err := readCapped(r.outer(at))
+	return b, r.inner(err, p)
+}
+
+func (r rootedFiles) ReadDir(p string) ([]fs.DirEntry, error) {
+	at, err := r.walk(p, true)
+	if err != nil {
+		return nil, err
+	}
+	d, err := os.ReadDir(r.outer(at))
+	return d, r.inner(err, p)
+}
+
+func (r rootedFiles) stat(p string, follow bool) (fs.FileInfo, error) {
+	at, err := r.walk(p, follow)
+	if err != nil {
+		return nil, err
+	}
+	if at == "/" {
+		// The root may have been given by a link, such as /proc/PID/root.
+		st, err := os.Stat(r.root)
+		return st, r.inner(err, p)
+	}
+	st, err := os.Lstat(r.outer(at))
+	return st, r.inner(err, p)
+}
+
+func (r rootedFiles) Stat(p string) (fs.FileInfo, error)  { return r.stat(p, true) }
+func (r rootedFiles) Lstat(p string) (fs.FileInfo, error) { return r.stat(p, false) }
+
+func (r rootedFiles) Readlink(p string) (string, error) {
+	at, err := r.walk(p, false)
+	if err != nil {
+		return "", err
+	}
+	to, err := os.Readlink(r.outer(at))
+	return to, r.inner(err, p)
+}
+
+func (r rootedFiles) Resolve(p string) (string, error) {
+	at, err := r.walk(p, true)
+	if err != nil {
+		return "", err
+	}
+	return at, nil
+}
+
+func (r rootedFiles) Store(p string, data []byte) error {
+	at, err := r.walk(p, true)
+	if err != nil {
+		return err
+	}
+	return r.inner(storeAt(r.outer(at), data), p)
+}
+
+func (r rootedFiles) Replace(p string, data []byte, attr Attr) error {
+	at, err := r.walk(p, true)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) || at == "" {
+		return err
+	}
+	return r.inner(replaceAt(r.outer(at), data, attr), p)
+}
+
+func (r rootedFiles) Remove(p string) error {
+	at, err := r.walk(p, false)
+	if err != nil {
+		return err
+	}
+	return r.inner(liveFiles{}.Remove(r.outer(at)), p)
+}
+
+func (r rootedFiles) Mkdir(p string, mode fs.FileMode) error {
+	at, err := r.walk(p, false)
+	if err == nil {
+		return &fs.PathError{Op: "mkdir", Path: p, Err: fs.ErrExist}
+	}
+	if at == "" {
+		return err
+	}
+	return r.inner(liveFiles{}.Mkdir(r.outer(at), mode), p)
+}
+
+func (r rootedFiles) Hold(p string, data []byte) (Held, error) {
+	at, err := r.walk(p, true)
+	if err != nil {
+		return nil, err
+	}
+	h, err := holdAt(r.outer(at), data)
+	return h, r.inner(err, p)
+}
+
+// copiedFiles is rootedFiles without the writing half, and with the difference
+// between "the machine has no such file" and "nobody copied it" kept: in a copy
+// a missing file is always the second (ErrNotRecorded and fs.ErrNotExist both).
+type copiedFiles struct{ rootedFiles }
+
+func uncopied(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) && errors.Is(pe.Err, syscall.ENOENT) {
+		return &fs.PathError{Op: pe.Op, Path: pe.Path, Err: notRecorded{}}
+	}
+	return err
+}
+
+func (c copiedFiles) ReadFile(p string) ([]byte, error) {
+	b, err := c.rootedFiles.ReadFile(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		if b, ok := sosFile(c.rootedFiles, p); ok {
+			return b, nil
+		}
+	}
+	return b, uncopied(err)
+}
+
+func (c copiedFiles) ReadDir(p string) ([]fs.DirEntry, error) {
+	d, err := c.rootedFiles.ReadDir(p)
+	return d, uncopied(err)
+}
+
+func (c copiedFiles) Stat(p string) (fs.FileInfo, error) {
+	st, err := c.rootedFiles.Stat(p)
+	return st, uncopied(err)
+}
+
+func (c copiedFiles) Lstat(p string) (fs.FileInfo, error) {
+	st, err := c.rootedFiles.Lstat(p)
+	return st, uncopied(err)
+}
+
+func (c copiedFiles) Readlink(p string) (string, error) {
+	to, err := c.rootedFiles.Readlink(p)
+	return to, uncopied(err)
+}
+
+func (c copiedFiles) Resolve(p string) (string, error) {
+	at, err := c.rootedFiles.Resolve(p)
+	return at, uncopied(err)
+}
+
+func (copiedFiles) Store(p string, _ []byte) error           { return readOnly("write", p) }
+func (copiedFiles) Replace(p string, _ []byte, _ Attr) error { return readOnly("replace", p) }
+func (copiedFiles) Remove(p string) error                    { return readOnly("remove", p) }
+func (copiedFiles) Mkdir(p string, _ fs.FileMode) error      { return readOnly("mkdir", p) }
+func (copiedFiles) Hold(p string, _ []byte) (Held, error)    { return nil, readOnly("open", p) }
+
+func readOnly(op, p string) error { return &fs.PathError{Op: op, Path: p, Err: ErrReadOnly} }

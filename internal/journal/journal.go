@@ -1,0 +1,394 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// DefaultDir is where the journal of a machine is.
+const DefaultDir = "/var/lib/fettle"
+
+// ErrBusy says that another transaction is running (exit code 75).
+var ErrBusy = errors.New("another transaction is running")
+
+// Journal is the journal of one machine, locked for writing.
+type Journal struct {
+	State *State
+
+	dir    string
+	file   *os.File
+	lock   *os.File
+	bootID string
+	// at is called with the name of each point at which a crash could leave
+	// something half done; tests end the process there.
+	at func(point string)
+}
+
+// Options of Lock.
+type Options struct {
+	// BootID is the present boot; runtime entries of others are closed.
+	BootID string
+	// At is called at each point at which a crash could leave something half
+	// done. Tests kill the process there; nil otherwise.
+	At func(point string)
+}
+
+// Read returns the state without taking the lock. A journal that does not exist
+// is an empty one.
+func Read(dir, bootID string) (*State, error) {
+	if err := checkDir(dir); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return &State{nextID: 1}, nil
+		}
+		return nil, err
+	}
+	f, err := openOwn(filepath.Join(dir, "journal"), unix.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &State{nextID: 1}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readState(f, bootID)
+}
+
+func readState(f *os.File, bootID string) (*State, error) {
+	text, err := io.ReadAll(f)
+	if err != nil {
+		return nil, err
+	}
+	s, err := parse(text, bootID)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return s, nil
+}
+
+// Lock takes the machine's transaction lock and opens the journal, which it
+// makes where there is none. ErrBusy names the process that has the lock.
+func Lock(dir string, o Options) (*Journal, error) {
+	if err := makeDir(dir); err != nil {
+		return nil, err
+	}
+	lock, err := openOwn(filepath.Join(dir, "lock"), unix.O_RDWR|unix.O_CREAT, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		defer lock.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%w (%s)", ErrBusy, holder(lock))
+		}
+		return nil, fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	j := &Journal{dir: dir, lock: lock, bootID: o.BootID, at: o.At}
+	if j.at == nil {
+		j.at = func(string) {}
+	}
+	if err := j.open(); err != nil {
+		lock.Close()
+		return nil, err
+	}
+	_ = lock.Truncate(0)
+	_, _ = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	return j, nil
+}
+
+func holder(lock *os.File) string {
+	buf := make([]byte, 32)
+	n, _ := lock.ReadAt(buf, 0)
+	pid := strings.TrimSpace(string(buf[:n]))
+	if cmd, err := os.ReadFile("/proc/" + pid + "/cmdline"); err == nil && pid != "" {
+		return "process " + pid + ": " + strings.TrimSpace(strings.ReplaceAll(string(cmd), "\x00", " "))
+	}
+	return "lock " + lock.Name()
+}
+
+func (j *Journal) open() error {
+	path := filepath.Join(j.dir, "journal")
+	f, err := openOwn(path, unix.O_RDWR|unix.O_CREAT|unix.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	j.file = f
+	if j.State, err = readState(f, j.bootID); err != nil {
+		f.Close()
+		return err
+	}
+	st, err := f.Stat()
+	if err == nil && st.Size() > j.State.size {
+		// The torn tail was never acknowledged: nothing was done on it.
+		err = f.Truncate(j.State.size)
+	}
+	if err == nil && j.State.Generation == 0 {
+		if err = j.append("start", record{Start: &start{Version: 1, NextID: j.State.nextID}}); err == nil {
+			err = syncDir(j.dir)
+		}
+	}
+	if err != nil {
+		f.Close()
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// Close gives the lock back.
+func (j *Journal) Close() error {
+	err := j.file.Close()
+	return errors.Join(err, j.lock.Close())
+}
+
+// Dir is the state directory.
+func (j *Journal) Dir() string { return j.dir }
+
+// append writes one record and makes it durable. When it returns, the record
+// is on the disk; when it fails, the file is as before.
+func (j *Journal) append(point string, r record) error {
+	r.Seq = j.State.Generation
+	line, err := r.encode()
+	if err != nil {
+		return err
+	}
+	j.at("journal:" + point + ":write")
+	if n, err := j.file.Write(line); err != nil {
+		if n > 0 {
+			_ = j.file.Truncate(j.State.size)
+		}
+		return fmt.Errorf("the journal cannot be written, so nothing more is changed: %w", err)
+	}
+	j.at("journal:" + point + ":sync")
+	if err := unix.Fdatasync(int(j.file.Fd())); err != nil {
+		_ = j.file.Truncate(j.State.size)
+		return fmt.Errorf("the journal cannot be made durable, so nothing more is changed: %w", err)
+	}
+	if err := j.State.fold(r, j.bootID); err != nil {
+		return err
+	}
+	j.State.Generation++
+	j.State.size += int64(len(line))
+	j.at("journal:" + point + ":done")
+	return nil
+}
+
+// reserve sets disk blocks aside beyond the end of the file, so that the undo
+// of what is about to be written can be recorded on a full disk.
+func (j *Journal) reserve(bytes int64) error {
+	err := unix.Fallocate(int(j.file.Fd()), unix.FALLOC_FL_KEEP_SIZE, j.State.size, bytes)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		return nil // this file system cannot; the writes themselves will tell
+	}
+	if err != nil {
+		return fmt.Errorf("no room in %s for %d KiB of journal, so nothing is changed: %w", j.dir, bytes>>10, err)
+	}
+	return nil
+}
+
+// Begin opens a transaction. The number, and nothing else of b, is filled in.
+func (j *Journal) Begin(b Begin) (*Tx, error) {
+	b.ID = j.State.nextID
+	if b.Kind != Undo {
+		// Room for this transaction and for the undo of all that is live; an
+		// undo entry is smaller than a before-image, 512 bytes is generous.
+		live := 0
+		for _, t := range j.State.Txs {
+			for _, e := range t.Entries {
+				if e.IsLive() {
+					live++
+				}
+			}
+		}
+		if err := j.reserve(256<<10 + int64(live)*1024); err != nil {
+			return nil, err
+		}
+	}
+	if err := j.append("begin", record{Begin: &b}); err != nil {
+		return nil, err
+	}
+	return j.State.Tx(b.ID), nil
+}
+
+// Stage records the before-images of what will be written next, and numbers
+// them. Only when it has returned may the first of them be written.
+func (j *Journal) Stage(t *Tx, entries []Before) error {
+	var bytes int64
+	for i := range entries {
+		entries[i].N = len(t.Entries) + 1 + i
+		bytes += 512 + 2*int64(len(entries[i].Before.Text)+len(entries[i].Want.Text))
+	}
+	if err := j.reserve(bytes + 64<<10); err != nil {
+		return err
+	}
+	return j.append("stage", record{Stage: &stage{ID: t.ID, Entries: entries}})
+}
+
+// Commit closes a transaction.
+func (j *Journal) Commit(c Commit) error {
+	return j.append("commit", record{Commit: &c})
+}
+
+// Confirm makes a transaction on trial stay.
+func (j *Journal) Confirm(c Confirm) error {
+	return j.append("confirm", record{Confirm: &c})
+}
+
+// maxSize is when a journal that has nothing live left is set aside: reading it
+// at every start would begin to show.
+const maxSize = 1 << 20
+
+// Rotate sets the file aside as journal.N once nothing in it is live and it has
+// grown large. History reads the files that were set aside too.
+func (j *Journal) Rotate() error {
+	if j.State.size < maxSize || len(j.State.Live()) > 0 || len(j.State.Interrupted()) > 0 || j.State.InForce() != nil || len(j.State.Damage) > 0 {
+		return nil
+	}
+	next := j.State.nextID
+	path := filepath.Join(j.dir, "journal")
+	fresh, err := openOwn(path+".new", unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC|unix.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	line, err := record{Start: &start{Version: 1, NextID: next}}.encode()
+	if err == nil {
+		_, err = fresh.Write(line)
+	}
+	if err == nil {
+		err = fresh.Sync()
+	}
+	fresh.Close()
+	if err != nil {
+		return err
+	}
+	// The link keeps the old records under their new name before the rename
+	// swaps the fresh file in: there is a journal at every moment.
+	if err := os.Link(path, fmt.Sprintf("%s.%d", path, next-1)); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	if err := syncDir(j.dir); err != nil {
+		return err
+	}
+	j.file.Close()
+	return j.open()
+}
+
+// History reads every transaction, those of files set aside included.
+func History(dir, bootID string) ([]*Tx, error) {
+	names, err := filepath.Glob(filepath.Join(dir, "journal.[0-9]*"))
+	if err != nil {
+		return nil, err
+	}
+	byID := map[int]string{}
+	var ids []int
+	for _, n := range names {
+		if id, err := strconv.Atoi(strings.TrimPrefix(filepath.Ext(n), ".")); err == nil {
+			byID[id] = n
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	var out []*Tx
+	for _, id := range ids {
+		f, err := openOwn(byID[id], unix.O_RDONLY, 0)
+		if err != nil {
+			return nil, err
+		}
+		s, err := readState(f, bootID)
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s.Txs...)
+	}
+	now, err := Read(dir, bootID)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range now.Txs {
+		if len(out) == 0 || t.ID > out[len(out)-1].ID {
+			out = append(out, t)
+		}
+	}
+	return out, nil
+}
+
+// checkDir refuses a state directory that somebody else could have prepared.
+func checkDir(dir string) error {
+	st, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	switch {
+	case st.Mode()&fs.ModeSymlink != 0:
+		return fmt.Errorf("state directory %s is a symbolic link; give the directory itself (--state-dir)", dir)
+	case !st.IsDir():
+		return fmt.Errorf("state directory %s is not a directory", dir)
+	case !ok || int(sys.Uid) != os.Geteuid():
+		return fmt.Errorf("state directory %s belongs to user %d, not to you (%d): refused", dir, sys.Uid, os.Geteuid())
+	case st.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("state directory %s can be written by others (mode %o): refused; chmod 0700 it once you trust its content", dir, st.Mode().Perm())
+	}
+	return nil
+}
+
+func makeDir(dir string) error {
+	err := checkDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+			return err
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		if err := checkDir(dir); err != nil {
+			return err
+		}
+		return syncDir(filepath.Dir(dir))
+	}
+	if err != nil {
+		return err
+	}
+	return os.Chmod(dir, 0o700)
+}
+
+// openOwn opens a file of the state directory: never through a link, and only
+// if it is a plain file of ours.
+func openOwn(path string, flags int, mode uint32) (*os.File, error) {
+	fd, err := unix.Open(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, mode)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), path)
+	st, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	if sys, ok := st.Sys().(*syscall.Stat_t); !st.Mode().IsRegular() || !ok || int(sys.Uid) != os.Geteuid() {
+		f.Close()
+		return nil, fmt.Errorf("%s is not a plain file of this user: refused", path)
+	}
+	return f, nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

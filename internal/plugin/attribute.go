@@ -1,0 +1,150 @@
+package plugin
+
+import (
+	"encoding/binary"
+	"errors"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// Lacks is an item for a place that this machine or kernel does not have. Where
+// a copy of a machine does not say whether it has it, the verdict is unknown.
+func Lacks(h *host.Host, s setting.Setting, o profile.Option, format string, args ...any) []Item {
+	if s.Kind == "sysfs" {
+		if _, err := h.Files.Stat(s.Name); errors.Is(err, host.ErrNotRecorded) {
+			return []Item{Refuse(s, o, Unknown, "%v", host.ErrNotRecorded)}
+		}
+	}
+	return []Item{Refuse(s, o, Unsupported, format, args...)}
+}
+
+// BadValue is an item for a value that the option does not take. want names
+// what it takes, with the unit: "a number of KiB".
+func BadValue(s setting.Setting, o profile.Option, want string) []Item {
+	return []Item{Refuse(s, o, Refused, "%q is no value for %s: want %s", o.Value, o.Name, want)}
+}
+
+// Exists is true where the machine has the path.
+func Exists(h *host.Host, path string) bool {
+	_, err := h.Files.Stat(path)
+	return err == nil
+}
+
+// Attribute reads a kernel attribute without the line end; ok is false where it
+// is not there or cannot be read.
+func Attribute(h *host.Host, path string) (text string, ok bool) {
+	b, err := h.Files.ReadFile(path)
+	if err != nil {
+		return "", false
+	}
+	return strings.TrimSpace(string(b)), true
+}
+
+// Choices reads an attribute that lists words, the active one in brackets, and
+// returns the words without brackets.
+func Choices(h *host.Host, path string) []string {
+	text, _ := Attribute(h, path)
+	words := strings.Fields(text)
+	for i, w := range words {
+		words[i] = strings.TrimSuffix(strings.TrimPrefix(w, "["), "]")
+	}
+	return words
+}
+
+// Modifier takes a leading ">" (only raise) or "<" (only lower) off a value. A
+// value of one character has none.
+func Modifier(value string) (setting.Op, string) {
+	value = strings.TrimSpace(value)
+	if len(value) > 1 {
+		switch op := setting.Op(value[:1]); op {
+		case setting.Raise, setting.Lower:
+			return op, strings.TrimSpace(value[1:])
+		}
+	}
+	return setting.Set, value
+}
+
+// Number plans a whole number between lo and hi into one attribute, with
+// modifiers. want names the range for a person.
+func Number(s setting.Setting, o profile.Option, lo, hi int64, want string) []Item {
+	op, text := Modifier(o.Value)
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < lo || n > hi {
+		return BadValue(s, o, want)
+	}
+	it := Want(s, strconv.FormatInt(n, 10), o)
+	it.Change.Op = op
+	return []Item{it}
+}
+
+// Alternatives splits "a|b|c". An empty alternative makes ok false.
+func Alternatives(value string) (words []string, ok bool) {
+	words = strings.Split(value, "|")
+	for i, w := range words {
+		words[i] = strings.TrimSpace(w)
+		if words[i] == "" {
+			return nil, false
+		}
+	}
+	return words, true
+}
+
+// IsGuest is true where the CPU says that a hypervisor is below.
+func IsGuest(h *host.Host) bool {
+	text, _ := Attribute(h, "/proc/cpuinfo")
+	for line := range strings.Lines(text) {
+		if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == "flags" {
+			for _, f := range strings.Fields(v) {
+				if f == "hypervisor" {
+					return true
+				}
+			}
+			return false
+		}
+	}
+	// Other architectures: a guest is known by its device tree or by what
+	// Xen's and KVM's drivers register.
+	return Exists(h, "/sys/hypervisor/type") || Exists(h, "/proc/device-tree/hypervisor")
+}
+
+// PageSize is the machine's page size in bytes: AT_PAGESZ of the auxiliary
+// vector (getauxval(3)), or the 4096 of most machines where that is not to be
+// had.
+func PageSize(h *host.Host) int64 {
+	const atPageSize = 6
+	b, err := h.Files.ReadFile("/proc/self/auxv")
+	for ; err == nil && len(b) >= 16; b = b[16:] {
+		if binary.NativeEndian.Uint64(b) == atPageSize {
+			return int64(binary.NativeEndian.Uint64(b[8:]))
+		}
+	}
+	return 4096
+}
+
+// HasModule is true where the running kernel has a module of one of these
+// names, loaded or not (modules.dep of depmod(8)).
+func HasModule(h *host.Host, names ...string) bool {
+	release, ok := Attribute(h, "/proc/sys/kernel/osrelease")
+	if !ok {
+		return false
+	}
+	dep, err := h.Files.ReadFile("/lib/modules/" + release + "/modules.dep")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(dep)) {
+		file, _, _ := strings.Cut(line, ":")
+		module, _, _ := strings.Cut(file[strings.LastIndexByte(file, '/')+1:], ".ko")
+		for _, name := range names {
+			// A module's name has "-" and "_" for one letter.
+			if strings.ReplaceAll(module, "-", "_") == strings.ReplaceAll(name, "-", "_") {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,98 @@
+// Package audio is the plug-in for the power saving of sound cards.
+package audio
+
+import (
+	"context"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// modules are the drivers whose power saving is a module parameter; the module
+// is the device, because the parameter is for all of its cards.
+var modules = []string{"snd_ac97_codec", "snd_hda_intel"}
+
+// Plugin is the table entry. Its defaults are in force as soon as a unit has
+// one of its options, as in TuneD.
+var Plugin = plugin.Plugin{
+	Name:    "audio",
+	Doc:     "sets when idle sound codecs go to sleep; devices are the modules snd_hda_intel and snd_ac97_codec",
+	Devices: devices,
+	Options: []plugin.Option{
+		{Name: "timeout", Default: "0", PerDevice: true, Plan: planTimeout,
+			Doc: "seconds without sound after which the codec sleeps (0 or more); 0 never"},
+		{Name: "reset_controller", Default: "true", PerDevice: true, Plan: planReset,
+			Doc: "whether the controller sleeps too and is reset when it wakes: true or false; true wherever timeout is given alone"},
+	},
+}
+
+func devices(_ context.Context, h *host.Host) ([]string, error) {
+	const dir = "/sys/class/sound"
+	entries, err := h.Files.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), "card") {
+			continue
+		}
+		link, err := h.Files.Readlink(path.Join(dir, e.Name(), "device/driver"))
+		if err != nil {
+			continue
+		}
+		if m := path.Base(link); slices.Contains(modules, m) && !slices.Contains(out, m) {
+			out = append(out, m)
+		}
+	}
+	plugin.SortDevices(out)
+	return out, nil
+}
+
+func parameter(module, name string) setting.Setting {
+	return plugin.Sysfs("/sys/module/" + module + "/parameters/" + name)
+}
+
+func planTimeout(ctx context.Context, r *plugin.Request, o profile.Option, module string) ([]plugin.Item, error) {
+	s := parameter(module, "power_save")
+	items := plugin.Number(s, o, 0, math.MaxInt32, "seconds, 0 or more")
+	if items[0].Verdict == "" && !plugin.Exists(r.Host, s.Name) {
+		items = plugin.Lacks(r.Host, s, o, "the module %s of this kernel is built without power saving", module)
+	}
+	if _, given := r.Option("reset_controller"); !given {
+		reset := o
+		reset.Value = "true"
+		more, err := planReset(ctx, r, reset, module)
+		for i := range more {
+			more[i].Change.Reason = plugin.ReasonOf(o)
+		}
+		if err != nil || len(more) == 0 || more[0].Verdict != "" {
+			return items, err // nobody asked for it, so nobody is told that it is missing
+		}
+		more[0].Why = "reset_controller=true is the default"
+		items = append(items, more...)
+	}
+	return items, nil
+}
+
+func planReset(_ context.Context, r *plugin.Request, o profile.Option, module string) ([]plugin.Item, error) {
+	s := parameter(module, "power_save_controller")
+	on, ok := plugin.Truth(o.Value)
+	if !ok {
+		return plugin.BadValue(s, o, "true or false"), nil
+	}
+	if !plugin.Exists(r.Host, s.Name) {
+		return plugin.Lacks(r.Host, s, o, "the module %s has no controller to put to sleep", module), nil
+	}
+	value := "0"
+	if on {
+		value = "1" // shown as Y
+	}
+	return []plugin.Item{plugin.Want(s, value, o)}, nil
+}

@@ -1,0 +1,151 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sort"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/profile"
+)
+
+// Problem is something about a unit that a person should know and that does not
+// stop the other units.
+type Problem struct {
+	Pos  profile.Pos
+	Text string // one sentence in lower case without a full stop
+}
+
+func (p Problem) String() string { return p.Pos.String() + ": " + p.Text }
+
+// Assign gives each unit its devices, by unit name. Units take their turn in
+// the order given, and a unit takes what matches of the devices that no earlier
+// unit of the same type has. A unit whose plug-in has no devices gets no entry;
+// one that finds no free device gets an empty list and a problem, and nothing
+// of it is to be applied, its device-independent options included.
+func Assign(ctx context.Context, h *host.Host, table []Plugin, units []*profile.Unit) (map[string][]string, []Problem) {
+	assigned := map[string][]string{}
+	var problems []Problem
+	free, unlisted := map[string][]string{}, map[string]bool{}
+	for _, u := range units {
+		pl, ok := Find(table, u.Type)
+		if !ok || pl.Devices == nil {
+			continue
+		}
+		if _, listed := free[u.Type]; !listed {
+			all, err := pl.Devices(ctx, h)
+			if err != nil && (!errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotRecorded)) {
+				problems = append(problems, Problem{u.Pos, fmt.Sprintf("[%s]: the devices of plug-in %q cannot be listed: %v", u.Name, u.Type, err)})
+				unlisted[u.Type] = true
+			}
+			SortDevices(all)
+			free[u.Type] = all
+		}
+		taken, err := matching(h, pl, u, free[u.Type])
+		assigned[u.Name] = taken
+		switch {
+		case err != nil:
+			problems = append(problems, Problem{u.At("devices_udev_regex"), fmt.Sprintf("[%s]: %v", u.Name, err)})
+		case len(taken) == 0 && !unlisted[u.Type]:
+			problems = append(problems, Problem{u.Pos, noDevice(u, len(free[u.Type]) > 0)})
+		}
+		free[u.Type] = without(free[u.Type], taken)
+	}
+	return assigned, problems
+}
+
+func noDevice(u *profile.Unit, some bool) string {
+	switch {
+	case len(u.Deferred) > 0 && strings.Contains(u.Devices, "${f:"):
+		return fmt.Sprintf("[%s]: which devices it is for is known when applied: %s", u.Name, u.Deferred[0].Text)
+	case u.DevicesUdevRegex != "":
+		return fmt.Sprintf("[%s] does nothing: devices_udev_regex=%s matches no free device", u.Name, u.DevicesUdevRegex)
+	case some:
+		return fmt.Sprintf("[%s] does nothing: devices=%s matches no free device", u.Name, u.Devices)
+	}
+	return fmt.Sprintf("[%s] does nothing: no %s device is left for it on this machine", u.Name, u.Type)
+}
+
+// matching filters by devices_udev_regex if the unit has one, else by devices=.
+func matching(h *host.Host, pl *Plugin, u *profile.Unit, free []string) ([]string, error) {
+	if u.DevicesUdevRegex == "" {
+		return profile.NewDeviceMatcher(u.Devices).Filter(free), nil
+	}
+	if pl.DevicePath == nil {
+		return nil, fmt.Errorf("plug-in %q has no udev devices, so devices_udev_regex cannot select any; use devices=", pl.Name)
+	}
+	var out []string
+	for _, d := range free {
+		props, err := UdevProperties(h, pl.DevicePath(d))
+		if err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // gone since it was listed
+			}
+			return out, err
+		}
+		ok, err := profile.MatchUdev(u.DevicesUdevRegex, props)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			out = append(out, d)
+		}
+	}
+	return out, nil
+}
+
+func without(all, taken []string) []string {
+	gone := make(map[string]bool, len(taken))
+	for _, d := range taken {
+		gone[d] = true
+	}
+	left := make([]string, 0, len(all)-len(taken))
+	for _, d := range all {
+		if !gone[d] {
+			left = append(left, d)
+		}
+	}
+	return left
+}
+
+// SortDevices sorts names as people count: cpu2 before cpu10.
+func SortDevices(names []string) {
+	sort.Slice(names, func(i, j int) bool { return deviceLess(names[i], names[j]) })
+}
+
+func deviceLess(left, right string) bool {
+	a, b := left, right
+	for a != "" && b != "" {
+		na, nb := digits(a), digits(b)
+		if na > 0 && nb > 0 {
+			x, y := strings.TrimLeft(a[:na], "0"), strings.TrimLeft(b[:nb], "0")
+			if len(x) != len(y) {
+				return len(x) < len(y)
+			}
+			if x != y {
+				return x < y
+			}
+			a, b = a[na:], b[nb:]
+			continue
+		}
+		if a[0] != b[0] {
+			return a[0] < b[0]
+		}
+		a, b = a[1:], b[1:]
+	}
+	if len(a) != len(b) {
+		return len(a) < len(b)
+	}
+	return left < right // they differ in leading zeros only
+}
+
+func digits(s string) int {
+	n := 0
+	for n < len(s) && '0' <= s[n] && s[n] <= '9' {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,81 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/plugin"
+)
+
+// buses are the subsystems whose disks are tuned, as in TuneD. A disk without a
+// parent device (loop, zram, device mapper, md) is tuned as well.
+var buses = []string{"scsi", "virtio", "xen", "nvme", "mmc"}
+
+// devices lists the whole disks that are not removable.
+func devices(_ context.Context, h *host.Host) ([]string, error) {
+	dir := "/sys/class/block"
+	entries, err := h.Files.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		dir = "/sys/block"
+		entries, err = h.Files.ReadDir(dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		if tunable(h, path.Join(dir, e.Name())) {
+			out = append(out, plugin.SysName(e.Name()))
+		}
+	}
+	plugin.SortDevices(out)
+	return out, nil
+}
+
+func tunable(h *host.Host, dir string) bool {
+	if plugin.Exists(h, dir+"/partition") {
+		return false
+	}
+	if removable, ok := plugin.Attribute(h, dir+"/removable"); !ok || removable != "0" {
+		return false
+	}
+	subsystem, ok := parentSubsystem(h, dir)
+	return !ok || slices.Contains(buses, subsystem)
+}
+
+// parentSubsystem is the subsystem of the nearest directory above that is a
+// device, which is one that has a uevent file (sd_device_get_parent).
+func parentSubsystem(h *host.Host, dir string) (string, bool) {
+	real, err := h.Files.Resolve(dir)
+	if err != nil {
+		return "", false
+	}
+	for p := path.Dir(real); strings.HasPrefix(p, "/sys/devices/"); p = path.Dir(p) {
+		if !plugin.Exists(h, p+"/uevent") {
+			continue
+		}
+		link, err := h.Files.Readlink(p + "/subsystem")
+		if err != nil {
+			return "", true
+		}
+		return path.Base(link), true
+	}
+	return "", false
+}
+
+// sysDir is the sysfs directory of a disk.
+func sysDir(device string) string { return "/sys/block/" + plugin.SysFile(device) }
+
+// isATA is true for a disk that speaks ATA, directly or through the kernel's
+// translation (drivers/ata/libata-scsi.c gives it the vendor "ATA").
+func isATA(h *host.Host, device string) bool {
+	if vendor, ok := plugin.Attribute(h, sysDir(device)+"/device/vendor"); ok {
+		return vendor == "ATA"
+	}
+	return strings.HasPrefix(device, "hd")
+}

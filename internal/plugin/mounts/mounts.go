@@ -1,0 +1,207 @@
+// Package mounts reads [mounts] sections and refuses what they ask for: write
+// barriers are never switched off.
+package mounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// Plugin reads [mounts] sections.
+var Plugin = plugin.Plugin{
+	Name: "mounts",
+	Doc:  "names the file systems whose write barriers a profile wants off, and leaves them on",
+	Options: []plugin.Option{{
+		Name:      "disable_barriers",
+		Doc:       "true, or force (also above a write-back cache): read, and refused with the reason",
+		PerDevice: true,
+		Plan:      plan,
+	}},
+	Devices: func(_ context.Context, h *host.Host) ([]string, error) {
+		all, err := read(h)
+		var points []string
+		for _, m := range all {
+			if m.disk(h) != "" && !slices.Contains(points, m.point) {
+				points = append(points, m.point)
+			}
+		}
+		slices.Sort(points)
+		return points, err
+	},
+}
+
+// reason is why: the barrier is what makes a journal's order reach the medium
+// (kernel, Documentation/block/writeback_cache_control.rst).
+const reason = "write barriers stay on: without them a crash or a loss of power can corrupt the file system, " +
+	"and on storage without a volatile cache they cost nothing"
+
+func plan(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
+	force := strings.EqualFold(strings.TrimSpace(o.Value), "force")
+	truth, ok := plugin.Truth(o.Value)
+	switch {
+	case plugin.IsNone(o.Value) || ok && !truth:
+		return nil, nil
+	case !force && !ok:
+		return nil, fmt.Errorf("%q: want true, false or force", o.Value)
+	}
+	all, err := read(r.Host)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range slices.Backward(all) { // of two mounts on one point the later one is seen
+		if m.point != device {
+			continue
+		}
+		// TuneD touches ext2, ext3 and ext4, and without force none above a
+		// write-back cache.
+		if !strings.HasPrefix(m.fstype, "ext") || !force && m.writeBack(r.Host) {
+			return nil, nil
+		}
+		it := plugin.Refuse(setting.Setting{Kind: "barrier", Name: m.point}, o, plugin.Refused, "%s (%s on %s)", reason, m.fstype, m.source)
+		it.Change.Want = setting.Text("off")
+		return []plugin.Item{it}, nil
+	}
+	return nil, nil
+}
+
+// mount is a line of /proc/mounts (fstab(5), fields escaped in octal).
+type mount struct{ source, point, fstype, options string }
+
+func read(h *host.Host) ([]mount, error) {
+	b, err := h.Files.ReadFile("/proc/mounts")
+	if err != nil {
+		return nil, err
+	}
+	var out []mount
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) < 4 || !strings.HasPrefix(f[0], "/dev/") {
+			continue
+		}
+		out = append(out, mount{unescape(f[0]), unescape(f[1]), f[2], f[3]})
+	}
+	return out, nil
+}
+
+// unescape undoes \040 and its like (kernel, fs/proc_namespace.c mangle).
+func unescape(s string) string {
+	var out strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				out.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		out.WriteByte(s[i])
+	}
+	return out.String()
+}
+
+// disk is the sysfs directory of the disk below a partition or an LVM volume;
+// "" for what TuneD leaves out: whole disks, removable ones, other kinds.
+func (m mount) disk(h *host.Host) string {
+	dev, err := h.Files.Resolve(m.source)
+	if err != nil {
+		dev = m.source
+	}
+	dir, err := h.Files.Resolve("/sys/class/block/" + path.Base(dev))
+	if err != nil {
+		return ""
+	}
+	if _, err := h.Files.Stat(dir + "/partition"); err == nil {
+		dir = path.Dir(dir)
+	} else {
+		uuid, err := h.Files.ReadFile(dir + "/dm/uuid")
+		if err != nil || !strings.HasPrefix(string(uuid), "LVM-") {
+			return ""
+		}
+	}
+	if b, err := h.Files.ReadFile(dir + "/removable"); err == nil && strings.TrimSpace(string(b)) == "1" {
+		return ""
+	}
+	return dir
+}
+
+// writeBack says whether a SCSI disk below the file system has a volatile cache.
+func (m mount) writeBack(h *host.Host) bool {
+	dir := m.disk(h)
+	disks := []string{dir}
+	if slaves, err := h.Files.ReadDir(dir + "/slaves"); err == nil {
+		for _, s := range slaves {
+			if d, err := h.Files.Resolve(dir + "/slaves/" + s.Name()); err == nil {
+				disks = append(disks, d, path.Dir(d))
+			}
+		}
+	}
+	for _, d := range disks {
+		types, _ := host.Glob(h.Files, d+"/device/scsi_disk/*/cache_type")
+		for _, t := range types {
+			if b, err := h.Files.ReadFile(t); err == nil && strings.TrimSpace(string(b)) == "write back" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Kinds are the kinds of setting that this plug-in adds:
+//
+//	barrier:/MOUNT  "on" or "off": read only
+func Kinds(h *host.Host) map[string]setting.Kind {
+	return map[string]setting.Kind{"barrier": barrier{h}}
+}
+
+type barrier struct{ host *host.Host }
+
+func (barrier) Resolve(s setting.Setting) (setting.Setting, error) {
+	if !path.IsAbs(s.Name) {
+		return setting.Setting{}, fmt.Errorf("%s: want the absolute path of a mount point", s)
+	}
+	s.Name = path.Clean(s.Name)
+	return s, nil
+}
+
+// Read knows the ext4 options barrier, barrier=N and nobarrier (kernel,
+// Documentation/admin-guide/ext4.rst); on is the default.
+func (k barrier) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
+	all, err := read(k.host)
+	if err != nil {
+		return setting.Value{}, err
+	}
+	for _, m := range slices.Backward(all) {
+		if m.point != s.Name {
+			continue
+		}
+		state := "on"
+		for _, o := range strings.Split(m.options, ",") {
+			switch o {
+			case "nobarrier", "barrier=0":
+				state = "off"
+			case "barrier", "barrier=1":
+				state = "on"
+			}
+		}
+		return setting.Text(state), nil
+	}
+	return setting.Absent, nil
+}
+
+func (barrier) Write(context.Context, setting.Setting, setting.Value) error {
+	return errors.New(reason)
+}
+
+func (barrier) Equal(a, b setting.Value) bool             { return a.Text == b.Text }
+func (barrier) Coupled(setting.Setting) []setting.Setting { return nil }
+func (barrier) Lifetime() setting.Lifetime                { return setting.Runtime }

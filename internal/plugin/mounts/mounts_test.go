@@ -1,0 +1,89 @@
+package mounts
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"fettle.dev/fettle/internal/plugin/plugintest"
+	"fettle.dev/fettle/internal/plugin/undotest"
+	"fettle.dev/fettle/internal/setting"
+)
+
+var tree = map[string]string{
+	"/proc/mounts": `proc /proc proc rw 0 0
+/dev/sda1 / ext4 rw,relatime 0 0
+/dev/sda2 /with\040space ext3 rw,nobarrier 0 0
+/dev/sda3 /x xfs rw 0 0
+/dev/mapper/vg-home /home ext4 rw,barrier=1 0 0
+/dev/sdb1 /stick ext4 rw 0 0
+/dev/sdc /whole ext4 rw 0 0
+`,
+	"/dev/mapper/vg-home": "-> ../dm-0", "/dev/dm-0": "", "/dev/sda1": "", "/dev/sda2": "", "/dev/sda3": "", "/dev/sdb1": "", "/dev/sdc": "",
+	"/sys/class/block/sda1": "-> ../../devices/sda/sda1", "/sys/class/block/sda2": "-> ../../devices/sda/sda2", "/sys/class/block/sda3": "-> ../../devices/sda/sda3",
+	"/sys/class/block/sdb1": "-> ../../devices/sdb/sdb1", "/sys/class/block/sdc": "-> ../../devices/sdc", "/sys/class/block/dm-0": "-> ../../devices/dm-0",
+	"/sys/devices/sda/sda1/partition": "1", "/sys/devices/sda/sda2/partition": "2", "/sys/devices/sda/sda3/partition": "3", "/sys/devices/sda/removable": "0\n",
+	"/sys/devices/sdb/sdb1/partition": "1", "/sys/devices/sdb/removable": "1\n", "/sys/devices/sdc/removable": "0\n",
+	"/sys/devices/dm-0/dm/uuid": "LVM-abc\n", "/sys/devices/dm-0/slaves/sda3": "-> ../../sda/sda3",
+	"/sys/devices/sdd/removable": "0\n",
+}
+
+func TestRefused(t *testing.T) {
+	for _, c := range []struct {
+		value, cache string
+		want         []string
+	}{
+		{"true", "write through", []string{
+			"barrier:/ refused: " + reason + " (ext4 on /dev/sda1)",
+			"barrier:/home refused: " + reason + " (ext4 on /dev/mapper/vg-home)",
+			"barrier:/with space refused: " + reason + " (ext3 on /dev/sda2)"}},
+		{"1", "write back", nil},
+		{"force", "write back", []string{
+			"barrier:/ refused: " + reason + " (ext4 on /dev/sda1)",
+			"barrier:/home refused: " + reason + " (ext4 on /dev/mapper/vg-home)",
+			"barrier:/with space refused: " + reason + " (ext3 on /dev/sda2)"}},
+		{"false", "write through", nil},
+		{"None", "write through", nil},
+	} {
+		files := map[string]string{"/sys/devices/sda/device/scsi_disk/0:0:0:0/cache_type": c.cache + "\n"}
+		for p, text := range tree {
+			files[p] = text
+		}
+		h := undotest.Tree(t, files)
+		kinds := undotest.Kinds(h, Kinds(h))
+		if d := cmp.Diff(c.want, undotest.Lines(undotest.Plan(t, &Plugin, h, kinds, "disable_barriers="+c.value))); d != "" {
+			t.Errorf("%s, %s: %s", c.value, c.cache, d)
+		}
+	}
+	// That it is refused is what it does.
+	plugintest.Proves(t, plugintest.FakeTree, "mounts", "disable_barriers")
+}
+
+func TestKind(t *testing.T) {
+	h := undotest.Tree(t, tree)
+	k := Kinds(h)["barrier"]
+	for point, want := range map[string]string{"/": "on", "/with space": "off", "/home": "on"} {
+		v, err := k.Read(context.Background(), setting.Setting{Kind: "barrier", Name: point})
+		if err != nil || v.Text != want {
+			t.Errorf("%s: %q, %v", point, v.Text, err)
+		}
+	}
+	if v, _ := k.Read(context.Background(), setting.Setting{Kind: "barrier", Name: "/none"}); !v.Absent {
+		t.Errorf("no mount: %v", v)
+	}
+	if err := k.Write(context.Background(), setting.Setting{Kind: "barrier", Name: "/"}, setting.Text("off")); err == nil {
+		t.Error("barriers were switched off")
+	}
+}
+
+func FuzzUnescape(f *testing.F) {
+	f.Add(`a\040b`)
+	f.Add(`\`)
+	f.Add(`\777`)
+	f.Fuzz(func(t *testing.T, s string) {
+		if len(unescape(s)) > len(s) {
+			t.Error(s)
+		}
+	})
+}

@@ -1,0 +1,207 @@
+package table
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/plugin/plugintest"
+	"fettle.dev/fettle/internal/testroot"
+)
+
+const (
+	manual = "docs/050-plug-ins.md"
+	// proofs are the lines that tests wrote to plugintest.ProofFile, sorted, each
+	// once; `make proofs` makes the file anew.
+	proofs = "testdata/proofs.txt"
+)
+
+// freeNames are the options whose names the profile chooses: an example of each,
+// and how the manual writes it.
+var freeNames = []struct{ plugin, example, written string }{
+	{"bootloader", "cmdline_x", "cmdline_NAME"},
+	{"modules", "nvme", "MODULE"},
+	{"scheduler", "group.x", "group.NAME"},
+	{"scheduler", "cgroup.x", "cgroup.NAME"},
+	{"service", "service.x", "service.NAME"},
+	{"sysctl", "net.core.somaxconn", "KEY"},
+	{"sysfs", "/sys/x", "PATH"},
+}
+
+// notThere are options that fettle reads and that nothing acts on yet, with what
+// they wait for. An entry whose option has been proved is wrong.
+var notThere = map[string]string{
+	"cpu load_threshold":                 "dynamic tuning",
+	"cpu latency_low":                    "dynamic tuning",
+	"cpu latency_high":                   "dynamic tuning",
+	"disk dynamic":                       "dynamic tuning",
+	"eeepc_she load_threshold_normal":    "dynamic tuning",
+	"eeepc_she load_threshold_powersave": "dynamic tuning",
+	"eeepc_she she_normal":               "dynamic tuning",
+	"eeepc_she she_powersave":            "dynamic tuning",
+	"net dynamic":                        "dynamic tuning",
+}
+
+// TestManual holds the generated tables of the manual against the table of
+// plug-ins and what tests have proved.
+func TestManual(t *testing.T) {
+	file := filepath.Join(testroot.Module(t), manual)
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "<!-- begin plug-ins -->\n", "<!-- end plug-ins -->"
+	head, rest, ok := strings.Cut(string(b), begin)
+	_, tail, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s has no marks for the tables", manual)
+	}
+	text := head + begin + tables(t, readProofs(t)) + end + tail
+	if os.Getenv("FETTLE_UPDATE_GOLDEN") == "1" {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(text, string(b)); diff != "" {
+		t.Errorf("%s is not what the table and %s say; run make golden (-want +got):\n%s", manual, proofs, diff)
+	}
+}
+
+// proof is where an option was proved: plug-in and its documentation, which all
+// names of an option with a free name share.
+type proof struct{ plugin, doc string }
+
+// readProofs reads the committed proofs. A line about an option or a test that
+// is no longer there is an error.
+func readProofs(t *testing.T) map[proof][]plugintest.Ground {
+	t.Helper()
+	b, err := os.ReadFile(proofs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proved := map[proof][]plugintest.Ground{}
+	tests := map[string]bool{}
+	for line := range strings.Lines(string(b)) {
+		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(f) != 4 {
+			t.Fatalf("%s: %q has not four parts", proofs, line)
+		}
+		ground, name, option, test := plugintest.Ground(f[0]), f[1], f[2], f[3]
+		if !slices.Contains(plugintest.Grounds, ground) {
+			t.Errorf("%s: unknown ground %q", proofs, ground)
+		}
+		p, ok := plugin.Find(All, name)
+		if !ok {
+			t.Errorf("%s: there is no plug-in %q any more; run make proofs", proofs, name)
+			continue
+		}
+		o, ok := p.Option(option)
+		if !ok {
+			t.Errorf("%s: [%s] has no option %s any more; run make proofs", proofs, name, option)
+			continue
+		}
+		if there, known := tests[test]; known && !there || !known && !testExists(t, test) {
+			t.Errorf("%s: there is no test %s any more; run make proofs", proofs, test)
+			tests[test] = false
+			continue
+		}
+		tests[test] = true
+		if at := (proof{name, o.Doc}); !slices.Contains(proved[at], ground) {
+			proved[at] = append(proved[at], ground)
+		}
+	}
+	return proved
+}
+
+// testExists looks for a test ("internal/plugin/vm.TestPlan") in the sources.
+func testExists(t *testing.T, name string) bool {
+	t.Helper()
+	i := strings.LastIndex(name, ".")
+	if i < 0 {
+		return false
+	}
+	files, err := filepath.Glob(filepath.Join(testroot.Module(t), name[:i], "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if b, err := os.ReadFile(file); err == nil && strings.Contains(string(b), "\nfunc "+name[i+1:]+"(") {
+			return true
+		}
+	}
+	return false
+}
+
+func tables(t *testing.T, proved map[proof][]plugintest.Ground) string {
+	t.Helper()
+	cell := strings.NewReplacer("|", `\|`, "*", `\*`, "<", `\<`, ">", `\>`)
+	var w strings.Builder
+	for _, p := range All {
+		fmt.Fprintf(&w, "\n## %s\n\n%s.\n", p.Name, upper(p.Doc))
+		if p.Devices != nil {
+			w.WriteString("`devices=` selects from its devices")
+			if p.DevicePath != nil {
+				w.WriteString(", and so does `devices_udev_regex=`")
+			}
+			w.WriteString(".\n")
+		}
+		options := slices.Clone(p.Options)
+		for _, free := range freeNames {
+			if free.plugin != p.Name || p.Free == nil {
+				continue
+			}
+			o, ok := p.Free(free.example)
+			if !ok {
+				t.Errorf("[%s] does not take %s", p.Name, free.example)
+				continue
+			}
+			o.Name = free.written
+			options = append(options, o)
+		}
+		if p.Free != nil && len(options) == len(p.Options) {
+			t.Errorf("[%s] takes free names, of which freeNames has none", p.Name)
+		}
+		if len(options) == 0 {
+			continue
+		}
+		w.WriteString("\n| option | what it sets | default | proved |\n|---|---|---|---|\n")
+		for _, o := range options {
+			grounds := proved[proof{p.Name, o.Doc}]
+			waits, waiting := notThere[p.Name+" "+o.Name]
+			if waiting && len(grounds) > 0 {
+				t.Errorf("[%s] %s is proved: take it out of notThere", p.Name, o.Name)
+			}
+			if len(grounds) == 0 && !waiting {
+				t.Errorf("no test proves [%s] %s: assert its effect in a test, then run make proofs", p.Name, o.Name)
+			}
+			var where []string
+			if waiting {
+				where = append(where, "no effect yet: waits for "+waits)
+			}
+			for _, g := range plugintest.Grounds {
+				if slices.Contains(grounds, g) {
+					where = append(where, string(g))
+				}
+			}
+			if len(where) == 1 && where[0] == string(plugintest.FakeTree) {
+				where[0] += " only"
+			}
+			per := ""
+			if o.PerDevice {
+				per = " (per device)"
+			}
+			fmt.Fprintf(&w, "| `%s`%s | %s | %s | %s |\n", strings.ReplaceAll(o.Name, "|", `\|`), per, cell.Replace(o.Doc), cell.Replace(o.Default), strings.Join(where, ", "))
+		}
+	}
+	w.WriteString("\n")
+	return w.String()
+}
+
+func upper(sentence string) string { return strings.ToUpper(sentence[:1]) + sentence[1:] }

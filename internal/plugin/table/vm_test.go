@@ -1,0 +1,174 @@
+package table
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/plugin/disk"
+	"fettle.dev/fettle/internal/plugin/plugintest"
+	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/testvm"
+)
+
+// TestInVM runs the tests below on a machine that has udev, ATA, NVMe and SCSI
+// disks.
+func TestInVM(t *testing.T) {
+	if testing.Short() {
+		t.Skip("boots a machine")
+	}
+	if os.Getenv(plugintest.InVM) != "" {
+		t.Skip("is running in it")
+	}
+	program := filepath.Join(t.TempDir(), "table.test")
+	build := exec.Command("go", "test", "-c", "-o", program, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	vm := testvm.Boot(t, testvm.Options{ATA: true, MemoryMiB: 1024})
+	vm.Must("modprobe -a loop ahci")
+	// The link comes up on its own time.
+	vm.Must("for n in $(seq 60); do test -e /sys/block/sdb && break; sleep 1; done; udevadm settle; test -e /sys/block/sdb")
+	vm.Put(program, "/root/table.test")
+	out, code := vm.Run("cd /root && " + plugintest.InVM + "=1 " + plugintest.ProofFile + "=/root/proof FETTLE_TEST_DISPOSABLE=1 ./table.test -test.v -test.run '^(TestUdevAsUdevadm|TestDisksOfTheVM|TestATADisk|TestOnThisKernel|TestKernelRefusesToo)$' 2>&1")
+	if code != 0 || strings.Count(out, "--- PASS") < 5 {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	for line := range strings.Lines(vm.Must("cat /root/proof")) {
+		if f := strings.Split(line, "\t"); len(f) == 4 {
+			plugintest.Proves(t, plugintest.Ground(f[0]), f[1], f[2])
+		}
+	}
+}
+
+func onlyInVM(t *testing.T) {
+	t.Helper()
+	if os.Getenv(plugintest.InVM) == "" {
+		t.Skip("is run by TestInVM")
+	}
+}
+
+// TestUdevAsUdevadm compares the properties with those that udev's own program
+// prints, for every device that devices_udev_regex can select.
+func TestUdevAsUdevadm(t *testing.T) {
+	onlyInVM(t)
+	h := host.Live()
+	compared := 0
+	for _, pattern := range []string{"/sys/class/block/*", "/sys/class/net/*", "/sys/bus/cpu/devices/*", "/sys/bus/scsi/devices/*", "/sys/bus/usb/devices/*"} {
+		dirs, err := host.Glob(h.Files, pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range dirs {
+			out, err := exec.Command("udevadm", "info", "--query=property", "--path="+dir).Output()
+			if err != nil {
+				t.Fatalf("%s: %v", dir, err)
+			}
+			want := map[string]string{}
+			for line := range strings.Lines(string(out)) {
+				k, v, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+				want[k] = v
+			}
+			got, err := plugin.UdevProperties(h, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(anyOrder(want), anyOrder(got)); diff != "" {
+				t.Errorf("%s (-udevadm +fettle):\n%s", dir, diff)
+			}
+			compared++
+		}
+	}
+	if compared < 12 {
+		t.Errorf("only %d devices compared", compared)
+	}
+}
+
+// anyOrder sorts the values that are sets: udev prints them in the order of its
+// hash tables.
+func anyOrder(props map[string]string) map[string]string {
+	for key, between := range map[string]string{"DEVLINKS": " ", "TAGS": ":", "CURRENT_TAGS": ":"} {
+		if v, ok := props[key]; ok {
+			words := strings.Split(v, between)
+			slices.Sort(words)
+			props[key] = strings.Join(words, between)
+		}
+	}
+	return props
+}
+
+func TestDisksOfTheVM(t *testing.T) {
+	onlyInVM(t)
+	h := host.Live()
+	table := []plugin.Plugin{disk.Plugin}
+	for _, regex := range []string{"^ID_BUS=ata$", "^ID_BUS=scsi$", "^DEVNAME=/dev/nvme", "^DEVLINKS=.*virtio-virtio0"} {
+		u := plugintest.Unit("disk", "devices_udev_regex="+regex)
+		assigned, problems := plugin.Assign(context.Background(), h, table, []*profile.Unit{u})
+		if len(assigned["disk"]) != 1 {
+			t.Errorf("%s selects %v (%v), want one disk", regex, assigned["disk"], problems)
+		}
+	}
+	all, _ := plugin.Assign(context.Background(), h, table, []*profile.Unit{plugintest.Unit("disk")})
+	for _, name := range []string{"sda", "sdb", "vda", "vdb", "nvme0n1", "loop0"} {
+		if !slices.Contains(all["disk"], name) {
+			t.Errorf("%s is not among the disks %v", name, all["disk"])
+		}
+	}
+}
+
+// TestATADisk lets the real hdparm talk to a disk.
+func TestATADisk(t *testing.T) {
+	onlyInVM(t)
+	ctx := context.Background()
+	h := host.Live()
+	kinds := Kinds(h)
+	assigned, _ := plugin.Assign(ctx, h, []plugin.Plugin{disk.Plugin}, []*profile.Unit{plugintest.Unit("disk", "devices_udev_regex=^ID_BUS=ata$")})
+	if len(assigned["disk"]) != 1 {
+		t.Fatalf("ATA disks: %v", assigned["disk"])
+	}
+	name := assigned["disk"][0]
+	items := plugintest.Items(t, disk.Plugin, h, kinds, plugintest.Unit("disk", "devices="+name, "spindown=6", "apm=128"))
+	if len(items) != 2 || items[0].Verdict != "" || items[1].Verdict != "" {
+		t.Fatalf("planned: %v", items)
+	}
+	timer, level := disk.Setting(name, "spindown"), disk.Setting(name, "apm")
+	before, err := kinds.Read(ctx, timer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []setting.Value{setting.Text("6"), before} {
+		if err := kinds.Write(ctx, timer, v); err != nil {
+			t.Fatal(err)
+		}
+		if now, err := kinds.Read(ctx, timer); err != nil || now.Text != v.Text {
+			t.Errorf("the timer reads %s (%v), want %s", now, err, v)
+		}
+	}
+	plugintest.Proves(t, plugintest.QEMU, "disk", "spindown")
+	// QEMU's disk says that it has no APM level.
+	if now, err := kinds.Read(ctx, level); err != nil || !now.Absent {
+		t.Errorf("the level reads %s (%v), want it absent", now, err)
+	}
+	others := plugintest.Items(t, disk.Plugin, h, kinds, plugintest.Unit("disk", "devices=!"+name, "apm=128"))
+	if len(others) == 0 {
+		t.Error("no other disks")
+	}
+	for _, it := range others {
+		if it.Verdict != plugin.Unsupported {
+			t.Errorf("%s is planned on a disk that is not ATA", plugintest.Line(it))
+		}
+	}
+	if _, err := kinds.Read(ctx, disk.Setting("nvme0n1", "apm")); err == nil || testing.Verbose() {
+		t.Logf("hdparm on an NVMe disk: %v", err)
+	}
+}

@@ -1,0 +1,70 @@
+// Package usb is the plug-in for the autosuspend of USB devices.
+package usb
+
+import (
+	"context"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/profile"
+)
+
+const dir = "/sys/bus/usb/devices"
+
+// Plugin is the table entry.
+var Plugin = plugin.Plugin{
+	Name:       "usb",
+	Doc:        "sets the autosuspend time of USB devices; root hubs are devices, interfaces are not",
+	Devices:    devices,
+	DevicePath: func(device string) string { return dir + "/" + device },
+	Options: []plugin.Option{
+		{Name: "autosuspend", PerDevice: true, Plan: plan,
+			Doc: "seconds of rest after which a device that may sleep is suspended; 0 at once, -1 never; true is 1 and false is 0"},
+	},
+}
+
+func devices(_ context.Context, h *host.Host) ([]string, error) {
+	entries, err := h.Files.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		uevent, _ := plugin.Attribute(h, path.Join(dir, e.Name(), "uevent"))
+		for line := range strings.Lines(uevent) {
+			if strings.TrimSpace(line) == "DEVTYPE=usb_device" {
+				out = append(out, e.Name())
+			}
+		}
+	}
+	plugin.SortDevices(out)
+	return out, nil
+}
+
+// plan takes seconds, as the kernel does and as TuneD documents; TuneD itself
+// makes 1 of true and 1, and 0 of everything else.
+func plan(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
+	s := plugin.Sysfs(dir + "/" + device + "/power/autosuspend")
+	n, err := strconv.ParseInt(strings.TrimSpace(o.Value), 10, 32)
+	if err != nil {
+		on, ok := plugin.Truth(o.Value)
+		if !ok {
+			return plugin.BadValue(s, o, "seconds, or -1 for never"), nil
+		}
+		if on {
+			n = 1
+		}
+	}
+	// drivers/usb/core/sysfs.c, autosuspend_store: milliseconds in an int.
+	if n < -1 || n > math.MaxInt32/1000 {
+		return plugin.BadValue(s, o, "seconds, or -1 for never"), nil
+	}
+	if !plugin.Exists(r.Host, s.Name) {
+		return plugin.Lacks(r.Host, s, o, "%s has no power management", device), nil
+	}
+	return []plugin.Item{plugin.Want(s, strconv.FormatInt(n, 10), o)}, nil
+}

@@ -1,0 +1,180 @@
+package profile
+
+// Difference is one place where fettle reads profiles otherwise than TuneD, on
+// purpose. The manual prints the table; the comparison with TuneD marks its
+// cases by ID and asserts both sides.
+type Difference struct {
+	ID string
+	// Versions says which TuneD does it: "all", or "2.20" for what Debian 12's
+	// TuneD does and 2.28 no longer does.
+	Versions string
+	TuneD    string
+	Fettle   string
+	Why      string
+	Source   string // in TuneD's repository, redhat-performance/tuned
+}
+
+// Differences lists them all.
+var Differences = []Difference{
+	{
+		ID: "variables-leak", Versions: "all",
+		TuneD:  "variables of every profile loaded since the daemon started stay defined, so a profile can see those of the one before it, also in include=",
+		Fettle: "each load starts without variables",
+		Why:    "what a profile means must not depend on what was in force before",
+		Source: "issue 76; profiles/variables.py, one Variables object for the life of the daemon",
+	},
+	{
+		ID: "forward-reference", Versions: "all",
+		TuneD:  "a variable that refers to one defined further down keeps the text ${name}; a child that overrides a variable keeps the parent's place, so it cannot refer to the child's new variables",
+		Fettle: "the definition further down is evaluated first; a reference to itself, at once or in a circle, keeps the text",
+		Why:    "the order of lines in two files is not what the author of either meant",
+		Source: "issue 751; profiles/merger.py and variables.py add_from_cfg",
+	},
+	{
+		ID: "script-doubled", Versions: "all",
+		TuneD:  "a child whose [script] section names no script runs every inherited script twice",
+		Fettle: "inherited scripts run once",
+		Why:    "an accident of the code that joins the lists",
+		Source: "profiles/merger.py, _merge_two",
+	},
+	{
+		ID: "variable-named-script", Versions: "all",
+		TuneD:  "a variable named script is made a path in the profile's directory and printed as a Python list",
+		Fettle: "it is a variable like any other",
+		Why:    "an accident of reading script= in every section",
+		Source: "profiles/loader.py, _load_config_data",
+	},
+	{
+		ID: "empty-result-first", Versions: "all",
+		TuneD:  "after a function at the very start of a value that returns nothing, the next character is not read: a second function right behind it stays unexpanded",
+		Fettle: "the second function is expanded",
+		Why:    "an off-by-one in the position after the replacement",
+		Source: "profiles/functions/parser.py, _sub",
+	},
+	{
+		ID: "function-without-name", Versions: "all",
+		TuneD:  "the text ${f} ends the load with an unhandled IndexError",
+		Fettle: "it stays as text, with a warning",
+		Why:    "a typing mistake should be named",
+		Source: "profiles/functions/parser.py, _process_func",
+	},
+	{
+		ID: "value-goes-on-nowhere", Versions: "all",
+		TuneD:  "in a variables file an indented line after a name without \"=\" ends the load with an unhandled AttributeError",
+		Fettle: "it is an error with its line",
+		Why:    "a typing mistake should be named",
+		Source: "Python 3.11 configparser, _read",
+	},
+	{
+		ID: "name-refused", Versions: "all",
+		TuneD:  "a profile name with other characters than letters, digits, _ . - is dropped from the list without a word",
+		Fettle: "it is refused",
+		Why:    "what was asked for must not be done in part",
+		Source: "profiles/loader.py, load",
+	},
+	{
+		ID: "search-path", Versions: "all",
+		TuneD:  "2.20 reads /usr/lib/tuned and /etc/tuned, 2.28 reads /usr/lib/tuned/profiles and /etc/tuned/profiles; profile_dirs replaces them",
+		Fettle: "all four are read, then profile_dirs; fettle's own profiles come before all of them",
+		Why:    "one program for both generations of files",
+		Source: "consts.py, CFG_DEF_PROFILE_DIRS",
+	},
+	{
+		ID: "answers-once", Versions: "all",
+		TuneD:  "an option that calls a function which runs a program runs it again each time the option is applied or verified",
+		Fettle: "one call has one answer per selection; it is recorded and used again by verify and at boot",
+		Why:    "what is verified must be what was applied",
+		Source: "plugins/base.py, Variables.expand in each command",
+	},
+	{
+		ID: "modifier-not-a-number", Versions: "all",
+		TuneD:  "a value with > or < that cannot be compared is written with its > or <",
+		Fettle: "it is an error",
+		Why:    "no kernel value begins so",
+		Source: "plugins/base.py, _process_assignment_modifiers",
+	},
+	{
+		ID: "recommend-without-virt-what", Versions: "all",
+		TuneD:  "without virt-what every machine is taken for bare metal",
+		Fettle: "the hypervisor flag of the CPU and the firmware's names are read instead; what they do not tell is unknown, and said",
+		Why:    "unknown is not no",
+		Source: "utils/profile_recommender.py, process_config",
+	},
+	{
+		ID: "regexp-dialect", Versions: "all",
+		TuneD:  "Python's re",
+		Fettle: "the same syntax, but look-around, back-references, conditional and atomic groups, possessive repeats and verbose mode are refused; \\b knows ASCII words only",
+		Why:    "matching takes time linear in the text, whatever the pattern; no published profile needs the rest",
+		Source: "Go regexp/syntax",
+	},
+	{
+		ID: "untrusted-directory", Versions: "all",
+		TuneD:  "acts on any file in its profile directories",
+		Fettle: "where programs run, included files, variables files and scripts that others than root can write are refused, and so are functions that run programs if any file of the profile is one",
+		Why:    "whoever can write such a file is root otherwise",
+		Source: "CVE-2024-52336 for the same way in",
+	},
+	{
+		ID: "limits", Versions: "all",
+		TuneD:  "no limits",
+		Fettle: "1 MiB for a file and for an expanded value, 64 calls inside one another, 10000 calls, 500 files",
+		Why:    "a copied tree is hostile input",
+		Source: "",
+	},
+	{
+		ID: "cpu-number-limit", Versions: "all",
+		TuneD:  "a CPU list may have any numbers",
+		Fettle: "a CPU number of 8192 or more ends the load",
+		Why:    "no kernel has such a CPU, and a list to 2^40 would take all memory",
+		Source: "utils/commands.py, cpulist_unpack and hex2cpulist",
+	},
+	{
+		ID: "ascii-digits", Versions: "all",
+		TuneD:  "digits of every script make a number",
+		Fettle: "only 0-9 do",
+		Why:    "the kernel takes no others",
+		Source: "Python int, str.isdigit and str.isdecimal",
+	},
+	{
+		ID: "invert-order", Versions: "all",
+		TuneD:  "cpulist_invert gives the CPUs in the order of a hash table",
+		Fettle: "in ascending order",
+		Why:    "the same machine should have the same text",
+		Source: "utils/commands.py, cpulist_invert",
+	},
+	{
+		ID: "package-glob", Versions: "2.28",
+		TuneD:  "package2cpus, and package2uncores with the TPMI driver, compare a glob with the number and its newline, so [01] and ? match nothing; the devices come in directory order",
+		Fettle: "the number alone is compared; devices are in order",
+		Why:    "an accident of reading the file",
+		Source: "profiles/functions/function_package2cpus.py and function_package2uncores.py",
+	},
+	{
+		ID: "isolated-cores-argument", Versions: "2.28",
+		TuneD:  "calc_isolated_cores with an argument that is no number ends the load with an unhandled AttributeError",
+		Fettle: "as 2.20: the call stays as text, with a warning",
+		Why:    "a typing mistake should be named",
+		Source: "profiles/functions/function_calc_isolated_cores.py",
+	},
+	{
+		ID: "isolated-cores-packed", Versions: "2.20",
+		TuneD:  "calc_isolated_cores gives every number, 1,2,3",
+		Fettle: "as 2.28: ranges, 1-3",
+		Why:    "2.28 is the language of today's profiles",
+		Source: "profiles/functions/function_calc_isolated_cores.py of 2.20 and 2.28",
+	},
+	{
+		ID: "variables-as-unit", Versions: "2.20",
+		TuneD:  "[variables] is merged like any other section: drop= takes inherited variables away, prepend= is itself a variable, and only a section of that name counts, whatever its type=",
+		Fettle: "as 2.28: drop= does nothing there, prepend=1 puts new variables first, and any section of type=variables counts",
+		Why:    "2.28 is the language of today's profiles",
+		Source: "profiles/merger.py and loader.py of 2.20 and 2.28",
+	},
+	{
+		ID: "priority-as-option", Versions: "2.20",
+		TuneD:  "priority= is an option, which drop=priority takes away",
+		Fettle: "as 2.28: an attribute of the section",
+		Why:    "2.28 is the language of today's profiles",
+		Source: "units/manager.py of 2.20 and profiles/unit.py of 2.28",
+	},
+}

@@ -1,0 +1,191 @@
+package profile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// Functions lists the built-in functions: the 25 of TuneD 2.28, of which 2.20
+// has the 20 that have no Since.
+var Functions = []Function{
+	{Name: "assertion", Args: "MESSAGE:A:B", Doc: "ends the load with the message unless A and B are the same text", MinArgs: 3, MaxArgs: 3, Call: assertion},
+	{Name: "assertion_non_equal", Args: "MESSAGE:A:B", Doc: "ends the load with the message if A and B are the same text", MinArgs: 3, MaxArgs: 3, Call: assertionNonEqual},
+	{Name: "calc_isolated_cores", Args: "[N]", Doc: "every CPU but the first N (1) of each socket", MaxArgs: 1, Call: calcIsolatedCores},
+	{Name: "check_net_queue_count", Args: "N", Doc: "N if it is a number, else the number of CPUs that programs may run on", MinArgs: 1, MaxArgs: 1, Call: checkNetQueueCount},
+	{Name: "cpuinfo_check", Args: "RE:TEXT...[:ELSE]", Doc: "the text of the first regular expression that is found in /proc/cpuinfo", MinArgs: 2, Call: cpuinfoCheck},
+	{Name: "cpulist2devs", Args: "LIST...", Doc: "the CPUs as device names, `cpu0,cpu1`", Call: cpulist2devs},
+	{Name: "cpulist2hex", Args: "LIST...", Doc: "the CPUs as a mask in groups of eight digits", Call: cpulist2hex},
+	{Name: "cpulist2hex_invert", Args: "LIST...", Doc: "the mask of the online CPUs that are not in the lists", Call: cpulist2hexInvert},
+	{Name: "cpulist_invert", Args: "LIST...", Doc: "the online CPUs that are not in the lists", Call: cpulistInvert},
+	{Name: "cpulist_online", Args: "LIST...", Doc: "the CPUs of the lists that are online", Call: cpulistOnline},
+	{Name: "cpulist_pack", Args: "LIST...", Doc: "the shortest list, `0-2`", Call: cpulistPack},
+	{Name: "cpulist_present", Args: "LIST...", Doc: "the CPUs of the lists that are present", Call: cpulistPresent},
+	{Name: "cpulist_unpack", Args: "LIST...", Doc: "every CPU by itself, `0,1,2`", Call: cpulistUnpack},
+	{Name: "exec", Args: "PROGRAM:ARGUMENT...", Doc: "what the program prints, its last line end included", MinArgs: 1, Executes: true, Call: execProgram},
+	{Name: "hex2cpulist", Args: "MASK", Doc: "the CPUs of a mask, with or without 0x", MinArgs: 1, MaxArgs: 1, Call: hex2cpulist},
+	{Name: "intel_recommended_pstate", Since: "2.21", Args: "", Doc: "the mode for intel_pstate: `active` since Ice Lake, else `disable`", Call: intelRecommendedPstate},
+	{Name: "kb2s", Args: "N", Doc: "KiB in sectors of 512 bytes", MinArgs: 1, MaxArgs: 1, Call: kb2s},
+	{Name: "log", Since: "2.21", Args: "TEXT...", Doc: "its arguments joined, which are logged as well", MinArgs: 1, Call: logMessage},
+	{Name: "lscpu_check", Since: "2.21", Args: "RE:TEXT...[:ELSE]", Doc: "the text of the first regular expression that is found in what lscpu prints", MinArgs: 2, Executes: true, Call: lscpuCheck},
+	{Name: "package2cpus", Since: "2.21", Args: "PACKAGE...", Doc: "the CPUs of packages, named by numbers or globs, as device names", Call: package2cpus},
+	{Name: "package2uncores", Since: "2.21", Args: "PACKAGE...", Doc: "the uncore devices of packages", Call: package2uncores},
+	{Name: "regex_search_ternary", Args: "TEXT:RE:YES:NO", Doc: "YES if the regular expression is found in the text, else NO", MinArgs: 4, MaxArgs: 4, Call: regexSearchTernary},
+	{Name: "s2kb", Args: "N", Doc: "sectors of 512 bytes in KiB", MinArgs: 1, MaxArgs: 1, Call: s2kb},
+	{Name: "strip", Args: "TEXT...", Doc: "its arguments joined, without white space at the ends", MinArgs: 1, Call: stripText},
+	{Name: "virt_check", Args: "VM:METAL", Doc: "VM where virt-what names a hypervisor, else METAL", MinArgs: 2, MaxArgs: 2, Executes: true, Call: virtCheck},
+}
+
+// accepts reports whether the function can be called with n arguments.
+func (f Function) accepts(n int) bool {
+	return n >= f.MinArgs && (f.MaxArgs == 0 || n <= f.MaxArgs)
+}
+
+// assertion:MESSAGE:A:B ends the loading of the profile unless A is B.
+func assertion(_ context.Context, _ *Env, args []string) (string, bool, error) {
+	if args[1] != args[2] {
+		return "", false, fmt.Errorf("assertion failed: %s (%q is not %q)", args[0], args[1], args[2])
+	}
+	return "", false, nil
+}
+
+// assertion_non_equal:MESSAGE:A:B ends the loading of the profile if A is B.
+func assertionNonEqual(_ context.Context, _ *Env, args []string) (string, bool, error) {
+	if args[1] == args[2] {
+		return "", false, fmt.Errorf("assertion failed: %s (both are %q)", args[0], args[1])
+	}
+	return "", false, nil
+}
+
+// cpuinfo_check:RE:TEXT:RE:TEXT...[:ELSE] gives the text of the first regular
+// expression that is found in /proc/cpuinfo.
+func cpuinfoCheck(_ context.Context, env *Env, args []string) (string, bool, error) {
+	cpuinfo, err := env.kernelFile("/proc/cpuinfo")
+	if err != nil {
+		return "", false, err
+	}
+	return firstMatch(cpuinfo, args, func(err error) error { return err })
+}
+
+// lscpu_check is cpuinfo_check on the output of lscpu, whatever its exit code;
+// a wrong regular expression matches nothing.
+func lscpuCheck(ctx context.Context, env *Env, args []string) (string, bool, error) {
+	res, err := env.run(ctx, "lscpu")
+	if errors.Is(err, host.ErrNotRecorded) {
+		return "", false, err
+	}
+	if err != nil {
+		env.Warn("lscpu_check: %v", err)
+	}
+	return firstMatch(newlines(res.Stdout), args, func(err error) error {
+		env.Warn("lscpu_check: %v", err)
+		return nil
+	})
+}
+
+func firstMatch(text string, args []string, wrong func(error) error) (string, bool, error) {
+	for i := 0; i+1 < len(args); i += 2 {
+		re, err := CompileRegexp(args[i], Multiline)
+		if err != nil {
+			if err := wrong(err); err != nil {
+				return "", false, err
+			}
+			continue
+		}
+		if re.MatchString(text) {
+			return args[i+1], true, nil
+		}
+	}
+	if len(args)%2 == 1 {
+		return args[len(args)-1], true, nil
+	}
+	return "", true, nil
+}
+
+// exec:PROGRAM:ARG... gives what the program writes, its last newline included.
+func execProgram(ctx context.Context, env *Env, args []string) (string, bool, error) {
+	res, err := env.run(ctx, args...)
+	switch {
+	case errors.Is(err, host.ErrNotRecorded):
+		return "", false, err
+	case err != nil:
+		env.Warn("exec: %v", err)
+		return "", false, nil
+	case res.ExitCode != 0:
+		env.Warn("exec: %s ended with exit code %d: %s", args[0], res.ExitCode, strings.TrimSpace(string(res.Stderr)))
+		return "", false, nil
+	}
+	return newlines(res.Stdout), true, nil
+}
+
+// virt_check:VM:METAL gives VM where virt-what names a hypervisor, else METAL,
+// also when virt-what is missing or fails.
+func virtCheck(ctx context.Context, env *Env, args []string) (string, bool, error) {
+	res, err := env.run(ctx, "virt-what")
+	switch {
+	case errors.Is(err, host.ErrNotRecorded):
+		return "", false, err
+	case err != nil:
+		env.Warn("virt_check: %v", err)
+	case res.ExitCode == 0 && len(res.Stdout) > 0:
+		return args[0], true, nil
+	}
+	return args[1], true, nil
+}
+
+// log:TEXT... records the concatenation of its arguments and gives it.
+func logMessage(_ context.Context, env *Env, args []string) (string, bool, error) {
+	text := strings.Join(args, "")
+	env.Warn("%s", text)
+	return text, true, nil
+}
+
+// regex_search_ternary:TEXT:RE:YES:NO gives YES if the regular expression is
+// found anywhere in TEXT.
+func regexSearchTernary(_ context.Context, _ *Env, args []string) (string, bool, error) {
+	re, err := CompileRegexp(args[1], 0)
+	if err != nil {
+		return "", false, err
+	}
+	if re.MatchString(args[0]) {
+		return args[2], true, nil
+	}
+	return args[3], true, nil
+}
+
+// strip:TEXT... gives the concatenation without white space at its ends.
+func stripText(_ context.Context, _ *Env, args []string) (string, bool, error) {
+	return strip(strings.Join(args, "")), true, nil
+}
+
+// run runs a program of the machine for a function that Executes.
+func (env *Env) run(ctx context.Context, argv ...string) (host.Result, error) {
+	return env.Host.Exec.Run(ctx, host.Command{Argv: argv})
+}
+
+// newlines decodes a program's output as Python's text mode does: each of the
+// three kinds of line end becomes \n.
+func newlines(out []byte) string {
+	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(out))
+}
+
+// kernelFile reads a file that every running kernel has. Where a live machine
+// hides it (a container), its text is empty and somebody is told; a copied
+// machine without it has not recorded it.
+func (env *Env) kernelFile(path string) (string, error) {
+	b, err := env.Host.Files.ReadFile(path)
+	switch {
+	case err == nil:
+		return string(b), nil
+	case errors.Is(err, host.ErrNotRecorded):
+		return "", err
+	case !env.Host.Live && errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("%s: %w", path, host.ErrNotRecorded)
+	}
+	env.Warn("%v", err)
+	return "", nil
+}

@@ -1,0 +1,245 @@
+package profile
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/unit"
+)
+
+const (
+	cpuOnline  = "/sys/devices/system/cpu/online"
+	cpuPresent = "/sys/devices/system/cpu/present"
+)
+
+// cpulist_unpack:LIST... gives every CPU of the lists, "0,1,2".
+func cpulistUnpack(_ context.Context, _ *Env, args []string) (string, bool, error) {
+	cpus, err := parseTunedCPUs(strings.Join(args, ",,"))
+	return joinCPUs("", cpus), err == nil, err
+}
+
+// cpulist_pack:LIST... gives the shortest list, "0-2".
+func cpulistPack(_ context.Context, _ *Env, args []string) (string, bool, error) {
+	cpus, err := parseTunedCPUs(strings.Join(args, ",,"))
+	return cpus.String(), err == nil, err
+}
+
+// cpulist_invert:LIST... gives the online CPUs that are not in the lists.
+func cpulistInvert(_ context.Context, env *Env, args []string) (string, bool, error) {
+	cpus, err := env.invertOnline(args)
+	return joinCPUs("", cpus), err == nil, err
+}
+
+// cpulist_online:LIST... gives the CPUs of the lists that are online. Its
+// arguments are joined by one comma, so a mask swallows what follows it.
+func cpulistOnline(_ context.Context, env *Env, args []string) (string, bool, error) {
+	cpus, err := env.intersect(strings.Join(args, ","), cpuOnline)
+	return joinCPUs("", cpus), err == nil, err
+}
+
+// cpulist_present:LIST... gives the CPUs of the lists that are present.
+func cpulistPresent(_ context.Context, env *Env, args []string) (string, bool, error) {
+	cpus, err := env.intersect(strings.Join(args, ",,"), cpuPresent)
+	return joinCPUs("", cpus), err == nil, err
+}
+
+// cpulist2devs:LIST... gives device names, "cpu0,cpu1". Its arguments are
+// joined by one comma, as in cpulist_online.
+func cpulist2devs(_ context.Context, _ *Env, args []string) (string, bool, error) {
+	cpus, err := parseTunedCPUs(strings.Join(args, ","))
+	return joinCPUs("cpu", cpus), err == nil, err
+}
+
+// cpulist2hex:LIST... gives the mask in groups of eight digits.
+func cpulist2hex(_ context.Context, _ *Env, args []string) (string, bool, error) {
+	cpus, err := parseTunedCPUs(strings.Join(args, ",,"))
+	return cpus.Mask(), err == nil, err
+}
+
+// cpulist2hex_invert:LIST... gives the mask of the online CPUs that are not in
+// the lists.
+func cpulist2hexInvert(_ context.Context, env *Env, args []string) (string, bool, error) {
+	cpus, err := env.invertOnline(args)
+	return cpus.Mask(), err == nil, err
+}
+
+// hex2cpulist:MASK gives every CPU of a mask, with or without "0x".
+func hex2cpulist(_ context.Context, env *Env, args []string) (string, bool, error) {
+	mask, ok := parseHexInt(strings.ReplaceAll(args[0], ",", ""))
+	if !ok {
+		env.Warn("hex2cpulist: %q is not a hexadecimal mask", args[0])
+		return "", true, nil
+	}
+	cpus, err := maskCPUs(mask)
+	return joinCPUs("", cpus), err == nil, err
+}
+
+// check_net_queue_count:N gives N if it is a number, else what nproc would
+// print: how many CPUs programs may run on. It is read from init's affinity,
+// which a daemon inherits (systemd's CPUAffinity=, isolcpus=), and not from
+// that of the caller, which may be a shell under taskset.
+func checkNetQueueCount(_ context.Context, env *Env, args []string) (string, bool, error) {
+	if decimalDigits(args[0]) {
+		return args[0], true, nil
+	}
+	cpus, err := env.cpuFile(cpuOnline)
+	if err != nil {
+		return "", false, err
+	}
+	if status, err := env.Host.Files.ReadFile("/proc/1/status"); err == nil {
+		for line := range strings.Lines(string(status)) {
+			if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
+				if allowed, err := unit.ParseCPUList(list); err == nil && !allowed.Intersect(cpus).IsEmpty() {
+					cpus = cpus.Intersect(allowed)
+				}
+			}
+		}
+	}
+	env.Warn("check_net_queue_count: %q is not a number of queues, %d housekeeping CPUs are taken", args[0], cpus.Len())
+	return strconv.Itoa(cpus.Len()) + "\n", true, nil
+}
+
+func (env *Env) invertOnline(args []string) (unit.CPUSet, error) {
+	cpus, err := parseTunedCPUs(strings.Join(args, ",,"))
+	if err != nil {
+		return unit.CPUSet{}, err
+	}
+	online, err := env.cpuFile(cpuOnline)
+	return cpus.Invert(online), err
+}
+
+func (env *Env) intersect(list, file string) (unit.CPUSet, error) {
+	cpus, err := parseTunedCPUs(list)
+	if err != nil {
+		return unit.CPUSet{}, err
+	}
+	other, err := env.cpuFile(file)
+	return cpus.Intersect(other), err
+}
+
+// cpuFile reads one of the kernel's own CPU lists.
+func (env *Env) cpuFile(path string) (unit.CPUSet, error) {
+	text, err := env.kernelFile(path)
+	if err != nil {
+		return unit.CPUSet{}, err
+	}
+	cpus, err := unit.ParseCPUList(text)
+	if err != nil {
+		return unit.CPUSet{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return cpus, nil
+}
+
+func joinCPUs(prefix string, cpus unit.CPUSet) string {
+	var b strings.Builder
+	for i, c := range cpus.Numbers() {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(prefix)
+		b.WriteString(strconv.Itoa(c))
+	}
+	return b.String()
+}
+
+// parseTunedCPUs reads TuneD's own list grammar, which is not the kernel's.
+// Quotes around the whole are dropped. Elements are separated by commas:
+// numbers, ranges (a third part of "1-2-3" is ignored, a backward range is
+// empty), and masks that begin with 0x. A mask takes in all that follows, its
+// commas dropped, up to an empty element, hence the ",," between lists. An
+// element that begins with ^ or ! is taken out again at the end. Anything else
+// makes the whole list empty; only a wrong mask does not.
+//
+// A CPU that no kernel can have is an error.
+func parseTunedCPUs(s string) (unit.CPUSet, error) {
+	var none unit.CPUSet
+	var masks []string
+	var mask strings.Builder
+	var ranges, without [][2]int
+	inMask := false
+	endMask := func() {
+		if inMask {
+			masks = append(masks, mask.String())
+			mask.Reset()
+			inMask = false
+		}
+	}
+	for _, elem := range strings.Split(strings.Trim(s, `'"`), ",") {
+		switch {
+		case inMask && elem == "":
+			endMask()
+		case inMask:
+			mask.WriteString(elem)
+		case len(elem) > 1 && strings.EqualFold(elem[:2], "0x"):
+			inMask = true
+			mask.WriteString(elem)
+		case elem == "":
+		case elem[0] == '^' || elem[0] == '!':
+			r, ok := tunedRange(elem[1:])
+			if !ok {
+				return none, nil
+			}
+			without = append(without, r)
+		default:
+			r, ok := tunedRange(elem)
+			if !ok {
+				return none, nil
+			}
+			ranges = append(ranges, r)
+		}
+	}
+	endMask()
+
+	var cpus, out unit.CPUSet
+	for _, r := range ranges {
+		if r[0] <= r[1] && r[1] >= unit.MaxCPUs {
+			return none, fmt.Errorf("CPU list %q: no kernel has more than %d CPUs", s, unit.MaxCPUs)
+		}
+		cpus.AddRange(r[0], r[1])
+	}
+	for _, text := range masks {
+		if m, ok := parseHexInt(text); ok {
+			set, err := maskCPUs(m)
+			if err != nil {
+				return none, err
+			}
+			cpus = cpus.Union(set)
+		}
+	}
+	for _, r := range without {
+		out.AddRange(r[0], min(r[1], unit.MaxCPUs-1))
+	}
+	return cpus.Minus(out), nil
+}
+
+// tunedRange reads a number or a range; both ends are capped at
+// unit.MaxCPUs.
+func tunedRange(elem string) (r [2]int, ok bool) {
+	parts := strings.Split(elem, "-")
+	for i := range r {
+		n, ok := parseInt(parts[min(i, len(parts)-1)])
+		if !ok {
+			return r, false
+		}
+		// No sign is left after the split, so n is not negative.
+		r[i] = unit.MaxCPUs
+		if n.IsInt64() && n.Int64() < unit.MaxCPUs {
+			r[i] = int(n.Int64())
+		}
+	}
+	return r, true
+}
+
+// maskCPUs gives the CPUs of a mask; a negative one has none, as in TuneD.
+func maskCPUs(mask *big.Int) (unit.CPUSet, error) {
+	if mask.Sign() <= 0 {
+		return unit.CPUSet{}, nil
+	}
+	if mask.BitLen() > unit.MaxCPUs {
+		return unit.CPUSet{}, fmt.Errorf("CPU mask: no kernel has more than %d CPUs", unit.MaxCPUs)
+	}
+	return unit.ParseCPUMask(mask.Text(16))
+}

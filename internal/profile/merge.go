@@ -1,0 +1,225 @@
+package profile
+
+import (
+	"path"
+	"strings"
+)
+
+// field is a value together with where it is written.
+type field struct {
+	value string
+	pos   Pos
+	set   bool
+}
+
+// rawUnit is a section as read: attributes taken out, options unexpanded.
+type rawUnit struct {
+	name string
+	pos  Pos
+
+	typ, enabled, devices                field // never unset: see newRawUnit
+	priority                             field
+	udevRegex, cpuinfoRegex, unameRegex  field
+	scriptPre, scriptPost, replace, prep field
+	drop                                 field
+
+	options *ordered[rawOption]
+}
+
+type rawOption struct {
+	name    string
+	value   string
+	pos     Pos
+	scripts []Script // for the option "script"
+}
+
+// rawProfile is one tuned.conf.
+type rawProfile struct {
+	path  string
+	main  *ordered[*entry]
+	units []*rawUnit
+}
+
+const (
+	mainSection      = "main"
+	variablesSection = "variables"
+	scriptOption     = "script"
+	includeOption    = "include"
+)
+
+// newRawProfile turns a parsed tuned.conf into units. ${i:PROFILE_DIR} is
+// replaced here, so that it names the directory of the file that contains it.
+func newRawProfile(file string, conf *configFile) *rawProfile {
+	dir := path.Dir(file)
+	p := &rawProfile{path: file, main: newOrdered[*entry]()}
+	for _, s := range conf.sections {
+		entries := conf.options(s)
+		if s.name == mainSection {
+			for _, e := range entries {
+				p.main.set(e.key, &entry{key: e.key, value: expandProfileDir(e.value, dir), pos: e.pos})
+			}
+			continue
+		}
+		p.units = append(p.units, newRawUnit(s, entries, dir))
+	}
+	return p
+}
+
+func newRawUnit(s *section, entries []*entry, dir string) *rawUnit {
+	u := &rawUnit{name: s.name, pos: s.pos, options: newOrdered[rawOption]()}
+	u.typ = field{value: s.name, pos: s.pos}
+	u.enabled = field{value: "True", pos: s.pos}
+	u.devices = field{value: "*", pos: s.pos}
+	attributes := map[string]*field{
+		"priority": &u.priority, "type": &u.typ, "enabled": &u.enabled,
+		"replace": &u.replace, "prepend": &u.prep, "drop": &u.drop,
+		"devices": &u.devices, "devices_udev_regex": &u.udevRegex,
+		"cpuinfo_regex": &u.cpuinfoRegex, "uname_regex": &u.unameRegex,
+		"script_pre": &u.scriptPre, "script_post": &u.scriptPost,
+	}
+	for _, e := range entries {
+		value := expandProfileDir(e.value, dir)
+		if f := attributes[e.key]; f != nil {
+			*f = field{value, e.pos, true}
+			continue
+		}
+		u.options.set(e.key, rawOption{name: e.key, value: value, pos: e.pos})
+	}
+	if o, ok := u.options.get(scriptOption); ok && u.typ.value != variablesSection {
+		o.value = joinPath(dir, o.value)
+		o.scripts = []Script{{Path: o.value, Pos: o.pos}}
+		u.options.set(scriptOption, o)
+	}
+	return u
+}
+
+// joinPath is os.path.normpath(os.path.join(dir, name)), which keeps an absolute
+// name as it is.
+func joinPath(dir, name string) string {
+	if path.IsAbs(name) {
+		return path.Clean(name)
+	}
+	return path.Join(dir, name)
+}
+
+const profileDirText = "${i:PROFILE_DIR}"
+
+func expandProfileDir(s, dir string) string {
+	if !strings.Contains(s, profileDirText) {
+		return s
+	}
+	var b strings.Builder
+	for {
+		i := strings.Index(s, profileDirText)
+		if i < 0 {
+			b.WriteString(s)
+			return b.String()
+		}
+		b.WriteString(s[:i])
+		if i > 0 && s[i-1] == '\\' {
+			b.WriteString(profileDirText) // escaped, and TuneD keeps the backslash
+		} else {
+			b.WriteString(dir)
+		}
+		s = s[i+len(profileDirText):]
+	}
+}
+
+// isTrue is TuneD's reading of enabled, replace and prepend: nothing but these.
+func isTrue(s string) bool { return s == "True" || s == "true" || s == "1" }
+
+// merged is what the profiles add up to before anything is expanded.
+type merged struct {
+	main      *ordered[*entry]
+	units     *ordered[*rawUnit]
+	variables *ordered[rawOption]
+	warn      func(Pos, string, ...any)
+}
+
+// merge adds profiles in order, later ones over earlier ones (TuneD 2.28,
+// profiles/merger.py).
+func merge(profiles []*rawProfile, warn func(Pos, string, ...any)) *merged {
+	m := &merged{newOrdered[*entry](), newOrdered[*rawUnit](), newOrdered[rawOption](), warn}
+	for _, p := range profiles {
+		for _, e := range p.main.values() {
+			m.main.set(e.key, e)
+		}
+		for _, u := range p.units {
+			m.add(u)
+		}
+	}
+	return m
+}
+
+func (m *merged) add(u *rawUnit) {
+	old, exists := m.units.get(u.name)
+	switch {
+	case u.typ.value == variablesSection:
+		m.addVariables(u)
+	case isTrue(u.replace.value) || !exists:
+		m.units.set(u.name, u)
+	default:
+		m.update(old, u)
+	}
+}
+
+func (m *merged) addVariables(u *rawUnit) {
+	if isTrue(u.replace.value) {
+		m.variables = newOrdered[rawOption]()
+	}
+	var added []string
+	for _, o := range u.options.values() {
+		if _, ok := m.variables.get(o.name); !ok {
+			added = append(added, o.name)
+		}
+		m.variables.set(o.name, o)
+	}
+	if isTrue(u.prep.value) {
+		m.variables.moveToFront(added)
+	}
+}
+
+// update merges u into the unit of the same name.
+func (m *merged) update(old, u *rawUnit) {
+	m.warnReset(old, u)
+	old.typ, old.enabled, old.devices = u.typ, u.enabled, u.devices
+	for _, f := range []struct{ old, new *field }{
+		{&old.priority, &u.priority}, {&old.udevRegex, &u.udevRegex},
+		{&old.cpuinfoRegex, &u.cpuinfoRegex}, {&old.unameRegex, &u.unameRegex},
+		{&old.scriptPre, &u.scriptPre}, {&old.scriptPost, &u.scriptPost},
+	} {
+		if f.new.set {
+			*f.old = *f.new
+		}
+	}
+	if u.drop.set {
+		for _, name := range splitList(u.drop.value, true) {
+			if _, ok := old.options.remove(name); !ok {
+				m.warn(u.drop.pos, "drop=%s: [%s] inherits no option of that name", name, u.name)
+			}
+		}
+	}
+	var inherited []Script
+	if o, ok := old.options.get(scriptOption); ok && u.name == scriptOption {
+		inherited = o.scripts
+	}
+	for _, o := range u.options.values() {
+		if o.name == scriptOption && inherited != nil {
+			o.scripts = append(append([]Script{}, inherited...), o.scripts...)
+		}
+		old.options.set(o.name, o)
+	}
+}
+
+// warnReset tells of what a section takes away by not naming it.
+func (m *merged) warnReset(old, u *rawUnit) {
+	if old.devices.value != "*" && !u.devices.set {
+		m.warn(u.pos, "[%s] does not name devices, which resets devices=%s (%s) to all devices", u.name, old.devices.value, old.devices.pos)
+	}
+	if !isTrue(old.enabled.value) && !u.enabled.set {
+		m.warn(u.pos, "[%s] does not name enabled, which enables it again (%s disabled it)", u.name, old.enabled.pos)
+	}
+	if old.typ.value != u.typ.value && !u.typ.set {
+		m.warn(u.pos, "[%s] does not name type, which resets type=%s (%s) to %s", u.name, old.typ.value, old.typ.pos, u.name)
+	}
+}

@@ -1,0 +1,335 @@
+package profile
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"sort"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// DefaultProfile is recommended where no condition holds.
+const DefaultProfile = "balanced"
+
+// Where recommendations are read, in this order; of files with the same name
+// in the two directories the second counts.
+const recommendConf = "/etc/tuned/recommend.conf"
+
+var recommendDirs = []string{"/usr/lib/tuned/recommend.d", "/etc/tuned/recommend.d"}
+
+// Recommendation is the profile for a machine, and why.
+type Recommendation struct {
+	Profile string `json:"profile"`
+	// Pos is the section that holds; its File is empty for DefaultProfile, which
+	// stands when none does.
+	Pos Pos `json:"pos"`
+	// Why are the conditions of that section, all of which hold.
+	Why []Condition `json:"why"`
+	// Unknown are conditions that could not be asked, in sections before the one
+	// that holds whose other conditions do: the answer could be another one.
+	Unknown  []Condition `json:"unknown,omitempty"`
+	Warnings []Warning   `json:"warnings,omitempty"`
+}
+
+// Condition is one line of a recommend file.
+type Condition struct {
+	Profile string `json:"profile"`
+	Key     string `json:"key"`
+	Pattern string `json:"pattern"` // a regular expression, matched from the start
+	Pos     Pos    `json:"pos"`
+	// Saw is what the machine has, shortened, or why it is unknown.
+	Saw string `json:"saw"`
+}
+
+func (c Condition) String() string {
+	return fmt.Sprintf("%s: %s=%s: %s", c.Pos, c.Key, c.Pattern, c.Saw)
+}
+
+type verdict int
+
+const (
+	fails verdict = iota
+	holds
+	unknown
+)
+
+// Recommend answers which profile TuneD's recommend files name for this
+// machine: the first section whose conditions all hold. Where the machine has
+// no such file, fettle's own is asked.
+func (l *Loader) Recommend(ctx context.Context) (Recommendation, error) {
+	r := Recommendation{Profile: DefaultProfile, Why: []Condition{}}
+	if !l.main().RecommendCommand {
+		r.Pos = l.main().Where["recommend_command"]
+		return r, nil
+	}
+	files, err := l.recommendFiles()
+	if err != nil {
+		return r, err
+	}
+	c := &conditions{Loader: l, ctx: ctx}
+	for _, file := range files {
+		if done, err := r.readRules(c, file); done || err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+func (l *Loader) recommendFiles() ([]string, error) {
+	var files []string
+	if st, err := l.Host.Files.Stat(recommendConf); err == nil && st.Mode().IsRegular() {
+		files = append(files, recommendConf)
+	}
+	byName := map[string]string{}
+	for _, dir := range recommendDirs {
+		entries, err := l.Host.Files.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+			return nil, err
+		}
+		for _, e := range entries {
+			byName[e.Name()] = path.Join(dir, e.Name())
+		}
+	}
+	names := make([]string, 0, len(byName))
+	for name := range byName {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		if st, err := l.Host.Files.Stat(byName[name]); err == nil && st.Mode().IsRegular() {
+			files = append(files, byName[name])
+		}
+	}
+	if own := path.Join(BuiltinDir, "recommend.conf"); len(files) == 0 && l.Builtin != nil {
+		files = append(files, own)
+	}
+	return files, nil
+}
+
+// readRules asks the sections of one file. done says that one holds.
+func (r *Recommendation) readRules(c *conditions, file string) (done bool, err error) {
+	var data []byte
+	if IsBuiltin(file) {
+		name, _ := builtinName(file)
+		data, err = fs.ReadFile(c.Builtin, name)
+	} else {
+		data, err = c.Host.Files.ReadFile(file)
+	}
+	var conf *configFile
+	if err == nil {
+		conf, err = parseConfig(file, data, parseSyntax{})
+	}
+	if err != nil {
+		// TuneD goes on with the next file.
+		r.Warnings = append(r.Warnings, Warning{Pos{File: file}, "this file is left out: " + err.Error()})
+		return false, nil
+	}
+	for _, s := range conf.sections {
+		name := s.name
+		if i := strings.LastIndexByte(name, ','); i >= 0 {
+			name = name[:i] // a suffix makes section names unique
+		}
+		why, open := []Condition{}, []Condition(nil)
+		failed := false
+		for _, e := range conf.options(s) {
+			cond := Condition{Profile: name, Key: e.key, Pattern: e.value, Pos: e.pos}
+			answer, err := c.ask(&cond)
+			if err != nil {
+				return false, err
+			}
+			switch answer {
+			case fails:
+				failed = true
+			case holds:
+				why = append(why, cond)
+			case unknown:
+				open = append(open, cond)
+			}
+			if failed {
+				break
+			}
+		}
+		switch {
+		case failed:
+		case len(open) > 0:
+			r.Unknown = append(r.Unknown, open...)
+		default:
+			r.Profile, r.Pos, r.Why = name, s.pos, why
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// conditions asks a machine, each thing at most once.
+type conditions struct {
+	*Loader
+	ctx       context.Context
+	virt      *virtualisation
+	processes []string
+}
+
+// ask evaluates one condition and fills in what was seen. Keywords that TuneD
+// does not know hold, as they do there.
+func (c *conditions) ask(cond *Condition) (verdict, error) {
+	if err := c.ctx.Err(); err != nil {
+		return fails, err
+	}
+	pattern := cond.Pattern
+	if pattern == "" {
+		pattern = "^$"
+	}
+	flags := AnchorStart | DotAll
+	switch {
+	case cond.Key == "chassis_type" || cond.Key == "syspurpose_role":
+		flags = AnchorStart | IgnoreCase
+	case strings.HasPrefix(cond.Key, "process"):
+		flags = AnchorStart
+	}
+	re, err := CompileRegexp(pattern, flags)
+	if err != nil {
+		cond.Saw = err.Error()
+		return unknown, nil
+	}
+	see := func(text string) verdict {
+		cond.Saw = "found " + strconv.Quote(clip(strip(text)))
+		if re.MatchString(text) {
+			return holds
+		}
+		return fails
+	}
+	absent := func(err error) (verdict, error) {
+		cond.Saw = err.Error()
+		return unknown, nil
+	}
+	switch {
+	case cond.Key == "virt":
+		if c.virt == nil {
+			v := c.Loader.virtualisation(c.ctx)
+			c.virt = &v
+		}
+		cond.Saw = c.virt.String()
+		return c.virt.match(re.MatchString), nil
+	case cond.Key == "system":
+		b, err := c.Host.Files.ReadFile("/etc/system-release-cpe")
+		if errors.Is(err, fs.ErrNotExist) {
+			cond.Saw = "/etc/system-release-cpe does not exist"
+			if re.MatchString("") {
+				return holds, nil
+			}
+			return fails, nil
+		} else if err != nil {
+			return absent(err)
+		}
+		return see(string(b)), nil
+	case strings.HasPrefix(cond.Key, "/"):
+		b, err := c.Host.Files.ReadFile(cond.Key)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			cond.Saw = cond.Key + " does not exist"
+			return fails, nil
+		case err != nil:
+			return absent(err)
+		}
+		return see(string(b)), nil
+	case strings.HasPrefix(cond.Key, "process"):
+		return c.askProcesses(cond, re.MatchString), nil
+	case cond.Key == "chassis_type":
+		name, err := chassisType(c.Host)
+		if err != nil {
+			return absent(err)
+		}
+		return see(name), nil
+	case cond.Key == "syspurpose_role":
+		role, err := syspurposeRole(c.Host)
+		if err != nil {
+			return absent(err)
+		}
+		return see(role), nil
+	}
+	cond.Saw = "unknown keyword, which TuneD ignores"
+	return holds, nil
+}
+
+func (c *conditions) askProcesses(cond *Condition, match func(string) bool) verdict {
+	if c.processes == nil {
+		entries, err := c.Host.Files.ReadDir("/proc")
+		if err != nil {
+			cond.Saw = err.Error()
+			return unknown
+		}
+		for _, e := range entries {
+			if !isDigits(e.Name()) {
+				continue
+			}
+			if b, err := c.Host.Files.ReadFile("/proc/" + e.Name() + "/comm"); err == nil {
+				c.processes = append(c.processes, strings.TrimSuffix(string(b), "\n"))
+			}
+		}
+	}
+	if len(c.processes) == 0 {
+		cond.Saw = "processes: " + host.ErrNotRecorded.Error()
+		return unknown
+	}
+	for _, comm := range c.processes {
+		if match(comm) {
+			cond.Saw = "running: " + comm
+			return holds
+		}
+	}
+	cond.Saw = fmt.Sprintf("none of %d processes", len(c.processes))
+	return fails
+}
+
+// chassisNames are the chassis types of SMBIOS 3.3.0, 7.4.1, by number.
+var chassisNames = []string{
+	1: "Other", "Unknown", "Desktop", "Low Profile Desktop", "Pizza Box", "Mini Tower", "Tower", "Portable",
+	"Laptop", "Notebook", "Hand Held", "Docking Station", "All In One", "Sub Notebook", "Space-saving",
+	"Lunch Box", "Main Server Chassis", "Expansion Chassis", "Sub Chassis", "Bus Expansion Chassis",
+	"Peripheral Chassis", "RAID Chassis", "Rack Mount Chassis", "Sealed-case PC", "Multi-system", "CompactPCI",
+	"AdvancedTCA", "Blade", "Blade Enclosing", "Tablet", "Convertible", "Detachable", "IoT Gateway",
+	"Embedded PC", "Mini PC", "Stick PC",
+}
+
+// chassisType is the name of the chassis type, or "" where the firmware has
+// none or one that is not in the table.
+func chassisType(h *host.Host) (string, error) {
+	b, err := h.Files.ReadFile("/sys/class/dmi/id/chassis_type")
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, serr := h.Files.Stat("/sys/class"); serr != nil {
+			return "", fmt.Errorf("chassis type: %w", host.ErrNotRecorded)
+		}
+		return "", nil
+	} else if err != nil {
+		return "", err
+	}
+	n, ok := parseInt(string(b))
+	if !ok || !n.IsInt64() || n.Int64() < 0 || n.Int64() >= int64(len(chassisNames)) {
+		return "", nil
+	}
+	return chassisNames[n.Int64()], nil
+}
+
+// syspurposeRole is the role that subscription-manager recorded, or "".
+func syspurposeRole(h *host.Host) (string, error) {
+	const file = "/etc/rhsm/syspurpose/syspurpose.json"
+	b, err := h.Files.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	} else if err != nil {
+		return "", err
+	}
+	var purpose struct {
+		Role string `json:"role"`
+	}
+	if err := json.Unmarshal(b, &purpose); err != nil {
+		return "", fmt.Errorf("%s: %w", file, err)
+	}
+	return purpose.Role, nil
+}

@@ -1,0 +1,94 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// Skipped reports whether a unit does not apply to this machine, because it is
+// disabled or because its cpuinfo_regex or uname_regex finds nothing, and says
+// why. An error that wraps host.ErrNotRecorded means that this machine's answer
+// is unknown.
+func (c *MainConfig) Skipped(u *Unit, h *host.Host) (skip bool, why string, err error) {
+	if !u.Enabled {
+		return true, fmt.Sprintf("[%s] is disabled (%s)", u.Name, u.At("enabled")), nil
+	}
+	if len(u.Deferred) > 0 && (u.CPUInfoRegex != "" || u.UnameRegex != "") {
+		return false, "", errAt(u.Pos, "[%s]: whether it applies is %s: %w", u.Name, u.Deferred[0].Reason, host.ErrNotRecorded)
+	}
+	for _, test := range []struct {
+		attribute, regex, what string
+		override               *string
+		read                   func(*host.Host) (string, error)
+	}{
+		{"cpuinfo_regex", u.CPUInfoRegex, "/proc/cpuinfo", c.CPUInfoString, readCPUInfo},
+		{"uname_regex", u.UnameRegex, "uname", c.UnameString, uname},
+	} {
+		if test.regex == "" {
+			continue
+		}
+		re, err := CompileRegexp(test.regex, Multiline)
+		if err != nil {
+			return false, "", errAt(u.At(test.attribute), "%s: %w", test.attribute, err)
+		}
+		var text string
+		if test.override != nil {
+			text = *test.override
+			test.what = strings.TrimSuffix(test.attribute, "regex") + "string of tuned-main.conf"
+		} else if text, err = test.read(h); err != nil {
+			return false, "", errAt(u.At(test.attribute), "%s: %w", test.attribute, err)
+		}
+		if !re.MatchString(text) {
+			return true, fmt.Sprintf("[%s] is for other machines: %s=%s (%s) finds nothing in %s", u.Name, test.attribute, test.regex, u.At(test.attribute), test.what), nil
+		}
+	}
+	return false, "", nil
+}
+
+func readCPUInfo(h *host.Host) (string, error) {
+	b, err := h.Files.ReadFile("/proc/cpuinfo")
+	return string(b), err
+}
+
+// uname is the text of uname(2)'s five fields: system, host name, release,
+// version and machine, from /proc/sys/kernel.
+func uname(h *host.Host) (string, error) {
+	var fields []string
+	for _, name := range []string{"ostype", "hostname", "osrelease", "version"} {
+		b, err := h.Files.ReadFile("/proc/sys/kernel/" + name)
+		if err != nil {
+			return "", err
+		}
+		fields = append(fields, strip(string(b)))
+	}
+	machine, err := machineName(h)
+	if err != nil {
+		return "", err
+	}
+	return strings.Join(append(fields, machine), " "), nil
+}
+
+// machineName is uname's machine: /proc/sys/kernel/arch (Linux 6.1), or what
+// this program was built for where it runs on that machine.
+func machineName(h *host.Host) (string, error) {
+	b, err := h.Files.ReadFile("/proc/sys/kernel/arch")
+	switch {
+	case err == nil:
+		return strip(string(b)), nil
+	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded):
+		return "", err
+	}
+	names := map[string]string{
+		"amd64": "x86_64", "arm64": "aarch64", "ppc64le": "ppc64le", "s390x": "s390x",
+		"riscv64": "riscv64", "loong64": "loongarch64", "386": "i686", "arm": "armv7l",
+	}
+	if name := names[runtime.GOARCH]; name != "" && h.Live {
+		return name, nil
+	}
+	return "", fmt.Errorf("the machine's architecture: %w", host.ErrNotRecorded)
+}

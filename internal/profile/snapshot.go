@@ -1,0 +1,226 @@
+package profile
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"sort"
+	"strings"
+	"unicode/utf8"
+)
+
+// SnapshotSchema names the form of a saved snapshot.
+const SnapshotSchema = "fettle/profile-snapshot/v1"
+
+// Limits of a snapshot, in bytes and files. A profile directory holds a few
+// scripts; what is larger is left out and named in Omitted.
+const (
+	maxSnapshotFile  = 1 << 20
+	maxSnapshotTotal = 16 << 20
+	maxSnapshotFiles = 2000
+)
+
+// Snapshot is everything that a load read, so that what was accepted can be
+// loaded again whatever happens to the files: every tuned.conf and variables
+// file, and the other files of the profiles' directories (scripts). A Loader
+// with a Snapshot sees these files and no others.
+type Snapshot struct {
+	Schema string `json:"schema"`
+	// Names are the profiles, Dirs the search path that found them.
+	Names []string `json:"names"`
+	Dirs  []string `json:"dirs"`
+	// Answers are those of functions that ran programs.
+	Answers map[string]Answer `json:"answers,omitempty"`
+	Files   []SnapshotFile    `json:"files"`
+	// Absent are optional profiles and variables files that did not exist.
+	Absent []string `json:"absent,omitempty"`
+	// Omitted are files too large or too many to keep.
+	Omitted []string `json:"omitted,omitempty"`
+}
+
+// SnapshotFile is one file of a snapshot.
+type SnapshotFile struct {
+	Path string
+	Mode fs.FileMode // permission bits
+	Data []byte
+}
+
+// snapshotFileJSON keeps text readable.
+type snapshotFileJSON struct {
+	Path   string  `json:"path"`
+	Mode   string  `json:"mode"` // octal
+	SHA256 string  `json:"sha256"`
+	Text   *string `json:"text,omitempty"`
+	Data   []byte  `json:"data_base64,omitempty"`
+}
+
+func (f SnapshotFile) MarshalJSON() ([]byte, error) {
+	out := snapshotFileJSON{Path: f.Path, Mode: fmt.Sprintf("%04o", f.Mode.Perm()), SHA256: hexSum(f.Data)}
+	if utf8.Valid(f.Data) {
+		text := string(f.Data)
+		out.Text = &text
+	} else {
+		out.Data = f.Data
+	}
+	return json.Marshal(out)
+}
+
+func (f *SnapshotFile) UnmarshalJSON(b []byte) error {
+	var in snapshotFileJSON
+	if err := json.Unmarshal(b, &in); err != nil {
+		return err
+	}
+	var mode fs.FileMode
+	if _, err := fmt.Sscanf(in.Mode, "%o", &mode); err != nil || mode != mode.Perm() {
+		return fmt.Errorf("%s: mode %q is not octal permission bits", in.Path, in.Mode)
+	}
+	*f = SnapshotFile{Path: in.Path, Mode: mode, Data: in.Data}
+	if in.Text != nil {
+		f.Data = []byte(*in.Text)
+	}
+	if hexSum(f.Data) != in.SHA256 {
+		return fmt.Errorf("%s: the content does not have its checksum", in.Path)
+	}
+	return nil
+}
+
+func hexSum(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// LoadSnapshot reads a snapshot from JSON. The caller vouches for where the
+// JSON comes from: what it holds is not checked by Trusted again.
+func LoadSnapshot(data []byte) (*Snapshot, error) {
+	var s Snapshot
+	if err := json.Unmarshal(data, &s); err != nil {
+		return nil, fmt.Errorf("profile snapshot: %w", err)
+	}
+	if s.Schema != SnapshotSchema {
+		return nil, fmt.Errorf("profile snapshot: schema %q, expected %q", s.Schema, SnapshotSchema)
+	}
+	for _, f := range s.Files {
+		if !IsBuiltin(f.Path) && !path.IsAbs(f.Path) || path.Clean(f.Path) != f.Path {
+			return nil, fmt.Errorf("profile snapshot: %q is not a clean absolute path", f.Path)
+		}
+	}
+	return &s, nil
+}
+
+// File returns a file of the snapshot by its path on the machine.
+func (s *Snapshot) File(p string) (SnapshotFile, bool) {
+	if f := s.file(p); f != nil {
+		return *f, true
+	}
+	return SnapshotFile{}, false
+}
+
+func (s *Snapshot) file(p string) *SnapshotFile {
+	for i := range s.Files {
+		if s.Files[i].Path == p {
+			return &s.Files[i]
+		}
+	}
+	return nil
+}
+
+// profileNames lists the profiles below one directory of the search path.
+func (s *Snapshot) profileNames(dir string) []string {
+	var names []string
+	for _, f := range s.Files {
+		if path.Base(f.Path) == profileFile && path.Dir(path.Dir(f.Path)) == path.Join(dir) {
+			names = append(names, path.Base(path.Dir(f.Path)))
+		}
+	}
+	return names
+}
+
+// Snapshot returns the files that the profile was made of. The other files of
+// the profiles' directories are read now; a file that cannot be read is an
+// error, because a profile is only accepted whole.
+func (p *Profile) Snapshot() (*Snapshot, error) {
+	l := p.loader
+	if l == nil {
+		return nil, errors.New("this profile was not loaded by a loader, so it has no snapshot")
+	}
+	s := &Snapshot{Schema: SnapshotSchema, Names: p.Names, Dirs: l.dirs(), Answers: p.Answers, Absent: p.absent}
+	if l.Snapshot != nil {
+		s.Files, s.Omitted, s.Absent = l.Snapshot.Files, l.Snapshot.Omitted, l.Snapshot.Absent
+		return s, nil
+	}
+	c := &snapshotCollector{Snapshot: s, loader: l, seen: map[string]bool{}}
+	for _, src := range p.Sources {
+		mode := fs.FileMode(0o644)
+		if st, err := l.stat(src.Path); err == nil {
+			mode = st.Mode().Perm()
+		}
+		c.add(src.Path, mode, src.Data)
+	}
+	for _, dir := range p.dirs {
+		if err := c.collect(dir, 0); err != nil {
+			return nil, fmt.Errorf("snapshot of %s: %w", dir, err)
+		}
+	}
+	sort.Slice(s.Files, func(i, j int) bool { return s.Files[i].Path < s.Files[j].Path })
+	return s, nil
+}
+
+type snapshotCollector struct {
+	*Snapshot
+	loader *Loader
+	seen   map[string]bool
+	total  int
+}
+
+func (c *snapshotCollector) add(p string, mode fs.FileMode, data []byte) {
+	if !c.seen[p] {
+		c.seen[p] = true
+		c.total += len(data)
+		c.Files = append(c.Files, SnapshotFile{Path: p, Mode: mode, Data: data})
+	}
+}
+
+// collect adds the regular files below a profile's directory, but not those of
+// other profiles below it.
+func (c *snapshotCollector) collect(dir string, depth int) error {
+	entries, err := c.loader.readDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		p := dir + "/" + e.Name()
+		if strings.ContainsRune(e.Name(), '/') || c.seen[p] {
+			continue
+		}
+		st, err := c.loader.stat(p)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a dangling link, or gone meanwhile
+		} else if err != nil {
+			return err
+		}
+		switch {
+		case st.IsDir():
+			if e.Type()&fs.ModeSymlink != 0 || depth == 3 || c.loader.isFile(p+"/"+profileFile) {
+				continue
+			}
+			if err := c.collect(p, depth+1); err != nil {
+				return err
+			}
+		case st.Mode().IsRegular():
+			if st.Size() > maxSnapshotFile || c.total+int(st.Size()) > maxSnapshotTotal || len(c.Files) >= maxSnapshotFiles {
+				c.Omitted = append(c.Omitted, p)
+				continue
+			}
+			data, err := c.loader.readFile(p)
+			if err != nil {
+				return err
+			}
+			c.add(p, st.Mode().Perm(), data)
+		}
+	}
+	return nil
+}

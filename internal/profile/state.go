@@ -1,0 +1,146 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// TuneD's state files (consts.py). fettle keeps them where it stands in for
+// TuneD, so that either can follow the other.
+const (
+	ActiveProfileFile     = "/etc/tuned/active_profile"
+	ProfileModeFile       = "/etc/tuned/profile_mode"
+	PostLoadedProfileFile = "/etc/tuned/post_loaded_profile"
+)
+
+// Mode says who chose the active profile.
+type Mode string
+
+const (
+	// Auto means the recommended profile, evaluated again at each start.
+	Auto Mode = "auto"
+	// Manual means that a person chose it.
+	Manual Mode = "manual"
+)
+
+// State is what TuneD's state files say: the preset for the next start.
+type State struct {
+	Active []string
+	// Mode is never empty: where the file says nothing it is Manual if there is
+	// an active profile, else Auto.
+	Mode       Mode
+	PostLoaded string // "" for none
+}
+
+// Names are the profiles to load, the post-loaded one last.
+func (s State) Names() []string {
+	names := append([]string{}, s.Active...)
+	if s.PostLoaded != "" {
+		names = append(names, s.PostLoaded)
+	}
+	return names
+}
+
+// ReadState reads TuneD's state files; missing ones are empty.
+func ReadState(h *host.Host) (State, error) {
+	var s State
+	active, err := stateFile(h, ActiveProfileFile)
+	if err != nil {
+		return s, err
+	}
+	mode, err := stateFile(h, ProfileModeFile)
+	if err != nil {
+		return s, err
+	}
+	post, err := stateFile(h, PostLoadedProfileFile)
+	if err != nil {
+		return s, err
+	}
+	s.Active = strings.FieldsFunc(active, isSpace)
+	switch Mode(mode) {
+	case Auto, Manual:
+		s.Mode = Mode(mode)
+	case "":
+		s.Mode = Auto
+		if len(s.Active) > 0 {
+			s.Mode = Manual
+		}
+	default:
+		return s, fmt.Errorf("%s:1: %q: expected %q or %q", ProfileModeFile, clip(mode), Auto, Manual)
+	}
+	if len(strings.FieldsFunc(post, isSpace)) > 1 {
+		return s, fmt.Errorf("%s:1: %q: only one profile can be post-loaded", PostLoadedProfileFile, clip(post))
+	}
+	s.PostLoaded = post
+	return s, nil
+}
+
+func stateFile(h *host.Host, p string) (string, error) {
+	b, err := h.Files.ReadFile(p)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, host.ErrNotRecorded):
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	return strip(string(b)), nil
+}
+
+// StateFiles returns what the state files hold for s, by path, as TuneD writes
+// them: one line each, an empty file for nothing.
+func (s State) StateFiles() map[string][]byte {
+	line := func(text string) []byte {
+		if text == "" {
+			return []byte{}
+		}
+		return []byte(text + "\n")
+	}
+	return map[string][]byte{
+		ActiveProfileFile:     line(strings.Join(s.Active, " ")),
+		ProfileModeFile:       line(string(s.Mode)),
+		PostLoadedProfileFile: line(s.PostLoaded),
+	}
+}
+
+// WriteState writes TuneD's state files, those that differ from s, and makes
+// their directory if it is missing. A file that exists keeps owner and mode.
+func WriteState(h *host.Host, s State) error {
+	for _, name := range append(append([]string{}, s.Active...), s.PostLoaded) {
+		if name != "" && !ValidName(name) {
+			return fmt.Errorf("profile name %q: only letters, digits, \"_\", \".\" and \"-\" can be part of it", name)
+		}
+	}
+	if s.Mode != Auto && s.Mode != Manual {
+		return fmt.Errorf("profile mode %q: expected %q or %q", s.Mode, Auto, Manual)
+	}
+	files := s.StateFiles()
+	for _, p := range []string{ActiveProfileFile, ProfileModeFile, PostLoadedProfileFile} {
+		old, err := h.Files.ReadFile(p)
+		if err == nil && string(old) == string(files[p]) {
+			continue
+		}
+		attr := host.Attr{Mode: 0o644}
+		switch st, serr := h.Files.Stat(p); {
+		case serr == nil:
+			attr = host.AttrOf(st)
+		case errors.Is(serr, fs.ErrNotExist):
+			if len(files[p]) == 0 {
+				continue
+			}
+			if merr := h.Files.Mkdir(path.Dir(p), 0o755); merr != nil && !errors.Is(merr, fs.ErrExist) {
+				return merr
+			}
+		default:
+			return serr
+		}
+		if err := h.Files.Replace(p, files[p], attr); err != nil {
+			return err
+		}
+	}
+	return nil
+}

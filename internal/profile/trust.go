@@ -1,0 +1,123 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"syscall"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// ErrUntrusted says that somebody other than root can change a file that root
+// would act on.
+var ErrUntrusted = errors.New("not trusted")
+
+// Trusted reports whether only root can decide what is at a path: every
+// directory on the way to it, every directory on the way of the links that it
+// goes through, and the file itself belong to root and cannot be written by
+// group or others. The error names the first that is not so.
+func Trusted(h *host.Host, p string) error {
+	if !path.IsAbs(p) {
+		return fmt.Errorf("%s: %w: not an absolute path", p, ErrUntrusted)
+	}
+	if err := rootOnly(h, "/"); err != nil {
+		return err
+	}
+	pending := strings.Split(path.Clean(p), "/")[1:]
+	at := "/"
+	for links := 0; len(pending) > 0; {
+		name := pending[0]
+		pending = pending[1:]
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			at = path.Dir(at)
+			continue
+		}
+		next := path.Join(at, name)
+		st, err := h.Files.Lstat(next)
+		if err != nil {
+			return err
+		}
+		if st.Mode()&fs.ModeSymlink == 0 {
+			if err := rootOnly(h, next); err != nil {
+				return err
+			}
+			at = next
+			continue
+		}
+		if links++; links > 40 {
+			return &fs.PathError{Op: "resolve", Path: p, Err: syscall.ELOOP}
+		}
+		to, err := h.Files.Readlink(next)
+		if err != nil {
+			return err
+		}
+		if path.IsAbs(to) {
+			at = "/"
+		}
+		pending = append(strings.Split(to, "/"), pending...)
+	}
+	return nil
+}
+
+func rootOnly(h *host.Host, p string) error {
+	st, err := h.Files.Lstat(p)
+	if err != nil {
+		return err
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	switch {
+	case !ok:
+		return fmt.Errorf("%s: owner: %w", p, host.ErrNotRecorded)
+	case sys.Uid != 0:
+		return fmt.Errorf("%s: %w: it belongs to uid %d, not to root", p, ErrUntrusted, sys.Uid)
+	case st.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("%s: %w: others than root may write it (mode %04o)", p, ErrUntrusted, st.Mode().Perm())
+	}
+	return nil
+}
+
+// guarded says whether a file is subject to Trusted in this load: where
+// programs run, and the file comes from the machine itself. What a snapshot
+// holds was checked when it was accepted.
+func (l *Loader) guarded(p string) bool {
+	return l.executes() && l.Snapshot == nil && !IsBuiltin(p)
+}
+
+func (l *Loader) executes() bool { return l.Execute && l.Host != nil && l.Host.Live }
+
+// mayExecute says whether functions may run programs now.
+func (s *loading) mayExecute() error {
+	if !s.executes() {
+		return errDeferred
+	}
+	if s.distrust != nil {
+		return fmt.Errorf("refused to run a program: %w", s.distrust)
+	}
+	return nil
+}
+
+// CheckScript says whether a script of a profile may be run: it must lie inside
+// a profile directory, links followed, as TuneD demands (CVE-2024-52336), and
+// be Trusted.
+func (l *Loader) CheckScript(p string) error {
+	if !path.IsAbs(p) {
+		return fmt.Errorf("%s: a script needs an absolute path; write ${i:PROFILE_DIR}/%s", p, p)
+	}
+	real, err := l.Host.Files.Resolve(p)
+	if err != nil {
+		return err
+	}
+	dirs := l.dirs()
+	for _, dir := range dirs {
+		if resolved, err := l.Host.Files.Resolve(dir); err == nil && strings.HasPrefix(real, resolved+"/") || strings.HasPrefix(real, dir+"/") {
+			return Trusted(l.Host, p)
+		}
+	}
+	return fmt.Errorf("%s: %w: a script must be inside a profile directory (%s)", p, ErrUntrusted, strings.Join(dirs, ", "))
+}

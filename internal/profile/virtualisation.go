@@ -1,0 +1,147 @@
+package profile
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// virtualisation is what the machine runs on, as virt-what would say it.
+type virtualisation struct {
+	known bool
+	// text is virt-what's output: nothing on bare metal. With virtual and no
+	// text it is a virtual machine of a kind that its files do not tell.
+	text    string
+	virtual bool
+	source  string
+}
+
+func (v virtualisation) String() string {
+	switch {
+	case !v.known:
+		return v.source
+	case v.virtual && v.text == "":
+		return "a virtual machine (" + v.source + ")"
+	case v.text == "":
+		return "not virtual (" + v.source + ")"
+	}
+	return "found " + strconv.Quote(strip(v.text)) + " (" + v.source + ")"
+}
+
+// hypervisorNames are names that virt-what gives; see match.
+var hypervisorNames = []string{"kvm\n", "vmware\n", "hyperv\n", "xen\nxen-hvm\n", "virtualbox\n", "qemu\n", "x\n"}
+
+// match applies a regular expression to what virt-what would print. For a
+// virtual machine of unknown kind the answer is known only if it is the same
+// for every kind.
+func (v virtualisation) match(re func(string) bool) verdict {
+	answer := func(ok bool) verdict {
+		if ok {
+			return holds
+		}
+		return fails
+	}
+	switch {
+	case !v.known:
+		return unknown
+	case !v.virtual || v.text != "":
+		return answer(re(v.text))
+	}
+	first := re(hypervisorNames[0])
+	for _, name := range hypervisorNames[1:] {
+		if re(name) != first {
+			return unknown
+		}
+	}
+	return answer(first)
+}
+
+// virtualisation asks virt-what where programs may run, else the files that
+// virt-what itself looks at first.
+func (l *Loader) virtualisation(ctx context.Context) virtualisation {
+	if l.executes() {
+		res, err := l.Host.Exec.Run(ctx, host.Command{Argv: []string{"virt-what"}})
+		if err == nil && res.ExitCode == 0 {
+			text := string(res.Stdout)
+			return virtualisation{known: true, text: text, virtual: text != "", source: "virt-what"}
+		}
+	}
+	return virtualisationFiles(l.Host)
+}
+
+// dmiVendors tell the kind of a virtual machine by its DMI names
+// (/sys/class/dmi/id: sys_vendor, product_name).
+var dmiVendors = []struct{ vendor, product, name string }{
+	{"QEMU", "", "kvm\n"},
+	{"", "KVM", "kvm\n"},
+	{"Red Hat", "KVM", "kvm\n"},
+	{"Google", "Google Compute Engine", "kvm\ngoogle_cloud\n"},
+	{"Amazon EC2", "", "kvm\naws\n"},
+	{"VMware", "", "vmware\n"},
+	{"innotek GmbH", "", "virtualbox\n"},
+	{"Microsoft Corporation", "Virtual Machine", "hyperv\n"},
+	{"Xen", "", "xen\nxen-hvm\n"},
+}
+
+func virtualisationFiles(h *host.Host) virtualisation {
+	read := func(p string) (string, bool) {
+		b, err := h.Files.ReadFile(p)
+		return strip(string(b)), err == nil
+	}
+	if kind, ok := read("/sys/hypervisor/type"); ok && kind == "xen" {
+		return virtualisation{known: true, text: "xen\n", virtual: true, source: "/sys/hypervisor/type"}
+	}
+	flagged, x86 := false, false
+	cpuinfo, err := h.Files.ReadFile("/proc/cpuinfo")
+	if err == nil {
+		flagged, x86 = hypervisorFlag(string(cpuinfo))
+	}
+	vendor, hasDMI := read("/sys/class/dmi/id/sys_vendor")
+	product, _ := read("/sys/class/dmi/id/product_name")
+	if (flagged || hasDMI && !x86) && !strings.HasSuffix(product, ".metal") { // Amazon's bare metal
+		for _, d := range dmiVendors {
+			if strings.HasPrefix(vendor, d.vendor) && strings.HasPrefix(product, d.product) {
+				return virtualisation{known: true, text: d.name, virtual: true, source: "/sys/class/dmi/id"}
+			}
+		}
+	}
+	switch {
+	case flagged:
+		return virtualisation{known: true, virtual: true, source: "the hypervisor flag of /proc/cpuinfo"}
+	case x86:
+		return virtualisation{known: true, source: "no hypervisor flag in /proc/cpuinfo"}
+	case hasDMI:
+		return virtualisation{known: true, source: "/sys/class/dmi/id names hardware of " + vendor}
+	}
+	for _, p := range []string{"/proc/device-tree/hypervisor", "/proc/device-tree/hypervisor/compatible"} {
+		if _, err := h.Files.Stat(p); err == nil {
+			return virtualisation{known: true, virtual: true, source: p}
+		}
+	}
+	reason := "virtualisation: " + host.ErrNotRecorded.Error()
+	if err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+		reason = "virtualisation cannot be told from this machine's files"
+	}
+	return virtualisation{source: reason}
+}
+
+// hypervisorFlag looks for the CPUID bit that x86 kernels print as a flag.
+func hypervisorFlag(cpuinfo string) (flagged, x86 bool) {
+	for _, line := range strings.Split(cpuinfo, "\n") {
+		key, value, _ := strings.Cut(line, ":")
+		if strip(key) != "flags" {
+			continue
+		}
+		for _, f := range strings.Fields(value) {
+			if f == "hypervisor" {
+				return true, true
+			}
+		}
+		return false, true
+	}
+	return false, false
+}

@@ -1,0 +1,321 @@
+package report
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// sign goes before a verdict, so that it can be read without colour.
+func sign(v plugin.Verdict) string {
+	switch v {
+	case plugin.OK:
+		return "✓"
+	case plugin.Drifted, plugin.Rejected:
+		return "✗"
+	case plugin.Overridden, plugin.Kept, plugin.NeedsReboot, plugin.NeedsRestart, plugin.NeedsDaemon, plugin.Refused:
+		return "!"
+	}
+	return "·"
+}
+
+func verdictColor(v plugin.Verdict) string {
+	switch sign(v) {
+	case "✓":
+		return ui.Green
+	case "✗":
+		return ui.Red
+	case "!":
+		return ui.Yellow
+	}
+	return ui.Dim
+}
+
+// value is a value in a cell.
+func value(v setting.Value) string {
+	switch {
+	case v.Absent:
+		return "-"
+	case v.Text == "":
+		return `""`
+	case strings.Contains(v.Text, "\n") || len(v.Text) > 48:
+		if first, _, _ := strings.Cut(v.Text, "\n"); len(first) <= 40 && first != "" {
+			return fmt.Sprintf("%s … (%d bytes)", first, len(v.Text))
+		}
+		return fmt.Sprintf("(%d bytes)", len(v.Text))
+	}
+	return strings.Join(strings.Fields(v.Text), " ")
+}
+
+// place is a setting as a person calls it: sysctls and paths need no kind.
+func place(s setting.Setting) string {
+	switch s.Kind {
+	case "sysctl", "sysfs", "file":
+		return s.Name
+	}
+	return s.String()
+}
+
+// name prefers the profile's own word for a place.
+func name(st tune.Step) string {
+	if st.Named != "" {
+		if n, err := setting.Parse(st.Named); err == nil {
+			return place(n)
+		}
+	}
+	return place(st.Setting)
+}
+
+// family is what the steps of one option on several devices have in common: one
+// row stands for all of them.
+func family(st tune.Step) string {
+	why := st.Why
+	if st.Device != "" {
+		why = strings.ReplaceAll(why, st.Device, "")
+	}
+	if st.Device == "" {
+		return name(st)
+	}
+	return strings.Join([]string{string(st.Action), string(st.Verdict), why, st.Reason.String(), value(st.Before), value(st.Want)}, "\x00")
+}
+
+// families groups steps, in order of first appearance. all keeps each apart.
+func families(steps []tune.Step, all bool) [][]tune.Step {
+	var out [][]tune.Step
+	index := map[string]int{}
+	for _, st := range steps {
+		key := family(st)
+		if i, ok := index[key]; ok && !all {
+			out[i] = append(out[i], st)
+			continue
+		}
+		index[key] = len(out)
+		out = append(out, []tune.Step{st})
+	}
+	return out
+}
+
+func familyName(f []tune.Step) string {
+	if len(f) == 1 {
+		return name(f[0])
+	}
+	return fmt.Sprintf("%s and %d more", name(f[0]), len(f)-1)
+}
+
+// Plan prints what a plan would write, and what it would not and why. all also
+// prints what has its value already, and every device by itself.
+func Plan(s *ui.Screen, p *tune.Plan, all bool) {
+	g := Grid{Head: []string{"setting", "now", "", "wanted", "from"}}
+	var changes, others []tune.Step
+	same := 0
+	for _, st := range p.Steps {
+		switch st.Action {
+		case tune.None:
+			others = append(others, st)
+			continue
+		case tune.Same:
+			if same++; !all {
+				continue
+			}
+		}
+		changes = append(changes, st)
+	}
+	for _, f := range families(changes, all) {
+		st := f[0]
+		arrow, note := "→", from(st.Reason)
+		switch {
+		case st.Action == tune.Same:
+			arrow = "="
+		case st.Action == tune.Release:
+			note = "goes back: not in the new selection"
+		case st.Why != "":
+			note += " (" + st.Why + ")"
+		}
+		g.Rows = append(g.Rows, []string{familyName(f), value(st.Before), arrow, value(st.Want), note})
+	}
+	if len(g.Rows) > 0 {
+		g.Write(s)
+	}
+	writeOthers(s, others, all)
+	fmt.Fprintf(s.Out, "\n%s would be written, %d already as wanted, %d not written\n", plural(p.Writes(), "value"), same, len(others))
+}
+
+// writeOthers prints what is not written, and why.
+func writeOthers(s *ui.Screen, steps []tune.Step, all bool) {
+	if len(steps) == 0 {
+		return
+	}
+	grid := Grid{Head: []string{"not written", "verdict", "why", "from"}}
+	groups := families(steps, all)
+	for _, f := range groups {
+		st := f[0]
+		grid.Rows = append(grid.Rows, []string{familyName(f), sign(st.Verdict) + " " + string(st.Verdict), st.Why, from(st.Reason)})
+	}
+	grid.Color = func(r, c int) string {
+		if c == 1 {
+			return verdictColor(groups[r][0].Verdict)
+		}
+		return ""
+	}
+	fmt.Fprintln(s.Out)
+	grid.Write(s)
+}
+
+// from is a reason in a cell: the profile and the line.
+func from(r setting.Reason) string {
+	f := r.String()
+	if parts := strings.Split(f, "/"); len(parts) > 2 {
+		f = strings.Join(parts[len(parts)-2:], "/")
+	}
+	return f
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}
+
+// Applied prints what a transaction did. What the machine does not have was
+// shown by diff, and is only counted here.
+func Applied(s *ui.Screen, a *tune.Applied, took time.Duration) {
+	wrote, same, unsupported := 0, 0, 0
+	var bad []tune.Step
+	for _, st := range a.Plan.Steps {
+		switch {
+		case st.Verdict == plugin.Unsupported:
+			unsupported++
+		case st.Action == tune.None || st.Verdict != plugin.OK:
+			bad = append(bad, st)
+			if st.Action == tune.Write && st.Verdict != plugin.Rejected {
+				wrote++
+			}
+		case st.Action == tune.Same:
+			same++
+		default:
+			wrote++
+		}
+	}
+	writeOthers(s, bad, false)
+	if len(bad) > 0 {
+		fmt.Fprintln(s.Out)
+	}
+	if a.Result == journal.ResultRolledBack {
+		wrote = 0
+	}
+	line := fmt.Sprintf("%s: transaction %d, %s written, %d already as wanted", resultWord(a.Result), a.Tx, plural(wrote, "value"), same)
+	if a.Tx == 0 {
+		line = resultWord(a.Result)
+	}
+	if unsupported > 0 {
+		line += fmt.Sprintf(", %d unsupported here", unsupported)
+	}
+	if len(bad) > 0 {
+		line += fmt.Sprintf(", %d to look at", len(bad))
+	}
+	fmt.Fprintf(s.Out, "%s, in %s\n", line, took.Round(100*time.Microsecond))
+}
+
+func resultWord(r string) string {
+	switch r {
+	case journal.ResultDone:
+		return "✓ tuned"
+	case journal.ResultPartial:
+		return "! applied in part"
+	case journal.ResultRolledBack:
+		return "✗ rolled back"
+	case tune.ResultNothing:
+		return "· nothing done"
+	}
+	return "✗ roll-back incomplete"
+}
+
+// Verification prints the verdicts: what a person should look at, and counts;
+// all prints every value.
+func Verification(s *ui.Screen, v *tune.Verification, all bool) {
+	var rows []tune.Step
+	for _, c := range v.Values {
+		if all || c.Verdict != plugin.OK && c.Verdict != plugin.Unsupported {
+			rows = append(rows, tune.Step{Setting: c.Setting, Before: c.Now, Want: c.Want, Verdict: c.Verdict, Why: c.Why, Reason: c.Reason, Device: c.Device})
+		}
+	}
+	if len(rows) > 0 {
+		g := Grid{Head: []string{"setting", "wanted", "now", "verdict", "why", "from"}}
+		groups := families(rows, all)
+		for _, f := range groups {
+			st := f[0]
+			g.Rows = append(g.Rows, []string{familyName(f), value(st.Want), value(st.Before), sign(st.Verdict) + " " + string(st.Verdict), st.Why, from(st.Reason)})
+		}
+		g.Color = func(r, c int) string {
+			if c == 3 {
+				return verdictColor(groups[r][0].Verdict)
+			}
+			return ""
+		}
+		g.Write(s)
+		fmt.Fprintln(s.Out)
+	}
+	fmt.Fprintf(s.Out, "%s %s: %s\n", map[bool]string{true: "✓", false: "✗"}[v.Met], strings.Join(v.Profiles, " "), counts(v.Counts))
+}
+
+func counts(m map[plugin.Verdict]int) string {
+	var words []string
+	for v := range m {
+		words = append(words, string(v))
+	}
+	sort.Slice(words, func(i, j int) bool {
+		a, b := m[plugin.Verdict(words[i])], m[plugin.Verdict(words[j])]
+		if a != b {
+			return a > b
+		}
+		return words[i] < words[j]
+	})
+	for i, w := range words {
+		words[i] = fmt.Sprintf("%d %s", m[plugin.Verdict(w)], w)
+	}
+	if len(words) == 0 {
+		return "nothing to verify"
+	}
+	return strings.Join(words, ", ")
+}
+
+// Undone prints what an undo did: what was kept or failed, and counts.
+func Undone(s *ui.Screen, u *tune.Undone) {
+	n, given := map[journal.EntryState]int{}, 0
+	g := Grid{Head: []string{"setting", "stays at", "instead of", "why"}}
+	for _, v := range u.Values {
+		n[v.State]++
+		if v.State == journal.Restored && v.Found.String() != v.To.String() {
+			given++
+		}
+		if v.State == journal.KeptNow || v.State == journal.Failed {
+			g.Rows = append(g.Rows, []string{place(v.Setting), value(v.Found), value(v.To), v.Why})
+		}
+	}
+	if len(g.Rows) > 0 {
+		g.Write(s)
+		fmt.Fprintln(s.Out)
+	}
+	var ids []string
+	for _, id := range u.Undoes {
+		ids = append(ids, fmt.Sprint(id))
+	}
+	line := fmt.Sprintf("%s undone: transaction %s, %s given back", map[bool]string{true: "✓", false: "✗"}[u.Result == journal.ResultDone], strings.Join(ids, ", "), plural(given, "value"))
+	for _, st := range []struct {
+		state journal.EntryState
+		text  string
+	}{{journal.KeptNow, "kept (changed by somebody else)"}, {journal.Relinked, "set later by another transaction"}, {journal.Closed, "ended with an earlier boot"}, {journal.Failed, "could not be given back"}} {
+		if n[st.state] > 0 {
+			line += fmt.Sprintf(", %d %s", n[st.state], st.text)
+		}
+	}
+	fmt.Fprintln(s.Out, line)
+}

@@ -1,0 +1,93 @@
+package setting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// file is a whole file, with owner and mode: what undo needs to give back the
+// same bytes. Writing Absent removes it.
+type file struct{ host *host.Host }
+
+// NewFile is the file kind with another lifetime, for files that take effect
+// when a service starts or at the next boot.
+func NewFile(h *host.Host, l Lifetime) Kind { return lastingFile{file{h}, l} }
+
+type lastingFile struct {
+	file
+	lifetime Lifetime
+}
+
+func (f lastingFile) Lifetime() Lifetime { return f.lifetime }
+
+// Resolve follows the links of the file's directory and of the file itself, so
+// that two names of one file are one setting.
+func (k file) Resolve(s Setting) (Setting, error) {
+	if !strings.HasPrefix(s.Name, "/") {
+		return Setting{}, fmt.Errorf("%s: want an absolute path", s)
+	}
+	for _, virtual := range []string{"/proc/", "/sys/", "/dev/"} {
+		if strings.HasPrefix(path.Clean(s.Name)+"/", virtual) {
+			return Setting{}, fmt.Errorf("%s: %s holds no files to keep; name it as sysctl or sysfs", s, virtual)
+		}
+	}
+	p := path.Clean(s.Name)
+	if real, err := k.host.Files.Resolve(p); err == nil {
+		return Setting{s.Kind, real}, nil
+	}
+	if dir, err := k.host.Files.Resolve(path.Dir(p)); err == nil {
+		p = path.Join(dir, path.Base(p))
+	}
+	return Setting{s.Kind, p}, nil
+}
+
+func (k file) Read(_ context.Context, s Setting) (Value, error) {
+	st, err := k.host.Files.Stat(s.Name)
+	if err != nil {
+		return absentOr(err)
+	}
+	if !st.Mode().IsRegular() {
+		return Value{}, fmt.Errorf("%s: not a regular file", s.Name)
+	}
+	b, err := k.host.Files.ReadFile(s.Name)
+	if err != nil {
+		return absentOr(err)
+	}
+	attr := host.AttrOf(st)
+	return Value{Text: string(b), Attr: &attr}, nil
+}
+
+func (k file) Write(_ context.Context, s Setting, v Value) error {
+	if v.Absent {
+		err := k.host.Files.Remove(s.Name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	attr := host.Attr{Mode: 0o644}
+	if v.Attr != nil {
+		attr = *v.Attr
+	} else if st, err := k.host.Files.Stat(s.Name); err == nil {
+		attr = host.AttrOf(st)
+	}
+	return k.host.Files.Replace(s.Name, []byte(v.Text), attr)
+}
+
+// Equal ignores owner and mode where one side does not say: a wanted content
+// leaves them as they are.
+func (k file) Equal(a, b Value) bool {
+	if a.Text != b.Text {
+		return false
+	}
+	return a.Attr == nil || b.Attr == nil || *a.Attr == *b.Attr
+}
+
+func (file) Coupled(Setting) []Setting { return nil }
+func (file) Lifetime() Lifetime        { return File }

@@ -1,0 +1,164 @@
+package setting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// sysfs is an attribute below /sys. Its identity is the path without symbolic
+// links: /sys/block/sda/queue/scheduler and
+// /sys/class/block/sda/queue/scheduler are one place.
+type sysfs struct{ host *host.Host }
+
+func (k sysfs) Resolve(s Setting) (Setting, error) {
+	if err := below("/sys/", s.Name); err != nil {
+		return Setting{}, err
+	}
+	p := path.Clean(s.Name)
+	real, err := k.host.Files.Resolve(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		// Resolve what there is of it, so that two names of one missing
+		// attribute still meet.
+		if dir, derr := k.host.Files.Resolve(path.Dir(p)); derr == nil {
+			real, err = path.Join(dir, path.Base(p)), nil
+		} else {
+			real, err = p, nil
+		}
+	}
+	if err != nil {
+		return Setting{}, err
+	}
+	if err := below("/sys/", real); err != nil {
+		return Setting{}, err
+	}
+	return k.alias(real), nil
+}
+
+// alias folds the second places of one kernel variable: the read-ahead of a
+// disk shows under its bdi too (block/blk-sysfs.c, mm/backing-dev.c), the
+// default huge page pool is a sysctl too (mm/hugetlb.c), and so is the size of
+// the connection tracking table (net/netfilter/nf_conntrack_standalone.c).
+func (k sysfs) alias(p string) Setting {
+	if dev, ok := strings.CutPrefix(p, "/sys/devices/virtual/bdi/"); ok && path.Base(p) == "read_ahead_kb" {
+		if q, err := k.host.Files.Resolve("/sys/dev/block/" + path.Dir(dev) + "/queue/read_ahead_kb"); err == nil {
+			return Setting{"sysfs", q}
+		}
+	}
+	if p == "/sys/kernel/mm/hugepages/hugepages-"+defaultHugePage(k.host)+"/nr_hugepages" {
+		return Setting{"sysctl", "vm.nr_hugepages"}
+	}
+	if p == "/sys/module/nf_conntrack/parameters/hashsize" && exists(k.host, procSys+"net/netfilter/nf_conntrack_buckets") {
+		return Setting{"sysctl", "net.netfilter.nf_conntrack_buckets"}
+	}
+	return Setting{"sysfs", p}
+}
+
+// Read returns the active word of a choice: "always [madvise] never" is
+// "madvise".
+func (k sysfs) Read(_ context.Context, s Setting) (Value, error) {
+	if err := below("/sys/", s.Name); err != nil {
+		return Value{}, err
+	}
+	b, err := k.host.Files.ReadFile(s.Name)
+	if err != nil {
+		return absentOr(err)
+	}
+	return Text(ActiveWord(strings.TrimSuffix(string(b), "\n"))), nil
+}
+
+// ActiveWord returns the bracketed word of a kernel choice, or the text itself
+// where no word, or more than one, is in brackets.
+func ActiveWord(text string) string {
+	active := ""
+	for _, w := range strings.Fields(text) {
+		if len(w) > 2 && w[0] == '[' && w[len(w)-1] == ']' {
+			if active != "" {
+				return text
+			}
+			active = w[1 : len(w)-1]
+		}
+	}
+	if active == "" {
+		return text
+	}
+	return active
+}
+
+func (k sysfs) Write(_ context.Context, s Setting, v Value) error {
+	if v.Absent {
+		return fmt.Errorf("%s: the kernel's attributes cannot be removed", s)
+	}
+	real, err := k.host.Files.Resolve(s.Name)
+	if err != nil {
+		return err
+	}
+	if err := below("/sys/", real); err != nil {
+		return err
+	}
+	return k.host.Files.Store(real, []byte(v.Text))
+}
+
+func (k sysfs) Equal(a, b Value) bool {
+	return equalFields(a.Text, b.Text) || equalBool(a.Text, b.Text)
+}
+
+// Coupled knows what an attribute's write changes beside itself.
+func (k sysfs) Coupled(s Setting) []Setting {
+	dir, base := path.Dir(s.Name), path.Base(s.Name)
+	switch {
+	case base == "scheduler" && path.Base(dir) == "queue":
+		// block/elevator.c elevator_switch: the new scheduler comes with its
+		// own attributes and its own queue depth, and write-back throttling is
+		// turned off or on with it.
+		out := globSettings(k.host, dir+"/iosched/*", "sysfs")
+		for _, a := range []string{"nr_requests", "wbt_lat_usec", "async_depth"} {
+			if p := dir + "/" + a; exists(k.host, p) {
+				out = append(out, Setting{"sysfs", p})
+			}
+		}
+		return out
+	case base == "scaling_governor":
+		// cpufreq: a new governor comes with its own tunables; intel_pstate
+		// and amd-pstate pin the energy preference under "performance".
+		var out []Setting
+		for _, a := range []string{"energy_performance_preference", "scaling_setspeed", "scaling_min_freq", "scaling_max_freq"} {
+			if p := dir + "/" + a; exists(k.host, p) {
+				out = append(out, Setting{"sysfs", p})
+			}
+		}
+		for _, sub := range []string{"conservative", "ondemand", "schedutil"} {
+			out = append(out, globSettings(k.host, dir+"/"+sub+"/*", "sysfs")...)
+			out = append(out, globSettings(k.host, "/sys/devices/system/cpu/cpufreq/"+sub+"/*", "sysfs")...)
+		}
+		return out
+	case s.Name == "/sys/kernel/mm/transparent_hugepage/enabled":
+		// mm/khugepaged.c set_recommended_min_free_kbytes raises the reserve
+		// when huge pages are turned on.
+		return []Setting{{"sysctl", "vm.min_free_kbytes"}}
+	case s.Name == "/sys/devices/system/cpu/cpufreq/boost", s.Name == "/sys/devices/system/cpu/intel_pstate/no_turbo":
+		// drivers/cpufreq: the highest frequency moves with it, per policy.
+		out := globSettings(k.host, "/sys/devices/system/cpu/cpufreq/policy*/boost", "sysfs")
+		return append(out, globSettings(k.host, "/sys/devices/system/cpu/cpufreq/policy*/scaling_max_freq", "sysfs")...)
+	case base == "boost" && strings.HasPrefix(path.Base(dir), "policy"):
+		return globSettings(k.host, dir+"/scaling_max_freq", "sysfs")
+	case s.Name == "/sys/devices/system/cpu/intel_pstate/min_perf_pct", s.Name == "/sys/devices/system/cpu/intel_pstate/max_perf_pct":
+		// drivers/cpufreq/intel_pstate.c: each clamps the other.
+		return globSettings(k.host, dir+"/m[ai][xn]_perf_pct", "sysfs")
+	case s.Name == "/sys/devices/system/cpu/intel_pstate/status", s.Name == "/sys/devices/system/cpu/amd_pstate/status":
+		return globSettings(k.host, "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor", "sysfs")
+	}
+	return nil
+}
+
+func exists(h *host.Host, p string) bool {
+	_, err := h.Files.Lstat(p)
+	return err == nil
+}
+
+func (sysfs) Lifetime() Lifetime { return Runtime }

@@ -1,0 +1,384 @@
+// Package testvm boots the Debian test root in QEMU, in software, with more
+// hardware than the machine of the tests has: four NUMA nodes, NVMe, SCSI and
+// virtio disks, two network devices; systemd, D-Bus, polkit and udev as they
+// are. Only tests import it.
+package testvm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/testvm/wire"
+)
+
+// Options of a virtual machine. The zero value is the machine that the package
+// comment describes.
+type Options struct {
+	// Append is added to the kernel command line.
+	Append string
+	// Forward are TCP ports of the guest that Address makes reachable, besides
+	// ssh's.
+	Forward []int
+	// MemoryMiB is the size of main memory, 2048 when zero; a quarter of it is
+	// on each node.
+	MemoryMiB int
+	// ATA adds a disk on the SATA controller.
+	ATA bool
+	// Ready is the systemd unit that Boot waits for; multi-user.target when
+	// empty.
+	Ready string
+	// EveryTier boots the machine in make test too; the others are the slow
+	// matrix, which make test-nightly runs.
+	EveryTier bool
+}
+
+// VM is one virtual machine. It ends with its test. Its root disk starts as the
+// cached image, which is never written; what the machine writes lives as long
+// as the VM, across Reboot and Kill.
+type VM struct {
+	t       testing.TB
+	o       Options
+	dir     string // sockets, overlay, disks, the console's log
+	share   string // /run/test in the guest
+	ports   map[int]int
+	qemu    *exec.Cmd
+	ended   <-chan struct{}
+	monitor *monitor
+	stderr  bytes.Buffer
+
+	mu      sync.Mutex
+	conn    net.Conn
+	bootID  string
+	boots   chan string
+	waiting map[int64]chan wire.Reply
+	next    int64
+	added   []addedDisk
+	disks   int
+}
+
+// bootTime is how long a boot may take: it needs about 55 s of processor time,
+// and the processors are often not idle.
+const bootTime = 12 * time.Minute
+
+// Boot starts a machine and waits until it is ready. Tests of one package
+// should share one: boot in a parent test and use t.Run.
+func Boot(t testing.TB, o Options) *VM {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("boots a virtual machine; not in short mode")
+	}
+	if !o.EveryTier && os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
+		t.Skip("boots a virtual machine: part of the slow matrix, make test-nightly runs it")
+	}
+	for _, program := range []string{"qemu-system-x86_64", "qemu-img", "ssh", "ssh-keygen"} {
+		if _, err := exec.LookPath(program); err != nil {
+			testroot.Missing(t, "%s is not installed; run: sudo test/root/build --install", program)
+		}
+	}
+	cache := testroot.Cache(t)
+	agent := testroot.Program(t, "./internal/testvm/agent")
+	if o.MemoryMiB == 0 {
+		o.MemoryMiB = 2048
+	}
+	if o.Ready == "" {
+		o.Ready = "multi-user.target"
+	}
+	dir, err := os.MkdirTemp("/tmp", "fettle-vm-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	vm := &VM{t: t, o: o, dir: dir, share: filepath.Join(dir, "share"), ports: map[int]int{}}
+	t.Cleanup(func() {
+		vm.Kill()
+		if t.Failed() {
+			t.Logf("console of the virtual machine:\n%s", vm.Console())
+		}
+		os.RemoveAll(dir)
+	})
+	if err := os.Mkdir(vm.share, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	copyFile(t, agent, filepath.Join(vm.share, "agent.bin"))
+	// Run from memory: the shared directory serves a program page by page.
+	start := "#!/bin/sh\ncp /run/test/agent.bin /run/agent && exec /run/agent\n"
+	if err := os.WriteFile(filepath.Join(vm.share, "agent"), []byte(start), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	image, err := initrd(testroot.Dir(t), testroot.Program(t, "./internal/testvm/init"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(vm.file("initrd"), image, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	vm.command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(dir, "key"))
+	copyFile(t, filepath.Join(dir, "key.pub"), filepath.Join(vm.share, "authorized_keys"))
+	vm.command("qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw",
+		"-b", filepath.Join(cache, "disk.ext4"), vm.file("root.qcow2"))
+	for _, name := range []string{"ata.raw", "nvme.raw", "scsi.raw", "virtio.raw"} {
+		vm.makeDisk(name, 64)
+	}
+	for _, port := range append([]int{22}, o.Forward...) {
+		vm.ports[port] = freePort(t)
+	}
+	vm.Start()
+	return vm
+}
+
+func (vm *VM) file(name string) string { return filepath.Join(vm.dir, name) }
+
+func (vm *VM) command(argv ...string) {
+	vm.t.Helper()
+	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+		vm.t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
+	}
+}
+
+// makeDisk makes an empty disk of some MiB.
+func (vm *VM) makeDisk(name string, mib int64) {
+	vm.t.Helper()
+	f, err := os.Create(vm.file(name))
+	if err != nil {
+		vm.t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(mib << 20); err != nil {
+		vm.t.Fatal(err)
+	}
+}
+
+func copyFile(t testing.TB, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, data, info.Mode().Perm()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// freePort finds a port of 127.0.0.1 that nobody listens on.
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// arguments of QEMU. Everything is named, so that Monitor can speak of it:
+// network devices net0 (control, ssh) and net1, PCI slots hot0 to hot3, SCSI
+// bus scsi0.0.
+func (vm *VM) arguments() []string {
+	cache := testroot.Cache(vm.t)
+	args := []string{
+		"-nodefaults", "-no-user-config", "-display", "none",
+		// A reset ends QEMU, and Reboot starts another: a warm reset takes
+		// twice as long, because of what the emulator has translated before.
+		"-no-reboot",
+		// Four CPUs on four nodes; no KVM, so that it is the same everywhere.
+		// A plain CPU: the guest's libraries and ciphers use no instructions
+		// that are slow to emulate, which saves a third of the boot.
+		"-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", "Nehalem", "-smp", "4,sockets=4",
+		"-m", fmt.Sprint(vm.o.MemoryMiB),
+		"-kernel", filepath.Join(cache, "vmlinuz"), "-initrd", vm.file("initrd"),
+		"-append", strings.TrimSpace("console=ttyS0 quiet mitigations=off nokaslr " +
+			"random.trust_cpu=on audit=0 udev.event_timeout=600 rcupdate.rcu_cpu_stall_suppress=1 systemd.show_status=0 " + vm.o.Append),
+		"-chardev", "file,id=console,append=on,path=" + vm.file("console"), "-serial", "chardev:console",
+		"-qmp", "unix:" + vm.file("qmp") + ",server=on,wait=off",
+		"-device", "virtio-rng-pci",
+	}
+	for n := range 4 {
+		args = append(args,
+			"-object", fmt.Sprintf("memory-backend-ram,id=mem%d,size=%dM", n, vm.o.MemoryMiB/4),
+			"-numa", fmt.Sprintf("node,nodeid=%d,cpus=%d,memdev=mem%d", n, n, n),
+			"-device", fmt.Sprintf("pcie-root-port,id=hot%d,chassis=%d,slot=%d", n, n+1, n+1))
+	}
+	forward := ""
+	for guest, host := range vm.ports {
+		forward += fmt.Sprintf(",hostfwd=tcp:127.0.0.1:%d-:%d", host, guest)
+	}
+	args = append(args,
+		// Flushed data must be in the file when Kill cuts the power, all else
+		// may be lost: that is what writeback with qcow2 does.
+		"-drive", "if=none,id=root,format=qcow2,cache=writeback,file="+vm.file("root.qcow2"),
+		"-device", "virtio-blk-pci,drive=root",
+		"-drive", "if=none,id=virtio,format=raw,file="+vm.file("virtio.raw"),
+		"-device", "virtio-blk-pci,drive=virtio,serial=virtio0",
+		"-drive", "if=none,id=nvme,format=raw,file="+vm.file("nvme.raw"),
+		"-device", "nvme,drive=nvme,serial=nvme0",
+		"-device", "virtio-scsi-pci,id=scsi0",
+		"-drive", "if=none,id=scsi,format=raw,file="+vm.file("scsi.raw"),
+		"-device", "scsi-hd,drive=scsi,bus=scsi0.0,serial=scsi0",
+		// restrict: the guest reaches nobody; only the forwarded ports reach it.
+		"-netdev", "user,id=user0,restrict=on"+forward,
+		"-device", "virtio-net-pci,id=net0,netdev=user0,mac=52:54:00:00:00:01",
+		"-netdev", "user,id=user1,restrict=on,net=192.168.77.0/24",
+		"-device", "e1000e,id=net1,netdev=user1,mac=52:54:00:00:00:02",
+		"-fsdev", "local,id=share,security_model=none,path="+vm.share,
+		"-device", "virtio-9p-pci,fsdev=share,mount_tag=test",
+		"-device", "virtio-serial-pci",
+		"-chardev", "socket,id=agent,server=on,wait=off,path="+vm.file("agent"),
+		"-device", "virtserialport,chardev=agent,name="+wire.Port,
+	)
+	if vm.o.ATA {
+		args = append(args,
+			"-drive", "if=none,id=ata,format=raw,file="+vm.file("ata.raw"),
+			"-device", "ide-hd,drive=ata,bus=ide.0,serial=ata0")
+	}
+	for _, d := range vm.added {
+		args = append(args,
+			"-blockdev", fmt.Sprintf("driver=raw,node-name=%s,file.driver=file,file.filename=%s", d.name, vm.file(d.name+".raw")),
+			"-device", fmt.Sprintf("%s,id=%s-dev,drive=%s,serial=%s,bus=%s", d.driver, d.name, d.name, d.name, d.bus))
+	}
+	return args
+}
+
+// Start switches a machine on that Kill or Poweroff has ended, and waits until
+// it is ready.
+func (vm *VM) Start() {
+	vm.t.Helper()
+	if vm.Running() {
+		vm.t.Fatal("testvm: the machine is already running")
+	}
+	os.Remove(vm.file("agent"))
+	os.Remove(vm.file("qmp"))
+	vm.stderr.Reset()
+	vm.qemu = exec.Command("qemu-system-x86_64", vm.arguments()...)
+	vm.qemu.Stderr = &vm.stderr
+	ended, err := startToDie(vm.qemu)
+	if err != nil {
+		vm.t.Fatal(err)
+	}
+	vm.ended = ended
+	conn, err := vm.dial("agent")
+	if err != nil {
+		vm.t.Fatal(err)
+	}
+	vm.mu.Lock()
+	vm.conn, vm.bootID = conn, ""
+	vm.boots = make(chan string, 16)
+	vm.waiting = map[int64]chan wire.Reply{}
+	vm.mu.Unlock()
+	go vm.listen(conn, vm.boots)
+	if conn, err = vm.dial("qmp"); err != nil {
+		vm.t.Fatal(err)
+	}
+	if vm.monitor, err = newMonitor(conn); err != nil {
+		vm.t.Fatal(err)
+	}
+	vm.waitReady()
+}
+
+// dial connects to a socket that QEMU is about to make.
+func (vm *VM) dial(name string) (net.Conn, error) {
+	for {
+		conn, err := net.Dial("unix", vm.file(name))
+		if err == nil {
+			return conn, nil
+		}
+		select {
+		case <-vm.ended:
+			return nil, fmt.Errorf("qemu ended: %s", vm.stderr.String())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (vm *VM) waitReady() {
+	vm.t.Helper()
+	select {
+	case <-vm.boots:
+	case <-vm.ended:
+		vm.t.Fatalf("qemu ended during the boot: %s", vm.stderr.String())
+	case <-time.After(bootTime):
+		vm.t.Fatalf("the virtual machine did not boot within %s", bootTime)
+	}
+	// Starting what the boot is starting waits for it, without asking again and
+	// again, which would slow down what is waited for.
+	r, err := vm.Exec(wire.Request{TimeoutS: bootTime.Seconds(), Argv: []string{"systemctl", "start", vm.o.Ready}})
+	if err != nil || r.Code != 0 {
+		vm.t.Fatalf("%s did not become active: %v %s%s%s", vm.o.Ready, err, r.Error, r.Stdout, r.Stderr)
+	}
+}
+
+// Running says whether the machine is switched on.
+func (vm *VM) Running() bool {
+	if vm.qemu == nil {
+		return false
+	}
+	select {
+	case <-vm.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// Reboot restarts the guest as an administrator does, and waits until it is
+// ready. Hot-plugged disks stay plugged in.
+func (vm *VM) Reboot() {
+	vm.t.Helper()
+	// As "systemctl reboot", without starting logind only to ask it.
+	vm.RebootWith("systemctl start --no-block --job-mode=replace-irreversibly reboot.target")
+}
+
+// RebootWith restarts the guest with a command of the test's choice
+// ("echo b >/proc/sysrq-trigger" is the reset button) and waits until it is
+// ready.
+func (vm *VM) RebootWith(command string) {
+	vm.t.Helper()
+	go vm.Exec(wire.Request{Argv: []string{"sh", "-c", command}, TimeoutS: bootTime.Seconds()})
+	select {
+	case <-vm.ended:
+	case <-time.After(bootTime):
+		vm.t.Fatalf("the virtual machine did not go down within %s of %q", bootTime, command)
+	}
+	vm.Start()
+}
+
+// Kill cuts the power: nothing that the guest has not flushed survives. Start
+// switches it on again.
+func (vm *VM) Kill() {
+	if vm.Running() {
+		vm.qemu.Process.Kill()
+		<-vm.ended
+	}
+}
+
+// Poweroff shuts the guest down in order.
+func (vm *VM) Poweroff() {
+	vm.t.Helper()
+	go vm.Exec(wire.Request{Argv: []string{"systemctl", "poweroff"}, TimeoutS: 60})
+	select {
+	case <-vm.ended:
+	case <-time.After(bootTime):
+		vm.t.Fatalf("the virtual machine did not power off within %s", bootTime)
+	}
+}
+
+// Console is what the guest has printed on its serial line.
+func (vm *VM) Console() string {
+	data, err := os.ReadFile(vm.file("console"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err.Error()
+	}
+	return string(data)
+}

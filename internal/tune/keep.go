@@ -1,0 +1,117 @@
+package tune
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// KeepDir is where an administrator names settings that are never written.
+const KeepDir = "/etc/fettle/keep.d"
+
+// Keep is the list of settings that are never written.
+type Keep []KeepEntry
+
+// KeepEntry is one line of a file in KeepDir: a setting or a pattern, an equals
+// sign, the reason.
+type KeepEntry struct {
+	Pattern string `json:"pattern"` // of a setting, with * ? [...] inside one path element
+	Reason  string `json:"reason"`
+	File    string `json:"file"`
+	Line    int    `json:"line"`
+
+	// id is the one identity of the place where Pattern names one.
+	id setting.Setting
+}
+
+func (k KeepEntry) String() string { return fmt.Sprintf("%s:%d", k.File, k.Line) }
+
+// ReadKeep reads every *.conf in KeepDir in the order of their names. A line
+// without a reason is refused: a year later nobody knows why it is there.
+func ReadKeep(h *host.Host, kinds setting.Kinds) (Keep, error) {
+	entries, err := h.Files.ReadDir(KeepDir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotRecorded) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var keep Keep
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".conf") {
+			continue
+		}
+		file := path.Join(KeepDir, e.Name())
+		text, err := h.Files.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		more, err := parseKeep(file, string(text), kinds)
+		if err != nil {
+			return nil, err
+		}
+		keep = append(keep, more...)
+	}
+	return keep, nil
+}
+
+func parseKeep(file, text string, kinds setting.Kinds) (Keep, error) {
+	var keep Keep
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' || line[0] == ';' {
+			continue
+		}
+		name, reason, found := strings.Cut(line, "=")
+		name, reason = strings.TrimSpace(name), strings.TrimSpace(reason)
+		if !found || name == "" || reason == "" {
+			return nil, fmt.Errorf("%s:%d: want SETTING = REASON, such as \"vm.swappiness = set by the database team\"", file, n)
+		}
+		s, err := setting.Parse(name)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", file, n, err)
+		}
+		if p, err := setting.SysctlPath(s.Name); s.Kind == "sysctl" && err == nil {
+			s.Name = setting.SysctlName(p)
+		}
+		if _, err := path.Match(s.String(), ""); err != nil {
+			return nil, fmt.Errorf("%s:%d: pattern %q: %w", file, n, name, err)
+		}
+		k := KeepEntry{Pattern: s.String(), Reason: reason, File: file, Line: n}
+		if !strings.ContainsAny(s.Name, "*?[") {
+			if k.id, err = kinds.Resolve(s); err != nil {
+				return nil, fmt.Errorf("%s:%d: %w", file, n, err)
+			}
+		}
+		keep = append(keep, k)
+	}
+	return keep, nil
+}
+
+// match finds the entry that keeps a setting, by its identity or by the name
+// that the profile used.
+func (k Keep) match(names ...setting.Setting) (int, bool) {
+	for i, e := range k {
+		for _, n := range names {
+			if ok, _ := path.Match(e.Pattern, n.String()); ok || e.id == n && n != (setting.Setting{}) {
+				return i, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// Match finds the entry that keeps a setting, by any of its names.
+func (k Keep) Match(names ...setting.Setting) (KeepEntry, bool) {
+	if i, ok := k.match(names...); ok {
+		return k[i], true
+	}
+	return KeepEntry{}, false
+}

@@ -1,0 +1,194 @@
+package tune_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/testroot"
+)
+
+// smallDisk is a file system of one MiB.
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	testroot.Disposable(t)
+	dir := t.TempDir()
+	if err := syscall.Mount("fettle-test", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	return dir
+}
+
+func fillUp(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(dir, "full"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	block := make([]byte, 4096)
+	for {
+		if _, err := f.Write(block); err != nil {
+			return
+		}
+	}
+}
+
+func liveRead(t *testing.T, s setting.Setting) string {
+	t.Helper()
+	v, err := setting.Kernel(host.Live()).Read(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.String()
+}
+
+func liveWrite(t *testing.T, s setting.Setting, v string) {
+	t.Helper()
+	if err := setting.Kernel(host.Live()).Write(context.Background(), s, setting.Text(v)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// On the real kernel: writing dirty_bytes zeroes dirty_ratio, and 0 cannot be
+// written into dirty_bytes; undo gives both back, from either side.
+func TestCoupledDirtyLimits(t *testing.T) {
+	testroot.Disposable(t)
+	e := newEngine(t, host.Live())
+	ratio, bytes := sysctl("vm.dirty_ratio"), sysctl("vm.dirty_bytes")
+	before := liveRead(t, ratio)
+	apply(t, e, journal.Apply, set("vm.dirty_bytes", "104857600"))
+	if got := liveRead(t, ratio); got != "0" {
+		t.Fatalf("dirty_ratio is %s: this kernel does not couple", got)
+	}
+	undo(t, e)
+	if liveRead(t, ratio) != before || liveRead(t, bytes) != "0" {
+		t.Errorf("ratio %s bytes %s, want %s and 0", liveRead(t, ratio), liveRead(t, bytes), before)
+	}
+
+	liveWrite(t, bytes, "209715200")
+	defer liveWrite(t, ratio, before)
+	apply(t, e, journal.Apply, set("vm.dirty_ratio", "40"))
+	apply(t, e, journal.Apply, set("vm.dirty_bytes", "52428800"))
+	undo(t, e, 3)
+	if got := liveRead(t, bytes); got != "52428800" {
+		t.Errorf("after undoing the buried one dirty_bytes is %s, want the later value", got)
+	}
+	undo(t, e)
+	if liveRead(t, ratio) != "0" || liveRead(t, bytes) != "209715200" {
+		t.Errorf("ratio %s bytes %s, want 0 and 209715200", liveRead(t, ratio), liveRead(t, bytes))
+	}
+}
+
+// On the real kernel: a change of the I/O scheduler brings its own queue depth
+// and attributes; undo gives those of the old one back.
+func TestCoupledElevator(t *testing.T) {
+	testroot.Disposable(t)
+	queue := ""
+	for _, dev := range []string{"vda", "sda", "nvme0n1", "loop0"} {
+		b, err := os.ReadFile("/sys/block/" + dev + "/queue/scheduler")
+		if err == nil && strings.Contains(string(b), "bfq") && strings.Contains(string(b), "mq-deadline") {
+			queue = "/sys/block/" + dev + "/queue/"
+			break
+		}
+	}
+	if queue == "" {
+		t.Fatal("no disk here has mq-deadline and bfq to change between")
+	}
+	sysfs := func(name string) setting.Setting { return setting.Setting{Kind: "sysfs", Name: queue + name} }
+	was := map[string]string{}
+	for _, n := range []string{"scheduler", "nr_requests"} {
+		was[n] = liveRead(t, sysfs(n))
+	}
+	defer func() {
+		liveWrite(t, sysfs("scheduler"), was["scheduler"])
+		liveWrite(t, sysfs("nr_requests"), was["nr_requests"])
+	}()
+	liveWrite(t, sysfs("scheduler"), "mq-deadline")
+	expire := liveRead(t, sysfs("iosched/read_expire"))
+	liveWrite(t, sysfs("iosched/read_expire"), "120") // a multiple of every jiffy length
+	liveWrite(t, sysfs("nr_requests"), "77")
+
+	e := newEngine(t, host.Live())
+	apply(t, e, journal.Apply, setting.Change{Setting: sysfs("scheduler"), Want: setting.Text("bfq")})
+	if got := liveRead(t, sysfs("scheduler")); got != "bfq" {
+		t.Fatalf("scheduler is %s", got)
+	}
+	undo(t, e)
+	for n, want := range map[string]string{"scheduler": "mq-deadline", "nr_requests": "77", "iosched/read_expire": "120"} {
+		if got := liveRead(t, sysfs(n)); got != want {
+			t.Errorf("%s is %s, want %s", n, got, want)
+		}
+	}
+	liveWrite(t, sysfs("iosched/read_expire"), expire)
+}
+
+// On the real kernel: a switch from a profile with one spelling of a limit to
+// one with the other, and to one with neither.
+func TestSwitchBetweenTwins(t *testing.T) {
+	testroot.Disposable(t)
+	e := newEngine(t, host.Live())
+	ratio, bytes := sysctl("vm.dirty_ratio"), sysctl("vm.dirty_bytes")
+	before := liveRead(t, ratio)
+	apply(t, e, journal.Tune, set("vm.dirty_bytes", "104857600"))
+	a := apply(t, e, journal.Tune, set("vm.dirty_ratio", "30"))
+	if a.Result != journal.ResultDone || liveRead(t, ratio) != "30" || liveRead(t, bytes) != "0" {
+		t.Errorf("%s: ratio %s, bytes %s", a.Result, liveRead(t, ratio), liveRead(t, bytes))
+	}
+	apply(t, e, journal.Tune, set("vm.dirty_bytes", "104857600"))
+	a = apply(t, e, journal.Tune, set("vm.laptop_mode", "0"))
+	if a.Result != journal.ResultDone || liveRead(t, ratio) != before || liveRead(t, bytes) != "0" {
+		t.Errorf("%s: ratio %s, bytes %s, want %s and 0", a.Result, liveRead(t, ratio), liveRead(t, bytes), before)
+	}
+	undo(t, e)
+	if liveRead(t, ratio) != before || liveRead(t, bytes) != "0" {
+		t.Errorf("after undo: ratio %s, bytes %s", liveRead(t, ratio), liveRead(t, bytes))
+	}
+}
+
+// On the real kernel: schedulers come and go with their attributes, and what an
+// intermediate one had is nobody's to give back.
+func TestSwitchOfSchedulers(t *testing.T) {
+	testroot.Disposable(t)
+	const queue = "/sys/block/loop7/queue/"
+	sysfs := func(name string) setting.Setting { return setting.Setting{Kind: "sysfs", Name: queue + name} }
+	change := func(name, v string) setting.Change {
+		return setting.Change{Setting: sysfs(name), Want: setting.Text(v)}
+	}
+	was := liveRead(t, sysfs("scheduler"))
+	depth := liveRead(t, sysfs("nr_requests"))
+	defer func() {
+		liveWrite(t, sysfs("scheduler"), was)
+		liveWrite(t, sysfs("nr_requests"), depth)
+	}()
+	for _, base := range []string{"none", "mq-deadline"} {
+		liveWrite(t, sysfs("scheduler"), base)
+		before := liveRead(t, sysfs("nr_requests"))
+		e := newEngine(t, host.Live())
+		apply(t, e, journal.Apply, change("scheduler", "bfq"))
+		// In the order of a careless profile: the depth first.
+		a := apply(t, e, journal.Apply, change("nr_requests", "64"), change("iosched/read_expire", "320"), change("scheduler", "mq-deadline"))
+		if a.Result != journal.ResultDone {
+			t.Errorf("from %s: %s", base, a.Result)
+		}
+		for name, want := range map[string]string{"scheduler": "mq-deadline", "nr_requests": "64", "iosched/read_expire": "320"} {
+			if got := liveRead(t, sysfs(name)); got != want {
+				t.Errorf("from %s: %s is %s, want %s", base, name, got, want)
+			}
+		}
+		undo(t, e)
+		if s, n := liveRead(t, sysfs("scheduler")), liveRead(t, sysfs("nr_requests")); s != base || n != before {
+			t.Errorf("after undo: %s with %s, want %s with %s", s, n, base, before)
+		}
+		if _, err := e.Undo(context.Background()); err == nil {
+			t.Error("something still stands after the undo")
+		}
+	}
+}

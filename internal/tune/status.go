@@ -1,0 +1,114 @@
+package tune
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/profile"
+)
+
+// Status is what is in force on a machine, and what a person should know of it.
+type Status struct {
+	Schema   string     `json:"schema"` // fettle/status/v1
+	Machine  string     `json:"machine"`
+	Profiles []string   `json:"profiles"` // empty: no selection
+	Mode     string     `json:"mode,omitempty"`
+	Since    *time.Time `json:"since,omitempty"`
+	Tx       int        `json:"transaction,omitempty"`
+	// ThisBoot is false for a selection that has not been applied since the
+	// machine was started.
+	ThisBoot bool `json:"this_boot"`
+	// Newer counts the values that the present definition of the profiles
+	// sets otherwise than the accepted one; nil where that cannot be told.
+	Newer *int `json:"newer_definition,omitempty"`
+	// Live are the transactions that undo would take back.
+	Live        []int   `json:"live"`
+	Interrupted []int   `json:"interrupted,omitempty"`
+	Trials      []Trial `json:"trials,omitempty"`
+	// KeepUnmatched are entries of keep.d that name nothing which the selection
+	// sets.
+	KeepUnmatched []KeepEntry `json:"keep_unmatched,omitempty"`
+	Damage        []string    `json:"damage,omitempty"`
+}
+
+// Trial is a transaction that undoes itself unless it is confirmed.
+type Trial struct {
+	Tx    int       `json:"transaction"`
+	Until time.Time `json:"until"`
+}
+
+// StatusSchema names the JSON form of a status.
+const StatusSchema = "fettle/status/v1"
+
+// Status reads what is in force. accepted is the selection as it was accepted,
+// present the same profiles as they are defined now; nil where there is none.
+func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present *profile.Profile) (*Status, error) {
+	st := &Status{Schema: StatusSchema, Machine: e.Host.Name, Profiles: []string{}, Live: []int{}, Damage: s.Damage}
+	for _, t := range s.Live() {
+		st.Live = append(st.Live, t.ID)
+		if t.Try != nil && !t.Confirmed && t.Commit != nil {
+			st.Trials = append(st.Trials, Trial{t.ID, t.Try.Until})
+		}
+	}
+	for _, t := range s.Interrupted() {
+		st.Interrupted = append(st.Interrupted, t.ID)
+	}
+	t := s.InForce()
+	sel, err := SelectionOf(t)
+	if err != nil || sel == nil || accepted == nil {
+		return st, err
+	}
+	st.Profiles, st.Mode, st.Since, st.Tx = sel.Profiles, sel.Mode, &t.Time, t.ID
+	st.ThisBoot = t.BootID == e.bootID()
+	old, err := e.PlanProfile(ctx, accepted, s)
+	if err != nil {
+		return st, err
+	}
+	if present != nil {
+		now, err := e.PlanProfile(ctx, present, s)
+		if err != nil {
+			return st, err
+		}
+		n := len(differences(old, now))
+		st.Newer = &n
+	}
+	for i, k := range e.Keep {
+		if !slices.ContainsFunc(old.Steps, func(step Step) bool {
+			j, ok := e.Keep.match(step.Setting, step.named())
+			return ok && j == i
+		}) {
+			st.KeepUnmatched = append(st.KeepUnmatched, k)
+		}
+	}
+	return st, nil
+}
+
+// differences are the places that two plans want otherwise.
+func differences(a, b *Plan) []string {
+	want := func(p *Plan) map[string]string {
+		m := map[string]string{}
+		for _, s := range p.Steps {
+			if s.Action != Release && s.Verdict != plugin.Deferred {
+				m[s.Setting.String()] = s.Want.String()
+			}
+		}
+		return m
+	}
+	x, y := want(a), want(b)
+	var out []string
+	for s, v := range x {
+		if w, ok := y[s]; !ok || w != v {
+			out = append(out, s)
+		}
+	}
+	for s := range y {
+		if _, ok := x[s]; !ok {
+			out = append(out, s)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

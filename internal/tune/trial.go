@@ -1,0 +1,40 @@
+package tune
+
+import (
+	"context"
+	"errors"
+
+	"fettle.dev/fettle/internal/journal"
+)
+
+// Confirm keeps every transaction that is on trial and returns their numbers.
+func (e *Engine) Confirm(ctx context.Context) ([]int, error) {
+	j, err := e.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer j.Close()
+	if late := e.expired(j.State); len(late) > 0 {
+		// The deadline decides, not the watchdog's speed.
+		sub := *e
+		sub.Reason = "trial not confirmed in time"
+		if _, err := sub.undoLocked(context.WithoutCancel(ctx), j, late); err != nil {
+			return nil, err
+		}
+		return nil, errors.New("the time of the trial is over: it has been taken back")
+	}
+	var ids []int
+	for _, t := range j.State.Live() {
+		if t.Try == nil || t.Confirmed || t.Commit == nil {
+			continue
+		}
+		if err := j.Confirm(journal.Confirm{ID: t.ID, Time: e.Host.Clock.Now().UTC(), User: e.User}); err != nil {
+			return ids, err
+		}
+		ids = append(ids, t.ID)
+	}
+	if len(ids) == 0 {
+		return nil, errors.New("nothing is on trial")
+	}
+	return ids, nil
+}

@@ -1,0 +1,79 @@
+// Package ui is the terminal: the output switch, colour, talk on standard
+// error, and how an error becomes an exit code.
+package ui
+
+import (
+	"context"
+	"errors"
+
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/tune"
+)
+
+// The exit codes, the only table.
+const (
+	Done        = 0
+	Failed      = 1   // failed, or nothing could be determined
+	Usage       = 2   // the call's words are off
+	GateNotMet  = 3   // check --fail-on, verify, prove --expect, an SLO
+	Refused     = 4   // by a guard rail
+	RolledBack  = 5   // failed, rolled back
+	Incomplete  = 6   // failed and roll-back incomplete
+	Partial     = 7   // applied in part
+	Busy        = 75  // another transaction is running
+	Interrupted = 130 // undone after Ctrl-C
+)
+
+// ExitCodes says what each code means, for the help texts and the manual.
+var ExitCodes = []struct {
+	Code    int
+	Meaning string
+}{
+	{Done, "done"},
+	{Failed, "failed, or nothing could be determined"},
+	{Usage, "usage"},
+	{GateNotMet, "a gate was not met (verify, check --fail-on, prove --expect)"},
+	{Refused, "refused by a guard rail"},
+	{RolledBack, "failed, rolled back"},
+	{Incomplete, "failed and roll-back incomplete"},
+	{Partial, "applied in part"},
+	{Busy, "another transaction is running"},
+	{Interrupted, "interrupted, undone"},
+}
+
+// Error is an error with its exit code and a hint what to do.
+type Error struct {
+	Code int
+	Err  error
+	Hint string
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// Exit gives an error a code.
+func Exit(code int, err error) error { return &Error{Code: code, Err: err} }
+
+// Hinted gives an error a code and says what to do about it.
+func Hinted(code int, err error, hint string) error { return &Error{Code: code, Err: err, Hint: hint} }
+
+// Code is the exit code of an error; nil is 0.
+func Code(err error) int {
+	var e *Error
+	var incomplete *tune.IncompleteError
+	switch {
+	case err == nil:
+		return Done
+	case errors.As(err, &incomplete):
+		return Incomplete
+	case errors.As(err, &e):
+		return e.Code
+	case errors.Is(err, journal.ErrBusy):
+		return Busy
+	case errors.Is(err, context.Canceled):
+		return Interrupted
+	case errors.Is(err, tune.ErrStale):
+		return Refused
+	}
+	return Failed
+}

@@ -1,0 +1,169 @@
+package unit
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// ParseCPUList reads the kernel's list format (Documentation/admin-guide/
+// kernel-parameters.rst, "cpu lists"; bitmap_parselist in lib/bitmap-str.c):
+// numbers and ranges separated by commas, a range optionally with the part of
+// each group that counts, "0-3,8,16-31:2/4". White space around the list and
+// its elements is ignored; an empty list is the empty set, as in
+// /sys/devices/system/cpu/isolated. "N" and "all" depend on the machine: see
+// ParseCPUListOf. TuneD's own list grammar is package profile's.
+func ParseCPUList(s string) (CPUSet, error) { return parseCPUList(s, 0) }
+
+// ParseCPUListOf is ParseCPUList on a machine with count possible CPUs:
+// "N" is its last CPU ("8-N"), "all" all of them, and a CPU beyond is an
+// error. The kernel command line takes these.
+func ParseCPUListOf(s string, count int) (CPUSet, error) {
+	if count < 1 || count > MaxCPUs {
+		return CPUSet{}, fmt.Errorf("CPU list %q: %d CPUs is outside 1..%d", s, count, MaxCPUs)
+	}
+	return parseCPUList(s, count)
+}
+
+func parseCPUList(s string, count int) (CPUSet, error) {
+	var set CPUSet
+	if strings.TrimSpace(s) == "" {
+		return set, nil
+	}
+	for _, elem := range strings.Split(s, ",") {
+		if err := set.addRange(strings.TrimSpace(elem), count); err != nil {
+			return CPUSet{}, fmt.Errorf("CPU list %q: %w", strings.TrimSpace(s), err)
+		}
+	}
+	return set, nil
+}
+
+// addRange adds one element: a, a-b, a-b:used/group, all.
+func (s *CPUSet) addRange(elem string, count int) error {
+	span, part, grouped := strings.Cut(elem, ":")
+	from, to, isRange := strings.Cut(span, "-")
+	if strings.EqualFold(span, "all") {
+		from, to, isRange = "0", "N", true
+	}
+	first, err := cpuNumber(from, count)
+	if err != nil {
+		return err
+	}
+	last := first
+	if isRange {
+		if last, err = cpuNumber(to, count); err != nil {
+			return err
+		}
+	}
+	if last < first {
+		return fmt.Errorf("range %q runs backwards", span)
+	}
+	used, group := MaxCPUs, MaxCPUs // one group
+	if grouped {
+		if !isRange {
+			return fmt.Errorf("%q: only a range can have groups", elem)
+		}
+		usedText, groupText, ok := strings.Cut(part, "/")
+		if !ok {
+			return fmt.Errorf("%q: groups are written FIRST-LAST:USED/SIZE", elem)
+		}
+		if used, err = decimal(usedText); err != nil {
+			return err
+		}
+		if group, err = decimal(groupText); err != nil {
+			return err
+		}
+		if used < 1 || used > group {
+			return fmt.Errorf("%q: a group of %d cannot have %d in use", elem, group, used)
+		}
+	}
+	group = min(group, MaxCPUs) // no range is longer
+	used = min(used, group)
+	for c := first; c <= last; c += group {
+		s.AddRange(c, min(c+used-1, last))
+	}
+	return nil
+}
+
+func cpuNumber(text string, count int) (int, error) {
+	if text == "N" || text == "n" {
+		if count == 0 {
+			return 0, fmt.Errorf("%q needs a machine that says how many CPUs it can have", "N")
+		}
+		return count - 1, nil
+	}
+	n, err := decimal(text)
+	switch {
+	case err != nil:
+		return 0, err
+	case n >= MaxCPUs:
+		return 0, fmt.Errorf("CPU %d: no kernel has more than %d CPUs", n, MaxCPUs)
+	case count > 0 && n >= count:
+		return 0, fmt.Errorf("CPU %d: this machine has only 0-%d", n, count-1)
+	}
+	return n, nil
+}
+
+// decimal reads an unsigned number of digits only: no sign, space or
+// underscore, which strconv or Python would take.
+func decimal(text string) (int, error) {
+	if text == "" {
+		return 0, fmt.Errorf("a number is missing")
+	}
+	for _, c := range []byte(text) {
+		if c < '0' || c > '9' {
+			return 0, fmt.Errorf("%q is not a number", text)
+		}
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, fmt.Errorf("%s is too large", text)
+	}
+	return n, nil
+}
+
+// ParseCPUMask reads a hexadecimal mask as the kernel does (bitmap_parse in
+// lib/bitmap-str.c): groups of up to eight digits separated by commas, each
+// worth 32 CPUs, the last one CPUs 0-31; one long run of digits is taken too.
+// A leading "0x" and white space around are ignored.
+func ParseCPUMask(s string) (CPUSet, error) {
+	text := strings.TrimSpace(s)
+	digits := strings.TrimPrefix(strings.TrimPrefix(text, "0x"), "0X")
+	bad := func(format string, args ...any) (CPUSet, error) {
+		return CPUSet{}, fmt.Errorf("CPU mask %q: %s", text, fmt.Sprintf(format, args...))
+	}
+	if len(digits) > 2*MaxCPUs {
+		return bad("too long")
+	}
+	groups := strings.Split(digits, ",")
+	for i, g := range groups {
+		switch {
+		case g == "":
+			return bad("a group is empty")
+		case len(g) > 8 && len(groups) > 1:
+			return bad("group %q has more than 8 digits", g)
+		case i > 0: // a short group still stands for 32 CPUs
+			groups[i] = strings.Repeat("0", 8-len(g)) + g
+		}
+	}
+	digits = strings.Join(groups, "")
+	var set CPUSet
+	for i := range len(digits) {
+		d := digits[len(digits)-1-i]
+		v := strings.IndexByte("0123456789abcdef", d|0x20)
+		if v < 0 {
+			return bad("%q is not a hexadecimal digit", d)
+		}
+		for bit := range 4 {
+			if v&(1<<bit) == 0 {
+				continue
+			}
+			if c := 4*i + bit; c < MaxCPUs {
+				set.AddRange(c, c)
+			} else {
+				return bad("CPU %d: no kernel has more than %d CPUs", c, MaxCPUs)
+			}
+		}
+	}
+	return set, nil
+}

@@ -1,0 +1,207 @@
+package unit
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParseCPUList(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"", ""},
+		{"\n", ""},
+		{"0", "0"},
+		{"0-3,8\n", "0-3,8"},
+		{"3,2,1", "1-3"},
+		{" 1 , 2-4 ", "1-4"},
+		{"0-63,64-127", "0-127"},
+		{"0-31:2/4", "0-1,4-5,8-9,12-13,16-17,20-21,24-25,28-29"},
+		{"5-9:1/2", "5,7,9"},
+		{"8191", "8191"},
+		{"007", "7"},
+	} {
+		got, err := ParseCPUList(c.in)
+		if err != nil || got.String() != c.want {
+			t.Errorf("ParseCPUList(%q) = %q, %v; want %q", c.in, got, err, c.want)
+		}
+	}
+	for in, reason := range map[string]string{
+		"3-1":                  "runs backwards",
+		"a":                    `"a" is not a number`,
+		"1,,2":                 "a number is missing",
+		"1-":                   "a number is missing",
+		"-1":                   "a number is missing",
+		"1-2-3":                `"2-3" is not a number`,
+		"+1":                   "is not a number",
+		"1_0":                  "is not a number",
+		"8192":                 "no kernel has more",
+		"0-9999999":            "no kernel has more",
+		"99999999999999999999": "too large",
+		"1-3:1":                "USED/SIZE",
+		"1-3:0/2":              "cannot have 0 in use",
+		"1-3:3/2":              "cannot have 3 in use",
+		"1:1/2":                "only a range",
+		"0-N":                  "needs a machine",
+		"all":                  "needs a machine",
+		"0x3":                  "is not a number",
+	} {
+		if got, err := ParseCPUList(in); err == nil || !strings.Contains(err.Error(), reason) {
+			t.Errorf("ParseCPUList(%q) = %q, %v; want an error with %q", in, got, err, reason)
+		}
+	}
+	for in, want := range map[string]string{"all": "0-7", "N": "7", "2-N": "2-7", "ALL": "0-7", "all:1/2": "0,2,4,6"} {
+		if got, err := ParseCPUListOf(in, 8); err != nil || got.String() != want {
+			t.Errorf("ParseCPUListOf(%q, 8) = %q, %v; want %q", in, got, err, want)
+		}
+	}
+	if got, err := ParseCPUListOf("0-8", 8); err == nil {
+		t.Errorf("ParseCPUListOf(0-8, 8) = %q, want an error", got)
+	}
+}
+
+func TestParseCPUMask(t *testing.T) {
+	for _, c := range []struct{ in, list, mask string }{
+		{"f", "0-3", "0000000f"},
+		{"0", "", "00000000"},
+		{"00000000,0000000f\n", "0-3", "0000000f"},
+		{"ffffffff,0000000f", "0-3,32-63", "ffffffff,0000000f"},
+		{"1,f", "0-3,32", "00000001,0000000f"},
+		{"1,00000000,00000000", "64", "00000001,00000000,00000000"},
+		{"0xFF", "0-7", "000000ff"},
+		{"1ffffffff", "0-32", "00000001,ffffffff"},
+	} {
+		got, err := ParseCPUMask(c.in)
+		if err != nil || got.String() != c.list || got.Mask() != c.mask {
+			t.Errorf("ParseCPUMask(%q) = %q (%s), %v; want %q (%s)", c.in, got, got.Mask(), err, c.list, c.mask)
+		}
+	}
+	for _, in := range []string{"", "0x", "g", "f,", ",f", "f,,f", "123456789,1", "-1", "1" + strings.Repeat("0", 2048)} {
+		if got, err := ParseCPUMask(in); err == nil {
+			t.Errorf("ParseCPUMask(%q) = %q, want an error", in, got)
+		}
+	}
+}
+
+func TestKernelMask(t *testing.T) {
+	for _, c := range []struct {
+		set   CPUSet
+		count int
+		want  string
+	}{
+		{CPUs(0, 1), 2, "3"},
+		{CPUs(0, 1), 12, "003"},
+		{CPUs(0, 33), 40, "02,00000001"},
+		{CPUs(), 64, "00000000,00000000"},
+		{CPUs(5), 4, "0"},
+	} {
+		if got := c.set.KernelMask(c.count); got != c.want {
+			t.Errorf("KernelMask(%q, %d) = %q, want %q", c.set, c.count, got, c.want)
+		}
+	}
+}
+
+func TestCPUSetAlgebra(t *testing.T) {
+	a, b := CPUs(0, 1, 2, 3, 64), CPUs(2, 3, 4, 200)
+	for _, c := range []struct {
+		name string
+		got  CPUSet
+		want string
+	}{
+		{"union", a.Union(b), "0-4,64,200"},
+		{"union the other way", b.Union(a), "0-4,64,200"},
+		{"intersect", a.Intersect(b), "2-3"},
+		{"minus", a.Minus(b), "0-1,64"},
+		{"minus the other way", b.Minus(a), "4,200"},
+		{"invert", b.Invert(a), "0-1,64"},
+		{"empty", a.Minus(a), ""},
+	} {
+		if c.got.String() != c.want {
+			t.Errorf("%s = %q, want %q", c.name, c.got, c.want)
+		}
+	}
+	if !a.Minus(a).IsEmpty() || a.Minus(a).Max() != -1 || !a.Minus(a).Equal(CPUSet{}) {
+		t.Error("a set less itself is not the empty set")
+	}
+	if a.String() != "0-3,64" || b.String() != "2-4,200" {
+		t.Errorf("operands were changed: %q, %q", a, b)
+	}
+	if a.Has(-1) || a.Has(4) || !a.Has(64) || a.Has(100000) {
+		t.Error("Has is wrong at the edges")
+	}
+}
+
+func TestParseSize(t *testing.T) {
+	for in, want := range map[string]Size{
+		"0": 0, "4096": 4096, "4k": 4096, "4 kB": 4096, "4KiB": 4096, "1M": MiB, "2 G": 2 * GiB,
+		"1tib": TiB, "16777216 kB": 16 * GiB, "15E": 15 * EiB, "18446744073709551615": math.MaxUint64, "7B": 7,
+	} {
+		if got, err := ParseSize(in); err != nil || got != want {
+			t.Errorf("ParseSize(%q) = %d, %v; want %d", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"", "k", "-1", "+1", "1.5G", "1x", "1 K B", "16E", "18446744073709551616", "1kk", "40%", "1\u00a0k"} {
+		if got, err := ParseSize(in); err == nil {
+			t.Errorf("ParseSize(%q) = %d, want an error", in, got)
+		}
+	}
+	for size, want := range map[Size]string{0: "0B", 4097: "4097B", 1536 * MiB: "1536MiB", 2 * GiB: "2GiB", math.MaxUint64: "18446744073709551615B"} {
+		if got := size.String(); got != want {
+			t.Errorf("Size(%d) = %q, want %q", uint64(size), got, want)
+		}
+	}
+	for size, want := range map[Size]string{0: "0 B", 512: "512 B", 1536 * MiB: "1.50 GiB", 38 * MiB: "38.0 MiB", 1023 * GiB: "1023 GiB"} {
+		if got := size.Human(); got != want {
+			t.Errorf("Size(%d).Human() = %q, want %q", uint64(size), got, want)
+		}
+	}
+}
+
+func TestParseAmountAndReadAhead(t *testing.T) {
+	for in, want := range map[string]string{"40%": "40%", "0%": "0%", "100 %": "100%", "512M": "512MiB"} {
+		if got, err := ParseAmount(in); err != nil || got.String() != want {
+			t.Errorf("ParseAmount(%q) = %v, %v; want %s", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"101%", "-1%", "%", "1.5%", "40%%", "ten"} {
+		if got, err := ParseAmount(in); err == nil {
+			t.Errorf("ParseAmount(%q) = %v, want an error", in, got)
+		}
+	}
+	for in, want := range map[string]Size{"4096": 4 * MiB, "4096 s": 2 * MiB, "4096s": 2 * MiB, "8192 sectors": 4 * MiB, "3 s": KiB, "0": 0} {
+		if got, err := ParseReadAhead(in); err != nil || got != want {
+			t.Errorf("ParseReadAhead(%q) = %v, %v; want %v", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"", "s", "-1", "4096 m", ">4096", "99999999999999999"} {
+		if got, err := ParseReadAhead(in); err == nil {
+			t.Errorf("ParseReadAhead(%q) = %v, want an error", in, got)
+		}
+	}
+}
+
+func TestParseDuration(t *testing.T) {
+	for in, want := range map[string]time.Duration{
+		"60s": time.Minute, "1h 30min": 90 * time.Minute, "1min30s": 90 * time.Second, "500 ms": 500 * time.Millisecond,
+		"5us": 5 * time.Microsecond, "5µs": 5 * time.Microsecond, "2 weeks": 14 * Day, "1M": Month, "1m": time.Minute,
+		"0s": 0, "1y": Year, "10 s 10 s": 20 * time.Second,
+	} {
+		if got, err := ParseDuration(in, 0); err != nil || got != want {
+			t.Errorf("ParseDuration(%q) = %v, %v; want %v", in, got, err, want)
+		}
+	}
+	if got, err := ParseDuration("90", time.Second); err != nil || got != 90*time.Second {
+		t.Errorf("ParseDuration(90, s) = %v, %v", got, err)
+	}
+	for _, in := range []string{"", "90", "s", "-1s", "1.5h", "1 fortnight", "300y", "99999999999999999999s", "200y 200y"} {
+		if got, err := ParseDuration(in, 0); err == nil {
+			t.Errorf("ParseDuration(%q) = %v, want an error", in, got)
+		}
+	}
+	for d, want := range map[time.Duration]string{0: "0s", 90 * time.Minute: "1h 30min", 250 * time.Millisecond: "250ms",
+		8*Day + time.Nanosecond: "1w 1d 1ns"} {
+		if got := FormatDuration(d); got != want {
+			t.Errorf("FormatDuration(%d) = %q, want %q", d, got, want)
+		}
+	}
+}

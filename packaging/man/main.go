@@ -1,0 +1,40 @@
+// Man writes the manual pages (section 8) and the shell completions of fettle,
+// made from its commands.
+package main
+
+import (
+	"flag"
+	"log"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra/doc"
+
+	"fettle.dev/fettle/internal/cli"
+)
+
+func main() {
+	log.SetFlags(0)
+	version := flag.String("version", "devel", "version to print")
+	flag.Parse()
+	if flag.NArg() != 1 {
+		log.Fatal("usage: man [-version V] DIR")
+	}
+	dir := flag.Arg(0)
+	root := cli.Command(*version)
+	root.DisableAutoGenTag = true
+	when := time.Unix(0, 0).UTC() // the same pages from the same source
+	check(os.MkdirAll(filepath.Join(dir, "man"), 0o755))
+	check(os.MkdirAll(filepath.Join(dir, "completion"), 0o755))
+	check(doc.GenManTree(root, &doc.GenManHeader{Title: "FETTLE", Section: "8", Source: "fettle " + *version, Manual: "fettle", Date: &when}, filepath.Join(dir, "man")))
+	check(root.GenBashCompletionFileV2(filepath.Join(dir, "completion", "fettle.bash"), true))
+	check(root.GenZshCompletionFile(filepath.Join(dir, "completion", "_fettle")))
+	check(root.GenFishCompletionFile(filepath.Join(dir, "completion", "fettle.fish"), true))
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

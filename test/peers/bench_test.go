@@ -1,0 +1,135 @@
+// Package peers compares fettle with TuneD, the real one of the Debian test
+// root: how long each takes, and what each leaves behind after a crash.
+package peers
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/testroot"
+)
+
+// rounds is how often each pair is measured, in turn: A B A B ... so that a
+// machine that gets slower or faster meanwhile does so for both.
+const rounds = 11
+
+// pair is one comparison: a job of the peer's and the same job of fettle's.
+type pair struct {
+	name   string
+	limit  string // what issue and DESIGN promise, for the table
+	peer   func(i int) *exec.Cmd
+	fettle func(i int) *exec.Cmd
+}
+
+// TestBench measures fettle and TuneD side by side in one run and writes the
+// ratios to docs/benchmarks.md. It runs in `make bench` only: a time is a
+// measurement, not a test.
+func TestBench(t *testing.T) {
+	if os.Getenv("FETTLE_BENCH") != "1" {
+		t.Skip("measures; make bench runs it")
+	}
+	program := testroot.Program(t, "./cmd/fettle")
+	machine := testroot.NewMachine(t)
+	options := func() testroot.Options {
+		return testroot.Options{
+			Machine: machine, Stubs: testroot.TunerStubs(),
+			Binds: []testroot.Bind{{Source: program, Target: "/usr/bin/fettle", ReadOnly: true}},
+		}
+	}
+	bus := testroot.NewBus(t, options())
+	tuned := bus.StartTuned("balanced")
+	alone := testroot.New(t, options()) // fettle's: no other tuner in force
+	once := testroot.New(t, options())
+	once.Must("sh", "-c", "sed -i 's/^daemon *=.*/daemon = 0/' /etc/tuned/tuned-main.conf")
+
+	profiles := []string{"throughput-performance", "network-latency"}
+	with := func(r *testroot.Root, argv ...string) func(int) *exec.Cmd {
+		return func(i int) *exec.Cmd {
+			a := slices.Clone(argv)
+			for k := range a {
+				a[k] = strings.ReplaceAll(a[k], "PROFILE", profiles[i%2])
+			}
+			return r.Command(a...)
+		}
+	}
+	pairs := []pair{
+		{"switch to another profile, daemon running", "1/50", with(bus.Root, "tuned-adm", "profile", "PROFILE"), with(alone, "fettle", "tune", "PROFILE")},
+		{"apply once, without a daemon", "1/10", with(once, "tuned", "--no-dbus", "-p", "PROFILE"), with(alone, "fettle", "tune", "PROFILE")},
+		{"verify what is in force", "1/20", with(bus.Root, "tuned-adm", "verify", "-i"), with(alone, "fettle", "verify")},
+		{"list the profiles", "", with(bus.Root, "tuned-adm", "list"), with(alone, "fettle", "list")},
+		{"print the version", "", with(bus.Root, "tuned-adm", "--version"), with(alone, "fettle", "--version")},
+	}
+	empty := median(measure(func(i int) *exec.Cmd { return alone.Command("true") }, rounds))
+	var b strings.Builder
+	fmt.Fprintf(&b, "| job | TuneD, ms | fettle, ms | ratio | promised |\n|---|---|---|---|---|\n")
+	for _, p := range pairs {
+		var theirs, ours []time.Duration
+		for i := range rounds {
+			theirs = append(theirs, measure(func(int) *exec.Cmd { return p.peer(i) }, 1)...)
+			ours = append(ours, measure(func(int) *exec.Cmd { return p.fettle(i) }, 1)...)
+		}
+		// What starting any program inside costs is not either tool's.
+		x, y := median(theirs)-empty, max(median(ours)-empty, 100*time.Microsecond)
+		limit := p.limit
+		if limit == "" {
+			limit = "-"
+		}
+		fmt.Fprintf(&b, "| %s | %s (%s-%s) | %s (%s-%s) | 1/%.0f | %s |\n", p.name, ms(x), ms(slices.Min(theirs)-empty), ms(slices.Max(theirs)-empty), ms(y), ms(slices.Min(ours)-empty), ms(slices.Max(ours)-empty), float64(x)/float64(y), limit)
+	}
+	alone.Run("fettle", "undo")
+	alone.Must("fettle", "tune", "balanced")
+	daemon := alone.Start("fettle", "daemon")
+	time.Sleep(10 * time.Second)
+	if !tuned.Running() || !daemon.Running() {
+		t.Fatalf("a daemon has ended: %s", daemon.Output())
+	}
+	theirs, ours := rss(t, bus.Root, "/usr/sbin/tuned"), rss(t, alone, "fettle daemon")
+	fmt.Fprintf(&b, "| resident memory of the daemon at rest, MiB (fettle without the bus) | %.1f | %.1f | 1/%.1f | 1/2 |\n", theirs, ours, theirs/ours)
+	text := fmt.Sprintf(`# Benchmarks
+
+Measured by `+"`make bench`"+`: TuneD 2.20 of Debian 12 and fettle in the same root and on the same invented machine (eight CPUs with cpufreq, NVMe and SCSI disks), in turn, %d rounds; medians, with the range in parentheses, less what starting an empty program there costs (%s ms). A ratio from one run is what counts: the times are those of one shared virtual machine with two CPUs.
+
+%s
+`, rounds, ms(empty), b.String())
+	if err := os.WriteFile(filepath.Join(testroot.Module(t), "docs/benchmarks.md"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Log(text)
+}
+
+func measure(cmd func(int) *exec.Cmd, n int) []time.Duration {
+	var out []time.Duration
+	for i := range n {
+		c := cmd(i)
+		start := time.Now()
+		_ = c.Run() // verify says "no" with its exit code
+		out = append(out, time.Since(start))
+	}
+	return out
+}
+
+func median(d []time.Duration) time.Duration {
+	s := slices.Sorted(slices.Values(d))
+	return s[len(s)/2]
+}
+
+func ms(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/1e6) }
+
+// rss is the resident memory, in MiB, of the process whose command line has the
+// given words.
+func rss(t *testing.T, r *testroot.Root, words string) float64 {
+	t.Helper()
+	out := r.Must("sh", "-c", "grep VmRSS /proc/$(pgrep -o -f '"+words+"$|"+words+" ')/status")
+	_, rest, _ := strings.Cut(out, "VmRSS:")
+	var kb int
+	if _, err := fmt.Sscan(rest, &kb); err != nil {
+		t.Fatalf("resident memory of %s: %q", words, out)
+	}
+	return float64(kb) / 1024
+}
