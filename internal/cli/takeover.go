@@ -148,6 +148,9 @@ func (tuner) Equal(a, b setting.Value) bool {
 func (tuner) Coupled(setting.Setting) []setting.Setting { return nil }
 func (tuner) Lifetime() setting.Lifetime                { return setting.File }
 
+// Tuner: what it sets when it is given back is its own.
+func (tuner) Tuner() {}
+
 // oneTuner refuses where another tuner is in force, or takes over from it.
 // It returns the transactions of the take-over.
 func (m *machine) oneTuner(ctx context.Context, takeOver bool) (taken []int, err error) {

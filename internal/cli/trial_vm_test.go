@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"bufio"
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,17 +28,32 @@ func TestTrialInVM(t *testing.T) {
 	before := swappiness()
 
 	t.Run("the network is cut under ssh", func(t *testing.T) {
-		ssh := vm.SSH("fettle", "tune", "throughput-performance", "--try", "30s")
-		if out, err := ssh.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+		// The session stays open, as that of a person who looks at what the
+		// trial does.
+		ssh := vm.SSH("fettle tune throughput-performance --try 60s && cat /proc/sys/vm/swappiness && echo on trial && exec sleep 86400")
+		out, err := ssh.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ssh.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = ssh.Process.Kill(); _ = ssh.Wait() }()
+		var said string
+		for lines := bufio.NewScanner(out); lines.Scan() && lines.Text() != "on trial"; {
+			said += lines.Text() + "\n"
+		}
+		if !strings.HasSuffix(said, "\n10\n") {
+			t.Fatalf("over ssh: %q, want it to end with the swappiness 10 of the profile", said)
 		}
 		vm.SetLink("net0", false)
 		defer vm.SetLink("net0", true)
-		if got := swappiness(); got == before {
-			t.Fatalf("swappiness is %s: nothing is on trial", got)
+		if got := swappiness(); got != "10" {
+			t.Fatalf("swappiness is %s: the trial has ended before the network was cut", got)
 		}
-		vm.Run("pkill -9 sshd-session; pkill -9 -f '[s]shd: root'")
-		if !testroot.Eventually(3*time.Minute, func() bool { return swappiness() == before }) {
+		// TCP would notice after minutes; what is left of the session goes now.
+		vm.Run("pkill -9 -f '[s]shd(-session)?: root'; pkill -9 -x sleep")
+		if !testroot.Eventually(5*time.Minute, func() bool { return swappiness() == before }) {
 			t.Errorf("swappiness is %s, want %s", swappiness(), before)
 		}
 		if out := vm.Must("fettle history"); !strings.Contains(out, "trial not confirmed in time") {
@@ -44,8 +62,13 @@ func TestTrialInVM(t *testing.T) {
 	})
 
 	t.Run("the watchdog dies too", func(t *testing.T) {
-		vm.Must("fettle tune throughput-performance --try 10s && pkill -9 -f '[w]atch-trial'")
-		time.Sleep(15 * time.Second)
+		const trial = 40 * time.Second
+		vm.Must(fmt.Sprintf("fettle tune throughput-performance --try %s && pkill -9 -f '[w]atch-trial'", trial))
+		// By now the deadline is set, so it is over this much later.
+		over := uptime(t, vm) + trial + 3*time.Second
+		if !testroot.Eventually(5*time.Minute, func() bool { return uptime(t, vm) > over }) {
+			t.Fatal("the clock of the machine stands still")
+		}
 		if got := swappiness(); got == before {
 			t.Fatalf("swappiness is %s already: the watchdog has survived", got)
 		}
@@ -69,4 +92,15 @@ func TestTrialInVM(t *testing.T) {
 		}
 		vm.Must("fettle undo")
 	})
+}
+
+// uptime is how long the machine has been up.
+func uptime(t *testing.T, vm *testvm.VM) time.Duration {
+	t.Helper()
+	text, _, _ := strings.Cut(vm.Read("/proc/uptime"), " ")
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(seconds * float64(time.Second))
 }

@@ -178,6 +178,10 @@ func Ended(k Kind, now Value) bool {
 	return transient && now.Absent
 }
 
+// Tuner is a kind whose places are programs that set places of their own when
+// they are started: another tuner. What these set then is theirs.
+type Tuner interface{ Tuner() }
+
 // ErrUnsupported is wrapped by a Write that only the try could show to be
 // impossible here: the kernel manages the interrupt itself. It is no failure.
 var ErrUnsupported = errors.New("unsupported")

@@ -82,10 +82,10 @@ func (vm *VM) dropWaiting() {
 }
 
 // Exec runs a program in the guest over the serial channel, which needs no
-// network. TimeoutS is two minutes when zero. Many may run at once.
+// network. TimeoutS is ten minutes when zero. Many may run at once.
 func (vm *VM) Exec(q wire.Request) (wire.Reply, error) {
 	if q.TimeoutS == 0 {
-		q.TimeoutS = 120
+		q.TimeoutS = 600
 	}
 	answer := make(chan wire.Reply, 1)
 	vm.mu.Lock()

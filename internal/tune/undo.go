@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -348,13 +349,35 @@ type target struct {
 	want    setting.Value
 }
 
-// restore writes the targets in order until every place reads as wanted. One
+// restore gives the targets back: first every place, then the other tuners,
+// oldest last. A tuner that starts sets places of its own at once, which it
+// owns from then on, so nothing is looked at again.
+func (e *Engine) restore(ctx context.Context, targets []target) (left []Leftover, vanished map[setting.Setting]bool) {
+	var places, tuners []target
+	for _, t := range targets {
+		kind, err := e.Kinds.For(t.setting)
+		if _, ok := kind.(setting.Tuner); ok && err == nil {
+			tuners = append(tuners, t)
+		} else {
+			places = append(places, t)
+		}
+	}
+	left, vanished = e.restorePlaces(ctx, places)
+	if len(tuners) > 0 {
+		more, gone := e.restorePlaces(ctx, tuners)
+		left = append(left, more...)
+		maps.Copy(vanished, gone)
+	}
+	return left, vanished
+}
+
+// restorePlaces writes the targets in order until every place reads as wanted. One
 // pass is not always enough: dirty_bytes cannot be written as 0, it becomes 0
 // when dirty_ratio is written; a scheduler's attributes exist only once it is
 // back. What is equal already is not written. Places of the running kernel that
 // are not there at the end (an unplugged disk) are returned as gone: they have
 // nothing to give back.
-func (e *Engine) restore(ctx context.Context, targets []target) (left []Leftover, vanished map[setting.Setting]bool) {
+func (e *Engine) restorePlaces(ctx context.Context, targets []target) (left []Leftover, vanished map[setting.Setting]bool) {
 	vanished = map[setting.Setting]bool{}
 	errs := make([]error, len(targets))
 	for pass := 0; pass < 3; pass++ {
