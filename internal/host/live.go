@@ -119,10 +119,18 @@ func (liveFiles) Replace(p string, data []byte, attr Attr) error { return replac
 
 // replaceAt follows p if it is a link, so that the file is replaced and not
 // the link (/etc/sysctl.d/99-sysctl.conf is one on Debian).
-func replaceAt(p string, data []byte, attr Attr) (err error) {
+func replaceAt(p string, data []byte, attr Attr) error {
 	if real, rerr := filepath.EvalSymlinks(p); rerr == nil {
 		p = real
 	}
+	err := replaceNew(p, data, attr)
+	if (errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) && overwriteAt(p, data, attr) {
+		return nil
+	}
+	return err
+}
+
+func replaceNew(p string, data []byte, attr Attr) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(p), "."+filepath.Base(p)+".fettle-*")
 	if err != nil {
 		return err
@@ -153,6 +161,25 @@ func replaceAt(p string, data []byte, attr Attr) (err error) {
 		return err
 	}
 	return syncDir(filepath.Dir(p))
+}
+
+// overwriteAt writes into the file itself where the disk has no room for a second
+// one: an undo mostly takes lines out again, and what is shorter than the file
+// finds its blocks there. A crash on the way leaves a mixture, which the journal
+// still has as begun.
+func overwriteAt(p string, data []byte, attr Attr) bool {
+	f, err := os.OpenFile(p, os.O_WRONLY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() || st.Size() < int64(len(data)) {
+		return false
+	}
+	if _, err := f.WriteAt(data, 0); err != nil {
+		return false
+	}
+	return errors.Join(f.Truncate(int64(len(data))), f.Chown(attr.UID, attr.GID), f.Chmod(attr.Mode), f.Sync()) == nil
 }
 
 // copyLabels keeps the SELinux label and POSIX ACL of the file that is

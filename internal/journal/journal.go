@@ -32,6 +32,9 @@ type Journal struct {
 	// at is called with the name of each point at which a crash could leave
 	// something half done; tests end the process there.
 	at func(point string)
+	// reserved is the offset up to which room has been set aside.
+	reserved  int64
+	fallocate func(fd int, mode uint32, off, length int64) error
 }
 
 // Options of Lock.
@@ -41,6 +44,9 @@ type Options struct {
 	// At is called at each point at which a crash could leave something half
 	// done. Tests kill the process there; nil otherwise.
 	At func(point string)
+	// Fallocate stands in for fallocate(2) in the tests of file systems that
+	// do not have it; nil otherwise.
+	Fallocate func(fd int, mode uint32, off, length int64) error
 }
 
 // Read returns the state without taking the lock. A journal that does not exist
@@ -92,9 +98,12 @@ func Lock(dir string, o Options) (*Journal, error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
-	j := &Journal{dir: dir, lock: lock, bootID: o.BootID, at: o.At}
+	j := &Journal{dir: dir, lock: lock, bootID: o.BootID, at: o.At, fallocate: o.Fallocate}
 	if j.at == nil {
 		j.at = func(string) {}
+	}
+	if j.fallocate == nil {
+		j.fallocate = unix.Fallocate
 	}
 	if err := j.open(); err != nil {
 		lock.Close()
@@ -117,20 +126,16 @@ func holder(lock *os.File) string {
 
 func (j *Journal) open() error {
 	path := filepath.Join(j.dir, "journal")
-	f, err := openOwn(path, unix.O_RDWR|unix.O_CREAT|unix.O_APPEND, 0o600)
+	f, err := openOwn(path, unix.O_RDWR|unix.O_CREAT, 0o600)
 	if err != nil {
 		return err
 	}
-	j.file = f
+	j.file, j.reserved = f, 0
 	if j.State, err = readState(f, j.bootID); err != nil {
 		f.Close()
 		return err
 	}
-	st, err := f.Stat()
-	if err == nil && st.Size() > j.State.size {
-		// The torn tail was never acknowledged: nothing was done on it.
-		err = f.Truncate(j.State.size)
-	}
+	err = j.clearTail()
 	if err == nil && j.State.Generation == 0 {
 		if err = j.append("start", record{Start: &start{Version: 1, NextID: j.State.nextID}}); err == nil {
 			err = syncDir(j.dir)
@@ -153,7 +158,7 @@ func (j *Journal) Close() error {
 func (j *Journal) Dir() string { return j.dir }
 
 // append writes one record and makes it durable. When it returns, the record
-// is on the disk; when it fails, the file is as before.
+// is on the disk; when it fails, the journal is as before.
 func (j *Journal) append(point string, r record) error {
 	r.Seq = j.State.Generation
 	line, err := r.encode()
@@ -161,15 +166,13 @@ func (j *Journal) append(point string, r record) error {
 		return err
 	}
 	j.at("journal:" + point + ":write")
-	if n, err := j.file.Write(line); err != nil {
-		if n > 0 {
-			_ = j.file.Truncate(j.State.size)
-		}
+	if _, err := j.file.WriteAt(line, j.State.size); err != nil {
+		_ = j.erase(len(line))
 		return fmt.Errorf("the journal cannot be written, so nothing more is changed: %w", err)
 	}
 	j.at("journal:" + point + ":sync")
 	if err := unix.Fdatasync(int(j.file.Fd())); err != nil {
-		_ = j.file.Truncate(j.State.size)
+		_ = j.erase(len(line))
 		return fmt.Errorf("the journal cannot be made durable, so nothing more is changed: %w", err)
 	}
 	if err := j.State.fold(r, j.bootID); err != nil {
@@ -181,38 +184,33 @@ func (j *Journal) append(point string, r record) error {
 	return nil
 }
 
-// reserve sets disk blocks aside beyond the end of the file, so that the undo
-// of what is about to be written can be recorded on a full disk.
-func (j *Journal) reserve(bytes int64) error {
-	err := unix.Fallocate(int(j.file.Fd()), unix.FALLOC_FL_KEEP_SIZE, j.State.size, bytes)
-	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
-		return nil // this file system cannot; the writes themselves will tell
-	}
+// add appends a record that makes more to undo, once there is room for it, for
+// what is expected to follow it, and for the undo of all that is live then.
+func (j *Journal) add(point string, r record, more int64) error {
+	r.Seq = j.State.Generation
+	line, err := r.encode()
 	if err != nil {
-		return fmt.Errorf("no room in %s for %d KiB of journal, so nothing is changed: %w", j.dir, bytes>>10, err)
+		return err
 	}
-	return nil
+	if err := j.reserve(int64(len(line)) + more + j.State.undoRoom()); err != nil {
+		return err
+	}
+	return j.append(point, r)
 }
 
 // Begin opens a transaction. The number, and nothing else of b, is filled in.
+// It is refused where the disk has no room for b.Room and for the undo of all
+// that is live. An undo itself takes what was set aside for it.
 func (j *Journal) Begin(b Begin) (*Tx, error) {
 	b.ID = j.State.nextID
-	if b.Kind != Undo {
-		// Room for this transaction and for the undo of all that is live; an
-		// undo entry is smaller than a before-image, 512 bytes is generous.
-		live := 0
-		for _, t := range j.State.Txs {
-			for _, e := range t.Entries {
-				if e.IsLive() {
-					live++
-				}
-			}
-		}
-		if err := j.reserve(256<<10 + int64(live)*1024); err != nil {
-			return nil, err
-		}
+	r := record{Begin: &b}
+	var err error
+	if b.Kind == Undo {
+		err = j.append("begin", r)
+	} else {
+		err = j.add("begin", r, undoTxBytes+b.Room)
 	}
-	if err := j.append("begin", record{Begin: &b}); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return j.State.Tx(b.ID), nil
@@ -221,25 +219,31 @@ func (j *Journal) Begin(b Begin) (*Tx, error) {
 // Stage records the before-images of what will be written next, and numbers
 // them. Only when it has returned may the first of them be written.
 func (j *Journal) Stage(t *Tx, entries []Before) error {
-	var bytes int64
+	var room int64
 	for i := range entries {
 		entries[i].N = len(t.Entries) + 1 + i
-		bytes += 512 + 2*int64(len(entries[i].Before.Text)+len(entries[i].Want.Text))
+		room += Room(entries[i].Before, entries[i].Want)
 	}
-	if err := j.reserve(bytes + 64<<10); err != nil {
-		return err
-	}
-	return j.append("stage", record{Stage: &stage{ID: t.ID, Entries: entries}})
+	return j.add("stage", record{Stage: &stage{ID: t.ID, Entries: entries}}, room)
 }
 
-// Commit closes a transaction.
+// Commit closes a transaction. What takes values back finds its room set aside;
+// what adds to them leaves that room alone.
 func (j *Journal) Commit(c Commit) error {
-	return j.append("commit", record{Commit: &c})
+	if t := j.State.Tx(c.ID); t != nil && t.Kind != Undo && c.Result != ResultRolledBack {
+		return j.add("commit", record{Commit: &c}, 0)
+	}
+	err := j.append("commit", record{Commit: &c})
+	if isFull(err) {
+		short := c.short()
+		err = j.append("commit", record{Commit: &short})
+	}
+	return err
 }
 
 // Confirm makes a transaction on trial stay.
 func (j *Journal) Confirm(c Confirm) error {
-	return j.append("confirm", record{Confirm: &c})
+	return j.add("confirm", record{Confirm: &c}, 0)
 }
 
 // maxSize is when a journal that has nothing live left is set aside: reading it
@@ -254,7 +258,7 @@ func (j *Journal) Rotate() error {
 	}
 	next := j.State.nextID
 	path := filepath.Join(j.dir, "journal")
-	fresh, err := openOwn(path+".new", unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC|unix.O_APPEND, 0o600)
+	fresh, err := openOwn(path+".new", unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -280,6 +284,7 @@ func (j *Journal) Rotate() error {
 	if err := syncDir(j.dir); err != nil {
 		return err
 	}
+	_ = j.file.Truncate(j.State.size) // gives back what was set aside for its undo
 	j.file.Close()
 	return j.open()
 }

@@ -48,6 +48,9 @@ type Begin struct {
 	Restore []Ref `json:"restore,omitempty"`
 	// Try is set when the transaction undoes itself unless it is confirmed.
 	Try *Try `json:"try,omitempty"`
+	// Room is what the records that follow will take, in bytes, as far as that
+	// is known beforehand; it is not recorded.
+	Room int64 `json:"-"`
 }
 
 // Try is the deadline of a transaction on trial. SinceBoot counts where the

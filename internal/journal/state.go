@@ -311,6 +311,8 @@ func parse(text []byte, bootID string) (*State, error) {
 			s.Generation = r.Seq + 1
 		} else if errors.Is(err, errNewer) {
 			return nil, fmt.Errorf("byte %d: %w", off, err)
+		} else if line := text[off : off+end]; bytes.IndexByte(line, 0) >= 0 && zeroed(text[off+end+1:]) {
+			break // torn as well: written over zeros, and some blocks of it came to the disk
 		} else {
 			s.Damage = append(s.Damage, fmt.Sprintf("byte %d: %v", off, err))
 			s.Generation++

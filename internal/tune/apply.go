@@ -55,6 +55,18 @@ func (p *Plan) acts() bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Action != None })
 }
 
+// room is what the records of the plan will take, in bytes: what its writes
+// change as well is not known before its stage, and counted as one more each.
+func (p *Plan) room() int64 {
+	var room int64
+	for _, s := range p.Steps {
+		if s.Action != None {
+			room += 2 * journal.Room(s.Before, s.Want)
+		}
+	}
+	return room
+}
+
 // Failed counts the steps that were tried and rejected.
 func (a *Applied) Failed() int {
 	n := 0
@@ -119,6 +131,7 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 	t, err := j.Begin(journal.Begin{
 		Kind: o.Kind, Time: e.Host.Clock.Now().UTC(), BootID: e.bootID(), User: e.User, PID: pid(),
 		Reason: e.Reason, Selection: selection, Supersedes: o.Supersedes, Try: o.Try,
+		Room: p.room(),
 	})
 	if err != nil {
 		return nil, err

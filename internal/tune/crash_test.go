@@ -1,8 +1,10 @@
 package tune_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/tune"
@@ -37,8 +40,9 @@ func TestJournalCutAtEveryByte(t *testing.T) {
 		for _, n := range names {
 			m.values[n] = read(t, e, n)
 		}
-		if st, err := os.Stat(path); err == nil {
-			m.journal = st.Size()
+		// Up to the end of the last record: zeros may lie behind it.
+		if text, err := os.ReadFile(path); err == nil {
+			m.journal = int64(bytes.LastIndexByte(text, '\n') + 1)
 		}
 		return m
 	}
@@ -55,6 +59,7 @@ func TestJournalCutAtEveryByte(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	whole = whole[:bytes.LastIndexByte(whole, '\n')+1]
 	original := moments[0].values
 	tried, step := 0, int64(1)
 	if testing.Short() {
@@ -123,30 +128,91 @@ func TestDamageInTheMiddleIsNamed(t *testing.T) {
 
 // The journal of a full disk: sooner or later a transaction is refused, before
 // it has written anything; an undo of all the others still works, because room
-// for it was set aside.
+// for it was set aside. ext2 has no fallocate(2).
 func TestFullDisk(t *testing.T) {
-	disk := smallDisk(t)
-	h, _ := fakeMachine(t, sysctls("a.one", "0", "a.two", "0"))
+	for _, fileSystem := range []string{"tmpfs", "ext2"} {
+		t.Run(fileSystem, func(t *testing.T) {
+			disk := smallDisk(t, fileSystem)
+			values := sysctls("a.two", "0")
+			for i := range 200 {
+				values[fmt.Sprintf("/proc/sys/many/v%d", i)] = "0"
+			}
+			values["/proc/sys/a/one"] = "0"
+			h, _ := fakeMachine(t, values)
+			e := newEngine(t, h)
+			e.StateDir = filepath.Join(disk, "state")
+			apply(t, e, journal.Apply, set("a.two", "1"))
+			// A plan whose undo would not fit is refused while there is room for
+			// its own records.
+			var many []setting.Change
+			for i := range 200 {
+				many = append(many, set(fmt.Sprintf("many.v%d", i), strings.Repeat("1", 2000)))
+			}
+			if _, err := e.Apply(context.Background(), planOf(e, journal.Apply, many), tune.ApplyOptions{Kind: journal.Apply}); err == nil || !strings.Contains(err.Error(), "nothing is changed") {
+				t.Errorf("a plan larger than the disk: %v, want a refusal", err)
+			}
+			wantValue(t, e, "many.v0", "0")
+			fillUp(t, disk)
+			last := "0"
+			for n := 1; ; n++ {
+				next := strconv.Itoa(n)
+				_, err := e.Apply(context.Background(), planOf(e, journal.Apply, []setting.Change{set("a.one", next)}), tune.ApplyOptions{Kind: journal.Apply})
+				if err != nil {
+					if !strings.Contains(err.Error(), "nothing is changed") {
+						t.Fatalf("on a full disk: %v, want a refusal", err)
+					}
+					break
+				}
+				if last = next; n > 10000 {
+					t.Fatal("never refused")
+				}
+			}
+			wantValue(t, e, "a.one", last)
+			fillUp(t, disk)
+			undo(t, e)
+			wantValue(t, e, "a.one", "0")
+			wantValue(t, e, "a.two", "0")
+		})
+	}
+}
+
+// What somebody has put in place since may be larger than all the room that was
+// set aside: the undo still comes to its end.
+func TestUndoOfALargeStrangerOnAFullDisk(t *testing.T) {
+	disk := smallDisk(t, "ext2")
+	h, dir := fakeMachine(t, sysctls("a.one", "0", "a.two", "0"))
 	e := newEngine(t, h)
 	e.StateDir = filepath.Join(disk, "state")
-	apply(t, e, journal.Apply, set("a.two", "1"))
+	apply(t, e, journal.Apply, set("a.one", "1"), set("a.two", "1"))
+	writeFile(t, filepath.Join(dir, "proc/sys/a/one"), strings.Repeat("9", 300<<10)+"\n")
 	fillUp(t, disk)
-	last := "0"
-	for n := 1; ; n++ {
-		next := strconv.Itoa(n)
-		_, err := e.Apply(context.Background(), planOf(e, journal.Apply, []setting.Change{set("a.one", next)}), tune.ApplyOptions{Kind: journal.Apply})
-		if err != nil {
-			if !strings.Contains(err.Error(), "nothing is changed") {
-				t.Fatalf("on a full disk: %v, want a refusal", err)
-			}
-			break
-		}
-		if last = next; n > 10000 {
-			t.Fatal("never refused")
-		}
+	u, err := e.Undo(context.Background())
+	if err != nil || u.Result != journal.ResultDone {
+		t.Fatalf("undo: %v", err)
 	}
-	wantValue(t, e, "a.one", last)
-	undo(t, e)
-	wantValue(t, e, "a.one", "0")
 	wantValue(t, e, "a.two", "0")
+	s, err := e.State()
+	if err != nil || len(s.Live()) > 0 || len(s.Interrupted()) > 0 {
+		t.Errorf("after it: live %v, interrupted %v (%v)", s.Live(), s.Interrupted(), err)
+	}
+}
+
+// A whole file goes back on a full disk as well, where a second one beside it
+// finds no room.
+func TestUndoOfAFileOnAFullDisk(t *testing.T) {
+	disk := smallDisk(t, "ext2")
+	path := filepath.Join(disk, "etc")
+	before := strings.Repeat("before\n", 3000)
+	writeFile(t, path, before)
+	e := newEngine(t, host.Live())
+	change := setting.Change{Setting: setting.Setting{Kind: "file", Name: path}, Want: setting.Text(before + "and more\n"), Reason: setting.Reason{Text: "test"}}
+	apply(t, e, journal.Apply, change)
+	fillUp(t, disk)
+	undo(t, e)
+	if now, err := os.ReadFile(path); err != nil || string(now) != before {
+		t.Errorf("the file has %d bytes, want the %d of before (%v)", len(now), len(before), err)
+	}
+	if names, _ := filepath.Glob(filepath.Join(disk, ".etc*")); len(names) > 0 {
+		t.Errorf("left behind: %v", names)
+	}
 }

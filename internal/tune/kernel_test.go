@@ -2,7 +2,9 @@ package tune_test
 
 import (
 	"context"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -15,29 +17,49 @@ import (
 )
 
 // smallDisk is a file system of one MiB.
-func smallDisk(t *testing.T) string {
+func smallDisk(t *testing.T, kind string) string {
 	t.Helper()
 	testroot.Disposable(t)
 	dir := t.TempDir()
-	if err := syscall.Mount("fettle-test", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Fatal(err)
+	if kind == "tmpfs" {
+		if err := syscall.Mount("fettle-test", dir, "tmpfs", 0, "size=1m"); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		image := filepath.Join(t.TempDir(), "image")
+		if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+		for _, argv := range [][]string{{"mkfs." + kind, "-q", "-F", image}, {"mount", "-o", "loop", image, dir}} {
+			cmd := exec.Command(argv[0], argv[1:]...)
+			cmd.Env = append(os.Environ(), "PATH=/usr/sbin:/usr/bin:/sbin:/bin")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				testroot.Missing(t, "%s: %v: %s; needs e2fsprogs, mount and a loop device", argv[0], err, out)
+			}
+		}
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	return dir
 }
 
+// fillUp leaves not one block on the file system of dir.
 func fillUp(t *testing.T, dir string) {
 	t.Helper()
-	f, err := os.Create(filepath.Join(dir, "full"))
+	f, err := os.CreateTemp(dir, "full")
 	if err != nil {
-		t.Fatal(err)
+		return // not even room for a name
 	}
 	defer f.Close()
-	block := make([]byte, 4096)
-	for {
-		if _, err := f.Write(block); err != nil {
-			return
+	for size := 4096; size >= 512; size /= 2 {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, size))
 		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
 	}
 }
 

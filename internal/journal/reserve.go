@@ -1,0 +1,151 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"fettle.dev/fettle/internal/setting"
+)
+
+// What the records of an undo take, in bytes: generous bounds for one entry and
+// for one transaction, and a margin for undos that are cut off and done again.
+// Texts that would not keep to them are left out when the disk is full.
+const (
+	undoEntryBytes = 1 << 10
+	undoTxBytes    = 4 << 10
+	undoMargin     = 32 << 10
+	// reserveStep rounds reservations up, so that few are made.
+	reserveStep = 128 << 10
+)
+
+// undoRoom is the room that the undo of all that is live will need.
+func (s *State) undoRoom() int64 {
+	room := int64(undoMargin)
+	for _, t := range s.Txs {
+		if t.IsLive() {
+			room += undoTxBytes
+		}
+		for _, e := range t.Entries {
+			if e.IsLive() {
+				room += undoEntryBytes
+			}
+		}
+	}
+	return room
+}
+
+// Room estimates, in bytes, what writing one setting takes in the records of its
+// transaction and of its undo.
+func Room(before, want setting.Value) int64 {
+	return 2*undoEntryBytes + 2*int64(len(before.Text)+len(want.Text))
+}
+
+// reserve makes certain that so many bytes can be written after the last
+// record, whatever else fills the disk.
+//
+// Where the file system can, blocks are set aside beyond the end of the file
+// (fallocate(2)). Where it cannot (ext2, NFS before 4.2, some FUSE), zeros are
+// written there, and records are written over them; readers take them for a
+// record that never came to its end.
+func (j *Journal) reserve(bytes int64) error {
+	end := j.State.size + bytes
+	if end <= j.reserved {
+		return nil
+	}
+	err := j.setAside((end + reserveStep - 1) / reserveStep * reserveStep)
+	if isFull(err) {
+		err = j.setAside(end)
+	}
+	if err != nil {
+		return fmt.Errorf("no room in %s for %d KiB of journal, so nothing is changed: %w", j.dir, bytes>>10, err)
+	}
+	return nil
+}
+
+func (j *Journal) setAside(end int64) error {
+	err := error(unix.EINTR)
+	for errors.Is(err, unix.EINTR) {
+		err = j.fallocate(int(j.file.Fd()), unix.FALLOC_FL_KEEP_SIZE, j.State.size, end-j.State.size)
+	}
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		err = j.fill(end)
+	}
+	if err != nil {
+		return err
+	}
+	j.reserved = end
+	return nil
+}
+
+// fill writes zeros behind the last record, up to end.
+func (j *Journal) fill(end int64) error {
+	st, err := j.file.Stat()
+	if err != nil {
+		return err
+	}
+	from := st.Size()
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok && sys.Blocks*512 < from {
+		from = j.State.size // a copy with holes in it holds no blocks
+	}
+	zeros := make([]byte, 64<<10)
+	for off := from; off < end; {
+		n, err := j.file.WriteAt(zeros[:min(int64(len(zeros)), end-off)], off)
+		if err != nil {
+			_ = j.file.Truncate(st.Size())
+			return err
+		}
+		off += int64(n)
+	}
+	if err := j.file.Sync(); err != nil {
+		_ = j.file.Truncate(st.Size())
+		return err
+	}
+	return nil
+}
+
+// clearTail writes zeros over a record that was cut off before it was whole. It
+// was never acknowledged, so nothing was done on it. The file keeps its length:
+// what lies there is room for an undo.
+func (j *Journal) clearTail() error {
+	st, err := j.file.Stat()
+	if err != nil || st.Size() <= j.State.size {
+		return err
+	}
+	tail := make([]byte, st.Size()-j.State.size)
+	if _, err := j.file.ReadAt(tail, j.State.size); err != nil {
+		return err
+	}
+	if zeroed(tail) {
+		return nil
+	}
+	return j.erase(len(tail))
+}
+
+// erase writes zeros over the bytes behind the last record.
+func (j *Journal) erase(n int) error {
+	if _, err := j.file.WriteAt(make([]byte, n), j.State.size); err != nil {
+		return err
+	}
+	return unix.Fdatasync(int(j.file.Fd()))
+}
+
+func zeroed(text []byte) bool { return len(bytes.Trim(text, "\x00")) == 0 }
+
+// isFull is true for the errors of a disk or a quota without room.
+func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// short is the end of an undo without what only a reader of the history misses:
+// it fits into the reserve also where a value that somebody has put in place
+// since is larger than the room set aside.
+func (c Commit) short() Commit {
+	undone := make([]Undone, len(c.Undone))
+	for i, u := range c.Undone {
+		undone[i] = Undone{Ref: u.Ref, State: u.State}
+	}
+	c.Undone = undone
+	return c
+}
