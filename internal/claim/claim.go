@@ -130,11 +130,14 @@ var stages = map[Source]int{
 	Modprobe: 1, CommandLine: 2, Sysctl: 3, Udev: 4, Tmpfiles: 5, Sysfsutils: 6, Cpupower: 7, Kubelet: 8,
 }
 
-// Read reads every source once. Places that cannot be read or understood are
-// returned beside the claims of all others.
-func Read(ctx context.Context, h *host.Host, kinds setting.Kinds) (*Claims, []Problem) {
+// Read reads every source once, or only those named. Places that cannot be read
+// or understood are returned beside the claims of all others.
+func Read(ctx context.Context, h *host.Host, kinds setting.Kinds, only ...Source) (*Claims, []Problem) {
 	r := &reader{host: h, claims: &Claims{kinds: kinds, direct: map[setting.Setting][]Claim{}}}
 	for _, s := range sources {
+		if len(only) > 0 && !slices.Contains(only, s.source) {
+			continue
+		}
 		if err := ctx.Err(); err != nil {
 			r.problem(string(s.source), 0, "not read: "+err.Error())
 			continue
@@ -219,7 +222,7 @@ func (c *Claims) Winner(s setting.Setting) (Claim, bool) {
 //
 // Where the administrator sets the twin instead (vm.dirty_bytes for
 // vm.dirty_ratio), the claim returned is on the twin: its Setting is not s, and
-// writing s would undo it.
+// writing s would undo it. Of the sources it needs Sysctl alone.
 func (c *Claims) Administrator(s setting.Setting) (Claim, bool) {
 	theirs := func(c Claim) bool { return c.Certain() && c.Administrator && c.Source == Sysctl }
 	s = c.resolve(s)

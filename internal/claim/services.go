@@ -3,13 +3,14 @@ package claim
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
-	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/setting"
 	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/lazyregexp"
+	"fettle.dev/fettle/internal/setting"
 )
 
 // readSysfsutils reads sysfs.conf(5): "path/below/sys = value". The file comes
@@ -103,7 +104,7 @@ func readCpupower(r *reader) {
 	}
 }
 
-var frequency = regexp.MustCompile(`^([0-9.]+)([kKmMgG]?)(?:[hH][zZ])?$`)
+var frequency = lazyregexp.New(`^([0-9.]+)([kKmMgG]?)(?:[hH][zZ])?$`)
 
 // governorValues turns one variable into cpufreq attributes, frequencies in kHz
 // as sysfs has them and cpupower-frequency-set(1) reads them.
@@ -142,7 +143,7 @@ func governorValues(key, value string) map[string]string {
 }
 
 func kiloHertz(s string) string {
-	m := frequency.FindStringSubmatch(strings.Trim(s, `'"`))
+	m := frequency().FindStringSubmatch(strings.Trim(s, `'"`))
 	if m == nil {
 		return ""
 	}
@@ -198,8 +199,8 @@ var kubelets = []struct{ unit, config, key string }{
 }
 
 var (
-	configFlag  = regexp.MustCompile(`--config[= ]"?([^\s"']+)`)
-	protectFlag = regexp.MustCompile(`--protect-kernel-defaults(?:=(\w+))?`)
+	configFlag  = lazyregexp.New(`--config[= ]"?([^\s"']+)`)
+	protectFlag = lazyregexp.New(`--protect-kernel-defaults(?:=(\w+))?`)
 )
 
 // readKubelet claims the sysctls that a kubelet owns.
@@ -223,10 +224,10 @@ func readKubelet(r *reader) {
 				if strings.HasPrefix(strings.TrimSpace(l), "#") {
 					continue
 				}
-				if m := configFlag.FindStringSubmatch(l); m != nil && strings.HasPrefix(m[1], "/") {
+				if m := configFlag().FindStringSubmatch(l); m != nil && strings.HasPrefix(m[1], "/") {
 					config = m[1]
 				}
-				if m := protectFlag.FindStringSubmatch(l); m != nil {
+				if m := protectFlag().FindStringSubmatch(l); m != nil {
 					protects = m[1] == "" || m[1] == "true"
 					c.File, c.Line, c.Text = f, n, strings.TrimSpace(l)
 				}

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/lazyregexp"
 	"fettle.dev/fettle/internal/setting"
 )
 
@@ -153,13 +153,13 @@ func journalText(raw json.RawMessage) string {
 
 // loggerLine is the line of sysctl-logger.c, handle_ringbuf_event: older
 // releases print "changed", later ones "initiated change of" with the parent.
-var loggerLine = regexp.MustCompile(`^(.*)\[(\d+)\](?:\((.*)\[(\d+)\]\))? (?:changed|initiated change of) (\S+) from (.*)$`)
+var loggerLine = lazyregexp.New(`^(.*)\[(\d+)\](?:\((.*)\[(\d+)\]\))? (?:changed|initiated change of) (\S+) from (.*)$`)
 
 // parseLoggerLine returns a write and the path below /proc/sys.
 func parseLoggerLine(text string) (Write, string, bool) {
 	text = strings.TrimSuffix(text, "\n")
 	body, _, cut := strings.Cut(text, " (note: truncation")
-	m := loggerLine.FindStringSubmatch(body)
+	m := loggerLine().FindStringSubmatch(body)
 	if m == nil {
 		return Write{}, "", false
 	}

@@ -35,6 +35,10 @@ type machine struct {
 	loader profile.Loader
 	engine *tune.Engine
 	claims *claim.Claims
+	// sysctls are the claims of the sysctl files alone: what tune and verify
+	// ask, and less than half of their time would go into reading the others.
+	sysctls *claim.Claims
+	said    map[claim.Problem]bool
 }
 
 // live is the machine that is tuned where no --root is given, and stateDir where
@@ -106,7 +110,7 @@ func (m *machine) overridden(ctx context.Context, s setting.Setting) (tune.Overr
 			return tune.Override{}, false
 		}
 	}
-	c, ok := m.claimsOf(ctx).Administrator(s)
+	c, ok := m.sysctlClaims(ctx).Administrator(s)
 	if !ok {
 		return tune.Override{}, false
 	}
@@ -115,13 +119,31 @@ func (m *machine) overridden(ctx context.Context, s setting.Setting) (tune.Overr
 
 func (m *machine) claimsOf(ctx context.Context) *claim.Claims {
 	if m.claims == nil {
-		var problems []claim.Problem
-		m.claims, problems = claim.Read(ctx, m.host, m.kinds)
-		for _, p := range problems {
-			m.screen.Say("%s", p)
-		}
+		m.claims = m.readClaims(ctx)
+		m.sysctls = m.claims
 	}
 	return m.claims
+}
+
+func (m *machine) sysctlClaims(ctx context.Context) *claim.Claims {
+	if m.sysctls == nil {
+		m.sysctls = m.readClaims(ctx, claim.Sysctl)
+	}
+	return m.sysctls
+}
+
+func (m *machine) readClaims(ctx context.Context, only ...claim.Source) *claim.Claims {
+	c, problems := claim.Read(ctx, m.host, m.kinds, only...)
+	for _, p := range problems {
+		if !m.said[p] {
+			m.screen.Say("%s", p)
+			if m.said == nil {
+				m.said = map[claim.Problem]bool{}
+			}
+			m.said[p] = true
+		}
+	}
+	return c
 }
 
 // inForce loads the selection in force as it was accepted; nil where there is

@@ -5,6 +5,8 @@ import (
 	"path"
 	"regexp"
 	"strings"
+
+	"fettle.dev/fettle/internal/lazyregexp"
 )
 
 // Redacted stands where a secret was.
@@ -96,13 +98,13 @@ const value = `(?:"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?|[^\s\x00"'][^\s\x00]*)`
 // regular expression.
 type redaction struct {
 	hints   [][]byte
-	pattern *regexp.Regexp
+	pattern func() *regexp.Regexp
 }
 
 func (r redaction) apply(data []byte) []byte {
 	var out []byte
 	done := 0
-	for _, m := range r.pattern.FindAllSubmatchIndex(data, -1) {
+	for _, m := range r.pattern().FindAllSubmatchIndex(data, -1) {
 		from, to := m[0], m[1]
 		if len(m) > 2 && m[3] >= 0 {
 			from = m[3]
@@ -145,32 +147,32 @@ const word = `(?:"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?|[^\s\x00"'=:][^\s\x00]*)`
 
 var redactions = []redaction{
 	// PEM, also cut off before its end, also on one line with "\n" written out.
-	{words("-----begin"), regexp.MustCompile(`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----).*?(-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`)},
+	{words("-----begin"), lazyregexp.New(`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----).*?(-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`)},
 	// scheme://user:password@host
-	{words("://"), regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.\-]*://)[^/\s"'<>\x00]+(@)`)},
-	{words("authorization"), regexp.MustCompile(`(?i)((?:proxy-)?authorization["']?\s*[:=]\s*["']?)(?:[a-z]+[ \t]+)?[^\s"'\x00]+(?:[ \t]+[^\s"'\x00]+)*`)},
-	{words("bearer basic"), regexp.MustCompile(`(?i)\b((?:bearer|basic)[ \t\x00]+)[A-Za-z0-9+/=._~\-]{8,}`)},
+	{words("://"), lazyregexp.New(`([A-Za-z][A-Za-z0-9+.\-]*://)[^/\s"'<>\x00]+(@)`)},
+	{words("authorization"), lazyregexp.New(`(?i)((?:proxy-)?authorization["']?\s*[:=]\s*["']?)(?:[a-z]+[ \t]+)?[^\s"'\x00]+(?:[ \t]+[^\s"'\x00]+)*`)},
+	{words("bearer basic"), lazyregexp.New(`(?i)\b((?:bearer|basic)[ \t\x00]+)[A-Za-z0-9+/=._~\-]{8,}`)},
 	// "key": "value", key = value, key: value. At the start of a line an
 	// unquoted value is the rest of the line, as configuration files have it.
-	{keyHints, regexp.MustCompile(`(?im)^([ \t]*(?:export[ \t]+|set[ \t]+)?["']?` + secretKey + `["']?[ \t]*[=:][ \t]*)[^\s"'\x00][^\n\x00]*$`)},
-	{keyHints, regexp.MustCompile(`(?i)(` + secretKey + `\\?["']?[ \t]*(?:=>|:=|[=:])[ \t\x00]*)` + `\\?` + value)},
+	{keyHints, lazyregexp.New(`(?im)^([ \t]*(?:export[ \t]+|set[ \t]+)?["']?` + secretKey + `["']?[ \t]*[=:][ \t]*)[^\s"'\x00][^\n\x00]*$`)},
+	{keyHints, lazyregexp.New(`(?i)(` + secretKey + `\\?["']?[ \t]*(?:=>|:=|[=:])[ \t\x00]*)` + `\\?` + value)},
 	// --password VALUE, requirepass VALUE, <password>VALUE</password>
-	{keyHints, regexp.MustCompile(`(?i)(` + secretKey + `[ \t\x00]+)` + word)},
-	{keyHints, regexp.MustCompile(`(?i)(<` + secretKey + `[^>\n]*>)[^<]*`)},
-	{words("community"), regexp.MustCompile(`(?i)\b((?:ro|rw)?community6?[ \t=:]+)` + value)},
+	{keyHints, lazyregexp.New(`(?i)(` + secretKey + `[ \t\x00]+)` + word)},
+	{keyHints, lazyregexp.New(`(?i)(<` + secretKey + `[^>\n]*>)[^<]*`)},
+	{words("community"), lazyregexp.New(`(?i)\b((?:ro|rw)?community6?[ \t=:]+)` + value)},
 	// mysql -pSECRET, sshpass -p SECRET, curl -u user:SECRET
-	{words("mysql mariadb"), regexp.MustCompile(`(?i)((?:mysql|mariadb)\w*[ \t\x00](?:[^\n]*?[ \t\x00])??-p)[^\s\x00]+`)},
-	{words("sshpass"), regexp.MustCompile(`(?i)(sshpass[ \t\x00]+-p[ \t\x00]*)` + value)},
-	{words("-u --user --proxy-user"), regexp.MustCompile(`([ \t\x00](?:-u|--user|--proxy-user)[ \t\x00=]*)[^\s\x00:]+:[^\s\x00]+`)},
+	{words("mysql mariadb"), lazyregexp.New(`(?i)((?:mysql|mariadb)\w*[ \t\x00](?:[^\n]*?[ \t\x00])??-p)[^\s\x00]+`)},
+	{words("sshpass"), lazyregexp.New(`(?i)(sshpass[ \t\x00]+-p[ \t\x00]*)` + value)},
+	{words("-u --user --proxy-user"), lazyregexp.New(`([ \t\x00](?:-u|--user|--proxy-user)[ \t\x00=]*)[^\s\x00:]+:[^\s\x00]+`)},
 	// GRUB: password_pbkdf2 USER HASH
-	{words("pbkdf2"), regexp.MustCompile(`(password_pbkdf2[ \t]+\S+[ \t]+)\S+`)},
-	{words("pbkdf2"), regexp.MustCompile(`grub\.pbkdf2\.\S+`)},
+	{words("pbkdf2"), lazyregexp.New(`(password_pbkdf2[ \t]+\S+[ \t]+)\S+`)},
+	{words("pbkdf2"), lazyregexp.New(`grub\.pbkdf2\.\S+`)},
 	// Redis ACL: user NAME on >SECRET
-	{words("user"), regexp.MustCompile(`(?m)(^[ \t]*user[ \t]+\S+[ \t].*?[ \t][>#])\S+`)},
+	{words("user"), lazyregexp.New(`(?m)(^[ \t]*user[ \t]+\S+[ \t].*?[ \t][>#])\S+`)},
 	// Shapes of well-known tokens, crypt(3) hashes, JWT, signed URLs.
-	{words("akia asia"), regexp.MustCompile(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`)},
-	{words("ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ xox glpat-"), regexp.MustCompile(`\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|xox[abeoprs]-[A-Za-z0-9\-]{10,}|glpat-[\w\-]{20,})`)},
-	{words("eyj"), regexp.MustCompile(`\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]*)?`)},
-	{words("$"), regexp.MustCompile(`\$(?:1|2[abxy]?|5|6|7|y|gy|apr1|argon2\w*)\$[^\s:"'\x00]{8,}`)},
-	{words("sig= signature= code="), regexp.MustCompile(`(?i)([?&](?:sig|signature|x-amz-signature|code)=)[^&\s"'\x00]+`)},
+	{words("akia asia"), lazyregexp.New(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`)},
+	{words("ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ xox glpat-"), lazyregexp.New(`\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|xox[abeoprs]-[A-Za-z0-9\-]{10,}|glpat-[\w\-]{20,})`)},
+	{words("eyj"), lazyregexp.New(`\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]*)?`)},
+	{words("$"), lazyregexp.New(`\$(?:1|2[abxy]?|5|6|7|y|gy|apr1|argon2\w*)\$[^\s:"'\x00]{8,}`)},
+	{words("sig= signature= code="), lazyregexp.New(`(?i)([?&](?:sig|signature|x-amz-signature|code)=)[^&\s"'\x00]+`)},
 }

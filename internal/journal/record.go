@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"strconv"
+	"sync"
 	"time"
 
 	"fettle.dev/fettle/internal/setting"
@@ -152,7 +153,7 @@ type stage struct {
 	Entries []Before `json:"entries"`
 }
 
-var crcTable = crc32.MakeTable(crc32.Castagnoli)
+var crcTable = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
 
 // encode makes a line: the CRC-32C of the JSON text in eight hexadecimal
 // digits, a space, the JSON text, a newline.
@@ -162,7 +163,7 @@ func (r record) encode() ([]byte, error) {
 		return nil, err
 	}
 	line := make([]byte, 0, len(body)+10)
-	line = fmt.Appendf(line, "%08x ", crc32.Checksum(body, crcTable))
+	line = fmt.Appendf(line, "%08x ", crc32.Checksum(body, crcTable()))
 	line = append(line, body...)
 	return append(line, '\n'), nil
 }
@@ -180,7 +181,7 @@ func decode(line []byte) (record, error) {
 	}
 	sum, err := strconv.ParseUint(string(line[:8]), 16, 32)
 	body := line[9:]
-	if err != nil || uint32(sum) != crc32.Checksum(body, crcTable) {
+	if err != nil || uint32(sum) != crc32.Checksum(body, crcTable()) {
 		return r, errTorn
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/lazyregexp"
 )
 
 // Limits of expansion: a profile may come from a copied, hostile tree.
@@ -60,7 +60,7 @@ func (x *expander) expand(text string, pos Pos) (string, []Call, error) {
 	return x.expandFunctions(text, pos)
 }
 
-var escapedVariable = regexp.MustCompile(`\\(\$\{[\p{L}\p{N}_]+\})`)
+var escapedVariable = lazyregexp.New(`\\(\$\{[\p{L}\p{N}_]+\})`)
 
 // expandVariables replaces ${name} unless a backslash precedes it, in one pass:
 // what a value contains is not looked at again. Then one backslash is taken
@@ -99,7 +99,7 @@ func (x *expander) expandVariables(text string, pos Pos) (string, error) {
 	if x.work += b.Len(); x.work > maxWork {
 		return "", errAt(pos, "the variables of this profile expand to more than %d MiB", maxWork>>20)
 	}
-	return escapedVariable.ReplaceAllString(b.String(), "$1"), nil
+	return escapedVariable().ReplaceAllString(b.String(), "$1"), nil
 }
 
 func wordPrefix(s string) string {
@@ -111,7 +111,7 @@ func wordPrefix(s string) string {
 	return s
 }
 
-var escapedFunction = regexp.MustCompile(`\\(\$\{f:.*\})`)
+var escapedFunction = lazyregexp.New(`\\(\$\{f:.*\})`)
 
 // openBrace is a "${" whose "}" is not reached yet.
 type openBrace struct {
@@ -175,7 +175,7 @@ func (x *expander) expandFunctions(text string, pos Pos) (string, []Call, error)
 }
 
 func unescapeFunctions(out []byte) string {
-	return escapedFunction.ReplaceAllString(string(out), "$1")
+	return escapedFunction().ReplaceAllString(string(out), "$1")
 }
 
 func clip(s string) string {

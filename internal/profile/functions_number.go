@@ -3,9 +3,10 @@ package profile
 import (
 	"context"
 	"math/big"
-	"regexp"
 	"strings"
 	"unicode"
+
+	"fettle.dev/fettle/internal/lazyregexp"
 )
 
 // kb2s:N turns KiB into sectors of 512 bytes.
@@ -49,12 +50,12 @@ func roundHalfEven(x float64) *big.Int {
 	return floor
 }
 
-var hexInt = regexp.MustCompile(`^[+-]?(0[xX]_?)?[0-9a-fA-F](_?[0-9a-fA-F])*$`)
+var hexInt = lazyregexp.New(`^[+-]?(0[xX]_?)?[0-9a-fA-F](_?[0-9a-fA-F])*$`)
 
 // parseHexInt is Python's int(s, 16): "0x" in front is allowed.
 func parseHexInt(s string) (*big.Int, bool) {
 	s = strings.TrimFunc(s, unicode.IsSpace)
-	if !hexInt.MatchString(s) {
+	if !hexInt().MatchString(s) {
 		return nil, false
 	}
 	sign := ""

@@ -3,8 +3,9 @@ package rhel6
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
+
+	"fettle.dev/fettle/internal/lazyregexp"
 )
 
 const onlyDynamic = "done while running, and only where tuned-main.conf has dynamic_tuning=1"
@@ -161,7 +162,7 @@ func (im *importer) sysctlPath(l line, from origin) error {
 	if l.value == "" || l.value == "/etc/sysctl.conf" || base == sysctlFile {
 		return nil
 	}
-	if !profileName.MatchString(base) {
+	if !profileName().MatchString(base) {
 		im.warn(sysconfigFile, l.no, from.text, "no name of a file: not imported")
 		return nil
 	}
@@ -174,7 +175,7 @@ func (im *importer) sysctlPath(l line, from origin) error {
 	return im.sysctls(base, text)
 }
 
-var queuePath = regexp.MustCompile(`^/sys/block/([A-Za-z0-9_!*?\[\]-]+)/queue/scheduler$`)
+var queuePath = lazyregexp.New(`^/sys/block/([A-Za-z0-9_!*?\[\]-]+)/queue/scheduler$`)
 
 // elevator turns ELEVATOR for the queues of ELEVATOR_TUNE_DEVS into a section of
 // the disk plug-in.
@@ -195,7 +196,7 @@ func (im *importer) elevator(name string, devices line, from origin) {
 			return
 		}
 		for _, w := range words {
-			m := queuePath.FindStringSubmatch(w)
+			m := queuePath().FindStringSubmatch(w)
 			if m == nil {
 				im.warn(from.file, devices.no, w, "no pattern of the form /sys/block/NAME/queue/scheduler: not imported")
 				continue

@@ -2,8 +2,9 @@ package rhel6
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
+
+	"fettle.dev/fettle/internal/lazyregexp"
 )
 
 // line is one "name = value" of a RHEL 6 file.
@@ -26,7 +27,7 @@ func parseSysctl(text string) (lines []line, bad []line) {
 		name, value, ok := strings.Cut(s, "=")
 		l.name = strings.TrimSpace(strings.TrimPrefix(name, "-"))
 		l.value = strings.TrimSpace(value)
-		if !ok || !sysctlName.MatchString(l.name) || l.value == "" {
+		if !ok || !sysctlName().MatchString(l.name) || l.value == "" {
 			bad = append(bad, l)
 			continue
 		}
@@ -35,7 +36,7 @@ func parseSysctl(text string) (lines []line, bad []line) {
 	return lines, bad
 }
 
-var sysctlName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_:@%+-]*([./][A-Za-z0-9_:@%+-]+)+$`)
+var sysctlName = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_:@%+-]*([./][A-Za-z0-9_:@%+-]+)+$`)
 
 // section is one section of the old tuned's tuned.conf.
 type section struct {
@@ -77,7 +78,7 @@ func parseConf(text string) ([]section, error) {
 	return sections, nil
 }
 
-var assignment = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)=`)
+var assignment = lazyregexp.New(`^([A-Za-z_][A-Za-z0-9_]*)=`)
 
 // parseSysconfig reads shell assignments as data: nothing is expanded and
 // nothing is run. What is not a plain assignment comes back in rest.
@@ -99,7 +100,7 @@ func parseSysconfig(text string) (lines []line, rest []line, err error) {
 			exported = true
 			continue
 		}
-		m := assignment.FindStringSubmatch(t.text)
+		m := assignment().FindStringSubmatch(t.text)
 		ends := i+1 == len(tokens) || tokens[i+1].kind != word && tokens[i+1].kind != operator || tokens[i+1].text == ";"
 		if !begins || m == nil || !ends || strings.ContainsAny(expansions(t), "$`") {
 			// The whole command is no data; say so once, with its first word.

@@ -230,7 +230,7 @@ func TestEachHelper(t *testing.T) {
 func TestEveryHelperIsSupplied(t *testing.T) {
 	for _, h := range helpers {
 		for _, name := range append([]string{h.name}, h.undo...) {
-			if !slices.Contains(supplied, name) {
+			if !slices.Contains(supplied(), name) {
 				t.Errorf("%s is not in functions.sh", name)
 			}
 		}
@@ -240,7 +240,7 @@ func TestEveryHelperIsSupplied(t *testing.T) {
 		"enable_wifi", "disable_wifi", "enable_cd_polling", "disable_cd_polling", "save_value", "restore_value", "save_sys",
 		"set_sys", "save_set_sys", "restore_sys", "parse_sys", "get_stored_sys", "process",
 	} {
-		if !slices.Contains(supplied, name) {
+		if !slices.Contains(supplied(), name) {
 			t.Errorf("%s is not in functions.sh", name)
 		}
 	}

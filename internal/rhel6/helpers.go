@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"fettle.dev/fettle/internal/lazyregexp"
 )
 
 // call is a command that calls a program or function with words, and perhaps
@@ -70,7 +72,7 @@ func (c command) call() (call, bool) {
 type helper struct {
 	name  string
 	args  int
-	valid *regexp.Regexp // of the first argument
+	valid func() *regexp.Regexp // of the first argument
 	// undo are the helpers that took it back; the plug-in does that now.
 	undo []string
 	// to sets the options; false leaves the call to the script.
@@ -78,9 +80,9 @@ type helper struct {
 }
 
 var (
-	plainWord = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
-	number    = regexp.MustCompile(`^[0-9]{1,9}$`)
-	factor    = regexp.MustCompile(`^[0-9]{1,6}(\.[0-9]{1,6})?$`)
+	plainWord = lazyregexp.New(`^[a-z][a-z0-9_-]*$`)
+	number    = lazyregexp.New(`^[0-9]{1,9}$`)
+	factor    = lazyregexp.New(`^[0-9]{1,6}(\.[0-9]{1,6})?$`)
 )
 
 // readaheadDisks and hdparmDisks are those that the old helpers went through.
@@ -125,7 +127,7 @@ const ac97 = "/sys/module/snd_ac97_codec/parameters/power_save"
 var helpers = []helper{
 	{"set_cpu_governor", 1, plainWord, []string{"restore_cpu_governor"}, governor},
 	{"enable_cpu_multicore_powersave", 0, nil, []string{"disable_cpu_multicore_powersave"}, dropped("the kernel lost sched_mc_power_savings in Linux 3.5")},
-	{"set_transparent_hugepages", 1, regexp.MustCompile(`^(always|madvise|never)$`), []string{"restore_transparent_hugepages"}, option("vm", "transparent_hugepages")},
+	{"set_transparent_hugepages", 1, lazyregexp.New(`^(always|madvise|never)$`), []string{"restore_transparent_hugepages"}, option("vm", "transparent_hugepages")},
 	{"enable_transparent_hugepages", 0, nil, []string{"restore_transparent_hugepages", "disable_transparent_hugepages"}, fixed("vm", "transparent_hugepages", "always")},
 	{"disable_transparent_hugepages", 0, nil, []string{"restore_transparent_hugepages", "enable_transparent_hugepages"}, fixed("vm", "transparent_hugepages", "never")},
 	{"set_elevator", 2, nil, []string{"restore_elevator"}, setElevator},
@@ -144,7 +146,7 @@ var helpers = []helper{
 	{"enable_snd_powersave", 0, nil, []string{"disable_snd_powersave", "restore_snd_powersave"}, fixed("audio", "timeout", "10")},
 	{"enable_snd_ac97_powersave", 0, nil, []string{"restore_snd_ac97_powersave", "disable_snd_ac97_powersave"}, fixed("sysfs", ac97, "1")},
 	{"disable_snd_ac97_powersave", 0, nil, []string{"restore_snd_ac97_powersave", "enable_snd_ac97_powersave"}, fixed("sysfs", ac97, "0")},
-	{"set_radeon_powersave", 1, regexp.MustCompile(`^(default|auto|low|mid|high|dynpm|dpm-(battery|balanced|performance))$`), nil, option("video", "radeon_powersave")},
+	{"set_radeon_powersave", 1, lazyregexp.New(`^(default|auto|low|mid|high|dynpm|dpm-(battery|balanced|performance))$`), nil, option("video", "radeon_powersave")},
 	{"disable_logs_syncing", 0, nil, []string{"restore_logs_syncing"}, dropped("rsyslog has not waited for the disk after each message since its version 3")},
 }
 
@@ -202,7 +204,7 @@ func sysctlArguments(c call) ([]assignmentArg, bool) {
 			continue
 		}
 		name, value, ok := strings.Cut(a, "=")
-		if !ok || !sysctlName.MatchString(name) || value == "" {
+		if !ok || !sysctlName().MatchString(name) || value == "" {
 			return nil, false
 		}
 		out = append(out, assignmentArg{name, value})
@@ -211,26 +213,26 @@ func sysctlArguments(c call) ([]assignmentArg, bool) {
 }
 
 var (
-	sysPath    = regexp.MustCompile(`^/sys/[A-Za-z0-9_./:!@+-]+$`)
-	thpPath    = regexp.MustCompile(`^/sys/kernel/mm/(?:redhat_)?transparent_hugepage/(enabled|defrag)$`)
-	queueValue = regexp.MustCompile(`^/sys/block/([A-Za-z0-9_!-]+)/queue/(scheduler|read_ahead_kb)$`)
+	sysPath    = lazyregexp.New(`^/sys/[A-Za-z0-9_./:!@+-]+$`)
+	thpPath    = lazyregexp.New(`^/sys/kernel/mm/(?:redhat_)?transparent_hugepage/(enabled|defrag)$`)
+	queueValue = lazyregexp.New(`^/sys/block/([A-Za-z0-9_!-]+)/queue/(scheduler|read_ahead_kb)$`)
 )
 
 // write is what "echo VALUE > FILE" did.
 func (im *importer) write(file, value string, from origin) bool {
 	if name, ok := strings.CutPrefix(file, "/proc/sys/"); ok {
 		name = strings.ReplaceAll(name, "/", ".")
-		if !sysctlName.MatchString(name) {
+		if !sysctlName().MatchString(name) {
 			return false
 		}
 		im.sysctl(file, value, from)
 		return true
 	}
 	plain, err := plainValue(value)
-	if err != nil || !sysPath.MatchString(file) || strings.Contains(file, "/..") || strings.Contains(file, "//") {
+	if err != nil || !sysPath().MatchString(file) || strings.Contains(file, "/..") || strings.Contains(file, "//") {
 		return false
 	}
-	if m := thpPath.FindStringSubmatch(file); m != nil {
+	if m := thpPath().FindStringSubmatch(file); m != nil {
 		name := "transparent_hugepages"
 		if m[1] == "defrag" {
 			name = "transparent_hugepage.defrag"
@@ -238,11 +240,11 @@ func (im *importer) write(file, value string, from origin) bool {
 		im.set("vm", name, plain, from)
 		return true
 	}
-	if m := queueValue.FindStringSubmatch(file); m != nil {
+	if m := queueValue().FindStringSubmatch(file); m != nil {
 		if m[2] == "scheduler" {
 			return setElevator(im, []string{file, value}, from)
 		}
-		return number.MatchString(value) && disks([]string{m[1]}, "readahead")(im, []string{value}, from)
+		return number().MatchString(value) && disks([]string{m[1]}, "readahead")(im, []string{value}, from)
 	}
 	if there, known := im.hasSys(file); known && !there {
 		im.warn(from.file, from.line, from.text, "this machine has no such file: kept, and verify calls it unsupported")
@@ -259,11 +261,11 @@ func (im *importer) hasSys(file string) (there, known bool) {
 	return err == nil, true
 }
 
-var netDevice = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,15}$`)
+var netDevice = lazyregexp.New(`^[A-Za-z0-9_.:-]{1,15}$`)
 
 // ethtool turns the switches whose plug-in options have the same words.
 func (im *importer) ethtool(args []string, from origin) bool {
-	if !netDevice.MatchString(args[1]) {
+	if !netDevice().MatchString(args[1]) {
 		return false
 	}
 	words := args[2:]

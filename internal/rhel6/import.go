@@ -10,12 +10,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"sort"
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/lazyregexp"
 )
 
 // The files of a RHEL 6 profile (Red Hat Enterprise Linux 6, Performance Tuning
@@ -87,7 +87,7 @@ func (w Warning) String() string {
 	return s
 }
 
-var profileName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+var profileName = lazyregexp.New(`^[A-Za-z0-9_.-]+$`)
 
 // Import reads the RHEL 6 profile in the directory dir of h and returns the
 // profile for the kernel that h has: sysctls that its /proc/sys lacks get a
@@ -95,7 +95,7 @@ var profileName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 func Import(ctx context.Context, h *host.Host, dir string) (Result, error) {
 	dir = path.Clean(dir)
 	im := &importer{host: h, dir: dir, name: path.Base(dir), out: newBuilder()}
-	if !profileName.MatchString(im.name) || strings.Trim(im.name, ".") == "" {
+	if !profileName().MatchString(im.name) || strings.Trim(im.name, ".") == "" {
 		return Result{}, fmt.Errorf("%s: %q is no name for a profile: use letters, digits, underscore, dot and hyphen", dir, im.name)
 	}
 	entries, err := h.Files.ReadDir(dir)

@@ -2,11 +2,11 @@ package rhel6
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"fettle.dev/fettle/internal/lazyregexp"
 	"fettle.dev/fettle/profiles"
 )
 
@@ -92,11 +92,11 @@ func (im *importer) keepText(first int, text, why string) {
 	}
 }
 
-var barriersOff = regexp.MustCompile(`\bnobarrier\b|\bbarrier=(0|none)\b`)
+var barriersOff = lazyregexp.New(`\bnobarrier\b|\bbarrier=(0|none)\b`)
 
 // refused says whether a command would switch write barriers off.
 func (c command) refused() bool {
-	return barriersOff.MatchString(c.text) || len(c.tokens) > 0 && c.tokens[0].text == "disable_disk_barriers"
+	return barriersOff().MatchString(c.text) || len(c.tokens) > 0 && c.tokens[0].text == "disable_disk_barriers"
 }
 
 const barriersID = "write-barriers-off"
@@ -152,7 +152,7 @@ func (t *scriptTranslator) start(body []command) []string {
 			continue
 		}
 		own = append(own, c.text)
-		if ok && !t.defined[call.name()] && slices.Contains(supplied, call.name()) && call.target == nil {
+		if ok && !t.defined[call.name()] && slices.Contains(supplied(), call.name()) && call.target == nil {
 			t.note(origin{scriptFile, c.line, c.text}, "script.sh")
 			if certain && call.literal() {
 				t.verify = append(t.verify, c.text)
@@ -165,7 +165,7 @@ func (t *scriptTranslator) start(body []command) []string {
 			continue
 		}
 		why := "no plug-in does it"
-		if c.mentions(supplied...) && !ok {
+		if c.mentions(supplied()...) && !ok {
 			why = "done under a condition or with more than the helper"
 		}
 		t.keep(c, why+": kept in script.sh as it is, and verify cannot check it")
@@ -193,7 +193,7 @@ func (t *scriptTranslator) otherOptions(c call, ok bool) (string, bool) {
 	}
 	var left []string
 	for _, o := range strings.Split(c.words[1].value, ",") {
-		if !barriersOff.MatchString(o) && o != "" {
+		if !barriersOff().MatchString(o) && o != "" {
 			left = append(left, o)
 		}
 	}
@@ -228,7 +228,7 @@ func (t *scriptTranslator) stop(body []command) []string {
 			continue
 		}
 		own = append(own, c.text)
-		if ok && !t.defined[call.name()] && slices.Contains(supplied, call.name()) && call.target == nil {
+		if ok && !t.defined[call.name()] && slices.Contains(supplied(), call.name()) && call.target == nil {
 			t.note(origin{scriptFile, c.line, c.text}, "script.sh")
 			continue
 		}
@@ -304,7 +304,7 @@ func (t *scriptTranslator) translate(c call, from origin) bool {
 		if h.name != c.name() {
 			continue
 		}
-		if len(args) != h.args || h.args > 0 && !h.valid.MatchString(args[0]) || !h.to(t.importer, args, from) {
+		if len(args) != h.args || h.args > 0 && !h.valid().MatchString(args[0]) || !h.to(t.importer, args, from) {
 			return false
 		}
 		for _, u := range append(h.undo, h.name) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // functionsText is the library that a generated script reads: our own helpers
@@ -14,7 +15,7 @@ import (
 var functionsText string
 
 // supplied are the helpers in it.
-var supplied = suppliedNames(functionsText)
+var supplied = sync.OnceValue(func() []string { return suppliedNames(functionsText) })
 
 func suppliedNames(text string) []string {
 	var names []string

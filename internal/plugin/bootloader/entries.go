@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/lazyregexp"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/setting"
@@ -30,7 +30,7 @@ const (
 
 var envFiles = []string{"/boot/grub2/grubenv", "/boot/grub/grubenv"}
 
-var blsEnabled = regexp.MustCompile(`(?mi)^[ \t]*GRUB_ENABLE_BLSCFG[ \t]*=[ \t]*"?[ \t]*true[ \t]*"?[ \t]*$`)
+var blsEnabled = lazyregexp.New(`(?mi)^[ \t]*GRUB_ENABLE_BLSCFG[ \t]*=[ \t]*"?[ \t]*true[ \t]*"?[ \t]*$`)
 
 // usesEntries is true where GRUB reads boot loader entries.
 func usesEntries(h *host.Host) bool {
@@ -38,7 +38,7 @@ func usesEntries(h *host.Host) bool {
 		return false
 	}
 	b, err := h.Files.ReadFile(defaults)
-	return err == nil && blsEnabled.Match(b)
+	return err == nil && blsEnabled().Match(b)
 }
 
 func (g grubEnv) file() (string, error) {
@@ -211,7 +211,7 @@ func (g grubEnv) write(ctx context.Context, v setting.Value) error {
 	return err
 }
 
-var bootImage = regexp.MustCompile(`^\s*BOOT_IMAGE=(?:\([^)]*\))?(\S*/)`)
+var bootImage = lazyregexp.New(`^\s*BOOT_IMAGE=(?:\([^)]*\))?(\S*/)`)
 
 // bootDirOfGrub is /boot as GRUB calls it: "/" where it is a file system of its
 // own. The kernel that runs was loaded from there.
@@ -220,7 +220,7 @@ func bootDirOfGrub(h *host.Host) string {
 	if err != nil {
 		return "/"
 	}
-	if m := bootImage.FindSubmatch(b); m != nil {
+	if m := bootImage().FindSubmatch(b); m != nil {
 		return string(m[1])
 	}
 	return "/"

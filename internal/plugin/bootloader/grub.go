@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"strings"
 	"time"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/lazyregexp"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/setting"
@@ -178,12 +178,12 @@ func (g grub) put(text string) error {
 	return g.host.Files.Replace(p, []byte(text), attr)
 }
 
-var language = regexp.MustCompile(`(?m)^[ \t]*set lang=(\w+)[ \t]*$`)
+var language = lazyregexp.New(`(?m)^[ \t]*set lang=(\w+)[ \t]*$`)
 
 // locale is the environment for the generator: it writes the language of whoever
 // ran it into the configuration (00_header), so it has to be the same again.
 func locale(cfg []byte) []string {
-	if m := language.FindSubmatch(cfg); m != nil {
+	if m := language().FindSubmatch(cfg); m != nil {
 		return []string{"LC_ALL=", "LANG=" + string(m[1]) + ".UTF-8"}
 	}
 	return nil

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/lazyregexp"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/setting"
 )
@@ -67,7 +67,7 @@ func (k hdparm) Resolve(s setting.Setting) (setting.Setting, error) {
 	return Setting(device, what), nil
 }
 
-var apmLevel = regexp.MustCompile(`APM_level\s*=\s*(\S+)( supported)?`)
+var apmLevel = lazyregexp.New(`APM_level\s*=\s*(\S+)( supported)?`)
 
 // Read asks the disk for its APM level. Its standby timer it cannot be asked
 // for: that is what it was last told since boot.
@@ -89,7 +89,7 @@ func (k hdparm) Read(ctx context.Context, s setting.Setting) (setting.Value, err
 	if err != nil {
 		return setting.Value{}, err
 	}
-	m := apmLevel.FindStringSubmatch(res)
+	m := apmLevel().FindStringSubmatch(res)
 	switch {
 	case m == nil:
 		return setting.Value{}, fmt.Errorf("hdparm -B /dev/%s: no APM level in its answer", device)

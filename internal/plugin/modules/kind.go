@@ -29,7 +29,7 @@ type options struct{ host *host.Host }
 func (options) Resolve(s setting.Setting) (setting.Setting, error) { return resolve(s) }
 
 func resolve(s setting.Setting) (setting.Setting, error) {
-	if !moduleName.MatchString(s.Name) {
+	if !moduleName().MatchString(s.Name) {
 		return setting.Setting{}, fmt.Errorf("%s: not the name of a kernel module", s)
 	}
 	s.Name = canonical(s.Name)
@@ -60,11 +60,11 @@ func (k options) Write(ctx context.Context, s setting.Setting, v setting.Value) 
 	if err != nil {
 		return err
 	}
-	again := reload.MatchString(v.Text)
+	again := reload().MatchString(v.Text)
 	if v.Absent {
 		text = dropLine(text, s.Name)
 	} else {
-		opts := reload.ReplaceAllString(v.Text, "")
+		opts := reload().ReplaceAllString(v.Text, "")
 		if strings.ContainsAny(opts, "\n\\#") || strings.TrimSpace(opts) == "" {
 			return fmt.Errorf("%s: %q cannot be written as options of a module", s, opts)
 		}
@@ -96,7 +96,7 @@ func (k options) Effect(_ context.Context, s setting.Setting, want setting.Value
 	if state(k.host, s.Name) == "unloaded" {
 		return plugin.NeedsRestart, "the module is not loaded; they take effect when it is"
 	}
-	if differ := differing(k.host, s.Name, reload.ReplaceAllString(want.Text, "")); len(differ) > 0 {
+	if differ := differing(k.host, s.Name, reload().ReplaceAllString(want.Text, "")); len(differ) > 0 {
 		return plugin.NeedsReboot, "loaded without " + strings.Join(differ, " ") + "; takes effect when the module is loaded again"
 	}
 	return plugin.OK, ""
@@ -104,7 +104,7 @@ func (k options) Effect(_ context.Context, s setting.Setting, want setting.Value
 
 func (options) Equal(a, b setting.Value) bool {
 	strip := func(v setting.Value) string {
-		return strings.Join(strings.Fields(reload.ReplaceAllString(v.Text, "")), " ")
+		return strings.Join(strings.Fields(reload().ReplaceAllString(v.Text, "")), " ")
 	}
 	return strip(a) == strip(b)
 }

@@ -6,10 +6,10 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/lazyregexp"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/setting"
@@ -34,8 +34,8 @@ var Plugin = plugin.Plugin{
 const confFile = "/etc/modprobe.d/zz-fettle.conf"
 
 var (
-	moduleName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
-	reload     = regexp.MustCompile(`^\s*\+r\s*,?\s*`)
+	moduleName = lazyregexp.New(`^[A-Za-z0-9_-]+$`)
+	reload     = lazyregexp.New(`^\s*\+r\s*,?\s*`)
 )
 
 func plan(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
@@ -43,12 +43,12 @@ func plan(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]p
 	if o.ExpandedName != "" {
 		name = o.ExpandedName
 	}
-	if !moduleName.MatchString(name) {
+	if !moduleName().MatchString(name) {
 		return nil, fmt.Errorf("%q is not the name of a kernel module", name)
 	}
 	name = canonical(name)
-	again := reload.MatchString(o.Value)
-	opts := strings.Join(strings.Fields(reload.ReplaceAllString(o.Value, "")), " ")
+	again := reload().MatchString(o.Value)
+	opts := strings.Join(strings.Fields(reload().ReplaceAllString(o.Value, "")), " ")
 	line := setting.Setting{Kind: "modprobe", Name: name}
 	switch kernelHas(r.Host, name) {
 	case nowhere:

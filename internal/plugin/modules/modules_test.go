@@ -148,7 +148,7 @@ func FuzzLines(f *testing.F) {
 	f.Add("options x y=1\noptions m b=2", "a=1 c=\"d\"")
 	f.Add("# options m\n\noptions  m\tz=1\n", "a")
 	f.Fuzz(func(t *testing.T, text, opts string) {
-		if strings.ContainsAny(opts, "\n\\#") || strings.TrimSpace(opts) == "" || reload.MatchString(opts) {
+		if strings.ContainsAny(opts, "\n\\#") || strings.TrimSpace(opts) == "" || reload().MatchString(opts) {
 			return
 		}
 		norm := strings.Join(strings.Fields(opts), " ")

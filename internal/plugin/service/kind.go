@@ -29,7 +29,7 @@ type unit struct{ host *host.Host }
 func parts(s setting.Setting) (name, aspect, file string, err error) {
 	f := strings.Split(s.Name, "/")
 	switch {
-	case len(f) < 2 || !unitName.MatchString(f[0]):
+	case len(f) < 2 || !unitName().MatchString(f[0]):
 	case len(f) == 2 && (f[1] == "active" || f[1] == "enabled"):
 		return f[0], f[1], "", nil
 	case len(f) == 3 && (f[1] == "dropin" || f[1] == "dropin+restart") && f[2] != "" && f[2] != ".." && f[2] != ".":

@@ -7,9 +7,9 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 
+	"fettle.dev/fettle/internal/lazyregexp"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/setting"
@@ -38,12 +38,12 @@ type wish struct {
 	file            string
 }
 
-var separator = regexp.MustCompile(`\s*[,;]\s*`)
+var separator = lazyregexp.New(`\s*[,;]\s*`)
 
 func parseWish(value string) (wish, error) {
 	yes, no := true, false
 	var w wish
-	for _, word := range separator.Split(strings.TrimSpace(value), -1) {
+	for _, word := range separator().Split(strings.TrimSpace(value), -1) {
 		switch file, isFile := strings.CutPrefix(word, "file:"); {
 		case word == "start":
 			w.active = &yes
@@ -65,11 +65,11 @@ func parseWish(value string) (wish, error) {
 
 // unitName is the characters that systemd.unit(5) allows in a name; names of
 // System V and OpenRC services are a part of them.
-var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]+$`)
+var unitName = lazyregexp.New(`^[A-Za-z0-9:_.\\@-]+$`)
 
 func plan(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	name := strings.TrimPrefix(o.Name, "service.")
-	if !unitName.MatchString(name) || strings.HasPrefix(name, "-") || strings.HasPrefix(name, ".") {
+	if !unitName().MatchString(name) || strings.HasPrefix(name, "-") || strings.HasPrefix(name, ".") {
 		return nil, fmt.Errorf("%q is not the name of a service", name)
 	}
 	w, err := parseWish(o.Value)

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"io/fs"
 	"path"
-	"regexp"
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/lazyregexp"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/setting"
@@ -28,7 +28,7 @@ var Plugin = plugin.Plugin{
 	},
 }
 
-var quoted = regexp.MustCompile(`^"(.*)"$`)
+var quoted = lazyregexp.New(`^"(.*)"$`)
 
 func plan(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	s := plugin.Sysctl(o.Name)
@@ -41,7 +41,7 @@ func plan(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([
 		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused,
 			"%s counts in units that differ from kernel to kernel (net/core/neighbour.c); set %s_ms, in milliseconds", name, o.Name)}, nil
 	}
-	value := quoted.ReplaceAllString(o.Value, "$1")
+	value := quoted().ReplaceAllString(o.Value, "$1")
 	if strings.Contains(value, "\n") {
 		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused, "a value of several lines cannot be written in one piece")}, nil
 	}
