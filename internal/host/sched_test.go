@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/testroot"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -96,7 +97,7 @@ func TestAffinityAndPolicy(t *testing.T) {
 
 func TestEvents(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("process events are for root")
+		testroot.Missing(t, "process events are for root")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()

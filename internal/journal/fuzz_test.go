@@ -81,7 +81,7 @@ func FuzzTornTail(f *testing.F) {
 	f.Fuzz(func(t *testing.T, tail []byte) {
 		s, err := parse(append(append([]byte{}, text...), tail...), "boot")
 		if err != nil {
-			t.Skip("a whole record that contradicts")
+			return // a whole record that contradicts
 		}
 		if len(s.Txs) < 3 || s.Txs[0].undoneBy != 3 {
 			t.Errorf("the records before the tail are lost: %d transactions", len(s.Txs))

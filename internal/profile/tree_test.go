@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/testroot"
 )
 
 // plant writes files into a new tree and returns the machine that it is.
@@ -106,10 +107,7 @@ func requireRoot(t testing.TB) {
 	if os.Getuid() == 0 {
 		return
 	}
-	if os.Getenv("FETTLE_TEST_REQUIRE") == "1" {
-		t.Fatal("this test needs to run as root, which owns the files that it makes")
-	}
-	t.Skip("this test needs to run as root, which owns the files that it makes")
+	testroot.Missing(t, "this test needs to run as root, which owns the files that it makes")
 }
 
 func lines(l ...string) string { return strings.Join(l, "\n") + "\n" }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/testroot"
 )
 
 // shells are those that a generated script may meet as sh.
@@ -318,7 +319,7 @@ func TestImportedScriptRuns(t *testing.T) {
 func TestShellcheck(t *testing.T) {
 	bin, err := exec.LookPath("shellcheck")
 	if err != nil {
-		t.Skip("shellcheck is not installed: apt install shellcheck")
+		testroot.Missing(t, "shellcheck is not installed: apt install shellcheck")
 	}
 	dir := t.TempDir()
 	write(t, dir, "/functions.sh", functionsText)

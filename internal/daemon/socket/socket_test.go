@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/daemon"
+	"fettle.dev/fettle/internal/testroot"
 )
 
 // asked is a daemon for the tests of the protocol: what it answers shows that
@@ -237,7 +238,7 @@ func TestPeers(t *testing.T) {
 // has opened for everybody.
 func TestRefusedPeer(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("becoming another user needs root")
+		testroot.Missing(t, "becoming another user needs root")
 	}
 	path, _ := serve(t, nil)
 	for p := filepath.Dir(path); p != os.TempDir(); p = filepath.Dir(p) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/testroot"
 	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // machine is everything that isolation changes: tasks by their identity,
@@ -135,23 +137,30 @@ func policy(t *testing.T, id host.TaskID) string {
 	return fmt.Sprintf("%s %d", p.Name, p.Priority)
 }
 
-// TestIsolatedCores moves this machine's tasks and interrupts off CPU 1 and
-// gives everything back, tasks that began meanwhile included.
+// TestIsolatedCores moves this machine's tasks and interrupts off its second CPU
+// and gives everything back, tasks that began meanwhile included.
 func TestIsolatedCores(t *testing.T) {
 	testroot.Disposable(t)
 	h := host.Live()
-	if b, _ := os.ReadFile("/sys/devices/system/cpu/online"); strings.TrimSpace(string(b)) != "0-1" {
-		t.Skipf("this test is for a machine with CPUs 0-1, this one has %s", b)
+	text, err := os.ReadFile("/sys/devices/system/cpu/online")
+	if err != nil {
+		t.Fatal(err)
 	}
+	all, err := unit.ParseCPUList(strings.TrimSpace(string(text)))
+	if err != nil || all.Len() < 2 {
+		testroot.Missing(t, "isolation needs two CPUs, this machine has %s", text)
+	}
+	second := unit.CPUs(all.Numbers()[1])
+	house, iso := all.Minus(second).String(), second.String()
 	plain, pinned, goes, left := child(t, "fettle-plain"), child(t, "fettle-pinned"), child(t, "fettle-goes"), child(t, "fettle-left")
-	if out, err := exec.Command("taskset", "-cp", "1", fmt.Sprint(pinned.TID)).CombinedOutput(); err != nil {
+	if out, err := exec.Command("taskset", "-cp", iso, fmt.Sprint(pinned.TID)).CombinedOutput(); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
 	before := machine(t, h)
 
 	e := engine(t)
-	p := selection(plugintest.Unit("scheduler", "isolated_cores=1", "ps_blacklist=^nothing$", "cgroup_ps_blacklist=/nothing;/nowhere",
-		"group.left=1:f:3:2:^fettle-left 600$", "group.earlier=0:b:0:*:^fettle-(left|goes)"))
+	p := selection(plugintest.Unit("scheduler", "isolated_cores="+iso, "ps_blacklist=^nothing$", "cgroup_ps_blacklist=/nothing;/nowhere",
+		"group.left=1:f:3:"+second.Mask()+":^fettle-left 600$", "group.earlier=0:b:0:*:^fettle-(left|goes)"))
 	start := time.Now()
 	a := apply(t, e, p)
 	applied := time.Since(start)
@@ -160,19 +169,19 @@ func TestIsolatedCores(t *testing.T) {
 			t.Error("undone only at the end of the test")
 		}
 	}()
-	if got := []string{affinity(t, plain), affinity(t, pinned), affinity(t, goes), affinity(t, left)}; fmt.Sprint(got) != "[0 0 0 1]" {
+	if got := []string{affinity(t, plain), affinity(t, pinned), affinity(t, goes), affinity(t, left)}; !slices.Equal(got, []string{house, house, house, iso}) {
 		t.Errorf("affinities of plain, pinned, goes, left: %v", got)
 	}
 	if got := policy(t, left); got != "fifo 3" {
 		t.Errorf("policy of fettle-left: %s: the last rule in order is to hold", got)
 	}
 	late := child(t, "fettle-late")
-	if got := affinity(t, late); got != "0" {
+	if got := affinity(t, late); got != house {
 		t.Errorf("a new task may run on %s", got)
 	}
 	// Whoever asks for an isolated CPU now keeps it.
 	wants := child(t, "fettle-wants")
-	if out, err := exec.Command("taskset", "-cp", "1", fmt.Sprint(wants.TID)).CombinedOutput(); err != nil {
+	if out, err := exec.Command("taskset", "-cp", iso, fmt.Sprint(wants.TID)).CombinedOutput(); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
 	state, err := e.State()
@@ -189,8 +198,8 @@ func TestIsolatedCores(t *testing.T) {
 		}
 	}
 	apply(t, e, p)
-	if got := affinity(t, wants) + " " + affinity(t, plain); got != "1 0" {
-		t.Errorf("after the same profile again: %s, want 1 0", got)
+	if got := affinity(t, wants) + " " + affinity(t, plain); got != iso+" "+house {
+		t.Errorf("after the same profile again: %s, want %s %s", got, iso, house)
 	}
 	process, _ := os.FindProcess(goes.TID)
 	_ = process.Kill()
@@ -204,10 +213,10 @@ func TestIsolatedCores(t *testing.T) {
 	t.Logf("%d steps applied in %v, undone in %v", len(a.Plan.Steps), applied, time.Since(start))
 	after := machine(t, h)
 	compare(t, before, after)
-	if got := affinity(t, wants); got != "1" {
-		t.Errorf("undo took CPU 1 from a task that had asked for it: %s", got)
+	if got := affinity(t, wants); got != iso {
+		t.Errorf("undo took CPU "+iso+" from a task that had asked for it: %s", got)
 	}
-	if got := affinity(t, late); got != "0-1" {
+	if got := affinity(t, late); got != all.String() {
 		t.Errorf("a task that began meanwhile is left on CPU %s", got)
 	}
 	closed := 0
@@ -223,8 +232,8 @@ func TestIsolatedCores(t *testing.T) {
 		t.Error("no entry of the task that ended was closed")
 	}
 	for place, now := range after {
-		if _, old := before[place]; !old && strings.HasPrefix(now, "0 ") && strings.HasPrefix(place, "task") && !strings.Contains(place, "kworker") {
-			t.Logf("new, on CPU 0 alone: %s %q", place, now)
+		if _, old := before[place]; !old && strings.HasPrefix(now, house+" ") && strings.HasPrefix(place, "task") && !strings.Contains(place, "kworker") {
+			t.Logf("new, kept off the isolated CPU: %s %q", place, now)
 		}
 	}
 	plugintest.Proves(t, plugintest.Here(), "scheduler", "isolated_cores")
@@ -236,7 +245,7 @@ func TestIsolatedCores(t *testing.T) {
 func TestControlGroups(t *testing.T) {
 	testroot.Disposable(t)
 	if b, _ := os.ReadFile("/sys/fs/cgroup/cgroup.controllers"); len(b) > 0 {
-		t.Skip("control groups are of version 2 here")
+		testroot.Missing(t, "control groups are of version 2 here, which TestGuestIsolation tests; for version 1 boot with systemd.unified_cgroup_hierarchy=0")
 	}
 	dir := t.TempDir()
 	program := filepath.Join(dir, "fettle-cpuset")
