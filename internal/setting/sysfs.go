@@ -50,7 +50,7 @@ func (k sysfs) alias(p string) Setting {
 			return Setting{"sysfs", q}
 		}
 	}
-	if p == "/sys/kernel/mm/hugepages/hugepages-"+defaultHugePage(k.host)+"/nr_hugepages" {
+	if size, ok := strings.CutPrefix(p, "/sys/kernel/mm/hugepages/hugepages-"); ok && size == defaultHugePage(k.host)+"/nr_hugepages" {
 		return Setting{"sysctl", "vm.nr_hugepages"}
 	}
 	if p == "/sys/module/nf_conntrack/parameters/hashsize" && exists(k.host, procSys+"net/netfilter/nf_conntrack_buckets") {

@@ -54,7 +54,7 @@ func (e *Engine) Verify(ctx context.Context, p *profile.Profile, s *journal.Stat
 		return nil, err
 	}
 	v := &Verification{Schema: VerifySchema, Profiles: p.Names, Machine: e.Host.Name, Counts: map[plugin.Verdict]int{}, Met: true, Problems: plan.Problems}
-	chains := s.Chains()
+	chains, boot := s.Chains(), e.bootID()
 	for _, st := range plan.Steps {
 		if st.Action == Release {
 			continue
@@ -67,11 +67,11 @@ func (e *Engine) Verify(ctx context.Context, p *profile.Profile, s *journal.Stat
 		switch st.Action {
 		case Write:
 			c.Verdict, c.Why = e.differs(st, ours)
-			if ours == nil && s.InForce() != nil && s.InForce().BootID != e.bootID() {
+			if ours == nil && s.InForce() != nil && s.InForce().BootID != boot {
 				c.Why = "not applied since this boot"
 			}
 		case Same:
-			c.Verdict, c.Why = e.inPlace(ctx, st, ours)
+			c.Verdict, c.Why = e.inPlace(ctx, st, ours, boot)
 		}
 		v.Counts[c.Verdict]++
 		if !Meets(c.Verdict) {
@@ -107,13 +107,13 @@ func (e *Engine) differs(st Step, ours *journal.Entry) (plugin.Verdict, string) 
 }
 
 // inPlace says whether a value that is in place also works already.
-func (e *Engine) inPlace(ctx context.Context, st Step, ours *journal.Entry) (plugin.Verdict, string) {
+func (e *Engine) inPlace(ctx context.Context, st Step, ours *journal.Entry, boot string) (plugin.Verdict, string) {
 	if kind, err := e.Kinds.For(st.Setting); err == nil && e.Host.Live {
 		if ef, ok := kind.(Effecter); ok {
 			return ef.Effect(ctx, st.Setting, st.Want)
 		}
 	}
-	if ours != nil && ours.Tx.BootID == e.bootID() && !e.Kinds.Equal(st.Setting, ours.Before.Before, ours.Want) {
+	if ours != nil && ours.Tx.BootID == boot && !e.Kinds.Equal(st.Setting, ours.Before.Before, ours.Want) {
 		switch effect(ours.Lifetime) {
 		case plugin.NeedsReboot:
 			return plugin.NeedsReboot, "in the file; takes effect at the next boot"
