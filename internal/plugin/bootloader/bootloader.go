@@ -25,17 +25,22 @@ var Plugin = plugin.Plugin{
 		{Name: "skip_grub_config", Control: true, Doc: "y, yes, t, true or 1: change nothing, only compare cmdline with the running kernel's"},
 		{Name: "initrd_add_img", Doc: "image to add as an overlay; a relative name starts at the profile", Plan: planImage},
 		{Name: "initrd_add_dir", Doc: "directory to make an overlay of; below /tmp or a profile directory", Plan: planDir},
+		cmdlineOption("cmdline"),
 	},
 	Free: func(name string) (plugin.Option, bool) {
 		if !strings.HasPrefix(name, "cmdline") {
 			return plugin.Option{}, false
 		}
-		return plugin.Option{
-			Name: name,
-			Doc:  "kernel arguments: those of all cmdline options of the unit in turn; +ARGS adds, -ARGS takes out what earlier ones added",
-			Plan: planCmdline,
-		}, true
+		return cmdlineOption(name), true
 	},
+}
+
+func cmdlineOption(name string) plugin.Option {
+	return plugin.Option{
+		Name: name,
+		Doc:  "kernel arguments: those of all cmdline options of the unit in turn; +ARGS adds, -ARGS takes out what earlier ones added",
+		Plan: planCmdline,
+	}
 }
 
 func isCmdline(o profile.Option) bool { return strings.HasPrefix(o.Name, "cmdline") }
