@@ -64,10 +64,8 @@ func (d *Daemon) instances(ctx context.Context, m *Machine) ([]instance, error) 
 	var units []*profile.Unit
 	for _, u := range p.InOrder() {
 		skip, _, err := m.Engine.Main.Skipped(u, m.Engine.Host)
-		if err != nil {
-			return nil, err
-		}
-		if _, known := plugin.Find(table.All, u.Type); known && !skip {
+		// What is not known to apply is not in force either.
+		if _, known := plugin.Find(table.All, u.Type); known && !skip && err == nil {
 			units = append(units, u)
 		}
 	}

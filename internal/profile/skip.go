@@ -10,16 +10,28 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
+// UndecidedError says that it is not known whether a unit applies: what its
+// condition is matched with could not be read, or is known only when applied.
+type UndecidedError struct {
+	Unit *Unit
+	Err  error
+}
+
+func (e *UndecidedError) Error() string {
+	return fmt.Sprintf("whether [%s] applies is not known: %v", e.Unit.Name, e.Err)
+}
+
+func (e *UndecidedError) Unwrap() error { return e.Err }
+
 // Skipped reports whether a unit does not apply to this machine, because it is
 // disabled or because its cpuinfo_regex or uname_regex finds nothing, and says
-// why. An error that wraps host.ErrNotRecorded means that this machine's answer
-// is unknown.
+// why, in a sentence. An UndecidedError means that the answer is unknown.
 func (c *MainConfig) Skipped(u *Unit, h *host.Host) (skip bool, why string, err error) {
 	if !u.Enabled {
 		return true, fmt.Sprintf("[%s] is disabled (%s)", u.Name, u.At("enabled")), nil
 	}
 	if len(u.Deferred) > 0 && (u.CPUInfoRegex != "" || u.UnameRegex != "") {
-		return false, "", errAt(u.Pos, "[%s]: whether it applies is %s: %w", u.Name, u.Deferred[0].Reason, host.ErrNotRecorded)
+		return false, "", &UndecidedError{u, errAt(u.Pos, "%s: %w", u.Deferred[0].Reason, host.ErrNotRecorded)}
 	}
 	for _, test := range []struct {
 		attribute, regex, what string
@@ -41,7 +53,7 @@ func (c *MainConfig) Skipped(u *Unit, h *host.Host) (skip bool, why string, err 
 			text = *test.override
 			test.what = strings.TrimSuffix(test.attribute, "regex") + "string of tuned-main.conf"
 		} else if text, err = test.read(h); err != nil {
-			return false, "", errAt(u.At(test.attribute), "%s: %w", test.attribute, err)
+			return false, "", &UndecidedError{u, errAt(u.At(test.attribute), "%s: %w", test.attribute, err)}
 		}
 		if !re.MatchString(text) {
 			return true, fmt.Sprintf("[%s] is for other machines: %s=%s (%s) finds nothing in %s", u.Name, test.attribute, test.regex, u.At(test.attribute), test.what), nil

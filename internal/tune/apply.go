@@ -107,6 +107,9 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 	if err != nil {
 		return nil, err
 	}
+	if o.Atomic && len(p.undecided) > 0 {
+		return nil, fmt.Errorf("%w; nothing is changed (without --atomic the rest is applied)", errors.Join(p.undecided...))
+	}
 	a := &Applied{Plan: p, Recovered: recovered}
 	if o.Selection == nil && !p.acts() {
 		a.Result = ResultNothing

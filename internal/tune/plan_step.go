@@ -1,0 +1,184 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// item turns one item of a plug-in into a step.
+func (b *builder) item(ctx context.Context, it plugin.Item, unit string) {
+	if it.Fence {
+		defer func() { b.stage++ }()
+	}
+	step := Step{
+		Setting: it.Change.Setting, Want: it.Change.Want, Op: it.Change.Op, Reason: it.Change.Reason,
+		Unit: unit, Device: it.Device, Stage: b.stage, Why: it.Why,
+	}
+	if it.Verdict != "" {
+		step.Action, step.Verdict = None, it.Verdict
+		step.Before, _ = b.Kinds.Read(ctx, it.Change.Setting)
+		b.add(step)
+		return
+	}
+	id, err := b.Kinds.Resolve(it.Change.Setting)
+	if err != nil {
+		step.refuse(err)
+		b.add(step)
+		return
+	}
+	if id != it.Change.Setting {
+		step.Named = it.Change.Setting.String()
+	}
+	step.Setting = id
+	kind, err := b.Kinds.For(id)
+	if err != nil {
+		step.refuse(err)
+		b.add(step)
+		return
+	}
+	step.Lifetime = kind.Lifetime()
+	step.Before, err = kind.Read(ctx, id)
+	b.decide(ctx, &step, kind, err)
+	b.add(step)
+}
+
+// decide settles what is done with a step, most final reason first.
+func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, readErr error) {
+	step.Action = None
+	switch {
+	case readErr != nil:
+		step.unreadable(readErr)
+		return
+	case step.Before.Absent && isKernelValue(kind) && !step.Want.Absent:
+		step.Verdict = plugin.Unsupported
+		step.Why = or(step.Why, "this kernel or machine does not have it")
+		return
+	}
+	if k, ok := b.Keep.Match(step.Setting, step.named()); ok {
+		step.Verdict, step.Why = plugin.Kept, fmt.Sprintf("%s (%s)", k.Reason, k)
+		return
+	}
+	if why, ok := setting.OneWay(step.Setting); ok && !equal(kind, step.Before, step.Want) {
+		step.Verdict, step.Why = plugin.Refused, "cannot be taken back: "+why
+		return
+	}
+	if (step.Setting.Kind == "sysctl" || step.Setting.Kind == "sysfs") && strings.Contains(step.Want.Text, "${") {
+		step.Verdict, step.Why = plugin.Refused, "it names a variable or a function that there is not: "+step.Want.Text
+		return
+	}
+	if b.Overridden != nil && !b.single {
+		if o, ok := b.Overridden(step.Setting); ok && (o.Setting != step.Setting || !kind.Equal(o.Value, step.Want)) {
+			step.Override = &o
+			step.Verdict, step.Why = plugin.Overridden, fmt.Sprintf("not written: %s sets %s", o, show(o.Value))
+			if o.Setting != step.Setting {
+				step.Why += " as " + o.Setting.String()
+			}
+			return
+		}
+	}
+	from := step.Before
+	if !b.single {
+		if v, ok := b.under.released(step.Setting); ok {
+			from = v
+		}
+	}
+	if step.Op != setting.Set {
+		want, why, err := modify(step.Op, from, step.Want)
+		if err != nil {
+			step.Verdict, step.Why = plugin.Refused, err.Error()
+			return
+		}
+		step.Want, step.Why = want, or(step.Why, why)
+	}
+	if step.Lifetime == setting.Held && !b.Holds {
+		// Nothing of it outlives the process that holds it, so it is not
+		// journalled; if it reads as wanted, the daemon holds it.
+		step.Verdict = plugin.OK
+		if !equal(kind, step.Before, step.Want) {
+			step.Verdict = plugin.NeedsDaemon
+			step.Why = or(step.Why, "held by an open descriptor, which only fettle's daemon can keep")
+		}
+		return
+	}
+	if equal(kind, step.Before, step.Want) {
+		step.Action, step.Verdict = Same, plugin.OK
+		return
+	}
+	for _, c := range kind.Coupled(step.Setting) {
+		if id, err := b.Kinds.Resolve(c); err == nil {
+			if k, ok := b.Keep.Match(id, c); ok {
+				step.Verdict, step.Why = plugin.Kept, fmt.Sprintf("writing it would change %s: %s (%s)", id, k.Reason, k)
+				return
+			}
+		}
+	}
+	step.Action, step.Verdict = Write, plugin.Drifted
+}
+
+func equal(k setting.Kind, a, b setting.Value) bool {
+	return a.Absent == b.Absent && (a.Absent || k.Equal(a, b))
+}
+
+// isKernelValue is true where absence means that the kernel has no such thing,
+// not that a file is still to be made.
+func isKernelValue(k setting.Kind) bool { return !k.Lifetime().SurvivesBoot() }
+
+// modify answers what ">N" and "<N" mean from a present value.
+func modify(op setting.Op, from, want setting.Value) (setting.Value, string, error) {
+	a, errA := strconv.ParseInt(strings.TrimSpace(from.Text), 10, 64)
+	w, errW := strconv.ParseInt(strings.TrimSpace(want.Text), 10, 64)
+	if errW != nil {
+		return want, "", fmt.Errorf("%s%s: want a whole number after %q", op, want.Text, string(op))
+	}
+	if errA != nil {
+		return want, "", fmt.Errorf("%s%s: the present value %q is not a number to compare with", op, want.Text, from.Text)
+	}
+	if op == setting.Raise && a >= w {
+		return from, fmt.Sprintf("already at least %d", w), nil
+	}
+	if op == setting.Lower && a <= w {
+		return from, fmt.Sprintf("already at most %d", w), nil
+	}
+	return want, "", nil
+}
+
+func (s *Step) named() setting.Setting {
+	if s.Named == "" {
+		return s.Setting
+	}
+	n, err := setting.Parse(s.Named)
+	if err != nil {
+		return s.Setting
+	}
+	return n
+}
+
+func (s *Step) refuse(err error) {
+	s.Action, s.Verdict, s.Why = None, plugin.Refused, err.Error()
+}
+
+const ended = "it has ended"
+
+// ended settles a place that was there only for a time.
+func (s *Step) ended() { s.Action, s.Verdict, s.Why = None, plugin.Unsupported, ended }
+
+// unreadable settles a place whose present value cannot be known: it could not
+// be given back, so it is not written.
+func (s *Step) unreadable(err error) {
+	switch {
+	case errors.Is(err, host.ErrNotRecorded):
+		s.Verdict, s.Why = plugin.Unknown, "not recorded in this copy"
+	case errors.Is(err, fs.ErrPermission):
+		s.Verdict, s.Why = plugin.Unknown, "not readable: "+errno(err)
+	default:
+		s.Verdict, s.Why = plugin.Unsupported, "cannot be read, so it could not be given back: "+errno(err)
+	}
+}

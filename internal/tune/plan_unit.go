@@ -1,0 +1,176 @@
+package tune
+
+import (
+	"context"
+	"fmt"
+
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/plugin/script"
+	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// builder collects the steps of one plan.
+type builder struct {
+	*Engine
+	plan    *Plan
+	under   underneath
+	single  bool     // single changes: compare with what is there, not underneath
+	environ []string // the profile's variables as scripts get them
+	// undecided are the units of which it is not known whether they apply:
+	// their settings are named and not written.
+	undecided map[*profile.Unit]*profile.UndecidedError
+	stage     int
+	at        map[setting.Setting]int // step of each identity
+}
+
+func (e *Engine) newBuilder(s *journal.State) *builder {
+	return &builder{
+		Engine: e,
+		plan: &Plan{
+			Schema: PlanSchema, Created: e.Host.Clock.Now().UTC(), Machine: e.Host.Name,
+			BootID: e.bootID(), Generation: s.Generation, Steps: []Step{},
+		},
+		under: newUnderneath(e, s),
+		stage: 1, undecided: map[*profile.Unit]*profile.UndecidedError{},
+		at: map[setting.Setting]int{},
+	}
+}
+
+func (b *builder) problem(pos profile.Pos, format string, args ...any) {
+	b.plan.Problems = append(b.plan.Problems, Problem{pos, fmt.Sprintf(format, args...)})
+}
+
+// unit plans one unit: device-independent options first, then the options of
+// each device, as TuneD orders them.
+func (b *builder) unit(ctx context.Context, u *profile.Unit, devices []string, later bool) error {
+	pl, _ := b.plugin(u.Type)
+	r := &plugin.Request{
+		Host: b.Host, Kinds: b.Kinds, Unit: *u, Devices: devices, ProfileDirs: b.ProfileDirs, Later: later, Environ: b.environ,
+		Original: func(s setting.Setting) (setting.Value, error) { return b.under.value(ctx, s) },
+	}
+	type planned struct {
+		option plugin.Option
+		value  profile.Option
+	}
+	var whole, perDevice []planned
+	for _, po := range orderOptions(pl, u.Options) {
+		spec, ok := findOption(pl, po.Name)
+		switch {
+		case !ok:
+			pr := pl.UnknownOption(po)
+			b.problem(pr.Pos, "%s", pr.Text)
+		case spec.Control:
+		case spec.PerDevice:
+			perDevice = append(perDevice, planned{spec, po})
+		default:
+			whole = append(whole, planned{spec, po})
+		}
+	}
+	item := func(it plugin.Item) {
+		if ue := b.undecided[u]; ue != nil {
+			it.Verdict, it.Why, it.Fence = plugin.Unknown, ue.Error(), false
+			if len(u.Deferred) > 0 {
+				it.Verdict = plugin.Deferred
+			}
+		}
+		b.item(ctx, it, u.Name)
+	}
+	run := func(pd planned, device string) error {
+		if len(pd.value.Deferred) > 0 {
+			item(plugin.Item{
+				Change:  setting.Change{Setting: setting.Setting{Kind: u.Type, Name: optionPlace(pd.value.Name, device)}, Want: setting.Text(pd.value.Value), Reason: plugin.ReasonOf(pd.value)},
+				Verdict: plugin.Deferred, Why: "known when applied: " + pd.value.Deferred[0].Text, Device: device,
+			})
+			return nil
+		}
+		items, err := pd.option.Plan(ctx, r, pd.value, device)
+		if err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			b.problem(pd.value.Pos, "%s: %v", pd.value.Name, err)
+			return nil
+		}
+		for _, it := range items {
+			if it.Device == "" {
+				it.Device = device
+			}
+			item(it)
+		}
+		return nil
+	}
+	pre, post := script.UnitScripts(r)
+	for _, it := range pre {
+		item(it)
+	}
+	if pl.Always != nil {
+		items, err := pl.Always(ctx, r)
+		if err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			b.problem(u.Pos, "[%s]: %v", u.Name, err)
+		}
+		for _, it := range items {
+			item(it)
+		}
+	}
+	for _, pd := range whole {
+		if err := run(pd, ""); err != nil {
+			return err
+		}
+	}
+	for _, d := range devices {
+		for _, pd := range perDevice {
+			if err := run(pd, d); err != nil {
+				return err
+			}
+		}
+	}
+	for _, it := range post {
+		item(it)
+	}
+	return nil
+}
+
+func optionPlace(name, device string) string {
+	if device == "" {
+		return name
+	}
+	return device + "/" + name
+}
+
+// orderOptions puts the options of a unit into the plug-in's order; options
+// with free names keep the profile's.
+func orderOptions(pl *plugin.Plugin, opts []profile.Option) []profile.Option {
+	out := make([]profile.Option, 0, len(opts))
+	fixed := map[string]bool{}
+	for _, spec := range pl.Options {
+		fixed[spec.Name] = true
+		for _, o := range opts {
+			if o.Name == spec.Name {
+				out = append(out, o)
+			}
+		}
+	}
+	for _, o := range opts {
+		if !fixed[o.Name] {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func findOption(pl *plugin.Plugin, name string) (plugin.Option, bool) {
+	for _, o := range pl.Options {
+		if o.Name == name {
+			return o, true
+		}
+	}
+	if pl.Free != nil {
+		return pl.Free(name)
+	}
+	return plugin.Option{}, false
+}
