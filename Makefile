@@ -46,8 +46,9 @@ test: root ## every test but the slow matrix, then each fuzz target for FUZZTIME
 	$(GO) test -timeout $(TIMEOUT) ./...
 	@test/fuzz $(FUZZTIME)
 
+# Hours on two busy cores, because QEMU emulates: see CONTRIBUTING for each test.
 .PHONY: test-nightly
-test-nightly: root ## make test and the slow matrix
+test-nightly: root chromium ## make test and the slow matrix
 	FETTLE_TEST_NIGHTLY=1 $(GO) test -timeout 6h ./...
 	@test/fuzz $(FUZZTIME)
 
@@ -66,16 +67,16 @@ man: ## write the manual pages and the shell completions into dist/
 	@rm -rf dist/man dist/completion && mkdir -p dist/man dist/completion
 	$(GO) run ./packaging/man -version '$(VERSION)' dist
 
-# Needs everything: each test has to pass and none may skip, or proofs would be
-# lost. Run it on a machine that tests may change.
+# Needs everything, the slow matrix too: each test has to pass and none may skip,
+# or proofs would be lost. Run it on a machine that tests may change.
 PROOFS := internal/plugin/table/testdata/proofs.txt
 .PHONY: proofs
 proofs: root ## run the tests that prove options, and make the manual's table of proofs anew
 	@new=$$(mktemp); trap 'rm -f "$$new"' EXIT; \
-	FETTLE_PROOF_FILE=$$new FETTLE_TEST_REQUIRE=1 FETTLE_TEST_DISPOSABLE=1 \
-		$(GO) test -count=1 -timeout $(TIMEOUT) ./internal/plugin/... ./test/peers; \
+	FETTLE_PROOF_FILE=$$new FETTLE_TEST_NIGHTLY=1 FETTLE_TEST_REQUIRE=1 FETTLE_TEST_DISPOSABLE=1 \
+		$(GO) test -count=1 -timeout 6h -skip '^TestManual$$' ./internal/plugin/... ./test/peers; \
 	LC_ALL=C sort -u "$$new" >$(PROOFS)
-	FETTLE_UPDATE_GOLDEN=1 $(GO) test -run TestManual ./internal/plugin/table
+	FETTLE_UPDATE_GOLDEN=1 $(GO) test -run '^TestManual$$' ./internal/plugin/table
 	@git diff --stat
 
 .PHONY: lint
@@ -90,6 +91,13 @@ lint: ## vet, format, and golangci-lint where it is installed
 root: ## build the cached Debian test root, if this user may
 	@if [[ $$(id -u) == 0 || $${FETTLE_TEST_REQUIRE:-0} == 1 ]]; then test/root/build >/dev/null; \
 	else echo "not root: tests that need the Debian test root skip; run: sudo test/root/build"; fi
+
+# A page needs a browser: test-nightly opens Cockpit's.
+.PHONY: chromium
+chromium:
+	@command -v chromium >/dev/null || { \
+		[[ $$(id -u) == 0 && $${FETTLE_TEST_DISPOSABLE:-0} == 1 ]] || { echo "no chromium: the test of Cockpit's dialog skips; run: sudo apt-get install --no-install-recommends chromium"; exit 0; }; \
+		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends chromium; } >&2 </dev/null
 
 .PHONY: clean
 clean: ## remove bin/, dist/ and the test results; the cached test root stays

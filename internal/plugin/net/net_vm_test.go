@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/testroot"
 	"fettle.dev/fettle/internal/testvm"
 )
@@ -125,6 +126,10 @@ func TestInVM(t *testing.T) {
 			t.Errorf("left behind:\n%s", diff)
 		}
 	})
+	// Each of these is among the changes.
+	for _, o := range []string{"features", "coalesce", "pause", "ring", "wake_on_lan", "txqueuelen", "mtu", "nf_conntrack_hashsize"} {
+		plugintest.Proves(t, plugintest.QEMU, "net", o)
+	}
 
 	t.Run("an archive of the machine answers as the machine", func(t *testing.T) {
 		live := vm.Must("fettle diff plain --output json 2>/dev/null | sed -n '/\"steps\"/,$p'")

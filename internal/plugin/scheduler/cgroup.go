@@ -118,10 +118,6 @@ func isolateByGroup(r *plugin.Request, o, name profile.Option, rs *rules, tasks 
 		return nil, err
 	}
 	s := setting.Setting{Kind: cgroupKind, Name: mountPoint(r) + "/" + p}
-	if v1, why := cpusetV1(r); !v1 {
-		return []plugin.Item{plugin.Refuse(s, name, plugin.Unsupported,
-			"%s; without cgroup_for_isolated_cores tasks get an affinity, and systemd's AllowedCPUs= confines whole slices (systemd.resource-control(5))", why)}, nil
-	}
 	// All groups first: the tasks go into them.
 	var items []plugin.Item
 	for _, g := range r.Unit.Options {

@@ -4,9 +4,14 @@ import (
 	"sort"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/testroot"
 	"fettle.dev/fettle/internal/testvm"
+	"fettle.dev/fettle/internal/testvm/wire"
 )
 
 const guestProfile = `[main]
@@ -29,7 +34,7 @@ grep . /proc/irq/*/smp_affinity /proc/irq/default_smp_affinity /sys/kernel/debug
 `
 
 // TestGuestIsolation isolates two of four CPUs with systemd and control groups
-// version 2.
+// version 2: by affinities, by the CPUs of systemd's slices, and as TuneD does.
 func TestGuestIsolation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("boots a machine")
@@ -38,7 +43,7 @@ func TestGuestIsolation(t *testing.T) {
 	vm.Put(testroot.Program(t, "./cmd/fettle"), "/usr/local/bin/fettle")
 	vm.Write("/etc/tuned/guest/tuned.conf", guestProfile)
 	vm.Must("systemctl disable --quiet --now tuned.service; mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug")
-	vm.Must("cp /bin/sleep /usr/local/bin/fettle-realtime; cp /bin/sleep /usr/local/bin/fettle-left; for p in realtime left; do systemd-run --quiet --unit=$p /usr/local/bin/fettle-$p 6000; done")
+	vm.Must("cp /bin/sleep /usr/local/bin/fettle-realtime; cp /bin/sleep /usr/local/bin/fettle-left; for p in realtime left; do systemd-run --quiet --property=Type=exec --unit=$p /usr/local/bin/fettle-$p 6000; done")
 	allowed := func(program string) string {
 		return strings.TrimSpace(vm.Must("sed -n 's/Cpus_allowed_list:.//p' /proc/$(pidof " + program + ")/status"))
 	}
@@ -58,7 +63,7 @@ func TestGuestIsolation(t *testing.T) {
 	if got := vm.Must("chrt -p $(pidof fettle-realtime)"); !strings.Contains(got, "SCHED_FIFO") || !strings.Contains(got, "priority: 5") {
 		t.Errorf("the group's task is scheduled so: %s", got)
 	}
-	vm.Must("cp /bin/sleep /usr/local/bin/fettle-new; systemd-run --quiet --unit=new /usr/local/bin/fettle-new 6000")
+	vm.Must("cp /bin/sleep /usr/local/bin/fettle-new; systemd-run --quiet --property=Type=exec --unit=new /usr/local/bin/fettle-new 6000")
 	if got := allowed("fettle-new"); got != "0-1" {
 		t.Errorf("a service that starts later may run on %s", got)
 	}
@@ -82,29 +87,155 @@ func TestGuestIsolation(t *testing.T) {
 	if left := moved(before, vm.Must(guestTasks)); len(left) > 0 {
 		t.Errorf("undo leaves %d places changed:\n%s", len(left), strings.Join(left, "\n"))
 	}
+	plugintest.Proves(t, plugintest.QEMU, "scheduler", "isolated_cores")
+	for _, o := range []string{"ps_blacklist", "group.realtime", "sched_migration_cost_ns", "numa_balancing_scan_size_mb"} {
+		plugintest.Proves(t, plugintest.QEMU, "scheduler", o)
+	}
+
+	t.Run("slices", func(t *testing.T) { slicesOfGuest(t, vm, allowed) })
+	t.Run("as TuneD", func(t *testing.T) { isolatesAsTuned(t, vm) })
+}
+
+// slicesOfGuest confines systemd's slices, and gives back what that makes the
+// kernel forget.
+func slicesOfGuest(t *testing.T, vm *testvm.VM, allowed func(string) string) {
+	vm.Write("/etc/tuned/slices/tuned.conf", "[scheduler]\nisolated_cores=2-3\ncgroup_for_isolated_cores=house\n")
+	vm.Must("cp /bin/sleep /usr/local/bin/fettle-pinned; cp /bin/sleep /usr/local/bin/fettle-plain; systemd-run --quiet --property=Type=exec --unit=pinned taskset -c 1-3 /usr/local/bin/fettle-pinned 6000")
+	waitForPinned := func() bool {
+		return strings.Contains(vm.Must("pidof fettle-pinned || true"), "\n") && allowed("fettle-pinned") == "1-3"
+	}
+	if !testroot.Eventually(5*time.Minute, waitForPinned) {
+		t.Fatal("the pinned service does not start")
+	}
+	const files = "find /run/systemd/system.control /etc/systemd -type f 2>/dev/null | sort; for u in init.scope system.slice user.slice; do echo $u $(systemctl show -p AllowedCPUs -p NeedDaemonReload $u) $(cat /sys/fs/cgroup/$u/cpuset.cpus 2>/dev/null); done"
+	before, filesBefore := vm.Must(guestTasks), vm.Must(files)
+	if out, code := vm.Run("fettle tune slices 2>&1"); code != 0 {
+		t.Fatalf("fettle tune: exit %d\n%s", code, out)
+	}
+	for _, u := range []string{"init.scope", "system.slice"} {
+		if got := vm.Must("cat /sys/fs/cgroup/" + u + "/cpuset.cpus.effective"); got != "0-1\n" {
+			t.Errorf("%s may use CPUs %s", u, got)
+		}
+	}
+	if got := allowed("fettle-pinned"); got != "1" && got != "0-1" {
+		t.Errorf("a task that was on 1-3 may run on %s", got)
+	}
+	vm.Must("systemd-run --quiet --property=Type=exec --unit=plain /usr/local/bin/fettle-plain 6000")
+	if got := allowed("fettle-plain"); got != "0-1" {
+		t.Errorf("a service that starts later may run on %s", got)
+	}
+	// Nobody has logged in, so this slice begins only now.
+	if got := vm.Must("systemd-run --quiet --slice=user.slice --wait --pipe sed -n 's/Cpus_allowed_list:.//p' /proc/self/status"); got != "0-1\n" {
+		t.Errorf("a session may run on %s", got)
+	}
+	// Nothing in a slice gets out of it by asking.
+	if out, code := vm.Run("taskset -cp 2 $(pidof fettle-plain) 2>&1"); code == 0 {
+		t.Errorf("a service takes CPU 2: %s", out)
+	}
+	if got := vm.Must("sed -n 's/Cpus_allowed_list:.//p' /proc/2/status"); got != "0-1\n" {
+		t.Errorf("kthreadd, which is in no slice, may run on %s", got)
+	}
+	// systemd keeps it when it reads its units anew.
+	vm.Must("systemctl daemon-reload")
+	if out, code := vm.Run("fettle verify 2>&1"); code != 0 {
+		t.Errorf("fettle verify: exit %d\n%s", code, out)
+	}
+	if out, code := vm.Run("fettle undo 2>&1"); code != 0 {
+		t.Errorf("fettle undo: exit %d\n%s", code, out)
+	}
+	if got := allowed("fettle-plain"); got != "0-3" {
+		t.Errorf("after undo the service that started meanwhile may run on %s", got)
+	}
+	if left := moved(before, vm.Must(guestTasks)); len(left) > 0 {
+		t.Errorf("undo leaves %d places changed:\n%s", len(left), strings.Join(left, "\n"))
+	}
+	if diff := cmp.Diff(filesBefore, vm.Must(files)); diff != "" {
+		t.Errorf("undo leaves systemd changed:\n%s", diff)
+	}
+	plugintest.Proves(t, plugintest.QEMU, "scheduler", "cgroup_for_isolated_cores")
+}
+
+// isolatesAsTuned applies one profile with each of the two and compares where
+// every task and every interrupt may run.
+func isolatesAsTuned(t *testing.T, vm *testvm.VM) {
+	vm.Write("/etc/tuned/both/tuned.conf", "[scheduler]\nruntime=0\nisolated_cores=2-3\nps_blacklist=^fettle-left$\ngroup.realtime=0:f:5:8:/fettle-realtime \n")
+	// Debian 12 has no Python binding of perf; without events TuneD does not
+	// follow new tasks, which runtime=0 rules out anyway.
+	vm.Write("/usr/lib/python3/dist-packages/perf.py", "def cpu_map():\n    return list(range(4))\n")
+	vm.Must("sed -i 's/^[# ]*daemon *=.*/daemon = 0/' /etc/tuned/tuned-main.conf && grep -q '^daemon = 0' /etc/tuned/tuned-main.conf")
+	before := vm.Must(guestTasks)
+	if out, code := vm.Run("fettle tune both 2>&1"); code != 0 {
+		t.Fatalf("fettle tune: exit %d\n%s", code, out)
+	}
+	ours := places(vm.Must(guestTasks))
+	if out, code := vm.Run("fettle undo 2>&1"); code != 0 {
+		t.Fatalf("fettle undo: exit %d\n%s", code, out)
+	}
+	if left := moved(before, vm.Must(guestTasks)); len(left) > 0 {
+		t.Fatalf("undo leaves %d places changed:\n%s", len(left), strings.Join(left, "\n"))
+	}
+	r, err := vm.Exec(wire.Request{TimeoutS: 900, Argv: []string{"tuned", "--no-dbus", "--log", "--profile", "both"}})
+	if err != nil || r.Code != 0 {
+		t.Fatalf("tuned: %v, exit %d\n%s%s", err, r.Code, r.Stdout, r.Stderr)
+	}
+	theirs := places(vm.Must(guestTasks))
+	// TuneD looks at the interrupts that somebody handles; fettle also at those
+	// whose driver comes later.
+	handled := vm.Must("sed -n 's|^ *\\([0-9]*\\):.*|/proc/irq/\\1/smp_affinity|p' /proc/interrupts")
+	compared, isolated := 0, 0
+	for place, was := range places(before) {
+		a, thereA := theirs[place]
+		b, thereB := ours[place]
+		if !thereA || !thereB {
+			continue // it has ended
+		}
+		compared++
+		if b != was {
+			isolated++
+		}
+		if strings.HasSuffix(place, "/smp_affinity") && !strings.Contains(handled, place+"\n") {
+			if a != was || b != was && b != "3" {
+				t.Errorf("%s, which nobody handles, was %q: TuneD left %q, fettle %q", place, was, a, b)
+			}
+			continue
+		}
+		if a != b {
+			t.Errorf("%s was %q: TuneD left %q, fettle %q", place, was, a, b)
+		}
+	}
+	t.Logf("%d places compared, of which fettle changed %d", compared, isolated)
+	if compared < 100 || isolated < 20 {
+		t.Errorf("only %d places compared, of which %d changed", compared, isolated)
+	}
+}
+
+// places are what guestTasks lists, by its name.
+func places(list string) map[string]string {
+	out := map[string]string{}
+	for line := range strings.Lines(list) {
+		k, v := place(strings.TrimSpace(line))
+		out[k] = v
+	}
+	return out
+}
+
+// place takes one line of guestTasks apart.
+func place(line string) (name, value string) {
+	if f := strings.Fields(line); len(f) > 2 {
+		return f[0] + "@" + f[1], line
+	}
+	name, value, _ = strings.Cut(line, " ")
+	return name, value
 }
 
 // moved are the places that are still there and read otherwise, with what they
 // read now.
 func moved(before, after string) []string {
-	key := func(line string) (string, string) {
-		f := strings.Fields(line)
-		if len(f) > 2 {
-			return f[0] + "@" + f[1], line
-		}
-		k, v, _ := strings.Cut(line, " ")
-		return k, v
-	}
-	was := map[string]string{}
-	for line := range strings.Lines(before) {
-		k, v := key(line)
-		was[k] = v
-	}
+	was := places(before)
 	var out []string
-	for line := range strings.Lines(after) {
-		k, v := key(line)
+	for k, v := range places(after) {
 		if old, ok := was[k]; ok && old != v {
-			out = append(out, strings.TrimSpace(line))
+			out = append(out, k+" "+v)
 		}
 	}
 	sort.Strings(out)

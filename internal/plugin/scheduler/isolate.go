@@ -17,7 +17,8 @@ import (
 // planIsolated moves tasks and interrupts off CPUs. Tasks get an affinity of
 // their own, with both versions of control groups: a cpuset would also keep
 // programs from asking for the isolated CPUs later, which is what these are
-// for. cgroup_for_isolated_cores asks for a cpuset.
+// for. cgroup_for_isolated_cores asks for a cpuset: systemd's units get it with
+// version 2, a group of its own with version 1.
 func planIsolated(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	if plugin.IsNone(strings.Trim(o.Value, `"' `)) {
 		return nil, nil
@@ -78,8 +79,21 @@ func isolateTasks(ctx context.Context, r *plugin.Request, o profile.Option, rs *
 	if err != nil {
 		return nil, err
 	}
+	var items []plugin.Item
 	if name, ok := r.Option("cgroup_for_isolated_cores"); ok && !plugin.IsNone(name.Value) {
-		return isolateByGroup(r, o, name, rs, tasks, housekeeping)
+		v1, why := cpusetV1(r)
+		if v1 {
+			return isolateByGroup(r, o, name, rs, tasks, housekeeping)
+		}
+		if v2, whyNot := confines(r.Host); v2 {
+			items, tasks, err = isolateBySlice(r, name, rs, tasks, housekeeping)
+		} else {
+			s := setting.Setting{Kind: sliceKind, Name: "system.slice"}
+			items = []plugin.Item{plugin.Refuse(s, name, plugin.Unsupported, "%s, and %s: tasks get an affinity", why, whyNot)}
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	// Once isolation is in force, a task that runs on isolated CPUs alone was
 	// put there on purpose.
@@ -90,7 +104,6 @@ func isolateTasks(ctx context.Context, r *plugin.Request, o profile.Option, rs *
 		now, errNow := r.Kinds.Read(ctx, s)
 		inForce = errWas == nil && errNow == nil && was != now && now.Text == housekeeping.String()
 	}
-	var items []plugin.Item
 	initMoves := false
 	for _, t := range tasks {
 		if !rs.isolates(r.Host, t) {

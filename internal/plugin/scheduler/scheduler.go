@@ -27,7 +27,7 @@ var steering = []plugin.Option{
 	{Name: "cgroup_groups_init", Control: true, Default: "1",
 		Doc: "1 makes the control groups that are named here, 0 takes them as they are"},
 	{Name: "cgroup_for_isolated_cores", Control: true,
-		Doc: "the control group (version 1) that tasks are moved to instead of getting an affinity; dots separate levels"},
+		Doc: "confine tasks instead of giving them an affinity: with control groups version 2 systemd's slices get AllowedCPUs=, whatever the name; with version 1 tasks are moved to the group of this name, in which dots separate levels"},
 	{Name: "cgroup_ps_blacklist", Control: true,
 		Doc: "regular expressions, separated by semicolons; the affinity of tasks whose control groups (the lines of /proc/PID/cgroup, joined by commas) match one is left alone"},
 	{Name: "ps_whitelist", Control: true, Default: ".*",

@@ -75,7 +75,7 @@ type inherited struct {
 
 // Kinds is what the plug-in adds to the table of kinds.
 func Kinds(h *host.Host) map[string]setting.Kind {
-	return map[string]setting.Kind{KindName: &task{host: h}, cgroupKind: cgroup{h}, mountKind: cgroupMount{h}}
+	return map[string]setting.Kind{KindName: &task{host: h}, cgroupKind: cgroup{h}, mountKind: cgroupMount{h}, sliceKind: slice{h}}
 }
 
 func (k *task) Resolve(s setting.Setting) (setting.Setting, error) {

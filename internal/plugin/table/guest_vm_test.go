@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/testroot"
 	"fettle.dev/fettle/internal/testvm"
 	"fettle.dev/fettle/internal/testvm/wire"
@@ -204,6 +205,10 @@ func TestGuest(t *testing.T) {
 	}
 	if d := cmp.Diff(filesBefore, files()); d != "" {
 		t.Errorf("files after a boot and undo: %s", d)
+	}
+	for option, plugin := range map[string]string{"service.one": "service", "nbd": "modules", "banned_cpus": "irqbalance", "cpu_affinity": "systemd",
+		"script": "script", "readahead": "disk", "cmdline_guest": "bootloader", "initrd_add_dir": "bootloader"} {
+		plugintest.Proves(t, plugintest.QEMU, plugin, option)
 	}
 }
 
