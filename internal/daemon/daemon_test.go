@@ -488,3 +488,25 @@ func TestInstances(t *testing.T) {
 	f.want(readAhead, "128")
 	f.want("/sys/block/sdb/queue/read_ahead_kb", "128")
 }
+
+// What a client made over the bus lasts as long as the daemon, as with TuneD: one
+// that starts brings the selection into force as it was accepted, and nothing
+// else stays behind.
+func TestInstancesEndWithTheDaemon(t *testing.T) {
+	const slow = "/sys/block/sdb/queue/read_ahead_kb"
+	f := newFake(t, map[string]string{slow: "128", "/sys/block/sdb/removable": "0"})
+	f.tune("day", nil)
+	ofDay := f.read(slow)
+	d := f.start(Config{})
+	if ok, msg := d.CreateInstance(t.Context(), "disk", "slow", map[string]string{"devices": "sdb", "readahead": "64"}); !ok {
+		t.Fatal(msg)
+	}
+	f.want(slow, "64")
+	d = f.start(Config{})
+	f.want(slow, ofDay)
+	if _, _, list := d.Instances("disk"); len(list) != 1 {
+		t.Errorf("instances %v, want the profile's one", list)
+	}
+	f.undo()
+	f.want(slow, "128")
+}

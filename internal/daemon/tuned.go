@@ -13,7 +13,7 @@ import (
 )
 
 // Differences are the places where the daemon behaves otherwise than TuneD's, on
-// purpose; the manual prints them with profile.Differences.
+// purpose; docs/060-daemon.md prints them.
 var Differences = []profile.Difference{
 	{
 		ID: "rollback-on-exit", Versions: "all",

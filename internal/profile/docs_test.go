@@ -2,46 +2,20 @@ package profile
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"fettle.dev/fettle/internal/testroot"
 )
 
 // TestManual holds the generated tables of the manual against Functions,
 // MainKeys and Differences.
 func TestManual(t *testing.T) {
-	const manual = "../../docs/040-profile-language.md"
-	b, err := os.ReadFile(manual)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(b)
-	for _, part := range []struct{ name, table string }{
-		{"functions", functionTable()}, {"main", mainTable()}, {"differences", differenceTable()},
-	} {
-		begin, end := "<!-- begin "+part.name+" -->\n", "<!-- end "+part.name+" -->"
-		head, rest, ok := strings.Cut(text, begin)
-		_, tail, ok2 := strings.Cut(rest, end)
-		if !ok || !ok2 {
-			t.Fatalf("%s has no marks for %s", manual, part.name)
-		}
-		text = head + begin + "\n" + part.table + "\n" + end + tail
-	}
-	if os.Getenv("FETTLE_UPDATE_GOLDEN") == "1" {
-		if err := os.WriteFile(manual, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(text, string(b)); diff != "" {
-		t.Errorf("%s is not what the tables say; run make golden (-want +got):\n%s", manual, diff)
-	}
+	testroot.Manual(t, "040-profile-language.md",
+		testroot.Generated{Name: "functions", Text: functionTable()},
+		testroot.Generated{Name: "main", Text: mainTable()},
+		testroot.Generated{Name: "differences", Text: differenceTable()})
 }
-
-// cell keeps a text in its cell and as it is.
-var cell = strings.NewReplacer("|", `\|`, "*", `\*`, "<", `\<`, ">", `\>`, "[", `\[`, "_", `\_`).Replace
 
 func functionTable() string {
 	var w strings.Builder
@@ -67,7 +41,7 @@ func mainTable() string {
 	var w strings.Builder
 	w.WriteString("| key | default | value | meaning |\n|---|---|---|---|\n")
 	for _, k := range MainKeys {
-		fmt.Fprintf(&w, "| `%s` | %s | %s | %s |\n", k.Name, cell(k.Default), cell(k.Unit), cell(k.Meaning))
+		fmt.Fprintf(&w, "| `%s` | %s | %s | %s |\n", k.Name, testroot.Cell(k.Default), testroot.Cell(k.Unit), testroot.Cell(k.Meaning))
 	}
 	return w.String()
 }
@@ -76,7 +50,7 @@ func differenceTable() string {
 	var w strings.Builder
 	w.WriteString("| name | TuneD | what TuneD does | what fettle does | why |\n|---|---|---|---|---|\n")
 	for _, d := range Differences {
-		fmt.Fprintf(&w, "| `%s` | %s | %s | %s | %s |\n", d.ID, d.Versions, cell(d.TuneD), cell(d.Fettle), cell(d.Why))
+		fmt.Fprintf(&w, "| `%s` | %s | %s | %s | %s |\n", d.ID, d.Versions, testroot.Cell(d.TuneD), testroot.Cell(d.Fettle), testroot.Cell(d.Why))
 	}
 	return w.String()
 }

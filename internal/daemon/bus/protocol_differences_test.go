@@ -54,7 +54,7 @@ var differences = []difference{
 	{fmt.Sprintf("switch_profile[%q]", long), "no texts over 4096 bytes",
 		words(`Requested profile 'a+' doesn't exist\.`, `Invalid profile_name`)},
 	{`switch_profile[""]`, "to select nothing is what disable is for", words(`true, "OK"`, `false, "no profile named"`)},
-	{"active_profile[] none", "so what was selected stays", words(`""`, `"balanced balanced"`)},
+	{"active_profile[] none", "what was selected stays, because nothing cannot be selected", words(`""`, `"balanced balanced"`)},
 
 	// Wrong calls.
 	{"switch_profile[]\nswitch_profile[\"balanced\" \"powersave\"]\nswitch_profile['\\x05']\nlog_capture_start[\"40\" \"10\"]\nactive_profile[\"argument\"]",

@@ -8,19 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/testroot"
 )
 
-const (
-	manual = "docs/050-plug-ins.md"
-	// proofs are the lines that tests wrote to plugintest.ProofFile, sorted, each
-	// once; `make proofs` makes the file anew.
-	proofs = "testdata/proofs.txt"
-)
+// proofs are the lines that tests wrote to plugintest.ProofFile, sorted, each
+// once; `make proofs` makes the file anew.
+const proofs = "testdata/proofs.txt"
 
 // freeNames are the options whose names the profile chooses: an example of each,
 // and how the manual writes it.
@@ -51,27 +46,7 @@ var notThere = map[string]string{
 // TestManual holds the generated tables of the manual against the table of
 // plug-ins and what tests have proved.
 func TestManual(t *testing.T) {
-	file := filepath.Join(testroot.Module(t), manual)
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const begin, end = "<!-- begin plug-ins -->\n", "<!-- end plug-ins -->"
-	head, rest, ok := strings.Cut(string(b), begin)
-	_, tail, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no marks for the tables", manual)
-	}
-	text := head + begin + tables(t, readProofs(t)) + end + tail
-	if os.Getenv("FETTLE_UPDATE_GOLDEN") == "1" {
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(text, string(b)); diff != "" {
-		t.Errorf("%s is not what the table and %s say; run make golden (-want +got):\n%s", manual, proofs, diff)
-	}
+	testroot.Manual(t, "050-plug-ins.md", testroot.Generated{Name: "plug-ins", Text: tables(t, readProofs(t))})
 }
 
 // proof is where an option was proved: plug-in and its documentation, which all

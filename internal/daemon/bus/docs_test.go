@@ -1,0 +1,34 @@
+package bus
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/daemon"
+	"fettle.dev/fettle/internal/testroot"
+)
+
+// TestManual holds the manual's tables against the differences of the daemon and
+// of its answers, which TestProtocol asserts.
+func TestManual(t *testing.T) {
+	var behaviour, answers strings.Builder
+	behaviour.WriteString("| name | TuneD | what TuneD does | what fettle does | why |\n|---|---|---|---|---|\n")
+	for _, d := range daemon.Differences {
+		fmt.Fprintf(&behaviour, "| `%s` | %s | %s | %s | %s |\n", d.ID, d.Versions, testroot.Cell(d.TuneD), testroot.Cell(d.Fettle), testroot.Cell(d.Why))
+	}
+	answers.WriteString("| asked | what is different |\n|---|---|\n")
+	for _, d := range differences {
+		var asked []string
+		for _, step := range strings.Split(d.steps, "\n") {
+			if len(step) > 100 {
+				step = step[:40] + "..."
+			}
+			asked = append(asked, "`"+strings.ReplaceAll(step, "|", `\|`)+"`")
+		}
+		fmt.Fprintf(&answers, "| %s | %s |\n", strings.Join(asked, "<br>"), testroot.Cell(d.why))
+	}
+	testroot.Manual(t, "060-daemon.md",
+		testroot.Generated{Name: "differences", Text: behaviour.String()},
+		testroot.Generated{Name: "answers", Text: answers.String()})
+}
