@@ -63,6 +63,10 @@ func (a *app) status(ctx context.Context) error {
 		fmt.Fprintf(out, "transactions to undo: %s\n", strings.Trim(strings.Join(strings.Fields(fmt.Sprint(st.Live)), ", "), "[]"))
 	}
 	for _, t := range st.Trials {
+		if t.Overdue {
+			fmt.Fprintf(out, "! transaction %d is overdue: its trial ended at %s, and nothing has taken it back yet; the next fettle tune or undo does, or the next boot where fettle's unit is enabled\n", t.Tx, t.Until.Local().Format("2006-01-02 15:04:05"))
+			continue
+		}
 		fmt.Fprintf(out, "! transaction %d is on trial until %s: fettle confirm keeps it\n", t.Tx, t.Until.Local().Format("15:04:05"))
 	}
 	for _, k := range st.KeepUnmatched {

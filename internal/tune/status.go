@@ -38,6 +38,10 @@ type Status struct {
 type Trial struct {
 	Tx    int       `json:"transaction"`
 	Until time.Time `json:"until"`
+	// Overdue is true where the time is over, or the boot it began in, and it
+	// still stands: the watchdog is gone. The next transaction, the daemon or
+	// the next boot takes it back.
+	Overdue bool `json:"overdue,omitempty"`
 }
 
 // StatusSchema names the JSON form of a status.
@@ -47,10 +51,11 @@ const StatusSchema = "fettle/status/v1"
 // present the same profiles as they are defined now; nil where there is none.
 func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present *profile.Profile) (*Status, error) {
 	st := &Status{Schema: StatusSchema, Machine: e.Host.Name, Profiles: []string{}, Live: []int{}, Damage: s.Damage}
+	overdue := e.expired(s)
 	for _, t := range s.Live() {
 		st.Live = append(st.Live, t.ID)
 		if t.Try != nil && !t.Confirmed && t.Commit != nil {
-			st.Trials = append(st.Trials, Trial{t.ID, t.Try.Until})
+			st.Trials = append(st.Trials, Trial{t.ID, t.Try.Until, slices.Contains(overdue, t.ID)})
 		}
 	}
 	for _, t := range s.Interrupted() {
