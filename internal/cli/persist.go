@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"syscall"
 
@@ -80,21 +81,52 @@ func (m *machine) persistChanges() ([]setting.Change, error) {
 		}
 		add("file", unitDirs[0]+"/"+name, text)
 	}
-	const policy = "/dbus-1/system.d/com.redhat.tuned.conf"
-	_, here := h.Files.Stat("/etc" + policy)
-	_, packaged := h.Files.Stat("/usr/share" + policy)
-	if _, err := h.Files.Stat("/etc/dbus-1/system.d"); err == nil && here != nil && packaged != nil {
-		text, err := packaging.FS.ReadFile("dbus/com.redhat.tuned.conf")
+	for _, p := range policies {
+		name := p.missing(h)
+		if name == "" {
+			continue
+		}
+		text, err := packaging.FS.ReadFile(p.embedded)
 		if err != nil {
 			return nil, err
 		}
-		add("file", "/etc"+policy, string(text))
+		add("file", name, string(text))
 	}
 	for _, name := range packaging.Units {
 		add("unit", name+"/enabled", "enabled")
 	}
 	add("unit", "fettle.service/active", "active")
 	return changes, nil
+}
+
+// policies say who may call the daemon: on the bus at all, and which method. A
+// package brings them; where none did they are written.
+var policies = []policy{
+	{"dbus/com.redhat.tuned.conf", []string{"/etc/dbus-1/system.d", "/usr/share/dbus-1/system.d"}},
+	// polkit reads the directory below /etc since version 124.
+	{"polkit/com.redhat.tuned.policy", []string{"/etc/polkit-1/actions", "/usr/share/polkit-1/actions", "/usr/local/share/polkit-1/actions"}},
+}
+
+// policy is a file that one of several directories has to have.
+type policy struct {
+	embedded string
+	dirs     []string // the first that is there gets it
+}
+
+// missing is where the file has to be written; "" where it is there already, or
+// the machine has nothing that would read it.
+func (p policy) missing(h *host.Host) string {
+	where := ""
+	for _, dir := range p.dirs {
+		name := dir + "/" + path.Base(p.embedded)
+		if _, err := h.Files.Stat(name); err == nil {
+			return ""
+		}
+		if st, err := h.Files.Stat(dir); err == nil && st.IsDir() && where == "" {
+			where = name
+		}
+	}
+	return where
 }
 
 // trustedProgram is the path of this program, which a unit is about to run as

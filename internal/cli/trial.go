@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
+	"os/signal"
 	"strconv"
 	"syscall"
 	"time"
@@ -70,53 +70,85 @@ func watchTrialCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "watch-trial", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			// The terminal may go, and a polite kill of the session with it.
+			// The terminal may go, and take no trial with it.
 			ctx := context.WithoutCancel(c.Context())
 			m, err := a.machine(ctx)
 			if err != nil {
 				return err
 			}
-			seen := false
-			for {
-				up, err := m.host.Clock.SinceBoot()
-				if err != nil {
-					return err
-				}
-				if s, err := m.engine.State(); err == nil {
-					stands := slices.ContainsFunc(s.Live(), func(t *journal.Tx) bool {
-						return t.Try != nil && t.Try.SinceBoot == deadline && !t.Confirmed
-					})
-					// Confirmed, taken back already, or never begun.
-					_, gone := os.Stat("/proc/" + strconv.Itoa(parent))
-					if !stands && (seen || gone != nil) {
-						return nil
-					}
-					seen = seen || stands
-				}
-				if up < deadline {
-					// Short sleeps: CLOCK_BOOTTIME goes on in suspend, timers do not.
-					time.Sleep(min(deadline-up, 10*time.Second))
-					continue
-				}
-				// Another fettle may hold the lock, or a place refuse for a
-				// moment: the trial is over all the same.
-				_, err = m.engine.Recover(ctx)
-				switch {
-				case err == nil:
-					return nil
-				case errors.Is(err, journal.ErrBusy):
-					time.Sleep(200 * time.Millisecond)
-				case up > deadline+10*time.Minute:
-					return err
-				default:
-					time.Sleep(5 * time.Second)
-				}
-			}
+			told := make(chan os.Signal, 1)
+			signal.Notify(told, syscall.SIGTERM)
+			return m.watchTrial(ctx, deadline, parent, told)
 		},
 	}
 	c.Flags().IntVar(&parent, "parent", 0, "process that begins the trial")
 	c.Flags().DurationVar(&deadline, "deadline", 0, "time since boot at which the trial is over")
 	return c
+}
+
+// watchTrial ends when the trial is confirmed, taken back or never begun. Whoever
+// tells it to end (SIGTERM) ends the trial: without a watchdog nothing would.
+func (m *machine) watchTrial(ctx context.Context, deadline time.Duration, parent int, told <-chan os.Signal) error {
+	var ended time.Duration // when the trial was over; 0 until then
+	stopped, seen := false, false
+	wait := func(d time.Duration) {
+		select {
+		case <-told:
+			stopped = true
+		case <-time.After(d):
+		}
+	}
+	for {
+		up, err := m.host.Clock.SinceBoot()
+		if err != nil {
+			return err
+		}
+		var standing []int
+		if s, err := m.engine.State(); err == nil {
+			for _, t := range s.Live() {
+				if t.Try != nil && t.Try.SinceBoot == deadline && !t.Confirmed {
+					standing = append(standing, t.ID)
+				}
+			}
+			// Confirmed, taken back already, or never begun.
+			_, gone := os.Stat("/proc/" + strconv.Itoa(parent))
+			if len(standing) == 0 && (seen || gone != nil) {
+				return nil
+			}
+			seen = seen || len(standing) > 0
+		}
+		if up < deadline && !(stopped && len(standing) > 0) {
+			// Short sleeps: CLOCK_BOOTTIME goes on in suspend, timers do not.
+			pause := 10 * time.Second
+			if stopped {
+				pause = 50 * time.Millisecond // until the trial has begun
+			}
+			wait(min(deadline-up, pause))
+			continue
+		}
+		if ended == 0 {
+			ended = up
+		}
+		if up < deadline {
+			e := *m.engine
+			e.Reason = "trial ended with its watchdog, which was told to stop"
+			_, err = e.Undo(ctx, standing...)
+		} else {
+			_, err = m.engine.Recover(ctx)
+		}
+		// Another fettle may hold the lock, or a place refuse for a moment: the
+		// trial is over all the same.
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, journal.ErrBusy):
+			wait(200 * time.Millisecond)
+		case up > ended+10*time.Minute:
+			return err
+		default:
+			wait(5 * time.Second)
+		}
+	}
 }
 
 // ConfirmResult is the JSON form of fettle confirm.

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// A bare program brings all that a package would: units, the bus's policy,
+// polkit's actions. What is there already, or what nothing would read, is not
+// written.
+func TestPersistWritesWhatAPackageWouldBring(t *testing.T) {
+	const actions = "com.redhat.tuned.policy"
+	for name, c := range map[string]struct {
+		dirs, files []string
+		want        []string
+	}{
+		"nothing installed": {
+			[]string{"etc/dbus-1/system.d", "usr/share/polkit-1/actions"}, nil,
+			[]string{"/etc/dbus-1/system.d/com.redhat.tuned.conf", "/etc/systemd/system/fettle-recover.service", "/etc/systemd/system/fettle.service", "/usr/share/polkit-1/actions/" + actions},
+		},
+		"a polkit that reads /etc": {
+			[]string{"etc/polkit-1/actions", "usr/share/polkit-1/actions"}, nil,
+			[]string{"/etc/polkit-1/actions/" + actions, "/etc/systemd/system/fettle-recover.service", "/etc/systemd/system/fettle.service"},
+		},
+		"by a package": {
+			[]string{"etc/dbus-1/system.d", "etc/polkit-1/actions"},
+			[]string{"usr/share/dbus-1/system.d/com.redhat.tuned.conf", "usr/share/polkit-1/actions/" + actions, "usr/lib/systemd/system/fettle.service", "usr/lib/systemd/system/fettle-recover.service"},
+			nil,
+		},
+		"no bus": {nil, nil, []string{"/etc/systemd/system/fettle-recover.service", "/etc/systemd/system/fettle.service"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			for _, dir := range append(c.dirs, "run/systemd/system") {
+				if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, file := range c.files {
+				full := filepath.Join(root, file)
+				if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(full, []byte("packaged\n"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			changes, err := (&machine{host: host.Mounted(root)}).persistChanges()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var wrote, units []string
+			for _, ch := range changes {
+				if ch.Setting.Kind != "file" {
+					units = append(units, ch.Setting.Name)
+					continue
+				}
+				wrote = append(wrote, ch.Setting.Name)
+				if strings.HasSuffix(ch.Setting.Name, ".policy") && !strings.Contains(ch.Want.Text, `action id="com.redhat.tuned.switch_profile"`) {
+					t.Errorf("%s says\n%s", ch.Setting.Name, ch.Want.Text)
+				}
+			}
+			slices.Sort(wrote)
+			if !slices.Equal(wrote, c.want) {
+				t.Errorf("writes\n%q, want\n%q", wrote, c.want)
+			}
+			if want := []string{"fettle-recover.service/enabled", "fettle.service/enabled", "fettle.service/active"}; !slices.Equal(units, want) {
+				t.Errorf("units %q, want %q", units, want)
+			}
+		})
+	}
+}
