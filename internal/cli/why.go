@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -41,7 +42,16 @@ type WhyChange struct {
 	Before setting.Value `json:"before"`
 	Wanted setting.Value `json:"wanted"`
 	From   string        `json:"from"`
+	// CoupledTo is the setting whose write may change this one too: the
+	// transaction kept what was here, and wants nothing of it.
+	CoupledTo *setting.Setting `json:"coupled_to,omitempty"`
+	// Releases is true where the value went back because the new selection
+	// does not set it any more.
+	Releases bool `json:"releases,omitempty"`
 }
+
+// stamp is how moments are printed.
+const stamp = "2006-01-02 15:04:05"
 
 func whyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
@@ -74,7 +84,15 @@ func (a *app) why(ctx context.Context, name string) error {
 	}
 	w.Claims = append(w.Claims, m.claimsOf(ctx).For(id)...)
 	for _, en := range state.Chains()[id] {
-		w.Changes = append(w.Changes, WhyChange{en.Tx.ID, en.Tx.Time, en.Tx.User, en.Orig, en.Want, en.Reason.String()})
+		c := WhyChange{Tx: en.Tx.ID, Time: en.Tx.Time, User: en.Tx.User, Before: en.Orig, Wanted: en.Want, From: en.Reason.String(), Releases: en.Releases}
+		if n := en.CoupledTo; n > 0 && n <= len(en.Tx.Entries) {
+			c.CoupledTo = &en.Tx.Entries[n-1].Setting
+		}
+		w.Changes = append(w.Changes, c)
+	}
+	var none error // the machine has no such place
+	if w.Now.Absent {
+		none = missing(m.host, id)
 	}
 	if k, ok := m.engine.Keep.Match(id, s); ok {
 		w.Kept = &k
@@ -94,10 +112,12 @@ func (a *app) why(ctx context.Context, name string) error {
 		w.LastWriterUnknown = err.Error()
 	}
 	if a.data() {
-		return report.Data(a.screen, w, ui.Done)
+		return errors.Join(report.Data(a.screen, w, ui.Code(none)), none)
 	}
-	a.printWhy(w)
-	return nil
+	if none == nil || len(w.Claims)+len(w.Changes) > 0 || w.Wanted != nil || w.Kept != nil {
+		a.printWhy(w)
+	}
+	return none
 }
 
 func (a *app) printWhy(w Why) {
@@ -112,7 +132,15 @@ func (a *app) printWhy(w Why) {
 		g.Rows = append(g.Rows, []string{string(c.Source), c.Value.String(), c.Place(), note})
 	}
 	for _, c := range w.Changes {
-		g.Rows = append(g.Rows, []string{fmt.Sprintf("fettle, transaction %d", c.Tx), c.Wanted.String(), c.From, fmt.Sprintf("was %s before; %s, %s", c.Before, c.User, c.Time.Local().Format("2006-01-02 15:04:05"))})
+		wants, note := c.Wanted.String(), ""
+		switch {
+		case c.CoupledTo != nil:
+			wants, note = "nothing", "kept because writing "+report.Place(*c.CoupledTo)+" changes it too; "
+		case c.Releases:
+			note = "given back: the new selection does not set it; "
+		}
+		note += fmt.Sprintf("was %s before; %s, %s", c.Before, c.User, c.Time.Local().Format(stamp))
+		g.Rows = append(g.Rows, []string{fmt.Sprintf("fettle, transaction %d", c.Tx), wants, c.From, note})
 	}
 	if w.Wanted != nil {
 		g.Rows = append(g.Rows, []string{"the selection in force", w.Wanted.Want.String(), w.Wanted.Reason.String(), string(w.Wanted.Verdict) + " " + w.Wanted.Why})
@@ -126,7 +154,7 @@ func (a *app) printWhy(w Why) {
 		g.Write(a.screen)
 	}
 	if l := w.LastWriter; l != nil {
-		fmt.Fprintf(out, "last writer: %s (process %d), child of %s (%d), %s, from %s to %s\n", ui.Printable(l.Process), l.PID, ui.Printable(l.Parent), l.ParentPID, l.Time.Local().Format("2006-01-02 15:04:05"), ui.Printable(l.Old), ui.Printable(l.New))
+		fmt.Fprintf(out, "last writer: %s (process %d), child of %s (%d), %s, from %s to %s\n", ui.Printable(l.Process), l.PID, ui.Printable(l.Parent), l.ParentPID, l.Time.Local().Format(stamp), ui.Printable(l.Old), ui.Printable(l.New))
 	} else {
 		fmt.Fprintf(out, "last writer: not known: %s\n", w.LastWriterUnknown)
 	}

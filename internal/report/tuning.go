@@ -54,8 +54,8 @@ func value(v setting.Value) string {
 	return strings.Join(strings.Fields(v.Text), " ")
 }
 
-// place is a setting as a person calls it: sysctls and paths need no kind.
-func place(s setting.Setting) string {
+// Place is a setting as a person calls it: sysctls and paths need no kind.
+func Place(s setting.Setting) string {
 	switch s.Kind {
 	case "sysctl", "sysfs", "file":
 		return s.Name
@@ -67,10 +67,10 @@ func place(s setting.Setting) string {
 func name(st tune.Step) string {
 	if st.Named != "" {
 		if n, err := setting.Parse(st.Named); err == nil {
-			return place(n)
+			return Place(n)
 		}
 	}
-	return place(st.Setting)
+	return Place(st.Setting)
 }
 
 // family is what the steps of one option on several devices have in common: one
@@ -297,7 +297,7 @@ func Undone(s *ui.Screen, u *tune.Undone) {
 			given++
 		}
 		if v.State == journal.KeptNow || v.State == journal.Failed {
-			g.Rows = append(g.Rows, []string{place(v.Setting), value(v.Found), value(v.To), v.Why})
+			g.Rows = append(g.Rows, []string{Place(v.Setting), value(v.Found), value(v.To), v.Why})
 		}
 	}
 	if len(g.Rows) > 0 {
