@@ -4,6 +4,8 @@ import (
 	"path"
 	"strings"
 	"testing"
+
+	"fettle.dev/fettle/internal/setting"
 )
 
 // FuzzSysctl: whatever the file holds, keys stay below /proc/sys, lines are
@@ -160,5 +162,19 @@ func FuzzLoggerLine(f *testing.F) {
 			t.Fatalf("%q: %q, %+v", text, key, w)
 		}
 		_, _ = newestWrite(text, "vm/swappiness")
+	})
+}
+
+func FuzzParseWatch(f *testing.F) {
+	f.Add([]byte(`{"schema":"fettle/watch/v1","boot_id":"b","pid":7,"start_ticks":9,"settings":[{"setting":"sysctl:vm.swappiness","since":"2026-11-21T20:12:24Z","value":"10","last":{"time":"2026-11-21T20:12:24Z","process":"sysctl","pid":7,"old":"10","new":"44","source":"x"}}]}`))
+	f.Add([]byte(`{"schema":"fettle/watch/v1","settings":[{"setting":":","value":null}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		w, err := parseWatch(text)
+		if (w == nil) == (err == nil) {
+			t.Errorf("%v, %v", w, err)
+		}
+		if w != nil {
+			w.Find(setting.Setting{Kind: "sysctl", Name: "vm.swappiness"})
+		}
 	})
 }

@@ -17,27 +17,60 @@ import (
 
 // ErrNotWatched says that nobody watched the setting, so nobody knows who wrote
 // it last.
-var ErrNotWatched = errors.New("nobody was watching: neither fettle's daemon nor sysctl-logger")
+var ErrNotWatched = errors.New("nobody was watching")
 
 // ErrNotWritten says that somebody watched and saw no write.
 var ErrNotWritten = errors.New("not written since watching began")
 
 // Write is one write to a setting while the machine ran.
 type Write struct {
-	Time      time.Time `json:"time"`
-	Process   string    `json:"process"` // comm: at most 15 bytes
-	PID       int       `json:"pid"`
-	Parent    string    `json:"parent,omitempty"` // comm of the parent
-	ParentPID int       `json:"parent_pid,omitempty"`
-	Old       string    `json:"old"`
-	New       string    `json:"new"`
-	Source    string    `json:"source"` // who watched
+	Time time.Time `json:"time"`
+	// Process is the program's own name (comm): at most 15 bytes; empty where it
+	// had ended before it could be read.
+	Process string `json:"process"`
+	PID     int    `json:"pid"`
+	// Command is the command line, redacted; empty where only the name is known.
+	Command string `json:"command,omitempty"`
+	// UID is the process's effective user; null where it is not known.
+	UID       *int   `json:"uid,omitempty"`
+	Parent    string `json:"parent,omitempty"` // comm of the parent
+	ParentPID int    `json:"parent_pid,omitempty"`
+	Old       string `json:"old"`
+	New       string `json:"new"`
+	Source    string `json:"source"` // who watched
 	// Cut is true where the watcher could not keep the whole name or value.
 	Cut bool `json:"cut,omitempty"`
 }
 
+// Who names the process that wrote, in words.
+func (w Write) Who() string { w.Command, w.Parent, w.ParentPID = "", "", 0; return w.By() }
+
+// By names the process that wrote, with its command line, and its parent, in
+// words.
+func (w Write) By() string {
+	var by string
+	switch {
+	case w.Process != "" && w.Command != "" && w.Command != w.Process:
+		by = fmt.Sprintf("%s (process %d: %s)", w.Process, w.PID, w.Command)
+	case w.Process != "":
+		by = fmt.Sprintf("%s (process %d)", w.Process, w.PID)
+	case w.PID > 0:
+		by = fmt.Sprintf("process %d, which ended before it could be read", w.PID)
+	default:
+		by = "a process outside of fettle's own namespace of processes"
+	}
+	switch {
+	case w.Parent != "":
+		by += fmt.Sprintf(", child of %s (%d)", w.Parent, w.ParentPID)
+	case w.ParentPID > 0:
+		by += fmt.Sprintf(", child of process %d", w.ParentPID)
+	}
+	return by
+}
+
 // Watcher knows who wrote settings; fettle's daemon is one. It returns
-// ErrNotWatched or ErrNotWritten where it cannot name a write.
+// ErrNotWatched or ErrNotWritten, wrapped with its reason, where it cannot name a
+// write.
 type Watcher interface {
 	LastWrite(context.Context, setting.Setting) (Write, error)
 }
@@ -47,6 +80,7 @@ type Watcher interface {
 // ErrNotWatched; where somebody did and saw nothing, ErrNotWritten.
 func LastWriter(ctx context.Context, s setting.Setting, watchers ...Watcher) (Write, error) {
 	var newest Write
+	var reasons []string
 	result := ErrNotWatched
 	for _, w := range watchers {
 		seen, err := w.LastWrite(ctx, s)
@@ -57,6 +91,9 @@ func LastWriter(ctx context.Context, s setting.Setting, watchers ...Watcher) (Wr
 			}
 			result = nil
 		case errors.Is(err, ErrNotWatched):
+			if _, reason, ok := strings.Cut(err.Error(), ErrNotWatched.Error()+": "); ok {
+				reasons = append(reasons, reason)
+			}
 		case result == nil:
 		case errors.Is(err, ErrNotWritten):
 			if errors.Is(result, ErrNotWatched) {
@@ -66,6 +103,9 @@ func LastWriter(ctx context.Context, s setting.Setting, watchers ...Watcher) (Wr
 			result = err
 		}
 	}
+	if result == ErrNotWatched && len(reasons) > 0 {
+		result = fmt.Errorf("%w: %s", ErrNotWatched, strings.Join(reasons, "; "))
+	}
 	return newest, result
 }
 
@@ -74,13 +114,15 @@ func LastWriter(ctx context.Context, s setting.Setting, watchers ...Watcher) (Wr
 // journalctl, which only reads; use it in why alone.
 type SysctlLogger struct{ Host *host.Host }
 
+var errNoLogger = fmt.Errorf("%w: sysctl-logger is not there", ErrNotWatched)
+
 // journalLines caps what is read: the newest entries.
 const journalLines = 20000
 
 // LastWrite implements Watcher. Only sysctls are watched.
 func (l SysctlLogger) LastWrite(ctx context.Context, s setting.Setting) (Write, error) {
 	if s.Kind != "sysctl" {
-		return Write{}, ErrNotWatched
+		return Write{}, fmt.Errorf("%w: sysctl-logger sees sysctls only", ErrNotWatched)
 	}
 	p, err := setting.SysctlPath(s.Name)
 	if err != nil {
@@ -88,7 +130,7 @@ func (l SysctlLogger) LastWrite(ctx context.Context, s setting.Setting) (Write, 
 	}
 	if _, err := l.Host.Exec.LookPath("journalctl"); err != nil {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotRecorded) {
-			return Write{}, ErrNotWatched
+			return Write{}, errNoLogger
 		}
 		return Write{}, err
 	}
@@ -100,7 +142,7 @@ func (l SysctlLogger) LastWrite(ctx context.Context, s setting.Setting) (Write, 
 		return Write{}, fmt.Errorf("reading the journal: %w", err)
 	}
 	if len(res.Stdout) == 0 {
-		return Write{}, ErrNotWatched // also where there is no journal
+		return Write{}, errNoLogger // also where there is no journal
 	}
 	return newestWrite(string(res.Stdout), strings.TrimPrefix(p, "/proc/sys/"))
 }
@@ -129,9 +171,9 @@ func newestWrite(journal, key string) (Write, error) {
 		}
 	}
 	if oldest.IsZero() {
-		return Write{}, ErrNotWatched
+		return Write{}, errNoLogger
 	}
-	return Write{}, fmt.Errorf("%w (sysctl-logger, %s)", ErrNotWritten, oldest.UTC().Format(time.RFC3339))
+	return Write{}, fmt.Errorf("%w at %s (sysctl-logger)", ErrNotWritten, oldest.Local().Format("2006-01-02 15:04:05"))
 }
 
 // journalText is a field: a string, or an array of bytes if it is not UTF-8.

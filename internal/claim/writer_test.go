@@ -3,8 +3,11 @@ package claim
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -117,5 +120,114 @@ func TestLastWriterFromJournal(t *testing.T) {
 	}
 	if _, err := LastWriter(ctx, setting.Setting{Kind: "sysfs", Name: "/sys/kernel/mm/ksm/run"}, logger); !errors.Is(err, ErrNotWatched) {
 		t.Errorf("sysfs is not watched: %v", err)
+	}
+}
+
+// What the daemon has left is read as it is, and anything else refused.
+func TestReadWatch(t *testing.T) {
+	dir := t.TempDir()
+	swappiness := setting.Setting{Kind: "sysctl", Name: "vm.swappiness"}
+	since := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	want := Watch{Schema: WatchSchema, BootID: "boot-1", PID: 7, Start: 9, Settings: []Watched{{
+		Setting: swappiness, Since: since, Value: setting.Text("44"),
+		Last: &Write{Time: since.Add(time.Minute), Process: "sysctl", PID: 70, Old: "10", New: "44", Source: "fettle's daemon"},
+	}}}
+	text, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, WatchFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := ReadWatch(dir, "boot-1"); !errors.Is(err, ErrNotWatched) {
+		t.Errorf("without a record: %v", err)
+	}
+	put(string(text))
+	got, err := ReadWatch(dir, "boot-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, *got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, err := ReadWatch(dir, "boot-2"); !errors.Is(err, ErrNotWatched) {
+		t.Errorf("of another boot: %v", err)
+	}
+	for _, bad := range []string{"", "{}", "[]", string(text[:len(text)/2]), string(text) + "{}", strings.Replace(string(text), "/v1", "/v9", 1), strings.Replace(string(text), "2026-11", "2026-91", 1)} {
+		put(bad)
+		if w, err := ReadWatch(dir, "boot-1"); err == nil || errors.Is(err, ErrNotWatched) {
+			t.Errorf("%q: %+v, %v", bad, w, err)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, WatchFile)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc/passwd", filepath.Join(dir, WatchFile)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadWatch(dir, "boot-1"); err == nil || errors.Is(err, ErrNotWatched) {
+		t.Errorf("through a link: %v", err)
+	}
+}
+
+// Each state of the daemon has its own answer.
+func TestDaemonAnswers(t *testing.T) {
+	tree, dir := t.TempDir(), t.TempDir()
+	if err := os.MkdirAll(filepath.Join(tree, "proc/sys/kernel/random"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(tree, "proc/sys/kernel/random/boot_id"), []byte("boot-1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h := host.Mounted(tree)
+	h.Sched = host.Live().Sched
+	self, err := h.Sched.Task(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := Daemon{Host: h, StateDir: dir}
+	id := setting.Setting{Kind: "sysctl", Name: "vm.swappiness"}
+	watched := []Watched{{Setting: id, Since: time.Now(), Value: setting.Text("10")}}
+	at := time.Now()
+	for _, c := range []struct {
+		name string
+		w    Watch
+		want error
+		text string
+	}{
+		{"at work, no write", Watch{PID: self.TID, Start: self.Start, Settings: watched}, ErrNotWritten, "fettle's daemon watches)"},
+		{"killed", Watch{PID: self.TID, Start: self.Start + 1, Settings: watched}, ErrNotWritten, "until it was killed"},
+		{"ended", Watch{PID: self.TID, Start: self.Start, Ended: &at, Settings: watched}, ErrNotWritten, "watched until 20"},
+		{"another setting", Watch{PID: self.TID, Start: self.Start}, ErrNotWatched, "this is not of it"},
+		{"ended, another setting", Watch{PID: self.TID, Start: self.Start, Ended: &at}, ErrNotWatched, "is not running"},
+		{"the kernel refuses", Watch{PID: self.TID, Start: self.Start, Trouble: "fanotify_init: operation not permitted"}, ErrNotWatched, "cannot: fanotify_init"},
+	} {
+		c.w.Schema, c.w.BootID = WatchSchema, "boot-1"
+		text, err := json.Marshal(c.w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, WatchFile), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := LastWriter(t.Context(), id, d); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: %v, want %v with %q", c.name, err, c.want, c.text)
+		}
+	}
+}
+
+func TestWriteInWords(t *testing.T) {
+	for want, w := range map[string]Write{
+		"sysctl (process 7: sysctl -w vm.swappiness=1), child of bash (6)": {Process: "sysctl", PID: 7, Command: "sysctl -w vm.swappiness=1", Parent: "bash", ParentPID: 6},
+		"bash (process 7), child of process 6":                             {Process: "bash", PID: 7, Command: "bash", ParentPID: 6},
+		"process 7, which ended before it could be read":                   {PID: 7},
+		"a process outside of fettle's own namespace of processes":         {},
+	} {
+		if got := w.By(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

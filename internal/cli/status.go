@@ -12,6 +12,9 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
+// maxDrifted is how many values that have drifted status shows.
+const maxDrifted = 5
+
 func statusCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Say what is in force, since when, and what a person should know of it", Args: cobra.NoArgs,
@@ -44,6 +47,7 @@ func (a *app) status(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	m.nameWriters(st.Drifted)
 	if a.data() {
 		return report.Data(a.screen, st, ui.Done)
 	}
@@ -68,6 +72,13 @@ func (a *app) status(ctx context.Context) error {
 			continue
 		}
 		fmt.Fprintf(out, "! transaction %d is on trial until %s: fettle confirm keeps it\n", t.Tx, t.Until.Local().Format("15:04:05"))
+	}
+	for i, c := range st.Drifted {
+		if i == maxDrifted {
+			fmt.Fprintf(out, "! %d more have drifted: fettle verify shows them\n", len(st.Drifted)-i)
+			break
+		}
+		fmt.Fprintf(out, "! %s is %s, wanted %s: %s\n", report.Place(c.Setting), ui.Printable(c.Now.String()), ui.Printable(c.Want.String()), c.Why)
 	}
 	for _, k := range st.KeepUnmatched {
 		fmt.Fprintf(out, "! %s: %s matches nothing that the selection sets\n", k, k.Pattern)

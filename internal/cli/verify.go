@@ -50,6 +50,7 @@ func (a *app) verify(ctx context.Context, names []string, all bool) error {
 	if err != nil {
 		return err
 	}
+	m.nameWriters(v.Values)
 	for _, pr := range v.Problems {
 		a.screen.Say("%s", pr)
 	}

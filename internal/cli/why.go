@@ -28,10 +28,7 @@ type Why struct {
 	Kept    *tune.KeepEntry `json:"kept,omitempty"`
 	// Wanted is what the selection in force wants; null where it wants nothing.
 	Wanted *tune.Checked `json:"wanted"`
-	// LastWriter is who wrote last at run time; null where that is not known,
-	// and LastWriterUnknown says why.
-	LastWriter        *claim.Write `json:"last_writer"`
-	LastWriterUnknown string       `json:"last_writer_unknown,omitempty"`
+	WhyWriter
 }
 
 // WhyChange is one change of fettle's that still stands.
@@ -106,11 +103,7 @@ func (a *app) why(ctx context.Context, name string) error {
 			}
 		}
 	}
-	if last, err := claim.LastWriter(ctx, id, claim.SysctlLogger{Host: m.host}); err == nil {
-		w.LastWriter = &last
-	} else {
-		w.LastWriterUnknown = err.Error()
-	}
+	w.WhyWriter = m.lastWriter(ctx, id, w.Now, state)
 	if a.data() {
 		return errors.Join(report.Data(a.screen, w, ui.Code(none)), none)
 	}
@@ -153,9 +146,5 @@ func (a *app) printWhy(w Why) {
 	} else {
 		g.Write(a.screen)
 	}
-	if l := w.LastWriter; l != nil {
-		fmt.Fprintf(out, "last writer: %s (process %d), child of %s (%d), %s, from %s to %s\n", ui.Printable(l.Process), l.PID, ui.Printable(l.Parent), l.ParentPID, l.Time.Local().Format(stamp), ui.Printable(l.Old), ui.Printable(l.New))
-	} else {
-		fmt.Fprintf(out, "last writer: not known: %s\n", w.LastWriterUnknown)
-	}
+	w.WhyWriter.print(out, w.Now)
 }

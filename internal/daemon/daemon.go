@@ -68,6 +68,7 @@ type Daemon struct {
 	late      bool                    // the start has still to be done
 
 	subscribers subscribers
+	writers     writers
 	wake        func(next time.Time) // arms the clock
 	deadline    *time.Timer          // of the trial under way
 }
@@ -79,7 +80,7 @@ func New(c Config) *Daemon {
 	}
 	return &Daemon{
 		Config: c, log: newMessages(c.Log), held: map[setting.Setting]holding{}, tasks: map[string]following{},
-		fought: map[setting.Setting]int{}, wake: func(time.Time) {}, seen: -1,
+		fought: map[setting.Setting]int{}, writers: newWriters(), wake: func(time.Time) {}, seen: -1,
 	}
 }
 
@@ -105,6 +106,14 @@ func Run(ctx context.Context, c Config) error {
 	defer ev.close()
 	d.wake = ev.arm
 	ev.hangup = hangup
+	w, err := m.Engine.Host.WatchWrites()
+	if err == nil && w.Limited != nil {
+		d.log.say(LevelInfo, "who writes values and ends at once may stay without a name: %v", w.Limited)
+	}
+	d.beginWatch(m, w, err)
+	if q := d.writers.queue; q != nil {
+		ev.writes = q.ready
+	}
 
 	d.mu.Lock()
 	err = d.begin(ctx, m)
@@ -147,6 +156,8 @@ func (d *Daemon) loop(ctx context.Context, ev *events) {
 			err = d.clock(ctx, c)
 		case batch := <-ev.devices:
 			err = d.plugged(ctx, batch)
+		case <-ev.writes:
+			d.wrote(ctx)
 		case <-ev.enforce:
 			err = d.enforce(ctx)
 		}
@@ -210,6 +221,7 @@ func (d *Daemon) end() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.release(context.Background())
+	d.endWatch()
 	if d.deadline != nil {
 		d.deadline.Stop()
 	}

@@ -23,6 +23,7 @@ func (d *Daemon) hold(ctx context.Context, m *Machine, p *profile.Profile, s *jo
 		d.log.say(LevelError, "values to hold: %v", err)
 		return
 	}
+	d.observe(ctx, plan, s)
 	want := map[setting.Setting]tune.Step{}
 	for _, st := range plan.Steps {
 		if st.Lifetime == setting.Held && (st.Action == tune.Write || st.Action == tune.Same) {

@@ -49,6 +49,7 @@ func (d *Daemon) chooseAndApply(ctx context.Context, m *Machine, s *journal.Stat
 	}
 	if sel == nil {
 		d.selection, d.seen = nil, s.Generation
+		d.observe(ctx, nil, s)
 		d.log.say(LevelInfo, "nothing is selected: fettle tune PROFILE selects")
 		return nil
 	}
@@ -218,6 +219,7 @@ func (d *Daemon) follow(ctx context.Context) error {
 	if sel == nil {
 		was := d.selection
 		d.release(ctx)
+		d.observe(ctx, nil, s)
 		if !d.parked {
 			d.selection = nil
 			d.overlay = overlay{}
@@ -301,6 +303,7 @@ func (d *Daemon) withdraw(ctx context.Context, m *Machine, reason string) error 
 	d.release(ctx)
 	if s, serr := e.State(); serr == nil {
 		d.seen = s.Generation
+		d.observe(ctx, nil, s)
 	}
 	if err != nil && !errors.Is(err, tune.ErrNothing) {
 		return fmt.Errorf("%s: %w", reason, err)

@@ -22,6 +22,7 @@ type events struct {
 	clock   <-chan clockEvent
 	devices <-chan []Uevent
 	enforce <-chan time.Time
+	writes  <-chan struct{} // by others, to the values in force
 
 	arm   func(next time.Time)
 	files []*os.File

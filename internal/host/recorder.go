@@ -174,7 +174,7 @@ func (s *tasksSeen) add(b []byte, whole bool) {
 			pid := int(native.Uint32(body))
 			name, _, _ := bytes.Cut(body[8:], []byte{0})
 			if t := s.tasks[pid]; t.comm == "" || at > t.named {
-				t.comm, t.named = string(name), at
+				t.comm, t.named = printable(string(name)), at
 				s.tasks[pid] = t
 			}
 		case unix.PERF_RECORD_FORK:

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -64,8 +66,8 @@ func writerOf(e writeEvent, known func() tasksSeen) Writer {
 		uid := readUID(dir)
 		// What was read is the writer's only if its number is not free yet.
 		if err == nil && (e.pidfd < 0 || !errors.Is(unix.PidfdSendSignal(e.pidfd, 0, nil, 0), unix.ESRCH)) {
-			w.Comm, w.Parent, w.UID = t.Comm, t.Parent, uid
-			if !t.Zombie && !t.Kernel {
+			w.Comm, w.Parent, w.UID = printable(t.Comm), t.Parent, uid
+			if t.Cmdline != "["+t.Comm+"]" { // there is one, and it is still there
 				w.Command = redactedCommand(t.Cmdline)
 			}
 		}
@@ -90,7 +92,17 @@ func commOf(pid int) string {
 	if err != nil {
 		return ""
 	}
-	return trimLine(b)
+	return printable(trimLine(b))
+}
+
+// printable replaces control bytes: a process calls itself what it likes.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == utf8.RuneError {
+			return '?'
+		}
+		return r
+	}, text)
 }
 
 // readUID is the effective user of a process; -1 where it cannot be told.
@@ -115,7 +127,7 @@ func readUID(dir string) int {
 const maxCommand = 400
 
 func redactedCommand(line string) string {
-	line = string(Redact("", []byte(line)))
+	line = printable(string(Redact("", []byte(line))))
 	if len(line) > maxCommand {
 		line = strings.ToValidUTF8(line[:maxCommand], "") + "…"
 	}

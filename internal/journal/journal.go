@@ -124,6 +124,22 @@ func holder(lock *os.File) string {
 	return "lock " + lock.Name()
 }
 
+// LastHolder is the process that has the lock, or had it last; 0 where none did.
+func LastHolder(dir string) int {
+	lock, err := openOwn(filepath.Join(dir, "lock"), unix.O_RDONLY, 0)
+	if err != nil {
+		return 0
+	}
+	defer lock.Close()
+	buf := make([]byte, 32)
+	n, _ := lock.ReadAt(buf, 0)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(buf[:n])))
+	if err != nil {
+		return 0
+	}
+	return pid
+}
+
 func (j *Journal) open() error {
 	path := filepath.Join(j.dir, "journal")
 	f, err := openOwn(path, unix.O_RDWR|unix.O_CREAT, 0o600)

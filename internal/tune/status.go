@@ -28,6 +28,8 @@ type Status struct {
 	Live        []int   `json:"live"`
 	Interrupted []int   `json:"interrupted,omitempty"`
 	Trials      []Trial `json:"trials,omitempty"`
+	// Drifted are the values in force that have been changed since.
+	Drifted []Checked `json:"drifted,omitempty"`
 	// KeepUnmatched are entries of keep.d that name nothing which the selection
 	// sets.
 	KeepUnmatched []KeepEntry `json:"keep_unmatched,omitempty"`
@@ -72,6 +74,7 @@ func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present
 	if err != nil {
 		return st, err
 	}
+	st.Drifted = e.drifted(old, s)
 	if present != nil {
 		now, err := e.PlanProfile(ctx, present, s)
 		if err != nil {
@@ -89,6 +92,26 @@ func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present
 		}
 	}
 	return st, nil
+}
+
+// drifted are the steps whose places do not read any more as fettle left them in
+// this boot.
+func (e *Engine) drifted(p *Plan, s *journal.State) []Checked {
+	if t := s.InForce(); t == nil || t.BootID != e.bootID() {
+		return nil
+	}
+	var out []Checked
+	chains := s.Chains()
+	for _, step := range p.Steps {
+		chain := chains[step.Setting]
+		if step.Action != Write || len(chain) == 0 {
+			continue
+		}
+		if v, why := e.differs(step, chain[len(chain)-1]); v == plugin.Drifted {
+			out = append(out, Checked{Setting: step.Setting, Want: step.Want, Now: step.Before, Verdict: v, Why: why, Reason: step.Reason, Unit: step.Unit, Device: step.Device})
+		}
+	}
+	return out
 }
 
 // differences are the places that two plans want otherwise.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"fettle.dev/fettle/internal/claim"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/profile"
@@ -35,6 +36,8 @@ type Checked struct {
 	Reason  setting.Reason  `json:"reason"`
 	Unit    string          `json:"unit,omitempty"`
 	Device  string          `json:"device,omitempty"`
+	// Writer is who took the value away, where somebody watched.
+	Writer *claim.Write `json:"writer,omitempty"`
 }
 
 // Effecter is a kind whose values can be in place without working yet, such as

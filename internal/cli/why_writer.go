@@ -1,0 +1,237 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"fettle.dev/fettle/internal/claim"
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// WhyWriter is who wrote a setting last at run time.
+type WhyWriter struct {
+	// LastWriter is the last one beside fettle; null where that is not known,
+	// and LastWriterUnknown says why.
+	LastWriter        *claim.Write `json:"last_writer"`
+	LastWriterUnknown string       `json:"last_writer_unknown,omitempty"`
+	// Through is the setting that was written, where that is another one whose
+	// write changes this one too.
+	Through *setting.Setting `json:"last_writer_through,omitempty"`
+	// LastChange is who changed the value last, where the last writer left it
+	// as it was.
+	LastChange *claim.Write `json:"last_change,omitempty"`
+	// Own is fettle's own last write since this boot.
+	Own *WhyOwn `json:"last_own_write,omitempty"`
+	// WatchedSince is from when on fettle's daemon has missed no write, and
+	// Watching whether it still watches.
+	WatchedSince *time.Time `json:"watched_since,omitempty"`
+	Watching     bool       `json:"watching"`
+	// Unseen is the value after the last write that was seen, where the place
+	// reads otherwise now.
+	Unseen *setting.Value `json:"value_after_last_write,omitempty"`
+}
+
+// WhyOwn is one write of fettle's.
+type WhyOwn struct {
+	Tx   int       `json:"transaction"`
+	Time time.Time `json:"time"`
+}
+
+// maxCoupled bounds for how many settings the writer is looked up because their
+// writes may have changed another.
+const maxCoupled = 8
+
+// lastWriter finds out who wrote a setting last.
+func (m *machine) lastWriter(ctx context.Context, id setting.Setting, now setting.Value, s *journal.State) WhyWriter {
+	daemon := claim.Daemon{Host: m.host, StateDir: m.engine.StateDir}
+	record := m.settledRecord(daemon, id, now)
+	watchers := []claim.Watcher{daemon, claim.SysctlLogger{Host: m.host}}
+	w := WhyWriter{Own: m.ownWrite(id, s)}
+	last, err := claim.LastWriter(ctx, id, watchers...)
+	if err != nil {
+		w.LastWriterUnknown = err.Error()
+	} else {
+		w.LastWriter = &last
+	}
+	for _, c := range m.movers(id, s) {
+		other, err := claim.LastWriter(ctx, c, watchers...)
+		if err == nil && other.Old != other.New && (w.LastWriter == nil || other.Time.After(w.LastWriter.Time)) {
+			w.LastWriter, w.Through, w.LastWriterUnknown = &other, &c, ""
+		}
+	}
+	if e, ok := record.Find(id); ok {
+		w.WatchedSince, w.Watching = &e.Since, record.Watching(m.host)
+		if e.Last != nil && w.LastWriter != nil && w.Through == nil && w.LastWriter.Time.Equal(e.Last.Time) {
+			w.LastChange = e.Changed
+		}
+		if !m.asSeen(e, now) {
+			w.Unseen = &e.Value
+		}
+	}
+	return w
+}
+
+// asSeen is true where a place reads as it did after the last write that was
+// seen.
+func (m *machine) asSeen(e *claim.Watched, now setting.Value) bool {
+	return m.kinds.Equal(e.Setting, e.Value, claim.Shown(m.kinds, e.Setting, now))
+}
+
+// settledRecord reads what the daemon has left; nil where there is nothing. The
+// daemon writes it a moment after the event.
+func (m *machine) settledRecord(d claim.Daemon, id setting.Setting, now setting.Value) *claim.Watch {
+	const moment = 20
+	for i := 0; ; i++ {
+		record, err := d.Read()
+		if err != nil {
+			return nil
+		}
+		if e, ok := record.Find(id); i == moment || !ok || m.asSeen(e, now) || !record.Watching(m.host) {
+			return record
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// movers are the settings whose writes change this one too.
+func (m *machine) movers(id setting.Setting, s *journal.State) []setting.Setting {
+	kind, err := m.kinds.For(id)
+	if err != nil {
+		return nil
+	}
+	candidates := kind.Coupled(id)
+	for _, en := range s.Chains()[id] {
+		if n := en.CoupledTo; n > 0 && n <= len(en.Tx.Entries) {
+			candidates = append(candidates, en.Tx.Entries[n-1].Setting)
+		}
+	}
+	var out []setting.Setting
+	for _, c := range candidates {
+		k, err := m.kinds.For(c)
+		if err != nil || c == id || len(out) == maxCoupled || slices.Contains(out, c) {
+			continue
+		}
+		if slices.ContainsFunc(k.Coupled(c), func(d setting.Setting) bool { r, err := m.kinds.Resolve(d); return err == nil && r == id }) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// ownWrite is fettle's own last write to a setting in this boot; nil where there
+// was none.
+func (m *machine) ownWrite(id setting.Setting, s *journal.State) *WhyOwn {
+	boot, err := m.host.BootID()
+	if err != nil {
+		return nil
+	}
+	for _, t := range slices.Backward(s.Txs) {
+		if t.BootID != boot || t.Commit == nil {
+			continue
+		}
+		wrote := slices.ContainsFunc(t.Entries, func(en *journal.Entry) bool {
+			return en.Setting == id && en.CoupledTo == 0 && en.After != nil && !m.kinds.Equal(id, en.Orig, *en.After)
+		})
+		wrote = wrote || slices.ContainsFunc(t.Commit.Undone, func(u journal.Undone) bool {
+			from := s.Tx(u.Tx)
+			return u.State == journal.Restored && from != nil && u.N > 0 && u.N <= len(from.Entries) && from.Entries[u.N-1].Setting == id
+		})
+		if wrote {
+			return &WhyOwn{t.ID, t.Commit.Time}
+		}
+	}
+	return nil
+}
+
+// print says it in words.
+func (w *WhyWriter) print(out io.Writer, now setting.Value) {
+	l := w.LastWriter
+	var own string
+	if w.Own != nil {
+		own = fmt.Sprintf("fettle itself, transaction %d, %s", w.Own.Tx, clock(w.Own.Time))
+	}
+	switch {
+	case l != nil && w.Own != nil && w.Own.Time.After(l.Time):
+		fmt.Fprintf(out, "last writer: %s; before it %s\n", own, w.describe())
+	case l != nil:
+		fmt.Fprintf(out, "last writer: %s\n", w.describe())
+	case w.Own != nil && w.WatchedSince != nil:
+		fmt.Fprintf(out, "last writer: %s; by others %s\n", own, w.LastWriterUnknown)
+	case w.WatchedSince != nil:
+		fmt.Fprintf(out, "last writer: %s\n", w.LastWriterUnknown)
+	default:
+		fmt.Fprintf(out, "last writer: not known: %s\n", w.LastWriterUnknown)
+	}
+	if c := w.LastChange; c != nil {
+		fmt.Fprintf(out, "last change: %s, %s, from %s to %s\n", ui.Printable(c.By()), clock(c.Time), ui.Printable(c.Old), ui.Printable(c.New))
+	}
+	switch {
+	case w.WatchedSince == nil || l == nil:
+	case !w.Watching:
+		fmt.Fprintln(out, "fettle's daemon does not watch any more: who has written since is not known")
+	case w.WatchedSince.After(l.Time):
+		fmt.Fprintf(out, "fettle's daemon watches since %s; who wrote between that and the last writer is not known\n", clock(*w.WatchedSince))
+	default:
+		fmt.Fprintf(out, "nobody else has written it since: fettle's daemon watches since %s\n", clock(*w.WatchedSince))
+	}
+	if w.Unseen != nil && w.Watching && w.Through == nil {
+		fmt.Fprintf(out, "it read %s then and reads %s now: the kernel has changed it, or somebody wrote through a mount of proc or sysfs that is not this machine's own\n", ui.Printable(w.Unseen.String()), ui.Printable(now.String()))
+	}
+}
+
+// describe is the last writer and what it did.
+func (w *WhyWriter) describe() string {
+	l := w.LastWriter
+	text := l.By()
+	if l.UID != nil && *l.UID != 0 {
+		text += ", user " + userName(*l.UID)
+	}
+	text += ", " + clock(l.Time)
+	switch {
+	case w.Through != nil:
+		text += fmt.Sprintf(": wrote %s into %s, which changes this one too", l.New, report.Place(*w.Through))
+	case l.Old == l.New:
+		text += ": wrote what was there already, or a value that the kernel refused"
+	default:
+		text += fmt.Sprintf(", from %s to %s", l.Old, l.New)
+	}
+	return ui.Printable(text)
+}
+
+func clock(t time.Time) string { return t.Local().Format(stamp) }
+
+// nameWriters says with each value that has drifted who took it away, where the
+// daemon saw that.
+func (m *machine) nameWriters(values []tune.Checked) {
+	record, err := claim.Daemon{Host: m.host, StateDir: m.engine.StateDir}.Read()
+	if err != nil {
+		if !errors.Is(err, claim.ErrNotWatched) {
+			m.screen.Say("who wrote values is not known: %v", err)
+		}
+		return
+	}
+	for i := range values {
+		c := &values[i]
+		e, ok := record.Find(c.Setting)
+		if c.Verdict != plugin.Drifted || !ok || !m.asSeen(e, c.Now) {
+			continue
+		}
+		by := e.Last
+		if e.Changed != nil {
+			by = e.Changed
+		}
+		if by != nil && by.Old != by.New {
+			c.Writer = by
+			c.Why += "; " + ui.Printable(by.Who()) + " wrote " + ui.Printable(by.New) + " at " + clock(by.Time)
+		}
+	}
+}

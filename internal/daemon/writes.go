@@ -1,0 +1,320 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"fettle.dev/fettle/internal/claim"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/tune"
+)
+
+// writers keeps who else wrote the values in force. The daemon reports them, and
+// fights nobody.
+type writers struct {
+	watch  fileWatch // nil: nothing is watched
+	queue  *writeQueue
+	record claim.Watch
+	before []claim.Watched // by an earlier daemon of this boot
+	store  watchStore
+
+	files map[string]setting.Setting // by the path that is watched
+	wants map[setting.Setting]wanted
+	said  map[setting.Setting]time.Time // when its drift was reported last
+}
+
+// wanted is what the selection wants, and why.
+type wanted struct {
+	value  setting.Value
+	reason setting.Reason
+}
+
+// fileWatch is a host.WriteWatch.
+type fileWatch interface {
+	Watch(paths []string) map[string]error
+	Next() ([]host.FileWrite, error)
+	Close() error
+}
+
+func newWriters() writers {
+	return writers{files: map[string]setting.Setting{}, wants: map[setting.Setting]wanted{}, said: map[setting.Setting]time.Time{}}
+}
+
+// beginWatch opens the watch. Without one the daemon does all else, and why can
+// tell the reason.
+func (d *Daemon) beginWatch(m *Machine, w fileWatch, err error) {
+	e := m.Engine
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	self, _ := e.Host.Sched.Task(os.Getpid())
+	boot, _ := e.Host.BootID()
+	d.writers.record = claim.Watch{Schema: claim.WatchSchema, BootID: boot, PID: os.Getpid(), Start: self.Start, Settings: []claim.Watched{}}
+	d.writers.store = watchStore{dir: e.StateDir}
+	if err != nil {
+		d.writers.record.Trouble = err.Error()
+		d.log.say(LevelWarning, "who writes values is not watched: %v", err)
+	} else {
+		d.writers.watch = w
+		d.writers.queue = newWriteQueue(e.StateDir)
+		go d.writers.queue.fill(w)
+	}
+	// What an earlier daemon of this boot saw still holds.
+	old, err := claim.ReadWatch(e.StateDir, boot)
+	switch {
+	case err == nil:
+		d.writers.before = old.Settings
+	case !errors.Is(err, claim.ErrNotWatched):
+		d.log.say(LevelWarning, "who wrote values before is not known: %v", err)
+	}
+	if d.writers.watch == nil {
+		d.writers.record.Settings = append(d.writers.record.Settings, d.writers.before...)
+		d.writers.remember(d.log)
+	}
+}
+
+// observe watches what the plan's selection has set, and what the journal has
+// for other reasons. A nil plan is no selection.
+func (d *Daemon) observe(ctx context.Context, plan *tune.Plan, s *journal.State) {
+	w := &d.writers
+	if w.watch == nil {
+		return
+	}
+	clear(w.files)
+	clear(w.wants)
+	found := map[setting.Setting]bool{}
+	if plan != nil {
+		for _, st := range plan.Steps {
+			if st.Action == tune.Release {
+				continue
+			}
+			found[st.Setting] = true
+			if st.Action == tune.Write || st.Action == tune.Same {
+				w.wants[st.Setting] = wanted{st.Want, st.Reason}
+			}
+		}
+	}
+	for id, chain := range s.Chains() {
+		found[id] = true
+		if top := chain[len(chain)-1]; top.Tx.Kind == journal.Apply && top.CoupledTo == 0 {
+			w.wants[id] = wanted{top.Want, top.Reason}
+		}
+	}
+	list := slices.SortedFunc(maps.Keys(found), func(a, b setting.Setting) int { return strings.Compare(a.String(), b.String()) })
+	var paths []string
+	for _, id := range list {
+		for _, p := range d.kinds.Files(id) {
+			if _, ok := w.files[p]; !ok && len(w.files) < claim.MaxWatched {
+				w.files[p] = id
+				paths = append(paths, p)
+			}
+		}
+	}
+	failed := w.watch.Watch(paths)
+	w.complain(d.log, paths, failed)
+	watched := map[setting.Setting]bool{}
+	for _, p := range paths {
+		if failed[p] == nil {
+			watched[w.files[p]] = true
+		}
+	}
+	w.follow(list, watched, time.Now(), func(id setting.Setting) setting.Value { return d.readNow(ctx, id) })
+	w.remember(d.log)
+}
+
+// readNow is a value as the record keeps it.
+func (d *Daemon) readNow(ctx context.Context, id setting.Setting) setting.Value {
+	v, err := d.kinds.Read(ctx, id)
+	if err != nil {
+		return setting.Absent
+	}
+	return claim.Shown(d.kinds, id, v)
+}
+
+// complain says once what cannot be watched; what the machine does not have is
+// no trouble.
+func (w *writers) complain(log *messages, paths []string, failed map[string]error) {
+	n := 0
+	var first error
+	for _, p := range paths {
+		if err := failed[p]; err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if n++; first == nil {
+				first = err
+			}
+		}
+	}
+	if n > 0 {
+		log.say(LevelInfo, "who writes %d of %d files is not watched: %v", n, len(paths), first)
+	}
+}
+
+// follow makes the record one about these settings. What was watched before goes
+// on without a gap.
+func (w *writers) follow(list []setting.Setting, watched map[setting.Setting]bool, now time.Time, read func(setting.Setting) setting.Value) {
+	old := map[setting.Setting]claim.Watched{}
+	for _, e := range slices.Concat(w.before, w.record.Settings) {
+		old[e.Setting] = e
+	}
+	w.before = nil
+	w.record.Settings = w.record.Settings[:0:0]
+	for _, id := range list {
+		if !watched[id] {
+			continue
+		}
+		e, ok := old[id]
+		if e.Setting = id; !ok || !w.store.began(id) {
+			e.Since, e.Value = now, read(id)
+		}
+		w.record.Settings = append(w.record.Settings, e)
+	}
+	w.store.follow(w.record.Settings)
+}
+
+// wrote answers writes of others: it takes note of them, and says where they take
+// a value away from the selection.
+func (d *Daemon) wrote(ctx context.Context) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w := &d.writers
+	list, err := w.queue.take()
+	for _, f := range list {
+		if f.Path == "" {
+			d.log.say(LevelWarning, "so many values were written at once that some writes were not seen")
+			for i := range w.record.Settings {
+				w.record.Settings[i].Since = f.Time
+			}
+			continue
+		}
+		id, ok := w.files[f.Path]
+		if e, known := w.record.Find(id); ok && known {
+			d.noteWrite(e, f, d.readNow(ctx, id))
+		}
+	}
+	if err != nil {
+		d.log.say(LevelError, "who writes values is not watched any more: %v", err)
+		w.record.Trouble = err.Error()
+		w.watch.Close()
+		w.watch = nil
+	}
+	w.remember(d.log)
+}
+
+// noteWrite takes note of one write. now is what the place reads after it.
+func (d *Daemon) noteWrite(e *claim.Watched, f host.FileWrite, now setting.Value) {
+	by := claim.Write{
+		Time: f.Time, Process: f.By.Comm, PID: f.By.PID, Command: f.By.Command, Parent: f.By.ParentComm, ParentPID: f.By.Parent,
+		Old: e.Value.String(), New: now.String(), Source: "fettle's daemon",
+	}
+	if f.By.UID >= 0 {
+		by.UID = &f.By.UID
+	}
+	id := e.Setting
+	same := d.kinds.Equal(id, e.Value, now)
+	switch {
+	case !same:
+		e.Changed = nil // Last is the one that changed it
+	case e.Changed == nil && e.Last != nil && e.Last.Old != e.Last.New:
+		e.Changed = e.Last
+	}
+	e.Last, e.Value = &by, now
+	want, ours := d.writers.wants[id]
+	if same || !ours || d.kinds.Equal(id, now, want.value) || f.Time.Sub(d.writers.said[id]) < quiet {
+		return
+	}
+	d.writers.said[id] = f.Time
+	d.log.say(LevelWarning, "drift: %s is %s, the selection wants %s (%s); written by %s", id, now, want.value, want.reason, by.By())
+}
+
+// quiet is how long a value that goes on being changed is not reported again.
+const quiet = time.Minute
+
+// remember saves the record, soon.
+func (w *writers) remember(log *messages) {
+	w.store.save(&w.record, func(err error) { log.say(LevelWarning, "who writes values is not kept: %v", err) })
+}
+
+// endWatch ends it; the record says until when.
+func (d *Daemon) endWatch() {
+	w := &d.writers
+	if w.watch == nil {
+		return
+	}
+	w.watch.Close()
+	w.watch = nil
+	now := time.Now()
+	w.record.Ended = &now
+	w.store.flush(&w.record)
+}
+
+// writeQueue holds writes until the daemon has time for them. Who wrote is asked
+// at once: the process may be about to end.
+type writeQueue struct {
+	dir   string // of the journal, whose transactions are not others
+	ready chan struct{}
+
+	mu      sync.Mutex
+	pending []host.FileWrite
+	failed  error
+	armed   bool
+	taken   time.Time
+}
+
+// The daemon is woken at most every breath, however often somebody writes.
+const (
+	breath     = 100 * time.Millisecond
+	maxPending = 4096
+)
+
+func newWriteQueue(dir string) *writeQueue {
+	return &writeQueue{dir: dir, ready: make(chan struct{}, 1)}
+}
+
+// fill reads the watch until it ends.
+func (q *writeQueue) fill(w fileWatch) {
+	for {
+		list, err := w.Next()
+		holder := journal.LastHolder(q.dir)
+		list = slices.DeleteFunc(list, func(f host.FileWrite) bool { return f.Path != "" && f.By.PID == holder })
+		q.put(list, err)
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (q *writeQueue) put(list []host.FileWrite, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.pending = append(q.pending, list...)
+	if len(q.pending) > maxPending {
+		q.pending = append(q.pending[:0], host.FileWrite{Time: time.Now()}) // some are lost
+	}
+	q.failed = err
+	if (len(q.pending) == 0 && err == nil) || q.armed {
+		return
+	}
+	q.armed = true
+	time.AfterFunc(max(0, breath-time.Since(q.taken)), func() {
+		select {
+		case q.ready <- struct{}{}:
+		default:
+		}
+	})
+}
+
+// take returns what is there, in order.
+func (q *writeQueue) take() ([]host.FileWrite, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	list, err := q.pending, q.failed
+	q.pending, q.failed, q.armed, q.taken = nil, nil, false, time.Now()
+	return list, err
+}

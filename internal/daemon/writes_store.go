@@ -1,0 +1,99 @@
+package daemon
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"fettle.dev/fettle/internal/claim"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// watchStore keeps the record of writes in the state directory, for others to
+// read. It is put in place as a whole; it is not made durable, because a boot
+// makes it void anyway.
+type watchStore struct {
+	dir  string
+	seen map[setting.Setting]bool // watched by this daemon without a gap
+
+	mu    sync.Mutex
+	text  []byte
+	saved time.Time
+	timer *time.Timer
+}
+
+// pause is the least time between two writes of the file.
+const pause = 250 * time.Millisecond
+
+// began says whether this daemon has watched a setting all along.
+func (s *watchStore) began(id setting.Setting) bool { return s.seen[id] }
+
+func (s *watchStore) follow(list []claim.Watched) {
+	s.seen = map[setting.Setting]bool{}
+	for _, e := range list {
+		s.seen[e.Setting] = true
+	}
+}
+
+// save writes the record, at once or when the pause is over.
+func (s *watchStore) save(w *claim.Watch, fail func(error)) {
+	text, err := json.Marshal(w)
+	if err != nil {
+		fail(err)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.text = text; s.timer != nil {
+		return
+	}
+	if wait := pause - time.Since(s.saved); wait > 0 {
+		s.timer = time.AfterFunc(wait, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.timer = nil
+			if err := s.write(); err != nil {
+				fail(err)
+			}
+		})
+		return
+	}
+	if err := s.write(); err != nil {
+		fail(err)
+	}
+}
+
+// flush writes the last record now.
+func (s *watchStore) flush(w *claim.Watch) {
+	text, err := json.Marshal(w)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	if s.text = text; err == nil {
+		_ = s.write()
+	}
+}
+
+func (s *watchStore) write() error {
+	s.saved = time.Now()
+	f, err := os.OpenFile(filepath.Join(s.dir, "."+claim.WatchFile+".new"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(s.text, '\n'))
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(s.dir, claim.WatchFile))
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}

@@ -1,0 +1,59 @@
+package setting
+
+import (
+	"path"
+	"strings"
+)
+
+// Filed is a kind whose places are files of the kernel. Files lists all through
+// which a place can be written: its own and the second names that Resolve folds
+// into it. They need not exist.
+type Filed interface {
+	Files(Setting) []string
+}
+
+// Files lists the files through which a place can be written; none for kinds
+// whose places are not the kernel's files.
+func (k Kinds) Files(s Setting) []string {
+	if f, ok := k[s.Kind].(Filed); ok {
+		return f.Files(s)
+	}
+	return nil
+}
+
+// Files implements Filed.
+func (k sysctl) Files(s Setting) []string {
+	p, err := SysctlPath(s.Name)
+	if err != nil {
+		return nil
+	}
+	files := []string{p}
+	for alias, name := range sysctlAliases {
+		if name == s.Name {
+			if p, err := SysctlPath(alias); err == nil {
+				files = append(files, p)
+			}
+		}
+	}
+	switch s.Name {
+	case "vm.nr_hugepages":
+		files = append(files, "/sys/kernel/mm/hugepages/hugepages-"+k.defaultHugePage()+"/nr_hugepages")
+	case "net.netfilter.nf_conntrack_buckets":
+		files = append(files, "/sys/module/nf_conntrack/parameters/hashsize")
+	}
+	return files
+}
+
+// Files implements Filed.
+func (k sysfs) Files(s Setting) []string {
+	if below("/sys/", s.Name) != nil {
+		return nil
+	}
+	files := []string{s.Name}
+	if disk, ok := strings.CutSuffix(s.Name, "/queue/read_ahead_kb"); ok {
+		if number, err := k.host.Files.ReadFile(disk + "/dev"); err == nil {
+			files = append(files, path.Join("/sys/devices/virtual/bdi", strings.TrimSpace(string(number)), "read_ahead_kb"))
+		}
+	}
+	return files
+}
