@@ -123,7 +123,7 @@ func ReadWatch(dir, bootID string) (*Watch, error) {
 	return w, nil
 }
 
-var errNoDaemon = fmt.Errorf("%w: fettle's daemon has not run since this boot", ErrNotWatched)
+var errNoDaemon = fmt.Errorf("%w: fettle's daemon has not run since this machine was started", ErrNotWatched)
 
 func parseWatch(text []byte) (*Watch, error) {
 	if len(text) > maxWatchFile {
