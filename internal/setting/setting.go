@@ -178,6 +178,14 @@ func Ended(k Kind, now Value) bool {
 	return transient && now.Absent
 }
 
+// Outliver is a kind whose places end with the boot while something that they
+// did may outlast it: the files that a script wrote.
+type Outliver interface {
+	// AfterBoot takes back what is left of a place that held a value before the
+	// machine was started anew. It answers false where that value left nothing.
+	AfterBoot(ctx context.Context, s Setting, had Value) (did bool, err error)
+}
+
 // Tuner is a kind whose places are programs that set places of their own when
 // they are started: another tuner. What these set then is theirs.
 type Tuner interface{ Tuner() }

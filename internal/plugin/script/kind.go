@@ -219,6 +219,27 @@ func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 	return k.save(s, r)
 }
 
+// AfterBoot calls stop for a script that was on when the machine went down. What
+// it had set in the running kernel is gone, the files it wrote are not, and only
+// its stop knows them.
+func (k kind) AfterBoot(ctx context.Context, s setting.Setting, had setting.Value) (bool, error) {
+	word, _, _ := strings.Cut(had.Text, " ")
+	if word == k.off || had.Absent {
+		return false, nil
+	}
+	if now, err := k.load(s); err != nil || now != nil {
+		return false, err // on again: the undo of that start calls stop
+	}
+	r := &run{Made: k.makeLibraryDirs()}
+	if word == k.on { // a start that failed has no variables in its value
+		var err error
+		if _, r.Env, err = parseValue(had.Text); err != nil {
+			return false, err
+		}
+	}
+	return true, k.end(ctx, s, r)
+}
+
 // end calls stop with the variables of the start. Its exit code does not keep
 // the script from counting as stopped, for the same reason as in Write.
 func (k kind) end(ctx context.Context, s setting.Setting, r *run) error {
