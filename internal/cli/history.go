@@ -35,6 +35,9 @@ type HistoryItem struct {
 	// UndoneBy is the transaction that took it back.
 	UndoneBy int   `json:"undone_by,omitempty"`
 	Undoes   []int `json:"undoes,omitempty"`
+	// SupersededBy is the transaction that it is part of since: the same
+	// selection after a boot, or a later switch.
+	SupersededBy int `json:"superseded_by,omitempty"`
 }
 
 func historyCommand(a *app) *cobra.Command {
@@ -63,6 +66,8 @@ func (a *app) history(ctx context.Context) error {
 		switch {
 		case it.UndoneBy != 0:
 			result += fmt.Sprintf(", undone by %d", it.UndoneBy)
+		case it.SupersededBy != 0:
+			result += fmt.Sprintf(", part of %d", it.SupersededBy)
 		case it.Live:
 			result += ", stands"
 		}
@@ -82,7 +87,7 @@ func (a *app) history(ctx context.Context) error {
 func historyItem(t *journal.Tx) HistoryItem {
 	it := HistoryItem{
 		Tx: t.ID, Time: t.Time, Kind: t.Kind, User: t.User, Reason: strings.Join(strings.Fields(t.Reason), " "),
-		Result: "cut-off", Live: t.IsLive(), UndoneBy: t.UndoneBy(), Undoes: t.Undoes,
+		Result: "cut-off", Live: t.IsLive(), UndoneBy: t.UndoneBy(), SupersededBy: t.Superseded, Undoes: t.Undoes,
 	}
 	if t.Commit != nil {
 		it.Result = t.Commit.Result

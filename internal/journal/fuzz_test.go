@@ -1,6 +1,9 @@
 package journal
 
 import (
+	"bytes"
+	"fmt"
+	"hash/crc32"
 	"testing"
 	"time"
 
@@ -40,37 +43,97 @@ func sample(t testing.TB) []byte {
 	return text
 }
 
+// rotated is the beginning of a journal that carries what stood in the one
+// before.
+func rotated(t testing.TB) []byte {
+	t.Helper()
+	dir := t.TempDir() + "/state"
+	j, err := Lock(dir, Options{BootID: "boot", RotateAt: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	tx, err := j.Begin(Begin{Kind: Tune, BootID: "boot", Selection: []byte(`{}`)})
+	if err == nil {
+		err = j.Stage(tx, []Before{{Setting: setting.Setting{Kind: "sysctl", Name: "a.b"}, Before: setting.Text("0"), Want: setting.Text("1")}})
+	}
+	if err == nil {
+		err = j.Commit(Commit{ID: tx.ID, Result: ResultDone, Outcomes: []Outcome{{N: 1, After: setting.Text("1")}}})
+	}
+	if err == nil {
+		err = j.Rotate()
+	}
+	if err != nil || len(j.State.Live()) != 1 || j.State.base != j.State.size {
+		t.Fatalf("%v: %d transactions stand, %d of %d bytes carried", err, len(j.State.Live()), j.State.base, j.State.size)
+	}
+	text, err := readFile(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
 func readFile(j *Journal) ([]byte, error) {
 	text := make([]byte, j.State.size)
 	_, err := j.file.ReadAt(text, 0)
 	return text, err
 }
 
+// signed is text with each line's sum made right, so that what is in a record is
+// looked at, whatever it says.
+func signed(text []byte) []byte {
+	var out []byte
+	for line := range bytes.Lines(text) {
+		_, body, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
+		out = fmt.Appendf(out, "%08x %s\n", crc32.Checksum(body, crcTable()), body)
+	}
+	return out
+}
+
 func FuzzParse(f *testing.F) {
 	text := sample(f)
 	f.Add(text)
 	f.Add(text[:len(text)/2])
+	f.Add(rotated(f))
 	f.Add([]byte("00000000 {}\n"))
 	f.Add([]byte(""))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		s, err := parse(text, "boot")
-		if err != nil {
-			return
-		}
-		if s.size > int64(len(text)) {
-			t.Errorf("read %d of %d bytes", s.size, len(text))
-		}
-		for _, c := range s.Chains() {
-			for _, e := range c {
-				if !e.IsLive() {
-					t.Error("a settled entry in a chain")
-				}
+		parsed(t, text)
+		parsed(t, signed(text))
+	})
+}
+
+func parsed(t *testing.T, text []byte) {
+	s, err := parse(text, "boot")
+	if err != nil {
+		return
+	}
+	if s.size > int64(len(text)) {
+		t.Errorf("read %d of %d bytes", s.size, len(text))
+	}
+	for _, c := range s.Chains() {
+		for _, e := range c {
+			if !e.IsLive() {
+				t.Error("a settled entry in a chain")
 			}
 		}
-		s.InForce()
-		s.Interrupted()
-		s.Live()
-	})
+	}
+	s.InForce()
+	s.Interrupted()
+	// What is carried on is what stands.
+	s.merge()
+	var first start
+	for _, t := range s.Live() {
+		first.Carried = append(first.Carried, t.carry())
+	}
+	next := &State{}
+	first.Version, first.NextID = 1, s.nextID
+	if err := next.foldStart(first, "boot"); err != nil {
+		t.Fatalf("what was carried on is refused: %v", err)
+	}
+	if a, b := len(s.Chains()), len(next.Chains()); a != b {
+		t.Errorf("%d places stand, and %d after they were carried on", a, b)
+	}
 }
 
 // Whatever follows a good journal does not change what it says.

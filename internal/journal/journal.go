@@ -1,13 +1,13 @@
 package journal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -34,6 +34,7 @@ type Journal struct {
 	at func(point string)
 	// reserved is the offset up to which room has been set aside.
 	reserved  int64
+	rotateAt  int64
 	fallocate func(fd int, mode uint32, off, length int64) error
 }
 
@@ -44,6 +45,9 @@ type Options struct {
 	// At is called at each point at which a crash could leave something half
 	// done. Tests kill the process there; nil otherwise.
 	At func(point string)
+	// RotateAt stands in for the growth at which Rotate acts, in bytes; 0 for
+	// the usual one.
+	RotateAt int64
 	// Fallocate stands in for fallocate(2) in the tests of file systems that
 	// do not have it; nil otherwise.
 	Fallocate func(fd int, mode uint32, off, length int64) error
@@ -98,7 +102,7 @@ func Lock(dir string, o Options) (*Journal, error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
-	j := &Journal{dir: dir, lock: lock, bootID: o.BootID, at: o.At, fallocate: o.Fallocate}
+	j := &Journal{dir: dir, lock: lock, bootID: o.BootID, at: o.At, fallocate: o.Fallocate, rotateAt: cmp.Or(o.RotateAt, rotateAt)}
 	if j.at == nil {
 		j.at = func(string) {}
 	}
@@ -260,89 +264,6 @@ func (j *Journal) Commit(c Commit) error {
 // Confirm makes a transaction on trial stay.
 func (j *Journal) Confirm(c Confirm) error {
 	return j.add("confirm", record{Confirm: &c}, 0)
-}
-
-// maxSize is when a journal that has nothing live left is set aside: reading it
-// at every start would begin to show.
-const maxSize = 1 << 20
-
-// Rotate sets the file aside as journal.N once nothing in it is live and it has
-// grown large. History reads the files that were set aside too.
-func (j *Journal) Rotate() error {
-	if j.State.size < maxSize || len(j.State.Live()) > 0 || len(j.State.Interrupted()) > 0 || j.State.InForce() != nil || len(j.State.Damage) > 0 {
-		return nil
-	}
-	next := j.State.nextID
-	path := filepath.Join(j.dir, "journal")
-	fresh, err := openOwn(path+".new", unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	line, err := record{Start: &start{Version: 1, NextID: next}}.encode()
-	if err == nil {
-		_, err = fresh.Write(line)
-	}
-	if err == nil {
-		err = fresh.Sync()
-	}
-	fresh.Close()
-	if err != nil {
-		return err
-	}
-	// The link keeps the old records under their new name before the rename
-	// swaps the fresh file in: there is a journal at every moment.
-	if err := os.Link(path, fmt.Sprintf("%s.%d", path, next-1)); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return err
-	}
-	if err := syncDir(j.dir); err != nil {
-		return err
-	}
-	_ = j.file.Truncate(j.State.size) // gives back what was set aside for its undo
-	j.file.Close()
-	return j.open()
-}
-
-// History reads every transaction, those of files set aside included.
-func History(dir, bootID string) ([]*Tx, error) {
-	names, err := filepath.Glob(filepath.Join(dir, "journal.[0-9]*"))
-	if err != nil {
-		return nil, err
-	}
-	byID := map[int]string{}
-	var ids []int
-	for _, n := range names {
-		if id, err := strconv.Atoi(strings.TrimPrefix(filepath.Ext(n), ".")); err == nil {
-			byID[id] = n
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	var out []*Tx
-	for _, id := range ids {
-		f, err := openOwn(byID[id], unix.O_RDONLY, 0)
-		if err != nil {
-			return nil, err
-		}
-		s, err := readState(f, bootID)
-		f.Close()
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, s.Txs...)
-	}
-	now, err := Read(dir, bootID)
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range now.Txs {
-		if len(out) == 0 || t.ID > out[len(out)-1].ID {
-			out = append(out, t)
-		}
-	}
-	return out, nil
 }
 
 // checkDir refuses a state directory that somebody else could have prepared.

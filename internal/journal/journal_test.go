@@ -73,7 +73,7 @@ func TestRotationKeepsHistoryAndNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for j.State.size < maxSize {
+	for j.State.size < rotateAt {
 		tx, err := j.Begin(Begin{Kind: Apply, BootID: "b", Reason: strings.Repeat("x", 100000)})
 		if err != nil {
 			t.Fatal(err)

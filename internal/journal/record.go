@@ -141,10 +141,33 @@ type record struct {
 	Confirm *Confirm `json:"confirm,omitempty"`
 }
 
-// start is the first record of a file: what the closed files before it used up.
+// start is the first record of a file: what the closed files before it used up,
+// and what of them still stands. Its number goes on where they ended.
 type start struct {
-	Version int `json:"version"`
-	NextID  int `json:"next_id"`
+	Version int       `json:"version"`
+	NextID  int       `json:"next_id"`
+	Carried []carried `json:"carried,omitempty"`
+}
+
+// carried is a transaction that still stood when the file that has its records
+// was set aside, as it was then.
+type carried struct {
+	Begin      Begin          `json:"begin"`
+	Commit     *Commit        `json:"commit"`
+	Confirmed  bool           `json:"confirmed,omitempty"`
+	Superseded int            `json:"superseded,omitempty"`
+	UndoneBy   int            `json:"undone_by,omitempty"`
+	Entries    []carriedEntry `json:"entries,omitempty"`
+}
+
+type carriedEntry struct {
+	Before
+	Orig    *setting.Value `json:"orig,omitempty"` // where it is not Before.Before
+	After   *setting.Value `json:"after,omitempty"`
+	Verdict string         `json:"verdict,omitempty"`
+	Why     string         `json:"why,omitempty"`
+	State   EntryState     `json:"state,omitempty"` // live where empty
+	Undoing bool           `json:"undoing,omitempty"`
 }
 
 // stage is one batch of before-images of a transaction.

@@ -19,6 +19,7 @@ type State struct {
 
 	nextID int
 	size   int64 // bytes up to the end of the last whole record
+	base   int64 // of them the first record, which carries what stood before
 }
 
 // Tx is one transaction.
@@ -114,6 +115,10 @@ func (s *State) Tx(id int) *Tx {
 	return s.Txs[i]
 }
 
+// Ended is true for a transaction that stands no more and whose records are in a
+// file that was set aside.
+func (s *State) Ended(id int) bool { return id > 0 && id < s.nextID && s.Tx(id) == nil }
+
 // InForce is the transaction whose selection is in force, or nil.
 func (s *State) InForce() *Tx {
 	for _, t := range slices.Backward(s.Txs) {
@@ -143,10 +148,7 @@ func (s *State) Chains() map[setting.Setting][]*Entry {
 func (s *State) fold(r record, bootID string) error {
 	switch {
 	case r.Start != nil:
-		if r.Start.Version != 1 {
-			return fmt.Errorf("journal version %d: this fettle reads version 1", r.Start.Version)
-		}
-		s.nextID = r.Start.NextID
+		return s.foldStart(*r.Start, bootID)
 	case r.Begin != nil:
 		return s.foldBegin(*r.Begin)
 	case r.Stage != nil:
@@ -159,10 +161,7 @@ func (s *State) fold(r record, bootID string) error {
 			if b.N != len(t.Entries)+1 {
 				return fmt.Errorf("entry %d of transaction %d stands where %d belongs", b.N, t.ID, len(t.Entries)+1)
 			}
-			// A new boot closes what only the running kernel had.
-			if bootID != "" && t.BootID != bootID && !b.Lifetime.SurvivesBoot() {
-				e.State = Closed
-			}
+			s.closeAtBoot(e, bootID)
 			t.Entries = append(t.Entries, e)
 		}
 	case r.Commit != nil:
@@ -299,6 +298,9 @@ func parse(text []byte, bootID string) (*State, error) {
 		}
 		r, err := decode(text[off : off+end])
 		if err == nil {
+			if off == 0 && r.Start != nil {
+				s.Generation, s.base = r.Seq, int64(end+1)
+			}
 			if r.Seq != s.Generation && len(s.Damage) == 0 {
 				s.Damage = append(s.Damage, fmt.Sprintf("byte %d: record %d stands where %d belongs", off, r.Seq, s.Generation))
 			}

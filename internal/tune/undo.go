@@ -198,6 +198,8 @@ func undoSet(s *journal.State, ids []int) ([]*journal.Tx, error) {
 	for _, id := range ids {
 		t := s.Tx(id)
 		switch {
+		case t == nil && s.Ended(id):
+			return nil, fmt.Errorf("transaction %d does not stand by itself any more: it was taken back, or is part of a later one; fettle history says which", id)
 		case t == nil:
 			return nil, fmt.Errorf("there is no transaction %d here; fettle history lists them", id)
 		case t.Kind == journal.Undo:

@@ -1,0 +1,254 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// rotateAt is how much a file may grow, in bytes, before it is set aside: every
+// command reads all of it at its start, and 256 KiB take three milliseconds.
+const rotateAt = 256 << 10
+
+// keptSwitches is how many switches of the selection can still be undone each
+// by itself after a file was set aside. Those before them are part of the next
+// one from then on: a machine that is switched twice a day for years must not
+// read all of that at every start.
+const keptSwitches = 8
+
+// Rotate sets the file aside as journal.N once it has grown large, and begins
+// another with what still stands. History reads the files that were set aside
+// too. Where the disk has no room for that, the file simply grows on.
+func (j *Journal) Rotate() error {
+	if j.State.size-j.State.base < j.rotateAt || len(j.State.Interrupted()) > 0 || len(j.State.Damage) > 0 {
+		return nil
+	}
+	// A second reading: j.State holds, should this fail.
+	s, err := Read(j.dir, j.bootID)
+	if err != nil {
+		return err
+	}
+	s.merge()
+	path := filepath.Join(j.dir, "journal")
+	fresh, err := openOwn(path+".new", unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer fresh.Close()
+	next := &Journal{dir: j.dir, file: fresh, at: j.at, fallocate: j.fallocate, State: s}
+	if err := next.begin(); err != nil {
+		_ = os.Remove(path + ".new")
+		if isFull(err) {
+			return nil
+		}
+		return err
+	}
+	// The link keeps the old records under their new name before the rename
+	// swaps the fresh file in: there is a journal at every moment.
+	j.at("journal:rotate:link")
+	if err := os.Link(path, fmt.Sprintf("%s.%d", path, s.nextID-1)); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	j.at("journal:rotate:rename")
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	if err := syncDir(j.dir); err != nil {
+		return err
+	}
+	j.at("journal:rotate:done")
+	_ = j.file.Truncate(j.State.size) // gives back what was set aside for its undo
+	j.file.Close()
+	return j.open()
+}
+
+// begin writes the first record of a fresh file, with what stands, and sets
+// aside the room that its undo needs.
+func (j *Journal) begin() error {
+	s := j.State
+	first := start{Version: 1, NextID: s.nextID}
+	for _, t := range s.Live() {
+		first.Carried = append(first.Carried, t.carry())
+	}
+	// The number of records stays what it was: nothing has happened.
+	line, err := record{Seq: s.Generation - 1, Start: &first}.encode()
+	if err != nil {
+		return err
+	}
+	s.size = 0
+	if err := j.reserve(int64(len(line)) + s.undoRoom()); err != nil {
+		return err
+	}
+	j.at("journal:rotate:write")
+	if _, err := j.file.WriteAt(line, 0); err != nil {
+		return err
+	}
+	return j.file.Sync()
+}
+
+// merge makes the oldest switches part of the next one, as an undo of a buried
+// transaction does: later entries take over the before-images. A switch with a
+// place that no later transaction has stays as it is.
+func (s *State) merge() {
+	var switches []*Tx
+	for _, t := range s.Live() {
+		if (t.Kind == Tune || t.Kind == Boot) && t.Selection != nil && t.Superseded == 0 && (t.Try == nil || t.Confirmed) {
+			switches = append(switches, t)
+		}
+	}
+	for i := 0; i < len(switches)-keptSwitches; i++ {
+		t := switches[i]
+		if slices.ContainsFunc(t.Entries, func(e *Entry) bool { return e.State == Failed || e.IsLive() && s.above(e) == nil }) {
+			continue
+		}
+		for _, e := range t.Entries {
+			if e.IsLive() {
+				s.settle(e, Relinked)
+			}
+		}
+		next := switches[i+1].ID
+		for _, o := range s.Txs {
+			if o == t || o.Superseded == t.ID {
+				o.Superseded = next
+			}
+		}
+	}
+}
+
+func (t *Tx) carry() carried {
+	c := carried{Begin: t.Begin, Confirmed: t.Confirmed, Superseded: t.Superseded, UndoneBy: t.undoneBy}
+	c.Begin.Restore, c.Begin.Undoes = nil, nil
+	if t.Commit != nil {
+		// What it did with each entry is in the entries.
+		c.Commit = &Commit{ID: t.ID, Time: t.Commit.Time, Result: t.Commit.Result}
+	}
+	if !slices.ContainsFunc(t.Entries, (*Entry).IsLive) {
+		return c // only its selection stands
+	}
+	for _, e := range t.Entries {
+		out := carriedEntry{Before: e.Before, After: e.After, Verdict: e.Verdict, Why: e.Why, Undoing: e.Undoing}
+		if e.Orig != e.Before.Before {
+			out.Orig = &e.Orig
+		}
+		if e.State != Live {
+			out.State = e.State
+		}
+		c.Entries = append(c.Entries, out)
+	}
+	return c
+}
+
+func (s *State) foldStart(first start, bootID string) error {
+	if first.Version != 1 {
+		return fmt.Errorf("journal version %d: this fettle reads version 1", first.Version)
+	}
+	if len(first.Carried) > 0 && len(s.Txs) > 0 {
+		return errors.New("a first record stands behind others")
+	}
+	for _, c := range first.Carried {
+		if err := s.foldBegin(c.Begin); err != nil {
+			return err
+		}
+		t := s.Txs[len(s.Txs)-1]
+		t.Commit, t.Confirmed, t.Superseded, t.undoneBy = c.Commit, c.Confirmed, c.Superseded, c.UndoneBy
+		for i, ce := range c.Entries {
+			if ce.N != i+1 {
+				return fmt.Errorf("entry %d of transaction %d stands where %d belongs", ce.N, t.ID, i+1)
+			}
+			e := &Entry{Tx: t, Before: ce.Before, Orig: ce.Before.Before, After: ce.After, Verdict: ce.Verdict, Why: ce.Why, State: ce.State, Undoing: ce.Undoing}
+			if ce.Orig != nil {
+				e.Orig = *ce.Orig
+			}
+			if e.State == "" {
+				e.State = Live
+			}
+			if e.IsLive() {
+				s.closeAtBoot(e, bootID)
+			}
+			t.Entries = append(t.Entries, e)
+		}
+	}
+	s.nextID = first.NextID
+	return nil
+}
+
+// closeAtBoot ends an entry that only the running kernel of another boot had.
+func (s *State) closeAtBoot(e *Entry, bootID string) {
+	if bootID != "" && e.Tx.BootID != bootID && !e.Lifetime.SurvivesBoot() {
+		e.State = Closed
+	}
+}
+
+// History reads every transaction, those of files set aside included.
+func History(dir, bootID string) ([]*Tx, error) {
+	names, err := filepath.Glob(filepath.Join(dir, "journal.[0-9]*"))
+	if err != nil {
+		return nil, err
+	}
+	byID := map[int]string{}
+	var ids []int
+	for _, n := range names {
+		if id, err := strconv.Atoi(strings.TrimPrefix(filepath.Ext(n), ".")); err == nil {
+			byID[id] = n
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	all := map[int]*Tx{}
+	for _, id := range ids {
+		f, err := openOwn(byID[id], unix.O_RDONLY, 0)
+		if err != nil {
+			return nil, err
+		}
+		s, err := readState(f, bootID)
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+		follow(all, s)
+	}
+	now, err := Read(dir, bootID)
+	if err != nil {
+		return nil, err
+	}
+	follow(all, now)
+	out := make([]*Tx, 0, len(all))
+	for _, t := range all {
+		out = append(out, t)
+	}
+	slices.SortFunc(out, func(a, b *Tx) int { return a.ID - b.ID })
+	return out, nil
+}
+
+// follow adds the transactions of the next file. One that stood at the end of
+// the file before and is not among them has become part of the next switch.
+func follow(all map[int]*Tx, s *State) {
+	first := 0 // the first switch that was carried on
+	for _, t := range s.Txs {
+		if t.Selection != nil {
+			first = t.ID
+			break
+		}
+	}
+	for id, t := range all {
+		if s.Tx(id) == nil && t.IsLive() {
+			for _, e := range t.Entries {
+				e.State = Relinked
+			}
+			t.Superseded = first
+		}
+	}
+	for _, t := range s.Txs {
+		if old := all[t.ID]; old != nil && len(t.Entries) == 0 {
+			t.Entries = old.Entries
+		}
+		all[t.ID] = t
+	}
+}
