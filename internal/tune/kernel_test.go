@@ -26,7 +26,7 @@ func smallDisk(t *testing.T, kind string) string {
 			t.Fatal(err)
 		}
 	} else {
-		image := filepath.Join(t.TempDir(), "image")
+		image := filepath.Join(filepath.Dir(stateDir(t)), "image")
 		if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, 1<<20)); err != nil {
 			t.Fatal(err)
 		}
