@@ -87,7 +87,7 @@ func (notRecorded) Is(target error) bool {
 type archivedFiles struct{ *archive }
 
 func (a archivedFiles) walk(p string, followLast bool) (string, *entry, error) {
-	at, err := linkWalk(p, followLast,
+	at, err := WalkLinks(p, followLast,
 		func(q string) (fs.FileMode, error) {
 			e, err := a.lstat(q)
 			if err != nil {

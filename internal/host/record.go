@@ -109,7 +109,7 @@ func errnoOf(err error) syscall.Errno {
 
 // learnWalk learns p and every link on the way to it; it returns the place.
 func (r *recorder) learnWalk(p string, followLast bool) (string, error) {
-	at, err := linkWalk(p, followLast,
+	at, err := WalkLinks(p, followLast,
 		func(q string) (fs.FileMode, error) {
 			e, err := r.learn(q)
 			if err != nil {

@@ -39,9 +39,10 @@ func (noClock) SinceBoot() (time.Duration, error) { return 0, fmt.Errorf("uptime
 // rootedFiles is a tree below a directory, with the directory as its "/".
 type rootedFiles struct{ root string }
 
-// linkWalk resolves links in a tree that is described by lstat and readlink,
-// treating "/" as the tree's own root, so that no link leads out of it.
-func linkWalk(p string, followLast bool, lstat func(string) (fs.FileMode, error), readlink func(string) (string, error)) (string, error) {
+// WalkLinks resolves links in a tree that is described by lstat and readlink,
+// treating "/" as the tree's own root, so that no link leads out of it. Each step
+// of the way, links included, is given to lstat, whose error ends the walk.
+func WalkLinks(p string, followLast bool, lstat func(string) (fs.FileMode, error), readlink func(string) (string, error)) (string, error) {
 	pending := strings.Split(path.Clean("/"+p), "/")[1:]
 	at := "/"
 	for links := 0; len(pending) > 0; {
@@ -93,7 +94,7 @@ func (r rootedFiles) inner(err error, p string) error {
 }
 
 func (r rootedFiles) walk(p string, followLast bool) (string, error) {
-	at, err := linkWalk(p, followLast,
+	at, err := WalkLinks(p, followLast,
 		func(q string) (fs.FileMode, error) {
 			st, err := os.Lstat(r.outer(q))
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"sort"
 	"strings"
 
@@ -109,6 +110,26 @@ func without(all, taken []string) []string {
 		}
 	}
 	return left
+}
+
+// DevicesOfType lists the devices below a directory of /sys whose uevent has this
+// DEVTYPE, sorted.
+func DevicesOfType(h *host.Host, dir, devtype string) ([]string, error) {
+	entries, err := h.Files.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		uevent, _ := Attribute(h, path.Join(dir, e.Name(), "uevent"))
+		for line := range strings.Lines(uevent) {
+			if strings.TrimSpace(line) == "DEVTYPE="+devtype {
+				out = append(out, e.Name())
+			}
+		}
+	}
+	SortDevices(out)
+	return out, nil
 }
 
 // SortDevices sorts names as people count: cpu2 before cpu10.

@@ -119,33 +119,3 @@ func FuzzPatterns(f *testing.F) {
 		}
 	})
 }
-
-func TestModifier(t *testing.T) {
-	for _, c := range []struct {
-		value, current string
-		wants          bool
-		err            string
-	}{
-		{"5", "x", true, ""},
-		{">5", "4\n", true, ""}, {">5", "5", false, ""}, {">5", "6", false, ""},
-		{"<5", "6", true, ""}, {"<5", "5", false, ""}, {"< 5", "6", true, ""}, {">-1", "-2", true, ""},
-		{">99999999999999999999", "99999999999999999998", true, ""},
-		{">", "1", true, ""}, // one character is a value
-		{">x", "1", false, `>x: "x" is not a whole number`}, {">1", "4096\t8192", false, "the present value \"4096\\t8192\" is not"},
-	} {
-		m, v := ParseModifier(c.value)
-		wants, err := m.Wants(v, c.current)
-		if c.err != "" {
-			if err == nil || !strings.Contains(err.Error(), c.err) {
-				t.Errorf("%q: error %v, want %q", c.value, err, c.err)
-			}
-			continue
-		}
-		if err != nil || wants != c.wants {
-			t.Errorf("%q where %q: %v %v", c.value, c.current, wants, err)
-		}
-	}
-	if got := strings.Join(Alternatives("performance | ondemand|powersave"), ","); got != "performance,ondemand,powersave" {
-		t.Errorf("alternatives %s", got)
-	}
-}

@@ -26,43 +26,17 @@ func Trusted(h *host.Host, p string) error {
 	if err := rootOnly(h, "/"); err != nil {
 		return err
 	}
-	pending := strings.Split(path.Clean(p), "/")[1:]
-	at := "/"
-	for links := 0; len(pending) > 0; {
-		name := pending[0]
-		pending = pending[1:]
-		switch name {
-		case "", ".":
-			continue
-		case "..":
-			at = path.Dir(at)
-			continue
-		}
-		next := path.Join(at, name)
-		st, err := h.Files.Lstat(next)
+	_, err := host.WalkLinks(p, true, func(step string) (fs.FileMode, error) {
+		st, err := h.Files.Lstat(step)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if st.Mode()&fs.ModeSymlink == 0 {
-			if err := rootOnly(h, next); err != nil {
-				return err
-			}
-			at = next
-			continue
+			err = rootOnly(h, step)
 		}
-		if links++; links > 40 {
-			return &fs.PathError{Op: "resolve", Path: p, Err: syscall.ELOOP}
-		}
-		to, err := h.Files.Readlink(next)
-		if err != nil {
-			return err
-		}
-		if path.IsAbs(to) {
-			at = "/"
-		}
-		pending = append(strings.Split(to, "/"), pending...)
-	}
-	return nil
+		return st.Mode(), err
+	}, h.Files.Readlink)
+	return err
 }
 
 func rootOnly(h *host.Host, p string) error {

@@ -3,7 +3,6 @@ package scsi_host //nolint:revive // the plug-in's name in profiles
 
 import (
 	"context"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,22 +25,7 @@ var Plugin = plugin.Plugin{
 }
 
 func devices(_ context.Context, h *host.Host) ([]string, error) {
-	const dir = "/sys/bus/scsi/devices"
-	entries, err := h.Files.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, e := range entries {
-		uevent, _ := plugin.Attribute(h, path.Join(dir, e.Name(), "uevent"))
-		for line := range strings.Lines(uevent) {
-			if strings.TrimSpace(line) == "DEVTYPE=scsi_host" {
-				out = append(out, e.Name())
-			}
-		}
-	}
-	plugin.SortDevices(out)
-	return out, nil
+	return plugin.DevicesOfType(h, "/sys/bus/scsi/devices", "scsi_host")
 }
 
 // policies are the kernel's words (drivers/ata/libata-sata.c,

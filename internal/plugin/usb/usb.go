@@ -4,7 +4,6 @@ package usb
 import (
 	"context"
 	"math"
-	"path"
 	"strconv"
 	"strings"
 
@@ -28,21 +27,7 @@ var Plugin = plugin.Plugin{
 }
 
 func devices(_ context.Context, h *host.Host) ([]string, error) {
-	entries, err := h.Files.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, e := range entries {
-		uevent, _ := plugin.Attribute(h, path.Join(dir, e.Name(), "uevent"))
-		for line := range strings.Lines(uevent) {
-			if strings.TrimSpace(line) == "DEVTYPE=usb_device" {
-				out = append(out, e.Name())
-			}
-		}
-	}
-	plugin.SortDevices(out)
-	return out, nil
+	return plugin.DevicesOfType(h, dir, "usb_device")
 }
 
 // plan takes seconds, as the kernel does and as TuneD documents; TuneD itself
