@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"fettle.dev/fettle/internal/testroot"
 )
 
 // watchOn watches files of a machine of plain files; fanotify(7) makes no
@@ -19,7 +21,7 @@ func watchOn(t *testing.T, dir string, paths ...string) *WriteWatch {
 	t.Helper()
 	w, err := Mounted(dir).WatchWrites()
 	if err != nil {
-		t.Skipf("this test needs fanotify and CAP_SYS_ADMIN: %v", err)
+		testroot.Missing(t, "this test needs fanotify and CAP_SYS_ADMIN: %v", err)
 	}
 	t.Cleanup(func() { w.Close() })
 	for p, err := range w.Watch(paths) {
