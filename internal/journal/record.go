@@ -84,6 +84,9 @@ type Before struct {
 	// Releases marks a value that goes back because the new selection no
 	// longer sets it.
 	Releases bool `json:"releases,omitempty"`
+	// Outlives marks a place that may leave something behind when its boot
+	// ends, which its undo has to take back (setting.Outliver).
+	Outlives bool `json:"outlives,omitempty"`
 }
 
 // Outcome is what a place read after the transaction's last write.

@@ -105,7 +105,7 @@ func (s *State) merge() {
 	}
 	for i := 0; i < len(switches)-keptSwitches; i++ {
 		t := switches[i]
-		if slices.ContainsFunc(t.Entries, func(e *Entry) bool { return e.State == Failed || e.IsLive() && s.above(e) == nil }) {
+		if slices.ContainsFunc(t.Entries, func(e *Entry) bool { return e.State == Failed || e.remains() || e.IsLive() && s.above(e) == nil }) {
 			continue
 		}
 		for _, e := range t.Entries {
@@ -122,6 +122,10 @@ func (s *State) merge() {
 	}
 }
 
+// remains is true for an entry of a boot that has ended which may have left
+// something behind.
+func (e *Entry) remains() bool { return e.Outlives && e.State == Closed }
+
 func (t *Tx) carry() carried {
 	c := carried{Begin: t.Begin, Confirmed: t.Confirmed, Superseded: t.Superseded, UndoneBy: t.undoneBy}
 	c.Begin.Restore, c.Begin.Undoes = nil, nil
@@ -129,7 +133,7 @@ func (t *Tx) carry() carried {
 		// What it did with each entry is in the entries.
 		c.Commit = &Commit{ID: t.ID, Time: t.Commit.Time, Result: t.Commit.Result}
 	}
-	if !slices.ContainsFunc(t.Entries, (*Entry).IsLive) {
+	if !slices.ContainsFunc(t.Entries, func(e *Entry) bool { return e.IsLive() || e.remains() }) {
 		return c // only its selection stands
 	}
 	for _, e := range t.Entries {

@@ -309,13 +309,14 @@ func (w *writer) stage(ctx context.Context, steps []int) error {
 				}})
 			}
 		}
+		_, outlives := kind.(setting.Outliver)
 		n := len(w.entries) + len(batch) + 1
 		for k := first; k < len(batch); k++ {
 			batch[k].CoupledTo = n
 		}
 		batch = append(batch, written{step: i, Before: journal.Before{
 			Setting: s.Setting, Before: now, Want: s.Want, Lifetime: kind.Lifetime(), Reason: s.Reason,
-			Releases: s.Action == Release, Foreign: w.foreign(kind, s.Setting, now),
+			Releases: s.Action == Release, Foreign: w.foreign(kind, s.Setting, now), Outlives: outlives,
 		}})
 	}
 	if len(batch) == 0 {

@@ -2,6 +2,7 @@ package script_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -97,6 +98,17 @@ func TestUndoAfterAReboot(t *testing.T) {
 			}
 			if err := os.RemoveAll(filepath.Join(root, "run/fettle-scripts")); err != nil {
 				t.Fatal(err)
+			}
+			// A file that is set aside takes nothing of this with it.
+			j, err := journal.Lock(e.StateDir, journal.Options{BootID: "boot-2", RotateAt: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(j.Rotate(), j.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if old, _ := filepath.Glob(filepath.Join(e.StateDir, "journal.*")); len(old) != 1 {
+				t.Fatalf("set aside: %v", old)
 			}
 			for _, s := range c.after {
 				sel(s)
