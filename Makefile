@@ -85,7 +85,7 @@ lint: ## vet, format, and golangci-lint where it is installed
 	if [[ -n $$unformatted ]]; then echo "not formatted (run gofmt -w):"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	@if command -v golangci-lint >/dev/null; then golangci-lint run ./...; \
-	else echo "golangci-lint is not installed: .golangci.yml was not checked"; fi
+	else echo "golangci-lint is not installed, so .golangci.yml was not checked; to have it: $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0"; fi
 
 .PHONY: root
 root: ## build the cached Debian test root, if this user may
