@@ -60,21 +60,10 @@ func (d *Daemon) plug(ctx context.Context, m *Machine, batch []Uevent) error {
 		list = append(list, n)
 	}
 	slices.Sort(list)
-	err = d.transact(ctx, m, "new devices "+strings.Join(list, " "), tune.ApplyOptions{Kind: journal.Boot, Selection: sel, Supersedes: []int{t.ID}},
-		func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
-			if now := s.InForce(); now == nil || now.ID != t.ID {
-				return nil, errInPlace // another selection: it has seen the devices
-			}
-			plan, err := m.Engine.PlanProfile(ctx, p, s)
-			if err != nil {
-				return nil, err
-			}
-			onlyNew(plan, s, names)
-			if plan.Writes() == 0 {
-				return nil, errInPlace
-			}
-			return plan, nil
-		})
+	err = d.standIn(ctx, m, t, sel, p, "new devices "+strings.Join(list, " "), func(plan *tune.Plan, s *journal.State) bool {
+		onlyNew(plan, s, names)
+		return plan.Writes() > 0
+	})
 	if err != nil {
 		return err
 	}
@@ -176,39 +165,28 @@ func (d *Daemon) restore(ctx context.Context, m *Machine, reason string, mine fu
 		return err
 	}
 	d.overlay.put(p)
-	err = d.transact(ctx, m, reason, tune.ApplyOptions{Kind: journal.Boot, Selection: sel, Supersedes: []int{t.ID}},
-		func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
-			if now := s.InForce(); now == nil || now.ID != t.ID {
-				return nil, errInPlace
-			}
-			plan, err := m.Engine.PlanProfile(ctx, p, s)
-			if err != nil {
-				return nil, err
-			}
-			chains := s.Chains()
-			plan.Problems = nil
-			plan.Steps = slices.DeleteFunc(plan.Steps, func(st tune.Step) bool {
-				if st.Action != tune.Write {
-					return true
-				}
-				var top *journal.Entry
-				if c := chains[st.Setting]; len(c) > 0 {
-					top = c[len(c)-1]
-				}
-				if top != nil && top.Tx.Kind == journal.Apply {
-					return true // a later single change stands above it
-				}
-				if mine(st, top) {
-					return false
-				}
-				d.log.say(LevelWarning, "%s: %s is %s, the selection wants %s (%s)", reason, st.Setting, st.Before, st.Want, st.Reason)
+	err = d.standIn(ctx, m, t, sel, p, reason, func(plan *tune.Plan, s *journal.State) bool {
+		chains := s.Chains()
+		plan.Problems = nil
+		plan.Steps = slices.DeleteFunc(plan.Steps, func(st tune.Step) bool {
+			if st.Action != tune.Write {
 				return true
-			})
-			if len(plan.Steps) == 0 {
-				return nil, errInPlace
 			}
-			return plan, nil
+			var top *journal.Entry
+			if c := chains[st.Setting]; len(c) > 0 {
+				top = c[len(c)-1]
+			}
+			if top != nil && top.Tx.Kind == journal.Apply {
+				return true // a later single change stands above it
+			}
+			if mine(st, top) {
+				return false
+			}
+			d.log.say(LevelWarning, "%s: %s is %s, the selection wants %s (%s)", reason, st.Setting, st.Before, st.Want, st.Reason)
+			return true
 		})
+		return len(plan.Steps) > 0
+	})
 	if err != nil {
 		return err
 	}

@@ -157,14 +157,7 @@ func (d *Daemon) reapply(ctx context.Context, m *Machine, next overlay, reason s
 		return err
 	}
 	next.put(p)
-	err = d.transact(ctx, m, reason, tune.ApplyOptions{Kind: journal.Boot, Selection: sel, Supersedes: []int{t.ID}},
-		func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
-			plan, err := m.Engine.PlanProfile(ctx, p, s)
-			if err == nil && plan.Writes() == 0 {
-				err = errInPlace
-			}
-			return plan, err
-		})
+	err = d.standIn(ctx, m, t, sel, p, reason, func(plan *tune.Plan, _ *journal.State) bool { return plan.Writes() > 0 })
 	if err != nil {
 		return err
 	}

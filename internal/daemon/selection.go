@@ -69,22 +69,32 @@ func (d *Daemon) again(ctx context.Context, m *Machine, t *journal.Tx, sel *tune
 		return nil
 	}
 	d.overlay.put(p)
-	err = d.transact(ctx, m, reason, tune.ApplyOptions{Kind: journal.Boot, Selection: sel, Supersedes: []int{t.ID}},
-		func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
-			if now := s.InForce(); now == nil || now.ID != t.ID {
-				return nil, errInPlace // somebody was faster: follow sees it
-			}
-			plan, err := m.Engine.PlanProfile(ctx, p, s)
-			if err == nil && plan.Writes() == 0 && t.BootID == plan.BootID {
-				err = errInPlace
-			}
-			return plan, err
-		})
+	err = d.standIn(ctx, m, t, sel, p, reason, func(plan *tune.Plan, _ *journal.State) bool {
+		return plan.Writes() > 0 || t.BootID != plan.BootID
+	})
 	if err != nil {
 		return err
 	}
 	d.settled(ctx, m, sel, p)
 	return nil
+}
+
+// standIn plans the selection in force anew, and carries out what edit leaves of
+// the plan as a transaction that stands for the selection from now on: one undo
+// takes all. Nothing is done where edit answers false, or where somebody has
+// selected something else meanwhile, which follow sees.
+func (d *Daemon) standIn(ctx context.Context, m *Machine, t *journal.Tx, sel *tune.Selection, p *profile.Profile, reason string, edit func(*tune.Plan, *journal.State) bool) error {
+	return d.transact(ctx, m, reason, tune.ApplyOptions{Kind: journal.Boot, Selection: sel, Supersedes: []int{t.ID}},
+		func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
+			if now := s.InForce(); now == nil || now.ID != t.ID {
+				return nil, errInPlace
+			}
+			plan, err := m.Engine.PlanProfile(ctx, p, s)
+			if err == nil && !edit(plan, s) {
+				err = errInPlace
+			}
+			return plan, err
+		})
 }
 
 // switchTo selects profiles, as fettle tune does.
