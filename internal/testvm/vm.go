@@ -135,6 +135,10 @@ func Boot(t testing.TB, o Options) *VM {
 	return vm
 }
 
+// Append adds to the kernel command line from the next boot on: QEMU starts the
+// kernel itself, so whoever tests a boot loader's file has to read it.
+func (vm *VM) Append(arguments string) { vm.o.Append += " " + arguments }
+
 func (vm *VM) file(name string) string { return filepath.Join(vm.dir, name) }
 
 func (vm *VM) command(argv ...string) {
