@@ -38,7 +38,7 @@ func TestMachine(t *testing.T) {
 			t.Fatalf("ssh: %v %s", err, out)
 		}
 		vm.SetLink("net0", false)
-		if !testroot.Eventually(20*time.Second, func() bool {
+		if !testroot.Eventually(3*time.Minute, func() bool {
 			return vm.Must("cat /sys/class/net/net0/carrier || true") != "1\n"
 		}) {
 			t.Error("the cable is still plugged in")
@@ -52,11 +52,11 @@ func TestMachine(t *testing.T) {
 			seen := func() bool {
 				return strings.Contains(vm.Must("lsblk --nodeps --noheadings --output SERIAL"), name)
 			}
-			if !testroot.Eventually(30*time.Second, seen) {
+			if !testroot.Eventually(3*time.Minute, seen) {
 				t.Errorf("a new %s disk did not appear", kind)
 			}
 			vm.RemoveDisk(name)
-			if !testroot.Eventually(30*time.Second, func() bool { return !seen() }) {
+			if !testroot.Eventually(3*time.Minute, func() bool { return !seen() }) {
 				t.Errorf("a removed %s disk is still there", kind)
 			}
 		}

@@ -81,7 +81,7 @@ func TestInVM(t *testing.T) {
 	vm.Must("ip link set net1 up; udevadm settle")
 	vm.Must("modprobe vmxnet3")
 	vm.Monitor("device_add", map[string]any{"driver": "vmxnet3", "bus": "hot0", "id": "net2", "mac": "52:54:00:00:00:03"})
-	vm.Must(`for n in $(seq 120); do test -e /sys/bus/pci/drivers/vmxnet3/*/net/* && break; sleep 1; done; udevadm settle
+	vm.Must(`for n in $(seq 300); do test -e /sys/bus/pci/drivers/vmxnet3/*/net/* && break; sleep 1; done; udevadm settle
 		cd /sys/bus/pci/drivers/vmxnet3/*/net && ip link set $(ls) name net2`)
 	vm.Must("mkdir -p /etc/tuned/lab /etc/tuned/mixed /etc/tuned/plain")
 	vm.Write("/etc/tuned/lab/tuned.conf", profileText)
@@ -93,7 +93,7 @@ func TestInVM(t *testing.T) {
 	oneShot := func(profile string) {
 		t.Helper()
 		vm.Must("sed -i 's/^[# ]*daemon *=.*/daemon = 0/' /etc/tuned/tuned-main.conf && grep -q '^daemon = 0' /etc/tuned/tuned-main.conf")
-		if out, code := vm.Run("timeout 300 tuned --no-dbus --log --profile " + profile + " 2>&1"); code != 0 {
+		if out, code := vm.Run("timeout 540 tuned --no-dbus --log --profile " + profile + " 2>&1"); code != 0 {
 			t.Errorf("tuned: exit code %d\n%s", code, out)
 		}
 	}

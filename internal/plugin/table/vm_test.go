@@ -35,7 +35,7 @@ func TestInVM(t *testing.T) {
 	vm := testvm.Boot(t, testvm.Options{ATA: true, MemoryMiB: 1024})
 	vm.Must("modprobe -a loop ahci")
 	// The link comes up on its own time.
-	vm.Must("for n in $(seq 60); do test -e /sys/block/sdb && break; sleep 1; done; udevadm settle; test -e /sys/block/sdb")
+	vm.Must("for n in $(seq 300); do test -e /sys/block/sdb && break; sleep 1; done; udevadm settle; test -e /sys/block/sdb")
 	vm.Put(program, "/root/table.test")
 	out, code := vm.Run("cd /root && " + plugintest.InVM + "=1 " + plugintest.ProofFile + "=/root/proof FETTLE_TEST_DISPOSABLE=1 ./table.test -test.v -test.run '^(TestUdevAsUdevadm|TestDisksOfTheVM|TestATADisk|TestOnThisKernel|TestKernelRefusesToo)$' 2>&1")
 	if code != 0 || strings.Count(out, "--- PASS") < 5 {
