@@ -92,12 +92,15 @@ func (k systemdHandler) active(ctx context.Context, name string) (setting.Value,
 }
 
 func (k systemdHandler) enabled(ctx context.Context, name string) (setting.Value, error) {
-	p, err := k.show(ctx, name, "LoadState", "UnitFileState")
+	p, err := k.show(ctx, name, "LoadState", "UnitFileState", "FragmentPath")
 	if err != nil {
 		return setting.Value{}, err
 	}
+	// A unit that runs is remembered when its file has gone, and cannot be
+	// enabled or disabled any more.
+	_, errFile := k.host.Files.Stat(p["FragmentPath"])
 	switch {
-	case p["LoadState"] == "not-found":
+	case p["LoadState"] == "not-found", p["FragmentPath"] != "" && errors.Is(errFile, fs.ErrNotExist):
 		return setting.Absent, nil
 	case p["UnitFileState"] == "":
 		return setting.Text("without a unit file"), nil

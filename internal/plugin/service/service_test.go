@@ -140,6 +140,22 @@ func TestApplyAndUndo(t *testing.T) {
 	}
 }
 
+// A unit that runs stays in systemd's memory when its file has gone: there is
+// nothing left to disable.
+func TestFileOfRunningUnitHasGone(t *testing.T) {
+	h := undotest.Tree(t, systemdTree)
+	h.Exec = &undotest.Programs{Answer: map[string]func(host.Command) host.Result{"systemctl": func(c host.Command) host.Result {
+		name := c.Argv[len(c.Argv)-1]
+		return host.Result{Stdout: []byte("LoadState=loaded\nActiveState=active\nUnitFileState=disabled\nFragmentPath=/usr/lib/systemd/system/" + name + "\n")}
+	}}}
+	k := Kinds(h)["unit"]
+	for name, want := range map[string]setting.Value{"mail.service": setting.Text("disabled"), "gone.service": setting.Absent} {
+		if v, err := k.Read(t.Context(), setting.Setting{Kind: "unit", Name: name + "/enabled"}); err != nil || v != want {
+			t.Errorf("%s: %v, %v; want %v", name, v, err, want)
+		}
+	}
+}
+
 func TestDropInEffect(t *testing.T) {
 	h := undotest.Tree(t, systemdTree)
 	h.Exec = fakeSystemd(map[string]string{"web.service": "active enabled"})
