@@ -74,7 +74,7 @@ PROOFS := internal/plugin/table/testdata/proofs.txt
 proofs: root ## run the tests that prove options, and make the manual's table of proofs anew
 	@new=$$(mktemp); trap 'rm -f "$$new"' EXIT; \
 	FETTLE_PROOF_FILE=$$new FETTLE_TEST_NIGHTLY=1 FETTLE_TEST_REQUIRE=1 FETTLE_TEST_DISPOSABLE=1 \
-		$(GO) test -count=1 -timeout 6h -skip '^TestManual$$' ./internal/plugin/... ./test/peers; \
+		$(GO) test -count=1 -timeout 6h -skip '^TestManual$$' ./internal/plugin/... ./internal/daemon ./test/peers; \
 	LC_ALL=C sort -u "$$new" >$(PROOFS)
 	FETTLE_UPDATE_GOLDEN=1 $(GO) test -run '^TestManual$$' ./internal/plugin/table
 	@git diff --stat

@@ -9,6 +9,7 @@ import (
 
 	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -63,6 +64,7 @@ func (a *app) status(ctx context.Context) error {
 			fmt.Fprintf(out, "! newer definition: %d values differ; fettle diff --update shows them, fettle tune --update accepts them\n", *st.Newer)
 		}
 	}
+	fmt.Fprintln(out, dynamicTuning(st.Dynamic))
 	if len(st.Live) > 0 {
 		fmt.Fprintf(out, "transactions to undo: %s\n", strings.Trim(strings.Join(strings.Fields(fmt.Sprint(st.Live)), ", "), "[]"))
 	}
@@ -84,4 +86,19 @@ func (a *app) status(ctx context.Context) error {
 		fmt.Fprintf(out, "! %s: %s matches nothing that the selection sets\n", k, k.Pattern)
 	}
 	return nil
+}
+
+// dynamicTuning says whether values follow the load, and who says so.
+func dynamicTuning(d tune.Dynamic) string {
+	from := ""
+	if d.From != "" {
+		from = " (" + d.From + ")"
+	}
+	switch {
+	case !d.On:
+		return "dynamic tuning: off" + from
+	case !d.Daemon:
+		return "! dynamic tuning: on" + from + ", but fettle's daemon, which does it, does not run"
+	}
+	return fmt.Sprintf("dynamic tuning: on%s, every %g s", from, d.Interval)
 }

@@ -290,7 +290,7 @@ func (d *Daemon) Verify(ctx context.Context, ignoreMissing bool) bool {
 		met = true
 		for _, c := range v.Values {
 			switch {
-			case c.Verdict == plugin.OK, c.Verdict == plugin.Kept, c.Verdict == plugin.Refused:
+			case c.Verdict == plugin.OK, c.Verdict == plugin.Dynamic, c.Verdict == plugin.Kept, c.Verdict == plugin.Refused:
 				continue
 			case c.Verdict == plugin.Unsupported && (ignoreMissing || c.Setting.Kind == "sysctl"):
 				continue

@@ -58,7 +58,12 @@ type Daemon struct {
 	kinds setting.Kinds
 	held  map[setting.Setting]holding
 	tasks map[string]following // by unit
-	seen  int64                // the journal's generation that all this is about
+	// alive is open as long as this is the daemon of the machine; without it
+	// nothing follows the load.
+	alive  *os.File
+	loops  map[string]*looping // what follows the load, by unit and device
+	engine *tune.Engine        // that loops write with
+	seen   int64               // the journal's generation that all this is about
 	// selection is in force, or only selected while parked is true.
 	selection *tune.Selection
 	parked    bool
@@ -69,8 +74,9 @@ type Daemon struct {
 
 	subscribers subscribers
 	writers     writers
-	wake        func(next time.Time) // arms the clock
-	deadline    *time.Timer          // of the trial under way
+	wake        func(next time.Time)      // arms the clock
+	pulse       func(after time.Duration) // arms the next look at the load; 0: none
+	deadline    *time.Timer               // of the trial under way
 }
 
 // New makes a daemon that does nothing yet.
@@ -80,7 +86,7 @@ func New(c Config) *Daemon {
 	}
 	return &Daemon{
 		Config: c, log: newMessages(c.Log), held: map[setting.Setting]holding{}, tasks: map[string]following{},
-		fought: map[setting.Setting]int{}, writers: newWriters(), wake: func(time.Time) {}, seen: -1,
+		loops: map[string]*looping{}, fought: map[setting.Setting]int{}, writers: newWriters(), wake: func(time.Time) {}, pulse: func(time.Duration) {}, seen: -1,
 	}
 }
 
@@ -104,7 +110,7 @@ func Run(ctx context.Context, c Config) error {
 		return err
 	}
 	defer ev.close()
-	d.wake = ev.arm
+	d.wake, d.pulse = ev.arm, ev.pulse
 	ev.hangup = hangup
 	w, err := m.Engine.Host.WatchWrites()
 	if err == nil && w.Limited != nil {
@@ -160,6 +166,10 @@ func (d *Daemon) loop(ctx context.Context, ev *events) {
 			d.wrote(ctx)
 		case <-ev.enforce:
 			err = d.enforce(ctx)
+		case <-ev.load:
+			if !d.tick(ctx) {
+				continue // it has taken no memory worth giving back
+			}
 		}
 		if err != nil && ctx.Err() == nil {
 			d.log.say(LevelError, "%v", err)
@@ -185,6 +195,13 @@ func (d *Daemon) open(ctx context.Context) (*Machine, error) {
 func (d *Daemon) begin(ctx context.Context, m *Machine) error {
 	again := d.late
 	d.late = false
+	if d.alive == nil {
+		alive, err := tune.Alive(m.Engine.StateDir)
+		if err != nil && m.Engine.Main.DynamicInterval() > 0 {
+			d.log.say(LevelWarning, "nothing will follow the load: %v", err)
+		}
+		d.alive = alive
+	}
 	ids, err := recoverSoon(ctx, m)
 	if errors.Is(err, journal.ErrBusy) {
 		// Perhaps the transaction that starts this very unit, and waits for it:
@@ -222,6 +239,9 @@ func (d *Daemon) end() {
 	defer d.mu.Unlock()
 	d.release(context.Background())
 	d.endWatch()
+	if d.alive != nil {
+		d.alive.Close()
+	}
 	if d.deadline != nil {
 		d.deadline.Stop()
 	}

@@ -17,10 +17,13 @@ import (
 )
 
 // fakeClock stands still until a test moves it.
-type fakeClock struct{ now time.Time }
+type fakeClock struct {
+	now time.Time
+	up  time.Duration // beyond an hour
+}
 
 func (c *fakeClock) Now() time.Time                    { return c.now }
-func (c *fakeClock) SinceBoot() (time.Duration, error) { return time.Hour, nil }
+func (c *fakeClock) SinceBoot() (time.Duration, error) { return time.Hour + c.up, nil }
 
 // fake is a machine of plain files with two profiles: what the daemon decides
 // is seen here, what a kernel does with it in the process and QEMU tests.
@@ -31,10 +34,13 @@ type fake struct {
 	clock *fakeClock
 	log   bytes.Buffer
 	next  time.Time // what the clock was armed for
+	// machine changes what the daemon and the command line open.
+	machine func(*host.Host)
+	at      func(point string) // of the engine
 }
 
 func newFake(t *testing.T, files map[string]string) *fake {
-	f := &fake{t: t, dir: t.TempDir(), clock: &fakeClock{time.Date(2026, 11, 20, 9, 0, 0, 0, time.Local)}}
+	f := &fake{t: t, dir: t.TempDir(), clock: &fakeClock{now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.Local)}}
 	f.state = filepath.Join(f.dir, "state")
 	for p, text := range map[string]string{
 		"/proc/sys/kernel/random/boot_id":          "boot-1",
@@ -84,6 +90,9 @@ func (f *fake) want(p, value string) {
 func (f *fake) open(context.Context) (*Machine, error) {
 	h := host.Mounted(f.dir)
 	h.Clock = f.clock
+	if f.machine != nil {
+		f.machine(h)
+	}
 	main, err := profile.ReadMain(h)
 	if err != nil {
 		return nil, err
@@ -91,7 +100,7 @@ func (f *fake) open(context.Context) (*Machine, error) {
 	l := profile.Loader{Host: h, Main: main, Dirs: profile.SearchPath(main)}
 	kinds := table.Kinds(h)
 	return &Machine{Loader: l, Kinds: kinds, Engine: &tune.Engine{
-		Host: h, Kinds: kinds, Plugins: table.All, StateDir: f.state, Main: main, ProfileDirs: l.Dirs, User: "test", Reason: "test",
+		Host: h, Kinds: kinds, Plugins: table.All, StateDir: f.state, Main: main, ProfileDirs: l.Dirs, User: "test", Reason: "test", At: f.at,
 	}}, nil
 }
 
@@ -509,4 +518,15 @@ func TestInstancesEndWithTheDaemon(t *testing.T) {
 	}
 	f.undo()
 	f.want(slow, "128")
+}
+
+func (f *fake) link(p, target string) {
+	f.t.Helper()
+	full := filepath.Join(f.dir, p)
+	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := os.Symlink(target, full); err != nil {
+		f.t.Fatal(err)
+	}
 }

@@ -16,6 +16,8 @@ type holding struct{ before, want setting.Value }
 
 // hold holds what the profile wants held and lets go of the rest.
 func (d *Daemon) hold(ctx context.Context, m *Machine, p *profile.Profile, s *journal.State) {
+	// First: what follows the load may hold what the plan is about to read.
+	s = d.followLoad(ctx, m, p, s)
 	e := *m.Engine
 	e.Holds = true
 	plan, err := e.PlanProfile(ctx, p, s)
@@ -52,6 +54,8 @@ func (d *Daemon) hold(ctx context.Context, m *Machine, p *profile.Profile, s *jo
 // release lets go of everything: no selection is in force any more.
 func (d *Daemon) release(ctx context.Context) {
 	d.followTasks(nil, nil)
+	d.stopLoops(ctx, nil)
+	d.pulse(0)
 	d.letGo(ctx, nil)
 }
 

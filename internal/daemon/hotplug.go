@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"path"
 	"slices"
 	"strings"
@@ -55,6 +56,7 @@ func (d *Daemon) plug(ctx context.Context, m *Machine, batch []Uevent) error {
 		names[u.Name()] = true
 	}
 	delete(names, ".")
+	m.Engine.Arrived = d.replaced(ctx, names)
 	list := make([]string, 0, len(names))
 	for n := range names {
 		list = append(list, n)
@@ -116,9 +118,10 @@ func (d *Daemon) resume(ctx context.Context) error {
 		return err
 	}
 	d.rehold(ctx)
-	return d.restore(ctx, m, "resume from suspend", func(st tune.Step, e *journal.Entry) bool {
+	err = d.restore(ctx, m, "resume from suspend", func(st tune.Step, e *journal.Entry) bool {
 		return e == nil || d.kinds.Equal(st.Setting, st.Before, e.Before.Before)
 	})
+	return errors.Join(err, d.restartLoops(ctx, m))
 }
 
 // enforce puts back what others have changed, each value at most maxFights

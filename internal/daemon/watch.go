@@ -14,7 +14,8 @@ import (
 )
 
 // events is everything that wakes the daemon. Each source is a descriptor that
-// the runtime's poller sleeps on: there is no ticker.
+// the runtime's poller sleeps on: there is no ticker
+// but the one that dynamic tuning or --enforce ask for.
 type events struct {
 	hangup  <-chan os.Signal
 	journal <-chan struct{}
@@ -23,7 +24,9 @@ type events struct {
 	devices <-chan []Uevent
 	enforce <-chan time.Time
 	writes  <-chan struct{} // by others, to the values in force
+	load    <-chan time.Time
 
+	pulse func(after time.Duration)
 	arm   func(next time.Time)
 	files []*os.File
 	stop  func()
@@ -81,6 +84,14 @@ func watch(ctx context.Context, d *Daemon, m *Machine) (*events, error) {
 		d.log.say(LevelWarning, "new devices are not followed: %v", err)
 	} else {
 		ev.devices, ev.files = devices, append(ev.files, f)
+	}
+	look := time.NewTimer(time.Hour)
+	look.Stop()
+	ev.load = look.C
+	ev.pulse = func(after time.Duration) {
+		if look.Stop(); after > 0 {
+			look.Reset(after)
+		}
 	}
 	if d.Enforce > 0 {
 		t := time.NewTicker(d.Enforce)

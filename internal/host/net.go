@@ -64,10 +64,14 @@ const (
 	// NetWakeOnLAN has the parameter wake-on-lan: ethtool's letters in its
 	// order pumbagsf, or d for none.
 	NetWakeOnLAN NetGroup = "wake-on-lan"
+	// NetLinkModes has the parameter advertise: the speeds that the device offers
+	// to the other end, separated by spaces (ethtool -s advertise); Max are those
+	// that it could, and Fixed says that it does not negotiate.
+	NetLinkModes NetGroup = "link-modes"
 )
 
 // NetGroups lists the groups.
-var NetGroups = []NetGroup{NetLink, NetFeatures, NetCoalesce, NetPause, NetRing, NetChannels, NetWakeOnLAN}
+var NetGroups = []NetGroup{NetLink, NetFeatures, NetCoalesce, NetPause, NetRing, NetChannels, NetWakeOnLAN, NetLinkModes}
 
 // NetParam is one parameter as it is.
 type NetParam struct {

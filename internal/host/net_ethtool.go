@@ -103,6 +103,8 @@ func NetParamNames(g NetGroup) []string {
 		return []string{"mtu", "txqueuelen"}
 	case NetWakeOnLAN:
 		return []string{string(NetWakeOnLAN)}
+	case NetLinkModes:
+		return []string{advertise}
 	}
 	var names []string
 	for _, p := range ethtoolGroups[g].params {

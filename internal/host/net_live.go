@@ -92,6 +92,8 @@ func (n liveNet) Params(device string, g NetGroup) ([]NetParam, error) {
 		params, err = features(device)
 	case NetWakeOnLAN:
 		params, err = wakeOnLAN(device)
+	case NetLinkModes:
+		params, err = linkModes(device)
 	default:
 		eg, ok := ethtoolGroups[g]
 		if !ok {
@@ -114,6 +116,8 @@ func (n liveNet) SetParam(device string, g NetGroup, name, value string) error {
 		err = setFeature(device, name, value)
 	case NetWakeOnLAN:
 		err = setWakeOnLAN(device, value)
+	case NetLinkModes:
+		err = setLinkModes(device, value)
 	default:
 		eg, ok := ethtoolGroups[g]
 		if !ok {

@@ -87,6 +87,10 @@ type Before struct {
 	// Outlives marks a place that may leave something behind when its boot
 	// ends, which its undo has to take back (setting.Outliver).
 	Outlives bool `json:"outlives,omitempty"`
+	// Varies is set for a place that follows the load: the values that the
+	// daemon may put there without writing anything more into the journal. Any
+	// of them counts as left by fettle.
+	Varies []setting.Value `json:"varies,omitempty"`
 }
 
 // Outcome is what a place read after the transaction's last write.

@@ -53,6 +53,12 @@ type Entry struct {
 // Ref names the entry.
 func (e *Entry) Ref() Ref { return Ref{e.Tx.ID, e.N} }
 
+// LeftBy is true where a place that reads now is as this entry's transaction had
+// left it. An entry that was cut off counts as ours whatever the place reads.
+func (e *Entry) LeftBy(now setting.Value, equal func(a, b setting.Value) bool) bool {
+	return e.After == nil || equal(now, *e.After) || slices.ContainsFunc(e.Varies, func(v setting.Value) bool { return equal(now, v) })
+}
+
 // IsLive is true while the entry's place still has to be given back.
 func (e *Entry) IsLive() bool { return e.State == Live || e.State == Failed }
 

@@ -27,6 +27,9 @@ type Plugin struct {
 	// Always plans what a unit does by being there, before its options; nil for
 	// most.
 	Always func(ctx context.Context, r *Request) ([]Item, error)
+	// Dynamic plans what of a unit follows the load, and what of it cannot; nil
+	// where nothing does. It runs no program: only Next may.
+	Dynamic func(ctx context.Context, r *Request) ([]Loop, []Item, error)
 	// Devices lists what `devices=` selects from, sorted, by kernel name; nil
 	// for a plug-in without devices.
 	Devices func(ctx context.Context, h *host.Host) ([]string, error)
@@ -95,6 +98,7 @@ const (
 	Refused      Verdict = "refused"
 	Kept         Verdict = "kept"     // named in keep.d: never written
 	Deferred     Verdict = "deferred" // known when applied
+	Dynamic      Verdict = "dynamic"  // follows the load
 	Unknown      Verdict = "unknown"
 )
 

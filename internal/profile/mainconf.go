@@ -68,9 +68,9 @@ type MainKey struct {
 // consts.py) with the default when the file does not set them.
 var MainKeys = []MainKey{
 	{"daemon", "1", "boolean", "stay in the background after applying; without it nothing is undone or watched", setBool(func(c *MainConfig) *bool { return &c.Daemon })},
-	{"dynamic_tuning", "0", "boolean", "change values with the load (TuneD 2.20 ships the file with 1, 2.28 with 0)", setBool(func(c *MainConfig) *bool { return &c.DynamicTuning })},
-	{"sleep_interval", "1", "seconds", "how often the daemon looks for events", setSeconds(func(c *MainConfig) *time.Duration { return &c.SleepInterval })},
-	{"update_interval", "10", "seconds", "how often dynamic tuning looks at the load; 0 turns it off", setSeconds(func(c *MainConfig) *time.Duration { return &c.UpdateInterval })},
+	{"dynamic_tuning", "0", "boolean", "let values follow the load, in the daemon (TuneD 2.20 ships the file with 1, 2.28 with 0)", setBool(func(c *MainConfig) *bool { return &c.DynamicTuning })},
+	{"sleep_interval", "1", "seconds", "how often TuneD looks for events; fettle waits for them, and uses this only as the unit of update_interval", setSeconds(func(c *MainConfig) *time.Duration { return &c.SleepInterval })},
+	{"update_interval", "10", "seconds", "how often dynamic tuning looks at the load, in whole sleep_intervals; 0 turns it off", setSeconds(func(c *MainConfig) *time.Duration { return &c.UpdateInterval })},
 	{"recommend_command", "1", "boolean", "read the recommend files; without it the recommendation is always balanced", setBool(func(c *MainConfig) *bool { return &c.RecommendCommand })},
 	{"reapply_sysctl", "1", "boolean", "the sysctl files of the administrator win over the profile", setBool(func(c *MainConfig) *bool { return &c.ReapplySysctl })},
 	{"reapply_sysctl_exclude", "", "list of patterns", "sysctls that the administrator's files do not take back", setList(func(c *MainConfig) *[]string { return &c.ReapplySysctlExclude })},
@@ -142,6 +142,18 @@ func ParseMain(file string, data []byte) (*MainConfig, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// DynamicInterval is how often dynamic tuning looks at the load; 0 where it is
+// off. As TuneD has it, it is a whole number of sleep intervals, at least one.
+func (c *MainConfig) DynamicInterval() time.Duration {
+	switch {
+	case !c.DynamicTuning || c.UpdateInterval <= 0:
+		return 0
+	case c.SleepInterval <= 0:
+		return c.UpdateInterval
+	}
+	return max(c.UpdateInterval/c.SleepInterval, 1) * c.SleepInterval
 }
 
 func mainKey(name string) *MainKey {

@@ -187,12 +187,14 @@ func plural(n int, word string) string {
 // Applied prints what a transaction did. What the machine does not have was
 // shown by diff, and is only counted here.
 func Applied(s *ui.Screen, a *tune.Applied, took time.Duration) {
-	wrote, same, unsupported := 0, 0, 0
+	wrote, same, unsupported, follows := 0, 0, 0, 0
 	var bad []tune.Step
 	for _, st := range a.Plan.Steps {
 		switch {
 		case st.Verdict == plugin.Unsupported:
 			unsupported++
+		case st.Verdict == plugin.Dynamic:
+			follows++
 		case st.Action == tune.None || st.Verdict != plugin.OK:
 			bad = append(bad, st)
 			if st.Action == tune.Write && st.Verdict != plugin.Rejected {
@@ -217,6 +219,9 @@ func Applied(s *ui.Screen, a *tune.Applied, took time.Duration) {
 	}
 	if unsupported > 0 {
 		line += fmt.Sprintf(", %d unsupported here", unsupported)
+	}
+	if follows > 0 {
+		line += fmt.Sprintf(", %d by the load", follows)
 	}
 	if len(bad) > 0 {
 		line += fmt.Sprintf(", %d to look at", len(bad))

@@ -232,7 +232,15 @@ func (w *writer) foreign(kind setting.Kind, s setting.Setting, now setting.Value
 		return false
 	}
 	top := chain[len(chain)-1]
-	return top.After != nil && !equal(kind, now, *top.After)
+	if len(top.Varies) > 0 && w.arrived(s) {
+		return top.After != nil && !equal(kind, now, *top.After) // another device has its place
+	}
+	return !top.LeftBy(now, func(a, b setting.Value) bool { return equal(kind, a, b) })
+}
+
+// arrived is true for a place of a device that has just come.
+func (w *writer) arrived(s setting.Setting) bool {
+	return slices.ContainsFunc(w.plan.Steps, func(st Step) bool { return st.Setting == s && w.Arrived[st.Device] })
 }
 
 // written is one journal entry of the transaction under way.
@@ -291,6 +299,9 @@ func (w *writer) stage(ctx context.Context, steps []int) error {
 			continue
 		}
 		s.Before = now
+		if len(s.Varies) > 0 {
+			s.Want = now // what it holds from here on is not this transaction's business
+		}
 		first := len(batch)
 		if !equal(kind, now, s.Want) {
 			for _, c := range kind.Coupled(s.Setting) {
@@ -316,7 +327,7 @@ func (w *writer) stage(ctx context.Context, steps []int) error {
 		}
 		batch = append(batch, written{step: i, Before: journal.Before{
 			Setting: s.Setting, Before: now, Want: s.Want, Lifetime: kind.Lifetime(), Reason: s.Reason,
-			Releases: s.Action == Release, Foreign: w.foreign(kind, s.Setting, now), Outlives: outlives,
+			Releases: s.Action == Release, Foreign: w.foreign(kind, s.Setting, now), Outlives: outlives, Varies: s.Varies,
 		}})
 	}
 	if len(batch) == 0 {

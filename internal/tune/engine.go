@@ -33,6 +33,9 @@ type Engine struct {
 	// Holds is true in a process that lives on, so that values can be held by
 	// an open descriptor; otherwise they are planned as needs-daemon.
 	Holds bool
+	// Arrived names devices that have just come, perhaps in the place of others
+	// that had their names: what the journal knows of those is not theirs.
+	Arrived map[string]bool
 	// User and Reason go into the journal: who, and with which command.
 	User, Reason string
 	// At is called at each point at which a crash could leave something half

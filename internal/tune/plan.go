@@ -64,6 +64,8 @@ type Step struct {
 	// Stage groups the steps whose before-images are taken together.
 	Stage    int              `json:"stage"`
 	Lifetime setting.Lifetime `json:"lifetime,omitempty"`
+	// Varies are the values between which a place moves that follows the load.
+	Varies []setting.Value `json:"varies,omitempty"`
 	// Override is the administrator's claim that wins over this one.
 	Override *Override `json:"override,omitempty"`
 }
@@ -87,20 +89,38 @@ func (e *Engine) PlanProfile(ctx context.Context, p *profile.Profile, s *journal
 	for _, w := range p.Warnings {
 		b.problem(w.Pos, "%s", w.Text)
 	}
-	units := p.InOrder()
-	var active, possible []*profile.Unit
-	for _, u := range units {
-		skip, why, err := e.Main.Skipped(u, e.Host)
+	possible, assigned, err := b.units(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, u := range possible {
+		if err := b.unit(ctx, u, assigned[u.Name], seen[u.Type]); err != nil {
+			return nil, err
+		}
+		seen[u.Type] = seen[u.Type] || b.undecided[u] == nil
+	}
+	b.sayDynamic()
+	b.releases(ctx)
+	return b.done(), nil
+}
+
+// units are the units of a profile that are for this machine, or may be, and
+// their devices.
+func (b *builder) units(ctx context.Context, p *profile.Profile) (possible []*profile.Unit, assigned map[string][]string, err error) {
+	var active []*profile.Unit
+	for _, u := range p.InOrder() {
+		skip, why, err := b.Main.Skipped(u, b.Host)
 		var undecided *profile.UndecidedError
 		if err != nil && !errors.As(err, &undecided) {
-			return nil, err
+			return nil, nil, err
 		}
 		if skip {
 			b.problem(u.Pos, "%s", why)
 			continue
 		}
-		if _, ok := e.plugin(u.Type); !ok {
-			pr := plugin.UnknownType(e.Plugins, u)
+		if _, ok := b.plugin(u.Type); !ok {
+			pr := plugin.UnknownType(b.Plugins, u)
 			b.problem(pr.Pos, "%s", pr.Text)
 			continue
 		}
@@ -113,29 +133,21 @@ func (e *Engine) PlanProfile(ctx context.Context, p *profile.Profile, s *journal
 		}
 		active, possible = append(active, u), append(possible, u)
 	}
-	assigned, problems := plugin.Assign(ctx, e.Host, e.Plugins, active)
+	assigned, problems := plugin.Assign(ctx, b.Host, b.Plugins, active)
 	for _, pr := range problems {
 		b.problem(pr.Pos, "%s", pr.Text)
 	}
 	for u := range b.undecided {
 		// It takes no device away from those that do apply.
-		alone, _ := plugin.Assign(ctx, e.Host, e.Plugins, []*profile.Unit{u})
+		alone, _ := plugin.Assign(ctx, b.Host, b.Plugins, []*profile.Unit{u})
 		assigned[u.Name] = alone[u.Name]
 	}
 	possible = slices.DeleteFunc(possible, func(u *profile.Unit) bool {
-		pl, _ := e.plugin(u.Type)
+		pl, _ := b.plugin(u.Type)
 		return pl.Devices != nil && len(assigned[u.Name]) == 0 // as TuneD: no device, no unit
 	})
 	b.environ = p.Environ()
-	seen := map[string]bool{}
-	for _, u := range possible {
-		if err := b.unit(ctx, u, assigned[u.Name], seen[u.Type]); err != nil {
-			return nil, err
-		}
-		seen[u.Type] = seen[u.Type] || b.undecided[u] == nil
-	}
-	b.releases(ctx)
-	return b.done(), nil
+	return possible, assigned, nil
 }
 
 // PlanChanges plans single changes beside the selection.

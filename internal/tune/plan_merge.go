@@ -66,10 +66,12 @@ func (b *builder) releases(ctx context.Context) {
 			continue
 		}
 		now, err := kind.Read(ctx, en.Setting)
-		if err != nil || equal(kind, now, to) || gone(kind, now, to) || setting.Ended(kind, now) {
+		// A place that has followed the load is released also where it is back
+		// already: from then on it is not fettle's own doing whatever it reads.
+		if err != nil || equal(kind, now, to) && len(en.Varies) == 0 || gone(kind, now, to) || setting.Ended(kind, now) {
 			continue
 		}
-		if en.After != nil && !equal(kind, now, *en.After) {
+		if !en.LeftBy(now, func(a, b setting.Value) bool { return equal(kind, a, b) }) {
 			b.problem(profile.Pos{File: en.Reason.File, Line: en.Reason.Line},
 				"%s is no longer set by the selection and stays at %s: somebody changed it since (fettle had set %s)", en.Setting, show(now), show(*en.After))
 			continue

@@ -98,6 +98,9 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		}
 		step.Want, step.Why = want, or(step.Why, why)
 	}
+	if b.varies(step, kind) {
+		return
+	}
 	if step.Lifetime == setting.Held && !b.Holds {
 		// Nothing of it outlives the process that holds it, so it is not
 		// journalled; if it reads as wanted, the daemon holds it.

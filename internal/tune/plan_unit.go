@@ -23,6 +23,7 @@ type builder struct {
 	undecided map[*profile.Unit]*profile.UndecidedError
 	stage     int
 	at        map[setting.Setting]int // step of each identity
+	dynamic   dynamicPlan
 }
 
 func (e *Engine) newBuilder(s *journal.State) *builder {
@@ -35,6 +36,9 @@ func (e *Engine) newBuilder(s *journal.State) *builder {
 		under: newUnderneath(e, s),
 		stage: 1, undecided: map[*profile.Unit]*profile.UndecidedError{},
 		at: map[setting.Setting]int{},
+		dynamic: dynamicPlan{
+			on: e.Main.DynamicInterval() > 0, followed: e.Holds || Followed(e.StateDir), places: map[setting.Setting]bool{},
+		},
 	}
 }
 
@@ -46,9 +50,10 @@ func (b *builder) problem(pos profile.Pos, format string, args ...any) {
 // each device, as TuneD orders them.
 func (b *builder) unit(ctx context.Context, u *profile.Unit, devices []string, later bool) error {
 	pl, _ := b.plugin(u.Type)
-	r := &plugin.Request{
-		Host: b.Host, Kinds: b.Kinds, Unit: *u, Devices: devices, ProfileDirs: b.ProfileDirs, Later: later, Environ: b.environ,
-		Original: func(s setting.Setting) (setting.Value, error) { return b.under.value(ctx, s) },
+	r := b.request(ctx, u, devices, later)
+	var varying []plugin.Varying
+	if b.undecided[u] == nil {
+		varying = b.planLoops(ctx, pl, r)
 	}
 	type planned struct {
 		option plugin.Option
@@ -132,7 +137,17 @@ func (b *builder) unit(ctx context.Context, u *profile.Unit, devices []string, l
 	for _, it := range post {
 		item(it)
 	}
+	for _, v := range varying {
+		b.vary(ctx, v, u.Name)
+	}
 	return nil
+}
+
+func (b *builder) request(ctx context.Context, u *profile.Unit, devices []string, later bool) *plugin.Request {
+	return &plugin.Request{
+		Host: b.Host, Kinds: b.Kinds, Unit: *u, Devices: devices, ProfileDirs: b.ProfileDirs, Later: later, Environ: b.environ,
+		Original: func(s setting.Setting) (setting.Value, error) { return b.under.value(ctx, s) },
+	}
 }
 
 func optionPlace(name, device string) string {

@@ -24,6 +24,8 @@ type Status struct {
 	// Newer counts the values that the present definition of the profiles
 	// sets otherwise than the accepted one; nil where that cannot be told.
 	Newer *int `json:"newer_definition,omitempty"`
+	// Dynamic says whether values follow the load.
+	Dynamic Dynamic `json:"dynamic_tuning"`
 	// Live are the transactions that undo would take back.
 	Live        []int   `json:"live"`
 	Interrupted []int   `json:"interrupted,omitempty"`
@@ -52,7 +54,7 @@ const StatusSchema = "fettle/status/v1"
 // Status reads what is in force. accepted is the selection as it was accepted,
 // present the same profiles as they are defined now; nil where there is none.
 func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present *profile.Profile) (*Status, error) {
-	st := &Status{Schema: StatusSchema, Machine: e.Host.Name, Profiles: []string{}, Live: []int{}, Damage: s.Damage}
+	st := &Status{Schema: StatusSchema, Machine: e.Host.Name, Profiles: []string{}, Dynamic: e.dynamic(), Live: []int{}, Damage: s.Damage}
 	overdue := e.expired(s)
 	for _, t := range s.Live() {
 		st.Live = append(st.Live, t.ID)
@@ -119,7 +121,7 @@ func differences(a, b *Plan) []string {
 	want := func(p *Plan) map[string]string {
 		m := map[string]string{}
 		for _, s := range p.Steps {
-			if s.Action != Release && s.Verdict != plugin.Deferred {
+			if s.Action != Release && s.Verdict != plugin.Deferred && len(s.Varies) == 0 {
 				m[s.Setting.String()] = s.Want.String()
 			}
 		}

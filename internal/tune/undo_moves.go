@@ -133,7 +133,7 @@ func (e *Engine) restoreMove(ctx context.Context, run []*journal.Entry) move {
 	if gone(kind, m.found, m.to) {
 		return m // perhaps another place brings it back; otherwise it is closed
 	}
-	if cutOff || equal(kind, m.found, *top.After) || equal(kind, m.found, m.to) {
+	if cutOff || equal(kind, m.found, m.to) || top.LeftBy(m.found, func(a, b setting.Value) bool { return equal(kind, a, b) }) {
 		return m
 	}
 	m.state = journal.KeptNow

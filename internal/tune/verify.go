@@ -59,7 +59,7 @@ func (e *Engine) Verify(ctx context.Context, p *profile.Profile, s *journal.Stat
 	v := &Verification{Schema: VerifySchema, Profiles: p.Names, Machine: e.Host.Name, Counts: map[plugin.Verdict]int{}, Met: true, Problems: plan.Problems}
 	chains, boot := s.Chains(), e.bootID()
 	for _, st := range plan.Steps {
-		if st.Action == Release {
+		if st.Action == Release && !e.stuck(chains[st.Setting], st) {
 			continue
 		}
 		c := Checked{Setting: st.Setting, Want: st.Want, Now: st.Before, Verdict: st.Verdict, Why: st.Why, Reason: st.Reason, Unit: st.Unit, Device: st.Device}
@@ -68,6 +68,8 @@ func (e *Engine) Verify(ctx context.Context, p *profile.Profile, s *journal.Stat
 			ours = chain[len(chain)-1]
 		}
 		switch st.Action {
+		case Release:
+			c.Verdict, c.Why = plugin.NeedsDaemon, leftVarying
 		case Write:
 			c.Verdict, c.Why = e.differs(st, ours)
 			if ours == nil && s.InForce() != nil && s.InForce().BootID != boot {
@@ -89,7 +91,7 @@ func (e *Engine) Verify(ctx context.Context, p *profile.Profile, s *journal.Stat
 // force, or it is known why it is not to be.
 func Meets(v plugin.Verdict) bool {
 	switch v {
-	case plugin.OK, plugin.Unsupported, plugin.Overridden, plugin.Kept, plugin.Refused:
+	case plugin.OK, plugin.Dynamic, plugin.Unsupported, plugin.Overridden, plugin.Kept, plugin.Refused:
 		return true
 	}
 	return false
@@ -99,6 +101,9 @@ func Meets(v plugin.Verdict) bool {
 func (e *Engine) differs(st Step, ours *journal.Entry) (plugin.Verdict, string) {
 	if ours == nil || ours.After == nil {
 		return plugin.Drifted, "never applied"
+	}
+	if e.stuck([]*journal.Entry{ours}, st) {
+		return plugin.NeedsDaemon, leftVarying
 	}
 	if ours.Tx.Kind == journal.Apply {
 		return plugin.Overridden, fmt.Sprintf("set later by transaction %d (%s)", ours.Tx.ID, ours.Tx.Reason)

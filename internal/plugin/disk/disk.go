@@ -24,6 +24,7 @@ var Plugin = plugin.Plugin{
 	Doc:        "sets I/O scheduler, read-ahead and power management of the disks that are not removable",
 	Devices:    devices,
 	DevicePath: sysDir,
+	Dynamic:    dynamic,
 	Options: []plugin.Option{
 		{Name: "dynamic", Default: "true", Control: true,
 			Doc: "whether apm and spindown follow the load where dynamic tuning is on: true or false"},

@@ -26,9 +26,10 @@ var Plugin = plugin.Plugin{
 	Doc:        "sets offloads, coalescing, rings, channels and wake-on-LAN of the network devices that have hardware behind them, and the size of the connection tracking table",
 	Devices:    devices,
 	DevicePath: sysDir,
+	Dynamic:    dynamic,
 	Options: []plugin.Option{
 		{Name: "dynamic", Default: "true", Control: true,
-			Doc: "whether the speed of the link follows the load where dynamic tuning is on: true or false"},
+			Doc: "whether the speed that the device offers follows its load where dynamic tuning is on: true or false; each change of it interrupts the link for some seconds"},
 		{Name: "nf_conntrack_hashsize", Plan: planHashSize,
 			Doc: "buckets of the connection tracking table, 1 or more; the kernel rounds up to a whole page of them"},
 		// Channels first: another number of them lays out rings and moderation

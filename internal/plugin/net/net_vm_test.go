@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -173,5 +174,35 @@ func TestInVM(t *testing.T) {
 		if !strings.Contains(vm.Must(state), "net1 rx-usecs: 50\n") {
 			t.Errorf("fettle does not set rx-usecs\n%s", out)
 		}
+	})
+
+	t.Run("the speed of a link at rest", func(t *testing.T) {
+		const offered = "ethtool net1 | sed -n '/Advertised link modes/,/Advertised pause/p' | grep -o '[0-9]*baseT/[A-Z][a-z]*' | tr '\\n' ' '"
+		wait := func(what, want string) {
+			t.Helper()
+			var got string
+			if !testroot.Eventually(3*time.Minute, func() bool { got = strings.TrimSpace(vm.Must(offered)); return got == want }) {
+				t.Fatalf("%s: net1 offers %q, want %q\n%s", what, got, want, vm.Must("cat /root/daemon.log"))
+			}
+		}
+		full := strings.TrimSpace(vm.Must(offered))
+		slow := strings.TrimSpace(strings.ReplaceAll(full, "1000baseT/Full", ""))
+		if full == slow || slow == "" {
+			t.Fatalf("net1 offers %q", full)
+		}
+		vm.Must("fettle undo >/dev/null 2>&1; mkdir -p /etc/tuned/speed")
+		vm.Write("/etc/tuned/speed/tuned.conf", "[net]\ndevices=net1\n")
+		vm.Write("/etc/tuned/tuned-main.conf", "dynamic_tuning=1\nupdate_interval=1\n")
+		vm.Must("setsid fettle daemon --tuned=false >/root/daemon.log 2>&1 </dev/null & echo $! >/root/daemon.pid")
+		vm.Must("fettle tune speed")
+		wait("at rest", slow)
+		if out, code := vm.Run("fettle verify --all 2>&1"); code != 0 || !strings.Contains(out, "dynamic") {
+			t.Errorf("verify: exit code %d\n%s", code, out)
+		}
+		vm.Must("kill -9 $(cat /root/daemon.pid)")
+		wait("after kill -9", slow)
+		vm.Must("fettle undo")
+		wait("after undo", full)
+		plugintest.Proves(t, plugintest.QEMU, "net", "dynamic")
 	})
 }

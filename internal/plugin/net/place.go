@@ -25,6 +25,7 @@ var prefixes = []struct {
 	{host.NetRing, "ring-"},
 	{host.NetChannels, "channels-"},
 	{host.NetWakeOnLAN, ""},
+	{host.NetLinkModes, ""},
 	{host.NetLink, ""},
 }
 
@@ -64,7 +65,7 @@ func parsePlace(name string) (place, error) {
 		}
 	}
 	return place{}, fmt.Errorf("net:%s: no parameter of a network device is called %q; "+
-		"want mtu, txqueuelen, wake-on-lan, or feature-, coalesce-, pause-, ring- or channels- before ethtool's name", name, rest)
+		"want mtu, txqueuelen, wake-on-lan, advertise, or feature-, coalesce-, pause-, ring- or channels- before ethtool's name", name, rest)
 }
 
 // featurePlace takes the kernel's name of a feature, or a name of ethtool's own

@@ -31,17 +31,7 @@ var freeNames = []struct{ plugin, example, written string }{
 
 // notThere are options that fettle reads and that nothing acts on yet, with what
 // they wait for. An entry whose option has been proved is wrong.
-var notThere = map[string]string{
-	"cpu load_threshold":                 "dynamic tuning",
-	"cpu latency_low":                    "dynamic tuning",
-	"cpu latency_high":                   "dynamic tuning",
-	"disk dynamic":                       "dynamic tuning",
-	"eeepc_she load_threshold_normal":    "dynamic tuning",
-	"eeepc_she load_threshold_powersave": "dynamic tuning",
-	"eeepc_she she_normal":               "dynamic tuning",
-	"eeepc_she she_powersave":            "dynamic tuning",
-	"net dynamic":                        "dynamic tuning",
-}
+var notThere = map[string]string{}
 
 // TestManual holds the generated tables of the manual against the table of
 // plug-ins and what tests have proved.

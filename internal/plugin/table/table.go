@@ -71,7 +71,7 @@ func Kinds(h *host.Host) setting.Kinds {
 	k[cpu.KindName] = cpu.NewPMQoS(h)
 	k[disk.KindName] = disk.NewHdparm(h)
 	for _, more := range []map[string]setting.Kind{
-		bootloader.Kinds(h), irq.Kinds(h), irqbalance.Kinds(h), modules.Kinds(h), mounts.Kinds(h),
+		bootloader.Kinds(h), eeepc_she.Kinds(h), irq.Kinds(h), irqbalance.Kinds(h), modules.Kinds(h), mounts.Kinds(h),
 		net.Kinds(h), rtentsk.Kinds(h), scheduler.Kinds(h), script.Kinds(h), service.Kinds(h), systemd.Kinds(h),
 	} {
 		maps.Copy(k, more)

@@ -1,0 +1,78 @@
+package host
+
+import (
+	"strings"
+	"syscall"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// linkModes reads the speeds that a device offers to the other end
+// (Documentation/networking/ethtool-netlink.rst, LINKMODES_GET; since Linux 5.6).
+// Its other bits, such as pause frames, are left out.
+func linkModes(device string) ([]NetParam, error) {
+	var supported []string
+	var offered map[string]bool
+	negotiates := false
+	err := ask(unix.ETHTOOL_MSG_LINKMODES_GET, device, func(ad *netlink.AttributeDecoder) {
+		switch ad.Type() {
+		case unix.ETHTOOL_A_LINKMODES_OURS:
+			names, set := bitset(ad)
+			for _, n := range names {
+				if IsSpeed(n) {
+					supported = append(supported, n)
+				}
+			}
+			offered = set
+		case unix.ETHTOOL_A_LINKMODES_AUTONEG:
+			negotiates = ad.Uint8() != 0
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(supported) == 0 {
+		return nil, syscall.EOPNOTSUPP
+	}
+	var ours []string
+	for _, n := range supported {
+		if offered[n] {
+			ours = append(ours, n)
+		}
+	}
+	return []NetParam{{
+		Name: advertise, Value: strings.Join(ours, " "), Max: strings.Join(supported, " "), Fixed: !negotiates,
+	}}, nil
+}
+
+const advertise = "advertise"
+
+// IsSpeed is true for a link mode that is a speed, such as 1000baseT/Full: mode
+// names begin with the megabits per second (net/ethtool/common.c,
+// link_mode_names).
+func IsSpeed(mode string) bool {
+	digits := strings.TrimLeft(mode, "0123456789")
+	return digits != mode && strings.HasPrefix(digits, "base")
+}
+
+// setLinkModes offers these speeds and no other; what is offered beside speeds
+// stays.
+func setLinkModes(device, value string) error {
+	params, err := linkModes(device)
+	if err != nil {
+		return err
+	}
+	set := map[string]bool{}
+	for _, n := range strings.Fields(value) {
+		if !contains(strings.Fields(params[0].Max), n) {
+			return syscall.EINVAL
+		}
+		set[n] = true
+	}
+	return tell(unix.ETHTOOL_MSG_LINKMODES_SET, device, func(ae *netlink.AttributeEncoder) {
+		ae.Nested(unix.ETHTOOL_A_LINKMODES_OURS, func(b *netlink.AttributeEncoder) error {
+			return encodeBits(b, strings.Fields(params[0].Max), set)
+		})
+	})
+}

@@ -1,0 +1,53 @@
+package tune
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// aliveFile is locked by the daemon of a machine as long as it lives, so that
+// others know of it also after a kill -9.
+const aliveFile = "daemon"
+
+func openAlive(stateDir string, flags int) (*os.File, error) {
+	path := filepath.Join(stateDir, aliveFile)
+	fd, err := unix.Open(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// Alive says that this process is the daemon of the machine, until the file is
+// closed. There is one at a time.
+func Alive(stateDir string) (*os.File, error) {
+	if err := os.MkdirAll(stateDir, 0o700); err != nil {
+		return nil, err
+	}
+	f, err := openAlive(stateDir, unix.O_RDWR|unix.O_CREAT)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("another daemon has %s: %w", f.Name(), err)
+	}
+	return f, nil
+}
+
+// Followed is true while a daemon lives. It only asks, and takes no lock that
+// could be in the daemon's way.
+func Followed(stateDir string) bool {
+	f, err := openAlive(stateDir, unix.O_RDONLY)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	// A write lock needs a descriptor for writing, a question about a read lock
+	// does not; the daemon's write lock is in the way of both.
+	lock := unix.Flock_t{Type: unix.F_RDLCK}
+	return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &lock) == nil && lock.Type != unix.F_UNLCK
+}
