@@ -14,6 +14,7 @@ import (
 	"fettle.dev/fettle/internal/claim"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/tune"
 )
@@ -93,13 +94,14 @@ func (d *Daemon) observe(ctx context.Context, plan *tune.Plan, s *journal.State)
 	found := map[setting.Setting]bool{}
 	if plan != nil {
 		for _, st := range plan.Steps {
-			if st.Action == tune.Release {
-				continue
+			switch {
+			case st.Action == tune.Write || st.Action == tune.Same:
+				w.wants[st.Setting] = wanted{st.Want, st.Reason}
+			case st.Action == tune.None && (st.Verdict == plugin.Overridden || st.Verdict == plugin.Kept):
+			default:
+				continue // nothing is left here, or nobody can read it
 			}
 			found[st.Setting] = true
-			if st.Action == tune.Write || st.Action == tune.Same {
-				w.wants[st.Setting] = wanted{st.Want, st.Reason}
-			}
 		}
 	}
 	for id, chain := range s.Chains() {
@@ -194,9 +196,16 @@ func (d *Daemon) wrote(ctx context.Context) {
 			continue
 		}
 		id, ok := w.files[f.Path]
-		if e, known := w.record.Find(id); ok && known {
-			d.noteWrite(e, f, d.readNow(ctx, id))
+		e, known := w.record.Find(id)
+		if !ok || !known {
+			continue
 		}
+		if now := d.readNow(ctx, id); f.own {
+			e.Value = now
+		} else {
+			d.noteWrite(e, f.FileWrite, now)
+		}
+		d.moved(ctx, id)
 	}
 	if err != nil {
 		d.log.say(LevelError, "who writes values is not watched any more: %v", err)
@@ -205,6 +214,21 @@ func (d *Daemon) wrote(ctx context.Context) {
 		w.watch = nil
 	}
 	w.remember(d.log)
+}
+
+// moved reads what a write to one place changes as well.
+func (d *Daemon) moved(ctx context.Context, id setting.Setting) {
+	kind, err := d.kinds.For(id)
+	if err != nil {
+		return
+	}
+	for _, c := range kind.Coupled(id) {
+		if other, err := d.kinds.Resolve(c); err == nil && other != id {
+			if e, ok := d.writers.record.Find(other); ok {
+				e.Value = d.readNow(ctx, other)
+			}
+		}
+	}
 }
 
 // noteWrite takes note of one write. now is what the place reads after it.
@@ -261,10 +285,16 @@ type writeQueue struct {
 	ready chan struct{}
 
 	mu      sync.Mutex
-	pending []host.FileWrite
+	pending []seenWrite
 	failed  error
 	armed   bool
 	taken   time.Time
+}
+
+// seenWrite is a write, and whether it was fettle's own.
+type seenWrite struct {
+	host.FileWrite
+	own bool
 }
 
 // The daemon is woken at most every breath, however often somebody writes.
@@ -282,20 +312,23 @@ func (q *writeQueue) fill(w fileWatch) {
 	for {
 		list, err := w.Next()
 		holder := journal.LastHolder(q.dir)
-		list = slices.DeleteFunc(list, func(f host.FileWrite) bool { return f.Path != "" && f.By.PID == holder })
-		q.put(list, err)
+		seen := make([]seenWrite, len(list))
+		for i, f := range list {
+			seen[i] = seenWrite{f, f.By.PID == os.Getpid() || f.By.PID > 0 && f.By.PID == holder}
+		}
+		q.put(seen, err)
 		if err != nil {
 			return
 		}
 	}
 }
 
-func (q *writeQueue) put(list []host.FileWrite, err error) {
+func (q *writeQueue) put(list []seenWrite, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.pending = append(q.pending, list...)
 	if len(q.pending) > maxPending {
-		q.pending = append(q.pending[:0], host.FileWrite{Time: time.Now()}) // some are lost
+		q.pending = append(q.pending[:0], seenWrite{FileWrite: host.FileWrite{Time: time.Now()}}) // some are lost
 	}
 	q.failed = err
 	if (len(q.pending) == 0 && err == nil) || q.armed {
@@ -311,7 +344,7 @@ func (q *writeQueue) put(list []host.FileWrite, err error) {
 }
 
 // take returns what is there, in order.
-func (q *writeQueue) take() ([]host.FileWrite, error) {
+func (q *writeQueue) take() ([]seenWrite, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	list, err := q.pending, q.failed

@@ -148,6 +148,10 @@ func TestWritesOfOthers(t *testing.T) {
 		e, ok := w.Find(settingOf("vm.dirty_ratio"))
 		return ok && e.Last != nil && e.Last.PID == 81 && last(73)(w)
 	})
+	// But the value that it left is what the next writer finds.
+	if e, _ := f.record(func(*claim.Watch) bool { return true }).Find(id); e.Value.Text != "30" {
+		t.Errorf("after fettle's own write: %+v", e)
+	}
 	// Where events were lost, nobody can say that nothing was written before.
 	since := time.Now().Add(time.Minute)
 	f.wrote(d, w, host.FileWrite{Time: since})
@@ -205,7 +209,7 @@ func TestWriteQueueIsBounded(t *testing.T) {
 	}
 	w.Close()
 	<-q.ready
-	var list []host.FileWrite
+	var list []seenWrite
 	if !testroot.Eventually(time.Minute, func() bool {
 		more, err := q.take()
 		list = append(list, more...)
@@ -213,7 +217,7 @@ func TestWriteQueueIsBounded(t *testing.T) {
 	}) {
 		t.Fatal("the end of the watch was not told")
 	}
-	if len(list) > maxPending+1 || !slices.ContainsFunc(list, func(f host.FileWrite) bool { return f.Path == "" }) {
+	if len(list) > maxPending+1 || !slices.ContainsFunc(list, func(f seenWrite) bool { return f.Path == "" }) {
 		t.Errorf("%d writes are kept; the loss is not told", len(list))
 	}
 	if last := list[len(list)-1]; last.By.PID != 3*maxPending {

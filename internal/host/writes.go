@@ -192,8 +192,8 @@ func (w *WriteWatch) fd() (fd int) {
 // gone costs one.
 const maxFailures = 1000
 
-// Next waits for writes of other processes to the watched files. It fails once
-// Close was called.
+// Next waits for writes to the watched files, this process's own included. It
+// fails once Close was called.
 func (w *WriteWatch) Next() ([]FileWrite, error) {
 	buf := make([]byte, 8192) // some 250 events
 	for failures := 0; ; {
@@ -232,7 +232,7 @@ func (w *WriteWatch) events(buf []byte) []FileWrite {
 		switch {
 		case e.lost:
 			out = append(out, FileWrite{Time: time.Now()})
-		case path == "" || e.pid == os.Getpid():
+		case path == "":
 		case again:
 			out[i].Time = time.Now()
 		default:
