@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
@@ -186,4 +187,44 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q resolves to %s and that to %s (%v)", text, r, again, err)
 		}
 	})
+}
+
+// TestFiles: every name of a place is found from the place, and leads back to it.
+func TestFiles(t *testing.T) {
+	kinds := setting.Kernel(tree(t, map[string]string{
+		"/proc/meminfo":                                          "Hugepagesize:       2048 kB\n",
+		"/proc/sys/vm/nr_hugepages":                              "0\n",
+		"/sys/devices/x/block/sda/dev":                           "8:0\n",
+		"/sys/devices/x/block/sda/queue/read_ahead_kb":           "128\n",
+		"/sys/devices/virtual/bdi/8:0/read_ahead_kb":             "128\n",
+		"/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages": "0\n",
+		"/proc/sys/net/netfilter/nf_conntrack_buckets":           "1024\n",
+		"/sys/module/nf_conntrack/parameters/hashsize":           "1024\n",
+	}, map[string]string{"/sys/dev/block/8:0": "../../devices/x/block/sda"}))
+	for _, c := range []struct {
+		s    setting.Setting
+		want []string
+	}{
+		{setting.Setting{"sysctl", "vm.swappiness"}, []string{"/proc/sys/vm/swappiness"}},
+		{setting.Setting{"sysctl", "net.ipv4.conf.eth0/100.rp_filter"}, []string{"/proc/sys/net/ipv4/conf/eth0.100/rp_filter"}},
+		{setting.Setting{"sysctl", "vm.nr_hugepages"}, []string{"/proc/sys/vm/nr_hugepages", "/proc/sys/vm/nr_hugepages_mempolicy", "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"}},
+		{setting.Setting{"sysctl", "net.netfilter.nf_conntrack_buckets"}, []string{"/proc/sys/net/netfilter/nf_conntrack_buckets", "/sys/module/nf_conntrack/parameters/hashsize"}},
+		{setting.Setting{"sysfs", "/sys/devices/x/block/sda/queue/read_ahead_kb"}, []string{"/sys/devices/x/block/sda/queue/read_ahead_kb", "/sys/devices/virtual/bdi/8:0/read_ahead_kb"}},
+		{setting.Setting{"sysfs", "/etc/passwd"}, nil},
+		{setting.Setting{"file", "/etc/passwd"}, nil},
+	} {
+		got := kinds.Files(c.s)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.s, got, c.want)
+		}
+		for _, p := range got {
+			named, err := setting.Parse(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if id, err := kinds.Resolve(named); err != nil || id != c.s {
+				t.Errorf("%s leads to %s (%v), want %s", p, id, err, c.s)
+			}
+		}
+	}
 }
