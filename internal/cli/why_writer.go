@@ -200,7 +200,7 @@ func (w *WhyWriter) describe() string {
 	case w.Through != nil:
 		text += fmt.Sprintf(": wrote %s into %s, which changes this one too", l.New, report.Place(*w.Through))
 	case l.Old == l.New:
-		text += ": wrote what was there already, or a value that the kernel refused"
+		text += ": wrote what was there already"
 	default:
 		text += fmt.Sprintf(", from %s to %s", l.Old, l.New)
 	}

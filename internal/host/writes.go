@@ -32,9 +32,9 @@ type WriteWatch struct {
 	paths   map[fileID]string
 }
 
-// FileWrite is one write, or several of one process that came at once. A
-// redirection of a shell counts also where the kernel refused the value: opening
-// for it truncates, and that is the event.
+// FileWrite is one write, or several of one process that came at once. A write
+// that the kernel refused is none, and neither is the truncation when a shell
+// opens the file (fsnotify_change has no path, so fanotify leaves it out).
 type FileWrite struct {
 	Path string // as it was given; empty where events were lost
 	Time time.Time

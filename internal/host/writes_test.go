@@ -151,6 +151,35 @@ func burstOfWriters(t *testing.T, burst int) (named int, limited error) {
 	return named, w.Limited
 }
 
+// TestRefusedWriteIsNone: a shell opens a kernel variable, which truncates, and
+// the kernel refuses what it writes: only the next writer is seen. The variable's
+// name survives that the kernel drops its caches.
+func TestRefusedWriteIsNone(t *testing.T) {
+	testroot.Disposable(t)
+	const variable = "/proc/sys/vm/swappiness"
+	now, err := os.ReadFile(variable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := watchOn(t, "/", variable)
+	if err := os.WriteFile("/proc/sys/vm/drop_caches", []byte("2"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := exec.Command("sh", "-c", "echo nonsense >"+variable).Run(); err == nil {
+		t.Error("the kernel takes nonsense")
+	}
+	taken := exec.Command("sh", "-c", "echo "+strings.TrimSpace(string(now))+" >"+variable)
+	if err := taken.Run(); err != nil {
+		t.Fatal(err)
+	}
+	next(t, w, func(e FileWrite) bool {
+		if e.Path != variable || e.By.PID != taken.Process.Pid {
+			t.Errorf("seen: %+v, want the writer %d", e, taken.Process.Pid)
+		}
+		return true
+	})
+}
+
 func TestNotWatched(t *testing.T) {
 	h, err := Copy(t.TempDir())
 	if err != nil {
