@@ -103,7 +103,7 @@ func LastWriter(ctx context.Context, s setting.Setting, watchers ...Watcher) (Wr
 			result = err
 		}
 	}
-	if result == ErrNotWatched && len(reasons) > 0 {
+	if errors.Is(result, ErrNotWatched) && len(reasons) > 0 {
 		result = fmt.Errorf("%w: %s", ErrNotWatched, strings.Join(reasons, "; "))
 	}
 	return newest, result

@@ -28,7 +28,6 @@ type app struct {
 	output      string
 	screen      *ui.Screen
 	command     string // the command line, for the journal
-	gate        error  // a gate that was not met: data has been printed already
 }
 
 // Main runs one command line and returns the exit code.

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -105,7 +106,8 @@ func (a archivedFiles) walk(p string, followLast bool) (string, *entry, error) {
 
 // pathError gives an error the path that was asked for.
 func pathError(err error, p string) error {
-	if pe, ok := err.(*fs.PathError); ok {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
 		return &fs.PathError{Op: pe.Op, Path: p, Err: pe.Err}
 	}
 	return err

@@ -216,7 +216,7 @@ func decode(line []byte) (record, error) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	if err := dec.Decode(&r); err != nil {
-		return r, fmt.Errorf("%w: %v", errTorn, err)
+		return r, fmt.Errorf("%w: %w", errTorn, err)
 	}
 	if r.Start == nil && r.Begin == nil && r.Stage == nil && r.Commit == nil && r.Confirm == nil {
 		return r, fmt.Errorf("record %d: %w", r.Seq, errNewer)

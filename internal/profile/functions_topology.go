@@ -71,8 +71,8 @@ func package2cpus(_ context.Context, env *Env, args []string) (string, bool, err
 
 // package2uncores:PACKAGE... gives the uncore devices of packages. With the
 // TPMI driver they are called uncoreNN and have a file package_id; before it,
-// the package is in the name, package_NN_die_MM.
-// (Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst)
+// the package is in the name, package_NN_die_MM
+// (Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst).
 func package2uncores(_ context.Context, env *Env, args []string) (string, bool, error) {
 	names, err := env.list(uncoreDir)
 	if err != nil {

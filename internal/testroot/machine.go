@@ -130,7 +130,7 @@ func (b treeBuilder) cpus() {
 			"cpu MHz\t\t: 2000.000\nphysical id\t: %d\nsiblings\t: 4\ncore id\t\t: %d\ncpu cores\t: 2\n"+
 			"flags\t\t: fpu vme de tsc msr constant_tsc nonstop_tsc aperfmperf hwp epb\n\n", n, socket, core)
 		cpu := fmt.Sprintf("devices/system/cpu/cpu%d", n)
-		b.device(cpu, fmt.Sprintf("DRIVER=processor\nMODALIAS=cpu:type:x86,ven0000fam0006mod006A:feature:,0000\n"), "bus/cpu")
+		b.device(cpu, "DRIVER=processor\nMODALIAS=cpu:type:x86,ven0000fam0006mod006A:feature:,0000\n", "bus/cpu")
 		b.link(fmt.Sprintf("bus/cpu/devices/cpu%d", n), cpu)
 		b.files("sys/"+cpu, fmt.Sprintf(`
 power/energy_perf_bias 6

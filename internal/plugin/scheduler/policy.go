@@ -13,7 +13,7 @@ const resetOnFork = ", reset on fork"
 // policyText is a policy as a setting's value: "other nice 0", "fifo 50",
 // "deadline 10000 30000 30000" (ns), with ", reset on fork".
 func policyText(p host.Policy) string {
-	text := p.Name
+	var text string
 	switch p.Name {
 	case "other", "batch", "idle", "ext":
 		text = fmt.Sprintf("%s nice %d", p.Name, p.Nice)

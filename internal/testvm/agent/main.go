@@ -19,10 +19,8 @@ import (
 )
 
 func main() {
-	if err := serve(); err != nil {
-		fmt.Fprintln(os.Stderr, "agent:", err)
-		os.Exit(1)
-	}
+	fmt.Fprintln(os.Stderr, "agent:", serve()) // it ends only by an error
+	os.Exit(1)
 }
 
 func serve() error {
