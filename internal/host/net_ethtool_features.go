@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -95,7 +96,7 @@ func wakeOnLAN(device string) ([]NetParam, error) {
 	err := ask(unix.ETHTOOL_MSG_WOL_GET, device, func(ad *netlink.AttributeDecoder) {
 		if ad.Type() == unix.ETHTOOL_A_WOL_MODES {
 			all, set := bitset(ad)
-			known = func(i int) bool { return contains(all, wakeModes[i].name) }
+			known = func(i int) bool { return slices.Contains(all, wakeModes[i].name) }
 			on = func(i int) bool { return set[wakeModes[i].name] }
 		}
 	})
@@ -115,15 +116,6 @@ func wakeOnLAN(device string) ([]NetParam, error) {
 	p := NetParam{Name: string(NetWakeOnLAN), Value: wakeLetters(on), Max: wakeLetters(known)}
 	p.Fixed = p.Max == "d"
 	return []NetParam{p}, nil
-}
-
-func contains(list []string, name string) bool {
-	for _, s := range list {
-		if s == name {
-			return true
-		}
-	}
-	return false
 }
 
 func setWakeOnLAN(device, letters string) error {

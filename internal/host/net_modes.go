@@ -1,6 +1,7 @@
 package host
 
 import (
+	"slices"
 	"strings"
 	"syscall"
 
@@ -65,7 +66,7 @@ func setLinkModes(device, value string) error {
 	}
 	set := map[string]bool{}
 	for _, n := range strings.Fields(value) {
-		if !contains(strings.Fields(params[0].Max), n) {
+		if !slices.Contains(strings.Fields(params[0].Max), n) {
 			return syscall.EINVAL
 		}
 		set[n] = true

@@ -3,6 +3,7 @@ package plugin
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -98,12 +99,7 @@ func IsGuest(h *host.Host) bool {
 	text, _ := Attribute(h, "/proc/cpuinfo")
 	for line := range strings.Lines(text) {
 		if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == "flags" {
-			for _, f := range strings.Fields(v) {
-				if f == "hypervisor" {
-					return true
-				}
-			}
-			return false
+			return slices.Contains(strings.Fields(v), "hypervisor")
 		}
 	}
 	// Other architectures: a guest is known by its device tree or by what

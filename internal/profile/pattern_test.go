@@ -112,7 +112,7 @@ func FuzzPatterns(f *testing.F) {
 	f.Fuzz(func(t *testing.T, pattern, text string) {
 		Fnmatch(pattern, text)
 		NewDeviceMatcher(pattern).Match(text)
-		for flags := RegexpFlags(0); flags < 16; flags++ {
+		for flags := range RegexpFlags(16) {
 			if re, err := CompileRegexp(pattern, flags); err == nil {
 				re.MatchString(text)
 			}

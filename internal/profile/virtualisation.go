@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -136,12 +137,7 @@ func hypervisorFlag(cpuinfo string) (flagged, x86 bool) {
 		if strip(key) != "flags" {
 			continue
 		}
-		for _, f := range strings.Fields(value) {
-			if f == "hypervisor" {
-				return true, true
-			}
-		}
-		return false, true
+		return slices.Contains(strings.Fields(value), "hypervisor"), true
 	}
 	return false, false
 }

@@ -20,8 +20,8 @@ const procSys = "/proc/sys/"
 // SysctlPath is the file of a sysctl by either spelling: the first separator
 // decides whether dots or slashes separate (sysctl.d(5)).
 func SysctlPath(name string) (string, error) {
-	if strings.HasPrefix(name, procSys) {
-		name = strings.TrimPrefix(name, procSys)
+	if key, ok := strings.CutPrefix(name, procSys); ok {
+		name = key
 	} else if i := strings.IndexAny(name, "./"); i >= 0 && name[i] == '.' {
 		name = swapSeparators(name)
 	}

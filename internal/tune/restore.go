@@ -45,7 +45,7 @@ func (e *Engine) restore(ctx context.Context, targets []target) (left []Leftover
 func (e *Engine) restorePlaces(ctx context.Context, targets []target) (left []Leftover, vanished map[setting.Setting]bool) {
 	vanished = map[setting.Setting]bool{}
 	errs := make([]error, len(targets))
-	for pass := 0; pass < 3; pass++ {
+	for range 3 {
 		wrote := false
 		for i, t := range targets {
 			kind, err := e.Kinds.For(t.setting)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/plugin"
@@ -183,10 +184,8 @@ func overlay(r *plugin.Request) (string, error) {
 
 // bootItems follow an overlay where no cmdline option brings them.
 func bootItems(ctx context.Context, r *plugin.Request, o profile.Option) ([]plugin.Item, error) {
-	for _, other := range r.Unit.Options {
-		if isCmdline(other) {
-			return nil, nil // planned there, after the image
-		}
+	if slices.ContainsFunc(r.Unit.Options, isCmdline) {
+		return nil, nil // planned there, after the image
 	}
 	return planBoot(ctx, r, o)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
@@ -119,12 +120,7 @@ func namingVariables(text string, overlay bool) string {
 }
 
 func hasWord(line, word string) bool {
-	for _, f := range strings.Fields(line) {
-		if f == word {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(strings.Fields(line), word)
 }
 
 func (g grubEnv) read(context.Context) (setting.Value, error) {

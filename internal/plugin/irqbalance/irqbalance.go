@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
@@ -75,10 +76,8 @@ func Kinds(h *host.Host) map[string]setting.Kind {
 type kind struct{ host *host.Host }
 
 func (k kind) Resolve(s setting.Setting) (setting.Setting, error) {
-	for _, f := range files {
-		if s.Name == f {
-			return s, nil
-		}
+	if slices.Contains(files, s.Name) {
+		return s, nil
 	}
 	return setting.Setting{}, fmt.Errorf("%s: want one of %s", s, strings.Join(files, ", "))
 }

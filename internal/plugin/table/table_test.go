@@ -2,6 +2,7 @@ package table
 
 import (
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ func TestDocumented(t *testing.T) {
 		if p.Free != nil {
 			for _, free := range []string{"/sys/x", "net.core.somaxconn", "cmdline_x", "group.x", "service.x", "nvme"} {
 				if o, ok := p.Free(free); ok {
-					options = append(options[:len(options):len(options)], o)
+					options = append(slices.Clip(options), o)
 				}
 			}
 		}

@@ -247,7 +247,7 @@ func Apply(t testing.TB, kinds setting.Kinds, items []plugin.Item) []setting.Cha
 func Undo(t testing.TB, kinds setting.Kinds, before []setting.Change) {
 	t.Helper()
 	ctx := context.Background()
-	for pass := 0; pass < 2; pass++ {
+	for pass := range 2 {
 		for i := len(before) - 1; i >= 0; i-- {
 			c := before[i]
 			now, err := kinds.Read(ctx, c.Setting)
