@@ -29,10 +29,6 @@ var freeNames = []struct{ plugin, example, written string }{
 	{"sysfs", "/sys/x", "PATH"},
 }
 
-// notThere are options that fettle reads and that nothing acts on yet, with what
-// they wait for. An entry whose option has been proved is wrong.
-var notThere = map[string]string{}
-
 // TestManual holds the generated tables of the manual against the table of
 // plug-ins and what tests have proved.
 func TestManual(t *testing.T) {
@@ -139,17 +135,10 @@ func tables(t *testing.T, proved map[proof][]plugintest.Ground) string {
 		w.WriteString("\n| option | what it sets | default | proved |\n|---|---|---|---|\n")
 		for _, o := range options {
 			grounds := proved[proof{p.Name, o.Doc}]
-			waits, waiting := notThere[p.Name+" "+o.Name]
-			if waiting && len(grounds) > 0 {
-				t.Errorf("[%s] %s is proved: take it out of notThere", p.Name, o.Name)
-			}
-			if len(grounds) == 0 && !waiting {
+			if len(grounds) == 0 {
 				t.Errorf("no test proves [%s] %s: assert its effect in a test, then run make proofs", p.Name, o.Name)
 			}
 			var where []string
-			if waiting {
-				where = append(where, "no effect yet: waits for "+waits)
-			}
 			for _, g := range plugintest.Grounds {
 				if slices.Contains(grounds, g) {
 					where = append(where, string(g))
