@@ -46,7 +46,8 @@ test: root ## every test but the slow matrix, then each fuzz target for FUZZTIME
 	$(GO) test -timeout $(TIMEOUT) ./...
 	@test/fuzz $(FUZZTIME)
 
-# Hours on two busy cores, because QEMU emulates: see CONTRIBUTING for each test.
+# About 45 minutes more than make test, on two cores: CONTRIBUTING has the time of
+# each test.
 .PHONY: test-nightly
 test-nightly: root chromium ## make test and the slow matrix
 	FETTLE_TEST_NIGHTLY=1 $(GO) test -timeout 6h ./...
