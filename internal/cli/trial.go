@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -56,10 +57,37 @@ func (m *machine) startTrial(d time.Duration) (*journal.Try, error) {
 	cmd.Dir = "/"
 	cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, watchdogEnv...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
+	if err := startReady(cmd); err != nil {
 		return nil, fmt.Errorf("the watchdog of the trial cannot be started, so nothing is changed: %w", err)
 	}
-	return try, cmd.Process.Release()
+	return try, nil
+}
+
+// readyFD is where a watchdog says that it is on its guard.
+const readyFD = 3
+
+// startReady starts the watchdog and waits until no signal can end it any more:
+// the terminal may go at the very next moment.
+func startReady(cmd *exec.Cmd) error {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	cmd.ExtraFiles = []*os.File{w}
+	cmd.Args = append(cmd.Args, "--ready")
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		return err
+	}
+	_ = r.SetReadDeadline(time.Now().Add(time.Minute))
+	if _, err := io.ReadFull(r, make([]byte, 1)); err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		return fmt.Errorf("it ended before it was ready (%w)", err)
+	}
+	return cmd.Process.Release()
 }
 
 // watchTrialCommand is the watchdog: it sleeps until the deadline and then takes
@@ -67,21 +95,31 @@ func (m *machine) startTrial(d time.Duration) (*journal.Try, error) {
 func watchTrialCommand(a *app) *cobra.Command {
 	var deadline time.Duration
 	var parent int
+	var ready bool
 	c := &cobra.Command{
 		Use: "watch-trial", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			// The terminal may go, and take no trial with it.
 			ctx := context.WithoutCancel(c.Context())
+			signal.Ignore(syscall.SIGHUP, os.Interrupt)
+			told := make(chan os.Signal, 1)
+			signal.Notify(told, syscall.SIGTERM)
 			m, err := a.machine(ctx)
 			if err != nil {
 				return err
 			}
-			told := make(chan os.Signal, 1)
-			signal.Notify(told, syscall.SIGTERM)
+			if ready {
+				f := os.NewFile(readyFD, "ready")
+				_, err := f.Write([]byte{1})
+				if err = errors.Join(err, f.Close()); err != nil {
+					return err
+				}
+			}
 			return m.watchTrial(ctx, deadline, parent, told)
 		},
 	}
 	c.Flags().IntVar(&parent, "parent", 0, "process that begins the trial")
+	c.Flags().BoolVar(&ready, "ready", false, "say on descriptor 3 when signals cannot end it any more")
 	c.Flags().DurationVar(&deadline, "deadline", 0, "time since boot at which the trial is over")
 	return c
 }
