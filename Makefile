@@ -42,7 +42,7 @@ check: lint ## the two-minute tests: lint and go test -short
 	$(GO) test -short ./...
 
 .PHONY: test
-test: root ## every test but the slow matrix, then each fuzz target for FUZZTIME
+test: root ## every test but the slow matrix, then the fuzz targets of readers for FUZZTIME each
 	$(GO) test -timeout $(TIMEOUT) ./...
 	@test/fuzz $(FUZZTIME)
 
@@ -51,7 +51,7 @@ test: root ## every test but the slow matrix, then each fuzz target for FUZZTIME
 .PHONY: test-nightly
 test-nightly: root chromium ## make test and the slow matrix
 	FETTLE_TEST_NIGHTLY=1 $(GO) test -timeout 6h ./...
-	@test/fuzz $(FUZZTIME)
+	@test/fuzz $(FUZZTIME) all
 
 .PHONY: bench
 bench: root build ## measure against TuneD, side by side

@@ -257,6 +257,9 @@ func block(b boot) string {
 func splitBlock(text string) (before string, b boot, after string, ok bool, err error) {
 	before, rest, ok := strings.Cut(text, begin)
 	if !ok {
+		if strings.Contains(text, strings.TrimSuffix(begin, "\n")) {
+			return "", boot{}, "", false, errors.New("fettle's part has no end: edited by hand")
+		}
 		return text, boot{}, "", false, nil
 	}
 	body, after, ok := strings.Cut(rest, end)
