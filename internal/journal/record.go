@@ -4,7 +4,6 @@
 package journal
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -214,8 +213,7 @@ func decode(line []byte) (record, error) {
 	if err != nil || uint32(sum) != crc32.Checksum(body, crcTable()) {
 		return r, errTorn
 	}
-	dec := json.NewDecoder(bytes.NewReader(body))
-	if err := dec.Decode(&r); err != nil {
+	if err := json.Unmarshal(body, &r); err != nil {
 		return r, fmt.Errorf("%w: %w", errTorn, err)
 	}
 	if r.Start == nil && r.Begin == nil && r.Stage == nil && r.Commit == nil && r.Confirm == nil {

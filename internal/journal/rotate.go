@@ -14,14 +14,14 @@ import (
 )
 
 // rotateAt is how much a file may grow, in bytes, before it is set aside: every
-// command reads all of it at its start, and 256 KiB take three milliseconds.
-const rotateAt = 256 << 10
+// command reads all of it at its start, and 64 KiB take two milliseconds.
+const rotateAt = 64 << 10
 
 // keptSwitches is how many switches of the selection can still be undone each
 // by itself after a file was set aside. Those before them are part of the next
 // one from then on: a machine that is switched twice a day for years must not
 // read all of that at every start.
-const keptSwitches = 8
+const keptSwitches = 4
 
 // Rotate sets the file aside as journal.N once it has grown large, and begins
 // another with what still stands. History reads the files that were set aside

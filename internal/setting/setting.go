@@ -3,6 +3,7 @@
 package setting
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -108,7 +109,13 @@ func (v *Value) UnmarshalJSON(b []byte) error {
 		v.Absent = true
 		return nil
 	}
-	if len(b) > 0 && b[0] == '"' {
+	if len(b) > 1 && b[0] == '"' {
+		// Nearly all of a journal's values are plain words, and a second
+		// decoder for each takes a tenth of the time of reading it.
+		if text := b[1 : len(b)-1]; !bytes.ContainsFunc(text, func(r rune) bool { return r == '\\' || r >= 0x80 }) {
+			v.Text = string(text)
+			return nil
+		}
 		return json.Unmarshal(b, &v.Text)
 	}
 	var w wireValue
