@@ -2,8 +2,10 @@ package journal
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"hash/crc32"
+	"reflect"
 	"testing"
 	"time"
 
@@ -104,6 +106,15 @@ func FuzzParse(f *testing.F) {
 }
 
 func parsed(t *testing.T, text []byte) {
+	for line := range bytes.Lines(text) {
+		_, body, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
+		if fast, ok := canonical(body); ok {
+			var slow record
+			if err := json.Unmarshal(body, &slow); err != nil || !reflect.DeepEqual(fast, slow) {
+				t.Fatalf("%s\nis read as %+v, encoding/json reads %+v (%v)", body, fast, slow, err)
+			}
+		}
+	}
 	s, err := parse(text, "boot")
 	if err != nil {
 		return

@@ -14,7 +14,7 @@ import (
 )
 
 // rotateAt is how much a file may grow, in bytes, before it is set aside: every
-// command reads all of it at its start, and 64 KiB take two milliseconds.
+// command reads all of it at its start, and 64 KiB take most of a millisecond.
 const rotateAt = 64 << 10
 
 // keptSwitches is how many switches of the selection can still be undone each
