@@ -35,6 +35,9 @@ var plantedLines = []string{
 	"rocommunity " + secretWord + "q",
 	"user default on >" + secretWord + "r ~* +@all",
 	"<password>" + secretWord + "s</password>",
+	"GRUB_CMDLINE_LINUX=\"rd.luks.key=" + secretWord + "u quiet\"",
+	"auth=" + secretWord + "v",
+	"x y bearer=" + secretWord + "w",
 	"root:$6$salt$" + secretWord + "t:19000::::::",
 }
 
@@ -57,7 +60,7 @@ func (f planting) ReadFile(p string) ([]byte, error) {
 	f.read[p] = true
 	if f.oneLine {
 		line := strings.TrimRight(string(b), "\n") + " rd.iscsi.password=" + secretWord + "1 token=" + secretWord +
-			"2 systemd.set_credential=db:" + secretWord + "3 url=http://u:" + secretWord + "4@h/ quiet\n"
+			"2 systemd.set_credential=db:" + secretWord + "3 url=http://u:" + secretWord + "4@h/ rd.luks.key=" + secretWord + "5 auth=" + secretWord + "6 bearer=" + secretWord + "7 quiet\n"
 		return []byte(line), nil
 	}
 	lines := plantedLines

@@ -159,6 +159,9 @@ var redactions = []redaction{
 	// --password VALUE, requirepass VALUE, <password>VALUE</password>
 	{keyHints, lazyregexp.New(`(?i)(` + secretKey + `[ \t\x00]+)` + word)},
 	{keyHints, lazyregexp.New(`(?i)(<` + secretKey + `[^>\n]*>)[^<]*`)},
+	// auth=VALUE, bearer=VALUE, rd.luks.key=VALUE: the whole last word of the
+	// name, and only where something is assigned, because prose has these words.
+	{words("auth bearer key"), lazyregexp.New(`(?i)((?:(?:\b|_)(?:auth|bearer)|[\w\-][._\-]key)\\?(?:["'][ \t]*:[ \t]*|["']?[ \t]*(?:=>|:=|=)[ \t]*))` + `\\?` + value)},
 	{words("community"), lazyregexp.New(`(?i)\b((?:ro|rw)?community6?[ \t=:]+)` + value)},
 	// mysql -pSECRET, sshpass -p SECRET, curl -u user:SECRET
 	{words("mysql mariadb"), lazyregexp.New(`(?i)((?:mysql|mariadb)\w*[ \t\x00](?:[^\n]*?[ \t\x00])??-p)[^\s\x00]+`)},

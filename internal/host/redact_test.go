@@ -22,6 +22,8 @@ func TestRedact(t *testing.T) {
 		"rocommunity " + s, "aws_secret_access_key = " + s, "AccountKey=" + s + ";x=y", "//h/s /m cifs rw,password=" + s + ",uid=0",
 		"grub_password_pbkdf2 root " + s, "root:$6$abc$" + s + s, "//u/x?X-Amz-Signature=" + s, "puppetdb_password => '" + s + "'",
 		"client_secret: !vault " + s, "systemd.set_credential=db:" + s, "bindpw " + s, "glpat-" + s + s, "ghp_" + s + s,
+		"GRUB_CMDLINE_LINUX=\"rd.luks.key=" + s + " quiet\"", "ro auth=" + s + " bearer=" + s + " quiet", `{"auths":{"h":{"auth": "` + s + `"}}}`,
+		"ssl-key = " + s, "rd.luks.key=" + s + ":UUID=x", "http_auth := " + s,
 		"hammer --password=" + s + "\npassword = " + s,
 	} {
 		got := string(Redact("/etc/some.conf", []byte(text)))
@@ -36,6 +38,9 @@ func TestRedact(t *testing.T) {
 		"vm.swappiness = 10\nkernel.keys.maxkeys = 200\n", "HugePages_Total: 3\n", "[always] madvise never\n",
 		"BOOT_IMAGE=/vmlinuz root=/dev/mapper/x ro quiet selinux=0 isolcpus=2-3 nohz_full=2-3\n",
 		"/dev/sda1 / ext4 rw,relatime 0 0\n", "NAME=\"Debian GNU/Linux\"\nHOME_URL=\"https://www.debian.org/\"\n",
+		"authentication.x=on author=joe authpriv.=y bearers=2 authoritative=1 keyboard=us\n",
+		"auth required pam_unix.so\nauth,authpriv.* /var/log/auth.log\n# the bearer of it; key = value\n",
+		"vconsole.keymap=us rd.luks.uuid=luks-1 hugepages.keys=3 net.key_size=4 # a public-key scheme, the auth: of x\n",
 		"[Unit]\nDescription=x\n[Service]\nUser=joe\nExecStart=/usr/sbin/tuned -l -P\n",
 	} {
 		if got := string(Redact("/etc/x", []byte(text))); got != text {
