@@ -40,7 +40,11 @@ func (a *app) diff(ctx context.Context, names []string, update, all, sysctl bool
 	if err != nil {
 		return err
 	}
-	s, err := m.state()
+	read := m.stateIfReadable
+	if update {
+		read = m.state // what is in force is in the journal alone
+	}
+	s, err := read()
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func (a *app) history(ctx context.Context) error {
 	boot, _ := m.host.BootID()
 	txs, err := journal.History(m.engine.StateDir, boot)
 	if err != nil {
-		return err
+		return m.unread(err)
 	}
 	doc := History{Schema: "fettle/history/v1", Transactions: []HistoryItem{}}
 	g := report.Grid{Head: []string{"", "time", "who", "what", "values", "result"}}

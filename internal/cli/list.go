@@ -52,7 +52,7 @@ func (a *app) list(ctx context.Context) error {
 		return err
 	}
 	active := map[string]bool{}
-	if s, err := m.state(); err == nil {
+	if s, err := m.stateIfReadable(); err == nil {
 		if _, sel, err := m.inForce(ctx, s); err == nil && sel != nil {
 			for _, n := range sel.Profiles {
 				active[n] = true

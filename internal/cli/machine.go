@@ -179,7 +179,7 @@ func (m *machine) explain(err error, names []string) error {
 func (m *machine) state() (*journal.State, error) {
 	s, err := m.engine.State()
 	if err != nil {
-		return nil, err
+		return nil, m.unread(err)
 	}
 	for _, d := range s.Damage {
 		m.screen.Say("the journal is damaged: %s", d)
@@ -188,6 +188,27 @@ func (m *machine) state() (*journal.State, error) {
 		m.screen.Say("transaction %d (%s) is under way or was cut off; fettle undo or the next tune takes it back", t.ID, t.Reason)
 	}
 	return s, nil
+}
+
+// unread turns the error of a journal that only root may read into one that says
+// so.
+func (m *machine) unread(err error) error {
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return ui.Hinted(ui.Failed, fmt.Errorf("the journal in %s belongs to root: what fettle has changed is not known here: %w", m.engine.StateDir, err), "run it with sudo")
+}
+
+// stateIfReadable is state for verbs that have something to say without the
+// journal too: where it is not for this user to read, that is said, and nothing
+// of fettle's is known.
+func (m *machine) stateIfReadable() (*journal.State, error) {
+	s, err := m.state()
+	if errors.Is(err, fs.ErrPermission) {
+		m.screen.Say("the journal belongs to root: what fettle has changed is not known here; run it with sudo")
+		return &journal.State{}, nil
+	}
+	return s, err
 }
 
 // user is who is at work: the login behind sudo where the kernel knows it.

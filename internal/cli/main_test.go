@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -17,11 +19,23 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"fettle": func() {
+			becomeUser(os.Getenv("FETTLE_TEST_UID"))
 			killAt(os.Getenv("FETTLE_TEST_KILL_AT"))
 			standIn(os.Getenv("FETTLE_TEST_MACHINE"))
 			os.Exit(Main("test", os.Args[1:], os.Stdout, os.Stderr))
 		},
 	})
+}
+
+// becomeUser gives root's rights up for those of a user.
+func becomeUser(id string) {
+	uid, err := strconv.Atoi(id)
+	if err != nil {
+		return
+	}
+	if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(uid), syscall.Setuid(uid)); err != nil {
+		panic(err)
+	}
 }
 
 // standIn makes a directory the live machine: a fixture that can be tuned.
@@ -128,10 +142,22 @@ func TestScripts(t *testing.T) {
 			if err := withoutTuneD(machine); err != nil {
 				return err
 			}
+			// Other users are let in: some scripts are of one.
+			for _, dir := range []string{env.WorkDir, filepath.Dir(env.WorkDir)} {
+				if err := os.Chmod(dir, 0o755); err != nil {
+					return err
+				}
+			}
 			env.Setenv("MACHINE", machine)
 			env.Setenv("FETTLE_TEST_MACHINE", machine)
 			env.Setenv("HOSTS", filepath.Dir(archive))
 			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond != "root" {
+				return false, fmt.Errorf("unknown condition %q", cond)
+			}
+			return os.Geteuid() == 0, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"valid": valid},
 	})

@@ -30,7 +30,11 @@ func (a *app) verify(ctx context.Context, names []string, all bool) error {
 	if err != nil {
 		return err
 	}
-	s, err := m.state()
+	read := m.state // what is in force is in the journal alone
+	if len(names) > 0 {
+		read = m.stateIfReadable
+	}
+	s, err := read()
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func (a *app) why(ctx context.Context, name string) error {
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
 	}
-	state, err := m.state()
+	state, err := m.stateIfReadable()
 	if err != nil {
 		return err
 	}

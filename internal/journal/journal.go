@@ -54,15 +54,16 @@ type Options struct {
 }
 
 // Read returns the state without taking the lock. A journal that does not exist
-// is an empty one.
+// is an empty one. One of root's is as good as one's own; the error of one that
+// is not for this user to read is fs.ErrPermission.
 func Read(dir, bootID string) (*State, error) {
-	if err := checkDir(dir); err != nil {
+	if err := checkDir(dir, readable); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return &State{nextID: 1}, nil
 		}
 		return nil, err
 	}
-	f, err := openOwn(filepath.Join(dir, "journal"), unix.O_RDONLY, 0)
+	f, err := openRead(filepath.Join(dir, "journal"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return &State{nextID: 1}, nil
 	}
@@ -130,7 +131,7 @@ func holder(lock *os.File) string {
 
 // LastHolder is the process that has the lock, or had it last; 0 where none did.
 func LastHolder(dir string) int {
-	lock, err := openOwn(filepath.Join(dir, "lock"), unix.O_RDONLY, 0)
+	lock, err := openRead(filepath.Join(dir, "lock"))
 	if err != nil {
 		return 0
 	}
@@ -266,8 +267,13 @@ func (j *Journal) Confirm(c Confirm) error {
 	return j.add("confirm", record{Confirm: &c}, 0)
 }
 
+// own is true for this user's files, readable for those whose content can be
+// believed: root could put anything there anyway.
+func own(uid uint32) bool      { return int(uid) == os.Geteuid() }
+func readable(uid uint32) bool { return uid == 0 || own(uid) }
+
 // checkDir refuses a state directory that somebody else could have prepared.
-func checkDir(dir string) error {
+func checkDir(dir string, trusted func(uid uint32) bool) error {
 	st, err := os.Lstat(dir)
 	if err != nil {
 		return err
@@ -278,7 +284,7 @@ func checkDir(dir string) error {
 		return fmt.Errorf("state directory %s is a symbolic link; give the directory itself (--state-dir)", dir)
 	case !st.IsDir():
 		return fmt.Errorf("state directory %s is not a directory", dir)
-	case !ok || int(sys.Uid) != os.Geteuid():
+	case !ok || !trusted(sys.Uid):
 		return fmt.Errorf("state directory %s belongs to user %d, not to you (%d): refused", dir, sys.Uid, os.Geteuid())
 	case st.Mode().Perm()&0o022 != 0:
 		return fmt.Errorf("state directory %s can be written by others (mode %o): refused; chmod 0700 it once you trust its content", dir, st.Mode().Perm())
@@ -287,7 +293,7 @@ func checkDir(dir string) error {
 }
 
 func makeDir(dir string) error {
-	err := checkDir(dir)
+	err := checkDir(dir, own)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 			return err
@@ -295,7 +301,7 @@ func makeDir(dir string) error {
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		if err := checkDir(dir); err != nil {
+		if err := checkDir(dir, own); err != nil {
 			return err
 		}
 		return syncDir(filepath.Dir(dir))
@@ -309,6 +315,13 @@ func makeDir(dir string) error {
 // openOwn opens a file of the state directory: never through a link, and only
 // if it is a plain file of ours.
 func openOwn(path string, flags int, mode uint32) (*os.File, error) {
+	return open(path, flags, mode, own)
+}
+
+// openRead opens a file of the state directory that may also be root's.
+func openRead(path string) (*os.File, error) { return open(path, unix.O_RDONLY, 0, readable) }
+
+func open(path string, flags int, mode uint32, trusted func(uid uint32) bool) (*os.File, error) {
 	fd, err := unix.Open(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, mode)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
@@ -319,7 +332,7 @@ func openOwn(path string, flags int, mode uint32) (*os.File, error) {
 		f.Close()
 		return nil, err
 	}
-	if sys, ok := st.Sys().(*syscall.Stat_t); !st.Mode().IsRegular() || !ok || int(sys.Uid) != os.Geteuid() {
+	if sys, ok := st.Sys().(*syscall.Stat_t); !st.Mode().IsRegular() || !ok || !trusted(sys.Uid) {
 		f.Close()
 		return nil, fmt.Errorf("%s is not a plain file of this user: refused", path)
 	}

@@ -207,7 +207,7 @@ func History(dir, bootID string) ([]*Tx, error) {
 	slices.Sort(ids)
 	all := map[int]*Tx{}
 	for _, id := range ids {
-		f, err := openOwn(byID[id], unix.O_RDONLY, 0)
+		f, err := openRead(byID[id])
 		if err != nil {
 			return nil, err
 		}
