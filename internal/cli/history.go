@@ -48,8 +48,11 @@ func historyCommand(a *app) *cobra.Command {
 }
 
 func (a *app) history(ctx context.Context) error {
-	m, err := a.machine(ctx)
+	m, err := a.machineAsIs(ctx)
 	if err != nil {
+		return err
+	}
+	if _, err := m.state(); err != nil { // it says what is damaged
 		return err
 	}
 	boot, _ := m.host.BootID()

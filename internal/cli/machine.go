@@ -60,8 +60,25 @@ func (a *app) host() (*host.Host, error) {
 	return h, nil
 }
 
-// machine opens the machine that the command line names.
+// machine opens the machine that the command line names. What is not to be
+// understood in its configuration is refused before anything is changed.
 func (a *app) machine(ctx context.Context) (*machine, error) {
+	return a.open(ctx, func(err error) error { return err })
+}
+
+// machineAsIs opens the machine for what has to work whatever its configuration
+// looks like: to give values back, and to look. What is not to be understood
+// there is said and left out.
+func (a *app) machineAsIs(ctx context.Context) (*machine, error) {
+	return a.open(ctx, func(err error) error {
+		a.screen.Say("%v: left out", err)
+		return nil
+	})
+}
+
+// open opens the machine; it goes on where bad, given what is wrong with a
+// configuration file, returns nil.
+func (a *app) open(ctx context.Context, bad func(error) error) (*machine, error) {
 	h, err := a.host()
 	if err != nil {
 		return nil, err
@@ -69,7 +86,10 @@ func (a *app) machine(ctx context.Context) (*machine, error) {
 	m := &machine{app: a, host: h, kinds: table.Kinds(h)}
 	m.kinds[tunerKind] = tuner{h, m.kinds["unit"]}
 	if m.main, err = profile.ReadMain(h); err != nil {
-		return nil, err
+		if err := bad(err); err != nil {
+			return nil, err
+		}
+		m.main = profile.DefaultMain()
 	}
 	dirs := slices.Clone(a.profileDirs)
 	for i, d := range dirs {
@@ -82,7 +102,9 @@ func (a *app) machine(ctx context.Context) (*machine, error) {
 	m.loader = profile.Loader{Host: h, Dirs: profile.SearchPath(m.main, dirs...), Builtin: profiles.FS, Main: m.main}
 	keep, err := tune.ReadKeep(h, m.kinds)
 	if err != nil {
-		return nil, err
+		if err := bad(err); err != nil {
+			return nil, err
+		}
 	}
 	stateDir := a.stateDir
 	if stateDir == "" {

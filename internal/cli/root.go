@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -154,6 +155,12 @@ func (a *app) setUp() error {
 		return err
 	}
 	a.screen.Format = format
+	if a.stateDir != "" {
+		// A watchdog has another working directory.
+		if a.stateDir, err = filepath.Abs(a.stateDir); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -24,7 +24,7 @@ func statusCommand(a *app) *cobra.Command {
 }
 
 func (a *app) status(ctx context.Context) error {
-	m, err := a.machine(ctx)
+	m, err := a.machineAsIs(ctx)
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func watchTrialCommand(a *app) *cobra.Command {
 			signal.Ignore(syscall.SIGHUP, os.Interrupt)
 			told := make(chan os.Signal, 1)
 			signal.Notify(told, syscall.SIGTERM)
-			m, err := a.machine(ctx)
+			m, err := a.machineAsIs(ctx)
 			if err != nil {
 				return err
 			}
@@ -142,6 +142,9 @@ func (m *machine) watchTrial(ctx context.Context, deadline time.Duration, parent
 			return err
 		}
 		var standing []int
+		// Asked before the journal is read: what the parent has begun is in it
+		// once the parent is gone.
+		_, gone := os.Stat("/proc/" + strconv.Itoa(parent))
 		if s, err := m.engine.State(); err == nil {
 			for _, t := range s.Live() {
 				if t.Try != nil && t.Try.SinceBoot == deadline && !t.Confirmed {
@@ -149,7 +152,6 @@ func (m *machine) watchTrial(ctx context.Context, deadline time.Duration, parent
 				}
 			}
 			// Confirmed, taken back already, or never begun.
-			_, gone := os.Stat("/proc/" + strconv.Itoa(parent))
 			if len(standing) == 0 && (seen || gone != nil) {
 				return nil
 			}
@@ -205,7 +207,7 @@ func confirmCommand(a *app) *cobra.Command {
 			if err := mustBeRoot(); err != nil {
 				return err
 			}
-			m, err := a.machine(c.Context())
+			m, err := a.machineAsIs(c.Context())
 			if err != nil {
 				return err
 			}
@@ -230,7 +232,7 @@ func recoverCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "recover", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			m, err := a.machine(c.Context())
+			m, err := a.machineAsIs(c.Context())
 			if err != nil {
 				return err
 			}

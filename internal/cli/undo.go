@@ -46,7 +46,7 @@ func (a *app) undo(ctx context.Context, ids []int) error {
 	if err := mustBeRoot(); err != nil {
 		return err
 	}
-	m, err := a.machine(ctx)
+	m, err := a.machineAsIs(ctx)
 	if err != nil {
 		return err
 	}

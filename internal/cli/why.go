@@ -63,7 +63,7 @@ func (a *app) why(ctx context.Context, name string) error {
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
 	}
-	m, err := a.machine(ctx)
+	m, err := a.machineAsIs(ctx)
 	if err != nil {
 		return err
 	}

@@ -80,6 +80,15 @@ func (k sysctl) Read(_ context.Context, s Setting) (Value, error) {
 	return Text(strings.TrimSuffix(string(b), "\n")), nil
 }
 
+// line is what is written for a value. An empty one is an empty line: the kernel
+// takes no notice of a write of no bytes (fs/read_write.c, proc_sys_write).
+func line(text string) []byte {
+	if text == "" {
+		return []byte("\n")
+	}
+	return []byte(text)
+}
+
 func (k sysctl) Write(_ context.Context, s Setting, v Value) error {
 	if v.Absent {
 		return fmt.Errorf("%s: the kernel's variables cannot be removed", s)
@@ -91,7 +100,7 @@ func (k sysctl) Write(_ context.Context, s Setting, v Value) error {
 	if err != nil {
 		return err
 	}
-	return k.host.Files.Store(p, []byte(v.Text))
+	return k.host.Files.Store(p, line(v.Text))
 }
 
 func (k sysctl) Equal(a, b Value) bool { return equalFields(a.Text, b.Text) }

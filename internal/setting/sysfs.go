@@ -101,7 +101,7 @@ func (k sysfs) Write(_ context.Context, s Setting, v Value) error {
 	if err := below("/sys/", real); err != nil {
 		return err
 	}
-	return k.host.Files.Store(real, []byte(v.Text))
+	return k.host.Files.Store(real, line(v.Text))
 }
 
 func (k sysfs) Equal(a, b Value) bool {

@@ -96,6 +96,9 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 		return nil, err
 	}
 	defer j.Close()
+	if d := j.State.Damage; len(d) > 0 {
+		return nil, fmt.Errorf("the journal is damaged (%s), so nothing is changed: what came on top could not be given back exactly; run fettle undo, which says what to do", d[0])
+	}
 	recovered, err := e.recoverLocked(ctx, j)
 	if err != nil {
 		return nil, err

@@ -124,6 +124,21 @@ func TestDamageInTheMiddleIsNamed(t *testing.T) {
 		t.Errorf("undo: %v, want the damage named", err)
 	}
 	wantValue(t, e, "a.two", "0")
+	// It is not forgotten: nothing comes on top of it, and no undo says that all
+	// is well, until somebody has looked and moved it away.
+	for range 2 {
+		if _, err := e.Undo(context.Background()); !errors.As(err, &incomplete) || !strings.Contains(err.Error(), path) {
+			t.Errorf("another undo: %v, want the damage and the file", err)
+		}
+	}
+	if _, err := e.Apply(context.Background(), planOf(e, journal.Apply, []setting.Change{set("a.two", "2")}), tune.ApplyOptions{Kind: journal.Apply}); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("a transaction on top of it: %v, want a refusal", err)
+	}
+	wantValue(t, e, "a.two", "0")
+	if err := os.Rename(path, path+".looked-at"); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, e, journal.Apply, set("a.two", "2"))
 }
 
 // The journal of a full disk: sooner or later a transaction is refused, before

@@ -214,3 +214,22 @@ func TestSwitchOfSchedulers(t *testing.T) {
 		}
 	}
 }
+
+// A list that is empty comes back empty: the kernel takes no notice of a write
+// of no bytes.
+func TestEmptyValueComesBack(t *testing.T) {
+	testroot.Disposable(t)
+	const name = "net.ipv4.ip_local_reserved_ports"
+	e := newEngine(t, host.Live())
+	before := read(t, e, name)
+	t.Cleanup(func() {
+		_ = os.WriteFile("/proc/sys/net/ipv4/ip_local_reserved_ports", []byte(before+"\n"), 0)
+	})
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_local_reserved_ports", []byte("\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, e, journal.Apply, set(name, "8080"))
+	wantValue(t, e, name, "8080")
+	undo(t, e)
+	wantValue(t, e, name, "")
+}

@@ -36,6 +36,8 @@ type UndoneValue struct {
 type IncompleteError struct {
 	Left   []Leftover
 	Damage []string // of the journal: what it held there is not known
+	// Journal is the file that is damaged.
+	Journal string
 }
 
 // Leftover is one value that could not be given back.
@@ -52,6 +54,9 @@ func (e *IncompleteError) Error() string {
 	}
 	for _, d := range e.Damage {
 		lines = append(lines, "the journal is damaged at "+d+": what that record held cannot be given back")
+	}
+	if e.Journal != "" {
+		lines = append(lines, "once you have looked at the machine's values, move "+e.Journal+" away and fettle begins another")
 	}
 	return "roll-back incomplete: " + strings.Join(lines, "; ")
 }
@@ -82,9 +87,12 @@ func (e *Engine) Undo(ctx context.Context, ids ...int) (*Undone, error) {
 		}
 	}
 	u, err := e.undoLocked(ctx, j, ids)
-	if damage := j.State.Damage; len(damage) > 0 && u != nil {
+	if damage := j.State.Damage; len(damage) > 0 && (u != nil || errors.Is(err, ErrNothing)) {
+		if u == nil {
+			u, err = &Undone{Undoes: []int{}, Values: []UndoneValue{}}, nil
+		}
 		u.Result = journal.ResultIncomplete
-		err = errors.Join(&IncompleteError{Damage: damage}, err)
+		err = errors.Join(&IncompleteError{Damage: damage, Journal: j.Dir() + "/journal"}, err)
 	}
 	return u, err
 }
