@@ -19,7 +19,7 @@ import (
 // and then, leads a machine through the same values as one that is never set
 // aside, and back to where it began.
 func TestRotationLosesNothing(t *testing.T) {
-	seeds := 5
+	seeds := 4
 	if testing.Short() {
 		seeds = 2
 	}
@@ -32,7 +32,7 @@ func TestRotationLosesNothing(t *testing.T) {
 			plain := newEngine(t, plainHost)
 			host, _ := fakeMachine(t, sysctls("a.a", "0", "a.b", "0", "a.c", "0", "a.d", "0"))
 			e := newEngine(t, host)
-			e.Reason = strings.Repeat("x", 60<<10) // so that the file is set aside often
+			e.Reason = strings.Repeat("x", 20<<10) // so that the file is set aside often
 			// crashing does something on both; the second engine is killed in a
 			// rotation once, if one happens, and does it again.
 			crashing := func(do func(*tune.Engine)) {
