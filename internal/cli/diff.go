@@ -26,6 +26,9 @@ The JSON output is the plan: fettle tune --plan FILE applies exactly that.`,
 			if o.update == (len(args) > 0) {
 				return ui.Hinted(ui.Usage, errors.New("want either profiles or --update"), "fettle list shows the profiles")
 			}
+			if o.sysctl && a.screen.Format != ui.Table {
+				return ui.Exit(ui.Usage, fmt.Errorf("--sysctl prints a sysctl.d file: it goes without --output %s", a.output))
+			}
 			return a.diff(c.Context(), args, o.update, o.all, o.sysctl)
 		},
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -111,6 +112,24 @@ func withoutTuneD(machine string) error {
 	return nil
 }
 
+// exits runs a program and wants an exit code of it: exits CODE PROGRAM ARG...
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARG...")
+	}
+	code := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		code = exit.ExitCode()
+	}
+	if args[0] != strconv.Itoa(code) {
+		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+}
+
 // killAt ends this process with SIGKILL at the n-th crash point: what a power
 // cut or the kernel's out-of-memory killer does, nothing that could be caught.
 func killAt(n string) {
@@ -159,6 +178,6 @@ func TestScripts(t *testing.T) {
 			}
 			return os.Geteuid() == 0, nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"valid": valid},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"valid": valid, "exits": exits},
 	})
 }

@@ -50,6 +50,9 @@ func Main(version string, args []string, out, errw io.Writer) int {
 	root.SetErr(errw)
 	err := root.ExecuteContext(ctx)
 	if err != nil {
+		if f := askedFormat(args); a.screen.Format == ui.Table && f != "" {
+			a.screen.Format = f // the words are off, so nothing has read --output yet
+		}
 		a.screen.Fail(err)
 		if a.data() && !a.screen.Printed {
 			// Who asked for data gets some, also of a failure.
@@ -61,6 +64,29 @@ func Main(version string, args []string, out, errw io.Writer) int {
 		return ui.Failed
 	}
 	return ui.Code(err)
+}
+
+// askedFormat is what --output says, also of a command line that is not
+// understood otherwise; "" where it names no format.
+func askedFormat(args []string) ui.Format {
+	var asked ui.Format
+	for i, arg := range args {
+		if arg == "--" {
+			break
+		}
+		value, ok := strings.CutPrefix(arg, "--output=")
+		if !ok && !strings.HasPrefix(arg, "--") {
+			value, ok = strings.CutPrefix(arg, "-o")
+			value = strings.TrimPrefix(value, "=")
+		}
+		if (arg == "-o" || arg == "--output") && i+1 < len(args) {
+			value, ok = args[i+1], true
+		}
+		if f, err := ui.ParseFormat(value); ok && err == nil {
+			asked = f
+		}
+	}
+	return asked
 }
 
 // Failure is the JSON form of a command that failed before it had anything to
@@ -104,8 +130,10 @@ Exit codes:
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return a.setUp() },
-		Args:              cobra.NoArgs,
-		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args:              knownVerb,
+		// Names that are this many changes away are suggested.
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetVersionTemplate("fettle {{.Version}}\n")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
@@ -117,9 +145,40 @@ Exit codes:
 	f.StringArrayVar(&a.profileDirs, "profile-dir", nil, "a further place for profiles; repeatable, the last one wins")
 	f.StringVarP(&a.output, "output", "o", "table", "table, json, yaml or markdown")
 	for _, verb := range verbs {
-		root.AddCommand(a.checkUsage(verb(a)))
+		root.AddCommand(verb(a))
 	}
-	return root
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Args = knownTopic
+		case "completion":
+			// Without a run function cobra looks at no argument.
+			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		}
+	}
+	return a.checkUsage(root)
+}
+
+// knownVerb refuses a verb that there is not.
+func knownVerb(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	near := ""
+	if s := c.SuggestionsFor(args[0]); len(s) > 0 {
+		near = fmt.Sprintf(" (did you mean %q?)", s[0])
+	}
+	return fmt.Errorf("unknown command %q%s", args[0], near)
+}
+
+// knownTopic refuses help about a command that there is not.
+func knownTopic(c *cobra.Command, args []string) error {
+	if _, rest, err := c.Root().Find(args); err != nil || len(rest) > 0 {
+		return fmt.Errorf("no command is called %q", strings.Join(args, " "))
+	}
+	return nil
 }
 
 // verbs is the table of all verbs, in the order of the help text.

@@ -72,7 +72,7 @@ func (l *Loader) Load(ctx context.Context, names ...string) (*Profile, error) {
 	}
 	for _, name := range names {
 		if !ValidName(name) {
-			return nil, fmt.Errorf("profile name %q: only letters, digits, \"_\", \".\" and \"-\" can be part of it", name)
+			return nil, fmt.Errorf("profile name %q: %w", name, ErrName)
 		}
 	}
 	s := l.begin(ctx)

@@ -144,6 +144,9 @@ func (l *Loader) find(name string, read map[string]bool) (file string, seen bool
 // search path.
 var ErrNoProfile = errors.New("no profile")
 
+// ErrName is wrapped where a name cannot be a profile's.
+var ErrName = errors.New("only letters, digits, \"_\", \".\" and \"-\" can be part of it")
+
 func (s *loading) notFound(name string, from Pos) error {
 	where := strings.Join(s.dirs(), ", ")
 	hint := ""

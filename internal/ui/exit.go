@@ -15,7 +15,7 @@ const (
 	Done        = 0
 	Failed      = 1   // failed, or nothing could be determined
 	Usage       = 2   // the call's words are off
-	GateNotMet  = 3   // check --fail-on, verify, prove --expect, an SLO
+	GateNotMet  = 3   // by verify
 	Refused     = 4   // by a guard rail
 	RolledBack  = 5   // failed, rolled back
 	Incomplete  = 6   // failed and roll-back incomplete
@@ -32,7 +32,7 @@ var ExitCodes = []struct {
 	{Done, "done"},
 	{Failed, "failed, or nothing could be determined"},
 	{Usage, "usage"},
-	{GateNotMet, "a gate was not met (verify, check --fail-on, prove --expect)"},
+	{GateNotMet, "a gate was not met (verify)"},
 	{Refused, "refused by a guard rail"},
 	{RolledBack, "failed, rolled back"},
 	{Incomplete, "failed and roll-back incomplete"},
