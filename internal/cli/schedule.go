@@ -15,6 +15,7 @@ import (
 
 	"fettle.dev/fettle/internal/daemon/schedule"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -213,10 +214,35 @@ func (a *app) scheduleAdd(ctx context.Context, file, calendar string, profiles [
 	if err := a.knownProfiles(ctx, profiles); err != nil {
 		return err
 	}
-	return a.editSchedule(file, func(h *host.Host, text string, _ []schedule.Entry) (string, error) {
-		a.announceEntry(h, e)
+	if err := a.editSchedule(file, func(_ *host.Host, text string, _ []schedule.Entry) (string, error) {
 		return schedule.Add(text, e), nil
-	})
+	}); err != nil {
+		return err
+	}
+	return a.announce(file, []schedule.Entry{e})
+}
+
+// announce says what has been added to the schedule, once it is in the file.
+func (a *app) announce(file string, added []schedule.Entry) error {
+	h, err := a.host()
+	if err != nil {
+		return err
+	}
+	if a.data() {
+		doc, err := scheduleOf(h, file)
+		if err != nil {
+			return err
+		}
+		return report.Data(a.screen, doc, ui.Done)
+	}
+	for _, e := range added {
+		next := "never again"
+		if at, ok := e.Calendar.Next(h.Clock.Now().Local()); ok {
+			next = "next " + shortTime(&at)
+		}
+		fmt.Fprintf(a.screen.Out, "✓ %s: %s\n", e, next)
+	}
+	return nil
 }
 
 // knownProfiles refuses profiles that cannot be loaded: at the moment of the
@@ -226,25 +252,25 @@ func (a *app) knownProfiles(ctx context.Context, profiles []string) error {
 	if err != nil {
 		return err
 	}
-	_, err = m.load(ctx, false, profiles...)
-	return err
-}
-
-func (a *app) announceEntry(h *host.Host, e schedule.Entry) {
-	next := "never again"
-	if at, ok := e.Calendar.Next(h.Clock.Now().Local()); ok {
-		next = "next " + shortTime(&at)
+	if _, err = m.load(ctx, false, profiles...); err != nil || len(a.profileDirs) == 0 {
+		return err
 	}
-	fmt.Fprintf(a.screen.Out, "✓ %s: %s\n", e, next)
+	// The daemon knows no --profile-dir.
+	m.loader.Dirs = profile.SearchPath(m.main)
+	if _, err = m.load(ctx, false, profiles...); err != nil {
+		return ui.Hinted(ui.Usage, fmt.Errorf("only --profile-dir has it, and fettle's daemon, which keeps the schedule, does not look there: %w", err), "put the profile below /etc/tuned/profiles")
+	}
+	return nil
 }
 
 func (a *app) scheduleRemove(file, which string) error {
-	return a.editSchedule(file, func(_ *host.Host, text string, entries []schedule.Entry) (string, error) {
+	var removed []schedule.Entry
+	err := a.editSchedule(file, func(_ *host.Host, text string, entries []schedule.Entry) (string, error) {
 		var lines []int
 		for _, e := range entries {
 			if strconv.Itoa(e.Line) == which || e.Calendar.String() == strings.Join(strings.Fields(which), " ") {
 				lines = append(lines, e.Line)
-				fmt.Fprintf(a.screen.Out, "✓ removed: %s\n", e)
+				removed = append(removed, e)
 			}
 		}
 		if len(lines) == 0 {
@@ -252,6 +278,16 @@ func (a *app) scheduleRemove(file, which string) error {
 		}
 		return schedule.Remove(text, lines...), nil
 	})
+	if err != nil {
+		return err
+	}
+	if a.data() {
+		return a.announce(file, nil)
+	}
+	for _, e := range removed {
+		fmt.Fprintf(a.screen.Out, "✓ removed: %s\n", e)
+	}
+	return nil
 }
 
 func (a *app) scheduleImport(ctx context.Context, file, crontab string) error {
@@ -271,7 +307,8 @@ func (a *app) scheduleImport(ctx context.Context, file, crontab string) error {
 			return fmt.Errorf("%s:%d: %w", crontab, e.Line, err)
 		}
 	}
-	err = a.editSchedule(file, func(h *host.Host, text string, have []schedule.Entry) (string, error) {
+	var added []schedule.Entry
+	err = a.editSchedule(file, func(_ *host.Host, text string, have []schedule.Entry) (string, error) {
 		seen := map[string]bool{}
 		for _, e := range have {
 			seen[e.String()] = true
@@ -281,16 +318,19 @@ func (a *app) scheduleImport(ctx context.Context, file, crontab string) error {
 				continue // taken over before
 			}
 			seen[e.String()] = true
-			a.announceEntry(h, e)
+			added = append(added, e)
 			text = schedule.Add(text, e)
 		}
 		return text, nil
 	})
 	if err == nil {
 		a.screen.Say("take these lines out of %s: cron would go on switching as well", crontab)
+		if !a.data() || len(problems) == 0 {
+			err = a.announce(file, added)
+		}
 	}
 	if err == nil && len(problems) > 0 {
-		return ui.Exit(ui.Partial, fmt.Errorf("%d lines of %s could not be taken over", len(problems), crontab))
+		err = ui.Exit(ui.Partial, fmt.Errorf("%d lines of %s could not be taken over", len(problems), crontab))
 	}
 	return err
 }

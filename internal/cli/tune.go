@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/profile"
@@ -251,7 +252,7 @@ func (m *machine) planner(ctx context.Context, names []string, o tuneOptions) (t
 func readPlan(path string) (*tune.Plan, error) {
 	var in io.Reader = os.Stdin
 	if path != "-" {
-		f, err := os.Open(path)
+		f, err := host.OpenRegular(path)
 		if err != nil {
 			return nil, ui.Exit(ui.Usage, err)
 		}

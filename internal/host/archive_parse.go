@@ -67,7 +67,7 @@ func looksLikeMachine(dir string) bool {
 // read only; commands answer as recorded, else with ErrNotRecorded. A damaged
 // archive is refused with file and line.
 func OpenArchive(name string) (*Host, error) {
-	f, err := os.Open(name)
+	f, err := OpenRegular(name)
 	if err != nil {
 		return nil, err
 	}

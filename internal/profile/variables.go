@@ -2,6 +2,8 @@ package profile
 
 import (
 	"fmt"
+
+	"fettle.dev/fettle/internal/host"
 )
 
 // definition is one line that defines a variable. A name may have several: a
@@ -121,6 +123,10 @@ func (s *loading) defineVariables(vars *ordered[rawOption]) error {
 func (s *loading) variablesFile(file string, from Pos) ([]*entry, error) {
 	if !s.isFile(file) {
 		s.profile.absent = append(s.profile.absent, file)
+		if st, err := s.stat(file); err == nil && s.Snapshot == nil {
+			s.warn(from, "variables file %s is %s, so it is not read", file, host.Describe(st.Mode()))
+			return nil, nil
+		}
 		s.warn(from, "variables file %s does not exist", file)
 		return nil, nil
 	}
