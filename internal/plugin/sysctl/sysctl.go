@@ -41,7 +41,9 @@ func plan(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([
 		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused,
 			"%s counts in units that differ from kernel to kernel (net/core/neighbour.c); set %s_ms, in milliseconds", name, o.Name)}, nil
 	}
-	value := quoted().ReplaceAllString(o.Value, "$1")
+	// The answer of a function that runs a program ends with a line end, which
+	// is no second line.
+	value := quoted().ReplaceAllString(strings.TrimRight(o.Value, "\r\n"), "$1")
 	if strings.Contains(value, "\n") {
 		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused, "a value of several lines cannot be written in one piece")}, nil
 	}
