@@ -26,7 +26,7 @@ func Lacks(h *host.Host, s setting.Setting, o profile.Option, format string, arg
 // BadValue is an item for a value that the option does not take. want names
 // what it takes, with the unit: "a number of KiB".
 func BadValue(s setting.Setting, o profile.Option, want string) []Item {
-	return []Item{Refuse(s, o, Refused, "%q is no value for %s: want %s", o.Value, o.Name, want)}
+	return []Item{Refuse(s, o, Rejected, "%q is no value for %s: want %s", o.Value, o.Name, want)}
 }
 
 // Exists is true where the machine has the path.

@@ -5,7 +5,9 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
@@ -106,13 +108,24 @@ const (
 type Item struct {
 	Change setting.Change
 	// Verdict is set where the plug-in already knows that nothing is to be
-	// written: Unsupported, Refused, Deferred. Empty: plan the change.
+	// written: Unsupported, Rejected (the value is not valid), Refused (it would
+	// do harm), Deferred. Empty: plan the change.
 	Verdict Verdict
 	Why     string // what a person is told with the verdict, or beside the change
 	Device  string
 	// Fence starts a new stage: what follows can be read only after this is
 	// written (a module brings its attributes).
 	Fence bool
+}
+
+// Unusable is the verdict of a file that a profile names and that err keeps
+// from being used: one that is not there is a wrong value, and any other is
+// refused for what it could do.
+func Unusable(err error) Verdict {
+	if errors.Is(err, fs.ErrNotExist) {
+		return Rejected
+	}
+	return Refused
 }
 
 // Want is an item that sets a value, with the option's place as its reason.

@@ -67,7 +67,7 @@ func (p *Plan) room() int64 {
 	return room
 }
 
-// Failed counts the steps that were tried and rejected.
+// Failed counts the steps whose value is not valid or was rejected.
 func (a *Applied) Failed() int {
 	n := 0
 	for _, s := range a.Plan.Steps {
@@ -112,6 +112,9 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 	}
 	if o.Atomic && len(p.undecided) > 0 {
 		return nil, fmt.Errorf("%w; nothing is changed (without --atomic the rest is applied)", errors.Join(p.undecided...))
+	}
+	if i := slices.IndexFunc(p.Steps, func(s Step) bool { return s.Verdict == plugin.Rejected }); o.Atomic && i >= 0 {
+		return nil, fmt.Errorf("%s: %s: %s; nothing is changed (without --atomic the rest is applied)", p.Steps[i].Reason, p.Steps[i].named(), p.Steps[i].Why)
 	}
 	a := &Applied{Plan: p, Recovered: recovered}
 	if o.Selection == nil && !p.acts() {

@@ -71,7 +71,7 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		return
 	}
 	if (step.Setting.Kind == "sysctl" || step.Setting.Kind == "sysfs") && strings.Contains(step.Want.Text, "${") {
-		step.Verdict, step.Why = plugin.Refused, "it names a variable or a function that there is not: "+step.Want.Text
+		step.Verdict, step.Why = plugin.Rejected, "it names a variable or a function that there is not: "+step.Want.Text
 		return
 	}
 	if b.Overridden != nil && !b.single {
@@ -93,7 +93,7 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 	if step.Op != setting.Set {
 		want, why, err := modify(step.Op, from, step.Want)
 		if err != nil {
-			step.Verdict, step.Why = plugin.Refused, err.Error()
+			step.Verdict, step.Why = plugin.Rejected, err.Error()
 			return
 		}
 		step.Want, step.Why = want, or(step.Why, why)

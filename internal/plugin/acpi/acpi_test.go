@@ -22,7 +22,7 @@ func TestPlan(t *testing.T) {
 		{laptop, "performance", s + " = performance"},
 		{laptop, "low-power|quiet", s + " = quiet"},
 		{laptop, "low-power | cool", s + " ! unsupported: the firmware offers only quiet, balanced, performance"},
-		{laptop, "|quiet", s + ` ! refused: "|quiet" is no value for platform_profile: want a profile such as balanced, or alternatives a|b`},
+		{laptop, "|quiet", s + ` ! rejected: "|quiet" is no value for platform_profile: want a profile such as balanced, or alternatives a|b`},
 		{nil, "performance", s + " ! unsupported: the firmware of this machine offers no platform profiles"},
 		{guest, "performance", s + " ! unsupported: this machine is a guest, and only the firmware of a real machine has platform profiles"},
 	} {

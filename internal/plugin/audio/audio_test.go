@@ -41,8 +41,8 @@ func TestPlan(t *testing.T) {
 		{machine, []string{"devices=*ac97*", "reset_controller=1"}, []string{
 			"sysfs:" + ac97 + "power_save_controller ! unsupported: the module snd_ac97_codec has no controller to put to sleep"}},
 		{machine, []string{"devices=*hda*", "timeout=-1", "reset_controller=maybe"}, []string{
-			"sysfs:" + hda + `power_save ! refused: "-1" is no value for timeout: want seconds, 0 or more`,
-			"sysfs:" + hda + `power_save_controller ! refused: "maybe" is no value for reset_controller: want true or false`}},
+			"sysfs:" + hda + `power_save ! rejected: "-1" is no value for timeout: want seconds, 0 or more`,
+			"sysfs:" + hda + `power_save_controller ! rejected: "maybe" is no value for reset_controller: want true or false`}},
 		{nil, []string{"timeout=10"}, []string{"p.conf:1: [audio] does nothing: no audio device is left for it on this machine"}},
 	} {
 		got := plugintest.Plan(t, Plugin, plugintest.Tree(t, tt.tree), plugintest.Unit("audio", tt.lines...))

@@ -207,11 +207,11 @@ func planImage(ctx context.Context, r *plugin.Request, o profile.Option, _ strin
 		return []plugin.Item{it}, nil
 	}
 	if err := profile.Trusted(r.Host, source); err != nil {
-		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused, "%v", err)}, nil
+		return []plugin.Item{plugin.Refuse(s, o, plugin.Unusable(err), "%v", err)}, nil
 	}
 	b, err := r.Host.Files.ReadFile(source)
 	if err != nil {
-		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused, "%v", err)}, nil
+		return []plugin.Item{plugin.Refuse(s, o, plugin.Rejected, "%v", err)}, nil
 	}
 	if dir, ok := r.Option("initrd_add_dir"); ok && !plugin.IsNone(dir.Value) {
 		return nil, nil // both: the directory's image replaces this one
@@ -237,7 +237,7 @@ func planDir(ctx context.Context, r *plugin.Request, o profile.Option, _ string)
 		// The directory of an overlay that is in place may be gone: it was to
 		// be removed.
 		if now, rerr := r.Kinds.Read(ctx, s); rerr != nil || sourceOf(now.Text) == "" {
-			return []plugin.Item{plugin.Refuse(s, o, plugin.Refused, "%v", err)}, nil
+			return []plugin.Item{plugin.Refuse(s, o, plugin.Unusable(err), "%v", err)}, nil
 		}
 	}
 	it := plugin.Want(s, archiveOf+dir, o)

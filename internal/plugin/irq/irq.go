@@ -62,7 +62,7 @@ func plan(_ context.Context, r *plugin.Request, o profile.Option, device string)
 		if present, ok := plugin.Attribute(r.Host, "/sys/devices/system/cpu/present"); ok {
 			all, err := unit.ParseCPUList(present)
 			if missing := cpus.Minus(all); err == nil && !missing.IsEmpty() {
-				return []plugin.Item{plugin.Refuse(s, o, plugin.Refused, "this machine has no CPU %s: it has %s", missing, all)}, nil
+				return []plugin.Item{plugin.Refuse(s, o, plugin.Rejected, "this machine has no CPU %s: it has %s", missing, all)}, nil
 			}
 		}
 	case "intersect":
@@ -71,7 +71,7 @@ func plan(_ context.Context, r *plugin.Request, o profile.Option, device string)
 		}
 	default:
 		m, _ := r.Option("mode")
-		return []plugin.Item{plugin.Refuse(s, m, plugin.Refused, "%q is no mode: want set or intersect", mode)}, nil
+		return []plugin.Item{plugin.Refuse(s, m, plugin.Rejected, "%q is no mode: want set or intersect", mode)}, nil
 	}
 	it := plugin.Want(s, cpus.String(), o)
 	it.Device = device

@@ -32,9 +32,9 @@ func TestPlan(t *testing.T) {
 		{[]string{"devices=irq*", "mode=intersect", "affinity=1-38"}, []string{"irq:9/affinity = 1", "irq:10/affinity = 1-38"}},
 		{[]string{"devices=DEFAULT", "mode=intersect", "affinity=3"}, []string{"irq:default/affinity = 3"}},
 		{[]string{"devices=irq9", "affinity="}, nil},
-		{[]string{"devices=irq9", "affinity=40"}, []string{"irq:9/affinity ! refused: this machine has no CPU 40: it has 0-39"}},
-		{[]string{"devices=irq9", "affinity=all"}, []string{`irq:9/affinity ! refused: "all" is no value for affinity: want a CPU list, such as 1,3-4`}},
-		{[]string{"devices=irq9", "affinity=1", "mode=some"}, []string{`irq:9/affinity ! refused: "some" is no mode: want set or intersect`}},
+		{[]string{"devices=irq9", "affinity=40"}, []string{"irq:9/affinity ! rejected: this machine has no CPU 40: it has 0-39"}},
+		{[]string{"devices=irq9", "affinity=all"}, []string{`irq:9/affinity ! rejected: "all" is no value for affinity: want a CPU list, such as 1,3-4`}},
+		{[]string{"devices=irq9", "affinity=1", "mode=some"}, []string{`irq:9/affinity ! rejected: "some" is no mode: want set or intersect`}},
 	} {
 		h := plugintest.Tree(t, tree)
 		kinds := undotest.Kinds(h, Kinds(h))

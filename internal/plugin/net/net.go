@@ -132,9 +132,9 @@ func planParam(device string, g host.NetGroup, p pair, params []host.NetParam, e
 	value, want := parseValue(g, p)
 	switch known := host.NetParamNames(g); {
 	case known != nil && !slices.Contains(known, p.name):
-		return refuse(plugin.Refused, "no %s parameter is called %q; there are %s", g, p.name, strings.Join(known, ", "))
+		return refuse(plugin.Rejected, "no %s parameter is called %q; there are %s", g, p.name, strings.Join(known, ", "))
 	case want != "":
-		return refuse(plugin.Refused, "%q is no value for %s: want %s", p.value, p.name, want)
+		return refuse(plugin.Rejected, "%q is no value for %s: want %s", p.value, p.name, want)
 	case errors.Is(err, host.ErrNotRecorded):
 		return refuse(plugin.Unknown, "%v", host.ErrNotRecorded)
 	case errors.Is(err, syscall.EOPNOTSUPP):

@@ -95,7 +95,7 @@ func planTask(r *plugin.Request, rs *rules, g *group, t host.Task) ([]plugin.Ite
 		if online, err := unit.ParseCPUList(text); err == nil {
 			if cpus = cpus.Intersect(online); cpus.IsEmpty() {
 				s := taskSetting(t.TaskID, affinityOf)
-				return append(items, plugin.Refuse(s, g.option, plugin.Refused, "none of these CPUs is online: this machine has %s", online)), nil
+				return append(items, plugin.Refuse(s, g.option, plugin.Rejected, "none of these CPUs is online: this machine has %s", online)), nil
 			}
 		}
 	}

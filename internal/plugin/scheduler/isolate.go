@@ -28,7 +28,7 @@ func planIsolated(ctx context.Context, r *plugin.Request, o profile.Option, _ st
 		return plugin.BadValue(newTasks, o, "a CPU list, such as 2-3"), nil
 	}
 	if why != "" {
-		return []plugin.Item{plugin.Refuse(newTasks, o, plugin.Refused, "%s", why)}, nil
+		return []plugin.Item{plugin.Refuse(newTasks, o, plugin.Rejected, "%s", why)}, nil
 	}
 	rs, err := readRules(r.Unit)
 	if err != nil {
@@ -144,7 +144,7 @@ func isolateTasks(ctx context.Context, r *plugin.Request, o profile.Option, rs *
 func isolateInterrupts(r *plugin.Request, o profile.Option, housekeeping unit.CPUSet) ([]plugin.Item, error) {
 	if p, ok := r.Option("irq_process"); ok {
 		if yes, err := truth(p.Value); err != nil {
-			return []plugin.Item{plugin.Refuse(irq.Default, p, plugin.Refused, "irq_process: %v", err)}, nil
+			return []plugin.Item{plugin.Refuse(irq.Default, p, plugin.Rejected, "irq_process: %v", err)}, nil
 		} else if !yes {
 			return nil, nil
 		}

@@ -76,8 +76,8 @@ func TestInterrupts(t *testing.T) {
 		{[]string{"isolated_cores=2-3", "default_irq_smp_affinity=ignore"}, []string{tasks, one, two}},
 		{[]string{"isolated_cores=2-3", "default_irq_smp_affinity=0,2"}, []string{tasks, one, two, rest + "0,2"}},
 		{[]string{"isolated_cores=2-3", "irq_process=false"}, []string{tasks}},
-		{[]string{"isolated_cores=0-3"}, []string{"task:new/affinity ! refused: no CPU would be left for anything else"}},
-		{[]string{"isolated_cores=3-4"}, []string{"task:new/affinity ! refused: CPU 4 is not online: this machine has 0-3"}},
+		{[]string{"isolated_cores=0-3"}, []string{"task:new/affinity ! rejected: no CPU would be left for anything else"}},
+		{[]string{"isolated_cores=3-4"}, []string{"task:new/affinity ! rejected: CPU 4 is not online: this machine has 0-3"}},
 		{[]string{"isolated_cores="}, nil},
 	} {
 		var got []string

@@ -45,7 +45,7 @@ func plan(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]p
 		it := plugin.Want(setting.Setting{Kind: "script", Name: s.Path}, (&run{Env: r.Environ}).value(started), at)
 		it.Why = ownDoing
 		if err := allowed(r.Host, s.Path, r.ProfileDirs); err != nil {
-			it.Verdict, it.Why = plugin.Refused, err.Error()
+			it.Verdict, it.Why = plugin.Unusable(err), err.Error()
 		}
 		items = append(items, it)
 	}
@@ -66,7 +66,7 @@ func UnitScripts(r *plugin.Request) (pre, post []plugin.Item) {
 			it := plugin.Want(setting.Setting{Kind: "devscript", Name: file + " " + dev}, (&run{Env: r.Environ}).value(applied), o)
 			it.Device, it.Why = dev, ownDoing
 			if err := allowed(r.Host, file, r.ProfileDirs); err != nil {
-				it.Verdict, it.Why = plugin.Refused, err.Error()
+				it.Verdict, it.Why = plugin.Unusable(err), err.Error()
 			}
 			items = append(items, it)
 		}

@@ -39,7 +39,7 @@ func TestPlan(t *testing.T) {
 			at("host10") + " ! unsupported: host10 is no SATA port with link power management (AHCI)"}},
 		{[]string{"devices=host0", "alpm=min_power_with_partial"}, []string{at("host0") + " = min_power_with_partial"}},
 		{[]string{"devices=host0", "alpm=low"}, []string{
-			at("host0") + ` ! refused: "low" is no value for alpm: want max_performance, medium_power, med_power_with_dipm, min_power_with_partial or min_power`}},
+			at("host0") + ` ! rejected: "low" is no value for alpm: want max_performance, medium_power, med_power_with_dipm, min_power_with_partial or min_power`}},
 	} {
 		got := plugintest.Plan(t, Plugin, plugintest.Tree(t, machine), plugintest.Unit("scsi_host", tt.lines...))
 		if diff := cmp.Diff(tt.want, got); diff != "" {

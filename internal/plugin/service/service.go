@@ -134,16 +134,16 @@ func dropIn(r *plugin.Request, o profile.Option, init initSystem, name string, w
 	case init != systemd:
 		return []plugin.Item{plugin.Refuse(s, o, plugin.Unsupported, "drop-ins need systemd, which does not run here")}
 	case !path.IsAbs(w.file):
-		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused, "%s: not an absolute path; write file:${i:PROFILE_DIR}/%s", w.file, w.file)}
+		return []plugin.Item{plugin.Refuse(s, o, plugin.Rejected, "%s: not an absolute path; write file:${i:PROFILE_DIR}/%s", w.file, w.file)}
 	case path.Ext(w.file) != ".conf":
-		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused, "%s: systemd reads only drop-ins whose name ends in .conf", w.file)}
+		return []plugin.Item{plugin.Refuse(s, o, plugin.Rejected, "%s: systemd reads only drop-ins whose name ends in .conf", w.file)}
 	}
 	if err := profile.Trusted(r.Host, w.file); err != nil {
-		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused, "%v", err)}
+		return []plugin.Item{plugin.Refuse(s, o, plugin.Unusable(err), "%v", err)}
 	}
 	content, err := r.Host.Files.ReadFile(w.file)
 	if err != nil {
-		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused, "%v", err)}
+		return []plugin.Item{plugin.Refuse(s, o, plugin.Rejected, "%v", err)}
 	}
 	var items []plugin.Item
 	if dir := dropInDir(name); !isDir(r.Host, dir) {

@@ -71,8 +71,8 @@ func TestPlan(t *testing.T) {
 		{"service.none=start", []string{"unit:none.service/active unsupported: there is no service none.service on this machine"}},
 		{"service.mail=file:/usr/lib/tuned/p/mail.conf", []string{"dir:/etc/systemd/system/mail.service.d = directory", "unit:mail.service/dropin/mail.conf = [Service]\nNice=5\n"}},
 		{"service.web=start,file:/usr/lib/tuned/p/mail.conf", []string{"unit:web.service/dropin+restart/mail.conf = [Service]\nNice=5\n", "unit:web.service/active = active"}},
-		{"service.web=file:mail.conf", []string{"unit:web.service/dropin/mail.conf refused: mail.conf: not an absolute path; write file:${i:PROFILE_DIR}/mail.conf"}},
-		{"service.web=file:/usr/lib/tuned/p/mail.txt", []string{"unit:web.service/dropin/mail.txt refused: /usr/lib/tuned/p/mail.txt: systemd reads only drop-ins whose name ends in .conf"}},
+		{"service.web=file:mail.conf", []string{"unit:web.service/dropin/mail.conf rejected: mail.conf: not an absolute path; write file:${i:PROFILE_DIR}/mail.conf"}},
+		{"service.web=file:/usr/lib/tuned/p/mail.txt", []string{"unit:web.service/dropin/mail.txt rejected: /usr/lib/tuned/p/mail.txt: systemd reads only drop-ins whose name ends in .conf"}},
 		{"priority=1", nil},
 	} {
 		if d := cmp.Diff(c.want, undotest.Lines(undotest.Plan(t, &Plugin, h, kinds, c.line))); d != "" {

@@ -45,7 +45,7 @@ func plan(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([
 	// is no second line.
 	value := quoted().ReplaceAllString(strings.TrimRight(o.Value, "\r\n"), "$1")
 	if strings.Contains(value, "\n") {
-		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused, "a value of several lines cannot be written in one piece")}, nil
+		return []plugin.Item{plugin.Refuse(s, o, plugin.Rejected, "a value of several lines cannot be written in one piece")}, nil
 	}
 	now, err := r.Kinds.Read(ctx, s)
 	switch {

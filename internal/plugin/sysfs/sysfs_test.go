@@ -33,7 +33,7 @@ func TestPlan(t *testing.T) {
 		{"/sys/nothing=1", []string{"sysfs:/sys/nothing ! unsupported: this machine has no such attribute"}},
 		{"/sys/../etc/passwd=1", []string{"sysfs:/etc/passwd ! refused: /etc/passwd is not below /sys; this plug-in writes nothing else"}},
 		{"/etc/pass*=1", []string{"sysfs:/etc/pass* ! refused: /etc/pass* is not below /sys; this plug-in writes nothing else"}},
-		{"/sys/kernel/mm/ksm/run=", []string{`sysfs:/sys/kernel/mm/ksm/run ! refused: "" is no value for /sys/kernel/mm/ksm/run: want a value; writing nothing changes nothing`}},
+		{"/sys/kernel/mm/ksm/run=", []string{`sysfs:/sys/kernel/mm/ksm/run ! rejected: "" is no value for /sys/kernel/mm/ksm/run: want a value; writing nothing changes nothing`}},
 	} {
 		got := plugintest.Plan(t, Plugin, h, plugintest.Unit("sysfs", tt.line))
 		if diff := cmp.Diff(tt.want, got); diff != "" {

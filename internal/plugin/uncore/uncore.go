@@ -83,7 +83,7 @@ func plan(_ context.Context, r *plugin.Request, o profile.Option, device string)
 	// Each is checked against what the other will be.
 	u, l := one(r.Host, up, device, -1), one(r.Host, low, device, -1)
 	if u.Verdict == "" && l.Verdict == "" && khz(u) < khz(l) {
-		u = plugin.Refuse(u.Change.Setting, up, plugin.Refused, "%d kHz is below the lower limit of the same unit, %d kHz", khz(u), khz(l))
+		u = plugin.Refuse(u.Change.Setting, up, plugin.Rejected, "%d kHz is below the lower limit of the same unit, %d kHz", khz(u), khz(l))
 	}
 	now, err := presentLimit(r, device, upper)
 	if err != nil {
@@ -147,9 +147,9 @@ func one(h *host.Host, o profile.Option, device string, other int64) plugin.Item
 	}
 	switch {
 	case o.Name == upper && other >= 0 && n < other:
-		return plugin.Refuse(s, o, plugin.Refused, "%d kHz is below the lower limit of %s, %d kHz", n, device, other)
+		return plugin.Refuse(s, o, plugin.Rejected, "%d kHz is below the lower limit of %s, %d kHz", n, device, other)
 	case o.Name == lower && other >= 0 && n > other:
-		return plugin.Refuse(s, o, plugin.Refused, "%d kHz is above the upper limit of %s, %d kHz", n, device, other)
+		return plugin.Refuse(s, o, plugin.Rejected, "%d kHz is above the upper limit of %s, %d kHz", n, device, other)
 	}
 	it := plugin.Want(s, strconv.FormatInt(n, 10), o)
 	it.Change.Op, it.Why = op, why

@@ -43,15 +43,15 @@ func TestPlan(t *testing.T) {
 		{free, []string{"min_freq_khz=100%"}, []string{d + "min_freq_khz = 2500000 # 100% of 800000 to 2500000 kHz"}},
 		{free, []string{"max_freq_khz=4000000"}, []string{d + "max_freq_khz = 2500000 # uncore00 can be set to 2500000 kHz at most"}},
 		{free, []string{"min_freq_khz=100000"}, []string{d + "min_freq_khz = 800000 # uncore00 can be set to 800000 kHz at least"}},
-		{limited, []string{"max_freq_khz=1000000"}, []string{d + "max_freq_khz ! refused: 1000000 kHz is below the lower limit of uncore00, 1200000 kHz"}},
-		{limited, []string{"min_freq_khz=1500000"}, []string{d + "min_freq_khz ! refused: 1500000 kHz is above the upper limit of uncore00, 1400000 kHz"}},
+		{limited, []string{"max_freq_khz=1000000"}, []string{d + "max_freq_khz ! rejected: 1000000 kHz is below the lower limit of uncore00, 1200000 kHz"}},
+		{limited, []string{"min_freq_khz=1500000"}, []string{d + "min_freq_khz ! rejected: 1500000 kHz is above the upper limit of uncore00, 1400000 kHz"}},
 		{limited, []string{"min_freq_khz=1500000", "max_freq_khz=1600000"}, []string{d + "max_freq_khz = 1600000", d + "min_freq_khz = 1500000"}},
 		{limited, []string{"max_freq_khz=1000000", "min_freq_khz=0%"}, []string{
 			d + "min_freq_khz = 800000 # 0% of 800000 to 2500000 kHz", d + "max_freq_khz = 1000000"}},
 		{free, []string{"max_freq_khz=1000000", "min_freq_khz=1500000"}, []string{
-			d + "max_freq_khz ! refused: 1000000 kHz is below the lower limit of the same unit, 1500000 kHz", d + "min_freq_khz = 1500000"}},
-		{free, []string{"max_freq_khz=101%"}, []string{d + `max_freq_khz ! refused: "101%" is no value for max_freq_khz: want kHz, or a percentage from 0% to 100%`}},
-		{free, []string{"max_freq_khz=2GHz"}, []string{d + `max_freq_khz ! refused: "2GHz" is no value for max_freq_khz: want kHz, or a percentage from 0% to 100%`}},
+			d + "max_freq_khz ! rejected: 1000000 kHz is below the lower limit of the same unit, 1500000 kHz", d + "min_freq_khz = 1500000"}},
+		{free, []string{"max_freq_khz=101%"}, []string{d + `max_freq_khz ! rejected: "101%" is no value for max_freq_khz: want kHz, or a percentage from 0% to 100%`}},
+		{free, []string{"max_freq_khz=2GHz"}, []string{d + `max_freq_khz ! rejected: "2GHz" is no value for max_freq_khz: want kHz, or a percentage from 0% to 100%`}},
 		{map[string]string{dir + "/uncore00/max_freq_khz": "1"}, []string{"max_freq_khz=1"}, []string{
 			d + "max_freq_khz ! unsupported: uncore00 does not say between which frequencies it can be set"}},
 		{nil, []string{"max_freq_khz=1"}, []string{"p.conf:1: [uncore] does nothing: no uncore device is left for it on this machine"}},

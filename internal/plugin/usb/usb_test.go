@@ -33,9 +33,9 @@ func TestPlan(t *testing.T) {
 		{[]string{"devices=1-2", "autosuspend=True"}, []string{at + "1-2/power/autosuspend = 1"}},
 		{[]string{"devices=1-2", "autosuspend=off"}, []string{at + "1-2/power/autosuspend = 0"}},
 		{[]string{"devices=1-2", "autosuspend=-1"}, []string{at + "1-2/power/autosuspend = -1"}},
-		{[]string{"devices=1-2", "autosuspend=-2"}, []string{at + `1-2/power/autosuspend ! refused: "-2" is no value for autosuspend: want seconds, or -1 for never`}},
-		{[]string{"devices=1-2", "autosuspend=3000000"}, []string{at + `1-2/power/autosuspend ! refused: "3000000" is no value for autosuspend: want seconds, or -1 for never`}},
-		{[]string{"devices=1-2", "autosuspend=soon"}, []string{at + `1-2/power/autosuspend ! refused: "soon" is no value for autosuspend: want seconds, or -1 for never`}},
+		{[]string{"devices=1-2", "autosuspend=-2"}, []string{at + `1-2/power/autosuspend ! rejected: "-2" is no value for autosuspend: want seconds, or -1 for never`}},
+		{[]string{"devices=1-2", "autosuspend=3000000"}, []string{at + `1-2/power/autosuspend ! rejected: "3000000" is no value for autosuspend: want seconds, or -1 for never`}},
+		{[]string{"devices=1-2", "autosuspend=soon"}, []string{at + `1-2/power/autosuspend ! rejected: "soon" is no value for autosuspend: want seconds, or -1 for never`}},
 		{[]string{"devices_udev_regex=PRODUCT=46d/", "autosuspend=7"}, []string{at + "1-2/power/autosuspend = 7"}},
 	} {
 		got := plugintest.Plan(t, Plugin, plugintest.Tree(t, machine), plugintest.Unit("usb", tt.lines...))

@@ -37,9 +37,9 @@ func TestPlan(t *testing.T) {
 		{radeon("profile"), []string{"radeon_powersave=dpm-battery"}, []string{
 			at + "power_method ! unsupported: the card runs without dynamic power management (radeon.dpm=0) and takes no dpm- state"}},
 		{radeon("profile"), []string{"radeon_powersave=auto, turbo"}, []string{
-			at + `power_method ! refused: "auto, turbo" is no value for radeon_powersave: want default, auto, low, mid, high, dynpm, dpm-battery, dpm-balanced or dpm-performance`}},
+			at + `power_method ! rejected: "auto, turbo" is no value for radeon_powersave: want default, auto, low, mid, high, dynpm, dpm-battery, dpm-balanced or dpm-performance`}},
 		{amdgpu, []string{"panel_power_savings=3"}, []string{edp + "amdgpu/panel_power_savings = 3"}},
-		{amdgpu, []string{"panel_power_savings=5"}, []string{edp + `amdgpu/panel_power_savings ! refused: "5" is no value for panel_power_savings: want 0 to 4`}},
+		{amdgpu, []string{"panel_power_savings=5"}, []string{edp + `amdgpu/panel_power_savings ! rejected: "5" is no value for panel_power_savings: want 0 to 4`}},
 		{amdgpu, []string{"radeon_powersave=auto"}, []string{edp + "device/power_method ! unsupported: card1-eDP-1 is not on a card of the radeon driver"}},
 		{radeon("dpm"), []string{"panel_power_savings=1"}, []string{
 			"sysfs:" + dir + "/card0-LVDS-1/amdgpu/panel_power_savings ! unsupported: card0-LVDS-1 is no laptop panel on amdgpu"}},

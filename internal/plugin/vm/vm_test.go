@@ -37,7 +37,7 @@ func TestPlan(t *testing.T) {
 		{"both", machine, []string{"transparent_hugepages=never", "transparent_hugepage=always"}, []string{
 			enabled + " ! overridden: p.conf:3: transparent_hugepage=always of the same unit is applied later and holds", enabled + " = always"}},
 		{"word", machine, []string{"transparent_hugepages=sometimes"}, []string{
-			enabled + ` ! refused: "sometimes" is no value for transparent_hugepages: want always, madvise or never`}},
+			enabled + ` ! rejected: "sometimes" is no value for transparent_hugepages: want always, madvise or never`}},
 		{"on the command line", onCommandLine, []string{"transparent_hugepages=never"}, []string{
 			enabled + " ! overridden: not written: the kernel command line says transparent_hugepage=madvise"}},
 		{"on the command line, the same", onCommandLine, []string{"transparent_hugepages=madvise"}, []string{enabled + " = madvise"}},
@@ -49,7 +49,7 @@ func TestPlan(t *testing.T) {
 		{"defrag of a later kernel", plugintest.Join(machine, map[string]string{thp + "/defrag": "[always] madvise never\n"}),
 			[]string{"transparent_hugepage.defrag=defer"}, []string{defrag + " ! unsupported: this kernel offers always, madvise, never"}},
 		{"defrag word", machine, []string{"transparent_hugepage.defrag=on"}, []string{
-			defrag + ` ! refused: "on" is no value for transparent_hugepage.defrag: want always, defer, defer+madvise, madvise or never`}},
+			defrag + ` ! rejected: "on" is no value for transparent_hugepage.defrag: want always, defer, defer+madvise, madvise or never`}},
 		{"bytes", machine, []string{"dirty_bytes=67108864", "dirty_background_bytes=1"}, []string{
 			"sysctl:vm.dirty_bytes = 67108864", "sysctl:vm.dirty_background_bytes = 1"}},
 		{"bytes in percent", machine, []string{"dirty_bytes=40%", "dirty_background_bytes= 3 %"}, []string{
@@ -59,13 +59,13 @@ func TestPlan(t *testing.T) {
 		{"bytes and ratio", machine, []string{"dirty_ratio=10", "dirty_bytes=67108864"}, []string{
 			"sysctl:vm.dirty_bytes ! overridden: p.conf:2: dirty_ratio=10 of the same unit is applied later and holds", "sysctl:vm.dirty_ratio = 10"}},
 		{"too small", machine, []string{"dirty_bytes=8191", "dirty_background_bytes=0"}, []string{
-			`sysctl:vm.dirty_bytes ! refused: "8191" is no value for dirty_bytes: want bytes, at least two pages (8192), or a percentage such as 40%`,
-			`sysctl:vm.dirty_background_bytes ! refused: "0" is no value for dirty_background_bytes: want bytes, at least 1, or a percentage such as 10%`}},
+			`sysctl:vm.dirty_bytes ! rejected: "8191" is no value for dirty_bytes: want bytes, at least two pages (8192), or a percentage such as 40%`,
+			`sysctl:vm.dirty_background_bytes ! rejected: "0" is no value for dirty_background_bytes: want bytes, at least 1, or a percentage such as 10%`}},
 		{"larger pages", plugintest.Join(machine, map[string]string{"/proc/self/auxv": auxv(16, 1, 6, 65536, 0, 0)}), []string{"dirty_bytes=8192"}, []string{
-			`sysctl:vm.dirty_bytes ! refused: "8192" is no value for dirty_bytes: want bytes, at least two pages (131072), or a percentage such as 40%`}},
+			`sysctl:vm.dirty_bytes ! rejected: "8192" is no value for dirty_bytes: want bytes, at least two pages (131072), or a percentage such as 40%`}},
 		{"out of range", machine, []string{"dirty_ratio=101", "dirty_background_bytes=-1%"}, []string{
-			`sysctl:vm.dirty_ratio ! refused: "101" is no value for dirty_ratio: want 0 to 100 percent`,
-			`sysctl:vm.dirty_background_ratio ! refused: "-1%" is no value for dirty_background_bytes: want 0 to 100 percent`}},
+			`sysctl:vm.dirty_ratio ! rejected: "101" is no value for dirty_ratio: want 0 to 100 percent`,
+			`sysctl:vm.dirty_background_ratio ! rejected: "-1%" is no value for dirty_background_bytes: want 0 to 100 percent`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := plugintest.Plan(t, Plugin, plugintest.Tree(t, tt.tree), plugintest.Unit("vm", tt.lines...))
