@@ -116,6 +116,7 @@ func (a *app) open(ctx context.Context, bad func(error) error) (*machine, error)
 	m.engine = &tune.Engine{
 		Host: h, Kinds: m.kinds, Plugins: table.All, StateDir: stateDir, Keep: keep, Main: m.main,
 		ProfileDirs: m.loader.Dirs, User: user(), Reason: a.command, At: crashPoint,
+		Tell:       func(text string) { a.screen.Say("%s", text) },
 		Overridden: func(s setting.Setting) (tune.Override, bool) { return m.overridden(ctx, s) },
 	}
 	return m, nil

@@ -188,6 +188,7 @@ func (d *Daemon) open(ctx context.Context) (*Machine, error) {
 		d.kinds = m.Kinds
 	}
 	m.Kinds, m.Engine.Kinds = d.kinds, d.kinds
+	m.Engine.Tell = func(text string) { d.log.say(LevelWarning, "%s", text) }
 	return m, nil
 }
 

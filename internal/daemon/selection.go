@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/tune"
 )
@@ -159,8 +160,8 @@ func (d *Daemon) transact(ctx context.Context, m *Machine, reason string, o tune
 		d.log.say(LevelWarning, "%s", p)
 	}
 	for _, st := range res.Plan.Steps {
-		if st.Verdict == "rejected" {
-			d.log.say(LevelError, "%s = %s: rejected: %s (%s)", st.Setting, st.Want, st.Why, st.Reason)
+		if st.Verdict == plugin.Rejected || st.Failing() {
+			d.log.say(LevelError, "%s = %s: %s: %s (%s)", st.Setting, st.Want, st.Verdict, st.Why, st.Reason)
 		}
 	}
 	names := ""

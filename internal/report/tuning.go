@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -213,7 +214,11 @@ func Applied(s *ui.Screen, a *tune.Applied, took time.Duration) {
 	if a.Result == journal.ResultRolledBack {
 		wrote = 0
 	}
-	line := fmt.Sprintf("%s: transaction %d, %s written, %d already as wanted", resultWord(a.Result), a.Tx, plural(wrote, "value"), same)
+	word := resultWord(a.Result)
+	if a.Result == journal.ResultDone && slices.ContainsFunc(a.Plan.Steps, func(st tune.Step) bool { return st.Failing() }) {
+		word = "! tuned"
+	}
+	line := fmt.Sprintf("%s: transaction %d, %s written, %d already as wanted", word, a.Tx, plural(wrote, "value"), same)
 	if a.Tx == 0 {
 		line = resultWord(a.Result)
 	}

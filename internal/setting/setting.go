@@ -201,6 +201,13 @@ type Tuner interface{ Tuner() }
 // impossible here: the kernel manages the interrupt itself. It is no failure.
 var ErrUnsupported = errors.New("unsupported")
 
+// Complaint is returned by a Write that has done what it was asked to through a
+// program that reported a failure. The place reads as wanted, nothing is tried
+// again or taken back, and a person is told the text.
+type Complaint struct{ Text string }
+
+func (c *Complaint) Error() string { return c.Text }
+
 // Kinds is the table of kinds by name. Packages of higher layers add theirs by
 // handing in a larger table.
 type Kinds map[string]Kind

@@ -46,6 +46,10 @@ func (a *Applied) InForce() int {
 	return n
 }
 
+// Failing is true for a step that was carried out and does not work: a script
+// whose own verify fails.
+func (s *Step) Failing() bool { return s.Action != None && s.Verdict == plugin.Drifted }
+
 // ResultNothing is the result of single changes none of which is to be made; no
 // transaction is recorded.
 const ResultNothing = "nothing"

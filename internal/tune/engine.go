@@ -38,6 +38,9 @@ type Engine struct {
 	Arrived map[string]bool
 	// User and Reason go into the journal: who, and with which command.
 	User, Reason string
+	// Tell is called with what programs that a value runs, such as scripts,
+	// complained of although it stands; nil where nobody listens.
+	Tell func(text string)
 	// At is called at each point at which a crash could leave something half
 	// done: before and after each write and each journal operation. Tests end
 	// the process there.
@@ -67,6 +70,19 @@ func (e *Engine) at(point string) {
 	if e.At != nil {
 		e.At(point)
 	}
+}
+
+// heard tells what was complained of in a write that stands, and returns every
+// other error.
+func (e *Engine) heard(s setting.Setting, err error) error {
+	c, ok := err.(*setting.Complaint)
+	if !ok {
+		return err
+	}
+	if e.Tell != nil {
+		e.Tell(fmt.Sprintf("%s: %s", s, c.Text))
+	}
+	return nil
 }
 
 // bootID names this boot; where the machine has none (a fake tree) all boots

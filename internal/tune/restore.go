@@ -58,7 +58,7 @@ func (e *Engine) restorePlaces(ctx context.Context, targets []target) (left []Le
 				continue
 			}
 			e.at("undo:" + t.setting.String() + ":before")
-			errs[i] = kind.Write(ctx, t.setting, t.want)
+			errs[i] = e.heard(t.setting, kind.Write(ctx, t.setting, t.want))
 			e.at("undo:" + t.setting.String() + ":after")
 			wrote = true
 		}

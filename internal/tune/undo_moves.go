@@ -99,6 +99,7 @@ func (e *Engine) takeBackAfterBoot(ctx context.Context, m *move) {
 	}
 	e.at("undo:" + m.setting.String() + ":before")
 	did, err := k.AfterBoot(ctx, m.setting, *m.outlived)
+	err = e.heard(m.setting, err)
 	e.at("undo:" + m.setting.String() + ":after")
 	switch {
 	case err != nil:

@@ -175,7 +175,7 @@ func (w *writer) write(ctx context.Context, en *written) {
 		return
 	}
 	w.at("write:" + en.Setting.String() + ":before")
-	en.err = kind.Write(ctx, en.Setting, en.Want)
+	en.err = w.heard(en.Setting, kind.Write(ctx, en.Setting, en.Want))
 	w.at("write:" + en.Setting.String() + ":after")
 }
 

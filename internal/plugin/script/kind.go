@@ -193,11 +193,12 @@ func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 	case v.Absent || word != k.on && word != k.off:
 		return fmt.Errorf("%s: want %q or %q, not %q", s, k.off, k.on, v.Text)
 	}
+	var stopped error
 	if before != nil {
-		err = k.end(ctx, s, before)
+		stopped = k.end(ctx, s, before)
 	}
 	if word == k.off {
-		return err
+		return stopped
 	}
 	r := &run{Env: env, State: "starting", Made: k.makeLibraryDirs()}
 	if err := k.save(s, r); err != nil {
@@ -209,14 +210,32 @@ func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 		r.State, r.Said = "failed", err.Error()
 	case res.ExitCode != 0:
 		// Scripts in the field end with the exit code of whatever they did
-		// last, so this is told (Effect) and their own verify decides.
-		r.State, r.Said = "on", fmt.Sprintf("its %s exited with %d%s", k.start, res.ExitCode, lastLine(res))
+		// last, so this is told and their own verify decides.
+		r.State, r.Said = "on", exited(k.start, res)
 	default:
 		r.State = "on"
 	}
 	// A call that failed is a state, not an error to be tried again: half of it
 	// may have been done, and only stop takes that back.
-	return k.save(s, r)
+	if err := k.save(s, r); err != nil {
+		return err
+	}
+	var said []string
+	if stopped != nil {
+		said = append(said, stopped.Error())
+	}
+	if r.Said != "" {
+		said = append(said, r.Said)
+	}
+	if len(said) > 0 {
+		return &setting.Complaint{Text: strings.Join(said, "; ")}
+	}
+	return nil
+}
+
+// exited says what call ended with which exit code.
+func exited(call string, res host.Result) string {
+	return fmt.Sprintf("its %s exited with %d%s", call, res.ExitCode, lastLine(res))
 }
 
 // AfterBoot calls stop for a script that was on when the machine went down. What
@@ -256,10 +275,10 @@ func (k kind) end(ctx context.Context, s setting.Setting, r *run) error {
 	}
 	_ = k.host.Files.Remove(recordDir)
 	if err != nil {
-		return fmt.Errorf("%s could not be called: %w", k.stop, err)
+		return &setting.Complaint{Text: fmt.Sprintf("its %s could not be called: %v", k.stop, err)}
 	}
 	if res.ExitCode != 0 {
-		return fmt.Errorf("its %s exited with %d%s", k.stop, res.ExitCode, lastLine(res))
+		return &setting.Complaint{Text: exited(k.stop, res)}
 	}
 	return nil
 }
@@ -285,10 +304,17 @@ func (k kind) call(ctx context.Context, s setting.Setting, env []string, words .
 	return k.host.Exec.Run(ctx, host.Command{Argv: argv, Env: env, Dir: path.Dir(file), Timeout: timeout})
 }
 
+// lastLine is the last line that a call wrote, to standard error if it wrote
+// there, and at most maxSaid bytes of it.
 func lastLine(res host.Result) string {
+	const maxSaid = 200
 	for _, b := range [][]byte{res.Stderr, res.Stdout} {
 		if t := strings.TrimSpace(string(b)); t != "" {
-			return ": " + t[strings.LastIndexByte(t, '\n')+1:]
+			t = t[strings.LastIndexByte(t, '\n')+1:]
+			if len(t) > maxSaid {
+				t = strings.ToValidUTF8(t[:maxSaid], "") + " …"
+			}
+			return ": " + t
 		}
 	}
 	return ""
@@ -320,7 +346,7 @@ func (k kind) Effect(ctx context.Context, s setting.Setting, want setting.Value)
 	case err != nil:
 		return plugin.Unknown, "its verify could not be called: " + err.Error()
 	case res.ExitCode != 0:
-		return plugin.Drifted, fmt.Sprintf("its verify exited with %d%s", res.ExitCode, lastLine(res))
+		return plugin.Drifted, exited("verify", res)
 	}
 	return plugin.OK, r.Said
 }
