@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -32,6 +33,11 @@ type Command struct {
 	Stdin []byte
 	// Timeout ends the program and its children; 0 means one minute.
 	Timeout time.Duration
+	// EndsWithCaller kills the program at once when the caller is killed, so
+	// that it does not go on beside the undo of what it was to do. The programs
+	// that it has started itself are not reached: those of a script may be meant
+	// to stay.
+	EndsWithCaller bool
 }
 
 func (c Command) String() string { return strings.Join(c.Argv, " ") }
@@ -100,6 +106,13 @@ func (e liveExec) Run(ctx context.Context, c Command) (Result, error) {
 	// The whole process group goes on a timeout, and a grandchild that keeps
 	// the pipe open cannot hold us.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if c.EndsWithCaller {
+		// The kernel sends the signal when the thread that started the program
+		// ends (PR_SET_PDEATHSIG(2const)), so this one has to stay.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 2 * time.Second
 	err = cmd.Run()

@@ -301,7 +301,7 @@ func (k kind) call(ctx context.Context, s setting.Setting, env []string, words .
 	if device != "" {
 		argv = append(argv, device)
 	}
-	return k.host.Exec.Run(ctx, host.Command{Argv: argv, Env: env, Dir: path.Dir(file), Timeout: timeout})
+	return k.host.Exec.Run(ctx, host.Command{Argv: argv, Env: env, Dir: path.Dir(file), Timeout: timeout, EndsWithCaller: true})
 }
 
 // lastLine is the last line that a call wrote, to standard error if it wrote
