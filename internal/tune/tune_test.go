@@ -222,6 +222,61 @@ func (f faulty) Store(p string, data []byte) error {
 	return f.Files.Store(p, data)
 }
 
+// half takes the beginning of every write to one path and complains of the
+// rest, as the kernel does with "5 ; c"; with last set, it takes nothing after.
+type half struct {
+	host.Files
+	path string
+	last *bool
+}
+
+func (f half) Store(p string, data []byte) error {
+	if p != f.path || !strings.Contains(string(data), ";") {
+		if f.last != nil && *f.last && p == f.path {
+			return &os.PathError{Op: "write", Path: p, Err: syscall.EIO}
+		}
+		return f.Files.Store(p, data)
+	}
+	first, _, _ := strings.Cut(string(data), " ")
+	if err := f.Files.Store(p, []byte(first+"\n")); err != nil {
+		return err
+	}
+	if f.last != nil {
+		*f.last = true
+	}
+	return &os.PathError{Op: "write", Path: p, Err: syscall.EINVAL}
+}
+
+// What a rejected write has changed all the same is given back at once, and
+// where that fails, the value that stays is named.
+func TestRejectedValueThatChangedSomething(t *testing.T) {
+	for _, stuck := range []bool{false, true} {
+		h, _ := fakeMachine(t, sysctls("a.one", "0", "a.two", "1"))
+		f := half{Files: h.Files, path: "/proc/sys/a/two"}
+		if stuck {
+			f.last = new(bool)
+		}
+		h.Files = f
+		e := newEngine(t, h)
+		a := apply(t, e, journal.Apply, set("a.one", "1"), set("a.two", "5 ; c"))
+		want, why := "1", "invalid argument"
+		if stuck {
+			want, why = "5", "invalid argument; yet sysctl:a.two is 5 now, and does not go back to 1: input/output error"
+		}
+		wantValue(t, e, "a.one", "1")
+		wantValue(t, e, "a.two", want)
+		if s := a.Plan.Steps[1]; s.Verdict != plugin.Rejected || s.Why != why {
+			t.Errorf("verdict %s (%s), want rejected (%s)", s.Verdict, s.Why, why)
+		}
+		if stuck {
+			*f.last = false
+		}
+		undo(t, e)
+		wantValue(t, e, "a.one", "0")
+		wantValue(t, e, "a.two", "1")
+	}
+}
+
 func TestRejectedValue(t *testing.T) {
 	for _, atomic := range []bool{false, true} {
 		h, _ := fakeMachine(t, sysctls("a.one", "0", "a.two", "0", "a.three", "0"))

@@ -67,7 +67,11 @@ func (w *writer) run(ctx context.Context) error {
 	}
 	w.retry(ctx)
 	w.readBack(ctx)
-	return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w.giveBack(ctx)
+	return nil
 }
 
 // stage takes the before-images of its steps and of what their writes change
@@ -223,6 +227,40 @@ func (w *writer) readBack(ctx context.Context) {
 		default:
 			s.Verdict, s.Why = plugin.Rejected, fmt.Sprintf("the kernel keeps %s", show(now))
 		}
+	}
+}
+
+// giveBack undoes what a write that failed has changed all the same: the kernel
+// takes the beginning of "5 ; c", and complains of the rest. It comes last,
+// since a retry may still have succeeded.
+func (w *writer) giveBack(ctx context.Context) {
+	var targets []target
+	failed := map[setting.Setting]*Step{}
+	for _, en := range slices.Backward(w.entries) {
+		main := en
+		if en.step < 0 {
+			main = w.entries[en.CoupledTo-1]
+		}
+		s := &w.plan.Steps[main.step]
+		if main.err == nil || main.Releases || s.Verdict != plugin.Rejected {
+			continue
+		}
+		if now, err := w.Kinds.Read(ctx, main.Setting); err == nil && w.Kinds.Equal(main.Setting, now, main.Before.Before) {
+			continue // nothing of it was taken
+		}
+		targets = append(targets, target{setting: en.Setting, want: en.Before.Before})
+		failed[en.Setting] = s
+	}
+	if len(targets) == 0 {
+		return
+	}
+	left, _ := w.restore(ctx, targets)
+	for _, l := range left {
+		now, err := w.Kinds.Read(ctx, l.Setting)
+		if err != nil {
+			continue
+		}
+		failed[l.Setting].Why += fmt.Sprintf("; yet %s is %s now, and does not go back to %s: %s", l.Setting, show(now), show(l.Want), errno(l.Err))
 	}
 }
 
