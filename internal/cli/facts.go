@@ -38,7 +38,7 @@ func (a *app) facts(ctx context.Context, names []string, brief bool, archive str
 	var f *fact.Facts
 	if archive != "" {
 		var rec *host.Recording
-		f, rec = fact.Archive(h)
+		f, rec = fact.Archive(h, func(h *host.Host, rec *host.Recording) { a.readForPlans(ctx, h, rec) })
 		if err := writeArchive(archive, rec); err != nil {
 			return err
 		}

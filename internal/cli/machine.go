@@ -76,14 +76,18 @@ func (a *app) machineAsIs(ctx context.Context) (*machine, error) {
 	})
 }
 
-// open opens the machine; it goes on where bad, given what is wrong with a
+// open opens the machine that the command line names; it goes on where bad, given what is wrong with a
 // configuration file, returns nil.
 func (a *app) open(ctx context.Context, bad func(error) error) (*machine, error) {
 	h, err := a.host()
 	if err != nil {
 		return nil, err
 	}
-	m := &machine{app: a, host: h, kinds: table.Kinds(h)}
+	return a.machineOn(ctx, h, bad)
+}
+
+func (a *app) machineOn(ctx context.Context, h *host.Host, bad func(error) error) (m *machine, err error) {
+	m = &machine{app: a, host: h, kinds: table.Kinds(h)}
 	m.kinds[tunerKind] = tuner{h, m.kinds["unit"]}
 	if m.main, err = profile.ReadMain(h); err != nil {
 		if err := bad(err); err != nil {

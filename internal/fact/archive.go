@@ -10,8 +10,9 @@ import (
 // Archive collects the facts of a machine and reads what the other reading
 // verbs (check, diff, recommend, why) ask for, and returns the facts and the
 // recording, redacted, from which an archive is written. Each path is read
-// once.
-func Archive(h *host.Host) (*Facts, *host.Recording) {
+// once. What else the archive is to hold, the callers read through the host that
+// records.
+func Archive(h *host.Host, more ...func(*host.Host, *host.Recording)) (*Facts, *host.Recording) {
 	rec, recording := host.Record(h)
 	f := Collect(rec)
 	left := maxSwept
@@ -19,6 +20,9 @@ func Archive(h *host.Host) (*Facts, *host.Recording) {
 		sweep(rec.Files, t.root, t.depth, t, &left)
 	}
 	sweepNet(rec.Net)
+	for _, read := range more {
+		read(rec, recording)
+	}
 	return f, recording
 }
 

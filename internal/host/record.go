@@ -48,6 +48,13 @@ func (rec *Recording) WriteTo(w io.Writer) (int64, error) {
 	return c.n, err
 }
 
+// Size is how much has been read from files so far, in bytes.
+func (rec *Recording) Size() int {
+	rec.r.mu.Lock()
+	defer rec.r.mu.Unlock()
+	return rec.r.size
+}
+
 type countingWriter struct {
 	w io.Writer
 	n int64
@@ -64,6 +71,7 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 type recorder struct {
 	mu    sync.Mutex
 	inner Files
+	size  int // bytes of all contents
 	archivedFiles
 }
 
@@ -151,6 +159,7 @@ func (r *recorder) ReadFile(p string) ([]byte, error) {
 				return data, nil
 			}
 			e.data = append([]byte{}, data...)
+			r.size += len(data)
 		}
 	}
 	return r.archivedFiles.ReadFile(p)
@@ -159,6 +168,7 @@ func (r *recorder) ReadFile(p string) ([]byte, error) {
 // putFile adds a file whose directories may be missing.
 func (r *recorder) putFile(p string, data []byte) {
 	r.put(p, &entry{mode: 0o444, data: append([]byte{}, data...)})
+	r.size += len(data)
 	for dir := path.Dir(p); r.entries[dir] == nil; dir = path.Dir(dir) {
 		r.put(dir, &entry{mode: fs.ModeDir | 0o755})
 	}

@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/testroot"
+)
+
+// output runs a command line in this process and returns what it prints.
+func output(t *testing.T, args ...string) (out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	if code := Main("test", args, &o, &e); code != 0 {
+		t.Fatalf("%v: exit code %d: %s", args, code, &e)
+	}
+	return o.String(), e.String()
+}
+
+// A machine's archive gives the plan that the machine itself gives, for each
+// profile, of our own and installed.
+func TestArchivePlansAsTheMachine(t *testing.T) {
+	fixture := t.TempDir()
+	unpack(t, "../../testdata/hosts/kvm-guest.txt", fixture)
+	for name, dir := range map[string]string{"server": testroot.NewMachine(t).Dir, "guest": fixture} {
+		t.Run(name, func(t *testing.T) {
+			was := live
+			t.Cleanup(func() { live = was })
+			live = func() *host.Host { return host.Mounted(dir) }
+			conf := filepath.Join(dir, "etc/tuned/site/tuned.conf")
+			if err := os.MkdirAll(filepath.Dir(conf), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			// What no swept directory holds.
+			const place = "/sys/firmware/qemu/depth"
+			if err := os.WriteFile(conf, []byte("[main]\ninclude=balanced\n[sysfs]\n"+place+"=7\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, place)), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, place), []byte("5\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+
+			archive, none := filepath.Join(t.TempDir(), "machine.txt"), t.TempDir()
+			output(t, "facts", "--archive", archive, "--brief")
+			var list ProfileList
+			text, _ := output(t, "list", "-o", "json", "--state-dir", none)
+			if err := json.Unmarshal([]byte(text), &list); err != nil {
+				t.Fatal(err)
+			}
+			if len(list.Profiles) < 24 {
+				t.Fatalf("only %d profiles", len(list.Profiles))
+			}
+			for _, p := range list.Profiles {
+				want := planOf(t, p.Name, "--state-dir", none)
+				got := planOf(t, p.Name, "--root", archive)
+				if d := cmp.Diff(want, got); d != "" {
+					t.Errorf("%s: the machine (-) and its archive (+) differ:\n%s", p.Name, d)
+				}
+				if p.Name == "site" {
+					sure := false
+					for _, s := range got["steps"].([]any) {
+						step := s.(map[string]any)
+						sure = sure || step["setting"] == "sysfs:"+place && step["before"] == "5"
+					}
+					if !sure {
+						t.Errorf("the archive does not know %s: %v", place, got["steps"])
+					}
+				}
+			}
+		})
+	}
+}
+
+// planOf is a plan without what tells two readings apart, and what was said.
+func planOf(t *testing.T, name string, more ...string) map[string]any {
+	t.Helper()
+	out, said := output(t, append([]string{"diff", name, "-o", "json"}, more...)...)
+	var plan map[string]any
+	if err := json.Unmarshal([]byte(out), &plan); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"created", "machine", "messages"} {
+		delete(plan, key)
+	}
+	plan["said"] = said
+	return plan
+}
