@@ -29,6 +29,7 @@ type app struct {
 	output      string
 	screen      *ui.Screen
 	command     string // the command line, for the journal
+	told        bool   // what went wrong has been said
 }
 
 // Main runs one command line and returns the exit code.
@@ -53,7 +54,9 @@ func Main(version string, args []string, out, errw io.Writer) int {
 		if f := askedFormat(args); a.screen.Format == ui.Table && f != "" {
 			a.screen.Format = f // the words are off, so nothing has read --output yet
 		}
-		a.screen.Fail(err)
+		if !a.told {
+			a.screen.Fail(err)
+		}
 		if a.data() && !a.screen.Printed {
 			// Who asked for data gets some, also of a failure.
 			_ = report.Data(a.screen, Failure{Schema: "fettle/error/v1"}, ui.Code(err))
@@ -225,6 +228,16 @@ func (a *app) setUp() error {
 
 // data is true when the output is for programs.
 func (a *app) data() bool { return a.screen.Format == ui.JSON || a.screen.Format == ui.YAML }
+
+// result prints what came of a command as data, also where err is not nil, and
+// returns err. What went wrong is said first, so that it is among the messages.
+func (a *app) result(doc any, err error) error {
+	if err != nil {
+		a.screen.Fail(err)
+		a.told = true
+	}
+	return errors.Join(err, report.Data(a.screen, doc, ui.Code(err)))
+}
 
 func exitCodeList() string {
 	var b strings.Builder

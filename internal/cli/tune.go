@@ -142,7 +142,7 @@ func (a *app) tune(ctx context.Context, names []string, o tuneOptions) error {
 		err = errors.Join(err, perr)
 	}
 	if a.data() {
-		return errors.Join(report.Data(a.screen, TuneResult{"fettle/tune/v1", res, time.Since(began).Seconds()}, ui.Code(err)), err)
+		return a.result(TuneResult{"fettle/tune/v1", res, time.Since(began).Seconds()}, err)
 	}
 	report.Applied(a.screen, res, time.Since(began))
 	return err

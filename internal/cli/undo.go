@@ -60,7 +60,7 @@ func (a *app) undo(ctx context.Context, ids []int) error {
 		return err
 	}
 	if a.data() {
-		return errors.Join(report.Data(a.screen, UndoResult{"fettle/undo/v1", u}, ui.Code(err)), err)
+		return a.result(UndoResult{"fettle/undo/v1", u}, err)
 	}
 	if u.Tx != 0 {
 		report.Undone(a.screen, u)

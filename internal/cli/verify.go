@@ -62,7 +62,7 @@ func (a *app) verify(ctx context.Context, names []string, all bool) error {
 		err = ui.Exit(ui.GateNotMet, fmt.Errorf("not every value of %s is in force", p.Name()))
 	}
 	if a.data() {
-		return errors.Join(report.Data(a.screen, v, ui.Code(err)), err)
+		return a.result(v, err)
 	}
 	report.Verification(a.screen, v, all)
 	return err

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -105,7 +104,7 @@ func (a *app) why(ctx context.Context, name string) error {
 	}
 	w.WhyWriter = m.lastWriter(ctx, id, w.Now, state)
 	if a.data() {
-		return errors.Join(report.Data(a.screen, w, ui.Code(none)), none)
+		return a.result(w, none)
 	}
 	if none == nil || len(w.Claims)+len(w.Changes) > 0 || w.Wanted != nil || w.Kept != nil {
 		a.printWhy(w)
