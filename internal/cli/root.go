@@ -132,7 +132,7 @@ Exit codes:
 		Version:           a.version,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		PersistentPreRunE: func(*cobra.Command, []string) error { return a.setUp() },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return a.setUp(c) },
 		Args:              knownVerb,
 		// Names that are this many changes away are suggested.
 		SuggestionsMinimumDistance: 2,
@@ -211,7 +211,10 @@ func (a *app) checkUsage(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-func (a *app) setUp() error {
+func (a *app) setUp(c *cobra.Command) error {
+	if a.stateDir == "" && c.Flags().Changed("state-dir") {
+		return ui.Hinted(ui.Usage, errors.New("--state-dir is empty"), "leave it out for "+journal.DefaultDir)
+	}
 	format, err := ui.ParseFormat(a.output)
 	if err != nil {
 		return err
