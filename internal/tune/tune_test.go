@@ -396,7 +396,10 @@ func TestForeignChangeBetweenTransactions(t *testing.T) {
 		}
 		apply(t, e, journal.Apply, set("vm.swappiness", "10"))
 		if order == nil {
-			undo(t, e)
+			v := undo(t, e).Values
+			if len(v) != 1 || v[0].State != journal.KeptNow || v[0].Found.Text != "44" || v[0].To.Text != "60" || v[0].Why == "" {
+				t.Errorf("the kept value is not named: %+v", v)
+			}
 		}
 		for _, id := range order {
 			undo(t, e, id)

@@ -163,7 +163,7 @@ func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) 
 		for _, en := range m.entries {
 			commit.Undone = append(commit.Undone, journal.Undone{Ref: en.Ref(), State: m.state, Found: m.found, Why: m.why})
 		}
-		u.Values = append(u.Values, UndoneValue{Setting: m.setting, Found: m.found, To: m.to, State: m.state, Why: m.why})
+		u.Values = append(u.Values, m.told())
 	}
 	var incomplete error
 	if left = slices.DeleteFunc(left, func(l Leftover) bool { return !failed(moves, l.Setting) }); len(left) > 0 {

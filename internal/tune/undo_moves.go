@@ -164,6 +164,18 @@ func keepTogether(moves []move) {
 	}
 }
 
+// told is what a person learns of a move. Where what went back is somebody's
+// value, set between two transactions, that is the value that stays, instead of
+// what the first of them had found.
+func (m move) told() UndoneValue {
+	v := UndoneValue{Setting: m.setting, Found: m.found, To: m.to, State: m.state, Why: m.why}
+	if n := len(m.below); n > 0 && m.state == journal.Restored {
+		v.Found, v.To, v.State = m.to, m.below[0].Before.Before, journal.KeptNow
+		v.Why = fmt.Sprintf("somebody had changed it before transaction %d: fettle had left %s", m.entries[0].Tx.ID, show(m.below[n-1].Want))
+	}
+	return v
+}
+
 // newestFirst orders the chains by their newest entry, last written first.
 func newestFirst(chains map[setting.Setting][]*journal.Entry) []*journal.Entry {
 	out := make([]*journal.Entry, 0, len(chains))
