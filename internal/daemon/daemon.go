@@ -105,6 +105,11 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
+	// A second daemon on one state directory would fight with the first; what
+	// else is in the way of the lock, begin says.
+	if d.alive, err = tune.Alive(m.Engine.StateDir); errors.Is(err, tune.ErrAlive) {
+		return err
+	}
 	ev, err := watch(ctx, d, m)
 	if err != nil {
 		return err

@@ -1,9 +1,12 @@
 package tune
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,8 +24,11 @@ func openAlive(stateDir string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
+// ErrAlive says that a state directory has its daemon already.
+var ErrAlive = errors.New("a fettle daemon runs already")
+
 // Alive says that this process is the daemon of the machine, until the file is
-// closed. There is one at a time.
+// closed. There is one at a time: ErrAlive names the process that has it.
 func Alive(stateDir string) (*os.File, error) {
 	if err := os.MkdirAll(stateDir, 0o700); err != nil {
 		return nil, err
@@ -32,8 +38,19 @@ func Alive(stateDir string) (*os.File, error) {
 		return nil, err
 	}
 	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("another daemon has %s: %w", f.Name(), err)
+		defer f.Close()
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+			who := "another process"
+			if b, err := io.ReadAll(io.LimitReader(f, 32)); err == nil && len(b) > 0 {
+				who = "process " + strings.TrimSpace(string(b))
+			}
+			return nil, fmt.Errorf("%w here: %s holds %s", ErrAlive, who, f.Name())
+		}
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	// Only for the message above: the lock alone decides.
+	if err := f.Truncate(0); err == nil {
+		_, _ = fmt.Fprintf(f, "%d\n", os.Getpid())
 	}
 	return f, nil
 }

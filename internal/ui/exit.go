@@ -72,7 +72,7 @@ func Code(err error) int {
 		return Busy
 	case errors.Is(err, context.Canceled):
 		return Interrupted
-	case errors.Is(err, tune.ErrStale):
+	case errors.Is(err, tune.ErrStale), errors.Is(err, tune.ErrAlive):
 		return Refused
 	}
 	return Failed
