@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"fettle.dev/fettle/internal/setting"
 )
 
 func TestStateDirectory(t *testing.T) {
@@ -110,12 +112,59 @@ func TestRotationKeepsHistoryAndNumbers(t *testing.T) {
 	}
 }
 
-func TestNewerVersionIsRefused(t *testing.T) {
-	line, err := record{Start: &start{Version: 2, NextID: 1}}.encode()
-	if err != nil {
-		t.Fatal(err)
+func TestNewerIsRefused(t *testing.T) {
+	for why, records := range map[string][]record{
+		"version 2":        {{Start: &start{Version: 2, NextID: 1}}},
+		"\"put aside\"":    {{Start: &start{Version: 1, NextID: 2, Carried: []carried{{Begin: Begin{ID: 1, Kind: Tune}, Entries: []carriedEntry{{Before: entry, State: "put aside"}}}}}}},
+		"1 \"\": written":  undone(""),
+		"which is an undo": {{Begin: &Begin{ID: 1, Kind: Undo}}, {Seq: 1, Stage: &stage{ID: 1, Entries: []Before{entry}}}},
+	} {
+		if _, err := parse(text(t, records), ""); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%v, want a refusal that says %s", err, why)
+		}
 	}
-	if _, err := parse(line, ""); err == nil || !strings.Contains(err.Error(), "version 2") {
-		t.Errorf("%v, want a refusal", err)
+}
+
+var entry = Before{N: 1, Setting: setting.Setting{Kind: "sysctl", Name: "a.b"}, Before: setting.Text("0"), Want: setting.Text("1"), Lifetime: setting.Runtime}
+
+// undone is a journal of one transaction, and an undo of it that left its one
+// entry as told.
+func undone(state EntryState) []record {
+	return []record{
+		{Begin: &Begin{ID: 1, Kind: Tune, BootID: "one"}},
+		{Seq: 1, Stage: &stage{ID: 1, Entries: []Before{entry}}},
+		{Seq: 2, Commit: &Commit{ID: 1, Result: ResultDone}},
+		{Seq: 3, Begin: &Begin{ID: 2, Kind: Undo, BootID: "one", Undoes: []int{1}}},
+		{Seq: 4, Commit: &Commit{ID: 2, Result: ResultIncomplete, Undone: []Undone{{Ref: Ref{1, 1}, State: state}}}},
+	}
+}
+
+func text(t *testing.T, records []record) []byte {
+	t.Helper()
+	var out []byte
+	for _, r := range records {
+		line, err := r.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, line...)
+	}
+	return out
+}
+
+// What an undo could not give back is still to be given back, until the boot
+// that had it ends.
+func TestFailedEndsWithItsBoot(t *testing.T) {
+	for boot, want := range map[string]EntryState{"one": Failed, "two": Closed} {
+		s, err := parse(text(t, undone(Failed)), boot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Txs[0].Entries[0].State; got != want {
+			t.Errorf("in boot %s the entry is %s, want %s", boot, got, want)
+		}
+		if live := s.Txs[0].IsLive(); !live {
+			t.Errorf("in boot %s nothing of transaction 1 stands: an undo of it did not finish", boot)
+		}
 	}
 }

@@ -122,6 +122,14 @@ const (
 	Failed   EntryState = "failed"   // could not be written back; still live
 )
 
+func (s EntryState) known() bool {
+	switch s {
+	case Live, Restored, Relinked, KeptNow, Closed, Failed:
+		return true
+	}
+	return false
+}
+
 // Undone is what an undo did with one entry.
 type Undone struct {
 	Ref

@@ -166,6 +166,9 @@ func (s *State) foldStart(first start, bootID string) error {
 			if ce.N != i+1 {
 				return fmt.Errorf("entry %d of transaction %d stands where %d belongs", ce.N, t.ID, i+1)
 			}
+			if ce.State != "" && !ce.State.known() {
+				return fmt.Errorf("entry %d of transaction %d is %q: %w", ce.N, t.ID, ce.State, errNewer)
+			}
 			e := &Entry{Tx: t, Before: ce.Before, Orig: ce.Before.Before, After: ce.After, Verdict: ce.Verdict, Why: ce.Why, State: ce.State, Undoing: ce.Undoing}
 			if ce.Orig != nil {
 				e.Orig = *ce.Orig

@@ -65,15 +65,12 @@ func (e *Entry) IsLive() bool { return e.State == Live || e.State == Failed }
 // IsLive is true while the transaction has not been taken back: a place is still
 // to be given back, or the selection it brought still stands.
 func (t *Tx) IsLive() bool {
-	if t.Kind == Undo || t.RolledBack() {
-		return false
-	}
 	for _, e := range t.Entries {
 		if e.IsLive() {
 			return true
 		}
 	}
-	return t.undoneBy == 0 && t.Superseded == 0
+	return t.Kind != Undo && !t.RolledBack() && t.undoneBy == 0 && t.Superseded == 0
 }
 
 // UndoneBy is the number of the undo that took the transaction back; 0 if none.
@@ -162,6 +159,9 @@ func (s *State) fold(r record, bootID string) error {
 		if t == nil {
 			return fmt.Errorf("before-images of transaction %d, which never began", r.Stage.ID)
 		}
+		if t.Kind == Undo {
+			return fmt.Errorf("before-images of transaction %d, which is an undo", t.ID)
+		}
 		for _, b := range r.Stage.Entries {
 			e := &Entry{Tx: t, Before: b, Orig: b.Before, State: Live}
 			if b.N != len(t.Entries)+1 {
@@ -224,6 +224,9 @@ func (s *State) foldCommit(c *Commit) error {
 		if e == nil {
 			return fmt.Errorf("transaction %d took back entry %d of %d, which is not there", c.ID, u.N, u.Tx)
 		}
+		if !u.State.known() {
+			return fmt.Errorf("transaction %d left entry %d of %d %q: %w", c.ID, u.N, u.Tx, u.State, errNewer)
+		}
 		s.settle(e, u.State)
 		if u.State != Failed {
 			e.Tx.undoneBy = c.ID
@@ -234,10 +237,8 @@ func (s *State) foldCommit(c *Commit) error {
 			if target := s.Tx(id); target != nil {
 				target.resolved = true
 				target.undoneBy = c.ID
-				for _, e := range target.Entries {
-					if e.State == Failed {
-						target.undoneBy = 0
-					}
+				if slices.ContainsFunc(c.Undone, func(u Undone) bool { return u.Tx == id && u.State == Failed }) {
+					target.undoneBy = 0
 				}
 			}
 		}
@@ -255,11 +256,14 @@ func (s *State) foldCommit(c *Commit) error {
 
 // settle ends an entry. The next live entry of the same place inherits the
 // before-image, so that the rest can be undone in any order; unless somebody
-// changed the place between the two, which the later one gives back.
+// changed the place between the two, which the later one gives back. What could
+// not be given back ends with its boot all the same.
 func (s *State) settle(e *Entry, state EntryState) {
 	e.Undoing = false
 	if state == Failed {
-		e.State = Failed
+		if e.IsLive() {
+			e.State = Failed
+		}
 		return
 	}
 	if next := s.above(e); next != nil && !next.Foreign {
