@@ -360,7 +360,7 @@ func parseHeading(kind string, words []string) (heading, error) {
 		h.name, words = words[len(words)-1], words[:len(words)-1]
 	}
 	for i, w := range words {
-		errno, isErrno := errnoByName[w]
+		errno, isErrno := errnoByName()[w]
 		switch {
 		case w == "noeol":
 			h.noeol = true

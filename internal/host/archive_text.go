@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 	"unicode"
@@ -293,7 +294,7 @@ func errnoName(e syscall.Errno) string {
 	return "EIO"
 }
 
-var errnoByName = func() map[string]syscall.Errno {
+var errnoByName = sync.OnceValue(func() map[string]syscall.Errno {
 	m := map[string]syscall.Errno{}
 	for i := syscall.Errno(1); i < 134; i++ {
 		if n := unix.ErrnoName(i); n != "" {
@@ -302,7 +303,7 @@ var errnoByName = func() map[string]syscall.Errno {
 	}
 	m["EOPNOTSUPP"] = syscall.EOPNOTSUPP
 	return m
-}()
+})
 
 // commandKey names a command in an archive.
 func commandKey(argv []string) string {

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -36,8 +38,22 @@ func (liveFiles) ReadDir(p string) ([]fs.DirEntry, error) { return os.ReadDir(p)
 func (liveFiles) Stat(p string) (fs.FileInfo, error)      { return os.Stat(p) }
 func (liveFiles) Lstat(p string) (fs.FileInfo, error)     { return os.Lstat(p) }
 func (liveFiles) Readlink(p string) (string, error)       { return os.Readlink(p) }
-func (liveFiles) Resolve(p string) (string, error)        { return filepath.EvalSymlinks(p) }
 func (liveFiles) ReadFile(p string) ([]byte, error)       { return readCapped(p) }
+
+// Resolve lets the kernel walk: three calls, where filepath.EvalSymlinks makes
+// one for each part of the path, and paths in /sys are deep.
+func (liveFiles) Resolve(p string) (string, error) {
+	fd, err := open(p, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	real, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+	if err != nil || !strings.HasPrefix(real, "/") || strings.HasSuffix(real, " (deleted)") {
+		return filepath.EvalSymlinks(p) // no /proc, or a place without a path
+	}
+	return real, nil
+}
 
 // readCapped reads without trusting st_size, which is 0 or 4096 for the
 // kernel's files. One read(2) is the common case, and for sysctls the right

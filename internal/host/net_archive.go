@@ -256,7 +256,7 @@ func (p *archiveParser) parseNet(words []string, content []byte) error {
 	}
 	var a netAnswer
 	if len(words) == 3 {
-		errno, ok := errnoByName[words[2]]
+		errno, ok := errnoByName()[words[2]]
 		if !ok || len(content) > 0 {
 			return fmt.Errorf("network device %.40s: want the name of an errno and nothing below it, got %.40q", key.device, words[2])
 		}

@@ -5,6 +5,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 
 	"fettle.dev/fettle/internal/lazyregexp"
 )
@@ -34,7 +35,7 @@ func Redact(p string, data []byte) []byte {
 		return data // large, and the kernel's own words
 	}
 	low := bytes.ToLower(data)
-	for _, r := range redactions {
+	for _, r := range redactions() {
 		if r.hinted(low) {
 			data = r.apply(data)
 		}
@@ -140,42 +141,43 @@ func (r redaction) hinted(low []byte) bool {
 
 func words(s string) [][]byte { return bytes.Fields([]byte(s)) }
 
-var keyHints = words("pass pwd secret token key psk credential masterauth bindpw userpw _pw pbkdf2")
-
 // word is a value that does not begin as an assignment does.
 const word = `(?:"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?|[^\s\x00"'=:][^\s\x00]*)`
 
-var redactions = []redaction{
-	// PEM, also cut off before its end, also on one line with "\n" written out.
-	{words("-----begin"), lazyregexp.New(`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----).*?(-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`)},
-	// scheme://user:password@host
-	{words("://"), lazyregexp.New(`([A-Za-z][A-Za-z0-9+.\-]*://)[^/\s"'<>\x00]+(@)`)},
-	{words("authorization"), lazyregexp.New(`(?i)((?:proxy-)?authorization["']?\s*[:=]\s*["']?)(?:[a-z]+[ \t]+)?[^\s"'\x00]+(?:[ \t]+[^\s"'\x00]+)*`)},
-	{words("bearer basic"), lazyregexp.New(`(?i)\b((?:bearer|basic)[ \t\x00]+)[A-Za-z0-9+/=._~\-]{8,}`)},
-	// "key": "value", key = value, key: value. At the start of a line an
-	// unquoted value is the rest of the line, as configuration files have it.
-	{keyHints, lazyregexp.New(`(?im)^([ \t]*(?:export[ \t]+|set[ \t]+)?["']?` + secretKey + `["']?[ \t]*[=:][ \t]*)[^\s"'\x00][^\n\x00]*$`)},
-	{keyHints, lazyregexp.New(`(?i)(` + secretKey + `\\?["']?[ \t]*(?:=>|:=|[=:])[ \t\x00]*)` + `\\?` + value)},
-	// --password VALUE, requirepass VALUE, <password>VALUE</password>
-	{keyHints, lazyregexp.New(`(?i)(` + secretKey + `[ \t\x00]+)` + word)},
-	{keyHints, lazyregexp.New(`(?i)(<` + secretKey + `[^>\n]*>)[^<]*`)},
-	// auth=VALUE, bearer=VALUE, rd.luks.key=VALUE: the whole last word of the
-	// name, and only where something is assigned, because prose has these words.
-	{words("auth bearer key"), lazyregexp.New(`(?i)((?:(?:\b|_)(?:auth|bearer)|[\w\-][._\-]key)\\?(?:["'][ \t]*:[ \t]*|["']?[ \t]*(?:=>|:=|=)[ \t]*))` + `\\?` + value)},
-	{words("community"), lazyregexp.New(`(?i)\b((?:ro|rw)?community6?[ \t=:]+)` + value)},
-	// mysql -pSECRET, sshpass -p SECRET, curl -u user:SECRET
-	{words("mysql mariadb"), lazyregexp.New(`(?i)((?:mysql|mariadb)\w*[ \t\x00](?:[^\n]*?[ \t\x00])??-p)[^\s\x00]+`)},
-	{words("sshpass"), lazyregexp.New(`(?i)(sshpass[ \t\x00]+-p[ \t\x00]*)` + value)},
-	{words("-u --user --proxy-user"), lazyregexp.New(`([ \t\x00](?:-u|--user|--proxy-user)[ \t\x00=]*)[^\s\x00:]+:[^\s\x00]+`)},
-	// GRUB: password_pbkdf2 USER HASH
-	{words("pbkdf2"), lazyregexp.New(`(password_pbkdf2[ \t]+\S+[ \t]+)\S+`)},
-	{words("pbkdf2"), lazyregexp.New(`grub\.pbkdf2\.\S+`)},
-	// Redis ACL: user NAME on >SECRET
-	{words("user"), lazyregexp.New(`(?m)(^[ \t]*user[ \t]+\S+[ \t].*?[ \t][>#])\S+`)},
-	// Shapes of well-known tokens, crypt(3) hashes, JWT, signed URLs.
-	{words("akia asia"), lazyregexp.New(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`)},
-	{words("ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ xox glpat-"), lazyregexp.New(`\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|xox[abeoprs]-[A-Za-z0-9\-]{10,}|glpat-[\w\-]{20,})`)},
-	{words("eyj"), lazyregexp.New(`\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]*)?`)},
-	{words("$"), lazyregexp.New(`\$(?:1|2[abxy]?|5|6|7|y|gy|apr1|argon2\w*)\$[^\s:"'\x00]{8,}`)},
-	{words("sig= signature= code="), lazyregexp.New(`(?i)([?&](?:sig|signature|x-amz-signature|code)=)[^&\s"'\x00]+`)},
-}
+var redactions = sync.OnceValue(func() []redaction {
+	keyHints := words("pass pwd secret token key psk credential masterauth bindpw userpw _pw pbkdf2")
+	return []redaction{
+		// PEM, also cut off before its end, also on one line with "\n" written out.
+		{words("-----begin"), lazyregexp.New(`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----).*?(-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`)},
+		// scheme://user:password@host
+		{words("://"), lazyregexp.New(`([A-Za-z][A-Za-z0-9+.\-]*://)[^/\s"'<>\x00]+(@)`)},
+		{words("authorization"), lazyregexp.New(`(?i)((?:proxy-)?authorization["']?\s*[:=]\s*["']?)(?:[a-z]+[ \t]+)?[^\s"'\x00]+(?:[ \t]+[^\s"'\x00]+)*`)},
+		{words("bearer basic"), lazyregexp.New(`(?i)\b((?:bearer|basic)[ \t\x00]+)[A-Za-z0-9+/=._~\-]{8,}`)},
+		// "key": "value", key = value, key: value. At the start of a line an
+		// unquoted value is the rest of the line, as configuration files have it.
+		{keyHints, lazyregexp.New(`(?im)^([ \t]*(?:export[ \t]+|set[ \t]+)?["']?` + secretKey + `["']?[ \t]*[=:][ \t]*)[^\s"'\x00][^\n\x00]*$`)},
+		{keyHints, lazyregexp.New(`(?i)(` + secretKey + `\\?["']?[ \t]*(?:=>|:=|[=:])[ \t\x00]*)` + `\\?` + value)},
+		// --password VALUE, requirepass VALUE, <password>VALUE</password>
+		{keyHints, lazyregexp.New(`(?i)(` + secretKey + `[ \t\x00]+)` + word)},
+		{keyHints, lazyregexp.New(`(?i)(<` + secretKey + `[^>\n]*>)[^<]*`)},
+		// auth=VALUE, bearer=VALUE, rd.luks.key=VALUE: the whole last word of the
+		// name, and only where something is assigned, because prose has these words.
+		{words("auth bearer key"), lazyregexp.New(`(?i)((?:(?:\b|_)(?:auth|bearer)|[\w\-][._\-]key)\\?(?:["'][ \t]*:[ \t]*|["']?[ \t]*(?:=>|:=|=)[ \t]*))` + `\\?` + value)},
+		{words("community"), lazyregexp.New(`(?i)\b((?:ro|rw)?community6?[ \t=:]+)` + value)},
+		// mysql -pSECRET, sshpass -p SECRET, curl -u user:SECRET
+		{words("mysql mariadb"), lazyregexp.New(`(?i)((?:mysql|mariadb)\w*[ \t\x00](?:[^\n]*?[ \t\x00])??-p)[^\s\x00]+`)},
+		{words("sshpass"), lazyregexp.New(`(?i)(sshpass[ \t\x00]+-p[ \t\x00]*)` + value)},
+		{words("-u --user --proxy-user"), lazyregexp.New(`([ \t\x00](?:-u|--user|--proxy-user)[ \t\x00=]*)[^\s\x00:]+:[^\s\x00]+`)},
+		// GRUB: password_pbkdf2 USER HASH
+		{words("pbkdf2"), lazyregexp.New(`(password_pbkdf2[ \t]+\S+[ \t]+)\S+`)},
+		{words("pbkdf2"), lazyregexp.New(`grub\.pbkdf2\.\S+`)},
+		// Redis ACL: user NAME on >SECRET
+		{words("user"), lazyregexp.New(`(?m)(^[ \t]*user[ \t]+\S+[ \t].*?[ \t][>#])\S+`)},
+		// Shapes of well-known tokens, crypt(3) hashes, JWT, signed URLs.
+		{words("akia asia"), lazyregexp.New(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`)},
+		{words("ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ xox glpat-"), lazyregexp.New(`\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|xox[abeoprs]-[A-Za-z0-9\-]{10,}|glpat-[\w\-]{20,})`)},
+		{words("eyj"), lazyregexp.New(`\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]*)?`)},
+		{words("$"), lazyregexp.New(`\$(?:1|2[abxy]?|5|6|7|y|gy|apr1|argon2\w*)\$[^\s:"'\x00]{8,}`)},
+		{words("sig= signature= code="), lazyregexp.New(`(?i)([?&](?:sig|signature|x-amz-signature|code)=)[^&\s"'\x00]+`)},
+	}
+})

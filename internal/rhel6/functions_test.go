@@ -229,7 +229,7 @@ func TestEachHelper(t *testing.T) {
 // TestEveryHelperIsSupplied: what is translated where nothing stands in its way
 // has an implementation for where something does.
 func TestEveryHelperIsSupplied(t *testing.T) {
-	for _, h := range helpers {
+	for _, h := range helpers() {
 		for _, name := range append([]string{h.name}, h.undo...) {
 			if !slices.Contains(supplied(), name) {
 				t.Errorf("%s is not in functions.sh", name)

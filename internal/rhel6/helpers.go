@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"fettle.dev/fettle/internal/lazyregexp"
 )
@@ -124,31 +125,33 @@ func dropped(why string) func(*importer, []string, origin) bool {
 const ac97 = "/sys/module/snd_ac97_codec/parameters/power_save"
 
 // helpers lists them all. What is not here is in functions.sh.
-var helpers = []helper{
-	{"set_cpu_governor", 1, plainWord, []string{"restore_cpu_governor"}, governor},
-	{"enable_cpu_multicore_powersave", 0, nil, []string{"disable_cpu_multicore_powersave"}, dropped("the kernel lost sched_mc_power_savings in Linux 3.5")},
-	{"set_transparent_hugepages", 1, lazyregexp.New(`^(always|madvise|never)$`), []string{"restore_transparent_hugepages"}, option("vm", "transparent_hugepages")},
-	{"enable_transparent_hugepages", 0, nil, []string{"restore_transparent_hugepages", "disable_transparent_hugepages"}, fixed("vm", "transparent_hugepages", "always")},
-	{"disable_transparent_hugepages", 0, nil, []string{"restore_transparent_hugepages", "enable_transparent_hugepages"}, fixed("vm", "transparent_hugepages", "never")},
-	{"set_elevator", 2, nil, []string{"restore_elevator"}, setElevator},
-	{"multiply_disk_readahead", 1, factor, []string{"restore_disk_readahead"}, disks(readaheadDisks, "readahead_multiply")},
-	{"set_disk_readahead", 1, number, []string{"restore_disk_readahead"}, disks(readaheadDisks, "readahead")},
-	{"set_disk_apm", 1, number, nil, disks(hdparmDisks, "apm")},
-	{"set_disk_spindown", 1, number, nil, disks(hdparmDisks, "spindown")},
-	{"set_disk_alpm", 1, plainWord, []string{"restore_disk_alpm"}, alpm},
-	{"set_sata_alpm", 1, plainWord, []string{"restore_disk_alpm"}, alpm},
-	{"set_alpm", 1, plainWord, []string{"restore_disk_alpm"}, alpm},
-	{"set_disk_scheduler_quantum", 1, number, []string{"restore_disk_scheduler_quantum"}, dropped("a value of CFQ, which left the kernel in Linux 5.0")},
-	{"enable_usb_autosuspend", 0, nil, []string{"disable_usb_autosuspend"}, fixed("usb", "autosuspend", "1")},
-	{"disable_usb_autosuspend", 0, nil, []string{"enable_usb_autosuspend"}, fixed("usb", "autosuspend", "0")},
-	{"disable_cd_polling", 0, nil, []string{"enable_cd_polling"}, fixed("sysfs", "/sys/block/sr*/events_poll_msecs", "0")},
-	{"set_hda_intel_powersave", 1, number, []string{"restore_hda_intel_powersave"}, option("audio", "timeout")},
-	{"enable_snd_powersave", 0, nil, []string{"disable_snd_powersave", "restore_snd_powersave"}, fixed("audio", "timeout", "10")},
-	{"enable_snd_ac97_powersave", 0, nil, []string{"restore_snd_ac97_powersave", "disable_snd_ac97_powersave"}, fixed("sysfs", ac97, "1")},
-	{"disable_snd_ac97_powersave", 0, nil, []string{"restore_snd_ac97_powersave", "enable_snd_ac97_powersave"}, fixed("sysfs", ac97, "0")},
-	{"set_radeon_powersave", 1, lazyregexp.New(`^(default|auto|low|mid|high|dynpm|dpm-(battery|balanced|performance))$`), nil, option("video", "radeon_powersave")},
-	{"disable_logs_syncing", 0, nil, []string{"restore_logs_syncing"}, dropped("rsyslog has not waited for the disk after each message since its version 3")},
-}
+var helpers = sync.OnceValue(func() []helper {
+	return []helper{
+		{"set_cpu_governor", 1, plainWord, []string{"restore_cpu_governor"}, governor},
+		{"enable_cpu_multicore_powersave", 0, nil, []string{"disable_cpu_multicore_powersave"}, dropped("the kernel lost sched_mc_power_savings in Linux 3.5")},
+		{"set_transparent_hugepages", 1, lazyregexp.New(`^(always|madvise|never)$`), []string{"restore_transparent_hugepages"}, option("vm", "transparent_hugepages")},
+		{"enable_transparent_hugepages", 0, nil, []string{"restore_transparent_hugepages", "disable_transparent_hugepages"}, fixed("vm", "transparent_hugepages", "always")},
+		{"disable_transparent_hugepages", 0, nil, []string{"restore_transparent_hugepages", "enable_transparent_hugepages"}, fixed("vm", "transparent_hugepages", "never")},
+		{"set_elevator", 2, nil, []string{"restore_elevator"}, setElevator},
+		{"multiply_disk_readahead", 1, factor, []string{"restore_disk_readahead"}, disks(readaheadDisks, "readahead_multiply")},
+		{"set_disk_readahead", 1, number, []string{"restore_disk_readahead"}, disks(readaheadDisks, "readahead")},
+		{"set_disk_apm", 1, number, nil, disks(hdparmDisks, "apm")},
+		{"set_disk_spindown", 1, number, nil, disks(hdparmDisks, "spindown")},
+		{"set_disk_alpm", 1, plainWord, []string{"restore_disk_alpm"}, alpm},
+		{"set_sata_alpm", 1, plainWord, []string{"restore_disk_alpm"}, alpm},
+		{"set_alpm", 1, plainWord, []string{"restore_disk_alpm"}, alpm},
+		{"set_disk_scheduler_quantum", 1, number, []string{"restore_disk_scheduler_quantum"}, dropped("a value of CFQ, which left the kernel in Linux 5.0")},
+		{"enable_usb_autosuspend", 0, nil, []string{"disable_usb_autosuspend"}, fixed("usb", "autosuspend", "1")},
+		{"disable_usb_autosuspend", 0, nil, []string{"enable_usb_autosuspend"}, fixed("usb", "autosuspend", "0")},
+		{"disable_cd_polling", 0, nil, []string{"enable_cd_polling"}, fixed("sysfs", "/sys/block/sr*/events_poll_msecs", "0")},
+		{"set_hda_intel_powersave", 1, number, []string{"restore_hda_intel_powersave"}, option("audio", "timeout")},
+		{"enable_snd_powersave", 0, nil, []string{"disable_snd_powersave", "restore_snd_powersave"}, fixed("audio", "timeout", "10")},
+		{"enable_snd_ac97_powersave", 0, nil, []string{"restore_snd_ac97_powersave", "disable_snd_ac97_powersave"}, fixed("sysfs", ac97, "1")},
+		{"disable_snd_ac97_powersave", 0, nil, []string{"restore_snd_ac97_powersave", "enable_snd_ac97_powersave"}, fixed("sysfs", ac97, "0")},
+		{"set_radeon_powersave", 1, lazyregexp.New(`^(default|auto|low|mid|high|dynpm|dpm-(battery|balanced|performance))$`), nil, option("video", "radeon_powersave")},
+		{"disable_logs_syncing", 0, nil, []string{"restore_logs_syncing"}, dropped("rsyslog has not waited for the disk after each message since its version 3")},
+	}
+})
 
 // governors are today's alternatives, the first one that the driver has.
 var governors = map[string]string{

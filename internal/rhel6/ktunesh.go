@@ -157,7 +157,7 @@ func (t *scriptTranslator) start(body []command) []string {
 			if certain && call.literal() {
 				t.verify = append(t.verify, c.text)
 			}
-			for _, h := range helpers {
+			for _, h := range helpers() {
 				if h.name == call.name() {
 					inScript = append(inScript, append(h.undo, h.name)...)
 				}
@@ -173,7 +173,7 @@ func (t *scriptTranslator) start(body []command) []string {
 			certain = false
 		}
 		// What the script still does with a helper, the script has to undo.
-		for _, h := range helpers {
+		for _, h := range helpers() {
 			if c.mentions(h.name) {
 				inScript = append(inScript, append(h.undo, h.name)...)
 			}
@@ -300,7 +300,7 @@ func (t *scriptTranslator) translate(c call, from origin) bool {
 		t.undone["ethtool:"+args[0]+" "+args[1]] = true
 		return true
 	}
-	for _, h := range helpers {
+	for _, h := range helpers() {
 		if h.name != c.name() {
 			continue
 		}

@@ -92,8 +92,9 @@ func policy(h *host.Host, cpu, attribute string) string {
 
 // lacks is what is said of an option that a CPU does not have: of the first CPU
 // only, where that one lacks it as well, so that a machine without frequency
-// scaling is told so in one sentence and not in one for each CPU.
-func lacks(r *plugin.Request, o profile.Option, device string, place func(h *host.Host, cpu string) string, why string) []plugin.Item {
+// scaling is told so in one sentence and not in one for each CPU. Only then why
+// is asked: what it looks at grows with the number of CPUs.
+func lacks(r *plugin.Request, o profile.Option, device string, place func(h *host.Host, cpu string) string, why func(*host.Host) string) []plugin.Item {
 	for _, first := range r.Devices {
 		if offline(r.Host, first) {
 			continue
@@ -103,7 +104,7 @@ func lacks(r *plugin.Request, o profile.Option, device string, place func(h *hos
 		}
 		break
 	}
-	return plugin.Lacks(r.Host, plugin.Sysfs(place(r.Host, device)), o, "%s", why)
+	return plugin.Lacks(r.Host, plugin.Sysfs(place(r.Host, device)), o, "%s", why(r.Host))
 }
 
 // policyPlace is a place for lacks.
@@ -131,15 +132,19 @@ func driver(h *host.Host) string {
 }
 
 // needs says why a machine does not have what only some frequency drivers have.
-func needs(h *host.Host, drivers string) string {
-	switch name := driver(h); {
-	case name == "intel_pstate":
-		return "these CPUs do not manage their frequency in hardware (HWP)"
-	case name != "":
-		return "only " + drivers + " has it, and the frequency driver of this machine is " + name
+func needs(drivers string) func(*host.Host) string {
+	return func(h *host.Host) string {
+		switch name := driver(h); {
+		case name == "intel_pstate":
+			return "these CPUs do not manage their frequency in hardware (HWP)"
+		case name != "":
+			return "only " + drivers + " has it, and the frequency driver of this machine is " + name
+		}
+		return noScaling(h)
 	}
-	return noScaling(h)
 }
+
+func always(why string) func(*host.Host) string { return func(*host.Host) string { return why } }
 
 // noScaling says why a machine has no frequency scaling.
 func noScaling(h *host.Host) string {

@@ -62,7 +62,7 @@ func planGovernor(ctx context.Context, r *plugin.Request, o profile.Option, cpu 
 	}
 	s := plugin.Sysfs(policy(r.Host, cpu, "scaling_governor"))
 	if !plugin.Exists(r.Host, s.Name) {
-		return lacks(r, o, cpu, policyPlace("scaling_governor"), noScaling(r.Host)), nil
+		return lacks(r, o, cpu, policyPlace("scaling_governor"), noScaling), nil
 	}
 	wanted, ok := plugin.Alternatives(o.Value)
 	if !ok {
@@ -104,7 +104,7 @@ func eppItems(_ context.Context, r *plugin.Request, o profile.Option, cpu string
 	}
 	s := plugin.Sysfs(policy(r.Host, cpu, "energy_performance_preference"))
 	if !plugin.Exists(r.Host, s.Name) {
-		return lacks(r, o, cpu, policyPlace("energy_performance_preference"), needs(r.Host, "intel_pstate or amd-pstate in active mode")), nil
+		return lacks(r, o, cpu, policyPlace("energy_performance_preference"), needs("intel_pstate or amd-pstate in active mode")), nil
 	}
 	wanted, ok := plugin.Alternatives(o.Value)
 	if !ok {
@@ -132,6 +132,13 @@ var biases = map[string]int{
 	"balance-power": 8, "power": 15, "powersave": 15,
 }
 
+func noBias(h *host.Host) string {
+	if plugin.IsGuest(h) {
+		return "this machine is a guest, and its CPUs have no energy performance bias"
+	}
+	return "these CPUs have no energy performance bias: only Intel's have, from Linux 5.2 on"
+}
+
 func planBias(_ context.Context, r *plugin.Request, o profile.Option, cpu string) ([]plugin.Item, error) {
 	if offline(r.Host, cpu) {
 		return nil, nil
@@ -143,11 +150,7 @@ func planBias(_ context.Context, r *plugin.Request, o profile.Option, cpu string
 		return plugin.BadValue(s, o, "a bias such as performance or normal, 0 to 15, or alternatives a|b"), nil
 	}
 	if !plugin.Exists(r.Host, s.Name) {
-		why := "these CPUs have no energy performance bias: only Intel's have, from Linux 5.2 on"
-		if plugin.IsGuest(r.Host) {
-			why = "this machine is a guest, and its CPUs have no energy performance bias"
-		}
-		return lacks(r, o, cpu, place, why), nil
+		return lacks(r, o, cpu, place, noBias), nil
 	}
 	for _, w := range wanted {
 		n, known := biases[w]
@@ -182,7 +185,7 @@ func planSamplingDown(_ context.Context, r *plugin.Request, o profile.Option, cp
 		return nil, nil
 	}
 	if !plugin.Exists(r.Host, policy(r.Host, cpu, "scaling_governor")) {
-		return lacks(r, o, cpu, policyPlace("scaling_governor"), noScaling(r.Host)), nil
+		return lacks(r, o, cpu, policyPlace("scaling_governor"), noScaling), nil
 	}
 	governor, byUnit := governorOf(r, cpu)
 	limit := int64(100000)
@@ -231,16 +234,20 @@ func planBoost(_ context.Context, r *plugin.Request, o profile.Option, cpu strin
 		// Before Linux 6.11 there is one switch for the machine.
 		cpus, _ := devices(context.Background(), r.Host)
 		if len(r.Devices) < len(cpus) {
-			return lacks(r, o, cpu, policyPlace("boost"), "this kernel boosts all CPUs or none, and the unit is for some of them"), nil
+			return lacks(r, o, cpu, policyPlace("boost"), always("this kernel boosts all CPUs or none, and the unit is for some of them")), nil
 		}
 		it := plugin.Want(plugin.Sysfs(all), zeroOne(on), o)
 		it.Why = "one switch for all CPUs"
 		return []plugin.Item{it}, nil
 	}
-	if driver(r.Host) == "" {
-		return lacks(r, o, cpu, policyPlace("boost"), noScaling(r.Host)), nil
+	return lacks(r, o, cpu, policyPlace("boost"), noBoost), nil
+}
+
+func noBoost(h *host.Host) string {
+	if name := driver(h); name != "" {
+		return "the frequency driver " + name + " has no switch for boost"
 	}
-	return lacks(r, o, cpu, policyPlace("boost"), "the frequency driver "+driver(r.Host)+" has no switch for boost"), nil
+	return noScaling(h)
 }
 
 func zeroOne(on bool) string {
@@ -268,7 +275,7 @@ func planNoTurbo(_ context.Context, r *plugin.Request, o profile.Option, _ strin
 	case !ok:
 		return plugin.BadValue(s, o, "1 or 0"), nil
 	case !plugin.Exists(r.Host, s.Name):
-		return plugin.Lacks(r.Host, s, o, "%s", needs(r.Host, "intel_pstate")), nil
+		return plugin.Lacks(r.Host, s, o, "%s", needs("intel_pstate")(r.Host)), nil
 	}
 	return []plugin.Item{plugin.Want(s, zeroOne(on), o)}, nil
 }
@@ -284,7 +291,7 @@ func planPerfPct(_ context.Context, r *plugin.Request, o profile.Option, _ strin
 		}
 		items := plugin.Number(s, o, 0, 100, "percent, 0 to 100")
 		if items[0].Verdict == "" && !plugin.Exists(r.Host, s.Name) {
-			return plugin.Lacks(r.Host, s, o, "%s", needs(r.Host, "intel_pstate"))
+			return plugin.Lacks(r.Host, s, o, "%s", needs("intel_pstate")(r.Host))
 		}
 		return items
 	}

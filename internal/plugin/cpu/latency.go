@@ -140,7 +140,7 @@ func planResumeLatency(_ context.Context, r *plugin.Request, o profile.Option, c
 	case l.text == "":
 		return plugin.Lacks(r.Host, s, o, "%s", reason), nil
 	case !plugin.Exists(r.Host, s.Name):
-		return lacks(r, o, cpu, place, "this kernel has no latency limit per CPU"), nil
+		return lacks(r, o, cpu, place, always("this kernel has no latency limit per CPU")), nil
 	}
 	it := plugin.Want(s, l.text, o)
 	it.Why = l.why

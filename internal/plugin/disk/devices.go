@@ -55,7 +55,8 @@ func parentSubsystem(h *host.Host, dir string) (string, bool) {
 	if err != nil {
 		return "", false
 	}
-	for p := path.Dir(real); strings.HasPrefix(p, "/sys/devices/"); p = path.Dir(p) {
+	// Of /sys/devices/virtual/CLASS/NAME the first three are no devices.
+	for p := path.Dir(real); strings.HasPrefix(p, "/sys/devices/") && path.Dir(p) != "/sys/devices/virtual"; p = path.Dir(p) {
 		if !plugin.Exists(h, p+"/uevent") {
 			continue
 		}
