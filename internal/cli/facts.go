@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -62,6 +63,13 @@ func (a *app) facts(ctx context.Context, names []string, brief bool, archive str
 // writeArchive writes beside the name and renames, so that a half-written
 // archive is never there under it.
 func writeArchive(path string, rec *host.Recording) error {
+	if path == "-" {
+		return ui.Exit(ui.Usage, errors.New("--archive -: want the name of a file; standard output has the facts"))
+	}
+	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
+		// The rename would put the archive in the place of a device.
+		return ui.Exit(ui.Usage, fmt.Errorf("--archive %s is %s; want a regular file, or a name that is free", path, host.Describe(st.Mode())))
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".fettle-archive-*")
 	if err != nil {
 		return err

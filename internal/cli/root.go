@@ -47,7 +47,6 @@ func Main(version string, args []string, out, errw io.Writer) int {
 	}()
 	root := a.rootCommand()
 	root.SetArgs(args)
-	root.SetOut(out)
 	root.SetErr(errw)
 	err := root.ExecuteContext(ctx)
 	if err != nil {
@@ -150,6 +149,7 @@ Exit codes:
 	for _, verb := range verbs {
 		root.AddCommand(verb(a))
 	}
+	root.SetOut(a.screen.Out) // now, because the completion command keeps what it finds
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -219,11 +220,12 @@ func (a *app) scheduleAdd(ctx context.Context, file, calendar string, profiles [
 	}); err != nil {
 		return err
 	}
-	return a.announce(file, []schedule.Entry{e})
+	return a.announce(file, []schedule.Entry{e}, nil)
 }
 
-// announce says what has been added to the schedule, once it is in the file.
-func (a *app) announce(file string, added []schedule.Entry) error {
+// announce says what has been added to the schedule, once it is in the file; some
+// is the error about what has not, which it returns.
+func (a *app) announce(file string, added []schedule.Entry, some error) error {
 	h, err := a.host()
 	if err != nil {
 		return err
@@ -233,7 +235,7 @@ func (a *app) announce(file string, added []schedule.Entry) error {
 		if err != nil {
 			return err
 		}
-		return report.Data(a.screen, doc, ui.Done)
+		return a.result(doc, some)
 	}
 	for _, e := range added {
 		next := "never again"
@@ -242,7 +244,7 @@ func (a *app) announce(file string, added []schedule.Entry) error {
 		}
 		fmt.Fprintf(a.screen.Out, "✓ %s: %s\n", e, next)
 	}
-	return nil
+	return some
 }
 
 // knownProfiles refuses profiles that cannot be loaded: at the moment of the
@@ -282,7 +284,7 @@ func (a *app) scheduleRemove(file, which string) error {
 		return err
 	}
 	if a.data() {
-		return a.announce(file, nil)
+		return a.announce(file, nil, nil)
 	}
 	for _, e := range removed {
 		fmt.Fprintf(a.screen.Out, "✓ removed: %s\n", e)
@@ -290,10 +292,19 @@ func (a *app) scheduleRemove(file, which string) error {
 	return nil
 }
 
+// maxCrontab caps what is read of a crontab, in bytes; cron(8) itself takes no
+// more than 10,000 lines.
+const maxCrontab = 16 << 20
+
 func (a *app) scheduleImport(ctx context.Context, file, crontab string) error {
-	text, err := os.ReadFile(crontab)
+	f, err := host.OpenRegular(crontab)
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxCrontab))
+	if err != nil {
+		return err
 	}
 	entries, problems := schedule.FromCron(crontab, string(text))
 	for _, p := range problems {
@@ -323,14 +334,13 @@ func (a *app) scheduleImport(ctx context.Context, file, crontab string) error {
 		}
 		return text, nil
 	})
-	if err == nil {
-		a.screen.Say("take these lines out of %s: cron would go on switching as well", crontab)
-		if !a.data() || len(problems) == 0 {
-			err = a.announce(file, added)
-		}
+	if err != nil {
+		return err
 	}
-	if err == nil && len(problems) > 0 {
-		err = ui.Exit(ui.Partial, fmt.Errorf("%d lines of %s could not be taken over", len(problems), crontab))
+	a.screen.Say("take these lines out of %s: cron would go on switching as well", crontab)
+	var some error
+	if len(problems) > 0 {
+		some = ui.Exit(ui.Partial, fmt.Errorf("%d lines of %s could not be taken over", len(problems), crontab))
 	}
-	return err
+	return a.announce(file, added, some)
 }

@@ -173,7 +173,7 @@ func writeEntry(b *bytes.Buffer, p string, e *entry) {
 		fmt.Fprintf(b, "-- link %s -> %s --\n", quotePath(p), quotePath(e.target))
 		return
 	}
-	head := fmt.Sprintf("%s %04o", typeWord(e.mode), permBits(e.mode))
+	head := fmt.Sprintf("%s %s", typeWord(e.mode), Octal(e.mode))
 	switch {
 	case e.errno != 0:
 		head += " " + errnoName(e.errno)

@@ -45,3 +45,7 @@ func Describe(m fs.FileMode) string {
 	}
 	return "no regular file"
 }
+
+// Octal is a mode's permission bits as chmod(1) takes them, set-user-ID,
+// set-group-ID and sticky bit included: "1777" for /tmp.
+func Octal(m fs.FileMode) string { return fmt.Sprintf("%04o", permBits(m)) }

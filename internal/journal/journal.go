@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"fettle.dev/fettle/internal/host"
 )
 
 // DefaultDir is where the journal of a machine is.
@@ -89,6 +91,14 @@ func readState(f *os.File, bootID string) (*State, error) {
 // Lock takes the machine's transaction lock and opens the journal, which it
 // makes where there is none. ErrBusy names the process that has the lock.
 func Lock(dir string, o Options) (*Journal, error) {
+	j, err := lockDir(dir, o)
+	if errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+		return nil, fmt.Errorf("state directory %s cannot be written (%w), and nothing is changed without a journal: make it writable, or name another one with --state-dir", dir, err)
+	}
+	return j, err
+}
+
+func lockDir(dir string, o Options) (*Journal, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
@@ -287,7 +297,7 @@ func checkDir(dir string, trusted func(uid uint32) bool) error {
 	case !ok || !trusted(sys.Uid):
 		return fmt.Errorf("state directory %s belongs to user %d, not to you (%d): refused", dir, sys.Uid, os.Geteuid())
 	case st.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("state directory %s can be written by others (mode %o): refused; chmod 0700 it once you trust its content", dir, st.Mode().Perm())
+		return fmt.Errorf("state directory %s can be written by others (mode %s): refused; chmod 0700 it once you trust its content", dir, host.Octal(st.Mode()))
 	}
 	return nil
 }

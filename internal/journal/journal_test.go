@@ -42,6 +42,10 @@ func TestStateDirectory(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	// Nobody makes directories there.
+	if _, err := Lock("/sys/fettle", Options{}); err == nil || !strings.Contains(err.Error(), "state directory /sys/fettle cannot be written (mkdir /sys/fettle: ") || !strings.Contains(err.Error(), "--state-dir") {
+		t.Errorf("a place that cannot be written: %v", err)
+	}
 	for dir, why := range map[string]string{link: "symbolic link", open: "written by others", file: "not a directory"} {
 		if _, err := Lock(dir, Options{}); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v, want a refusal: %s", dir, err, why)

@@ -51,7 +51,7 @@ func rootOnly(h *host.Host, p string) error {
 	case sys.Uid != 0:
 		return fmt.Errorf("%s: %w: it belongs to uid %d, not to root", p, ErrUntrusted, sys.Uid)
 	case st.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("%s: %w: others than root may write it (mode %04o)", p, ErrUntrusted, st.Mode().Perm())
+		return fmt.Errorf("%s: %w: others than root may write it (mode %s)", p, ErrUntrusted, host.Octal(st.Mode()))
 	}
 	return nil
 }

@@ -144,16 +144,17 @@ func Plan(s *ui.Screen, p *tune.Plan, all bool) {
 	if len(g.Rows) > 0 {
 		g.Write(s)
 	}
-	writeOthers(s, others, all)
+	writeOthers(s, "not written", others, all)
 	fmt.Fprintf(s.Out, "\n%s would be written, %d already as wanted, %d not written\n", plural(p.Writes(), "value"), same, len(others))
 }
 
-// writeOthers prints what is not written, and why.
-func writeOthers(s *ui.Screen, steps []tune.Step, all bool) {
+// writeOthers prints what is not simply in place, and why; head says what all of
+// it has in common.
+func writeOthers(s *ui.Screen, head string, steps []tune.Step, all bool) {
 	if len(steps) == 0 {
 		return
 	}
-	grid := Grid{Head: []string{"not written", "verdict", "why", "from"}}
+	grid := Grid{Head: []string{head, "verdict", "why", "from"}}
 	groups := families(steps, all)
 	for _, f := range groups {
 		st := f[0]
@@ -207,7 +208,11 @@ func Applied(s *ui.Screen, a *tune.Applied, took time.Duration) {
 			wrote++
 		}
 	}
-	writeOthers(s, bad, false)
+	head := "not written"
+	if slices.ContainsFunc(bad, func(st tune.Step) bool { return st.Action != tune.None && st.Verdict != plugin.Rejected }) {
+		head = "to look at" // a script that was started, a value that waits for a reboot
+	}
+	writeOthers(s, head, bad, false)
 	if len(bad) > 0 {
 		fmt.Fprintln(s.Out)
 	}

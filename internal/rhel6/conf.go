@@ -32,7 +32,8 @@ func (im *importer) conf(text string) error {
 		case "main":
 			for _, l := range s.lines {
 				if l.name == "interval" && l.value == "10" {
-					continue // update_interval's default
+					im.warn(confFile, l.no, l.text, "a setting of the daemon: not imported; 10 seconds is what update_interval of tuned-main.conf has by itself")
+					continue
 				}
 				im.warn(confFile, l.no, l.text, "a setting of the daemon: it belongs into tuned-main.conf (interval is update_interval there)")
 			}

@@ -182,8 +182,13 @@ func (e *Engine) ApplySaved(p *Plan) Planner {
 			return nil, fmt.Errorf("plan of schema %q: want %q", p.Schema, PlanSchema)
 		}
 		// A journal that has just been made is one record older than none.
-		if boot := e.bootID(); p.BootID != boot || max(p.Generation, 1) != max(s.Generation, 1) {
-			return nil, fmt.Errorf("%w: it was made on another boot or before another transaction; make a new plan with fettle diff", ErrStale)
+		switch {
+		case p.BootID != e.bootID():
+			return nil, fmt.Errorf("%w: it was made on another boot; make a new plan with fettle diff", ErrStale)
+		case p.Generation == 0 && s.Generation > 1:
+			return nil, fmt.Errorf("%w: it was made before fettle's first transaction, or by somebody who may not read the journal; make a new plan with fettle diff as root", ErrStale)
+		case max(p.Generation, 1) != max(s.Generation, 1):
+			return nil, fmt.Errorf("%w: there was another transaction since; make a new plan with fettle diff", ErrStale)
 		}
 		for i := range p.Steps {
 			st := &p.Steps[i]

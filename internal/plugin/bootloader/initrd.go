@@ -104,7 +104,7 @@ func owned(h *host.Host, dir string) error {
 	case !ok || sys.Uid != 0:
 		return fmt.Errorf("%s: %w: it does not belong to root", dir, profile.ErrUntrusted)
 	case st.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("%s: %w: others may write it (mode %04o)", dir, profile.ErrUntrusted, st.Mode().Perm())
+		return fmt.Errorf("%s: %w: others may write it (mode %s)", dir, profile.ErrUntrusted, host.Octal(st.Mode()))
 	}
 	return nil
 }
