@@ -25,8 +25,9 @@ func (p Problem) String() string { return p.Pos.String() + ": " + p.Text }
 // Assign gives each unit its devices, by unit name. Units take their turn in
 // the order given, and a unit takes what matches of the devices that no earlier
 // unit of the same type has. A unit whose plug-in has no devices gets no entry;
-// one that finds no free device gets an empty list and a problem, and nothing
-// of it is to be applied, its device-independent options included.
+// one that finds no free device gets an empty list, and nothing of it is to be
+// applied, its device-independent options included; that is a problem unless it
+// is for all but some devices.
 func Assign(ctx context.Context, h *host.Host, table []Plugin, units []*profile.Unit) (map[string][]string, []Problem) {
 	assigned := map[string][]string{}
 	var problems []Problem
@@ -50,7 +51,7 @@ func Assign(ctx context.Context, h *host.Host, table []Plugin, units []*profile.
 		switch {
 		case err != nil:
 			problems = append(problems, Problem{u.At("devices_udev_regex"), fmt.Sprintf("[%s]: %v", u.Name, err)})
-		case len(taken) == 0 && !unlisted[u.Type]:
+		case len(taken) == 0 && !unlisted[u.Type] && (u.DevicesUdevRegex != "" || !profile.NewDeviceMatcher(u.Devices).Rest()):
 			problems = append(problems, Problem{u.Pos, noDevice(u, len(free[u.Type]) > 0)})
 		}
 		free[u.Type] = without(free[u.Type], taken)

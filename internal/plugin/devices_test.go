@@ -56,6 +56,7 @@ func TestAssign(t *testing.T) {
 			[]string{"p.conf:3: [two] does nothing: no disk device is left for it on this machine"}},
 		{"no match", []*profile.Unit{unit("one", "disk", "xvd*")}, map[string][]string{"one": nil},
 			[]string{"p.conf:3: [one] does nothing: devices=xvd* matches no free device"}},
+		{"all but some, and no other", []*profile.Unit{unit("one", "disk", "!sd* !vd*,!cciss*")}, map[string][]string{"one": nil}, nil},
 		{"no device", []*profile.Unit{unit("usb", "usb", "*")}, map[string][]string{"usb": nil},
 			[]string{"p.conf:3: [usb] does nothing: no usb device is left for it on this machine"}},
 		{"types do not compete", []*profile.Unit{unit("a", "disk", "*da"), unit("b", "cpu", "*")},

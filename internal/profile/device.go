@@ -29,6 +29,12 @@ func NewDeviceMatcher(devices string) DeviceMatcher {
 	return m
 }
 
+// Rest is true for a list that only leaves devices out: it is for whatever else
+// there is, if anything.
+func (m DeviceMatcher) Rest() bool {
+	return len(m.negative) > 0 && slices.Equal(m.positive, []string{"*"})
+}
+
 // Match reports whether a device name is meant.
 func (m DeviceMatcher) Match(device string) bool {
 	return matchAny(m.positive, device) && !matchAny(m.negative, device)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -60,49 +61,85 @@ func (g *Grid) Write(s *ui.Screen) {
 }
 
 // fit wraps the widest columns, so that a row is no wider than the terminal;
-// nothing where there is no terminal.
+// nothing where there is no terminal. First as far as no word is cut, then
+// further.
 func (g *Grid) fit(width int) []table.ColumnConfig {
 	columns := len(g.Head)
 	for _, r := range g.Rows {
 		columns = max(columns, len(r))
 	}
-	const gap, least = 2, 16
-	widths := make([]int, columns)
+	const gap, readable, least = 2, 24, 8
+	widths, words := make([]int, columns), make([]int, columns)
 	total := 0
 	for c := range widths {
 		for _, row := range append([][]string{g.Head}, g.Rows...) {
 			if c < len(row) {
 				widths[c] = max(widths[c], text.StringWidthWithoutEscSequences(row[c]))
+				for _, w := range pieces(row[c]) {
+					words[c] = max(words[c], text.StringWidthWithoutEscSequences(w))
+				}
 			}
 		}
+		words[c] = max(words[c], min(readable, widths[c]))
 		total += widths[c] + gap
 	}
-	var out []table.ColumnConfig
-	for width > 0 && total > width {
-		widest := 0
-		for c := range widths {
-			if widths[c] > widths[widest] {
-				widest = c
+	shrink := func(floor func(c int) int) {
+		for ; width > 0 && total > width; total-- {
+			widest := -1
+			for c, w := range widths {
+				if w > floor(c) && (widest < 0 || w > widths[widest]) {
+					widest = c
+				}
 			}
-		}
-		next := max(least, widths[widest]-(total-width))
-		if next >= widths[widest] {
-			break
-		}
-		// Shrink step by step towards the next widest, so that two wide
-		// columns share what there is.
-		for c := range widths {
-			if c != widest && widths[c] < widths[widest] {
-				next = max(next, min(widths[widest]-1, widths[c]))
+			if widest < 0 {
+				return
 			}
+			widths[widest]--
 		}
-		total -= widths[widest] - next
-		widths[widest] = next
 	}
+	shrink(func(c int) int { return words[c] })
+	shrink(func(int) int { return least })
+	out := make([]table.ColumnConfig, columns)
 	for c, w := range widths {
-		out = append(out, table.ColumnConfig{Number: c + 1, WidthMax: w, WidthMaxEnforcer: text.WrapSoft})
+		out[c] = table.ColumnConfig{Number: c + 1, WidthMax: w, WidthMaxEnforcer: wrap}
 	}
 	return out
+}
+
+// pieces is text cut where a line may end: behind a space and behind a slash.
+func pieces(s string) []string {
+	var out []string
+	for s != "" {
+		n := strings.IndexAny(s, " /") + 1
+		if n == 0 {
+			n = len(s)
+		}
+		out = append(out, s[:n])
+		s = s[n:]
+	}
+	return out
+}
+
+// wrap breaks paths behind a slash and text behind a space.
+func wrap(s string, width int) string {
+	if strings.Contains(s, "\x1b") {
+		return text.WrapSoft(s, width) // which knows of colours
+	}
+	var lines []string
+	line := ""
+	for _, p := range pieces(s) {
+		if line != "" && text.StringWidthWithoutEscSequences(line+strings.TrimRight(p, " ")) > width {
+			lines = append(lines, strings.TrimRight(line, " "))
+			line = ""
+		}
+		for text.StringWidthWithoutEscSequences(strings.TrimRight(p, " ")) > width {
+			part := text.Trim(p, width)
+			lines = append(lines, part)
+			p = p[len(part):]
+		}
+		line += p
+	}
+	return strings.Join(append(lines, line), "\n")
 }
 
 // Data prints a document as JSON or YAML. doc marshals to a JSON object with a
