@@ -281,15 +281,29 @@ func Verification(s *ui.Screen, v *tune.Verification, all bool) {
 	fmt.Fprintf(s.Out, "%s %s: %s\n", map[bool]string{true: "✓", false: "✗"}[v.Met], strings.Join(v.Profiles, " "), counts(v.Counts))
 }
 
+// rank puts what needs a look first, then what is in force.
+func rank(v plugin.Verdict) int {
+	switch v {
+	case plugin.OK:
+		return 1
+	case plugin.Dynamic, plugin.Unsupported, plugin.Overridden, plugin.Kept, plugin.Refused:
+		return 2
+	}
+	return 0
+}
+
 func counts(m map[plugin.Verdict]int) string {
 	var words []string
 	for v := range m {
 		words = append(words, string(v))
 	}
 	sort.Slice(words, func(i, j int) bool {
-		a, b := m[plugin.Verdict(words[i])], m[plugin.Verdict(words[j])]
-		if a != b {
-			return a > b
+		v, w := plugin.Verdict(words[i]), plugin.Verdict(words[j])
+		if a, b := rank(v), rank(w); a != b {
+			return a < b
+		}
+		if m[v] != m[w] {
+			return m[v] > m[w]
 		}
 		return words[i] < words[j]
 	})
