@@ -161,6 +161,9 @@ func (m *machine) sysctlClaims(ctx context.Context) *claim.Claims {
 
 func (m *machine) readClaims(ctx context.Context, only ...claim.Source) *claim.Claims {
 	c, problems := claim.Read(ctx, m.host, m.kinds, only...)
+	if ctx.Err() != nil {
+		return c // what was not read any more is no problem of the machine's
+	}
 	for _, p := range problems {
 		if !m.said[p] {
 			m.screen.Say("%s", p)

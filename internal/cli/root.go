@@ -34,9 +34,6 @@ type app struct {
 
 // Main runs one command line and returns the exit code.
 func Main(version string, args []string, out, errw io.Writer) int {
-	screen := ui.NewScreen(out, errw)
-	screen.Out = &countedOut{Writer: out}
-	a := &app{version: version, screen: screen, command: strings.Join(append([]string{"fettle"}, args...), " ")}
 	// Ctrl-C ends the context; the verbs give back what they have written. A
 	// lost terminal and a polite kill are the same.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -45,6 +42,14 @@ func Main(version string, args []string, out, errw io.Writer) int {
 		<-ctx.Done()
 		stop() // a second one ends the process as ever
 	}()
+	return runUntil(ctx, version, args, out, errw)
+}
+
+// runUntil is Main, interrupted when ctx ends.
+func runUntil(ctx context.Context, version string, args []string, out, errw io.Writer) int {
+	screen := ui.NewScreen(out, errw)
+	screen.Out = &countedOut{Writer: out}
+	a := &app{version: version, screen: screen, command: strings.Join(append([]string{"fettle"}, args...), " ")}
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetErr(errw)

@@ -117,6 +117,9 @@ func (a *app) tune(ctx context.Context, names []string, o tuneOptions) error {
 	}
 	res, err := m.engine.Apply(ctx, planner, apply)
 	if res == nil {
+		if errors.Is(err, context.Canceled) {
+			err = ui.Exit(ui.Interrupted, errors.New("interrupted before anything was written"))
+		}
 		return m.handBack(ctx, taken, err)
 	}
 	for _, id := range append(recovered, res.Recovered...) {
@@ -151,7 +154,9 @@ func (a *app) tune(ctx context.Context, names []string, o tuneOptions) error {
 // verdict turns what came of a transaction into an error with its exit code.
 func (m *machine) verdict(res *tune.Applied, err error) error {
 	switch {
-	case err != nil && res.Result == journal.ResultRolledBack && !errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled):
+		return interrupted(res, err)
+	case err != nil && res.Result == journal.ResultRolledBack:
 		return ui.Exit(ui.RolledBack, err)
 	case err != nil:
 		return err
@@ -169,6 +174,18 @@ func (m *machine) verdict(res *tune.Applied, err error) error {
 		return ui.Exit(code, errors.New("nothing is changed, and no transaction recorded"))
 	}
 	return nil
+}
+
+// interrupted says what Ctrl-C has left of a transaction.
+func interrupted(res *tune.Applied, err error) error {
+	var rest []error
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		rest = slices.DeleteFunc(slices.Clone(all.Unwrap()), func(err error) bool { return errors.Is(err, context.Canceled) })
+	}
+	if len(rest) > 0 {
+		return errors.Join(append([]error{errors.New("interrupted, and not all that was written could be undone: fettle undo tries again")}, rest...)...)
+	}
+	return ui.Exit(ui.Interrupted, fmt.Errorf("interrupted: all that transaction %d had written is undone", res.Tx))
 }
 
 // planner chooses how the plan comes about.

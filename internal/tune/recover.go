@@ -31,7 +31,7 @@ func (e *Engine) recoverLocked(ctx context.Context, j *journal.Journal) ([]int, 
 	}
 	sub := *e
 	sub.Reason = "recovery of what was cut off"
-	u, err := sub.undoLocked(ctx, j, ids)
+	u, err := sub.undoLocked(context.WithoutCancel(ctx), j, ids) // an undo goes to its end
 	if err != nil {
 		return nil, fmt.Errorf("an earlier transaction was cut off and could not be taken back: %w", err)
 	}
@@ -63,7 +63,7 @@ func (e *Engine) Recover(ctx context.Context) ([]int, error) {
 	}
 	sub := *e
 	sub.Reason = "trial not confirmed in time"
-	u, err := sub.undoLocked(ctx, j, ids)
+	u, err := sub.undoLocked(context.WithoutCancel(ctx), j, ids)
 	if u != nil {
 		done = append(done, u.Undoes...)
 	}

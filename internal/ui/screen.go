@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -70,6 +71,10 @@ func (s *Screen) Say(format string, args ...any) {
 
 // Fail says what went wrong and what to do about it.
 func (s *Screen) Fail(err error) {
+	if Code(err) == Interrupted && errors.Is(err, context.Canceled) {
+		s.Say("interrupted") // in the middle of reading: there is nothing more to tell
+		return
+	}
 	for line := range strings.Lines(err.Error()) {
 		s.Say("%s", strings.TrimSuffix(line, "\n"))
 	}

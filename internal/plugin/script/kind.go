@@ -206,6 +206,8 @@ func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 	}
 	res, err := k.call(ctx, s, r.Env, k.start)
 	switch {
+	case errors.Is(err, context.Canceled):
+		r.State, r.Said = "failed", "its "+k.start+" was interrupted"
 	case err != nil:
 		r.State, r.Said = "failed", err.Error()
 	case res.ExitCode != 0:
