@@ -228,7 +228,7 @@ func (m *machine) planner(ctx context.Context, names []string, o tuneOptions) (t
 		}
 		apply.Kind = journal.Apply
 		return func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
-			return m.engine.PlanChanges(ctx, changes, s)
+			return m.engine.PlanAsked(ctx, changes, s)
 		}, apply, nil
 	case o.auto:
 		r, err := m.recommend(ctx)

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -74,6 +75,12 @@ func (a *app) why(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	if _, ours := state.Chains()[id]; !ours && isFile(id) {
+		// A file's content is shown where it is a setting, not whatever it is.
+		if err := m.kinds.MayAsk(id, setting.Absent, m.loader.Dirs); err != nil {
+			return err
+		}
+	}
 	w := Why{Schema: "fettle/why/v1", Setting: id, Claims: []claim.Claim{}, Changes: []WhyChange{}}
 	if w.Now, err = m.kinds.Read(ctx, id); err != nil {
 		return fmt.Errorf("%s cannot be read: %w", id, err)
@@ -88,7 +95,7 @@ func (a *app) why(ctx context.Context, name string) error {
 	}
 	var none error // the machine has no such place
 	if w.Now.Absent {
-		none = missing(m.host, id)
+		none = m.missing(ctx, id)
 	}
 	if k, ok := m.engine.Keep.Match(id, s); ok {
 		w.Kept = &k
@@ -112,9 +119,16 @@ func (a *app) why(ctx context.Context, name string) error {
 	return none
 }
 
+// isFile is true for settings that are whole files.
+func isFile(s setting.Setting) bool { return s.Kind == "file" || s.Kind == "bootfile" }
+
 func (a *app) printWhy(w Why) {
 	out := a.screen.Out
-	fmt.Fprintf(out, "%s = %s\n", w.Setting, ui.Printable(w.Now.String()))
+	now := w.Now.String()
+	if first, rest, more := strings.Cut(now, "\n"); more && rest != "" && isFile(w.Setting) {
+		now = fmt.Sprintf("%s … (%d bytes)", first, len(now))
+	}
+	fmt.Fprintf(out, "%s = %s\n", w.Setting, ui.Printable(now))
 	g := report.Grid{Head: []string{"who", "wants", "where", ""}}
 	for i, c := range w.Claims {
 		note := ""

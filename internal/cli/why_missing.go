@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"path"
@@ -8,6 +10,8 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -18,11 +22,14 @@ const maxNames = 50_000
 
 // missing is the error for a variable of the kernel that this machine does not
 // have, with the name that was perhaps meant.
-func missing(h *host.Host, s setting.Setting) error {
+func (m *machine) missing(ctx context.Context, s setting.Setting) error {
 	var near string
+	h := m.host
 	switch s.Kind {
 	case "sysctl":
-		near = nearSysctl(h, s.Name)
+		if near = m.asOption(ctx, s.Name); near == "" {
+			near = nearSysctl(h, s.Name)
+		}
 	case "sysfs":
 		near = nearAttribute(h, s.Name)
 	default:
@@ -33,6 +40,49 @@ func missing(h *host.Host, s setting.Setting) error {
 		name = s.Name
 	}
 	return ui.Exit(ui.Failed, errors.New(h.Name+" has no "+name+near))
+}
+
+// asOption says where an option of that name has its value on this machine; ""
+// where no plug-in has one.
+func (m *machine) asOption(ctx context.Context, name string) string {
+	for i := range m.engine.Plugins {
+		p := &m.engine.Plugins[i]
+		for _, o := range p.Options {
+			if o.Name == name && !o.Control {
+				at := ""
+				if s, ok := m.placeOf(ctx, p, o); ok {
+					at = fmt.Sprintf(" and sets %s here", report.Place(s))
+				}
+				return fmt.Sprintf("; %q is an option of the plug-in %s%s", name, p.Name, at)
+			}
+		}
+	}
+	return ""
+}
+
+// placeOf asks a plug-in for the first place that an option sets.
+func (m *machine) placeOf(ctx context.Context, p *plugin.Plugin, o plugin.Option) (setting.Setting, bool) {
+	device, devices := "", []string(nil)
+	if o.PerDevice && p.Devices != nil {
+		var err error
+		if devices, err = p.Devices(ctx, m.host); err != nil || len(devices) == 0 {
+			return setting.Setting{}, false
+		}
+		device = devices[0]
+	}
+	value := profile.Option{Name: o.Name, Value: cmp.Or(o.Default, "1")}
+	r := &plugin.Request{
+		Host: m.host, Kinds: m.kinds, Devices: devices, ProfileDirs: m.loader.Dirs,
+		Unit:     profile.Unit{Name: p.Name, Type: p.Name, Options: []profile.Option{value}},
+		Original: func(s setting.Setting) (setting.Value, error) { return m.kinds.Read(ctx, s) },
+	}
+	items, err := o.Plan(ctx, r, value, device)
+	if err != nil || len(items) == 0 {
+		return setting.Setting{}, false
+	}
+	// Only what can be asked for again is worth a word.
+	s, err := m.kinds.Resolve(items[0].Change.Setting)
+	return s, err == nil
 }
 
 // nearSysctl suggests a sysctl: the nearest name, or the only one that ends in

@@ -218,6 +218,11 @@ func (e *Engine) ApplySaved(p *Plan) Planner {
 				p.Steps[i].ended()
 				continue
 			}
+			if !equal(kind, now, st.Want) {
+				if err := e.Kinds.MayAsk(st.Setting, st.Want, e.ProfileDirs); err != nil {
+					return nil, err
+				}
+			}
 			if !equal(kind, now, st.Before) && !st.Before.Absent {
 				return nil, fmt.Errorf("%w: %s was %s and is %s; make a new plan with fettle diff", ErrStale, st.Setting, show(st.Before), show(now))
 			}

@@ -163,6 +163,21 @@ func (e *Engine) PlanChanges(ctx context.Context, changes []setting.Change, s *j
 	return b.done(), nil
 }
 
+// PlanAsked plans changes that somebody asks for by the names of their settings.
+// A place that nobody may ask for refuses all of them.
+func (e *Engine) PlanAsked(ctx context.Context, changes []setting.Change, s *journal.State) (*Plan, error) {
+	for _, c := range changes {
+		id, err := e.Kinds.Resolve(c.Setting)
+		if err != nil {
+			continue // the plan says what is wrong with it
+		}
+		if err := e.Kinds.MayAsk(id, c.Want, e.ProfileDirs); err != nil {
+			return nil, err
+		}
+	}
+	return e.PlanChanges(ctx, changes, s)
+}
+
 func or(a, b string) string {
 	if a != "" {
 		return a

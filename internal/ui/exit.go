@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/tune"
 )
 
@@ -72,7 +73,7 @@ func Code(err error) int {
 		return Busy
 	case errors.Is(err, context.Canceled):
 		return Interrupted
-	case errors.Is(err, tune.ErrStale), errors.Is(err, tune.ErrAlive):
+	case errors.Is(err, tune.ErrStale), errors.Is(err, tune.ErrAlive), errors.Is(err, setting.ErrNoPlace):
 		return Refused
 	}
 	return Failed

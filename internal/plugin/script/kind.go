@@ -107,6 +107,15 @@ func parseValue(text string) (word string, env []string, err error) {
 	return word, env, nil
 }
 
+// MayAsk refuses programs that no profile could name.
+func (k kind) MayAsk(s setting.Setting, _ setting.Value, profileDirs []string) error {
+	file, _ := k.split(s.Name)
+	if err := allowed(k.host, file, profileDirs); err != nil {
+		return fmt.Errorf("%s: %w: %w", s, setting.ErrNoPlace, err)
+	}
+	return nil
+}
+
 // split takes "/path DEVICE" apart; a plain script has no device.
 func (k kind) split(name string) (file, device string) {
 	if k.name == "script" {
