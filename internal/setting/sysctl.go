@@ -26,7 +26,10 @@ func SysctlPath(name string) (string, error) {
 		name = swapSeparators(name)
 	}
 	for _, c := range strings.Split(name, "/") {
-		if c == "" || c == "." || c == ".." {
+		if c == ".." {
+			return "", fmt.Errorf("sysctl %q: %w %s", name, ErrOutside, procSys)
+		}
+		if c == "" || c == "." {
 			return "", fmt.Errorf("sysctl %q: not a name below /proc/sys", name)
 		}
 	}

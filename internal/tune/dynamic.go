@@ -150,13 +150,13 @@ func (b *builder) varyingStep(ctx context.Context, v plugin.Varying, unit string
 	step := Step{Setting: v.Setting, Varies: v.Values, Reason: v.Reason, Unit: unit, Stage: b.stage, Action: None}
 	id, err := b.Kinds.Resolve(v.Setting)
 	if err != nil {
-		step.refuse(err)
+		step.unresolved(err)
 		return step
 	}
 	step.Setting = id
 	kind, err := b.Kinds.For(id)
 	if err != nil {
-		step.refuse(err)
+		step.unresolved(err)
 		return step
 	}
 	step.Lifetime = kind.Lifetime()

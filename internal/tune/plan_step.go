@@ -30,7 +30,7 @@ func (b *builder) item(ctx context.Context, it plugin.Item, unit string) {
 	}
 	id, err := b.Kinds.Resolve(it.Change.Setting)
 	if err != nil {
-		step.refuse(err)
+		step.unresolved(err)
 		b.add(step)
 		return
 	}
@@ -40,7 +40,7 @@ func (b *builder) item(ctx context.Context, it plugin.Item, unit string) {
 	step.Setting = id
 	kind, err := b.Kinds.For(id)
 	if err != nil {
-		step.refuse(err)
+		step.unresolved(err)
 		b.add(step)
 		return
 	}
@@ -164,8 +164,18 @@ func (s *Step) named() setting.Setting {
 	return n
 }
 
-func (s *Step) refuse(err error) {
-	s.Action, s.Verdict, s.Why = None, plugin.Refused, err.Error()
+// unresolved settles a setting that names no place: refused is what would lead
+// outside, and any other name is as wrong as a wrong value.
+func (s *Step) unresolved(err error) {
+	s.Action, s.Verdict, s.Why = None, plugin.Rejected, err.Error()
+	switch {
+	case errors.Is(err, setting.ErrOutside):
+		s.Verdict = plugin.Refused
+	case errors.Is(err, fs.ErrNotExist):
+		s.Verdict = plugin.Unsupported
+	case errors.Is(err, host.ErrNotRecorded), errors.Is(err, fs.ErrPermission):
+		s.Verdict = plugin.Unknown
+	}
 }
 
 const ended = "it has ended"

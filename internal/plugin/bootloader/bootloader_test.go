@@ -216,6 +216,8 @@ func TestPlan(t *testing.T) {
 		{"not skipped", map[string]string{dropInDir + "/": ""}, []string{"cmdline=x=1", "skip_grub_config=on"}, []string{"bootloader:grub:/boot/grub/grub.cfg = x=1"}},
 		{"directory elsewhere", map[string]string{"/srv/d/f": ""}, []string{"initrd_add_dir=/srv/d"},
 			[]string{"initrd:/boot/d refused: /srv/d is neither below /tmp nor below a profile directory"}},
+		{"directory that is not there", nil, []string{"initrd_add_dir=/tmp/gone"},
+			[]string{"initrd:/boot/gone rejected: lstat /tmp/gone: no such file or directory"}},
 		{"rpm-ostree without overlays", map[string]string{"/run/ostree-booted": ""}, []string{"initrd_add_img=/x"},
 			[]string{"initrd:/boot/x unsupported: rpm-ostree and bootc have no initrd overlays"}},
 		{"no boot loader", map[string]string{"/boot/grub/grub.cfg": "-> /none"}, []string{"cmdline=a"}, []string{"bootloader:none unsupported: " + errNoLoader.Error()}},

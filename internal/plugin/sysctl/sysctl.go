@@ -33,8 +33,11 @@ var quoted = lazyregexp.New(`^"(.*)"$`)
 func plan(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	s := plugin.Sysctl(o.Name)
 	file, err := setting.SysctlPath(o.Name)
-	if err != nil {
+	switch {
+	case errors.Is(err, setting.ErrOutside):
 		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused, "%v", err)}, nil
+	case err != nil:
+		return []plugin.Item{plugin.Refuse(s, o, plugin.Rejected, "%v", err)}, nil
 	}
 	switch name := path.Base(file); name {
 	case "base_reachable_time", "retrans_time":

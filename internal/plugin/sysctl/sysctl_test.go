@@ -40,7 +40,8 @@ func TestPlan(t *testing.T) {
 		{"vm.*=1", "sysctl:vm.* ! unsupported: this kernel has no vm.*"},
 		{"kernel.sched_min_granularity_ns=1", "sysctl:kernel.sched_min_granularity_ns ! unsupported: this kernel has no kernel.sched_min_granularity_ns: since Linux 6.6 it is base_slice_ns, which [scheduler] sched_base_slice_ns sets"},
 		{"net.netfilter.nf_conntrack_max=1", "sysctl:net.netfilter.nf_conntrack_max ! unsupported: this kernel has no net.netfilter.nf_conntrack_max: it comes with the module nf_conntrack, which is not loaded"},
-		{"vm/../../etc/passwd=x", `sysctl:vm/../../etc/passwd ! refused: sysctl "vm/../../etc/passwd": not a name below /proc/sys`},
+		{"vm//swappiness=1", `sysctl:vm//swappiness ! rejected: sysctl "vm//swappiness": not a name below /proc/sys`},
+		{"vm/../../etc/passwd=x", `sysctl:vm/../../etc/passwd ! refused: sysctl "vm/../../etc/passwd": leads outside /proc/sys/`},
 	} {
 		got := plugintest.Plan(t, Plugin, h, plugintest.Unit("sysctl", tt.line))
 		if diff := cmp.Diff([]string{tt.want}, got); diff != "" {
