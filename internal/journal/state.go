@@ -326,7 +326,7 @@ func parse(text []byte, bootID string) (*State, error) {
 		} else if line := text[off : off+end]; bytes.IndexByte(line, 0) >= 0 && zeroed(text[off+end+1:]) {
 			break // torn as well: written over zeros, and some blocks of it came to the disk
 		} else {
-			s.Damage = append(s.Damage, fmt.Sprintf("byte %d: %v", off, err))
+			s.Damage = append(s.Damage, fmt.Sprintf("byte %d: %v%s", off, err, legible(line)))
 			s.Generation++
 		}
 		s.size = int64(off + end + 1)
