@@ -31,7 +31,7 @@ type sample struct {
 type dynamicQuestion struct {
 	Plugin  string         `json:"plugin"`
 	Options map[string]any `json:"options,omitempty"` // as Python has them
-	Speed   int            `json:"speed,omitempty"`   // of the link, Mb/s
+	Speed   int            `json:"speed,omitempty"`   // of the link, Mb/s; 0: what ethtool says
 	Samples []sample       `json:"samples"`
 }
 
@@ -43,11 +43,18 @@ type dynamicAnswer struct {
 // asker starts Debian's TuneD with testdata/dynamic.py.
 func asker(t *testing.T) func(dynamicQuestion) dynamicAnswer {
 	t.Helper()
+	ask, _ := askerWith(t, nil)
+	return ask
+}
+
+// askerWith is asker with stubs of programs, whose calls the root knows.
+func askerWith(t *testing.T, stubs map[string]string) (func(dynamicQuestion) dynamicAnswer, *testroot.Root) {
+	t.Helper()
 	dir, err := filepath.Abs("testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := testroot.New(t, testroot.Options{Binds: []testroot.Bind{{Source: dir, Target: "/mnt", ReadOnly: true}}})
+	root := testroot.New(t, testroot.Options{Binds: []testroot.Bind{{Source: dir, Target: "/mnt", ReadOnly: true}}, Stubs: stubs})
 	cmd := root.Command("python3", "/mnt/dynamic.py")
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -78,7 +85,7 @@ func asker(t *testing.T) func(dynamicQuestion) dynamicAnswer {
 			t.Fatalf("%v\n%s", err, said.String())
 		}
 		return a
-	}
+	}, root
 }
 
 // follower is one loop of ours on a machine of files.
@@ -153,13 +160,18 @@ func (s sleeper) Run(_ context.Context, c host.Command) (host.Result, error) {
 	return host.Result{Stdout: []byte(" drive state is:  active/idle\n APM_level\t= 254\n")}, nil
 }
 
-// offers is a network device that negotiates.
-type offers struct{ host.Net }
+// offers is a network device that negotiates, and offers all the modes it has.
+type offers struct {
+	host.Net
+	modes string
+}
 
 func (offers) Link(name string) (host.Link, error) { return host.Link{Name: name}, nil }
-func (offers) Params(string, host.NetGroup) ([]host.NetParam, error) {
-	return []host.NetParam{{Name: "advertise", Value: "100baseT/Full 1000baseT/Full", Max: "100baseT/Full 1000baseT/Full"}}, nil
+func (o offers) Params(string, host.NetGroup) ([]host.NetParam, error) {
+	return []host.NetParam{{Name: "advertise", Value: o.modes, Max: o.modes}}, nil
 }
+
+const gigabit = "100baseT/Full 1000baseT/Full"
 
 const statFormat = "%d %d 0 0 %d %d 0 0 0 0 0\n" // completed, merged, ...
 
@@ -175,13 +187,13 @@ func dynamicDisk(t *testing.T) (*follower, *bool) {
 	}), asleep
 }
 
-func dynamicNet(t *testing.T) *follower {
+func dynamicNet(t *testing.T, modes string) *follower {
 	h := plugintest.Tree(t, map[string]string{
 		"/sys/class/net/sda":                           "-> ../../devices/pci/net/sda",
 		"/sys/devices/pci/net/sda/statistics/rx_bytes": "0",
 		"/sys/devices/pci/net/sda/statistics/tx_bytes": "0",
 	})
-	h.Net = offers{h.Net}
+	h.Net = offers{h.Net, modes}
 	return loopOf(t, h, "net", map[setting.Setting]string{{Kind: "net", Name: "sda/advertise"}: "speed"})
 }
 
@@ -246,7 +258,7 @@ func TestDynamicAsTuneD(t *testing.T) {
 		compare("disk", q, ours)
 	}
 	for range 40 {
-		f := dynamicNet(t)
+		f := dynamicNet(t, gigabit)
 		f.next()
 		q := dynamicQuestion{Plugin: "net", Speed: 1000}
 		in, out := episodes(r, 100_000_000), episodes(r, 100_000_000)
@@ -331,7 +343,7 @@ func TestDynamicUnlikeTuneD(t *testing.T) {
 	if tuned, ours := disk(1_000_000, 1); tuned["-B"] == "" || len(ours) != 0 {
 		t.Errorf("a busy disk that was busy before: TuneD %v, want some level; fettle %v, want nothing set", tuned, ours)
 	}
-	f, q := dynamicNet(t), dynamicQuestion{Plugin: "net", Speed: 1000}
+	f, q := dynamicNet(t, gigabit), dynamicQuestion{Plugin: "net", Speed: 1000}
 	var ours map[string]string
 	const before, each = 1 << 40, 50_000_000
 	for n := int64(before); n < before+15*each; n += each {
@@ -349,5 +361,68 @@ func TestDynamicUnlikeTuneD(t *testing.T) {
 		if a.Raised != "TypeError" {
 			t.Errorf("[%s] %s in a profile: TuneD %+v, want TypeError", p, option, a)
 		}
+	}
+}
+
+// TestLinkRaisedUnlikeTuneD: a link of 10 Gb/s that has rested and gets work
+// again is told by TuneD's own class for network cards to offer the modes up to
+// 1 Gb/s (ETHTOOL_LINK_MODE_10baseT_Half_BIT to _1000baseT_Full_BIT of
+// linux/ethtool.h, 0x03f); by fettle to offer what it did before.
+func TestLinkRaisedUnlikeTuneD(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs TuneD")
+	}
+	const modes = gigabit + " 10000baseT/Full"
+	ask, root := askerWith(t, map[string]string{"ethtool": `case $1 in -s) ;; *) cat <<'E'
+Settings for sda:
+	Supported link modes:   100baseT/Full
+	                        1000baseT/Full
+	                        10000baseT/Full
+	Supports auto-negotiation: Yes
+	Advertised link modes:  100baseT/Full
+	                        1000baseT/Full
+	                        10000baseT/Full
+	Advertised auto-negotiation: Yes
+	Speed: 10000Mb/s
+	Duplex: Full
+	Auto-negotiation: on
+	Link detected: yes
+E
+;;
+esac`})
+	f, q := dynamicNet(t, modes), dynamicQuestion{Plugin: "net"}
+	f.next()
+	var held []string
+	var n int64
+	for range 8 {
+		q.Samples = append(q.Samples, sample{Load: []string{"0", "0", "0", "0"}})
+		held = append(held, f.next()["speed"])
+	}
+	for range 2 {
+		n += 10_000_000_000
+		q.Samples = append(q.Samples, sample{Load: []string{fmt.Sprint(n), "0", fmt.Sprint(n), "0"}})
+		f.put("/sys/class/net/sda/statistics/rx_bytes", fmt.Sprint(n))
+		f.put("/sys/class/net/sda/statistics/tx_bytes", fmt.Sprint(n))
+		held = append(held, f.next()["speed"])
+	}
+	if a := ask(q); a.Raised != "" {
+		t.Fatalf("TuneD raised %s", a.Raised)
+	}
+	calls, err := root.Calls()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var set []string
+	for _, c := range calls {
+		if len(c) > 1 && c[1] == "-s" {
+			set = append(set, strings.Join(c, " "))
+		}
+	}
+	if diff := cmp.Diff([]string{"ethtool -s sda advertise 0x008", "ethtool -s sda advertise 0x03f"}, set); diff != "" {
+		t.Errorf("TuneD (-want +got):\n%s", diff)
+	}
+	rest := "100baseT/Full"
+	if diff := cmp.Diff([]string{"", "", "", "", "", rest, rest, rest, "full", "full"}, held); diff != "" {
+		t.Errorf("fettle (-want +got):\n%s", diff)
 	}
 }

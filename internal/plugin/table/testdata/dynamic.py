@@ -9,6 +9,7 @@ import os
 import sys
 
 from tuned.plugins import plugin_cpu, plugin_disk, plugin_eeepc_she, plugin_net
+from tuned.utils import nettool
 
 
 class Anything:
@@ -82,7 +83,9 @@ def make(question):
         plugin_net.hotplug.Plugin.__init__ = lambda self, *a, **k: None
         cls.__init__(p)
         plugin_net.hotplug.Plugin.__init__ = saved
-        plugin_net.ethcard = lambda device: Card(question["speed"], cmd.state)
+        plugin_net.ethcard = nettool.ethcard
+        if question.get("speed"):
+            plugin_net.ethcard = lambda device: Card(question["speed"], cmd.state)
         instance._stats, instance._idle = {}, {}
     elif kind == "cpu":
         instance._first_instance, instance._first_device = True, "sda"
