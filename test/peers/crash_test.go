@@ -1,54 +1,259 @@
 package peers
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/testroot"
 )
 
-// The negative control of the crash matrix: TuneD, killed while a profile is on
-// and started again, does not give the values back; fettle on the same machine
-// does. If this ever fails for TuneD, the matrix says less than we think.
-func TestTunedLosesWhatItHadBefore(t *testing.T) {
-	machine := testroot.NewMachine(t)
-	before, err := testroot.ReadTree(machine.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bus := testroot.NewBus(t, testroot.Options{Machine: machine, Stubs: testroot.TunerStubs()})
-	tuned := bus.StartTuned("network-latency")
-	tuned.Signal("KILL")
-	tuned = bus.StartTuned("balanced")
-	if out, code := bus.Root.Run("tuned-adm", "off"); code != 0 {
-		t.Fatalf("tuned-adm off: exit %d: %s", code, out)
-	}
-	tuned.Signal("TERM")
-	if left := kernelValues(t, machine, before); len(left) < 5 {
-		t.Errorf("TuneD left only %d values changed: %v", len(left), left)
-	} else {
-		t.Logf("TuneD left %d values changed", len(left))
-	}
+// crashProfile is what TuneD and fettle tune in the comparison.
+const crashProfile = "network-latency"
 
-	machine = testroot.NewMachine(t)
-	if before, err = testroot.ReadTree(machine.Dir); err != nil {
+// subject is a tuner on an invented machine of its own. A step that is cut short
+// by the kill is no error.
+type subject struct {
+	t       *testing.T
+	machine *testroot.Machine
+	root    *testroot.Root
+	before  testroot.Tree
+	// tune and undo are the two jobs.
+	tune, undo func()
+	// recover is what an administrator does after a kill: start it again and have
+	// it give everything back. It returns what the tuner says when it refuses.
+	recover func() (refused string)
+	// reset is a last resort that the tuner's manual has for that; nil where it
+	// has none.
+	reset func()
+}
+
+// tuner is a program whose promise is put to the test.
+type tuner struct {
+	name string
+	on   func(t *testing.T) *subject
+}
+
+var (
+	tuned   = tuner{"TuneD", newTuned}
+	saptune = tuner{"saptune", newSaptune}
+	fettle  = tuner{"fettle", newFettle}
+)
+
+func newSubject(t *testing.T, o testroot.Options) *subject {
+	t.Helper()
+	s := &subject{t: t, machine: testroot.NewMachine(t)}
+	var err error
+	if s.before, err = testroot.ReadTree(s.machine.Dir); err != nil {
 		t.Fatal(err)
 	}
-	program := testroot.Program(t, "./cmd/fettle")
-	root := testroot.New(t, testroot.Options{
-		Machine: machine, Stubs: testroot.TunerStubs(),
-		Binds: []testroot.Bind{{Source: program, Target: "/usr/bin/fettle", ReadOnly: true}},
+	o.Machine, o.Stubs = s.machine, testroot.TunerStubs()
+	s.root = testroot.New(t, o)
+	return s
+}
+
+// run runs a command; it may fail only where the command was killed.
+func (s *subject) run(argv ...string) {
+	s.t.Helper()
+	out, code := s.root.Run(argv...)
+	// An exit code of 7 is fettle's word for "this machine lacks some of it".
+	if code != 0 && code != 7 && code != -1 {
+		s.t.Fatalf("%s: exit %d: %s", strings.Join(argv, " "), code, out)
+	}
+}
+
+func newFettle(t *testing.T) *subject {
+	s := newSubject(t, testroot.Options{
+		Binds: []testroot.Bind{{Source: testroot.Program(t, "./cmd/fettle"), Target: "/usr/bin/fettle", ReadOnly: true}},
 	})
-	if out, code := root.Run("fettle", "tune", "network-latency"); code != 0 && code != 7 {
-		t.Fatalf("fettle tune: exit %d: %s", code, out)
+	s.tune = func() { s.run("fettle", "tune", crashProfile) }
+	s.undo = func() { s.run("fettle", "undo") }
+	s.recover = func() string {
+		out, code := s.root.Run("fettle", "undo")
+		if code == 0 {
+			return ""
+		}
+		return out
 	}
-	if changed := kernelValues(t, machine, before); len(changed) < 5 {
-		t.Fatalf("fettle changed only %d values: %v", len(changed), changed)
+	return s
+}
+
+// newTuned is TuneD as its unit starts it, with the selection in its own file,
+// so that it knows after a kill what it was to do.
+func newTuned(t *testing.T) *subject {
+	s := newSubject(t, testroot.Options{Files: map[string]string{
+		"/etc/tuned/active_profile": crashProfile + "\n",
+		"/etc/tuned/profile_mode":   "manual\n",
+	}})
+	bus := s.root.StartBus()
+	var daemon *testroot.Daemon
+	applied := 0
+	start := func() {
+		daemon = s.root.Start("/usr/sbin/tuned", "--log")
+		selected, _ := s.root.Run("cat", "/etc/tuned/active_profile")
+		wanted := applied
+		if strings.TrimSpace(selected) != "" {
+			wanted++
+		}
+		ready := func() bool {
+			applied = strings.Count(s.root.TunedLog(), "static tuning from profile")
+			return !daemon.Running() || applied >= wanted && bus.Owned(testroot.TunedName)
+		}
+		if !testroot.Eventually(2*time.Minute, ready) {
+			t.Fatalf("tuned does not begin\n%s", s.root.TunedLog())
+		}
 	}
-	root.Must("fettle", "undo")
-	if left := kernelValues(t, machine, before); len(left) > 0 {
-		t.Errorf("fettle left %v", left)
+	off := func() {
+		out, code := s.root.Run("tuned-adm", "off")
+		// A daemon that is killed while it answers ends a little later.
+		if code != 0 && !testroot.Eventually(time.Minute, func() bool { return !daemon.Running() }) {
+			t.Fatalf("tuned-adm off: exit %d: %s", code, out)
+		}
+		if daemon.Running() {
+			daemon.Signal("TERM")
+		}
+	}
+	s.tune, s.undo = start, off
+	s.recover = func() string {
+		if daemon.Running() {
+			daemon.Signal("KILL")
+		}
+		start()
+		if !daemon.Running() {
+			return daemon.Output() + s.root.TunedLog()
+		}
+		off()
+		return ""
+	}
+	return s
+}
+
+// outcome is what one kill left behind.
+type outcome struct {
+	at      string // the point, "" where the job came to its end before it
+	refused string
+	left    []string
+	// lost is what not even the last resort gave back.
+	lost []string
+}
+
+// The two jobs in which a tuner is killed.
+const (
+	whileTuning  = "tuning"
+	whileUndoing = "undoing"
+)
+
+// cut does a job on a new machine, kills the tuner at the n-th point of it
+// (testroot.Killer) or, where there are fewer, at its end, and lets it recover.
+func (p tuner) cut(t *testing.T, job string, n int) (o outcome) {
+	t.Helper()
+	// The machine ends with its subtest: there will be many.
+	t.Run(fmt.Sprintf("%s %s %d", p.name, job, n), func(t *testing.T) {
+		s := p.on(t)
+		do := s.tune
+		if job == whileUndoing {
+			s.tune()
+			do = s.undo
+		}
+		k := s.root.KillAtWrite(n)
+		do()
+		k.Close()
+		o = outcome{at: k.Killed(), refused: s.recover()}
+		o.left = kernelValues(t, s.machine, s.before)
+		if o.lost = o.left; o.refused != "" && s.reset != nil {
+			s.reset()
+			o.lost = kernelValues(t, s.machine, s.before)
+		}
+	})
+	if t.Failed() {
+		t.FailNow()
+	}
+	return o
+}
+
+// TestTunedLosesWhatItHadBefore is the negative control of the crash matrix:
+// TuneD, killed while it tunes or with a profile in force, and started again,
+// does not give the values back; fettle on the same machine, killed in the same
+// way, does. If this ever fails for TuneD, the matrix says less than we think.
+func TestTunedLosesWhatItHadBefore(t *testing.T) {
+	const middle, end = 15, 1000
+	for _, n := range []int{middle, end} {
+		theirs, ours := tuned.cut(t, whileTuning, n), fettle.cut(t, whileTuning, n)
+		if killed := n == middle; killed != (theirs.at != "") || killed != (ours.at != "") {
+			t.Errorf("point %d: TuneD was killed at %q, fettle at %q", n, theirs.at, ours.at)
+		}
+		if len(theirs.left) < 5 {
+			t.Errorf("point %d, %s: TuneD left only %d values changed: %v", n, theirs.at, len(theirs.left), theirs.left)
+		}
+		if ours.refused != "" || len(ours.left) > 0 {
+			t.Errorf("point %d, %s: fettle left %v\n%s", n, ours.at, ours.left, ours.refused)
+		}
+	}
+}
+
+// TestKilledEverywhere kills each program at every point of tuning and of
+// undoing, and counts after how many it gave everything back. FETTLE_UPDATE_GOLDEN=1
+// writes the counts into the manual: they are those of the versions at hand.
+func TestKilledEverywhere(t *testing.T) {
+	nightly(t)
+	var rows strings.Builder
+	rows.WriteString("| program | killed while | points | everything given back | refused to | values left, at most |\n|---|---|---|---|---|---|\n")
+	programs := 0
+	for _, p := range []tuner{tuned, saptune, fettle} {
+		t.Run(p.name, func(t *testing.T) {
+			if p.name == saptune.name {
+				needSaptune(t)
+			}
+			bad := 0
+			for _, job := range []string{whileTuning, whileUndoing} {
+				points, back, refused, most := 0, 0, 0, 0
+				for n := 1; ; n++ {
+					o := p.cut(t, job, n)
+					if o.refused != "" || len(o.left) > 0 {
+						t.Logf("%s, point %d, %s: left %d values %v %s", job, n, o.at, len(o.left), o.left, o.refused)
+					}
+					if o.at == "" && job == whileUndoing {
+						// Nobody has killed it: what is there says that the test sees it.
+						if o.refused != "" || len(o.left) > 0 {
+							t.Errorf("not killed, and yet left %v %s", o.left, o.refused)
+						}
+						break
+					}
+					if p.name == saptune.name && len(o.lost) > 0 {
+						t.Errorf("point %d, %s: saptune's last resort, of which the manual tells, left %v", n, o.at, o.lost)
+					}
+					points++
+					switch {
+					case o.refused != "":
+						refused++
+					case len(o.left) == 0:
+						back++
+					}
+					if most = max(most, len(o.left)); o.at == "" {
+						break
+					}
+				}
+				if points < 20 {
+					t.Errorf("only %d points while %s", points, job)
+				}
+				bad += points - back
+				fmt.Fprintf(&rows, "| %s | %s | %d | %d | %d | %d |\n", p.name, job, points, back, refused, most)
+			}
+			if p.name == fettle.name && bad > 0 {
+				t.Errorf("fettle did not give everything back after %d kills", bad)
+			}
+			if p.name != fettle.name && bad == 0 {
+				t.Errorf("%s gave everything back after each kill: it is no negative control any more", p.name)
+			}
+			programs++
+		})
+	}
+	t.Logf("\n%s", rows.String())
+	if programs == 3 && !t.Failed() && os.Getenv("FETTLE_UPDATE_GOLDEN") == "1" {
+		testroot.Manual(t, "020-tune-and-undo.md", testroot.Generated{Name: "kills", Text: rows.String()})
 	}
 }
 

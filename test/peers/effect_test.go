@@ -124,6 +124,12 @@ func everyTier(t *testing.T, name string) {
 	case "throughput-performance", "network-latency", "powersave", "cpu-partitioning", "realtime", "openshift-node", "postgresql":
 		return
 	}
+	nightly(t)
+}
+
+// nightly leaves a test to the slow matrix.
+func nightly(t *testing.T) {
+	t.Helper()
 	if os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
 		t.Skip("part of the slow matrix: make test-nightly runs it")
 	}
