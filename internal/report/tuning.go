@@ -146,6 +146,9 @@ func Plan(s *ui.Screen, p *tune.Plan, all bool) {
 	}
 	writeOthers(s, "not written", others, all)
 	fmt.Fprintf(s.Out, "\n%s would be written, %d already as wanted, %d not written\n", plural(p.Writes(), "value"), same, len(others))
+	for _, sk := range p.Skipped {
+		fmt.Fprintf(s.Out, "· %s\n", sk.Why)
+	}
 }
 
 // writeOthers prints what is not simply in place, and why; head says what all of

@@ -29,8 +29,17 @@ type Plan struct {
 	Sources  []profile.Source `json:"sources,omitempty"`
 	Steps    []Step           `json:"steps"`
 	Problems []Problem        `json:"problems,omitempty"`
+	// Skipped are the sections that are not for this machine, or are disabled.
+	Skipped []Skipped `json:"skipped,omitempty"`
 
 	undecided []error // sections of which it is not known whether they apply
+}
+
+// Skipped is a section that is not applied.
+type Skipped struct {
+	Unit string      `json:"unit"`
+	Pos  profile.Pos `json:"pos"`
+	Why  string      `json:"why"`
 }
 
 // PlanSchema names the JSON form of a plan.
@@ -116,7 +125,7 @@ func (b *builder) units(ctx context.Context, p *profile.Profile) (possible []*pr
 			return nil, nil, err
 		}
 		if skip {
-			b.problem(u.Pos, "%s", why)
+			b.plan.Skipped = append(b.plan.Skipped, Skipped{u.Name, u.Pos, why})
 			continue
 		}
 		if _, ok := b.plugin(u.Type); !ok {
