@@ -108,7 +108,8 @@ func slicesOfGuest(t *testing.T, vm *testvm.VM, allowed func(string) string) {
 		t.Fatal("the pinned service does not start")
 	}
 	const files = "find /run/systemd/system.control /etc/systemd -type f 2>/dev/null | sort; for u in init.scope system.slice user.slice; do echo $u $(systemctl show -p AllowedCPUs -p NeedDaemonReload $u) $(cat /sys/fs/cgroup/$u/cpuset.cpus 2>/dev/null); done"
-	before, filesBefore := vm.Must(guestTasks), vm.Must(files)
+	const groups = "ls -d /sys/fs/cgroup/*.slice"
+	before, filesBefore, groupsBefore := vm.Must(guestTasks), vm.Must(files), vm.Must(groups)
 	if out, code := vm.Run("fettle tune slices 2>&1"); code != 0 {
 		t.Fatalf("fettle tune: exit %d\n%s", code, out)
 	}
@@ -151,6 +152,11 @@ func slicesOfGuest(t *testing.T, vm *testvm.VM, allowed func(string) string) {
 	}
 	if diff := cmp.Diff(filesBefore, vm.Must(files)); diff != "" {
 		t.Errorf("undo leaves systemd changed:\n%s", diff)
+	}
+	// The session above began its slice: that was not undo's to end.
+	vm.Must("systemctl stop user.slice")
+	if diff := cmp.Diff(groupsBefore, vm.Must(groups)); diff != "" {
+		t.Errorf("there are other slices than before:\n%s", diff)
 	}
 	plugintest.Proves(t, plugintest.QEMU, "scheduler", "cgroup_for_isolated_cores")
 }
