@@ -36,8 +36,11 @@ type Command struct {
 	// EndsWithCaller kills the program at once when the caller is killed, so
 	// that it does not go on beside the undo of what it was to do. The programs
 	// that it has started itself are not reached: those of a script may be meant
-	// to stay.
+	// to stay. Ender finds them by their mark.
 	EndsWithCaller bool
+	// Mark is put into the environment of the program, and so of all that it
+	// starts; empty for none.
+	Mark string
 }
 
 func (c Command) String() string { return strings.Join(c.Argv, " ") }
@@ -94,6 +97,9 @@ func (e liveExec) Run(ctx context.Context, c Command) (Result, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, prog, c.Argv[1:]...)
 	cmd.Env = append([]string{"PATH=" + strings.Join(commandPath, ":"), "LC_ALL=C", "HOME=/root"}, c.Env...)
+	if c.Mark != "" {
+		cmd.Env = append(cmd.Env, markVariable+"="+c.Mark)
+	}
 	cmd.Dir = c.Dir
 	if cmd.Dir == "" {
 		cmd.Dir = "/"

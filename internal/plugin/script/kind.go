@@ -2,6 +2,7 @@ package script
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,6 +60,8 @@ type run struct {
 	Env   []string `json:"env,omitempty"`
 	State string   `json:"state"` // starting, on, failed
 	Said  string   `json:"said,omitempty"`
+	// Mark is that of the call of start (host.Command).
+	Mark string `json:"mark,omitempty"`
 	// Made are directories made for the shell library, to be removed again.
 	Made []string `json:"made,omitempty"`
 }
@@ -209,11 +212,11 @@ func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 	if word == k.off {
 		return stopped
 	}
-	r := &run{Env: env, State: "starting", Made: k.makeLibraryDirs()}
+	r := &run{Env: env, State: "starting", Mark: rand.Text(), Made: k.makeLibraryDirs()}
 	if err := k.save(s, r); err != nil {
 		return err
 	}
-	res, err := k.call(ctx, s, r.Env, k.start)
+	res, err := k.call(ctx, s, r, k.start)
 	switch {
 	case errors.Is(err, context.Canceled):
 		r.State, r.Said = "failed", "its "+k.start+" was interrupted"
@@ -273,7 +276,13 @@ func (k kind) AfterBoot(ctx context.Context, s setting.Setting, had setting.Valu
 // end calls stop with the variables of the start. Its exit code does not keep
 // the script from counting as stopped, for the same reason as in Write.
 func (k kind) end(ctx context.Context, s setting.Setting, r *run) error {
-	res, err := k.call(ctx, s, r.Env, k.stop, "full_rollback")
+	if e, ok := k.host.Exec.(host.Ender); ok && r.State == "starting" && r.Mark != "" {
+		// A start that was cut off: what it has begun would go on beside stop.
+		if err := e.EndMarked(r.Mark); err != nil {
+			return err
+		}
+	}
+	res, err := k.call(ctx, s, &run{Env: r.Env}, k.stop, "full_rollback")
 	file, _ := k.split(s.Name)
 	if _, gone := k.host.Files.Stat(file); err != nil && !errors.Is(gone, fs.ErrNotExist) {
 		return err
@@ -303,7 +312,8 @@ func (k kind) makeLibraryDirs() (made []string) {
 	return made
 }
 
-func (k kind) call(ctx context.Context, s setting.Setting, env []string, words ...string) (host.Result, error) {
+// call runs the script with the variables and the mark of r.
+func (k kind) call(ctx context.Context, s setting.Setting, r *run, words ...string) (host.Result, error) {
 	file, device := k.split(s.Name)
 	if err := runnable(k.host, file); err != nil {
 		return host.Result{}, err
@@ -312,7 +322,7 @@ func (k kind) call(ctx context.Context, s setting.Setting, env []string, words .
 	if device != "" {
 		argv = append(argv, device)
 	}
-	return k.host.Exec.Run(ctx, host.Command{Argv: argv, Env: env, Dir: path.Dir(file), Timeout: timeout, EndsWithCaller: true})
+	return k.host.Exec.Run(ctx, host.Command{Argv: argv, Env: r.Env, Dir: path.Dir(file), Timeout: timeout, EndsWithCaller: true, Mark: r.Mark})
 }
 
 // lastLine is the last line that a call wrote, to standard error if it wrote
@@ -352,7 +362,7 @@ func (k kind) Effect(ctx context.Context, s setting.Setting, want setting.Value)
 	if ctx.Value(ignoreMissing{}) != nil {
 		words = append(words, "ignore_missing")
 	}
-	res, err := k.call(ctx, s, r.Env, words...)
+	res, err := k.call(ctx, s, &run{Env: r.Env}, words...)
 	switch {
 	case err != nil:
 		return plugin.Unknown, "its verify could not be called: " + err.Error()

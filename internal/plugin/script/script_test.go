@@ -23,9 +23,16 @@ import (
 type inside struct {
 	calls []string
 	exit  map[string]int
+	mark  string // of the last call
+}
+
+func (e *inside) EndMarked(mark string) error {
+	e.calls = append(e.calls, "end "+mark)
+	return nil
 }
 
 func (e *inside) Run(_ context.Context, c host.Command) (host.Result, error) {
+	e.mark = c.Mark
 	e.calls = append(e.calls, strings.Join(append([]string{c.Dir + ":"}, append(c.Argv, c.Env...)...), " "))
 	return host.Result{ExitCode: e.exit[c.Argv[1]], Stderr: []byte("first\nlast words\n")}, nil
 }
@@ -133,7 +140,7 @@ func TestCutOffStartIsStopped(t *testing.T) {
 	_, e, kinds := machine(t)
 	s := setting.Setting{Kind: "script", Name: "/usr/lib/tuned/p/a.sh"}
 	k := kinds["script"].(kind)
-	if err := k.save(s, &run{State: "starting", Env: []string{"TUNED_a=b"}}); err != nil {
+	if err := k.save(s, &run{State: "starting", Env: []string{"TUNED_a=b"}, Mark: "xyz"}); err != nil {
 		t.Fatal(err)
 	}
 	if v, _ := kinds.Read(context.Background(), s); v.Text != "cut off while it was called with start" {
@@ -142,8 +149,32 @@ func TestCutOffStartIsStopped(t *testing.T) {
 	if err := kinds.Write(context.Background(), s, setting.Text("stopped")); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"/usr/lib/tuned/p: /usr/lib/tuned/p/a.sh stop full_rollback TUNED_a=b"}, e.calls); d != "" {
+	if d := cmp.Diff([]string{"end xyz", "/usr/lib/tuned/p: /usr/lib/tuned/p/a.sh stop full_rollback TUNED_a=b"}, e.calls); d != "" {
 		t.Error(d)
+	}
+
+	// What a start that came to its end has left running is meant to run.
+	e.calls = nil
+	var marks []string
+	for range 2 {
+		if err := kinds.Write(context.Background(), s, setting.Text("started TUNED_a=b")); err != nil {
+			t.Fatal(err)
+		}
+		marks = append(marks, e.mark)
+		if err := kinds.Write(context.Background(), s, setting.Text("stopped")); err != nil {
+			t.Fatal(err)
+		}
+		if e.mark != "" {
+			t.Errorf("stop is called with the mark %q", e.mark)
+		}
+	}
+	if marks[0] == "" || marks[0] == marks[1] {
+		t.Errorf("marks of two starts: %q", marks)
+	}
+	for _, c := range e.calls {
+		if strings.HasPrefix(c, "end ") {
+			t.Errorf("programs of a whole start were ended: %q", e.calls)
+		}
 	}
 }
 

@@ -1,0 +1,82 @@
+package host
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// markVariable is the environment variable that tells a call's programs from all
+// others: each inherits it, also one that has a session of its own.
+const markVariable = "FETTLE_CALL"
+
+// Ender ends programs by the mark of the call that they come from.
+type Ender interface {
+	// EndMarked kills every program that runs with this Command.Mark, whoever
+	// its parent is by now, and returns once none is left. A program that has
+	// emptied its environment is not found. It waits five seconds at most.
+	EndMarked(mark string) error
+}
+
+// EndMarked implements Ender.
+func (liveExec) EndMarked(mark string) error {
+	entry := []byte(markVariable + "=" + mark)
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		// Anew until nothing is found: what is killed may just have forked.
+		left, err := killMarked(entry)
+		if err != nil || left == 0 {
+			return err
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%d programs that were to end go on (%s=%s in their environment)", left, markVariable, mark)
+		}
+	}
+}
+
+// killMarked kills the processes with this entry in their environment and
+// returns how many there were.
+func killMarked(entry []byte) (int, error) {
+	processes, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, p := range processes {
+		pid, err := strconv.Atoi(p.Name())
+		if err != nil || pid == os.Getpid() || !hasEntry(pid, entry) {
+			continue
+		}
+		// The number may be another's by now: the descriptor is not.
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue // ended meanwhile
+		}
+		if hasEntry(pid, entry) {
+			n++
+			err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+		}
+		unix.Close(fd)
+		if err != nil && err != unix.ESRCH {
+			return n, fmt.Errorf("process %d: %w", pid, err)
+		}
+	}
+	return n, nil
+}
+
+// hasEntry is false for a process that has ended, collected by its parent or not.
+func hasEntry(pid int, entry []byte) bool {
+	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return false
+	}
+	for e := range bytes.SplitSeq(env, []byte{0}) {
+		if bytes.Equal(e, entry) {
+			return true
+		}
+	}
+	return false
+}
