@@ -179,7 +179,7 @@ func (m *machine) verdict(res *tune.Applied, err error) error {
 // interrupted says what Ctrl-C has left of a transaction.
 func interrupted(res *tune.Applied, err error) error {
 	var rest []error
-	if all, ok := err.(interface{ Unwrap() []error }); ok {
+	if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the join itself, not what is in it
 		rest = slices.DeleteFunc(slices.Clone(all.Unwrap()), func(err error) bool { return errors.Is(err, context.Canceled) })
 	}
 	if len(rest) > 0 {

@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -60,7 +61,7 @@ func killMarked(entry []byte) (int, error) {
 			err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 		}
 		unix.Close(fd)
-		if err != nil && err != unix.ESRCH {
+		if err != nil && !errors.Is(err, unix.ESRCH) {
 			return n, fmt.Errorf("process %d: %w", pid, err)
 		}
 	}
