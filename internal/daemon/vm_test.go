@@ -62,6 +62,23 @@ func TestMachine(t *testing.T) {
 		eventually(t, "cat /proc/sys/vm/swappiness", "10")
 		eventually(t, "cat /etc/tuned/active_profile", "throughput-performance")
 		eventually(t, activeProfile, `s "throughput-performance"`)
+	}) && t.Run("who writes is named", func(t *testing.T) {
+		watched := func(id string) {
+			eventually(t, "fettle why -o json "+id+` 2>/dev/null | grep -c '"watching": true'`, "1")
+		}
+		watched("vm.swappiness")
+		vm.Must("sysctl -q -w vm.swappiness=44")
+		eventually(t, "fettle why vm.swappiness 2>/dev/null | grep -c 'last writer: sysctl (process [0-9].* from 10 to 44$'", "1")
+		eventually(t, "fettle verify 2>/dev/null | grep -c 'sysctl (process [0-9].* wrote 44 at '", "1")
+		eventually(t, "journalctl --no-pager -b -t fettle | grep -c 'drift: sysctl:vm.swappiness is 44.*written by sysctl (process [0-9]'", "1")
+		readAhead := "/sys/block/vda/queue/read_ahead_kb"
+		watched(readAhead)
+		vm.Must(`sh -c "echo 512 >` + readAhead + `; true"`)
+		eventually(t, "fettle why "+readAhead+" 2>/dev/null | grep -c 'last writer: sh (process [0-9].* from 4096 to 512$'", "1")
+		vm.Must("sysctl -q -w vm.swappiness=10; echo 4096 >" + readAhead)
+		if out, code := run("fettle verify"); code != 0 {
+			t.Fatalf("after both were set back: exit %d\n%s", code, out)
+		}
 	}) && t.Run("a disk that comes gets its values", func(t *testing.T) {
 		name := vm.AddDisk("scsi")
 		disk := fmt.Sprintf(`/sys/block/$(lsblk --nodeps --noheadings --output NAME,SERIAL | awk '$2=="%s"{print $1}')/queue/read_ahead_kb`, name)
