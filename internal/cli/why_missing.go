@@ -13,6 +13,7 @@ import (
 	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/spell"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -90,7 +91,7 @@ func (m *machine) placeOf(ctx context.Context, p *plugin.Plugin, o plugin.Option
 func nearSysctl(h *host.Host, name string) string {
 	var names []string
 	walkNames(h, "/proc/sys", func(p string) { names = append(names, setting.SysctlName(p)) })
-	if near := plugin.Suggest(name, names); near != "" {
+	if near := spell.Suggest(name, names); near != "" {
 		return near
 	}
 	last := name[strings.LastIndexAny(name, "./")+1:]
@@ -125,7 +126,7 @@ func nearAttribute(h *host.Host, p string) string {
 		for i, e := range entries {
 			names[i] = path.Join(dir, e.Name(), more)
 		}
-		return plugin.Suggest(path.Join(next, more), names)
+		return spell.Suggest(path.Join(next, more), names)
 	}
 }
 

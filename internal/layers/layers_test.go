@@ -71,6 +71,7 @@ var table = []place{
 	{path: "internal/evidence", layer: 1, also: []string{"internal/fact"}},
 	{path: "internal/host", layer: 0, also: []string{"internal/lazyregexp", "internal/unit"}},
 	{path: "internal/lazyregexp", layer: 0},
+	{path: "internal/spell", layer: 0},
 	{path: "internal/unit", layer: 0},
 	{path: "internal/stats", layer: 0},
 	{path: "rules/...", layer: 0},

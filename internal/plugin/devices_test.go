@@ -139,19 +139,6 @@ func TestUdevProperties(t *testing.T) {
 	}
 }
 
-func TestSuggest(t *testing.T) {
-	known := []string{"sysctl", "sysfs", "cpu", "disk", "vm", "energy_performance_preference"}
-	for word, want := range map[string]string{
-		"sysctls": ` (did you mean "sysctl"?)`, "sysf": ` (did you mean "sysfs"?)`, "cpus": ` (did you mean "cpu"?)`, "dsk": ` (did you mean "disk"?)`,
-		"energy_performance_prefs": "", "banana": "", "": "", "x": "",
-		"energy_perfomance_preferense": ` (did you mean "energy_performance_preference"?)`,
-	} {
-		if got := plugin.Suggest(word, known); got != want {
-			t.Errorf("Suggest(%q) = %q, want %q", word, got, want)
-		}
-	}
-}
-
 func TestUnknown(t *testing.T) {
 	table := []plugin.Plugin{{Name: "sysctl"}, {Name: "cpu", Options: []plugin.Option{{Name: "governor"}}}}
 	u := unit("x", "sysctls", "*")

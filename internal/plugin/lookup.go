@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/spell"
 )
 
 // Find returns the plug-in of a section type.
@@ -36,7 +37,7 @@ func UnknownType(table []Plugin, u *profile.Unit) Problem {
 	for i, p := range table {
 		names[i] = p.Name
 	}
-	return Problem{u.At("type"), fmt.Sprintf("unknown plug-in %q%s", u.Type, Suggest(u.Type, names))}
+	return Problem{u.At("type"), fmt.Sprintf("unknown plug-in %q%s", u.Type, spell.Suggest(u.Type, names))}
 }
 
 // UnknownOption says that the plug-in has no such option. In an installed
@@ -46,42 +47,5 @@ func (p *Plugin) UnknownOption(o profile.Option) Problem {
 	for i, known := range p.Options {
 		names[i] = known.Name
 	}
-	return Problem{o.Pos, fmt.Sprintf("unknown option %q of [%s]%s", o.Name, p.Name, Suggest(o.Name, names))}
-}
-
-// Suggest is ` (did you mean "x"?)` for the nearest of the known words, or
-// empty where none is near: at most a third of the word, and at most three
-// letters, may differ.
-func Suggest(word string, known []string) string {
-	best, least := "", min(3, (len(word)+2)/3)+1
-	for _, k := range known {
-		if d := editDistance(word, k); d < least {
-			best, least = k, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (did you mean %q?)", best)
-}
-
-// editDistance is the number of letters to insert, delete or replace
-// (Levenshtein).
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			d := diagonal
-			if a[i] != b[j] {
-				d = 1 + min(d, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], d
-		}
-	}
-	return row[len(b)]
+	return Problem{o.Pos, fmt.Sprintf("unknown option %q of [%s]%s", o.Name, p.Name, spell.Suggest(o.Name, names))}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/spell"
 )
 
 // DefaultDirs is the search path for profiles; later directories win. TuneD
@@ -152,8 +153,8 @@ func (s *loading) notFound(name string, from Pos) error {
 	hint := ""
 	if strings.Contains(name, "${") {
 		hint = " (variables are not known in include=, only functions are)"
-	} else if near := s.nearest(name); near != "" {
-		hint = fmt.Sprintf(" (did you mean %q?)", near)
+	} else {
+		hint = s.nearest(name)
 	}
 	if from.File == "" {
 		return fmt.Errorf("%w %q in %s%s", ErrNoProfile, name, where, hint)
@@ -161,42 +162,17 @@ func (s *loading) notFound(name string, from Pos) error {
 	return errAt(from, "include: no profile %q in %s%s", name, where, hint)
 }
 
-// nearest returns the name of a profile that differs little from name.
+// nearest suggests a profile of nearly that name.
 func (s *loading) nearest(name string) string {
 	list, err := s.List()
 	if err != nil {
 		return ""
 	}
-	best, bestDistance := "", 1+len(name)/3
-	for _, p := range list {
-		if d := editDistance(name, p.Name); d < bestDistance || d == bestDistance && best == "" {
-			best, bestDistance = p.Name, d
-		}
+	names := make([]string, len(list))
+	for i, p := range list {
+		names[i] = p.Name
 	}
-	return best
-}
-
-// editDistance is Levenshtein's, on bytes.
-func editDistance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return len(a) + len(b)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 0; i < len(a); i++ {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := 0; j < len(b); j++ {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return spell.Suggest(name, names)
 }
 
 // Summary is a line of a list of profiles.
