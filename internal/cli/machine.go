@@ -57,6 +57,9 @@ func (a *app) host() (*host.Host, error) {
 	if err != nil {
 		return nil, ui.Hinted(ui.Usage, err, "--root takes a directory or an archive made by fettle facts --archive")
 	}
+	if h.Incomplete != "" {
+		a.screen.Say("%s", h.Incomplete)
+	}
 	return h, nil
 }
 

@@ -22,6 +22,8 @@ type archive struct {
 	links    []Link              // network devices
 	linked   bool                // links is every one of them
 	params   map[netKey]netAnswer
+	// incomplete is Host.Incomplete.
+	incomplete string
 }
 
 // entry is one path of an archive.

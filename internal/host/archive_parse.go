@@ -65,7 +65,8 @@ func looksLikeMachine(dir string) bool {
 
 // OpenArchive opens a machine that Record wrote, or a person by hand. It is
 // read only; commands answer as recorded, else with ErrNotRecorded. A damaged
-// archive is refused with file and line.
+// archive is refused with file and line; one that is cut off is read up to there
+// (Host.Incomplete).
 func OpenArchive(name string) (*Host, error) {
 	f, err := OpenRegular(name)
 	if err != nil {
@@ -85,7 +86,7 @@ func OpenArchive(name string) (*Host, error) {
 // ParseArchive reads an archive's text; name is for messages.
 func ParseArchive(name string, text []byte) (*Host, error) {
 	p := archiveParser{archive: newArchive(), rest: text}
-	if err := p.parse(); err != nil {
+	if err := p.parse(name); err != nil {
 		if errors.Is(err, errNoArchive) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -95,7 +96,7 @@ func ParseArchive(name string, text []byte) (*Host, error) {
 }
 
 func (a *archive) host(name string) *Host {
-	return &Host{Name: name, Files: archivedFiles{a}, Exec: archivedExec{a}, Clock: archivedClock{a}, Net: archivedNet{a}, Sched: noSched{}}
+	return &Host{Name: name, Files: archivedFiles{a}, Exec: archivedExec{a}, Clock: archivedClock{a}, Net: archivedNet{a}, Sched: noSched{}, Incomplete: a.incomplete}
 }
 
 var errNoArchive = fmt.Errorf("not a fettle archive: the first line must be %q", archiveHeading)
@@ -106,12 +107,20 @@ type archiveParser struct {
 	line int // of the heading being read, from 1
 	next int
 	last string // key of the command that a "stderr" belongs to
+	ran  bool   // the entry before this one is that command
 	root bool   // "/" has an entry
+	cut  []byte // the last entry of an archive without its end
 }
 
-func (p *archiveParser) parse() error {
+func (p *archiveParser) parse(name string) error {
 	p.next = 1
-	if string(bytes.TrimSuffix(p.takeLine(), []byte("\r"))) != archiveHeading {
+	switch string(bytes.TrimSuffix(p.takeLine(), []byte("\r"))) {
+	case archiveHeading:
+		if err := p.takeEnd(); err != nil {
+			return err
+		}
+	case archiveHeadingV1:
+	default:
 		return errNoArchive
 	}
 	for len(p.rest) > 0 && !bytes.HasPrefix(p.rest, []byte("-- ")) {
@@ -146,6 +155,10 @@ func (p *archiveParser) parse() error {
 		if err := p.entry(words, start[:len(start)-len(p.rest)]); err != nil {
 			return err
 		}
+		p.ran = words[0] == "run"
+	}
+	if p.cut != nil {
+		p.forget(name)
 	}
 	return p.checkParents()
 }
@@ -233,6 +246,8 @@ func (p *archiveParser) entry(words []string, content []byte) error {
 		return p.parseLinks(words, content)
 	case "net":
 		return p.parseNet(words, content)
+	case "end":
+		return p.end(words, content)
 	}
 	h, err := parseHeading(kind, words)
 	if err != nil {

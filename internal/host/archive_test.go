@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-const sampleArchive = `fettle archive v1
+const sampleArchive = `fettle archive v2
 time 2026-11-21T16:00:00Z
 # a comment
 -- file 0444 /proc/uptime --
@@ -48,6 +48,7 @@ rx-vlan-filter=on fixed
 -- net eth0 coalesce EOPNOTSUPP --
 -- net eth0 ring --
 rx=256 max=4096
+-- end --
 `
 
 func TestArchiveAnswers(t *testing.T) {
@@ -156,8 +157,10 @@ func TestArchiveRefusals(t *testing.T) {
 		{"-- net eth0 ring EWHAT --\n", "name of an errno"},
 		{"-- net eth0 ring --\nrx\n", "want NAME=VALUE"},
 		{"-- net eth0 ring --\nrx=1 min=2\n", "only requested="},
+		{"-- end --\n-- file /a --\n", "x:2: -- end -- is the last line"},
+		{"-- end --\nx\n", "x:2: -- end -- is the last line"},
 	} {
-		_, err := ParseArchive("x", []byte(archiveHeading+"\n"+c.body))
+		_, err := ParseArchive("x", []byte(archiveHeadingV1+"\n"+c.body))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v; want %q", c.body, err, c.want)
 		}
@@ -318,7 +321,8 @@ func TestCopyOfSosreport(t *testing.T) {
 
 func FuzzParseArchive(f *testing.F) {
 	f.Add([]byte(sampleArchive))
-	f.Add([]byte(archiveHeading + "\n-- link /a -> /b/.. --\n-- link /b -> a --\n-- file 07777 /c/d --\n"))
+	f.Add([]byte(sampleArchive[:len(sampleArchive)-30]))
+	f.Add([]byte(archiveHeadingV1 + "\n-- link /a -> /b/.. --\n-- link /b -> a --\n-- file 07777 /c/d --\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		h, err := ParseArchive("x", text)
 		if err != nil {

@@ -22,7 +22,7 @@ import (
 // The text of an archive, made to be read, compared with diff, and written by
 // hand:
 //
-//	fettle archive v1
+//	fettle archive v2
 //	time 2026-11-21T16:00:00Z
 //	# comments and empty lines may stand before the first entry
 //	-- file 0644 /proc/sys/vm/swappiness --
@@ -46,6 +46,7 @@ import (
 //	tx-tcp-segmentation=off requested=on
 //	rx-vlan-filter=on fixed
 //	-- net eth0 coalesce EOPNOTSUPP --
+//	-- end --
 //
 // An entry's content goes from the line after its heading to the next line that
 // begins with "-- ". Words before the path: the type (file, dir, link,
@@ -60,8 +61,14 @@ import (
 // A directory entry without "unread" says that every name in the directory is
 // an entry of the archive. Parents need no entry of their own: they exist and
 // are unread. A path with spaces or bytes that do not print is a Go string.
+//
+// The end mark tells a whole archive from one that was cut off as it was copied.
+// Version 1 is the same without it.
 
-const archiveHeading = "fettle archive v1"
+const (
+	archiveHeading   = "fettle archive v2"
+	archiveHeadingV1 = "fettle archive v1"
+)
 
 // Limits of an archive that is read: it may come from anybody.
 const (
@@ -151,6 +158,7 @@ func (a *archive) writeTo(w io.Writer) error {
 		fmt.Fprintf(&b, "-- program %s %s --\n", quotePath(name), quotePath(at))
 	}
 	a.writeNet(&b)
+	fmt.Fprintln(&b, endMark)
 	_, err := w.Write(b.Bytes())
 	return err
 }

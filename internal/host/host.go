@@ -26,12 +26,15 @@ type Host struct {
 	Name string
 	// Live is true when the kernel that answers is the one that is tuned, so
 	// that values can be written and programs run.
-	Live  bool
-	Files Files
-	Exec  Exec
-	Clock Clock
-	Net   Net
-	Sched Sched
+	Live bool
+	// Incomplete says, for a person, what is missing of an archive that was cut
+	// off; it is empty where nothing is known to be missing.
+	Incomplete string
+	Files      Files
+	Exec       Exec
+	Clock      Clock
+	Net        Net
+	Sched      Sched
 }
 
 // Files is the machine's file tree. Paths are absolute and are the machine's

@@ -45,7 +45,7 @@ func TestArchivedNet(t *testing.T) {
 	if err := h.Net.SetParam("eth0", NetLink, "mtu", "9000"); !errors.Is(err, ErrReadOnly) {
 		t.Errorf("writing a copy: %v", err)
 	}
-	bare, err := ParseArchive("x", []byte(archiveHeading+"\n"))
+	bare, err := ParseArchive("x", []byte(archiveHeadingV1+"\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
