@@ -46,7 +46,7 @@ test: root ## every test but the slow matrix, then the fuzz targets of readers f
 	$(GO) test -timeout $(TIMEOUT) ./...
 	@test/fuzz $(FUZZTIME)
 
-# About 45 minutes more than make test, on two cores: CONTRIBUTING has the time of
+# About 50 minutes on two cores: CONTRIBUTING has the time of
 # each test.
 .PHONY: test-nightly
 test-nightly: root chromium ## make test and the slow matrix
