@@ -43,7 +43,8 @@ type Begin struct {
 	Supersedes []int `json:"supersedes,omitempty"`
 	// Undoes lists the transactions that an undo takes back.
 	Undoes []int `json:"undoes,omitempty"`
-	// Restore lists the entries that an undo has begun to take back. From
+	// Restore lists the entries that an undo has begun to take back, and those
+	// of later transactions whose places its writes may change on the way. From
 	// here on they count as ours whatever they read.
 	Restore []Ref `json:"restore,omitempty"`
 	// Try is set when the transaction undoes itself unless it is confirmed.
@@ -107,6 +108,16 @@ type Commit struct {
 	Result   string    `json:"result"` // done, partial, rolled-back, incomplete
 	Outcomes []Outcome `json:"outcomes,omitempty"`
 	Undone   []Undone  `json:"undone,omitempty"` // by an undo
+	// Standing is what an undo has left in places of later transactions.
+	Standing []Standing `json:"standing,omitempty"`
+}
+
+// Standing is what a place of a transaction that stands reads once another one
+// below it has been undone, whose writes changed that place on the way: from then
+// on that is what fettle left there.
+type Standing struct {
+	Ref
+	After setting.Value `json:"after"`
 }
 
 // EntryState says what has become of an entry.

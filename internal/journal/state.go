@@ -232,6 +232,14 @@ func (s *State) foldCommit(c *Commit) error {
 			e.Tx.undoneBy = c.ID
 		}
 	}
+	for _, u := range c.Standing {
+		e := s.entry(u.Ref)
+		if e == nil {
+			return fmt.Errorf("transaction %d left entry %d of %d standing, which is not there", c.ID, u.N, u.Tx)
+		}
+		after := u.After
+		e.After, e.Undoing = &after, false
+	}
 	if t.Kind == Undo {
 		for _, id := range t.Undoes {
 			if target := s.Tx(id); target != nil {

@@ -147,6 +147,12 @@ func (k sysctl) Coupled(s Setting) []Setting {
 		return k.glob("/proc/sys/net/ipv6/conf/*/forwarding", "sysctl")
 	case "net.ipv6.conf.all.disable_ipv6":
 		return k.glob("/proc/sys/net/ipv6/conf/*/disable_ipv6", "sysctl")
+	case "kernel.watchdog":
+		// kernel/watchdog.c lockup_detector_update_enable: off means that both
+		// read 0, and it reads 1 while one of them is on.
+		return []Setting{{"sysctl", "kernel.soft_watchdog"}, {"sysctl", "kernel.nmi_watchdog"}}
+	case "kernel.soft_watchdog", "kernel.nmi_watchdog":
+		return []Setting{{"sysctl", "kernel.watchdog"}}
 	case "kernel.perf_event_max_sample_rate":
 		return []Setting{{"sysctl", "kernel.perf_cpu_time_max_percent"}}
 	case "kernel.perf_cpu_time_max_percent":

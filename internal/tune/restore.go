@@ -45,7 +45,7 @@ func (e *Engine) restore(ctx context.Context, targets []target) (left []Leftover
 func (e *Engine) restorePlaces(ctx context.Context, targets []target) (left []Leftover, vanished map[setting.Setting]bool) {
 	vanished = map[setting.Setting]bool{}
 	errs := make([]error, len(targets))
-	for range 3 {
+	for pass := range 3 {
 		wrote := false
 		for i, t := range targets {
 			kind, err := e.Kinds.For(t.setting)
@@ -59,6 +59,9 @@ func (e *Engine) restorePlaces(ctx context.Context, targets []target) (left []Le
 			}
 			e.at("undo:" + t.setting.String() + ":before")
 			errs[i] = e.heard(t.setting, kind.Write(ctx, t.setting, t.want))
+			if errs[i] != nil && pass > 0 {
+				errs[i] = e.zero(ctx, t, errs[i])
+			}
 			e.at("undo:" + t.setting.String() + ":after")
 			wrote = true
 		}
@@ -77,14 +80,34 @@ func (e *Engine) restorePlaces(ctx context.Context, targets []target) (left []Le
 		case err == nil && gone(kind, now, t.want):
 			vanished[t.setting] = true
 		case errs[i] != nil:
-			left = append(left, Leftover{t.setting, t.want, errs[i]})
+			left = append(left, Leftover{Setting: t.setting, Want: t.want, Err: errs[i]})
 		case err != nil:
-			left = append(left, Leftover{t.setting, t.want, err})
+			left = append(left, Leftover{Setting: t.setting, Want: t.want, Err: err})
 		default:
-			left = append(left, Leftover{t.setting, t.want, fmt.Errorf("the kernel keeps %s", show(now))})
+			left = append(left, Leftover{Setting: t.setting, Want: t.want, Err: fmt.Errorf("the kernel keeps %s", show(now)), keeps: &now})
 		}
 	}
 	return left, vanished
+}
+
+// zero is for the limits that the kernel lets nobody write as 0 where the other
+// spelling is to be 0 as well, as somebody had once made them: a limit becomes 0
+// when the other one is set.
+func (e *Engine) zero(ctx context.Context, t target, refused error) error {
+	name, ok := setting.SysctlTwin(t.setting.Name)
+	if !ok || t.setting.Kind != "sysctl" || t.want.Text != "0" {
+		return refused
+	}
+	twin := setting.Setting{Kind: "sysctl", Name: name}
+	if now, err := e.Kinds.Read(ctx, twin); err != nil || now.Text != "0" {
+		return refused
+	}
+	for _, v := range []string{"1", "0"} {
+		if e.Kinds.Write(ctx, twin, setting.Text(v)) != nil {
+			return refused
+		}
+	}
+	return nil
 }
 
 // gone is true for a place of the running kernel that is not there, although it

@@ -45,6 +45,8 @@ type Leftover struct {
 	Setting setting.Setting
 	Want    setting.Value
 	Err     error
+	// keeps is what the place reads after a write that nobody refused.
+	keeps *setting.Value
 }
 
 func (e *IncompleteError) Error() string {
@@ -123,6 +125,12 @@ func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) 
 			}
 		}
 	}
+	standing := e.bystanders(ctx, j.State, moves)
+	for _, b := range standing {
+		if b.ours {
+			begin.Restore = append(begin.Restore, b.top.Ref())
+		}
+	}
 	t, err := j.Begin(begin)
 	if err != nil {
 		return nil, err
@@ -145,12 +153,21 @@ func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) 
 			e.takeBackAfterBoot(ctx, &moves[i])
 		}
 	}
+	for _, b := range standing {
+		if b.held {
+			targets = append(targets, target{setting: b.top.Setting, want: b.want})
+		}
+	}
 	left, gone := e.restore(ctx, targets)
-	commit := journal.Commit{ID: t.ID, Result: journal.ResultDone}
+	if e.unlock(ctx, standing, left) {
+		left, gone = e.restore(ctx, targets)
+	}
+	left, derived := follow(moves, left)
+	commit := journal.Commit{ID: t.ID, Result: journal.ResultDone, Standing: append(e.leftStanding(ctx, standing, left), derived...)}
 	for i := range moves {
 		m := &moves[i]
 		for _, l := range left {
-			if l.Setting == m.setting && m.state == journal.Restored {
+			if l.Setting == m.setting && (m.state == journal.Restored || m.state == journal.Relinked) {
 				m.state, m.why = journal.Failed, errno(l.Err)
 			}
 		}
@@ -166,7 +183,7 @@ func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) 
 		u.Values = append(u.Values, m.told())
 	}
 	var incomplete error
-	if left = slices.DeleteFunc(left, func(l Leftover) bool { return !failed(moves, l.Setting) }); len(left) > 0 {
+	if left = slices.DeleteFunc(left, func(l Leftover) bool { return !failed(moves, l.Setting) && !holds(standing, l.Setting) }); len(left) > 0 {
 		commit.Result = journal.ResultIncomplete
 		incomplete = &IncompleteError{Left: left}
 	}

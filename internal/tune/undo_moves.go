@@ -18,6 +18,7 @@ type move struct {
 	why     string
 	entries []*journal.Entry // that this move settles
 	below   []*journal.Entry // older ones, cut off from these by somebody's change
+	under   *journal.Entry   // what stands below them; nil where this leads to the original
 	coupled int              // entry of the same transaction that it belongs to
 	// outlived is what a place held in an earlier boot that may have left
 	// something behind; nil for none.
@@ -43,7 +44,11 @@ func (e *Engine) moves(ctx context.Context, s *journal.State, txs []*journal.Tx)
 			low--
 		}
 		if low < len(chain) {
-			out = append(out, e.restoreMove(ctx, chain[low:]))
+			m := e.restoreMove(ctx, chain[low:])
+			if low > 0 {
+				m.under = chain[low-1]
+			}
+			out = append(out, m)
 		}
 		var buried []*journal.Entry
 		for _, en := range chain[:low] {

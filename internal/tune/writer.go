@@ -104,7 +104,9 @@ func (w *writer) stage(ctx context.Context, steps []int) error {
 			s.Want = now // what it holds from here on is not this transaction's business
 		}
 		first := len(batch)
-		if !equal(kind, now, s.Want) {
+		// What stands on a value that an earlier transaction brought needs what
+		// came with it as well: the earlier one may be undone first.
+		if !equal(kind, now, s.Want) || len(w.chains[s.Setting]) > 0 {
 			for _, c := range kind.Coupled(s.Setting) {
 				id, err := w.Kinds.Resolve(c)
 				if err != nil || main[id] || seen[id] {
