@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -280,14 +279,11 @@ func readPlan(path string) (*tune.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	var p tune.Plan
-	if err := json.Unmarshal(text, &p); err != nil {
+	p, err := tune.ReadPlan(text)
+	if err != nil {
 		return nil, ui.Hinted(ui.Usage, fmt.Errorf("%s: %w", path, err), "a plan is what fettle diff PROFILE --output json prints")
 	}
-	if p.Schema != tune.PlanSchema {
-		return nil, ui.Exit(ui.Usage, fmt.Errorf("%s: schema %q: want %q", path, p.Schema, tune.PlanSchema))
-	}
-	return &p, nil
+	return p, nil
 }
 
 // postLoaded is the profile that is merged over every selection; "" for none.

@@ -150,6 +150,9 @@ const (
 	Reboot  Lifetime = "reboot"  // in a file that takes effect at the next boot
 )
 
+// Lifetimes are all of them.
+var Lifetimes = []Lifetime{Runtime, Held, File, Restart, Reboot}
+
 // SurvivesBoot is true for values in files.
 func (l Lifetime) SurvivesBoot() bool { return l != Runtime && l != Held }
 

@@ -9,7 +9,6 @@ import (
 
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/setting"
 )
 
 // ApplyOptions steer one transaction.
@@ -82,10 +81,6 @@ func (a *Applied) Failed() int {
 	return n
 }
 
-// ErrStale says that the machine is not any more what the plan was made
-// against.
-var ErrStale = errors.New("the machine has changed since the plan was made")
-
 // Planner makes the plan under the lock, against the state that the lock
 // protects.
 type Planner func(ctx context.Context, s *journal.State) (*Plan, error)
@@ -118,7 +113,11 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 		return nil, fmt.Errorf("%w; nothing is changed (without --atomic the rest is applied)", errors.Join(p.undecided...))
 	}
 	if i := slices.IndexFunc(p.Steps, func(s Step) bool { return s.Verdict == plugin.Rejected }); o.Atomic && i >= 0 {
-		return nil, fmt.Errorf("%s: %s: %s; nothing is changed (without --atomic the rest is applied)", p.Steps[i].Reason, p.Steps[i].named(), p.Steps[i].Why)
+		place := p.Steps[i].named().String()
+		if p.Steps[i].Setting.Kind == plugin.OptionKind {
+			place = plugin.ShowOption(p.Steps[i].Setting)
+		}
+		return nil, fmt.Errorf("%s: %s: %s; nothing is changed (without --atomic the rest is applied)", p.Steps[i].Reason, place, p.Steps[i].Why)
 	}
 	a := &Applied{Plan: p, Recovered: recovered}
 	if o.Selection == nil && !p.acts() {
@@ -172,64 +171,4 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 	}
 	e.log(t.ID, o.Kind, a.Result, len(w.entries))
 	return a, nil
-}
-
-// ApplySaved is a Planner for a plan that was made earlier: it holds only while
-// every place reads as it did then.
-func (e *Engine) ApplySaved(p *Plan) Planner {
-	return func(ctx context.Context, s *journal.State) (*Plan, error) {
-		if p.Schema != PlanSchema {
-			return nil, fmt.Errorf("plan of schema %q: want %q", p.Schema, PlanSchema)
-		}
-		// A journal that has just been made is one record older than none.
-		switch {
-		case p.BootID != e.bootID():
-			return nil, fmt.Errorf("%w: it was made on another boot; make a new plan with fettle diff", ErrStale)
-		case p.Generation == 0 && s.Generation > 1:
-			return nil, fmt.Errorf("%w: it was made before fettle's first transaction, or by somebody who may not read the journal; make a new plan with fettle diff as root", ErrStale)
-		case max(p.Generation, 1) != max(s.Generation, 1):
-			return nil, fmt.Errorf("%w: there was another transaction since; make a new plan with fettle diff", ErrStale)
-		}
-		for i := range p.Steps {
-			st := &p.Steps[i]
-			switch st.Action {
-			case None:
-				continue
-			case Write, Same, Release:
-			default:
-				return nil, fmt.Errorf("%s: action %q: want write, same, release or none", st.Setting, st.Action)
-			}
-			kind, err := e.Kinds.For(st.Setting)
-			if err != nil {
-				return nil, err
-			}
-			id, err := kind.Resolve(st.Setting)
-			if err != nil {
-				return nil, err
-			}
-			if id != st.Setting {
-				return nil, fmt.Errorf("%w: %s is now %s; make a new plan with fettle diff", ErrStale, st.Setting, id)
-			}
-			now, err := kind.Read(ctx, st.Setting)
-			if err != nil {
-				return nil, err
-			}
-			if setting.Ended(kind, now) {
-				p.Steps[i].ended()
-				continue
-			}
-			if !equal(kind, now, st.Want) {
-				if err := e.Kinds.MayAsk(st.Setting, st.Want, e.ProfileDirs); err != nil {
-					return nil, err
-				}
-			}
-			if !equal(kind, now, st.Before) && !st.Before.Absent {
-				return nil, fmt.Errorf("%w: %s was %s and is %s; make a new plan with fettle diff", ErrStale, st.Setting, show(st.Before), show(now))
-			}
-			if k, ok := e.Keep.Match(st.Setting); ok && st.Action != Same {
-				return nil, fmt.Errorf("%s is kept by %s (%s); make a new plan with fettle diff", st.Setting, k, k.Reason)
-			}
-		}
-		return p, nil
-	}
 }
