@@ -290,6 +290,8 @@ func (d *Daemon) Verify(ctx context.Context, ignoreMissing bool) bool {
 		met = true
 		for _, c := range v.Values {
 			switch {
+			case c.Setting.Kind == plugin.OptionKind:
+				continue // no value to compare: TuneD has left it out with a message
 			case c.Verdict == plugin.OK, c.Verdict == plugin.Dynamic, c.Verdict == plugin.Kept, c.Verdict == plugin.Refused:
 				continue
 			case c.Verdict == plugin.Unsupported && (ignoreMissing || c.Setting.Kind == "sysctl"):

@@ -160,7 +160,11 @@ func (d *Daemon) transact(ctx context.Context, m *Machine, reason string, o tune
 		d.log.say(LevelWarning, "%s", p)
 	}
 	for _, st := range res.Plan.Steps {
-		if st.Verdict == plugin.Rejected || st.Failing() {
+		switch {
+		case st.Setting.Kind == plugin.OptionKind:
+			// As TuneD: a warning, and the others apply.
+			d.log.say(LevelWarning, "%s: %s: %s", st.Reason, plugin.ShowOption(st.Setting), st.Why)
+		case st.Verdict == plugin.Rejected || st.Failing():
 			d.log.say(LevelError, "%s = %s: %s: %s (%s)", st.Setting, st.Want, st.Verdict, st.Why, st.Reason)
 		}
 	}

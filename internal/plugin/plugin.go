@@ -50,6 +50,9 @@ type Option struct {
 	PerDevice bool
 	// Control options steer others and plan nothing of their own.
 	Control bool
+	// Check says what is wrong with the value of a Control option; nil where
+	// every value means something.
+	Check func(o profile.Option) error
 	// Plan turns a value into items. device is "" unless PerDevice.
 	Plan func(ctx context.Context, r *Request, o profile.Option, device string) ([]Item, error)
 }
@@ -103,6 +106,9 @@ const (
 	Dynamic      Verdict = "dynamic"  // follows the load
 	Unknown      Verdict = "unknown"
 )
+
+// Verdicts are all of them.
+var Verdicts = []Verdict{OK, Drifted, Overridden, Unsupported, NeedsReboot, NeedsRestart, NeedsDaemon, Rejected, Refused, Kept, Deferred, Dynamic, Unknown}
 
 // Item is one change, or why there is none.
 type Item struct {

@@ -60,6 +60,8 @@ func Place(s setting.Setting) string {
 	switch s.Kind {
 	case "sysctl", "sysfs", "file":
 		return s.Name
+	case plugin.OptionKind:
+		return plugin.ShowOption(s)
 	}
 	return s.String()
 }

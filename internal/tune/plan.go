@@ -130,7 +130,8 @@ func (b *builder) units(ctx context.Context, p *profile.Profile) (possible []*pr
 		}
 		if _, ok := b.plugin(u.Type); !ok {
 			pr := plugin.UnknownType(b.Plugins, u)
-			b.problem(pr.Pos, "%s", pr.Text)
+			o := profile.Option{Name: "type", Value: u.Type, Pos: pr.Pos}
+			b.item(ctx, plugin.Failed(u.Name, o, "", plugin.Invalid("%s", pr.Text)), u.Name)
 			continue
 		}
 		if undecided != nil {

@@ -24,7 +24,10 @@ func (b *builder) item(ctx context.Context, it plugin.Item, unit string) {
 	}
 	if it.Verdict != "" {
 		step.Action, step.Verdict = None, it.Verdict
-		step.Before, _ = b.Kinds.Read(ctx, it.Change.Setting)
+		step.Before = setting.Absent
+		if it.Change.Setting.Kind != plugin.OptionKind {
+			step.Before, _ = b.Kinds.Read(ctx, it.Change.Setting)
+		}
 		b.add(step)
 		return
 	}

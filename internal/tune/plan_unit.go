@@ -60,13 +60,19 @@ func (b *builder) unit(ctx context.Context, u *profile.Unit, devices []string, l
 		value  profile.Option
 	}
 	var whole, perDevice []planned
+	var unknown []plugin.Item // and Control options whose value is not valid
 	for _, po := range orderOptions(pl, u.Options) {
 		spec, ok := findOption(pl, po.Name)
 		switch {
 		case !ok:
-			pr := pl.UnknownOption(po)
-			b.problem(pr.Pos, "%s", pr.Text)
+			unknown = append(unknown, plugin.Failed(u.Name, po, "", plugin.Invalid("%s", pl.UnknownOption(po).Text)))
 		case spec.Control:
+			if spec.Check == nil || len(po.Deferred) > 0 {
+				break
+			}
+			if err := spec.Check(po); err != nil {
+				unknown = append(unknown, plugin.Failed(u.Name, po, "", err))
+			}
 		case spec.PerDevice:
 			perDevice = append(perDevice, planned{spec, po})
 		default:
@@ -95,7 +101,7 @@ func (b *builder) unit(ctx context.Context, u *profile.Unit, devices []string, l
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			b.problem(pd.value.Pos, "%s: %v", pd.value.Name, err)
+			item(plugin.Failed(u.Name, pd.value, device, err))
 			return nil
 		}
 		for _, it := range items {
@@ -105,6 +111,9 @@ func (b *builder) unit(ctx context.Context, u *profile.Unit, devices []string, l
 			item(it)
 		}
 		return nil
+	}
+	for _, it := range unknown {
+		item(it)
 	}
 	pre, post := script.UnitScripts(r)
 	for _, it := range pre {
@@ -116,7 +125,7 @@ func (b *builder) unit(ctx context.Context, u *profile.Unit, devices []string, l
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			b.problem(u.Pos, "[%s]: %v", u.Name, err)
+			item(plugin.Failed(u.Name, profile.Option{Name: "type", Value: u.Type, Pos: u.Pos}, "", err))
 		}
 		for _, it := range items {
 			item(it)

@@ -5,7 +5,7 @@ package bootloader
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"path"
 	"slices"
 	"strings"
@@ -131,7 +131,7 @@ func planBoot(ctx context.Context, r *plugin.Request, o profile.Option) ([]plugi
 		want.initrd = ""
 	}
 	if strings.ContainsAny(want.args, "\n\x00") {
-		return nil, fmt.Errorf("%q cannot be kernel arguments", want.args)
+		return nil, plugin.Invalid("%q cannot be kernel arguments", want.args)
 	}
 	if want == (boot{}) {
 		return nil, nil
@@ -150,7 +150,11 @@ func planBoot(ctx context.Context, r *plugin.Request, o profile.Option) ([]plugi
 		return []plugin.Item{it}, nil
 	}
 	l, err := detect(ctx, r.Host, r)
-	if err != nil {
+	var invalid *plugin.InvalidError
+	switch {
+	case errors.As(err, &invalid):
+		return nil, err
+	case err != nil:
 		return []plugin.Item{plugin.Refuse(setting.Setting{Kind: "bootloader", Name: "none"}, o, plugin.Unsupported, "%v", err)}, nil
 	}
 	return l.plan(ctx, r, o, want)
@@ -177,7 +181,7 @@ func overlay(r *plugin.Request) (string, error) {
 	}
 	// Boot loaders name the overlay by its directory entry beside the kernel.
 	if path.Dir(dst) != "/boot" || strings.ContainsAny(dst, " \t\n'\"\\$") {
-		return "", fmt.Errorf("initrd_dst_img: %q is not a plain file name in /boot", name)
+		return "", plugin.Invalid("initrd_dst_img: %q is not a plain file name in /boot", name)
 	}
 	return dst, nil
 }

@@ -78,7 +78,7 @@ func detect(ctx context.Context, h *host.Host, r *plugin.Request) (loader, error
 	if o, ok := r.Option("grub2_cfg_file"); ok && !plugin.IsNone(o.Value) {
 		cfg = path.Clean(strings.TrimSpace(o.Value))
 		if !path.IsAbs(cfg) {
-			return nil, fmt.Errorf("grub2_cfg_file: %q is not an absolute path", o.Value)
+			return nil, plugin.Invalid("grub2_cfg_file: %q is not an absolute path", o.Value)
 		}
 	} else if usesEntries(h) {
 		return grubEnv{h}, nil

@@ -46,10 +46,10 @@ func plan(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]p
 	text := strings.TrimSpace(o.Value)
 	cpus, err := profile.ParseCPUs(text)
 	if err != nil {
-		return nil, err
+		return nil, plugin.Invalid("%v", err)
 	}
 	if cpus.IsEmpty() && strings.Trim(text, `"'`) != "" {
-		return nil, fmt.Errorf("%q names no CPU", o.Value)
+		return nil, plugin.Invalid("%q names no CPU", o.Value)
 	}
 	file := fileOf(r.Host)
 	s := setting.Setting{Kind: "irqbalance", Name: file}

@@ -4,7 +4,6 @@ package modules
 
 import (
 	"context"
-	"fmt"
 	"path"
 	"strings"
 
@@ -44,7 +43,7 @@ func plan(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]p
 		name = o.ExpandedName
 	}
 	if !moduleName().MatchString(name) {
-		return nil, fmt.Errorf("%q is not the name of a kernel module", name)
+		return nil, plugin.Invalid("%q is not the name of a kernel module", name)
 	}
 	name = canonical(name)
 	again := reload().MatchString(o.Value)

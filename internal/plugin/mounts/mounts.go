@@ -52,7 +52,7 @@ func plan(_ context.Context, r *plugin.Request, o profile.Option, device string)
 	case plugin.IsNone(o.Value) || ok && !truth:
 		return nil, nil
 	case !force && !ok:
-		return nil, fmt.Errorf("%q: want true, false or force", o.Value)
+		return nil, plugin.Invalid("%q: want true, false or force", o.Value)
 	}
 	all, err := read(r.Host)
 	if err != nil {

@@ -3,6 +3,7 @@ package plugintest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -127,11 +128,21 @@ func Items(t testing.TB, p plugin.Plugin, h *host.Host, kinds setting.Kinds, u *
 			if !ok {
 				t.Fatal(p.UnknownOption(given))
 			}
-			if o.Control || o.PerDevice != (device != "") {
+			plan := o.Plan
+			switch {
+			case o.PerDevice != (device != "") || o.Control && o.Check == nil:
 				continue
+			case o.Control:
+				plan = func(context.Context, *plugin.Request, profile.Option, string) ([]plugin.Item, error) {
+					return nil, o.Check(given)
+				}
 			}
-			more, err := o.Plan(ctx, r, given, device)
-			if err != nil {
+			more, err := plan(ctx, r, given, device)
+			var invalid *plugin.InvalidError
+			switch {
+			case errors.As(err, &invalid):
+				more = []plugin.Item{plugin.Failed(u.Name, given, device, err)}
+			case err != nil:
 				t.Fatalf("%s: %v", given.Name, err)
 			}
 			Planned(t, h, p, given, more)

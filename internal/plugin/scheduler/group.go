@@ -12,20 +12,26 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// planGroup plans all group.NAME options of the unit with the first of them:
-// which rule holds for a task depends on all.
+// planGroup plans all valid group.NAME options of the unit with the first of
+// them: which rule holds for a task depends on all.
 func planGroup(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
+	if !isGroup(o) {
+		return nil, nil
+	}
+	if _, err := parseGroup(o); err != nil {
+		return nil, plugin.Invalid("%v", err)
+	}
+	rs, err := readRules(r.Unit)
+	if err != nil {
+		return nil, err
+	}
 	for _, other := range r.Unit.Options {
-		if strings.HasPrefix(other.Name, groupPrefix) && len(other.Deferred) == 0 {
+		if _, err := parseGroup(other); isGroup(other) && err == nil {
 			if other.Name != o.Name {
 				return nil, nil
 			}
 			break
 		}
-	}
-	rs, err := readRules(r.Unit)
-	if err != nil {
-		return nil, err
 	}
 	tasks, err := listTasks(r.Host)
 	if errors.Is(err, host.ErrNotRecorded) {

@@ -1,7 +1,7 @@
 package scheduler
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -39,11 +39,12 @@ type group struct {
 	match    *regexp.Regexp
 }
 
-// readRules reads what a unit says about tasks. An error names the option that
-// is wrong.
+// readRules reads what a unit says about tasks. A group that is not valid is
+// left out: it is rejected by itself. An error names an option that says which
+// tasks are meant and is not valid: no task can be touched without it.
 func readRules(u profile.Unit) (rules, error) {
 	rs := rules{kthreads: true}
-	var errs []error
+	var wrong error
 	for _, o := range u.Options {
 		var err error
 		switch {
@@ -55,17 +56,13 @@ func readRules(u profile.Unit) (rules, error) {
 			rs.cgroups, err = anyOf(o.Value)
 		case o.Name == "kthread_process":
 			rs.kthreads, err = truth(o.Value)
-		case strings.HasPrefix(o.Name, groupPrefix):
-			if strings.TrimSpace(o.Value) == "" {
-				continue // takes an inherited rule away
-			}
-			var g group
-			if g, err = parseGroup(o); err == nil {
+		case isGroup(o):
+			if g, err := parseGroup(o); err == nil {
 				rs.groups = append(rs.groups, g)
 			}
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %s: %w", o.Pos, o.Name, err))
+			wrong = cmp.Or(wrong, plugin.Invalid("%s is not valid, and says which tasks are left alone", o.Name))
 		}
 	}
 	slices.SortStableFunc(rs.groups, func(a, b group) int {
@@ -77,7 +74,28 @@ func readRules(u profile.Unit) (rules, error) {
 		}
 		return 0
 	})
-	return rs, errors.Join(errs...)
+	return rs, wrong
+}
+
+// isGroup is true for group.NAME options with a rule; an empty one takes an
+// inherited rule away.
+func isGroup(o profile.Option) bool {
+	return strings.HasPrefix(o.Name, groupPrefix) && len(o.Deferred) == 0 && strings.TrimSpace(o.Value) != ""
+}
+
+// checkPattern and checkTruth are for options that readRules reads.
+func checkPattern(o profile.Option) error {
+	if _, err := anyOf(o.Value); err != nil {
+		return plugin.Invalid("%v", err)
+	}
+	return nil
+}
+
+func checkTruth(o profile.Option) error {
+	if _, err := truth(o.Value); err != nil {
+		return plugin.Invalid("%v", err)
+	}
+	return nil
 }
 
 func truth(value string) (bool, error) {

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -122,9 +124,45 @@ func TestGroupErrors(t *testing.T) {
 		"0:f:1:cgroup...:a": `".." is no name of a control group`,
 		"0:f:1:*:(?!a)":     "look-ahead",
 	} {
-		_, err := readRules(*plugintest.Unit("scheduler", "group.x="+value))
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "p.conf:2: group.x: ") {
+		_, err := parseGroup(plugintest.Unit("scheduler", "group.x="+value).Options[0])
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", value, err, want)
+		}
+	}
+}
+
+// A line that is not valid takes nothing else away, unless it says which tasks
+// are to be left alone.
+func TestInvalidLines(t *testing.T) {
+	const moved = "task:1@1/affinity = 0-1 # systemd"
+	for _, tt := range []struct {
+		name  string
+		lines []string
+		want  []string
+	}{
+		{"the first group", []string{"group.bad=0:b:*:*:systemd", "group.good=0:*:*:1:qemu"}, []string{
+			"task:2@1/affinity = 0-1 # kthreadd", moved, "task:new/affinity = 0-1", "task:900@50/affinity = 0 # qemu-kvm",
+			`option:scheduler/group.bad ! rejected: priority "*": want a whole number`}},
+		{"the last group", []string{"group.good=0:*:*:1:qemu", "group.worse=0:x:0:*:systemd"}, []string{
+			"task:2@1/affinity = 0-1 # kthreadd", moved, "task:new/affinity = 0-1", "task:900@50/affinity = 0 # qemu-kvm",
+			`option:scheduler/group.worse ! rejected: policy "x": want f, b, r, o, i or *`}},
+		{"which tasks", []string{"ps_blacklist=(", "group.good=0:*:*:1:qemu"}, []string{
+			"option:scheduler/isolated_cores ! rejected: ps_blacklist is not valid, and says which tasks are left alone",
+			"option:scheduler/group.good ! rejected: ps_blacklist is not valid, and says which tasks are left alone",
+			"option:scheduler/ps_blacklist ! rejected: "}},
+	} {
+		h := slicesOf(t, map[string]string{})
+		got := map[string]bool{}
+		lines := append([]string{"isolated_cores=2-3", "irq_process=0"}, tt.lines...)
+		for _, it := range plugintest.Items(t, Plugin, h, undotest.Kinds(h, Kinds(h), irq.Kinds(h)), plugintest.Unit("scheduler", lines...)) {
+			got[plugintest.Line(it)] = true
+		}
+		for _, want := range tt.want {
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(got)), func(line string) bool {
+				return line == want || strings.HasSuffix(want, ": ") && strings.HasPrefix(line, want)
+			}) {
+				t.Errorf("%s: no %q in %q", tt.name, want, slices.Sorted(maps.Keys(got)))
+			}
 		}
 	}
 }

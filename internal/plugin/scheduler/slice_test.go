@@ -42,6 +42,8 @@ func (s someTasks) Affinity(id host.TaskID) (unit.CPUSet, error) {
 	return unit.ParseCPUList("0-3")
 }
 
+func (someTasks) Policy(host.TaskID) (host.Policy, error) { return host.Policy{Name: "other"}, nil }
+
 // slicesOf is a machine with control groups version 2 and systemd: nobody has
 // logged in, so user.slice is only a file.
 func slicesOf(t *testing.T, more map[string]string) *host.Host {

@@ -3,7 +3,6 @@ package selinux
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -31,7 +30,7 @@ func plan(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]p
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(o.Value), 10, 32)
 	if err != nil || n < 0 {
-		return nil, fmt.Errorf("%q: want a whole number of entries, 0 or more", o.Value)
+		return nil, plugin.Invalid("%q: want a whole number of entries, 0 or more", o.Value)
 	}
 	if _, err := r.Host.Files.Stat(threshold); err != nil {
 		return []plugin.Item{plugin.Refuse(plugin.Sysfs(threshold), o, plugin.Unsupported, "SELinux is not enabled here")}, nil

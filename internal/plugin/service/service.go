@@ -57,7 +57,7 @@ func parseWish(value string) (wish, error) {
 			w.file = file
 		case word == "":
 		default:
-			return wish{}, fmt.Errorf("%q is not one of start, stop, enable, disable, file:PATH", word)
+			return wish{}, plugin.Invalid("%q is not one of start, stop, enable, disable, file:PATH", word)
 		}
 	}
 	return w, nil
@@ -70,7 +70,7 @@ var unitName = lazyregexp.New(`^[A-Za-z0-9:_.\\@-]+$`)
 func plan(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	name := strings.TrimPrefix(o.Name, "service.")
 	if !unitName().MatchString(name) || strings.HasPrefix(name, "-") || strings.HasPrefix(name, ".") {
-		return nil, fmt.Errorf("%q is not the name of a service", name)
+		return nil, plugin.Invalid("%q is not the name of a service", name)
 	}
 	w, err := parseWish(o.Value)
 	if err != nil {

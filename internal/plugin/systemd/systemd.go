@@ -44,10 +44,10 @@ func plan(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]p
 	}
 	cpus, err := profile.ParseCPUs(text)
 	if err != nil {
-		return nil, err
+		return nil, plugin.Invalid("%v", err)
 	}
 	if cpus.IsEmpty() {
-		return nil, fmt.Errorf("%q names no CPU", o.Value)
+		return nil, plugin.Invalid("%q names no CPU", o.Value)
 	}
 	if st, err := r.Host.Files.Stat("/etc/systemd"); err != nil || !st.IsDir() {
 		return []plugin.Item{plugin.Refuse(affinity, o, plugin.Unsupported, "systemd is not used here: /etc/systemd is missing")}, nil
