@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +35,7 @@ With --write the profile is written below DIR and can be tuned at once.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.importRHEL6(c.Context(), args[0], write) },
 	}
-	c.Flags().StringVar(&write, "write", "", "write the profile into this directory, such as /etc/tuned")
+	c.Flags().StringVar(&write, "write", "", "write the profile into this directory, such as /etc/tuned; it is made if it is missing")
 	parent.AddCommand(c)
 	return parent
 }
@@ -74,25 +76,52 @@ func (a *app) importRHEL6(ctx context.Context, dir, write string) error {
 	return nil
 }
 
-// writeProfile writes a profile's files; one that is there already is left
-// alone.
-func writeProfile(parent string, res rhel6.Result) (string, error) {
+// writeProfile writes a profile's files below parent, which is made where it is
+// missing; a profile that is there already is left alone. Where that fails, what
+// it has made goes again.
+func writeProfile(parent string, res rhel6.Result) (dir string, err error) {
 	files := host.Live().Files
-	parent, err := filepath.Abs(parent)
-	if err != nil {
+	if parent, err = filepath.Abs(parent); err != nil {
 		return "", err
 	}
-	dir := filepath.Join(parent, res.Name)
-	if err := files.Mkdir(dir, 0o755); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return "", ui.Hinted(ui.Refused, fmt.Errorf("%s is there already", dir), "move it away or name another directory")
+	var made []string
+	defer func() {
+		for _, p := range slices.Backward(made) {
+			if err != nil {
+				_ = files.Remove(p)
+			}
 		}
-		return "", err
-	}
-	for _, f := range res.Files {
-		if err := files.Replace(filepath.Join(dir, f.Path), []byte(f.Data), host.Attr{Mode: f.Mode}); err != nil {
+	}()
+	dir = filepath.Join(parent, res.Name)
+	for _, p := range append(missing(parent), dir) {
+		if err := files.Mkdir(p, 0o755); err != nil {
+			if errors.Is(err, fs.ErrExist) {
+				return "", ui.Hinted(ui.Refused, fmt.Errorf("%s is there already", p), "move it away or name another directory")
+			}
 			return "", err
 		}
+		made = append(made, p)
+	}
+	for _, f := range res.Files {
+		p := filepath.Join(dir, f.Path)
+		if err := files.Replace(p, []byte(f.Data), host.Attr{Mode: f.Mode}); err != nil {
+			return "", err
+		}
+		made = append(made, p)
 	}
 	return dir, nil
+}
+
+// missing lists the directories on the way to dir, itself included, that are not
+// there, the outermost first.
+func missing(dir string) []string {
+	var none []string
+	for ; dir != "/"; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		none = append(none, dir)
+	}
+	slices.Reverse(none)
+	return none
 }

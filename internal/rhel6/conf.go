@@ -1,7 +1,9 @@
 package rhel6
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"strings"
 
@@ -168,6 +170,9 @@ func (im *importer) sysctlPath(l line, from origin) error {
 		return nil
 	}
 	text, err := im.read(base)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	if err != nil {
 		im.warn(sysconfigFile, l.no, from.text, "%s is not in the profile's directory: not imported; copy it there, or into /etc/sysctl.d", base)
 		return nil

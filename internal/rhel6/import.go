@@ -172,7 +172,11 @@ type importer struct {
 
 func (im *importer) read(name string) (string, error) {
 	p := path.Join(im.dir, name)
-	b, err := im.host.Files.ReadFile(p)
+	at, err := im.inside(p)
+	if err != nil {
+		return "", err
+	}
+	b, err := im.host.Files.ReadFile(at)
 	if err != nil {
 		return "", err
 	}
@@ -183,6 +187,31 @@ func (im *importer) read(name string) (string, error) {
 		return "", fmt.Errorf("%s:%d: a zero byte: no text file", p, 1+strings.Count(string(b[:i]), "\n"))
 	}
 	return strings.ReplaceAll(string(b), "\r\n", "\n"), nil
+}
+
+// inside follows links to p, a file of the profile, and refuses what is no file of
+// it: a link that leads out of the directory would put somebody else's text into
+// a profile that all may read, and a pipe would be read as an empty file.
+func (im *importer) inside(p string) (string, error) {
+	dir, err := im.host.Files.Resolve(im.dir)
+	if err != nil {
+		return "", err
+	}
+	at, err := im.host.Files.Resolve(p)
+	if err != nil {
+		return "", err
+	}
+	if !strings.HasPrefix(at, strings.TrimSuffix(dir, "/")+"/") {
+		return "", fmt.Errorf("%s is a link out of the profile, to %s: put the file itself there if it belongs to the profile", p, at)
+	}
+	st, err := im.host.Files.Lstat(at)
+	if err != nil {
+		return "", err
+	}
+	if !st.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is %s; want a regular file", p, host.Describe(st.Mode()))
+	}
+	return at, nil
 }
 
 func (im *importer) warn(file string, line int, text, format string, args ...any) {
