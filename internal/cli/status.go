@@ -66,7 +66,7 @@ func (a *app) status(ctx context.Context) error {
 	}
 	fmt.Fprintln(out, dynamicTuning(st.Dynamic))
 	if len(st.Live) > 0 {
-		fmt.Fprintf(out, "transactions to undo: %s\n", strings.Trim(strings.Join(strings.Fields(fmt.Sprint(st.Live)), ", "), "[]"))
+		fmt.Fprintf(out, "to undo: %s\n", report.Transactions(st.Live))
 	}
 	for _, t := range st.Trials {
 		if t.Overdue {
@@ -82,8 +82,12 @@ func (a *app) status(ctx context.Context) error {
 		}
 		fmt.Fprintf(out, "! %s is %s, wanted %s: %s\n", report.Place(c.Setting), ui.Printable(c.Now.String()), ui.Printable(c.Want.String()), c.Why)
 	}
+	nothing := "matches nothing that the selection sets"
+	if len(st.Profiles) == 0 {
+		nothing = "is nothing that this machine has"
+	}
 	for _, k := range st.KeepUnmatched {
-		fmt.Fprintf(out, "! %s: %s matches nothing that the selection sets\n", k, k.Pattern)
+		fmt.Fprintf(out, "! %s: %s %s\n", k, k.Pattern, nothing)
 	}
 	return nil
 }

@@ -38,6 +38,8 @@ var plantedLines = []string{
 	"GRUB_CMDLINE_LINUX=\"rd.luks.key=" + secretWord + "u quiet\"",
 	"auth=" + secretWord + "v",
 	"x y bearer=" + secretWord + "w",
+	"options wifi debug=1 key=" + secretWord + "x",
+	"ExecStart=/usr/bin/app -p" + secretWord + "9",
 	"root:$6$salt$" + secretWord + "t:19000::::::",
 }
 

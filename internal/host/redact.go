@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"unicode"
 
 	"fettle.dev/fettle/internal/lazyregexp"
 )
@@ -97,9 +98,11 @@ const value = `(?:"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?|[^\s\x00"'][^\s\x00]*)`
 // before the secret, and its second, which stands after it. Without one of the hints, lower-case
 // words, it cannot match: most of what is read is a number, and never meets a
 // regular expression.
+// Where looks is set, only what it takes for a secret is hidden.
 type redaction struct {
 	hints   [][]byte
 	pattern func() *regexp.Regexp
+	looks   func(secret []byte) bool
 }
 
 func (r redaction) apply(data []byte) []byte {
@@ -118,7 +121,7 @@ func (r redaction) apply(data []byte) []byte {
 				to--
 			}
 		}
-		if from == to || bytes.HasPrefix(data[from:to], []byte(Redacted)) {
+		if from == to || bytes.HasPrefix(data[from:to], []byte(Redacted)) || r.looks != nil && !r.looks(data[from:to]) {
 			continue
 		}
 		out = append(append(out, data[done:from]...), Redacted...)
@@ -139,6 +142,13 @@ func (r redaction) hinted(low []byte) bool {
 	return false
 }
 
+// passwordLike tells -phunter22 from -print0, -p8080 and -path=x: six characters
+// or more, letters and digits, and nothing that a path, a port or a list has.
+func passwordLike(word []byte) bool {
+	return len(word) >= 6 && !bytes.ContainsAny(word, "/=:,.") && bytes.ContainsAny(word, "0123456789") &&
+		bytes.ContainsFunc(word, unicode.IsLetter)
+}
+
 func words(s string) [][]byte { return bytes.Fields([]byte(s)) }
 
 // word is a value that does not begin as an assignment does.
@@ -148,36 +158,42 @@ var redactions = sync.OnceValue(func() []redaction {
 	keyHints := words("pass pwd secret token key psk credential masterauth bindpw userpw _pw pbkdf2")
 	return []redaction{
 		// PEM, also cut off before its end, also on one line with "\n" written out.
-		{words("-----begin"), lazyregexp.New(`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----).*?(-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`)},
+		{words("-----begin"), lazyregexp.New(`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----).*?(-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`), nil},
 		// scheme://user:password@host
-		{words("://"), lazyregexp.New(`([A-Za-z][A-Za-z0-9+.\-]*://)[^/\s"'<>\x00]+(@)`)},
-		{words("authorization"), lazyregexp.New(`(?i)((?:proxy-)?authorization["']?\s*[:=]\s*["']?)(?:[a-z]+[ \t]+)?[^\s"'\x00]+(?:[ \t]+[^\s"'\x00]+)*`)},
-		{words("bearer basic"), lazyregexp.New(`(?i)\b((?:bearer|basic)[ \t\x00]+)[A-Za-z0-9+/=._~\-]{8,}`)},
+		{words("://"), lazyregexp.New(`([A-Za-z][A-Za-z0-9+.\-]*://)[^/\s"'<>\x00]+(@)`), nil},
+		{words("authorization"), lazyregexp.New(`(?i)((?:proxy-)?authorization["']?\s*[:=]\s*["']?)(?:[a-z]+[ \t]+)?[^\s"'\x00]+(?:[ \t]+[^\s"'\x00]+)*`), nil},
+		{words("bearer basic"), lazyregexp.New(`(?i)\b((?:bearer|basic)[ \t\x00]+)[A-Za-z0-9+/=._~\-]{8,}`), nil},
 		// "key": "value", key = value, key: value. At the start of a line an
 		// unquoted value is the rest of the line, as configuration files have it.
-		{keyHints, lazyregexp.New(`(?im)^([ \t]*(?:export[ \t]+|set[ \t]+)?["']?` + secretKey + `["']?[ \t]*[=:][ \t]*)[^\s"'\x00][^\n\x00]*$`)},
-		{keyHints, lazyregexp.New(`(?i)(` + secretKey + `\\?["']?[ \t]*(?:=>|:=|[=:])[ \t\x00]*)` + `\\?` + value)},
+		{keyHints, lazyregexp.New(`(?im)^([ \t]*(?:export[ \t]+|set[ \t]+)?["']?` + secretKey + `["']?[ \t]*[=:][ \t]*)[^\s"'\x00][^\n\x00]*$`), nil},
+		{keyHints, lazyregexp.New(`(?i)(` + secretKey + `\\?["']?[ \t]*(?:=>|:=|[=:])[ \t\x00]*)` + `\\?` + value), nil},
 		// --password VALUE, requirepass VALUE, <password>VALUE</password>
-		{keyHints, lazyregexp.New(`(?i)(` + secretKey + `[ \t\x00]+)` + word)},
-		{keyHints, lazyregexp.New(`(?i)(<` + secretKey + `[^>\n]*>)[^<]*`)},
+		{keyHints, lazyregexp.New(`(?i)(` + secretKey + `[ \t\x00]+)` + word), nil},
+		{keyHints, lazyregexp.New(`(?i)(<` + secretKey + `[^>\n]*>)[^<]*`), nil},
 		// auth=VALUE, bearer=VALUE, rd.luks.key=VALUE: the whole last word of the
 		// name, and only where something is assigned, because prose has these words.
-		{words("auth bearer key"), lazyregexp.New(`(?i)((?:(?:\b|_)(?:auth|bearer)|[\w\-][._\-]key)\\?(?:["'][ \t]*:[ \t]*|["']?[ \t]*(?:=>|:=|=)[ \t]*))` + `\\?` + value)},
-		{words("community"), lazyregexp.New(`(?i)\b((?:ro|rw)?community6?[ \t=:]+)` + value)},
+		{words("auth bearer key"), lazyregexp.New(`(?i)((?:(?:\b|_)(?:auth|bearer)|[\w\-][._\-]key)\\?(?:["'][ \t]*:[ \t]*|["']?[ \t]*(?:=>|:=|=)[ \t]*))` + `\\?` + value), nil},
+		// Options of a module for wireless cards and the like: key=VALUE, key2=VALUE;
+		// wep_key0=VALUE, wireless-key s:VALUE. Prose writes "key = value", and the
+		// kernel's lists of keyboards KEY=BITS.
+		{words("key"), lazyregexp.New(`(?m)((?:^|[\s\x00,;"'])key[0-9]*=)` + value), nil},
+		{words("wirel wep wpa"), lazyregexp.New(`(?i)(\b(?:wireless|wep|wpa)[_\-]?key[0-9]*[ \t]*[= \t][ \t]*)` + word), nil},
+		{words("community"), lazyregexp.New(`(?i)\b((?:ro|rw)?community6?[ \t=:]+)` + value), nil},
 		// mysql -pSECRET, sshpass -p SECRET, curl -u user:SECRET
-		{words("mysql mariadb"), lazyregexp.New(`(?i)((?:mysql|mariadb)\w*[ \t\x00](?:[^\n]*?[ \t\x00])??-p)[^\s\x00]+`)},
-		{words("sshpass"), lazyregexp.New(`(?i)(sshpass[ \t\x00]+-p[ \t\x00]*)` + value)},
-		{words("-u --user --proxy-user"), lazyregexp.New(`([ \t\x00](?:-u|--user|--proxy-user)[ \t\x00=]*)[^\s\x00:]+:[^\s\x00]+`)},
+		{words("mysql mariadb"), lazyregexp.New(`(?i)((?:mysql|mariadb)[\w.\-]*(?:[ \t\x00]|=["']?)(?:[^\n]*?[ \t\x00])??-p)[^\s\x00"']+`), nil},
+		{words("-p"), lazyregexp.New(`(?m)((?:^|[\s\x00"'=])-p)[^\s\x00"']+`), passwordLike},
+		{words("sshpass"), lazyregexp.New(`(?i)(sshpass[ \t\x00]+-p[ \t\x00]*)` + value), nil},
+		{words("-u --user --proxy-user"), lazyregexp.New(`([ \t\x00](?:-u|--user|--proxy-user)[ \t\x00=]*)[^\s\x00:]+:[^\s\x00]+`), nil},
 		// GRUB: password_pbkdf2 USER HASH
-		{words("pbkdf2"), lazyregexp.New(`(password_pbkdf2[ \t]+\S+[ \t]+)\S+`)},
-		{words("pbkdf2"), lazyregexp.New(`grub\.pbkdf2\.\S+`)},
+		{words("pbkdf2"), lazyregexp.New(`(password_pbkdf2[ \t]+\S+[ \t]+)\S+`), nil},
+		{words("pbkdf2"), lazyregexp.New(`grub\.pbkdf2\.\S+`), nil},
 		// Redis ACL: user NAME on >SECRET
-		{words("user"), lazyregexp.New(`(?m)(^[ \t]*user[ \t]+\S+[ \t].*?[ \t][>#])\S+`)},
+		{words("user"), lazyregexp.New(`(?m)(^[ \t]*user[ \t]+\S+[ \t].*?[ \t][>#])\S+`), nil},
 		// Shapes of well-known tokens, crypt(3) hashes, JWT, signed URLs.
-		{words("akia asia"), lazyregexp.New(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`)},
-		{words("ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ xox glpat-"), lazyregexp.New(`\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|xox[abeoprs]-[A-Za-z0-9\-]{10,}|glpat-[\w\-]{20,})`)},
-		{words("eyj"), lazyregexp.New(`\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]*)?`)},
-		{words("$"), lazyregexp.New(`\$(?:1|2[abxy]?|5|6|7|y|gy|apr1|argon2\w*)\$[^\s:"'\x00]{8,}`)},
-		{words("sig= signature= code="), lazyregexp.New(`(?i)([?&](?:sig|signature|x-amz-signature|code)=)[^&\s"'\x00]+`)},
+		{words("akia asia"), lazyregexp.New(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`), nil},
+		{words("ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ xox glpat-"), lazyregexp.New(`\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|xox[abeoprs]-[A-Za-z0-9\-]{10,}|glpat-[\w\-]{20,})`), nil},
+		{words("eyj"), lazyregexp.New(`\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]*)?`), nil},
+		{words("$"), lazyregexp.New(`\$(?:1|2[abxy]?|5|6|7|y|gy|apr1|argon2\w*)\$[^\s:"'\x00]{8,}`), nil},
+		{words("sig= signature= code="), lazyregexp.New(`(?i)([?&](?:sig|signature|x-amz-signature|code)=)[^&\s"'\x00]+`), nil},
 	}
 })

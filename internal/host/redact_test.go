@@ -25,6 +25,10 @@ func TestRedact(t *testing.T) {
 		"GRUB_CMDLINE_LINUX=\"rd.luks.key=" + s + " quiet\"", "ro auth=" + s + " bearer=" + s + " quiet", `{"auths":{"h":{"auth": "` + s + `"}}}`,
 		"ssl-key = " + s, "rd.luks.key=" + s + ":UUID=x", "http_auth := " + s,
 		"hammer --password=" + s + "\npassword = " + s,
+		"options wifi nohwcrypt=1 key=" + s + " key2='" + s + "'", "options wifi key=k1k1k1" + s, "//h/s /m ecryptfs rw,key=passphrase:" + s,
+		"wep_key0=" + s, "  wireless-key s:" + s, "wireless-key1 " + s, "wpa_key=\"" + s + "\"",
+		"/usr/bin/app -p" + s + "99 -v", "app\x00-p" + s + "99\x00", "OPTS=-p" + s + "99", "OPTS=\"-u root -p" + s + "99\"",
+		"MYSQL_OPTS=\"-u root -p" + s + "\"", "mysqldump.sh -p" + s,
 	} {
 		got := string(Redact("/etc/some.conf", []byte(text)))
 		if strings.Contains(got, s) {
@@ -41,6 +45,8 @@ func TestRedact(t *testing.T) {
 		"authentication.x=on author=joe authpriv.=y bearers=2 authoritative=1 keyboard=us\n",
 		"auth required pam_unix.so\nauth,authpriv.* /var/log/auth.log\n# the bearer of it; key = value\n",
 		"vconsole.keymap=us rd.luks.uuid=luks-1 hugepages.keys=3 net.key_size=4 # a public-key scheme, the auth: of x\n",
+		"find / -print0 -prune -path /x -perm 0644 -p8080 -p8080:80 -port=1a2b3c4d -p/run/x1234.pid -p\ncc -pipe -pthread -pg\n",
+		"options kvm nested=1 keyslots=4 # a monkey=1 turnkey=2\nB: KEY=402000000 3803078f800d001\nwep_tx_keyidx=0 wpa_key_mgmt\nwireless-mode managed\n",
 		"[Unit]\nDescription=x\n[Service]\nUser=joe\nExecStart=/usr/sbin/tuned -l -P\n",
 	} {
 		if got := string(Redact("/etc/x", []byte(text))); got != text {
@@ -58,6 +64,7 @@ func TestRedact(t *testing.T) {
 func FuzzRedact(f *testing.F) {
 	f.Add("password=x y\n--token a https://a:b@c/")
 	f.Add("-----BEGIN PRIVATE KEY-----\nabc")
+	f.Add("options x key=a,key2=\"b c\" -pabc123\nwep_key0 s:x MYSQL_A=-pq")
 	f.Add("user a on >b #c\nmysql -pfoo -u a:b")
 	f.Fuzz(func(t *testing.T, text string) {
 		once := string(Redact("/etc/x", []byte(text)))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -321,6 +322,20 @@ func counts(m map[plugin.Verdict]int) string {
 	return strings.Join(words, ", ")
 }
 
+// Transactions names transactions by their numbers, "transaction 10",
+// "transactions 5, 6 and 3", so that no number reads as a count.
+func Transactions(ids []int) string {
+	words := make([]string, len(ids))
+	for i, id := range ids {
+		words[i] = strconv.Itoa(id)
+	}
+	last := len(words) - 1
+	if last < 1 {
+		return "transaction " + strings.Join(words, "")
+	}
+	return "transactions " + strings.Join(words[:last], ", ") + " and " + words[last]
+}
+
 // Undone prints what an undo did: what was kept or failed, and counts.
 func Undone(s *ui.Screen, u *tune.Undone) {
 	n, given := map[journal.EntryState]int{}, 0
@@ -338,11 +353,7 @@ func Undone(s *ui.Screen, u *tune.Undone) {
 		g.Write(s)
 		fmt.Fprintln(s.Out)
 	}
-	var ids []string
-	for _, id := range u.Undoes {
-		ids = append(ids, fmt.Sprint(id))
-	}
-	line := fmt.Sprintf("%s undone: transaction %s, %s given back", map[bool]string{true: "✓", false: "✗"}[u.Result == journal.ResultDone], strings.Join(ids, ", "), plural(given, "value"))
+	line := fmt.Sprintf("%s undone: %s, %s given back", map[bool]string{true: "✓", false: "✗"}[u.Result == journal.ResultDone], Transactions(u.Undoes), plural(given, "value"))
 	for _, st := range []struct {
 		state journal.EntryState
 		text  string

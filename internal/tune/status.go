@@ -8,6 +8,7 @@ import (
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/setting"
 )
 
 // Status is what is in force on a machine, and what a person should know of it.
@@ -32,8 +33,9 @@ type Status struct {
 	Trials      []Trial `json:"trials,omitempty"`
 	// Drifted are the values in force that have been changed since.
 	Drifted []Checked `json:"drifted,omitempty"`
-	// KeepUnmatched are entries of keep.d that name nothing which the selection
-	// sets.
+	// KeepUnmatched are entries of keep.d that keep nothing: that name nothing
+	// which the selection sets, or would change by setting another place; without
+	// a selection, that name what this machine does not have.
 	KeepUnmatched []KeepEntry `json:"keep_unmatched,omitempty"`
 	Damage        []string    `json:"damage,omitempty"`
 }
@@ -68,6 +70,7 @@ func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present
 	t := s.InForce()
 	sel, err := SelectionOf(t)
 	if err != nil || sel == nil || accepted == nil {
+		st.KeepUnmatched = e.keepMissing(ctx)
 		return st, err
 	}
 	st.Profiles, st.Mode, st.Since, st.Tx = sel.Profiles, sel.Mode, &t.Time, t.ID
@@ -85,15 +88,54 @@ func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present
 		n := len(differences(old, now))
 		st.Newer = &n
 	}
-	for i, k := range e.Keep {
-		if !slices.ContainsFunc(old.Steps, func(step Step) bool {
-			j, ok := e.Keep.match(step.Setting, step.named())
-			return ok && j == i
-		}) {
-			st.KeepUnmatched = append(st.KeepUnmatched, k)
+	st.KeepUnmatched = e.keepUnmatched(old)
+	return st, nil
+}
+
+// keepUnmatched are the entries of keep.d that keep nothing of a plan, neither a
+// place of it nor one that a write would change as well.
+func (e *Engine) keepUnmatched(p *Plan) []KeepEntry {
+	var out []KeepEntry
+	for _, k := range e.Keep {
+		keeps := func(step Step) bool {
+			only := Keep{k}
+			if _, ok := only.match(step.Setting, step.named()); ok {
+				return true
+			}
+			kind, err := e.Kinds.For(step.Setting)
+			if err != nil {
+				return false
+			}
+			return slices.ContainsFunc(kind.Coupled(step.Setting), func(c setting.Setting) bool {
+				id, err := e.Kinds.Resolve(c)
+				if err != nil {
+					return false
+				}
+				_, ok := only.match(id, c)
+				return ok
+			})
+		}
+		if !slices.ContainsFunc(p.Steps, keeps) {
+			out = append(out, k)
 		}
 	}
-	return st, nil
+	return out
+}
+
+// keepMissing are the entries of keep.d that name one value of the kernel which
+// this machine does not have.
+func (e *Engine) keepMissing(ctx context.Context) []KeepEntry {
+	var out []KeepEntry
+	for _, k := range e.Keep {
+		kind, err := e.Kinds.For(k.id)
+		if err != nil || !isKernelValue(kind) {
+			continue // a pattern, or a file that may be made
+		}
+		if v, err := kind.Read(ctx, k.id); err == nil && v.Absent {
+			out = append(out, k)
+		}
+	}
+	return out
 }
 
 // drifted are the steps whose places do not read any more as fettle left them in
