@@ -55,6 +55,13 @@ type Result struct {
 // never the caller's PATH, because fettle runs as root.
 var commandPath = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
+// NotStartedError is the error of a program that the kernel did not start: it has
+// no interpreter, or is no program at all. Nothing of it has been run.
+type NotStartedError struct{ Err error }
+
+func (e *NotStartedError) Error() string { return e.Err.Error() }
+func (e *NotStartedError) Unwrap() error { return e.Err }
+
 type liveExec struct{}
 
 func (liveExec) LookPath(name string) (string, error) {
@@ -135,6 +142,8 @@ func (e liveExec) Run(ctx context.Context, c Command) (Result, error) {
 			return res, fmt.Errorf("%s: ended after %v without an answer", c, timeout)
 		}
 		return res, fmt.Errorf("%s: %w", c, ctx.Err())
+	case cmd.Process == nil:
+		return res, &NotStartedError{fmt.Errorf("%s: %w", c, err)}
 	case errors.Is(err, exec.ErrWaitDelay):
 		return res, nil // the program itself ended well; a child kept its output open
 	case errors.As(err, &exit) && exit.Exited():

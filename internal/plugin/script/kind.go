@@ -217,6 +217,10 @@ func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 		return err
 	}
 	res, err := k.call(ctx, s, r, k.start)
+	if notStarted(err) {
+		// Nothing of it has run, so there is nothing that stop could take back.
+		return errors.Join(err, stopped, k.forget(s, r))
+	}
 	switch {
 	case errors.Is(err, context.Canceled):
 		r.State, r.Said = "failed", "its "+k.start+" was interrupted"
@@ -284,16 +288,15 @@ func (k kind) end(ctx context.Context, s setting.Setting, r *run) error {
 	}
 	res, err := k.call(ctx, s, &run{Env: r.Env}, k.stop, "full_rollback")
 	file, _ := k.split(s.Name)
-	if _, gone := k.host.Files.Stat(file); err != nil && !errors.Is(gone, fs.ErrNotExist) {
+	// What the kernel does not start for stop, it did not start before either,
+	// unless its start is known to have come to an end.
+	never := notStarted(err) && (r.State == "starting" || r.State == "failed")
+	if _, gone := k.host.Files.Stat(file); err != nil && !never && !errors.Is(gone, fs.ErrNotExist) {
 		return err
 	}
-	if rerr := k.host.Files.Remove(k.record(s)); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
-		return rerr
+	if err := k.forget(s, r); err != nil {
+		return err
 	}
-	for _, d := range slices.Backward(r.Made) {
-		_ = k.host.Files.Remove(d) // still in use when it is not empty
-	}
-	_ = k.host.Files.Remove(recordDir)
 	if err != nil {
 		return &setting.Complaint{Text: fmt.Sprintf("its %s could not be called: %v", k.stop, err)}
 	}
@@ -301,6 +304,24 @@ func (k kind) end(ctx context.Context, s setting.Setting, r *run) error {
 		return &setting.Complaint{Text: exited(k.stop, res)}
 	}
 	return nil
+}
+
+// forget takes away the record of a script, and what was made for it.
+func (k kind) forget(s setting.Setting, r *run) error {
+	if err := k.host.Files.Remove(k.record(s)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, d := range slices.Backward(r.Made) {
+		_ = k.host.Files.Remove(d) // still in use when it is not empty
+	}
+	_ = k.host.Files.Remove(recordDir)
+	return nil
+}
+
+// notStarted is true where the kernel did not start the script.
+func notStarted(err error) bool {
+	var n *host.NotStartedError
+	return errors.As(err, &n)
 }
 
 func (k kind) makeLibraryDirs() (made []string) {
