@@ -12,6 +12,7 @@ import (
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/spell"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -23,8 +24,14 @@ func factsCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "facts [NAME...]", Short: "Read what this machine is, each fact with its source",
 		Long: `Reads the machine and writes nothing. A name, such as memory or
-disk.vda.queue_depth, selects the facts that begin with it.`,
-		RunE: func(c *cobra.Command, names []string) error { return a.facts(c.Context(), names, o.brief, o.archive) },
+disk.vda.queue_depth, selects the facts that begin with it. JSON and YAML then
+have only these branches of the tree.`,
+		RunE: func(c *cobra.Command, names []string) error {
+			if o.brief && len(names) > 0 {
+				return ui.Exit(ui.Usage, errors.New("--brief goes without names: it is about the whole machine"))
+			}
+			return a.facts(c.Context(), names, o.brief, o.archive)
+		},
 	}
 	c.Flags().BoolVar(&o.brief, "brief", false, "a dozen lines")
 	c.Flags().StringVar(&o.archive, "archive", "", "also write what was read, redacted, as a text archive for --root")
@@ -37,26 +44,30 @@ func (a *app) facts(ctx context.Context, names []string, brief bool, archive str
 		return err
 	}
 	var f *fact.Facts
+	var rec *host.Recording
 	if archive != "" {
-		var rec *host.Recording
 		f, rec = fact.Archive(h, func(h *host.Host, rec *host.Recording) { a.readForPlans(ctx, h, rec) })
+	} else {
+		f = fact.Collect(h)
+	}
+	some, missing := f.Select(names...)
+	if len(missing) > 0 {
+		return ui.Hinted(ui.Failed, fmt.Errorf("no fact begins with %q%s", missing[0], spell.Suggest(missing[0], f.Names())), "fettle facts lists all of them")
+	}
+	if archive != "" {
 		if err := writeArchive(archive, rec); err != nil {
 			return err
 		}
 		a.screen.Say("wrote %s: it holds no passwords, keys or tokens, but names and addresses of this machine", archive)
-	} else {
-		f = fact.Collect(h)
 	}
 	if a.data() {
-		return report.Data(a.screen, f, ui.Done)
+		return report.Data(a.screen, some, ui.Done)
 	}
 	if brief {
 		report.Brief(a.screen, fact.Brief(f))
 		return nil
 	}
-	if n := report.Facts(a.screen, f, names); n == 0 {
-		return ui.Hinted(ui.Failed, fmt.Errorf("no fact is called %v", names), "fettle facts lists all of them")
-	}
+	report.Facts(a.screen, some)
 	return nil
 }
 

@@ -39,6 +39,9 @@ type Facts struct {
 	Source  map[string]string `json:"source"`
 }
 
+// JSONPartial says that a document of facts may be a part of them (Selection).
+func (Facts) JSONPartial() {}
+
 // Run is one collector's work.
 type Run struct {
 	// Name is the collector, and the part of the tree that it filled.

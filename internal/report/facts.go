@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"strings"
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/ui"
@@ -17,14 +16,10 @@ func Brief(s *ui.Screen, lines []fact.Line) {
 	g.Write(s)
 }
 
-// Facts prints every fact, or those whose names begin with one of the given
-// ones, and returns how many.
-func Facts(s *ui.Screen, f *fact.Facts, names []string) int {
+// Facts prints facts.
+func Facts(s *ui.Screen, f *fact.Selection) {
 	g := Grid{Head: []string{"fact", "value", "from"}}
 	for _, it := range f.List() {
-		if len(names) > 0 && !selected(it.Name, names) {
-			continue
-		}
 		v := fmt.Sprint(it.Value)
 		switch {
 		case it.Unknown != "":
@@ -40,14 +35,4 @@ func Facts(s *ui.Screen, f *fact.Facts, names []string) int {
 	if len(g.Rows) > 0 {
 		g.Write(s)
 	}
-	return len(g.Rows)
-}
-
-func selected(name string, prefixes []string) bool {
-	for _, p := range prefixes {
-		if name == p || strings.HasPrefix(name, strings.TrimSuffix(p, ".")+".") {
-			return true
-		}
-	}
-	return false
 }

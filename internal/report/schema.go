@@ -13,7 +13,8 @@ import (
 // output against. Fields without omitempty are required; further properties are
 // allowed, because an output only grows.
 func Schema(id string, doc any) ([]byte, error) {
-	g := generator{defs: map[string]any{}, names: map[reflect.Type]string{}}
+	_, partial := doc.(Partial)
+	g := generator{defs: map[string]any{}, names: map[reflect.Type]string{}, partial: partial}
 	root := g.object(reflect.TypeOf(doc))
 	props := root["properties"].(map[string]any)
 	props["exit_code"] = map[string]any{"type": "integer"}
@@ -31,12 +32,18 @@ func Schema(id string, doc any) ([]byte, error) {
 // Typed is a type whose JSON form is that of another type.
 type Typed interface{ JSONType() reflect.Type }
 
+// Partial is a document of which branches can be left out: neither a part of the
+// tree nor a value with a state of its own (Typed) is required.
+type Partial interface{ JSONPartial() }
+
 // Shaped is a type that says its own JSON Schema.
 type Shaped interface{ JSONShape() map[string]any }
 
 type generator struct {
 	defs  map[string]any
 	names map[reflect.Type]string
+	// partial is of a Partial document.
+	partial bool
 }
 
 func (g *generator) of(t reflect.Type) map[string]any {
@@ -121,11 +128,16 @@ func (g *generator) object(t reflect.Type) map[string]any {
 			tag = f.Name
 		}
 		props[tag] = g.of(f.Type)
-		if !strings.Contains(opts, "omit") {
+		if !strings.Contains(opts, "omit") && !(g.partial && isBranch(f.Type)) {
 			required = append(required, tag)
 		}
 	}
 	return map[string]any{"type": "object", "properties": props, "required": required}
+}
+
+func isBranch(t reflect.Type) bool {
+	_, typed := reflect.New(t).Interface().(Typed)
+	return typed || t.Kind() == reflect.Struct && t != reflect.TypeFor[time.Time]()
 }
 
 // hidden is true for a promoted field that an embedded field with a name of its

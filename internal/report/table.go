@@ -187,7 +187,7 @@ func writeYAML(w io.Writer, text []byte) error {
 	if err := yaml.Unmarshal(text, &n); err != nil {
 		return err
 	}
-	blockStyle(&n)
+	yamlStyle(&n)
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)
 	if err := enc.Encode(&n); err != nil {
@@ -196,9 +196,26 @@ func writeYAML(w io.Writer, text []byte) error {
 	return enc.Close()
 }
 
-func blockStyle(n *yaml.Node) {
-	n.Style = 0 // the encoder quotes what would read as something else
-	for _, c := range n.Content {
-		blockStyle(c)
+// yamlStyle writes blocks, and strings without quotes where every reader takes
+// them for strings. The encoder knows what YAML 1.2 takes for something else;
+// readers of YAML 1.1 (https://yaml.org/type/) take more.
+func yamlStyle(n *yaml.Node) {
+	quoted := n.Style&yaml.DoubleQuotedStyle != 0
+	n.Style = 0
+	if quoted && n.Kind == yaml.ScalarNode && yaml11(n.Value) {
+		n.Style = yaml.DoubleQuotedStyle
 	}
+	for _, c := range n.Content {
+		yamlStyle(c)
+	}
+}
+
+// yaml11 is true for text that YAML 1.1 may read as a boolean, null, a number
+// (also of base 60, 190:20:30), a date, or the keys "=" and "<<".
+func yaml11(text string) bool {
+	switch strings.ToLower(text) {
+	case "", "~", "null", "y", "n", "yes", "no", "on", "off", "true", "false", "=", "<<":
+		return true
+	}
+	return strings.ContainsRune("+-.0123456789", rune(text[0])) && strings.Trim(text, "+-.:_ 0123456789abcdefxABCDEFXTtZzinIN") == ""
 }

@@ -1,0 +1,170 @@
+package fact
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Selection is a part of the facts: those of some names.
+type Selection struct {
+	facts *Facts
+	names map[string]bool // of facts and sets
+}
+
+// Select finds the facts that begin with one of the names: those at or below it
+// in the tree ("memory", "disk.vda") where there are any, otherwise those whose
+// names go on in any way ("memo", "disk.vda.queue"). missing are the names that
+// no fact begins with. No names select all.
+func (f *Facts) Select(names ...string) (s *Selection, missing []string) {
+	s = &Selection{f, map[string]bool{}}
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	for _, wanted := range names {
+		wanted = strings.TrimSuffix(wanted, ".")
+		below := func(name string) bool { return name == wanted || strings.HasPrefix(name, wanted+".") }
+		if !s.add(below) && !s.add(func(name string) bool { return strings.HasPrefix(name, wanted) }) {
+			missing = append(missing, wanted)
+		}
+	}
+	return s, missing
+}
+
+func (s *Selection) add(wanted func(name string) bool) bool {
+	found := false
+	s.facts.visit(func(name string, _ leaf) {
+		if wanted(name) {
+			s.names[name], found = true, true
+		}
+	})
+	return found
+}
+
+// Names are what a name can be: each fact, and each part of the tree.
+func (f *Facts) Names() []string {
+	seen := map[string]bool{}
+	var out []string
+	f.visit(func(name string, _ leaf) {
+		for i := range len(name) + 1 {
+			if (i == len(name) || name[i] == '.') && !seen[name[:i]] {
+				seen[name[:i]] = true
+				out = append(out, name[:i])
+			}
+		}
+	})
+	return out
+}
+
+// List returns the selected facts, as Facts.List does.
+func (s *Selection) List() []Item {
+	return slices.DeleteFunc(s.facts.List(), func(it Item) bool { return !s.names[it.Name] })
+}
+
+// MarshalJSON writes the document of all facts without the branches of the tree
+// that are not selected.
+func (s *Selection) MarshalJSON() ([]byte, error) {
+	f := *s.facts
+	f.annotate()
+	for name := range f.Source {
+		if !s.names[name] {
+			delete(f.Source, name)
+		}
+	}
+	for name := range f.Unknown {
+		if !s.names[name] {
+			delete(f.Unknown, name)
+		}
+	}
+	parts := map[string]bool{}
+	for name := range s.names {
+		part, _, _ := strings.Cut(name, ".")
+		parts[part] = true
+	}
+	f.Collectors = slices.DeleteFunc(slices.Clone(f.Collectors), func(r Run) bool { return !parts[r.Name] })
+	b, _, err := s.branch("", reflect.ValueOf(&f))
+	return b, err
+}
+
+// branch marshals what is selected of a struct; any is false where nothing is.
+// What is not in the tree of facts (schema, time) is always written.
+func (s *Selection) branch(prefix string, v reflect.Value) (text []byte, any bool, err error) {
+	var b bytes.Buffer
+	put := func(key string, value []byte) {
+		sep := byte(',')
+		if b.Len() == 0 {
+			sep = '{'
+		}
+		b.WriteByte(sep)
+		k, _ := json.Marshal(key) //nolint:errchkjson // a string always has a form
+		b.Write(k)
+		b.WriteByte(':')
+		b.Write(value)
+	}
+	v = v.Elem()
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if key == "" || key == "-" {
+			continue
+		}
+		at, name := v.Field(i).Addr(), prefix+key
+		var value []byte
+		selected := true
+		switch l, isLeaf := at.Interface().(leaf); {
+		case isLeaf:
+			value, selected, err = s.leaf(name, l)
+		case field.Type.Kind() == reflect.Struct && field.Type != reflect.TypeFor[time.Time]():
+			value, selected, err = s.branch(name+".", at)
+		default:
+			value, err = json.Marshal(at.Interface())
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		if selected {
+			put(key, value)
+			any = true
+		}
+	}
+	if b.Len() == 0 {
+		b.WriteByte('{')
+	}
+	b.WriteByte('}')
+	return b.Bytes(), any, nil
+}
+
+// leaf marshals a fact, or what is selected of a set.
+func (s *Selection) leaf(name string, l leaf) (text []byte, selected bool, err error) {
+	set, isSet := l.(container)
+	if !isSet || !state(l).known() {
+		if !s.names[name] {
+			return nil, false, nil
+		}
+		text, err = json.Marshal(l)
+		return text, true, err
+	}
+	var b bytes.Buffer
+	b.WriteByte('{')
+	set.each(func(key string, item any) {
+		value, some, e := s.branch(name+"."+key+".", reflect.ValueOf(item))
+		if e != nil || !some {
+			err = errors.Join(err, e)
+			return
+		}
+		if b.Len() > 1 {
+			b.WriteByte(',')
+		}
+		k, _ := json.Marshal(key) //nolint:errchkjson // a string always has a form
+		b.Write(k)
+		b.WriteByte(':')
+		b.Write(value)
+		selected = true
+	})
+	b.WriteByte('}')
+	return b.Bytes(), selected || s.names[name], err
+}
