@@ -26,6 +26,7 @@ func factsCommand(a *app) *cobra.Command {
 		Long: `Reads the machine and writes nothing. A name, such as memory or
 disk.vda.queue_depth, selects the facts that begin with it. JSON and YAML then
 have only these branches of the tree.`,
+		ValidArgsFunction: a.completeFacts,
 		RunE: func(c *cobra.Command, names []string) error {
 			if o.brief && len(names) > 0 {
 				return ui.Exit(ui.Usage, errors.New("--brief goes without names: it is about the whole machine"))

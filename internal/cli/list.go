@@ -158,19 +158,3 @@ func (a *app) show(ctx context.Context, names []string) error {
 	}
 	return nil
 }
-
-func (a *app) completeProfiles(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	m, err := a.machine(c.Context())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	sums, err := m.loader.List()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	out := make([]string, len(sums))
-	for i, s := range sums {
-		out[i] = s.Name + "\t" + s.Summary
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
-}

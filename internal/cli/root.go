@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -151,6 +152,7 @@ Exit codes:
 	f.StringVar(&a.stateDir, "state-dir", "", "where journal and selection are (default /var/lib/fettle)")
 	f.StringArrayVar(&a.profileDirs, "profile-dir", nil, "a further place for profiles; repeatable, the last one wins")
 	f.StringVarP(&a.output, "output", "o", "table", "table, json, yaml or markdown")
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml", "markdown"}, cobra.ShellCompDirectiveNoFileComp))
 	for _, verb := range verbs {
 		root.AddCommand(verb(a))
 	}
@@ -219,6 +221,12 @@ func (a *app) checkUsage(c *cobra.Command) *cobra.Command {
 func (a *app) setUp(c *cobra.Command) error {
 	if a.stateDir == "" && c.Flags().Changed("state-dir") {
 		return ui.Hinted(ui.Usage, errors.New("--state-dir is empty"), "leave it out for "+journal.DefaultDir)
+	}
+	if a.root == "" && c.Flags().Changed("root") {
+		return ui.Hinted(ui.Usage, errors.New("--root is empty"), "leave it out for this machine")
+	}
+	if slices.Contains(a.profileDirs, "") {
+		return ui.Exit(ui.Usage, errors.New("--profile-dir is empty"))
 	}
 	format, err := ui.ParseFormat(a.output)
 	if err != nil {

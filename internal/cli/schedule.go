@@ -56,6 +56,7 @@ Calendars are as in systemd.time(7): [weekdays] [date] [time], such as
 	c.AddCommand(
 		&cobra.Command{
 			Use: "add CALENDAR PROFILE...", Short: "From each moment of the calendar on, these profiles hold", Args: cobra.MinimumNArgs(2),
+			ValidArgsFunction: a.completeAfterCalendar,
 			RunE: func(c *cobra.Command, args []string) error {
 				return a.scheduleAdd(c.Context(), file, args[0], args[1:])
 			},

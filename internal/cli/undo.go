@@ -25,6 +25,7 @@ func undoCommand(a *app) *cobra.Command {
 		Long: `Without a number: back to the state before fettle's first transaction that still
 stands. With a number: takes back that transaction; values that a later one has
 set stay. A value that somebody else has changed since is kept and named.`,
+		ValidArgsFunction: a.completeTransactions,
 		RunE: func(c *cobra.Command, args []string) error {
 			ids := make([]int, len(args))
 			for i, s := range args {

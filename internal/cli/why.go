@@ -53,8 +53,9 @@ const stamp = "2006-01-02 15:04:05"
 func whyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "why SETTING", Short: "Say why a setting has its value: who claims it, who wins, who wrote last", Args: cobra.ExactArgs(1),
-		Example: "  fettle why vm.dirty_ratio\n  fettle why /sys/block/sda/queue/scheduler",
-		RunE:    func(c *cobra.Command, args []string) error { return a.why(c.Context(), args[0]) },
+		Example:           "  fettle why vm.dirty_ratio\n  fettle why /sys/block/sda/queue/scheduler",
+		ValidArgsFunction: a.completeSettings,
+		RunE:              func(c *cobra.Command, args []string) error { return a.why(c.Context(), args[0]) },
 	}
 }
 

@@ -41,10 +41,14 @@ func (g *Grid) Write(s *ui.Screen) {
 	if len(g.Head) > 0 {
 		t.AppendHeader(head)
 	}
+	// Made printable before it is measured: what stands for a control character
+	// is wider than the character.
+	printed := Grid{Head: g.Head, Rows: make([][]string, len(g.Rows))}
 	for i, r := range g.Rows {
 		row := make(table.Row, len(r))
 		for j, c := range r {
 			c = ui.Printable(c)
+			printed.Rows[i] = append(printed.Rows[i], c)
 			if s.Format == ui.Table && g.Color != nil {
 				c = s.Paint(g.Color(i, j), c)
 			}
@@ -56,7 +60,7 @@ func (g *Grid) Write(s *ui.Screen) {
 		fmt.Fprintln(s.Out, t.RenderMarkdown())
 		return
 	}
-	t.SetColumnConfigs(g.fit(s.Width))
+	t.SetColumnConfigs(printed.fit(s.Width))
 	fmt.Fprintln(s.Out, t.Render())
 }
 

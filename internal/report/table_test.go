@@ -65,3 +65,14 @@ func TestYAMLForOldReaders(t *testing.T) {
 		t.Errorf("read back: %v %v", err, back)
 	}
 }
+
+// A cell is one line, whatever is in it, also where no width is given.
+func TestGridIsOneLineARow(t *testing.T) {
+	var out strings.Builder
+	s := ui.NewScreen(&out, &out)
+	g := Grid{Rows: [][]string{{"  a", "x\ny\x1b[1m\r\x00\x01\x02\x03\x04\x05\x06", "f:1"}, {"  b", "2", "f:2"}}}
+	g.Write(s)
+	if n := strings.Count(out.String(), "\n"); n != 2 || strings.ContainsAny(out.String(), "\x1b\x00\r") {
+		t.Errorf("%d lines: %q", n, out.String())
+	}
+}
