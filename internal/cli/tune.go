@@ -160,9 +160,11 @@ func (m *machine) verdict(res *tune.Applied, err error) error {
 	case err != nil:
 		return err
 	case res.Result == journal.ResultRolledBack:
-		return ui.Exit(ui.RolledBack, fmt.Errorf("%d of the values rejected, so all were taken back", res.Failed()))
+		return ui.Exit(ui.RolledBack, errors.New("a value was rejected, or is in place without working, so all were taken back"))
 	case res.Result == journal.ResultPartial && res.InForce() == 0:
 		return ui.Exit(ui.Failed, errors.New("no value could be set"))
+	case res.Result == journal.ResultPartial && res.Failed() == 0:
+		return ui.Hinted(ui.Partial, fmt.Errorf("%d of %d values are in place and do not work", res.Failing(), res.InForce()), "fettle undo takes all of them back, --atomic would have")
 	case res.Result == journal.ResultPartial:
 		return ui.Hinted(ui.Partial, fmt.Errorf("%d of %d values were rejected", res.Failed(), res.Failed()+res.InForce()), "the others are in force; fettle undo takes them back, --atomic would have")
 	case res.Result == tune.ResultNothing:

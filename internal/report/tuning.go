@@ -226,9 +226,6 @@ func Applied(s *ui.Screen, a *tune.Applied, took time.Duration) {
 		wrote = 0
 	}
 	word := resultWord(a.Result)
-	if a.Result == journal.ResultDone && slices.ContainsFunc(a.Plan.Steps, func(st tune.Step) bool { return st.Failing() }) {
-		word = "! tuned"
-	}
 	line := fmt.Sprintf("%s: transaction %d, %s written, %d already as wanted", word, a.Tx, plural(wrote, "value"), same)
 	if a.Tx == 0 {
 		line = resultWord(a.Result)

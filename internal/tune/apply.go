@@ -45,6 +45,17 @@ func (a *Applied) InForce() int {
 	return n
 }
 
+// Failing counts the steps that were carried out and do not work.
+func (a *Applied) Failing() int {
+	n := 0
+	for _, s := range a.Plan.Steps {
+		if s.Failing() {
+			n++
+		}
+	}
+	return n
+}
+
 // Failing is true for a step that was carried out and does not work: a script
 // whose own verify fails.
 func (s *Step) Failing() bool { return s.Action != None && s.Verdict == plugin.Drifted }
@@ -152,13 +163,13 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 	w := &writer{Engine: e, journal: j, tx: t, plan: p, chains: j.State.Chains()}
 	werr := w.run(ctx)
 	switch {
-	case werr != nil || (o.Atomic && a.Failed() > 0):
+	case werr != nil || (o.Atomic && a.Failed()+a.Failing() > 0):
 		// Ctrl-C and a journal that cannot be written end here too: what was
 		// written is known and goes back.
 		a.Result, err = w.takeBack()
 		e.log(t.ID, o.Kind, a.Result, len(w.entries))
 		return a, errors.Join(werr, err)
-	case a.Failed() > 0:
+	case a.Failed()+a.Failing() > 0:
 		a.Result = journal.ResultPartial
 	default:
 		a.Result = journal.ResultDone

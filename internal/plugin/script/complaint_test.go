@@ -33,11 +33,18 @@ func TestFailingScriptIsTold(t *testing.T) {
 	p := &profile.Profile{Names: []string{"p"}, Units: []profile.Unit{{Name: "script", Type: "script", Enabled: true, Devices: "*", Options: []profile.Option{
 		{Name: "script", Value: path, Scripts: []profile.Script{{Path: path}}},
 	}}}}
-	a, err := e.Apply(context.Background(), func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
-		return e.PlanProfile(ctx, p, s)
-	}, tune.ApplyOptions{Kind: journal.Tune, Selection: &tune.Selection{Profiles: p.Names, Mode: tune.ModeManual}})
-	if err != nil {
-		t.Fatal(err)
+	apply := func(atomic bool) *tune.Applied {
+		a, err := e.Apply(context.Background(), func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
+			return e.PlanProfile(ctx, p, s)
+		}, tune.ApplyOptions{Kind: journal.Tune, Atomic: atomic, Selection: &tune.Selection{Profiles: p.Names, Mode: tune.ModeManual}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	a := apply(false)
+	if a.Result != journal.ResultPartial || a.Failing() != 1 || a.Failed() != 0 {
+		t.Errorf("%s, %d do not work, %d rejected", a.Result, a.Failing(), a.Failed())
 	}
 	if st := a.Plan.Steps[0]; !st.Failing() || st.Why != "its verify exited with 1: no verify" {
 		t.Errorf("step: %+v", st)
@@ -49,5 +56,11 @@ func TestFailingScriptIsTold(t *testing.T) {
 	want := []string{"script:" + path + ": its start exited with 3: no start", "script:" + path + ": its stop exited with 4: no stop"}
 	if d := cmp.Diff(want, told); d != "" {
 		t.Error(d)
+	}
+	if a := apply(true); a.Result != journal.ResultRolledBack {
+		t.Errorf("--atomic: %s", a.Result)
+	}
+	if now, err := e.Kinds.Read(context.Background(), a.Plan.Steps[0].Setting); err != nil || now.Text != "stopped" {
+		t.Errorf("--atomic: %s, %v", now, err)
 	}
 }
