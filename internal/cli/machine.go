@@ -74,7 +74,9 @@ func (a *app) machine(ctx context.Context) (*machine, error) {
 // there is said and left out.
 func (a *app) machineAsIs(ctx context.Context) (*machine, error) {
 	return a.open(ctx, func(err error) error {
-		a.screen.Say("%v: left out", err)
+		for line := range strings.Lines(err.Error()) {
+			a.screen.Say("%s: left out", strings.TrimSuffix(line, "\n"))
+		}
 		return nil
 	})
 }

@@ -1,14 +1,19 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/claim"
+	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/tune"
@@ -28,17 +33,24 @@ type Why struct {
 	Kept    *tune.KeepEntry `json:"kept,omitempty"`
 	// Wanted is what the selection in force wants; null where it wants nothing.
 	Wanted *tune.Checked `json:"wanted"`
+	// Within are, of a file, the values in it that the selection in force wants.
+	Within []tune.Checked `json:"within,omitempty"`
+	// Unread says what could not be read, and may have more claims.
+	Unread []string `json:"unread,omitempty"`
 	WhyWriter
 }
 
 // WhyChange is one change of fettle's that still stands.
 type WhyChange struct {
-	Tx     int           `json:"transaction"`
-	Time   time.Time     `json:"time"`
-	User   string        `json:"user"`
-	Before setting.Value `json:"before"`
-	Wanted setting.Value `json:"wanted"`
-	From   string        `json:"from"`
+	Tx   int       `json:"transaction"`
+	Time time.Time `json:"time"`
+	User string    `json:"user"`
+	// Within is the setting whose value is in this file, where the change is
+	// not of the file as a whole.
+	Within *setting.Setting `json:"within,omitempty"`
+	Before setting.Value    `json:"before"`
+	Wanted setting.Value    `json:"wanted"`
+	From   string           `json:"from"`
 	// CoupledTo is the setting whose write may change this one too: the
 	// transaction kept what was here, and wants nothing of it.
 	CoupledTo *setting.Setting `json:"coupled_to,omitempty"`
@@ -72,25 +84,36 @@ func (a *app) why(ctx context.Context, name string) error {
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
 	}
-	state, err := m.stateIfReadable()
-	if err != nil {
-		return err
+	w := Why{Schema: "fettle/why/v1", Setting: id, Claims: []claim.Claim{}, Changes: []WhyChange{}}
+	state, err := m.engine.State()
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		state = &journal.State{}
+		w.Unread = append(w.Unread, "fettle's journal, which belongs to root: run it with sudo")
+	default:
+		if state, err = m.state(); err != nil {
+			return err
+		}
 	}
-	if _, ours := state.Chains()[id]; !ours && isFile(id) {
+	chains := state.Chains()
+	changes := m.within(chains, id)
+	if len(changes) == 0 && isFile(id) {
 		// A file's content is shown where it is a setting, not whatever it is.
 		if err := m.kinds.MayAsk(id, setting.Absent, m.loader.Dirs); err != nil {
 			return err
 		}
 	}
-	w := Why{Schema: "fettle/why/v1", Setting: id, Claims: []claim.Claim{}, Changes: []WhyChange{}}
 	if w.Now, err = m.kinds.Read(ctx, id); err != nil {
 		return fmt.Errorf("%s cannot be read: %w", id, err)
 	}
 	w.Claims = append(w.Claims, m.claimsOf(ctx).For(id)...)
-	for _, en := range state.Chains()[id] {
+	for _, en := range changes {
 		c := WhyChange{Tx: en.Tx.ID, Time: en.Tx.Time, User: en.Tx.User, Before: en.Orig, Wanted: en.Want, From: en.Reason.String(), Releases: en.Releases}
 		if n := en.CoupledTo; n > 0 && n <= len(en.Tx.Entries) {
 			c.CoupledTo = &en.Tx.Entries[n-1].Setting
+		}
+		if en.Setting != id {
+			c.Within = &en.Setting
 		}
 		w.Changes = append(w.Changes, c)
 	}
@@ -101,23 +124,62 @@ func (a *app) why(ctx context.Context, name string) error {
 	if k, ok := m.engine.Keep.Match(id, s); ok {
 		w.Kept = &k
 	}
-	if p, _, err := m.inForce(ctx, state); err == nil && p != nil {
-		if v, err := m.engine.Verify(ctx, p, state); err == nil {
-			for i := range v.Values {
-				if v.Values[i].Setting == id {
-					w.Wanted = &v.Values[i]
-				}
+	if v, err := m.wanted(ctx, state); err != nil {
+		w.Unread = append(w.Unread, fmt.Sprintf("what the selection in force wants: %v", err))
+	} else if v != nil {
+		for i, c := range v.Values {
+			switch {
+			case c.Setting == id:
+				w.Wanted = &v.Values[i]
+			case m.keptIn(c.Setting, id):
+				w.Within = append(w.Within, c)
 			}
 		}
+	}
+	for _, what := range w.Unread {
+		a.screen.Say("not read: %s", what)
 	}
 	w.WhyWriter = m.lastWriter(ctx, id, w.Now, state)
 	if a.data() {
 		return a.result(w, none)
 	}
-	if none == nil || len(w.Claims)+len(w.Changes) > 0 || w.Wanted != nil || w.Kept != nil {
+	if none == nil || len(w.Claims)+len(w.Changes) > 0 || len(w.Within) > 0 || w.Wanted != nil || w.Kept != nil {
 		a.printWhy(w)
 	}
 	return none
+}
+
+// wanted is what the selection in force wants; nil where there is none.
+func (m *machine) wanted(ctx context.Context, s *journal.State) (*tune.Verification, error) {
+	p, _, err := m.inForce(ctx, s)
+	if err != nil || p == nil {
+		return nil, err
+	}
+	return m.engine.Verify(ctx, p, s)
+}
+
+// keptIn is true for a setting whose value is in the file.
+func (m *machine) keptIn(s, file setting.Setting) bool {
+	if file.Kind != "file" {
+		return false
+	}
+	f, ok := m.kinds[s.Kind].(setting.Filer)
+	return ok && f.File(s) == file.Name
+}
+
+// within are the standing changes of a setting, oldest first; of a file also
+// those of the values in it.
+func (m *machine) within(chains map[setting.Setting][]*journal.Entry, id setting.Setting) []*journal.Entry {
+	out := slices.Clone(chains[id])
+	for s, chain := range chains {
+		if m.keptIn(s, id) {
+			out = append(out, chain...)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *journal.Entry) int {
+		return cmp.Or(cmp.Compare(a.Tx.ID, b.Tx.ID), cmp.Compare(a.Setting.String(), b.Setting.String()))
+	})
+	return out
 }
 
 // isFile is true for settings that are whole files.
@@ -140,6 +202,9 @@ func (a *app) printWhy(w Why) {
 	}
 	for _, c := range w.Changes {
 		wants, note := c.Wanted.String(), ""
+		if c.Within != nil {
+			wants = c.Within.String() + " = " + wants
+		}
 		switch {
 		case c.CoupledTo != nil:
 			wants, note = "nothing", "kept because writing "+report.Place(*c.CoupledTo)+" changes it too; "
@@ -152,13 +217,19 @@ func (a *app) printWhy(w Why) {
 	if w.Wanted != nil {
 		g.Rows = append(g.Rows, []string{"the selection in force", w.Wanted.Want.String(), w.Wanted.Reason.String(), string(w.Wanted.Verdict) + " " + w.Wanted.Why})
 	}
+	for _, c := range w.Within {
+		g.Rows = append(g.Rows, []string{"the selection in force", c.Setting.String() + " = " + c.Want.String(), c.Reason.String(), string(c.Verdict) + " " + c.Why})
+	}
 	if w.Kept != nil {
 		g.Rows = append(g.Rows, []string{"keep.d", "never written", w.Kept.String(), w.Kept.Reason})
 	}
-	if len(g.Rows) == 0 {
-		fmt.Fprintln(out, "nobody claims it: no file, no profile in force, no change of fettle's")
-	} else {
+	switch {
+	case len(g.Rows) > 0:
 		g.Write(a.screen)
+	case len(w.Unread) > 0:
+		fmt.Fprintln(out, "nobody is known to claim it, but not everything could be read")
+	default:
+		fmt.Fprintln(out, "nobody claims it: no file, no profile in force, no change of fettle's")
 	}
 	w.WhyWriter.print(out, w.Now)
 }

@@ -188,6 +188,10 @@ func Ended(k Kind, now Value) bool {
 	return transient && now.Absent
 }
 
+// Filer is a kind that keeps its values in a file that has more than one of
+// them, or other lines too; "" where it is not known which.
+type Filer interface{ File(Setting) string }
+
 // Outliver is a kind whose places end with the boot while something that they
 // did may outlast it: the files that a script wrote.
 type Outliver interface {

@@ -32,7 +32,8 @@ type KeepEntry struct {
 func (k KeepEntry) String() string { return fmt.Sprintf("%s:%d", k.File, k.Line) }
 
 // ReadKeep reads every *.conf in KeepDir in the order of their names. A line
-// without a reason is refused: a year later nobody knows why it is there.
+// without a reason is an error: a year later nobody knows why it is there. The
+// entries are those of all other lines, whatever is wrong with one.
 func ReadKeep(h *host.Host, kinds setting.Kinds) (Keep, error) {
 	entries, err := h.Files.ReadDir(KeepDir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotRecorded) {
@@ -42,6 +43,7 @@ func ReadKeep(h *host.Host, kinds setting.Kinds) (Keep, error) {
 		return nil, err
 	}
 	var keep Keep
+	var errs []error
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), ".conf") {
 			continue
@@ -49,50 +51,48 @@ func ReadKeep(h *host.Host, kinds setting.Kinds) (Keep, error) {
 		file := path.Join(KeepDir, e.Name())
 		text, err := h.Files.ReadFile(file)
 		if err != nil {
-			return nil, err
-		}
-		more, err := parseKeep(file, string(text), kinds)
-		if err != nil {
-			return nil, err
-		}
-		keep = append(keep, more...)
-	}
-	return keep, nil
-}
-
-func parseKeep(file, text string, kinds setting.Kinds) (Keep, error) {
-	var keep Keep
-	n := 0
-	for line := range strings.Lines(text) {
-		n++
-		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' || line[0] == ';' {
+			errs = append(errs, err)
 			continue
 		}
-		name, reason, found := strings.Cut(line, "=")
-		name, reason = strings.TrimSpace(name), strings.TrimSpace(reason)
-		if !found || name == "" || reason == "" {
-			return nil, fmt.Errorf("%s:%d: want SETTING = REASON, such as \"vm.swappiness = set by the database team\"", file, n)
-		}
-		s, err := setting.Parse(name)
-		if err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", file, n, err)
-		}
-		if p, err := setting.SysctlPath(s.Name); s.Kind == "sysctl" && err == nil {
-			s.Name = setting.SysctlName(p)
-		}
-		if _, err := path.Match(s.String(), ""); err != nil {
-			return nil, fmt.Errorf("%s:%d: pattern %q: %w", file, n, name, err)
-		}
-		k := KeepEntry{Pattern: s.String(), Reason: reason, File: file, Line: n}
-		if !strings.ContainsAny(s.Name, "*?[") {
-			if k.id, err = kinds.Resolve(s); err != nil {
-				return nil, fmt.Errorf("%s:%d: %w", file, n, err)
+		n := 0
+		for line := range strings.Lines(string(text)) {
+			n++
+			if line = strings.TrimSpace(line); line == "" || line[0] == '#' || line[0] == ';' {
+				continue
 			}
+			k, err := parseKeep(line, kinds)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s:%d: %w", file, n, err))
+				continue
+			}
+			k.File, k.Line = file, n
+			keep = append(keep, k)
 		}
-		keep = append(keep, k)
 	}
-	return keep, nil
+	return keep, errors.Join(errs...)
+}
+
+func parseKeep(line string, kinds setting.Kinds) (KeepEntry, error) {
+	name, reason, found := strings.Cut(line, "=")
+	name, reason = strings.TrimSpace(name), strings.TrimSpace(reason)
+	if !found || name == "" || reason == "" {
+		return KeepEntry{}, errors.New("want SETTING = REASON, such as \"vm.swappiness = set by the database team\"")
+	}
+	s, err := setting.Parse(name)
+	if err != nil {
+		return KeepEntry{}, err
+	}
+	if p, err := setting.SysctlPath(s.Name); s.Kind == "sysctl" && err == nil {
+		s.Name = setting.SysctlName(p)
+	}
+	if _, err := path.Match(s.String(), ""); err != nil {
+		return KeepEntry{}, fmt.Errorf("pattern %q: %w", name, err)
+	}
+	k := KeepEntry{Pattern: s.String(), Reason: reason}
+	if !strings.ContainsAny(s.Name, "*?[") {
+		k.id, err = kinds.Resolve(s)
+	}
+	return k, err
 }
 
 // match finds the entry that keeps a setting, by its identity or by the name

@@ -361,9 +361,9 @@ func TestKeepAndStalePlan(t *testing.T) {
 	if s := a.Plan.Steps[0]; s.Verdict != plugin.Kept || !strings.Contains(s.Why, "10-db.conf:2") {
 		t.Errorf("%s %q, want kept with the place", s.Verdict, s.Why)
 	}
-	write("vm.swappiness\n")
-	if _, err := tune.ReadKeep(h, e.Kinds); err == nil || !strings.Contains(err.Error(), "10-db.conf:1") {
-		t.Errorf("line without a reason: %v, want an error with its place", err)
+	write("vm.swappiness\nvm.laptop_mode = ours\n")
+	if keep, err := tune.ReadKeep(h, e.Kinds); err == nil || !strings.Contains(err.Error(), "10-db.conf:1") || len(keep) != 1 || keep[0].Line != 2 {
+		t.Errorf("line without a reason: %v, want an error with its place, and the other line: %+v", err, keep)
 	}
 
 	// A saved plan holds only while the machine is as it was.

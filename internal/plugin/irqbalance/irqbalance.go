@@ -75,6 +75,8 @@ func Kinds(h *host.Host) map[string]setting.Kind {
 
 type kind struct{ host *host.Host }
 
+func (kind) File(s setting.Setting) string { return s.Name }
+
 func (k kind) Resolve(s setting.Setting) (setting.Setting, error) {
 	if slices.Contains(files, s.Name) {
 		return s, nil

@@ -24,6 +24,8 @@ func Kinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{"modprobe": options{h}, "module": module{h}}
 }
 
+func (options) File(setting.Setting) string { return confFile }
+
 type options struct{ host *host.Host }
 
 func (options) Resolve(s setting.Setting) (setting.Setting, error) { return resolve(s) }

@@ -73,6 +73,8 @@ func Kinds(h *host.Host) map[string]setting.Kind {
 
 type manager struct{ host *host.Host }
 
+func (manager) File(setting.Setting) string { return confFile }
+
 func (manager) Resolve(s setting.Setting) (setting.Setting, error) {
 	if s != affinity {
 		return setting.Setting{}, fmt.Errorf("%s: only manager:CPUAffinity is known", s)
