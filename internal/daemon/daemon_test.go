@@ -266,6 +266,26 @@ func TestTuneDsPreset(t *testing.T) {
 	}
 }
 
+// TuneD leaves out what it does not know with a message: the switch is a success,
+// and its verify compares what there is.
+func TestUnknownOptionsAsTuneD(t *testing.T) {
+	f := newFake(t, nil)
+	ctx := t.Context()
+	d := f.start(Config{TuneD: true})
+	f.write("/etc/tuned/night/tuned.conf", "[sysctl]\nvm.swappiness=30\n[vm]\ndirty_byte=5\n[vmm]\ndirty_bytes=5\n")
+	token := d.Capture(int(LevelWarning), 0)
+	if ok, msg := d.Switch(ctx, "night"); !ok || msg != "OK" || !d.Verify(ctx, false) {
+		t.Errorf("switch: %v, %s\n%s", ok, msg, f.log.String())
+	}
+	got := d.CaptureEnd(token)
+	for _, want := range []string{`night/tuned.conf:4: [vm] dirty_byte: unknown option "dirty_byte"`, `night/tuned.conf:5: [vmm] type: unknown plug-in "vmm"`} {
+		if !strings.Contains(got, want) || strings.Contains(got, "ERROR") {
+			t.Errorf("captured %q, want warnings with %s", got, want)
+		}
+	}
+	f.want(swappiness, "30")
+}
+
 func TestStopStartSwitchDisable(t *testing.T) {
 	f := newFake(t, nil)
 	ctx := t.Context()
