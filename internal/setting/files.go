@@ -35,11 +35,14 @@ func (k sysctl) Files(s Setting) []string {
 			}
 		}
 	}
-	switch s.Name {
-	case "vm.nr_hugepages":
-		files = append(files, "/sys/kernel/mm/hugepages/hugepages-"+k.defaultHugePage()+"/nr_hugepages")
-	case "net.netfilter.nf_conntrack_buckets":
-		files = append(files, "/sys/module/nf_conntrack/parameters/hashsize")
+	if attribute, ok := strings.CutPrefix(s.Name, "vm."); ok && (attribute == "nr_hugepages" || attribute == "nr_overcommit_hugepages") {
+		files = append(files, hugePools+k.defaultHugePage()+"/"+attribute)
+		if attribute == "nr_hugepages" {
+			files = append(files, hugePools+k.defaultHugePage()+"/nr_hugepages_mempolicy")
+		}
+	}
+	if p, ok := sysctlParameters[s.Name]; ok {
+		files = append(files, p)
 	}
 	return files
 }

@@ -178,6 +178,14 @@ type Kind interface {
 	Lifetime() Lifetime
 }
 
+// Aliaser is a kind some of whose places have a second name of another kind: the
+// MTU of a network device is an attribute in /sys too. Alias gives the one
+// identity of a place that another kind has resolved; ok is false where it is
+// none of these.
+type Aliaser interface {
+	Alias(Setting) (id Setting, ok bool)
+}
+
 // Transient is a kind whose places end by themselves and never come back, as a
 // task does. There Absent means that nothing is left to set or to give back.
 type Transient interface{ Transient() }
@@ -237,7 +245,18 @@ func (k Kinds) Resolve(s Setting) (Setting, error) {
 	if err != nil {
 		return Setting{}, err
 	}
-	return kind.Resolve(s)
+	id, err := kind.Resolve(s)
+	if err != nil {
+		return Setting{}, err
+	}
+	for _, other := range k {
+		if a, ok := other.(Aliaser); ok {
+			if own, ok := a.Alias(id); ok {
+				return own, nil
+			}
+		}
+	}
+	return id, nil
 }
 
 // Read reads a setting.

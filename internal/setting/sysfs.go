@@ -42,21 +42,44 @@ func (k sysfs) Resolve(s Setting) (Setting, error) {
 
 // alias folds the second places of one kernel variable: the read-ahead of a
 // disk shows under its bdi too (block/blk-sysfs.c, mm/backing-dev.c), the
-// default huge page pool is a sysctl too (mm/hugetlb.c), and so is the size of
-// the connection tracking table (net/netfilter/nf_conntrack_standalone.c).
+// default huge page pool is a sysctl too (mm/hugetlb.c), and so are some
+// parameters of modules.
 func (k sysfs) alias(p string) Setting {
 	if dev, ok := strings.CutPrefix(p, "/sys/devices/virtual/bdi/"); ok && path.Base(p) == "read_ahead_kb" {
 		if q, err := k.host.Files.Resolve("/sys/dev/block/" + path.Dir(dev) + "/queue/read_ahead_kb"); err == nil {
 			return Setting{"sysfs", q}
 		}
 	}
-	if size, ok := strings.CutPrefix(p, "/sys/kernel/mm/hugepages/hugepages-"); ok && size == defaultHugePage(k.host)+"/nr_hugepages" {
-		return Setting{"sysctl", "vm.nr_hugepages"}
+	if pool, ok := strings.CutPrefix(p, hugePools); ok {
+		size, attribute, _ := strings.Cut(pool, "/")
+		if attribute == "nr_hugepages_mempolicy" {
+			attribute, p = "nr_hugepages", hugePools+size+"/nr_hugepages"
+		}
+		if (attribute == "nr_hugepages" || attribute == "nr_overcommit_hugepages") && size == defaultHugePage(k.host) {
+			return Setting{"sysctl", "vm." + attribute}
+		}
 	}
-	if p == "/sys/module/nf_conntrack/parameters/hashsize" && exists(k.host, procSys+"net/netfilter/nf_conntrack_buckets") {
-		return Setting{"sysctl", "net.netfilter.nf_conntrack_buckets"}
+	for name, parameter := range sysctlParameters {
+		if p == parameter && exists(k.host, procSys+swapSeparators(name)) {
+			return Setting{"sysctl", name}
+		}
 	}
 	return Setting{"sysfs", p}
+}
+
+const hugePools = "/sys/kernel/mm/hugepages/hugepages-"
+
+// sysctlParameters are sysctls that are parameters of modules too, in one
+// variable (net/netfilter/nf_conntrack_standalone.c; kernel/panic.c, core_param;
+// net/sunrpc/xprtsock.c).
+var sysctlParameters = map[string]string{
+	"net.netfilter.nf_conntrack_buckets": "/sys/module/nf_conntrack/parameters/hashsize",
+	"kernel.panic":                       "/sys/module/kernel/parameters/panic",
+	"kernel.panic_on_warn":               "/sys/module/kernel/parameters/panic_on_warn",
+	"kernel.panic_print":                 "/sys/module/kernel/parameters/panic_print",
+	"sunrpc.udp_slot_table_entries":      "/sys/module/sunrpc/parameters/udp_slot_table_entries",
+	"sunrpc.tcp_slot_table_entries":      "/sys/module/sunrpc/parameters/tcp_slot_table_entries",
+	"sunrpc.tcp_max_slot_table_entries":  "/sys/module/sunrpc/parameters/tcp_max_slot_table_entries",
 }
 
 // Read returns the active word of a choice: "always [madvise] never" is
@@ -137,6 +160,11 @@ func (k sysfs) Coupled(s Setting) []Setting {
 			out = append(out, globSettings(k.host, "/sys/devices/system/cpu/cpufreq/"+sub+"/*", "sysfs")...)
 		}
 		return out
+	case strings.HasPrefix(s.Name, hugePools) && base == "nr_hugepages":
+		// mm/hugetlb.c: a pool and its part on each node.
+		return globSettings(k.host, "/sys/devices/system/node/node*/hugepages/"+path.Base(dir)+"/nr_hugepages", "sysfs")
+	case strings.HasPrefix(s.Name, "/sys/devices/system/node/node") && base == "nr_hugepages":
+		return []Setting{k.alias("/sys/kernel/mm/hugepages/" + path.Base(dir) + "/nr_hugepages")}
 	case s.Name == "/sys/kernel/mm/transparent_hugepage/enabled":
 		// mm/khugepaged.c set_recommended_min_free_kbytes raises the reserve
 		// when huge pages are turned on.

@@ -97,11 +97,35 @@ func (e *Engine) bootID() string {
 
 // State reads the journal without a lock.
 func (e *Engine) State() (*journal.State, error) {
-	return journal.Read(e.StateDir, e.bootID())
+	s, err := journal.Read(e.StateDir, e.bootID())
+	if err == nil {
+		e.oneName(s)
+	}
+	return s, err
 }
 
 func (e *Engine) lock() (*journal.Journal, error) {
-	return journal.Lock(e.StateDir, journal.Options{BootID: e.bootID(), At: e.At})
+	j, err := journal.Lock(e.StateDir, journal.Options{BootID: e.bootID(), At: e.At})
+	if err == nil {
+		e.oneName(j.State)
+	}
+	return j, err
+}
+
+// oneName gives places that an older fettle has recorded under a second name
+// the one identity that they have now, so that all entries of a place are one
+// chain.
+func (e *Engine) oneName(s *journal.State) {
+	for _, t := range s.Txs {
+		for _, en := range t.Entries {
+			if !en.IsLive() || en.Setting.Kind != "sysfs" && en.Setting.Kind != "sysctl" {
+				continue
+			}
+			if id, err := e.Kinds.Resolve(en.Setting); err == nil {
+				en.Setting = id
+			}
+		}
+	}
 }
 
 // plugin finds a plug-in by its section type.

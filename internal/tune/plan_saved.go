@@ -191,7 +191,7 @@ func (e *Engine) holds(ctx context.Context, st *Step) error {
 	if err != nil {
 		return err
 	}
-	id, err := kind.Resolve(st.Setting)
+	id, err := e.Kinds.Resolve(st.Setting)
 	if err != nil {
 		return err
 	}
@@ -212,6 +212,9 @@ func (e *Engine) holds(ctx context.Context, st *Step) error {
 	if !equal(kind, now, st.Want) {
 		if err := e.Kinds.MayAsk(st.Setting, st.Want, e.ProfileDirs); err != nil {
 			return err
+		}
+		if why, ok := e.Kinds.OneWay(st.Setting, now, st.Want); ok && st.Action == Write {
+			return fmt.Errorf("%s cannot be taken back: %s; make a new plan with fettle diff", st.Setting, why)
 		}
 	}
 	if !equal(kind, now, st.Before) {

@@ -69,10 +69,6 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		step.Verdict, step.Why = plugin.Kept, fmt.Sprintf("%s (%s)", k.Reason, k)
 		return
 	}
-	if why, ok := setting.OneWay(step.Setting); ok && !equal(kind, step.Before, step.Want) {
-		step.Verdict, step.Why = plugin.Refused, "cannot be taken back: "+why
-		return
-	}
 	if (step.Setting.Kind == "sysctl" || step.Setting.Kind == "sysfs") && strings.Contains(step.Want.Text, "${") {
 		step.Verdict, step.Why = plugin.Rejected, "it names a variable or a function that there is not: "+step.Want.Text
 		return
@@ -100,6 +96,10 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 			return
 		}
 		step.Want, step.Why = want, or(step.Why, why)
+	}
+	if why, ok := b.Kinds.OneWay(step.Setting, step.Before, step.Want); ok {
+		step.Verdict, step.Why = plugin.Refused, "cannot be taken back: "+why
+		return
 	}
 	if b.varies(step, kind) {
 		return

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -82,13 +84,63 @@ func (k kind) Write(_ context.Context, s setting.Setting, v setting.Value) error
 
 func (kind) Equal(a, b setting.Value) bool { return a.Text == b.Text }
 
+// leastMTU is the smallest MTU in bytes with which a device has the protocol
+// (RFC 8200, section 5; RFC 791). Below it the kernel drops the device's
+// addresses, their routes and its sysctls (net/ipv6/addrconf.c addrconf_notify,
+// net/ipv4/devinet.c inetdev_event).
+var leastMTU = []struct {
+	family, name string
+	bytes        int
+}{{"ipv6", "IPv6", 1280}, {"ipv4", "IPv4", 68}}
+
+// OneWay implements setting.OneWayer.
+func (k kind) OneWay(s setting.Setting, _, want setting.Value) (why string, ok bool) {
+	p, err := parsePlace(s.Name)
+	if err != nil || p.group != host.NetLink || p.param != "mtu" {
+		return "", false
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(want.Text))
+	if err != nil {
+		return "", false // the kernel refuses it
+	}
+	for _, least := range leastMTU {
+		if n >= least.bytes {
+			continue
+		}
+		for _, d := range k.stack(p.device) {
+			if plugin.Exists(k.host, confDir(least.family, d)) {
+				return fmt.Sprintf("%s needs %d bytes, and below them %s loses its addresses and routes, which do not come back with the MTU", least.name, least.bytes, d), true
+			}
+		}
+	}
+	return "", false
+}
+
+// Alias implements setting.Aliaser: the attributes mtu and tx_queue_len of a
+// device's directory in /sys.
+func (k kind) Alias(s setting.Setting) (setting.Setting, bool) {
+	dir, attribute := path.Split(s.Name)
+	param, ok := map[string]string{"mtu": "mtu", "tx_queue_len": "txqueuelen"}[attribute]
+	if s.Kind != "sysfs" || !ok {
+		return setting.Setting{}, false
+	}
+	class, device := path.Split(strings.TrimSuffix(dir, "/"))
+	if class != classDir && !(strings.HasPrefix(class, "/sys/devices/") && strings.HasSuffix(class, "/net/")) {
+		return setting.Setting{}, false
+	}
+	// A copy that has the file, but not what netlink answers, keeps the file's name.
+	if _, err := k.host.Net.Params(device, host.NetLink); errors.Is(err, host.ErrNotRecorded) {
+		return setting.Setting{}, false
+	}
+	return Setting(device, host.NetLink, param), true
+}
+
 func (kind) Lifetime() setting.Lifetime { return setting.Runtime }
 
 // Coupled lists what a write changes beside the parameter itself. Not in the
 // list, because no setting stands for it: the device's table of receive hashing
 // (RSS) and its interrupts, which the driver lays out anew for another number
-// of channels; the addresses that IPv6 takes off a device below its smallest
-// MTU of 1280 bytes.
+// of channels.
 func (k kind) Coupled(s setting.Setting) []setting.Setting {
 	p, err := parsePlace(s.Name)
 	if err != nil {
@@ -129,10 +181,28 @@ func (k kind) Coupled(s setting.Setting) []setting.Setting {
 	// VLANs follow a smaller MTU of the device below (vlan_device_event), a
 	// bond and a bridge follow and set their members', and IPv6 its own copy
 	// (addrconf_notify).
-	mtu := func(d string) setting.Setting { return Setting(d, host.NetLink, "mtu") }
-	out := append(k.neighbours(dir, "upper_", mtu), k.neighbours(dir, "lower_", mtu)...)
-	if plugin.Exists(k.host, "/proc/sys/net/ipv6/conf/"+p.device+"/mtu") {
-		out = append(out, plugin.Sysctl("net.ipv6.conf."+strings.ReplaceAll(p.device, ".", "/")+".mtu"))
+	var out []setting.Setting
+	for _, d := range k.stack(p.device) {
+		if d != p.device {
+			out = append(out, Setting(d, host.NetLink, "mtu"))
+		}
+		if plugin.Exists(k.host, confDir("ipv6", d)+"/mtu") {
+			out = append(out, plugin.Sysctl("net.ipv6.conf."+strings.ReplaceAll(d, ".", "/")+".mtu"))
+		}
+	}
+	return out
+}
+
+func confDir(family, device string) string { return "/proc/sys/net/" + family + "/conf/" + device }
+
+// stack is the device with those on it and below it.
+func (k kind) stack(device string) []string {
+	out := []string{device}
+	name := func(d string) setting.Setting { return setting.Setting{Kind: KindName, Name: d} }
+	for _, prefix := range []string{"upper_", "lower_"} {
+		for _, s := range k.neighbours(sysDir(device), prefix, name) {
+			out = append(out, s.Name)
+		}
 	}
 	return out
 }

@@ -48,7 +48,7 @@ var Plugin = plugin.Plugin{
 		{Name: "txqueuelen", PerDevice: true, Plan: planLink("txqueuelen", 0, "a number of packets"),
 			Doc: "length of the transmit queue in packets, 0 or more"},
 		{Name: "mtu", PerDevice: true, Plan: planLink("mtu", 1, "a number of bytes"),
-			Doc: "largest packet in bytes; IPv6 needs 1280 and is turned off below it"},
+			Doc: "largest packet in bytes; less than 1280 is refused where the device has IPv6, whose addresses it would lose for good"},
 		{Name: "wake_on_lan", PerDevice: true, Plan: planWakeOnLAN,
 			Doc: "what wakes the machine: letters of pumbagsf as ethtool -s wol takes them, d or 0 for nothing"},
 	},
@@ -263,12 +263,7 @@ func planLink(param string, least int64, want string) func(context.Context, *plu
 		if plugin.IsNone(o.Value) {
 			return nil, nil
 		}
-		items := plugin.Number(Setting(device, host.NetLink, param), o, least, math.MaxInt32, want)
-		const leastIPv6 = 1280 // RFC 8200, section 5
-		if n, err := strconv.Atoi(items[0].Change.Want.Text); param == "mtu" && err == nil && n < leastIPv6 && items[0].Verdict == "" {
-			items[0].Why = "below 1280 bytes the device loses its IPv6 addresses, and undo does not bring them back"
-		}
-		return items, nil
+		return plugin.Number(Setting(device, host.NetLink, param), o, least, math.MaxInt32, want), nil
 	}
 }
 

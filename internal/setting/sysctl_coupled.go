@@ -1,0 +1,162 @@
+package setting
+
+import (
+	"slices"
+	"strings"
+)
+
+// sysctlPairs are two spellings of one limit: writing one zeroes the other
+// (mm/page-writeback.c dirty_*_handler, mm/util.c overcommit_*_handler).
+var sysctlPairs = map[string]string{
+	"vm.dirty_bytes":            "vm.dirty_ratio",
+	"vm.dirty_ratio":            "vm.dirty_bytes",
+	"vm.dirty_background_bytes": "vm.dirty_background_ratio",
+	"vm.dirty_background_ratio": "vm.dirty_background_bytes",
+	"vm.overcommit_ratio":       "vm.overcommit_kbytes",
+	"vm.overcommit_kbytes":      "vm.overcommit_ratio",
+}
+
+// SysctlTwin names the other spelling of a limit: vm.dirty_bytes for
+// vm.dirty_ratio. Only one of the two is in force, the one written last.
+func SysctlTwin(name string) (string, bool) {
+	twin, ok := sysctlPairs[name]
+	return twin, ok
+}
+
+// precisions are two files of one variable in units of which one is coarser, so
+// that a write of the coarse one loses what the fine one held
+// (net/core/neighbour.c, net/ipv4/route.c, net/ipv6/route.c).
+var precisions = map[string]string{
+	"base_reachable_time":    "base_reachable_time_ms",
+	"base_reachable_time_ms": "base_reachable_time",
+	"retrans_time":           "retrans_time_ms",
+	"retrans_time_ms":        "retrans_time",
+	"unres_qlen":             "unres_qlen_bytes",
+	"unres_qlen_bytes":       "unres_qlen",
+	"gc_min_interval":        "gc_min_interval_ms",
+	"gc_min_interval_ms":     "gc_min_interval",
+}
+
+func (k sysctl) Coupled(s Setting) []Setting {
+	if other, ok := sysctlPairs[s.Name]; ok {
+		return []Setting{{"sysctl", other}}
+	}
+	switch s.Name {
+	case "vm.nr_hugepages":
+		// The pool of the default size, node by node.
+		return k.glob("/sys/devices/system/node/node*/hugepages/hugepages-"+k.defaultHugePage()+"/nr_hugepages", "sysfs")
+	case "net.ipv4.ip_forward":
+		// net/ipv4/devinet.c inet_forward_change: every device follows.
+		// A router accepts no redirects, and a host does.
+		out := without(k.glob("/proc/sys/net/ipv4/conf/*/forwarding", "sysctl"), "net.ipv4.conf.all.forwarding")
+		return append(out, Setting{"sysctl", "net.ipv4.conf.all.accept_redirects"})
+	case "net.ipv4.tcp_congestion_control":
+		// net/ipv4/tcp_cong.c tcp_set_default_congestion_control: the default
+		// is allowed to everybody.
+		return []Setting{{"sysctl", "net.ipv4.tcp_allowed_congestion_control"}}
+	case "net.mptcp.pm_type": // net/mptcp/ctrl.c: a number and a name of one choice
+		return k.present([]string{"net", "mptcp", "path_manager"})
+	case "net.mptcp.path_manager":
+		return []Setting{{"sysctl", "net.mptcp.pm_type"}}
+	case "kernel.watchdog":
+		// kernel/watchdog.c: the switch of both detectors, on if one of them is.
+		return []Setting{{"sysctl", "kernel.soft_watchdog"}, {"sysctl", "kernel.nmi_watchdog"}}
+	case "kernel.soft_watchdog", "kernel.nmi_watchdog":
+		return []Setting{{"sysctl", "kernel.watchdog"}}
+	case "kernel.perf_event_max_sample_rate":
+		return []Setting{{"sysctl", "kernel.perf_cpu_time_max_percent"}}
+	case "kernel.perf_cpu_time_max_percent":
+		return []Setting{{"sysctl", "kernel.perf_event_max_sample_rate"}}
+	}
+	p, err := SysctlPath(s.Name)
+	if err != nil {
+		return nil
+	}
+	return k.coupledNet(strings.Split(strings.TrimPrefix(p, procSys), "/"))
+}
+
+// coupledNet knows the tables of the network, which have a directory for each
+// device, one for all and one for those to come.
+func (k sysctl) coupledNet(dir []string) []Setting {
+	n := len(dir)
+	if n < 4 || dir[0] != "net" || dir[1] != "ipv4" && dir[1] != "ipv6" {
+		return nil
+	}
+	table, place, param := dir[2], dir[3], dir[n-1]
+	switch {
+	case table == "route" && n == 4, table == "neigh" && n == 5 && place != "default":
+		if other, ok := precisions[param]; ok {
+			return k.present(sibling(dir, n-1, other))
+		}
+	case table == "neigh" && n == 5:
+		// neigh_copy_dflt_parms: devices for which nobody has set it follow.
+		out := k.followers(dir)
+		if other, ok := precisions[param]; ok {
+			dir = sibling(dir, n-1, other)
+			out = append(append(out, k.present(dir)...), k.followers(dir)...)
+		}
+		return out
+	case dir[1] == "ipv4" && table == "conf" && place == "default" && n == 5 && param != "forwarding":
+		// net/ipv4/devinet.c devinet_copy_dflt_conf: the same.
+		return k.followers(dir)
+	case dir[1] == "ipv6" && table == "conf" && place == "all" && n == 5 && slices.Contains(ipv6ForAll, param):
+		out := without(k.glob("/proc/sys/net/ipv6/conf/*/"+param, "sysctl"), SysctlName(strings.Join(dir, "/")))
+		if param == "forwarding" {
+			out = append(out, k.glob("/proc/sys/net/ipv6/conf/*/force_forwarding", "sysctl")...)
+		}
+		return out
+	case dir[1] == "ipv6" && table == "conf" && n == 5 && param == "forwarding":
+		// Linux 6.17 and later: dev_forward_change turns it off.
+		return k.present(sibling(dir, n-1, "force_forwarding"))
+	}
+	return nil
+}
+
+// ipv6ForAll are what every device and those to come are given along with "all"
+// (net/ipv6/addrconf.c, addrconf_sysctl_*). The others of "all" are kept there.
+var ipv6ForAll = []string{"forwarding", "force_forwarding", "disable_ipv6", "ignore_routes_with_linkdown", "addr_gen_mode"}
+
+// sibling is the path with one component replaced.
+func sibling(dir []string, i int, name string) []string {
+	dir = slices.Clone(dir)
+	dir[i] = name
+	return dir
+}
+
+// present is the sysctl of a path, if there is one.
+func (k sysctl) present(dir []string) []Setting {
+	p := procSys + strings.Join(dir, "/")
+	if !exists(k.host, p) {
+		return nil
+	}
+	return []Setting{{"sysctl", SysctlName(p)}}
+}
+
+// followers are the devices that hold what "default" does. The kernel does not
+// say which of them are set along with it; those that hold another value are not.
+func (k sysctl) followers(dir []string) []Setting {
+	const device = 3 // net/ipv4/conf/DEVICE/...
+	shared, err := k.host.Files.ReadFile(procSys + strings.Join(dir, "/"))
+	if err != nil {
+		return nil
+	}
+	var out []Setting
+	for _, s := range k.glob(procSys+strings.Join(sibling(dir, device, "*"), "/"), "sysctl") {
+		p, err := SysctlPath(s.Name)
+		if err != nil {
+			continue
+		}
+		name := strings.Split(strings.TrimPrefix(p, procSys), "/")[device]
+		if name == "default" || name == "all" {
+			continue
+		}
+		if own, err := k.host.Files.ReadFile(p); err == nil && string(own) == string(shared) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func without(list []Setting, name string) []Setting {
+	return slices.DeleteFunc(list, func(s Setting) bool { return s.Name == name })
+}
