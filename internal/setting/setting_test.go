@@ -209,7 +209,6 @@ func TestFiles(t *testing.T) {
 		{setting.Setting{"sysctl", "net.ipv4.conf.eth0/100.rp_filter"}, []string{"/proc/sys/net/ipv4/conf/eth0.100/rp_filter"}},
 		{setting.Setting{"sysctl", "vm.nr_hugepages"}, []string{"/proc/sys/vm/nr_hugepages", "/proc/sys/vm/nr_hugepages_mempolicy", "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages_mempolicy"}},
 		{setting.Setting{"sysctl", "vm.nr_overcommit_hugepages"}, []string{"/proc/sys/vm/nr_overcommit_hugepages", "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_overcommit_hugepages"}},
-		{setting.Setting{"sysctl", "net.ipv4.ip_forward"}, []string{"/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv4/conf/all/forwarding"}},
 		{setting.Setting{"sysctl", "net.netfilter.nf_conntrack_buckets"}, []string{"/proc/sys/net/netfilter/nf_conntrack_buckets", "/sys/module/nf_conntrack/parameters/hashsize"}},
 		{setting.Setting{"sysfs", "/sys/devices/x/block/sda/queue/read_ahead_kb"}, []string{"/sys/devices/x/block/sda/queue/read_ahead_kb", "/sys/devices/virtual/bdi/8:0/read_ahead_kb"}},
 		{setting.Setting{"sysfs", "/etc/passwd"}, nil},

@@ -55,12 +55,10 @@ func swapSeparators(s string) string {
 
 // sysctlAliases are second names of one kernel variable. mm/hugetlb.c has the
 // same handler behind both (the mempolicy variant only places differently);
-// net/ipv4/devinet.c and net/netfilter/nf_conntrack_standalone.c have two tables
-// with one address.
+// net/netfilter/nf_conntrack_standalone.c has two tables with one address.
 var sysctlAliases = map[string]string{
-	"vm.nr_hugepages_mempolicy":    "vm.nr_hugepages",
-	"net.ipv4.conf.all.forwarding": "net.ipv4.ip_forward",
-	"net.nf_conntrack_max":         "net.netfilter.nf_conntrack_max",
+	"vm.nr_hugepages_mempolicy": "vm.nr_hugepages",
+	"net.nf_conntrack_max":      "net.netfilter.nf_conntrack_max",
 }
 
 func (k sysctl) Resolve(s Setting) (Setting, error) {

@@ -45,11 +45,12 @@ func (k sysctl) Coupled(s Setting) []Setting {
 	case "vm.nr_hugepages":
 		// The pool of the default size, node by node.
 		return k.glob("/sys/devices/system/node/node*/hugepages/hugepages-"+k.defaultHugePage()+"/nr_hugepages", "sysfs")
-	case "net.ipv4.ip_forward":
+	case "net.ipv4.ip_forward", "net.ipv4.conf.all.forwarding":
 		// net/ipv4/devinet.c inet_forward_change: every device follows.
-		// A router accepts no redirects, and a host does.
-		out := without(k.glob("/proc/sys/net/ipv4/conf/*/forwarding", "sysctl"), "net.ipv4.conf.all.forwarding")
-		return append(out, Setting{"sysctl", "net.ipv4.conf.all.accept_redirects"})
+		// A router accepts no redirects, and a host does. The two are one
+		// variable, but systemd-sysctl orders them as two.
+		out := append(k.glob("/proc/sys/net/ipv4/conf/*/forwarding", "sysctl"), Setting{"sysctl", "net.ipv4.ip_forward"})
+		return append(without(out, s.Name), Setting{"sysctl", "net.ipv4.conf.all.accept_redirects"})
 	case "net.ipv4.tcp_congestion_control":
 		// net/ipv4/tcp_cong.c tcp_set_default_congestion_control: the default
 		// is allowed to everybody.
@@ -101,13 +102,10 @@ func (k sysctl) coupledNet(dir []string) []Setting {
 		return k.followers(dir)
 	case dir[1] == "ipv6" && table == "conf" && place == "all" && n == 5 && slices.Contains(ipv6ForAll, param):
 		out := without(k.glob("/proc/sys/net/ipv6/conf/*/"+param, "sysctl"), SysctlName(strings.Join(dir, "/")))
-		if param == "forwarding" {
+		if param == "forwarding" { // since Linux 6.17 a host has none that forwards by force
 			out = append(out, k.glob("/proc/sys/net/ipv6/conf/*/force_forwarding", "sysctl")...)
 		}
 		return out
-	case dir[1] == "ipv6" && table == "conf" && n == 5 && param == "forwarding":
-		// Linux 6.17 and later: dev_forward_change turns it off.
-		return k.present(sibling(dir, n-1, "force_forwarding"))
 	}
 	return nil
 }

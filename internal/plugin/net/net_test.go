@@ -148,7 +148,7 @@ func TestPlan(t *testing.T) {
 		}},
 		{"queue and packet", []string{"devices=eth1", "txqueuelen=5000", "mtu=1000"}, []string{
 			"net:eth1/txqueuelen = 5000",
-			"net:eth1/mtu = 1000 # below 1280 bytes the device loses its IPv6 addresses, and undo does not bring them back",
+			"net:eth1/mtu = 1000",
 		}},
 		{"numbers that are none", []string{"devices=eth1", "txqueuelen=many", "mtu=0", "ring=rx", "nf_conntrack_hashsize=0"}, []string{
 			`sysfs:/sys/module/nf_conntrack/parameters/hashsize ! rejected: "0" is no value for nf_conntrack_hashsize: want a number of buckets, 1 or more`,
@@ -247,6 +247,24 @@ func TestKind(t *testing.T) {
 	} {
 		s, err := k.Resolve(setting.Setting{Kind: KindName, Name: name})
 		if (err == nil) != (want != "") || err == nil && s.String() != want {
+			t.Errorf("%s resolves to %v, %v; want %s", name, s, err, want)
+		}
+	}
+	kinds := setting.Kernel(k.(kind).host)
+	kinds[KindName] = k
+	for name, want := range map[string]string{
+		"/sys/class/net/eth0/mtu":                                    "net:eth0/mtu",
+		"/sys/devices/pci0000:00/0000:00:04.0/net/eth1/tx_queue_len": "net:eth1/txqueuelen",
+		"/sys/devices/virtual/net/br0/mtu":                           "sysfs:/sys/devices/virtual/net/br0/mtu", // what netlink answers is not recorded
+		"/sys/class/net/eth9/mtu":                                    "net:eth9/mtu",
+		"/sys/class/net/eth0/gro_flush_timeout":                      "sysfs:/sys/devices/pci0000:00/0000:00:03.0/virtio0/net/eth0/gro_flush_timeout",
+		"/sys/class/net/eth0/device/mtu":                             "sysfs:/sys/class/net/eth0/device/mtu",
+	} {
+		s, err := setting.Parse(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err = kinds.Resolve(s); err != nil || s.String() != want {
 			t.Errorf("%s resolves to %v, %v; want %s", name, s, err, want)
 		}
 	}
