@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/tune"
@@ -85,6 +86,17 @@ func (a *app) status(ctx context.Context) error {
 	nothing := "matches nothing that the selection sets"
 	if len(st.Profiles) == 0 {
 		nothing = "is nothing that this machine has"
+	}
+	for i, c := range st.Rejected {
+		if i == maxDrifted {
+			fmt.Fprintf(out, "! %d more were rejected: fettle verify shows them\n", len(st.Rejected)-i)
+			break
+		}
+		place := report.Place(c.Setting)
+		if c.Setting.Kind == plugin.OptionKind {
+			place = plugin.ShowOption(c.Setting)
+		}
+		fmt.Fprintf(out, "! %s = %s was rejected: %s\n", place, ui.Printable(c.Want.String()), ui.Printable(c.Why))
 	}
 	for _, k := range st.KeepUnmatched {
 		fmt.Fprintf(out, "! %s: %s %s\n", k, k.Pattern, nothing)

@@ -127,7 +127,11 @@ func (a *app) tune(ctx context.Context, names []string, o tuneOptions) error {
 	for _, p := range res.Plan.Problems {
 		a.screen.Say("%s", p)
 	}
-	err = m.handBack(ctx, taken, m.verdict(res, err))
+	err = m.verdict(res, err)
+	if len(o.set) > 0 {
+		err = m.absent(ctx, res, err)
+	}
+	err = m.handBack(ctx, taken, err)
 	if apply.Try != nil && err == nil {
 		a.screen.Say("on trial until %s: fettle confirm keeps it, otherwise it is undone", apply.Try.Until.Local().Format("15:04:05"))
 	} else if ui.Code(err) == ui.Done && apply.Selection != nil && !o.persist && !persisted(m.host) {
@@ -159,15 +163,20 @@ func (m *machine) verdict(res *tune.Applied, err error) error {
 		return ui.Exit(ui.RolledBack, err)
 	case err != nil:
 		return err
+	case res.Result == journal.ResultRolledBack && res.InForce() == 0:
+		return ui.Exit(ui.RolledBack, errors.New("no value could be set, so the transaction was taken back"))
 	case res.Result == journal.ResultRolledBack:
 		return ui.Exit(ui.RolledBack, errors.New("a value was rejected, or is in place without working, so all were taken back"))
-	case res.Result == journal.ResultPartial && res.InForce() == 0:
-		return ui.Exit(ui.Failed, errors.New("no value could be set"))
+	case res.Result == journal.ResultPartial && res.Changed() > 0:
+		return ui.Hinted(ui.Partial, fmt.Errorf("%d of %d values are not as wanted, and the kernel has made another of %d", res.Failed(), res.Failed()+res.InForce(), res.Changed()), "the others are in force; fettle undo takes all of them back, --atomic would have")
 	case res.Result == journal.ResultPartial && res.Failed() == 0:
 		return ui.Hinted(ui.Partial, fmt.Errorf("%d of %d values are in place and do not work", res.Failing(), res.InForce()), "fettle undo takes all of them back, --atomic would have")
 	case res.Result == journal.ResultPartial:
 		return ui.Hinted(ui.Partial, fmt.Errorf("%d of %d values were rejected", res.Failed(), res.Failed()+res.InForce()), "the others are in force; fettle undo takes them back, --atomic would have")
 	case res.Result == tune.ResultNothing:
+		if res.Failed() > 0 {
+			return ui.Exit(ui.Failed, errors.New("no value could be set, so nothing is changed and no transaction recorded"))
+		}
 		code := ui.Failed
 		if slices.ContainsFunc(res.Plan.Steps, func(s tune.Step) bool { return s.Verdict == plugin.Refused || s.Verdict == plugin.Kept }) {
 			code = ui.Refused
@@ -175,6 +184,32 @@ func (m *machine) verdict(res *tune.Applied, err error) error {
 		return ui.Exit(code, errors.New("nothing is changed, and no transaction recorded"))
 	}
 	return nil
+}
+
+// absent adds the places that were asked for by name and are not there.
+func (m *machine) absent(ctx context.Context, res *tune.Applied, err error) error {
+	var missing []error
+	for _, s := range res.Plan.Steps {
+		if s.Verdict != plugin.Unsupported || s.Action != tune.None {
+			continue
+		}
+		why := error(nil)
+		if s.Before.Absent {
+			why = m.missing(ctx, s.Setting)
+		}
+		if why == nil {
+			why = fmt.Errorf("%s: %s", s.Setting, s.Why)
+		}
+		missing = append(missing, errors.New(why.Error()))
+	}
+	if len(missing) == 0 {
+		return err
+	}
+	code := ui.Code(err)
+	if err == nil {
+		code = ui.Partial
+	}
+	return ui.Exit(code, errors.Join(append(missing, err)...))
 }
 
 // interrupted says what Ctrl-C has left of a transaction.
@@ -191,7 +226,7 @@ func interrupted(res *tune.Applied, err error) error {
 
 // planner chooses how the plan comes about.
 func (m *machine) planner(ctx context.Context, names []string, o tuneOptions) (tune.Planner, tune.ApplyOptions, error) {
-	apply := tune.ApplyOptions{Kind: journal.Tune, Atomic: o.atomic}
+	apply := tune.ApplyOptions{Kind: journal.Tune, Atomic: o.atomic, OrNothing: true}
 	switch {
 	case o.plan != "":
 		p, err := readPlan(o.plan)

@@ -205,7 +205,7 @@ func Applied(s *ui.Screen, a *tune.Applied, took time.Duration) {
 			follows++
 		case st.Action == tune.None || st.Verdict != plugin.OK:
 			bad = append(bad, st)
-			if st.Action == tune.Write && st.Verdict != plugin.Rejected {
+			if st.Action == tune.Write && (st.Verdict != plugin.Rejected || st.Changed) {
 				wrote++
 			}
 		case st.Action == tune.Same:
@@ -215,7 +215,9 @@ func Applied(s *ui.Screen, a *tune.Applied, took time.Duration) {
 		}
 	}
 	head := "not written"
-	if slices.ContainsFunc(bad, func(st tune.Step) bool { return st.Action != tune.None && st.Verdict != plugin.Rejected }) {
+	if slices.ContainsFunc(bad, func(st tune.Step) bool {
+		return st.Action != tune.None && (st.Verdict != plugin.Rejected || st.Changed)
+	}) {
 		head = "to look at" // a script that was started, a value that waits for a reboot
 	}
 	writeOthers(s, head, bad, false)
@@ -335,20 +337,31 @@ func Transactions(ids []int) string {
 
 // Undone prints what an undo did: what was kept or failed, and counts.
 func Undone(s *ui.Screen, u *tune.Undone) {
-	n, given := map[journal.EntryState]int{}, 0
+	n, given, ended := map[journal.EntryState]int{}, 0, 0
+	away := Grid{Head: []string{"setting", "was to be", "why not"}}
 	g := Grid{Head: []string{"setting", "stays at", "instead of", "why"}}
 	for _, v := range u.Values {
 		n[v.State]++
 		if v.State == journal.Restored && v.Found.String() != v.To.String() {
 			given++
 		}
+		if v.State == journal.Closed && !v.OtherBoot {
+			n[journal.Closed]--
+			if v.Why == tune.EndedItself {
+				ended++
+			} else {
+				away.Rows = append(away.Rows, []string{Place(v.Setting), value(v.To), v.Why})
+			}
+		}
 		if v.State == journal.KeptNow || v.State == journal.Failed {
 			g.Rows = append(g.Rows, []string{Place(v.Setting), value(v.Found), value(v.To), v.Why})
 		}
 	}
-	if len(g.Rows) > 0 {
-		g.Write(s)
-		fmt.Fprintln(s.Out)
+	for _, g := range []Grid{g, away} {
+		if len(g.Rows) > 0 {
+			g.Write(s)
+			fmt.Fprintln(s.Out)
+		}
 	}
 	line := fmt.Sprintf("%s undone: %s, %s given back", map[bool]string{true: "✓", false: "✗"}[u.Result == journal.ResultDone], Transactions(u.Undoes), plural(given, "value"))
 	for _, st := range []struct {
@@ -358,6 +371,12 @@ func Undone(s *ui.Screen, u *tune.Undone) {
 		if n[st.state] > 0 {
 			line += fmt.Sprintf(", %d %s", n[st.state], st.text)
 		}
+	}
+	if len(away.Rows) > 0 {
+		line += fmt.Sprintf(", %d not there any more", len(away.Rows))
+	}
+	if ended > 0 {
+		line += fmt.Sprintf(", %d ended by themselves", ended)
 	}
 	fmt.Fprintln(s.Out, line)
 }

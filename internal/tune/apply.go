@@ -19,6 +19,9 @@ type ApplyOptions struct {
 	Selection *Selection
 	// Atomic takes everything back if one value is rejected.
 	Atomic bool
+	// OrNothing takes everything back, and leaves the selection as it was, where
+	// no value at all can be set because those there are were rejected.
+	OrNothing bool
 	// Try makes the transaction undo itself unless it is confirmed.
 	Try *journal.Try
 	// Supersedes names transactions that this one stands for from now on.
@@ -56,11 +59,40 @@ func (a *Applied) Failing() int {
 	return n
 }
 
+// Changed counts the rejected steps that have changed their place all the same.
+func (a *Applied) Changed() int {
+	n := 0
+	for _, s := range a.Plan.Steps {
+		if s.Changed {
+			n++
+		}
+	}
+	return n
+}
+
+// vain is true where values were rejected and no other one is, or may yet be, in
+// force by this plan. What goes back because the selection before had it is none.
+func (p *Plan) vain() bool {
+	rejected := false
+	for _, s := range p.Steps {
+		switch {
+		case s.Verdict == plugin.Rejected && !s.Changed:
+			rejected = true
+		case s.Action == Release:
+		case s.Action != None || s.Changed:
+			return false
+		case s.Verdict == plugin.OK, s.Verdict == plugin.Dynamic, s.Verdict == plugin.NeedsDaemon, s.Verdict == plugin.Deferred:
+			return false
+		}
+	}
+	return rejected
+}
+
 // Failing is true for a step that was carried out and does not work: a script
 // whose own verify fails.
 func (s *Step) Failing() bool { return s.Action != None && s.Verdict == plugin.Drifted }
 
-// ResultNothing is the result of single changes none of which is to be made; no
+// ResultNothing is the result where none of the values can be set; no
 // transaction is recorded.
 const ResultNothing = "nothing"
 
@@ -131,7 +163,7 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 		return nil, fmt.Errorf("%s: %s: %s; nothing is changed (without --atomic the rest is applied)", p.Steps[i].Reason, place, p.Steps[i].Why)
 	}
 	a := &Applied{Plan: p, Recovered: recovered}
-	if o.Selection == nil && !p.acts() {
+	if o.Selection == nil && !p.acts() || o.OrNothing && p.vain() {
 		a.Result = ResultNothing
 		return a, nil
 	}
@@ -163,7 +195,7 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 	w := &writer{Engine: e, journal: j, tx: t, plan: p, chains: j.State.Chains()}
 	werr := w.run(ctx)
 	switch {
-	case werr != nil || (o.Atomic && a.Failed()+a.Failing() > 0):
+	case werr != nil || o.Atomic && a.Failed()+a.Failing() > 0 || o.OrNothing && p.vain():
 		// Ctrl-C and a journal that cannot be written end here too: what was
 		// written is known and goes back.
 		a.Result, err = w.takeBack()

@@ -70,6 +70,9 @@ type Step struct {
 	Reason  setting.Reason `json:"reason"`
 	Unit    string         `json:"unit,omitempty"`
 	Device  string         `json:"device,omitempty"`
+	// Changed is true for a rejected value that has changed the place all the
+	// same: the kernel made another value of it, which is there now.
+	Changed bool `json:"changed,omitempty"`
 	// Stage groups the steps whose before-images are taken together.
 	Stage    int              `json:"stage"`
 	Lifetime setting.Lifetime `json:"lifetime,omitempty"`

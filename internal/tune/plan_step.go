@@ -181,7 +181,7 @@ func (s *Step) unresolved(err error) {
 	}
 }
 
-const ended = "it has ended"
+const ended = EndedItself
 
 // ended settles a place that was there only for a time.
 func (s *Step) ended() { s.Action, s.Verdict, s.Why = None, plugin.Unsupported, ended }

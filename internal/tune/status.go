@@ -33,6 +33,9 @@ type Status struct {
 	Trials      []Trial `json:"trials,omitempty"`
 	// Drifted are the values in force that have been changed since.
 	Drifted []Checked `json:"drifted,omitempty"`
+	// Rejected are values of the selection that are not valid, or that the kernel
+	// did not take.
+	Rejected []Checked `json:"rejected,omitempty"`
 	// KeepUnmatched are entries of keep.d that keep nothing: that name nothing
 	// which the selection sets, or would change by setting another place; without
 	// a selection, that name what this machine does not have.
@@ -79,7 +82,7 @@ func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present
 	if err != nil {
 		return st, err
 	}
-	st.Drifted = e.drifted(old, s)
+	st.Drifted, st.Rejected = e.drifted(old, s)
 	if present != nil {
 		now, err := e.PlanProfile(ctx, present, s)
 		if err != nil {
@@ -139,23 +142,27 @@ func (e *Engine) keepMissing(ctx context.Context) []KeepEntry {
 }
 
 // drifted are the steps whose places do not read any more as fettle left them in
-// this boot.
-func (e *Engine) drifted(p *Plan, s *journal.State) []Checked {
-	if t := s.InForce(); t == nil || t.BootID != e.bootID() {
-		return nil
-	}
-	var out []Checked
+// this boot, and those that were rejected.
+func (e *Engine) drifted(p *Plan, s *journal.State) (drifted, rejected []Checked) {
+	t := s.InForce()
+	thisBoot := t != nil && t.BootID == e.bootID()
 	chains := s.Chains()
 	for _, step := range p.Steps {
-		chain := chains[step.Setting]
-		if step.Action != Write || len(chain) == 0 {
+		v, why := step.Verdict, step.Why
+		if chain := chains[step.Setting]; step.Action == Write && len(chain) > 0 && thisBoot {
+			v, why = e.differs(step, chain[len(chain)-1])
+		} else if v != plugin.Rejected {
 			continue
 		}
-		if v, why := e.differs(step, chain[len(chain)-1]); v == plugin.Drifted {
-			out = append(out, Checked{Setting: step.Setting, Want: step.Want, Now: step.Before, Verdict: v, Why: why, Reason: step.Reason, Unit: step.Unit, Device: step.Device})
+		c := Checked{Setting: step.Setting, Want: step.Want, Now: step.Before, Verdict: v, Why: why, Reason: step.Reason, Unit: step.Unit, Device: step.Device}
+		switch v {
+		case plugin.Drifted:
+			drifted = append(drifted, c)
+		case plugin.Rejected:
+			rejected = append(rejected, c)
 		}
 	}
-	return out
+	return drifted, rejected
 }
 
 // differences are the places that two plans want otherwise.

@@ -30,7 +30,13 @@ type UndoneValue struct {
 	To      setting.Value      `json:"to"`
 	State   journal.EntryState `json:"state"`
 	Why     string             `json:"why,omitempty"`
+	// OtherBoot is true for a closed one whose boot has ended.
+	OtherBoot bool `json:"other_boot,omitempty"`
 }
+
+// EndedItself is the reason of a place that was there only for a time, as a task
+// is.
+const EndedItself = "it has ended"
 
 // IncompleteError names what could not be given back (exit code 6).
 type IncompleteError struct {

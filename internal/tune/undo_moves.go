@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/setting"
@@ -130,7 +131,7 @@ func (e *Engine) restoreMove(ctx context.Context, run []*journal.Entry) move {
 		return m // tried all the same: the write will tell
 	}
 	if setting.Ended(kind, m.found) && !m.to.Absent {
-		m.state, m.why = journal.Closed, "it has ended"
+		m.state, m.why = journal.Closed, EndedItself
 		return m
 	}
 	// An entry cut off by a crash, or left by an undo that failed, is ours
@@ -173,7 +174,7 @@ func keepTogether(moves []move) {
 // value, set between two transactions, that is the value that stays, instead of
 // what the first of them had found.
 func (m move) told() UndoneValue {
-	v := UndoneValue{Setting: m.setting, Found: m.found, To: m.to, State: m.state, Why: m.why}
+	v := UndoneValue{Setting: m.setting, Found: m.found, To: m.to, State: m.state, Why: m.why, OtherBoot: strings.HasPrefix(m.why, bootEnded)}
 	if n := len(m.below); n > 0 && m.state == journal.Restored {
 		v.Found, v.To, v.State = m.to, m.below[0].Before.Before, journal.KeptNow
 		v.Why = fmt.Sprintf("somebody had changed it before transaction %d: fettle had left %s", m.entries[0].Tx.ID, show(m.below[n-1].Want))

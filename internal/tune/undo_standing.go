@@ -120,7 +120,7 @@ func (e *Engine) bystander(ctx context.Context, chain []*journal.Entry, goes map
 	for _, en := range slices.Backward(chain) {
 		switch {
 		case goes[en]:
-		case en.After == nil, len(en.Varies) > 0, en.CoupledTo == 0 && same(en.Want, *en.After):
+		case en.After == nil, len(en.Varies) > 0, en.CoupledTo == 0 && (same(en.Want, *en.After) || !same(en.Orig, *en.After)):
 			b.held = true
 		case !same(en.Orig, *en.After):
 			changed = true // on the way

@@ -226,6 +226,8 @@ func (w *writer) readBack(ctx context.Context) {
 			s.Verdict, s.Why = plugin.Rejected, errno(en.err)
 		case err != nil:
 			s.Verdict, s.Why = plugin.Unknown, errno(err)
+		case !equal(kind, now, en.Before.Before):
+			s.Verdict, s.Why, s.Changed = plugin.Rejected, fmt.Sprintf("the kernel makes %s of it", show(now)), true
 		default:
 			s.Verdict, s.Why = plugin.Rejected, fmt.Sprintf("the kernel keeps %s", show(now))
 		}
