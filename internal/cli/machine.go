@@ -219,10 +219,19 @@ func (m *machine) state() (*journal.State, error) {
 	for _, d := range s.Damage {
 		m.screen.Say("the journal is damaged: %s", d)
 	}
+	m.sayTorn(s)
 	for _, t := range s.Interrupted() {
 		m.screen.Say("transaction %d (%s) is under way or was cut off; fettle undo or the next tune takes it back", t.ID, t.Reason)
 	}
 	return s, nil
+}
+
+// sayTorn tells of a last record that is not whole. It is no damage: a crash leaves
+// that, and nothing was done on such a record.
+func (m *machine) sayTorn(s *journal.State) {
+	if s.Torn {
+		m.screen.Say("the journal ends in the middle of a record: fettle was stopped as it wrote that, or the file has been cut off, and then what followed is not known")
+	}
 }
 
 // unread turns the error of a journal that only root may read into one that says

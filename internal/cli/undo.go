@@ -51,6 +51,9 @@ func (a *app) undo(ctx context.Context, ids []int) error {
 	if err != nil {
 		return err
 	}
+	if s, err := m.engine.State(); err == nil {
+		m.sayTorn(s) // taking the lock clears it away
+	}
 	// An undo goes to its end: stopping half-way would be neither state.
 	u, err := m.engine.Undo(context.WithoutCancel(ctx), ids...)
 	if errors.Is(err, tune.ErrNothing) {

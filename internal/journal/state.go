@@ -16,6 +16,10 @@ type State struct {
 	Generation int64
 	// Damage lists what could not be read, beside a torn tail.
 	Damage []string
+	// Torn is true where the last record is not whole. A crash in the middle of
+	// writing it leaves that, and then nothing was done on it; a file that was cut
+	// short looks the same, and what it held after that is not known.
+	Torn bool
 
 	nextID int
 	size   int64 // bytes up to the end of the last whole record
@@ -312,7 +316,8 @@ func parse(text []byte, bootID string) (*State, error) {
 	for off := 0; off < len(text); {
 		end := bytes.IndexByte(text[off:], '\n')
 		if end < 0 {
-			break // torn tail
+			s.Torn = !zeroed(text[off:])
+			break
 		}
 		r, err := decode(text[off : off+end])
 		if err == nil {
