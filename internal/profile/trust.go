@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"strings"
 	"syscall"
 
 	"fettle.dev/fettle/internal/host"
@@ -74,24 +73,4 @@ func (s *loading) mayExecute() error {
 		return fmt.Errorf("refused to run a program: %w", s.distrust)
 	}
 	return nil
-}
-
-// CheckScript says whether a script of a profile may be run: it must lie inside
-// a profile directory, links followed, as TuneD demands (CVE-2024-52336), and
-// be Trusted.
-func (l *Loader) CheckScript(p string) error {
-	if !path.IsAbs(p) {
-		return fmt.Errorf("%s: a script needs an absolute path; write ${i:PROFILE_DIR}/%s", p, p)
-	}
-	real, err := l.Host.Files.Resolve(p)
-	if err != nil {
-		return err
-	}
-	dirs := l.dirs()
-	for _, dir := range dirs {
-		if resolved, err := l.Host.Files.Resolve(dir); err == nil && strings.HasPrefix(real, resolved+"/") || strings.HasPrefix(real, dir+"/") {
-			return Trusted(l.Host, p)
-		}
-	}
-	return fmt.Errorf("%s: %w: a script must be inside a profile directory (%s)", p, ErrUntrusted, strings.Join(dirs, ", "))
 }
