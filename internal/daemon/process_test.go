@@ -49,6 +49,10 @@ func (p *process) start(more ...string) {
 	_ = syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &timeout)
 	buf := make([]byte, 256)
 	n, _, err := syscall.Recvfrom(fd, buf, 0)
+	for err == syscall.EINTR { // with a time limit no signal's handler restarts it (signal(7))
+		n, _, err = syscall.Recvfrom(fd, buf, 0)
+	}
+	n = max(n, 0)
 	if err != nil || !strings.HasPrefix(string(buf[:n]), "READY=1\n") {
 		p.t.Fatalf("no READY=1: %v %q\n%s", err, buf[:n], p.log)
 	}
