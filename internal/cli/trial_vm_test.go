@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -79,6 +80,9 @@ func TestTrialInVM(t *testing.T) {
 		vm.Must("fettle undo")
 	})
 
+	if os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
+		return // a second boot belongs to the slow matrix
+	}
 	t.Run("power is cut during a trial", func(t *testing.T) {
 		vm.Must("fettle tune throughput-performance --try 1h; sync")
 		vm.Kill()
