@@ -4,6 +4,8 @@ go 1.26.0
 
 require github.com/google/go-cmp v0.7.0
 
+require github.com/expr-lang/expr v1.17.8 // indirect
+
 require (
 	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
 	github.com/godbus/dbus/v5 v5.2.4 // indirect

@@ -1,0 +1,206 @@
+package rule
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// file reads the rules of one file. Loading is strict: an unknown key, a key
+// twice or a value of the wrong kind is an error with its line.
+type file struct {
+	name     string
+	problems []error
+}
+
+func (f *file) fault(n *yaml.Node, format string, args ...any) {
+	f.problems = append(f.problems, fmt.Errorf("%s: %w", Pos{f.name, n.Line}, fmt.Errorf(format, args...)))
+}
+
+// parse decodes a list of rules.
+func parse(name string, text []byte) ([]*Rule, error) {
+	f := &file{name: name}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, yamlError(err))
+	}
+	if len(doc.Content) == 0 {
+		return nil, nil
+	}
+	var rules []*Rule
+	f.list(doc.Content[0], "rules", func(n *yaml.Node) { rules = append(rules, f.rule(n)) })
+	return rules, errors.Join(f.problems...)
+}
+
+// yamlError is a syntax error without the library's name.
+func yamlError(err error) error { return errors.New(strings.TrimPrefix(err.Error(), "yaml: ")) }
+
+// fields calls a function for each key of a mapping.
+func (f *file) fields(n *yaml.Node, what string, known map[string]func(*yaml.Node)) {
+	if n.Kind != yaml.MappingNode {
+		f.fault(n, "%s: want keys and values", what)
+		return
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		take, ok := known[key.Value]
+		switch {
+		case !ok:
+			f.fault(key, "%s has no %q: it has %s", what, key.Value, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		case seen[key.Value]:
+			f.fault(key, "%s has %q twice", what, key.Value)
+		default:
+			take(value)
+		}
+		seen[key.Value] = true
+	}
+}
+
+func (f *file) list(n *yaml.Node, what string, take func(*yaml.Node)) {
+	if n.Kind != yaml.SequenceNode {
+		f.fault(n, "%s: want a list", what)
+		return
+	}
+	for _, c := range n.Content {
+		take(c)
+	}
+}
+
+// into decodes a scalar.
+func into[T any](f *file, what string, to *T) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if err := n.Decode(to); err != nil || n.Kind != yaml.ScalarNode {
+			f.fault(n, "%s: want %s, not %s", what, article[fmt.Sprintf("%T", *to)], n.Value)
+		}
+	}
+}
+
+var article = map[string]string{"string": "text", "bool": "true or false", "rule.Severity": "fail or warn", "rule.State": "a finding", "int": "a number"}
+
+func (f *file) words(what string, to *[]string) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		f.list(n, what, func(n *yaml.Node) {
+			var s string
+			into(f, what, &s)(n)
+			*to = append(*to, s)
+		})
+	}
+}
+
+func (f *file) expr(to **Expr) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if n.Kind != yaml.ScalarNode || strings.TrimSpace(n.Value) == "" {
+			f.fault(n, "want an expression")
+			return
+		}
+		*to = &Expr{Text: n.Value, At: Pos{f.name, n.Line}}
+	}
+}
+
+func (f *file) rule(n *yaml.Node) *Rule {
+	r := &Rule{Severity: Warn, At: Pos{f.name, n.Line}}
+	f.fields(n, "a rule", map[string]func(*yaml.Node){
+		"id": into(f, "id", &r.ID), "title": into(f, "title", &r.Title), "platforms": f.words("platforms", &r.Platforms),
+		"severity": into(f, "severity", &r.Severity), "each": into(f, "each", &r.Each), "reminder": into(f, "reminder", &r.Reminder),
+		"inputs":  func(n *yaml.Node) { r.Inputs = f.inputs(n) },
+		"applies": f.expr(&r.Applies), "measured": f.expr(&r.Measured), "want": f.expr(&r.Want), "pass": f.expr(&r.Pass), "nearly": f.expr(&r.Nearly),
+		"variants": func(n *yaml.Node) {
+			f.list(n, "variants", func(n *yaml.Node) { r.Variants = append(r.Variants, f.variant(n)) })
+		},
+		"why": into(f, "why", &r.Why), "sources": f.sources(&r.Sources), "depends-on": f.words("depends-on", &r.DependsOn),
+		"fix":      func(n *yaml.Node) { r.Fix = f.fix(n) },
+		"examples": func(n *yaml.Node) { f.list(n, "examples", func(n *yaml.Node) { r.Examples = append(r.Examples, f.example(n)) }) },
+	})
+	return r
+}
+
+// inputs are "name: input" or "name: {input: ..., absent: VALUE}".
+func (f *file) inputs(n *yaml.Node) []Binding {
+	var out []Binding
+	if n.Kind != yaml.MappingNode {
+		f.fault(n, "inputs: want names and inputs")
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		b := Binding{Name: n.Content[i].Value, Pos: Pos{f.name, n.Content[i].Line}}
+		if v := n.Content[i+1]; v.Kind == yaml.ScalarNode {
+			b.Input = v.Value
+		} else {
+			f.fields(v, "input "+b.Name, map[string]func(*yaml.Node){
+				"input":  into(f, "input", &b.Input),
+				"absent": func(n *yaml.Node) { b.Absent = f.value(n) },
+			})
+		}
+		if slices.ContainsFunc(out, func(o Binding) bool { return o.Name == b.Name }) {
+			f.fault(n.Content[i], "inputs have %q twice", b.Name)
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// value is a number, a word, true, false or a list of words.
+func (f *file) value(n *yaml.Node) any {
+	var v any
+	if err := n.Decode(&v); err != nil {
+		f.fault(n, "%v", yamlError(err))
+		return nil
+	}
+	v, ok := plain(v)
+	if !ok {
+		f.fault(n, "want a number, text, true, false or a list of text")
+	}
+	return v
+}
+
+func (f *file) variant(n *yaml.Node) Variant {
+	var v Variant
+	f.fields(n, "a variant", map[string]func(*yaml.Node){
+		"when": f.expr(&v.When), "want": f.expr(&v.Want), "pass": f.expr(&v.Pass), "why": into(f, "why", &v.Why), "sources": f.sources(&v.Sources),
+	})
+	return v
+}
+
+func (f *file) sources(to *[]Source) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		f.list(n, "sources", func(n *yaml.Node) {
+			var s Source
+			f.fields(n, "a source", map[string]func(*yaml.Node){
+				"document": into(f, "document", &s.Document), "section": into(f, "section", &s.Section), "says": into(f, "says", &s.Says),
+			})
+			*to = append(*to, s)
+		})
+	}
+}
+
+func (f *file) fix(n *yaml.Node) *Fix {
+	x := &Fix{}
+	f.fields(n, "fix", map[string]func(*yaml.Node){
+		"setting": into(f, "setting", &x.Setting), "artefact": into(f, "artefact", &x.Artefact), "entry": into(f, "entry", &x.Entry),
+		"value": f.expr(&x.Value), "text": into(f, "text", &x.Text),
+	})
+	return x
+}
+
+func (f *file) example(n *yaml.Node) Example {
+	e := Example{Pos: Pos{f.name, n.Line}, Given: map[string]any{}}
+	f.fields(n, "an example", map[string]func(*yaml.Node){
+		"name": into(f, "name", &e.Name), "finding": into(f, "finding", &e.Finding),
+		"want": func(n *yaml.Node) { e.Want = f.value(n) },
+		"given": func(n *yaml.Node) {
+			if n.Kind != yaml.MappingNode {
+				f.fault(n, "given: want names of inputs and values")
+				return
+			}
+			for i := 0; i+1 < len(n.Content); i += 2 {
+				e.Given[n.Content[i].Value] = f.value(n.Content[i+1])
+			}
+		},
+	})
+	return e
+}

@@ -1,0 +1,94 @@
+package rule
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/vm"
+)
+
+// Expr is one expression of a rule, in the language of expr-lang.org.
+type Expr struct {
+	Text string
+	At   Pos
+
+	program *vm.Program
+}
+
+// MarshalText prints the expression as it is written.
+func (e *Expr) MarshalText() ([]byte, error) { return []byte(e.Text), nil }
+
+// functions are what expressions have beside the language's own.
+var functions = []expr.Option{
+	// since("6.12", "6.11") is true: the first version is the second or later.
+	expr.Function("since", func(args ...any) (any, error) {
+		return compareVersions(args[0].(string), args[1].(string)) >= 0, nil
+	}, new(func(have, from string) bool)),
+	expr.Function("gib", func(args ...any) (any, error) { return args[0].(float64) * (1 << 30), nil }, new(func(float64) float64)),
+	expr.Function("mib", func(args ...any) (any, error) { return args[0].(float64) * (1 << 20), nil }, new(func(float64) float64)),
+	// div(a, b) is the whole-number quotient, as Puppet's intdiv.
+	expr.Function("div", func(args ...any) (any, error) {
+		a, b := args[0].(float64), args[1].(float64)
+		if b == 0 {
+			return nil, fmt.Errorf("%g divided by zero", a)
+		}
+		return float64(int64(a / b)), nil
+	}, new(func(a, b float64) float64)),
+}
+
+// compile checks the expression against the types of its names. as is what it
+// has to answer; nil for anything.
+func (e *Expr) compile(env map[string]any, as reflect.Type) error {
+	options := append([]expr.Option{expr.Env(env), expr.Patch(numbers{})}, functions...)
+	if as != nil {
+		options = append(options, expr.AsKind(as.Kind()))
+	}
+	p, err := expr.Compile(e.Text, options...)
+	if err != nil {
+		// The library adds lines with the text and an arrow.
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		return fmt.Errorf("%s: %s: %s", e.At, strings.TrimSpace(e.Text), first)
+	}
+	e.program = p
+	return nil
+}
+
+// run evaluates the expression.
+func (e *Expr) run(env map[string]any) (any, error) {
+	v, err := expr.Run(e.program, env)
+	if err != nil {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		return nil, fmt.Errorf("%s: %s: %s", e.At, strings.TrimSpace(e.Text), first)
+	}
+	v, ok := plain(v)
+	if !ok || !finite(v) {
+		return nil, fmt.Errorf("%s: %s: has no value here (%v)", e.At, strings.TrimSpace(e.Text), v)
+	}
+	return v, nil
+}
+
+// compareVersions compares dotted versions number by number; what is no number
+// is compared as text, and a version with more parts is the later one.
+func compareVersions(a, b string) int {
+	as, bs := strings.FieldsFunc(a, isSeparator), strings.FieldsFunc(b, isSeparator)
+	for i := range min(len(as), len(bs)) {
+		x, xerr := strconv.ParseUint(as[i], 10, 64)
+		y, yerr := strconv.ParseUint(bs[i], 10, 64)
+		switch {
+		case xerr == nil && yerr == nil && x != y:
+			if x < y {
+				return -1
+			}
+			return 1
+		case xerr == nil && yerr == nil:
+		case as[i] != bs[i]:
+			return strings.Compare(as[i], bs[i])
+		}
+	}
+	return len(as) - len(bs)
+}
+
+func isSeparator(r rune) bool { return strings.ContainsRune(".-_~+", r) }

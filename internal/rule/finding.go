@@ -1,0 +1,79 @@
+package rule
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// State is what a rule says of a machine.
+type State string
+
+// The states of a finding. Unknown and reminder never count as passed.
+const (
+	Passed        State = "pass"
+	Warned        State = "warn"
+	Failed        State = "fail"
+	NotApplicable State = "not-applicable"
+	Unknown       State = "unknown"
+	Reminded      State = "reminder"
+)
+
+// Finding is the answer of one rule on one machine, or on one of the things it
+// has several of.
+type Finding struct {
+	Rule     *Rule    `json:"-"`
+	ID       string   `json:"id"`
+	Title    string   `json:"title"`
+	Instance string   `json:"instance,omitempty"`
+	State    State    `json:"state"`
+	Measured any      `json:"measured,omitempty"`
+	Want     any      `json:"want,omitempty"`
+	Unit     string   `json:"unit,omitempty"`
+	At       []string `json:"at,omitempty"` // where the inputs were read
+	// Reason says why it is not applicable or unknown.
+	Reason string `json:"reason,omitempty"`
+	Why    string `json:"why"`
+	// Because is the rule whose failure explains this one's.
+	Because string   `json:"because,omitempty"`
+	Sources []Source `json:"sources"`
+	Fix     *Repair  `json:"fix,omitempty"`
+}
+
+// Repair is a fix with its values filled in.
+type Repair struct {
+	Setting  string `json:"setting,omitempty"`
+	Artefact string `json:"artefact,omitempty"`
+	Entry    string `json:"entry,omitempty"`
+	Value    string `json:"value,omitempty"`
+	Text     string `json:"text,omitempty"`
+}
+
+// Print is a value for a person: sizes in binary units, numbers without an
+// exponent.
+func Print(v any, unit string) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case float64:
+		if unit == "bytes" {
+			return printBytes(v)
+		}
+		return strings.TrimSpace(strconv.FormatFloat(v, 'f', -1, 64) + " " + unit)
+	case []string:
+		return strings.Join(v, ", ")
+	}
+	return fmt.Sprint(v)
+}
+
+func printBytes(v float64) string {
+	for _, u := range []struct {
+		size float64
+		name string
+	}{{1 << 40, "TiB"}, {1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if v >= u.size || v <= -u.size {
+			return strconv.FormatFloat(float64(int64(v/u.size*100+0.5))/100, 'f', -1, 64) + " " + u.name
+		}
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64) + " bytes"
+}
