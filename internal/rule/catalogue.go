@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"fettle.dev/fettle/internal/spell"
 )
 
 // Catalogue is a set of rules that fit together.
@@ -105,7 +107,7 @@ func (c *Catalogue) check(r *Rule) []error {
 		in, ok := c.inputs[b.Input]
 		switch {
 		case !ok:
-			fault(b.Pos, "there is no input %q%s", b.Input, near(b.Input, slices.Sorted(maps.Keys(c.inputs))))
+			fault(b.Pos, "there is no input %q%s", b.Input, spell.Suggest(b.Input, slices.Sorted(maps.Keys(c.inputs))))
 		case in.Of != "" && in.Of != r.Each:
 			fault(b.Pos, "%s is of each %s: the rule needs each: %s", b.Input, in.Of, in.Of)
 		case b.Absent != nil && !in.Type.has(b.Absent):

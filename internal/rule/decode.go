@@ -113,8 +113,10 @@ func (f *file) rule(n *yaml.Node) *Rule {
 			f.list(n, "variants", func(n *yaml.Node) { r.Variants = append(r.Variants, f.variant(n)) })
 		},
 		"why": into(f, "why", &r.Why), "sources": f.sources(&r.Sources), "depends-on": f.words("depends-on", &r.DependsOn),
-		"fix":      func(n *yaml.Node) { r.Fix = f.fix(n) },
-		"examples": func(n *yaml.Node) { f.list(n, "examples", func(n *yaml.Node) { r.Examples = append(r.Examples, f.example(n)) }) },
+		"fix": func(n *yaml.Node) { r.Fix = f.fix(n) },
+		"examples": func(n *yaml.Node) {
+			f.list(n, "examples", func(n *yaml.Node) { r.Examples = append(r.Examples, f.example(n)) })
+		},
 	})
 	return r
 }

@@ -42,7 +42,7 @@ var functions = []expr.Option{
 // compile checks the expression against the types of its names. as is what it
 // has to answer; nil for anything.
 func (e *Expr) compile(env map[string]any, as reflect.Type) error {
-	options := append([]expr.Option{expr.Env(env), expr.Patch(numbers{})}, functions...)
+	options := append([]expr.Option{expr.Env(env)}, functions...)
 	if as != nil {
 		options = append(options, expr.AsKind(as.Kind()))
 	}

@@ -3,6 +3,8 @@
 // pure: it reads no machine and changes none.
 package rule
 
+import "fmt"
+
 // Rule is one line of guidance.
 type Rule struct {
 	ID    string `json:"id"`
@@ -104,3 +106,5 @@ type Pos struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
 }
+
+func (p Pos) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
