@@ -1,0 +1,47 @@
+package fact
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Field is one fact that a machine may have: its name, with "*" for the name in
+// a set ("disk.*.scheduler"), and the type of its value.
+type Field struct {
+	Name string
+	Type reflect.Type
+}
+
+// Fields lists them in the order of the tree, and the sets ("disk", "numa.node").
+func Fields() (fields []Field, sets []string) {
+	var walk func(prefix string, t reflect.Type)
+	walk = func(prefix string, t reflect.Type) {
+		for i := range t.NumField() {
+			field := t.Field(i)
+			tag, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if tag == "" || tag == "-" {
+				continue
+			}
+			name := prefix + tag
+			zero := reflect.New(field.Type).Interface()
+			_, isLeaf := zero.(leaf)
+			_, isSet := zero.(container)
+			switch {
+			case isSet:
+				sets = append(sets, name)
+				walk(name+".*.", zero.(typed).JSONType().Elem())
+			case isLeaf:
+				fields = append(fields, Field{name, zero.(typed).JSONType()})
+			case field.Type.Kind() == reflect.Struct && field.Type != reflect.TypeFor[time.Time]():
+				walk(name+".", field.Type)
+			}
+		}
+	}
+	walk("", reflect.TypeFor[Facts]())
+	return slices.Clip(fields), slices.Clip(sets)
+}
+
+// typed is a Fact or a Set: it says what stands in JSON for it.
+type typed interface{ JSONType() reflect.Type }
