@@ -13,22 +13,30 @@ import (
 	"fettle.dev/fettle/internal/spell"
 )
 
-// Catalogue is a set of rules that fit together.
+// Catalogue is a set of rules that fit together, with the tables that they look
+// things up in and the measurements that explain them.
 type Catalogue struct {
-	byID    map[string]*Rule
-	ordered []*Rule // those that others depend on first, otherwise as loaded
-	inputs  map[string]Input
+	byID     map[string]*Rule
+	ordered  []*Rule // those that others depend on first, otherwise as loaded
+	inputs   map[string]Input
+	sets     []string
+	tables   map[string]*Table
+	evidence []*Evidence
 }
 
 // Load reads every .yaml file of the file systems, in order, and checks the
-// rules against the inputs that there are. A later file may not define an id
-// again. The error lists everything that is wrong, each with file and line.
-func Load(inputs []Input, sources ...fs.FS) (*Catalogue, error) {
-	c := &Catalogue{byID: map[string]*Rule{}, inputs: map[string]Input{}}
+// rules against the inputs and the sets that there are. A later file may not
+// define an id again. The error lists everything that is wrong, each with file
+// and line.
+//
+// The expressions are compiled when a rule is first asked (most are not): Compile
+// does it before.
+func Load(inputs []Input, sets []string, sources ...fs.FS) (*Catalogue, error) {
+	c := &Catalogue{byID: map[string]*Rule{}, inputs: map[string]Input{}, sets: sets, tables: map[string]*Table{}}
 	for _, in := range inputs {
 		c.inputs[in.Name] = in
 	}
-	var all []*Rule
+	all := &file{}
 	var problems []error
 	for _, source := range sources {
 		names, err := fs.Glob(source, "*.yaml")
@@ -40,22 +48,43 @@ func Load(inputs []Input, sources ...fs.FS) (*Catalogue, error) {
 			if err != nil {
 				return nil, err
 			}
-			rules, err := parse(name, text)
-			problems = append(problems, err)
-			all = append(all, rules...)
+			problems = append(problems, all.read(name, text))
 		}
 	}
-	for _, r := range all {
-		if old, ok := c.byID[r.ID]; ok {
-			problems = append(problems, fmt.Errorf("%s: rule %s is at %s already", r.At, r.ID, old.At))
-			continue
+	taken := map[string]Pos{}
+	unique := func(id string, at Pos) bool {
+		old, again := taken[id]
+		if again {
+			problems = append(problems, fmt.Errorf("%s: %s is at %s already", at, id, old))
 		}
-		c.byID[r.ID] = r
+		taken[id] = at
+		return !again
 	}
-	for _, r := range all {
+	for _, t := range all.tables {
+		if unique("table "+t.Name, t.At) {
+			c.tables[t.Name] = t
+		}
+	}
+	for _, r := range all.rules {
+		if unique(r.ID, r.At) {
+			c.byID[r.ID] = r
+		}
+	}
+	for _, e := range all.evidence {
+		if unique(e.ID, e.At) {
+			c.evidence = append(c.evidence, e)
+		}
+	}
+	for _, r := range all.rules {
 		problems = append(problems, c.check(r)...)
 	}
-	ordered, err := order(all, c.byID)
+	for _, t := range all.tables {
+		problems = append(problems, t.check()...)
+	}
+	for _, e := range c.evidence {
+		problems = append(problems, c.checkEvidence(e)...)
+	}
+	ordered, err := order(all.rules, c.byID)
 	if err := errors.Join(append(problems, err)...); err != nil {
 		return nil, err
 	}
@@ -69,16 +98,22 @@ func (c *Catalogue) Rules() []*Rule { return slices.Clone(c.ordered) }
 // Rule finds a rule by its id; nil if there is none.
 func (c *Catalogue) Rule(id string) *Rule { return c.byID[id] }
 
+// unit is that of what a rule measures, where that is an input as it is.
 func (c *Catalogue) unit(r *Rule) string {
-	if r.Measured == nil || len(r.Inputs) == 0 || r.Measured.Text != r.Inputs[0].Name {
+	if r.Measured == nil {
 		return ""
 	}
-	return c.inputs[r.Inputs[0].Input].Unit
+	for _, b := range r.Inputs {
+		if b.Name == r.Measured.Text {
+			return c.inputs[b.Input].Unit
+		}
+	}
+	return ""
 }
 
 var idForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]*$`)
 
-// check says what is wrong with a rule, and compiles its expressions.
+// check says what is wrong with a rule.
 func (c *Catalogue) check(r *Rule) []error {
 	var problems []error
 	fault := func(at Pos, format string, args ...any) {
@@ -97,23 +132,23 @@ func (c *Catalogue) check(r *Rule) []error {
 		fault(r.At, "no platforms")
 	case r.Severity != Warn && r.Severity != Fail:
 		fault(r.At, "severity %q: want fail or warn", r.Severity)
+	case r.Reminder && (r.Want != nil || r.Pass != nil || len(r.Variants) > 0):
+		fault(r.At, "a reminder judges nothing: it has no want, pass or variants")
 	case !r.Reminder && len(r.Inputs) == 0:
 		fault(r.At, "no inputs: what no program can read is a reminder")
 	case !r.Reminder && r.Pass == nil && r.Want == nil && len(r.Variants) == 0:
 		fault(r.At, "neither want nor pass")
 	}
-	env := map[string]any{}
-	for _, b := range r.Inputs {
-		in, ok := c.inputs[b.Input]
-		switch {
-		case !ok:
-			fault(b.Pos, "there is no input %q%s", b.Input, spell.Suggest(b.Input, slices.Sorted(maps.Keys(c.inputs))))
-		case in.Of != "" && in.Of != r.Each:
-			fault(b.Pos, "%s is of each %s: the rule needs each: %s", b.Input, in.Of, in.Of)
-		case b.Absent != nil && !in.Type.has(b.Absent):
-			fault(b.Pos, "absent: %v is not a %s, which %s is", b.Absent, in.Type, b.Input)
+	if r.Each != "" && !slices.Contains(c.sets, r.Each) {
+		fault(r.At, "each: there is no set %q%s", r.Each, spell.Suggest(r.Each, c.sets))
+	}
+	for _, v := range r.Versions {
+		if _, ok := c.inputs[v.Product+".version"]; !ok {
+			fault(v.Pos, "versions: nothing knows the version of %q", v.Product)
 		}
-		env[b.Name] = in.Type.zero()
+	}
+	for _, b := range r.Inputs {
+		c.checkBinding(r, b, fault)
 	}
 	if r.Measured == nil && len(r.Inputs) > 0 {
 		r.Measured = &Expr{Text: r.Inputs[0].Name, At: r.Inputs[0].Pos}
@@ -123,10 +158,86 @@ func (c *Catalogue) check(r *Rule) []error {
 			fault(r.At, "depends on %s, which there is not", d)
 		}
 	}
-	if len(problems) > 0 {
-		return problems // what follows would only repeat them
+	return problems
+}
+
+// checkBinding looks at one input of a rule.
+func (c *Catalogue) checkBinding(r *Rule, b Binding, fault func(Pos, string, ...any)) {
+	in, known := c.inputs[b.Input]
+	switch setting := strings.Contains(b.Input, ":"); {
+	case setting && b.As.zero() == nil:
+		fault(b.Pos, "%s: as: want the type that it is read as: number, text, truth, bytes or list", b.Input)
+	case !setting && b.As != "":
+		fault(b.Pos, "%s is a %s: as is for settings", b.Input, in.Type)
+	case !setting && !known:
+		fault(b.Pos, "there is no input %q%s", b.Input, spell.Suggest(b.Input, slices.Sorted(maps.Keys(c.inputs))))
+	case in.Of() != "" && in.Of() != r.Each:
+		fault(b.Pos, "%s is of each %s: the rule needs each: %s", b.Input, in.Of(), in.Of())
 	}
-	return append(problems, c.compile(r, env)...)
+	if b.Absent != nil && !c.typeOf(b).has(b.Absent) {
+		fault(b.Pos, "absent: %v is not a %s, which %s is", b.Absent, c.typeOf(b), b.Input)
+	}
+}
+
+// typeOf is the type of what a binding gives.
+func (c *Catalogue) typeOf(b Binding) Type {
+	switch b.As {
+	case "":
+		return c.inputs[b.Input].Type
+	case Bytes:
+		return Number
+	}
+	return b.As
+}
+
+func (t *Table) check() []error {
+	var problems []error
+	if len(t.Editions) == 0 || t.Title == "" || len(t.IDs) == 0 {
+		problems = append(problems, fmt.Errorf("%s: table %s: it needs ids, a title and editions", t.At, t.Name))
+	}
+	for i, e := range t.Editions {
+		if len(e.Sources) == 0 {
+			problems = append(problems, fmt.Errorf("%s: table %s: no sources", e.At, t.Name))
+		}
+		if i > 0 && (e.Before == "" || compareVersions(e.Before, t.Editions[i-1].From) > 0) {
+			problems = append(problems, fmt.Errorf("%s: table %s: this edition has to end (before:) where the one above it begins, at %q", e.At, t.Name, t.Editions[i-1].From))
+		}
+		seen := map[string]bool{}
+		for _, r := range e.Rows {
+			if seen[r.Key] {
+				problems = append(problems, fmt.Errorf("%s: table %s has row %q twice", r.At, t.Name, r.Key))
+			}
+			seen[r.Key] = true
+		}
+	}
+	return problems
+}
+
+func (c *Catalogue) checkEvidence(e *Evidence) []error {
+	var problems []error
+	if e.Title == "" || e.Says == "" || len(e.Sources) == 0 {
+		problems = append(problems, fmt.Errorf("%s: evidence %s: it needs a title, what it says, and sources", e.At, e.ID))
+	}
+	for _, id := range e.Explains {
+		if c.byID[id] == nil && !slices.ContainsFunc(c.Tables(), func(t *Table) bool { return slices.Contains(t.IDs, id) }) {
+			problems = append(problems, fmt.Errorf("%s: evidence %s explains %s, which is neither a rule nor a table", e.At, e.ID, id))
+		}
+	}
+	return problems
+}
+
+// Compile compiles the expressions of a rule and says what is wrong with them.
+func (c *Catalogue) Compile(r *Rule) error {
+	if r.compiled {
+		return r.broken
+	}
+	r.compiled = true
+	env := map[string]any{"instance": ""}
+	for _, b := range r.Inputs {
+		env[b.Name] = c.typeOf(b).zero()
+	}
+	r.broken = errors.Join(c.compile(r, env)...)
+	return r.broken
 }
 
 func (c *Catalogue) compile(r *Rule, env map[string]any) []error {
@@ -136,13 +247,19 @@ func (c *Catalogue) compile(r *Rule, env map[string]any) []error {
 		if e == nil {
 			return nil
 		}
-		if err := e.compile(env, as); err != nil {
+		if err := c.compileExpr(e, env, as); err != nil {
 			problems = append(problems, err)
 			return nil
 		}
-		return reflect.Zero(e.program.Node().Type()).Interface()
+		if t := e.program.Node().Type(); t != nil {
+			return reflect.Zero(t).Interface()
+		}
+		return nil
 	}
 	compile(r.Applies, env, truth)
+	if r.Measured == nil {
+		return problems // a reminder
+	}
 	judged := maps.Clone(env)
 	judged["measured"] = compile(r.Measured, env, nil)
 	wants := []*Expr{r.Want}
@@ -150,16 +267,19 @@ func (c *Catalogue) compile(r *Rule, env map[string]any) []error {
 		compile(v.When, env, truth)
 		wants = append(wants, v.Want)
 	}
+	judged["want"] = any(nil)
 	for _, w := range wants {
-		if v := compile(w, judged, nil); v != nil {
-			judged["want"] = v
+		if w != nil {
+			judged["want"] = compile(w, judged, nil)
 		}
 	}
 	for _, e := range append([]*Expr{r.Pass, r.Nearly}, variantPasses(r)...) {
 		compile(e, judged, truth)
 	}
 	if r.Fix != nil {
-		compile(r.Fix.Value, judged, nil)
+		for _, w := range slices.Concat(r.Fix.Changes, r.Fix.Entries) {
+			compile(w.Value, judged, nil)
+		}
 	}
 	return problems
 }

@@ -3,7 +3,9 @@ package rule
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
+	"strings"
 )
 
 // Check asks the rules of a machine. A rule that depends on one that failed is
@@ -38,12 +40,12 @@ func (c *Catalogue) Check(m Machine, platform string, disabled map[string]string
 	return out
 }
 
-// ask is the rule on the machine, or on each thing it is about.
+// ask is the rule on the machine, or on each item of the set that it is about.
 func (c *Catalogue) ask(r *Rule, m Machine) []Finding {
 	if r.Each == "" {
 		return []Finding{c.one(r, "", m)}
 	}
-	all, unknown := m.Instances(r.Each)
+	all, unknown := m.Items(r.Each)
 	switch {
 	case unknown != "":
 		return []Finding{r.finding("", Unknown, unknown)}
@@ -51,8 +53,8 @@ func (c *Catalogue) ask(r *Rule, m Machine) []Finding {
 		return []Finding{r.finding("", NotApplicable, fmt.Sprintf("the machine has no %s", r.Each))}
 	}
 	var out []Finding
-	for _, i := range all {
-		out = append(out, c.one(r, i.Name, i))
+	for _, name := range all {
+		out = append(out, c.one(r, name, m))
 	}
 	return out
 }
@@ -61,32 +63,38 @@ func (r *Rule) finding(instance string, s State, reason string) Finding {
 	return Finding{Rule: r, ID: r.ID, Title: r.Title, Instance: instance, State: s, Reason: reason, Why: r.Why, Sources: r.Sources}
 }
 
-// one evaluates a rule. An input that is not known makes the finding unknown
-// before anything is evaluated.
+// one evaluates a rule. What is not for the machine is not applicable, and an
+// input that is not known makes the finding unknown before anything is evaluated.
 func (c *Catalogue) one(r *Rule, instance string, m Machine) Finding {
+	if err := c.Compile(r); err != nil {
+		return r.finding(instance, Unknown, err.Error())
+	}
+	if f, decided := c.where(r, instance, m); decided {
+		return f
+	}
 	if r.Reminder && r.Applies == nil {
 		return r.finding(instance, Reminded, "")
 	}
-	env := map[string]any{}
+	env := map[string]any{"instance": instance}
 	var at []string
 	unknown, absent := "", ""
 	for _, b := range r.Inputs {
-		a := m.Answer(b.Input)
+		a, name := c.answer(b, instance, m)
 		switch {
 		case a.Unknown != "":
 			if unknown == "" {
-				unknown = b.Input + ": " + a.Unknown
+				unknown = name + ": " + a.Unknown
 			}
 			continue
 		case a.Value == nil && b.Absent == nil:
 			if absent == "" {
-				absent = "the machine has no " + b.Input
+				absent = "the machine has no " + name
 			}
 			continue
 		case a.Value == nil:
 			a.Value = b.Absent
-		case !c.inputs[b.Input].Type.has(a.Value):
-			unknown = fmt.Sprintf("%s is %v (%T), and not a %s", b.Input, a.Value, a.Value, c.inputs[b.Input].Type)
+		case !c.typeOf(b).has(a.Value):
+			unknown = fmt.Sprintf("%s is %v (%T), and not a %s", name, a.Value, a.Value, c.typeOf(b))
 			continue
 		}
 		env[b.Name] = a.Value
@@ -107,6 +115,73 @@ func (c *Catalogue) one(r *Rule, instance string, m Machine) Finding {
 		f.State, f.Reason = Unknown, err.Error()
 	}
 	return f
+}
+
+// answer asks the machine for what a binding names; name is with the item in it.
+func (c *Catalogue) answer(b Binding, instance string, m Machine) (a Answer, name string) {
+	if b.As != "" {
+		name = strings.ReplaceAll(b.Input, "{instance}", instance)
+		return m.Read(name, b.As), name
+	}
+	name = strings.Replace(b.Input, "*", instance, 1)
+	return m.Answer(name), name
+}
+
+// where decides what a rule's versions and its sort of machine can decide.
+func (c *Catalogue) where(r *Rule, instance string, m Machine) (f Finding, decided bool) {
+	for _, v := range r.Versions {
+		a := m.Answer(v.Product + ".version")
+		have, _ := a.Value.(string)
+		switch {
+		case a.Unknown != "":
+			return r.finding(instance, Unknown, v.Product+".version: "+a.Unknown), true
+		case have == "":
+			return r.finding(instance, NotApplicable, "the machine has no "+v.Product), true
+		case !v.holds(have):
+			return r.finding(instance, NotApplicable, fmt.Sprintf("it is for %s %s, and this is %s", v.Product, v.words(), have)), true
+		}
+	}
+	if r.On == nil {
+		return f, false
+	}
+	for _, part := range r.On.parts() {
+		a := m.Answer(part.input)
+		switch {
+		case a.Unknown != "":
+			return r.finding(instance, Unknown, part.input+": "+a.Unknown), true
+		case !part.holds(a.Value):
+			return r.finding(instance, NotApplicable, "it is for "+part.words), true
+		}
+	}
+	return f, false
+}
+
+// part is one condition of a Where.
+type part struct {
+	input, words string
+	holds        func(any) bool
+}
+
+func (w *Where) parts() []part {
+	var out []part
+	switch w.Kind {
+	case "bare-metal":
+		out = append(out, part{"virtualization.bare_metal", "bare metal", func(v any) bool { return v == true }})
+	case "guest":
+		out = append(out, part{"virtualization.bare_metal", "guests", func(v any) bool { return v == false }})
+	}
+	for _, p := range []struct{ input, words, pattern string }{
+		{"virtualization.cloud", "the cloud", w.Cloud}, {"machine.vendor", "machines of", w.Vendor}, {"machine.product", "the model", w.Model},
+	} {
+		if p.pattern != "" {
+			out = append(out, part{p.input, p.words + " " + p.pattern, func(v any) bool {
+				text, _ := v.(string)
+				ok, _ := path.Match(p.pattern, text)
+				return ok
+			}})
+		}
+	}
+	return out
 }
 
 // judge fills in the finding from the values of the inputs.
@@ -141,7 +216,7 @@ func (c *Catalogue) judge(r *Rule, env map[string]any, f *Finding) error {
 	}
 	f.Measured, f.Unit = measured, c.unit(r)
 	env = maps.Clone(env)
-	env["measured"] = measured
+	env["measured"], env["want"] = measured, nil
 	if want != nil {
 		if f.Want, err = want.run(env); err != nil {
 			return err
@@ -150,7 +225,7 @@ func (c *Catalogue) judge(r *Rule, env map[string]any, f *Finding) error {
 	}
 	ok := false
 	if pass == nil {
-		ok = fmt.Sprint(measured) == fmt.Sprint(f.Want)
+		ok = same(measured, f.Want)
 	} else if ok, err = pass.truth(env, true); err != nil {
 		return err
 	}
@@ -194,18 +269,36 @@ func (e *Expr) words() string {
 	return e.Text
 }
 
+// fill evaluates the values of a fix.
 func (x *Fix) fill(env map[string]any, f *Finding) (*Repair, error) {
 	if x == nil {
 		return nil, nil
 	}
-	r := &Repair{Setting: x.Setting, Artefact: x.Artefact, Entry: x.Entry, Text: x.Text}
-	value := f.Want
-	if x.Value != nil {
-		var err error
-		if value, err = x.Value.run(env); err != nil {
-			return nil, err
+	r := &Repair{Artefact: x.Artefact, Command: x.Command, Text: x.Text}
+	for _, list := range []struct {
+		from []Want
+		to   *[]Entry
+	}{{x.Changes, &r.Changes}, {x.Entries, &r.Entries}} {
+		for _, w := range list.from {
+			value := f.Want
+			if w.Value != nil {
+				var err error
+				if value, err = w.Value.run(env); err != nil {
+					return nil, err
+				}
+			}
+			*list.to = append(*list.to, Entry{strings.ReplaceAll(w.Name, "{instance}", f.Instance), Print(value, "")})
 		}
 	}
-	r.Value = Print(value, "")
 	return r, nil
+}
+
+// same compares two values; lists without regard to their order.
+func same(a, b any) bool {
+	x, ok := a.([]string)
+	y, both := b.([]string)
+	if ok && both {
+		return slices.Equal(slices.Sorted(slices.Values(x)), slices.Sorted(slices.Values(y)))
+	}
+	return fmt.Sprint(a) == fmt.Sprint(b)
 }

@@ -4,36 +4,60 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// file reads the rules of one file. Loading is strict: an unknown key, a key
-// twice or a value of the wrong kind is an error with its line.
+// file reads the rules, tables and evidence of files. Loading is strict: an
+// unknown key, a key twice or a value of the wrong kind is an error with its line.
 type file struct {
 	name     string
 	problems []error
+
+	rules    []*Rule
+	tables   []*Table
+	evidence []*Evidence
 }
 
 func (f *file) fault(n *yaml.Node, format string, args ...any) {
 	f.problems = append(f.problems, fmt.Errorf("%s: %w", Pos{f.name, n.Line}, fmt.Errorf(format, args...)))
 }
 
-// parse decodes a list of rules.
-func parse(name string, text []byte) ([]*Rule, error) {
-	f := &file{name: name}
+// read decodes one file: a list of rules, tables and evidence.
+func (f *file) read(name string, text []byte) error {
+	f.name, f.problems = name, nil
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, yamlError(err))
+		return fmt.Errorf("%s: %w", name, yamlError(err))
 	}
 	if len(doc.Content) == 0 {
-		return nil, nil
+		return nil
 	}
-	var rules []*Rule
-	f.list(doc.Content[0], "rules", func(n *yaml.Node) { rules = append(rules, f.rule(n)) })
-	return rules, errors.Join(f.problems...)
+	f.list(doc.Content[0], "the file", func(n *yaml.Node) {
+		switch {
+		case has(n, "table"):
+			f.tables = append(f.tables, f.table(n))
+		case has(n, "evidence"):
+			f.evidence = append(f.evidence, f.measured(n))
+		default:
+			f.rules = append(f.rules, f.rule(n))
+		}
+	})
+	return errors.Join(f.problems...)
+}
+
+// has is true for a mapping with a key.
+func has(n *yaml.Node, key string) bool {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return true
+		}
+	}
+	return false
 }
 
 // yamlError is a syntax error without the library's name.
@@ -80,7 +104,7 @@ func into[T any](f *file, what string, to *T) func(*yaml.Node) {
 	}
 }
 
-var article = map[string]string{"string": "text", "bool": "true or false", "rule.Severity": "fail or warn", "rule.State": "a finding", "int": "a number"}
+var article = map[string]string{"string": "text", "bool": "true or false", "rule.Severity": "fail or warn", "rule.State": "a finding", "rule.Type": "a type", "int": "a number"}
 
 func (f *file) words(what string, to *[]string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
@@ -106,6 +130,10 @@ func (f *file) rule(n *yaml.Node) *Rule {
 	r := &Rule{Severity: Warn, At: Pos{f.name, n.Line}}
 	f.fields(n, "a rule", map[string]func(*yaml.Node){
 		"id": into(f, "id", &r.ID), "title": into(f, "title", &r.Title), "platforms": f.words("platforms", &r.Platforms),
+		"versions": func(n *yaml.Node) {
+			f.list(n, "versions", func(n *yaml.Node) { r.Versions = append(r.Versions, f.versions(n)) })
+		},
+		"on":       func(n *yaml.Node) { r.On = f.where(n) },
 		"severity": into(f, "severity", &r.Severity), "each": into(f, "each", &r.Each), "reminder": into(f, "reminder", &r.Reminder),
 		"inputs":  func(n *yaml.Node) { r.Inputs = f.inputs(n) },
 		"applies": f.expr(&r.Applies), "measured": f.expr(&r.Measured), "want": f.expr(&r.Want), "pass": f.expr(&r.Pass), "nearly": f.expr(&r.Nearly),
@@ -121,7 +149,31 @@ func (f *file) rule(n *yaml.Node) *Rule {
 	return r
 }
 
-// inputs are "name: input" or "name: {input: ..., absent: VALUE}".
+func (f *file) versions(n *yaml.Node) Range {
+	v := Range{Pos: Pos{f.name, n.Line}}
+	f.fields(n, "versions", map[string]func(*yaml.Node){
+		"of": into(f, "of", &v.Product), "from": into(f, "from", &v.From), "before": into(f, "before", &v.Before),
+	})
+	return v
+}
+
+func (f *file) where(n *yaml.Node) *Where {
+	w := &Where{}
+	f.fields(n, "on", map[string]func(*yaml.Node){
+		"kind": into(f, "kind", &w.Kind), "cloud": into(f, "cloud", &w.Cloud), "vendor": into(f, "vendor", &w.Vendor), "model": into(f, "model", &w.Model),
+	})
+	if w.Kind != "" && w.Kind != "bare-metal" && w.Kind != "guest" {
+		f.fault(n, "on: kind %q: want bare-metal or guest", w.Kind)
+	}
+	for _, pattern := range []string{w.Cloud, w.Vendor, w.Model} {
+		if _, err := path.Match(pattern, ""); err != nil {
+			f.fault(n, "on: %q: %v", pattern, err)
+		}
+	}
+	return w
+}
+
+// inputs are "name: input" or "name: {input: ..., as: TYPE, absent: VALUE}".
 func (f *file) inputs(n *yaml.Node) []Binding {
 	var out []Binding
 	if n.Kind != yaml.MappingNode {
@@ -135,8 +187,12 @@ func (f *file) inputs(n *yaml.Node) []Binding {
 		} else {
 			f.fields(v, "input "+b.Name, map[string]func(*yaml.Node){
 				"input":  into(f, "input", &b.Input),
+				"as":     into(f, "as", &b.As),
 				"absent": func(n *yaml.Node) { b.Absent = f.value(n) },
 			})
+		}
+		if !nameForm.MatchString(b.Name) || slices.Contains([]string{"measured", "want", "instance"}, b.Name) {
+			f.fault(n.Content[i], "%q cannot be the name of an input: want letters, digits and \"_\", and none of measured, want, instance", b.Name)
 		}
 		if slices.ContainsFunc(out, func(o Binding) bool { return o.Name == b.Name }) {
 			f.fault(n.Content[i], "inputs have %q twice", b.Name)
@@ -146,6 +202,8 @@ func (f *file) inputs(n *yaml.Node) []Binding {
 	return out
 }
 
+var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+
 // value is a number, a word, true, false or a list of words.
 func (f *file) value(n *yaml.Node) any {
 	var v any
@@ -153,7 +211,7 @@ func (f *file) value(n *yaml.Node) any {
 		f.fault(n, "%v", yamlError(err))
 		return nil
 	}
-	v, ok := plain(v)
+	v, ok := Plain(v)
 	if !ok {
 		f.fault(n, "want a number, text, true, false or a list of text")
 	}
@@ -183,10 +241,35 @@ func (f *file) sources(to *[]Source) func(*yaml.Node) {
 func (f *file) fix(n *yaml.Node) *Fix {
 	x := &Fix{}
 	f.fields(n, "fix", map[string]func(*yaml.Node){
-		"setting": into(f, "setting", &x.Setting), "artefact": into(f, "artefact", &x.Artefact), "entry": into(f, "entry", &x.Entry),
-		"value": f.expr(&x.Value), "text": into(f, "text", &x.Text),
+		"changes": f.wants(&x.Changes), "artefact": into(f, "artefact", &x.Artefact), "entries": f.wants(&x.Entries),
+		"command": into(f, "command", &x.Command), "text": into(f, "text", &x.Text),
 	})
+	if len(x.Entries) > 0 && x.Artefact == "" {
+		f.fault(n, "fix: entries are for an artefact: which?")
+	}
 	return x
+}
+
+// wants are "name: EXPRESSION", or "- name" where the rule's want is the value.
+func (f *file) wants(to *[]Want) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		switch n.Kind {
+		case yaml.MappingNode:
+			for i := 0; i+1 < len(n.Content); i += 2 {
+				w := Want{Name: n.Content[i].Value, Pos: Pos{f.name, n.Content[i].Line}}
+				f.expr(&w.Value)(n.Content[i+1])
+				*to = append(*to, w)
+			}
+		case yaml.SequenceNode:
+			for _, c := range n.Content {
+				w := Want{Pos: Pos{f.name, c.Line}}
+				into(f, "the name", &w.Name)(c)
+				*to = append(*to, w)
+			}
+		default:
+			f.fault(n, "want names and expressions, or a list of names")
+		}
+	}
 }
 
 func (f *file) example(n *yaml.Node) Example {

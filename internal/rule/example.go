@@ -3,6 +3,7 @@ package rule
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // TestExamples runs the examples of a rule and says which do not hold. A rule
@@ -13,15 +14,15 @@ func (c *Catalogue) TestExamples(r *Rule) []error {
 	for _, e := range r.Examples {
 		passes, others = passes || e.Finding == Passed, others || e.Finding == Warned || e.Finding == Failed
 		for name := range e.Given {
-			if !slices.ContainsFunc(r.Inputs, func(b Binding) bool { return b.Name == name }) {
+			if !r.asks(name) {
 				problems = append(problems, fmt.Errorf("%s: %s: example %q gives %s, which is no input of the rule", e.Pos, r.ID, e.Name, name))
 			}
 		}
-		f := c.one(r, "", exampleMachine{r, e.Given})
+		f := c.one(r, exampleItem, exampleMachine{r, e.Given})
 		if f.State != e.Finding {
 			problems = append(problems, fmt.Errorf("%s: %s: example %q is %s, want %s%s", e.Pos, r.ID, e.Name, f.State, e.Finding, reason(f)))
 		}
-		if e.Want != nil && fmt.Sprint(e.Want) != fmt.Sprint(f.Want) {
+		if e.Want != nil && !same(e.Want, f.Want) {
 			problems = append(problems, fmt.Errorf("%s: %s: example %q expects %v, want %v", e.Pos, r.ID, e.Name, f.Want, e.Want))
 		}
 	}
@@ -29,6 +30,16 @@ func (c *Catalogue) TestExamples(r *Rule) []error {
 		problems = append(problems, fmt.Errorf("%s: %s: it needs an example that passes and one that does not", r.At, r.ID))
 	}
 	return problems
+}
+
+// asks is true for the name of a binding, and for an input that the rule's
+// versions or its sort of machine ask for.
+func (r *Rule) asks(name string) bool {
+	if slices.ContainsFunc(r.Inputs, func(b Binding) bool { return b.Name == name }) ||
+		slices.ContainsFunc(r.Versions, func(v Range) bool { return name == v.Product+".version" }) {
+		return true
+	}
+	return r.On != nil && slices.ContainsFunc(r.On.parts(), func(p part) bool { return p.input == name })
 }
 
 func reason(f Finding) string {
@@ -39,25 +50,40 @@ func reason(f Finding) string {
 }
 
 // exampleMachine answers with what an example gives: "unknown" is not known, and
-// what is not given is absent.
+// what is not given is absent. The name of an input that no binding has can be
+// given too: postgresql.version.
 type exampleMachine struct {
 	rule  *Rule
 	given map[string]any
 }
 
 func (m exampleMachine) Answer(input string) Answer {
+	name := input
 	for _, b := range m.rule.Inputs {
-		if b.Input != input {
-			continue
+		if b.Input == input || strings.Replace(b.Input, "*", exampleItem, 1) == input {
+			name = b.Name
+			break
 		}
-		switch v, ok := m.given[b.Name]; {
-		case ok && v == "unknown":
-			return Answer{Unknown: "the example says so"}
-		case ok:
-			return Answer{Value: v, At: "example"}
+	}
+	switch v, ok := m.given[name]; {
+	case ok && v == "unknown":
+		return Answer{Unknown: "the example says so"}
+	case ok:
+		return Answer{Value: v, At: "example"}
+	}
+	return Answer{}
+}
+
+func (m exampleMachine) Read(setting string, _ Type) Answer {
+	for _, b := range m.rule.Inputs {
+		if strings.ReplaceAll(b.Input, "{instance}", exampleItem) == setting {
+			return m.Answer(b.Input)
 		}
 	}
 	return Answer{}
 }
 
-func (exampleMachine) Instances(string) ([]Instance, string) { return nil, "" }
+func (exampleMachine) Items(string) ([]string, string) { return []string{exampleItem}, "" }
+
+// exampleItem is the item that the examples of a rule with each are about.
+const exampleItem = "example"

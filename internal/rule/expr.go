@@ -2,6 +2,8 @@ package rule
 
 import (
 	"fmt"
+	"math"
+	"path"
 	"reflect"
 	"strconv"
 	"strings"
@@ -22,27 +24,56 @@ type Expr struct {
 func (e *Expr) MarshalText() ([]byte, error) { return []byte(e.Text), nil }
 
 // functions are what expressions have beside the language's own.
-var functions = []expr.Option{
-	// since("6.12", "6.11") is true: the first version is the second or later.
-	expr.Function("since", func(args ...any) (any, error) {
-		return compareVersions(args[0].(string), args[1].(string)) >= 0, nil
-	}, new(func(have, from string) bool)),
-	expr.Function("gib", func(args ...any) (any, error) { return args[0].(float64) * (1 << 30), nil }, new(func(float64) float64)),
-	expr.Function("mib", func(args ...any) (any, error) { return args[0].(float64) * (1 << 20), nil }, new(func(float64) float64)),
-	// div(a, b) is the whole-number quotient, as Puppet's intdiv.
-	expr.Function("div", func(args ...any) (any, error) {
-		a, b := args[0].(float64), args[1].(float64)
-		if b == 0 {
-			return nil, fmt.Errorf("%g divided by zero", a)
-		}
-		return float64(int64(a / b)), nil
-	}, new(func(a, b float64) float64)),
+func (c *Catalogue) functions() []expr.Option {
+	return []expr.Option{
+		// since("6.12", "6.11") is true: the first version is the second or later.
+		expr.Function("since", func(args ...any) (any, error) {
+			return compareVersions(args[0].(string), args[1].(string)) >= 0, nil
+		}, new(func(have, from string) bool)),
+		expr.Function("kib", scaled(1<<10), new(func(float64) float64), new(func(int) float64)),
+		expr.Function("mib", scaled(1<<20), new(func(float64) float64), new(func(int) float64)),
+		expr.Function("gib", scaled(1<<30), new(func(float64) float64), new(func(int) float64)),
+		// div(a, b) is the whole-number quotient, as Puppet's intdiv.
+		expr.Function("div", func(args ...any) (any, error) {
+			a, b := float(args[0]), float(args[1])
+			if b == 0 {
+				return nil, fmt.Errorf("%g divided by zero", a)
+			}
+			return math.Trunc(a / b), nil
+		}, new(func(a, b float64) float64), new(func(a float64, b int) float64)),
+		expr.Function("cell", func(args ...any) (any, error) {
+			return c.lookUp(args[0].(string), args[1].(string), args[2].(string), args[3].(string))
+		}, new(func(table, version, row, column string) any)),
+		expr.Function("least", func(args ...any) (any, error) {
+			return c.lookUpLeast(args[0].(string), args[1].(string), args[2].(string), float(args[3]), args[4].(string))
+		}, new(func(table, version, by string, value float64, column string) any)),
+		// like("Dell Inc.", "Dell*") matches as file names are matched.
+		expr.Function("like", func(args ...any) (any, error) {
+			ok, err := path.Match(args[1].(string), args[0].(string))
+			return ok, err
+		}, new(func(text, pattern string) bool)),
+	}
+}
+
+func scaled(by float64) func(...any) (any, error) {
+	return func(args ...any) (any, error) { return float(args[0]) * by, nil }
+}
+
+// float is a number of an expression, whose own whole numbers are ints.
+func float(v any) float64 {
+	switch v := v.(type) {
+	case int:
+		return float64(v)
+	case float64:
+		return v
+	}
+	return math.NaN()
 }
 
 // compile checks the expression against the types of its names. as is what it
 // has to answer; nil for anything.
-func (e *Expr) compile(env map[string]any, as reflect.Type) error {
-	options := append([]expr.Option{expr.Env(env)}, functions...)
+func (c *Catalogue) compileExpr(e *Expr, env map[string]any, as reflect.Type) error {
+	options := append([]expr.Option{expr.Env(env)}, c.functions()...)
 	if as != nil {
 		options = append(options, expr.AsKind(as.Kind()))
 	}
@@ -63,7 +94,7 @@ func (e *Expr) run(env map[string]any) (any, error) {
 		first, _, _ := strings.Cut(err.Error(), "\n")
 		return nil, fmt.Errorf("%s: %s: %s", e.At, strings.TrimSpace(e.Text), first)
 	}
-	v, ok := plain(v)
+	v, ok := Plain(v)
 	if !ok || !finite(v) {
 		return nil, fmt.Errorf("%s: %s: has no value here (%v)", e.At, strings.TrimSpace(e.Text), v)
 	}

@@ -42,11 +42,20 @@ type Finding struct {
 
 // Repair is a fix with its values filled in.
 type Repair struct {
-	Setting  string `json:"setting,omitempty"`
-	Artefact string `json:"artefact,omitempty"`
-	Entry    string `json:"entry,omitempty"`
-	Value    string `json:"value,omitempty"`
-	Text     string `json:"text,omitempty"`
+	// Changes are settings that fettle writes through its journal.
+	Changes []Entry `json:"changes,omitempty"`
+	// Artefact is a file for somebody else's tool, with the entries that it is to
+	// have, and Command what applies it.
+	Artefact string  `json:"artefact,omitempty"`
+	Entries  []Entry `json:"entries,omitempty"`
+	Command  string  `json:"command,omitempty"`
+	Text     string  `json:"text,omitempty"`
+}
+
+// Entry is a name and the value that it is to have.
+type Entry struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 // Print is a value for a person: sizes in binary units, numbers without an

@@ -3,6 +3,7 @@ package rule
 import (
 	"math"
 	"reflect"
+	"strings"
 )
 
 // Type is the type of an input.
@@ -15,25 +16,37 @@ const (
 	Text   Type = "text"
 	Truth  Type = "truth"
 	List   Type = "list" // of text
+	Map    Type = "map"  // of text by name
+	// Bytes is a size as text ("8MB", "512kB"), read as a number of bytes.
+	Bytes Type = "bytes"
 )
 
 // Input is one thing that rules may ask of a machine.
 type Input struct {
-	Name string `json:"name"` // such as "puma.workers"
+	// Name is "memory.total_bytes". A "*" stands for the item of a set that the
+	// rule is bound to by each: "disk.*.scheduler".
+	Name string `json:"name"`
 	Type Type   `json:"type"`
 	// Unit is that of a number: "bytes", "s", "%"; "" for a count.
 	Unit string `json:"unit,omitempty"`
-	// Of is what the machine has several of and each has this input: "disk",
-	// "unit", "process"; "" for an input of the machine.
-	Of  string `json:"of,omitempty"`
-	Doc string `json:"doc"`
+	Doc  string `json:"doc,omitempty"`
+}
+
+// Of is the set that a machine has several of and each has this input: "disk";
+// "" for an input of the machine.
+func (in Input) Of() string {
+	of, _, ok := strings.Cut(in.Name, ".*.")
+	if !ok {
+		return ""
+	}
+	return of
 }
 
 // Answer is what a machine says to an input: it has a value, or has no such
 // thing, or nobody knows.
 type Answer struct {
-	// Value is a float64, string, bool or []string; nil where the thing is
-	// absent or unknown.
+	// Value is a float64, string, bool, []string or map[string]string; nil where
+	// the thing is absent or unknown.
 	Value any
 	// At is where it was read: FILE:LINE, a path, a command.
 	At string
@@ -41,42 +54,41 @@ type Answer struct {
 	Unknown string
 }
 
-// Machine answers for a whole machine, or for one of the things it has several
-// of.
+// Machine answers for a machine: one that is there, one that is recorded, or one
+// that is only thought of.
 type Machine interface {
-	// Answer is for inputs of the machine, and of the instance.
+	// Answer is the answer to an input, a "*" replaced by the item.
 	Answer(input string) Answer
-	// Instances lists the disks, units, processes, ... of a machine. unknown
-	// says why they cannot be listed.
-	Instances(of string) (all []Instance, unknown string)
-}
-
-// Instance is one of several: its name and its answers.
-type Instance struct {
-	Name string
-	Machine
+	// Read is the answer to a setting, read as a type.
+	Read(setting string, as Type) Answer
+	// Items lists a set. unknown says why it cannot be listed.
+	Items(set string) (names []string, unknown string)
 }
 
 // zero is a value of the type, to check expressions with.
 func (t Type) zero() any {
 	switch t {
-	case Number:
+	case Number, Bytes:
 		return 0.0
 	case Truth:
 		return false
 	case List:
 		return []string{}
+	case Map:
+		return map[string]string{}
+	case Text:
+		return ""
 	}
-	return ""
+	return nil
 }
 
 // has is true for a value of the type.
 func (t Type) has(v any) bool { return reflect.TypeOf(v) == reflect.TypeOf(t.zero()) }
 
-// plain brings a value to one of the types' Go types.
-func plain(v any) (any, bool) {
+// Plain brings a value to one of the types' Go types.
+func Plain(v any) (any, bool) {
 	switch v := v.(type) {
-	case float64, string, bool, []string:
+	case float64, string, bool, []string, map[string]string:
 		return v, true
 	case int:
 		return float64(v), true

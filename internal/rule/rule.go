@@ -11,9 +11,14 @@ type Rule struct {
 	Title string `json:"title"`
 	// Platforms are the audits that ask it: linux, satellite, puppet, ...
 	Platforms []string `json:"platforms"`
+	// Versions are the products that it is for; none for every one.
+	Versions []Range `json:"versions,omitempty"`
+	// On is the sort of machine that it is for; nil for every one.
+	On *Where `json:"on,omitempty"`
 	// Severity is what a machine that does not follow it gets.
 	Severity Severity `json:"severity"`
-	// Each binds the rule to every disk, unit, process, ... of the machine.
+	// Each binds the rule to every item of a set of the machine: disk, net. Inputs
+	// have a "*" in its place: disk.*.scheduler.
 	Each string `json:"each,omitempty"`
 	// Inputs are what the rule asks of the machine, by the name that its
 	// expressions use.
@@ -30,8 +35,8 @@ type Rule struct {
 	// not given. Nearly is what is only worth a warning.
 	Pass   *Expr `json:"pass,omitempty"`
 	Nearly *Expr `json:"nearly,omitempty"`
-	// Reminder marks guidance that no program can check: it is shown, and never
-	// counts as passed.
+	// Reminder marks guidance that no program can check: it is shown where the
+	// rule applies, counted apart, and never passed.
 	Reminder bool `json:"reminder,omitempty"`
 
 	Why     string   `json:"why"`
@@ -42,6 +47,9 @@ type Rule struct {
 	Examples  []Example `json:"examples,omitempty"`
 
 	At Pos `json:"at"`
+
+	compiled bool
+	broken   error
 }
 
 // Severity is how much it matters.
@@ -53,10 +61,33 @@ const (
 	Warn Severity = "warn" // it costs
 )
 
-// Binding gives an input a name in the expressions of one rule.
+// Range is a product and its versions: from the first up to, but not including,
+// the second. "" is open.
+type Range struct {
+	Product string `json:"product"` // its version is the input PRODUCT.version
+	From    string `json:"from,omitempty"`
+	Before  string `json:"before,omitempty"`
+	Pos     Pos    `json:"-"`
+}
+
+// Where is the sort of machine that a rule is for; what is empty is any.
+type Where struct {
+	// Kind is "bare-metal" or "guest". What a guest cannot satisfy, such as the
+	// frequency of its CPUs, is for bare metal.
+	Kind string `json:"kind,omitempty"`
+	// Cloud, Vendor and Model are patterns as file names have them ("Dell*").
+	Cloud  string `json:"cloud,omitempty"`
+	Vendor string `json:"vendor,omitempty"`
+	Model  string `json:"model,omitempty"`
+}
+
+// Binding gives an input a name in the expressions of one rule. The input is one
+// of those that there are, or any setting, read as a type.
 type Binding struct {
 	Name  string `json:"name"`
-	Input string `json:"input"`
+	Input string `json:"input"` // memory.total_bytes, sysctl:vm.swappiness
+	// As is the type of a setting.
+	As Type `json:"as,omitempty"`
 	// Absent is the value where the machine has no such thing; without it the
 	// rule is not applicable there.
 	Absent any `json:"absent,omitempty"`
@@ -82,14 +113,26 @@ type Source struct {
 	Says string `json:"says,omitempty" yaml:"says"`
 }
 
-// Fix is how a machine comes to follow the rule: a setting that fettle writes
-// through its journal, or an entry of a file for somebody else's tool, or words.
+// Fix is how a machine comes to follow the rule: settings that fettle writes
+// through its journal, or entries of a file for somebody else's tool, or words.
 type Fix struct {
-	Setting  string `json:"setting,omitempty" yaml:"setting"`
-	Artefact string `json:"artefact,omitempty" yaml:"artefact"`
-	Entry    string `json:"entry,omitempty" yaml:"entry"`
-	Value    *Expr  `json:"value,omitempty" yaml:"value"`
-	Text     string `json:"text,omitempty" yaml:"text"`
+	Changes []Want `json:"changes,omitempty"`
+	// Artefact is the file that the entries are for: "custom-hiera.yaml",
+	// "installer" for options of its command line.
+	Artefact string `json:"artefact,omitempty"`
+	Entries  []Want `json:"entries,omitempty"`
+	// Command is what applies the artefact.
+	Command string `json:"command,omitempty"`
+	Text    string `json:"text,omitempty"`
+}
+
+// Want is a place and the value that it is to have: what the rule wants where
+// Value is not given. "{instance}" in the name stands for the item of a rule with
+// each.
+type Want struct {
+	Name  string `json:"name"`
+	Value *Expr  `json:"value,omitempty"`
+	Pos   Pos    `json:"-"`
 }
 
 // Example is a machine in a few values, and what the rule says of it.

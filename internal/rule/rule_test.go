@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -9,7 +10,7 @@ import (
 var inputs = []Input{
 	{Name: "puma.workers", Type: Number, Doc: "w"}, {Name: "puma.threads_max", Type: Number}, {Name: "foreman.db_pool", Type: Number},
 	{Name: "machine.cpus", Type: Number}, {Name: "machine.memory_bytes", Type: Number, Unit: "bytes"}, {Name: "foreman.version", Type: Text},
-	{Name: "disk.scheduler", Type: Text, Of: "disk"}, {Name: "disk.rotational", Type: Truth, Of: "disk"},
+	{Name: "disk.*.scheduler", Type: Text}, {Name: "disk.*.rotational", Type: Truth}, {Name: "satellite.version", Type: Text}, {Name: "virtualization.bare_metal", Type: Truth},
 }
 
 const some = `
@@ -31,7 +32,7 @@ const some = `
   depends-on: [S10]
   why: A thread that gets no connection within five seconds answers with an error.
   sources: [{document: "000", section: 5.2.7}]
-  fix: {artefact: installer, entry: --foreman-db-pool}
+  fix: {artefact: installer, entries: [--foreman-db-pool]}
   examples:
     - {name: old, given: {pool: 16, threads: 16, foreman: "3.9"}, finding: pass, want: 16}
     - {name: new, given: {pool: 16, threads: 16, foreman: "3.12"}, finding: fail, want: 20}
@@ -55,20 +56,48 @@ const some = `
   title: e
   platforms: [linux]
   each: disk
-  inputs: {scheduler: disk.scheduler, rotational: disk.rotational}
+  inputs: {scheduler: disk.*.scheduler, rotational: disk.*.rotational}
   applies: "!rotational"
   want: '"none"'
+  versions: [{of: satellite, from: "6.10", before: "6.16"}]
+  on: {kind: bare-metal}
+  fix: {changes: ["sysfs:/sys/block/{instance}/queue/scheduler"]}
   why: w
   sources: [{document: "004"}]
   examples:
-    - {name: a, given: {scheduler: none, rotational: false}, finding: pass}
-    - {name: b, given: {scheduler: bfq, rotational: false}, finding: warn}
-    - {name: c, given: {scheduler: bfq, rotational: true}, finding: not-applicable}
+    - {name: a, given: {scheduler: none, rotational: false, satellite.version: 6.12.1, virtualization.bare_metal: true}, finding: pass}
+    - {name: b, given: {scheduler: bfq, rotational: false, satellite.version: 6.12.1, virtualization.bare_metal: true}, finding: warn}
+    - {name: c, given: {scheduler: bfq, rotational: true, satellite.version: 6.12.1, virtualization.bare_metal: true}, finding: not-applicable}
+    - {name: d, given: {scheduler: bfq, rotational: false, satellite.version: 6.16.0, virtualization.bare_metal: true}, finding: not-applicable}
+    - {name: e, given: {scheduler: bfq, rotational: false, satellite.version: 6.12.1, virtualization.bare_metal: false}, finding: not-applicable}
+    - {name: f, given: {scheduler: bfq, rotational: false, satellite.version: unknown}, finding: unknown}
+- id: T5
+  title: t
+  platforms: [linux]
+  inputs: {swappiness: {input: "sysctl:vm.swappiness", as: number}}
+  pass: measured <= least("sizes", "6.10", "hosts_max", 6000, "swappiness") && cell("sizes", "", "medium", "ram") == gib(32)
+  why: w
+  sources: [{document: "004"}]
+  examples:
+    - {name: a, given: {swappiness: 10}, finding: pass}
+    - {name: b, given: {swappiness: 11}, finding: warn}
+- table: sizes
+  ids: [S01]
+  title: t
+  columns: {hosts_max: number, ram: bytes, swappiness: number}
+  editions:
+    - {from: "6.13", sources: [{document: "000", section: "2"}], rows: [{row: default, hosts_max: 5000, ram: 20GiB}, {row: medium, ram: 32GiB}]}
+    - {before: "6.13", sources: [{document: "000", section: "2"}], rows: [{row: default, hosts_max: 5000, ram: 20GiB}, {row: medium, swappiness: 10}]}
+- evidence: S13
+  title: e
+  says: w
+  explains: [S10, S01]
+  sources: [{document: "000", section: "2"}]
 `
 
 func load(t *testing.T, text string) (*Catalogue, error) {
 	t.Helper()
-	return Load(inputs, fstest.MapFS{"a.yaml": {Data: []byte(text)}})
+	return Load(inputs, []string{"disk"}, fstest.MapFS{"a.yaml": {Data: []byte(text)}})
 }
 
 func TestExamples(t *testing.T) {
@@ -96,13 +125,24 @@ func TestLoadIsStrict(t *testing.T) {
 		{"want: max(5, threads)", "want: max(5, thread)", "a.yaml:15: max(5, thread): unknown name thread"},
 		{"pass: measured >= want", "pass: measured + want", "a.yaml:16: measured + want: expected bool"},
 		{"[S10]", "[S11]", "a.yaml:2: S19: depends on S11"},
-		{"- id: S10", "- id: S19", "a.yaml:27: rule S19 is at a.yaml:2 already"},
+		{"- id: S10", "- id: S19", "a.yaml:27: S19 is at a.yaml:2 already"},
 		{"absent: 5", "absent: five", "a.yaml:7: S19: absent: five is not a number"},
-		{"  each: disk\n", "", "disk.scheduler is of each disk: the rule needs each: disk"},
+		{"  each: disk\n", "", "disk.*.scheduler is of each disk: the rule needs each: disk"},
 		{"  nearly: measured", "  depends-on: [S19]\n  nearly: measured", "circle: S19 -> S10 -> S19"},
+		{"as: number", "as: whole", `sysctl:vm.swappiness: as: want the type`},
+		{"each: disk\n", "each: disc\n", `there is no set "disc" (did you mean "disk"?)`},
+		{"ram: 20GiB", "ram: 20GiX", `ram: size "20GiX": unknown unit`},
+		{`before: "6.13"`, `before: "6.14"`, "has to end (before:) where the one above it begins"},
+		{"explains: [S10, S01]", "explains: [S02]", "explains S02, which is neither a rule nor a table"},
+		{"kind: bare-metal", "kind: metal", `on: kind "metal": want bare-metal or guest`},
 		{"  severity: fail\n", "  severity: fail\n  severity: fail\n", `has "severity" twice`},
 	} {
-		_, err := load(t, strings.Replace(some, tt.old, tt.new, 1))
+		c, err := load(t, strings.Replace(some, tt.old, tt.new, 1))
+		if err == nil {
+			for _, r := range c.Rules() {
+				err = errors.Join(err, c.Compile(r))
+			}
+		}
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v\nwant %s", tt.new, err, tt.want)
 		}
