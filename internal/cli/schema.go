@@ -14,6 +14,7 @@ import (
 
 // documents is the table of the kinds of JSON output.
 var documents = map[string]any{
+	"check":     report.Audit{},
 	"confirm":   ConfirmResult{},
 	"error":     Failure{},
 	"facts":     fact.Facts{},
@@ -24,6 +25,7 @@ var documents = map[string]any{
 	"plugins":   PluginList{},
 	"profile":   ShownProfile{},
 	"recommend": RecommendResult{},
+	"rules":     RuleList{},
 	"schedule":  ScheduleList{},
 	"status":    tune.Status{},
 	"tune":      TuneResult{},

@@ -24,32 +24,44 @@ type Catalogue struct {
 	evidence []*Evidence
 }
 
-// Load reads every .yaml file of the file systems, in order, and checks the
-// rules against the inputs and the sets that there are. A later file may not
+// File is a file of the catalogue.
+type File struct {
+	Name string
+	Text []byte
+}
+
+// Embedded are the .yaml files of a file system that is part of the program.
+func Embedded(fsys fs.FS) ([]File, error) {
+	names, err := fs.Glob(fsys, "*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	var files []File
+	for _, name := range names {
+		text, err := fs.ReadFile(fsys, name)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, File{name, text})
+	}
+	return files, nil
+}
+
+// Load reads the files, in order, and checks the rules against the inputs and the sets that there are. A later file may not
 // define an id again. The error lists everything that is wrong, each with file
 // and line.
 //
 // The expressions are compiled when a rule is first asked (most are not): Compile
 // does it before.
-func Load(inputs []Input, sets []string, sources ...fs.FS) (*Catalogue, error) {
+func Load(inputs []Input, sets []string, files []File) (*Catalogue, error) {
 	c := &Catalogue{byID: map[string]*Rule{}, inputs: map[string]Input{}, sets: sets, tables: map[string]*Table{}}
 	for _, in := range inputs {
 		c.inputs[in.Name] = in
 	}
 	all := &file{}
 	var problems []error
-	for _, source := range sources {
-		names, err := fs.Glob(source, "*.yaml")
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range names {
-			text, err := fs.ReadFile(source, name)
-			if err != nil {
-				return nil, err
-			}
-			problems = append(problems, all.read(name, text))
-		}
+	for _, f := range files {
+		problems = append(problems, all.read(f.Name, f.Text))
 	}
 	taken := map[string]Pos{}
 	unique := func(id string, at Pos) bool {

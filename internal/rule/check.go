@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Check asks the rules of a machine. A rule that depends on one that failed is
+// Check asks the rules of the platforms of a machine. A rule that depends on one that failed is
 // explained by it. disabled are ids with the reason why somebody does not want
 // them.
-func (c *Catalogue) Check(m Machine, platform string, disabled map[string]string) []Finding {
+func (c *Catalogue) Check(m Machine, platforms []string, disabled map[string]string) []Finding {
 	var out []Finding
 	bad := map[string]bool{} // "id" or "id instance"
 	for _, r := range c.ordered {
-		if platform != "" && !slices.Contains(r.Platforms, platform) {
+		if !slices.ContainsFunc(r.Platforms, func(p string) bool { return slices.Contains(platforms, p) }) {
 			continue
 		}
 		if why, off := disabled[r.ID]; off {
@@ -138,7 +138,7 @@ func (c *Catalogue) where(r *Rule, instance string, m Machine) (f Finding, decid
 		case have == "":
 			return r.finding(instance, NotApplicable, "the machine has no "+v.Product), true
 		case !v.holds(have):
-			return r.finding(instance, NotApplicable, fmt.Sprintf("it is for %s %s, and this is %s", v.Product, v.words(), have)), true
+			return r.finding(instance, NotApplicable, fmt.Sprintf("it is for %s %s, and this is %s", v.Product, v.Words(), have)), true
 		}
 	}
 	if r.On == nil {

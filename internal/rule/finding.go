@@ -19,6 +19,9 @@ const (
 	Reminded      State = "reminder"
 )
 
+// States are all of them, the worst first.
+var States = []State{Failed, Warned, Unknown, Passed, NotApplicable, Reminded}
+
 // Finding is the answer of one rule on one machine, or on one of the things it
 // has several of.
 type Finding struct {

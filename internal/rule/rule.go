@@ -113,6 +113,17 @@ type Source struct {
 	Says string `json:"says,omitempty" yaml:"says"`
 }
 
+func (s Source) String() string {
+	text := s.Document
+	if s.Section != "" {
+		text += " " + s.Section
+	}
+	if s.Says != "" {
+		text += " (says " + s.Says + ")"
+	}
+	return text
+}
+
 // Fix is how a machine comes to follow the rule: settings that fettle writes
 // through its journal, or entries of a file for somebody else's tool, or words.
 type Fix struct {

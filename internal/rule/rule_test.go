@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/fstest"
 )
 
 var inputs = []Input{
@@ -97,7 +96,7 @@ const some = `
 
 func load(t *testing.T, text string) (*Catalogue, error) {
 	t.Helper()
-	return Load(inputs, []string{"disk"}, fstest.MapFS{"a.yaml": {Data: []byte(text)}})
+	return Load(inputs, []string{"disk"}, []File{{"a.yaml", []byte(text)}})
 }
 
 func TestExamples(t *testing.T) {

@@ -53,7 +53,7 @@ func (t *Table) Edition(version string) (*Edition, error) {
 	}
 	var all []string
 	for _, e := range t.Editions {
-		all = append(all, e.words())
+		all = append(all, e.Words())
 	}
 	return nil, fmt.Errorf("table %s has nothing for version %s: only for %v", t.Name, version, all)
 }
@@ -100,8 +100,8 @@ func (r Range) holds(version string) bool {
 	return (r.From == "" || compareVersions(version, r.From) >= 0) && (r.Before == "" || compareVersions(version, r.Before) < 0)
 }
 
-// words is the range for a person.
-func (r Range) words() string {
+// Words is the range for a person: "6.12 and later, before 6.16".
+func (r Range) Words() string {
 	switch {
 	case r.From == "" && r.Before == "":
 		return "every version"

@@ -1,0 +1,55 @@
+package platform
+
+import "fettle.dev/fettle/internal/rule"
+
+// Platform is one thing that a machine can be audited as.
+type Platform struct {
+	Name string // as rules and the command line call it
+	Doc  string
+	// Input is what only a machine of this platform has: it is audited as one, if
+	// nothing else is asked for, where the input has a value. "" for every machine.
+	Input string
+}
+
+// All is the table of the platforms. A product is one as well.
+var All = []Platform{
+	{"linux", "every Linux machine", ""},
+	{"satellite", "Red Hat Satellite and Foreman with Katello, Capsules included", "satellite.version"},
+	{"puppet", "Puppet Server", "puppetserver.version"},
+	{"kubernetes-node", "a node of OpenShift or Kubernetes", "kubelet.version"},
+}
+
+// Of lists the platforms that a machine is, those of its products included.
+// unknown says for which that cannot be told, and why.
+func (s *Subject) Of(products []string) (names []string, unknown map[string]string) {
+	unknown = map[string]string{}
+	for _, p := range All {
+		if p.Input == "" {
+			names = append(names, p.Name)
+			continue
+		}
+		switch a := s.Answer(p.Input); {
+		case a.Unknown != "" && s.has(p.Input):
+			unknown[p.Name] = a.Unknown
+		case a.Value != nil:
+			names = append(names, p.Name)
+		}
+	}
+	for _, p := range products {
+		switch items, why := s.Items(p); {
+		case why != "":
+			unknown[p] = why
+		case len(items) > 0:
+			names = append(names, p)
+		}
+	}
+	return names, unknown
+}
+
+// has is true where a source answers the input.
+func (s *Subject) has(input string) bool {
+	a, ok := s.source(input)
+	return ok && a != nil
+}
+
+var _ rule.Machine = (*Subject)(nil)

@@ -1,0 +1,104 @@
+package platform
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/component"
+	"fettle.dev/fettle/internal/rule"
+)
+
+// Product is the source that answers for one product. Of a machine that has
+// several of it, "NAME.*.OPTION" is an option of each, and "NAME.OPTION" is
+// unknown.
+func Product(p component.Product) Source {
+	s := Source{Prefix: p.Name, Sets: []string{p.Name}}
+	add := func(in rule.Input) {
+		every := in
+		every.Name = p.Name + ".*." + strings.TrimPrefix(in.Name, p.Name+".")
+		s.Inputs = append(s.Inputs, in, every)
+	}
+	for _, o := range p.Parameters {
+		add(rule.Input{Name: p.Name + "." + o.Name, Type: o.Type, Unit: o.Unit, Doc: o.Doc})
+	}
+	for _, in := range p.Inputs {
+		add(in)
+	}
+	s.Open = func(ctx context.Context, m *Subject) Answers {
+		all, err := p.Find(ctx, m.Host)
+		return &products{p, all, err}
+	}
+	return s
+}
+
+type products struct {
+	product component.Product
+	all     []component.Installed
+	err     error
+}
+
+func (p *products) Items(string) (names []string, unknown string) {
+	if p.err != nil {
+		return nil, p.err.Error()
+	}
+	for _, i := range p.all {
+		names = append(names, i.Name())
+	}
+	return names, ""
+}
+
+func (p *products) Answer(input string) rule.Answer {
+	rest := strings.TrimPrefix(input, p.product.Name+".")
+	switch {
+	case p.err != nil:
+		return rule.Answer{Unknown: p.err.Error()}
+	case len(p.all) == 0:
+		return rule.Answer{}
+	}
+	for _, i := range p.all {
+		if option, ok := strings.CutPrefix(rest, i.Name()+"."); ok && i.Name() != "" {
+			return p.one(i, option)
+		}
+		if option, ok := strings.CutPrefix(rest, "."); ok && i.Name() == "" {
+			return p.one(i, option) // of the set's only item, which has no name
+		}
+	}
+	if len(p.all) > 1 {
+		var names []string
+		for _, i := range p.all {
+			names = append(names, i.Name())
+		}
+		return rule.Answer{Unknown: fmt.Sprintf("there are %d of %s here (%s), and the rule is about one", len(p.all), p.product.Name, strings.Join(names, ", "))}
+	}
+	return p.one(p.all[0], rest)
+}
+
+func (p *products) one(i component.Installed, option string) rule.Answer {
+	at := slices.IndexFunc(p.product.Parameters, func(o component.Parameter) bool { return o.Name == option })
+	if at < 0 {
+		return i.Answer(option)
+	}
+	o := p.product.Parameters[at]
+	told := i.Option(option).Effective()
+	text, ok := told.Get()
+	source := told.Source()
+	switch {
+	case told.Unknown() != "":
+		return rule.Answer{Unknown: told.Unknown(), At: source}
+	case !ok && o.Default == "":
+		return rule.Answer{At: source}
+	case !ok:
+		text, source = o.Default, "the default of "+p.product.Name
+	}
+	if o.Read == nil {
+		return Typed(text, o.Type, source)
+	}
+	v, err := o.Read(text)
+	if err != nil {
+		return rule.Answer{Unknown: fmt.Sprintf("%s: %v", option, err), At: source}
+	}
+	v, _ = rule.Plain(v)
+	return rule.Answer{Value: v, At: source}
+}

@@ -1,0 +1,165 @@
+// Package platform makes a machine answer the rules: it knows which source -
+// facts, a product, what a platform reads beside them - has the answer to which
+// input. The packages below bundle what makes one platform.
+package platform
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Source answers inputs.
+type Source struct {
+	// Prefix is the part before the first dot of all of its inputs; no other
+	// source has it.
+	Prefix string
+	Inputs []rule.Input
+	Sets   []string
+	// Open reads what the answers need. It is called when the first rule asks, at
+	// most once for a subject.
+	Open func(context.Context, *Subject) Answers
+}
+
+// Answers is an opened source.
+type Answers interface {
+	// Answer is for one of the inputs, the "*" of a set replaced by an item.
+	Answer(input string) rule.Answer
+	// Items lists a set.
+	Items(set string) (names []string, unknown string)
+}
+
+// Subject is a machine as the rules see it.
+type Subject struct {
+	Host  *host.Host
+	Kinds setting.Kinds // for the settings that rules name
+
+	ctx     context.Context
+	index   *fact.Index
+	sources map[string]*Source
+	open    map[string]Answers
+}
+
+// NewSubject makes a machine answer through the sources until ctx ends.
+func NewSubject(ctx context.Context, h *host.Host, kinds setting.Kinds, sources []Source) *Subject {
+	s := &Subject{Host: h, Kinds: kinds, ctx: ctx, sources: map[string]*Source{}, open: map[string]Answers{}}
+	for i := range sources {
+		s.sources[sources[i].Prefix] = &sources[i]
+	}
+	return s
+}
+
+// Inputs lists what the sources answer, and the sets.
+func Inputs(sources []Source) (inputs []rule.Input, sets []string) {
+	for _, s := range sources {
+		inputs = append(inputs, s.Inputs...)
+		sets = append(sets, s.Sets...)
+	}
+	return inputs, sets
+}
+
+// Facts are the machine's, read once.
+func (s *Subject) Facts() *fact.Index {
+	if s.index == nil {
+		s.index = fact.Collect(s.Host).Index()
+	}
+	return s.index
+}
+
+func (s *Subject) source(name string) (Answers, bool) {
+	prefix, _, _ := strings.Cut(name, ".")
+	if a, ok := s.open[prefix]; ok {
+		return a, true
+	}
+	source, ok := s.sources[prefix]
+	if !ok {
+		return nil, false
+	}
+	s.open[prefix] = source.Open(s.ctx, s)
+	return s.open[prefix], true
+}
+
+// Answer implements rule.Machine.
+func (s *Subject) Answer(input string) rule.Answer {
+	a, ok := s.source(input)
+	if !ok {
+		return rule.Answer{Unknown: "nothing here answers it"}
+	}
+	return a.Answer(input)
+}
+
+// Items implements rule.Machine.
+func (s *Subject) Items(set string) (names []string, unknown string) {
+	a, ok := s.source(set)
+	if !ok {
+		return nil, "nothing here lists it"
+	}
+	return a.Items(set)
+}
+
+// Read implements rule.Machine: what a setting holds now.
+func (s *Subject) Read(name string, as rule.Type) rule.Answer {
+	place, err := setting.Parse(name)
+	if err == nil {
+		place, err = s.Kinds.Resolve(place)
+	}
+	if err != nil {
+		return rule.Answer{Unknown: err.Error()}
+	}
+	at := place.String()
+	if files := s.Kinds.Files(place); len(files) > 0 {
+		at = files[0]
+	}
+	v, err := s.Kinds.Read(s.ctx, place)
+	switch {
+	case errors.Is(err, host.ErrNotRecorded):
+		return rule.Answer{Unknown: at + " is " + host.ErrNotRecorded.Error(), At: at}
+	case errors.Is(err, fs.ErrPermission):
+		return rule.Answer{Unknown: "only root may read " + at, At: at}
+	case err != nil:
+		return rule.Answer{Unknown: err.Error(), At: at}
+	case v.Absent:
+		return rule.Answer{At: at}
+	}
+	return Typed(strings.TrimSpace(v.Text), as, at)
+}
+
+// Typed reads text as a type.
+func Typed(text string, as rule.Type, at string) rule.Answer {
+	bad := func(want string) rule.Answer {
+		return rule.Answer{Unknown: at + " is " + strconv.Quote(text) + ", which is no " + want, At: at}
+	}
+	switch as {
+	case rule.Number:
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return bad("number")
+		}
+		return rule.Answer{Value: n, At: at}
+	case rule.Bytes:
+		n, err := unit.ParseSize(text)
+		if err != nil {
+			return bad("size")
+		}
+		return rule.Answer{Value: float64(n), At: at}
+	case rule.Truth:
+		switch strings.ToLower(text) {
+		case "1", "y", "yes", "on", "true", "enabled":
+			return rule.Answer{Value: true, At: at}
+		case "0", "n", "no", "off", "false", "disabled":
+			return rule.Answer{Value: false, At: at}
+		}
+		return bad("truth value")
+	case rule.List:
+		return rule.Answer{Value: strings.Fields(text), At: at}
+	}
+	return rule.Answer{Value: text, At: at}
+}

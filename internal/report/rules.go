@@ -1,0 +1,121 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Rules prints a catalogue, a line for each of its parts.
+func Rules(s *ui.Screen, rules []*rule.Rule, tables []*rule.Table, evidence []*rule.Evidence) {
+	g := Grid{Head: []string{"id", "kind", "platforms", "what", "source"}}
+	for _, r := range rules {
+		kind := string(r.Severity)
+		if r.Reminder {
+			kind = "reminder"
+		}
+		g.Rows = append(g.Rows, []string{r.ID, kind, strings.Join(r.Platforms, " "), r.Title, sourceWords(r.Sources)})
+	}
+	for _, t := range tables {
+		g.Rows = append(g.Rows, []string{strings.Join(t.IDs, " "), "table", "", t.Name + ": " + t.Title, sourceWords(t.Editions[0].Sources)})
+	}
+	for _, e := range evidence {
+		g.Rows = append(g.Rows, []string{e.ID, "evidence", "", e.Title, sourceWords(e.Sources)})
+	}
+	g.Write(s)
+}
+
+func sourceWords(sources []rule.Source) string {
+	var words []string
+	for _, src := range sources {
+		words = append(words, src.String())
+	}
+	return strings.Join(words, "; ")
+}
+
+// Rule prints one rule.
+func Rule(s *ui.Screen, r *rule.Rule) {
+	fmt.Fprintf(s.Out, "%s  %s\n", ui.Printable(r.ID), ui.Printable(r.Title))
+	line := func(label, text string) {
+		if text != "" {
+			fmt.Fprintf(s.Out, "  %-10s %s\n", label, ui.Printable(text))
+		}
+	}
+	kind := string(r.Severity)
+	if r.Reminder {
+		kind = "reminder: no program can check it"
+	}
+	line("severity", kind)
+	line("platforms", strings.Join(r.Platforms, ", "))
+	for _, v := range r.Versions {
+		line("versions", v.Product+" "+v.Words())
+	}
+	line("each", r.Each)
+	for _, b := range r.Inputs {
+		line("input", b.Name+" = "+b.Input)
+	}
+	for _, e := range []struct {
+		label string
+		expr  *rule.Expr
+	}{{"applies", r.Applies}, {"measured", r.Measured}, {"want", r.Want}, {"pass", r.Pass}, {"nearly", r.Nearly}} {
+		if e.expr != nil {
+			line(e.label, e.expr.Text)
+		}
+	}
+	for _, v := range r.Variants {
+		text := "when " + v.When.Text
+		if v.Want != nil {
+			text += ": want " + v.Want.Text
+		}
+		if v.Pass != nil {
+			text += ": pass " + v.Pass.Text
+		}
+		line("variant", text)
+		line("", v.Why)
+		line("", sourceWords(v.Sources))
+	}
+	line("why", r.Why)
+	line("source", sourceWords(r.Sources))
+	if r.Fix != nil {
+		for _, w := range r.Fix.Changes {
+			line("fix", w.Name)
+		}
+		for _, w := range r.Fix.Entries {
+			line("fix", r.Fix.Artefact+": "+w.Name)
+		}
+		line("fix", r.Fix.Command)
+		line("fix", r.Fix.Text)
+	}
+	line("depends on", strings.Join(r.DependsOn, ", "))
+	line("at", r.At.String())
+}
+
+// Table prints a table, the newest edition first.
+func Table(s *ui.Screen, t *rule.Table) {
+	fmt.Fprintf(s.Out, "%s  %s\n", strings.Join(t.IDs, " "), ui.Printable(t.Title))
+	for _, e := range t.Editions {
+		fmt.Fprintf(s.Out, "\n%s %s (%s)\n", t.Name, e.Words(), sourceWords(e.Sources))
+		if e.Why != "" {
+			fmt.Fprintln(s.Out, ui.Printable(e.Why))
+		}
+		g := Grid{Head: []string{""}}
+		for _, c := range t.Columns {
+			g.Head = append(g.Head, c.Name)
+		}
+		for _, r := range e.Rows {
+			row := []string{r.Key}
+			for _, c := range t.Columns {
+				row = append(row, rule.Print(r.Cells[c.Name], c.Unit))
+			}
+			g.Rows = append(g.Rows, row)
+		}
+		g.Write(s)
+	}
+}
+
+// Evidence prints a measurement of a source.
+func Evidence(s *ui.Screen, e *rule.Evidence) {
+	fmt.Fprintf(s.Out, "%s  %s\n  %s\n  explains %s\n  source %s\n", e.ID, ui.Printable(e.Title), ui.Printable(e.Says), strings.Join(e.Explains, ", "), sourceWords(e.Sources))
+}
