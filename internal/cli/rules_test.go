@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/rules"
+)
+
+func loadCatalogue(t *testing.T) *rule.Catalogue {
+	t.Helper()
+	files, err := rule.Embedded(rules.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inputs, sets := platform.Inputs(sources())
+	c, err := rule.Load(inputs, sets, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Every rule of ours is without mistakes, and its examples hold.
+func TestCatalogue(t *testing.T) {
+	c := loadCatalogue(t)
+	for _, r := range c.Rules() {
+		t.Run(r.ID, func(t *testing.T) {
+			if err := c.Compile(r); err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range c.TestExamples(r) {
+				t.Error(p)
+			}
+			for _, p := range r.Platforms {
+				if !slices.Contains(platformNames(), p) {
+					t.Errorf("%s: there is no platform %q", r.At, p)
+				}
+			}
+		})
+	}
+}
+
+// The names of the sources are theirs alone, and each input is one of its own.
+func TestSources(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range sources() {
+		if seen[s.Prefix] {
+			t.Errorf("two sources are called %s", s.Prefix)
+		}
+		seen[s.Prefix] = true
+		for _, in := range s.Inputs {
+			if !strings.HasPrefix(in.Name, s.Prefix+".") || in.Type == "" {
+				t.Errorf("%+v is no input of %s", in, s.Prefix)
+			}
+			if of := in.Of(); of != "" && !slices.Contains(s.Sets, of) {
+				t.Errorf("%s is of %s, which is no set of the source", in.Name, of)
+			}
+		}
+	}
+}
+
+const catalogueTable = "../../docs/095-catalogue.md"
+
+// The manual's table says of every id of the catalogue where it lives and which
+// test holds it.
+func TestCatalogueTable(t *testing.T) {
+	c := loadCatalogue(t)
+	type line struct{ id, kind, title, where, test string }
+	var lines []line
+	for _, r := range c.Rules() {
+		kind, test := "rule", fmt.Sprintf("`TestCatalogue/%s`: %d examples", r.ID, len(r.Examples))
+		if r.Reminder {
+			kind = "reminder"
+			if len(r.Examples) == 0 {
+				test = "`TestCatalogue/" + r.ID + "`: it loads"
+			}
+		}
+		lines = append(lines, line{r.ID, kind, r.Title, r.At.File, test})
+	}
+	for _, tb := range c.Tables() {
+		for _, id := range tb.IDs {
+			lines = append(lines, line{id, "table", tb.Title, tb.At.File + ", `" + tb.Name + "`", "`TestCatalogue`: it loads; the rules and sizes that look it up"})
+		}
+	}
+	for _, e := range c.Evidence() {
+		lines = append(lines, line{e.ID, "evidence", e.Title, e.At.File, "explains " + strings.Join(e.Explains, ", ")})
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return compareIDs(a.id, b.id) })
+	var text strings.Builder
+	text.WriteString(`# The catalogue
+
+Every id of the guidance, what it is here, where it lives (below rules/) and what holds it. A rule judges a machine; a table is what rules and sizes look figures up in; evidence is a measurement of a source that explains them; a reminder is what no program can check. ` + "`fettle rules show ID`" + ` prints each with its sources.
+
+The documents that the sources name: 000 Tuning Performance of Red Hat Satellite 6.12; 001 the disk speed that Satellite needs; 002 OpenShift Container Platform 4.4, Scalability and performance; 003 Puppet server log analysis and caching; 004 performance tuning of Red Hat Enterprise Linux with tuned.
+
+| id | kind | what | where | held by |
+|---|---|---|---|---|
+`)
+	for _, l := range lines {
+		fmt.Fprintf(&text, "| %s | %s | %s | %s | %s |\n", l.id, l.kind, strings.ReplaceAll(l.title, "|", "\\|"), l.where, l.test)
+	}
+	if *update {
+		if err := os.WriteFile(catalogueTable, []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	old, err := os.ReadFile(catalogueTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(old), text.String()); diff != "" {
+		t.Errorf("docs/095-catalogue.md is not that of the rules (make golden writes it):\n%s", diff)
+	}
+}
+
+var idParts = regexp.MustCompile(`^([A-Za-z.-]*)(\d*)(.*)$`)
+
+// compareIDs orders S2 before S10.
+func compareIDs(a, b string) int {
+	x, y := idParts.FindStringSubmatch(a), idParts.FindStringSubmatch(b)
+	if x == nil || y == nil || x[1] != y[1] || len(x[2]) == len(y[2]) {
+		return strings.Compare(a, b)
+	}
+	return len(x[2]) - len(y[2])
+}

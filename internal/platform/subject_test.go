@@ -1,0 +1,122 @@
+package platform
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/component"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// copyOf makes a machine of a few files.
+func copyOf(t *testing.T, files map[string]string) *host.Host {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		p := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, err := host.OpenRoot(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+type installed struct {
+	name    string
+	options map[string]string
+}
+
+func (i installed) Name() string { return i.name }
+func (i installed) Option(name string) component.Option {
+	if v, ok := i.options[name]; ok {
+		return component.Option{File: fact.Known(v, "/etc/p.conf:3")}
+	}
+	return component.Option{File: fact.Absent[string]("/etc/p.conf")}
+}
+func (i installed) Options() []string           { return nil }
+func (i installed) Answer(s string) rule.Answer { return rule.Answer{Value: s + " of " + i.name} }
+
+func product(all ...component.Installed) component.Product {
+	return component.Product{
+		Name:       "p",
+		Parameters: []component.Parameter{{Name: "max", Type: rule.Number, Default: "7"}, {Name: "size", Type: rule.Bytes}},
+		Inputs:     []rule.Input{{Name: "p.version", Type: rule.Text}},
+		Find:       func(context.Context, *host.Host) ([]component.Installed, error) { return all, nil },
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	h := copyOf(t, map[string]string{
+		"proc/sys/vm/swappiness": "10\n", "proc/sys/kernel/osrelease": "6.1.0\n", "proc/meminfo": "MemTotal: 16384 kB\n",
+		"sys/block/vda/queue/scheduler": "[none] mq-deadline\n", "sys/block/vda/queue/rotational": "1\n",
+	})
+	for _, tt := range []struct {
+		name  string
+		all   []component.Installed
+		input string
+		want  rule.Answer
+	}{
+		{"a fact", nil, "memory.total_bytes", rule.Answer{Value: float64(16384 * 1024), At: "/proc/meminfo"}},
+		{"a fact of a set", nil, "disk.vda.scheduler", rule.Answer{Value: "none", At: "/sys/block/vda/queue/scheduler"}},
+		{"no product", nil, "p.max", rule.Answer{}},
+		{"an option", []component.Installed{installed{"", map[string]string{"max": "9"}}}, "p.max", rule.Answer{Value: 9.0, At: "/etc/p.conf:3"}},
+		{"its default", []component.Installed{installed{"", nil}}, "p.max", rule.Answer{Value: 7.0, At: "the default of p"}},
+		{"none", []component.Installed{installed{"", nil}}, "p.size", rule.Answer{At: "/etc/p.conf"}},
+		{"a size", []component.Installed{installed{"", map[string]string{"size": "8MB"}}}, "p.size", rule.Answer{Value: 8388608.0, At: "/etc/p.conf:3"}},
+		{"no size", []component.Installed{installed{"", map[string]string{"size": "many"}}}, "p.size", rule.Answer{Unknown: `/etc/p.conf:3 is "many", which is no size`, At: "/etc/p.conf:3"}},
+		{"another input", []component.Installed{installed{"a", nil}}, "p.version", rule.Answer{Value: "version of a"}},
+		{"one of two", []component.Installed{installed{"a", nil}, installed{"b", map[string]string{"max": "1"}}}, "p.b.max", rule.Answer{Value: 1.0, At: "/etc/p.conf:3"}},
+		{"two", []component.Installed{installed{"a", nil}, installed{"b", nil}}, "p.max", rule.Answer{Unknown: "there are 2 of p here (a, b), and the rule is about one"}},
+		{"nobody's", nil, "q.max", rule.Answer{Unknown: "nothing here answers it"}},
+	} {
+		s := NewSubject(context.Background(), h, setting.Kernel(h), append(Facts(), Product(product(tt.all...))))
+		got := s.Answer(tt.input)
+		if i := strings.Index(got.At, "/sys/"); i > 0 {
+			got.At = got.At[i:]
+		}
+		if got != tt.want {
+			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+	s := NewSubject(context.Background(), h, setting.Kernel(h), Facts())
+	for _, tt := range []struct {
+		name string
+		as   rule.Type
+		want rule.Answer
+	}{
+		{"sysctl:vm.swappiness", rule.Number, rule.Answer{Value: 10.0, At: "/proc/sys/vm/swappiness"}},
+		{"sysctl:vm.swappiness", rule.Truth, rule.Answer{Unknown: `/proc/sys/vm/swappiness is "10", which is no truth value`, At: "/proc/sys/vm/swappiness"}},
+		{"sysctl:vm.dirty_ratio", rule.Number, rule.Answer{Unknown: "/proc/sys/vm/dirty_ratio is not recorded in this copy", At: "/proc/sys/vm/dirty_ratio"}},
+		{"nokind:x", rule.Text, rule.Answer{Unknown: `nokind:x: unknown kind of setting "nokind"`}},
+	} {
+		if got := s.Read(tt.name, tt.as); got != tt.want {
+			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+	if names, why := s.Items("disk"); why != "" || len(names) != 1 || names[0] != "vda" {
+		t.Errorf("disks %v %s", names, why)
+	}
+}
+
+// What a machine is, is asked of what only such a machine has.
+func TestOf(t *testing.T) {
+	h := copyOf(t, map[string]string{"proc/meminfo": "MemTotal: 1 kB\n"})
+	s := NewSubject(context.Background(), h, setting.Kernel(h), append(Facts(), Product(product(installed{"a", nil}))))
+	names, unknown := s.Of([]string{"p", "q"})
+	if strings.Join(names, " ") != "linux p" || len(unknown) != 1 || unknown["q"] == "" {
+		t.Errorf("%v, unknown %v", names, unknown)
+	}
+}
