@@ -59,6 +59,15 @@ func platformNames() []string {
 	return append(names, products()...)
 }
 
+func knownPlatforms(names []string) error {
+	for _, n := range names {
+		if all := platformNames(); !slices.Contains(all, n) {
+			return ui.Hinted(ui.Usage, fmt.Errorf("there is no platform %q%s", n, spell.Suggest(n, all)), "fettle check --help lists them")
+		}
+	}
+	return nil
+}
+
 // catalogue loads the rules: ours, and those of the machine's administrator.
 func catalogue(h *host.Host) (*rule.Catalogue, error) {
 	inputs, sets := platform.Inputs(sources())
@@ -111,10 +120,8 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	if o.failOn != "" && !slices.Contains([]string{"fail", "warn", "unknown"}, o.failOn) {
 		return ui.Exit(ui.Usage, fmt.Errorf("--fail-on %q: want fail, warn or unknown", o.failOn))
 	}
-	for _, n := range names {
-		if all := platformNames(); !slices.Contains(all, n) {
-			return ui.Hinted(ui.Usage, fmt.Errorf("there is no platform %q%s", n, spell.Suggest(n, all)), "fettle check --help lists them")
-		}
+	if err := knownPlatforms(names); err != nil {
+		return err
 	}
 	h, err := a.host()
 	if err != nil {

@@ -61,10 +61,8 @@ func (a *app) rulesList(platforms []string) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range platforms {
-		if all := platformNames(); !slices.Contains(all, p) {
-			return ui.Exit(ui.Usage, fmt.Errorf("there is no platform %q%s", p, spell.Suggest(p, all)))
-		}
+	if err := knownPlatforms(platforms); err != nil {
+		return err
 	}
 	list := RuleList{Schema: "fettle/rules/v1", Rules: []*rule.Rule{}, Tables: []*rule.Table{}, Evidence: []*rule.Evidence{}}
 	for _, r := range c.Rules() {

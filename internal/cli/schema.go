@@ -18,6 +18,7 @@ var documents = map[string]any{
 	"confirm":   ConfirmResult{},
 	"error":     Failure{},
 	"facts":     fact.Facts{},
+	"fix":       FixResult{},
 	"history":   History{},
 	"import":    ImportResult{},
 	"list":      ProfileList{},
