@@ -1,0 +1,285 @@
+package unit
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// machine is one of a few files; "-> TARGET" is a link.
+func machine(t *testing.T, files map[string]string) *host.Host {
+	t.Helper()
+	root := t.TempDir()
+	write(t, root, files)
+	return host.Mounted(root)
+}
+
+func write(t *testing.T, root string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		p := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if to, ok := strings.CutPrefix(text, "-> "); ok {
+			err = os.Symlink(to, p)
+		} else {
+			err = os.WriteFile(p, []byte(text), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+const (
+	lib = "/usr/lib/systemd/system/"
+	etc = "/etc/systemd/system/"
+	run = "/run/systemd/system/"
+)
+
+func TestTheLastLineCounts(t *testing.T) {
+	u, err := New(machine(t, map[string]string{
+		lib + "foreman.service":                  "[Unit]\nDescription=Foreman\n[Service]\nEnvironment=FOREMAN_PUMA_WORKERS=2\nLimitNOFILE=1024\n",
+		etc + "foreman.service.d/installer.conf": "[Service]\nEnvironment=FOREMAN_PUMA_WORKERS=12\n",
+		etc + "foreman.service.d/20-limit.conf":  "# comment\n\n[Service]\nLimitNOFILE=4096\n",
+		run + "foreman.service.d/20-limit.conf":  "[Service]\nLimitNOFILE=1\n",
+		lib + "foreman.service.d/30-off.conf":    "[Service]\nNice=5\n",
+		etc + "foreman.service.d/30-off.conf":    "-> /dev/null",
+		etc + "foreman.service.d/readme.txt":     "[Service]\nNice=9\n",
+		etc + "service.d/20-limit.conf":          "[Service]\nLimitNOFILE=7\n",
+		etc + "service.d/99-all.conf":            "[Service]\nOOMScoreAdjust=3\n",
+	})).Load("foreman.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, ok := u.Limit("NOFILE")
+	if want := (Limit{4096, 4096, etc + "foreman.service.d/20-limit.conf:4"}); !ok || l != want {
+		t.Errorf("limit %+v, %v: want %+v", l, ok, want)
+	}
+	if v, ok := u.Last("Service", "Nice"); ok {
+		t.Errorf("a drop-in that /dev/null hides sets Nice to %+v", v)
+	}
+	if _, ok := u.Last("Service", "OOMScoreAdjust"); !ok {
+		t.Error("the drop-in of all services is not read")
+	}
+	env, unread := u.Environment()
+	if got := env["FOREMAN_PUMA_WORKERS"]; unread != "" || got != (Value{"12", etc + "foreman.service.d/installer.conf:2"}) {
+		t.Errorf("workers %+v, unread %q", got, unread)
+	}
+}
+
+func TestLoad(t *testing.T) {
+	r := New(machine(t, map[string]string{
+		lib + "a@.service":             "[Service]\nEnvironment=NAME=%i FULL=%n UNESCAPED=%I\n",
+		lib + "a@special.service":      "[Service]\nEnvironment=NAME=special\n",
+		etc + "gone.service":           "-> /dev/null",
+		lib + "gone.service":           "[Service]\n",
+		etc + "empty.service":          "",
+		lib + "redis-server.service":   "[Service]\nLimitNOFILE=65535\n",
+		etc + "redis.service":          "-> " + lib + "redis-server.service",
+		etc + "redis.service.d/x.conf": "[Service]\nLimitNOFILE=99\n",
+	}))
+	for _, name := range []string{"gone.service", "empty.service"} {
+		if u, err := r.Load(name); err != nil || !u.Masked {
+			t.Errorf("%s: %+v, %v: want it masked", name, u, err)
+		}
+	}
+	if _, err := r.Load("none.service"); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotRecorded) {
+		t.Errorf("a unit that there is none of: %v", err)
+	}
+	for name, want := range map[string]string{"a@x-y.service": "x-y", "a@special.service": "special"} {
+		u, err := r.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		env, _ := u.Environment()
+		if env["NAME"].Text != want {
+			t.Errorf("%s: NAME is %q, want %q", name, env["NAME"].Text, want)
+		}
+		if name == "a@x-y.service" && (env["FULL"].Text != name || env["UNESCAPED"].Text != "x/y") {
+			t.Errorf("specifiers: %v", env)
+		}
+	}
+	// A drop-in of one of its names is a unit's, whichever name it is asked for by.
+	for _, name := range []string{"redis.service", "redis-server.service"} {
+		u, err := r.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l, _ := u.Limit("NOFILE"); l.Soft != 99 {
+			t.Errorf("%s: %+v", name, l)
+		}
+	}
+	h, err := host.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(h).Load("a.service"); !errors.Is(err, host.ErrNotRecorded) {
+		t.Errorf("a copy without units says %v", err)
+	}
+}
+
+func TestParse(t *testing.T) {
+	got := parse("f", []byte("A=before any section\n[Service]\nExecStart = /bin/a \\\n  # between\n  b\n;comment\nB=x\\\\\nC=\n[broken\nD=lost\n[Unit]\nE=1=2\nno assignment\nF=\xff\nG=end \\"))
+	want := []line{
+		{"Service", "ExecStart", "/bin/a  b", "f", 3},
+		{"Service", "B", `x\\`, "f", 7},
+		{"Service", "C", "", "f", 8},
+		{"Unit", "E", "1=2", "f", 12},
+		{"Unit", "G", "end", "f", 15},
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(line{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAll(t *testing.T) {
+	u := &Unit{lines: parse("f", []byte("[Service]\nA=1\nA=2\nA=\nA=3\nLimitNOFILE=5\nLimitNOFILE=\n")), reader: New(machine(t, nil))}
+	if got := u.All("Service", "A"); len(got) != 1 || got[0] != (Value{"3", "f:5"}) {
+		t.Errorf("%v", got)
+	}
+	if v, ok := u.Last("Service", "LimitNOFILE"); ok {
+		t.Errorf("an empty assignment leaves %v", v)
+	}
+	if l, ok := u.Limit("NOFILE"); !ok || l != (Limit{5, 5, "f:6"}) {
+		t.Errorf("%+v, %v: an empty limit is ignored", l, ok)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	for text, want := range map[string][]string{
+		`A=1 B=2`:                {"A=1", "B=2"},
+		`"A=1 2" 'B=x "y"'`:      {"A=1 2", `B=x "y"`},
+		`A="1 2"`:                {"A=1 2"},
+		`A=\x41\tb\040c \u00e9=`: {"A=A\tb c"},
+		`A=1 "B=2`:               {"A=1"},
+		`A=1 B=\q C=3`:           {"A=1"},
+		`1A=x A-B=y =z A`:        nil,
+		`A=%% B=%i%I`:            {"A=%", "B=i-1i/1"},
+		``:                       nil,
+	} {
+		u := &Unit{Name: "p@i-1.service"}
+		if got := u.assignments(text); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestEnvironmentFiles(t *testing.T) {
+	r := New(machine(t, map[string]string{
+		lib + "p.service":       "[Service]\nEnvironment=A=1 B=2 C=3\nEnvironmentFile=/etc/sysconfig/p\nEnvironmentFile=-/etc/sysconfig/none\nUnsetEnvironment=C B=9\n",
+		lib + "q.service":       "[Service]\nEnvironmentFile=/etc/sysconfig/none\n",
+		"/etc/sysconfig/p":      "# c\nA=file\n export D=no\nE=\"a b\" # kept\n",
+		"/etc/sysconfig/unused": "A=unused\n",
+	}))
+	u, err := r.Load("p.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, unread := u.Environment()
+	want := map[string]Value{"A": {"file", "/etc/sysconfig/p:2"}, "B": {"2", lib + "p.service:2"}, "E": {"a b # kept", "/etc/sysconfig/p:4"}}
+	if diff := cmp.Diff(want, env); diff != "" || unread != "" {
+		t.Errorf("unread %q\n%s", unread, diff)
+	}
+	if u, err = r.Load("q.service"); err != nil {
+		t.Fatal(err)
+	}
+	if _, unread := u.Environment(); unread != "/etc/sysconfig/none" {
+		t.Errorf("unread %q: the unit does not start without its file", unread)
+	}
+}
+
+func TestEnvironmentFile(t *testing.T) {
+	got := EnvironmentFile("A=1\n\n; c\n# c \\\n still\nB = 'x y'z  \nC=\"a\\\"b\\n$c\"\nD=a\\\n b\nnothing\nE=\n2=3\nF=last")
+	want := []Assigned{{"A", "1", 1}, {"B", "x yz", 6}, {"C", `a"b\n$c`, 7}, {"D", "a b", 8}, {"E", "", 11}, {"F", "last", 13}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestParseLimit(t *testing.T) {
+	for text, want := range map[string]Limit{
+		"1024": {1024, 1024, ""}, "1024:524288": {1024, 524288, ""}, "infinity": {math.Inf(1), math.Inf(1), ""}, "64M": {64 << 20, 64 << 20, ""}, " 5 : infinity ": {5, math.Inf(1), ""},
+	} {
+		if got, err := ParseLimit(text); err != nil || got != want {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "x", "5:4", "-1", "1:", "M"} {
+		if got, err := ParseLimit(text); err == nil {
+			t.Errorf("%q: %+v", text, got)
+		}
+	}
+}
+
+func TestDefaultLimit(t *testing.T) {
+	u, err := New(machine(t, map[string]string{
+		lib + "p.service":                        "[Service]\n",
+		"/etc/systemd/system.conf":               "[Manager]\nDefaultLimitNOFILE=5\n",
+		"/etc/systemd/system.conf.d/10.conf":     "[Manager]\nDefaultLimitNOFILE=6:7\n",
+		"/usr/lib/systemd/system.conf.d/10.conf": "[Manager]\nDefaultLimitNOFILE=8\n",
+	})).Load("p.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, ok := u.Limit("NOFILE"); !ok || l != (Limit{6, 7, "/etc/systemd/system.conf.d/10.conf:2"}) {
+		t.Errorf("%+v, %v", l, ok)
+	}
+}
+
+const limitsText = "Limit                     Soft Limit           Hard Limit           Units     \nMax cpu time              unlimited            unlimited            seconds   \nMax open files            1024                 524288               files     \n"
+
+func TestRunning(t *testing.T) {
+	h := machine(t, map[string]string{
+		lib + "dyn-flow@.service": "[Service]\n",
+		lib + "own.service":       "[Service]\nSlice=a-b.slice\n",
+		lib + "stopped.service":   "[Service]\n",
+		`/sys/fs/cgroup/system.slice/system-dyn\x2dflow.slice/dyn-flow@w.service/cgroup.procs`: "1200\n300\n",
+		"/sys/fs/cgroup/systemd/a.slice/a-b.slice/own.service/cgroup.procs":                    "300\n",
+		"/proc/300/limits": limitsText,
+	})
+	r := New(h)
+	for _, name := range []string{"dyn-flow@w.service", "own.service"} {
+		u, err := r.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l, ok, err := u.Running("Max open files"); err != nil || !ok || l != (Limit{1024, 524288, "/proc/300/limits"}) {
+			t.Errorf("%s: %+v, %v, %v", name, l, ok, err)
+		}
+		if l, ok, err := u.Running("Max cpu time"); err != nil || !ok || !math.IsInf(l.Hard, 1) {
+			t.Errorf("%s: %+v, %v, %v", name, l, ok, err)
+		}
+	}
+	u, err := r.Load("stopped.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, ok, err := u.Running("Max open files"); ok || err != nil {
+		t.Errorf("of a unit that does not run: %+v, %v", l, err)
+	}
+}
+
+func TestEnabled(t *testing.T) {
+	r := New(machine(t, map[string]string{
+		etc + "multi-user.target.wants/d@worker-1.service": "-> " + lib + "d@.service",
+		etc + "multi-user.target.wants/d@worker-2.service": "-> " + lib + "d@.service",
+		etc + "x.target.requires/d@worker-1.service":       "-> " + lib + "d@.service",
+		etc + "multi-user.target.wants/e.service":          "-> " + lib + "e.service",
+	}))
+	got, err := r.Enabled("d@worker-*.service")
+	if want := []string{"d@worker-1.service", "d@worker-2.service"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v: want %v", got, err, want)
+	}
+}
