@@ -85,10 +85,11 @@ func (a *app) why(ctx context.Context, name string) error {
 		return ui.Exit(ui.Usage, err)
 	}
 	w := Why{Schema: "fettle/why/v1", Setting: id, Claims: []claim.Claim{}, Changes: []WhyChange{}}
-	state := &journal.State{}
-	if _, err := m.engine.State(); errors.Is(err, fs.ErrPermission) {
+	state, err := m.state()
+	if errors.Is(err, fs.ErrPermission) {
 		w.Unread = append(w.Unread, "fettle's journal, which belongs to root: run it with sudo")
-	} else if state, err = m.state(); err != nil {
+		state = &journal.State{}
+	} else if err != nil {
 		return err
 	}
 	chains := state.Chains()
