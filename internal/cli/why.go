@@ -160,8 +160,11 @@ func (m *machine) keptIn(s, file setting.Setting) bool {
 	if file.Kind != "file" {
 		return false
 	}
+	if s.Kind == "bootfile" || s.Kind == "initrd" { // the same place by another name
+		return s.Name == file.Name
+	}
 	f, ok := m.kinds[s.Kind].(setting.Filer)
-	return ok && f.File(s) == file.Name
+	return ok && slices.Contains(f.Files(s), file.Name)
 }
 
 // within are the standing changes of a setting, oldest first; of a file also

@@ -32,9 +32,9 @@ func (k Kinds) Files(s Setting) []string {
 	return nil
 }
 
-// Filer is a kind that keeps its values in a file that has more than one of
-// them, or other lines too; "" where it is not known which.
-type Filer interface{ File(Setting) string }
+// Filer is a kind that keeps its values in files, which have a name of their own
+// or other lines too; none where it is not known which.
+type Filer interface{ Files(Setting) []string }
 
 // ErrNoPlace says that a place is none that may be asked for by its name.
 var ErrNoPlace = errors.New("not a place that fettle sets")
