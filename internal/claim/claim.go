@@ -185,14 +185,11 @@ func (c *Claims) on(s setting.Setting) []Claim {
 // twin collects the claims on the other spelling of a limit; a zero there sets
 // nothing.
 func (c *Claims) twin(s setting.Setting) []Claim {
-	if s.Kind != "sysctl" {
-		return nil
-	}
-	name, ok := setting.SysctlTwin(s.Name)
+	other, ok := c.kinds.Twin(s)
 	if !ok {
 		return nil
 	}
-	return slices.DeleteFunc(c.on(setting.Setting{Kind: "sysctl", Name: name}), func(c Claim) bool { return c.Value.Text == "0" })
+	return slices.DeleteFunc(c.on(other), func(c Claim) bool { return c.Value.Text == "0" })
 }
 
 func sortByEffect(claims []Claim) {

@@ -74,27 +74,19 @@ func runUntil(ctx context.Context, version string, args []string, out, errw io.W
 	return ui.Code(err)
 }
 
-// askedFormat is what --output says, also of a command line that is not
-// understood otherwise; "" where it names no format.
+// askedFormat is what --output says on a command line that is not understood
+// otherwise; "" where it names no format. Cobra parses up to the first word that
+// is off, so this is a command that knows --output alone and passes over the rest.
 func askedFormat(args []string) ui.Format {
-	var asked ui.Format
-	for i, arg := range args {
-		if arg == "--" {
-			break
-		}
-		value, ok := strings.CutPrefix(arg, "--output=")
-		if !ok && !strings.HasPrefix(arg, "--") {
-			value, ok = strings.CutPrefix(arg, "-o")
-			value = strings.TrimPrefix(value, "=")
-		}
-		if (arg == "-o" || arg == "--output") && i+1 < len(args) {
-			value, ok = args[i+1], true
-		}
-		if f, err := ui.ParseFormat(value); ok && err == nil {
-			asked = f
-		}
+	c := &cobra.Command{FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}}
+	c.InitDefaultHelpFlag() // otherwise the parser would end at it
+	value := c.Flags().StringP("output", "o", "", "")
+	_ = c.ParseFlags(args) // what is wrong with them is being told
+	f, err := ui.ParseFormat(*value)
+	if err != nil {
+		return ""
 	}
-	return asked
+	return f
 }
 
 // Failure is the JSON form of a command that failed before it had anything to

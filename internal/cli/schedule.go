@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -314,10 +315,25 @@ func (a *app) scheduleImport(ctx context.Context, file, crontab string) error {
 	if len(entries) == 0 {
 		return ui.Exit(ui.Failed, fmt.Errorf("%s: no line calls tuned-adm profile", crontab))
 	}
+	lines, last := len(problems), 0
 	for _, e := range entries {
-		if err := a.knownProfiles(ctx, e.Profiles); err != nil {
-			return fmt.Errorf("%s:%d: %w", crontab, e.Line, err)
+		if e.Line != last { // a line may make several entries
+			lines, last = lines+1, e.Line
 		}
+	}
+	entries = slices.DeleteFunc(entries, func(e schedule.Entry) bool {
+		err := a.knownProfiles(ctx, e.Profiles)
+		if n := len(problems); err != nil && (n == 0 || problems[n-1].Line != e.Line) {
+			problems = append(problems, schedule.Problem{File: crontab, Line: e.Line, Text: err.Error()})
+			a.screen.Say("%s", problems[n])
+		}
+		return err != nil
+	})
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(entries) == 0 {
+		return ui.Exit(ui.Failed, fmt.Errorf("%d of %d lines of %s could not be taken over: nothing is changed", len(problems), lines, crontab))
 	}
 	var added []schedule.Entry
 	err = a.editSchedule(file, func(_ *host.Host, text string, have []schedule.Entry) (string, error) {
@@ -341,7 +357,7 @@ func (a *app) scheduleImport(ctx context.Context, file, crontab string) error {
 	a.screen.Say("take these lines out of %s: cron would go on switching as well", crontab)
 	var some error
 	if len(problems) > 0 {
-		some = ui.Exit(ui.Partial, fmt.Errorf("%d lines of %s could not be taken over", len(problems), crontab))
+		some = ui.Exit(ui.Partial, fmt.Errorf("%d of %d lines of %s could not be taken over", len(problems), lines, crontab))
 	}
 	return a.announce(file, added, some)
 }

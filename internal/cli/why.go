@@ -85,10 +85,11 @@ func (a *app) why(ctx context.Context, name string) error {
 		return ui.Exit(ui.Usage, err)
 	}
 	w := Why{Schema: "fettle/why/v1", Setting: id, Claims: []claim.Claim{}, Changes: []WhyChange{}}
-	state := &journal.State{}
-	if _, err := m.engine.State(); errors.Is(err, fs.ErrPermission) {
+	state, err := m.state()
+	if errors.Is(err, fs.ErrPermission) {
 		w.Unread = append(w.Unread, "fettle's journal, which belongs to root: run it with sudo")
-	} else if state, err = m.state(); err != nil {
+		state = &journal.State{}
+	} else if err != nil {
 		return err
 	}
 	chains := state.Chains()
@@ -159,8 +160,11 @@ func (m *machine) keptIn(s, file setting.Setting) bool {
 	if file.Kind != "file" {
 		return false
 	}
+	if s.Kind == "bootfile" || s.Kind == "initrd" { // the same place by another name
+		return s.Name == file.Name
+	}
 	f, ok := m.kinds[s.Kind].(setting.Filer)
-	return ok && f.File(s) == file.Name
+	return ok && slices.Contains(f.Files(s), file.Name)
 }
 
 // within are the standing changes of a setting, oldest first; of a file also

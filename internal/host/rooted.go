@@ -228,9 +228,22 @@ func (c copiedFiles) ReadFile(p string) ([]byte, error) {
 	return b, uncopied(err)
 }
 
+// ReadDir takes an empty directory of the kernel's for one that was copied
+// without what was in it: a diskless machine is rarer than a copy of /etc with
+// the frame of /sys around it.
 func (c copiedFiles) ReadDir(p string) ([]fs.DirEntry, error) {
 	d, err := c.rootedFiles.ReadDir(p)
+	if err == nil && len(d) == 0 && ofKernel(p) {
+		err = &fs.PathError{Op: "readdir", Path: p, Err: notRecorded{}}
+	}
 	return d, uncopied(err)
+}
+
+// ofKernel is true below /proc and /sys, where no directory is made by anybody
+// else.
+func ofKernel(p string) bool {
+	p = path.Clean("/" + p)
+	return p == "/sys" || p == "/proc" || strings.HasPrefix(p, "/sys/") || strings.HasPrefix(p, "/proc/")
 }
 
 func (c copiedFiles) Stat(p string) (fs.FileInfo, error) {

@@ -1,10 +1,10 @@
 package journal
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -77,11 +77,14 @@ func Read(dir, bootID string) (*State, error) {
 }
 
 func readState(f *os.File, bootID string) (*State, error) {
-	text, err := io.ReadAll(f)
-	if err != nil {
+	var text bytes.Buffer
+	if st, err := f.Stat(); err == nil {
+		text.Grow(int(st.Size()) + bytes.MinRead) // one read, where growing by and by copies most of it
+	}
+	if _, err := text.ReadFrom(f); err != nil {
 		return nil, err
 	}
-	s, err := parse(text, bootID)
+	s, err := parse(text.Bytes(), bootID)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}

@@ -15,7 +15,7 @@ import (
 // all components are required.
 var maySkip = map[string]string{
 	"internal/testroot/root.go Missing":       "fails under FETTLE_TEST_REQUIRE=1",
-	"internal/testvm/vm.go Boot":              "the slow matrix",
+	"internal/testvm/vm.go build":             "the slow matrix",
 	"test/peers/bench_test.go TestBench":      "make bench runs it: a measurement",
 	"test/peers/effect_test.go":               "the slow matrix",
 	"test/peers/saptune_test.go needSaptune":  "no package of Debian: FETTLE_TEST_SAPTUNE names one",

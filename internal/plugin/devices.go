@@ -29,9 +29,21 @@ func (p Problem) String() string { return p.Pos.String() + ": " + p.Text }
 // applied, its device-independent options included; that is a problem unless it
 // is for all but some devices.
 func Assign(ctx context.Context, h *host.Host, table []Plugin, units []*profile.Unit) (map[string][]string, []Problem) {
-	assigned := map[string][]string{}
-	var problems []Problem
-	free, unlisted := map[string][]string{}, map[string]bool{}
+	assigned, unlisted, problems := AssignKnown(ctx, h, table, units)
+	for _, u := range units {
+		if err := unlisted[u.Type]; err != nil {
+			problems = append(problems, Problem{u.Pos, fmt.Sprintf("[%s]: %v", u.Name, err)})
+			delete(unlisted, u.Type)
+		}
+	}
+	return assigned, problems
+}
+
+// AssignKnown is Assign with the types of plug-in of which it is not known what
+// devices the machine has, and why, apart from the problems.
+func AssignKnown(ctx context.Context, h *host.Host, table []Plugin, units []*profile.Unit) (assigned map[string][]string, unlisted map[string]error, problems []Problem) {
+	assigned, unlisted = map[string][]string{}, map[string]error{}
+	free := map[string][]string{}
 	for _, u := range units {
 		pl, ok := Find(table, u.Type)
 		if !ok || pl.Devices == nil {
@@ -40,8 +52,7 @@ func Assign(ctx context.Context, h *host.Host, table []Plugin, units []*profile.
 		if _, listed := free[u.Type]; !listed {
 			all, err := pl.Devices(ctx, h)
 			if err != nil && (!errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotRecorded)) {
-				problems = append(problems, Problem{u.Pos, fmt.Sprintf("[%s]: the devices of plug-in %q cannot be listed: %v", u.Name, u.Type, err)})
-				unlisted[u.Type] = true
+				unlisted[u.Type] = fmt.Errorf("the devices of plug-in %q cannot be listed: %w", u.Type, err)
 			}
 			SortDevices(all)
 			free[u.Type] = all
@@ -51,12 +62,12 @@ func Assign(ctx context.Context, h *host.Host, table []Plugin, units []*profile.
 		switch {
 		case err != nil:
 			problems = append(problems, Problem{u.At("devices_udev_regex"), fmt.Sprintf("[%s]: %v", u.Name, err)})
-		case len(taken) == 0 && !unlisted[u.Type] && (u.DevicesUdevRegex != "" || !profile.NewDeviceMatcher(u.Devices).Rest()):
+		case len(taken) == 0 && unlisted[u.Type] == nil && (u.DevicesUdevRegex != "" || !profile.NewDeviceMatcher(u.Devices).Rest()):
 			problems = append(problems, Problem{u.Pos, noDevice(u, len(free[u.Type]) > 0)})
 		}
 		free[u.Type] = without(free[u.Type], taken)
 	}
-	return assigned, problems
+	return assigned, unlisted, problems
 }
 
 func noDevice(u *profile.Unit, some bool) string {

@@ -115,17 +115,23 @@ func LoadAverage(h *host.Host) (float64, error) {
 }
 
 // Dynamic says whether a unit lets its devices follow the load, and whether its
-// profile says so itself. A value that is neither true nor false is an item.
-func (r *Request) Dynamic(s setting.Setting) (on, given bool, bad []Item) {
+// profile says so itself. A value that is neither true nor false, which
+// CheckDynamic rejects, lets nothing follow.
+func (r *Request) Dynamic() (on, given bool) {
 	o, given := r.Option("dynamic")
 	if !given {
-		return true, false, nil
+		return true, false
 	}
-	on, ok := Truth(o.Value)
-	if !ok {
-		return false, true, BadValue(s, o, "true or false")
+	on, _ = Truth(o.Value)
+	return on, true
+}
+
+// CheckDynamic is the Check of the option dynamic.
+func CheckDynamic(o profile.Option) error {
+	if _, ok := Truth(o.Value); !ok {
+		return Invalid("%q is no value for %s: want true or false", o.Value, o.Name)
 	}
-	return on, true, nil
+	return nil
 }
 
 // Threshold is the value of an option that is a load, or its default. A value

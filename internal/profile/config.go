@@ -11,6 +11,13 @@ import (
 type configFile struct {
 	sections []*section // in order of first appearance, without [DEFAULT]
 	defaults *section
+	repeated []repeated
+}
+
+// repeated is a name that a section gives once more: the last value holds.
+type repeated struct {
+	section       string
+	earlier, last *entry
 }
 
 type section struct {
@@ -156,6 +163,9 @@ func (p *configParser) parseLine(line string) bool {
 	p.endValue()
 	p.option = &entry{key: key, valueless: !hasValue, pos: p.pos()}
 	p.pending = append(p.pending[:0], strip(val))
+	if earlier, ok := p.cur.keys.get(key); ok {
+		p.out.repeated = append(p.out.repeated, repeated{p.cur.name, earlier, p.option})
+	}
 	p.cur.keys.set(key, p.option) // a repeated key keeps its place; the last value wins
 	return true
 }

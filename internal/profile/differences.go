@@ -101,6 +101,13 @@ var Differences = []Difference{
 		Source: "utils/profile_recommender.py, process_config",
 	},
 	{
+		ID: "virt-check-without-virt-what", Versions: "all",
+		TuneD:  "where virt-what is missing or fails, virt_check takes every machine for bare metal",
+		Fettle: "the machine's files answer, as they do for the recommendation",
+		Why:    "the profile for OpenShift would have the parent for bare metal on a guest",
+		Source: "profiles/functions/function_virt_check.py",
+	},
+	{
 		ID: "regexp-dialect", Versions: "all",
 		TuneD:  "Python's re",
 		Fettle: "the same syntax, but look-around, back-references, conditional and atomic groups, possessive repeats and verbose mode are refused; \\b knows ASCII words only",

@@ -99,6 +99,9 @@ func (x *expander) expandVariables(text string, pos Pos) (string, error) {
 	if x.work += b.Len(); x.work > maxWork {
 		return "", errAt(pos, "the variables of this profile expand to more than %d MiB", maxWork>>20)
 	}
+	if text := b.String(); !strings.Contains(text, `\${`) {
+		return text, nil // nearly every text: compiling the expression takes longer
+	}
 	return escapedVariable().ReplaceAllString(b.String(), "$1"), nil
 }
 

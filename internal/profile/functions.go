@@ -122,16 +122,22 @@ func execProgram(ctx context.Context, env *Env, args []string) (string, bool, er
 	return newlines(res.Stdout), true, nil
 }
 
-// virt_check:VM:METAL gives VM where virt-what names a hypervisor, else METAL,
-// also when virt-what is missing or fails.
+// virt_check:VM:METAL gives VM where virt-what names a hypervisor, else METAL.
+// Where virt-what is missing or fails, the machine's files answer, as they do for
+// the recommendation; METAL, with a warning, where they do not tell.
 func virtCheck(ctx context.Context, env *Env, args []string) (string, bool, error) {
 	res, err := env.run(ctx, "virt-what")
+	v := virtualisation{known: true, virtual: len(res.Stdout) > 0}
 	switch {
 	case errors.Is(err, host.ErrNotRecorded):
 		return "", false, err
-	case err != nil:
-		env.Warn("virt_check: %v", err)
-	case res.ExitCode == 0 && len(res.Stdout) > 0:
+	case err != nil || res.ExitCode != 0:
+		v = virtualisationFiles(env.Host)
+	}
+	switch {
+	case !v.known:
+		env.Warn("virt_check: without virt-what it is not known whether this is a virtual machine (%s): taken for bare metal", v.source)
+	case v.virtual:
 		return args[0], true, nil
 	}
 	return args[1], true, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -250,6 +251,24 @@ func TestFunctionsThatExecute(t *testing.T) {
 	if got := call(t, h, "virt_check", "vm", "metal"); got != "vm" && got != "metal" {
 		t.Errorf("virt_check = %q", got)
 	}
+	guest := treeHost(t, map[string]string{"proc/cpuinfo": "processor : 0\nflags : fpu hypervisor\n"})
+	metal := treeHost(t, map[string]string{"proc/cpuinfo": "processor : 0\nflags : fpu\n"})
+	for _, c := range []struct {
+		h    *host.Host
+		run  func() (host.Result, error)
+		want string
+	}{
+		{guest, func() (host.Result, error) { return host.Result{Stdout: []byte("kvm\n")}, nil }, "vm"},
+		{guest, func() (host.Result, error) { return host.Result{}, nil }, "metal"},
+		{guest, func() (host.Result, error) { return host.Result{}, fs.ErrNotExist }, "vm"},
+		{guest, func() (host.Result, error) { return host.Result{ExitCode: 1}, nil }, "vm"},
+		{metal, func() (host.Result, error) { return host.Result{}, fs.ErrNotExist }, "metal"},
+	} {
+		c.h.Exec = answering(c.run)
+		if got := call(t, c.h, "virt_check", "vm", "metal"); got != c.want {
+			t.Errorf("virt_check = %q, want %q", got, c.want)
+		}
+	}
 	for _, f := range Functions {
 		if want := f.Name == "exec" || f.Name == "virt_check" || f.Name == "lscpu_check"; f.Executes != want {
 			t.Errorf("%s: Executes is %v", f.Name, f.Executes)
@@ -265,3 +284,9 @@ func TestFunctionsTable(t *testing.T) {
 		t.Error("the table is not in order")
 	}
 }
+
+// answering is a machine's programs, all of which end so.
+type answering func() (host.Result, error)
+
+func (a answering) Run(context.Context, host.Command) (host.Result, error) { return a() }
+func (a answering) LookPath(name string) (string, error)                   { return name, nil }

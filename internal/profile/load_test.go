@@ -392,3 +392,45 @@ func TestWarnings(t *testing.T) {
 		}
 	}
 }
+
+// What is given twice and an include that leads back load as in TuneD, and are
+// said.
+func TestRepeated(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		files   map[string]string
+		profile string
+		want    []string
+	}{
+		{"a key twice in a section", map[string]string{"p": lines("[u]", "x=1", "y=2", "x=3")}, "p",
+			[]string{"tuned/p/tuned.conf:4: [u] gives x once more: DIR/tuned/p/tuned.conf:2 is left out, this line holds"}},
+		{"a section twice with the same key", map[string]string{"p": lines("[u]", "x=1", "[v]", "x=2", "[u]", "x=1")}, "p",
+			[]string{"tuned/p/tuned.conf:6: [u] gives x once more: DIR/tuned/p/tuned.conf:2 is left out, this line holds"}},
+		{"a key three times", map[string]string{"p": lines("[u]", "x=1", "x=2", "x=3")}, "p",
+			[]string{"tuned/p/tuned.conf:3: [u] gives x once more: DIR/tuned/p/tuned.conf:2 is left out, this line holds",
+				"tuned/p/tuned.conf:4: [u] gives x once more: DIR/tuned/p/tuned.conf:3 is left out, this line holds"}},
+		{"the child overrides", map[string]string{"a": "[u]\nx=1\n", "p": "[main]\ninclude=a\n[u]\nx=2\n"}, "p", nil},
+		{"a circle of two", map[string]string{"a": "[main]\ninclude=b\n", "b": "[main]\ninclude=a\n[u]\nx=b\n"}, "a",
+			[]string{"tuned/b/tuned.conf:2: include=a leads in a circle: DIR/tuned/a/tuned.conf includes this profile already; left out"}},
+		{"a profile that includes itself", map[string]string{"a": "[main]\nsummary=s\ninclude=-a\n"}, "a",
+			[]string{"tuned/a/tuned.conf:3: include=a leads in a circle: DIR/tuned/a/tuned.conf includes this profile already; left out"}},
+		{"a diamond", map[string]string{"base": "[u]\nx=1\n", "l": "[main]\ninclude=base\n", "r": "[main]\ninclude=base\n", "p": "[main]\ninclude=l,r\n"}, "p", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := load(t, tt.files, tt.profile)
+			var got []string
+			for _, w := range p.Warnings {
+				got = append(got, w.String())
+			}
+			if len(got) != len(tt.want) {
+				t.Fatalf("got %q, want %q", got, tt.want)
+			}
+			for i := range got {
+				place, text, found := strings.Cut(tt.want[i], "DIR")
+				if !strings.Contains(got[i], place) || found && !strings.HasSuffix(got[i], text) {
+					t.Errorf("got %q, want %q", got[i], tt.want[i])
+				}
+			}
+		})
+	}
+}

@@ -58,6 +58,7 @@ type loading struct {
 	x        *expander
 	profile  *Profile
 	read     map[string]bool // tuned.conf files
+	open     []string        // those whose includes are being loaded, outermost first
 	raw      []*rawProfile
 	distrust error // the first file read that does not belong to root alone
 	warned   map[Warning]bool
@@ -192,6 +193,7 @@ func (s *loading) load(name string, from Pos) error {
 	file, seen := s.find(plain, s.read)
 	if file == "" {
 		if seen {
+			s.circle(plain, from)
 			return nil
 		}
 		if optional {
@@ -215,14 +217,31 @@ func (s *loading) load(name string, from Pos) error {
 	if err != nil {
 		return err
 	}
+	for _, r := range conf.repeated {
+		s.warn(r.last.pos, "[%s] gives %s once more: %s is left out, this line holds", r.section, r.last.key, r.earlier.pos)
+	}
 	raw := newRawProfile(file, conf)
 	if include, ok := raw.main.remove(includeOption); ok {
+		s.open = append(s.open, file)
 		if err := s.include(include); err != nil {
 			return err
 		}
+		s.open = s.open[:len(s.open)-1]
 	}
 	s.raw = append(s.raw, raw)
 	return nil
+}
+
+// circle says that an include leads back to a profile that includes it, at once
+// or by way of others. It ends there, as in TuneD; a profile that is included
+// twice on different ways is no circle.
+func (s *loading) circle(name string, from Pos) {
+	for _, file := range s.open {
+		if path.Base(path.Dir(file)) == name {
+			s.warn(from, "include=%s leads in a circle: %s includes this profile already; left out", name, file)
+			return
+		}
+	}
 }
 
 func (s *loading) include(e *entry) error {

@@ -224,8 +224,23 @@ func TestSkipped(t *testing.T) {
 			t.Errorf("%s: %v %q %v", c.name, skip, why, err)
 		}
 	}
-	if _, _, err := (&MainConfig{}).Skipped(&Unit{Enabled: true, UnameRegex: "x"}, &host.Host{Files: noFiles{}}); !errors.Is(err, host.ErrNotRecorded) {
+	nothing := &host.Host{Files: noFiles{}}
+	if _, _, err := (&MainConfig{}).Skipped(&Unit{Enabled: true, UnameRegex: "x"}, nothing); !errors.Is(err, host.ErrNotRecorded) {
 		t.Errorf("an unrecorded uname: %v", err)
+	}
+	// One condition that says no decides, whatever the other one would say.
+	for _, c := range []struct {
+		main MainConfig
+		unit Unit
+		why  string
+	}{
+		{MainConfig{UnameString: &preset}, Unit{Enabled: true, UnameRegex: "aarch64", CPUInfoRegex: "AMD"}, "uname_regex=aarch64"},
+		{MainConfig{CPUInfoString: &preset}, Unit{Enabled: true, UnameRegex: "aarch64", CPUInfoRegex: "AMD"}, "cpuinfo_regex=AMD"},
+		{MainConfig{CPUInfoString: &preset}, Unit{Enabled: true, UnameRegex: "(", CPUInfoRegex: "AMD"}, "cpuinfo_regex=AMD"},
+	} {
+		if skip, why, err := c.main.Skipped(&c.unit, nothing); !skip || err != nil || !strings.Contains(why, c.why) {
+			t.Errorf("want skipped for %s: %v %q %v", c.why, skip, why, err)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,8 +25,12 @@ func (e *UndecidedError) Error() string {
 func (e *UndecidedError) Unwrap() error { return e.Err }
 
 // Skipped reports whether a unit does not apply to this machine, because it is
-// disabled or because its cpuinfo_regex or uname_regex finds nothing, and says
+// disabled or because its uname_regex or cpuinfo_regex finds nothing, and says
 // why, in a sentence. An UndecidedError means that the answer is unknown.
+//
+// The name comes first: /proc/cpuinfo has a kilobyte and more per CPU, so that
+// matching it takes milliseconds on a large machine, and the sections that ask
+// for it are mostly for another architecture.
 func (c *MainConfig) Skipped(u *Unit, h *host.Host) (skip bool, why string, err error) {
 	if !u.Enabled {
 		return true, fmt.Sprintf("[%s] is disabled (%s)", u.Name, u.At("enabled")), nil
@@ -33,33 +38,36 @@ func (c *MainConfig) Skipped(u *Unit, h *host.Host) (skip bool, why string, err 
 	if len(u.Deferred) > 0 && (u.CPUInfoRegex != "" || u.UnameRegex != "") {
 		return false, "", &UndecidedError{u, errAt(u.Pos, "%s: %w", u.Deferred[0].Reason, host.ErrNotRecorded)}
 	}
+	var open error // of the first condition that has no answer; another one may say no
 	for _, test := range []struct {
 		attribute, regex, what string
 		override               *string
 		read                   func(*host.Host) (string, error)
 	}{
-		{"cpuinfo_regex", u.CPUInfoRegex, "/proc/cpuinfo", c.CPUInfoString, readCPUInfo},
 		{"uname_regex", u.UnameRegex, "uname", c.UnameString, uname},
+		{"cpuinfo_regex", u.CPUInfoRegex, "/proc/cpuinfo", c.CPUInfoString, readCPUInfo},
 	} {
 		if test.regex == "" {
 			continue
 		}
 		re, err := CompileRegexp(test.regex, Multiline)
 		if err != nil {
-			return false, "", errAt(u.At(test.attribute), "%s: %w", test.attribute, err)
+			open = cmp.Or(open, errAt(u.At(test.attribute), "%s: %w", test.attribute, err))
+			continue
 		}
 		var text string
 		if test.override != nil {
 			text = *test.override
 			test.what = strings.TrimSuffix(test.attribute, "regex") + "string of tuned-main.conf"
 		} else if text, err = test.read(h); err != nil {
-			return false, "", &UndecidedError{u, errAt(u.At(test.attribute), "%s: %w", test.attribute, err)}
+			open = cmp.Or[error](open, &UndecidedError{u, errAt(u.At(test.attribute), "%s: %w", test.attribute, err)})
+			continue
 		}
 		if !re.MatchString(text) {
 			return true, fmt.Sprintf("[%s] is for other machines: %s=%s (%s) finds nothing in %s", u.Name, test.attribute, test.regex, u.At(test.attribute), test.what), nil
 		}
 	}
-	return false, "", nil
+	return false, "", open
 }
 
 func readCPUInfo(h *host.Host) (string, error) {

@@ -56,6 +56,16 @@ func value(v setting.Value) string {
 	return strings.Join(strings.Fields(v.Text), " ")
 }
 
+// unlike are two values in cells of one row; where they differ but would print
+// alike, the first says so.
+func unlike(a, b setting.Value) (string, string) {
+	x, y := value(a), value(b)
+	if x == y && a != b {
+		x += ", not the same"
+	}
+	return x, y
+}
+
 // Place is a setting as a person calls it: sysctls and paths need no kind.
 func Place(s setting.Setting) string {
 	switch s.Kind {
@@ -142,7 +152,11 @@ func Plan(s *ui.Screen, p *tune.Plan, all bool) {
 		case st.Why != "":
 			note += " (" + st.Why + ")"
 		}
-		g.Rows = append(g.Rows, []string{familyName(f), value(st.Before), arrow, value(st.Want), note})
+		now, wanted := value(st.Before), value(st.Want)
+		if st.Action != tune.Same {
+			now, wanted = unlike(st.Before, st.Want)
+		}
+		g.Rows = append(g.Rows, []string{familyName(f), now, arrow, wanted, note})
 	}
 	if len(g.Rows) > 0 {
 		g.Write(s)
@@ -176,9 +190,13 @@ func writeOthers(s *ui.Screen, head string, steps []tune.Step, all bool) {
 	grid.Write(s)
 }
 
-// from is a reason in a cell: the profile and the line.
+// from is a reason in a cell: of a file its last two names and the line, which
+// are the profile's; anything else as it is.
 func from(r setting.Reason) string {
 	f := r.String()
+	if r.File == "" {
+		return f
+	}
 	if parts := strings.Split(f, "/"); len(parts) > 2 {
 		f = strings.Join(parts[len(parts)-2:], "/")
 	}
@@ -341,6 +359,9 @@ func Undone(s *ui.Screen, u *tune.Undone) {
 	away := Grid{Head: []string{"setting", "was to be", "why not"}}
 	g := Grid{Head: []string{"setting", "stays at", "instead of", "why"}}
 	for _, v := range u.Values {
+		if v.State == journal.KeptNow && v.Found == v.To {
+			continue // kept with what it belongs to, and has what it had before
+		}
 		n[v.State]++
 		if v.State == journal.Restored && v.Found.String() != v.To.String() {
 			given++
@@ -354,7 +375,8 @@ func Undone(s *ui.Screen, u *tune.Undone) {
 			}
 		}
 		if v.State == journal.KeptNow || v.State == journal.Failed {
-			g.Rows = append(g.Rows, []string{Place(v.Setting), value(v.Found), value(v.To), v.Why})
+			found, to := unlike(v.Found, v.To)
+			g.Rows = append(g.Rows, []string{Place(v.Setting), found, to, v.Why})
 		}
 	}
 	for _, g := range []Grid{g, away} {

@@ -1,33 +1,11 @@
 package setting
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 )
-
-// ErrNoPlace says that a place is none that may be asked for by its name.
-var ErrNoPlace = errors.New("not a place that fettle sets")
-
-// Guarded is a kind that could reach more of a machine than its plug-in does.
-// MayAsk says whether a person, or a plan that somebody else may have written,
-// may ask for a value of a resolved setting by its name; the error wraps
-// ErrNoPlace and says what is allowed. profileDirs are the directories that
-// profiles are read from. Undo and recovery do not ask: what is in the journal
-// was written by fettle.
-type Guarded interface {
-	MayAsk(s Setting, want Value, profileDirs []string) error
-}
-
-// MayAsk says whether a value may be asked for by the setting's name.
-func (k Kinds) MayAsk(s Setting, want Value, profileDirs []string) error {
-	if g, ok := k[s.Kind].(Guarded); ok {
-		return g.MayAsk(s, want, profileDirs)
-	}
-	return nil
-}
 
 // fileDirs are the directories for configuration that plug-ins put files into,
 // beside the drop-ins of systemd's units.

@@ -5,22 +5,6 @@ import (
 	"strings"
 )
 
-// Filed is a kind whose places are files of the kernel. Files lists all through
-// which a place can be written: its own and the second names that Resolve folds
-// into it. They need not exist.
-type Filed interface {
-	Files(Setting) []string
-}
-
-// Files lists the files through which a place can be written; none for kinds
-// whose places are not the kernel's files.
-func (k Kinds) Files(s Setting) []string {
-	if f, ok := k[s.Kind].(Filed); ok {
-		return f.Files(s)
-	}
-	return nil
-}
-
 // Files implements Filed.
 func (k sysctl) Files(s Setting) []string {
 	p, err := SysctlPath(s.Name)

@@ -2,24 +2,6 @@ package setting
 
 import "strings"
 
-// OneWayer is a kind some of whose writes cannot be taken back: they act at once
-// and keep nothing, or take something along that no setting stands for. OneWay
-// says why a change from one value to another is of that sort; ok is false for
-// the others.
-type OneWayer interface {
-	OneWay(s Setting, now, want Value) (why string, ok bool)
-}
-
-// OneWay says why a change could not be taken back; ok is false for those that
-// can, and where nothing would be written.
-func (k Kinds) OneWay(s Setting, now, want Value) (why string, ok bool) {
-	kind, isOneWayer := k[s.Kind].(OneWayer)
-	if !isOneWayer || k.Equal(s, now, want) {
-		return "", false
-	}
-	return kind.OneWay(s, now, want)
-}
-
 // oneWay are the sysctls whose every write is of that sort: they act at once, or
 // the kernel lets nobody write the old value again before the next boot.
 var oneWay = map[string]string{

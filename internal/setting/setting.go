@@ -178,40 +178,6 @@ type Kind interface {
 	Lifetime() Lifetime
 }
 
-// Aliaser is a kind some of whose places have a second name of another kind: the
-// MTU of a network device is an attribute in /sys too. Alias gives the one
-// identity of a place that another kind has resolved; ok is false where it is
-// none of these.
-type Aliaser interface {
-	Alias(Setting) (id Setting, ok bool)
-}
-
-// Transient is a kind whose places end by themselves and never come back, as a
-// task does. There Absent means that nothing is left to set or to give back.
-type Transient interface{ Transient() }
-
-// Ended is true where a place of a transient kind is not there any more.
-func Ended(k Kind, now Value) bool {
-	_, transient := k.(Transient)
-	return transient && now.Absent
-}
-
-// Filer is a kind that keeps its values in a file that has more than one of
-// them, or other lines too; "" where it is not known which.
-type Filer interface{ File(Setting) string }
-
-// Outliver is a kind whose places end with the boot while something that they
-// did may outlast it: the files that a script wrote.
-type Outliver interface {
-	// AfterBoot takes back what is left of a place that held a value before the
-	// machine was started anew. It answers false where that value left nothing.
-	AfterBoot(ctx context.Context, s Setting, had Value) (did bool, err error)
-}
-
-// Tuner is a kind whose places are programs that set places of their own when
-// they are started: another tuner. What these set then is theirs.
-type Tuner interface{ Tuner() }
-
 // ErrUnsupported is wrapped by a Write that only the try could show to be
 // impossible here: the kernel manages the interrupt itself. It is no failure.
 var ErrUnsupported = errors.New("unsupported")

@@ -1,6 +1,7 @@
 package setting
 
 import (
+	"context"
 	"slices"
 	"strings"
 )
@@ -16,11 +17,30 @@ var sysctlPairs = map[string]string{
 	"vm.overcommit_kbytes":      "vm.overcommit_ratio",
 }
 
-// SysctlTwin names the other spelling of a limit: vm.dirty_bytes for
-// vm.dirty_ratio. Only one of the two is in force, the one written last.
-func SysctlTwin(name string) (string, bool) {
-	twin, ok := sysctlPairs[name]
-	return twin, ok
+// Twin implements Twinned.
+func (sysctl) Twin(s Setting) (Setting, bool) {
+	name, ok := sysctlPairs[s.Name]
+	return Setting{"sysctl", name}, ok
+}
+
+// Restore implements Restorer, for the limits that the kernel lets nobody write as
+// 0 where the twin is to be 0 as well, as somebody had once made them: a limit
+// becomes 0 when the other one is set.
+func (k sysctl) Restore(ctx context.Context, s Setting, had Value) error {
+	refused := k.Write(ctx, s, had)
+	twin, ok := k.Twin(s)
+	if refused == nil || !ok || had.Text != "0" {
+		return refused
+	}
+	if now, err := k.Read(ctx, twin); err != nil || now.Text != "0" {
+		return refused
+	}
+	for _, v := range []string{"1", "0"} {
+		if k.Write(ctx, twin, Text(v)) != nil {
+			return refused
+		}
+	}
+	return nil
 }
 
 // precisions are two files of one variable in units of which one is coarser, so
@@ -38,8 +58,8 @@ var precisions = map[string]string{
 }
 
 func (k sysctl) Coupled(s Setting) []Setting {
-	if other, ok := sysctlPairs[s.Name]; ok {
-		return []Setting{{"sysctl", other}}
+	if twin, ok := k.Twin(s); ok {
+		return []Setting{twin}
 	}
 	switch s.Name {
 	case "vm.nr_hugepages":

@@ -13,7 +13,7 @@ import (
 // changesByItself are places below /proc/sys and /sys whose values move without
 // anybody tuning them, or that reading disturbs.
 var changesByItself = []string{
-	"/proc/sys/fs/", "/proc/sys/kernel/ns_last_pid", "/proc/sys/kernel/random/",
+	"/proc/sys/fs/binfmt_misc/", "/proc/sys/fs/quota/", "/proc/sys/kernel/ns_last_pid", "/proc/sys/kernel/random/",
 	"/sys/fs/cgroup/", "/sys/kernel/debug/", "/sys/kernel/mm/damon/", "/sys/kernel/mm/lru_gen/", "/sys/kernel/mm/page_idle/",
 	"/sys/kernel/security/", "/sys/kernel/slab/", "/sys/kernel/tracing/",
 }

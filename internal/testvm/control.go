@@ -106,7 +106,7 @@ func (vm *VM) Exec(q wire.Request) (wire.Reply, error) {
 	case <-vm.ended:
 		return wire.Reply{}, errGone
 	case <-time.After(time.Duration(q.TimeoutS*float64(time.Second)) + 30*time.Second):
-		return wire.Reply{}, fmt.Errorf("no answer within %g s and 30 s more", q.TimeoutS)
+		return wire.Reply{}, fmt.Errorf("no answer within %g s and 30 s more\n%s", q.TimeoutS, vm.state())
 	}
 }
 
@@ -260,6 +260,7 @@ type monitor struct {
 
 func newMonitor(conn net.Conn) (*monitor, error) {
 	m := &monitor{conn: conn, in: json.NewDecoder(conn)}
+	conn.SetDeadline(time.Now().Add(5 * time.Minute))
 	var greeting json.RawMessage
 	if err := m.in.Decode(&greeting); err != nil {
 		return nil, fmt.Errorf("qemu's greeting: %w", err)

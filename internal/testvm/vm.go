@@ -66,13 +66,21 @@ type VM struct {
 	disks   int
 }
 
-// bootTime is how long a boot may take: it needs about 55 s of processor time,
-// and the processors are often not idle.
+// bootTime is how long a boot may take until the machine is ready: it needs
+// about 55 s of processor time, and the processors are often not idle.
 const bootTime = 12 * time.Minute
 
 // Boot starts a machine and waits until it is ready. Tests of one package
 // should share one: boot in a parent test and use t.Run.
 func Boot(t testing.TB, o Options) *VM {
+	t.Helper()
+	vm := build(t, o)
+	vm.Start()
+	return vm
+}
+
+// build makes a machine that is switched off.
+func build(t testing.TB, o Options) *VM {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("boots a virtual machine; not in short mode")
@@ -131,7 +139,6 @@ func Boot(t testing.TB, o Options) *VM {
 	for _, port := range append([]int{22}, o.Forward...) {
 		vm.ports[port] = freePort(t)
 	}
-	vm.Start()
 	return vm
 }
 
@@ -204,7 +211,9 @@ func (vm *VM) arguments() []string {
 		"-m", fmt.Sprint(vm.o.MemoryMiB),
 		"-kernel", filepath.Join(cache, "vmlinuz"), "-initrd", vm.file("initrd"),
 		"-append", strings.TrimSpace("console=ttyS0 quiet mitigations=off nokaslr " +
-			"random.trust_cpu=on audit=0 udev.event_timeout=600 rcupdate.rcu_cpu_stall_suppress=1 systemd.show_status=0 " + vm.o.Append),
+			"random.trust_cpu=on audit=0 udev.event_timeout=600 rcupdate.rcu_cpu_stall_suppress=1 systemd.show_status=0 " +
+			// For state, when the machine does not come up.
+			"sysrq_always_enabled=1 systemd.journald.forward_to_console=1 systemd.journald.max_level_console=err " + vm.o.Append),
 		"-chardev", "file,id=console,append=on,path=" + vm.file("console"), "-serial", "chardev:console",
 		"-qmp", "unix:" + vm.file("qmp") + ",server=on,wait=off",
 		"-device", "virtio-rng-pci",
@@ -262,19 +271,29 @@ func (vm *VM) Start() {
 	if vm.Running() {
 		vm.t.Fatal("testvm: the machine is already running")
 	}
+	if err := vm.start(bootTime); err != nil {
+		vm.t.Fatal(err)
+	}
+}
+
+// start switches the machine on and waits some time until it is ready. The error
+// tells the machine's state.
+func (vm *VM) start(within time.Duration) error {
+	end := time.Now().Add(within)
 	os.Remove(vm.file("agent"))
 	os.Remove(vm.file("qmp"))
 	vm.stderr.Reset()
+	vm.monitor = nil
 	vm.qemu = exec.Command("qemu-system-x86_64", vm.arguments()...)
 	vm.qemu.Stderr = &vm.stderr
 	ended, err := startToDie(vm.qemu)
 	if err != nil {
-		vm.t.Fatal(err)
+		return err
 	}
 	vm.ended = ended
-	conn, err := vm.dial("agent")
+	conn, err := vm.dial("agent", end)
 	if err != nil {
-		vm.t.Fatal(err)
+		return err
 	}
 	vm.mu.Lock()
 	vm.conn, vm.bootID = conn, ""
@@ -282,21 +301,24 @@ func (vm *VM) Start() {
 	vm.waiting = map[int64]chan wire.Reply{}
 	vm.mu.Unlock()
 	go vm.listen(conn, vm.boots)
-	if conn, err = vm.dial("qmp"); err != nil {
-		vm.t.Fatal(err)
+	if conn, err = vm.dial("qmp", end); err != nil {
+		return err
 	}
 	if vm.monitor, err = newMonitor(conn); err != nil {
-		vm.t.Fatal(err)
+		return err
 	}
-	vm.waitReady()
+	return vm.waitReady(end)
 }
 
 // dial connects to a socket that QEMU is about to make.
-func (vm *VM) dial(name string) (net.Conn, error) {
+func (vm *VM) dial(name string, end time.Time) (net.Conn, error) {
 	for {
 		conn, err := net.Dial("unix", vm.file(name))
 		if err == nil {
 			return conn, nil
+		}
+		if time.Now().After(end) {
+			return nil, fmt.Errorf("qemu runs, and has not opened its socket: %w", err)
 		}
 		select {
 		case <-vm.ended:
@@ -306,21 +328,37 @@ func (vm *VM) dial(name string) (net.Conn, error) {
 	}
 }
 
-func (vm *VM) waitReady() {
-	vm.t.Helper()
+func (vm *VM) waitReady(end time.Time) error {
+	began := time.Now()
 	select {
 	case <-vm.boots:
 	case <-vm.ended:
-		vm.t.Fatalf("qemu ended during the boot: %s", vm.stderr.String())
-	case <-time.After(bootTime):
-		vm.t.Fatalf("the virtual machine did not boot within %s", bootTime)
+		return fmt.Errorf("qemu ended during the boot: %s", vm.stderr.String())
+	case <-time.After(time.Until(end)):
+		return fmt.Errorf("the virtual machine did not boot within %s\n%s", time.Since(began).Round(time.Second), vm.state())
 	}
 	// Starting what the boot is starting waits for it, without asking again and
 	// again, which would slow down what is waited for.
-	r, err := vm.Exec(wire.Request{TimeoutS: bootTime.Seconds(), Argv: []string{"systemctl", "start", vm.o.Ready}})
-	if err != nil || r.Code != 0 {
-		vm.t.Fatalf("%s did not become active: %v %s%s%s", vm.o.Ready, err, r.Error, r.Stdout, r.Stderr)
+	left := max(time.Until(end), time.Minute)
+	r, err := vm.Exec(wire.Request{TimeoutS: left.Seconds(), Argv: []string{"systemctl", "start", vm.o.Ready}})
+	switch {
+	case err != nil: // tells the state itself
+		return fmt.Errorf("%s did not become active: %w", vm.o.Ready, err)
+	case r.Error != "" || r.Code != 0:
+		return fmt.Errorf("%s did not become active: %s%s%s\n%s", vm.o.Ready, r.Error, r.Stdout, r.Stderr, vm.jobs())
 	}
+	return nil
+}
+
+// jobs is what systemd is waiting for and what has failed, as far as the guest
+// answers.
+func (vm *VM) jobs() string {
+	r, err := vm.Exec(wire.Request{TimeoutS: 120, Argv: []string{"sh", "-c",
+		"systemctl list-jobs --no-pager; systemctl --failed --no-pager; journalctl --no-pager --boot --lines 50"}})
+	if err != nil {
+		return fmt.Sprintf("its jobs are not known: %v\n", err)
+	}
+	return string(r.Stdout) + string(r.Stderr)
 }
 
 // Running says whether the machine is switched on.
@@ -353,7 +391,7 @@ func (vm *VM) RebootWith(command string) {
 	select {
 	case <-vm.ended:
 	case <-time.After(bootTime):
-		vm.t.Fatalf("the virtual machine did not go down within %s of %q", bootTime, command)
+		vm.t.Fatalf("the virtual machine did not go down within %s of %q\n%s", bootTime, command, vm.state())
 	}
 	vm.Start()
 }
@@ -374,7 +412,7 @@ func (vm *VM) Poweroff() {
 	select {
 	case <-vm.ended:
 	case <-time.After(bootTime):
-		vm.t.Fatalf("the virtual machine did not power off within %s", bootTime)
+		vm.t.Fatalf("the virtual machine did not power off within %s\n%s", bootTime, vm.state())
 	}
 }
 

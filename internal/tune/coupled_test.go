@@ -256,10 +256,25 @@ func TestCoupledTransactionsInAnyOrder(t *testing.T) {
 	}
 }
 
+var errCut = errors.New("cut off")
+
+// cutOff is true where errCut ends what is done.
+func cutOff(do func()) (cut bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			if p != error(errCut) {
+				panic(p)
+			}
+			cut = true
+		}
+	}()
+	do()
+	return false
+}
+
 // The same where an undo is cut off at any point: the next one, or the recovery
 // before it, knows what may have been left changed.
 func TestCoupledUndoCutOff(t *testing.T) {
-	errCut := errors.New("cut off")
 	tree, tried := coupledTree(t), 0
 	for seed := range uint64(8) {
 		for which := range 4 {
@@ -277,18 +292,7 @@ func TestCoupledUndoCutOff(t *testing.T) {
 						panic(errCut)
 					}
 				}
-				cut := func() (cut bool) {
-					defer func() {
-						if p := recover(); p != nil {
-							if p != error(errCut) {
-								panic(p)
-							}
-							cut = true
-						}
-					}()
-					c.undo(c.order[which])
-					return false
-				}()
+				cut := cutOff(func() { c.undo(c.order[which]) })
 				c.engine.At = nil
 				if !cut {
 					break

@@ -114,16 +114,23 @@ func (e *Engine) lock() (*journal.Journal, error) {
 
 // oneName gives places that an older fettle has recorded under a second name
 // the one identity that they have now, so that all entries of a place are one
-// chain.
+// chain. Switches set the same places again and again: each is looked up once.
 func (e *Engine) oneName(s *journal.State) {
+	identity := map[setting.Setting]setting.Setting{}
 	for _, t := range s.Txs {
 		for _, en := range t.Entries {
 			if !en.IsLive() || en.Setting.Kind != "sysfs" && en.Setting.Kind != "sysctl" {
 				continue
 			}
-			if id, err := e.Kinds.Resolve(en.Setting); err == nil {
-				en.Setting = id
+			id, known := identity[en.Setting]
+			if !known {
+				var err error
+				if id, err = e.Kinds.Resolve(en.Setting); err != nil {
+					id = en.Setting
+				}
+				identity[en.Setting] = id
 			}
+			en.Setting = id
 		}
 	}
 }

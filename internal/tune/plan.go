@@ -146,9 +146,12 @@ func (b *builder) units(ctx context.Context, p *profile.Profile) (possible []*pr
 		}
 		active, possible = append(active, u), append(possible, u)
 	}
-	assigned, problems := plugin.Assign(ctx, b.Host, b.Plugins, active)
+	assigned, unlisted, problems := plugin.AssignKnown(ctx, b.Host, b.Plugins, active)
 	for _, pr := range problems {
 		b.problem(pr.Pos, "%s", pr.Text)
+	}
+	for _, u := range active {
+		b.unlisted(ctx, u, unlisted[u.Type])
 	}
 	for u := range b.undecided {
 		// It takes no device away from those that do apply.

@@ -36,11 +36,11 @@ func (b *builder) add(s Step) {
 // displace takes an earlier step out of the plan whose value this one's write
 // would undo: of dirty_bytes and dirty_ratio the later holds.
 func (b *builder) displace(s Step) {
-	twin, ok := setting.SysctlTwin(s.Setting.Name)
-	if s.Setting.Kind != "sysctl" || !ok || s.Action == None {
+	twin, ok := b.Kinds.Twin(s.Setting)
+	if !ok || s.Action == None {
 		return
 	}
-	if i, ok := b.at[setting.Setting{Kind: "sysctl", Name: twin}]; ok && b.plan.Steps[i].Action != None {
+	if i, ok := b.at[twin]; ok && b.plan.Steps[i].Action != None {
 		old := &b.plan.Steps[i]
 		old.Action, old.Verdict = None, plugin.Overridden
 		old.Why = fmt.Sprintf("not written: %s sets %s, and writing that zeroes this", s.Reason, s.Setting.Name)
@@ -87,8 +87,8 @@ func (b *builder) releases(ctx context.Context) {
 // one that the new selection sets, and what a write had only changed on the way
 // while the place written itself does not go back.
 func (b *builder) notReleased(top *journal.Entry) bool {
-	if twin, ok := setting.SysctlTwin(top.Setting.Name); ok && top.Setting.Kind == "sysctl" {
-		if i, ok := b.at[setting.Setting{Kind: "sysctl", Name: twin}]; ok && b.plan.Steps[i].Action != None && b.plan.Steps[i].Action != Release {
+	if twin, ok := b.Kinds.Twin(top.Setting); ok {
+		if i, ok := b.at[twin]; ok && b.plan.Steps[i].Action != None && b.plan.Steps[i].Action != Release {
 			return true
 		}
 	}

@@ -152,6 +152,25 @@ func (b *builder) unit(ctx context.Context, u *profile.Unit, devices []string, l
 	return nil
 }
 
+// unlisted names the options of a unit whose devices are not known: what they
+// would set is not known either.
+func (b *builder) unlisted(ctx context.Context, u *profile.Unit, err error) {
+	if err == nil {
+		return
+	}
+	pl, _ := b.plugin(u.Type)
+	for _, o := range orderOptions(pl, u.Options) {
+		failed := err
+		switch spec, ok := findOption(pl, o.Name); {
+		case !ok:
+			failed = plugin.Invalid("%s", pl.UnknownOption(o).Text)
+		case spec.Control:
+			continue
+		}
+		b.item(ctx, plugin.Failed(u.Name, o, "", failed), u.Name)
+	}
+}
+
 func (b *builder) request(ctx context.Context, u *profile.Unit, devices []string, later bool) *plugin.Request {
 	return &plugin.Request{
 		Host: b.Host, Kinds: b.Kinds, Unit: *u, Devices: devices, ProfileDirs: b.ProfileDirs, Later: later, Environ: b.environ,

@@ -58,10 +58,11 @@ func (e *Engine) restorePlaces(ctx context.Context, targets []target) (left []Le
 				continue
 			}
 			e.at("undo:" + t.setting.String() + ":before")
-			errs[i] = e.heard(t.setting, kind.Write(ctx, t.setting, t.want))
-			if errs[i] != nil && pass > 0 {
-				errs[i] = e.zero(ctx, t, errs[i])
+			write := kind.Write
+			if r, ok := kind.(setting.Restorer); ok && pass > 0 {
+				write = r.Restore
 			}
+			errs[i] = e.heard(t.setting, write(ctx, t.setting, t.want))
 			e.at("undo:" + t.setting.String() + ":after")
 			wrote = true
 		}
@@ -88,26 +89,6 @@ func (e *Engine) restorePlaces(ctx context.Context, targets []target) (left []Le
 		}
 	}
 	return left, vanished
-}
-
-// zero is for the limits that the kernel lets nobody write as 0 where the other
-// spelling is to be 0 as well, as somebody had once made them: a limit becomes 0
-// when the other one is set.
-func (e *Engine) zero(ctx context.Context, t target, refused error) error {
-	name, ok := setting.SysctlTwin(t.setting.Name)
-	if !ok || t.setting.Kind != "sysctl" || t.want.Text != "0" {
-		return refused
-	}
-	twin := setting.Setting{Kind: "sysctl", Name: name}
-	if now, err := e.Kinds.Read(ctx, twin); err != nil || now.Text != "0" {
-		return refused
-	}
-	for _, v := range []string{"1", "0"} {
-		if e.Kinds.Write(ctx, twin, setting.Text(v)) != nil {
-			return refused
-		}
-	}
-	return nil
 }
 
 // gone is true for a place of the running kernel that is not there, although it

@@ -157,6 +157,9 @@ func (m move) main() *journal.Entry {
 // transaction below has set and that nobody has set or changed since:
 // soft_watchdog reads 0 as long as watchdog does. That one goes back first. The
 // answer is true where something was written.
+//
+// That and follow are no one rule of a kind's own, "derived from those": the three
+// watchdogs are so in either direction, and which of them gives way is in the journal.
 func (e *Engine) unlock(ctx context.Context, standing []bystander, left []Leftover) bool {
 	wrote := false
 	for _, b := range standing {

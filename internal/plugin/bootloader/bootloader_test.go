@@ -2,6 +2,7 @@ package bootloader
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -115,6 +116,14 @@ func TestGrub(t *testing.T) {
 			h, _ := debian(t, c.more)
 			kinds := undotest.Kinds(h, Kinds(h))
 			before := undotest.Snapshot(t, h)
+			files := Kinds(h)["bootloader"].(setting.Filer).Files
+			for cfg, want := range map[string][]string{
+				"grub:/boot/grub/grub.cfg": {c.place, "/boot/grub/grub.cfg"}, "grubenv": nil, "rpm-ostree": nil,
+			} {
+				if got := files(setting.Setting{Kind: "bootloader", Name: cfg}); !slices.Equal(got, want) {
+					t.Errorf("files of %s: %v, want %v", cfg, got, want)
+				}
+			}
 			lines := []string{"cmdline_a=+isolcpus=1-3 memmap=1G$4G", "cmdline_b=nohz=on"}
 			cfg := "/boot/grub/grub.cfg"
 			if name == "configuration elsewhere" {

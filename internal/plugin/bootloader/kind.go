@@ -117,6 +117,21 @@ func (k kind) loader(s setting.Setting) (loader, error) {
 	return nil, fmt.Errorf("%s: want bootloader:grub:/PATH, :grubenv, :rpm-ostree or :bootc", s)
 }
 
+// Files are those of GRUB: fettle's part of the defaults and what is generated
+// of it, or the environment block.
+func (k kind) Files(s setting.Setting) []string {
+	l, _ := k.loader(s)
+	switch l := l.(type) {
+	case grub:
+		return []string{l.place(), l.cfg}
+	case grubEnv:
+		if file, err := l.file(); err == nil {
+			return []string{file}
+		}
+	}
+	return nil
+}
+
 func (k kind) Resolve(s setting.Setting) (setting.Setting, error) {
 	_, err := k.loader(s)
 	return s, err

@@ -72,15 +72,12 @@ func number(n int) setting.Value { return setting.Text(strconv.Itoa(n)) }
 func dynamic(_ context.Context, r *plugin.Request) ([]plugin.Loop, []plugin.Item, error) {
 	var loops []plugin.Loop
 	var items []plugin.Item
+	on, given := r.Dynamic()
+	if !on {
+		return nil, nil, nil
+	}
 	for _, device := range r.Devices {
 		s := Setting(device, apm)
-		on, given, bad := r.Dynamic(s)
-		if bad != nil {
-			return nil, bad, nil
-		}
-		if !on {
-			return nil, nil, nil
-		}
 		o, _ := r.Option("dynamic")
 		if !isATA(r.Host, device) {
 			if given {

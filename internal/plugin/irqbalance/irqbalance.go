@@ -75,7 +75,7 @@ func Kinds(h *host.Host) map[string]setting.Kind {
 
 type kind struct{ host *host.Host }
 
-func (kind) File(s setting.Setting) string { return s.Name }
+func (kind) Files(s setting.Setting) []string { return []string{s.Name} }
 
 func (k kind) Resolve(s setting.Setting) (setting.Setting, error) {
 	if slices.Contains(files, s.Name) {

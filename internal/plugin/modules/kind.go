@@ -24,7 +24,7 @@ func Kinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{"modprobe": options{h}, "module": module{h}}
 }
 
-func (options) File(setting.Setting) string { return confFile }
+func (options) Files(setting.Setting) []string { return []string{confFile} }
 
 type options struct{ host *host.Host }
 

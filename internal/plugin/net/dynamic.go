@@ -35,15 +35,12 @@ func begin(megabits int) plugin.Standing {
 func dynamic(ctx context.Context, r *plugin.Request) ([]plugin.Loop, []plugin.Item, error) {
 	var loops []plugin.Loop
 	var items []plugin.Item
+	on, given := r.Dynamic()
+	if !on {
+		return nil, nil, nil
+	}
 	for _, device := range r.Devices {
 		s := Setting(device, host.NetLinkModes, advertise)
-		on, given, bad := r.Dynamic(s)
-		if bad != nil {
-			return nil, bad, nil
-		}
-		if !on {
-			return nil, nil, nil
-		}
 		fastest, some, why := speeds(r, device, s)
 		if why != "" {
 			if o, _ := r.Option("dynamic"); given {

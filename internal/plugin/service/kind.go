@@ -45,6 +45,15 @@ func isDir(h *host.Host, p string) bool {
 	return err == nil && st.IsDir()
 }
 
+// Files is the drop-in, where s is one.
+func (unit) Files(s setting.Setting) []string {
+	name, _, file, err := parts(s)
+	if err != nil || file == "" {
+		return nil
+	}
+	return []string{path.Join(dropInDir(name), file)}
+}
+
 // Resolve follows the alias of a unit (dbus-org.freedesktop.resolve1.service is
 // a link to systemd-resolved.service).
 func (k unit) Resolve(s setting.Setting) (setting.Setting, error) {

@@ -105,6 +105,21 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// why finds the file of a drop-in by this.
+func TestFiles(t *testing.T) {
+	f := Kinds(undotest.Tree(t, systemdTree))["unit"].(setting.Filer)
+	for name, want := range map[string][]string{
+		"web.service/dropin/90-fettle.conf":         {"/etc/systemd/system/web.service.d/90-fettle.conf"},
+		"web.service/dropin+restart/90-fettle.conf": {"/etc/systemd/system/web.service.d/90-fettle.conf"},
+		"web.service/active":                        nil,
+		"web.service/dropin/../x":                   nil,
+	} {
+		if got := f.Files(setting.Setting{Kind: "unit", Name: name}); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
+
 func TestApplyAndUndo(t *testing.T) {
 	h := undotest.Tree(t, systemdTree)
 	units := map[string]string{"mail.service": "inactive disabled", "web.service": "active enabled"}

@@ -73,7 +73,7 @@ func Kinds(h *host.Host) map[string]setting.Kind {
 
 type manager struct{ host *host.Host }
 
-func (manager) File(setting.Setting) string { return confFile }
+func (manager) Files(setting.Setting) []string { return []string{confFile} }
 
 func (manager) Resolve(s setting.Setting) (setting.Setting, error) {
 	if s != affinity {

@@ -1,0 +1,122 @@
+package setting
+
+import (
+	"context"
+	"errors"
+)
+
+// What a kind may be able to do beside what every Kind can. One that does more
+// than these answers with words of a higher layer: tune.Effecter.
+
+// Aliaser is a kind some of whose places have a second name of another kind: the
+// MTU of a network device is an attribute in /sys too. Alias gives the one
+// identity of a place that another kind has resolved; ok is false where it is
+// none of these. No two kinds may claim one place.
+type Aliaser interface {
+	Alias(Setting) (id Setting, ok bool)
+}
+
+// Filed is a kind whose places are files of the kernel. Files lists all through
+// which a place can be written: its own and the second names that Resolve folds
+// into it. They need not exist.
+type Filed interface {
+	Files(Setting) []string
+}
+
+// Files lists the files through which a place can be written; none for kinds
+// whose places are not the kernel's files.
+func (k Kinds) Files(s Setting) []string {
+	if f, ok := k[s.Kind].(Filed); ok {
+		return f.Files(s)
+	}
+	return nil
+}
+
+// Filer is a kind that keeps its values in files, which have a name of their own
+// or other lines too; none where it is not known which.
+type Filer interface{ Files(Setting) []string }
+
+// ErrNoPlace says that a place is none that may be asked for by its name.
+var ErrNoPlace = errors.New("not a place that fettle sets")
+
+// Guarded is a kind that could reach more of a machine than its plug-in does.
+// MayAsk says whether a person, or a plan that somebody else may have written,
+// may ask for a value of a resolved setting by its name; the error wraps
+// ErrNoPlace and says what is allowed. profileDirs are the directories that
+// profiles are read from. Undo and recovery do not ask: what is in the journal
+// was written by fettle.
+type Guarded interface {
+	MayAsk(s Setting, want Value, profileDirs []string) error
+}
+
+// MayAsk says whether a value may be asked for by the setting's name.
+func (k Kinds) MayAsk(s Setting, want Value, profileDirs []string) error {
+	if g, ok := k[s.Kind].(Guarded); ok {
+		return g.MayAsk(s, want, profileDirs)
+	}
+	return nil
+}
+
+// OneWayer is a kind some of whose writes cannot be taken back: they act at once
+// and keep nothing, or take something along that no setting stands for. OneWay
+// says why a change from one value to another is of that sort; ok is false for
+// the others.
+type OneWayer interface {
+	OneWay(s Setting, now, want Value) (why string, ok bool)
+}
+
+// OneWay says why a change could not be taken back; ok is false for those that
+// can, and where nothing would be written.
+func (k Kinds) OneWay(s Setting, now, want Value) (why string, ok bool) {
+	kind, isOneWayer := k[s.Kind].(OneWayer)
+	if !isOneWayer || k.Equal(s, now, want) {
+		return "", false
+	}
+	return kind.OneWay(s, now, want)
+}
+
+// Outliver is a kind whose places end with the boot while something that they
+// did may outlast it: the files that a script wrote.
+type Outliver interface {
+	// AfterBoot takes back what is left of a place that held a value before the
+	// machine was started anew. It answers false where that value left nothing.
+	AfterBoot(ctx context.Context, s Setting, had Value) (did bool, err error)
+}
+
+// Restorer is a kind some of whose places cannot be given back by a Write,
+// because they have had a value that nobody is let ask for.
+type Restorer interface {
+	// Restore puts back what the place had, where a Write of that was refused.
+	// On the way it writes at most places that are coupled with this one, whose
+	// before-images are therefore kept too, and leaves those as it has found them.
+	Restore(ctx context.Context, s Setting, had Value) error
+}
+
+// Transient is a kind whose places end by themselves and never come back, as a
+// task does. There Absent means that nothing is left to set or to give back.
+type Transient interface{ Transient() }
+
+// Ended is true where a place of a transient kind is not there any more.
+func Ended(k Kind, now Value) bool {
+	_, transient := k.(Transient)
+	return transient && now.Absent
+}
+
+// Tuner is a kind whose places are programs that set places of their own when
+// they are started: another tuner. What these set then is theirs.
+type Tuner interface{ Tuner() }
+
+// Twinned is a kind some of whose places are two spellings of one limit, such as
+// vm.dirty_bytes and vm.dirty_ratio. Only one of the two is in force, the one
+// written last, and the other then reads 0.
+type Twinned interface {
+	Twin(Setting) (twin Setting, ok bool)
+}
+
+// Twin is the other spelling of a limit; ok is false for what has none.
+func (k Kinds) Twin(s Setting) (twin Setting, ok bool) {
+	if t, is := k[s.Kind].(Twinned); is {
+		return t.Twin(s)
+	}
+	return Setting{}, false
+}

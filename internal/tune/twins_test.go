@@ -1,0 +1,104 @@
+package tune_test
+
+import (
+	"context"
+	"testing"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/testroot"
+)
+
+// cutKernel ends at one of its writes, before it has any effect.
+type cutKernel struct {
+	*coupledKernel
+	left int // writes before that
+}
+
+func (k *cutKernel) Store(p string, data []byte) error {
+	if k.left == 0 {
+		panic(errCut)
+	}
+	k.left--
+	return k.coupledKernel.Store(p, data)
+}
+
+// Somebody had made both spellings of a limit 0, which the kernel lets nobody
+// write: undo gets there by way of the other spelling. Wherever that is cut off,
+// also between its two writes, the next undo, or the recovery, ends at the same.
+func TestTwinsBothZeroCutOff(t *testing.T) {
+	tree, halfway := coupledTree(t), false
+	for writes := 0; ; writes++ {
+		k := &coupledKernel{}
+		h := host.Mounted(tree)
+		k.Files = h.Files
+		cut := &cutKernel{coupledKernel: k, left: -1}
+		h.Files = cut
+		e := newEngine(t, h)
+		apply(t, e, journal.Apply, set("vm.dirty_bytes", "104857600"))
+		wantValue(t, e, "vm.dirty_bytes", "104857600")
+		cut.left = writes
+		ended := !cutOff(func() { undo(t, e) })
+		cut.left = -1
+		halfway = halfway || k.ratio == 1
+		if !ended {
+			if _, err := e.Recover(context.Background()); err != nil {
+				t.Fatalf("cut off after %d writes: recover: %v", writes, err)
+			}
+			if s, err := e.State(); err != nil {
+				t.Fatal(err)
+			} else if len(s.Live()) > 0 {
+				undo(t, e)
+			}
+		}
+		if k.bytes != 0 || k.ratio != 0 {
+			t.Errorf("cut off after %d writes: bytes %d, ratio %d, want 0 and 0", writes, k.bytes, k.ratio)
+		}
+		if ended {
+			break
+		}
+	}
+	if !halfway {
+		t.Error("never cut off between the two writes to the other spelling")
+	}
+}
+
+// Asked for, and not given back, such a 0 is refused as the kernel refuses it.
+func TestTwinsBothZeroAskedFor(t *testing.T) {
+	k := &coupledKernel{bytes: 104857600}
+	h := host.Mounted(coupledTree(t))
+	k.Files = h.Files
+	h.Files = k
+	e := newEngine(t, h)
+	a := apply(t, e, journal.Apply, set("vm.dirty_bytes", "0"))
+	if a.Plan.Steps[0].Verdict != plugin.Rejected || k.bytes != 104857600 || k.ratio != 0 {
+		t.Errorf("%s (%s), bytes %d, ratio %d; want it rejected and nothing changed", a.Plan.Steps[0].Verdict, a.Plan.Steps[0].Why, k.bytes, k.ratio)
+	}
+}
+
+// On the real kernel, with the limit at which nobody waits for the disk.
+func TestTwinsBothZero(t *testing.T) {
+	testroot.Disposable(t)
+	ratio, bytes := sysctl("vm.dirty_background_ratio"), sysctl("vm.dirty_background_bytes")
+	before := map[string]string{"ratio": liveRead(t, ratio), "bytes": liveRead(t, bytes)}
+	t.Cleanup(func() {
+		if liveWrite(t, ratio, before["ratio"]); before["bytes"] != "0" {
+			liveWrite(t, bytes, before["bytes"])
+		}
+	})
+	liveWrite(t, ratio, "7")
+	liveWrite(t, ratio, "0")
+	if liveRead(t, ratio) != "0" || liveRead(t, bytes) != "0" {
+		t.Fatal("this kernel does not couple the two")
+	}
+	e := newEngine(t, host.Live())
+	apply(t, e, journal.Apply, set("vm.dirty_background_bytes", "67108864"))
+	if got := liveRead(t, bytes); got != "67108864" {
+		t.Fatalf("dirty_background_bytes is %s", got)
+	}
+	undo(t, e)
+	if liveRead(t, ratio) != "0" || liveRead(t, bytes) != "0" {
+		t.Errorf("ratio %s bytes %s, want 0 and 0", liveRead(t, ratio), liveRead(t, bytes))
+	}
+}
