@@ -2,9 +2,12 @@ package claim
 
 import (
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
 )
 
@@ -357,4 +360,38 @@ func braces(p string, limit int) []string {
 		}
 	}
 	return out
+}
+
+// maxClaimed bounds the keys that Sysctls lists: the files of a copy are hostile
+// input, and a pattern may stand for thousands.
+const maxClaimed = 4096
+
+// Sysctls lists the sysctls that a source claims with effect, by name. A pattern
+// stands for the keys that the machine has.
+func (c *Claims) Sysctls(files host.Files) []setting.Setting {
+	found := map[setting.Setting]bool{}
+	for s, claims := range c.direct {
+		if _, certain := last(claims, Claim.Certain); s.Kind == "sysctl" && certain {
+			found[s] = true
+		}
+	}
+	for _, p := range c.sysctl.patterns {
+		for _, g := range p.globs {
+			paths, err := host.Glob(files, "/proc/sys/"+g)
+			if err != nil {
+				continue // reported when the files were read
+			}
+			for _, p := range paths[:min(len(paths), maxClaimed)] {
+				id, err := c.kinds.Resolve(setting.Setting{Kind: "sysctl", Name: setting.SysctlName(p)})
+				if err != nil || id.Kind != "sysctl" {
+					continue
+				}
+				if _, ok := c.Winner(id); ok {
+					found[id] = true
+				}
+			}
+		}
+	}
+	out := slices.SortedFunc(maps.Keys(found), func(a, b setting.Setting) int { return strings.Compare(a.Name, b.Name) })
+	return out[:min(len(out), maxClaimed)]
 }

@@ -13,6 +13,7 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/platform/linux"
 	"fettle.dev/fettle/internal/plugin/table"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/rule"
@@ -46,7 +47,7 @@ nothing. What cannot be read is unknown, and never passed.`,
 }
 
 // sources are where the rules' inputs come from.
-func sources() []platform.Source { return platform.Facts() }
+func sources() []platform.Source { return slices.Concat(platform.Facts(), linux.Sources()) }
 
 // products are the names of the products that fettle knows.
 func products() []string { return nil }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"fettle.dev/fettle/internal/claim"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/rule"
@@ -41,9 +42,13 @@ type Answers interface {
 type Subject struct {
 	Host  *host.Host
 	Kinds setting.Kinds // for the settings that rules name
+	// InForce answers the profiles that fettle has in force; nil where its journal
+	// is not at hand.
+	InForce func() ([]string, error)
 
 	ctx     context.Context
 	index   *fact.Index
+	claims  *claim.Claims
 	sources map[string]*Source
 	open    map[string]Answers
 }
@@ -72,6 +77,15 @@ func (s *Subject) Facts() *fact.Index {
 		s.index = fact.Collect(s.Host).Index()
 	}
 	return s.index
+}
+
+// Claims are the wishes of the machine's files for its settings, read once. What
+// is wrong in the files hides no other of them.
+func (s *Subject) Claims() *claim.Claims {
+	if s.claims == nil {
+		s.claims, _ = claim.Read(s.ctx, s.Host, s.Kinds)
+	}
+	return s.claims
 }
 
 func (s *Subject) source(name string) (Answers, bool) {

@@ -1,0 +1,85 @@
+package linux
+
+import (
+	"context"
+	"strings"
+
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/rule"
+)
+
+// filesystems has directories that guidance names, with the file system that
+// holds each. Its size is that of the block device, which a copy knows too.
+var filesystems = platform.Source{
+	Prefix: "filesystems",
+	Sets:   []string{"filesystems"},
+	Inputs: inputs("filesystems",
+		rule.Input{Name: "*.mount", Type: rule.Text, Doc: "where the file system that holds the directory is mounted"},
+		rule.Input{Name: "*.type", Type: rule.Text},
+		rule.Input{Name: "*.device", Type: rule.Text, Doc: "absent on a network"},
+		rule.Input{Name: "*.device_bytes", Type: rule.Number, Unit: "bytes", Doc: "size of the block device or partition"},
+		rule.Input{Name: "*.rotational", Type: rule.Truth},
+	),
+	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
+		t := newTold()
+		mounts, unknown := s.Items("mount")
+		if unknown != "" {
+			t.unknown = unknown
+			return t
+		}
+		for _, dir := range directories {
+			if st, err := s.Host.Files.Stat(dir); err != nil || !st.IsDir() {
+				continue // an archive that holds nothing of it is no different
+			}
+			holds := holder(dir, mounts)
+			if holds == "" {
+				continue
+			}
+			t.add("filesystems", dir)
+			in, of := "filesystems."+dir+".", "mount."+holds+"."
+			t.give(in+"mount", holds, s.Answer(of+"type").At)
+			t.answers[in+"type"] = s.Answer(of + "type")
+			device := s.Answer(of + "device")
+			t.answers[in+"device"] = device
+			if name, ok := device.Value.(string); ok {
+				t.answers[in+"device_bytes"], t.answers[in+"rotational"] = deviceFacts(s, name)
+			}
+		}
+		return t
+	},
+}
+
+// directories are those that the sources say something about.
+var directories = []string{
+	"/", "/var", "/var/log", "/var/lib/etcd", "/var/lib/containers", "/var/lib/containerd", "/var/lib/docker", "/var/lib/kubelet",
+	"/var/lib/pgsql", "/var/lib/postgresql", "/var/lib/pulp", "/var/lib/qpidd",
+}
+
+// holder is the mount point that a directory is below of.
+func holder(dir string, mounts []string) string {
+	best := ""
+	for _, m := range mounts {
+		if (m == "/" || dir == m || strings.HasPrefix(dir, m+"/")) && len(m) > len(best) {
+			best = m
+		}
+	}
+	return best
+}
+
+// deviceFacts are the size of a disk or of a partition of one, and whether it
+// turns.
+func deviceFacts(s *platform.Subject, name string) (size, rotational rule.Answer) {
+	disks, _ := s.Items("disk")
+	for _, d := range disks {
+		if d == name {
+			return s.Answer("disk." + d + ".size_bytes"), s.Answer("disk." + d + ".rotational")
+		}
+		if !strings.HasPrefix(name, d) {
+			continue
+		}
+		if a := s.Answer("disk." + d + ".partition." + name + ".size_bytes"); a.Value != nil {
+			return a, s.Answer("disk." + d + ".rotational")
+		}
+	}
+	return rule.Answer{}, rule.Answer{}
+}

@@ -1,0 +1,92 @@
+// Package linux answers what rules ask of every Linux machine beyond its facts:
+// what its files claim against what it runs with, what its processes use of what
+// they may, and who tunes it.
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/rule"
+)
+
+// Sources is the table of what this package reads.
+func Sources() []platform.Source {
+	return []platform.Source{
+		sysctls, hugepools, tuning, processes, tunnels, filesystems, usage, pressure, activity,
+	}
+}
+
+// told are the answers of one source: what was read when it was opened. An input
+// without an answer is absent.
+type told struct {
+	items   map[string][]string // of each set
+	unknown string              // why nothing of it is known
+	answers map[string]rule.Answer
+}
+
+func newTold() *told {
+	return &told{items: map[string][]string{}, answers: map[string]rule.Answer{}}
+}
+
+// Answer implements platform.Answers.
+func (t *told) Answer(input string) rule.Answer {
+	if t.unknown != "" {
+		return rule.Answer{Unknown: t.unknown}
+	}
+	return t.answers[input]
+}
+
+// Items implements platform.Answers.
+func (t *told) Items(set string) (names []string, unknown string) {
+	return t.items[set], t.unknown
+}
+
+// add adds an item to a set; give gives it an input.
+func (t *told) add(set, item string) { t.items[set] = append(t.items[set], item) }
+
+func (t *told) give(input string, value any, at string) {
+	t.answers[input] = rule.Answer{Value: value, At: at}
+}
+
+// inputs are those of a source, by name without its prefix.
+func inputs(prefix string, list ...rule.Input) []rule.Input {
+	for i := range list {
+		list[i].Name = prefix + "." + list[i].Name
+	}
+	return list
+}
+
+// read reads a file; where it has no text the answer says why: absent, or
+// unknown with the path.
+func read(h *host.Host, p string) (text string, why rule.Answer, ok bool) {
+	b, err := h.Files.ReadFile(p)
+	switch {
+	case err == nil:
+		return string(b), rule.Answer{At: p}, true
+	case errors.Is(err, host.ErrNotRecorded):
+		return "", rule.Answer{Unknown: p + " is not in this copy", At: p}, false
+	case errors.Is(err, fs.ErrNotExist):
+		return "", rule.Answer{At: p}, false
+	case errors.Is(err, fs.ErrPermission):
+		return "", rule.Answer{Unknown: "only root may read " + p, At: p}, false
+	}
+	return "", rule.Answer{Unknown: fmt.Sprintf("%s cannot be read: %v", p, err), At: p}, false
+}
+
+// number is a whole number of the kernel's, at most 2^53.
+func number(word string) (float64, bool) {
+	n, err := strconv.ParseUint(strings.TrimSpace(word), 10, 64)
+	return float64(n), err == nil && n <= 1<<53
+}
+
+// live is a source that is opened with the machine alone.
+func live(open func(*host.Host) *told) func(context.Context, *platform.Subject) platform.Answers {
+	return func(_ context.Context, s *platform.Subject) platform.Answers { return open(s.Host) }
+}

@@ -1,0 +1,87 @@
+package linux
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/claim"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// sysctls has each key that sysctl.d and its relatives claim: what the machine
+// runs with against what its files say in systemd-sysctl's order.
+var sysctls = platform.Source{
+	Prefix: "sysctls",
+	Sets:   []string{"sysctls"},
+	Inputs: inputs("sysctls",
+		rule.Input{Name: "*.claimed", Type: rule.Text, Doc: "the value of the last line that takes effect, which is where it is read"},
+		rule.Input{Name: "*.running", Type: rule.Text, Doc: "the value that the kernel has now"},
+		rule.Input{Name: "*.same", Type: rule.Truth, Doc: "they are equal, as the kernel prints values"},
+		rule.Input{Name: "*.by", Type: rule.Text, Doc: "the mechanism: sysctl.d, kernel command line, kubelet, ..."},
+		rule.Input{Name: "*.administrator", Type: rule.Truth, Doc: "an administrator's file says so, and not a package's"},
+		rule.Input{Name: "*.losers", Type: rule.List, Doc: "FILE:LINE of the lines that say otherwise and lose"},
+	),
+	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
+		t := newTold()
+		claims := s.Claims()
+		missing := unreadSysctlFiles(claims)
+		for _, id := range claims.Sysctls(s.Host.Files) {
+			winner, ok := claims.Winner(id)
+			if !ok || winner.Value.Absent {
+				continue
+			}
+			give := func(input string, value any) { t.give("sysctls."+id.Name+"."+input, value, winner.Place()) }
+			t.add("sysctls", id.Name)
+			give("claimed", winner.Value.Text)
+			give("by", string(winner.Source))
+			give("administrator", winner.Administrator)
+			losers := []string{}
+			for _, c := range claims.For(id) {
+				if c.Place() != winner.Place() && !s.Kinds.Equal(id, c.Value, winner.Value) {
+					losers = append(losers, c.Place())
+				}
+			}
+			give("losers", losers)
+			compare(s, t, id, winner, missing)
+		}
+		if len(t.items) == 0 && missing != "" {
+			t.unknown = missing + " is " + host.ErrNotRecorded.Error()
+		}
+		return t
+	},
+}
+
+// compare gives what runs, and whether it is what the winner wants. What the
+// kernel does not have is absent.
+func compare(s *platform.Subject, t *told, id setting.Setting, winner claim.Claim, missing string) {
+	running, same := "sysctls."+id.Name+".running", "sysctls."+id.Name+".same"
+	answer := s.Read(id.String(), rule.Text)
+	t.answers[running] = answer
+	text, ok := answer.Value.(string)
+	switch {
+	case answer.Unknown != "":
+		t.answers[same] = answer
+	case !ok: // this kernel has no such key
+	case s.Kinds.Equal(id, setting.Text(text), setting.Text(winner.Value.Text)):
+		t.give(same, true, winner.Place())
+	case missing != "":
+		t.answers[same] = rule.Answer{Unknown: fmt.Sprintf("%s says %s, but %s is %v", winner.Place(), winner.Value.Text, missing, host.ErrNotRecorded), At: winner.Place()}
+	default:
+		t.give(same, false, winner.Place())
+	}
+}
+
+// unreadSysctlFiles is a place that a copy does not hold and that may have lines
+// of sysctl.d in it; "" where all are there.
+func unreadSysctlFiles(c *claim.Claims) string {
+	for _, p := range c.Unknown() {
+		if strings.Contains(p, "sysctl") {
+			return p
+		}
+	}
+	return ""
+}

@@ -1,0 +1,76 @@
+package linux
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/claim"
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/rule"
+)
+
+// tuning is who tunes the machine, and with which profile.
+var tuning = platform.Source{
+	Prefix: "tuning",
+	Inputs: inputs("tuning",
+		rule.Input{Name: "profile", Type: rule.Text, Doc: "the profiles in force, whoever applied them, separated by spaces; absent where nobody tunes"},
+		rule.Input{Name: "by", Type: rule.Text, Doc: "fettle or TuneD; absent where nobody tunes"},
+		rule.Input{Name: "tuners", Type: rule.List, Doc: "the programs that hold the same settings and are enabled or running"},
+	),
+	Open: func(ctx context.Context, s *platform.Subject) platform.Answers {
+		t := newTold()
+		var holding []string
+		profile, by, at := "", "", ""
+		for _, other := range others(ctx, s) {
+			if !other.Exclusive {
+				continue
+			}
+			holding = append(holding, other.Name)
+			if other.Name == "TuneD" && other.Profile != "" {
+				profile, by, at = other.Profile, other.Name, activeProfile
+			}
+		}
+		ours, why := fettlesOwn(s)
+		if ours != "" {
+			holding = append(holding, "fettle")
+			profile, by, at = ours, "fettle", "the journal of fettle"
+		}
+		slices.Sort(holding)
+		t.answers["tuning.tuners"] = rule.Answer{Value: append([]string{}, holding...)}
+		switch _, recorded, there := read(s.Host, activeProfile); {
+		case profile != "":
+			t.give("tuning.profile", profile, at)
+			t.give("tuning.by", by, at)
+		case why != "":
+			t.answers["tuning.profile"], t.answers["tuning.by"] = rule.Answer{Unknown: why}, rule.Answer{Unknown: why}
+		case !there && recorded.Unknown != "":
+			t.answers["tuning.profile"], t.answers["tuning.by"] = recorded, recorded
+		}
+		return t
+	},
+}
+
+// activeProfile is TuneD's own record (and that of fettle's daemon where it
+// stands in for TuneD).
+const activeProfile = "/etc/tuned/active_profile"
+
+// others are the programs that tune as well. That the processes of a copy are
+// not known leaves those that are enabled.
+func others(ctx context.Context, s *platform.Subject) []claim.Tuner {
+	all, _ := claim.Tuners(ctx, s.Host)
+	return all
+}
+
+// fettlesOwn is the selection in force in fettle's journal. why says why that is
+// not known.
+func fettlesOwn(s *platform.Subject) (profiles, why string) {
+	if s.InForce == nil {
+		return "", ""
+	}
+	names, err := s.InForce()
+	if err != nil {
+		return "", err.Error()
+	}
+	return strings.Join(names, " "), ""
+}

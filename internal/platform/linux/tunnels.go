@@ -1,0 +1,141 @@
+package linux
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/rule"
+)
+
+// tunnels has the devices that put packets into packets, with the devices that
+// carry them: the physical ones that are up.
+var tunnels = platform.Source{
+	Prefix: "tunnels",
+	Sets:   []string{"tunnels"},
+	Inputs: inputs("tunnels",
+		rule.Input{Name: "*.kind", Type: rule.Text, Doc: "vxlan, geneve, wireguard"},
+		rule.Input{Name: "*.mtu_bytes", Type: rule.Number, Unit: "bytes", Doc: "largest packet inside; absent for a device of Open vSwitch, which has no limit of its own"},
+		rule.Input{Name: "*.overhead_bytes", Type: rule.Number, Unit: "bytes", Doc: "what the tunnel adds to each packet"},
+		rule.Input{Name: "*.uplinks", Type: rule.List, Doc: "the physical devices that are up"},
+		rule.Input{Name: "*.uplink_mtu_bytes", Type: rule.Number, Unit: "bytes", Doc: "the smallest of their largest packets"},
+		rule.Input{Name: "*.uplink_bits_per_second", Type: rule.Number, Unit: "bit/s", Doc: "the fastest of them"},
+		rule.Input{Name: "*.without_offload", Type: rule.List, Doc: "those of them that do not cut packets inside a tunnel (tx-udp_tnl-segmentation)"},
+	),
+	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
+		t := newTold()
+		devices, unknown := s.Items("net")
+		if unknown != "" {
+			t.unknown = unknown
+			return t
+		}
+		up := uplinksOf(s, devices)
+		for _, name := range devices {
+			kind, overhead := tunnelKind(s, name, devices)
+			if kind == "" {
+				continue
+			}
+			t.add("tunnels", name)
+			in := "tunnels." + name + "."
+			t.give(in+"kind", kind, "/sys/class/net/"+name)
+			t.give(in+"overhead_bytes", overhead, "")
+			mtu := s.Answer("net." + name + ".mtu_bytes")
+			if v, ok := mtu.Value.(float64); ok && v >= collectsMetadata {
+				mtu = rule.Answer{At: mtu.At}
+			}
+			t.answers[in+"mtu_bytes"] = mtu
+			up.give(t, in)
+		}
+		return t
+	},
+}
+
+// overheads are the bytes that a tunnel adds over IPv4: outer Ethernet, IP and
+// UDP headers and its own (source 002, 12.1; RFC 7348; RFC 8926, with the
+// options that OVN adds; WireGuard's with padding, over IPv6).
+var overheads = map[string]float64{"vxlan": 50, "geneve": 100, "wireguard": 80}
+
+// collectsMetadata is the MTU from which a device is one that Open vSwitch uses
+// for every tunnel at once (net/openvswitch/vport.c: the largest there is).
+const collectsMetadata = 65000
+
+// tunnelKind is the kind of a tunnel; "" for every other device. Pods of OVN and
+// of OpenShift's older network leave through a port of Open vSwitch, whose MTU
+// is what counts there.
+func tunnelKind(s *platform.Subject, name string, all []string) (kind string, overhead float64) {
+	has := func(prefix string) bool {
+		return slices.ContainsFunc(all, func(n string) bool { return strings.HasPrefix(n, prefix) })
+	}
+	switch {
+	case name == "ovn-k8s-mp0" && has("genev_sys_"):
+		return "geneve", overheads["geneve"]
+	case name == "tun0" && has("vxlan_sys_"):
+		return "vxlan", overheads["vxlan"]
+	}
+	kind, _ = s.Answer("net." + name + ".kind").Value.(string)
+	return kindOfTunnel(kind), overheads[kind]
+}
+
+func kindOfTunnel(kind string) string {
+	if _, ok := overheads[kind]; ok {
+		return kind
+	}
+	return ""
+}
+
+// uplinks are the physical devices that are up.
+type uplinks struct {
+	names      []string
+	mtu, speed rule.Answer
+	offload    rule.Answer
+}
+
+func uplinksOf(s *platform.Subject, devices []string) *uplinks {
+	up := &uplinks{}
+	without := []string{}
+	for _, name := range devices {
+		physical, _ := s.Answer("net." + name + ".physical").Value.(bool)
+		carrier, _ := s.Answer("net." + name + ".carrier").Value.(bool)
+		if !physical || !carrier {
+			continue
+		}
+		up.names = append(up.names, name)
+		at := "/sys/class/net/" + name
+		if v, ok := s.Answer("net." + name + ".mtu_bytes").Value.(float64); ok {
+			if have, ok := up.mtu.Value.(float64); !ok || v < have {
+				up.mtu = rule.Answer{Value: v, At: at + "/mtu"}
+			}
+		}
+		if v, ok := s.Answer("net." + name + ".speed_bits_per_second").Value.(float64); ok {
+			if have, ok := up.speed.Value.(float64); !ok || v > have {
+				up.speed = rule.Answer{Value: v, At: at + "/speed"}
+			}
+		}
+		params, err := s.Host.Net.Params(name, host.NetFeatures)
+		if err != nil {
+			up.offload = rule.Answer{Unknown: fmt.Sprintf("the offloads of %s: %v", name, err)}
+			continue
+		}
+		if p, ok := host.FindParam(params, "tx-udp_tnl-segmentation"); !ok || p.Value != "on" {
+			without = append(without, name)
+		}
+	}
+	if up.offload.Unknown == "" {
+		up.offload = rule.Answer{Value: without, At: "ethtool -k"}
+	}
+	return up
+}
+
+// give answers for the devices below a tunnel; without any, they are absent.
+func (u *uplinks) give(t *told, in string) {
+	if len(u.names) == 0 {
+		return
+	}
+	t.give(in+"uplinks", u.names, "/sys/class/net")
+	t.answers[in+"uplink_mtu_bytes"] = u.mtu
+	t.answers[in+"uplink_bits_per_second"] = u.speed
+	t.answers[in+"without_offload"] = u.offload
+}

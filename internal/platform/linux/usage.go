@@ -1,0 +1,169 @@
+package linux
+
+import (
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/rule"
+)
+
+// usage is what the whole machine uses of what the kernel allows
+// (Documentation/admin-guide/sysctl/fs.rst, file-nr).
+var usage = platform.Source{
+	Prefix: "usage",
+	Inputs: inputs("usage",
+		rule.Input{Name: "files_open", Type: rule.Number, Doc: "file handles in use"},
+		rule.Input{Name: "files_max", Type: rule.Number, Doc: "file handles there may be (fs.file-max)"},
+	),
+	Open: live(func(h *host.Host) *told {
+		const file = "/proc/sys/fs/file-nr"
+		t := newTold()
+		text, why, ok := read(h, file)
+		if !ok {
+			t.answers["usage.files_open"], t.answers["usage.files_max"] = why, why
+			return t
+		}
+		open, limit, err := parseFileNr(text)
+		if !err {
+			bad := rule.Answer{Unknown: file + " is " + strconv.Quote(clip(text)) + ", which are not three numbers", At: file}
+			t.answers["usage.files_open"], t.answers["usage.files_max"] = bad, bad
+			return t
+		}
+		t.give("usage.files_open", open, file)
+		t.give("usage.files_max", limit, file)
+		return t
+	}),
+}
+
+// parseFileNr reads "allocated free maximum"; since Linux 2.6 the second is 0.
+func parseFileNr(text string) (open, limit float64, ok bool) {
+	w := strings.Fields(text)
+	if len(w) != 3 {
+		return 0, 0, false
+	}
+	allocated, ok1 := number(w[0])
+	free, ok2 := number(w[1])
+	// file-max is an unsigned long whose default is near 2^63.
+	most, err := strconv.ParseUint(w[2], 10, 64)
+	return allocated - free, float64(most), ok1 && ok2 && err == nil && free <= allocated
+}
+
+// clip shortens text of a machine for a message.
+func clip(text string) string {
+	text = strings.TrimSpace(text)
+	if len(text) > 60 {
+		return text[:60] + "..."
+	}
+	return text
+}
+
+// pressure is how long tasks waited in the last five minutes, in percent of the
+// time (Documentation/accounting/psi.rst).
+var pressure = platform.Source{
+	Prefix: "pressure",
+	Inputs: inputs("pressure",
+		rule.Input{Name: "cpu_some_percent", Type: rule.Number, Unit: "%", Doc: "at least one task waited for a CPU"},
+		rule.Input{Name: "memory_some_percent", Type: rule.Number, Unit: "%", Doc: "at least one task waited for memory"},
+		rule.Input{Name: "memory_full_percent", Type: rule.Number, Unit: "%", Doc: "all tasks waited for memory"},
+		rule.Input{Name: "io_some_percent", Type: rule.Number, Unit: "%", Doc: "at least one task waited for a disk"},
+		rule.Input{Name: "io_full_percent", Type: rule.Number, Unit: "%", Doc: "all tasks waited for a disk"},
+	),
+	Open: live(func(h *host.Host) *told {
+		t := newTold()
+		for _, resource := range []string{"cpu", "memory", "io"} {
+			file := "/proc/pressure/" + resource
+			text, why, ok := read(h, file)
+			if !ok {
+				if why.Unknown != "" && strings.Contains(why.Unknown, "operation not supported") {
+					why = rule.Answer{At: file} // built in and switched off: psi=0
+				}
+				t.answers["pressure."+resource+"_some_percent"], t.answers["pressure."+resource+"_full_percent"] = why, why
+				continue
+			}
+			for kind, percent := range parsePressure(text) {
+				t.give("pressure."+resource+"_"+kind+"_percent", percent, file)
+			}
+		}
+		return t
+	}),
+}
+
+// parsePressure reads the average of 300 seconds of each line.
+func parsePressure(text string) map[string]float64 {
+	out := map[string]float64{}
+	for line := range strings.Lines(text) {
+		w := strings.Fields(line)
+		if len(w) == 0 || w[0] != "some" && w[0] != "full" {
+			continue
+		}
+		for _, field := range w[1:] {
+			value, ok := strings.CutPrefix(field, "avg300=")
+			if p, err := strconv.ParseFloat(value, 64); ok && err == nil && p >= 0 && p <= 100 {
+				out[w[0]] = p
+			}
+		}
+	}
+	return out
+}
+
+// activity is what the kernel has counted since it started (/proc/vmstat).
+var activity = platform.Source{
+	Prefix: "activity",
+	Inputs: inputs("activity",
+		rule.Input{Name: "swap_pages_per_s", Type: rule.Number, Doc: "pages read from and written to swap, the mean since the start"},
+		rule.Input{Name: "swapped_pages", Type: rule.Number, Doc: "pages read from and written to swap since the start"},
+		rule.Input{Name: "oom_kills", Type: rule.Number, Doc: "processes that the kernel has killed for want of memory since the start (counted since Linux 4.13)"},
+		rule.Input{Name: "uptime_s", Type: rule.Number, Unit: "s"},
+	),
+	Open: live(func(h *host.Host) *told {
+		const file, uptime = "/proc/vmstat", "/proc/uptime"
+		t := newTold()
+		text, why, ok := read(h, file)
+		if !ok {
+			for _, name := range []string{"swap_pages_per_s", "swapped_pages", "oom_kills"} {
+				t.answers["activity."+name] = why
+			}
+			return t
+		}
+		counted := parseCounters(text)
+		if n, ok := counted["oom_kill"]; ok {
+			t.give("activity.oom_kills", n, file)
+		}
+		in, ok1 := counted["pswpin"]
+		out, ok2 := counted["pswpout"]
+		if !ok1 || !ok2 {
+			return t // a kernel without swap
+		}
+		t.give("activity.swapped_pages", in+out, file)
+		up, why, ok := read(h, uptime)
+		if !ok {
+			t.answers["activity.swap_pages_per_s"], t.answers["activity.uptime_s"] = why, why
+			return t
+		}
+		first, _, _ := strings.Cut(up, " ")
+		if s, err := strconv.ParseFloat(strings.TrimSpace(first), 64); err == nil && s > 0 {
+			t.give("activity.uptime_s", s, uptime)
+			t.give("activity.swap_pages_per_s", (in+out)/s, file)
+		} else {
+			t.answers["activity.swap_pages_per_s"] = rule.Answer{Unknown: uptime + " is " + strconv.Quote(clip(up)), At: uptime}
+		}
+		return t
+	}),
+}
+
+// parseCounters reads lines of "name number".
+func parseCounters(text string) map[string]float64 {
+	out := map[string]float64{}
+	for line := range strings.Lines(text) {
+		w := strings.Fields(line)
+		if len(w) != 2 {
+			continue
+		}
+		if n, ok := number(w[1]); ok {
+			out[w[0]] = n
+		}
+	}
+	return out
+}
