@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/component/kubelet"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/platform/linux"
@@ -47,7 +48,9 @@ nothing. What cannot be read is unknown, and never passed.`,
 }
 
 // sources are where the rules' inputs come from.
-func sources() []platform.Source { return slices.Concat(platform.Facts(), linux.Sources()) }
+func sources() []platform.Source {
+	return slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{platform.Product(kubelet.Product)})
+}
 
 // products are the names of the products that fettle knows.
 func products() []string { return nil }

@@ -16,7 +16,7 @@ var All = []Platform{
 	{"linux", "every Linux machine", ""},
 	{"satellite", "Red Hat Satellite and Foreman with Katello, Capsules included", "satellite.version"},
 	{"puppet", "Puppet Server", "puppetserver.version"},
-	{"kubernetes-node", "a node of OpenShift or Kubernetes", "kubelet.version"},
+	{"kubernetes-node", "a node of OpenShift or Kubernetes", "kubelet.installed"},
 }
 
 // Of lists the platforms that a machine is, those of its products included.

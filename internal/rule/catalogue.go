@@ -112,8 +112,8 @@ func (c *Catalogue) Rule(id string) *Rule { return c.byID[id] }
 
 // unit is that of what a rule measures, where that is an input as it is.
 func (c *Catalogue) unit(r *Rule) string {
-	if r.Measured == nil {
-		return ""
+	if r.Measured == nil || r.Unit != "" {
+		return r.Unit
 	}
 	for _, b := range r.Inputs {
 		if b.Name == r.Measured.Text {

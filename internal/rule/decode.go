@@ -134,7 +134,7 @@ func (f *file) rule(n *yaml.Node) *Rule {
 			f.list(n, "versions", func(n *yaml.Node) { r.Versions = append(r.Versions, f.versions(n)) })
 		},
 		"on":       func(n *yaml.Node) { r.On = f.where(n) },
-		"severity": into(f, "severity", &r.Severity), "each": into(f, "each", &r.Each), "reminder": into(f, "reminder", &r.Reminder),
+		"severity": into(f, "severity", &r.Severity), "each": into(f, "each", &r.Each), "reminder": into(f, "reminder", &r.Reminder), "unit": into(f, "unit", &r.Unit),
 		"inputs":  func(n *yaml.Node) { r.Inputs = f.inputs(n) },
 		"applies": f.expr(&r.Applies), "measured": f.expr(&r.Measured), "want": f.expr(&r.Want), "pass": f.expr(&r.Pass), "nearly": f.expr(&r.Nearly),
 		"variants": func(n *yaml.Node) {
@@ -213,7 +213,7 @@ func (f *file) value(n *yaml.Node) any {
 	}
 	v, ok := Plain(v)
 	if !ok {
-		f.fault(n, "want a number, text, true, false or a list of text")
+		f.fault(n, "want a number, text, true, false, or a list or map of text")
 	}
 	return v
 }

@@ -18,7 +18,11 @@ func (c *Catalogue) TestExamples(r *Rule) []error {
 				problems = append(problems, fmt.Errorf("%s: %s: example %q gives %s, which is no input of the rule", e.Pos, r.ID, e.Name, name))
 			}
 		}
-		f := c.one(r, exampleItem, exampleMachine{r, e.Given})
+		item := exampleItem
+		if named, ok := e.Given["instance"].(string); ok {
+			item = named
+		}
+		f := c.one(r, item, exampleMachine{r, item, e.Given})
 		if f.State != e.Finding {
 			problems = append(problems, fmt.Errorf("%s: %s: example %q is %s, want %s%s", e.Pos, r.ID, e.Name, f.State, e.Finding, reason(f)))
 		}
@@ -35,7 +39,7 @@ func (c *Catalogue) TestExamples(r *Rule) []error {
 // asks is true for the name of a binding, and for an input that the rule's
 // versions or its sort of machine ask for.
 func (r *Rule) asks(name string) bool {
-	if slices.ContainsFunc(r.Inputs, func(b Binding) bool { return b.Name == name }) ||
+	if name == "instance" && r.Each != "" || slices.ContainsFunc(r.Inputs, func(b Binding) bool { return b.Name == name }) ||
 		slices.ContainsFunc(r.Versions, func(v Range) bool { return name == v.Product+".version" }) {
 		return true
 	}
@@ -54,13 +58,14 @@ func reason(f Finding) string {
 // given too: postgresql.version.
 type exampleMachine struct {
 	rule  *Rule
+	item  string
 	given map[string]any
 }
 
 func (m exampleMachine) Answer(input string) Answer {
 	name := input
 	for _, b := range m.rule.Inputs {
-		if b.Input == input || strings.Replace(b.Input, "*", exampleItem, 1) == input {
+		if b.Input == input || strings.Replace(b.Input, "*", m.item, 1) == input {
 			name = b.Name
 			break
 		}
@@ -76,14 +81,15 @@ func (m exampleMachine) Answer(input string) Answer {
 
 func (m exampleMachine) Read(setting string, _ Type) Answer {
 	for _, b := range m.rule.Inputs {
-		if strings.ReplaceAll(b.Input, "{instance}", exampleItem) == setting {
+		if strings.ReplaceAll(b.Input, "{instance}", m.item) == setting {
 			return m.Answer(b.Input)
 		}
 	}
 	return Answer{}
 }
 
-func (exampleMachine) Items(string) ([]string, string) { return []string{exampleItem}, "" }
+func (m exampleMachine) Items(string) ([]string, string) { return []string{m.item}, "" }
 
-// exampleItem is the item that the examples of a rule with each are about.
+// exampleItem is the item that the examples of a rule with each are about, where
+// they give no "instance".
 const exampleItem = "example"

@@ -96,6 +96,16 @@ func Plain(v any) (any, bool) {
 		return float64(v), true
 	case uint64:
 		return float64(v), true
+	case map[string]any:
+		out := make(map[string]string, len(v))
+		for k, e := range v {
+			s, ok := e.(string)
+			if !ok {
+				return nil, false
+			}
+			out[k] = s
+		}
+		return out, true
 	case []any:
 		out := make([]string, len(v))
 		for i, e := range v {

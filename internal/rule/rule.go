@@ -27,6 +27,8 @@ type Rule struct {
 	Applies *Expr `json:"applies,omitempty"`
 	// Measured is the value that is judged; the first input where it is not given.
 	Measured *Expr `json:"measured,omitempty"`
+	// Unit is that of what is measured, where it is no input as it is.
+	Unit string `json:"unit,omitempty"`
 	// Want is the value that is expected.
 	Want *Expr `json:"want,omitempty"`
 	// Variants replace Want and Pass where their When holds: the first that does.

@@ -21,6 +21,7 @@ var hugepools = platform.Source{
 	Inputs: inputs("hugepools",
 		rule.Input{Name: "*.asked", Type: rule.Number, Doc: "pages that a file or the command line asks for"},
 		rule.Input{Name: "*.obtained", Type: rule.Number, Doc: "pages that the pool has"},
+		rule.Input{Name: "sizes", Type: rule.List, Doc: "the sizes that the machine has pages of"},
 		rule.Input{Name: "*.bytes", Type: rule.Number, Unit: "bytes", Doc: "size of a page"},
 	),
 	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
@@ -33,12 +34,16 @@ var hugepools = platform.Source{
 			}
 			return t
 		}
+		sizes := []string{}
 		standard := s.Answer("memory.huge_page_default_bytes").Value
 		for _, pool := range pools {
 			fact := "memory.huge_pages." + pool
 			size, ok := s.Answer(fact + ".size_bytes").Value.(float64)
 			if !ok {
 				continue
+			}
+			if n, ok := s.Answer(fact + ".total").Value.(float64); ok && n > 0 {
+				sizes = append(sizes, pool)
 			}
 			winner, asked, ok := askedFor(s, pool, size == standard)
 			if !ok {
@@ -49,6 +54,7 @@ var hugepools = platform.Source{
 			t.give("hugepools."+pool+".bytes", size, fact)
 			t.answers["hugepools."+pool+".obtained"] = s.Answer(fact + ".total")
 		}
+		t.give("hugepools.sizes", sizes, "/sys/kernel/mm/hugepages")
 		return t
 	},
 }

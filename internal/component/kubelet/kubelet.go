@@ -1,0 +1,202 @@
+// Package kubelet reads how the kubelet of a node is set up: its configuration
+// file with the drop-ins, and the command line, which goes before both.
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"fettle.dev/fettle/internal/component"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Product is the kubelet. Its options have the names of KubeletConfiguration
+// (kubelet.config.k8s.io/v1beta1).
+var Product = component.Product{
+	Name: "kubelet",
+	Doc:  "the agent of Kubernetes on a node",
+	Parameters: []component.Parameter{
+		{Name: "maxPods", Type: rule.Number, Default: "110", Doc: "pods that the node takes"},
+		{Name: "podsPerCore", Type: rule.Number, Default: "0", Doc: "pods for each CPU; 0 is no limit"},
+		{Name: "cpuManagerPolicy", Type: rule.Text, Default: "none"},
+		{Name: "cpuManagerReconcilePeriod", Type: rule.Text, Default: "10s"},
+		{Name: "topologyManagerPolicy", Type: rule.Text, Default: "none"},
+		{Name: "memoryManagerPolicy", Type: rule.Text, Default: "None"},
+		{Name: "kubeAPIQPS", Type: rule.Number, Doc: "requests to the API server in a second; 50 by default since 1.27, 5 before"},
+		{Name: "kubeAPIBurst", Type: rule.Number, Doc: "100 by default since 1.27, 10 before"},
+		{Name: "podPidsLimit", Type: rule.Number, Default: "-1", Doc: "processes of a pod; -1 is no limit"},
+		{Name: "containerLogMaxSize", Type: rule.Number, Unit: "bytes", Default: "10Mi", Read: readSize},
+		{Name: "containerLogMaxFiles", Type: rule.Number, Default: "5"},
+		{Name: "protectKernelDefaults", Type: rule.Truth, Default: "false"},
+		{Name: "failSwapOn", Type: rule.Truth, Default: "true"},
+		{Name: "cgroupDriver", Type: rule.Text, Default: "cgroupfs"},
+		{Name: "serializeImagePulls", Type: rule.Truth, Default: "true"},
+		{Name: "reservedSystemCPUs", Type: rule.Text},
+		{Name: "systemReserved", Type: rule.Map, Read: readPairs, Doc: "cpu, memory, ... that pods do not get"},
+		{Name: "kubeReserved", Type: rule.Map, Read: readPairs},
+		{Name: "evictionHard", Type: rule.Map, Read: readPairs},
+	},
+	Inputs: []rule.Input{
+		{Name: "kubelet.version", Type: rule.Text, Doc: "of Kubernetes: 1.29.4"},
+		{Name: "kubelet.installed", Type: rule.Truth, Doc: "this is a node"},
+		{Name: "kubelet.config", Type: rule.Text, Doc: "the configuration file that is read"},
+	},
+	Find: find,
+}
+
+// installed is the one kubelet of a machine.
+type installed struct {
+	host    *host.Host
+	files   map[string]told // by option; of the configuration
+	flags   map[string]told // of unit files: intended, and in force where nothing runs
+	running map[string]told // of the command line of the process
+	config  told
+	version rule.Answer
+}
+
+// told is a value and where it was read.
+type told struct{ value, at string }
+
+// unreadError says that a kubelet is here and something of it cannot be read.
+type unreadError struct{ err error }
+
+func (e unreadError) Error() string { return e.err.Error() }
+
+func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
+	i := &installed{host: h, files: map[string]told{}, flags: map[string]told{}, running: map[string]told{}}
+	units, env := unitFiles(h)
+	args, pid := process(h)
+	_, standard := h.Files.Stat(standardConfig)
+	openshift := kindOf(h, openshiftConfig)
+	if len(units) == 0 && pid == "" && standard != nil && !openshift {
+		return nil, nil
+	}
+	for _, f := range append(units, env...) {
+		text, err := h.Files.ReadFile(f)
+		if err != nil {
+			continue
+		}
+		readFlags(string(text), f, i.flags)
+	}
+	if pid != "" {
+		flagsOf(args, "the command line of process "+pid, i.running)
+	}
+	configs := []string{standardConfig}
+	if openshift && standard != nil {
+		configs = []string{openshiftConfig}
+	}
+	if c, ok := i.flag("config"); ok {
+		configs = []string{c.value}
+	}
+	if d, ok := i.flag("config-dir"); ok {
+		more, err := dropIns(h, d.value)
+		if err != nil {
+			return nil, unreadError{err}
+		}
+		configs = append(configs, more...)
+	}
+	i.config = told{configs[0], configs[0]}
+	for n, name := range configs {
+		text, err := h.Files.ReadFile(name)
+		switch {
+		case err == nil:
+			err = readConfig(string(text), name, i.files)
+		case errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) && n == 0 && configs[0] == standardConfig:
+			err = nil // everything is on the command line
+		case errors.Is(err, host.ErrNotRecorded):
+			err = fmt.Errorf("%s is %w", name, host.ErrNotRecorded)
+		}
+		if err != nil {
+			return nil, unreadError{err}
+		}
+	}
+	i.version = version(ctx, h)
+	return []component.Installed{i}, nil
+}
+
+// flag is a flag of the process, or else of the unit's files.
+func (i *installed) flag(name string) (told, bool) {
+	if t, ok := i.running["--"+name]; ok {
+		return t, true
+	}
+	t, ok := i.flags["--"+name]
+	return t, ok
+}
+
+// Name implements component.Installed.
+func (*installed) Name() string { return "" }
+
+// Option implements component.Installed: a flag goes before the file.
+func (i *installed) Option(name string) component.Option {
+	o := component.Option{Intended: fact.Absent[string](i.config.at), File: fact.Absent[string](i.config.at), Running: fact.Absent[string](i.config.at)}
+	if t, ok := i.files[name]; ok {
+		o.File = fact.Known(t.value, t.at)
+	}
+	if t, ok := i.flags[name]; ok {
+		o.File = fact.Known(t.value, t.at)
+	}
+	if t, ok := i.running[name]; ok {
+		o.Running = fact.Known(t.value, t.at)
+	}
+	return o
+}
+
+// Options implements component.Installed.
+func (i *installed) Options() []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, from := range []map[string]told{i.files, i.flags, i.running} {
+		for name := range from {
+			if !strings.HasPrefix(name, "--") && !seen[name] {
+				seen[name] = true
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}
+
+// Answer implements component.Installed.
+func (i *installed) Answer(input string) rule.Answer {
+	switch input {
+	case "version":
+		return i.version
+	case "installed":
+		return rule.Answer{Value: true, At: i.config.at}
+	case "config":
+		return rule.Answer{Value: i.config.value, At: i.config.at}
+	}
+	return rule.Answer{}
+}
+
+// readSize reads a quantity of Kubernetes: 10Mi, 50M, 1048576.
+func readSize(text string) (any, error) {
+	text = strings.TrimSpace(text)
+	if strings.HasSuffix(text, "i") {
+		text += "B"
+	}
+	n, err := unit.ParseSize(text)
+	return float64(n), err
+}
+
+// readPairs reads "cpu=500m,memory=1Gi"; thresholds have "<" in place of "=".
+func readPairs(text string) (any, error) {
+	out := map[string]string{}
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		at := strings.IndexAny(part, "=<")
+		if at < 1 {
+			return nil, fmt.Errorf("%q is not NAME=VALUE", part)
+		}
+		out[strings.TrimSpace(part[:at])] = strings.TrimSpace(part[at+1:])
+	}
+	return out, nil
+}

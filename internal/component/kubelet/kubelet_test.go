@@ -1,0 +1,160 @@
+package kubelet
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// node is a machine of some files; nil of what is not there.
+func node(t *testing.T, files map[string]string) *host.Host {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		p := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return host.Mounted(dir)
+}
+
+const unitFile = `[Service]
+Environment="KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml"
+EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env
+ExecStart=/usr/bin/kubelet $KUBELET_CONFIG_ARGS \
+  --max-pods 200 $KUBELET_KUBEADM_ARGS
+`
+
+func TestOptions(t *testing.T) {
+	kubeadm := map[string]string{
+		"usr/lib/systemd/system/kubelet.service": unitFile,
+		"var/lib/kubelet/kubeadm-flags.env":      "KUBELET_KUBEADM_ARGS=\"--pod-max-pids=4096 --cgroup-driver=systemd\"\n",
+		"var/lib/kubelet/config.yaml":            "kind: KubeletConfiguration\nmaxPods: 110\npodPidsLimit: 1024\ncpuManagerPolicy: static\nsystemReserved:\n  cpu: 500m\n  memory: 1Gi\nevictionHard: {memory.available: 100Mi}\ncontainerLogMaxSize: null\n",
+		"var/lib/dpkg/status":                    "Package: kubectl\nStatus: install ok installed\nVersion: 9\n\nPackage: kubelet\nStatus: install ok installed\nVersion: 1.29.4-1.1\n",
+	}
+	openshift := map[string]string{
+		"etc/systemd/system/kubelet.service": "[Service]\nExecStart=/usr/bin/kubelet --config=/etc/kubernetes/kubelet.conf\n",
+		"etc/kubernetes/kubelet.conf":        `{"kind": "KubeletConfiguration", "maxPods": 250, "kubeAPIQPS": 50}`,
+		"etc/os-release":                     "ID=\"rhcos\"\nOPENSHIFT_VERSION=\"4.16\"\n",
+	}
+	running := map[string]string{
+		"proc/41/comm": "kubelet\n", "proc/41/cmdline": "/usr/bin/kubelet\x00--config\x00/etc/k.yaml\x00--max-pods=30\x00--config-dir=/etc/k.d\x00",
+		"etc/k.yaml":        "kind: KubeletConfiguration\nmaxPods: 20\ntopologyManagerPolicy: restricted\n",
+		"etc/k.d/10-a.conf": "kind: KubeletConfiguration\ncpuManagerPolicy: none\n", "etc/k.d/20-b.conf": "kind: KubeletConfiguration\ncpuManagerPolicy: static\n", "etc/k.d/30.yaml": "not: read\n",
+	}
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  map[string]string // option: "value at"
+	}{
+		{"kubeadm", kubeadm, map[string]string{
+			"maxPods": "200 /usr/lib/systemd/system/kubelet.service:5", "podPidsLimit": "4096 /var/lib/kubelet/kubeadm-flags.env:1",
+			"cgroupDriver": "systemd /var/lib/kubelet/kubeadm-flags.env:1", "cpuManagerPolicy": "static /var/lib/kubelet/config.yaml:4",
+			"systemReserved": "cpu=500m,memory=1Gi /var/lib/kubelet/config.yaml:5", "evictionHard": "memory.available=100Mi /var/lib/kubelet/config.yaml:8",
+			"containerLogMaxSize": "", "version": "1.29.4", "config": "/var/lib/kubelet/config.yaml",
+		}},
+		{"OpenShift", openshift, map[string]string{"maxPods": "250 /etc/kubernetes/kubelet.conf:1", "version": "1.29", "config": "/etc/kubernetes/kubelet.conf"}},
+		{"running", running, map[string]string{
+			"maxPods": "30 the command line of process 41", "topologyManagerPolicy": "restricted /etc/k.yaml:3", "cpuManagerPolicy": "static /etc/k.d/20-b.conf:2",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			all, err := find(t.Context(), node(t, c.files))
+			if err != nil || len(all) != 1 {
+				t.Fatalf("%d found: %v", len(all), err)
+			}
+			for name, want := range c.want {
+				if name == "version" || name == "config" {
+					if got := all[0].Answer(name).Value; got != want {
+						t.Errorf("%s is %v, want %s", name, got, want)
+					}
+					continue
+				}
+				f := all[0].Option(name).Effective()
+				v, ok := f.Get()
+				got := v + " " + f.Source()
+				if !ok {
+					got = ""
+				}
+				if got != want {
+					t.Errorf("%s is %q, want %q", name, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestNone(t *testing.T) {
+	all, err := find(t.Context(), node(t, map[string]string{
+		"etc/kubernetes/kubelet.conf": "kind: Config\nclusters: []\n", // kubeadm's credentials, without a kubelet
+	}))
+	if err != nil || len(all) != 0 {
+		t.Errorf("found %v: %v", all, err)
+	}
+}
+
+func TestBroken(t *testing.T) {
+	for text, want := range map[string]string{
+		"maxPods: [\n":                   "/var/lib/kubelet/config.yaml",
+		"- a\n":                          "/var/lib/kubelet/config.yaml:1: want the keys",
+		"maxPods: 1\nkind: Deployment\n": `/var/lib/kubelet/config.yaml:2: the kind is "Deployment"`,
+	} {
+		_, err := find(t.Context(), node(t, map[string]string{"var/lib/kubelet/config.yaml": text}))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestVersions(t *testing.T) {
+	for _, c := range []struct {
+		find       func(string) string
+		text, want string
+	}{
+		{openshiftKubernetes, "OPENSHIFT_VERSION=\"4.4\"\n", "1.17"},
+		{openshiftKubernetes, "OPENSHIFT_VERSION=3.11\n", ""},
+		{dpkgVersion, "Package: kubelet\nStatus: deinstall ok config-files\nVersion: 1.2\n", ""},
+		{rpmVersion, "kubelet-1.28.9-150500.1.1.x86_64   Mon\nkubelet-doc-1\n", "1.28.9"},
+		{rpmVersion, "kubelet-doc-1.28\n", ""},
+		{upstream, "0:1.30.1-1.1", "1.30.1"},
+	} {
+		if got := c.find(c.text); got != c.want {
+			t.Errorf("%q: %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
+func TestReaders(t *testing.T) {
+	if v, err := readSize("10Mi"); err != nil || v != 10485760.0 {
+		t.Errorf("10Mi: %v %v", v, err)
+	}
+	v, err := readPairs("memory.available<100Mi, nodefs.available=10%")
+	if m, ok := v.(map[string]string); err != nil || !ok || m["memory.available"] != "100Mi" || m["nodefs.available"] != "10%" {
+		t.Errorf("%v %v", v, err)
+	}
+	if _, err := readPairs("cpu"); err == nil {
+		t.Error("a word without a value is taken")
+	}
+}
+
+func FuzzConfig(f *testing.F) {
+	f.Add("kind: KubeletConfiguration\nmaxPods: 110\n", unitFile)
+	f.Add(`{"kind":"KubeletConfiguration","evictionHard":{"memory.available":"1"}}`, "KUBELET_ARGS=\"--max-pods=1 --config /x\"\n")
+	f.Add("a: &a [*a]\n", "--\n=--\n")
+	f.Fuzz(func(_ *testing.T, config, args string) {
+		_ = readConfig(config, "config.yaml", map[string]told{})
+		readFlags(args, "unit", map[string]told{})
+		dpkgVersion(args)
+		rpmVersion(args)
+		openshiftKubernetes(args)
+		_, _ = readPairs(args)
+		_, _ = readSize(args)
+	})
+}

@@ -1,0 +1,300 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/rule"
+)
+
+// standardConfig is kubeadm's place for the configuration; OpenShift's machines
+// have it in the other, where kubeadm keeps its credentials.
+const (
+	standardConfig  = "/var/lib/kubelet/config.yaml"
+	openshiftConfig = "/etc/kubernetes/kubelet.conf"
+)
+
+// unitDirs are those of systemd, the one that goes before the others last.
+var unitDirs = []string{"/lib/systemd/system", "/usr/lib/systemd/system", "/usr/local/lib/systemd/system", "/run/systemd/system", "/etc/systemd/system"}
+
+// environmentFiles hold further arguments (kubeadm, the packages).
+var environmentFiles = []string{"/var/lib/kubelet/kubeadm-flags.env", "/etc/default/kubelet", "/etc/sysconfig/kubelet"}
+
+// unitFiles are the kubelet's unit with its drop-ins, and the files of arguments
+// that there are.
+func unitFiles(h *host.Host) (units, env []string) {
+	for _, d := range unitDirs {
+		if _, err := h.Files.Stat(d + "/kubelet.service"); err == nil {
+			units = append(units, d+"/kubelet.service")
+		}
+	}
+	if len(units) == 0 {
+		return nil, nil
+	}
+	for _, d := range unitDirs {
+		more, err := host.Glob(h.Files, d+"/kubelet.service.d/*.conf")
+		if err == nil {
+			units = append(units, more...)
+		}
+	}
+	for _, f := range environmentFiles {
+		if _, err := h.Files.Stat(f); err == nil {
+			env = append(env, f)
+		}
+	}
+	return units, env
+}
+
+// process is the command line of the kubelet that runs; "" where none does, or
+// where nobody recorded it.
+func process(h *host.Host) (args []string, pid string) {
+	entries, err := h.Files.ReadDir("/proc")
+	if err != nil {
+		return nil, ""
+	}
+	for _, e := range entries {
+		if strings.Trim(e.Name(), "0123456789") != "" {
+			continue
+		}
+		comm, err := h.Files.ReadFile("/proc/" + e.Name() + "/comm")
+		if err != nil || strings.TrimSpace(string(comm)) != "kubelet" {
+			continue
+		}
+		if line, err := h.Files.ReadFile("/proc/" + e.Name() + "/cmdline"); err == nil && len(line) > 0 {
+			return strings.Split(strings.TrimRight(string(line), "\x00"), "\x00"), e.Name()
+		}
+	}
+	return nil, ""
+}
+
+// flagOptions are the options that have a flag, which goes before the file
+// (cmd/kubelet/app/options).
+var flagOptions = map[string]string{
+	"max-pods": "maxPods", "pods-per-core": "podsPerCore", "cpu-manager-policy": "cpuManagerPolicy",
+	"cpu-manager-reconcile-period": "cpuManagerReconcilePeriod", "topology-manager-policy": "topologyManagerPolicy",
+	"memory-manager-policy": "memoryManagerPolicy", "kube-api-qps": "kubeAPIQPS", "kube-api-burst": "kubeAPIBurst",
+	"pod-max-pids": "podPidsLimit", "container-log-max-size": "containerLogMaxSize", "container-log-max-files": "containerLogMaxFiles",
+	"protect-kernel-defaults": "protectKernelDefaults", "fail-swap-on": "failSwapOn", "cgroup-driver": "cgroupDriver",
+	"serialize-image-pulls": "serializeImagePulls", "reserved-cpus": "reservedSystemCPUs", "system-reserved": "systemReserved",
+	"kube-reserved": "kubeReserved", "eviction-hard": "evictionHard",
+}
+
+// readFlags takes the flags from the lines of a unit or of a file of arguments.
+func readFlags(text, name string, into map[string]told) {
+	for n, line := range strings.Split(text, "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' || line[0] == ';' {
+			continue
+		}
+		words := strings.FieldsFunc(line, func(c rune) bool { return unicode.IsSpace(c) || c == '"' || c == '\'' })
+		// KEY=--flag=value: the flag begins behind the name of a variable.
+		for i, w := range words {
+			if at := strings.Index(w, "=--"); at >= 0 && !strings.HasPrefix(w, "-") {
+				words[i] = w[at+1:]
+			}
+		}
+		flagsOf(words, name+":"+strconv.Itoa(n+1), into)
+	}
+}
+
+// flagsOf takes the flags from words: --name=value, --name value, or --name for
+// true.
+func flagsOf(words []string, at string, into map[string]told) {
+	for i, w := range words {
+		name, value, assigned := strings.Cut(w, "=")
+		if !strings.HasPrefix(name, "-") || strings.Trim(name, "-") == "" {
+			continue
+		}
+		name = strings.TrimLeft(name, "-")
+		if !assigned {
+			value = "true"
+			if i+1 < len(words) && !strings.HasPrefix(words[i+1], "-") && !strings.HasPrefix(words[i+1], "$") && words[i+1] != `\` {
+				value = words[i+1]
+			}
+		}
+		value = strings.Trim(value, `"'\`)
+		into["--"+name] = told{value, at}
+		if option, ok := flagOptions[name]; ok {
+			into[option] = told{value, at}
+		}
+	}
+}
+
+// dropIns are the files of --config-dir in their order: by name, ".conf" only
+// (Kubernetes 1.30, "Set kubelet parameters via a configuration file").
+func dropIns(h *host.Host, dir string) ([]string, error) {
+	entries, err := h.Files.ReadDir(dir)
+	switch {
+	case errors.Is(err, host.ErrNotRecorded):
+		return nil, fmt.Errorf("%s is %w", dir, host.ErrNotRecorded)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		if path.Ext(e.Name()) == ".conf" && !e.IsDir() {
+			out = append(out, path.Join(dir, e.Name()))
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// kindOf is true where a file is a configuration of the kubelet, and not
+// credentials.
+func kindOf(h *host.Host, name string) bool {
+	text, err := h.Files.ReadFile(name)
+	if err != nil {
+		return false
+	}
+	var doc struct {
+		Kind string `yaml:"kind"`
+	}
+	return yaml.Unmarshal(text, &doc) == nil && doc.Kind == "KubeletConfiguration"
+}
+
+// readConfig takes the options of a KubeletConfiguration, YAML or JSON. One of a
+// later file takes the place of the earlier; what is null or empty does not.
+func readConfig(text, name string, into map[string]told) error {
+	var doc yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
+		return fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if len(doc.Content) == 0 {
+		return nil
+	}
+	root := doc.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return fmt.Errorf("%s:%d: want the keys of a KubeletConfiguration", name, root.Line)
+	}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key, value := root.Content[i], root.Content[i+1]
+		if key.Value == "kind" && value.Value != "KubeletConfiguration" {
+			return fmt.Errorf("%s:%d: the kind is %q, and not KubeletConfiguration", name, key.Line, value.Value)
+		}
+		if flat, ok := flatten(value); ok {
+			into[key.Value] = told{flat, name + ":" + strconv.Itoa(key.Line)}
+		}
+	}
+	return nil
+}
+
+// flatten is a value as a flag would have it: maps as "a=b,c=d".
+func flatten(n *yaml.Node) (string, bool) {
+	switch n.Kind {
+	case yaml.ScalarNode:
+		return n.Value, n.Tag != "!!null"
+	case yaml.MappingNode:
+		var parts []string
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i+1].Kind != yaml.ScalarNode {
+				return "", false
+			}
+			parts = append(parts, n.Content[i].Value+"="+n.Content[i+1].Value)
+		}
+		return strings.Join(parts, ","), len(parts) > 0
+	case yaml.SequenceNode:
+		var parts []string
+		for _, c := range n.Content {
+			if c.Kind != yaml.ScalarNode {
+				return "", false
+			}
+			parts = append(parts, c.Value)
+		}
+		return strings.Join(parts, ","), len(parts) > 0
+	}
+	return "", false
+}
+
+// version finds the version of Kubernetes: in the package's record, in that of
+// OpenShift's operating system, or from the program itself.
+func version(ctx context.Context, h *host.Host) rule.Answer {
+	if text, err := h.Files.ReadFile("/etc/os-release"); err == nil {
+		if v := openshiftKubernetes(string(text)); v != "" {
+			return rule.Answer{Value: v, At: "/etc/os-release"}
+		}
+	}
+	for _, from := range []struct {
+		file string
+		find func(string) string
+	}{{"/var/lib/dpkg/status", dpkgVersion}, {"/installed-rpms", rpmVersion}} {
+		if text, err := h.Files.ReadFile(from.file); err == nil {
+			if v := from.find(string(text)); v != "" {
+				return rule.Answer{Value: v, At: from.file}
+			}
+		}
+	}
+	res, err := h.Exec.Run(ctx, host.Command{Argv: []string{"kubelet", "--version"}})
+	if err == nil {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(string(res.Stdout)), "Kubernetes v"); ok && v != "" {
+			return rule.Answer{Value: v, At: "kubelet --version"}
+		}
+		err = errors.New("kubelet --version says no version")
+	}
+	return rule.Answer{Unknown: fmt.Sprintf("no package says which version of the kubelet this is: %v", err)}
+}
+
+// openshiftKubernetes is the Kubernetes of a version of OpenShift: 4.N has
+// 1.(N+13) (OpenShift's release notes, 4.1 to 4.20).
+func openshiftKubernetes(release string) string {
+	for line := range strings.Lines(release) {
+		v, ok := strings.CutPrefix(strings.TrimSpace(line), "OPENSHIFT_VERSION=")
+		if !ok {
+			continue
+		}
+		minor, ok := strings.CutPrefix(strings.Trim(v, `"'`), "4.")
+		n, err := strconv.Atoi(minor)
+		if ok && err == nil && n > 0 && n < 1000 {
+			return "1." + strconv.Itoa(n+13)
+		}
+	}
+	return ""
+}
+
+// dpkgVersion is that of the package kubelet, where it is installed.
+func dpkgVersion(status string) string {
+	for entry := range strings.SplitSeq(status, "\n\n") {
+		if !strings.HasPrefix(entry, "Package: kubelet\n") || !strings.Contains(entry, "\nStatus: install ok installed") {
+			continue
+		}
+		for line := range strings.Lines(entry) {
+			if v, ok := strings.CutPrefix(line, "Version: "); ok {
+				return upstream(strings.TrimSpace(v))
+			}
+		}
+	}
+	return ""
+}
+
+// rpmVersion is that of the package in a sosreport's list.
+func rpmVersion(list string) string {
+	for line := range strings.Lines(list) {
+		v, ok := strings.CutPrefix(line, "kubelet-")
+		if ok && v != "" && v[0] >= '0' && v[0] <= '9' {
+			name, _, _ := strings.Cut(v, " ")
+			return upstream(strings.TrimSpace(name))
+		}
+	}
+	return ""
+}
+
+// upstream takes epoch and release off a package's version.
+func upstream(v string) string {
+	if _, rest, ok := strings.Cut(v, ":"); ok {
+		v = rest
+	}
+	v, _, _ = strings.Cut(v, "-")
+	return v
+}

@@ -1,0 +1,41 @@
+package linux
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/rule"
+)
+
+// programs is what runs, containers included.
+var programs = platform.Source{
+	Prefix: "programs",
+	Inputs: inputs("programs", rule.Input{Name: "running", Type: rule.List, Doc: "the names of the processes, each once; the kernel keeps 15 bytes of a name"}),
+	Open: live(func(h *host.Host) *told {
+		t := newTold()
+		entries, err := h.Files.ReadDir("/proc")
+		if err != nil {
+			t.unknown = fmt.Sprintf("/proc cannot be listed: %v", err)
+			return t
+		}
+		names := map[string]bool{}
+		for _, e := range entries {
+			if strings.Trim(e.Name(), "0123456789") != "" {
+				continue
+			}
+			if comm, _, ok := read(h, "/proc/"+e.Name()+"/comm"); ok {
+				names[strings.TrimSpace(comm)] = true
+			}
+		}
+		if len(names) == 0 {
+			t.unknown = "/proc has no processes in this copy"
+			return t
+		}
+		t.give("programs.running", slices.Sorted(maps.Keys(names)), "/proc/*/comm")
+		return t
+	}),
+}
