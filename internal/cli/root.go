@@ -185,7 +185,7 @@ func knownTopic(c *cobra.Command, args []string) error {
 
 // verbs is the table of all verbs, in the order of the help text.
 var verbs = []func(*app) *cobra.Command{
-	factsCommand, checkCommand, fixCommand, rulesCommand,
+	factsCommand, checkCommand, fixCommand, rulesCommand, sizeCommand,
 	listCommand, showCommand, recommendCommand,
 	diffCommand, tuneCommand, confirmCommand,
 	statusCommand, verifyCommand, whyCommand, historyCommand, undoCommand,

@@ -8,6 +8,7 @@ import (
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/sizing"
 	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -28,6 +29,7 @@ var documents = map[string]any{
 	"recommend": RecommendResult{},
 	"rules":     RuleList{},
 	"schedule":  ScheduleList{},
+	"size":      sizing.Result{},
 	"status":    tune.Status{},
 	"tune":      TuneResult{},
 	"undo":      UndoResult{},

@@ -50,6 +50,8 @@ var table = []place{
 	{path: "internal/component", layer: 3},
 	{path: "internal/component/...", layer: 3, also: []string{"internal/component"}},
 	{path: "internal/sizing", layer: 3},
+	{path: "internal/sizing/sizingtest", layer: testSupport},
+	{path: "internal/sizing/...", layer: 3, also: []string{"internal/sizing"}},
 	{path: "internal/profile", layer: 2},
 	{path: "internal/profile/...", layer: 2, also: []string{"internal/profile"}},
 	{path: "internal/rhel6", layer: 2, also: []string{"internal/profile"}},

@@ -16,6 +16,7 @@ var All = []Platform{
 	{"linux", "every Linux machine", ""},
 	{"satellite", "Red Hat Satellite and Foreman with Katello, Capsules included", "satellite.version"},
 	{"puppet", "Puppet Server", "puppetserver.version"},
+	{"openshift", "an OpenShift cluster, by the documents that it is installed and set up with", "openshift.documents"},
 	{"kubernetes-node", "a node of OpenShift or Kubernetes", "kubelet.installed"},
 }
 

@@ -104,6 +104,28 @@ func Load(inputs []Input, sets []string, files []File) (*Catalogue, error) {
 	return c, nil
 }
 
+// Tables are the tables of files, without the rules: what is asked for figures
+// alone needs no inputs to check rules against.
+func Tables(files []File) (*Catalogue, error) {
+	c := &Catalogue{tables: map[string]*Table{}}
+	all := &file{}
+	var problems []error
+	for _, f := range files {
+		problems = append(problems, all.read(f.Name, f.Text))
+	}
+	for _, t := range all.tables {
+		if old := c.tables[t.Name]; old != nil {
+			problems = append(problems, fmt.Errorf("%s: table %s is at %s already", t.At, t.Name, old.At))
+		}
+		c.tables[t.Name] = t
+		problems = append(problems, t.check()...)
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
 // Rules lists the rules, those that others depend on first.
 func (c *Catalogue) Rules() []*Rule { return slices.Clone(c.ordered) }
 

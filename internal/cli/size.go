@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/sizing"
+	"fettle.dev/fettle/internal/sizing/hugepages"
+	"fettle.dev/fettle/internal/sizing/network"
+	"fettle.dev/fettle/internal/sizing/openshift"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/rules"
+)
+
+// sizes is the table of what can be sized.
+var sizes = []struct {
+	name, short, long string
+	wish              func() sizing.Wish
+}{
+	{
+		"openshift", "Size an OpenShift cluster: nodes, networks, kubelets, monitoring, routers, storage",
+		`Says what a cluster needs for so many pods, or a table of applications, with the
+figures of a version's documents: --version 4.4 has those of its own time. Says
+too which tested maximum is met first.
+
+The table of applications (--apps) is a list:
+
+  - {name: node.js, quantity: 200, cpu: 1, memory: 1G, storage: 1G}
+  - {name: eap, quantity: 100, cpu: 1, memory: 1G, overcommit: false}`,
+		func() sizing.Wish { return openshift.New() },
+	},
+	{
+		"hugepages", "Size huge pages: how many, on which NUMA node, and who may use them", "",
+		func() sizing.Wish { return hugepages.New() },
+	},
+	{
+		"network", "Size the network of a cluster's overlay: the MTU inside it, and what packets cost", "",
+		func() sizing.Wish { return network.New() },
+	},
+}
+
+type sizeOptions struct {
+	write string
+	force bool
+}
+
+func sizeCommand(a *app) *cobra.Command {
+	parent := &cobra.Command{
+		Use: "size", Short: "Say what a platform needs for a load, with the files and the steps",
+		Long: `Turns a wish into values, each with its reason and source, into the files that
+the platform's own tools read, and into the steps in order. It looks at no
+machine and changes none; --write DIR writes the files below a directory.`,
+		Args: knownVerb,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	for _, s := range sizes {
+		wish := s.wish()
+		var o sizeOptions
+		c := &cobra.Command{
+			Use: s.name, Short: s.short, Long: s.long, Args: cobra.NoArgs,
+			RunE: func(c *cobra.Command, _ []string) error { return a.size(c.Context(), wish, o) },
+		}
+		f := c.Flags()
+		f.SortFlags = false
+		for _, in := range wish.Inputs() {
+			if in.File {
+				f.Var(&fileFlag{in}, in.Name, in.Doc)
+				continue
+			}
+			flag := f.VarPF(in, in.Name, "", in.Doc)
+			if in.IsBoolFlag() {
+				flag.NoOptDefVal = "true"
+			}
+			if len(in.Choices) > 0 {
+				_ = c.RegisterFlagCompletionFunc(in.Name, cobra.FixedCompletions(in.Choices, cobra.ShellCompDirectiveNoFileComp))
+			}
+		}
+		f.StringVar(&o.write, "write", "", "write the files below this directory; it is made if it is missing")
+		f.BoolVar(&o.force, "force", false, "with --write: also over files that fettle did not write")
+		parent.AddCommand(c)
+	}
+	return parent
+}
+
+// fileFlag is an input that is the text of a file.
+type fileFlag struct{ *sizing.Input }
+
+// Set reads the file.
+func (f *fileFlag) Set(name string) error {
+	if name == "" {
+		return errors.New("which file?")
+	}
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return err
+	}
+	text, err := host.Live().Files.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return f.Input.Set(string(text))
+}
+
+// figures are the tables of the catalogue.
+func figures() (sizing.Figures, error) {
+	files, err := rule.Embedded(rules.FS)
+	if err != nil {
+		return nil, err
+	}
+	return rule.Tables(files)
+}
+
+func (a *app) size(ctx context.Context, wish sizing.Wish, o sizeOptions) error {
+	switch {
+	case a.root != "":
+		return ui.Exit(ui.Usage, errors.New("size looks at no machine and takes no --root"))
+	case o.force && o.write == "":
+		return ui.Exit(ui.Usage, errors.New("--force goes with --write"))
+	}
+	f, err := figures()
+	if err != nil {
+		return err
+	}
+	r, err := wish.Size(ctx, f)
+	var bad *sizing.InputError
+	if errors.As(err, &bad) {
+		return ui.Exit(ui.Usage, err)
+	}
+	if err != nil {
+		return err
+	}
+	if o.write != "" {
+		if r.Written, err = writeArtefacts(o.write, r.Files, o.force); err != nil {
+			return err
+		}
+	}
+	if a.data() {
+		return report.Data(a.screen, r, ui.Done)
+	}
+	report.Size(a.screen, r)
+	return nil
+}
+
+// writeArtefacts writes the files below a directory, which is made where it is
+// missing.
+func writeArtefacts(dir string, artefacts []sizing.Artefact, force bool) (*sizing.Written, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range missing(dir) {
+		if err := host.Live().Files.Mkdir(d, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	files, err := sizing.Write(host.Mounted(dir).Files, artefacts, force)
+	var foreign *sizing.ForeignError
+	if errors.As(err, &foreign) {
+		slices.Sort(foreign.Names)
+		return nil, ui.Hinted(ui.Refused, fmt.Errorf("%s: %w", dir, err), "nothing is written; --force writes over them, another directory leaves them")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return &sizing.Written{Dir: dir, Files: files}, nil
+}

@@ -1,0 +1,169 @@
+package report
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/sizing"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Size prints the answer to a wish.
+func Size(s *ui.Screen, r *sizing.Result) {
+	title := r.Platform
+	if r.Version != "" {
+		title += " " + r.Version
+	}
+	asked := []string{}
+	for _, in := range r.Inputs {
+		if in.From == "asked" {
+			asked = append(asked, strings.TrimSpace("--"+in.Name+" "+in.Value))
+		}
+	}
+	fmt.Fprintf(s.Out, "%s for %s\n", title, ui.Printable(strings.Join(asked, " ")))
+	heading(s, "values")
+	g := Grid{Head: []string{"of", "what", "value", "why", "source"}}
+	group := ""
+	for _, v := range r.Values {
+		of := v.Group
+		if of == group {
+			of = ""
+		}
+		group = v.Group
+		why := v.Why
+		for _, also := range v.Also {
+			why += "; " + amount(also.Value, also.Unit) + ": " + also.What
+		}
+		g.Rows = append(g.Rows, []string{of, v.Name, amount(v.Value, v.Unit), why, sourceWords(v.Sources)})
+	}
+	g.Write(s)
+	if len(r.Limits) > 0 {
+		heading(s, "maximums, the one that is met first on top")
+		g := Grid{Head: []string{"maximum", "wanted", "of", "used", "fits"}}
+		for _, l := range r.Limits {
+			used := fmt.Sprintf("%.1f %%", l.UsedPercent)
+			if l.Over {
+				used += " over"
+			}
+			g.Rows = append(g.Rows, []string{l.Name, number(l.Wanted), number(l.Maximum), used, fmt.Sprintf("%.1f times", l.Fits)})
+		}
+		g.Color = func(row, col int) string {
+			if r.Limits[row].Over && col == 3 {
+				return ui.Yellow
+			}
+			return ""
+		}
+		g.Write(s)
+	}
+	for _, b := range r.Budgets {
+		heading(s, b.Name)
+		g := Grid{Head: []string{"part", b.Unit}}
+		for _, p := range b.Parts {
+			g.Rows = append(g.Rows, []string{p.Name, number(p.Amount)})
+		}
+		g.Rows = append(g.Rows, []string{"left", number(b.Left)}, []string{"all", number(b.Total)})
+		g.Write(s)
+	}
+	if len(r.Choices) > 0 {
+		heading(s, "storage")
+		g := Grid{Head: []string{"for", "take", "why", "not"}}
+		for _, c := range r.Choices {
+			var not []string
+			for _, o := range c.Options {
+				if o.Name == c.Take {
+					continue
+				}
+				words := o.Name + " (" + o.Verdict + ")"
+				if o.Why != "" {
+					words += ": " + o.Why
+				}
+				not = append(not, words)
+			}
+			g.Rows = append(g.Rows, []string{c.For, c.Take, c.Why, strings.Join(not, ". ")})
+		}
+		g.Write(s)
+	}
+	steps(s, r)
+	artefacts(s, r)
+	if len(r.Notes) > 0 {
+		heading(s, "notes")
+		for _, n := range r.Notes {
+			fmt.Fprintf(s.Out, "- %s\n", ui.Printable(n))
+		}
+	}
+}
+
+func heading(s *ui.Screen, text string) {
+	if s.Format == ui.Markdown {
+		fmt.Fprintf(s.Out, "\n## %s\n\n", text)
+		return
+	}
+	fmt.Fprintf(s.Out, "\n%s\n", text)
+}
+
+func steps(s *ui.Screen, r *sizing.Result) {
+	if len(r.Steps) == 0 {
+		return
+	}
+	heading(s, "steps")
+	for i, st := range r.Steps {
+		fmt.Fprintf(s.Out, "%2d. %s\n", i+1, ui.Printable(st.Do))
+		for _, l := range []struct{ label, text string }{{"$", st.Command}, {"restarts", st.Restarts}, {"then", st.Check}} {
+			if l.text != "" {
+				fmt.Fprintf(s.Out, "    %s %s\n", l.label, ui.Printable(l.text))
+			}
+		}
+	}
+}
+
+func artefacts(s *ui.Screen, r *sizing.Result) {
+	if len(r.Files) == 0 {
+		return
+	}
+	state := map[string]string{}
+	if r.Written != nil {
+		heading(s, "files below "+r.Written.Dir)
+		for _, f := range r.Written.Files {
+			state[f.Name] = f.State
+		}
+	} else {
+		heading(s, "files (--write DIR writes them, --output json prints them)")
+	}
+	g := Grid{Head: []string{"file", "what", "checked against"}}
+	if r.Written != nil {
+		g.Head = append(g.Head, "")
+	}
+	for _, f := range r.Files {
+		row := []string{f.Name, f.What, f.Checked}
+		if r.Written != nil {
+			row = append(row, state[f.Name])
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	g.Write(s)
+	if s.Format == ui.Markdown {
+		for _, f := range r.Files {
+			fmt.Fprintf(s.Out, "\n`%s`\n\n```\n%s```\n", f.Name, f.Content)
+		}
+	}
+}
+
+// amount prints a value with its unit.
+func amount(v any, of string) string {
+	text := fmt.Sprint(v)
+	switch n := v.(type) {
+	case float64:
+		text = number(n)
+	case bool:
+		text = map[bool]string{true: "yes", false: "no"}[n]
+	case uint64:
+		if of == "bytes" {
+			return unit.Size(n).String()
+		}
+	}
+	return strings.TrimSpace(text + " " + of)
+}
+
+func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

@@ -1,0 +1,267 @@
+package sizing
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/spell"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Input is one thing that can be said of a wish. It is an option of the command
+// line (it has the methods of pflag.Value).
+type Input struct {
+	Name string // as the option: "pods-per-node"
+	Doc  string
+	// Kind is "count", "size", ... for the help text.
+	Kind string
+	// File is true where the value is the text of a file that the caller names.
+	File bool
+	// Choices are the words that it takes, where it takes a few only.
+	Choices []string
+
+	set   func(string) error
+	print func() string
+	given bool
+}
+
+// InputError is a wish that cannot be granted as it was said.
+type InputError struct {
+	Input string // name of the input
+	Err   error
+}
+
+func (e *InputError) Error() string { return "--" + e.Input + ": " + e.Err.Error() }
+func (e *InputError) Unwrap() error { return e.Err }
+
+// Bad is an error about an input.
+func Bad(input, format string, args ...any) error {
+	return &InputError{input, fmt.Errorf(format, args...)}
+}
+
+// Set takes a value as a person writes it.
+func (in *Input) Set(text string) error {
+	if err := in.set(text); err != nil {
+		return err
+	}
+	in.given = true
+	return nil
+}
+
+// String prints the value as Set reads it.
+func (in *Input) String() string {
+	if in.print == nil {
+		return ""
+	}
+	return in.print()
+}
+
+// Type is the kind of value, for the help text.
+func (in *Input) Type() string { return in.Kind }
+
+// Given is true once a value has been set.
+func (in *Input) Given() bool { return in.given }
+
+// Count is a whole number between two others. 0 stands for not given where least
+// is above it.
+func Count(to *int, name, doc string, least, most int) *Input {
+	return &Input{
+		Name: name, Doc: doc, Kind: "count",
+		set: func(s string) error {
+			n, err := strconv.Atoi(s)
+			switch {
+			case errors.Is(err, strconv.ErrRange), err == nil && n > most:
+				return fmt.Errorf("%s is more than %d", s, most)
+			case err != nil:
+				return fmt.Errorf("%q is no whole number", s)
+			case n < least:
+				return fmt.Errorf("%d is less than %d", n, least)
+			}
+			*to = n
+			return nil
+		},
+		print: func() string {
+			if *to == 0 && least > 0 {
+				return ""
+			}
+			return strconv.Itoa(*to)
+		},
+	}
+}
+
+// Number is a number between two others; a fraction is allowed.
+func Number(to *float64, name, doc string, least, most float64) *Input {
+	return &Input{
+		Name: name, Doc: doc, Kind: "number",
+		set: func(s string) error {
+			n, err := strconv.ParseFloat(s, 64)
+			switch {
+			case err != nil || math.IsNaN(n) || math.IsInf(n, 0):
+				return fmt.Errorf("%q is no number", s)
+			case n < least:
+				return fmt.Errorf("%g is less than %g", n, least)
+			case n > most:
+				return fmt.Errorf("%g is more than %g", n, most)
+			}
+			*to = n
+			return nil
+		},
+		print: func() string {
+			if *to == 0 && least > 0 {
+				return ""
+			}
+			return strconv.FormatFloat(*to, 'g', -1, 64)
+		},
+	}
+}
+
+// Size is a size in bytes with a unit: 16GiB.
+func Size(to *unit.Size, name, doc string, least, most unit.Size) *Input {
+	return &Input{
+		Name: name, Doc: doc, Kind: "size",
+		set: func(s string) error {
+			n, err := unit.ParseSize(s)
+			switch {
+			case err != nil:
+				return err
+			case n < least:
+				return fmt.Errorf("%s is less than %s", n, least)
+			case n > most:
+				return fmt.Errorf("%s is more than %s", n, most)
+			}
+			*to = n
+			return nil
+		},
+		print: func() string {
+			if *to == 0 {
+				return ""
+			}
+			return to.String()
+		},
+	}
+}
+
+// Word is one of a few words.
+func Word(to *string, name, doc string, words ...string) *Input {
+	return &Input{
+		Name: name, Doc: doc, Kind: strings.Join(words, "|"), Choices: words,
+		set: func(s string) error {
+			if !slices.Contains(words, s) {
+				return fmt.Errorf("%q: want %s%s", s, strings.Join(words, ", "), spell.Suggest(s, words))
+			}
+			*to = s
+			return nil
+		},
+		print: func() string { return *to },
+	}
+}
+
+// Words is a list of a few words, with commas between them.
+func Words(to *[]string, name, doc string, words ...string) *Input {
+	return &Input{
+		Name: name, Doc: doc, Kind: "list", Choices: words,
+		set: func(s string) error {
+			var list []string
+			for w := range strings.SplitSeq(s, ",") {
+				if w = strings.TrimSpace(w); !slices.Contains(words, w) {
+					return fmt.Errorf("%q: want %s%s", w, strings.Join(words, ", "), spell.Suggest(w, words))
+				}
+				if !slices.Contains(list, w) {
+					list = append(list, w)
+				}
+			}
+			*to = list
+			return nil
+		},
+		print: func() string { return strings.Join(*to, ",") },
+	}
+}
+
+// Text is any text that a check has nothing against.
+func Text(to *string, name, doc string, check func(string) error) *Input {
+	return &Input{
+		Name: name, Doc: doc, Kind: "text",
+		set: func(s string) error {
+			if check != nil {
+				if err := check(s); err != nil {
+					return err
+				}
+			}
+			*to = s
+			return nil
+		},
+		print: func() string { return *to },
+	}
+}
+
+// FileText is the text of a file that is named; what is remembered is the text.
+func FileText(to *string, name, doc string) *Input {
+	in := Text(to, name, doc, nil)
+	in.Kind, in.File = "file", true
+	in.print = func() string { return "" }
+	return in
+}
+
+// Truth is a switch.
+func Truth(to *bool, name, doc string) *Input {
+	return &Input{
+		Name: name, Doc: doc, Kind: "bool",
+		set: func(s string) error {
+			v, err := strconv.ParseBool(s)
+			if err != nil {
+				return fmt.Errorf("%q: want true or false", s)
+			}
+			*to = v
+			return nil
+		},
+		print: func() string { return strconv.FormatBool(*to) },
+	}
+}
+
+// IsBoolFlag lets the command line have the name alone for true.
+func (in *Input) IsBoolFlag() bool { return in.Kind == "bool" }
+
+// Net is a network of IPv4 addresses: 10.128.0.0/14.
+func Net(to *netip.Prefix, name, doc string) *Input {
+	return &Input{
+		Name: name, Doc: doc, Kind: "cidr",
+		set: func(s string) error {
+			p, err := netip.ParsePrefix(s)
+			switch {
+			case err != nil:
+				return fmt.Errorf("%q is no network: want one such as 10.128.0.0/14", s)
+			case !p.Addr().Is4():
+				return fmt.Errorf("%s: the arithmetic here is that of IPv4", s)
+			case p.Masked() != p:
+				return fmt.Errorf("%s is an address within %s: want the network", s, p.Masked())
+			}
+			*to = p
+			return nil
+		},
+		print: func() string {
+			if !to.IsValid() {
+				return ""
+			}
+			return to.String()
+		},
+	}
+}
+
+// Heard adds the inputs to the answer, as they were taken.
+func (r *Result) Heard(inputs []*Input) {
+	for _, in := range inputs {
+		s := Said{Name: in.Name, Value: in.String(), From: "default"}
+		if in.given {
+			s.From = "asked"
+		}
+		if s.Value == "" && !in.given || in.Kind == "bool" && s.Value == "false" {
+			continue
+		}
+		r.Inputs = append(r.Inputs, s)
+	}
+}

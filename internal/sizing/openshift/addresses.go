@@ -1,0 +1,179 @@
+package openshift
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/sizing"
+	"fettle.dev/fettle/internal/sizing/network"
+)
+
+// standardPrefix is the host prefix of a cluster that asks for none.
+const standardPrefix = 23
+
+// subnets are the parts of a cluster network: how many nodes get one, and how many
+// addresses each has. reserved are those of each part that no pod gets.
+func subnets(cluster netip.Prefix, hostPrefix, reserved int) (nodes, addresses float64) {
+	return sizing.Power(hostPrefix - cluster.Bits()), sizing.Power(32-hostPrefix) - float64(reserved)
+}
+
+// prefixFor is the longest host prefix, no longer than the standard one, whose
+// parts have addresses for a number of pods.
+func prefixFor(pods, reserved int) int {
+	prefix := standardPrefix
+	for sizing.Power(32-prefix) < float64(pods+reserved) {
+		prefix--
+	}
+	return prefix
+}
+
+// addresses decides the cluster network and the part of each node, and looks
+// whether the networks lie in each other's way.
+func (p *plan) addresses(context.Context) error {
+	node, err := p.of("openshift-node")
+	if err != nil {
+		return err
+	}
+	reserved := int(node.Number("reserved_addresses", "value"))
+	if err := node.Err(); err != nil {
+		return err
+	}
+	wanted := p.podsPerNode + p.systemPods
+	p.hostPrefix = p.w.HostPrefix
+	why := fmt.Sprintf("%d pods of users, up to %d of the system and %d addresses for the node itself", p.podsPerNode, p.systemPods, reserved)
+	longest := prefixFor(wanted, reserved)
+	if p.hostPrefix == 0 {
+		p.hostPrefix = longest
+	} else if sizing.Power(32-p.hostPrefix) < float64(wanted+reserved) {
+		return sizing.Bad("host-prefix", "%d has %g addresses for the pods of each node, and %d are needed (%s): at most %d", p.hostPrefix, max(0, sizing.Power(32-p.hostPrefix)-float64(reserved)), wanted, why, longest)
+	}
+	sources, err := p.clusterNetwork(reserved)
+	if err != nil {
+		return err
+	}
+	most, each := subnets(p.w.ClusterCIDR, p.hostPrefix, reserved)
+	p.Add(sizing.Value{Group: "network", Name: "cluster_cidr", Value: p.w.ClusterCIDR.String(), Why: fmt.Sprintf("%d nodes; it cannot be changed after the installation", p.nodes), Sources: sources})
+	p.Add(sizing.Value{Group: "network", Name: "host_prefix", Value: p.hostPrefix, Why: why, Sources: node.Sources})
+	p.Add(sizing.Value{Group: "network", Name: "nodes_max", Value: most, Unit: "nodes", Why: fmt.Sprintf("2^(%d - %d) parts of the cluster network", p.hostPrefix, p.w.ClusterCIDR.Bits())})
+	p.Add(sizing.Value{Group: "network", Name: "addresses_per_node", Value: each, Unit: "addresses", Why: fmt.Sprintf("2^(32 - %d) - %d", p.hostPrefix, reserved)})
+	p.Max(sizing.Limit{Name: "nodes of the cluster network", Maximum: most, Wanted: float64(p.nodes), Why: p.w.ClusterCIDR.String() + fmt.Sprintf(", host prefix %d", p.hostPrefix), Sources: sources})
+	p.Max(sizing.Limit{Name: "addresses on a node", Maximum: each, Wanted: float64(wanted), Why: fmt.Sprintf("host prefix %d", p.hostPrefix), Sources: node.Sources})
+	return p.otherNetworks()
+}
+
+// clusterNetwork takes the network that was asked for if it holds the nodes, or the
+// smallest of the catalogue's that does.
+func (p *plan) clusterNetwork(reserved int) ([]rule.Source, error) {
+	e, err := sizing.Of(p.f, "openshift-cluster-network", "")
+	if err != nil {
+		return nil, err
+	}
+	fits := func(c netip.Prefix) bool {
+		if p.hostPrefix <= c.Bits() {
+			return p.nodes <= 1 && p.hostPrefix == c.Bits()
+		}
+		n, _ := subnets(c, p.hostPrefix, reserved)
+		return n >= float64(p.nodes)
+	}
+	if asked := p.w.ClusterCIDR; asked.IsValid() {
+		if fits(asked) {
+			return e.Sources, nil
+		}
+		shortest := p.hostPrefix
+		for sizing.Power(p.hostPrefix-shortest) < float64(p.nodes) {
+			shortest--
+		}
+		return nil, sizing.Bad("cluster-cidr", "%s with host prefix %d has parts for %g nodes, and there are %d: it needs a network of /%d or larger", asked, p.hostPrefix, max(0, sizing.Power(p.hostPrefix-asked.Bits())), p.nodes, max(shortest, 0))
+	}
+	for i, key := range e.Keys() {
+		c, err := netip.ParsePrefix(e.Text(key, "cidr"))
+		if err != nil {
+			return nil, err
+		}
+		// The source draws its line for the default a little below the arithmetic.
+		if fits(c) && (i > 0 || float64(p.nodes) <= e.Number(key, "nodes_max")) {
+			p.w.ClusterCIDR = c
+			return e.Sources, e.Err()
+		}
+	}
+	return nil, sizing.Bad("cluster-cidr", "none of %v has parts for %d nodes with host prefix %d: name a larger network, or fewer pods on a node", e.Keys(), p.nodes, p.hostPrefix)
+}
+
+// otherNetworks checks that no two networks overlap and that they hold what is in
+// them.
+func (p *plan) otherNetworks() error {
+	e, err := p.of("openshift-networks")
+	if err != nil {
+		return err
+	}
+	type named struct {
+		name, input string
+		net         netip.Prefix
+	}
+	all := []named{{"the cluster network", "cluster-cidr", p.w.ClusterCIDR}}
+	for _, key := range e.Keys() {
+		n := named{"the network of OVN-Kubernetes's " + key, "", netip.Prefix{}}
+		into := &n.net
+		switch key {
+		case "machine":
+			n.name, n.input, into = "the machine network", "machine-cidr", &p.w.MachineCIDR
+		case "service":
+			n.name, n.input, into = "the service network", "service-cidr", &p.w.ServiceCIDR
+		default:
+			if p.network != "OVNKubernetes" {
+				continue
+			}
+		}
+		if !into.IsValid() {
+			if *into, err = netip.ParsePrefix(e.Text(key, "cidr")); err != nil {
+				return err
+			}
+		}
+		n.net = *into
+		for _, other := range all {
+			if !other.net.Overlaps(n.net) {
+				continue
+			}
+			a, b := other, n
+			if a.input == "" || b.input != "" && !p.w.given(a.input) && p.w.given(b.input) {
+				a, b = b, a
+			}
+			return sizing.Bad(a.input, "%s %s overlaps with %s %s", a.name, a.net, b.name, b.net)
+		}
+		all = append(all, n)
+	}
+	for _, n := range all[1:] {
+		if n.input != "" {
+			p.Add(sizing.Value{Group: "network", Name: map[string]string{"machine-cidr": "machine_cidr", "service-cidr": "service_cidr"}[n.input], Value: n.net.String(), Why: "it overlaps with none of the others", Sources: e.Sources})
+		}
+	}
+	machines := sizing.Power(32-p.w.MachineCIDR.Bits()) - 2
+	if float64(p.nodes) > machines {
+		return sizing.Bad("machine-cidr", "%s has addresses for %g machines, and there are %d", p.w.MachineCIDR, max(machines, 0), p.nodes)
+	}
+	p.Max(sizing.Limit{Name: "addresses of the machine network", Maximum: machines, Wanted: float64(p.nodes), Why: p.w.MachineCIDR.String()})
+	services := sizing.Power(32-p.w.ServiceCIDR.Bits()) - 2
+	if n := *p.w.Objects["services"]; float64(n) > services {
+		return sizing.Bad("service-cidr", "%s has addresses for %g services, and there are %d", p.w.ServiceCIDR, max(services, 0), n)
+	}
+	p.Max(sizing.Limit{Name: "addresses of the service network", Maximum: services, Wanted: float64(*p.w.Objects["services"]), Why: p.w.ServiceCIDR.String()})
+	return e.Err()
+}
+
+// overlay decides the MTU inside the tunnels.
+func (p *plan) overlay(context.Context) error {
+	kind := "geneve"
+	if p.network == "OpenShiftSDN" {
+		kind = "vxlan"
+	}
+	mtu, why, sources, err := network.MTU(p.f, kind, p.w.IPsec, p.w.MTU)
+	if err != nil {
+		return err
+	}
+	p.Add(sizing.Value{Group: "network", Name: "type", Value: p.network, Why: "with " + kind + " tunnels"})
+	p.Add(sizing.Value{Group: "network", Name: "overlay_mtu", Value: mtu, Unit: "bytes", Why: why, Sources: sources})
+	network.Advise(p.Result, kind, p.w.IPsec, p.w.Rate)
+	return nil
+}

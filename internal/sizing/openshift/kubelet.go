@@ -1,0 +1,129 @@
+package openshift
+
+import (
+	"context"
+	"fmt"
+
+	"fettle.dev/fettle/internal/sizing"
+	"fettle.dev/fettle/internal/sizing/hugepages"
+	"fettle.dev/fettle/internal/sizing/manifest"
+)
+
+// kubelets decides what the kubelets of the workers are told, if anything.
+func (p *plan) kubelets(context.Context) error {
+	e, err := p.of("openshift-node")
+	if err != nil {
+		return err
+	}
+	var k manifest.Kubelet
+	pool, name := map[string]string{"custom-kubelet": "large-pods"}, "set-max-pods"
+	if float64(p.podsPerNode) != e.Number("max_pods", "value") && p.w.PodsPerCore == 0 || p.w.PodsPerNode != 0 && p.w.PodsPerCore != 0 {
+		k.MaxPods = p.podsPerNode
+		if p.w.PodsPerNode != 0 {
+			k.MaxPods = p.w.PodsPerNode
+		}
+	}
+	k.PodsPerCore, k.KubeAPIQPS, k.KubeAPIBurst = p.w.PodsPerCore, p.w.QPS, p.w.Burst
+	qps, burst := e.Number("kube_api_qps", "value"), e.Number("kube_api_burst", "value")
+	for _, v := range []struct {
+		name, why string
+		value     int
+		standard  float64
+	}{{"kube_api_qps", "requests a second to the API server", p.w.QPS, qps}, {"kube_api_burst", "requests at once", p.w.Burst, burst}} {
+		value, why := v.value, v.why
+		if value == 0 {
+			value = int(v.standard)
+			why += ": the default, enough for few pods on a node; the source says raise it where CPU and memory are free, and gives no number"
+		}
+		p.Add(sizing.Value{Group: "kubelet", Name: v.name, Value: value, Why: why, Sources: e.Sources})
+	}
+	if k.KubeAPIBurst != 0 && k.KubeAPIQPS == 0 && float64(k.KubeAPIBurst) < qps || k.KubeAPIBurst != 0 && k.KubeAPIBurst < k.KubeAPIQPS {
+		return sizing.Bad("kube-api-burst", "%d is less than the requests a second", k.KubeAPIBurst)
+	}
+	if p.w.CPUManager == "static" {
+		pool, name = map[string]string{"custom-kubelet": "cpumanager-enabled"}, "cpumanager-enabled"
+		k.CPUManagerPolicy, k.CPUManagerReconcilePeriod = "static", "5s"
+		p.Note("the static CPU manager serves pods that are Guaranteed and ask for whole CPUs (O19)")
+	}
+	if p.w.Topology != "none" {
+		k.TopologyManagerPolicy = p.w.Topology
+		if p.Version == "4.3" || p.Version == "4.4" {
+			p.Note("with %s the topology manager is an alpha feature: the FeatureGate cluster needs featureSet LatencySensitive (O20)", p.Version)
+		}
+	}
+	low, high := e.Number("roll_out_min", "value"), e.Number("roll_out_max", "value")
+	if err := e.Err(); err != nil {
+		return err
+	}
+	if k == (manifest.Kubelet{}) {
+		return nil
+	}
+	if p.w.MaxUnavailable > p.workers {
+		return sizing.Bad("max-unavailable", "%d is more than the %d workers", p.w.MaxUnavailable, p.workers)
+	}
+	rounds := float64(sizing.Ceil(float64(p.workers), float64(p.w.MaxUnavailable)))
+	p.Add(sizing.Value{Group: "kubelet", Name: "roll_out", Value: rounds * high, Unit: "s", Why: fmt.Sprintf("%d workers, %d at a time, %g to %g s each, as three take 10 to 15 minutes", p.workers, p.w.MaxUnavailable, low, high), Sources: e.Sources,
+		Also: []sizing.Figure{{Value: rounds * low, Unit: "s", What: "at the least"}}})
+	text, err := sizing.YAML("The kubelets of the workers.", manifest.NewKubeletConfig(name, pool, k))
+	if err != nil {
+		return err
+	}
+	p.Files = append(p.Files, sizing.Artefact{Name: "change-maxPods-cr.yaml", What: "the kubelets of the pool worker", Checked: "the types of openshift/api", Content: text})
+	p.Steps = append(p.Steps, sizing.Step{Do: "Label the pool of the workers", Command: "oc label machineconfigpool worker custom-kubelet=" + pool["custom-kubelet"]})
+	if p.w.MaxUnavailable > 1 {
+		p.Steps = append(p.Steps, sizing.Step{Do: "Let more workers change at once", Command: fmt.Sprintf(`oc patch machineconfigpool worker --type merge -p '{"spec":{"maxUnavailable":%d}}'`, p.w.MaxUnavailable)})
+	}
+	p.Steps = append(p.Steps, sizing.Step{
+		Do: "Change the kubelets", Command: "oc create -f change-maxPods-cr.yaml", Restarts: fmt.Sprintf("each worker, %d at a time, about %.0f minutes in all", p.w.MaxUnavailable, rounds*high/60),
+		Check: fmt.Sprintf("oc describe node shows pods: %d as allocatable", p.podsPerNode),
+	})
+	return nil
+}
+
+// healthCheck decides up to how many broken machines the rest is replaced.
+func (p *plan) healthCheck(context.Context) error {
+	e, err := p.of("openshift-health-check")
+	if err != nil {
+		return err
+	}
+	limit := p.w.MaxUnhealthy
+	if limit == "" {
+		limit = e.Text("max_unhealthy", "value")
+		p.w.MaxUnhealthy = limit
+	}
+	allowed, err := allowedUnhealthy(limit, p.workers)
+	if err != nil {
+		return sizing.Bad("max-unhealthy", "%w", err)
+	}
+	p.Add(sizing.Value{Group: "health check", Name: "max_unhealthy", Value: allowed, Unit: "machines", Why: fmt.Sprintf("%s of %d, rounded down: with more broken none is replaced, as it is then something else", limit, p.workers), Sources: e.Sources})
+	if allowed == 0 {
+		p.Note("with %s of %d workers no machine is ever replaced by the health check", limit, p.workers)
+	}
+	text, err := sizing.YAML("Machines that are broken are replaced, one at a time. Not for the control plane.",
+		manifest.NewMachineHealthCheck("workers", "worker", limit, e.Text("unhealthy_after", "value"), e.Text("node_startup_timeout", "value")))
+	if err != nil {
+		return err
+	}
+	p.Files = append(p.Files, sizing.Artefact{Name: "healthcheck.yml", What: "the health check of the workers' machines", Checked: "the types of openshift/api", Content: text})
+	return e.Err()
+}
+
+// hugePages decides the pages of the nodes that have some.
+func (p *plan) hugePages(context.Context) error {
+	if p.w.HugePages == 0 {
+		return nil
+	}
+	pages, err := hugepages.Count(p.f, p.w.HugePages, p.w.HugePage, p.w.NUMANodes)
+	if err != nil {
+		return err
+	}
+	p.Add(sizing.Value{Group: "huge pages", Name: "pages", Value: pages.Pages, Unit: "pages", Why: fmt.Sprintf("%s in pages of %s, on each node that has some", p.w.HugePages, pages.Page), Sources: pages.Sources})
+	if p.w.NUMANodes > 1 {
+		p.Add(sizing.Value{Group: "huge pages", Name: "pages_per_numa_node", Value: pages.Each[0], Unit: "pages", Why: fmt.Sprintf("over %d NUMA nodes", p.w.NUMANodes)})
+	}
+	p.Spend("memory of a node with huge pages", "MiB", sizing.Round(float64(p.w.NodeRAM)*1e9/(1<<20)), sizing.Part{Name: "huge pages", Amount: float64(pages.Bytes() >> 20)})
+	steps, files, err := pages.Cluster(p.w.HugePage)
+	p.Steps, p.Files = append(p.Steps, steps...), append(p.Files, files...)
+	p.Note("a node has huge pages of one size; pods ask for %s, request equal to limit", pages.Resource)
+	return err
+}

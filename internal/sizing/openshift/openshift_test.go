@@ -1,0 +1,407 @@
+package openshift
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/sizing"
+	"fettle.dev/fettle/internal/sizing/manifest"
+	"fettle.dev/fettle/internal/sizing/prometheus"
+	"fettle.dev/fettle/internal/sizing/sizingtest"
+)
+
+// apps are the source's example (002, 9.4).
+const apps = `
+- {name: apache, quantity: 100, memory: 500 MB, cpu: 0.5, storage: 1 GB}
+- {name: node.js, quantity: 200, memory: 1 GB, cpu: 1, storage: 1 GB}
+- {name: postgresql, quantity: 100, memory: 1 GB, cpu: 2, storage: 10 GB}
+- {name: JBoss EAP, quantity: 100, memory: 1 GB, cpu: 1, storage: 1 GB}
+`
+
+// The worked examples of the source, and what later versions say of the same.
+func TestExamples(t *testing.T) {
+	f := sizingtest.Figures(t)
+	for _, tt := range []struct {
+		name string
+		said string // name=value, words apart
+		want map[string]string
+	}{
+		{"2200 pods, 500 on a node", "version=4.4 pods=2200 pods-per-node=500", map[string]string{
+			"nodes/for_pods": "5", "nodes/workers": "5", "nodes/max_pods": "500", "nodes/containers_per_node": "1000",
+			"network/host_prefix": "22", "network/nodes_max": "256", "network/addresses_per_node": "1021", "network/cluster_cidr": "10.128.0.0/14",
+			"control plane/cores": "4", "control plane/ram": "16", "network/overlay_mtu": "1450", "infrastructure/nodes": "3",
+			"health check/max_unhealthy": "2", "kubelet/kube_api_qps": "50", "kubelet/kube_api_burst": "100",
+		}},
+		// The formula says nine; with the system's pods it is ten.
+		{"2200 pods with the default", "version=4.4 pods=2200", map[string]string{"nodes/for_pods": "9", "nodes/workers": "10", "network/host_prefix": "23", "network/nodes_max": "512", "network/addresses_per_node": "509"}},
+		{"2200 pods on 20 nodes", "version=4.4 pods=2200 nodes=20", map[string]string{"nodes/pods_per_node": "110", "nodes/workers": "20"}},
+		{"10 for each of 4 cores", "version=4.4 pods=100 pods-per-core=10 node-cores=4 node-ram=16", map[string]string{"nodes/max_pods": "40", "nodes/containers_per_node": "80"}},
+		{"the larger of two limits", "version=4.4 pods=100 pods-per-core=100 node-cores=4 node-ram=16", map[string]string{"nodes/max_pods": "250"}},
+		{"two cores", "version=4.4 pods=1 node-cores=2 node-ram=8", map[string]string{"nodes/cores_for_pods": "1.5"}},
+		{"applications", "version=4.4 node-cores=4 node-ram=16 apps=@", map[string]string{
+			"applications/pods": "500", "applications/cores": "550", "applications/memory": "450", "applications/storage": "1400",
+			"node types/option 1": "158", "node types/option 2": "74", "node types/option 3": "36", "nodes/for_cores": "158", "nodes/for_memory": "30", "nodes/workers": "158",
+		}},
+		{"applications overcommitted", "version=4.4 node-cores=4 node-ram=16 apps=@ overcommit=30", map[string]string{"nodes/for_cores": "121"}},
+		{"25 workers", "version=4.4 nodes=25", map[string]string{"control plane/cores": "4", "control plane/ram": "16", "health check/max_unhealthy": "10"}},
+		{"26 workers", "version=4.4 nodes=26", map[string]string{"control plane/cores": "8", "control plane/ram": "32"}},
+		{"250 workers", "version=4.4 nodes=250", map[string]string{"control plane/cores": "16", "control plane/ram": "96"}},
+		{"6 workers", "version=4.4 nodes=6", map[string]string{"health check/max_unhealthy": "2"}},
+		{"3 workers", "version=4.4 nodes=3", map[string]string{"health check/max_unhealthy": "1"}},
+		{"a number of workers", "version=4.4 nodes=3 max-unhealthy=2", map[string]string{"health check/max_unhealthy": "2"}},
+		{"252 workers with OVN-Kubernetes", "version=4.17 nodes=252", map[string]string{"control plane/cores": "24", "control plane/ram": "128", "control plane/use_at_most": "60", "infrastructure/cores": "16", "infrastructure/ram": "128", "network/overlay_mtu": "1400"}},
+		{"252 workers with OpenShiftSDN", "version=4.10 nodes=252", map[string]string{"control plane/cores": "16", "control plane/ram": "64", "network/type": "OpenShiftSDN"}},
+		{"501 workers with OpenShiftSDN", "version=4.10 nodes=501", map[string]string{"control plane/cores": "16", "control plane/ram": "96", "infrastructure/cores": "32", "network/cluster_cidr": "10.128.0.0/12"}},
+		{"namespaces", "version=4.10 nodes=20 namespaces=900", map[string]string{"control plane/cores": "8", "control plane/ram": "32", "infrastructure/ram": "48", "control plane/olm_memory": "1.2"}},
+		{"2500 pods on a node", "version=4.20 pods=10000 pods-per-node=2500", map[string]string{"network/host_prefix": "20", "network/addresses_per_node": "4093", "network/nodes_max": "64"}},
+		{"more nodes than the default network", "version=4.3 nodes=600", map[string]string{"network/cluster_cidr": "10.128.0.0/12", "network/nodes_max": "2048"}},
+		{"the source's line, not the arithmetic", "version=4.3 nodes=500", map[string]string{"network/cluster_cidr": "10.128.0.0/12"}},
+		{"the last with the default network", "version=4.3 nodes=494", map[string]string{"nodes/all": "500", "network/cluster_cidr": "10.128.0.0/14"}},
+		{"the largest network", "version=4.20 nodes=900 pods-per-node=2500", map[string]string{"network/cluster_cidr": "10.128.0.0/10", "network/nodes_max": "1024"}},
+		{"jumbo frames", "version=4.4 nodes=3 mtu=9000", map[string]string{"network/overlay_mtu": "8950"}},
+		{"jumbo frames, OVN-Kubernetes, IPsec", "version=4.20 nodes=3 mtu=9000 ipsec=true", map[string]string{"network/overlay_mtu": "8854"}},
+		{"50 nodes of Prometheus", "version=4.4 nodes=44 pods=1800 pods-per-node=500", map[string]string{"prometheus/storage_per_day": "6.3", "prometheus/storage": "94.5", "prometheus/ram": "6", "prometheus/cores": "1"}},
+		{"100 nodes of Prometheus", "version=4.4 nodes=94 pods=3600", map[string]string{"prometheus/storage": "195", "prometheus/ram": "10", "prometheus/cores": "2"}},
+		{"150 nodes of Prometheus", "version=4.4 nodes=144 pods=5400", map[string]string{"prometheus/storage": "285", "prometheus/ram": "12"}},
+		{"200 nodes of Prometheus", "version=4.4 nodes=194 pods=7200", map[string]string{"prometheus/storage": "375", "prometheus/ram": "14", "prometheus/volume": "350Gi"}},
+		{"beyond the table", "version=4.4 nodes=244 pods=9000", map[string]string{"prometheus/storage_per_day": "31.25", "prometheus/ram": "16"}},
+		{"thirty days", "version=4.4 nodes=44 retention=30", map[string]string{"prometheus/storage": "189"}},
+		{"routers", "version=4.4 nodes=3 request-rate=100000 route=none rate=10", map[string]string{"routers/requests": "21515", "routers/routers": "5", "routers/shard": "true"}},
+		{"routers that close", "version=4.4 nodes=3 request-rate=10000 route=re-encrypt close=true host-network=true rate=10", map[string]string{"routers/requests": "2941", "routers/routers": "4"}},
+		{"routers on bare metal", "version=4.4 nodes=3 request-rate=100000 route=none bare-metal=true rate=10", map[string]string{"routers/requests": "43030", "routers/routers": "3", "routers/shard": "false"}},
+		{"8 kB pages", "version=4.4 nodes=3 request-rate=30000 route=none page-size=8KiB", map[string]string{"routers/pages_of_link": "15258", "routers/routers": "2"}},
+		{"static applications", "version=4.4 nodes=3 route-apps=40 route-apps-kind=static", map[string]string{"routers/for_applications": "4"}},
+		{"routes", "version=4.20 nodes=3 routes=10000", map[string]string{"routers/shard": "true"}},
+		{"huge pages", "version=4.4 nodes=3 huge-pages=2GiB", map[string]string{"huge pages/pages": "1024"}},
+		{"disks", "version=4.4 nodes=3 node-ram=64", map[string]string{"disk of a worker//var/lib/containers": "200", "disk of a control plane node//var/lib/etcd": "20", "disk of a worker//var/log": "30"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r, err := sizingtest.Ask(f, New(), words(tt.said)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sizingtest.Want(t, r, tt.want)
+			sizingtest.Sound(t, r)
+		})
+	}
+}
+
+// words has "@" for the source's table of applications.
+func words(said string) []string {
+	out := sizingtest.Words(said)
+	for i, w := range out {
+		if w == "@" {
+			out[i] = apps
+		}
+	}
+	return out
+}
+
+func TestBadInput(t *testing.T) {
+	f := sizingtest.Figures(t)
+	for said, want := range map[string]string{
+		"":                                     "how many",
+		"pods=-3":                              "-3 is less than 1",
+		"pods=0":                               "less than 1",
+		"pods=many":                            "no whole number",
+		"pods=99999999999999999999":            "more than",
+		"nodes=3 version=5.1":                  "there are 4.1, 4.2",
+		"nodes=3 version=4.44":                 `did you mean "4.4"`,
+		"nodes=10 pods=2200 pods-per-node=100": "10 are too few: 26 are needed",
+		"nodes=3 pods-per-node=15":             "leave none",
+		"nodes=3 pods-per-node=10 pods-per-core=20":                           "cannot exceed",
+		"nodes=600 cluster-cidr=10.128.0.0/14":                                "a network of /13 or larger",
+		"nodes=3 cluster-cidr=10.128.0.0/24":                                  "larger",
+		"nodes=3 host-prefix=24":                                              "253 addresses",
+		"nodes=3 host-prefix=30":                                              "at most 23",
+		"nodes=3 cluster-cidr=10.128.0.1/14":                                  "want the network",
+		"nodes=3 cluster-cidr=fd00::/48":                                      "IPv4",
+		"nodes=3 cluster-cidr=10.0.0.0/14":                                    "overlaps with the machine network",
+		"nodes=3 machine-cidr=10.130.0.0/16":                                  "overlaps",
+		"nodes=3 service-cidr=10.0.128.0/24":                                  "overlaps",
+		"nodes=3 version=4.20 machine-cidr=100.64.3.0/24":                     "join switch",
+		"nodes=300 machine-cidr=10.0.0.0/24":                                  "254 machines",
+		"nodes=3 services=300 service-cidr=172.30.0.0/24":                     "254 services",
+		"nodes=3 version=4.16 network-type=OpenShiftSDN":                      "cannot have OpenShiftSDN",
+		"nodes=3 network-type=Calico":                                         "want OpenShiftSDN",
+		"nodes=3 max-unhealthy=140%":                                          "from 0% to 100%",
+		"nodes=3 topology=restricted":                                         "--cpu-manager static",
+		"nodes=3 huge-pages=40GiB":                                            "more than the 32 GB",
+		"nodes=3 mtu=600":                                                     "inside the overlay",
+		"nodes=3 kube-api-burst=20":                                           "less than the requests a second",
+		"nodes=3 storage=tape":                                                "want block, file, object",
+		"nodes=3 prometheus=ftp://x":                                          "no address",
+		"nodes=3 prometheus-token=x":                                          "which Prometheus",
+		"nodes=3 prometheus=http://prometheus.example.com prometheus-token=x": "without encryption",
+		"nodes=3 node-cores=1 node-ram=1 pods-per-node=250 huge-pages=900MiB": "nothing left",
+		"pods=10 apps=@":                                                      "fewer than the 500",
+		"node-cores=2 apps=@":                                                 "would wait for ever",
+		"apps=[]":                                                             "0 applications",
+		"apps=[{name:a}]":                                                     "not found",
+		"nodes=3 cluster-name=A_B":                                            "lower-case",
+		"nodes=3 max-unavailable=9 pods-per-node=100":                         "more than the 3 workers",
+	} {
+		r, err := sizingtest.Ask(f, New(), words(said)...)
+		if err == nil {
+			t.Errorf("%s: nothing is wrong: %+v", said, r.Inputs)
+			continue
+		}
+		if !strings.Contains(err.Error(), want) || !sizingtest.BadInput(err) {
+			t.Errorf("%s: %v, want %q", said, err, want)
+		}
+	}
+}
+
+// A table of applications is read strictly.
+func TestApps(t *testing.T) {
+	f := sizingtest.Figures(t)
+	for text, want := range map[string]string{
+		"- {name: a, quantity: 1, cpu: 1}":                       "no memory",
+		"- {name: a, quantity: 0, cpu: 1, memory: 1G}":           "quantity 0",
+		"- {name: a, quantity: 1, cpu: 1, memory: 1Q}":           `unknown unit "Q"`,
+		"- {name: a, quantity: 1, cpu: 1, memory: 1G, kind: x}":  "line 1",
+		"- {name: a, quantity: 1, cpu: 1, memory: 1G}\n---\n- 1": "one document",
+		"{":  "",
+		" ":  "it is empty",
+		"42": "",
+	} {
+		_, err := sizingtest.Ask(f, New(), "apps", text)
+		if err == nil || !strings.Contains(err.Error(), want) || !sizingtest.BadInput(err) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	// What must not be overcommitted is not.
+	r, err := sizingtest.Ask(f, New(), "apps", "- {name: java, quantity: 75, cpu: 1, memory: 1G, overcommit: false}", "overcommit", "100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizingtest.Want(t, r, map[string]string{"nodes/for_cores": "10"})
+	r, err = sizingtest.Ask(f, New(), "apps", "- {name: web, quantity: 75, cpu: 1, memory: 1G}", "overcommit", "100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizingtest.Want(t, r, map[string]string{"nodes/for_cores": "5"})
+}
+
+// The source's own numbers stand beside ours (contradiction 15).
+func TestSourceBeside(t *testing.T) {
+	r, err := sizingtest.Ask(sizingtest.Figures(t), New(), "apps", apps, "version", "4.4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"option 1", "option 2", "option 3"} {
+		v := r.Value("node types", key)
+		if len(v.Also) != 1 || !strings.Contains(v.Also[0].What, "400 cores, so that 37.5 % more is asked for than there is (27.3 % of the demand is missing)") {
+			t.Errorf("%s: %+v", key, v.Also)
+		}
+	}
+	if w := r.Value("node types", "option 1").Also[0].What; !strings.Contains(w, "350 cores and 57.1 %") {
+		t.Error(w)
+	}
+	r, err = sizingtest.Ask(sizingtest.Figures(t), New(), "pods", "2200", "version", "4.4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := r.Value("nodes", "for_pods"); len(v.Also) != 1 || v.Also[0].Value != 10 {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestSubnets(t *testing.T) {
+	for _, tt := range []struct {
+		cidr             string
+		prefix           int
+		nodes, addresses float64
+	}{{"10.128.0.0/14", 23, 512, 509}, {"10.128.0.0/14", 22, 256, 1021}, {"10.128.0.0/12", 23, 2048, 509}, {"10.128.0.0/10", 20, 1024, 4093}} {
+		n, a := subnets(netip.MustParsePrefix(tt.cidr), tt.prefix, 3)
+		if n != tt.nodes || a != tt.addresses {
+			t.Errorf("%s with %d: %g nodes with %g addresses", tt.cidr, tt.prefix, n, a)
+		}
+	}
+}
+
+func TestUnhealthy(t *testing.T) {
+	for _, tt := range []struct {
+		limit          string
+		machines, want int
+	}{{"40%", 25, 10}, {"40%", 6, 2}, {"40%", 3, 1}, {"40%", 2, 0}, {"2", 3, 2}, {"2", 300, 2}, {"100%", 7, 7}, {"0%", 7, 0}} {
+		if got, err := allowedUnhealthy(tt.limit, tt.machines); got != tt.want || err != nil {
+			t.Errorf("%s of %d: %d, %v, want %d", tt.limit, tt.machines, got, err, tt.want)
+		}
+	}
+}
+
+// The maximums are those of the version, and the one that is met first is on top.
+func TestMaximums(t *testing.T) {
+	f := sizingtest.Figures(t)
+	for _, tt := range []struct{ said, first, over string }{
+		{"version=4.4 nodes=300", "tested maximum of nodes", "tested maximum of nodes is exceeded: 306 of 250"},
+		{"version=4.3 nodes=300", "nodes of the cluster network", ""},
+		{"version=4.4 pods=70000 pods-per-node=500", "tested maximum of pods", "70000 of 62500"},
+		{"version=4.2 pods=100 pods-per-node=500", "tested maximum of pods per node", "500 of 250"},
+		{"version=4.20 pods=100 crds=1100", "tested maximum of crds", "1100 of 1024"},
+		{"version=4.4 pods=100 secrets=10", "addresses on a node", "have no maximum of secrets"},
+	} {
+		r, err := sizingtest.Ask(f, New(), words(tt.said)...)
+		if err != nil {
+			t.Fatal(tt.said, err)
+		}
+		if r.Limits[0].Name != tt.first {
+			t.Errorf("%s: %s is met first, want %s", tt.said, r.Limits[0].Name, tt.first)
+		}
+		if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, tt.over) {
+			t.Errorf("%s: no %q in\n%s", tt.said, tt.over, notes)
+		}
+	}
+}
+
+// A running Prometheus is taken where it needs more than the table.
+func TestMeasured(t *testing.T) {
+	f := sizingtest.Figures(t)
+	ask := func(u prometheus.Usage) *sizing.Result {
+		w := New()
+		w.measure = func(_ context.Context, address, token string) (*prometheus.Usage, error) { return &u, nil }
+		r, err := sizingtest.Ask(f, w, "nodes", "194", "version", "4.4", "prometheus", "http://localhost:9090")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizingtest.Sound(t, r)
+		return r
+	}
+	// 100 nodes of the table: 13 GB a day and 20 % of that is safety.
+	r := ask(prometheus.Usage{Series: 1e6, SamplesPerSecond: 5e4, BytesPerSample: 1.5, BytesFrom: "measured", Resident: 8e9, Nodes: 100})
+	sizingtest.Want(t, r, map[string]string{"prometheus measured/scale": "2", "prometheus measured/storage": "233.28", "prometheus measured/ram": "19.2", "prometheus/volume": "350Gi"})
+	r = ask(prometheus.Usage{Series: 1e6, SamplesPerSecond: 2e5, BytesPerSample: 1.5, BytesFrom: "measured", Nodes: 100})
+	sizingtest.Want(t, r, map[string]string{"prometheus measured/storage": "933.12", "prometheus/volume": "870Gi"})
+	if text := r.Artefact("cluster-monitoring-config.yml").Content; !strings.Contains(text, "storage: 870Gi") {
+		t.Error(text)
+	}
+	w := New()
+	w.measure = func(context.Context, string, string) (*prometheus.Usage, error) { return nil, errors.New("refused") }
+	if _, err := sizingtest.Ask(f, w, "nodes", "3", "prometheus", "http://localhost:1"); err == nil || sizingtest.BadInput(err) {
+		t.Errorf("a server that does not answer: %v", err)
+	}
+}
+
+// More is never answered by less, for 400 random clusters; every document is read
+// back strictly.
+func TestMonotone(t *testing.T) {
+	f := sizingtest.Figures(t)
+	rnd := rand.New(rand.NewPCG(1, 2))
+	versions := f.Table("openshift-releases").Editions[0].Rows
+	for range 400 {
+		pods := 1 + rnd.IntN(60000)
+		said := []string{"version", versions[rnd.IntN(len(versions))].Key, "pods-per-node", strconv.Itoa(16 + rnd.IntN(2000)), "node-cores", strconv.Itoa(4 + rnd.IntN(60)), "node-ram", strconv.Itoa(8 + rnd.IntN(500))}
+		if rnd.IntN(2) == 0 {
+			said = append(said, "apps", fmt.Sprintf("- {name: a, quantity: %d, cpu: %dm, memory: %dMi}", 1+rnd.IntN(pods), 1+rnd.IntN(3000), 1+rnd.IntN(4000)), "overcommit", strconv.Itoa(rnd.IntN(50)))
+		}
+		if rnd.IntN(2) == 0 {
+			said = append(said, "request-rate", strconv.Itoa(1+rnd.IntN(1e6)), "route", []string{"none", "edge", "passthrough", "re-encrypt"}[rnd.IntN(4)])
+		}
+		small, err := sizingtest.Ask(f, New(), append(said, "pods", strconv.Itoa(pods))...)
+		if err != nil {
+			if !sizingtest.BadInput(err) {
+				t.Fatal(said, err)
+			}
+			continue
+		}
+		sizingtest.Sound(t, small)
+		readBack(t, small)
+		large, err := sizingtest.Ask(f, New(), append(said, "pods", strconv.Itoa(pods+1+rnd.IntN(10000)))...)
+		if err != nil {
+			if !sizingtest.BadInput(err) {
+				t.Fatal(said, err)
+			}
+			continue
+		}
+		for _, key := range [][2]string{{"nodes", "for_pods"}, {"nodes", "workers"}, {"nodes", "all"}, {"control plane", "cores"}, {"control plane", "ram"}, {"prometheus", "storage"}, {"prometheus", "ram"}, {"network", "nodes_max"}} {
+			a, b := small.Value(key[0], key[1]), large.Value(key[0], key[1])
+			if a == nil || b == nil {
+				continue // beyond the documents
+			}
+			if asFloat(a.Value) > asFloat(b.Value) {
+				t.Fatalf("%v: %s is %v for %d pods and %v for more", said, key[1], a.Value, pods, b.Value)
+			}
+		}
+	}
+}
+
+func asFloat(v any) float64 {
+	if n, ok := v.(int); ok {
+		return float64(n)
+	}
+	return v.(float64)
+}
+
+// readBack reads the documents into the structs that they are made of, and refuses
+// a key too many.
+func readBack(t testing.TB, r *sizing.Result) {
+	t.Helper()
+	for _, a := range r.Files {
+		var into any
+		switch a.Name {
+		case "install-config.yaml":
+			into = &manifest.InstallConfig{}
+		case "change-maxPods-cr.yaml":
+			into = &manifest.KubeletConfig{}
+		case "healthcheck.yml":
+			into = &manifest.MachineHealthCheck{}
+		case "cluster-monitoring-config.yml":
+			m := &manifest.ConfigMap{}
+			if err := sizing.ReadYAML(a.Content, m); err != nil {
+				t.Fatalf("%s: %v", a.Name, err)
+			}
+			if err := sizing.ReadYAML(m.Data["config.yaml"], &manifest.Monitoring{}); err != nil {
+				t.Fatalf("config.yaml of %s: %v", a.Name, err)
+			}
+			continue
+		case "hugepages_tuning.yaml":
+			into = &manifest.Tuned{}
+		case "50-worker-hugepages.yaml":
+			into = &manifest.MachineConfig{}
+		case "manifests/cluster-network-03-config.yml":
+			into = &manifest.Network{}
+		default:
+			t.Fatalf("what is %s?", a.Name)
+		}
+		if err := sizing.ReadYAML(a.Content, into); err != nil {
+			t.Fatalf("%s: %v\n%s", a.Name, err, a.Content)
+		}
+	}
+}
+
+// Whatever is said of a cluster, it is sized or refused.
+func FuzzWish(f *testing.F) {
+	figures := sizingtest.Figures(f)
+	for _, said := range []string{"pods=2200 version=4.4", "nodes=3 cluster-cidr=10.128.0.0/14 host-prefix=23 mtu=9000 ipsec=true", "apps=@ overcommit=30", "nodes=3 huge-pages=1GiB huge-page=1G nodes-numa=2 version=4.20", "nodes=3 machine-cidr=0.0.0.0/0", "nodes=3 host-prefix=1 cluster-cidr=0.0.0.0/0 version=4.4 machine-cidr=0.0.0.0/32", "request-rate=1 nodes=3 page-size=1 rate=0.001 routes=1"} {
+		f.Add(said)
+	}
+	f.Fuzz(func(t *testing.T, said string) {
+		if strings.Contains(said, "prometheus") {
+			return // nobody is asked here
+		}
+		r, err := sizingtest.Ask(figures, New(), words(said)...)
+		if err == nil {
+			sizingtest.Sound(t, r)
+			readBack(t, r)
+		}
+	})
+}
+
+func FuzzApps(f *testing.F) {
+	figures := sizingtest.Figures(f)
+	f.Add(apps)
+	f.Add("- {name: a, quantity: 99999999, cpu: 999999, memory: 1P, storage: 1e9}")
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := sizingtest.Ask(figures, New(), "apps", text, "node-cores", "4096", "node-ram", "1048576")
+		if err == nil {
+			sizingtest.Sound(t, r)
+		}
+	})
+}

@@ -1,0 +1,234 @@
+package openshift
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"fettle.dev/fettle/internal/sizing"
+)
+
+// plan is a wish on its way to a result: what one part has decided and another
+// needs.
+type plan struct {
+	*sizing.Result
+	w *Wish
+	f sizing.Figures
+
+	network     string // plug-in
+	podsPerNode int    // maxPods
+	systemPods  int
+	pods        int // of the whole cluster, without the system's
+	apps        *applications
+	workers     int
+	infra       int
+	nodes       int // all
+	hostPrefix  int
+	retention   int // days
+	storage     float64
+	routers     int
+}
+
+// controlPlane is the number of control plane nodes: etcd's members.
+const controlPlane = 3
+
+// Size implements sizing.Wish.
+func (w *Wish) Size(ctx context.Context, f sizing.Figures) (*sizing.Result, error) {
+	version, err := sizing.KnownVersion(f, "openshift-releases", w.Version)
+	if err = errors.Join(err, w.check()); err != nil {
+		return nil, err
+	}
+	w.Version = version
+	p := &plan{Result: sizing.NewResult("openshift", version), w: w, f: f}
+	for _, part := range []func(context.Context) error{
+		p.release, p.workerNodes, p.otherNodes, p.addresses, p.overlay, p.kubelets, p.healthCheck,
+		p.monitoring, p.ingress, p.storageChoices, p.directories, p.hugePages, p.maximums, p.installation,
+	} {
+		if err := part(ctx); err != nil {
+			return nil, err
+		}
+	}
+	p.Heard(w.inputs)
+	return p.Result, nil
+}
+
+// of is a table's edition for the version of the wish.
+func (p *plan) of(table string) (*sizing.Edition, error) { return sizing.Of(p.f, table, p.Version) }
+
+// release decides what the version decides.
+func (p *plan) release(context.Context) error {
+	e, err := sizing.Of(p.f, "openshift-releases", "")
+	if err != nil {
+		return err
+	}
+	p.network = p.w.NetworkType
+	if p.network == "" {
+		p.network = e.Text(p.Version, "network")
+	}
+	row, err := e.Row(p.Version)
+	if err != nil {
+		return err
+	}
+	if sdn, _ := row.Cells["sdn"].(bool); p.network == "OpenShiftSDN" && !sdn {
+		return sizing.Bad("network-type", "a new cluster of %s cannot have OpenShiftSDN: it ended with 4.14", p.Version)
+	}
+	if p.w.IPsec && p.network == "OpenShiftSDN" {
+		p.Note("OpenShiftSDN has no IPsec of its own: the nodes' own encryption is meant")
+	}
+	p.w.NetworkType = p.network
+	return e.Err()
+}
+
+// workerNodes decides how many workers there are.
+func (p *plan) workerNodes(context.Context) error {
+	node, err := p.of("openshift-node")
+	if err != nil {
+		return err
+	}
+	p.pods, p.systemPods = p.w.Pods, int(node.Number("system_pods", "value"))
+	if err := p.readApps(); err != nil {
+		return err
+	}
+	standard := int(node.Number("max_pods", "value"))
+	containers := node.Number("containers_per_pod", "value")
+	if err := node.Err(); err != nil {
+		return err
+	}
+	p.podsPerNode = standard
+	why := "the default of maxPods"
+	switch {
+	case p.w.PodsPerNode != 0:
+		p.podsPerNode, why = p.w.PodsPerNode, "as asked"
+	case p.w.Nodes > 0 && sizing.Ceil(float64(p.pods), float64(p.w.Nodes))+p.systemPods > standard:
+		p.podsPerNode = sizing.Ceil(float64(p.pods), float64(p.w.Nodes)) + p.systemPods
+		why = fmt.Sprintf("%d pods on %d nodes, and %d of the system on each", p.pods, p.w.Nodes, p.systemPods)
+	}
+	if byCores := p.w.PodsPerCore * p.w.NodeCores; byCores > 0 && byCores < p.podsPerNode {
+		why = fmt.Sprintf("%d for each of %d cores, less than the %d of maxPods", p.w.PodsPerCore, p.w.NodeCores, p.podsPerNode)
+		p.podsPerNode = byCores
+	}
+	if p.podsPerNode <= p.systemPods {
+		return sizing.Bad("pods-per-node", "%d pods on a node leave none beside the %d of the system", p.podsPerNode, p.systemPods)
+	}
+	p.Add(sizing.Value{Group: "nodes", Name: "max_pods", Value: p.podsPerNode, Unit: "pods", Why: why, Sources: node.Sources})
+	p.Add(sizing.Value{Group: "nodes", Name: "containers_per_node", Value: int(containers) * p.podsPerNode, Unit: "containers", Why: "each pod has one more that holds its network", Sources: node.Sources})
+
+	needs := []need{{2, "the two routers of a new cluster"}}
+	if p.pods > 0 {
+		byFormula := sizing.Ceil(float64(p.pods), float64(p.podsPerNode))
+		real := sizing.Ceil(float64(p.pods), float64(p.podsPerNode-p.systemPods))
+		p.Add(sizing.Value{
+			Group: "nodes", Name: "for_pods", Value: byFormula, Unit: "nodes",
+			Why:     fmt.Sprintf("%d / %d = %.4g, rounded up", p.pods, p.podsPerNode, float64(p.pods)/float64(p.podsPerNode)),
+			Sources: sourcesOf(p.f, "openshift-maximums", p.Version, "9.3"),
+			Also:    []sizing.Figure{{Value: real, Unit: "nodes", What: fmt.Sprintf("where %d of the %d are the system's pods, which the formula forgets", p.systemPods, p.podsPerNode)}},
+		})
+		needs = append(needs, need{real, fmt.Sprintf("%d pods, %d on a node beside %d of the system", p.pods, p.podsPerNode-p.systemPods, p.systemPods)})
+	}
+	byApps, err := p.appNodes()
+	if err != nil {
+		return err
+	}
+	needs = append(needs, byApps...)
+	most := slices.MaxFunc(needs, func(a, b need) int { return a.nodes - b.nodes })
+	p.workers = most.nodes
+	why = "for " + most.why
+	if p.w.Nodes > 0 {
+		for _, n := range needs[1:] {
+			if n.nodes > p.w.Nodes {
+				return sizing.Bad("nodes", "%d are too few: %d are needed for %s", p.w.Nodes, n.nodes, n.why)
+			}
+		}
+		p.workers, why = p.w.Nodes, fmt.Sprintf("as asked; %d would do for %s", most.nodes, most.why)
+	}
+	p.Add(sizing.Value{Group: "nodes", Name: "workers", Value: p.workers, Unit: "nodes", Why: why})
+	if p.pods > 0 {
+		p.Add(sizing.Value{Group: "nodes", Name: "pods_per_node", Value: sizing.Ceil(float64(p.pods), float64(p.workers)), Unit: "pods", Why: fmt.Sprintf("%d / %d, without the system's", p.pods, p.workers), Sources: sourcesOf(p.f, "openshift-maximums", p.Version, "9.3")})
+	}
+	return nil
+}
+
+// need is a number of nodes and what for.
+type need struct {
+	nodes int
+	why   string
+}
+
+// otherNodes decides the control plane and the infrastructure nodes.
+func (p *plan) otherNodes(context.Context) error {
+	e, err := p.of("openshift-control-plane")
+	if err != nil {
+		return err
+	}
+	namespaces := float64(*p.w.Objects["namespaces"])
+	p.Add(sizing.Value{Group: "control plane", Name: "nodes", Value: controlPlane, Unit: "nodes", Why: "the members of etcd"})
+	ovn := p.network == "OVNKubernetes"
+	size := slices.IndexFunc(e.Rows, func(r row) bool {
+		sdnOnly, _ := r.Cells["sdn_only"].(bool)
+		return holds(r, float64(p.workers), namespaces) && !(ovn && sdnOnly)
+	})
+	if size < 0 {
+		p.Note("no document has a size of the control plane for %d workers%s with %s %s: its figures end before", p.workers, inNamespaces(namespaces), p.network, p.Version)
+	} else {
+		key := e.Rows[size].Key
+		cores, ram := e.Number(key, "cores"), e.Number(key, "ram")
+		if more, ok := e.Rows[size].Cells["cores_ovn"].(float64); ovn && ok {
+			cores, ram = more, e.Number(key, "ram_ovn")
+		}
+		why := fmt.Sprintf("for up to %s workers", key)
+		p.Add(sizing.Value{Group: "control plane", Name: "cores", Value: cores, Unit: "cores", Why: why + ", each node", Sources: e.Sources})
+		p.Add(sizing.Value{Group: "control plane", Name: "ram", Value: ram, Unit: "GB", Why: why + ", each node", Sources: e.Sources})
+		if share, ok := e.Rows[size].Cells["headroom"].(float64); ok {
+			p.Add(sizing.Value{Group: "control plane", Name: "use_at_most", Value: share, Unit: "%", Why: "of CPU and memory, so that two nodes do the work of three while one is restarted", Sources: e.Sources})
+		}
+		p.Note("the size of the control plane is decided at the installation: count the workers that are still to come")
+	}
+	if namespaces > 0 {
+		if err := p.lifecycleManager(namespaces); err != nil {
+			return err
+		}
+	}
+	if e, err = p.of("openshift-infra"); err != nil {
+		return err
+	}
+	p.infra = int(e.Number(e.Rows[0].Key, "nodes"))
+	p.Add(sizing.Value{Group: "infrastructure", Name: "nodes", Value: p.infra, Unit: "nodes", Why: "for monitoring, ingress and registry", Sources: e.Sources})
+	size = slices.IndexFunc(e.Rows, func(r row) bool { return r.Cells["cores"] != nil && holds(r, float64(p.workers), namespaces) })
+	if size < 0 {
+		p.Note("no document has a size of the infrastructure nodes for %d workers%s with %s", p.workers, inNamespaces(namespaces), p.Version)
+	} else {
+		key := e.Rows[size].Key
+		why := fmt.Sprintf("for up to %s workers, each node", key)
+		p.Add(sizing.Value{Group: "infrastructure", Name: "cores", Value: e.Number(key, "cores"), Unit: "cores", Why: why, Sources: e.Sources})
+		p.Add(sizing.Value{Group: "infrastructure", Name: "ram", Value: e.Number(key, "ram"), Unit: "GB", Why: why, Sources: e.Sources})
+	}
+	p.nodes = p.workers + controlPlane + p.infra
+	p.Add(sizing.Value{Group: "nodes", Name: "all", Value: p.nodes, Unit: "nodes", Why: fmt.Sprintf("%d workers, %d of the control plane, %d of the infrastructure", p.workers, controlPlane, p.infra)})
+	return e.Err()
+}
+
+// lifecycleManager adds the memory of the Operator Lifecycle Manager.
+func (p *plan) lifecycleManager(namespaces float64) error {
+	e, err := p.of("olm-memory")
+	if err != nil {
+		return nil // no figures before 4.8
+	}
+	r, err := e.Least("namespaces", namespaces)
+	if err != nil {
+		p.Note("the Operator Lifecycle Manager was measured with up to %s namespaces", e.Rows[len(e.Rows)-1].Key)
+		return nil
+	}
+	p.Add(sizing.Value{
+		Group: "control plane", Name: "olm_memory", Value: e.Number(r.Key, "idle"), Unit: "GB", Why: "of the Operator Lifecycle Manager, with " + r.Key + " namespaces", Sources: e.Sources,
+		Also: []sizing.Figure{{Value: e.Number(r.Key, "five_operators"), Unit: "GB", What: "with five operators in each"}},
+	})
+	return e.Err()
+}
+
+func inNamespaces(n float64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %g namespaces", n)
+}

@@ -1,0 +1,100 @@
+package openshift
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/sizing"
+)
+
+// verdicts are those of the storage table, the best first.
+var verdicts = []string{"recommended", "configurable"}
+
+// storageChoices decides the technology of each component.
+func (p *plan) storageChoices(context.Context) error {
+	e, err := p.of("openshift-storage")
+	if err != nil {
+		return err
+	}
+	for _, r := range e.Rows {
+		if r.Key == "registry" && p.w.RegistryReplicas > 1 || r.Key == "scaled registry" && p.w.RegistryReplicas < 2 {
+			continue
+		}
+		c := sizing.Choice{For: r.Key, Sources: e.Sources}
+		best := len(verdicts)
+		for _, technology := range []string{"block", "file", "object"} {
+			o := sizing.Option{Name: technology, Verdict: e.Text(r.Key, technology)}
+			o.Why, _ = r.Cells[technology+"_why"].(string)
+			switch i := slices.Index(verdicts, o.Verdict); {
+			case !slices.Contains(p.w.Storage, technology):
+				o.Why = join("there is none here", o.Why)
+			case i >= 0 && i < best:
+				best, c.Take = i, technology
+				c.Why = join(o.Verdict, o.Why)
+			}
+			c.Options = append(c.Options, o)
+		}
+		if c.Take == "" {
+			c.Why = "none of " + strings.Join(p.w.Storage, ", ") + " will do"
+			p.Note("storage for %s: %s", c.For, c.Why)
+		}
+		p.Choices = append(p.Choices, c)
+	}
+	return e.Err()
+}
+
+func join(a, b string) string {
+	if b == "" {
+		return a
+	}
+	return a + "; " + b
+}
+
+// directories decides the disks of the nodes.
+func (p *plan) directories(context.Context) error {
+	e, err := p.of("openshift-directories")
+	if err != nil {
+		return err
+	}
+	sizes := []struct {
+		group string
+		ram   float64
+	}{{"disk of a worker", float64(p.w.NodeRAM)}}
+	if v := p.Value("control plane", "ram"); v != nil {
+		sizes = append(sizes, struct {
+			group string
+			ram   float64
+		}{"disk of a control plane node", v.Value.(float64)})
+	}
+	for _, s := range sizes {
+		total := 0.0
+		for _, r := range e.Rows {
+			if r.Cells["on"] == "control plane" && s.group == "disk of a worker" {
+				continue
+			}
+			most, sized := r.Cells["base_max"].(float64)
+			if !sized {
+				p.Add(sizing.Value{Group: s.group, Name: r.Key, Value: "varies", Why: e.Text(r.Key, "growth"), Sources: e.Sources})
+				continue
+			}
+			least := e.Number(r.Key, "base_min")
+			why := e.Text(r.Key, "growth")
+			if perMin, ok := r.Cells["per_8_gb_min"].(float64); ok {
+				further := max(0, s.ram-16) / 8
+				least += further * perMin
+				most += further * e.Number(r.Key, "per_8_gb_max")
+				why = fmt.Sprintf("50 GB with 16 GB of memory and 20 to 25 GB for each further 8 of %g; %s", s.ram, why)
+			}
+			total += most
+			v := sizing.Value{Group: s.group, Name: r.Key, Value: sizing.Round(most), Unit: "GB", Why: why, Sources: e.Sources}
+			if least != most {
+				v.Also = []sizing.Figure{{Value: sizing.Round(least), Unit: "GB", What: "at the least"}}
+			}
+			p.Add(v)
+		}
+		p.Add(sizing.Value{Group: s.group, Name: "all", Value: sizing.Round(total), Unit: "GB", Why: "without /var/lib/kubelet, which holds what pods store without a volume", Sources: e.Sources})
+	}
+	return e.Err()
+}

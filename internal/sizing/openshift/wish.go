@@ -1,0 +1,225 @@
+// Package openshift sizes an OpenShift cluster: its nodes, networks, kubelets,
+// monitoring, routers and storage, and which tested maximum it meets first.
+package openshift
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/sizing"
+	"fettle.dev/fettle/internal/sizing/prometheus"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Wish is what a cluster is to carry.
+type Wish struct {
+	Version     string
+	Pods        int
+	PodsPerNode int // 0 for the default
+	PodsPerCore int
+	Nodes       int // workers; 0 for as many as are needed
+	NodeCores   int
+	NodeRAM     int // GB
+	Apps        string
+	Overcommit  float64 // percent
+
+	ClusterCIDR, MachineCIDR, ServiceCIDR netip.Prefix
+	HostPrefix                            int
+	NetworkType                           string
+	IPsec                                 bool
+	MTU                                   int
+	Rate                                  float64 // Gbit/s
+
+	// Objects are further counts, by the name of their maximum.
+	Objects map[string]*int
+
+	MaxUnhealthy     string
+	MaxUnavailable   int
+	QPS, Burst       int
+	CPUManager       string
+	Topology         string
+	RetentionDays    int
+	Prometheus       string
+	PrometheusToken  string
+	StorageClass     string
+	RequestRate      float64 // 1/s
+	Route            string
+	Close            bool
+	HostNetwork      bool
+	PageSize         unit.Size
+	BareMetal        bool
+	RouteApps        int
+	RouteAppsKind    string
+	Storage          []string
+	RegistryReplicas int
+	HugePages        unit.Size
+	HugePage         string
+	NUMANodes        int
+	ClusterName      string
+	BaseDomain       string
+
+	inputs []*sizing.Input
+	// measure asks a Prometheus.
+	measure func(ctx context.Context, address, token string) (*prometheus.Usage, error)
+}
+
+// objects are the maximums that are asked for by their own option.
+var objects = []struct{ row, option, doc string }{
+	{"namespaces", "namespaces", "namespaces"},
+	{"builds", "builds", "builds"},
+	{"build_configs", "build-configs", "build configurations"},
+	{"pods_per_namespace", "pods-per-namespace", "pods of the largest namespace"},
+	{"services", "services", "services"},
+	{"services_per_namespace", "services-per-namespace", "services of the largest namespace"},
+	{"backends_per_service", "backends-per-service", "pods behind the largest service"},
+	{"deployments_per_namespace", "deployments-per-namespace", "deployments of the largest namespace"},
+	{"routes", "routes", "routes"},
+	{"secrets", "secrets", "secrets"},
+	{"config_maps", "config-maps", "config maps"},
+	{"crds", "crds", "custom resource definitions"},
+}
+
+const million = 1_000_000
+
+// New is a wish with the defaults.
+func New() *Wish {
+	w := &Wish{
+		NodeCores: 8, NodeRAM: 32, MTU: 1500, Rate: 1, Objects: map[string]*int{},
+		MaxUnavailable: 1, CPUManager: "none", Topology: "none",
+		Route: "edge", PageSize: 1000, RouteAppsKind: "dynamic", Storage: []string{"block", "file", "object"}, RegistryReplicas: 2,
+		HugePage: "2M", NUMANodes: 1, ClusterName: "cluster", BaseDomain: "example.com", measure: measure,
+	}
+	w.inputs = []*sizing.Input{
+		sizing.Text(&w.Version, "version", "version of OpenShift, such as 4.4; the newest that is known is the default", nil),
+		sizing.Count(&w.Pods, "pods", "pods of the whole cluster, without the system's", 1, 100*million),
+		sizing.Count(&w.PodsPerNode, "pods-per-node", "most pods on a node (maxPods)", 1, 10000),
+		sizing.Count(&w.PodsPerCore, "pods-per-core", "most pods for each core of a node; 0 for no such limit", 0, 10000),
+		sizing.Count(&w.Nodes, "nodes", "worker nodes; as many as are needed, if not given", 1, million),
+		sizing.Count(&w.NodeCores, "node-cores", "cores of a worker node", 1, 4096),
+		sizing.Count(&w.NodeRAM, "node-ram", "memory of a worker node in GB", 1, 1024*1024),
+		sizing.FileText(&w.Apps, "apps", "table of applications: a YAML list of {name, quantity, cpu, memory, storage, overcommit}"),
+		sizing.Number(&w.Overcommit, "overcommit", "how much more the applications may ask for than the nodes have, in percent", 0, 1000),
+		sizing.Net(&w.ClusterCIDR, "cluster-cidr", "network of the pods"),
+		sizing.Count(&w.HostPrefix, "host-prefix", "prefix of each node's part of it", 1, 30),
+		sizing.Net(&w.MachineCIDR, "machine-cidr", "network of the machines"),
+		sizing.Net(&w.ServiceCIDR, "service-cidr", "network of the services"),
+		sizing.Word(&w.NetworkType, "network-type", "network plug-in; the version's default, if not given", "OpenShiftSDN", "OVNKubernetes"),
+		sizing.Truth(&w.IPsec, "ipsec", "the traffic between nodes is encrypted"),
+		sizing.Count(&w.MTU, "mtu", "MTU of the machines' network devices in bytes", 576, 65535),
+		sizing.Number(&w.Rate, "rate", "speed of the machines' network devices in Gbit/s", 0.001, 10000),
+		sizing.Text(&w.MaxUnhealthy, "max-unhealthy", "broken machines up to which machines are replaced: a number, or a share such as 40%", unhealthy),
+		sizing.Count(&w.MaxUnavailable, "max-unavailable", "workers that may be away at once while the kubelets are changed", 1, million),
+		sizing.Count(&w.QPS, "kube-api-qps", "requests a second of a kubelet to the API server", 1, million),
+		sizing.Count(&w.Burst, "kube-api-burst", "requests of a kubelet in a burst", 1, million),
+		sizing.Word(&w.CPUManager, "cpu-manager", "whether pods can have CPUs of their own", "none", "static"),
+		sizing.Word(&w.Topology, "topology", "how the CPUs and devices of a pod lie together", "none", "best-effort", "restricted", "single-numa-node"),
+		sizing.Count(&w.RetentionDays, "retention", "days for which Prometheus keeps samples", 1, 36500),
+		sizing.Text(&w.Prometheus, "prometheus", "address of a running Prometheus to size the next one by, such as http://localhost:9090", nil),
+		sizing.FileText(&w.PrometheusToken, "prometheus-token", "file with the bearer token for it"),
+		sizing.Text(&w.StorageClass, "storage-class", "storage class of the volumes of monitoring", objectName),
+		sizing.Number(&w.RequestRate, "request-rate", "requests a second through the routers", 0.001, 1e9),
+		sizing.Word(&w.Route, "route", "where TLS ends", "none", "edge", "passthrough", "re-encrypt"),
+		sizing.Truth(&w.Close, "close", "clients close the connection after each request"),
+		sizing.Truth(&w.HostNetwork, "host-network", "routers use the machine's network rather than a load balancer's service"),
+		sizing.Size(&w.PageSize, "page-size", "size of an answer", 1, unit.GiB),
+		sizing.Truth(&w.BareMetal, "bare-metal", "the machines are bare metal"),
+		sizing.Count(&w.RouteApps, "route-apps", "applications behind the routers", 1, million),
+		sizing.Word(&w.RouteAppsKind, "route-apps-kind", "whether they answer from files or make their answers", "static", "dynamic"),
+		sizing.Words(&w.Storage, "storage", "technologies that there are", "block", "file", "object"),
+		sizing.Count(&w.RegistryReplicas, "registry-replicas", "pods of the image registry", 1, 1000),
+		sizing.Size(&w.HugePages, "huge-pages", "memory in huge pages of each node that has some", 1, 64*unit.TiB),
+		sizing.Word(&w.HugePage, "huge-page", "size of a huge page", "2M", "1G"),
+		sizing.Count(&w.NUMANodes, "nodes-numa", "NUMA nodes of such a machine", 1, 1024),
+		sizing.Text(&w.ClusterName, "cluster-name", "name of the cluster", objectName),
+		sizing.Text(&w.BaseDomain, "base-domain", "domain below which the cluster's name is", domainName),
+	}
+	for _, o := range objects {
+		w.Objects[o.row] = new(int)
+		w.inputs = append(w.inputs, sizing.Count(w.Objects[o.row], o.option, o.doc, 1, 1000*million))
+	}
+	return w
+}
+
+// Inputs implements sizing.Wish.
+func (w *Wish) Inputs() []*sizing.Input { return w.inputs }
+
+func (w *Wish) given(name string) bool {
+	i := slices.IndexFunc(w.inputs, func(in *sizing.Input) bool { return in.Name == name })
+	return i >= 0 && w.inputs[i].Given()
+}
+
+var (
+	nameForm   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	domainForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$`)
+)
+
+func objectName(s string) error {
+	if !nameForm.MatchString(s) {
+		return fmt.Errorf("%q: want lower-case letters, digits and \"-\", at most 63", s)
+	}
+	return nil
+}
+
+func domainName(s string) error {
+	if !domainForm.MatchString(s) || len(s) > 253 {
+		return fmt.Errorf("%q is no name of a domain", s)
+	}
+	return nil
+}
+
+func unhealthy(s string) error {
+	_, err := allowedUnhealthy(s, 100)
+	return err
+}
+
+// allowedUnhealthy is how many of a number of machines may be broken for machines
+// still to be replaced: a share is rounded down (002, 3.4.1.2).
+func allowedUnhealthy(limit string, machines int) (int, error) {
+	text, share := strings.CutSuffix(limit, "%")
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || share && n > 100 || n > million {
+		return 0, fmt.Errorf("%q: want a number, or a share from 0%% to 100%%", limit)
+	}
+	if share {
+		return machines * n / 100, nil
+	}
+	return n, nil
+}
+
+func measure(ctx context.Context, address, token string) (*prometheus.Usage, error) {
+	s, err := prometheus.Open(address, token)
+	if err != nil {
+		return nil, sizing.Bad("prometheus", "%w", err)
+	}
+	return s.Measure(ctx)
+}
+
+// check says what is wrong with the wish itself.
+func (w *Wish) check() error {
+	var problems []error
+	fault := func(input, format string, args ...any) {
+		problems = append(problems, sizing.Bad(input, format, args...))
+	}
+	if w.Pods == 0 && w.Nodes == 0 && w.Apps == "" {
+		fault("pods", "how many? or --apps FILE, or --nodes N")
+	}
+	if w.PodsPerNode != 0 && w.PodsPerCore > w.PodsPerNode {
+		fault("pods-per-core", "%d is more than the %d of --pods-per-node, which it cannot exceed", w.PodsPerCore, w.PodsPerNode)
+	}
+	if w.Topology != "none" && w.CPUManager != "static" {
+		fault("topology", "%s aligns nothing without --cpu-manager static", w.Topology)
+	}
+	if w.PrometheusToken != "" && w.Prometheus == "" {
+		fault("prometheus-token", "for which Prometheus? --prometheus URL")
+	}
+	if w.HugePages > unit.Size(w.NodeRAM)*1e9 {
+		fault("huge-pages", "%s are more than the %d GB of a node", w.HugePages, w.NodeRAM)
+	}
+	return errors.Join(problems...)
+}

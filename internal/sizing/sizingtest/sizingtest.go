@@ -1,0 +1,112 @@
+// Package sizingtest is what the tests of every wish share.
+package sizingtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/sizing"
+	"fettle.dev/fettle/rules"
+)
+
+// Figures are those of the catalogue.
+func Figures(t testing.TB) sizing.Figures {
+	t.Helper()
+	files, err := rule.Embedded(rules.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := rule.Tables(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Words cuts "pods=2200 version=4.4" into names and values in turn.
+func Words(said string) []string {
+	var out []string
+	for w := range strings.FieldsSeq(said) {
+		name, value, _ := strings.Cut(w, "=")
+		out = append(out, name, value)
+	}
+	return out
+}
+
+// Ask says things of a wish, name and value in turn, and sizes it.
+func Ask(f sizing.Figures, w sizing.Wish, said ...string) (*sizing.Result, error) {
+	for i := 0; i+1 < len(said); i += 2 {
+		known := false
+		for _, in := range w.Inputs() {
+			if in.Name == said[i] {
+				known = true
+				if err := in.Set(said[i+1]); err != nil {
+					return nil, &sizing.InputError{Input: in.Name, Err: err}
+				}
+			}
+		}
+		if !known {
+			return nil, fmt.Errorf("there is no input %s", said[i])
+		}
+	}
+	return w.Size(context.Background(), f)
+}
+
+// Want checks values: group/name, and the value as it is printed.
+func Want(t *testing.T, r *sizing.Result, want map[string]string) {
+	t.Helper()
+	for key, value := range want {
+		found := false
+		for _, v := range r.Values {
+			if v.Group+"/"+v.Name == key {
+				found = true
+				if got := fmt.Sprint(v.Value); got != value {
+					t.Errorf("%s is %s, want %s (%s)", key, got, value, v.Why)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("there is no %s", key)
+		}
+	}
+}
+
+// Sound checks what holds for every answer: each value has a reason, each name is
+// there once, and nothing is written outside.
+func Sound(t testing.TB, r *sizing.Result) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, v := range r.Values {
+		key := v.Group + "/" + v.Name
+		if v.Why == "" || v.Group == "" || v.Name == "" || v.Value == nil || seen[key] {
+			t.Errorf("value %s: without a reason, or there twice: %+v", key, v)
+		}
+		seen[key] = true
+	}
+	for _, a := range r.Files {
+		if a.What == "" || a.Checked == "" || a.Content == "" || seen[a.Name] {
+			t.Errorf("artefact %q: without a word, or there twice", a.Name)
+		}
+		seen[a.Name] = true
+	}
+	for _, l := range r.Limits {
+		if l.Over != (l.Wanted > l.Maximum) || l.UsedPercent < 0 {
+			t.Errorf("limit %+v", l)
+		}
+	}
+	for _, s := range r.Steps {
+		if s.Do == "" {
+			t.Error("a step does nothing")
+		}
+	}
+}
+
+// BadInput is true for an error about an input.
+func BadInput(err error) bool {
+	var bad *sizing.InputError
+	return errors.As(err, &bad)
+}
