@@ -32,7 +32,7 @@ func prefixFor(pods, reserved int) int {
 // addresses decides the cluster network and the part of each node, and looks
 // whether the networks lie in each other's way.
 func (p *plan) addresses(context.Context) error {
-	node, err := p.of("openshift-node")
+	node, err := p.of("openshift-kubelet")
 	if err != nil {
 		return err
 	}

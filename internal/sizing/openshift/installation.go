@@ -39,7 +39,7 @@ func (p *plan) maximums(context.Context) error {
 
 // installation writes install-config.yaml and puts the steps in order.
 func (p *plan) installation(context.Context) error {
-	node, err := p.of("openshift-node")
+	node, err := p.of("openshift-kubelet")
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 
 // kubelets decides what the kubelets of the workers are told, if anything.
 func (p *plan) kubelets(context.Context) error {
-	e, err := p.of("openshift-node")
+	e, err := p.of("openshift-kubelet")
 	if err != nil {
 		return err
 	}

@@ -82,7 +82,7 @@ func (p *plan) release(context.Context) error {
 
 // workerNodes decides how many workers there are.
 func (p *plan) workerNodes(context.Context) error {
-	node, err := p.of("openshift-node")
+	node, err := p.of("openshift-kubelet")
 	if err != nil {
 		return err
 	}
