@@ -15,6 +15,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/platform/linux"
+	"fettle.dev/fettle/internal/platform/puppet"
+	"fettle.dev/fettle/internal/platform/satellite"
 	"fettle.dev/fettle/internal/plugin/table"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/rule"
@@ -49,7 +51,7 @@ nothing. What cannot be read is unknown, and never passed.`,
 
 // sources are where the rules' inputs come from.
 func sources() []platform.Source {
-	return slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{platform.Product(kubelet.Product)})
+	return slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{platform.Product(kubelet.Product), satellite.Source(), puppet.Source()})
 }
 
 // products are the names of the products that fettle knows.

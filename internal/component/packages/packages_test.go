@@ -1,0 +1,72 @@
+package packages
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+func copyOf(t *testing.T, files map[string]string) *host.Host {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		p := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, err := host.Copy(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestRead(t *testing.T) {
+	var rpms, debs strings.Builder
+	for i := range 30 {
+		fmt.Fprintf(&rpms, "lib%d-1.%d-3.el8.x86_64                        Tue 02 Apr 2024 10:00:00 AM UTC\n", i, i)
+		fmt.Fprintf(&debs, "ii  lib%d:amd64  1:1.%d-3  amd64  a library\n", i, i)
+	}
+	const status = "Package: foreman\nStatus: install ok installed\nVersion: 3.12.0-1\n\nPackage: gone\nStatus: deinstall ok config-files\nVersion: 1\n\nPackage: epoch\nStatus: hold ok installed\nVersion: 2:4.5~rc1+dfsg-6\n"
+	for _, c := range []struct {
+		name           string
+		files          map[string]string
+		pkg, want, not string
+	}{
+		{"rpms", map[string]string{"installed-rpms": rpms.String() + "foreman-proxy-3.3.0.17-1.el8sat.noarch  Tue\n"}, "foreman-proxy", "3.3.0.17", "foreman"},
+		{"debs", map[string]string{"installed-debs": "Desired=Unknown/Install\n" + debs.String() + "rc  old  1-1  all  gone\n"}, "lib7", "1.7", "old"},
+		{"status", map[string]string{"var/lib/dpkg/status": status}, "epoch", "4.5~rc1+dfsg", "gone"},
+	} {
+		l, err := Read(copyOf(t, c.files))
+		if err != nil || l.Versions[c.pkg] != c.want || l.Versions[c.not] != "" {
+			t.Errorf("%s: %v, %v: want %s %s and no %s", c.name, l, err, c.pkg, c.want, c.not)
+		}
+	}
+	for name, files := range map[string]map[string]string{"nothing": nil, "cut off": {"installed-rpms": "a-1-1.noarch\n"}} {
+		if l, err := Read(copyOf(t, files)); err == nil {
+			t.Errorf("%s: %v", name, l)
+		}
+	}
+}
+
+func FuzzLists(f *testing.F) {
+	f.Add("a-1-1.noarch Tue\n-- \nii x:y 1:2-3 all\nPackage: a\nStatus: x installed\nVersion: :-\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		for row := range strings.Lines(text) {
+			for _, l := range lists {
+				if name, _ := l.take(row); strings.ContainsAny(name, " \n") {
+					t.Errorf("%q is no name", name)
+				}
+			}
+		}
+		dpkgStatus(text)
+	})
+}

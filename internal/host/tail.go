@@ -1,0 +1,105 @@
+package host
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+// Tail reads the last max bytes of a log, whatever its size: whole lines, of
+// which before bytes of the file are not. A file that is no regular one is an
+// error.
+func (h *Host) Tail(p string, max int64) (text []byte, before int64, err error) {
+	if f, ok := h.Files.(interface {
+		tail(p string, max int64) ([]byte, int64, error)
+	}); ok {
+		return f.tail(p, max)
+	}
+	text, err = h.Files.ReadFile(p)
+	if over := int64(len(text)) - max; over > 0 {
+		text = wholeLines(text[over:])
+		before = over + max - int64(len(text))
+	}
+	return text, before, err
+}
+
+// wholeLines leaves out the line whose beginning is cut off.
+func wholeLines(text []byte) []byte {
+	if i := bytes.IndexByte(text, '\n'); i >= 0 {
+		return text[i+1:]
+	}
+	return nil
+}
+
+func (liveFiles) tail(p string, max int64) (text []byte, before int64, err error) {
+	f, err := OpenRegular(p)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	size := st.Size()
+	from := size - max
+	if from <= 0 {
+		text = make([]byte, size)
+		n, err := f.ReadAt(text, 0)
+		return text[:n], 0, ignoreEOF(err)
+	}
+	text = make([]byte, max)
+	n, err := f.ReadAt(text, from)
+	text = wholeLines(text[:n])
+	return text, from + int64(n) - int64(len(text)), ignoreEOF(err)
+}
+
+// ignoreEOF: a log that was rotated meanwhile is shorter.
+func ignoreEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+func (r rootedFiles) tail(p string, max int64) (text []byte, before int64, err error) {
+	at, err := r.walk(p, true)
+	if err != nil {
+		return nil, 0, err
+	}
+	text, before, err = liveFiles{}.tail(r.outer(at), max)
+	return text, before, r.inner(err, p)
+}
+
+func (c copiedFiles) tail(p string, max int64) (text []byte, before int64, err error) {
+	text, before, err = c.rootedFiles.tail(p, max)
+	return text, before, uncopied(err)
+}
+
+// Space is the size of the file system that a path is on and what of it an
+// ordinary user may still fill, in bytes. A copy returns ErrNotRecorded.
+func (h *Host) Space(p string) (size, free uint64, err error) {
+	outer := ""
+	switch f := h.Files.(type) {
+	case liveFiles:
+		outer = p
+	case rootedFiles:
+		at, err := f.walk(p, true)
+		if err != nil {
+			return 0, 0, err
+		}
+		outer = f.outer(at)
+	default:
+		return 0, 0, fmt.Errorf("the space of %s: %w", path.Clean(p), ErrNotRecorded)
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(outer, &st); err != nil {
+		return 0, 0, &fs.PathError{Op: "statfs", Path: p, Err: err}
+	}
+	return st.Blocks * uint64(st.Bsize), st.Bavail * uint64(st.Bsize), nil
+}

@@ -1,0 +1,192 @@
+// Package satellite answers what rules ask of a Satellite, a Foreman with
+// Katello or a Capsule beyond the options of single products: its version and
+// size, what its installer was told, how its services are set up together, and
+// what its logs say.
+package satellite
+
+import (
+	"context"
+	"path"
+	"strings"
+	"sync"
+
+	"fettle.dev/fettle/internal/component/unit"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/rule"
+)
+
+// Source answers the inputs that begin with "satellite.".
+func Source() platform.Source {
+	s := platform.Source{Prefix: "satellite", Sets: []string{overrideSet, storageSet, workerSet}}
+	for _, in := range inputs() {
+		s.Inputs = append(s.Inputs, in.Input)
+	}
+	s.Open = func(_ context.Context, m *platform.Subject) platform.Answers { return open(m) }
+	return s
+}
+
+// input is one input and how it is answered; item is that of a set.
+type input struct {
+	rule.Input
+	answer func(s *satellite, item string) rule.Answer
+}
+
+// satellite is one machine. What it reads it reads once, when it is first asked.
+type satellite struct {
+	host    *host.Host
+	subject *platform.Subject
+	units   *unit.Reader
+	files   map[string]file
+
+	product   *product
+	installer *installer
+	dynflow   *dynflow
+	apache    *apache
+	envs      map[string]environment
+	logs      map[string]sign
+}
+
+func open(m *platform.Subject) *satellite {
+	return &satellite{host: m.Host, subject: m, units: unit.New(m.Host), files: map[string]file{}, envs: map[string]environment{}, logs: map[string]sign{}}
+}
+
+// Answer implements platform.Answers.
+func (s *satellite) Answer(name string) rule.Answer {
+	for _, in := range inputs() {
+		before, after, set := strings.Cut(in.Name, "*")
+		switch {
+		case in.Name == name:
+			return in.answer(s, "")
+		case set && len(name) > len(before)+len(after) && strings.HasPrefix(name, before) && strings.HasSuffix(name, after):
+			return in.answer(s, name[len(before):len(name)-len(after)])
+		}
+	}
+	return rule.Answer{Unknown: "a Satellite has no " + name}
+}
+
+// Items implements platform.Answers.
+func (s *satellite) Items(set string) (names []string, unknown string) {
+	switch set {
+	case overrideSet:
+		return s.overrides()
+	case storageSet:
+		return s.directories()
+	case workerSet:
+		d := s.readDynflow()
+		return d.names, d.unknown
+	}
+	return nil, "a Satellite has no set " + set
+}
+
+// one makes an input of the machine.
+func one(name string, t rule.Type, unit, doc string, answer func(*satellite) rule.Answer) input {
+	return input{rule.Input{Name: "satellite." + name, Type: t, Unit: unit, Doc: doc}, func(s *satellite, _ string) rule.Answer { return answer(s) }}
+}
+
+// each makes an input of every item of a set.
+func each(set, name string, t rule.Type, unit, doc string, answer func(s *satellite, item string) rule.Answer) input {
+	return input{rule.Input{Name: set + ".*." + name, Type: t, Unit: unit, Doc: doc}, answer}
+}
+
+// server answers for a server only: a Capsule has no such thing.
+func server(answer func(*satellite) rule.Answer) func(*satellite) rule.Answer {
+	return func(s *satellite) rule.Answer {
+		switch p := s.find(); {
+		case p.unknown != "":
+			return rule.Answer{Unknown: p.unknown}
+		case p.role != "server":
+			return rule.Answer{}
+		}
+		return answer(s)
+	}
+}
+
+const ofDatabase = "An option of PostgreSQL: of the server here, else what the installer gives it."
+
+// inputs is the table of all.
+var inputs = sync.OnceValue(func() []input {
+	all := []input{
+		one("version", rule.Text, "", "The version of Satellite; of an upstream Foreman, of the Satellite that is made from it.", (*satellite).version),
+		one("foreman_version", rule.Text, "", "The version of Foreman: 3.3 is Satellite 6.12.", (*satellite).foremanVersion),
+		one("role", rule.Text, "", "server or capsule.", (*satellite).role),
+		one("hosts", rule.Number, "", "Registered hosts, as the last usage report of satellite-maintain counted them.", (*satellite).hosts),
+		one("capsule_hosts", rule.Number, "", "Registered hosts, on a Capsule only.", (*satellite).capsuleHosts),
+		one("mqtt_hosts", rule.Number, "", "Registered hosts, where jobs are told them over MQTT.", (*satellite).mqttHosts),
+		one("pending_host_tasks", rule.Number, "", "Tasks Actions::Katello::Host::* that have not ended.", server((*satellite).pendingTasks)),
+
+		one("tuning", rule.Text, "", "The installation size that the installer was told (--tuning).", server((*satellite).tuning)),
+		one("puma_workers_told", rule.Number, "", "The number of Puma workers that the installer was told; absent where it works it out.", server(told("foreman", "foreman_service_puma_workers"))),
+		one("db_pool_told", rule.Number, "", "The database pool that the installer was told.", server(told("foreman", "db_pool"))),
+		one("hiera_keys", rule.List, "", "The keys of custom-hiera.yaml, those of a map after a slash.", server((*satellite).hieraKeys)),
+		one("overridden", rule.List, "", "The keys of custom-hiera.yaml that the chosen size sets as well.", server((*satellite).overridden)),
+		each(overrideSet, "value", rule.Text, "", "What custom-hiera.yaml says.", (*satellite).overrideValue),
+		each(overrideSet, "size_value", rule.Text, "", "What the chosen size says.", (*satellite).sizeValue),
+		each(overrideSet, "lower", rule.Truth, "", "Both are amounts, and that of custom-hiera.yaml is the lower one.", (*satellite).overrideLower),
+
+		one("puma_workers", rule.Number, "", "FOREMAN_PUMA_WORKERS of foreman.service.", server(environ("foreman.service", "FOREMAN_PUMA_WORKERS"))),
+		one("puma_threads_min", rule.Number, "", "FOREMAN_PUMA_THREADS_MIN of foreman.service.", server(environ("foreman.service", "FOREMAN_PUMA_THREADS_MIN"))),
+		one("puma_threads_max", rule.Number, "", "FOREMAN_PUMA_THREADS_MAX of foreman.service.", server(environ("foreman.service", "FOREMAN_PUMA_THREADS_MAX"))),
+		one("db_pool", rule.Number, "", "The pool of connections of each Puma worker (database.yml).", server((*satellite).dbPool)),
+		one("database_local", rule.Truth, "", "The database runs on this machine.", server((*satellite).databaseLocal)),
+		one("max_connections", rule.Number, "", ofDatabase, server(database("max_connections", rule.Number))),
+		one("shared_buffers", rule.Number, "bytes", ofDatabase, server(database("shared_buffers", rule.Bytes))),
+		one("work_mem", rule.Number, "bytes", ofDatabase, server(database("work_mem", rule.Bytes))),
+		one("effective_cache_size", rule.Number, "bytes", ofDatabase, server(database("effective_cache_size", rule.Bytes))),
+		one("autovacuum_vacuum_cost_limit", rule.Number, "", ofDatabase, server(database("autovacuum_vacuum_cost_limit", rule.Number))),
+		one("log_min_duration_statement", rule.Number, "ms", ofDatabase, server(database("log_min_duration_statement", rule.Number))),
+		one("checkpoint_completion_target", rule.Number, "", ofDatabase, server(database("checkpoint_completion_target", rule.Number))),
+
+		one("dynflow_workers", rule.Number, "", "Units dynflow-sidekiq@worker or worker-N that start at boot.", server((*satellite).dynflowWorkers)),
+		one("dynflow_threads", rule.Number, "", "The concurrency of all Dynflow units together.", server((*satellite).dynflowThreads)),
+		one("dynflow_units", rule.Number, "", "All Dynflow units, the orchestrator and the queue of hosts among them.", server((*satellite).dynflowUnits)),
+		each(workerSet, "concurrency", rule.Number, "", "Threads of one Dynflow unit.", (*satellite).concurrency),
+		one("executor_memory_limit", rule.Number, "bytes", "EXECUTOR_MEMORY_LIMIT of the Dynflow executor.", server(executor("EXECUTOR_MEMORY_LIMIT", rule.Bytes))),
+		one("executor_memory_delay", rule.Number, "s", "EXECUTOR_MEMORY_MONITOR_DELAY of the Dynflow executor.", server(executor("EXECUTOR_MEMORY_MONITOR_DELAY", rule.Number))),
+		one("executor_memory_interval", rule.Number, "s", "EXECUTOR_MEMORY_MONITOR_INTERVAL of the Dynflow executor.", server(executor("EXECUTOR_MEMORY_MONITOR_INTERVAL", rule.Number))),
+		one("pulp_workers", rule.Number, "", "Units pulpcore-worker@N that start at boot.", (*satellite).pulpWorkers),
+		one("candlepin_heap", rule.Number, "bytes", "-Xmx of Candlepin's Tomcat.", server((*satellite).candlepinHeap)),
+
+		one("httpd_mpm", rule.Text, "", "How httpd handles requests: event, worker or prefork.", (*satellite).mpm),
+		one("httpd_server_limit", rule.Number, "", "ServerLimit.", directive("serverlimit")),
+		one("httpd_max_request_workers", rule.Number, "", "MaxRequestWorkers, MaxClients before httpd 2.4.", directive("maxrequestworkers", "maxclients")),
+		one("httpd_threads_per_child", rule.Number, "", "ThreadsPerChild.", directive("threadsperchild")),
+		one("httpd_start_servers", rule.Number, "", "StartServers.", directive("startservers")),
+		one("httpd_keepalive", rule.Text, "", "KeepAlive of Foreman's virtual host.", server(virtualHost("keepalive"))),
+		one("httpd_keepalive_requests", rule.Number, "", "MaxKeepAliveRequests of Foreman's virtual host.", server(virtualHost("maxkeepaliverequests"))),
+		one("httpd_keepalive_timeout", rule.Number, "s", "KeepAliveTimeout of Foreman's virtual host.", server(virtualHost("keepalivetimeout"))),
+		one("proxy_timeout", rule.Number, "s", "ProxyTimeout of httpd.", (*satellite).proxyTimeout),
+
+		one("httpd_open_files", rule.Number, "", "Open files that httpd may have.", openFiles("httpd.service")),
+		one("qdrouterd_open_files", rule.Number, "", "Open files that qdrouterd may have.", openFiles("qdrouterd.service")),
+		one("qpidd_open_files", rule.Number, "", "Open files that qpidd may have.", openFiles("qpidd.service")),
+		one("mosquitto_open_files", rule.Number, "", "Open files that mosquitto may have.", openFiles("mosquitto.service")),
+		one("dynflow_core_open_files", rule.Number, "", "Open files that smart_proxy_dynflow_core may have.", openFiles("smart_proxy_dynflow_core.service")),
+		one("qpid_mgmt_pub_interval", rule.Number, "s", "mgmt-pub-interval of qpidd.", (*satellite).mgmtPubInterval),
+		one("rex_mode", rule.Text, "", "The transport of remote execution: ssh, ssh-async or pull-mqtt.", remoteExecution(":mode")),
+		one("mqtt_rate_limit", rule.Number, "", "Jobs that may run at the same time over MQTT.", remoteExecution(":mqtt_rate_limit")),
+		one("mqtt_resend_interval", rule.Number, "s", "After which a notification is sent again.", remoteExecution(":mqtt_resend_interval")),
+		one("mqtt_ttl", rule.Number, "s", "In which a host has to pick a job up.", remoteExecution(":mqtt_ttl")),
+
+		one("qpidd_size_bytes", rule.Number, "bytes", "The size of the file system of /var/lib/qpidd.", (*satellite).qpiddSize),
+		one("pgsql_mount", rule.Text, "", "Where the file system of /var/lib/pgsql is mounted.", mountOf("/var/lib/pgsql")),
+		one("pgsql_data_mount", rule.Text, "", "Where the file system of /var/lib/pgsql/data is mounted.", mountOf("/var/lib/pgsql/data")),
+		each(storageSet, "mount", rule.Text, "", "Where the file system of a directory is mounted.", (*satellite).mount),
+		each(storageSet, "type", rule.Text, "", "The type of the file system of a directory.", (*satellite).mountType),
+		each(storageSet, "rotational", rule.Truth, "", "A disk below a directory turns.", (*satellite).rotational),
+		each(storageSet, "size_bytes", rule.Number, "bytes", "The size of the file system of a directory.", (*satellite).spaceSize),
+		each(storageSet, "free_bytes", rule.Number, "bytes", "What is free on it.", (*satellite).spaceFree),
+	}
+	for _, sg := range signs {
+		all = append(all, one("log."+sg.name, rule.Number, "", sg.doc, func(s *satellite) rule.Answer { return s.sign(sg) }))
+	}
+	return all
+})
+
+// within joins a directory and a name that a file gives.
+func within(dir, name string) string {
+	if path.IsAbs(name) {
+		return path.Clean(name)
+	}
+	return path.Join(dir, name)
+}

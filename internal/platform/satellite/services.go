@@ -1,0 +1,271 @@
+package satellite
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/component/unit"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/rule"
+)
+
+// environment is what a unit's processes get.
+type environment struct {
+	values  map[string]unit.Value
+	unknown string
+	absent  bool // the machine has no such unit
+}
+
+func (s *satellite) environment(name string) environment {
+	if e, ok := s.envs[name]; ok {
+		return e
+	}
+	var e environment
+	u, err := s.units.Load(name)
+	switch {
+	case err == nil:
+		var unread string
+		if e.values, unread = u.Environment(); unread != "" {
+			e.unknown = s.why(unread, host.ErrNotRecorded)
+		}
+	case errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded):
+		e.absent = true
+	default:
+		e.unknown = err.Error()
+	}
+	s.envs[name] = e
+	return e
+}
+
+// environ is a number in the environment of a unit's processes.
+func environ(unit, name string) func(*satellite) rule.Answer {
+	return func(s *satellite) rule.Answer {
+		e := s.environment(unit)
+		v, ok := e.values[name]
+		switch {
+		case ok:
+			return platform.Typed(v.Text, rule.Number, v.At)
+		case e.unknown != "":
+			return rule.Answer{Unknown: e.unknown}
+		}
+		return rule.Answer{At: unit}
+	}
+}
+
+// dbPool is the pool of the production database.
+func (s *satellite) dbPool() rule.Answer {
+	e, f := s.yaml("/etc/foreman/database.yml")
+	return value(e, f, "production/pool", rule.Number)
+}
+
+func (s *satellite) databaseLocal() rule.Answer {
+	e, f := s.yaml("/etc/foreman/database.yml")
+	if !f.exists || f.unknown != "" {
+		return f.answer()
+	}
+	v, ok := e["production/host"]
+	if !ok {
+		return rule.Answer{Value: true, At: f.path} // its socket
+	}
+	local := []string{"localhost", "127.0.0.1", "::1", "localhost.localdomain"}
+	if name, ok := s.subject.Facts().Lookup("os.hostname"); ok {
+		if name, ok := name.Value.(string); ok {
+			local = append(local, name)
+		}
+	}
+	return rule.Answer{Value: strings.HasPrefix(v.text, "/") || slices.Contains(local, v.text), At: f.at(v.line)}
+}
+
+// workerSet are the units of Dynflow that start at boot, by instance.
+const workerSet = "satellite.dynflow_unit"
+
+type dynflow struct {
+	names       []string // orchestrator, worker-1, worker-hosts-queue-1
+	concurrency map[string]rule.Answer
+	unknown     string
+}
+
+func (s *satellite) readDynflow() *dynflow {
+	if s.dynflow != nil {
+		return s.dynflow
+	}
+	d := &dynflow{concurrency: map[string]rule.Answer{}}
+	s.dynflow = d
+	units, err := s.units.Enabled("dynflow-sidekiq@*.service")
+	if err != nil {
+		d.unknown = s.why("/etc/systemd/system", err)
+		return d
+	}
+	for _, u := range units {
+		name := unit.Instance(u)
+		e, f := s.yaml("/etc/foreman/dynflow/" + name + ".yml")
+		d.names = append(d.names, name)
+		d.concurrency[name] = value(e, f, ":concurrency", rule.Number)
+	}
+	return d
+}
+
+func (s *satellite) concurrency(name string) rule.Answer { return s.readDynflow().concurrency[name] }
+
+// isWorker is true for the units that take any queue: worker, worker-1.
+var isWorker = regexp.MustCompile(`^worker(-\d+)?$`)
+
+func (s *satellite) dynflowWorkers() rule.Answer {
+	d := s.readDynflow()
+	n := 0.0
+	for _, name := range d.names {
+		if isWorker.MatchString(name) {
+			n++
+		}
+	}
+	return rule.Answer{Value: n, Unknown: d.unknown, At: "/etc/systemd/system"}
+}
+
+func (s *satellite) dynflowUnits() rule.Answer {
+	d := s.readDynflow()
+	return rule.Answer{Value: float64(len(d.names)), Unknown: d.unknown, At: "/etc/systemd/system"}
+}
+
+func (s *satellite) dynflowThreads() rule.Answer {
+	d := s.readDynflow()
+	sum := 0.0
+	for _, name := range d.names {
+		a := d.concurrency[name]
+		n, ok := a.Value.(float64)
+		if !ok {
+			return rule.Answer{Unknown: or(a.Unknown, "/etc/foreman/dynflow/"+name+".yml says no concurrency"), At: a.At}
+		}
+		sum += n
+	}
+	return rule.Answer{Value: sum, Unknown: d.unknown, At: "/etc/foreman/dynflow"}
+}
+
+func (s *satellite) pulpWorkers() rule.Answer {
+	units, err := s.units.Enabled("pulpcore-worker@*.service")
+	if err != nil {
+		return rule.Answer{Unknown: s.why("/etc/systemd/system", err)}
+	}
+	return rule.Answer{Value: float64(len(units)), At: "/etc/systemd/system"}
+}
+
+// executor is a variable of Dynflow's executor: in its units since Satellite 6.8,
+// in a file of /etc/sysconfig before.
+func executor(name string, kind rule.Type) func(*satellite) rule.Answer {
+	return func(s *satellite) rule.Answer {
+		d := s.readDynflow()
+		for _, w := range d.names {
+			e := s.environment("dynflow-sidekiq@" + w + ".service")
+			if v, ok := e.values[name]; ok {
+				return platform.Typed(v.Text, kind, v.At)
+			}
+		}
+		for _, p := range []string{"/etc/sysconfig/dynflowd", "/etc/sysconfig/foreman-tasks"} {
+			f := s.read(p)
+			all := unit.EnvironmentFile(f.text)
+			for i := len(all) - 1; i >= 0; i-- {
+				if all[i].Name == name {
+					return platform.Typed(all[i].Value, kind, f.at(all[i].Line))
+				}
+			}
+		}
+		return rule.Answer{Unknown: d.unknown}
+	}
+}
+
+var maxHeap = regexp.MustCompile(`(?:^|\s)-Xmx([0-9]+[kKmMgGtT]?)(?:\s|$)`)
+
+// candlepinHeap is the last -Xmx of Tomcat's JAVA_OPTS.
+func (s *satellite) candlepinHeap() rule.Answer {
+	f := s.read("/etc/tomcat/tomcat.conf")
+	if !f.exists {
+		return f.answer()
+	}
+	all := unit.EnvironmentFile(f.text)
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].Name != "JAVA_OPTS" {
+			continue
+		}
+		m := maxHeap.FindAllStringSubmatch(all[i].Value, -1)
+		if len(m) == 0 {
+			break
+		}
+		return platform.Typed(m[len(m)-1][1], rule.Bytes, f.at(all[i].Line))
+	}
+	return rule.Answer{At: f.path}
+}
+
+// openFiles is how many files a service may have open: what its process runs
+// with, else what its unit asks for.
+func openFiles(name string) func(*satellite) rule.Answer {
+	return func(s *satellite) rule.Answer {
+		u, err := s.units.Load(name)
+		switch {
+		case errors.Is(err, host.ErrNotRecorded):
+			return rule.Answer{Unknown: name + " is not in this copy"}
+		case errors.Is(err, fs.ErrNotExist):
+			return rule.Answer{}
+		case err != nil:
+			return rule.Answer{Unknown: err.Error()}
+		case u.Masked:
+			return rule.Answer{}
+		}
+		if l, ok, err := u.Running("Max open files"); ok && err == nil {
+			return limit(l)
+		}
+		if l, ok := u.Limit("NOFILE"); ok {
+			return limit(l)
+		}
+		// What systemd starts services with since RHEL 7.
+		return rule.Answer{Value: 1024.0, At: "systemd's default for " + name}
+	}
+}
+
+func limit(l unit.Limit) rule.Answer {
+	if math.IsInf(l.Soft, 1) {
+		l.Soft = 1 << 30 // more than the kernel lets a process have (fs.nr_open)
+	}
+	return rule.Answer{Value: l.Soft, At: l.At}
+}
+
+// mgmtPubInterval reads qpidd.conf: NAME=VALUE, "_" and "-" the same.
+func (s *satellite) mgmtPubInterval() rule.Answer {
+	f := s.read("/etc/qpid/qpidd.conf")
+	a := f.answer()
+	f.lines(func(n int, text string) {
+		key, v, ok := strings.Cut(text, "=")
+		if ok && strings.ReplaceAll(strings.TrimSpace(key), "_", "-") == "mgmt-pub-interval" {
+			a = platform.Typed(strings.TrimSpace(v), rule.Number, f.at(n))
+		}
+	})
+	if f.exists && a.At == f.path && a.Value == nil {
+		a.Value = 10.0 // qpidd's default, in seconds
+	}
+	return a
+}
+
+// remoteExecution is a setting of the proxy's plug-in, whose file has been
+// called by two names.
+func remoteExecution(key string) func(*satellite) rule.Answer {
+	kind := rule.Number
+	if key == ":mode" {
+		kind = rule.Text
+	}
+	return func(s *satellite) rule.Answer {
+		var last rule.Answer
+		for _, name := range []string{"remote_execution_script.yml", "remote_execution_ssh.yml"} {
+			e, f := s.yaml("/etc/foreman-proxy/settings.d/" + name)
+			if v, ok := e[":enabled"]; ok && v.text == "false" {
+				continue
+			}
+			if last = value(e, f, key, kind); last.Value != nil {
+				return last
+			}
+		}
+		return last
+	}
+}

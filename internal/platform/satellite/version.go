@@ -1,0 +1,268 @@
+package satellite
+
+import (
+	"bufio"
+	"encoding/csv"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/component/packages"
+	"fettle.dev/fettle/internal/rule"
+)
+
+// product is what is installed.
+type product struct {
+	role    string // server, capsule; "" where it is neither
+	version string // of Satellite
+	foreman string
+	at      string
+	unknown string
+}
+
+// releases are which Foreman a Satellite is made from, the newest first.
+var releases = []struct{ satellite, foreman string }{
+	{"6.18", "3.16"}, {"6.17", "3.14"}, {"6.16", "3.12"}, {"6.15", "3.9"}, {"6.14", "3.7"}, {"6.13", "3.5"},
+	{"6.12", "3.3"}, {"6.11", "3.1"}, {"6.10", "2.5"}, {"6.9", "2.3"}, {"6.8", "2.1"}, {"6.7", "1.24"},
+}
+
+// minor is the first two parts of a version as numbers that compare.
+func minor(version string) (n int, ok bool) {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return 0, false
+	}
+	a, err1 := strconv.Atoi(parts[0])
+	b, err2 := strconv.Atoi(strings.TrimRightFunc(parts[1], func(r rune) bool { return r < '0' || r > '9' }))
+	return a*1000 + b, err1 == nil && err2 == nil && a < 1000 && b < 1000 && a >= 0 && b >= 0
+}
+
+// satelliteOf is the Satellite that is made from a Foreman or from the last one
+// before it: from what version on something holds is told by the versions of
+// both.
+func satelliteOf(foreman string) string {
+	n, ok := minor(foreman)
+	for _, r := range releases {
+		if from, _ := minor(r.foreman); ok && n >= from {
+			return r.satellite
+		}
+	}
+	return ""
+}
+
+func foremanOf(satellite string) string {
+	n, ok := minor(satellite)
+	for _, r := range releases {
+		if from, _ := minor(r.satellite); ok && n >= from {
+			return r.foreman
+		}
+	}
+	return ""
+}
+
+// find tells what this machine is: by the list of its packages, else by the
+// files that Foreman and its installer leave.
+func (s *satellite) find() *product {
+	if s.product != nil {
+		return s.product
+	}
+	p := &product{}
+	s.product = p
+	all, err := packages.Read(s.host)
+	if err != nil {
+		s.findByFiles(p, err.Error())
+		return p
+	}
+	p.at = all.At
+	switch {
+	case all.Versions["satellite"] != "":
+		p.role, p.version = "server", all.Versions["satellite"]
+	case all.Versions["satellite-capsule"] != "":
+		p.role, p.version = "capsule", all.Versions["satellite-capsule"]
+	case all.Versions["katello"] != "":
+		p.role = "server"
+	case all.Versions["foreman-proxy-content"] != "":
+		p.role = "capsule"
+	default:
+		return p
+	}
+	p.foreman = all.Versions["foreman"]
+	if p.foreman == "" {
+		p.foreman = all.Versions["foreman-proxy"]
+	}
+	p.complete()
+	return p
+}
+
+// complete works out one version from the other.
+func (p *product) complete() {
+	if p.foreman == "" {
+		p.foreman = foremanOf(p.version)
+	}
+	if p.version == "" {
+		p.version = satelliteOf(p.foreman)
+	}
+	if p.version == "" || p.foreman == "" {
+		p.unknown = fmt.Sprintf("%s says neither which Satellite nor which Foreman this is that fettle knows", p.at)
+	}
+}
+
+// findByFiles is for machines whose list of packages cannot be read as text.
+func (s *satellite) findByFiles(p *product, unknown string) {
+	version := s.read("/usr/share/foreman/VERSION")
+	scenario, f := s.scenario()
+	switch {
+	case version.exists && scenario != "foreman":
+		p.role, p.foreman, p.at = "server", strings.TrimSpace(version.text), version.path
+		p.complete()
+	case scenario == "satellite" || scenario == "katello":
+		p.unknown = "which version of Satellite this is: " + or(version.unknown, version.path+" is not there")
+	case scenario == "capsule" || scenario == "foreman-proxy-content":
+		proxy := s.read("/usr/share/foreman-proxy/VERSION")
+		if !proxy.exists {
+			p.unknown = "which version of the Capsule this is: " + or(unknown, or(proxy.unknown, proxy.path+" is not there"))
+			return
+		}
+		p.role, p.foreman, p.at = "capsule", strings.TrimSpace(proxy.text), proxy.path
+		p.complete()
+	case f.unknown != "":
+		p.unknown = f.unknown
+	}
+	if p.unknown == "" && p.role == "" && version.unknown != "" && scenario == "" {
+		p.unknown = version.unknown
+	}
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func (s *satellite) version() rule.Answer {
+	p := s.find()
+	switch {
+	case p.unknown != "":
+		return rule.Answer{Unknown: p.unknown, At: p.at}
+	case p.role == "":
+		return rule.Answer{At: p.at}
+	}
+	return rule.Answer{Value: p.version, At: p.at}
+}
+
+func (s *satellite) foremanVersion() rule.Answer {
+	a := s.version()
+	if a.Value != nil {
+		a.Value = s.find().foreman
+	}
+	return a
+}
+
+func (s *satellite) role() rule.Answer {
+	a := s.version()
+	if a.Value != nil {
+		a.Value = s.find().role
+	}
+	return a
+}
+
+// hosts counts the registered hosts, as satellite-maintain did for its report.
+func (s *satellite) hosts() rule.Answer {
+	const report = "/var/lib/foreman-maintain/satellite_metrics.yml"
+	e, f := s.yaml(report)
+	for _, key := range []string{"hosts_by_type_count|Managed", "foreman.hosts_by_type_count|Managed"} {
+		if _, ok := e[key]; ok {
+			return value(e, f, key, rule.Number)
+		}
+	}
+	return rule.Answer{Unknown: or(f.unknown, "no file here says how many hosts are registered (a usage report of satellite-maintain would: "+report+")"), At: report}
+}
+
+func (s *satellite) capsuleHosts() rule.Answer {
+	if a := s.role(); a.Unknown != "" || a.Value != "capsule" {
+		return rule.Answer{Unknown: a.Unknown, At: a.At}
+	}
+	return s.hosts()
+}
+
+func (s *satellite) mqttHosts() rule.Answer {
+	if a := remoteExecution(":mode")(s); a.Unknown != "" || a.Value != "pull-mqtt" {
+		return rule.Answer{Unknown: a.Unknown, At: a.At}
+	}
+	return s.hosts()
+}
+
+// pendingTasks counts what a sosreport has of the tasks' table.
+func (s *satellite) pendingTasks() rule.Answer {
+	const table = "/sos_commands/foreman/foreman_tasks_tasks"
+	if s.host.Live {
+		return rule.Answer{Unknown: "only the database says it, which fettle does not ask here"}
+	}
+	text, _, err := s.host.Tail(table, 64<<20)
+	if err != nil {
+		return rule.Answer{Unknown: s.why(table, err), At: table}
+	}
+	n, last, err := pending(string(text))
+	switch {
+	case err != nil:
+		return rule.Answer{Unknown: fmt.Sprintf("%s: %v", table, err), At: table}
+	case last > 0:
+		return rule.Answer{Value: float64(n), At: table + ":" + strconv.Itoa(last)}
+	}
+	return rule.Answer{Value: float64(n), At: table}
+}
+
+// pending counts the tasks Actions::Katello::Host::* that have not stopped, and
+// says on which line the last one begins.
+func pending(text string) (n, last int, err error) {
+	r := csv.NewReader(bufio.NewReader(strings.NewReader(text)))
+	r.FieldsPerRecord, r.LazyQuotes, r.ReuseRecord = -1, true, true
+	head, err := r.Read()
+	if err != nil {
+		return 0, 0, fmt.Errorf("it is no table of tasks: %w", err)
+	}
+	label, state := slices.Index(head, "label"), slices.Index(head, "state")
+	if label < 0 || state < 0 {
+		return 0, 0, fmt.Errorf("it is no table of tasks: its columns are %.80q", head)
+	}
+	for {
+		row, err := r.Read()
+		if err != nil {
+			break // the end, or what was cut off there
+		}
+		if len(row) > max(label, state) && strings.HasPrefix(row[label], "Actions::Katello::Host::") && row[state] != "stopped" {
+			n++
+			last, _ = r.FieldPos(label)
+		}
+	}
+	return n, last, nil
+}
+
+// scenario is the installer's last one: "satellite", "capsule", "katello",
+// "foreman-proxy-content", "foreman"; "" where none was run.
+func (s *satellite) scenario() (name string, f file) {
+	const dir = "/etc/foreman-installer/scenarios.d"
+	const last = dir + "/last_scenario.yaml"
+	to, err := s.host.Files.Readlink(last)
+	if err == nil {
+		p := within(dir, to)
+		return strings.TrimSuffix(path.Base(p), ".yaml"), s.read(p)
+	}
+	// Some copies have the link's content instead.
+	if f = s.read(last); f.exists {
+		e, _ := entries(f.text)
+		answers := strings.TrimSuffix(path.Base(e[":answer_file"].text), "-answers.yaml")
+		return answers, f
+	}
+	for _, name := range []string{"satellite", "capsule", "katello", "foreman-proxy-content", "foreman"} {
+		if f := s.read(dir + "/" + name + ".yaml"); f.exists {
+			if _, err := s.host.Files.Stat(dir + "/" + name + "-answers.yaml"); err == nil {
+				return name, f
+			}
+		}
+	}
+	return "", file{path: last, unknown: s.why(last, err)}
+}
