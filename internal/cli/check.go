@@ -1,18 +1,22 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/component/kubelet"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/platform/linux"
 	"fettle.dev/fettle/internal/platform/puppet"
@@ -20,7 +24,9 @@ import (
 	"fettle.dev/fettle/internal/plugin/table"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/spell"
+	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/rules"
 )
@@ -29,8 +35,11 @@ import (
 const ownRules = "/etc/fettle/rules.d"
 
 type checkOptions struct {
-	all    bool
-	failOn string
+	all      bool
+	failOn   string
+	baseline string
+	explain  string
+	on       []string
 }
 
 func checkCommand(a *app) *cobra.Command {
@@ -38,13 +47,24 @@ func checkCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "check [PLATFORM...]", Short: "Audit a machine with the rules of the field, each with its source",
 		Long: `Asks the rules of the platforms, or of all that this machine is, and writes
-nothing. What cannot be read is unknown, and never passed.`,
-		ValidArgs: platformNames(),
-		RunE:      func(c *cobra.Command, args []string) error { return a.check(c.Context(), args, o) },
+nothing. What cannot be read is unknown, and never passed. --output has, beside
+the usual, html (one page), sarif (2.1.0) and openmetrics (for the textfile
+collector of node_exporter).`,
+		Example: `  fettle check
+  fettle check --output json > before.json; fettle check --baseline before.json --fail-on warn
+  fettle check --explain T19`,
+		ValidArgs:   platformNames(),
+		Annotations: map[string]string{moreFormats: "sarif openmetrics html"},
+		RunE:        func(c *cobra.Command, args []string) error { return a.check(c.Context(), args, o) },
 	}
 	f := c.Flags()
 	f.BoolVarP(&o.all, "all", "a", false, "also list what has passed, is not applicable, or is a reminder")
 	f.StringVar(&o.failOn, "fail-on", "", "exit with 3 if there is a finding of this state or a worse one: fail, warn or unknown")
+	f.StringVar(&o.baseline, "baseline", "", "an earlier audit (check --output json): only what is new or worse counts, and what has been mended is said")
+	f.StringVar(&o.explain, "explain", "", "say of one rule what it wants and why, where that is from, and what was measured here")
+	_ = c.RegisterFlagCompletionFunc("explain", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return a.completeIDs(), cobra.ShellCompDirectiveNoFileComp
+	})
 	_ = c.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"fail", "warn", "unknown"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -129,6 +149,13 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	if err := knownPlatforms(names); err != nil {
 		return err
 	}
+	var old *report.Audit
+	if o.baseline != "" {
+		var err error
+		if old, err = readBaseline(o.baseline); err != nil {
+			return err
+		}
+	}
 	h, err := a.host()
 	if err != nil {
 		return err
@@ -137,7 +164,10 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	if err != nil {
 		return err
 	}
-	subject := platform.NewSubject(ctx, h, table.Kinds(h), sources())
+	subject := a.subject(ctx, h, table.Kinds(h))
+	if o.explain != "" {
+		return a.explain(c, subject, o.explain)
+	}
 	if len(names) == 0 {
 		var unknown map[string]string
 		names, unknown = subject.Of(products())
@@ -145,21 +175,73 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 			a.screen.Say("whether this is %s is not known: %s", n, unknown[n])
 		}
 	}
-	audit := report.NewAudit(h.Name, h.Clock.Now().UTC(), names, c.Check(subject, names, nil))
-	err = gate(audit, o.failOn)
-	if a.data() {
-		return a.result(audit, err)
+	audit := report.NewAudit(h.Name, h.Clock.Now().UTC(), names, c.Check(subject, names, c.Disabled()))
+	audit.Root = directoryOf(a.root)
+	if old != nil {
+		if old.Machine != audit.Machine {
+			a.screen.Say("the baseline is of another machine: %s", old.Machine)
+		}
+		audit.Against(o.baseline, old)
 	}
-	report.Findings(a.screen, audit, o.all)
-	return err
+	return a.printAudit(audit, o.all, gate(audit, o.failOn))
 }
 
-// gate is the error of --fail-on.
+// subject is the machine as the rules see it, with what fettle has in force.
+func (a *app) subject(ctx context.Context, h *host.Host, kinds setting.Kinds) *platform.Subject {
+	s := platform.NewSubject(ctx, h, kinds, sources())
+	if a.root == "" {
+		s.InForce = func() ([]string, error) { return a.profilesInForce(h) }
+	}
+	return s
+}
+
+// profilesInForce are those of the journal; none where there is no journal.
+func (a *app) profilesInForce(h *host.Host) ([]string, error) {
+	dir := cmp.Or(a.stateDir, defaultStateDir)
+	boot, err := h.BootID()
+	if err != nil {
+		return nil, err
+	}
+	state, err := journal.Read(dir, boot)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case errors.Is(err, fs.ErrPermission):
+		return nil, errors.New("the journal belongs to root: what fettle has in force is not known here")
+	case err != nil:
+		return nil, err
+	}
+	sel, err := tune.SelectionOf(state.InForce())
+	if err != nil || sel == nil {
+		return nil, err
+	}
+	return tune.WithPostLoaded(sel.Profiles, sel.PostLoaded), nil
+}
+
+// directoryOf is the directory that stands in for a machine, in full; "" for the
+// machine itself and for an archive.
+func directoryOf(root string) string {
+	if st, err := os.Stat(root); root == "" || err != nil || !st.IsDir() {
+		return ""
+	}
+	full, err := filepath.Abs(root)
+	if err != nil {
+		return root
+	}
+	return full
+}
+
+// gate is the error of --fail-on. With a baseline only what is new or worse
+// counts.
 func gate(a *report.Audit, failOn string) error {
 	order := []rule.State{rule.Failed, rule.Warned, rule.Unknown}
 	for _, s := range order[:slices.Index(order, rule.State(failOn))+1] {
-		if n := a.Counts[s]; n > 0 {
-			return ui.Exit(ui.GateNotMet, fmt.Errorf("%d findings are %s, and --fail-on is %s", n, s, failOn))
+		if n := a.Counted(s); n > 0 {
+			are := "findings are"
+			if n == 1 {
+				are = "finding is"
+			}
+			return ui.Exit(ui.GateNotMet, fmt.Errorf("%d %s %s, and --fail-on is %s", n, are, s, failOn))
 		}
 	}
 	return nil

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/term"
 
 	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/setting"
@@ -146,14 +145,14 @@ func changesOf(f rule.Finding) ([]setting.Change, error) {
 
 // ask asks the rules of the ids, or all of the platforms.
 func (m *machine) ask(ctx context.Context, c *rule.Catalogue, ids, platforms []string) []rule.Finding {
-	subject := platform.NewSubject(ctx, m.host, m.kinds, sources())
+	subject := m.subject(ctx, m.host, m.kinds)
 	switch {
 	case len(ids) > 0 && len(platforms) == 0:
 		platforms = platformNames()
 	case len(platforms) == 0:
 		platforms, _ = subject.Of(products())
 	}
-	findings := c.Check(subject, platforms, nil)
+	findings := c.Check(subject, platforms, c.Disabled())
 	if len(ids) > 0 {
 		findings = slices.DeleteFunc(findings, func(f rule.Finding) bool { return !slices.Contains(ids, f.ID) })
 	}

@@ -220,7 +220,11 @@ func (a *app) setUp(c *cobra.Command) error {
 	if slices.Contains(a.profileDirs, "") {
 		return ui.Exit(ui.Usage, errors.New("--profile-dir is empty"))
 	}
-	format, err := ui.ParseFormat(a.output)
+	var more []ui.Format
+	for name := range strings.FieldsSeq(c.Annotations[moreFormats]) {
+		more = append(more, ui.Format(name))
+	}
+	format, err := ui.ParseFormat(a.output, more...)
 	if err != nil {
 		return err
 	}
@@ -233,6 +237,9 @@ func (a *app) setUp(c *cobra.Command) error {
 	}
 	return nil
 }
+
+// moreFormats is the annotation of a command that has further formats.
+const moreFormats = "formats"
 
 // data is true when the output is for programs.
 func (a *app) data() bool { return a.screen.Format == ui.JSON || a.screen.Format == ui.YAML }

@@ -18,6 +18,7 @@ var documents = map[string]any{
 	"check":     report.Audit{},
 	"confirm":   ConfirmResult{},
 	"error":     Failure{},
+	"explain":   Explanation{},
 	"facts":     fact.Facts{},
 	"fix":       FixResult{},
 	"history":   History{},

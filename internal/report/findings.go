@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,35 +13,91 @@ import (
 
 // Audit is what came of asking a machine's rules.
 type Audit struct {
-	Schema    string    `json:"schema"` // fettle/check/v1
-	Machine   string    `json:"machine"`
+	Schema  string `json:"schema"` // fettle/check/v1
+	Machine string `json:"machine"`
+	// Root is the directory that stands in for the machine, where one does: the
+	// paths of the findings are below it.
+	Root      string    `json:"root,omitempty"`
 	Time      time.Time `json:"time"`
 	Platforms []string  `json:"platforms"`
 	// Counts is how many findings there are in each state.
-	Counts   map[rule.State]int `json:"counts"`
-	Findings []rule.Finding     `json:"findings"`
+	Counts map[rule.State]int `json:"counts"`
+	// Findings are in the order of what to do first: the worst first, and a cause
+	// before its consequences.
+	Findings []rule.Finding `json:"findings"`
+	// Baseline is an earlier audit that this one was compared with.
+	Baseline *Baseline `json:"baseline,omitempty"`
 }
 
-// NewAudit counts the findings.
+// NewAudit orders and counts the findings.
 func NewAudit(machine string, when time.Time, platforms []string, findings []rule.Finding) *Audit {
-	a := &Audit{Schema: "fettle/check/v1", Machine: machine, Time: when, Platforms: platforms, Counts: map[rule.State]int{}, Findings: findings}
-	for _, s := range rule.States {
-		a.Counts[s] = 0
-	}
-	for _, f := range findings {
-		a.Counts[f.State]++
-	}
+	a := &Audit{Schema: "fettle/check/v1", Machine: machine, Time: when, Platforms: platforms, Findings: ordered(findings)}
+	a.count()
 	return a
 }
 
-// Worst is the most severe state there is.
-func (a *Audit) Worst() rule.State {
-	for _, s := range []rule.State{rule.Failed, rule.Warned, rule.Unknown} {
-		if a.Counts[s] > 0 {
-			return s
+func (a *Audit) count() {
+	a.Counts = map[rule.State]int{}
+	for _, s := range rule.States {
+		a.Counts[s] = 0
+	}
+	for _, f := range a.Findings {
+		a.Counts[f.State]++
+	}
+}
+
+// Bad is true for a state that something is to be done about.
+func Bad(s rule.State) bool { return s == rule.Failed || s == rule.Warned || s == rule.Unknown }
+
+func badness(s rule.State) int { return slices.Index(rule.States, s) }
+
+// ordered puts the worst first, the findings of a rule together, and what another
+// rule explains behind that rule.
+func ordered(findings []rule.Finding) []rule.Finding {
+	worst := map[string]int{} // of each rule and state: where it stands
+	for _, f := range findings {
+		if r, ok := worst[f.ID]; !ok || badness(f.State) < r {
+			worst[f.ID] = badness(f.State)
 		}
 	}
-	return rule.Passed
+	out := slices.Clone(findings)
+	// The rules came with those that others depend on first; that order holds
+	// within a state.
+	slices.SortStableFunc(out, func(a, b rule.Finding) int { return cmp.Compare(badness(a.State), badness(b.State)) })
+	var placed []rule.Finding
+	done := map[int]bool{}
+	var place func(i int)
+	place = func(i int) {
+		if done[i] {
+			return
+		}
+		done[i] = true
+		placed = append(placed, out[i])
+		if !Bad(out[i].State) {
+			return
+		}
+		for j, f := range out { // more of the same rule, before its consequences
+			if !done[j] && f.ID == out[i].ID && f.State == out[i].State {
+				done[j] = true
+				placed = append(placed, f)
+			}
+		}
+		for j, f := range out {
+			if !done[j] && f.Because == out[i].ID {
+				place(j)
+			}
+		}
+	}
+	for i, f := range out {
+		// A consequence waits for its cause, however bad it is.
+		if _, there := worst[f.Because]; f.Because == "" || !there {
+			place(i)
+		}
+	}
+	for i := range out {
+		place(i)
+	}
+	return placed
 }
 
 func findingSign(s rule.State) (sign, color string) {
@@ -56,44 +114,251 @@ func findingSign(s rule.State) (sign, color string) {
 	return "·", ui.Dim
 }
 
+// group is what a rule says, of one thing or of several of a kind at once.
+type group struct {
+	rule.Finding
+	Items   []item
+	Changes []string // what fettle fix would write
+}
+
+// Fixes are the ways to mend it, for a person: commands and words.
+func (g group) Fixes() []string {
+	out := fixes(g.Finding)
+	if n := len(g.Changes); n > 0 {
+		more := ""
+		if n > shown {
+			more = fmt.Sprintf(" and %d more", n-shown)
+		}
+		out[0] += " (" + strings.Join(g.Changes[:min(shown, n)], ", ") + more + ")"
+	}
+	return out
+}
+
+// item is one thing that a rule has judged.
+type item struct {
+	Instance, Measured, Want string
+	At                       []string
+}
+
+// says is the item in words.
+func (i item) says() string {
+	var b strings.Builder
+	if i.Instance != "" {
+		b.WriteString(i.Instance + ": ")
+	}
+	b.WriteString(cmp.Or(i.Measured, "nothing"))
+	if i.Want != "" {
+		b.WriteString("; wanted " + i.Want)
+	}
+	if len(i.At) > 0 {
+		b.WriteString(" (" + strings.Join(i.At[:min(2, len(i.At))], ", ") + ")")
+	}
+	return b.String()
+}
+
+// groups puts findings of one rule that say the same together.
+func groups(findings []rule.Finding) []group {
+	var out []group
+	for _, f := range findings {
+		i := item{Instance: f.Instance, Measured: rule.Print(f.Measured, f.Unit), Want: rule.Print(f.Want, f.Unit), At: f.At}
+		n := len(out) - 1
+		if n >= 0 && out[n].ID == f.ID && out[n].State == f.State && out[n].Reason == f.Reason && out[n].Because == f.Because && out[n].Change == f.Change {
+			out[n].Items = append(out[n].Items, i)
+			out[n].Changes = append(out[n].Changes, changesIn(f)...)
+			continue
+		}
+		out = append(out, group{Finding: f, Items: []item{i}, Changes: changesIn(f)})
+	}
+	return out
+}
+
+// fixes are the ways to mend a finding, without its values.
+func fixes(f rule.Finding) []string {
+	if f.Fix == nil {
+		return nil
+	}
+	var out []string
+	if len(f.Fix.Changes) > 0 {
+		out = append(out, "fettle fix "+f.ID)
+	}
+	for _, e := range f.Fix.Entries {
+		out = append(out, f.Fix.Artefact+": "+e.Name+": "+e.Value)
+	}
+	if f.Fix.Command != "" {
+		out = append(out, f.Fix.Command)
+	}
+	if f.Fix.Text != "" {
+		out = append(out, f.Fix.Text)
+	}
+	return out
+}
+
+// changesIn are the values that fettle fix would write.
+func changesIn(f rule.Finding) []string {
+	if f.Fix == nil {
+		return nil
+	}
+	var out []string
+	for _, c := range f.Fix.Changes {
+		out = append(out, strings.TrimPrefix(strings.TrimPrefix(c.Name, "sysctl:"), "sysfs:")+" = "+c.Value)
+	}
+	return out
+}
+
+// shown is how many things of a group are listed; the rest is counted.
+const shown = 6
+
 // Findings prints an audit: what is wrong in full, the rest only where all is
 // asked for.
 func Findings(s *ui.Screen, a *Audit, all bool) {
-	g := Grid{Head: []string{"finding", "rule", "what", "measured", "wanted", "from"}}
-	var states []rule.State
-	for _, f := range a.Findings {
-		if !all && (f.State == rule.Passed || f.State == rule.NotApplicable || f.State == rule.Reminded) {
-			continue
+	w := &writer{s, width(s)}
+	var rest []group
+	for _, g := range groups(a.Findings) {
+		switch {
+		case Bad(g.State) && g.Change != Same:
+			w.group(g)
+		case all || Bad(g.State) && a.Baseline == nil:
+			rest = append(rest, g)
 		}
-		sign, _ := findingSign(f.State)
-		what := f.Title
-		if f.Instance != "" {
-			what = f.Instance + ": " + what
-		}
-		if f.Because != "" {
-			what += " (because of " + f.Because + ")"
-		}
-		measured := rule.Print(f.Measured, f.Unit)
-		if f.Reason != "" {
-			measured = f.Reason
-		}
-		g.Rows = append(g.Rows, []string{sign + " " + string(f.State), f.ID, what, measured, rule.Print(f.Want, f.Unit), strings.Join(f.At, " ")})
-		states = append(states, f.State)
 	}
-	g.Color = func(row, col int) string {
-		if col != 0 {
-			return ""
-		}
-		_, color := findingSign(states[row])
-		return color
+	for _, g := range rest {
+		w.brief(g)
 	}
-	if len(g.Rows) > 0 {
-		g.Write(s)
+	if len(rest) > 0 {
 		fmt.Fprintln(s.Out)
 	}
+	if a.Baseline != nil {
+		w.lines("", a.Baseline.words()...)
+	}
+	w.lines("", a.countWords())
+	if next := a.next(); next != "" {
+		w.lines("", "next: "+next)
+	}
+}
+
+// width is how wide text is set: a terminal's lines, but no more than reads well.
+func width(s *ui.Screen) int {
+	if s.Width == 0 {
+		return 80
+	}
+	return max(40, min(s.Width, 100))
+}
+
+// countWords are the counts on one line.
+func (a *Audit) countWords() string {
 	var parts []string
 	for _, state := range rule.States {
 		parts = append(parts, fmt.Sprintf("%d %s", a.Counts[state], state))
 	}
-	fmt.Fprintf(s.Out, "%s: %s\n", strings.Join(a.Platforms, ", "), strings.Join(parts, ", "))
+	return strings.Join(a.Platforms, ", ") + ": " + strings.Join(parts, ", ")
+}
+
+// next says what to do, the most useful first.
+func (a *Audit) next() string {
+	var mended []string
+	bad, unknown := 0, 0
+	for _, f := range a.Findings {
+		switch {
+		case f.Change == Same:
+		case f.State == rule.Unknown:
+			unknown++
+		case Bad(f.State):
+			bad++
+			if f.Fix != nil && len(f.Fix.Changes) > 0 && !slices.Contains(mended, f.ID) {
+				mended = append(mended, f.ID)
+			}
+		}
+	}
+	var steps []string
+	if len(mended) > 0 {
+		where := ""
+		if a.Root != "" {
+			where = ", on the machine itself,"
+		}
+		steps = append(steps, fmt.Sprintf("fettle fix %s%s shows what it would write, and asks", strings.Join(mended[:min(3, len(mended))], " "), where))
+	}
+	if bad > 0 {
+		steps = append(steps, "fettle check --explain ID says why, and where it is from")
+	}
+	if unknown > 0 {
+		steps = append(steps, "what is unknown names the file that is missing, or wants root")
+	}
+	return strings.Join(steps, "; ")
+}
+
+// writer sets text for a terminal.
+type writer struct {
+	*ui.Screen
+	width int
+}
+
+// lines writes text, each wrapped; what follows a first line is indented by two
+// more.
+func (w *writer) lines(indent string, lines ...string) {
+	for _, line := range lines {
+		text := wrap(ui.Printable(line), w.width-len(indent)-2)
+		fmt.Fprintln(w.Out, indent+strings.ReplaceAll(text, "\n", "\n"+indent+"  "))
+	}
+}
+
+func (w *writer) head(g group, more string) {
+	sign, color := findingSign(g.State)
+	label := fmt.Sprintf("%s %s", sign, g.State)
+	if g.Change == New || g.Change == Worse {
+		label += ", " + string(g.Change)
+	}
+	gap := "  "
+	text := wrap(ui.Printable(gap+g.ID+gap+g.Title+more), w.width-len([]rune(label))-2)
+	fmt.Fprintln(w.Out, w.Paint(color, label)+strings.ReplaceAll(text, "\n", "\n    "))
+}
+
+// group writes a finding in full.
+func (w *writer) group(g group) {
+	w.head(g, "")
+	if g.Because != "" {
+		w.lines("  ", "because of "+g.Because)
+	}
+	switch {
+	case g.Reason != "" && g.Instance != "":
+		for _, i := range g.Items[:min(shown, len(g.Items))] {
+			w.lines("  ", i.Instance+": "+g.Reason)
+		}
+	case g.Reason != "":
+		w.lines("  ", g.Reason)
+	default:
+		for _, i := range g.Items[:min(shown, len(g.Items))] {
+			w.lines("  ", i.says())
+		}
+	}
+	if more := len(g.Items) - shown; more > 0 {
+		w.lines("  ", fmt.Sprintf("and %d more (fettle check --explain %s)", more, g.ID))
+	}
+	if g.State != rule.Unknown {
+		w.lines("  ", "why: "+g.Why)
+		for i, f := range g.Fixes() {
+			label := "fix: "
+			if i > 0 {
+				label = "     "
+			}
+			w.lines("  ", label+f)
+		}
+	}
+	fmt.Fprintln(w.Out)
+}
+
+// brief writes what is not to be worried about on a line.
+func (w *writer) brief(g group) {
+	for _, i := range g.Items {
+		more := ""
+		switch {
+		case g.Reason != "":
+			more = ": " + g.Reason
+		case g.State == rule.Passed && i.Measured != "":
+			more = ": " + i.Measured
+		}
+		if i.Instance != "" {
+			more = " - " + i.Instance + more
+		}
+		w.head(group{Finding: g.Finding}, more)
+	}
 }

@@ -119,3 +119,38 @@ func Table(s *ui.Screen, t *rule.Table) {
 func Evidence(s *ui.Screen, e *rule.Evidence) {
 	fmt.Fprintf(s.Out, "%s  %s\n  %s\n  explains %s\n  source %s\n", e.ID, ui.Printable(e.Title), ui.Printable(e.Says), strings.Join(e.Explains, ", "), sourceWords(e.Sources))
 }
+
+// Explained prints a rule with what explains it and what it says of a machine.
+func Explained(s *ui.Screen, r *rule.Rule, evidence []*rule.Evidence, tables []*rule.Table, findings []rule.Finding) {
+	Rule(s, r)
+	for _, e := range evidence {
+		fmt.Fprintln(s.Out)
+		Evidence(s, e)
+	}
+	for _, t := range tables {
+		fmt.Fprintln(s.Out)
+		Table(s, t)
+	}
+	fmt.Fprintln(s.Out, "\nhere:")
+	w := &writer{s, width(s)}
+	for _, g := range groups(ordered(findings)) {
+		sign, color := findingSign(g.State)
+		fmt.Fprintln(s.Out, "  "+s.Paint(color, sign+" "+string(g.State)))
+		if g.Because != "" {
+			w.lines("    ", "because of "+g.Because)
+		}
+		for _, i := range g.Items {
+			switch {
+			case g.Reason != "" && i.Instance != "":
+				w.lines("    ", i.Instance+": "+g.Reason)
+			case g.Reason != "":
+				w.lines("    ", g.Reason)
+			case g.State != rule.Reminded:
+				w.lines("    ", i.says())
+			}
+		}
+		for _, f := range g.Fixes() {
+			w.lines("    ", "fix: "+f)
+		}
+	}
+}

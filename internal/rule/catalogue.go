@@ -22,6 +22,7 @@ type Catalogue struct {
 	sets     []string
 	tables   map[string]*Table
 	evidence []*Evidence
+	disabled map[string]string
 }
 
 // File is a file of the catalogue.
@@ -96,6 +97,7 @@ func Load(inputs []Input, sets []string, files []File) (*Catalogue, error) {
 	for _, e := range c.evidence {
 		problems = append(problems, c.checkEvidence(e)...)
 	}
+	problems = append(problems, c.disable(all.disabled)...)
 	ordered, err := order(all.rules, c.byID)
 	if err := errors.Join(append(problems, err)...); err != nil {
 		return nil, err
@@ -131,6 +133,26 @@ func (c *Catalogue) Rules() []*Rule { return slices.Clone(c.ordered) }
 
 // Rule finds a rule by its id; nil if there is none.
 func (c *Catalogue) Rule(id string) *Rule { return c.byID[id] }
+
+// Disabled are the rules that somebody does not want, with the reason.
+func (c *Catalogue) Disabled() map[string]string { return maps.Clone(c.disabled) }
+
+// disable takes note of the rules that files do not want.
+func (c *Catalogue) disable(all []disabled) []error {
+	c.disabled = map[string]string{}
+	var problems []error
+	for _, d := range all {
+		switch {
+		case c.byID[d.id] == nil:
+			problems = append(problems, fmt.Errorf("%s: disable: no rule has the id %q%s", d.at, d.id, spell.Suggest(d.id, slices.Sorted(maps.Keys(c.byID)))))
+		case strings.TrimSpace(d.reason) == "":
+			problems = append(problems, fmt.Errorf("%s: disable: %s needs a reason, which the report will show", d.at, d.id))
+		default:
+			c.disabled[d.id] = d.reason + " (" + d.at.String() + ")"
+		}
+	}
+	return problems
+}
 
 // unit is that of what a rule measures, where that is an input as it is.
 func (c *Catalogue) unit(r *Rule) string {

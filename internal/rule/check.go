@@ -19,7 +19,7 @@ func (c *Catalogue) Check(m Machine, platforms []string, disabled map[string]str
 			continue
 		}
 		if why, off := disabled[r.ID]; off {
-			out = append(out, r.finding("", NotApplicable, "disabled: "+why))
+			out = append(out, r.finding("", NotApplicable, Disabled+why))
 			continue
 		}
 		for _, f := range c.ask(r, m) {

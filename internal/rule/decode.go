@@ -21,6 +21,13 @@ type file struct {
 	rules    []*Rule
 	tables   []*Table
 	evidence []*Evidence
+	disabled []disabled
+}
+
+// disabled is a rule that somebody does not want.
+type disabled struct {
+	id, reason string
+	at         Pos
 }
 
 func (f *file) fault(n *yaml.Node, format string, args ...any) {
@@ -37,8 +44,17 @@ func (f *file) read(name string, text []byte) error {
 	if len(doc.Content) == 0 {
 		return nil
 	}
-	f.list(doc.Content[0], "the file", func(n *yaml.Node) {
+	root := doc.Content[0]
+	if has(root, "disable") {
+		// "disable: [...]" alone, without a list around it.
+		root = &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{root}, Line: root.Line}
+	}
+	f.list(root, "the file", func(n *yaml.Node) {
 		switch {
+		case has(n, "disable"):
+			f.fields(n, "disable", map[string]func(*yaml.Node){"disable": func(n *yaml.Node) {
+				f.list(n, "disable", func(n *yaml.Node) { f.disabled = append(f.disabled, f.disable(n)) })
+			}})
 		case has(n, "table"):
 			f.tables = append(f.tables, f.table(n))
 		case has(n, "evidence"):
@@ -48,6 +64,12 @@ func (f *file) read(name string, text []byte) error {
 		}
 	})
 	return errors.Join(f.problems...)
+}
+
+func (f *file) disable(n *yaml.Node) disabled {
+	d := disabled{at: Pos{f.name, n.Line}}
+	f.fields(n, "disable", map[string]func(*yaml.Node){"id": into(f, "id", &d.id), "reason": into(f, "reason", &d.reason)})
+	return d
 }
 
 // has is true for a mapping with a key.

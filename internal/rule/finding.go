@@ -19,6 +19,12 @@ const (
 	Reminded      State = "reminder"
 )
 
+// Disabled begins the reason of a finding whose rule somebody does not want.
+const Disabled = "disabled: "
+
+// Change is how a finding stands to the same of an earlier audit.
+type Change string
+
 // States are all of them, the worst first.
 var States = []State{Failed, Warned, Unknown, Passed, NotApplicable, Reminded}
 
@@ -38,7 +44,9 @@ type Finding struct {
 	Reason string `json:"reason,omitempty"`
 	Why    string `json:"why"`
 	// Because is the rule whose failure explains this one's.
-	Because string   `json:"because,omitempty"`
+	Because string `json:"because,omitempty"`
+	// Change is how it stands to an earlier audit, where it was compared with one.
+	Change  Change   `json:"change,omitempty"`
 	Sources []Source `json:"sources"`
 	Fix     *Repair  `json:"fix,omitempty"`
 }

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/spell"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Explanation is the JSON form of fettle check --explain.
+type Explanation struct {
+	Schema   string           `json:"schema"` // fettle/explain/v1
+	Rule     *rule.Rule       `json:"rule"`
+	Evidence []*rule.Evidence `json:"evidence"` // measurements of the sources that explain it
+	Tables   []*rule.Table    `json:"tables"`   // of its id
+	// Findings are what it says here.
+	Findings []rule.Finding `json:"findings"`
+}
+
+// explain says of one rule all that is known.
+func (a *app) explain(c *rule.Catalogue, m *platform.Subject, id string) error {
+	r := c.Rule(id)
+	if r == nil {
+		return ui.Hinted(ui.Usage, fmt.Errorf("no rule has the id %q%s", id, spell.Suggest(id, ruleIDs(c))), "fettle rules list shows them; fettle rules show has tables and evidence too")
+	}
+	x := Explanation{Schema: "fettle/explain/v1", Rule: r, Evidence: []*rule.Evidence{}, Tables: []*rule.Table{}, Findings: []rule.Finding{}}
+	for _, e := range c.Evidence() {
+		if slices.Contains(e.Explains, id) {
+			x.Evidence = append(x.Evidence, e)
+		}
+	}
+	for _, t := range c.Tables() {
+		if slices.Contains(t.IDs, id) {
+			x.Tables = append(x.Tables, t)
+		}
+	}
+	for _, f := range c.Check(m, r.Platforms, c.Disabled()) {
+		if f.ID == id {
+			x.Findings = append(x.Findings, f)
+		}
+	}
+	if a.data() {
+		return a.result(x, nil)
+	}
+	if a.screen.Format != ui.Table && a.screen.Format != ui.Markdown {
+		return ui.Exit(ui.Usage, fmt.Errorf("--explain has no form %s: want table, json, yaml or markdown", a.screen.Format))
+	}
+	report.Explained(a.screen, r, x.Evidence, x.Tables, x.Findings)
+	return nil
+}
+
+// completeIDs lists the rules for a completion.
+func (a *app) completeIDs() []string {
+	c, err := a.catalogue()
+	if err != nil {
+		return nil
+	}
+	var ids []string
+	for _, r := range c.Rules() {
+		ids = append(ids, r.ID+"\t"+r.Title)
+	}
+	return ids
+}

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// The formats that an audit has beside the common ones.
+const (
+	sarifFormat       ui.Format = "sarif"
+	openMetricsFormat ui.Format = "openmetrics"
+	htmlFormat        ui.Format = "html"
+)
+
+// printAudit prints an audit in the form asked for, and returns the gate's error.
+func (a *app) printAudit(audit *report.Audit, all bool, gate error) error {
+	var err error
+	switch a.screen.Format {
+	case ui.JSON, ui.YAML:
+		return a.result(audit, gate)
+	case sarifFormat:
+		err = report.SARIF(a.screen.Out, a.version, all, audit)
+	case openMetricsFormat:
+		err = report.OpenMetrics(a.screen.Out, audit)
+	case htmlFormat:
+		err = report.FindingsHTML(a.screen.Out, audit)
+	case ui.Markdown:
+		err = report.FindingsMarkdown(a.screen.Out, audit, all)
+	default:
+		report.Findings(a.screen, audit, all)
+	}
+	if err != nil {
+		return err
+	}
+	return gate
+}
+
+// maxBaseline bounds an earlier audit, in bytes.
+const maxBaseline = 64 << 20
+
+// readBaseline reads the file of --baseline.
+func readBaseline(name string) (*report.Audit, error) {
+	st, err := os.Stat(name)
+	if err == nil && st.Size() > maxBaseline {
+		err = fmt.Errorf("%s is larger than %d MiB", name, maxBaseline>>20)
+	}
+	if err != nil {
+		return nil, ui.Exit(ui.Usage, fmt.Errorf("--baseline: %w", err))
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, ui.Exit(ui.Usage, fmt.Errorf("--baseline: %w", err))
+	}
+	old, err := report.ReadBaseline(name, text)
+	if err != nil {
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("--baseline: %w", err), "fettle check --output json > FILE makes one")
+	}
+	return old, nil
+}

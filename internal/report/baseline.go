@@ -1,0 +1,115 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"fettle.dev/fettle/internal/rule"
+)
+
+// How a finding stands to the baseline.
+const (
+	New   rule.Change = "new"   // it was well then, or nobody asked
+	Worse rule.Change = "worse" // it was bad, and is worse
+	Same  rule.Change = "same"  // as bad as it was, or less
+)
+
+// Baseline is an earlier audit, and what has been mended since.
+type Baseline struct {
+	File    string    `json:"file"`
+	Machine string    `json:"machine"`
+	Time    time.Time `json:"time"`
+	// Mended was bad then and is not now.
+	Mended []Mended `json:"mended"`
+	New    int      `json:"new"`
+	Worse  int      `json:"worse"`
+	Same   int      `json:"same"`
+}
+
+// Mended is a finding of the baseline.
+type Mended struct {
+	ID       string     `json:"id"`
+	Instance string     `json:"instance,omitempty"`
+	Title    string     `json:"title"`
+	Was      rule.State `json:"was"`
+}
+
+// ReadBaseline reads the JSON form of an audit.
+func ReadBaseline(name string, text []byte) (*Audit, error) {
+	var a Audit
+	if err := json.Unmarshal(text, &a); err != nil {
+		return nil, fmt.Errorf("%s is no audit: %w", name, err)
+	}
+	if a.Schema != "fettle/check/v1" {
+		return nil, fmt.Errorf("%s is no audit: its schema is %q, and not fettle/check/v1", name, a.Schema)
+	}
+	return &a, nil
+}
+
+// Against compares the audit with an earlier one.
+func (a *Audit) Against(name string, old *Audit) {
+	b := &Baseline{File: name, Machine: old.Machine, Time: old.Time, Mended: []Mended{}}
+	type key struct{ id, instance string }
+	was := map[key]rule.State{}
+	for _, f := range old.Findings {
+		was[key{f.ID, f.Instance}] = f.State
+	}
+	now := map[key]bool{} // bad, or not known to be well
+	asked := map[string]bool{}
+	for i := range a.Findings {
+		f := &a.Findings[i]
+		asked[f.ID] = true
+		if !Bad(f.State) {
+			continue
+		}
+		k := key{f.ID, f.Instance}
+		now[k] = true
+		old, known := was[k]
+		switch {
+		case !known || !Bad(old):
+			f.Change = New
+			b.New++
+		case badness(f.State) < badness(old):
+			f.Change = Worse
+			b.Worse++
+		default:
+			f.Change = Same
+			b.Same++
+		}
+	}
+	for _, f := range old.Findings {
+		k := key{f.ID, f.Instance}
+		// A rule that was not asked this time has mended nothing, and one that
+		// cannot list its things does not know.
+		if Bad(f.State) && !now[k] && !now[key{f.ID, ""}] && asked[f.ID] {
+			b.Mended = append(b.Mended, Mended{f.ID, f.Instance, f.Title, f.State})
+		}
+	}
+	a.Baseline = b
+}
+
+// Counted is how many findings of a state count for a gate: with a baseline those
+// that are new or worse.
+func (a *Audit) Counted(s rule.State) int {
+	n := 0
+	for _, f := range a.Findings {
+		if f.State == s && f.Change != Same {
+			n++
+		}
+	}
+	return n
+}
+
+// words say what has become of the baseline.
+func (b *Baseline) words() []string {
+	out := []string{}
+	for _, m := range b.Mended {
+		what := m.Title
+		if m.Instance != "" {
+			what += " - " + m.Instance
+		}
+		out = append(out, fmt.Sprintf("✓ mended  %s  %s (was %s)", m.ID, what, m.Was))
+	}
+	return append(out, fmt.Sprintf("since %s (%s): %d new, %d worse, %d mended, %d as before", b.File, b.Time.UTC().Format("2006-01-02 15:04 UTC"), b.New, b.Worse, len(b.Mended), b.Same))
+}

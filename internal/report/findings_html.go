@@ -1,0 +1,56 @@
+package report
+
+import (
+	_ "embed"
+	"html/template"
+	"io"
+	"strings"
+
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/ui"
+)
+
+//go:embed findings.html
+var findingsPage string
+
+var findingsTemplate = template.Must(template.New("findings").Funcs(template.FuncMap{
+	"text": func(s string) string { return ui.Printable(strings.ToValidUTF8(s, "\ufffd")) },
+	"sign": func(s rule.State) string { sign, _ := findingSign(s); return sign },
+	"sources": func(all []rule.Source) string {
+		return sourceWords(all)
+	},
+	"join": strings.Join,
+}).Parse(findingsPage))
+
+// FindingsHTML writes an audit as one page that needs nothing else: no script, no
+// network, light and dark, and for paper.
+func FindingsHTML(w io.Writer, a *Audit) error {
+	type count struct {
+		State rule.State
+		N     int
+	}
+	page := struct {
+		*Audit
+		Bad, Before, Rest []group
+		States            []count
+		Changes           []string
+		Words, Next, When string
+	}{Audit: a, Words: a.countWords(), Next: a.next(), When: a.Time.UTC().Format("2006-01-02 15:04 UTC")}
+	for _, s := range rule.States {
+		page.States = append(page.States, count{s, a.Counts[s]})
+	}
+	for _, g := range groups(a.Findings) {
+		switch {
+		case Bad(g.State) && g.Change == Same:
+			page.Before = append(page.Before, g)
+		case Bad(g.State):
+			page.Bad = append(page.Bad, g)
+		default:
+			page.Rest = append(page.Rest, g)
+		}
+	}
+	if a.Baseline != nil {
+		page.Changes = a.Baseline.words()
+	}
+	return findingsTemplate.Execute(w, page)
+}

@@ -1,0 +1,83 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/rule"
+)
+
+// OpenMetrics writes an audit for Prometheus: the textfile collector of
+// node_exporter reads it, and so does every reader of OpenMetrics 1.0. Labels do
+// not change while a finding lasts, so that a series is one finding.
+func OpenMetrics(out io.Writer, a *Audit) error {
+	w := bufio.NewWriter(out)
+	family := func(name, help string) { fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s gauge\n", name, help, name) }
+	family("fettle_check_findings", "Findings of the last audit by state.")
+	for _, s := range rule.States {
+		fmt.Fprintf(w, "fettle_check_findings{state=%s} %d\n", label(string(s)), a.Counts[s])
+	}
+	family("fettle_check_finding", "What is wrong, or not known: 1 for each finding.")
+	seen := map[string]bool{}
+	var values []rule.Finding
+	for _, f := range a.Findings {
+		if !Bad(f.State) || seen[f.ID+"\x00"+f.Instance] {
+			continue
+		}
+		seen[f.ID+"\x00"+f.Instance] = true
+		fmt.Fprintf(w, "fettle_check_finding{id=%s,item=%s,state=%s,title=%s} 1\n", label(f.ID), label(f.Instance), label(string(f.State)), label(f.Title))
+		if _, ok := f.Measured.(float64); ok {
+			values = append(values, f)
+		}
+	}
+	for _, of := range []struct {
+		name, help string
+		value      func(rule.Finding) any
+	}{
+		{"fettle_check_measured", "The value that was judged, in the unit of its rule.", func(f rule.Finding) any { return f.Measured }},
+		{"fettle_check_wanted", "The value that is wanted.", func(f rule.Finding) any { return f.Want }},
+	} {
+		family(of.name, of.help)
+		for _, f := range values {
+			if v, ok := of.value(f).(float64); ok {
+				fmt.Fprintf(w, "%s{id=%s,item=%s} %s\n", of.name, label(f.ID), label(f.Instance), number(v))
+			}
+		}
+	}
+	if b := a.Baseline; b != nil {
+		family("fettle_check_changes", "Findings that are new, worse, the same, or mended since the baseline.")
+		for _, c := range []struct {
+			name string
+			n    int
+		}{{"new", b.New}, {"worse", b.Worse}, {"same", b.Same}, {"mended", len(b.Mended)}} {
+			fmt.Fprintf(w, "fettle_check_changes{change=%s} %d\n", label(c.name), c.n)
+		}
+	}
+	family("fettle_check_time_seconds", "When the audit was made, in seconds since 1970.")
+	fmt.Fprintf(w, "fettle_check_time_seconds %s\n# EOF\n", number(float64(a.Time.UnixMilli())/1000))
+	return w.Flush()
+}
+
+// label is the value of a label in quotes. Control characters, which the format
+// allows and terminals obey, are replaced.
+func label(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < 0x20 && r != '\n' || r == 0x7f || r == 0x202e {
+			return '\ufffd'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\ufffd"))
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
+}
+
+// number is a value as Prometheus reads it.
+func number(v float64) string {
+	if math.IsInf(v, 0) || math.IsNaN(v) {
+		return "NaN"
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
+}
