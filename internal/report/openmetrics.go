@@ -44,7 +44,7 @@ func OpenMetrics(out io.Writer, a *Audit) error {
 		family(of.name, of.help)
 		for _, f := range values {
 			if v, ok := of.value(f).(float64); ok {
-				fmt.Fprintf(w, "%s{id=%s,item=%s} %s\n", of.name, label(f.ID), label(f.Instance), number(v))
+				fmt.Fprintf(w, "%s{id=%s,item=%s} %s\n", of.name, label(f.ID), label(f.Instance), sampleValue(v))
 			}
 		}
 	}
@@ -58,7 +58,7 @@ func OpenMetrics(out io.Writer, a *Audit) error {
 		}
 	}
 	family("fettle_check_time_seconds", "When the audit was made, in seconds since 1970.")
-	fmt.Fprintf(w, "fettle_check_time_seconds %s\n# EOF\n", number(float64(a.Time.UnixMilli())/1000))
+	fmt.Fprintf(w, "fettle_check_time_seconds %s\n# EOF\n", sampleValue(float64(a.Time.UnixMilli())/1000))
 	return w.Flush()
 }
 
@@ -74,8 +74,8 @@ func label(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
 }
 
-// number is a value as Prometheus reads it.
-func number(v float64) string {
+// sampleValue is a value as Prometheus reads it.
+func sampleValue(v float64) string {
 	if math.IsInf(v, 0) || math.IsNaN(v) {
 		return "NaN"
 	}
