@@ -150,10 +150,19 @@ func (i item) says() string {
 	if i.Want != "" {
 		b.WriteString("; wanted " + i.Want)
 	}
-	if len(i.At) > 0 {
-		b.WriteString(" (" + strings.Join(i.At[:min(2, len(i.At))], ", ") + ")")
+	if at := i.places(); len(at) > 0 {
+		b.WriteString(" (" + strings.Join(at, ", ") + ")")
 	}
 	return b.String()
+}
+
+// places are where to look first: lines of files, or else two of the places.
+func (i item) places() []string {
+	lines := slices.DeleteFunc(slices.Clone(i.At), func(at string) bool { return !fileLine.MatchString(at) })
+	if len(lines) == 0 {
+		lines = i.At
+	}
+	return lines[:min(2, len(lines))]
 }
 
 // groups puts findings of one rule that say the same together.
