@@ -3,7 +3,6 @@ package report
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"html"
 	"os"
 	"os/exec"
@@ -327,20 +326,4 @@ func FuzzForms(f *testing.F) {
 			t.Fatalf("%q becomes %q", text, md)
 		}
 	})
-}
-
-// The page as it is looked at: FETTLE_TEST_PAGE=FILE keeps it.
-func TestPageToLookAt(t *testing.T) {
-	name := os.Getenv("FETTLE_TEST_PAGE")
-	if name == "" {
-		t.Skip("FETTLE_TEST_PAGE names no file")
-	}
-	var out bytes.Buffer
-	if err := FindingsHTML(&out, sample(hostile)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, out.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	fmt.Println(name)
 }
