@@ -131,16 +131,17 @@ func (s *satellite) sizeCell(key string) (text, at string, ok bool, unknown stri
 	if err != nil {
 		return "", "", false, err.Error()
 	}
+	published := "what the installer gives the size " + size
 	switch v := row.Cells[key].(type) {
 	case nil:
 		return "", "", false, ""
 	case float64:
 		if column := slices.IndexFunc(t.Columns, func(c rule.Column) bool { return c.Name == key }); t.Columns[column].Unit == "bytes" {
-			return strings.TrimSuffix(unit.Size(v).String(), "iB") + "B", row.At.String(), true, "" // 4GiB as PostgreSQL's 4GB
+			return strings.TrimSuffix(unit.Size(v).String(), "iB") + "B", published, true, "" // 4GiB as PostgreSQL's 4GB
 		}
-		return rule.Print(v, ""), row.At.String(), true, ""
+		return rule.Print(v, ""), published, true, ""
 	default:
-		return fmt.Sprint(v), row.At.String(), true, ""
+		return fmt.Sprint(v), published, true, ""
 	}
 }
 

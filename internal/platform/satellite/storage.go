@@ -50,7 +50,7 @@ func (s *satellite) mount(dir string) rule.Answer {
 	if unknown != "" {
 		return rule.Answer{Unknown: unknown}
 	}
-	return rule.Answer{Value: point, At: "/proc/self/mountinfo"}
+	return rule.Answer{Value: point, At: s.subject.Answer("mount." + point + ".type").At}
 }
 
 // mountOf is where a directory that there is is mounted.
