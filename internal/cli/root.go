@@ -39,6 +39,10 @@ func Main(version string, args []string, out, errw io.Writer) int {
 	// lost terminal and a polite kill are the same.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	// A reader that has seen enough must not end a transaction: its pipe is an
+	// error to write to, not a signal. It is caught, because programs that fettle
+	// starts would inherit one that is ignored.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	go func() {
 		<-ctx.Done()
 		stop() // a second one ends the process as ever
@@ -95,19 +99,35 @@ type Failure struct {
 	Schema string `json:"schema"` // fettle/error/v1
 }
 
-// countedOut remembers that standard output could not be written; a reader that
-// has seen enough (a closed pipe) is none of our business.
+// countedOut remembers that standard output could not be written. A reader that
+// has seen enough (a closed pipe) is no failure: unread says that there was one.
 type countedOut struct {
 	io.Writer
-	err error
+	err    error
+	unread bool
 }
 
 func (w *countedOut) Write(b []byte) (int, error) {
+	if w.unread {
+		return len(b), nil
+	}
 	n, err := w.Writer.Write(b)
-	if err != nil && w.err == nil && !errors.Is(err, syscall.EPIPE) {
+	if errors.Is(err, syscall.EPIPE) {
+		w.unread = true
+		return len(b), nil
+	}
+	if err != nil && w.err == nil {
 		w.err = err
 	}
 	return n, err
+}
+
+// sayUnread says on standard error what came of a transaction whose report
+// nobody has read to its end.
+func (a *app) sayUnread(tx int, result string) {
+	if w, ok := a.screen.Out.(*countedOut); ok && w.unread && tx != 0 {
+		a.screen.Say("nobody read the output: transaction %d is complete: %s; fettle history lists it", tx, result)
+	}
 }
 
 // Command is the whole command tree, for manual pages and completions.

@@ -148,9 +148,11 @@ func (a *app) tune(ctx context.Context, names []string, o tuneOptions) error {
 		err = errors.Join(err, perr)
 	}
 	if a.data() {
-		return a.result(TuneResult{"fettle/tune/v1", res, time.Since(began).Seconds()}, err)
+		err = a.result(TuneResult{"fettle/tune/v1", res, time.Since(began).Seconds()}, err)
+	} else {
+		report.Applied(a.screen, res, time.Since(began))
 	}
-	report.Applied(a.screen, res, time.Since(began))
+	a.sayUnread(res.Tx, res.Result)
 	return err
 }
 
