@@ -160,7 +160,13 @@ func (b *builder) units(ctx context.Context, p *profile.Profile) (possible []*pr
 	}
 	possible = slices.DeleteFunc(possible, func(u *profile.Unit) bool {
 		pl, _ := b.plugin(u.Type)
-		return pl.Devices != nil && len(assigned[u.Name]) == 0 // as TuneD: no device, no unit
+		none := pl.Devices != nil && len(assigned[u.Name]) == 0 // as TuneD: no device, no unit
+		if none && pl.NoDevice != nil && unlisted[u.Type] == nil && b.undecided[u] == nil {
+			for _, it := range pl.NoDevice(b.request(ctx, u, nil, false)) {
+				b.item(ctx, it, u.Name)
+			}
+		}
+		return none
 	})
 	b.environ = p.Environ()
 	return possible, assigned, nil
