@@ -118,13 +118,9 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		step.Action, step.Verdict = Same, plugin.OK
 		return
 	}
-	for _, c := range kind.Coupled(step.Setting) {
-		if id, err := b.Kinds.Resolve(c); err == nil {
-			if k, ok := b.Keep.Match(id, c); ok {
-				step.Verdict, step.Why = plugin.Kept, fmt.Sprintf("writing it would change %s: %s (%s)", id, k.Reason, k)
-				return
-			}
-		}
+	if k, through, ok := b.Kept(step.Setting); ok {
+		step.Verdict, step.Why = plugin.Kept, fmt.Sprintf("writing it would change %s: %s (%s)", through, k.Reason, k)
+		return
 	}
 	step.Action, step.Verdict = Write, plugin.Drifted
 }

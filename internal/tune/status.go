@@ -8,7 +8,6 @@ import (
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/profile"
-	"fettle.dev/fettle/internal/setting"
 )
 
 // Status is what is in force on a machine, and what a person should know of it.
@@ -100,23 +99,11 @@ func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present
 func (e *Engine) keepUnmatched(p *Plan) []KeepEntry {
 	var out []KeepEntry
 	for _, k := range e.Keep {
+		only := *e
+		only.Keep = Keep{k}
 		keeps := func(step Step) bool {
-			only := Keep{k}
-			if _, ok := only.match(step.Setting, step.named()); ok {
-				return true
-			}
-			kind, err := e.Kinds.For(step.Setting)
-			if err != nil {
-				return false
-			}
-			return slices.ContainsFunc(kind.Coupled(step.Setting), func(c setting.Setting) bool {
-				id, err := e.Kinds.Resolve(c)
-				if err != nil {
-					return false
-				}
-				_, ok := only.match(id, c)
-				return ok
-			})
+			_, _, ok := only.Kept(step.Setting, step.named())
+			return ok
 		}
 		if !slices.ContainsFunc(p.Steps, keeps) {
 			out = append(out, k)
