@@ -122,7 +122,35 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		step.Verdict, step.Why = plugin.Kept, fmt.Sprintf("writing it would change %s: %s (%s)", through, k.Reason, k)
 		return
 	}
+	if b.readOnly(step.Setting) {
+		step.Verdict, step.Why = plugin.Rejected, "this kernel lets nobody write it: its mode has no w, and that holds for root too"
+		return
+	}
 	step.Action, step.Verdict = Write, plugin.Drifted
+}
+
+// readOnly is true for a file of the kernel whose mode lets nobody write. Root may
+// write it no more than others: the mode is asked before any capability is
+// (fs/proc/proc_sysctl.c test_perm; fs/kernfs/file.c kernfs_fop_open). In a copied
+// directory the modes may be those of the copying.
+func (b *builder) readOnly(s setting.Setting) bool {
+	if !b.Host.Live {
+		return false
+	}
+	file := s.Name
+	switch s.Kind {
+	case "sysctl":
+		p, err := setting.SysctlPath(s.Name)
+		if err != nil {
+			return false
+		}
+		file = p
+	case "sysfs":
+	default:
+		return false
+	}
+	st, err := b.Host.Files.Stat(file)
+	return err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o222 == 0
 }
 
 func equal(k setting.Kind, a, b setting.Value) bool {
