@@ -213,7 +213,7 @@ func plural(n int, word string) string {
 // Applied prints what a transaction did. What the machine does not have was
 // shown by diff, and is only counted here.
 func Applied(s *ui.Screen, a *tune.Applied, took time.Duration) {
-	wrote, same, unsupported, follows := 0, 0, 0, 0
+	wrote, same, unsupported, follows, held := 0, 0, 0, 0, 0
 	var bad []tune.Step
 	for _, st := range a.Plan.Steps {
 		switch {
@@ -221,6 +221,8 @@ func Applied(s *ui.Screen, a *tune.Applied, took time.Duration) {
 			unsupported++
 		case st.Verdict == plugin.Dynamic:
 			follows++
+		case st.Lifetime == setting.Held && st.Verdict == plugin.OK:
+			held++
 		case st.Action == tune.None || st.Verdict != plugin.OK:
 			bad = append(bad, st)
 			if st.Action == tune.Write && (st.Verdict != plugin.Rejected || st.Changed) {
@@ -255,6 +257,9 @@ func Applied(s *ui.Screen, a *tune.Applied, took time.Duration) {
 	}
 	if follows > 0 {
 		line += fmt.Sprintf(", %d by the load", follows)
+	}
+	if held > 0 {
+		line += fmt.Sprintf(", %d held by fettle's daemon", held)
 	}
 	if len(bad) > 0 {
 		line += fmt.Sprintf(", %d to look at", len(bad))

@@ -12,12 +12,14 @@ import (
 
 // Status is what is in force on a machine, and what a person should know of it.
 type Status struct {
-	Schema   string     `json:"schema"` // fettle/status/v1
-	Machine  string     `json:"machine"`
-	Profiles []string   `json:"profiles"` // empty: no selection
-	Mode     string     `json:"mode,omitempty"`
-	Since    *time.Time `json:"since,omitempty"`
-	Tx       int        `json:"transaction,omitempty"`
+	Schema   string   `json:"schema"` // fettle/status/v1
+	Machine  string   `json:"machine"`
+	Profiles []string `json:"profiles"` // empty: no selection
+	Mode     string   `json:"mode,omitempty"`
+	// PostLoaded is the profile that is merged over those selected.
+	PostLoaded string     `json:"post_loaded,omitempty"`
+	Since      *time.Time `json:"since,omitempty"`
+	Tx         int        `json:"transaction,omitempty"`
 	// ThisBoot is false for a selection that has not been applied since the
 	// machine was started.
 	ThisBoot bool `json:"this_boot"`
@@ -75,7 +77,7 @@ func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present
 		st.KeepUnmatched = e.keepMissing(ctx)
 		return st, err
 	}
-	st.Profiles, st.Mode, st.Since, st.Tx = sel.Profiles, sel.Mode, &t.Time, t.ID
+	st.Profiles, st.Mode, st.PostLoaded, st.Since, st.Tx = sel.Profiles, sel.Mode, sel.PostLoaded, &t.Time, t.ID
 	st.ThisBoot = t.BootID == e.bootID()
 	old, err := e.PlanProfile(ctx, accepted, s)
 	if err != nil {
