@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -45,7 +46,7 @@ func TestDaemonTakesOver(t *testing.T) {
 		{"none runs", false, false, plugin.NeedsDaemon, alone},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := t.TempDir()
+			dir := filepath.Join(t.TempDir(), "state")
 			if c.daemon {
 				f, err := tune.Alive(dir)
 				if err != nil {
