@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -29,8 +30,9 @@ type app struct {
 	profileDirs []string
 	output      string
 	screen      *ui.Screen
-	command     string // the command line, for the journal
-	told        bool   // what went wrong has been said
+	command     string    // the command line, for the journal
+	told        bool      // what went wrong has been said
+	once        *sync.Map // what is said once in a process
 }
 
 // Main runs one command line and returns the exit code.
@@ -54,7 +56,7 @@ func Main(version string, args []string, out, errw io.Writer) int {
 func runUntil(ctx context.Context, version string, args []string, out, errw io.Writer) int {
 	screen := ui.NewScreen(out, errw)
 	screen.Out = &countedOut{Writer: out}
-	a := &app{version: version, screen: screen, command: strings.Join(append([]string{"fettle"}, args...), " ")}
+	a := &app{version: version, once: &sync.Map{}, screen: screen, command: strings.Join(append([]string{"fettle"}, args...), " ")}
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetErr(errw)
@@ -132,7 +134,7 @@ func (a *app) sayUnread(tx int, result string) {
 
 // Command is the whole command tree, for manual pages and completions.
 func Command(version string) *cobra.Command {
-	a := &app{version: version, screen: ui.NewScreen(os.Stdout, os.Stderr)}
+	a := &app{version: version, once: &sync.Map{}, screen: ui.NewScreen(os.Stdout, os.Stderr)}
 	return a.rootCommand()
 }
 

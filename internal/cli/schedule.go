@@ -223,7 +223,12 @@ func (a *app) scheduleAdd(ctx context.Context, file, calendar string, profiles [
 	if err := a.knownProfiles(ctx, profiles); err != nil {
 		return err
 	}
-	if err := a.editSchedule(file, func(_ *host.Host, text string, _ []schedule.Entry) (string, error) {
+	if err := a.editSchedule(file, func(_ *host.Host, text string, entries []schedule.Entry) (string, error) {
+		for _, has := range entries {
+			if has.Calendar.String() == e.Calendar.String() { // two would begin at one moment
+				return "", ui.Hinted(ui.Usage, fmt.Errorf("%s:%d: %s is there already", file, has.Line, has), fmt.Sprintf("fettle schedule remove %d makes room for another one", has.Line))
+			}
+		}
 		return schedule.Add(text, e), nil
 	}); err != nil {
 		return err

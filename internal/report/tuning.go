@@ -360,7 +360,7 @@ func Transactions(ids []int) string {
 
 // Undone prints what an undo did: what was kept or failed, and counts.
 func Undone(s *ui.Screen, u *tune.Undone) {
-	n, given, ended := map[journal.EntryState]int{}, 0, 0
+	n, ended := map[journal.EntryState]int{}, 0
 	away := Grid{Head: []string{"setting", "was to be", "why not"}}
 	g := Grid{Head: []string{"setting", "stays at", "instead of", "why"}}
 	for _, v := range u.Values {
@@ -368,9 +368,6 @@ func Undone(s *ui.Screen, u *tune.Undone) {
 			continue // kept with what it belongs to, and has what it had before
 		}
 		n[v.State]++
-		if v.State == journal.Restored && v.Found.String() != v.To.String() {
-			given++
-		}
 		if v.State == journal.Closed && !v.OtherBoot {
 			n[journal.Closed]--
 			if v.Why == tune.EndedItself {
@@ -390,7 +387,7 @@ func Undone(s *ui.Screen, u *tune.Undone) {
 			fmt.Fprintln(s.Out)
 		}
 	}
-	line := fmt.Sprintf("%s undone: %s, %s given back", map[bool]string{true: "✓", false: "✗"}[u.Result == journal.ResultDone], Transactions(u.Undoes), plural(given, "value"))
+	line := fmt.Sprintf("%s undone: %s, %s given back", map[bool]string{true: "✓", false: "✗"}[u.Result == journal.ResultDone], Transactions(u.Undoes), plural(u.Given(), "value"))
 	for _, st := range []struct {
 		state journal.EntryState
 		text  string
