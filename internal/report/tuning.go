@@ -43,6 +43,8 @@ func verdictColor(v plugin.Verdict) string {
 // value is a value in a cell.
 func value(v setting.Value) string {
 	switch {
+	case v.Unknown:
+		return "?"
 	case v.Absent:
 		return "-"
 	case v.Text == "":

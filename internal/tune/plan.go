@@ -60,8 +60,11 @@ const (
 type Step struct {
 	Setting setting.Setting `json:"setting"` // its one identity
 	// Named is how the profile calls it, where that is not the identity.
-	Named   string         `json:"named,omitempty"`
-	Before  setting.Value  `json:"before"`
+	Named string `json:"named,omitempty"`
+	// Before is what it holds now; left out where that is not known.
+	Before setting.Value `json:"before,omitzero"`
+	// Unknown says why it is not known what it holds now.
+	Unknown string         `json:"unknown,omitempty"`
 	Want    setting.Value  `json:"want"`
 	Op      setting.Op     `json:"op,omitempty"`
 	Action  Action         `json:"action"`
@@ -91,6 +94,12 @@ func (p *Plan) Writes() int {
 		}
 	}
 	return n
+}
+
+// Determined is false for a plan with steps of which not one place could be
+// looked at.
+func (p *Plan) Determined() bool {
+	return len(p.Steps) == 0 || slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Verdict != plugin.Unknown && s.Verdict != plugin.Deferred })
 }
 
 // PlanProfile plans a profile against the machine and the selection in force:
@@ -210,6 +219,8 @@ func or(a, b string) string {
 // show is a value in a sentence.
 func show(v setting.Value) string {
 	switch {
+	case v.Unknown:
+		return "unknown"
 	case v.Absent:
 		return "nothing"
 	case v.Text == "":

@@ -26,7 +26,10 @@ func (b *builder) item(ctx context.Context, it plugin.Item, unit string) {
 		step.Action, step.Verdict = None, it.Verdict
 		step.Before = setting.Absent
 		if it.Change.Setting.Kind != plugin.OptionKind {
-			step.Before, _ = b.Kinds.Read(ctx, it.Change.Setting)
+			_ = step.read(b.Kinds.Read(ctx, it.Change.Setting)) // the verdict stands
+		}
+		if step.Before.Absent && (it.Verdict == plugin.Unknown || it.Verdict == plugin.Deferred) {
+			step.Before, step.Unknown = setting.Unknown, it.Why
 		}
 		b.add(step)
 		return
@@ -48,7 +51,7 @@ func (b *builder) item(ctx context.Context, it plugin.Item, unit string) {
 		return
 	}
 	step.Lifetime = kind.Lifetime()
-	step.Before, err = kind.Read(ctx, id)
+	err = step.read(kind.Read(ctx, id))
 	b.decide(ctx, &step, kind, err)
 	b.add(step)
 }
@@ -191,10 +194,25 @@ func (s *Step) named() setting.Setting {
 	return n
 }
 
+// read takes what the place holds now; where it could not be read, why.
+func (s *Step) read(now setting.Value, err error) error {
+	s.Before = now
+	switch {
+	case err == nil:
+		s.Unknown = ""
+	case errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded):
+		s.Before = setting.Absent
+	default:
+		s.Before, s.Unknown = setting.Unknown, errno(err)
+	}
+	return err
+}
+
 // unresolved settles a setting that names no place: refused is what would lead
 // outside, and any other name is as wrong as a wrong value.
 func (s *Step) unresolved(err error) {
 	s.Action, s.Verdict, s.Why = None, plugin.Rejected, err.Error()
+	_ = s.read(setting.Value{}, err)
 	switch {
 	case errors.Is(err, setting.ErrOutside):
 		s.Verdict = plugin.Refused

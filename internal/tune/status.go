@@ -143,7 +143,7 @@ func (e *Engine) drifted(p *Plan, s *journal.State) (drifted, rejected []Checked
 		} else if v != plugin.Rejected {
 			continue
 		}
-		c := Checked{Setting: step.Setting, Want: step.Want, Now: step.Before, Verdict: v, Why: why, Reason: step.Reason, Unit: step.Unit, Device: step.Device}
+		c := Checked{Setting: step.Setting, Want: step.Want, Now: step.Before, Unknown: step.Unknown, Verdict: v, Why: why, Reason: step.Reason, Unit: step.Unit, Device: step.Device}
 		switch v {
 		case plugin.Drifted:
 			drifted = append(drifted, c)
