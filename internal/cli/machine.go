@@ -200,6 +200,7 @@ func (m *machine) inForce(ctx context.Context, s *journal.State) (*profile.Profi
 		return nil, nil, err
 	}
 	p, err := m.engine.LoadAccepted(ctx, sel, m.loader)
+	m.loader.Dirs = sel.Dirs(m.host, m.loader.Dirs) // where a newer definition is looked for
 	return p, sel, err
 }
 

@@ -71,6 +71,10 @@ func (e *Engine) Verify(ctx context.Context, p *profile.Profile, s *journal.Stat
 			ours = chain[len(chain)-1]
 		}
 		switch st.Action {
+		case None:
+			if c.Verdict == plugin.Refused && ours != nil && selectionEntry(ours) {
+				c.Verdict, c.Why = plugin.Unknown, fmt.Sprintf("applied by transaction %d, and not checked now: %s", ours.Tx.ID, st.Why)
+			}
 		case Release:
 			c.Verdict, c.Why = plugin.NeedsDaemon, leftVarying
 		case Write:
