@@ -14,6 +14,10 @@ func TestUnitNamesTheProgram(t *testing.T) {
 		if strings.Count(text, "ExecStart=/opt/fettle/bin/fettle ") != 1 || strings.Contains(text, "ExecStart="+Program) {
 			t.Errorf("%s does not start the program that was named:\n%s", name, text)
 		}
+		// packaging/man writes section 8.
+		if !strings.Contains(text, "\nDocumentation=man:fettle(8)\n") {
+			t.Errorf("%s names another page than make man writes:\n%s", name, text)
+		}
 		if strings.Contains(text, "Alias=") {
 			t.Errorf("%s has an alias that nobody asked for", name)
 		}

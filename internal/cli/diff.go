@@ -73,14 +73,17 @@ func (a *app) diff(ctx context.Context, names []string, update, all, sysctl bool
 		a.screen.Say("%s", pr)
 	}
 	a.sayRefusals(p)
+	if a.root != "" && !plan.Determined() {
+		err = a.undetermined()
+	}
 	switch {
-	case sysctl:
+	case sysctl && err == nil:
 		return a.sysctlFile(plan)
 	case a.data():
-		return report.Data(a.screen, plan, ui.Done)
+		return a.result(plan, err)
 	}
 	report.Plan(a.screen, plan, all)
-	return nil
+	return err
 }
 
 // sysctlFile prints a plan as a sysctl.d file; refused where that would leave

@@ -61,15 +61,23 @@ func (a *app) facts(ctx context.Context, names []string, brief bool, archive str
 		}
 		a.screen.Say("wrote %s: it holds no passwords, keys or tokens, but names and addresses of this machine", archive)
 	}
-	if a.data() {
-		return report.Data(a.screen, some, ui.Done)
+	if a.root != "" && !f.Determined() {
+		err = a.undetermined()
 	}
-	if brief {
+	switch {
+	case a.data():
+		return a.result(some, err)
+	case brief:
 		report.Brief(a.screen, fact.Brief(f))
-		return nil
+	default:
+		report.Facts(a.screen, some)
 	}
-	report.Facts(a.screen, some)
-	return nil
+	return err
+}
+
+// undetermined says that what --root names holds nothing of a machine.
+func (a *app) undetermined() error {
+	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s is no machine that fettle could read", a.root), "--root takes a directory that has a machine's /proc, /sys and /etc, or an archive made by fettle facts --archive")
 }
 
 // writeArchive writes beside the name and renames, so that a half-written

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -28,7 +30,8 @@ type HistoryItem struct {
 	User     string         `json:"user"`
 	Reason   string         `json:"reason"`
 	Profiles []string       `json:"profiles,omitempty"`
-	Values   int            `json:"values"`
+	// Values counts the places that it was about; those that an undo gave back.
+	Values int `json:"values"`
 	// Result is done, partial, rolled-back, incomplete or cut-off.
 	Result string `json:"result"`
 	Live   bool   `json:"live"`
@@ -63,7 +66,7 @@ func (a *app) history(ctx context.Context) error {
 	doc := History{Schema: "fettle/history/v1", Transactions: []HistoryItem{}}
 	g := report.Grid{Head: []string{"", "time", "who", "what", "values", "result"}}
 	for _, t := range txs {
-		it := historyItem(t)
+		it := historyItem(t, txs)
 		doc.Transactions = append(doc.Transactions, it)
 		result := it.Result
 		switch {
@@ -87,7 +90,7 @@ func (a *app) history(ctx context.Context) error {
 	return nil
 }
 
-func historyItem(t *journal.Tx) HistoryItem {
+func historyItem(t *journal.Tx, all []*journal.Tx) HistoryItem {
 	it := HistoryItem{
 		Tx: t.ID, Time: t.Time, Kind: t.Kind, User: t.User, Reason: strings.Join(strings.Fields(t.Reason), " "),
 		Result: "cut-off", Live: t.IsLive(), UndoneBy: t.UndoneBy(), SupersededBy: t.Superseded, Undoes: t.Undoes,
@@ -101,10 +104,35 @@ func historyItem(t *journal.Tx) HistoryItem {
 		}
 	}
 	if t.Kind == journal.Undo && t.Commit != nil {
-		it.Values = len(t.Commit.Undone)
+		it.Values = givenBack(t, all)
 	}
 	if sel, err := tune.SelectionOf(t); err == nil && sel != nil {
 		it.Profiles = sel.Profiles
 	}
 	return it
+}
+
+// givenBack counts the places whose values an undo has given back. Several entries
+// can be of one place, and of some the value was there already.
+func givenBack(undo *journal.Tx, all []*journal.Tx) int {
+	type place struct{ found, had setting.Value }
+	places := map[setting.Setting]place{}
+	for _, u := range undo.Commit.Undone {
+		i, ok := slices.BinarySearchFunc(all, u.Tx, func(t *journal.Tx, id int) int { return t.ID - id })
+		if !ok || u.State != journal.Restored {
+			continue
+		}
+		for _, e := range all[i].Entries {
+			if _, older := places[e.Setting]; e.N == u.N && !older { // the oldest one's is what was there first
+				places[e.Setting] = place{u.Found, e.Orig}
+			}
+		}
+	}
+	n := 0
+	for _, p := range places {
+		if p.found.String() != p.had.String() {
+			n++
+		}
+	}
+	return n
 }

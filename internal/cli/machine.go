@@ -100,6 +100,9 @@ func (a *app) machineOn(ctx context.Context, h *host.Host, bad func(error) error
 		}
 		m.main = profile.DefaultMain()
 	}
+	for _, w := range m.main.Warnings {
+		a.sayOnce(w.String() + ": left out")
+	}
 	dirs := slices.Clone(a.profileDirs)
 	for i, d := range dirs {
 		// A relative one is this process's; below --root all paths are the
@@ -129,6 +132,14 @@ func (a *app) machineOn(ctx context.Context, h *host.Host, bad func(error) error
 		Overridden: func(s setting.Setting) (tune.Override, bool) { return m.overridden(ctx, s) },
 	}
 	return m, nil
+}
+
+// sayOnce says what would be said again each time that the daemon opens the
+// machine.
+func (a *app) sayOnce(text string) {
+	if _, said := a.once.LoadOrStore(text, true); !said {
+		a.screen.Say("%s", text)
+	}
 }
 
 // overridden asks the administrator's files, read once and only if somebody
@@ -189,6 +200,7 @@ func (m *machine) inForce(ctx context.Context, s *journal.State) (*profile.Profi
 		return nil, nil, err
 	}
 	p, err := m.engine.LoadAccepted(ctx, sel, m.loader)
+	m.loader.Dirs = sel.Dirs(m.host, m.loader.Dirs) // where a newer definition is looked for
 	return p, sel, err
 }
 

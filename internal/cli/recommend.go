@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -30,19 +31,35 @@ func recommendCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.data() {
-				return report.Data(a.screen, RecommendResult{"fettle/recommend/v1", r}, ui.Done)
+			if err = m.noProfile(r); err != nil && !m.host.Live {
+				a.screen.Say("%v", err) // a copy need not have it
+				err = nil
 			}
-			if quiet {
+			switch {
+			case a.data():
+				return a.result(RecommendResult{"fettle/recommend/v1", r}, err)
+			case err != nil:
+			case quiet:
 				fmt.Fprintln(a.screen.Out, r.Profile)
-				return nil
+			default:
+				report.Recommendation(a.screen, r)
 			}
-			report.Recommendation(a.screen, r)
-			return nil
+			return err
 		},
 	}
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the name alone")
 	return c
+}
+
+// noProfile is the error of a recommendation that names a profile which there is
+// not; nil where there is, or none is recommended.
+func (m *machine) noProfile(r profile.Recommendation) error {
+	for _, name := range strings.Fields(r.Profile) {
+		if !m.loader.Has(name) {
+			return ui.Hinted(ui.Failed, fmt.Errorf("%s recommends the profile %q, and there is none of that name", r.Pos, name), "fettle list shows the profiles there are")
+		}
+	}
+	return nil
 }
 
 func (m *machine) recommend(ctx context.Context) (string, error) {
@@ -53,5 +70,5 @@ func (m *machine) recommend(ctx context.Context) (string, error) {
 	if r.Profile == "" {
 		return "", ui.Hinted(ui.Failed, fmt.Errorf("no profile is recommended for this machine"), "name one: fettle list shows them")
 	}
-	return r.Profile, nil
+	return r.Profile, m.noProfile(r)
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -29,8 +30,9 @@ type app struct {
 	profileDirs []string
 	output      string
 	screen      *ui.Screen
-	command     string // the command line, for the journal
-	told        bool   // what went wrong has been said
+	command     string    // the command line, for the journal
+	told        bool      // what went wrong has been said
+	once        *sync.Map // what is said once in a process
 }
 
 // Main runs one command line and returns the exit code.
@@ -39,6 +41,10 @@ func Main(version string, args []string, out, errw io.Writer) int {
 	// lost terminal and a polite kill are the same.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	// A reader that has seen enough must not end a transaction: its pipe is an
+	// error to write to, not a signal. It is caught, because programs that fettle
+	// starts would inherit one that is ignored.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	go func() {
 		<-ctx.Done()
 		stop() // a second one ends the process as ever
@@ -50,7 +56,7 @@ func Main(version string, args []string, out, errw io.Writer) int {
 func runUntil(ctx context.Context, version string, args []string, out, errw io.Writer) int {
 	screen := ui.NewScreen(out, errw)
 	screen.Out = &countedOut{Writer: out}
-	a := &app{version: version, screen: screen, command: strings.Join(append([]string{"fettle"}, args...), " ")}
+	a := &app{version: version, once: &sync.Map{}, screen: screen, command: strings.Join(append([]string{"fettle"}, args...), " ")}
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetErr(errw)
@@ -95,24 +101,40 @@ type Failure struct {
 	Schema string `json:"schema"` // fettle/error/v1
 }
 
-// countedOut remembers that standard output could not be written; a reader that
-// has seen enough (a closed pipe) is none of our business.
+// countedOut remembers that standard output could not be written. A reader that
+// has seen enough (a closed pipe) is no failure: unread says that there was one.
 type countedOut struct {
 	io.Writer
-	err error
+	err    error
+	unread bool
 }
 
 func (w *countedOut) Write(b []byte) (int, error) {
+	if w.unread {
+		return len(b), nil
+	}
 	n, err := w.Writer.Write(b)
-	if err != nil && w.err == nil && !errors.Is(err, syscall.EPIPE) {
+	if errors.Is(err, syscall.EPIPE) {
+		w.unread = true
+		return len(b), nil
+	}
+	if err != nil && w.err == nil {
 		w.err = err
 	}
 	return n, err
 }
 
+// sayUnread says on standard error what came of a transaction whose report
+// nobody has read to its end.
+func (a *app) sayUnread(tx int, result string) {
+	if w, ok := a.screen.Out.(*countedOut); ok && w.unread && tx != 0 {
+		a.screen.Say("nobody read the output: transaction %d is complete: %s; fettle history lists it", tx, result)
+	}
+}
+
 // Command is the whole command tree, for manual pages and completions.
 func Command(version string) *cobra.Command {
-	a := &app{version: version, screen: ui.NewScreen(os.Stdout, os.Stderr)}
+	a := &app{version: version, once: &sync.Map{}, screen: ui.NewScreen(os.Stdout, os.Stderr)}
 	return a.rootCommand()
 }
 

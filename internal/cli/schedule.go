@@ -201,12 +201,18 @@ func (a *app) editSchedule(file string, edit func(h *host.Host, text string, ent
 		return err
 	}
 	attr := host.Attr{Mode: 0o644, UID: os.Geteuid(), GID: os.Getegid()}
-	if st, err := h.Files.Stat(file); err == nil {
+	if st, serr := h.Files.Stat(file); serr == nil {
 		attr = host.AttrOf(st)
-	} else if err := h.Files.Mkdir(path.Dir(file), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	} else if err = h.Files.Mkdir(path.Dir(file), 0o755); errors.Is(err, fs.ErrExist) {
+		err = nil
 	}
-	return h.Files.Replace(file, []byte(next), attr)
+	if err == nil {
+		err = h.Files.Replace(file, []byte(next), attr)
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return ui.Hinted(ui.Refused, fmt.Errorf("the schedule cannot be changed: %w", err), "run it with sudo")
+	}
+	return err
 }
 
 func (a *app) scheduleAdd(ctx context.Context, file, calendar string, profiles []string) error {
@@ -217,7 +223,12 @@ func (a *app) scheduleAdd(ctx context.Context, file, calendar string, profiles [
 	if err := a.knownProfiles(ctx, profiles); err != nil {
 		return err
 	}
-	if err := a.editSchedule(file, func(_ *host.Host, text string, _ []schedule.Entry) (string, error) {
+	if err := a.editSchedule(file, func(_ *host.Host, text string, entries []schedule.Entry) (string, error) {
+		for _, has := range entries {
+			if has.Calendar.String() == e.Calendar.String() { // two would begin at one moment
+				return "", ui.Hinted(ui.Usage, fmt.Errorf("%s:%d: %s is there already", file, has.Line, has), fmt.Sprintf("fettle schedule remove %d makes room for another one", has.Line))
+			}
+		}
 		return schedule.Add(text, e), nil
 	}); err != nil {
 		return err

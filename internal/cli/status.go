@@ -57,7 +57,11 @@ func (a *app) status(ctx context.Context) error {
 	if len(st.Profiles) == 0 {
 		fmt.Fprintln(out, "no selection in force")
 	} else {
-		fmt.Fprintf(out, "in force: %s (%s), since %s, transaction %d\n", strings.Join(st.Profiles, " "), st.Mode, st.Since.Local().Format("2006-01-02 15:04:05"), st.Tx)
+		post := ""
+		if st.PostLoaded != "" {
+			post = " with the post-loaded profile " + st.PostLoaded
+		}
+		fmt.Fprintf(out, "in force: %s (%s)%s, since %s, transaction %d\n", strings.Join(st.Profiles, " "), st.Mode, post, st.Since.Local().Format("2006-01-02 15:04:05"), st.Tx)
 		if !st.ThisBoot {
 			fmt.Fprintln(out, "! not applied since this boot: fettle tune --update applies it again")
 		}

@@ -29,6 +29,10 @@ var watchdogEnv []string
 // before anything is written. Should it die as well, the next fettle that
 // writes, or the next boot, finds the deadline in the journal.
 func (m *machine) startTrial(d time.Duration) (*journal.Try, error) {
+	// A watchdog for a journal that cannot be begun would have nothing to do.
+	if err := journal.Prepare(m.engine.StateDir); err != nil {
+		return nil, err
+	}
 	up, err := m.host.Clock.SinceBoot()
 	if err != nil {
 		return nil, err

@@ -26,7 +26,9 @@ import (
 type TuneResult struct {
 	Schema string `json:"schema"` // fettle/tune/v1
 	*tune.Applied
-	DurationS float64 `json:"duration_s"`
+	// PostLoaded is the profile that is merged over those selected.
+	PostLoaded string  `json:"post_loaded,omitempty"`
+	DurationS  float64 `json:"duration_s"`
 }
 
 type tuneOptions struct {
@@ -124,8 +126,18 @@ func (a *app) tune(ctx context.Context, names []string, o tuneOptions) error {
 	for _, id := range append(recovered, res.Recovered...) {
 		a.screen.Say("transaction %d had been cut off or not confirmed: taken back first", id)
 	}
+	if err == nil && apply.Selection != nil && res.Tx > 0 {
+		applied := time.Now()
+		m.awaitDaemon(ctx, res, heldWithin)
+		began = began.Add(time.Since(applied)) // to wait for somebody else is no tuning
+	}
 	for _, p := range res.Plan.Problems {
 		a.screen.Say("%s", p)
+	}
+	post := ""
+	if apply.Selection != nil && apply.Selection.PostLoaded != "" {
+		post = apply.Selection.PostLoaded
+		a.screen.Say("with the post-loaded profile %s, which %s names", post, profile.PostLoadedProfileFile)
 	}
 	err = m.verdict(res, err)
 	if len(o.set) > 0 {
@@ -148,9 +160,11 @@ func (a *app) tune(ctx context.Context, names []string, o tuneOptions) error {
 		err = errors.Join(err, perr)
 	}
 	if a.data() {
-		return a.result(TuneResult{"fettle/tune/v1", res, time.Since(began).Seconds()}, err)
+		err = a.result(TuneResult{"fettle/tune/v1", res, post, time.Since(began).Seconds()}, err)
+	} else {
+		report.Applied(a.screen, res, time.Since(began))
 	}
-	report.Applied(a.screen, res, time.Since(began))
+	a.sayUnread(res.Tx, res.Result)
 	return err
 }
 
@@ -325,7 +339,7 @@ func readPlan(path string) (*tune.Plan, error) {
 
 // postLoaded is the profile that is merged over every selection; "" for none.
 func (m *machine) postLoaded() string {
-	b, err := m.host.Files.ReadFile("/etc/tuned/post_loaded_profile")
+	b, err := m.host.Files.ReadFile(profile.PostLoadedProfileFile)
 	if err != nil {
 		return ""
 	}

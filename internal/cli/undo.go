@@ -63,11 +63,12 @@ func (a *app) undo(ctx context.Context, ids []int) error {
 	if u == nil {
 		return err
 	}
-	if a.data() {
-		return a.result(UndoResult{"fettle/undo/v1", u}, err)
-	}
-	if u.Tx != 0 {
+	switch {
+	case a.data():
+		err = a.result(UndoResult{"fettle/undo/v1", u}, err)
+	case u.Tx != 0:
 		report.Undone(a.screen, u)
 	}
+	a.sayUnread(u.Tx, u.Result)
 	return err
 }

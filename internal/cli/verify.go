@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -38,14 +39,14 @@ func (a *app) verify(ctx context.Context, names []string, all bool) error {
 	if err != nil {
 		return err
 	}
-	p, _, err := m.inForce(ctx, s)
+	var p *profile.Profile
+	if len(names) > 0 {
+		p, err = m.load(ctx, m.host.Live, names...)
+	} else {
+		p, _, err = m.inForce(ctx, s)
+	}
 	if err != nil {
 		return err
-	}
-	if len(names) > 0 {
-		if p, err = m.load(ctx, m.host.Live, names...); err != nil {
-			return err
-		}
 	}
 	if p == nil {
 		return ui.Hinted(ui.Failed, errors.New("no selection is in force, so there is nothing to verify"), "fettle tune PROFILE applies one; fettle verify PROFILE compares without applying")

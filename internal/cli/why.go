@@ -31,6 +31,9 @@ type Why struct {
 	// Changes are fettle's own, oldest first.
 	Changes []WhyChange     `json:"changes"`
 	Kept    *tune.KeepEntry `json:"kept,omitempty"`
+	// KeptThrough is the kept place that a write of this one would change; empty
+	// where keep.d names this one.
+	KeptThrough *setting.Setting `json:"kept_through,omitempty"`
 	// Wanted is what the selection in force wants; null where it wants nothing.
 	Wanted *tune.Checked `json:"wanted"`
 	// Within are, of a file, the values in it that the selection in force wants.
@@ -118,8 +121,11 @@ func (a *app) why(ctx context.Context, name string) error {
 	if w.Now.Absent {
 		none = m.missing(ctx, id)
 	}
-	if k, ok := m.engine.Keep.Match(id, s); ok {
+	if k, through, ok := m.engine.Kept(id, s); ok {
 		w.Kept = &k
+		if through != id {
+			w.KeptThrough = &through
+		}
 	}
 	if v, err := m.wanted(ctx, state); err != nil {
 		w.Unread = append(w.Unread, fmt.Sprintf("what the selection in force wants: %v", err))
@@ -221,7 +227,11 @@ func (a *app) printWhy(w Why) {
 		g.Rows = append(g.Rows, []string{"the selection in force", c.Setting.String() + " = " + c.Want.String(), c.Reason.String(), string(c.Verdict) + " " + c.Why})
 	}
 	if w.Kept != nil {
-		g.Rows = append(g.Rows, []string{"keep.d", "never written", w.Kept.String(), w.Kept.Reason})
+		why := w.Kept.Reason
+		if w.KeptThrough != nil {
+			why = "writing it would change " + report.Place(*w.KeptThrough) + ": " + why
+		}
+		g.Rows = append(g.Rows, []string{"keep.d", "never written", w.Kept.String(), why})
 	}
 	switch {
 	case len(g.Rows) > 0:

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"fettle.dev/fettle/internal/journal"
 )
 
 // events is everything that wakes the daemon. Each source is a descriptor that
@@ -49,16 +51,16 @@ type clockEvent struct {
 func watch(ctx context.Context, d *Daemon, m *Machine) (*events, error) {
 	ev := &events{stop: func() {}, arm: func(time.Time) {}}
 	// The journal's directory has to be there to be watched.
-	if err := os.MkdirAll(m.Engine.StateDir, 0o700); err != nil {
+	if err := journal.Prepare(m.Engine.StateDir); err != nil {
 		return nil, err
 	}
 	// A transaction ends by closing the lock file: that is the one event that
 	// a switch by others costs.
-	journal, f, err := watchDir(m.Engine.StateDir, unix.IN_CLOSE_WRITE, "lock")
+	locked, f, err := watchDir(m.Engine.StateDir, unix.IN_CLOSE_WRITE, "lock")
 	if err != nil {
 		return nil, err
 	}
-	ev.journal, ev.files = journal, append(ev.files, f)
+	ev.journal, ev.files = locked, append(ev.files, f)
 	if d.Schedule != "" {
 		dir := filepath.Dir(d.Schedule)
 		_ = os.Mkdir(dir, 0o755) // so that the first entry is noticed

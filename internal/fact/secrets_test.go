@@ -40,6 +40,23 @@ var plantedLines = []string{
 	"x y bearer=" + secretWord + "w",
 	"options wifi debug=1 key=" + secretWord + "x",
 	"ExecStart=/usr/bin/app -p" + secretWord + "9",
+	"PASS=" + secretWord + "A",
+	"snmp_community=" + secretWord + "B",
+	"ExecStart=/usr/bin/ipmitool -I lanplus -U admin -P " + secretWord + "C power on",
+	"curl -u admin:" + secretWord + "D https://x",
+	"mysql -u root -p" + secretWord + "E x",
+	"sshpass -p " + secretWord + "F ssh h",
+	"app --password " + secretWord + "G",
+	"Authorization: " + secretWord + "H",
+	"echo " + secretWord + "I | passwd --stdin root",
+	"docker login -u x -p " + secretWord + "J h",
+	"redis-cli -a " + secretWord + "K ping",
+	"ldapsearch -x -w " + secretWord + "L",
+	"smbclient //h/s -U joe%" + secretWord + "M",
+	"	auth_pass " + secretWord + "N",
+	"com2sec local default " + secretWord + "O",
+	"db_pass: " + secretWord + "P",
+	"joe:" + secretWord + "Q@tcp(h:3306)/x",
 	"root:$6$salt$" + secretWord + "t:19000::::::",
 }
 
@@ -62,7 +79,7 @@ func (f planting) ReadFile(p string) ([]byte, error) {
 	f.read[p] = true
 	if f.oneLine {
 		line := strings.TrimRight(string(b), "\n") + " rd.iscsi.password=" + secretWord + "1 token=" + secretWord +
-			"2 systemd.set_credential=db:" + secretWord + "3 url=http://u:" + secretWord + "4@h/ rd.luks.key=" + secretWord + "5 auth=" + secretWord + "6 bearer=" + secretWord + "7 quiet\n"
+			"2 systemd.set_credential=db:" + secretWord + "3 url=http://u:" + secretWord + "4@h/ rd.luks.key=" + secretWord + "5 netroot=iscsi:joe:" + secretWord + "8@192.0.2.1::3260::iqn.x pass=" + secretWord + "9 auth=" + secretWord + "6 bearer=" + secretWord + "7 quiet\n"
 		return []byte(line), nil
 	}
 	lines := plantedLines

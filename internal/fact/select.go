@@ -35,6 +35,11 @@ func (f *Facts) Select(names ...string) (s *Selection, missing []string) {
 	return s, missing
 }
 
+// Determined is false where not one fact is known: what was read is no machine.
+func (f *Facts) Determined() bool {
+	return slices.ContainsFunc(f.List(), func(it Item) bool { return it.Unknown == "" })
+}
+
 func (s *Selection) add(wanted func(name string) bool) bool {
 	found := false
 	s.facts.visit(func(name string, _ leaf) {

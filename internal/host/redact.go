@@ -35,14 +35,24 @@ func Redact(p string, data []byte) []byte {
 	if p == "/proc/cpuinfo" || p == "/proc/interrupts" {
 		return data // large, and the kernel's own words
 	}
-	low := bytes.ToLower(data)
-	for _, r := range redactions() {
-		if r.hinted(low) {
-			data = r.apply(data)
+	// What one rule hides can bring out another's place: until nothing changes,
+	// so that a second time would change nothing either.
+	for range maxRounds {
+		low, before := bytes.ToLower(data), data
+		for _, r := range redactions() {
+			if r.hinted(low) {
+				data = r.apply(data)
+			}
+		}
+		if bytes.Equal(data, before) {
+			break
 		}
 	}
 	return data
 }
+
+// maxRounds bounds the work on hostile input; two are the usual number.
+const maxRounds = 10
 
 // secretFiles are patterns (path.Match) of files that are secret as a whole.
 var secretFiles = []string{
@@ -156,7 +166,7 @@ const word = `(?:"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?|[^\s\x00"'=:][^\s\x00]*)`
 
 var redactions = sync.OnceValue(func() []redaction {
 	keyHints := words("pass pwd secret token key psk credential masterauth bindpw userpw _pw pbkdf2")
-	return []redaction{
+	return append([]redaction{
 		// PEM, also cut off before its end, also on one line with "\n" written out.
 		{words("-----begin"), lazyregexp.New(`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----).*?(-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`), nil},
 		// scheme://user:password@host
@@ -195,5 +205,5 @@ var redactions = sync.OnceValue(func() []redaction {
 		{words("eyj"), lazyregexp.New(`\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]*)?`), nil},
 		{words("$"), lazyregexp.New(`\$(?:1|2[abxy]?|5|6|7|y|gy|apr1|argon2\w*)\$[^\s:"'\x00]{8,}`), nil},
 		{words("sig= signature= code="), lazyregexp.New(`(?i)([?&](?:sig|signature|x-amz-signature|code)=)[^&\s"'\x00]+`), nil},
-	}
+	}, commandRedactions()...)
 })

@@ -29,6 +29,17 @@ func TestRedact(t *testing.T) {
 		"wep_key0=" + s, "  wireless-key s:" + s, "wireless-key1 " + s, "wpa_key=\"" + s + "\"",
 		"/usr/bin/app -p" + s + "99 -v", "app\x00-p" + s + "99\x00", "OPTS=-p" + s + "99", "OPTS=\"-u root -p" + s + "99\"",
 		"MYSQL_OPTS=\"-u root -p" + s + "\"", "mysqldump.sh -p" + s,
+		"BOOT_IMAGE=/x netroot=iscsi:joe:" + s + "@192.0.2.1::3260::iqn.x ro", "netroot=iscsi:joe:" + s + ":back:" + s + "@h", "root=cifs://joe:" + s + "@h/s",
+		"ro pass=" + s + " quiet", "PASS=" + s, "DB_PASS='" + s + "'", "export SSHPASS=" + s, "smtp.pass = " + s, `{"pass": "` + s + `"}`, "db_pass: " + s, "  - pass: " + s,
+		"app --pass " + s, "app --db-pass=" + s, "app --userpass\x00--pass\x00" + s, "	auth_pass " + s, "openssl x -passin pass:" + s + " -in y", "'pass' => '" + s + "'",
+		"snmp_community=" + s, "SNMP_COMMUNITY: " + s, "community_string = " + s, "com2sec local default " + s, "com2sec -Cn c local default " + s, "trapsink h " + s,
+		"snmpwalk -v2c -c " + s + " h", "createUser joe SHA \"" + s + "\" AES " + s,
+		"ipmitool -I lanplus -H h -U admin -P " + s + " power status", "ipmitool\x00-U\x00admin\x00-P\x00" + s, "ipmi-power -u a -p " + s, "mosquitto_pub -u a -P " + s,
+		"mongodump -u a -p " + s, "docker login -u a -p " + s + " h", "podman login h -p " + s, "ldapsearch -x -D cn=a -w " + s, "redis-cli -h h -a " + s + " ping",
+		"curl -uadmin:" + s + " h", "curl -x h -U joe:" + s + " y", "curl --user joe:" + s, "lftp -u joe," + s + " h", "smbclient //h/s -U joe%" + s, "net ads join -U joe%" + s,
+		"xfreerdp /v:h /u:a /p:" + s, "htpasswd -bc /etc/x joe " + s, "wpa_passphrase \"my net\" " + s, "password root " + s, "echo " + s + " | passwd --stdin root",
+		"echo \"root:" + s + "\" | chpasswd", "echo '" + s + "' | sudo -S ls", "Cookie: session=" + s, "joe:" + s + "@tcp(h:3306)/db", "jdbc:oracle:thin:scott/" + s + "@h:1521/x",
+		"sqlplus -s scott/" + s + "@db", "app --password " + s + " x", "Authorization: Digest " + s, "Proxy-Authorization: " + s, "sshpass -p " + s + " ssh h", "sshpass -p'" + s + "' ssh h",
 	} {
 		got := string(Redact("/etc/some.conf", []byte(text)))
 		if strings.Contains(got, s) {
@@ -47,6 +58,11 @@ func TestRedact(t *testing.T) {
 		"vconsole.keymap=us rd.luks.uuid=luks-1 hugepages.keys=3 net.key_size=4 # a public-key scheme, the auth: of x\n",
 		"find / -print0 -prune -path /x -perm 0644 -p8080 -p8080:80 -port=1a2b3c4d -p/run/x1234.pid -p\ncc -pipe -pthread -pg\n",
 		"options kvm nested=1 keyslots=4 # a monkey=1 turnkey=2\nB: KEY=402000000 3803078f800d001\nwep_tx_keyidx=0 wpa_key_mgmt\nwireless-mode managed\n",
+		"# <file system> <mount point> <type> <options> <dump> <pass>\n/dev/sda1 / ext4 rw 0 1\n", "PASS_MAX_DAYS 99999\nPASS_MIN_DAYS 0\nPASS_WARN_AGE 7\n",
+		"iommu.passthrough=1 spec_store_bypass_disable=prctl bypass=1 passes=3 intel_iommu=pass-through compass=x\n", "PassEnvironment=LANG\nbypass: 3\n/sys/block/bcache0/bypassed 0\n",
+		"pass in on eth0 from any\nall tests pass, pass on\n", "rootflags=subvol=@ root=zfs:pool/os@snap root=UUID=x rd.iscsi.initiator=iqn.x netroot=iscsi:192.0.2.1::3260::iqn.x\n",
+		"User=app-%i\nExecStart=/bin/x -U %u -P -w 3 -a b -c d -E e\n", "echo hello | grep h\necho 1 > /proc/x\n", "ExecStart=/usr/sbin/snmpd -LS0-6d -f\ncurl -fsS -o x https://h/\n",
+		"10.0.0.1@tcp:/lustre /mnt lustre rw 0 0\nmongod --port 1 -f /etc/mongod.conf\nredis-cli -h h ping\nldapsearch -x -b dc=x\n", "openssl x509 -in y -noout\n",
 		"[Unit]\nDescription=x\n[Service]\nUser=joe\nExecStart=/usr/sbin/tuned -l -P\n",
 	} {
 		if got := string(Redact("/etc/x", []byte(text))); got != text {

@@ -8,13 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"fettle.dev/fettle/internal/host"
 )
 
 // DefaultDir is where the journal of a machine is.
@@ -59,7 +55,7 @@ type Options struct {
 // is an empty one. One of root's is as good as one's own; the error of one that
 // is not for this user to read is fs.ErrPermission.
 func Read(dir, bootID string) (*State, error) {
-	if err := checkDir(dir, readable); err != nil {
+	if _, err := checkDir(dir, readable); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return &State{nextID: 1}, nil
 		}
@@ -102,19 +98,16 @@ func Lock(dir string, o Options) (*Journal, error) {
 }
 
 func lockDir(dir string, o Options) (*Journal, error) {
-	if err := makeDir(dir); err != nil {
+	if err := Prepare(dir); err != nil {
 		return nil, err
 	}
 	lock, err := openOwn(filepath.Join(dir, "lock"), unix.O_RDWR|unix.O_CREAT, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		defer lock.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%w (%s)", ErrBusy, holder(lock))
-		}
-		return nil, fmt.Errorf("lock %s: %w", lock.Name(), err)
+	if err := take(lock); err != nil {
+		lock.Close()
+		return nil, err
 	}
 	j := &Journal{dir: dir, lock: lock, bootID: o.BootID, at: o.At, fallocate: o.Fallocate, rotateAt: cmp.Or(o.RotateAt, rotateAt)}
 	if j.at == nil {
@@ -127,35 +120,7 @@ func lockDir(dir string, o Options) (*Journal, error) {
 		lock.Close()
 		return nil, err
 	}
-	_ = lock.Truncate(0)
-	_, _ = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	return j, nil
-}
-
-func holder(lock *os.File) string {
-	buf := make([]byte, 32)
-	n, _ := lock.ReadAt(buf, 0)
-	pid := strings.TrimSpace(string(buf[:n]))
-	if cmd, err := os.ReadFile("/proc/" + pid + "/cmdline"); err == nil && pid != "" {
-		return "process " + pid + ": " + strings.TrimSpace(strings.ReplaceAll(string(cmd), "\x00", " "))
-	}
-	return "lock " + lock.Name()
-}
-
-// LastHolder is the process that has the lock, or had it last; 0 where none did.
-func LastHolder(dir string) int {
-	lock, err := openRead(filepath.Join(dir, "lock"))
-	if err != nil {
-		return 0
-	}
-	defer lock.Close()
-	buf := make([]byte, 32)
-	n, _ := lock.ReadAt(buf, 0)
-	pid, err := strconv.Atoi(strings.TrimSpace(string(buf[:n])))
-	if err != nil {
-		return 0
-	}
-	return pid
 }
 
 func (j *Journal) open() error {
@@ -280,51 +245,6 @@ func (j *Journal) Confirm(c Confirm) error {
 	return j.add("confirm", record{Confirm: &c}, 0)
 }
 
-// own is true for this user's files, readable for those whose content can be
-// believed: root could put anything there anyway.
-func own(uid uint32) bool      { return int(uid) == os.Geteuid() }
-func readable(uid uint32) bool { return uid == 0 || own(uid) }
-
-// checkDir refuses a state directory that somebody else could have prepared.
-func checkDir(dir string, trusted func(uid uint32) bool) error {
-	st, err := os.Lstat(dir)
-	if err != nil {
-		return err
-	}
-	sys, ok := st.Sys().(*syscall.Stat_t)
-	switch {
-	case st.Mode()&fs.ModeSymlink != 0:
-		return fmt.Errorf("state directory %s is a symbolic link; give the directory itself (--state-dir)", dir)
-	case !st.IsDir():
-		return fmt.Errorf("state directory %s is not a directory", dir)
-	case !ok || !trusted(sys.Uid):
-		return fmt.Errorf("state directory %s belongs to user %d, not to you (%d): refused", dir, sys.Uid, os.Geteuid())
-	case st.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("state directory %s can be written by others (mode %s): refused; chmod 0700 it once you trust its content", dir, host.Octal(st.Mode()))
-	}
-	return nil
-}
-
-func makeDir(dir string) error {
-	err := checkDir(dir, own)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-			return err
-		}
-		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		if err := checkDir(dir, own); err != nil {
-			return err
-		}
-		return syncDir(filepath.Dir(dir))
-	}
-	if err != nil {
-		return err
-	}
-	return os.Chmod(dir, 0o700)
-}
-
 // openOwn opens a file of the state directory: never through a link, and only
 // if it is a plain file of ours.
 func openOwn(path string, flags int, mode uint32) (*os.File, error) {
@@ -347,7 +267,7 @@ func open(path string, flags int, mode uint32, trusted func(uid uint32) bool) (*
 	}
 	if sys, ok := st.Sys().(*syscall.Stat_t); !st.Mode().IsRegular() || !ok || !trusted(sys.Uid) {
 		f.Close()
-		return nil, fmt.Errorf("%s is not a plain file of this user: refused", path)
+		return nil, fmt.Errorf("%s is not a plain file of this user: %w", path, ErrRefused)
 	}
 	return f, nil
 }

@@ -2,76 +2,12 @@ package journal
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"fettle.dev/fettle/internal/setting"
 )
-
-func TestStateDirectory(t *testing.T) {
-	base := t.TempDir()
-	good := filepath.Join(base, "good")
-	j, err := Lock(good, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Lock(good, Options{}); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "process") {
-		t.Errorf("second lock: %v, want ErrBusy with the process", err)
-	}
-	j.Close()
-	for name, mode := range map[string]os.FileMode{"": 0o700, "journal": 0o600, "lock": 0o600} {
-		if st, err := os.Stat(filepath.Join(good, name)); err != nil || st.Mode().Perm() != mode {
-			t.Errorf("%s: mode %v, want %v (%v)", name, st.Mode().Perm(), mode, err)
-		}
-	}
-
-	link := filepath.Join(base, "link")
-	if err := os.Symlink(good, link); err != nil {
-		t.Fatal(err)
-	}
-	open := filepath.Join(base, "open")
-	if err := os.Mkdir(open, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(open, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(base, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	// Nobody makes directories there.
-	if _, err := Lock("/sys/fettle", Options{}); err == nil || !strings.Contains(err.Error(), "state directory /sys/fettle cannot be written (mkdir /sys/fettle: ") || !strings.Contains(err.Error(), "--state-dir") {
-		t.Errorf("a place that cannot be written: %v", err)
-	}
-	for dir, why := range map[string]string{link: "symbolic link", open: "written by others", file: "not a directory"} {
-		if _, err := Lock(dir, Options{}); err == nil || !strings.Contains(err.Error(), why) {
-			t.Errorf("%s: %v, want a refusal: %s", dir, err, why)
-		}
-		if _, err := Read(dir, ""); err == nil {
-			t.Errorf("%s: read all the same", dir)
-		}
-	}
-	if os.Geteuid() == 0 {
-		theirs := filepath.Join(base, "theirs")
-		if err := errors.Join(os.Mkdir(theirs, 0o700), os.Chown(theirs, 12345, 12345)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Lock(theirs, Options{}); err == nil || !strings.Contains(err.Error(), "belongs to user 12345") {
-			t.Errorf("directory of somebody else: %v", err)
-		}
-	}
-	// A journal that is a link is not followed.
-	sneaky := filepath.Join(base, "sneaky")
-	if err := errors.Join(os.Mkdir(sneaky, 0o700), os.Symlink(file, filepath.Join(sneaky, "journal"))); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Lock(sneaky, Options{}); err == nil {
-		t.Error("a journal that is a symbolic link was opened")
-	}
-}
 
 func TestRotationKeepsHistoryAndNumbers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")

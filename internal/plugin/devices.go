@@ -63,7 +63,9 @@ func AssignKnown(ctx context.Context, h *host.Host, table []Plugin, units []*pro
 		case err != nil:
 			problems = append(problems, Problem{u.At("devices_udev_regex"), fmt.Sprintf("[%s]: %v", u.Name, err)})
 		case len(taken) == 0 && unlisted[u.Type] == nil && (u.DevicesUdevRegex != "" || !profile.NewDeviceMatcher(u.Devices).Rest()):
-			problems = append(problems, Problem{u.Pos, noDevice(u, len(free[u.Type]) > 0)})
+			if pl.NoDevice == nil || len(u.Deferred) > 0 {
+				problems = append(problems, Problem{u.Pos, noDevice(u, len(free[u.Type]) > 0)})
+			}
 		}
 		free[u.Type] = without(free[u.Type], taken)
 	}

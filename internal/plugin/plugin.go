@@ -35,6 +35,9 @@ type Plugin struct {
 	// Devices lists what `devices=` selects from, sorted, by kernel name; nil
 	// for a plug-in without devices.
 	Devices func(ctx context.Context, h *host.Host) ([]string, error)
+	// NoDevice plans what a unit has to say that no device is left for; nil for
+	// most, which do nothing then.
+	NoDevice func(r *Request) []Item
 	// DevicePath is the sysfs directory of a device, for devices_udev_regex;
 	// nil where the plug-in has no udev devices.
 	DevicePath func(device string) string

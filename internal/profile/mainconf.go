@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/spell"
 )
 
 // MainConfigFile is TuneD's global configuration.
@@ -129,7 +130,7 @@ func ParseMain(file string, data []byte) (*MainConfig, error) {
 	for _, e := range conf.options(conf.section(headerlessSection)) {
 		key := mainKey(e.key)
 		if key == nil {
-			c.Warnings = append(c.Warnings, Warning{e.pos, fmt.Sprintf("unknown key %q", e.key)})
+			c.Warnings = append(c.Warnings, Warning{e.pos, fmt.Sprintf("unknown key %q%s", e.key, spell.Suggest(e.key, mainKeyNames()))})
 			continue
 		}
 		if err := key.set(c, e.value); err != nil {
@@ -154,6 +155,14 @@ func (c *MainConfig) DynamicInterval() time.Duration {
 		return c.UpdateInterval
 	}
 	return max(c.UpdateInterval/c.SleepInterval, 1) * c.SleepInterval
+}
+
+func mainKeyNames() []string {
+	names := make([]string, len(MainKeys))
+	for i, k := range MainKeys {
+		names[i] = k.Name
+	}
+	return names
 }
 
 func mainKey(name string) *MainKey {

@@ -81,6 +81,12 @@ func (l *Loader) Recommend(ctx context.Context) (Recommendation, error) {
 	return r, nil
 }
 
+// Has is true where there is a profile of this name.
+func (l *Loader) Has(name string) bool {
+	file, _ := l.find(name, nil)
+	return file != ""
+}
+
 func (l *Loader) recommendFiles() ([]string, error) {
 	var files []string
 	if st, err := l.Host.Files.Stat(recommendConf); err == nil && st.Mode().IsRegular() {

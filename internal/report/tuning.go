@@ -43,6 +43,8 @@ func verdictColor(v plugin.Verdict) string {
 // value is a value in a cell.
 func value(v setting.Value) string {
 	switch {
+	case v.Unknown:
+		return "?"
 	case v.Absent:
 		return "-"
 	case v.Text == "":
@@ -213,7 +215,7 @@ func plural(n int, word string) string {
 // Applied prints what a transaction did. What the machine does not have was
 // shown by diff, and is only counted here.
 func Applied(s *ui.Screen, a *tune.Applied, took time.Duration) {
-	wrote, same, unsupported, follows := 0, 0, 0, 0
+	wrote, same, unsupported, follows, held := 0, 0, 0, 0, 0
 	var bad []tune.Step
 	for _, st := range a.Plan.Steps {
 		switch {
@@ -221,6 +223,8 @@ func Applied(s *ui.Screen, a *tune.Applied, took time.Duration) {
 			unsupported++
 		case st.Verdict == plugin.Dynamic:
 			follows++
+		case st.Lifetime == setting.Held && st.Verdict == plugin.OK:
+			held++
 		case st.Action == tune.None || st.Verdict != plugin.OK:
 			bad = append(bad, st)
 			if st.Action == tune.Write && (st.Verdict != plugin.Rejected || st.Changed) {
@@ -255,6 +259,9 @@ func Applied(s *ui.Screen, a *tune.Applied, took time.Duration) {
 	}
 	if follows > 0 {
 		line += fmt.Sprintf(", %d by the load", follows)
+	}
+	if held > 0 {
+		line += fmt.Sprintf(", %d held by fettle's daemon", held)
 	}
 	if len(bad) > 0 {
 		line += fmt.Sprintf(", %d to look at", len(bad))
@@ -355,7 +362,7 @@ func Transactions(ids []int) string {
 
 // Undone prints what an undo did: what was kept or failed, and counts.
 func Undone(s *ui.Screen, u *tune.Undone) {
-	n, given, ended := map[journal.EntryState]int{}, 0, 0
+	n, ended := map[journal.EntryState]int{}, 0
 	away := Grid{Head: []string{"setting", "was to be", "why not"}}
 	g := Grid{Head: []string{"setting", "stays at", "instead of", "why"}}
 	for _, v := range u.Values {
@@ -363,9 +370,6 @@ func Undone(s *ui.Screen, u *tune.Undone) {
 			continue // kept with what it belongs to, and has what it had before
 		}
 		n[v.State]++
-		if v.State == journal.Restored && v.Found.String() != v.To.String() {
-			given++
-		}
 		if v.State == journal.Closed && !v.OtherBoot {
 			n[journal.Closed]--
 			if v.Why == tune.EndedItself {
@@ -385,7 +389,7 @@ func Undone(s *ui.Screen, u *tune.Undone) {
 			fmt.Fprintln(s.Out)
 		}
 	}
-	line := fmt.Sprintf("%s undone: %s, %s given back", map[bool]string{true: "✓", false: "✗"}[u.Result == journal.ResultDone], Transactions(u.Undoes), plural(given, "value"))
+	line := fmt.Sprintf("%s undone: %s, %s given back", map[bool]string{true: "✓", false: "✗"}[u.Result == journal.ResultDone], Transactions(u.Undoes), plural(u.Given(), "value"))
 	for _, st := range []struct {
 		state journal.EntryState
 		text  string

@@ -101,7 +101,7 @@ func TestImportTuneVerifyUndo(t *testing.T) {
 			h := host.Mounted(root)
 			h.Exec = shellExec{root}
 			e := &tune.Engine{
-				Host: h, Kinds: table.Kinds(h), Plugins: table.All, StateDir: t.TempDir(), Main: profile.DefaultMain(),
+				Host: h, Kinds: table.Kinds(h), Plugins: table.All, StateDir: filepath.Join(t.TempDir(), "state"), Main: profile.DefaultMain(),
 				ProfileDirs: []string{"/etc/tuned/profiles"}, User: "tester", Reason: "tune " + r.Name,
 			}
 			ctx := context.Background()

@@ -59,19 +59,31 @@ func Parse(text string) (Setting, error) {
 // Value is what a setting holds, as the kernel or the file has it.
 type Value struct {
 	Text   string
-	Absent bool       // the place does not exist; Text is empty
-	Attr   *host.Attr // owner and mode, for whole files only
+	Absent bool // the place does not exist; Text is empty
+	// Unknown is set where nobody knows what the place holds: it could not be
+	// read. Text is empty. It is for plans and verdicts, and never journalled.
+	Unknown bool
+	Attr    *host.Attr // owner and mode, for whole files only
 }
 
 // Absent is the value of a place that does not exist.
 var Absent = Value{Absent: true}
 
+// Unknown is the value of a place that could not be read.
+var Unknown = Value{Unknown: true}
+
+// IsZero makes omitzero leave an unknown value out: null is an absent one.
+func (v Value) IsZero() bool { return v.Unknown }
+
 // Text is a present value.
 func Text(s string) Value { return Value{Text: s} }
 
 func (v Value) String() string {
-	if v.Absent {
+	switch {
+	case v.Absent:
 		return "(absent)"
+	case v.Unknown:
+		return "(unknown)"
 	}
 	return v.Text
 }
@@ -85,7 +97,7 @@ type wireValue struct {
 // MarshalJSON writes null for an absent place, a string for a plain value and
 // an object for a file, so that no byte of it is lost.
 func (v Value) MarshalJSON() ([]byte, error) {
-	if v.Absent {
+	if v.Absent || v.Unknown {
 		return []byte("null"), nil
 	}
 	valid := utf8.ValidString(v.Text)

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"fettle.dev/fettle/internal/journal"
 )
 
 // aliveFile is locked by the daemon of a machine as long as it lives, so that
@@ -30,7 +32,7 @@ var ErrAlive = errors.New("a fettle daemon runs already")
 // Alive says that this process is the daemon of the machine, until the file is
 // closed. There is one at a time: ErrAlive names the process that has it.
 func Alive(stateDir string) (*os.File, error) {
-	if err := os.MkdirAll(stateDir, 0o700); err != nil {
+	if err := journal.Prepare(stateDir); err != nil {
 		return nil, err
 	}
 	f, err := openAlive(stateDir, unix.O_RDWR|unix.O_CREAT)

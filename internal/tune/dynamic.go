@@ -160,8 +160,9 @@ func (b *builder) varyingStep(ctx context.Context, v plugin.Varying, unit string
 		return step
 	}
 	step.Lifetime = kind.Lifetime()
-	step.Before, err = kind.Read(ctx, id)
-	step.Want = step.Before
+	if err = step.read(kind.Read(ctx, id)); err == nil {
+		step.Want = step.Before
+	}
 	switch k, kept := b.Keep.Match(id); {
 	case kept:
 		step.Verdict, step.Why = plugin.Kept, fmt.Sprintf("%s (%s)", k.Reason, k)

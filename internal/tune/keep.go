@@ -115,3 +115,24 @@ func (k Keep) Match(names ...setting.Setting) (KeepEntry, bool) {
 	}
 	return KeepEntry{}, false
 }
+
+// Kept finds the entry that keeps a place from being written, by any of its names
+// or because a write of it would change a place that is kept: through is the place
+// that the entry names.
+func (e *Engine) Kept(id setting.Setting, names ...setting.Setting) (k KeepEntry, through setting.Setting, ok bool) {
+	if k, ok := e.Keep.Match(append(names, id)...); ok {
+		return k, id, true
+	}
+	kind, err := e.Kinds.For(id)
+	if err != nil || len(e.Keep) == 0 {
+		return KeepEntry{}, setting.Setting{}, false
+	}
+	for _, c := range kind.Coupled(id) {
+		if other, err := e.Kinds.Resolve(c); err == nil {
+			if k, ok := e.Keep.Match(other, c); ok {
+				return k, other, true
+			}
+		}
+	}
+	return KeepEntry{}, setting.Setting{}, false
+}

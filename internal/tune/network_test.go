@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 
@@ -76,6 +77,23 @@ func ownNetwork(t *testing.T) (outside bool) {
 			must(err)
 			must(netlink.AddrAdd(link, addr))
 		}
+	}
+	// The kernel gives each end its own address once it has seen the link come
+	// up; with the other addr_gen_mode below it would do so at any later write.
+	if !testroot.Eventually(time.Minute, func() bool {
+		addresses, err := os.ReadFile("/proc/net/if_inet6")
+		if errors.Is(err, fs.ErrNotExist) {
+			return true // a kernel without IPv6
+		}
+		own := map[string]bool{}
+		for line := range strings.Lines(string(addresses)) {
+			if f := strings.Fields(line); strings.HasPrefix(f[0], "fe80") {
+				own[f[len(f)-1]] = true
+			}
+		}
+		return own["near"] && own["far"]
+	}) {
+		t.Fatal("the links have no addresses of their own")
 	}
 	for _, d := range []string{"lo", "near", "far"} {
 		for _, family := range []string{"ipv4", "ipv6"} {

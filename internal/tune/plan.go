@@ -60,8 +60,11 @@ const (
 type Step struct {
 	Setting setting.Setting `json:"setting"` // its one identity
 	// Named is how the profile calls it, where that is not the identity.
-	Named   string         `json:"named,omitempty"`
-	Before  setting.Value  `json:"before"`
+	Named string `json:"named,omitempty"`
+	// Before is what it holds now; left out where that is not known.
+	Before setting.Value `json:"before,omitzero"`
+	// Unknown says why it is not known what it holds now.
+	Unknown string         `json:"unknown,omitempty"`
 	Want    setting.Value  `json:"want"`
 	Op      setting.Op     `json:"op,omitempty"`
 	Action  Action         `json:"action"`
@@ -91,6 +94,12 @@ func (p *Plan) Writes() int {
 		}
 	}
 	return n
+}
+
+// Determined is false for a plan with steps of which not one place could be
+// looked at.
+func (p *Plan) Determined() bool {
+	return len(p.Steps) == 0 || slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Verdict != plugin.Unknown && s.Verdict != plugin.Deferred })
 }
 
 // PlanProfile plans a profile against the machine and the selection in force:
@@ -160,7 +169,13 @@ func (b *builder) units(ctx context.Context, p *profile.Profile) (possible []*pr
 	}
 	possible = slices.DeleteFunc(possible, func(u *profile.Unit) bool {
 		pl, _ := b.plugin(u.Type)
-		return pl.Devices != nil && len(assigned[u.Name]) == 0 // as TuneD: no device, no unit
+		none := pl.Devices != nil && len(assigned[u.Name]) == 0 // as TuneD: no device, no unit
+		if none && pl.NoDevice != nil && unlisted[u.Type] == nil && b.undecided[u] == nil {
+			for _, it := range pl.NoDevice(b.request(ctx, u, nil, false)) {
+				b.item(ctx, it, u.Name)
+			}
+		}
+		return none
 	})
 	b.environ = p.Environ()
 	return possible, assigned, nil
@@ -204,6 +219,8 @@ func or(a, b string) string {
 // show is a value in a sentence.
 func show(v setting.Value) string {
 	switch {
+	case v.Unknown:
+		return "unknown"
 	case v.Absent:
 		return "nothing"
 	case v.Text == "":

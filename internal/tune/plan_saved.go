@@ -101,10 +101,16 @@ func readStep(raw json.RawMessage, st *Step) error {
 	if err != nil {
 		return fmt.Errorf(": %w", err)
 	}
+	values := []string{"before", "want"}
+	_, known := keys["before"]
+	if _, unknown := keys["unknown"]; unknown && !known {
+		values = []string{"want"}
+		keys["before"] = nil
+	}
 	if err := lacks(keys, stepKeys); err != nil {
 		return fmt.Errorf(".%w", err)
 	}
-	for _, k := range []string{"before", "want"} {
+	for _, k := range values {
 		var v struct {
 			Text   *string `json:"text"`
 			Base64 *string `json:"base64"`
@@ -116,6 +122,7 @@ func readStep(raw json.RawMessage, st *Step) error {
 	if err := json.Unmarshal(raw, st); err != nil {
 		return fmt.Errorf(".%w", wrongType(err))
 	}
+	st.Before.Unknown = len(values) == 1
 	for _, w := range []struct {
 		key, is string
 		known   []string
@@ -132,6 +139,8 @@ func readStep(raw json.RawMessage, st *Step) error {
 	switch {
 	case st.Stage < 1 || st.Stage > maxStage:
 		return fmt.Errorf(".stage: %d: want 1 to %d", st.Stage, maxStage)
+	case st.Action != None && st.Before.Unknown:
+		return errors.New(".before: missing: a place that could not be read is not written: want action none")
 	case st.Action != None && len(st.Varies) > 0:
 		return errors.New(".varies: a place that follows the load is not for a saved plan: want action none")
 	}

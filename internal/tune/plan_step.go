@@ -26,7 +26,10 @@ func (b *builder) item(ctx context.Context, it plugin.Item, unit string) {
 		step.Action, step.Verdict = None, it.Verdict
 		step.Before = setting.Absent
 		if it.Change.Setting.Kind != plugin.OptionKind {
-			step.Before, _ = b.Kinds.Read(ctx, it.Change.Setting)
+			_ = step.read(b.Kinds.Read(ctx, it.Change.Setting)) // the verdict stands
+		}
+		if step.Before.Absent && (it.Verdict == plugin.Unknown || it.Verdict == plugin.Deferred) {
+			step.Before, step.Unknown = setting.Unknown, it.Why
 		}
 		b.add(step)
 		return
@@ -48,7 +51,7 @@ func (b *builder) item(ctx context.Context, it plugin.Item, unit string) {
 		return
 	}
 	step.Lifetime = kind.Lifetime()
-	step.Before, err = kind.Read(ctx, id)
+	err = step.read(kind.Read(ctx, id))
 	b.decide(ctx, &step, kind, err)
 	b.add(step)
 }
@@ -118,15 +121,39 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		step.Action, step.Verdict = Same, plugin.OK
 		return
 	}
-	for _, c := range kind.Coupled(step.Setting) {
-		if id, err := b.Kinds.Resolve(c); err == nil {
-			if k, ok := b.Keep.Match(id, c); ok {
-				step.Verdict, step.Why = plugin.Kept, fmt.Sprintf("writing it would change %s: %s (%s)", id, k.Reason, k)
-				return
-			}
-		}
+	if k, through, ok := b.Kept(step.Setting); ok {
+		step.Verdict, step.Why = plugin.Kept, fmt.Sprintf("writing it would change %s: %s (%s)", through, k.Reason, k)
+		return
+	}
+	if b.readOnly(step.Setting) {
+		step.Verdict, step.Why = plugin.Rejected, "this kernel lets nobody write it: its mode has no w, and that holds for root too"
+		return
 	}
 	step.Action, step.Verdict = Write, plugin.Drifted
+}
+
+// readOnly is true for a file of the kernel whose mode lets nobody write. Root may
+// write it no more than others: the mode is asked before any capability is
+// (fs/proc/proc_sysctl.c test_perm; fs/kernfs/file.c kernfs_fop_open). In a copied
+// directory the modes may be those of the copying.
+func (b *builder) readOnly(s setting.Setting) bool {
+	if !b.Host.Live {
+		return false
+	}
+	file := s.Name
+	switch s.Kind {
+	case "sysctl":
+		p, err := setting.SysctlPath(s.Name)
+		if err != nil {
+			return false
+		}
+		file = p
+	case "sysfs":
+	default:
+		return false
+	}
+	st, err := b.Host.Files.Stat(file)
+	return err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o222 == 0
 }
 
 func equal(k setting.Kind, a, b setting.Value) bool {
@@ -167,10 +194,25 @@ func (s *Step) named() setting.Setting {
 	return n
 }
 
+// read takes what the place holds now; where it could not be read, why.
+func (s *Step) read(now setting.Value, err error) error {
+	s.Before = now
+	switch {
+	case err == nil:
+		s.Unknown = ""
+	case errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded):
+		s.Before = setting.Absent
+	default:
+		s.Before, s.Unknown = setting.Unknown, errno(err)
+	}
+	return err
+}
+
 // unresolved settles a setting that names no place: refused is what would lead
 // outside, and any other name is as wrong as a wrong value.
 func (s *Step) unresolved(err error) {
 	s.Action, s.Verdict, s.Why = None, plugin.Rejected, err.Error()
+	_ = s.read(setting.Value{}, err)
 	switch {
 	case errors.Is(err, setting.ErrOutside):
 		s.Verdict = plugin.Refused

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/profile"
 )
@@ -162,13 +163,30 @@ func (s *Selection) load(stateDir string) error {
 // Names are the profiles to load: those selected, then the post-loaded one.
 func (s *Selection) Names() []string { return WithPostLoaded(s.Profiles, s.PostLoaded) }
 
+// Dirs is a search path and, behind it, the directories that the loaded selection
+// was accepted with beside it (--profile-dir), as far as only root can change them.
+func (s *Selection) Dirs(h *host.Host, path []string) []string {
+	if s.content == nil || s.content.Snapshot == nil {
+		return path
+	}
+	all := slices.Clone(path)
+	for _, d := range s.content.Snapshot.Dirs {
+		if !slices.Contains(all, d) && profile.Trusted(h, d) == nil {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
 // LoadAccepted loads a selection as it was accepted: from the recorded content,
 // with the recorded answers. base gives host, search path and main
-// configuration.
+// configuration. Its scripts may be in the directories that it was accepted with,
+// where these are still trusted.
 func (e *Engine) LoadAccepted(ctx context.Context, s *Selection, base profile.Loader) (*profile.Profile, error) {
 	if err := s.load(e.StateDir); err != nil {
 		return nil, err
 	}
+	e.ProfileDirs = s.Dirs(e.Host, e.ProfileDirs)
 	base.Snapshot, base.Answers = s.content.Snapshot, s.content.Answers
 	base.Execute = false
 	return base.Load(ctx, s.Names()...)

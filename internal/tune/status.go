@@ -8,17 +8,18 @@ import (
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/profile"
-	"fettle.dev/fettle/internal/setting"
 )
 
 // Status is what is in force on a machine, and what a person should know of it.
 type Status struct {
-	Schema   string     `json:"schema"` // fettle/status/v1
-	Machine  string     `json:"machine"`
-	Profiles []string   `json:"profiles"` // empty: no selection
-	Mode     string     `json:"mode,omitempty"`
-	Since    *time.Time `json:"since,omitempty"`
-	Tx       int        `json:"transaction,omitempty"`
+	Schema   string   `json:"schema"` // fettle/status/v1
+	Machine  string   `json:"machine"`
+	Profiles []string `json:"profiles"` // empty: no selection
+	Mode     string   `json:"mode,omitempty"`
+	// PostLoaded is the profile that is merged over those selected.
+	PostLoaded string     `json:"post_loaded,omitempty"`
+	Since      *time.Time `json:"since,omitempty"`
+	Tx         int        `json:"transaction,omitempty"`
 	// ThisBoot is false for a selection that has not been applied since the
 	// machine was started.
 	ThisBoot bool `json:"this_boot"`
@@ -76,7 +77,7 @@ func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present
 		st.KeepUnmatched = e.keepMissing(ctx)
 		return st, err
 	}
-	st.Profiles, st.Mode, st.Since, st.Tx = sel.Profiles, sel.Mode, &t.Time, t.ID
+	st.Profiles, st.Mode, st.PostLoaded, st.Since, st.Tx = sel.Profiles, sel.Mode, sel.PostLoaded, &t.Time, t.ID
 	st.ThisBoot = t.BootID == e.bootID()
 	old, err := e.PlanProfile(ctx, accepted, s)
 	if err != nil {
@@ -100,23 +101,11 @@ func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present
 func (e *Engine) keepUnmatched(p *Plan) []KeepEntry {
 	var out []KeepEntry
 	for _, k := range e.Keep {
+		only := *e
+		only.Keep = Keep{k}
 		keeps := func(step Step) bool {
-			only := Keep{k}
-			if _, ok := only.match(step.Setting, step.named()); ok {
-				return true
-			}
-			kind, err := e.Kinds.For(step.Setting)
-			if err != nil {
-				return false
-			}
-			return slices.ContainsFunc(kind.Coupled(step.Setting), func(c setting.Setting) bool {
-				id, err := e.Kinds.Resolve(c)
-				if err != nil {
-					return false
-				}
-				_, ok := only.match(id, c)
-				return ok
-			})
+			_, _, ok := only.Kept(step.Setting, step.named())
+			return ok
 		}
 		if !slices.ContainsFunc(p.Steps, keeps) {
 			out = append(out, k)
@@ -154,7 +143,7 @@ func (e *Engine) drifted(p *Plan, s *journal.State) (drifted, rejected []Checked
 		} else if v != plugin.Rejected {
 			continue
 		}
-		c := Checked{Setting: step.Setting, Want: step.Want, Now: step.Before, Verdict: v, Why: why, Reason: step.Reason, Unit: step.Unit, Device: step.Device}
+		c := Checked{Setting: step.Setting, Want: step.Want, Now: step.Before, Unknown: step.Unknown, Verdict: v, Why: why, Reason: step.Reason, Unit: step.Unit, Device: step.Device}
 		switch v {
 		case plugin.Drifted:
 			drifted = append(drifted, c)

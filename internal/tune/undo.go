@@ -23,6 +23,18 @@ type Undone struct {
 	Values []UndoneValue `json:"values"`
 }
 
+// Given counts the values that were given back: those that were there already are
+// none.
+func (u *Undone) Given() int {
+	n := 0
+	for _, v := range u.Values {
+		if v.State == journal.Restored && v.Found.String() != v.To.String() {
+			n++
+		}
+	}
+	return n
+}
+
 // UndoneValue is one place of an undo.
 type UndoneValue struct {
 	Setting setting.Setting    `json:"setting"`
@@ -196,7 +208,7 @@ func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) 
 	u.Result = commit.Result
 	commit.Time = e.Host.Clock.Now().UTC()
 	err = j.Commit(commit)
-	e.log(t.ID, journal.Undo, u.Result, len(commit.Undone))
+	e.log(t.ID, journal.Undo, u.Result, u.Given())
 	if err != nil {
 		return u, errors.Join(err, incomplete)
 	}

@@ -30,12 +30,15 @@ const VerifySchema = "fettle/verify/v1"
 type Checked struct {
 	Setting setting.Setting `json:"setting"`
 	Want    setting.Value   `json:"want"`
-	Now     setting.Value   `json:"now"`
-	Verdict plugin.Verdict  `json:"verdict"`
-	Why     string          `json:"why,omitempty"`
-	Reason  setting.Reason  `json:"reason"`
-	Unit    string          `json:"unit,omitempty"`
-	Device  string          `json:"device,omitempty"`
+	// Now is what the place holds; left out where that is not known, and Unknown
+	// says why.
+	Now     setting.Value  `json:"now,omitzero"`
+	Unknown string         `json:"unknown,omitempty"`
+	Verdict plugin.Verdict `json:"verdict"`
+	Why     string         `json:"why,omitempty"`
+	Reason  setting.Reason `json:"reason"`
+	Unit    string         `json:"unit,omitempty"`
+	Device  string         `json:"device,omitempty"`
 	// Writer is who took the value away, where somebody watched.
 	Writer *claim.Write `json:"writer,omitempty"`
 }
@@ -62,12 +65,16 @@ func (e *Engine) Verify(ctx context.Context, p *profile.Profile, s *journal.Stat
 		if st.Action == Release && !e.stuck(chains[st.Setting], st) {
 			continue
 		}
-		c := Checked{Setting: st.Setting, Want: st.Want, Now: st.Before, Verdict: st.Verdict, Why: st.Why, Reason: st.Reason, Unit: st.Unit, Device: st.Device}
+		c := Checked{Setting: st.Setting, Want: st.Want, Now: st.Before, Unknown: st.Unknown, Verdict: st.Verdict, Why: st.Why, Reason: st.Reason, Unit: st.Unit, Device: st.Device}
 		var ours *journal.Entry
 		if chain := chains[st.Setting]; len(chain) > 0 {
 			ours = chain[len(chain)-1]
 		}
 		switch st.Action {
+		case None:
+			if c.Verdict == plugin.Refused && ours != nil && selectionEntry(ours) {
+				c.Verdict, c.Why = plugin.Unknown, fmt.Sprintf("applied by transaction %d, and not checked now: %s", ours.Tx.ID, st.Why)
+			}
 		case Release:
 			c.Verdict, c.Why = plugin.NeedsDaemon, leftVarying
 		case Write:

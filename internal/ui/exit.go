@@ -73,7 +73,7 @@ func Code(err error) int {
 		return Busy
 	case errors.Is(err, context.Canceled):
 		return Interrupted
-	case errors.Is(err, tune.ErrStale), errors.Is(err, tune.ErrAlive), errors.Is(err, setting.ErrNoPlace):
+	case errors.Is(err, tune.ErrStale), errors.Is(err, tune.ErrAlive), errors.Is(err, journal.ErrRefused), errors.Is(err, setting.ErrNoPlace):
 		return Refused
 	}
 	return Failed

@@ -4,6 +4,8 @@ package modules
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"path"
 	"strings"
 
@@ -114,6 +116,9 @@ func kernelHas(h *host.Host, name string) presence {
 	}
 	lib := "/lib/modules/" + strings.TrimSpace(string(release)) + "/"
 	dep, err := h.Files.ReadFile(lib + "modules.dep")
+	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+		return nowhere // modprobe(8) finds none without it
+	}
 	if err != nil {
 		return unsure
 	}

@@ -132,6 +132,17 @@ func TestEffect(t *testing.T) {
 	}
 }
 
+// TestNoModules asks on a kernel for which no module is installed.
+func TestNoModules(t *testing.T) {
+	h := undotest.Tree(t, map[string]string{"/proc/sys/kernel/osrelease": "6.1.0-test\n", "/sys/module/loop/parameters/max_loop": "0\n", "/etc/modprobe.d/": ""})
+	kinds := undotest.Kinds(h, Kinds(h))
+	got := undotest.Lines(undotest.Plan(t, &Plugin, h, kinds, "dummy=+r numdummies=1", "loop=max_loop=0"))
+	want := []string{"modprobe:dummy unsupported: this kernel has no module dummy", "modprobe:loop ok: built into this kernel, with these options"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestInUse(t *testing.T) {
 	h := machine(t, nil)
 	h.Exec = &undotest.Programs{Answer: map[string]func(host.Command) host.Result{"modprobe": func(host.Command) host.Result {

@@ -27,6 +27,7 @@ var Plugin = plugin.Plugin{
 		PerDevice: true,
 		Plan:      plan,
 	}},
+	NoDevice: noDevice,
 	Devices: func(_ context.Context, h *host.Host) ([]string, error) {
 		all, err := read(h)
 		var points []string
@@ -42,17 +43,44 @@ var Plugin = plugin.Plugin{
 
 // reason is why: the barrier is what makes a journal's order reach the medium
 // (kernel, Documentation/block/writeback_cache_control.rst).
-const reason = "write barriers stay on: without them a crash or a loss of power can corrupt the file system, " +
+const reason = "write-barriers-off: write barriers stay on: without them a crash or a loss of power can corrupt the file system, " +
 	"and on storage without a volatile cache they cost nothing"
 
+// asks is true for a value that wants barriers off; force says whatever is below.
+func asks(value string) (off, force bool, err error) {
+	if strings.EqualFold(strings.TrimSpace(value), "force") {
+		return true, true, nil
+	}
+	if plugin.IsNone(value) {
+		return false, false, nil
+	}
+	off, ok := plugin.Truth(value)
+	if !ok {
+		return false, false, plugin.Invalid("%q: want true, false or force", value)
+	}
+	return off, false, nil
+}
+
+// noDevice refuses what a unit asks for that no file system is left for: silence
+// would read as consent.
+func noDevice(r *plugin.Request) []plugin.Item {
+	o, given := r.Option("disable_barriers")
+	if !given || len(o.Deferred) > 0 {
+		return nil
+	}
+	switch off, _, err := asks(o.Value); {
+	case err != nil:
+		return []plugin.Item{plugin.Failed(r.Unit.Name, o, "", err)}
+	case off:
+		return []plugin.Item{plugin.Refuse(plugin.OptionPlace(r.Unit.Name, o.Name, ""), o, plugin.Refused, "%s", reason)}
+	}
+	return nil
+}
+
 func plan(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
-	force := strings.EqualFold(strings.TrimSpace(o.Value), "force")
-	truth, ok := plugin.Truth(o.Value)
-	switch {
-	case plugin.IsNone(o.Value) || ok && !truth:
-		return nil, nil
-	case !force && !ok:
-		return nil, plugin.Invalid("%q: want true, false or force", o.Value)
+	off, force, err := asks(o.Value)
+	if err != nil || !off {
+		return nil, err
 	}
 	all, err := read(r.Host)
 	if err != nil {
@@ -62,12 +90,17 @@ func plan(_ context.Context, r *plugin.Request, o profile.Option, device string)
 		if m.point != device {
 			continue
 		}
-		// TuneD touches ext2, ext3 and ext4, and without force none above a
-		// write-back cache.
-		if !strings.HasPrefix(m.fstype, "ext") || !force && m.writeBack(r.Host) {
-			return nil, nil
+		// What TuneD would leave alone is refused too: who asks is to know.
+		also := ""
+		switch {
+		case m.fstype == "xfs":
+			also = ", which has had no such option since Linux 4.19"
+		case !strings.HasPrefix(m.fstype, "ext"):
+			also = ", whose barriers no option of this plug-in is for"
+		case !force && m.writeBack(r.Host):
+			also = ", above a write-back cache, which needs them"
 		}
-		it := plugin.Refuse(setting.Setting{Kind: "barrier", Name: m.point}, o, plugin.Refused, "%s (%s on %s)", reason, m.fstype, m.source)
+		it := plugin.Refuse(setting.Setting{Kind: "barrier", Name: m.point}, o, plugin.Refused, "%s (%s on %s%s)", reason, m.fstype, m.source, also)
 		it.Change.Want = setting.Text("off")
 		return []plugin.Item{it}, nil
 	}

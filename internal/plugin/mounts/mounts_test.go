@@ -6,8 +6,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/plugin/undotest"
+	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/setting"
 )
 
@@ -16,33 +18,38 @@ var tree = map[string]string{
 /dev/sda1 / ext4 rw,relatime 0 0
 /dev/sda2 /with\040space ext3 rw,nobarrier 0 0
 /dev/sda3 /x xfs rw 0 0
+/dev/sda4 /y btrfs rw 0 0
 /dev/mapper/vg-home /home ext4 rw,barrier=1 0 0
 /dev/sdb1 /stick ext4 rw 0 0
 /dev/sdc /whole ext4 rw 0 0
 `,
-	"/dev/mapper/vg-home": "-> ../dm-0", "/dev/dm-0": "", "/dev/sda1": "", "/dev/sda2": "", "/dev/sda3": "", "/dev/sdb1": "", "/dev/sdc": "",
+	"/dev/mapper/vg-home": "-> ../dm-0", "/dev/dm-0": "", "/dev/sda1": "", "/dev/sda2": "", "/dev/sda3": "", "/dev/sda4": "", "/dev/sdb1": "", "/dev/sdc": "",
 	"/sys/class/block/sda1": "-> ../../devices/sda/sda1", "/sys/class/block/sda2": "-> ../../devices/sda/sda2", "/sys/class/block/sda3": "-> ../../devices/sda/sda3",
+	"/sys/class/block/sda4": "-> ../../devices/sda/sda4",
 	"/sys/class/block/sdb1": "-> ../../devices/sdb/sdb1", "/sys/class/block/sdc": "-> ../../devices/sdc", "/sys/class/block/dm-0": "-> ../../devices/dm-0",
-	"/sys/devices/sda/sda1/partition": "1", "/sys/devices/sda/sda2/partition": "2", "/sys/devices/sda/sda3/partition": "3", "/sys/devices/sda/removable": "0\n",
+	"/sys/devices/sda/sda1/partition": "1", "/sys/devices/sda/sda2/partition": "2", "/sys/devices/sda/sda3/partition": "3", "/sys/devices/sda/sda4/partition": "4", "/sys/devices/sda/removable": "0\n",
 	"/sys/devices/sdb/sdb1/partition": "1", "/sys/devices/sdb/removable": "1\n", "/sys/devices/sdc/removable": "0\n",
 	"/sys/devices/dm-0/dm/uuid": "LVM-abc\n", "/sys/devices/dm-0/slaves/sda3": "-> ../../sda/sda3",
 	"/sys/devices/sdd/removable": "0\n",
 }
 
 func TestRefused(t *testing.T) {
+	// Of each mount, on what device, and what is said beside the reason.
+	all := func(note string) []string {
+		return []string{
+			"barrier:/ refused: " + reason + " (ext4 on /dev/sda1" + note + ")",
+			"barrier:/home refused: " + reason + " (ext4 on /dev/mapper/vg-home" + note + ")",
+			"barrier:/with space refused: " + reason + " (ext3 on /dev/sda2" + note + ")",
+			"barrier:/x refused: " + reason + " (xfs on /dev/sda3, which has had no such option since Linux 4.19)",
+			"barrier:/y refused: " + reason + " (btrfs on /dev/sda4, whose barriers no option of this plug-in is for)"}
+	}
 	for _, c := range []struct {
 		value, cache string
 		want         []string
 	}{
-		{"true", "write through", []string{
-			"barrier:/ refused: " + reason + " (ext4 on /dev/sda1)",
-			"barrier:/home refused: " + reason + " (ext4 on /dev/mapper/vg-home)",
-			"barrier:/with space refused: " + reason + " (ext3 on /dev/sda2)"}},
-		{"1", "write back", nil},
-		{"force", "write back", []string{
-			"barrier:/ refused: " + reason + " (ext4 on /dev/sda1)",
-			"barrier:/home refused: " + reason + " (ext4 on /dev/mapper/vg-home)",
-			"barrier:/with space refused: " + reason + " (ext3 on /dev/sda2)"}},
+		{"true", "write through", all("")},
+		{"1", "write back", all(", above a write-back cache, which needs them")},
+		{"force", "write back", all("")},
 		{"false", "write through", nil},
 		{"None", "write through", nil},
 	} {
@@ -58,6 +65,20 @@ func TestRefused(t *testing.T) {
 	}
 	// That it is refused is what it does.
 	plugintest.Proves(t, plugintest.FakeTree, "mounts", "disable_barriers")
+}
+
+// TestNoDevice asks of units for which no file system is left.
+func TestNoDevice(t *testing.T) {
+	for value, want := range map[string][]string{
+		"true": {"option:mounts/disable_barriers refused: " + reason}, "force": {"option:mounts/disable_barriers refused: " + reason},
+		"false": nil, "": nil, "perhaps": {`option:mounts/disable_barriers rejected: "perhaps": want true, false or force`},
+	} {
+		u := profile.Unit{Name: "mounts", Type: "mounts", Options: []profile.Option{{Name: "disable_barriers", Value: value}}}
+		got := undotest.Lines(Plugin.NoDevice(&plugin.Request{Unit: u}))
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%q: %s", value, d)
+		}
+	}
 }
 
 func TestKind(t *testing.T) {

@@ -55,6 +55,9 @@ func plan(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([
 	case errors.Is(err, host.ErrNotRecorded):
 		return []plugin.Item{plugin.Refuse(s, o, plugin.Unknown, "%v", host.ErrNotRecorded)}, nil
 	case errors.Is(err, fs.ErrPermission):
+		if st, serr := r.Host.Files.Stat(file); serr != nil || st.Mode().Perm()&0o444 != 0 {
+			return []plugin.Item{plugin.Refuse(s, o, plugin.Unknown, "not readable by this user; run fettle as root")}, nil
+		}
 		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused, "the kernel lets nobody read it, so it could not be given back")}, nil
 	case err != nil:
 		return nil, err
