@@ -44,6 +44,7 @@ check: lint ## the two-minute tests: lint and go test -short
 .PHONY: test
 test: root ## every test but the slow matrix, then the fuzz targets of readers for FUZZTIME each
 	$(GO) test -timeout $(TIMEOUT) ./...
+	@test/nested
 	@test/fuzz $(FUZZTIME)
 
 # About 50 minutes on two cores: CONTRIBUTING has the time of
@@ -51,6 +52,7 @@ test: root ## every test but the slow matrix, then the fuzz targets of readers f
 .PHONY: test-nightly
 test-nightly: root chromium ## make test and the slow matrix
 	FETTLE_TEST_NIGHTLY=1 $(GO) test -timeout 6h ./...
+	@test/nested
 	@test/fuzz $(FUZZTIME) all
 
 .PHONY: bench

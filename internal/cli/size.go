@@ -58,7 +58,7 @@ func sizeCommand(a *app) *cobra.Command {
 		Long: `Turns a wish into values, each with its reason and source, into the files that
 the platform's own tools read, and into the steps in order. It looks at no
 machine and changes none; --write DIR writes the files below a directory.`,
-		Args: knownVerb,
+		Args: knownVerb, SuggestionsMinimumDistance: 2,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	for _, s := range sizes {
