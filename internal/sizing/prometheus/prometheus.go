@@ -94,7 +94,7 @@ func (s *Server) Measure(ctx context.Context) (*Usage, error) {
 		need  string
 	}{
 		{&u.Series, "max(prometheus_tsdb_head_series)", "prometheus_tsdb_head_series", "how many series it has"},
-		{&u.SamplesPerSecond, "max(rate(prometheus_tsdb_head_samples_appended_total[10m]))", "", "how many samples a second it takes in"},
+		{&u.SamplesPerSecond, "max(sum by (instance) (rate(prometheus_tsdb_head_samples_appended_total[10m])))", "", "how many samples a second it takes in"},
 		{&u.Resident, `max(process_resident_memory_bytes{job=~".*prometheus.*"})`, "process_resident_memory_bytes", ""},
 		{&u.BytesPerSample, "sum(rate(prometheus_tsdb_compaction_chunk_size_bytes_sum[1d])) / sum(rate(prometheus_tsdb_compaction_chunk_samples_sum[1d]))", "", ""},
 		{&u.Nodes, "count(kube_node_info)", "", ""},
@@ -188,12 +188,14 @@ func (s *Server) own(ctx context.Context) map[string]float64 {
 	}
 	lines := bufio.NewScanner(strings.NewReader(string(body)))
 	for lines.Scan() {
-		name, rest, _ := strings.Cut(lines.Text(), " ")
-		if strings.HasPrefix(name, "#") || strings.Contains(name, "{") {
+		line := lines.Text()
+		at := strings.LastIndexByte(line, ' ')
+		if at < 0 || strings.HasPrefix(line, "#") {
 			continue
 		}
-		if v, err := strconv.ParseFloat(strings.TrimSpace(rest), 64); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
-			out[name] = v
+		name, _, _ := strings.Cut(line[:at], "{")
+		if v, err := strconv.ParseFloat(line[at+1:], 64); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
+			out[name] += v
 		}
 	}
 	return out
