@@ -238,6 +238,37 @@ func TestTunnels(t *testing.T) {
 	})
 }
 
+func TestUnits(t *testing.T) {
+	const limits = "Limit                     Soft Limit           Hard Limit           Units     \n" +
+		"Max open files            1024                 4096                 files     \nMax core file size        0                    unlimited            bytes     \n"
+	files := map[string]string{
+		"usr/lib/systemd/system/web.service":                    "[Service]\nExecStart=/bin/web\nLimitNOFILE=1024\nLimitCORE=infinity\n",
+		"etc/systemd/system/web.service.d/limits.conf":          "# more\n[Service]\nLimitNOFILE=65536\n",
+		"usr/lib/systemd/system/big.service":                    "[Service]\nLimitNOFILE=infinity\n",
+		"usr/lib/systemd/system/idle.service":                   "[Service]\nLimitNOFILE=5\n",
+		"sys/fs/cgroup/system.slice/web.service/cgroup.procs":   "77\n78\n",
+		"sys/fs/cgroup/system.slice/big.service/cgroup.procs":   "79\n",
+		"sys/fs/cgroup/system.slice/idle.service/cgroup.procs":  "",
+		"sys/fs/cgroup/system.slice/run-1.service/cgroup.procs": "80\n",
+		"proc/77/limits": limits, "proc/79/limits": strings.Replace(limits, "4096   ", "1048576", 1), "proc/sys/fs/nr_open": "1048576\n",
+	}
+	s := machine(t, host.Mounted, files)
+	if items, why := s.Items("units"); why != "" || !slices.Equal(items, []string{"big.service LimitNOFILE", "web.service LimitCORE", "web.service LimitNOFILE"}) {
+		t.Fatalf("the limits are of %q (%s)", items, why)
+	}
+	expect(t, s, map[string]any{
+		"units.web.service LimitNOFILE.claimed": "65536", "units.web.service LimitNOFILE.running": "4096", "units.web.service LimitNOFILE.same": false,
+		"units.web.service LimitCORE.claimed": "unlimited", "units.web.service LimitCORE.same": true,
+		"units.big.service LimitNOFILE.claimed": "1048576", "units.big.service LimitNOFILE.same": true,
+	})
+	if at := s.Answer("units.web.service LimitNOFILE.same").At; at != "/etc/systemd/system/web.service.d/limits.conf:3" {
+		t.Errorf("the line is said to be %s", at)
+	}
+	delete(files, "proc/79/limits")
+	s = machine(t, copied, files)
+	expect(t, s, map[string]any{"units.big.service LimitNOFILE.same": unknown("not recorded")})
+}
+
 func TestFilesystems(t *testing.T) {
 	s := machine(t, host.Mounted, map[string]string{
 		"proc/1/mountinfo":                  "20 1 8:1 / / rw - xfs /dev/sda1 rw\n21 20 8:17 / /var/lib/containers rw - xfs /dev/sdb1 rw\n22 20 0:50 / /var/lib/pulp rw - nfs4 filer:/pulp rw\n",
