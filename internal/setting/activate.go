@@ -1,0 +1,73 @@
+package setting
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Activator is a kind whose values take effect when a program is told of them: a
+// database reads its file again, or only when it starts.
+type Activator interface {
+	// Activation says what has to be told once the value of a resolved place has
+	// changed; ok is false where nothing runs that could be told, and on a copy.
+	Activation(context.Context, Setting) (a Activation, ok bool)
+	// Activate tells the program and waits until it has taken its values and
+	// answers as a healthy one does. The kind bounds the wait. A program that
+	// has ended is started where a restart is asked for.
+	Activate(context.Context, Activation) error
+}
+
+// Activation is what a program has to be told so that new values take effect.
+// The zero value is none.
+type Activation struct {
+	// Program names it as its kind does: "postgresql@15-main.service".
+	Program string
+	// Restart says that it reads the value only when it starts; otherwise it is
+	// told to read its files again.
+	Restart bool
+}
+
+// String says it for a person: "restart of postgresql@15-main.service".
+func (a Activation) String() string {
+	if a.Restart {
+		return "restart of " + a.Program
+	}
+	return "reload of " + a.Program
+}
+
+// MarshalText makes it one word of JSON; the zero value is left out with omitzero.
+func (a Activation) MarshalText() ([]byte, error) {
+	if a.Program == "" {
+		return nil, nil
+	}
+	if a.Restart {
+		return []byte("restart:" + a.Program), nil
+	}
+	return []byte("reload:" + a.Program), nil
+}
+
+// UnmarshalText is the inverse of MarshalText.
+func (a *Activation) UnmarshalText(b []byte) error {
+	*a = Activation{}
+	if len(b) == 0 {
+		return nil
+	}
+	how, program, _ := strings.Cut(string(b), ":")
+	if program == "" || how != "restart" && how != "reload" {
+		return fmt.Errorf("activation %q: want restart:PROGRAM or reload:PROGRAM", b)
+	}
+	*a = Activation{Program: program, Restart: how == "restart"}
+	return nil
+}
+
+// Activation says what has to be told once the value of a place has changed; ok
+// is false for places that take effect by themselves.
+func (k Kinds) Activation(ctx context.Context, s Setting) (a Activation, ok bool) {
+	if kind, is := k[s.Kind].(Activator); is {
+		if a, ok := kind.Activation(ctx, s); ok {
+			return a, true
+		}
+	}
+	return Activation{}, false
+}
