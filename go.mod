@@ -4,12 +4,14 @@ go 1.26.0
 
 require github.com/google/go-cmp v0.7.0
 
-require github.com/expr-lang/expr v1.17.8
+require (
+	github.com/expr-lang/expr v1.17.8
+	github.com/jackc/pgx/v5 v5.12.0
+)
 
 require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
-	github.com/jackc/pgx/v5 v5.12.0 // indirect
 )
 
 require (

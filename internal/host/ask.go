@@ -12,14 +12,15 @@ import (
 // Asks puts questions to programs of the machine that answer over a connection,
 // as a database does.
 type Asks interface {
-	// Ask answers with what ask returns. question names it, without secrets: a
-	// recording keeps the answer under that name, redacted, and an archive answers
-	// from there. A copy returns ErrNotRecorded and asks nobody.
-	Ask(ctx context.Context, question string, ask func(context.Context) ([]byte, error)) ([]byte, error)
+	// Ask answers with what ask returns, which gets the machine itself to look at.
+	// question names it, without secrets: a recording keeps the answer under that
+	// name, redacted, and an archive answers from there. A copy returns
+	// ErrNotRecorded and asks nobody.
+	Ask(ctx context.Context, question string, ask func(context.Context, *Host) ([]byte, error)) ([]byte, error)
 }
 
 // Ask puts a question; a host without Asks has recorded none.
-func (h *Host) Ask(ctx context.Context, question string, ask func(context.Context) ([]byte, error)) ([]byte, error) {
+func (h *Host) Ask(ctx context.Context, question string, ask func(context.Context, *Host) ([]byte, error)) ([]byte, error) {
 	if h.Asks == nil {
 		return noAsks{}.Ask(ctx, question, ask)
 	}
@@ -28,13 +29,13 @@ func (h *Host) Ask(ctx context.Context, question string, ask func(context.Contex
 
 type liveAsks struct{}
 
-func (liveAsks) Ask(ctx context.Context, _ string, ask func(context.Context) ([]byte, error)) ([]byte, error) {
-	return ask(ctx)
+func (liveAsks) Ask(ctx context.Context, _ string, ask func(context.Context, *Host) ([]byte, error)) ([]byte, error) {
+	return ask(ctx, Live())
 }
 
 type noAsks struct{}
 
-func (noAsks) Ask(_ context.Context, question string, _ func(context.Context) ([]byte, error)) ([]byte, error) {
+func (noAsks) Ask(_ context.Context, question string, _ func(context.Context, *Host) ([]byte, error)) ([]byte, error) {
 	return nil, fmt.Errorf("%s: %w", question, ErrNotRecorded)
 }
 
@@ -44,7 +45,7 @@ type recordingAsks struct {
 	inner Asks
 }
 
-func (x recordingAsks) Ask(ctx context.Context, question string, ask func(context.Context) ([]byte, error)) ([]byte, error) {
+func (x recordingAsks) Ask(ctx context.Context, question string, ask func(context.Context, *Host) ([]byte, error)) ([]byte, error) {
 	answer, err := (&Host{Asks: x.inner}).Ask(ctx, question, ask)
 	if err != nil {
 		return nil, err
@@ -61,7 +62,7 @@ func (x recordingAsks) Ask(ctx context.Context, question string, ask func(contex
 // archivedAsks answers as was recorded.
 type archivedAsks struct{ a *archive }
 
-func (x archivedAsks) Ask(ctx context.Context, question string, ask func(context.Context) ([]byte, error)) ([]byte, error) {
+func (x archivedAsks) Ask(ctx context.Context, question string, ask func(context.Context, *Host) ([]byte, error)) ([]byte, error) {
 	answer, ok := x.a.asks[question]
 	if !ok {
 		return noAsks{}.Ask(ctx, question, ask)

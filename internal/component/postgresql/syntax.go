@@ -82,11 +82,11 @@ func literal(s string) int {
 		}
 		return n
 	}
-	return number(s)
+	return numeral(s)
 }
 
-// number is the length of the number with its unit that s begins with.
-func number(s string) int {
+// numeral is the length of the number with its unit that s begins with.
+func numeral(s string) int {
 	n := 0
 	if s[0] == '-' || s[0] == '+' {
 		n++
