@@ -10,11 +10,6 @@ require (
 )
 
 require (
-	github.com/jackc/pgpassfile v1.0.0 // indirect
-	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
-)
-
-require (
 	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
 	github.com/godbus/dbus/v5 v5.2.4
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect

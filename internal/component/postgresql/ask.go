@@ -5,14 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"path"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"fettle.dev/fettle/internal/host"
 )
@@ -90,8 +87,8 @@ func query(ctx context.Context, h *host.Host, dir string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close(context.WithoutCancel(ctx))
-	text, err := one(ctx, c, ask)
+	defer c.Close()
+	text, err := c.one(ask)
 	if err != nil {
 		return nil, err
 	}
@@ -99,27 +96,12 @@ func query(ctx context.Context, h *host.Host, dir string) ([]byte, error) {
 	if err := json.Unmarshal([]byte(text), &a); err != nil {
 		return nil, err
 	}
-	if n, err := one(ctx, c, askData); err == nil {
+	if n, err := c.one(askData); err == nil {
 		if bytes, err := strconv.ParseFloat(n, 64); err == nil {
 			a.DataBytes = &bytes
 		}
 	}
 	return a.text(), nil
-}
-
-// one runs a statement that only reads and answers with one text.
-func one(ctx context.Context, c *pgconn.PgConn, sql string) (string, error) {
-	results, err := c.Exec(ctx, "BEGIN READ ONLY; SET LOCAL statement_timeout = '4s'; "+sql+"; COMMIT").ReadAll()
-	if err != nil {
-		_, _ = c.Exec(ctx, "ROLLBACK").ReadAll()
-		return "", err
-	}
-	for _, r := range results {
-		if len(r.Rows) == 1 && len(r.Rows[0]) == 1 && r.Rows[0][0] != nil {
-			return string(r.Rows[0][0]), nil
-		}
-	}
-	return "", errors.New("no row")
 }
 
 // postmaster is what a running server has written into its data directory.
@@ -159,7 +141,7 @@ func serverOf(h *host.Host, dir string) (postmaster, error) {
 
 // connect logs in through the socket as the user that the data belongs to, as
 // Debian's and Red Hat's pg_hba.conf let that one.
-func connect(ctx context.Context, h *host.Host, dir string) (*pgconn.PgConn, error) {
+func connect(ctx context.Context, h *host.Host, dir string) (*session, error) {
 	p, err := serverOf(h, dir)
 	if err != nil {
 		return nil, err
@@ -176,22 +158,12 @@ func connect(ctx context.Context, h *host.Host, dir string) (*pgconn.PgConn, err
 	if user == "" {
 		return nil, fmt.Errorf("%s belongs to user %d, who has no name", dir, sys.Uid)
 	}
-	// Nothing of the caller's environment or of a password file decides.
-	config, err := pgconn.ParseConfig("host='" + quoteWord(p.socket) + "' port=" + p.port + " user='" + quoteWord(user) +
-		"' dbname=postgres sslmode=disable connect_timeout=5 passfile=/dev/null application_name=fettle")
+	conn, err := host.DialUnixAs(ctx, path.Join(p.socket, ".s.PGSQL."+p.port), int(sys.Uid))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", p.socket, err)
+		return nil, err
 	}
-	config.Password, config.Fallbacks, config.ValidateConnect, config.AfterConnect = "", nil, nil, nil
-	config.RuntimeParams = map[string]string{"application_name": "fettle"}
-	config.DialFunc = func(ctx context.Context, _, addr string) (net.Conn, error) {
-		return host.DialUnixAs(ctx, addr, int(sys.Uid))
-	}
-	return pgconn.ConnectConfig(ctx, config)
+	return login(ctx, conn, user)
 }
-
-// quoteWord is for the inside of a quoted word of a connection string.
-func quoteWord(s string) string { return strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s) }
 
 func userName(h *host.Host, uid int) string {
 	text, err := h.Files.ReadFile("/etc/passwd")
