@@ -109,11 +109,15 @@ func (k kind) short(s setting.Setting) (main, key string, err error) {
 		return "", "", fmt.Errorf("%s: %w", s, err)
 	}
 	names := make([]string, len(all))
+	var best Instance // the longest name that fits: "data/pg", not "data"
 	for i, in := range all {
-		if key, ok := strings.CutPrefix(s.Name, in.Name+"/"); ok && in.Name != "" {
-			return in.Main, key, nil
+		if strings.HasPrefix(s.Name, in.Name+"/") && len(in.Name) > len(best.Name) {
+			best = in
 		}
 		names[i] = k.Name + ":" + in.Name + "/" + s.Name
+	}
+	if best.Name != "" {
+		return best.Main, s.Name[len(best.Name)+1:], nil
 	}
 	switch len(all) {
 	case 0:

@@ -30,7 +30,7 @@ func quantity(text string) (n float64, unit string, ok bool) {
 	if err != nil || math.IsInf(n, 0) || math.IsNaN(n) {
 		return 0, "", false
 	}
-	return n, text[end:], true
+	return n, strings.TrimSpace(text[end:]), true
 }
 
 // in reads a number with one of the units; without one it is in plain ones. -1
