@@ -161,7 +161,7 @@ func TestRefused(t *testing.T) {
 	const text = "memory 1\nmemory 2\n"
 	k, dir := machine(t, conf.Words{}, map[string]string{"/etc/product/a/main.conf": text})
 	s := resolve(t, k, "memory")
-	for _, v := range []setting.Value{setting.Text("1\nevil 1"), setting.Text("1\r2"), setting.Text(""), setting.Text(" 1"), setting.Text("\x00"), setting.Text("1\u20282"), setting.Absent} {
+	for _, v := range []setting.Value{setting.Text("1\nevil 1"), setting.Text("1\r2"), setting.Text(""), setting.Text(" 1"), setting.Text("\x00"), setting.Absent} {
 		if err := k.Write(ctx, s, v); err == nil {
 			t.Errorf("%q was written", v)
 		}

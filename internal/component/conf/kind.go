@@ -230,22 +230,42 @@ func (k kind) Write(_ context.Context, s setting.Setting, v setting.Value) error
 			return fmt.Errorf("%s sets %s, and fettle has not added that line: remove it by hand", at, key)
 		}
 		text = remove(text, at.Assignment)
-	case found:
-		literal, err := k.Syntax.Literal(v.Text)
-		if err != nil {
-			return err
-		}
-		text = set(text, at.Assignment, literal)
 	default:
-		literal, err := k.Syntax.Literal(v.Text)
-		if err != nil {
-			return err
+		if !found {
+			at.Assignment = Assignment{Key: key}
 		}
-		if text, err = add(k.Syntax, text, key, literal); err != nil {
-			return err
+		if text, err = k.put(text, at.Assignment, v.Text); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
 	return k.host.Files.Replace(file, []byte(text), host.AttrOf(st))
+}
+
+// put gives an option its value in a text, and makes certain that the product
+// then reads just that, and all the rest as before.
+func (k kind) put(text string, at Assignment, value string) (string, error) {
+	literal, err := k.Syntax.Literal(value)
+	if err != nil {
+		return "", err
+	}
+	before, err := k.Syntax.Assignments(text)
+	if err != nil {
+		return "", err
+	}
+	changed, more := set(text, at, literal), 0
+	if at.Line == 0 {
+		if changed, err = add(k.Syntax, text, at.Key, literal); err != nil {
+			return "", err
+		}
+		more = 1
+	}
+	after, err := k.Syntax.Assignments(changed)
+	if err == nil && len(after) == len(before)+more && slices.ContainsFunc(after, func(a Assignment) bool {
+		return a.Key == at.Key && a.Literal == literal && (a.From == at.From || at.Line == 0)
+	}) {
+		return changed, nil
+	}
+	return "", fmt.Errorf("%q: %w: its line would mean something else", value, ErrValue)
 }
 
 // several is true where more than one line of a text sets an option.
@@ -268,8 +288,17 @@ func (k kind) Equal(a, b setting.Value) bool {
 	return a.Text == b.Text || k.canonical(a.Text) == k.canonical(b.Text)
 }
 
-func (k kind) canonical(literal string) string {
-	value := k.Syntax.Unquote(literal)
+// meaning is the value that a text means: a literal, or what is still to be
+// quoted.
+func (k kind) meaning(text string) string {
+	if literal, err := k.Syntax.Literal(text); err == nil {
+		text = literal
+	}
+	return k.Syntax.Unquote(text)
+}
+
+func (k kind) canonical(text string) string {
+	value := k.meaning(text)
 	if k.Canonical == nil {
 		return value
 	}
@@ -349,5 +378,5 @@ func (k kind) Effect(ctx context.Context, s setting.Setting, want setting.Value)
 	if err != nil || k.Product.Effect == nil || want.Absent {
 		return plugin.OK, ""
 	}
-	return k.Product.Effect(ctx, k.host, main, key, k.Syntax.Unquote(want.Text))
+	return k.Product.Effect(ctx, k.host, main, key, k.meaning(want.Text))
 }

@@ -88,13 +88,11 @@ func last(all []Assignment, key string) *Assignment {
 // ErrValue says that a value cannot stand in a configuration file.
 var ErrValue = errors.New("cannot stand in one line of a configuration file")
 
-// OneLine refuses what would break out of its line or could not be read by a
-// person.
+// OneLine refuses what would break out of its line. A syntax finds no assignment
+// of such a value either, so that what it finds can be given back.
 func OneLine(value string) error {
-	for _, r := range value {
-		if r < 0x20 || r == 0x7f || r == 0xfffd || r == 0x85 || r == 0x2028 || r == 0x2029 {
-			return fmt.Errorf("%q: %w", value, ErrValue)
-		}
+	if strings.ContainsAny(value, "\n\r\x00") {
+		return fmt.Errorf("%q: %w", value, ErrValue)
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func (w Words) Assignments(text string) ([]Assignment, error) {
 		}
 		literal := strings.TrimLeft(name[cut+1:], " \t")
 		key, err := w.Key(strings.TrimRight(name[:cut], " \t"))
-		if err != nil || literal == "" {
+		if err != nil || literal == "" || OneLine(literal) != nil {
 			continue
 		}
 		to := from + len(name)

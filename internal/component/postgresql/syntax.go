@@ -160,6 +160,9 @@ func (syntax) Assignments(text string) ([]conf.Assignment, error) {
 		}
 		from := begin + len(strings.TrimSuffix(line, "\n")) - len(rest)
 		value := rest[:length]
+		if err := conf.OneLine(value); err != nil {
+			return out, fmt.Errorf("%d: %s: %w", n+1, key, err)
+		}
 		skip(length)
 		skip(blanks(rest))
 		if rest != "" && rest[0] != '#' {
