@@ -111,16 +111,26 @@ func control(ctx context.Context, h *host.Host, c cluster, action string, limit 
 	return nil
 }
 
-// complaint is the line of an output that says why: the server's own, where it
-// is there.
+// complaint is what an output says of the reason: the server's last words, and
+// what it logged just before them, which often says more.
 func complaint(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	for _, word := range []string{"FATAL:", "ERROR:", "error:"} {
-		for _, l := range slices.Backward(lines) {
-			if at := strings.Index(l, word); at >= 0 {
-				return strings.TrimSpace(l[at+len(word):])
+	after := func(line, word string) (string, bool) {
+		_, rest, ok := strings.Cut(line, word)
+		return strings.TrimSpace(rest), ok
+	}
+	for i, l := range slices.Backward(lines) {
+		fatal, ok := after(l, "FATAL:")
+		if !ok {
+			continue
+		}
+		for _, earlier := range slices.Backward(lines[max(0, i-4):i]) {
+			why, ok := after(earlier, "LOG:")
+			if ok && (strings.Contains(why, "could not") || strings.Contains(why, "parameter") || strings.Contains(why, "configuration")) {
+				return why + "; " + fatal
 			}
 		}
+		return fatal
 	}
 	return lines[len(lines)-1]
 }

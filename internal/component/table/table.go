@@ -3,6 +3,7 @@ package table
 
 import (
 	"fettle.dev/fettle/internal/component"
+	"fettle.dev/fettle/internal/component/kubelet"
 	"fettle.dev/fettle/internal/component/postgresql"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
@@ -10,6 +11,7 @@ import (
 
 // All is every product.
 var All = []component.Product{
+	kubelet.Product,
 	postgresql.Product,
 }
 
