@@ -6,18 +6,6 @@ import (
 	"strings"
 )
 
-// Activator is a kind whose values take effect when a program is told of them: a
-// database reads its file again, or only when it starts.
-type Activator interface {
-	// Activation says what has to be told once the value of a resolved place has
-	// changed; ok is false where nothing runs that could be told, and on a copy.
-	Activation(context.Context, Setting) (a Activation, ok bool)
-	// Activate tells the program and waits until it has taken its values and
-	// answers as a healthy one does. The kind bounds the wait. A program that
-	// has ended is started where a restart is asked for.
-	Activate(context.Context, Activation) error
-}
-
 // Activation is what a program has to be told so that new values take effect.
 // The zero value is none.
 type Activation struct {

@@ -321,16 +321,16 @@ func (kind) OneWay(_ setting.Setting, now, want setting.Value) (string, bool) {
 	return "", false
 }
 
-// File implements setting.Filer.
-func (k kind) File(s setting.Setting) string {
+// Files implements setting.Filer.
+func (k kind) Files(s setting.Setting) []string {
 	main, key, err := k.parts(s)
 	if err != nil {
-		return ""
+		return nil
 	}
 	if p, ok, err := k.winner(main, key); ok && err == nil {
-		return p.File
+		return []string{p.File}
 	}
-	return main
+	return []string{main}
 }
 
 // MayAsk implements setting.Guarded.
