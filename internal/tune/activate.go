@@ -98,13 +98,24 @@ func (w *writer) activateBack(ctx context.Context) (left []Leftover) {
 	return left
 }
 
+// inBoot is true where what was cut off, or has failed, was so in this boot.
+func (m move) inBoot(s *journal.State, boot string) bool {
+	return slices.ContainsFunc(m.entries, func(en *journal.Entry) bool {
+		return en.State == journal.Failed || en.Tx.BootID == boot || slices.ContainsFunc(s.Interrupted(), func(t *journal.Tx) bool {
+			return t.Kind == journal.Undo && t.BootID == boot && slices.Contains(t.Undoes, en.Tx.ID)
+		})
+	})
+}
+
 func inFileOnly(err error) error { return fmt.Errorf("it is back in the file, but %w", err) }
 
 // activateMoves tells the programs whose values an undo has given back, and marks
 // the moves whose program does not take them.
 //
-// What was cut off counts as written and told, whatever it reads: the program
-// that was told, or was to be, is in the journal. It may have ended since.
+// What was cut off in this boot counts as written and told, whatever it reads: the
+// program that was told, or was to be, is in the journal. It may have ended since.
+// One that a later boot has started, or is still to start, has read the files
+// anew.
 func (e *Engine) activateMoves(ctx context.Context, moves []move, left []Leftover) []Leftover {
 	var all programs
 	of := make([]programs, len(moves)) // by move
@@ -118,7 +129,7 @@ func (e *Engine) activateMoves(ctx context.Context, moves []move, left []Leftove
 			}
 		}
 		for _, en := range m.entries {
-			if m.cutOff {
+			if m.retell {
 				of[i].add(m.setting.Kind, en.Activation)
 			}
 		}

@@ -215,6 +215,44 @@ func TestActivationFails(t *testing.T) {
 	}
 }
 
+// A program that the next boot is still to start is not told of what was cut off
+// in the boot before: it reads the files that are back by then.
+func TestActivationAfterReboot(t *testing.T) {
+	for _, up := range []bool{false, true} {
+		e, s := serverEngine(t, map[string]string{"boot": "1"})
+		before := s.state(t)
+		path := filepath.Join(e.StateDir, "journal")
+		var text []byte
+		e.At = func(point string) {
+			if point == "activate:restart of served:before" {
+				text, _ = os.ReadFile(path)
+			}
+		}
+		apply(t, e, journal.Apply, served("boot", "2")) // the server has started with it, or will
+		e.At = nil
+		writeFile(t, path, string(text))
+		if err := e.Host.Files.Store("/proc/sys/kernel/random/boot_id", []byte("boot-2\n")); err != nil {
+			t.Fatal(err)
+		}
+		*s.told = nil
+		if !up {
+			os.Remove(filepath.Join(s.dir, "up"))
+		}
+		undo(t, e)
+		if up {
+			s.wantTold(t, "restart of served")
+		} else {
+			s.wantTold(t)
+			if err := s.Activate(context.Background(), setting.Activation{Program: "served", Restart: true}); err != nil { // the boot
+				t.Fatal(err)
+			}
+		}
+		if got := s.state(t); !maps.Equal(got, before) {
+			t.Errorf("%v, want %v", got, before)
+		}
+	}
+}
+
 // Killed anywhere, also on the way between a write and its activation, the undo
 // gives back the bytes and makes the program take them; killed in that undo, the
 // next one does.

@@ -24,6 +24,9 @@ type move struct {
 	// cutOff is true where a crash or a failure left it open how far an earlier
 	// doing had come.
 	cutOff bool
+	// retell is true where that was in this boot: the program that was told, or
+	// was to be, is told again.
+	retell bool
 	// outlived is what a place held in an earlier boot that may have left
 	// something behind; nil for none.
 	outlived *setting.Value
@@ -37,7 +40,7 @@ func (e *Engine) moves(ctx context.Context, s *journal.State, txs []*journal.Tx)
 	for _, t := range txs {
 		ours[t] = true
 	}
-	chains := s.Chains()
+	chains, boot := s.Chains(), e.bootID()
 	var out []move
 	for _, top := range newestFirst(chains) {
 		chain := chains[top.Setting]
@@ -49,6 +52,7 @@ func (e *Engine) moves(ctx context.Context, s *journal.State, txs []*journal.Tx)
 		}
 		if low < len(chain) {
 			m := e.restoreMove(ctx, chain[low:])
+			m.retell = m.cutOff && m.inBoot(s, boot)
 			if low > 0 {
 				m.under = chain[low-1]
 			}

@@ -106,6 +106,11 @@ func control(ctx context.Context, h *host.Host, c cluster, action string, limit 
 		return err
 	}
 	if res.ExitCode != 0 {
+		if argv[0] == "systemctl" { // which itself only says that it has failed
+			if logged, err := h.Exec.Run(ctx, host.Command{Argv: []string{"journalctl", "-q", "-n", "20", "-o", "cat", "--no-pager", "-u", c.Unit}}); err == nil {
+				res.Stderr = append(res.Stderr, "\n"+string(logged.Stdout)...)
+			}
+		}
 		return fmt.Errorf("%s: exit %d: %s", strings.Join(argv, " "), res.ExitCode, complaint(string(res.Stderr)+string(res.Stdout)))
 	}
 	return nil

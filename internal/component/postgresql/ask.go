@@ -130,7 +130,9 @@ func serverOf(h *host.Host, dir string) (postmaster, error) {
 		return postmaster{}, errStopped
 	}
 	p.started, _ = strconv.ParseInt(strings.TrimSpace(lines[2]), 10, 64)
-	if _, err := h.Files.Stat("/proc/" + strconv.Itoa(p.pid)); err != nil {
+	// A boot may have given the number to somebody else.
+	comm, err := h.Files.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/comm")
+	if name := strings.TrimSpace(string(comm)); err != nil || name != "postgres" && name != "postmaster" {
 		return postmaster{}, errStopped
 	}
 	if _, err := strconv.ParseUint(p.port, 10, 16); err != nil || !strings.HasPrefix(p.socket, "/") {
