@@ -91,9 +91,9 @@ lint: ## vet, format, and golangci-lint where it is installed
 	else echo "golangci-lint is not installed, so .golangci.yml was not checked; to have it: $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0"; fi
 
 .PHONY: root
-root: ## build the cached Debian test root, if this user may
-	@if [[ $$(id -u) == 0 || $${FETTLE_TEST_REQUIRE:-0} == 1 ]]; then test/root/build >/dev/null; \
-	else echo "not root: tests that need the Debian test root skip; run: sudo test/root/build"; fi
+root: ## build the cached Debian test roots, if this user may
+	@if [[ $$(id -u) == 0 || $${FETTLE_TEST_REQUIRE:-0} == 1 ]]; then test/root/build >/dev/null; test/root/build servers >/dev/null; \
+	else echo "not root: tests that need a Debian test root skip; run: sudo test/root/build; sudo test/root/build servers"; fi
 
 # A page needs a browser: test-nightly opens Cockpit's.
 .PHONY: chromium

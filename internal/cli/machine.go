@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/claim"
+	components "fettle.dev/fettle/internal/component/table"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin/table"
@@ -93,6 +95,7 @@ func (a *app) open(ctx context.Context, bad func(error) error) (*machine, error)
 
 func (a *app) machineOn(ctx context.Context, h *host.Host, bad func(error) error) (m *machine, err error) {
 	m = &machine{app: a, host: h, kinds: table.Kinds(h)}
+	maps.Copy(m.kinds, components.Kinds(h))
 	m.kinds[tunerKind] = tuner{h, m.kinds["unit"]}
 	if m.main, err = profile.ReadMain(h); err != nil {
 		if err := bad(err); err != nil {

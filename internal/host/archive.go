@@ -22,6 +22,7 @@ type archive struct {
 	links    []Link              // network devices
 	linked   bool                // links is every one of them
 	params   map[netKey]netAnswer
+	asks     map[string][]byte // what programs answered over a connection, by question
 	// incomplete is Host.Incomplete.
 	incomplete string
 }
@@ -48,6 +49,7 @@ func newArchive() *archive {
 		commands: map[string]Result{},
 		programs: map[string]string{},
 		params:   map[netKey]netAnswer{},
+		asks:     map[string][]byte{},
 	}
 }
 

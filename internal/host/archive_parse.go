@@ -96,7 +96,7 @@ func ParseArchive(name string, text []byte) (*Host, error) {
 }
 
 func (a *archive) host(name string) *Host {
-	return &Host{Name: name, Files: archivedFiles{a}, Exec: archivedExec{a}, Clock: archivedClock{a}, Net: archivedNet{a}, Sched: noSched{}, Incomplete: a.incomplete}
+	return &Host{Name: name, Files: archivedFiles{a}, Exec: archivedExec{a}, Clock: archivedClock{a}, Net: archivedNet{a}, Sched: noSched{}, Asks: archivedAsks{a}, Incomplete: a.incomplete}
 }
 
 var errNoArchive = fmt.Errorf("not a fettle archive: the first line must be %q", archiveHeading)
@@ -260,6 +260,12 @@ func (p *archiveParser) entry(words []string, content []byte) error {
 	switch kind {
 	case "run":
 		return p.run(h, data)
+	case "ask":
+		if _, dup := p.asks[h.name]; dup {
+			return fmt.Errorf("question %q is here twice", h.name)
+		}
+		p.asks[h.name] = data
+		return nil
 	case "stderr":
 		r, ok := p.commands[p.last]
 		if !ok || h.name != "" || r.Stderr != nil {
@@ -356,7 +362,7 @@ type heading struct {
 
 func parseHeading(kind string, words []string) (heading, error) {
 	var h heading
-	known := kind == "run" || kind == "stderr"
+	known := kind == "run" || kind == "stderr" || kind == "ask"
 	for _, t := range archiveTypes {
 		if t.word == kind {
 			h.mode, known = t.mode|0o644, true

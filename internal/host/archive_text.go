@@ -38,6 +38,8 @@ import (
 //	-- stderr --
 //	-- program tuned /usr/sbin/tuned --
 //	-- program numad absent --
+//	-- ask "postgresql /etc/postgresql/15/main/postgresql.conf" --
+//	{...}
 //	-- links --
 //	eth0 index=2 kind=device driver=virtio_net parent=virtio0 altname=enp0s3
 //	-- net eth0 ring --
@@ -156,6 +158,9 @@ func (a *archive) writeTo(w io.Writer) error {
 			at = "absent"
 		}
 		fmt.Fprintf(&b, "-- program %s %s --\n", quotePath(name), quotePath(at))
+	}
+	for _, question := range sortedKeys(a.asks) {
+		writeContent(&b, "ask", strconv.Quote(question), a.asks[question])
 	}
 	a.writeNet(&b)
 	fmt.Fprintln(&b, endMark)

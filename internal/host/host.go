@@ -35,6 +35,7 @@ type Host struct {
 	Clock      Clock
 	Net        Net
 	Sched      Sched
+	Asks       Asks
 }
 
 // Files is the machine's file tree. Paths are absolute and are the machine's

@@ -19,7 +19,7 @@ import (
 
 // Live is this machine.
 func Live() *Host {
-	return &Host{Name: "this machine", Live: true, Files: liveFiles{}, Exec: liveExec{}, Clock: liveClock{}, Net: liveNet{}, Sched: liveSched{}}
+	return &Host{Name: "this machine", Live: true, Files: liveFiles{}, Exec: liveExec{}, Clock: liveClock{}, Net: liveNet{}, Sched: liveSched{}, Asks: liveAsks{}}
 }
 
 type liveClock struct{}

@@ -33,6 +33,7 @@ func Record(h *Host) (*Host, *Recording) {
 		Clock: h.Clock,
 		Net:   recordingNet{r, h.Net},
 		Sched: noSched{},
+		Asks:  recordingAsks{r, h.Asks},
 	}, rec
 }
 

@@ -22,13 +22,13 @@ func Copy(dir string) (*Host, error) {
 	if !st.IsDir() {
 		return nil, fmt.Errorf("%s: not a directory", dir)
 	}
-	return &Host{Name: dir, Files: copiedFiles{rootedFiles{dir}}, Exec: noExec{}, Clock: noClock{}, Net: noNet{}, Sched: noSched{}}, nil
+	return &Host{Name: dir, Files: copiedFiles{rootedFiles{dir}}, Exec: noExec{}, Clock: noClock{}, Net: noNet{}, Sched: noSched{}, Asks: noAsks{}}, nil
 }
 
 // Mounted is a live machine whose root is mounted at dir: the node agent's view
 // of its node, and the tests' writable fake machine. Programs are not run.
 func Mounted(dir string) *Host {
-	return &Host{Name: dir, Live: true, Files: rootedFiles{dir}, Exec: noExec{}, Clock: liveClock{}, Net: noNet{}, Sched: noSched{}}
+	return &Host{Name: dir, Live: true, Files: rootedFiles{dir}, Exec: noExec{}, Clock: liveClock{}, Net: noNet{}, Sched: noSched{}, Asks: noAsks{}}
 }
 
 type noClock struct{}

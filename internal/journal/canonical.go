@@ -222,6 +222,9 @@ func (c *cursor) before() (b Before) {
 	if c.is(`,"varies":`) {
 		b.Varies = list(c, (*cursor).value)
 	}
+	if c.is(`,"activation":`) && b.Activation.UnmarshalText([]byte(c.text())) != nil {
+		c.bad = true
+	}
 	return b
 }
 

@@ -91,6 +91,9 @@ type Before struct {
 	// daemon may put there without writing anything more into the journal. Any
 	// of them counts as left by fettle.
 	Varies []setting.Value `json:"varies,omitempty"`
+	// Activation is what has to be told once the place has its value, and again
+	// when it goes back.
+	Activation setting.Activation `json:"activation,omitzero"`
 }
 
 // Outcome is what a place read after the transaction's last write.

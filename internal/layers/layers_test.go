@@ -48,6 +48,7 @@ var table = []place{
 	{path: "internal/report", layer: 4, also: []string{"internal/ui"}}, // its tables are for a terminal
 	{path: "internal/ui", layer: 4},
 	{path: "internal/component", layer: 3},
+	{path: "internal/component/conf/conftest", layer: testSupport},
 	{path: "internal/component/...", layer: 3, also: []string{"internal/component"}},
 	{path: "internal/sizing", layer: 3},
 	{path: "internal/sizing/sizingtest", layer: testSupport},

@@ -165,6 +165,9 @@ func Plan(s *ui.Screen, p *tune.Plan, all bool) {
 	}
 	writeOthers(s, "not written", others, all)
 	fmt.Fprintf(s.Out, "\n%s would be written, %d already as wanted, %d not written\n", plural(p.Writes(), "value"), same, len(others))
+	for _, a := range p.Activations() {
+		fmt.Fprintf(s.Out, "· then: %s\n", a)
+	}
 	for _, sk := range p.Skipped {
 		fmt.Fprintf(s.Out, "· %s\n", sk.Why)
 	}

@@ -8,6 +8,18 @@ import (
 // What a kind may be able to do beside what every Kind can. One that does more
 // than these answers with words of a higher layer: tune.Effecter.
 
+// Activator is a kind whose values take effect when a program is told of them: a
+// database reads its file again, or only when it starts.
+type Activator interface {
+	// Activation says what has to be told once the value of a resolved place has
+	// changed; ok is false where nothing runs that could be told, and on a copy.
+	Activation(context.Context, Setting) (a Activation, ok bool)
+	// Activate tells the program and waits until it has taken its values and
+	// answers as a healthy one does. The kind bounds the wait. A program that
+	// has ended is started where a restart is asked for.
+	Activate(context.Context, Activation) error
+}
+
 // Aliaser is a kind some of whose places have a second name of another kind: the
 // MTU of a network device is an attribute in /sys too. Alias gives the one
 // identity of a place that another kind has resolved; ok is false where it is

@@ -60,17 +60,23 @@ func Disposable(t testing.TB) {
 // disposing is the test of this process that may change the machine.
 var disposing atomic.Pointer[string]
 
-var cacheDir = sync.OnceValues(func() (string, error) {
+var (
+	cacheDir   = sync.OnceValues(func() (string, error) { return built("--print") })
+	serversDir = sync.OnceValues(func() (string, error) { return built("servers", "--print") })
+)
+
+// built asks the set-up where it puts a root.
+func built(args ...string) (string, error) {
 	module, err := moduleDir()
 	if err != nil {
 		return "", err
 	}
-	out, err := exec.Command(filepath.Join(module, "test/root/build"), "--print").Output()
+	out, err := exec.Command(filepath.Join(module, "test/root/build"), args...).Output()
 	if err != nil {
-		return "", fmt.Errorf("test/root/build --print: %w", err)
+		return "", fmt.Errorf("test/root/build %s: %w", strings.Join(args, " "), err)
 	}
 	return strings.TrimSpace(string(out)), nil
-})
+}
 
 // moduleDir finds the directory of go.mod above the test's working directory.
 func moduleDir() (string, error) {
@@ -119,6 +125,20 @@ func Dir(t testing.TB) string {
 	return filepath.Join(Cache(t), "root")
 }
 
+// Servers returns the tree of the second root, which has the servers whose
+// tuning is tested (test/root/servers). Nobody may write into it.
+func Servers(t testing.TB) string {
+	t.Helper()
+	dir, err := serversDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "complete")); err != nil {
+		Missing(t, "the Debian root with the servers is not built; run: sudo test/root/build servers")
+	}
+	return filepath.Join(dir, "root")
+}
+
 // Bind shows a directory or file of this machine inside a Root.
 type Bind struct {
 	Source   string // on this machine
@@ -129,7 +149,9 @@ type Bind struct {
 // Options of a Root. The zero value is a Debian whose kernel settings cannot
 // be written.
 type Options struct {
-	Binds []Bind
+	// Servers takes the root with the servers instead of the first one.
+	Servers bool
+	Binds   []Bind
 	// Env is added to a minimal environment (PATH, HOME, LC_ALL).
 	Env []string
 	// Files are written over the tree before it starts: path inside to content.
@@ -173,7 +195,12 @@ func New(t testing.TB, o Options) *Root {
 			t.Fatal("testroot: a root is either Live or has an invented Machine")
 		}
 	}
-	tree := Dir(t)
+	tree := ""
+	if o.Servers {
+		tree = Servers(t)
+	} else {
+		tree = Dir(t)
+	}
 	nsenter, err := exec.LookPath("nsenter")
 	if err != nil {
 		Missing(t, "nsenter (package util-linux) is not installed")

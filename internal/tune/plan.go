@@ -81,6 +81,9 @@ type Step struct {
 	Lifetime setting.Lifetime `json:"lifetime,omitempty"`
 	// Varies are the values between which a place moves that follows the load.
 	Varies []setting.Value `json:"varies,omitempty"`
+	// Activation is what applying the step tells once all values are written, so
+	// that this one takes effect; zero where nothing has to be told.
+	Activation setting.Activation `json:"activation,omitzero"`
 	// Override is the administrator's claim that wins over this one.
 	Override *Override `json:"override,omitempty"`
 }

@@ -76,8 +76,9 @@ func (b *builder) releases(ctx context.Context) {
 				"%s is no longer set by the selection and stays at %s: somebody changed it since (fettle had set %s)", en.Setting, show(now), show(*en.After))
 			continue
 		}
+		activation, _ := b.Kinds.Activation(ctx, en.Setting)
 		b.add(Step{
-			Setting: en.Setting, Before: now, Want: to, Action: Release, Verdict: plugin.Drifted,
+			Setting: en.Setting, Before: now, Want: to, Action: Release, Activation: activation, Verdict: plugin.Drifted,
 			Why: "no longer set by the selection: goes back", Reason: en.Reason, Lifetime: kind.Lifetime(), Stage: b.stage,
 		})
 	}

@@ -130,6 +130,7 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		return
 	}
 	step.Action, step.Verdict = Write, plugin.Drifted
+	step.Activation, _ = b.Kinds.Activation(ctx, step.Setting)
 }
 
 // readOnly is true for a file of the kernel whose mode lets nobody write. Root may

@@ -180,6 +180,7 @@ func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) 
 	if e.unlock(ctx, standing, left) {
 		left, gone = e.restore(ctx, targets)
 	}
+	left = e.activateMoves(ctx, moves, left)
 	left, derived := follow(moves, left)
 	commit := journal.Commit{ID: t.ID, Result: journal.ResultDone, Standing: append(e.leftStanding(ctx, standing, left), derived...)}
 	for i := range moves {

@@ -21,6 +21,12 @@ type move struct {
 	below   []*journal.Entry // older ones, cut off from these by somebody's change
 	under   *journal.Entry   // what stands below them; nil where this leads to the original
 	coupled int              // entry of the same transaction that it belongs to
+	// cutOff is true where a crash or a failure left it open how far an earlier
+	// doing had come.
+	cutOff bool
+	// retell is true where that was in this boot: the program that was told, or
+	// was to be, is told again.
+	retell bool
 	// outlived is what a place held in an earlier boot that may have left
 	// something behind; nil for none.
 	outlived *setting.Value
@@ -34,7 +40,7 @@ func (e *Engine) moves(ctx context.Context, s *journal.State, txs []*journal.Tx)
 	for _, t := range txs {
 		ours[t] = true
 	}
-	chains := s.Chains()
+	chains, boot := s.Chains(), e.bootID()
 	var out []move
 	for _, top := range newestFirst(chains) {
 		chain := chains[top.Setting]
@@ -46,6 +52,7 @@ func (e *Engine) moves(ctx context.Context, s *journal.State, txs []*journal.Tx)
 		}
 		if low < len(chain) {
 			m := e.restoreMove(ctx, chain[low:])
+			m.retell = m.cutOff && m.inBoot(s, boot)
 			if low > 0 {
 				m.under = chain[low-1]
 			}
@@ -123,6 +130,9 @@ func (e *Engine) restoreMove(ctx context.Context, run []*journal.Entry) move {
 	}
 	top := run[len(run)-1]
 	m := move{setting: top.Setting, to: run[low].Before.Before, state: journal.Restored, entries: run[low:], below: run[:low], coupled: top.CoupledTo}
+	// An entry cut off by a crash, or left by an undo that failed, is ours
+	// whatever it reads.
+	m.cutOff = top.After == nil || slices.ContainsFunc(run, func(en *journal.Entry) bool { return en.Undoing || en.State == journal.Failed })
 	kind, err := e.Kinds.For(top.Setting)
 	if err == nil {
 		m.found, err = kind.Read(ctx, top.Setting)
@@ -134,13 +144,10 @@ func (e *Engine) restoreMove(ctx context.Context, run []*journal.Entry) move {
 		m.state, m.why = journal.Closed, EndedItself
 		return m
 	}
-	// An entry cut off by a crash, or left by an undo that failed, is ours
-	// whatever it reads.
-	cutOff := top.After == nil || slices.ContainsFunc(run, func(en *journal.Entry) bool { return en.Undoing || en.State == journal.Failed })
 	if gone(kind, m.found, m.to) {
 		return m // perhaps another place brings it back; otherwise it is closed
 	}
-	if cutOff || equal(kind, m.found, m.to) || top.LeftBy(m.found, func(a, b setting.Value) bool { return equal(kind, a, b) }) {
+	if m.cutOff || equal(kind, m.found, m.to) || top.LeftBy(m.found, func(a, b setting.Value) bool { return equal(kind, a, b) }) {
 		return m
 	}
 	m.state = journal.KeptNow

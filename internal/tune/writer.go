@@ -19,6 +19,7 @@ type writer struct {
 	plan    *Plan
 	chains  map[setting.Setting][]*journal.Entry // as they were before this one
 	entries []written
+	told    programs // that were told of new values, or were to be
 }
 
 // foreign is true where a place does not read as fettle's last transaction had
@@ -66,6 +67,9 @@ func (w *writer) run(ctx context.Context) error {
 		}
 	}
 	w.retry(ctx)
+	if err := w.activate(ctx); err != nil {
+		return err
+	}
 	w.readBack(ctx)
 	if err := ctx.Err(); err != nil {
 		return err
@@ -123,6 +127,10 @@ func (w *writer) stage(ctx context.Context, steps []int) error {
 				}})
 			}
 		}
+		s.Activation = setting.Activation{}
+		if !equal(kind, now, s.Want) {
+			s.Activation, _ = w.Kinds.Activation(ctx, s.Setting)
+		}
 		_, outlives := kind.(setting.Outliver)
 		n := len(w.entries) + len(batch) + 1
 		for k := first; k < len(batch); k++ {
@@ -131,6 +139,7 @@ func (w *writer) stage(ctx context.Context, steps []int) error {
 		batch = append(batch, written{step: i, Before: journal.Before{
 			Setting: s.Setting, Before: now, Want: s.Want, Lifetime: kind.Lifetime(), Reason: s.Reason,
 			Releases: s.Action == Release, Foreign: w.foreign(kind, s.Setting, now), Outlives: outlives, Varies: s.Varies,
+			Activation: s.Activation,
 		}})
 	}
 	if len(batch) == 0 {
@@ -307,7 +316,7 @@ func (w *writer) takeBack() (result string, err error) {
 		targets = append(targets, target{setting: en.Setting, want: en.Before.Before})
 	}
 	left, _ := w.restore(ctx, targets)
-	if len(left) > 0 {
+	if left = append(left, w.activateBack(ctx)...); len(left) > 0 {
 		// No commit: the entries stay live, and the next undo tries again.
 		return journal.ResultIncomplete, &IncompleteError{Left: left}
 	}

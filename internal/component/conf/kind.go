@@ -1,0 +1,382 @@
+package conf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// Product is what this package has to know of one. The main file of a
+// configuration is what names it everywhere.
+type Product struct {
+	Name   string // the kind of its settings: "postgresql"
+	Syntax Syntax
+	// Roots are the directories below which its configuration is: nothing else is
+	// read for a setting's sake or written.
+	Roots func(*host.Host) []string
+	// Instances finds the main files that there are.
+	Instances func(*host.Host) ([]Instance, error)
+	// Winner finds the line from which the product takes an option; ok is false
+	// where no line sets it. Nil for products whose main file is the only one and
+	// whose last assignment wins.
+	Winner func(h *host.Host, main, key string) (p Place, ok bool, err error)
+	// Canonical is one spelling for all values that the product takes for the
+	// same: "8192kB" and "8MB". Nil where each is another one.
+	Canonical func(value string) string
+	// Check refuses values, and options, that nobody may ask for by name; nil
+	// where everything in the main file may be.
+	Check func(key, value string) error
+	// Activation and Activate are setting.Activator's; nil where values take
+	// effect when somebody starts the program.
+	Activation func(ctx context.Context, h *host.Host, main, key string) (setting.Activation, bool)
+	Activate   func(context.Context, *host.Host, setting.Activation) error
+	// Effect says whether a value that is in the file works; nil for yes.
+	Effect func(ctx context.Context, h *host.Host, main, key, value string) (plugin.Verdict, string)
+}
+
+// Instance is one configuration of a product.
+type Instance struct {
+	Name string // tells it from the others: "15/main"
+	Main string // its main file
+}
+
+// Place is an assignment and the file that it is in.
+type Place struct {
+	File string
+	Assignment
+}
+
+func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
+
+// New is the kind of a product's settings:
+//
+//	NAME:/FILE#KEY       its one identity, whatever else is installed
+//	NAME:KEY             where the machine has one instance
+//	NAME:INSTANCE/KEY    where it has several
+//
+// A value is the text of the configuration, with its quotes; a wanted value that
+// is not written as one there is quoted. Absent is an option that no line sets.
+func New(h *host.Host, p Product) setting.Kind { return kind{h, p} }
+
+type kind struct {
+	host *host.Host
+	Product
+}
+
+// parts takes an identity apart.
+func (k kind) parts(s setting.Setting) (main, key string, err error) {
+	main, key, ok := strings.Cut(s.Name, "#")
+	if !ok || !strings.HasPrefix(main, "/") {
+		return "", "", fmt.Errorf("%s: want %s:/FILE#OPTION", s, k.Name)
+	}
+	return main, key, nil
+}
+
+// Resolve implements setting.Kind.
+func (k kind) Resolve(s setting.Setting) (setting.Setting, error) {
+	if !strings.HasPrefix(s.Name, "/") {
+		main, key, err := k.short(s)
+		if err != nil {
+			return setting.Setting{}, err
+		}
+		s.Name = main + "#" + key
+	}
+	main, key, err := k.parts(s)
+	if err != nil {
+		return setting.Setting{}, err
+	}
+	if key, err = k.Syntax.Key(key); err != nil {
+		return setting.Setting{}, fmt.Errorf("%s: %w", s, err)
+	}
+	if main, err = k.inside(main); err != nil {
+		return setting.Setting{}, fmt.Errorf("%s: %w", s, err)
+	}
+	return setting.Setting{Kind: s.Kind, Name: main + "#" + key}, nil
+}
+
+// short finds the instance that a short form means.
+func (k kind) short(s setting.Setting) (main, key string, err error) {
+	all, err := k.Instances(k.host)
+	if err != nil {
+		return "", "", fmt.Errorf("%s: %w", s, err)
+	}
+	names := make([]string, len(all))
+	var best Instance // the longest name that fits: "data/pg", not "data"
+	for i, in := range all {
+		if strings.HasPrefix(s.Name, in.Name+"/") && len(in.Name) > len(best.Name) {
+			best = in
+		}
+		names[i] = k.Name + ":" + in.Name + "/" + s.Name
+	}
+	if best.Name != "" {
+		return best.Main, s.Name[len(best.Name)+1:], nil
+	}
+	switch len(all) {
+	case 0:
+		return "", "", fmt.Errorf("%s: no configuration of %s was found here: %w", s, k.Name, fs.ErrNotExist)
+	case 1:
+		return all[0].Main, s.Name, nil
+	}
+	return "", "", fmt.Errorf("%s: this machine has several: want one of %s", s, strings.Join(names, ", "))
+}
+
+// inside resolves the links of a file and refuses one that is not below the
+// product's own directories.
+func (k kind) inside(file string) (string, error) {
+	file = path.Clean(file)
+	if strings.ContainsAny(file, "#\x00\n") {
+		return "", fmt.Errorf("%q: %w", file, setting.ErrOutside)
+	}
+	if real, err := k.host.Files.Resolve(file); err == nil {
+		file = real
+	} else if dir, err := k.host.Files.Resolve(path.Dir(file)); err == nil {
+		file = path.Join(dir, path.Base(file))
+	}
+	roots := k.Roots(k.host)
+	if slices.ContainsFunc(roots, func(root string) bool {
+		if real, err := k.host.Files.Resolve(root); err == nil {
+			root = real
+		}
+		return strings.HasPrefix(file, strings.TrimSuffix(root, "/")+"/")
+	}) {
+		return file, nil
+	}
+	return "", fmt.Errorf("%s: %w: %s has its configuration below %s", file, setting.ErrOutside, k.Name, strings.Join(roots, ", "))
+}
+
+// winner is the line that sets an option.
+func (k kind) winner(main, key string) (Place, bool, error) {
+	if k.Winner != nil {
+		return k.Winner(k.host, main, key)
+	}
+	text, err := k.host.Files.ReadFile(main)
+	if err != nil {
+		return Place{}, false, err
+	}
+	all, err := k.Syntax.Assignments(string(text))
+	if err != nil {
+		return Place{}, false, fmt.Errorf("%s:%w", main, err)
+	}
+	a := last(all, key)
+	if a == nil {
+		return Place{}, false, nil
+	}
+	return Place{main, *a}, true, nil
+}
+
+// Read implements setting.Kind.
+func (k kind) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
+	main, key, err := k.parts(s)
+	if err != nil {
+		return setting.Value{}, err
+	}
+	p, ok, err := k.winner(main, key)
+	switch {
+	case err != nil:
+		return setting.Value{}, err
+	case !ok:
+		return setting.Absent, nil
+	}
+	return setting.Text(p.Literal), nil
+}
+
+// Write implements setting.Kind. It changes the line that wins and no other; where
+// there is none, it adds one to the main file.
+func (k kind) Write(_ context.Context, s setting.Setting, v setting.Value) error {
+	main, key, err := k.parts(s)
+	if err != nil {
+		return err
+	}
+	at, found, err := k.winner(main, key)
+	if err != nil {
+		return err
+	}
+	if v.Absent && !found {
+		return nil
+	}
+	if !found {
+		at.File = main
+	}
+	file, err := k.inside(at.File)
+	if err != nil {
+		return err
+	}
+	st, err := k.host.Files.Stat(file)
+	if err != nil {
+		return err
+	}
+	if !st.Mode().IsRegular() {
+		return fmt.Errorf("%s: not a regular file", file)
+	}
+	b, err := k.host.Files.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	text := string(b)
+	if found && (at.To > len(text) || at.From > at.To || text[at.From:at.To] != at.Literal) {
+		return fmt.Errorf("%s: somebody is changing this file", at)
+	}
+	switch {
+	case v.Absent:
+		if file != main || k.several(text, key) {
+			return fmt.Errorf("%s sets %s, and fettle has not added that line: remove it by hand", at, key)
+		}
+		text = remove(text, at.Assignment)
+	default:
+		if !found {
+			at.Assignment = Assignment{Key: key}
+		}
+		if text, err = k.put(text, at.Assignment, v.Text); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return k.host.Files.Replace(file, []byte(text), host.AttrOf(st))
+}
+
+// put gives an option its value in a text, and makes certain that the product
+// then reads just that, and all the rest as before.
+func (k kind) put(text string, at Assignment, value string) (string, error) {
+	literal, err := k.Syntax.Literal(value)
+	if err != nil {
+		return "", err
+	}
+	before, err := k.Syntax.Assignments(text)
+	if err != nil {
+		return "", err
+	}
+	changed, more := set(text, at, literal), 0
+	if at.Line == 0 {
+		if changed, err = add(k.Syntax, text, at.Key, literal); err != nil {
+			return "", err
+		}
+		more = 1
+	}
+	after, err := k.Syntax.Assignments(changed)
+	if err == nil && len(after) == len(before)+more && slices.ContainsFunc(after, func(a Assignment) bool {
+		return a.Key == at.Key && a.Literal == literal && (a.From == at.From || at.Line == 0)
+	}) {
+		return changed, nil
+	}
+	return "", fmt.Errorf("%q: %w: its line would mean something else", value, ErrValue)
+}
+
+// several is true where more than one line of a text sets an option.
+func (k kind) several(text, key string) bool {
+	all, err := k.Syntax.Assignments(text)
+	n := 0
+	for _, a := range all {
+		if a.Key == key {
+			n++
+		}
+	}
+	return err != nil || n > 1
+}
+
+// Equal implements setting.Kind: as the product compares.
+func (k kind) Equal(a, b setting.Value) bool {
+	if a.Absent || b.Absent {
+		return a.Absent == b.Absent
+	}
+	return a.Text == b.Text || k.canonical(a.Text) == k.canonical(b.Text)
+}
+
+// meaning is the value that a text means: a literal, or what is still to be
+// quoted.
+func (k kind) meaning(text string) string {
+	if literal, err := k.Syntax.Literal(text); err == nil {
+		text = literal
+	}
+	return k.Syntax.Unquote(text)
+}
+
+func (k kind) canonical(text string) string {
+	value := k.meaning(text)
+	if k.Canonical == nil {
+		return value
+	}
+	return k.Canonical(value)
+}
+
+// Coupled implements setting.Kind.
+func (kind) Coupled(setting.Setting) []setting.Setting { return nil }
+
+// Lifetime implements setting.Kind. When the program reads the file is the
+// business of Activate and Effect.
+func (kind) Lifetime() setting.Lifetime { return setting.File }
+
+// OneWay implements setting.OneWayer: a line that fettle has not added does not
+// find its place again.
+func (kind) OneWay(_ setting.Setting, now, want setting.Value) (string, bool) {
+	if want.Absent && !now.Absent {
+		return "the line would not find its place again; comment it out by hand", true
+	}
+	return "", false
+}
+
+// Files implements setting.Filer.
+func (k kind) Files(s setting.Setting) []string {
+	main, key, err := k.parts(s)
+	if err != nil {
+		return nil
+	}
+	if p, ok, err := k.winner(main, key); ok && err == nil {
+		return []string{p.File}
+	}
+	return []string{main}
+}
+
+// MayAsk implements setting.Guarded.
+func (k kind) MayAsk(s setting.Setting, want setting.Value, _ []string) error {
+	_, key, err := k.parts(s)
+	if err != nil {
+		return err
+	}
+	if k.Check == nil || want.Absent {
+		return nil
+	}
+	literal, err := k.Syntax.Literal(want.Text)
+	if err == nil {
+		err = k.Check(key, k.Syntax.Unquote(literal))
+	}
+	if err != nil && !errors.Is(err, setting.ErrNoPlace) {
+		err = fmt.Errorf("%w: %w", setting.ErrNoPlace, err)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", s, err)
+	}
+	return nil
+}
+
+// Activation implements setting.Activator.
+func (k kind) Activation(ctx context.Context, s setting.Setting) (setting.Activation, bool) {
+	main, key, err := k.parts(s)
+	if err != nil || k.Product.Activation == nil || !k.host.Live {
+		return setting.Activation{}, false
+	}
+	return k.Product.Activation(ctx, k.host, main, key)
+}
+
+// Activate implements setting.Activator.
+func (k kind) Activate(ctx context.Context, a setting.Activation) error {
+	if k.Product.Activate == nil {
+		return fmt.Errorf("fettle does not know how to tell %s", a.Program)
+	}
+	return k.Product.Activate(ctx, k.host, a)
+}
+
+// Effect implements tune.Effecter.
+func (k kind) Effect(ctx context.Context, s setting.Setting, want setting.Value) (plugin.Verdict, string) {
+	main, key, err := k.parts(s)
+	if err != nil || k.Product.Effect == nil || want.Absent {
+		return plugin.OK, ""
+	}
+	return k.Product.Effect(ctx, k.host, main, key, k.meaning(want.Text))
+}

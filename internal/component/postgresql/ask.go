@@ -1,0 +1,181 @@
+package postgresql
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// answer is what a running server says of itself.
+type answer struct {
+	Version     string             `json:"version"`
+	UptimeS     float64            `json:"uptime_s"`
+	Connections float64            `json:"connections_used"`
+	DataBytes   *float64           // nil where counting took too long
+	Loaded      float64            `json:"loaded_s"` // since the epoch: when it read its files last
+	Settings    map[string]running `json:"settings"`
+	// Errors are what it does not take of its files, by FILE:LINE.
+	Errors []string `json:"errors"`
+}
+
+// running is one parameter as pg_settings has it.
+type running struct {
+	Value   string `json:"value"` // as a file would have it: 128MB
+	Context string `json:"context"`
+	Source  string `json:"source"`
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Pending bool   `json:"pending,omitempty"` // waits for a restart
+}
+
+func (r running) at() string {
+	if r.File != "" {
+		return fmt.Sprintf("pg_settings (%s:%d)", r.File, r.Line)
+	}
+	return "pg_settings (" + r.Source + ")"
+}
+
+// ask is one statement: everything is of one moment. What this connection itself
+// has set is left out.
+const ask = `
+SELECT json_build_object(
+  'version', split_part(current_setting('server_version'), ' ', 1),
+  'uptime_s', extract(epoch FROM clock_timestamp() - pg_postmaster_start_time()),
+  'loaded_s', extract(epoch FROM pg_conf_load_time()),
+  'connections_used', (SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datid IS NOT NULL),
+  'settings', (SELECT json_object_agg(name, json_build_object(
+      'value', current_setting(name, true), 'context', context, 'source', source,
+      'file', coalesce(sourcefile, ''), 'line', coalesce(sourceline, 0), 'pending', pending_restart))
+    FROM pg_settings WHERE source NOT IN ('client', 'session') AND name !~ '^(transaction_|statement_timeout$|primary_conninfo$)'),
+  'errors', (SELECT coalesce(json_agg(sourcefile || ':' || sourceline || ': ' || coalesce(name || ': ', '') || error), '[]')
+    FROM pg_file_settings f WHERE error IS NOT NULL
+      AND NOT EXISTS (SELECT 1 FROM pg_settings s WHERE s.name = f.name AND s.pending_restart)))`
+
+const askData = `SELECT sum(pg_database_size(oid)) FROM pg_database`
+
+// How long a server may take to answer, in all.
+const patience = 10 * time.Second
+
+// errStopped says that a cluster is set up and does not run.
+var errStopped = errors.New("the server does not run")
+
+// question asks a cluster's server for all of it.
+func question(ctx context.Context, h *host.Host, main, dir string) (*answer, error) {
+	b, err := h.Ask(ctx, "postgresql "+main, func(ctx context.Context, live *host.Host) ([]byte, error) { return query(ctx, live, dir) })
+	if err != nil {
+		return nil, err
+	}
+	a, err := parseAnswer(string(b))
+	if err != nil {
+		return nil, fmt.Errorf("the answer of postgresql: %w", err)
+	}
+	return a, nil
+}
+
+func query(ctx context.Context, h *host.Host, dir string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	c, err := connect(ctx, h, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	text, err := c.one(ask)
+	if err != nil {
+		return nil, err
+	}
+	var a answer
+	if err := json.Unmarshal([]byte(text), &a); err != nil {
+		return nil, err
+	}
+	if n, err := c.one(askData); err == nil {
+		if bytes, err := strconv.ParseFloat(n, 64); err == nil {
+			a.DataBytes = &bytes
+		}
+	}
+	return a.text(), nil
+}
+
+// postmaster is what a running server has written into its data directory.
+type postmaster struct {
+	pid     int
+	started int64  // seconds since the epoch
+	socket  string // the directory of its socket
+	port    string
+}
+
+// serverOf reads postmaster.pid; errStopped where no such process is there.
+func serverOf(h *host.Host, dir string) (postmaster, error) {
+	text, err := h.Files.ReadFile(path.Join(dir, "postmaster.pid"))
+	if errors.Is(err, host.ErrNotRecorded) {
+		return postmaster{}, err
+	}
+	if err != nil {
+		return postmaster{}, errStopped
+	}
+	lines := strings.Split(string(text), "\n")
+	if len(lines) < 5 {
+		return postmaster{}, errStopped // it is only just starting
+	}
+	p := postmaster{port: strings.TrimSpace(lines[3]), socket: strings.TrimSpace(lines[4])}
+	if p.pid, err = strconv.Atoi(strings.TrimSpace(lines[0])); err != nil || p.pid <= 0 {
+		return postmaster{}, errStopped
+	}
+	p.started, _ = strconv.ParseInt(strings.TrimSpace(lines[2]), 10, 64)
+	// A boot may have given the number to somebody else.
+	comm, err := h.Files.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/comm")
+	if name := strings.TrimSpace(string(comm)); err != nil || name != "postgres" && name != "postmaster" {
+		return postmaster{}, errStopped
+	}
+	if _, err := strconv.ParseUint(p.port, 10, 16); err != nil || !strings.HasPrefix(p.socket, "/") {
+		return p, errors.New("the server has no unix socket")
+	}
+	return p, nil
+}
+
+// connect logs in through the socket as the user that the data belongs to, as
+// Debian's and Red Hat's pg_hba.conf let that one.
+func connect(ctx context.Context, h *host.Host, dir string) (*session, error) {
+	p, err := serverOf(h, dir)
+	if err != nil {
+		return nil, err
+	}
+	st, err := h.Files.Stat(dir)
+	if err != nil {
+		return nil, err
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil, fmt.Errorf("%s: %w", dir, host.ErrNotRecorded)
+	}
+	user := userName(h, int(sys.Uid))
+	if user == "" {
+		return nil, fmt.Errorf("%s belongs to user %d, who has no name", dir, sys.Uid)
+	}
+	conn, err := host.DialUnixAs(ctx, path.Join(p.socket, ".s.PGSQL."+p.port), int(sys.Uid))
+	if err != nil {
+		return nil, err
+	}
+	return login(ctx, conn, user)
+}
+
+func userName(h *host.Host, uid int) string {
+	text, err := h.Files.ReadFile("/etc/passwd")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Split(line, ":"); len(f) > 3 && f[2] == strconv.Itoa(uid) {
+			return f[0]
+		}
+	}
+	return ""
+}

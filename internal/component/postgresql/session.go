@@ -1,0 +1,92 @@
+package postgresql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+)
+
+// session is a connection that only reads (PostgreSQL, chapter 55: the messages
+// are pgx's). A whole client would bring TLS, password files and an environment
+// that decides where it connects to, and a quarter more of a program.
+type session struct {
+	conn net.Conn
+	*pgproto3.Frontend
+	stop func() bool
+}
+
+// login begins a session as a user whom the server knows by the socket (peer).
+// It ends with ctx.
+func login(ctx context.Context, conn net.Conn, user string) (*session, error) {
+	s := &session{conn: conn, Frontend: pgproto3.NewFrontend(conn, conn)}
+	s.SetMaxBodyLen(maxAnswer)
+	s.stop = context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	s.Send(&pgproto3.StartupMessage{ProtocolVersion: pgproto3.ProtocolVersionNumber, Parameters: map[string]string{
+		"user": user, "database": "postgres", "application_name": "fettle", "client_encoding": "UTF8",
+	}})
+	if _, err := s.finish(); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("user %s: %w", user, err)
+	}
+	return s, nil
+}
+
+// maxAnswer is the longest message that is taken, in bytes.
+const maxAnswer = 8 << 20
+
+// Close ends the session.
+func (s *session) Close() {
+	s.Send(&pgproto3.Terminate{})
+	_ = s.Flush()
+	s.stop()
+	s.conn.Close()
+}
+
+// one runs a statement that only reads and answers with one text.
+func (s *session) one(sql string) (string, error) {
+	s.Send(&pgproto3.Query{String: "BEGIN READ ONLY; SET LOCAL statement_timeout = '4s'; " + sql + "; COMMIT"})
+	rows, err := s.finish()
+	if err != nil {
+		s.Send(&pgproto3.Query{String: "ROLLBACK"})
+		_, _ = s.finish()
+		return "", err
+	}
+	if len(rows) != 1 {
+		return "", fmt.Errorf("%d rows, want one", len(rows))
+	}
+	return rows[0], nil
+}
+
+// finish sends what is waiting and reads up to where the server is ready again.
+func (s *session) finish() (rows []string, err error) {
+	if err := s.Flush(); err != nil {
+		return nil, err
+	}
+	for {
+		message, rerr := s.Receive()
+		if rerr != nil {
+			return nil, errors.Join(err, rerr)
+		}
+		switch m := message.(type) {
+		case *pgproto3.ReadyForQuery:
+			return rows, err
+		case *pgproto3.ErrorResponse:
+			err = errors.Join(err, errors.New(m.Message))
+			if m.Severity == "FATAL" || m.Severity == "PANIC" {
+				return nil, err
+			}
+		case *pgproto3.DataRow:
+			if len(m.Values) == 1 && m.Values[0] != nil {
+				rows = append(rows, string(m.Values[0]))
+			}
+		case *pgproto3.AuthenticationOk, *pgproto3.BackendKeyData, *pgproto3.ParameterStatus, *pgproto3.NoticeResponse,
+			*pgproto3.RowDescription, *pgproto3.CommandComplete, *pgproto3.EmptyQueryResponse:
+		default:
+			return nil, fmt.Errorf("the server wants a password of this user (pg_hba.conf has no peer for it): %T", m)
+		}
+	}
+}

@@ -1,0 +1,27 @@
+// Package table is the list of all products. A new product is a line here.
+package table
+
+import (
+	"fettle.dev/fettle/internal/component"
+	"fettle.dev/fettle/internal/component/kubelet"
+	"fettle.dev/fettle/internal/component/postgresql"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// All is every product.
+var All = []component.Product{
+	kubelet.Product,
+	postgresql.Product,
+}
+
+// Kinds are the kinds of setting of all products.
+func Kinds(h *host.Host) setting.Kinds {
+	kinds := setting.Kinds{}
+	for _, p := range All {
+		if p.Kind != nil {
+			kinds[p.Name] = p.Kind(h)
+		}
+	}
+	return kinds
+}
