@@ -111,3 +111,22 @@ func LastHolder(dir string) int {
 	defer lock.Close()
 	return written(lock)
 }
+
+// Holder names the process that has the lock now; empty where none has.
+func Holder(dir string) string {
+	lock, err := openRead(filepath.Join(dir, "lock"))
+	if err != nil {
+		return ""
+	}
+	defer lock.Close()
+	if lockedBy(lock) != 0 {
+		who, _ := holder(lock)
+		return who
+	}
+	// It may be of another PID namespace. Whoever wants the lock in this moment
+	// tries again, since nobody is to be found that has it.
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		return "another process"
+	}
+	return ""
+}
