@@ -41,6 +41,8 @@ type machine struct {
 	// ask, and less than half of their time would go into reading the others.
 	sysctls *claim.Claims
 	said    map[claim.Problem]bool
+	// atWork is the process whose transaction is under way; empty for none.
+	atWork string
 }
 
 // live is the machine that is tuned where no --root is given, and stateDir where
@@ -231,12 +233,25 @@ func (m *machine) state() (*journal.State, error) {
 	if err != nil {
 		return nil, m.unread(err)
 	}
+	if len(s.Interrupted()) > 0 {
+		// Without anybody at work what the journal has not closed was cut off,
+		// unless it has been closed in between.
+		if m.atWork = journal.Holder(m.engine.StateDir); m.atWork == "" {
+			if s, err = m.engine.State(); err != nil {
+				return nil, m.unread(err)
+			}
+		}
+	}
 	for _, d := range s.Damage {
 		m.screen.Say("the journal is damaged: %s", d)
 	}
 	m.sayTorn(s)
 	for _, t := range s.Interrupted() {
-		m.screen.Say("transaction %d (%s) is under way or was cut off; fettle undo or the next tune takes it back", t.ID, t.Reason)
+		if m.atWork != "" {
+			m.screen.Say("transaction %d (%s) is under way: %s", t.ID, t.Reason, m.atWork)
+			continue
+		}
+		m.screen.Say("transaction %d (%s) was cut off; fettle undo or the next tune takes it back", t.ID, t.Reason)
 	}
 	return s, nil
 }

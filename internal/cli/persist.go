@@ -31,9 +31,27 @@ func unitInstalled(h *host.Host, name string) bool {
 }
 
 // persisted is true where fettle's unit starts at boot.
-func persisted(h *host.Host) bool {
+func persisted(h *host.Host) bool { return wanted(h, "fettle.service") }
+
+// unguarded says, before a trial, that no boot would take it back should its
+// watchdog be killed, and what helps; empty where one would, or where there is no
+// systemd to ask.
+func unguarded(h *host.Host) string {
+	const unit = "fettle-recover.service"
+	if !plugin.HasSystemd(h) || wanted(h, unit) {
+		return ""
+	}
+	helps := "fettle tune PROFILE --persist installs and enables it"
+	if unitInstalled(h, unit) {
+		helps = "systemctl enable " + unit + " does that"
+	}
+	return "should the trial's watchdog be killed, no boot takes the trial back, because " + unit + " is not enabled: " + helps
+}
+
+// wanted is true for a unit that systemd starts at boot.
+func wanted(h *host.Host, unit string) bool {
 	for _, dir := range []string{"/etc/systemd/system", "/usr/lib/systemd/system"} {
-		if links, err := host.Glob(h.Files, dir+"/*.wants/fettle.service"); err == nil && len(links) > 0 {
+		if links, err := host.Glob(h.Files, dir+"/*.wants/"+unit); err == nil && len(links) > 0 {
 			return true
 		}
 	}

@@ -75,3 +75,32 @@ func TestPersistWritesWhatAPackageWouldBring(t *testing.T) {
 		})
 	}
 }
+
+// TestUnguarded asks what a trial is told beforehand of the next boot.
+func TestUnguarded(t *testing.T) {
+	const unit = "fettle-recover.service"
+	for _, c := range []struct {
+		name  string
+		files []string
+		want  string
+	}{
+		{"no systemd", nil, ""},
+		{"not installed", []string{"run/systemd/system/x"}, "--persist installs and enables it"},
+		{"not enabled", []string{"run/systemd/system/x", "usr/lib/systemd/system/" + unit}, "systemctl enable " + unit + " does that"},
+		{"enabled", []string{"run/systemd/system/x", "usr/lib/systemd/system/" + unit, "etc/systemd/system/sysinit.target.wants/" + unit}, ""},
+	} {
+		root := t.TempDir()
+		for _, f := range c.files {
+			p := filepath.Join(root, f)
+			if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(p, nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := unguarded(host.Mounted(root)); (got == "") != (c.want == "") || !strings.HasSuffix(got, c.want) {
+			t.Errorf("%s: %q; want an end of %q", c.name, got, c.want)
+		}
+	}
+}

@@ -49,6 +49,7 @@ func (a *app) status(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	st.UnderWay = m.atWork
 	m.nameWriters(st.Drifted)
 	if a.data() {
 		return report.Data(a.screen, st, ui.Done)

@@ -108,6 +108,9 @@ func (a *app) tune(ctx context.Context, names []string, o tuneOptions) error {
 		return m.handBack(ctx, taken, err)
 	}
 	if o.try > 0 {
+		if why := unguarded(m.host); why != "" {
+			a.screen.Say("%s", why)
+		}
 		if apply.Try, err = m.startTrial(o.try); err != nil {
 			return err
 		}

@@ -111,3 +111,19 @@ func LastHolder(dir string) int {
 	defer lock.Close()
 	return written(lock)
 }
+
+// Holder names the process that has the lock now; empty where none of this PID
+// namespace has. It only asks: a lock of its own, however short, would be in the
+// way of whoever wants it.
+func Holder(dir string) string {
+	lock, err := openRead(filepath.Join(dir, "lock"))
+	if err != nil {
+		return ""
+	}
+	defer lock.Close()
+	if lockedBy(lock) == 0 {
+		return ""
+	}
+	who, _ := holder(lock)
+	return who
+}

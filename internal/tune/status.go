@@ -29,9 +29,12 @@ type Status struct {
 	// Dynamic says whether values follow the load.
 	Dynamic Dynamic `json:"dynamic_tuning"`
 	// Live are the transactions that undo would take back.
-	Live        []int   `json:"live"`
-	Interrupted []int   `json:"interrupted,omitempty"`
-	Trials      []Trial `json:"trials,omitempty"`
+	Live        []int `json:"live"`
+	Interrupted []int `json:"interrupted,omitempty"`
+	// UnderWay is the process that has one of the interrupted transactions under
+	// way; empty where all of them were cut off.
+	UnderWay string  `json:"under_way,omitempty"`
+	Trials   []Trial `json:"trials,omitempty"`
 	// Drifted are the values in force that have been changed since.
 	Drifted []Checked `json:"drifted,omitempty"`
 	// Rejected are values of the selection that are not valid, or that the kernel

@@ -143,7 +143,7 @@ func (v variable) find(h *host.Host) (s setting.Setting, why string) {
 			return s, "" // only root can look: whoever reads it says so
 		}
 	}
-	s = plugin.Sysfs(schedFS + "/" + v.files[0])
+	s = plugin.Sysfs(schedFS + "/" + v.nameSince(now, known))
 	switch {
 	case plugin.Exists(h, schedFS):
 		if v.built != "" {
@@ -159,6 +159,16 @@ func (v variable) find(h *host.Host) (s setting.Setting, why string) {
 		return s, "it is in debugfs, which is not mounted: mount -t debugfs debugfs " + debugfs
 	}
 	return s, "debugfs has no directory sched: this kernel is built without CONFIG_SCHED_DEBUG"
+}
+
+// nameSince is the name that a kernel of this release has for the variable.
+func (v variable) nameSince(now release, known bool) string {
+	for _, name := range v.files {
+		if known && len(v.files) > 1 && now.before(eevdf) != (name == "base_slice_ns") {
+			return name
+		}
+	}
+	return v.files[0]
 }
 
 // lockdown says that lockdown is in force, which closes debugfs

@@ -58,6 +58,9 @@ func TestVariables(t *testing.T) {
 				d + `base_slice_ns ! rejected: "0" is no value for sched_base_slice_ns: want a whole number from 100000 to 1000000000`,
 				d + `latency_ns ! rejected: "fast" is no value for sched_latency_ns: want a whole number from 100000 to 1000000000`,
 				d + `tunable_scaling ! rejected: "3" is no value for sched_tunable_scaling: want a whole number from 0 to 2`}},
+		{"named as this kernel has it", plugintest.Join(kernel("6.18.1"), debug), []string{"sched_min_granularity_ns=200000", "sched_base_slice_ns=200000"}, []string{
+			d + "base_slice_ns ! unsupported: debugfs has no directory sched: this kernel is built without CONFIG_SCHED_DEBUG",
+			d + "base_slice_ns ! unsupported: debugfs has no directory sched: this kernel is built without CONFIG_SCHED_DEBUG"}},
 		{"alias on 6.1", plugintest.Join(debug, kernel("6.1.0", base+"min_granularity_ns")), []string{"sched_base_slice_ns=200000"}, []string{
 			d + "min_granularity_ns = 200000 # this kernel calls it min_granularity_ns"}},
 	} {

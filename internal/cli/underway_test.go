@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// TestUnderWayOrCutOff has a transaction that is not closed: it is under way as
+// long as somebody has the lock, and was cut off when nobody has.
+func TestUnderWayOrCutOff(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	j, err := journal.Lock(dir, journal.Options{BootID: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := j.Begin(journal.Begin{Kind: journal.Tune, Time: time.Now(), BootID: "b", Reason: "fettle tune x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Stage(tx, []journal.Before{{N: 1, Setting: setting.Setting{Kind: "sysctl", Name: "a.b"}, Before: setting.Text("1"), Want: setting.Text("2")}}); err != nil {
+		t.Fatal(err)
+	}
+	said := func() string {
+		t.Helper()
+		var out bytes.Buffer
+		m := &machine{app: &app{screen: ui.NewScreen(&out, &out)}, host: live(), kinds: setting.Kinds{}}
+		m.engine = &tune.Engine{Host: m.host, Kinds: m.kinds, StateDir: dir}
+		if _, err := m.state(); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if got := said(); !strings.Contains(got, "transaction 1 (fettle tune x) is under way: process ") {
+		t.Errorf("while process %d has the lock: %q", os.Getpid(), got)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := said(); !strings.Contains(got, "transaction 1 (fettle tune x) was cut off; fettle undo") {
+		t.Errorf("with nobody at work: %q", got)
+	}
+}
