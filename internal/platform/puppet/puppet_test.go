@@ -43,7 +43,7 @@ const dir = "etc/puppetlabs/"
 
 func TestPuppetServer(t *testing.T) {
 	full := map[string]string{
-		"installed-rpms":                                rpms("puppetserver-7.15.0-1.el8.noarch Tue\n"),
+		"installed-rpms": rpms("puppetserver-7.15.0-1.el8.noarch Tue\n"),
 		dir + "puppetserver/conf.d/puppetserver.conf":   "jruby-puppet: {\n    # max-active-instances: 9\n    max-active-instances: 6\n}\n",
 		dir + "puppetserver/conf.d/versioned-code.conf": "versioned-code: {\n  code-id-command = \"/opt/id\"\n}\n",
 		dir + "puppet/puppet.conf":                      "[main]\nstatic_catalogs = false\n[agent]\nenvironment_timeout = 5\n[server]\nstatic_catalogs = true\n",
@@ -51,7 +51,7 @@ func TestPuppetServer(t *testing.T) {
 	}
 	none := map[string]string{"installed-rpms": rpms("puppet-agent-7.1-1.el8.x86_64 Tue\n")}
 	defaults := map[string]string{
-		"installed-rpms":                              rpms("puppetserver-8.1.0-1.el9.noarch Tue\n"),
+		"installed-rpms": rpms("puppetserver-8.1.0-1.el9.noarch Tue\n"),
 		dir + "puppetserver/conf.d/puppetserver.conf": "jruby-puppet: {}\n",
 		dir + "puppet/puppet.conf":                    "[main]\n",
 		"sys/devices/system/cpu/online":               "0-15\n",
