@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -211,7 +210,6 @@ func (p *puppet) setting(key string, as rule.Type) rule.Answer {
 
 // javaArgument is the last size of an argument in JAVA_ARGS.
 func (p *puppet) javaArgument(prefix string) rule.Answer {
-	size := regexp.MustCompile(`(?:^|\s)` + regexp.QuoteMeta(prefix) + `([0-9]+[kKmMgGtT]?)(?:\s|$)`)
 	var last rule.Answer
 	for _, file := range []string{"/etc/sysconfig/puppetserver", "/etc/default/puppetserver"} {
 		body, err := p.host.Files.ReadFile(file)
@@ -226,8 +224,10 @@ func (p *puppet) javaArgument(prefix string) rule.Answer {
 			if a.Name != "JAVA_ARGS" {
 				continue
 			}
-			if m := size.FindAllStringSubmatch(a.Value, -1); len(m) > 0 {
-				last = platform.Typed(m[len(m)-1][1], rule.Bytes, file+":"+strconv.Itoa(a.Line))
+			for _, w := range strings.Fields(a.Value) { // Java takes the last one
+				if size, ok := strings.CutPrefix(w, prefix); ok {
+					last = platform.Typed(size, rule.Bytes, file+":"+strconv.Itoa(a.Line))
+				}
 			}
 		}
 		return last

@@ -177,8 +177,6 @@ func executor(name string, kind rule.Type) func(*satellite) rule.Answer {
 	}
 }
 
-var maxHeap = regexp.MustCompile(`(?:^|\s)-Xmx([0-9]+[kKmMgGtT]?)(?:\s|$)`)
-
 // candlepinHeap is the last -Xmx of Tomcat's JAVA_OPTS.
 func (s *satellite) candlepinHeap() rule.Answer {
 	f := s.read("/etc/tomcat/tomcat.conf")
@@ -190,11 +188,13 @@ func (s *satellite) candlepinHeap() rule.Answer {
 		if all[i].Name != "JAVA_OPTS" {
 			continue
 		}
-		m := maxHeap.FindAllStringSubmatch(all[i].Value, -1)
-		if len(m) == 0 {
-			break
+		words := strings.Fields(all[i].Value)
+		for w := len(words) - 1; w >= 0; w-- { // Java takes the last one
+			if size, ok := strings.CutPrefix(words[w], "-Xmx"); ok {
+				return platform.Typed(size, rule.Bytes, f.at(all[i].Line))
+			}
 		}
-		return platform.Typed(m[len(m)-1][1], rule.Bytes, f.at(all[i].Line))
+		break
 	}
 	return rule.Answer{At: f.path}
 }

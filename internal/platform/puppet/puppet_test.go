@@ -1,0 +1,93 @@
+package puppet
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/setting"
+)
+
+func subject(t *testing.T, files map[string]string) *platform.Subject {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		p := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, err := host.Copy(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return platform.NewSubject(t.Context(), h, setting.Kernel(h), append(platform.Facts(), Source()))
+}
+
+func rpms(more string) string {
+	var b strings.Builder
+	for i := range 30 {
+		fmt.Fprintf(&b, "lib%d-1.0-1.el8.x86_64 Tue\n", i)
+	}
+	return b.String() + more
+}
+
+const dir = "etc/puppetlabs/"
+
+func TestPuppetServer(t *testing.T) {
+	full := map[string]string{
+		"installed-rpms": rpms("puppetserver-7.15.0-1.el8.noarch Tue\n"),
+		dir + "puppetserver/conf.d/puppetserver.conf":   "jruby-puppet: {\n    # max-active-instances: 9\n    max-active-instances: 6\n}\n",
+		dir + "puppetserver/conf.d/versioned-code.conf": "versioned-code: {\n  code-id-command = \"/opt/id\"\n}\n",
+		dir + "puppet/puppet.conf":                      "[main]\nstatic_catalogs = false\n[agent]\nenvironment_timeout = 5\n[server]\nstatic_catalogs = true\n",
+		"etc/sysconfig/puppetserver":                    "JAVA_BIN=/usr/bin/java\nJAVA_ARGS=\"-Xms2g -Xmx2g -Xmx4g -XX:ReservedCodeCacheSize=512m\"\n",
+	}
+	none := map[string]string{"installed-rpms": rpms("puppet-agent-7.1-1.el8.x86_64 Tue\n")}
+	defaults := map[string]string{
+		"installed-rpms": rpms("puppetserver-8.1.0-1.el9.noarch Tue\n"),
+		dir + "puppetserver/conf.d/puppetserver.conf": "jruby-puppet: {}\n",
+		dir + "puppet/puppet.conf":                    "[main]\n",
+		"sys/devices/system/cpu/online":               "0-15\n",
+	}
+	for _, c := range []struct {
+		files map[string]string
+		input string
+		want  any
+	}{
+		{full, "version", "7.15.0"}, {full, "max_active_instances", 6.0}, {full, "heap", float64(4 << 30)}, {full, "code_cache", float64(512 << 20)},
+		{full, "static_catalogs", true}, {full, "versioned_code", true}, {full, "environment_timeout", "0"},
+		{none, "version", nil}, {none, "heap", nil},
+		{defaults, "max_active_instances", 4.0}, {defaults, "versioned_code", false}, {defaults, "static_catalogs", true}, {defaults, "heap", "unknown"},
+		{nil, "version", "unknown"}, {nil, "heap", "unknown"},
+		{map[string]string{dir + "puppetserver/conf.d/x.conf": ""}, "version", "unknown"},
+	} {
+		a := subject(t, c.files).Answer("puppetserver." + c.input)
+		got := a.Value
+		if a.Unknown != "" {
+			got = "unknown"
+		}
+		if got != c.want {
+			t.Errorf("%s is %v, want %v (%+v)", c.input, got, c.want, a)
+		}
+	}
+	if a := subject(t, full).Answer("puppetserver.max_active_instances"); a.At != "/etc/puppetlabs/puppetserver/conf.d/puppetserver.conf:3" {
+		t.Errorf("%+v", a)
+	}
+}
+
+func FuzzAssigned(f *testing.F) {
+	f.Add("a: 1 # c\n\"a\" = \"x\",\n//a: 2\n", "a")
+	f.Fuzz(func(t *testing.T, text, key string) {
+		v, line := assigned(text, key)
+		if line < 0 || line > strings.Count(text, "\n")+1 || line == 0 && v != "" {
+			t.Errorf("%q on line %d", v, line)
+		}
+	})
+}

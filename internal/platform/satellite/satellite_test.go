@@ -1,0 +1,364 @@
+package satellite
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// tree writes a machine of a few files; "-> TARGET" is a link.
+func tree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		p := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if to, ok := strings.CutPrefix(text, "-> "); ok {
+			err = os.Symlink(to, p)
+		} else {
+			err = os.WriteFile(p, []byte(text), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func subject(t *testing.T, h *host.Host) *platform.Subject {
+	t.Helper()
+	return platform.NewSubject(t.Context(), h, setting.Kernel(h), append(platform.Facts(), Source()))
+}
+
+// rpms is a sosreport's list of packages.
+func rpms(more ...string) string {
+	var b strings.Builder
+	for i := range 30 {
+		fmt.Fprintf(&b, "lib%d-1.0-1.el8.x86_64      Tue 02 Apr 2024\n", i)
+	}
+	for _, m := range more {
+		fmt.Fprintf(&b, "%-59s Tue 02 Apr 2024 10:00:00 AM UTC\n", m)
+	}
+	return b.String()
+}
+
+func sosreport(t *testing.T, files map[string]string) *platform.Subject {
+	t.Helper()
+	h, err := host.Copy(tree(t, files))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return subject(t, h)
+}
+
+func mounted(t *testing.T, files map[string]string) *platform.Subject {
+	t.Helper()
+	return subject(t, host.Mounted(tree(t, files)))
+}
+
+type answers map[string]any
+
+// absent and unknown stand for answers without a value.
+const absent, unknown = "(absent)", "(unknown)"
+
+func check(t *testing.T, s *platform.Subject, want answers) {
+	t.Helper()
+	for name, w := range want {
+		a := s.Answer("satellite." + name)
+		var got any = a.Value
+		switch {
+		case a.Unknown != "":
+			got = unknown
+			if len(a.Unknown) < 10 || a.Value != nil {
+				t.Errorf("%s: %+v says not why", name, a)
+			}
+		case a.Value == nil:
+			got = absent
+		}
+		if i, ok := w.(int); ok {
+			w = float64(i)
+		}
+		if !reflect.DeepEqual(got, w) {
+			t.Errorf("%s is %v, want %v (%+v)", name, got, w, a)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	const scenarios = "etc/foreman-installer/scenarios.d/"
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		live  bool
+		want  answers
+	}{
+		{"a sosreport of a Satellite", map[string]string{"installed-rpms": rpms("satellite-6.12.5-1.el8sat.noarch", "foreman-3.3.0.23-1.el8sat.noarch")}, false,
+			answers{"version": "6.12.5", "foreman_version": "3.3.0.23", "role": "server"}},
+		{"a sosreport of a Capsule", map[string]string{"installed-rpms": rpms("satellite-capsule-6.16.1-1.el9sat.noarch", "foreman-proxy-3.12.0-1.el9sat.noarch")}, false,
+			answers{"version": "6.16.1", "foreman_version": "3.12.0", "role": "capsule", "puma_workers": absent, "tuning": absent}},
+		{"an upstream Foreman with Katello", map[string]string{"installed-rpms": rpms("katello-4.13.1-1.el9.noarch", "foreman-3.11.2-1.el9.noarch")}, false,
+			answers{"version": "6.15", "foreman_version": "3.11.2", "role": "server"}},
+		{"Foreman alone", map[string]string{"installed-rpms": rpms("foreman-3.11.2-1.el9.noarch")}, false, answers{"version": absent, "role": absent}},
+		{"another machine's sosreport", map[string]string{"installed-rpms": rpms()}, false, answers{"version": absent}},
+		{"a list that was cut off", map[string]string{"installed-rpms": "a-1-1.noarch\n"}, false, answers{"version": unknown}},
+		{"a copy of nothing", map[string]string{"etc/os-release": "ID=rhel\n"}, false, answers{"version": unknown, "puma_workers": unknown}},
+		{"a live Satellite", map[string]string{"usr/share/foreman/VERSION": "3.12.0.4\n", scenarios + "satellite.yaml": "---\n", scenarios + "last_scenario.yaml": "-> /" + scenarios + "satellite.yaml"}, true,
+			answers{"version": "6.16", "foreman_version": "3.12.0.4", "role": "server"}},
+		{"a live Foreman without Katello", map[string]string{"usr/share/foreman/VERSION": "3.12.0\n", scenarios + "foreman.yaml": "---\n", scenarios + "last_scenario.yaml": "-> foreman.yaml"}, true, answers{"version": absent}},
+		{"a live Capsule", map[string]string{"usr/share/foreman-proxy/VERSION": "3.5.1\n", scenarios + "capsule.yaml": "---\n", scenarios + "last_scenario.yaml": "-> capsule.yaml"}, true,
+			answers{"version": "6.13", "role": "capsule"}},
+		{"a live machine of somebody else", map[string]string{"etc/os-release": "ID=debian\n"}, true, answers{"version": absent, "hosts": unknown}},
+		{"a version that nobody knows", map[string]string{"usr/share/foreman/VERSION": "develop\n"}, true, answers{"version": unknown}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.live {
+				check(t, mounted(t, c.files), c.want)
+			} else {
+				check(t, sosreport(t, c.files), c.want)
+			}
+		})
+	}
+}
+
+func TestReleases(t *testing.T) {
+	for foreman, want := range map[string]string{"3.3": "6.12", "3.4.1": "6.12", "3.16.0-rc1": "6.18", "4.1": "6.18", "1.24": "6.7", "1.2": "", "x": ""} {
+		if got := satelliteOf(foreman); got != want {
+			t.Errorf("Foreman %s is Satellite %q, want %q", foreman, got, want)
+		}
+	}
+	for i := 1; i < len(releases); i++ {
+		a, _ := minor(releases[i-1].foreman)
+		b, _ := minor(releases[i].foreman)
+		if a <= b || foremanOf(releases[i].satellite) != releases[i].foreman {
+			t.Errorf("%v comes after %v", releases[i], releases[i-1])
+		}
+	}
+}
+
+// satelliteFiles are a server's.
+func satelliteFiles(more map[string]string) map[string]string {
+	files := map[string]string{
+		"installed-rpms": rpms("satellite-6.12.5-1.el8sat.noarch", "foreman-3.3.0.23-1.el8sat.noarch"),
+		"etc/foreman-installer/scenarios.d/satellite.yaml":         ":answer_file: \"/etc/foreman-installer/scenarios.d/satellite-answers.yaml\"\n:facts:\n  tuning: large\n",
+		"etc/foreman-installer/scenarios.d/last_scenario.yaml":     "-> satellite.yaml",
+		"etc/foreman-installer/scenarios.d/satellite-answers.yaml": "foreman:\n  foreman_service_puma_workers: 9\n  db_pool:\n",
+		"etc/foreman/database.yml":                                 "production:\n  host: satellite.example.com\n  pool: 7\n",
+		"proc/sys/kernel/hostname":                                 "satellite.example.com\n",
+		"etc/systemd/system/placeholder.service":                   "[Service]\n",
+	}
+	for k, v := range more {
+		files[k] = v
+	}
+	return files
+}
+
+func TestInstaller(t *testing.T) {
+	s := sosreport(t, satelliteFiles(map[string]string{
+		"etc/foreman-installer/custom-hiera.yaml": "---\napache::mod::event::serverlimit: 64\napache::mod::event::maxrequestworkers: 2048\na::b: 1\npostgresql::server::config_entries:\n  max_connections: 600\n  shared_buffers: 4GB\n  shared_buffers: 2GB\n  checkpoint_segments: 32\nlist: [a, b]\n",
+	}))
+	check(t, s, answers{
+		"tuning": "large", "puma_workers_told": 9, "db_pool_told": absent, "db_pool": 7, "database_local": true,
+		"max_connections": 600, "shared_buffers": 2 << 30, "work_mem": 4 << 20, "effective_cache_size": 16 << 30, "autovacuum_vacuum_cost_limit": 2000,
+		"hiera_keys": []string{"a::b", "apache::mod::event::maxrequestworkers", "apache::mod::event::serverlimit", "list",
+			"postgresql::server::config_entries/checkpoint_segments", "postgresql::server::config_entries/max_connections", "postgresql::server::config_entries/shared_buffers"},
+	})
+	items, why := s.Items("satellite.override")
+	want := []string{"apache::mod::event::serverlimit", "apache::mod::event::maxrequestworkers", "postgresql::server::config_entries/max_connections", "postgresql::server::config_entries/shared_buffers"}
+	if diff := cmp.Diff(want, items); diff != "" || why != "" {
+		t.Errorf("%s\n%s", why, diff)
+	}
+	check(t, s, answers{
+		"override.apache::mod::event::serverlimit.value": "64", "override.apache::mod::event::serverlimit.size_value": "64", "override.apache::mod::event::serverlimit.lower": false,
+		"override.apache::mod::event::maxrequestworkers.lower":                   false,
+		"override.postgresql::server::config_entries/max_connections.size_value": "1000",
+		"override.postgresql::server::config_entries/max_connections.lower":      true,
+		"override.postgresql::server::config_entries/shared_buffers.value":       "2GB",
+		"override.postgresql::server::config_entries/shared_buffers.size_value":  "8GB",
+		"override.postgresql::server::config_entries/shared_buffers.lower":       true,
+	})
+	if a := s.Answer("satellite.override.postgresql::server::config_entries/shared_buffers.value"); a.At != "/etc/foreman-installer/custom-hiera.yaml:8" {
+		t.Errorf("the later of two keys counts: %+v", a)
+	}
+}
+
+// The installer's own files go before what was published.
+func TestInstallersOwnSizes(t *testing.T) {
+	const dir = "usr/share/foreman-installer/config/foreman.hiera/tuning/"
+	s := sosreport(t, satelliteFiles(map[string]string{
+		dir + "common.yaml":                       "postgresql::server::config_entries:\n  max_connections: 501\n  work_mem: 5MB\n",
+		dir + "sizes/large.yaml":                  "postgresql::server::config_entries:\n  max_connections: 1001\n",
+		"etc/foreman-installer/custom-hiera.yaml": "# nothing\n",
+	}))
+	check(t, s, answers{"max_connections": 1001, "work_mem": 5 << 20, "shared_buffers": absent, "overridden": []string{}})
+}
+
+func TestInstallerUnknown(t *testing.T) {
+	files := satelliteFiles(nil)
+	delete(files, "etc/foreman-installer/scenarios.d/satellite-answers.yaml")
+	files["etc/foreman-installer/custom-hiera.yaml"] = "a: [\n"
+	check(t, sosreport(t, files), answers{"puma_workers_told": unknown, "hiera_keys": unknown, "overridden": unknown, "max_connections": unknown, "tuning": "large"})
+	check(t, sosreport(t, satelliteFiles(map[string]string{"etc/foreman/database.yml": "production:\n  host: db.example.com\n"})),
+		answers{"database_local": false, "max_connections": unknown, "db_pool": absent})
+}
+
+func TestServices(t *testing.T) {
+	const etc = "etc/systemd/system/"
+	s := sosreport(t, satelliteFiles(map[string]string{
+		etc + "foreman.service":                                                      "[Service]\nEnvironment=FOREMAN_PUMA_WORKERS=2 FOREMAN_PUMA_THREADS_MAX=x\n",
+		etc + "foreman.service.d/installer.conf":                                     "[Service]\nEnvironment=\"FOREMAN_PUMA_WORKERS=12\"\n",
+		etc + "dynflow-sidekiq@.service":                                             "[Service]\nEnvironment=EXECUTOR_MEMORY_LIMIT=2gb\n",
+		etc + "multi-user.target.wants/dynflow-sidekiq@orchestrator.service":         "-> /etc/systemd/system/dynflow-sidekiq@.service",
+		etc + "multi-user.target.wants/dynflow-sidekiq@worker-1.service":             "-> /etc/systemd/system/dynflow-sidekiq@.service",
+		etc + "multi-user.target.wants/dynflow-sidekiq@worker-hosts-queue-1.service": "-> /etc/systemd/system/dynflow-sidekiq@.service",
+		etc + "multi-user.target.wants/pulpcore-worker@1.service":                    "-> /etc/systemd/system/pulpcore-worker@.service",
+		"etc/foreman/dynflow/orchestrator.yml":                                       ":concurrency: 1\n:queues:\n- dynflow_orchestrator\n",
+		"etc/foreman/dynflow/worker-1.yml":                                           "---\n:concurrency: 5\n",
+		"etc/foreman/dynflow/worker-hosts-queue-1.yml":                               "---\n:concurrency: 7\n",
+		"etc/tomcat/tomcat.conf":                                                     "JAVA_OPTS=\"-Xms1024m -Xmx4096m -Xmx8g\"\n",
+		etc + "httpd.service":                                                        "[Service]\n",
+		etc + "qpidd.service":                                                        "[Service]\nLimitNOFILE=65536\n",
+		etc + "qpidd.service.d/90-limits.conf":                                       "[Service]\nLimitNOFILE=infinity\n",
+		"etc/qpid/qpidd.conf":                                                        "# x\nmgmt_pub_interval=5\n",
+		"etc/foreman-proxy/settings.d/remote_execution_ssh.yml":                      "---\n:enabled: true\n:mode: pull-mqtt\n:mqtt_ttl: 30\n",
+		"var/lib/foreman-maintain/satellite_metrics.yml":                             "{\"foreman.hosts_by_type_count|Managed\": 4100}\n",
+	}))
+	check(t, s, answers{
+		"puma_workers": 12, "puma_threads_max": unknown, "puma_threads_min": absent,
+		"dynflow_workers": 1, "dynflow_units": 3, "dynflow_threads": 13, "dynflow_unit.worker-hosts-queue-1.concurrency": 7, "pulp_workers": 1,
+		"executor_memory_limit": 2 << 30, "executor_memory_delay": absent, "candlepin_heap": 8 << 30,
+		"httpd_open_files": 1024, "qpidd_open_files": 1 << 30, "qdrouterd_open_files": absent, "qpid_mgmt_pub_interval": 5,
+		"rex_mode": "pull-mqtt", "mqtt_ttl": 30, "mqtt_rate_limit": absent, "mqtt_hosts": 4100, "hosts": 4100, "capsule_hosts": absent,
+	})
+}
+
+// Aliases of aliases do not keep the reader busy.
+func TestAliases(t *testing.T) {
+	text := "a0: &a0 {}\n"
+	for i := 1; i < 19; i++ {
+		text += fmt.Sprintf("a%d: &a%d {%s}\n", i, i, strings.Join([]string{"a", "b", "c", "d", "e"}, fmt.Sprintf(": *a%d, ", i-1))+fmt.Sprintf(": *a%d", i-1))
+	}
+	if _, err := entries(text); err == nil {
+		t.Error("read to the end")
+	}
+}
+
+func TestApache(t *testing.T) {
+	const mods = "etc/httpd/conf.modules.d/"
+	s := sosreport(t, satelliteFiles(map[string]string{
+		mods + "event.load":                    "LoadModule mpm_event_module modules/mod_mpm_event.so\n",
+		mods + "event.conf":                    "<IfModule mpm_event_module>\n  ServerLimit 64\n  MaxRequestWorkers    \\\n  1024\n  ThreadsPerChild \"16\"\n</IfModule>\n",
+		mods + "prefork.conf":                  "ServerLimit 582\nMaxClients 582\n",
+		mods + "proxy.conf":                    "# ProxyTimeout 5\nProxyTimeout 600\n",
+		"etc/httpd/conf.d/05-foreman-ssl.conf": "<VirtualHost *:443>\n  KeepAlive Off\n</VirtualHost>\n",
+		"etc/httpd/conf.d/05-foreman.conf":     "KeepAliveTimeout 9\n",
+	}))
+	check(t, s, answers{
+		"httpd_mpm": "event", "httpd_server_limit": 64, "httpd_max_request_workers": 1024, "httpd_threads_per_child": 16, "httpd_start_servers": absent,
+		"proxy_timeout": 600, "httpd_keepalive": "Off", "httpd_keepalive_timeout": 9, "httpd_keepalive_requests": absent,
+	})
+	if a := s.Answer("satellite.httpd_max_request_workers"); a.At != "/etc/httpd/conf.modules.d/event.conf:3" {
+		t.Errorf("%+v", a)
+	}
+	check(t, sosreport(t, satelliteFiles(nil)), answers{"httpd_mpm": unknown, "httpd_server_limit": unknown, "httpd_keepalive": unknown, "proxy_timeout": unknown})
+}
+
+func TestLogs(t *testing.T) {
+	s := sosreport(t, satelliteFiles(map[string]string{
+		"var/log/foreman/production.log":            "-> ../../../sos_strings/foreman/production.log.tailed",
+		"sos_strings/foreman/production.log.tailed": "x\nActiveRecord::ConnectionTimeoutError: could not\ny\n" + "ActiveRecord::ConnectionTimeoutError: again\n",
+		"var/log/httpd/foreman-ssl_access_ssl.log":  "h - - [d] \"GET / HTTP/1.1\" 503 1 \"-\" \"a\"\nh - - [d] \"GET /503?q=\\\" HTTP/1.1\" 200 503 \"-\" \"503 \"\nbroken\n",
+		"var/log/httpd/error_log":                   "AH00484: server reached MaxRequestWorkers setting\n(104)Connection reset by peer: x\n[proxy] The timeout specified has expired\n",
+		"sos_commands/logs/journalctl_--no-pager":   "qpidd[1]: [Broker] error Channel exception: not-attached: Channel 2 is not attached\nkernel: Out of memory: Killed process 7 (ruby)\n",
+		"var/log/messages":                          "kernel: Out of memory: Killed process 7 (ruby)\n",
+	}))
+	check(t, s, answers{"log.pool_timeouts": 2, "log.http_503": 1, "log.max_request_workers": 1, "log.connection_resets": 1, "log.proxy_timeouts": 1, "log.qpid_not_attached": 1, "log.oom_kills": 1})
+	if a := s.Answer("satellite.log.pool_timeouts"); a.At != "/var/log/foreman/production.log:4" {
+		t.Errorf("%+v", a)
+	}
+	check(t, sosreport(t, satelliteFiles(nil)), answers{"log.pool_timeouts": unknown, "log.http_503": unknown, "log.oom_kills": unknown})
+	check(t, mounted(t, map[string]string{"usr/share/foreman/VERSION": "3.3.0\n"}), answers{"log.pool_timeouts": absent})
+}
+
+// Of a large log the end is read, and no line is told that nobody counted.
+func TestLargeLog(t *testing.T) {
+	const sign = "ActiveRecord::ConnectionTimeoutError\n"
+	s := mounted(t, map[string]string{
+		"usr/share/foreman/VERSION":      "3.3.0\n",
+		"var/log/foreman/production.log": sign + strings.Repeat(strings.Repeat("x", 1023)+"\n", maxLog>>10) + sign,
+	})
+	check(t, s, answers{"log.pool_timeouts": 1})
+	if a := s.Answer("satellite.log.pool_timeouts"); a.At != "/var/log/foreman/production.log" {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestPendingTasks(t *testing.T) {
+	const head = "id,type,label,started_at,ended_at,state,result\n"
+	s := sosreport(t, satelliteFiles(map[string]string{"sos_commands/foreman/foreman_tasks_tasks": head +
+		"1,T,Actions::Katello::Host::Update,a,,running,\n2,T,Actions::Katello::Host::Update,a,b,stopped,success\n3,T,Actions::Katello::ContentView::Publish,a,,paused,\n" +
+		"4,T,\"Actions::Katello::Host::UploadPackageProfile\",\"a\nb\",,planned,\n5,T,Actions::Katello::Ho"}))
+	check(t, s, answers{"pending_host_tasks": 2})
+	if a := s.Answer("satellite.pending_host_tasks"); a.At != "/sos_commands/foreman/foreman_tasks_tasks:5" {
+		t.Errorf("%+v", a)
+	}
+	check(t, sosreport(t, satelliteFiles(map[string]string{"sos_commands/foreman/foreman_tasks_tasks": "psql: error\n"})), answers{"pending_host_tasks": unknown})
+	check(t, sosreport(t, satelliteFiles(nil)), answers{"pending_host_tasks": unknown})
+}
+
+func TestStorage(t *testing.T) {
+	s := sosreport(t, satelliteFiles(map[string]string{
+		"proc/1/mountinfo":     "61 1 8:1 / / rw - xfs /dev/sda1 rw\n62 61 0:45 / /var/lib/pulp rw - nfs4 files:/pulp rw\n63 61 253:3 / /var/lib/pgsql rw - xfs /dev/mapper/vg-pg rw\n",
+		"var/lib/pulp/x":       "",
+		"var/lib/pgsql/data/x": "",
+		"df":                   "Filesystem 1K-blocks Used Available Use% Mounted on\n/dev/sda1 1000 400 600 40% /\nfiles:/pulp 2000 0 500 0% /var/lib/pulp\n",
+		"sys/block/dm-3":       "-> ../devices/virtual/block/dm-3",
+		"sys/block/sdb":        "-> ../devices/pci/block/sdb",
+		"sys/devices/pci/block/sdb/queue/rotational":      "1\n",
+		"sys/devices/pci/block/sdb/sdb2/partition":        "2\n",
+		"sys/devices/virtual/block/dm-3/queue/rotational": "0\n",
+		"sys/devices/virtual/block/dm-3/slaves/sdb2":      "-> ../../../../pci/block/sdb/sdb2",
+		"sys/dev/block/253:3":                             "-> ../../devices/virtual/block/dm-3",
+		"sys/class/block/dm-3":                            "-> ../../devices/virtual/block/dm-3",
+	}))
+	check(t, s, answers{
+		"storage./var/lib/pulp.mount": "/var/lib/pulp", "storage./var/lib/pulp.type": "nfs4", "storage./var/lib/pulp.free_bytes": 500 << 10, "storage./var/lib/pulp.size_bytes": 2000 << 10,
+		"storage./var/lib/pgsql.mount": "/var/lib/pgsql", "storage./var/lib/pgsql.rotational": true, "storage./var/lib/pgsql.free_bytes": unknown,
+		"storage./.free_bytes": 600 << 10, "pgsql_mount": "/var/lib/pgsql", "pgsql_data_mount": "/var/lib/pgsql", "qpidd_size_bytes": unknown,
+	})
+	if names, why := s.Items("satellite.storage"); why != "" || !reflect.DeepEqual(names, []string{"/var/lib/pulp", "/var/lib/pgsql", "/"}) {
+		t.Errorf("%v, %s", names, why)
+	}
+}
+
+// Every input has an answer on every machine: a value of its type, or a reason.
+func TestEveryInput(t *testing.T) {
+	for name, s := range map[string]*platform.Subject{
+		"sosreport": sosreport(t, satelliteFiles(nil)), "empty copy": sosreport(t, map[string]string{"etc/x": ""}), "live": mounted(t, map[string]string{"usr/share/foreman/VERSION": "3.12.0\n"}),
+	} {
+		for _, in := range Source().Inputs {
+			a := s.Answer(strings.Replace(in.Name, "*", "/", 1))
+			if a.Unknown != "" && a.Value != nil || strings.HasPrefix(a.Unknown, "a Satellite has no") {
+				t.Errorf("%s, %s: %+v", name, in.Name, a)
+			}
+			if a.Value != nil && reflect.TypeOf(a.Value) != map[rule.Type]reflect.Type{rule.Number: reflect.TypeFor[float64](), rule.Text: reflect.TypeFor[string](), rule.Truth: reflect.TypeFor[bool](), rule.List: reflect.TypeFor[[]string]()}[in.Type] {
+				t.Errorf("%s, %s is a %s and answers %T", name, in.Name, in.Type, a.Value)
+			}
+		}
+	}
+	if a := sosreport(t, nil).Answer("satellite.nothing"); a.Unknown == "" {
+		t.Error("an input that there is none of has an answer")
+	}
+}
