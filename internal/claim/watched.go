@@ -83,7 +83,7 @@ func (w *Watch) Watching(h *host.Host) bool {
 
 // Shown is a value as the record keeps it: without secrets.
 func Shown(k setting.Kinds, s setting.Setting, v setting.Value) setting.Value {
-	if files := k.Files(s); len(files) > 0 && !v.Absent {
+	if files := k.KernelFiles(s); len(files) > 0 && !v.Absent {
 		v.Text = strings.TrimSuffix(string(host.Redact(files[0], []byte(v.Text))), "\n")
 	}
 	return v

@@ -113,7 +113,7 @@ func (d *Daemon) observe(ctx context.Context, plan *tune.Plan, s *journal.State)
 	list := slices.SortedFunc(maps.Keys(found), func(a, b setting.Setting) int { return strings.Compare(a.String(), b.String()) })
 	var paths []string
 	for _, id := range list {
-		for _, p := range d.kinds.Files(id) {
+		for _, p := range d.kinds.KernelFiles(id) {
 			if _, ok := w.files[p]; !ok && len(w.files) < claim.MaxWatched {
 				w.files[p] = id
 				paths = append(paths, p)

@@ -129,7 +129,7 @@ func (s *Subject) Read(name string, as rule.Type) rule.Answer {
 		return rule.Answer{Unknown: err.Error()}
 	}
 	at := place.String()
-	if files := s.Kinds.Files(place); len(files) > 0 {
+	if files := s.Kinds.KernelFiles(place); len(files) > 0 {
 		at = files[0]
 	}
 	v, err := s.Kinds.Read(s.ctx, place)

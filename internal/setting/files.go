@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Files implements Filed.
-func (k sysctl) Files(s Setting) []string {
+// KernelFiles implements Filed.
+func (k sysctl) KernelFiles(s Setting) []string {
 	p, err := SysctlPath(s.Name)
 	if err != nil {
 		return nil
@@ -31,8 +31,8 @@ func (k sysctl) Files(s Setting) []string {
 	return files
 }
 
-// Files implements Filed.
-func (k sysfs) Files(s Setting) []string {
+// KernelFiles implements Filed.
+func (k sysfs) KernelFiles(s Setting) []string {
 	if below("/sys/", s.Name) != nil {
 		return nil
 	}

@@ -28,18 +28,18 @@ type Aliaser interface {
 	Alias(Setting) (id Setting, ok bool)
 }
 
-// Filed is a kind whose places are files of the kernel. Files lists all through
+// Filed is a kind whose places are files of the kernel. KernelFiles lists all through
 // which a place can be written: its own and the second names that Resolve folds
 // into it. They need not exist.
 type Filed interface {
-	Files(Setting) []string
+	KernelFiles(Setting) []string
 }
 
-// Files lists the files through which a place can be written; none for kinds
+// KernelFiles lists the files through which a place can be written; none for kinds
 // whose places are not the kernel's files.
-func (k Kinds) Files(s Setting) []string {
+func (k Kinds) KernelFiles(s Setting) []string {
 	if f, ok := k[s.Kind].(Filed); ok {
-		return f.Files(s)
+		return f.KernelFiles(s)
 	}
 	return nil
 }

@@ -214,7 +214,7 @@ func TestFiles(t *testing.T) {
 		{setting.Setting{"sysfs", "/etc/passwd"}, nil},
 		{setting.Setting{"file", "/etc/passwd"}, nil},
 	} {
-		got := kinds.Files(c.s)
+		got := kinds.KernelFiles(c.s)
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.s, got, c.want)
 		}

@@ -58,7 +58,7 @@ func identities(kinds setting.Kinds, name string) (id setting.Setting, wrong str
 	if again, err := kinds.Resolve(id); err != nil || again != id {
 		return id, fmt.Sprintf("%s is %s, and that is %s (%v)", name, id, again, err)
 	}
-	for _, file := range kinds.Files(id) {
+	for _, file := range kinds.KernelFiles(id) {
 		s, err := setting.Parse(file)
 		if err != nil {
 			return id, err.Error()
