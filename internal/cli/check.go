@@ -19,6 +19,7 @@ import (
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/platform/linux"
+	"fettle.dev/fettle/internal/platform/openshift"
 	"fettle.dev/fettle/internal/platform/puppet"
 	"fettle.dev/fettle/internal/platform/satellite"
 	"fettle.dev/fettle/internal/plugin/table"
@@ -71,7 +72,7 @@ collector of node_exporter).`,
 
 // sources are where the rules' inputs come from.
 func sources() []platform.Source {
-	return slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{platform.Product(kubelet.Product), satellite.Source(), puppet.Source()})
+	return slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{platform.Product(kubelet.Product), satellite.Source(), puppet.Source(), openshift.Source()})
 }
 
 // products are the names of the products that fettle knows.
