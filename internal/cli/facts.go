@@ -47,7 +47,10 @@ func (a *app) facts(ctx context.Context, names []string, brief bool, archive str
 	var f *fact.Facts
 	var rec *host.Recording
 	if archive != "" {
-		f, rec = fact.Archive(h, func(h *host.Host, rec *host.Recording) { a.readForPlans(ctx, h, rec) })
+		f, rec = fact.Archive(h, func(h *host.Host, rec *host.Recording) {
+			a.readForPlans(ctx, h, rec)
+			a.readForChecks(ctx, h)
+		})
 	} else {
 		f = fact.Collect(h)
 	}
