@@ -6,6 +6,8 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/plugin/table"
 	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -46,4 +48,18 @@ func (a *app) readForPlans(ctx context.Context, h *host.Host, rec *host.Recordin
 			_, _ = m.engine.PlanProfile(ctx, p, &journal.State{})
 		}
 	}
+}
+
+// readForChecks reads, through a host that records, what every rule asks the
+// machine for, whatever it is: the archive is audited as the machine would be.
+// A mistake in the rules of its administrator is of no consequence: it is told
+// where somebody checks.
+func (a *app) readForChecks(ctx context.Context, h *host.Host) {
+	c, err := catalogue(h)
+	if err != nil {
+		return
+	}
+	subject := platform.NewSubject(ctx, h, table.Kinds(h), sources())
+	subject.Of(products())
+	c.Check(subject, platformNames(), nil)
 }

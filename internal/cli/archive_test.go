@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/testroot"
 )
 
@@ -93,4 +94,63 @@ func planOf(t *testing.T, name string, more ...string) map[string]any {
 	}
 	plan["said"] = said
 	return plan
+}
+
+// A machine's archive is audited as the machine is: what is known of the one is
+// known of the other.
+func TestArchiveChecksAsTheMachine(t *testing.T) {
+	dir := t.TempDir()
+	unpack(t, "../../testdata/hosts/kvm-guest.txt", dir)
+	for name, text := range map[string]string{
+		"etc/sysctl.d/90-ours.conf":   "vm.swappiness = 7\nvm.nr_hugepages = 12\n",
+		"var/lib/kubelet/config.yaml": "kind: KubeletConfiguration\nmaxPods: 700\ncpuManagerPolicy: static\n",
+		"var/lib/dpkg/status":         "Package: kubelet\nStatus: install ok installed\nVersion: 1.29.4-1.1\n",
+		"proc/sys/fs/file-nr":         "100\t0\t1000\n",
+		"proc/pressure/memory":        "full avg10=0.00 avg60=0.00 avg300=5.00 total=0\n",
+		"proc/vmstat":                 "pswpin 1\npswpout 1\noom_kill 4\n",
+		"var/lib/containers/x":        "",
+		"sys/fs/cgroup/system.slice/ours.service/cgroup.procs": "77\n",
+		"proc/77/limits":                        "Max open files            1024                 1024                 files     \n",
+		"proc/77/comm":                          "haproxy\n",
+		"proc/sys/net/ipv4/ip_local_port_range": "32768\t60999\n",
+		"usr/lib/systemd/system/ours.service":   "[Service]\nLimitNOFILE=4096\n",
+		"sys/class/net/flannel.1/uevent":        "DEVTYPE=vxlan\n",
+		"sys/class/net/flannel.1/mtu":           "1500\n",
+		"sys/class/net/flannel.1/type":          "1\n",
+	} {
+		p := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	was := live
+	t.Cleanup(func() { live = was })
+	live = func() *host.Host { return host.Mounted(dir) }
+	archive := filepath.Join(t.TempDir(), "machine.txt")
+	output(t, "facts", "--archive", archive, "--brief")
+
+	states := func(args ...string) map[string]string {
+		text, _ := output(t, append(args, "check", "--output", "json")...)
+		var audit report.Audit
+		if err := json.Unmarshal([]byte(text), &audit); err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]string{}
+		for _, f := range audit.Findings {
+			out[f.ID+" "+f.Instance] = string(f.State)
+		}
+		return out
+	}
+	machine := states("--state-dir", t.TempDir())
+	for _, id := range []string{"T19 vm.swappiness", "T20 ours.service LimitNOFILE", "O63 ", "O65 ", "O17 ", "T21 ", "T16 "} {
+		if s := machine[id]; s != "warn" && s != "fail" {
+			t.Errorf("of the machine %s is %q, and the test shows nothing of it", id, s)
+		}
+	}
+	if diff := cmp.Diff(machine, states("--root", archive)); diff != "" {
+		t.Errorf("the archive is audited otherwise (- the machine, + the archive):\n%s", diff)
+	}
 }

@@ -63,6 +63,7 @@ collector of node_exporter).`,
 	f.StringVar(&o.failOn, "fail-on", "", "exit with 3 if there is a finding of this state or a worse one: fail, warn or unknown")
 	f.StringVar(&o.baseline, "baseline", "", "an earlier audit (check --output json): only what is new or worse counts, and what has been mended is said")
 	f.StringVar(&o.explain, "explain", "", "say of one rule what it wants and why, where that is from, and what was measured here")
+	f.StringSliceVar(&o.on, "on", nil, "audit other hosts at once, with the fettle that they have: ssh:HOST[,ssh:USER@HOST...]")
 	_ = c.RegisterFlagCompletionFunc("explain", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return a.completeIDs(), cobra.ShellCompDirectiveNoFileComp
 	})
@@ -149,6 +150,9 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	}
 	if err := knownPlatforms(names); err != nil {
 		return err
+	}
+	if len(o.on) > 0 {
+		return a.checkOn(ctx, names, o)
 	}
 	var old *report.Audit
 	if o.baseline != "" {

@@ -53,6 +53,7 @@ func (a *app) facts(ctx context.Context, names []string, brief bool, archive str
 			for _, p := range components.All {
 				_, _ = p.Find(ctx, h) // what it finds it has read
 			}
+			a.readForChecks(ctx, h)
 		})
 	} else {
 		f = fact.Collect(h)

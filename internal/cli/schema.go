@@ -21,6 +21,7 @@ var documents = map[string]any{
 	"explain":   Explanation{},
 	"facts":     fact.Facts{},
 	"fix":       FixResult{},
+	"fleet":     report.Fleet{},
 	"history":   History{},
 	"import":    ImportResult{},
 	"list":      ProfileList{},

@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// The bounds of asking another host.
+const (
+	hostTimeout = 2 * time.Minute
+	maxAnswer   = 64 << 20 // bytes
+	atOnce      = 16
+)
+
+// sshName is a host as ssh(1) takes it, and nothing that ssh could take for an
+// option or a shell for a command.
+var sshName = regexp.MustCompile(`^([A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9_\[:][A-Za-z0-9._:%\[\]-]*$`)
+
+// parseHosts reads the words of --on.
+func parseHosts(words []string) ([]string, error) {
+	var out []string
+	for _, w := range words {
+		name, ok := strings.CutPrefix(w, "ssh:")
+		if !ok || !sshName.MatchString(name) {
+			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--on %q: want ssh:HOST or ssh:USER@HOST", w), "a port and a key belong into ~/.ssh/config")
+		}
+		if slices.Contains(out, name) {
+			return nil, ui.Exit(ui.Usage, fmt.Errorf("--on names %s twice", name))
+		}
+		out = append(out, name)
+	}
+	return out, nil
+}
+
+// checkOn asks the fettle of other hosts, all at once, through the system's ssh:
+// the host's key has to be known, and nobody is asked for a password.
+func (a *app) checkOn(ctx context.Context, names []string, o checkOptions) error {
+	hosts, err := parseHosts(o.on)
+	if err != nil {
+		return err
+	}
+	for flag, given := range map[string]bool{"--root": a.root != "", "--baseline": o.baseline != "", "--explain": o.explain != ""} {
+		if given {
+			return ui.Exit(ui.Usage, fmt.Errorf("--on and %s: the other hosts know nothing of that", flag))
+		}
+	}
+	if f := a.screen.Format; f == htmlFormat || f == openMetricsFormat {
+		return ui.Exit(ui.Usage, fmt.Errorf("--on has no form %s: want table, json, yaml, markdown or sarif", f))
+	}
+	ssh, err := exec.LookPath("ssh")
+	if err != nil {
+		return ui.Hinted(ui.Failed, errors.New("there is no ssh here"), "install openssh-client (openssh-clients)")
+	}
+	asked := make([]report.Asked, len(hosts))
+	var wait sync.WaitGroup
+	turn := make(chan struct{}, atOnce)
+	for i, h := range hosts {
+		wait.Go(func() {
+			turn <- struct{}{}
+			defer func() { <-turn }()
+			asked[i] = report.Asked{Host: h}
+			audit, err := checkBySSH(ctx, ssh, h, names)
+			if err != nil {
+				asked[i].Error = err.Error()
+				return
+			}
+			audit.Machine = h
+			asked[i].Audit = audit
+		})
+	}
+	wait.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	fleet := report.NewFleet(time.Now().UTC(), asked)
+	return a.printFleet(fleet, o)
+}
+
+func (a *app) printFleet(fleet *report.Fleet, o checkOptions) error {
+	var problems []error
+	missed := 0
+	for _, h := range fleet.Hosts {
+		if h.Audit == nil {
+			missed++
+			problems = append(problems, fmt.Errorf("%s: %s", h.Host, h.Error))
+			continue
+		}
+		if err := gate(h.Audit, o.failOn); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", h.Host, err))
+		}
+	}
+	err := errors.Join(problems...)
+	switch {
+	case missed > 0:
+		err = ui.Exit(ui.Failed, err)
+	case err != nil:
+		err = ui.Exit(ui.GateNotMet, err)
+	}
+	var failed error
+	switch a.screen.Format {
+	case ui.JSON, ui.YAML:
+		return a.result(fleet, err)
+	case sarifFormat:
+		failed = report.SARIF(a.screen.Out, a.version, o.all, fleet.Audits()...)
+	case ui.Markdown:
+		failed = report.FleetMarkdown(a.screen.Out, fleet, o.all)
+	default:
+		report.PrintFleet(a.screen, fleet, o.all)
+	}
+	return errors.Join(failed, err)
+}
+
+// checkBySSH asks one host. names are names of platforms, so that the other
+// shell has nothing to expand.
+func checkBySSH(ctx context.Context, ssh, host string, names []string) (*report.Audit, error) {
+	ctx, cancel := context.WithTimeout(ctx, hostTimeout)
+	defer cancel()
+	args := append([]string{"-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", "ConnectTimeout=10", "-T", "--", host, "fettle", "check", "--output", "json"}, names...)
+	cmd := exec.CommandContext(ctx, ssh, args...)
+	out, said := &bounded{left: maxAnswer}, &bounded{left: 64 << 10}
+	cmd.Stdout, cmd.Stderr = out, said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 2 * time.Second
+	err := cmd.Run()
+	last := lastLine(said.String())
+	var exit *exec.ExitError
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return nil, fmt.Errorf("no answer within %v", hostTimeout)
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case out.over:
+		return nil, fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
+	case errors.As(err, &exit) && exit.ExitCode() == 127:
+		return nil, errors.New("fettle is not installed there, or not in the PATH of its ssh; otherwise: fettle facts --archive FILE there, and fettle check --root FILE here")
+	case errors.As(err, &exit) && exit.ExitCode() == 255:
+		return nil, fmt.Errorf("ssh: %s", last)
+	case err != nil && out.Len() == 0:
+		return nil, fmt.Errorf("%w: %s", err, last)
+	}
+	audit, err := report.ReadBaseline("the answer of "+host, out.Bytes())
+	if err != nil {
+		if last != "" {
+			err = fmt.Errorf("%w: %s", err, last)
+		}
+		return nil, err
+	}
+	// What another host says is text of a stranger: its states are ours, or none.
+	for i, f := range audit.Findings {
+		if !slices.Contains(rule.States, f.State) {
+			return nil, fmt.Errorf("the answer of %s has a finding of the state %q", host, f.State)
+		}
+		audit.Findings[i].Change = ""
+	}
+	audit.Root, audit.Baseline = "", nil
+	return report.NewAudit(host, audit.Time, audit.Platforms, audit.Findings), nil
+}
+
+// bounded keeps so many bytes of what a program says.
+type bounded struct {
+	bytes.Buffer
+	left int
+	over bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	n := min(len(p), b.left)
+	b.left -= n
+	b.over = b.over || n < len(p)
+	b.Buffer.Write(p[:n])
+	return len(p), nil // the rest is read and dropped, so that the program ends
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.TrimSpace(lines[len(lines)-1])
+}
