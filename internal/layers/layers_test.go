@@ -49,6 +49,7 @@ var table = []place{
 	{path: "internal/ui", layer: 4},
 	{path: "internal/component", layer: 3},
 	{path: "internal/component/conf/conftest", layer: testSupport},
+	{path: "internal/component/producttest", layer: testSupport, also: []string{"internal/testroot", "internal/component/conf/conftest"}},
 	{path: "internal/component/...", layer: 3, also: []string{"internal/component"}},
 	{path: "internal/sizing", layer: 3},
 	{path: "internal/sizing/sizingtest", layer: testSupport},

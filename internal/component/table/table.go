@@ -5,6 +5,7 @@ import (
 	"fettle.dev/fettle/internal/component"
 	"fettle.dev/fettle/internal/component/kubelet"
 	"fettle.dev/fettle/internal/component/postgresql"
+	"fettle.dev/fettle/internal/component/redis"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
 )
@@ -13,6 +14,7 @@ import (
 var All = []component.Product{
 	kubelet.Product,
 	postgresql.Product,
+	redis.Product,
 }
 
 // Kinds are the kinds of setting of all products.

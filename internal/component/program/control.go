@@ -1,0 +1,285 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// Control tells the programs of one product. Its functions get the main file of
+// the instance, which is what names it.
+type Control struct {
+	// Name is how a program is called that no unit runs: "redis-server".
+	Name string
+	// Unit is the service that would run an instance; "" where none does.
+	Unit func(h *host.Host, main string) string
+	// Running finds the main process; ErrStopped where there is none.
+	Running func(ctx context.Context, h *host.Host, main string) (Process, error)
+	// Check refuses a configuration with which the program would not start, before
+	// it is told anything; nil where it cannot be checked.
+	Check func(ctx context.Context, h *host.Host, main string) error
+	// Reload makes a running program read its files again.
+	Reload func(ctx context.Context, h *host.Host, main string, p Process) error
+	// Ready is nil once the program answers as a healthy one that has taken its
+	// files. before is the process as it was when it was told.
+	Ready func(ctx context.Context, h *host.Host, main string, before Process) error
+	// Stop ends it; nil sends SIGTERM.
+	Stop func(ctx context.Context, h *host.Host, main string, p Process) error
+	// Start is how it is started where no unit does that.
+	Start func(h *host.Host, main string, before Process) (Start, error)
+	// Patience bounds the wait for Ready; half a minute where it is 0.
+	Patience time.Duration
+
+	mu sync.Mutex
+	// mains is the instance of each program, by its name, that was told of here;
+	// refused are those whose configuration Check has refused since.
+	mains   map[string]string
+	refused map[string]bool
+}
+
+// Start is a program call that leaves a server behind.
+type Start struct {
+	Argv []string
+	Env  []string
+	// Background is set for a program that stays in the foreground.
+	Background bool
+	// UID and GID are whom it runs as; 0 is root.
+	UID, GID int
+}
+
+// Activation is setting.Activator's, for the kind of one product.
+func (c *Control) Activation(ctx context.Context, h *host.Host, main string, restart bool) (setting.Activation, bool) {
+	p, err := c.Running(ctx, h, main)
+	if err != nil {
+		return setting.Activation{}, false
+	}
+	name := c.name(h, main, p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mains == nil {
+		c.mains, c.refused = map[string]string{}, map[string]bool{}
+	}
+	c.mains[name] = main
+	return setting.Activation{Program: name, Restart: restart}, true
+}
+
+// name is how the program of an instance is called.
+func (c *Control) name(h *host.Host, main string, p Process) string {
+	if plugin.HasSystemd(h) {
+		if p.Unit != "" {
+			return p.Unit
+		}
+		if p.PID == 0 && c.Unit != nil {
+			if u := c.Unit(h, main); u != "" {
+				return u
+			}
+		}
+	}
+	return c.Name + " " + main
+}
+
+// Of is the main file of a program that may have been told of before a crash.
+func (c *Control) Of(ctx context.Context, h *host.Host, name string, mains []string) (string, error) {
+	c.mu.Lock()
+	main, ok := c.mains[name]
+	c.mu.Unlock()
+	if ok {
+		return main, nil
+	}
+	if main, ok := strings.CutPrefix(name, c.Name+" "); ok {
+		return main, nil
+	}
+	for _, m := range mains {
+		p, err := c.Running(ctx, h, m)
+		if err != nil {
+			p = Process{}
+		}
+		if c.name(h, m, p) == name {
+			return m, nil
+		}
+	}
+	return "", fmt.Errorf("no instance of %s here belongs to it any more", name)
+}
+
+// Activate is setting.Activator's: it checks the configuration, tells the program
+// and waits until it is healthy. A program that was told nothing, because Check
+// refused, is not told of the way back either.
+func (c *Control) Activate(ctx context.Context, h *host.Host, main string, a setting.Activation) error {
+	patience := c.Patience
+	if patience == 0 {
+		patience = 30 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if c.Check != nil {
+		if err := c.Check(ctx, h, main); err != nil {
+			if before := c.refuse(a.Program, true); before {
+				c.refuse(a.Program, false)
+				return nil // on the way back it is as it was
+			}
+			return fmt.Errorf("%w (it was told nothing)", err)
+		}
+		if c.refuse(a.Program, false) {
+			return nil
+		}
+	}
+	before, err := c.Running(ctx, h, main)
+	switch {
+	case errors.Is(err, ErrStopped) && !a.Restart:
+		return nil // somebody has stopped it; it will read its files when it starts
+	case err != nil && !errors.Is(err, ErrStopped):
+		return err
+	}
+	unit := ""
+	if plugin.HasSystemd(h) && (before.Unit != "" || before.PID == 0) && !strings.HasPrefix(a.Program, c.Name+" ") {
+		unit = a.Program
+	}
+	switch {
+	case !a.Restart:
+		err = c.Reload(ctx, h, main, before)
+	case unit != "":
+		// A unit that has failed a few times is not started any more otherwise.
+		_, _ = plugin.Run(ctx, h, "systemctl", "reset-failed", "--", unit)
+		_, err = plugin.RunCommand(ctx, h, host.Command{Argv: []string{"systemctl", "restart", "--", unit}, Timeout: patience})
+	default:
+		err = c.restart(ctx, h, main, before)
+	}
+	if err != nil {
+		return err
+	}
+	return c.wait(ctx, h, main, before, a.Restart)
+}
+
+// refuse notes whether a program's configuration is refused, and says whether it
+// was before.
+func (c *Control) refuse(program string, now bool) (before bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refused == nil {
+		c.mains, c.refused = map[string]string{}, map[string]bool{}
+	}
+	before = c.refused[program]
+	c.refused[program] = now
+	return before
+}
+
+// restart ends a program and starts it by itself.
+func (c *Control) restart(ctx context.Context, h *host.Host, main string, before Process) error {
+	if c.Start == nil {
+		return fmt.Errorf("no systemd runs here that could restart %s", c.Name)
+	}
+	start, err := c.Start(h, main, before) // while it can still be looked at
+	if err != nil {
+		return err
+	}
+	if before.PID != 0 {
+		stop := c.Stop
+		if stop == nil {
+			stop = func(ctx context.Context, h *host.Host, _ string, p Process) error {
+				return Signal(ctx, h, "TERM", p.PID)
+			}
+		}
+		if err := stop(ctx, h, main, before); err != nil {
+			return err
+		}
+		if err := Until(ctx, func() error {
+			if p, ok := one(h, "/proc/"+strconv.Itoa(before.PID), before.PID, 0); ok {
+				return fmt.Errorf("process %d has not ended", p.PID)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return Run(ctx, h, start)
+}
+
+// wait waits for Ready. A program that has ended will not become ready.
+func (c *Control) wait(ctx context.Context, h *host.Host, main string, before Process, restarted bool) error {
+	gone := 0
+	return Until(ctx, func() error {
+		p, err := c.Running(ctx, h, main)
+		if errors.Is(err, ErrStopped) {
+			// A server that goes to the background is gone for a moment.
+			if gone++; gone > 20 {
+				return final{fmt.Errorf("%s has ended again", c.Name)}
+			}
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		gone = 0
+		if restarted && p.PID == before.PID && p.StartedS == before.StartedS {
+			return fmt.Errorf("process %d has not been replaced", p.PID)
+		}
+		return c.Ready(ctx, h, main, before)
+	})
+}
+
+// final is an error that waiting does not cure.
+type final struct{ error }
+
+// Final makes an error end Until.
+func Final(err error) error { return final{err} }
+
+// Until tries until it works, an error is final, or the context ends.
+func Until(ctx context.Context, try func() error) error {
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		err := try()
+		var f final
+		switch {
+		case err == nil:
+			return nil
+		case errors.As(err, &f):
+			return f.error
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("it has waited long enough: %w", err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Signal sends a signal by its name.
+func Signal(ctx context.Context, h *host.Host, name string, pid int) error {
+	_, err := plugin.Run(ctx, h, "/bin/sh", "-c", `kill -s "$1" "$2"`, "sh", name, strconv.Itoa(pid))
+	return err
+}
+
+// background starts a program that stays, without a terminal, and lets it go.
+const background = `setsid "$@" </dev/null >/dev/null 2>&1 &`
+
+// Run starts a server.
+func Run(ctx context.Context, h *host.Host, s Start) error {
+	argv := s.Argv
+	if s.UID != 0 || s.GID != 0 {
+		argv = append([]string{"setpriv", "--reuid=" + strconv.Itoa(s.UID), "--regid=" + strconv.Itoa(s.GID), "--init-groups", "--"}, argv...)
+	}
+	if s.Background {
+		argv = append([]string{"/bin/sh", "-c", background, "sh"}, argv...)
+	}
+	_, err := plugin.RunCommand(ctx, h, host.Command{Argv: argv, Env: s.Env})
+	return err
+}
+
+// Unit is the first of some services that is installed.
+func Unit(h *host.Host, names ...string) string {
+	for _, n := range names {
+		for _, dir := range []string{"/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"} {
+			if _, err := h.Files.Stat(dir + "/" + n); err == nil {
+				return n
+			}
+		}
+	}
+	return ""
+}

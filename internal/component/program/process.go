@@ -1,0 +1,261 @@
+// Package program finds the processes of a product, what they may use and since
+// when they run, and tells them to read their configuration again or to start
+// anew: through systemd where a unit runs them, by their own means elsewhere.
+package program
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// Process is a running process.
+type Process struct {
+	PID    int      `json:"pid"`
+	Parent int      `json:"parent"`
+	Argv   []string `json:"argv"`
+	UID    int      `json:"uid"` // effective
+	GID    int      `json:"gid"`
+	// StartedS is when it began, in seconds since the epoch; 0 where that is not
+	// known.
+	StartedS float64 `json:"started_s"`
+	// Unit is the service of systemd that runs it; "" for none.
+	Unit string `json:"unit,omitempty"`
+	// OpenFiles is how many files it may have open (RLIMIT_NOFILE, soft); -1 where
+	// that is not known, or has no limit.
+	OpenFiles int64 `json:"open_files"`
+}
+
+// ErrStopped says that a product is set up and does not run.
+var ErrStopped = errors.New("it does not run")
+
+// maxProcesses is more than any product starts.
+const maxProcesses = 10000
+
+// Find lists the processes of some names (as in /proc/PID/comm, at most 15 bytes)
+// that see the files of this machine: those of containers have others. The error
+// wraps host.ErrNotRecorded where nobody has noted any process.
+func Find(ctx context.Context, h *host.Host, names ...string) ([]Process, error) {
+	b, err := h.Ask(ctx, "processes "+strings.Join(names, " "), func(_ context.Context, live *host.Host) ([]byte, error) {
+		all, err := read(live, names)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(all)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var all []Process
+	if err := json.Unmarshal(b, &all); err != nil {
+		return nil, fmt.Errorf("processes: %w", err)
+	}
+	return all, nil
+}
+
+func read(h *host.Host, names []string) ([]Process, error) {
+	entries, err := h.Files.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	boot := bootTime(h)
+	root := fileID(h, "/")
+	all := []Process{}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		dir := path.Join("/proc", e.Name())
+		comm, err := h.Files.ReadFile(dir + "/comm")
+		if err != nil || !slices.Contains(names, strings.TrimSuffix(string(comm), "\n")) {
+			continue
+		}
+		if id := fileID(h, dir+"/root/"); id != "" && root != "" && id != root {
+			continue
+		}
+		if p, ok := one(h, dir, pid, boot); ok && len(all) < maxProcesses {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, func(a, b Process) int { return a.PID - b.PID })
+	return all, nil
+}
+
+// one reads a process; ok is false where it has ended, also as a zombie that
+// nobody has buried.
+func one(h *host.Host, dir string, pid int, boot float64) (p Process, ok bool) {
+	stat, err := h.Files.ReadFile(dir + "/stat")
+	if err != nil {
+		return p, false
+	}
+	// The name is in brackets, and may have any byte (proc_pid_stat(5)).
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
+		return p, false
+	}
+	p = Process{PID: pid, OpenFiles: -1}
+	p.Parent, _ = strconv.Atoi(fields[1])
+	if ticks, err := strconv.ParseFloat(fields[19], 64); err == nil && boot > 0 {
+		p.StartedS = boot + ticks/100 // USER_HZ is 100 everywhere but on Alpha
+	}
+	if b, err := h.Files.ReadFile(dir + "/cmdline"); err == nil {
+		p.Argv = strings.Split(strings.TrimRight(string(b), "\x00"), "\x00")
+	}
+	if b, err := h.Files.ReadFile(dir + "/status"); err == nil {
+		p.UID, p.GID = statusID(string(b), "Uid:"), statusID(string(b), "Gid:")
+	}
+	if b, err := h.Files.ReadFile(dir + "/cgroup"); err == nil {
+		p.Unit = unitOf(string(b))
+	}
+	if b, err := h.Files.ReadFile(dir + "/limits"); err == nil {
+		p.OpenFiles = openFiles(string(b))
+	}
+	return p, true
+}
+
+// bootTime is when the kernel started, in seconds since the epoch; 0 where that is
+// not known. The clocks are read one after the other, so the closest of some.
+func bootTime(h *host.Host) float64 {
+	best, boot := time.Hour, 0.0
+	for range 3 {
+		before := h.Clock.Now()
+		since, err := h.Clock.SinceBoot()
+		if took := h.Clock.Now().Sub(before); err == nil && took < best {
+			best, boot = took, float64(before.UnixNano())/1e9-since.Seconds()
+		}
+	}
+	return boot
+}
+
+// fileID tells directories of different machines apart: "" where it cannot be
+// seen.
+func fileID(h *host.Host, name string) string {
+	st, err := h.Files.Stat(name)
+	if err != nil {
+		return ""
+	}
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+		return fmt.Sprintf("%d:%d", sys.Dev, sys.Ino)
+	}
+	return ""
+}
+
+// statusID is the second number of a line: the effective one.
+func statusID(status, name string) int {
+	for line := range strings.Lines(status) {
+		if f := strings.Fields(line); len(f) > 2 && f[0] == name {
+			n, _ := strconv.Atoi(f[2])
+			return n
+		}
+	}
+	return 0
+}
+
+// unitOf is the service in a process's control groups: systemd's own hierarchy,
+// or the only one.
+func unitOf(cgroup string) string {
+	for line := range strings.Lines(cgroup) {
+		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
+		controllers, dir, _ := strings.Cut(rest, ":")
+		if controllers != "" && controllers != "name=systemd" {
+			continue
+		}
+		for dir != "/" && dir != "." && dir != "" {
+			if strings.HasSuffix(dir, ".service") {
+				return path.Base(dir)
+			}
+			dir = path.Dir(dir)
+		}
+	}
+	return ""
+}
+
+func openFiles(limits string) int64 {
+	for line := range strings.Lines(limits) {
+		if rest, ok := strings.CutPrefix(line, "Max open files"); ok {
+			if f := strings.Fields(rest); len(f) > 0 {
+				if n, err := strconv.ParseInt(f[0], 10, 64); err == nil {
+					return n
+				}
+			}
+		}
+	}
+	return -1
+}
+
+// Main lists the processes whose parent is none of them: the main one of each
+// instance.
+func Main(all []Process) []Process {
+	return slices.DeleteFunc(slices.Clone(all), func(p Process) bool {
+		return slices.ContainsFunc(all, func(q Process) bool { return q.PID == p.Parent })
+	})
+}
+
+// Children lists the processes that a main one has started.
+func Children(all []Process, main int) []Process {
+	return slices.DeleteFunc(slices.Clone(all), func(p Process) bool { return p.Parent != main })
+}
+
+// Taken says whether a program has read its files since they were last changed.
+type Taken int
+
+// What can be told of that by times.
+const (
+	Unclear Taken = iota // some of its processes are older, some are not
+	Yes
+	No
+)
+
+// slack is what a process's time may be off: a tick of the kernel's clock for
+// processes, and what is between two readings.
+const slack = 0.015
+
+// Since says whether processes that were all started after a reading have read
+// what was changed at a time, in seconds since the epoch. A program that reads
+// again keeps its main process and replaces the others.
+func Since(changedS float64, main Process, children []Process) Taken {
+	if main.StartedS == 0 || changedS == 0 {
+		return Unclear
+	}
+	if main.StartedS > changedS {
+		return Yes
+	}
+	oldest, newest := main.StartedS, main.StartedS
+	for i, c := range children {
+		if i == 0 || c.StartedS < oldest {
+			oldest = c.StartedS
+		}
+		newest = max(newest, c.StartedS)
+	}
+	switch {
+	case oldest > changedS:
+		return Yes
+	case newest+slack < changedS:
+		return No
+	}
+	return Unclear
+}
+
+// Changed is the last change of any of some files, in seconds since the epoch; 0
+// where one cannot be seen.
+func Changed(h *host.Host, files []string) float64 {
+	last := 0.0
+	for _, f := range files {
+		st, err := h.Files.Stat(f)
+		if err != nil {
+			return 0
+		}
+		last = max(last, float64(st.ModTime().UnixNano())/1e9)
+	}
+	return last
+}
