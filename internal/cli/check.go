@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/component/kubelet"
+	components "fettle.dev/fettle/internal/component/table"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/platform"
@@ -73,11 +73,21 @@ collector of node_exporter).`,
 
 // sources are where the rules' inputs come from.
 func sources() []platform.Source {
-	return slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{platform.Product(kubelet.Product), satellite.Source(), puppet.Source(), openshift.Source()})
+	all := slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{satellite.Source(), puppet.Source(), openshift.Source()})
+	for _, p := range components.All {
+		all = append(all, platform.Product(p))
+	}
+	return all
 }
 
 // products are the names of the products that fettle knows.
-func products() []string { return nil }
+func products() []string {
+	var names []string
+	for _, p := range components.All {
+		names = append(names, p.Name)
+	}
+	return names
+}
 
 func platformNames() []string {
 	var names []string

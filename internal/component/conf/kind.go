@@ -252,6 +252,11 @@ func (k kind) put(text string, at Assignment, value string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if at.Line > 0 { // what is there has to be given back by the same way
+		if back, err := k.Syntax.Literal(at.Literal); err != nil || back != at.Literal {
+			return "", fmt.Errorf("line %d sets %s to what fettle could not give back: change it by hand", at.Line, at.Key)
+		}
+	}
 	changed, more := set(text, at, literal), 0
 	if at.Line == 0 {
 		if changed, err = add(k.Syntax, text, at.Key, literal); err != nil {
