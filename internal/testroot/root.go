@@ -480,5 +480,7 @@ while [ $# -ge 3 ]; do bind "$1" "$2" "$3"; shift 3; done
 mkdir -p .upper
 mount --bind "$work/upper" .upper
 [ "$kernel" = live ] || ip link set lo up 2>/dev/null || true
-exec chroot . /bin/sh -c 'echo ready; exec cat >/dev/null'
+# As the first process it buries those whose parent has ended: a daemon that
+# died is not to look alive to the next one that reads its pid file.
+exec chroot . /bin/sh -c 'echo ready; cat >/dev/null; exit'
 `

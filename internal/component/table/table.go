@@ -3,6 +3,7 @@ package table
 
 import (
 	"fettle.dev/fettle/internal/component"
+	"fettle.dev/fettle/internal/component/httpd"
 	"fettle.dev/fettle/internal/component/kubelet"
 	"fettle.dev/fettle/internal/component/postgresql"
 	"fettle.dev/fettle/internal/component/redis"
@@ -14,6 +15,7 @@ import (
 var All = []component.Product{
 	kubelet.Product,
 	postgresql.Product,
+	httpd.Product,
 	redis.Product,
 }
 

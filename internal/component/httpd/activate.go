@@ -1,0 +1,228 @@
+package httpd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/component/program"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// group is the processes of one instance.
+type group struct {
+	main     program.Process
+	children []program.Process
+}
+
+// since says whether they have read files since these were changed. What is fixed
+// at the start only counts the main process.
+func (g group) since(h *host.Host, files []string, start bool) program.Taken {
+	changed := program.Changed(h, files)
+	if start {
+		if g.main.StartedS > changed && changed > 0 {
+			return program.Yes
+		}
+		return program.Unclear // other lines may have changed since
+	}
+	return program.Since(changed, g.main, g.children)
+}
+
+// processes finds those of an instance.
+func processes(ctx context.Context, h *host.Host, main string) (group, error) {
+	all, err := program.Find(ctx, h, "apache2", "httpd")
+	if err != nil {
+		return group{}, err
+	}
+	found, err := instances(h)
+	if err != nil {
+		return group{}, err
+	}
+	mains := slices.DeleteFunc(program.Main(all), func(p program.Process) bool {
+		return !belongs(h, p, main, len(found) == 1)
+	})
+	switch len(mains) {
+	case 0:
+		return group{}, program.ErrStopped
+	case 1:
+		return group{mains[0], program.Children(all, mains[0].PID)}, nil
+	}
+	return group{}, fmt.Errorf("%d servers run with %s", len(mains), main)
+}
+
+// belongs says whether a server has been started with a main file, or with its
+// directory; one that was started with neither has the distribution's own.
+func belongs(h *host.Host, p program.Process, main string, only bool) bool {
+	file := ""
+	for n, a := range p.Argv[:max(0, len(p.Argv)-1)] {
+		switch a {
+		case "-f":
+			file = p.Argv[n+1]
+		case "-d":
+			if file == "" {
+				file = path.Join(p.Argv[n+1], path.Base(main))
+			}
+		}
+	}
+	if file == "" {
+		return only || strings.HasPrefix(main, "/etc/apache2/") || strings.HasPrefix(main, "/etc/httpd/")
+	}
+	if !strings.HasPrefix(file, "/") {
+		file = path.Join(instanceOf(h, main).root, file)
+	}
+	real, err := h.Files.Resolve(file)
+	return err == nil && real == main
+}
+
+// tool is the program that checks and tells an instance, with the variables of
+// its envvars on Debian.
+func tool(h *host.Host, main string, words ...string) host.Command {
+	in := instanceOf(h, main)
+	if in.envvars != "" {
+		return host.Command{Argv: append([]string{"apache2ctl"}, words...), Env: []string{"APACHE_CONFDIR=" + path.Dir(main)}}
+	}
+	argv := []string{"httpd"}
+	for _, d := range in.defines {
+		argv = append(argv, "-D", d)
+	}
+	return host.Command{Argv: append(append(argv, "-f", main), words...)}
+}
+
+func newControl() *program.Control {
+	return &program.Control{
+		Name: "httpd",
+		Unit: func(h *host.Host, main string) string { return program.Unit(h, instanceOf(h, main).unit) },
+		Running: func(ctx context.Context, h *host.Host, main string) (program.Process, error) {
+			g, err := processes(ctx, h, main)
+			return g.main, err
+		},
+		Check:  configTest,
+		Reload: reload,
+		Ready:  ready,
+		Start: func(h *host.Host, main string, _ program.Process) (program.Start, error) {
+			c := tool(h, main, "-k", "start")
+			return program.Start{Argv: c.Argv, Env: c.Env}, nil
+		},
+	}
+}
+
+// configTest is httpd -t: it refuses what the server would not start with.
+func configTest(ctx context.Context, h *host.Host, main string) error {
+	res, err := h.Exec.Run(ctx, tool(h, main, "-t"))
+	if err != nil {
+		return err
+	}
+	if res.ExitCode == 0 {
+		return nil
+	}
+	return fmt.Errorf("httpd -t: %s", complaint(string(res.Stderr)+string(res.Stdout)))
+}
+
+// complaint is what of an output says what is wrong.
+func complaint(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for n, l := range lines {
+		if strings.Contains(l, "Syntax error") {
+			return strings.Join(lines[n:min(n+2, len(lines))], " ")
+		}
+	}
+	for _, l := range lines {
+		if strings.Contains(l, "AH00526") || strings.Contains(l, "rror") {
+			return l
+		}
+	}
+	return lines[0]
+}
+
+// reload is a graceful restart: requests that are being served are finished.
+func reload(ctx context.Context, h *host.Host, main string, p program.Process) error {
+	if plugin.HasSystemd(h) && p.Unit != "" {
+		_, err := plugin.Run(ctx, h, "systemctl", "reload", "--", p.Unit)
+		return err
+	}
+	return program.Signal(ctx, h, "USR1", p.PID) // as httpd -k graceful
+}
+
+// ready waits for a process that was started since the files were changed, and
+// for an answer on a port.
+func ready(ctx context.Context, h *host.Host, main string, _ program.Process) error {
+	s, err := readSettings(h, instanceOf(h, main))
+	if err != nil {
+		return program.Final(err)
+	}
+	g, err := processes(ctx, h, main)
+	if err != nil {
+		return err
+	}
+	changed := program.Changed(h, s.files)
+	if !slices.ContainsFunc(g.children, func(p program.Process) bool { return p.StartedS+0.01 >= changed }) {
+		return errors.New("it has started no process with its new configuration")
+	}
+	if len(s.listen) == 0 {
+		return nil
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address(s.listen[0]))
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// address is where a Listen can be reached from here.
+func address(listen string) string {
+	at, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		at, port = "", listen
+	}
+	if at == "" || at == "0.0.0.0" || at == "*" || at == "::" {
+		at = "127.0.0.1"
+	}
+	return net.JoinHostPort(at, port)
+}
+
+func activate(ctx context.Context, h *host.Host, c *program.Control, a setting.Activation) error {
+	all, err := instances(h)
+	if err != nil {
+		return err
+	}
+	var mains []string
+	for _, in := range all {
+		mains = append(mains, in.Main)
+	}
+	main, err := c.Of(ctx, h, a.Program, mains)
+	if err != nil {
+		return err
+	}
+	return c.Activate(ctx, h, main, a)
+}
+
+// effect says whether the running server has read the file.
+func effect(ctx context.Context, h *host.Host, main, key, _ string) (plugin.Verdict, string) {
+	s, err := readSettings(h, instanceOf(h, main))
+	if err != nil {
+		return plugin.Unknown, err.Error()
+	}
+	g, err := processes(ctx, h, main)
+	switch {
+	case errors.Is(err, program.ErrStopped):
+		return plugin.OK, "in force from the server's next start"
+	case err != nil:
+		return plugin.Unknown, err.Error()
+	}
+	start := slices.Contains(atStart, key)
+	switch taken := g.since(h, s.files, start); {
+	case taken == program.Yes:
+		return plugin.OK, ""
+	case start:
+		return plugin.Unknown, "its files were changed since it was started, and it does not say what it runs with"
+	case taken == program.No:
+		return plugin.Drifted, "its files were changed after it has read them: reload it"
+	}
+	return plugin.Unknown, "whether it has read its files since they were changed cannot be told"
+}

@@ -1,0 +1,266 @@
+// Package httpd knows the Apache HTTP server of Debian and of Red Hat: its
+// configuration as the server reads it, whether it has read it, and how it takes a
+// new value.
+package httpd
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/component"
+	"fettle.dev/fettle/internal/component/conf"
+	"fettle.dev/fettle/internal/component/program"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// Product is the Apache HTTP server.
+var Product = component.Product{
+	Name:       "httpd",
+	Doc:        "the Apache HTTP server",
+	Parameters: parameters,
+	Inputs:     inputs,
+	Find:       find,
+	Kind: func(h *host.Host) setting.Kind {
+		c := newControl()
+		return conf.New(h, conf.Product{
+			Name:   "httpd",
+			Syntax: syntax{},
+			Roots:  rootsOf,
+			Instances: func(h *host.Host) ([]conf.Instance, error) {
+				all, err := instances(h)
+				out := make([]conf.Instance, len(all))
+				for i, in := range all {
+					out[i] = in.Instance
+				}
+				return out, err
+			},
+			Winner:    winner,
+			Canonical: canonical,
+			Check:     check,
+			Activation: func(ctx context.Context, h *host.Host, main, key string) (setting.Activation, bool) {
+				return c.Activation(ctx, h, main, slices.Contains(atStart, key))
+			},
+			Activate: func(ctx context.Context, h *host.Host, a setting.Activation) error { return activate(ctx, h, c, a) },
+			Effect:   effect,
+		})
+	},
+}
+
+var inputs = []rule.Input{
+	{Name: "httpd.version", Type: rule.Text, Doc: "version of the package"},
+	{Name: "httpd.mpm", Type: rule.Text, Doc: "multi-processing module that is loaded: event, worker or prefork"},
+	{Name: "httpd.server_limit", Type: rule.Number, Doc: "ServerLimit, or its default with this module"},
+	{Name: "httpd.threads_per_child", Type: rule.Number, Doc: "ThreadsPerChild, or its default; 1 with prefork"},
+	{Name: "httpd.max_request_workers", Type: rule.Number, Doc: "MaxRequestWorkers, or its default with this module"},
+	{Name: "httpd.start_servers", Type: rule.Number, Doc: "StartServers, or its default with this module"},
+	{Name: "httpd.proxy_timeout_s", Type: rule.Number, Unit: "s", Doc: "ProxyTimeout, or else Timeout"},
+	{Name: "httpd.proxies", Type: rule.Truth, Doc: "whether mod_proxy is loaded"},
+	{Name: "httpd.processes_running", Type: rule.Number, Doc: "processes beside the main one"},
+	{Name: "httpd.open_files_limit", Type: rule.Number, Doc: "files that a running process may have open"},
+	{Name: "httpd.read_since_change", Type: rule.Truth, Doc: "whether the running server has read its files since they were changed"},
+	{Name: "httpd.virtual_host_timeouts", Type: rule.List, Doc: "virtual hosts with a Timeout or ProxyTimeout of their own"},
+}
+
+func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
+	s, err := readSettings(h, instanceOf(h, main))
+	if err != nil {
+		return conf.Place{}, false, err
+	}
+	_, p, ok := s.value(key)
+	return p, ok, nil
+}
+
+func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
+	all, err := instances(h)
+	if err != nil {
+		return nil, err
+	}
+	var out []component.Installed
+	for _, in := range all {
+		i := &installed{instance: in, host: h}
+		i.files, i.fileErr = readSettings(h, in)
+		i.run, i.runErr = processes(ctx, h, in.Main)
+		out = append(out, i)
+	}
+	return out, nil
+}
+
+type installed struct {
+	instance
+	host    *host.Host
+	files   settings
+	fileErr error
+	run     group
+	runErr  error
+}
+
+func (i *installed) Name() string { return i.Instance.Name }
+
+// Options implements component.Installed: of the whole server.
+func (i *installed) Options() []string {
+	names := map[string]bool{}
+	for _, p := range i.files.all {
+		if !strings.Contains(p.Key, "/") {
+			names[name(p.Key)] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// name is a directive with the capitals that it has in the documentation.
+func name(key string) string {
+	if p := parameter(key); p != nil {
+		return p.Name
+	}
+	return key
+}
+
+// Option implements component.Installed. What httpd runs with it does not say:
+// it is what its files say, where it has read them since they were changed.
+func (i *installed) Option(option string) component.Option {
+	o := component.Option{
+		Intended: fact.Absent[string](i.Main), File: fact.Absent[string](i.Main), Running: fact.Absent[string](i.Main),
+	}
+	key, err := syntax{}.Key(option)
+	if err == nil {
+		err = i.fileErr
+	}
+	if err != nil {
+		o.File = fact.Unknown[string](i.Main, err.Error())
+		o.Running = o.File
+		return o
+	}
+	value, at, ok := i.files.value(key)
+	if ok {
+		o.File = fact.Known(value, at.String())
+	}
+	switch {
+	case errors.Is(i.runErr, program.ErrStopped):
+	case i.runErr != nil:
+		o.Running = fact.Unknown[string](i.Main, i.runErr.Error())
+	default:
+		switch i.run.since(i.host, i.files.files, slices.Contains(atStart, key)) {
+		case program.Yes:
+			o.Running = o.File
+		case program.No:
+			o.Running = fact.Unknown[string](i.Main, "its files were changed after it has read them")
+		case program.Unclear:
+			o.Running = fact.Unknown[string](i.Main, "whether it has read its files since they were changed cannot be told")
+		}
+	}
+	return o
+}
+
+// number is a directive of the whole server, or its default with the module.
+func (i *installed) number(key string) rule.Answer {
+	value, at, ok := i.files.value(key)
+	if ok {
+		p := parameter(key)
+		n, err := p.Read(value)
+		if err != nil {
+			return rule.Answer{Unknown: p.Name + ": " + err.Error(), At: at.String()}
+		}
+		return rule.Answer{Value: n, At: at.String()}
+	}
+	return rule.Answer{Value: defaults(i.files.mpm, key), At: "the default of the " + i.files.mpm + " module"}
+}
+
+// Answer implements component.Installed.
+func (i *installed) Answer(input string) rule.Answer {
+	switch input {
+	case "version":
+		if v, at := version(i.host); v != "" {
+			return rule.Answer{Value: v, At: at}
+		}
+		return rule.Answer{Unknown: "no list of packages names it", At: i.Main}
+	case "processes_running", "open_files_limit", "read_since_change":
+		return i.process(input)
+	}
+	if i.fileErr != nil {
+		return rule.Answer{Unknown: i.fileErr.Error(), At: i.Main}
+	}
+	if i.files.mpm == "" && input != "proxies" && input != "proxy_timeout_s" && input != "virtual_host_timeouts" {
+		return rule.Answer{Unknown: "no file loads a multi-processing module: it is compiled in", At: i.Main}
+	}
+	switch input {
+	case "mpm":
+		return rule.Answer{Value: i.files.mpm, At: i.files.mpmAt}
+	case "server_limit":
+		return i.number("serverlimit")
+	case "threads_per_child":
+		if i.files.mpm == "prefork" {
+			return rule.Answer{Value: 1.0, At: i.files.mpmAt}
+		}
+		return i.number("threadsperchild")
+	case "start_servers":
+		return i.number("startservers")
+	case "max_request_workers":
+		if _, _, ok := i.files.value("maxrequestworkers"); ok {
+			return i.number("maxrequestworkers")
+		}
+		if i.files.mpm == "prefork" {
+			return rule.Answer{Value: 256.0, At: "the default of the prefork module"}
+		}
+		// Of event and worker: DEFAULT_SERVER_LIMIT x ThreadsPerChild.
+		threads := i.number("threadsperchild")
+		if n, ok := threads.Value.(float64); ok {
+			return rule.Answer{Value: 16 * n, At: "the default of the " + i.files.mpm + " module"}
+		}
+		return threads
+	case "proxy_timeout_s":
+		for _, key := range []string{"proxytimeout", "timeout"} {
+			if _, _, ok := i.files.value(key); ok {
+				return i.number(key)
+			}
+		}
+		return rule.Answer{Value: 60.0, At: "the default of httpd"}
+	case "proxies":
+		at, ok := i.files.modules["proxy_module"]
+		return rule.Answer{Value: ok, At: at}
+	case "virtual_host_timeouts":
+		list := []string{}
+		for n, p := range i.files.all {
+			scope, directive, _ := strings.Cut(p.Key, "/")
+			if strings.HasPrefix(scope, "virtualhost ") && (directive == "timeout" || directive == "proxytimeout") {
+				list = append(list, scope+"/"+name(directive)+"="+i.files.values[n])
+			}
+		}
+		return rule.Answer{Value: list, At: i.Main}
+	}
+	return rule.Answer{Unknown: "httpd does not say it", At: i.Main}
+}
+
+func (i *installed) process(input string) rule.Answer {
+	const at = "/proc"
+	if i.runErr != nil {
+		return rule.Answer{Unknown: i.runErr.Error(), At: at}
+	}
+	switch input {
+	case "processes_running":
+		return rule.Answer{Value: float64(len(i.run.children)), At: at}
+	case "open_files_limit":
+		limit := i.run.main.OpenFiles
+		for _, c := range i.run.children {
+			limit = c.OpenFiles // what serves requests
+		}
+		if limit > 0 {
+			return rule.Answer{Value: float64(limit), At: "/proc/PID/limits of httpd"}
+		}
+		return rule.Answer{Unknown: "its processes cannot be looked at", At: at}
+	}
+	switch {
+	case i.fileErr != nil:
+		return rule.Answer{Unknown: i.fileErr.Error(), At: i.Main}
+	case i.run.since(i.host, i.files.files, false) == program.Yes:
+		return rule.Answer{Value: true, At: at}
+	case i.run.since(i.host, i.files.files, false) == program.No:
+		return rule.Answer{Value: false, At: at}
+	}
+	return rule.Answer{Unknown: "some of its processes are older than its files, and some are not", At: at}
+}

@@ -1,0 +1,314 @@
+package httpd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/component/conf"
+	"fettle.dev/fettle/internal/host"
+)
+
+// A file tree of a copy may hold anything; httpd's own limit of includes is 20.
+const (
+	maxDepth    = 20
+	maxFiles    = 3000
+	maxSettings = 500000
+)
+
+// settings is what httpd reads of one instance.
+type settings struct {
+	all     []conf.Place // in the order in which it reads them
+	files   []string     // the main one first
+	modules map[string]string
+	// mpm is "event", "worker", "prefork" or ""; modulesAt says which line loads it.
+	mpm   string
+	mpmAt string
+	// values are the arguments with their variables replaced, by the place.
+	values []string
+	listen []string
+}
+
+// value is what the files give a directive for the whole server: the last line
+// counts.
+func (s settings) value(key string) (value string, at conf.Place, ok bool) {
+	for i, p := range slices.Backward(s.all) {
+		if p.Key == key {
+			return s.values[i], p, true
+		}
+	}
+	return "", conf.Place{}, false
+}
+
+// readSettings reads a main file as httpd would, with the modules that it loads
+// and the names that are defined.
+func readSettings(h *host.Host, in instance) (settings, error) {
+	r := reader{host: h, root: in.root, defines: map[string]string{}, env: environment(h, in)}
+	r.modules = map[string]string{"core.c": "", "core_module": "", "mod_so.c": "", "so_module": "", "http_core.c": "", "http_module": ""}
+	for _, m := range in.builtIn {
+		r.modules["mod_"+m+".c"], r.modules[m+"_module"] = "", ""
+	}
+	for _, d := range in.defines {
+		r.defines[d] = ""
+	}
+	err := r.file(in.Main, nil, nil)
+	return r.settings, err
+}
+
+type reader struct {
+	settings
+	host    *host.Host
+	root    string // ServerRoot
+	defines map[string]string
+	env     map[string]string
+}
+
+// file reads one file inside some sections.
+func (r *reader) file(name string, open []string, context []string) error {
+	switch {
+	case slices.Contains(open, name):
+		return fmt.Errorf("%s includes itself: %s", name, strings.Join(append(open, name), " > "))
+	case len(open) >= maxDepth:
+		return fmt.Errorf("%s: the files include each other more than %d deep", name, maxDepth)
+	case len(r.files) >= maxFiles:
+		return fmt.Errorf("%s: more than %d files", name, maxFiles)
+	}
+	text, err := r.host.Files.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	r.files = append(r.files, name)
+	lines, err := scan(string(text))
+	if err != nil {
+		return fmt.Errorf("%s:%w", name, err)
+	}
+	open = append(slices.Clone(open), name)
+	context = slices.Clone(context)
+	type section struct {
+		line
+		scopes bool
+	}
+	var sections []section
+	skip := 0 // sections that are not read, this deep
+	for _, l := range lines {
+		at := fmt.Sprintf("%s:%d", name, l.number)
+		switch {
+		case strings.HasPrefix(l.name, "</"):
+			if len(sections) == 0 || sections[len(sections)-1].name != "<"+l.name[2:] {
+				return fmt.Errorf("%s: %s> ends what has not begun", at, l.name)
+			}
+			last := sections[len(sections)-1]
+			sections = sections[:len(sections)-1]
+			if skip > 0 {
+				skip--
+			} else if last.scopes {
+				context = context[:len(context)-1]
+			}
+		case strings.HasPrefix(l.name, "<"):
+			if len(sections) >= maxDepth {
+				return fmt.Errorf("%s: sections nest more than %d deep", at, maxDepth)
+			}
+			s := section{line: l}
+			switch kind := l.name[1:]; {
+			case skip > 0, kind == "macro", conditional(kind) && !r.holds(kind, r.resolve(l.args)):
+				skip++
+			case !conditional(kind):
+				s.scopes = true
+				context = append(context, scope(kind, r.resolve(l.args)))
+			}
+			sections = append(sections, s)
+		case skip > 0:
+		default:
+			if err := r.directive(name, l, open, context); err != nil {
+				return fmt.Errorf("%s: %w", at, err)
+			}
+		}
+	}
+	if len(sections) > 0 {
+		last := sections[len(sections)-1]
+		return fmt.Errorf("%s:%d: %s> is not closed", name, last.number, last.name)
+	}
+	return nil
+}
+
+// directive takes one up that is read.
+func (r *reader) directive(file string, l line, open, context []string) error {
+	value := r.resolve(l.args)
+	args := words(value)
+	arg := func(n int) string {
+		if n < len(args) {
+			return args[n]
+		}
+		return ""
+	}
+	switch l.name {
+	case "include", "includeoptional":
+		return r.include(arg(0), l.name == "include", open, context)
+	case "define":
+		r.defines[arg(0)] = arg(1)
+	case "undefine":
+		delete(r.defines, arg(0))
+	case "serverroot":
+		if strings.HasPrefix(arg(0), "/") {
+			r.root = path.Clean(arg(0))
+		}
+	case "loadmodule":
+		r.load(arg(0), arg(1), fmt.Sprintf("%s:%d", file, l.number))
+	case "listen":
+		r.listen = append(r.listen, arg(0))
+	}
+	prefix := ""
+	for _, c := range context {
+		prefix += c + "/"
+	}
+	key, err := syntax{}.Key(prefix + l.name)
+	if err != nil {
+		return nil //nolint:nilerr // nothing that anybody can ask for
+	}
+	if len(r.all) >= maxSettings {
+		return fmt.Errorf("more than %d directives", maxSettings)
+	}
+	r.all = append(r.all, conf.Place{File: file, Assignment: conf.Assignment{Key: key, Literal: l.args, Line: l.number, From: l.from, To: l.to}})
+	r.values = append(r.values, strings.Join(args, " "))
+	return nil
+}
+
+// load notes a module by the names that IfModule knows it by: its identifier and
+// its source file.
+func (r *reader) load(identifier, file, at string) {
+	source := strings.TrimSuffix(path.Base(file), ".so") + ".c"
+	r.modules[identifier], r.modules[source] = at, at
+	if mpm, ok := strings.CutPrefix(identifier, "mpm_"); ok {
+		r.mpm, r.mpmAt = strings.TrimSuffix(mpm, "_module"), at
+		r.modules[r.mpm+".c"] = at
+	}
+}
+
+// holds says whether a conditional section is read.
+func (r *reader) holds(kind, args string) bool {
+	w := words(args)
+	if len(w) == 0 {
+		return false
+	}
+	name, not := strings.CutPrefix(w[0], "!")
+	is := true
+	switch kind {
+	case "ifmodule":
+		_, is = r.modules[name]
+	case "ifdefine":
+		_, is = r.defines[name]
+	case "iffile":
+		_, err := r.host.Files.Stat(r.path(name))
+		is = err == nil
+	}
+	return is != not // of the version, of directives and sections: taken for fulfilled
+}
+
+// resolve replaces ${NAME} by what is defined, or is in the environment. What
+// nobody has defined stays, as httpd does it.
+func (r *reader) resolve(text string) string {
+	var b strings.Builder
+	for {
+		i := strings.Index(text, "${")
+		if i < 0 {
+			break
+		}
+		end := strings.IndexByte(text[i:], '}')
+		if end < 0 {
+			break
+		}
+		name := text[i+2 : i+end]
+		value, ok := r.defines[name]
+		if !ok {
+			value, ok = r.env[name]
+		}
+		b.WriteString(text[:i])
+		if ok {
+			b.WriteString(value)
+		} else {
+			b.WriteString(text[i : i+end+1])
+		}
+		text = text[i+end+1:]
+		if b.Len() > 1<<16 {
+			break // a value that was made to grow
+		}
+	}
+	b.WriteString(text)
+	return b.String()
+}
+
+func (r *reader) path(name string) string {
+	if strings.HasPrefix(name, "/") {
+		return path.Clean(name)
+	}
+	return path.Join(r.root, name)
+}
+
+// include reads files in the order of their names; a directory is read with all
+// that is below it.
+func (r *reader) include(name string, must bool, open, context []string) error {
+	pattern := r.path(name)
+	if !strings.ContainsAny(pattern, "*?[") {
+		st, err := r.host.Files.Stat(pattern)
+		if err == nil && st.IsDir() {
+			return r.dir(pattern, open, context)
+		}
+		if errors.Is(err, fs.ErrNotExist) && !must && !errors.Is(err, host.ErrNotRecorded) {
+			return nil
+		}
+		return r.file(pattern, open, context)
+	}
+	found, err := host.Glob(r.host.Files, pattern)
+	if err != nil {
+		return err
+	}
+	hidden := strings.HasPrefix(path.Base(pattern), ".")
+	for _, f := range found {
+		if strings.HasPrefix(path.Base(f), ".") && !hidden {
+			continue
+		}
+		if st, err := r.host.Files.Stat(f); err == nil && st.IsDir() {
+			if err := r.dir(f, open, context); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := r.file(f, open, context); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reader) dir(name string, open, context []string) error {
+	if len(open) >= maxDepth {
+		return fmt.Errorf("%s: the files include each other more than %d deep", name, maxDepth)
+	}
+	entries, err := r.host.Files.ReadDir(name)
+	if err != nil {
+		return err
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		f := path.Join(name, n)
+		st, err := r.host.Files.Stat(f)
+		switch {
+		case err != nil:
+		case st.IsDir():
+			err = r.dir(f, append(slices.Clone(open), name), context)
+		default:
+			err = r.file(f, open, context)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
