@@ -22,8 +22,8 @@ func served(t *testing.T) string {
 	return producttest.Command(t, "curl", "-sS", "--max-time", "20", "http://127.0.0.1/server-status?auto")
 }
 
-// slots are the places of the running server's scoreboard: ServerLimit x
-// ThreadsPerChild.
+// slots are the places of the running server's scoreboard: what it can serve at a
+// time.
 func slots(t *testing.T) int {
 	t.Helper()
 	_, board, _ := strings.Cut(served(t), "Scoreboard: ")
@@ -46,7 +46,7 @@ func TestEvent(t *testing.T) {
 
 	// A graceful restart takes it: the same main process.
 	b.Set([]string{"reload of httpd " + debianMain}, "MaxRequestWorkers", "100", "keepalivetimeout", "7", "StartServers", "1")
-	if i := b.Installed().(*installed); i.run.main.PID != pid || slots(t) != 400 {
+	if i := b.Installed().(*installed); i.run.main.PID != pid || slots(t) != 100 {
 		t.Errorf("main process %d, was %d; %d slots", i.run.main.PID, pid, slots(t))
 	}
 	if got := producttest.Read(t, mpm); !strings.Contains(got, "MaxRequestWorkers       100\n") {
@@ -67,7 +67,7 @@ func TestEvent(t *testing.T) {
 	b.Undo()
 	producttest.Same(t, debianMain, main)
 	producttest.Same(t, mpm, event)
-	if got := slots(t); got != 400 {
+	if got := slots(t); got != 150 {
 		t.Errorf("after undo the scoreboard has %d slots", got)
 	}
 
