@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	components "fettle.dev/fettle/internal/component/table"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/report"
@@ -50,9 +49,6 @@ func (a *app) facts(ctx context.Context, names []string, brief bool, archive str
 	if archive != "" {
 		f, rec = fact.Archive(h, func(h *host.Host, rec *host.Recording) {
 			a.readForPlans(ctx, h, rec)
-			for _, p := range components.All {
-				_, _ = p.Find(ctx, h) // what it finds it has read
-			}
 			a.readForChecks(ctx, h)
 		})
 	} else {

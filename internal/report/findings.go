@@ -158,7 +158,7 @@ func (i item) says() string {
 
 // places are where to look first: lines of files, or else two of the places.
 func (i item) places() []string {
-	lines := slices.DeleteFunc(slices.Clone(i.At), func(at string) bool { return !fileLine.MatchString(at) })
+	lines := slices.DeleteFunc(slices.Clone(i.At), func(at string) bool { return !fileLine().MatchString(at) })
 	if len(lines) == 0 {
 		lines = i.At
 	}

@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"io"
 	"strings"
+	"sync"
 
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/ui"
@@ -13,14 +14,17 @@ import (
 //go:embed findings.html
 var findingsPage string
 
-var findingsTemplate = template.Must(template.New("findings").Funcs(template.FuncMap{
-	"text": func(s string) string { return ui.Printable(strings.ToValidUTF8(s, "\ufffd")) },
-	"sign": func(s rule.State) string { sign, _ := findingSign(s); return sign },
-	"sources": func(all []rule.Source) string {
-		return sourceWords(all)
-	},
-	"join": strings.Join,
-}).Parse(findingsPage))
+// It is parsed when a page is asked for: that takes as long as a short verb does.
+var findingsTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("findings").Funcs(template.FuncMap{
+		"text": func(s string) string { return ui.Printable(strings.ToValidUTF8(s, "\ufffd")) },
+		"sign": func(s rule.State) string { sign, _ := findingSign(s); return sign },
+		"sources": func(all []rule.Source) string {
+			return sourceWords(all)
+		},
+		"join": strings.Join,
+	}).Parse(findingsPage))
+})
 
 // FindingsHTML writes an audit as one page that needs nothing else: no script, no
 // network, light and dark, and for paper.
@@ -52,5 +56,5 @@ func FindingsHTML(w io.Writer, a *Audit) error {
 	if a.Baseline != nil {
 		page.Changes = a.Baseline.words()
 	}
-	return findingsTemplate.Execute(w, page)
+	return findingsTemplate().Execute(w, page)
 }

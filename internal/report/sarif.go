@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"io"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"fettle.dev/fettle/internal/lazyregexp"
 	"fettle.dev/fettle/internal/rule"
 )
 
@@ -225,7 +225,7 @@ func (a *Audit) sarifResult(f rule.Finding, index int, suppressed bool) sarifRes
 	return r
 }
 
-var fileLine = regexp.MustCompile(`^(/.*):([1-9][0-9]{0,8})$`)
+var fileLine = lazyregexp.New(`^(/.*):([1-9][0-9]{0,8})$`)
 
 // locations are the files where the values were read; what was read elsewhere is
 // a place of the machine.
@@ -237,7 +237,7 @@ func (a *Audit) locations(f rule.Finding) []sarifLocation {
 		}
 		p := sarifPhysical{Artifact: sarifArtifact{BaseID: machineBase}}
 		name := at
-		if m := fileLine.FindStringSubmatch(at); m != nil {
+		if m := fileLine().FindStringSubmatch(at); m != nil {
 			line, _ := strconv.Atoi(m[2])
 			name, p.Region = m[1], &sarifRegion{line}
 		}

@@ -6,10 +6,10 @@ import (
 	"io/fs"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
+	"fettle.dev/fettle/internal/lazyregexp"
 	"fettle.dev/fettle/internal/spell"
 )
 
@@ -167,7 +167,7 @@ func (c *Catalogue) unit(r *Rule) string {
 	return ""
 }
 
-var idForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]*$`)
+var idForm = lazyregexp.New(`^[A-Za-z][A-Za-z0-9._-]*$`)
 
 // check says what is wrong with a rule.
 func (c *Catalogue) check(r *Rule) []error {
@@ -176,7 +176,7 @@ func (c *Catalogue) check(r *Rule) []error {
 		problems = append(problems, fmt.Errorf("%s: %s: %w", at, r.ID, fmt.Errorf(format, args...)))
 	}
 	switch {
-	case !idForm.MatchString(r.ID):
+	case !idForm().MatchString(r.ID):
 		fault(r.At, "an id has letters, digits, \".\", \"_\" and \"-\" and begins with a letter")
 	case r.Title == "":
 		fault(r.At, "no title")

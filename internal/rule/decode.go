@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/lazyregexp"
 )
 
 // file reads the rules, tables and evidence of files. Loading is strict: an
@@ -213,7 +214,7 @@ func (f *file) inputs(n *yaml.Node) []Binding {
 				"absent": func(n *yaml.Node) { b.Absent = f.value(n) },
 			})
 		}
-		if !nameForm.MatchString(b.Name) || slices.Contains([]string{"measured", "want", "instance"}, b.Name) {
+		if !nameForm().MatchString(b.Name) || slices.Contains([]string{"measured", "want", "instance"}, b.Name) {
 			f.fault(n.Content[i], "%q cannot be the name of an input: want letters, digits and \"_\", and none of measured, want, instance", b.Name)
 		}
 		if slices.ContainsFunc(out, func(o Binding) bool { return o.Name == b.Name }) {
@@ -224,7 +225,7 @@ func (f *file) inputs(n *yaml.Node) []Binding {
 	return out
 }
 
-var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+var nameForm = lazyregexp.New(`^[a-z][a-z0-9_]*$`)
 
 // value is a number, a word, true, false or a list of words.
 func (f *file) value(n *yaml.Node) any {

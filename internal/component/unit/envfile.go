@@ -32,7 +32,7 @@ func EnvironmentFile(text string) []Assigned {
 			continue
 		}
 		value := p.value()
-		if assignment.MatchString(name+"=") && utf8.ValidString(value) {
+		if assignment().MatchString(name+"=") && utf8.ValidString(value) {
 			out = append(out, Assigned{name, value, at})
 		}
 	}

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"io/fs"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/lazyregexp"
 )
 
 // Environment is what the unit's processes get: Environment=, over it the files
@@ -54,7 +54,7 @@ func (u *Unit) Environment() (env map[string]Value, unread string) {
 	return env, unread
 }
 
-var assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
+var assignment = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
 // assignments are the words of Environment= that systemd takes: all up to one
 // whose quote does not end.
@@ -62,7 +62,7 @@ func (u *Unit) assignments(text string) []string {
 	words, _ := split(text)
 	var out []string
 	for _, w := range words {
-		if w = u.expand(w); assignment.MatchString(w) {
+		if w = u.expand(w); assignment().MatchString(w) {
 			out = append(out, w)
 		}
 	}

@@ -18,7 +18,7 @@ func FuzzParse(f *testing.F) {
 			}
 			u := &Unit{Name: "a@b.service"}
 			for _, w := range u.assignments(l.value) {
-				if !assignment.MatchString(w) {
+				if !assignment().MatchString(w) {
 					t.Errorf("%q is no assignment", w)
 				}
 			}
@@ -35,7 +35,7 @@ func FuzzEnvironmentFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		last := 0
 		for _, a := range EnvironmentFile(text) {
-			if a.Line <= last && last > 0 && a.Line < last || !assignment.MatchString(a.Name+"=") {
+			if a.Line <= last && last > 0 && a.Line < last || !assignment().MatchString(a.Name+"=") {
 				t.Errorf("%+v after line %d", a, last)
 			}
 			last = a.Line

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"io/fs"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/component/unit"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/lazyregexp"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/rule"
 )
@@ -113,13 +113,13 @@ func (s *satellite) readDynflow() *dynflow {
 func (s *satellite) concurrency(name string) rule.Answer { return s.readDynflow().concurrency[name] }
 
 // isWorker is true for the units that take any queue: worker, worker-1.
-var isWorker = regexp.MustCompile(`^worker(-\d+)?$`)
+var isWorker = lazyregexp.New(`^worker(-\d+)?$`)
 
 func (s *satellite) dynflowWorkers() rule.Answer {
 	d := s.readDynflow()
 	n := 0.0
 	for _, name := range d.names {
-		if isWorker.MatchString(name) {
+		if isWorker().MatchString(name) {
 			n++
 		}
 	}

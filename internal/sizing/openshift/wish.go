@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"fettle.dev/fettle/internal/lazyregexp"
 	"fettle.dev/fettle/internal/sizing"
 	"fettle.dev/fettle/internal/sizing/prometheus"
 	"fettle.dev/fettle/internal/unit"
@@ -155,19 +155,19 @@ func (w *Wish) given(name string) bool {
 }
 
 var (
-	nameForm   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-	domainForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$`)
+	nameForm   = lazyregexp.New(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	domainForm = lazyregexp.New(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$`)
 )
 
 func objectName(s string) error {
-	if !nameForm.MatchString(s) {
+	if !nameForm().MatchString(s) {
 		return fmt.Errorf("%q: want lower-case letters, digits and \"-\", at most 63", s)
 	}
 	return nil
 }
 
 func domainName(s string) error {
-	if !domainForm.MatchString(s) || len(s) > 253 {
+	if !domainForm().MatchString(s) || len(s) > 253 {
 		return fmt.Errorf("%q is no name of a domain", s)
 	}
 	return nil
