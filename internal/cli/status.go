@@ -70,6 +70,7 @@ func (a *app) status(ctx context.Context) error {
 			fmt.Fprintf(out, "! newer definition: %d values differ; fettle diff --update shows them, fettle tune --update accepts them\n", *st.Newer)
 		}
 	}
+	report.SetAlone(a.screen, st.Asked, maxDrifted)
 	fmt.Fprintln(out, dynamicTuning(st.Dynamic))
 	if len(st.Live) > 0 {
 		fmt.Fprintf(out, "to undo: %s\n", report.Transactions(st.Live))

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -311,7 +312,7 @@ func Verification(s *ui.Screen, v *tune.Verification, all bool) {
 		g.Write(s)
 		fmt.Fprintln(s.Out)
 	}
-	fmt.Fprintf(s.Out, "%s %s: %s\n", map[bool]string{true: "✓", false: "✗"}[v.Met], strings.Join(v.Profiles, " "), counts(v.Counts))
+	fmt.Fprintf(s.Out, "%s %s: %s\n", map[bool]string{true: "✓", false: "✗"}[v.Met], cmp.Or(strings.Join(v.Profiles, " "), "set one by one"), counts(v.Counts))
 }
 
 // rank puts what needs a look first, then what is in force.
@@ -408,4 +409,19 @@ func Undone(s *ui.Screen, u *tune.Undone) {
 		line += fmt.Sprintf(", %d ended by themselves", ended)
 	}
 	fmt.Fprintln(s.Out, line)
+}
+
+// SetAlone prints the values that were set one by one, at most so many.
+func SetAlone(s *ui.Screen, all []tune.Checked, most int) {
+	for i, c := range all {
+		if i == most {
+			fmt.Fprintf(s.Out, "%d more were set one by one: fettle verify --all shows them\n", len(all)-i)
+			return
+		}
+		mark, rest := "", ""
+		if c.Verdict != plugin.OK {
+			mark, rest = "! ", fmt.Sprintf(": %s, %s", c.Verdict, ui.Printable(c.Why))
+		}
+		fmt.Fprintf(s.Out, "%sset by itself: %s = %s%s\n", mark, ui.Printable(Place(c.Setting)), ui.Printable(value(c.Want)), rest)
+	}
 }

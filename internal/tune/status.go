@@ -35,6 +35,8 @@ type Status struct {
 	// way; empty where all of them were cut off.
 	UnderWay string  `json:"under_way,omitempty"`
 	Trials   []Trial `json:"trials,omitempty"`
+	// Asked are the values that were set one by one, beside a selection, and stand.
+	Asked []Checked `json:"asked,omitempty"`
 	// Drifted are the values in force that have been changed since.
 	Drifted []Checked `json:"drifted,omitempty"`
 	// Rejected are values of the selection that are not valid, or that the kernel
@@ -74,6 +76,7 @@ func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present
 	for _, t := range s.Interrupted() {
 		st.Interrupted = append(st.Interrupted, t.ID)
 	}
+	st.Asked = e.Asked(ctx, s)
 	t := s.InForce()
 	sel, err := SelectionOf(t)
 	if err != nil || sel == nil || accepted == nil {

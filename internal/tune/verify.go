@@ -85,11 +85,7 @@ func (e *Engine) Verify(ctx context.Context, p *profile.Profile, s *journal.Stat
 		case Same:
 			c.Verdict, c.Why = e.inPlace(ctx, st, ours, boot)
 		}
-		v.Counts[c.Verdict]++
-		if !Meets(c.Verdict) {
-			v.Met = false
-		}
-		v.Values = append(v.Values, c)
+		v.add(c)
 	}
 	return v, nil
 }
@@ -112,7 +108,7 @@ func (e *Engine) differs(st Step, ours *journal.Entry) (plugin.Verdict, string) 
 	if e.stuck([]*journal.Entry{ours}, st) {
 		return plugin.NeedsDaemon, leftVarying
 	}
-	if ours.Tx.Kind == journal.Apply {
+	if ours.Tx.Kind == journal.Apply && !e.Kinds.Equal(st.Setting, st.Want, ours.Want) && e.Kinds.Equal(st.Setting, st.Before, *ours.After) {
 		return plugin.Overridden, fmt.Sprintf("set later by transaction %d (%s)", ours.Tx.ID, ours.Tx.Reason)
 	}
 	if v := plugin.Verdict(ours.Verdict); (v == plugin.Rejected || v == plugin.Unsupported) && e.Kinds.Equal(st.Setting, st.Before, *ours.After) {

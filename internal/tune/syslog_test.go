@@ -1,0 +1,74 @@
+package tune_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/testroot"
+)
+
+// Each transaction writes one line to the system log, and an undo does.
+func TestOneLineInTheSystemLog(t *testing.T) {
+	testroot.Disposable(t)
+	runtime.LockOSThread() // for good: the thread and its /dev end with the test
+	e := newEngine(t, host.Live())
+	before := liveRead(t, sysctl("vm.page-cluster"))
+	want := map[string]string{"3": "4"}[before]
+	if want == "" {
+		want = "3"
+	}
+	e.StateDir = t.TempDir() + "/state" // not in the /dev that is about to be hidden
+	for _, err := range []error{
+		syscall.Unshare(syscall.CLONE_FS | syscall.CLONE_NEWNS),
+		syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""),
+		syscall.Mount("fettle-test", "/dev", "tmpfs", 0, ""),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	log, err := net.ListenPacket("unixgram", "/dev/log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	line := func(within time.Duration) string {
+		_ = log.SetReadDeadline(time.Now().Add(within))
+		b := make([]byte, 4096)
+		n, _, err := log.ReadFrom(b)
+		if err != nil {
+			return ""
+		}
+		return string(b[:n])
+	}
+	said := func(words ...string) {
+		t.Helper()
+		got := line(30 * time.Second)
+		for _, w := range words {
+			if !strings.Contains(got, w) {
+				t.Errorf("the system log has %q, want %q in it", got, w)
+			}
+		}
+	}
+	apply(t, e, journal.Apply, set("vm.page-cluster", want))
+	said("<29>fettle[", "transaction 1: apply by test: done, 1 values (TestOneLineInTheSystemLog)")
+	if _, err := e.Undo(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	said("transaction 2: undo by test: done, 1 values")
+	if more := line(time.Millisecond); more != "" {
+		t.Errorf("one line more: %q", more)
+	}
+	if now := liveRead(t, sysctl("vm.page-cluster")); now != before {
+		t.Errorf("vm.page-cluster was %s and is %s", before, now)
+	}
+	_ = os.Remove("/dev/log")
+}
