@@ -109,7 +109,7 @@ var times = []struct {
 	re   *regexp.Regexp
 	with string
 }{
-	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), "2026-11-21 08:00:00"},
+	{regexp.MustCompile(`((Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), "2026-11-21 08:00:00"},
 	{regexp.MustCompile(`until \d\d:\d\d:\d\d`), "until 08:01:00"},
 	{regexp.MustCompile(`in \d+(\.\d+)?(µs|ms|s)\b`), "in 12ms"},
 }
