@@ -33,6 +33,15 @@ func server(t *testing.T) *host.Host {
 		t.Fatal(err)
 	}
 	run(t, "chown", "postgres:postgres", "/run/postgresql")
+	// By default the server takes huge pages when there are some, and keeps them:
+	// other tests make some, and want the number back to what it was.
+	if conf, err := os.ReadFile(debianMain); err != nil {
+		t.Fatal(err)
+	} else if text := "huge_pages = off\n" + string(conf); !strings.HasPrefix(string(conf), "huge_pages") {
+		if err := os.WriteFile(debianMain, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	run(t, "pg_ctlcluster", "15", "main", "start")
 	return host.Live()
 }
