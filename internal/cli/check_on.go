@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"fettle.dev/fettle/internal/lazyregexp"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/ui"
@@ -27,14 +27,14 @@ const (
 
 // sshName is a host as ssh(1) takes it, and nothing that ssh could take for an
 // option or a shell for a command.
-var sshName = regexp.MustCompile(`^([A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9_\[:][A-Za-z0-9._:%\[\]-]*$`)
+var sshName = lazyregexp.New(`^([A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9_\[:][A-Za-z0-9._:%\[\]-]*$`)
 
 // parseHosts reads the words of --on.
 func parseHosts(words []string) ([]string, error) {
 	var out []string
 	for _, w := range words {
 		name, ok := strings.CutPrefix(w, "ssh:")
-		if !ok || !sshName.MatchString(name) {
+		if !ok || !sshName().MatchString(name) {
 			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--on %q: want ssh:HOST or ssh:USER@HOST", w), "a port and a key belong into ~/.ssh/config")
 		}
 		if slices.Contains(out, name) {
