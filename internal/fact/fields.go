@@ -18,8 +18,7 @@ type Field struct {
 func Fields() (fields []Field, sets []string) {
 	var walk func(prefix string, t reflect.Type)
 	walk = func(prefix string, t reflect.Type) {
-		for i := range t.NumField() {
-			field := t.Field(i)
+		for field := range t.Fields() {
 			tag, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			if tag == "" || tag == "-" {
 				continue

@@ -30,10 +30,8 @@ func (h *Host) Tail(p string, max int64) (text []byte, before int64, err error) 
 
 // wholeLines leaves out the line whose beginning is cut off.
 func wholeLines(text []byte) []byte {
-	if i := bytes.IndexByte(text, '\n'); i >= 0 {
-		return text[i+1:]
-	}
-	return nil
+	_, rest, _ := bytes.Cut(text, []byte("\n"))
+	return rest
 }
 
 func (liveFiles) tail(p string, max int64) (text []byte, before int64, err error) {

@@ -55,7 +55,6 @@ type Result struct {
 	Notes    []string   `json:"notes"`
 	Written  *Written   `json:"written,omitempty"`
 	byName   map[string]int
-	sources  []rule.Source
 }
 
 // Said is an input as the answer took it.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"sort"
 	"strings"
 
@@ -69,10 +70,8 @@ func (r *reader) file(name string, depth int, must bool) error {
 	if depth > maxDepth {
 		return fmt.Errorf("%s: the files include each other more than %d deep: %s", name, maxDepth, strings.Join(r.open, " > "))
 	}
-	for _, o := range r.open {
-		if o == name {
-			return fmt.Errorf("%s includes itself: %s > %s", name, strings.Join(r.open, " > "), name)
-		}
+	if slices.Contains(r.open, name) {
+		return fmt.Errorf("%s includes itself: %s > %s", name, strings.Join(r.open, " > "), name)
 	}
 	if r.files++; r.files > maxFiles {
 		return fmt.Errorf("%s: more than %d files", name, maxFiles)

@@ -59,11 +59,10 @@ func contains(words ...string) func([]byte) bool {
 func statusIs(status string) func([]byte) bool {
 	want := []byte(`" ` + status + " ")
 	return func(line []byte) bool {
-		i := bytes.IndexByte(line, '"')
-		if i < 0 {
+		_, rest, quoted := bytes.Cut(line, []byte(`"`))
+		if !quoted {
 			return false
 		}
-		rest := line[i+1:]
 		for { // the end of the request; a quote in it is written \"
 			j := bytes.IndexByte(rest, '"')
 			switch {

@@ -78,7 +78,7 @@ func check(t *testing.T, s *platform.Subject, want answers) {
 	t.Helper()
 	for name, w := range want {
 		a := s.Answer("satellite." + name)
-		var got any = a.Value
+		got := a.Value
 		switch {
 		case a.Unknown != "":
 			got = unknown
