@@ -56,6 +56,9 @@ func unpack(t testing.TB, archive, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := os.MkdirAll(dir, 0o755); err != nil { // an archive's first entry may be a file
+		t.Fatal(err)
+	}
 	var walk func(p string)
 	walk = func(p string) {
 		entries, err := h.Files.ReadDir(p)

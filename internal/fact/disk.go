@@ -101,7 +101,7 @@ func readDisk(r *reader, name string, d *Disk) {
 	d.QueueDepth = r.int(dir + "device/queue_depth")
 	d.IOTimeoutS = milliseconds(r.int(q + "io_timeout"))
 	d.NUMANode = firstKnown(notNegative(r.int(dir+"device/numa_node")), notNegative(r.int(dir+"device/device/numa_node")))
-	d.LowerDevices = r.names(dir + "slaves")
+	d.LowerDevices = lowerDevices(r, dir)
 	d.UpperDevices = r.names(dir + "holders")
 	d.MapperName = r.str(dir + "dm/name")
 	d.MapperKind = convert(r.str(dir+"dm/uuid"), func(uuid string) string {
@@ -113,6 +113,17 @@ func readDisk(r *reader, name string, d *Disk) {
 	})
 	d.RAIDLevel = r.str(dir + "md/level")
 	partitions(r, dir, name, d)
+}
+
+// lowerDevices are those that a mapped disk is made of. One with hardware of its
+// own has none, also where a copy has not the list.
+func lowerDevices(r *reader, dir string) Fact[[]string] {
+	lower := r.names(dir + "slaves")
+	to, err := r.files.Readlink(strings.TrimSuffix(dir, "/"))
+	if lower.unknown != "" && err == nil && strings.Contains(to, "/devices/") && !strings.Contains(to, "/devices/virtual/") {
+		return Absent[[]string](lower.source)
+	}
+	return lower
 }
 
 func notNegative(f Fact[int64]) Fact[int64] {

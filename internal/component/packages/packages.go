@@ -16,6 +16,18 @@ import (
 type List struct {
 	Versions map[string]string // by name; without release, revision and epoch
 	At       string            // the file that says so
+	// Cut is true where the list is too short for a whole machine: what it has not
+	// may have been lost with its end.
+	Cut bool
+}
+
+// Lacks says why nobody knows whether a package is installed that the list has
+// not; "" where it is not.
+func (l List) Lacks(name string) (unknown string) {
+	if l.Versions[name] == "" && l.Cut {
+		return l.At + " is no list of a whole machine's packages"
+	}
+	return ""
 }
 
 // lists are a sosreport's.
@@ -36,7 +48,7 @@ const few = 20
 
 // Read reads the first list that there is. The error says why there is none.
 func Read(h *host.Host) (List, error) {
-	var cut error
+	var cut List
 	for _, l := range lists {
 		if h.Live {
 			break
@@ -52,19 +64,23 @@ func Read(h *host.Host) (List, error) {
 			}
 		}
 		if len(versions) > few {
-			return List{versions, l.path}, nil
+			return List{Versions: versions, At: l.path}, nil
 		}
-		cut = fmt.Errorf("%s is no list of a whole machine's packages", l.path)
+		if len(versions) > len(cut.Versions) || cut.At == "" {
+			cut = List{versions, l.path, true}
+		}
 	}
 	text, err := h.Files.ReadFile(dpkg)
 	if err == nil {
 		if versions := dpkgStatus(string(text)); len(versions) > 0 {
-			return List{versions, dpkg}, nil
+			return List{Versions: versions, At: dpkg}, nil
 		}
 	}
 	switch {
-	case cut != nil:
-		return List{}, cut
+	case len(cut.Versions) > 0:
+		return cut, nil
+	case cut.At != "":
+		return List{}, fmt.Errorf("%s is no list of a whole machine's packages", cut.At)
 	case errors.Is(err, host.ErrNotRecorded):
 		return List{}, errors.New("the list of its packages (/installed-rpms, " + dpkg + ") is not in this copy")
 	case err != nil && !errors.Is(err, fs.ErrNotExist):

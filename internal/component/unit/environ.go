@@ -16,6 +16,9 @@ import (
 // that cannot be read is not known: unread names it, "" where all were read.
 func (u *Unit) Environment() (env map[string]Value, unread string) {
 	env = map[string]Value{}
+	if u.Partial {
+		unread = u.Name
+	}
 	for _, v := range u.All("Service", "Environment") {
 		for _, word := range u.assignments(v.Text) {
 			name, value, _ := strings.Cut(word, "=")

@@ -163,17 +163,23 @@ func (u *Unit) Running(name string) (l Limit, ok bool, err error) {
 	if err != nil || len(pids) == 0 {
 		return Limit{}, false, err
 	}
-	p := "/proc/" + pids[0] + "/limits"
-	text, err := u.reader.host.Files.ReadFile(p)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
-			return Limit{}, false, nil // it has ended
-		}
-		return Limit{}, false, err
+	l, err = LimitOf(u.reader.host, pids[0], name)
+	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+		return Limit{}, false, nil // it has ended
 	}
-	l, err = parseLimits(string(text), name)
-	l.At = p
 	return l, err == nil, err
+}
+
+// LimitOf is a limit that a process runs with, "Max open files".
+func LimitOf(h *host.Host, pid, name string) (Limit, error) {
+	p := "/proc/" + pid + "/limits"
+	text, err := h.Files.ReadFile(p)
+	if err != nil {
+		return Limit{}, err
+	}
+	l, err := parseLimits(string(text), name)
+	l.At = p
+	return l, err
 }
 
 // parseLimits reads /proc/PID/limits (proc_pid_limits(5)).

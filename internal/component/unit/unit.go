@@ -51,16 +51,30 @@ type Unit struct {
 	Files []string
 	// Masked is true where nothing can start it.
 	Masked bool
+	// Partial is true where a copy has not the unit's own file: of what its
+	// drop-ins do not say, nobody knows what it is.
+	Partial bool
 
 	lines  []line
 	reader *Reader
 }
 
 // Load reads a unit. The error is fs.ErrNotExist where the machine has none of
-// the name, and host.ErrNotRecorded where a copy does not say.
+// the name, and host.ErrNotRecorded where a copy does not say. A copy without the
+// unit's own file may have its drop-ins or its process: that is a unit in part.
 func (r *Reader) Load(name string) (*Unit, error) {
 	u := &Unit{Name: name, reader: r}
 	fragment, err := r.fragment(name)
+	if errors.Is(err, host.ErrNotRecorded) {
+		u.Partial = true
+		if err := u.addDropIns([]string{name}); err != nil {
+			return nil, err
+		}
+		if pids, _ := u.Processes(); len(u.Files) == 0 && len(pids) == 0 {
+			return nil, fmt.Errorf("unit %s: %w", name, host.ErrNotRecorded)
+		}
+		return u, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -78,21 +92,29 @@ func (r *Reader) Load(name string) (*Unit, error) {
 		return u, nil
 	}
 	u.add(fragment, text)
-	dropIns, err := r.dropIns(r.names(name, fragment))
+	if err := u.addDropIns(r.names(name, fragment)); err != nil {
+		return nil, err
+	}
+	return u, nil
+}
+
+// addDropIns reads the drop-ins of all names of the unit.
+func (u *Unit) addDropIns(names []string) error {
+	dropIns, err := u.reader.dropIns(names)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", u.Name, err)
 	}
 	for _, p := range dropIns {
-		text, err := r.host.Files.ReadFile(p)
-		if r.readlink(p) == "/dev/null" {
+		text, err := u.reader.host.Files.ReadFile(p)
+		if u.reader.readlink(p) == "/dev/null" {
 			continue // hides one of the same name
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", u.Name, err)
 		}
 		u.add(p, text)
 	}
-	return u, nil
+	return nil
 }
 
 func (u *Unit) add(file string, text []byte) {
@@ -117,19 +139,39 @@ func (r *Reader) list(dir string) listing {
 	return l
 }
 
-// has finds a name in a directory. The answer is unknown (false, with
-// host.ErrNotRecorded) where a copy has not the directory.
+// has finds a name in a directory. A copy may have files of a directory without
+// the list of them.
 func (r *Reader) has(dir, name string) (bool, error) {
 	l := r.list(dir)
 	if errors.Is(l.err, fs.ErrPermission) {
 		return false, l.err
 	}
+	if errors.Is(l.err, host.ErrNotRecorded) {
+		_, err := r.host.Files.Lstat(path.Join(dir, name))
+		return err == nil, nil
+	}
 	return slices.ContainsFunc(l.entries, func(e fs.DirEntry) bool { return e.Name() == name }), nil
+}
+
+// vendorDirs are where packages put their units: whether a machine has a unit is
+// only known where one of them was listed, or where there is none.
+var vendorDirs = []string{"/usr/lib/systemd/system", "/lib/systemd/system"}
+
+func (r *Reader) vendorKnown() bool {
+	unrecorded := false
+	for _, d := range vendorDirs {
+		switch err := r.list(d).err; {
+		case err == nil:
+			return true
+		case errors.Is(err, host.ErrNotRecorded):
+			unrecorded = true
+		}
+	}
+	return !unrecorded
 }
 
 // fragment finds a unit's file: of its own name, else of its template's.
 func (r *Reader) fragment(name string) (string, error) {
-	recorded := false
 	for _, n := range []string{name, template(name)} {
 		if n == "" {
 			continue
@@ -142,10 +184,9 @@ func (r *Reader) fragment(name string) (string, error) {
 			if ok {
 				return path.Join(d, n), nil
 			}
-			recorded = recorded || r.list(d).err == nil
 		}
 	}
-	if !recorded {
+	if !r.vendorKnown() {
 		return "", fmt.Errorf("unit %s: %w", name, host.ErrNotRecorded)
 	}
 	return "", fmt.Errorf("unit %s: %w", name, fs.ErrNotExist)

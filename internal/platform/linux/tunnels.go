@@ -98,8 +98,7 @@ func uplinksOf(s *platform.Subject, devices []string) *uplinks {
 	without := []string{}
 	for _, name := range devices {
 		physical, _ := s.Answer("net." + name + ".physical").Value.(bool)
-		carrier, _ := s.Answer("net." + name + ".carrier").Value.(bool)
-		if !physical || !carrier {
+		if !physical || !carries(s, name) {
 			continue
 		}
 		up.names = append(up.names, name)
@@ -127,6 +126,16 @@ func uplinksOf(s *platform.Subject, devices []string) *uplinks {
 		up.offload = rule.Answer{Value: without, At: "ethtool -k"}
 	}
 	return up
+}
+
+// carries is true of a device with a link. A copy may have only the device's
+// state, which is "up" then (RFC 2863).
+func carries(s *platform.Subject, name string) bool {
+	if carrier, ok := s.Answer("net." + name + ".carrier").Value.(bool); ok {
+		return carrier
+	}
+	state, _ := s.Answer("net." + name + ".state").Value.(string)
+	return state == "up"
 }
 
 // give answers for the devices below a tunnel; without any, they are absent.

@@ -3,6 +3,7 @@
 package puppet
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,8 @@ func Source() platform.Source {
 			{Name: "puppetserver.code_cache", Type: rule.Number, Unit: "bytes", Doc: "-XX:ReservedCodeCacheSize of JAVA_ARGS."},
 			{Name: "puppetserver.static_catalogs", Type: rule.Truth, Doc: "Catalogs carry the metadata of files."},
 			{Name: "puppetserver.versioned_code", Type: rule.Truth, Doc: "The server can tell the version of its code (code-id-command), without which catalogs carry none."},
+			{Name: "puppetserver.log.catalogs", Type: rule.Number, Doc: "Catalogs that agents asked for, in the end of the access log."},
+			{Name: "puppetserver.log.file_metadata", Type: rule.Number, Doc: "Requests for the metadata of a file in it."},
 			{Name: "puppetserver.environment_timeout", Type: rule.Text, Doc: "How long an environment is kept in memory: 0, a time, or unlimited."},
 		},
 		Open: func(_ context.Context, m *platform.Subject) platform.Answers {
@@ -57,6 +60,10 @@ func (p *puppet) Answer(name string) rule.Answer {
 		return rule.Answer{Unknown: a.Unknown, At: a.At}
 	}
 	switch name {
+	case "puppetserver.log.catalogs":
+		return p.requests("catalog")
+	case "puppetserver.log.file_metadata":
+		return p.requests("file_metadata")
 	case "puppetserver.max_active_instances":
 		return p.instances()
 	case "puppetserver.heap":
@@ -69,7 +76,7 @@ func (p *puppet) Answer(name string) rule.Answer {
 		}
 		return rule.Answer{Value: true, At: "the default of Puppet"} // since Puppet 4.4
 	case "puppetserver.versioned_code":
-		text, at, err := p.hocon("code-id-command")
+		text, at, err := p.hocon("code-id-command", "versioned-code.conf")
 		if err != nil {
 			return p.unknown(confDir, err)
 		}
@@ -103,7 +110,10 @@ func (p *puppet) version() rule.Answer {
 				return rule.Answer{Value: v, At: list.At}
 			}
 		}
-		return rule.Answer{At: list.At}
+		if !list.Cut {
+			return rule.Answer{At: list.At}
+		}
+		err = errors.New(list.Lacks("puppetserver"))
 	}
 	if _, dirErr := p.host.Files.ReadDir(confDir); dirErr != nil {
 		return p.unknown(confDir, dirErr)
@@ -114,7 +124,7 @@ func (p *puppet) version() rule.Answer {
 // instances is max-active-instances, and where nobody chose what the server
 // takes by itself.
 func (p *puppet) instances() rule.Answer {
-	text, at, err := p.hocon("max-active-instances")
+	text, at, err := p.hocon("max-active-instances", "puppetserver.conf")
 	if err != nil {
 		return p.unknown(confDir, err)
 	}
@@ -130,12 +140,10 @@ func (p *puppet) instances() rule.Answer {
 }
 
 // hocon finds the last plain assignment of a key in the server's files: "key:
-// value" or "key = value". "" where there is none.
-func (p *puppet) hocon(key string) (text, at string, err error) {
+// value" or "key = value". "" where there is none. own is the file that the
+// packages have the key in.
+func (p *puppet) hocon(key, own string) (text, at string, err error) {
 	list, err := p.host.Files.ReadDir(confDir)
-	if err != nil {
-		return "", "", err
-	}
 	at = confDir
 	var names []string
 	for _, e := range list {
@@ -144,6 +152,16 @@ func (p *puppet) hocon(key string) (text, at string, err error) {
 		}
 	}
 	slices.Sort(names)
+	if errors.Is(err, host.ErrNotRecorded) {
+		// A copy may have the file that the key belongs to without the others.
+		body, fileErr := p.host.Files.ReadFile(confDir + "/" + own)
+		if v, line := assigned(string(body), key); fileErr == nil && line > 0 {
+			return v, confDir + "/" + own + ":" + strconv.Itoa(line), nil
+		}
+	}
+	if err != nil {
+		return "", "", err
+	}
 	for _, name := range names {
 		file := confDir + "/" + name
 		body, err := p.host.Files.ReadFile(file)
@@ -233,4 +251,33 @@ func (p *puppet) javaArgument(prefix string) rule.Answer {
 		return last
 	}
 	return last
+}
+
+// accessLog is Puppet Server's, and maxLog how much of its end is read, in bytes.
+const (
+	accessLog = "/var/log/puppetlabs/puppetserver/puppetserver-access.log"
+	maxLog    = 16 << 20
+)
+
+// requests counts those for one resource.
+func (p *puppet) requests(resource string) rule.Answer {
+	text, _, err := p.host.Tail(accessLog, maxLog)
+	if err != nil {
+		return p.unknown(accessLog, err)
+	}
+	return rule.Answer{Value: float64(asked(text, resource)), At: accessLog}
+}
+
+// asked counts the lines whose request is for a resource: "GET
+// /puppet/v3/RESOURCE/NAME HTTP/1.1" in quotes.
+func asked(text []byte, resource string) (n int) {
+	want := []byte(" /puppet/v3/" + resource + "/")
+	for line := range bytes.Lines(text) {
+		_, request, _ := bytes.Cut(line, []byte(`"`))
+		request, _, ok := bytes.Cut(request, []byte(`"`))
+		if ok && bytes.Contains(request, want) {
+			n++
+		}
+	}
+	return n
 }

@@ -14,6 +14,8 @@ type kind struct {
 	// files are patterns; the names of rotated logs do not match.
 	files []string
 	match func(line []byte) bool
+	// server is true of what a Capsule has not.
+	server bool
 }
 
 // sign is how often a kind is in the logs, and where the newest is.
@@ -29,19 +31,20 @@ const maxLog = 16 << 20
 
 var (
 	journals  = []string{"/sos_commands/logs/journalctl_--no-pager", "/sos_commands/logs/journalctl_--no-pager_--boot", "/var/log/messages", "/var/log/syslog"}
-	accessLog = []string{"/var/log/httpd/foreman-ssl_access_ssl.log", "/var/log/httpd/foreman_access.log", "/var/log/apache2/foreman-ssl_access_ssl.log"}
-	errorLog  = []string{"/var/log/httpd/error_log", "/var/log/httpd/foreman-ssl_error_ssl.log", "/var/log/apache2/error.log"}
+	accessLog = []string{"/var/log/httpd/foreman-ssl_access_ssl.log", "/var/log/httpd/foreman_access.log", "/var/log/httpd/rhsm-pulpcore-https-443_access_ssl.log", "/var/log/httpd/rhsm-pulpcore-https-8443_access_ssl.log", "/var/log/apache2/foreman-ssl_access_ssl.log"}
+	errorLog  = []string{"/var/log/httpd/error_log", "/var/log/httpd/foreman-ssl_error_ssl.log", "/var/log/httpd/rhsm-pulpcore-https-443_error_ssl.log", "/var/log/httpd/rhsm-pulpcore-https-8443_error_ssl.log", "/var/log/apache2/error.log"}
 )
 
 // signs is the table of them.
 var signs = []kind{
-	{"pool_timeouts", "Requests that got no connection of the database pool in time (production.log).", []string{"/var/log/foreman/production.log"}, contains("ActiveRecord::ConnectionTimeoutError")},
-	{"http_503", "Requests that httpd answered with 503 (its access logs).", accessLog, statusIs("503")},
-	{"max_request_workers", "Times that httpd reached MaxRequestWorkers (its error logs).", errorLog, contains("MaxRequestWorkers", "MaxClients", "scoreboard is full")},
-	{"oom_kills", "Processes that the kernel killed for want of memory (the journal or /var/log/messages).", journals, contains("Out of memory: Kill", "oom-kill:", "Memory cgroup out of memory")},
-	{"qpid_not_attached", "Errors of qpidd whose management objects are not purged yet (the journal).", journals, contains("Channel exception: not-attached", "not-attached: Channel")},
-	{"proxy_timeouts", "Requests that httpd gave up waiting for (its error logs).", errorLog, contains("The timeout specified has expired")},
-	{"connection_resets", "Connections that the other side reset (httpd's error logs).", errorLog, contains("Connection reset by peer")},
+	{"pool_timeouts", "Requests that got no connection of the database pool in time (production.log).", []string{"/var/log/foreman/production.log"}, contains("ActiveRecord::ConnectionTimeoutError"), true},
+	{"http_503", "Requests that httpd answered with 503 (its access logs).", accessLog, statusIs("503"), false},
+	{"max_request_workers", "Times that httpd reached MaxRequestWorkers (its error logs).", errorLog, contains("MaxRequestWorkers", "MaxClients", "scoreboard is full"), false},
+	{"oom_kills", "Processes that the kernel killed for want of memory (the journal or /var/log/messages).", journals, contains("Out of memory: Kill", "oom-kill:", "Memory cgroup out of memory"), false},
+	{"qpid_not_attached", "Errors of qpidd whose management objects are not purged yet (the journal).", journals, contains("Channel exception: not-attached", "not-attached: Channel"), false},
+	{"proxy_timeouts", "Requests that httpd gave up waiting for (its error logs).", errorLog, contains("The timeout specified has expired"), false},
+	{"connection_resets", "Connections that the other side reset (httpd's error logs).", errorLog, contains("Connection reset by peer"), false},
+	{"mqtt_refused", "Connections that mosquitto refused for want of files (the journal or /var/log/messages).", journals, mosquittoRefuses, false},
 }
 
 func contains(words ...string) func([]byte) bool {
@@ -52,6 +55,12 @@ func contains(words ...string) func([]byte) bool {
 	return func(line []byte) bool {
 		return slices.ContainsFunc(all, func(w []byte) bool { return bytes.Contains(line, w) })
 	}
+}
+
+// mosquittoRefuses matches what mosquitto says when it may open no more files
+// (src/net.c).
+func mosquittoRefuses(line []byte) bool {
+	return bytes.Contains(line, []byte("mosquitto")) && bytes.Contains(line, []byte("Unable to accept new connection"))
 }
 
 // statusIs matches a line of httpd's common or combined format: the number after
@@ -79,6 +88,9 @@ func statusIs(status string) func([]byte) bool {
 
 // sign counts a kind of line in the ends of its logs.
 func (s *satellite) sign(k kind) rule.Answer {
+	if p := s.find(); k.server && p.unknown == "" && p.role == "capsule" {
+		return rule.Answer{}
+	}
 	sg, ok := s.logs[k.name]
 	if !ok {
 		sg = s.count(k)

@@ -1,6 +1,7 @@
 package satellite
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"math"
@@ -64,13 +65,51 @@ func (s *satellite) dbPool() rule.Answer {
 }
 
 func (s *satellite) databaseLocal() rule.Answer {
+	p := s.find()
+	switch {
+	case p.unknown != "":
+		return rule.Answer{Unknown: p.unknown}
+	case p.role == "":
+		return rule.Answer{}
+	case p.role == "capsule":
+		f := s.read("/etc/pulp/settings.py")
+		if !f.exists {
+			return f.answer()
+		}
+		host, line := pulpDatabase(f.text)
+		return s.isLocal(entry{host, line}, f, line > 0)
+	}
 	e, f := s.yaml("/etc/foreman/database.yml")
 	if !f.exists || f.unknown != "" {
 		return f.answer()
 	}
 	v, ok := e["production/host"]
-	if !ok {
-		return rule.Answer{Value: true, At: f.path} // its socket
+	return s.isLocal(v, f, ok)
+}
+
+// pulpDatabase is the database's host in Pulp's settings, which are Python; line
+// is 0 where they name none.
+func pulpDatabase(text string) (host string, line int) {
+	n := 0
+	for row := range strings.Lines(text) {
+		n++
+		if strings.HasPrefix(strings.TrimSpace(row), "#") {
+			continue
+		}
+		if m := pulpHost().FindStringSubmatch(row); m != nil {
+			host, line = m[1], n
+		}
+	}
+	return host, line
+}
+
+var pulpHost = lazyregexp.New(`["']HOST["']\s*:\s*["']([^"']*)["']`)
+
+// isLocal tells whether a database's host is this machine; one that is not named
+// is reached by its socket.
+func (s *satellite) isLocal(v entry, f file, named bool) rule.Answer {
+	if !named || v.text == "" {
+		return rule.Answer{Value: true, At: f.path}
 	}
 	local := []string{"localhost", "127.0.0.1", "::1", "localhost.localdomain"}
 	if name, ok := s.subject.Facts().Lookup("os.hostname"); ok {
@@ -206,7 +245,7 @@ func openFiles(name string) func(*satellite) rule.Answer {
 		u, err := s.units.Load(name)
 		switch {
 		case errors.Is(err, host.ErrNotRecorded):
-			return rule.Answer{Unknown: name + " is not in this copy"}
+			return s.openFilesOfProcess(name)
 		case errors.Is(err, fs.ErrNotExist):
 			return rule.Answer{}
 		case err != nil:
@@ -220,9 +259,57 @@ func openFiles(name string) func(*satellite) rule.Answer {
 		if l, ok := u.Limit("NOFILE"); ok {
 			return limit(l)
 		}
+		if u.Partial {
+			return rule.Answer{Unknown: "the file of " + name + " is not in this copy"}
+		}
 		// What systemd starts services with since RHEL 7.
 		return rule.Answer{Value: 1024.0, At: "systemd's default for " + name}
 	}
+}
+
+// openFilesOfProcess is for a copy without the unit. What neither starts at boot
+// nor runs the machine does without.
+func (s *satellite) openFilesOfProcess(name string) rule.Answer {
+	program := strings.TrimSuffix(name, ".service")
+	pids, all := s.processes(program)
+	if len(pids) > 0 {
+		l, err := unit.LimitOf(s.host, pids[0], "Max open files")
+		if err != nil {
+			return rule.Answer{Unknown: "the limits that " + program + " runs with: " + err.Error()}
+		}
+		return limit(l)
+	}
+	if enabled, err := s.units.Enabled(name); all && err == nil && len(enabled) == 0 {
+		return rule.Answer{At: "/etc/systemd/system"}
+	}
+	return rule.Answer{Unknown: name + " is not in this copy"}
+}
+
+// maxName is how many bytes of a program's name the kernel keeps (TASK_COMM_LEN).
+const maxName = 15
+
+// processes are those of a program, the first started first as far as their
+// numbers tell; all is false where nobody recorded the machine's processes.
+func (s *satellite) processes(program string) (pids []string, all bool) {
+	list, err := s.host.Files.ReadDir("/proc")
+	if err != nil {
+		return nil, false
+	}
+	for _, e := range list {
+		if strings.Trim(e.Name(), "0123456789") != "" {
+			continue
+		}
+		comm, err := s.host.Files.ReadFile("/proc/" + e.Name() + "/comm")
+		if err != nil {
+			continue // it has ended, or is a thread of one that was recorded
+		}
+		all = true
+		if strings.TrimSpace(string(comm)) == program[:min(len(program), maxName)] {
+			pids = append(pids, e.Name())
+		}
+	}
+	slices.SortFunc(pids, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	return pids, all
 }
 
 func limit(l unit.Limit) rule.Answer {
@@ -232,8 +319,17 @@ func limit(l unit.Limit) rule.Answer {
 	return rule.Answer{Value: l.Soft, At: l.At}
 }
 
+// withoutQpidd is true where no qpidd runs, so that none of its files matters.
+func (s *satellite) withoutQpidd() bool {
+	a := openFiles("qpidd.service")(s)
+	return a.Value == nil && a.Unknown == ""
+}
+
 // mgmtPubInterval reads qpidd.conf: NAME=VALUE, "_" and "-" the same.
 func (s *satellite) mgmtPubInterval() rule.Answer {
+	if s.withoutQpidd() {
+		return rule.Answer{}
+	}
 	f := s.read("/etc/qpid/qpidd.conf")
 	a := f.answer()
 	f.lines(func(n int, text string) {
@@ -246,6 +342,19 @@ func (s *satellite) mgmtPubInterval() rule.Answer {
 		a.Value = 10.0 // qpidd's default, in seconds
 	}
 	return a
+}
+
+// symbol is the name of one of Ruby's symbols in YAML: :ssh, :'pull-mqtt'. Other
+// text is itself.
+func symbol(text string) string {
+	name, ok := strings.CutPrefix(text, ":")
+	if !ok {
+		return text
+	}
+	if q := strings.Trim(name, `"'`); len(q)+2 == len(name) {
+		return q
+	}
+	return name
 }
 
 // remoteExecution is a setting of the proxy's plug-in, whose file has been
@@ -263,6 +372,9 @@ func remoteExecution(key string) func(*satellite) rule.Answer {
 				continue
 			}
 			if last = value(e, f, key, kind); last.Value != nil {
+				if text, ok := last.Value.(string); ok {
+					last.Value = symbol(text)
+				}
 				return last
 			}
 		}

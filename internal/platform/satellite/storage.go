@@ -66,6 +66,9 @@ func mountOf(dir string) func(*satellite) rule.Answer {
 // qpiddSize is the room that qpidd has, where there is one.
 func (s *satellite) qpiddSize() rule.Answer {
 	const dir = "/var/lib/qpidd"
+	if s.withoutQpidd() {
+		return rule.Answer{}
+	}
 	if _, err := s.host.Files.Stat(dir); err != nil {
 		return rule.Answer{Unknown: s.why(dir, err)}
 	}

@@ -85,6 +85,9 @@ func (s *satellite) find() *product {
 		p.role = "server"
 	case all.Versions["foreman-proxy-content"] != "":
 		p.role = "capsule"
+	case all.Cut:
+		s.findByFiles(p, all.Lacks("satellite"))
+		return p
 	default:
 		return p
 	}
