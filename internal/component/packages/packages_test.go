@@ -50,7 +50,11 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %v, %v: want %s %s and no %s", c.name, l, err, c.pkg, c.want, c.not)
 		}
 	}
-	for name, files := range map[string]map[string]string{"nothing": nil, "cut off": {"installed-rpms": "a-1-1.noarch\n"}} {
+	cut, err := Read(copyOf(t, map[string]string{"installed-rpms": "a-1-1.noarch\n"}))
+	if err != nil || !cut.Cut || cut.Versions["a"] != "1" || cut.Lacks("a") != "" || cut.Lacks("b") == "" {
+		t.Errorf("cut off: %+v, %v: want to know a, and not whether there is b", cut, err)
+	}
+	for name, files := range map[string]map[string]string{"nothing": nil, "nothing in it": {"installed-rpms": "sh: rpm: not found\n"}} {
 		if l, err := Read(copyOf(t, files)); err == nil {
 			t.Errorf("%s: %v", name, l)
 		}

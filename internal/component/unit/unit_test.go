@@ -130,6 +130,50 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// A copy may have the drop-ins of units whose own files nobody copied.
+func TestLoadInPart(t *testing.T) {
+	files := map[string]string{
+		etc + "a.service.d/x.conf":                           "[Service]\nLimitNOFILE=7\nEnvironment=A=1\n",
+		"/sys/fs/cgroup/system.slice/b.service/cgroup.procs": "12\n7\n",
+		"/proc/7/limits":                                     "Max open files            1024                 4096                 files\n",
+	}
+	root := t.TempDir()
+	for name, text := range files {
+		p := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, err := host.Copy(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := New(h)
+	a, err := r.Load("a.service")
+	if err != nil || !a.Partial {
+		t.Fatalf("%+v, %v: want a unit in part", a, err)
+	}
+	if l, ok := a.Limit("NOFILE"); !ok || l.Soft != 7 {
+		t.Errorf("the drop-in's limit is %+v, %v", l, ok)
+	}
+	if env, unread := a.Environment(); env["A"].Text != "1" || unread == "" {
+		t.Errorf("environment %v, unread %q: want the drop-in's, and that there may be more", env, unread)
+	}
+	b, err := r.Load("b.service")
+	if err != nil || !b.Partial {
+		t.Fatalf("%+v, %v: want a unit in part", b, err)
+	}
+	if l, ok, err := b.Running("Max open files"); err != nil || !ok || l.Soft != 1024 {
+		t.Errorf("the process has %+v, %v, %v", l, ok, err)
+	}
+	if _, err := r.Load("c.service"); !errors.Is(err, host.ErrNotRecorded) {
+		t.Errorf("a unit that nobody recorded: %v", err)
+	}
+}
+
 func TestParse(t *testing.T) {
 	got := parse("f", []byte("A=before any section\n[Service]\nExecStart = /bin/a \\\n  # between\n  b\n;comment\nB=x\\\\\nC=\n[broken\nD=lost\n[Unit]\nE=1=2\nno assignment\nF=\xff\nG=end \\"))
 	want := []line{

@@ -91,3 +91,40 @@ func FuzzAssigned(f *testing.F) {
 		}
 	})
 }
+
+func TestRequests(t *testing.T) {
+	text := `192.0.2.1 - - [d] "POST /puppet/v3/catalog/a.example.com?environment=production HTTP/1.1" 200 1 "-" "Puppet" 6952
+192.0.2.1 - - [d] "GET /puppet/v3/file_metadata/modules/ssh/sshd_config?links=manage HTTP/1.1" 200 1 "-" "Puppet" 14
+192.0.2.1 - - [d] "GET /puppet/v3/file_metadata/modules/ntp/ntp.conf HTTP/1.1" 200 1 "-" "Puppet" 14
+192.0.2.1 - - [d] "GET /puppet/v3/file_metadatas/plugins HTTP/1.1" 200 1 "-" "Puppet" 14
+192.0.2.1 - - [d] "GET /x HTTP/1.1" 404 1 "http://a/puppet/v3/catalog/" "/puppet/v3/catalog/" 14
+cut off "GET /puppet/v3/catalog/`
+	for resource, want := range map[string]int{"catalog": 1, "file_metadata": 2, "node": 0} {
+		if got := asked([]byte(text), resource); got != want {
+			t.Errorf("%d requests for a %s, want %d", got, resource, want)
+		}
+	}
+	files := map[string]string{
+		"installed-rpms": rpms("puppetserver-7.15.0-1.el8.noarch Tue\n"),
+		"var/log/puppetlabs/puppetserver/puppetserver-access.log": text,
+	}
+	if a := subject(t, files).Answer("puppetserver.log.file_metadata"); a.Value != 2.0 {
+		t.Errorf("%+v", a)
+	}
+	delete(files, "var/log/puppetlabs/puppetserver/puppetserver-access.log")
+	if a := subject(t, files).Answer("puppetserver.log.file_metadata"); a.Unknown == "" {
+		t.Errorf("without the log: %+v", a)
+	}
+}
+
+// Of a list that was cut off only what it names is known.
+func TestShortList(t *testing.T) {
+	files := map[string]string{"installed-rpms": "puppetserver-7.15.0-1.el8.noarch Tue\n"}
+	if a := subject(t, files).Answer("puppetserver.version"); a.Value != "7.15.0" {
+		t.Errorf("named: %+v", a)
+	}
+	files["installed-rpms"] = "other-1-1.noarch Tue\n"
+	if a := subject(t, files).Answer("puppetserver.version"); a.Unknown == "" {
+		t.Errorf("not named: %+v", a)
+	}
+}

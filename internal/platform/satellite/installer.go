@@ -214,6 +214,9 @@ func database(option string, as rule.Type) func(*satellite) rule.Answer {
 			return rule.Answer{Unknown: "the database is on another machine", At: local.At}
 		}
 		if a := s.subject.Answer("postgresql." + option); a.Value != nil {
+			if seconds, ok := a.Value.(float64); ok && option == "log_min_duration_statement" && seconds > 0 {
+				a.Value = seconds * 1000 // in files and in Satellite's guidance a number is of milliseconds
+			}
 			return a
 		}
 		key := "postgresql::server::config_entries/" + option

@@ -158,6 +158,7 @@ func satelliteFiles(more map[string]string) map[string]string {
 		"etc/foreman/database.yml":                                 "production:\n  host: satellite.example.com\n  pool: 7\n",
 		"proc/sys/kernel/hostname":                                 "satellite.example.com\n",
 		"etc/systemd/system/placeholder.service":                   "[Service]\n",
+		"usr/lib/systemd/system/placeholder.service":               "[Service]\n",
 	}
 	for k, v := range more {
 		files[k] = v
@@ -320,12 +321,13 @@ func TestPendingTasks(t *testing.T) {
 
 func TestStorage(t *testing.T) {
 	s := sosreport(t, satelliteFiles(map[string]string{
-		"proc/1/mountinfo":     "61 1 8:1 / / rw - xfs /dev/sda1 rw\n62 61 0:45 / /var/lib/pulp rw - nfs4 files:/pulp rw\n63 61 253:3 / /var/lib/pgsql rw - xfs /dev/mapper/vg-pg rw\n",
-		"var/lib/pulp/x":       "",
-		"var/lib/pgsql/data/x": "",
-		"df":                   "Filesystem 1K-blocks Used Available Use% Mounted on\n/dev/sda1 1000 400 600 40% /\nfiles:/pulp 2000 0 500 0% /var/lib/pulp\n",
-		"sys/block/dm-3":       "-> ../devices/virtual/block/dm-3",
-		"sys/block/sdb":        "-> ../devices/pci/block/sdb",
+		"proc/1/mountinfo":                 "61 1 8:1 / / rw - xfs /dev/sda1 rw\n62 61 0:45 / /var/lib/pulp rw - nfs4 files:/pulp rw\n63 61 253:3 / /var/lib/pgsql rw - xfs /dev/mapper/vg-pg rw\n",
+		"var/lib/pulp/x":                   "",
+		"var/lib/pgsql/data/x":             "",
+		"etc/systemd/system/qpidd.service": "[Service]\n",
+		"df":                               "Filesystem 1K-blocks Used Available Use% Mounted on\n/dev/sda1 1000 400 600 40% /\nfiles:/pulp 2000 0 500 0% /var/lib/pulp\n",
+		"sys/block/dm-3":                   "-> ../devices/virtual/block/dm-3",
+		"sys/block/sdb":                    "-> ../devices/pci/block/sdb",
 		"sys/devices/pci/block/sdb/queue/rotational":      "1\n",
 		"sys/devices/pci/block/sdb/sdb2/partition":        "2\n",
 		"sys/devices/virtual/block/dm-3/queue/rotational": "0\n",
@@ -360,5 +362,62 @@ func TestEveryInput(t *testing.T) {
 	}
 	if a := sosreport(t, nil).Answer("satellite.nothing"); a.Unknown == "" {
 		t.Error("an input that there is none of has an answer")
+	}
+}
+
+// A copy may have a drop-in, a process or the links of boot without the units.
+func TestUnitsInPart(t *testing.T) {
+	const etc, limits = "etc/systemd/system/", "Limit Soft Hard Units\nMax open files            1024                 4096                 files\n"
+	files := satelliteFiles(map[string]string{
+		etc + "foreman.service.d/installer.conf":          "[Service]\nEnvironment=FOREMAN_PUMA_WORKERS=4\n",
+		etc + "qdrouterd.service.d/90-limits.conf":        "[Service]\nLimitNOFILE=150100\n",
+		etc + "mosquitto.service.d/x.conf":                "[Service]\nNice=1\n",
+		etc + "multi-user.target.wants/mosquitto.service": "-> /usr/lib/systemd/system/mosquitto.service",
+		"proc/1101/comm":      "httpd\n",
+		"proc/1101/limits":    limits,
+		"proc/2201/comm":      "httpd\n",
+		"var/lib/qpidd/x":     "",
+		"etc/qpid/qpidd.conf": "mgmt_pub_interval=5\n",
+		"etc/foreman-proxy/settings.d/remote_execution_ssh.yml": ":mode: :'pull-mqtt'\n",
+	})
+	delete(files, "usr/lib/systemd/system/placeholder.service")
+	check(t, sosreport(t, files), answers{
+		"puma_workers": 4, "puma_threads_min": unknown, "qdrouterd_open_files": 150100, "mosquitto_open_files": unknown,
+		"httpd_open_files": 1024, "rex_mode": "pull-mqtt",
+		// Nothing starts a qpidd, and none runs.
+		"qpidd_open_files": absent, "qpidd_size_bytes": absent, "qpid_mgmt_pub_interval": absent,
+	})
+	delete(files, "proc/1101/comm")
+	delete(files, "proc/2201/comm")
+	check(t, sosreport(t, files), answers{"httpd_open_files": unknown, "qpidd_open_files": unknown, "qpid_mgmt_pub_interval": 5})
+}
+
+// A Capsule has Pulp's database, and logs of other names; a list of packages that
+// was cut off still says what it names.
+func TestCapsule(t *testing.T) {
+	settings := "# \"HOST\": \"none\"\nDATABASES = {\"default\": {\"HOST\": \"%s\", \"NAME\": \"pulpcore\"}}\n"
+	files := map[string]string{
+		"installed-rpms": "satellite-capsule-6.12.2-1.el8sat.noarch Mon\nforeman-proxy-3.3.0-1.el8sat.noarch Mon\n",
+		"etc/foreman-installer/custom-hiera.yaml":              "# proxy_timeout: 600\n",
+		"etc/pulp/settings.py":                                 fmt.Sprintf(settings, "localhost"),
+		"var/log/httpd/rhsm-pulpcore-https-443_access_ssl.log": "h - - [d] \"GET / HTTP/1.1\" 502 1 \"-\" \"a\"\n",
+		"var/log/httpd/rhsm-pulpcore-https-443_error_ssl.log":  "(70007)The timeout specified has expired: [client 192.0.2.1] AH01102\n",
+		"var/log/messages":                                     "mosquitto[1]: 17: Unable to accept new connection, system socket count has been exceeded.\nhttpd: Unable to accept new connection\n",
+	}
+	check(t, sosreport(t, files), answers{
+		"version": "6.12.2", "foreman_version": "3.3.0", "role": "capsule", "database_local": true, "hiera_keys": []string{},
+		"puma_workers": absent, "log.pool_timeouts": absent, "log.http_503": 0, "log.proxy_timeouts": 1, "log.mqtt_refused": 1,
+	})
+	files["etc/pulp/settings.py"] = fmt.Sprintf(settings, "db.example.com")
+	check(t, sosreport(t, files), answers{"database_local": false})
+	delete(files, "etc/pulp/settings.py")
+	check(t, sosreport(t, files), answers{"database_local": unknown})
+}
+
+func TestSymbol(t *testing.T) {
+	for text, want := range map[string]string{"ssh": "ssh", ":ssh": "ssh", ":'pull-mqtt'": "pull-mqtt", `:"pull-mqtt"`: "pull-mqtt", ":": "", ":'": "'", "": ""} {
+		if got := symbol(text); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
 	}
 }
