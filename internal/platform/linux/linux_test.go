@@ -164,15 +164,18 @@ func TestProcesses(t *testing.T) {
 		"proc/10/numa_maps": "7f00 default anon=1000 N0=750 N1=250 kernelpagesize_kB=4\n7f10 default file=/x N0=0 N1=0\n",
 		"proc/11/status":    "Name:\tqemu\nVmRSS:\t 4194304 kB\nCpus_allowed_list:\t2-3\n",
 		"proc/11/numa_maps": "7f00 default huge N0=3 N1=1 kernelpagesize_kB=2048\n",
+		"proc/13/status":    "Name:\tjava\nVmRSS:\t 2097152 kB\n",
+		"proc/13/numa_maps": "7f00 default anon=1000 N0=750 N1=250 kernelpagesize_kB=4\n",
 		"proc/12/status":    "Name:\tbash\nVmRSS:\t 4000 kB\nCpus_allowed_list:\t0-3\n",
 	}
 	s := machine(t, host.Mounted, files)
-	if items, why := s.Items("processes"); why != "" || !slices.Equal(items, []string{"postgres[10]", "qemu[11]"}) {
+	if items, why := s.Items("processes"); why != "" || !slices.Equal(items, []string{"postgres[10]", "qemu[11]", "java[13]"}) {
 		t.Fatalf("the big processes are %v (%s)", items, why)
 	}
 	expect(t, s, map[string]any{
 		"processes.postgres[10].local_percent": 75.0, "processes.postgres[10].bound": false, "processes.postgres[10].node_bytes": 17179869184.0,
 		"processes.qemu[11].local_percent": 25.0, "processes.qemu[11].bound": true, "processes.qemu[11].resident_bytes": 4294967296.0,
+		"processes.java[13].local_percent": unknown("which CPUs it may use"), "processes.java[13].bound": unknown("which CPUs it may use"),
 	})
 	for name := range files {
 		if strings.HasPrefix(name, "sys/devices/system/node/node1") {
@@ -236,6 +239,17 @@ func TestTunnels(t *testing.T) {
 		"tunnels.genev_sys_6081.mtu_bytes": nil, "tunnels.ovn-k8s-mp0.mtu_bytes": 1400.0, "tunnels.ovn-k8s-mp0.overhead_bytes": 100.0,
 		"tunnels.flannel.1.without_offload": unknown("eth0"), // the mount has no netlink
 	})
+}
+
+// A copy may have the state of a device and not its carrier.
+func TestUplinkOfACopy(t *testing.T) {
+	for state, want := range map[string]any{"up\n": 1500.0, "down\n": nil} {
+		s := machine(t, copied, map[string]string{
+			"sys/class/net/eth0/device/driver": "-> ../../../../bus/pci/drivers/mlx5_core", "sys/class/net/eth0/mtu": "1500\n", "sys/class/net/eth0/operstate": state,
+			"sys/class/net/tun0/mtu": "1450\n", "sys/class/net/vxlan_sys_4789/mtu": "65000\n",
+		})
+		expect(t, s, map[string]any{"tunnels.tun0.uplink_mtu_bytes": want, "tunnels.tun0.mtu_bytes": 1450.0})
+	}
 }
 
 func TestUnits(t *testing.T) {
@@ -305,7 +319,7 @@ func TestTuning(t *testing.T) {
 		"etc/systemd/system/multi-user.target.wants/tuned.service": "-> /usr/lib/systemd/system/tuned.service",
 	}
 	s := machine(t, host.Mounted, enabled)
-	expect(t, s, map[string]any{"tuning.profile": "throughput-performance", "tuning.by": "TuneD", "tuning.tuners": []string{"TuneD"}})
+	expect(t, s, map[string]any{"tuning.profile": "throughput-performance", "tuning.local_profile": "throughput-performance", "tuning.by": "TuneD", "tuning.tuners": []string{"TuneD"}})
 
 	s = machine(t, host.Mounted, enabled)
 	s.InForce = func() ([]string, error) { return []string{"virtual-guest", "own"}, nil }
@@ -314,6 +328,11 @@ func TestTuning(t *testing.T) {
 	s = machine(t, host.Mounted, map[string]string{"etc/hostname": "x"})
 	expect(t, s, map[string]any{"tuning.profile": nil, "tuning.tuners": []string{}})
 	s.InForce = nil
+
+	pod := map[string]string{"proc/2411/comm": "tuned\n", "proc/2411/cmdline": "/usr/bin/python3\x00/usr/sbin/tuned\x00--no-dbus\x00", "proc/2411/status": "Name:\ttuned\nUid:\t0\t0\t0\t0\nNSpid:\t2411\n"}
+	expect(t, machine(t, host.Mounted, pod), map[string]any{"tuning.profile": unknown("in a container"), "tuning.by": unknown("process 2411"), "tuning.local_profile": nil, "tuning.tuners": []string{"TuneD"}})
+	pod["etc/tuned/active_profile"] = "\n"
+	expect(t, machine(t, host.Mounted, pod), map[string]any{"tuning.profile": nil})
 
 	s = machine(t, copied, map[string]string{"proc/cmdline": "quiet"})
 	expect(t, s, map[string]any{"tuning.profile": unknown("/etc/tuned/active_profile is not in this copy")})

@@ -142,8 +142,9 @@ func (p process) give(h *host.Host, t *told, nodes map[int]unit.CPUSet, smallest
 	}
 	status, _, _ := read(h, "/proc/"+p.pid+"/status")
 	allowed, err := unit.ParseCPUList(parseStatus(status)["Cpus_allowed_list"])
-	if err != nil {
-		t.answers[in+"local_percent"] = rule.Answer{Unknown: "/proc/" + p.pid + "/status does not say which CPUs it may use"}
+	if err != nil || allowed.IsEmpty() {
+		why := rule.Answer{Unknown: "/proc/" + p.pid + "/status does not say which CPUs it may use"}
+		t.answers[in+"local_percent"], t.answers[in+"bound"] = why, why
 		return
 	}
 	share, bound := localShare(parseNumaMaps(text), nodes, allowed)

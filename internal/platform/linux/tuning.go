@@ -2,6 +2,7 @@ package linux
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ var tuning = platform.Source{
 	Prefix: "tuning",
 	Inputs: inputs("tuning",
 		rule.Input{Name: "profile", Type: rule.Text, Doc: "the profiles in force, whoever applied them, separated by spaces; absent where nobody tunes"},
+		rule.Input{Name: "local_profile", Type: rule.Text, Doc: "the same by the machine's own files: absent where TuneD has its files in a container"},
 		rule.Input{Name: "by", Type: rule.Text, Doc: "fettle or TuneD; absent where nobody tunes"},
 		rule.Input{Name: "tuners", Type: rule.List, Doc: "the programs that hold the same settings and are enabled or running"},
 	),
@@ -22,11 +24,15 @@ var tuning = platform.Source{
 		t := newTold()
 		var holding []string
 		profile, by, at := "", "", ""
+		runs := 0 // the process of TuneD
 		for _, other := range others(ctx, s) {
 			if !other.Exclusive {
 				continue
 			}
 			holding = append(holding, other.Name)
+			if other.Name == "TuneD" {
+				runs = other.PID
+			}
 			if other.Name == "TuneD" && other.Profile != "" {
 				profile, by, at = other.Profile, other.Name, activeProfile
 			}
@@ -38,14 +44,23 @@ var tuning = platform.Source{
 		}
 		slices.Sort(holding)
 		t.answers["tuning.tuners"] = rule.Answer{Value: append([]string{}, holding...)}
+		give := func(a rule.Answer) {
+			t.answers["tuning.profile"], t.answers["tuning.local_profile"], t.answers["tuning.by"] = a, a, a
+		}
 		switch _, recorded, there := read(s.Host, activeProfile); {
 		case profile != "":
 			t.give("tuning.profile", profile, at)
+			t.give("tuning.local_profile", profile, at)
 			t.give("tuning.by", by, at)
 		case why != "":
-			t.answers["tuning.profile"], t.answers["tuning.by"] = rule.Answer{Unknown: why}, rule.Answer{Unknown: why}
+			give(rule.Answer{Unknown: why})
+		case !there && recorded.Unknown == "" && runs != 0:
+			// That of OpenShift's operator has the machine's processes and its own files.
+			elsewhere := rule.Answer{Unknown: fmt.Sprintf("TuneD (process %d) has its files in a container; on OpenShift oc get profile -n openshift-cluster-node-tuning-operator names its profile", runs), At: activeProfile}
+			give(elsewhere)
+			t.answers["tuning.local_profile"] = rule.Answer{At: activeProfile}
 		case !there && recorded.Unknown != "":
-			t.answers["tuning.profile"], t.answers["tuning.by"] = recorded, recorded
+			give(recorded)
 		}
 		return t
 	},

@@ -35,12 +35,14 @@ var (
 	errorLog  = []string{"/var/log/httpd/error_log", "/var/log/httpd/foreman-ssl_error_ssl.log", "/var/log/httpd/rhsm-pulpcore-https-443_error_ssl.log", "/var/log/httpd/rhsm-pulpcore-https-8443_error_ssl.log", "/var/log/apache2/error.log"}
 )
 
-// signs is the table of them.
+// signs is the table of them. Of what the kernel logs when it kills a process
+// only "Out of memory: Killed process" and "Memory cgroup out of memory: Killed
+// process" are counted: "oom-kill:" is of the same one.
 var signs = []kind{
 	{"pool_timeouts", "Requests that got no connection of the database pool in time (production.log).", []string{"/var/log/foreman/production.log"}, contains("ActiveRecord::ConnectionTimeoutError"), true},
 	{"http_503", "Requests that httpd answered with 503 (its access logs).", accessLog, statusIs("503"), false},
 	{"max_request_workers", "Times that httpd reached MaxRequestWorkers (its error logs).", errorLog, contains("MaxRequestWorkers", "MaxClients", "scoreboard is full"), false},
-	{"oom_kills", "Processes that the kernel killed for want of memory (the journal or /var/log/messages).", journals, contains("Out of memory: Kill", "oom-kill:", "Memory cgroup out of memory"), false},
+	{"oom_kills", "Processes that the kernel killed for want of memory (the journal or /var/log/messages).", journals, contains("ut of memory: Kill"), false},
 	{"qpid_not_attached", "Errors of qpidd whose management objects are not purged yet (the journal).", journals, contains("Channel exception: not-attached", "not-attached: Channel"), false},
 	{"proxy_timeouts", "Requests that httpd gave up waiting for (its error logs).", errorLog, contains("The timeout specified has expired"), false},
 	{"connection_resets", "Connections that the other side reset (httpd's error logs).", errorLog, contains("Connection reset by peer"), false},
