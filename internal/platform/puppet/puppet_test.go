@@ -89,6 +89,9 @@ func FuzzAssigned(f *testing.F) {
 		if line < 0 || line > strings.Count(text, "\n")+1 || line == 0 && v != "" {
 			t.Errorf("%q on line %d", v, line)
 		}
+		if n := asked([]byte(text), key); n > strings.Count(text, "\n")+1 {
+			t.Errorf("%d requests", n)
+		}
 	})
 }
 

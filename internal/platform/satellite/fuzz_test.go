@@ -38,6 +38,8 @@ func FuzzDirectives(f *testing.F) {
 }
 
 func FuzzLogs(f *testing.F) {
+	f.Add("DATABASES = {\"default\": {\"HOST\": \"localhost\"}}\n")
+	f.Add(":'pull-mqtt'")
 	f.Add("h - - [d] \"GET /\\\" HTTP/1.1\" 503 1\nOut of memory: Killed\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, k := range signs {
@@ -50,5 +52,11 @@ func FuzzLogs(f *testing.F) {
 			t.Errorf("%d tasks, the last on line %d", n, last)
 		}
 		df(text, "/")
+		if host, line := pulpDatabase(text); line < 0 || line > strings.Count(text, "\n")+1 || line == 0 && host != "" {
+			t.Errorf("Pulp's database %q on line %d", host, line)
+		}
+		if s := symbol(text); !strings.Contains(text, s) {
+			t.Errorf("%q is no part of %q", s, text)
+		}
 	})
 }
