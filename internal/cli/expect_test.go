@@ -49,7 +49,7 @@ var disagreements = map[string]struct {
 	why string
 }{
 	"satellite-612-overloaded S01 with 30000 hosts": {rule.Passed, "chapter 2 has the sizes \"based on expected managed host counts and hardware allocation\": one larger than the hosts need is for them too; that the machine has not its hardware is S02, which fails"},
-	"openshift-node-overloaded T06": {rule.Unknown, "/proc/48211/status has no Cpus_allowed_list, which the kernel always has: whether half of the memory is far from the process depends on it"},
+	"openshift-node-overloaded T06":                 {rule.Unknown, "/proc/48211/status has no Cpus_allowed_list, which the kernel always has: whether half of the memory is far from the process depends on it"},
 }
 
 // Machines written by somebody who had not seen the rules are told what the

@@ -281,6 +281,13 @@ func TestUnits(t *testing.T) {
 	delete(files, "proc/79/limits")
 	s = machine(t, copied, files)
 	expect(t, s, map[string]any{"units.big.service LimitNOFILE.same": unknown("not recorded")})
+	for name := range files {
+		if strings.HasPrefix(name, "usr/lib/") {
+			delete(files, name)
+		}
+	}
+	s = machine(t, copied, files)
+	expect(t, s, map[string]any{"units.web.service.same": unknown("the file of web.service"), "units.web.service LimitNOFILE.same": false, "units.big.service.same": unknown("big.service")})
 }
 
 func TestFilesystems(t *testing.T) {

@@ -43,10 +43,11 @@ var units = platform.Source{
 				continue // a transient unit
 			}
 			if err != nil {
-				t.add("units", name)
-				t.answers["units."+name+".same"] = rule.Answer{Unknown: err.Error()}
-				t.answers["units."+name+".claimed"], t.answers["units."+name+".running"] = t.answers["units."+name+".same"], t.answers["units."+name+".same"]
+				t.unclear(name, err.Error())
 				continue
+			}
+			if u.Partial {
+				t.unclear(name, "the file of "+name+" is not in this copy")
 			}
 			for _, l := range limits {
 				if claimed, ok := u.Limit(l.unit); ok {
@@ -57,6 +58,14 @@ var units = platform.Source{
 		slices.Sort(t.items["units"])
 		return t
 	},
+}
+
+// unclear says why nobody knows what a unit asks for.
+func (t *told) unclear(name, why string) {
+	t.add("units", name)
+	for _, input := range []string{".claimed", ".running", ".same"} {
+		t.answers["units."+name+input] = rule.Answer{Unknown: why}
+	}
 }
 
 // maxUnits bounds the services that are looked at.
