@@ -199,6 +199,12 @@ func Text(to *string, name, doc string, check func(string) error) *Input {
 	}
 }
 
+// Repeated is what may be said more than once: add takes one more, and print
+// prints all.
+func Repeated(name, doc, kind string, add func(string) error, print func() string) *Input {
+	return &Input{Name: name, Doc: doc, Kind: kind, set: add, print: print}
+}
+
 // FileText is the text of a file that is named; what is remembered is the text.
 func FileText(to *string, name, doc string) *Input {
 	in := Text(to, name, doc, nil)

@@ -1,0 +1,62 @@
+package satellite
+
+import (
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/sizing"
+)
+
+// Names of the files, on the machine.
+const (
+	HieraFile     = "etc/foreman-installer/custom-hiera.yaml"
+	SysctlFile    = "etc/sysctl.d/60-satellite.conf"
+	HTTPDFile     = "etc/systemd/system/httpd.service.d/limits.conf"
+	MosquittoFile = "etc/systemd/system/mosquitto.service.d/limits.conf"
+)
+
+const written = "Written by fettle size satellite."
+
+// artefacts writes the files and the steps in the guide's order (5.1).
+func (p *plan) artefacts(sizing.Figures) error {
+	health := "satellite-maintain health check"
+	step := func(do, command, restarts, check string) {
+		p.r.Steps = append(p.r.Steps, sizing.Step{Do: do, Command: command, Restarts: restarts, Check: check})
+	}
+	file := func(name, what, checked, content string) {
+		p.r.Files = append(p.r.Files, sizing.Artefact{Name: name, What: what, Checked: checked, Content: content})
+	}
+	dropIn := func(name, service string, files int) {
+		file(name, "the files that "+service+" may open", "systemd.exec(5)", fmt.Sprintf("# %s\n[Service]\nLimitNOFILE=%d\n", written, files))
+	}
+	step("Try all of it on a machine where nothing is lost; have a window, and monitoring from before, or nobody can say what it did", "", "", "")
+	step("Have a backup", "satellite-maintain backup offline /var/backup", "all of Satellite, for as long as it takes", "the backup is there")
+	tuned := p.r.Value("system", "tuned_profile").Value
+	step("Choose the TuneD profile", fmt.Sprintf("tuned-adm profile %v", tuned), "", "tuned-adm active names it")
+	step("Turn transparent huge pages off", "grubby --update-kernel=ALL --args=transparent_hugepage=never", "the machine", "cat /sys/kernel/mm/transparent_hugepage/enabled shows [never]")
+	if len(p.sysctls) > 0 {
+		file(SysctlFile, "what the kernel gives qpidd", "sysctl.d(5)", "# "+written+"\n"+strings.Join(p.sysctls, "\n")+"\n")
+		step("Set the sysctls", "sysctl --load=/"+SysctlFile, "", "sysctl fs.aio-max-nr")
+	}
+	dropIn(HTTPDFile, "httpd", p.httpd)
+	if p.mosquitto > 0 {
+		dropIn(MosquittoFile, "mosquitto", p.mosquitto)
+	}
+	step("Put the drop-ins of the units in place", "systemctl daemon-reload && satellite-maintain service restart", "all of Satellite", health)
+	if p.hiera != (hiera{}) {
+		text, err := sizing.YAML(written+" Only what the size "+p.size+" does not\nset. Put it into the file that is there.", p.hiera)
+		if err != nil {
+			return err
+		}
+		file(HieraFile, "what differs from the size", "its keys are those of the installer's modules", text)
+		step("Put the keys into /"+HieraFile, "", "", "nothing else in it is of the size: fettle check --explain S67")
+	} else {
+		p.r.Note("custom-hiera.yaml stays empty: all that this needs is in the size, and a key in it would lock out --tuning (S67)")
+	}
+	step("Tell the installer", p.command(), "all of Satellite", health)
+	step("Look at the result", "fettle check satellite", "", "no finding is a failure or a warning")
+	if len(p.sysctls) == 0 {
+		p.r.Note("there is nothing to set in sysctl.d: what the guide sets is for qpidd, and its hosts stay below the kernel's default or the version has none")
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+// Package satellite sizes a Satellite for its hosts: the installation size, what
+// the installer is told, what differs from the size, the Capsules, and whether
+// connections, memory, open files and disks suffice for all of it.
+package satellite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/sizing"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Wish is hosts that a Satellite manages.
+type Wish struct {
+	Hosts         int
+	CPUs          int       // 0 for those of the size
+	RAM           unit.Size // 0 for that of the size
+	BareMetal     bool
+	Registrations int // at once
+	Downloads     int // hosts at once, from the Satellite itself
+	Content       string
+	MQTTHosts     int
+	Capsules      []Capsule
+	Disk          unit.Size
+	Version       string
+
+	inputs []*sizing.Input
+}
+
+// mostHosts is what nobody has registered with one Satellite; the guide's largest
+// size begins at 60,000.
+const mostHosts = 1_000_000
+
+// New is a wish with the defaults.
+func New() *Wish {
+	w := &Wish{Content: "balanced"}
+	w.inputs = []*sizing.Input{
+		sizing.Count(&w.Hosts, "hosts", "hosts that the Satellite manages, those behind Capsules included", 1, mostHosts),
+		sizing.Count(&w.CPUs, "cpus", "CPUs of the machine; those that the size asks for where it is left out", 1, 4096),
+		sizing.Size(&w.RAM, "ram", "memory of the machine, such as 64GiB; what the size asks for where it is left out", unit.GiB, 64*unit.TiB),
+		sizing.Truth(&w.BareMetal, "bare-metal", "the machine is no guest"),
+		sizing.Count(&w.Registrations, "registrations", "hosts that register at the same time", 0, mostHosts),
+		sizing.Count(&w.Downloads, "downloads", "hosts that download at the same time from the Satellite itself", 0, mostHosts),
+		sizing.Word(&w.Content, "content", "what there is most of: heavy is publishing and synchronizing", "balanced", "heavy"),
+		sizing.Count(&w.MQTTHosts, "mqtt-hosts", "hosts that get their jobs over MQTT (pull-mqtt)", 0, mostHosts),
+		sizing.Repeated("capsule", "a Capsule: NAME[,hosts=N][,downloads=N][,rex=N]; once for each", "capsule", w.addCapsule, w.printCapsules),
+		sizing.Size(&w.Disk, "disk", "room for all of Satellite's directories, to see whether it suffices", unit.GiB, 1024*unit.TiB),
+		sizing.Text(&w.Version, "product-version", "version of Satellite, such as 6.12; the newest that is known where it is left out", nil),
+	}
+	return w
+}
+
+// Inputs implements sizing.Wish.
+func (w *Wish) Inputs() []*sizing.Input { return w.inputs }
+
+// plan is a wish that is being worked out.
+type plan struct {
+	*Wish
+	r       *sizing.Result
+	version string
+
+	sizes, tuning, puma, budget, services *sizing.Edition
+
+	size    string
+	cpus    int
+	ram     unit.Size
+	workers int
+	threads int
+	pool    int
+	pulp    int // workers
+	event   bool
+	qpid    bool
+
+	installer []string
+	hiera     hiera
+	sysctls   []string
+	httpd     int // open files
+	mosquitto int // open files; 0 without MQTT
+}
+
+// Size implements sizing.Wish.
+func (w *Wish) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error) {
+	if w.Hosts == 0 {
+		return nil, sizing.Bad("hosts", "how many? such as --hosts 12000")
+	}
+	if w.MQTTHosts > w.Hosts {
+		return nil, sizing.Bad("mqtt-hosts", "%d are more than the %d hosts", w.MQTTHosts, w.Hosts)
+	}
+	version, err := sizing.KnownVersion(f, "satellite-releases", w.Version)
+	var bad *sizing.InputError
+	if errors.As(err, &bad) {
+		return nil, &sizing.InputError{Input: "product-version", Err: bad.Err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{Wish: w, version: version, r: sizing.NewResult("satellite", version)}
+	p.r.Heard(w.inputs)
+	for _, t := range []struct {
+		to   **sizing.Edition
+		name string
+	}{{&p.sizes, "satellite_sizes"}, {&p.tuning, "installer_tuning"}, {&p.puma, "satellite-puma"}, {&p.budget, "satellite-budget"}, {&p.services, "satellite-services"}} {
+		if *t.to, err = sizing.Of(f, t.name, version); err != nil {
+			return nil, err
+		}
+	}
+	steps := []func(sizing.Figures) error{p.hardware, p.frontEnd, p.web, p.messages, p.tasks, p.database, p.budgets, p.capsules, p.disks, p.artefacts}
+	for _, step := range steps {
+		if err := step(f); err != nil {
+			return nil, err
+		}
+	}
+	for _, e := range []*sizing.Edition{p.sizes, p.tuning, p.puma, p.budget, p.services} {
+		if err := e.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return p.r, nil
+}
+
+// guide is a section of the tuning guide.
+func guide(section string) rule.Source { return rule.Source{Document: "000", Section: section} }
+
+// Value adds a value; its sources are those of an edition or of the guide.
+func (p *plan) add(group, name string, value any, unit, why string, sources ...rule.Source) {
+	p.r.Add(sizing.Value{Group: group, Name: name, Value: value, Unit: unit, Why: why, Sources: sources})
+}
+
+// hardware chooses the size by the hosts, and looks at whether the machine is one
+// for it.
+func (p *plan) hardware(f sizing.Figures) error {
+	row, err := p.sizes.Least("hosts_max", float64(p.Hosts))
+	if err != nil {
+		return err
+	}
+	p.size = row.Key
+	upTo := "without a limit"
+	if most, ok := row.Cells["hosts_max"].(float64); ok {
+		upTo = fmt.Sprintf("up to %.0f", most)
+	}
+	p.r.Add(sizing.Value{
+		Group: "size", Name: "tuning", Value: p.size, Why: fmt.Sprintf("%d hosts; this size is for hosts %s", p.Hosts, upTo), Sources: p.sizes.Sources,
+	})
+	asked, err := sizing.Of(f, "installer_requirements", p.version)
+	if err != nil {
+		return err
+	}
+	cores, ram := int(asked.Number(p.size, "cores")), unit.Size(asked.Number(p.size, "ram"))
+	if err := asked.Err(); err != nil {
+		return err
+	}
+	p.cpus, p.ram = p.CPUs, p.RAM
+	if p.cpus == 0 {
+		p.cpus = cores
+	}
+	if p.ram == 0 {
+		p.ram = ram
+	}
+	if p.cpus < cores {
+		return sizing.Bad("cpus", "%d hosts are of size %s, which needs %d CPUs, not %d: the installer refuses it (exit 102)", p.Hosts, p.size, cores, p.cpus)
+	}
+	if float64(p.ram) < 0.9*float64(ram) {
+		return sizing.Bad("ram", "%d hosts are of size %s, which needs %s, not %s: the installer refuses less than nine tenths of it (exit 103)", p.Hosts, p.size, ram, p.ram)
+	}
+	p.r.Add(sizing.Value{Group: "hardware", Name: "cpus", Value: p.cpus, Why: fmt.Sprintf("size %s needs %d", p.size, cores), Sources: asked.Sources})
+	p.r.Add(sizing.Value{Group: "hardware", Name: "memory", Value: uint64(p.ram), Unit: "bytes", Why: fmt.Sprintf("size %s needs %s; the installer forgives a tenth", p.size, ram), Sources: asked.Sources})
+	p.add("hardware", "storage", "SSD", "", "80 MB/s of reads are the least, an SSD gives 600; fettle bench measures it", guide("4"), guide("4.1"))
+	tuned := "virtual-guest"
+	if p.BareMetal {
+		tuned = "throughput-performance"
+	}
+	p.r.Add(sizing.Value{
+		Group: "system", Name: "tuned_profile", Value: tuned, Why: "a guest has no say in the clock of the CPUs; --bare-metal says that it is none", Sources: []rule.Source{guide("4.2")},
+	})
+	p.add("system", "transparent_hugepage", "never", "", "PostgreSQL and Redis touch memory here and there; with both on other machines it may stay on", guide("4.3"))
+	p.installer = append(p.installer, "--tuning "+p.size)
+	p.add("installer", "--tuning", p.size, "", "the size of the hosts", guide("2"))
+	return nil
+}
+
+// tell adds an option of the installer's command line, which is a value too.
+func (p *plan) tell(option string, value any, why string, sources ...rule.Source) {
+	p.installer = append(p.installer, fmt.Sprintf("%s %v", option, value))
+	p.add("installer", option, value, "", why, sources...)
+}
+
+// command is the installer's command line.
+func (p *plan) command() string { return "satellite-installer " + strings.Join(p.installer, " ") }
