@@ -16,6 +16,8 @@ import (
 	"fettle.dev/fettle/internal/sizing/hugepages"
 	"fettle.dev/fettle/internal/sizing/network"
 	"fettle.dev/fettle/internal/sizing/openshift"
+	"fettle.dev/fettle/internal/sizing/postgresql"
+	"fettle.dev/fettle/internal/sizing/satellite"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/rules"
 )
@@ -25,6 +27,17 @@ var sizes = []struct {
 	name, short, long string
 	wish              func() sizing.Wish
 }{
+	{
+		"satellite", "Size a Satellite: installation size, Puma, httpd, PostgreSQL, Capsules, budgets",
+		`Says what a Satellite needs for its hosts, what the installer is told, and what
+differs from the installation size. Puma gets no more workers than were measured
+to be of use, beside what the installer's formula would take. What it writes is
+without a failure or a warning under fettle check satellite.
+
+A Capsule is NAME[,hosts=N][,downloads=N][,rex=N]: the hosts that it serves,
+those that download at once, and those of one remote execution job.`,
+		func() sizing.Wish { return satellite.New() },
+	},
 	{
 		"openshift", "Size an OpenShift cluster: nodes, networks, kubelets, monitoring, routers, storage",
 		`Says what a cluster needs for so many pods, or a table of applications, with the
@@ -36,6 +49,10 @@ The table of applications (--apps) is a list:
   - {name: node.js, quantity: 200, cpu: 1, memory: 1G, storage: 1G}
   - {name: eap, quantity: 100, cpu: 1, memory: 1G, overcommit: false}`,
 		func() sizing.Wish { return openshift.New() },
+	},
+	{
+		"postgresql", "Size a PostgreSQL server: memory, parallel workers, log, planner", "",
+		func() sizing.Wish { return postgresql.New() },
 	},
 	{
 		"hugepages", "Size huge pages: how many, on which NUMA node, and who may use them", "",

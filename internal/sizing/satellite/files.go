@@ -32,7 +32,7 @@ func (p *plan) artefacts(sizing.Figures) error {
 	step("Try all of it on a machine where nothing is lost; have a window, and monitoring from before, or nobody can say what it did", "", "", "")
 	step("Have a backup", "satellite-maintain backup offline /var/backup", "all of Satellite, for as long as it takes", "the backup is there")
 	tuned := p.r.Value("system", "tuned_profile").Value
-	step("Choose the TuneD profile", fmt.Sprintf("tuned-adm profile %v", tuned), "", "tuned-adm active names it")
+	step("Choose the TuneD profile", fmt.Sprintf("systemctl enable --now tuned && tuned-adm profile %v", tuned), "", "tuned-adm active names it")
 	step("Turn transparent huge pages off", "grubby --update-kernel=ALL --args=transparent_hugepage=never", "the machine", "cat /sys/kernel/mm/transparent_hugepage/enabled shows [never]")
 	if len(p.sysctls) > 0 {
 		file(SysctlFile, "what the kernel gives qpidd", "sysctl.d(5)", "# "+written+"\n"+strings.Join(p.sysctls, "\n")+"\n")
