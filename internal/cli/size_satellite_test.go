@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -337,8 +338,9 @@ func TestSizeSatelliteIsClean(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%+v: %v", w, err)
 		}
+		audited := audit(t, c, layOut(t, w, written(t, r)))
 		passed := map[string]bool{}
-		for id, all := range audit(t, c, layOut(t, w, written(t, r))) {
+		for id, all := range audited {
 			for _, g := range all {
 				switch g.State {
 				case rule.Failed, rule.Warned:
@@ -348,11 +350,25 @@ func TestSizeSatelliteIsClean(t *testing.T) {
 				}
 			}
 		}
+		// The budgets of the answer are what check sums up on the machine.
+		for _, b := range r.Budgets {
+			switch b.Name {
+			case "connections of PostgreSQL (S34)":
+				if got := audited["S34"][0].Measured; got != b.Used {
+					t.Errorf("%d, %+v: check counts %v connections, size %g", i, w, got, b.Used)
+				}
+			case "memory (S35)":
+				used := b.Used - b.Parts[len(b.Parts)-1].Amount // the kernel's, which check sees no more
+				if got, _ := audited["S35"][0].Measured.(float64); math.Abs(got/(1<<20)-used) > 1 {
+					t.Errorf("%d, %+v: check counts %g MiB, size %g", i, w, got/(1<<20), used)
+				}
+			}
+		}
 		// These have an answer on every such machine: a test that sees nothing passes
 		// as well.
 		for _, id := range []string{"S01", "S02", "S06", "S07", "S09", "S12", "S19", "S22", "S24", "S30", "S33", "S34", "S35", "S45", "S50", "S52", "S53", "S55", "S58", "S67"} {
 			if !passed[id] {
-				t.Errorf("%d, %+v: %s has not passed: %+v", i, w, id, audit(t, c, layOut(t, w, written(t, r)))[id])
+				t.Errorf("%d, %+v: %s has not passed: %+v", i, w, id, audited[id])
 			}
 		}
 		if t.Failed() {

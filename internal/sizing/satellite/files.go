@@ -53,7 +53,7 @@ func (p *plan) artefacts(sizing.Figures) error {
 	} else {
 		p.r.Note("custom-hiera.yaml stays empty: all that this needs is in the size, and a key in it would lock out --tuning (S67)")
 	}
-	step("Tell the installer", p.command(), "all of Satellite", health)
+	step("Tell the installer, which is what is in its answers from then on", p.command(), "all of Satellite", health)
 	step("Look at the result", "fettle check satellite", "", "no finding is a failure or a warning")
 	if len(p.sysctls) == 0 {
 		p.r.Note("there is nothing to set in sysctl.d: what the guide sets is for qpidd, and its hosts stay below the kernel's default or the version has none")

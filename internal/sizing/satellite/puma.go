@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/sizing"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -83,13 +84,13 @@ func (p *plan) frontEnd(sizing.Figures) error {
 	}
 	row := p.size
 	p.r.Add(sizing.Value{
-		Group: "puma", Name: "workers", Value: p.workers, Why: why, Sources: p.sizes.Sources,
+		Group: "puma", Name: "workers", Value: p.workers, Why: why, Sources: []rule.Source{guide("5.2.2"), guide("5.2.4")},
 		Also: []sizing.Figure{
 			{Value: auto, What: fmt.Sprintf("the installer's own formula, floor(min(%d x 1.5, %d - 1.5)); 32 and 48 workers on 32 CPUs gave too many failures", p.cpus, p.ram/unit.GiB)},
 			{Value: fmt.Sprintf("%.0f-%.0f", p.sizes.Number(row, "workers_min"), p.sizes.Number(row, "workers_max")), What: "the guide's table for size " + row},
 		},
 	})
-	p.tell("--foreman-foreman-service-puma-workers", p.workers, "told, so that the installer does not work it out (S12)", guide("5.2.5"))
+	p.tell("--foreman-foreman-service-puma-workers", p.workers, "told, so that the installer does not work it out", guide("5.2.5"))
 	threads := "16 threads were 23 % faster than 4 when hosts register, 32 only 10 %"
 	switch {
 	case p.Content == "heavy":
@@ -97,8 +98,9 @@ func (p *plan) frontEnd(sizing.Figures) error {
 	case p.threads < threadSteps[0]:
 		threads = fmt.Sprintf("16 would be faster, and %s has connections or memory for %d only", p.size, p.threads)
 	}
+	p.r.Add(sizing.Value{Group: "puma", Name: "threads", Value: p.threads, Why: threads, Sources: []rule.Source{guide("5.2.4")}})
 	p.tell("--foreman-foreman-service-puma-threads-min", p.threads, "the same as the most: none at first took 12 % more memory", guide("5.2.1"))
-	p.tell("--foreman-foreman-service-puma-threads-max", p.threads, threads, guide("5.2.4"))
+	p.tell("--foreman-foreman-service-puma-threads-max", p.threads, "of each worker", guide("5.2.4"))
 	p.r.Add(sizing.Value{Group: "puma", Name: "db_pool", Value: p.pool, Why: fmt.Sprintf("the installer makes it of the %d threads by itself; no option is needed", p.threads), Sources: p.puma.Sources})
 	if p.Registrations > 0 {
 		p.r.Note("2 workers handled up to 480 registrations at once in the guide's test, and more workers more (S17); %d are asked for", p.Registrations)

@@ -30,7 +30,7 @@ type postgresql struct {
 // web is httpd: its requests and its files.
 func (p *plan) web(sizing.Figures) error {
 	p.httpd = int(p.services.Number("httpd files", "value"))
-	p.add("httpd", "LimitNOFILE", p.httpd, "", "a connection takes a file on both sides of the proxy", p.services.Sources...)
+	p.add("httpd", "LimitNOFILE", p.httpd, "", "a connection takes a file on both sides of the proxy", guide("5.3.2"))
 	// A registration is several requests at once: the guide has 582 for 150 of them.
 	each := p.services.Number("registrations", "value") / p.services.Number("registrations", "for")
 	if err := p.services.Err(); err != nil {
@@ -66,7 +66,7 @@ func (p *plan) web(sizing.Figures) error {
 	case had == 0:
 		workers, why = p.services.Number("httpd threads", "has"), fmt.Sprintf("httpd's module has it without being told, and size %s tells it nothing", p.size)
 	}
-	p.r.Add(sizing.Value{Group: "httpd", Name: name, Value: int(workers), Why: why, Sources: p.tuning.Sources})
+	p.r.Add(sizing.Value{Group: "httpd", Name: name, Value: int(workers), Why: why, Sources: p.ofSize()})
 	p.r.Max(sizing.Limit{Name: "requests of registrations at once", Maximum: workers, Wanted: want, Why: "582 requests for 150 registrations", Sources: []rule.Source{guide("5.3.1")}})
 	if want > workers {
 		p.r.Note("%d registrations at once may need %.0f requests of httpd, and size %s has %.0f: only then set serverlimit and maxrequestworkers together in custom-hiera.yaml; there they lock out --tuning (S44)", p.Registrations, want, p.size, workers)
@@ -121,6 +121,7 @@ func (p *plan) messages(sizing.Figures) error {
 	p.add("mosquitto", "LimitNOFILE", p.mosquitto, "", fmt.Sprintf("a connection each; %d are said to use MQTT, and as it is the only transport any of the %d may; 1024 is the least", p.MQTTHosts, p.Hosts), guide("5.6.1"))
 	p.r.Spend("open files of mosquitto", "files", float64(p.mosquitto), sizing.Part{Name: "hosts over MQTT", Amount: float64(p.MQTTHosts)})
 	p.r.Note("MQTT: the guide gives no values for rate limit, resend interval and ttl (S32); a higher rate limit is more load, the proxy cannot be made larger, and its memory may grow until it is killed (Bug 2244811)")
+	p.r.Note("the installer can keep mosquitto's drop-in itself: systemd::dropin_files in custom-hiera.yaml, with the same lines")
 	p.r.Note("a Capsule that tells its hosts their jobs over MQTT needs mosquitto's drop-in too, with the number of its own hosts")
 	return nil
 }
@@ -151,7 +152,7 @@ func (p *plan) database(sizing.Figures) error {
 		if !ok {
 			continue
 		}
-		value := sizing.Value{Group: "postgresql", Name: o.name, Value: int(v), Why: "size " + p.size + " sets it; " + o.why, Sources: p.tuning.Sources}
+		value := sizing.Value{Group: "postgresql", Name: o.name, Value: int(v), Why: "size " + p.size + " sets it; " + o.why, Sources: p.ofSize()}
 		if o.name == "shared_buffers" || o.name == "work_mem" || o.name == "effective_cache_size" {
 			value.Value, value.Unit = uint64(v), "bytes"
 		}
@@ -166,7 +167,7 @@ func (p *plan) database(sizing.Figures) error {
 	if told := heapOf(p.javaOpts()); told > 0 {
 		heap, why = told*(1<<20), "size "+p.size+" sets "+p.javaOpts()
 	}
-	p.add("candlepin", "heap", uint64(heap), "bytes", why, p.tuning.Sources...)
+	p.add("candlepin", "heap", uint64(heap), "bytes", why, p.ofSize()...)
 	return nil
 }
 

@@ -75,7 +75,7 @@ type plan struct {
 	event   bool
 	qpid    bool
 
-	installer []string
+	installer []sizing.Value // the options of its command line
 	hiera     hiera
 	sysctls   []string
 	httpd     int // open files
@@ -125,7 +125,7 @@ func (w *Wish) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error)
 // guide is a section of the tuning guide.
 func guide(section string) rule.Source { return rule.Source{Document: "000", Section: section} }
 
-// Value adds a value; its sources are those of an edition or of the guide.
+// add adds a value.
 func (p *plan) add(group, name string, value any, unit, why string, sources ...rule.Source) {
 	p.r.Add(sizing.Value{Group: group, Name: name, Value: value, Unit: unit, Why: why, Sources: sources})
 }
@@ -143,7 +143,7 @@ func (p *plan) hardware(f sizing.Figures) error {
 		upTo = fmt.Sprintf("up to %.0f", most)
 	}
 	p.r.Add(sizing.Value{
-		Group: "size", Name: "tuning", Value: p.size, Why: fmt.Sprintf("%d hosts; this size is for hosts %s", p.Hosts, upTo), Sources: p.sizes.Sources,
+		Group: "size", Name: "tuning", Value: p.size, Why: fmt.Sprintf("%d hosts; this size is for hosts %s", p.Hosts, upTo), Sources: []rule.Source{guide("2")},
 	})
 	asked, err := sizing.Of(f, "installer_requirements", p.version)
 	if err != nil {
@@ -177,16 +177,24 @@ func (p *plan) hardware(f sizing.Figures) error {
 		Group: "system", Name: "tuned_profile", Value: tuned, Why: "a guest has no say in the clock of the CPUs; --bare-metal says that it is none", Sources: []rule.Source{guide("4.2")},
 	})
 	p.add("system", "transparent_hugepage", "never", "", "PostgreSQL and Redis touch memory here and there; with both on other machines it may stay on", guide("4.3"))
-	p.installer = append(p.installer, "--tuning "+p.size)
-	p.add("installer", "--tuning", p.size, "", "the size of the hosts", guide("2"))
+	p.tell("--tuning", p.size, "the size of the hosts", guide("2"))
 	return nil
 }
 
-// tell adds an option of the installer's command line, which is a value too.
+// tell adds an option of the installer's command line.
 func (p *plan) tell(option string, value any, why string, sources ...rule.Source) {
-	p.installer = append(p.installer, fmt.Sprintf("%s %v", option, value))
-	p.add("installer", option, value, "", why, sources...)
+	p.installer = append(p.installer, sizing.Value{Group: "installer", Name: option, Value: value, Why: why, Sources: sources})
 }
 
-// command is the installer's command line.
-func (p *plan) command() string { return "satellite-installer " + strings.Join(p.installer, " ") }
+// command is the installer's command line, whose options become values.
+func (p *plan) command() string {
+	words := []string{"satellite-installer"}
+	for _, o := range p.installer {
+		p.r.Add(o)
+		words = append(words, fmt.Sprintf("%s %v", o.Name, o.Value))
+	}
+	return strings.Join(words, " ")
+}
+
+// ofSize is where the installer's files of the sizes are from.
+func (p *plan) ofSize() []rule.Source { return p.tuning.Sources[:min(1, len(p.tuning.Sources))] }
