@@ -29,11 +29,12 @@ type satelliteWish struct {
 	hosts   int
 	cpus    int
 	gib     int
+	metal   bool
 	more    []string // name and value in turn
 }
 
 func (w satelliteWish) said() []string {
-	return append([]string{"hosts", strconv.Itoa(w.hosts), "product-version", w.version, "cpus", strconv.Itoa(w.cpus), "ram", fmt.Sprintf("%dGiB", w.gib)}, w.more...)
+	return append([]string{"hosts", strconv.Itoa(w.hosts), "product-version", w.version, "cpus", strconv.Itoa(w.cpus), "ram", fmt.Sprintf("%dGiB", w.gib), "bare-metal", strconv.FormatBool(w.metal)}, w.more...)
 }
 
 // written is what size has written, taken from its files and its command line: a
@@ -239,15 +240,20 @@ func layOut(t *testing.T, w satelliteWish, v map[string]string) string {
 	}
 	files["proc/sys/fs/aio-max-nr"] = aio + "\n"
 
-	// The machine: a guest.
+	// The machine: a guest, or none.
 	files["usr/lib/systemd/system/tuned.service"] = "[Service]\nExecStart=/usr/sbin/tuned\n"
 	files[wants+"tuned.service"] = "-> /usr/lib/systemd/system/tuned.service"
 	files["etc/tuned/active_profile"], files["etc/tuned/profile_mode"] = v["system/tuned_profile"]+"\n", "manual\n"
 	files["sys/kernel/mm/transparent_hugepage/enabled"] = strings.Replace("always madvise never\n", v["system/transparent_hugepage"], "["+v["system/transparent_hugepage"]+"]", 1)
-	files["sys/class/dmi/id/sys_vendor"], files["sys/class/dmi/id/product_name"] = "VMware, Inc.\n", "VMware7,1\n"
+	files["sys/class/dmi/id/sys_vendor"], files["sys/class/dmi/id/product_name"], files["sys/class/dmi/id/chassis_type"] = "VMware, Inc.\n", "VMware7,1\n", "1\n"
+	flags := "fpu sse2 lm hypervisor"
+	if w.metal {
+		files["sys/class/dmi/id/sys_vendor"], files["sys/class/dmi/id/product_name"], files["sys/class/dmi/id/chassis_type"] = "Dell Inc.\n", "PowerEdge R740\n", "23\n"
+		flags = "fpu sse2 lm"
+	}
 	var cpus strings.Builder
 	for i := range w.cpus {
-		fmt.Fprintf(&cpus, "processor\t: %d\nvendor_id\t: GenuineIntel\nmodel name\t: Intel(R) Xeon(R) Gold 6338 CPU @ 2.00GHz\nphysical id\t: 0\ncore id\t: %d\nflags\t\t: fpu sse2 lm hypervisor\n\n", i, i)
+		fmt.Fprintf(&cpus, "processor\t: %d\nvendor_id\t: GenuineIntel\nmodel name\t: Intel(R) Xeon(R) Gold 6338 CPU @ 2.00GHz\nphysical id\t: 0\ncore id\t: %d\nflags\t\t: %s\n\n", i, i, flags)
 	}
 	files["proc/cpuinfo"] = cpus.String()
 	for _, n := range []string{"online", "possible", "present"} {
@@ -310,6 +316,10 @@ func randomWish(rnd *rand.Rand) satelliteWish {
 			w.cpus, w.gib = []int{4, 8, 16, 32, 48}[i], []int{20, 32, 64, 128, 256}[i]
 			break
 		}
+	}
+	w.metal = rnd.IntN(4) == 0
+	if rnd.IntN(6) == 0 { // the tenth that the installer forgives
+		w.gib = (w.gib*935 + 999) / 1000
 	}
 	if rnd.IntN(2) == 0 { // more than it needs, not always in proportion
 		w.cpus += rnd.IntN(w.cpus * 3)
@@ -411,10 +421,10 @@ func TestSizeSatelliteBroken(t *testing.T) {
 	f := sizingtest.Figures(t)
 	seen := map[string]bool{}
 	for _, w := range []satelliteWish{
-		{"6.11", 3000, 4, 20, nil},
-		{"6.12", 70000, 48, 256, []string{"mqtt-hosts", "70000"}},
-		{"6.16", 3000, 4, 20, []string{"registrations", "150", "capsule", "a,hosts=10", "mqtt-hosts", "2000"}},
-		{"6.18", 12000, 16, 64, nil},
+		{"6.11", 3000, 4, 20, false, nil},
+		{"6.12", 70000, 48, 256, true, []string{"mqtt-hosts", "70000"}},
+		{"6.16", 3000, 4, 20, false, []string{"registrations", "150", "capsule", "a,hosts=10", "mqtt-hosts", "2000"}},
+		{"6.18", 12000, 16, 64, false, nil},
 	} {
 		r, err := sizingtest.Ask(f, sized.New(), w.said()...)
 		if err != nil {
@@ -470,7 +480,7 @@ func TestSatelliteReleases(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, row := range e.Rows {
-		root := layOut(t, satelliteWish{row.Key, 100, 4, 20, nil}, map[string]string{"installer/--tuning": "default", "system/transparent_hugepage": "never"})
+		root := layOut(t, satelliteWish{row.Key, 100, 4, 20, false, nil}, map[string]string{"installer/--tuning": "default", "system/transparent_hugepage": "never"})
 		// Only the package of Satellite itself: check works the other out.
 		list := filepath.Join(root, "installed-rpms")
 		text, err := os.ReadFile(list)
