@@ -44,7 +44,7 @@ func (p *plan) artefacts(sizing.Figures) error {
 	}
 	step("Put the drop-ins of the units in place", "systemctl daemon-reload && satellite-maintain service restart", "all of Satellite", health)
 	if p.hiera != (hiera{}) {
-		text, err := sizing.YAML(written+" Only what the size "+p.size+" does not\nset. Put it into the file that is there.", p.hiera)
+		text, err := sizing.YAML(written+"\nOnly what the size "+p.size+" does not set: put it into the file that is there.", p.hiera)
 		if err != nil {
 			return err
 		}

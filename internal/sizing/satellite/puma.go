@@ -23,22 +23,23 @@ func AutoWorkers(puma *sizing.Edition, cpus int, ram unit.Size) int {
 	return max(0, int(math.Floor(n)))
 }
 
-// bears is how few and how many workers a machine bears.
-func (p *plan) bears() (least, most int, err error) {
+// bears is how few and how many workers a machine bears, and the size whose row of
+// the guide's table has its CPUs.
+func (p *plan) bears() (least, most int, row string, err error) {
 	up, err := p.sizes.Least("cores_upto", float64(p.cpus))
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, "", err
 	}
 	byCPU, err := p.sizes.Least("cores_below", float64(p.cpus))
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, "", err
 	}
 	byRAM, err := p.sizes.Least("ram_below", float64(p.ram))
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, "", err
 	}
 	least = int(min(p.sizes.Number(byCPU.Key, "workers_min"), p.sizes.Number(byRAM.Key, "workers_min")))
-	return least, int(p.sizes.Number(up.Key, "workers_max")), nil
+	return least, int(p.sizes.Number(up.Key, "workers_max")), up.Key, nil
 }
 
 // threadSteps are the numbers of threads that were measured or are the default,
@@ -48,7 +49,7 @@ var threadSteps = []int{16, 8, 5}
 // frontEnd chooses Puma's workers and threads: as many workers as the measurements
 // bear and the budgets hold, with 16 threads where they do.
 func (p *plan) frontEnd(sizing.Figures) error {
-	least, most, err := p.bears()
+	least, most, row, err := p.bears()
 	if err != nil {
 		return err
 	}
@@ -82,12 +83,11 @@ func (p *plan) frontEnd(sizing.Figures) error {
 	if p.Content == "heavy" {
 		why = fmt.Sprintf("the fewest recommended for %d CPUs and %s: Pulp and PostgreSQL get the rest", p.cpus, p.ram)
 	}
-	row := p.size
 	p.r.Add(sizing.Value{
 		Group: "puma", Name: "workers", Value: p.workers, Why: why, Sources: []rule.Source{guide("5.2.2"), guide("5.2.4")},
 		Also: []sizing.Figure{
 			{Value: auto, What: fmt.Sprintf("by the installer's formula, min(%d x 1.5, %d - 1.5)", p.cpus, p.ram/unit.GiB)},
-			{Value: fmt.Sprintf("%.0f-%.0f", p.sizes.Number(row, "workers_min"), p.sizes.Number(row, "workers_max")), What: "by the guide's table for size " + row},
+			{Value: fmt.Sprintf("%.0f-%.0f", p.sizes.Number(row, "workers_min"), p.sizes.Number(row, "workers_max")), What: fmt.Sprintf("by the guide's table for %d CPUs (%s)", p.cpus, row)},
 		},
 	})
 	p.tell("--foreman-foreman-service-puma-workers", p.workers, "told, so that the installer does not work it out", guide("5.2.5"))

@@ -105,7 +105,7 @@ func TestExamples(t *testing.T) {
 		// 5.2.4: heavy on content takes the fewest workers of the table.
 		{"hosts=12000 content=heavy", map[string]string{"puma/workers": "12", "installer/--foreman-foreman-service-puma-threads-max": "5"}, []string{"hiera/postgresql::server::config_entries/autovacuum_vacuum_cost_limit"}, "stays empty"},
 		// More CPUs than the size asks for: its 500 connections hold fewer threads.
-		{"hosts=3000 cpus=48 ram=256GiB", map[string]string{"size/tuning": "default", "puma/workers": "26", "installer/--foreman-foreman-service-puma-threads-max": "8"}, nil, ""},
+		{"hosts=3000 cpus=48 ram=256GiB", map[string]string{"size/tuning": "default", "puma/workers": "26", "installer/--foreman-foreman-service-puma-threads-max": "8"}, nil, "large enough for size extra-extra-large"},
 		{"hosts=3000 cpus=48 ram=20GiB", map[string]string{"puma/workers": "5"}, nil, ""},
 		// 5.9.1.
 		{"hosts=9000 capsule=a,rex=2000 capsule=b,rex=2001 capsule=c,rex=4000,hosts=4000", map[string]string{"capsule a/size": "minimal", "capsule b/size": "large", "capsule c/size": "large", "capsule c/cpus": "8", "capsule c/memory": fmt.Sprint(24 * gib)}, nil, "never justify"},

@@ -168,6 +168,19 @@ func (p *plan) hardware(f sizing.Figures) error {
 	}
 	p.r.Add(sizing.Value{Group: "hardware", Name: "cpus", Value: p.cpus, Why: fmt.Sprintf("size %s needs %d", p.size, cores), Sources: asked.Sources})
 	p.r.Add(sizing.Value{Group: "hardware", Name: "memory", Value: uint64(p.ram), Unit: "bytes", Why: fmt.Sprintf("size %s needs %s; the installer forgives a tenth", p.size, ram), Sources: asked.Sources})
+	// What the machine is large enough for, the smaller sizes first.
+	larger := p.size
+	for _, name := range p.sizes.Keys() {
+		if float64(p.cpus) >= asked.Number(name, "cores") && float64(p.ram) >= 0.9*asked.Number(name, "ram") {
+			larger = name
+		}
+	}
+	if larger != p.size {
+		p.r.Note("the machine is large enough for size %s, with more connections and buffers of PostgreSQL; the %d hosts do not ask for it", larger, p.Hosts)
+	}
+	if err := asked.Err(); err != nil {
+		return err
+	}
 	p.add("hardware", "storage", "SSD", "", "80 MB/s of reads are the least, an SSD gives 600; fettle bench measures it", guide("4"), guide("4.1"))
 	tuned := "virtual-guest"
 	if p.BareMetal {
