@@ -56,7 +56,7 @@ func (w *Wish) addCapsule(s string) error {
 	}
 	for _, other := range w.Capsules {
 		if other.Name == c.Name {
-			return fmt.Errorf("Capsule %s is said twice", c.Name)
+			return fmt.Errorf("%s is said twice", c.Name)
 		}
 	}
 	if len(w.Capsules) == mostCapsules {
@@ -103,7 +103,7 @@ func (p *plan) capsules(f sizing.Figures) error {
 // capsule takes the smallest size that has done what this one is for.
 func (p *plan) capsule(e *sizing.Edition, c Capsule) {
 	keys := e.Keys()
-	job := max(c.REX, 0)
+	job := c.REX
 	take := keys[len(keys)-1]
 	for _, k := range keys {
 		if float64(job) <= e.Number(k, "rex_max") && float64(c.Downloads) <= e.Number(k, "downloads_max") {
