@@ -293,8 +293,8 @@ func layOut(t *testing.T, w satelliteWish, v map[string]string) string {
 	return root
 }
 
-// audit is what check says of a machine, by rule, and of what it is not sure.
-func audit(t *testing.T, c *rule.Catalogue, root string) map[string][]rule.Finding {
+// auditOf is what check says of a machine, by rule, and of what it is not sure.
+func auditOf(t *testing.T, c *rule.Catalogue, root string) map[string][]rule.Finding {
 	t.Helper()
 	h, err := host.Copy(root)
 	if err != nil {
@@ -348,7 +348,7 @@ func TestSizeSatelliteIsClean(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%+v: %v", w, err)
 		}
-		audited := audit(t, c, layOut(t, w, written(t, r)))
+		audited := auditOf(t, c, layOut(t, w, written(t, r)))
 		passed := map[string]bool{}
 		for id, all := range audited {
 			for _, g := range all {
@@ -442,7 +442,7 @@ func TestSizeSatelliteBroken(t *testing.T) {
 				seen[key] = true
 				with := maps.Clone(values)
 				with[key] = b.value
-				found := slices.ContainsFunc(audit(t, c, layOut(t, w, with))[b.rule], func(g rule.Finding) bool { return g.State == rule.Failed || g.State == rule.Warned })
+				found := slices.ContainsFunc(auditOf(t, c, layOut(t, w, with))[b.rule], func(g rule.Finding) bool { return g.State == rule.Failed || g.State == rule.Warned })
 				if !found {
 					t.Errorf("%s, %d hosts: %s = %s instead of %s is not found by %s", w.version, w.hosts, key, b.value, good, b.rule)
 				}
