@@ -173,7 +173,7 @@ func (m *machine) fixByJournal(ctx context.Context, res *FixResult, changes []se
 	if err != nil {
 		return err
 	}
-	if res.Plan, err = m.engine.PlanChanges(ctx, changes, s); err != nil {
+	if res.Plan, err = m.engine.PlanAsked(ctx, changes, s); err != nil {
 		return err
 	}
 	if !m.data() {
@@ -191,9 +191,12 @@ func (m *machine) fixByJournal(ctx context.Context, res *FixResult, changes []se
 	if err := mustBeRoot(); err != nil {
 		return err
 	}
+	if _, err := m.oneTuner(ctx, false); err != nil {
+		return err
+	}
 	began := time.Now()
 	res.Applied, err = m.engine.Apply(ctx, func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
-		return m.engine.PlanChanges(ctx, changes, s)
+		return m.engine.PlanAsked(ctx, changes, s)
 	}, tune.ApplyOptions{Kind: journal.Apply, OrNothing: true})
 	if res.Applied == nil {
 		return err
