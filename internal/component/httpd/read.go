@@ -46,7 +46,10 @@ func (s settings) value(key string) (value string, at conf.Place, ok bool) {
 // readSettings reads a main file as httpd would, with the modules that it loads
 // and the names that are defined.
 func readSettings(h *host.Host, in instance) (settings, error) {
-	r := reader{host: h, root: in.root, defines: map[string]string{}, env: environment(h, in)}
+	r := reader{
+		host: h, root: in.root, defines: map[string]string{}, env: environment(h, in),
+		includes: conf.Includes{From: h.Files, Depth: maxDepth, Most: maxFiles},
+	}
 	r.modules = map[string]string{"core.c": "", "core_module": "", "mod_so.c": "", "so_module": "", "http_core.c": "", "http_module": ""}
 	for _, m := range in.builtIn {
 		r.modules["mod_"+m+".c"], r.modules[m+"_module"] = "", ""
@@ -54,38 +57,30 @@ func readSettings(h *host.Host, in instance) (settings, error) {
 	for _, d := range in.defines {
 		r.defines[d] = ""
 	}
-	err := r.file(in.Main, nil, nil)
+	err := r.file(in.Main, nil)
+	r.files = r.includes.Read
 	return r.settings, err
 }
 
 type reader struct {
 	settings
-	host    *host.Host
-	root    string // ServerRoot
-	defines map[string]string
-	env     map[string]string
+	host     *host.Host
+	includes conf.Includes
+	root     string // ServerRoot
+	defines  map[string]string
+	env      map[string]string
 }
 
 // file reads one file inside some sections.
-func (r *reader) file(name string, open []string, context []string) error {
-	switch {
-	case slices.Contains(open, name):
-		return fmt.Errorf("%s includes itself: %s", name, strings.Join(append(open, name), " > "))
-	case len(open) >= maxDepth:
-		return fmt.Errorf("%s: the files include each other more than %d deep", name, maxDepth)
-	case len(r.files) >= maxFiles:
-		return fmt.Errorf("%s: more than %d files", name, maxFiles)
-	}
-	text, err := r.host.Files.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	r.files = append(r.files, name)
-	lines, err := scan(string(text))
+func (r *reader) file(name string, context []string) error {
+	return r.includes.File(name, func(text string) error { return r.text(name, text, context) })
+}
+
+func (r *reader) text(name, text string, context []string) error {
+	lines, err := scan(text)
 	if err != nil {
 		return fmt.Errorf("%s:%w", name, err)
 	}
-	open = append(slices.Clone(open), name)
 	context = slices.Clone(context)
 	type section struct {
 		line
@@ -122,7 +117,7 @@ func (r *reader) file(name string, open []string, context []string) error {
 			sections = append(sections, s)
 		case skip > 0:
 		default:
-			if err := r.directive(name, l, open, context); err != nil {
+			if err := r.directive(name, l, context); err != nil {
 				return fmt.Errorf("%s: %w", at, err)
 			}
 		}
@@ -135,7 +130,7 @@ func (r *reader) file(name string, open []string, context []string) error {
 }
 
 // directive takes one up that is read.
-func (r *reader) directive(file string, l line, open, context []string) error {
+func (r *reader) directive(file string, l line, context []string) error {
 	value := r.resolve(l.args)
 	args := words(value)
 	arg := func(n int) string {
@@ -146,7 +141,7 @@ func (r *reader) directive(file string, l line, open, context []string) error {
 	}
 	switch l.name {
 	case "include", "includeoptional":
-		return r.include(arg(0), l.name == "include", open, context)
+		return r.include(arg(0), l.name == "include", context)
 	case "define":
 		r.defines[arg(0)] = arg(1)
 	case "undefine":
@@ -249,17 +244,17 @@ func (r *reader) path(name string) string {
 
 // include reads files in the order of their names; a directory is read with all
 // that is below it.
-func (r *reader) include(name string, must bool, open, context []string) error {
+func (r *reader) include(name string, must bool, context []string) error {
 	pattern := r.path(name)
 	if !strings.ContainsAny(pattern, "*?[") {
 		st, err := r.host.Files.Stat(pattern)
 		if err == nil && st.IsDir() {
-			return r.dir(pattern, open, context)
+			return r.dir(pattern, context)
 		}
 		if errors.Is(err, fs.ErrNotExist) && !must && !errors.Is(err, host.ErrNotRecorded) {
 			return nil
 		}
-		return r.file(pattern, open, context)
+		return r.file(pattern, context)
 	}
 	found, err := host.Glob(r.host.Files, pattern)
 	if err != nil {
@@ -271,44 +266,33 @@ func (r *reader) include(name string, must bool, open, context []string) error {
 			continue
 		}
 		if st, err := r.host.Files.Stat(f); err == nil && st.IsDir() {
-			if err := r.dir(f, open, context); err != nil {
+			if err := r.dir(f, context); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := r.file(f, open, context); err != nil {
+		if err := r.file(f, context); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *reader) dir(name string, open, context []string) error {
-	if len(open) >= maxDepth {
-		return fmt.Errorf("%s: the files include each other more than %d deep", name, maxDepth)
-	}
-	entries, err := r.host.Files.ReadDir(name)
-	if err != nil {
-		return err
-	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
-	}
-	slices.Sort(names)
-	for _, n := range names {
-		f := path.Join(name, n)
-		st, err := r.host.Files.Stat(f)
-		switch {
-		case err != nil:
-		case st.IsDir():
-			err = r.dir(f, append(slices.Clone(open), name), context)
-		default:
-			err = r.file(f, open, context)
+func (r *reader) dir(name string, context []string) error {
+	return r.includes.Dir(name, func(paths []string) error {
+		for _, f := range paths {
+			st, err := r.host.Files.Stat(f)
+			switch {
+			case err != nil:
+			case st.IsDir():
+				err = r.dir(f, context)
+			default:
+				err = r.file(f, context)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"sort"
 	"strings"
 
@@ -13,8 +12,12 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// maxDepth is how deep files may include each other (CONF_FILE_MAX_DEPTH).
-const maxDepth = 10
+// A file tree of a copy may hold anything. Files may include each other ten times
+// below the main one (CONF_FILE_MAX_DEPTH).
+const (
+	maxDepth = 11
+	maxFiles = 1000
+)
 
 // autoConf is what ALTER SYSTEM writes; the server reads it last.
 const autoConf = "postgresql.auto.conf"
@@ -40,8 +43,8 @@ func (s settings) winner(key string) (conf.Place, bool) {
 // readSettings reads a cluster's main file, what it includes, and what ALTER
 // SYSTEM has left in the data directory.
 func readSettings(h *host.Host, main string) (settings, error) {
-	r := reader{host: h}
-	if err := r.file(main, 0, true); err != nil {
+	r := reader{host: h, includes: conf.Includes{From: h.Files, Depth: maxDepth, Most: maxFiles}}
+	if err := r.file(main, true); err != nil {
 		return settings{}, err
 	}
 	s := settings{all: r.all, dir: path.Dir(main)}
@@ -50,44 +53,32 @@ func readSettings(h *host.Host, main string) (settings, error) {
 			s.dir = path.Clean(dir)
 		}
 	}
-	err := r.file(path.Join(s.dir, autoConf), 0, false)
+	err := r.file(path.Join(s.dir, autoConf), false)
 	s.all = r.all
 	return s, err
 }
 
 type reader struct {
-	host  *host.Host
-	all   []conf.Place
-	open  []string // the files that include each other at the moment
-	files int
+	host     *host.Host
+	includes conf.Includes
+	all      []conf.Place
 }
 
-// maxFiles is more than anybody has: a directory of a copy may hold anything.
-const maxFiles = 1000
-
 // file reads one file; must says that it has to be there.
-func (r *reader) file(name string, depth int, must bool) error {
-	if depth > maxDepth {
-		return fmt.Errorf("%s: the files include each other more than %d deep: %s", name, maxDepth, strings.Join(r.open, " > "))
+func (r *reader) file(name string, must bool) error {
+	there := false
+	err := r.includes.File(name, func(text string) error {
+		there = true
+		return r.text(name, text)
+	})
+	if !there && !must && errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+		return nil // of one that nobody has recorded, what it says may win
 	}
-	if slices.Contains(r.open, name) {
-		return fmt.Errorf("%s includes itself: %s > %s", name, strings.Join(r.open, " > "), name)
-	}
-	if r.files++; r.files > maxFiles {
-		return fmt.Errorf("%s: more than %d files", name, maxFiles)
-	}
-	text, err := r.host.Files.ReadFile(name)
-	switch {
-	case errors.Is(err, host.ErrNotRecorded):
-		return err // what it says may win
-	case errors.Is(err, fs.ErrNotExist) && !must:
-		return nil
-	case err != nil:
-		return err
-	}
-	r.open = append(r.open, name)
-	defer func() { r.open = r.open[:len(r.open)-1] }()
-	all, err := syntax{}.Assignments(string(text))
+	return err
+}
+
+func (r *reader) text(name, text string) error {
+	all, err := syntax{}.Assignments(text)
 	if err != nil {
 		return fmt.Errorf("%s:%w", name, err)
 	}
@@ -96,9 +87,9 @@ func (r *reader) file(name string, depth int, must bool) error {
 		value := syntax{}.Unquote(a.Literal)
 		switch a.Key {
 		case "include", "include_if_exists":
-			err = r.file(beside(name, value), depth+1, a.Key == "include")
+			err = r.file(beside(name, value), a.Key == "include")
 		case "include_dir":
-			err = r.dir(beside(name, value), depth+1)
+			err = r.dir(beside(name, value))
 		default:
 			r.all = append(r.all, at)
 		}
@@ -118,7 +109,7 @@ func beside(file, name string) string {
 
 // dir reads the *.conf of a directory in the order of their bytes, without
 // hidden ones (GetConfFilesInDir).
-func (r *reader) dir(name string, depth int) error {
+func (r *reader) dir(name string) error {
 	entries, err := r.host.Files.ReadDir(name)
 	if err != nil {
 		return err
@@ -133,7 +124,7 @@ func (r *reader) dir(name string, depth int) error {
 	}
 	sort.Strings(names)
 	for _, n := range names {
-		if err := r.file(path.Join(name, n), depth, true); err != nil {
+		if err := r.file(path.Join(name, n), true); err != nil {
 			return err
 		}
 	}

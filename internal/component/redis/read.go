@@ -55,7 +55,7 @@ func instances(h *host.Host) ([]conf.Instance, error) {
 // settings is what the files of one instance say.
 type settings struct {
 	all   []conf.Place // in the order in which Redis reads them
-	files []string     // the main one first
+	files []string     // that it reads, the main one first
 }
 
 // winner is the line that counts: the last.
@@ -103,31 +103,23 @@ const (
 
 // readSettings reads a main file and what it includes, in place, as Redis does.
 func readSettings(h *host.Host, main string) (settings, error) {
-	r := reader{host: h}
-	err := r.file(main, nil)
-	return r.settings, err
+	r := reader{host: h, includes: conf.Includes{From: h.Files, Depth: maxDepth, Most: maxFiles}}
+	err := r.file(main)
+	return settings{r.all, r.includes.Read}, err
 }
 
 type reader struct {
-	settings
-	host *host.Host
+	host     *host.Host
+	includes conf.Includes
+	all      []conf.Place
 }
 
-func (r *reader) file(name string, open []string) error {
-	switch {
-	case slices.Contains(open, name):
-		return fmt.Errorf("%s includes itself: %s", name, strings.Join(append(open, name), " > "))
-	case len(open) >= maxDepth:
-		return fmt.Errorf("%s: the files include each other more than %d deep", name, maxDepth)
-	case len(r.files) >= maxFiles:
-		return fmt.Errorf("%s: more than %d files", name, maxFiles)
-	}
-	text, err := r.host.Files.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	r.files = append(r.files, name)
-	all, err := syntax{}.Assignments(string(text))
+func (r *reader) file(name string) error {
+	return r.includes.File(name, func(text string) error { return r.text(name, text) })
+}
+
+func (r *reader) text(name, text string) error {
+	all, err := syntax{}.Assignments(text)
 	if err != nil {
 		return fmt.Errorf("%s:%w", name, err)
 	}
@@ -148,7 +140,7 @@ func (r *reader) file(name string, open []string) error {
 			}
 		}
 		for _, f := range found {
-			if err := r.file(f, append(open, name)); err != nil {
+			if err := r.file(f); err != nil {
 				return fmt.Errorf("%s: %w", at, err)
 			}
 		}

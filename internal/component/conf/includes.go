@@ -1,0 +1,78 @@
+package conf
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// Includes follows files that include each other. A tree may hold anything: no
+// file gets into itself, and depth, number and size have an end. The same file may
+// be read several times, one after the other, as products do it.
+type Includes struct {
+	From host.Files
+	// Depth is how many files, and directories that are read whole, may be inside
+	// each other; Most is how many files may be read.
+	Depth, Most int
+	// Read are the files that have been read, in that order: the main one first.
+	Read []string
+
+	open []string
+	size int
+}
+
+// File reads a file and has it open for as long as use takes: what use reads is
+// inside it.
+func (i *Includes) File(name string, use func(text string) error) error {
+	if err := i.enter(name); err != nil {
+		return err
+	}
+	defer i.leave()
+	if len(i.Read) >= i.Most {
+		return fmt.Errorf("%s: more than %d files", name, i.Most)
+	}
+	text, err := i.From.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if i.size += len(text); i.size > host.MaxFileSize {
+		return fmt.Errorf("%s: all files together: %w", name, host.ErrTooLarge)
+	}
+	i.Read = append(i.Read, name)
+	return use(string(text))
+}
+
+// Dir has a directory open while use takes what is in it, as paths in the order of
+// their bytes.
+func (i *Includes) Dir(name string, use func(paths []string) error) error {
+	if err := i.enter(name); err != nil {
+		return err
+	}
+	defer i.leave()
+	entries, err := i.From.ReadDir(name)
+	if err != nil {
+		return err
+	}
+	paths := make([]string, len(entries))
+	for n, e := range entries {
+		paths[n] = path.Join(name, e.Name())
+	}
+	slices.Sort(paths)
+	return use(paths)
+}
+
+func (i *Includes) enter(name string) error {
+	switch {
+	case slices.Contains(i.open, name):
+		return fmt.Errorf("%s includes itself: %s > %s", name, strings.Join(i.open, " > "), name)
+	case len(i.open) >= i.Depth:
+		return fmt.Errorf("%s: the files include each other more than %d deep: %s", name, i.Depth, strings.Join(i.open, " > "))
+	}
+	i.open = append(i.open, name)
+	return nil
+}
+
+func (i *Includes) leave() { i.open = i.open[:len(i.open)-1] }
