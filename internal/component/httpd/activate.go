@@ -17,21 +17,23 @@ import (
 
 // group is the processes of one instance.
 type group struct {
+	// changed is the last change of its files, in seconds since the epoch; 0 where
+	// nobody has looked.
+	changed  float64
 	main     program.Process
 	children []program.Process
 }
 
 // since says whether they have read files since these were changed. What is fixed
 // at the start only counts the main process.
-func (g group) since(h *host.Host, files []string, start bool) program.Taken {
-	changed := program.Changed(h, files)
+func (g group) since(start bool) program.Taken {
 	if start {
-		if g.main.StartedS > changed && changed > 0 {
+		if g.main.StartedS > g.changed && g.changed > 0 {
 			return program.Yes
 		}
 		return program.Unclear // other lines may have changed since
 	}
-	return program.Since(changed, g.main, g.children)
+	return program.Since(g.changed, g.main, g.children)
 }
 
 // processes finds those of an instance.
@@ -51,7 +53,7 @@ func processes(ctx context.Context, h *host.Host, main string) (group, error) {
 	case 0:
 		return group{}, program.ErrStopped
 	case 1:
-		return group{mains[0], program.Children(all, mains[0].PID)}, nil
+		return group{main: mains[0], children: program.Children(all, mains[0].PID)}, nil
 	}
 	return group{}, fmt.Errorf("%d servers run with %s", len(mains), main)
 }
@@ -102,7 +104,11 @@ func newControl() *program.Control {
 			g, err := processes(ctx, h, main)
 			return g.main, err
 		},
-		Check:  configTest,
+		Check: configTest,
+		Reads: func(h *host.Host, main string) []string {
+			s, _ := readSettings(h, instanceOf(h, main))
+			return s.files
+		},
 		Reload: reload,
 		Ready:  ready,
 		Start: func(h *host.Host, main string, _ program.Process) (program.Start, error) {
@@ -160,8 +166,8 @@ func ready(ctx context.Context, h *host.Host, main string, _ program.Process) er
 	if err != nil {
 		return err
 	}
-	changed := program.Changed(h, s.files)
-	if !slices.ContainsFunc(g.children, func(p program.Process) bool { return p.StartedS+0.01 >= changed }) {
+	changed := program.Changed(ctx, h, main, s.files)
+	if !slices.ContainsFunc(g.children, func(p program.Process) bool { return p.StartedS > changed }) {
 		return errors.New("it has started no process with its new configuration")
 	}
 	if len(s.listen) == 0 {
@@ -216,7 +222,8 @@ func effect(ctx context.Context, h *host.Host, main, key, _ string) (plugin.Verd
 		return plugin.Unknown, err.Error()
 	}
 	start := slices.Contains(atStart, key)
-	switch taken := g.since(h, s.files, start); {
+	g.changed = program.Changed(ctx, h, main, s.files)
+	switch taken := g.since(start); {
 	case taken == program.Yes:
 		return plugin.OK, ""
 	case start:

@@ -86,6 +86,9 @@ func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 		i := &installed{instance: in, host: h}
 		i.files, i.fileErr = readSettings(h, in)
 		i.run, i.runErr = processes(ctx, h, in.Main)
+		if i.runErr == nil {
+			i.run.changed = program.Changed(ctx, h, in.Main, i.files.files)
+		}
 		out = append(out, i)
 	}
 	return out, nil
@@ -145,7 +148,7 @@ func (i *installed) Option(option string) component.Option {
 	case i.runErr != nil:
 		o.Running = fact.Unknown[string](i.Main, i.runErr.Error())
 	default:
-		switch i.run.since(i.host, i.files.files, slices.Contains(atStart, key)) {
+		switch i.run.since(slices.Contains(atStart, key)) {
 		case program.Yes:
 			o.Running = o.File
 		case program.No:
@@ -257,9 +260,9 @@ func (i *installed) process(input string) rule.Answer {
 	switch {
 	case i.fileErr != nil:
 		return rule.Answer{Unknown: i.fileErr.Error(), At: i.Main}
-	case i.run.since(i.host, i.files.files, false) == program.Yes:
+	case i.run.since(false) == program.Yes:
 		return rule.Answer{Value: true, At: at}
-	case i.run.since(i.host, i.files.files, false) == program.No:
+	case i.run.since(false) == program.No:
 		return rule.Answer{Value: false, At: at}
 	}
 	return rule.Answer{Unknown: "some of its processes are older than its files, and some are not", At: at}

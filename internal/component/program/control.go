@@ -26,6 +26,9 @@ type Control struct {
 	// Check refuses a configuration with which the program would not start, before
 	// it is told anything; nil where it cannot be checked.
 	Check func(ctx context.Context, h *host.Host, main string) error
+	// Reads lists the files of an instance; nil where nobody tells by their times
+	// what a program has read.
+	Reads func(h *host.Host, main string) []string
 	// Reload makes a running program read its files again.
 	Reload func(ctx context.Context, h *host.Host, main string, p Process) error
 	// Ready is nil once the program answers as a healthy one that has taken its
@@ -131,6 +134,11 @@ func (c *Control) Activate(ctx context.Context, h *host.Host, main string, a set
 			return nil
 		}
 	}
+	if c.Reads != nil {
+		if err := settle(ctx, h, c.Reads(h, main)); err != nil {
+			return err
+		}
+	}
 	before, err := c.Running(ctx, h, main)
 	switch {
 	case errors.Is(err, ErrStopped) && !a.Restart:
@@ -218,7 +226,7 @@ func (c *Control) wait(ctx context.Context, h *host.Host, main string, before Pr
 			return err
 		}
 		gone = 0
-		if restarted && p.PID == before.PID && p.StartedS == before.StartedS {
+		if restarted && p.Same(before) {
 			return fmt.Errorf("process %d has not been replaced", p.PID)
 		}
 		return c.Ready(ctx, h, main, before)

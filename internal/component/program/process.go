@@ -28,12 +28,18 @@ type Process struct {
 	// StartedS is when it began, in seconds since the epoch; 0 where that is not
 	// known.
 	StartedS float64 `json:"started_s"`
+	// Ticks is the same in the kernel's own count since the boot, which no reading
+	// of a clock moves.
+	Ticks int64 `json:"ticks,omitempty"`
 	// Unit is the service of systemd that runs it; "" for none.
 	Unit string `json:"unit,omitempty"`
 	// OpenFiles is how many files it may have open (RLIMIT_NOFILE, soft); -1 where
 	// that is not known, or has no limit.
 	OpenFiles int64 `json:"open_files"`
 }
+
+// Same says whether two readings are of the same process.
+func (p Process) Same(q Process) bool { return p.PID == q.PID && p.Ticks == q.Ticks }
 
 // ErrStopped says that a product is set up and does not run.
 var ErrStopped = errors.New("it does not run")
@@ -105,8 +111,11 @@ func one(h *host.Host, dir string, pid int, boot float64) (p Process, ok bool) {
 	}
 	p = Process{PID: pid, OpenFiles: -1}
 	p.Parent, _ = strconv.Atoi(fields[1])
-	if ticks, err := strconv.ParseFloat(fields[19], 64); err == nil && boot > 0 {
-		p.StartedS = boot + ticks/100 // USER_HZ is 100 everywhere but on Alpha
+	if ticks, err := strconv.ParseInt(fields[19], 10, 64); err == nil {
+		p.Ticks = ticks
+		if boot > 0 {
+			p.StartedS = boot + float64(ticks)/100 // USER_HZ is 100 everywhere but on Alpha
+		}
 	}
 	if b, err := h.Files.ReadFile(dir + "/cmdline"); err == nil {
 		p.Argv = strings.Split(strings.TrimRight(string(b), "\x00"), "\x00")
@@ -220,6 +229,30 @@ const (
 // processes, and what is between two readings.
 const slack = 0.015
 
+// settled is after how long two times are told apart.
+const settled = 2 * 15 * time.Millisecond
+
+// settle waits for a moment after the last change of some files, so that what is
+// started then can be told by its time from what was started before.
+func settle(ctx context.Context, h *host.Host, files []string) error {
+	for _, f := range files {
+		st, err := h.Files.Stat(f)
+		if err != nil {
+			return err
+		}
+		rest := st.ModTime().Add(settled).Sub(h.Clock.Now())
+		if rest <= 0 || rest > time.Second { // of a file from the future nothing can be told
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(rest):
+		}
+	}
+	return nil
+}
+
 // Since says whether processes that were all started after a reading have read
 // what was changed at a time, in seconds since the epoch. A program that reads
 // again keeps its main process and replaces the others.
@@ -246,16 +279,45 @@ func Since(changedS float64, main Process, children []Process) Taken {
 	return Unclear
 }
 
-// Changed is the last change of any of some files, in seconds since the epoch; 0
-// where one cannot be seen.
-func Changed(h *host.Host, files []string) float64 {
-	last := 0.0
-	for _, f := range files {
-		st, err := h.Files.Stat(f)
-		if err != nil {
-			return 0
+// Changed is the last change of any file of an instance, in seconds since the
+// epoch; 0 where one cannot be seen. main names the instance.
+func Changed(ctx context.Context, h *host.Host, main string, files []string) float64 {
+	b, err := h.Ask(ctx, "last change of "+main+" and what it includes", func(_ context.Context, live *host.Host) ([]byte, error) {
+		last := 0.0
+		for _, f := range files {
+			st, err := live.Files.Stat(f)
+			if err != nil {
+				return nil, err
+			}
+			last = max(last, float64(st.ModTime().UnixNano())/1e9)
 		}
-		last = max(last, float64(st.ModTime().UnixNano())/1e9)
+		return json.Marshal(last)
+	})
+	var last float64
+	if err != nil || json.Unmarshal(b, &last) != nil {
+		return 0
 	}
 	return last
+}
+
+// FilesOpen is how many files a process of a product has open, of several the
+// most; name is the product's. The error wraps host.ErrNotRecorded where nobody
+// has counted.
+func FilesOpen(ctx context.Context, h *host.Host, name string, processes ...Process) (int, error) {
+	b, err := h.Ask(ctx, "open files of "+name, func(_ context.Context, live *host.Host) ([]byte, error) {
+		most := 0
+		for _, p := range processes {
+			open, err := live.Files.ReadDir("/proc/" + strconv.Itoa(p.PID) + "/fd")
+			if err != nil {
+				return nil, err
+			}
+			most = max(most, len(open))
+		}
+		return json.Marshal(most)
+	})
+	most := 0
+	if err == nil {
+		err = json.Unmarshal(b, &most)
+	}
+	return most, err
 }

@@ -5,6 +5,7 @@ import (
 	"fettle.dev/fettle/internal/component"
 	"fettle.dev/fettle/internal/component/httpd"
 	"fettle.dev/fettle/internal/component/kubelet"
+	"fettle.dev/fettle/internal/component/nginx"
 	"fettle.dev/fettle/internal/component/postgresql"
 	"fettle.dev/fettle/internal/component/redis"
 	"fettle.dev/fettle/internal/host"
@@ -17,6 +18,7 @@ var All = []component.Product{
 	postgresql.Product,
 	httpd.Product,
 	redis.Product,
+	nginx.Product,
 }
 
 // Kinds are the kinds of setting of all products.

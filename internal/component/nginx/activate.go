@@ -1,0 +1,239 @@
+package nginx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"fettle.dev/fettle/internal/component/program"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// group is the processes of one instance; workers that only finish what they have
+// begun are not among them.
+type group struct {
+	// changed is the last change of its files, in seconds since the epoch; 0 where
+	// nobody has looked.
+	changed float64
+	main    program.Process
+	workers []program.Process
+}
+
+func (g group) since() program.Taken { return program.Since(g.changed, g.main, g.workers) }
+
+func processes(ctx context.Context, h *host.Host, main string) (group, error) {
+	all, err := program.Find(ctx, h, "nginx")
+	if err != nil {
+		return group{}, err
+	}
+	found, err := instances(h)
+	if err != nil {
+		return group{}, err
+	}
+	mains := slices.DeleteFunc(program.Main(all), func(p program.Process) bool {
+		return !belongs(h, p, main, len(found) == 1)
+	})
+	switch len(mains) {
+	case 0:
+		return group{}, program.ErrStopped
+	case 1:
+		g := group{main: mains[0]}
+		for _, c := range program.Children(all, g.main.PID) {
+			if title := strings.Join(c.Argv, " "); strings.Contains(title, "worker process") && !strings.Contains(title, "shutting down") {
+				g.workers = append(g.workers, c)
+			}
+		}
+		return g, nil
+	}
+	return group{}, fmt.Errorf("%d servers run with %s", len(mains), main)
+}
+
+// belongs says whether a server has been started with a main file; one that was
+// started with none has that of where it is installed. Its title is its command
+// line: "nginx: master process nginx -c FILE".
+func belongs(h *host.Host, p program.Process, main string, only bool) bool {
+	words := strings.Fields(strings.Join(p.Argv, " "))
+	if len(words) > 3 && words[0] == "nginx:" && words[1] == "master" {
+		words = words[3:]
+	}
+	file, prefix := "", ""
+	for n, w := range words[:max(0, len(words)-1)] {
+		switch w {
+		case "-c":
+			file = words[n+1]
+		case "-p":
+			prefix = words[n+1]
+		}
+	}
+	switch {
+	case file == "" && prefix == "":
+		program := ""
+		if len(words) > 0 {
+			program = words[0]
+		}
+		return only || strings.HasPrefix(main, "/usr/local/") == strings.HasPrefix(program, "/usr/local/") && !strings.HasPrefix(main, "/etc/opt/")
+	case file == "":
+		file = "conf/nginx.conf"
+	}
+	if !strings.HasPrefix(file, "/") {
+		if !strings.HasPrefix(prefix, "/") {
+			return only && path.Base(file) == path.Base(main)
+		}
+		file = path.Join(prefix, file)
+	}
+	real, err := h.Files.Resolve(file)
+	return err == nil && real == main || file == main
+}
+
+// control tells a server; it remembers the workers that a reload is to replace.
+type control struct {
+	*program.Control
+	mu   sync.Mutex
+	told map[string]told // by the main file
+}
+
+type told struct {
+	at  time.Time
+	old []program.Process
+}
+
+func newControl() *control {
+	c := &control{told: map[string]told{}}
+	c.Control = &program.Control{
+		Name: "nginx",
+		Unit: func(h *host.Host, _ string) string { return program.Unit(h, "nginx.service") },
+		Running: func(ctx context.Context, h *host.Host, main string) (program.Process, error) {
+			g, err := processes(ctx, h, main)
+			return g.main, err
+		},
+		Check: configTest,
+		Reads: func(h *host.Host, main string) []string {
+			s, _ := readSettings(h, main)
+			return s.files
+		},
+		Reload: c.reload,
+		Ready:  c.ready,
+	}
+	return c
+}
+
+// configTest is nginx -t: it refuses what the server would not take.
+func configTest(ctx context.Context, h *host.Host, main string) error {
+	res, err := h.Exec.Run(ctx, host.Command{Argv: []string{"nginx", "-t", "-q", "-c", main}})
+	if err != nil {
+		return err
+	}
+	if res.ExitCode == 0 {
+		return nil
+	}
+	text := strings.TrimSpace(string(res.Stderr))
+	for line := range strings.Lines(text) {
+		if _, what, ok := strings.Cut(line, "[emerg]"); ok {
+			text = strings.TrimSpace(what)
+			break
+		}
+	}
+	return fmt.Errorf("nginx -t: %s", text)
+}
+
+func (c *control) reload(ctx context.Context, h *host.Host, main string, p program.Process) error {
+	g, err := processes(ctx, h, main)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.told[main] = told{h.Clock.Now(), g.workers}
+	c.mu.Unlock()
+	if plugin.HasSystemd(h) && p.Unit != "" {
+		_, err := plugin.Run(ctx, h, "systemctl", "reload", "--", p.Unit)
+		return err
+	}
+	return program.Signal(ctx, h, "HUP", p.PID)
+}
+
+// barren is after how long without any worker none is to be expected: nginx starts
+// them at once, and none again that has failed to begin.
+const barren = 2 * time.Second
+
+// ready waits until other workers take connections than those before the reload,
+// and for an answer on a socket.
+func (c *control) ready(ctx context.Context, h *host.Host, main string, _ program.Process) error {
+	s, err := readSettings(h, main)
+	if err != nil {
+		return program.Final(err)
+	}
+	g, err := processes(ctx, h, main)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	told := c.told[main]
+	c.mu.Unlock()
+	switch {
+	case slices.ContainsFunc(g.workers, func(p program.Process) bool {
+		return slices.ContainsFunc(told.old, p.Same)
+	}):
+		return errors.New("a worker with the old configuration still serves: its error log says why")
+	case len(g.workers) == 0 && h.Clock.Now().Sub(told.at) > barren:
+		return program.Final(errors.New("no worker runs with the new configuration: its error log says why"))
+	case len(g.workers) == 0:
+		return errors.New("no worker runs with the new configuration")
+	}
+	network, address := s.listens()
+	if network == "" {
+		return nil
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+func (c *control) activate(ctx context.Context, h *host.Host, a setting.Activation) error {
+	all, err := instances(h)
+	if err != nil {
+		return err
+	}
+	var mains []string
+	for _, in := range all {
+		mains = append(mains, in.Main)
+	}
+	main, err := c.Of(ctx, h, a.Program, mains)
+	if err != nil {
+		return err
+	}
+	return c.Activate(ctx, h, main, a)
+}
+
+// effect says whether the running server has read the file.
+func effect(ctx context.Context, h *host.Host, main, _, _ string) (plugin.Verdict, string) {
+	s, err := readSettings(h, main)
+	if err != nil {
+		return plugin.Unknown, err.Error()
+	}
+	g, err := processes(ctx, h, main)
+	switch {
+	case errors.Is(err, program.ErrStopped):
+		return plugin.OK, "in force from the server's next start"
+	case err != nil:
+		return plugin.Unknown, err.Error()
+	}
+	g.changed = program.Changed(ctx, h, main, s.files)
+	switch g.since() {
+	case program.Yes:
+		return plugin.OK, ""
+	case program.No:
+		return plugin.Drifted, "its files were changed after it has read them: reload it"
+	case program.Unclear:
+	}
+	return plugin.Unknown, "whether it has read its files since they were changed cannot be told"
+}

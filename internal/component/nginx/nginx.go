@@ -1,0 +1,207 @@
+// Package nginx knows nginx: its configuration as the server reads it, whether it
+// has read it, and how it takes a new value.
+package nginx
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+
+	"fettle.dev/fettle/internal/component"
+	"fettle.dev/fettle/internal/component/conf"
+	"fettle.dev/fettle/internal/component/program"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Product is nginx.
+var Product = component.Product{
+	Name:       "nginx",
+	Doc:        "nginx, web server and proxy",
+	Parameters: parameters,
+	Inputs:     inputs,
+	Find:       find,
+	Kind: func(h *host.Host) setting.Kind {
+		c := newControl()
+		return conf.New(h, conf.Product{
+			Name:      "nginx",
+			Syntax:    syntax{},
+			Roots:     rootsOf,
+			Instances: instances,
+			Winner:    winner,
+			Canonical: canonical,
+			Check:     check,
+			Activation: func(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
+				return c.Activation(ctx, h, main, false)
+			},
+			Activate: c.activate,
+			Effect:   effect,
+		})
+	},
+}
+
+var inputs = []rule.Input{
+	{Name: "nginx.version", Type: rule.Text, Doc: "version of the package"},
+	{Name: "nginx.workers", Type: rule.Number, Doc: "worker_processes as a number: auto is one for each CPU"},
+	{Name: "nginx.workers_running", Type: rule.Number, Doc: "workers that serve now"},
+	{Name: "nginx.open_files_limit", Type: rule.Number, Doc: "files that a running worker may have open"},
+	{Name: "nginx.files_open", Type: rule.Number, Doc: "files and connections that the busiest worker has open"},
+	{Name: "nginx.listen_backlog", Type: rule.Number, Doc: "connections that wait to be accepted, of the socket that asks for the longest queue"},
+	{Name: "nginx.upstreams_without_keepalive", Type: rule.List, Doc: "upstream groups of http whose connections end with each request"},
+	{Name: "nginx.read_since_change", Type: rule.Truth, Doc: "whether the running server has read its files since they were changed"},
+}
+
+func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
+	all, err := instances(h)
+	if err != nil {
+		return nil, err
+	}
+	var out []component.Installed
+	for _, in := range all {
+		i := &installed{Instance: in, host: h}
+		i.files, i.fileErr = readSettings(h, in.Main)
+		i.run, i.runErr = processes(ctx, h, in.Main)
+		if i.runErr == nil {
+			i.run.changed = program.Changed(ctx, h, in.Main, i.files.files)
+			i.open, i.openErr = program.FilesOpen(ctx, h, "nginx "+in.Main, i.run.workers...)
+		}
+		out = append(out, i)
+	}
+	return out, nil
+}
+
+type installed struct {
+	conf.Instance
+	host    *host.Host
+	files   settings
+	fileErr error
+	run     group
+	runErr  error
+	open    int
+	openErr error
+}
+
+func (i *installed) Name() string { return i.Instance.Name }
+
+// Options implements component.Installed.
+func (i *installed) Options() []string {
+	names := map[string]bool{}
+	for _, f := range i.files.all {
+		if p := parameter(f.key); p != nil {
+			names[p.Name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// Option implements component.Installed. What nginx runs with it does not say: it
+// is what its files say, where it has read them since they were changed.
+func (i *installed) Option(name string) component.Option {
+	o := component.Option{Intended: fact.Absent[string](i.Main), File: fact.Absent[string](i.Main), Running: fact.Absent[string](i.Main)}
+	key, err := syntax{}.Key(name)
+	if err == nil {
+		err = i.fileErr
+	}
+	if err != nil {
+		o.File = fact.Unknown[string](i.Main, err.Error())
+		o.Running = o.File
+		return o
+	}
+	if f, ok := i.files.get(key); ok {
+		o.File = fact.Known(f.value(), f.String())
+	}
+	switch {
+	case errors.Is(i.runErr, program.ErrStopped):
+	case i.runErr != nil:
+		o.Running = fact.Unknown[string](i.Main, i.runErr.Error())
+	default:
+		switch i.run.since() {
+		case program.Yes:
+			o.Running = o.File
+		case program.No:
+			o.Running = fact.Unknown[string](i.Main, "its files were changed after it has read them")
+		case program.Unclear:
+			o.Running = fact.Unknown[string](i.Main, "whether it has read its files since they were changed cannot be told")
+		}
+	}
+	return o
+}
+
+// Answer implements component.Installed.
+func (i *installed) Answer(input string) rule.Answer {
+	switch input {
+	case "version":
+		if v, at := program.Version(i.host, "nginx", "nginx-core"); v != "" {
+			return rule.Answer{Value: v, At: at}
+		}
+		return rule.Answer{Unknown: "no list of packages names it", At: i.Main}
+	case "workers", "listen_backlog", "upstreams_without_keepalive":
+		if i.fileErr != nil {
+			return rule.Answer{Unknown: i.fileErr.Error(), At: i.Main}
+		}
+		return i.told(input)
+	}
+	const at = "/proc"
+	if i.runErr != nil {
+		return rule.Answer{Unknown: i.runErr.Error(), At: at}
+	}
+	switch input {
+	case "workers_running":
+		return rule.Answer{Value: float64(len(i.run.workers)), At: at}
+	case "files_open":
+		if i.openErr != nil {
+			return rule.Answer{Unknown: i.openErr.Error(), At: at}
+		}
+		return rule.Answer{Value: float64(i.open), At: "/proc/PID/fd of a worker of nginx"}
+	case "open_files_limit":
+		if len(i.run.workers) > 0 && i.run.workers[0].OpenFiles > 0 {
+			return rule.Answer{Value: float64(i.run.workers[0].OpenFiles), At: "/proc/PID/limits of a worker of nginx"}
+		}
+		return rule.Answer{Unknown: "its workers cannot be looked at", At: at}
+	case "read_since_change":
+		switch {
+		case i.fileErr != nil:
+			return rule.Answer{Unknown: i.fileErr.Error(), At: i.Main}
+		case i.run.since() == program.Yes:
+			return rule.Answer{Value: true, At: at}
+		case i.run.since() == program.No:
+			return rule.Answer{Value: false, At: at}
+		}
+		return rule.Answer{Unknown: "some of its processes are older than its files, and some are not", At: at}
+	}
+	return rule.Answer{Unknown: "nginx does not say it", At: i.Main}
+}
+
+// told answers what the files say.
+func (i *installed) told(input string) rule.Answer {
+	switch input {
+	case "listen_backlog":
+		if n, at := i.files.backlog(); n > 0 {
+			return rule.Answer{Value: n, At: at}
+		}
+		return rule.Answer{At: i.Main} // it listens nowhere
+	case "upstreams_without_keepalive":
+		return rule.Answer{Value: i.files.closing(), At: i.Main}
+	}
+	f, ok := i.files.get("worker_processes")
+	if !ok {
+		return rule.Answer{Value: 1.0, At: "the default of nginx"}
+	}
+	if n, err := strconv.ParseUint(f.value(), 10, 31); err == nil {
+		return rule.Answer{Value: float64(n), At: f.String()}
+	}
+	const online = "/sys/devices/system/cpu/online"
+	text, err := i.host.Files.ReadFile(online)
+	if err == nil {
+		var cpus unit.CPUSet
+		if cpus, err = unit.ParseCPUList(string(text)); err == nil {
+			return rule.Answer{Value: float64(cpus.Len()), At: f.String()}
+		}
+	}
+	return rule.Answer{Unknown: online + ": " + err.Error(), At: f.String()}
+}
