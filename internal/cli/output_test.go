@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"fettle.dev/fettle/internal/ui"
 )
 
 // What prints and cannot is a failure, whoever prints: a verb, its data, cobra's
@@ -60,5 +62,14 @@ func TestArchiveOfADevice(t *testing.T) {
 	}
 	if st, err := os.Lstat(link); err != nil || st.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("the name is %v now (%v)", st.Mode(), err)
+	}
+}
+
+// A verb of the table is made under the name by which it is asked for.
+func TestTableOfVerbs(t *testing.T) {
+	for _, v := range verbs {
+		if got := v.command(&app{screen: ui.NewScreen(io.Discard, io.Discard)}).Name(); got != v.name {
+			t.Errorf("the table calls %s %s", got, v.name)
+		}
 	}
 }

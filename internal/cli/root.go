@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/report"
@@ -37,14 +38,14 @@ type app struct {
 
 // Main runs one command line and returns the exit code.
 func Main(version string, args []string, out, errw io.Writer) int {
+	out, errw = byAnotherNumber(out), byAnotherNumber(errw)
+	if v, ok := asked(args); ok && v.reads {
+		return runUntil(context.Background(), version, args, out, errw)
+	}
 	// Ctrl-C ends the context; the verbs give back what they have written. A
 	// lost terminal and a polite kill are the same.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	// A reader that has seen enough must not end a transaction: its pipe is an
-	// error to write to, not a signal. It is caught, because programs that fettle
-	// starts would inherit one that is ignored.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	go func() {
 		<-ctx.Done()
 		stop() // a second one ends the process as ever
@@ -52,12 +53,28 @@ func Main(version string, args []string, out, errw io.Writer) int {
 	return runUntil(ctx, version, args, out, errw)
 }
 
+// byAnotherNumber opens standard output once more. A reader that has seen enough
+// must not end a transaction: its pipe is an error to write to, not a signal. To
+// Go it is a signal for the descriptors 1 and 2 alone (package os/signal), and
+// one that were ignored would be for the programs that fettle starts, too.
+func byAnotherNumber(w io.Writer) io.Writer {
+	f, ok := w.(*os.File)
+	if !ok || f.Fd() > 2 {
+		return w
+	}
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return w // closed: what is written will say so
+	}
+	return os.NewFile(uintptr(fd), f.Name())
+}
+
 // runUntil is Main, interrupted when ctx ends.
 func runUntil(ctx context.Context, version string, args []string, out, errw io.Writer) int {
 	screen := ui.NewScreen(out, errw)
 	screen.Out = &countedOut{Writer: out}
 	a := &app{version: version, once: &sync.Map{}, screen: screen, command: strings.Join(append([]string{"fettle"}, args...), " ")}
-	root := a.rootCommand()
+	root := a.rootCommand(args...)
 	root.SetArgs(args)
 	root.SetErr(errw)
 	err := root.ExecuteContext(ctx)
@@ -138,7 +155,10 @@ func Command(version string) *cobra.Command {
 	return a.rootCommand()
 }
 
-func (a *app) rootCommand() *cobra.Command {
+// rootCommand makes the tree of commands: of the verb that the arguments begin
+// with alone, where they do so, and else whole. All of them with their options
+// would be a twentieth of the time of a short verb.
+func (a *app) rootCommand(args ...string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "fettle",
 		Short: "Measure a machine, tune it, prove that it helped, and undo it",
@@ -167,10 +187,16 @@ Exit codes:
 	f.StringArrayVar(&a.profileDirs, "profile-dir", nil, "a further place for profiles; repeatable, the last one wins")
 	f.StringVarP(&a.output, "output", "o", "table", "table, json, yaml or markdown")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml", "markdown"}, cobra.ShellCompDirectiveNoFileComp))
-	for _, verb := range verbs {
-		root.AddCommand(verb(a))
-	}
 	root.SetOut(a.screen.Out) // now, because the completion command keeps what it finds
+	if v, ok := asked(args); ok {
+		root.CompletionOptions.DisableDefaultCmd = true
+		root.SetHelpCommand(&cobra.Command{Hidden: true})
+		root.AddCommand(v.command(a))
+		return a.checkUsage(root)
+	}
+	for _, v := range verbs {
+		root.AddCommand(v.command(a))
+	}
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
@@ -205,15 +231,51 @@ func knownTopic(c *cobra.Command, args []string) error {
 	return nil
 }
 
+// verb is one line of the table of verbs.
+type verb struct {
+	name    string // as the command's
+	command func(*app) *cobra.Command
+	// reads: it writes nothing that would have to be given back, so a signal ends
+	// it as it ends any program. To catch signals takes threads of its own.
+	reads bool
+}
+
 // verbs is the table of all verbs, in the order of the help text.
-var verbs = []func(*app) *cobra.Command{
-	factsCommand, checkCommand, fixCommand, rulesCommand, sizeCommand,
-	listCommand, showCommand, recommendCommand,
-	diffCommand, tuneCommand, confirmCommand,
-	statusCommand, verifyCommand, whyCommand, historyCommand, undoCommand,
-	scheduleCommand, daemonCommand,
-	importCommand, schemaCommand,
-	watchTrialCommand, recoverCommand,
+var verbs = []verb{
+	{"facts", factsCommand, false},
+	{"check", checkCommand, false},
+	{"fix", fixCommand, false},
+	{"rules", rulesCommand, false},
+	{"size", sizeCommand, false},
+	{"list", listCommand, true},
+	{"show", showCommand, true},
+	{"recommend", recommendCommand, true},
+	{"diff", diffCommand, false},
+	{"tune", tuneCommand, false},
+	{"confirm", confirmCommand, false},
+	{"status", statusCommand, true},
+	{"verify", verifyCommand, true},
+	{"why", whyCommand, true},
+	{"history", historyCommand, true},
+	{"undo", undoCommand, false},
+	{"schedule", scheduleCommand, false},
+	{"daemon", daemonCommand, false},
+	{"import", importCommand, false},
+	{"schema", schemaCommand, true},
+	{"watch-trial", watchTrialCommand, false},
+	{"recover", recoverCommand, false},
+}
+
+// asked is the verb that a command line begins with.
+func asked(args []string) (verb, bool) {
+	if len(args) == 0 {
+		return verb{}, false
+	}
+	i := slices.IndexFunc(verbs, func(v verb) bool { return v.name == args[0] })
+	if i < 0 {
+		return verb{}, false
+	}
+	return verbs[i], true
 }
 
 // checkUsage turns cobra's complaints about arguments into usage errors.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Level is the weight of a message, in Python's numbers, which is what
@@ -54,7 +56,19 @@ const (
 )
 
 func newMessages(out io.Writer) *messages {
-	return &messages{out: out, prefixed: os.Getenv("JOURNAL_STREAM") != "" && out == os.Stderr, captures: map[string]*capture{}}
+	return &messages{out: out, prefixed: isJournal(out, os.Getenv("JOURNAL_STREAM")), captures: map[string]*capture{}}
+}
+
+// isJournal tells whether a writer is the stream that systemd has connected with
+// the journal: it gives its device and inode (systemd.exec(5), $JOURNAL_STREAM),
+// because a program may have turned its standard error to somewhere else since.
+func isJournal(w io.Writer, stream string) bool {
+	f, ok := w.(*os.File)
+	if !ok || stream == "" {
+		return false
+	}
+	var st unix.Stat_t
+	return unix.Fstat(int(f.Fd()), &st) == nil && stream == fmt.Sprintf("%d:%d", st.Dev, st.Ino)
 }
 
 func (m *messages) say(l Level, format string, args ...any) {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func TestBench(t *testing.T) {
 	if os.Getenv("FETTLE_BENCH") != "1" {
 		t.Skip("measures; make bench runs it")
 	}
-	program := testroot.Program(t, "./cmd/fettle")
+	program := asInstalled(t, testroot.Program(t, "./cmd/fettle"))
 	machine := testroot.NewMachine(t)
 	options := func() testroot.Options {
 		return testroot.Options{
@@ -143,6 +144,22 @@ What is subtracted is what `+"`true`"+` takes there, from its start to its end. 
 	}
 }
 
+// asInstalled is a program as an installation leaves it: written in one stream, as
+// dpkg, rpm and install do it, and as TuneD's files were. The linker writes its
+// output through a mapping, page by page, and so it stands in the page cache: to
+// start it takes about a millisecond more until that has been read from the disk.
+func asInstalled(t *testing.T, program string) string {
+	text, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(t.TempDir(), filepath.Base(program))
+	if err := os.WriteFile(to, text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
 func measure(c *exec.Cmd) time.Duration {
 	start := time.Now()
 	_ = c.Run() // verify says "no" with its exit code
@@ -166,15 +183,22 @@ func ratio(times float64, limit int) string {
 // theirs and ours are the command lines of the daemons.
 const theirs, ours = "/usr/sbin/tuned", "fettle daemon"
 
-// memory is the row of the table about the memory of the daemons, which both run,
-// and what of the promise is not met.
-func memory(t *testing.T, tuned, fettle *testroot.Root) (row, unmet string) {
+// memory is the rows of the table about the memory of the daemons, which both
+// run, and what of the promise is not met. The promise is about what a daemon
+// takes from the machine, its anonymous memory. Resident memory has the mapped
+// part of the program's file as well, which the kernel can drop at any time, and
+// how much that is depends on the pieces in which the file lies in the page cache:
+// one and the same fettle was seen with 9.5 and with 15 MiB.
+func memory(t *testing.T, tuned, fettle *testroot.Root) (rows, unmet string) {
 	t.Helper()
-	x, y := rss(t, tuned, theirs), rss(t, fettle, ours)
-	if x/y < 2 {
-		unmet = fmt.Sprintf("memory of the daemon: %.1f MiB against %.1f MiB, promised 1/2", y, x)
+	x, y := status(t, tuned, theirs), status(t, fettle, ours)
+	own := x["RssAnon"] / y["RssAnon"]
+	if own < 2 {
+		unmet = fmt.Sprintf("memory of the daemon: %.1f MiB against %.1f MiB, promised 1/2", y["RssAnon"], x["RssAnon"])
 	}
-	return fmt.Sprintf("| resident memory of the daemon at rest, MiB (fettle without the bus) | %.1f | %.1f | %s | 1/2 |\n", x, y, ratio(x/y, 2)), unmet
+	const row = "| %s of the daemon at rest, MiB (fettle without the bus) | %.1f | %.1f | %s | %s |\n"
+	return fmt.Sprintf(row, "memory of its own", x["RssAnon"], y["RssAnon"], ratio(own, 2), "1/2") +
+		fmt.Sprintf(row, "resident memory", x["VmRSS"], y["VmRSS"], ratio(x["VmRSS"]/y["VmRSS"], 2), "-"), unmet
 }
 
 // wakeups is the rows of the table about how often the daemons run: those that
@@ -220,15 +244,23 @@ func switches(t *testing.T, r *testroot.Root, words string) (n int) {
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/1e6) }
 
-// rss is the resident memory, in MiB, of the process whose command line has the
-// given words.
-func rss(t *testing.T, r *testroot.Root, words string) float64 {
+// status is what /proc/PID/status says of the memory of the process whose command
+// line has the given words, in MiB.
+func status(t *testing.T, r *testroot.Root, words string) map[string]float64 {
 	t.Helper()
-	out := r.Must("sh", "-c", "grep VmRSS /proc/$(pgrep -o -f '"+words+"$|"+words+" ')/status")
-	_, rest, _ := strings.Cut(out, "VmRSS:")
-	var kb int
-	if _, err := fmt.Sscan(rest, &kb); err != nil {
-		t.Fatalf("resident memory of %s: %q", words, out)
+	sizes := map[string]float64{}
+	for line := range strings.Lines(r.Must("sh", "-c", "cat /proc/$(pgrep -o -f '"+words+"$|"+words+" ')/status")) {
+		name, size, _ := strings.Cut(line, ":")
+		if kb, found := strings.CutSuffix(strings.TrimSpace(size), " kB"); found {
+			n, err := strconv.Atoi(kb)
+			if err != nil {
+				t.Fatalf("%s of %s: %q", name, words, line)
+			}
+			sizes[name] = float64(n) / 1024
+		}
 	}
-	return float64(kb) / 1024
+	if sizes["VmRSS"] == 0 || sizes["RssAnon"] == 0 {
+		t.Fatalf("no memory of %s: %v", words, sizes)
+	}
+	return sizes
 }
