@@ -19,6 +19,7 @@ import (
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/platform/linux"
+	"fettle.dev/fettle/internal/platform/openshift"
 	"fettle.dev/fettle/internal/platform/puppet"
 	"fettle.dev/fettle/internal/platform/satellite"
 	"fettle.dev/fettle/internal/plugin/table"
@@ -72,7 +73,7 @@ collector of node_exporter).`,
 
 // sources are where the rules' inputs come from.
 func sources() []platform.Source {
-	all := slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{satellite.Source(), puppet.Source()})
+	all := slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{satellite.Source(), puppet.Source(), openshift.Source()})
 	for _, p := range components.All {
 		all = append(all, platform.Product(p))
 	}

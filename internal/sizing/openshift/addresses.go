@@ -40,9 +40,14 @@ func (p *plan) addresses(context.Context) error {
 	if err := node.Err(); err != nil {
 		return err
 	}
-	wanted := p.podsPerNode + p.systemPods
+	// Where pods are bounded by the cores too, a node with more of them may come
+	// later, and its part of the network cannot grow.
+	wanted := p.maxPods + p.systemPods
 	p.hostPrefix = p.w.HostPrefix
-	why := fmt.Sprintf("%d pods of users, up to %d of the system and %d addresses for the node itself", p.podsPerNode, p.systemPods, reserved)
+	why := fmt.Sprintf("%d pods of users, up to %d of the system and %d addresses for the node itself", p.maxPods, p.systemPods, reserved)
+	if p.maxPods > p.podsPerNode {
+		why += fmt.Sprintf("; today's nodes take %d, and a node with more cores may come", p.podsPerNode)
+	}
 	longest := prefixFor(wanted, reserved)
 	if p.hostPrefix == 0 {
 		p.hostPrefix = longest

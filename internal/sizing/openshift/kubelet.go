@@ -17,11 +17,8 @@ func (p *plan) kubelets(context.Context) error {
 	}
 	var k manifest.Kubelet
 	pool, name := map[string]string{"custom-kubelet": "large-pods"}, "set-max-pods"
-	if float64(p.podsPerNode) != e.Number("max_pods", "value") && p.w.PodsPerCore == 0 || p.w.PodsPerNode != 0 && p.w.PodsPerCore != 0 {
-		k.MaxPods = p.podsPerNode
-		if p.w.PodsPerNode != 0 {
-			k.MaxPods = p.w.PodsPerNode
-		}
+	if float64(p.maxPods) != e.Number("max_pods", "value") {
+		k.MaxPods = p.maxPods
 	}
 	k.PodsPerCore, k.KubeAPIQPS, k.KubeAPIBurst = p.w.PodsPerCore, p.w.QPS, p.w.Burst
 	qps, burst := e.Number("kube_api_qps", "value"), e.Number("kube_api_burst", "value")
@@ -37,8 +34,14 @@ func (p *plan) kubelets(context.Context) error {
 		}
 		p.Add(sizing.Value{Group: "kubelet", Name: v.name, Value: value, Why: why, Sources: e.Sources})
 	}
-	if k.KubeAPIBurst != 0 && k.KubeAPIQPS == 0 && float64(k.KubeAPIBurst) < qps || k.KubeAPIBurst != 0 && k.KubeAPIBurst < k.KubeAPIQPS {
-		return sizing.Bad("kube-api-burst", "%d is less than the requests a second", k.KubeAPIBurst)
+	if k.KubeAPIQPS != 0 {
+		qps = float64(k.KubeAPIQPS)
+	}
+	if k.KubeAPIBurst != 0 {
+		burst = float64(k.KubeAPIBurst)
+	}
+	if burst < qps {
+		return sizing.Bad("kube-api-burst", "%g is less than the %g requests a second", burst, qps)
 	}
 	if p.w.CPUManager == "static" {
 		pool, name = map[string]string{"custom-kubelet": "cpumanager-enabled"}, "cpumanager-enabled"
@@ -94,6 +97,9 @@ func (p *plan) healthCheck(context.Context) error {
 	allowed, err := allowedUnhealthy(limit, p.workers)
 	if err != nil {
 		return sizing.Bad("max-unhealthy", "%w", err)
+	}
+	if allowed >= p.workers {
+		return sizing.Bad("max-unhealthy", "%s of %d workers is no limit: all of them would be deleted when it is the network that is broken (O14)", limit, p.workers)
 	}
 	p.Add(sizing.Value{Group: "health check", Name: "max_unhealthy", Value: allowed, Unit: "machines", Why: fmt.Sprintf("%s of %d, rounded down: with more broken none is replaced, as it is then something else", limit, p.workers), Sources: e.Sources})
 	if allowed == 0 {

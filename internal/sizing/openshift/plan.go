@@ -17,7 +17,8 @@ type plan struct {
 	f sizing.Figures
 
 	network     string // plug-in
-	podsPerNode int    // maxPods
+	maxPods     int    // of the kubelets
+	podsPerNode int    // what the cores leave of it
 	systemPods  int
 	pods        int // of the whole cluster, without the system's
 	apps        *applications
@@ -103,6 +104,10 @@ func (p *plan) workerNodes(context.Context) error {
 	case p.w.Nodes > 0 && sizing.Ceil(float64(p.pods), float64(p.w.Nodes))+p.systemPods > standard:
 		p.podsPerNode = sizing.Ceil(float64(p.pods), float64(p.w.Nodes)) + p.systemPods
 		why = fmt.Sprintf("%d pods on %d nodes, and %d of the system on each", p.pods, p.w.Nodes, p.systemPods)
+	}
+	p.maxPods = p.podsPerNode
+	if p.w.PodsPerCore > p.maxPods {
+		return sizing.Bad("pods-per-core", "%d is more than the %d of maxPods, which it cannot exceed", p.w.PodsPerCore, p.maxPods)
 	}
 	if byCores := p.w.PodsPerCore * p.w.NodeCores; byCores > 0 && byCores < p.podsPerNode {
 		why = fmt.Sprintf("%d for each of %d cores, less than the %d of maxPods", p.w.PodsPerCore, p.w.NodeCores, p.podsPerNode)

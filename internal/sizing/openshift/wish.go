@@ -209,9 +209,6 @@ func (w *Wish) check() error {
 	if w.Pods == 0 && w.Nodes == 0 && w.Apps == "" {
 		fault("pods", "how many? or --apps FILE, or --nodes N")
 	}
-	if w.PodsPerNode != 0 && w.PodsPerCore > w.PodsPerNode {
-		fault("pods-per-core", "%d is more than the %d of --pods-per-node, which it cannot exceed", w.PodsPerCore, w.PodsPerNode)
-	}
 	if w.Topology != "none" && w.CPUManager != "static" {
 		fault("topology", "%s aligns nothing without --cpu-manager static", w.Topology)
 	}

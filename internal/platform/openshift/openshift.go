@@ -1,0 +1,306 @@
+// Package openshift answers what rules ask of the documents that a cluster is
+// installed and set up with: those that lie in the directory that is audited, in
+// its manifests/ and openshift/, as openshift-install has them, and in what oc adm
+// must-gather has fetched. Lists of objects, as oc get -o yaml prints them, are
+// documents too.
+package openshift
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/rule"
+)
+
+// The sets.
+const (
+	all      = "openshift.document"
+	kubelets = "openshift.kubelet"
+	checks   = "openshift.health_check"
+	tuneds   = "openshift.tuned"
+	nodes    = "openshift.node"
+	counts   = "openshift.objects"
+)
+
+// Source is the table of what the documents say.
+func Source() platform.Source {
+	s := platform.Source{Prefix: "openshift", Sets: []string{all, kubelets, checks, tuneds, nodes, counts}, Open: open}
+	for _, in := range []rule.Input{
+		{Name: "documents", Type: rule.Number, Doc: "documents of a cluster in the directory; absent where there is none"},
+		{Name: "version", Type: rule.Text, Doc: "version of the cluster, of its ClusterVersion"},
+		{Name: "document.*.kind", Type: rule.Text},
+		{Name: "document.*.api", Type: rule.Text, Doc: "apiVersion"},
+		{Name: "document.*.namespace", Type: rule.Text},
+
+		{Name: "cluster_cidr", Type: rule.Text, Doc: "network of the pods"},
+		{Name: "host_prefix", Type: rule.Number, Doc: "prefix of each node's part of it"},
+		{Name: "network_type", Type: rule.Text},
+		{Name: "network_types", Type: rule.List, Doc: "all that the documents name; they are to be one"},
+		{Name: "nodes_max", Type: rule.Number, Doc: "parts of the cluster network"},
+		{Name: "addresses_per_node", Type: rule.Number, Doc: "addresses for pods in each part"},
+		{Name: "machine_addresses", Type: rule.Number, Doc: "addresses of the machine network"},
+		{Name: "overlaps", Type: rule.Text, Doc: "the networks that overlap; empty where none do"},
+		{Name: "overlaps_transit", Type: rule.Text, Doc: "those that overlap with the transit switch of OVN-Kubernetes"},
+		{Name: "overlay_mtu", Type: rule.Number, Unit: "bytes", Doc: "MTU inside the overlay"},
+
+		{Name: "workers", Type: rule.Number, Doc: "worker machines: of the list of nodes, else of install-config.yaml"},
+		{Name: "control_plane", Type: rule.Number, Doc: "control plane machines"},
+		{Name: "infra", Type: rule.Number, Doc: "nodes with the role infra; absent where no list of nodes says so"},
+		{Name: "worker_cores", Type: rule.Number, Doc: "cores of the largest worker in the list of nodes"},
+		{Name: "node.*.role", Type: rule.Text, Doc: "control-plane, infra or worker"},
+		{Name: "node.*.cores", Type: rule.Number, Unit: "cores"},
+		{Name: "node.*.reserved_cores", Type: rule.Number, Unit: "cores", Doc: "what the node keeps from the pods"},
+		{Name: "node.*.memory_bytes", Type: rule.Number, Unit: "bytes"},
+		{Name: "objects.*.count", Type: rule.Number, Doc: "objects of a sort in the lists that are there, by the name of their maximum"},
+
+		{Name: "monitoring.document", Type: rule.Truth, Doc: "whether cluster monitoring is configured"},
+		{Name: "monitoring.retention_days", Type: rule.Number, Unit: "d"},
+		{Name: "monitoring.prometheus_bytes", Type: rule.Number, Unit: "bytes", Doc: "volume of each Prometheus; 0 for none"},
+		{Name: "monitoring.prometheus_memory_bytes", Type: rule.Number, Unit: "bytes", Doc: "limit of its memory, where it has one"},
+		{Name: "monitoring.alertmanager_bytes", Type: rule.Number, Unit: "bytes", Doc: "volume of each Alertmanager; 0 for none"},
+
+		{Name: "kubelet_configs", Type: rule.Number, Doc: "KubeletConfigs that set maxPods"},
+		{Name: "kubelet.*.max_pods", Type: rule.Number},
+		{Name: "kubelet.*.pods_per_core", Type: rule.Number},
+		{Name: "kubelet.*.qps", Type: rule.Number, Unit: "1/s"},
+		{Name: "kubelet.*.burst", Type: rule.Number},
+		{Name: "kubelet.*.cpu_manager", Type: rule.Text},
+		{Name: "kubelet.*.reconcile_s", Type: rule.Number, Unit: "s", Doc: "how often the CPU manager looks after its pods"},
+		{Name: "kubelet.*.topology", Type: rule.Text},
+
+		{Name: "health_check.*.max_unhealthy", Type: rule.Text},
+		{Name: "health_check.*.machines", Type: rule.Number, Doc: "machines that it is for, as its status says"},
+		{Name: "health_check.*.role", Type: rule.Text, Doc: "role of the machines"},
+		{Name: "health_check.*.type", Type: rule.Text, Doc: "type of the machines"},
+		{Name: "health_check.*.conditions", Type: rule.List, Doc: "conditions of a broken machine, such as Ready=False"},
+		{Name: "health_check.*.shortest_s", Type: rule.Number, Unit: "s", Doc: "time after which the first of them counts"},
+		{Name: "health_check.*.longest_s", Type: rule.Number, Unit: "s"},
+		{Name: "health_check.*.startup_s", Type: rule.Number, Unit: "s", Doc: "time in which a machine has to become a node"},
+
+		{Name: "tuned.*.plugins", Type: rule.List, Doc: "plug-ins of TuneD that its profiles use"},
+		{Name: "tuned.*.priority", Type: rule.Number, Doc: "the highest priority number of its recommendations"},
+		{Name: "tuned.*.pod_labels", Type: rule.Truth, Doc: "whether it matches labels of pods"},
+		{Name: "tuned.*.missing", Type: rule.List, Doc: "profiles that it recommends and no document defines"},
+	} {
+		in.Name = "openshift." + in.Name
+		s.Inputs = append(s.Inputs, in)
+	}
+	return s
+}
+
+// told is what the documents say.
+type told struct {
+	answers map[string]rule.Answer
+	items   map[string][]string
+	// unknown says why what is absent may only not have been read.
+	unknown string
+
+	networks map[string]networks // by the kind of document
+	census   census
+	profiles profiles
+	// installed are the machines of install-config.yaml.
+	workers, controlPlane rule.Answer
+	limits                float64 // KubeletConfigs with maxPods
+}
+
+func newTold() *told {
+	return &told{answers: map[string]rule.Answer{}, items: map[string][]string{}, networks: map[string]networks{}, census: newCensus(), profiles: newProfiles()}
+}
+
+// Answer implements platform.Answers.
+func (t *told) Answer(input string) rule.Answer {
+	if a, ok := t.answers[input]; ok {
+		return a
+	}
+	return rule.Answer{Unknown: t.unknown}
+}
+
+// Items implements platform.Answers.
+func (t *told) Items(set string) (names []string, unknown string) { return t.items[set], t.unknown }
+
+func (t *told) give(input string, value any, at string) {
+	t.answers["openshift."+input] = rule.Answer{Value: value, At: at}
+}
+
+func (t *told) unclear(input, at string, why error) {
+	t.answers["openshift."+input] = rule.Answer{Unknown: fmt.Sprintf("%s: %v", at, why), At: at}
+}
+
+func open(_ context.Context, s *platform.Subject) platform.Answers {
+	r := documents(s.Host)
+	t := newTold()
+	found, first := 0, ""
+	for _, d := range r.docs {
+		if d.kind() == "" {
+			continue
+		}
+		if found++; found == 1 {
+			first = d.file
+		}
+		t.take(d)
+	}
+	switch {
+	case found > 0:
+		t.unknown = r.problem
+		t.finish()
+		t.give("documents", float64(found), first)
+	case r.ours:
+		t.unknown = r.problem
+	}
+	return t
+}
+
+// take adds what a document says.
+func (t *told) take(d document) {
+	switch kind := d.kind(); kind {
+	case "InstallConfig":
+		t.interfaceOf(d, kind)
+		t.installConfig(d)
+	case "Network":
+		t.interfaceOf(d, d.text("kind"))
+		t.network(d)
+	case "KubeletConfig":
+		t.interfaceOf(d, d.text("kind"))
+		t.kubelet(d)
+	case "MachineHealthCheck":
+		t.interfaceOf(d, d.text("kind"))
+		t.healthCheck(d)
+	case "Tuned":
+		t.interfaceOf(d, d.text("kind"))
+		t.tuned(d)
+	case "MachineConfig":
+		t.interfaceOf(d, d.text("kind"))
+	case "ClusterVersion":
+		t.version(d)
+	case "Node":
+		t.node(d)
+	case "Monitoring":
+		t.interfaceOf(d, d.text("kind"))
+		t.monitoring(d)
+	case "ClusterConfig":
+		if inner, err := d.within("data", "install-config"); err == nil {
+			t.installConfig(inner)
+		}
+	default:
+		t.census.count(kind, d)
+	}
+}
+
+// finish answers what takes all documents together.
+func (t *told) finish() {
+	t.finishCensus()
+	t.finishNetworks()
+	t.finishProfiles()
+	t.give("kubelet_configs", t.limits, "")
+	for set := range t.items {
+		slices.Sort(t.items[set])
+	}
+}
+
+// kind is what sort of document it is, as this package takes it; "" for none of
+// its own.
+func (d document) kind() string {
+	kind, api := d.text("kind"), d.text("apiVersion")
+	group, _, grouped := strings.Cut(api, "/")
+	switch kind {
+	case "":
+		if d.text("baseDomain") != "" || d.get("networking") != nil && d.get("controlPlane") != nil {
+			return "InstallConfig"
+		}
+	case "KubeletConfig", "Tuned", "MachineConfig":
+		return kind // nobody else has such objects
+	case "MachineHealthCheck", "ClusterVersion":
+		if strings.HasSuffix(group, ".openshift.io") {
+			return kind // cluster.x-k8s.io has health checks too
+		}
+	case "Network":
+		if group == "operator.openshift.io" || group == "config.openshift.io" {
+			return kind
+		}
+	case "ConfigMap":
+		switch d.text("metadata", "name") {
+		case "cluster-monitoring-config":
+			return "Monitoring"
+		case "cluster-config-v1":
+			return "ClusterConfig"
+		}
+	case "Node":
+		if !grouped {
+			return kind
+		}
+	}
+	if _, ok := objects[kind]; ok && d.whole {
+		return kind
+	}
+	return ""
+}
+
+// interfaceOf notes a document's kind, its apiVersion and where it belongs.
+func (t *told) interfaceOf(d document, kind string) {
+	item := t.item(all, d)
+	t.give(item+".kind", kind, d.at(d.get("kind")))
+	t.give(item+".api", d.text("apiVersion"), d.at(d.get("apiVersion")))
+	t.words(d, item+".namespace", "metadata", "namespace")
+}
+
+// item is a document as one of a set, by its file and name.
+func (t *told) item(set string, d document) string {
+	name := d.text("metadata", "name")
+	if name == "" {
+		name = "line " + strconv.Itoa(d.Line)
+	}
+	name = strings.TrimPrefix(d.file, "/") + " " + name
+	for taken, n := name, 2; slices.Contains(t.items[set], name); n++ {
+		name = fmt.Sprintf("%s (%d)", taken, n)
+	}
+	t.items[set] = append(t.items[set], name)
+	return strings.TrimPrefix(set, "openshift.") + "." + name
+}
+
+// words gives an input the scalar that the keys lead to, if it is there.
+func (t *told) words(d document, input string, keys ...string) {
+	switch n := d.get(keys...); {
+	case n == nil:
+	case n.Kind != yaml.ScalarNode:
+		t.unclear(input, d.at(n), fmt.Errorf("%s is no text", strings.Join(keys, ".")))
+	default:
+		t.give(input, n.Value, d.at(n))
+	}
+}
+
+// number gives an input the number that the keys lead to, if it is there. A
+// number in quotes is a text, which the cluster does not take.
+func (t *told) number(d document, input string, keys ...string) {
+	n := d.get(keys...)
+	if n == nil {
+		return
+	}
+	v, err := strconv.ParseFloat(n.Value, 64)
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!str" || err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		t.unclear(input, d.at(n), fmt.Errorf("%s is no number", strings.Join(keys, ".")))
+		return
+	}
+	t.give(input, v, d.at(n))
+}
+
+// measure gives an input the amount or time that the keys lead to, if it is
+// there.
+func (t *told) measure(d document, input string, read func(string) (float64, error), keys ...string) {
+	n := d.get(keys...)
+	if n == nil {
+		return
+	}
+	v, err := read(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil {
+		t.unclear(input, d.at(n), fmt.Errorf("%s: %w", strings.Join(keys, "."), err))
+		return
+	}
+	t.give(input, v, d.at(n))
+}
