@@ -24,6 +24,9 @@ type Product struct {
 	Roots func(*host.Host) []string
 	// Instances finds the main files that there are.
 	Instances func(*host.Host) ([]Instance, error)
+	// Alias is the name under which an option stands in the files of an instance:
+	// the variable of an environment. Nil where each has only its own.
+	Alias func(h *host.Host, main, key string) string
 	// Winner finds the line from which the product takes an option; ok is false
 	// where no line sets it. Nil for products whose main file is the only one and
 	// whose last assignment wins.
@@ -98,6 +101,9 @@ func (k kind) Resolve(s setting.Setting) (setting.Setting, error) {
 	}
 	if main, err = k.inside(main); err != nil {
 		return setting.Setting{}, fmt.Errorf("%s: %w", s, err)
+	}
+	if k.Alias != nil {
+		key = k.Alias(k.host, main, key)
 	}
 	return setting.Setting{Kind: s.Kind, Name: main + "#" + key}, nil
 }

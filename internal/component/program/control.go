@@ -21,6 +21,9 @@ type Control struct {
 	Name string
 	// Unit is the service that would run an instance; "" where none does.
 	Unit func(h *host.Host, main string) string
+	// UnitFiles is true where settings are in the unit's own files, which systemd has
+	// to read before it restarts it.
+	UnitFiles bool
 	// Running finds the main process; ErrStopped where there is none.
 	Running func(ctx context.Context, h *host.Host, main string) (Process, error)
 	// Check refuses a configuration with which the program would not start, before
@@ -52,6 +55,7 @@ type Control struct {
 type Start struct {
 	Argv []string
 	Env  []string
+	Dir  string // in which it is started; "/" where empty
 	// Background is set for a program that stays in the foreground.
 	Background bool
 	// UID and GID are whom it runs as; 0 is root.
@@ -154,6 +158,11 @@ func (c *Control) Activate(ctx context.Context, h *host.Host, main string, a set
 	case !a.Restart:
 		err = c.Reload(ctx, h, main, before)
 	case unit != "":
+		if c.UnitFiles {
+			if _, err := plugin.Run(ctx, h, "systemctl", "daemon-reload"); err != nil {
+				return err
+			}
+		}
 		// A unit that has failed a few times is not started any more otherwise.
 		_, _ = plugin.Run(ctx, h, "systemctl", "reset-failed", "--", unit)
 		_, err = plugin.RunCommand(ctx, h, host.Command{Argv: []string{"systemctl", "restart", "--", unit}, Timeout: patience})
@@ -276,7 +285,7 @@ func Run(ctx context.Context, h *host.Host, s Start) error {
 	if s.Background {
 		argv = append([]string{"/bin/sh", "-c", background, "sh"}, argv...)
 	}
-	_, err := plugin.RunCommand(ctx, h, host.Command{Argv: argv, Env: s.Env})
+	_, err := plugin.RunCommand(ctx, h, host.Command{Argv: argv, Env: s.Env, Dir: s.Dir})
 	return err
 }
 

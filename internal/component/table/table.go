@@ -7,6 +7,7 @@ import (
 	"fettle.dev/fettle/internal/component/kubelet"
 	"fettle.dev/fettle/internal/component/nginx"
 	"fettle.dev/fettle/internal/component/postgresql"
+	"fettle.dev/fettle/internal/component/puma"
 	"fettle.dev/fettle/internal/component/redis"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
@@ -19,6 +20,7 @@ var All = []component.Product{
 	httpd.Product,
 	redis.Product,
 	nginx.Product,
+	puma.Product,
 }
 
 // Kinds are the kinds of setting of all products.

@@ -124,9 +124,9 @@ var inputs = sync.OnceValue(func() []input {
 		each(overrideSet, "size_value", rule.Text, "", "What the chosen size says.", (*satellite).sizeValue),
 		each(overrideSet, "lower", rule.Truth, "", "Both are amounts, and that of custom-hiera.yaml is the lower one.", (*satellite).overrideLower),
 
-		one("puma_workers", rule.Number, "", "FOREMAN_PUMA_WORKERS of foreman.service.", server(environ("foreman.service", "FOREMAN_PUMA_WORKERS"))),
-		one("puma_threads_min", rule.Number, "", "FOREMAN_PUMA_THREADS_MIN of foreman.service.", server(environ("foreman.service", "FOREMAN_PUMA_THREADS_MIN"))),
-		one("puma_threads_max", rule.Number, "", "FOREMAN_PUMA_THREADS_MAX of foreman.service.", server(environ("foreman.service", "FOREMAN_PUMA_THREADS_MAX"))),
+		one("puma_workers", rule.Number, "", "Workers of the Puma that runs Foreman.", server(pumaOption("workers"))),
+		one("puma_threads_min", rule.Number, "", "Threads that each of them has at least.", server(pumaOption("threads_min"))),
+		one("puma_threads_max", rule.Number, "", "Threads that each of them has at most.", server(pumaOption("threads_max"))),
 		one("db_pool", rule.Number, "", "The pool of connections of each Puma worker (database.yml).", server((*satellite).dbPool)),
 		one("database_local", rule.Truth, "", "The database runs on this machine: Foreman's, on a Capsule Pulp's.", (*satellite).databaseLocal),
 		one("max_connections", rule.Number, "", ofDatabase, server(database("max_connections", rule.Number))),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/component/puma"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/rule"
@@ -40,7 +41,7 @@ func tree(t *testing.T, files map[string]string) string {
 
 func subject(t *testing.T, h *host.Host) *platform.Subject {
 	t.Helper()
-	return platform.NewSubject(t.Context(), h, setting.Kernel(h), append(platform.Facts(), Source()))
+	return platform.NewSubject(t.Context(), h, setting.Kernel(h), append(platform.Facts(), Source(), platform.Product(puma.Product)))
 }
 
 // rpms is a sosreport's list of packages.
@@ -237,7 +238,7 @@ func TestServices(t *testing.T) {
 		"var/lib/foreman-maintain/satellite_metrics.yml":                             "{\"foreman.hosts_by_type_count|Managed\": 4100}\n",
 	}))
 	check(t, s, answers{
-		"puma_workers": 12, "puma_threads_max": unknown, "puma_threads_min": absent,
+		"puma_workers": 12, "puma_threads_max": unknown, "puma_threads_min": unknown,
 		"dynflow_workers": 1, "dynflow_units": 3, "dynflow_threads": 13, "dynflow_unit.worker-hosts-queue-1.concurrency": 7, "pulp_workers": 1,
 		"executor_memory_limit": 2 << 30, "executor_memory_delay": absent, "candlepin_heap": 8 << 30,
 		"httpd_open_files": 1024, "qpidd_open_files": 1 << 30, "qdrouterd_open_files": absent, "qpid_mgmt_pub_interval": 5,

@@ -43,18 +43,16 @@ func (s *satellite) environment(name string) environment {
 	return e
 }
 
-// environ is a number in the environment of a unit's processes.
-func environ(unit, name string) func(*satellite) rule.Answer {
+// pumaOption is one of the Puma that runs Foreman.
+func pumaOption(option string) func(*satellite) rule.Answer {
 	return func(s *satellite) rule.Answer {
-		e := s.environment(unit)
-		v, ok := e.values[name]
-		switch {
-		case ok:
-			return platform.Typed(v.Text, rule.Number, v.At)
-		case e.unknown != "":
-			return rule.Answer{Unknown: e.unknown}
+		switch all, unknown := s.subject.Items("puma"); {
+		case unknown != "":
+			return rule.Answer{Unknown: unknown}
+		case !slices.Contains(all, "foreman"):
+			return rule.Answer{At: "foreman.service"}
 		}
-		return rule.Answer{At: unit}
+		return s.subject.Answer("puma.foreman." + option)
 	}
 }
 
