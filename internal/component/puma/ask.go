@@ -150,7 +150,7 @@ func (r *running) look(ctx context.Context, h *host.Host, in *instance, children
 	}
 	r.Process.Argv = r.Process.Argv[:1] // the rest is padding, or arguments that may be secret
 	r.Env, r.Whole = environ(h, r.Process.PID, in.variables())
-	if changed := program.Changed(h, in.files); len(in.files) == 0 || program.Since(changed, r.Process, nil) == program.Yes {
+	if changed := program.Changed(ctx, h, in.name, in.files); len(in.files) == 0 || program.Since(changed, r.Process, nil) == program.Yes {
 		r.Taken = true
 	}
 	for _, c := range children {
