@@ -169,7 +169,7 @@ func (m *machine) keptIn(s, file setting.Setting) bool {
 	if s.Kind == "bootfile" || s.Kind == "initrd" { // the same place by another name
 		return s.Name == file.Name
 	}
-	f, ok := m.kinds[s.Kind].(setting.Filer)
+	f, ok := m.kinds[s.Kind].(setting.FileLister)
 	return ok && slices.Contains(f.Files(s), file.Name)
 }
 

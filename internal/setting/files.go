@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// KernelFiles implements Filed.
+// KernelFiles implements KernelFileLister.
 func (k sysctl) KernelFiles(s Setting) []string {
 	p, err := SysctlPath(s.Name)
 	if err != nil {
@@ -31,7 +31,7 @@ func (k sysctl) KernelFiles(s Setting) []string {
 	return files
 }
 
-// KernelFiles implements Filed.
+// KernelFiles implements KernelFileLister.
 func (k sysfs) KernelFiles(s Setting) []string {
 	if below("/sys/", s.Name) != nil {
 		return nil

@@ -28,25 +28,25 @@ type Aliaser interface {
 	Alias(Setting) (id Setting, ok bool)
 }
 
-// Filed is a kind whose places are files of the kernel. KernelFiles lists all through
+// KernelFileLister is a kind whose places are files of the kernel. KernelFiles lists all through
 // which a place can be written: its own and the second names that Resolve folds
 // into it. They need not exist.
-type Filed interface {
+type KernelFileLister interface {
 	KernelFiles(Setting) []string
 }
 
 // KernelFiles lists the files through which a place can be written; none for kinds
 // whose places are not the kernel's files.
 func (k Kinds) KernelFiles(s Setting) []string {
-	if f, ok := k[s.Kind].(Filed); ok {
+	if f, ok := k[s.Kind].(KernelFileLister); ok {
 		return f.KernelFiles(s)
 	}
 	return nil
 }
 
-// Filer is a kind that keeps its values in files, which have a name of their own
+// FileLister is a kind that keeps its values in files, which have a name of their own
 // or other lines too; none where it is not known which.
-type Filer interface{ Files(Setting) []string }
+type FileLister interface{ Files(Setting) []string }
 
 // ErrNoPlace says that a place is none that may be asked for by its name.
 var ErrNoPlace = errors.New("not a place that fettle sets")

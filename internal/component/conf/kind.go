@@ -332,7 +332,7 @@ func (kind) OneWay(_ setting.Setting, now, want setting.Value) (string, bool) {
 	return "", false
 }
 
-// Files implements setting.Filer.
+// Files implements setting.FileLister.
 func (k kind) Files(s setting.Setting) []string {
 	main, key, err := k.parts(s)
 	if err != nil {

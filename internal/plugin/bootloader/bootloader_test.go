@@ -116,7 +116,7 @@ func TestGrub(t *testing.T) {
 			h, _ := debian(t, c.more)
 			kinds := undotest.Kinds(h, Kinds(h))
 			before := undotest.Snapshot(t, h)
-			files := Kinds(h)["bootloader"].(setting.Filer).Files
+			files := Kinds(h)["bootloader"].(setting.FileLister).Files
 			for cfg, want := range map[string][]string{
 				"grub:/boot/grub/grub.cfg": {c.place, "/boot/grub/grub.cfg"}, "grubenv": nil, "rpm-ostree": nil,
 			} {

@@ -107,7 +107,7 @@ func TestResolve(t *testing.T) {
 
 // why finds the file of a drop-in by this.
 func TestFiles(t *testing.T) {
-	f := Kinds(undotest.Tree(t, systemdTree))["unit"].(setting.Filer)
+	f := Kinds(undotest.Tree(t, systemdTree))["unit"].(setting.FileLister)
 	for name, want := range map[string][]string{
 		"web.service/dropin/90-fettle.conf":         {"/etc/systemd/system/web.service.d/90-fettle.conf"},
 		"web.service/dropin+restart/90-fettle.conf": {"/etc/systemd/system/web.service.d/90-fettle.conf"},
