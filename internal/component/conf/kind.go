@@ -51,6 +51,15 @@ type Instance struct {
 	Main string // its main file
 }
 
+// Mains are the main files of some instances.
+func Mains(all []Instance, err error) ([]string, error) {
+	out := make([]string, len(all))
+	for i, in := range all {
+		out[i] = in.Main
+	}
+	return out, err
+}
+
 // Place is an assignment and the file that it is in.
 type Place struct {
 	File string

@@ -9,53 +9,32 @@ import (
 	"slices"
 	"strings"
 
+	"fettle.dev/fettle/internal/component/conf"
 	"fettle.dev/fettle/internal/component/program"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/setting"
 )
 
-// group is the processes of one instance.
-type group struct {
-	// changed is the last change of its files, in seconds since the epoch; 0 where
-	// nobody has looked.
-	changed  float64
-	main     program.Process
-	children []program.Process
-}
-
-// since says whether they have read files since these were changed. What is fixed
-// at the start only counts the main process.
-func (g group) since(start bool) program.Taken {
-	if start {
-		if g.main.StartedS > g.changed && g.changed > 0 {
-			return program.Yes
-		}
-		return program.Unclear // other lines may have changed since
-	}
-	return program.Since(g.changed, g.main, g.children)
-}
-
 // processes finds those of an instance.
-func processes(ctx context.Context, h *host.Host, main string) (group, error) {
+func processes(ctx context.Context, h *host.Host, main string) (program.Group, error) {
 	all, err := program.Find(ctx, h, "apache2", "httpd")
 	if err != nil {
-		return group{}, err
+		return program.Group{}, err
 	}
 	found, err := instances(h)
 	if err != nil {
-		return group{}, err
+		return program.Group{}, err
 	}
 	mains := slices.DeleteFunc(program.Main(all), func(p program.Process) bool {
 		return !belongs(h, p, main, len(found) == 1)
 	})
 	switch len(mains) {
 	case 0:
-		return group{}, program.ErrStopped
+		return program.Group{}, program.ErrStopped
 	case 1:
-		return group{main: mains[0], children: program.Children(all, mains[0].PID)}, nil
+		return program.Group{Main: mains[0], Children: program.Children(all, mains[0].PID)}, nil
 	}
-	return group{}, fmt.Errorf("%d servers run with %s", len(mains), main)
+	return program.Group{}, fmt.Errorf("%d servers run with %s", len(mains), main)
 }
 
 // belongs says whether a server has been started with a main file, or with its
@@ -98,11 +77,12 @@ func tool(h *host.Host, main string, words ...string) host.Command {
 
 func newControl() *program.Control {
 	return &program.Control{
-		Name: "httpd",
-		Unit: func(h *host.Host, main string) string { return program.Unit(h, instanceOf(h, main).unit) },
+		Name:  "httpd",
+		Unit:  func(h *host.Host, main string) string { return program.Unit(h, instanceOf(h, main).unit) },
+		Mains: func(h *host.Host) ([]string, error) { return conf.Mains(servers(h)) },
 		Running: func(ctx context.Context, h *host.Host, main string) (program.Process, error) {
 			g, err := processes(ctx, h, main)
-			return g.main, err
+			return g.Main, err
 		},
 		Check: configTest,
 		Reads: func(h *host.Host, main string) []string {
@@ -167,7 +147,7 @@ func ready(ctx context.Context, h *host.Host, main string, _ program.Process) er
 		return err
 	}
 	changed := program.Changed(ctx, h, main, s.files)
-	if !slices.ContainsFunc(g.children, func(p program.Process) bool { return p.StartedS > changed }) {
+	if !slices.ContainsFunc(g.Children, func(p program.Process) bool { return p.StartedS > changed }) {
 		return errors.New("it has started no process with its new configuration")
 	}
 	if len(s.listen) == 0 {
@@ -192,22 +172,6 @@ func address(listen string) string {
 	return net.JoinHostPort(at, port)
 }
 
-func activate(ctx context.Context, h *host.Host, c *program.Control, a setting.Activation) error {
-	all, err := instances(h)
-	if err != nil {
-		return err
-	}
-	var mains []string
-	for _, in := range all {
-		mains = append(mains, in.Main)
-	}
-	main, err := c.Of(ctx, h, a.Program, mains)
-	if err != nil {
-		return err
-	}
-	return c.Activate(ctx, h, main, a)
-}
-
 // effect says whether the running server has read the file.
 func effect(ctx context.Context, h *host.Host, main, key, _ string) (plugin.Verdict, string) {
 	s, err := readSettings(h, instanceOf(h, main))
@@ -215,21 +179,12 @@ func effect(ctx context.Context, h *host.Host, main, key, _ string) (plugin.Verd
 		return plugin.Unknown, err.Error()
 	}
 	g, err := processes(ctx, h, main)
+	g.Changed = program.Changed(ctx, h, main, s.files)
 	switch {
-	case errors.Is(err, program.ErrStopped):
-		return plugin.OK, "in force from the server's next start"
-	case err != nil:
-		return plugin.Unknown, err.Error()
-	}
-	start := slices.Contains(atStart, key)
-	g.changed = program.Changed(ctx, h, main, s.files)
-	switch taken := g.since(start); {
-	case taken == program.Yes:
-		return plugin.OK, ""
-	case start:
+	case !slices.Contains(atStart, key):
+		return program.Effect(g.Taken(), err)
+	case err == nil && g.TakenAtStart() != program.Yes:
 		return plugin.Unknown, "its files were changed since it was started, and it does not say what it runs with"
-	case taken == program.No:
-		return plugin.Drifted, "its files were changed after it has read them: reload it"
 	}
-	return plugin.Unknown, "whether it has read its files since they were changed cannot be told"
+	return program.Effect(g.TakenAtStart(), err)
 }

@@ -5,7 +5,6 @@ package httpd
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -29,24 +28,17 @@ var Product = component.Product{
 	Kind: func(h *host.Host) setting.Kind {
 		c := newControl()
 		return conf.New(h, conf.Product{
-			Name:   "httpd",
-			Syntax: syntax{},
-			Roots:  rootsOf,
-			Instances: func(h *host.Host) ([]conf.Instance, error) {
-				all, err := instances(h)
-				out := make([]conf.Instance, len(all))
-				for i, in := range all {
-					out[i] = in.Instance
-				}
-				return out, err
-			},
+			Name:      "httpd",
+			Syntax:    syntax{},
+			Roots:     rootsOf,
+			Instances: servers,
 			Winner:    winner,
 			Canonical: canonical,
 			Check:     check,
 			Activation: func(ctx context.Context, h *host.Host, main, key string) (setting.Activation, bool) {
 				return c.Activation(ctx, h, main, slices.Contains(atStart, key))
 			},
-			Activate: func(ctx context.Context, h *host.Host, a setting.Activation) error { return activate(ctx, h, c, a) },
+			Activate: c.Activate,
 			Effect:   effect,
 		})
 	},
@@ -65,6 +57,16 @@ var inputs = []rule.Input{
 	{Name: "httpd.open_files_limit", Type: rule.Number, Doc: "files that a running process may have open"},
 	{Name: "httpd.read_since_change", Type: rule.Truth, Doc: "whether the running server has read its files since they were changed"},
 	{Name: "httpd.virtual_host_timeouts", Type: rule.List, Doc: "virtual hosts with a Timeout or ProxyTimeout of their own"},
+}
+
+// servers are the instances as conf wants them.
+func servers(h *host.Host) ([]conf.Instance, error) {
+	all, err := instances(h)
+	out := make([]conf.Instance, len(all))
+	for i, in := range all {
+		out[i] = in.Instance
+	}
+	return out, err
 }
 
 func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
@@ -87,7 +89,7 @@ func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 		i.files, i.fileErr = readSettings(h, in)
 		i.run, i.runErr = processes(ctx, h, in.Main)
 		if i.runErr == nil {
-			i.run.changed = program.Changed(ctx, h, in.Main, i.files.files)
+			i.run.Changed = program.Changed(ctx, h, in.Main, i.files.files)
 		}
 		out = append(out, i)
 	}
@@ -99,7 +101,7 @@ type installed struct {
 	host    *host.Host
 	files   settings
 	fileErr error
-	run     group
+	run     program.Group
 	runErr  error
 }
 
@@ -127,37 +129,19 @@ func name(key string) string {
 // Option implements component.Installed. What httpd runs with it does not say:
 // it is what its files say, where it has read them since they were changed.
 func (i *installed) Option(option string) component.Option {
-	o := component.Option{
-		Intended: fact.Absent[string](i.Main), File: fact.Absent[string](i.Main), Running: fact.Absent[string](i.Main),
-	}
+	file := fact.Absent[string](i.Main)
 	key, err := syntax{}.Key(option)
 	if err == nil {
 		err = i.fileErr
 	}
-	if err != nil {
-		o.File = fact.Unknown[string](i.Main, err.Error())
-		o.Running = o.File
-		return o
+	if value, at, ok := i.files.value(key); ok {
+		file = fact.Known(value, at.String())
 	}
-	value, at, ok := i.files.value(key)
-	if ok {
-		o.File = fact.Known(value, at.String())
+	taken := i.run.Taken()
+	if slices.Contains(atStart, key) {
+		taken = i.run.TakenAtStart()
 	}
-	switch {
-	case errors.Is(i.runErr, program.ErrStopped):
-	case i.runErr != nil:
-		o.Running = fact.Unknown[string](i.Main, i.runErr.Error())
-	default:
-		switch i.run.since(slices.Contains(atStart, key)) {
-		case program.Yes:
-			o.Running = o.File
-		case program.No:
-			o.Running = fact.Unknown[string](i.Main, "its files were changed after it has read them")
-		case program.Unclear:
-			o.Running = fact.Unknown[string](i.Main, "whether it has read its files since they were changed cannot be told")
-		}
-	}
-	return o
+	return component.AsRead(i.Main, file, err, taken, i.runErr)
 }
 
 // number is a directive of the whole server, or its default with the module.
@@ -182,8 +166,10 @@ func (i *installed) Answer(input string) rule.Answer {
 			return rule.Answer{Value: v, At: at}
 		}
 		return rule.Answer{Unknown: "no list of packages names it", At: i.Main}
-	case "processes_running", "open_files_limit", "read_since_change":
+	case "processes_running", "open_files_limit":
 		return i.process(input)
+	case "read_since_change":
+		return component.ReadSinceChange(i.Main, i.fileErr, i.run.Taken(), i.runErr)
 	}
 	if i.fileErr != nil {
 		return rule.Answer{Unknown: i.fileErr.Error(), At: i.Main}
@@ -244,26 +230,15 @@ func (i *installed) process(input string) rule.Answer {
 	if i.runErr != nil {
 		return rule.Answer{Unknown: i.runErr.Error(), At: at}
 	}
-	switch input {
-	case "processes_running":
-		return rule.Answer{Value: float64(len(i.run.children)), At: at}
-	case "open_files_limit":
-		limit := i.run.main.OpenFiles
-		for _, c := range i.run.children {
-			limit = c.OpenFiles // what serves requests
-		}
-		if limit > 0 {
-			return rule.Answer{Value: float64(limit), At: "/proc/PID/limits of httpd"}
-		}
-		return rule.Answer{Unknown: "its processes cannot be looked at", At: at}
+	if input == "processes_running" {
+		return rule.Answer{Value: float64(len(i.run.Children)), At: at}
 	}
-	switch {
-	case i.fileErr != nil:
-		return rule.Answer{Unknown: i.fileErr.Error(), At: i.Main}
-	case i.run.since(false) == program.Yes:
-		return rule.Answer{Value: true, At: at}
-	case i.run.since(false) == program.No:
-		return rule.Answer{Value: false, At: at}
+	limit := i.run.Main.OpenFiles
+	for _, c := range i.run.Children {
+		limit = c.OpenFiles // what serves requests
 	}
-	return rule.Answer{Unknown: "some of its processes are older than its files, and some are not", At: at}
+	if limit > 0 {
+		return rule.Answer{Value: float64(limit), At: "/proc/PID/limits of httpd"}
+	}
+	return rule.Answer{Unknown: "its processes cannot be looked at", At: at}
 }

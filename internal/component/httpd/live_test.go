@@ -42,12 +42,12 @@ func TestEvent(t *testing.T) {
 
 	const mpm = "/etc/apache2/mods-available/mpm_event.conf"
 	main, event := producttest.Read(t, debianMain), producttest.Read(t, mpm)
-	pid := b.Installed().(*installed).run.main.PID
+	pid := b.Installed().(*installed).run.Main.PID
 
 	// A graceful restart takes it: the same main process.
 	b.Set([]string{"reload of httpd " + debianMain}, "MaxRequestWorkers", "100", "keepalivetimeout", "7", "StartServers", "1")
-	if i := b.Installed().(*installed); i.run.main.PID != pid || slots(t) != 100 {
-		t.Errorf("main process %d, was %d; %d slots", i.run.main.PID, pid, slots(t))
+	if i := b.Installed().(*installed); i.run.Main.PID != pid || slots(t) != 100 {
+		t.Errorf("main process %d, was %d; %d slots", i.run.Main.PID, pid, slots(t))
 	}
 	if got := producttest.Read(t, mpm); !strings.Contains(got, "MaxRequestWorkers       100\n") {
 		t.Errorf("the line that counts is not changed:\n%s", got)
@@ -55,7 +55,7 @@ func TestEvent(t *testing.T) {
 	// A restart takes it.
 	b.Set([]string{"restart of httpd " + debianMain}, "ServerLimit", "3", "apache2/ThreadLimit", "32")
 	i := b.Installed().(*installed)
-	if i.run.main.PID == pid {
+	if i.run.Main.PID == pid {
 		t.Error("the main process is the old one")
 	}
 	if o := i.Option("ServerLimit"); o.Running.Source() != debianMain+":"+fmt.Sprint(strings.Count(main, "\n")+1) || o.Running.Or("") != "3" {
@@ -72,13 +72,13 @@ func TestEvent(t *testing.T) {
 	}
 
 	// What -t refuses is never told; the same processes go on.
-	pid = b.Installed().(*installed).run.main.PID
+	pid = b.Installed().(*installed).run.Main.PID
 	b.Refused("ListenBacklog must be > 0 (it was told nothing)", "Timeout", "200", "ListenBacklog", "0", "ServerLimit", "5")
 	b.Refused("not a number", "MaxRequestWorkers", "many")
 	b.Refused("no tuning directive", "Listen", "8080")
 	producttest.Same(t, debianMain, main)
 	producttest.Same(t, mpm, event)
-	if got := b.Installed().(*installed).run.main.PID; got != pid {
+	if got := b.Installed().(*installed).run.Main.PID; got != pid {
 		t.Errorf("main process %d, was %d", got, pid)
 	}
 	// What -t takes and the kernel does not: a scoreboard of more than 80 GB.

@@ -14,48 +14,34 @@ import (
 // parameters are those that rules ask for, of the whole server (httpd 2.4,
 // mpm_common, event, worker, prefork, core). Defaults that depend on the
 // multi-processing module are among the inputs.
-var parameters = []component.Parameter{
-	number("ServerLimit", "", "upper limit of processes, for as long as it runs; 16, of prefork 256"),
-	number("ThreadLimit", "64", "upper limit of ThreadsPerChild, for as long as it runs"),
-	number("ThreadsPerChild", "25", "threads of one process"),
-	number("MaxRequestWorkers", "", "requests at a time; ServerLimit x ThreadsPerChild, of prefork 256"),
-	number("StartServers", "", "processes at the start; 3, of prefork 5"),
-	number("MinSpareThreads", "", "idle threads below which a process is started"),
-	number("MaxSpareThreads", "", "idle threads above which a process is ended"),
-	number("MinSpareServers", "5", "idle processes of prefork below which one is started"),
-	number("MaxSpareServers", "10", "idle processes of prefork above which one is ended"),
-	number("MaxConnectionsPerChild", "0", "connections after which a process is replaced; 0 is never"),
-	number("AsyncRequestWorkerFactor", "2", "idle connections of event for each idle thread"),
+var parameters = component.Parameters{
+	component.Count("ServerLimit", "", "upper limit of processes, for as long as it runs; 16, of prefork 256"),
+	component.Count("ThreadLimit", "64", "upper limit of ThreadsPerChild, for as long as it runs"),
+	component.Count("ThreadsPerChild", "25", "threads of one process"),
+	component.Count("MaxRequestWorkers", "", "requests at a time; ServerLimit x ThreadsPerChild, of prefork 256"),
+	component.Count("StartServers", "", "processes at the start; 3, of prefork 5"),
+	component.Count("MinSpareThreads", "", "idle threads below which a process is started"),
+	component.Count("MaxSpareThreads", "", "idle threads above which a process is ended"),
+	component.Count("MinSpareServers", "5", "idle processes of prefork below which one is started"),
+	component.Count("MaxSpareServers", "10", "idle processes of prefork above which one is ended"),
+	component.Count("MaxConnectionsPerChild", "0", "connections after which a process is replaced; 0 is never"),
+	component.Count("AsyncRequestWorkerFactor", "2", "idle connections of event for each idle thread"),
 	truth("KeepAlive", "On", "whether a connection stays open for further requests"),
-	number("MaxKeepAliveRequests", "100", "requests on one connection; 0 is no limit"),
+	component.Count("MaxKeepAliveRequests", "100", "requests on one connection; 0 is no limit"),
 	duration("KeepAliveTimeout", "5", "wait for the next request on a connection"),
 	duration("Timeout", "60", "wait for a client or a back end in the middle of a request"),
 	duration("ProxyTimeout", "", "wait for a proxied back end; Timeout where nobody says so"),
-	number("ListenBacklog", "511", "connections that wait to be accepted; net.core.somaxconn limits it"),
+	component.Count("ListenBacklog", "511", "connections that wait to be accepted; net.core.somaxconn limits it"),
 	truth("HostnameLookups", "Off", "whether each client's name is looked up for the log"),
 	truth("EnableSendfile", "Off", "whether the kernel sends files"),
 	truth("ExtendedStatus", "On", "whether details of each request are kept for mod_status"),
-}
-
-func number(name, def, doc string) component.Parameter {
-	return component.Parameter{Name: name, Type: rule.Number, Read: readNumber, Default: def, Doc: doc}
 }
 
 func duration(name, def, doc string) component.Parameter {
 	return component.Parameter{Name: name, Type: rule.Number, Unit: "s", Read: readDuration, Default: def, Doc: doc}
 }
 
-func truth(name, def, doc string) component.Parameter {
-	return component.Parameter{Name: name, Type: rule.Truth, Read: readTruth, Default: def, Doc: doc}
-}
-
-func readNumber(text string) (any, error) {
-	n, err := strconv.ParseUint(text, 10, 31)
-	if err != nil {
-		return nil, fmt.Errorf("%q is not a number", text)
-	}
-	return float64(n), nil
-}
+var truth = component.Switch("on", "off")
 
 // readDuration is ap_timeout_parameter_parse: seconds, or a number with s, ms, mi
 // or h.
@@ -70,23 +56,13 @@ func readDuration(text string) (any, error) {
 	return float64(n) * factor, nil
 }
 
-func readTruth(text string) (any, error) {
-	switch strings.ToLower(text) {
-	case "on":
-		return true, nil
-	case "off":
-		return false, nil
-	}
-	return nil, fmt.Errorf("%q is neither On nor Off", text)
-}
-
 // canonical is one spelling for what any directive takes for the same.
 func canonical(value string) string {
 	if n, err := strconv.ParseUint(value, 10, 63); err == nil {
 		return strconv.FormatUint(n, 10)
 	}
-	if _, err := readTruth(value); err == nil {
-		return strings.ToLower(value)
+	if v := strings.ToLower(value); v == "on" || v == "off" {
+		return v
 	}
 	return value
 }

@@ -11,49 +11,39 @@ import (
 	"sync"
 	"time"
 
+	"fettle.dev/fettle/internal/component/conf"
 	"fettle.dev/fettle/internal/component/program"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/setting"
 )
 
-// group is the processes of one instance; workers that only finish what they have
+// processes finds those of an instance; workers that only finish what they have
 // begun are not among them.
-type group struct {
-	// changed is the last change of its files, in seconds since the epoch; 0 where
-	// nobody has looked.
-	changed float64
-	main    program.Process
-	workers []program.Process
-}
-
-func (g group) since() program.Taken { return program.Since(g.changed, g.main, g.workers) }
-
-func processes(ctx context.Context, h *host.Host, main string) (group, error) {
+func processes(ctx context.Context, h *host.Host, main string) (program.Group, error) {
 	all, err := program.Find(ctx, h, "nginx")
 	if err != nil {
-		return group{}, err
+		return program.Group{}, err
 	}
 	found, err := instances(h)
 	if err != nil {
-		return group{}, err
+		return program.Group{}, err
 	}
 	mains := slices.DeleteFunc(program.Main(all), func(p program.Process) bool {
 		return !belongs(h, p, main, len(found) == 1)
 	})
 	switch len(mains) {
 	case 0:
-		return group{}, program.ErrStopped
+		return program.Group{}, program.ErrStopped
 	case 1:
-		g := group{main: mains[0]}
-		for _, c := range program.Children(all, g.main.PID) {
+		g := program.Group{Main: mains[0]}
+		for _, c := range program.Children(all, g.Main.PID) {
 			if title := strings.Join(c.Argv, " "); strings.Contains(title, "worker process") && !strings.Contains(title, "shutting down") {
-				g.workers = append(g.workers, c)
+				g.Children = append(g.Children, c)
 			}
 		}
 		return g, nil
 	}
-	return group{}, fmt.Errorf("%d servers run with %s", len(mains), main)
+	return program.Group{}, fmt.Errorf("%d servers run with %s", len(mains), main)
 }
 
 // belongs says whether a server has been started with a main file; one that was
@@ -108,11 +98,12 @@ type told struct {
 func newControl() *control {
 	c := &control{told: map[string]told{}}
 	c.Control = &program.Control{
-		Name: "nginx",
-		Unit: func(h *host.Host, _ string) string { return program.Unit(h, "nginx.service") },
+		Name:  "nginx",
+		Unit:  func(h *host.Host, _ string) string { return program.Unit(h, "nginx.service") },
+		Mains: func(h *host.Host) ([]string, error) { return conf.Mains(instances(h)) },
 		Running: func(ctx context.Context, h *host.Host, main string) (program.Process, error) {
 			g, err := processes(ctx, h, main)
-			return g.main, err
+			return g.Main, err
 		},
 		Check: configTest,
 		Reads: func(h *host.Host, main string) []string {
@@ -150,7 +141,7 @@ func (c *control) reload(ctx context.Context, h *host.Host, main string, p progr
 		return err
 	}
 	c.mu.Lock()
-	c.told[main] = told{h.Clock.Now(), g.workers}
+	c.told[main] = told{h.Clock.Now(), g.Children}
 	c.mu.Unlock()
 	if plugin.HasSystemd(h) && p.Unit != "" {
 		_, err := plugin.Run(ctx, h, "systemctl", "reload", "--", p.Unit)
@@ -178,13 +169,13 @@ func (c *control) ready(ctx context.Context, h *host.Host, main string, _ progra
 	told := c.told[main]
 	c.mu.Unlock()
 	switch {
-	case slices.ContainsFunc(g.workers, func(p program.Process) bool {
+	case slices.ContainsFunc(g.Children, func(p program.Process) bool {
 		return slices.ContainsFunc(told.old, p.Same)
 	}):
 		return errors.New("a worker with the old configuration still serves: its error log says why")
-	case len(g.workers) == 0 && h.Clock.Now().Sub(told.at) > barren:
+	case len(g.Children) == 0 && h.Clock.Now().Sub(told.at) > barren:
 		return program.Final(errors.New("no worker runs with the new configuration: its error log says why"))
-	case len(g.workers) == 0:
+	case len(g.Children) == 0:
 		return errors.New("no worker runs with the new configuration")
 	}
 	network, address := s.listens()
@@ -198,22 +189,6 @@ func (c *control) ready(ctx context.Context, h *host.Host, main string, _ progra
 	return conn.Close()
 }
 
-func (c *control) activate(ctx context.Context, h *host.Host, a setting.Activation) error {
-	all, err := instances(h)
-	if err != nil {
-		return err
-	}
-	var mains []string
-	for _, in := range all {
-		mains = append(mains, in.Main)
-	}
-	main, err := c.Of(ctx, h, a.Program, mains)
-	if err != nil {
-		return err
-	}
-	return c.Activate(ctx, h, main, a)
-}
-
 // effect says whether the running server has read the file.
 func effect(ctx context.Context, h *host.Host, main, _, _ string) (plugin.Verdict, string) {
 	s, err := readSettings(h, main)
@@ -221,19 +196,6 @@ func effect(ctx context.Context, h *host.Host, main, _, _ string) (plugin.Verdic
 		return plugin.Unknown, err.Error()
 	}
 	g, err := processes(ctx, h, main)
-	switch {
-	case errors.Is(err, program.ErrStopped):
-		return plugin.OK, "in force from the server's next start"
-	case err != nil:
-		return plugin.Unknown, err.Error()
-	}
-	g.changed = program.Changed(ctx, h, main, s.files)
-	switch g.since() {
-	case program.Yes:
-		return plugin.OK, ""
-	case program.No:
-		return plugin.Drifted, "its files were changed after it has read them: reload it"
-	case program.Unclear:
-	}
-	return plugin.Unknown, "whether it has read its files since they were changed cannot be told"
+	g.Changed = program.Changed(ctx, h, main, s.files)
+	return program.Effect(g.Taken(), err)
 }

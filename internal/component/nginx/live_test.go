@@ -60,11 +60,11 @@ func TestServer(t *testing.T) {
 	}
 
 	const main = "/etc/nginx/nginx.conf"
-	before, pid, limit := producttest.Read(t, main), i.run.main.PID, i.Answer("open_files_limit").Value
+	before, pid, limit := producttest.Read(t, main), i.run.Main.PID, i.Answer("open_files_limit").Value
 	b.Set([]string{"reload of nginx " + main}, "worker_processes", "3", "worker_connections", "700", "worker_rlimit_nofile", "800", "keepalive_timeout", "30s")
 	i = b.Installed().(*installed)
-	if got := i.Answer("workers_running").Value; got != 3.0 || i.run.main.PID != pid {
-		t.Errorf("%v workers, main process %d, was %d", got, i.run.main.PID, pid)
+	if got := i.Answer("workers_running").Value; got != 3.0 || i.run.Main.PID != pid {
+		t.Errorf("%v workers, main process %d, was %d", got, i.run.Main.PID, pid)
 	}
 	if got := i.Answer("open_files_limit").Value; got != 800.0 {
 		t.Errorf("its workers may open %v files", got)
@@ -87,7 +87,7 @@ func TestServer(t *testing.T) {
 	// What -t takes and no worker can begin with: nobody has so much memory.
 	b.Refused("no worker runs with the new configuration", "worker_connections", "2000000000")
 	producttest.Same(t, main, before)
-	if got := b.Installed().(*installed).run.main.PID; got != pid {
+	if got := b.Installed().(*installed).run.Main.PID; got != pid {
 		t.Errorf("main process %d, was %d", got, pid)
 	}
 	b.Running("worker_connections", "768")

@@ -4,7 +4,6 @@ package nginx
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -39,7 +38,7 @@ var Product = component.Product{
 			Activation: func(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
 				return c.Activation(ctx, h, main, false)
 			},
-			Activate: c.activate,
+			Activate: c.Activate,
 			Effect:   effect,
 		})
 	},
@@ -67,8 +66,8 @@ func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 		i.files, i.fileErr = readSettings(h, in.Main)
 		i.run, i.runErr = processes(ctx, h, in.Main)
 		if i.runErr == nil {
-			i.run.changed = program.Changed(ctx, h, in.Main, i.files.files)
-			i.open, i.openErr = program.FilesOpen(ctx, h, "nginx "+in.Main, i.run.workers...)
+			i.run.Changed = program.Changed(ctx, h, in.Main, i.files.files)
+			i.open, i.openErr = program.FilesOpen(ctx, h, "nginx "+in.Main, i.run.Children...)
 		}
 		out = append(out, i)
 	}
@@ -80,7 +79,7 @@ type installed struct {
 	host    *host.Host
 	files   settings
 	fileErr error
-	run     group
+	run     program.Group
 	runErr  error
 	open    int
 	openErr error
@@ -92,7 +91,7 @@ func (i *installed) Name() string { return i.Instance.Name }
 func (i *installed) Options() []string {
 	names := map[string]bool{}
 	for _, f := range i.files.all {
-		if p := parameter(f.key); p != nil {
+		if p := parameters.Named(bare(f.key)); p != nil {
 			names[p.Name] = true
 		}
 	}
@@ -102,34 +101,15 @@ func (i *installed) Options() []string {
 // Option implements component.Installed. What nginx runs with it does not say: it
 // is what its files say, where it has read them since they were changed.
 func (i *installed) Option(name string) component.Option {
-	o := component.Option{Intended: fact.Absent[string](i.Main), File: fact.Absent[string](i.Main), Running: fact.Absent[string](i.Main)}
+	file := fact.Absent[string](i.Main)
 	key, err := syntax{}.Key(name)
 	if err == nil {
 		err = i.fileErr
 	}
-	if err != nil {
-		o.File = fact.Unknown[string](i.Main, err.Error())
-		o.Running = o.File
-		return o
-	}
 	if f, ok := i.files.get(key); ok {
-		o.File = fact.Known(f.value(), f.String())
+		file = fact.Known(f.value(), f.String())
 	}
-	switch {
-	case errors.Is(i.runErr, program.ErrStopped):
-	case i.runErr != nil:
-		o.Running = fact.Unknown[string](i.Main, i.runErr.Error())
-	default:
-		switch i.run.since() {
-		case program.Yes:
-			o.Running = o.File
-		case program.No:
-			o.Running = fact.Unknown[string](i.Main, "its files were changed after it has read them")
-		case program.Unclear:
-			o.Running = fact.Unknown[string](i.Main, "whether it has read its files since they were changed cannot be told")
-		}
-	}
-	return o
+	return component.AsRead(i.Main, file, err, i.run.Taken(), i.runErr)
 }
 
 // Answer implements component.Installed.
@@ -145,6 +125,8 @@ func (i *installed) Answer(input string) rule.Answer {
 			return rule.Answer{Unknown: i.fileErr.Error(), At: i.Main}
 		}
 		return i.told(input)
+	case "read_since_change":
+		return component.ReadSinceChange(i.Main, i.fileErr, i.run.Taken(), i.runErr)
 	}
 	const at = "/proc"
 	if i.runErr != nil {
@@ -152,27 +134,17 @@ func (i *installed) Answer(input string) rule.Answer {
 	}
 	switch input {
 	case "workers_running":
-		return rule.Answer{Value: float64(len(i.run.workers)), At: at}
+		return rule.Answer{Value: float64(len(i.run.Children)), At: at}
 	case "files_open":
 		if i.openErr != nil {
 			return rule.Answer{Unknown: i.openErr.Error(), At: at}
 		}
 		return rule.Answer{Value: float64(i.open), At: "/proc/PID/fd of a worker of nginx"}
 	case "open_files_limit":
-		if len(i.run.workers) > 0 && i.run.workers[0].OpenFiles > 0 {
-			return rule.Answer{Value: float64(i.run.workers[0].OpenFiles), At: "/proc/PID/limits of a worker of nginx"}
+		if len(i.run.Children) > 0 && i.run.Children[0].OpenFiles > 0 {
+			return rule.Answer{Value: float64(i.run.Children[0].OpenFiles), At: "/proc/PID/limits of a worker of nginx"}
 		}
 		return rule.Answer{Unknown: "its workers cannot be looked at", At: at}
-	case "read_since_change":
-		switch {
-		case i.fileErr != nil:
-			return rule.Answer{Unknown: i.fileErr.Error(), At: i.Main}
-		case i.run.since() == program.Yes:
-			return rule.Answer{Value: true, At: at}
-		case i.run.since() == program.No:
-			return rule.Answer{Value: false, At: at}
-		}
-		return rule.Answer{Unknown: "some of its processes are older than its files, and some are not", At: at}
 	}
 	return rule.Answer{Unknown: "nginx does not say it", At: i.Main}
 }

@@ -14,13 +14,13 @@ import (
 // parameters are those that rules ask for, with the defaults of nginx 1.10 to
 // 1.28 (nginx.org, core and http core modules). keepalive_requests was 100 before
 // 1.19.10.
-var parameters = []component.Parameter{
-	{Name: "worker_processes", Type: rule.Text, Read: readCount, Default: "1", Doc: "processes that serve; auto is one for each CPU"},
-	number("worker_rlimit_nofile", "", "files that a worker may open; what it was started with where nobody says so"),
-	number("worker_connections", "512", "connections of one worker, those to back ends included"),
+var parameters = component.Parameters{
+	{Name: "worker_processes", Type: rule.Text, Read: readWorkers, Default: "1", Doc: "processes that serve; auto is one for each CPU"},
+	component.Count("worker_rlimit_nofile", "", "files that a worker may open; what it was started with where nobody says so"),
+	component.Count("worker_connections", "512", "connections of one worker, those to back ends included"),
 	truth("multi_accept", "off", "whether a worker accepts all new connections at once"),
 	duration("keepalive_timeout", "75s", "wait for the next request on a connection; 0 is none"),
-	number("keepalive_requests", "1000", "requests on one connection"),
+	component.Count("keepalive_requests", "1000", "requests on one connection"),
 	truth("sendfile", "off", "whether the kernel sends files"),
 	truth("tcp_nopush", "off", "whether sendfile waits for full packets"),
 	duration("proxy_read_timeout", "60s", "wait for a proxied back end"),
@@ -36,10 +36,6 @@ var contexts = map[string]string{
 	"client_max_body_size": "http", "gzip": "http",
 }
 
-func number(name, def, doc string) component.Parameter {
-	return component.Parameter{Name: name, Type: rule.Number, Read: readNumber, Default: def, Doc: doc}
-}
-
 func size(name, def, doc string) component.Parameter {
 	return component.Parameter{Name: name, Type: rule.Number, Unit: "bytes", Read: readSize, Default: def, Doc: doc}
 }
@@ -48,23 +44,13 @@ func duration(name, def, doc string) component.Parameter {
 	return component.Parameter{Name: name, Type: rule.Number, Unit: "s", Read: readDuration, Default: def, Doc: doc}
 }
 
-func truth(name, def, doc string) component.Parameter {
-	return component.Parameter{Name: name, Type: rule.Truth, Read: readTruth, Default: def, Doc: doc}
-}
+var truth = component.Switch("on", "off")
 
-func readNumber(text string) (any, error) {
-	n, err := strconv.ParseUint(text, 10, 31)
-	if err != nil {
-		return nil, fmt.Errorf("%q is not a number", text)
-	}
-	return float64(n), nil
-}
-
-func readCount(text string) (any, error) {
+func readWorkers(text string) (any, error) {
 	if text == "auto" {
 		return text, nil
 	}
-	if n, err := readNumber(text); err != nil || n == 0.0 || n.(float64) > 1024 { // NGX_MAX_PROCESSES
+	if n, err := component.ReadCount(text); err != nil || n == 0.0 || n.(float64) > 1024 { // NGX_MAX_PROCESSES
 		return nil, fmt.Errorf("%q is neither auto nor a number of processes, 1 to 1024", text)
 	}
 	return text, nil
@@ -122,16 +108,6 @@ type timeUnit struct {
 // timeUnits from the smallest; "ms" before "m".
 var timeUnits = []timeUnit{{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}, {"w", 7 * 86400}, {"M", 30 * 86400}, {"y", 365 * 86400}}
 
-func readTruth(text string) (any, error) {
-	switch strings.ToLower(text) {
-	case "on":
-		return true, nil
-	case "off":
-		return false, nil
-	}
-	return nil, fmt.Errorf("%q is neither on nor off", text)
-}
-
 // canonical is one spelling for what any directive takes for the same.
 func canonical(value string) string {
 	if n, err := strconv.ParseUint(value, 10, 63); err == nil {
@@ -140,17 +116,12 @@ func canonical(value string) string {
 	return value
 }
 
-func parameter(key string) *component.Parameter {
-	name := key[strings.LastIndexByte(key, '/')+1:]
-	if i := slices.IndexFunc(parameters, func(p component.Parameter) bool { return p.Name == name }); i >= 0 {
-		return &parameters[i]
-	}
-	return nil
-}
+// bare is the name of a directive without the blocks that it stands in.
+func bare(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
 
 // check says which values may be asked for by name.
 func check(key, value string) error {
-	p := parameter(key)
+	p := parameters.Named(bare(key))
 	if p == nil {
 		return fmt.Errorf("%w: it is no tuning directive of nginx", setting.ErrNoPlace)
 	}

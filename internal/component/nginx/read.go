@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"fettle.dev/fettle/internal/component"
 	"fettle.dev/fettle/internal/component/conf"
 	"fettle.dev/fettle/internal/host"
 )
@@ -127,7 +128,7 @@ func (s settings) backlog() (n float64, at string) {
 		length, where := 511.0, "the default of nginx" // NGX_LISTEN_BACKLOG
 		for _, w := range f.words {
 			if text, ok := strings.CutPrefix(w, "backlog="); ok {
-				if v, err := readNumber(text); err == nil {
+				if v, err := component.ReadCount(text); err == nil {
 					length, where = v.(float64), f.String()
 				}
 			}

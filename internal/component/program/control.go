@@ -24,6 +24,8 @@ type Control struct {
 	// UnitFiles is true where settings are in the unit's own files, which systemd has
 	// to read before it restarts it.
 	UnitFiles bool
+	// Mains lists the main files of all instances.
+	Mains func(h *host.Host) ([]string, error)
 	// Running finds the main process; ErrStopped where there is none.
 	Running func(ctx context.Context, h *host.Host, main string) (Process, error)
 	// Check refuses a configuration with which the program would not start, before
@@ -94,7 +96,7 @@ func (c *Control) name(h *host.Host, main string, p Process) string {
 }
 
 // Of is the main file of a program that may have been told of before a crash.
-func (c *Control) Of(ctx context.Context, h *host.Host, name string, mains []string) (string, error) {
+func (c *Control) Of(ctx context.Context, h *host.Host, name string) (string, error) {
 	c.mu.Lock()
 	main, ok := c.mains[name]
 	c.mu.Unlock()
@@ -103,6 +105,10 @@ func (c *Control) Of(ctx context.Context, h *host.Host, name string, mains []str
 	}
 	if main, ok := strings.CutPrefix(name, c.Name+" "); ok {
 		return main, nil
+	}
+	mains, err := c.Mains(h)
+	if err != nil {
+		return "", err
 	}
 	for _, m := range mains {
 		p, err := c.Running(ctx, h, m)
@@ -119,7 +125,11 @@ func (c *Control) Of(ctx context.Context, h *host.Host, name string, mains []str
 // Activate is setting.Activator's: it checks the configuration, tells the program
 // and waits until it is healthy. A program that was told nothing, because Check
 // refused, is not told of the way back either.
-func (c *Control) Activate(ctx context.Context, h *host.Host, main string, a setting.Activation) error {
+func (c *Control) Activate(ctx context.Context, h *host.Host, a setting.Activation) error {
+	main, err := c.Of(ctx, h, a.Program)
+	if err != nil {
+		return err
+	}
 	patience := c.Patience
 	if patience == 0 {
 		patience = 30 * time.Second

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"fettle.dev/fettle/internal/component/conf"
 	"fettle.dev/fettle/internal/component/program"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/plugin"
@@ -26,6 +27,7 @@ func newTeller() teller {
 		Unit: func(h *host.Host, main string) string {
 			return program.Unit(h, "redis-server.service", "redis.service", "valkey.service")
 		},
+		Mains:    func(h *host.Host) ([]string, error) { return conf.Mains(instances(h)) },
 		Running:  running,
 		Check:    keepsData,
 		Ready:    ready,
@@ -45,23 +47,15 @@ func (t teller) activation(ctx context.Context, h *host.Host, main, key string) 
 
 func (t teller) activate(ctx context.Context, h *host.Host, a setting.Activation) error {
 	name, key, one := strings.Cut(a.Program, " (")
-	all, err := instances(h)
-	if err != nil {
-		return err
-	}
-	var mains []string
-	for _, in := range all {
-		mains = append(mains, in.Main)
-	}
-	main, err := t.Of(ctx, h, name, mains)
-	if err != nil {
-		return err
-	}
-	if one {
-		return set(ctx, h, main, strings.TrimSuffix(key, ")"))
-	}
 	a.Program = name
-	return t.Activate(ctx, h, main, a)
+	if !one {
+		return t.Activate(ctx, h, a)
+	}
+	main, err := t.Of(ctx, h, name)
+	if err != nil {
+		return err
+	}
+	return set(ctx, h, main, strings.TrimSuffix(key, ")"))
 }
 
 func running(ctx context.Context, h *host.Host, main string) (program.Process, error) {
@@ -154,7 +148,7 @@ func defaultOf(key, version string) (string, bool) {
 		}
 		return "3600 1 300 100 60 10000", true
 	}
-	p := parameter(key)
+	p := parameters.Named(key)
 	if p == nil {
 		return "", false
 	}

@@ -14,7 +14,7 @@ import (
 
 // parameters are those that rules ask for, with the defaults of Redis 5 to 8
 // (src/config.c). The default of save has changed with version 7.
-var parameters = []component.Parameter{
+var parameters = component.Parameters{
 	memory("maxmemory", "0", "memory for data from which on keys are evicted or writes refused; 0 is no limit"),
 	word("maxmemory-policy", "noeviction", "which keys are evicted at maxmemory"),
 	number("maxmemory-samples", "5", "keys that are looked at to find one to evict"),
@@ -54,9 +54,7 @@ func memory(name, def, doc string) component.Parameter {
 	return component.Parameter{Name: name, Type: rule.Number, Unit: "bytes", Read: readMemory, Default: def, Doc: doc}
 }
 
-func truth(name, def, doc string) component.Parameter {
-	return component.Parameter{Name: name, Type: rule.Truth, Read: readTruth, Default: def, Doc: doc}
-}
+var truth = component.Switch("yes", "no")
 
 func word(name, def, doc string) component.Parameter {
 	return component.Parameter{Name: name, Type: rule.Text, Read: func(t string) (any, error) { return strings.ToLower(t), nil }, Default: def, Doc: doc}
@@ -68,16 +66,6 @@ func readNumber(text string) (any, error) {
 		return nil, fmt.Errorf("%q is not a number", text)
 	}
 	return float64(n), nil
-}
-
-func readTruth(text string) (any, error) {
-	switch strings.ToLower(text) {
-	case "yes":
-		return true, nil
-	case "no":
-		return false, nil
-	}
-	return nil, fmt.Errorf("%q is neither yes nor no", text)
 }
 
 // units are those of src/util.c, memtoull; case does not count.
@@ -109,16 +97,9 @@ var atStart = []string{"tcp-backlog", "databases", "io-threads", "disable-thp"}
 // and move the data.
 var byHand = []string{"port", "unixsocket", "bind", "dir"}
 
-func parameter(name string) *component.Parameter {
-	if i := slices.IndexFunc(parameters, func(p component.Parameter) bool { return p.Name == name }); i >= 0 {
-		return &parameters[i]
-	}
-	return nil
-}
-
 // check says which values may be asked for by name.
 func check(key, value string) error {
-	p := parameter(key)
+	p := parameters.Named(key)
 	if p == nil || slices.Contains(byHand, key) {
 		return fmt.Errorf("%w: it is no tuning parameter of Redis", setting.ErrNoPlace)
 	}

@@ -156,7 +156,7 @@ func (i *installed) Option(name string) component.Option {
 
 // same compares two values of an option as Redis does.
 func same(name, a, b string) bool {
-	if p := parameter(name); p != nil && p.Read != nil {
+	if p := parameters.Named(name); p != nil && p.Read != nil {
 		x, errX := p.Read(a)
 		y, errY := p.Read(b)
 		if _, list := x.([]string); !list && errX == nil && errY == nil {

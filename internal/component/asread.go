@@ -1,0 +1,43 @@
+package component
+
+import (
+	"errors"
+
+	"fettle.dev/fettle/internal/component/program"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/rule"
+)
+
+// AsRead is an option of a program that does not say what it runs with: that is
+// what its files say, where it has read them since they were changed. fileErr is
+// why the files are not known, runErr why the processes are not.
+func AsRead(main string, file fact.Fact[string], fileErr error, taken program.Taken, runErr error) Option {
+	o := Option{Intended: fact.Absent[string](main), File: file, Running: fact.Absent[string](main)}
+	switch {
+	case fileErr != nil:
+		o.File = fact.Unknown[string](main, fileErr.Error())
+		o.Running = o.File
+	case errors.Is(runErr, program.ErrStopped):
+	case runErr != nil:
+		o.Running = fact.Unknown[string](main, runErr.Error())
+	case taken == program.Yes:
+		o.Running = file
+	default:
+		o.Running = fact.Unknown[string](main, taken.Unknown())
+	}
+	return o
+}
+
+// ReadSinceChange answers whether the running program has read its files since
+// they were changed.
+func ReadSinceChange(main string, fileErr error, taken program.Taken, runErr error) rule.Answer {
+	switch {
+	case fileErr != nil:
+		return rule.Answer{Unknown: fileErr.Error(), At: main}
+	case runErr != nil:
+		return rule.Answer{Unknown: runErr.Error(), At: "/proc"}
+	case taken == program.Unclear:
+		return rule.Answer{Unknown: taken.Unknown(), At: "/proc"}
+	}
+	return rule.Answer{Value: taken == program.Yes, At: "/proc"}
+}
