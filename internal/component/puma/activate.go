@@ -10,10 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"fettle.dev/fettle/internal/component/conf"
 	"fettle.dev/fettle/internal/component/program"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/setting"
 )
 
 // teller restarts a Puma: its workers and threads are fixed when it starts.
@@ -39,6 +39,7 @@ func newTeller() *teller {
 			return ""
 		},
 		UnitFiles: true,
+		Mains:     func(h *host.Host) ([]string, error) { return conf.Mains(mains(h)) },
 		Running:   process,
 		Check:     starts,
 		Ready:     t.ready,
@@ -46,22 +47,6 @@ func newTeller() *teller {
 		Patience:  patience,
 	}
 	return t
-}
-
-func (t *teller) activate(ctx context.Context, h *host.Host, a setting.Activation) error {
-	all, err := mains(h)
-	if err != nil {
-		return err
-	}
-	var files []string
-	for _, in := range all {
-		files = append(files, in.Main)
-	}
-	main, err := t.Of(ctx, h, a.Program, files)
-	if err != nil {
-		return err
-	}
-	return t.Activate(ctx, h, main, a)
 }
 
 // process is the main one of an instance, also one that has not finished

@@ -33,7 +33,7 @@ func kind(h *host.Host) setting.Kind {
 		Activation: func(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
 			return t.Activation(ctx, h, main, true)
 		},
-		Activate: t.activate,
+		Activate: t.Activate,
 		Effect:   effect,
 	})
 }
