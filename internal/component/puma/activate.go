@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -180,35 +179,7 @@ func start(h *host.Host, main string, _ program.Process) (program.Start, error) 
 	if err != nil {
 		return program.Start{}, err
 	}
-	argv, _ := in.unit.Command()
-	if len(argv) == 0 {
-		return program.Start{}, fmt.Errorf("%s does not say how it is started", in.unit.Name)
-	}
-	s := program.Start{Argv: argv, Dir: in.dir, Background: true}
-	for name, v := range in.env {
-		s.Env = append(s.Env, name+"="+v.Text)
-	}
-	slices.Sort(s.Env)
-	user, ok := in.unit.Last("Service", "User")
-	if !ok {
-		return s, nil
-	}
-	text, err := h.Files.ReadFile("/etc/passwd")
-	if err != nil {
-		return s, err
-	}
-	for line := range strings.Lines(string(text)) {
-		f := strings.Split(line, ":")
-		if len(f) < 4 || f[0] != user.Text {
-			continue
-		}
-		uid, err1 := strconv.Atoi(f[2])
-		gid, err2 := strconv.Atoi(f[3])
-		if err := errors.Join(err1, err2); err != nil {
-			return s, fmt.Errorf("/etc/passwd: %s: %w", user.Text, err)
-		}
-		s.UID, s.GID = uid, gid
-		return s, nil
-	}
-	return s, fmt.Errorf("%s: there is no user %s", user.At, user.Text)
+	s, err := program.OfUnit(h, in.unit)
+	s.Dir = in.dir
+	return s, err
 }

@@ -3,6 +3,8 @@ package table
 
 import (
 	"fettle.dev/fettle/internal/component"
+	"fettle.dev/fettle/internal/component/dynflow"
+	"fettle.dev/fettle/internal/component/hiera"
 	"fettle.dev/fettle/internal/component/httpd"
 	"fettle.dev/fettle/internal/component/kubelet"
 	"fettle.dev/fettle/internal/component/nginx"
@@ -21,11 +23,12 @@ var All = []component.Product{
 	redis.Product,
 	nginx.Product,
 	puma.Product,
+	dynflow.Product,
 }
 
-// Kinds are the kinds of setting of all products.
+// Kinds are the kinds of setting of all products, and of what an installer is told.
 func Kinds(h *host.Host) setting.Kinds {
-	kinds := setting.Kinds{}
+	kinds := setting.Kinds{hiera.Name: hiera.Kind(h)}
 	for _, p := range All {
 		if p.Kind != nil {
 			kinds[p.Name] = p.Kind(h)

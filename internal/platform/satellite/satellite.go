@@ -41,7 +41,6 @@ type satellite struct {
 
 	product   *product
 	installer *installer
-	dynflow   *dynflow
 	apache    *apache
 	envs      map[string]environment
 	logs      map[string]sign
@@ -73,8 +72,7 @@ func (s *satellite) Items(set string) (names []string, unknown string) {
 	case storageSet:
 		return s.directories()
 	case workerSet:
-		d := s.readDynflow()
-		return d.names, d.unknown
+		return s.dynflowUnits()
 	}
 	return nil, "a Satellite has no set " + set
 }
@@ -139,7 +137,7 @@ var inputs = sync.OnceValue(func() []input {
 
 		one("dynflow_workers", rule.Number, "", "Units dynflow-sidekiq@worker or worker-N that start at boot.", server((*satellite).dynflowWorkers)),
 		one("dynflow_threads", rule.Number, "", "The concurrency of all Dynflow units together.", server((*satellite).dynflowThreads)),
-		one("dynflow_units", rule.Number, "", "All Dynflow units, the orchestrator and the queue of hosts among them.", server((*satellite).dynflowUnits)),
+		one("dynflow_units", rule.Number, "", "All Dynflow units, the orchestrator and the queue of hosts among them.", server((*satellite).dynflowCount)),
 		each(workerSet, "concurrency", rule.Number, "", "Threads of one Dynflow unit.", (*satellite).concurrency),
 		one("executor_memory_limit", rule.Number, "bytes", "EXECUTOR_MEMORY_LIMIT of the Dynflow executor.", server(executor("EXECUTOR_MEMORY_LIMIT", rule.Bytes))),
 		one("executor_memory_delay", rule.Number, "s", "EXECUTOR_MEMORY_MONITOR_DELAY of the Dynflow executor.", server(executor("EXECUTOR_MEMORY_MONITOR_DELAY", rule.Number))),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/component/dynflow"
 	"fettle.dev/fettle/internal/component/puma"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/platform"
@@ -41,7 +42,7 @@ func tree(t *testing.T, files map[string]string) string {
 
 func subject(t *testing.T, h *host.Host) *platform.Subject {
 	t.Helper()
-	return platform.NewSubject(t.Context(), h, setting.Kernel(h), append(platform.Facts(), Source(), platform.Product(puma.Product)))
+	return platform.NewSubject(t.Context(), h, setting.Kernel(h), append(platform.Facts(), Source(), platform.Product(puma.Product), platform.Product(dynflow.Product)))
 }
 
 // rpms is a sosreport's list of packages.

@@ -121,65 +121,54 @@ func (s *satellite) isLocal(v entry, f file, named bool) rule.Answer {
 // workerSet are the units of Dynflow that start at boot, by instance.
 const workerSet = "satellite.dynflow_unit"
 
-type dynflow struct {
-	names       []string // orchestrator, worker-1, worker-hosts-queue-1
-	concurrency map[string]rule.Answer
-	unknown     string
+// dynflowUnits are the instances of Dynflow: orchestrator, worker-1,
+// worker-hosts-queue-1.
+func (s *satellite) dynflowUnits() (names []string, unknown string) {
+	names, unknown = s.subject.Items("dynflow")
+	if len(names) == 0 && unknown == "" {
+		// A product says none where a copy has no sign of it; of a Satellite's it is not known.
+		if _, err := s.units.Enabled("dynflow-sidekiq@*.service"); err != nil {
+			unknown = s.why("/etc/systemd/system", err)
+		}
+	}
+	return names, unknown
 }
 
-func (s *satellite) readDynflow() *dynflow {
-	if s.dynflow != nil {
-		return s.dynflow
-	}
-	d := &dynflow{concurrency: map[string]rule.Answer{}}
-	s.dynflow = d
-	units, err := s.units.Enabled("dynflow-sidekiq@*.service")
-	if err != nil {
-		d.unknown = s.why("/etc/systemd/system", err)
-		return d
-	}
-	for _, u := range units {
-		name := unit.Instance(u)
-		e, f := s.yaml("/etc/foreman/dynflow/" + name + ".yml")
-		d.names = append(d.names, name)
-		d.concurrency[name] = value(e, f, ":concurrency", rule.Number)
-	}
-	return d
+func (s *satellite) concurrency(name string) rule.Answer {
+	return s.subject.Answer("dynflow." + name + ".concurrency")
 }
-
-func (s *satellite) concurrency(name string) rule.Answer { return s.readDynflow().concurrency[name] }
 
 // isWorker is true for the units that take any queue: worker, worker-1.
 var isWorker = lazyregexp.New(`^worker(-\d+)?$`)
 
 func (s *satellite) dynflowWorkers() rule.Answer {
-	d := s.readDynflow()
+	names, unknown := s.dynflowUnits()
 	n := 0.0
-	for _, name := range d.names {
+	for _, name := range names {
 		if isWorker().MatchString(name) {
 			n++
 		}
 	}
-	return rule.Answer{Value: n, Unknown: d.unknown, At: "/etc/systemd/system"}
+	return rule.Answer{Value: n, Unknown: unknown, At: "/etc/systemd/system"}
 }
 
-func (s *satellite) dynflowUnits() rule.Answer {
-	d := s.readDynflow()
-	return rule.Answer{Value: float64(len(d.names)), Unknown: d.unknown, At: "/etc/systemd/system"}
+func (s *satellite) dynflowCount() rule.Answer {
+	names, unknown := s.dynflowUnits()
+	return rule.Answer{Value: float64(len(names)), Unknown: unknown, At: "/etc/systemd/system"}
 }
 
 func (s *satellite) dynflowThreads() rule.Answer {
-	d := s.readDynflow()
+	names, unknown := s.dynflowUnits()
 	sum := 0.0
-	for _, name := range d.names {
-		a := d.concurrency[name]
+	for _, name := range names {
+		a := s.concurrency(name)
 		n, ok := a.Value.(float64)
 		if !ok {
 			return rule.Answer{Unknown: or(a.Unknown, "/etc/foreman/dynflow/"+name+".yml says no concurrency"), At: a.At}
 		}
 		sum += n
 	}
-	return rule.Answer{Value: sum, Unknown: d.unknown, At: "/etc/foreman/dynflow"}
+	return rule.Answer{Value: sum, Unknown: unknown, At: "/etc/foreman/dynflow"}
 }
 
 func (s *satellite) pulpWorkers() rule.Answer {
@@ -194,8 +183,8 @@ func (s *satellite) pulpWorkers() rule.Answer {
 // in a file of /etc/sysconfig before.
 func executor(name string, kind rule.Type) func(*satellite) rule.Answer {
 	return func(s *satellite) rule.Answer {
-		d := s.readDynflow()
-		for _, w := range d.names {
+		names, unknown := s.dynflowUnits()
+		for _, w := range names {
 			e := s.environment("dynflow-sidekiq@" + w + ".service")
 			if v, ok := e.values[name]; ok {
 				return platform.Typed(v.Text, kind, v.At)
@@ -210,7 +199,7 @@ func executor(name string, kind rule.Type) func(*satellite) rule.Answer {
 				}
 			}
 		}
-		return rule.Answer{Unknown: d.unknown}
+		return rule.Answer{Unknown: unknown}
 	}
 }
 

@@ -1,0 +1,101 @@
+package conf_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/component/conf"
+	"fettle.dev/fettle/internal/component/conf/conftest"
+	"fettle.dev/fettle/internal/setting"
+)
+
+func TestYAML(t *testing.T) {
+	text := "---\n# comment\n:concurrency: 5 # threads\n:queues:\n  - default\napache::mod::event::serverlimit: '64'\n" +
+		"pg::entries:\n  max_connections: 1000\n  shared_buffers: \"4GB\"\n  deep:\n    é: 1\n    x: ü y  \nempty:\nnothing: ~\nflow: {a: 1}\n" +
+		"anchor: &a 5\nalias: *a\ntagged: !!str 5\nlong: a\n  b\nblock: |\n  x\n:concurrency: 7\n"
+	all, err := conf.YAML{}.Assignments(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, a := range all {
+		got = append(got, fmt.Sprintf("%d %s=%s", a.Line, a.Key, a.Literal))
+		if text[a.From:a.To] != a.Literal {
+			t.Errorf("%+v is %q", a, text[a.From:a.To])
+		}
+	}
+	want := "3 :concurrency=5, 6 apache::mod::event::serverlimit='64', 8 pg::entries/max_connections=1000, 9 pg::entries/shared_buffers=\"4GB\", 12 pg::entries/deep/x=ü y, 23 :concurrency=7"
+	if strings.Join(got, ", ") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
+	}
+	for text, want := range map[string]string{"a: 1\nb: [\n": "2: did not find", "a: 1\r": "1: it has line ends", "\xff": "1: it has line ends", "\t- a: x\n": "1: found character"} {
+		if _, err := (conf.YAML{}).Assignments(text); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	for value, want := range map[string]string{
+		"5": "5", "4GB": "4GB", "'x'": "'x'", "a: b": "'a: b'", "it's": "it's", "": "''", " x": "' x'", "# x": "'# x'", "[1]": "'[1]'", "null": "'null'", "x #y": "'x #y'",
+		"*a": "'*a'", "a\nb": "", "\x07": "",
+	} {
+		got, err := (conf.YAML{}).Literal(value)
+		if (err == nil) != (want != "") || got != want {
+			t.Errorf("%q: %q, %v; want %q", value, got, err, want)
+		}
+	}
+}
+
+// What was written is what another reader of YAML sees, and all else is as it was.
+func TestYAMLWrite(t *testing.T) {
+	const before = "# ours\napache::x: 1   # why\n\npg:\n    a: 'b'\n"
+	for key, want := range map[string]string{
+		"apache::x": "# ours\napache::x: 9   # why\n\npg:\n    a: 'b'\n",
+		"pg/a":      "# ours\napache::x: 1   # why\n\npg:\n    a: 9\n",
+		"new::key":  before + "new::key: 9\n",
+	} {
+		k, dir := machine(t, conf.YAML{}, map[string]string{"/etc/product/a/main.conf": before})
+		file := filepath.Join(dir, "etc/product/a/main.conf")
+		s, err := k.Resolve(setting.Setting{Kind: "product", Name: "/etc/product/a/main.conf#" + key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		was, err := k.Read(ctx, s)
+		if err == nil {
+			err = k.Write(ctx, s, setting.Text("9"))
+		}
+		b, _ := os.ReadFile(file)
+		if err != nil || string(b) != want {
+			t.Errorf("%s: %v\n%s", key, err, b)
+		}
+		var tree map[string]any
+		if err := yaml.Unmarshal(b, &tree); err != nil {
+			t.Error(err)
+		}
+		if err := k.Write(ctx, s, was); err != nil {
+			t.Error(err)
+		}
+		if b, _ := os.ReadFile(file); string(b) != before {
+			t.Errorf("%s: after the way back\n%s", key, b)
+		}
+	}
+	k, _ := machine(t, conf.YAML{}, map[string]string{"/etc/product/a/main.conf": before})
+	s := resolve(t, k, "/etc/product/a/main.conf#pg/b")
+	if err := k.Write(ctx, s, setting.Text("1")); err == nil || !strings.Contains(err.Error(), "by hand") {
+		t.Errorf("a key of a map: %v", err)
+	}
+}
+
+func FuzzYAML(f *testing.F) {
+	f.Add("---\n:a: 1 # x\nb:\n  c: 'd'\n", "b/c", "e: f")
+	f.Add("a: 1\r\nb: \"x\"\r\n", "a", "\\")
+	f.Add("{a: 1}\n", "a", "2")
+	f.Add("a: é\n...\n", "b", "-")
+	f.Fuzz(func(t *testing.T, text, key, value string) {
+		k, dir := machine(t, conf.YAML{}, map[string]string{"/etc/product/a/main.conf": text})
+		conftest.RoundTrip(t, k, setting.Setting{Kind: "product", Name: "/etc/product/a/main.conf#" + key}, value, filepath.Join(dir, "etc/product/a/main.conf"))
+	})
+}
