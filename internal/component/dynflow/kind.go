@@ -20,6 +20,7 @@ func kind(h *host.Host) setting.Kind {
 	c := &program.Control{
 		Name:     "dynflow-sidekiq",
 		Unit:     unitOf,
+		Mains:    func(h *host.Host) ([]string, error) { return conf.Mains(mains(h)) },
 		Running:  process,
 		Ready:    ready,
 		Patience: 5 * time.Minute, // it loads all of Foreman, and first finishes the steps that it does
@@ -39,22 +40,8 @@ func kind(h *host.Host) setting.Kind {
 		Activation: func(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
 			return c.Activation(ctx, h, main, true)
 		},
-		Activate: func(ctx context.Context, h *host.Host, a setting.Activation) error {
-			all, err := mains(h)
-			if err != nil {
-				return err
-			}
-			var files []string
-			for _, in := range all {
-				files = append(files, in.Main)
-			}
-			main, err := c.Of(ctx, h, a.Program, files)
-			if err != nil {
-				return err
-			}
-			return c.Activate(ctx, h, main, a)
-		},
-		Effect: effect,
+		Activate: c.Activate,
+		Effect:   effect,
 	})
 }
 

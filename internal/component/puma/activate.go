@@ -37,6 +37,12 @@ func newTeller() *teller {
 			}
 			return ""
 		},
+		Reads: func(h *host.Host, main string) []string {
+			if in, err := belongs(h, main); err == nil {
+				return in.files
+			}
+			return nil
+		},
 		UnitFiles: true,
 		Mains:     func(h *host.Host) ([]string, error) { return conf.Mains(mains(h)) },
 		Running:   process,
