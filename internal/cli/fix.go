@@ -13,10 +13,16 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/plugin/table"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/sizing"
+	"fettle.dev/fettle/internal/sizing/repair"
 	"fettle.dev/fettle/internal/spell"
 	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
@@ -33,11 +39,17 @@ type FixResult struct {
 	ByHand []report.ByHand `json:"by_hand"`
 	// Findings are what the fixed rules say afterwards.
 	Findings []rule.Finding `json:"findings"`
+	// Written are the files below the directory of --write.
+	Written *sizing.Written `json:"written,omitempty"`
+	// Health is what the platforms' own checks said after the change.
+	Health []report.Health `json:"health,omitempty"`
 }
 
 type fixOptions struct {
 	yes       bool
 	platforms []string
+	write     string
+	force     bool
 }
 
 func fixCommand(a *app) *cobra.Command {
@@ -47,7 +59,9 @@ func fixCommand(a *app) *cobra.Command {
 		Long: `Shows what would make the rules pass, of the rules named or of all that have
 failed, and asks before it writes. What fettle writes can be undone with fettle
 undo. For what belongs to another tool it prints the entries, and the command
-that applies them.`,
+that applies them; --write DIR writes them as files, with what keeps the values
+of the running kernel over a boot, and does so for a copy of a machine (--root)
+as well. After a change of a Satellite its own health check is run.`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return a.completeRules(), cobra.ShellCompDirectiveNoFileComp
 		},
@@ -55,6 +69,8 @@ that applies them.`,
 	}
 	f := c.Flags()
 	f.BoolVarP(&o.yes, "yes", "y", false, "write without asking")
+	f.StringVar(&o.write, "write", "", "write the files that other tools own, and sysctl.d and tmpfiles.d for the next boot, below this directory")
+	f.BoolVar(&o.force, "force", false, "write over files that fettle has not written there")
 	f.StringSliceVar(&o.platforms, "platform", nil, "only the rules of these platforms (default: all that this machine is)")
 	return c
 }
@@ -74,27 +90,72 @@ func (a *app) completeRules() []string {
 }
 
 func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
-	if err := a.mustBeLive(); err != nil {
-		return err
+	switch {
+	case a.root != "" && o.write == "":
+		return ui.Hinted(ui.Usage, errReadOnlyRoot, "with --write DIR it writes the files that the copy's machine wants")
+	case o.force && o.write == "":
+		return ui.Exit(ui.Usage, errors.New("--force goes with --write"))
 	}
-	m, err := a.machine(ctx)
-	if err != nil {
-		return err
-	}
-	c, err := catalogue(m.host)
+	t, err := a.toFix(ctx)
 	if err != nil {
 		return err
 	}
 	for _, id := range ids {
-		if c.Rule(id) == nil {
-			return ui.Hinted(ui.Usage, fmt.Errorf("no rule has the id %q%s", id, spell.Suggest(id, ruleIDs(c))), "fettle rules list shows them")
+		if t.rules.Rule(id) == nil {
+			return ui.Hinted(ui.Usage, fmt.Errorf("no rule has the id %q%s", id, spell.Suggest(id, ruleIDs(t.rules))), "fettle rules list shows them")
 		}
 	}
 	if err := knownPlatforms(o.platforms); err != nil {
 		return err
 	}
-	findings := m.bad(ctx, c, ids, o.platforms)
+	findings := t.bad(ctx, ids, o.platforms)
 	res := FixResult{Schema: "fettle/fix/v1", ByHand: []report.ByHand{}, Findings: []rule.Finding{}}
+	changes, err := sortOut(findings, &res)
+	if err != nil {
+		return err
+	}
+	if len(findings) == 0 {
+		a.screen.Say("nothing to mend: fettle check --all shows what was looked at")
+	}
+	if o.write != "" {
+		artefacts, err := repair.Artefacts(findings)
+		if err != nil {
+			return err
+		}
+		if res.Written, err = writeArtefacts(o.write, artefacts, o.force); err != nil {
+			return err
+		}
+	}
+	if len(changes) > 0 && t.machine != nil {
+		if o.write == "" && slices.ContainsFunc(changes, func(c setting.Change) bool {
+			return t.kinds[c.Setting.Kind] != nil && t.kinds[c.Setting.Kind].Lifetime() == setting.Runtime
+		}) {
+			a.screen.Say("values of the running kernel last until the next boot: --write DIR writes the files that keep them")
+		}
+		err = t.machine.fixByJournal(ctx, &res, changes, o.yes)
+	}
+	if res.Applied != nil {
+		var fixed []string
+		for _, f := range findings {
+			fixed = append(fixed, f.ID)
+		}
+		res.Findings = t.ask(ctx, fixed, nil)
+		if err == nil {
+			res.Health, err = t.health(ctx)
+		}
+	}
+	if a.data() {
+		return a.result(res, err)
+	}
+	report.Fixed(a.screen, res.ByHand, res.Findings)
+	report.Healthy(a.screen, res.Health)
+	report.Written(a.screen, res.Written)
+	return err
+}
+
+// sortOut puts what the findings want of other tools and of people into the
+// result, and returns what fettle writes itself.
+func sortOut(findings []rule.Finding, res *FixResult) ([]setting.Change, error) {
 	var changes []setting.Change
 	for _, f := range findings {
 		if f.Fix == nil {
@@ -103,31 +164,68 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 		}
 		more, err := changesOf(f)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		changes = append(changes, more...)
 		if f.Fix.Artefact != "" || f.Fix.Command != "" || f.Fix.Text != "" {
 			res.ByHand = append(res.ByHand, report.ByHand{ID: f.ID, Instance: f.Instance, Artefact: f.Fix.Artefact, Entries: f.Fix.Entries, Command: f.Fix.Command, Text: f.Fix.Text})
 		}
 	}
-	if len(findings) == 0 {
-		a.screen.Say("nothing to mend: fettle check --all shows what was looked at")
-	}
-	if len(changes) > 0 {
-		err = m.fixByJournal(ctx, &res, changes, o.yes)
-	}
-	if res.Applied != nil {
-		var fixed []string
-		for _, f := range findings {
-			fixed = append(fixed, f.ID)
+	return changes, nil
+}
+
+// patient is what fix mends: this machine, or a copy, for which it can only write
+// files.
+type patient struct {
+	*app
+	host    *host.Host
+	kinds   setting.Kinds
+	rules   *rule.Catalogue
+	machine *machine // nil for a copy
+}
+
+func (a *app) toFix(ctx context.Context) (*patient, error) {
+	t := &patient{app: a}
+	var err error
+	if a.root == "" {
+		if t.machine, err = a.machine(ctx); err != nil {
+			return nil, err
 		}
-		res.Findings = m.ask(ctx, c, fixed, nil)
+		t.host, t.kinds = t.machine.host, t.machine.kinds
+	} else {
+		if t.host, err = a.host(); err != nil {
+			return nil, err
+		}
+		t.kinds = table.Kinds(t.host)
 	}
-	if a.data() {
-		return a.result(res, err)
+	t.rules, err = catalogue(t.host)
+	return t, err
+}
+
+// health runs the checks of the platforms that this machine is, after a change.
+func (t *patient) health(ctx context.Context) (out []report.Health, err error) {
+	names, _ := t.subject(ctx, t.host, t.kinds).Of(nil)
+	for _, p := range platform.All {
+		if p.Health == nil || !slices.Contains(names, p.Name) {
+			continue
+		}
+		h := report.Health{Platform: p.Name, Command: strings.Join(p.Health, " ")}
+		if !plugin.Has(t.host, p.Health[0]) {
+			t.screen.Say("%s is not here, so nobody has asked whether this %s is well", p.Health[0], p.Name)
+			continue
+		}
+		t.screen.Say("%s: this takes minutes", h.Command)
+		res, rerr := t.host.Exec.Run(ctx, host.Command{Argv: p.Health})
+		if rerr != nil {
+			return out, rerr
+		}
+		h.Passed, h.Output = res.ExitCode == 0, string(res.Stdout)+string(res.Stderr)
+		out = append(out, h)
+		if !h.Passed {
+			err = ui.Hinted(ui.Failed, fmt.Errorf("%s has found something (exit %d)", h.Command, res.ExitCode), "fettle undo takes the values back, if they are what it is about")
+		}
 	}
-	report.Fixed(a.screen, res.ByHand, res.Findings)
-	return err
+	return out, err
 }
 
 // changesOf are the settings that a finding's fix writes.
@@ -144,15 +242,15 @@ func changesOf(f rule.Finding) ([]setting.Change, error) {
 }
 
 // ask asks the rules of the ids, or all of the platforms.
-func (m *machine) ask(ctx context.Context, c *rule.Catalogue, ids, platforms []string) []rule.Finding {
-	subject := m.subject(ctx, m.host, m.kinds)
+func (t *patient) ask(ctx context.Context, ids, platforms []string) []rule.Finding {
+	subject := t.subject(ctx, t.host, t.kinds)
 	switch {
 	case len(ids) > 0 && len(platforms) == 0:
 		platforms = platformNames()
 	case len(platforms) == 0:
 		platforms, _ = subject.Of(products())
 	}
-	findings := c.Check(subject, platforms, c.Disabled())
+	findings := t.rules.Check(subject, platforms, t.rules.Disabled())
 	if len(ids) > 0 {
 		findings = slices.DeleteFunc(findings, func(f rule.Finding) bool { return !slices.Contains(ids, f.ID) })
 	}
@@ -161,8 +259,8 @@ func (m *machine) ask(ctx context.Context, c *rule.Catalogue, ids, platforms []s
 
 // bad are the findings that want mending. One that another one explains goes with
 // that one.
-func (m *machine) bad(ctx context.Context, c *rule.Catalogue, ids, platforms []string) []rule.Finding {
-	return slices.DeleteFunc(m.ask(ctx, c, ids, platforms), func(f rule.Finding) bool {
+func (t *patient) bad(ctx context.Context, ids, platforms []string) []rule.Finding {
+	return slices.DeleteFunc(t.ask(ctx, ids, platforms), func(f rule.Finding) bool {
 		return f.State != rule.Failed && f.State != rule.Warned || f.Because != "" && !slices.Contains(ids, f.ID)
 	})
 }

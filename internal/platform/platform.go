@@ -9,15 +9,19 @@ type Platform struct {
 	// Input is what only a machine of this platform has: it is audited as one, if
 	// nothing else is asked for, where the input has a value. "" for every machine.
 	Input string
+	// Health is the command that looks whether the platform is well after a change;
+	// nil where it has none. It changes nothing.
+	Health []string
 }
 
 // All is the table of the platforms. A product is one as well.
 var All = []Platform{
-	{"linux", "every Linux machine", ""},
-	{"satellite", "Red Hat Satellite and Foreman with Katello, Capsules included", "satellite.version"},
-	{"puppet", "Puppet Server", "puppetserver.version"},
-	{"openshift", "an OpenShift cluster, by the documents that it is installed and set up with", "openshift.documents"},
-	{"kubernetes-node", "a node of OpenShift or Kubernetes", "kubelet.installed"},
+	{"linux", "every Linux machine", "", nil},
+	// Without --assumeyes: what it offers to do about what it finds is the person's.
+	{"satellite", "Red Hat Satellite and Foreman with Katello, Capsules included", "satellite.version", []string{"satellite-maintain", "health", "check"}}, // source 000, 5.1
+	{"puppet", "Puppet Server", "puppetserver.version", nil},
+	{"openshift", "an OpenShift cluster, by the documents that it is installed and set up with", "openshift.documents", nil},
+	{"kubernetes-node", "a node of OpenShift or Kubernetes", "kubelet.installed", nil},
 }
 
 // Of lists the platforms that a machine is, those of its products included.

@@ -44,7 +44,7 @@ type ledger struct {
 type ForeignError struct{ Names []string }
 
 func (e *ForeignError) Error() string {
-	return fmt.Sprintf("not written by fettle size, or changed since: %s", strings.Join(e.Names, ", "))
+	return fmt.Sprintf("not written by fettle, or changed since: %s", strings.Join(e.Names, ", "))
 }
 
 // Write puts the artefacts below a directory (files is the machine whose root that

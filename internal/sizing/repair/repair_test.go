@@ -1,0 +1,119 @@
+package repair
+
+import (
+	"bytes"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/sizing"
+)
+
+func finding(id, artefact string, entries ...rule.Entry) rule.Finding {
+	return rule.Finding{ID: id, Title: "title of " + id, Fix: &rule.Repair{Artefact: artefact, Entries: entries}}
+}
+
+func one(t *testing.T, findings ...rule.Finding) sizing.Artefact {
+	t.Helper()
+	all, err := Artefacts(findings)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%d artefacts, %v", len(all), err)
+	}
+	return all[0]
+}
+
+// Two rules that want the same entry leave it once, with the later one's value;
+// findings without a fix, and fixes of words alone, leave no file.
+func TestEachEntryOnce(t *testing.T) {
+	a := one(t,
+		finding("A", "custom-hiera.yaml", rule.Entry{Name: "k", Value: "1"}),
+		rule.Finding{ID: "B"},
+		finding("C", "kernel command line"),
+		finding("D", "custom-hiera.yaml", rule.Entry{Name: "k", Value: "2"}))
+	if a.Name != "etc/foreman-installer/custom-hiera.yaml" || !strings.HasSuffix(a.Content, "# D: title of D\nk: 2\n") || strings.Contains(a.Content, "A:") {
+		t.Errorf("%s:\n%s", a.Name, a.Content)
+	}
+}
+
+// Any value comes back from YAML as what the rule has said: numbers and truths
+// as such, anything else as text.
+func TestValuesInYAML(t *testing.T) {
+	for value, want := range map[string]any{
+		"64": 64, "true": true, "4096MB": "4096MB", "a: b": "a: b", "# no comment": "# no comment", "": "", " x": " x",
+		"[1": "[1", "yes": "yes", "0.9": 0.9, "null": nil, "- a": "- a", "a\nb: c": "a\nb: c", "'": "'", "{a: 1}": "{a: 1}",
+	} {
+		a := one(t, finding("A", "custom-hiera.yaml", rule.Entry{Name: "mod::a/b.c", Value: value}))
+		var got map[string]any
+		if err := yaml.NewDecoder(bytes.NewReader([]byte(a.Content))).Decode(&got); err != nil || len(got) != 1 || got["mod::a/b.c"] != want {
+			t.Errorf("%q comes back as %#v (%v):\n%s", value, got, err, a.Content)
+		}
+	}
+}
+
+// Fields of an object share their parents, and a field that has a value has no
+// fields below it.
+func TestFields(t *testing.T) {
+	a := one(t, finding("A", "KubeletConfiguration", rule.Entry{Name: "r.cpu", Value: "500m"}, rule.Entry{Name: "r.memory", Value: "1Gi"}))
+	var got struct {
+		Kind string
+		R    map[string]string
+	}
+	if err := yaml.Unmarshal([]byte(a.Content), &got); err != nil || got.Kind != "KubeletConfiguration" || len(got.R) != 2 {
+		t.Errorf("%+v %v:\n%s", got, err, a.Content)
+	}
+	if _, err := Artefacts([]rule.Finding{finding("A", "KubeletConfiguration", rule.Entry{Name: "r", Value: "1"}, rule.Entry{Name: "r.cpu", Value: "2"})}); err == nil {
+		t.Error("a field was put below a value")
+	}
+}
+
+// sh gives the installer each value as one word, whatever is in it.
+func TestWordsOfTheInstaller(t *testing.T) {
+	values := []string{"plain", "two words", "it's", `"$HOME"`, "a;b", "", "*", "new\nline", `back\slash`}
+	var entries []rule.Entry
+	for _, v := range values {
+		entries = append(entries, rule.Entry{Name: "--o" + strings.Repeat("x", len(entries)), Value: v})
+	}
+	script := strings.Replace(one(t, finding("A", "installer", entries...)).Content, "exec satellite-installer", "printf '[%s]\\n'", 1)
+	out, err := exec.Command("sh", "-c", script).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ""
+	for _, e := range entries {
+		want += "[" + e.Name + "]\n[" + e.Value + "]\n"
+	}
+	if string(out) != want {
+		t.Errorf("sh reads\n%s\nwant\n%s", out, want)
+	}
+}
+
+// A file of lines takes none of two, which would say something else.
+func TestLineInALine(t *testing.T) {
+	for _, f := range []rule.Finding{
+		finding("A", "/etc/systemd/system/httpd.service.d/limits.conf", rule.Entry{Name: "LimitNOFILE", Value: "1\nExecStart=/bin/x"}),
+		{ID: "B", Fix: &rule.Repair{Changes: []rule.Entry{{Name: "sysctl:vm.swappiness", Value: "1\nkernel.core_pattern = |x"}}}},
+	} {
+		if all, err := Artefacts([]rule.Finding{f}); err == nil {
+			t.Errorf("%s: %+v", f.ID, all)
+		}
+	}
+}
+
+// What keeps running values is of the formats of sysctl.d and tmpfiles.d.
+func TestRunningValues(t *testing.T) {
+	f := rule.Finding{ID: "A", Title: "t", Fix: &rule.Repair{Changes: []rule.Entry{
+		{Name: "sysctl:vm.swappiness", Value: "10"}, {Name: "sysfs:/sys/block/sda/queue/scheduler", Value: "50%"}, {Name: "httpd:KeepAlive", Value: "On"},
+	}}}
+	all, err := Artefacts([]rule.Finding{f})
+	if err != nil || len(all) != 2 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	for i, want := range []string{"# A: t\nvm.swappiness = 10\n", "# A: t\nw /sys/block/sda/queue/scheduler - - - - 50%%\n"} {
+		if !strings.HasSuffix(all[i].Content, want) {
+			t.Errorf("%s:\n%s", all[i].Name, all[i].Content)
+		}
+	}
+}
