@@ -48,7 +48,8 @@ var ErrStopped = errors.New("it does not run")
 const maxProcesses = 10000
 
 // Find lists the processes of some names (as in /proc/PID/comm, at most 15 bytes)
-// that see the files of this machine: those of containers have others. The error
+// that see the files of this machine, or of a directory of it that they have made
+// their root: those of containers have others. The error
 // wraps host.ErrNotRecorded where nobody has noted any process.
 func Find(ctx context.Context, h *host.Host, names ...string) ([]Process, error) {
 	b, err := h.Ask(ctx, "processes "+strings.Join(names, " "), func(_ context.Context, live *host.Host) ([]byte, error) {
@@ -86,7 +87,7 @@ func read(h *host.Host, names []string) ([]Process, error) {
 		if err != nil || !slices.Contains(names, strings.TrimSuffix(string(comm), "\n")) {
 			continue
 		}
-		if id := fileID(h, dir+"/root/"); id != "" && root != "" && id != root {
+		if !inside(h, dir, root) {
 			continue
 		}
 		if p, ok := one(h, dir, pid, boot); ok && len(all) < maxProcesses {
@@ -144,6 +145,18 @@ func bootTime(h *host.Host) float64 {
 		}
 	}
 	return boot
+}
+
+// inside says whether a process has its root on this machine: the machine's own,
+// which root names, or a directory of it (chroot). What cannot be seen is taken for
+// it.
+func inside(h *host.Host, dir, root string) bool {
+	id := fileID(h, dir+"/root/")
+	if id == "" || root == "" || id == root {
+		return true
+	}
+	changed, err := h.Files.Readlink(dir + "/root")
+	return err == nil && changed != "/" && fileID(h, changed) == id
 }
 
 // fileID tells directories of different machines apart: "" where it cannot be

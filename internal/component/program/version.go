@@ -46,7 +46,7 @@ func dpkgVersion(status, name string) string {
 	if i := strings.LastIndexByte(v, '-'); i > 0 {
 		v = v[:i]
 	}
-	return upstream(v)
+	return Upstream(v)
 }
 
 // rpmVersion is of a line NAME-VERSION-RELEASE.ARCH, as a sosreport has them.
@@ -59,13 +59,13 @@ func rpmVersion(list, name string) string {
 		at += i + len(name) + 2
 		rest, _, _ := strings.Cut(list[at:], "-")
 		if rest != "" && rest[0] >= '0' && rest[0] <= '9' && len(rest) < 40 {
-			return upstream(rest)
+			return Upstream(rest)
 		}
 	}
 }
 
-// upstream is the part that consists of numbers and dots.
-func upstream(v string) string {
+// Upstream is the part of a version that consists of numbers and dots.
+func Upstream(v string) string {
 	for i, c := range v {
 		if c != '.' && (c < '0' || c > '9') {
 			return strings.TrimRight(v[:i], ".")

@@ -4,6 +4,7 @@ package table
 import (
 	"fettle.dev/fettle/internal/component"
 	"fettle.dev/fettle/internal/component/dynflow"
+	"fettle.dev/fettle/internal/component/haproxy"
 	"fettle.dev/fettle/internal/component/hiera"
 	"fettle.dev/fettle/internal/component/httpd"
 	"fettle.dev/fettle/internal/component/kubelet"
@@ -24,6 +25,7 @@ var All = []component.Product{
 	nginx.Product,
 	puma.Product,
 	dynflow.Product,
+	haproxy.Product,
 }
 
 // Kinds are the kinds of setting of all products, and of what an installer is told.

@@ -1,0 +1,291 @@
+package haproxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"fettle.dev/fettle/internal/component/program"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// group is the processes of one instance. With a master (-W, -Ws) the worker is
+// the newest of its children; older ones finish what they have begun. Without one
+// main and worker are the same.
+type group struct {
+	// changed is the last change of its files, in seconds since the epoch; 0 where
+	// nobody has looked.
+	changed      float64
+	main, worker program.Process
+}
+
+func (g group) since() program.Taken {
+	return program.Since(g.changed, g.worker, []program.Process{g.worker})
+}
+
+func (g group) mastered() bool { return !g.main.Same(g.worker) }
+
+func newest(all []program.Process) program.Process {
+	return slices.MaxFunc(all, func(a, b program.Process) int {
+		return cmp.Or(cmp.Compare(a.Ticks, b.Ticks), cmp.Compare(a.PID, b.PID))
+	})
+}
+
+func processes(ctx context.Context, h *host.Host, main string) (group, error) {
+	all, err := program.Find(ctx, h, "haproxy")
+	if err != nil {
+		return group{}, err
+	}
+	mains := slices.DeleteFunc(program.Main(all), func(p program.Process) bool { return !belongs(h, p, main) })
+	if len(mains) == 0 {
+		return group{}, program.ErrStopped
+	}
+	g := group{main: newest(mains)}
+	g.worker = g.main
+	if children := program.Children(all, g.main.PID); len(children) > 0 {
+		g.worker = newest(children)
+	} else if waits(g.main) {
+		return g, errors.New("its master runs without a worker")
+	}
+	return g, nil
+}
+
+// waits says whether a process is a master by its command line.
+func waits(p program.Process) bool {
+	return slices.Contains(p.Argv, "-W") || slices.Contains(p.Argv, "-Ws")
+}
+
+// configured are the files and directories that a process was started with.
+func configured(p program.Process) []string {
+	var out []string
+	for n := 1; n < len(p.Argv); n++ {
+		switch p.Argv[n] {
+		case "-f":
+			if n++; n < len(p.Argv) {
+				out = append(out, p.Argv[n])
+			}
+		case "--":
+			return append(out, p.Argv[n+1:]...)
+		}
+	}
+	return out
+}
+
+// belongs says whether a server has been started with a main file.
+func belongs(h *host.Host, p program.Process, main string) bool {
+	return slices.ContainsFunc(configured(p), func(f string) bool {
+		real, err := h.Files.Resolve(f)
+		return err == nil && (real == main || real == path.Dir(main)) || f == main
+	})
+}
+
+// failures are how often in a row a master has failed to start a new worker, as it
+// tells itself when it starts again (src/mworker.c, HAPROXY_PROCESSES); 0 where it
+// does not, before 2.5 and since 3.1.
+func failures(h *host.Host, p program.Process) int {
+	environ, err := h.Files.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/environ")
+	if err != nil {
+		return 0
+	}
+	_, list, _ := strings.Cut("\x00"+string(environ), "\x00HAPROXY_PROCESSES=")
+	list, _, _ = strings.Cut(list, "\x00")
+	for _, process := range strings.Split(list, "|") {
+		if !strings.HasPrefix(process, "type=m;") {
+			continue
+		}
+		_, count, _ := strings.Cut(process, ";failedreloads=")
+		count, _, _ = strings.Cut(count, ";")
+		n, _ := strconv.Atoi(count)
+		return n
+	}
+	return 0
+}
+
+// control tells a server; it remembers what a reload is to replace.
+type control struct {
+	*program.Control
+	mu   sync.Mutex
+	told map[string]told // by the main file
+}
+
+type told struct {
+	worker   program.Process
+	failures int
+}
+
+func newControl() *control {
+	c := &control{told: map[string]told{}}
+	c.Control = &program.Control{
+		Name: "haproxy",
+		Unit: func(h *host.Host, _ string) string { return program.Unit(h, "haproxy.service") },
+		Running: func(ctx context.Context, h *host.Host, main string) (program.Process, error) {
+			g, err := processes(ctx, h, main)
+			return g.main, err
+		},
+		Check: configTest,
+		Reads: func(h *host.Host, main string) []string {
+			s, _ := readSettings(h, main)
+			return s.files
+		},
+		Reload: c.reload,
+		Ready:  c.ready,
+	}
+	return c
+}
+
+// configTest is haproxy -c: it refuses what the server would not take.
+func configTest(ctx context.Context, h *host.Host, main string) error {
+	argv := []string{"haproxy", "-c"}
+	for _, a := range arguments(h, main) {
+		argv = append(argv, "-f", a)
+	}
+	res, err := h.Exec.Run(ctx, host.Command{Argv: argv})
+	if err != nil {
+		return err
+	}
+	if res.ExitCode == 0 {
+		return nil
+	}
+	return fmt.Errorf("haproxy -c: %s", complaint(string(res.Stderr)+string(res.Stdout)))
+}
+
+// complaint is what of an output says what is wrong.
+func complaint(text string) string {
+	for line := range strings.Lines(text) {
+		if _, what, ok := strings.Cut(line, "[ALERT]"); ok {
+			if _, rest, ok := strings.Cut(what, " : "); ok {
+				what = rest
+			}
+			return strings.TrimSpace(what)
+		}
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return first
+}
+
+// reload starts a new worker, to which the old one hands its sockets and then
+// finishes what it has begun.
+func (c *control) reload(ctx context.Context, h *host.Host, main string, p program.Process) error {
+	g, err := processes(ctx, h, main)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.told[main] = told{g.worker, failures(h, g.main)}
+	c.mu.Unlock()
+	switch {
+	case plugin.HasSystemd(h) && p.Unit != "":
+		_, err := plugin.Run(ctx, h, "systemctl", "reload", "--", p.Unit)
+		return err
+	case g.mastered():
+		return program.Signal(ctx, h, "USR2", g.main.PID)
+	case slices.Contains(g.main.Argv, "-db"):
+		return errors.New("it runs in the foreground without a master (-W), so that nobody can reload it")
+	}
+	argv := g.main.Argv
+	if n := slices.IndexFunc(argv, func(a string) bool { return a == "-sf" || a == "-st" }); n > 0 {
+		argv = argv[:n] // of the reload before, always at the end
+	}
+	argv = append(slices.Clone(argv), "-sf", strconv.Itoa(g.main.PID))
+	res, err := h.Exec.Run(ctx, host.Command{Argv: argv})
+	if err == nil && res.ExitCode != 0 {
+		err = fmt.Errorf("haproxy -sf: %s", complaint(string(res.Stderr)+string(res.Stdout)))
+	}
+	return err
+}
+
+// ready waits until another worker than before answers as the one that serves, on
+// the stats socket and where clients come in.
+func (c *control) ready(ctx context.Context, h *host.Host, main string, _ program.Process) error {
+	s, err := readSettings(h, main)
+	if err != nil {
+		return program.Final(err)
+	}
+	g, err := processes(ctx, h, main)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	told := c.told[main]
+	c.mu.Unlock()
+	if g.worker.Same(told.worker) {
+		err := errors.New("the worker with the old configuration still serves: its log says why")
+		if failures(h, g.main) > told.failures {
+			return program.Final(err)
+		}
+		return err
+	}
+	info, err := question(ctx, h, main, s)
+	switch {
+	case errors.Is(err, errNoSocket):
+	case err != nil:
+		return err
+	case info["Pid"] != strconv.Itoa(g.worker.PID):
+		return fmt.Errorf("process %s still answers, not %d with the new configuration", info["Pid"], g.worker.PID)
+	}
+	network, address := s.serves()
+	if network == "" {
+		return nil
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+func (c *control) activate(ctx context.Context, h *host.Host, a setting.Activation) error {
+	all, err := instances(h)
+	if err != nil {
+		return err
+	}
+	var mains []string
+	for _, in := range all {
+		mains = append(mains, in.Main)
+	}
+	main, err := c.Of(ctx, h, a.Program, mains)
+	if err != nil {
+		return err
+	}
+	return c.Activate(ctx, h, main, a)
+}
+
+// effect says whether the running server has read the file.
+func effect(ctx context.Context, h *host.Host, main, key, value string) (plugin.Verdict, string) {
+	s, err := readSettings(h, main)
+	if err != nil {
+		return plugin.Unknown, err.Error()
+	}
+	g, err := processes(ctx, h, main)
+	switch {
+	case errors.Is(err, program.ErrStopped):
+		return plugin.OK, "in force from the server's next start"
+	case err != nil:
+		return plugin.Unknown, err.Error()
+	}
+	if field := fields[strings.TrimPrefix(key, "global/")]; field != "" {
+		if info, err := question(ctx, h, main, s); err == nil && info[field] == canonical(value) {
+			return plugin.OK, ""
+		} else if err == nil && info[field] != "" {
+			return plugin.Drifted, "the server runs with " + info[field]
+		}
+	}
+	g.changed = program.Changed(ctx, h, main, s.files)
+	switch g.since() {
+	case program.Yes:
+		return plugin.OK, ""
+	case program.No:
+		return plugin.Drifted, "its files were changed after it has read them: reload it"
+	case program.Unclear:
+	}
+	return plugin.Unknown, "whether it has read its files since they were changed cannot be told"
+}

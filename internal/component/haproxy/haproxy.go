@@ -1,0 +1,280 @@
+// Package haproxy knows HAProxy: its configuration as the server reads it, what it
+// says that it runs with, and how it takes a new value.
+package haproxy
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+
+	"fettle.dev/fettle/internal/component"
+	"fettle.dev/fettle/internal/component/conf"
+	"fettle.dev/fettle/internal/component/program"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// Product is HAProxy.
+var Product = component.Product{
+	Name:       "haproxy",
+	Doc:        "HAProxy, load balancer and OpenShift's router",
+	Parameters: parameters,
+	Inputs:     inputs,
+	Find:       find,
+	Kind: func(h *host.Host) setting.Kind {
+		c := newControl()
+		return conf.New(h, conf.Product{
+			Name:      "haproxy",
+			Syntax:    syntax{},
+			Roots:     rootsOf,
+			Instances: instances,
+			Winner:    winner,
+			Canonical: canonical,
+			Check:     check,
+			Activation: func(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
+				return c.Activation(ctx, h, main, false)
+			},
+			Activate: c.activate,
+			Effect:   effect,
+		})
+	},
+}
+
+var inputs = []rule.Input{
+	{Name: "haproxy.version", Type: rule.Text, Doc: "version of the running server, or of the package"},
+	{Name: "haproxy.threads", Type: rule.Number, Doc: "threads of the running server"},
+	{Name: "haproxy.connections", Type: rule.Number, Doc: "connections of clients at this moment"},
+	{Name: "haproxy.connections_limit", Type: rule.Number, Doc: "connections of clients that the running server allows"},
+	{Name: "haproxy.sockets_needed", Type: rule.Number, Doc: "files and sockets that it needs for all connections that it allows, as it reckons itself"},
+	{Name: "haproxy.open_files_limit", Type: rule.Number, Doc: "files that the running server may open"},
+	{Name: "haproxy.idle_percent", Type: rule.Number, Unit: "%", Doc: "time that its threads have had nothing to do"},
+	{Name: "haproxy.allocations_failed", Type: rule.Number, Doc: "times that it was refused memory since the start"},
+	{Name: "haproxy.uptime_s", Type: rule.Number, Unit: "s", Doc: "time since the worker was started"},
+	{Name: "haproxy.stats_socket", Type: rule.Text, Doc: "where it can be asked what it runs with"},
+	{Name: "haproxy.listen_backlog", Type: rule.Number, Doc: "connections that wait to be accepted, of the frontend that asks for the longest queue"},
+	{Name: "haproxy.missing_timeouts", Type: rule.List, Doc: "proxies that wait without an end for a client or a server"},
+	{Name: "haproxy.frontends_beyond_maxconn", Type: rule.List, Doc: "frontends that allow more connections than the process"},
+	{Name: "haproxy.ports", Type: rule.List, Doc: "ports that clients come to"},
+	{Name: "haproxy.passthrough_443", Type: rule.Text, Doc: "how connections to port 443 that are passed on as they are (mode tcp) are shared out to servers"},
+	{Name: "haproxy.read_since_change", Type: rule.Truth, Doc: "whether the running server has read its files since they were changed"},
+}
+
+func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
+	all, err := instances(h)
+	if err != nil {
+		return nil, err
+	}
+	var out []component.Installed
+	for _, in := range all {
+		i := &installed{Instance: in, host: h}
+		i.files, i.fileErr = readSettings(h, in.Main)
+		if i.run, i.runErr = processes(ctx, h, in.Main); i.runErr == nil {
+			i.run.changed = program.Changed(ctx, h, in.Main, i.files.files)
+			i.info, i.infoErr = question(ctx, h, in.Main, i.files)
+			if i.infoErr == nil && i.info["Pid"] != strconv.Itoa(i.run.worker.PID) {
+				i.info, i.infoErr = nil, errors.New("another process answers at its stats socket")
+			}
+		} else {
+			i.infoErr = i.runErr
+		}
+		out = append(out, i)
+	}
+	return out, nil
+}
+
+type installed struct {
+	conf.Instance
+	host    *host.Host
+	files   settings
+	fileErr error
+	run     group
+	runErr  error
+	info    map[string]string
+	infoErr error
+}
+
+func (i *installed) Name() string { return i.Instance.Name }
+
+// Options implements component.Installed: the tuning options of the process and of
+// the defaults.
+func (i *installed) Options() []string {
+	names := map[string]bool{}
+	for _, o := range i.files.options {
+		kind := i.files.sections[o.section].kind
+		if p := parameter(o.Key); p != nil && (kind == "global" || kind == "defaults") {
+			names[p.Name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// Option implements component.Installed. What "show info" does not say is what the
+// files say, where the server has read them since they were changed.
+func (i *installed) Option(name string) component.Option {
+	o := component.Option{Intended: fact.Absent[string](i.Main), File: fact.Absent[string](i.Main), Running: fact.Absent[string](i.Main)}
+	key, err := syntax{}.Key(name)
+	if err == nil {
+		err = i.fileErr
+	}
+	var told option
+	var ok bool
+	if err == nil {
+		told, ok, err = i.files.get(key)
+	}
+	switch {
+	case err != nil:
+		o.File = fact.Unknown[string](i.Main, err.Error())
+	case ok:
+		o.File = fact.Known(syntax{}.Unquote(told.Literal), told.Place.String())
+	}
+	if v := i.info[fields[name]]; v != "" {
+		source := "show info"
+		if file, ok := o.File.Get(); ok && canonical(file) == v {
+			source = o.File.Source() // the file is where it comes from
+		}
+		o.Running = fact.Known(v, source)
+		return o
+	}
+	switch {
+	case errors.Is(i.runErr, program.ErrStopped):
+	case i.runErr != nil:
+		o.Running = fact.Unknown[string](i.Main, i.runErr.Error())
+	default:
+		switch i.run.since() {
+		case program.Yes:
+			o.Running = o.File
+		case program.No:
+			o.Running = fact.Unknown[string](i.Main, "its files were changed after it has read them")
+		case program.Unclear:
+			o.Running = fact.Unknown[string](i.Main, "whether it has read its files since they were changed cannot be told")
+		}
+	}
+	return o
+}
+
+// asked are the inputs that "show info" answers.
+var asked = map[string]string{
+	"threads": "Nbthread", "connections": "CurrConns", "connections_limit": "Maxconn", "sockets_needed": "Maxsock", "open_files_limit": "Ulimit-n",
+	"idle_percent": "Idle_pct", "allocations_failed": "PoolFailed", "uptime_s": "Uptime_sec",
+}
+
+// Answer implements component.Installed.
+func (i *installed) Answer(input string) rule.Answer {
+	if field, ok := asked[input]; ok {
+		if i.infoErr != nil {
+			return rule.Answer{Unknown: i.infoErr.Error(), At: i.Main}
+		}
+		n, err := strconv.ParseFloat(i.info[field], 64)
+		if err != nil {
+			return rule.Answer{Unknown: "show info has no " + field, At: i.Main}
+		}
+		return rule.Answer{Value: n, At: "show info"}
+	}
+	switch input {
+	case "version":
+		if v := i.info["Version"]; v != "" {
+			return rule.Answer{Value: program.Upstream(v), At: "show info"}
+		}
+		if v, at := version(i.host); v != "" {
+			return rule.Answer{Value: v, At: at}
+		}
+		return rule.Answer{Unknown: "no list of packages names it", At: i.Main}
+	case "read_since_change":
+		return i.read()
+	}
+	if i.fileErr != nil {
+		return rule.Answer{Unknown: i.fileErr.Error(), At: i.Main}
+	}
+	return i.told(input)
+}
+
+func (i *installed) read() rule.Answer {
+	const at = "/proc"
+	switch {
+	case i.runErr != nil:
+		return rule.Answer{Unknown: i.runErr.Error(), At: at}
+	case i.fileErr != nil:
+		return rule.Answer{Unknown: i.fileErr.Error(), At: i.Main}
+	}
+	switch i.run.since() {
+	case program.Yes:
+		return rule.Answer{Value: true, At: at}
+	case program.No:
+		return rule.Answer{Value: false, At: at}
+	case program.Unclear:
+	}
+	return rule.Answer{Unknown: "the times of its worker and of its files do not say it", At: at}
+}
+
+// told answers what the files say.
+func (i *installed) told(input string) rule.Answer {
+	list := func(of []string, err error) rule.Answer {
+		if err != nil {
+			return rule.Answer{Unknown: err.Error(), At: i.Main}
+		}
+		return rule.Answer{Value: of, At: i.Main}
+	}
+	switch input {
+	case "stats_socket":
+		if _, address, at := i.files.socket(); address != "" {
+			return rule.Answer{Value: address, At: at}
+		}
+		return rule.Answer{Value: "", At: i.Main}
+	case "listen_backlog":
+		process, why := i.maxconn()
+		if why != "" {
+			process = -1
+		}
+		n, at, err := i.files.backlog(process)
+		switch {
+		case err != nil:
+			return rule.Answer{Unknown: err.Error(), At: i.Main}
+		case n < 0:
+			return rule.Answer{Unknown: why, At: i.Main}
+		case n == 0:
+			return rule.Answer{At: i.Main} // it listens nowhere
+		}
+		return rule.Answer{Value: n, At: at}
+	case "ports":
+		return rule.Answer{Value: i.files.ports(), At: i.Main}
+	case "passthrough_443":
+		balance, at, err := i.files.passes("443")
+		switch {
+		case err != nil:
+			return rule.Answer{Unknown: err.Error(), At: i.Main}
+		case balance == "":
+			return rule.Answer{At: i.Main}
+		}
+		return rule.Answer{Value: balance, At: at}
+	case "missing_timeouts":
+		return list(i.files.timeless())
+	case "frontends_beyond_maxconn":
+		process, why := i.maxconn()
+		if why != "" {
+			return rule.Answer{Unknown: why, At: i.Main}
+		}
+		return list(i.files.beyond(process))
+	}
+	return rule.Answer{Unknown: "haproxy does not say it", At: i.Main}
+}
+
+// maxconn is that of the process, or why it is not known.
+func (i *installed) maxconn() (n float64, unknown string) {
+	limit := i.Option("maxconn").Effective()
+	text, ok := limit.Get()
+	switch {
+	case limit.Unknown() != "":
+		return 0, limit.Unknown()
+	case !ok:
+		return 0, "no file sets maxconn: HAProxy reckons it out from its open files when it starts"
+	}
+	v, err := readNumber(text)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return v.(float64), ""
+}

@@ -1,0 +1,185 @@
+package haproxy
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/component/producttest"
+	"fettle.dev/fettle/internal/component/program"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/testroot"
+)
+
+// serve writes Debian's configuration with a frontend and a back end of our own,
+// and starts HAProxy with it.
+func serve(t *testing.T, argv ...string) (b *producttest.Bench, port int) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port = l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	text := producttest.Read(t, mainFile)
+	text = strings.Replace(text, "\tdaemon\n", "\tmaxconn 500\n", 1)
+	text += fmt.Sprintf("frontend web\n\tbind 127.0.0.1:%d\n\thttp-request return status 204\nbackend app\n\tserver a 127.0.0.1:1\n", port)
+	if err := os.WriteFile(mainFile, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	producttest.Command(t, "install", "-d", "/run/haproxy")
+	producttest.Command(t, append([]string{"haproxy", "-f", mainFile}, argv...)...)
+	b = producttest.New(t, Product)
+	t.Cleanup(func() {
+		all, err := program.Find(t.Context(), b.Host, "haproxy")
+		if err != nil {
+			t.Error(err)
+		}
+		for _, p := range all {
+			if q, err := os.FindProcess(p.PID); err == nil {
+				_ = q.Kill()
+			}
+		}
+	})
+	var threads rule.Answer
+	if !testroot.Eventually(time.Minute, func() bool {
+		threads = b.Installed().Answer("threads")
+		return threads.Value != nil
+	}) {
+		t.Fatalf("HAProxy does not answer: %s", threads.Unknown)
+	}
+	return b, port
+}
+
+// through asks for a page, which HAProxy answers itself.
+func through(t *testing.T, port int) {
+	t.Helper()
+	url := fmt.Sprintf("http://127.0.0.1:%d/", port)
+	if got := producttest.Command(t, "curl", "-sS", "--max-time", "20", "-o", "/dev/null", "-w", "%{http_code}", url); got != "204" {
+		t.Errorf("a client gets %s", got)
+	}
+}
+
+// With a master: values are taken by a new worker and given back, what -c refuses
+// is never told, and a worker that cannot start leaves the old one and its values.
+func TestMaster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server")
+	}
+	if !testroot.Inside(t, testroot.Options{Servers: true}) {
+		return
+	}
+	b, port := serve(t, "-W", "-D")
+	through(t, port)
+	before := producttest.Read(t, mainFile)
+	i := b.Installed().(*installed)
+	compare(t, b, i)
+	master, worker := i.run.main.PID, i.run.worker.PID
+
+	b.Set([]string{"reload of haproxy " + mainFile}, "maxconn", "300", "nbthread", "1", "timeout-client", "20s", "timeout-tunnel", "1h")
+	i = b.Installed().(*installed)
+	if i.run.main.PID != master || i.run.worker.PID == worker {
+		t.Errorf("master %d, was %d; worker %d, was %d", i.run.main.PID, master, i.run.worker.PID, worker)
+	}
+	for option, want := range map[string]string{"maxconn": "300", "nbthread": "1", "timeout-client": "20s", "timeout-tunnel": "1h"} {
+		b.Running(option, want)
+	}
+	if o := i.Option("maxconn").Running; o.Source() != mainFile+":"+strconv.Itoa(lineOf(before, "maxconn 500")+1) {
+		t.Errorf("maxconn is from %s", o.Source()) // a line further down: nbthread came before it
+	}
+	through(t, port)
+	b.Undo()
+	producttest.Same(t, mainFile, before)
+	b.Running("maxconn", "500")
+	through(t, port)
+
+	worker = b.Installed().(*installed).run.worker.PID
+	b.Refused("haproxy -c: ", "maxconn", "400", "nbthread", "100000")
+	b.Refused("not a time", "timeout-client", "soon")
+	b.Refused("no tuning option", "global/chroot", "/")
+	producttest.Same(t, mainFile, before)
+	if got := b.Installed().(*installed).run.worker.PID; got != worker {
+		t.Errorf("worker %d, was %d", got, worker)
+	}
+	// More files than any process may open (fs.nr_open).
+	b.Refused("still serves", "maxconn", "2000000000")
+	producttest.Same(t, mainFile, before)
+	b.Running("maxconn", "500")
+	through(t, port)
+}
+
+// Without a master a new process takes over.
+func TestDaemon(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server")
+	}
+	if !testroot.Inside(t, testroot.Options{Servers: true}) {
+		return
+	}
+	b, port := serve(t, "-D")
+	before := producttest.Read(t, mainFile)
+	was := b.Installed().(*installed).run.main
+	b.Set([]string{"reload of haproxy " + mainFile}, "maxconn", "300", "retries", "2")
+	b.Running("maxconn", "300")
+	b.Running("retries", "2")
+	if b.Installed().(*installed).run.main.Same(was) {
+		t.Error("the old process still serves")
+	}
+	b.Undo()
+	producttest.Same(t, mainFile, before)
+	b.Running("maxconn", "500")
+	b.Refused("haproxy -sf: ", "maxconn", "2000000000")
+	producttest.Same(t, mainFile, before)
+	b.Running("maxconn", "500")
+	through(t, port)
+}
+
+func lineOf(text, part string) int {
+	head, _, _ := strings.Cut(text, part)
+	return strings.Count(head, "\n") + 1
+}
+
+// compare holds what is read against what HAProxy says of itself.
+func compare(t *testing.T, b *producttest.Bench, i *installed) {
+	t.Helper()
+	if i.Name() != "haproxy" || i.fileErr != nil || i.runErr != nil || i.infoErr != nil {
+		t.Fatal(i.Name(), i.fileErr, i.runErr, i.infoErr)
+	}
+	for _, in := range inputs {
+		if a := i.Answer(strings.TrimPrefix(in.Name, "haproxy.")); a.Value == nil && in.Name != "haproxy.passthrough_443" {
+			t.Errorf("%s: %+v", in.Name, a)
+		}
+	}
+	version := producttest.Command(t, "haproxy", "-v")
+	if v := i.Answer("version").Value; !strings.Contains(version, fmt.Sprintf("version %v", v)) {
+		t.Errorf("version %v: %s", v, version)
+	}
+	for option, want := range map[string]string{"maxconn": "500", "timeout-client": "50000", "timeout-server": "50000", "timeout-connect": "5000"} {
+		b.Running(option, want)
+	}
+	if v, err := parameter("timeout client").Read("50000"); err != nil || v != 50.0 {
+		t.Errorf("timeout client %v, %v", v, err)
+	}
+	// The queue that the kernel was asked for.
+	_, address := i.files.serves()
+	queue := producttest.Command(t, "ss", "-Hltn", "src", address)
+	m := regexp.MustCompile(`^LISTEN\s+\d+\s+(\d+)`).FindStringSubmatch(queue)
+	if got := i.Answer("listen_backlog").Value; m == nil || fmt.Sprint(got) != m[1] {
+		t.Errorf("backlog %v, ss says %s", got, queue)
+	}
+	if got := i.Answer("missing_timeouts").Value.([]string); len(got) > 0 {
+		t.Errorf("timeouts: %v", got)
+	}
+	archive := b.Archived()
+	if got := archive.Option("maxconn").Running; got.Or("") != "500" {
+		t.Errorf("the archive says %+v, %s", got, got.Unknown())
+	}
+	if got := archive.Answer("read_since_change"); got.Value != true {
+		t.Errorf("the archive says %+v", got)
+	}
+}

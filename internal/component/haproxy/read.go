@@ -1,0 +1,356 @@
+package haproxy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/component/conf"
+	"fettle.dev/fettle/internal/component/program"
+	"fettle.dev/fettle/internal/host"
+)
+
+// instances finds the main files of distributions and software collections, and
+// the one that OpenShift's router writes.
+func instances(h *host.Host) ([]conf.Instance, error) {
+	var out []conf.Instance
+	for _, p := range []struct{ pattern, name string }{
+		{"/etc/haproxy/haproxy.cfg", "haproxy"}, {"/etc/opt/rh/*/haproxy/haproxy.cfg", ""}, {"/var/lib/haproxy/conf/haproxy.config", "router"},
+	} {
+		found, err := host.Glob(h.Files, p.pattern)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, f := range found {
+			name := p.name
+			if name == "" {
+				name, _, _ = strings.Cut(strings.TrimPrefix(f, "/etc/opt/rh/"), "/")
+			}
+			out = append(out, conf.Instance{Name: name, Main: f})
+		}
+	}
+	return out, nil
+}
+
+// rootsOf are the directories below which files are written. The router's file is
+// not there: its operator writes it.
+func rootsOf(*host.Host) []string { return []string{"/etc"} }
+
+// arguments are what a main file's instance is started with: itself, and Red Hat's
+// directory where its unit names that.
+func arguments(h *host.Host, main string) []string {
+	const more = "/etc/haproxy/conf.d"
+	args := []string{main}
+	if strings.HasPrefix(main, "/etc/haproxy/") {
+		for _, dir := range []string{"/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"} {
+			text, err := h.Files.ReadFile(dir + "/haproxy.service")
+			if err != nil {
+				continue
+			}
+			if st, err := h.Files.Stat(more); strings.Contains(string(text), more) && err == nil && st.IsDir() {
+				args = append(args, more)
+			}
+			break
+		}
+	}
+	return args
+}
+
+// option is one line of a section.
+type option struct {
+	section int // of settings.sections
+	maybe   bool
+	line
+	conf.Place
+}
+
+// settings is what HAProxy reads of one instance.
+type settings struct {
+	args     []string // what it is started with
+	files    []string // the main one first
+	sections []section
+	options  []option
+}
+
+// readSettings reads the files of an instance in the order in which HAProxy does.
+func readSettings(h *host.Host, main string) (settings, error) {
+	s := settings{args: arguments(h, main)}
+	includes := conf.Includes{From: h.Files, Depth: 2, Most: maxFiles}
+	read := func(name string) error {
+		return includes.File(name, func(text string) error { return s.text(name, text) })
+	}
+	err := read(main)
+	for _, dir := range s.args[1:] {
+		if err != nil {
+			break
+		}
+		err = includes.Dir(dir, func(paths []string) error {
+			for _, p := range paths {
+				if base := path.Base(p); !strings.HasSuffix(base, ".cfg") || base[0] == '.' {
+					continue
+				}
+				if err := read(p); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	s.files = includes.Read
+	return s, err
+}
+
+func (s *settings) text(name, text string) error {
+	all, err := scan(text)
+	if err == nil {
+		err = walk(all, func(now section, l *line, maybe bool) error {
+			switch {
+			case l == nil:
+				s.sections = append(s.sections, now)
+			case l.args != "":
+				s.options = append(s.options, option{len(s.sections) - 1, maybe, *l, conf.Place{File: name, Assignment: assignment(now, *l)}})
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("%s:%w", name, err)
+	}
+	return nil
+}
+
+// get is what a key is set to; the last line counts. "defaults/OPTION" is of the
+// only such section, whatever its name.
+func (s settings) get(key string) (option, bool, error) {
+	context, name := split(key)
+	if context == "defaults" {
+		var all []string
+		for _, x := range s.sections {
+			if x.kind == context {
+				all = append(all, x.key())
+			}
+		}
+		if len(all) > 1 {
+			return option{}, false, fmt.Errorf("there are %d sections of defaults (%s): say which", len(all), strings.Join(all, ", "))
+		}
+		if len(all) == 1 {
+			key = all[0] + "/" + name
+		}
+	}
+	return s.last(func(o option) bool { return o.Key == key })
+}
+
+// last is the last of some options. One in a condition may not count, and what is
+// from the environment is known to HAProxy only.
+func (s settings) last(is func(option) bool) (option, bool, error) {
+	var found *option
+	for n := range s.options {
+		o := &s.options[n]
+		if !is(*o) {
+			continue
+		}
+		if o.maybe || s.sections[o.section].maybe {
+			return *o, true, fmt.Errorf("%s: it stands in a condition (.if)", o.Place)
+		}
+		found = o
+	}
+	if found == nil {
+		return option{}, false, nil
+	}
+	if found.variable {
+		return *found, true, fmt.Errorf("%s: its value is from the environment", found.Place)
+	}
+	return *found, true, nil
+}
+
+// effective is an option of a proxy: its own, or what its defaults say.
+func (s settings) effective(proxy int, name string) (option, bool, error) {
+	for range 20 { // defaults may be from others
+		o, ok, err := s.last(func(o option) bool { return o.section == proxy && o.option == name })
+		if ok || err != nil {
+			return o, ok, err
+		}
+		from, next := s.sections[proxy].from, -1
+		for n, x := range s.sections[:proxy] {
+			if x.kind == "defaults" && (from == "" && s.sections[proxy].kind != "defaults" || from != "" && x.name == from) {
+				next = n
+			}
+		}
+		if next < 0 {
+			break
+		}
+		proxy = next
+	}
+	return option{}, false, nil
+}
+
+// has says whether a section has a line of an option.
+func (s settings) has(n int, name string) bool {
+	return slices.ContainsFunc(s.options, func(o option) bool { return o.section == n && o.option == name })
+}
+
+// timeless are the proxies that wait without an end for a client or a server, each
+// with what it lacks (src/cfgparse.c, check_config_validity).
+func (s settings) timeless() ([]string, error) {
+	out := []string{}
+	for n, x := range s.sections {
+		var want []string
+		if (x.kind == "frontend" || x.kind == "listen") && s.has(n, "bind") {
+			want = append(want, "timeout client")
+		}
+		if (x.kind == "backend" || x.kind == "listen") && s.has(n, "server") {
+			want = append(want, "timeout connect", "timeout server")
+		}
+		for _, name := range want {
+			o, ok, err := s.effective(n, name)
+			if err != nil {
+				return nil, err
+			}
+			if !ok || o.args == "0" {
+				out = append(out, x.key()+": "+name)
+			}
+		}
+	}
+	return out, nil
+}
+
+// backlog is the longest queue of connections that it asks the kernel for, and
+// where (src/listener.c, listener_backlog): a frontend's backlog or maxconn, or else
+// that of the process, which may not be known (-1); 0 where it listens nowhere.
+func (s settings) backlog(process float64) (longest float64, at string, err error) {
+	for n, x := range s.sections {
+		if x.kind != "frontend" && x.kind != "listen" || !s.has(n, "bind") {
+			continue
+		}
+		length, where := process, "maxconn of the process"
+		for _, name := range []string{"backlog", "maxconn"} {
+			o, ok, err := s.effective(n, name)
+			if err != nil {
+				return 0, "", err
+			}
+			if v, err := readNumber(o.args); ok && err == nil && v != 0.0 {
+				length, where = v.(float64), o.Place.String()
+				break
+			}
+		}
+		if length < 0 {
+			return length, where, nil
+		}
+		if length > longest {
+			longest, at = length, where
+		}
+	}
+	return longest, at, nil
+}
+
+// beyond are the frontends that allow more connections than the whole process.
+func (s settings) beyond(limit float64) ([]string, error) {
+	out := []string{}
+	for n, x := range s.sections {
+		if x.kind != "frontend" && x.kind != "listen" {
+			continue
+		}
+		o, ok, err := s.effective(n, "maxconn")
+		if err != nil {
+			return nil, err
+		}
+		if v, err := readNumber(o.args); ok && err == nil && v.(float64) > limit {
+			out = append(out, fmt.Sprintf("%s: %s", x.key(), o.args))
+		}
+	}
+	return out, nil
+}
+
+// ports are those that clients come to, of all frontends in the order of the files.
+func (s settings) ports() []string {
+	out := []string{}
+	for _, o := range s.options {
+		if o.option != "bind" {
+			continue
+		}
+		for _, address := range strings.Split(o.words[1], ",") {
+			port := address[strings.LastIndexByte(address, ':')+1:]
+			if _, err := strconv.ParseUint(port, 10, 16); err == nil && !slices.Contains(out, port) {
+				out = append(out, port)
+			}
+		}
+	}
+	return out
+}
+
+// passes says how connections to a port that are passed on as they are (mode tcp)
+// are shared out to servers: "source", "roundrobin"; "" where none are.
+func (s settings) passes(port string) (balance, at string, err error) {
+	text := func(n int, name, def string) (string, string) {
+		o, ok, fault := s.effective(n, name)
+		if fault != nil {
+			err = fault
+		}
+		if !ok || len(o.words) < 2 {
+			return def, s.sections[n].key()
+		}
+		return o.words[1], o.Place.String()
+	}
+	for _, o := range s.options {
+		if o.option != "bind" || !slices.ContainsFunc(strings.Split(o.words[1], ","), func(a string) bool { return strings.HasSuffix(a, ":"+port) }) {
+			continue
+		}
+		if mode, _ := text(o.section, "mode", "tcp"); mode != "tcp" {
+			continue
+		}
+		if s.sections[o.section].kind == "frontend" {
+			to, _ := text(o.section, "default_backend", "")
+			n := slices.IndexFunc(s.sections, func(x section) bool { return x.kind == "backend" && x.name == to })
+			if n < 0 {
+				continue
+			}
+			balance, at = text(n, "balance", "roundrobin")
+			return balance, at, err
+		}
+		balance, at = text(o.section, "balance", "roundrobin")
+		return balance, at, err
+	}
+	return "", "", err
+}
+
+// socket is where a running server can be asked; "" for nowhere.
+func (s settings) socket() (network, address, at string) {
+	for _, o := range s.options {
+		if o.Key != "global/stats" || len(o.words) < 3 || o.words[1] != "socket" || o.variable {
+			continue
+		}
+		if network, address := reach(o.words[2]); network != "" {
+			return network, address, o.Place.String()
+		}
+	}
+	return "", "", ""
+}
+
+// serves is where clients come in that can be reached from here; "" for nowhere.
+func (s settings) serves() (network, address string) {
+	for _, o := range s.options {
+		if kind := s.sections[o.section].kind; o.option != "bind" || kind != "frontend" && kind != "listen" || o.variable || o.maybe || s.sections[o.section].maybe {
+			continue
+		}
+		if network, address := reach(strings.Split(o.words[1], ",")[0]); network != "" {
+			return network, address
+		}
+	}
+	return "", ""
+}
+
+func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
+	s, err := readSettings(h, main)
+	if err != nil {
+		return conf.Place{}, false, err
+	}
+	o, ok, err := s.get(key)
+	return o.Place, ok, err
+}
+
+// version is that of the package.
+func version(h *host.Host) (string, string) { return program.Version(h, "haproxy") }
