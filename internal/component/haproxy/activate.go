@@ -12,27 +12,11 @@ import (
 	"strings"
 	"sync"
 
+	"fettle.dev/fettle/internal/component/conf"
 	"fettle.dev/fettle/internal/component/program"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/setting"
 )
-
-// group is the processes of one instance. With a master (-W, -Ws) the worker is
-// the newest of its children; older ones finish what they have begun. Without one
-// main and worker are the same.
-type group struct {
-	// changed is the last change of its files, in seconds since the epoch; 0 where
-	// nobody has looked.
-	changed      float64
-	main, worker program.Process
-}
-
-func (g group) since() program.Taken {
-	return program.Since(g.changed, g.worker, []program.Process{g.worker})
-}
-
-func (g group) mastered() bool { return !g.main.Same(g.worker) }
 
 func newest(all []program.Process) program.Process {
 	return slices.MaxFunc(all, func(a, b program.Process) int {
@@ -40,28 +24,33 @@ func newest(all []program.Process) program.Process {
 	})
 }
 
-func processes(ctx context.Context, h *host.Host, main string) (group, error) {
+// processes finds those of an instance. With a master (-W, -Ws) the newest of its
+// children serves, and older ones finish what they have begun; without one the
+// newest process does.
+func processes(ctx context.Context, h *host.Host, main string) (program.Group, error) {
 	all, err := program.Find(ctx, h, "haproxy")
 	if err != nil {
-		return group{}, err
+		return program.Group{}, err
 	}
 	mains := slices.DeleteFunc(program.Main(all), func(p program.Process) bool { return !belongs(h, p, main) })
 	if len(mains) == 0 {
-		return group{}, program.ErrStopped
+		return program.Group{}, program.ErrStopped
 	}
-	g := group{main: newest(mains)}
-	g.worker = g.main
-	if children := program.Children(all, g.main.PID); len(children) > 0 {
-		g.worker = newest(children)
-	} else if waits(g.main) {
+	g := program.Group{Main: newest(mains)}
+	if children := program.Children(all, g.Main.PID); len(children) > 0 {
+		g.Children = []program.Process{newest(children)}
+	} else if slices.Contains(g.Main.Argv, "-W") || slices.Contains(g.Main.Argv, "-Ws") {
 		return g, errors.New("its master runs without a worker")
 	}
 	return g, nil
 }
 
-// waits says whether a process is a master by its command line.
-func waits(p program.Process) bool {
-	return slices.Contains(p.Argv, "-W") || slices.Contains(p.Argv, "-Ws")
+// worker is the process that serves.
+func worker(g program.Group) program.Process {
+	if len(g.Children) > 0 {
+		return g.Children[0]
+	}
+	return g.Main
 }
 
 // configured are the files and directories that a process was started with.
@@ -125,11 +114,12 @@ type told struct {
 func newControl() *control {
 	c := &control{told: map[string]told{}}
 	c.Control = &program.Control{
-		Name: "haproxy",
-		Unit: func(h *host.Host, _ string) string { return program.Unit(h, "haproxy.service") },
+		Name:  "haproxy",
+		Unit:  func(h *host.Host, _ string) string { return program.Unit(h, "haproxy.service") },
+		Mains: func(h *host.Host) ([]string, error) { return conf.Mains(instances(h)) },
 		Running: func(ctx context.Context, h *host.Host, main string) (program.Process, error) {
 			g, err := processes(ctx, h, main)
-			return g.main, err
+			return g.Main, err
 		},
 		Check: configTest,
 		Reads: func(h *host.Host, main string) []string {
@@ -180,22 +170,22 @@ func (c *control) reload(ctx context.Context, h *host.Host, main string, p progr
 		return err
 	}
 	c.mu.Lock()
-	c.told[main] = told{g.worker, failures(h, g.main)}
+	c.told[main] = told{worker(g), failures(h, g.Main)}
 	c.mu.Unlock()
 	switch {
 	case plugin.HasSystemd(h) && p.Unit != "":
 		_, err := plugin.Run(ctx, h, "systemctl", "reload", "--", p.Unit)
 		return err
-	case g.mastered():
-		return program.Signal(ctx, h, "USR2", g.main.PID)
-	case slices.Contains(g.main.Argv, "-db"):
+	case len(g.Children) > 0:
+		return program.Signal(ctx, h, "USR2", g.Main.PID)
+	case slices.Contains(g.Main.Argv, "-db"):
 		return errors.New("it runs in the foreground without a master (-W), so that nobody can reload it")
 	}
-	argv := g.main.Argv
+	argv := g.Main.Argv
 	if n := slices.IndexFunc(argv, func(a string) bool { return a == "-sf" || a == "-st" }); n > 0 {
 		argv = argv[:n] // of the reload before, always at the end
 	}
-	argv = append(slices.Clone(argv), "-sf", strconv.Itoa(g.main.PID))
+	argv = append(slices.Clone(argv), "-sf", strconv.Itoa(g.Main.PID))
 	res, err := h.Exec.Run(ctx, host.Command{Argv: argv})
 	if err == nil && res.ExitCode != 0 {
 		err = fmt.Errorf("haproxy -sf: %s", complaint(string(res.Stderr)+string(res.Stdout)))
@@ -217,9 +207,9 @@ func (c *control) ready(ctx context.Context, h *host.Host, main string, _ progra
 	c.mu.Lock()
 	told := c.told[main]
 	c.mu.Unlock()
-	if g.worker.Same(told.worker) {
+	if worker(g).Same(told.worker) {
 		err := errors.New("the worker with the old configuration still serves: its log says why")
-		if failures(h, g.main) > told.failures {
+		if failures(h, g.Main) > told.failures {
 			return program.Final(err)
 		}
 		return err
@@ -229,8 +219,8 @@ func (c *control) ready(ctx context.Context, h *host.Host, main string, _ progra
 	case errors.Is(err, errNoSocket):
 	case err != nil:
 		return err
-	case info["Pid"] != strconv.Itoa(g.worker.PID):
-		return fmt.Errorf("process %s still answers, not %d with the new configuration", info["Pid"], g.worker.PID)
+	case info["Pid"] != strconv.Itoa(worker(g).PID):
+		return fmt.Errorf("process %s still answers, not %d with the new configuration", info["Pid"], worker(g).PID)
 	}
 	network, address := s.serves()
 	if network == "" {
@@ -243,22 +233,6 @@ func (c *control) ready(ctx context.Context, h *host.Host, main string, _ progra
 	return conn.Close()
 }
 
-func (c *control) activate(ctx context.Context, h *host.Host, a setting.Activation) error {
-	all, err := instances(h)
-	if err != nil {
-		return err
-	}
-	var mains []string
-	for _, in := range all {
-		mains = append(mains, in.Main)
-	}
-	main, err := c.Of(ctx, h, a.Program, mains)
-	if err != nil {
-		return err
-	}
-	return c.Activate(ctx, h, main, a)
-}
-
 // effect says whether the running server has read the file.
 func effect(ctx context.Context, h *host.Host, main, key, value string) (plugin.Verdict, string) {
 	s, err := readSettings(h, main)
@@ -266,26 +240,13 @@ func effect(ctx context.Context, h *host.Host, main, key, value string) (plugin.
 		return plugin.Unknown, err.Error()
 	}
 	g, err := processes(ctx, h, main)
-	switch {
-	case errors.Is(err, program.ErrStopped):
-		return plugin.OK, "in force from the server's next start"
-	case err != nil:
-		return plugin.Unknown, err.Error()
-	}
-	if field := fields[strings.TrimPrefix(key, "global/")]; field != "" {
+	if field := fields[strings.TrimPrefix(key, "global/")]; err == nil && field != "" {
 		if info, err := question(ctx, h, main, s); err == nil && info[field] == canonical(value) {
 			return plugin.OK, ""
 		} else if err == nil && info[field] != "" {
 			return plugin.Drifted, "the server runs with " + info[field]
 		}
 	}
-	g.changed = program.Changed(ctx, h, main, s.files)
-	switch g.since() {
-	case program.Yes:
-		return plugin.OK, ""
-	case program.No:
-		return plugin.Drifted, "its files were changed after it has read them: reload it"
-	case program.Unclear:
-	}
-	return plugin.Unknown, "whether it has read its files since they were changed cannot be told"
+	g.Changed = program.Changed(ctx, h, main, s.files)
+	return program.Effect(g.Taken(), err)
 }

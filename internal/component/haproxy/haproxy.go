@@ -38,7 +38,7 @@ var Product = component.Product{
 			Activation: func(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
 				return c.Activation(ctx, h, main, false)
 			},
-			Activate: c.activate,
+			Activate: c.Activate,
 			Effect:   effect,
 		})
 	},
@@ -73,9 +73,9 @@ func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 		i := &installed{Instance: in, host: h}
 		i.files, i.fileErr = readSettings(h, in.Main)
 		if i.run, i.runErr = processes(ctx, h, in.Main); i.runErr == nil {
-			i.run.changed = program.Changed(ctx, h, in.Main, i.files.files)
+			i.run.Changed = program.Changed(ctx, h, in.Main, i.files.files)
 			i.info, i.infoErr = question(ctx, h, in.Main, i.files)
-			if i.infoErr == nil && i.info["Pid"] != strconv.Itoa(i.run.worker.PID) {
+			if i.infoErr == nil && i.info["Pid"] != strconv.Itoa(worker(i.run).PID) {
 				i.info, i.infoErr = nil, errors.New("another process answers at its stats socket")
 			}
 		} else {
@@ -91,7 +91,7 @@ type installed struct {
 	host    *host.Host
 	files   settings
 	fileErr error
-	run     group
+	run     program.Group
 	runErr  error
 	info    map[string]string
 	infoErr error
@@ -115,43 +115,25 @@ func (i *installed) Options() []string {
 // Option implements component.Installed. What "show info" does not say is what the
 // files say, where the server has read them since they were changed.
 func (i *installed) Option(name string) component.Option {
-	o := component.Option{Intended: fact.Absent[string](i.Main), File: fact.Absent[string](i.Main), Running: fact.Absent[string](i.Main)}
+	file := fact.Absent[string](i.Main)
 	key, err := syntax{}.Key(name)
 	if err == nil {
 		err = i.fileErr
 	}
-	var told option
-	var ok bool
 	if err == nil {
-		told, ok, err = i.files.get(key)
+		var told option
+		var ok bool
+		if told, ok, err = i.files.get(key); ok {
+			file = fact.Known(syntax{}.Unquote(told.Literal), told.Place.String())
+		}
 	}
-	switch {
-	case err != nil:
-		o.File = fact.Unknown[string](i.Main, err.Error())
-	case ok:
-		o.File = fact.Known(syntax{}.Unquote(told.Literal), told.Place.String())
-	}
+	o := component.AsRead(i.Main, file, err, i.run.Taken(), i.runErr)
 	if v := i.info[fields[name]]; v != "" {
 		source := "show info"
-		if file, ok := o.File.Get(); ok && canonical(file) == v {
-			source = o.File.Source() // the file is where it comes from
+		if text, ok := file.Get(); ok && err == nil && canonical(text) == v {
+			source = file.Source() // the file is where it comes from
 		}
 		o.Running = fact.Known(v, source)
-		return o
-	}
-	switch {
-	case errors.Is(i.runErr, program.ErrStopped):
-	case i.runErr != nil:
-		o.Running = fact.Unknown[string](i.Main, i.runErr.Error())
-	default:
-		switch i.run.since() {
-		case program.Yes:
-			o.Running = o.File
-		case program.No:
-			o.Running = fact.Unknown[string](i.Main, "its files were changed after it has read them")
-		case program.Unclear:
-			o.Running = fact.Unknown[string](i.Main, "whether it has read its files since they were changed cannot be told")
-		}
 	}
 	return o
 }
@@ -184,30 +166,12 @@ func (i *installed) Answer(input string) rule.Answer {
 		}
 		return rule.Answer{Unknown: "no list of packages names it", At: i.Main}
 	case "read_since_change":
-		return i.read()
+		return component.ReadSinceChange(i.Main, i.fileErr, i.run.Taken(), i.runErr)
 	}
 	if i.fileErr != nil {
 		return rule.Answer{Unknown: i.fileErr.Error(), At: i.Main}
 	}
 	return i.told(input)
-}
-
-func (i *installed) read() rule.Answer {
-	const at = "/proc"
-	switch {
-	case i.runErr != nil:
-		return rule.Answer{Unknown: i.runErr.Error(), At: at}
-	case i.fileErr != nil:
-		return rule.Answer{Unknown: i.fileErr.Error(), At: i.Main}
-	}
-	switch i.run.since() {
-	case program.Yes:
-		return rule.Answer{Value: true, At: at}
-	case program.No:
-		return rule.Answer{Value: false, At: at}
-	case program.Unclear:
-	}
-	return rule.Answer{Unknown: "the times of its worker and of its files do not say it", At: at}
 }
 
 // told answers what the files say.
@@ -272,7 +236,7 @@ func (i *installed) maxconn() (n float64, unknown string) {
 	case !ok:
 		return 0, "no file sets maxconn: HAProxy reckons it out from its open files when it starts"
 	}
-	v, err := readNumber(text)
+	v, err := component.ReadCount(text)
 	if err != nil {
 		return 0, err.Error()
 	}

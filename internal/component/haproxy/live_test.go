@@ -79,12 +79,12 @@ func TestMaster(t *testing.T) {
 	before := producttest.Read(t, mainFile)
 	i := b.Installed().(*installed)
 	compare(t, b, i)
-	master, worker := i.run.main.PID, i.run.worker.PID
+	master, was := i.run.Main.PID, worker(i.run).PID
 
 	b.Set([]string{"reload of haproxy " + mainFile}, "maxconn", "300", "nbthread", "1", "timeout-client", "20s", "timeout-tunnel", "1h")
 	i = b.Installed().(*installed)
-	if i.run.main.PID != master || i.run.worker.PID == worker {
-		t.Errorf("master %d, was %d; worker %d, was %d", i.run.main.PID, master, i.run.worker.PID, worker)
+	if i.run.Main.PID != master || worker(i.run).PID == was {
+		t.Errorf("master %d, was %d; worker %d, was %d", i.run.Main.PID, master, worker(i.run).PID, was)
 	}
 	for option, want := range map[string]string{"maxconn": "300", "nbthread": "1", "timeout-client": "20s", "timeout-tunnel": "1h"} {
 		b.Running(option, want)
@@ -98,13 +98,13 @@ func TestMaster(t *testing.T) {
 	b.Running("maxconn", "500")
 	through(t, port)
 
-	worker = b.Installed().(*installed).run.worker.PID
+	was = worker(b.Installed().(*installed).run).PID
 	b.Refused("haproxy -c: ", "maxconn", "400", "nbthread", "100000")
 	b.Refused("not a time", "timeout-client", "soon")
 	b.Refused("no tuning option", "global/chroot", "/")
 	producttest.Same(t, mainFile, before)
-	if got := b.Installed().(*installed).run.worker.PID; got != worker {
-		t.Errorf("worker %d, was %d", got, worker)
+	if got := worker(b.Installed().(*installed).run).PID; got != was {
+		t.Errorf("worker %d, was %d", got, was)
 	}
 	// More files than any process may open (fs.nr_open).
 	b.Refused("still serves", "maxconn", "2000000000")
@@ -123,11 +123,11 @@ func TestDaemon(t *testing.T) {
 	}
 	b, port := serve(t, "-D")
 	before := producttest.Read(t, mainFile)
-	was := b.Installed().(*installed).run.main
+	was := b.Installed().(*installed).run.Main
 	b.Set([]string{"reload of haproxy " + mainFile}, "maxconn", "300", "retries", "2")
 	b.Running("maxconn", "300")
 	b.Running("retries", "2")
-	if b.Installed().(*installed).run.main.Same(was) {
+	if b.Installed().(*installed).run.Main.Same(was) {
 		t.Error("the old process still serves")
 	}
 	b.Undo()

@@ -14,17 +14,17 @@ import (
 // parameters are those that rules ask for, with the defaults of HAProxy 2.2 to 3.2
 // (Configuration Manual, "Performance tuning" and "Proxies"): of the process, and
 // of the defaults for its proxies.
-var parameters = []component.Parameter{
-	number("maxconn", "", "connections of the whole process; as many as its open files allow where nobody says so"),
-	number("maxsslconn", "", "connections with TLS"),
-	number("maxconnrate", "0", "new connections a second; 0 is no limit"),
-	number("ulimit-n", "", "files that it may open; as many as maxconn needs where nobody says so"),
-	number("fd-hard-limit", "", "upper limit of the files that it reckons with"),
-	number("nbthread", "", "threads; one for each CPU that it may run on, since 2.4 of one NUMA node"),
+var parameters = component.Parameters{
+	component.Count("maxconn", "", "connections of the whole process; as many as its open files allow where nobody says so"),
+	component.Count("maxsslconn", "", "connections with TLS"),
+	component.Count("maxconnrate", "0", "new connections a second; 0 is no limit"),
+	component.Count("ulimit-n", "", "files that it may open; as many as maxconn needs where nobody says so"),
+	component.Count("fd-hard-limit", "", "upper limit of the files that it reckons with"),
+	component.Count("nbthread", "", "threads; one for each CPU that it may run on, since 2.4 of one NUMA node"),
 	size("tune.bufsize", "16384", "one buffer; a connection has two"),
-	number("tune.maxaccept", "", "connections that are accepted at once"),
-	number("tune.ssl.cachesize", "20000", "TLS sessions that are kept to be resumed"),
-	number("tune.h2.max-concurrent-streams", "100", "streams of one connection of HTTP/2"),
+	component.Count("tune.maxaccept", "", "connections that are accepted at once"),
+	component.Count("tune.ssl.cachesize", "20000", "TLS sessions that are kept to be resumed"),
+	component.Count("tune.h2.max-concurrent-streams", "100", "streams of one connection of HTTP/2"),
 	duration("timeout-connect", "", "wait for a connection to a server"),
 	duration("timeout-client", "", "wait for a silent client"),
 	duration("timeout-server", "", "wait for a silent server"),
@@ -32,8 +32,8 @@ var parameters = []component.Parameter{
 	duration("timeout-http-keep-alive", "", "wait for the next request on a connection"),
 	duration("timeout-queue", "", "wait for a free server; timeout connect where nobody says so"),
 	duration("timeout-tunnel", "", "silence on both sides of a tunnel: WebSocket, CONNECT"),
-	number("retries", "3", "attempts to reach a server after the first"),
-	number("backlog", "", "connections that wait to be accepted; the frontend's maxconn where nobody says so"),
+	component.Count("retries", "3", "attempts to reach a server after the first"),
+	component.Count("backlog", "", "connections that wait to be accepted; the frontend's maxconn where nobody says so"),
 	{Name: "http-reuse", Type: rule.Text, Read: oneOf("never", "safe", "aggressive", "always"), Default: "safe", Doc: "whether connections to servers are shared by clients: never, safe, aggressive, always"},
 }
 
@@ -51,24 +51,12 @@ var fields = map[string]string{
 	"maxconn": "Maxconn", "maxsslconn": "MaxSslConns", "maxconnrate": "ConnRateLimit", "ulimit-n": "Ulimit-n", "nbthread": "Nbthread",
 }
 
-func number(name, def, doc string) component.Parameter {
-	return component.Parameter{Name: name, Type: rule.Number, Read: readNumber, Default: def, Doc: doc}
-}
-
 func size(name, def, doc string) component.Parameter {
-	return component.Parameter{Name: name, Type: rule.Number, Unit: "bytes", Read: readNumber, Default: def, Doc: doc}
+	return component.Parameter{Name: name, Type: rule.Number, Unit: "bytes", Read: component.ReadCount, Default: def, Doc: doc}
 }
 
 func duration(name, def, doc string) component.Parameter {
 	return component.Parameter{Name: name, Type: rule.Number, Unit: "s", Read: readDuration, Default: def, Doc: doc}
-}
-
-func readNumber(text string) (any, error) {
-	n, err := strconv.ParseUint(text, 10, 31)
-	if err != nil {
-		return nil, fmt.Errorf("%q is not a number", text)
-	}
-	return float64(n), nil
 }
 
 // readDuration is parse_time_err: milliseconds, or a number with its unit.
@@ -101,11 +89,7 @@ func canonical(value string) string {
 
 func parameter(key string) *component.Parameter {
 	_, option := split(key)
-	name := strings.Replace(option, "timeout ", "timeout-", 1)
-	if i := slices.IndexFunc(parameters, func(p component.Parameter) bool { return p.Name == name }); i >= 0 {
-		return &parameters[i]
-	}
-	return nil
+	return parameters.Named(strings.Replace(option, "timeout ", "timeout-", 1))
 }
 
 // check says which values may be asked for by name.

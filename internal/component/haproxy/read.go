@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"fettle.dev/fettle/internal/component"
 	"fettle.dev/fettle/internal/component/conf"
 	"fettle.dev/fettle/internal/component/program"
 	"fettle.dev/fettle/internal/host"
@@ -232,7 +233,7 @@ func (s settings) backlog(process float64) (longest float64, at string, err erro
 			if err != nil {
 				return 0, "", err
 			}
-			if v, err := readNumber(o.args); ok && err == nil && v != 0.0 {
+			if v, err := component.ReadCount(o.args); ok && err == nil && v != 0.0 {
 				length, where = v.(float64), o.Place.String()
 				break
 			}
@@ -258,7 +259,7 @@ func (s settings) beyond(limit float64) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if v, err := readNumber(o.args); ok && err == nil && v.(float64) > limit {
+		if v, err := component.ReadCount(o.args); ok && err == nil && v.(float64) > limit {
 			out = append(out, fmt.Sprintf("%s: %s", x.key(), o.args))
 		}
 	}
