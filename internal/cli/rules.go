@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -38,11 +39,11 @@ func rulesCommand(a *app) *cobra.Command {
 		},
 		&cobra.Command{
 			Use: "lint", Short: "Look for mistakes in the rules, without asking a machine", Args: cobra.NoArgs,
-			RunE: func(*cobra.Command, []string) error { return a.rulesTest(false) },
+			RunE: func(c *cobra.Command, _ []string) error { return a.rulesTest(c.Context(), false) },
 		},
 		&cobra.Command{
-			Use: "test", Short: "Run the examples of the rules", Args: cobra.NoArgs,
-			RunE: func(*cobra.Command, []string) error { return a.rulesTest(true) },
+			Use: "test", Short: "Run the examples of the rules, and their fixes on an invented machine", Args: cobra.NoArgs,
+			RunE: func(c *cobra.Command, _ []string) error { return a.rulesTest(c.Context(), true) },
 		},
 	)
 	return c
@@ -135,13 +136,13 @@ func ruleIDs(c *rule.Catalogue) []string {
 }
 
 // rulesTest looks at every rule, and runs its examples.
-func (a *app) rulesTest(examples bool) error {
+func (a *app) rulesTest(ctx context.Context, examples bool) error {
 	c, err := a.catalogue()
 	if err != nil {
 		return err
 	}
 	var problems []error
-	ran := 0
+	ran, mended := 0, 0
 	for _, r := range c.Rules() {
 		if err := c.Compile(r); err != nil {
 			problems = append(problems, err)
@@ -150,13 +151,15 @@ func (a *app) rulesTest(examples bool) error {
 		if examples {
 			problems = append(problems, c.TestExamples(r)...)
 			ran += len(r.Examples)
+			n, more := tryFixes(ctx, c, r)
+			mended, problems = mended+n, append(problems, more...)
 		}
 	}
 	if err := errors.Join(problems...); err != nil {
 		return err
 	}
 	if examples {
-		fmt.Fprintf(a.screen.Out, "%d rules: %d examples hold\n", len(c.Rules()), ran)
+		fmt.Fprintf(a.screen.Out, "%d rules: %d examples hold, %d fixes of the kernel's values mend what was found and are taken back\n", len(c.Rules()), ran, mended)
 	} else {
 		fmt.Fprintf(a.screen.Out, "%d rules, %d tables, %d pieces of evidence: no mistakes\n", len(c.Rules()), len(c.Tables()), len(c.Evidence()))
 	}

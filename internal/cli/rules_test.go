@@ -40,12 +40,42 @@ func TestCatalogue(t *testing.T) {
 			for _, p := range c.TestExamples(r) {
 				t.Error(p)
 			}
+			_, problems := tryFixes(t.Context(), c, r)
+			for _, p := range problems {
+				t.Error(p)
+			}
 			for _, p := range r.Platforms {
 				if !slices.Contains(platformNames(), p) {
 					t.Errorf("%s: there is no platform %q", r.At, p)
 				}
 			}
 		})
+	}
+}
+
+// A fix that does not mend what its rule finds is told, with its example's line.
+func TestFixThatDoesNotMend(t *testing.T) {
+	files := []rule.File{{Name: "own.yaml", Text: []byte(`- id: L1
+  title: t
+  platforms: [linux]
+  inputs: {v: {input: "sysctl:vm.swappiness", as: number}}
+  pass: measured <= 10
+  want: "10"
+  why: w
+  sources: [{document: ours}]
+  fix: {changes: {"sysctl:vm.swappiness": "20"}}
+  examples:
+    - {name: good, given: {v: 10}, finding: pass}
+    - {name: bad, given: {v: 60}, finding: warn}
+`)}}
+	inputs, sets := platform.Inputs(sources())
+	c, err := rule.Load(inputs, sets, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, problems := tryFixes(t.Context(), c, c.Rule("L1"))
+	if n != 1 || len(problems) != 1 || !strings.Contains(problems[0].Error(), `own.yaml:12: L1: the fix of example "bad": afterwards the rule is warn: 20, wanted 10`) {
+		t.Errorf("%d: %v", n, problems)
 	}
 }
 

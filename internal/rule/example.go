@@ -18,11 +18,7 @@ func (c *Catalogue) TestExamples(r *Rule) []error {
 				problems = append(problems, fmt.Errorf("%s: %s: example %q gives %s, which is no input of the rule", e.Pos, r.ID, e.Name, name))
 			}
 		}
-		item := exampleItem
-		if named, ok := e.Given["instance"].(string); ok {
-			item = named
-		}
-		f := c.one(r, item, exampleMachine{r, item, e.Given})
+		f := c.Try(r, e, nil)
 		if f.State != e.Finding {
 			problems = append(problems, fmt.Errorf("%s: %s: example %q is %s, want %s%s", e.Pos, r.ID, e.Name, f.State, e.Finding, reason(f)))
 		}
@@ -34,6 +30,16 @@ func (c *Catalogue) TestExamples(r *Rule) []error {
 		problems = append(problems, fmt.Errorf("%s: %s: it needs an example that passes and one that does not", r.At, r.ID))
 	}
 	return problems
+}
+
+// Try judges a rule on the machine of one of its examples. over, where there is
+// one, answers some settings in its place.
+func (c *Catalogue) Try(r *Rule, e Example, over func(setting string, as Type) (Answer, bool)) Finding {
+	item := exampleItem
+	if named, ok := e.Given["instance"].(string); ok {
+		item = named
+	}
+	return c.one(r, item, exampleMachine{r, item, e.Given, over})
 }
 
 // asks is true for the name of a binding, and for an input that the rule's
@@ -60,6 +66,7 @@ type exampleMachine struct {
 	rule  *Rule
 	item  string
 	given map[string]any
+	over  func(setting string, as Type) (Answer, bool)
 }
 
 func (m exampleMachine) Answer(input string) Answer {
@@ -79,7 +86,12 @@ func (m exampleMachine) Answer(input string) Answer {
 	return Answer{}
 }
 
-func (m exampleMachine) Read(setting string, _ Type) Answer {
+func (m exampleMachine) Read(setting string, as Type) Answer {
+	if m.over != nil {
+		if a, ok := m.over(setting, as); ok {
+			return a
+		}
+	}
 	for _, b := range m.rule.Inputs {
 		if strings.ReplaceAll(b.Input, "{instance}", m.item) == setting {
 			return m.Answer(b.Input)
