@@ -83,7 +83,7 @@ func question(ctx context.Context, h *host.Host, main, dir string) (*answer, err
 func query(ctx context.Context, h *host.Host, dir string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	c, err := connect(ctx, h, dir)
+	c, err := connect(ctx, h, dir, "postgres")
 	if err != nil {
 		return nil, err
 	}
@@ -141,9 +141,9 @@ func serverOf(h *host.Host, dir string) (postmaster, error) {
 	return p, nil
 }
 
-// connect logs in through the socket as the user that the data belongs to, as
+// connect logs into a database through the socket as the user that the data belongs to, as
 // Debian's and Red Hat's pg_hba.conf let that one.
-func connect(ctx context.Context, h *host.Host, dir string) (*session, error) {
+func connect(ctx context.Context, h *host.Host, dir, database string) (*session, error) {
 	p, err := serverOf(h, dir)
 	if err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func connect(ctx context.Context, h *host.Host, dir string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return login(ctx, conn, user)
+	return login(ctx, conn, user, database)
 }
 
 func userName(h *host.Host, uid int) string {

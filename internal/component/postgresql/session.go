@@ -19,14 +19,14 @@ type session struct {
 	stop func() bool
 }
 
-// login begins a session as a user whom the server knows by the socket (peer).
-// It ends with ctx.
-func login(ctx context.Context, conn net.Conn, user string) (*session, error) {
+// login begins a session with a database as a user whom the server knows by the
+// socket (peer). It ends with ctx.
+func login(ctx context.Context, conn net.Conn, user, database string) (*session, error) {
 	s := &session{conn: conn, Frontend: pgproto3.NewFrontend(conn, conn)}
 	s.SetMaxBodyLen(maxAnswer)
 	s.stop = context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	s.Send(&pgproto3.StartupMessage{ProtocolVersion: pgproto3.ProtocolVersionNumber, Parameters: map[string]string{
-		"user": user, "database": "postgres", "application_name": "fettle", "client_encoding": "UTF8",
+		"user": user, "database": database, "application_name": "fettle", "client_encoding": "UTF8",
 	}})
 	if _, err := s.finish(); err != nil {
 		s.Close()

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"fettle.dev/fettle/internal/component/redis"
 	"fettle.dev/fettle/internal/component/unit"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/platform"
@@ -18,11 +19,11 @@ import (
 
 // Source answers the inputs that begin with "satellite.".
 func Source() platform.Source {
-	s := platform.Source{Prefix: "satellite", Sets: []string{overrideSet, storageSet, workerSet}}
+	s := platform.Source{Prefix: "satellite", Sets: []string{overrideSet, storageSet, workerSet, queueSet}}
 	for _, in := range inputs() {
 		s.Inputs = append(s.Inputs, in.Input)
 	}
-	s.Open = func(_ context.Context, m *platform.Subject) platform.Answers { return open(m) }
+	s.Open = func(ctx context.Context, m *platform.Subject) platform.Answers { return open(ctx, m) }
 	return s
 }
 
@@ -34,6 +35,7 @@ type input struct {
 
 // satellite is one machine. What it reads it reads once, when it is first asked.
 type satellite struct {
+	ctx     context.Context // of the audit
 	host    *host.Host
 	subject *platform.Subject
 	units   *unit.Reader
@@ -42,12 +44,15 @@ type satellite struct {
 	product   *product
 	installer *installer
 	apache    *apache
+	tasks     *tasks
+	queued    []redis.Queue // nil where nobody has asked yet, or noQueues says why
+	noQueues  string
 	envs      map[string]environment
 	logs      map[string]sign
 }
 
-func open(m *platform.Subject) *satellite {
-	return &satellite{host: m.Host, subject: m, units: unit.New(m.Host), files: map[string]file{}, envs: map[string]environment{}, logs: map[string]sign{}}
+func open(ctx context.Context, m *platform.Subject) *satellite {
+	return &satellite{ctx: ctx, host: m.Host, subject: m, units: unit.New(m.Host), files: map[string]file{}, envs: map[string]environment{}, logs: map[string]sign{}}
 }
 
 // Answer implements platform.Answers.
@@ -73,6 +78,8 @@ func (s *satellite) Items(set string) (names []string, unknown string) {
 		return s.directories()
 	case workerSet:
 		return s.dynflowUnits()
+	case queueSet:
+		return s.queueNames()
 	}
 	return nil, "a Satellite has no set " + set
 }
@@ -112,6 +119,10 @@ var inputs = sync.OnceValue(func() []input {
 		one("capsule_hosts", rule.Number, "", "Registered hosts, on a Capsule only.", (*satellite).capsuleHosts),
 		one("mqtt_hosts", rule.Number, "", "Registered hosts, where jobs are told them over MQTT.", (*satellite).mqttHosts),
 		one("pending_host_tasks", rule.Number, "", "Tasks Actions::Katello::Host::* that have not ended.", server((*satellite).pendingTasks)),
+		one("pending_host_tasks_hour", rule.Number, "", "Of these, those that have begun more than an hour ago.", server((*satellite).oldTasks)),
+		one("oldest_host_task", rule.Number, "s", "Since when the first of them has begun.", server((*satellite).oldestTask)),
+		each(queueSet, "length", rule.Number, "", "Jobs that wait in a queue of Dynflow's Sidekiq.", ofQueue(queueLength)),
+		each(queueSet, "oldest", rule.Number, "s", "Since when the job waits that will be taken next.", ofQueue(queueOldest)),
 
 		one("tuning", rule.Text, "", "The installation size that the installer was told (--tuning).", server((*satellite).tuning)),
 		one("puma_workers_told", rule.Number, "", "The number of Puma workers that the installer was told; absent where it works it out.", server(told("foreman", "foreman_service_puma_workers"))),

@@ -1,11 +1,8 @@
 package satellite
 
 import (
-	"bufio"
-	"encoding/csv"
 	"fmt"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -196,52 +193,6 @@ func (s *satellite) mqttHosts() rule.Answer {
 		return rule.Answer{Unknown: a.Unknown, At: a.At}
 	}
 	return s.hosts()
-}
-
-// pendingTasks counts what a sosreport has of the tasks' table.
-func (s *satellite) pendingTasks() rule.Answer {
-	const table = "/sos_commands/foreman/foreman_tasks_tasks"
-	if s.host.Live {
-		return rule.Answer{Unknown: "only the database says it, which fettle does not ask here"}
-	}
-	text, _, err := s.host.Tail(table, 64<<20)
-	if err != nil {
-		return rule.Answer{Unknown: s.why(table, err), At: table}
-	}
-	n, last, err := pending(string(text))
-	switch {
-	case err != nil:
-		return rule.Answer{Unknown: fmt.Sprintf("%s: %v", table, err), At: table}
-	case last > 0:
-		return rule.Answer{Value: float64(n), At: table + ":" + strconv.Itoa(last)}
-	}
-	return rule.Answer{Value: float64(n), At: table}
-}
-
-// pending counts the tasks Actions::Katello::Host::* that have not stopped, and
-// says on which line the last one begins.
-func pending(text string) (n, last int, err error) {
-	r := csv.NewReader(bufio.NewReader(strings.NewReader(text)))
-	r.FieldsPerRecord, r.LazyQuotes, r.ReuseRecord = -1, true, true
-	head, err := r.Read()
-	if err != nil {
-		return 0, 0, fmt.Errorf("it is no table of tasks: %w", err)
-	}
-	label, state := slices.Index(head, "label"), slices.Index(head, "state")
-	if label < 0 || state < 0 {
-		return 0, 0, fmt.Errorf("it is no table of tasks: its columns are %.80q", head)
-	}
-	for {
-		row, err := r.Read()
-		if err != nil {
-			break // the end, or what was cut off there
-		}
-		if len(row) > max(label, state) && strings.HasPrefix(row[label], "Actions::Katello::Host::") && row[state] != "stopped" {
-			n++
-			last, _ = r.FieldPos(label)
-		}
-	}
-	return n, last, nil
 }
 
 // scenario is the installer's last one: "satellite", "capsule", "katello",

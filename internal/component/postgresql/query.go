@@ -1,0 +1,46 @@
+package postgresql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// Query puts a statement that only reads, and answers with one text, to a database
+// of the clusters of this machine: the first that has one of the name. question
+// says what is asked, under which a recording keeps the answer.
+func Query(ctx context.Context, h *host.Host, question, database, statement string) ([]byte, error) {
+	return h.Ask(ctx, "postgresql database "+database+": "+question, func(ctx context.Context, live *host.Host) ([]byte, error) {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		all, err := clusters(live)
+		if err != nil {
+			return nil, err
+		}
+		err = fmt.Errorf("no cluster of PostgreSQL here has the database %s", database)
+		for _, c := range all {
+			dir := path.Dir(c.Main)
+			if files, ferr := readSettings(live, c.Main); ferr == nil && files.dir != "" {
+				dir = files.dir
+			}
+			s, cerr := connect(ctx, live, dir, database)
+			switch {
+			case errors.Is(cerr, errStopped):
+				err = cerr
+				continue
+			case cerr != nil && strings.Contains(cerr.Error(), "does not exist"):
+				continue
+			case cerr != nil:
+				return nil, cerr
+			}
+			defer s.Close()
+			text, err := s.one(statement)
+			return []byte(text), err
+		}
+		return nil, err
+	})
+}
