@@ -1,5 +1,6 @@
 // Package packaging holds the files that a package of fettle installs beside the
-// program: units of systemd, the bus's policy, polkit's actions.
+// program: units of systemd, the bus's policy, polkit's actions,
+// and what sos is to ask of fettle (/etc/sos/extras.d/fettle).
 package packaging
 
 import (
@@ -8,9 +9,9 @@ import (
 	"strings"
 )
 
-// FS holds the files: systemd/, dbus/, polkit/.
+// FS holds the files: systemd/, dbus/, polkit/, sos/.
 //
-//go:embed systemd/*.service dbus/*.conf polkit/*.policy
+//go:embed systemd/*.service dbus/*.conf polkit/*.policy sos/fettle
 var FS embed.FS
 
 // Program is where a package puts the program, as the units name it.

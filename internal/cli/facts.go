@@ -16,6 +16,9 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
+// archiveFormat is what --archive writes, on standard output.
+const archiveFormat = "archive"
+
 func factsCommand(a *app) *cobra.Command {
 	var o struct {
 		brief   bool
@@ -25,11 +28,16 @@ func factsCommand(a *app) *cobra.Command {
 		Use: "facts [NAME...]", Short: "Read what this machine is, each fact with its source",
 		Long: `Reads the machine and writes nothing. A name, such as memory or
 disk.vda.queue_depth, selects the facts that begin with it. JSON and YAML then
-have only these branches of the tree.`,
+have only these branches of the tree. --output archive writes what was read,
+redacted, as a text archive for --root.`,
+		Annotations:       map[string]string{moreFormats: archiveFormat},
 		ValidArgsFunction: a.completeFacts,
 		RunE: func(c *cobra.Command, names []string) error {
 			if o.brief && len(names) > 0 {
 				return ui.Exit(ui.Usage, errors.New("--brief goes without names: it is about the whole machine"))
+			}
+			if a.screen.Format == archiveFormat && (o.brief || o.archive != "" || len(names) > 0) {
+				return ui.Exit(ui.Usage, errors.New("--output archive goes alone: it is about the whole machine"))
 			}
 			return a.facts(c.Context(), names, o.brief, o.archive)
 		},
@@ -46,13 +54,17 @@ func (a *app) facts(ctx context.Context, names []string, brief bool, archive str
 	}
 	var f *fact.Facts
 	var rec *host.Recording
-	if archive != "" {
+	if archive != "" || a.screen.Format == archiveFormat {
 		f, rec = fact.Archive(h, func(h *host.Host, rec *host.Recording) {
 			a.readForPlans(ctx, h, rec)
 			a.readForChecks(ctx, h)
 		})
 	} else {
 		f = fact.Collect(h)
+	}
+	if a.screen.Format == archiveFormat {
+		_, err := rec.WriteTo(a.screen.Out)
+		return err
 	}
 	some, missing := f.Select(names...)
 	if len(missing) > 0 {

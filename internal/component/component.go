@@ -26,6 +26,10 @@ type Product struct {
 	// Find reads what of the product is set up on a machine: none where it is not
 	// there. The error says why that cannot be known.
 	Find func(context.Context, *host.Host) ([]Installed, error)
+	// Packages are patterns (path.Match) of the packages that bring it; NAME and
+	// NAME-server where it says nothing. A copy that has one of them, and none of
+	// its files, was made without them.
+	Packages []string
 	// Kind makes the kind of setting that writes its options; nil where fettle
 	// writes none.
 	Kind func(*host.Host) setting.Kind

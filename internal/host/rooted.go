@@ -22,7 +22,13 @@ func Copy(dir string) (*Host, error) {
 	if !st.IsDir() {
 		return nil, fmt.Errorf("%s: not a directory", dir)
 	}
-	return &Host{Name: dir, Files: copiedFiles{rootedFiles{dir}}, Exec: noExec{}, Clock: noClock{}, Net: noNet{}, Sched: noSched{}, Asks: noAsks{}}, nil
+	sos := newSosreport(rootedFiles{dir})
+	h := &Host{Name: dir, Incomplete: sos.incomplete(), Files: copiedFiles{sos.files, sos}, Exec: noExec{}, Clock: noClock{}, Net: noNet{}, Sched: noSched{}, Asks: noAsks{}}
+	if sos.is() {
+		h.Exec, h.Clock, h.Asks = sosExec{sos}, sosClock{sos}, sosAsks{h}
+		return sos.recorded(h), nil
+	}
+	return h, nil
 }
 
 // Mounted is a live machine whose root is mounted at dir: the node agent's view
@@ -207,12 +213,16 @@ func (r rootedFiles) Hold(p string, data []byte) (Held, error) {
 
 // copiedFiles is rootedFiles without the writing half, and with the difference
 // between "the machine has no such file" and "nobody copied it" kept: in a copy
-// a missing file is always the second (ErrNotRecorded and fs.ErrNotExist both).
-type copiedFiles struct{ rootedFiles }
+// a missing file is the second (ErrNotRecorded and fs.ErrNotExist both), unless a
+// sosreport knows better.
+type copiedFiles struct {
+	rootedFiles
+	sos *sosreport
+}
 
-func uncopied(err error) error {
+func (c copiedFiles) uncopied(err error, p string) error {
 	var pe *fs.PathError
-	if errors.As(err, &pe) && errors.Is(pe.Err, syscall.ENOENT) {
+	if errors.As(err, &pe) && errors.Is(pe.Err, syscall.ENOENT) && !c.sos.absent(path.Clean("/"+p)) {
 		return &fs.PathError{Op: pe.Op, Path: pe.Path, Err: notRecorded{}}
 	}
 	return err
@@ -221,11 +231,11 @@ func uncopied(err error) error {
 func (c copiedFiles) ReadFile(p string) ([]byte, error) {
 	b, err := c.rootedFiles.ReadFile(p)
 	if errors.Is(err, fs.ErrNotExist) {
-		if b, ok := sosFile(c.rootedFiles, p); ok {
+		if b, ok := c.sos.file(path.Clean("/" + p)); ok {
 			return b, nil
 		}
 	}
-	return b, uncopied(err)
+	return b, c.uncopied(err, p)
 }
 
 // ReadDir takes an empty directory of the kernel's for one that was copied
@@ -233,10 +243,17 @@ func (c copiedFiles) ReadFile(p string) ([]byte, error) {
 // the frame of /sys around it.
 func (c copiedFiles) ReadDir(p string) ([]fs.DirEntry, error) {
 	d, err := c.rootedFiles.ReadDir(p)
-	if err == nil && len(d) == 0 && ofKernel(p) {
+	p = path.Clean("/" + p)
+	if err == nil && p == "/proc" {
+		d = c.sos.listProcesses(d)
+	}
+	if lower, ok := c.sos.lower(p); ok && len(d) == 0 {
+		return lower, nil
+	}
+	if err == nil && len(d) == 0 && ofKernel(p) && !c.sos.absent(p+"/any") {
 		err = &fs.PathError{Op: "readdir", Path: p, Err: notRecorded{}}
 	}
-	return d, uncopied(err)
+	return d, c.uncopied(err, p)
 }
 
 // ofKernel is true below /proc and /sys, where no directory is made by anybody
@@ -248,22 +265,22 @@ func ofKernel(p string) bool {
 
 func (c copiedFiles) Stat(p string) (fs.FileInfo, error) {
 	st, err := c.rootedFiles.Stat(p)
-	return st, uncopied(err)
+	return st, c.uncopied(err, p)
 }
 
 func (c copiedFiles) Lstat(p string) (fs.FileInfo, error) {
 	st, err := c.rootedFiles.Lstat(p)
-	return st, uncopied(err)
+	return st, c.uncopied(err, p)
 }
 
 func (c copiedFiles) Readlink(p string) (string, error) {
 	to, err := c.rootedFiles.Readlink(p)
-	return to, uncopied(err)
+	return to, c.uncopied(err, p)
 }
 
 func (c copiedFiles) Resolve(p string) (string, error) {
 	at, err := c.rootedFiles.Resolve(p)
-	return at, uncopied(err)
+	return at, c.uncopied(err, p)
 }
 
 func (copiedFiles) Store(p string, _ []byte) error           { return readOnly("write", p) }

@@ -2,14 +2,61 @@ package host
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 )
 
-// A sosreport keeps many of the kernel's files at their places below its top
+// A sosreport keeps many of a machine's files at their places below its top
 // directory, and what it got from commands below sos_commands/PLUGIN/, named as
-// the command with "_" for " ". Where it has only the command's output, these
-// stand in for the file (sos 4.x, sos/report/plugins/*.py).
+// the command with "_" for " ". Where it has only the command's output, this
+// answers for the file (sos 4.x, sos/report/plugins/*.py). What stands in for the
+// kernel's files of processes is in sos_processes.go, what it is known not to
+// have in sos_absent.go.
+
+// sosreport is a copied tree that sos has made, or something like it: each answer
+// needs no more than its own file.
+type sosreport struct {
+	files rootedFiles
+
+	sysctls   func() map[string][]byte
+	manifest  func() *sosManifest
+	processes func() map[int]*sosProcess
+}
+
+func newSosreport(files rootedFiles) *sosreport {
+	s := &sosreport{files: files}
+	s.sysctls = sync.OnceValue(s.readSysctls)
+	s.manifest = sync.OnceValue(s.readManifest)
+	s.processes = sync.OnceValue(s.readProcesses)
+	return s
+}
+
+// is tells a sosreport from another copied tree.
+func (s *sosreport) is() bool {
+	st, err := os.Stat(s.files.outer("/sos_commands"))
+	return err == nil && st.IsDir()
+}
+
+// incomplete says what a person has to know of a report that ends too early: its
+// archive has the files in the order of their names, and this is the last.
+func (s *sosreport) incomplete() string {
+	if !s.is() {
+		return ""
+	}
+	if _, err := s.files.Lstat("/version.txt"); err == nil {
+		return ""
+	}
+	return s.files.root + " is a sosreport that was cut off: it has no version.txt, the last of its files"
+}
 
 // sosCommands says which saved output is a file's content.
 var sosCommands = []struct{ path, output string }{
@@ -32,53 +79,63 @@ var sosDMI = map[string]string{
 	"chassis_asset_tag": "Chassis Information/Asset Tag",
 }
 
-// sosFile answers for a file that a sosreport has only as a command's output.
-func sosFile(f rootedFiles, p string) ([]byte, bool) {
+// file answers for a file that a sosreport has only as a command's output.
+func (s *sosreport) file(p string) ([]byte, bool) {
 	if strings.HasPrefix(p, "/sos_commands/") {
 		return nil, false
 	}
 	if rest, ok := strings.CutPrefix(p, "/proc/sys/"); ok {
-		return sosSysctl(f, strings.ReplaceAll(rest, "/", "\x00"))
+		// The output writes "." for "/", and "/" for a "." inside a name
+		// (net.ipv4.conf.eth0/100.mtu).
+		key := strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(rest, "/", "\x00"), ".", "/"), "\x00", ".")
+		b, ok := s.sysctls()[key]
+		return b, ok
 	}
 	if dir, name := path.Split(p); dir == "/sys/class/dmi/id/" {
-		return sosDmidecode(f, sosDMI[name])
+		return s.dmidecode(sosDMI[name])
+	}
+	if p == "/proc/uptime" {
+		return s.uptime()
+	}
+	if rest, ok := strings.CutPrefix(p, "/proc/"); ok {
+		if b, ok := s.processFile(rest); ok {
+			return b, true
+		}
 	}
 	for _, c := range sosCommands {
 		if c.path != p {
 			continue
 		}
-		if b, err := f.ReadFile("/" + c.output); err == nil {
+		if b, err := s.files.ReadFile("/" + c.output); err == nil {
 			return b, true
 		}
 	}
 	return nil, false
 }
 
-// sosSysctl finds a key in the saved output of "sysctl -a". The output writes
-// "." for "/", and "/" for a "." inside a name (net.ipv4.conf.eth0/100.mtu).
-func sosSysctl(f rootedFiles, key string) ([]byte, bool) {
-	b, err := f.ReadFile("/sos_commands/kernel/sysctl_-a")
+// readSysctls reads the saved output of "sysctl -a".
+func (s *sosreport) readSysctls() map[string][]byte {
+	b, err := s.files.ReadFile("/sos_commands/kernel/sysctl_-a")
 	if err != nil {
-		return nil, false
+		return nil
 	}
-	key = strings.ReplaceAll(strings.ReplaceAll(key, ".", "/"), "\x00", ".") + " = "
-	var value []byte
-	found := false
-	for line := range bytes.Lines(b) { // a value of several lines repeats its key
-		if rest, ok := bytes.CutPrefix(line, []byte(key)); ok {
-			value, found = append(value, rest...), true
+	all := map[string][]byte{}
+	for line := range bytes.Lines(b) {
+		key, value, ok := bytes.Cut(line, []byte(" = "))
+		if ok && bytes.HasSuffix(value, []byte("\n")) { // a last line that was cut off says nothing
+			all[string(key)] = append(all[string(key)], value...) // a value of several lines repeats its key
 		}
 	}
-	return value, found
+	return all
 }
 
-func sosDmidecode(f rootedFiles, want string) ([]byte, bool) {
+func (s *sosreport) dmidecode(want string) ([]byte, bool) {
 	section, key, ok := strings.Cut(want, "/")
 	if !ok {
 		return nil, false
 	}
 	for _, name := range []string{"/sos_commands/hardware/dmidecode", "/dmidecode"} {
-		b, err := f.ReadFile(name)
+		b, err := s.files.ReadFile(name)
 		if err != nil {
 			continue
 		}
@@ -93,4 +150,213 @@ func sosDmidecode(f rootedFiles, want string) ([]byte, bool) {
 		}
 	}
 	return nil, false
+}
+
+// dateLayouts are how date(1) prints in the locales that sos runs in.
+var dateLayouts = []string{"Mon Jan _2 15:04:05 MST 2006", "Mon Jan _2 03:04:05 PM MST 2006", "Mon 02 Jan 2006 03:04:05 PM MST"}
+
+// date is what date(1) said, and the abbreviation of its time zone.
+func (s *sosreport) date(output string) (t time.Time, zone string, ok bool) {
+	b, err := s.files.ReadFile("/sos_commands/date/" + output)
+	if err != nil {
+		return t, "", false
+	}
+	for _, layout := range dateLayouts {
+		if t, err := time.Parse(layout, trimLine(b)); err == nil {
+			zone, _ := t.Zone()
+			return t, zone, true
+		}
+	}
+	return t, "", false
+}
+
+// now is when the report was made.
+func (s *sosreport) now() (time.Time, bool) {
+	t, _, ok := s.date("date_--utc")
+	return t, ok
+}
+
+// location is the machine's time zone, in which ps(1) prints.
+func (s *sosreport) location() (*time.Location, bool) {
+	if _, zone, ok := s.date("date"); ok && zone == "UTC" {
+		return time.UTC, true
+	}
+	b, err := s.files.ReadFile("/etc/localtime")
+	if err != nil {
+		return nil, false
+	}
+	l, err := time.LoadLocationFromTZData("local", b)
+	return l, err == nil
+}
+
+// boot is when the kernel started, to the second.
+func (s *sosreport) boot() (time.Time, bool) {
+	b, err := s.files.ReadFile("/proc/stat")
+	if err != nil {
+		return time.Time{}, false
+	}
+	for line := range strings.Lines(string(b)) {
+		var at int64
+		if n, _ := fmt.Sscanf(line, "btime %d\n", &at); n == 1 && at > 0 {
+			return time.Unix(at, 0).UTC(), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// uptime is the file's first number, in seconds; the time that CPUs were idle is
+// not known.
+func (s *sosreport) uptime() ([]byte, bool) {
+	now, ok := s.now()
+	boot, ok2 := s.boot()
+	if !ok || !ok2 || now.Before(boot) {
+		return nil, false
+	}
+	return fmt.Appendf(nil, "%.2f\n", now.Sub(boot).Seconds()), true
+}
+
+// sosClock tells when the report was made.
+type sosClock struct{ *sosreport }
+
+func (c sosClock) Now() time.Time {
+	if t, ok := c.now(); ok {
+		return t
+	}
+	return time.Now()
+}
+
+func (c sosClock) SinceBoot() (time.Duration, error) {
+	now, ok := c.now()
+	boot, ok2 := c.boot()
+	if !ok || !ok2 {
+		return 0, fmt.Errorf("uptime: %w", ErrNotRecorded)
+	}
+	return now.Sub(boot), nil
+}
+
+// sosExec answers with the outputs that the manifest lists with the exit code of
+// the command.
+type sosExec struct{ *sosreport }
+
+func (x sosExec) Run(ctx context.Context, c Command) (Result, error) {
+	m := x.manifest()
+	if m == nil || len(c.Stdin) > 0 {
+		return noExec{}.Run(ctx, c)
+	}
+	for _, r := range m.commands[c.String()] {
+		b, err := x.files.ReadFile("/" + r.File)
+		if err == nil && strings.HasPrefix(path.Clean("/"+r.File), "/sos_commands/") {
+			return Result{Stdout: b, ExitCode: r.Code}, nil
+		}
+	}
+	return noExec{}.Run(ctx, c)
+}
+
+func (x sosExec) LookPath(name string) (string, error) { return noExec{}.LookPath(name) }
+
+// sosManifest is the part of sos_reports/manifest.json (sos 4.0 and later) that
+// says what was asked of the machine, and what came of it.
+type sosManifest struct {
+	commands map[string][]sosCommand // by the command line
+	specs    map[string]int          // how many files came of what was to be copied
+}
+
+type sosCommand struct {
+	Exec string `json:"exec"`
+	File string `json:"filepath"`
+	Code int    `json:"return_code"`
+}
+
+func (s *sosreport) readManifest() *sosManifest {
+	b, err := s.files.ReadFile("/sos_reports/manifest.json")
+	if err != nil {
+		return nil
+	}
+	var read struct {
+		Components struct {
+			Report struct {
+				Plugins map[string]struct {
+					TimeoutHit bool         `json:"timeout_hit"`
+					Commands   []sosCommand `json:"commands"`
+					Files      []struct {
+						Specification string            `json:"specification"`
+						Copied        []json.RawMessage `json:"files_copied"`
+					} `json:"files"`
+				} `json:"plugins"`
+			} `json:"report"`
+		} `json:"components"`
+	}
+	if json.Unmarshal(b, &read) != nil {
+		return nil
+	}
+	m := &sosManifest{map[string][]sosCommand{}, map[string]int{}}
+	for _, p := range read.Components.Report.Plugins {
+		if p.TimeoutHit {
+			continue
+		}
+		for _, c := range p.Commands {
+			m.commands[c.Exec] = append(m.commands[c.Exec], c)
+		}
+		for _, f := range p.Files {
+			m.specs[path.Clean(f.Specification)] = max(m.specs[path.Clean(f.Specification)], len(f.Copied))
+		}
+	}
+	return m
+}
+
+// space is what df(1) said of the file system that a path is on.
+func (s *sosreport) space(p string) (size, free uint64, err error) {
+	missing := fmt.Errorf("the space of %s: df: %w", path.Clean(p), ErrNotRecorded)
+	if at, err := s.files.Resolve(p); err == nil {
+		p = at
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return 0, 0, missing
+	}
+	names, _ := filepath.Glob(s.files.outer("/sos_commands/filesys/df_-al*"))
+	best := ""
+	for _, name := range names {
+		b, err := s.files.ReadFile("/sos_commands/filesys/" + filepath.Base(name))
+		if err != nil || !bytes.HasPrefix(b, []byte("Filesystem ")) || !bytes.Contains(b, []byte("1K-blocks")) {
+			continue
+		}
+		for line := range strings.Lines(string(b)) {
+			f, mount := cutFields(line, 5)
+			var blocks, left uint64
+			if f == nil || !below(p, mount) || len(mount) < len(best) {
+				continue
+			}
+			if _, err := fmt.Sscan(f[1], &blocks); err != nil || blocks > 1<<53 {
+				continue
+			}
+			if _, err := fmt.Sscan(f[3], &left); err != nil || left > blocks {
+				continue
+			}
+			best, size, free = mount, blocks<<10, left<<10
+		}
+	}
+	if best == "" {
+		return 0, 0, missing
+	}
+	return size, free, nil
+}
+
+// below is true for a directory and all in it.
+func below(p, dir string) bool {
+	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
+}
+
+// cutFields takes n words from the beginning of a line; rest is what is behind
+// the space after them. It answers nil where there are fewer.
+func cutFields(line string, n int) (fields []string, rest string) {
+	rest = strings.TrimRight(line, "\n")
+	for range n {
+		rest = strings.TrimLeft(rest, " ")
+		end := strings.IndexByte(rest, ' ')
+		if end < 0 {
+			return nil, ""
+		}
+		fields = append(fields, rest[:end])
+		rest = rest[end:]
+	}
+	return fields, strings.TrimLeft(rest, " ")
 }

@@ -76,7 +76,7 @@ func (r rootedFiles) tail(p string, max int64) (text []byte, before int64, err e
 
 func (c copiedFiles) tail(p string, max int64) (text []byte, before int64, err error) {
 	text, before, err = c.rootedFiles.tail(p, max)
-	return text, before, uncopied(err)
+	return text, before, c.uncopied(err, p)
 }
 
 // Space is the size of the file system that a path is on and what of it an
@@ -92,6 +92,10 @@ func (h *Host) Space(p string) (size, free uint64, err error) {
 			return 0, 0, err
 		}
 		outer = f.outer(at)
+	case copiedFiles:
+		return f.sos.space(p)
+	case layeredFiles:
+		return f.below.sos.space(p)
 	default:
 		return 0, 0, fmt.Errorf("the space of %s: %w", path.Clean(p), ErrNotRecorded)
 	}

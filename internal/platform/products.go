@@ -2,11 +2,16 @@ package platform
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/component"
+	"fettle.dev/fettle/internal/component/packages"
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/rule"
 )
 
@@ -28,9 +33,39 @@ func Product(p component.Product) Source {
 	}
 	s.Open = func(ctx context.Context, m *Subject) Answers {
 		all, err := p.Find(ctx, m.Host)
+		if err == nil && len(all) == 0 {
+			err = uncopied(m.Host, p)
+		}
 		return &products{p, all, err}
 	}
 	return s
+}
+
+// uncopied says why a copy that has nothing of a product does not tell that the
+// machine has it not.
+func uncopied(h *host.Host, p component.Product) error {
+	if h.Live {
+		return nil
+	}
+	list, err := packages.Read(h)
+	if err != nil {
+		return nil // by what is there, it is no machine that anybody would ask
+	}
+	patterns := p.Packages
+	if len(patterns) == 0 {
+		patterns = []string{p.Name, p.Name + "-server"}
+	}
+	for _, pattern := range patterns {
+		for _, name := range slices.Sorted(maps.Keys(list.Versions)) {
+			if ok, _ := path.Match(pattern, name); ok {
+				return fmt.Errorf("%s has the package %s, and the configuration of %s is %w", list.At, name, p.Name, host.ErrNotRecorded)
+			}
+		}
+		if why := list.Lacks(pattern); why != "" {
+			return errors.New(why)
+		}
+	}
+	return nil
 }
 
 type products struct {

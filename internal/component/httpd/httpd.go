@@ -25,6 +25,7 @@ var Product = component.Product{
 	Parameters: parameters,
 	Inputs:     inputs,
 	Find:       find,
+	Packages:   []string{"httpd", "apache2"},
 	Kind: func(h *host.Host) setting.Kind {
 		c := newControl()
 		return conf.New(h, conf.Product{
@@ -240,5 +241,5 @@ func (i *installed) process(input string) rule.Answer {
 	if limit > 0 {
 		return rule.Answer{Value: float64(limit), At: "/proc/PID/limits of httpd"}
 	}
-	return rule.Answer{Unknown: "its processes cannot be looked at", At: at}
+	return rule.Answer{Unknown: "/proc/PID/limits of httpd cannot be read, or is not in this copy", At: at}
 }

@@ -43,7 +43,7 @@ var lists = []struct {
 const dpkg = "/var/lib/dpkg/status"
 
 // few is how many packages no whole machine has: a list that is as short was cut
-// off as it was made.
+// off as it was made, as is one that ends within a line.
 const few = 20
 
 // Read reads the first list that there is. The error says why there is none.
@@ -63,7 +63,7 @@ func Read(h *host.Host) (List, error) {
 				versions[name] = version
 			}
 		}
-		if len(versions) > few {
+		if len(versions) > few && strings.HasSuffix(string(text), "\n") {
 			return List{Versions: versions, At: l.path}, nil
 		}
 		if len(versions) > len(cut.Versions) || cut.At == "" {

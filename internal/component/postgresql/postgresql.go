@@ -16,6 +16,7 @@ var Product = component.Product{
 	Parameters: parameters,
 	Inputs:     inputs,
 	Find:       find,
+	Packages:   []string{"postgresql-server", "postgresql-[0-9]*", "postgresql[0-9]*-server", "rh-postgresql*-postgresql-server"},
 	Kind: func(h *host.Host) setting.Kind {
 		return conf.New(h, conf.Product{
 			Name:       "postgresql",

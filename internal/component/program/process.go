@@ -26,8 +26,9 @@ type Process struct {
 	UID    int      `json:"uid"` // effective
 	GID    int      `json:"gid"`
 	// StartedS is when it began, in seconds since the epoch; 0 where that is not
-	// known.
+	// known. It may have begun WithinS later.
 	StartedS float64 `json:"started_s"`
+	WithinS  float64 `json:"within_s,omitempty"`
 	// Ticks is the same in the kernel's own count since the boot, which no reading
 	// of a clock moves.
 	Ticks int64 `json:"ticks,omitempty"`
@@ -90,6 +91,9 @@ func read(h *host.Host, names []string) ([]Process, error) {
 		if !inside(h, dir, root) {
 			continue
 		}
+		if !h.Live && inContainer(h, dir) {
+			continue
+		}
 		if p, ok := one(h, dir, pid, boot); ok && len(all) < maxProcesses {
 			all = append(all, p)
 		}
@@ -101,28 +105,37 @@ func read(h *host.Host, names []string) ([]Process, error) {
 // one reads a process; ok is false where it has ended, also as a zombie that
 // nobody has buried.
 func one(h *host.Host, dir string, pid int, boot float64) (p Process, ok bool) {
-	stat, err := h.Files.ReadFile(dir + "/stat")
-	if err != nil {
-		return p, false
-	}
-	// The name is in brackets, and may have any byte (proc_pid_stat(5)).
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
-		return p, false
-	}
 	p = Process{PID: pid, OpenFiles: -1}
-	p.Parent, _ = strconv.Atoi(fields[1])
-	if ticks, err := strconv.ParseInt(fields[19], 10, 64); err == nil {
-		p.Ticks = ticks
-		if boot > 0 {
-			p.StartedS = boot + float64(ticks)/100 // USER_HZ is 100 everywhere but on Alpha
+	stat, err := h.Files.ReadFile(dir + "/stat")
+	began, noted := h.Began(pid)
+	switch {
+	case err == nil:
+		// The name is in brackets, and may have any byte (proc_pid_stat(5)).
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
+			return p, false
 		}
+		p.Parent, _ = strconv.Atoi(fields[1])
+		if ticks, err := strconv.ParseInt(fields[19], 10, 64); err == nil {
+			p.Ticks = ticks
+			if boot > 0 {
+				p.StartedS = boot + float64(ticks)/100 // USER_HZ is 100 everywhere but on Alpha
+			}
+		}
+	case h.Live:
+		return p, false
+	default:
+		status, _ := h.Files.ReadFile(dir + "/status")
+		p.Parent = statusID(string(status), "PPid:", 1)
+	}
+	if !h.Live && noted {
+		p.StartedS, p.WithinS = float64(began.Unix()), 1
 	}
 	if b, err := h.Files.ReadFile(dir + "/cmdline"); err == nil {
 		p.Argv = strings.Split(strings.TrimRight(string(b), "\x00"), "\x00")
 	}
 	if b, err := h.Files.ReadFile(dir + "/status"); err == nil {
-		p.UID, p.GID = statusID(string(b), "Uid:"), statusID(string(b), "Gid:")
+		p.UID, p.GID = statusID(string(b), "Uid:", 2), statusID(string(b), "Gid:", 2)
 	}
 	if b, err := h.Files.ReadFile(dir + "/cgroup"); err == nil {
 		p.Unit = unitOf(string(b))
@@ -172,11 +185,21 @@ func fileID(h *host.Host, name string) string {
 	return ""
 }
 
-// statusID is the second number of a line: the effective one.
-func statusID(status, name string) int {
+// containers are what the control groups of container engines have in their names.
+var containers = []string{"/docker", "docker-", "libpod-", "crio-", "/kubepods", "kubepods.slice", "/lxc", "machine.slice/"}
+
+// inContainer is for copies, which do not have a process's root.
+func inContainer(h *host.Host, dir string) bool {
+	b, err := h.Files.ReadFile(dir + "/cgroup")
+	return err == nil && slices.ContainsFunc(containers, func(c string) bool { return strings.Contains(string(b), c) })
+}
+
+// statusID is a number of a line: of users and groups the second is the effective
+// one.
+func statusID(status, name string, number int) int {
 	for line := range strings.Lines(status) {
-		if f := strings.Fields(line); len(f) > 2 && f[0] == name {
-			n, _ := strconv.Atoi(f[2])
+		if f := strings.Fields(line); len(f) > number && f[0] == name {
+			n, _ := strconv.Atoi(f[number])
 			return n
 		}
 	}
@@ -286,11 +309,15 @@ func Since(changedS float64, main Process, children []Process) Taken {
 	switch {
 	case oldest > changedS:
 		return Yes
-	case newest+slack < changedS:
+	case newest+max(slack, main.WithinS) < changedS:
 		return No
 	}
 	return Unclear
 }
+
+// mending is how long whoever copies a machine may take to blot secrets out of the
+// files, which changes their times.
+const mending = time.Hour
 
 // Changed is the last change of any file of an instance, in seconds since the
 // epoch; 0 where one cannot be seen. main names the instance.
@@ -301,6 +328,9 @@ func Changed(ctx context.Context, h *host.Host, main string, files []string) flo
 			st, err := live.Files.Stat(f)
 			if err != nil {
 				return nil, err
+			}
+			if !live.Live && st.ModTime().After(live.Clock.Now().Add(-mending)) {
+				return nil, fmt.Errorf("the last change of %s: %w", f, host.ErrNotRecorded)
 			}
 			last = max(last, float64(st.ModTime().UnixNano())/1e9)
 		}

@@ -25,6 +25,7 @@ var Product = component.Product{
 	Parameters: parameters,
 	Inputs:     inputs,
 	Find:       find,
+	Packages:   []string{"redis", "redis-server", "valkey", "rh-redis*-redis"},
 	Kind: func(h *host.Host) setting.Kind {
 		t := newTeller()
 		return conf.New(h, conf.Product{

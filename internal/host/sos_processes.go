@@ -1,0 +1,253 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// sosProcess is a process as the listings of ps(1) have it that a sosreport keeps
+// (sos/report/plugins/process.py): the one with the control groups, the one with
+// times and numbers, and "ps auxwww" for the memory.
+type sosProcess struct {
+	comm   string // at most 15 bytes
+	cgroup string
+	args   string // the command line, its arguments separated by spaces
+	state  string
+	uid    int // effective
+	parent int
+	rssKiB int64 // -1 where that is not known
+	began  time.Time
+}
+
+// readProcesses reads the listings; none where one of the first two is missing or
+// was cut off, because what is not in them would be taken for not running.
+func (s *sosreport) readProcesses() map[int]*sosProcess {
+	names, _ := filepath.Glob(s.files.outer("/sos_commands/process/ps_axo_*"))
+	all := map[int]*sosProcess{}
+	groups, times := false, false
+	for _, name := range names {
+		b, err := s.files.ReadFile("/sos_commands/process/" + filepath.Base(name))
+		if err != nil || !strings.HasSuffix(string(b), "\n") {
+			continue
+		}
+		header, rows, _ := strings.Cut(string(b), "\n")
+		words := strings.Fields(header)
+		switch {
+		case len(words) > 1 && words[len(words)-1] == "CGROUP" && words[len(words)-2] == "COMMAND":
+			groups = s.eachProcess(all, words[:len(words)-2], rows, (*sosProcess).takeGroup)
+		case len(words) > 4 && strings.HasSuffix(header, " CMD") && words[len(words)-4] == "STARTED":
+			at, ok := s.location()
+			times = s.eachProcess(all, words[:len(words)-4], rows, func(p *sosProcess, row map[string]string, rest string) bool {
+				return p.takeTimes(row, rest, at, ok)
+			})
+		}
+	}
+	if !groups || !times {
+		return nil
+	}
+	self := false // each listing has the ps that made it
+	for pid, p := range all {
+		self = self || p.comm == "ps"
+		if p.comm == "" || p.args == "" || p.state == "Z" || p.state == "X" {
+			delete(all, pid) // ended between the listings, or not yet buried
+		}
+	}
+	if !self {
+		return nil
+	}
+	s.takeMemory(all)
+	return all
+}
+
+// eachProcess hands the rows of a listing to take, by the names of its columns.
+func (s *sosreport) eachProcess(all map[int]*sosProcess, columns []string, rows string, take func(p *sosProcess, row map[string]string, rest string) bool) bool {
+	for line := range strings.Lines(rows) {
+		f, rest := cutFields(line, len(columns))
+		if f == nil {
+			return false
+		}
+		row := map[string]string{}
+		for i, c := range columns {
+			row[c] = f[i]
+		}
+		pid, err := strconv.Atoi(row["PID"])
+		if err != nil || pid <= 0 {
+			return false
+		}
+		if all[pid] == nil {
+			all[pid] = &sosProcess{rssKiB: -1}
+		}
+		if !take(all[pid], row, rest) {
+			return false
+		}
+	}
+	return rows != ""
+}
+
+// takeGroup reads "COMMAND         CGROUP"; the name may have spaces in it.
+func (p *sosProcess) takeGroup(_ map[string]string, rest string) bool {
+	const width = 15
+	if len(rest) <= width || rest[width] != ' ' {
+		name, group, ok := strings.Cut(rest, " ")
+		p.comm, p.cgroup = name, strings.TrimSpace(group)
+		return ok
+	}
+	p.comm, p.cgroup = strings.TrimRight(rest[:width], " "), strings.TrimSpace(rest[width:])
+	return p.comm != ""
+}
+
+// takeTimes reads "Sun Nov 22 04:58:59 2026 ?        00:00:00 CMD".
+func (p *sosProcess) takeTimes(row map[string]string, rest string, at *time.Location, known bool) bool {
+	f, args := cutFields(rest, 7)
+	if f == nil {
+		return false
+	}
+	began, err := time.Parse("Mon Jan _2 15:04:05 2006", strings.Join(f[:5], " "))
+	if err != nil {
+		return false
+	}
+	if known {
+		p.began = time.Date(began.Year(), began.Month(), began.Day(), began.Hour(), began.Minute(), began.Second(), 0, at)
+	}
+	uid, err := strconv.Atoi(row["UID"])
+	parent, err2 := strconv.Atoi(row["PPID"])
+	p.uid, p.parent, p.state, p.args = uid, parent, row["S"], args
+	return err == nil && err2 == nil && args != ""
+}
+
+// takeMemory reads "ps auxwww".
+func (s *sosreport) takeMemory(all map[int]*sosProcess) {
+	b, err := s.files.ReadFile("/sos_commands/process/ps_auxwww")
+	if err != nil {
+		return
+	}
+	for line := range strings.Lines(string(b)) {
+		f, _ := cutFields(line, 6) // USER PID %CPU %MEM VSZ RSS
+		if f == nil {
+			continue
+		}
+		pid, err := strconv.Atoi(f[1])
+		rss, err2 := strconv.ParseInt(f[5], 10, 64)
+		if p := all[pid]; p != nil && err == nil && err2 == nil && rss >= 0 {
+			p.rssKiB = rss
+		}
+	}
+}
+
+// processFile answers for PID/FILE below /proc as far as ps(1) has said it.
+func (s *sosreport) processFile(rest string) ([]byte, bool) {
+	number, file, _ := strings.Cut(rest, "/")
+	pid, err := strconv.Atoi(number)
+	if err != nil {
+		return nil, false
+	}
+	p := s.processes()[pid]
+	if p == nil {
+		return nil, false
+	}
+	switch file {
+	case "comm":
+		return []byte(p.comm + "\n"), true
+	case "cmdline":
+		if strings.HasPrefix(p.args, "[") {
+			return nil, true // of the kernel
+		}
+		return []byte(strings.ReplaceAll(p.args, " ", "\x00") + "\x00"), true
+	case "cgroup":
+		if p.cgroup == "" || p.cgroup == "-" {
+			return nil, false
+		}
+		return []byte(cgroupLines(p.cgroup)), true
+	case "status":
+		text := fmt.Sprintf("Name:\t%s\nState:\t%s\nPid:\t%d\nPPid:\t%d\n", p.comm, p.state, pid, p.parent)
+		// ps(1) tells the effective user only.
+		text += fmt.Sprintf("Uid:\t%d\t%d\t%d\t%d\n", p.uid, p.uid, p.uid, p.uid)
+		if p.rssKiB >= 0 {
+			text += fmt.Sprintf("VmRSS:\t%8d kB\n", p.rssKiB)
+		}
+		return []byte(text), true
+	}
+	return nil, false
+}
+
+// cgroupLines puts each hierarchy on its line, as the kernel does: ps(1) has
+// "12:cpu,cpuacct:/a,0::/b".
+func cgroupLines(list string) string {
+	var out strings.Builder
+	for i, part := range strings.Split(list, ",") {
+		number, _, ok := strings.Cut(part, ":")
+		if _, err := strconv.Atoi(number); i > 0 && ok && err == nil {
+			out.WriteByte('\n')
+		} else if i > 0 {
+			out.WriteByte(',')
+		}
+		out.WriteString(part)
+	}
+	return out.String() + "\n"
+}
+
+// sosAsks lets those ask who look only at the list of processes, and only where
+// there is one, or at the times of files.
+type sosAsks struct{ machine *Host }
+
+func (x sosAsks) Ask(ctx context.Context, question string, ask func(context.Context, *Host) ([]byte, error)) ([]byte, error) {
+	c, ok := x.machine.Files.(copiedFiles)
+	if ok && (strings.HasPrefix(question, "processes ") && c.sos.processes() != nil || strings.HasPrefix(question, "last change of ")) {
+		return ask(ctx, x.machine)
+	}
+	return noAsks{}.Ask(ctx, question, ask)
+}
+
+// listProcesses adds the directories of processes to those that were copied, of
+// which there is one for each process, without its name.
+func (s *sosreport) listProcesses(d []fs.DirEntry) []fs.DirEntry {
+	seen := map[string]bool{}
+	for _, e := range d {
+		seen[e.Name()] = true
+	}
+	for pid := range s.processes() {
+		if name := strconv.Itoa(pid); !seen[name] {
+			d = append(d, fs.FileInfoToDirEntry(archivedInfo{name, &entry{mode: os.ModeDir | 0o555}}))
+		}
+	}
+	return d
+}
+
+// Began says when a process of a copy began, to the second before. A live machine
+// has it in /proc/PID/stat.
+func (h *Host) Began(pid int) (time.Time, bool) {
+	if c, ok := h.Files.(copiedFiles); ok {
+		if p := c.sos.processes()[pid]; p != nil && !p.began.IsZero() {
+			return p.began, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// lower lists what a block device stands on. Only the device mapper, md and
+// bcache stand on others (bd_link_disk_holder() in block/holder.c); where they
+// stand lsblk(8) has drawn.
+func (s *sosreport) lower(p string) ([]fs.DirEntry, bool) {
+	dir, last := path.Split(p)
+	dir = path.Clean(dir)
+	if last != "slaves" || path.Dir(dir) != "/sys/block" {
+		return nil, false
+	}
+	name := path.Base(dir)
+	for _, prefix := range []string{"dm-", "md", "bcache"} {
+		if strings.HasPrefix(name, prefix) {
+			return nil, false
+		}
+	}
+	if _, err := s.files.Stat(dir + "/queue"); err != nil {
+		return nil, false
+	}
+	return nil, true
+}

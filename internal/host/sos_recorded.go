@@ -1,0 +1,110 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+)
+
+// A sosreport can hold a whole archive of fettle's: /etc/sos/extras.d/fettle has
+// sos run "fettle facts --output archive". What the archive does not say the rest
+// of the report may.
+
+// sosRecorded is where sos puts the output: in a directory named as the file of
+// extras.d (sos/report/plugins/sos_extras.py).
+const sosRecorded = "/sos_commands/sos_extras/*/fettle_facts_--output_archive*"
+
+// recorded lays the archive over a report; h itself where there is none that is
+// whole.
+func (s *sosreport) recorded(h *Host) *Host {
+	names, _ := filepath.Glob(s.files.outer(sosRecorded))
+	for _, name := range names {
+		inner, err := filepath.Rel(s.files.root, name)
+		if err != nil {
+			continue
+		}
+		text, err := s.files.ReadFile("/" + inner)
+		if err != nil {
+			continue
+		}
+		a, err := ParseArchive(name, text)
+		if err != nil || a.Incomplete != "" {
+			continue
+		}
+		below := h.Files.(copiedFiles)
+		a.Name, a.Incomplete = h.Name, h.Incomplete
+		a.Files = layeredFiles{a.Files.(archivedFiles), below}
+		a.Exec = layeredExec{a.Exec, h.Exec}
+		return a
+	}
+	return h
+}
+
+// layeredFiles asks an archive first.
+type layeredFiles struct {
+	archivedFiles
+	below copiedFiles
+}
+
+func layered[T any](first, second func(string) (T, error), p string) (T, error) {
+	v, err := first(p)
+	if errors.Is(err, ErrNotRecorded) {
+		if below, err := second(p); err == nil {
+			return below, nil
+		}
+	}
+	return v, err
+}
+
+func (l layeredFiles) ReadFile(p string) ([]byte, error) {
+	return layered(l.archivedFiles.ReadFile, l.below.ReadFile, p)
+}
+
+func (l layeredFiles) ReadDir(p string) ([]fs.DirEntry, error) {
+	return layered(l.archivedFiles.ReadDir, l.below.ReadDir, p)
+}
+
+func (l layeredFiles) Stat(p string) (fs.FileInfo, error) {
+	return layered(l.archivedFiles.Stat, l.below.Stat, p)
+}
+
+func (l layeredFiles) Lstat(p string) (fs.FileInfo, error) {
+	return layered(l.archivedFiles.Lstat, l.below.Lstat, p)
+}
+
+func (l layeredFiles) Readlink(p string) (string, error) {
+	return layered(l.archivedFiles.Readlink, l.below.Readlink, p)
+}
+
+func (l layeredFiles) Resolve(p string) (string, error) {
+	return layered(l.archivedFiles.Resolve, l.below.Resolve, p)
+}
+
+func (l layeredFiles) tail(p string, most int64) (text []byte, before int64, err error) {
+	text, err = l.archivedFiles.ReadFile(p)
+	if errors.Is(err, ErrNotRecorded) {
+		if text, before, err := l.below.tail(p, most); err == nil {
+			return text, before, nil
+		}
+	}
+	if over := int64(len(text)) - most; over > 0 {
+		text = wholeLines(text[over:])
+		before = over + most - int64(len(text))
+	}
+	return slices.Clip(text), before, err
+}
+
+// layeredExec asks an archive first.
+type layeredExec struct{ first, second Exec }
+
+func (l layeredExec) Run(ctx context.Context, c Command) (Result, error) {
+	r, err := l.first.Run(ctx, c)
+	if errors.Is(err, ErrNotRecorded) {
+		return l.second.Run(ctx, c)
+	}
+	return r, err
+}
+
+func (l layeredExec) LookPath(name string) (string, error) { return l.first.LookPath(name) }
