@@ -118,6 +118,7 @@ func known(t *testing.T, whole bool, copied map[string]rule.State, machine ...ma
 	for finding, s := range copied {
 		id, _, _ := strings.Cut(finding, " ")
 		switch {
+		case s == rule.Unknown && same(finding, s, machine):
 		case s == rule.Unknown:
 			unknown[id] = true
 		case !same(finding, s, machine):
@@ -152,9 +153,13 @@ func rulesOf(states map[string]rule.State, which func(rule.State) bool) map[stri
 func sosWithFettle(t *testing.T, dir string, machine ...map[string]rule.State) {
 	why := map[string]string{}
 	unknown := known(t, true, auditOfCopy(t, dir, why), machine...)
+	for finding, reason := range why {
+		if id, _, _ := strings.Cut(finding, " "); unknown[id] && reason != "" {
+			t.Logf("%s: %s", finding, reason)
+		}
+	}
 	judged := rulesOf(machine[0], func(s rule.State) bool { return s == rule.Passed || s == rule.Warned || s == rule.Failed })
-	t.Logf("%d rules are unknown", len(unknown))
-	if len(unknown)*20 > len(judged) {
+	if len(unknown)*5 > len(judged) {
 		t.Errorf("%d rules are unknown, and %d are judged on the machine", len(unknown), len(judged))
 	}
 }
@@ -164,7 +169,7 @@ func sosAsLive(t *testing.T, dir string, machine ...map[string]rule.State) {
 	copied := auditOfCopy(t, dir, why)
 	unknown := known(t, true, copied, machine...)
 	for finding, s := range copied {
-		if s == rule.Unknown && !named.MatchString(why[finding]) {
+		if s == rule.Unknown && machine[0][finding] != s && !named.MatchString(why[finding]) {
 			t.Errorf("%s is unknown and names no file: %s", finding, why[finding])
 		}
 	}

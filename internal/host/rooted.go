@@ -37,6 +37,12 @@ func Mounted(dir string) *Host {
 	return &Host{Name: dir, Live: true, Files: rootedFiles{dir}, Exec: noExec{}, Clock: liveClock{}, Net: noNet{}, Sched: noSched{}, Asks: noAsks{}}
 }
 
+// Copied is true of a tree of which nobody has noted what was not copied.
+func (h *Host) Copied() bool {
+	_, ok := h.Files.(copiedFiles)
+	return ok
+}
+
 type noClock struct{}
 
 func (noClock) Now() time.Time                    { return time.Now() }

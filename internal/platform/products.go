@@ -44,7 +44,7 @@ func Product(p component.Product) Source {
 // uncopied says why a copy that has nothing of a product does not tell that the
 // machine has it not.
 func uncopied(h *host.Host, p component.Product) error {
-	if h.Live {
+	if !h.Copied() {
 		return nil
 	}
 	list, err := packages.Read(h)

@@ -11,6 +11,7 @@ import (
 
 	"fettle.dev/fettle/internal/component"
 	"fettle.dev/fettle/internal/component/conf"
+	"fettle.dev/fettle/internal/component/packages"
 	"fettle.dev/fettle/internal/component/program"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
@@ -159,7 +160,7 @@ func (i *installed) Answer(input string) rule.Answer {
 	switch input {
 	case "version":
 		if v := i.info["Version"]; v != "" {
-			return rule.Answer{Value: program.Upstream(v), At: "show info"}
+			return rule.Answer{Value: packages.Upstream(v), At: "show info"}
 		}
 		if v, at := version(i.host); v != "" {
 			return rule.Answer{Value: v, At: at}

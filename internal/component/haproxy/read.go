@@ -11,7 +11,7 @@ import (
 
 	"fettle.dev/fettle/internal/component"
 	"fettle.dev/fettle/internal/component/conf"
-	"fettle.dev/fettle/internal/component/program"
+	"fettle.dev/fettle/internal/component/packages"
 	"fettle.dev/fettle/internal/host"
 )
 
@@ -354,4 +354,4 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 }
 
 // version is that of the package.
-func version(h *host.Host) (string, string) { return program.Version(h, "haproxy") }
+func version(h *host.Host) (string, string) { return packages.Version(h, "haproxy") }

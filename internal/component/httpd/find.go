@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/component/conf"
-	"fettle.dev/fettle/internal/component/program"
+	"fettle.dev/fettle/internal/component/packages"
 	"fettle.dev/fettle/internal/host"
 )
 
@@ -130,5 +130,5 @@ func rootsOf(*host.Host) []string { return []string{"/etc"} }
 
 // version is that of the package.
 func version(h *host.Host) (string, string) {
-	return program.Version(h, "apache2-bin", "apache2", "httpd")
+	return packages.Version(h, "apache2-bin", "apache2", "httpd")
 }

@@ -120,10 +120,6 @@ func TestVersions(t *testing.T) {
 	}{
 		{openshiftKubernetes, "OPENSHIFT_VERSION=\"4.4\"\n", "1.17"},
 		{openshiftKubernetes, "OPENSHIFT_VERSION=3.11\n", ""},
-		{dpkgVersion, "Package: kubelet\nStatus: deinstall ok config-files\nVersion: 1.2\n", ""},
-		{rpmVersion, "kubelet-1.28.9-150500.1.1.x86_64   Mon\nkubelet-doc-1\n", "1.28.9"},
-		{rpmVersion, "kubelet-doc-1.28\n", ""},
-		{upstream, "0:1.30.1-1.1", "1.30.1"},
 	} {
 		if got := c.find(c.text); got != c.want {
 			t.Errorf("%q: %q, want %q", c.text, got, c.want)
@@ -151,8 +147,6 @@ func FuzzConfig(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, config, args string) {
 		_ = readConfig(config, "config.yaml", map[string]told{})
 		readFlags(args, "unit", map[string]told{})
-		dpkgVersion(args)
-		rpmVersion(args)
 		openshiftKubernetes(args)
 		_, _ = readPairs(args)
 		_, _ = readSize(args)

@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"fettle.dev/fettle/internal/component/packages"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/rule"
 )
@@ -226,15 +227,8 @@ func version(ctx context.Context, h *host.Host) rule.Answer {
 			return rule.Answer{Value: v, At: "/etc/os-release"}
 		}
 	}
-	for _, from := range []struct {
-		file string
-		find func(string) string
-	}{{"/var/lib/dpkg/status", dpkgVersion}, {"/installed-rpms", rpmVersion}} {
-		if text, err := h.Files.ReadFile(from.file); err == nil {
-			if v := from.find(string(text)); v != "" {
-				return rule.Answer{Value: v, At: from.file}
-			}
-		}
+	if v, at := packages.Version(h, "kubelet"); v != "" {
+		return rule.Answer{Value: v, At: at}
 	}
 	res, err := h.Exec.Run(ctx, host.Command{Argv: []string{"kubelet", "--version"}})
 	if err == nil {
@@ -261,40 +255,4 @@ func openshiftKubernetes(release string) string {
 		}
 	}
 	return ""
-}
-
-// dpkgVersion is that of the package kubelet, where it is installed.
-func dpkgVersion(status string) string {
-	for entry := range strings.SplitSeq(status, "\n\n") {
-		if !strings.HasPrefix(entry, "Package: kubelet\n") || !strings.Contains(entry, "\nStatus: install ok installed") {
-			continue
-		}
-		for line := range strings.Lines(entry) {
-			if v, ok := strings.CutPrefix(line, "Version: "); ok {
-				return upstream(strings.TrimSpace(v))
-			}
-		}
-	}
-	return ""
-}
-
-// rpmVersion is that of the package in a sosreport's list.
-func rpmVersion(list string) string {
-	for line := range strings.Lines(list) {
-		v, ok := strings.CutPrefix(line, "kubelet-")
-		if ok && v != "" && v[0] >= '0' && v[0] <= '9' {
-			name, _, _ := strings.Cut(v, " ")
-			return upstream(strings.TrimSpace(name))
-		}
-	}
-	return ""
-}
-
-// upstream takes epoch and release off a package's version.
-func upstream(v string) string {
-	if _, rest, ok := strings.Cut(v, ":"); ok {
-		v = rest
-	}
-	v, _, _ = strings.Cut(v, "-")
-	return v
 }

@@ -10,6 +10,7 @@ import (
 
 	"fettle.dev/fettle/internal/component"
 	"fettle.dev/fettle/internal/component/conf"
+	"fettle.dev/fettle/internal/component/packages"
 	"fettle.dev/fettle/internal/component/program"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
@@ -116,7 +117,7 @@ func (i *installed) Option(name string) component.Option {
 func (i *installed) Answer(input string) rule.Answer {
 	switch input {
 	case "version":
-		if v, at := program.Version(i.host, "nginx", "nginx-core"); v != "" {
+		if v, at := packages.Version(i.host, "nginx", "nginx-core"); v != "" {
 			return rule.Answer{Value: v, At: at}
 		}
 		return rule.Answer{Unknown: "no list of packages names it", At: i.Main}

@@ -46,6 +46,31 @@ const dpkg = "/var/lib/dpkg/status"
 // off as it was made, as is one that ends within a line.
 const few = 20
 
+// Version is that of the first of some packages that is installed, as far as it
+// consists of numbers and dots, and where it says so; "" where no list names one.
+func Version(h *host.Host, names ...string) (version, at string) {
+	list, err := Read(h)
+	if err != nil {
+		return "", ""
+	}
+	for _, name := range names {
+		if v := Upstream(list.Versions[name]); v != "" {
+			return v, list.At
+		}
+	}
+	return "", ""
+}
+
+// Upstream is the part of a version that consists of numbers and dots.
+func Upstream(v string) string {
+	for i, c := range v {
+		if c != '.' && (c < '0' || c > '9') {
+			return strings.TrimRight(v[:i], ".")
+		}
+	}
+	return v
+}
+
 // Read reads the first list that there is. The error says why there is none.
 func Read(h *host.Host) (List, error) {
 	var cut List

@@ -74,3 +74,21 @@ func FuzzLists(f *testing.F) {
 		dpkgStatus(text)
 	})
 }
+
+// Versions are compared by their numbers, whoever has packed them.
+func TestVersion(t *testing.T) {
+	for _, c := range []struct {
+		list, file, want string
+		names            []string
+	}{
+		{"Package: kubelet\nStatus: deinstall ok config-files\nVersion: 1.2\n", "var/lib/dpkg/status", "", []string{"kubelet"}},
+		{"Package: apache2\nStatus: install ok installed\nVersion: 2.4.62-1~deb12u2\n", "var/lib/dpkg/status", "2.4.62", []string{"httpd", "apache2"}},
+		{"Package: redis\nStatus: install ok installed\nVersion: 5:7.0.15~rc1+dfsg-1\n", "var/lib/dpkg/status", "7.0.15", []string{"redis"}},
+		{"kubelet-1.28.9-150500.1.1.x86_64   Mon\nkubelet-doc-1-1.x86_64\n", "installed-rpms", "1.28.9", []string{"kubelet"}},
+		{"kubelet-doc-1.28-1.noarch\n", "installed-rpms", "", []string{"kubelet"}},
+	} {
+		if got, _ := Version(copyOf(t, map[string]string{c.file: c.list}), c.names...); got != c.want {
+			t.Errorf("%q: %q, want %q", c.list, got, c.want)
+		}
+	}
+}
