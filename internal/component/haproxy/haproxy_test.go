@@ -42,7 +42,7 @@ backend unused
 	"/etc/haproxy/conf.d/x.conf":          "global\n  maxconn 2\n",
 	"/etc/haproxy/conf.d/30.cfg":          "global\n  nbthread 4\n",
 	"/lib/systemd/system/haproxy.service": "[Service]\nEnvironment=\"CFGDIR=/etc/haproxy/conf.d\"\nExecStart=/usr/sbin/haproxy -Ws -f $CONFIG -f $CFGDIR\n",
-	"/installed-rpms":                     "haproxy-2.4.22-3.el9.x86_64   Tue Jan  2\n",
+	"/var/lib/dpkg/status":                "Package: haproxy\nStatus: install ok installed\nVersion: 2.4.22-3\n",
 }
 
 func TestRead(t *testing.T) {

@@ -33,7 +33,7 @@ http {
 	"/etc/nginx/conf.d/b.conf":       "client_max_body_size 10m;\nserver {\n  listen 80;\n  location / {\n    proxy_read_timeout 1h30m;\n  }\n}",
 	"/etc/nginx/conf.d/.c.conf":      "client_max_body_size 11m;\n",
 	"/sys/devices/system/cpu/online": "0-2,5\n",
-	"/installed-rpms":                "nginx-filesystem-1.20.1-14.el9.noarch\nnginx-core-1.20.1-14.el9_2.1.x86_64   Tue Jan  2\n",
+	"/var/lib/dpkg/status":           "Package: nginx\nStatus: install ok installed\nVersion: 1:1.20.1-2\n",
 }
 
 func TestRead(t *testing.T) {
