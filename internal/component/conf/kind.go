@@ -19,6 +19,12 @@ import (
 type Product struct {
 	Name   string // the kind of its settings: "postgresql"
 	Syntax Syntax
+	// SyntaxOf is that of one main file, where they differ; nil where all have
+	// Syntax.
+	SyntaxOf func(h *host.Host, main string) Syntax
+	// FileOf is the main file of an instance for an option, where it has several;
+	// nil where it has one.
+	FileOf func(h *host.Host, main, key string) string
 	// Roots are the directories below which its configuration is: nothing else is
 	// read for a setting's sake or written.
 	Roots func(*host.Host) []string
@@ -83,6 +89,14 @@ type kind struct {
 	Product
 }
 
+// syntax is that of a main file.
+func (k kind) syntax(main string) Syntax {
+	if k.SyntaxOf != nil {
+		return k.SyntaxOf(k.host, main)
+	}
+	return k.Syntax
+}
+
 // parts takes an identity apart.
 func (k kind) parts(s setting.Setting) (main, key string, err error) {
 	main, key, ok := strings.Cut(s.Name, "#")
@@ -105,7 +119,7 @@ func (k kind) Resolve(s setting.Setting) (setting.Setting, error) {
 	if err != nil {
 		return setting.Setting{}, err
 	}
-	if key, err = k.Syntax.Key(key); err != nil {
+	if key, err = k.syntax(main).Key(key); err != nil {
 		return setting.Setting{}, fmt.Errorf("%s: %w", s, err)
 	}
 	if main, err = k.inside(main); err != nil {
@@ -132,15 +146,23 @@ func (k kind) short(s setting.Setting) (main, key string, err error) {
 		names[i] = k.Name + ":" + in.Name + "/" + s.Name
 	}
 	if best.Name != "" {
-		return best.Main, s.Name[len(best.Name)+1:], nil
+		key = s.Name[len(best.Name)+1:]
+		return k.fileOf(best.Main, key), key, nil
 	}
 	switch len(all) {
 	case 0:
 		return "", "", fmt.Errorf("%s: no configuration of %s was found here: %w", s, k.Name, fs.ErrNotExist)
 	case 1:
-		return all[0].Main, s.Name, nil
+		return k.fileOf(all[0].Main, s.Name), s.Name, nil
 	}
 	return "", "", fmt.Errorf("%s: this machine has several: want one of %s", s, strings.Join(names, ", "))
+}
+
+func (k kind) fileOf(main, key string) string {
+	if k.FileOf != nil {
+		return k.FileOf(k.host, main, key)
+	}
+	return main
 }
 
 // inside resolves the links of a file and refuses one that is not below the
@@ -176,7 +198,7 @@ func (k kind) winner(main, key string) (Place, bool, error) {
 	if err != nil {
 		return Place{}, false, err
 	}
-	all, err := k.Syntax.Assignments(string(text))
+	all, err := k.syntax(main).Assignments(string(text))
 	if err != nil {
 		return Place{}, false, fmt.Errorf("%s:%w", main, err)
 	}
@@ -241,15 +263,15 @@ func (k kind) Write(_ context.Context, s setting.Setting, v setting.Value) error
 	}
 	switch {
 	case v.Absent:
-		if file != main || k.several(text, key) {
+		if file != main || several(k.syntax(main), text, key) {
 			return fmt.Errorf("%s sets %s, and fettle has not added that line: remove it by hand", at, key)
 		}
-		text = remove(text, at.Assignment)
+		text = remove(k.syntax(main), text, at.Assignment)
 	default:
 		if !found {
 			at.Assignment = Assignment{Key: key}
 		}
-		if text, err = k.put(text, at.Assignment, v.Text); err != nil {
+		if text, err = put(k.syntax(main), text, at.Assignment, v.Text); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
@@ -258,28 +280,28 @@ func (k kind) Write(_ context.Context, s setting.Setting, v setting.Value) error
 
 // put gives an option its value in a text, and makes certain that the product
 // then reads just that, and all the rest as before.
-func (k kind) put(text string, at Assignment, value string) (string, error) {
-	literal, err := k.Syntax.Literal(value)
+func put(syntax Syntax, text string, at Assignment, value string) (string, error) {
+	literal, err := syntax.Literal(value)
 	if err != nil {
 		return "", err
 	}
-	before, err := k.Syntax.Assignments(text)
+	before, err := syntax.Assignments(text)
 	if err != nil {
 		return "", err
 	}
 	if at.Line > 0 { // what is there has to be given back by the same way
-		if back, err := k.Syntax.Literal(at.Literal); err != nil || back != at.Literal {
+		if back, err := syntax.Literal(at.Literal); err != nil || back != at.Literal {
 			return "", fmt.Errorf("line %d sets %s to what fettle could not give back: change it by hand", at.Line, at.Key)
 		}
 	}
 	changed, more := set(text, at, literal), 0
 	if at.Line == 0 {
-		if changed, err = add(k.Syntax, text, at.Key, literal); err != nil {
+		if changed, err = add(syntax, text, at.Key, literal); err != nil {
 			return "", err
 		}
 		more = 1
 	}
-	after, err := k.Syntax.Assignments(changed)
+	after, err := syntax.Assignments(changed)
 	if err == nil && len(after) == len(before)+more && slices.ContainsFunc(after, func(a Assignment) bool {
 		return a.Key == at.Key && a.Literal == literal && (a.From == at.From || at.Line == 0)
 	}) {
@@ -289,8 +311,8 @@ func (k kind) put(text string, at Assignment, value string) (string, error) {
 }
 
 // several is true where more than one line of a text sets an option.
-func (k kind) several(text, key string) bool {
-	all, err := k.Syntax.Assignments(text)
+func several(syntax Syntax, text, key string) bool {
+	all, err := syntax.Assignments(text)
 	n := 0
 	for _, a := range all {
 		if a.Key == key {
@@ -355,16 +377,16 @@ func (k kind) Files(s setting.Setting) []string {
 
 // MayAsk implements setting.Guarded.
 func (k kind) MayAsk(s setting.Setting, want setting.Value, _ []string) error {
-	_, key, err := k.parts(s)
+	main, key, err := k.parts(s)
 	if err != nil {
 		return err
 	}
 	if k.Check == nil || want.Absent {
 		return nil
 	}
-	literal, err := k.Syntax.Literal(want.Text)
+	literal, err := k.syntax(main).Literal(want.Text)
 	if err == nil {
-		err = k.Check(key, k.Syntax.Unquote(literal))
+		err = k.Check(key, k.syntax(main).Unquote(literal))
 	}
 	if err != nil && !errors.Is(err, setting.ErrNoPlace) {
 		err = fmt.Errorf("%w: %w", setting.ErrNoPlace, err)

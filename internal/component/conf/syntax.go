@@ -33,6 +33,14 @@ type Placer interface {
 	Place(text, key string) (int, error)
 }
 
+// Inserter is a syntax whose new options do not get a line at the end: they go into
+// one that is there, or below another with its indentation.
+type Inserter interface {
+	Insert(text, key, literal string) (string, error)
+	// Remove takes out what Insert has put in.
+	Remove(text string, a Assignment) string
+}
+
 // Assignment is one option in one line of a file.
 type Assignment struct {
 	Key string // as Syntax.Key spells it
@@ -51,6 +59,9 @@ func set(text string, a Assignment, literal string) string {
 // add puts a new line into a file: at its end, where the syntax does not say
 // otherwise.
 func add(s Syntax, text, key, literal string) (string, error) {
+	if in, ok := s.(Inserter); ok {
+		return in.Insert(text, key, literal)
+	}
 	at := len(text)
 	if p, ok := s.(Placer); ok {
 		var err error
@@ -58,15 +69,25 @@ func add(s Syntax, text, key, literal string) (string, error) {
 			return "", err
 		}
 	}
-	line := s.Line(key, literal)
-	if at == len(text) && text != "" && !strings.HasSuffix(text, "\n") {
-		return text + "\n" + line, nil // remove knows it by the newline that it lacks
-	}
-	return text[:at] + line + "\n" + text[at:], nil
+	return addLine(text, at, s.Line(key, literal)), nil
 }
 
-// remove takes the line of an assignment out again, as add has put it in.
-func remove(text string, a Assignment) string {
+func addLine(text string, at int, line string) string {
+	if at == len(text) && text != "" && !strings.HasSuffix(text, "\n") {
+		return text + "\n" + line // removeLine knows it by the newline that it lacks
+	}
+	return text[:at] + line + "\n" + text[at:]
+}
+
+// remove takes an assignment out again, as add has put it in.
+func remove(s Syntax, text string, a Assignment) string {
+	if in, ok := s.(Inserter); ok {
+		return in.Remove(text, a)
+	}
+	return removeLine(text, a)
+}
+
+func removeLine(text string, a Assignment) string {
 	from := strings.LastIndexByte(text[:a.From], '\n') + 1
 	length := strings.IndexByte(text[a.To:], '\n')
 	if length >= 0 {

@@ -4,6 +4,7 @@ package table
 import (
 	"fettle.dev/fettle/internal/component"
 	"fettle.dev/fettle/internal/component/dynflow"
+	"fettle.dev/fettle/internal/component/etcd"
 	"fettle.dev/fettle/internal/component/haproxy"
 	"fettle.dev/fettle/internal/component/hiera"
 	"fettle.dev/fettle/internal/component/httpd"
@@ -22,6 +23,7 @@ var All = []component.Product{
 	postgresql.Product,
 	httpd.Product,
 	redis.Product,
+	etcd.Product,
 	nginx.Product,
 	puma.Product,
 	dynflow.Product,

@@ -1,0 +1,258 @@
+// Package etcd knows the members of etcd on a machine, as a unit with its
+// variables, flags or configuration file sets one up, or a static pod of a cluster:
+// what they were told, what they run with and say of themselves, and how one takes a
+// new value.
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/component"
+	"fettle.dev/fettle/internal/component/conf"
+	"fettle.dev/fettle/internal/component/metrics"
+	"fettle.dev/fettle/internal/component/program"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// Product is etcd.
+var Product = component.Product{
+	Name:       "etcd",
+	Doc:        "etcd, the member of a machine: of a unit, or of a cluster's static pod",
+	Parameters: parameters,
+	Inputs:     inputs,
+	Find:       find,
+	Kind: func(h *host.Host) setting.Kind {
+		c := newControl()
+		return conf.New(h, conf.Product{
+			Name:      "etcd",
+			Syntax:    variables{},
+			SyntaxOf:  syntaxOf,
+			Roots:     func(*host.Host) []string { return []string{"/etc"} },
+			Instances: settable,
+			Winner:    winner,
+			Canonical: canonical,
+			Check: func(key, value string) error {
+				if err := check(key, value); err != nil {
+					return err
+				}
+				return holds(h, key, value)
+			},
+			Activation: func(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
+				return c.Activation(ctx, h, main, true)
+			},
+			Activate: c.Activate,
+			Effect:   effect,
+		})
+	},
+}
+
+var inputs = []rule.Input{
+	{Name: "etcd.version", Type: rule.Text, Doc: "version of the running member"},
+	{Name: "etcd.pod", Type: rule.Truth, Doc: "whether it is the static pod of a cluster's node"},
+	{Name: "etcd.compacts", Type: rule.Truth, Doc: "whether it compacts its history by itself"},
+	{Name: "etcd.members", Type: rule.Number, Doc: "members with which the cluster began"},
+	{Name: "etcd.healthy", Type: rule.Truth, Doc: "what it answers to /health"},
+	{Name: "etcd.has_leader", Type: rule.Truth, Doc: "whether it knows the leader"},
+	{Name: "etcd.leader_changes", Type: rule.Number, Doc: "changes of the leader that it has seen since it was started, without its first"},
+	{Name: "etcd.uptime_s", Type: rule.Number, Unit: "s", Doc: "time since it was started"},
+	{Name: "etcd.db_bytes", Type: rule.Number, Unit: "bytes", Doc: "size of the database"},
+	{Name: "etcd.db_in_use_bytes", Type: rule.Number, Unit: "bytes", Doc: "part of it that is in use"},
+	{Name: "etcd.quota_bytes", Type: rule.Number, Unit: "bytes", Doc: "size at which it takes no more writes, as it runs with"},
+	{Name: "etcd.fsync_p99_s", Type: rule.Number, Unit: "s", Doc: "99th percentile of fdatasync of the log since it was started"},
+	{Name: "etcd.commit_p99_s", Type: rule.Number, Unit: "s", Doc: "99th percentile of a commit of the backend since it was started"},
+	{Name: "etcd.peer_p99_s", Type: rule.Number, Unit: "s", Doc: "99th percentile of the round trip to the slowest other member"},
+	{Name: "etcd.failed_proposals", Type: rule.Number, Doc: "changes that were not agreed on since it was started"},
+	{Name: "etcd.open_files", Type: rule.Number, Doc: "files that it has open"},
+	{Name: "etcd.open_files_limit", Type: rule.Number, Doc: "files that it may have open"},
+	{Name: "etcd.resident_bytes", Type: rule.Number, Unit: "bytes", Doc: "memory of the process"},
+	{Name: "etcd.pending_changes", Type: rule.List, Doc: "options whose value in the files is not the running member's"},
+}
+
+func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
+	all, err := instances(h)
+	if err != nil {
+		return nil, err
+	}
+	var out []component.Installed
+	for _, in := range all {
+		i := &installed{instance: in, now: float64(h.Clock.Now().UnixNano()) / 1e9}
+		i.asked, i.askErr = question(ctx, h, in)
+		out = append(out, i)
+	}
+	return out, nil
+}
+
+type installed struct {
+	*instance
+	now    float64 // in seconds since the epoch
+	asked  *answer
+	askErr error
+}
+
+func (i *installed) Name() string { return i.Instance.Name }
+
+// Options implements component.Installed.
+func (i *installed) Options() []string {
+	if i.file != nil {
+		return slices.Sorted(maps.Keys(i.file))
+	}
+	names := maps.Clone(i.env)
+	maps.Copy(names, i.flags)
+	return slices.Sorted(maps.Keys(names))
+}
+
+// Option implements component.Installed.
+func (i *installed) Option(name string) component.Option {
+	o := component.Option{Intended: fact.Absent[string](i.Main), File: fact.Absent[string](i.Main), Running: fact.Absent[string](i.Main)}
+	t, ok, unknown := i.option(name)
+	switch {
+	case ok:
+		o.File = fact.Known(t.text, t.at)
+	case unknown != "":
+		o.File = fact.Unknown[string](i.Main, unknown)
+	}
+	switch {
+	case errors.Is(i.askErr, program.ErrStopped):
+	case i.askErr != nil:
+		o.Running = fact.Unknown[string](i.Main, i.askErr.Error())
+	default:
+		text, unknown := i.runs(name)
+		at := fmt.Sprintf("process %d of etcd", i.asked.Process.PID)
+		switch {
+		case unknown != "":
+			o.Running = fact.Unknown[string](at, unknown)
+		case text != "":
+			if text == t.text {
+				at = t.at // that is where it comes from
+			}
+			o.Running = fact.Known(text, at)
+		}
+	}
+	return o
+}
+
+// runs is what an option is in the running member, its default included.
+func (i *installed) runs(name string) (text, unknown string) {
+	text, unknown = i.asked.value(i.instance, name)
+	if p := parameters.Named(name); text == "" && unknown == "" && p != nil {
+		text = p.Default
+	}
+	return text, unknown
+}
+
+// pending are the options that it does not run with as the files say.
+func (i *installed) pending() []string {
+	out := []string{}
+	for _, name := range i.Options() {
+		t, ok, _ := i.option(name)
+		if p := parameters.Named(name); p == nil || !ok || strings.Contains(t.text, "%") {
+			continue // %H is the machine's name
+		}
+		if v, unknown := i.runs(name); unknown == "" && canonical(v) != canonical(t.text) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// Answer implements component.Installed.
+func (i *installed) Answer(input string) rule.Answer {
+	switch input {
+	case "pod":
+		return rule.Answer{Value: i.pod(), At: i.Main}
+	case "compacts", "members":
+		return i.setUp(input)
+	}
+	at := "/metrics of etcd"
+	switch {
+	case i.askErr != nil:
+		return rule.Answer{Unknown: i.askErr.Error(), At: i.Main}
+	case input == "pending_changes" && i.pod():
+		return rule.Answer{Unknown: "it runs in a container", At: i.Main}
+	case input == "pending_changes" && i.file != nil && !i.asked.Taken:
+		return rule.Answer{Unknown: "its configuration file was changed since it was started, and it does not say what it runs with", At: i.Main}
+	case input == "pending_changes":
+		return rule.Answer{Value: i.pending(), At: i.Main}
+	case i.asked.Silent != "":
+		return rule.Answer{Unknown: i.asked.Silent, At: i.Main}
+	case input == "version" && i.asked.Version != "":
+		return rule.Answer{Value: i.asked.Version, At: at}
+	case input == "healthy":
+		return rule.Answer{Value: i.asked.Healthy == "true", At: "/health of etcd"}
+	}
+	if h, ok := map[string]string{"fsync_p99_s": "fsync", "commit_p99_s": "commit", "peer_p99_s": "peer"}[input]; ok {
+		if v, ok := i.asked.P99[h]; ok {
+			return rule.Answer{Value: v, At: at}
+		}
+		if h == "peer" && i.setUp("members").Value == 1.0 {
+			return rule.Answer{At: at} // there is no other
+		}
+		return rule.Answer{Unknown: fmt.Sprintf("it has seen fewer than %d of them since it was started", metrics.Few), At: at}
+	}
+	names, known := measured[input]
+	for _, name := range names {
+		if v, ok := i.asked.Values[name]; ok {
+			return rule.Answer{Value: i.converted(input, v), At: at}
+		}
+	}
+	if known {
+		return rule.Answer{Unknown: names[0] + " is not among its metrics", At: at}
+	}
+	return rule.Answer{Unknown: "etcd does not say it", At: at}
+}
+
+// measured are the metrics of inputs; the second is the name before 3.4.
+var measured = map[string][]string{
+	"has_leader": {"etcd_server_has_leader"}, "leader_changes": {"etcd_server_leader_changes_seen_total"}, "uptime_s": {"process_start_time_seconds"},
+	"db_bytes":        {"etcd_mvcc_db_total_size_in_bytes", "etcd_debugging_mvcc_db_total_size_in_bytes"},
+	"db_in_use_bytes": {"etcd_mvcc_db_total_size_in_use_in_bytes"}, "quota_bytes": {"etcd_server_quota_backend_bytes"},
+	"failed_proposals": {"etcd_server_proposals_failed_total"}, "open_files": {"process_open_fds"}, "open_files_limit": {"process_max_fds"},
+	"resident_bytes": {"process_resident_memory_bytes"},
+}
+
+func (i *installed) converted(input string, v float64) any {
+	switch input {
+	case "has_leader":
+		return v == 1
+	case "leader_changes":
+		return max(0, v-1) // the first is that it has found one
+	case "uptime_s":
+		return max(0, i.now-v)
+	}
+	return v
+}
+
+// setUp is what the files say of compaction and members.
+func (i *installed) setUp(input string) rule.Answer {
+	text := func(name string) (string, string, string) {
+		o := i.Option(name).Effective()
+		if v, ok := o.Get(); ok {
+			return v, o.Source(), ""
+		}
+		return parameters.Named(name).Default, i.Main, o.Unknown()
+	}
+	if input == "members" {
+		v, at, unknown := text("initial-cluster")
+		switch {
+		case unknown != "":
+			return rule.Answer{Unknown: unknown, At: at}
+		case v == "":
+			return rule.Answer{Value: 1.0, At: at} // itself
+		}
+		return rule.Answer{Value: float64(strings.Count(v, ",") + 1), At: at}
+	}
+	mode, _, unknownMode := text("auto-compaction-mode")
+	keep, at, unknown := text("auto-compaction-retention")
+	if unknown != "" || unknownMode != "" {
+		return rule.Answer{Unknown: unknown + unknownMode, At: at}
+	}
+	return rule.Answer{Value: compactionHours(mode, keep) != 0, At: at}
+}

@@ -1,0 +1,247 @@
+package etcd
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/component/producttest"
+	"fettle.dev/fettle/internal/plugin/undotest"
+)
+
+const debianUnit = `[Service]
+Environment=DAEMON_ARGS=
+Environment=ETCD_NAME=%H
+Environment=ETCD_DATA_DIR=/var/lib/etcd/default
+EnvironmentFile=-/etc/default/%p
+EnvironmentFile=-/etc/etcd/more
+ExecStart=/usr/bin/etcd $DAEMON_ARGS
+`
+
+// kubeadm's manifest, and OpenShift's.
+const kubeadm = `apiVersion: v1
+kind: Pod
+spec:
+  containers:
+  - command:
+    - etcd
+    - --data-dir=/var/lib/etcd
+    - --initial-cluster=a=https://10.0.0.1:2380,b=https://10.0.0.2:2380,c=https://10.0.0.3:2380
+    - --listen-metrics-urls=http://127.0.0.1:2381
+    - --snapshot-count=10000
+    image: etcd
+    name: etcd
+`
+
+const openshift = `apiVersion: v1
+kind: Pod
+spec:
+  initContainers:
+  - name: etcd-ensure-env-vars
+  containers:
+  - name: etcdctl
+  - name: etcd
+    command:
+      - /bin/sh
+      - -c
+      - |
+        #!/bin/sh
+        set -euo pipefail
+        etcdctl member list || true
+        # this has a non-zero return code if the command is non-zero.
+        exec nice -n -19 ionice -c2 -n0 etcd \
+          --logger=zap \
+          --initial-advertise-peer-urls=https://${NODE}:2380 \
+          --listen-metrics-urls=https://0.0.0.0:9978 ||  mv /var/lib/etcd/x /y
+    env:
+      - name: "ETCD_QUOTA_BACKEND_BYTES"
+        value: "8589934592"
+      - name: ETCD_HEARTBEAT_INTERVAL
+        value: "100"
+      - name: NODE
+        valueFrom: {}
+`
+
+func TestInstances(t *testing.T) {
+	unitFile := "/lib/systemd/system/etcd.service"
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		main  string
+		want  map[string]string // option: value at place
+	}{
+		{"Debian", map[string]string{unitFile: debianUnit, "/etc/default/etcd": "# x\nETCD_HEARTBEAT_INTERVAL=150\nETCD_HEARTBEAT_INTERVAL=\"200\"\nDAEMON_ARGS=\"-snapshot-count 5 --pre-vote --max-wals=7\"\nETCD_MAX_WALS=3\n"}, "/etc/default/etcd", map[string]string{
+			"heartbeat-interval": "200 /etc/default/etcd:3", "data-dir": "/var/lib/etcd/default " + unitFile + ":4", "snapshot-count": "5 /etc/default/etcd:4",
+			"pre-vote": "true /etc/default/etcd:4", "max-wals": "7 /etc/default/etcd:4", "election-timeout": "",
+		}},
+		{"the last file", map[string]string{unitFile: debianUnit, "/etc/default/etcd": "ETCD_MAX_WALS=3\n", "/etc/etcd/more": "ETCD_MAX_WALS=4\n"}, "/etc/etcd/more", map[string]string{"max-wals": "4 /etc/etcd/more:1"}},
+		{"configuration file", map[string]string{unitFile: strings.Replace(debianUnit, "$DAEMON_ARGS", "--config-file=/etc/etcd/c.yml --max-wals=2", 1), "/etc/default/etcd": "ETCD_MAX_WALS=3\n", "/etc/etcd/c.yml": "name: a\nmax-wals: 9\n"}, "/etc/etcd/c.yml", map[string]string{"max-wals": "9 /etc/etcd/c.yml:2", "data-dir": ""}},
+		{"by a variable", map[string]string{unitFile: debianUnit, "/etc/default/etcd": "ETCD_CONFIG_FILE=/etc/etcd/c.yml\n", "/etc/etcd/c.yml": "max-wals: 9\n"}, "/etc/etcd/c.yml", map[string]string{"max-wals": "9 /etc/etcd/c.yml:1"}},
+		{"kubeadm", map[string]string{"/etc/kubernetes/manifests/etcd.yaml": kubeadm}, "/etc/kubernetes/manifests/etcd.yaml", map[string]string{"snapshot-count": "10000 /etc/kubernetes/manifests/etcd.yaml:10", "data-dir": "/var/lib/etcd /etc/kubernetes/manifests/etcd.yaml:7"}},
+		{"OpenShift", map[string]string{"/etc/kubernetes/manifests/etcd-pod.yaml": openshift}, "/etc/kubernetes/manifests/etcd-pod.yaml", map[string]string{
+			"quota-backend-bytes": "8589934592 /etc/kubernetes/manifests/etcd-pod.yaml:23", "listen-metrics-urls": "https://0.0.0.0:9978 /etc/kubernetes/manifests/etcd-pod.yaml:20", "logger": "zap /etc/kubernetes/manifests/etcd-pod.yaml:18",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			all, err := find(t.Context(), undotest.Tree(t, c.files))
+			if err != nil || len(all) != 1 {
+				t.Fatalf("%d, %v", len(all), err)
+			}
+			if got := all[0].(*installed).Main; got != c.main {
+				t.Errorf("its file is %s", got)
+			}
+			for name, want := range c.want {
+				f := all[0].Option(name).File
+				v, ok := f.Get()
+				if got := v + " " + f.Source(); ok != (want != "") || ok && got != want {
+					t.Errorf("%s: %s, want %s", name, got, want)
+				}
+			}
+		})
+	}
+	all, err := find(t.Context(), undotest.Tree(t, map[string]string{"/etc/kubernetes/manifests/etcd.yaml": kubeadm}))
+	if err != nil || all[0].Answer("members").Value != 3.0 || all[0].Answer("pod").Value != true || all[0].Answer("compacts").Value != false {
+		t.Errorf("%+v, %v", all, err)
+	}
+	for name, text := range map[string]string{"/etc/kubernetes/manifests/etcd.yaml": "spec: [\n", "/etc/kubernetes/manifests/etcd-pod.yaml": "spec: {}\n"} {
+		if _, err := find(t.Context(), undotest.Tree(t, map[string]string{name: text})); err == nil || !strings.HasPrefix(err.Error(), name+": ") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if all, err := find(t.Context(), undotest.Tree(t, map[string]string{"/etc/default/etcd": "ETCD_NAME=a\n"})); err != nil || len(all) != 0 {
+		t.Errorf("a file of variables is no etcd: %v, %v", all, err)
+	}
+}
+
+// Where a flag says it, the variable has no effect: nothing is written.
+func TestFlagsGoBefore(t *testing.T) {
+	h := undotest.Tree(t, map[string]string{"/lib/systemd/system/etcd.service": debianUnit, "/etc/default/etcd": "DAEMON_ARGS=--max-wals=2\nETCD_MAX_WALS=3\n"})
+	if _, _, err := winner(h, "/etc/default/etcd", "max-wals"); err == nil || !strings.Contains(err.Error(), "/etc/default/etcd:1 has --max-wals") {
+		t.Error(err)
+	}
+	h = undotest.Tree(t, map[string]string{"/etc/kubernetes/manifests/etcd.yaml": kubeadm})
+	if _, _, err := winner(h, "/etc/kubernetes/manifests/etcd.yaml", "snapshot-count"); err == nil || !strings.Contains(err.Error(), "static pod") {
+		t.Error(err)
+	}
+}
+
+func TestVariables(t *testing.T) {
+	all, err := variables{}.Assignments("#ETCD_A=1\nETCD_B=\nX=y\n ETCD_C_D = \"x y\"  \nETCD_E='z'")
+	var got []string
+	for _, a := range all {
+		got = append(got, a.Key+"="+a.Literal)
+	}
+	if want := `b=|c-d="x y"|e='z'`; err != nil || strings.Join(got, "|") != want {
+		t.Errorf("%q, %v, want %s", got, err, want)
+	}
+	for _, text := range []string{"ETCD_A=1\\\n2\n", "ETCD_A=\"a\nb\"\n", "ETCD_A=a\\ b\n"} {
+		if all, err := (variables{}).Assignments(text); err == nil {
+			t.Errorf("%q: %+v", text, all)
+		}
+	}
+}
+
+func TestValues(t *testing.T) {
+	for _, c := range []struct{ key, value, want string }{
+		{"quota-backend-bytes", "8589934592", ""}, {"quota-backend-bytes", "8GB", "whole number"}, {"quota-backend-bytes", "-1", "whole number"}, {"auto-compaction-mode", "never", "neither"},
+		{"auto-compaction-retention", "5m", ""}, {"auto-compaction-retention", "8", ""}, {"auto-compaction-retention", "often", "not a time"}, {"initial-cluster", "x", "no tuning"}, {"logger", "x", "no tuning"},
+	} {
+		if err := check(c.key, c.value); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s=%s: %v, want %q", c.key, c.value, err, c.want)
+		}
+	}
+	for _, c := range []struct {
+		mode, keep string
+		want       float64
+	}{{"periodic", "", 0}, {"periodic", "0", 0}, {"periodic", "0s", 0}, {"periodic", "8", 8}, {"periodic", "30m", 0.5}, {"revision", "1000", math.NaN()}} {
+		if got := compactionHours(c.mode, c.keep); got != c.want && !(math.IsNaN(got) && math.IsNaN(c.want)) {
+			t.Errorf("%s %s: %v, want %v", c.mode, c.keep, got, c.want)
+		}
+	}
+	for listen, want := range map[string]string{"http://0.0.0.0:2379": "http://127.0.0.1:2379", "https://[::]:9978": "https://127.0.0.1:9978", "http://10.0.0.1": "http://10.0.0.1:2379", "unix://x": "", "x": ""} {
+		if got, err := address(listen); got != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %s, %v", listen, got, err)
+		}
+	}
+}
+
+const page = `# HELP x y
+etcd_disk_wal_fsync_duration_seconds_bucket{le="0.001"} 0
+etcd_disk_wal_fsync_duration_seconds_bucket{le="0.002"} 900
+etcd_disk_wal_fsync_duration_seconds_bucket{le="0.004"} 980
+etcd_disk_wal_fsync_duration_seconds_bucket{le="0.008"} 1000
+etcd_disk_wal_fsync_duration_seconds_bucket{le="+Inf"} 1000
+etcd_network_peer_round_trip_time_seconds_bucket{To="a",le="0.1"} 200
+etcd_network_peer_round_trip_time_seconds_bucket{To="a",le="+Inf"} 200
+etcd_network_peer_round_trip_time_seconds_bucket{To="b",le="0.1"} 0
+etcd_network_peer_round_trip_time_seconds_bucket{To="b",le="+Inf"} 200
+etcd_disk_backend_commit_duration_seconds_bucket{le="0.1"} 5
+etcd_disk_backend_commit_duration_seconds_bucket{le="+Inf"} 5
+etcd_server_version{server_version="3.5.9"} 1
+etcd_server_has_leader 1
+etcd_server_leader_changes_seen_total 4
+broken
+`
+
+func TestAsked(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/metrics":
+			_, _ = w.Write([]byte(page))
+		case "/health":
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(`{"health":"false","reason":"NOSPACE"}`))
+		}
+	}))
+	defer s.Close()
+	in, err := fromManifest("/m/etcd.yaml", strings.Replace(kubeadm, "http://127.0.0.1:2381", s.URL, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := query(t.Context(), undotest.Tree(t, nil), in)
+	if err != nil || a.Healthy != "false NOSPACE" || a.Version != "3.5.9" || math.Abs(a.P99["peer"]-0.1) > 1e-9 || math.Abs(a.P99["fsync"]-0.006) > 1e-9 || a.Silent != "" {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	if _, err := json.Marshal(a); err != nil {
+		t.Error(err)
+	}
+	i := &installed{instance: in, asked: a}
+	for input, want := range map[string]any{"healthy": false, "has_leader": true, "leader_changes": 3.0, "version": "3.5.9", "peer_p99_s": 0.1} {
+		if got := i.Answer(input); got.Value != want {
+			t.Errorf("%s: %+v, want %v", input, got, want)
+		}
+	}
+	for _, input := range []string{"commit_p99_s", "db_bytes", "pending_changes"} {
+		if got := i.Answer(input); got.Unknown == "" {
+			t.Errorf("%s: %+v", input, got)
+		}
+	}
+}
+
+func FuzzManifest(f *testing.F) {
+	f.Add(kubeadm)
+	f.Add(openshift)
+	f.Fuzz(func(_ *testing.T, text string) { _, _ = fromManifest("/m.yaml", text) })
+}
+
+func FuzzBytes(f *testing.F) {
+	f.Add("ETCD_HEARTBEAT_INTERVAL=100\n# x\nETCD_MAX_WALS=\"5\"", "heartbeat-interval", "200")
+	f.Add("", "snapshot-count", `a "b`)
+	f.Add("DAEMON_ARGS=\"--max-wals 2\"\nETCD_X='a'\\\n", "max-wals", "3")
+	f.Fuzz(func(t *testing.T, env, key, value string) {
+		producttest.Bytes(t, Product, map[string]string{"/lib/systemd/system/etcd.service": debianUnit, "/etc/default/etcd": env}, "/etc/default/etcd#"+key, value)
+	})
+}
+
+func FuzzFileBytes(f *testing.F) {
+	unitFile := strings.Replace(debianUnit, "$DAEMON_ARGS", "--config-file=/etc/etcd/c.yml", 1)
+	f.Add("name: a\nsnapshot-count: 10000 # x\n", "snapshot-count", "5")
+	f.Add("{a: '1', \"b\": \"x\\\"y\"}", "a", "it's")
+	f.Add("a: 1", "b", "- x")
+	f.Fuzz(func(t *testing.T, config, key, value string) {
+		producttest.Bytes(t, Product, map[string]string{"/lib/systemd/system/etcd.service": unitFile, "/etc/etcd/c.yml": config}, "/etc/etcd/c.yml#"+key, value)
+	})
+}

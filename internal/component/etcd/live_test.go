@@ -1,0 +1,202 @@
+package etcd
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/component/metrics"
+	"fettle.dev/fettle/internal/component/producttest"
+	"fettle.dev/fettle/internal/component/program"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/testroot"
+)
+
+const debianMain = "/etc/default/etcd"
+
+// serve starts the member as its unit does.
+func serve(t *testing.T, main string) {
+	t.Helper()
+	h := host.Live()
+	s, err := start(h, main, program.Process{})
+	if err == nil {
+		err = program.Run(t.Context(), h, s)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	producttest.Eventually(t, "etcd is healthy", func() bool {
+		return ready(t.Context(), h, main, program.Process{}) == nil
+	})
+}
+
+// end stops it.
+func end(t *testing.T, main string) {
+	h := host.Live()
+	in, err := of(h, main)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := process(t.Context(), h, in)
+	if err != nil {
+		return
+	}
+	producttest.Command(t, "kill", fmt.Sprint(p.PID))
+	producttest.Eventually(t, "etcd has ended", func() bool {
+		_, err := process(t.Context(), h, in)
+		return err != nil
+	})
+}
+
+// put writes a key through the gateway.
+func put(t *testing.T, key, value string) {
+	t.Helper()
+	code := base64.StdEncoding.EncodeToString
+	body := fmt.Sprintf(`{"key": %q, "value": %q}`, code([]byte(key)), code([]byte(value)))
+	res, err := http.Post("http://127.0.0.1:2379/v3/kv/put", "application/json", bytes.NewReader([]byte(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		t.Fatal(res.Status)
+	}
+}
+
+func keeps(t *testing.T) {
+	t.Helper()
+	if got := producttest.Command(t, "etcdctl", "get", "kept", "--print-value-only"); got != "yes" {
+		t.Errorf("data is lost: %q", got)
+	}
+}
+
+// Debian's etcd: what is read is what it says, values are taken by a restart and
+// given back, and one with which it does not start is rolled back.
+func TestServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server")
+	}
+	if !testroot.Inside(t, testroot.Options{Servers: true}) {
+		return
+	}
+	t.Setenv("ETCDCTL_API", "3")
+	serve(t, debianMain)
+	t.Cleanup(func() { end(t, debianMain) })
+	before := producttest.Read(t, debianMain)
+	b := producttest.New(t, Product)
+	put(t, "kept", "yes")
+	for n := range 2 * metrics.Few {
+		put(t, fmt.Sprint("n", n), strings.Repeat("x", 1000))
+	}
+	asked(t, b)
+
+	b.Set([]string{"restart of etcd " + debianMain}, "heartbeat-interval", "150", "quota-backend-bytes", "4294967296")
+	b.Running("heartbeat-interval", "150")
+	b.Running("quota-backend-bytes", "4294967296")
+	if got := b.Installed().Answer("quota_bytes").Value; got != float64(4<<30) {
+		t.Errorf("its quota is %v", got)
+	}
+	if got := b.Installed().Option("heartbeat-interval").Running.Source(); !strings.HasPrefix(got, debianMain+":") {
+		t.Errorf("it comes from %s", got)
+	}
+	keeps(t)
+	b.Undo()
+	producttest.Same(t, debianMain, before)
+	b.Running("heartbeat-interval", "100")
+	if got := b.Installed().Answer("quota_bytes").Value; got != float64(2<<30) {
+		t.Errorf("after undo its quota is %v", got)
+	}
+
+	t.Run("refused", func(t *testing.T) {
+		b := *b
+		b.TB = t
+		// With it, it does not start: five heartbeats have to fit into a timeout.
+		b.Refused("has ended again", "heartbeat-interval", "500")
+		b.Refused("at its quota the cluster takes no more writes", "quota-backend-bytes", "4096")
+		b.Refused("no tuning parameter", "data-dir", "/tmp")
+		b.Refused("whole number", "snapshot-count", "many")
+		producttest.Same(t, debianMain, before)
+		b.Running("heartbeat-interval", "100")
+		keeps(t)
+	})
+	t.Run("configuration file", func(t *testing.T) {
+		const file = "/etc/etcd/etcd.conf.yml"
+		end(t, debianMain)
+		config := "# a comment\nname: default\ndata-dir: /var/lib/etcd/default\nsnapshot-count: 10000 # fewer\nauto-compaction-retention: \"1\"\n"
+		for name, text := range map[string]string{file: config, "/etc/systemd/system/etcd.service.d/file.conf": "[Service]\nExecStart=\nExecStart=/usr/bin/etcd --config-file " + file + " --snapshot-count 5\n"} {
+			if err := os.MkdirAll(name[:strings.LastIndexByte(name, '/')], 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// It is told by times that the file was read, and a start is known to a
+		// hundredth of a second.
+		if err := os.Chtimes(file, time.Time{}, time.Now().Add(-time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		serve(t, file)
+		t.Cleanup(func() {
+			end(t, file)
+			producttest.Command(t, "rm", "-r", "/etc/systemd/system/etcd.service.d")
+		})
+		b := producttest.New(t, Product)
+		b.Running("snapshot-count", "10000") // not the flag's
+		if got := b.Installed().Answer("compacts").Value; got != true {
+			t.Errorf("it compacts: %v", got)
+		}
+		b.Set([]string{"restart of etcd " + file}, "snapshot-count", "20000", "heartbeat-interval", "150")
+		b.Running("snapshot-count", "20000")
+		b.Running("heartbeat-interval", "150")
+		b.Undo()
+		producttest.Same(t, file, config)
+		b.Running("snapshot-count", "10000")
+		b.Running("heartbeat-interval", "100")
+		keeps(t)
+	})
+}
+
+// asked holds what is read against what etcd says.
+func asked(t *testing.T, b *producttest.Bench) {
+	i := b.Installed()
+	for _, in := range inputs {
+		name := strings.TrimPrefix(in.Name, "etcd.")
+		if a := i.Answer(name); a.Value == nil && name != "peer_p99_s" && name != "commit_p99_s" {
+			t.Errorf("%s: %+v", in.Name, a)
+		}
+	}
+	for name, want := range map[string]any{"pod": false, "compacts": false, "members": 1.0, "healthy": true, "has_leader": true, "leader_changes": 0.0, "quota_bytes": float64(2 << 30)} {
+		if a := i.Answer(name); a.Value != want {
+			t.Errorf("%s: %+v, want %v", name, a, want)
+		}
+	}
+	if a := i.Answer("peer_p99_s"); a.Value != nil || a.Unknown != "" {
+		t.Errorf("one member has round trips: %+v", a)
+	}
+	if p := i.Answer("fsync_p99_s").Value.(float64); p <= 0 || p > 10 {
+		t.Errorf("fsync: %v s", p)
+	}
+	if v := i.Answer("version").Value; !strings.Contains(producttest.Command(t, "etcd", "--version"), fmt.Sprintf("etcd Version: %v\n", v)) {
+		t.Errorf("version %v", v)
+	}
+	producttest.Eventually(t, "both say the same size", func() bool {
+		status := producttest.Command(t, "etcdctl", "endpoint", "status", "-w", "json")
+		return strings.Contains(status, fmt.Sprintf(`"dbSize":%.0f`, b.Installed().Answer("db_bytes").Value))
+	})
+	if got := i.Answer("pending_changes").Value.([]string); len(got) > 0 {
+		t.Errorf("pending: %v", got)
+	}
+	archive := b.Archived()
+	if v, ok := archive.Option("heartbeat-interval").Running.Get(); !ok || v != "100" {
+		t.Errorf("the archive says %q, %s", v, archive.Option("heartbeat-interval").Running.Unknown())
+	}
+	if v := archive.Answer("quota_bytes").Value; v != float64(2<<30) {
+		t.Errorf("the archive says %v", v)
+	}
+}

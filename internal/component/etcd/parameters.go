@@ -1,0 +1,115 @@
+package etcd
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/component"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// parameters are those that rules ask for, with the defaults of etcd 3.4 and 3.5
+// (embed/config.go, server/embed/config.go).
+var parameters = component.Parameters{
+	{Name: "quota-backend-bytes", Type: rule.Number, Unit: "bytes", Read: readInteger, Default: "0", Doc: "size of the database at which the cluster takes no more writes; 0 is 2 GiB"},
+	milliseconds("heartbeat-interval", "100", "how often the leader tells that it is there"),
+	milliseconds("election-timeout", "1000", "silence after which another leader is elected"),
+	{Name: "snapshot-count", Type: rule.Number, Read: readInteger, Default: "100000", Doc: "changes after which a snapshot is written; 10000 since 3.6"},
+	{Name: "auto-compaction-mode", Type: rule.Text, Read: readMode, Default: "periodic", Doc: "periodic or revision"},
+	{Name: "auto-compaction-retention", Type: rule.Text, Read: readRetention, Default: "0", Doc: "history that compaction keeps: hours or a time, or a number of revisions; 0 never compacts"},
+	{Name: "max-request-bytes", Type: rule.Number, Unit: "bytes", Read: readInteger, Default: "1572864", Doc: "largest request"},
+	component.Count("max-txn-ops", "128", "operations in a transaction at most"),
+	component.Count("max-snapshots", "5", "snapshot files that are kept; 0 keeps all"),
+	component.Count("max-wals", "5", "files of the log that are kept; 0 keeps all"),
+	component.Count("backend-batch-limit", "0", "changes after which the backend writes them; 0 is 10000"),
+	{Name: "backend-batch-interval", Type: rule.Text, Read: readTime, Default: "0s", Doc: "time after which the backend writes changes; 0 is 100ms"},
+	component.Switch("true", "false")("pre-vote", "false", "whether a member that comes back asks before it calls an election; true since 3.5"),
+	{Name: "name", Type: rule.Text, Doc: "name of the member"},
+	{Name: "data-dir", Type: rule.Text, Doc: "directory of the data"},
+	{Name: "wal-dir", Type: rule.Text, Doc: "directory of the log, where it has one of its own"},
+	{Name: "initial-cluster", Type: rule.Text, Doc: "members with which the cluster began"},
+	{Name: "listen-client-urls", Type: rule.Text, Default: "http://localhost:2379", Doc: "where clients are heard"},
+	{Name: "listen-metrics-urls", Type: rule.Text, Doc: "where metrics and health are told beside that"},
+}
+
+// byHand are those that only an administrator writes: they say which member of
+// which cluster it is, where its data is, and who may ask it.
+var byHand = []string{"name", "data-dir", "wal-dir", "initial-cluster", "listen-client-urls", "listen-metrics-urls"}
+
+func milliseconds(name, def, doc string) component.Parameter {
+	return component.Parameter{Name: name, Type: rule.Number, Unit: "ms", Read: readInteger, Default: def, Doc: doc}
+}
+
+// readInteger reads a whole number as Go's flags do: from 0 on, decimal.
+func readInteger(text string) (any, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > 1<<53 {
+		return nil, fmt.Errorf("%q is not a whole number from 0 on", text)
+	}
+	return float64(n), nil
+}
+
+func readMode(text string) (any, error) {
+	if text != "periodic" && text != "revision" {
+		return nil, fmt.Errorf("%q is neither periodic nor revision", text)
+	}
+	return text, nil
+}
+
+// readRetention takes a number, or a time as Go writes one.
+func readRetention(text string) (any, error) {
+	if _, err := strconv.ParseUint(text, 10, 62); err == nil {
+		return text, nil
+	}
+	return readTime(text)
+}
+
+func readTime(text string) (any, error) {
+	if d, err := time.ParseDuration(text); err != nil || d < 0 {
+		return nil, fmt.Errorf("%q is not a time such as 100ms or 5m", text)
+	}
+	return text, nil
+}
+
+// canonical is one spelling for what an option takes for the same.
+func canonical(value string) string {
+	value = strings.TrimSpace(value)
+	if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+		return strconv.FormatInt(n, 10)
+	}
+	if d, err := time.ParseDuration(value); err == nil {
+		return d.String()
+	}
+	return value
+}
+
+// check says which values may be asked for by name.
+func check(key, value string) error {
+	p := parameters.Named(key)
+	if p == nil || slices.Contains(byHand, key) {
+		return fmt.Errorf("%w: it is no tuning parameter of etcd", setting.ErrNoPlace)
+	}
+	_, err := p.Read(value)
+	return err
+}
+
+// compactionHours is the history that compaction keeps, in hours; 0 where it is
+// off, and NaN where it is counted in revisions.
+func compactionHours(mode, retention string) float64 {
+	if retention == "" || canonical(retention) == "0" || canonical(retention) == "0s" {
+		return 0
+	}
+	if mode == "revision" {
+		return math.NaN()
+	}
+	if n, err := strconv.ParseFloat(retention, 64); err == nil {
+		return n
+	}
+	d, _ := time.ParseDuration(retention)
+	return d.Hours()
+}
