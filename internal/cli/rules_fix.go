@@ -131,8 +131,12 @@ func tryFix(ctx context.Context, c *rule.Catalogue, r *rule.Rule, e rule.Example
 		return fmt.Errorf("undo: %w", err)
 	}
 	for at, text := range machine {
-		if b, err := os.ReadFile(filepath.Join(root, at)); err != nil || strings.TrimSpace(string(b)) != text { // the kernel ends the line
-			return fmt.Errorf("after undo %s has %q (%v), and had %q", at, b, err, text)
+		b, err := os.ReadFile(filepath.Join(root, at))
+		if err != nil {
+			return err
+		}
+		if now := strings.TrimSpace(string(b)); now != text { // the kernel ends the line
+			return fmt.Errorf("after undo %s has %q, and had %q", at, now, text)
 		}
 	}
 	return nil
