@@ -23,6 +23,7 @@ import (
 	"fettle.dev/fettle/internal/platform/puppet"
 	"fettle.dev/fettle/internal/platform/satellite"
 	"fettle.dev/fettle/internal/plugin/table"
+	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/setting"
@@ -130,7 +131,9 @@ func catalogue(h *host.Host) (*rule.Catalogue, error) {
 	return c, errors.Join(problems...)
 }
 
-// administratorsRules reads /etc/fettle/rules.d.
+// administratorsRules reads /etc/fettle/rules.d. What others than root may have
+// written is refused on a live machine: a rule could hide another, or name what
+// fix writes.
 func administratorsRules(h *host.Host) ([]rule.File, error) {
 	entries, err := h.Files.ReadDir(ownRules)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -139,11 +142,17 @@ func administratorsRules(h *host.Host) ([]rule.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := onlyRoots(h, ownRules); err != nil {
+		return nil, err
+	}
 	var files []rule.File
 	for _, e := range entries {
 		name := path.Join(ownRules, e.Name())
 		if path.Ext(name) != ".yaml" {
 			continue
+		}
+		if err := onlyRoots(h, name); err != nil {
+			return nil, err
 		}
 		text, err := h.Files.ReadFile(name)
 		if err != nil {
@@ -152,6 +161,17 @@ func administratorsRules(h *host.Host) ([]rule.File, error) {
 		files = append(files, rule.File{Name: name, Text: text})
 	}
 	return files, nil
+}
+
+// onlyRoots refuses rules of a live machine that others than root may change.
+func onlyRoots(h *host.Host, name string) error {
+	if !h.Live {
+		return nil
+	}
+	if err := profile.Trusted(h, name); err != nil {
+		return ui.Hinted(ui.Refused, fmt.Errorf("rules are not read: %w", err), "give it to root, and take the right to write from group and others (chown root, chmod go-w)")
+	}
+	return nil
 }
 
 func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
