@@ -2,8 +2,6 @@ package profiles_test
 
 import (
 	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -124,16 +122,5 @@ func TestRefusalsAreNamedWhereTheyApply(t *testing.T) {
 	}
 	for id := range in {
 		t.Errorf("refusal %s is in no table", id)
-	}
-}
-
-func put(t *testing.T, root, path, text string) {
-	t.Helper()
-	p := filepath.Join(root, path)
-	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/profiles"
 )
@@ -248,9 +249,7 @@ func TestVariants(t *testing.T) {
 
 // TestHugepagesVariable: a profile of one's own sets the number of pages.
 func TestHugepagesVariable(t *testing.T) {
-	root := t.TempDir()
-	put(t, root, "/etc/tuned/profiles/db/tuned.conf", "[main]\ninclude=hugepages\n[variables]\nnr_hugepages=8192\n")
-	l := &profile.Loader{Host: host.Mounted(root), Builtin: profiles.FS}
+	l := &profile.Loader{Host: hosttest.Mounted(t, map[string]string{"/etc/tuned/profiles/db/tuned.conf": "[main]\ninclude=hugepages\n[variables]\nnr_hugepages=8192\n"}), Builtin: profiles.FS}
 	p, err := l.Load(context.Background(), "db")
 	if err != nil {
 		t.Fatal(err)
@@ -265,9 +264,7 @@ func TestHugepagesVariable(t *testing.T) {
 
 // TestInstalledProfileWins: TuneD's own of the same name counts.
 func TestInstalledProfileWins(t *testing.T) {
-	root := t.TempDir()
-	put(t, root, "/usr/lib/tuned/default/tuned.conf", "[main]\nsummary=installed\n")
-	l := &profile.Loader{Host: host.Mounted(root), Builtin: profiles.FS}
+	l := &profile.Loader{Host: hosttest.Mounted(t, map[string]string{"/usr/lib/tuned/default/tuned.conf": "[main]\nsummary=installed\n"}), Builtin: profiles.FS}
 	p, err := l.Load(context.Background(), "default")
 	if err != nil {
 		t.Fatal(err)
@@ -285,15 +282,16 @@ func TestRecommendation(t *testing.T) {
 		{"laptop", "LENOVO", "20XW0026GE", "10", "", "balanced"},
 		{"desktop", "HP", "HP EliteDesk 800", "3", "", "balanced"},
 	} {
-		root := t.TempDir()
-		put(t, root, "/sys/devices/virtual/dmi/id/sys_vendor", c.vendor+"\n")
-		put(t, root, "/sys/devices/virtual/dmi/id/product_name", c.product+"\n")
-		put(t, root, "/sys/devices/virtual/dmi/id/chassis_type", c.chassis+"\n")
-		put(t, root, "/sys/class/dmi/id/sys_vendor", c.vendor+"\n")
-		put(t, root, "/sys/class/dmi/id/product_name", c.product+"\n")
-		put(t, root, "/sys/class/dmi/id/chassis_type", c.chassis+"\n")
-		put(t, root, "/proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu vme"+c.flags+"\n")
-		l := &profile.Loader{Host: host.Mounted(root), Builtin: profiles.FS}
+		h := hosttest.Mounted(t, map[string]string{
+			"/sys/devices/virtual/dmi/id/sys_vendor":   c.vendor + "\n",
+			"/sys/devices/virtual/dmi/id/product_name": c.product + "\n",
+			"/sys/devices/virtual/dmi/id/chassis_type": c.chassis + "\n",
+			"/sys/class/dmi/id/sys_vendor":             c.vendor + "\n",
+			"/sys/class/dmi/id/product_name":           c.product + "\n",
+			"/sys/class/dmi/id/chassis_type":           c.chassis + "\n",
+			"/proc/cpuinfo":                            "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu vme" + c.flags + "\n",
+		})
+		l := &profile.Loader{Host: h, Builtin: profiles.FS}
 		r, err := l.Recommend(context.Background())
 		if err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/testroot"
 )
 
@@ -50,7 +51,7 @@ func TestTunedReadsOurProfiles(t *testing.T) {
 			m := testroot.NewMachine(t)
 			for _, dev := range []string{"06.0/net/eth0", "07.0/net/eth1"} { // what dynamic tuning reads
 				for _, counter := range []string{"rx_bytes", "rx_packets", "tx_bytes", "tx_packets"} {
-					put(t, m.Dir, "/sys/devices/pci0000:00/0000:00:"+dev+"/statistics/"+counter, "0\n")
+					hosttest.WriteFile(t, m.Dir, "/sys/devices/pci0000:00/0000:00:"+dev+"/statistics/"+counter, "0\n")
 				}
 			}
 			r := testroot.New(t, testroot.Options{Machine: m, Stubs: testroot.TunerStubs(), Files: files})

@@ -3,13 +3,12 @@ package claim
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/setting"
 	"github.com/google/go-cmp/cmp"
 )
@@ -18,40 +17,17 @@ import (
 // "-> TARGET" makes it a link.
 func machine(t *testing.T, text string) *host.Host {
 	t.Helper()
-	dir := t.TempDir()
+	files := map[string]string{}
 	for _, part := range strings.Split("\n"+text, "\n-- ")[1:] {
 		name, content, ok := strings.Cut(part, " --\n")
 		if !ok {
 			t.Fatalf("no heading: %q", part)
 		}
-		p := filepath.Join(dir, name)
-		if to, ok := strings.CutPrefix(content, "-> "); ok {
-			if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			symlink(t, strings.TrimSpace(to), p)
-			continue
+		if files[name] = content + "\n"; strings.HasPrefix(content, "-> ") {
+			files[name] = strings.TrimSpace(content)
 		}
-		writeFile(t, p, content+"\n")
 	}
-	return host.Mounted(dir) // what is not there is absent, not unknown
-}
-
-func writeFile(t *testing.T, p, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func symlink(t *testing.T, to, p string) {
-	t.Helper()
-	if err := os.Symlink(to, p); err != nil {
-		t.Fatal(err)
-	}
+	return hosttest.Mounted(t, files) // what is not there is absent, not unknown
 }
 
 func read(t *testing.T, h *host.Host) (*Claims, []Problem) {
@@ -340,13 +316,7 @@ blacklist pcspkr
 
 // A copy that lacks a directory must not look like a machine without claims.
 func TestUnknownInACopy(t *testing.T) {
-	dir := t.TempDir()
-	writeFile(t, filepath.Join(dir, "etc/sysctl.d/a.conf"), "vm.swappiness=1\n")
-	h, err := host.Copy(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, problems := read(t, h)
+	c, problems := read(t, hosttest.Copy(t, map[string]string{"etc/sysctl.d/a.conf": "vm.swappiness=1\n"}))
 	if len(problems) > 0 {
 		t.Errorf("problems: %v", problems)
 	}

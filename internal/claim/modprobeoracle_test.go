@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/testroot"
 )
@@ -28,16 +29,14 @@ func TestWinnerIsWhatModprobeHandsOver(t *testing.T) {
 		pick := func(s ...string) string { return s[rnd.IntN(len(s))] }
 		dir := filepath.Join(root.Share(), fmt.Sprint("tree", n))
 		for _, d := range []string{"etc", "run", "usr/local/lib", "usr/lib"} {
-			if err := os.MkdirAll(filepath.Join(dir, d, "modprobe.d"), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			hosttest.Write(t, dir, map[string]string{d + "/modprobe.d/": ""})
 			for range rnd.IntN(3) {
-				p := filepath.Join(dir, d, "modprobe.d", pick("a.conf", "b.conf", "c.conf", "d.txt", ".e.conf"))
-				if _, err := os.Lstat(p); err == nil {
+				p := d + "/modprobe.d/" + pick("a.conf", "b.conf", "c.conf", "d.txt", ".e.conf")
+				if _, err := os.Lstat(filepath.Join(dir, p)); err == nil {
 					continue
 				}
 				if rnd.IntN(6) == 0 {
-					symlink(t, "/dev/null", p)
+					hosttest.Write(t, dir, map[string]string{p: "-> /dev/null"})
 					continue
 				}
 				var b strings.Builder
@@ -45,14 +44,14 @@ func TestWinnerIsWhatModprobeHandsOver(t *testing.T) {
 					fmt.Fprintf(&b, "%soptions %s%s%s=%d%s%s\n", pick("", "", " ", "#", "alias x y\n"), pick(modules...), pick(" ", "  ", "\t", " \\\n "),
 						pick(params...), rnd.IntN(100), pick("", ` y="a b"`, " x", "  max-z=0x10"), pick("", " ", "\n"))
 				}
-				writeFile(t, p, b.String())
+				hosttest.WriteFile(t, dir, p, b.String())
 			}
 		}
 		line := "quiet root=/dev/x"
 		for range rnd.IntN(3) {
 			line += fmt.Sprintf(" %s.%s=%d", pick(modules...), pick(params...), 100+rnd.IntN(9))
 		}
-		writeFile(t, filepath.Join(dir, "proc/cmdline"), line+pick("\n", " ro\n", " -- foo.x=999\n"))
+		hosttest.WriteFile(t, dir, "proc/cmdline", line+pick("\n", " ro\n", " -- foo.x=999\n"))
 	}
 	root.Must("sh", "-euc", `
 for d in etc run usr/local/lib usr/lib; do

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/testroot"
 )
@@ -98,33 +99,32 @@ var oraclePatterns = []string{
 func generateSysctlTree(t *testing.T, rnd *rand.Rand, dir string) {
 	t.Helper()
 	for _, k := range oracleKeys {
-		writeFile(t, filepath.Join(dir, "proc/sys", k), untouched+"\n")
+		hosttest.WriteFile(t, dir, "proc/sys/"+k, untouched+"\n")
 	}
 	dirs := []string{"etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d"}
 	for _, d := range dirs {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		hosttest.Write(t, dir, map[string]string{d + "/": ""})
 	}
 	names := []string{"10-a.conf", "50-default.conf", "50-pid.conf", "99-protect.conf", "9.conf", "Z.conf", "zz.conf", ".hidden.conf", "70-x.conf.bak", "README"}
 	linked := false
 	for range 1 + rnd.IntN(7) {
-		p := filepath.Join(dir, dirs[rnd.IntN(len(dirs))], names[rnd.IntN(len(names))])
-		if _, err := os.Lstat(p); err == nil {
+		p := dirs[rnd.IntN(len(dirs))] + "/" + names[rnd.IntN(len(names))]
+		if _, err := os.Lstat(filepath.Join(dir, p)); err == nil {
 			continue
 		}
+		var text string
 		switch rnd.IntN(12) {
 		case 0:
-			symlink(t, "/dev/null", p)
+			text = "-> /dev/null"
 		case 1:
-			symlink(t, "nowhere", p)
+			text = "-> nowhere"
 		default:
-			writeFile(t, p, sysctlText(rnd))
+			text = sysctlText(rnd)
 		}
+		hosttest.Write(t, dir, map[string]string{p: text})
 	}
 	if rnd.IntN(2) == 0 && !linked {
-		writeFile(t, filepath.Join(dir, "etc/sysctl.conf"), sysctlText(rnd))
-		symlink(t, "../sysctl.conf", filepath.Join(dir, "etc/sysctl.d/99-sysctl.conf"))
+		hosttest.Write(t, dir, map[string]string{"etc/sysctl.conf": sysctlText(rnd), "etc/sysctl.d/99-sysctl.conf": "-> ../sysctl.conf"})
 	}
 }
 
@@ -206,7 +206,7 @@ func TestWinnerIsWhatSystemdTmpfilesWrites(t *testing.T) {
 		pick := func(s ...string) string { return s[rnd.IntN(len(s))] }
 		dir := filepath.Join(root.Share(), fmt.Sprint("tree", n))
 		for _, f := range files {
-			writeFile(t, filepath.Join(dir, "sys/kernel/mm", f), untouched)
+			hosttest.WriteFile(t, dir, "sys/kernel/mm/"+f, untouched)
 		}
 		for _, d := range []string{"etc/tmpfiles.d", "run/tmpfiles.d", "usr/lib/tmpfiles.d"} {
 			var b strings.Builder
@@ -219,7 +219,7 @@ func TestWinnerIsWhatSystemdTmpfilesWrites(t *testing.T) {
 				fmt.Fprintf(&b, "%s %s %s%s\n", pick("w", "w", "w!", "w-", "w+", "f", "F", "f+", "#", `"w"`),
 					pick("/sys/kernel/mm/"+p, `"/sys/kernel/mm/`+p+`"`), pick("- - - - ", "0644 root root - "), value)
 			}
-			writeFile(t, filepath.Join(dir, d, pick("10-a.conf", "20-b.conf", "c.conf")), b.String())
+			hosttest.WriteFile(t, dir, d+"/"+pick("10-a.conf", "20-b.conf", "c.conf"), b.String())
 		}
 	}
 	root.Must("sh", "-euc", `

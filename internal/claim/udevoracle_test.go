@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/testroot"
 )
@@ -49,20 +50,10 @@ var udevAttrs = []string{"queue/scheduler", "queue/read_ahead_kb", "queue/nr_req
 
 func generateUdevTree(t *testing.T, rnd *rand.Rand, dir string) {
 	t.Helper()
-	for name, content := range udevTree {
-		if to, ok := strings.CutPrefix(content, "-> "); ok {
-			p := filepath.Join(dir, "sys", name)
-			if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			symlink(t, to, p)
-			continue
-		}
-		writeFile(t, filepath.Join(dir, "sys", name), content)
-	}
+	hosttest.Write(t, filepath.Join(dir, "sys"), udevTree)
 	for _, d := range udevDisks {
 		for _, a := range udevAttrs {
-			writeFile(t, filepath.Join(dir, "sys", d, a), "untouched;\n")
+			hosttest.WriteFile(t, dir, "sys/"+d+"/"+a, "untouched;\n")
 		}
 	}
 	pick := func(s ...string) string { return s[rnd.IntN(len(s))] }
@@ -124,7 +115,7 @@ func generateUdevTree(t *testing.T, rnd *rand.Rand, dir string) {
 		for ; labels > 0; labels-- {
 			fmt.Fprintf(&b, "LABEL=\"l%d\"\n", labels)
 		}
-		writeFile(t, filepath.Join(dir, d, "udev/rules.d", pick("10-a.rules", "60-b.rules", "99-c.rules")), b.String())
+		hosttest.WriteFile(t, dir, d+"/udev/rules.d/"+pick("10-a.rules", "60-b.rules", "99-c.rules"), b.String())
 	}
 }
 

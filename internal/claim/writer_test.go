@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/testroot"
 	"github.com/google/go-cmp/cmp"
@@ -175,14 +176,7 @@ func TestReadWatch(t *testing.T) {
 
 // Each state of the daemon has its own answer.
 func TestDaemonAnswers(t *testing.T) {
-	tree, dir := t.TempDir(), t.TempDir()
-	if err := os.MkdirAll(filepath.Join(tree, "proc/sys/kernel/random"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(tree, "proc/sys/kernel/random/boot_id"), []byte("boot-1\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	h := host.Mounted(tree)
+	dir, h := t.TempDir(), hosttest.Mounted(t, map[string]string{"proc/sys/kernel/random/boot_id": "boot-1\n"})
 	h.Sched = host.Live().Sched
 	self, err := h.Sched.Task(os.Getpid())
 	if err != nil {

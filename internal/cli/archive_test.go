@@ -3,13 +3,13 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/testroot"
 )
@@ -34,21 +34,9 @@ func TestArchivePlansAsTheMachine(t *testing.T) {
 			was := live
 			t.Cleanup(func() { live = was })
 			live = func() *host.Host { return host.Mounted(dir) }
-			conf := filepath.Join(dir, "etc/tuned/site/tuned.conf")
-			if err := os.MkdirAll(filepath.Dir(conf), 0o755); err != nil {
-				t.Fatal(err)
-			}
 			// What no swept directory holds.
 			const place = "/sys/firmware/qemu/depth"
-			if err := os.WriteFile(conf, []byte("[main]\ninclude=balanced\n[sysfs]\n"+place+"=7\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, place)), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, place), []byte("5\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			hosttest.Write(t, dir, map[string]string{"etc/tuned/site/tuned.conf": "[main]\ninclude=balanced\n[sysfs]\n" + place + "=7\n", place: "5\n"})
 
 			archive, none := filepath.Join(t.TempDir(), "machine.txt"), t.TempDir()
 			output(t, "facts", "--archive", archive, "--brief")
@@ -101,7 +89,7 @@ func planOf(t *testing.T, name string, more ...string) map[string]any {
 func TestArchiveChecksAsTheMachine(t *testing.T) {
 	dir := t.TempDir()
 	unpack(t, "../../testdata/hosts/kvm-guest.txt", dir)
-	for name, text := range map[string]string{
+	hosttest.Write(t, dir, map[string]string{
 		"etc/sysctl.d/90-ours.conf":   "vm.swappiness = 7\nvm.nr_hugepages = 12\n",
 		"var/lib/kubelet/config.yaml": "kind: KubeletConfiguration\nmaxPods: 700\ncpuManagerPolicy: static\n",
 		"var/lib/dpkg/status":         "Package: kubelet\nStatus: install ok installed\nVersion: 1.29.4-1.1\n",
@@ -117,15 +105,7 @@ func TestArchiveChecksAsTheMachine(t *testing.T) {
 		"sys/class/net/flannel.1/uevent":        "DEVTYPE=vxlan\n",
 		"sys/class/net/flannel.1/mtu":           "1500\n",
 		"sys/class/net/flannel.1/type":          "1\n",
-	} {
-		p := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	was := live
 	t.Cleanup(func() { live = was })
 	live = func() *host.Host { return host.Mounted(dir) }

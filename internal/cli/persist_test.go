@@ -1,13 +1,11 @@
 package cli
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 )
 
 // A bare program brings all that a package would: units, the bus's policy,
@@ -35,22 +33,14 @@ func TestPersistWritesWhatAPackageWouldBring(t *testing.T) {
 		"no bus": {nil, nil, []string{"/etc/systemd/system/fettle-recover.service", "/etc/systemd/system/fettle.service"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			root := t.TempDir()
+			files := map[string]string{}
 			for _, dir := range append(c.dirs, "run/systemd/system") {
-				if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				files[dir+"/"] = ""
 			}
 			for _, file := range c.files {
-				full := filepath.Join(root, file)
-				if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(full, []byte("packaged\n"), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				files[file] = "packaged\n"
 			}
-			changes, err := (&machine{host: host.Mounted(root)}).persistChanges()
+			changes, err := (&machine{host: hosttest.Mounted(t, files)}).persistChanges()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,17 +79,11 @@ func TestUnguarded(t *testing.T) {
 		{"not enabled", []string{"run/systemd/system/x", "usr/lib/systemd/system/" + unit}, "systemctl enable " + unit + " does that"},
 		{"enabled", []string{"run/systemd/system/x", "usr/lib/systemd/system/" + unit, "etc/systemd/system/sysinit.target.wants/" + unit}, ""},
 	} {
-		root := t.TempDir()
+		files := map[string]string{}
 		for _, f := range c.files {
-			p := filepath.Join(root, f)
-			if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(p, nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			files[f] = ""
 		}
-		if got := unguarded(host.Mounted(root)); (got == "") != (c.want == "") || !strings.HasSuffix(got, c.want) {
+		if got := unguarded(hosttest.Mounted(t, files)); (got == "") != (c.want == "") || !strings.HasSuffix(got, c.want) {
 			t.Errorf("%s: %q; want an end of %q", c.name, got, c.want)
 		}
 	}

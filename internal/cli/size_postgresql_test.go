@@ -3,14 +3,12 @@ package cli
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/plugin/table"
 	"fettle.dev/fettle/internal/rule"
@@ -22,25 +20,15 @@ import (
 // serverWith is a machine with Debian's layout whose PostgreSQL includes the file.
 func serverWith(t *testing.T, version, file string, gib, cpus int) *platform.Subject {
 	t.Helper()
-	root := t.TempDir()
 	base := "etc/postgresql/" + version + "/main/"
-	for name, text := range map[string]string{
+	h := hosttest.Mounted(t, map[string]string{
 		base + "postgresql.conf":                             "data_directory = '/var/lib/postgresql/" + version + "/main'\ninclude_dir = 'conf.d'\n",
 		base + "conf.d/50-fettle.conf":                       file,
 		"proc/meminfo":                                       fmt.Sprintf("MemTotal:       %d kB\n", gib*(1<<20)*98/100),
 		"sys/devices/system/cpu/online":                      fmt.Sprintf("0-%d\n", cpus-1),
 		"etc/os-release":                                     "ID=debian\n",
 		"var/lib/postgresql/" + version + "/main/PG_VERSION": version + "\n",
-	} {
-		p := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	h := host.Mounted(root)
+	})
 	return platform.NewSubject(t.Context(), h, table.Kinds(h), sources())
 }
 

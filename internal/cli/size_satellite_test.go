@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/plugin/table"
 	"fettle.dev/fettle/internal/rule"
@@ -275,21 +276,7 @@ func layOut(t *testing.T, w satelliteWish, v map[string]string) string {
 	files["sos_commands/foreman/foreman_tasks_tasks"] = "id,label,state\n1,Actions::Katello::Host::Update,stopped\n"
 
 	root := t.TempDir()
-	for name, text := range files {
-		p := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		var err error
-		if to, ok := strings.CutPrefix(text, "-> "); ok {
-			err = os.Symlink(to, p)
-		} else {
-			err = os.WriteFile(p, []byte(text), 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	hosttest.Write(t, root, files)
 	return root
 }
 

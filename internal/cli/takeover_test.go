@@ -2,13 +2,11 @@ package cli
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/setting"
 )
 
@@ -36,25 +34,16 @@ func (u *units) Coupled(setting.Setting) []setting.Setting { return nil }
 func (u *units) Lifetime() setting.Lifetime                { return setting.File }
 
 func TestTunerIsGivenBackWithItsProfile(t *testing.T) {
-	dir := t.TempDir()
-	etc := filepath.Join(dir, "etc/tuned")
-	if err := os.MkdirAll(etc, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	h := hosttest.Mounted(t, map[string]string{"etc/tuned/active_profile": "virtual-guest mine\n", "etc/tuned/profile_mode": "manual\n"})
 	file := func(name string) string {
-		b, err := os.ReadFile(filepath.Join(etc, name))
+		b, err := h.Files.ReadFile("/etc/tuned/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return strings.TrimSpace(string(b))
 	}
-	for name, text := range map[string]string{"active_profile": "virtual-guest mine\n", "profile_mode": "manual\n"} {
-		if err := os.WriteFile(filepath.Join(etc, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
 	u := &units{values: map[string]string{"tuned.service/active": "active", "tuned.service/enabled": "enabled"}}
-	k := tuner{host.Mounted(dir), u}
+	k := tuner{h, u}
 	s := setting.Setting{Kind: tunerKind, Name: tunedUnit}
 	ctx := t.Context()
 
@@ -73,9 +62,7 @@ func TestTunerIsGivenBackWithItsProfile(t *testing.T) {
 		t.Errorf("after the take-over: %v", now)
 	}
 	// fettle stands in for it and keeps its files.
-	if err := os.WriteFile(filepath.Join(etc, "active_profile"), []byte("throughput-performance\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	hosttest.WriteFile(t, h.Name, "etc/tuned/active_profile", "throughput-performance\n")
 	u.values["fettle.service/active"] = "active"
 	u.wrote = nil
 	if now, _ := k.Read(ctx, s); !k.Equal(now, off) {

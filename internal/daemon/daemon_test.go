@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin/table"
 	"fettle.dev/fettle/internal/profile"
@@ -62,13 +63,7 @@ func newFake(t *testing.T, files map[string]string) *fake {
 
 func (f *fake) write(p, text string) {
 	f.t.Helper()
-	full := filepath.Join(f.dir, p)
-	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-		f.t.Fatal(err)
-	}
-	if err := os.WriteFile(full, []byte(text+"\n"), 0o644); err != nil {
-		f.t.Fatal(err)
-	}
+	hosttest.WriteFile(f.t, f.dir, p, text+"\n")
 }
 
 func (f *fake) read(p string) string {
@@ -542,11 +537,5 @@ func TestInstancesEndWithTheDaemon(t *testing.T) {
 
 func (f *fake) link(p, target string) {
 	f.t.Helper()
-	full := filepath.Join(f.dir, p)
-	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-		f.t.Fatal(err)
-	}
-	if err := os.Symlink(target, full); err != nil {
-		f.t.Fatal(err)
-	}
+	hosttest.Write(f.t, f.dir, map[string]string{p: "-> " + target})
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/testroot"
 )
 
@@ -197,13 +198,7 @@ func TestNewTasksAreFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "profiles/tasks"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	profile := "[scheduler]\ngroup.sleepers=0:b:0:*:fettlesleeper.*\n"
-	if err := os.WriteFile(filepath.Join(dir, "profiles/tasks/tuned.conf"), []byte(profile), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	hosttest.WriteFile(t, dir, "profiles/tasks/tuned.conf", "[scheduler]\ngroup.sleepers=0:b:0:*:fettlesleeper.*\n")
 	p.start()
 	t.Cleanup(func() { exec.Command(p.program, "--state-dir", p.state, "undo").Run() })
 	p.fettle("tune", "--profile-dir", filepath.Join(dir, "profiles"), "tasks")

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/testroot"
 )
 
@@ -53,13 +54,7 @@ func TestLastWriter(t *testing.T) {
 		})
 	}
 	dir := t.TempDir()
-	profile := fmt.Sprintf("[sysctl]\nvm.swappiness=41\n[sysfs]\n%s=256\n", attribute)
-	if err := os.MkdirAll(filepath.Join(dir, "profiles/two"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "profiles/two/tuned.conf"), []byte(profile), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	hosttest.WriteFile(t, dir, "profiles/two/tuned.conf", fmt.Sprintf("[sysctl]\nvm.swappiness=41\n[sysfs]\n%s=256\n", attribute))
 	p := &process{t: t, program: testroot.Program(t, "./cmd/fettle"), state: filepath.Join(dir, "state")}
 	why := func(place string) (a answer) {
 		t.Helper()

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 )
 
 // open reads an archive from its text.
@@ -192,13 +192,7 @@ func BenchmarkCollect(b *testing.B) {
 func TestSweepIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	for i := range maxSubdirs + 20 {
-		d := fmt.Sprintf("%s/proc/sys/net/ipv4/conf/veth%d", dir, i)
-		if err := os.MkdirAll(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(d+"/rp_filter", []byte("1\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		hosttest.WriteFile(t, dir, fmt.Sprintf("proc/sys/net/ipv4/conf/veth%d/rp_filter", i), "1\n")
 	}
 	_, recording := Archive(host.Mounted(dir))
 	var text bytes.Buffer

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 )
 
 func TestParseCommandLine(t *testing.T) {
@@ -75,33 +76,6 @@ func TestPreemptionAndArch(t *testing.T) {
 	}
 }
 
-// machine makes an archive of files and their content; every directory on the
-// way is listed, so that what is not there is absent.
-func machine(t *testing.T, files map[string]string) *host.Host {
-	t.Helper()
-	var b strings.Builder
-	b.WriteString("fettle archive v1\n")
-	dirs := map[string]bool{"/": true}
-	for p, content := range files {
-		if to, ok := strings.CutPrefix(content, "-> "); ok {
-			b.WriteString("-- link " + p + " -> " + to + " --\n")
-		} else {
-			b.WriteString("-- file " + p + " --\n" + content + "\n")
-		}
-		for at := p; at != "/"; {
-			at = at[:strings.LastIndexByte(at, '/')]
-			if at == "" {
-				at = "/"
-			}
-			dirs[at] = true
-		}
-	}
-	for d := range dirs {
-		b.WriteString("-- dir " + d + " --\n")
-	}
-	return open(t, b.String())
-}
-
 func TestVirtualization(t *testing.T) {
 	intel := "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu ht"
 	for _, c := range []struct {
@@ -124,7 +98,7 @@ func TestVirtualization(t *testing.T) {
 		{"podman", map[string]string{"/proc/cpuinfo": intel, "/run/.containerenv": "", "/sys/class/dmi/id/sys_vendor": "HPE"}, "", "podman", "", false},
 		{"pod", map[string]string{"/proc/cpuinfo": intel, "/proc/1/cgroup": "0::/kubepods.slice/x", "/sys/class/dmi/id/sys_vendor": "HPE"}, "", "kubernetes", "", false},
 	} {
-		v := Collect(machine(t, c.files)).Virtualization
+		v := Collect(hosttest.Mounted(t, c.files)).Virtualization
 		if v.Hypervisor.Or("") != c.hypervisor || v.Container.Or("") != c.container || v.Cloud.Or("") != c.cloud || v.BareMetal.Or(!c.bare) != c.bare {
 			t.Errorf("%s: hypervisor %q (%s), container %q (%s), cloud %q (%s), bare metal %v (%s)", c.name, v.Hypervisor.Or(""), v.Hypervisor.Unknown(), v.Container.Or(""), v.Container.Unknown(), v.Cloud.Or(""), v.Cloud.Unknown(), v.BareMetal.Or(false), v.BareMetal.Unknown())
 		}
@@ -148,7 +122,7 @@ func TestTransport(t *testing.T) {
 		{"md127", "../devices/virtual/block/md127", "", "md"},
 	} {
 		at := "/sys/" + strings.TrimPrefix(c.link, "../")
-		f := Collect(machine(t, map[string]string{
+		f := Collect(hosttest.Mounted(t, map[string]string{
 			"/sys/block/" + c.name: "-> " + c.link, at + "/device": "-> ../..", at + "/size": "8",
 			at[:max(0, strings.LastIndex(at, "/block/"))] + "/vendor": c.vendor,
 		}))

@@ -3,12 +3,11 @@ package fact
 import (
 	"bytes"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 )
 
 // secretWord is in every secret that these tests plant.
@@ -143,17 +142,11 @@ func TestSecretFilesAreHidden(t *testing.T) {
 		"etc/tuned/site.key", "etc/systemd/system/app.service.d/10-password.conf", "etc/fettle/keep.d/x.conf", "proc/1/environ",
 		"sys/class/dmi/id/product_serial", "sys/class/dmi/id/product_uuid",
 	} {
-		p := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
 		content := secretWord + "\n"
 		if strings.HasSuffix(name, ".conf") {
 			content = "[Service]\nEnvironment=API_TOKEN=" + secretWord + "\n"
 		}
-		if err := os.WriteFile(p, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		hosttest.WriteFile(t, dir, name, content)
 	}
 	_, recording := Archive(host.Mounted(dir))
 	var text bytes.Buffer

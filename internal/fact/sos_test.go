@@ -1,19 +1,16 @@
 package fact
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 )
 
 // A sosreport has some files at their places and some as the output of
 // commands; what it lacks is unknown with the file's name, never zero.
 func TestSosreport(t *testing.T) {
-	dir := t.TempDir()
-	for name, content := range map[string]string{
+	f := Collect(hosttest.Copy(t, map[string]string{
 		"proc/meminfo":                       "MemTotal:       8152064 kB\nMemFree: 1 kB\nHugePages_Total:       4\nHugePages_Free:        3\nHugepagesize:       2048 kB\n",
 		"proc/cpuinfo":                       "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Xeon\nphysical id\t: 0\ncore id\t\t: 0\nflags\t\t: fpu hypervisor\n\nprocessor\t: 1\nphysical id\t: 0\ncore id\t\t: 1\nflags\t\t: fpu hypervisor\n",
 		"proc/cmdline":                       "BOOT_IMAGE=/vmlinuz root=/dev/mapper/rhel-root ro quiet\n",
@@ -24,20 +21,7 @@ func TestSosreport(t *testing.T) {
 		"sys/block/sda/queue/scheduler":      "none [mq-deadline]\n",
 		"etc/tuned/active_profile":           "virtual-guest\n",
 		"sos_commands/memory/swapon_--bytes": "x\n",
-	} {
-		p := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	h, err := host.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := Collect(h)
+	}))
 	for name, want := range map[string]any{
 		"kernel.release":                 "5.14.0-427.el9.x86_64",
 		"kernel.arch":                    "x86_64",

@@ -2,37 +2,16 @@ package platform
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"fettle.dev/fettle/internal/component"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/setting"
 )
-
-// copyOf makes a machine of a few files.
-func copyOf(t *testing.T, files map[string]string) *host.Host {
-	t.Helper()
-	root := t.TempDir()
-	for name, text := range files {
-		p := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	h, err := host.OpenRoot(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
-}
 
 type installed struct {
 	name    string
@@ -59,7 +38,7 @@ func product(all ...component.Installed) component.Product {
 }
 
 func TestAnswers(t *testing.T) {
-	h := copyOf(t, map[string]string{
+	h := hosttest.Copy(t, map[string]string{
 		"proc/sys/vm/swappiness": "10\n", "proc/sys/kernel/osrelease": "6.1.0\n", "proc/meminfo": "MemTotal: 16384 kB\n",
 		"sys/block/vda/queue/scheduler": "[none] mq-deadline\n", "sys/block/vda/queue/rotational": "1\n",
 	})
@@ -113,7 +92,7 @@ func TestAnswers(t *testing.T) {
 
 // What a machine is, is asked of what only such a machine has.
 func TestOf(t *testing.T) {
-	h := copyOf(t, map[string]string{"proc/meminfo": "MemTotal: 1 kB\n"})
+	h := hosttest.Copy(t, map[string]string{"proc/meminfo": "MemTotal: 1 kB\n"})
 	s := NewSubject(context.Background(), h, setting.Kernel(h), append(Facts(), Product(product(installed{"a", nil}))))
 	names, unknown := s.Of([]string{"p", "q"})
 	if strings.Join(names, " ") != "linux p" || len(unknown) != 1 || unknown["q"] == "" {

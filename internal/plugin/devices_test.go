@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/profile"
 )
 
@@ -71,7 +71,7 @@ func TestAssign(t *testing.T) {
 			[]string{"p.conf:3: [u] does nothing: devices_udev_regex=ID_BUS=fc matches no free device"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := plugintest.Tree(t, map[string]string{
+			h := hosttest.Mounted(t, map[string]string{
 				"/sys/class/disk/sda/uevent":        "ID_BUS=ata\n",
 				"/sys/class/disk/sdb/uevent":        "ID_BUS=atapi\n",
 				"/sys/class/disk/sdc/uevent":        "A=1\nID_BUS=ata\n",
@@ -95,7 +95,7 @@ func TestAssign(t *testing.T) {
 
 func TestUdevProperties(t *testing.T) {
 	const dir = "/sys/devices/pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0/block/sda"
-	h := plugintest.Tree(t, map[string]string{
+	h := hosttest.Mounted(t, map[string]string{
 		dir + "/uevent":    "MAJOR=8\nMINOR=0\nDEVNAME=sda\nDEVTYPE=disk\nDISKSEQ=9\n",
 		dir + "/subsystem": "-> ../../../../../../../../../class/block",
 		"/sys/block/sda":   "-> ../devices/pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0/block/sda",

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -50,9 +50,7 @@ func FuzzFunctions(f *testing.F) {
 		f.Add(uint8(i), strings.Repeat("1\n", max(fn.MinArgs-1, 0))+"1")
 	}
 	f.Add(uint8(0), "0-3,^2\n0xff\n*")
-	dir := f.TempDir()
-	writeFiles(f, dir, inventedCPUs(8, 2, "0-4,6-7", 5))
-	h := host.Mounted(dir)
+	h := hosttest.Mounted(f, inventedCPUs(8, 2, "0-4,6-7", 5))
 	f.Fuzz(func(t *testing.T, i uint8, text string) {
 		fn := Functions[int(i)%len(Functions)]
 		args := strings.Split(text, "\n")

@@ -5,35 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 )
-
-// treeHost is a live machine that a test invents: path to content.
-func treeHost(t *testing.T, files map[string]string) *host.Host {
-	t.Helper()
-	dir := t.TempDir()
-	writeFiles(t, dir, files)
-	return host.Mounted(dir)
-}
-
-func writeFiles(t testing.TB, dir string, files map[string]string) {
-	t.Helper()
-	for name, content := range files {
-		p := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 // inventedCPUs are the files of a machine with CPUs spread over sockets round
 // robin, of which those in offline have no topology.
@@ -92,7 +70,7 @@ func TestFunctions(t *testing.T) {
 		files["/sys/devices/system/cpu/intel_uncore_frequency/"+d+"/package_id"] = id + "\n"
 	}
 	files["/sys/devices/system/cpu/intel_uncore_frequency/package_00_die_00/max_freq_khz"] = "1\n"
-	h := treeHost(t, files)
+	h := hosttest.Mounted(t, files)
 
 	for _, c := range []struct {
 		call string // as in a profile, without ${f: }
@@ -206,7 +184,7 @@ func TestFunctionsOnOtherMachines(t *testing.T) {
 		{"package2uncores", []string{"1"}, "package_01_die_00"},
 		{"package2uncores", []string{"0?"}, "package_00_die_00,package_01_die_00"},
 	} {
-		if got := call(t, treeHost(t, amd), c.name, c.args...); got != c.want {
+		if got := call(t, hosttest.Mounted(t, amd), c.name, c.args...); got != c.want {
 			t.Errorf("%s%q = %q, want %q", c.name, c.args, got, c.want)
 		}
 	}
@@ -251,8 +229,8 @@ func TestFunctionsThatExecute(t *testing.T) {
 	if got := call(t, h, "virt_check", "vm", "metal"); got != "vm" && got != "metal" {
 		t.Errorf("virt_check = %q", got)
 	}
-	guest := treeHost(t, map[string]string{"proc/cpuinfo": "processor : 0\nflags : fpu hypervisor\n"})
-	metal := treeHost(t, map[string]string{"proc/cpuinfo": "processor : 0\nflags : fpu\n"})
+	guest := hosttest.Mounted(t, map[string]string{"proc/cpuinfo": "processor : 0\nflags : fpu hypervisor\n"})
+	metal := hosttest.Mounted(t, map[string]string{"proc/cpuinfo": "processor : 0\nflags : fpu\n"})
 	for _, c := range []struct {
 		h    *host.Host
 		run  func() (host.Result, error)

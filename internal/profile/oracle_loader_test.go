@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 )
 
 // flat is a loaded profile as text by place, so that two of them are compared
@@ -352,7 +353,7 @@ func refersTo(value, name string) bool {
 // out again.
 func writeGraph(t *testing.T, machine string, g graph) func() {
 	t.Helper()
-	writeFiles(t, machine, g.files)
+	hosttest.Write(t, machine, g.files)
 	return func() {
 		for _, d := range g.dirs {
 			os.RemoveAll(filepath.Dir(filepath.Join(machine, d)))

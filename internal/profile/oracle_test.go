@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/testroot"
 )
 
@@ -113,7 +114,7 @@ func (o *oracle) ask(q question) oracleAnswer {
 func (o *oracle) machine(name string, files map[string]string) (dir string, h *host.Host) {
 	o.t.Helper()
 	dir = filepath.Join(o.share, name)
-	writeFiles(o.t, dir, files)
+	hosttest.Write(o.t, dir, files)
 	return dir, host.Mounted(dir)
 }
 

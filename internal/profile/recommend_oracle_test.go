@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path"
 	"strings"
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/testroot"
 )
 
@@ -57,15 +57,7 @@ func TestRecommendAgainstTuned(t *testing.T) {
 	answers := bufio.NewScanner(out)
 
 	r := rand.New(rand.NewPCG(2, 16))
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.MkdirAll(path.Dir(root.Path(name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(root.Path(name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := func(name, text string) { hosttest.WriteFile(t, root.Path("/"), name, text) }
 	seen := map[string]int{}
 	for i := range 400 {
 		write("/etc/virt", pick(r, []string{"", "kvm\n", "hyperv\nazure\n"}))

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/testroot"
 )
 
@@ -65,11 +66,11 @@ func sysroot(t *testing.T) (dir string, env []string) {
 	t.Helper()
 	dir = t.TempDir()
 	for p, text := range fakeSys {
-		write(t, dir, p, text+"\n")
+		hosttest.WriteFile(t, dir, p, text+"\n")
 	}
-	write(t, dir, "/iw", "Power save: off\n")
+	hosttest.WriteFile(t, dir, "/iw", "Power save: off\n")
 	for _, name := range []string{"iw", "hdparm", "mount"} {
-		write(t, dir, "/stubs/"+name, stub)
+		hosttest.WriteFile(t, dir, "/stubs/"+name, stub)
 		if err := os.Chmod(filepath.Join(dir, "stubs", name), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -183,9 +184,9 @@ func TestEachHelper(t *testing.T) {
 		t.Run(c.start, func(t *testing.T) {
 			for _, sh := range under {
 				dir, env := sysroot(t)
-				write(t, dir, "/profile/functions.sh", functionsText)
+				hosttest.WriteFile(t, dir, "/profile/functions.sh", functionsText)
 				script := dir + "/profile/script.sh"
-				write(t, dir, "/profile/script.sh", ownScript{start: []string{c.start}, stop: []string{c.stop}, verify: []string{c.start}}.render("p"))
+				hosttest.WriteFile(t, dir, "/profile/script.sh", ownScript{start: []string{c.start}, stop: []string{c.stop}, verify: []string{c.start}}.render("p"))
 				before := state(t, dir)
 				if out, code := run(t, env, sh, script, "start"); code != 0 {
 					t.Fatalf("%s: start: exit %d: %s", sh, code, out)
@@ -206,11 +207,11 @@ func TestEachHelper(t *testing.T) {
 				}
 				if len(c.changes) > 0 && !strings.HasPrefix(c.changes[0], "iw ") && !strings.HasPrefix(c.start, "multiply") && !strings.HasPrefix(c.start, "save_") {
 					p, v, _ := strings.Cut(c.changes[0], " ")
-					write(t, dir, p, "drift\n")
+					hosttest.WriteFile(t, dir, p, "drift\n")
 					if out, code := run(t, env, sh, script, "verify"); code == 0 || !strings.Contains(out, "drift") {
 						t.Errorf("%s: verify of a drift: exit %d: %s", sh, code, out)
 					}
-					write(t, dir, p, v+"\n")
+					hosttest.WriteFile(t, dir, p, v+"\n")
 				}
 				if out, code := run(t, env, sh, script, "stop", "full_rollback"); code != 0 {
 					t.Fatalf("%s: stop: exit %d: %s", sh, code, out)
@@ -254,8 +255,8 @@ func TestMissingIsNoFault(t *testing.T) {
 	if err := os.RemoveAll(dir + "/sys/class/rfkill"); err != nil {
 		t.Fatal(err)
 	}
-	write(t, dir, "/profile/functions.sh", functionsText)
-	write(t, dir, "/profile/script.sh", ownScript{start: []string{"disable_bluetooth"}, verify: []string{"disable_bluetooth"}}.render("p"))
+	hosttest.WriteFile(t, dir, "/profile/functions.sh", functionsText)
+	hosttest.WriteFile(t, dir, "/profile/script.sh", ownScript{start: []string{"disable_bluetooth"}, verify: []string{"disable_bluetooth"}}.render("p"))
 	for _, c := range []struct {
 		args []string
 		want int
@@ -280,7 +281,7 @@ func TestImportedScriptRuns(t *testing.T) {
 		for _, battery := range []bool{false, true} {
 			dir, env := sysroot(t)
 			for _, f := range r.Files {
-				write(t, dir, "/profile/"+f.Path, f.Data)
+				hosttest.WriteFile(t, dir, "/profile/"+f.Path, f.Data)
 				if err := os.Chmod(dir+"/profile/"+f.Path, f.Mode); err != nil {
 					t.Fatal(err)
 				}
@@ -322,8 +323,8 @@ func TestShellcheck(t *testing.T) {
 		testroot.Missing(t, "shellcheck is not installed: apt install shellcheck")
 	}
 	dir := t.TempDir()
-	write(t, dir, "/functions.sh", functionsText)
-	write(t, dir, "/script.sh", ownScript{start: []string{"disable_bluetooth", "enable_wifi_powersave"}, stop: []string{"enable_bluetooth"}, verify: []string{"disable_bluetooth"}}.render("p"))
+	hosttest.WriteFile(t, dir, "/functions.sh", functionsText)
+	hosttest.WriteFile(t, dir, "/script.sh", ownScript{start: []string{"disable_bluetooth", "enable_wifi_powersave"}, stop: []string{"enable_bluetooth"}, verify: []string{"disable_bluetooth"}}.render("p"))
 	cmd := exec.Command(bin, "-x", "-s", "sh", "functions.sh", "script.sh")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {

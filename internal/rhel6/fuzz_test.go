@@ -9,6 +9,7 @@ import (
 	"testing/fstest"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/profile"
 )
 
@@ -97,7 +98,7 @@ func FuzzImport(f *testing.F) {
 	f.Fuzz(func(t *testing.T, conf, sysconfig, sysctl, script string) {
 		root := t.TempDir()
 		for file, text := range map[string]string{confFile: conf, sysconfigFile: sysconfig, sysctlFile: sysctl, scriptFile: script} {
-			write(t, root, "/p/x/"+file, text)
+			hosttest.WriteFile(t, root, "/p/x/"+file, text)
 		}
 		r, err := Import(context.Background(), host.Mounted(root), "/p/x")
 		if err != nil {

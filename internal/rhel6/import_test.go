@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -20,24 +21,13 @@ var update = os.Getenv("FETTLE_UPDATE_GOLDEN") == "1"
 func machine(t *testing.T, release string, files ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	write(t, dir, "/proc/sys/kernel/osrelease", release+"\n")
-	write(t, dir, "/bin/bash", "")
-	write(t, dir, "/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n")
+	hosttest.WriteFile(t, dir, "/proc/sys/kernel/osrelease", release+"\n")
+	hosttest.WriteFile(t, dir, "/bin/bash", "")
+	hosttest.WriteFile(t, dir, "/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n")
 	for _, f := range files {
-		write(t, dir, f, "0\n")
+		hosttest.WriteFile(t, dir, f, "0\n")
 	}
 	return dir
-}
-
-func write(t *testing.T, root, path, text string) {
-	t.Helper()
-	p := filepath.Join(root, path)
-	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // today are sysctls of Linux 6.12.
@@ -61,7 +51,7 @@ func place(t *testing.T, root, name string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, root, dir+"/"+e.Name(), string(b))
+		hosttest.WriteFile(t, root, dir+"/"+e.Name(), string(b))
 	}
 	return dir
 }
@@ -107,7 +97,7 @@ func TestGolden(t *testing.T) {
 						os.Remove(golden)
 						continue
 					}
-					write(t, ".", golden, text)
+					hosttest.WriteFile(t, ".", golden, text)
 					continue
 				}
 				want, err := os.ReadFile(golden)

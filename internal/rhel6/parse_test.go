@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -172,7 +173,7 @@ func TestImportErrors(t *testing.T) {
 		{"...", "tuned.conf", "", `"..." is no name for a profile`},
 	} {
 		root := machine(t, "6.12.4")
-		write(t, root, "/p/"+c.name+"/"+c.file, c.text)
+		hosttest.WriteFile(t, root, "/p/"+c.name+"/"+c.file, c.text)
 		_, err := Import(context.Background(), host.Mounted(root), "/p/"+c.name)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s in %s: %v, want %s", c.file, c.name, err, c.want)
@@ -207,7 +208,7 @@ func TestWarnings(t *testing.T) {
 		{"ktune.sh", "start() {\n :\n}\nprocess $@\nexit 0\n", "6.6.1", "stands behind process"},
 	} {
 		root := machine(t, c.release, today...)
-		write(t, root, "/p/x/"+c.file, c.text+"\n")
+		hosttest.WriteFile(t, root, "/p/x/"+c.file, c.text+"\n")
 		r := importAt(t, root, "/p/x")
 		if !slices.ContainsFunc(r.Warnings, func(w Warning) bool { return strings.Contains(w.String(), c.want) && w.File == c.file }) {
 			t.Errorf("%s %q: no warning %q among %v", c.file, c.text, c.want, r.Warnings)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/plugin/table"
@@ -83,15 +84,17 @@ func TestImportTuneVerifyUndo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := machine(t, "6.12.4", today...)
 			r := importAt(t, root, place(t, root, name))
-			write(t, root, "/proc/sys/kernel/random/boot_id", "one\n")
-			write(t, root, "/run/utmp", "")
-			write(t, root, "/var/lib/dpkg/status", "")
-			write(t, root, "/sys/class/rfkill/rfkill0/type", "bluetooth\n")
-			write(t, root, "/sys/class/rfkill/rfkill0/soft", "0\n")
-			write(t, root, "/sys/block/sr0/events_poll_msecs", "-1\n")
+			hosttest.Write(t, root, map[string]string{
+				"/proc/sys/kernel/random/boot_id":  "one\n",
+				"/run/utmp":                        "",
+				"/var/lib/dpkg/status":             "",
+				"/sys/class/rfkill/rfkill0/type":   "bluetooth\n",
+				"/sys/class/rfkill/rfkill0/soft":   "0\n",
+				"/sys/block/sr0/events_poll_msecs": "-1\n",
+			})
 			for _, f := range r.Files {
 				p := "/etc/tuned/profiles/" + r.Name + "/" + f.Path
-				write(t, root, p, f.Data)
+				hosttest.WriteFile(t, root, p, f.Data)
 				if err := os.Chmod(filepath.Join(root, p), f.Mode); err != nil {
 					t.Fatal(err)
 				}
@@ -146,11 +149,11 @@ func TestImportTuneVerifyUndo(t *testing.T) {
 				t.Errorf("right after tune: %v", got)
 			}
 			drift := slices.Sorted(maps.Keys(want))[0]
-			write(t, root, drift, "7\n")
+			hosttest.WriteFile(t, root, drift, "7\n")
 			if got := verdicts(); len(got[plugin.Drifted]) != 1 {
 				t.Errorf("after a drift of %s: %v", drift, got)
 			}
-			write(t, root, drift, want[drift]+"\n")
+			hosttest.WriteFile(t, root, drift, want[drift]+"\n")
 
 			if _, err := e.Undo(ctx); err != nil {
 				t.Fatal(err)

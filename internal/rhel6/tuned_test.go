@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/testroot"
 )
 
@@ -40,12 +41,12 @@ func TestTunedRunsAnImport(t *testing.T) {
 			root := machine(t, "6.12.4", today...)
 			r := importAt(t, root, place(t, root, c.name))
 			m := testroot.NewMachine(t)
-			write(t, m.Dir, "/sys/class/rfkill/rfkill0/type", "bluetooth\n")
-			write(t, m.Dir, "/sys/class/rfkill/rfkill0/soft", "0\n")
-			write(t, m.Dir, "/proc/sys/vm/laptop_mode", "0\n")
+			hosttest.WriteFile(t, m.Dir, "/sys/class/rfkill/rfkill0/type", "bluetooth\n")
+			hosttest.WriteFile(t, m.Dir, "/sys/class/rfkill/rfkill0/soft", "0\n")
+			hosttest.WriteFile(t, m.Dir, "/proc/sys/vm/laptop_mode", "0\n")
 			for _, dev := range []string{"06.0/net/eth0", "07.0/net/eth1"} { // what dynamic tuning reads
 				for _, counter := range []string{"rx_bytes", "rx_packets", "tx_bytes", "tx_packets"} {
-					write(t, m.Dir, "/sys/devices/pci0000:00/0000:00:"+dev+"/statistics/"+counter, "0\n")
+					hosttest.WriteFile(t, m.Dir, "/sys/devices/pci0000:00/0000:00:"+dev+"/statistics/"+counter, "0\n")
 				}
 			}
 			files := map[string]string{}

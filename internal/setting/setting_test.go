@@ -4,49 +4,29 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/setting"
 )
 
-func tree(t *testing.T, files, links map[string]string) *host.Host {
-	t.Helper()
-	dir := t.TempDir()
-	for p, text := range files {
-		full := filepath.Join(dir, p)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(full), 0o755), os.WriteFile(full, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for p, to := range links {
-		full := filepath.Join(dir, p)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(full), 0o755), os.Symlink(to, full)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return host.Mounted(dir)
-}
-
 func TestOneIdentityPerPlace(t *testing.T) {
-	h := tree(t, map[string]string{
+	h := hosttest.Mounted(t, map[string]string{
 		"/sys/devices/pci0/block/sda/queue/scheduler":               "[none] mq-deadline\n",
 		"/sys/devices/pci0/block/sda/queue/read_ahead_kb":           "128\n",
 		"/sys/devices/virtual/bdi/8:0/read_ahead_kb":                "128\n",
 		"/sys/devices/virtual/workqueue/writeback/cpumask":          "3\n",
 		"/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages":    "0\n",
 		"/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "0\n",
-		"/proc/meminfo": "Hugepagesize:       2048 kB\n",
-		"/outside":      "x\n",
-	}, map[string]string{
-		"/sys/block/sda":                       "../devices/pci0/block/sda",
-		"/sys/dev/block/8:0":                   "../../devices/pci0/block/sda",
-		"/sys/class/bdi/8:0":                   "../../devices/virtual/bdi/8:0",
-		"/sys/bus/workqueue/devices/writeback": "../../../devices/virtual/workqueue/writeback",
-		"/sys/escape":                          "../outside",
+		"/proc/meminfo":                        "Hugepagesize:       2048 kB\n",
+		"/outside":                             "x\n",
+		"/sys/block/sda":                       "-> ../devices/pci0/block/sda",
+		"/sys/dev/block/8:0":                   "-> ../../devices/pci0/block/sda",
+		"/sys/class/bdi/8:0":                   "-> ../../devices/virtual/bdi/8:0",
+		"/sys/bus/workqueue/devices/writeback": "-> ../../../devices/virtual/workqueue/writeback",
+		"/sys/escape":                          "-> ../outside",
 	})
 	kinds := setting.Kernel(h)
 	for given, want := range map[string]string{
@@ -85,7 +65,7 @@ func TestOneIdentityPerPlace(t *testing.T) {
 }
 
 func TestEqualAsTheKernelPrints(t *testing.T) {
-	kinds := setting.Kernel(tree(t, nil, nil))
+	kinds := setting.Kernel(hosttest.Mounted(t, nil))
 	for _, c := range []struct {
 		kind, a, b string
 		equal      bool
@@ -148,7 +128,7 @@ func TestActiveWord(t *testing.T) {
 }
 
 func TestFileComesBackToTheByte(t *testing.T) {
-	h := tree(t, map[string]string{"/etc/x.conf": "a\x00b\n"}, map[string]string{"/etc/link.conf": "x.conf"})
+	h := hosttest.Mounted(t, map[string]string{"/etc/x.conf": "a\x00b\n", "/etc/link.conf": "-> x.conf"})
 	ctx := context.Background()
 	kinds := setting.Kernel(h)
 	s, err := kinds.Resolve(setting.Setting{Kind: "file", Name: "/etc/link.conf"})
@@ -191,7 +171,7 @@ func FuzzParse(f *testing.F) {
 
 // TestFiles: every name of a place is found from the place, and leads back to it.
 func TestFiles(t *testing.T) {
-	kinds := setting.Kernel(tree(t, map[string]string{
+	kinds := setting.Kernel(hosttest.Mounted(t, map[string]string{
 		"/proc/meminfo":                                          "Hugepagesize:       2048 kB\n",
 		"/proc/sys/vm/nr_hugepages":                              "0\n",
 		"/sys/devices/x/block/sda/dev":                           "8:0\n",
@@ -200,7 +180,8 @@ func TestFiles(t *testing.T) {
 		"/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages": "0\n",
 		"/proc/sys/net/netfilter/nf_conntrack_buckets":           "1024\n",
 		"/sys/module/nf_conntrack/parameters/hashsize":           "1024\n",
-	}, map[string]string{"/sys/dev/block/8:0": "../../devices/x/block/sda"}))
+		"/sys/dev/block/8:0":                                     "-> ../../devices/x/block/sda",
+	}))
 	for _, c := range []struct {
 		s    setting.Setting
 		want []string

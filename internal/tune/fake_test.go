@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/profile"
@@ -22,13 +23,7 @@ func fakeMachine(t *testing.T, files map[string]string) (*host.Host, string) {
 	t.Helper()
 	dir := t.TempDir()
 	for p, text := range files {
-		full := filepath.Join(dir, p)
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(full, []byte(text+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		hosttest.WriteFile(t, dir, p, text+"\n")
 	}
 	return host.Mounted(dir), dir
 }

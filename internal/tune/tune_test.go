@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/setting"
@@ -186,9 +187,7 @@ func TestRebootClosesRuntimeEntriesAndLeavesFiles(t *testing.T) {
 
 func reboot(t *testing.T, dir, id string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, "proc/sys/kernel/random/boot_id"), []byte(id+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	hosttest.WriteFile(t, dir, "proc/sys/kernel/random/boot_id", id+"\n")
 }
 
 func TestTwoTransactionsAtOnce(t *testing.T) {
@@ -342,15 +341,7 @@ func TestInterruptedApplyIsTakenBack(t *testing.T) {
 func TestKeepAndStalePlan(t *testing.T) {
 	h, dir := fakeMachine(t, sysctls("vm.swappiness", "60", "vm.laptop_mode", "0"))
 	e := newEngine(t, h)
-	keepDir := filepath.Join(dir, tune.KeepDir)
-	if err := os.MkdirAll(keepDir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	write := func(text string) {
-		if err := os.WriteFile(filepath.Join(keepDir, "10-db.conf"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := func(text string) { hosttest.WriteFile(t, dir, tune.KeepDir+"/10-db.conf", text) }
 	write("# ours\nvm.swappiness = set by the database team\n")
 	var err error
 	if e.Keep, err = tune.ReadKeep(h, e.Kinds); err != nil {

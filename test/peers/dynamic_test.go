@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/testroot"
 )
@@ -135,13 +136,7 @@ func TestKilledWhileFollowing(t *testing.T) {
 	load := newLoad(t)
 	start := func() (*testroot.Root, func() string) {
 		machine := testroot.NewMachine(t)
-		file := filepath.Join(machine.Dir, clock)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte("0x300\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		hosttest.WriteFile(t, machine.Dir, clock, "0x300\n")
 		root := testroot.New(t, testroot.Options{
 			Machine: machine, Stubs: testroot.TunerStubs(),
 			Binds: []testroot.Bind{{Source: program, Target: "/usr/bin/fettle", ReadOnly: true}, load.bind()},
@@ -151,7 +146,7 @@ func TestKilledWhileFollowing(t *testing.T) {
 			},
 		})
 		return root, func() string {
-			b, err := os.ReadFile(file)
+			b, err := os.ReadFile(filepath.Join(machine.Dir, clock))
 			if err != nil {
 				t.Fatal(err)
 			}

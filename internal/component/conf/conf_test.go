@@ -11,6 +11,7 @@ import (
 	"fettle.dev/fettle/internal/component/conf"
 	"fettle.dev/fettle/internal/component/conf/conftest"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/setting"
 )
 
@@ -22,13 +23,7 @@ func machine(t testing.TB, syntax conf.Syntax, files map[string]string) (setting
 	t.Helper()
 	dir := conftest.Dir(t)
 	for name, text := range files {
-		p := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte(text), 0o640); err != nil {
-			t.Fatal(err)
-		}
+		hosttest.WriteFile(t, dir, name, text)
 	}
 	return conf.New(host.Mounted(dir), conf.Product{
 		Name: "product", Syntax: syntax,
@@ -122,6 +117,9 @@ func TestWrite(t *testing.T) {
 	} {
 		k, dir := machine(t, conf.Words{}, map[string]string{"/etc/product/a/main.conf": before})
 		file := filepath.Join(dir, "etc/product/a/main.conf")
+		if err := os.Chmod(file, 0o640); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.Chown(file, 12, 34); err != nil && os.Geteuid() == 0 {
 			t.Fatal(err)
 		}

@@ -9,14 +9,14 @@ import (
 
 	"fettle.dev/fettle/internal/component/conf"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/plugin/undotest"
+	"fettle.dev/fettle/internal/host/hosttest"
 )
 
 // Files that name others, a line each, are read in place; what would never end,
 // or has grown too large, is refused with the way that led there.
 func TestIncludes(t *testing.T) {
 	big := strings.Repeat("#", 7<<20)
-	h := undotest.Tree(t, map[string]string{
+	h := hosttest.Mounted(t, map[string]string{
 		"/e/main": "/e/a\n/e/b\n/e/a", "/e/a": "/e/c", "/e/b": "/e/d/", "/e/c": "", "/e/d/2": "/e/c", "/e/d/10": "",
 		"/e/loop": "/e/loop2", "/e/loop2": "/e/loop",
 		"/e/1": "/e/2\n/e/2", "/e/2": "/e/3\n/e/3", "/e/3": "/e/4\n/e/4", "/e/4": "/e/5\n/e/5", "/e/5": "",

@@ -9,14 +9,14 @@ import (
 	"fettle.dev/fettle/internal/component/producttest"
 	"fettle.dev/fettle/internal/component/program"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/plugin/undotest"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/setting"
 )
 
 const wants = "/etc/systemd/system/multi-user.target.wants/dynflow-sidekiq@"
 
 func machine(t testing.TB) *host.Host {
-	return undotest.Tree(t, map[string]string{
+	return hosttest.Mounted(t, map[string]string{
 		"/usr/lib/systemd/system/dynflow-sidekiq@.service": "[Service]\nExecStart=/usr/bin/sidekiq -C /etc/foreman/dynflow/%i.yml\n",
 		wants + "orchestrator.service":                     "-> /usr/lib/systemd/system/dynflow-sidekiq@.service",
 		wants + "worker-1.service":                         "-> /usr/lib/systemd/system/dynflow-sidekiq@.service",

@@ -7,7 +7,7 @@ import (
 
 	"fettle.dev/fettle/internal/component/producttest"
 	"fettle.dev/fettle/internal/component/program"
-	"fettle.dev/fettle/internal/plugin/undotest"
+	"fettle.dev/fettle/internal/host/hosttest"
 )
 
 const mainFile = "/etc/haproxy/haproxy.cfg"
@@ -46,7 +46,7 @@ backend unused
 }
 
 func TestRead(t *testing.T) {
-	h := undotest.Tree(t, tree)
+	h := hosttest.Mounted(t, tree)
 	all, err := find(t.Context(), h)
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%v, %v", all, err)
@@ -96,7 +96,7 @@ func TestBroken(t *testing.T) {
 		{"global\n.if 1\n user x\n", "haproxy.cfg:3: .if without .endif"},
 		{strings.Repeat("\n", maxLines+1), "more than 200000 lines"},
 	} {
-		h := undotest.Tree(t, map[string]string{mainFile: c.text})
+		h := hosttest.Mounted(t, map[string]string{mainFile: c.text})
 		if _, err := readSettings(h, mainFile); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q", c.text[:min(20, len(c.text))], err, c.want)
 		}
@@ -149,7 +149,7 @@ func TestPasses(t *testing.T) {
 		"defaults\n mode http\nfrontend a\n bind :443\n default_backend b\nbackend b\n balance source\n": "",
 		"frontend a\n bind :4430\n": "", "frontend a\n bind :443\n": "",
 	} {
-		h := undotest.Tree(t, map[string]string{mainFile: text})
+		h := hosttest.Mounted(t, map[string]string{mainFile: text})
 		s, err := readSettings(h, mainFile)
 		if err != nil {
 			t.Fatal(err)
@@ -186,7 +186,7 @@ func TestPlace(t *testing.T) {
 }
 
 func TestProcesses(t *testing.T) {
-	h := undotest.Tree(t, tree)
+	h := hosttest.Mounted(t, tree)
 	for _, c := range []struct {
 		argv string
 		want bool

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/component/producttest"
-	"fettle.dev/fettle/internal/plugin/undotest"
+	"fettle.dev/fettle/internal/host/hosttest"
 )
 
 const redHatMain = "/etc/httpd/conf/httpd.conf"
@@ -48,7 +48,7 @@ IncludeOptional nothing.d/*.conf
 }
 
 func TestRedHat(t *testing.T) {
-	h := undotest.Tree(t, redHat)
+	h := hosttest.Mounted(t, redHat)
 	all, err := instances(h)
 	if err != nil || len(all) != 1 || all[0].Name != "httpd" || strings.Join(all[0].defines, " ") != "FAST SSL" {
 		t.Fatalf("%+v, %v", all, err)
@@ -96,7 +96,7 @@ func TestBroken(t *testing.T) {
 		{"deep", strings.Repeat("<IfModule so_module>\n", 30), "", "nest more than 20"},
 		{"grows", "Define a xxxxxxxxxxxxxxxx\n" + strings.Repeat("Define a ${a}${a}${a}${a}\n", 30), "", ""},
 	} {
-		h := undotest.Tree(t, map[string]string{redHatMain: c.text, "/etc/httpd/conf.d/x.conf": c.more})
+		h := hosttest.Mounted(t, map[string]string{redHatMain: c.text, "/etc/httpd/conf.d/x.conf": c.more})
 		_, err := readSettings(h, instanceOf(h, redHatMain))
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)

@@ -1,29 +1,11 @@
 package kubelet
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 )
-
-// node is a machine of some files; nil of what is not there.
-func node(t *testing.T, files map[string]string) *host.Host {
-	t.Helper()
-	dir := t.TempDir()
-	for name, text := range files {
-		p := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return host.Mounted(dir)
-}
 
 const unitFile = `[Service]
 Environment="KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml"
@@ -66,7 +48,7 @@ func TestOptions(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			all, err := find(t.Context(), node(t, c.files))
+			all, err := find(t.Context(), hosttest.Mounted(t, c.files))
 			if err != nil || len(all) != 1 {
 				t.Fatalf("%d found: %v", len(all), err)
 			}
@@ -92,7 +74,7 @@ func TestOptions(t *testing.T) {
 }
 
 func TestNone(t *testing.T) {
-	all, err := find(t.Context(), node(t, map[string]string{
+	all, err := find(t.Context(), hosttest.Mounted(t, map[string]string{
 		"etc/kubernetes/kubelet.conf": "kind: Config\nclusters: []\n", // kubeadm's credentials, without a kubelet
 	}))
 	if err != nil || len(all) != 0 {
@@ -106,7 +88,7 @@ func TestBroken(t *testing.T) {
 		"- a\n":                          "/var/lib/kubelet/config.yaml:1: want the keys",
 		"maxPods: 1\nkind: Deployment\n": `/var/lib/kubelet/config.yaml:2: the kind is "Deployment"`,
 	} {
-		_, err := find(t.Context(), node(t, map[string]string{"var/lib/kubelet/config.yaml": text}))
+		_, err := find(t.Context(), hosttest.Mounted(t, map[string]string{"var/lib/kubelet/config.yaml": text}))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}

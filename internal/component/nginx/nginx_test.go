@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/component/producttest"
-	"fettle.dev/fettle/internal/plugin/undotest"
+	"fettle.dev/fettle/internal/host/hosttest"
 )
 
 const mainFile = "/etc/nginx/nginx.conf"
@@ -37,7 +37,7 @@ http {
 }
 
 func TestRead(t *testing.T) {
-	h := undotest.Tree(t, tree)
+	h := hosttest.Mounted(t, tree)
 	all, err := find(t.Context(), h)
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%v, %v", all, err)
@@ -82,7 +82,7 @@ func TestBroken(t *testing.T) {
 		{"a 'b'c;", "a quote is not closed, or has something behind it"},
 		{strings.Repeat("a {", 30), "nest more than 20"},
 	} {
-		h := undotest.Tree(t, map[string]string{mainFile: c.text})
+		h := hosttest.Mounted(t, map[string]string{mainFile: c.text})
 		if _, err := readSettings(h, mainFile); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q", c.text, err, c.want)
 		}

@@ -2,32 +2,11 @@ package packages
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 )
-
-func copyOf(t *testing.T, files map[string]string) *host.Host {
-	t.Helper()
-	root := t.TempDir()
-	for name, text := range files {
-		p := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	h, err := host.Copy(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
-}
 
 func TestRead(t *testing.T) {
 	var rpms, debs strings.Builder
@@ -45,17 +24,17 @@ func TestRead(t *testing.T) {
 		{"debs", map[string]string{"installed-debs": "Desired=Unknown/Install\n" + debs.String() + "rc  old  1-1  all  gone\n"}, "lib7", "1.7", "old"},
 		{"status", map[string]string{"var/lib/dpkg/status": status}, "epoch", "4.5~rc1+dfsg", "gone"},
 	} {
-		l, err := Read(copyOf(t, c.files))
+		l, err := Read(hosttest.Copy(t, c.files))
 		if err != nil || l.Versions[c.pkg] != c.want || l.Versions[c.not] != "" {
 			t.Errorf("%s: %v, %v: want %s %s and no %s", c.name, l, err, c.pkg, c.want, c.not)
 		}
 	}
-	cut, err := Read(copyOf(t, map[string]string{"installed-rpms": "a-1-1.noarch\n"}))
+	cut, err := Read(hosttest.Copy(t, map[string]string{"installed-rpms": "a-1-1.noarch\n"}))
 	if err != nil || !cut.Cut || cut.Versions["a"] != "1" || cut.Lacks("a") != "" || cut.Lacks("b") == "" {
 		t.Errorf("cut off: %+v, %v: want to know a, and not whether there is b", cut, err)
 	}
 	for name, files := range map[string]map[string]string{"nothing": nil, "nothing in it": {"installed-rpms": "sh: rpm: not found\n"}} {
-		if l, err := Read(copyOf(t, files)); err == nil {
+		if l, err := Read(hosttest.Copy(t, files)); err == nil {
 			t.Errorf("%s: %v", name, l)
 		}
 	}
@@ -87,7 +66,7 @@ func TestVersion(t *testing.T) {
 		{"kubelet-1.28.9-150500.1.1.x86_64   Mon\nkubelet-doc-1-1.x86_64\n", "installed-rpms", "1.28.9", []string{"kubelet"}},
 		{"kubelet-doc-1.28-1.noarch\n", "installed-rpms", "", []string{"kubelet"}},
 	} {
-		if got, _ := Version(copyOf(t, map[string]string{c.file: c.list}), c.names...); got != c.want {
+		if got, _ := Version(hosttest.Copy(t, map[string]string{c.file: c.list}), c.names...); got != c.want {
 			t.Errorf("%q: %q, want %q", c.list, got, c.want)
 		}
 	}

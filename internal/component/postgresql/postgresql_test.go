@@ -11,6 +11,7 @@ import (
 
 	"fettle.dev/fettle/internal/component/conf/conftest"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/setting"
 )
 
@@ -18,13 +19,7 @@ func tree(t testing.TB, files map[string]string) (*host.Host, string) {
 	t.Helper()
 	dir := conftest.Dir(t)
 	for name, text := range files {
-		p := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte(text), 0o640); err != nil {
-			t.Fatal(err)
-		}
+		hosttest.WriteFile(t, dir, name, text)
 	}
 	return host.Mounted(dir), dir
 }

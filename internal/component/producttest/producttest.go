@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/component"
 	"fettle.dev/fettle/internal/component/conf/conftest"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/setting"
@@ -176,12 +177,7 @@ func Same(t testing.TB, name, before string) {
 func Bytes(t *testing.T, p component.Product, files map[string]string, option, value string) {
 	dir := conftest.Dir(t)
 	for name, text := range files {
-		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		hosttest.WriteFile(t, dir, name, text)
 	}
 	ctx, h := context.Background(), host.Mounted(dir)
 	kind := p.Kind(h)

@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"fettle.dev/fettle/internal/component/producttest"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/testroot"
 )
 
@@ -65,18 +65,6 @@ const (
 		"Environment=\"FOREMAN_PUMA_WORKERS=2\"  \n\n[Install]\n"
 )
 
-func write(t *testing.T, files map[string]string) {
-	t.Helper()
-	for name, text := range files {
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func sql(t *testing.T, database, statement string) string {
 	t.Helper()
 	return producttest.Command(t, "runuser", "-u", "postgres", "--", "psql", "-XAtqc", statement, database)
@@ -86,7 +74,7 @@ func sql(t *testing.T, database, statement string) string {
 func database(t *testing.T) {
 	t.Helper()
 	producttest.Command(t, "install", "-d", "-o", "postgres", "-g", "postgres", "/run/postgresql")
-	write(t, map[string]string{"/etc/postgresql/15/main/conf.d/test.conf": "max_connections = 20\nhuge_pages = off\nfsync = off\n"})
+	hosttest.Write(t, "/", map[string]string{"/etc/postgresql/15/main/conf.d/test.conf": "max_connections = 20\nhuge_pages = off\nfsync = off\n"})
 	producttest.Command(t, "pg_ctlcluster", "15", "main", "start")
 	t.Cleanup(func() { producttest.Command(t, "pg_ctlcluster", "15", "main", "stop", "-m", "immediate") })
 	sql(t, "postgres", `CREATE ROLE "www-data" LOGIN`)
@@ -97,7 +85,7 @@ func database(t *testing.T) {
 // serve starts the application as its unit says.
 func serve(t *testing.T) *producttest.Bench {
 	t.Helper()
-	write(t, map[string]string{
+	hosttest.Write(t, "/", map[string]string{
 		app + "/config.ru": application, configFile: foremanConfig, "/usr/lib/systemd/system/foreman.service": service, dropIn: override,
 	})
 	producttest.Command(t, "install", "-d", "-o", "www-data", app+"/tmp")
@@ -195,9 +183,9 @@ func TestForeman(t *testing.T) {
 		b.Refused("want a whole number", "workers", "many")
 		b.Refused("want a number from 0 to 1000", "workers", "1001")
 		b.Refused("no Puma takes its workers or threads from", "FOREMAN_ENV", "7")
-		write(t, map[string]string{configFile: foremanConfig + "threads (1, 2\n"})
+		hosttest.Write(t, "/", map[string]string{configFile: foremanConfig + "threads (1, 2\n"})
 		b.Refused(configFile+" is not what Ruby can read", "workers", "1")
-		write(t, map[string]string{configFile: foremanConfig})
+		hosttest.Write(t, "/", map[string]string{configFile: foremanConfig})
 		if got := b.Installed().(*installed).run.Process.PID; got != pid {
 			t.Errorf("process %d, was %d", got, pid)
 		}
@@ -239,9 +227,9 @@ func asked(t *testing.T, b *producttest.Bench) {
 		t.Errorf("the archive says %q", v)
 	}
 	// A change that nobody has told it of.
-	write(t, map[string]string{dropIn: strings.Replace(override, "WORKERS=2", "WORKERS=4", 1)})
+	hosttest.Write(t, "/", map[string]string{dropIn: strings.Replace(override, "WORKERS=2", "WORKERS=4", 1)})
 	if a := b.Installed().Answer("pending_changes"); fmt.Sprint(a.Value) != "[workers]" {
 		t.Errorf("pending: %+v", a)
 	}
-	write(t, map[string]string{dropIn: override})
+	hosttest.Write(t, "/", map[string]string{dropIn: override})
 }

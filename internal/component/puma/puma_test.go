@@ -2,13 +2,12 @@ package puma
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"fettle.dev/fettle/internal/component/producttest"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/plugin/undotest"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/setting"
 )
 
@@ -118,7 +117,7 @@ const etc = "/etc/systemd/system/"
 // administrator with a configuration of its own, and one whose command line says
 // all.
 func machine(t testing.TB) *host.Host {
-	return undotest.Tree(t, map[string]string{
+	return hosttest.Mounted(t, map[string]string{
 		"/usr/lib/systemd/system/foreman.service":      "[Service]\nExecStart=/usr/share/foreman/bin/rails server --environment $FOREMAN_ENV\nEnvironment=FOREMAN_ENV=production\nWorkingDirectory=/usr/share/foreman\n",
 		"/usr/share/foreman/config/puma/production.rb": "threads ENV.fetch('FOREMAN_PUMA_THREADS_MIN', 0).to_i, ENV.fetch('FOREMAN_PUMA_THREADS_MAX', 16).to_i\nworkers ENV.fetch('FOREMAN_PUMA_WORKERS', 2).to_i\n",
 		etc + "foreman.service.d/installer.conf":       "[Service]\nEnvironment=FOREMAN_PUMA_WORKERS=6\n",
@@ -239,14 +238,7 @@ func TestWrite(t *testing.T) {
 // Of a copy without the package's files, and without the unit.
 func TestCopy(t *testing.T) {
 	dir := t.TempDir()
-	write := func(name, text string) {
-		if err := os.MkdirAll(dir+name[:strings.LastIndexByte(name, '/')], 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(dir+name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := func(name, text string) { hosttest.WriteFile(t, dir, name, text) }
 	options := func() string {
 		h, err := host.Copy(dir)
 		if err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/plugin/undotest"
+	"fettle.dev/fettle/internal/host/hosttest"
 )
 
 func TestWaits(t *testing.T) {
@@ -26,7 +26,7 @@ func TestWaits(t *testing.T) {
 }
 
 func TestQueuesElsewhere(t *testing.T) {
-	h := undotest.Tree(t, map[string]string{"/etc/redis/redis.conf": "port 6379\n"})
+	h := hosttest.Mounted(t, map[string]string{"/etc/redis/redis.conf": "port 6379\n"})
 	for address, want := range map[string]error{
 		"redis://192.0.2.1:6379/6": ErrElsewhere, "redis://db.example.com/6": ErrElsewhere, "redis://localhost:6379/6": host.ErrNotRecorded,
 	} {

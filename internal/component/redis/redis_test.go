@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/component/producttest"
-	"fettle.dev/fettle/internal/plugin/undotest"
+	"fettle.dev/fettle/internal/host/hosttest"
 )
 
 func TestReadSettings(t *testing.T) {
-	h := undotest.Tree(t, map[string]string{
+	h := hosttest.Mounted(t, map[string]string{
 		"/etc/redis/redis.conf": "# a comment\nMAXMEMORY 100mb\nsave 900 1\ninclude /etc/redis/more/*.conf\nsave 300 10\n\ttimeout  \"60\" \r\n" +
 			`proc-title-template "{title} \"x\" \x41"` + "\n",
 		"/etc/redis/more/a.conf": "maxmemory 1gb\nsave \"\"\n",
@@ -84,7 +84,7 @@ func TestValues(t *testing.T) {
 
 // Where nothing runs appendonly would lose the snapshot.
 func TestAppendOnlyWhileStopped(t *testing.T) {
-	h := undotest.Tree(t, map[string]string{"/etc/redis/redis.conf": "port 1\n"})
+	h := hosttest.Mounted(t, map[string]string{"/etc/redis/redis.conf": "port 1\n"})
 	if err := keepsSnapshot(h, "appendonly", "yes"); err == nil || !strings.Contains(err.Error(), "only while Redis runs") {
 		t.Error(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/plugin/undotest"
+	"fettle.dev/fettle/internal/host/hosttest"
 )
 
 func TestCommand(t *testing.T) {
@@ -17,7 +17,7 @@ func TestCommand(t *testing.T) {
 		{"ExecStart=@/bin/a name x\n", "/bin/a|x"},
 		{"ExecStart=!!/bin/a 'b\n", "/bin/a"},
 	} {
-		h := undotest.Tree(t, map[string]string{"/etc/systemd/system/x@.service": "[Service]\n" + c.text})
+		h := hosttest.Mounted(t, map[string]string{"/etc/systemd/system/x@.service": "[Service]\n" + c.text})
 		u, err := New(h).Load("x@one.service")
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/testroot"
 )
 
@@ -150,6 +151,6 @@ func generate(t *testing.T, r *rand.Rand, dir string) string {
 		at := pick(lib, etc, run, "/usr/local/lib/systemd/system/") + pick(dropIns...) + ".d/" + pick("10.conf", "20.conf", "9.conf", "x.conf", "y.txt")
 		files[at] = body()
 	}
-	write(t, dir, files)
+	hosttest.Write(t, dir, files)
 	return name
 }

@@ -4,43 +4,14 @@ import (
 	"errors"
 	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 )
-
-// machine is one of a few files; "-> TARGET" is a link.
-func machine(t *testing.T, files map[string]string) *host.Host {
-	t.Helper()
-	root := t.TempDir()
-	write(t, root, files)
-	return host.Mounted(root)
-}
-
-func write(t *testing.T, root string, files map[string]string) {
-	t.Helper()
-	for name, text := range files {
-		p := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		var err error
-		if to, ok := strings.CutPrefix(text, "-> "); ok {
-			err = os.Symlink(to, p)
-		} else {
-			err = os.WriteFile(p, []byte(text), 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 const (
 	lib = "/usr/lib/systemd/system/"
@@ -49,7 +20,7 @@ const (
 )
 
 func TestTheLastLineCounts(t *testing.T) {
-	u, err := New(machine(t, map[string]string{
+	u, err := New(hosttest.Mounted(t, map[string]string{
 		lib + "foreman.service":                  "[Unit]\nDescription=Foreman\n[Service]\nEnvironment=FOREMAN_PUMA_WORKERS=2\nLimitNOFILE=1024\n",
 		etc + "foreman.service.d/installer.conf": "[Service]\nEnvironment=FOREMAN_PUMA_WORKERS=12\n",
 		etc + "foreman.service.d/20-limit.conf":  "# comment\n\n[Service]\nLimitNOFILE=4096\n",
@@ -80,7 +51,7 @@ func TestTheLastLineCounts(t *testing.T) {
 }
 
 func TestLoad(t *testing.T) {
-	r := New(machine(t, map[string]string{
+	r := New(hosttest.Mounted(t, map[string]string{
 		lib + "a@.service":             "[Service]\nEnvironment=NAME=%i FULL=%n UNESCAPED=%I\n",
 		lib + "a@special.service":      "[Service]\nEnvironment=NAME=special\n",
 		etc + "gone.service":           "-> /dev/null",
@@ -132,26 +103,11 @@ func TestLoad(t *testing.T) {
 
 // A copy may have the drop-ins of units whose own files nobody copied.
 func TestLoadInPart(t *testing.T) {
-	files := map[string]string{
+	r := New(hosttest.Copy(t, map[string]string{
 		etc + "a.service.d/x.conf":                           "[Service]\nLimitNOFILE=7\nEnvironment=A=1\n",
 		"/sys/fs/cgroup/system.slice/b.service/cgroup.procs": "12\n7\n",
 		"/proc/7/limits":                                     "Max open files            1024                 4096                 files\n",
-	}
-	root := t.TempDir()
-	for name, text := range files {
-		p := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	h, err := host.Copy(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := New(h)
+	}))
 	a, err := r.Load("a.service")
 	if err != nil || !a.Partial {
 		t.Fatalf("%+v, %v: want a unit in part", a, err)
@@ -189,7 +145,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestAll(t *testing.T) {
-	u := &Unit{lines: parse("f", []byte("[Service]\nA=1\nA=2\nA=\nA=3\nLimitNOFILE=5\nLimitNOFILE=\n")), reader: New(machine(t, nil))}
+	u := &Unit{lines: parse("f", []byte("[Service]\nA=1\nA=2\nA=\nA=3\nLimitNOFILE=5\nLimitNOFILE=\n")), reader: New(hosttest.Mounted(t, nil))}
 	if got := u.All("Service", "A"); len(got) != 1 || got[0] != (Value{"3", "f:5"}) {
 		t.Errorf("%v", got)
 	}
@@ -221,7 +177,7 @@ func TestEnvironment(t *testing.T) {
 }
 
 func TestEnvironmentFiles(t *testing.T) {
-	r := New(machine(t, map[string]string{
+	r := New(hosttest.Mounted(t, map[string]string{
 		lib + "p.service":       "[Service]\nEnvironment=A=1 B=2 C=3\nEnvironmentFile=/etc/sysconfig/p\nEnvironmentFile=-/etc/sysconfig/none\nUnsetEnvironment=C B=9\n",
 		lib + "q.service":       "[Service]\nEnvironmentFile=/etc/sysconfig/none\n",
 		"/etc/sysconfig/p":      "# c\nA=file\n export D=no\nE=\"a b\" # kept\n",
@@ -268,7 +224,7 @@ func TestParseLimit(t *testing.T) {
 }
 
 func TestDefaultLimit(t *testing.T) {
-	u, err := New(machine(t, map[string]string{
+	u, err := New(hosttest.Mounted(t, map[string]string{
 		lib + "p.service":                        "[Service]\n",
 		"/etc/systemd/system.conf":               "[Manager]\nDefaultLimitNOFILE=5\n",
 		"/etc/systemd/system.conf.d/10.conf":     "[Manager]\nDefaultLimitNOFILE=6:7\n",
@@ -285,7 +241,7 @@ func TestDefaultLimit(t *testing.T) {
 const limitsText = "Limit                     Soft Limit           Hard Limit           Units     \nMax cpu time              unlimited            unlimited            seconds   \nMax open files            1024                 524288               files     \n"
 
 func TestRunning(t *testing.T) {
-	h := machine(t, map[string]string{
+	h := hosttest.Mounted(t, map[string]string{
 		lib + "dyn-flow@.service": "[Service]\n",
 		lib + "own.service":       "[Service]\nSlice=a-b.slice\n",
 		lib + "stopped.service":   "[Service]\n",
@@ -316,7 +272,7 @@ func TestRunning(t *testing.T) {
 }
 
 func TestEnabled(t *testing.T) {
-	r := New(machine(t, map[string]string{
+	r := New(hosttest.Mounted(t, map[string]string{
 		etc + "multi-user.target.wants/d@worker-1.service": "-> " + lib + "d@.service",
 		etc + "multi-user.target.wants/d@worker-2.service": "-> " + lib + "d@.service",
 		etc + "x.target.requires/d@worker-1.service":       "-> " + lib + "d@.service",

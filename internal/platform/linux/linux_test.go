@@ -2,49 +2,24 @@ package linux
 
 import (
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/unit"
 )
 
-// machine is a machine of some files, seen through a mount: what is not there is
-// absent. open is host.Mounted, or a copy where that is unknown.
-func machine(t *testing.T, open func(string) *host.Host, files map[string]string) *platform.Subject {
+// machine is a machine of some files: open is hosttest.Mounted, where what is not
+// there is absent, or hosttest.Copy, where that is unknown.
+func machine(t *testing.T, open func(testing.TB, map[string]string) *host.Host, files map[string]string) *platform.Subject {
 	t.Helper()
-	dir := t.TempDir()
-	for name, text := range files {
-		p := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if to, ok := strings.CutPrefix(text, "-> "); ok {
-			if err := os.Symlink(to, p); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	h := open(dir)
+	h := open(t, files)
 	return platform.NewSubject(t.Context(), h, setting.Kernel(h), slices.Concat(platform.Facts(), Sources()))
-}
-
-func copied(dir string) *host.Host {
-	h, err := host.Copy(dir)
-	if err != nil {
-		panic(err)
-	}
-	return h
 }
 
 // expect compares answers: a value, nil for absent, or an error's text for
@@ -88,7 +63,7 @@ func TestSysctls(t *testing.T) {
 		"usr/lib/sysctl.d/10-vendor.conf": "vm.dirty_ratio = 20\nvm.swappiness = 30\n",
 		"etc/sysctl.d/90-db.conf":         "# ours\nvm.swappiness=10\nkernel.sem = 32000 1024000000 500 32000\nnet.ipv4.conf.*.foo = 1\nvm.not_here = 5\n",
 	}
-	s := machine(t, host.Mounted, files)
+	s := machine(t, hosttest.Mounted, files)
 	items, why := s.Items("sysctls")
 	if want := []string{"kernel.sem", "net.ipv4.conf.eth0.foo", "net.ipv4.conf.lo.foo", "vm.dirty_ratio", "vm.not_here", "vm.swappiness"}; why != "" || !slices.Equal(items, want) {
 		t.Fatalf("the sysctls are %v (%s), want %v", items, why, want)
@@ -108,9 +83,9 @@ func TestSysctls(t *testing.T) {
 	// Of a copy that lacks a directory nobody knows whether the line there wins;
 	// what is as one line says is well all the same.
 	delete(files, "usr/lib/sysctl.d/10-vendor.conf")
-	s = machine(t, copied, files)
+	s = machine(t, hosttest.Copy, files)
 	expect(t, s, map[string]any{"sysctls.vm.swappiness.same": unknown("not recorded"), "sysctls.kernel.sem.same": true})
-	s = machine(t, copied, map[string]string{"proc/sys/vm/swappiness": "60\n"})
+	s = machine(t, hosttest.Copy, map[string]string{"proc/sys/vm/swappiness": "60\n"})
 	if _, why := s.Items("sysctls"); !strings.Contains(why, "not recorded") {
 		t.Errorf("without any file the set is %q, want unknown", why)
 	}
@@ -125,7 +100,7 @@ func TestHugePools(t *testing.T) {
 			files[dir+size+"/"+name] = v + "\n"
 		}
 	}
-	s := machine(t, host.Mounted, files)
+	s := machine(t, hosttest.Mounted, files)
 	expect(t, s, map[string]any{
 		"hugepools.2048kB.asked": 8192.0, "hugepools.2048kB.obtained": 7000.0, "hugepools.1048576kB.asked": 4.0, "hugepools.1048576kB.obtained": 4.0,
 		"hugepools.sizes": []string{"2048kB", "1048576kB"},
@@ -136,7 +111,7 @@ func TestHugePools(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	s := machine(t, host.Mounted, map[string]string{
+	s := machine(t, hosttest.Mounted, map[string]string{
 		"proc/sys/fs/file-nr":  "2560\t10\t9223372036854775807\n",
 		"proc/pressure/memory": "some avg10=1.00 avg60=2.00 avg300=3.50 total=12\nfull avg10=0.00 avg60=0.10 avg300=0.25 total=3\n",
 		"proc/vmstat":          "pswpin 300\npswpout 700\noom_kill 2\n",
@@ -149,7 +124,7 @@ func TestUsage(t *testing.T) {
 		"activity.swap_pages_per_s": 1.0, "activity.oom_kills": 2.0,
 		"programs.running": []string{"haproxy", "systemd"},
 	})
-	s = machine(t, copied, map[string]string{"proc/sys/fs/file-nr": "many\n", "etc/hostname": "x"})
+	s = machine(t, hosttest.Copy, map[string]string{"proc/sys/fs/file-nr": "many\n", "etc/hostname": "x"})
 	expect(t, s, map[string]any{
 		"usage.files_open": unknown("three numbers"), "activity.oom_kills": unknown("/proc/vmstat is not in this copy"),
 		"pressure.cpu_some_percent": unknown("/proc/pressure/cpu is not in this copy"), "programs.running": unknown("no processes"),
@@ -168,7 +143,7 @@ func TestProcesses(t *testing.T) {
 		"proc/13/numa_maps": "7f00 default anon=1000 N0=750 N1=250 kernelpagesize_kB=4\n",
 		"proc/12/status":    "Name:\tbash\nVmRSS:\t 4000 kB\nCpus_allowed_list:\t0-3\n",
 	}
-	s := machine(t, host.Mounted, files)
+	s := machine(t, hosttest.Mounted, files)
 	if items, why := s.Items("processes"); why != "" || !slices.Equal(items, []string{"postgres[10]", "qemu[11]", "java[13]"}) {
 		t.Fatalf("the big processes are %v (%s)", items, why)
 	}
@@ -182,7 +157,7 @@ func TestProcesses(t *testing.T) {
 			delete(files, name)
 		}
 	}
-	s = machine(t, host.Mounted, files)
+	s = machine(t, hosttest.Mounted, files)
 	if items, why := s.Items("processes"); why != "" || len(items) > 0 {
 		t.Errorf("with one node the processes are %v (%s), want none", items, why)
 	}
@@ -229,7 +204,7 @@ func TestTunnels(t *testing.T) {
 			files[k] = v + "\n"
 		}
 	}
-	s := machine(t, host.Mounted, files)
+	s := machine(t, hosttest.Mounted, files)
 	if items, why := s.Items("tunnels"); why != "" || !slices.Equal(items, []string{"flannel.1", "genev_sys_6081", "ovn-k8s-mp0"}) {
 		t.Fatalf("the tunnels are %v (%s)", items, why)
 	}
@@ -244,7 +219,7 @@ func TestTunnels(t *testing.T) {
 // A copy may have the state of a device and not its carrier.
 func TestUplinkOfACopy(t *testing.T) {
 	for state, want := range map[string]any{"up\n": 1500.0, "down\n": nil} {
-		s := machine(t, copied, map[string]string{
+		s := machine(t, hosttest.Copy, map[string]string{
 			"sys/class/net/eth0/device/driver": "-> ../../../../bus/pci/drivers/mlx5_core", "sys/class/net/eth0/mtu": "1500\n", "sys/class/net/eth0/operstate": state,
 			"sys/class/net/tun0/mtu": "1450\n", "sys/class/net/vxlan_sys_4789/mtu": "65000\n",
 		})
@@ -266,7 +241,7 @@ func TestUnits(t *testing.T) {
 		"sys/fs/cgroup/system.slice/run-1.service/cgroup.procs": "80\n",
 		"proc/77/limits": limits, "proc/79/limits": strings.Replace(limits, "4096   ", "1048576", 1), "proc/sys/fs/nr_open": "1048576\n",
 	}
-	s := machine(t, host.Mounted, files)
+	s := machine(t, hosttest.Mounted, files)
 	if items, why := s.Items("units"); why != "" || !slices.Equal(items, []string{"big.service LimitNOFILE", "web.service LimitCORE", "web.service LimitNOFILE"}) {
 		t.Fatalf("the limits are of %q (%s)", items, why)
 	}
@@ -279,19 +254,19 @@ func TestUnits(t *testing.T) {
 		t.Errorf("the line is said to be %s", at)
 	}
 	delete(files, "proc/79/limits")
-	s = machine(t, copied, files)
+	s = machine(t, hosttest.Copy, files)
 	expect(t, s, map[string]any{"units.big.service LimitNOFILE.same": unknown("not recorded")})
 	for name := range files {
 		if strings.HasPrefix(name, "usr/lib/") {
 			delete(files, name)
 		}
 	}
-	s = machine(t, copied, files)
+	s = machine(t, hosttest.Copy, files)
 	expect(t, s, map[string]any{"units.web.service.same": unknown("the file of web.service"), "units.web.service LimitNOFILE.same": false, "units.big.service.same": unknown("big.service")})
 }
 
 func TestFilesystems(t *testing.T) {
-	s := machine(t, host.Mounted, map[string]string{
+	s := machine(t, hosttest.Mounted, map[string]string{
 		"proc/1/mountinfo":                  "20 1 8:1 / / rw - xfs /dev/sda1 rw\n21 20 8:17 / /var/lib/containers rw - xfs /dev/sdb1 rw\n22 20 0:50 / /var/lib/pulp rw - nfs4 filer:/pulp rw\n",
 		"sys/block/sda/size":                "41943040\n",
 		"sys/block/sda/queue/rotational":    "1\n",
@@ -325,23 +300,23 @@ func TestTuning(t *testing.T) {
 		"etc/tuned/active_profile": "throughput-performance\n", "usr/lib/systemd/system/tuned.service": "[Service]\n",
 		"etc/systemd/system/multi-user.target.wants/tuned.service": "-> /usr/lib/systemd/system/tuned.service",
 	}
-	s := machine(t, host.Mounted, enabled)
+	s := machine(t, hosttest.Mounted, enabled)
 	expect(t, s, map[string]any{"tuning.profile": "throughput-performance", "tuning.local_profile": "throughput-performance", "tuning.by": "TuneD", "tuning.tuners": []string{"TuneD"}})
 
-	s = machine(t, host.Mounted, enabled)
+	s = machine(t, hosttest.Mounted, enabled)
 	s.InForce = func() ([]string, error) { return []string{"virtual-guest", "own"}, nil }
 	expect(t, s, map[string]any{"tuning.profile": "virtual-guest own", "tuning.by": "fettle", "tuning.tuners": []string{"TuneD", "fettle"}})
 
-	s = machine(t, host.Mounted, map[string]string{"etc/hostname": "x"})
+	s = machine(t, hosttest.Mounted, map[string]string{"etc/hostname": "x"})
 	expect(t, s, map[string]any{"tuning.profile": nil, "tuning.tuners": []string{}})
 	s.InForce = nil
 
 	pod := map[string]string{"proc/2411/comm": "tuned\n", "proc/2411/cmdline": "/usr/bin/python3\x00/usr/sbin/tuned\x00--no-dbus\x00", "proc/2411/status": "Name:\ttuned\nUid:\t0\t0\t0\t0\nNSpid:\t2411\n"}
-	expect(t, machine(t, host.Mounted, pod), map[string]any{"tuning.profile": unknown("in a container"), "tuning.by": unknown("process 2411"), "tuning.local_profile": nil, "tuning.tuners": []string{"TuneD"}})
+	expect(t, machine(t, hosttest.Mounted, pod), map[string]any{"tuning.profile": unknown("in a container"), "tuning.by": unknown("process 2411"), "tuning.local_profile": nil, "tuning.tuners": []string{"TuneD"}})
 	pod["etc/tuned/active_profile"] = "\n"
-	expect(t, machine(t, host.Mounted, pod), map[string]any{"tuning.profile": nil})
+	expect(t, machine(t, hosttest.Mounted, pod), map[string]any{"tuning.profile": nil})
 
-	s = machine(t, copied, map[string]string{"proc/cmdline": "quiet"})
+	s = machine(t, hosttest.Copy, map[string]string{"proc/cmdline": "quiet"})
 	expect(t, s, map[string]any{"tuning.profile": unknown("/etc/tuned/active_profile is not in this copy")})
 }
 

@@ -3,13 +3,12 @@ package openshift
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"fettle.dev/fettle/internal/component/conf/conftest"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/setting"
@@ -19,15 +18,7 @@ import (
 func directory(t testing.TB, files map[string]string) *platform.Subject {
 	t.Helper()
 	root := conftest.Dir(t)
-	for name, text := range files {
-		p := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	hosttest.Write(t, root, files)
 	h, err := host.OpenRoot(root)
 	if err != nil {
 		t.Fatal(err)

@@ -2,32 +2,17 @@ package puppet
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/setting"
 )
 
 func subject(t *testing.T, files map[string]string) *platform.Subject {
 	t.Helper()
-	root := t.TempDir()
-	for name, text := range files {
-		p := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	h, err := host.Copy(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := hosttest.Copy(t, files)
 	return platform.NewSubject(t.Context(), h, setting.Kernel(h), append(platform.Facts(), Source()))
 }
 

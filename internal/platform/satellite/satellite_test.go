@@ -2,8 +2,6 @@ package satellite
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -13,32 +11,11 @@ import (
 	"fettle.dev/fettle/internal/component/dynflow"
 	"fettle.dev/fettle/internal/component/puma"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/setting"
 )
-
-// tree writes a machine of a few files; "-> TARGET" is a link.
-func tree(t *testing.T, files map[string]string) string {
-	t.Helper()
-	root := t.TempDir()
-	for name, text := range files {
-		p := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		var err error
-		if to, ok := strings.CutPrefix(text, "-> "); ok {
-			err = os.Symlink(to, p)
-		} else {
-			err = os.WriteFile(p, []byte(text), 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return root
-}
 
 func subject(t *testing.T, h *host.Host) *platform.Subject {
 	t.Helper()
@@ -59,16 +36,12 @@ func rpms(more ...string) string {
 
 func sosreport(t *testing.T, files map[string]string) *platform.Subject {
 	t.Helper()
-	h, err := host.Copy(tree(t, files))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return subject(t, h)
+	return subject(t, hosttest.Copy(t, files))
 }
 
 func mounted(t *testing.T, files map[string]string) *platform.Subject {
 	t.Helper()
-	return subject(t, host.Mounted(tree(t, files)))
+	return subject(t, hosttest.Mounted(t, files))
 }
 
 type answers map[string]any

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 )
 
@@ -26,7 +27,7 @@ func TestPlan(t *testing.T) {
 		{nil, "performance", s + " ! unsupported: the firmware of this machine offers no platform profiles"},
 		{guest, "performance", s + " ! unsupported: this machine is a guest, and only the firmware of a real machine has platform profiles"},
 	} {
-		got := plugintest.Plan(t, Plugin, plugintest.Tree(t, tt.tree), plugintest.Unit("acpi", "platform_profile="+tt.value))
+		got := plugintest.Plan(t, Plugin, hosttest.Mounted(t, tt.tree), plugintest.Unit("acpi", "platform_profile="+tt.value))
 		if diff := cmp.Diff([]string{tt.want}, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.value, diff)
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 )
 
@@ -45,7 +46,7 @@ func TestPlan(t *testing.T) {
 			"sysfs:" + hda + `power_save_controller ! rejected: "maybe" is no value for reset_controller: want true or false`}},
 		{nil, []string{"timeout=10"}, []string{"p.conf:1: [audio] does nothing: no audio device is left for it on this machine"}},
 	} {
-		got := plugintest.Plan(t, Plugin, plugintest.Tree(t, tt.tree), plugintest.Unit("audio", tt.lines...))
+		got := plugintest.Plan(t, Plugin, hosttest.Mounted(t, tt.tree), plugintest.Unit("audio", tt.lines...))
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", tt.lines, diff)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/plugin/undotest"
@@ -80,7 +81,7 @@ func debian(t *testing.T, more map[string]string) (*host.Host, *undotest.Program
 	if c, ok := more["/boot/grub/grub.cfg"]; ok {
 		files["/boot/grub/grub.cfg"] = c
 	}
-	h = undotest.Tree(t, files)
+	h = hosttest.Mounted(t, files)
 	update := func(cfg string) {
 		if err := h.Files.Replace(cfg, []byte(generated()), host.Attr{Mode: 0o644}); err != nil {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin/undotest"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/testroot"
@@ -113,7 +114,7 @@ func TestArchive(t *testing.T) {
 
 func TestOSTree(t *testing.T) {
 	kargs := "root=UUID=1 rw quiet"
-	h := undotest.Tree(t, map[string]string{"/run/ostree-booted": "", "/proc/cmdline": "root=UUID=1 rw quiet\n"})
+	h := hosttest.Mounted(t, map[string]string{"/run/ostree-booted": "", "/proc/cmdline": "root=UUID=1 rw quiet\n"})
 	p := &undotest.Programs{Answer: map[string]func(host.Command) host.Result{"rpm-ostree": func(c host.Command) host.Result {
 		args := strings.Fields(kargs)
 		for _, a := range c.Argv[2:] {
@@ -155,7 +156,7 @@ func TestBootc(t *testing.T) {
 		"/boot/loader/entries/ostree-2.conf": "options ostree=/ostree/boot.1/x/0 rw\nx-options-source-tuned y=1\n",
 		"/run/ostree/":                       "",
 	}
-	h := undotest.Tree(t, files)
+	h := hosttest.Mounted(t, files)
 	p := &undotest.Programs{Answer: map[string]func(host.Command) host.Result{"bootc": func(c host.Command) host.Result {
 		if c.Argv[len(c.Argv)-1] == "--help" {
 			return host.Result{}
@@ -196,7 +197,7 @@ func FuzzParseEnv(f *testing.F) {
 }
 
 func FuzzSourceOf(f *testing.F) {
-	h := undotest.Tree(f, map[string]string{"/tmp/x/a": "b"})
+	h := hosttest.Mounted(f, map[string]string{"/tmp/x/a": "b"})
 	b, err := pack(h, "/tmp/x", "archive of /tmp/x")
 	if err != nil {
 		f.Fatal(err)

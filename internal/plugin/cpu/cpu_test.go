@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 )
@@ -76,7 +77,7 @@ func run(t *testing.T, tests []test, change ...func(*plugin.Request)) {
 	t.Helper()
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := plugintest.Plan(t, Plugin, plugintest.Tree(t, tt.tree), plugintest.Unit("cpu", tt.lines...), change...)
+			got := plugintest.Plan(t, Plugin, hosttest.Mounted(t, tt.tree), plugintest.Unit("cpu", tt.lines...), change...)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/setting"
@@ -53,7 +54,7 @@ func TestDynamic(t *testing.T) {
 			place + ` ! rejected: "C6" is no value for latency_high: want microseconds, cstate.id:N, cstate.name:NAME, None, or alternatives a|b`,
 		}},
 	} {
-		h := plugintest.Tree(t, tree)
+		h := hosttest.Mounted(t, tree)
 		loops, items := plugintest.Loops(t, Plugin, h, map[string]setting.Kind{KindName: NewPMQoS(h)}, plugintest.Unit("cpu", tt.lines...), tt.change...)
 		if diff := cmp.Diff(tt.items, items); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", tt.name, diff)
@@ -67,7 +68,7 @@ func TestDynamic(t *testing.T) {
 		}
 	}
 	delete(tree, dmaLatencyFile)
-	loops, items := plugintest.Loops(t, Plugin, plugintest.Tree(t, tree), nil, plugintest.Unit("cpu", "load_threshold=0.2"))
+	loops, items := plugintest.Loops(t, Plugin, hosttest.Mounted(t, tree), nil, plugintest.Unit("cpu", "load_threshold=0.2"))
 	if len(loops) != 0 || len(items) != 1 {
 		t.Errorf("a machine without limits: %d loops, %v", len(loops), items)
 	}

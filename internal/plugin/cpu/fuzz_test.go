@@ -5,14 +5,14 @@ import (
 	"strconv"
 	"testing"
 
-	"fettle.dev/fettle/internal/plugin/plugintest"
+	"fettle.dev/fettle/internal/host/hosttest"
 )
 
 func FuzzParseLatency(f *testing.F) {
 	for _, s := range []string{"70", "cstate.id:1|3", "cstate.id_no_zero:0|None", "cstate.name:C1E", "cstate.name_no_zero:POLL", "n/a", "", "|", "cstate.id:", "-1|2147483648"} {
 		f.Add(s, true)
 	}
-	h := plugintest.Tree(f, idle())
+	h := hosttest.Mounted(f, idle())
 	f.Fuzz(func(t *testing.T, value string, na bool) {
 		l, reason, wrong := parseLatency(h, value, na)
 		n, err := strconv.ParseInt(l.text, 10, 64)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/testroot"
@@ -57,7 +58,7 @@ func TestHoldOnThisMachine(t *testing.T) {
 }
 
 func TestPMQoSRefuses(t *testing.T) {
-	h := plugintest.Tree(t, map[string]string{"/dev/cpu_dma_latency": "\x00\x94\x35\x77"})
+	h := hosttest.Mounted(t, map[string]string{"/dev/cpu_dma_latency": "\x00\x94\x35\x77"})
 	k := NewPMQoS(h)
 	if got := effective(t, k); got != strconv.Itoa(NoLimit) {
 		t.Errorf("no limit reads %s, want %d", got, NoLimit)
@@ -70,7 +71,7 @@ func TestPMQoSRefuses(t *testing.T) {
 	if _, err := k.Resolve(setting.Setting{Kind: KindName, Name: "network_latency"}); err == nil {
 		t.Error("another name was taken")
 	}
-	if v, err := NewPMQoS(plugintest.Tree(t, nil)).Read(context.Background(), place); err != nil || !v.Absent {
+	if v, err := NewPMQoS(hosttest.Mounted(t, nil)).Read(context.Background(), place); err != nil || !v.Absent {
 		t.Errorf("a machine without the device reads %v (%v)", v, err)
 	}
 }

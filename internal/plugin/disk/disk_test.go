@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/setting"
@@ -61,7 +62,7 @@ func machine() map[string]string {
 }
 
 func TestDevices(t *testing.T) {
-	got, err := devices(context.Background(), plugintest.Tree(t, machine()))
+	got, err := devices(context.Background(), hosttest.Mounted(t, machine()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func TestDevices(t *testing.T) {
 }
 
 func TestPlan(t *testing.T) {
-	h := plugintest.Tree(t, machine())
+	h := hosttest.Mounted(t, machine())
 	const sda, vda = "sysfs:/sys/block/sda/queue/", "sysfs:/sys/block/vda/queue/"
 	for _, tt := range []struct {
 		devices string
@@ -146,7 +147,7 @@ func (d *ataDisk) Run(_ context.Context, c host.Command) (host.Result, error) {
 
 func TestHdparm(t *testing.T) {
 	ctx := context.Background()
-	h := plugintest.Tree(t, plugintest.Join(machine(), map[string]string{"/run/": "", "/dev/disk/by-id/ata-x": "-> ../../sda", "/dev/sda": ""}))
+	h := hosttest.Mounted(t, plugintest.Join(machine(), map[string]string{"/run/": "", "/dev/disk/by-id/ata-x": "-> ../../sda", "/dev/sda": ""}))
 	disk := &ataDisk{apm: "254"}
 	h.Exec = disk
 	k := NewHdparm(h)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/setting"
@@ -65,7 +66,7 @@ func TestDecision(t *testing.T) {
 }
 
 func TestDynamic(t *testing.T) {
-	h := plugintest.Tree(t, plugintest.Join(machine(), map[string]string{
+	h := hosttest.Mounted(t, plugintest.Join(machine(), map[string]string{
 		sdaDir + "/block/sda/stat": "100 5 9 9 200 6 9 9 0 0 0 0 0 0 0 0 0\n",
 	}))
 	h.Exec = &ataDisk{apm: "254"}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/setting"
 )
@@ -14,7 +15,7 @@ import (
 const file = "/sys/devices/platform/eeepc/cpufv"
 
 func TestClock(t *testing.T) {
-	h := plugintest.Tree(t, map[string]string{file: "0x301\n"})
+	h := hosttest.Mounted(t, map[string]string{file: "0x301\n"})
 	k := Kinds(h)[KindName]
 	read := func(want string) {
 		t.Helper()
@@ -36,7 +37,7 @@ func TestClock(t *testing.T) {
 	if _, err := k.Resolve(setting.Setting{Kind: KindName, Name: "../x"}); err == nil {
 		t.Error("another place was taken")
 	}
-	if v, err := Kinds(plugintest.Tree(t, nil))[KindName].Read(t.Context(), Clock); err != nil || !v.Absent {
+	if v, err := Kinds(hosttest.Mounted(t, nil))[KindName].Read(t.Context(), Clock); err != nil || !v.Absent {
 		t.Errorf("another machine reads %v, %v", v, err)
 	}
 }
@@ -73,7 +74,7 @@ func TestDynamic(t *testing.T) {
 			place + ` ! rejected: "3" is no value for she_normal: want 0, 1 or 2`,
 		}},
 	} {
-		h := plugintest.Tree(t, tt.tree)
+		h := hosttest.Mounted(t, tt.tree)
 		u := plugintest.Unit("eeepc_she", tt.lines...)
 		loops, items := plugintest.Loops(t, Plugin, h, Kinds(h), u)
 		if diff := cmp.Diff(tt.items, items); diff != "" || len(loops) != tt.loops {
@@ -88,7 +89,7 @@ func TestDynamic(t *testing.T) {
 // eeepc-wmi takes a clock and tells none: it could not be given back.
 func TestClockThatCannotBeRead(t *testing.T) {
 	const wmi = "/sys/devices/platform/eeepc-wmi/cpufv"
-	h := plugintest.Tree(t, map[string]string{wmi: "1\n"})
+	h := hosttest.Mounted(t, map[string]string{wmi: "1\n"})
 	if loops, _ := plugintest.Loops(t, Plugin, h, Kinds(h), plugintest.Unit("eeepc_she")); len(loops) != 1 {
 		t.Fatalf("%d loops", len(loops))
 	}

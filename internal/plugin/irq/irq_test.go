@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/plugin/undotest"
 	"fettle.dev/fettle/internal/setting"
@@ -36,7 +37,7 @@ func TestPlan(t *testing.T) {
 		{[]string{"devices=irq9", "affinity=all"}, []string{`irq:9/affinity ! rejected: "all" is no value for affinity: want a CPU list, such as 1,3-4`}},
 		{[]string{"devices=irq9", "affinity=1", "mode=some"}, []string{`irq:9/affinity ! rejected: "some" is no mode: want set or intersect`}},
 	} {
-		h := plugintest.Tree(t, tree)
+		h := hosttest.Mounted(t, tree)
 		kinds := undotest.Kinds(h, Kinds(h))
 		var got []string
 		for _, it := range plugintest.Items(t, Plugin, h, kinds, plugintest.Unit("irq", tt.lines...)) {
@@ -53,7 +54,7 @@ func TestPlan(t *testing.T) {
 
 func TestKind(t *testing.T) {
 	ctx := context.Background()
-	h := plugintest.Tree(t, tree)
+	h := hosttest.Mounted(t, tree)
 	k := Kinds(h)[KindName]
 	if v, err := k.Read(ctx, Affinity("10")); err != nil || v.Text != "39" {
 		t.Errorf("mask 80,00000000 reads as %s, %v", v, err)

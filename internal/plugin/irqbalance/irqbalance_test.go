@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin/undotest"
 )
 
@@ -21,7 +22,7 @@ func TestBytesComeBack(t *testing.T) {
 	} {
 		for _, file := range files {
 			t.Run(c.name+file, func(t *testing.T) {
-				h := undotest.Tree(t, map[string]string{file: c.text, "/run/systemd/system/": "", "/sys/devices/system/cpu/present": "0-7\n"})
+				h := hosttest.Mounted(t, map[string]string{file: c.text, "/run/systemd/system/": "", "/sys/devices/system/cpu/present": "0-7\n"})
 				p := &undotest.Programs{Answer: map[string]func(host.Command) host.Result{"systemctl": nil}}
 				h.Exec = p
 				kinds := undotest.Kinds(h, Kinds(h))
@@ -43,7 +44,7 @@ func TestBytesComeBack(t *testing.T) {
 }
 
 func TestPlan(t *testing.T) {
-	h := undotest.Tree(t, map[string]string{files[1]: `IRQBALANCE_BANNED_CPULIST="2-4"`, "/sys/devices/system/cpu/present": "0-7\n"})
+	h := hosttest.Mounted(t, map[string]string{files[1]: `IRQBALANCE_BANNED_CPULIST="2-4"`, "/sys/devices/system/cpu/present": "0-7\n"})
 	kinds := undotest.Kinds(h, Kinds(h))
 	for value, want := range map[string][]string{
 		"2,3,4": {"irqbalance:/etc/default/irqbalance = 2-4"},
@@ -60,7 +61,7 @@ func TestPlan(t *testing.T) {
 	if _, err := undotest.TryPlan(&Plugin, h, kinds, "banned_cpus=none of them"); err == nil {
 		t.Error("words were taken as CPUs")
 	}
-	h = undotest.Tree(t, map[string]string{"/etc/": ""})
+	h = hosttest.Mounted(t, map[string]string{"/etc/": ""})
 	got := undotest.Lines(undotest.Plan(t, &Plugin, h, undotest.Kinds(h, Kinds(h)), "banned_cpus=1"))
 	if len(got) != 1 || !strings.Contains(got[0], "unsupported: irqbalance is not installed") {
 		t.Error(got)
@@ -72,7 +73,7 @@ func TestRestartOnlyWhatRuns(t *testing.T) {
 		0: {"service irqbalance status", "service irqbalance restart"},
 		3: {"service irqbalance status"},
 	} {
-		h := undotest.Tree(t, map[string]string{"/etc/": ""})
+		h := hosttest.Mounted(t, map[string]string{"/etc/": ""})
 		p := &undotest.Programs{Answer: map[string]func(host.Command) host.Result{"service": func(c host.Command) host.Result {
 			if c.Argv[2] == "status" {
 				return host.Result{ExitCode: status}

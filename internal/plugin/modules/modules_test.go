@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/plugin/undotest"
 	"fettle.dev/fettle/internal/setting"
@@ -27,7 +28,7 @@ func machine(t *testing.T, more map[string]string) *host.Host {
 	for p, c := range more {
 		files[p] = c
 	}
-	return undotest.Tree(t, files)
+	return hosttest.Mounted(t, files)
 }
 
 func TestPlan(t *testing.T) {
@@ -134,7 +135,7 @@ func TestEffect(t *testing.T) {
 
 // TestNoModules asks on a kernel for which no module is installed.
 func TestNoModules(t *testing.T) {
-	h := undotest.Tree(t, map[string]string{"/proc/sys/kernel/osrelease": "6.1.0-test\n", "/sys/module/loop/parameters/max_loop": "0\n", "/etc/modprobe.d/": ""})
+	h := hosttest.Mounted(t, map[string]string{"/proc/sys/kernel/osrelease": "6.1.0-test\n", "/sys/module/loop/parameters/max_loop": "0\n", "/etc/modprobe.d/": ""})
 	kinds := undotest.Kinds(h, Kinds(h))
 	got := undotest.Lines(undotest.Plan(t, &Plugin, h, kinds, "dummy=+r numdummies=1", "loop=max_loop=0"))
 	want := []string{"modprobe:dummy unsupported: this kernel has no module dummy", "modprobe:loop ok: built into this kernel, with these options"}

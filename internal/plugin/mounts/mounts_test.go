@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/plugin/undotest"
@@ -57,7 +58,7 @@ func TestRefused(t *testing.T) {
 		for p, text := range tree {
 			files[p] = text
 		}
-		h := undotest.Tree(t, files)
+		h := hosttest.Mounted(t, files)
 		kinds := undotest.Kinds(h, Kinds(h))
 		if d := cmp.Diff(c.want, undotest.Lines(undotest.Plan(t, &Plugin, h, kinds, "disable_barriers="+c.value))); d != "" {
 			t.Errorf("%s, %s: %s", c.value, c.cache, d)
@@ -82,7 +83,7 @@ func TestNoDevice(t *testing.T) {
 }
 
 func TestKind(t *testing.T) {
-	h := undotest.Tree(t, tree)
+	h := hosttest.Mounted(t, tree)
 	k := Kinds(h)["barrier"]
 	for point, want := range map[string]string{"/": "on", "/with space": "off", "/home": "on"} {
 		v, err := k.Read(context.Background(), setting.Setting{Kind: "barrier", Name: point})

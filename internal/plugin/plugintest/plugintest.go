@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,35 +14,6 @@ import (
 	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/setting"
 )
-
-// Tree makes a writable machine of files: path to content. A content that
-// begins with "-> " makes a symbolic link, a path that ends in a slash a
-// directory.
-func Tree(t testing.TB, files map[string]string) *host.Host {
-	t.Helper()
-	root := t.TempDir()
-	for p, content := range files {
-		full := filepath.Join(root, p)
-		var err error
-		target, link := strings.CutPrefix(content, "-> ")
-		switch {
-		case strings.HasSuffix(p, "/"):
-			err = os.MkdirAll(full, 0o755)
-		case link:
-			if err = os.MkdirAll(filepath.Dir(full), 0o755); err == nil {
-				err = os.Symlink(target, full)
-			}
-		default:
-			if err = os.MkdirAll(filepath.Dir(full), 0o755); err == nil {
-				err = os.WriteFile(full, []byte(content), 0o644)
-			}
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return host.Mounted(root)
-}
 
 // Join adds the files of several trees; later ones win.
 func Join(trees ...map[string]string) map[string]string {

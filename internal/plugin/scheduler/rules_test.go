@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin/irq"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/plugin/undotest"
@@ -23,7 +24,7 @@ var (
 )
 
 func TestIsolates(t *testing.T) {
-	h := plugintest.Tree(t, map[string]string{
+	h := hosttest.Mounted(t, map[string]string{
 		"/proc/901/cgroup": "2:cpuset:/\n1:name=systemd:/user.slice/user-0.slice\n",
 		"/proc/900/cgroup": "0::/kubepods.slice/pod1\n",
 	})
@@ -63,7 +64,7 @@ func TestIsolates(t *testing.T) {
 }
 
 func TestInterrupts(t *testing.T) {
-	h := plugintest.Tree(t, map[string]string{
+	h := hosttest.Mounted(t, map[string]string{
 		"/sys/devices/system/cpu/online": "0-3\n",
 		"/proc/irq/default_smp_affinity": "f\n",
 		"/proc/irq/1/smp_affinity":       "f\n",

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin/irq"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/plugin/undotest"
@@ -48,7 +49,7 @@ func (someTasks) Policy(host.TaskID) (host.Policy, error) { return host.Policy{N
 // logged in, so user.slice is only a file.
 func slicesOf(t *testing.T, more map[string]string) *host.Host {
 	t.Helper()
-	h := plugintest.Tree(t, plugintest.Join(map[string]string{
+	h := hosttest.Mounted(t, plugintest.Join(map[string]string{
 		"/run/systemd/system/":               "",
 		"/sys/devices/system/cpu/online":     "0-3\n",
 		"/sys/fs/cgroup/cgroup.controllers":  "cpuset cpu io memory pids\n",

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 )
 
@@ -64,7 +65,7 @@ func TestVariables(t *testing.T) {
 		{"alias on 6.1", plugintest.Join(debug, kernel("6.1.0", base+"min_granularity_ns")), []string{"sched_base_slice_ns=200000"}, []string{
 			d + "min_granularity_ns = 200000 # this kernel calls it min_granularity_ns"}},
 	} {
-		got := plugintest.Plan(t, Plugin, plugintest.Tree(t, tt.tree), plugintest.Unit("scheduler", tt.lines...))
+		got := plugintest.Plan(t, Plugin, hosttest.Mounted(t, tt.tree), plugintest.Unit("scheduler", tt.lines...))
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}

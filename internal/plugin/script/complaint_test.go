@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/plugin/script"
@@ -19,7 +20,7 @@ import (
 // each call once, by script, call and exit code.
 func TestFailingScriptIsTold(t *testing.T) {
 	const path = "/usr/lib/tuned/p/a.sh"
-	h := undotest.Tree(t, map[string]string{
+	h := hosttest.Mounted(t, map[string]string{
 		path:    "#!/bin/sh\necho first\necho \"no $1\"\ncase $1 in start) exit 3;; stop) exit 4;; esac\nexit 1\n",
 		"/run/": "", "/var/lib/": "", "/proc/sys/kernel/random/boot_id": "boot-1\n",
 	})

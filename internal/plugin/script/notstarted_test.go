@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/plugin/script"
@@ -38,7 +39,7 @@ func TestScriptThatCannotBeStarted(t *testing.T) {
 		"#!/no/such/interpreter\n":       "no such file or directory",
 	} {
 		const path = "/usr/lib/tuned/p/a.sh"
-		h := undotest.Tree(t, map[string]string{
+		h := hosttest.Mounted(t, map[string]string{
 			path: text, "/run/": "", "/var/lib/": "", "/proc/sys/kernel/random/boot_id": "boot-1\n", "/proc/sys/vm/swappiness": "60",
 		})
 		if err := os.Chmod(filepath.Join(h.Name, path), 0o755); err != nil {

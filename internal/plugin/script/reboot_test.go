@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/plugin/script"
@@ -58,7 +59,7 @@ func TestUndoAfterAReboot(t *testing.T) {
 		"switched before the reboot":  {[]string{"with", "without"}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := undotest.Tree(t, map[string]string{
+			h := hosttest.Mounted(t, map[string]string{
 				path: keeps, "/etc/": "", "/run/": "", "/var/lib/": "",
 				"/proc/sys/kernel/random/boot_id": "boot-1\n", "/proc/sys/a/one": "0\n",
 			})

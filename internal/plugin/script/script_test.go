@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/plugin/undotest"
@@ -39,7 +40,7 @@ func (e *inside) Run(_ context.Context, c host.Command) (host.Result, error) {
 func (e *inside) LookPath(name string) (string, error) { return name, nil }
 
 func machine(t *testing.T) (*host.Host, *inside, setting.Kinds) {
-	h := undotest.Tree(t, map[string]string{
+	h := hosttest.Mounted(t, map[string]string{
 		"/usr/lib/tuned/p/a.sh": "#!/bin/sh\n", "/usr/lib/tuned/p/b.sh": "#!/bin/sh\n",
 		"/usr/lib/tuned/p/plain": "no program\n",
 		"/opt/c.sh":              "#!/bin/sh\n", "/usr/lib/tuned/p/link.sh": "-> /opt/c.sh",

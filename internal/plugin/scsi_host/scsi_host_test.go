@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 )
 
@@ -41,7 +42,7 @@ func TestPlan(t *testing.T) {
 		{[]string{"devices=host0", "alpm=low"}, []string{
 			at("host0") + ` ! rejected: "low" is no value for alpm: want max_performance, medium_power, med_power_with_dipm, min_power_with_partial or min_power`}},
 	} {
-		got := plugintest.Plan(t, Plugin, plugintest.Tree(t, machine), plugintest.Unit("scsi_host", tt.lines...))
+		got := plugintest.Plan(t, Plugin, hosttest.Mounted(t, machine), plugintest.Unit("scsi_host", tt.lines...))
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", tt.lines, diff)
 		}

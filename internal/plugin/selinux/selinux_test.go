@@ -5,11 +5,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin/undotest"
 )
 
 func TestThreshold(t *testing.T) {
-	h := undotest.Tree(t, map[string]string{threshold: "512"})
+	h := hosttest.Mounted(t, map[string]string{threshold: "512"})
 	kinds := undotest.Kinds(h)
 	before := undotest.Snapshot(t, h)
 	items := undotest.Plan(t, &Plugin, h, kinds, "avc_cache_threshold= 8192 ")
@@ -35,7 +36,7 @@ func TestThreshold(t *testing.T) {
 }
 
 func TestWithoutSELinux(t *testing.T) {
-	h := undotest.Tree(t, map[string]string{"/sys/fs/": ""})
+	h := hosttest.Mounted(t, map[string]string{"/sys/fs/": ""})
 	got := undotest.Lines(undotest.Plan(t, &Plugin, h, undotest.Kinds(h), "avc_cache_threshold=8192"))
 	if d := cmp.Diff([]string{"sysfs:" + threshold + " unsupported: SELinux is not enabled here"}, got); d != "" {
 		t.Error(d)

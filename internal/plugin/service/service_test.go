@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/plugin/undotest"
 	"fettle.dev/fettle/internal/setting"
@@ -57,7 +58,7 @@ var systemdTree = map[string]string{
 }
 
 func TestPlan(t *testing.T) {
-	h := undotest.Tree(t, systemdTree)
+	h := hosttest.Mounted(t, systemdTree)
 	h.Exec = fakeSystemd(map[string]string{"mail.service": "inactive disabled", "web.service": "active enabled", "s.socket": "failed static"})
 	kinds := undotest.Kinds(h, Kinds(h))
 	for _, c := range []struct {
@@ -87,7 +88,7 @@ func TestPlan(t *testing.T) {
 }
 
 func TestResolve(t *testing.T) {
-	h := undotest.Tree(t, systemdTree)
+	h := hosttest.Mounted(t, systemdTree)
 	k := Kinds(h)["unit"]
 	for name, want := range map[string]string{
 		"dbus-org.mail.service/active": "mail.service/active", "mail/enabled": "mail.service/enabled",
@@ -107,7 +108,7 @@ func TestResolve(t *testing.T) {
 
 // why finds the file of a drop-in by this.
 func TestFiles(t *testing.T) {
-	f := Kinds(undotest.Tree(t, systemdTree))["unit"].(setting.FileLister)
+	f := Kinds(hosttest.Mounted(t, systemdTree))["unit"].(setting.FileLister)
 	for name, want := range map[string][]string{
 		"web.service/dropin/90-fettle.conf":         {"/etc/systemd/system/web.service.d/90-fettle.conf"},
 		"web.service/dropin+restart/90-fettle.conf": {"/etc/systemd/system/web.service.d/90-fettle.conf"},
@@ -121,7 +122,7 @@ func TestFiles(t *testing.T) {
 }
 
 func TestApplyAndUndo(t *testing.T) {
-	h := undotest.Tree(t, systemdTree)
+	h := hosttest.Mounted(t, systemdTree)
 	units := map[string]string{"mail.service": "inactive disabled", "web.service": "active enabled"}
 	p := fakeSystemd(units)
 	h.Exec = p
@@ -158,7 +159,7 @@ func TestApplyAndUndo(t *testing.T) {
 // A unit that runs stays in systemd's memory when its file has gone: there is
 // nothing left to disable.
 func TestFileOfRunningUnitHasGone(t *testing.T) {
-	h := undotest.Tree(t, systemdTree)
+	h := hosttest.Mounted(t, systemdTree)
 	h.Exec = &undotest.Programs{Answer: map[string]func(host.Command) host.Result{"systemctl": func(c host.Command) host.Result {
 		name := c.Argv[len(c.Argv)-1]
 		return host.Result{Stdout: []byte("LoadState=loaded\nActiveState=active\nUnitFileState=disabled\nFragmentPath=/usr/lib/systemd/system/" + name + "\n")}
@@ -172,7 +173,7 @@ func TestFileOfRunningUnitHasGone(t *testing.T) {
 }
 
 func TestDropInEffect(t *testing.T) {
-	h := undotest.Tree(t, systemdTree)
+	h := hosttest.Mounted(t, systemdTree)
 	h.Exec = fakeSystemd(map[string]string{"web.service": "active enabled"})
 	k := Kinds(h)["unit"].(unit)
 	s := setting.Setting{Kind: "unit", Name: "web.service/dropin/override.conf"}
@@ -216,7 +217,7 @@ func TestOtherInits(t *testing.T) {
 			[]string{"service sshd start", "service sshd stop", "update-rc.d sshd enable 3", "update-rc.d sshd disable 3"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := undotest.Tree(t, c.tree)
+			h := hosttest.Mounted(t, c.tree)
 			p := &undotest.Programs{Answer: c.programs}
 			h.Exec = p
 			k := Kinds(h)["unit"]

@@ -5,11 +5,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 )
 
 func TestPlan(t *testing.T) {
-	h := plugintest.Tree(t, map[string]string{
+	h := hosttest.Mounted(t, map[string]string{
 		"/proc/sys/vm/swappiness":                         "60\n",
 		"/proc/sys/kernel/core_pattern":                   "core\n",
 		"/proc/sys/net/ipv4/tcp_rmem":                     "4096\t131072\t6291456\n",

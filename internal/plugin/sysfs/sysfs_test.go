@@ -5,11 +5,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 )
 
 func TestPlan(t *testing.T) {
-	h := plugintest.Tree(t, map[string]string{
+	h := hosttest.Mounted(t, map[string]string{
 		"/sys/devices/system/cpu/cpu0/x":   "0\n",
 		"/sys/devices/system/cpu/cpu2/x":   "0\n",
 		"/sys/devices/system/cpu/cpu10/x":  "0\n",

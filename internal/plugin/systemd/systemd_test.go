@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/plugin/undotest"
 	"fettle.dev/fettle/internal/setting"
@@ -28,7 +29,7 @@ func TestAffinity(t *testing.T) {
 		"no directory": nil, "a directory": {confDir + "/": ""}, "others": {confDir + "/00-tuned.conf": "[Manager]\nCPUAffinity=1\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := undotest.Tree(t, tree(more))
+			h := hosttest.Mounted(t, tree(more))
 			kinds := undotest.Kinds(h, Kinds(h))
 			before := undotest.Snapshot(t, h)
 			images := undotest.Apply(t, kinds, undotest.Plan(t, &Plugin, h, kinds, "cpu_affinity=0,2-3,5"))
@@ -45,7 +46,7 @@ func TestAffinity(t *testing.T) {
 }
 
 func TestPlan(t *testing.T) {
-	h := undotest.Tree(t, tree(map[string]string{confDir + "/": ""}))
+	h := hosttest.Mounted(t, tree(map[string]string{confDir + "/": ""}))
 	kinds := undotest.Kinds(h, Kinds(h))
 	for value, want := range map[string][]string{
 		`"0-3,^2"`: {"manager:CPUAffinity = 0-1,3"},
@@ -60,7 +61,7 @@ func TestPlan(t *testing.T) {
 	if _, err := undotest.TryPlan(&Plugin, h, kinds, "cpu_affinity=all of them"); err == nil {
 		t.Error("words were taken as CPUs")
 	}
-	h = undotest.Tree(t, map[string]string{"/etc/": ""})
+	h = hosttest.Mounted(t, map[string]string{"/etc/": ""})
 	got := undotest.Lines(undotest.Plan(t, &Plugin, h, undotest.Kinds(h, Kinds(h)), "cpu_affinity=1"))
 	if len(got) != 1 || !strings.Contains(got[0], "unsupported") {
 		t.Error(got)
@@ -68,7 +69,7 @@ func TestPlan(t *testing.T) {
 }
 
 func TestEditedFileIsLeft(t *testing.T) {
-	h := undotest.Tree(t, tree(map[string]string{confFile: "[Manager]\nCPUAffinity=\nCPUAffinity=1\nLogLevel=debug\n"}))
+	h := hosttest.Mounted(t, tree(map[string]string{confFile: "[Manager]\nCPUAffinity=\nCPUAffinity=1\nLogLevel=debug\n"}))
 	k := Kinds(h)["manager"]
 	if _, err := k.Read(context.Background(), affinity); err == nil {
 		t.Error("read as ours")
@@ -81,7 +82,7 @@ func TestEditedFileIsLeft(t *testing.T) {
 }
 
 func TestEffect(t *testing.T) {
-	h := undotest.Tree(t, tree(nil))
+	h := hosttest.Mounted(t, tree(nil))
 	k := Kinds(h)["manager"].(manager)
 	for list, want := range map[string]plugin.Verdict{"0-7": plugin.OK, "0-5": plugin.OK, "0-3": plugin.NeedsReboot} {
 		if v, why := k.Effect(context.Background(), affinity, setting.Text(list)); v != want {

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/profile"
@@ -176,7 +177,7 @@ const gigabit = "100baseT/Full 1000baseT/Full"
 const statFormat = "%d %d 0 0 %d %d 0 0 0 0 0\n" // completed, merged, ...
 
 func dynamicDisk(t *testing.T) (*follower, *bool) {
-	h := plugintest.Tree(t, map[string]string{
+	h := hosttest.Mounted(t, map[string]string{
 		"/sys/class/block/sda": "-> ../../devices/sda", "/sys/block/sda": "-> ../devices/sda",
 		"/sys/devices/sda/removable": "0", "/sys/devices/sda/device/vendor": "ATA", "/sys/devices/sda/stat": fmt.Sprintf(statFormat, 0, 0, 0, 0),
 	})
@@ -188,7 +189,7 @@ func dynamicDisk(t *testing.T) (*follower, *bool) {
 }
 
 func dynamicNet(t *testing.T, modes string) *follower {
-	h := plugintest.Tree(t, map[string]string{
+	h := hosttest.Mounted(t, map[string]string{
 		"/sys/class/net/sda":                           "-> ../../devices/pci/net/sda",
 		"/sys/devices/pci/net/sda/statistics/rx_bytes": "0",
 		"/sys/devices/pci/net/sda/statistics/tx_bytes": "0",
@@ -287,7 +288,7 @@ func TestDynamicAsTuneD(t *testing.T) {
 	load := map[string]string{"/proc/loadavg": "0.00 0 0 1/1 1", "/dev/cpu_dma_latency": "", "/sys/devices/system/cpu/cpu0/x": "",
 		"/sys/devices/platform/eeepc/cpufv": "0x301"}
 	for p, name := range map[string]string{"cpu": "latency", "eeepc_she": "file"} {
-		f := loopOf(t, plugintest.Tree(t, load), p, map[setting.Setting]string{
+		f := loopOf(t, hosttest.Mounted(t, load), p, map[setting.Setting]string{
 			{Kind: "pmqos", Name: "cpu_dma_latency"}: name, {Kind: "eeepc", Name: "cpufv"}: name,
 		})
 		q := dynamicQuestion{Plugin: p}

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/plugin/plugintest"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/testroot"
 )
@@ -161,13 +161,7 @@ func TestOneIdentityEachOnAMachineWithAll(t *testing.T) {
 		files["/sys/kernel/mm/hugepages/hugepages-1048576kB/"+name] = "0"
 	}
 	for p, text := range files {
-		full := filepath.Join(m.Dir, p)
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(full, []byte(text+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		hosttest.WriteFile(t, m.Dir, p, text+"\n")
 	}
 	if err := os.MkdirAll(filepath.Join(m.Dir, "sys/dev/block"), 0o755); err != nil {
 		t.Fatal(err)
@@ -235,7 +229,7 @@ func (thief) Resolve(s setting.Setting) (setting.Setting, error) { return s, nil
 // Two kinds that claim one place are found.
 func TestTwoIdentitiesAreFound(t *testing.T) {
 	const name = "/sys/class/net/eth0/mtu"
-	h := plugintest.Tree(t, map[string]string{name: "1500\n"})
+	h := hosttest.Mounted(t, map[string]string{name: "1500\n"})
 	h.Net = cards{h.Net}
 	kinds := Kinds(h)
 	if _, wrong := identities(kinds, name); wrong != "" {

@@ -3,7 +3,6 @@ package table
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/profile"
@@ -233,21 +233,7 @@ var udevDB = map[string]string{
 // machine is the invented machine with a few devices more.
 func machine(t *testing.T) *testroot.Machine {
 	m := testroot.NewMachine(t)
-	write := func(name, content string) {
-		p := filepath.Join(m.Dir, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		var err error
-		if target, link := strings.CutPrefix(content, "-> "); link {
-			err = os.Symlink(target, p)
-		} else {
-			err = os.WriteFile(p, []byte(content), 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := func(name, content string) { hosttest.Write(t, m.Dir, map[string]string{name: content}) }
 	for i, d := range []string{"1-1", "2-1"} {
 		dir := "/sys/devices/usb" + d[:1] + "/" + d
 		write(dir+"/uevent", fmt.Sprintf("MAJOR=189\nMINOR=%d\nDEVNAME=bus/usb/001/00%d\nDEVTYPE=usb_device\n", i, i))
@@ -278,18 +264,6 @@ func machine(t *testing.T) *testroot.Machine {
 	return m
 }
 
-func writeUdevDB(t *testing.T, dir string) {
-	t.Helper()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range udevDB {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 const oracle = "/etc/tuned/oracle/tuned.conf"
 
 // byTuneD returns what TuneD changes: path to value.
@@ -301,7 +275,7 @@ func byTuneD(t *testing.T, text string) (changes map[string]string, calls [][]st
 		t.Fatal(err)
 	}
 	db := t.TempDir()
-	writeUdevDB(t, db)
+	hosttest.Write(t, db, udevDB)
 	r := testroot.New(t, testroot.Options{Machine: m, Stubs: testroot.TunerStubs(),
 		Files: map[string]string{oracle: text}, Binds: []testroot.Bind{{Source: db, Target: "/run/udev/data", ReadOnly: true}}})
 	r.TunedOnce("oracle")
@@ -321,19 +295,12 @@ func byUs(t *testing.T, text string) map[string]string {
 	t.Helper()
 	ctx := context.Background()
 	m := machine(t)
-	writeUdevDB(t, filepath.Join(m.Dir, "/run/udev/data"))
+	hosttest.Write(t, filepath.Join(m.Dir, "/run/udev/data"), udevDB)
 	before, err := testroot.ReadTree(m.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "oracle"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "oracle", "tuned.conf"), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	p, err := (&profile.Loader{Host: host.Mounted(dir), Dirs: []string{"/"}}).Load(ctx, "oracle")
+	p, err := (&profile.Loader{Host: hosttest.Mounted(t, map[string]string{"oracle/tuned.conf": text}), Dirs: []string{"/"}}).Load(ctx, "oracle")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin"
-	"fettle.dev/fettle/internal/plugin/plugintest"
 )
 
 var name = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
@@ -71,7 +71,7 @@ func TestLookup(t *testing.T) {
 }
 
 func TestKinds(t *testing.T) {
-	k := Kinds(plugintest.Tree(t, nil))
+	k := Kinds(hosttest.Mounted(t, nil))
 	for _, want := range []string{"sysctl", "sysfs", "file", "pmqos", "hdparm"} {
 		if k[want] == nil {
 			t.Errorf("no kind %q", want)

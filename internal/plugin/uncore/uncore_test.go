@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 )
 
@@ -21,7 +22,7 @@ func TestDevices(t *testing.T) {
 		tree map[string]string
 		want []string
 	}{{msr, []string{"package_00_die_00", "package_01_die_00"}}, {tpmi, []string{"uncore02", "uncore10"}}} {
-		got, err := devices(context.Background(), plugintest.Tree(t, tt.tree))
+		got, err := devices(context.Background(), hosttest.Mounted(t, tt.tree))
 		if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
 		}
@@ -56,7 +57,7 @@ func TestPlan(t *testing.T) {
 			d + "max_freq_khz ! unsupported: uncore00 does not say between which frequencies it can be set"}},
 		{nil, []string{"max_freq_khz=1"}, []string{"p.conf:1: [uncore] does nothing: no uncore device is left for it on this machine"}},
 	} {
-		got := plugintest.Plan(t, Plugin, plugintest.Tree(t, tt.tree), plugintest.Unit("uncore", tt.lines...))
+		got := plugintest.Plan(t, Plugin, hosttest.Mounted(t, tt.tree), plugintest.Unit("uncore", tt.lines...))
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", tt.lines, diff)
 		}

@@ -1,56 +1,28 @@
 // Package undotest is what tests of plug-ins that write files and run programs
-// share: a writable tree that stands in for a machine, programs that are
-// recorded, and a unit that is planned, applied and undone. Only tests import
-// it.
+// share: programs that are recorded, and a unit that is planned, applied and
+// undone. Only tests import it.
 package undotest
 
 import (
 	"bytes"
 	"context"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Tree makes a machine from path to content. A content that begins with "-> "
-// is a symbolic link, one that begins with "#!" is executable, and a path that
-// ends in a slash is an empty directory.
+// Tree is hosttest.Mounted.
 func Tree(t testing.TB, files map[string]string) *host.Host {
 	t.Helper()
-	dir := t.TempDir()
-	for name, content := range files {
-		p := filepath.Join(dir, name)
-		parent, mode := filepath.Dir(p), fs.FileMode(0o644)
-		if strings.HasSuffix(name, "/") {
-			parent = p
-		}
-		if err := os.MkdirAll(parent, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		var err error
-		switch to, link := strings.CutPrefix(content, "-> "); {
-		case strings.HasSuffix(name, "/"):
-		case link:
-			err = os.Symlink(to, p)
-		default:
-			if strings.HasPrefix(content, "#!") {
-				mode = 0o755
-			}
-			err = os.WriteFile(p, []byte(content), mode)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return host.Mounted(dir)
+	return hosttest.Mounted(t, files)
 }
 
 // Programs is an Exec that records every call and answers by program name.

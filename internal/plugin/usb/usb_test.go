@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 )
 
@@ -38,7 +39,7 @@ func TestPlan(t *testing.T) {
 		{[]string{"devices=1-2", "autosuspend=soon"}, []string{at + `1-2/power/autosuspend ! rejected: "soon" is no value for autosuspend: want seconds, or -1 for never`}},
 		{[]string{"devices_udev_regex=PRODUCT=46d/", "autosuspend=7"}, []string{at + "1-2/power/autosuspend = 7"}},
 	} {
-		got := plugintest.Plan(t, Plugin, plugintest.Tree(t, machine), plugintest.Unit("usb", tt.lines...))
+		got := plugintest.Plan(t, Plugin, hosttest.Mounted(t, machine), plugintest.Unit("usb", tt.lines...))
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", tt.lines, diff)
 		}

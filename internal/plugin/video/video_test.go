@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 )
 
@@ -45,7 +46,7 @@ func TestPlan(t *testing.T) {
 			"sysfs:" + dir + "/card0-LVDS-1/amdgpu/panel_power_savings ! unsupported: card0-LVDS-1 is no laptop panel on amdgpu"}},
 		{nil, []string{"panel_power_savings=1"}, []string{"p.conf:1: [video] does nothing: no video device is left for it on this machine"}},
 	} {
-		got := plugintest.Plan(t, Plugin, plugintest.Tree(t, tt.tree), plugintest.Unit("video", tt.lines...))
+		got := plugintest.Plan(t, Plugin, hosttest.Mounted(t, tt.tree), plugintest.Unit("video", tt.lines...))
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", tt.lines, diff)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin/plugintest"
 )
 
@@ -68,7 +69,7 @@ func TestPlan(t *testing.T) {
 			`sysctl:vm.dirty_background_ratio ! rejected: "-1%" is no value for dirty_background_bytes: want 0 to 100 percent`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := plugintest.Plan(t, Plugin, plugintest.Tree(t, tt.tree), plugintest.Unit("vm", tt.lines...))
+			got := plugintest.Plan(t, Plugin, hosttest.Mounted(t, tt.tree), plugintest.Unit("vm", tt.lines...))
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
