@@ -1,7 +1,6 @@
 package hugepages
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -31,24 +30,20 @@ func TestExamples(t *testing.T) {
 		{"size=8GiB for=postgresql group=26 ram=32GiB", map[string]string{"postgresql/huge_pages": "on", "kernel/vm.hugetlb_shm_group": "26"}, map[string]string{"etc/sysctl.d/60-hugepages.conf": "vm.nr_hugepages = 4096\nvm.hugetlb_shm_group = 26\n", "etc/systemd/system/postgresql.service.d/hugepages.conf": "[Service]\nLimitMEMLOCK=8589934592\n"}},
 		{"size=8GiB page=1G for=postgresql", map[string]string{"postgresql/huge_page_size": "1GB"}, nil},
 	} {
-		r, err := sizingtest.Ask(f, New(), sizingtest.Words(tt.said)...)
-		if err != nil {
-			t.Errorf("%s: %v", tt.said, err)
-			continue
-		}
-		sizingtest.Want(t, r, tt.want)
-		sizingtest.Sound(t, r)
-		for name, part := range tt.files {
-			if a := r.Artefact(name); a == nil || !strings.Contains(a.Content, part) {
-				t.Errorf("%s: %s has no %q: %+v", tt.said, name, part, a)
+		t.Run(tt.said, func(t *testing.T) {
+			r := sizingtest.Sized(t, f, New(), sizingtest.Words(tt.said)...)
+			sizingtest.Want(t, r, tt.want)
+			for name, part := range tt.files {
+				if a := r.Artefact(name); a == nil || !strings.Contains(a.Content, part) {
+					t.Errorf("%s has no %q: %+v", name, part, a)
+				}
 			}
-		}
+		})
 	}
 }
 
 func TestBadInput(t *testing.T) {
-	f := sizingtest.Figures(t)
-	for said, want := range map[string]string{
+	sizingtest.Refused(t, New, sizingtest.Words, map[string]string{
 		"":                               "how much",
 		"size=0":                         "less than",
 		"size=lots":                      "unknown unit",
@@ -59,12 +54,7 @@ func TestBadInput(t *testing.T) {
 		"size=1GiB group=-1":             "less than 0",
 		"size=1GiB service=../x.service": "no name of a service",
 		"size=1GiB for=redis":            "want program, postgresql, pod",
-	} {
-		_, err := sizingtest.Ask(f, New(), sizingtest.Words(said)...)
-		if err == nil || !strings.Contains(err.Error(), want) || !sizingtest.BadInput(err) {
-			t.Errorf("%s: %v, want %q", said, err, want)
-		}
-	}
+	})
 }
 
 // The nodes' pages are all of the pages, as even as they come; more memory never
@@ -91,33 +81,12 @@ func TestSplit(t *testing.T) {
 }
 
 func FuzzWish(f *testing.F) {
-	figures := sizingtest.Figures(f)
-	for _, said := range []string{"size=16GiB", "size=5GiB page=1G nodes-numa=2 for=pod group=7", "size=1 ram=2MiB for=postgresql service=a.service", "size=64TiB nodes-numa=1024"} {
-		f.Add(said)
-	}
-	f.Fuzz(func(t *testing.T, said string) {
-		r, err := sizingtest.Ask(figures, New(), sizingtest.Words(said)...)
-		if err != nil {
-			return
-		}
-		sizingtest.Sound(t, r)
-		for _, a := range r.Files {
-			var into any
-			switch a.Name {
-			case "hugepages_tuning.yaml":
-				into = &manifest.Tuned{}
-			case "50-worker-hugepages.yaml":
-				into = &manifest.MachineConfig{}
-			case "hugepages-pod.yaml":
-				into = &manifest.Pod{}
-			default:
-				if !strings.HasPrefix(a.Name, "etc/") {
-					t.Fatal(a.Name)
-				}
-				continue
-			}
-			if err := sizing.ReadYAML(a.Content, into); err != nil {
-				t.Fatal(fmt.Errorf("%s: %w", a.Name, err))
+	sizingtest.Fuzz(f, New, []string{"size=16GiB", "size=5GiB page=1G nodes-numa=2 for=pod group=7", "size=1 ram=2MiB for=postgresql service=a.service", "size=64TiB nodes-numa=1024"}, func(t *testing.T, r *sizing.Result) {
+		for _, a := range sizingtest.ReadBack(t, r, map[string]any{
+			"hugepages_tuning.yaml": &manifest.Tuned{}, "50-worker-hugepages.yaml": &manifest.MachineConfig{}, "hugepages-pod.yaml": &manifest.Pod{},
+		}) {
+			if !strings.HasPrefix(a.Name, "etc/") {
+				t.Fatal(a.Name)
 			}
 		}
 	})

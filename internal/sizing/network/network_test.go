@@ -21,37 +21,28 @@ func TestExamples(t *testing.T) {
 		"overlay=geneve ipsec=true mtu=9001": {"network/overlay_mtu": "8855"},
 		"overlay=geneve rate=40":             {"network/overlay_mtu": "1400", "network/overlay_mtu_jumbo": "8900", "network/packets": "3.333334e+06"},
 	} {
-		r, err := sizingtest.Ask(f, New(), sizingtest.Words(said)...)
-		if err != nil {
-			t.Errorf("%s: %v", said, err)
-			continue
-		}
-		sizingtest.Want(t, r, want)
-		sizingtest.Sound(t, r)
-		n := &manifest.Network{}
-		if err := sizing.ReadYAML(r.Artefact(File).Content, n); err != nil {
-			t.Error(err)
-		}
-		if o := n.Spec.DefaultNetwork.OVNKubernetesConfig; (o == nil) != strings.Contains(said, "vxlan") {
-			t.Errorf("%s: %+v", said, n)
-		}
-		if notes := strings.Join(r.Notes, "\n"); strings.Contains(said, "rate=40") != strings.Contains(notes, "offload it") || strings.Contains(said, "ipsec") != strings.Contains(notes, "IPsec encrypts") {
-			t.Errorf("%s: %s", said, notes)
-		}
+		t.Run(said, func(t *testing.T) {
+			r := sizingtest.Sized(t, f, New(), sizingtest.Words(said)...)
+			sizingtest.Want(t, r, want)
+			n := &manifest.Network{}
+			if err := sizing.ReadYAML(r.Artefact(File).Content, n); err != nil {
+				t.Error(err)
+			}
+			if o := n.Spec.DefaultNetwork.OVNKubernetesConfig; (o == nil) != strings.Contains(said, "vxlan") {
+				t.Errorf("%s: %+v", said, n)
+			}
+			if notes := strings.Join(r.Notes, "\n"); strings.Contains(said, "rate=40") != strings.Contains(notes, "offload it") || strings.Contains(said, "ipsec") != strings.Contains(notes, "IPsec encrypts") {
+				t.Errorf("%s: %s", said, notes)
+			}
+		})
 	}
 }
 
 func TestBadInput(t *testing.T) {
-	f := sizingtest.Figures(t)
-	for said, want := range map[string]string{
+	sizingtest.Refused(t, New, sizingtest.Words, map[string]string{
 		"mtu=0": "less than 576", "mtu=600": "fewer than the 576", "mtu=70000": "more than 65535", "overlay=gre": "want vxlan, geneve",
 		"rate=-1": "less than", "rate=NaN": "no number", "rate=fast": "no number", "ipsec=perhaps": "want true or false",
-	} {
-		_, err := sizingtest.Ask(f, New(), sizingtest.Words(said)...)
-		if err == nil || !strings.Contains(err.Error(), want) || !sizingtest.BadInput(err) {
-			t.Errorf("%s: %v, want %q", said, err, want)
-		}
-	}
+	})
 }
 
 // IPsec and an overlay only ever take from the MTU, and a larger device never leaves

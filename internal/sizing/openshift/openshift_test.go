@@ -84,12 +84,7 @@ func TestExamples(t *testing.T) {
 		{"disks", "version=4.4 nodes=3 node-ram=64", map[string]string{"disk of a worker//var/lib/containers": "200", "disk of a control plane node//var/lib/etcd": "20", "disk of a worker//var/log": "30"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r, err := sizingtest.Ask(f, New(), words(tt.said)...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sizingtest.Want(t, r, tt.want)
-			sizingtest.Sound(t, r)
+			sizingtest.Want(t, sizingtest.Sized(t, f, New(), words(tt.said)...), tt.want)
 		})
 	}
 }
@@ -106,8 +101,7 @@ func words(said string) []string {
 }
 
 func TestBadInput(t *testing.T) {
-	f := sizingtest.Figures(t)
-	for said, want := range map[string]string{
+	sizingtest.Refused(t, New, words, map[string]string{
 		"":                                     "how many",
 		"pods=-3":                              "-3 is less than 1",
 		"pods=0":                               "less than 1",
@@ -152,16 +146,7 @@ func TestBadInput(t *testing.T) {
 		"apps=[{name:a}]":                                                     "not found",
 		"nodes=3 cluster-name=A_B":                                            "lower-case",
 		"nodes=3 max-unavailable=9 pods-per-node=100":                         "more than the 3 workers",
-	} {
-		r, err := sizingtest.Ask(f, New(), words(said)...)
-		if err == nil {
-			t.Errorf("%s: nothing is wrong: %+v", said, r.Inputs)
-			continue
-		}
-		if !strings.Contains(err.Error(), want) || !sizingtest.BadInput(err) {
-			t.Errorf("%s: %v, want %q", said, err, want)
-		}
-	}
+	})
 }
 
 // A table of applications is read strictly.
@@ -183,24 +168,15 @@ func TestApps(t *testing.T) {
 		}
 	}
 	// What must not be overcommitted is not.
-	r, err := sizingtest.Ask(f, New(), "apps", "- {name: java, quantity: 75, cpu: 1, memory: 1G, overcommit: false}", "overcommit", "100")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := sizingtest.Sized(t, f, New(), "apps", "- {name: java, quantity: 75, cpu: 1, memory: 1G, overcommit: false}", "overcommit", "100")
 	sizingtest.Want(t, r, map[string]string{"nodes/for_cores": "10"})
-	r, err = sizingtest.Ask(f, New(), "apps", "- {name: web, quantity: 75, cpu: 1, memory: 1G}", "overcommit", "100")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r = sizingtest.Sized(t, f, New(), "apps", "- {name: web, quantity: 75, cpu: 1, memory: 1G}", "overcommit", "100")
 	sizingtest.Want(t, r, map[string]string{"nodes/for_cores": "5"})
 }
 
 // The source's own numbers stand beside ours (contradiction 15).
 func TestSourceBeside(t *testing.T) {
-	r, err := sizingtest.Ask(sizingtest.Figures(t), New(), "apps", apps, "version", "4.4")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := sizingtest.Sized(t, sizingtest.Figures(t), New(), "apps", apps, "version", "4.4")
 	for _, key := range []string{"option 1", "option 2", "option 3"} {
 		v := r.Value("node types", key)
 		if len(v.Also) != 1 || !strings.Contains(v.Also[0].What, "400 cores, so that 37.5 % more is asked for than there is (27.3 % of the demand is missing)") {
@@ -210,10 +186,7 @@ func TestSourceBeside(t *testing.T) {
 	if w := r.Value("node types", "option 1").Also[0].What; !strings.Contains(w, "350 cores and 57.1 %") {
 		t.Error(w)
 	}
-	r, err = sizingtest.Ask(sizingtest.Figures(t), New(), "pods", "2200", "version", "4.4")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r = sizingtest.Sized(t, sizingtest.Figures(t), New(), "pods", "2200", "version", "4.4")
 	if v := r.Value("nodes", "for_pods"); len(v.Also) != 1 || v.Also[0].Value != 10 {
 		t.Errorf("%+v", v)
 	}
@@ -273,12 +246,7 @@ func TestMeasured(t *testing.T) {
 	ask := func(u prometheus.Usage) *sizing.Result {
 		w := New()
 		w.measure = func(_ context.Context, address, token string) (*prometheus.Usage, error) { return &u, nil }
-		r, err := sizingtest.Ask(f, w, "nodes", "194", "version", "4.4", "prometheus", "http://localhost:9090")
-		if err != nil {
-			t.Fatal(err)
-		}
-		sizingtest.Sound(t, r)
-		return r
+		return sizingtest.Sized(t, f, w, "nodes", "194", "version", "4.4", "prometheus", "http://localhost:9090")
 	}
 	// 100 nodes of the table: 13 GB a day and 20 % of that is safety.
 	r := ask(prometheus.Usage{Series: 1e6, SamplesPerSecond: 5e4, BytesPerSample: 1.5, BytesFrom: "measured", Resident: 8e9, Nodes: 100})
@@ -349,35 +317,19 @@ func asFloat(v any) float64 {
 // a key too many.
 func readBack(t testing.TB, r *sizing.Result) {
 	t.Helper()
-	for _, a := range r.Files {
-		var into any
-		switch a.Name {
-		case "install-config.yaml":
-			into = &manifest.InstallConfig{}
-		case "change-maxPods-cr.yaml":
-			into = &manifest.KubeletConfig{}
-		case "healthcheck.yml":
-			into = &manifest.MachineHealthCheck{}
-		case "cluster-monitoring-config.yml":
-			m := &manifest.ConfigMap{}
-			if err := sizing.ReadYAML(a.Content, m); err != nil {
-				t.Fatalf("%s: %v", a.Name, err)
-			}
-			if err := sizing.ReadYAML(m.Data["config.yaml"], &manifest.Monitoring{}); err != nil {
-				t.Fatalf("config.yaml of %s: %v", a.Name, err)
-			}
-			continue
-		case "hugepages_tuning.yaml":
-			into = &manifest.Tuned{}
-		case "50-worker-hugepages.yaml":
-			into = &manifest.MachineConfig{}
-		case "manifests/cluster-network-03-config.yml":
-			into = &manifest.Network{}
-		default:
+	for _, a := range sizingtest.ReadBack(t, r, map[string]any{
+		"install-config.yaml": &manifest.InstallConfig{}, "change-maxPods-cr.yaml": &manifest.KubeletConfig{}, "healthcheck.yml": &manifest.MachineHealthCheck{},
+		"hugepages_tuning.yaml": &manifest.Tuned{}, "50-worker-hugepages.yaml": &manifest.MachineConfig{}, "manifests/cluster-network-03-config.yml": &manifest.Network{},
+	}) {
+		if a.Name != "cluster-monitoring-config.yml" {
 			t.Fatalf("what is %s?", a.Name)
 		}
-		if err := sizing.ReadYAML(a.Content, into); err != nil {
-			t.Fatalf("%s: %v\n%s", a.Name, err, a.Content)
+		m := &manifest.ConfigMap{}
+		if err := sizing.ReadYAML(a.Content, m); err != nil {
+			t.Fatalf("%s: %v", a.Name, err)
+		}
+		if err := sizing.ReadYAML(m.Data["config.yaml"], &manifest.Monitoring{}); err != nil {
+			t.Fatalf("config.yaml of %s: %v", a.Name, err)
 		}
 	}
 }

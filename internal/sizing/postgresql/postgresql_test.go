@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/sizing"
 	"fettle.dev/fettle/internal/sizing/sizingtest"
 )
 
@@ -27,32 +28,28 @@ func TestExamples(t *testing.T) {
 		{"workload=oltp connections=10 ram=256MiB cpus=1", "shared_buffers=64MB huge_pages=off wal_buffers=1966kB", "", ""},
 		{"workload=oltp connections=10 ram=16GiB cpus=8 version=10", "max_parallel_workers=8", "max_parallel_maintenance_workers", ""},
 	} {
-		r, err := sizingtest.Ask(f, New(), sizingtest.Words(tt.said)...)
-		if err != nil {
-			t.Errorf("%s: %v", tt.said, err)
-			continue
-		}
-		sizingtest.Sound(t, r)
-		file := r.Artefact(File).Content
-		for w := range strings.FieldsSeq(tt.want) {
-			name, value, _ := strings.Cut(w, "=")
-			if !strings.Contains(file, "\n"+name+" = "+value+"\n") {
-				t.Errorf("%s: want %s in\n%s", tt.said, w, file)
+		t.Run(tt.said, func(t *testing.T) {
+			r := sizingtest.Sized(t, f, New(), sizingtest.Words(tt.said)...)
+			file := r.Artefact(File).Content
+			for w := range strings.FieldsSeq(tt.want) {
+				name, value, _ := strings.Cut(w, "=")
+				if !strings.Contains(file, "\n"+name+" = "+value+"\n") {
+					t.Errorf("%s: want %s in\n%s", tt.said, w, file)
+				}
+				sizingtest.Want(t, r, map[string]string{"postgresql/" + name: value})
 			}
-			sizingtest.Want(t, r, map[string]string{"postgresql/" + name: value})
-		}
-		if tt.missing != "" && strings.Contains(file, tt.missing) {
-			t.Errorf("%s: there is %s", tt.said, tt.missing)
-		}
-		if !strings.Contains(strings.Join(r.Notes, " "), tt.note) {
-			t.Errorf("%s: no note has %q: %q", tt.said, tt.note, r.Notes)
-		}
+			if tt.missing != "" && strings.Contains(file, tt.missing) {
+				t.Errorf("%s: there is %s", tt.said, tt.missing)
+			}
+			if !strings.Contains(strings.Join(r.Notes, " "), tt.note) {
+				t.Errorf("%s: no note has %q: %q", tt.said, tt.note, r.Notes)
+			}
+		})
 	}
 }
 
 func TestBadInput(t *testing.T) {
-	f := sizingtest.Figures(t)
-	for said, want := range map[string]string{
+	sizingtest.Refused(t, New, sizingtest.Words, map[string]string{
 		"":                               "--connections: how many?",
 		"connections=10":                 "--ram: how many?",
 		"connections=10 ram=1GiB":        "--cpus: how many?",
@@ -63,25 +60,11 @@ func TestBadInput(t *testing.T) {
 		"connections=10 ram=1GiB cpus=1 workload=web": "want oltp, dw, mixed",
 		"connections=10 ram=1GiB cpus=1 version=9.6":  "is not known",
 		"connections=100001 ram=1GiB cpus=1":          "more than",
-	} {
-		_, err := sizingtest.Ask(f, New(), sizingtest.Words(said)...)
-		if err == nil || !strings.Contains(err.Error(), want) || !sizingtest.BadInput(err) {
-			t.Errorf("%s: %v, want %q", said, err, want)
-		}
-	}
+	})
 }
 
 func FuzzWish(f *testing.F) {
-	figures := sizingtest.Figures(f)
-	for _, said := range []string{"workload=oltp connections=100 ram=8GiB cpus=4", "connections=100000 ram=256MiB cpus=1 workload=dw disk=hdd version=10", "connections=1 ram=64TiB cpus=1024"} {
-		f.Add(said)
-	}
-	f.Fuzz(func(t *testing.T, said string) {
-		r, err := sizingtest.Ask(figures, New(), sizingtest.Words(said)...)
-		if err != nil {
-			return
-		}
-		sizingtest.Sound(t, r)
+	sizingtest.Fuzz(f, New, []string{"workload=oltp connections=100 ram=8GiB cpus=4", "connections=100000 ram=256MiB cpus=1 workload=dw disk=hdd version=10", "connections=1 ram=64TiB cpus=1024"}, func(t *testing.T, r *sizing.Result) {
 		for line := range strings.Lines(r.Artefact(File).Content) {
 			if name, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " = "); line[0] != '#' && (!ok || name == "" || value == "" || strings.HasPrefix(value, "-")) {
 				t.Fatalf("line %q", line)

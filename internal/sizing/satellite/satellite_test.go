@@ -14,12 +14,7 @@ import (
 
 func ask(t testing.TB, said string) *sizing.Result {
 	t.Helper()
-	r, err := sizingtest.Ask(sizingtest.Figures(t), New(), sizingtest.Words(said)...)
-	if err != nil {
-		t.Fatalf("%s: %v", said, err)
-	}
-	sizingtest.Sound(t, r)
-	return r
+	return sizingtest.Sized(t, sizingtest.Figures(t), New(), sizingtest.Words(said)...)
 }
 
 const gib = 1 << 30
@@ -208,7 +203,7 @@ func TestMoreIsMore(t *testing.T) {
 }
 
 // readable reads the files strictly.
-func readable(t testing.TB, r *sizing.Result) {
+func readable(t *testing.T, r *sizing.Result) {
 	t.Helper()
 	for _, a := range r.Files {
 		switch a.Name {
@@ -228,8 +223,7 @@ func readable(t testing.TB, r *sizing.Result) {
 }
 
 func TestBadInput(t *testing.T) {
-	f := sizingtest.Figures(t)
-	for said, want := range map[string]string{
+	sizingtest.Refused(t, New, sizingtest.Words, map[string]string{
 		"":                                     "--hosts: how many?",
 		"hosts=-1":                             "less than 1",
 		"hosts=0":                              "less than 1",
@@ -254,31 +248,15 @@ func TestBadInput(t *testing.T) {
 		"hosts=3000 cpus=4096 ram=18GiB":       "would swap",
 		"hosts=100 registrations=-1":           "less than 0",
 		"hosts=100 registrations=100000000000": "more than",
-	} {
-		_, err := sizingtest.Ask(f, New(), sizingtest.Words(said)...)
-		if err == nil || !strings.Contains(err.Error(), want) || !sizingtest.BadInput(err) {
-			t.Errorf("%s: %v, want %q", said, err, want)
-		}
-	}
+	})
 }
 
 func FuzzWish(f *testing.F) {
-	figures := sizingtest.Figures(f)
-	for _, said := range []string{
+	sizingtest.Fuzz(f, New, []string{
 		"hosts=12000", "hosts=16260 product-version=6.12 mqtt-hosts=16260 registrations=400 content=heavy",
 		"hosts=1 cpus=4096 ram=64TiB capsule=a,hosts=1,downloads=9,rex=9 capsule=b", "hosts=1000000 registrations=1000000 downloads=1000000 disk=1GiB",
 		"hosts=3000 cpus=48 ram=18GiB product-version=6.11", "hosts=5 capsule=,,,=",
-	} {
-		f.Add(said)
-	}
-	f.Fuzz(func(t *testing.T, said string) {
-		r, err := sizingtest.Ask(figures, New(), sizingtest.Words(said)...)
-		if err != nil {
-			return
-		}
-		sizingtest.Sound(t, r)
-		readable(t, r)
-	})
+	}, readable)
 }
 
 // Any capsule that is understood comes back as it is printed.

@@ -56,6 +56,65 @@ func Ask(f sizing.Figures, w sizing.Wish, said ...string) (*sizing.Result, error
 	return w.Size(context.Background(), f)
 }
 
+// Sized is Ask of a wish that has a sound answer.
+func Sized(t testing.TB, f sizing.Figures, w sizing.Wish, said ...string) *sizing.Result {
+	t.Helper()
+	r, err := Ask(f, w, said...)
+	if err != nil {
+		t.Fatalf("%s: %v", said, err)
+	}
+	Sound(t, r)
+	return r
+}
+
+// Refused says lines to a new wish each, cut by words: every one is to be refused
+// as an input that is wrong, with an error that has the text behind it.
+func Refused[W sizing.Wish](t *testing.T, newWish func() W, words func(string) []string, lines map[string]string) {
+	t.Helper()
+	f := Figures(t)
+	for said, want := range lines {
+		r, err := Ask(f, newWish(), words(said)...)
+		if err == nil {
+			t.Errorf("%s: nothing is wrong: %+v", said, r.Inputs)
+		} else if !strings.Contains(err.Error(), want) || !BadInput(err) {
+			t.Errorf("%s: %v, want %q", said, err, want)
+		}
+	}
+}
+
+// Fuzz says any line to a new wish: it is refused, or its answer is sound and holds
+// what check asks of it.
+func Fuzz[W sizing.Wish](f *testing.F, newWish func() W, seeds []string, check func(*testing.T, *sizing.Result)) {
+	figures := Figures(f)
+	for _, said := range seeds {
+		f.Add(said)
+	}
+	f.Fuzz(func(t *testing.T, said string) {
+		r, err := Ask(figures, newWish(), Words(said)...)
+		if err != nil {
+			return
+		}
+		Sound(t, r)
+		check(t, r)
+	})
+}
+
+// ReadBack reads documents by their names into the structs that they are made of,
+// refuses a key too many, and returns the artefacts that are not among them.
+func ReadBack(t testing.TB, r *sizing.Result, into map[string]any) []sizing.Artefact {
+	t.Helper()
+	var others []sizing.Artefact
+	for _, a := range r.Files {
+		document, ok := into[a.Name]
+		if !ok {
+			others = append(others, a)
+		} else if err := sizing.ReadYAML(a.Content, document); err != nil {
+			t.Fatalf("%s: %v\n%s", a.Name, err, a.Content)
+		}
+	}
+	return others
+}
+
 // Want checks values: group/name, and the value as it is printed.
 func Want(t *testing.T, r *sizing.Result, want map[string]string) {
 	t.Helper()
