@@ -9,6 +9,7 @@ import (
 	"fettle.dev/fettle/internal/component/hiera"
 	"fettle.dev/fettle/internal/component/httpd"
 	"fettle.dev/fettle/internal/component/kubelet"
+	"fettle.dev/fettle/internal/component/mosquitto"
 	"fettle.dev/fettle/internal/component/nginx"
 	"fettle.dev/fettle/internal/component/postgresql"
 	"fettle.dev/fettle/internal/component/puma"
@@ -28,6 +29,7 @@ var All = []component.Product{
 	puma.Product,
 	dynflow.Product,
 	haproxy.Product,
+	mosquitto.Product,
 }
 
 // Kinds are the kinds of setting of all products, and of what an installer is told.
