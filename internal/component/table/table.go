@@ -13,6 +13,7 @@ import (
 	"fettle.dev/fettle/internal/component/nginx"
 	"fettle.dev/fettle/internal/component/postgresql"
 	"fettle.dev/fettle/internal/component/puma"
+	"fettle.dev/fettle/internal/component/puppetserver"
 	"fettle.dev/fettle/internal/component/redis"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
@@ -32,9 +33,10 @@ var All = []component.Product{
 	mosquitto.Product,
 }
 
-// Kinds are the kinds of setting of all products, and of what an installer is told.
+// Kinds are the kinds of setting of all products, and of the files of those that
+// a platform reads.
 func Kinds(h *host.Host) setting.Kinds {
-	kinds := setting.Kinds{hiera.Name: hiera.Kind(h)}
+	kinds := setting.Kinds{hiera.Name: hiera.Kind(h), puppetserver.Name: puppetserver.Kind(h)}
 	for _, p := range All {
 		if p.Kind != nil {
 			kinds[p.Name] = p.Kind(h)

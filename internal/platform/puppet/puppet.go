@@ -8,12 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
-	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/component/packages"
-	"fettle.dev/fettle/internal/component/unit"
+	"fettle.dev/fettle/internal/component/puppetserver"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/rule"
@@ -26,6 +24,8 @@ func Source() platform.Source {
 		Inputs: []rule.Input{
 			{Name: "puppetserver.version", Type: rule.Text, Doc: "The version of the package."},
 			{Name: "puppetserver.max_active_instances", Type: rule.Number, Doc: "JRuby interpreters (max-active-instances), by default one less than CPUs, 1 to 4."},
+			{Name: "puppetserver.max_requests_per_instance", Type: rule.Number, Doc: "Requests after which an interpreter is replaced by a new one; 0 is never."},
+			{Name: "puppetserver.multithreaded", Type: rule.Truth, Doc: "One interpreter serves several requests at a time."},
 			{Name: "puppetserver.heap", Type: rule.Number, Unit: "bytes", Doc: "-Xmx of JAVA_ARGS."},
 			{Name: "puppetserver.code_cache", Type: rule.Number, Unit: "bytes", Doc: "-XX:ReservedCodeCacheSize of JAVA_ARGS."},
 			{Name: "puppetserver.static_catalogs", Type: rule.Truth, Doc: "Catalogs carry the metadata of files."},
@@ -45,10 +45,7 @@ type puppet struct {
 	subject *platform.Subject
 }
 
-const (
-	confDir = "/etc/puppetlabs/puppetserver/conf.d"
-	conf    = "/etc/puppetlabs/puppet/puppet.conf"
-)
+const conf = "/etc/puppetlabs/puppet/puppet.conf"
 
 func (p *puppet) Items(set string) ([]string, string) { return nil, "Puppet Server has no set " + set }
 
@@ -67,20 +64,24 @@ func (p *puppet) Answer(name string) rule.Answer {
 	case "puppetserver.max_active_instances":
 		return p.instances()
 	case "puppetserver.heap":
-		return p.javaArgument(`-Xmx`)
+		return p.java("heap")
 	case "puppetserver.code_cache":
-		return p.javaArgument(`-XX:ReservedCodeCacheSize=`)
+		return p.java("code_cache")
+	case "puppetserver.max_requests_per_instance":
+		return byDefault(p.option("jruby-puppet.max-requests-per-instance", "puppetserver.conf", rule.Number), 0.0)
+	case "puppetserver.multithreaded":
+		return byDefault(p.option("jruby-puppet.multithreaded", "puppetserver.conf", rule.Truth), false)
 	case "puppetserver.static_catalogs":
 		if a := p.setting("static_catalogs", rule.Truth); a.Value != nil || a.Unknown != "" {
 			return a
 		}
 		return rule.Answer{Value: true, At: "the default of Puppet"} // since Puppet 4.4
 	case "puppetserver.versioned_code":
-		text, at, err := p.hocon("code-id-command", "versioned-code.conf")
-		if err != nil {
-			return p.unknown(confDir, err)
+		a := p.option("versioned-code.code-id-command", "versioned-code.conf", rule.Text)
+		if a.Unknown != "" {
+			return a
 		}
-		return rule.Answer{Value: text != "", At: at}
+		return rule.Answer{Value: a.Value != nil && a.Value != "", At: a.At}
 	case "puppetserver.environment_timeout":
 		if a := p.setting("environment_timeout", rule.Text); a.Value != nil || a.Unknown != "" {
 			return a
@@ -115,87 +116,46 @@ func (p *puppet) version() rule.Answer {
 		}
 		err = errors.New(list.Lacks("puppetserver"))
 	}
-	if _, dirErr := p.host.Files.ReadDir(confDir); dirErr != nil {
-		return p.unknown(confDir, dirErr)
+	if _, dirErr := p.host.Files.ReadDir(puppetserver.Dir); dirErr != nil {
+		return p.unknown(puppetserver.Dir, dirErr)
 	}
-	return rule.Answer{Unknown: "which version of Puppet Server this is: " + err.Error(), At: confDir}
+	return rule.Answer{Unknown: "which version of Puppet Server this is: " + err.Error(), At: puppetserver.Dir}
+}
+
+// option is one of the server's own; absent where no file sets it. file is the one
+// that the packages have it in.
+func (p *puppet) option(key, file string, as rule.Type) rule.Answer {
+	at, ok, err := puppetserver.Option(p.host, key, file)
+	switch {
+	case err != nil:
+		return p.unknown(puppetserver.Dir, err)
+	case !ok:
+		return rule.Answer{At: puppetserver.Dir}
+	}
+	return platform.Typed(puppetserver.Value(at), as, at.String())
+}
+
+// byDefault is a value for what no file sets.
+func byDefault(a rule.Answer, value any) rule.Answer {
+	if a.Value == nil && a.Unknown == "" {
+		return rule.Answer{Value: value, At: "the default of Puppet Server"}
+	}
+	return a
 }
 
 // instances is max-active-instances, and where nobody chose what the server
 // takes by itself.
 func (p *puppet) instances() rule.Answer {
-	text, at, err := p.hocon("max-active-instances", "puppetserver.conf")
-	if err != nil {
-		return p.unknown(confDir, err)
-	}
-	if text != "" {
-		return platform.Typed(text, rule.Number, at)
+	a := p.option("jruby-puppet.max-active-instances", "puppetserver.conf", rule.Number)
+	if a.Value != nil || a.Unknown != "" {
+		return a
 	}
 	cpus := p.subject.Answer("cpu.count")
 	n, ok := cpus.Value.(float64)
 	if !ok {
 		return cpus
 	}
-	return rule.Answer{Value: max(1, min(4, n-1)), At: "the default of Puppet Server"}
-}
-
-// hocon finds the last plain assignment of a key in the server's files: "key:
-// value" or "key = value". "" where there is none. own is the file that the
-// packages have the key in.
-func (p *puppet) hocon(key, own string) (text, at string, err error) {
-	list, err := p.host.Files.ReadDir(confDir)
-	at = confDir
-	var names []string
-	for _, e := range list {
-		if strings.HasSuffix(e.Name(), ".conf") {
-			names = append(names, e.Name())
-		}
-	}
-	slices.Sort(names)
-	if errors.Is(err, host.ErrNotRecorded) {
-		// A copy may have the file that the key belongs to without the others.
-		body, fileErr := p.host.Files.ReadFile(confDir + "/" + own)
-		if v, line := assigned(string(body), key); fileErr == nil && line > 0 {
-			return v, confDir + "/" + own + ":" + strconv.Itoa(line), nil
-		}
-	}
-	if err != nil {
-		return "", "", err
-	}
-	for _, name := range names {
-		file := confDir + "/" + name
-		body, err := p.host.Files.ReadFile(file)
-		if err != nil {
-			return "", "", err
-		}
-		if v, line := assigned(string(body), key); line > 0 {
-			text, at = v, file+":"+strconv.Itoa(line)
-		}
-	}
-	return text, at, nil
-}
-
-// assigned finds the last assignment of a key; line is 0 where there is none.
-func assigned(text, key string) (value string, line int) {
-	n := 0
-	for row := range strings.Lines(text) {
-		n++
-		row = strings.TrimSpace(row)
-		if strings.HasPrefix(row, "#") || strings.HasPrefix(row, "//") {
-			continue
-		}
-		rest, ok := strings.CutPrefix(strings.TrimPrefix(row, `"`), key)
-		if !ok {
-			continue
-		}
-		rest = strings.TrimLeft(strings.TrimPrefix(rest, `"`), " \t")
-		if rest == "" || rest[0] != ':' && rest[0] != '=' {
-			continue
-		}
-		rest, _, _ = strings.Cut(rest[1:], " #")
-		value, line = strings.Trim(strings.TrimRight(strings.TrimSpace(rest), ","), `"`), n
-	}
-	return value, line
+	return byDefault(a, max(1, min(4, n-1)))
 }
 
 // setting is one of puppet.conf's for the server: [server], before it [master],
@@ -226,31 +186,16 @@ func (p *puppet) setting(key string, as rule.Type) rule.Answer {
 	return rule.Answer{At: conf}
 }
 
-// javaArgument is the last size of an argument in JAVA_ARGS.
-func (p *puppet) javaArgument(prefix string) rule.Answer {
-	var last rule.Answer
-	for _, file := range []string{"/etc/sysconfig/puppetserver", "/etc/default/puppetserver"} {
-		body, err := p.host.Files.ReadFile(file)
-		if err != nil {
-			if last.At == "" || last.Unknown == "" {
-				last = p.unknown(file, err)
-			}
-			continue
-		}
-		last = rule.Answer{At: file}
-		for _, a := range unit.EnvironmentFile(string(body)) {
-			if a.Name != "JAVA_ARGS" {
-				continue
-			}
-			for _, w := range strings.Fields(a.Value) { // Java takes the last one
-				if size, ok := strings.CutPrefix(w, prefix); ok {
-					last = platform.Typed(size, rule.Bytes, file+":"+strconv.Itoa(a.Line))
-				}
-			}
-		}
-		return last
+// java is one of the sizes in JAVA_ARGS.
+func (p *puppet) java(name string) rule.Answer {
+	at, ok, err := puppetserver.Java(p.host, name)
+	switch {
+	case err != nil:
+		return p.unknown(at.File, err)
+	case !ok:
+		return rule.Answer{At: at.File}
 	}
-	return last
+	return platform.Typed(puppetserver.Value(at), rule.Bytes, at.String())
 }
 
 // accessLog is Puppet Server's, and maxLog how much of its end is read, in bytes.

@@ -29,7 +29,7 @@ const dir = "etc/puppetlabs/"
 func TestPuppetServer(t *testing.T) {
 	full := map[string]string{
 		"installed-rpms": rpms("puppetserver-7.15.0-1.el8.noarch Tue\n"),
-		dir + "puppetserver/conf.d/puppetserver.conf":   "jruby-puppet: {\n    # max-active-instances: 9\n    max-active-instances: 6\n}\n",
+		dir + "puppetserver/conf.d/puppetserver.conf":   "jruby-puppet: {\n    # max-active-instances: 9\n    max-active-instances: 6, multithreaded: true\n}\n",
 		dir + "puppetserver/conf.d/versioned-code.conf": "versioned-code: {\n  code-id-command = \"/opt/id\"\n}\n",
 		dir + "puppet/puppet.conf":                      "[main]\nstatic_catalogs = false\n[agent]\nenvironment_timeout = 5\n[server]\nstatic_catalogs = true\n",
 		"etc/sysconfig/puppetserver":                    "JAVA_BIN=/usr/bin/java\nJAVA_ARGS=\"-Xms2g -Xmx2g -Xmx4g -XX:ReservedCodeCacheSize=512m\"\n",
@@ -48,6 +48,7 @@ func TestPuppetServer(t *testing.T) {
 	}{
 		{full, "version", "7.15.0"}, {full, "max_active_instances", 6.0}, {full, "heap", float64(4 << 30)}, {full, "code_cache", float64(512 << 20)},
 		{full, "static_catalogs", true}, {full, "versioned_code", true}, {full, "environment_timeout", "0"},
+		{full, "max_requests_per_instance", 0.0}, {full, "multithreaded", true},
 		{none, "version", nil}, {none, "heap", nil},
 		{defaults, "max_active_instances", 4.0}, {defaults, "versioned_code", false}, {defaults, "static_catalogs", true}, {defaults, "heap", "unknown"},
 		{nil, "version", "unknown"}, {nil, "heap", "unknown"},
@@ -67,13 +68,9 @@ func TestPuppetServer(t *testing.T) {
 	}
 }
 
-func FuzzAssigned(f *testing.F) {
-	f.Add("a: 1 # c\n\"a\" = \"x\",\n//a: 2\n", "a")
+func FuzzRequests(f *testing.F) {
+	f.Add("a \"GET /puppet/v3/catalog/x HTTP/1.1\"\n", "catalog")
 	f.Fuzz(func(t *testing.T, text, key string) {
-		v, line := assigned(text, key)
-		if line < 0 || line > strings.Count(text, "\n")+1 || line == 0 && v != "" {
-			t.Errorf("%q on line %d", v, line)
-		}
 		if n := asked([]byte(text), key); n > strings.Count(text, "\n")+1 {
 			t.Errorf("%d requests", n)
 		}

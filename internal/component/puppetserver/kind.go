@@ -1,0 +1,156 @@
+package puppetserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/component/conf"
+	"fettle.dev/fettle/internal/component/program"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Kind writes the option where it is set. The server reads all when it starts.
+func Kind(h *host.Host) setting.Kind {
+	c := &program.Control{
+		Name: "puppetserver",
+		Unit: func(h *host.Host, _ string) string {
+			return program.Unit(h, "puppetserver.service", "pe-puppetserver.service")
+		},
+		Mains:    func(h *host.Host) ([]string, error) { return conf.Mains(mains(h)) },
+		Running:  func(ctx context.Context, h *host.Host, _ string) (program.Process, error) { return running(ctx, h) },
+		Check:    starts,
+		Ready:    ready,
+		Patience: 5 * time.Minute, // TimeoutStartSec= of its unit: it starts all its interpreters
+	}
+	return conf.New(h, conf.Product{
+		Name:      Name,
+		Syntax:    syntax{},
+		Roots:     func(*host.Host) []string { return []string{Dir, "/etc/sysconfig", "/etc/default"} },
+		Instances: mains,
+		Alias: func(_ *host.Host, _, key string) string {
+			if p := paths[strings.ReplaceAll(key, "-", "_")]; p != "" {
+				return p
+			}
+			return key
+		},
+		Winner:    winner,
+		Canonical: canonical,
+		Check:     check,
+		Activation: func(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
+			return c.Activation(ctx, h, main, true)
+		},
+		Activate: c.Activate,
+		Effect:   effect,
+	})
+}
+
+func mains(h *host.Host) ([]conf.Instance, error) {
+	real, err := h.Files.Resolve(main)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return []conf.Instance{{Name: Name, Main: real}}, err
+}
+
+// canonical is one spelling of a size: Java's 2g is 2048m.
+func canonical(value string) string {
+	if !javaSize().MatchString(value) {
+		return value
+	}
+	if n, err := unit.ParseSize(value); err == nil {
+		return fmt.Sprint(int64(n))
+	}
+	return value
+}
+
+// running is the Java that runs the server.
+func running(ctx context.Context, h *host.Host) (program.Process, error) {
+	all, err := program.Find(ctx, h, "java")
+	if err != nil {
+		return program.Process{}, err
+	}
+	for _, p := range all {
+		if slices.ContainsFunc(p.Argv, func(w string) bool {
+			return strings.Contains(w, "puppet-server-release.jar") || w == "puppetlabs.trapperkeeper.main"
+		}) {
+			return p, nil
+		}
+	}
+	return program.Process{}, program.ErrStopped
+}
+
+// starts refuses what Java would not start with.
+func starts(_ context.Context, h *host.Host, _ string) error {
+	least, ok1, err1 := Java(h, "heap_min")
+	most, ok2, err2 := Java(h, "heap")
+	if !ok1 || !ok2 || err1 != nil || err2 != nil {
+		return nil //nolint:nilerr // it will say so itself
+	}
+	a, err1 := unit.ParseSize(least.Literal)
+	b, err2 := unit.ParseSize(most.Literal)
+	if err1 == nil && err2 == nil && a > b {
+		return fmt.Errorf("%s: Java does not start with a heap of %s at first (-Xms) and %s at most (-Xmx)", most, least.Literal, most.Literal)
+	}
+	return nil
+}
+
+// ready waits until the port takes connections, which it does once the
+// interpreters are there.
+func ready(ctx context.Context, h *host.Host, _ string, _ program.Process) error {
+	name, port := "127.0.0.1", "8140"
+	if p, ok, err := Option(h, "webserver.ssl-port", "webserver.conf"); err == nil && ok {
+		port = Value(p)
+	}
+	if p, ok, err := Option(h, "webserver.ssl-host", "webserver.conf"); err == nil && ok {
+		if ip := net.ParseIP(Value(p)); ip != nil && !ip.IsUnspecified() {
+			name = ip.String()
+		}
+	}
+	c, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", net.JoinHostPort(name, port))
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+// effect says whether the server runs with a value: of Java's memory its command
+// line does, of the rest the times of files and process.
+func effect(ctx context.Context, h *host.Host, main, key, value string) (plugin.Verdict, string) {
+	p, err := running(ctx, h)
+	switch {
+	case errors.Is(err, program.ErrStopped):
+		return plugin.OK, "in force from the server's next start"
+	case err != nil:
+		return plugin.Unknown, err.Error()
+	}
+	if option := javaArguments[key]; option != "" {
+		for _, w := range slices.Backward(p.Argv) {
+			if v, ok := strings.CutPrefix(w, option); ok && canonical(v) != canonical(value) {
+				return plugin.NeedsRestart, "the server runs with " + v + " until it is restarted"
+			} else if ok {
+				return plugin.OK, ""
+			}
+		}
+		return plugin.NeedsRestart, "the server was started without " + option
+	}
+	at, ok, err := winner(h, main, key)
+	if err != nil || !ok {
+		return plugin.Unknown, "what it runs with cannot be told"
+	}
+	switch program.Since(program.Changed(ctx, h, at.File, []string{at.File}), p, nil) {
+	case program.Yes:
+		return plugin.OK, ""
+	case program.No:
+		return plugin.NeedsRestart, "its file was changed after it was started"
+	}
+	return plugin.Unknown, "what it runs with cannot be told"
+}

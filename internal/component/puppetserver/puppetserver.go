@@ -1,0 +1,142 @@
+// Package puppetserver knows the files of Puppet Server: the options in HOCON below
+// conf.d and Java's memory in JAVA_ARGS, how the server takes a new value, and what
+// it runs with.
+package puppetserver
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/component/conf"
+	"fettle.dev/fettle/internal/host"
+)
+
+// Name is the kind of its settings: puppetserver:max_active_instances.
+const Name = "puppetserver"
+
+// Dir are its options, and javaFiles those of variables of Red Hat and Debian.
+const Dir = "/etc/puppetlabs/puppetserver/conf.d"
+
+const main = Dir + "/puppetserver.conf"
+
+var javaFiles = []string{"/etc/sysconfig/puppetserver", "/etc/default/puppetserver"}
+
+// paths are the options that may be asked for, by how rules call them.
+var paths = map[string]string{
+	"max_active_instances":      "jruby-puppet.max-active-instances",
+	"max_requests_per_instance": "jruby-puppet.max-requests-per-instance",
+	"multithreaded":             "jruby-puppet.multithreaded",
+}
+
+// Option is where a path of its configuration is set; ok is false where it is not.
+// Trapperkeeper reads all files of the directory, and refuses a path that two of
+// them set. own is the file that the packages have the path in: a copy may have
+// that one alone.
+func Option(h *host.Host, key, own string) (p conf.Place, ok bool, err error) {
+	list, err := h.Files.ReadDir(Dir)
+	names := []string{}
+	for _, e := range list {
+		if strings.HasSuffix(e.Name(), ".conf") {
+			names = append(names, e.Name())
+		}
+	}
+	if errors.Is(err, host.ErrNotRecorded) {
+		if p, ok, fileErr := in(h, path.Join(Dir, own), key); fileErr == nil && ok {
+			return p, true, nil
+		}
+	}
+	if err != nil {
+		return p, false, err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		q, found, err := in(h, path.Join(Dir, name), key)
+		if err != nil {
+			return p, false, err
+		}
+		if found {
+			p, ok = q, true
+		}
+	}
+	return p, ok, nil
+}
+
+// in finds the assignment of a file that counts: the last.
+func in(h *host.Host, file, key string) (conf.Place, bool, error) {
+	text, err := h.Files.ReadFile(file)
+	if err != nil {
+		return conf.Place{}, false, err
+	}
+	all, err := syntax{}.Assignments(string(text))
+	if err != nil {
+		return conf.Place{}, false, fmt.Errorf("%s:%w", file, err)
+	}
+	for _, a := range slices.Backward(all) {
+		if a.Key == key {
+			return conf.Place{File: file, Assignment: a}, true, nil
+		}
+	}
+	return conf.Place{File: file}, false, nil
+}
+
+// Java is one of the sizes in JAVA_ARGS: heap, heap_min or code_cache. at is the
+// file that would have it.
+func Java(h *host.Host, name string) (p conf.Place, ok bool, err error) {
+	for _, f := range javaFiles {
+		p, ok, err = in(h, f, name)
+		if err == nil {
+			return p, ok, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+			return p, false, err
+		}
+		p.File = f
+	}
+	return p, false, err
+}
+
+// Value is what a place means.
+func Value(p conf.Place) string { return syntax{}.Unquote(p.Literal) }
+
+func winner(h *host.Host, _, key string) (conf.Place, bool, error) {
+	if javaArguments[key] != "" {
+		p, ok, err := Java(h, key)
+		if err == nil && !ok {
+			_, err = syntax{}.Place("", key)
+		}
+		return p, ok, err
+	}
+	return Option(h, key, path.Base(main))
+}
+
+// check says which options and values may be asked for.
+func check(key, value string) error {
+	number := func(least, most int) error {
+		if n, err := strconv.Atoi(value); err != nil || n < least || n > most {
+			return fmt.Errorf("%q: want a number from %d to %d", value, least, most)
+		}
+		return nil
+	}
+	switch key {
+	case paths["max_active_instances"]:
+		return number(1, 1000)
+	case paths["max_requests_per_instance"]:
+		return number(0, 1e9)
+	case paths["multithreaded"]:
+		if value != "true" && value != "false" {
+			return fmt.Errorf("%q: want true or false", value)
+		}
+		return nil
+	case "heap", "heap_min", "code_cache":
+		if !javaSize().MatchString(value) {
+			return fmt.Errorf("%q: want a size as Java has it: 2g, 512m", value)
+		}
+		return nil
+	}
+	return fmt.Errorf("%s is no option that fettle sets", key)
+}
