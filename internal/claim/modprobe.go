@@ -1,8 +1,8 @@
 package claim
 
 import (
-	"bufio"
 	"fmt"
+	"iter"
 	"strings"
 
 	"fettle.dev/fettle/internal/setting"
@@ -79,7 +79,10 @@ type modprobeLine struct {
 func parseModprobe(text string) ([]modprobeLine, []Problem) {
 	var out []modprobeLine
 	var problems []Problem
-	for n, l := range joinedLines(text) {
+	whole := func(l string, _ bool) (string, bool) {
+		return strings.TrimSuffix(strings.TrimSuffix(l, "\n"), "\r"), true
+	}
+	for n, l := range joinedLines(text, whole) {
 		trimmed := strings.TrimSpace(l)
 		if trimmed == "" || trimmed[0] == '#' {
 			continue
@@ -101,19 +104,23 @@ func parseModprobe(text string) ([]modprobeLine, []Problem) {
 	return out, problems
 }
 
-// joinedLines yields lines with backslash continuations joined, under the
-// number of their first line.
-func joinedLines(text string) func(yield func(int, string) bool) {
+// joinedLines yields lines with backslash continuations joined, under the number
+// of their first line. take is what to keep of a line, and whether to pass over it;
+// begun is true where it continues another.
+func joinedLines(text string, take func(line string, begun bool) (keep string, ok bool)) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
-		sc := bufio.NewScanner(strings.NewReader(text))
-		sc.Buffer(nil, len(text)+1)
 		var b strings.Builder
-		first := 0
-		for n := 1; sc.Scan(); n++ {
+		first, n := 0, 0
+		for line := range strings.Lines(text) {
+			n++
+			line, ok := take(line, first != 0)
+			if !ok {
+				continue
+			}
 			if first == 0 {
 				first = n
 			}
-			line, more := strings.CutSuffix(sc.Text(), `\`)
+			line, more := strings.CutSuffix(line, `\`)
 			b.WriteString(line)
 			if more {
 				continue

@@ -31,7 +31,11 @@ func (t udevToken) String() string {
 func parseUdev(text string) ([]udevRule, []Problem) {
 	var out []udevRule
 	var problems []Problem
-	for n, l := range udevLines(text) {
+	noComment := func(l string, begun bool) (string, bool) {
+		l = strings.Trim(l, spaces)
+		return l, !strings.HasPrefix(l, "#") && (l != "" || begun)
+	}
+	for n, l := range joinedLines(text, noComment) {
 		rule := udevRule{line: n, text: l}
 		tokens, err := udevTokens(l)
 		if err != "" {
@@ -56,38 +60,6 @@ func parseUdev(text string) ([]udevRule, []Problem) {
 		out = append(out, rule)
 	}
 	return out, problems
-}
-
-// udevLines yields rules with their continuation lines joined, under the number
-// of the first line.
-func udevLines(text string) func(yield func(int, string) bool) {
-	return func(yield func(int, string) bool) {
-		var b strings.Builder
-		first, n := 0, 0
-		for line := range strings.Lines(text) {
-			n++
-			line = strings.Trim(line, spaces)
-			if strings.HasPrefix(line, "#") || line == "" && first == 0 {
-				continue
-			}
-			if first == 0 {
-				first = n
-			}
-			line, more := strings.CutSuffix(line, `\`)
-			b.WriteString(line)
-			if more {
-				continue
-			}
-			if !yield(first, b.String()) {
-				return
-			}
-			b.Reset()
-			first = 0
-		}
-		if first != 0 {
-			yield(first, b.String())
-		}
-	}
 }
 
 // udevTokens splits one rule; the second result says what is wrong with it.

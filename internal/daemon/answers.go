@@ -276,11 +276,10 @@ func (d *Daemon) Verify(ctx context.Context, ignoreMissing bool) bool {
 		if err != nil {
 			return err
 		}
-		p, err := m.Engine.LoadAccepted(ctx, d.selection, m.Loader)
+		p, err := d.overlaid(ctx, m, d.selection)
 		if err != nil {
 			return err
 		}
-		d.overlay.put(p)
 		e := *m.Engine
 		e.Holds = true
 		v, err := e.Verify(ctx, p, s)

@@ -308,11 +308,10 @@ func (d *Daemon) restartLoops(ctx context.Context, m *Machine) error {
 	if err != nil {
 		return err
 	}
-	p, err := m.Engine.LoadAccepted(ctx, d.selection, m.Loader)
+	p, err := d.overlaid(ctx, m, d.selection)
 	if err != nil {
 		return err
 	}
-	d.overlay.put(p)
 	d.hold(ctx, m, p, s)
 	return nil
 }

@@ -18,16 +18,9 @@ func (d *Daemon) plugged(ctx context.Context, batch []Uevent) error {
 	if len(batch) == 0 {
 		return nil // what has gone takes its values with it
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.selection == nil || d.parked {
-		return nil
-	}
-	m, err := d.open(ctx)
-	if err != nil {
-		return err
-	}
-	return d.plug(ctx, m, batch)
+	return d.inForce(ctx, func(m *Machine) error {
+		return d.plug(ctx, m, batch)
+	})
 }
 
 // plug applies the part of the selection that belongs to new devices, as a
@@ -46,11 +39,10 @@ func (d *Daemon) plug(ctx context.Context, m *Machine, batch []Uevent) error {
 		d.retry = append(d.retry, batch...) // until it is confirmed
 		return nil
 	}
-	p, err := m.Engine.LoadAccepted(ctx, sel, m.Loader)
+	p, err := d.overlaid(ctx, m, sel)
 	if err != nil {
 		return err
 	}
-	d.overlay.put(p)
 	names := map[string]bool{}
 	for _, u := range batch {
 		names[u.Name()] = true
@@ -104,10 +96,9 @@ func belongs(st tune.Step, names map[string]bool) bool {
 	return false
 }
 
-// resume looks at everything after the machine slept: firmware resets values.
-// What reads as it did before fettle came is brought back; anything else is
-// somebody's doing and only reported.
-func (d *Daemon) resume(ctx context.Context) error {
+// inForce does something with the machine while a selection is in force, and
+// otherwise nothing.
+func (d *Daemon) inForce(ctx context.Context, do func(m *Machine) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.selection == nil || d.parked {
@@ -117,34 +108,36 @@ func (d *Daemon) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.rehold(ctx)
-	err = d.restore(ctx, m, "resume from suspend", func(st tune.Step, e *journal.Entry) bool {
-		return e == nil || d.kinds.Equal(st.Setting, st.Before, e.Before.Before)
+	return do(m)
+}
+
+// resume looks at everything after the machine slept: firmware resets values.
+// What reads as it did before fettle came is brought back; anything else is
+// somebody's doing and only reported.
+func (d *Daemon) resume(ctx context.Context) error {
+	return d.inForce(ctx, func(m *Machine) error {
+		d.rehold(ctx)
+		err := d.restore(ctx, m, "resume from suspend", func(st tune.Step, e *journal.Entry) bool {
+			return e == nil || d.kinds.Equal(st.Setting, st.Before, e.Before.Before)
+		})
+		return errors.Join(err, d.restartLoops(ctx, m))
 	})
-	return errors.Join(err, d.restartLoops(ctx, m))
 }
 
 // enforce puts back what others have changed, each value at most maxFights
 // times: somebody who goes on wants it, and is named by why.
 func (d *Daemon) enforce(ctx context.Context) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.selection == nil || d.parked {
-		return nil
-	}
-	m, err := d.open(ctx)
-	if err != nil {
-		return err
-	}
-	return d.restore(ctx, m, "enforce", func(st tune.Step, e *journal.Entry) bool {
-		if e != nil && e.Verdict == string(plugin.Rejected) {
-			return false
-		}
-		d.fought[st.Setting]++
-		if d.fought[st.Setting] == maxFights+1 {
-			d.log.say(LevelError, "%s was changed to %s again after it had been put back %d times: left as it is now", st.Setting, st.Before, maxFights)
-		}
-		return d.fought[st.Setting] <= maxFights
+	return d.inForce(ctx, func(m *Machine) error {
+		return d.restore(ctx, m, "enforce", func(st tune.Step, e *journal.Entry) bool {
+			if e != nil && e.Verdict == string(plugin.Rejected) {
+				return false
+			}
+			d.fought[st.Setting]++
+			if d.fought[st.Setting] == maxFights+1 {
+				d.log.say(LevelError, "%s was changed to %s again after it had been put back %d times: left as it is now", st.Setting, st.Before, maxFights)
+			}
+			return d.fought[st.Setting] <= maxFights
+		})
 	})
 }
 
@@ -163,11 +156,10 @@ func (d *Daemon) restore(ctx context.Context, m *Machine, reason string, mine fu
 	if err != nil || sel == nil || onTrial(t) {
 		return err
 	}
-	p, err := m.Engine.LoadAccepted(ctx, sel, m.Loader)
+	p, err := d.overlaid(ctx, m, sel)
 	if err != nil {
 		return err
 	}
-	d.overlay.put(p)
 	err = d.standIn(ctx, m, t, sel, p, reason, func(plan *tune.Plan, s *journal.State) bool {
 		chains := s.Chains()
 		plan.Problems = nil

@@ -51,16 +51,25 @@ type instance struct {
 	devices []string
 }
 
+// overlaid is the accepted profile of a selection with what was changed on it at run
+// time.
+func (d *Daemon) overlaid(ctx context.Context, m *Machine, sel *tune.Selection) (*profile.Profile, error) {
+	p, err := m.Engine.LoadAccepted(ctx, sel, m.Loader)
+	if err == nil {
+		d.overlay.put(p)
+	}
+	return p, err
+}
+
 // instances lists the units in force in the order in which they apply.
 func (d *Daemon) instances(ctx context.Context, m *Machine) ([]instance, error) {
 	if d.selection == nil || d.parked {
 		return nil, nil
 	}
-	p, err := m.Engine.LoadAccepted(ctx, d.selection, m.Loader)
+	p, err := d.overlaid(ctx, m, d.selection)
 	if err != nil {
 		return nil, err
 	}
-	d.overlay.put(p)
 	var units []*profile.Unit
 	for _, u := range p.InOrder() {
 		skip, _, err := m.Engine.Main.Skipped(u, m.Engine.Host)
@@ -169,6 +178,22 @@ func (d *Daemon) reapply(ctx context.Context, m *Machine, next overlay, reason s
 	return err
 }
 
+// changeable lists the units in force and where the one of that name is in the list,
+// which may change at run time.
+func (d *Daemon) changeable(ctx context.Context, m *Machine, name string) (list []instance, i int, err error) {
+	list, err = d.instances(ctx, m)
+	if err != nil {
+		return nil, 0, err
+	}
+	switch i = indexOf(list, name); {
+	case i < 0:
+		return nil, 0, noInstance(name)
+	case !slices.Contains(hotPlug, list[i].Type):
+		return nil, 0, noHotPlug(list[i].Type)
+	}
+	return list, i, nil
+}
+
 // AcquireDevices moves devices ("sda,sdb" or "cpulist:0-3") to a unit.
 func (d *Daemon) AcquireDevices(ctx context.Context, devices, name string) (bool, string) {
 	wanted, err := deviceList(devices)
@@ -177,16 +202,9 @@ func (d *Daemon) AcquireDevices(ctx context.Context, devices, name string) (bool
 	}
 	message := "OK"
 	err = d.act(ctx, func(m *Machine) error {
-		list, err := d.instances(ctx, m)
+		list, i, err := d.changeable(ctx, m, name)
 		if err != nil {
 			return err
-		}
-		i := indexOf(list, name)
-		switch {
-		case i < 0:
-			return noInstance(name)
-		case !slices.Contains(hotPlug, list[i].Type):
-			return noHotPlug(list[i].Type)
 		}
 		next := d.overlay.clone()
 		left := slices.Clone(wanted)
@@ -281,16 +299,8 @@ func (d *Daemon) CreateInstance(ctx context.Context, pluginName, name string, op
 // DestroyInstance takes a unit out of force until the next selection.
 func (d *Daemon) DestroyInstance(ctx context.Context, name string) (bool, string) {
 	err := d.act(ctx, func(m *Machine) error {
-		list, err := d.instances(ctx, m)
-		if err != nil {
+		if _, _, err := d.changeable(ctx, m, name); err != nil {
 			return err
-		}
-		i := indexOf(list, name)
-		switch {
-		case i < 0:
-			return noInstance(name)
-		case !slices.Contains(hotPlug, list[i].Type):
-			return noHotPlug(list[i].Type)
 		}
 		next := d.overlay.clone()
 		next.created = slices.DeleteFunc(next.created, func(u profile.Unit) bool { return u.Name == name })

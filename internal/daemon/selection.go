@@ -250,11 +250,10 @@ func (d *Daemon) follow(ctx context.Context) error {
 		d.overlay = overlay{}
 		d.log.say(LevelNotice, "%s is in force: transaction %d by %s", strings.Join(sel.Names(), " "), t.ID, t.User)
 	}
-	p, err := m.Engine.LoadAccepted(ctx, sel, m.Loader)
+	p, err := d.overlaid(ctx, m, sel)
 	if err != nil {
 		return err
 	}
-	d.overlay.put(p)
 	changed := d.selection == nil || d.parked || !slices.Equal(d.selection.Names(), sel.Names())
 	d.selection, d.parked = sel, false
 	d.hold(ctx, m, p, s)
