@@ -109,14 +109,23 @@ func knownPlatforms(names []string) error {
 
 // catalogue loads the rules: ours, and those of the machine's administrator.
 func catalogue(h *host.Host) (*rule.Catalogue, error) {
+	own, err := administratorsRules(h)
+	if err != nil {
+		return nil, err
+	}
+	return catalogueOf(own, nil)
+}
+
+// catalogueOf loads our rules of some platforms, all of them for nil, and an
+// administrator's, which may be about any of ours: with them platforms is nil.
+func catalogueOf(own []rule.File, platforms []string) (*rule.Catalogue, error) {
 	inputs, sets := platform.Inputs(sources())
 	files, err := rule.Embedded(rules.FS)
 	if err != nil {
 		return nil, err
 	}
-	own, err := administratorsRules(h)
-	if err != nil {
-		return nil, err
+	if platforms != nil {
+		files = rule.Only(files, platforms)
 	}
 	c, err := rule.Load(inputs, sets, append(files, own...))
 	if err != nil {
@@ -195,11 +204,17 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	if err != nil {
 		return err
 	}
-	c, err := catalogue(h)
+	own, err := administratorsRules(h)
 	if err != nil {
 		return err
 	}
 	subject := a.subject(ctx, h, table.Kinds(h))
+	var c *rule.Catalogue
+	if len(own) > 0 || o.explain != "" { // a mistake in them is told before anything is asked
+		if c, err = catalogueOf(own, nil); err != nil {
+			return err
+		}
+	}
 	if o.explain != "" {
 		return a.explain(c, subject, o.explain)
 	}
@@ -208,6 +223,11 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		names, unknown = subject.Of(products())
 		for _, n := range slices.Sorted(maps.Keys(unknown)) {
 			a.screen.Say("whether this is %s is not known: %s", n, unknown[n])
+		}
+	}
+	if c == nil {
+		if c, err = catalogueOf(nil, names); err != nil {
+			return err
 		}
 	}
 	audit := report.NewAudit(h.Name, h.Clock.Now().UTC(), names, c.Check(subject, names, c.Disabled()))

@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/plugin/table"
+	"fettle.dev/fettle/internal/rule"
+)
+
+// The rules of a platform alone judge as all of them together do, and stand in
+// the same lines.
+func TestRulesOfPlatform(t *testing.T) {
+	whole := loadCatalogue(t)
+	audit := func(c *rule.Catalogue, names []string) []rule.Finding {
+		h, err := host.OpenRoot("../../testdata/hosts/satellite-6.12-overloaded.txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Check(platform.NewSubject(t.Context(), h, table.Kinds(h), sources()), names, nil)
+	}
+	sets := [][]string{{"linux", "satellite", "httpd"}, platformNames(), {}}
+	for _, p := range platformNames() {
+		sets = append(sets, []string{p})
+	}
+	for _, names := range sets {
+		some, err := catalogueOf(nil, names)
+		if err != nil {
+			t.Errorf("%v: %v", names, err)
+			continue
+		}
+		for _, r := range whole.Rules() {
+			asked := slices.ContainsFunc(r.Platforms, func(p string) bool { return slices.Contains(names, p) })
+			if s := some.Rule(r.ID); asked && (s == nil || s.At != r.At) {
+				t.Errorf("%v: %s is %v", names, r.ID, s)
+			}
+		}
+		if len(names) < 3 && len(names) > 0 && len(some.Rules()) > len(whole.Rules())/2 {
+			t.Errorf("%v: %d rules are loaded of %d", names, len(some.Rules()), len(whole.Rules()))
+		}
+		if diff := cmp.Diff(audit(whole, names), audit(some, names), cmpopts.IgnoreFields(rule.Finding{}, "Rule")); diff != "" {
+			t.Errorf("%v: %s", names, diff)
+		}
+	}
+}
