@@ -55,6 +55,22 @@ func TestFixesOfProducts(t *testing.T) {
 			start: "nginx", stop: "nginx -s quit",
 			wrong: []string{"N02", "N03", "N08"},
 		},
+		{
+			product: "haproxy", file: "/etc/haproxy/haproxy.cfg",
+			edit: func(s string) string {
+				s = strings.Replace(s, "\tdaemon\n", "\tmaxconn 1000\n\tnbthread 1\n", 1)
+				return s + "\thttp-reuse never\nfrontend web\n\tbind unix@/run/haproxy/web.sock\n\thttp-request return status 204\n"
+			},
+			start: "mkdir -p /run/haproxy; haproxy -W -D -p /run/haproxy.pid -f /etc/haproxy/haproxy.cfg", stop: "kill $(cat /run/haproxy.pid)",
+			wrong: []string{"L05", "L14"},
+		},
+		{
+			product: "mosquitto", file: "/etc/mosquitto/mosquitto.conf",
+			edit:  func(s string) string { return s + "max_queued_messages 0\nmax_inflight_messages 1\n" },
+			start: "install -d -o mosquitto /run/mosquitto /var/log/mosquitto; mosquitto -d -c /etc/mosquitto/mosquitto.conf",
+			stop:  "kill $(cat /run/mosquitto/mosquitto.pid)",
+			wrong: []string{"Q05", "Q07"},
+		},
 	} {
 		t.Run(c.product, func(t *testing.T) {
 			text, err := os.ReadFile(c.file)
@@ -65,8 +81,8 @@ func TestFixesOfProducts(t *testing.T) {
 			if err := os.WriteFile(c.file, []byte(wrong), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if c.product == "nginx" && !several(t) {
-				c.wrong = slices.DeleteFunc(c.wrong, func(id string) bool { return id == "N02" }) // one worker is right
+			if !several(t) { // one worker, one thread, is right
+				c.wrong = slices.DeleteFunc(c.wrong, func(id string) bool { return id == "N02" || id == "L05" })
 			}
 			sh(t, c.start)
 			t.Cleanup(func() { sh(t, c.stop) })
@@ -97,7 +113,7 @@ func TestFixesOfProducts(t *testing.T) {
 	}
 }
 
-// several is true where a worker for each CPU is more than one.
+// several is true where a worker or a thread for each CPU is more than one.
 func several(t *testing.T) bool {
 	t.Helper()
 	b, err := os.ReadFile("/sys/devices/system/cpu/online")
