@@ -91,8 +91,9 @@ type control struct {
 }
 
 type told struct {
-	at  time.Time
 	old []program.Process
+	// barren is since when no worker is seen; zero where one is.
+	barren time.Time
 }
 
 func newControl() *control {
@@ -141,7 +142,7 @@ func (c *control) reload(ctx context.Context, h *host.Host, main string, p progr
 		return err
 	}
 	c.mu.Lock()
-	c.told[main] = told{h.Clock.Now(), g.Children}
+	c.told[main] = told{old: g.Children}
 	c.mu.Unlock()
 	if plugin.HasSystemd(h) && p.Unit != "" {
 		_, err := plugin.Run(ctx, h, "systemctl", "reload", "--", p.Unit)
@@ -167,13 +168,19 @@ func (c *control) ready(ctx context.Context, h *host.Host, main string, _ progra
 	}
 	c.mu.Lock()
 	told := c.told[main]
+	if len(g.Children) > 0 {
+		told.barren = time.Time{}
+	} else if told.barren.IsZero() {
+		told.barren = h.Clock.Now()
+	}
+	c.told[main] = told
 	c.mu.Unlock()
 	switch {
 	case slices.ContainsFunc(g.Children, func(p program.Process) bool {
 		return slices.ContainsFunc(told.old, p.Same)
 	}):
 		return errors.New("a worker with the old configuration still serves: its error log says why")
-	case len(g.Children) == 0 && h.Clock.Now().Sub(told.at) > barren:
+	case len(g.Children) == 0 && h.Clock.Now().Sub(told.barren) > barren:
 		return program.Final(errors.New("no worker runs with the new configuration: its error log says why"))
 	case len(g.Children) == 0:
 		return errors.New("no worker runs with the new configuration")
