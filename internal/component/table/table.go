@@ -12,6 +12,7 @@ import (
 	"fettle.dev/fettle/internal/component/mosquitto"
 	"fettle.dev/fettle/internal/component/nginx"
 	"fettle.dev/fettle/internal/component/postgresql"
+	"fettle.dev/fettle/internal/component/prometheus"
 	"fettle.dev/fettle/internal/component/puma"
 	"fettle.dev/fettle/internal/component/puppetserver"
 	"fettle.dev/fettle/internal/component/redis"
@@ -26,6 +27,7 @@ var All = []component.Product{
 	httpd.Product,
 	redis.Product,
 	etcd.Product,
+	prometheus.Product,
 	nginx.Product,
 	puma.Product,
 	dynflow.Product,

@@ -1,0 +1,176 @@
+package prometheus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/component/conf"
+	"fettle.dev/fettle/internal/component/program"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/plugin"
+)
+
+// newControl reloads it for what prometheus.yml says, and restarts it for flags.
+func newControl() *program.Control {
+	return &program.Control{
+		Name: "prometheus",
+		Unit: func(h *host.Host, main string) string {
+			if in, err := of(h, main); err == nil {
+				return in.unit.Name
+			}
+			return ""
+		},
+		Mains: func(h *host.Host) ([]string, error) { return conf.Mains(settable(h)) },
+		Running: func(ctx context.Context, h *host.Host, main string) (program.Process, error) {
+			in, err := of(h, main)
+			if err != nil {
+				return program.Process{}, err
+			}
+			return process(ctx, h, in)
+		},
+		Check:  configTest,
+		Reload: reload,
+		Ready:  ready,
+		Start: func(h *host.Host, main string, _ program.Process) (program.Start, error) {
+			in, err := of(h, main)
+			if err != nil {
+				return program.Start{}, err
+			}
+			return program.OfUnit(h, in.unit)
+		},
+		Patience: 5 * time.Minute, // it reads its log when it starts
+	}
+}
+
+// configTest is promtool check config: it refuses what the server would not take.
+func configTest(ctx context.Context, h *host.Host, main string) error {
+	if !plugin.Has(h, "promtool") {
+		return nil // it is in the package, and the server refuses by itself
+	}
+	res, err := h.Exec.Run(ctx, host.Command{Argv: []string{"promtool", "check", "config", main}})
+	if err != nil || res.ExitCode == 0 {
+		return err
+	}
+	for line := range strings.Lines(string(res.Stderr) + string(res.Stdout)) {
+		if _, what, ok := strings.Cut(line, "FAILED:"); ok {
+			return fmt.Errorf("promtool check config: %s", strings.TrimSpace(what))
+		}
+	}
+	return fmt.Errorf("promtool check config: %s", strings.TrimSpace(string(res.Stderr)))
+}
+
+// reload makes it read its configuration again.
+func reload(ctx context.Context, h *host.Host, _ string, p program.Process) error {
+	if plugin.HasSystemd(h) && p.Unit != "" {
+		_, err := plugin.Run(ctx, h, "systemctl", "reload", "--", p.Unit)
+		return err
+	}
+	return program.Signal(ctx, h, "HUP", p.PID)
+}
+
+// ready waits until it answers queries and has taken what its files say.
+func ready(ctx context.Context, h *host.Host, main string, _ program.Process) error {
+	in, err := of(h, main)
+	if err != nil {
+		return program.Final(err)
+	}
+	a, err := question(ctx, h, in)
+	switch {
+	case err != nil:
+		return err
+	case a.Silent != "":
+		return errors.New(a.Silent)
+	case a.Ready != "200 OK":
+		return fmt.Errorf("/-/ready: %s", a.Ready)
+	}
+	i := &installed{instance: in, asked: a}
+	if left := i.pending(); len(left) > 0 {
+		return fmt.Errorf("it has not taken %s", strings.Join(left, ", "))
+	}
+	return nil
+}
+
+// keepsSamples refuses what would delete samples that no undo brings back.
+func keepsSamples(h *host.Host, key, value string) error {
+	if key != "storage.tsdb.retention.time" && key != "storage.tsdb.retention.size" {
+		return nil
+	}
+	p := parameters.Named(key)
+	want, err := p.Read(value)
+	if err != nil {
+		return err
+	}
+	if key == "storage.tsdb.retention.time" && want == 0.0 {
+		want, _ = p.Read(p.Default) // which it then is
+	}
+	all, err := instances(h)
+	if err != nil {
+		return err
+	}
+	for _, in := range all {
+		t, ok, _ := in.option(key)
+		now := t.text
+		a, err := question(context.Background(), h, in)
+		switch {
+		case errors.Is(err, program.ErrStopped), errors.Is(err, host.ErrNotRecorded):
+		case err != nil:
+			return err
+		case key == "storage.tsdb.retention.size":
+			// With a size of 0, or a larger one than there is, nothing goes.
+			i := &installed{instance: in, asked: a}
+			disk := i.Answer("disk_bytes")
+			used, known := disk.Value.(float64)
+			if want.(float64) == 0 || known && want.(float64) > used {
+				continue
+			}
+			return fmt.Errorf("%s is below the %.0f bytes that there are: the oldest samples would be deleted, and no undo would bring them back", value, used)
+		default:
+			if text, unknown := a.value(key); unknown == "" {
+				now, ok = text, text != ""
+			}
+		}
+		if !ok {
+			now = p.Default
+		}
+		have, err := p.Read(now)
+		if err != nil {
+			continue
+		}
+		less := want.(float64) < have.(float64)
+		if key == "storage.tsdb.retention.size" { // 0 is no limit
+			less = want.(float64) > 0 && (less || have.(float64) == 0)
+		}
+		if less {
+			return fmt.Errorf("%s is less than the %s of now: the oldest samples would be deleted, and no undo would bring them back", value, now)
+		}
+	}
+	return nil
+}
+
+// effect says whether the running server has the value of its files.
+func effect(ctx context.Context, h *host.Host, file, key, text string) (plugin.Verdict, string) {
+	in, err := of(h, file)
+	if err != nil {
+		return plugin.Unknown, err.Error()
+	}
+	a, err := question(ctx, h, in)
+	switch {
+	case errors.Is(err, program.ErrStopped):
+		return plugin.OK, "in force from the server's next start"
+	case err != nil:
+		return plugin.Unknown, err.Error()
+	}
+	v, unknown := a.value(key)
+	switch {
+	case unknown != "":
+		return plugin.Unknown, unknown
+	case same(key, v, text):
+		return plugin.OK, ""
+	case isFlag(key):
+		return plugin.NeedsRestart, "the server runs with " + v + " until it is restarted"
+	}
+	return plugin.Drifted, "the server runs with " + v + ": reload it"
+}

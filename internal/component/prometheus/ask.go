@@ -1,0 +1,222 @@
+package prometheus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/component/metrics"
+	"fettle.dev/fettle/internal/component/program"
+	"fettle.dev/fettle/internal/host"
+)
+
+// answer is what a running Prometheus says of itself.
+type answer struct {
+	Process program.Process    `json:"process"`
+	Silent  string             `json:"silent,omitempty"` // why it says nothing
+	Ready   string             `json:"ready"`            // what /-/ready answers: 200 OK
+	Version string             `json:"version"`
+	Flags   map[string]string  `json:"flags"`  // all of them, with their defaults
+	Global  map[string]string  `json:"global"` // of its configuration, with defaults
+	Runtime runtime            `json:"runtime"`
+	Values  map[string]float64 `json:"values"` // metrics
+	// Free is what is free on the disk of its samples, in bytes; nil where that is
+	// not known.
+	Free *float64 `json:"free,omitempty"`
+}
+
+// runtime is /api/v1/status/runtimeinfo.
+type runtime struct {
+	Start     time.Time `json:"startTime"`
+	ReloadOK  bool      `json:"reloadConfigSuccess"`
+	LastRead  time.Time `json:"lastConfigTime"`
+	Corrupted float64   `json:"corruptionCount"`
+	Retention string    `json:"storageRetention"` // "15d", "15d or 512MiB"
+}
+
+// kept are the metrics that are.
+var kept = []string{
+	"prometheus_tsdb_head_series", "prometheus_tsdb_head_samples_appended_total", "prometheus_tsdb_storage_blocks_bytes", "prometheus_tsdb_wal_storage_size_bytes",
+	"prometheus_tsdb_compactions_failed_total", "prometheus_tsdb_compaction_chunk_size_bytes_sum", "prometheus_tsdb_compaction_chunk_samples_sum",
+	"prometheus_rule_group_iterations_missed_total", "prometheus_target_scrapes_exceeded_sample_limit_total",
+	"process_start_time_seconds", "process_resident_memory_bytes", "process_open_fds", "process_max_fds",
+}
+
+// question asks the server of an instance; program.ErrStopped where none runs.
+func question(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
+	b, err := h.Ask(ctx, "prometheus "+in.Main, func(ctx context.Context, live *host.Host) ([]byte, error) {
+		a, err := query(ctx, live, in)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(a)
+	})
+	if err != nil {
+		return nil, err
+	}
+	a := new(answer)
+	if err := json.Unmarshal(b, a); err != nil {
+		return nil, fmt.Errorf("the answer of prometheus: %w", err)
+	}
+	return a, nil
+}
+
+func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
+	p, err := process(ctx, h, in)
+	if err != nil {
+		return nil, err
+	}
+	a := &answer{Process: p, Flags: map[string]string{}, Global: map[string]string{}, Values: map[string]float64{}}
+	base := address(readFlags(p.Argv))
+	if a.Ready, _, err = fetch(ctx, base+"/-/ready"); err != nil {
+		a.Silent = err.Error()
+		return a, nil
+	}
+	var config struct {
+		YAML string `json:"yaml"`
+	}
+	var build struct {
+		Version string `json:"version"`
+	}
+	for name, into := range map[string]any{"flags": &a.Flags, "config": &config, "runtimeinfo": &a.Runtime, "buildinfo": &build} {
+		if err := status(ctx, base, name, into); err != nil {
+			a.Silent = err.Error()
+			return a, nil
+		}
+	}
+	a.Version = build.Version
+	all, err := readGlobal("its configuration", config.YAML)
+	if err != nil {
+		a.Silent = err.Error()
+		return a, nil
+	}
+	for key, t := range all {
+		a.Global[key] = t.text
+	}
+	_, page, err := fetch(ctx, base+"/metrics")
+	if err != nil {
+		a.Silent = err.Error()
+		return a, nil
+	}
+	m := metrics.Read(page)
+	for _, name := range kept {
+		if v, ok := m.Values[name]; ok {
+			a.Values[name] = v
+		}
+	}
+	if dir := a.Flags["storage.tsdb.path"]; path.IsAbs(dir) {
+		if _, free, err := h.Space(dir); err == nil {
+			bytes := float64(free)
+			a.Free = &bytes
+		}
+	}
+	return a, nil
+}
+
+// process is the one that the unit runs, or the only one.
+func process(ctx context.Context, h *host.Host, in *instance) (program.Process, error) {
+	all, err := program.Find(ctx, h, "prometheus")
+	if err != nil {
+		return program.Process{}, err
+	}
+	all = program.Main(all)
+	for _, p := range all {
+		if p.Unit == in.unit.Name {
+			return p, nil
+		}
+	}
+	switch len(all) {
+	case 0:
+		return program.Process{}, program.ErrStopped
+	case 1:
+		return all[0], nil
+	}
+	return program.Process{}, fmt.Errorf("%d of prometheus run here, and %s runs none of them", len(all), in.unit.Name)
+}
+
+// address is where a server with these flags can be reached from here.
+func address(flags map[string]string) string {
+	listen := flags["web.listen-address"]
+	if listen == "" {
+		listen = parameters.Named("web.listen-address").Default
+	}
+	name, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		name, port = listen, "9090"
+	}
+	if ip := net.ParseIP(name); name == "" || ip != nil && ip.IsUnspecified() {
+		name = "127.0.0.1"
+	}
+	prefix := flags["web.route-prefix"]
+	if u, err := url.Parse(flags["web.external-url"]); prefix == "" && err == nil {
+		prefix = u.Path
+	}
+	return "http://" + net.JoinHostPort(name, port) + strings.TrimSuffix(path.Clean("/"+prefix), "/")
+}
+
+// status reads one of its API's documents of itself.
+func status(ctx context.Context, base, name string, into any) error {
+	code, text, err := fetch(ctx, base+"/api/v1/status/"+name)
+	if err != nil {
+		return err
+	}
+	var doc struct {
+		Status string          `json:"status"`
+		Error  string          `json:"error"`
+		Data   json.RawMessage `json:"data"`
+	}
+	if err := json.Unmarshal([]byte(text), &doc); err != nil || doc.Status != "success" {
+		return fmt.Errorf("/api/v1/status/%s: %s %s", name, code, doc.Error)
+	}
+	return json.Unmarshal(doc.Data, into)
+}
+
+// maxPage caps what a server may answer.
+const maxPage = 16 << 20
+
+// fetch reads a page, whatever its status is.
+func fetch(ctx context.Context, page string) (status, text string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
+	if err != nil {
+		return "", "", err
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.Do(req)
+	if err != nil {
+		return "", "", err
+	}
+	defer res.Body.Close()
+	if res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden {
+		return "", "", errors.New("it wants a password (web.config.file)")
+	}
+	b, err := io.ReadAll(io.LimitReader(res.Body, maxPage))
+	return res.Status, string(b), err
+}
+
+// value is what an option is in the running server; "" for none.
+func (a *answer) value(name string) (text, unknown string) {
+	switch {
+	case a.Silent != "":
+		return "", a.Silent
+	case !isFlag(name):
+		return a.Global[name], ""
+	case name == "storage.tsdb.retention.time" && canonical(a.Flags[name]) == "0":
+		// Nobody has told it: the default counts, or a size.
+		text, _, _ = strings.Cut(a.Runtime.Retention, " or ")
+		if _, err := readTime(text); err != nil {
+			return "", "" // only a size
+		}
+		return text, ""
+	}
+	return a.Flags[name], ""
+}

@@ -1,0 +1,114 @@
+package prometheus
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/component"
+	"fettle.dev/fettle/internal/lazyregexp"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// parameters are those that rules ask for: keys below global: of prometheus.yml,
+// which have no dot, and flags. The defaults are those of Prometheus 2 (config and
+// cmd/prometheus).
+var parameters = component.Parameters{
+	seconds("scrape_interval", "1m", "how often targets are asked"),
+	seconds("scrape_timeout", "10s", "time in which a target has to answer"),
+	seconds("evaluation_interval", "1m", "how often rules are evaluated"),
+	seconds("storage.tsdb.retention.time", "15d", "how long samples are kept; in force too where retention.size is not reached"),
+	{Name: "storage.tsdb.retention.size", Type: rule.Number, Unit: "bytes", Read: readSize, Default: "0B", Doc: "size at which the oldest samples are deleted; 0 is no limit"},
+	seconds("query.timeout", "2m", "time after which a query is ended"),
+	seconds("query.lookback-delta", "5m", "age up to which a sample counts as the present one"),
+	component.Count("query.max-concurrency", "20", "queries at a time"),
+	component.Count("query.max-samples", "50000000", "samples that a query may hold in memory"),
+	component.Count("web.max-connections", "512", "connections at a time"),
+	seconds("web.read-timeout", "5m", "time after which an idle connection is closed"),
+	{Name: "config.file", Type: rule.Text, Doc: "configuration file"},
+	{Name: "storage.tsdb.path", Type: rule.Text, Doc: "directory of the samples"},
+	{Name: "web.listen-address", Type: rule.Text, Default: "0.0.0.0:9090", Doc: "where it is heard"},
+}
+
+// byHand are those that only an administrator writes.
+var byHand = []string{"config.file", "storage.tsdb.path", "web.listen-address"}
+
+// isFlag is true for a flag: the keys of the file have no dot.
+func isFlag(key string) bool { return strings.Contains(key, ".") }
+
+func seconds(name, def, doc string) component.Parameter {
+	return component.Parameter{Name: name, Type: rule.Number, Unit: "s", Read: readTime, Default: def, Doc: doc}
+}
+
+var (
+	timeForm = lazyregexp.New(`^(?:(\d{1,9})y)?(?:(\d{1,9})w)?(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?(?:(\d{1,9})ms)?$`)
+	sizeForm = lazyregexp.New(`^(\d{1,9})(B|KB|MB|GB|TB|PB|EB)$`)
+)
+
+// readTime reads a time as Prometheus writes it, in seconds: 15d, 1h30m; 0 without a
+// unit.
+func readTime(text string) (any, error) {
+	m := timeForm().FindStringSubmatch(text)
+	if text == "0" {
+		return 0.0, nil
+	}
+	if m == nil || text == "" {
+		return nil, fmt.Errorf("%q is not a time such as 15d or 1h30m", text)
+	}
+	sum := 0.0
+	for i, unit := range []float64{365 * 86400, 7 * 86400, 86400, 3600, 60, 1, 1e-3} {
+		n, _ := strconv.ParseFloat("0"+m[i+1], 64)
+		sum += n * unit
+	}
+	return sum, nil
+}
+
+// readSize reads a size: 512MB is of powers of two.
+func readSize(text string) (any, error) {
+	m := sizeForm().FindStringSubmatch(text)
+	if m == nil {
+		if text == "0" {
+			return 0.0, nil
+		}
+		return nil, fmt.Errorf("%q is not a size such as 512MB", text)
+	}
+	n, _ := strconv.ParseFloat(m[1], 64)
+	for range slices.Index([]string{"B", "KB", "MB", "GB", "TB", "PB", "EB"}, m[2]) {
+		n *= 1024
+	}
+	return n, nil
+}
+
+// canonical is one spelling for what an option takes for the same.
+func canonical(value string) string {
+	for _, read := range []func(string) (any, error){component.ReadCount, readTime, readSize} {
+		if v, err := read(value); err == nil {
+			return fmt.Sprint(v)
+		}
+	}
+	return value
+}
+
+// same compares two values of an option as Prometheus does.
+func same(key, a, b string) bool {
+	if p := parameters.Named(key); p != nil && p.Read != nil {
+		x, errX := p.Read(a)
+		y, errY := p.Read(b)
+		if errX == nil && errY == nil {
+			return x == y
+		}
+	}
+	return a == b
+}
+
+// check says which values may be asked for by name.
+func check(key, value string) error {
+	p := parameters.Named(key)
+	if p == nil || slices.Contains(byHand, key) {
+		return fmt.Errorf("%w: it is no tuning parameter of Prometheus", setting.ErrNoPlace)
+	}
+	_, err := p.Read(value)
+	return err
+}

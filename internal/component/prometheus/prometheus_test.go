@@ -1,0 +1,200 @@
+package prometheus
+
+import (
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/component/conf"
+	"fettle.dev/fettle/internal/component/producttest"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/plugin/undotest"
+)
+
+const (
+	unitFile = "/lib/systemd/system/prometheus.service"
+	unitText = "[Service]\nEnvironmentFile=/etc/default/prometheus\nExecStart=/usr/bin/prometheus --web.enable-lifecycle $ARGS\n"
+	sample   = "# x\nglobal:\n  scrape_interval:     15s # Set\n  'evaluation_interval': \"1m\"\n  external_labels:\n      monitor: 'example'\nscrape_configs:\n  - job_name: a\n    scrape_interval: 5s\n"
+)
+
+func machine(t testing.TB, args, file string) *host.Host {
+	return undotest.Tree(t, map[string]string{unitFile: unitText, "/etc/default/prometheus": args, standard: file})
+}
+
+func TestOptions(t *testing.T) {
+	h := machine(t, "# x\nARGS=\"--query.timeout=1m --storage.tsdb.retention.time 30d --web.enable-admin-api --no-x\"\n", sample)
+	all, err := find(t.Context(), h)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%v, %v", all, err)
+	}
+	for name, want := range map[string]string{
+		"scrape_interval": "15s " + standard + ":3", "evaluation_interval": "1m " + standard + ":4", "scrape_timeout": "",
+		"query.timeout": "1m /etc/default/prometheus:2", "storage.tsdb.retention.time": "30d /etc/default/prometheus:2", "web.enable-lifecycle": "true " + unitFile + ":3",
+	} {
+		f := all[0].Option(name).File
+		v, ok := f.Get()
+		if got := v + " " + f.Source(); ok != (want != "") || ok && got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	// The file that a flag names; a broken one.
+	h = undotest.Tree(t, map[string]string{unitFile: strings.Replace(unitText, "$ARGS", "--config.file=/etc/p.yml", 1), "/etc/p.yml": "global: [\n"})
+	if all, err := find(t.Context(), h); err != nil || !strings.HasPrefix(all[0].Option("scrape_interval").File.Unknown(), "/etc/p.yml: ") {
+		t.Errorf("%v, %v", all, err)
+	}
+	if _, _, err := winner(h, "/etc/p.yml", "query.timeout"); err == nil || !strings.Contains(err.Error(), "takes none from a file") {
+		t.Error(err)
+	}
+	if all, err := find(t.Context(), undotest.Tree(t, map[string]string{standard: sample})); err != nil || len(all) != 0 {
+		t.Errorf("a file is no server: %v, %v", all, err)
+	}
+}
+
+func TestFlags(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{`ARGS=""`, ""}, {"ARGS=", ""}, {"OTHER=--a.b=1", ""},
+		{"ARGS=\"--a.b=1\t--c.d  x --e --f.g=\"\n", "a.b=1|c.d=x"},
+		{"ARGS=--a.b=1\nARGS='--a.b=2 --a.b=3'\n", "a.b=2|a.b=3"},
+		{"ARGS=\"--a.b=\\\"1\\\"\"", "!1: ARGS has quotes"}, {"ARGS=\"--a.b=1 \\\n--c=2\"", "!1: ARGS has quotes"}, {"#\nARGS=\"--a=1", "!2: ARGS"},
+	} {
+		all, err := flags{"ARGS"}.Assignments(c.text)
+		if want, bad := strings.CutPrefix(c.want, "!"); bad {
+			if err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%q: %v", c.text, err)
+			}
+			continue
+		}
+		var got []string
+		for _, a := range all {
+			if c.text[a.From:a.To] != a.Literal {
+				t.Errorf("%q: %+v is elsewhere", c.text, a)
+			}
+			got = append(got, a.Key+"="+a.Literal)
+		}
+		if err != nil || strings.Join(got, "|") != c.want {
+			t.Errorf("%q: %q, %v", c.text, got, err)
+		}
+	}
+	for text, want := range map[string]string{
+		`ARGS=""`: `ARGS="--x.y=1"`, "ARGS=": "ARGS=--x.y=1", "ARGS='--a=b' # c": "", "ARGS=\"--a\"\nB=1\n": "ARGS=\"--a --x.y=1\"\nB=1\n", "B=1\n": "", `ARGS="  "`: `ARGS="   --x.y=1"`,
+	} {
+		f := flags{"ARGS"}
+		got, err := f.Insert(text, "x.y", "1")
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
+			continue
+		}
+		if err != nil {
+			continue
+		}
+		all, err := f.Assignments(got)
+		if err != nil || len(all) != 1 || f.Remove(got, all[0]) != text {
+			t.Errorf("%q does not come back: %+v, %v", got, all, err)
+		}
+	}
+}
+
+func TestGlobal(t *testing.T) {
+	got, err := global{}.Insert(sample, "scrape_timeout", "5s")
+	if err != nil || !strings.Contains(got, "global:\n  scrape_timeout: 5s\n  scrape_interval:") {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, text := range []string{"", "global:\n", "global: {scrape_interval: 15s}\n", "scrape_configs: []\n"} {
+		if got, err := (global{}).Insert(text, "scrape_timeout", "5s"); err == nil {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+	h := machine(t, "ARGS=\n", "global: {scrape_interval: 15s}\n")
+	if _, _, err := winner(h, standard, "scrape_interval"); err == nil || !strings.Contains(err.Error(), "by hand") {
+		t.Error(err)
+	}
+}
+
+func TestValues(t *testing.T) {
+	for text, want := range map[string]float64{"15d": 1296000, "1h30m": 5400, "500ms": 0.5, "0": 0, "1y": 31536000} {
+		if got, err := readTime(text); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for text, want := range map[string]float64{"512MB": 512 << 20, "0B": 0, "0": 0, "2GB": 2 << 30} {
+		if got, err := readSize(text); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, c := range []struct{ key, value, want string }{
+		{"scrape_interval", "15s", ""}, {"scrape_interval", "15", "not a time"}, {"scrape_interval", "", "not a time"}, {"scrape_interval", "30m1h", "not a time"},
+		{"storage.tsdb.retention.size", "1.5GB", "not a size"}, {"query.max-samples", "many", "not a number"}, {"config.file", "/x", "no tuning"}, {"web.enable-lifecycle", "true", "no tuning"},
+	} {
+		if err := check(c.key, c.value); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s=%s: %v, want %q", c.key, c.value, err, c.want)
+		}
+	}
+	for _, c := range []struct {
+		flags map[string]string
+		want  string
+	}{
+		{nil, "http://127.0.0.1:9090"}, {map[string]string{"web.listen-address": ":9091"}, "http://127.0.0.1:9091"}, {map[string]string{"web.listen-address": "[::1]:1", "web.external-url": "https://x.example/p/"}, "http://[::1]:1/p"},
+		{map[string]string{"web.listen-address": "10.0.0.1:1", "web.external-url": "https://x.example/p/", "web.route-prefix": "/"}, "http://10.0.0.1:1"},
+	} {
+		if got := address(c.flags); got != c.want {
+			t.Errorf("%v: %s, want %s", c.flags, got, c.want)
+		}
+	}
+	// Where nothing runs, what the file says counts: less is refused.
+	h := machine(t, "ARGS=--storage.tsdb.retention.time=30d\n", sample)
+	for value, bad := range map[string]bool{"30d": false, "60d": false, "15d": true, "0": true} {
+		if err := keepsSamples(h, "storage.tsdb.retention.time", value); (err != nil) != bad {
+			t.Errorf("%s: %v", value, err)
+		}
+	}
+	if err := keepsSamples(h, "storage.tsdb.retention.size", "1GB"); err == nil {
+		t.Error("a limit where none was")
+	}
+}
+
+// What it says of itself.
+func TestAsked(t *testing.T) {
+	a := &answer{
+		Ready: "200 OK", Flags: map[string]string{"storage.tsdb.retention.time": "0s", "query.timeout": "2m"}, Global: map[string]string{"scrape_interval": "15s"},
+		Runtime: runtime{ReloadOK: true, Retention: "10d or 512MiB"},
+		Values:  map[string]float64{"process_start_time_seconds": 1000, "prometheus_tsdb_head_samples_appended_total": 36000, "prometheus_tsdb_compaction_chunk_size_bytes_sum": 150, "prometheus_tsdb_compaction_chunk_samples_sum": 100, "prometheus_tsdb_storage_blocks_bytes": 5, "prometheus_tsdb_wal_storage_size_bytes": 6},
+	}
+	h := machine(t, "ARGS=--query.timeout=3m\n", sample)
+	all, err := instances(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := &installed{instance: all[0], asked: a, now: 4600}
+	for input, want := range map[string]any{"samples_per_second": 10.0, "need_bytes": 10 * 864000 * 1.5, "disk_bytes": 11.0, "ready": true} {
+		if got := i.Answer(input); got.Value != want {
+			t.Errorf("%s: %+v, want %v", input, got, want)
+		}
+	}
+	if got := strings.Join(i.pending(), " "); got != "query.timeout" {
+		t.Errorf("pending %q", got)
+	}
+	a.Runtime.Retention = "512MiB"
+	if got := i.Answer("need_bytes"); got.Value != nil || got.Unknown != "" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func FuzzArgs(f *testing.F) {
+	f.Add("ARGS=\"--query.timeout=1m\"\n", "query.timeout", "2m")
+	f.Add("# x\nARGS=\"\"", "storage.tsdb.retention.time", "30d")
+	f.Add("ARGS=--a \\\n", "query.timeout", "\"")
+	f.Add("ARGS=' '\nARGS=--x=1 ", "x.y", "-1")
+	f.Fuzz(func(t *testing.T, args, key, value string) {
+		producttest.Bytes(t, Product, map[string]string{unitFile: unitText, "/etc/default/prometheus": args, standard: sample}, "/etc/default/prometheus#"+key, value)
+	})
+}
+
+func FuzzFile(f *testing.F) {
+	f.Add(sample, "scrape_interval", "30s")
+	f.Add("global:\n\n  a: 1", "scrape_timeout", "5s")
+	f.Add("{global: {a: 1}}", "a", "it's")
+	f.Fuzz(func(t *testing.T, text, key, value string) {
+		producttest.Bytes(t, Product, map[string]string{unitFile: unitText, "/etc/default/prometheus": "", standard: text}, standard+"#"+key, value)
+	})
+}
+
+var _ conf.Inserter = flags{}
