@@ -71,6 +71,24 @@ func TestFixesOfProducts(t *testing.T) {
 			stop:  "kill $(cat /run/mosquitto/mosquitto.pid)",
 			wrong: []string{"Q05", "Q07"},
 		},
+		{
+			product: "etcd", file: "/etc/default/etcd",
+			edit: func(s string) string {
+				return s + "ETCD_ELECTION_TIMEOUT=600\nETCD_SNAPSHOT_COUNT=\"1000000\"\n"
+			},
+			start: "set -a; . /etc/default/etcd; ETCD_DATA_DIR=/var/lib/etcd/default " + as("etcd", "etcd") + answers("http://127.0.0.1:2379/health"),
+			stop:  ended("etcd"),
+			wrong: []string{"E03", "E05", "E06"},
+		},
+		{
+			product: "prometheus", file: "/etc/prometheus/prometheus.yml",
+			edit: func(s string) string {
+				return strings.Replace(s, "scrape_interval:     15s", "scrape_interval:     5m", 1)
+			},
+			start: as("prometheus", "prometheus") + answers("http://127.0.0.1:9090/-/ready"),
+			stop:  ended("prometheus"),
+			wrong: []string{"M01"},
+		},
 	} {
 		t.Run(c.product, func(t *testing.T) {
 			text, err := os.ReadFile(c.file)
@@ -111,6 +129,21 @@ func TestFixesOfProducts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// as starts a program that stays in the foreground, as a user.
+func as(user, program string) string {
+	return "setsid setpriv --reuid=" + user + " --regid=" + user + " --init-groups " + program + " </dev/null >/dev/null 2>&1 & "
+}
+
+// answers waits for a page.
+func answers(page string) string {
+	return "timeout 60 sh -c 'until curl -sf " + page + "; do sleep 0.1; done'"
+}
+
+// ended ends a program of this root, and no other of its name.
+func ended(program string) string {
+	return "for p in $(pgrep -x " + program + "); do if [ /proc/$p/root/ -ef / ]; then kill $p; fi; done"
 }
 
 // several is true where a worker or a thread for each CPU is more than one.
