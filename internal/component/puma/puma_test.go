@@ -292,3 +292,31 @@ func FuzzSet(f *testing.F) {
 		producttest.Bytes(t, Product, files, option, value)
 	})
 }
+
+// Each number that is found in a text can be put in another's place, and the text
+// has as many as before.
+func FuzzAssignments(f *testing.F) {
+	f.Add("[Service]\nEnvironment=\"A=1\" B=2\n", "7")
+	f.Add("workers 2\nthreads(1, 5) # x\nn = ENV.fetch('A') { 2 }\nworkers n", "7")
+	f.Add("A=1\n<<EOS\n\"#\n", "12")
+	f.Fuzz(func(t *testing.T, text, value string) {
+		lit, err := syntax{}.Literal(value)
+		if err != nil {
+			return
+		}
+		all, err := syntax{}.Assignments(text)
+		if err != nil {
+			return
+		}
+		for _, a := range all {
+			if a.From < 0 || a.To > len(text) || text[a.From:a.To] != a.Literal {
+				t.Fatalf("%+v in %q", a, text)
+			}
+			changed := text[:a.From] + lit + text[a.To:]
+			after, err := syntax{}.Assignments(changed)
+			if err != nil || len(after) != len(all) {
+				t.Fatalf("%q: %v %d, %d", changed, err, len(after), len(all))
+			}
+		}
+	})
+}
