@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -26,6 +27,73 @@ func (h *Host) Tail(p string, max int64) (text []byte, before int64, err error) 
 		before = over + max - int64(len(text))
 	}
 	return text, before, err
+}
+
+// Lines hands the lines of the last most bytes of a log to each, one at a time, so
+// that a log of any size takes little memory; a line longer than a MiB comes in
+// parts. before is what of the file is not in them.
+func (h *Host) Lines(p string, most int64, each func(line []byte)) (before int64, err error) {
+	outer := ""
+	switch f := h.Files.(type) {
+	case liveFiles:
+		outer = p
+	case rootedFiles:
+		outer, err = f.outerOf(p)
+	case copiedFiles:
+		if outer, err = f.outerOf(p); err != nil {
+			err = f.uncopied(err, p)
+		}
+	default:
+		text, before, err := h.Tail(p, most)
+		for line := range bytes.Lines(text) {
+			each(line)
+		}
+		return before, err
+	}
+	if err != nil {
+		return 0, err
+	}
+	f, err := OpenRegular(outer)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	from := max(0, st.Size()-most)
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return 0, err
+	}
+	r := bufio.NewReaderSize(io.LimitReader(f, st.Size()-from), 1<<20)
+	if before = from; from > 0 { // the line whose beginning is cut off
+		for {
+			cut, err := r.ReadSlice('\n')
+			before += int64(len(cut))
+			if !errors.Is(err, bufio.ErrBufferFull) {
+				break
+			}
+		}
+	}
+	for {
+		line, err := r.ReadSlice('\n')
+		if len(line) > 0 {
+			each(line)
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return before, ignoreEOF(err)
+		}
+	}
+}
+
+// outerOf is where a file is in the directory that stands in for a machine.
+func (r rootedFiles) outerOf(p string) (string, error) {
+	at, err := r.walk(p, true)
+	if err != nil {
+		return "", err
+	}
+	return r.outer(at), nil
 }
 
 // wholeLines leaves out the line whose beginning is cut off.

@@ -36,6 +36,11 @@ func TestTail(t *testing.T) {
 			if err != nil || string(got) != want || before != int64(strings.LastIndex(text, want)) && want != "" {
 				t.Errorf("%s: the last %d bytes are %q after %d, %v: want %q", name, max, got, before, err, want)
 			}
+			var lines strings.Builder
+			at, err := h.Lines("/etc/link", max, func(line []byte) { lines.Write(line) })
+			if err != nil || lines.String() != want || at != before {
+				t.Errorf("%s: the lines of the last %d bytes are %q after %d, %v: want %q after %d", name, max, lines.String(), at, err, want, before)
+			}
 		}
 		if _, _, err := h.Tail("/etc/none", 5); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v", name, err)

@@ -124,6 +124,9 @@ func TestBench(t *testing.T) {
 			unmet = append(unmet, not)
 		}
 	}
+	row, not := audits(t, program)
+	b.WriteString(row)
+	unmet = append(unmet, not...)
 	if len(unmet) > 0 {
 		fmt.Fprintf(&b, "\nNot met in this run: %s.\n", strings.Join(unmet, "; "))
 	}

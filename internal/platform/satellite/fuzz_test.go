@@ -1,6 +1,7 @@
 package satellite
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 )
@@ -43,7 +44,11 @@ func FuzzLogs(f *testing.F) {
 	f.Add("h - - [d] \"GET /\\\" HTTP/1.1\" 503 1\nOut of memory: Killed\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, k := range signs {
-			n, newest := scan([]byte(text), k.match)
+			c := counter{match: k.match}
+			for line := range bytes.Lines([]byte(text)) {
+				c.line(line)
+			}
+			n, newest := c.n, c.newest
 			if lines := strings.Count(text, "\n") + 1; n > lines || newest > lines || (n == 0) != (newest == 0) {
 				t.Errorf("%s: %d, newest %d of %d lines", k.name, n, newest, lines)
 			}

@@ -110,23 +110,23 @@ func (s *satellite) sign(k kind) rule.Answer {
 func (s *satellite) count(k kind) sign {
 	out := sign{absent: true, at: k.files[0]}
 	for _, p := range k.files {
-		text, before, err := s.host.Tail(p, maxLog)
+		c := counter{match: k.match}
+		before, err := s.host.Lines(p, maxLog, c.line)
 		if err != nil {
 			if why := s.why(p, err); why != "" && out.absent && out.unknown == "" {
 				out.unknown = why
 			}
 			continue
 		}
-		n, newest := scan(text, k.match)
 		switch {
 		case out.absent:
 			out = sign{at: p}
 		}
-		out.count += n
-		if n > 0 {
+		out.count += c.n
+		if c.n > 0 {
 			out.at = p
 			if before == 0 {
-				out.at += ":" + strconv.Itoa(newest)
+				out.at += ":" + strconv.Itoa(c.newest)
 			} // further in than fettle reads, nobody counted the lines
 		}
 		if slices.Equal(k.files, journals) {
@@ -139,14 +139,14 @@ func (s *satellite) count(k kind) sign {
 	return out
 }
 
-// scan counts the lines that match, and says the number of the last one.
-func scan(text []byte, match func([]byte) bool) (n, newest int) {
-	number := 0
-	for line := range bytes.Lines(text) {
-		number++
-		if match(line) {
-			n, newest = n+1, number
-		}
+// counter counts the lines that match, and keeps the number of the last one.
+type counter struct {
+	match             func([]byte) bool
+	n, newest, number int
+}
+
+func (c *counter) line(text []byte) {
+	if c.number++; c.match(text) {
+		c.n, c.newest = c.n+1, c.number
 	}
-	return n, newest
 }
