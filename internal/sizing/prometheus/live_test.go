@@ -16,7 +16,7 @@ import (
 // The real Prometheus, which watches itself and a page with two nodes and three pods
 // of a cluster.
 func TestReal(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() || os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
 		t.Skip("starts a server")
 	}
 	if !testroot.Inside(t, testroot.Options{Servers: true}) {
