@@ -97,9 +97,14 @@ type Claims struct {
 	kinds  setting.Kinds
 	direct map[setting.Setting][]Claim
 	sysctl sysctlOptions
-	// unknown are places that this copy of a machine does not hold.
-	unknown []string
+	// unknown are places that this copy of a machine does not hold, unread those
+	// that are there and cannot be read.
+	unknown, unread []string
 }
+
+// Unread lists the files and directories that are there and could not be read:
+// what they would claim is not known either.
+func (c *Claims) Unread() []string { return slices.Clone(c.unread) }
 
 // Unknown lists the files and directories that a copied machine does not hold:
 // what they would claim is not known, which is more than "nothing". It is empty
@@ -274,6 +279,7 @@ func (r *reader) unreadable(p string, err error) {
 		if errors.As(err, &pe) {
 			err = pe.Err
 		}
+		r.claims.unread = append(r.claims.unread, p)
 		r.problem(p, 0, "cannot be read: "+err.Error())
 	}
 }

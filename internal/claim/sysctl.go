@@ -60,7 +60,10 @@ func readSysctl(r *reader) {
 		t.file(f, whenSysctl)
 	}
 	const conf = "/etc/sysctl.conf"
-	if real, err := r.host.Files.Resolve(conf); err == nil && !seen[real] && real != "/dev/null" {
+	real, err := r.host.Files.Resolve(conf)
+	if err != nil {
+		r.unreadable(conf, err)
+	} else if !seen[real] && real != "/dev/null" {
 		f := confFile{path: conf, admin: true}
 		if real != conf {
 			f = confFile{path: real, via: conf, admin: true}

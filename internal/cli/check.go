@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -57,7 +58,14 @@ collector of node_exporter).`,
   fettle check --explain T19`,
 		ValidArgs:   platformNames(),
 		Annotations: map[string]string{moreFormats: "sarif openmetrics html"},
-		RunE:        func(c *cobra.Command, args []string) error { return a.check(c.Context(), args, o) },
+		RunE: func(c *cobra.Command, args []string) error {
+			for _, name := range []string{"fail-on", "baseline", "explain"} {
+				if f := c.Flag(name); f.Changed && f.Value.String() == "" {
+					return ui.Hinted(ui.Usage, fmt.Errorf("--%s is empty", name), "leave it out, or set the variable that it comes from")
+				}
+			}
+			return a.check(c.Context(), args, o)
+		},
 	}
 	f := c.Flags()
 	f.BoolVarP(&o.all, "all", "a", false, "also list what has passed, is not applicable, or is a reminder")
@@ -101,7 +109,7 @@ func platformNames() []string {
 func knownPlatforms(names []string) error {
 	for _, n := range names {
 		if all := platformNames(); !slices.Contains(all, n) {
-			return ui.Hinted(ui.Usage, fmt.Errorf("there is no platform %q%s", n, spell.Suggest(n, all)), "fettle check --help lists them")
+			return ui.Hinted(ui.Usage, fmt.Errorf("there is no platform %q%s", n, spell.Suggest(n, all)), "there are "+strings.Join(platformNames(), ", "))
 		}
 	}
 	return nil
@@ -135,6 +143,11 @@ func catalogueOf(own []rule.File, platforms []string) (*rule.Catalogue, error) {
 	for _, r := range c.Rules() {
 		if slices.ContainsFunc(own, func(f rule.File) bool { return f.Name == r.At.File }) {
 			problems = append(problems, c.Compile(r)) // the tests do it for ours
+			for _, p := range r.Platforms {
+				if all := platformNames(); !slices.Contains(all, p) {
+					problems = append(problems, fmt.Errorf("%s: %s: there is no platform %q%s", r.At, r.ID, p, spell.Suggest(p, all)))
+				}
+			}
 		}
 	}
 	return c, errors.Join(problems...)
@@ -193,6 +206,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	if len(o.on) > 0 {
 		return a.checkOn(ctx, names, o)
 	}
+	asked := slices.Clone(names)
 	var old *report.Audit
 	if o.baseline != "" {
 		var err error
@@ -238,7 +252,23 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		}
 		audit.Against(o.baseline, old)
 	}
-	return a.printAudit(audit, o.all, gate(audit, o.failOn))
+	absent := subject.Absent(asked, products())
+	for _, p := range absent {
+		a.screen.Say("there is no %s here: its rules are asked all the same", p)
+	}
+	return a.printAudit(audit, o.all, cmp.Or(undetermined(audit, absent), gate(audit, o.failOn)))
+}
+
+// undetermined is the error of an audit of which nothing came: nothing that was
+// asked for is there, so there is nothing to pass, and no gate is met.
+func undetermined(a *report.Audit, absent []string) error {
+	if slices.ContainsFunc(a.Findings, func(f rule.Finding) bool { return f.State != rule.NotApplicable && f.State != rule.Reminded }) {
+		return nil
+	}
+	if len(absent) == 0 {
+		return ui.Exit(ui.Failed, errors.New("nothing could be determined: no rule applies to what was asked"))
+	}
+	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: there is no %s here", strings.Join(absent, ", no ")), "fettle check without a platform asks about all that is")
 }
 
 // subject is the machine as the rules see it, with what fettle has in force.

@@ -24,6 +24,9 @@ type Explanation struct {
 // explain says of one rule all that is known.
 func (a *app) explain(c *rule.Catalogue, m *platform.Subject, id string) error {
 	r := c.Rule(id)
+	if r == nil && slices.Contains(ruleIDs(c), id) {
+		return a.rulesShow([]string{id}) // a table, or a measurement
+	}
 	if r == nil {
 		return ui.Hinted(ui.Usage, fmt.Errorf("no rule has the id %q%s", id, spell.Suggest(id, ruleIDs(c))), "fettle rules list shows them; fettle rules show has tables and evidence too")
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -101,6 +102,9 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 		return err
 	}
 	for _, id := range ids {
+		if t.rules.Rule(id) == nil && slices.Contains(ruleIDs(t.rules), id) {
+			return ui.Hinted(ui.Usage, fmt.Errorf("%s judges nothing, so there is nothing to mend: it is a table or a measurement", id), "fettle rules show "+id+" shows it")
+		}
 		if t.rules.Rule(id) == nil {
 			return ui.Hinted(ui.Usage, fmt.Errorf("no rule has the id %q%s", id, spell.Suggest(id, ruleIDs(t.rules))), "fettle rules list shows them")
 		}
@@ -109,6 +113,9 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 		return err
 	}
 	findings := t.bad(ctx, ids, o.platforms)
+	for _, said := range agree(findings) {
+		a.screen.Say("%s", said)
+	}
 	res := FixResult{Schema: "fettle/fix/v1", ByHand: []report.ByHand{}, Findings: []rule.Finding{}}
 	changes, err := sortOut(findings, &res)
 	if err != nil {
@@ -151,6 +158,48 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 	report.Healthy(a.screen, res.Health)
 	report.Written(a.screen, res.Written)
 	return err
+}
+
+// agree gives findings that want another value for one setting the same: of
+// numbers, which are limits, the largest, else the last one's. It returns what a
+// person should know of it.
+func agree(findings []rule.Finding) (said []string) {
+	type wish struct {
+		id, value string
+		all       []*rule.Entry
+	}
+	wishes := map[string]*wish{}
+	for _, f := range findings {
+		if f.Fix == nil {
+			continue
+		}
+		for i := range f.Fix.Changes {
+			e := &f.Fix.Changes[i]
+			w := wishes[e.Name]
+			if w == nil {
+				w = &wish{id: f.ID, value: e.Value}
+				wishes[e.Name] = w
+			}
+			w.all = append(w.all, e)
+			if e.Value == w.value {
+				continue
+			}
+			mine, err1 := strconv.ParseFloat(e.Value, 64)
+			theirs, err2 := strconv.ParseFloat(w.value, 64)
+			taken := e.Value
+			if err1 == nil && err2 == nil && theirs > mine {
+				taken = w.value
+			}
+			said = append(said, fmt.Sprintf("%s wants %s for %s and %s wants %s: %s is taken", w.id, w.value, e.Name, f.ID, e.Value, taken))
+			w.id, w.value = f.ID, taken
+		}
+	}
+	for _, w := range wishes {
+		for _, e := range w.all {
+			e.Value = w.value
+		}
+	}
+	return said
 }
 
 // sortOut puts what the findings want of other tools and of people into the

@@ -1,6 +1,10 @@
 package platform
 
-import "fettle.dev/fettle/internal/rule"
+import (
+	"slices"
+
+	"fettle.dev/fettle/internal/rule"
+)
 
 // Platform is one thing that a machine can be audited as.
 type Platform struct {
@@ -49,6 +53,15 @@ func (s *Subject) Of(products []string) (names []string, unknown map[string]stri
 		}
 	}
 	return names, unknown
+}
+
+// Absent lists those of some platforms that the machine is certainly not.
+func (s *Subject) Absent(asked, products []string) []string {
+	here, unknown := s.Of(products)
+	return slices.DeleteFunc(slices.Clone(asked), func(p string) bool {
+		_, perhaps := unknown[p]
+		return perhaps || slices.Contains(here, p)
+	})
 }
 
 // has is true where a source answers the input.

@@ -38,7 +38,13 @@ var sizeUnits = []struct {
 func ParseSize(s string) (Size, error) {
 	number, suffix := splitUnit(s)
 	factor, ok := sizeFactor(suffix)
-	if !ok {
+	switch {
+	case ok:
+	case strings.HasPrefix(s, "-"):
+		return 0, fmt.Errorf("size %q: it is below zero", s)
+	case number != "" && strings.HasPrefix(suffix, "."):
+		return 0, fmt.Errorf("size %q: want a whole number, if need be in a smaller unit", s)
+	default:
 		return 0, fmt.Errorf("size %q: unknown unit %q (use B, KiB, MiB, GiB, TiB)", s, suffix)
 	}
 	n, err := strconv.ParseUint(number, 10, 64)

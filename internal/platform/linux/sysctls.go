@@ -3,6 +3,7 @@ package linux
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/claim"
@@ -28,7 +29,7 @@ var sysctls = platform.Source{
 	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
 		t := newTold()
 		claims := s.Claims()
-		missing := unreadSysctlFiles(claims)
+		missing, unread := first(claims.Unknown(), "sysctl"), first(claims.Unread(), "sysctl")
 		for _, id := range claims.Sysctls(s.Host.Files) {
 			winner, ok := claims.Winner(id)
 			if !ok || winner.Value.Absent {
@@ -46,9 +47,13 @@ var sysctls = platform.Source{
 				}
 			}
 			give("losers", losers)
-			compare(s, t, id, winner, missing)
+			compare(s, t, id, winner, missing, unread)
 		}
-		if len(t.items) == 0 && missing != "" {
+		switch {
+		case len(t.items) > 0:
+		case unread != "":
+			t.unknown = unread + " cannot be read"
+		case missing != "":
 			t.unknown = missing + " is " + host.ErrNotRecorded.Error()
 		}
 		return t
@@ -57,7 +62,10 @@ var sysctls = platform.Source{
 
 // compare gives what runs, and whether it is what the winner wants. What the
 // kernel does not have is absent.
-func compare(s *platform.Subject, t *told, id setting.Setting, winner claim.Claim, missing string) {
+//
+// A directory that a copy does not hold hardly has the line that happens to be
+// what runs; a file that is there and cannot be read may well have another one.
+func compare(s *platform.Subject, t *told, id setting.Setting, winner claim.Claim, missing, unread string) {
 	running, same := "sysctls."+id.Name+".running", "sysctls."+id.Name+".same"
 	answer := s.Read(id.String(), rule.Text)
 	t.answers[running] = answer
@@ -66,6 +74,8 @@ func compare(s *platform.Subject, t *told, id setting.Setting, winner claim.Clai
 	case answer.Unknown != "":
 		t.answers[same] = answer
 	case !ok: // this kernel has no such key
+	case unread != "":
+		t.answers[same] = rule.Answer{Unknown: unread + " cannot be read, and may say otherwise than " + winner.Place(), At: winner.Place()}
 	case s.Kinds.Equal(id, setting.Text(text), setting.Text(winner.Value.Text)):
 		t.give(same, true, winner.Place())
 	case missing != "":
@@ -75,13 +85,10 @@ func compare(s *platform.Subject, t *told, id setting.Setting, winner claim.Clai
 	}
 }
 
-// unreadSysctlFiles is a place that a copy does not hold and that may have lines
-// of sysctl.d in it; "" where all are there.
-func unreadSysctlFiles(c *claim.Claims) string {
-	for _, p := range c.Unknown() {
-		if strings.Contains(p, "sysctl") {
-			return p
-		}
+// first is the first of some paths that has a word in it; "" for none.
+func first(paths []string, word string) string {
+	if i := slices.IndexFunc(paths, func(p string) bool { return strings.Contains(p, word) }); i >= 0 {
+		return paths[i]
 	}
 	return ""
 }

@@ -2,11 +2,13 @@ package linux
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/claim"
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/rule"
 )
@@ -44,6 +46,9 @@ var tuning = platform.Source{
 		}
 		slices.Sort(holding)
 		t.answers["tuning.tuners"] = rule.Answer{Value: append([]string{}, holding...)}
+		if _, err := s.Host.Files.ReadDir(unitDir); len(holding) < 2 && errors.Is(err, host.ErrNotRecorded) {
+			t.answers["tuning.tuners"] = rule.Answer{Unknown: "which services are enabled: " + unitDir + " is " + host.ErrNotRecorded.Error()}
+		}
 		give := func(a rule.Answer) {
 			t.answers["tuning.profile"], t.answers["tuning.local_profile"], t.answers["tuning.by"] = a, a, a
 		}
@@ -65,6 +70,9 @@ var tuning = platform.Source{
 		return t
 	},
 }
+
+// unitDir has the services that an administrator has enabled.
+const unitDir = "/etc/systemd/system"
 
 // activeProfile is TuneD's own record (and that of fettle's daemon where it
 // stands in for TuneD).

@@ -63,6 +63,9 @@ func Artefacts(findings []rule.Finding) ([]sizing.Artefact, error) {
 				add(TmpfilesFile, key, c.Value, f)
 			}
 		}
+		if strings.Contains(f.Fix.Artefact, " ") {
+			continue // no file, but a place in words: the kernel's command line
+		}
 		for _, e := range f.Fix.Entries {
 			add(f.Fix.Artefact, e.Name, e.Value, f)
 		}
@@ -95,7 +98,8 @@ func (f *file) artefact() (sizing.Artefact, error) {
 	case f.name == "installer":
 		return sizing.Artefact{Name: "satellite-installer.sh", What: "one call of the installer for all rules", Checked: "", Content: f.call()}, nil
 	case f.name == "custom-hiera.yaml":
-		text, err := f.yaml(nil, func(l line) []string { return []string{l.Name} }, "Put these keys into the file that is there, then run satellite-installer.")
+		// "postgresql::server::config_entries/work_mem" is a key within a key.
+		text, err := f.yaml(nil, func(l line) []string { return strings.Split(l.Name, "/") }, "Put these keys into the file that is there, then run satellite-installer.")
 		return sizing.Artefact{Name: "etc/foreman-installer/custom-hiera.yaml", What: "the keys that the rules want", Checked: "its keys are those of the installer's modules", Content: text}, err
 	case dropIn && strings.HasSuffix(unit, ".d"):
 		return sizing.Artefact{Name: f.name[1:], What: "drop-in of " + strings.TrimSuffix(unit, ".d"), Checked: "systemd.exec(5)", Content: f.text("[Service]", func(l line) string { return l.Name + "=" + l.Value })}, nil

@@ -31,7 +31,7 @@ func TestEachEntryOnce(t *testing.T) {
 	a := one(t,
 		finding("A", "custom-hiera.yaml", rule.Entry{Name: "k", Value: "1"}),
 		rule.Finding{ID: "B"},
-		finding("C", "kernel command line"),
+		finding("C", "kernel command line", rule.Entry{Name: "elevator", Value: "(to be taken out)"}),
 		finding("D", "custom-hiera.yaml", rule.Entry{Name: "k", Value: "2"}))
 	if a.Name != "etc/foreman-installer/custom-hiera.yaml" || !strings.HasSuffix(a.Content, "# D: title of D\nk: 2\n") || strings.Contains(a.Content, "A:") {
 		t.Errorf("%s:\n%s", a.Name, a.Content)
@@ -46,8 +46,8 @@ func TestValuesInYAML(t *testing.T) {
 		"[1": "[1", "yes": "yes", "0.9": 0.9, "null": nil, "- a": "- a", "a\nb: c": "a\nb: c", "'": "'", "{a: 1}": "{a: 1}",
 	} {
 		a := one(t, finding("A", "custom-hiera.yaml", rule.Entry{Name: "mod::a/b.c", Value: value}))
-		var got map[string]any
-		if err := yaml.NewDecoder(bytes.NewReader([]byte(a.Content))).Decode(&got); err != nil || len(got) != 1 || got["mod::a/b.c"] != want {
+		var got map[string]map[string]any
+		if err := yaml.NewDecoder(bytes.NewReader([]byte(a.Content))).Decode(&got); err != nil || len(got) != 1 || got["mod::a"]["b.c"] != want {
 			t.Errorf("%q comes back as %#v (%v):\n%s", value, got, err, a.Content)
 		}
 	}
