@@ -235,8 +235,9 @@ func (c *Control) wait(ctx context.Context, h *host.Host, main string, before Pr
 	return Until(ctx, func() error {
 		p, err := c.Running(ctx, h, main)
 		if errors.Is(err, ErrStopped) {
-			// A server that goes to the background is gone for a moment.
-			if gone++; gone > 20 {
+			// A server that goes to the background is gone for a moment, and on a busy
+			// machine it takes seconds until one is there: about five.
+			if gone++; gone > 50 {
 				return final{fmt.Errorf("%s has ended again", c.Name)}
 			}
 			return err
