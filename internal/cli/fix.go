@@ -216,7 +216,8 @@ func sortOut(findings []rule.Finding, res *FixResult) ([]setting.Change, error) 
 			return nil, err
 		}
 		changes = append(changes, more...)
-		if f.Fix.Artefact != "" || f.Fix.Command != "" || f.Fix.Text != "" {
+		// Beside changes of fettle's own, words name another way.
+		if f.Fix.Artefact != "" || f.Fix.Command != "" || f.Fix.Text != "" && len(more) == 0 {
 			res.ByHand = append(res.ByHand, report.ByHand{ID: f.ID, Instance: f.Instance, Artefact: f.Fix.Artefact, Entries: f.Fix.Entries, Command: f.Fix.Command, Text: f.Fix.Text})
 		}
 	}

@@ -31,7 +31,7 @@ func Fixed(s *ui.Screen, byHand []ByHand, findings []rule.Finding) {
 		if b.Text != "" {
 			fmt.Fprintf(s.Out, "  %s\n", ui.Printable(b.Text))
 		}
-		if b.Artefact != "" {
+		if b.Artefact != "" && len(b.Entries) > 0 {
 			fmt.Fprintf(s.Out, "  %s:\n", ui.Printable(b.Artefact))
 		}
 		for _, e := range b.Entries {
