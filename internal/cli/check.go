@@ -31,6 +31,7 @@ import (
 	"fettle.dev/fettle/internal/spell"
 	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 	"fettle.dev/fettle/rules"
 )
 
@@ -43,6 +44,7 @@ type checkOptions struct {
 	baseline string
 	explain  string
 	on       []string
+	logs     string
 }
 
 func checkCommand(a *app) *cobra.Command {
@@ -73,6 +75,8 @@ collector of node_exporter).`,
 	f.StringVar(&o.baseline, "baseline", "", "an earlier audit (check --output json): only what is new or worse counts, and what has been mended is said")
 	f.StringVar(&o.explain, "explain", "", "say of one rule what it wants and why, where that is from, and what was measured here")
 	f.StringSliceVar(&o.on, "on", nil, "audit other hosts at once, with the fettle that they have: ssh:HOST[,ssh:USER@HOST...]")
+	f.StringVar(&o.logs, "logs", "tail", "what of each log is read: tail (the last 16 MiB; what was not read is said) or all")
+	_ = c.RegisterFlagCompletionFunc("logs", cobra.FixedCompletions([]string{"tail", "all"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("explain", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return a.completeIDs(), cobra.ShellCompDirectiveNoFileComp
 	})
@@ -200,6 +204,9 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	if o.failOn != "" && !slices.Contains([]string{"fail", "warn", "unknown"}, o.failOn) {
 		return ui.Exit(ui.Usage, fmt.Errorf("--fail-on %q: want fail, warn or unknown", o.failOn))
 	}
+	if o.logs != "tail" && o.logs != "all" {
+		return ui.Exit(ui.Usage, fmt.Errorf("--logs %q: want tail or all", o.logs))
+	}
 	if err := knownPlatforms(names); err != nil {
 		return err
 	}
@@ -223,6 +230,9 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		return err
 	}
 	subject := a.subject(ctx, h, table.Kinds(h))
+	if o.logs == "all" {
+		subject.LogBytes = 0
+	}
 	var c *rule.Catalogue
 	if len(own) > 0 || o.explain != "" { // a mistake in them is told before anything is asked
 		if c, err = catalogueOf(own, nil); err != nil {
@@ -245,6 +255,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		}
 	}
 	audit := report.NewAudit(h.Name, h.Clock.Now().UTC(), names, c.Check(subject, names, c.Disabled()))
+	a.sayCutLogs(subject)
 	audit.Root = directoryOf(a.root)
 	if old != nil {
 		if old.Machine != audit.Machine {
@@ -278,6 +289,13 @@ func (a *app) subject(ctx context.Context, h *host.Host, kinds setting.Kinds) *p
 		s.InForce = func() ([]string, error) { return a.profilesInForce(h) }
 	}
 	return s
+}
+
+// sayCutLogs says what of logs was not read.
+func (a *app) sayCutLogs(m *platform.Subject) {
+	for _, file := range slices.Sorted(maps.Keys(m.Unread)) {
+		a.screen.Say("%s: the first %s are not read, only the last %d MiB (--logs all reads them)", file, unit.Size(m.Unread[file]).Human(), m.LogBytes>>20)
+	}
 }
 
 // profilesInForce are those of the journal; none where there is no journal.

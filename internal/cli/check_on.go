@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -23,6 +24,7 @@ const (
 	hostTimeout = 2 * time.Minute
 	maxAnswer   = 64 << 20 // bytes
 	atOnce      = 16
+	maxMessages = 32 // of one host
 )
 
 // sshName is a host as ssh(1) takes it, and nothing that ssh could take for an
@@ -64,7 +66,12 @@ func (a *app) checkOn(ctx context.Context, names []string, o checkOptions) error
 	if err != nil {
 		return ui.Hinted(ui.Failed, errors.New("there is no ssh here"), "install openssh-client (openssh-clients)")
 	}
+	flags := []string{"--output", "json"}
+	if o.logs == "all" { // an older fettle has no --logs, and reads the ends
+		flags = append(flags, "--logs", "all")
+	}
 	asked := make([]report.Asked, len(hosts))
+	said := make([][]string, len(hosts))
 	var wait sync.WaitGroup
 	turn := make(chan struct{}, atOnce)
 	for i, h := range hosts {
@@ -72,18 +79,23 @@ func (a *app) checkOn(ctx context.Context, names []string, o checkOptions) error
 			turn <- struct{}{}
 			defer func() { <-turn }()
 			asked[i] = report.Asked{Host: h}
-			audit, err := checkBySSH(ctx, ssh, h, names)
+			audit, messages, err := checkBySSH(ctx, ssh, h, append(slices.Clone(flags), names...))
 			if err != nil {
 				asked[i].Error = err.Error()
 				return
 			}
 			audit.Machine = h
-			asked[i].Audit = audit
+			asked[i].Audit, said[i] = audit, messages
 		})
 	}
 	wait.Wait()
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	for i, h := range hosts { // what was not read there
+		for _, m := range said[i] {
+			a.screen.Say("%s: %s", h, m)
+		}
 	}
 	fleet := report.NewFleet(time.Now().UTC(), asked)
 	return a.printFleet(fleet, o)
@@ -123,12 +135,12 @@ func (a *app) printFleet(fleet *report.Fleet, o checkOptions) error {
 	return errors.Join(failed, err)
 }
 
-// checkBySSH asks one host. names are names of platforms, so that the other
-// shell has nothing to expand.
-func checkBySSH(ctx context.Context, ssh, host string, names []string) (*report.Audit, error) {
+// checkBySSH asks one host, and returns what its fettle has said beside. words are
+// our flags and names of platforms, so that the other shell has nothing to expand.
+func checkBySSH(ctx context.Context, ssh, host string, words []string) (*report.Audit, []string, error) {
 	ctx, cancel := context.WithTimeout(ctx, hostTimeout)
 	defer cancel()
-	args := append([]string{"-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", "ConnectTimeout=10", "-T", "--", host, "fettle", "check", "--output", "json"}, names...)
+	args := append([]string{"-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", "ConnectTimeout=10", "-T", "--", host, "fettle", "check"}, words...)
 	cmd := exec.CommandContext(ctx, ssh, args...)
 	out, said := &bounded{left: maxAnswer}, &bounded{left: 64 << 10}
 	cmd.Stdout, cmd.Stderr = out, said
@@ -140,34 +152,45 @@ func checkBySSH(ctx context.Context, ssh, host string, names []string) (*report.
 	var exit *exec.ExitError
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return nil, fmt.Errorf("no answer within %v", hostTimeout)
+		return nil, nil, fmt.Errorf("no answer within %v", hostTimeout)
 	case ctx.Err() != nil:
-		return nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	case out.over:
-		return nil, fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
+		return nil, nil, fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
 	case errors.As(err, &exit) && exit.ExitCode() == 127:
-		return nil, errors.New("fettle is not installed there, or not in the PATH of its ssh; otherwise: fettle facts --archive FILE there, and fettle check --root FILE here")
+		return nil, nil, errors.New("fettle is not installed there, or not in the PATH of its ssh; otherwise: fettle facts --archive FILE there, and fettle check --root FILE here")
 	case errors.As(err, &exit) && exit.ExitCode() == 255:
-		return nil, fmt.Errorf("ssh: %s", last)
+		return nil, nil, fmt.Errorf("ssh: %s", last)
 	case err != nil && out.Len() == 0:
-		return nil, fmt.Errorf("%w: %s", err, last)
+		return nil, nil, fmt.Errorf("%w: %s", err, last)
 	}
 	audit, err := report.ReadBaseline("the answer of "+host, out.Bytes())
 	if err != nil {
 		if last != "" {
 			err = fmt.Errorf("%w: %s", err, last)
 		}
-		return nil, err
+		return nil, nil, err
 	}
 	// What another host says is text of a stranger: its states are ours, or none.
 	for i, f := range audit.Findings {
 		if !slices.Contains(rule.States, f.State) {
-			return nil, fmt.Errorf("the answer of %s has a finding of the state %q", host, f.State)
+			return nil, nil, fmt.Errorf("the answer of %s has a finding of the state %q", host, f.State)
 		}
 		audit.Findings[i].Change = ""
 	}
 	audit.Root, audit.Baseline = "", nil
-	return report.NewAudit(host, audit.Time, audit.Platforms, audit.Findings), nil
+	return report.NewAudit(host, audit.Time, audit.Platforms, audit.Findings), messagesOf(out.Bytes()), nil
+}
+
+// messagesOf are the messages of an answer, at most maxMessages of them.
+func messagesOf(answer []byte) []string {
+	var doc struct {
+		Messages []string `json:"messages"`
+	}
+	if json.Unmarshal(answer, &doc) != nil {
+		return nil
+	}
+	return doc.Messages[:min(len(doc.Messages), maxMessages)]
 }
 
 // bounded keeps so many bytes of what a program says.

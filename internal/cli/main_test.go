@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -133,6 +134,19 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// repeat appends a file to another one many times: repeat COUNT FILE TO.
+func repeat(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: repeat COUNT FILE TO")
+	}
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	to, err := os.OpenFile(ts.MkAbs(args[2]), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	ts.Check(err)
+	_, err = to.WriteString(strings.Repeat(ts.ReadFile(args[1]), n))
+	ts.Check(errors.Join(err, to.Close()))
+}
+
 // killAt ends this process with SIGKILL at the n-th crash point: what a power
 // cut or the kernel's out-of-memory killer does, nothing that could be caught.
 func killAt(n string) {
@@ -181,6 +195,6 @@ func TestScripts(t *testing.T) {
 			}
 			return os.Geteuid() == 0, nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"valid": valid, "exits": exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"valid": valid, "exits": exits, "repeat": repeat},
 	})
 }

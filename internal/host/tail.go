@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
+	"os"
 	"path"
 
 	"golang.org/x/sys/unix"
@@ -31,30 +33,21 @@ func (h *Host) Tail(p string, max int64) (text []byte, before int64, err error) 
 
 // Lines hands the lines of the last most bytes of a log to each, one at a time, so
 // that a log of any size takes little memory; a line longer than a MiB comes in
-// parts. before is what of the file is not in them.
+// parts. A most of 0 is all of the file. before is what of it is not in the lines,
+// in bytes.
 func (h *Host) Lines(p string, most int64, each func(line []byte)) (before int64, err error) {
-	outer := ""
-	switch f := h.Files.(type) {
-	case liveFiles:
-		outer = p
-	case rootedFiles:
-		outer, err = f.outerOf(p)
-	case copiedFiles:
-		if outer, err = f.outerOf(p); err != nil {
-			err = f.uncopied(err, p)
-		}
-	default:
+	if most == 0 {
+		most = math.MaxInt64
+	}
+	f, err := h.openLog(p)
+	switch {
+	case errors.Is(err, errNoLog):
 		text, before, err := h.Tail(p, most)
 		for line := range bytes.Lines(text) {
 			each(line)
 		}
 		return before, err
-	}
-	if err != nil {
-		return 0, err
-	}
-	f, err := OpenRegular(outer)
-	if err != nil {
+	case err != nil:
 		return 0, err
 	}
 	defer f.Close()
@@ -85,6 +78,40 @@ func (h *Host) Lines(p string, most int64, each func(line []byte)) (before int64
 			return before, ignoreEOF(err)
 		}
 	}
+}
+
+// errNoLog: what stands in for the machine keeps the text of this file itself.
+var errNoLog = errors.New("no file of its own")
+
+// openLog opens the file that a log is in, or returns errNoLog.
+func (h *Host) openLog(p string) (*os.File, error) {
+	switch f := h.Files.(type) {
+	case liveFiles:
+		return OpenRegular(p)
+	case rootedFiles:
+		outer, err := f.outerOf(p)
+		if err != nil {
+			return nil, err
+		}
+		return OpenRegular(outer)
+	case copiedFiles:
+		return f.openLog(p)
+	case layeredFiles:
+		if _, err := f.archivedFiles.ReadFile(p); errors.Is(err, ErrNotRecorded) {
+			if log, err := f.below.openLog(p); err == nil {
+				return log, nil
+			}
+		}
+	}
+	return nil, errNoLog
+}
+
+func (c copiedFiles) openLog(p string) (*os.File, error) {
+	outer, err := c.outerOf(p)
+	if err != nil {
+		return nil, c.uncopied(err, p)
+	}
+	return OpenRegular(outer)
 }
 
 // outerOf is where a file is in the directory that stands in for a machine.

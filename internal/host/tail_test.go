@@ -31,7 +31,14 @@ func TestTail(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, h := range map[string]*Host{"mounted": Mounted(root), "copy": copied, "archive": archived} {
-		for max, want := range map[int64]string{1 << 20: text, int64(len(text)): text, 15: "second\nthird\n", 13: "third\n", 3: ""} {
+		for max, want := range map[int64]string{1 << 20: text, int64(len(text)): text, 15: "second\nthird\n", 13: "third\n", 3: "", 0: text} {
+			if max == 0 { // of Lines alone
+				var all strings.Builder
+				if before, err := h.Lines("/etc/link", 0, func(line []byte) { all.Write(line) }); err != nil || all.String() != text || before != 0 {
+					t.Errorf("%s: all lines are %q after %d, %v", name, all.String(), before, err)
+				}
+				continue
+			}
 			got, before, err := h.Tail("/etc/link", max)
 			if err != nil || string(got) != want || before != int64(strings.LastIndex(text, want)) && want != "" {
 				t.Errorf("%s: the last %d bytes are %q after %d, %v: want %q", name, max, got, before, err, want)

@@ -6,6 +6,7 @@ package platform
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"strconv"
 	"strings"
@@ -45,6 +46,10 @@ type Subject struct {
 	// InForce answers the profiles that fettle has in force; nil where its journal
 	// is not at hand.
 	InForce func() ([]string, error)
+	// LogBytes is how much of the end of each log is read, in bytes; 0 is all of it.
+	LogBytes int64
+	// Unread is what of logs was not read, in bytes, by file.
+	Unread map[string]int64
 
 	ctx     context.Context
 	index   *fact.Index
@@ -53,9 +58,14 @@ type Subject struct {
 	open    map[string]Answers
 }
 
-// NewSubject makes a machine answer through the sources until ctx ends.
+// LogTail is how much of the end of each log is read unless somebody wants it all,
+// in bytes.
+const LogTail = 16 << 20
+
+// NewSubject makes a machine answer through the sources until ctx ends; of logs it
+// reads the last LogTail.
 func NewSubject(ctx context.Context, h *host.Host, kinds setting.Kinds, sources []Source) *Subject {
-	s := &Subject{Host: h, Kinds: kinds, ctx: ctx, sources: map[string]*Source{}, open: map[string]Answers{}}
+	s := &Subject{Host: h, Kinds: kinds, LogBytes: LogTail, Unread: map[string]int64{}, ctx: ctx, sources: map[string]*Source{}, open: map[string]Answers{}}
 	for i := range sources {
 		s.sources[sources[i].Prefix] = &sources[i]
 	}
@@ -99,6 +109,29 @@ func (s *Subject) source(name string) (Answers, bool) {
 	}
 	s.open[prefix] = source.Open(s.ctx, s)
 	return s.open[prefix], true
+}
+
+// Log hands the lines of a log to each, or of its end (LogBytes), and notes what of
+// it was not read: before, in bytes.
+func (s *Subject) Log(p string, each func(line []byte)) (before int64, err error) {
+	before, err = s.Host.Lines(p, s.LogBytes, each)
+	if before > 0 {
+		s.Unread[p] = before
+	}
+	return before, err
+}
+
+// Counted is the answer of a count in logs. cut are those of which only the end was
+// read: none in them is not known to be none, and any number is at least that many.
+func (s *Subject) Counted(n int, at string, cut ...string) rule.Answer {
+	ends := fmt.Sprintf("in the last %d MiB of %s", s.LogBytes>>20, strings.Join(cut, ", "))
+	switch {
+	case len(cut) == 0:
+		return rule.Answer{Value: float64(n), At: at}
+	case n == 0:
+		return rule.Answer{Unknown: "none " + ends + "; --logs all reads the rest", At: at}
+	}
+	return rule.Answer{Value: float64(n), At: at, AtLeast: "so many are " + ends + "; --logs all reads the rest"}
 }
 
 // Answer implements rule.Machine.

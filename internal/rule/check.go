@@ -3,6 +3,7 @@ package rule
 import (
 	"fmt"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -76,6 +77,7 @@ func (c *Catalogue) one(r *Rule, instance string, m Machine) Finding {
 		return r.finding(instance, Reminded, "")
 	}
 	env := map[string]any{"instance": instance}
+	more := map[string]string{} // numbers that may be higher, and why
 	var at []string
 	unknown, absent := "", ""
 	for _, b := range r.Inputs {
@@ -98,6 +100,9 @@ func (c *Catalogue) one(r *Rule, instance string, m Machine) Finding {
 			continue
 		}
 		env[b.Name] = a.Value
+		if a.AtLeast != "" {
+			more[b.Name] = fmt.Sprintf("%s is at least %v: %s", name, a.Value, a.AtLeast)
+		}
 		if a.At != "" && !slices.Contains(at, a.At) {
 			at = append(at, a.At)
 		}
@@ -114,7 +119,21 @@ func (c *Catalogue) one(r *Rule, instance string, m Machine) Finding {
 	if err := c.judge(r, env, &f); err != nil {
 		f.State, f.Reason = Unknown, err.Error()
 	}
+	for _, b := range r.Inputs {
+		if why := more[b.Name]; why != "" && (f.State == Passed || f.State == NotApplicable) && c.turns(r, env, b.Name) {
+			f = r.finding(instance, Unknown, why)
+			f.At = at
+		}
+	}
 	return f
+}
+
+// turns is true where a number as high as can be makes the finding a bad one.
+func (c *Catalogue) turns(r *Rule, env map[string]any, name string) bool {
+	env = maps.Clone(env)
+	env[name] = math.MaxFloat64
+	high := r.finding("", Passed, "")
+	return c.judge(r, env, &high) == nil && (high.State == Failed || high.State == Warned)
 }
 
 // answer asks the machine for what a binding names; name is with the item in it.

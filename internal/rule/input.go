@@ -52,6 +52,9 @@ type Answer struct {
 	At string
 	// Unknown says why nothing is known; "" where something is.
 	Unknown string
+	// AtLeast says why Value, a number, may be higher: not all was counted. A
+	// finding that a higher one would turn bad is not passed.
+	AtLeast string
 }
 
 // Machine answers for a machine: one that is there, one that is recorded, or one

@@ -30,7 +30,7 @@ func Source() platform.Source {
 			{Name: "puppetserver.code_cache", Type: rule.Number, Unit: "bytes", Doc: "-XX:ReservedCodeCacheSize of JAVA_ARGS."},
 			{Name: "puppetserver.static_catalogs", Type: rule.Truth, Doc: "Catalogs carry the metadata of files."},
 			{Name: "puppetserver.versioned_code", Type: rule.Truth, Doc: "The server can tell the version of its code (code-id-command), without which catalogs carry none."},
-			{Name: "puppetserver.log.catalogs", Type: rule.Number, Doc: "Catalogs that agents asked for, in the end of the access log."},
+			{Name: "puppetserver.log.catalogs", Type: rule.Number, Doc: "Catalogs that agents asked for, in the access log."},
 			{Name: "puppetserver.log.file_metadata", Type: rule.Number, Doc: "Requests for the metadata of a file in it."},
 			{Name: "puppetserver.environment_timeout", Type: rule.Text, Doc: "How long an environment is kept in memory: 0, a time, or unlimited."},
 		},
@@ -43,6 +43,10 @@ func Source() platform.Source {
 type puppet struct {
 	host    *host.Host
 	subject *platform.Subject
+
+	asked  map[string]int // requests in the access log by resource; nil until it is read
+	before int64          // bytes of it that were not read
+	noLog  error
 }
 
 const conf = "/etc/puppetlabs/puppet/puppet.conf"
@@ -198,31 +202,33 @@ func (p *puppet) java(name string) rule.Answer {
 	return platform.Typed(puppetserver.Value(at), rule.Bytes, at.String())
 }
 
-// accessLog is Puppet Server's, and maxLog how much of its end is read, in bytes.
-const (
-	accessLog = "/var/log/puppetlabs/puppetserver/puppetserver-access.log"
-	maxLog    = 16 << 20
-)
+const accessLog = "/var/log/puppetlabs/puppetserver/puppetserver-access.log"
 
-// requests counts those for one resource.
+// requests counts those for one resource. Both counts are of the same lines, read
+// once.
 func (p *puppet) requests(resource string) rule.Answer {
-	text, _, err := p.host.Tail(accessLog, maxLog)
-	if err != nil {
-		return p.unknown(accessLog, err)
+	if p.asked == nil {
+		p.asked = map[string]int{}
+		p.before, p.noLog = p.subject.Log(accessLog, func(line []byte) { p.asked[asked(line)]++ })
 	}
-	return rule.Answer{Value: float64(asked(text, resource)), At: accessLog}
+	switch {
+	case p.noLog != nil:
+		return p.unknown(accessLog, p.noLog)
+	case p.before > 0:
+		return p.subject.Counted(p.asked[resource], accessLog, accessLog)
+	}
+	return p.subject.Counted(p.asked[resource], accessLog)
 }
 
-// asked counts the lines whose request is for a resource: "GET
-// /puppet/v3/RESOURCE/NAME HTTP/1.1" in quotes.
-func asked(text []byte, resource string) (n int) {
-	want := []byte(" /puppet/v3/" + resource + "/")
-	for line := range bytes.Lines(text) {
-		_, request, _ := bytes.Cut(line, []byte(`"`))
-		request, _, ok := bytes.Cut(request, []byte(`"`))
-		if ok && bytes.Contains(request, want) {
-			n++
+// asked is the resource that a line's request is for, "" for none that is counted:
+// "GET /puppet/v3/RESOURCE/NAME HTTP/1.1" in quotes.
+func asked(line []byte) string {
+	_, request, _ := bytes.Cut(line, []byte(`"`))
+	request, _, ok := bytes.Cut(request, []byte(`"`))
+	for _, resource := range []string{"catalog", "file_metadata"} {
+		if ok && bytes.Contains(request, []byte(" /puppet/v3/"+resource+"/")) {
+			return resource
 		}
 	}
-	return n
+	return ""
 }

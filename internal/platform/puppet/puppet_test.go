@@ -69,10 +69,10 @@ func TestPuppetServer(t *testing.T) {
 }
 
 func FuzzRequests(f *testing.F) {
-	f.Add("a \"GET /puppet/v3/catalog/x HTTP/1.1\"\n", "catalog")
-	f.Fuzz(func(t *testing.T, text, key string) {
-		if n := asked([]byte(text), key); n > strings.Count(text, "\n")+1 {
-			t.Errorf("%d requests", n)
+	f.Add("a \"GET /puppet/v3/catalog/x HTTP/1.1\"\n")
+	f.Fuzz(func(t *testing.T, line string) {
+		if r := asked([]byte(line)); r != "" && !strings.Contains(line, "/puppet/v3/"+r+"/") {
+			t.Errorf("a request for %q", r)
 		}
 	})
 }
@@ -84,10 +84,12 @@ func TestRequests(t *testing.T) {
 192.0.2.1 - - [d] "GET /puppet/v3/file_metadatas/plugins HTTP/1.1" 200 1 "-" "Puppet" 14
 192.0.2.1 - - [d] "GET /x HTTP/1.1" 404 1 "http://a/puppet/v3/catalog/" "/puppet/v3/catalog/" 14
 cut off "GET /puppet/v3/catalog/`
-	for resource, want := range map[string]int{"catalog": 1, "file_metadata": 2, "node": 0} {
-		if got := asked([]byte(text), resource); got != want {
-			t.Errorf("%d requests for a %s, want %d", got, resource, want)
-		}
+	got := map[string]int{}
+	for line := range strings.Lines(text) {
+		got[asked([]byte(line))]++
+	}
+	if got["catalog"] != 1 || got["file_metadata"] != 2 || got[""] != 3 {
+		t.Errorf("%v", got)
 	}
 	files := map[string]string{
 		"installed-rpms": rpms("puppetserver-7.15.0-1.el8.noarch Tue\n"),
@@ -99,6 +101,37 @@ cut off "GET /puppet/v3/catalog/`
 	delete(files, "var/log/puppetlabs/puppetserver/puppetserver-access.log")
 	if a := subject(t, files).Answer("puppetserver.log.file_metadata"); a.Unknown == "" {
 		t.Errorf("without the log: %+v", a)
+	}
+}
+
+// Of a long log the end is read, or all of it.
+func TestLongLog(t *testing.T) {
+	const catalog = `a - - [d] "POST /puppet/v3/catalog/x HTTP/1.1" 200 1` + "\n"
+	const file = `a - - [d] "GET /puppet/v3/file_metadata/x HTTP/1.1" 200 1` + "\n"
+	files := map[string]string{
+		"installed-rpms": rpms("puppetserver-7.15.0-1.el8.noarch Tue\n"),
+		accessLog[1:]:    file + catalog + strings.Repeat(strings.Repeat("x", 1023)+"\n", 1<<10) + catalog,
+	}
+	s := subject(t, files)
+	s.LogBytes = 1 << 20
+	if a := s.Answer("puppetserver.log.catalogs"); a.Value != 1.0 || a.AtLeast == "" {
+		t.Errorf("%+v", a)
+	}
+	if a := s.Answer("puppetserver.log.file_metadata"); !strings.HasPrefix(a.Unknown, "none in the last 1 MiB of "+accessLog) {
+		t.Errorf("%+v", a)
+	}
+	if s.Unread[accessLog] == 0 {
+		t.Errorf("nothing is said of the beginning: %v", s.Unread)
+	}
+	s = subject(t, files)
+	s.LogBytes = 0
+	for input, want := range map[string]float64{"catalogs": 2, "file_metadata": 1} {
+		if a := s.Answer("puppetserver.log." + input); a.Value != want || a.AtLeast != "" {
+			t.Errorf("%s: %+v", input, a)
+		}
+	}
+	if len(s.Unread) > 0 {
+		t.Errorf("not read: %v", s.Unread)
 	}
 }
 

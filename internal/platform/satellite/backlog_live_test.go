@@ -3,6 +3,7 @@ package satellite
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -65,7 +66,10 @@ func TestBacklog(t *testing.T) {
 		t.Helper()
 		return producttest.Command(t, append([]string{"redis-cli", "-n", "6"}, words...)...)
 	}
-	producttest.Eventually(t, "Redis answers", func() bool { return strings.Contains(cli("ping"), "PONG") })
+	producttest.Eventually(t, "Redis answers", func() bool {
+		out, err := exec.Command("redis-cli", "ping").Output() // fails until it listens
+		return err == nil && strings.Contains(string(out), "PONG")
+	})
 	stopped := false
 	stop := func() {
 		if !stopped {

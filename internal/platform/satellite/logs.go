@@ -2,6 +2,7 @@ package satellite
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -24,10 +25,8 @@ type sign struct {
 	at      string
 	unknown string
 	absent  bool
+	cut     []string // logs of which only the end was read
 }
-
-// maxLog is how much of the end of each log is read, in bytes.
-const maxLog = 16 << 20
 
 var (
 	journals  = []string{"/sos_commands/logs/journalctl_--no-pager", "/sos_commands/logs/journalctl_--no-pager_--boot", "/var/log/messages", "/var/log/syslog"}
@@ -88,55 +87,71 @@ func statusIs(status string) func([]byte) bool {
 	}
 }
 
-// sign counts a kind of line in the ends of its logs.
+// sign is the answer of how often a kind of line is in its logs.
 func (s *satellite) sign(k kind) rule.Answer {
 	if p := s.find(); k.server && p.unknown == "" && p.role == "capsule" {
 		return rule.Answer{}
 	}
-	sg, ok := s.logs[k.name]
-	if !ok {
-		sg = s.count(k)
-		s.logs[k.name] = sg
+	if _, ok := s.logs[k.name]; !ok {
+		s.count(k.files)
 	}
+	sg := s.logs[k.name]
 	switch {
 	case sg.unknown != "":
 		return rule.Answer{Unknown: sg.unknown, At: sg.at}
 	case sg.absent:
 		return rule.Answer{At: sg.at}
 	}
-	return rule.Answer{Value: float64(sg.count), At: sg.at}
+	return s.subject.Counted(sg.count, sg.at, sg.cut...)
 }
 
-func (s *satellite) count(k kind) sign {
-	out := sign{absent: true, at: k.files[0]}
-	for _, p := range k.files {
-		c := counter{match: k.match}
-		before, err := s.host.Lines(p, maxLog, c.line)
+// count counts all kinds of line that are in the same logs, so that each log is
+// read once.
+func (s *satellite) count(files []string) {
+	of := slices.DeleteFunc(slices.Clone(signs), func(k kind) bool { return !slices.Equal(k.files, files) })
+	found := make([]sign, len(of))
+	all := sign{absent: true, at: files[0]} // what is the same for them
+	for _, p := range files {
+		counters := make([]counter, len(of))
+		for i, k := range of {
+			counters[i].match = k.match
+		}
+		before, err := s.subject.Log(p, func(line []byte) {
+			for i := range counters {
+				counters[i].line(line)
+			}
+		})
 		if err != nil {
-			if why := s.why(p, err); why != "" && out.absent && out.unknown == "" {
-				out.unknown = why
+			if why := s.why(p, err); why != "" && all.absent && all.unknown == "" {
+				all.unknown = why
 			}
 			continue
 		}
-		switch {
-		case out.absent:
-			out = sign{at: p}
+		if all.absent {
+			all = sign{at: p}
 		}
-		out.count += c.n
-		if c.n > 0 {
-			out.at = p
+		if before > 0 {
+			all.cut = append(all.cut, p)
+		}
+		for i, c := range counters {
+			if c.n == 0 {
+				continue
+			}
+			found[i].count += c.n
+			found[i].at = p
 			if before == 0 {
-				out.at += ":" + strconv.Itoa(c.newest)
+				found[i].at += ":" + strconv.Itoa(c.newest)
 			} // further in than fettle reads, nobody counted the lines
 		}
-		if slices.Equal(k.files, journals) {
+		if slices.Equal(files, journals) {
 			break // they have the same messages
 		}
 	}
-	if !out.absent {
-		out.unknown = ""
+	for i, k := range of {
+		sg := all
+		sg.count, sg.at = found[i].count, cmp.Or(found[i].at, all.at)
+		s.logs[k.name] = sg
 	}
-	return out
 }
 
 // counter counts the lines that match, and keeps the number of the last one.

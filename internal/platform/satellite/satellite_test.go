@@ -268,17 +268,55 @@ func TestLogs(t *testing.T) {
 	check(t, mounted(t, map[string]string{"usr/share/foreman/VERSION": "3.3.0\n"}), answers{"log.pool_timeouts": absent})
 }
 
-// Of a large log the end is read, and no line is told that nobody counted.
+// Of a large log the end is read, and no line is told that nobody counted; none in
+// it is not known to be none.
 func TestLargeLog(t *testing.T) {
-	const sign = "ActiveRecord::ConnectionTimeoutError\n"
-	s := mounted(t, map[string]string{
-		"usr/share/foreman/VERSION":      "3.3.0\n",
-		"var/log/foreman/production.log": sign + strings.Repeat(strings.Repeat("x", 1023)+"\n", maxLog>>10) + sign,
-	})
-	check(t, s, answers{"log.pool_timeouts": 1})
-	if a := s.Answer("satellite.log.pool_timeouts"); a.At != "/var/log/foreman/production.log" {
-		t.Errorf("%+v", a)
+	const (
+		log   = "/var/log/foreman/production.log"
+		other = "/var/log/httpd/foreman_access.log"
+		ssl   = "/var/log/httpd/foreman-ssl_access_ssl.log"
+		none  = "none in the last 1 MiB of "
+		sign  = "ActiveRecord::ConnectionTimeoutError\n"
+		away  = "h - - [d] \"GET / HTTP/1.1\" 503 1\n"
+	)
+	long := strings.Repeat(strings.Repeat("x", 1023)+"\n", 1<<10)
+	for _, c := range []struct {
+		name, input string
+		files       map[string]string
+		all         bool
+		want        rule.Answer // AtLeast and Unknown by their beginning
+		unread      string
+	}{
+		{"short", "pool_timeouts", map[string]string{log: sign}, false, rule.Answer{Value: 1.0, At: log + ":1"}, ""},
+		{"one at the end", "pool_timeouts", map[string]string{log: sign + long + sign}, false, rule.Answer{Value: 1.0, At: log, AtLeast: "so many are in the last 1 MiB of " + log + "; --logs all"}, log},
+		{"all", "pool_timeouts", map[string]string{log: sign + long + sign}, true, rule.Answer{Value: 2.0, At: log + ":1026"}, ""},
+		{"at the beginning", "pool_timeouts", map[string]string{log: sign + long}, false, rule.Answer{At: log, Unknown: none + log + "; --logs all"}, log},
+		{"at the beginning, all", "pool_timeouts", map[string]string{log: sign + long}, true, rule.Answer{Value: 1.0, At: log + ":1"}, ""},
+		{"none at all", "pool_timeouts", map[string]string{log: "x\n" + long}, true, rule.Answer{Value: 0.0, At: log}, ""},
+		{"in one of two", "http_503", map[string]string{ssl: away + long, other: away}, false, rule.Answer{Value: 1.0, At: other + ":1", AtLeast: "so many are in the last 1 MiB of " + ssl}, ssl},
+		{"in neither", "http_503", map[string]string{ssl: away + long, other: "x\n"}, false, rule.Answer{At: ssl, Unknown: none + ssl}, ssl},
+	} {
+		tree := map[string]string{"usr/share/foreman/VERSION": "3.3.0\n"}
+		for p, text := range c.files {
+			tree[p[1:]] = text
+		}
+		s := mounted(t, tree)
+		if s.LogBytes = 1 << 20; c.all {
+			s.LogBytes = 0
+		}
+		a := s.Answer("satellite.log." + c.input)
+		if a.Value != c.want.Value || a.At != c.want.At || !begins(a.AtLeast, c.want.AtLeast) || !begins(a.Unknown, c.want.Unknown) {
+			t.Errorf("%s: %+v, want %+v", c.name, a, c.want)
+		}
+		if (c.unread != "") != (len(s.Unread) == 1) || c.unread != "" && s.Unread[c.unread] == 0 {
+			t.Errorf("%s: not read %v, want of %q", c.name, s.Unread, c.unread)
+		}
 	}
+}
+
+// begins: text has the beginning, and is empty where that is.
+func begins(text, with string) bool {
+	return strings.HasPrefix(text, with) && (text == "") == (with == "")
 }
 
 func TestPendingTasks(t *testing.T) {
