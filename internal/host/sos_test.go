@@ -188,6 +188,12 @@ func TestSosRecorded(t *testing.T) {
 	if text, _, err := h.Tail("/version.txt", 100); err != nil || string(text) != "sosreport: 4.0\n" {
 		t.Errorf("tail: %q, %v", text, err)
 	}
+	for most, want := range map[int64]string{0: "sosreport: 4.0\n", 5: ""} {
+		var lines strings.Builder
+		if _, err := h.Lines("/version.txt", most, func(line []byte) { lines.Write(line) }); err != nil || lines.String() != want {
+			t.Errorf("lines of the last %d bytes: %q, %v", most, lines.String(), err)
+		}
+	}
 	f[name] = f[name][:len(f[name])-12]
 	if b, err := sosTree(t, f).Files.ReadFile("/proc/sys/vm/swappiness"); err != nil || string(b) != "60\n" {
 		t.Errorf("of an archive that was cut off: %q, %v", b, err)
