@@ -140,7 +140,8 @@ func (a *app) printFleet(fleet *report.Fleet, o checkOptions) error {
 func checkBySSH(ctx context.Context, ssh, host string, words []string) (*report.Audit, []string, error) {
 	ctx, cancel := context.WithTimeout(ctx, hostTimeout)
 	defer cancel()
-	args := append([]string{"-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", "ConnectTimeout=10", "-T", "--", host, "fettle", "check"}, words...)
+	// The time to connect is also that of the key exchange, which a busy host is slow at.
+	args := append([]string{"-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", "ConnectTimeout=30", "-T", "--", host, "fettle", "check"}, words...)
 	cmd := exec.CommandContext(ctx, ssh, args...)
 	out, said := &bounded{left: maxAnswer}, &bounded{left: 64 << 10}
 	cmd.Stdout, cmd.Stderr = out, said
@@ -160,7 +161,7 @@ func checkBySSH(ctx context.Context, ssh, host string, words []string) (*report.
 	case errors.As(err, &exit) && exit.ExitCode() == 127:
 		return nil, nil, errors.New("fettle is not installed there, or not in the PATH of its ssh; otherwise: fettle facts --archive FILE there, and fettle check --root FILE here")
 	case errors.As(err, &exit) && exit.ExitCode() == 255:
-		return nil, nil, fmt.Errorf("ssh: %s", last)
+		return nil, nil, fmt.Errorf("ssh: %s", sshFailure(said.String()))
 	case err != nil && out.Len() == 0:
 		return nil, nil, fmt.Errorf("%w: %s", err, last)
 	}
@@ -206,6 +207,25 @@ func (b *bounded) Write(p []byte) (int, error) {
 	b.over = b.over || n < len(p)
 	b.Buffer.Write(p[:n])
 	return len(p), nil // the rest is read and dropped, so that the program ends
+}
+
+// sshFailure is why ssh(1) has failed: its last line, and where that is a host's
+// key, of which host, and which line of known_hosts it has been held against.
+func sshFailure(text string) string {
+	last := strings.TrimPrefix(lastLine(text), "ssh: ")
+	if !strings.HasPrefix(last, "Host key verification failed") {
+		return last
+	}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "No ") && strings.Contains(line, " host key is known for "):
+			last += " " + line + " ssh by hand shows the key, and asks"
+		case strings.HasPrefix(line, "Offending "), strings.HasPrefix(line, "Host key for "):
+			last += " " + strings.TrimSuffix(line, ".") + "."
+		}
+	}
+	return last
 }
 
 func lastLine(text string) string {
