@@ -63,6 +63,7 @@ func TestCheckOnServers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts servers")
 	}
+	testroot.Undisturbed(t) // it compares what this machine has now with what it had
 	const other = "/srv/other.txt"
 	r := testroot.New(t, testroot.Options{
 		Servers: true,

@@ -28,6 +28,7 @@ func TestSosreport(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs sos")
 	}
+	testroot.Undisturbed(t) // it compares what this machine has now with what it had
 	program := testroot.Program(t, "./cmd/fettle")
 	r := testroot.New(t, testroot.Options{Servers: true, Binds: []testroot.Bind{{Source: program, Target: "/usr/local/bin/fettle", ReadOnly: true}}})
 	r.Must("pg_ctlcluster", "15", "main", "start")

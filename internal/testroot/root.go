@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,19 +35,28 @@ func Missing(t testing.TB, format string, args ...any) {
 
 // Disposable skips the test unless FETTLE_TEST_DISPOSABLE=1 says that this
 // machine may be changed: kernel settings, services, installed packages. Until
-// the test ends no other test that changes the machine runs, in this process or
-// another: go test runs packages side by side. Called again in the same test or
-// its subtests it changes nothing.
+// the test ends it has the machine to itself, as Undisturbed says.
 func Disposable(t testing.TB) {
+	t.Helper()
+	if os.Getenv("FETTLE_TEST_DISPOSABLE") != "1" {
+		Missing(t, "changes this machine's kernel settings; set FETTLE_TEST_DISPOSABLE=1 where that is harmless")
+	}
+	Undisturbed(t)
+}
+
+// Undisturbed lets no other test that changes the machine run until this one ends,
+// in this process or another: go test runs packages side by side. Called again in
+// the same test or its subtests it changes nothing.
+func Undisturbed(t testing.TB) {
 	t.Helper()
 	test, _, _ := strings.Cut(t.Name(), "/")
 	if holder := disposing.Load(); holder != nil && *holder == test {
 		return
 	}
-	if os.Getenv("FETTLE_TEST_DISPOSABLE") != "1" {
-		Missing(t, "changes this machine's kernel settings; set FETTLE_TEST_DISPOSABLE=1 where that is harmless")
-	}
 	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "fettle-test-machine.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrPermission) {
+		return // root's: without its rights a test can neither change the machine nor make a root
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

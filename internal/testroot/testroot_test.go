@@ -135,6 +135,7 @@ func TestTunedTunesTheInventedMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	Undisturbed(t) // it looks at the machine's own values
 	host := hostSettings(t)
 	r := New(t, Options{Machine: m, Stubs: TunerStubs()})
 	r.TunedOnce("throughput-performance")
