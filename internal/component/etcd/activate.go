@@ -29,7 +29,7 @@ func newControl() *program.Control {
 			if err != nil {
 				return program.Process{}, err
 			}
-			return process(ctx, h, in)
+			return program.OfService(ctx, h, "etcd", in.unit.Name)
 		},
 		Check: agrees,
 		Ready: ready,

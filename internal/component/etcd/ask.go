@@ -70,7 +70,7 @@ func question(ctx context.Context, h *host.Host, in *instance) (*answer, error) 
 func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 	a := &answer{Env: map[string]string{}, Values: map[string]float64{}, P99: map[string]float64{}}
 	if !in.pod() {
-		p, err := process(ctx, h, in)
+		p, err := program.OfService(ctx, h, "etcd", in.unit.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -116,27 +116,6 @@ func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 		a.Healthy = err.Error()
 	}
 	return a, nil
-}
-
-// process is the one that the unit runs, or the only one.
-func process(ctx context.Context, h *host.Host, in *instance) (program.Process, error) {
-	all, err := program.Find(ctx, h, "etcd")
-	if err != nil {
-		return program.Process{}, err
-	}
-	all = program.Main(all)
-	for _, p := range all {
-		if p.Unit == in.unit.Name {
-			return p, nil
-		}
-	}
-	switch len(all) {
-	case 0:
-		return program.Process{}, program.ErrStopped
-	case 1:
-		return all[0], nil
-	}
-	return program.Process{}, fmt.Errorf("%d of etcd run here, and %s runs none of them", len(all), in.unit.Name)
 }
 
 // value is what an option is in the running member, as it was told.

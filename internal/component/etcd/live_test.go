@@ -42,13 +42,13 @@ func end(t *testing.T, main string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := process(t.Context(), h, in)
+	p, err := program.OfService(t.Context(), h, "etcd", in.unit.Name)
 	if err != nil {
 		return
 	}
 	producttest.Command(t, "kill", fmt.Sprint(p.PID))
 	producttest.Eventually(t, "etcd has ended", func() bool {
-		_, err := process(t.Context(), h, in)
+		_, err := program.OfService(t.Context(), h, "etcd", in.unit.Name)
 		return err != nil
 	})
 }

@@ -251,6 +251,28 @@ func Children(all []Process, main int) []Process {
 	return slices.DeleteFunc(slices.Clone(all), func(p Process) bool { return p.Parent != main })
 }
 
+// OfService finds the main process of a program that a service runs, or the only
+// one that there is; ErrStopped where there is none.
+func OfService(ctx context.Context, h *host.Host, program, service string) (Process, error) {
+	all, err := Find(ctx, h, program)
+	if err != nil {
+		return Process{}, err
+	}
+	all = Main(all)
+	for _, p := range all {
+		if p.Unit == service {
+			return p, nil
+		}
+	}
+	switch len(all) {
+	case 0:
+		return Process{}, ErrStopped
+	case 1:
+		return all[0], nil
+	}
+	return Process{}, fmt.Errorf("%d of %s run here, and %s runs none of them", len(all), program, service)
+}
+
 // Taken says whether a program has read its files since they were last changed.
 type Taken int
 

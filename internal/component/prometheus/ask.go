@@ -70,7 +70,7 @@ func question(ctx context.Context, h *host.Host, in *instance) (*answer, error) 
 }
 
 func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
-	p, err := process(ctx, h, in)
+	p, err := program.OfService(ctx, h, "prometheus", in.unit.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -119,27 +119,6 @@ func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 		}
 	}
 	return a, nil
-}
-
-// process is the one that the unit runs, or the only one.
-func process(ctx context.Context, h *host.Host, in *instance) (program.Process, error) {
-	all, err := program.Find(ctx, h, "prometheus")
-	if err != nil {
-		return program.Process{}, err
-	}
-	all = program.Main(all)
-	for _, p := range all {
-		if p.Unit == in.unit.Name {
-			return p, nil
-		}
-	}
-	switch len(all) {
-	case 0:
-		return program.Process{}, program.ErrStopped
-	case 1:
-		return all[0], nil
-	}
-	return program.Process{}, fmt.Errorf("%d of prometheus run here, and %s runs none of them", len(all), in.unit.Name)
 }
 
 // address is where a server with these flags can be reached from here.

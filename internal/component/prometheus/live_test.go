@@ -27,7 +27,7 @@ func serve(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		all, _ := instances(h)
-		p, err := process(t.Context(), h, all[0])
+		p, err := program.OfService(t.Context(), h, "prometheus", all[0].unit.Name)
 		if err == nil {
 			producttest.Command(t, "kill", fmt.Sprint(p.PID))
 		}
