@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	components "fettle.dev/fettle/internal/component/table"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/platform"
@@ -339,7 +340,7 @@ func (m *machine) fixByJournal(ctx context.Context, res *FixResult, changes []se
 	if err := mustBeRoot(); err != nil {
 		return err
 	}
-	if _, err := m.oneTuner(ctx, false); err != nil {
+	if err := m.contested(ctx, res.Plan); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -354,6 +355,20 @@ func (m *machine) fixByJournal(ctx context.Context, res *FixResult, changes []se
 		report.Applied(m.screen, res.Applied, time.Since(began))
 	}
 	return err
+}
+
+// contested refuses a plan that writes what another tuner in force may set too.
+// The files of products are no tuner's.
+func (m *machine) contested(ctx context.Context, p *tune.Plan) error {
+	products := components.Kinds(m.host)
+	if !slices.ContainsFunc(p.Steps, func(st tune.Step) bool { return st.Action == tune.Write && products[st.Setting.Kind] == nil }) {
+		return nil
+	}
+	tuners, err := m.otherTuners(ctx)
+	if err != nil || len(tuners) == 0 {
+		return err
+	}
+	return inForce(tuners[0], "or fettle tune PROFILE --take-over, which does it and fettle undo gives back")
 }
 
 // agreed asks the person at the terminal; where there is none, nothing is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/claim"
@@ -154,17 +155,13 @@ func (tuner) Tuner() {}
 // oneTuner refuses where another tuner is in force, or takes over from it.
 // It returns the transactions of the take-over.
 func (m *machine) oneTuner(ctx context.Context, takeOver bool) (taken []int, err error) {
-	tuners, err := claim.Tuners(ctx, m.host)
+	tuners, err := m.otherTuners(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range tuners {
-		if !t.Exclusive || !t.InForce() {
-			continue
-		}
 		if !takeOver {
-			return taken, ui.Hinted(ui.Refused, fmt.Errorf("%s is in force here and sets %s: two tuners would overwrite each other", t.Name, t.Sets),
-				"hand over first: "+t.HandOver+"; or --take-over, which fettle undo gives back")
+			return taken, inForce(t, "or --take-over, which fettle undo gives back")
 		}
 		tx, err := m.takeOver(ctx, t)
 		if err != nil {
@@ -173,6 +170,19 @@ func (m *machine) oneTuner(ctx context.Context, takeOver bool) (taken []int, err
 		taken = append(taken, tx)
 	}
 	return taken, nil
+}
+
+// otherTuners are those in force that bear no other beside them.
+func (m *machine) otherTuners(ctx context.Context) ([]claim.Tuner, error) {
+	all, err := claim.Tuners(ctx, m.host)
+	return slices.DeleteFunc(all, func(t claim.Tuner) bool { return !t.Exclusive || !t.InForce() }), err
+}
+
+// inForce is the refusal to write beside another tuner; way is another one than to
+// hand over by hand.
+func inForce(t claim.Tuner, way string) error {
+	return ui.Hinted(ui.Refused, fmt.Errorf("%s is in force here and sets %s: two tuners would overwrite each other", t.Name, t.Sets),
+		"hand over first: "+t.HandOver+"; "+way)
 }
 
 // handBack gives the machine back to the tuners that were taken over, because
