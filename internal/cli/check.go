@@ -254,14 +254,15 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 			return err
 		}
 	}
-	audit := report.NewAudit(h.Name, h.Clock.Now().UTC(), names, c.Check(subject, names, c.Disabled()))
+	name := hostname(h)
+	audit := report.NewAudit(cmp.Or(name, h.Name), h.Clock.Now().UTC(), names, c.Check(subject, names, c.Disabled()))
+	audit.Hostname = name
 	a.sayCutLogs(subject)
 	audit.Root = directoryOf(a.root)
 	if old != nil {
-		if old.Machine != audit.Machine {
-			a.screen.Say("the baseline is of another machine: %s", old.Machine)
+		if err := a.against(audit, o.baseline, old); err != nil {
+			return err
 		}
-		audit.Against(o.baseline, old)
 	}
 	absent := subject.Absent(asked, products())
 	for _, p := range absent {
@@ -334,17 +335,20 @@ func directoryOf(root string) string {
 	return full
 }
 
-// gate is the error of --fail-on. With a baseline only what is new or worse
+// gate is the error of --fail-on, which counts as the report does. With a baseline only what is new or worse
 // counts.
 func gate(a *report.Audit, failOn string) error {
 	order := []rule.State{rule.Failed, rule.Warned, rule.Unknown}
 	for _, s := range order[:slices.Index(order, rule.State(failOn))+1] {
-		if n := a.Counted(s); n > 0 {
-			are := "findings are"
-			if n == 1 {
-				are = "finding is"
+		if rules, items := a.Counted(s); rules > 0 {
+			are, of := "rules are", ""
+			if rules == 1 {
+				are = "rule is"
 			}
-			return ui.Exit(ui.GateNotMet, fmt.Errorf("%d %s %s, and --fail-on is %s", n, are, s, failOn))
+			if items > rules {
+				of = fmt.Sprintf(" (%d items)", items)
+			}
+			return ui.Exit(ui.GateNotMet, fmt.Errorf("%d %s %s%s, and --fail-on is %s", rules, are, s, of, failOn))
 		}
 	}
 	return nil

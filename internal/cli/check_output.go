@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"fmt"
-	"os"
-
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -36,27 +33,4 @@ func (a *app) printAudit(audit *report.Audit, all bool, gate error) error {
 		return err
 	}
 	return gate
-}
-
-// maxBaseline bounds an earlier audit, in bytes.
-const maxBaseline = 64 << 20
-
-// readBaseline reads the file of --baseline.
-func readBaseline(name string) (*report.Audit, error) {
-	st, err := os.Stat(name)
-	if err == nil && st.Size() > maxBaseline {
-		err = fmt.Errorf("%s is larger than %d MiB", name, maxBaseline>>20)
-	}
-	if err != nil {
-		return nil, ui.Exit(ui.Usage, fmt.Errorf("--baseline: %w", err))
-	}
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return nil, ui.Exit(ui.Usage, fmt.Errorf("--baseline: %w", err))
-	}
-	old, err := report.ReadBaseline(name, text)
-	if err != nil {
-		return nil, ui.Hinted(ui.Usage, fmt.Errorf("--baseline: %w", err), "fettle check --output json > FILE makes one")
-	}
-	return old, nil
 }

@@ -39,10 +39,13 @@ type Mended struct {
 func ReadBaseline(name string, text []byte) (*Audit, error) {
 	var a Audit
 	if err := json.Unmarshal(text, &a); err != nil {
-		return nil, fmt.Errorf("%s is no audit: %w", name, err)
+		return nil, fmt.Errorf("%s is no audit in JSON: %w", name, err)
 	}
 	if a.Schema != "fettle/check/v1" {
 		return nil, fmt.Errorf("%s is no audit: its schema is %q, and not fettle/check/v1", name, a.Schema)
+	}
+	if len(a.Findings) == 0 {
+		return nil, fmt.Errorf("%s is no whole audit: it has no findings", name)
 	}
 	return &a, nil
 }
@@ -89,27 +92,38 @@ func (a *Audit) Against(name string, old *Audit) {
 	a.Baseline = b
 }
 
-// Counted is how many findings of a state count for a gate: with a baseline those
-// that are new or worse.
-func (a *Audit) Counted(s rule.State) int {
-	n := 0
+// Counted is how many rules and items of a state count for a gate: with a baseline
+// those that are new or worse.
+func (a *Audit) Counted(s rule.State) (rules, items int) {
+	of := map[string]bool{}
 	for _, f := range a.Findings {
 		if f.State == s && f.Change != Same {
-			n++
+			of[f.ID] = true
+			items++
 		}
 	}
-	return n
+	return len(of), items
 }
 
-// words say what has become of the baseline.
-func (b *Baseline) words() []string {
+// changeWords say what has become of the baseline.
+func (a *Audit) changeWords() []string {
+	b := a.Baseline
 	out := []string{}
+	mended := map[string]bool{}
 	for _, m := range b.Mended {
 		what := m.Title
 		if m.Instance != "" {
 			what += " - " + m.Instance
 		}
+		mended[m.ID] = true
 		out = append(out, fmt.Sprintf("✓ mended  %s  %s (was %s)", m.ID, what, m.Was))
 	}
-	return append(out, fmt.Sprintf("since %s (%s): %d new, %d worse, %d mended, %d as before", b.File, b.Time.UTC().Format("2006-01-02 15:04 UTC"), b.New, b.Worse, len(b.Mended), b.Same))
+	rules := map[rule.Change]map[string]bool{New: {}, Worse: {}, Same: {}}
+	for _, f := range a.Findings {
+		if of := rules[f.Change]; of != nil {
+			of[f.ID] = true
+		}
+	}
+	return append(out, fmt.Sprintf("since %s (%s): %s, %s, %s, %s", b.File, b.Time.UTC().Format("2006-01-02 15:04 UTC"),
+		counted(len(rules[New]), b.New, "new"), counted(len(rules[Worse]), b.Worse, "worse"), counted(len(mended), len(b.Mended), "mended"), counted(len(rules[Same]), b.Same, "as before")))
 }

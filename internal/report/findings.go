@@ -13,15 +13,22 @@ import (
 
 // Audit is what came of asking a machine's rules.
 type Audit struct {
-	Schema  string `json:"schema"` // fettle/check/v1
-	Machine string `json:"machine"`
+	Schema string `json:"schema"` // fettle/check/v1
+	// Machine is how a person calls it: its host name, else the path of what stands in
+	// for it. Hostname is that name where it is known.
+	Machine  string `json:"machine"`
+	Hostname string `json:"hostname,omitempty"`
 	// Root is the directory that stands in for the machine, where one does: the
 	// paths of the findings are below it.
 	Root      string    `json:"root,omitempty"`
 	Time      time.Time `json:"time"`
 	Platforms []string  `json:"platforms"`
-	// Counts is how many findings there are in each state.
+	// Counts is how many findings there are in each state: a rule that is asked of
+	// each disk has one for each.
 	Counts map[rule.State]int `json:"counts"`
+	// RuleCounts is how many rules there are in each state: a rule once, in the worst
+	// state of its findings.
+	RuleCounts map[rule.State]int `json:"rule_counts"`
 	// Findings are in the order of what to do first: the worst first, and a cause
 	// before its consequences.
 	Findings []rule.Finding `json:"findings"`
@@ -34,16 +41,6 @@ func NewAudit(machine string, when time.Time, platforms []string, findings []rul
 	a := &Audit{Schema: "fettle/check/v1", Machine: machine, Time: when, Platforms: platforms, Findings: ordered(findings)}
 	a.count()
 	return a
-}
-
-func (a *Audit) count() {
-	a.Counts = map[rule.State]int{}
-	for _, s := range rule.States {
-		a.Counts[s] = 0
-	}
-	for _, f := range a.Findings {
-		a.Counts[f.State]++
-	}
 }
 
 // Bad is true for a state that something is to be done about.
@@ -237,7 +234,7 @@ func Findings(s *ui.Screen, a *Audit, all bool) {
 		fmt.Fprintln(s.Out)
 	}
 	if a.Baseline != nil {
-		w.lines("", a.Baseline.words()...)
+		w.lines("", a.changeWords()...)
 	}
 	w.lines("", a.countWords())
 	if next := a.next(); next != "" {
@@ -251,15 +248,6 @@ func width(s *ui.Screen) int {
 		return 80
 	}
 	return max(40, min(s.Width, 100))
-}
-
-// countWords are the counts on one line.
-func (a *Audit) countWords() string {
-	var parts []string
-	for _, state := range rule.States {
-		parts = append(parts, fmt.Sprintf("%d %s", a.Counts[state], state))
-	}
-	return strings.Join(a.Platforms, ", ") + ": " + strings.Join(parts, ", ")
 }
 
 // next says what to do, the most useful first.

@@ -31,17 +31,20 @@ var findingsTemplate = sync.OnceValue(func() *template.Template {
 func FindingsHTML(w io.Writer, a *Audit) error {
 	type count struct {
 		State rule.State
-		N     int
+		Rules int
+		Items int
 	}
 	page := struct {
 		*Audit
 		Bad, Before, Rest []group
 		States            []count
 		Changes           []string
-		Words, Next, When string
-	}{Audit: a, Words: a.countWords(), Next: a.next(), When: a.Time.UTC().Format("2006-01-02 15:04 UTC")}
+		Next, When        string
+		Several           bool // rules have judged several things each
+	}{Audit: a, Next: a.next(), When: a.Time.UTC().Format("2006-01-02 15:04 UTC")}
 	for _, s := range rule.States {
-		page.States = append(page.States, count{s, a.Counts[s]})
+		page.States = append(page.States, count{s, a.RuleCounts[s], a.Counts[s]})
+		page.Several = page.Several || a.RuleCounts[s] != a.Counts[s]
 	}
 	for _, g := range groups(a.Findings) {
 		switch {
@@ -54,7 +57,7 @@ func FindingsHTML(w io.Writer, a *Audit) error {
 		}
 	}
 	if a.Baseline != nil {
-		page.Changes = a.Baseline.words()
+		page.Changes = a.changeWords()
 	}
 	return findingsTemplate().Execute(w, page)
 }

@@ -16,7 +16,7 @@ func FindingsMarkdown(out io.Writer, a *Audit, all bool) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "# Audit of %s\n\n%s, %s\n\n", MarkdownText(a.Machine), a.Time.UTC().Format("2006-01-02 15:04 UTC"), MarkdownText(a.countWords()))
 	if a.Baseline != nil {
-		for _, l := range a.Baseline.words() {
+		for _, l := range a.changeWords() {
 			fmt.Fprintf(w, "- %s\n", MarkdownText(l))
 		}
 		fmt.Fprintln(w)

@@ -47,6 +47,23 @@ func sample(text string) *Audit {
 	})
 }
 
+// A rule counts once, in the worst of its states; its items are counted beside.
+func TestCounts(t *testing.T) {
+	f := func(id, instance string, s rule.State) rule.Finding {
+		return rule.Finding{ID: id, Instance: instance, State: s}
+	}
+	a := NewAudit("m", time.Time{}, []string{"linux"}, []rule.Finding{
+		f("A", "1", rule.Passed), f("A", "2", rule.Warned), f("A", "3", rule.Failed), f("B", "", rule.NotApplicable), f("C", "x", rule.Passed), f("C", "y", rule.NotApplicable),
+	})
+	if got, want := a.countWords(), "linux: 1 fail, 0 warn (1 item), 0 unknown, 1 pass (2 items), 1 not-applicable (2 items), 0 reminder, of 3 rules"; got != want {
+		t.Errorf("%q", got)
+	}
+	a = NewAudit("m", time.Time{}, []string{"linux"}, []rule.Finding{f("A", "", rule.Passed), f("B", "", rule.Failed)})
+	if got := a.countWords(); strings.Contains(got, "item") {
+		t.Errorf("each rule has one item, and yet: %q", got)
+	}
+}
+
 func TestOrder(t *testing.T) {
 	f := func(id string, s rule.State, because string) rule.Finding {
 		return rule.Finding{ID: id, State: s, Because: because}
@@ -79,7 +96,7 @@ func TestFindingsTable(t *testing.T) {
 		if text != "plain" {
 			continue
 		}
-		for _, want := range []string{"✗ fail  W2", "because of F1", "b: 12.5 %; wanted 10 %", "fix: fettle fix W1 (vm.x = plain)", "linux: 2 fail, 2 warn, 1 unknown, 1 pass, 1 not-applicable, 1 reminder", "next: fettle fix W1"} {
+		for _, want := range []string{"✗ fail  W2", "because of F1", "b: 12.5 %; wanted 10 %", "fix: fettle fix W1 (vm.x = plain)", "linux: 2 fail, 1 warn (2 items), 1 unknown, 1 pass, 1 not-applicable, 1\n  reminder, of 7 rules", "next: fettle fix W1"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("no %q in:\n%s", want, &out)
 			}
@@ -186,7 +203,7 @@ func TestOpenMetrics(t *testing.T) {
 			}
 			seen[series] = true
 		}
-		for _, want := range []string{`fettle_check_findings{state="fail"} 2`, `fettle_check_measured{id="W1",item="b"} 12.5`, `fettle_check_wanted{id="W1",item="b"} 10`, "fettle_check_time_seconds 1.795316645e+09"} {
+		for _, want := range []string{`fettle_check_findings{state="warn"} 2`, `fettle_check_rules{state="warn"} 1`, `fettle_check_measured{id="W1",item="b"} 12.5`, `fettle_check_wanted{id="W1",item="b"} 10`, "fettle_check_time_seconds 1.795316645e+09"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("no %q in:\n%s", want, &out)
 			}
@@ -291,8 +308,15 @@ func TestBaseline(t *testing.T) {
 	if want := []string{"Cx", "Cy", "H"}; !slices.Equal(mended, want) {
 		t.Errorf("mended: %v, want %v", mended, want)
 	}
-	if n := a.Counted(rule.Warned); n != 1 {
-		t.Errorf("%d warnings count, want 1", n)
+	said := a.changeWords()
+	if got := said[len(said)-1]; !strings.HasSuffix(got, ": 3 new, 1 worse, 2 mended (3 items), 2 as before") {
+		t.Errorf("said: %q", got)
+	}
+	if rules, items := a.Counted(rule.Warned); rules != 1 || items != 1 {
+		t.Errorf("%d rules and %d items warn, want 1", rules, items)
+	}
+	if rules, items := old.Counted(rule.Failed); rules != 3 || items != 4 {
+		t.Errorf("%d rules and %d items fail, want 3 and 4", rules, items)
 	}
 	for text, want := range map[string]string{"[": "is no audit", `{"schema": "fettle/facts/v1"}`: `its schema is "fettle/facts/v1"`} {
 		if _, err := ReadBaseline("x.json", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -17,9 +17,17 @@ import (
 func OpenMetrics(out io.Writer, a *Audit) error {
 	w := bufio.NewWriter(out)
 	family := func(name, help string) { fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s gauge\n", name, help, name) }
-	family("fettle_check_findings", "Findings of the last audit by state.")
-	for _, s := range rule.States {
-		fmt.Fprintf(w, "fettle_check_findings{state=%s} %d\n", label(string(s)), a.Counts[s])
+	for _, of := range []struct {
+		name, help string
+		counts     map[rule.State]int
+	}{
+		{"fettle_check_rules", "Rules of the last audit by state: each once, in the worst of its states.", a.RuleCounts},
+		{"fettle_check_findings", "Findings of the last audit by state: a rule that is asked of each disk has one for each.", a.Counts},
+	} {
+		family(of.name, of.help)
+		for _, s := range rule.States {
+			fmt.Fprintf(w, "%s{state=%s} %d\n", of.name, label(string(s)), of.counts[s])
+		}
 	}
 	family("fettle_check_finding", "What is wrong, or not known: 1 for each finding.")
 	seen := map[string]bool{}

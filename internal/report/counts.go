@@ -1,0 +1,49 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/rule"
+)
+
+// count fills in the counts, of findings and of rules.
+func (a *Audit) count() {
+	a.Counts, a.RuleCounts = map[rule.State]int{}, map[rule.State]int{}
+	for _, s := range rule.States {
+		a.Counts[s], a.RuleCounts[s] = 0, 0
+	}
+	worst := map[string]rule.State{}
+	for _, f := range a.Findings {
+		a.Counts[f.State]++
+		if w, ok := worst[f.ID]; !ok || badness(f.State) < badness(w) {
+			worst[f.ID] = f.State
+		}
+	}
+	for _, s := range worst {
+		a.RuleCounts[s]++
+	}
+}
+
+// countWords are the counts on one line: of rules, and where they have judged
+// several things, of those.
+func (a *Audit) countWords() string {
+	var parts []string
+	rules := 0
+	for _, state := range rule.States {
+		n, items := a.RuleCounts[state], a.Counts[state]
+		rules += n
+		parts = append(parts, counted(n, items, string(state)))
+	}
+	return fmt.Sprintf("%s: %s, of %s", strings.Join(a.Platforms, ", "), strings.Join(parts, ", "), plural(rules, "rule"))
+}
+
+// counted is a number of rules, and of the items that they have judged where those
+// are not as many.
+func counted(rules, items int, what string) string {
+	text := fmt.Sprintf("%d %s", rules, what)
+	if items != rules {
+		text += fmt.Sprintf(" (%s)", plural(items, "item"))
+	}
+	return text
+}
