@@ -63,9 +63,9 @@ type Subject struct {
 const LogTail = 16 << 20
 
 // NewSubject makes a machine answer through the sources until ctx ends; of logs it
-// reads the last LogTail.
+// reads the last LogTail, and each program is asked once.
 func NewSubject(ctx context.Context, h *host.Host, kinds setting.Kinds, sources []Source) *Subject {
-	s := &Subject{Host: h, Kinds: kinds, LogBytes: LogTail, Unread: map[string]int64{}, ctx: ctx, sources: map[string]*Source{}, open: map[string]Answers{}}
+	s := &Subject{Host: host.AskedOnce(h), Kinds: kinds, LogBytes: LogTail, Unread: map[string]int64{}, ctx: ctx, sources: map[string]*Source{}, open: map[string]Answers{}}
 	for i := range sources {
 		s.sources[sources[i].Prefix] = &sources[i]
 	}

@@ -1,6 +1,6 @@
-// Package packages tells which packages a machine has, as far as its files say
-// so as text: dpkg's list, or those that a sosreport has. The data bases of rpm
-// are not text.
+// Package packages tells which packages a machine has: by dpkg's list, which is
+// text, by what rpm says of its data base, which is not, and in a copy by the list
+// that a sosreport or a foreman-debug has.
 package packages
 
 import (
@@ -30,14 +30,18 @@ func (l List) Lacks(name string) (unknown string) {
 	return ""
 }
 
-// lists are a sosreport's.
+// lists are those of a sosreport (sos/report/plugins/rpm.py, dpkg.py; the names in
+// the top directory are links) and of a foreman-debug (script/foreman-debug).
 var lists = []struct {
-	path string
-	take func(line string) (name, version string)
+	pattern string // of host.Glob
+	read    func(text string) map[string]string
 }{
-	{"/installed-rpms", rpmLine},
-	{"/sos_commands/rpm/package-data", rpmLine},
-	{"/installed-debs", dpkgLine},
+	{"/installed-rpms", ofLines(rpmLine)},
+	{"/sos_commands/rpm/sh_-c_rpm*_-qa*", ofLines(rpmLine)},
+	{"/sos_commands/rpm/package-data", ofLines(rpmLine)},
+	{"/installed-debs", ofLines(dpkgLine)},
+	{"/sos_commands/dpkg/dpkg_-l", ofLines(dpkgLine)},
+	{"/installed_packages", debugged},
 }
 
 const dpkg = "/var/lib/dpkg/status"
@@ -71,28 +75,14 @@ func Upstream(v string) string {
 	return v
 }
 
-// Read reads the first list that there is. The error says why there is none.
+// Read reads the first list that there is. The error says why there is none. On a
+// machine that has a data base of rpm's and none of dpkg's it runs rpm, which may
+// take seconds: it is for what nothing else tells.
 func Read(h *host.Host) (List, error) {
-	var cut List
-	for _, l := range lists {
-		if h.Live {
-			break
-		}
-		text, err := h.Files.ReadFile(l.path)
-		if err != nil {
-			continue
-		}
-		versions := map[string]string{}
-		for row := range strings.Lines(string(text)) {
-			if name, version := l.take(row); name != "" {
-				versions[name] = version
-			}
-		}
-		if len(versions) > few && strings.HasSuffix(string(text), "\n") {
-			return List{Versions: versions, At: l.path}, nil
-		}
-		if len(versions) > len(cut.Versions) || cut.At == "" {
-			cut = List{versions, l.path, true}
+	cut, found := List{}, false
+	if !h.Live {
+		if cut, found = readLists(h.Files); found {
+			return cut, nil
 		}
 	}
 	text, err := h.Files.ReadFile(dpkg)
@@ -106,66 +96,37 @@ func Read(h *host.Host) (List, error) {
 		return cut, nil
 	case cut.At != "":
 		return List{}, fmt.Errorf("%s is no list of a whole machine's packages", cut.At)
+	}
+	if db := rpmDatabase(h.Files); db != "" {
+		return askRPM(h, db)
+	}
+	switch {
 	case errors.Is(err, host.ErrNotRecorded):
 		return List{}, errors.New("the list of its packages (/installed-rpms, " + dpkg + ") is not in this copy")
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return List{}, err
 	}
-	return List{}, errors.New("its list of packages is not text")
+	return List{}, errors.New("neither dpkg nor rpm has a data base of its packages")
 }
 
-// rpmLine takes a line of "rpm -qa" apart: NAME-VERSION-RELEASE.ARCH first.
-func rpmLine(text string) (name, version string) {
-	w, _, _ := strings.Cut(strings.TrimSpace(text), "\t")
-	w, _, _ = strings.Cut(w, " ")
-	release := strings.LastIndexByte(w, '-')
-	if release < 1 {
-		return "", ""
-	}
-	v := strings.LastIndexByte(w[:release], '-')
-	if v < 1 || v+1 == release {
-		return "", ""
-	}
-	return w[:v], w[v+1 : release]
-}
-
-// dpkgLine takes a line of "dpkg -l" apart.
-func dpkgLine(text string) (name, version string) {
-	w := strings.Fields(text)
-	if len(w) < 3 || w[0] != "ii" {
-		return "", ""
-	}
-	name, _, _ = strings.Cut(w[1], ":")
-	return name, debVersion(w[2])
-}
-
-// debVersion is a Debian version without epoch and revision (deb-version(7)).
-func debVersion(v string) string {
-	if _, after, ok := strings.Cut(v, ":"); ok {
-		v = after
-	}
-	if i := strings.LastIndexByte(v, '-'); i > 0 {
-		v = v[:i]
-	}
-	return v
-}
-
-// dpkgStatus reads dpkg's own list (deb822(5)).
-func dpkgStatus(text string) map[string]string {
-	versions := map[string]string{}
-	name, installed := "", false
-	for row := range strings.Lines(text) {
-		key, value, _ := strings.Cut(strings.TrimRight(row, "\n"), ": ")
-		switch key {
-		case "Package":
-			name, installed = value, false
-		case "Status":
-			installed = strings.HasSuffix(value, " installed")
-		case "Version":
-			if installed && name != "" {
-				versions[name] = debVersion(value)
+// readLists reads the first list of a copy that is whole; else the longest, if
+// there is any.
+func readLists(f host.Files) (list List, whole bool) {
+	for _, l := range lists {
+		names, _ := host.Glob(f, l.pattern)
+		for _, name := range names {
+			text, err := f.ReadFile(name)
+			if err != nil {
+				continue
+			}
+			versions := l.read(string(text))
+			if len(versions) > few && strings.HasSuffix(string(text), "\n") {
+				return List{Versions: versions, At: name}, true
+			}
+			if len(versions) > len(list.Versions) || list.At == "" {
+				list = List{versions, name, true}
 			}
 		}
 	}
-	return versions
+	return list, false
 }

@@ -1,12 +1,15 @@
 package satellite
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/component/packages"
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/rule"
 )
 
@@ -67,6 +70,9 @@ func (s *satellite) find() *product {
 	}
 	p := &product{}
 	s.product = p
+	if s.signless() {
+		return p
+	}
 	all, err := packages.Read(s.host)
 	if err != nil {
 		s.findByFiles(p, err.Error())
@@ -94,6 +100,17 @@ func (s *satellite) find() *product {
 	}
 	p.complete()
 	return p
+}
+
+// signless is true where the machine has none of the directories that every Foreman
+// and every Capsule has, so that nobody has to ask for its packages.
+func (s *satellite) signless() bool {
+	for _, dir := range []string{"/etc/foreman", "/etc/foreman-proxy", "/etc/foreman-installer", "/usr/share/foreman", "/usr/share/foreman-proxy"} {
+		if _, err := s.host.Files.Stat(dir); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotRecorded) {
+			return false
+		}
+	}
+	return true
 }
 
 // complete works out one version from the other.
