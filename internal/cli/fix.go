@@ -130,7 +130,7 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 		if err != nil {
 			return err
 		}
-		if res.Written, err = writeArtefacts(o.write, artefacts, o.force); err != nil {
+		if res.Written, err = writeArtefacts(o.write, "", artefacts, o.force); err != nil {
 			return err
 		}
 	}

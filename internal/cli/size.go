@@ -3,9 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -155,7 +153,7 @@ func (a *app) size(ctx context.Context, wish sizing.Wish, o sizeOptions) error {
 		return err
 	}
 	if o.write != "" {
-		if r.Written, err = writeArtefacts(o.write, r.Files, o.force); err != nil {
+		if r.Written, err = writeArtefacts(o.write, r.Platform, r.Files, o.force); err != nil {
 			return err
 		}
 	}
@@ -164,28 +162,4 @@ func (a *app) size(ctx context.Context, wish sizing.Wish, o sizeOptions) error {
 	}
 	report.Size(a.screen, r)
 	return nil
-}
-
-// writeArtefacts writes the files below a directory, which is made where it is
-// missing.
-func writeArtefacts(dir string, artefacts []sizing.Artefact, force bool) (*sizing.Written, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range missing(dir) {
-		if err := host.Live().Files.Mkdir(d, 0o755); err != nil {
-			return nil, err
-		}
-	}
-	files, err := sizing.Write(host.Mounted(dir).Files, artefacts, force)
-	var foreign *sizing.ForeignError
-	if errors.As(err, &foreign) {
-		slices.Sort(foreign.Names)
-		return nil, ui.Hinted(ui.Refused, fmt.Errorf("%s: %w", dir, err), "nothing is written; --force writes over them, another directory leaves them")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
-	}
-	return &sizing.Written{Dir: dir, Files: files}, nil
 }

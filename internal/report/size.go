@@ -119,7 +119,7 @@ func steps(s *ui.Screen, r *sizing.Result) {
 }
 
 func artefacts(s *ui.Screen, r *sizing.Result) {
-	if len(r.Files) == 0 {
+	if len(r.Files) == 0 && (r.Written == nil || len(r.Written.Files) == 0) {
 		return
 	}
 	state := map[string]string{}
@@ -142,12 +142,28 @@ func artefacts(s *ui.Screen, r *sizing.Result) {
 		}
 		g.Rows = append(g.Rows, row)
 	}
+	if r.Written != nil {
+		g.Rows = append(g.Rows, leftOver(r.Written)...)
+	}
 	g.Write(s)
 	if s.Format == ui.Markdown {
 		for _, f := range r.Files {
 			fmt.Fprintf(s.Out, "\n`%s`\n\n```\n%s```\n", f.Name, f.Content)
 		}
 	}
+}
+
+// leftOver are the files of an earlier plan that this one does not have.
+func leftOver(w *sizing.Written) (rows [][]string) {
+	for _, f := range w.Files {
+		switch f.State {
+		case "removed":
+			rows = append(rows, []string{f.Name, "of an earlier plan", "", f.State})
+		case "kept":
+			rows = append(rows, []string{f.Name, "of an earlier plan, and changed since: look at it, and remove it by hand", "", f.State})
+		}
+	}
+	return rows
 }
 
 // amount prints a value with its unit.

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/sizing"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// writeArtefacts writes the files of a plan below a directory, which is made where
+// it is missing. After an error the directory is as it was. owner is whose plan it
+// is; a plan of nobody leaves the files of earlier ones.
+func writeArtefacts(dir, owner string, artefacts []sizing.Artefact, force bool) (*sizing.Written, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	made, err := makeDirectory(dir)
+	if err != nil {
+		return nil, err
+	}
+	files, err := sizing.Write(host.Mounted(dir).Files, owner, artefacts, force)
+	if err == nil {
+		return &sizing.Written{Dir: dir, Files: files}, nil
+	}
+	for _, d := range slices.Backward(made) {
+		_ = os.Remove(d)
+	}
+	var foreign *sizing.ForeignError
+	if errors.As(err, &foreign) {
+		slices.Sort(foreign.Names)
+		slices.Sort(foreign.Taken)
+		return nil, ui.Hinted(ui.Refused, fmt.Errorf("%s: %w", dir, err), "nothing is written; --force writes over them, another directory leaves them")
+	}
+	var half *sizing.HalfError
+	if errors.As(err, &half) {
+		return nil, ui.Hinted(ui.Incomplete, fmt.Errorf("--write: %s: %w", dir, err), "look at the files of "+dir+" before they are used")
+	}
+	path := dir
+	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+		path = filepath.Join(dir, at.Path) // which is below dir
+	}
+	return nil, notWritten(path, err)
+}
+
+// makeDirectory makes what is missing of a directory, and returns that, the
+// outermost first.
+func makeDirectory(dir string) ([]string, error) {
+	// What is there of the way has to be a directory.
+	at := dir
+	for ; at != "/"; at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); err == nil {
+			break
+		}
+	}
+	switch info, err := os.Stat(at); {
+	case errors.Is(err, fs.ErrNotExist):
+		to, _ := os.Readlink(at)
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("--write: %s is a link to %s, which is not there", at, to), "name the directory itself")
+	case err != nil:
+		return nil, notWritten(at, err)
+	case !info.IsDir():
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("--write: %s is no directory", at), "name a directory; it is made if it is missing")
+	}
+	var made []string
+	for _, d := range missing(dir) {
+		if err := host.Live().Files.Mkdir(d, 0o755); err != nil {
+			for _, d := range slices.Backward(made) {
+				_ = os.Remove(d)
+			}
+			return nil, notWritten(d, err)
+		}
+		made = append(made, d)
+	}
+	return made, nil
+}
+
+// notWritten is an error of writing to a path, with what to do.
+func notWritten(path string, err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	hint := "nothing is written"
+	switch {
+	case errors.Is(err, syscall.EROFS):
+		hint += ": the file system is mounted for reading only; name a directory on another"
+	case errors.Is(err, fs.ErrPermission):
+		hint += fmt.Sprintf(": user %d may not write there; name a directory of your own", os.Geteuid())
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		hint += ": make room, or name a directory on another file system"
+	}
+	return ui.Hinted(ui.Failed, fmt.Errorf("--write: %s: %w", path, err), hint)
+}
