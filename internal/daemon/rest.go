@@ -11,9 +11,8 @@ import (
 
 // rest gives back the memory that the last work took: from here on the daemon
 // sleeps, for days perhaps. The heap goes to the kernel, and so do the pages of
-// the program's own text, which are in the page cache anyway and are mapped again
-// as they are needed (madvise(2), MADV_DONTNEED on a file mapping that nobody
-// can write).
+// the program's own file, which are in the page cache anyway and are mapped again
+// as they are needed.
 func rest() {
 	debug.SetGCPercent(25)
 	debug.FreeOSMemory()
@@ -21,21 +20,45 @@ func rest() {
 	if err != nil {
 		return
 	}
-	maps, err := os.ReadFile("/proc/self/maps")
+	smaps, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
 		return
 	}
-	for line := range strings.Lines(string(maps)) {
-		// address perms offset dev inode path (proc_pid_maps(5))
+	for _, m := range unchanged(string(smaps), self) {
+		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.start, m.end-m.start, unix.MADV_DONTNEED)
+	}
+}
+
+// mapping is a range of addresses of this process.
+type mapping struct{ start, end uintptr }
+
+// unchanged finds in the text of /proc/PID/smaps (proc_pid_smaps(5)) what is mapped
+// from a file, may not be written, and has no page that differs from the file: its
+// text and its read-only data, which in a Go program are about as large. madvise(2)
+// with MADV_DONTNEED loses nothing there. A page that differs is one that the
+// loader relocated before it took the right to write away, as in a program linked
+// with -buildmode=pie: it would come back as it is in the file.
+func unchanged(smaps, file string) (found []mapping) {
+	var m mapping
+	ours := false
+	for line := range strings.Lines(smaps) {
 		f := strings.Fields(line)
-		if len(f) != 6 || f[5] != self || f[1] != "r-xp" {
-			continue
-		}
-		from, to, _ := strings.Cut(f[0], "-")
-		start, err1 := strconv.ParseUint(from, 16, 64)
-		end, err2 := strconv.ParseUint(to, 16, 64)
-		if err1 == nil && err2 == nil && start < end {
-			_, _, _ = unix.Syscall(unix.SYS_MADVISE, uintptr(start), uintptr(end-start), unix.MADV_DONTNEED)
+		switch {
+		case len(f) > 1 && strings.HasSuffix(f[0], ":"):
+			if ours && f[0] == "Anonymous:" && f[1] == "0" {
+				found = append(found, m)
+			}
+		case len(f) > 5 && strings.Join(f[5:], " ") == file && (f[1] == "r-xp" || f[1] == "r--p"):
+			// address perms offset dev inode path; both names of a program that was
+			// replaced while it runs end with " (deleted)".
+			from, to, _ := strings.Cut(f[0], "-")
+			start, err1 := strconv.ParseUint(from, 16, 64)
+			end, err2 := strconv.ParseUint(to, 16, 64)
+			m = mapping{uintptr(start), uintptr(end)}
+			ours = err1 == nil && err2 == nil && start < end
+		default:
+			ours = false
 		}
 	}
+	return found
 }
