@@ -257,7 +257,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	name := hostname(h)
 	audit := report.NewAudit(cmp.Or(name, h.Name), h.Clock.Now().UTC(), names, c.Check(subject, names, c.Disabled()))
 	audit.Hostname = name
-	a.sayCutLogs(subject)
+	a.sayCutLogs(subject, "--logs all")
 	audit.Root = directoryOf(a.root)
 	if old != nil {
 		if err := a.against(audit, o.baseline, old); err != nil {
@@ -292,10 +292,10 @@ func (a *app) subject(ctx context.Context, h *host.Host, kinds setting.Kinds) *p
 	return s
 }
 
-// sayCutLogs says what of logs was not read.
-func (a *app) sayCutLogs(m *platform.Subject) {
+// sayCutLogs says what of logs was not read, and the call that reads it.
+func (a *app) sayCutLogs(m *platform.Subject, call string) {
 	for _, file := range slices.Sorted(maps.Keys(m.Unread)) {
-		a.screen.Say("%s: the first %s are not read, only the last %d MiB (--logs all reads them)", file, unit.Size(m.Unread[file]).Human(), m.LogBytes>>20)
+		a.sayOnce(fmt.Sprintf("%s: the first %s are not read, only the last %d MiB (%s reads them)", file, unit.Size(m.Unread[file]).Human(), m.LogBytes>>20, call))
 	}
 }
 

@@ -46,7 +46,7 @@ func (a *app) explain(c *rule.Catalogue, m *platform.Subject, id string) error {
 			x.Findings = append(x.Findings, f)
 		}
 	}
-	a.sayCutLogs(m)
+	a.sayCutLogs(m, "--logs all")
 	if a.data() {
 		return a.result(x, nil)
 	}

@@ -74,6 +74,9 @@ func (a *app) facts(ctx context.Context, names []string, brief bool, archive str
 		if err := writeArchive(archive, rec); err != nil {
 			return err
 		}
+		for _, file := range rec.TooLarge() {
+			a.screen.Say("%s is larger than %d MiB and not in the archive: what rules ask of it is unknown there", file, host.MaxRecorded>>20)
+		}
 		a.screen.Say("wrote %s: it holds no passwords, keys or tokens, but names and addresses of this machine", archive)
 	}
 	if a.root != "" && !f.Determined() {

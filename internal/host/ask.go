@@ -53,7 +53,7 @@ func (x recordingAsks) Ask(ctx context.Context, question string, ask func(contex
 	answer = Redact("", answer)
 	x.r.mu.Lock()
 	defer x.r.mu.Unlock()
-	if len(answer) <= maxRecordedFile {
+	if len(answer) <= MaxRecorded {
 		x.r.asks[question] = answer
 	}
 	return answer, nil

@@ -6,15 +6,17 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 )
 
-// maxRecordedFile is the largest content that a recording keeps, in bytes; a
-// larger file is answered in full and recorded as unread.
-const maxRecordedFile = 8 << 20
+// MaxRecorded is the largest content that a recording keeps, in bytes; a larger
+// file is answered in full and recorded as unread.
+const MaxRecorded = 8 << 20
 
 // Record returns a host that answers as h does and keeps every answer: files,
 // what is not there, directories, links, modes, errors, commands, network
@@ -25,7 +27,7 @@ const maxRecordedFile = 8 << 20
 func Record(h *Host) (*Host, *Recording) {
 	a := newArchive()
 	a.time = h.Clock.Now()
-	r := &recorder{inner: h.Files, archivedFiles: archivedFiles{a}}
+	r := &recorder{inner: h.Files, tooLarge: map[string]bool{}, archivedFiles: archivedFiles{a}}
 	rec := &Recording{r}
 	return &Host{
 		Name: h.Name, Live: false, Files: r,
@@ -47,6 +49,13 @@ func (rec *Recording) WriteTo(w io.Writer) (int64, error) {
 	c := countingWriter{w: w}
 	err := rec.r.archive.writeTo(&c)
 	return c.n, err
+}
+
+// TooLarge are the files that were asked for and not kept, sorted.
+func (rec *Recording) TooLarge() []string {
+	rec.r.mu.Lock()
+	defer rec.r.mu.Unlock()
+	return slices.Sorted(maps.Keys(rec.r.tooLarge))
 }
 
 // Size is how much has been read from files so far, in bytes.
@@ -73,6 +82,8 @@ type recorder struct {
 	mu    sync.Mutex
 	inner Files
 	size  int // bytes of all contents
+	// tooLarge are the files that are not kept.
+	tooLarge map[string]bool
 	archivedFiles
 }
 
@@ -147,7 +158,10 @@ func (r *recorder) ReadFile(p string) ([]byte, error) {
 	if e := r.entries[at]; e != nil && !e.mode.IsDir() && e.data == nil && e.errno == 0 {
 		data, err := r.inner.ReadFile(at)
 		switch {
-		case errors.Is(err, ErrNotRecorded), errors.Is(err, ErrTooLarge):
+		case errors.Is(err, ErrTooLarge):
+			r.tooLarge[p] = true
+			return nil, err
+		case errors.Is(err, ErrNotRecorded):
 			return nil, err
 		case err != nil:
 			e.errno = errnoOf(err)
@@ -156,7 +170,8 @@ func (r *recorder) ReadFile(p string) ([]byte, error) {
 			if p != at && secretFile(p) {
 				data = Redact(p, data)
 			}
-			if len(data) > maxRecordedFile {
+			if len(data) > MaxRecorded {
+				r.tooLarge[p] = true
 				return data, nil
 			}
 			e.data = append([]byte{}, data...)
@@ -265,7 +280,7 @@ func (x recordingExec) Run(ctx context.Context, c Command) (Result, error) {
 	argv := strings.Split(string(Redact("", []byte(strings.Join(c.Argv, "\x00")))), "\x00")
 	x.r.mu.Lock()
 	defer x.r.mu.Unlock()
-	if len(res.Stdout)+len(res.Stderr) <= maxRecordedFile {
+	if len(res.Stdout)+len(res.Stderr) <= MaxRecorded {
 		x.r.commands[commandKey(argv)] = res
 	}
 	return res, nil

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"strings"
 
 	"fettle.dev/fettle/internal/component/packages"
@@ -108,7 +109,7 @@ func (p *puppet) unknown(at string, err error) rule.Answer {
 // version is of the package; a server whose packages are not listed as text has
 // its directory.
 func (p *puppet) version() rule.Answer {
-	if _, err := p.host.Files.Stat(puppetserver.Dir); errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+	if _, err := p.host.Files.Stat(path.Dir(puppetserver.Dir)); errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
 		return rule.Answer{At: puppetserver.Dir} // nobody has to ask for the packages
 	}
 	list, err := packages.Read(p.host)
