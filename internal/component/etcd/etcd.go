@@ -43,7 +43,7 @@ var Product = component.Product{
 				if err := check(key, value); err != nil {
 					return err
 				}
-				return holds(h, key, value)
+				return errors.Join(ours(h), holds(h, key, value))
 			},
 			Activation: func(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
 				return c.Activation(ctx, h, main, true)

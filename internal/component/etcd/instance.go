@@ -267,36 +267,6 @@ func script(text string) []string {
 	return nil
 }
 
-// settable are those that fettle writes: a static pod's is written by kubeadm or
-// by the operator.
-func settable(h *host.Host) ([]conf.Instance, error) {
-	all, err := instances(h)
-	var out []conf.Instance
-	for _, in := range all {
-		if !in.pod() && in.Main != "" {
-			out = append(out, in.Instance)
-		}
-	}
-	return out, err
-}
-
-// of is the instance of a main file.
-func of(h *host.Host, main string) (*instance, error) {
-	all, err := instances(h)
-	if err != nil {
-		return nil, err
-	}
-	for _, in := range all {
-		if real, err := h.Files.Resolve(in.Main); in.Main == main || err == nil && real == main {
-			if in.pod() {
-				return nil, fmt.Errorf("%s is a static pod's: kubeadm or the cluster's operator writes it", main)
-			}
-			return in, nil
-		}
-	}
-	return nil, fmt.Errorf("%s is no file of etcd's unit", main)
-}
-
 // winner is the line from which an option is taken.
 func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 	in, err := of(h, main)
