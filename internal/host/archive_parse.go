@@ -5,83 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 )
-
-// OpenRoot opens what stands in for a machine: a directory (Copy) or an
-// archive (OpenArchive).
-func OpenRoot(root string) (*Host, error) {
-	st, err := os.Stat(root)
-	if err != nil {
-		return nil, err
-	}
-	if !st.IsDir() {
-		return OpenArchive(root)
-	}
-	if inner := machineBelow(root); inner != "" {
-		return nil, fmt.Errorf("%s holds no machine, but %s in it does: name that one", root, inner)
-	}
-	return Copy(root)
-}
-
-// machineBelow returns the one directory in root that looks like a machine's
-// root where root itself does not: an unpacked sosreport, a level too high.
-func machineBelow(root string) string {
-	if looksLikeMachine(root) {
-		return ""
-	}
-	list, err := os.ReadDir(root)
-	if err != nil {
-		return ""
-	}
-	found := ""
-	for _, d := range list {
-		if d.IsDir() && looksLikeMachine(filepath.Join(root, d.Name())) {
-			if found != "" {
-				return ""
-			}
-			found = d.Name()
-		}
-	}
-	return found
-}
-
-func looksLikeMachine(dir string) bool {
-	for _, name := range []string{"etc", "proc", "sys", "usr", "run", "boot", "sos_commands"} {
-		if st, err := os.Stat(filepath.Join(dir, name)); err == nil && st.IsDir() {
-			return true
-		}
-	}
-	return false
-}
-
-// OpenArchive opens a machine that Record wrote, or a person by hand. It is
-// read only; commands answer as recorded, else with ErrNotRecorded. A damaged
-// archive is refused with file and line; one that is cut off is read up to there
-// (Host.Incomplete).
-func OpenArchive(name string) (*Host, error) {
-	f, err := OpenRegular(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxArchiveSize+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxArchiveSize {
-		return nil, fmt.Errorf("%s: archive larger than %d MiB", name, maxArchiveSize>>20)
-	}
-	return ParseArchive(name, text)
-}
 
 // ParseArchive reads an archive's text; name is for messages.
 func ParseArchive(name string, text []byte) (*Host, error) {

@@ -80,7 +80,7 @@ type Attr struct {
 }
 
 // MaxFileSize caps one read, in bytes: a copied tree is hostile input.
-const MaxFileSize = 64 << 20
+const MaxFileSize = 16 << 20
 
 // ErrTooLarge is returned by ReadFile beyond MaxFileSize.
 var ErrTooLarge = fmt.Errorf("file larger than %d MiB", MaxFileSize>>20)

@@ -87,9 +87,30 @@ func readCapped(p string) ([]byte, error) {
 			return nil, &fs.PathError{Op: "read", Path: p, Err: ErrTooLarge}
 		}
 		if n == len(buf) {
-			buf = append(buf, make([]byte, len(buf))...)
+			larger, err := grown(fd, buf)
+			if err != nil {
+				return nil, &fs.PathError{Op: "read", Path: p, Err: err}
+			}
+			buf = larger
 		}
 	}
+}
+
+// grown gives a full buffer room: for all that is still to come where the file says
+// how long it is, and else as much again. A file that says to be too large is not
+// read any further.
+func grown(fd int, buf []byte) ([]byte, error) {
+	size := int64(2 * len(buf))
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size >= int64(len(buf)) {
+		if st.Size > MaxFileSize {
+			return nil, ErrTooLarge
+		}
+		size = st.Size + 1 // with the byte that tells the end
+	}
+	larger := make([]byte, min(size, MaxFileSize+1))
+	copy(larger, buf)
+	return larger, nil
 }
 
 // scratches are buffers for the kernel's small files: a fresh page for each of

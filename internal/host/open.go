@@ -1,0 +1,91 @@
+package host
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// OpenRoot opens what stands in for a machine: a directory (Copy) or an
+// archive (OpenArchive).
+func OpenRoot(root string) (*Host, error) {
+	st, err := os.Stat(root)
+	if err != nil {
+		return nil, err
+	}
+	if !st.IsDir() {
+		return OpenArchive(root)
+	}
+	if inner := machineBelow(root); inner != "" {
+		return nil, fmt.Errorf("%s holds no machine, but %s in it does: name that one", root, inner)
+	}
+	return Copy(root)
+}
+
+// machineBelow returns the one directory in root that looks like a machine's
+// root where root itself does not: an unpacked sosreport, a level too high.
+func machineBelow(root string) string {
+	if looksLikeMachine(root) {
+		return ""
+	}
+	list, err := os.ReadDir(root)
+	if err != nil {
+		return ""
+	}
+	found := ""
+	for _, d := range list {
+		if d.IsDir() && looksLikeMachine(filepath.Join(root, d.Name())) {
+			if found != "" {
+				return ""
+			}
+			found = d.Name()
+		}
+	}
+	return found
+}
+
+func looksLikeMachine(dir string) bool {
+	for _, name := range []string{"etc", "proc", "sys", "usr", "run", "boot", "sos_commands"} {
+		if st, err := os.Stat(filepath.Join(dir, name)); err == nil && st.IsDir() {
+			return true
+		}
+	}
+	return false
+}
+
+// OpenArchive opens a machine that Record wrote, or a person by hand. It is
+// read only; commands answer as recorded, else with ErrNotRecorded. A damaged
+// archive is refused with file and line; one that is cut off is read up to there
+// (Host.Incomplete).
+func OpenArchive(name string) (*Host, error) {
+	f, err := OpenRegular(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if packed(f) {
+		return nil, fmt.Errorf("%s is packed: unpack it (tar -xf %s -C DIR), and name the directory that is in it", name, name)
+	}
+	if st, err := f.Stat(); err == nil && st.Size() > maxArchiveSize {
+		return nil, fmt.Errorf("%s: archive larger than %d MiB", name, maxArchiveSize>>20)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxArchiveSize+1))
+	if err != nil {
+		return nil, err
+	}
+	return ParseArchive(name, text)
+}
+
+// packings are the first bytes of what reports are packed with: gzip, xz, bzip2, zstd.
+var packings = []string{"\x1f\x8b", "\xfd7zXZ\x00", "BZh", "\x28\xb5\x2f\xfd"}
+
+// packed is true for what tar unpacks.
+func packed(f io.ReaderAt) bool {
+	head := make([]byte, 512)
+	n, _ := f.ReadAt(head, 0)
+	return slices.ContainsFunc(packings, func(magic string) bool { return bytes.HasPrefix(head[:n], []byte(magic)) }) ||
+		n == len(head) && string(head[257:262]) == "ustar"
+}

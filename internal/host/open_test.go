@@ -1,0 +1,111 @@
+package host
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// A report that is still packed is refused with the way to unpack it.
+func TestPacked(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "sosreport-a/etc"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, option string }{{"a.tar", ""}, {"a.tar.gz", "-z"}, {"a.tar.xz", "-J"}, {"a.tar.bz2", "-j"}} {
+		name := filepath.Join(dir, c.name)
+		args := []string{"-C", dir, "-cf", name, "sosreport-a"}
+		if c.option != "" {
+			args = append(args, c.option)
+		}
+		if out, err := exec.Command("tar", args...).CombinedOutput(); err != nil {
+			t.Skipf("tar: %v: %s", err, out)
+		}
+		if _, err := OpenRoot(name); err == nil || !strings.Contains(err.Error(), "unpack it (tar -xf "+name+" -C DIR)") {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if _, err := OpenRoot(dir); err == nil || !strings.Contains(err.Error(), "name that one") {
+		t.Errorf("a level too high: %v", err)
+	}
+}
+
+// A file of 8 GB in a copy, or one that stands in for a machine, takes no memory: it
+// is not read.
+func TestHugeFiles(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"etc/os-release", "proc/meminfo", "sos_commands/kernel/sysctl_-a", "sos_commands/sos_extras/fettle/fettle_facts_--output_archive", "sos_reports/manifest.json", "archive"} {
+		p := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Create(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Truncate(8 << 30); err != nil {
+			t.Skip(err) // no file system for it
+		}
+		f.Close()
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	h, err := OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"/etc/os-release", "/proc/meminfo"} {
+		for how, h := range map[string]*Host{"copy": h, "mounted": Mounted(dir)} {
+			if _, err := h.Files.ReadFile(name); !errors.Is(err, ErrTooLarge) {
+				t.Errorf("%s of a %s: %v", name, how, err)
+			}
+		}
+	}
+	if _, err := Live().Files.ReadFile(dir + "/etc/os-release"); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("live: %v", err)
+	}
+	if b, err := h.Files.ReadFile("/proc/sys/vm/swappiness"); err == nil {
+		t.Errorf("%q", b)
+	}
+	if _, err := OpenRoot(filepath.Join(dir, "archive")); err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("an archive of 8 GB: %v", err)
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 4<<20 {
+		t.Errorf("they took %d MB of memory", n>>20)
+	}
+}
+
+// What is as large as may be is read whole, and takes itself once.
+func TestLargestFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	for _, c := range []struct {
+		size int64
+		err  error
+	}{{4095, nil}, {4096, nil}, {4097, nil}, {MaxFileSize, nil}, {MaxFileSize + 1, ErrTooLarge}} {
+		if err := os.Truncate(name, c.size); err != nil {
+			f, err := os.Create(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Truncate(c.size); err != nil {
+				t.Fatal(err)
+			}
+			f.Close()
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		b, err := Live().Files.ReadFile(name)
+		runtime.ReadMemStats(&after)
+		if !errors.Is(err, c.err) || err == nil && int64(len(b)) != c.size {
+			t.Errorf("%d bytes: %d, %v", c.size, len(b), err)
+		}
+		if n := int64(after.TotalAlloc - before.TotalAlloc); n > c.size*5/4+1<<20 {
+			t.Errorf("%d bytes took %d", c.size, n)
+		}
+	}
+}
