@@ -148,7 +148,11 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 			fixed = append(fixed, f.ID)
 		}
 		res.Findings = t.ask(ctx, fixed, nil)
-		if err == nil {
+		switch {
+		case err != nil:
+		case waits(res.Applied):
+			a.screen.Say("nothing of this is in force yet, and the rules find what they found: see below what puts it in force")
+		default:
 			res.Health, err = t.health(ctx)
 		}
 	}
@@ -159,6 +163,13 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 	report.Healthy(a.screen, res.Health)
 	report.Written(a.screen, res.Written)
 	return err
+}
+
+// waits is true where all that was written waits for a program of somebody else's.
+func waits(a *tune.Applied) bool {
+	return a.InForce() > 0 && !slices.ContainsFunc(a.Plan.Steps, func(st tune.Step) bool {
+		return st.Action == tune.Write && st.Verdict != plugin.NeedsRestart
+	})
 }
 
 // agree gives findings that want another value for one setting the same: of
@@ -217,9 +228,12 @@ func sortOut(findings []rule.Finding, res *FixResult) ([]setting.Change, error) 
 			return nil, err
 		}
 		changes = append(changes, more...)
-		// Beside changes of fettle's own, words name another way.
-		if f.Fix.Artefact != "" || f.Fix.Command != "" || f.Fix.Text != "" && len(more) == 0 {
-			res.ByHand = append(res.ByHand, report.ByHand{ID: f.ID, Instance: f.Instance, Artefact: f.Fix.Artefact, Entries: f.Fix.Entries, Command: f.Fix.Command, Text: f.Fix.Text})
+		b := report.ByHand{ID: f.ID, Instance: f.Instance, Artefact: f.Fix.Artefact, Entries: f.Fix.Entries, Command: f.Fix.Command, Text: f.Fix.Text}
+		if len(more) > 0 { // beside changes of fettle's own, words name another way
+			b.Text, b.After = "", f.Fix.Artefact == ""
+		}
+		if b.Artefact != "" || b.Command != "" || b.Text != "" {
+			res.ByHand = append(res.ByHand, b)
 		}
 	}
 	return changes, nil

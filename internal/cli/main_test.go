@@ -147,6 +147,40 @@ func repeat(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(errors.Join(err, to.Close()))
 }
 
+// become makes $MACHINE another one of testdata/hosts, as far as its files are
+// recorded: become NAME.
+func become(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: become NAME")
+	}
+	machine := ts.Getenv("MACHINE")
+	ts.Check(os.RemoveAll(machine))
+	archive := filepath.Join(ts.Getenv("HOSTS"), args[0]+".txt")
+	h, err := host.OpenArchive(archive)
+	ts.Check(err)
+	for line := range strings.Lines(ts.ReadFile(archive)) {
+		words := strings.Fields(strings.TrimSuffix(strings.TrimSpace(line), " --"))
+		if len(words) < 3 || words[0] != "--" {
+			continue
+		}
+		name := words[len(words)-1]
+		at := filepath.Join(machine, name)
+		if words[1] == "dir" || words[1] == "file" {
+			ts.Check(os.MkdirAll(filepath.Dir(at), 0o755))
+		}
+		switch text, err := h.Files.ReadFile(name); {
+		case words[1] == "dir":
+			ts.Check(os.MkdirAll(at, 0o755))
+		case words[1] == "file" && err == nil:
+			ts.Check(os.WriteFile(at, text, 0o644))
+		case words[1] == "link" && len(words) == 5:
+			at := filepath.Join(machine, words[2])
+			ts.Check(errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.Symlink(words[4], at)))
+		}
+	}
+	ts.Check(withoutTuneD(machine))
+}
+
 // killAt ends this process with SIGKILL at the n-th crash point: what a power
 // cut or the kernel's out-of-memory killer does, nothing that could be caught.
 func killAt(n string) {
@@ -195,6 +229,6 @@ func TestScripts(t *testing.T) {
 			}
 			return os.Geteuid() == 0, nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"valid": valid, "exits": exits, "repeat": repeat},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"valid": valid, "exits": exits, "repeat": repeat, "become": become},
 	})
 }

@@ -159,7 +159,7 @@ func (a *app) rulesTest(ctx context.Context, examples bool) error {
 		return err
 	}
 	if examples {
-		fmt.Fprintf(a.screen.Out, "%d rules: %d examples hold, %d fixes of the kernel's values mend what was found and are taken back\n", len(c.Rules()), ran, mended)
+		fmt.Fprintf(a.screen.Out, "%d rules: %d examples hold, %d fixes, of the kernel's values and of custom-hiera.yaml, mend what was found and are taken back\n", len(c.Rules()), ran, mended)
 	} else {
 		fmt.Fprintf(a.screen.Out, "%d rules, %d tables, %d pieces of evidence: no mistakes\n", len(c.Rules()), len(c.Tables()), len(c.Evidence()))
 	}

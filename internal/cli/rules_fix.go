@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -10,9 +11,13 @@ import (
 	"strconv"
 	"strings"
 
+	"fettle.dev/fettle/internal/component/conf"
+	"fettle.dev/fettle/internal/component/hiera"
+	components "fettle.dev/fettle/internal/component/table"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/platform/satellite"
 	"fettle.dev/fettle/internal/plugin/table"
 	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/rule"
@@ -20,37 +25,73 @@ import (
 	"fettle.dev/fettle/internal/tune"
 )
 
-// tryFixes goes round with the fix of a rule, on an invented machine for each of
-// its examples that is not well: the machine has the example's values, what the
-// fix changes is written through a journal, the rule has to pass then, and undo
-// has to give every value back. Those are followed whose fix changes a value
-// of the kernel that the rule itself asks for; n says how many.
+// tryFixes goes round with the fix of a rule, on invented machines for each of its
+// examples that is not well: the machine has the example's values, what the fix
+// changes is written through a journal, the rule has to pass then, and undo has to
+// give every byte back. Those are followed whose fix changes what the rule itself
+// asks for: a value of the kernel, or a key of custom-hiera.yaml, with which the
+// installer is then taken to have run. n says how many.
 func tryFixes(ctx context.Context, c *rule.Catalogue, r *rule.Rule) (n int, problems []error) {
 	for _, e := range r.Examples {
 		f := c.Try(r, e, nil)
 		if f.Fix == nil || f.State != rule.Failed && f.State != rule.Warned {
 			continue
 		}
-		asked := slices.ContainsFunc(f.Fix.Changes, func(x rule.Entry) bool {
-			_, ok := given(r, e, f.Instance, x.Name)
-			return ok
-		})
-		if !asked {
-			continue
-		}
-		n++
-		if err := tryFix(ctx, c, r, e, f); err != nil {
-			problems = append(problems, fmt.Errorf("%s: %s: the fix of example %q: %w", e.Pos, r.ID, e.Name, err))
+		for _, files := range invented(r, e, f) {
+			n++
+			if err := tryFix(ctx, c, r, e, f, files); err != nil {
+				problems = append(problems, fmt.Errorf("%s: %s: the fix of example %q: %w", e.Pos, r.ID, e.Name, err))
+			}
 		}
 	}
 	return n, problems
+}
+
+// hieraFile is where the keys of hiera: are.
+const hieraFile = "/etc/foreman-installer/custom-hiera.yaml"
+
+// invented are the files of machines on which a fix can be tried; none where it
+// changes nothing that the rule asks for. There are two for keys of Hiera: one that
+// has none of them, and one that has what the example says of them.
+func invented(r *rule.Rule, e rule.Example, f rule.Finding) []map[string]string {
+	files := map[string]string{"/proc/sys/kernel/random/boot_id": "00000000-0000-4000-8000-000000000000\n"}
+	asked := false
+	const bare = "---\n# Ours: see the change 4711\napache::ours: 1   # why\n"
+	keys := bare
+	for _, x := range f.Fix.Changes {
+		text, ok := given(r, e, f.Instance, x.Name)
+		asked = asked || ok
+		if at := placeOf(x.Name); at != "" {
+			if !ok {
+				text = "0"
+			}
+			files[at] = text + "\n"
+		}
+		if key, of := strings.CutPrefix(x.Name, hiera.Name+":"); of && files[hieraFile] == "" {
+			files[hieraFile] = bare
+			if first, rest, within := strings.Cut(key, "/"); text != "" && within {
+				keys += first + ":\n    # and this\n    " + rest + ": " + text + "\n"
+			} else if text != "" {
+				keys += key + ": " + text + " # to be changed\n"
+			}
+		}
+	}
+	switch {
+	case !asked:
+		return nil
+	case keys == bare:
+		return []map[string]string{files}
+	}
+	more := maps.Clone(files)
+	more[hieraFile] = keys
+	return []map[string]string{files, more}
 }
 
 // given is what an example says that a setting holds; ok is false where the rule
 // does not ask for it.
 func given(r *rule.Rule, e rule.Example, instance, name string) (text string, ok bool) {
 	for _, b := range r.Inputs {
-		if b.As == "" || strings.ReplaceAll(b.Input, "{instance}", instance) != name || placeOf(name) == "" {
+		if b.Input != decides(name) && (b.As == "" || strings.ReplaceAll(b.Input, "{instance}", instance) != name || placeOf(name) == "") {
 			continue
 		}
 		switch v := e.Given[b.Name].(type) {
@@ -65,9 +106,21 @@ func given(r *rule.Rule, e rule.Example, instance, name string) (text string, ok
 				return "1", true
 			}
 			return "0", true
+		case nil:
+			return "", b.Absent != nil
 		}
 	}
 	return "", false
+}
+
+// decides is the input that a key of Hiera decides; "" for other settings.
+func decides(name string) string {
+	key, ok := strings.CutPrefix(name, hiera.Name+":")
+	if !ok {
+		return ""
+	}
+	input, _ := satellite.Installed(key, "")
+	return input
 }
 
 // placeOf is the file of a kernel's value; "" for other settings.
@@ -81,45 +134,43 @@ func placeOf(name string) string {
 	return ""
 }
 
-func tryFix(ctx context.Context, c *rule.Catalogue, r *rule.Rule, e rule.Example, f rule.Finding) (err error) {
+func tryFix(ctx context.Context, c *rule.Catalogue, r *rule.Rule, e rule.Example, f rule.Finding, files map[string]string) (err error) {
 	dir, err := os.MkdirTemp("", "fettle-rule-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	machine := map[string]string{"/proc/sys/kernel/random/boot_id": "00000000-0000-4000-8000-000000000000"}
-	for _, x := range f.Fix.Changes {
-		if at := placeOf(x.Name); at != "" {
-			machine[at] = "0"
-			if text, ok := given(r, e, f.Instance, x.Name); ok {
-				machine[at] = text
-			}
-		}
-	}
 	root := filepath.Join(dir, "root")
-	for at, text := range machine {
+	for at, text := range files {
 		if err := os.MkdirAll(filepath.Join(root, path.Dir(at)), 0o755); err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(root, at), []byte(text+"\n"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(root, at), []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
 	h := host.Mounted(root)
 	engine := &tune.Engine{Host: h, Kinds: table.Kinds(h), StateDir: filepath.Join(dir, "state"), Main: profile.DefaultMain(), Reason: "fettle rules test"}
+	maps.Copy(engine.Kinds, components.Kinds(h))
 	changes, err := changesOf(f)
 	if err != nil {
 		return err
 	}
-	changes = slices.DeleteFunc(changes, func(x setting.Change) bool { return placeOf(x.Setting.String()) == "" })
+	changes = slices.DeleteFunc(changes, func(x setting.Change) bool {
+		return placeOf(x.Setting.String()) == "" && x.Setting.Kind != hiera.Name
+	})
 	if _, err := engine.Apply(ctx, func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
 		return engine.PlanAsked(ctx, changes, s)
 	}, tune.ApplyOptions{Kind: journal.Apply, OrNothing: true}); err != nil {
 		return err
 	}
 	subject := platform.NewSubject(ctx, h, engine.Kinds, nil)
-	after := c.Try(r, e, func(name string, as rule.Type) (rule.Answer, bool) {
-		if _, ours := machine[placeOf(name)]; !ours {
+	told, err := installerRuns(ctx, r, e, engine.Kinds, changes)
+	if err != nil {
+		return err
+	}
+	after := c.Try(r, told, func(name string, as rule.Type) (rule.Answer, bool) {
+		if _, ours := files[placeOf(name)]; !ours {
 			return rule.Answer{}, false
 		}
 		return subject.Read(name, as), true
@@ -130,14 +181,43 @@ func tryFix(ctx context.Context, c *rule.Catalogue, r *rule.Rule, e rule.Example
 	if _, err := engine.Undo(ctx); err != nil {
 		return fmt.Errorf("undo: %w", err)
 	}
-	for at, text := range machine {
+	for at, text := range files {
 		b, err := os.ReadFile(filepath.Join(root, at))
 		if err != nil {
 			return err
 		}
-		if now := strings.TrimSpace(string(b)); now != text { // the kernel ends the line
+		if now := string(b); now != text && (at == hieraFile || strings.TrimSpace(now) != strings.TrimSpace(text)) { // the kernel ends the line
 			return fmt.Errorf("after undo %s has %q, and had %q", at, now, text)
 		}
 	}
 	return nil
+}
+
+// installerRuns is the example as it is when the installer has put the keys of
+// custom-hiera.yaml in force that are there now.
+func installerRuns(ctx context.Context, r *rule.Rule, e rule.Example, kinds setting.Kinds, changes []setting.Change) (rule.Example, error) {
+	e.Given = maps.Clone(e.Given)
+	for _, x := range changes {
+		if x.Setting.Kind != hiera.Name {
+			continue
+		}
+		at, err := kinds.Resolve(x.Setting)
+		if err != nil {
+			return e, err
+		}
+		now, err := kinds.Read(ctx, at)
+		if err != nil {
+			return e, err
+		}
+		input, a := satellite.Installed(x.Setting.Name, conf.YAML{}.Unquote(now.Text))
+		if a.Unknown != "" {
+			return e, fmt.Errorf("%s: %s", x.Setting, a.Unknown)
+		}
+		for _, b := range r.Inputs {
+			if b.Input == input {
+				e.Given[b.Name] = a.Value
+			}
+		}
+	}
+	return e, nil
 }

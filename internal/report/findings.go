@@ -187,10 +187,16 @@ func fixes(f rule.Finding) []string {
 	if len(f.Fix.Changes) > 0 {
 		out = append(out, "fettle fix "+f.ID)
 	}
-	for _, e := range f.Fix.Entries {
-		out = append(out, f.Fix.Artefact+": "+e.Name+": "+e.Value)
+	if f.Fix.Artefact != rule.Installer { // whose command has them
+		for _, e := range f.Fix.Entries {
+			out = append(out, f.Fix.Artefact+": "+e.Name+": "+e.Value)
+		}
 	}
-	if f.Fix.Command != "" {
+	switch {
+	case f.Fix.Command == "":
+	case len(out) > 0:
+		out = append(out, "then "+f.Fix.Command)
+	default:
 		out = append(out, f.Fix.Command)
 	}
 	if f.Fix.Text != "" {
@@ -333,11 +339,11 @@ func (w *writer) group(g group) {
 	if g.State != rule.Unknown {
 		w.lines("  ", "why: "+g.Why)
 		for i, f := range g.Fixes() {
-			label := "fix: "
-			if i > 0 {
-				label = "     "
+			if i == 0 {
+				w.lines("  ", "fix: "+f)
+				continue
 			}
-			w.lines("  ", label+f)
+			w.lines("       ", f)
 		}
 	}
 	fmt.Fprintln(w.Out)

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/rule"
@@ -18,28 +19,106 @@ type ByHand struct {
 	Entries  []rule.Entry `json:"entries,omitempty"`
 	Command  string       `json:"command,omitempty"`
 	Text     string       `json:"text,omitempty"`
+	// After is true of a command that puts in force what fettle has written.
+	After bool `json:"after,omitempty"`
+}
+
+// errand is what is to be done by hand once, for the rules that want it.
+type errand struct {
+	ByHand
+	ids       []string
+	instances []string
+}
+
+// errands puts what is the same together, and all options of the installer into one
+// call of it.
+func errands(all []ByHand) []*errand {
+	var out []*errand
+	find := func(same func(*errand) bool) *errand {
+		if i := slices.IndexFunc(out, same); i >= 0 {
+			return out[i]
+		}
+		return nil
+	}
+	for _, b := range all {
+		e := find(func(e *errand) bool {
+			switch {
+			case b.After:
+				return e.After && e.Command == b.Command
+			case b.Artefact == rule.Installer:
+				return e.Artefact == rule.Installer
+			}
+			return e.ID == b.ID && e.Artefact == b.Artefact && slices.Equal(e.Entries, b.Entries) && e.Command == b.Command && e.Text == b.Text
+		})
+		if e == nil {
+			e = &errand{ByHand: b}
+			out = append(out, e)
+		} else if b.Artefact == rule.Installer {
+			for _, o := range b.Entries { // of two wishes the later one, as in the file
+				e.Entries = append(slices.DeleteFunc(slices.Clone(e.Entries), func(x rule.Entry) bool { return x.Name == o.Name }), o)
+			}
+			_, then, more := strings.Cut(b.Command, " && ")
+			if e.Command = rule.InstallerCall(e.Entries) + after(e.Command); more && after(e.Command) == "" {
+				e.Command += " && " + then
+			}
+		}
+		if !slices.Contains(e.ids, b.ID) {
+			e.ids = append(e.ids, b.ID)
+		}
+		if b.Instance != "" {
+			e.instances = append(e.instances, b.Instance)
+		}
+	}
+	return out
+}
+
+// after is what follows the first of a command's parts.
+func after(command string) string {
+	if _, then, ok := strings.Cut(command, " && "); ok {
+		return " && " + then
+	}
+	return ""
+}
+
+// head says what it is about.
+func (e *errand) head() string {
+	head := strings.Join(e.ids, ", ")
+	if n := len(e.instances); n > 0 && len(e.ids) == 1 {
+		more := ""
+		if n > shown {
+			more = fmt.Sprintf(" and %d more", n-shown)
+		}
+		head += " (" + strings.Join(e.instances[:min(shown, n)], ", ") + more + ")"
+	}
+	if e.After {
+		return head + ": to put these changes in force:"
+	}
+	return head + " by hand:"
 }
 
 // Fixed prints what is left to do by hand, and what the rules say now.
 func Fixed(s *ui.Screen, byHand []ByHand, findings []rule.Finding) {
-	for _, b := range byHand {
-		head := b.ID
-		if b.Instance != "" {
-			head += " (" + b.Instance + ")"
+	w := &writer{s, width(s)}
+	for _, e := range errands(byHand) {
+		fmt.Fprintln(s.Out)
+		w.lines("", e.head())
+		if e.Text != "" {
+			w.lines("  ", e.Text)
 		}
-		fmt.Fprintf(s.Out, "\n%s by hand:\n", ui.Printable(head))
-		if b.Text != "" {
-			fmt.Fprintf(s.Out, "  %s\n", ui.Printable(b.Text))
+		if e.Artefact != "" && e.Artefact != rule.Installer && len(e.Entries) > 0 {
+			fmt.Fprintf(s.Out, "  %s:\n", ui.Printable(e.Artefact))
+			for _, x := range e.Entries {
+				fmt.Fprintf(s.Out, "    %s: %s\n", ui.Printable(x.Name), ui.Printable(x.Value))
+			}
 		}
-		if b.Artefact != "" && len(b.Entries) > 0 {
-			fmt.Fprintf(s.Out, "  %s:\n", ui.Printable(b.Artefact))
+		if e.Command == "" {
+			continue
 		}
-		for _, e := range b.Entries {
-			fmt.Fprintf(s.Out, "    %s: %s\n", ui.Printable(e.Name), ui.Printable(e.Value))
+		then := ""
+		if e.Text != "" || e.Artefact != "" && e.Artefact != rule.Installer {
+			then = "then: "
 		}
-		if b.Command != "" {
-			fmt.Fprintf(s.Out, "  then: %s\n", ui.Printable(b.Command))
-		}
+		fmt.Fprintf(s.Out, "  %s%s\n", then, ui.Printable(e.Command)) // in one line, to be copied
 	}
 	for _, f := range findings {
 		sign, color := findingSign(f.State)

@@ -288,7 +288,8 @@ func (e *Expr) words() string {
 	return e.Text
 }
 
-// fill evaluates the values of a fix.
+// fill evaluates the values of a fix. One that has none on this machine (nil) is
+// left out.
 func (x *Fix) fill(env map[string]any, f *Finding) (*Repair, error) {
 	if x == nil {
 		return nil, nil
@@ -305,9 +306,19 @@ func (x *Fix) fill(env map[string]any, f *Finding) (*Repair, error) {
 				if value, err = w.Value.run(env); err != nil {
 					return nil, err
 				}
+				if value == nil {
+					continue // not on this machine
+				}
 			}
 			*list.to = append(*list.to, Entry{strings.ReplaceAll(w.Name, "{instance}", f.Instance), Print(value, "")})
 		}
+	}
+	if r.Artefact == Installer && len(r.Entries) > 0 {
+		call := InstallerCall(r.Entries)
+		if r.Command != "" {
+			call += " && " + r.Command
+		}
+		r.Command = call
 	}
 	return r, nil
 }

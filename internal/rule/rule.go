@@ -140,7 +140,7 @@ type Fix struct {
 }
 
 // Want is a place and the value that it is to have: what the rule wants where
-// Value is not given. "{instance}" in the name stands for the item of a rule with
+// Value is not given. Where its Value is nil the place is left as it is. "{instance}" in the name stands for the item of a rule with
 // each.
 type Want struct {
 	Name  string `json:"name"`

@@ -18,7 +18,7 @@ import (
 // one below the other, joined by slashes. It finds those that stand in one line of
 // a block, so that each can be changed and given back; anchors, tags, lists and
 // {flow} are left alone. Of a key that is there twice the last one counts, as in
-// Ruby. A new key goes to the end of the file, at the top.
+// Ruby.
 type YAML struct{}
 
 var yamlKey = lazyregexp.New(`^[A-Za-z0-9_:.@-]+(/[A-Za-z0-9_:.@-]+)*$`)
@@ -197,11 +197,3 @@ func (y YAML) Unquote(literal string) string {
 
 // Line implements Syntax.
 func (YAML) Line(key, literal string) string { return key + ": " + literal }
-
-// Place implements Placer.
-func (YAML) Place(text, key string) (int, error) {
-	if strings.Contains(key, "/") {
-		return 0, fmt.Errorf("nothing sets %s: write it into its map by hand", key)
-	}
-	return len(text), nil
-}

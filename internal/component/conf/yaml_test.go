@@ -55,6 +55,8 @@ func TestYAMLWrite(t *testing.T) {
 	for key, want := range map[string]string{
 		"apache::x": "# ours\napache::x: 9   # why\n\npg:\n    a: 'b'\n",
 		"pg/a":      "# ours\napache::x: 1   # why\n\npg:\n    a: 9\n",
+		"pg/b":      "# ours\napache::x: 1   # why\n\npg:\n    b: 9\n    a: 'b'\n",
+		"new/map/k": before + "new:\n  map:\n    k: 9\n",
 		"new::key":  before + "new::key: 9\n",
 	} {
 		k, dir := machine(t, conf.YAML{}, map[string]string{"/etc/product/a/main.conf": before})
@@ -82,15 +84,12 @@ func TestYAMLWrite(t *testing.T) {
 			t.Errorf("%s: after the way back\n%s", key, b)
 		}
 	}
-	k, _ := machine(t, conf.YAML{}, map[string]string{"/etc/product/a/main.conf": before})
-	s := resolve(t, k, "/etc/product/a/main.conf#pg/b")
-	if err := k.Write(ctx, s, setting.Text("1")); err == nil || !strings.Contains(err.Error(), "by hand") {
-		t.Errorf("a key of a map: %v", err)
-	}
 }
 
 func FuzzYAML(f *testing.F) {
 	f.Add("---\n:a: 1 # x\nb:\n  c: 'd'\n", "b/c", "e: f")
+	f.Add("---\nb:\n    c: 'd'\n...\n", "b/d/e", "1")
+	f.Add("x: 1", "b/d/e", "1")
 	f.Add("a: 1\r\nb: \"x\"\r\n", "a", "\\")
 	f.Add("{a: 1}\n", "a", "2")
 	f.Add("a: é\n...\n", "b", "-")
@@ -98,4 +97,41 @@ func FuzzYAML(f *testing.F) {
 		k, dir := machine(t, conf.YAML{}, map[string]string{"/etc/product/a/main.conf": text})
 		conftest.RoundTrip(t, k, setting.Setting{Kind: "product", Name: "/etc/product/a/main.conf#" + key}, value, filepath.Join(dir, "etc/product/a/main.conf"))
 	})
+}
+
+// Keys of a map that was not there go and come in any order, also at the end of a
+// file without a newline, and a map with nothing else in it goes with them.
+func TestYAMLMaps(t *testing.T) {
+	for _, before := range []string{"", "---\n", "# ours\n", "a: 1\n", "a: 1", "a: 1\nother:\n  x: 1", "---\n# only words"} {
+		for _, back := range [][]string{{"pg/x", "pg/y", "top"}, {"pg/y", "pg/x", "top"}, {"top", "pg/x", "pg/y"}} {
+			text := before
+			var y conf.YAML
+			for _, key := range []string{"pg/x", "pg/y", "top"} {
+				next, err := y.Insert(text, key, "1")
+				if err != nil {
+					t.Fatal(err)
+				}
+				text = next
+			}
+			for _, key := range back {
+				all, err := y.Assignments(text)
+				if err != nil {
+					t.Fatalf("%q: %v", text, err)
+				}
+				for _, a := range all {
+					if a.Key == key {
+						text = y.Remove(text, a)
+					}
+				}
+			}
+			if text != before {
+				t.Errorf("%q with keys, taken out again as %v: %q", before, back, text)
+			}
+		}
+	}
+	for text, want := range map[string]string{"pg: {a: 1}\n": "line 1: pg has no keys in lines of their own", "pg:\n": "by hand", "pg: &x\n  a: 1\n": "by hand", "pg: 5\n": "by hand", "a: [": "did not find"} {
+		if got, err := (conf.YAML{}).Insert(text, "pg/x", "1"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %q, %v; want %s", text, got, err, want)
+		}
+	}
 }

@@ -31,6 +31,8 @@ func TestKeys(t *testing.T) {
 		{"postgresql::server::config_entries/max_connections", "1500", strings.Replace(custom, "1000", "1500", 1)},
 		{"postgresql::server::config_entries/shared_buffers", "16GB", strings.Replace(custom, "'8GB'", "16GB", 1)},
 		{"qpid::open_file_limit", "65536", custom + "qpid::open_file_limit: 65536\n"},
+		{"postgresql::server::config_entries/work_mem", "8MB", strings.Replace(custom, "entries:\n", "entries:\n  work_mem: 8MB\n", 1)},
+		{"foreman::rails/cache/size", "8MB", custom + "foreman::rails:\n  cache:\n    size: 8MB\n"},
 	} {
 		if err := os.WriteFile(file, []byte(custom), 0o640); err != nil {
 			t.Fatal(err)

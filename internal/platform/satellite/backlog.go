@@ -59,7 +59,7 @@ func (s *satellite) hostTasks() tasks {
 	b, err := postgresql.Query(s.ctx, s.host, "tasks of hosts", name, askTasks)
 	switch {
 	case errors.Is(err, host.ErrNotRecorded):
-		t.unknown = "only the database says it, and nobody has noted that"
+		t.unknown = "only Foreman's database says it: fettle check as root on the machine itself asks it, and so does fettle facts --output archive there"
 	case err != nil:
 		t.unknown = "the database " + name + ": " + err.Error()
 	default:
@@ -160,7 +160,7 @@ func (s *satellite) queues() (all []redis.Queue, unknown string) {
 	all, err := redis.Queues(s.ctx, s.host, address)
 	switch {
 	case errors.Is(err, host.ErrNotRecorded):
-		s.noQueues = "only Redis says it, and nobody has noted that"
+		s.noQueues = "only Redis says it: fettle check as root on the machine itself asks it, and so does fettle facts --output archive there"
 	case err != nil:
 		s.noQueues = "the queues of Sidekiq: " + err.Error()
 	default:

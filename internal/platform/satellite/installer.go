@@ -23,10 +23,11 @@ type installer struct {
 	customFile file
 }
 
-const customHiera = "/etc/foreman-installer/custom-hiera.yaml"
-
-// overrideSet are the keys of custom-hiera.yaml that the chosen size sets too.
-const overrideSet = "satellite.override"
+const (
+	customHiera = "/etc/foreman-installer/custom-hiera.yaml"
+	// configEntries is the map of PostgreSQL's options in it.
+	configEntries = "postgresql::server::config_entries/"
+)
 
 func (s *satellite) readInstaller() *installer {
 	if s.installer != nil {
@@ -145,64 +146,6 @@ func (s *satellite) sizeCell(key string) (text, at string, ok bool, unknown stri
 	}
 }
 
-// overrides are the keys of custom-hiera.yaml that the size sets as well.
-func (s *satellite) overrides() (names []string, unknown string) {
-	i := s.readInstaller()
-	if i.customFile.unknown != "" {
-		return nil, i.customFile.unknown
-	}
-	if p := s.find(); p.role == "capsule" {
-		return nil, ""
-	}
-	for key := range i.custom {
-		_, _, ok, unknown := s.sizeCell(key)
-		if unknown != "" {
-			return nil, unknown
-		}
-		if ok {
-			names = append(names, key)
-		}
-	}
-	slices.SortFunc(names, func(a, b string) int { return i.custom[a].line - i.custom[b].line })
-	return names, ""
-}
-
-func (s *satellite) overridden() rule.Answer {
-	names, unknown := s.overrides()
-	if unknown != "" {
-		return rule.Answer{Unknown: unknown, At: customHiera}
-	}
-	return rule.Answer{Value: append([]string{}, names...), At: customHiera}
-}
-
-func (s *satellite) overrideValue(key string) rule.Answer {
-	i := s.readInstaller()
-	return value(i.custom, i.customFile, key, rule.Text)
-}
-
-func (s *satellite) sizeValue(key string) rule.Answer {
-	text, at, ok, unknown := s.sizeCell(key)
-	switch {
-	case unknown != "":
-		return rule.Answer{Unknown: unknown}
-	case !ok:
-		return rule.Answer{}
-	}
-	return rule.Answer{Value: text, At: at}
-}
-
-func (s *satellite) overrideLower(key string) rule.Answer {
-	a, b := s.overrideValue(key), s.sizeValue(key)
-	for _, x := range []rule.Answer{a, b} {
-		if x.Unknown != "" || x.Value == nil {
-			return x
-		}
-	}
-	mine, err1 := unit.ParseSize(a.Value.(string))
-	size, err2 := unit.ParseSize(b.Value.(string))
-	return rule.Answer{Value: err1 == nil && err2 == nil && mine < size, At: a.At}
-}
-
 // database is an option of PostgreSQL: what the server here runs with or has in
 // its file, else what the installer gives it by custom-hiera.yaml or the size.
 func database(option string, as rule.Type) func(*satellite) rule.Answer {
@@ -219,7 +162,7 @@ func database(option string, as rule.Type) func(*satellite) rule.Answer {
 			}
 			return a
 		}
-		key := "postgresql::server::config_entries/" + option
+		key := configEntries + option
 		i := s.readInstaller()
 		if i.customFile.unknown != "" {
 			return i.customFile.answer()

@@ -131,6 +131,8 @@ var inputs = sync.OnceValue(func() []input {
 		one("overridden", rule.List, "", "The keys of custom-hiera.yaml that the chosen size sets as well.", server((*satellite).overridden)),
 		each(overrideSet, "value", rule.Text, "", "What custom-hiera.yaml says.", (*satellite).overrideValue),
 		each(overrideSet, "size_value", rule.Text, "", "What the chosen size says.", (*satellite).sizeValue),
+		one("unsuited", rule.List, "", "Those of them of which the size's own value does not suit this machine.", server((*satellite).unsuited)),
+		each(overrideSet, "suits", rule.Truth, "", "The size's own value suits this machine; shared buffers above a quarter of the memory do not.", (*satellite).sizeSuits),
 		each(overrideSet, "lower", rule.Truth, "", "Both are amounts, and that of custom-hiera.yaml is the lower one.", (*satellite).overrideLower),
 
 		one("puma_workers", rule.Number, "", "Workers of the Puma that runs Foreman.", server(pumaOption("workers"))),

@@ -19,6 +19,9 @@ const (
 	TmpfilesFile = "etc/tmpfiles.d/60-fettle.conf"
 )
 
+// hieraFile is how rules call the file that foreman-installer reads.
+const hieraFile = "custom-hiera.yaml"
+
 const written = "Written by fettle fix."
 
 // line is an entry of a file with the rule that wants it.
@@ -62,6 +65,9 @@ func Artefacts(findings []rule.Finding) ([]sizing.Artefact, error) {
 			if key, ok := strings.CutPrefix(c.Name, "sysfs:"); ok {
 				add(TmpfilesFile, key, c.Value, f)
 			}
+			if key, ok := strings.CutPrefix(c.Name, "hiera:"); ok {
+				add(hieraFile, key, c.Value, f)
+			}
 		}
 		if strings.Contains(f.Fix.Artefact, " ") {
 			continue // no file, but a place in words: the kernel's command line
@@ -95,9 +101,9 @@ func (f *file) artefact() (sizing.Artefact, error) {
 		return sizing.Artefact{Name: f.name, What: "keeps the values below /sys over a boot", Checked: "tmpfiles.d(5)", Content: f.text("", func(l line) string {
 			return "w " + l.Name + " - - - - " + strings.ReplaceAll(l.Value, "%", "%%")
 		})}, nil
-	case f.name == "installer":
+	case f.name == rule.Installer:
 		return sizing.Artefact{Name: "satellite-installer.sh", What: "one call of the installer for all rules", Checked: "", Content: f.call()}, nil
-	case f.name == "custom-hiera.yaml":
+	case f.name == hieraFile:
 		// "postgresql::server::config_entries/work_mem" is a key within a key.
 		text, err := f.yaml(nil, func(l line) []string { return strings.Split(l.Name, "/") }, "Put these keys into the file that is there, then run satellite-installer.")
 		return sizing.Artefact{Name: "etc/foreman-installer/custom-hiera.yaml", What: "the keys that the rules want", Checked: "its keys are those of the installer's modules", Content: text}, err
@@ -134,19 +140,8 @@ func (f *file) call() string {
 	}
 	b.WriteString("exec satellite-installer")
 	for _, l := range f.lines {
-		fmt.Fprintf(&b, " \\\n  %s %s", l.Name, quote(l.Value))
+		fmt.Fprintf(&b, " \\\n  %s %s", l.Name, rule.Quote(l.Value))
 	}
 	b.WriteString("\n")
 	return b.String()
-}
-
-// quote is a word for sh.
-func quote(word string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,+%", r)
-	}
-	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	components "fettle.dev/fettle/internal/component/table"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/plugin/table"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// No fix makes a machine fail a rule that it has followed: neither the one of a
+// single rule nor those of all rules at once.
+func TestFixesAgree(t *testing.T) {
+	archives, err := filepath.Glob("../../testdata/hosts/*.txt")
+	if err != nil || len(archives) == 0 {
+		t.Fatal(err)
+	}
+	c := loadCatalogue(t)
+	applied := 0
+	for _, archive := range archives {
+		t.Run(strings.TrimSuffix(filepath.Base(archive), ".txt"), func(t *testing.T) {
+			b, err := os.ReadFile(archive)
+			if err != nil {
+				t.Fatal(err)
+			}
+			applied += fixesAgree(t, c, string(b))
+		})
+	}
+	if applied < 30 {
+		t.Errorf("%d fixes were tried, of which there should be more", applied)
+	}
+}
+
+// A size for more memory than the machine has takes no key but that of the buffers,
+// and that one is no override then.
+func TestBuffersForLessMemory(t *testing.T) {
+	b, err := os.ReadFile("../../testdata/hosts/satellite-616-large.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := regexp.MustCompile(`MemTotal: +\d+ kB`).ReplaceAllString(string(b), "MemTotal:       20971520 kB")
+	c := loadCatalogue(t)
+	before := audited(t, c, text)
+	i := slices.IndexFunc(before, func(f rule.Finding) bool { return f.ID == "S33" })
+	if before[i].State != rule.Warned || before[i].Fix == nil || len(before[i].Fix.Changes) != 1 {
+		t.Fatalf("S33 of 20 GiB with the size large: %+v", before[i])
+	}
+	if fixesAgree(t, c, text) == 0 {
+		t.Error("nothing could be tried")
+	}
+}
+
+// fixesAgree tries the fixes of a machine's findings, and returns how many.
+func fixesAgree(t *testing.T, c *rule.Catalogue, archive string) (tried int) {
+	before := audited(t, c, archive)
+	state := map[string]rule.State{}
+	var bad []rule.Finding
+	for _, f := range before {
+		state[f.ID+" "+f.Instance] = f.State
+		if (f.State == rule.Warned || f.State == rule.Failed) && f.Fix != nil && len(f.Fix.Changes) > 0 {
+			bad = append(bad, f)
+		}
+	}
+	try := func(what string, findings []rule.Finding) {
+		fixed := archive
+		for _, f := range findings {
+			changes, err := changesOf(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, x := range changes {
+				next, ok := writtenTo(t, fixed, x)
+				if ok {
+					tried++
+				}
+				fixed = next
+			}
+		}
+		for _, f := range audited(t, c, fixed) {
+			was := state[f.ID+" "+f.Instance]
+			if (f.State == rule.Warned || f.State == rule.Failed) && was != f.State && was != rule.Failed {
+				t.Errorf("the fix of %s makes %s %s %s, which was %s: %v, wanted %v", what, f.ID, f.Instance, f.State, was, f.Measured, f.Want)
+			}
+		}
+	}
+	for _, f := range bad {
+		try(f.ID+" "+f.Instance, []rule.Finding{f})
+	}
+	agree(bad)
+	try("all", bad)
+	return tried
+}
+
+func audited(t *testing.T, c *rule.Catalogue, archive string) []rule.Finding {
+	t.Helper()
+	h, err := host.ParseArchive("machine", []byte(archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Check(platform.NewSubject(t.Context(), h, table.Kinds(h), sources()), platformNames(), nil)
+}
+
+// writtenTo is the archive with a value written to the file that holds it; ok is
+// false where that is not in the archive.
+func writtenTo(t *testing.T, archive string, x setting.Change) (text string, ok bool) {
+	t.Helper()
+	h, err := host.ParseArchive("machine", []byte(archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := placeOf(x.Setting.String()); at != "" {
+		old, err := h.Files.ReadFile(at)
+		if err != nil {
+			return archive, false
+		}
+		if at, err = h.Files.Resolve(at); err != nil {
+			t.Fatal(err)
+		}
+		return replaced(t, archive, at, chosen(strings.TrimSpace(string(old)), x.Want.Text)+"\n"), true
+	}
+	kinds := components.Kinds(h)
+	s, err := kinds.Resolve(x.Setting)
+	if err != nil {
+		return archive, false
+	}
+	files := kinds[s.Kind].(setting.FileLister).Files(s)
+	if _, err := h.Files.ReadFile(files[0]); err != nil {
+		return archive, false
+	}
+	// The kind writes to a tree that has the configuration.
+	dir := t.TempDir()
+	for _, header := range archiveFile.FindAllStringSubmatch(archive, -1) {
+		if text, err := h.Files.ReadFile(header[1]); err == nil && (strings.HasPrefix(header[1], "/etc/") || strings.HasPrefix(header[1], "/var/lib/")) {
+			if err := os.MkdirAll(filepath.Join(dir, path.Dir(header[1])), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, header[1]), text, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	mounted := components.Kinds(host.Mounted(dir))
+	if err := mounted.Write(t.Context(), s, x.Want); err != nil {
+		t.Logf("%s = %s: %v", s, x.Want.Text, err)
+		return archive, false
+	}
+	now, err := os.ReadFile(filepath.Join(dir, files[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return replaced(t, archive, files[0], string(now)), true
+}
+
+var archiveFile = regexp.MustCompile(`(?m)^-- file .*?(/\S*) --$`)
+
+// replaced is an archive with another content of a file.
+func replaced(t *testing.T, archive, at, content string) string {
+	t.Helper()
+	m := regexp.MustCompile(`(?m)^-- file [^\n]*` + regexp.QuoteMeta(at) + ` --\n`).FindStringIndex(archive)
+	if m == nil {
+		t.Fatalf("%s is not in the archive", at)
+	}
+	rest := archive[m[1]:]
+	if end := strings.Index("\n"+rest, "\n-- "); end >= 0 {
+		rest = rest[end:]
+	} else {
+		rest = ""
+	}
+	return archive[:m[1]] + content + rest
+}
+
+// chosen is what the kernel shows of a choice, where it is one: "[none] mq-deadline".
+func chosen(old, value string) string {
+	if !strings.Contains(old, "[") {
+		return value
+	}
+	words := strings.Fields(strings.NewReplacer("[", "", "]", "").Replace(old))
+	if i := slices.Index(words, value); i >= 0 {
+		words[i] = "[" + value + "]"
+	}
+	return strings.Join(words, " ")
+}

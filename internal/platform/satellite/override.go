@@ -1,0 +1,92 @@
+package satellite
+
+import (
+	"slices"
+
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// overrideSet are the keys of custom-hiera.yaml that the chosen size sets too.
+const overrideSet = "satellite.override"
+
+// overrides are the keys of custom-hiera.yaml that the size sets as well.
+func (s *satellite) overrides() (names []string, unknown string) {
+	i := s.readInstaller()
+	if i.customFile.unknown != "" {
+		return nil, i.customFile.unknown
+	}
+	if p := s.find(); p.role == "capsule" {
+		return nil, ""
+	}
+	for key := range i.custom {
+		_, _, ok, unknown := s.sizeCell(key)
+		if unknown != "" {
+			return nil, unknown
+		}
+		if ok {
+			names = append(names, key)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return i.custom[a].line - i.custom[b].line })
+	return names, ""
+}
+
+func (s *satellite) overridden() rule.Answer {
+	names, unknown := s.overrides()
+	if unknown != "" {
+		return rule.Answer{Unknown: unknown, At: customHiera}
+	}
+	return rule.Answer{Value: append([]string{}, names...), At: customHiera}
+}
+
+func (s *satellite) unsuited() rule.Answer {
+	a := s.overridden()
+	if names, ok := a.Value.([]string); ok {
+		a.Value = slices.DeleteFunc(names, func(key string) bool { return s.sizeSuits(key).Value != false })
+	}
+	return a
+}
+
+// sizeSuits is whether what the size says suits the machine. A size is for so much
+// memory; on a machine with less its shared buffers may be above a quarter of it,
+// which is the most that the guide has (000, 5.7).
+func (s *satellite) sizeSuits(key string) rule.Answer {
+	a := s.sizeValue(key)
+	text, ok := a.Value.(string)
+	if !ok {
+		return a
+	}
+	size, err := unit.ParseSize(text)
+	ram, known := s.subject.Answer("memory.total_bytes").Value.(float64)
+	tooMuch := err == nil && known && key == configEntries+"shared_buffers" && float64(size) > ram/4
+	return rule.Answer{Value: !tooMuch, At: a.At}
+}
+
+func (s *satellite) overrideValue(key string) rule.Answer {
+	i := s.readInstaller()
+	return value(i.custom, i.customFile, key, rule.Text)
+}
+
+func (s *satellite) sizeValue(key string) rule.Answer {
+	text, at, ok, unknown := s.sizeCell(key)
+	switch {
+	case unknown != "":
+		return rule.Answer{Unknown: unknown}
+	case !ok:
+		return rule.Answer{}
+	}
+	return rule.Answer{Value: text, At: at}
+}
+
+func (s *satellite) overrideLower(key string) rule.Answer {
+	a, b := s.overrideValue(key), s.sizeValue(key)
+	for _, x := range []rule.Answer{a, b} {
+		if x.Unknown != "" || x.Value == nil {
+			return x
+		}
+	}
+	mine, err1 := unit.ParseSize(a.Value.(string))
+	size, err2 := unit.ParseSize(b.Value.(string))
+	return rule.Answer{Value: err1 == nil && err2 == nil && mine < size, At: a.At}
+}

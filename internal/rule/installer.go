@@ -1,0 +1,29 @@
+package rule
+
+import "strings"
+
+// Installer is the artefact whose entries are options of satellite-installer. The
+// command of such a fix is the call itself, and what is to follow it.
+const Installer = "installer"
+
+// InstallerCall is one call of the installer with options: it takes minutes, and
+// restarts everything, so that all of them belong into one.
+func InstallerCall(options []Entry) string {
+	var b strings.Builder
+	b.WriteString("satellite-installer")
+	for _, o := range options {
+		b.WriteString(" " + o.Name + " " + Quote(o.Value))
+	}
+	return b.String()
+}
+
+// Quote is a word for sh.
+func Quote(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,+%", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
