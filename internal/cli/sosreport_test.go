@@ -58,6 +58,8 @@ func TestSosreport(t *testing.T) {
 	if err := os.WriteFile(r.Path("/etc/sos/extras.d/fettle"), extra, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	// As on every Debian that systemd has booted: it is how sos finds out.
+	r.Must("mkdir", "-p", "/run/systemd/system")
 	before := live()
 	if out, code := r.Run("sos", "report", "--batch", "--build", "--quiet", "--tmp-dir", r.Share()); code != 0 {
 		t.Fatalf("sos: exit %d\n%s", code, out)
@@ -174,8 +176,8 @@ func sosAsLive(t *testing.T, dir string, machine ...map[string]rule.State) {
 			t.Errorf("%s is unknown and names no file: %s", finding, why[finding])
 		}
 	}
-	// Of PostgreSQL and Redis next to nothing is known: sos 4.0 of Debian takes
-	// neither conf.d below /etc/postgresql nor /etc/redis.
+	// Of PostgreSQL, Redis and mosquitto next to nothing is known: sos 4.0 of Debian
+	// takes neither conf.d below /etc/postgresql nor the others' files.
 	ours := map[string]bool{}
 	for _, r := range loadCatalogue(t).Rules() {
 		ours[r.ID] = slices.Contains(r.Platforms, "linux") || slices.Contains(r.Platforms, "httpd")
@@ -189,9 +191,10 @@ func sosAsLive(t *testing.T, dir string, machine ...map[string]rule.State) {
 			}
 		}
 	}
-	t.Logf("%d of %d rules of Linux and httpd are unknown, %d of all %d", missing, judged, len(unknown), len(copied))
-	if missing*5 > judged {
-		t.Errorf("%d of %d rules are unknown", missing, judged)
+	asked := rulesOf(copied, func(s rule.State) bool { return s != rule.Reminded })
+	t.Logf("%d of %d rules of Linux and httpd are unknown, %d of all %d", missing, judged, len(unknown), len(asked))
+	if missing*5 > judged || len(unknown)*5 > len(asked) {
+		t.Errorf("%d of %d rules of Linux and httpd are unknown, %d of all %d: want at most a fifth", missing, judged, len(unknown), len(asked))
 	}
 	for _, id := range []string{"T13", "T15", "T26", "H01"} {
 		if unknown[id] {

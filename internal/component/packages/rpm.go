@@ -31,6 +31,13 @@ func rpmDatabase(f host.Files) string {
 	return ""
 }
 
+// ByRPM is true of a machine whose packages only rpm can list, which may take
+// seconds: whoever can tell otherwise that it has not what he looks for, need not ask.
+func ByRPM(h *host.Host) bool {
+	text, err := h.Files.ReadFile(dpkg)
+	return h.Live && rpmDatabase(h.Files) != "" && (err != nil || len(dpkgStatus(string(text))) == 0)
+}
+
 // askRPM asks for all packages at once: one answer for all who ask, and one in an
 // archive. Nobody's signature is verified again, which would be most of the time.
 // The version goes first: what stands behind a name that ends in "token" is taken for

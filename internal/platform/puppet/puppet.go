@@ -109,8 +109,8 @@ func (p *puppet) unknown(at string, err error) rule.Answer {
 // version is of the package; a server whose packages are not listed as text has
 // its directory.
 func (p *puppet) version() rule.Answer {
-	if _, err := p.host.Files.Stat(path.Dir(puppetserver.Dir)); errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
-		return rule.Answer{At: puppetserver.Dir} // nobody has to ask for the packages
+	if _, err := p.host.Files.Stat(path.Dir(puppetserver.Dir)); packages.ByRPM(p.host) && errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+		return rule.Answer{At: puppetserver.Dir}
 	}
 	list, err := packages.Read(p.host)
 	if err == nil {

@@ -60,6 +60,8 @@ func (s *satellite) Answer(name string) rule.Answer {
 	for _, in := range inputs() {
 		before, after, set := strings.Cut(in.Name, "*")
 		switch {
+		case in.Name == name && s.none():
+			return rule.Answer{At: s.find().at}
 		case in.Name == name:
 			return in.answer(s, "")
 		case set && len(name) > len(before)+len(after) && strings.HasPrefix(name, before) && strings.HasSuffix(name, after):
@@ -69,8 +71,18 @@ func (s *satellite) Answer(name string) rule.Answer {
 	return rule.Answer{Unknown: "a Satellite has no " + name}
 }
 
+// none is true of a machine that certainly is neither Satellite nor Capsule: nobody
+// asks what it has in the places of one, nor needs a copy of them.
+func (s *satellite) none() bool {
+	p := s.find()
+	return p.role == "" && p.unknown == ""
+}
+
 // Items implements platform.Answers.
 func (s *satellite) Items(set string) (names []string, unknown string) {
+	if p := s.find(); p.role == "" {
+		return nil, p.unknown
+	}
 	switch set {
 	case overrideSet:
 		return s.overrides()

@@ -70,7 +70,7 @@ func (s *satellite) find() *product {
 	}
 	p := &product{}
 	s.product = p
-	if s.signless() {
+	if packages.ByRPM(s.host) && s.signless() {
 		return p
 	}
 	all, err := packages.Read(s.host)
@@ -135,14 +135,16 @@ func (s *satellite) findByFiles(p *product, unknown string) {
 		p.role, p.foreman, p.at = "server", strings.TrimSpace(version.text), version.path
 		p.complete()
 	case scenario == "satellite" || scenario == "katello":
+		p.role = "server"
 		p.unknown = "which version of Satellite this is: " + or(version.unknown, version.path+" is not there")
 	case scenario == "capsule" || scenario == "foreman-proxy-content":
 		proxy := s.read("/usr/share/foreman-proxy/VERSION")
+		p.role = "capsule"
 		if !proxy.exists {
 			p.unknown = "which version of the Capsule this is: " + or(unknown, or(proxy.unknown, proxy.path+" is not there"))
 			return
 		}
-		p.role, p.foreman, p.at = "capsule", strings.TrimSpace(proxy.text), proxy.path
+		p.foreman, p.at = strings.TrimSpace(proxy.text), proxy.path
 		p.complete()
 	case f.unknown != "":
 		p.unknown = f.unknown
