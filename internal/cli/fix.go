@@ -25,7 +25,6 @@ import (
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/sizing"
 	"fettle.dev/fettle/internal/sizing/repair"
-	"fettle.dev/fettle/internal/spell"
 	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -107,7 +106,7 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 			return ui.Hinted(ui.Usage, fmt.Errorf("%s judges nothing, so there is nothing to mend: it is a table or a measurement", id), "fettle rules show "+id+" shows it")
 		}
 		if t.rules.Rule(id) == nil {
-			return ui.Hinted(ui.Usage, fmt.Errorf("no rule has the id %q%s", id, spell.Suggest(id, ruleIDs(t.rules))), "fettle rules list shows them")
+			return noRule(t.rules, id)
 		}
 	}
 	if err := knownPlatforms(o.platforms); err != nil {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,11 +24,16 @@ type RuleList struct {
 	Evidence []*rule.Evidence `json:"evidence"`
 }
 
+const idsHelp = `Without an ID of all rules. An ID may be a pattern, in quotes: 'S*'.`
+
 func rulesCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "rules", Short: "Show and test the rules that check asks",
 		Long: `The rules of fettle, and those of the administrator in ` + ownRules + `.`,
 		Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	ids := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return a.completeIDs(), cobra.ShellCompDirectiveNoFileComp
 	}
 	c.AddCommand(
 		&cobra.Command{
@@ -34,16 +41,18 @@ func rulesCommand(a *app) *cobra.Command {
 			RunE: func(_ *cobra.Command, args []string) error { return a.rulesList(args) },
 		},
 		&cobra.Command{
-			Use: "show ID...", Short: "Show rules, or what else the catalogue has under an id, with their sources", Args: cobra.MinimumNArgs(1),
+			Use: "show ID...", Short: "Show rules, or what else the catalogue has under an id, with their sources", Args: cobra.MinimumNArgs(1), ValidArgsFunction: ids,
 			RunE: func(_ *cobra.Command, args []string) error { return a.rulesShow(args) },
 		},
 		&cobra.Command{
-			Use: "lint", Short: "Look for mistakes in the rules, without asking a machine", Args: cobra.NoArgs,
-			RunE: func(c *cobra.Command, _ []string) error { return a.rulesTest(c.Context(), false) },
+			Use: "lint [ID...]", Short: "Look for mistakes in the rules, without asking a machine", ValidArgsFunction: ids,
+			Long: idsHelp,
+			RunE: func(c *cobra.Command, args []string) error { return a.rulesTest(c.Context(), args, false) },
 		},
 		&cobra.Command{
-			Use: "test", Short: "Run the examples of the rules, and their fixes on an invented machine", Args: cobra.NoArgs,
-			RunE: func(c *cobra.Command, _ []string) error { return a.rulesTest(c.Context(), true) },
+			Use: "test [ID...]", Short: "Run the examples of the rules, and their fixes on an invented machine", ValidArgsFunction: ids,
+			Long: idsHelp,
+			RunE: func(c *cobra.Command, args []string) error { return a.rulesTest(c.Context(), args, true) },
 		},
 	)
 	return c
@@ -135,15 +144,55 @@ func ruleIDs(c *rule.Catalogue) []string {
 	return ids
 }
 
-// rulesTest looks at every rule, and runs its examples.
-func (a *app) rulesTest(ctx context.Context, examples bool) error {
+// pickRules are the rules of some ids, or of patterns as file names have them; all
+// where none is named.
+func pickRules(c *rule.Catalogue, ids []string) ([]*rule.Rule, error) {
+	if len(ids) == 0 {
+		return c.Rules(), nil
+	}
+	wanted := map[string]bool{}
+	for _, id := range ids {
+		found := false
+		for _, r := range c.Rules() {
+			ok, err := path.Match(id, r.ID)
+			if err != nil {
+				return nil, ui.Exit(ui.Usage, fmt.Errorf("%q is no pattern: %w", id, err))
+			}
+			if ok || r.ID == id {
+				wanted[r.ID], found = true, true
+			}
+		}
+		switch {
+		case found:
+		case slices.Contains(ruleIDs(c), id):
+			return nil, ui.Hinted(ui.Usage, fmt.Errorf("%s judges nothing, so it has no examples: it is a table or a measurement", id), "fettle rules show "+id+" shows it")
+		case strings.ContainsAny(id, "*?["):
+			return nil, ui.Hinted(ui.Usage, fmt.Errorf("no rule's id is like %q", id), "fettle rules list shows them")
+		default:
+			return nil, noRule(c, id)
+		}
+	}
+	return slices.DeleteFunc(c.Rules(), func(r *rule.Rule) bool { return !wanted[r.ID] }), nil
+}
+
+// noRule is the error of an id that no rule has.
+func noRule(c *rule.Catalogue, id string) error {
+	return ui.Hinted(ui.Usage, fmt.Errorf("no rule has the id %q%s", id, spell.Suggest(id, ruleIDs(c))), "fettle rules list shows them")
+}
+
+// rulesTest looks at rules, and runs their examples.
+func (a *app) rulesTest(ctx context.Context, ids []string, examples bool) error {
 	c, err := a.catalogue()
+	if err != nil {
+		return err
+	}
+	picked, err := pickRules(c, ids)
 	if err != nil {
 		return err
 	}
 	var problems []error
 	ran, mended := 0, 0
-	for _, r := range c.Rules() {
+	for _, r := range picked {
 		if err := c.Compile(r); err != nil {
 			problems = append(problems, err)
 			continue
@@ -158,10 +207,22 @@ func (a *app) rulesTest(ctx context.Context, examples bool) error {
 	if err := errors.Join(problems...); err != nil {
 		return err
 	}
-	if examples {
-		fmt.Fprintf(a.screen.Out, "%d rules: %d examples hold, %d fixes, of the kernel's values and of custom-hiera.yaml, mend what was found and are taken back\n", len(c.Rules()), ran, mended)
-	} else {
-		fmt.Fprintf(a.screen.Out, "%d rules, %d tables, %d pieces of evidence: no mistakes\n", len(c.Rules()), len(c.Tables()), len(c.Evidence()))
+	rules := counted(len(picked), "rule", "rules")
+	switch {
+	case examples:
+		fmt.Fprintf(a.screen.Out, "%s: %s, %s, of the kernel's values and of custom-hiera.yaml, mend what was found and are taken back\n", rules, counted(ran, "example holds", "examples hold"), counted(mended, "fix", "fixes"))
+	case len(ids) > 0:
+		fmt.Fprintf(a.screen.Out, "%s: no mistakes\n", rules)
+	default:
+		fmt.Fprintf(a.screen.Out, "%s, %d tables, %d pieces of evidence: no mistakes\n", rules, len(c.Tables()), len(c.Evidence()))
 	}
 	return nil
+}
+
+// counted is a number with its word.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
