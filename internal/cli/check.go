@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,7 +23,6 @@ import (
 	"fettle.dev/fettle/internal/platform/puppet"
 	"fettle.dev/fettle/internal/platform/satellite"
 	"fettle.dev/fettle/internal/plugin/table"
-	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/setting"
@@ -32,11 +30,7 @@ import (
 	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
-	"fettle.dev/fettle/rules"
 )
-
-// ownRules are an administrator's.
-const ownRules = "/etc/fettle/rules.d"
 
 type checkOptions struct {
 	all      bool
@@ -115,87 +109,6 @@ func knownPlatforms(names []string) error {
 		if all := platformNames(); !slices.Contains(all, n) {
 			return ui.Hinted(ui.Usage, fmt.Errorf("there is no platform %q%s", n, spell.Suggest(n, all)), "there are "+strings.Join(platformNames(), ", "))
 		}
-	}
-	return nil
-}
-
-// catalogue loads the rules: ours, and those of the machine's administrator.
-func catalogue(h *host.Host) (*rule.Catalogue, error) {
-	own, err := administratorsRules(h)
-	if err != nil {
-		return nil, err
-	}
-	return catalogueOf(own, nil)
-}
-
-// catalogueOf loads our rules of some platforms, all of them for nil, and an
-// administrator's, which may be about any of ours: with them platforms is nil.
-func catalogueOf(own []rule.File, platforms []string) (*rule.Catalogue, error) {
-	inputs, sets := platform.Inputs(sources())
-	files, err := rule.Embedded(rules.FS)
-	if err != nil {
-		return nil, err
-	}
-	if platforms != nil {
-		files = rule.Only(files, platforms)
-	}
-	c, err := rule.Load(inputs, sets, append(files, own...))
-	if err != nil {
-		return nil, err
-	}
-	var problems []error
-	for _, r := range c.Rules() {
-		if slices.ContainsFunc(own, func(f rule.File) bool { return f.Name == r.At.File }) {
-			problems = append(problems, c.Compile(r)) // the tests do it for ours
-			for _, p := range r.Platforms {
-				if all := platformNames(); !slices.Contains(all, p) {
-					problems = append(problems, fmt.Errorf("%s: %s: there is no platform %q%s", r.At, r.ID, p, spell.Suggest(p, all)))
-				}
-			}
-		}
-	}
-	return c, errors.Join(problems...)
-}
-
-// administratorsRules reads /etc/fettle/rules.d. What others than root may have
-// written is refused on a live machine: a rule could hide another, or name what
-// fix writes.
-func administratorsRules(h *host.Host) ([]rule.File, error) {
-	entries, err := h.Files.ReadDir(ownRules)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := onlyRoots(h, ownRules); err != nil {
-		return nil, err
-	}
-	var files []rule.File
-	for _, e := range entries {
-		name := path.Join(ownRules, e.Name())
-		if path.Ext(name) != ".yaml" {
-			continue
-		}
-		if err := onlyRoots(h, name); err != nil {
-			return nil, err
-		}
-		text, err := h.Files.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, rule.File{Name: name, Text: text})
-	}
-	return files, nil
-}
-
-// onlyRoots refuses rules of a live machine that others than root may change.
-func onlyRoots(h *host.Host, name string) error {
-	if !h.Live {
-		return nil
-	}
-	if err := profile.Trusted(h, name); err != nil {
-		return ui.Hinted(ui.Refused, fmt.Errorf("rules are not read: %w", err), "give it to root, and take the right to write from group and others (chown root, chmod go-w)")
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func Load(inputs []Input, sets []string, files []File) (*Catalogue, error) {
 	unique := func(id string, at Pos) bool {
 		old, again := taken[id]
 		if again {
-			problems = append(problems, fmt.Errorf("%s: %s is at %s already", at, id, old))
+			problems = append(problems, fmt.Errorf("%s: %s is at %s already: give this one another id (disable: switches one of fettle's off)", at, id, old))
 		}
 		taken[id] = at
 		return !again
@@ -176,6 +176,8 @@ func (c *Catalogue) check(r *Rule) []error {
 		problems = append(problems, fmt.Errorf("%s: %s: %w", at, r.ID, fmt.Errorf(format, args...)))
 	}
 	switch {
+	case r.ID == "":
+		return []error{fmt.Errorf("%s: a rule without an id: want id: NAME", r.At)}
 	case !idForm().MatchString(r.ID):
 		fault(r.At, "an id has letters, digits, \".\", \"_\" and \"-\" and begins with a letter")
 	case r.Title == "":
@@ -183,11 +185,9 @@ func (c *Catalogue) check(r *Rule) []error {
 	case r.Why == "":
 		fault(r.At, "no why: a person has to know what it costs not to follow it")
 	case len(r.Sources) == 0:
-		fault(r.At, "no sources")
+		fault(r.At, "no sources: want sources: %s", forms["sources"])
 	case len(r.Platforms) == 0:
-		fault(r.At, "no platforms")
-	case r.Severity != Warn && r.Severity != Fail:
-		fault(r.At, "severity %q: want fail or warn", r.Severity)
+		fault(r.At, "no platforms: want platforms: %s", forms["platforms"])
 	case r.Reminder && (r.Want != nil || r.Pass != nil || len(r.Variants) > 0):
 		fault(r.At, "a reminder judges nothing: it has no want, pass or variants")
 	case !r.Reminder && len(r.Inputs) == 0:
@@ -196,11 +196,11 @@ func (c *Catalogue) check(r *Rule) []error {
 		fault(r.At, "neither want nor pass")
 	}
 	if r.Each != "" && !slices.Contains(c.sets, r.Each) {
-		fault(r.At, "each: there is no set %q%s", r.Each, spell.Suggest(r.Each, c.sets))
+		fault(r.Key("each"), "each: there is no set %q%s", r.Each, spell.Suggest(r.Each, c.sets))
 	}
 	for _, v := range r.Versions {
-		if _, ok := c.inputs[v.Product+".version"]; !ok {
-			fault(v.Pos, "versions: nothing knows the version of %q", v.Product)
+		if wrong := v.wrong(c.versioned()); wrong != "" {
+			fault(v.Pos, "versions: %s", wrong)
 		}
 	}
 	for _, b := range r.Inputs {
@@ -211,10 +211,22 @@ func (c *Catalogue) check(r *Rule) []error {
 	}
 	for _, d := range r.DependsOn {
 		if c.byID[d] == nil {
-			fault(r.At, "depends on %s, which there is not", d)
+			fault(r.Key("depends-on"), "depends on %s, which there is not%s", d, spell.Suggest(d, slices.Sorted(maps.Keys(c.byID))))
 		}
 	}
 	return problems
+}
+
+// versioned are the products of which something knows the version.
+func (c *Catalogue) versioned() []string {
+	var out []string
+	for name := range c.inputs {
+		if product, ok := strings.CutSuffix(name, ".version"); ok && !strings.Contains(product, ".") {
+			out = append(out, product)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // checkBinding looks at one input of a rule.
@@ -222,11 +234,11 @@ func (c *Catalogue) checkBinding(r *Rule, b Binding, fault func(Pos, string, ...
 	in, known := c.inputs[b.Input]
 	switch setting := strings.Contains(b.Input, ":"); {
 	case setting && b.As.zero() == nil:
-		fault(b.Pos, "%s: as: want the type that it is read as: number, text, truth, bytes or list", b.Input)
+		fault(b.Pos, "%s: as %q: want the type that a setting is read as, one of number, text, truth, bytes, list: {input: %q, as: number}", b.Input, b.As, b.Input)
 	case !setting && b.As != "":
 		fault(b.Pos, "%s is a %s: as is for settings", b.Input, in.Type)
 	case !setting && !known:
-		fault(b.Pos, "there is no input %q%s", b.Input, spell.Suggest(b.Input, slices.Sorted(maps.Keys(c.inputs))))
+		fault(b.Pos, "there is no input %q%s", b.Input, inputHint(b.Input, slices.Sorted(maps.Keys(c.inputs))))
 	case in.Of() != "" && in.Of() != r.Each:
 		fault(b.Pos, "%s is of each %s: the rule needs each: %s", b.Input, in.Of(), in.Of())
 	}
@@ -328,6 +340,9 @@ func (c *Catalogue) compile(r *Rule, env map[string]any) []error {
 		if w != nil {
 			judged["want"] = compile(w, judged, nil)
 		}
+	}
+	if len(problems) > 0 {
+		return problems // what follows would be consequences
 	}
 	for _, e := range append([]*Expr{r.Pass, r.Nearly}, variantPasses(r)...) {
 		compile(e, judged, truth)

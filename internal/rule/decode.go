@@ -6,11 +6,13 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"fettle.dev/fettle/internal/lazyregexp"
+	"fettle.dev/fettle/internal/spell"
 )
 
 // file reads the rules, tables and evidence of files. Loading is strict: an
@@ -40,7 +42,7 @@ func (f *file) read(name string, text []byte) error {
 	f.name, f.problems = name, nil
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return fmt.Errorf("%s: %w", name, yamlError(err))
+		return yamlError(name, err)
 	}
 	if len(doc.Content) == 0 {
 		return nil
@@ -83,13 +85,10 @@ func has(n *yaml.Node, key string) bool {
 	return false
 }
 
-// yamlError is a syntax error without the library's name.
-func yamlError(err error) error { return errors.New(strings.TrimPrefix(err.Error(), "yaml: ")) }
-
 // fields calls a function for each key of a mapping.
 func (f *file) fields(n *yaml.Node, what string, known map[string]func(*yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
-		f.fault(n, "%s: want keys and values", what)
+		f.fault(n, "%s: want keys and values%s", what, such(what))
 		return
 	}
 	seen := map[string]bool{}
@@ -98,7 +97,12 @@ func (f *file) fields(n *yaml.Node, what string, known map[string]func(*yaml.Nod
 		take, ok := known[key.Value]
 		switch {
 		case !ok:
-			f.fault(key, "%s has no %q: it has %s", what, key.Value, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+			all := slices.Sorted(maps.Keys(known))
+			meant := spell.Suggest(key.Value, all)
+			if meant == "" {
+				meant = ": it has " + strings.Join(all, ", ")
+			}
+			f.fault(key, "%s has no %q%s", what, key.Value, meant)
 		case seen[key.Value]:
 			f.fault(key, "%s has %q twice", what, key.Value)
 		default:
@@ -110,7 +114,7 @@ func (f *file) fields(n *yaml.Node, what string, known map[string]func(*yaml.Nod
 
 func (f *file) list(n *yaml.Node, what string, take func(*yaml.Node)) {
 	if n.Kind != yaml.SequenceNode {
-		f.fault(n, "%s: want a list", what)
+		f.fault(n, "%s: want a list%s", what, such(what))
 		return
 	}
 	for _, c := range n.Content {
@@ -122,8 +126,26 @@ func (f *file) list(n *yaml.Node, what string, take func(*yaml.Node)) {
 func into[T any](f *file, what string, to *T) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if err := n.Decode(to); err != nil || n.Kind != yaml.ScalarNode {
-			f.fault(n, "%s: want %s, not %s", what, article[fmt.Sprintf("%T", *to)], n.Value)
+			f.fault(n, "%s: want %s, not %s", what, article[fmt.Sprintf("%T", *to)], written(n))
 		}
+	}
+}
+
+// written is a value as it stands there, or what sort of thing does.
+func written(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "keys and values"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	return strconv.Quote(n.Value)
+}
+
+// oneOf refuses a word that is none of some.
+func (f *file) oneOf(n *yaml.Node, what, word string, known ...string) {
+	if word != "" && !slices.Contains(known, word) {
+		f.fault(n, "%s %q: want %s or %s%s", what, word, strings.Join(known[:len(known)-1], ", "), known[len(known)-1], spell.Suggest(word, known))
 	}
 }
 
@@ -150,14 +172,21 @@ func (f *file) expr(to **Expr) func(*yaml.Node) {
 }
 
 func (f *file) rule(n *yaml.Node) *Rule {
-	r := &Rule{Severity: Warn, At: Pos{f.name, n.Line}}
+	r := &Rule{Severity: Warn, At: Pos{f.name, n.Line}, keys: map[string]Pos{}}
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		r.keys[n.Content[i].Value] = Pos{f.name, n.Content[i].Line}
+	}
 	f.fields(n, "a rule", map[string]func(*yaml.Node){
 		"id": into(f, "id", &r.ID), "title": into(f, "title", &r.Title), "platforms": f.words("platforms", &r.Platforms),
 		"versions": func(n *yaml.Node) {
 			f.list(n, "versions", func(n *yaml.Node) { r.Versions = append(r.Versions, f.versions(n)) })
 		},
-		"on":       func(n *yaml.Node) { r.On = f.where(n) },
-		"severity": into(f, "severity", &r.Severity), "each": into(f, "each", &r.Each), "reminder": into(f, "reminder", &r.Reminder), "unit": into(f, "unit", &r.Unit),
+		"on": func(n *yaml.Node) { r.On = f.where(n) },
+		"severity": func(n *yaml.Node) {
+			into(f, "severity", &r.Severity)(n)
+			f.oneOf(n, "severity", string(r.Severity), string(Fail), string(Warn))
+		},
+		"each": into(f, "each", &r.Each), "reminder": into(f, "reminder", &r.Reminder), "unit": into(f, "unit", &r.Unit),
 		"inputs":  func(n *yaml.Node) { r.Inputs = f.inputs(n) },
 		"applies": f.expr(&r.Applies), "measured": f.expr(&r.Measured), "want": f.expr(&r.Want), "pass": f.expr(&r.Pass), "nearly": f.expr(&r.Nearly),
 		"variants": func(n *yaml.Node) {
@@ -186,7 +215,7 @@ func (f *file) where(n *yaml.Node) *Where {
 		"kind": into(f, "kind", &w.Kind), "cloud": into(f, "cloud", &w.Cloud), "vendor": into(f, "vendor", &w.Vendor), "model": into(f, "model", &w.Model),
 	})
 	if w.Kind != "" && w.Kind != "bare-metal" && w.Kind != "guest" {
-		f.fault(n, "on: kind %q: want bare-metal or guest", w.Kind)
+		f.fault(n, "on: kind %q: want bare-metal or guest%s", w.Kind, spell.Suggest(w.Kind, []string{"bare-metal", "guest"}))
 	}
 	for _, pattern := range []string{w.Cloud, w.Vendor, w.Model} {
 		if _, err := path.Match(pattern, ""); err != nil {
@@ -200,7 +229,7 @@ func (f *file) where(n *yaml.Node) *Where {
 func (f *file) inputs(n *yaml.Node) []Binding {
 	var out []Binding
 	if n.Kind != yaml.MappingNode {
-		f.fault(n, "inputs: want names and inputs")
+		f.fault(n, "inputs: want names and inputs: %s", forms["inputs"])
 		return nil
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -231,7 +260,7 @@ var nameForm = lazyregexp.New(`^[a-z][a-z0-9_]*$`)
 func (f *file) value(n *yaml.Node) any {
 	var v any
 	if err := n.Decode(&v); err != nil {
-		f.fault(n, "%v", yamlError(err))
+		f.problems = append(f.problems, yamlError(f.name, err))
 		return nil
 	}
 	v, ok := Plain(v)
@@ -298,7 +327,11 @@ func (f *file) wants(to *[]Want) func(*yaml.Node) {
 func (f *file) example(n *yaml.Node) Example {
 	e := Example{Pos: Pos{f.name, n.Line}, Given: map[string]any{}}
 	f.fields(n, "an example", map[string]func(*yaml.Node){
-		"name": into(f, "name", &e.Name), "finding": into(f, "finding", &e.Finding),
+		"name": into(f, "name", &e.Name),
+		"finding": func(n *yaml.Node) {
+			into(f, "finding", &e.Finding)(n)
+			f.oneOf(n, "finding", string(e.Finding), string(Passed), string(Warned), string(Failed), string(NotApplicable), string(Unknown), string(Reminded))
+		},
 		"want": func(n *yaml.Node) { e.Want = f.value(n) },
 		"given": func(n *yaml.Node) {
 			if n.Kind != yaml.MappingNode {

@@ -1,9 +1,14 @@
 package rule
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+
+	"fettle.dev/fettle/internal/spell"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // TestExamples runs the examples of a rule and says which do not hold. A rule
@@ -13,21 +18,59 @@ func (c *Catalogue) TestExamples(r *Rule) []error {
 	passes, others := false, false
 	for _, e := range r.Examples {
 		passes, others = passes || e.Finding == Passed, others || e.Finding == Warned || e.Finding == Failed
-		for name := range e.Given {
-			if !r.asks(name) {
-				problems = append(problems, fmt.Errorf("%s: %s: example %q gives %s, which is no input of the rule", e.Pos, r.ID, e.Name, name))
-			}
+		wrong := c.wrongGiven(r, e)
+		if problems = append(problems, wrong...); len(wrong) > 0 {
+			continue
 		}
 		f := c.Try(r, e, nil)
 		if f.State != e.Finding {
-			problems = append(problems, fmt.Errorf("%s: %s: example %q is %s, want %s%s", e.Pos, r.ID, e.Name, f.State, e.Finding, reason(f)))
+			problems = append(problems, fmt.Errorf("%s: %s: example %q is %s, want %s%s", e.Pos, r.ID, e.Name, f.State, e.Finding, reason(f)+r.ungiven(e)))
 		}
 		if e.Want != nil && !same(e.Want, f.Want) {
 			problems = append(problems, fmt.Errorf("%s: %s: example %q expects %v, want %v", e.Pos, r.ID, e.Name, f.Want, e.Want))
 		}
 	}
 	if !r.Reminder && (!passes || !others) {
-		problems = append(problems, fmt.Errorf("%s: %s: it needs an example that passes and one that does not", r.At, r.ID))
+		problems = append(problems, fmt.Errorf("%s: %s: it needs an example that passes and one that does not: examples: [{name: enough, given: {%s: VALUE}, finding: pass}, ...]", r.Key("examples"), r.ID, r.Inputs[0].Name))
+	}
+	return problems
+}
+
+// ungiven says of what the rule's versions are, where an example does not.
+func (r *Rule) ungiven(e Example) string {
+	for _, v := range r.Versions {
+		if name := v.Product + ".version"; e.Given[name] == nil {
+			return fmt.Sprintf(": give %s: %q", name, cmp.Or(v.From, "1.0"))
+		}
+	}
+	return ""
+}
+
+// wrongGiven says what an example gives that no input of the rule can be.
+func (c *Catalogue) wrongGiven(r *Rule, e Example) []error {
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(e.Given)) {
+		v := e.Given[name]
+		i := slices.IndexFunc(r.Inputs, func(b Binding) bool { return b.Name == name })
+		switch {
+		case !r.asks(name):
+			var names []string
+			for _, b := range r.Inputs {
+				names = append(names, b.Name)
+			}
+			meant := spell.Suggest(name, names)
+			if meant == "" {
+				meant = ": those are " + strings.Join(names, ", ")
+			}
+			problems = append(problems, fmt.Errorf("%s: %s: example %q gives %s, which is no input of the rule%s", e.Pos, r.ID, e.Name, name, meant))
+		case i >= 0 && v != nil && v != "unknown" && !c.typeOf(r.Inputs[i]).has(v):
+			want := c.typeOf(r.Inputs[i])
+			hint := ""
+			if size, err := unit.ParseSize(fmt.Sprint(v)); want == Number && err == nil {
+				hint = fmt.Sprintf(": %v is %d", v, size)
+			}
+			problems = append(problems, fmt.Errorf("%s: %s: example %q gives %s: %v, and %s is a %s%s", e.Pos, r.ID, e.Name, name, v, r.Inputs[i].Input, want, hint))
+		}
 	}
 	return problems
 }

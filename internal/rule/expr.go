@@ -79,9 +79,7 @@ func (c *Catalogue) compileExpr(e *Expr, env map[string]any, as reflect.Type) er
 	}
 	p, err := expr.Compile(e.Text, options...)
 	if err != nil {
-		// The library adds lines with the text and an arrow.
-		first, _, _ := strings.Cut(err.Error(), "\n")
-		return fmt.Errorf("%s: %s: %s", e.At, strings.TrimSpace(e.Text), first)
+		return exprError(e, err.Error(), env)
 	}
 	e.program = p
 	return nil

@@ -50,8 +50,17 @@ type Rule struct {
 
 	At Pos `json:"at"`
 
+	keys     map[string]Pos // where each part stands
 	compiled bool
 	broken   error
+}
+
+// Key is where a part of the rule stands: the rule itself where it has none.
+func (r *Rule) Key(name string) Pos {
+	if at, ok := r.keys[name]; ok {
+		return at
+	}
+	return r.At
 }
 
 // Severity is how much it matters.

@@ -117,18 +117,18 @@ func TestExamples(t *testing.T) {
 // Loading is strict, and says where.
 func TestLoadIsStrict(t *testing.T) {
 	for _, tt := range []struct{ old, new, want string }{
-		{"severity: fail", "severity: bad", `a.yaml:2: S19: severity "bad"`},
-		{"title: The pool", "titel: The pool", `a.yaml:3: a rule has no "titel": it has applies, depends-on, `},
+		{"severity: fail", "severity: bad", `a.yaml:5: severity "bad": want fail or warn`},
+		{"title: The pool", "titel: The pool", `a.yaml:3: a rule has no "titel" (did you mean "title"?)`},
 		{"input: foreman.db_pool", "input: foreman.dbpool", `a.yaml:7: S19: there is no input "foreman.dbpool" (did you mean "foreman.db_pool"?)`},
 		{"want: threads + 4", `want: threads + "4"`, `a.yaml:12: threads + "4": `},
 		{"want: max(5, threads)", "want: max(5, thread)", "a.yaml:15: max(5, thread): unknown name thread"},
 		{"pass: measured >= want", "pass: measured + want", "a.yaml:16: measured + want: expected bool"},
-		{"[S10]", "[S11]", "a.yaml:2: S19: depends on S11"},
+		{"[S10]", "[S11]", "a.yaml:17: S19: depends on S11"},
 		{"- id: S10", "- id: S19", "a.yaml:27: S19 is at a.yaml:2 already"},
 		{"absent: 5", "absent: five", "a.yaml:7: S19: absent: five is not a number"},
 		{"  each: disk\n", "", "disk.*.scheduler is of each disk: the rule needs each: disk"},
 		{"  nearly: measured", "  depends-on: [S19]\n  nearly: measured", "circle: S19 -> S10 -> S19"},
-		{"as: number", "as: whole", `sysctl:vm.swappiness: as: want the type`},
+		{"as: number", "as: whole", `sysctl:vm.swappiness: as "whole": want the type`},
 		{"each: disk\n", "each: disc\n", `there is no set "disc" (did you mean "disk"?)`},
 		{"ram: 20GiB", "ram: 20GiX", `ram: size "20GiX": unknown unit`},
 		{`before: "6.13"`, `before: "6.14"`, "has to end (before:) where the one above it begins"},

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	components "fettle.dev/fettle/internal/component/table"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/plugin/table"
+	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/spell"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/rules"
+)
+
+// ownRules are an administrator's.
+const ownRules = "/etc/fettle/rules.d"
+
+// catalogue loads the rules: ours, and those of the machine's administrator.
+func catalogue(h *host.Host) (*rule.Catalogue, error) {
+	own, err := administratorsRules(h)
+	if err != nil {
+		return nil, err
+	}
+	return catalogueOf(own, nil)
+}
+
+// catalogueOf loads our rules of some platforms, all of them for nil, and an
+// administrator's, which may be about any of ours: with them platforms is nil.
+func catalogueOf(own []rule.File, platforms []string) (*rule.Catalogue, error) {
+	inputs, sets := platform.Inputs(sources())
+	files, err := rule.Embedded(rules.FS)
+	if err != nil {
+		return nil, err
+	}
+	if platforms != nil {
+		files = rule.Only(files, platforms)
+	}
+	c, err := rule.Load(inputs, sets, append(files, own...))
+	if err != nil {
+		return nil, err
+	}
+	var problems []error
+	for _, r := range c.Rules() {
+		if slices.ContainsFunc(own, func(f rule.File) bool { return f.Name == r.At.File }) {
+			problems = append(problems, c.Compile(r)) // the tests do it for ours
+			problems = append(problems, unknownWords(r)...)
+		}
+	}
+	return c, errors.Join(problems...)
+}
+
+// unknownWords are the platforms and the kinds of setting that a rule names and
+// nobody knows.
+func unknownWords(r *rule.Rule) []error {
+	var problems []error
+	for _, p := range r.Platforms {
+		if all := platformNames(); !slices.Contains(all, p) {
+			problems = append(problems, fmt.Errorf("%s: %s: there is no platform %q%s", r.Key("platforms"), r.ID, p, spell.Suggest(p, all)))
+		}
+	}
+	kinds := table.Kinds(live())
+	maps.Copy(kinds, components.Kinds(live()))
+	known := slices.Sorted(maps.Keys(kinds))
+	look := func(name string, at rule.Pos) {
+		s, err := setting.Parse(name)
+		switch {
+		case err != nil:
+			problems = append(problems, fmt.Errorf("%s: %s: %w", at, r.ID, err))
+		case kinds[s.Kind] == nil:
+			problems = append(problems, fmt.Errorf("%s: %s: %q: there is no kind of setting %q%s: there are %s", at, r.ID, name, s.Kind, spell.Suggest(s.Kind, known), strings.Join(known, ", ")))
+		case s.Kind == "sysctl" && strings.ContainsAny(s.Name, "= "):
+			key, value, _ := strings.Cut(s.Name, "=")
+			problems = append(problems, fmt.Errorf("%s: %s: %q is no name of a sysctl: want changes: {\"sysctl:%s\": %q}", at, r.ID, name, strings.TrimSpace(key), strings.TrimSpace(value)))
+		}
+	}
+	for _, b := range r.Inputs {
+		if b.As != "" {
+			look(b.Input, b.Pos)
+		}
+	}
+	if r.Fix != nil {
+		for _, w := range r.Fix.Changes {
+			look(w.Name, w.Pos)
+		}
+	}
+	return problems
+}
+
+// administratorsRules reads /etc/fettle/rules.d. What others than root may have
+// written is refused on a live machine: a rule could hide another, or name what
+// fix writes.
+func administratorsRules(h *host.Host) ([]rule.File, error) {
+	entries, err := h.Files.ReadDir(ownRules)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := onlyRoots(h, ownRules); err != nil {
+		return nil, err
+	}
+	var files []rule.File
+	for _, e := range entries {
+		name := path.Join(ownRules, e.Name())
+		switch path.Ext(name) {
+		case ".yaml":
+		case ".yml", ".json":
+			return nil, fmt.Errorf("%s: rules are read from *.yaml: give it that name, or move it away", name)
+		default:
+			continue // what editors and packages leave behind
+		}
+		if err := onlyRoots(h, name); err != nil {
+			return nil, err
+		}
+		text, err := h.Files.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, rule.File{Name: name, Text: text})
+	}
+	return files, nil
+}
+
+// onlyRoots refuses rules of a live machine that others than root may change.
+func onlyRoots(h *host.Host, name string) error {
+	if !h.Live {
+		return nil
+	}
+	if err := profile.Trusted(h, name); err != nil {
+		return ui.Hinted(ui.Refused, fmt.Errorf("rules are not read: %w", err), "give it to root, and take the right to write from group and others (chown root, chmod go-w)")
+	}
+	return nil
+}

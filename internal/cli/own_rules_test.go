@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const firstRule = `- id: OURS1
+  title: The machine has memory enough
+  platforms: [linux]
+  inputs:
+    total: memory.total_bytes
+  want: gib(16)
+  pass: measured >= want
+  why: It swaps otherwise.
+  sources: [{document: ours}]
+  examples:
+    - {name: enough, given: {total: 34359738368}, finding: pass}
+    - {name: too little, given: {total: 1000}, finding: warn}
+`
+
+// Who writes a first rule is told the line, what is wrong with it, and what to write
+// instead.
+func TestMistakesInOwnRules(t *testing.T) {
+	if out, code := lintOwn(t, "ours.yaml", firstRule); code != 0 {
+		t.Fatalf("the rule itself: exit %d\n%s", code, out)
+	}
+	const swappiness = `{input: "sysctl:vm.swappiness", as: number}`
+	for _, c := range []struct{ what, from, to, want string }{
+		{"too far to the right", "  title:", "   title:", `ours.yaml:2: mapping values are not allowed in this context (is the line indented as its neighbours are?`},
+		{"a tab", "  title:", "\ttitle:", `ours.yaml:2: found a tab character that violates indentation (indent with blanks)`},
+		{"a colon in text", "why: It", "why: note: it", `ours.yaml:8: mapping values are not allowed in this context (is the line indented as its neighbours are? text with ": " in it is put in quotes)`},
+		{"an open quotation mark", "title: The", `title: "The`, `ours.yaml:2: found unexpected end of stream (a quotation mark is not closed)`},
+		{"no list", "- id", "  id", `ours.yaml:1: the file: want a list: of rules, each of which begins with "- id: NAME"`},
+		{"a key misspelt", "platforms:", "platform:", `ours.yaml:3: a rule has no "platform" (did you mean "platforms"?)`},
+		{"a key with _", "  examples:", "  depends_on: [S06]\n  examples:", `ours.yaml:10: a rule has no "depends_on" (did you mean "depends-on"?)`},
+		{"a key of its own", "why:", "reason:", `ours.yaml:8: a rule has no "reason": it has applies, depends-on, `},
+		{"an input misspelt", "total_bytes", "total_byte", `ours.yaml:5: OURS1: there is no input "memory.total_byte" (did you mean "memory.total_bytes"?)`},
+		{"an input of another tool", "memory.total_bytes", "memory.physical", `ours.yaml:5: OURS1: there is no input "memory.physical": of memory there are memory.`},
+		{"a sysctl as an input", "memory.total_bytes", "vm.swappiness", `ours.yaml:5: OURS1: there is no input "vm.swappiness": a sysctl is ` + swappiness},
+		{"a setting without a type", "memory.total_bytes", `"sysctl:vm.swappiness"`, `ours.yaml:5: OURS1: sysctl:vm.swappiness: as "": want the type that a setting is read as, one of number, `},
+		{"inputs as a list", "total: memory", "- memory", `ours.yaml:5: inputs: want names and inputs: {NAME: memory.total_bytes} or {NAME: ` + swappiness},
+		{"a set misspelt", "  want:", "  each: disks\n  want:", `ours.yaml:6: OURS1: each: there is no set "disks" (did you mean "disk"?)`},
+		{"an item without each", "memory.total_bytes", "disk.*.scheduler", `ours.yaml:5: OURS1: disk.*.scheduler is of each disk: the rule needs each: disk`},
+		{"a name misspelt", "pass: measured", "pass: totl", `ours.yaml:7: totl >= want: unknown name totl (did you mean "total"?)`},
+		{"an operator", ">=", "=>", `ours.yaml:7: measured => want: unexpected token Operator("="): == compares, and >= and <= are written so`},
+		{"a function misspelt", "gib(16)", "gb(16)", `ours.yaml:6: gb(16): unknown name gb (did you mean "gib"?)`},
+		{"a size", "gib(16)", "16GiB", `: sizes are gib(16), mib(512) and kib(4)`},
+		{"text without quotes", "gib(16)", "performance", `ours.yaml:6: performance: unknown name performance: text is in quotes of its own ('"performance"'), and the names here are instance, measured, total, want`},
+		{"yes", "measured >= want", "yes", `ours.yaml:7: yes: unknown name yes: truth is true or false`},
+		{"a table's value", "gib(16)", `cell("satellite_sizes", "6.12", "large", "ram")`, `mismatched types number and any): float(...) makes a number of what a table holds`},
+		{"versions as text", "  want:", "  versions: \"6.12\"\n  want:", `ours.yaml:6: versions: want a list: [{of: satellite, from: "6.12", before: "6.16"}]`},
+		{"a version with a sign", "  want:", "  versions: [{of: satellite, from: \">=6.12\"}]\n  want:", `ours.yaml:6: OURS1: versions: from: ">=6.12" is no version: want [{of: satellite, `},
+		{"versions the wrong way round", "  want:", "  versions: [{of: satellite, from: \"6.16\", before: \"6.12\"}]\n  want:", `ours.yaml:6: OURS1: versions: no version is from 6.16 on and before 6.12`},
+		{"versions of nobody", "  want:", "  versions: [{of: satelite}]\n  want:", `ours.yaml:6: OURS1: versions: nothing knows the version of "satelite" (did you mean "satellite"?)`},
+		{"examples without a version", "  want:", "  versions: [{of: satellite, from: \"6.12\"}]\n  want:", `ours.yaml:12: OURS1: example "enough" is not-applicable, want pass (the machine has no satellite): give satellite.version: "6.12"`},
+		{"a platform misspelt", "[linux]", "[linus]", `ours.yaml:3: OURS1: there is no platform "linus" (did you mean "linux"?)`},
+		{"platforms as text", "[linux]", "linux", `ours.yaml:3: platforms: want a list: [linux] or [satellite, puppet]`},
+		{"a severity of another tool", "  want:", "  severity: error\n  want:", `ours.yaml:6: severity "error": want fail or warn`},
+		{"sources as text", "[{document: ours}]", "ours", `ours.yaml:9: sources: want a list: [{document: our handbook, section: "4.2"}]`},
+		{"no examples", firstRule[strings.Index(firstRule, "  examples"):], "", `ours.yaml:1: OURS1: it needs an example that passes and one that does not: examples: [{name: enough, given: {total: VALUE}, finding: pass}, ...]`},
+		{"an example of nothing", "{total: 1000}", "{totl: 1000}", `ours.yaml:12: OURS1: example "too little" gives totl, which is no input of the rule (did you mean "total"?)`},
+		{"an example with a size", "{total: 1000}", "{total: 1GiB}", `ours.yaml:12: OURS1: example "too little" gives total: 1GiB, and memory.total_bytes is a number: 1GiB is 1073741824`},
+		{"a finding misspelt", "finding: warn", "finding: warning", `ours.yaml:12: finding "warning": want pass, warn, fail, not-applicable, unknown or reminder (did you mean "warn"?)`},
+		{"a fix in words", "  examples:", "  fix: buy memory\n  examples:", `ours.yaml:10: fix: want keys and values: {text: what to do} or {changes: {"sysctl:vm.swappiness": "10"}}`},
+		{"a fix of no kind", "  examples:", "  fix: {changes: {\"sysclt:vm.swappiness\": \"10\"}}\n  examples:", `ours.yaml:10: OURS1: "sysclt:vm.swappiness": there is no kind of setting "sysclt" (did you mean "sysctl"?)`},
+		{"a fix as sysctl(8) has it", "  examples:", "  fix: {changes: [\"vm.swappiness=10\"]}\n  examples:", `ours.yaml:10: OURS1: "vm.swappiness=10" is no name of a sysctl: want changes: {"sysctl:vm.swappiness": "10"}`},
+		{"depends on nothing", "  examples:", "  depends-on: [S666]\n  examples:", `ours.yaml:10: OURS1: depends on S666, which there is not (did you mean "S66"?)`},
+		{"no id", "id: OURS1\n  title", "title", `ours.yaml:1: a rule without an id: want id: NAME`},
+		{"an id of ours", "OURS1", "S06", `ours.yaml:1: S06 is at linux.yaml:3 already: give this one another id (disable: switches one of fettle's off)`},
+		{"twice", "- id", firstRule + "- id", `ours.yaml:13: OURS1 is at /etc/fettle/rules.d/ours.yaml:1 already`},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			text := strings.Replace(firstRule, c.from, c.to, 1)
+			if text == firstRule {
+				t.Fatal("no mistake")
+			}
+			if out, code := lintOwn(t, "ours.yaml", text); code != 1 || !strings.Contains(out, c.want) {
+				t.Errorf("exit %d, want %q in\n%s", code, c.want, out)
+			}
+		})
+	}
+	if out, code := lintOwn(t, "ours.yml", firstRule); code != 1 || !strings.Contains(out, "ours.yml: rules are read from *.yaml") {
+		t.Errorf("a file that nobody would read: exit %d\n%s", code, out)
+	}
+}
+
+// lintOwn is what fettle rules test says of an administrator's file: of its rule,
+// where it loads.
+func lintOwn(t *testing.T, name, text string) (out string, code int) {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, ownRules, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	args := []string{"rules", "test", "--root", dir}
+	if strings.Contains(text, "OURS1") {
+		args = append(args, "OURS1")
+	}
+	code = Main("test", args, &said, &said)
+	return said.String(), code
+}
