@@ -55,10 +55,8 @@ collector of node_exporter).`,
 		ValidArgs:   platformNames(),
 		Annotations: map[string]string{moreFormats: "sarif openmetrics html"},
 		RunE: func(c *cobra.Command, args []string) error {
-			for _, name := range []string{"fail-on", "baseline", "explain"} {
-				if f := c.Flag(name); f.Changed && f.Value.String() == "" {
-					return ui.Hinted(ui.Usage, fmt.Errorf("--%s is empty", name), "leave it out, or set the variable that it comes from")
-				}
+			if err := noneEmpty(c); err != nil {
+				return err
 			}
 			return a.check(c.Context(), args, o)
 		},

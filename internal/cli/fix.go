@@ -66,7 +66,12 @@ as well. After a change of a Satellite its own health check is run.`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return a.completeRules(), cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(c *cobra.Command, args []string) error { return a.fix(c.Context(), args, o) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := noneEmpty(c); err != nil {
+				return err
+			}
+			return a.fix(c.Context(), args, o)
+		},
 	}
 	f := c.Flags()
 	f.BoolVarP(&o.yes, "yes", "y", false, "write without asking")

@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"fettle.dev/fettle/internal/journal"
@@ -320,6 +321,23 @@ func (a *app) setUp(c *cobra.Command) error {
 		}
 	}
 	return nil
+}
+
+// noneEmpty refuses an option that was given nothing, as a variable of a script is
+// that nobody has set.
+func noneEmpty(c *cobra.Command) error {
+	var err error
+	c.Flags().Visit(func(f *pflag.Flag) {
+		empty := f.Value.Type() == "string" && strings.TrimSpace(f.Value.String()) == ""
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			all := list.GetSlice()
+			empty = len(all) == 0 || slices.ContainsFunc(all, func(s string) bool { return strings.TrimSpace(s) == "" })
+		}
+		if empty && err == nil {
+			err = ui.Hinted(ui.Usage, fmt.Errorf("--%s is empty", f.Name), "leave it out, or set the variable that it comes from")
+		}
+	})
+	return err
 }
 
 // moreFormats is the annotation of a command that has further formats.

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -62,6 +65,12 @@ The table of applications (--apps) is a list:
 	},
 }
 
+// aboutSizes is what the units of a size are.
+const aboutSizes = `The units of a size are powers of 1024, GB as well as GiB: 64GB of memory are
+64GiB, as it is sold, and as PostgreSQL and the kernel count. Room on disks alone
+(--disk of a Satellite) has GB and TB of powers of 1000, as disks are sold. The
+first line of the answer says what was understood.`
+
 type sizeOptions struct {
 	write string
 	force bool
@@ -81,7 +90,15 @@ machine and changes none; --write DIR writes the files below a directory.`,
 		var o sizeOptions
 		c := &cobra.Command{
 			Use: s.name, Short: s.short, Long: s.long, Args: cobra.NoArgs,
-			RunE: func(c *cobra.Command, _ []string) error { return a.size(c.Context(), wish, o) },
+			RunE: func(c *cobra.Command, _ []string) error {
+				if err := noneEmpty(c); err != nil {
+					return err
+				}
+				return a.size(c.Context(), wish, o)
+			},
+		}
+		if slices.ContainsFunc(wish.Inputs(), func(in *sizing.Input) bool { return in.Kind == "size" }) {
+			c.Long = strings.TrimSpace(cmp.Or(s.long, s.short+".") + "\n\n" + aboutSizes)
 		}
 		f := c.Flags()
 		f.SortFlags = false

@@ -202,8 +202,8 @@ func layOut(t *testing.T, w satelliteWish, v map[string]string) string {
 			limit, clients = 1024, 1024
 		}
 		files[mods+"prefork.load"] = "LoadModule mpm_prefork_module modules/mod_mpm_prefork.so\n"
-		files[mods+"prefork.conf"] = fmt.Sprintf("<IfModule mpm_prefork_module>\n  StartServers 8\n  ServerLimit %d\n  MaxClients %d\n</IfModule>\n",
-			number("hiera/apache::mod::prefork::serverlimit", limit), number("hiera/apache::mod::prefork::maxclients", clients))
+		files[mods+"prefork.conf"] = fmt.Sprintf("<IfModule mpm_prefork_module>\n  StartServers %d\n  ServerLimit %d\n  MaxClients %d\n</IfModule>\n",
+			number("hiera/apache::mod::prefork::startservers", 8), number("hiera/apache::mod::prefork::serverlimit", limit), number("hiera/apache::mod::prefork::maxclients", clients))
 	} else {
 		limit, requests := 25, 250
 		if medium {
@@ -314,12 +314,13 @@ func randomWish(rnd *rand.Rand) satelliteWish {
 	if rnd.IntN(2) == 0 {
 		w.gib += rnd.IntN(w.gib * 3)
 	}
-	w.more = []string{"registrations", strconv.Itoa(rnd.IntN(600)), "content", []string{"balanced", "heavy"}[rnd.IntN(2)]}
+	w.more = []string{"registrations", strconv.Itoa(rnd.IntN(min(600, w.hosts))), "content", []string{"balanced", "heavy"}[rnd.IntN(2)]}
 	if rnd.IntN(2) == 0 {
 		w.more = append(w.more, "mqtt-hosts", strconv.Itoa(1+rnd.IntN(w.hosts)))
 	}
 	if rnd.IntN(2) == 0 {
-		w.more = append(w.more, "capsule", fmt.Sprintf("berlin,hosts=%d,downloads=%d,rex=%d", rnd.IntN(w.hosts), rnd.IntN(2000), rnd.IntN(6000)))
+		behind := 1 + rnd.IntN(w.hosts)
+		w.more = append(w.more, "capsule", fmt.Sprintf("berlin,hosts=%d,downloads=%d,rex=%d", behind, rnd.IntN(min(2000, behind)), rnd.IntN(min(6000, behind))))
 	}
 	return w
 }
@@ -387,6 +388,7 @@ var broken = map[string]struct{ value, rule string }{
 	"hiera/apache::mod::event::maxrequestworkers":                   {"9999", "S23"},
 	"hiera/apache::mod::prefork::serverlimit":                       {"256", "S21"},
 	"hiera/apache::mod::prefork::maxclients":                        {"256", "S21"},
+	"hiera/apache::mod::prefork::startservers":                      {"8", "S70"},
 	"hiera/apache::mod::proxy::proxy_timeout":                       {"60", "S41"},
 	"hiera/qpid::router::open_file_limit":                           {"150100", "S25"},
 	"hiera/qpid::open_file_limit":                                   {"65536", "S26"},

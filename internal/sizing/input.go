@@ -28,6 +28,7 @@ type Input struct {
 	set   func(string) error
 	print func() string
 	given bool
+	why   string // of the range
 }
 
 // InputError is a wish that cannot be granted as it was said.
@@ -44,8 +45,29 @@ func Bad(input, format string, args ...any) error {
 	return &InputError{input, fmt.Errorf(format, args...)}
 }
 
-// Set takes a value as a person writes it.
+// Because says why an input has the range that it has, for who is outside of it.
+func (in *Input) Because(why string) *Input {
+	in.why = why
+	return in
+}
+
+// outside is the error of a value that is not in the range.
+func (in *Input) outside(value, is, bound, least, most any) error {
+	reason := ""
+	if in.why != "" {
+		reason = " (" + in.why + ")"
+	}
+	return fmt.Errorf("%v is %s than %v: want %v to %v%s", value, is, bound, least, most, reason)
+}
+
+// Set takes a value as a person writes it; an empty one is none.
 func (in *Input) Set(text string) error {
+	if strings.TrimSpace(text) == "" {
+		if in.File {
+			return errors.New("the file is empty")
+		}
+		return errors.New("it is empty: leave it out, or set the variable that it comes from")
+	}
 	if err := in.set(text); err != nil {
 		return err
 	}
@@ -70,21 +92,8 @@ func (in *Input) Given() bool { return in.given }
 // Count is a whole number between two others. 0 stands for not given where least
 // is above it.
 func Count(to *int, name, doc string, least, most int) *Input {
-	return &Input{
+	in := &Input{
 		Name: name, Doc: doc, Kind: "count",
-		set: func(s string) error {
-			n, err := strconv.Atoi(s)
-			switch {
-			case errors.Is(err, strconv.ErrRange), err == nil && n > most:
-				return fmt.Errorf("%s is more than %d", s, most)
-			case err != nil:
-				return fmt.Errorf("%q is no whole number", s)
-			case n < least:
-				return fmt.Errorf("%d is less than %d", n, least)
-			}
-			*to = n
-			return nil
-		},
 		print: func() string {
 			if *to == 0 && least > 0 {
 				return ""
@@ -92,25 +101,26 @@ func Count(to *int, name, doc string, least, most int) *Input {
 			return strconv.Itoa(*to)
 		},
 	}
+	in.set = func(s string) error {
+		n, err := strconv.Atoi(s)
+		switch {
+		case errors.Is(err, strconv.ErrRange) && s[0] != '-', err == nil && n > most:
+			return in.outside(s, "more", most, least, most)
+		case errors.Is(err, strconv.ErrRange), err == nil && n < least:
+			return in.outside(s, "less", least, least, most)
+		case err != nil:
+			return fmt.Errorf("%q is no whole number", s)
+		}
+		*to = n
+		return nil
+	}
+	return in
 }
 
 // Number is a number between two others; a fraction is allowed.
 func Number(to *float64, name, doc string, least, most float64) *Input {
-	return &Input{
+	in := &Input{
 		Name: name, Doc: doc, Kind: "number",
-		set: func(s string) error {
-			n, err := strconv.ParseFloat(s, 64)
-			switch {
-			case err != nil || math.IsNaN(n) || math.IsInf(n, 0):
-				return fmt.Errorf("%q is no number", s)
-			case n < least:
-				return fmt.Errorf("%g is less than %g", n, least)
-			case n > most:
-				return fmt.Errorf("%g is more than %g", n, most)
-			}
-			*to = n
-			return nil
-		},
 		print: func() string {
 			if *to == 0 && least > 0 {
 				return ""
@@ -118,32 +128,61 @@ func Number(to *float64, name, doc string, least, most float64) *Input {
 			return strconv.FormatFloat(*to, 'g', -1, 64)
 		},
 	}
+	in.set = func(s string) error {
+		n, err := strconv.ParseFloat(s, 64)
+		switch {
+		case err != nil || math.IsNaN(n) || math.IsInf(n, 0):
+			return fmt.Errorf("%q is no number", s)
+		case n < least:
+			return in.outside(s, "less", plain(least), plain(least), plain(most))
+		case n > most:
+			return in.outside(s, "more", plain(most), plain(least), plain(most))
+		}
+		*to = n
+		return nil
+	}
+	return in
 }
 
-// Size is a size in bytes with a unit: 16GiB.
+func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+// Size is a size of memory or of a file in bytes with a unit: 16GiB. Every unit is
+// a power of 1024, GB as well as GiB: memory is sold so, and PostgreSQL and the
+// kernel write it so.
 func Size(to *unit.Size, name, doc string, least, most unit.Size) *Input {
-	return &Input{
+	return size(to, name, doc, least, most, unit.ParseSize, unit.Size.String)
+}
+
+// Disk is the size of a disk: as Size, but kB, MB, GB, TB and PB are powers of
+// 1000, as disks are sold and as the tables of disk space have them.
+func Disk(to *unit.Size, name, doc string, least, most unit.Size) *Input {
+	return size(to, name, doc, least, most, parseDisk, printDisk)
+}
+
+func size(to *unit.Size, name, doc string, least, most unit.Size, parse func(string) (unit.Size, error), print func(unit.Size) string) *Input {
+	in := &Input{
 		Name: name, Doc: doc, Kind: "size",
-		set: func(s string) error {
-			n, err := unit.ParseSize(s)
-			switch {
-			case err != nil:
-				return err
-			case n < least:
-				return fmt.Errorf("%s is less than %s", n, least)
-			case n > most:
-				return fmt.Errorf("%s is more than %s", n, most)
-			}
-			*to = n
-			return nil
-		},
 		print: func() string {
 			if *to == 0 {
 				return ""
 			}
-			return to.String()
+			return print(*to)
 		},
 	}
+	in.set = func(s string) error {
+		n, err := parse(s)
+		switch {
+		case err != nil:
+			return err
+		case n < least:
+			return in.outside(print(n), "less", least, least, most)
+		case n > most:
+			return in.outside(print(n), "more", most, least, most)
+		}
+		*to = n
+		return nil
+	}
+	return in
 }
 
 // Word is one of a few words.

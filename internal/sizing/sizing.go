@@ -10,8 +10,9 @@
 //     and the command line makes an option of each.
 //  2. Size looks figures up (Figures.Of), adds what it finds to a Result, and
 //     leaves what it cannot know out, with a note. What the wish asks for and no
-//     machine can give is an InputError; what is only beyond what was tested is a
-//     Limit that is over.
+//     machine can give, and a plan that cannot work (a budget that does not
+//     suffice, hosts for which the machine is too small), is an InputError; what is
+//     only beyond what was tested is a Limit that is over.
 //  3. Every Value has its why and its sources: those of the edition of the table
 //     that it is from. A second figure that the source gives for the same thing
 //     goes into Also.
@@ -95,7 +96,7 @@ type Budget struct {
 	Total float64 `json:"total"`
 	Parts []Part  `json:"parts"`
 	Used  float64 `json:"used"`
-	Left  float64 `json:"left"` // below zero where it does not suffice
+	Left  float64 `json:"left"`
 }
 
 // Part is one share of a budget.
@@ -195,7 +196,8 @@ func (r *Result) Artefact(name string) *Artefact {
 	return nil
 }
 
-// Spend makes a budget of its parts and says in a note where it does not suffice.
+// Spend makes a budget of its parts. One that does not suffice is no answer: who
+// spends refuses the wish before.
 func (r *Result) Spend(name, unit string, total float64, parts ...Part) {
 	b := Budget{Name: name, Unit: unit, Total: total, Parts: parts}
 	for _, p := range parts {
@@ -203,9 +205,6 @@ func (r *Result) Spend(name, unit string, total float64, parts ...Part) {
 	}
 	b.Left = round(b.Total - b.Used)
 	b.Used = round(b.Used)
-	if b.Left < 0 {
-		r.Note("%s does not suffice: %g of %g %s are wanted", name, b.Used, b.Total, unit)
-	}
 	r.Budgets = append(r.Budgets, b)
 }
 

@@ -31,12 +31,12 @@ type Wish struct {
 func New() *Wish {
 	w := &Wish{Page: "2M", For: "program", Nodes: 1, Service: "postgresql.service"}
 	w.inputs = []*sizing.Input{
-		sizing.Size(&w.Bytes, "size", "memory in huge pages, such as 16GiB", 1, 64*unit.TiB),
+		sizing.Size(&w.Bytes, "size", "memory in huge pages, such as 16GiB", unit.MiB, 64*unit.TiB).Because("a page is 2 MiB or 1 GiB, and x86-64 has addresses for 64 TiB"),
 		sizing.Word(&w.Page, "page", "size of a page", "2M", "1G"),
 		sizing.Word(&w.For, "for", "who uses them", "program", "postgresql", "pod"),
-		sizing.Count(&w.Nodes, "nodes-numa", "NUMA nodes over which they are spread", 1, 1024),
-		sizing.Size(&w.RAM, "ram", "memory of the machine", unit.MiB, 1024*unit.TiB),
-		sizing.Count(&w.Group, "group", "id of the group that may use them by shmget(SHM_HUGETLB); 0 for none", 0, 1<<31-1),
+		sizing.Count(&w.Nodes, "nodes-numa", "NUMA nodes over which they are spread", 1, 1024).Because("Linux knows no more"),
+		sizing.Size(&w.RAM, "ram", "memory of the machine", unit.MiB, 64*unit.TiB).Because("x86-64 has addresses for 64 TiB"),
+		sizing.Count(&w.Group, "group", "id of the group that may use them by shmget(SHM_HUGETLB); 0 for none", 0, 1<<31-1).Because("ids of groups"),
 		sizing.Text(&w.Service, "service", "unit whose locked memory is raised, with --for postgresql", unitName),
 	}
 	return w

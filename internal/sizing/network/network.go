@@ -19,6 +19,10 @@ const (
 	maxMTU = 65535
 )
 
+// MaxRate is the fastest network that is taken for meant, in Gbit/s: twice the
+// fastest port of Ethernet (IEEE 802.3df).
+const MaxRate = 1600
+
 // Wish is an overlay on a network.
 type Wish struct {
 	Overlay string // vxlan or geneve
@@ -38,8 +42,8 @@ func New() *Wish {
 	w.inputs = []*sizing.Input{
 		sizing.Word(&w.Overlay, "overlay", "the tunnels: vxlan is OpenShiftSDN's, geneve OVN-Kubernetes's", "vxlan", "geneve"),
 		sizing.Truth(&w.IPsec, "ipsec", "the traffic between nodes is encrypted"),
-		sizing.Count(&w.MTU, "mtu", "MTU of the network devices in bytes: 1500, or 9000 for jumbo frames", minMTU, maxMTU),
-		sizing.Number(&w.Rate, "rate", "wanted throughput of a node in Gbit/s", 0.001, 10000),
+		sizing.Count(&w.MTU, "mtu", "MTU of the network devices in bytes: 1500, or 9000 for jumbo frames", minMTU, maxMTU).Because("every IPv4 host takes packets of 576 bytes, and none is longer than 65535"),
+		sizing.Number(&w.Rate, "rate", "wanted throughput of a node in Gbit/s", 0.001, MaxRate).Because("twice the fastest Ethernet port"),
 	}
 	return w
 }
@@ -117,10 +121,10 @@ func (w *Wish) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error)
 // Advise adds what the source says of fast and encrypted overlays.
 func Advise(r *sizing.Result, overlay string, ipsec bool, rate float64) {
 	if rate > 1 {
-		r.Note("above 1 Gbit/s %s needs network devices that offload it, or most of the CPU goes into checksums (O37, O48): ethtool -k DEVICE | grep tx-udp_tnl-segmentation. It does not lower latency", overlay)
+		r.Note("above 1 Gbit/s %s wants network devices that offload it, or the CPU makes the checksums of all packets and throughput may fall (O37, O48): ethtool -k DEVICE | grep tx-udp_tnl-segmentation. It does not lower latency", overlay)
 	}
 	if ipsec {
-		r.Note("IPsec encrypts before the device sees the packet: its offloads are lost, throughput falls and CPU use rises (O37)")
+		r.Note("IPsec encrypts before the device sees the packet: some of its offloads cannot be used, throughput falls and CPU use rises (O37)")
 		if overlay == "vxlan" {
 			r.Note("OpenShiftSDN has no IPsec of its own; the nodes' own encryption is meant, and what it adds to a packet depends on its cipher")
 		}

@@ -42,9 +42,13 @@ func (p *plan) addresses(context.Context) error {
 	}
 	// Where pods are bounded by the cores too, a node with more of them may come
 	// later, and its part of the network cannot grow.
-	wanted := p.maxPods + p.systemPods
+	wanted := p.userPods + p.systemPods
 	p.hostPrefix = p.w.HostPrefix
-	why := fmt.Sprintf("%d pods of users, up to %d of the system and %d addresses for the node itself", p.maxPods, p.systemPods, reserved)
+	why := fmt.Sprintf("%d pods of users, up to %d of the system and %d addresses for the node itself", p.userPods, p.systemPods, reserved)
+	if p.userPods == p.maxPods {
+		// The source's own case (9.1): 500 pods of users want a /22.
+		why = fmt.Sprintf("%d pods, up to %d of the system beside them should all be of users, and %d addresses for the node itself", p.maxPods, p.systemPods, reserved)
+	}
 	if p.maxPods > p.podsPerNode {
 		why += fmt.Sprintf("; today's nodes take %d, and a node with more cores may come", p.podsPerNode)
 	}

@@ -94,8 +94,8 @@ func (p *plan) readApps() error {
 }
 
 func (a *applications) add(app application) error {
-	if app.Quantity < 1 || app.Quantity > 100*million {
-		return fmt.Errorf("quantity %d: want 1 to %d", app.Quantity, 100*million)
+	if app.Quantity < 1 || app.Quantity > mostPods {
+		return fmt.Errorf("quantity %d: want 1 to %d", app.Quantity, mostPods)
 	}
 	var amounts [3]float64
 	for i, s := range []struct{ name, text string }{{"cpu", app.CPU}, {"memory", app.Memory}, {"storage", app.Storage}} {
@@ -113,8 +113,8 @@ func (a *applications) add(app application) error {
 	}
 	n := float64(app.Quantity)
 	a.pods += app.Quantity
-	if a.pods > 100*million {
-		return fmt.Errorf("more than %d pods", 100*million)
+	if a.pods > mostPods {
+		return fmt.Errorf("more than %d pods", mostPods)
 	}
 	a.cores += n * amounts[0]
 	a.memory += n * amounts[1]

@@ -33,12 +33,12 @@ func (p *plan) ingress(context.Context) error {
 			column += "_close"
 		}
 		each := e.Number(p.w.Route, column)
-		how := fmt.Sprintf("%s, %s", p.w.Route, column)
+		how := fmt.Sprintf("TLS: %s; %s; %s", p.w.Route, map[bool]string{false: "behind a load balancer's service", true: "on the machine's network"}[p.w.HostNetwork], map[bool]string{false: "connections are kept", true: "a connection for each request"}[p.w.Close])
 		if p.w.BareMetal {
 			each *= bounds.Number("bare_metal_factor", "value")
-			how += ", twice on bare metal"
+			how += "; twice that on bare metal"
 		}
-		p.Add(sizing.Value{Group: "routers", Name: "requests", Value: each, Unit: "1/s", Why: how + ", of one router with 4 vCPU, pages of 1 kB", Sources: e.Sources})
+		p.Add(sizing.Value{Group: "routers", Name: "requests", Value: each, Unit: "1/s", Why: "of one router with 4 vCPU and pages of 1 kB; " + how, Sources: e.Sources})
 		// What the device of the router's node carries.
 		pages := p.w.Rate * 1e9 / 8 / float64(p.w.PageSize)
 		bound := "its requests"

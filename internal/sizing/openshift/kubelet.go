@@ -30,7 +30,10 @@ func (p *plan) kubelets(context.Context) error {
 		value, why := v.value, v.why
 		if value == 0 {
 			value = int(v.standard)
-			why += ": the default, enough for few pods on a node; the source says raise it where CPU and memory are free, and gives no number"
+			why += ": the default, which is for a node with few pods"
+			if float64(p.podsPerNode) > e.Number("max_pods", "value") {
+				why += fmt.Sprintf(" and not for %d: the source raises it where CPU and memory are free, and gives no number", p.podsPerNode)
+			}
 		}
 		p.Add(sizing.Value{Group: "kubelet", Name: v.name, Value: value, Why: why, Sources: e.Sources})
 	}

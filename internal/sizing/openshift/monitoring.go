@@ -2,6 +2,7 @@ package openshift
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -75,7 +76,7 @@ func (p *plan) monitoring(ctx context.Context) error {
 	p.Add(sizing.Value{Group: "prometheus", Name: "storage_per_day", Value: d.perDay, Unit: "GB", Why: d.why, Sources: d.sources})
 	p.Add(v)
 	p.Add(sizing.Value{Group: "prometheus", Name: "ram", Value: d.ram, Unit: "GB", Why: d.why + "; later documents give no memory any more", Sources: d.sources})
-	cores := sizing.Ceil(float64(p.nodes), e.Number(e.Rows[0].Key, "nodes"))
+	cores := max(sizing.Ceil(float64(p.nodes), e.Number(e.Rows[0].Key, "nodes")), sizing.Ceil(float64(p.pods), e.Number(e.Rows[0].Key, "pods")))
 	p.Add(sizing.Value{Group: "prometheus", Name: "cores", Value: cores, Unit: "cores", Why: "one of 40 for each 50 nodes and 1800 pods", Sources: d.sources})
 	if err := e.Err(); err != nil {
 		return err
@@ -92,8 +93,12 @@ func (p *plan) monitoring(ctx context.Context) error {
 // measured sizes by a Prometheus that runs, beside the table.
 func (p *plan) measured(ctx context.Context, table demand) error {
 	u, err := p.w.measure(ctx, p.w.Prometheus, p.w.PrometheusToken)
-	if err != nil {
+	var bad *sizing.InputError
+	if errors.As(err, &bad) {
 		return err
+	}
+	if err != nil {
+		return fmt.Errorf("--prometheus: %w", err)
 	}
 	scale, how := p.scale(u)
 	source := []rule.Source{{Document: p.w.Prometheus, Section: "measured"}, {Document: "prometheus.io", Section: "docs, storage: retention x samples/s x bytes per sample"}}

@@ -45,6 +45,9 @@ func TestExamples(t *testing.T) {
 		{"the larger of two limits", "version=4.4 pods=100 pods-per-core=100 node-cores=4 node-ram=16", map[string]string{"nodes/max_pods": "250"}},
 		// 1024 addresses, also for a node with more cores than 32.
 		{"a prefix for maxPods", "version=4.4 pods=100 pods-per-core=10 pods-per-node=500 node-cores=32", map[string]string{"nodes/max_pods": "320", "network/host_prefix": "22"}},
+		// The system's 15 are among the 315: they are not counted on top once more.
+		{"300 pods of users on a node", "version=4.4 pods=6000 nodes=20", map[string]string{"nodes/max_pods": "315", "nodes/pods_per_node": "300", "network/host_prefix": "23"}},
+		{"many pods on few nodes", "version=4.4 pods=6000 nodes=20", map[string]string{"prometheus/cores": "4"}},
 		{"two cores", "version=4.4 pods=1 node-cores=2 node-ram=8", map[string]string{"nodes/cores_for_pods": "1.5"}},
 		{"applications", "version=4.4 node-cores=4 node-ram=16 apps=@", map[string]string{
 			"applications/pods": "500", "applications/cores": "550", "applications/memory": "450", "applications/storage": "1400",
@@ -136,6 +139,23 @@ func TestBadInput(t *testing.T) {
 		"nodes=3 kube-api-qps=300":                                            "100 is less than the 300 requests a second",
 		"nodes=3 pods-per-core=300":                                           "cannot exceed",
 		"nodes=3 storage=tape":                                                "want block, file, object",
+		"nodes=3 storage=file":                                                "with file alone there is nothing for etcd",
+		"nodes=3 storage=object":                                              "nothing for metrics, logging, applications, etcd, databases",
+		"nodes=3 storage=block registry-replicas=2":                           "nothing for scaled registry",
+		"nodes=3 version=4.6 network-type=OVNKubernetes ipsec=true":           "OVN-Kubernetes of 4.6 has no IPsec, which came with 4.7",
+		"nodes=3 version=":                                                    "it is empty",
+		"nodes=3 prometheus=":                                                 "it is empty",
+		"pods=1500001":                                                        "want 1 to 1500000 (ten times",
+		"nodes=20001":                                                         "want 1 to 20000 (ten times",
+		"nodes=3 node-cores=5000":                                             "want 1 to 4096 (no machine",
+		"nodes=3 node-ram=70369":                                              "want 1 to 70368 (x86-64",
+		"nodes=3 host-prefix=7":                                               "want 8 to 30 (10.0.0.0/8",
+		"nodes=3 rate=1601":                                                   "want 0.001 to 1600 (twice",
+		"nodes=3 retention=3651":                                              "want 1 to 3650",
+		"nodes=3 request-rate=1e9":                                            "want 0.001 to 100000000 (a router",
+		"nodes=3 namespaces=10000001":                                         "want 1 to 10000000 (etcd",
+		"nodes=3 kube-api-qps=10001":                                          "want 1 to 10000 (the default",
+		"nodes=3 pods-per-node=10001":                                         "want 1 to 10000 (four times",
 		"nodes=3 prometheus=ftp://x":                                          "no address",
 		"nodes=3 prometheus-token=x":                                          "which Prometheus",
 		"nodes=3 prometheus=http://prometheus.example.com prometheus-token=x": "without encryption",
@@ -159,7 +179,8 @@ func TestApps(t *testing.T) {
 		"- {name: a, quantity: 1, cpu: 1, memory: 1G, kind: x}":  "line 1",
 		"- {name: a, quantity: 1, cpu: 1, memory: 1G}\n---\n- 1": "one document",
 		"{":  "",
-		" ":  "it is empty",
+		" ":  "the file is empty",
+		"#":  "it is empty",
 		"42": "",
 	} {
 		_, err := sizingtest.Ask(f, New(), "apps", text)
@@ -172,6 +193,33 @@ func TestApps(t *testing.T) {
 	sizingtest.Want(t, r, map[string]string{"nodes/for_cores": "10"})
 	r = sizingtest.Sized(t, f, New(), "apps", "- {name: web, quantity: 75, cpu: 1, memory: 1G}", "overcommit", "100")
 	sizingtest.Want(t, r, map[string]string{"nodes/for_cores": "5"})
+}
+
+// The reasons are those of this plan.
+func TestReasons(t *testing.T) {
+	f := sizingtest.Figures(t)
+	for _, tt := range []struct{ said, value, want string }{
+		{"version=4.4 pods=6000 nodes=20", "network/host_prefix", "300 pods of users, up to 15 of the system and 3 addresses for the node itself"},
+		{"version=4.4 pods=6000 nodes=20", "nodes/max_pods", "6000 pods on 20 nodes are 300 on each, and 15 of the system"},
+		{"version=4.4 pods=2200 pods-per-node=500", "network/host_prefix", "500 pods, up to 15 of the system beside them should all be of users, and 3 addresses for the node itself"},
+		{"version=4.4 pods=2200 pods-per-node=500", "kubelet/kube_api_qps", "requests a second to the API server: the default, which is for a node with few pods and not for 500: the source raises it where CPU and memory are free, and gives no number"},
+		{"nodes=3", "kubelet/kube_api_qps", "requests a second to the API server: the default, which is for a node with few pods"},
+		{"nodes=3", "nodes/workers", "as asked"},
+		{"nodes=1", "nodes/workers", "as asked; a new cluster has two routers, and the second one waits for the infrastructure nodes"},
+		{"nodes=20 pods=2200", "nodes/workers", "as asked; 10 would do for 2200 pods, 235 on a node beside 15 of the system"},
+		{"nodes=3 request-rate=1000 close=true", "routers/requests", "of one router with 4 vCPU and pages of 1 kB; TLS: edge; behind a load balancer's service; a connection for each request"},
+	} {
+		r := sizingtest.Sized(t, f, New(), words(tt.said)...)
+		group, name, _ := strings.Cut(tt.value, "/")
+		if v := r.Value(group, name); v == nil || v.Why != tt.want {
+			t.Errorf("%s: %s: %+v, want %q", tt.said, tt.value, v, tt.want)
+		}
+	}
+	// Who has only block storage has one registry.
+	r := sizingtest.Sized(t, f, New(), "nodes", "3", "storage", "block")
+	if c := r.Choices[0]; c.For != "registry" || c.Take != "block" || !strings.Contains(strings.Join(r.Notes, " "), "one replica only") {
+		t.Errorf("%+v", c)
+	}
 }
 
 // The source's own numbers stand beside ours (contradiction 15).

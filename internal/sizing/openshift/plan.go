@@ -19,6 +19,7 @@ type plan struct {
 	network     string // plug-in
 	maxPods     int    // of the kubelets
 	podsPerNode int    // what the cores leave of it
+	userPods    int    // those of a node for which it is to have addresses beside the system's
 	systemPods  int
 	pods        int // of the whole cluster, without the system's
 	apps        *applications
@@ -74,8 +75,8 @@ func (p *plan) release(context.Context) error {
 	if sdn, _ := row.Cells["sdn"].(bool); p.network == "OpenShiftSDN" && !sdn {
 		return sizing.Bad("network-type", "a new cluster of %s cannot have OpenShiftSDN: it ended with 4.14", p.Version)
 	}
-	if p.w.IPsec && p.network == "OpenShiftSDN" {
-		p.Note("OpenShiftSDN has no IPsec of its own: the nodes' own encryption is meant")
+	if encrypts, _ := row.Cells["ipsec"].(bool); p.w.IPsec && p.network == "OVNKubernetes" && !encrypts {
+		return sizing.Bad("ipsec", "OVN-Kubernetes of %s has no IPsec, which came with 4.7: take a newer version, or leave it out", p.Version)
 	}
 	p.w.NetworkType = p.network
 	return e.Err()
@@ -96,14 +97,15 @@ func (p *plan) workerNodes(context.Context) error {
 	if err := node.Err(); err != nil {
 		return err
 	}
-	p.podsPerNode = standard
+	p.podsPerNode, p.userPods = standard, standard
 	why := "the default of maxPods"
 	switch {
 	case p.w.PodsPerNode != 0:
-		p.podsPerNode, why = p.w.PodsPerNode, "as asked"
+		p.podsPerNode, p.userPods, why = p.w.PodsPerNode, p.w.PodsPerNode, "as asked"
 	case p.w.Nodes > 0 && sizing.Ceil(float64(p.pods), float64(p.w.Nodes))+p.systemPods > standard:
-		p.podsPerNode = sizing.Ceil(float64(p.pods), float64(p.w.Nodes)) + p.systemPods
-		why = fmt.Sprintf("%d pods on %d nodes, and %d of the system on each", p.pods, p.w.Nodes, p.systemPods)
+		p.userPods = sizing.Ceil(float64(p.pods), float64(p.w.Nodes))
+		p.podsPerNode = p.userPods + p.systemPods
+		why = fmt.Sprintf("%d pods on %d nodes are %d on each, and %d of the system", p.pods, p.w.Nodes, p.userPods, p.systemPods)
 	}
 	p.maxPods = p.podsPerNode
 	if p.w.PodsPerCore > p.maxPods {
@@ -145,7 +147,14 @@ func (p *plan) workerNodes(context.Context) error {
 				return sizing.Bad("nodes", "%d are too few: %d are needed for %s", p.w.Nodes, n.nodes, n.why)
 			}
 		}
-		p.workers, why = p.w.Nodes, fmt.Sprintf("as asked; %d would do for %s", most.nodes, most.why)
+		p.workers, why = p.w.Nodes, "as asked"
+		if len(needs) > 1 {
+			most = slices.MaxFunc(needs[1:], func(a, b need) int { return a.nodes - b.nodes })
+			why = fmt.Sprintf("as asked; %d would do for %s", most.nodes, most.why)
+		}
+		if p.workers < needs[0].nodes {
+			why += "; a new cluster has two routers, and the second one waits for the infrastructure nodes"
+		}
 	}
 	p.Add(sizing.Value{Group: "nodes", Name: "workers", Value: p.workers, Unit: "nodes", Why: why})
 	if p.pods > 0 {

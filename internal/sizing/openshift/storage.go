@@ -18,8 +18,19 @@ func (p *plan) storageChoices(context.Context) error {
 	if err != nil {
 		return err
 	}
+	registry := "scaled registry"
+	switch {
+	case p.w.RegistryReplicas < 2:
+		registry = "registry"
+	case !p.w.given("registry-replicas") && !slices.ContainsFunc(p.w.Storage, func(technology string) bool {
+		return slices.Contains(verdicts, e.Text(registry, technology))
+	}):
+		registry, p.w.RegistryReplicas = "registry", 1
+		p.Note("the registry has one replica only: more need object or file storage")
+	}
+	var without []string
 	for _, r := range e.Rows {
-		if r.Key == "registry" && p.w.RegistryReplicas > 1 || r.Key == "scaled registry" && p.w.RegistryReplicas < 2 {
+		if strings.HasSuffix(r.Key, "registry") && r.Key != registry {
 			continue
 		}
 		c := sizing.Choice{For: r.Key, Sources: e.Sources}
@@ -36,11 +47,18 @@ func (p *plan) storageChoices(context.Context) error {
 			}
 			c.Options = append(c.Options, o)
 		}
-		if c.Take == "" {
+		switch {
+		case c.Take != "":
+		case strings.HasPrefix(r.Key, "many "): // a way to share a volume, which not every cluster needs
 			c.Why = "none of " + strings.Join(p.w.Storage, ", ") + " will do"
 			p.Note("storage for %s: %s", c.For, c.Why)
+		default:
+			without = append(without, c.For)
 		}
 		p.Choices = append(p.Choices, c)
+	}
+	if len(without) > 0 {
+		return sizing.Bad("storage", "with %s alone there is nothing for %s: name another technology too; a disk of the nodes' own is block storage", strings.Join(p.w.Storage, " and "), strings.Join(without, ", "))
 	}
 	return e.Err()
 }

@@ -13,6 +13,7 @@ import (
 
 	"fettle.dev/fettle/internal/lazyregexp"
 	"fettle.dev/fettle/internal/sizing"
+	"fettle.dev/fettle/internal/sizing/network"
 	"fettle.dev/fettle/internal/sizing/prometheus"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -85,7 +86,21 @@ var objects = []struct{ row, option, doc string }{
 	{"crds", "crds", "custom resource definitions"},
 }
 
-const million = 1_000_000
+// The largest counts that are taken for meant. The tested maximums of any version are
+// 2000 nodes, 150,000 pods and 2500 pods on a node.
+const (
+	mostNodes = 20_000
+	mostPods  = 1_500_000
+)
+
+const (
+	aboutPods    = "ten times the most that any version was tested with; more are for several clusters"
+	aboutNodes   = aboutPods
+	aboutObjects = "etcd has 8 GiB for all objects, and one takes about a kilobyte"
+	aboutRate    = "twice the fastest Ethernet port"
+	aboutMTU     = "every IPv4 host takes packets of 576 bytes, and none is longer than 65535"
+	aboutMemory  = "x86-64 has addresses for 64 TiB"
+)
 
 // New is a wish with the defaults.
 func New() *Wish {
@@ -97,51 +112,51 @@ func New() *Wish {
 	}
 	w.inputs = []*sizing.Input{
 		sizing.Text(&w.Version, "version", "version of OpenShift, such as 4.4; the newest that is known is the default", nil),
-		sizing.Count(&w.Pods, "pods", "pods of the whole cluster, without the system's", 1, 100*million),
-		sizing.Count(&w.PodsPerNode, "pods-per-node", "most pods on a node (maxPods)", 1, 10000),
-		sizing.Count(&w.PodsPerCore, "pods-per-core", "most pods for each core of a node; 0 for no such limit", 0, 10000),
-		sizing.Count(&w.Nodes, "nodes", "worker nodes; as many as are needed, if not given", 1, million),
-		sizing.Count(&w.NodeCores, "node-cores", "cores of a worker node", 1, 4096),
-		sizing.Count(&w.NodeRAM, "node-ram", "memory of a worker node in GB", 1, 1024*1024),
+		sizing.Count(&w.Pods, "pods", "pods of the whole cluster, without the system's", 1, mostPods).Because(aboutPods),
+		sizing.Count(&w.PodsPerNode, "pods-per-node", "most pods on a node (maxPods)", 1, 10000).Because("four times the most that any version was tested with"),
+		sizing.Count(&w.PodsPerCore, "pods-per-core", "most pods for each core of a node; 0 for no such limit", 0, 10000).Because("it cannot exceed maxPods"),
+		sizing.Count(&w.Nodes, "nodes", "worker nodes; as many as are needed, if not given", 1, mostNodes).Because(aboutNodes),
+		sizing.Count(&w.NodeCores, "node-cores", "cores of a worker node", 1, 4096).Because("no machine has more that RHEL runs on"),
+		sizing.Count(&w.NodeRAM, "node-ram", "memory of a worker node in GB (10^9 bytes)", 1, 70368).Because(aboutMemory),
 		sizing.FileText(&w.Apps, "apps", "table of applications: a YAML list of {name, quantity, cpu, memory, storage, overcommit}"),
-		sizing.Number(&w.Overcommit, "overcommit", "how much more the applications may ask for than the nodes have, in percent", 0, 1000),
+		sizing.Number(&w.Overcommit, "overcommit", "how much more the applications may ask for than the nodes have, in percent", 0, 1000).Because("the source calls 30 common"),
 		sizing.Net(&w.ClusterCIDR, "cluster-cidr", "network of the pods"),
-		sizing.Count(&w.HostPrefix, "host-prefix", "prefix of each node's part of it", 1, 30),
+		sizing.Count(&w.HostPrefix, "host-prefix", "prefix of each node's part of it", 8, 30).Because("10.0.0.0/8 is the largest private network, and a /30 has an address for one pod"),
 		sizing.Net(&w.MachineCIDR, "machine-cidr", "network of the machines"),
 		sizing.Net(&w.ServiceCIDR, "service-cidr", "network of the services"),
 		sizing.Word(&w.NetworkType, "network-type", "network plug-in; the version's default, if not given", "OpenShiftSDN", "OVNKubernetes"),
 		sizing.Truth(&w.IPsec, "ipsec", "the traffic between nodes is encrypted"),
-		sizing.Count(&w.MTU, "mtu", "MTU of the machines' network devices in bytes", 576, 65535),
-		sizing.Number(&w.Rate, "rate", "speed of the machines' network devices in Gbit/s", 0.001, 10000),
+		sizing.Count(&w.MTU, "mtu", "MTU of the machines' network devices in bytes", 576, 65535).Because(aboutMTU),
+		sizing.Number(&w.Rate, "rate", "speed of the machines' network devices in Gbit/s", 0.001, network.MaxRate).Because(aboutRate),
 		sizing.Text(&w.MaxUnhealthy, "max-unhealthy", "broken machines up to which machines are replaced: a number, or a share such as 40%", unhealthy),
-		sizing.Count(&w.MaxUnavailable, "max-unavailable", "workers that may be away at once while the kubelets are changed", 1, million),
-		sizing.Count(&w.QPS, "kube-api-qps", "requests a second of a kubelet to the API server", 1, million),
-		sizing.Count(&w.Burst, "kube-api-burst", "requests of a kubelet in a burst", 1, million),
+		sizing.Count(&w.MaxUnavailable, "max-unavailable", "workers that may be away at once while the kubelets are changed", 1, mostNodes).Because(aboutNodes),
+		sizing.Count(&w.QPS, "kube-api-qps", "requests a second of a kubelet to the API server", 1, 10000).Because("the default is 50, and the API servers serve all of the kubelets"),
+		sizing.Count(&w.Burst, "kube-api-burst", "requests of a kubelet in a burst", 1, 20000).Because("the default is 100, and the API servers serve all of the kubelets"),
 		sizing.Word(&w.CPUManager, "cpu-manager", "whether pods can have CPUs of their own", "none", "static"),
 		sizing.Word(&w.Topology, "topology", "how the CPUs and devices of a pod lie together", "none", "best-effort", "restricted", "single-numa-node"),
-		sizing.Count(&w.RetentionDays, "retention", "days for which Prometheus keeps samples", 1, 36500),
-		sizing.Text(&w.Prometheus, "prometheus", "address of a running Prometheus to size the next one by, such as http://localhost:9090", nil),
+		sizing.Count(&w.RetentionDays, "retention", "days for which Prometheus keeps samples", 1, 3650).Because("what is kept for longer than ten years is no monitoring"),
+		sizing.Text(&w.Prometheus, "prometheus", "address of a running Prometheus to size the next one by, such as http://localhost:9090; it is given half a minute", nil),
 		sizing.FileText(&w.PrometheusToken, "prometheus-token", "file with the bearer token for it"),
 		sizing.Text(&w.StorageClass, "storage-class", "storage class of the volumes of monitoring", objectName),
-		sizing.Number(&w.RequestRate, "request-rate", "requests a second through the routers", 0.001, 1e9),
+		sizing.Number(&w.RequestRate, "request-rate", "requests a second through the routers", 0.001, 1e8).Because("a router serves up to 53295"),
 		sizing.Word(&w.Route, "route", "where TLS ends", "none", "edge", "passthrough", "re-encrypt"),
 		sizing.Truth(&w.Close, "close", "clients close the connection after each request"),
 		sizing.Truth(&w.HostNetwork, "host-network", "routers use the machine's network rather than a load balancer's service"),
-		sizing.Size(&w.PageSize, "page-size", "size of an answer", 1, unit.GiB),
+		sizing.Size(&w.PageSize, "page-size", "size of an answer", 1, unit.GiB).Because("the routers were measured with pages of 1 kB; a gigabyte is no page"),
 		sizing.Truth(&w.BareMetal, "bare-metal", "the machines are bare metal"),
-		sizing.Count(&w.RouteApps, "route-apps", "applications behind the routers", 1, million),
+		sizing.Count(&w.RouteApps, "route-apps", "applications behind the routers", 1, 100_000).Because("ten times the routes that two routers were tested with"),
 		sizing.Word(&w.RouteAppsKind, "route-apps-kind", "whether they answer from files or make their answers", "static", "dynamic"),
 		sizing.Words(&w.Storage, "storage", "technologies that there are", "block", "file", "object"),
-		sizing.Count(&w.RegistryReplicas, "registry-replicas", "pods of the image registry", 1, 1000),
-		sizing.Size(&w.HugePages, "huge-pages", "memory in huge pages of each node that has some", 1, 64*unit.TiB),
+		sizing.Count(&w.RegistryReplicas, "registry-replicas", "pods of the image registry", 1, 100).Because("two or more are a scaled registry"),
+		sizing.Size(&w.HugePages, "huge-pages", "memory in huge pages of each node that has some", unit.MiB, 64*unit.TiB).Because("a page is 2 MiB or 1 GiB, and " + aboutMemory),
 		sizing.Word(&w.HugePage, "huge-page", "size of a huge page", "2M", "1G"),
-		sizing.Count(&w.NUMANodes, "nodes-numa", "NUMA nodes of such a machine", 1, 1024),
+		sizing.Count(&w.NUMANodes, "nodes-numa", "NUMA nodes of such a machine", 1, 1024).Because("Linux knows no more"),
 		sizing.Text(&w.ClusterName, "cluster-name", "name of the cluster", objectName),
 		sizing.Text(&w.BaseDomain, "base-domain", "domain below which the cluster's name is", domainName),
 	}
 	for _, o := range objects {
 		w.Objects[o.row] = new(int)
-		w.inputs = append(w.inputs, sizing.Count(w.Objects[o.row], o.option, o.doc, 1, 1000*million))
+		w.inputs = append(w.inputs, sizing.Count(w.Objects[o.row], o.option, o.doc, 1, 10_000_000).Because(aboutObjects))
 	}
 	return w
 }
@@ -183,7 +198,7 @@ func unhealthy(s string) error {
 func allowedUnhealthy(limit string, machines int) (int, error) {
 	text, share := strings.CutSuffix(limit, "%")
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || share && n > 100 || n > million {
+	if err != nil || n < 0 || share && n > 100 || n > mostNodes {
 		return 0, fmt.Errorf("%q: want a number, or a share from 0%% to 100%%", limit)
 	}
 	if share {

@@ -33,9 +33,9 @@ func New() *Wish {
 	w := &Wish{Workload: "mixed", Disk: "ssd"}
 	w.inputs = []*sizing.Input{
 		sizing.Word(&w.Workload, "workload", "oltp has many short transactions, dw few and large queries", "oltp", "dw", "mixed"),
-		sizing.Count(&w.Connections, "connections", "connections at the same time", 1, 100_000),
-		sizing.Size(&w.RAM, "ram", "memory of the machine, or of what PostgreSQL may have of it", 256*unit.MiB, 64*unit.TiB),
-		sizing.Count(&w.CPUs, "cpus", "CPUs of the machine", 1, 1024),
+		sizing.Count(&w.Connections, "connections", "connections at the same time", 1, 262_143).Because("PostgreSQL itself takes no more"),
+		sizing.Size(&w.RAM, "ram", "memory of the machine, or of what PostgreSQL may have of it", 256*unit.MiB, 64*unit.TiB).Because("with less there is nothing to share out, and x86-64 has addresses for 64 TiB"),
+		sizing.Count(&w.CPUs, "cpus", "CPUs of the machine", 1, 1024).Because("max_parallel_workers takes no more"),
 		sizing.Word(&w.Disk, "disk", "what the data is on", "hdd", "ssd", "nvme", "san"),
 		sizing.Text(&w.Version, "version", "version of PostgreSQL, such as 16; the newest that is known where it is left out", nil),
 	}
@@ -88,11 +88,14 @@ func (w *Wish) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error)
 			return nil, err
 		}
 	}
-	p.memory(p.parallel(row.Cells["maintenance"] == true))
+	problem := p.memory(p.parallel(row.Cells["maintenance"] == true))
 	for _, e := range []*sizing.Edition{p.loads, p.disks, p.bound} {
 		if err := e.Err(); err != nil {
 			return nil, err
 		}
+	}
+	if problem != nil {
+		return nil, problem
 	}
 	p.finish()
 	return p.r, nil
@@ -145,7 +148,7 @@ func (p *plan) parallel(maintenance bool) float64 {
 }
 
 // memory shares out the memory.
-func (p *plan) memory(workers float64) {
+func (p *plan) memory(workers float64) error {
 	ram := float64(p.RAM)
 	from := p.loads.Sources
 	p.set("max_connections", fmt.Sprint(p.Connections), "as asked", nil)
@@ -183,15 +186,24 @@ func (p *plan) memory(workers float64) {
 	p.set("effective_io_concurrency", fmt.Sprintf("%.0f", p.disks.Number(p.Disk, "io")), "reads that the disks take at once; "+p.Disk, p.disks.Sources)
 
 	mib := func(n float64) float64 { return sizing.Round(n / (1 << 20)) }
+	if all := buffers + float64(p.Connections)*work; all > ram*(1-p.most("kernel percent")/100) {
+		return sizing.Bad("ram", "%s do not hold shared_buffers %s and a sort of %s for each of %d connections: it takes %s, or fewer connections with a pool of them (PgBouncer) between", p.RAM, bytes(buffers), bytes(work), p.Connections, need(p))
+	}
 	p.r.Spend("memory where every connection sorts once", "MiB", mib(ram),
 		sizing.Part{Name: "shared_buffers", Amount: mib(buffers)},
-		sizing.Part{Name: fmt.Sprintf("%d connections x work_mem", p.Connections), Amount: mib(float64(p.Connections) * work)})
-	switch all := float64(p.Connections) * work; {
-	case all > ram:
-		p.r.Note("%d connections x work_mem %s are %s, more than the memory of %s: put a pool of connections (PgBouncer) between, or have more memory", p.Connections, bytes(work), unit.Size(all), p.RAM)
-	case all*sorts > ram-buffers:
+		sizing.Part{Name: fmt.Sprintf("%d connections x work_mem", p.Connections), Amount: mib(float64(p.Connections) * work)},
+		sizing.Part{Name: "what the kernel keeps", Amount: mib(ram * p.most("kernel percent") / 100)})
+	if float64(p.Connections)*work*sorts > ram-buffers {
 		p.r.Note("a query may sort more than once: %.0f sorts of all %d connections at once are more than what shared_buffers leave", sorts, p.Connections)
 	}
+	return nil
+}
+
+// need is the memory that holds the kernel, the buffers and the smallest sort of each
+// connection, in whole GiB.
+func need(p *plan) unit.Size {
+	sorts := float64(p.Connections) * p.most("work least")
+	return unit.Size(math.Ceil(sorts/(1-p.most("kernel percent")/100-1/p.load("buffers_of"))/(1<<30))) * unit.GiB
 }
 
 // finish writes the file and the steps.

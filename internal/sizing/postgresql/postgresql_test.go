@@ -24,7 +24,7 @@ func TestExamples(t *testing.T) {
 		{"workload=dw connections=20 ram=512GiB cpus=8", "maintenance_work_mem=8GB", "", ""},
 		{"workload=mixed connections=100 ram=16GiB cpus=2 disk=hdd", "shared_buffers=4GB random_page_cost=4 effective_io_concurrency=2 work_mem=19418kB min_wal_size=1GB max_wal_size=4GB", "max_worker_processes", ""},
 		{"workload=oltp connections=1000 ram=8GiB cpus=4", "work_mem=4MB", "", ""},
-		{"workload=oltp connections=5000 ram=8GiB cpus=4", "work_mem=4MB", "", "more than the memory"},
+		{"workload=oltp connections=5000 ram=32GiB cpus=4", "work_mem=4MB", "", "may sort more than once"},
 		{"workload=oltp connections=10 ram=256MiB cpus=1", "shared_buffers=64MB huge_pages=off wal_buffers=1966kB", "", ""},
 		{"workload=oltp connections=10 ram=16GiB cpus=8 version=10", "max_parallel_workers=8", "max_parallel_maintenance_workers", ""},
 	} {
@@ -59,7 +59,11 @@ func TestBadInput(t *testing.T) {
 		"connections=10 ram=1GiB cpus=1 disk=ram":     "want hdd, ssd",
 		"connections=10 ram=1GiB cpus=1 workload=web": "want oltp, dw, mixed",
 		"connections=10 ram=1GiB cpus=1 version=9.6":  "is not known",
-		"connections=100001 ram=1GiB cpus=1":          "more than",
+		"connections=262144 ram=1GiB cpus=1":          "want 1 to 262143 (PostgreSQL itself",
+		"connections=300 ram=1GiB cpus=1":             "it takes 2GiB, or fewer connections",
+		"connections=9000 ram=16GiB cpus=1":           "it takes 49GiB",
+		"connections=10 ram=1GiB cpus=1025":           "want 1 to 1024 (max_parallel_workers",
+		"connections=10 ram=1GiB cpus=1 disk=":        "it is empty",
 	})
 }
 

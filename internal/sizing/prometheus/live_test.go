@@ -65,6 +65,16 @@ func TestReal(t *testing.T) {
 		all, _ := os.ReadFile(log.Name())
 		t.Fatalf("%+v, %v\n%s", u, err, all)
 	}
+	// A server that is seconds old takes in what it takes in, not the part of it that
+	// ten minutes would have.
+	var rate float64
+	if !testroot.Eventually(time.Minute, func() bool {
+		var known bool
+		rate, known, err = o.query(t.Context(), ingestion)
+		return err == nil && known
+	}) || rate < 50 {
+		t.Errorf("%g samples/s, %v", rate, err)
+	}
 	if u.Series > 1e5 || u.SamplesPerSecond > 1e5 || u.BytesPerSample != assumed || u.Retention != "3d" {
 		t.Errorf("%+v", u)
 	}

@@ -70,10 +70,7 @@ func Open(address, token string) (*Server, error) {
 		return nil, errors.New("the token is not sent without encryption: use https, or a tunnel to this machine")
 	}
 	return &Server{u, token, &http.Client{
-		Timeout: 30 * time.Second,
-		CheckRedirect: func(*http.Request, []*http.Request) error {
-			return errors.New("it sends to another address: name that one")
-		},
+		CheckRedirect: func(next *http.Request, _ []*http.Request) error { return &redirect{next.URL} },
 	}}, nil
 }
 
@@ -82,10 +79,24 @@ func loopback(name string) bool {
 	return name == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Measure asks for all of it. Series and ingestion have to be known; the rest is
-// taken where it is there.
-func (s *Server) Measure(ctx context.Context) (*Usage, error) {
-	own := s.own(ctx)
+const appended = "prometheus_tsdb_head_samples_appended_total"
+
+// ingestion is over ten minutes, or over the time since the server started: rate
+// divides by all of its window, also where there are samples of a part of it only,
+// and a server that is a minute old would seem to take in a tenth.
+const ingestion = "max(sum by (instance) (increase(" + appended + "[10m])) / on (instance) clamp_max(max by (instance) (time() - process_start_time_seconds), 600))"
+
+// patience is the time that all questions have together.
+const patience = 30 * time.Second
+
+// Measure asks for all of it, within half a minute. Series and ingestion have to be
+// known; the rest is taken where it is there.
+func (s *Server) Measure(ctx context.Context) (*Usage, error) { return s.measure(ctx, patience) }
+
+func (s *Server) measure(ctx context.Context, patience time.Duration) (*Usage, error) {
+	ctx, stop := context.WithTimeoutCause(ctx, patience, &impatience{patience})
+	defer stop()
+	own := map[string]float64(nil)
 	u := &Usage{}
 	for _, q := range []struct {
 		to    *float64
@@ -94,15 +105,21 @@ func (s *Server) Measure(ctx context.Context) (*Usage, error) {
 		need  string
 	}{
 		{&u.Series, "max(prometheus_tsdb_head_series)", "prometheus_tsdb_head_series", "how many series it has"},
-		{&u.SamplesPerSecond, "max(sum by (instance) (rate(prometheus_tsdb_head_samples_appended_total[10m])))", "", "how many samples a second it takes in"},
+		{&u.SamplesPerSecond, ingestion, "", "how many samples a second it takes in"},
 		{&u.Resident, `max(process_resident_memory_bytes{job=~".*prometheus.*"})`, "process_resident_memory_bytes", ""},
 		{&u.BytesPerSample, "sum(rate(prometheus_tsdb_compaction_chunk_size_bytes_sum[1d])) / sum(rate(prometheus_tsdb_compaction_chunk_samples_sum[1d]))", "", ""},
 		{&u.Nodes, "count(kube_node_info)", "", ""},
 		{&u.Pods, "count(kube_pod_info)", "", ""},
 	} {
 		v, known, err := s.query(ctx, q.query)
+		if err == nil && !known && q.query == ingestion {
+			v, known, err = s.query(ctx, "max(sum by (instance) (rate("+appended+"[10m])))")
+		}
 		if err != nil {
 			return nil, err
+		}
+		if !known && own == nil {
+			own = s.own(ctx)
 		}
 		if !known && q.own != "" {
 			v, known = own[q.own]
@@ -114,7 +131,7 @@ func (s *Server) Measure(ctx context.Context) (*Usage, error) {
 		case known:
 			*q.to = v
 		case q.need != "":
-			return nil, fmt.Errorf("%s does not say %s: it neither watches itself nor shows /metrics", s.base.Host, q.need)
+			return nil, fmt.Errorf("%s does not say %s: have it watch itself (a scrape job for its own /metrics), or name the Prometheus that does", s.base.Host, q.need)
 		}
 	}
 	u.BytesFrom = "measured over the blocks compacted in a day"
@@ -132,7 +149,7 @@ func (s *Server) Measure(ctx context.Context) (*Usage, error) {
 // sinceStart is the ingestion from the server's own counters: the mean since it
 // started.
 func sinceStart(own map[string]float64) (float64, bool) {
-	total, ok := own["prometheus_tsdb_head_samples_appended_total"]
+	total, ok := own[appended]
 	started := own["process_start_time_seconds"]
 	seconds := float64(time.Now().Unix()) - started
 	if !ok || started <= 0 || seconds < 1 {
@@ -153,6 +170,9 @@ func (s *Server) query(ctx context.Context, expression string) (value float64, k
 	}
 	if err := s.json(ctx, "api/v1/query?query="+url.QueryEscape(expression), &answer); err != nil {
 		return 0, false, err
+	}
+	if answer.Status == "" {
+		return 0, false, fmt.Errorf("%s answers in JSON, and not as Prometheus does: name the address below which /api/v1/query is", s.base.Host)
 	}
 	if answer.Status != "success" {
 		return 0, false, fmt.Errorf("%s does not answer %s: %s", s.base.Host, expression, answer.Error)
@@ -207,7 +227,11 @@ func (s *Server) json(ctx context.Context, path string, into any) error {
 		return err
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("%s answers with what is no answer of Prometheus: %w", s.base.Host, err)
+		what := "with what is no JSON"
+		if strings.HasPrefix(strings.TrimSpace(string(body[:min(len(body), 512)])), "<") {
+			what = "with a page for browsers"
+		}
+		return fmt.Errorf("%s answers %s: it is no Prometheus, or a login is before it: name the address below which /api/v1/query is", s.base.Host, what)
 	}
 	return nil
 }
@@ -222,19 +246,15 @@ func (s *Server) get(ctx context.Context, path string) ([]byte, error) {
 	}
 	resp, err := s.http.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, s.unreached(ctx, err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w", s.base.Host, err)
+		return nil, s.unreached(ctx, err)
 	case len(body) > maxAnswer:
 		return nil, fmt.Errorf("%s answers with more than %d MiB", s.base.Host, maxAnswer>>20)
-	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
-		return nil, fmt.Errorf("%s lets nobody in without a token (%s): --prometheus-token FILE", s.base.Host, resp.Status)
-	case resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusBadRequest && resp.StatusCode != http.StatusUnprocessableEntity:
-		return nil, fmt.Errorf("%s answers %s", s.base.Host, resp.Status)
 	}
-	return body, nil
+	return body, s.refused(resp)
 }

@@ -3,10 +3,15 @@ package prometheus
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"log"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +84,8 @@ func TestMeasure(t *testing.T) {
 		}, "", runtime, Usage{Series: 1e6, SamplesPerSecond: 33333.5, BytesPerSample: 1.3, BytesFrom: "measured over the blocks compacted in a day", Resident: 8e9, Retention: "15d", Nodes: 50, Pods: 1800}},
 		{"no block is compacted yet", map[string]string{"head_series": value("336"), "samples_appended": value("15"), "chunk_size": value("NaN")}, "", "",
 			Usage{Series: 336, SamplesPerSecond: 15, BytesPerSample: 2, BytesFrom: "not measured, as no block was compacted yet: the upper end of what its documents say"}},
+		{"its start is not known", map[string]string{"head_series": value("336"), "rate(prometheus_tsdb_head_samples_appended_total": value("7"), "chunk_size": value("1.5")}, "", "",
+			Usage{Series: 336, SamplesPerSecond: 7, BytesPerSample: 1.5, BytesFrom: "measured over the blocks compacted in a day"}},
 		{"it does not watch itself", nil, hour, runtime, Usage{Series: 336, SamplesPerSecond: 10000. / 3600, BytesPerSample: 1.5, BytesFrom: "measured over the blocks compacted since it started", Resident: 54706176, Retention: "15d"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -106,12 +113,14 @@ func TestNotMeasured(t *testing.T) {
 		answers map[string]string
 		want    string
 	}{
-		"it says nothing":       {nil, "how many series it has"},
-		"a query is refused":    {map[string]string{"head_series": broken}, "parse error"},
-		"not a number":          {map[string]string{"head_series": value("many")}, `answers "many"`},
-		"another program":       {map[string]string{"head_series": "<html>"}, "no answer of Prometheus"},
-		"a value of two":        {map[string]string{"head_series": `{"status":"success","data":{"result":[{"value":[1,2]}]}}`}, `answers ""`},
-		"ingestion is not told": {map[string]string{"head_series": value("1")}, "samples a second"},
+		"it says nothing":        {nil, "how many series it has"},
+		"a query is refused":     {map[string]string{"head_series": broken}, "parse error"},
+		"not a number":           {map[string]string{"head_series": value("many")}, `answers "many"`},
+		"another program":        {map[string]string{"head_series": "<html>"}, "answers with a page for browsers: it is no Prometheus, or a login is before it"},
+		"another program's text": {map[string]string{"head_series": "OK"}, "answers with what is no JSON"},
+		"another program's JSON": {map[string]string{"head_series": `{"code":0}`}, "not as Prometheus does"},
+		"a value of two":         {map[string]string{"head_series": `{"status":"success","data":{"result":[{"value":[1,2]}]}}`}, `answers ""`},
+		"ingestion is not told":  {map[string]string{"head_series": value("1")}, "samples a second"},
 	} {
 		if _, err := server(t, tt.answers, "", "").Measure(context.Background()); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
@@ -137,7 +146,7 @@ func TestNotMeasured(t *testing.T) {
 		code   int
 		header map[string]string
 		want   string
-	}{{401, nil, "--prometheus-token"}, {403, nil, "--prometheus-token"}, {503, nil, "503"}, {302, map[string]string{"Location": "http://example.com/"}, "another address"}} {
+	}{{401, nil, "does not take this token (401 Unauthorized)"}, {403, nil, "--prometheus-token"}, {404, nil, "has no /api/v1/query (404 Not Found): it is no Prometheus"}, {503, nil, "is not ready (503 Service Unavailable): wait"}, {502, nil, "look at its log"}, {418, nil, "want the address of a Prometheus"}, {302, map[string]string{"Location": "http://example.com/"}, "sends to http://example.com/: name the address"}} {
 		if _, err := answer(tt.code, tt.header).Measure(context.Background()); err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%d: %v, want %q", tt.code, err, tt.want)
 		}
@@ -149,6 +158,65 @@ func TestNotMeasured(t *testing.T) {
 	stop()
 	if _, err := answer(200, nil).Measure(ended); err == nil {
 		t.Error("a context that has ended is none")
+	}
+}
+
+// Whoever is not there, or not what was meant, is said in words, and within a time.
+func TestUnreached(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections, and nobody answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.Close()
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	strange := httptest.NewUnstartedServer(http.NotFoundHandler())
+	strange.Config.ErrorLog = log.New(io.Discard, "", 0)
+	strange.StartTLS()
+	defer strange.Close()
+	cut := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		fmt.Fprint(w, "{")
+	}))
+	defer cut.Close()
+	for address, want := range map[string]string{
+		"http://" + silent.Addr().String():          "has not answered within 50ms: it is busy",
+		"http://" + gone.Addr().String():            "nothing listens at " + gone.Addr().String() + ": start Prometheus, or a tunnel",
+		"https://" + plain.Listener.Addr().String(): "speaks no TLS: http://",
+		strange.URL: "is not trusted here: add its authority",
+		cut.URL:     "ends early: unexpected EOF",
+	} {
+		s, err := Open(address, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		patience := time.Minute
+		if strings.HasSuffix(address, silent.Addr().String()) {
+			patience = 50 * time.Millisecond
+		}
+		_, err = s.measure(t.Context(), patience)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Get ") || strings.Contains(err.Error(), "%28") {
+			t.Errorf("%s: %v, want %q", address, err, want)
+		}
+	}
+	// Ctrl-C is no failure of the server.
+	s, err := Open("http://"+silent.Addr().String(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := s.Measure(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	// A name that is not known, as the resolver says it.
+	if err := s.unreached(t.Context(), &url.Error{Op: "Get", URL: "x", Err: &net.DNSError{Err: "no such host", Name: "prometheus.example", IsNotFound: true}}); !strings.Contains(err.Error(), "the name prometheus.example is not known here (no such host)") {
+		t.Error(err)
 	}
 }
 

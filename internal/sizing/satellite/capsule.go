@@ -42,7 +42,7 @@ func ParseCapsule(s string) (Capsule, error) {
 		}
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n > mostHosts {
-			return c, fmt.Errorf("%s=%s of Capsule %s: want a whole number from 0 to %d", key, text, c.Name, mostHosts)
+			return c, fmt.Errorf("%s=%s of Capsule %s: want a whole number from 0 to %d (%s)", key, text, c.Name, mostHosts, aboutHosts)
 		}
 		*to, said[key] = n, true
 	}
@@ -84,6 +84,18 @@ func (p *plan) capsules(f sizing.Figures) error {
 	for _, c := range p.Capsules {
 		if hosts += c.Hosts; hosts > p.Hosts {
 			return sizing.Bad("capsule", "the Capsules serve more hosts than the %d that there are", p.Hosts)
+		}
+		of, whose := p.Hosts, "that there are"
+		if c.Hosts > 0 {
+			of, whose = c.Hosts, "that it serves"
+		}
+		for _, part := range []struct {
+			name  string
+			hosts int
+		}{{"downloads", c.Downloads}, {"rex", c.REX}} {
+			if part.hosts > of {
+				return sizing.Bad("capsule", "%s=%d of Capsule %s is more than the %d hosts %s", part.name, part.hosts, c.Name, of, whose)
+			}
 		}
 		p.capsule(e, c)
 	}
@@ -138,8 +150,8 @@ func (p *plan) capsule(e *sizing.Edition, c Capsule) {
 	p.r.Add(sizing.Value{Group: group, Name: "size", Value: take, Why: why, Sources: e.Sources, Also: also})
 	p.r.Add(sizing.Value{Group: group, Name: "cpus", Value: int(e.Number(take, "cpus")), Why: "of the size " + take, Sources: e.Sources})
 	p.r.Add(sizing.Value{Group: group, Name: "memory", Value: uint64(unit.Size(e.Number(take, "ram"))), Unit: "bytes", Why: "of the size " + take, Sources: e.Sources})
-	p.r.Max(sizing.Limit{Name: "hosts of a job on Capsule " + c.Name, Maximum: e.Number(take, "rex_max"), Wanted: float64(job), Why: "the most that was measured", Sources: e.Sources})
-	p.r.Max(sizing.Limit{Name: "downloads at once from Capsule " + c.Name, Maximum: e.Number(take, "downloads_max"), Wanted: float64(c.Downloads), Why: "the most that was measured", Sources: e.Sources})
+	p.r.Max(sizing.Limit{Name: "hosts of a job on Capsule " + c.Name, Maximum: e.Number(take, "rex_max"), Wanted: float64(job), Why: map[bool]string{true: "a job on 4000 hosts failed on this size", false: "the most that was measured"}[take == keys[0]], Sources: e.Sources})
+	p.r.Max(sizing.Limit{Name: "downloads at once from Capsule " + c.Name, Maximum: e.Number(take, "downloads_max"), Wanted: float64(c.Downloads), Why: map[bool]string{true: "above, a size with twice the CPUs is taken: it needs half the time for a package", false: "the most that was measured"}[take == keys[0]], Sources: e.Sources})
 	if float64(job) > e.Number(take, "rex_max") || float64(c.Downloads) > e.Number(take, "downloads_max") {
 		p.r.Note("Capsule %s has more to do than any size was measured with: spread its hosts over more Capsules", c.Name)
 	}

@@ -1,13 +1,13 @@
 package satellite
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/sizing"
-	"fettle.dev/fettle/internal/unit"
 )
 
 // hiera is the part of custom-hiera.yaml that a plan writes: nothing that the size
@@ -17,6 +17,7 @@ type hiera struct {
 	EventWorkers int         `yaml:"apache::mod::event::maxrequestworkers,omitempty"`
 	ForkLimit    int         `yaml:"apache::mod::prefork::serverlimit,omitempty"`
 	ForkClients  int         `yaml:"apache::mod::prefork::maxclients,omitempty"`
+	ForkStart    int         `yaml:"apache::mod::prefork::startservers,omitempty"`
 	ProxyTimeout int         `yaml:"apache::mod::proxy::proxy_timeout,omitempty"`
 	RouterFiles  int         `yaml:"qpid::router::open_file_limit,omitempty"`
 	BrokerFiles  int         `yaml:"qpid::open_file_limit,omitempty"`
@@ -52,7 +53,11 @@ func (p *plan) web(sizing.Figures) error {
 	case had == 0 && !p.event:
 		workers = max(want, p.services.Number("registrations", "value"))
 		why = "the guide's for 150 registrations at once; httpd's own 256 turn hosts away"
-		p.hiera.ForkLimit, p.hiera.ForkClients = int(workers), int(workers)
+		if want > p.services.Number("registrations", "value") {
+			why = fmt.Sprintf("%d registrations at once are %.0f requests (582 for 150); httpd's own 256 turn hosts away", p.Registrations, want)
+		}
+		p.hiera.ForkLimit, p.hiera.ForkClients, p.hiera.ForkStart = int(workers), int(workers), int(p.services.Number("prefork start", "value"))
+		p.add("hiera", "apache::mod::prefork::startservers", p.hiera.ForkStart, "", fmt.Sprintf("processes that wait for the first requests; the installer has %.0f", p.services.Number("prefork start", "has")), guide("5.3.1"))
 		p.add("hiera", "apache::mod::prefork::serverlimit", int(workers), "", "prefork starts no more than this, whatever MaxClients says", guide("5.3.1"))
 		p.add("hiera", "apache::mod::prefork::maxclients", int(workers), "", why, guide("5.3.1"))
 	case had == 0 && want > p.services.Number("httpd threads", "has"):
@@ -131,7 +136,7 @@ func (p *plan) tasks(sizing.Figures) error {
 	workers, threads := p.services.Number("dynflow workers", "value"), p.services.Number("dynflow threads", "value")
 	p.tell("--foreman-dynflow-worker-instances", int(workers), "publishing, promoting and synchronizing wait for each other with the one that is installed", guide("5.5"))
 	p.tell("--foreman-dynflow-worker-concurrency", int(threads), "more in one Ruby process have little effect; another worker has effect", guide("5.5"))
-	p.add("redis", "memory", uint64(p.budget.Number("redis", "memory")), "bytes", "should be stable: it grows when workers do not take their tasks", guide("5.8"))
+	p.add("redis", "memory", uint64(p.budget.Number("redis", "memory")), "bytes", "what the budget below keeps for it; the guide has no figure, and says that it should be stable", p.budget.Sources...)
 	return nil
 }
 
@@ -143,7 +148,7 @@ func (p *plan) database(sizing.Figures) error {
 	}
 	for _, o := range []struct{ name, why string }{
 		{"max_connections", "the budget below has who takes them"},
-		{"shared_buffers", fmt.Sprintf("of %s; the guide calls 2 GiB to a quarter optimal", p.ram)},
+		{"shared_buffers", fmt.Sprintf("of %s", p.ram) + optimal(p.tuned(entries+"shared_buffers"), float64(p.ram))},
 		{"work_mem", "of each sort; 8 MB are more than enough"},
 		{"effective_cache_size", "what the planner believes to be in memory"},
 		{"autovacuum_vacuum_cost_limit", "so that the cleaning of dead rows keeps up"},
@@ -169,6 +174,27 @@ func (p *plan) database(sizing.Figures) error {
 	}
 	p.add("candlepin", "heap", uint64(heap), "bytes", why, p.ofSize()...)
 	return nil
+}
+
+// optimal says where the buffers of a size are beside what the guide calls optimal:
+// 2 GiB to a quarter of the memory (5.7).
+func optimal(buffers, ram float64) string {
+	switch {
+	case buffers < 2<<30:
+		return "; less than the 2 GiB with which the guide's optimum begins, as the installer has it"
+	case buffers > ram/4:
+		return "; more than the quarter of the memory with which the guide's optimum ends"
+	}
+	return "; the guide calls 2 GiB to a quarter of the memory optimal"
+}
+
+// largest names the largest part.
+func largest(parts []sizing.Part) string {
+	if len(parts) == 0 {
+		return ""
+	}
+	most := slices.MaxFunc(parts, func(a, b sizing.Part) int { return cmp.Compare(a.Amount, b.Amount) })
+	return fmt.Sprintf(", of which %s has %g", most.Name, most.Amount)
 }
 
 // budgets says whether connections and memory hold all of it.
@@ -197,11 +223,14 @@ func (p *plan) disks(f sizing.Figures) error {
 		parts = append(parts, sizing.Part{Name: "/var/lib/qpidd", Amount: gb})
 		p.add("disk", "/var/lib/qpidd", gb, "GB", fmt.Sprintf("2 MiB for each of %d hosts with katello-agent", p.Hosts), guide("5.4.4"))
 	}
-	total := sizing.Round(sum(parts))
+	need := sizing.Round(sum(parts))
+	total := need
 	if p.Disk != 0 {
-		total = sizing.GB(float64(p.Disk / unit.MiB * unit.MiB))
+		if total = sizing.GB(float64(p.Disk)); total < need {
+			return sizing.Bad("disk", "%g GB are less than the %g GB that Satellite's directories need%s", total, need, largest(parts))
+		}
 	}
 	p.r.Spend("disk space", "GB", total, parts...)
-	p.r.Note("/var/lib/pgsql/data stays on the file system of /var/lib/pgsql, or upgrades break (S66); a pgbench run would need 100 GB there, and is nothing for a Satellite in use (S36)")
+	p.r.Note("/var/lib/pgsql/data stays on the file system of /var/lib/pgsql, or upgrades break (S66); a pgbench run would need 100 GiB there, and is nothing for a Satellite in use (S36)")
 	return e.Err()
 }

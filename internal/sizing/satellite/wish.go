@@ -31,24 +31,34 @@ type Wish struct {
 	inputs []*sizing.Input
 }
 
-// mostHosts is what nobody has registered with one Satellite; the guide's largest
-// size begins at 60,000.
-const mostHosts = 1_000_000
+// The largest counts that are taken for meant. The guide's largest size begins at
+// 60,000 hosts; with more than 262,019 qpidd would need more files than the kernel
+// gives a process. Two Puma workers handled 480 registrations at once in the guide's
+// test (5.2.5).
+const (
+	mostHosts         = 250_000
+	mostRegistrations = 5_000
+)
+
+const (
+	aboutHosts         = "the guide's largest size begins at 60000 hosts; more are for several Satellites"
+	aboutRegistrations = "about ten times the 480 that the guide's test had at once; more are registered one lot after the other"
+)
 
 // New is a wish with the defaults.
 func New() *Wish {
 	w := &Wish{Content: "balanced"}
 	w.inputs = []*sizing.Input{
-		sizing.Count(&w.Hosts, "hosts", "hosts that the Satellite manages, those behind Capsules included", 1, mostHosts),
-		sizing.Count(&w.CPUs, "cpus", "CPUs of the machine; those that the size asks for where it is left out", 1, 4096),
-		sizing.Size(&w.RAM, "ram", "memory of the machine, such as 64GiB; what the size asks for where it is left out", unit.GiB, 64*unit.TiB),
+		sizing.Count(&w.Hosts, "hosts", "hosts that the Satellite manages, those behind Capsules included", 1, mostHosts).Because(aboutHosts),
+		sizing.Count(&w.CPUs, "cpus", "CPUs of the machine; those that the size asks for where it is left out", 1, 4096).Because("no machine has more that RHEL runs on"),
+		sizing.Size(&w.RAM, "ram", "memory of the machine, such as 64GiB; what the size asks for where it is left out", unit.GiB, 64*unit.TiB).Because("x86-64 has addresses for 64 TiB"),
 		sizing.Truth(&w.BareMetal, "bare-metal", "the machine is no guest"),
-		sizing.Count(&w.Registrations, "registrations", "hosts that register at the same time", 0, mostHosts),
-		sizing.Count(&w.Downloads, "downloads", "hosts that download at the same time from the Satellite itself", 0, mostHosts),
+		sizing.Count(&w.Registrations, "registrations", "hosts that register at the same time", 0, mostRegistrations).Because(aboutRegistrations),
+		sizing.Count(&w.Downloads, "downloads", "hosts that download at the same time from the Satellite itself", 0, mostHosts).Because(aboutHosts),
 		sizing.Word(&w.Content, "content", "what there is most of: heavy is publishing and synchronizing", "balanced", "heavy"),
-		sizing.Count(&w.MQTTHosts, "mqtt-hosts", "hosts that get their jobs over MQTT (pull-mqtt)", 0, mostHosts),
+		sizing.Count(&w.MQTTHosts, "mqtt-hosts", "hosts that get their jobs over MQTT (pull-mqtt)", 0, mostHosts).Because(aboutHosts),
 		sizing.Repeated("capsule", "a Capsule: NAME[,hosts=N][,downloads=N][,rex=N]; once for each", "capsule", w.addCapsule, w.printCapsules),
-		sizing.Size(&w.Disk, "disk", "room for all of Satellite's directories, to see whether it suffices", unit.GiB, 1024*unit.TiB),
+		sizing.Disk(&w.Disk, "disk", "room for all of Satellite's directories, such as 500GB, to see whether it suffices", unit.GiB, 1024*unit.TiB).Because("RHEL's XFS holds 1024 TiB"),
 		sizing.Text(&w.Version, "product-version", "version of Satellite, such as 6.12; the newest that is known where it is left out", nil),
 	}
 	return w
@@ -87,8 +97,13 @@ func (w *Wish) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error)
 	if w.Hosts == 0 {
 		return nil, sizing.Bad("hosts", "how many? such as --hosts 12000")
 	}
-	if w.MQTTHosts > w.Hosts {
-		return nil, sizing.Bad("mqtt-hosts", "%d are more than the %d hosts", w.MQTTHosts, w.Hosts)
+	for _, part := range []struct {
+		name  string
+		hosts int
+	}{{"mqtt-hosts", w.MQTTHosts}, {"registrations", w.Registrations}, {"downloads", w.Downloads}} {
+		if part.hosts > w.Hosts {
+			return nil, sizing.Bad(part.name, "%d are more than the %d hosts", part.hosts, w.Hosts)
+		}
 	}
 	version, err := sizing.KnownVersion(f, "satellite-releases", w.Version)
 	var bad *sizing.InputError
@@ -138,7 +153,7 @@ func (p *plan) hardware(f sizing.Figures) error {
 		return err
 	}
 	p.size = row.Key
-	upTo := "without a limit"
+	upTo := "more than those of the others"
 	if most, ok := row.Cells["hosts_max"].(float64); ok {
 		upTo = fmt.Sprintf("up to %.0f", most)
 	}
@@ -181,15 +196,15 @@ func (p *plan) hardware(f sizing.Figures) error {
 	if err := asked.Err(); err != nil {
 		return err
 	}
-	p.add("hardware", "storage", "SSD", "", "80 MB/s of reads are the least, an SSD gives 600; fettle bench measures it", guide("4"), guide("4.1"))
-	tuned := "virtual-guest"
+	p.add("hardware", "storage", "SSD", "", "60 to 80 MB/s of reads are the least; a local SSD gives 600, turning disks 100 to 200", guide("4"), guide("4.1"))
+	tuned, why := "virtual-guest", "for a guest; --bare-metal says that the machine is none"
 	if p.BareMetal {
-		tuned = "throughput-performance"
+		tuned, why = "throughput-performance", "for bare metal"
 	}
 	p.r.Add(sizing.Value{
-		Group: "system", Name: "tuned_profile", Value: tuned, Why: "a guest has no say in the clock of the CPUs; --bare-metal says that it is none", Sources: []rule.Source{guide("4.2")},
+		Group: "system", Name: "tuned_profile", Value: tuned, Why: why, Sources: []rule.Source{guide("4.2")},
 	})
-	p.add("system", "transparent_hugepage", "never", "", "PostgreSQL and Redis touch memory here and there; with both on other machines it may stay on", guide("4.3"))
+	p.add("system", "transparent_hugepage", "never", "", "PostgreSQL and Redis touch memory here and there, and are slower with it; with both on other machines it may stay on", guide("4.3"))
 	p.tell("--tuning", p.size, "the size of the hosts", guide("2"))
 	return nil
 }

@@ -157,6 +157,11 @@ func Sound(t testing.TB, r *sizing.Result) {
 			t.Errorf("limit %+v", l)
 		}
 	}
+	for _, b := range r.Budgets {
+		if b.Left < 0 {
+			t.Errorf("%s does not suffice: %+v", b.Name, b)
+		}
+	}
 	for _, s := range r.Steps {
 		if s.Do == "" {
 			t.Error("a step does nothing")
