@@ -328,10 +328,20 @@ func (t *patient) ask(ctx context.Context, ids, platforms []string) []rule.Findi
 }
 
 // bad are the findings that want mending. One that another one explains goes with
-// that one.
+// that one, unless it wants more of the same setting.
 func (t *patient) bad(ctx context.Context, ids, platforms []string) []rule.Finding {
-	return slices.DeleteFunc(t.ask(ctx, ids, platforms), func(f rule.Finding) bool {
-		return f.State != rule.Failed && f.State != rule.Warned || f.Because != "" && !slices.Contains(ids, f.ID)
+	all := slices.DeleteFunc(t.ask(ctx, ids, platforms), func(f rule.Finding) bool { return f.State != rule.Failed && f.State != rule.Warned })
+	asked := func(f rule.Finding) bool { return f.Because == "" || slices.Contains(ids, f.ID) }
+	set := map[string]bool{}
+	for _, f := range all {
+		if asked(f) && f.Fix != nil {
+			for _, c := range f.Fix.Changes {
+				set[c.Name] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(f rule.Finding) bool {
+		return !asked(f) && (f.Fix == nil || !slices.ContainsFunc(f.Fix.Changes, func(c rule.Entry) bool { return set[c.Name] }))
 	})
 }
 

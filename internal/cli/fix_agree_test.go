@@ -100,13 +100,19 @@ func fixesAgree(t *testing.T, c *rule.Catalogue, archive string) (tried int) {
 	return tried
 }
 
+// audited asks the rules of all platforms of a recorded machine.
 func audited(t *testing.T, c *rule.Catalogue, archive string) []rule.Finding {
+	t.Helper()
+	return c.Check(recorded(t, archive), platformNames(), nil)
+}
+
+func recorded(t *testing.T, archive string) *platform.Subject {
 	t.Helper()
 	h, err := host.ParseArchive("machine", []byte(archive))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.Check(platform.NewSubject(t.Context(), h, table.Kinds(h), sources()), platformNames(), nil)
+	return platform.NewSubject(t.Context(), h, table.Kinds(h), sources())
 }
 
 // writtenTo is the archive with a value written to the file that holds it; ok is

@@ -210,7 +210,7 @@ func (c *Catalogue) check(r *Rule) []error {
 		r.Measured = &Expr{Text: r.Inputs[0].Name, At: r.Inputs[0].Pos}
 	}
 	for _, d := range r.DependsOn {
-		if c.byID[d] == nil {
+		if d, _, _ := strings.Cut(d, " "); c.byID[d] == nil {
 			fault(r.Key("depends-on"), "depends on %s, which there is not%s", d, spell.Suggest(d, slices.Sorted(maps.Keys(c.byID))))
 		}
 	}
@@ -377,6 +377,7 @@ func order(all []*Rule, byID map[string]*Rule) ([]*Rule, error) {
 		}
 		state[r.ID] = 1
 		for _, d := range r.DependsOn {
+			d, _, _ = strings.Cut(d, " ")
 			if byID[d] != nil {
 				if err := visit(byID[d], append(path, r.ID)); err != nil {
 					return err

@@ -28,17 +28,29 @@ func (c *Catalogue) Check(m Machine, platforms []string, disabled map[string]str
 				bad[r.ID] = true
 				bad[r.ID+" "+f.Instance] = true
 			}
-			for _, d := range r.DependsOn {
-				other := c.byID[d]
-				if (f.State == Warned || f.State == Failed) && (other.Each == r.Each && bad[d+" "+f.Instance] || other.Each != r.Each && bad[d]) {
-					f.Because = d
-					break
-				}
+			if f.State == Warned || f.State == Failed {
+				f.Because = c.because(r, f.Instance, bad)
 			}
 			out = append(out, f)
 		}
 	}
 	return out
+}
+
+// because is the rule that explains one that has failed: one that it depends on,
+// about the same thing where both are asked of each of a set; "" for none.
+func (c *Catalogue) because(r *Rule, instance string, bad map[string]bool) string {
+	for _, d := range r.DependsOn {
+		id, item, named := strings.Cut(d, " ")
+		if !named && c.byID[id].Each == r.Each {
+			item = instance
+			named = r.Each != ""
+		}
+		if named && bad[id+" "+item] || !named && bad[id] {
+			return id
+		}
+	}
+	return ""
 }
 
 // ask is the rule on the machine, or on each item of the set that it is about.

@@ -111,7 +111,8 @@ func listIn(text []byte, key string) []string {
 			continue
 		}
 		for _, word := range strings.Split(string(m[2]), ",") {
-			out = append(out, strings.TrimSpace(word))
+			word, _, _ = strings.Cut(strings.Trim(word, ` "'`), " ") // of "ID ITEM" the rule
+			out = append(out, word)
 		}
 	}
 	return out

@@ -43,7 +43,8 @@ type Rule struct {
 
 	Why     string   `json:"why"`
 	Sources []Source `json:"sources"`
-	// DependsOn are rules whose failure explains this one's.
+	// DependsOn are rules whose failure explains this one's: "S12", or "S44 ITEM"
+	// where it is that of one item.
 	DependsOn []string  `json:"depends_on,omitempty"`
 	Fix       *Fix      `json:"fix,omitempty"`
 	Examples  []Example `json:"examples,omitempty"`
