@@ -26,6 +26,7 @@ func TestSatelliteMachines(t *testing.T) {
 		for _, d := range dirs { // an archive has no free space
 			out["S65 "+d] = rule.Unknown
 		}
+		out["S71 /"], out["S71 /var"] = rule.Unknown, rule.Unknown
 		return with(out, "unknown D05", "unknown D08", "unknown D09") // nor have these asked a database and a Redis
 	}
 	for name, want := range map[string]map[string]rule.State{

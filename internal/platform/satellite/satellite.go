@@ -19,7 +19,7 @@ import (
 
 // Source answers the inputs that begin with "satellite.".
 func Source() platform.Source {
-	s := platform.Source{Prefix: "satellite", Sets: []string{overrideSet, storageSet, workerSet, queueSet}}
+	s := platform.Source{Prefix: "satellite", Sets: []string{overrideSet, storageSet, filesystemSet, workerSet, queueSet}}
 	for _, in := range inputs() {
 		s.Inputs = append(s.Inputs, in.Input)
 	}
@@ -88,6 +88,8 @@ func (s *satellite) Items(set string) (names []string, unknown string) {
 		return s.overrides()
 	case storageSet:
 		return s.directories()
+	case filesystemSet:
+		return s.filesystems()
 	case workerSet:
 		return s.dynflowUnits()
 	case queueSet:
@@ -192,6 +194,9 @@ var inputs = sync.OnceValue(func() []input {
 		one("mqtt_ttl", rule.Number, "s", "In which a host has to pick a job up.", remoteExecution(":mqtt_ttl")),
 
 		one("qpidd_size_bytes", rule.Number, "bytes", "The size of the file system of /var/lib/qpidd.", (*satellite).qpiddSize),
+		one("qpidd_beside", rule.List, "", "The directories that grow on the file system of /var/lib/qpidd.", (*satellite).qpiddBeside),
+		each(filesystemSet, "size_bytes", rule.Number, "bytes", "The size of a file system on which directories of Satellite grow.", (*satellite).spaceSize),
+		each(filesystemSet, "directories", rule.List, "", "Which they are.", func(s *satellite, point string) rule.Answer { return s.growing(point) }),
 		one("pgsql_mount", rule.Text, "", "Where the file system of /var/lib/pgsql is mounted.", mountOf("/var/lib/pgsql")),
 		one("pgsql_data_mount", rule.Text, "", "Where the file system of /var/lib/pgsql/data is mounted.", mountOf("/var/lib/pgsql/data")),
 		each(storageSet, "mount", rule.Text, "", "Where the file system of a directory is mounted.", (*satellite).mount),

@@ -353,6 +353,13 @@ func TestStorage(t *testing.T) {
 		"storage./var/lib/pgsql.mount": "/var/lib/pgsql", "storage./var/lib/pgsql.rotational": true, "storage./var/lib/pgsql.free_bytes": unknown,
 		"storage./.free_bytes": 600 << 10, "pgsql_mount": "/var/lib/pgsql", "pgsql_data_mount": "/var/lib/pgsql", "qpidd_size_bytes": unknown,
 	})
+	check(t, s, answers{
+		"filesystem./var/lib/pulp.size_bytes": 2000 << 10, "filesystem./var/lib/pulp.directories": []string{"/var/lib/pulp"},
+		"filesystem./.directories": []string{"/usr"}, "qpidd_beside": unknown,
+	})
+	if names, why := s.Items("satellite.filesystem"); why != "" || !reflect.DeepEqual(names, []string{"/var/lib/pulp", "/var/lib/pgsql", "/"}) {
+		t.Errorf("%v, %s", names, why)
+	}
 	if names, why := s.Items("satellite.storage"); why != "" || !reflect.DeepEqual(names, []string{"/var/lib/pulp", "/var/lib/pgsql", "/"}) {
 		t.Errorf("%v, %s", names, why)
 	}
