@@ -32,6 +32,10 @@ type Options struct {
 	// MemoryMiB is the size of main memory, 2048 when zero; a quarter of it is
 	// on each node.
 	MemoryMiB int
+	// Servers adds the root with the servers whose tuning is tested
+	// (test/root/servers), with their units and files as they are installed, but
+	// disabled.
+	Servers bool
 	// ATA adds a disk on the SATA controller.
 	ATA bool
 	// Ready is the systemd unit that Boot waits for; multi-user.target when
@@ -131,8 +135,12 @@ func build(t testing.TB, o Options) *VM {
 	}
 	vm.command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(dir, "key"))
 	copyFile(t, filepath.Join(dir, "key.pub"), filepath.Join(vm.share, "authorized_keys"))
-	vm.command("qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw",
-		"-b", filepath.Join(cache, "disk.ext4"), vm.file("root.qcow2"))
+	disk := filepath.Join(cache, "disk.ext4")
+	if o.Servers {
+		vm.makeServersDisk(t)
+		disk = vm.file("servers.ext4")
+	}
+	vm.command("qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", disk, vm.file("root.qcow2"))
 	for _, name := range []string{"ata.raw", "nvme.raw", "scsi.raw", "virtio.raw"} {
 		vm.makeDisk(name, 64)
 	}
