@@ -115,7 +115,7 @@ func newControl() *control {
 	c := &control{told: map[string]told{}}
 	c.Control = &program.Control{
 		Name:  "haproxy",
-		Unit:  func(h *host.Host, _ string) string { return program.Unit(h, "haproxy.service") },
+		Unit:  func(h *host.Host, main string) string { return program.Unit(h, main, "haproxy.service") },
 		Mains: func(h *host.Host) ([]string, error) { return conf.Mains(instances(h)) },
 		Running: func(ctx context.Context, h *host.Host, main string) (program.Process, error) {
 			g, err := processes(ctx, h, main)
@@ -173,11 +173,8 @@ func (c *control) reload(ctx context.Context, h *host.Host, main string, p progr
 	c.told[main] = told{worker(g), failures(h, g.Main)}
 	c.mu.Unlock()
 	switch {
-	case plugin.HasSystemd(h) && p.Unit != "":
-		_, err := plugin.Run(ctx, h, "systemctl", "reload", "--", p.Unit)
-		return err
-	case len(g.Children) > 0:
-		return program.Signal(ctx, h, "USR2", g.Main.PID)
+	case p.Unit != "" && plugin.HasSystemd(h), len(g.Children) > 0:
+		return program.Reload(ctx, h, p, "USR2")
 	case slices.Contains(g.Main.Argv, "-db"):
 		return errors.New("it runs in the foreground without a master (-W), so that nobody can reload it")
 	}

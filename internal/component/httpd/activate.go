@@ -78,7 +78,7 @@ func tool(h *host.Host, main string, words ...string) host.Command {
 func newControl() *program.Control {
 	return &program.Control{
 		Name:  "httpd",
-		Unit:  func(h *host.Host, main string) string { return program.Unit(h, instanceOf(h, main).unit) },
+		Unit:  func(h *host.Host, main string) string { return program.Unit(h, main, instanceOf(h, main).unit) },
 		Mains: func(h *host.Host) ([]string, error) { return conf.Mains(servers(h)) },
 		Running: func(ctx context.Context, h *host.Host, main string) (program.Process, error) {
 			g, err := processes(ctx, h, main)
@@ -89,8 +89,9 @@ func newControl() *program.Control {
 			s, _ := readSettings(h, instanceOf(h, main))
 			return s.files
 		},
-		Reload: reload,
-		Ready:  ready,
+		Reload:    reload,
+		Ready:     ready,
+		Complaint: complaint,
 		Start: func(h *host.Host, main string, _ program.Process) (program.Start, error) {
 			c := tool(h, main, "-k", "start")
 			return program.Start{Argv: c.Argv, Env: c.Env}, nil
@@ -128,11 +129,7 @@ func complaint(text string) string {
 
 // reload is a graceful restart: requests that are being served are finished.
 func reload(ctx context.Context, h *host.Host, main string, p program.Process) error {
-	if plugin.HasSystemd(h) && p.Unit != "" {
-		_, err := plugin.Run(ctx, h, "systemctl", "reload", "--", p.Unit)
-		return err
-	}
-	return program.Signal(ctx, h, "USR1", p.PID) // as httpd -k graceful
+	return program.Reload(ctx, h, p, "USR1") // as httpd -k graceful
 }
 
 // ready waits for a process that was started since the files were changed, and

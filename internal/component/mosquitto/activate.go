@@ -105,7 +105,7 @@ func newControl() *control {
 	c := &control{told: map[string]told{}}
 	c.Control = &program.Control{
 		Name:  "mosquitto",
-		Unit:  func(h *host.Host, _ string) string { return program.Unit(h, "mosquitto.service") },
+		Unit:  func(h *host.Host, main string) string { return program.Unit(h, main, "mosquitto.service") },
 		Mains: func(h *host.Host) ([]string, error) { return conf.Mains(instances(h)) },
 		Running: func(ctx context.Context, h *host.Host, main string) (program.Process, error) {
 			g, err := processes(ctx, h, main)
@@ -127,12 +127,7 @@ func (c *control) reload(ctx context.Context, h *host.Host, main string, p progr
 	if err != nil {
 		return err
 	}
-	if plugin.HasSystemd(h) && p.Unit != "" {
-		_, err = plugin.Run(ctx, h, "systemctl", "reload", "--", p.Unit)
-	} else {
-		err = program.Signal(ctx, h, "HUP", p.PID)
-	}
-	if err != nil {
+	if err := program.Reload(ctx, h, p, "HUP"); err != nil {
 		return err
 	}
 	c.mu.Lock()

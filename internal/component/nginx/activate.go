@@ -100,7 +100,7 @@ func newControl() *control {
 	c := &control{told: map[string]told{}}
 	c.Control = &program.Control{
 		Name:  "nginx",
-		Unit:  func(h *host.Host, _ string) string { return program.Unit(h, "nginx.service") },
+		Unit:  func(h *host.Host, main string) string { return program.Unit(h, main, "nginx.service") },
 		Mains: func(h *host.Host) ([]string, error) { return conf.Mains(instances(h)) },
 		Running: func(ctx context.Context, h *host.Host, main string) (program.Process, error) {
 			g, err := processes(ctx, h, main)
@@ -144,11 +144,7 @@ func (c *control) reload(ctx context.Context, h *host.Host, main string, p progr
 	c.mu.Lock()
 	c.told[main] = told{old: g.Children}
 	c.mu.Unlock()
-	if plugin.HasSystemd(h) && p.Unit != "" {
-		_, err := plugin.Run(ctx, h, "systemctl", "reload", "--", p.Unit)
-		return err
-	}
-	return program.Signal(ctx, h, "HUP", p.PID)
+	return program.Reload(ctx, h, p, "HUP")
 }
 
 // barren is after how long without any worker none is to be expected: nginx starts

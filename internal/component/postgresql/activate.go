@@ -7,27 +7,66 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"fettle.dev/fettle/internal/component/conf"
+	"fettle.dev/fettle/internal/component/program"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/setting"
 )
 
-// activation says what makes a parameter of a cluster take effect.
-func activation(ctx context.Context, h *host.Host, main, key string) (setting.Activation, bool) {
-	c := clusterOf(h, main)
-	files, _ := readSettings(h, main)
-	if _, err := serverOf(h, or(files.dir, path.Dir(main))); c.Unit == "" || errors.Is(err, errStopped) || errors.Is(err, host.ErrNotRecorded) {
-		return setting.Activation{}, false
+// How long a server may take to start, with recovery.
+const startTime = 2 * time.Minute
+
+// control tells the servers. What a reload is to be later than is remembered.
+type control struct {
+	*program.Control
+	mu   sync.Mutex
+	told map[string]float64 // by the main file: when it had read its files last, since the epoch
+}
+
+func newControl() *control {
+	c := &control{told: map[string]float64{}}
+	c.Control = &program.Control{
+		Name:      "postgresql",
+		Unit:      func(h *host.Host, main string) string { return clusterOf(h, main).Unit },
+		Mains:     func(h *host.Host) ([]string, error) { return conf.Mains(instances(h)) },
+		Running:   process,
+		Reload:    c.reload,
+		Ready:     c.ready,
+		Start:     start,
+		Stop:      stop,
+		Complaint: complaint,
+		Patience:  startTime,
 	}
-	a := setting.Activation{Program: c.Unit, Restart: slices.Contains(atStart, key)}
+	return c
+}
+
+// process is the postmaster of a cluster.
+func process(_ context.Context, h *host.Host, main string) (program.Process, error) {
+	files, _ := readSettings(h, main)
+	p, err := serverOf(h, or(files.dir, path.Dir(main)))
+	switch {
+	case errors.Is(err, errStopped):
+		return program.Process{}, program.ErrStopped
+	case p.pid == 0:
+		return program.Process{}, err
+	}
+	return program.Numbered(h, p.pid)
+}
+
+// activation says what makes a parameter of a cluster take effect.
+func (c *control) activation(ctx context.Context, h *host.Host, main, key string) (setting.Activation, bool) {
+	restart := slices.Contains(atStart, key)
+	files, _ := readSettings(h, main)
 	if asked, err := question(ctx, h, main, files.dir); err == nil {
 		if r, ok := asked.Settings[key]; ok {
-			a.Restart = r.Context == "postmaster"
+			restart = r.Context == "postmaster"
 		}
 	}
-	return a, true
+	return c.Activation(ctx, h, main, restart)
 }
 
 func or(a, b string) string {
@@ -37,83 +76,57 @@ func or(a, b string) string {
 	return b
 }
 
-// How long a server may take to start, with recovery, and to read its files.
-const (
-	startTime  = 2 * time.Minute
-	reloadTime = 30 * time.Second
-)
-
-// activate restarts or reloads a cluster and waits until a connection answers
-// with the new files read.
-func activate(ctx context.Context, h *host.Host, a setting.Activation) error {
-	all, err := clusters(h)
+// reload makes it read its files again, which it says when it has.
+func (c *control) reload(ctx context.Context, h *host.Host, main string, p program.Process) error {
+	files, err := readSettings(h, main)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(all, func(c cluster) bool { return c.Unit == a.Program })
-	if i < 0 {
-		return fmt.Errorf("no cluster of %s is set up any more", a.Program)
-	}
-	c := all[i]
-	files, err := readSettings(h, c.Main)
+	before, err := question(ctx, h, main, files.dir)
 	if err != nil {
 		return err
 	}
-	action, limit, since := "restart", startTime, 0.0
-	if !a.Restart {
-		action, limit = "reload", reloadTime
-		before, err := question(ctx, h, c.Main, files.dir)
-		if err != nil {
-			return err
-		}
-		since = before.Loaded
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	if err := control(ctx, h, c, action, limit); err != nil {
-		return err
-	}
-	for {
-		now, err := question(ctx, h, c.Main, files.dir)
-		switch {
-		case err == nil && len(now.Errors) > 0:
-			return fmt.Errorf("the server does not take %s", strings.Join(now.Errors, "; "))
-		case err == nil && now.Loaded > since:
-			return nil
-		case err == nil:
-			err = errors.New("it has not read its files again")
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("after %v: %w", limit, err)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	c.mu.Lock()
+	c.told[main] = before.Loaded
+	c.mu.Unlock()
+	return program.Reload(ctx, h, p, "HUP")
 }
 
-// control runs what the distribution has for it: systemctl, or Debian's own tool
-// where no systemd runs.
-func control(ctx context.Context, h *host.Host, c cluster, action string, limit time.Duration) error {
-	argv := []string{"systemctl", action, c.Unit}
-	if _, err := h.Files.Stat("/run/systemd/system"); err != nil {
-		if c.debian == nil {
-			return fmt.Errorf("no systemd runs here that could %s %s", action, c.Unit)
-		}
-		argv = []string{"pg_ctlcluster", "--skip-systemctl-redirect", c.debian[0], c.debian[1], action}
-	}
-	res, err := h.Exec.Run(ctx, host.Command{Argv: argv, Timeout: limit})
+// ready wants an answer to a query, with the files read again. A server that was
+// restarted has read them later than the one before.
+func (c *control) ready(ctx context.Context, h *host.Host, main string, _ program.Process) error {
+	files, err := readSettings(h, main)
 	if err != nil {
-		return err
+		return program.Final(err)
 	}
-	if res.ExitCode != 0 {
-		if argv[0] == "systemctl" { // which itself only says that it has failed
-			if logged, err := h.Exec.Run(ctx, host.Command{Argv: []string{"journalctl", "-q", "-n", "20", "-o", "cat", "--no-pager", "-u", c.Unit}}); err == nil {
-				res.Stderr = append(res.Stderr, "\n"+string(logged.Stdout)...)
-			}
-		}
-		return fmt.Errorf("%s: exit %d: %s", strings.Join(argv, " "), res.ExitCode, complaint(string(res.Stderr)+string(res.Stdout)))
+	now, err := question(ctx, h, main, files.dir)
+	c.mu.Lock()
+	since := c.told[main]
+	c.mu.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case len(now.Errors) > 0:
+		return program.Final(fmt.Errorf("the server does not take %s", strings.Join(now.Errors, "; ")))
+	case now.Loaded <= since:
+		return errors.New("it has not read its files again")
 	}
 	return nil
+}
+
+// start and stop are Debian's own tool, where no systemd runs.
+func start(h *host.Host, main string, _ program.Process) (program.Start, error) {
+	d := clusterOf(h, main).debian
+	if d == nil {
+		return program.Start{}, fmt.Errorf("no systemd runs here that could restart the server of %s", main)
+	}
+	return program.Start{Argv: []string{"pg_ctlcluster", "--skip-systemctl-redirect", d[0], d[1], "start"}, Within: startTime}, nil
+}
+
+func stop(ctx context.Context, h *host.Host, main string, _ program.Process) error {
+	d := clusterOf(h, main).debian
+	_, err := plugin.RunCommand(ctx, h, host.Command{Argv: []string{"pg_ctlcluster", "--skip-systemctl-redirect", d[0], d[1], "stop", "-m", "fast"}, Timeout: startTime})
+	return err
 }
 
 // complaint is what an output says of the reason: the server's last words, and

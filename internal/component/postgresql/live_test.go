@@ -123,7 +123,7 @@ func TestServer(t *testing.T) {
 	if err != nil || a.Result != journal.ResultDone {
 		t.Fatalf("%v, %+v", err, a)
 	}
-	if got := a.Plan.Activations(); len(got) != 1 || got[0].String() != "restart of postgresql@15-main.service" {
+	if got := a.Plan.Activations(); len(got) != 1 || got[0].String() != "restart of postgresql "+debianMain {
 		t.Errorf("the plan says %v", got)
 	}
 	wantSQL(t, "SHOW work_mem; SHOW shared_buffers; SHOW maintenance_work_mem", "9MB\n96MB\n64MB")
@@ -208,9 +208,9 @@ func killed(t *testing.T, h *host.Host, before string) {
 		stopped bool // the server too, as it is between a stop and a start
 	}
 	moments := []moment{
-		{"activate:restart of postgresql@15-main.service:before", true},
-		{"activate:restart of postgresql@15-main.service:after", false},
-		{"activate:restart of postgresql@15-main.service:before", false},
+		{"activate:restart of postgresql " + debianMain + ":before", true},
+		{"activate:restart of postgresql " + debianMain + ":after", false},
+		{"activate:restart of postgresql " + debianMain + ":before", false},
 		{"write:postgresql:" + debianMain + "#shared_buffers:after", false},
 		{"journal:stage:done", false},
 		{"journal:commit:write", false},

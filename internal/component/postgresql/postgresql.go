@@ -3,6 +3,8 @@
 package postgresql
 
 import (
+	"context"
+
 	"fettle.dev/fettle/internal/component"
 	"fettle.dev/fettle/internal/component/conf"
 	"fettle.dev/fettle/internal/host"
@@ -18,17 +20,20 @@ var Product = component.Product{
 	Find:       find,
 	Packages:   []string{"postgresql-server", "postgresql-[0-9]*", "postgresql[0-9]*-server", "rh-postgresql*-postgresql-server"},
 	Kind: func(h *host.Host) setting.Kind {
+		c := newControl()
 		return conf.New(h, conf.Product{
-			Name:       "postgresql",
-			Syntax:     syntax{},
-			Roots:      rootsOf,
-			Instances:  instances,
-			Winner:     winner,
-			Canonical:  canonical,
-			Check:      check,
-			Activation: activation,
-			Activate:   activate,
-			Effect:     effect,
+			Name:      "postgresql",
+			Syntax:    syntax{},
+			Roots:     rootsOf,
+			Instances: instances,
+			Winner:    winner,
+			Canonical: canonical,
+			Check:     check,
+			Activation: func(ctx context.Context, h *host.Host, main, key string) (setting.Activation, bool) {
+				return c.activation(ctx, h, main, key)
+			},
+			Activate: c.Activate,
+			Effect:   effect,
 		})
 	},
 }

@@ -11,6 +11,7 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/plugin/systemctl"
 	"fettle.dev/fettle/internal/setting"
 )
 
@@ -43,12 +44,15 @@ type Control struct {
 	Stop func(ctx context.Context, h *host.Host, main string, p Process) error
 	// Start is how it is started where no unit does that.
 	Start func(h *host.Host, main string, before Process) (Start, error)
+	// Complaint finds in what a service has logged why it did not start; nil takes
+	// the last line.
+	Complaint func(log string) string
 	// Patience bounds the wait for Ready; half a minute where it is 0.
 	Patience time.Duration
 
 	mu sync.Mutex
 	// mains is the instance of each program, by its name, that was told of here;
-	// refused are those whose configuration Check has refused since.
+	// refused are those that were to be told and could not be.
 	mains   map[string]string
 	refused map[string]bool
 }
@@ -62,12 +66,16 @@ type Start struct {
 	Background bool
 	// UID and GID are whom it runs as; 0 is root.
 	UID, GID int
+	// Within is how long the call may take; a minute where it is 0.
+	Within time.Duration
+	// Complaint finds in what it prints why it has failed; nil takes the last line.
+	Complaint func(text string) string
 }
 
 // Activation is setting.Activator's, for the kind of one product.
 func (c *Control) Activation(ctx context.Context, h *host.Host, main string, restart bool) (setting.Activation, bool) {
 	p, err := c.Running(ctx, h, main)
-	if err != nil {
+	if err != nil || beingStopped(ctx, h, p.Unit) {
 		return setting.Activation{}, false
 	}
 	name := c.name(h, main, p)
@@ -123,8 +131,8 @@ func (c *Control) Of(ctx context.Context, h *host.Host, name string) (string, er
 }
 
 // Activate is setting.Activator's: it checks the configuration, tells the program
-// and waits until it is healthy. A program that was told nothing, because Check
-// refused, is not told of the way back either.
+// and waits until it is healthy. A program that was told nothing, because Check or
+// its unit did not let, is not told of the way back either.
 func (c *Control) Activate(ctx context.Context, h *host.Host, a setting.Activation) error {
 	main, err := c.Of(ctx, h, a.Program)
 	if err != nil {
@@ -136,16 +144,12 @@ func (c *Control) Activate(ctx context.Context, h *host.Host, a setting.Activati
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	if c.refuse(a.Program, false) {
+		return nil // on the way back it is as it was
+	}
 	if c.Check != nil {
 		if err := c.Check(ctx, h, main); err != nil {
-			if before := c.refuse(a.Program, true); before {
-				c.refuse(a.Program, false)
-				return nil // on the way back it is as it was
-			}
-			return fmt.Errorf("%w (it was told nothing)", err)
-		}
-		if c.refuse(a.Program, false) {
-			return nil
+			return c.untold(a.Program, err)
 		}
 	}
 	if c.Reads != nil {
@@ -163,7 +167,13 @@ func (c *Control) Activate(ctx context.Context, h *host.Host, a setting.Activati
 	unit := ""
 	if plugin.HasSystemd(h) && (before.Unit != "" || before.PID == 0) && !strings.HasPrefix(a.Program, c.Name+" ") {
 		unit = a.Program
+		if idle, err := tellable(ctx, h, unit, before, a.Restart); err != nil {
+			return c.untold(a.Program, err)
+		} else if idle {
+			return nil
+		}
 	}
+	began := h.Clock.Now()
 	switch {
 	case !a.Restart:
 		err = c.Reload(ctx, h, main, before)
@@ -173,20 +183,29 @@ func (c *Control) Activate(ctx context.Context, h *host.Host, a setting.Activati
 				return err
 			}
 		}
-		// A unit that has failed a few times is not started any more otherwise.
-		_, _ = plugin.Run(ctx, h, "systemctl", "reset-failed", "--", unit)
-		_, err = plugin.RunCommand(ctx, h, host.Command{Argv: []string{"systemctl", "restart", "--", unit}, Timeout: patience})
+		err = systemctl.Tell(ctx, h, "restart", unit, patience, c.Complaint)
 	default:
 		err = c.restart(ctx, h, main, before)
 	}
 	if err != nil {
 		return err
 	}
-	return c.wait(ctx, h, main, before, a.Restart)
+	return c.wait(ctx, h, main, before, a.Restart, func() error {
+		if unit == "" {
+			return nil
+		}
+		return systemctl.Failed(ctx, h, unit, began, c.Complaint)
+	})
 }
 
-// refuse notes whether a program's configuration is refused, and says whether it
-// was before.
+// untold notes that a program was told nothing, and why.
+func (c *Control) untold(program string, why error) error {
+	c.refuse(program, true)
+	return fmt.Errorf("%w (it was told nothing)", why)
+}
+
+// refuse notes whether a program could not be told, and says whether it could not
+// be before.
 func (c *Control) refuse(program string, now bool) (before bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,6 +223,7 @@ func (c *Control) restart(ctx context.Context, h *host.Host, main string, before
 		return fmt.Errorf("no systemd runs here that could restart %s", c.Name)
 	}
 	start, err := c.Start(h, main, before) // while it can still be looked at
+	start.Complaint = c.Complaint
 	if err != nil {
 		return err
 	}
@@ -229,27 +249,33 @@ func (c *Control) restart(ctx context.Context, h *host.Host, main string, before
 	return Run(ctx, h, start)
 }
 
-// wait waits for Ready. A program that has ended will not become ready.
-func (c *Control) wait(ctx context.Context, h *host.Host, main string, before Process, restarted bool) error {
-	gone := 0
+// wait waits for Ready. A program that has ended will not become ready; failed
+// says whether systemd has given it up.
+func (c *Control) wait(ctx context.Context, h *host.Host, main string, before Process, restarted bool, failed func() error) error {
+	gone, asked := 0, h.Clock.Now()
 	return Until(ctx, func() error {
 		p, err := c.Running(ctx, h, main)
-		if errors.Is(err, ErrStopped) {
+		switch {
+		case errors.Is(err, ErrStopped):
 			// A server that goes to the background is gone for a moment, and on a busy
 			// machine it takes seconds until one is there: about five.
 			if gone++; gone > 50 {
-				return final{fmt.Errorf("%s has ended again", c.Name)}
+				err = final{fmt.Errorf("%s has ended again", c.Name)}
 			}
-			return err
+		case err != nil:
+		case restarted && p.Same(before):
+			err = fmt.Errorf("process %d has not been replaced", p.PID)
+		default:
+			gone = 0
+			err = c.Ready(ctx, h, main, before)
 		}
-		if err != nil {
-			return err
+		if now := h.Clock.Now(); err != nil && (gone > 50 || now.Sub(asked) > time.Second) {
+			if f := failed(); f != nil {
+				return final{f}
+			}
+			asked = h.Clock.Now()
 		}
-		gone = 0
-		if restarted && p.Same(before) {
-			return fmt.Errorf("process %d has not been replaced", p.PID)
-		}
-		return c.Ready(ctx, h, main, before)
+		return err
 	})
 }
 
@@ -296,16 +322,29 @@ func Run(ctx context.Context, h *host.Host, s Start) error {
 	if s.Background {
 		argv = append([]string{"/bin/sh", "-c", background, "sh"}, argv...)
 	}
-	_, err := plugin.RunCommand(ctx, h, host.Command{Argv: argv, Env: s.Env, Dir: s.Dir})
-	return err
+	res, err := h.Exec.Run(ctx, host.Command{Argv: argv, Env: s.Env, Dir: s.Dir, Timeout: s.Within})
+	if err != nil || res.ExitCode == 0 {
+		return err
+	}
+	return fmt.Errorf("%s: exit %d: %s", strings.Join(argv, " "), res.ExitCode, systemctl.Said(string(res.Stdout)+string(res.Stderr), s.Complaint))
 }
 
-// Unit is the first of some services that is installed.
-func Unit(h *host.Host, names ...string) string {
+// collections is where Red Hat's software collections have their configuration;
+// the name of a collection is the first part of those of its units.
+const collections = "/etc/opt/rh/"
+
+// Unit is the first of some services that is installed, for the instance of a main
+// file.
+func Unit(h *host.Host, main string, names ...string) string {
+	prefix := ""
+	if rest, ok := strings.CutPrefix(main, collections); ok {
+		prefix, _, _ = strings.Cut(rest, "/")
+		prefix += "-"
+	}
 	for _, n := range names {
 		for _, dir := range []string{"/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"} {
-			if _, err := h.Files.Stat(dir + "/" + n); err == nil {
-				return n
+			if _, err := h.Files.Stat(dir + "/" + prefix + n); err == nil {
+				return prefix + n
 			}
 		}
 	}

@@ -146,6 +146,16 @@ func one(h *host.Host, dir string, pid int, boot float64) (p Process, ok bool) {
 	return p, true
 }
 
+// Numbered is the process of a number that a program has written down itself;
+// ErrStopped where there is none.
+func Numbered(h *host.Host, pid int) (Process, error) {
+	p, ok := one(h, "/proc/"+strconv.Itoa(pid), pid, bootTime(h))
+	if !ok {
+		return Process{}, ErrStopped
+	}
+	return p, nil
+}
+
 // bootTime is when the kernel started, in seconds since the epoch; 0 where that is
 // not known. The clocks are read one after the other, so the closest of some.
 func bootTime(h *host.Host) float64 {
@@ -207,7 +217,7 @@ func statusID(status, name string, number int) int {
 }
 
 // unitOf is the service in a process's control groups: systemd's own hierarchy,
-// or the only one.
+// or the only one. Within a service of the system there may be those of a user.
 func unitOf(cgroup string) string {
 	for line := range strings.Lines(cgroup) {
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -215,11 +225,10 @@ func unitOf(cgroup string) string {
 		if controllers != "" && controllers != "name=systemd" {
 			continue
 		}
-		for dir != "/" && dir != "." && dir != "" {
-			if strings.HasSuffix(dir, ".service") {
-				return path.Base(dir)
+		for _, name := range strings.Split(dir, "/") {
+			if strings.HasSuffix(name, ".service") {
+				return name
 			}
-			dir = path.Dir(dir)
 		}
 	}
 	return ""

@@ -64,11 +64,7 @@ func configTest(ctx context.Context, h *host.Host, main string) error {
 
 // reload makes it read its configuration again.
 func reload(ctx context.Context, h *host.Host, _ string, p program.Process) error {
-	if plugin.HasSystemd(h) && p.Unit != "" {
-		_, err := plugin.Run(ctx, h, "systemctl", "reload", "--", p.Unit)
-		return err
-	}
-	return program.Signal(ctx, h, "HUP", p.PID)
+	return program.Reload(ctx, h, p, "HUP")
 }
 
 // ready waits until it answers queries and has taken what its files say.

@@ -22,8 +22,8 @@ import (
 func Kind(h *host.Host) setting.Kind {
 	c := &program.Control{
 		Name: "puppetserver",
-		Unit: func(h *host.Host, _ string) string {
-			return program.Unit(h, "puppetserver.service", "pe-puppetserver.service")
+		Unit: func(h *host.Host, main string) string {
+			return program.Unit(h, main, "puppetserver.service", "pe-puppetserver.service")
 		},
 		Mains:    func(h *host.Host) ([]string, error) { return conf.Mains(mains(h)) },
 		Running:  func(ctx context.Context, h *host.Host, _ string) (program.Process, error) { return running(ctx, h) },

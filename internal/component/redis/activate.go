@@ -25,7 +25,7 @@ func newTeller() teller {
 	return teller{&program.Control{
 		Name: "redis-server",
 		Unit: func(h *host.Host, main string) string {
-			return program.Unit(h, "redis-server.service", "redis.service", "valkey.service")
+			return program.Unit(h, main, "redis-server.service", "redis.service", "valkey.service")
 		},
 		Mains:    func(h *host.Host) ([]string, error) { return conf.Mains(instances(h)) },
 		Running:  running,
