@@ -19,6 +19,7 @@ import (
 //	unit:NAME/enabled              "enabled", "disabled", or another word of systemctl is-enabled
 //	unit:NAME/dropin/FILE          a drop-in of a systemd unit, which is reloaded
 //	unit:NAME/dropin+restart/FILE  the same, and a running service is restarted with it
+//	unit:NAME/LimitNOFILE          a limit of a service's processes, in a drop-in of fettle's own
 func Kinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{"unit": unit{h}}
 }
@@ -30,12 +31,12 @@ func parts(s setting.Setting) (name, aspect, file string, err error) {
 	f := strings.Split(s.Name, "/")
 	switch {
 	case len(f) < 2 || !unitName().MatchString(f[0]):
-	case len(f) == 2 && (f[1] == "active" || f[1] == "enabled"):
+	case len(f) == 2 && (f[1] == "active" || f[1] == "enabled" || limits[f[1]] != ""):
 		return f[0], f[1], "", nil
 	case len(f) == 3 && (f[1] == "dropin" || f[1] == "dropin+restart") && f[2] != "" && f[2] != ".." && f[2] != ".":
 		return f[0], f[1], f[2], nil
 	}
-	return "", "", "", fmt.Errorf("%s: want unit:NAME/active, unit:NAME/enabled or unit:NAME/dropin/FILE", s)
+	return "", "", "", fmt.Errorf("%s: want unit:NAME/active, unit:NAME/enabled, unit:NAME/dropin/FILE or unit:NAME/LimitNOFILE (LimitNPROC, LimitMEMLOCK, LimitCORE)", s)
 }
 
 func dropInDir(name string) string { return "/etc/systemd/system/" + name + ".d" }
@@ -47,7 +48,10 @@ func isDir(h *host.Host, p string) bool {
 
 // Files is the drop-in, where s is one.
 func (unit) Files(s setting.Setting) []string {
-	name, _, file, err := parts(s)
+	name, aspect, file, err := parts(s)
+	if limits[aspect] != "" {
+		file = limitFile
+	}
 	if err != nil || file == "" {
 		return nil
 	}
@@ -82,6 +86,9 @@ func (k unit) Read(ctx context.Context, s setting.Setting) (setting.Value, error
 	if file != "" {
 		return setting.NewFile(k.host, setting.Restart).Read(ctx, dropInFile(name, file))
 	}
+	if limits[aspect] != "" {
+		return k.readLimit(name, aspect)
+	}
 	h := initOf(k.host).handler(k.host)
 	if h == nil {
 		return setting.Value{}, fmt.Errorf("%s: services: %w", s, host.ErrNotRecorded)
@@ -104,6 +111,9 @@ func (k unit) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 	h := initOf(k.host).handler(k.host)
 	if h == nil {
 		return fmt.Errorf("%s: no init system that fettle knows runs here", s)
+	}
+	if limits[aspect] != "" {
+		return k.writeLimit(ctx, name, aspect, v)
 	}
 	if file != "" {
 		return k.writeDropIn(ctx, name, aspect, file, v)
@@ -137,8 +147,11 @@ func (k unit) writeDropIn(ctx context.Context, name, aspect, file string, v sett
 }
 
 // Effect says whether a running service was started with its drop-in.
-func (k unit) Effect(ctx context.Context, s setting.Setting, _ setting.Value) (plugin.Verdict, string) {
-	name, _, file, err := parts(s)
+func (k unit) Effect(ctx context.Context, s setting.Setting, want setting.Value) (plugin.Verdict, string) {
+	name, aspect, file, err := parts(s)
+	if limits[aspect] != "" && !want.Absent {
+		return k.limitEffect(ctx, name, aspect, want.Text)
+	}
 	if err != nil || file == "" {
 		return plugin.OK, ""
 	}
