@@ -271,6 +271,14 @@ func Applied(s *ui.Screen, a *tune.Applied, took time.Duration) {
 		line += fmt.Sprintf(", %d to look at", len(bad))
 	}
 	fmt.Fprintf(s.Out, "%s, in %s\n", line, took.Round(100*time.Microsecond))
+	if a.Result == journal.ResultRolledBack {
+		return
+	}
+	for _, st := range a.Plan.Steps { // the program of a setting may not run
+		if st.Action == tune.Write && st.Verdict == plugin.OK && st.Why != "" {
+			fmt.Fprintf(s.Out, "· %s: %s\n", name(st), ui.Printable(st.Why))
+		}
+	}
 }
 
 func resultWord(r string) string {
