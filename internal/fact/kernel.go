@@ -211,9 +211,11 @@ func collectCgroup(r *reader, f *Facts) {
 		return
 	}
 	var v1 []string
-	unified := ""
+	unified, whole := "", false
 	for _, m := range parseMounts(text, n.source) {
 		switch m.fsType {
+		case "proc":
+			whole = true
 		case "cgroup2":
 			if unified == "" || m.point == "/sys/fs/cgroup" {
 				unified = m.point
@@ -233,6 +235,10 @@ func collectCgroup(r *reader, f *Facts) {
 	case unified != "":
 		c.Version = Known(int64(2), n.source)
 		c.Controllers = r.words(unified + "/cgroup.controllers")
+	case !whole: // a list for people has none of the kernel's file systems
+		why := n.source + " has no file systems of the kernel's"
+		*c = Cgroup{Unknown[int64](n.source, why), Unknown[bool](n.source, why), Unknown[[]string](n.source, why)}
+		return
 	default:
 		c.Version, c.Controllers = Absent[int64](n.source), Absent[[]string](n.source)
 	}

@@ -1,9 +1,11 @@
 package host
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -16,17 +18,25 @@ func TestPacked(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "sosreport-a/etc"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ name, option string }{{"a.tar", ""}, {"a.tar.gz", "-z"}, {"a.tar.xz", "-J"}, {"a.tar.bz2", "-j"}} {
-		name := filepath.Join(dir, c.name)
-		args := []string{"-C", dir, "-cf", name, "sosreport-a"}
-		if c.option != "" {
-			args = append(args, c.option)
-		}
-		if out, err := exec.Command("tar", args...).CombinedOutput(); err != nil {
-			t.Skipf("tar: %v: %s", err, out)
+	var tarred, zipped bytes.Buffer
+	w := tar.NewWriter(&tarred)
+	if err := errors.Join(w.AddFS(os.DirFS(dir)), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	z := gzip.NewWriter(&zipped)
+	if _, err := z.Write(tarred.Bytes()); err != nil || z.Close() != nil {
+		t.Fatal(err)
+	}
+	for base, text := range map[string]string{
+		"a.tar": tarred.String(), "a.tar.gz": zipped.String(),
+		"a.tar.xz": "\xfd7zXZ\x00\x00\x04", "a.tar.bz2": "BZh91AY&SY", "a.tar.zst": "\x28\xb5\x2f\xfd\x04",
+	} {
+		name := filepath.Join(dir, base)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
 		}
 		if _, err := OpenRoot(name); err == nil || !strings.Contains(err.Error(), "unpack it (tar -xf "+name+" -C DIR)") {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: %v", base, err)
 		}
 	}
 	if _, err := OpenRoot(dir); err == nil || !strings.Contains(err.Error(), "name that one") {
@@ -48,7 +58,7 @@ func TestHugeFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := f.Truncate(8 << 30); err != nil {
-			t.Skip(err) // no file system for it
+			t.Fatal(err)
 		}
 		f.Close()
 	}

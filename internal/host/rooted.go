@@ -22,11 +22,14 @@ func Copy(dir string) (*Host, error) {
 	if !st.IsDir() {
 		return nil, fmt.Errorf("%s: not a directory", dir)
 	}
-	sos := newSosreport(rootedFiles{dir})
-	h := &Host{Name: dir, Incomplete: sos.incomplete(), Files: copiedFiles{sos.files, sos}, Exec: noExec{}, Clock: noClock{}, Net: noNet{}, Sched: noSched{}, Asks: noAsks{}}
+	sos, debug := newSosreport(rootedFiles{dir}), newForemanDebug(rootedFiles{dir})
+	h := &Host{Name: dir, Incomplete: sos.incomplete(), Files: copiedFiles{sos.files, sos, debug}, Exec: noExec{}, Clock: noClock{}, Net: noNet{}, Sched: noSched{}, Asks: noAsks{}}
 	if sos.is() {
 		h.Exec, h.Clock, h.Asks = sosExec{sos}, sosClock{sos}, sosAsks{h}
 		return sos.recorded(h), nil
+	}
+	if debug.is() {
+		h.Clock = debugClock{noClock{}, debug}
 	}
 	return h, nil
 }
@@ -223,7 +226,8 @@ func (r rootedFiles) Hold(p string, data []byte) (Held, error) {
 // sosreport knows better.
 type copiedFiles struct {
 	rootedFiles
-	sos *sosreport
+	sos   *sosreport
+	debug *foremanDebug
 }
 
 func (c copiedFiles) uncopied(err error, p string) error {
@@ -238,6 +242,9 @@ func (c copiedFiles) ReadFile(p string) ([]byte, error) {
 	b, err := c.rootedFiles.ReadFile(p)
 	if errors.Is(err, fs.ErrNotExist) {
 		if b, ok := c.sos.file(path.Clean("/" + p)); ok {
+			return b, nil
+		}
+		if b, ok := c.debug.file(path.Clean("/" + p)); ok {
 			return b, nil
 		}
 	}

@@ -188,6 +188,9 @@ func (h *Host) Space(p string) (size, free uint64, err error) {
 		}
 		outer = f.outer(at)
 	case copiedFiles:
+		if size, free, ok := f.debug.space(p); ok {
+			return size, free, nil
+		}
 		return f.sos.space(p)
 	case layeredFiles:
 		return f.below.sos.space(p)

@@ -123,7 +123,7 @@ func (s *satellite) rotational(dir string) rule.Answer {
 	}
 	walk(name)
 	if !known {
-		return rule.Answer{Unknown: "whether the disk below " + name + " turns is not known", At: a.At}
+		return rule.Answer{Unknown: "whether the disk below " + name + " turns is not known: /sys/block does not say it", At: a.At}
 	}
 	return rule.Answer{Value: turning, At: "/sys/block"}
 }

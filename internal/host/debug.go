@@ -1,0 +1,246 @@
+package host
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// foreman-debug (script/foreman-debug of Foreman, and what Katello puts into
+// foreman-debug.d) copies files to their places below its top directory, without
+// those that are empty or no text, and puts the output of commands into files there,
+// each with a line "COMMAND> ..." and an empty one before it. What it has only as
+// such an output, this answers for the file. It names no processes: of no listing of
+// its is the name certain that the kernel has for them.
+
+// foremanDebug is a copied tree that foreman-debug may have made.
+type foremanDebug struct {
+	files rootedFiles
+	facts func() map[string]string // what facter said, by its path: "os.release.full"
+}
+
+func newForemanDebug(files rootedFiles) *foremanDebug {
+	d := &foremanDebug{files: files}
+	d.facts = sync.OnceValue(func() map[string]string {
+		text, _ := d.output("facts", "facter")
+		return facter(text)
+	})
+	return d
+}
+
+// is tells what foreman-debug has made from another copied tree.
+func (d *foremanDebug) is() bool {
+	for _, name := range []string{"/foreman_packages", "/installed_packages"} {
+		if b, err := d.files.ReadFile(name); err == nil && bytes.HasPrefix(b, []byte("COMMAND> ")) {
+			return true
+		}
+	}
+	return false
+}
+
+// output is what a command said.
+func (d *foremanDebug) output(name, command string) (string, bool) {
+	b, err := d.files.ReadFile("/" + name)
+	if err != nil {
+		return "", false
+	}
+	return strings.CutPrefix(string(b), "COMMAND> "+command+"\n\n")
+}
+
+// debugCommands are the files that a command has printed as they are.
+var debugCommands = map[string]string{"/proc/cpuinfo": "cpuinfo", "/proc/meminfo": "meminfo", "/etc/hosts": "hosts"}
+
+// debugFacts are the facts of facter that are a file's content (Facter's core facts).
+var debugFacts = map[string]string{
+	"/proc/sys/kernel/osrelease":          "kernelrelease",
+	"/proc/sys/kernel/hostname":           "networking.hostname",
+	"/proc/uptime":                        "system_uptime.seconds",
+	"/sys/class/dmi/id/sys_vendor":        "dmi.manufacturer",
+	"/sys/class/dmi/id/product_name":      "dmi.product.name",
+	"/sys/class/dmi/id/bios_vendor":       "dmi.bios.vendor",
+	"/sys/class/dmi/id/bios_version":      "dmi.bios.version",
+	"/sys/class/dmi/id/bios_date":         "dmi.bios.release_date",
+	"/sys/class/dmi/id/board_vendor":      "dmi.board.manufacturer",
+	"/sys/class/dmi/id/board_name":        "dmi.board.product",
+	"/sys/class/dmi/id/chassis_asset_tag": "dmi.chassis.asset_tag",
+}
+
+// file answers for a file that is not among those that were copied.
+func (d *foremanDebug) file(p string) ([]byte, bool) {
+	if name, ok := debugCommands[p]; ok {
+		text, ok := d.output(name, "cat "+p)
+		return []byte(text), ok && text != ""
+	}
+	if name, ok := debugFacts[p]; ok {
+		if v := d.facts()[name]; v != "" {
+			return []byte(v + "\n"), true
+		}
+		return d.uname(p)
+	}
+	switch p {
+	case "/etc/os-release":
+		return d.release()
+	case "/proc/mounts", "/proc/self/mounts":
+		return d.mounts()
+	}
+	return nil, false
+}
+
+// uname has the host's name and the kernel's release in its second and third word.
+func (d *foremanDebug) uname(p string) ([]byte, bool) {
+	text, _ := d.output("uname", "uname -a")
+	w := strings.Fields(text)
+	if len(w) < 4 || w[0] != "Linux" {
+		return nil, false
+	}
+	switch p {
+	case "/proc/sys/kernel/hostname":
+		return []byte(w[1] + "\n"), true
+	case "/proc/sys/kernel/osrelease":
+		return []byte(w[2] + "\n"), true
+	}
+	return nil, false
+}
+
+// distributions are the ids of os-release(5) for those that facter and
+// lsb_release(1) name otherwise; others are theirs in small letters.
+var distributions = map[string]string{"redhat": "rhel", "redhatenterprise": "rhel", "redhatenterpriseserver": "rhel", "oraclelinux": "ol"}
+
+// release makes the lines of os-release(5) of what facter or lsb_release(1) said.
+func (d *foremanDebug) release() ([]byte, bool) {
+	name, version, whole := d.facts()["os.name"], d.facts()["os.release.full"], d.facts()["os.distro.description"]
+	text, _ := d.output("lsb_release", "lsb_release -a")
+	for line := range strings.Lines(text) {
+		key, v, ok := strings.Cut(strings.TrimSpace(line), ":\t")
+		switch v = strings.TrimSpace(v); {
+		case !ok:
+		case key == "Distributor ID" && name == "":
+			name = v
+		case key == "Release" && version == "":
+			version = v
+		case key == "Description" && whole == "":
+			whole = v
+		}
+	}
+	if name == "" || version == "" || strings.ContainsAny(name+version+whole, "\"\\\n$`") {
+		return nil, false
+	}
+	id := strings.ToLower(name)
+	if known := distributions[id]; known != "" {
+		id = known
+	}
+	if whole == "" {
+		whole = name + " " + version
+	}
+	return fmt.Appendf(nil, "ID=%q\nVERSION_ID=%q\nPRETTY_NAME=%q\n", id, version, whole), true
+}
+
+// mountPoints are those that facter found.
+func (d *foremanDebug) mountPoints() []string {
+	var points []string
+	for name := range d.facts() {
+		if rest, ok := strings.CutPrefix(name, "mountpoints."); ok {
+			if point, ok := strings.CutSuffix(rest, ".filesystem"); ok && strings.HasPrefix(point, "/") {
+				points = append(points, point)
+			}
+		}
+	}
+	slices.Sort(points)
+	return points
+}
+
+func (d *foremanDebug) mounts() ([]byte, bool) {
+	var out bytes.Buffer
+	escape := strings.NewReplacer(" ", `\040`, "\t", `\011`, "\\", `\134`)
+	for _, point := range d.mountPoints() {
+		at := "mountpoints." + point + "."
+		fmt.Fprintf(&out, "%s %s %s %s 0 0\n", escape.Replace(d.facts()[at+"device"]), escape.Replace(point), escape.Replace(d.facts()[at+"filesystem"]), escape.Replace(d.facts()[at+"options"]))
+	}
+	return out.Bytes(), out.Len() > 0
+}
+
+// space is that of the file system that a path is on, in bytes.
+func (d *foremanDebug) space(p string) (size, free uint64, ok bool) {
+	if at, err := d.files.Resolve(p); err == nil {
+		p = at
+	}
+	best := ""
+	for _, point := range d.mountPoints() {
+		if below(path.Clean(p), point) && len(point) >= len(best) {
+			best = point
+		}
+	}
+	at := "mountpoints." + best + "."
+	size, err1 := strconv.ParseUint(d.facts()[at+"size_bytes"], 10, 63)
+	free, err2 := strconv.ParseUint(d.facts()[at+"available_bytes"], 10, 63)
+	return size, free, best != "" && err1 == nil && err2 == nil && free <= size
+}
+
+// debugClock tells when it was made, to the zone: date(1) names that by letters.
+type debugClock struct {
+	noClock
+	*foremanDebug
+}
+
+func (c debugClock) Now() time.Time {
+	text, _ := c.output("date", "date")
+	for _, layout := range dateLayouts {
+		if t, err := time.Parse(layout, strings.TrimSpace(text)); err == nil {
+			return t
+		}
+	}
+	return c.noClock.Now()
+}
+
+func (c debugClock) SinceBoot() (time.Duration, error) {
+	s, err := strconv.ParseUint(c.facts()["system_uptime.seconds"], 10, 32)
+	if err != nil {
+		return c.noClock.SinceBoot()
+	}
+	return time.Duration(s) * time.Second, nil
+}
+
+// facter reads what facter prints: "NAME => VALUE", maps in braces, lists in
+// brackets, text in quotes. A list is its items with commas between them.
+func facter(text string) map[string]string {
+	const most = 20000
+	out := map[string]string{}
+	var within []string // names of the maps that are open
+	list := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(strings.TrimSpace(line), ",")
+		if len(out) > most || len(within) > 20 {
+			return out
+		}
+		name, value, ok := strings.Cut(line, " => ")
+		switch {
+		case list != "" && line == "]":
+			out[list], list = strings.TrimSuffix(out[list], ","), ""
+		case list != "":
+			out[list] += unquoted(line) + ","
+		case line == "}" && len(within) > 0:
+			within = within[:len(within)-1]
+		case !ok:
+		case value == "{":
+			within = append(within, unquoted(name))
+		case value == "[":
+			list = strings.Join(append(slices.Clip(within), unquoted(name)), ".")
+			out[list] = ""
+		default:
+			out[strings.Join(append(slices.Clip(within), unquoted(name)), ".")] = unquoted(value)
+		}
+	}
+	return out
+}
+
+func unquoted(s string) string {
+	if len(s) > 1 && s[0] == '"' && s[len(s)-1] == '"' {
+		return s[1 : len(s)-1]
+	}
+	return s
+}
