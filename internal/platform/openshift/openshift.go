@@ -49,6 +49,7 @@ func Source() platform.Source {
 		{Name: "overlaps", Type: rule.Text, Doc: "the networks that overlap; empty where none do"},
 		{Name: "overlaps_transit", Type: rule.Text, Doc: "those that overlap with the transit switch of OVN-Kubernetes"},
 		{Name: "overlay_mtu", Type: rule.Number, Unit: "bytes", Doc: "MTU inside the overlay"},
+		{Name: "device_mtu", Type: rule.Number, Unit: "bytes", Doc: "MTU of the network devices below it, the largest that a document names"},
 
 		{Name: "workers", Type: rule.Number, Doc: "worker machines: of the list of nodes, else of install-config.yaml"},
 		{Name: "control_plane", Type: rule.Number, Doc: "control plane machines"},
@@ -103,6 +104,7 @@ type told struct {
 	unknown string
 
 	networks map[string]networks // by the kind of document
+	devices  []device
 	census   census
 	profiles profiles
 	// installed are the machines of install-config.yaml.
@@ -163,8 +165,10 @@ func (t *told) take(d document) {
 	case "InstallConfig":
 		t.interfaceOf(d, kind)
 		t.installConfig(d)
+		t.devicesOf(d)
 	case "Network":
 		t.interfaceOf(d, d.text("kind"))
+		t.devicesOf(d)
 		t.network(d)
 	case "KubeletConfig":
 		t.interfaceOf(d, d.text("kind"))
@@ -197,6 +201,7 @@ func (t *told) take(d document) {
 func (t *told) finish() {
 	t.finishCensus()
 	t.finishNetworks()
+	t.finishMTU()
 	t.finishProfiles()
 	t.give("kubelet_configs", t.limits, "")
 	for set := range t.items {

@@ -148,6 +148,7 @@ var broken = []struct{ path, value, rule string }{
 	{"manifests/cluster-network-03-config.yml.spec.defaultNetwork.openshiftSDNConfig.mtu", "9000", "O36.documents"},
 	{"manifests/cluster-network-03-config.yml.spec.defaultNetwork.ovnKubernetesConfig.mtu", "9000", "O36.documents"},
 	{"manifests/cluster-network-03-config.yml.spec.defaultNetwork.ovnKubernetesConfig.mtu", "14", "O36.documents"},
+	{"manifests/cluster-network-03-config.yml.metadata.annotations.fettle.dev/device-mtu", "600", "O36.documents"},
 	{"hugepages_tuning.yaml.apiVersion", "tuned.openshift.io/v2", "O14.api"},
 	{"hugepages_tuning.yaml.metadata.namespace", "default", "O14.namespace"},
 	{"hugepages_tuning.yaml.spec.profile[].name", "nobody-asks-for-it", "O15.profile"},

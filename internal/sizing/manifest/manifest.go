@@ -3,12 +3,15 @@
 // the types of openshift/api and Kubernetes, which fettle itself does not link.
 package manifest
 
+import "strconv"
+
 // Meta is what every object of a cluster has.
 type Meta struct {
 	Name         string            `yaml:"name,omitempty"`
 	GenerateName string            `yaml:"generateName,omitempty"`
 	Namespace    string            `yaml:"namespace,omitempty"`
 	Labels       map[string]string `yaml:"labels,omitempty"`
+	Annotations  map[string]string `yaml:"annotations,omitempty"`
 }
 
 // Selector is the labels of the objects that are meant.
@@ -195,10 +198,14 @@ type IPsec struct {
 	Mode string `yaml:"mode,omitempty"`
 }
 
-// NewNetwork sets the MTU of an overlay; ipsec is nil for none.
-func NewNetwork(plugin string, mtu int, ipsec *IPsec) Network {
+// DeviceMTU is the annotation of a Network that says for devices of which MTU its
+// own is: no field of the object does, and the documents are audited by it.
+const DeviceMTU = "fettle.dev/device-mtu"
+
+// NewNetwork sets the MTU of an overlay on devices with one; ipsec is nil for none.
+func NewNetwork(plugin string, device, mtu int, ipsec *IPsec) Network {
 	n := Network{
-		APIVersion: "operator.openshift.io/v1", Kind: "Network", Metadata: Meta{Name: "cluster"},
+		APIVersion: "operator.openshift.io/v1", Kind: "Network", Metadata: Meta{Name: "cluster", Annotations: map[string]string{DeviceMTU: strconv.Itoa(device)}},
 		Spec: NetworkSpec{DefaultNetwork{Type: plugin}},
 	}
 	if plugin == "OVNKubernetes" {

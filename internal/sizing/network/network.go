@@ -105,7 +105,7 @@ func (w *Wish) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error)
 	if w.IPsec && w.Overlay == "geneve" {
 		ipsec = &manifest.IPsec{Mode: "Full"}
 	}
-	text, err := sizing.YAML("The MTU inside the overlay. It lies in manifests/ of the directory of\nopenshift-install, between create manifests and create cluster.", manifest.NewNetwork(Plugin(w.Overlay), mtu, ipsec))
+	text, err := sizing.YAML("The MTU inside the overlay. It lies in manifests/ of the directory of\nopenshift-install, between create manifests and create cluster.", manifest.NewNetwork(Plugin(w.Overlay), w.MTU, mtu, ipsec))
 	if err != nil {
 		return nil, err
 	}

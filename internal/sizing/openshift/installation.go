@@ -112,7 +112,7 @@ func (p *plan) networkFile() (sizing.Step, error) {
 			ipsec.Mode = "Full"
 		}
 	}
-	text, err := sizing.YAML("The MTU inside the overlay.", manifest.NewNetwork(p.network, mtu, ipsec))
+	text, err := sizing.YAML("The MTU inside the overlay.", manifest.NewNetwork(p.network, p.w.MTU, mtu, ipsec))
 	p.Files = append(p.Files, sizing.Artefact{Name: network.File, What: "the MTU inside the overlay", Checked: "the types of openshift/api", Content: text})
 	return sizing.Step{Do: "Make the manifests, and put " + network.File + " among them", Command: "openshift-install create manifests"}, err
 }

@@ -1,0 +1,61 @@
+package openshift
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// device is the MTU of network devices that a document names.
+type device struct {
+	mtu float64
+	at  string
+}
+
+// devicesOf notes the MTU of devices: a Network has that of a migration, and that
+// for which fettle size has worked its own out; install-config.yaml that of the
+// interfaces of hosts (nmstate).
+func (t *told) devicesOf(d document) {
+	note := func(n *yaml.Node) {
+		if n == nil {
+			return
+		}
+		if v, err := strconv.ParseUint(n.Value, 10, 17); err == nil && v > 0 {
+			t.devices = append(t.devices, device{float64(v), d.at(n)})
+		}
+	}
+	note(d.get("metadata", "annotations", "fettle.dev/device-mtu"))
+	note(d.get("spec", "migration", "mtu", "machine", "to"))
+	for _, platform := range []string{"baremetal", "vsphere", "none"} {
+		for _, host := range list(d.get("platform", platform, "hosts")) {
+			for _, nic := range list(get(get(host, "networkConfig"), "interfaces")) {
+				note(get(nic, "mtu"))
+			}
+		}
+	}
+}
+
+// usual are the MTUs that devices have. One of them inside the overlay is a mistake,
+// or is above devices with larger ones.
+var usual = []float64{1500, 9000, 9001, 9216}
+
+// finishMTU says of which MTU the devices are, or that nobody does where it matters.
+func (t *told) finishMTU() {
+	inside, ok := t.answers["openshift.overlay_mtu"].Value.(float64)
+	switch {
+	case !ok:
+	case len(t.devices) > 0:
+		// Which of a host's devices the cluster goes over is not said: one above the
+		// largest fits through none.
+		d := slices.MaxFunc(t.devices, func(a, b device) int { return int(a.mtu - b.mtu) })
+		t.give("device_mtu", d.mtu, d.at)
+	case slices.Contains(usual, inside):
+		overhead := 100.0
+		if t.answers["openshift.network_type"].Value == "OpenShiftSDN" {
+			overhead = 50
+		}
+		t.unclear("device_mtu", t.answers["openshift.overlay_mtu"].At, fmt.Errorf("no document says the MTU of the network devices: %g inside the overlay needs %g there, and is a mistake if they have %g", inside, inside+overhead, inside))
+	}
+}
