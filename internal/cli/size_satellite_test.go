@@ -205,13 +205,16 @@ func layOut(t *testing.T, w satelliteWish, v map[string]string) string {
 		files[mods+"prefork.conf"] = fmt.Sprintf("<IfModule mpm_prefork_module>\n  StartServers %d\n  ServerLimit %d\n  MaxClients %d\n</IfModule>\n",
 			number("hiera/apache::mod::prefork::startservers", 8), number("hiera/apache::mod::prefork::serverlimit", limit), number("hiera/apache::mod::prefork::maxclients", clients))
 	} else {
-		limit, requests := 25, 250
+		limit, requests, end := 25, 250, 0
 		if medium {
 			limit, requests = 64, 1024
 		}
+		if medium && slices.Contains([]string{"6.12", "6.13", "6.14"}, w.version) {
+			end = 4000
+		}
 		files[mods+"event.load"] = "LoadModule mpm_event_module modules/mod_mpm_event.so\n"
-		files[mods+"event.conf"] = fmt.Sprintf("<IfModule mpm_event_module>\n  ServerLimit %d\n  StartServers 2\n  MaxRequestWorkers %d\n  ThreadsPerChild 16\n</IfModule>\n",
-			number("hiera/apache::mod::event::serverlimit", limit), number("hiera/apache::mod::event::maxrequestworkers", requests))
+		files[mods+"event.conf"] = fmt.Sprintf("<IfModule mpm_event_module>\n  ServerLimit %d\n  StartServers 2\n  MaxRequestWorkers %d\n  ThreadsPerChild 16\n  MaxRequestsPerChild %d\n</IfModule>\n",
+			number("hiera/apache::mod::event::serverlimit", limit), number("hiera/apache::mod::event::maxrequestworkers", requests), number("hiera/apache::mod::event::maxrequestsperchild", end))
 	}
 	errors := "AH00163: Apache/2.4.37 (Red Hat Enterprise Linux) configured -- resuming normal operations\n"
 	if timeout := v["hiera/apache::mod::proxy::proxy_timeout"]; timeout != "" {
@@ -364,7 +367,7 @@ func TestSizeSatelliteIsClean(t *testing.T) {
 		}
 		// These have an answer on every such machine: a test that sees nothing passes
 		// as well.
-		for _, id := range []string{"S01", "S02", "S06", "S07", "S09", "S12", "S19", "S22", "S24", "S30", "S33", "S34", "S35", "S45", "S50", "S52", "S53", "S55", "S58", "S67"} {
+		for _, id := range []string{"S01", "S02", "S06", "S07", "S09", "S12", "S19", "S22", "S24", "S30", "S33", "S34", "S35", "S45", "S50", "S52", "S53", "S55", "S58", "S67", "S71"} {
 			if !passed[id] {
 				t.Errorf("%d, %+v: %s has not passed: %+v", i, w, id, audited[id])
 			}
@@ -386,6 +389,7 @@ var broken = map[string]struct{ value, rule string }{
 	"installer/--foreman-dynflow-worker-concurrency":                {"15", "S50"},
 	"hiera/apache::mod::event::serverlimit":                         {"16", "S23"},
 	"hiera/apache::mod::event::maxrequestworkers":                   {"9999", "S23"},
+	"hiera/apache::mod::event::maxrequestsperchild":                 {"0", "S72"},
 	"hiera/apache::mod::prefork::serverlimit":                       {"256", "S21"},
 	"hiera/apache::mod::prefork::maxclients":                        {"256", "S21"},
 	"hiera/apache::mod::prefork::startservers":                      {"8", "S70"},
@@ -412,6 +416,7 @@ func TestSizeSatelliteBroken(t *testing.T) {
 	for _, w := range []satelliteWish{
 		{"6.11", 3000, 4, 20, false, nil},
 		{"6.12", 70000, 48, 256, true, []string{"mqtt-hosts", "70000"}},
+		{"6.13", 3000, 4, 20, false, []string{"registrations", "150"}},
 		{"6.16", 3000, 4, 20, false, []string{"registrations", "150", "capsule", "a,hosts=10", "mqtt-hosts", "2000"}},
 		{"6.18", 12000, 16, 64, false, nil},
 	} {

@@ -177,6 +177,7 @@ var inputs = sync.OnceValue(func() []input {
 		one("httpd_max_request_workers", rule.Number, "", "MaxRequestWorkers, MaxClients before httpd 2.4.", directive("maxrequestworkers", "maxclients")),
 		one("httpd_threads_per_child", rule.Number, "", "ThreadsPerChild.", directive("threadsperchild")),
 		one("httpd_start_servers", rule.Number, "", "StartServers.", directive("startservers")),
+		one("httpd_requests_per_child", rule.Number, "", "MaxConnectionsPerChild, MaxRequestsPerChild before httpd 2.4; 0 is without end.", directive("maxconnectionsperchild", "maxrequestsperchild")),
 		one("httpd_keepalive", rule.Text, "", "KeepAlive of Foreman's virtual host.", server(virtualHost("keepalive"))),
 		one("httpd_keepalive_requests", rule.Number, "", "MaxKeepAliveRequests of Foreman's virtual host.", server(virtualHost("maxkeepaliverequests"))),
 		one("httpd_keepalive_timeout", rule.Number, "s", "KeepAliveTimeout of Foreman's virtual host.", server(virtualHost("keepalivetimeout"))),

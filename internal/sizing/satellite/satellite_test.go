@@ -90,6 +90,8 @@ func TestExamples(t *testing.T) {
 		{"hosts=8000 product-version=6.11", map[string]string{"httpd/MaxClients": "1024"}, []string{"hiera/apache::mod::prefork::serverlimit"}, ""},
 		// 5.3.3: 64 x 16 = 1024; the size has it from medium up.
 		{"hosts=3000 registrations=150", map[string]string{"hiera/apache::mod::event::serverlimit": "64", "hiera/apache::mod::event::maxrequestworkers": "1024"}, nil, ""},
+		{"hosts=3000 registrations=150 product-version=6.12", map[string]string{"hiera/apache::mod::event::maxrequestworkers": "1024", "hiera/apache::mod::event::maxrequestsperchild": "4000"}, nil, ""},
+		{"hosts=3000 registrations=150 product-version=6.15", nil, []string{"hiera/apache::mod::event::maxrequestsperchild"}, ""},
 		{"hosts=3000 registrations=64", nil, []string{"hiera/apache::mod::event::serverlimit"}, ""},
 		{"hosts=8000 registrations=150", map[string]string{"httpd/MaxRequestWorkers": "1024"}, []string{"hiera/apache::mod::event::serverlimit"}, ""},
 		{"hosts=8000 registrations=300", nil, []string{"hiera/apache::mod::event::serverlimit"}, "lock out --tuning"},

@@ -15,6 +15,7 @@ import (
 type hiera struct {
 	EventLimit   int         `yaml:"apache::mod::event::serverlimit,omitempty"`
 	EventWorkers int         `yaml:"apache::mod::event::maxrequestworkers,omitempty"`
+	EventEnd     int         `yaml:"apache::mod::event::maxrequestsperchild,omitempty"`
 	ForkLimit    int         `yaml:"apache::mod::prefork::serverlimit,omitempty"`
 	ForkClients  int         `yaml:"apache::mod::prefork::maxclients,omitempty"`
 	ForkStart    int         `yaml:"apache::mod::prefork::startservers,omitempty"`
@@ -68,6 +69,10 @@ func (p *plan) web(sizing.Figures) error {
 		p.hiera.EventLimit, p.hiera.EventWorkers = int(limit), int(workers)
 		p.add("hiera", "apache::mod::event::serverlimit", int(limit), "", fmt.Sprintf("x %.0f threads each = %.0f", perChild, workers), guide("5.3.3"))
 		p.add("hiera", "apache::mod::event::maxrequestworkers", int(workers), "", why, guide("5.3.3"))
+		if row, err := p.tuning.Row("medium"); err == nil && row.Cells["apache::mod::event::maxrequestsperchild"] != nil {
+			p.hiera.EventEnd = int(p.tuning.Number("medium", "apache::mod::event::maxrequestsperchild"))
+			p.add("hiera", "apache::mod::event::maxrequestsperchild", p.hiera.EventEnd, "", "after so many a process is replaced and gives its memory back, as from size medium up", guide("5.3.3"))
+		}
 	case had == 0:
 		workers, why = p.services.Number("httpd threads", "has"), fmt.Sprintf("httpd's module has it without being told, and size %s tells it nothing", p.size)
 	}
