@@ -53,6 +53,31 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
+// A rule that finds something says what to do about it, and names no verb that
+// fettle has not.
+func TestRulesSayWhatToDo(t *testing.T) {
+	verbs := map[string]bool{}
+	for _, c := range Command("test").Commands() {
+		verbs[c.Name()] = true
+	}
+	named := regexp.MustCompile(`\bfettle (bench|load|logs|prove|runs|report|[a-z]+ (?:--|ID|PROFILE)[a-z]*)`)
+	for _, r := range loadCatalogue(t).Rules() {
+		said := r.Why
+		switch x := r.Fix; {
+		case r.Reminder:
+		case x == nil || len(x.Changes)+len(x.Entries) == 0 && x.Command == "" && len(strings.Fields(x.Text)) < 3:
+			t.Errorf("%s: %s says of nothing what to do", r.At, r.ID)
+		default:
+			said += " " + x.Text + " " + x.Command
+		}
+		for _, m := range named.FindAllStringSubmatch(said, -1) {
+			if verb, _, _ := strings.Cut(m[1], " "); !verbs[verb] {
+				t.Errorf("%s: %s names fettle %s, which there is not", r.At, r.ID, m[1])
+			}
+		}
+	}
+}
+
 // A fix that does not mend what its rule finds is told, with its example's line.
 func TestFixThatDoesNotMend(t *testing.T) {
 	files := []rule.File{{Name: "own.yaml", Text: []byte(`- id: L1
