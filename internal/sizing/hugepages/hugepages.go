@@ -122,6 +122,10 @@ func (w *Wish) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error)
 	if w.RAM != 0 && p.Bytes() >= w.RAM {
 		return nil, sizing.Bad("ram", "%s of huge pages leave nothing of %s for the rest of the machine", p.Bytes(), w.RAM)
 	}
+	// The kernel, its caches and every program's own memory are in small pages.
+	if least := min(unit.GiB, w.RAM/4); w.RAM != 0 && w.RAM-p.Bytes() < least {
+		return nil, sizing.Bad("ram", "%s of huge pages leave %s of %s for the kernel and the programs' own memory, and they need %s at least", p.Bytes(), w.RAM-p.Bytes(), w.RAM, least)
+	}
 	r := sizing.NewResult("hugepages", "")
 	r.Heard(w.inputs)
 	why := fmt.Sprintf("%s in pages of %s", w.Bytes, p.Page)
