@@ -111,112 +111,6 @@ func findingSign(s rule.State) (sign, color string) {
 	return "·", ui.Dim
 }
 
-// group is what a rule says, of one thing or of several of a kind at once.
-type group struct {
-	rule.Finding
-	Items   []item
-	Changes []string // what fettle fix would write
-}
-
-// Fixes are the ways to mend it, for a person: commands and words.
-func (g group) Fixes() []string {
-	out := fixes(g.Finding)
-	if n := len(g.Changes); n > 0 {
-		more := ""
-		if n > shown {
-			more = fmt.Sprintf(" and %d more", n-shown)
-		}
-		out[0] += " (" + strings.Join(g.Changes[:min(shown, n)], ", ") + more + ")"
-	}
-	return out
-}
-
-// item is one thing that a rule has judged.
-type item struct {
-	Instance, Measured, Want string
-	At                       []string
-}
-
-// says is the item in words.
-func (i item) says() string {
-	var b strings.Builder
-	if i.Instance != "" {
-		b.WriteString(i.Instance + ": ")
-	}
-	b.WriteString(cmp.Or(i.Measured, "nothing"))
-	if i.Want != "" {
-		b.WriteString("; wanted " + i.Want)
-	}
-	if at := i.places(); len(at) > 0 {
-		b.WriteString(" (" + strings.Join(at, ", ") + ")")
-	}
-	return b.String()
-}
-
-// places are where to look first: lines of files, or else two of the places.
-func (i item) places() []string {
-	lines := slices.DeleteFunc(slices.Clone(i.At), func(at string) bool { return !fileLine().MatchString(at) })
-	if len(lines) == 0 {
-		lines = i.At
-	}
-	return lines[:min(2, len(lines))]
-}
-
-// groups puts findings of one rule that say the same together.
-func groups(findings []rule.Finding) []group {
-	var out []group
-	for _, f := range findings {
-		i := item{Instance: f.Instance, Measured: rule.Print(f.Measured, f.Unit), Want: rule.Print(f.Want, f.Unit), At: f.At}
-		n := len(out) - 1
-		if n >= 0 && out[n].ID == f.ID && out[n].State == f.State && out[n].Reason == f.Reason && out[n].Because == f.Because && out[n].Change == f.Change {
-			out[n].Items = append(out[n].Items, i)
-			out[n].Changes = append(out[n].Changes, changesIn(f)...)
-			continue
-		}
-		out = append(out, group{Finding: f, Items: []item{i}, Changes: changesIn(f)})
-	}
-	return out
-}
-
-// fixes are the ways to mend a finding, without its values.
-func fixes(f rule.Finding) []string {
-	if f.Fix == nil {
-		return nil
-	}
-	var out []string
-	if len(f.Fix.Changes) > 0 {
-		out = append(out, "fettle fix "+f.ID)
-	}
-	if f.Fix.Artefact != rule.Installer { // whose command has them
-		for _, e := range f.Fix.Entries {
-			out = append(out, f.Fix.Artefact+": "+e.Name+": "+e.Value)
-		}
-	}
-	switch {
-	case f.Fix.Command == "":
-	case len(out) > 0:
-		out = append(out, "then "+f.Fix.Command)
-	default:
-		out = append(out, f.Fix.Command)
-	}
-	if f.Fix.Text != "" {
-		out = append(out, f.Fix.Text)
-	}
-	return out
-}
-
-// changesIn are the values that fettle fix would write.
-func changesIn(f rule.Finding) []string {
-	if f.Fix == nil {
-		return nil
-	}
-	var out []string
-	for _, c := range f.Fix.Changes {
-		out = append(out, strings.TrimPrefix(strings.TrimPrefix(c.Name, "sysctl:"), "sysfs:")+" = "+c.Value)
-	}
-	return out
-}
-
 // shown is how many things of a group are listed; the rest is counted.
 const shown = 6
 
@@ -258,7 +152,7 @@ func width(s *ui.Screen) int {
 
 // next says what to do, the most useful first.
 func (a *Audit) next() string {
-	var mended []string
+	var mended, explained []string // by what fettle writes
 	bad, unknown := 0, 0
 	for _, f := range a.Findings {
 		switch {
@@ -267,10 +161,17 @@ func (a *Audit) next() string {
 			unknown++
 		case Bad(f.State):
 			bad++
-			if f.Fix != nil && len(f.Fix.Changes) > 0 && !slices.Contains(mended, f.ID) {
-				mended = append(mended, f.ID)
+			of := &mended
+			if f.Because != "" {
+				of = &explained
+			}
+			if f.Fix != nil && len(f.Fix.Changes) > 0 && !slices.Contains(*of, f.ID) {
+				*of = append(*of, f.ID)
 			}
 		}
+	}
+	if len(mended) == 0 {
+		mended = explained
 	}
 	var steps []string
 	if len(mended) > 0 {
@@ -322,19 +223,16 @@ func (w *writer) group(g group) {
 		w.lines("  ", "because of "+g.Because)
 	}
 	switch {
-	case g.Reason != "" && g.Instance != "":
-		for _, i := range g.Items[:min(shown, len(g.Items))] {
-			w.lines("  ", i.Instance+": "+g.Reason)
-		}
 	case g.Reason != "":
-		w.lines("  ", g.Reason)
+		w.lines("  ", g.Reasons())
 	default:
-		for _, i := range g.Items[:min(shown, len(g.Items))] {
+		told := g.Told()
+		for _, i := range told[:min(shown, len(told))] {
 			w.lines("  ", i.says())
 		}
-	}
-	if more := len(g.Items) - shown; more > 0 {
-		w.lines("  ", fmt.Sprintf("and %d more (fettle check --explain %s)", more, g.ID))
+		if more := len(told) - shown; more > 0 {
+			w.lines("  ", fmt.Sprintf("and %d more (fettle check --explain %s)", more, g.ID))
+		}
 	}
 	if g.State != rule.Unknown {
 		w.lines("  ", "why: "+g.Why)

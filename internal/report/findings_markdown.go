@@ -37,9 +37,9 @@ func FindingsMarkdown(out io.Writer, a *Audit, all bool) error {
 			fmt.Fprintf(w, "- because of %s\n", MarkdownText(g.Because))
 		}
 		if g.Reason != "" {
-			fmt.Fprintf(w, "- %s\n", MarkdownText(g.Reason))
+			fmt.Fprintf(w, "- %s\n", MarkdownText(g.Reasons()))
 		} else {
-			for _, i := range g.Items {
+			for _, i := range g.Told() {
 				fmt.Fprintf(w, "- %s\n", MarkdownText(i.says()))
 			}
 		}

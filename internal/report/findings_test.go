@@ -64,6 +64,33 @@ func TestCounts(t *testing.T) {
 	}
 }
 
+// Things of which a rule says the same are in one line, and a fraction has the digits
+// that matter; a path begins where it is read.
+func TestAlike(t *testing.T) {
+	r := &rule.Rule{ID: "A", Title: "t"}
+	var all []rule.Finding
+	for i := range 9 {
+		name := "policy" + string(rune('0'+i))
+		all = append(all, rule.Finding{Rule: r, ID: "A", Instance: name, State: rule.Warned, Measured: "powersave", Want: "performance", At: []string{"/sys/" + name + "/governor"}})
+		all = append(all, rule.Finding{Rule: r, ID: "B", Instance: name, State: rule.Unknown, Reason: "cpu." + name + ".busy: not recorded"})
+	}
+	all = append(all, rule.Finding{Rule: r, ID: "A", Instance: "other", State: rule.Warned, Measured: 126.55699138957812, Want: 0.0000125})
+	all = append(all, rule.Finding{Rule: r, ID: "C", State: rule.Warned, Measured: 1160.0, Want: 1000.0, At: []string{"/etc/systemd/system/foreman.service.d/installer.conf:7", "/etc/foreman/database.yml:10"},
+		Fix: &rule.Repair{Command: "satellite-installer", Text: "take the key out"}})
+	var out bytes.Buffer
+	Findings(&ui.Screen{Out: &out, Err: &out}, NewAudit("m", time.Time{}, []string{"linux"}, all), false)
+	for _, want := range []string{
+		"  policy0, policy1, policy2, policy3, policy4, policy5 and 3 more: powersave;\n    wanted performance (/sys/policy0/governor)\n  other: 126.56; wanted 0.000013\n",
+		"  policy0, policy1, policy2, policy3, policy4, policy5 and 3 more: cpu.*.busy:\n    not recorded\n",
+		"installer.conf:7,\n    /etc/foreman/database.yml:10)\n",
+		"  fix: take the key out\n       then satellite-installer\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+}
+
 func TestOrder(t *testing.T) {
 	f := func(id string, s rule.State, because string) rule.Finding {
 		return rule.Finding{ID: id, State: s, Because: because}

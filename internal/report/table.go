@@ -110,13 +110,16 @@ func (g *Grid) fit(width int) []table.ColumnConfig {
 	return out
 }
 
-// pieces is text cut where a line may end: behind a space and behind a slash.
+// pieces is text cut where a line may end: behind a space, and behind a slash within
+// a path.
 func pieces(s string) []string {
 	var out []string
 	for s != "" {
-		n := strings.IndexAny(s, " /") + 1
+		n := strings.IndexAny(strings.TrimLeft(s, "(\"/"), " /") + 1
 		if n == 0 {
 			n = len(s)
+		} else {
+			n += len(s) - len(strings.TrimLeft(s, "(\"/"))
 		}
 		out = append(out, s[:n])
 		s = s[n:]
