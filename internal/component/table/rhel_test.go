@@ -73,6 +73,11 @@ func TestUnitsOfRedHat(t *testing.T) {
 			comm:  "mosquitto", argv: "/usr/sbin/mosquitto -c /etc/mosquitto/mosquitto.conf", group: v2("mosquitto.service"),
 			set: "mosquitto:max_queued_messages", want: "restart of mosquitto.service",
 		},
+		"qpidd": {
+			files: map[string]string{"/etc/qpid/qpidd.conf": "auth=no\n", units + "qpidd.service": "[Service]\nExecStart=/usr/sbin/qpidd --config /etc/qpid/qpidd.conf\n"},
+			comm:  "qpidd", argv: "/usr/sbin/qpidd --config /etc/qpid/qpidd.conf", group: v2("qpidd.service"),
+			set: "qpid:mgmt-pub-interval", want: "restart of qpidd.service",
+		},
 		"etcd": {
 			files: map[string]string{"/etc/etcd/etcd.conf": "ETCD_NAME=default\n", units + "etcd.service": "[Service]\nType=notify\nEnvironmentFile=-/etc/etcd/etcd.conf\nExecStart=/usr/bin/etcd\n",
 				"/etc/systemd/system/multi-user.target.wants/etcd.service": "-> " + units + "etcd.service"},

@@ -15,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/component/prometheus"
 	"fettle.dev/fettle/internal/component/puma"
 	"fettle.dev/fettle/internal/component/puppetserver"
+	"fettle.dev/fettle/internal/component/qpid"
 	"fettle.dev/fettle/internal/component/redis"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
@@ -33,6 +34,7 @@ var All = []component.Product{
 	dynflow.Product,
 	haproxy.Product,
 	mosquitto.Product,
+	qpid.Product,
 }
 
 // Kinds are the kinds of setting of all products, and of the files of those that
