@@ -163,3 +163,22 @@ func FuzzForemanDebug(f *testing.F) {
 		_, _ = h.Clock.SinceBoot()
 	})
 }
+
+// What facter prints is read in memory bounded by what it prints.
+func FuzzFacter(f *testing.F) {
+	f.Add(facts)
+	f.Add("a => [\n\"b\",\n]\nc => {\nd => {\ne => \"}\"\n")
+	f.Add("} => {\n]\n => \n[ => [\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		n := 0
+		for name, v := range facter(text) {
+			n += len(v)
+			if strings.Contains(name+v, "\n") {
+				t.Errorf("%q: %q has several lines", name, v)
+			}
+		}
+		if n > 2*len(text) {
+			t.Errorf("%d bytes make %d", len(text), n)
+		}
+	})
+}
