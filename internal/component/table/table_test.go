@@ -2,16 +2,46 @@ package table
 
 import (
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/component"
+	"fettle.dev/fettle/internal/plugin/plugintest"
 	"fettle.dev/fettle/internal/testroot"
 )
+
+// proofs are what TestServices has shown of products under the real systemd;
+// `make proofs` makes the file anew.
+const proofs = "testdata/proofs.txt"
+
+// readProofs are the proofs of each product.
+func readProofs(t *testing.T) map[string][]string {
+	t.Helper()
+	b, err := os.ReadFile(proofs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proved := map[string][]string{}
+	for line := range strings.Lines(string(b)) {
+		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(f) != 4 || f[3] != "internal/component/table.TestServices" || plugintest.Ground(f[0]) != plugintest.QEMU {
+			t.Fatalf("%s: %q is no proof of TestServices; run make proofs", proofs, line)
+		}
+		if f[1] != "unit" && !slices.ContainsFunc(All, func(p component.Product) bool { return p.Name == f[1] }) {
+			t.Errorf("%s: there is no product %q any more; run make proofs", proofs, f[1])
+		}
+		proved[f[1]] = append(proved[f[1]], f[2])
+	}
+	return proved
+}
 
 // The manual's list of products is made from this one.
 func TestManual(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("| product | what it is | options that rules ask for | written |\n|---|---|---|---|\n")
+	b.WriteString("| product | what it is | options that rules ask for | written | under systemd (QEMU) |\n|---|---|---|---|---|\n")
+	proved := readProofs(t)
 	for _, p := range All {
 		written := "no"
 		if p.Kind != nil {
@@ -21,7 +51,7 @@ func TestManual(t *testing.T) {
 		for _, o := range p.Parameters {
 			names = append(names, testroot.Cell(o.Name))
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", p.Name, testroot.Cell(p.Doc), strings.Join(names, ", "), written)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", p.Name, testroot.Cell(p.Doc), strings.Join(names, ", "), written, strings.Join(proved[p.Name], ", "))
 	}
 	testroot.Manual(t, "090-check.md", testroot.Generated{Name: "products", Text: b.String()})
 }
