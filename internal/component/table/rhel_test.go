@@ -96,7 +96,7 @@ func TestUnitsOfRedHat(t *testing.T) {
 			h.Exec = &undotest.Programs{Answer: map[string]func(host.Command) host.Result{"systemctl": func(host.Command) host.Result {
 				return host.Result{Stdout: []byte("LoadState=loaded\nActiveState=active\nMainPID=100\nCanReload=yes\n")}
 			}}}
-			kinds := setting.Kinds(Kinds(h))
+			kinds := Kinds(h)
 			s, err := setting.Parse(c.set)
 			if err == nil {
 				s, err = kinds.Resolve(s)
@@ -108,5 +108,30 @@ func TestUnitsOfRedHat(t *testing.T) {
 				t.Errorf("%q, %v, want %q", a, ok, c.want)
 			}
 		})
+	}
+}
+
+// After a crash the unit of a collection is known from the files, where its
+// program has ended meanwhile; beside it the distribution's own may be installed.
+func TestUnitOfACollectionThatHasEnded(t *testing.T) {
+	const units = "/usr/lib/systemd/system/"
+	h := hosttest.Mounted(t, map[string]string{
+		"/run/systemd/system/": "", "/etc/systemd/system/": "", "/proc/1/comm": "systemd\n",
+		"/etc/nginx/nginx.conf": "events { }\n", units + "nginx.service": "[Service]\n",
+		"/etc/opt/rh/rh-nginx118/nginx/nginx.conf": "events { }\n", units + "rh-nginx118-nginx.service": "[Service]\n",
+		"/etc/opt/rh/rh-haproxy18/haproxy/haproxy.cfg": "global\n\tmaxconn 4000\n", units + "rh-haproxy18-haproxy.service": "[Service]\n",
+	})
+	h.Live, h.Asks = true, itself{h}
+	h.Exec = &undotest.Programs{Answer: map[string]func(host.Command) host.Result{"nginx": nil, "haproxy": nil}} // they find their files good
+	for _, a := range []setting.Setting{
+		{Kind: "nginx", Name: "nginx.service"}, {Kind: "nginx", Name: "rh-nginx118-nginx.service"}, {Kind: "haproxy", Name: "rh-haproxy18-haproxy.service"},
+	} {
+		k := Kinds(h)[a.Kind].(setting.Activator)
+		if err := k.Activate(t.Context(), setting.Activation{Program: a.Name}); err != nil {
+			t.Errorf("%s: %v", a.Name, err)
+		}
+		if err := k.Activate(t.Context(), setting.Activation{Program: "other-" + a.Name}); err == nil {
+			t.Errorf("other-%s is taken for one of these", a.Name)
+		}
 	}
 }
