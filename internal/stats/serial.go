@@ -1,0 +1,88 @@
+package stats
+
+import "math"
+
+// Slope is the least-squares slope of values that were taken at equal distances: by
+// how much they change from one to the next. 0 of fewer than two values.
+func Slope(x []float64) float64 {
+	if len(x) < 2 {
+		return 0
+	}
+	at, m := float64(len(x)-1)/2, Mean(x)
+	top, bottom := 0.0, 0.0
+	for i, v := range x {
+		d := float64(i) - at
+		top += d * (v - m)
+		bottom += d * d
+	}
+	return top / bottom
+}
+
+// Lag1 is the autocorrelation of neighbours, -1 to 1; 0 where all values are equal
+// or there are fewer than three.
+func Lag1(x []float64) float64 {
+	if len(x) < 3 {
+		return 0
+	}
+	m := Mean(x)
+	top, bottom := 0.0, 0.0
+	for i, v := range x {
+		if i > 0 {
+			top += (v - m) * (x[i-1] - m)
+		}
+		bottom += (v - m) * (v - m)
+	}
+	if bottom == 0 {
+		return 0
+	}
+	return top / bottom
+}
+
+// Summary is what is left of the measurements of one run.
+type Summary struct {
+	N    int     `json:"n"`
+	Mean float64 `json:"mean"`
+	SD   float64 `json:"sd"`
+}
+
+// Summarize sums measurements up.
+func Summarize(x []float64) Summary { return Summary{len(x), Mean(x), SD(x)} }
+
+// BetweenRuns is the share (0 to 1) of the variance of single measurements that lies
+// between the runs they were made in: the intraclass correlation of the one-way
+// random-effects model by analysis of variance, with the size of unequal runs
+// averaged as Searle does. At 0 the requests of one run tell as much as those of
+// many; near 1 a further request of the same run tells nothing. NaN where a run or a
+// measurement too few leaves nothing to compare.
+func BetweenRuns(runs []Summary) float64 {
+	n, k, squares, sum := 0.0, 0.0, 0.0, 0.0
+	for _, run := range runs {
+		if run.N == 0 {
+			continue
+		}
+		size := float64(run.N)
+		k++
+		n += size
+		squares += size * size
+		sum += size * run.Mean
+	}
+	if k < 2 || n <= k {
+		return math.NaN()
+	}
+	between, within := 0.0, 0.0
+	for _, run := range runs {
+		if run.N == 0 {
+			continue
+		}
+		size := float64(run.N)
+		between += size * (run.Mean - sum/n) * (run.Mean - sum/n)
+		within += (size - 1) * run.SD * run.SD
+	}
+	between /= k - 1
+	within /= n - k
+	size := (n - squares/n) / (k - 1)
+	if between+(size-1)*within == 0 {
+		return math.NaN()
+	}
+	return max(0, (between-within)/(between+(size-1)*within))
+}
