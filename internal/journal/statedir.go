@@ -103,7 +103,7 @@ func hasJournal(dir string) bool {
 
 // ourNames are what fettle puts into its state directory, and what is in an
 // empty file system.
-var ourNames = lazyregexp.New(`^(?:journal(?:\..*)?|lock|accepted|daemon|\.?writers(?:\.new)?|lost\+found)$`)
+var ourNames = lazyregexp.New(`^(?:journal(?:\..*)?|lock|accepted|daemon|experiment|runs|\.?writers(?:\.new)?|lost\+found)$`)
 
 // onlyOurs refuses a directory with anything in it that is not fettle's.
 func onlyOurs(dir string) error {

@@ -1,0 +1,121 @@
+package evidence
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+)
+
+// Machine is the fingerprint of a machine: what a measurement depends on.
+type Machine struct {
+	Name        string `json:"name"`
+	Model       string `json:"model,omitempty"`
+	CPU         string `json:"cpu"`
+	CPUs        int64  `json:"cpus"`
+	MemoryBytes int64  `json:"memory_bytes"`
+	Hypervisor  string `json:"hypervisor,omitempty"` // empty on bare metal
+	OS          string `json:"os"`
+	Kernel      string `json:"kernel"`
+	// Hardware is a digest of processor, memory and disks: equal on the same machine
+	// and on those just like it.
+	Hardware string `json:"hardware_digest"`
+	// Settings are those of the kernel that measurements depend on, by their names.
+	Settings map[string]string `json:"settings"`
+}
+
+// Fingerprint reads a machine.
+func Fingerprint(h *host.Host) Machine {
+	f := fact.Collect(h)
+	m := Machine{
+		Name: f.OS.Hostname.Or(""), Model: strings.TrimSpace(f.Machine.Vendor.Or("") + " " + f.Machine.Product.Or("")),
+		CPU: f.CPU.Model.Or(""), CPUs: f.CPU.Count.Or(0), MemoryBytes: f.Memory.TotalBytes.Or(0),
+		Hypervisor: f.Virtualization.Hypervisor.Or(""), OS: f.OS.Name.Or(""), Kernel: f.Kernel.Release.Or(""),
+		Settings: settings(h),
+	}
+	type disk struct{ Model, Transport string }
+	hardware := struct {
+		Model, CPU, Microcode string
+		CPUs, Memory          int64
+		Disks                 map[string]disk
+	}{m.Model, m.CPU, f.CPU.Microcode.Or(""), m.CPUs, m.MemoryBytes >> 28, map[string]disk{}}
+	for _, name := range f.Disk.Names() {
+		d := f.Disk.Get(name)
+		if d.SizeBytes.Or(0) > 0 && !strings.HasPrefix(name, "loop") && !strings.HasPrefix(name, "zram") {
+			hardware.Disks[name] = disk{d.Model.Or(""), d.Transport.Or("")}
+		}
+	}
+	text, err := json.Marshal(hardware)
+	if err != nil {
+		panic(err) // of strings and numbers
+	}
+	sum := sha256.Sum256(text)
+	m.Hardware = hex.EncodeToString(sum[:8])
+	return m
+}
+
+// places are the settings of the fingerprint: patterns of files, and by what the name
+// of the setting begins.
+var places = []string{
+	"/proc/sys/vm/*", "/proc/sys/kernel/sched_*", "/proc/sys/kernel/numa_balancing", "/proc/sys/kernel/nmi_watchdog", "/proc/sys/kernel/timer_migration",
+	"/proc/sys/net/core/*", "/proc/sys/net/ipv4/tcp_*", "/proc/sys/fs/aio-max-nr", "/proc/sys/fs/file-max",
+	"/sys/kernel/mm/transparent_hugepage/enabled", "/sys/kernel/mm/transparent_hugepage/defrag", "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+	"/sys/kernel/mm/hugepages/*/nr_hugepages",
+	"/sys/block/*/queue/scheduler", "/sys/block/*/queue/nr_requests", "/sys/block/*/queue/read_ahead_kb", "/sys/block/*/queue/wbt_lat_usec", "/sys/block/*/queue/rq_affinity", "/sys/block/*/queue/nomerges",
+	"/sys/devices/system/cpu/cpufreq/policy*/scaling_governor", "/sys/devices/system/cpu/cpufreq/policy*/energy_performance_preference", "/sys/devices/system/cpu/cpufreq/boost", "/sys/devices/system/cpu/intel_pstate/no_turbo",
+	"/sys/devices/system/cpu/smt/control", "/sys/devices/system/cpu/online",
+}
+
+// longest is the longest value taken, in bytes: a setting is not a table.
+const longest = 200
+
+func settings(h *host.Host) map[string]string {
+	all := map[string]string{}
+	for _, pattern := range places {
+		found, err := host.Glob(h.Files, pattern)
+		if err != nil {
+			continue // the machine has no such thing
+		}
+		for _, file := range found {
+			if name := path.Base(path.Dir(path.Dir(file))); strings.HasPrefix(name, "loop") || strings.HasPrefix(name, "ram") {
+				continue
+			}
+			text, err := h.Files.ReadFile(file)
+			if err != nil || len(text) > longest {
+				continue // write-only, or not a value
+			}
+			all[settingName(file)] = strings.Join(strings.Fields(string(text)), " ")
+		}
+	}
+	return all
+}
+
+// settingName is how fettle calls the setting that a file holds.
+func settingName(file string) string {
+	if key, found := strings.CutPrefix(file, "/proc/sys/"); found {
+		return "sysctl:" + strings.ReplaceAll(key, "/", ".")
+	}
+	return "sysfs:" + file
+}
+
+// Differing are the names of the settings that two machines do not have in common or
+// have with other values, sorted.
+func (m Machine) Differing(n Machine) (names []string) {
+	for name, value := range m.Settings {
+		if other, has := n.Settings[name]; !has || other != value {
+			names = append(names, name)
+		}
+	}
+	for name := range n.Settings {
+		if _, has := m.Settings[name]; !has {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,80 @@
+// Package evidence keeps what was measured: one record of each measurement, with the
+// machine it was made on, in a store that loses nothing.
+package evidence
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Schema names the JSON form of a run.
+const Schema = "fettle/run/v1"
+
+// Run is the record of one measurement.
+type Run struct {
+	Schema string `json:"schema"` // fettle/run/v1
+	// ID is the beginning of the SHA-256 of the record without it.
+	ID      string    `json:"id"`
+	Kind    string    `json:"kind"`    // prove
+	Command string    `json:"command"` // how fettle was called
+	User    string    `json:"user,omitempty"`
+	Version string    `json:"version"` // of fettle
+	Began   time.Time `json:"began"`
+	Ended   time.Time `json:"ended,omitzero"`
+	Machine Machine   `json:"machine"`
+	// Verdict is the result in one line.
+	Verdict string `json:"verdict"`
+	// Body is what the kind of measurement has to say, in its own schema.
+	Body json.RawMessage `json:"body"`
+}
+
+// idLength is the number of hexadecimal digits of an ID: two of 2^24 records agree in
+// them once in a hundred thousand stores, and then the second is refused.
+const idLength = 16
+
+// sealed is the text of a record with its ID.
+func (r *Run) sealed() ([]byte, error) {
+	r.Schema, r.ID = Schema, ""
+	text, err := r.text()
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(text)
+	r.ID = hex.EncodeToString(sum[:])[:idLength]
+	return r.text()
+}
+
+func (r *Run) text() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	if err := e.Encode(r); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// Read reads the text of a record and refuses one that is not as it was written.
+func Read(text []byte) (*Run, error) {
+	var r Run
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, fmt.Errorf("no record of a run: %w", err)
+	}
+	if r.Schema != Schema {
+		return nil, fmt.Errorf("no record of a run: its schema is %q, not %q", r.Schema, Schema)
+	}
+	id := r.ID
+	again, err := r.sealed()
+	if err != nil {
+		return nil, err
+	}
+	if r.ID != id || !bytes.Equal(again, text) {
+		return nil, fmt.Errorf("run %s was changed after it was recorded", id)
+	}
+	return &r, nil
+}
