@@ -1,0 +1,186 @@
+package prove
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"os/exec"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"fettle.dev/fettle/internal/stats"
+)
+
+// The metrics that every command has.
+var builtin = map[string]Metric{
+	"time":       {Name: "time", Unit: "s"},           // from its start to its end
+	"cpu-time":   {Name: "cpu-time", Unit: "s"},       // user and system, of it and its children
+	"max-memory": {Name: "max-memory", Unit: "bytes"}, // largest resident set of one process
+}
+
+// Builtin is a metric that every command has.
+func Builtin(name string) (Metric, bool) { m, ok := builtin[name]; return m, ok }
+
+// Printed is a metric that the command prints.
+type Printed struct {
+	Name string
+	// Number finds it: the first group, or all of the match, is the number.
+	Number *regexp.Regexp
+	// Percentile reduces the numbers where there are several to one: 0 to 100. Below
+	// 0 it is the last one.
+	Percentile float64
+}
+
+// find reads the metric from what was printed.
+func (p Printed) find(text []byte) (float64, []float64, error) {
+	var all []float64
+	for _, m := range p.Number.FindAllSubmatch(text, -1) {
+		word := m[0]
+		if len(m) > 1 {
+			word = m[1]
+		}
+		v, err := strconv.ParseFloat(strings.ReplaceAll(string(word), ",", ""), 64)
+		if err != nil {
+			return 0, nil, fmt.Errorf("%s: %q, which %s finds, is no number", p.Name, word, p.Number)
+		}
+		all = append(all, v)
+	}
+	if len(all) == 0 {
+		return 0, nil, fmt.Errorf("%s does not appear in what the command prints: nothing is like %s", p.Name, p.Number)
+	}
+	if p.Percentile < 0 {
+		return all[len(all)-1], nil, nil
+	}
+	return stats.Quantile(all, p.Percentile/100), all, nil
+}
+
+// Command is a program as the work.
+type Command struct {
+	Args    []string
+	Metrics []Printed
+	Timeout time.Duration // of one visit; 0: none
+	Clock   interface{ Now() time.Time }
+}
+
+// Check looks whether there is such a program.
+func (c *Command) Check() error {
+	if _, err := exec.LookPath(c.Args[0]); err != nil {
+		return fmt.Errorf("the work cannot be started: %w", err)
+	}
+	return nil
+}
+
+// most is how much of a command's output is kept, in bytes.
+const most = 64 << 20
+
+// Visit runs the command once. It ends with all that it has started.
+func (c *Command) Visit(ctx context.Context) (m Measurement, err error) {
+	// The death of the thread that has started a process counts as that of the parent
+	// (PR_SET_PDEATHSIG, prctl(2)).
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if c.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("it did not end within %v", c.Timeout))
+		defer cancel()
+	}
+	var out, talk limited
+	cmd := exec.CommandContext(ctx, c.Args[0], c.Args[1:]...)
+	cmd.Stdout, cmd.Stderr = &out, &talk
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	began := c.Clock.Now()
+	err = cmd.Run()
+	took := c.Clock.Now().Sub(began)
+	if cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has left behind
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return m, cause
+	}
+	if err != nil {
+		if last := talk.end(out); last != "" {
+			err = fmt.Errorf("%w: %s", err, last)
+		}
+		return m, err
+	}
+	v := Values{"time": took.Seconds()}
+	if use, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		v["cpu-time"] = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
+		v["max-memory"] = float64(use.Maxrss) * 1024
+	}
+	for i, p := range c.Metrics {
+		if out.over {
+			return m, fmt.Errorf("the command printed more than %d MiB: let it print less", most>>20)
+		}
+		value, all, err := p.find(append(out.text, talk.text...))
+		if err != nil {
+			return m, err
+		}
+		v[p.Name] = value
+		if i == 0 && len(all) > 1 {
+			s := stats.Summarize(all)
+			m.Within = &s
+		}
+	}
+	m.Values = v
+	return m, nil
+}
+
+// limited keeps the beginning of what is written to it.
+type limited struct {
+	text []byte
+	over bool
+}
+
+func (l *limited) Write(b []byte) (int, error) {
+	keep := min(len(b), most-len(l.text))
+	l.text = append(l.text, b[:keep]...)
+	l.over = l.over || keep < len(b)
+	return len(b), nil
+}
+
+// end is the last line that a command has said, or printed.
+func (l *limited) end(out limited) string {
+	for _, text := range [][]byte{l.text, out.text} {
+		if text = bytes.TrimSpace(text); len(text) > 0 {
+			line := text[bytes.LastIndexByte(text, '\n')+1:]
+			return string(line[:min(len(line), 300)])
+		}
+	}
+	return ""
+}
+
+// Commands are a change by two commands of the administrator's: neither knows of the
+// journal, so that the machine is as before only if the second one makes it so.
+type Commands struct {
+	ApplyWith, UndoWith string // for sh -c
+}
+
+// Apply runs the first command.
+func (c *Commands) Apply(ctx context.Context) error { return shell(ctx, c.ApplyWith) }
+
+// Undo runs the second command.
+func (c *Commands) Undo(ctx context.Context) error { return shell(ctx, c.UndoWith) }
+
+// Placebo runs the second command, which finds nothing to undo.
+func (c *Commands) Placebo(ctx context.Context) error { return shell(ctx, c.UndoWith) }
+
+// Holds cannot tell.
+func (c *Commands) Holds(context.Context, Arm) error { return nil }
+
+func shell(ctx context.Context, command string) error {
+	var said limited
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w: %s", command, err, said.end(limited{}))
+	}
+	return nil
+}

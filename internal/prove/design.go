@@ -1,0 +1,94 @@
+// Package prove answers whether a change helped: it measures work with and without
+// the change in an order that makes the answer honest, and says how sure it is at
+// every moment. The unit of evidence is the quad, four visits in the order ABBA or
+// BAAB, by a coin that the seed tosses: what drifts in a straight line cancels within
+// a quad, and whatever else the machine does cannot know which side the coin chose.
+package prove
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+)
+
+// Arm is a side of the comparison.
+type Arm string
+
+// The arms: as the machine was, and with the change.
+const (
+	Without Arm = "A"
+	With    Arm = "B"
+)
+
+// Metric is what a visit measures: one positive number. Metrics are compared by
+// their ratio.
+type Metric struct {
+	Name string `json:"name"`           // "time", "requests/s", "p99"
+	Unit string `json:"unit,omitempty"` // "s", "1/s"; empty for a bare number
+	More bool   `json:"more_is_better"`
+}
+
+// Guard is a metric that must not become worse than a limit while another one
+// decides.
+type Guard struct {
+	Metric
+	// Most is by what ratio it may become worse: 0.1 for a tenth.
+	Most float64 `json:"most_ratio"`
+}
+
+// Design is what is decided before the first visit and holds to the end.
+type Design struct {
+	Metric Metric  `json:"metric"`
+	Guards []Guard `json:"guards,omitempty"`
+	Alpha  float64 `json:"alpha"`  // chance of a wrong verdict, 0.001 to 0.2
+	Margin float64 `json:"margin"` // effects smaller than this ratio do not matter, 0.001 to 1
+
+	Placebo int `json:"placebo_quads"` // at least 3
+	Least   int `json:"least_quads"`   // before the first verdict, at least 2
+	Most    int `json:"most_quads"`
+	Washout int `json:"washout_visits"` // dropped after each switch, 0 to 20
+
+	BudgetS float64 `json:"budget_s,omitempty"` // no visit begins after that; 0: no limit
+	Seed    uint64  `json:"seed"`
+}
+
+// Defaults are those of the method's simulation: 5 % error, a margin of 2 %, four
+// placebo quads, a verdict from the fifth quad on, at most forty.
+func Defaults(m Metric) Design {
+	return Design{Metric: m, Alpha: 0.05, Margin: 0.02, Placebo: 4, Least: 5, Most: 40, Washout: 1}
+}
+
+// Check refuses a design that could not be carried out or would mislead.
+func (d Design) Check() error {
+	var errs []error
+	within := func(what string, ok bool, want string) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s: %s is asked", what, want))
+		}
+	}
+	within("the metric", d.Metric.Name != "", "a name")
+	within("alpha", d.Alpha >= 0.001 && d.Alpha <= 0.2, "0.001 to 0.2")
+	within("the margin", d.Margin >= 0.001 && d.Margin <= 1, "0.1 % to 100 %")
+	within("placebo quads", d.Placebo >= 3 && d.Placebo <= 1000, "3 to 1000")
+	within("quads before a verdict", d.Least >= 2, "at least 2")
+	within("quads at the most", d.Most >= d.Least && d.Most <= 100_000, fmt.Sprintf("%d to 100,000", d.Least))
+	within("dropped visits", d.Washout >= 0 && d.Washout <= 20, "0 to 20")
+	within("the budget", d.BudgetS >= 0, "a time above 0")
+	for _, g := range d.Guards {
+		within("guard rail "+g.Name, g.Most > 0 && g.Name != d.Metric.Name, "a limit above 0 %, and another metric than the one that decides")
+	}
+	return errors.Join(errs...)
+}
+
+// Order is the order of a quad's visits, numbered from 0, which the seed decides:
+// that of the experiment's quads and that of the placebo's are tossed apart.
+func (d Design) Order(p Phase, quad int) [4]Arm {
+	stream := uint64(quad) << 1
+	if p == Placebo {
+		stream |= 1
+	}
+	if rand.New(rand.NewPCG(d.Seed, stream)).Uint64()>>63 == 0 {
+		return [4]Arm{Without, With, With, Without}
+	}
+	return [4]Arm{With, Without, Without, With}
+}

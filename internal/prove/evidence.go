@@ -1,0 +1,180 @@
+package prove
+
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/stats"
+)
+
+// Schema names the JSON form of the evidence.
+const Schema = "fettle/prove/v1"
+
+// Evidence is what an experiment leaves: the body of its run. All of it can be
+// computed again from the design and the visits.
+type Evidence struct {
+	Schema string   `json:"schema"` // fettle/prove/v1
+	Design Design   `json:"design"`
+	Work   []string `json:"work"`
+	Change Tested   `json:"change"`
+	// Asked are the options that the experiment was asked for with.
+	Asked json.RawMessage `json:"asked"`
+
+	Ending Ending `json:"ending"`
+	Error  string `json:"error,omitempty"` // why it ended, where that is not in its design
+	Verdict
+	// Washout is the number of visits that were dropped after each switch.
+	Washout int `json:"washout_visits"`
+	// Noise is the scale of one quad's difference.
+	Noise float64 `json:"noise_ratio"`
+	// Placebo and Quads are differences of logarithms, with the change less without.
+	Placebo []float64 `json:"placebo_log_ratio"`
+	Quads   []float64 `json:"quads_log_ratio"`
+	// Limited counts the quads that count with less than their difference.
+	Limited int `json:"limited_quads"`
+
+	Second   SecondOpinion `json:"second_opinion"`
+	Warnings []string      `json:"warnings,omitempty"`
+	// Moved is what the machine did differently with the change. It is exploratory:
+	// of so many things some differ by chance.
+	Moved []Movement `json:"moved,omitempty"`
+
+	Visits []Visit `json:"visits"`
+}
+
+// Tested is the change under test.
+type Tested struct {
+	Profile  []string  `json:"profiles,omitempty"`
+	Settings []Setting `json:"settings,omitempty"`
+	Apply    string    `json:"apply_command,omitempty"`
+	Undo     string    `json:"undo_command,omitempty"`
+	// Left are the values that the change would have, and cannot here.
+	Left []Setting `json:"not_tested,omitempty"`
+}
+
+// Setting is a setting under test.
+type Setting struct {
+	Setting setting.Setting `json:"setting"`
+	Before  setting.Value   `json:"before,omitzero"`
+	With    setting.Value   `json:"with"`
+	Why     string          `json:"why,omitempty"`
+}
+
+// SecondOpinion is what other ways to look at the quads say. None of it decides.
+type SecondOpinion struct {
+	// SignFlip is the exact p-value of no effect. It is one only where the number of
+	// quads was fixed beforehand; after an early stop it describes.
+	SignFlip float64 `json:"sign_flip_p"`
+	// Drift is the change of the value from one counted visit to the next.
+	Drift float64 `json:"drift_ratio_per_visit"`
+	// Lag1 is the autocorrelation of the counted visits, less their quad's difference.
+	Lag1 float64 `json:"lag1_autocorrelation"`
+	// Between is the share of the variance of the single measurements that lies
+	// between the runs, where a visit had many.
+	Between *float64 `json:"between_runs_share,omitempty"`
+}
+
+// Movement is something that the machine did differently with the change.
+type Movement struct {
+	Name    string  `json:"name"`
+	Without float64 `json:"without"` // median of the visits
+	With    float64 `json:"with"`
+	// P is that of the quads' differences by sign flips, not corrected for their number.
+	P float64 `json:"p"`
+}
+
+// Sum is the evidence of an experiment that has ended.
+func Sum(c *Course, ending Ending, err error, visits []Visit) *Evidence {
+	e := &Evidence{Schema: Schema, Design: c.design, Ending: ending, Verdict: c.Verdict(),
+		Washout: c.washout, Visits: visits}
+	if err != nil {
+		e.Error = err.Error()
+	}
+	e.Quads, e.Placebo = c.Differences()
+	if n := c.Noise(); !math.IsNaN(n) {
+		e.Noise = n
+	}
+	if s := c.tracks[0].sequence; s != nil && s.N() > 0 {
+		e.Limited = s.Limited()
+	}
+	e.Second.SignFlip = stats.SignFlip(e.Quads)
+	var counted []float64
+	var runs []stats.Summary
+	for _, v := range visits {
+		if v.Within != nil && (v.Phase == Placebo || v.Arm == Without) {
+			runs = append(runs, *v.Within)
+		}
+		if !v.Dropped && v.Phase == Quads {
+			log := math.Log(v.Values[c.design.Metric.Name])
+			if effect := e.Effect; effect != nil && v.Arm == With {
+				log -= c.tracks[0].sequence.Estimate()
+			}
+			counted = append(counted, log)
+		}
+	}
+	e.Second.Drift, e.Second.Lag1 = math.Expm1(stats.Slope(counted)), stats.Lag1(counted)
+	if share := stats.BetweenRuns(runs); !math.IsNaN(share) {
+		e.Second.Between = &share
+	}
+	e.Moved = moved(visits)
+	e.Warnings = c.warnings(ending)
+	return e
+}
+
+// warnings are what a reader of the verdict has to know.
+func (c *Course) warnings(ending Ending) (out []string) {
+	if with := c.Carried(With); c.phase != Placebo && math.Abs(with) > 2*c.Noise() && math.Abs(with) > 0.01 {
+		out = append(out, "the visit after the change was applied differs by "+percent(math.Abs(with))+" from the next one: a switch costs that; it was dropped")
+	}
+	if c.washout > c.design.Washout {
+		out = append(out, "the machine took longer to settle after a switch: more visits were dropped than asked for")
+	}
+	if ending == EndedVerdict && len(c.tracks[0].placebo) > 0 && c.quad < 2*c.design.Least {
+		out = append(out, "stopped early: the estimate of an early stop tends to be larger than the effect; the interval is right all the same")
+	}
+	return out
+}
+
+// fewest is the number of quads from which movements are told.
+const fewest = 6
+
+// moved compares what was seen during the visits with the change and without, by the
+// differences within quads.
+func moved(visits []Visit) (out []Movement) {
+	quads := map[int]map[Arm][]Values{}
+	names := map[string]bool{}
+	for _, v := range visits {
+		if v.Phase != Quads || v.Dropped || len(v.Moved) == 0 {
+			continue
+		}
+		if quads[v.Quad] == nil || v.Place == 0 {
+			quads[v.Quad] = map[Arm][]Values{}
+		}
+		quads[v.Quad][v.Arm] = append(quads[v.Quad][v.Arm], v.Moved)
+		for name := range v.Moved {
+			names[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		var differences, with, without []float64
+		for _, q := range quads {
+			if len(q[With]) != 2 || len(q[Without]) != 2 {
+				continue
+			}
+			b, a := q[With][0][name]+q[With][1][name], q[Without][0][name]+q[Without][1][name]
+			differences = append(differences, b-a)
+			with, without = append(with, b/2), append(without, a/2)
+		}
+		if len(differences) < fewest {
+			return nil
+		}
+		m := Movement{Name: name, Without: stats.Median(without), With: stats.Median(with), P: stats.SignFlip(differences)}
+		if m.P < 0.05 && m.With != m.Without {
+			out = append(out, m)
+		}
+	}
+	return out
+}

@@ -1,0 +1,298 @@
+package prove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fettle.dev/fettle/internal/stats"
+)
+
+// Values are what one visit has measured, by the name of the metric.
+type Values map[string]float64
+
+// Measurement is what one visit has measured.
+type Measurement struct {
+	Values Values
+	// Within sums up the single measurements of the metric that decides, where a
+	// visit has many.
+	Within *stats.Summary
+}
+
+// Workload is the work whose speed is asked: once more in the same way at each visit.
+type Workload interface {
+	Visit(context.Context) (Measurement, error)
+}
+
+// Change is what is under test. After an error the machine is taken to be neither
+// with nor without the change, until Undo succeeds.
+type Change interface {
+	// Apply and Undo switch between the arms.
+	Apply(context.Context) error
+	Undo(context.Context) error
+	// Placebo goes the way of Apply and of Undo, and changes nothing: it writes the
+	// values that are there.
+	Placebo(context.Context) error
+	// Holds says what is not as the arm wants it, because somebody else changed it.
+	Holds(context.Context, Arm) error
+}
+
+// Watch observes the machine during a visit.
+type Watch interface {
+	Begin() error
+	// End is by how much each thing has moved since Begin, or where it stands.
+	End() (Values, error)
+}
+
+// Gate names what makes measuring here and now worthless: nil if nothing does.
+type Gate interface {
+	Closed(context.Context) error
+}
+
+// Visit is one visit of the record.
+type Visit struct {
+	Step
+	At     time.Time      `json:"time"`
+	TookS  float64        `json:"duration_s"`
+	Values Values         `json:"values"`
+	Within *stats.Summary `json:"within,omitempty"`
+	Moved  Values         `json:"moved,omitempty"` // what Watch saw; exploratory
+}
+
+// Experiment carries a design out on a machine.
+type Experiment struct {
+	Design   Design
+	Change   Change
+	Workload Workload
+	Watch    Watch // may be nil
+	Gate     Gate  // may be nil
+	Clock    interface{ Now() time.Time }
+	// Record is called with each visit before the next one begins, and must have
+	// made it durable when it returns.
+	Record func(Visit) error
+	// Progress is called after each visit; may be nil.
+	Progress func(*Course, Visit)
+	// Anyway goes on where the placebo shows that the margin is out of reach.
+	Anyway bool
+}
+
+// Ending is why an experiment ended.
+type Ending string
+
+// The endings.
+const (
+	EndedVerdict     Ending = "verdict"
+	EndedMost        Ending = "most-quads"
+	EndedBudget      Ending = "budget"
+	EndedInterrupted Ending = "interrupted"
+	EndedGuard       Ending = "guard-rail"
+	EndedHopeless    Ending = "hopeless"
+	EndedFailed      Ending = "failed"
+)
+
+// ErrHopeless is why an experiment ends after its placebo: with this noise the
+// margin cannot be seen within the quads and the time that the design allows.
+var ErrHopeless = errors.New("the margin is out of reach")
+
+// hopeless is how many times more quads than allowed must be needed for that: a
+// large effect is seen long before the margin is.
+const hopeless = 4
+
+// Run carries the experiment out, from its beginning or from where visits of the past
+// have brought it, and returns how it ended. Whatever happens the machine is without
+// the change when it returns, or the error says that it is not (*Stuck).
+func (e *Experiment) Run(ctx context.Context, past []Visit) (course *Course, ending Ending, err error) {
+	if err := e.Design.Check(); err != nil {
+		return nil, EndedFailed, err
+	}
+	course, err = Replay(e.Design, past)
+	if err != nil {
+		return course, EndedFailed, err
+	}
+	spent := time.Duration(0)
+	for _, v := range past {
+		spent += time.Duration(v.TookS * float64(time.Second))
+	}
+	r := runner{Experiment: e, course: course, at: Without, began: e.Clock.Now().Add(-spent)}
+	ending, err = r.run(ctx)
+	if r.at != Without {
+		// Not to be interrupted: this is what the interruption is for.
+		if undo := e.Change.Undo(context.WithoutCancel(ctx)); undo != nil {
+			err = errors.Join(&Stuck{undo}, err)
+		}
+	}
+	return course, ending, err
+}
+
+// Replay is where visits of the past have brought an experiment.
+func Replay(d Design, past []Visit) (*Course, error) {
+	c := Begin(d)
+	for _, v := range past {
+		if v.Step != c.Next() {
+			c.Abandon() // it was cut off here once before
+		}
+		if v.Step != c.Next() {
+			return c, fmt.Errorf("the record does not fit its design: visit %+v where %+v is due", v.Step, c.Next())
+		}
+		if err := c.Took(v.Values); err != nil {
+			return c, err
+		}
+	}
+	c.Abandon()
+	return c, nil
+}
+
+// Stuck is that the change could not be taken back.
+type Stuck struct{ Err error }
+
+func (s *Stuck) Error() string { return "the change is not undone: " + s.Err.Error() }
+func (s *Stuck) Unwrap() error { return s.Err }
+
+// runner is a run of an experiment.
+type runner struct {
+	*Experiment
+	course *Course
+	at     Arm // what the machine is with; "" when that is not sure
+	began  time.Time
+}
+
+func (r *runner) run(ctx context.Context) (Ending, error) {
+	phase := Placebo
+	for {
+		s := r.course.Next()
+		switch {
+		case s.Phase == Done:
+			if r.course.Verdict().Word.Decided() {
+				return EndedVerdict, nil
+			}
+			return EndedMost, nil
+		case ctx.Err() != nil:
+			return EndedInterrupted, nil
+		case r.Design.BudgetS > 0 && r.Clock.Now().Sub(r.began).Seconds() > r.Design.BudgetS:
+			return EndedBudget, nil
+		case phase == Placebo && s.Phase == Quads:
+			phase = Quads
+			if err := r.reach(); err != nil && !r.Anyway {
+				return EndedHopeless, err
+			}
+		}
+		if r.Gate != nil && s.Place == 0 {
+			if err := r.Gate.Closed(ctx); err != nil {
+				return EndedFailed, fmt.Errorf("before quad %d: %w", s.Quad+1, err)
+			}
+		}
+		if err := r.step(ctx, s); err != nil {
+			if ctx.Err() != nil {
+				return EndedInterrupted, nil // whatever the cut did to the work
+			}
+			if g := (*guardError)(nil); errors.As(err, &g) {
+				return EndedGuard, err
+			}
+			return EndedFailed, err
+		}
+	}
+}
+
+// step is one visit.
+func (r *runner) step(ctx context.Context, s Step) error {
+	if err := r.arm(ctx, s); err != nil {
+		return err
+	}
+	if err := r.Change.Holds(ctx, r.at); err != nil {
+		return fmt.Errorf("somebody else has changed the machine: %w", err)
+	}
+	if r.Watch != nil {
+		if err := r.Watch.Begin(); err != nil {
+			return err
+		}
+	}
+	began := r.Clock.Now()
+	measured, err := r.Workload.Visit(ctx)
+	took := r.Clock.Now().Sub(began)
+	if err != nil {
+		return fmt.Errorf("the work failed %s: %w", side(r.at), err)
+	}
+	v := Visit{Step: s, At: began, TookS: took.Seconds(), Values: measured.Values, Within: measured.Within}
+	if r.Watch != nil {
+		if v.Moved, err = r.Watch.End(); err != nil {
+			return err
+		}
+	}
+	if err := r.course.Took(v.Values); err != nil {
+		return err
+	}
+	if err := r.Record(v); err != nil {
+		return fmt.Errorf("the visit cannot be recorded: %w", err)
+	}
+	if r.Progress != nil {
+		r.Progress(r.course, v)
+	}
+	if g, worse, hit := r.course.Hit(); hit {
+		return &guardError{g, worse}
+	}
+	return nil
+}
+
+// side says with or without the change.
+func side(a Arm) string {
+	if a == With {
+		return "with the change"
+	}
+	return "without the change"
+}
+
+// arm brings the machine to the side that the visit is about.
+func (r *runner) arm(ctx context.Context, s Step) error {
+	if s.Phase == Placebo {
+		if !s.Switch {
+			return nil
+		}
+		if err := r.Change.Placebo(ctx); err != nil {
+			return fmt.Errorf("the values that are there cannot be written again: %w", err)
+		}
+		return nil
+	}
+	if s.Arm == r.at {
+		return nil
+	}
+	to, name := r.Change.Apply, "applied"
+	if s.Arm == Without {
+		to, name = r.Change.Undo, "undone"
+	}
+	r.at = ""
+	if err := to(ctx); err != nil {
+		return fmt.Errorf("the change cannot be %s: %w", name, err)
+	}
+	r.at = s.Arm
+	return nil
+}
+
+// reach says whether the margin can be seen with the noise that the placebo showed.
+func (r *runner) reach() error {
+	allowed := float64(r.Design.Most)
+	if spent := r.Clock.Now().Sub(r.began).Seconds(); r.Design.BudgetS > 0 && spent > 0 {
+		allowed = min(allowed, (r.Design.BudgetS-spent)/spent*float64(r.Design.Placebo))
+	}
+	const limit = 1_000_000
+	n := r.course.Planned(limit)
+	if float64(n) <= hopeless*allowed {
+		return nil
+	}
+	runs := fmt.Sprintf("about %.0f", float64(n)*r.course.Visits())
+	if n == limit {
+		runs = "millions of"
+	}
+	return fmt.Errorf("%w: the noise of a quad is %s, so this machine needs %s runs to see %s, and %.0f are allowed: a longer workload, a larger margin or more time are needed",
+		ErrHopeless, percent(r.course.Noise()), runs, percent(r.Design.Margin), allowed*r.course.Visits())
+}
+
+// guardError is a guard rail that was hit.
+type guardError struct {
+	guard Guard
+	by    float64
+}
+
+func (g *guardError) Error() string {
+	return fmt.Sprintf("guard rail: %s is at least %s worse with the change, %s are allowed", g.guard.Name, percent(g.by), percent(g.guard.Most))
+}

@@ -1,0 +1,269 @@
+package prove
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// quiet is a machine with a noise of half a percent, and a change that saves 8 %.
+func quiet() *machine {
+	r := rand.New(rand.NewPCG(1, 2))
+	return &machine{noise: func(int) float64 { return 0.005 * r.NormFloat64() }, effect: math.Log(0.92)}
+}
+
+func design() Design {
+	d := Defaults(Metric{Name: "time", Unit: "s"})
+	d.Seed = 42
+	return d
+}
+
+func TestRun(t *testing.T) {
+	m := quiet()
+	var record []Visit
+	c, ending, err := m.experiment(design(), &record).Run(t.Context(), nil)
+	if err != nil || ending != EndedVerdict {
+		t.Fatal(ending, err)
+	}
+	v := c.Verdict()
+	if v.Word != Better || !strings.HasPrefix(v.Text, "faster by 8") || math.Abs(*v.Effect-0.08) > 0.01 || v.Interval[0] > 0.08 || v.Interval[1] < 0.08 {
+		t.Errorf("%+v", v)
+	}
+	if m.on || m.applied == 0 || m.applied != m.undone || m.placebos == 0 {
+		t.Errorf("switch %v, applied %d, undone %d, placebos %d", m.on, m.applied, m.undone, m.placebos)
+	}
+	if len(record) != m.visits {
+		t.Errorf("%d visits recorded of %d", len(record), m.visits)
+	}
+	// Four of a quad count, and after each switch one is dropped.
+	counted := map[Phase]int{}
+	for i, r := range record {
+		if r.Dropped != r.Switch {
+			t.Errorf("visit %d: %+v", i, r.Step)
+		}
+		if !r.Dropped {
+			counted[r.Phase]++
+		}
+	}
+	if want := map[Phase]int{Placebo: 16, Quads: 20}; !cmp.Equal(counted, want) {
+		t.Errorf("counted %v, want %v", counted, want)
+	}
+}
+
+// TestCutOff: an experiment that is interrupted at any visit leaves the machine
+// without the change, and goes on later from its record, also when it is cut off
+// again, as if the quad that was cut had not been begun.
+func TestCutOff(t *testing.T) {
+	for at := 1; ; at++ {
+		m := quiet()
+		var record []Visit
+		ctx, cancel := context.WithCancel(t.Context())
+		m.fail = func(visit int) error {
+			if visit%7 == 0 && visit > at || visit == at {
+				cancel()
+			}
+			return nil
+		}
+		c, ending, err := m.experiment(design(), &record).Run(ctx, nil)
+		if err != nil || m.on {
+			t.Fatalf("cut at %d: %v, switch %v", at, err, m.on)
+		}
+		if ending == EndedVerdict {
+			cancel()
+			return
+		}
+		if ending != EndedInterrupted || len(record) != at {
+			t.Fatalf("cut at %d: %s, %d visits", at, ending, len(record))
+		}
+		_ = c.Verdict()
+		for round := 0; ending == EndedInterrupted; round++ {
+			if round > 50 {
+				m.fail = nil // a quad takes longer than seven visits now and then
+			}
+			before := len(record)
+			ctx, cancel = context.WithCancel(t.Context())
+			c, ending, err = m.experiment(design(), &record).Run(ctx, record)
+			if err != nil || m.on {
+				t.Fatalf("cut at %d, again after %d: %v, switch %v", at, before, err, m.on)
+			}
+		}
+		cancel()
+		if v := c.Verdict(); v.Word != Better {
+			t.Fatalf("cut at %d: %+v", at, v)
+		}
+	}
+}
+
+func TestEndings(t *testing.T) {
+	broken := errors.New("exit status 1")
+	for name, x := range map[string]struct {
+		machine func(*machine, *Design)
+		gate    Gate
+		ending  Ending
+		says    string
+		stuck   bool
+	}{
+		"the work fails with the change": {machine: func(m *machine, _ *Design) {
+			m.fail = func(int) error {
+				if m.on {
+					return broken
+				}
+				return nil
+			}
+		}, ending: EndedFailed, says: "the work failed with the change: exit status 1"},
+		"the work fails at once": {machine: func(m *machine, _ *Design) {
+			m.fail = func(int) error { return broken }
+		}, ending: EndedFailed, says: "the work failed without the change"},
+		"the budget is over": {machine: func(m *machine, d *Design) { d.BudgetS = 45; m.effect = math.Log(0.99) }, ending: EndedBudget},
+		"the change stays":   {machine: func(m *machine, _ *Design) { m.stuck = broken }, ending: EndedFailed, says: "the change is not undone", stuck: true},
+		"noise without end": {machine: func(m *machine, _ *Design) {
+			r := rand.New(rand.NewPCG(3, 3))
+			m.noise = func(int) float64 { return 0.5 * r.NormFloat64() }
+		}, ending: EndedHopeless, says: "a longer workload"},
+		"a closed gate": {gate: closed{}, ending: EndedFailed, says: "before quad 1: the battery is low"},
+		"a value of 0": {machine: func(m *machine, _ *Design) {
+			m.noise = func(int) float64 { return math.Inf(-1) }
+		}, ending: EndedFailed, says: "time is 0: a positive number is needed"},
+		"no such metric": {machine: func(_ *machine, d *Design) { d.Metric.Name = "p99" }, ending: EndedFailed, says: "told no p99"},
+		"a guard rail": {machine: func(m *machine, d *Design) {
+			d.Guards = []Guard{{Metric: Metric{Name: "errors"}, Most: 0.5}}
+			m.also = Values{"errors": 0}
+			m.fail = func(int) error {
+				m.also["errors"] = 0
+				if m.on {
+					m.also["errors"] = 20
+				}
+				return nil
+			}
+			m.effect = math.Log(0.999) // so that the verdict takes its time
+		}, ending: EndedGuard, says: "errors is at least"},
+		"a bad design": {machine: func(_ *machine, d *Design) { d.Margin = 0 }, ending: EndedFailed, says: "the margin"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, d := quiet(), design()
+			if x.machine != nil {
+				x.machine(m, &d)
+			}
+			e := m.experiment(d, nil)
+			e.Gate = x.gate
+			_, ending, err := e.Run(t.Context(), nil)
+			if ending != x.ending {
+				t.Errorf("ended with %q, %v", ending, err)
+			}
+			if (x.says == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), x.says) {
+				t.Errorf("said %v, want %q", err, x.says)
+			}
+			if m.on != x.stuck {
+				t.Errorf("the switch is %v", m.on)
+			}
+			if s := (*Stuck)(nil); errors.As(err, &s) != x.stuck {
+				t.Errorf("stuck: %v", err)
+			}
+		})
+	}
+}
+
+type closed struct{}
+
+func (closed) Closed(context.Context) error { return errors.New("the battery is low") }
+
+// TestRecordFails: what cannot be recorded is not evidence; the experiment ends and
+// the machine is restored.
+func TestRecordFails(t *testing.T) {
+	m := quiet()
+	e := m.experiment(design(), nil)
+	n := 0
+	e.Record = func(Visit) error {
+		if n++; n == 30 {
+			return errors.New("no space left on device")
+		}
+		return nil
+	}
+	if _, ending, err := e.Run(t.Context(), nil); ending != EndedFailed || err == nil || !strings.Contains(err.Error(), "no space left") || m.on {
+		t.Error(ending, err, m.on)
+	}
+}
+
+// TestForeignRecord: a record of another design is not taken.
+func TestForeignRecord(t *testing.T) {
+	m := quiet()
+	var record []Visit
+	if _, _, err := m.experiment(design(), &record).Run(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	d := design()
+	d.Seed++
+	if _, _, err := quiet().experiment(d, nil).Run(t.Context(), record); err == nil || !strings.Contains(err.Error(), "does not fit") {
+		t.Error(err)
+	}
+}
+
+// TestWashout: the wash-out grows in the placebo until the last visit dropped is like
+// those that count.
+func TestWashout(t *testing.T) {
+	for _, x := range []struct {
+		after []float64
+		want  int
+	}{
+		{nil, 1},
+		{[]float64{0.05}, 2},
+		{[]float64{0.06, 0.04, 0.02}, 4},
+	} {
+		m := quiet()
+		m.effect, m.after = 0, x.after
+		c, ending, err := m.experiment(design(), nil).Run(t.Context(), nil)
+		if err != nil || ending != EndedVerdict || c.Verdict().Word != NoEffect {
+			t.Errorf("%v: %s, %v, %+v", x.after, ending, err, c.Verdict())
+		}
+		// One in fifty grows once more by chance.
+		if n := c.Washout(); n < x.want || n > x.want+1 {
+			t.Errorf("%v: %d visits dropped after a switch, want %d", x.after, n, x.want)
+		}
+	}
+}
+
+// TestCostOfTheSwitch: a first run that is slower after the change was applied, which
+// a placebo cannot show, is not taken for an effect where it is dropped; where nothing
+// is dropped it is.
+func TestCostOfTheSwitch(t *testing.T) {
+	for washout, want := range map[int]Word{0: Worse, 1: NoEffect} {
+		m, d := quiet(), design()
+		m.effect, m.after, m.afterOn, d.Washout = 0, []float64{0.05}, true, washout
+		c, _, err := m.experiment(d, nil).Run(t.Context(), nil)
+		if err != nil || c.Verdict().Word != want {
+			t.Errorf("%d dropped: %v, %+v, want %s", washout, err, c.Verdict(), want)
+		}
+		if washout > 0 && math.Abs(c.Carried(With)-0.05) > 0.01 {
+			t.Errorf("carried over: %v", c.Carried(With))
+		}
+	}
+}
+
+func TestOrderIsACoin(t *testing.T) {
+	d := design()
+	n := 0
+	for q := range 1000 {
+		if d.Order(Quads, q)[0] == With {
+			n++
+		}
+	}
+	if n < 450 || n > 550 {
+		t.Errorf("%d of 1000 quads begin with the change", n)
+	}
+	other := d
+	other.Seed++
+	same := 0
+	for q := range 1000 {
+		if d.Order(Quads, q) == other.Order(Quads, q) {
+			same++
+		}
+	}
+	if same < 400 || same > 600 {
+		t.Errorf("%d of 1000 quads are the same with another seed", same)
+	}
+}

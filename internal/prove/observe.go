@@ -1,0 +1,150 @@
+package prove
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// Machine watches the counters of a machine during a visit.
+type Machine struct {
+	Host  *host.Host
+	begun Values
+}
+
+// Begin reads the counters.
+func (m *Machine) Begin() error {
+	m.begun = Counters(m.Host)
+	return nil
+}
+
+// End is by how much each counter has grown since.
+func (m *Machine) End() (Values, error) {
+	moved := Values{}
+	for name, v := range Counters(m.Host) {
+		if before, had := m.begun[name]; had {
+			moved[name] = v - before
+		}
+	}
+	return moved, nil
+}
+
+// events are the counters of /proc/vmstat that tell what tuning is about.
+var events = map[string]bool{
+	"pgpgin": true, "pgpgout": true, "pswpin": true, "pswpout": true, "pgfault": true, "pgmajfault": true,
+	"pgscan_kswapd": true, "pgscan_direct": true, "pgsteal_kswapd": true, "pgsteal_direct": true, "allocstall_normal": true,
+	"thp_fault_alloc": true, "thp_fault_fallback": true, "thp_collapse_alloc": true, "thp_split_page": true,
+	"compact_stall": true, "compact_success": true, "numa_hint_faults": true, "numa_hint_faults_local": true, "numa_pages_migrated": true,
+	"nr_dirtied": true, "nr_written": true, "workingset_refault_file": true, "workingset_refault_anon": true, "oom_kill": true,
+}
+
+// Counters are what the kernel counts since boot: pressure (Documentation/accounting/psi.rst),
+// /proc/vmstat, /proc/stat, /proc/schedstat (Documentation/scheduler/sched-stats.rst) and
+// /proc/diskstats (Documentation/admin-guide/iostats.rst). What a kernel does not have
+// is left out.
+func Counters(h *host.Host) Values {
+	v := Values{}
+	lines := func(path string, use func(f []string)) {
+		text, err := h.Files.ReadFile(path)
+		if err != nil {
+			return
+		}
+		for line := range strings.Lines(string(text)) {
+			if f := strings.Fields(line); len(f) > 1 {
+				use(f)
+			}
+		}
+	}
+	number := func(text string, scale float64) float64 {
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return 0
+		}
+		return n * scale
+	}
+	for _, what := range []string{"cpu", "memory", "io"} {
+		lines("/proc/pressure/"+what, func(f []string) {
+			if total, is := strings.CutPrefix(f[len(f)-1], "total="); is {
+				v["pressure."+what+"."+f[0]+"_s"] = number(total, 1e-6)
+			}
+		})
+	}
+	lines("/proc/vmstat", func(f []string) {
+		if events[f[0]] {
+			v["vmstat."+f[0]] = number(f[1], 1)
+		}
+	})
+	lines("/proc/stat", func(f []string) {
+		switch f[0] {
+		case "cpu":
+			// user nice system idle iowait irq softirq steal, in USER_HZ (100 on every
+			// machine that fettle knows).
+			for i, name := range []string{"user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"} {
+				if i+1 < len(f) {
+					v["cpu."+name+"_s"] = number(f[i+1], 0.01)
+				}
+			}
+		case "ctxt":
+			v["context_switches"] = number(f[1], 1)
+		case "processes":
+			v["forks"] = number(f[1], 1)
+		}
+	})
+	lines("/proc/schedstat", func(f []string) {
+		if strings.HasPrefix(f[0], "cpu") && len(f) > 8 {
+			v["schedstat.run_s"] += number(f[7], 1e-9)
+			v["schedstat.wait_s"] += number(f[8], 1e-9)
+		}
+	})
+	lines("/proc/diskstats", func(f []string) {
+		if len(f) < 14 || strings.HasPrefix(f[2], "loop") || strings.HasPrefix(f[2], "ram") || strings.HasPrefix(f[2], "dm-") {
+			return
+		}
+		if _, err := h.Files.Lstat("/sys/block/" + f[2]); err != nil {
+			return // a partition: its disk has counted it
+		}
+		disk := "disk." + f[2] + "."
+		v[disk+"reads"], v[disk+"read_bytes"], v[disk+"read_s"] = number(f[3], 1), number(f[5], 512), number(f[6], 1e-3)
+		v[disk+"writes"], v[disk+"write_bytes"], v[disk+"write_s"] = number(f[7], 1), number(f[9], 512), number(f[10], 1e-3)
+		v[disk+"busy_s"] = number(f[12], 1e-3)
+	})
+	return v
+}
+
+// Limits of a machine that is fit to be measured: the reference of the method names
+// steal above 5 %; the others are what a run of a second can bear.
+const (
+	mostSteal    = 0.05 // share of the time of all CPUs
+	mostPressure = 0.20 // share of the time in which some task waits
+)
+
+// Unfit says what makes the machine unfit to be measured now, by its counters over a
+// moment without the work; nil where nothing does.
+func Unfit(h *host.Host, begun, ended Values, tookS float64) []string {
+	var why []string
+	all := 0.0
+	for name, v := range ended {
+		if strings.HasPrefix(name, "cpu.") {
+			all += v - begun[name]
+		}
+	}
+	if steal := ended["cpu.steal_s"] - begun["cpu.steal_s"]; all > 0 && steal > mostSteal*all {
+		why = append(why, fmt.Sprintf("the hypervisor takes %s of the CPUs' time away (steal)", percent(steal/all)))
+	}
+	for _, what := range []string{"cpu", "memory", "io"} {
+		name := "pressure." + what + ".some_s"
+		if share := (ended[name] - begun[name]) / tookS; share > mostPressure {
+			why = append(why, fmt.Sprintf("something else is at work: in %s of the time a task waits for %s", percent(share), strings.Replace(what, "cpu", "a CPU", 1)))
+		}
+	}
+	if swap := ended["vmstat.pswpin"] + ended["vmstat.pswpout"] - begun["vmstat.pswpin"] - begun["vmstat.pswpout"]; swap > 0 {
+		why = append(why, fmt.Sprintf("the machine swaps (%.0f pages)", swap))
+	}
+	text, err := h.Files.ReadFile("/sys/class/power_supply/BAT0/status")
+	if err == nil && strings.TrimSpace(string(text)) == "Discharging" {
+		why = append(why, "the machine runs on its battery")
+	}
+	return why
+}

@@ -1,0 +1,365 @@
+package prove
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/stats"
+)
+
+// noise makes the logarithm of the time of one visit after the other, without any
+// change: the models are those by which the method was chosen.
+type noise func(r *rand.Rand) func(visit int) float64
+
+const sigma = 0.02 // of a run, where a model does not say more
+
+var models = []struct {
+	name string
+	noise
+}{
+	{"independent", func(r *rand.Rand) func(int) float64 {
+		return func(int) float64 { return sigma * r.NormFloat64() }
+	}},
+	{"linear drift of 6 % in 40 runs", func(r *rand.Rand) func(int) float64 {
+		return func(i int) float64 { return 0.06*float64(i)/40 + sigma*r.NormFloat64() }
+	}},
+	{"random walk, 0.8 % a run", func(r *rand.Rand) func(int) float64 {
+		at := 0.0
+		return func(int) float64 { at += 0.008 * r.NormFloat64(); return at + sigma*r.NormFloat64() }
+	}},
+	{"autocorrelated, 0.7", func(r *rand.Rand) func(int) float64 {
+		at := 0.0
+		return func(int) float64 { at = 0.7*at + sigma*r.NormFloat64(); return at }
+	}},
+	{"a step of 8 %", func(r *rand.Rand) func(int) float64 {
+		when := r.IntN(120)
+		return func(i int) float64 {
+			if i >= when {
+				return 0.08 + sigma*r.NormFloat64()
+			}
+			return sigma * r.NormFloat64()
+		}
+	}},
+	{"spikes: every tenth run 10 to 50 % longer", func(r *rand.Rand) func(int) float64 {
+		return func(int) float64 { return spike(r) + sigma*r.NormFloat64() }
+	}},
+	{"a period of two runs", func(r *rand.Rand) func(int) float64 {
+		return func(i int) float64 { return 0.05*float64(i%2) + sigma*r.NormFloat64() }
+	}},
+	{"two modes, 6 % apart", func(r *rand.Rand) func(int) float64 {
+		return func(int) float64 { return 0.06*float64(r.IntN(2)) + sigma*r.NormFloat64() }
+	}},
+	{"a coarse clock: four values, mostly one", func(r *rand.Rand) func(int) float64 {
+		steps := []float64{0, 0, 0, 0, 0.01, 0.01, -0.01, 0.03}
+		return func(int) float64 { return steps[r.IntN(len(steps))] }
+	}},
+	{"all at once", func(r *rand.Rand) func(int) float64 {
+		walk, auto, when := 0.0, 0.0, r.IntN(120)
+		return func(i int) float64 {
+			walk += 0.008 * r.NormFloat64()
+			auto = 0.7*auto + sigma*r.NormFloat64()
+			at := walk + auto + spike(r) + 0.06*float64(i)/40 + 0.05*float64(i%2) + 0.06*float64(r.IntN(2))
+			if i >= when {
+				at += 0.08
+			}
+			return at
+		}
+	}},
+}
+
+func spike(r *rand.Rand) float64 {
+	if r.Float64() < 0.1 {
+		return math.Log(1.1 + 0.4*r.Float64())
+	}
+	return 0
+}
+
+// machine is a machine with one switch, on which the work takes longer by a logarithm
+// while it is on. Its clock is its own.
+type machine struct {
+	noise  func(visit int) float64
+	effect float64
+	on     bool
+	visits int
+	clock  time.Time
+
+	applied, undone, placebos int
+	fail                      func(visit int) error // of the work
+	stuck                     error                 // of Undo
+	after                     []float64             // by how much the visits after a switch take longer
+	afterOn                   bool                  // only where the switch is on
+	since                     int                   // visits since the last switch
+	also                      Values                // measured beside the time
+}
+
+func (m *machine) Now() time.Time { return m.clock }
+
+func (m *machine) switched() { m.since = 0; m.clock = m.clock.Add(50 * time.Millisecond) }
+
+func (m *machine) Apply(context.Context) error { m.switched(); m.applied++; m.on = true; return nil }
+
+func (m *machine) Placebo(context.Context) error { m.switched(); m.placebos++; return nil }
+
+func (m *machine) Undo(context.Context) error {
+	if m.stuck != nil {
+		return m.stuck
+	}
+	m.switched()
+	m.undone++
+	m.on = false
+	return nil
+}
+
+func (m *machine) Holds(_ context.Context, a Arm) error {
+	if m.on != (a == With) {
+		return fmt.Errorf("arm %s, switch %v", a, m.on)
+	}
+	return nil
+}
+
+func (m *machine) Visit(context.Context) (Measurement, error) {
+	log := m.noise(m.visits)
+	if m.on {
+		log += m.effect
+	}
+	if m.since < len(m.after) && (m.on || !m.afterOn) {
+		log += m.after[m.since]
+	}
+	m.since++
+	m.visits++
+	m.clock = m.clock.Add(time.Duration(math.Exp(log) * float64(time.Second)))
+	if m.fail != nil {
+		if err := m.fail(m.visits); err != nil {
+			return Measurement{}, err
+		}
+	}
+	v := Values{"time": math.Exp(log)}
+	maps.Copy(v, m.also)
+	return Measurement{Values: v}, nil
+}
+
+// experiment is an experiment on m that keeps its record in memory.
+func (m *machine) experiment(d Design, record *[]Visit) *Experiment {
+	return &Experiment{Design: d, Change: m, Workload: m, Clock: m, Record: func(v Visit) error {
+		if record != nil {
+			*record = append(*record, v)
+		}
+		return nil
+	}}
+}
+
+// simulate makes an experiment in which the change makes the work longer by a
+// logarithm of effect, and says how it ended, and whether the effect was outside of
+// the interval at any look.
+func simulate(t *testing.T, d Design, n noise, effect float64) (v Verdict, visits int, missed bool) {
+	m := &machine{noise: n(rand.New(rand.NewPCG(d.Seed, 99))), effect: effect}
+	e := m.experiment(d, nil)
+	e.Anyway = true
+	e.Progress = func(c *Course, _ Visit) {
+		if q, _ := c.Differences(); len(q) > 0 {
+			missed = missed || !c.tracks[0].interval.Contains(effect)
+		}
+	}
+	c, _, err := e.Run(t.Context(), nil)
+	if err != nil || m.on {
+		t.Errorf("switch %v, %v", m.on, err)
+	}
+	return c.Verdict(), m.visits, missed
+}
+
+// tally is how the experiments of one kind ended.
+type tally struct {
+	words  map[Word]int
+	missed int
+	visits []float64
+	n      int
+}
+
+func (y tally) share(w Word) float64 { return 100 * float64(y.words[w]) / float64(y.n) }
+
+func (y tally) String() string {
+	return fmt.Sprintf("faster %.1f %%, slower %.1f %%, no effect %.1f %%, cannot tell %.1f %%; interval ever wrong %.1f %%; median of runs %.0f",
+		y.share(Better), y.share(Worse), y.share(NoEffect), y.share(CannotTell), 100*float64(y.missed)/float64(y.n), stats.Median(y.visits))
+}
+
+// many makes n experiments with seeds that do not change from run to run of the test.
+func many(t *testing.T, d Design, model noise, effect float64, n int) tally {
+	t.Helper()
+	y := tally{words: map[Word]int{}, n: n}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for w := range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := w; i < n; i += runtime.GOMAXPROCS(0) {
+				d := d
+				d.Seed = uint64(i) + 1
+				v, visits, missed := simulate(t, d, model, effect)
+				mu.Lock()
+				y.words[v.Word]++
+				y.visits = append(y.visits, float64(visits))
+				if missed {
+					y.missed++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return y
+}
+
+var experiments = flag.Int("experiments", 2000, "simulated experiments of each kind")
+
+// count is fewer in the short tests, which then only see what is badly wrong.
+func count() int {
+	if testing.Short() {
+		return 200
+	}
+	return *experiments
+}
+
+// TestFalseAlarms: without an effect at most one experiment in twenty finds one, and
+// the interval is wrong at any look at most as often, under every model of noise.
+func TestFalseAlarms(t *testing.T) {
+	for _, m := range models {
+		y := many(t, Defaults(Metric{Name: "time", Unit: "s"}), m.noise, 0, count())
+		t.Logf("%s: %v", m.name, y)
+		limit := 5.0
+		if testing.Short() {
+			limit = 9 // 200 experiments: five are by chance up to 18
+		}
+		if wrong := y.share(Better) + y.share(Worse); wrong > limit {
+			t.Errorf("%s: %.1f %% false alarms", m.name, wrong)
+		}
+		if missed := 100 * float64(y.missed) / float64(y.n); missed > limit {
+			t.Errorf("%s: the interval excluded the truth in %.1f %%", m.name, missed)
+		}
+	}
+}
+
+// TestPower: an effect that is there is found, with the right sign, and the answer
+// keeps to the margin. The shares asked for are a little below those that were seen.
+func TestPower(t *testing.T) {
+	for _, x := range []struct {
+		model   string
+		effect  float64 // of the time, in percent
+		word    Word
+		atLeast float64 // percent of the experiments
+	}{
+		{"independent", -2, Better, 95},
+		{"independent", 5, Worse, 99},
+		{"independent", 0, NoEffect, 93},
+		{"linear drift of 6 % in 40 runs", -2, Better, 95},
+		{"random walk, 0.8 % a run", -2, Better, 93},
+		{"random walk, 0.8 % a run", 0, NoEffect, 92},
+		{"autocorrelated, 0.7", -2, Better, 90},
+		{"a step of 8 %", -2, Better, 93},
+		{"spikes: every tenth run 10 to 50 % longer", -5, Better, 90},
+		{"a period of two runs", -2, Better, 95},
+		{"two modes, 6 % apart", 5, Worse, 85},
+		{"a coarse clock: four values, mostly one", -5, Better, 99},
+		{"all at once", -10, Better, 95},
+		{"all at once", 0, CannotTell, 85}, // what a bad machine has to answer
+	} {
+		for _, m := range models {
+			if m.name != x.model {
+				continue
+			}
+			y := many(t, Defaults(Metric{Name: "time", Unit: "s"}), m.noise, math.Log1p(x.effect/100), count()/2)
+			t.Logf("%s, %+.0f %%: %v", m.name, x.effect, y)
+			atLeast := x.atLeast
+			if testing.Short() {
+				atLeast -= 12
+			}
+			if got := y.share(x.word); got < atLeast {
+				t.Errorf("%s, %+.0f %%: %q in %.1f %%, at least %.0f %% wanted", m.name, x.effect, x.word, got, atLeast)
+			}
+		}
+	}
+}
+
+// TestRunsNotRequests: where the requests of one run are alike, the run is what
+// counts. Comparing all requests as if each were a sample finds an effect in more
+// than half of all experiments without one; the quads do not.
+func TestRunsNotRequests(t *testing.T) {
+	const requests, share = 50, 0.8 // the share of the variance that lies between runs
+	one := func(r *rand.Rand) []float64 {
+		level := math.Sqrt(share) * r.NormFloat64()
+		run := make([]float64, requests)
+		for i := range run {
+			run[i] = 0.05 * (level + math.Sqrt(1-share)*r.NormFloat64())
+		}
+		return run
+	}
+	y := many(t, Defaults(Metric{Name: "time", Unit: "s"}), func(r *rand.Rand) func(int) float64 {
+		return func(int) float64 { return stats.Mean(one(r)) }
+	}, 0, count())
+	t.Logf("by runs: %v", y)
+	if wrong := y.share(Better) + y.share(Worse); wrong > 5 && !testing.Short() {
+		t.Errorf("%.1f %% false alarms", wrong)
+	}
+	r := rand.New(rand.NewPCG(11, 12))
+	naive := 0
+	for range count() {
+		var all [2][]float64
+		var runs []stats.Summary
+		for i := range 40 {
+			run := one(r)
+			runs = append(runs, stats.Summarize(run))
+			all[i%2] = append(all[i%2], run...)
+		}
+		if math.Abs(welch(all[0], all[1])) > 1.96 {
+			naive++
+		}
+		if b := stats.BetweenRuns(runs); b < 0.6 || b > 0.95 {
+			t.Errorf("share between runs: %v", b)
+		}
+	}
+	if share := float64(naive) / float64(count()); share < 0.5 {
+		t.Errorf("requests as samples: %.1f %% false alarms; this test no longer shows what it is for", 100*share)
+	}
+}
+
+// welch is Welch's t.
+func welch(a, b []float64) float64 {
+	va, vb := stats.SD(a), stats.SD(b)
+	return (stats.Mean(a) - stats.Mean(b)) / math.Sqrt(va*va/float64(len(a))+vb*vb/float64(len(b)))
+}
+
+// TestTheUsualWay: all runs without the change, then all with it, compared by
+// Welch's t at 5 %: what the manual says of it.
+func TestTheUsualWay(t *testing.T) {
+	wrong := map[string]float64{}
+	for _, m := range models {
+		n := 0
+		for i := range count() {
+			run := m.noise(rand.New(rand.NewPCG(uint64(i), 5)))
+			var a, b []float64
+			for k := range 40 {
+				if v := run(k); k < 20 {
+					a = append(a, v)
+				} else {
+					b = append(b, v)
+				}
+			}
+			if math.Abs(welch(a, b)) > 2.02 { // t of 38 degrees of freedom
+				n++
+			}
+		}
+		wrong[m.name] = 100 * float64(n) / float64(count())
+		t.Logf("%s: %.0f %%", m.name, wrong[m.name])
+	}
+	for _, m := range []string{"linear drift of 6 % in 40 runs", "random walk, 0.8 % a run", "autocorrelated, 0.7"} {
+		if wrong[m] < 25 {
+			t.Errorf("%s: only %.0f %% false alarms", m, wrong[m])
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package prove
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/stats"
+)
+
+// Word is the verdict in short.
+type Word string
+
+// The verdicts. Faster and slower are said of times and rates, better and worse of
+// anything else.
+const (
+	Better     Word = "better"
+	Worse      Word = "worse"
+	NoEffect   Word = "no-effect"
+	CannotTell Word = "cannot-tell"
+)
+
+// Decided says whether the experiment can stop with this verdict.
+func (w Word) Decided() bool { return w != CannotTell }
+
+// Verdict is what the quads so far say of the change. Effects are improvements as a
+// ratio: 0.08 is 8 % less time, or 8 % more of what is better when there is more.
+type Verdict struct {
+	Word Word   `json:"verdict"`
+	Text string `json:"text"`
+	// Effect is the estimate; absent before the first quad.
+	Effect *float64 `json:"effect_ratio,omitempty"`
+	// Interval contains the effect with probability 1-alpha, at all looks together;
+	// absent while it is unbounded.
+	Interval *[2]float64 `json:"effect_interval_ratio,omitempty"`
+	// More is about how many visits an answer still takes, where there is none yet.
+	More int `json:"more_visits,omitempty"`
+}
+
+// Verdict is the answer at this moment; it may be asked after any visit, and the
+// chance that it is ever wrong stays alpha.
+func (c *Course) Verdict() Verdict {
+	t := c.tracks[0]
+	if t.sequence == nil || t.sequence.N() == 0 {
+		return Verdict{Word: CannotTell, Text: "cannot tell yet: no quad is complete"}
+	}
+	estimate := t.sequence.Estimate()
+	v := judge(t.interval, estimate, c.design.Margin, c.design.Metric)
+	if v.Word == CannotTell {
+		const limit = 100_000
+		n := c.design.Least - t.sequence.N()
+		if v.Interval != nil {
+			// Until the interval leaves out 0, or lies between the margins.
+			half := max(math.Abs(estimate), math.Log1p(c.design.Margin)-math.Abs(estimate))
+			n = max(t.sequence.Needed(half, limit), 1)
+		}
+		switch v.More = int(math.Ceil(float64(max(n, 1)) * c.Visits())); {
+		case n >= limit:
+			v.Text += ": more runs than can be made"
+		case v.Interval == nil:
+			v.Text += ": at least " + strconv.Itoa(v.More) + " more runs"
+		default:
+			v.Text += ": about " + strconv.Itoa(v.More) + " more runs"
+		}
+	}
+	return v
+}
+
+// judge is the verdict of an interval of the logarithm of the ratio of B to A.
+func judge(i stats.Interval, mid, margin float64, m Metric) Verdict {
+	// Positive is an improvement from here on.
+	effect := func(log float64) float64 { return -math.Expm1(log) }
+	if m.More {
+		effect = math.Expm1
+	} else {
+		i = stats.Interval{Low: i.High, High: i.Low}
+	}
+	at, low, high := effect(mid), effect(i.Low), effect(i.High)
+	v := Verdict{Effect: &at}
+	bounds := "[" + number(low) + ", " + number(high) + "]"
+	if !math.IsInf(i.Low, 0) && !math.IsInf(i.High, 0) {
+		v.Interval = &[2]float64{low, high}
+	}
+	log := math.Log1p(margin)
+	small := math.Abs(i.Low) <= log && math.Abs(i.High) <= log
+	better, worse := words(m)
+	switch {
+	case low > 0 && small:
+		v.Word, v.Text = Better, fmt.Sprintf("%s, but less than %s %s", better, percent(margin), bounds)
+	case high < 0 && small:
+		v.Word, v.Text = Worse, fmt.Sprintf("%s, but less than %s [%s, %s]", worse, percent(margin), number(-high), number(-low))
+	case low > 0:
+		v.Word, v.Text = Better, fmt.Sprintf("%s by %s %s", better, percent(at), bounds)
+	case high < 0:
+		v.Word, v.Text = Worse, fmt.Sprintf("%s by %s [%s, %s]", worse, percent(-at), number(-high), number(-low))
+	case small:
+		v.Word, v.Text = NoEffect, fmt.Sprintf("no effect above %s %s", percent(margin), bounds)
+	case v.Interval == nil:
+		v.Word, v.Text = CannotTell, "cannot tell yet"
+	default:
+		v.Word, v.Text = CannotTell, "cannot tell yet "+bounds
+	}
+	return v
+}
+
+// words are how the sides of a metric are called.
+func words(m Metric) (better, worse string) {
+	if m.Unit == "s" || strings.HasSuffix(m.Unit, "/s") {
+		return "faster", "slower"
+	}
+	return "better", "worse"
+}
+
+// number is a ratio in percent with as many digits as matter.
+func number(ratio float64) string {
+	p := 100 * ratio
+	switch {
+	case math.IsInf(p, -1):
+		return "-inf"
+	case math.IsInf(p, 1):
+		return "inf"
+	case math.Abs(p) >= 99.95:
+		return strconv.FormatFloat(math.Round(p), 'f', 0, 64)
+	}
+	s := strconv.FormatFloat(p, 'f', 1, 64)
+	if s == "-0.0" || s == "0.0" {
+		// Not nothing: a bound just beside 0 decides.
+		s = strconv.FormatFloat(p, 'g', 1, 64)
+	}
+	return strings.TrimSuffix(s, ".0")
+}
+
+func percent(ratio float64) string { return number(ratio) + " %" }
