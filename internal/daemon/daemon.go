@@ -77,6 +77,7 @@ type Daemon struct {
 	wake        func(next time.Time)      // arms the clock
 	pulse       func(after time.Duration) // arms the next look at the load; 0: none
 	deadline    *time.Timer               // of the trial under way
+	leased      func() bool               // whether an experiment is under way
 }
 
 // New makes a daemon that does nothing yet.
@@ -86,7 +87,7 @@ func New(c Config) *Daemon {
 	}
 	return &Daemon{
 		Config: c, log: newMessages(c.Log), held: map[setting.Setting]holding{}, tasks: map[string]following{},
-		loops: map[string]*looping{}, fought: map[setting.Setting]int{}, writers: newWriters(), wake: func(time.Time) {}, pulse: func(time.Duration) {}, seen: -1,
+		loops: map[string]*looping{}, fought: map[setting.Setting]int{}, writers: newWriters(), wake: func(time.Time) {}, pulse: func(time.Duration) {}, leased: func() bool { return false }, seen: -1,
 	}
 }
 
@@ -116,6 +117,7 @@ func Run(ctx context.Context, c Config) error {
 	}
 	defer ev.close()
 	d.wake, d.pulse = ev.arm, ev.pulse
+	d.leased = func() bool { return tune.Leased(m.Engine.StateDir) }
 	ev.hangup = hangup
 	w, err := m.Engine.Host.WatchWrites()
 	if err == nil && w.Limited != nil {
@@ -147,34 +149,52 @@ func Run(ctx context.Context, c Config) error {
 	return nil
 }
 
-// loop sleeps until something happens.
+// loop sleeps until something happens. While an experiment is under way that waits
+// for its end: the experiment alone switches values.
 func (d *Daemon) loop(ctx context.Context, ev *events) {
+	var later postponed
 	for {
-		var err error
 		select {
 		case <-ctx.Done():
 			return
 		case <-ev.hangup:
-			d.log.say(LevelInfo, "reloading")
-			if !d.Reload(ctx) {
-				err = errors.New("reload failed")
-			}
+			later.add("hangup", func() error {
+				d.log.say(LevelInfo, "reloading")
+				if !d.Reload(ctx) {
+					return errors.New("reload failed")
+				}
+				return nil
+			})
 		case <-ev.journal:
-			err = d.follow(ctx)
+			later.add("journal", func() error { return d.follow(ctx) })
 		case <-ev.config:
-			err = d.keepSchedule(ctx)
+			later.add("config", func() error { return d.keepSchedule(ctx) })
 		case c := <-ev.clock:
-			err = d.clock(ctx, c)
+			later.add(fmt.Sprint("clock", c), func() error { return d.clock(ctx, c) })
 		case batch := <-ev.devices:
-			err = d.plugged(ctx, batch)
+			later.add(fmt.Sprint("devices", batch), func() error { return d.plugged(ctx, batch) })
 		case <-ev.writes:
 			d.wrote(ctx)
 		case <-ev.enforce:
-			err = d.enforce(ctx)
+			later.add("enforce", func() error { return d.enforce(ctx) })
 		case <-ev.load:
-			if !d.tick(ctx) {
-				continue // it has taken no memory worth giving back
+			later.add("load", func() error {
+				if !d.tick(ctx) {
+					return errIdle // it has taken no memory worth giving back
+				}
+				return nil
+			})
+		case <-later.again:
+		}
+		if d.leased() {
+			if later.wait() {
+				d.log.say(LevelInfo, "an experiment is under way: hands off until it ends")
 			}
+			continue
+		}
+		err := later.run()
+		if errors.Is(err, errIdle) {
+			continue
 		}
 		if err != nil && ctx.Err() == nil {
 			d.log.say(LevelError, "%v", err)

@@ -250,7 +250,8 @@ func (d *Daemon) noteWrite(e *claim.Watched, f host.FileWrite, now setting.Value
 	}
 	e.Last, e.Value = &by, now
 	want, ours := d.writers.wants[id]
-	if same || !ours || d.kinds.Equal(id, now, want.value) || f.Time.Sub(d.writers.said[id]) < quiet {
+	// What an experiment switches to and fro is no drift; it is recorded like any write.
+	if same || !ours || d.leased() || d.kinds.Equal(id, now, want.value) || f.Time.Sub(d.writers.said[id]) < quiet {
 		return
 	}
 	d.writers.said[id] = f.Time

@@ -59,6 +59,9 @@ type Begin struct {
 type Try struct {
 	Until     time.Time     `json:"until"`
 	SinceBoot time.Duration `json:"since_boot_ns"`
+	// Experiment is true for a visit of an experiment: it ends with that, and nobody
+	// can confirm it.
+	Experiment bool `json:"experiment,omitempty"`
 }
 
 // Ref names one entry of one transaction.

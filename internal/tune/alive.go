@@ -14,11 +14,14 @@ import (
 )
 
 // aliveFile is locked by the daemon of a machine as long as it lives, so that
-// others know of it also after a kill -9.
-const aliveFile = "daemon"
+// others know of it also after a kill -9. leaseFile likewise by an experiment.
+const (
+	aliveFile = "daemon"
+	leaseFile = "experiment"
+)
 
-func openAlive(stateDir string, flags int) (*os.File, error) {
-	path := filepath.Join(stateDir, aliveFile)
+func openAlive(stateDir, name string, flags int) (*os.File, error) {
+	path := filepath.Join(stateDir, name)
 	fd, err := unix.Open(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
@@ -31,11 +34,26 @@ var ErrAlive = errors.New("a fettle daemon runs already")
 
 // Alive says that this process is the daemon of the machine, until the file is
 // closed. There is one at a time: ErrAlive names the process that has it.
-func Alive(stateDir string) (*os.File, error) {
+func Alive(stateDir string) (*os.File, error) { return hold(stateDir, aliveFile, ErrAlive) }
+
+// ErrLeased says that an experiment is under way already.
+var ErrLeased = errors.New("an experiment is under way already")
+
+// Lease says that this process switches the machine's values to and fro to measure
+// them, until the file is closed: the daemon keeps its hands off meanwhile. There is
+// one at a time: ErrLeased names the process that has it.
+func Lease(stateDir string) (*os.File, error) { return hold(stateDir, leaseFile, ErrLeased) }
+
+// Leased is true while an experiment is under way. It only asks.
+func Leased(stateDir string) bool { return held(stateDir, leaseFile) }
+
+// hold locks a file of the state directory; taken is the error when another process
+// has it.
+func hold(stateDir, name string, taken error) (*os.File, error) {
 	if err := journal.Prepare(stateDir); err != nil {
 		return nil, err
 	}
-	f, err := openAlive(stateDir, unix.O_RDWR|unix.O_CREAT)
+	f, err := openAlive(stateDir, name, unix.O_RDWR|unix.O_CREAT)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +64,7 @@ func Alive(stateDir string) (*os.File, error) {
 			if b, err := io.ReadAll(io.LimitReader(f, 32)); err == nil && len(b) > 0 {
 				who = "process " + strings.TrimSpace(string(b))
 			}
-			return nil, fmt.Errorf("%w here: %s holds %s", ErrAlive, who, f.Name())
+			return nil, fmt.Errorf("%w here: %s holds %s", taken, who, f.Name())
 		}
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
@@ -59,8 +77,10 @@ func Alive(stateDir string) (*os.File, error) {
 
 // Followed is true while a daemon lives. It only asks, and takes no lock that
 // could be in the daemon's way.
-func Followed(stateDir string) bool {
-	f, err := openAlive(stateDir, unix.O_RDONLY)
+func Followed(stateDir string) bool { return held(stateDir, aliveFile) }
+
+func held(stateDir, name string) bool {
+	f, err := openAlive(stateDir, name, unix.O_RDONLY)
 	if err != nil {
 		return false
 	}

@@ -25,7 +25,7 @@ func (e *Engine) Confirm(ctx context.Context) ([]int, error) {
 	}
 	var ids []int
 	for _, t := range j.State.Live() {
-		if t.Try == nil || t.Confirmed || t.Commit == nil {
+		if t.Try == nil || t.Try.Experiment || t.Confirmed || t.Commit == nil {
 			continue
 		}
 		if err := j.Confirm(journal.Confirm{ID: t.ID, Time: e.Host.Clock.Now().UTC(), User: e.User}); err != nil {

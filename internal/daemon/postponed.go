@@ -1,0 +1,58 @@
+package daemon
+
+import (
+	"errors"
+	"time"
+)
+
+// postponed is what has to be done once nothing is in the way any more, in the order
+// in which it came; what came twice is done once.
+type postponed struct {
+	names []string
+	work  map[string]func() error
+	again <-chan time.Time // when to look again; nil while nothing waits
+}
+
+// errIdle is the result of work that found nothing to do.
+var errIdle = errors.New("nothing to do")
+
+// lookAgain is how often a daemon that waits for the end of an experiment looks: each
+// time disturbs what is measured.
+const lookAgain = 5 * time.Second
+
+func (p *postponed) add(name string, work func() error) {
+	if p.work == nil {
+		p.work = map[string]func() error{}
+	}
+	if p.work[name] == nil {
+		p.names = append(p.names, name)
+	}
+	p.work[name] = work
+}
+
+// wait arms the next look, and says whether this is the beginning of the wait.
+func (p *postponed) wait() (began bool) {
+	began = p.again == nil
+	p.again = time.After(lookAgain)
+	return began
+}
+
+// run does all that waits. The error is errIdle where none of it did anything.
+func (p *postponed) run() error {
+	names, work := p.names, p.work
+	*p = postponed{}
+	var errs []error
+	idle := len(names) > 0
+	for _, name := range names {
+		err := work[name]()
+		if errors.Is(err, errIdle) {
+			continue
+		}
+		idle = false
+		errs = append(errs, err)
+	}
+	if idle {
+		return errIdle
+	}
+	return errors.Join(errs...)
+}
