@@ -48,6 +48,7 @@ func standIn(dir string) {
 	live = func() *host.Host { return host.Mounted(dir) }
 	defaultStateDir = filepath.Join(dir, "var/lib/fettle")
 	watchdogEnv = []string{"FETTLE_TEST_MACHINE=" + dir}
+	settle = 0
 }
 
 // unpack writes the archive of a machine into a directory.

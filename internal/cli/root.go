@@ -260,10 +260,13 @@ var verbs = []verb{
 	{"history", historyCommand, true},
 	{"undo", undoCommand, false},
 	{"schedule", scheduleCommand, false},
+	{"prove", proveCommand, false},
+	{"runs", runsCommand, true},
 	{"daemon", daemonCommand, false},
 	{"import", importCommand, false},
 	{"schema", schemaCommand, true},
 	{"watch-trial", watchTrialCommand, false},
+	{"watch-experiment", watchExperimentCommand, false},
 	{"recover", recoverCommand, false},
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/sizing"
@@ -28,6 +29,8 @@ var documents = map[string]any{
 	"plan":      tune.Plan{},
 	"plugins":   PluginList{},
 	"profile":   ShownProfile{},
+	"run":       evidence.Run{},
+	"runs":      RunList{},
 	"recommend": RecommendResult{},
 	"rules":     RuleList{},
 	"schedule":  ScheduleList{},

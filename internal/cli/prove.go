@@ -1,0 +1,230 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/prove"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// ProveResult is the JSON form of fettle prove: the record of the run.
+type ProveResult struct {
+	*evidence.Run
+}
+
+// proveOptions are what is asked for; the evidence keeps them, so that an experiment
+// can be resumed and made again.
+type proveOptions struct {
+	Profiles  []string `json:"profiles,omitempty"`
+	Set       []string `json:"set,omitempty"`
+	Plan      string   `json:"plan,omitempty"`
+	ChangeCmd string   `json:"change_command,omitempty"`
+	UndoCmd   string   `json:"undo_command,omitempty"`
+
+	Metric     string   `json:"metric"`
+	Unit       string   `json:"unit,omitempty"`
+	More       bool     `json:"more_is_better,omitempty"`
+	Percentile float64  `json:"percentile"` // below 0: the last number
+	Guards     []string `json:"guards,omitempty"`
+
+	Margin  string        `json:"margin"`
+	Alpha   float64       `json:"alpha"`
+	Budget  time.Duration `json:"budget_ns"`
+	Timeout time.Duration `json:"timeout_ns"`
+	Quads   int           `json:"quads"`
+	Placebo int           `json:"placebo"`
+	Washout int           `json:"washout"`
+	Seed    uint64        `json:"seed"`
+
+	expect string
+	keep   bool
+	resume string
+	anyway bool
+}
+
+func proveCommand(a *app) *cobra.Command {
+	var o proveOptions
+	d := prove.Defaults(prove.Metric{Name: "time"})
+	c := &cobra.Command{
+		Use: "prove (--profile X | --set S=V | --plan FILE | --change-cmd APPLY --undo-cmd UNDO) -- COMMAND...", Short: "Measure whether a change helps this work on this machine, with an interval, and undo it",
+		Long: `Runs the command again and again, with the change and without, in an order that a
+coin decides: ABBA or BAAB. Whatever the machine does meanwhile, an effect is not
+made up by it. Each switch goes through the journal, and the machine is as it was
+when fettle ends, also by Ctrl-C or kill -9. The verdict is one of four: faster or
+slower, with an interval that holds at whatever moment one looks; no effect above
+the margin; cannot tell yet.`,
+		Args: func(c *cobra.Command, args []string) error {
+			if o.resume == "" && (len(args) == 0 || c.ArgsLenAtDash() != 0) {
+				return errors.New("want the work after --, as in: fettle prove --set vm.swappiness=10 -- make")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			for _, name := range []string{"profile", "set", "plan", "change-cmd", "undo-cmd", "metric", "unit", "expect", "resume", "margin"} {
+				if f := c.Flags().Lookup(name); f.Changed && (f.Value.String() == "" || f.Value.String() == "[]") {
+					return ui.Exit(ui.Usage, fmt.Errorf("--%s is empty", name))
+				}
+			}
+			if !c.Flags().Changed("seed") {
+				o.Seed = rand.Uint64()
+			}
+			return a.prove(c.Context(), o, args)
+		},
+	}
+	f := c.Flags()
+	f.StringArrayVar(&o.Profiles, "profile", nil, "the change: a profile; repeatable, later ones over earlier ones")
+	f.StringArrayVar(&o.Set, "set", nil, "the change: one setting, SETTING=VALUE; repeatable")
+	f.StringVar(&o.Plan, "plan", "", "the change: a plan that fettle diff --output json wrote")
+	f.StringVar(&o.ChangeCmd, "change-cmd", "", "the change: a command for sh that makes it; fettle's journal does not know what it does")
+	f.StringVar(&o.UndoCmd, "undo-cmd", "", "the command that takes --change-cmd back; it also has to succeed where nothing is to be taken back")
+	f.StringVar(&o.Metric, "metric", "time", "what decides: time, cpu-time, max-memory, or NAME=REGEXP for a number that the command prints (its first group)")
+	f.StringVar(&o.Unit, "unit", "", "unit of --metric: s or 1/s make the verdict faster or slower, others better or worse")
+	f.BoolVar(&o.More, "more", false, "more of --metric is better")
+	f.Float64Var(&o.Percentile, "percentile", -1, "of the many numbers that REGEXP finds in one run, this percentile; else the last number")
+	f.StringArrayVar(&o.Guards, "guard", nil, "guard rail METRIC:LIMIT, as max-memory:10% or p99=p99 ([0-9.]+):20%: the experiment ends once that is worse for sure; repeatable")
+	f.StringVar(&o.Margin, "margin", "2%", "smaller effects do not matter")
+	f.Float64Var(&o.Alpha, "alpha", d.Alpha, "chance of a wrong verdict")
+	f.DurationVar(&o.Budget, "budget", 30*time.Minute, "no run begins after this time")
+	f.DurationVar(&o.Timeout, "timeout", 0, "a run that takes longer has failed (default: the budget, at least a minute)")
+	f.IntVar(&o.Quads, "quads", d.Most, "quads at the most; a quad is four runs that count")
+	f.IntVar(&o.Placebo, "placebo", d.Placebo, "quads of the placebo, which tells the noise")
+	f.IntVar(&o.Washout, "washout", d.Washout, "runs that do not count after each switch, at least; the placebo may find that more are needed")
+	f.Uint64Var(&o.Seed, "seed", 0, "seed of the order (default: a new one; the evidence has it)")
+	f.StringVar(&o.expect, "expect", "", "exit with 3 unless the verdict is this: faster, slower, better, worse or no-effect")
+	f.BoolVar(&o.keep, "keep", false, "apply the change for good if it is better")
+	f.StringVar(&o.resume, "resume", "", "go on with an experiment that was cut off, by its name (fettle runs list) or last")
+	f.BoolVar(&o.anyway, "anyway", false, "measure also where the machine is busy or the margin out of reach")
+	return c
+}
+
+// expected are the words of --expect.
+var expected = map[string]prove.Word{
+	"faster": prove.Better, "better": prove.Better, "slower": prove.Worse, "worse": prove.Worse, "no-effect": prove.NoEffect,
+}
+
+// design makes the design that the options ask for, and what reads the metrics.
+func (o *proveOptions) design() (prove.Design, []prove.Printed, error) {
+	metric, printed, err := parseMetric(o.Metric, o.Percentile)
+	if err != nil {
+		return prove.Design{}, nil, fmt.Errorf("--metric %s: %w", o.Metric, err)
+	}
+	if printed == nil && (o.Unit != "" || o.More) {
+		return prove.Design{}, nil, fmt.Errorf("--unit and --more are for a metric that the command prints; %s has its own", o.Metric)
+	}
+	if printed != nil {
+		metric.Unit, metric.More = o.Unit, o.More
+	}
+	d := prove.Defaults(metric)
+	d.Alpha, d.Most, d.Placebo, d.Washout, d.Seed, d.BudgetS = o.Alpha, o.Quads, o.Placebo, o.Washout, o.Seed, o.Budget.Seconds()
+	d.Least = min(d.Least, max(d.Most, 2))
+	if d.Margin, err = parsePercent(o.Margin); err != nil {
+		return d, nil, fmt.Errorf("--margin %s: %w", o.Margin, err)
+	}
+	var all []prove.Printed
+	if printed != nil {
+		all = append(all, *printed)
+	}
+	for _, g := range o.Guards {
+		at := strings.LastIndexByte(g, ':')
+		if at < 0 {
+			return d, nil, fmt.Errorf("--guard %s: want METRIC:LIMIT, as max-memory:10%%", g)
+		}
+		metric, printed, err := parseMetric(g[:at], -1)
+		if err != nil {
+			return d, nil, fmt.Errorf("--guard %s: %w", g, err)
+		}
+		limit, err := parsePercent(g[at+1:])
+		if err != nil {
+			return d, nil, fmt.Errorf("--guard %s: %w", g, err)
+		}
+		d.Guards = append(d.Guards, prove.Guard{Metric: metric, Most: limit})
+		if printed != nil {
+			all = append(all, *printed)
+		}
+	}
+	return d, all, d.Check()
+}
+
+func parseMetric(text string, percentile float64) (prove.Metric, *prove.Printed, error) {
+	name, pattern, printed := strings.Cut(text, "=")
+	if !printed {
+		m, ok := prove.Builtin(name)
+		if !ok {
+			return m, nil, errors.New("want time, cpu-time, max-memory, or NAME=REGEXP for what the command prints")
+		}
+		return m, nil, nil
+	}
+	if _, taken := prove.Builtin(name); taken || name == "" {
+		return prove.Metric{}, nil, errors.New("want NAME=REGEXP, with a name that is not time, cpu-time or max-memory")
+	}
+	if percentile > 100 || math.IsNaN(percentile) {
+		return prove.Metric{}, nil, errors.New("want a --percentile from 0 to 100")
+	}
+	re, err := regexp.Compile("(?m)" + pattern)
+	if err != nil {
+		return prove.Metric{}, nil, err
+	}
+	return prove.Metric{Name: name}, &prove.Printed{Name: name, Number: re, Percentile: percentile}, nil
+}
+
+func parsePercent(text string) (float64, error) {
+	n, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "%")), 64)
+	if err != nil || !strings.HasSuffix(text, "%") {
+		return 0, errors.New("want a percentage, as 2%")
+	}
+	return n / 100, nil
+}
+
+func (a *app) prove(ctx context.Context, o proveOptions, work []string) error {
+	if err := a.mustBeLive(); err != nil {
+		return err
+	}
+	if err := mustBeRoot(); err != nil {
+		return err
+	}
+	m, err := a.machine(ctx)
+	if err != nil {
+		return err
+	}
+	want, ok := expected[o.expect]
+	if o.expect != "" && !ok {
+		return ui.Exit(ui.Usage, fmt.Errorf("--expect %s: want faster, slower, better, worse or no-effect", o.expect))
+	}
+	p := &proof{machine: m, o: o, body: &prove.Evidence{Schema: prove.Schema, Work: work}}
+	if o.resume != "" {
+		if err := p.takeUp(); err != nil {
+			return err
+		}
+		defer p.underway.Close()
+	}
+	if err := p.prepare(ctx); err != nil {
+		return err
+	}
+	ending, err := p.run(ctx)
+	if p.underway == nil {
+		return err
+	}
+	err = p.verdict(ending, err, want)
+	if err == nil && o.keep && p.body.Word == prove.Better {
+		err = p.keep(ctx)
+	}
+	if a.data() {
+		return a.result(ProveResult{p.underway.Run}, err)
+	}
+	if len(p.visits) > 0 {
+		report.Proof(a.screen, p.underway.Run, p.body)
+	}
+	return err
+}

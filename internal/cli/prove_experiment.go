@@ -1,0 +1,351 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/prove"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// runs is the store of the machine's runs.
+func (m *machine) runs() evidence.Store {
+	return evidence.Store{Dir: filepath.Join(m.engine.StateDir, "runs")}
+}
+
+// proof is an experiment at work.
+type proof struct {
+	*machine
+	o        proveOptions
+	design   prove.Design
+	change   prove.Change
+	tuning   *prove.Tuning // nil where the change is a pair of commands
+	work     *prove.Command
+	body     *prove.Evidence
+	underway *evidence.Underway // nil until the first visit can be recorded
+	visits   []prove.Visit
+	watchdog *watchdog
+	lease    *os.File
+}
+
+// takeUp takes an experiment up that was cut off.
+func (p *proof) takeUp() error {
+	store, name := p.runs(), p.o.resume
+	if name == "last" {
+		names, err := store.CutOff()
+		if err != nil {
+			return err
+		}
+		if len(names) == 0 {
+			return ui.Exit(ui.Usage, errors.New("no experiment was cut off"))
+		}
+		name = names[len(names)-1]
+	}
+	u, err := store.Resume(name, func(line []byte) error {
+		var v prove.Visit
+		if err := json.Unmarshal(line, &v); err != nil {
+			return err
+		}
+		p.visits = append(p.visits, v)
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = ui.Hinted(ui.Usage, fmt.Errorf("no experiment %q was cut off", name), "fettle runs list shows them")
+	}
+	if err != nil {
+		return err
+	}
+	p.underway = u
+	if err := json.Unmarshal(u.Run.Body, p.body); err != nil {
+		return err
+	}
+	o := p.o
+	if err := json.Unmarshal(p.body.Asked, &o); err != nil {
+		return err
+	}
+	p.o = o
+	if here := evidence.Fingerprint(p.host); here.Hardware != u.Run.Machine.Hardware {
+		return ui.Exit(ui.Refused, fmt.Errorf("run %s was begun on another machine (%s, %s)", name, u.Run.Machine.Name, u.Run.Machine.CPU))
+	}
+	return nil
+}
+
+// prepare looks whether the change can be tested, and starts the watchdog. Nothing is
+// changed by it.
+func (p *proof) prepare(ctx context.Context) (err error) {
+	design, metrics, err := p.o.design()
+	if err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	p.design = design
+	if p.o.Timeout == 0 {
+		p.o.Timeout = max(p.o.Budget, time.Minute)
+	}
+	p.work = &prove.Command{Args: p.body.Work, Metrics: metrics, Timeout: p.o.Timeout, Clock: p.host.Clock}
+	if err := p.work.Check(); err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	ways := 0
+	for _, given := range []bool{len(p.o.Profiles) > 0, len(p.o.Set) > 0, p.o.Plan != "", p.o.ChangeCmd != ""} {
+		if given {
+			ways++
+		}
+	}
+	switch {
+	case ways != 1:
+		return ui.Exit(ui.Usage, errors.New("want one of: --profile, --set, --plan, --change-cmd"))
+	case (p.o.ChangeCmd == "") != (p.o.UndoCmd == ""):
+		return ui.Exit(ui.Usage, errors.New("--change-cmd and --undo-cmd go together: what is changed has to be undone"))
+	case p.o.ChangeCmd != "" && p.o.keep:
+		return ui.Exit(ui.Usage, errors.New("--keep is for changes of fettle's own: run the --change-cmd by hand"))
+	}
+	// As long as this process lives the daemon keeps its hands off.
+	if p.lease, err = tune.Lease(p.engine.StateDir); err != nil {
+		return ui.Exit(ui.Refused, err)
+	}
+	if tuners, err := p.otherTuners(ctx); err != nil {
+		return err
+	} else if len(tuners) > 0 {
+		return inForce(tuners[0], "or fettle tune PROFILE --take-over, which fettle undo gives back")
+	}
+	if _, err := p.engine.Recover(ctx); err != nil {
+		return err
+	}
+	deadline, err := p.deadline(2*p.o.Budget + time.Hour)
+	if err != nil {
+		return err
+	}
+	if p.o.ChangeCmd != "" {
+		p.change = &prove.Commands{ApplyWith: p.o.ChangeCmd, UndoWith: p.o.UndoCmd}
+		p.body.Change = prove.Tested{Apply: p.o.ChangeCmd, Undo: p.o.UndoCmd}
+	} else if err := p.settings(ctx, deadline); err != nil {
+		return err
+	}
+	p.watchdog, err = p.guard(deadline, p.o.UndoCmd)
+	return err
+}
+
+// settings prepares a change through the journal.
+func (p *proof) settings(ctx context.Context, deadline *journal.Try) error {
+	if p.o.Plan != "" && p.underway == nil {
+		if err := p.settingsOfPlan(ctx); err != nil {
+			return err
+		}
+	}
+	recorded := p.body.Change.Settings
+	apply := tune.ApplyOptions{Kind: journal.Apply, Atomic: true}
+	planner := func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
+		var changes []setting.Change
+		for _, c := range recorded {
+			changes = append(changes, setting.Change{Setting: c.Setting, Want: c.With, Reason: setting.Reason{Text: c.Why}})
+		}
+		return p.engine.PlanAsked(ctx, changes, s)
+	}
+	if p.o.Plan == "" {
+		var err error
+		if planner, apply, err = p.planner(ctx, p.o.Profiles, tuneOptions{set: p.o.Set, atomic: true}); err != nil {
+			return err
+		}
+	}
+	apply.Try, apply.OrNothing = deadline, false
+	p.tuning = &prove.Tuning{Engine: p.engine, Planner: planner, Options: apply}
+	p.change = p.tuning
+	tested, left, err := p.tuning.Look(ctx)
+	p.body.Change = prove.Tested{Profile: p.o.Profiles}
+	for _, s := range tested {
+		p.body.Change.Settings = append(p.body.Change.Settings, prove.Setting{Setting: s.Setting, Before: s.Before, With: s.Want, Why: s.Reason.String()})
+	}
+	for _, s := range left {
+		p.body.Change.Left = append(p.body.Change.Left, prove.Setting{Setting: s.Setting, Before: s.Before, With: s.Want, Why: string(s.Verdict) + ": " + s.Why})
+	}
+	if p.underway != nil && !slices.EqualFunc(recorded, p.body.Change.Settings, func(a, b prove.Setting) bool {
+		return a.Setting == b.Setting && a.Before.String() == b.Before.String() && a.With.String() == b.With.String()
+	}) {
+		return ui.Exit(ui.Refused, errors.New("the machine has other values now than when the experiment was begun: what was measured then does not go together with what would be measured now"))
+	}
+	var why []string
+	for _, s := range p.body.Change.Left {
+		why = append(why, s.Setting.String()+": "+s.Why)
+	}
+	if len(p.o.Set) > 0 && len(why) > 0 { // asked for by name
+		return ui.Exit(ui.Failed, fmt.Errorf("cannot be tested: %s", strings.Join(why, "; ")))
+	}
+	if errors.Is(err, prove.ErrNoChange) {
+		if len(why) > 0 {
+			err = fmt.Errorf("nothing can be tested: %s", strings.Join(why, "; "))
+		}
+		return ui.Exit(ui.Failed, err)
+	}
+	return err
+}
+
+// settingsOfPlan takes the values of a saved plan, which holds as long as the machine is
+// as it was then. From here on they are single changes: each visit is a transaction
+// more than the plan knows of.
+func (p *proof) settingsOfPlan(ctx context.Context) error {
+	planner, _, err := p.planner(ctx, nil, tuneOptions{plan: p.o.Plan})
+	if err != nil {
+		return err
+	}
+	tested, _, err := (&prove.Tuning{Engine: p.engine, Planner: planner}).Look(ctx)
+	for _, s := range tested {
+		p.body.Change.Settings = append(p.body.Change.Settings, prove.Setting{Setting: s.Setting, Before: s.Before, With: s.Want, Why: s.Reason.String()})
+	}
+	if errors.Is(err, prove.ErrNoChange) {
+		return ui.Exit(ui.Failed, err)
+	}
+	return err
+}
+
+// begin opens the record, unless it was taken up.
+func (p *proof) begin() (err error) {
+	if p.underway != nil {
+		return nil
+	}
+	p.body.Design = p.design
+	if p.body.Asked, err = json.Marshal(p.o); err != nil {
+		return err
+	}
+	body, err := json.Marshal(p.body)
+	if err != nil {
+		return err
+	}
+	p.underway, err = p.runs().Begin(&evidence.Run{Kind: "prove", Command: p.command, User: user(), Version: p.version, Began: p.host.Clock.Now().UTC(),
+		Machine: evidence.Fingerprint(p.host), Verdict: "under way", Body: body})
+	return err
+}
+
+// settle is how long the machine is watched before the first run; only the tests set
+// another time, where a directory stands in for it.
+var settle = 3 * time.Second
+
+func (p *proof) run(ctx context.Context) (prove.Ending, error) {
+	if why := p.unfit(ctx); len(why) > 0 {
+		if !p.o.anyway {
+			p.watchdog.dismiss()
+			return "", ui.Hinted(ui.Refused, fmt.Errorf("this is no moment to measure: %s", strings.Join(why, "; ")), "wait, or --anyway")
+		}
+		for _, w := range why {
+			p.screen.Say("measured all the same: %s", w)
+		}
+	}
+	if err := p.begin(); err != nil {
+		p.watchdog.dismiss()
+		return "", err
+	}
+	past := p.visits
+	e := &prove.Experiment{Design: p.design, Change: p.change, Workload: p.work, Watch: &prove.Machine{Host: p.host}, Clock: p.host.Clock, Anyway: p.o.anyway,
+		Record: func(v prove.Visit) error {
+			p.visits = append(p.visits, v)
+			return p.underway.Append(v)
+		},
+		Progress: p.progress,
+	}
+	course, ending, err := e.Run(ctx, past)
+	if s := (*prove.Stuck)(nil); !errors.As(err, &s) {
+		p.watchdog.dismiss()
+	}
+	if course == nil {
+		return "", err
+	}
+	asked, work, change := p.body.Asked, p.body.Work, p.body.Change
+	p.body = prove.Sum(course, ending, err, p.visits)
+	p.body.Asked, p.body.Work, p.body.Change = asked, work, change
+	return ending, errors.Join(err, p.finish())
+}
+
+// unfit watches the machine for a moment.
+func (p *proof) unfit(ctx context.Context) []string {
+	begun := prove.Counters(p.host)
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-time.After(settle):
+	}
+	return prove.Unfit(p.host, begun, prove.Counters(p.host), settle.Seconds())
+}
+
+// finish puts the record into the store.
+func (p *proof) finish() error {
+	body, err := json.Marshal(p.body)
+	if err != nil {
+		return err
+	}
+	r := p.underway.Run
+	r.Body, r.Verdict, r.Ended = body, p.body.Text, p.host.Clock.Now().UTC()
+	if p.body.Ending == prove.EndedInterrupted {
+		// Kept as it is: --resume goes on.
+		return p.underway.Close()
+	}
+	return p.runs().Finish(p.underway)
+}
+
+// progress says where the experiment is, on a terminal.
+func (p *proof) progress(c *prove.Course, v prove.Visit) {
+	s := c.Next()
+	if len(p.visits) == 2 {
+		d := p.design
+		quads := float64(d.Placebo + d.Least)
+		p.screen.Say("at least %.0f runs, about %s; at the most until %s", quads*c.Visits(), roughly(quads*c.Visits()*v.TookS), p.host.Clock.Now().Add(p.o.Budget).Local().Format("15:04"))
+	}
+	if s.Phase != v.Phase || s.Quad != v.Quad {
+		switch {
+		case v.Phase == prove.Placebo && s.Phase == prove.Quads:
+			p.screen.Say("placebo: the noise of a quad is %.1f %%; about %.0f runs to see %s", 100*c.Noise(), float64(c.Planned(100_000))*c.Visits(), p.o.Margin)
+		case v.Phase == prove.Quads && p.screen.Width > 0:
+			p.screen.Say("quad %d: %s", v.Quad+1, c.Verdict().Text)
+		}
+	}
+}
+
+func roughly(s float64) string {
+	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
+}
+
+// verdict turns how the experiment ended into an error with its exit code.
+func (p *proof) verdict(ending prove.Ending, err error, want prove.Word) error {
+	s := (*prove.Stuck)(nil)
+	switch {
+	case errors.As(err, &s):
+		return ui.Hinted(ui.Incomplete, err, "fettle undo tries again")
+	case ending == "":
+		return err
+	case ending == prove.EndedInterrupted:
+		return ui.Exit(ui.Interrupted, errors.Join(errors.New("interrupted: the machine is as it was, and what was measured is kept: fettle prove --resume "+p.underway.Name()+" goes on"), err))
+	case ending == prove.EndedHopeless:
+		return ui.Hinted(ui.Refused, err, "--margin 5%, a longer workload, a larger --budget, or --anyway")
+	case ending == prove.EndedGuard:
+		return ui.Exit(ui.GateNotMet, err)
+	case err != nil:
+		return err
+	case want != "" && p.body.Word != want:
+		return ui.Exit(ui.GateNotMet, fmt.Errorf("expected %s, and it is: %s", p.o.expect, p.body.Text))
+	}
+	return nil
+}
+
+// keep applies the change for good.
+func (p *proof) keep(ctx context.Context) error {
+	o := p.tuning.Options
+	o.Try = nil
+	res, err := p.engine.Apply(ctx, p.tuning.Planner, o)
+	if res == nil {
+		return err
+	}
+	if err = p.machine.verdict(res, err); err == nil {
+		p.screen.Say("kept: transaction %d, which fettle undo takes back", res.Tx)
+	}
+	return err
+}

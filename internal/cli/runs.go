@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/prove"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// RunList is the JSON form of fettle runs list.
+type RunList struct {
+	Schema string      `json:"schema"` // fettle/runs/v1
+	Runs   []ListedRun `json:"runs"`
+}
+
+// ListedRun is a run in brief.
+type ListedRun struct {
+	// ID names a run that has ended, Name one that is under way or was cut off.
+	ID      string    `json:"id,omitempty"`
+	Name    string    `json:"name,omitempty"`
+	State   string    `json:"state"` // ended, under-way, cut-off
+	Kind    string    `json:"kind"`
+	Began   time.Time `json:"began"`
+	Command string    `json:"command"`
+	Verdict string    `json:"verdict"`
+}
+
+func runsCommand(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "runs", Short: "What was measured: list the runs, show one", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c.AddCommand(
+		&cobra.Command{Use: "list", Short: "List the runs, oldest first", Args: cobra.NoArgs,
+			RunE: func(c *cobra.Command, _ []string) error { return a.runsList(c) }},
+		&cobra.Command{Use: "show ID", Short: "Show a run; the beginning of its ID is enough", Args: cobra.ExactArgs(1),
+			RunE: func(c *cobra.Command, args []string) error { return a.runsShow(c, args[0]) }},
+	)
+	return c
+}
+
+func (a *app) runsList(c *cobra.Command) error {
+	if err := a.mustBeLive(); err != nil {
+		return err
+	}
+	m, err := a.machineAsIs(c.Context())
+	if err != nil {
+		return err
+	}
+	runs, err := m.runs().All()
+	if runs == nil && err != nil {
+		return m.unread(err)
+	}
+	list := RunList{Schema: "fettle/runs/v1", Runs: []ListedRun{}}
+	for _, r := range runs {
+		list.Runs = append(list.Runs, ListedRun{ID: r.ID, State: "ended", Kind: r.Kind, Began: r.Began, Command: r.Command, Verdict: r.Verdict})
+	}
+	names, unlisted := m.runs().CutOff()
+	err = errors.Join(err, unlisted)
+	for _, name := range names {
+		r, alive, e, looked := m.lookAt(name)
+		if looked != nil {
+			err = errors.Join(err, looked)
+			continue
+		}
+		l := ListedRun{Name: name, State: "cut-off", Kind: r.Kind, Began: r.Began, Command: r.Command, Verdict: e.Text}
+		if alive {
+			l.State = "under-way"
+		}
+		list.Runs = append(list.Runs, l)
+	}
+	if a.data() {
+		return a.result(list, err)
+	}
+	g := report.Grid{Head: []string{"run", "began", "state", "verdict", "command"}}
+	for _, r := range list.Runs {
+		g.Rows = append(g.Rows, []string{r.ID + r.Name, r.Began.Local().Format("2006-01-02 15:04"), r.State, r.Verdict, r.Command})
+	}
+	g.Write(a.screen)
+	return err
+}
+
+// lookAt reads a run that has not ended, with the verdict of what was measured.
+func (m *machine) lookAt(name string) (*evidence.Run, bool, *prove.Evidence, error) {
+	var visits []prove.Visit
+	r, alive, err := m.runs().Look(name, func(line []byte) error {
+		var v prove.Visit
+		err := json.Unmarshal(line, &v)
+		visits = append(visits, v)
+		return err
+	})
+	if err != nil {
+		return nil, alive, nil, err
+	}
+	var e prove.Evidence
+	if err := json.Unmarshal(r.Body, &e); err != nil {
+		return nil, alive, nil, fmt.Errorf("run %s: %w", name, err)
+	}
+	course, err := prove.Replay(e.Design, visits)
+	if err != nil {
+		return nil, alive, nil, fmt.Errorf("run %s: %w", name, err)
+	}
+	sum := prove.Sum(course, prove.EndedInterrupted, nil, visits)
+	sum.Asked, sum.Work, sum.Change = e.Asked, e.Work, e.Change
+	return r, alive, sum, nil
+}
+
+func (a *app) runsShow(c *cobra.Command, id string) error {
+	if err := a.mustBeLive(); err != nil {
+		return err
+	}
+	m, err := a.machineAsIs(c.Context())
+	if err != nil {
+		return err
+	}
+	r, err := m.runs().Get(id)
+	var e *prove.Evidence
+	if errors.Is(err, fs.ErrNotExist) {
+		var looked error
+		if r, _, e, looked = m.lookAt(id); looked != nil {
+			if errors.Is(looked, fs.ErrNotExist) {
+				return ui.Hinted(ui.Usage, fmt.Errorf("no run %q", id), "fettle runs list shows them")
+			}
+			return looked
+		}
+		if r.Body, err = json.Marshal(e); err != nil {
+			return err
+		}
+	} else if err != nil {
+		return m.unread(err)
+	} else if r.Kind == "prove" {
+		e = &prove.Evidence{}
+		if err := json.Unmarshal(r.Body, e); err != nil {
+			return fmt.Errorf("run %s: %w", r.ID, err)
+		}
+	}
+	if a.data() || e == nil {
+		return a.result(ProveResult{r}, nil)
+	}
+	report.Proof(a.screen, r, e)
+	return nil
+}

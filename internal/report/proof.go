@@ -1,0 +1,57 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/prove"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Proof prints what an experiment found: the verdict first.
+func Proof(s *ui.Screen, r *evidence.Run, e *prove.Evidence) {
+	fmt.Fprintln(s.Out, ui.Printable(e.Text))
+	fmt.Fprintln(s.Out)
+	var change []string
+	for _, c := range e.Change.Settings {
+		change = append(change, fmt.Sprintf("%s: %s -> %s", c.Setting, c.Before, c.With))
+	}
+	if e.Change.Apply != "" {
+		change = append(change, e.Change.Apply)
+	}
+	g := Grid{Head: []string{"what", "value"}}
+	row := func(name, format string, args ...any) {
+		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
+	}
+	row("work", "%s", strings.Join(e.Work, " "))
+	row("change", "%s", strings.Join(change, ", "))
+	if n := len(e.Change.Left); n > 0 {
+		row("not tested", "%d values of the change cannot be in force here", n)
+	}
+	row("metric", "%s", e.Design.Metric.Name)
+	row("quads", "%d of %d at the most, %d placebo, %d limited", len(e.Quads), e.Design.Most, len(e.Placebo), e.Limited)
+	row("noise of a quad", "%.2g %%", 100*e.Noise)
+	row("runs", "%d, of which %d after each switch are dropped", len(e.Visits), e.Washout)
+	row("ended by", "%s", e.Ending)
+	row("second opinion", "sign flip p %.3g, drift %+.2g %% a run, autocorrelation %.2f", e.Second.SignFlip, 100*e.Second.Drift, e.Second.Lag1)
+	if b := e.Second.Between; b != nil {
+		row("between runs", "%.0f %% of the variance of single measurements", 100**b)
+	}
+	if r.ID != "" {
+		row("evidence", "run %s, seed %d", r.ID, e.Design.Seed)
+	}
+	g.Write(s)
+	for _, w := range e.Warnings {
+		s.Say("%s", w)
+	}
+	if len(e.Moved) == 0 {
+		return
+	}
+	fmt.Fprintln(s.Out, "\nWhat moved with it (exploratory: of so many counters some move by chance):")
+	m := Grid{Head: []string{"counter", "without", "with", "p"}}
+	for _, x := range e.Moved {
+		m.Rows = append(m.Rows, []string{x.Name, fmt.Sprintf("%.4g", x.Without), fmt.Sprintf("%.4g", x.With), fmt.Sprintf("%.3f", x.P)})
+	}
+	m.Write(s)
+}
