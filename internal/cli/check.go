@@ -111,6 +111,17 @@ func knownPlatforms(names []string) error {
 	return nil
 }
 
+// distinct are the words of a call, each once.
+func distinct(words []string) []string {
+	var out []string
+	for _, w := range words {
+		if !slices.Contains(out, w) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
 func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	if o.failOn != "" && !slices.Contains([]string{"fail", "warn", "unknown"}, o.failOn) {
 		return ui.Exit(ui.Usage, fmt.Errorf("--fail-on %q: want fail, warn or unknown", o.failOn))
@@ -121,6 +132,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	if err := knownPlatforms(names); err != nil {
 		return err
 	}
+	names = distinct(names)
 	if len(o.on) > 0 {
 		return a.checkOn(ctx, names, o)
 	}
@@ -153,12 +165,11 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	if o.explain != "" {
 		return a.explain(c, subject, o.explain)
 	}
+	var undecided []rule.Finding
 	if len(names) == 0 {
 		var unknown map[string]string
 		names, unknown = subject.Of(products())
-		for _, n := range slices.Sorted(maps.Keys(unknown)) {
-			a.screen.Say("whether this is %s is not known: %s", n, unknown[n])
-		}
+		undecided = platform.Undetermined(unknown)
 	}
 	if c == nil {
 		if c, err = catalogueOf(nil, names); err != nil {
@@ -166,10 +177,10 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		}
 	}
 	name := hostname(h)
-	audit := report.NewAudit(cmp.Or(name, h.Name), h.Clock.Now().UTC(), names, c.Check(subject, names, c.Disabled()))
+	audit := report.NewAudit(cmp.Or(name, h.Name), h.Clock.Now().UTC(), names, append(c.Check(subject, names, c.Disabled()), undecided...))
 	audit.Hostname = name
 	a.sayCutLogs(subject, "--logs all")
-	audit.Root = directoryOf(a.root)
+	audit.Root, audit.Copied = directoryOf(a.root), a.root != ""
 	if old != nil {
 		if err := a.against(audit, o.baseline, old); err != nil {
 			return err

@@ -179,8 +179,9 @@ func checkBySSH(ctx context.Context, ssh, host string, words []string) (*report.
 		}
 		audit.Findings[i].Change = ""
 	}
-	audit.Root, audit.Baseline = "", nil
-	return report.NewAudit(host, audit.Time, audit.Platforms, audit.Findings), messagesOf(out.Bytes()), nil
+	answer := report.NewAudit(host, audit.Time, audit.Platforms, audit.Findings)
+	answer.On = host
+	return answer, messagesOf(out.Bytes()), nil
 }
 
 // messagesOf are the messages of an answer, at most maxMessages of them.

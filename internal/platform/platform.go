@@ -1,6 +1,8 @@
 package platform
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 
 	"fettle.dev/fettle/internal/rule"
@@ -53,6 +55,21 @@ func (s *Subject) Of(products []string) (names []string, unknown map[string]stri
 		}
 	}
 	return names, unknown
+}
+
+// Undetermined are findings for the platforms of which Of cannot tell whether the
+// machine is one: their rules were not asked, so nothing of them is well.
+func Undetermined(unknown map[string]string) []rule.Finding {
+	var out []rule.Finding
+	for _, name := range slices.Sorted(maps.Keys(unknown)) {
+		out = append(out, rule.Finding{
+			ID: "platform", Title: "What the machine is can be told", Instance: name, State: rule.Unknown,
+			Reason:  fmt.Sprintf("whether this is %s is not known: %s", name, unknown[name]),
+			Why:     "The rules of a platform are asked where the machine is one, and of this one that cannot be told.",
+			Sources: []rule.Source{},
+		})
+	}
+	return out
 }
 
 // Absent lists those of some platforms that the machine is certainly not.

@@ -20,7 +20,11 @@ type Audit struct {
 	Hostname string `json:"hostname,omitempty"`
 	// Root is the directory that stands in for the machine, where one does: the
 	// paths of the findings are below it.
-	Root      string    `json:"root,omitempty"`
+	Root string `json:"root,omitempty"`
+	// Copied is true for a directory or an archive of the machine, and On is the name
+	// of another host that was asked: what is to be done is done there, not here.
+	Copied    bool      `json:"-"`
+	On        string    `json:"-"`
 	Time      time.Time `json:"time"`
 	Platforms []string  `json:"platforms"`
 	// Counts is how many findings there are in each state: a rule that is asked of
@@ -176,7 +180,10 @@ func (a *Audit) next() string {
 	var steps []string
 	if len(mended) > 0 {
 		where := ""
-		if a.Root != "" {
+		switch {
+		case a.On != "":
+			where = ", on " + a.On + ","
+		case a.Copied:
 			where = ", on the machine itself,"
 		}
 		steps = append(steps, fmt.Sprintf("fettle fix %s%s shows what it would write, and asks", strings.Join(mended[:min(3, len(mended))], " "), where))

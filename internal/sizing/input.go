@@ -159,6 +159,35 @@ func Disk(to *unit.Size, name, doc string, least, most unit.Size) *Input {
 	return size(to, name, doc, least, most, parseDisk, printDisk)
 }
 
+// Gigabytes is as Size, and a bare number is one of 10^9 bytes.
+func Gigabytes(to *unit.Size, name, doc string, least, most unit.Size) *Input {
+	const gb = 1_000_000_000
+	print := func(n unit.Size) string {
+		if n%gb == 0 {
+			return strconv.FormatUint(uint64(n/gb), 10)
+		}
+		return n.String()
+	}
+	in := size(to, name, doc, least, most, unit.ParseSize, print)
+	withUnit := in.set
+	in.set = func(s string) error {
+		n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
+		tooMany := errors.Is(err, strconv.ErrRange)
+		low, high := int64(least/gb), int64(most/gb)
+		switch {
+		case err != nil && !tooMany:
+			return withUnit(s)
+		case n < low:
+			return in.outside(s, "less", low, low, high)
+		case n > high || tooMany:
+			return in.outside(s, "more", high, low, high)
+		}
+		*to = unit.Size(n) * gb
+		return nil
+	}
+	return in
+}
+
 func size(to *unit.Size, name, doc string, least, most unit.Size, parse func(string) (unit.Size, error), print func(unit.Size) string) *Input {
 	in := &Input{
 		Name: name, Doc: doc, Kind: "size",

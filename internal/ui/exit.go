@@ -16,7 +16,7 @@ const (
 	Done        = 0
 	Failed      = 1   // failed, or nothing could be determined
 	Usage       = 2   // the call's words are off
-	GateNotMet  = 3   // by verify
+	GateNotMet  = 3   // of verify, check --fail-on, prove --expect
 	Refused     = 4   // by a guard rail
 	RolledBack  = 5   // failed, rolled back
 	Incomplete  = 6   // failed and roll-back incomplete
@@ -33,7 +33,7 @@ var ExitCodes = []struct {
 	{Done, "done"},
 	{Failed, "failed, or nothing could be determined"},
 	{Usage, "usage"},
-	{GateNotMet, "a gate was not met (verify)"},
+	{GateNotMet, "a gate was not met (verify, check --fail-on, prove --expect)"},
 	{Refused, "refused by a guard rail"},
 	{RolledBack, "failed, rolled back"},
 	{Incomplete, "failed and roll-back incomplete"},

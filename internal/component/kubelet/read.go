@@ -163,7 +163,8 @@ func kindOf(h *host.Host, name string) bool {
 	var doc struct {
 		Kind string `yaml:"kind"`
 	}
-	return yaml.Unmarshal(text, &doc) == nil && doc.Kind == "KubeletConfiguration"
+	// One that cannot be read is taken for it, so that what is wrong is said.
+	return yaml.Unmarshal(text, &doc) != nil || doc.Kind == "KubeletConfiguration"
 }
 
 // readConfig takes the options of a KubeletConfiguration, YAML or JSON. One of a

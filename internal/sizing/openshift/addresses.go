@@ -1,6 +1,8 @@
 package openshift
 
 import (
+	"strings"
+
 	"context"
 	"fmt"
 	"net/netip"
@@ -96,8 +98,10 @@ func (p *plan) clusterNetwork(reserved int) ([]rule.Source, error) {
 		}
 		return nil, sizing.Bad("cluster-cidr", "%s with host prefix %d has parts for %g nodes, and there are %d: it needs a network of /%d or larger", asked, p.hostPrefix, max(0, sizing.Power(p.hostPrefix-asked.Bits())), p.nodes, max(shortest, 0))
 	}
+	var known []string
 	for i, key := range e.Keys() {
 		c, err := netip.ParsePrefix(e.Text(key, "cidr"))
+		known = append(known, e.Text(key, "cidr"))
 		if err != nil {
 			return nil, err
 		}
@@ -107,7 +111,7 @@ func (p *plan) clusterNetwork(reserved int) ([]rule.Source, error) {
 			return e.Sources, e.Err()
 		}
 	}
-	return nil, sizing.Bad("cluster-cidr", "none of %v has parts for %d nodes with host prefix %d: name a larger network, or fewer pods on a node", e.Keys(), p.nodes, p.hostPrefix)
+	return nil, sizing.Bad("cluster-cidr", "none of %s has parts for %d nodes with host prefix %d: name a larger network, or fewer pods on a node", strings.Join(known, ", "), p.nodes, p.hostPrefix)
 }
 
 // otherNetworks checks that no two networks overlap and that they hold what is in

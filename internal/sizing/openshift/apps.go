@@ -153,14 +153,14 @@ func (a *applications) nodes(c capacity, overcommit float64) (byCores, byMemory 
 // appNodes decides the workers for the applications, for the node that was asked
 // for, and shows the source's sorts of node beside it.
 func (p *plan) appNodes() ([]need, error) {
-	c, reserved, err := p.capacity(float64(p.w.NodeCores), float64(p.w.NodeRAM))
+	c, reserved, err := p.capacity(float64(p.w.NodeCores), float64(p.w.NodeRAM)/1e9)
 	if err != nil {
 		return nil, err
 	}
 	p.Add(sizing.Value{Group: "nodes", Name: "cores_for_pods", Value: sizing.Round(c.cores), Unit: "cores", Why: fmt.Sprintf("%d, less what the node keeps to itself", p.w.NodeCores), Sources: reserved})
-	p.Add(sizing.Value{Group: "nodes", Name: "memory_for_pods", Value: sizing.GB(c.memory), Unit: "GB", Why: fmt.Sprintf("%d GB, less what the node keeps to itself%s", p.w.NodeRAM, map[bool]string{true: " and the huge pages"}[p.w.HugePages > 0]), Sources: reserved})
+	p.Add(sizing.Value{Group: "nodes", Name: "memory_for_pods", Value: sizing.GB(c.memory), Unit: "GB", Why: fmt.Sprintf("%g GB, less what the node keeps to itself%s", p.w.nodeGB(), map[bool]string{true: " and the huge pages"}[p.w.HugePages > 0]), Sources: reserved})
 	if c.cores <= 0 || c.memory <= 0 {
-		return nil, sizing.Bad("node-ram", "a node of %d cores and %d GB has nothing left for pods", p.w.NodeCores, p.w.NodeRAM)
+		return nil, sizing.Bad("node-ram", "a node of %d cores and %g GB has nothing left for pods", p.w.NodeCores, p.w.nodeGB())
 	}
 	if p.apps == nil {
 		return nil, nil
@@ -170,10 +170,10 @@ func (p *plan) appNodes() ([]need, error) {
 	case a.mostCores > c.cores:
 		return nil, sizing.Bad("node-cores", "a pod of %s wants %g cores, and a node of %d has %g for pods: it would wait for ever", a.largestByCores, a.mostCores, p.w.NodeCores, c.cores)
 	case a.mostMemory > c.memory:
-		return nil, sizing.Bad("node-ram", "a pod of %s wants %g GB, and a node of %d GB has %g for pods: it would wait for ever", a.largestByMemory, sizing.GB(a.mostMemory), p.w.NodeRAM, sizing.GB(c.memory))
+		return nil, sizing.Bad("node-ram", "a pod of %s wants %g GB, and a node of %g GB has %g for pods: it would wait for ever", a.largestByMemory, sizing.GB(a.mostMemory), p.w.nodeGB(), sizing.GB(c.memory))
 	}
 	byCores, byMemory := a.nodes(c, p.w.Overcommit)
-	bare, _ := a.nodes(capacity{float64(p.w.NodeCores), float64(p.w.NodeRAM) * 1e9}, p.w.Overcommit)
+	bare, _ := a.nodes(capacity{float64(p.w.NodeCores), float64(p.w.NodeRAM)}, p.w.Overcommit)
 	how := fmt.Sprintf("%g cores of applications, %g on a node", sizing.Round(a.cores), c.cores)
 	if p.w.Overcommit > 0 {
 		how += fmt.Sprintf(", overcommitted by %g %%", p.w.Overcommit)

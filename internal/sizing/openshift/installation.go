@@ -59,7 +59,7 @@ func (p *plan) installation(context.Context) error {
 	} else {
 		net.MachineNetwork = []manifest.CIDR{{CIDR: p.w.MachineCIDR.String()}}
 	}
-	comment := fmt.Sprintf("For OpenShift %s. To be added: platform, pullSecret, sshKey.\nEach worker: %d cores, %d GB.", p.Version, p.w.NodeCores, p.w.NodeRAM)
+	comment := fmt.Sprintf("For OpenShift %s. To be added: platform, pullSecret, sshKey.\nEach worker: %d cores, %g GB.", p.Version, p.w.NodeCores, p.w.nodeGB())
 	if cores, ram := p.Value("control plane", "cores"), p.Value("control plane", "ram"); cores != nil && ram != nil {
 		comment += fmt.Sprintf("\nEach node of the control plane: %v cores, %v GB; not to be changed later.", cores.Value, ram.Value)
 	}

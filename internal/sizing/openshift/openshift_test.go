@@ -42,6 +42,7 @@ func TestExamples(t *testing.T) {
 		{"2200 pods with the default", "version=4.4 pods=2200", map[string]string{"nodes/for_pods": "9", "nodes/workers": "10", "network/host_prefix": "23", "network/nodes_max": "512", "network/addresses_per_node": "509"}},
 		{"2200 pods on 20 nodes", "version=4.4 pods=2200 nodes=20", map[string]string{"nodes/pods_per_node": "110", "nodes/workers": "20"}},
 		{"10 for each of 4 cores", "version=4.4 pods=100 pods-per-core=10 node-cores=4 node-ram=16", map[string]string{"nodes/max_pods": "40", "nodes/containers_per_node": "80"}},
+		{"memory with a unit", "version=4.4 pods=1 node-cores=2 node-ram=8GiB", map[string]string{"nodes/memory_for_pods": "7.961"}},
 		{"the larger of two limits", "version=4.4 pods=100 pods-per-core=100 node-cores=4 node-ram=16", map[string]string{"nodes/max_pods": "250"}},
 		// 1024 addresses, also for a node with more cores than 32.
 		{"a prefix for maxPods", "version=4.4 pods=100 pods-per-core=10 pods-per-node=500 node-cores=32", map[string]string{"nodes/max_pods": "320", "network/host_prefix": "22"}},
@@ -148,6 +149,9 @@ func TestBadInput(t *testing.T) {
 		"pods=1500001":                                                        "want 1 to 1500000 (ten times",
 		"nodes=20001":                                                         "want 1 to 20000 (ten times",
 		"nodes=3 node-cores=5000":                                             "want 1 to 4096 (no machine",
+		"nodes=3 node-ram=65TiB":                                              "more than 64TiB",
+		"nodes=3 node-ram=1MiB":                                               "less than",
+		"nodes=20000 host-prefix=12 pods=10":                                  "none of 10.128.0.0/14, 10.128.0.0/12, 10.128.0.0/10 has parts",
 		"nodes=3 node-ram=70369":                                              "want 1 to 70368 (x86-64",
 		"nodes=3 host-prefix=7":                                               "want 8 to 30 (10.0.0.0/8",
 		"nodes=3 rate=1601":                                                   "want 0.001 to 1600 (twice",

@@ -79,7 +79,7 @@ func (p *plan) directories(context.Context) error {
 	sizes := []struct {
 		group string
 		ram   float64
-	}{{"disk of a worker", float64(p.w.NodeRAM)}}
+	}{{"disk of a worker", float64(p.w.NodeRAM) / 1e9}}
 	if v := p.Value("control plane", "ram"); v != nil {
 		sizes = append(sizes, struct {
 			group string

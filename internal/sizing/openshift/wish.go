@@ -26,7 +26,7 @@ type Wish struct {
 	PodsPerCore int
 	Nodes       int // workers; 0 for as many as are needed
 	NodeCores   int
-	NodeRAM     int // GB
+	NodeRAM     unit.Size
 	Apps        string
 	Overcommit  float64 // percent
 
@@ -105,7 +105,7 @@ const (
 // New is a wish with the defaults.
 func New() *Wish {
 	w := &Wish{
-		NodeCores: 8, NodeRAM: 32, MTU: 1500, Rate: 1, Objects: map[string]*int{},
+		NodeCores: 8, NodeRAM: 32e9, MTU: 1500, Rate: 1, Objects: map[string]*int{},
 		MaxUnavailable: 1, CPUManager: "none", Topology: "none",
 		Route: "edge", PageSize: 1000, RouteAppsKind: "dynamic", Storage: []string{"block", "file", "object"}, RegistryReplicas: 2,
 		HugePage: "2M", NUMANodes: 1, ClusterName: "cluster", BaseDomain: "example.com", measure: measure,
@@ -117,7 +117,7 @@ func New() *Wish {
 		sizing.Count(&w.PodsPerCore, "pods-per-core", "most pods for each core of a node; 0 for no such limit", 0, 10000).Because("it cannot exceed maxPods"),
 		sizing.Count(&w.Nodes, "nodes", "worker nodes; as many as are needed, if not given", 1, mostNodes).Because(aboutNodes),
 		sizing.Count(&w.NodeCores, "node-cores", "cores of a worker node", 1, 4096).Because("no machine has more that RHEL runs on"),
-		sizing.Count(&w.NodeRAM, "node-ram", "memory of a worker node in GB (10^9 bytes)", 1, 70368).Because(aboutMemory),
+		sizing.Gigabytes(&w.NodeRAM, "node-ram", "memory of a worker node: a size such as 32GiB, or a bare number of 10^9 bytes", 1e9, 64*unit.TiB).Because(aboutMemory),
 		sizing.FileText(&w.Apps, "apps", "table of applications: a YAML list of {name, quantity, cpu, memory, storage, overcommit}"),
 		sizing.Number(&w.Overcommit, "overcommit", "how much more the applications may ask for than the nodes have, in percent", 0, 1000).Because("the source calls 30 common"),
 		sizing.Net(&w.ClusterCIDR, "cluster-cidr", "network of the pods"),
@@ -160,6 +160,9 @@ func New() *Wish {
 	}
 	return w
 }
+
+// nodeGB is the memory of a worker node in units of 10^9 bytes.
+func (w *Wish) nodeGB() float64 { return sizing.GB(float64(w.NodeRAM)) }
 
 // Inputs implements sizing.Wish.
 func (w *Wish) Inputs() []*sizing.Input { return w.inputs }
@@ -230,8 +233,8 @@ func (w *Wish) check() error {
 	if w.PrometheusToken != "" && w.Prometheus == "" {
 		fault("prometheus-token", "for which Prometheus? --prometheus URL")
 	}
-	if w.HugePages > unit.Size(w.NodeRAM)*1e9 {
-		fault("huge-pages", "%s are more than the %d GB of a node", w.HugePages, w.NodeRAM)
+	if w.HugePages > w.NodeRAM {
+		fault("huge-pages", "%s are more than the %g GB of a node", w.HugePages, w.nodeGB())
 	}
 	return errors.Join(problems...)
 }

@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A platform of which nobody can tell whether the machine is one is unknown in every
+// form and in the gate, and what is said of an archive is done on its machine.
+func TestUndeterminedPlatform(t *testing.T) {
+	text, err := os.ReadFile("../../testdata/hosts/kvm-guest.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := "-- dir 0755 /etc/kubernetes --\n-- file 0644 /etc/kubernetes/kubelet.conf --\nkind: KubeletConfiguration\nkubeAPIQPS: [\n"
+	file := filepath.Join(t.TempDir(), "cut.txt")
+	if err := os.WriteFile(file, []byte(strings.Replace(string(text), "-- end --", cut+"-- end --", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(words ...string) (string, string, int) {
+		var out, said strings.Builder
+		code := Main("test", append([]string{"check", "--root", file}, words...), &out, &said)
+		return out.String(), said.String(), code
+	}
+	for form, want := range map[string]string{
+		"table": "? unknown  platform", "json": `"instance": "kubelet"`, "yaml": "instance: kubelet", "markdown": "whether this is kubelet is not known",
+		"html": "whether this is kubelet is not known", "sarif": "whether this is kubelet is not known", "openmetrics": `fettle_check_finding{id="platform",item="kubelet",state="unknown"`,
+	} {
+		out, said, code := run("--output", form, "--fail-on", "unknown")
+		if !strings.Contains(out, want) || code != 3 {
+			t.Errorf("%s: exit code %d, said %q; want 3 and %q in\n%s", form, code, said, want, out)
+		}
+	}
+	if out, _, _ := run(); !strings.Contains(strings.Join(strings.Fields(out), " "), ", on the machine itself, shows what it would write") {
+		t.Errorf("of an archive: %s", out[max(0, len(out)-400):])
+	}
+	if out, _, _ := run("linux", "linux"); !strings.Contains(out, "\nlinux: ") {
+		t.Errorf("asked twice: %s", out[max(0, len(out)-400):])
+	}
+}
