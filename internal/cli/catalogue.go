@@ -126,7 +126,7 @@ func administratorsRules(h *host.Host) ([]rule.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, rule.File{Name: name, Text: text})
+		files = append(files, rule.File{Name: name, Text: text, Copied: !h.Live})
 	}
 	return files, nil
 }

@@ -180,6 +180,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	audit := report.NewAudit(cmp.Or(name, h.Name), h.Clock.Now().UTC(), names, append(c.Check(subject, names, c.Disabled()), undecided...))
 	audit.Hostname = name
 	a.sayCutLogs(subject, "--logs all")
+	a.sayDisabled(audit.Findings)
 	audit.Root, audit.Copied = directoryOf(a.root), a.root != ""
 	if old != nil {
 		if err := a.against(audit, o.baseline, old); err != nil {
@@ -218,6 +219,15 @@ func (a *app) subject(ctx context.Context, h *host.Host, kinds setting.Kinds) *p
 func (a *app) sayCutLogs(m *platform.Subject, call string) {
 	for _, file := range slices.Sorted(maps.Keys(m.Unread)) {
 		a.sayOnce(fmt.Sprintf("%s: the first %s are not read, only the last %d MiB (%s reads them)", file, unit.Size(m.Unread[file]).Human(), m.LogBytes>>20, call))
+	}
+}
+
+// sayDisabled says what a copy has kept from being asked: it may be a stranger's.
+func (a *app) sayDisabled(findings []rule.Finding) {
+	for _, f := range findings {
+		if f.DisabledByCopy() {
+			a.sayOnce(f.ID + " is " + f.Reason)
+		}
 	}
 }
 

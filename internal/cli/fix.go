@@ -321,6 +321,7 @@ func (t *patient) ask(ctx context.Context, ids, platforms []string) []rule.Findi
 	}
 	findings := t.rules.Check(subject, platforms, t.rules.Disabled())
 	t.sayCutLogs(subject, "fettle check --logs all")
+	t.sayDisabled(findings)
 	if len(ids) > 0 {
 		findings = slices.DeleteFunc(findings, func(f rule.Finding) bool { return !slices.Contains(ids, f.ID) })
 	}

@@ -71,6 +71,8 @@ func TestMistakesInOwnRules(t *testing.T) {
 		{"depends on nothing", "  examples:", "  depends-on: [S666]\n  examples:", `ours.yaml:10: OURS1: depends on S666, which there is not (did you mean "S66"?)`},
 		{"no id", "id: OURS1\n  title", "title", `ours.yaml:1: a rule without an id: want id: NAME`},
 		{"an id of ours", "OURS1", "S06", `ours.yaml:1: S06 is at linux.yaml:3 already: give this one another id (disable: switches one of fettle's off)`},
+		{"two documents", "- id", firstRule + "---\n- id", `ours.yaml:13: a second document begins here: a file is one list; take the "---" out`},
+		{"a broken second document", "- id", firstRule + "---\n{\n- id", `ours.yaml:1`},
 		{"twice", "- id", firstRule + "- id", `ours.yaml:13: OURS1 is at /etc/fettle/rules.d/ours.yaml:1 already`},
 	} {
 		t.Run(c.what, func(t *testing.T) {

@@ -62,7 +62,9 @@ func (a *Audit) Against(name string, old *Audit) {
 	asked := map[string]bool{}
 	for i := range a.Findings {
 		f := &a.Findings[i]
-		asked[f.ID] = true
+		if _, off := f.IsDisabled(); !off {
+			asked[f.ID] = true
+		}
 		if !Bad(f.State) {
 			continue
 		}

@@ -35,7 +35,23 @@ func (a *Audit) countWords() string {
 		rules += n
 		parts = append(parts, counted(n, items, string(state)))
 	}
-	return fmt.Sprintf("%s: %s, of %s", strings.Join(a.Platforms, ", "), strings.Join(parts, ", "), plural(rules, "rule"))
+	text := fmt.Sprintf("%s: %s, of %s", strings.Join(a.Platforms, ", "), strings.Join(parts, ", "), plural(rules, "rule"))
+	if off := a.disabledByCopy(); len(off) > 0 {
+		text += fmt.Sprintf("; %d disabled by the copy itself: %s", len(off), strings.Join(off, ", "))
+	}
+	return text
+}
+
+// disabledByCopy are the rules that a copy has kept from being asked: what it hides
+// is said, whatever else is shown.
+func (a *Audit) disabledByCopy() []string {
+	var off []string
+	for _, f := range a.Findings {
+		if f.DisabledByCopy() {
+			off = append(off, f.ID)
+		}
+	}
+	return off
 }
 
 // counted is a number of rules, and of the items that they have judged where those

@@ -40,8 +40,9 @@ func FindingsHTML(w io.Writer, a *Audit) error {
 		States            []count
 		Changes           []string
 		Next, When        string
-		Several           bool // rules have judged several things each
-	}{Audit: a, Next: a.next(), When: a.Time.UTC().Format("2006-01-02 15:04 UTC")}
+		Disabled          []string // by a copy
+		Several           bool     // rules have judged several things each
+	}{Audit: a, Next: a.next(), Disabled: a.disabledByCopy(), When: a.Time.UTC().Format("2006-01-02 15:04 UTC")}
 	for _, s := range rule.States {
 		page.States = append(page.States, count{s, a.RuleCounts[s], a.Counts[s]})
 		page.Several = page.Several || a.RuleCounts[s] != a.Counts[s]

@@ -120,7 +120,7 @@ func (a *Audit) sarif(version string, all bool) sarifRun {
 	}
 	index := map[string]int{}
 	for _, f := range a.Findings {
-		suppressed := strings.HasPrefix(f.Reason, rule.Disabled)
+		_, suppressed := f.IsDisabled()
 		if !all && !Bad(f.State) && !suppressed {
 			continue
 		}
@@ -198,7 +198,8 @@ func (a *Audit) sarifResult(f rule.Finding, index int, suppressed bool) sarifRes
 		r.Kind = "notApplicable"
 	}
 	if suppressed {
-		r.Suppressions = []sarifSuppressed{{"external", strings.TrimPrefix(f.Reason, rule.Disabled)}}
+		why, _ := f.IsDisabled()
+		r.Suppressions = []sarifSuppressed{{"external", why}}
 	}
 	i := item{Instance: f.Instance, Measured: rule.Print(f.Measured, f.Unit), Want: rule.Print(f.Want, f.Unit)}
 	text := f.Title + ": " + i.says()

@@ -29,6 +29,9 @@ type Catalogue struct {
 type File struct {
 	Name string
 	Text []byte
+	// Copied is true of a file of somebody's copy of a machine, which may be of a
+	// stranger: its rules judge, and nothing of what they would write is offered.
+	Copied bool
 }
 
 // Embedded are the .yaml files of a file system that is part of the program.
@@ -43,7 +46,7 @@ func Embedded(fsys fs.FS) ([]File, error) {
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, File{name, text})
+		files = append(files, File{Name: name, Text: text})
 	}
 	return files, nil
 }
@@ -62,7 +65,7 @@ func Load(inputs []Input, sets []string, files []File) (*Catalogue, error) {
 	all := &file{}
 	var problems []error
 	for _, f := range files {
-		problems = append(problems, all.read(f.Name, f.Text))
+		problems = append(problems, all.read(f))
 	}
 	taken := map[string]Pos{}
 	unique := func(id string, at Pos) bool {
@@ -113,7 +116,7 @@ func Tables(files []File) (*Catalogue, error) {
 	all := &file{}
 	var problems []error
 	for _, f := range files {
-		problems = append(problems, all.read(f.Name, f.Text))
+		problems = append(problems, all.read(f))
 	}
 	for _, t := range all.tables {
 		if old := c.tables[t.Name]; old != nil {
@@ -134,7 +137,8 @@ func (c *Catalogue) Rules() []*Rule { return slices.Clone(c.ordered) }
 // Rule finds a rule by its id; nil if there is none.
 func (c *Catalogue) Rule(id string) *Rule { return c.byID[id] }
 
-// Disabled are the rules that somebody does not want, with the reason.
+// Disabled are the rules that somebody does not want, and what a finding says of
+// that.
 func (c *Catalogue) Disabled() map[string]string { return maps.Clone(c.disabled) }
 
 // disable takes note of the rules that files do not want.
@@ -148,7 +152,10 @@ func (c *Catalogue) disable(all []disabled) []error {
 		case strings.TrimSpace(d.reason) == "":
 			problems = append(problems, fmt.Errorf("%s: disable: %s needs a reason, which the report will show", d.at, d.id))
 		default:
-			c.disabled[d.id] = d.reason + " (" + d.at.String() + ")"
+			c.disabled[d.id] = Disabled + d.reason + " (" + d.at.String() + ")"
+			if d.copied {
+				c.disabled[d.id] = DisabledByCopy + d.at.String() + ": " + d.reason
+			}
 		}
 	}
 	return problems
@@ -209,6 +216,7 @@ func (c *Catalogue) check(r *Rule) []error {
 	if r.Measured == nil && len(r.Inputs) > 0 {
 		r.Measured = &Expr{Text: r.Inputs[0].Name, At: r.Inputs[0].Pos}
 	}
+	r.Fix.names(fault, r.Key("fix"))
 	for _, d := range r.DependsOn {
 		if d, _, _ := strings.Cut(d, " "); c.byID[d] == nil {
 			fault(r.Key("depends-on"), "depends on %s, which there is not%s", d, spell.Suggest(d, slices.Sorted(maps.Keys(c.byID))))

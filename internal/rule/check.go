@@ -10,8 +10,8 @@ import (
 )
 
 // Check asks the rules of the platforms of a machine. A rule that depends on one that failed is
-// explained by it. disabled are ids with the reason why somebody does not want
-// them.
+// explained by it. disabled are ids with what the finding says of a rule that
+// somebody does not want.
 func (c *Catalogue) Check(m Machine, platforms []string, disabled map[string]string) []Finding {
 	var out []Finding
 	bad := map[string]bool{} // "id" or "id instance"
@@ -20,7 +20,7 @@ func (c *Catalogue) Check(m Machine, platforms []string, disabled map[string]str
 			continue
 		}
 		if why, off := disabled[r.ID]; off {
-			out = append(out, r.finding("", NotApplicable, Disabled+why))
+			out = append(out, r.finding("", NotApplicable, why))
 			continue
 		}
 		for _, f := range c.ask(r, m) {
@@ -30,6 +30,9 @@ func (c *Catalogue) Check(m Machine, platforms []string, disabled map[string]str
 			}
 			if f.State == Warned || f.State == Failed {
 				f.Because = c.because(r, f.Instance, bad)
+			}
+			if r.Copied && f.Fix != nil {
+				f.Fix = &Repair{Text: "not written: the rule is the copy's own (" + r.At.String() + "), and a copy has no say in what is written; fettle fix " + r.ID + " on the machine itself does what it says"}
 			}
 			out = append(out, f)
 		}

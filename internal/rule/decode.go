@@ -1,8 +1,10 @@
 package rule
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"path"
 	"slices"
@@ -19,6 +21,7 @@ import (
 // unknown key, a key twice or a value of the wrong kind is an error with its line.
 type file struct {
 	name     string
+	copied   bool
 	problems []error
 
 	rules    []*Rule
@@ -31,6 +34,7 @@ type file struct {
 type disabled struct {
 	id, reason string
 	at         Pos
+	copied     bool
 }
 
 func (f *file) fault(n *yaml.Node, format string, args ...any) {
@@ -38,11 +42,21 @@ func (f *file) fault(n *yaml.Node, format string, args ...any) {
 }
 
 // read decodes one file: a list of rules, tables and evidence.
-func (f *file) read(name string, text []byte) error {
-	f.name, f.problems = name, nil
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return yamlError(name, err)
+func (f *file) read(from File) error {
+	f.name, f.copied, f.problems = from.Name, from.Copied, nil
+	var doc, second yaml.Node
+	dec := yaml.NewDecoder(bytes.NewReader(from.Text))
+	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil
+	} else if err != nil {
+		return yamlError(f.name, err)
+	}
+	// What stood behind a second "---" would be nobody's.
+	if err := dec.Decode(&second); err == nil {
+		f.fault(&second, `a second document begins here: a file is one list; take the "---" out`)
+		return errors.Join(f.problems...)
+	} else if !errors.Is(err, io.EOF) {
+		return yamlError(f.name, err)
 	}
 	if len(doc.Content) == 0 {
 		return nil
@@ -70,7 +84,7 @@ func (f *file) read(name string, text []byte) error {
 }
 
 func (f *file) disable(n *yaml.Node) disabled {
-	d := disabled{at: Pos{f.name, n.Line}}
+	d := disabled{at: Pos{f.name, n.Line}, copied: f.copied}
 	f.fields(n, "disable", map[string]func(*yaml.Node){"id": into(f, "id", &d.id), "reason": into(f, "reason", &d.reason)})
 	return d
 }
@@ -172,7 +186,7 @@ func (f *file) expr(to **Expr) func(*yaml.Node) {
 }
 
 func (f *file) rule(n *yaml.Node) *Rule {
-	r := &Rule{Severity: Warn, At: Pos{f.name, n.Line}, keys: map[string]Pos{}}
+	r := &Rule{Severity: Warn, Copied: f.copied, At: Pos{f.name, n.Line}, keys: map[string]Pos{}}
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		r.keys[n.Content[i].Value] = Pos{f.name, n.Content[i].Line}
 	}

@@ -19,8 +19,26 @@ const (
 	Reminded      State = "reminder"
 )
 
-// Disabled begins the reason of a finding whose rule somebody does not want.
-const Disabled = "disabled: "
+// What the reason of a finding begins with whose rule somebody does not want: the
+// machine's administrator, or whoever has made a copy what it is.
+const (
+	Disabled       = "disabled: "
+	DisabledByCopy = "disabled by the copy's "
+)
+
+// IsDisabled is true of a finding whose rule was not asked, because somebody does
+// not want it; why is the reason.
+func (f Finding) IsDisabled() (why string, yes bool) {
+	if why, yes = strings.CutPrefix(f.Reason, Disabled); yes {
+		return why, f.State == NotApplicable
+	}
+	return f.Reason, f.DisabledByCopy()
+}
+
+// DisabledByCopy is true where that is the copy that is audited.
+func (f Finding) DisabledByCopy() bool {
+	return f.State == NotApplicable && strings.HasPrefix(f.Reason, DisabledByCopy)
+}
 
 // Change is how a finding stands to the same of an earlier audit.
 type Change string

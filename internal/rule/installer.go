@@ -12,7 +12,7 @@ func InstallerCall(options []Entry) string {
 	var b strings.Builder
 	b.WriteString("satellite-installer")
 	for _, o := range options {
-		b.WriteString(" " + o.Name + " " + Quote(o.Value))
+		b.WriteString(" " + Quote(o.Name) + " " + Quote(o.Value))
 	}
 	return b.String()
 }

@@ -20,7 +20,7 @@ func Only(files []File, platforms []string) []File {
 	tables := map[string]*entry{}
 	out := make([]File, len(files))
 	for i, f := range files {
-		out[i] = File{f.Name, bytes.Clone(f.Text)}
+		out[i] = File{Name: f.Name, Text: bytes.Clone(f.Text)}
 		for _, e := range entries(out[i].Text) {
 			all = append(all, e)
 			switch e.kind {

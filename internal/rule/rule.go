@@ -50,6 +50,8 @@ type Rule struct {
 	Examples  []Example `json:"examples,omitempty"`
 
 	At Pos `json:"at"`
+	// Copied is true of a rule that is the machine's own copy's (see File).
+	Copied bool `json:"-"`
 
 	keys     map[string]Pos // where each part stands
 	compiled bool

@@ -96,7 +96,7 @@ const some = `
 
 func load(t *testing.T, text string) (*Catalogue, error) {
 	t.Helper()
-	return Load(inputs, []string{"disk"}, []File{{"a.yaml", []byte(text)}})
+	return Load(inputs, []string{"disk"}, []File{{Name: "a.yaml", Text: []byte(text)}})
 }
 
 func TestExamples(t *testing.T) {

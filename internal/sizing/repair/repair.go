@@ -58,6 +58,9 @@ func Artefacts(findings []rule.Finding) ([]sizing.Artefact, error) {
 		if f.Fix == nil {
 			continue
 		}
+		if err := names(f.Fix); err != nil {
+			return nil, fmt.Errorf("%s: %w; nothing is written", f.ID, err)
+		}
 		for _, c := range f.Fix.Changes {
 			if key, ok := strings.CutPrefix(c.Name, "sysctl:"); ok {
 				add(SysctlFile, key, c.Value, f)
@@ -85,6 +88,25 @@ func Artefacts(findings []rule.Finding) ([]sizing.Artefact, error) {
 		out = append(out, a)
 	}
 	return out, nil
+}
+
+// names looks at each name once more: what an item of the machine is called is in
+// some of them.
+func names(fix *rule.Repair) error {
+	for _, c := range fix.Changes {
+		if err := rule.ChangeName(c.Name); err != nil {
+			return err
+		}
+	}
+	for _, e := range fix.Entries {
+		if strings.Contains(fix.Artefact, " ") {
+			break // no file
+		}
+		if err := rule.EntryName(fix.Artefact, e.Name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (f *file) artefact() (sizing.Artefact, error) {
@@ -140,7 +162,7 @@ func (f *file) call() string {
 	}
 	b.WriteString("exec satellite-installer")
 	for _, l := range f.lines {
-		fmt.Fprintf(&b, " \\\n  %s %s", l.Name, rule.Quote(l.Value))
+		fmt.Fprintf(&b, " \\\n  %s %s", rule.Quote(l.Name), rule.Quote(l.Value))
 	}
 	b.WriteString("\n")
 	return b.String()

@@ -117,3 +117,32 @@ func TestRunningValues(t *testing.T) {
 		}
 	}
 }
+
+// What is no name is refused on the way into a file, too: an item of the machine may
+// be called anything.
+func TestNames(t *testing.T) {
+	changed := func(name string) rule.Finding {
+		return rule.Finding{ID: "A", Fix: &rule.Repair{Changes: []rule.Entry{{Name: name, Value: "1"}}}}
+	}
+	for _, f := range []rule.Finding{
+		finding("A", "installer", rule.Entry{Name: "--foreman-x; touch PWN; #", Value: "1"}),
+		finding("A", "installer", rule.Entry{Name: "--foreman-x\ntouch", Value: "1"}),
+		finding("A", "installer", rule.Entry{Name: "foreman-x", Value: "1"}),
+		finding("A", "custom-hiera.yaml", rule.Entry{Name: "a: b", Value: "1"}),
+		finding("A", "x\rb:1", rule.Entry{Name: "a", Value: "1"}),
+		finding("A", "KubeletConfiguration", rule.Entry{Name: "a..b", Value: "1"}),
+		finding("A", "/etc/systemd/system/httpd.service.d/limits.conf", rule.Entry{Name: "[Install]\nAlias", Value: "1"}),
+		changed("sysfs:/etc/shadow"), changed("sysfs:/sys/../etc/shadow"), changed("sysfs:/sys/block/*/queue/scheduler"), changed("sysfs:/sys/a b"), changed("/etc/shadow"),
+		changed("sysctl:../../etc/shadow"), changed("sysctl:net/../../../etc/shadow"), changed("sysctl:vm.a = 1\nb"), changed("sysctl:-vm.a"), changed("sysctl:net.//.//.etc"),
+		changed("hiera:a: b"),
+	} {
+		if all, err := Artefacts([]rule.Finding{f}); err == nil {
+			t.Errorf("%+v: %+v", f.Fix, all)
+		}
+	}
+	for _, name := range []string{"sysctl:net.ipv4.conf.eth0/100.rp_filter", "sysctl:net/ipv4/conf/eth0.100/rp_filter", "sysfs:/sys/block/sda/queue/scheduler", "sysfs:/sys/class/scsi_host/host0/../x.y", "hiera:postgresql::server::config_entries/work_mem", "nginx:main/worker_processes"} {
+		if _, err := Artefacts([]rule.Finding{changed(name)}); (err != nil) != strings.Contains(name, "..") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
