@@ -50,8 +50,8 @@ func (s *satellite) hostTasks() tasks {
 		return t
 	}
 	name := "foreman"
-	if e, f := s.yaml("/etc/foreman/database.yml"); e["production/database"].text != "" {
-		name = e["production/database"].text
+	if v, _, f := s.production("database"); v.text != "" {
+		name = v.text
 	} else if f.unknown != "" {
 		t.unknown = f.unknown
 		return t

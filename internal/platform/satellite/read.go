@@ -1,7 +1,6 @@
 package satellite
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/platform"
@@ -80,67 +77,6 @@ func (f file) answer() rule.Answer {
 
 // lineOf is where a line of the file is.
 func (f file) at(n int) string { return f.path + ":" + strconv.Itoa(n) }
-
-// entry is one value of a YAML file: a scalar, and the line of its key.
-type entry struct {
-	text string
-	line int
-}
-
-// entries flattens a YAML file: the keys of maps one below the other, joined by
-// slashes; a list is its items' text with blanks between. Of a key that is there
-// twice the last one counts, as in Ruby.
-func entries(text string) (map[string]entry, error) {
-	out := map[string]entry{}
-	dec := yaml.NewDecoder(bytes.NewReader([]byte(text)))
-	var doc yaml.Node
-	if err := dec.Decode(&doc); err != nil {
-		if text = strings.TrimSpace(text); text == "" || err.Error() == "EOF" {
-			return out, nil // nothing but comments
-		}
-		return nil, errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
-	}
-	const most = 20000
-	steps := 0 // aliases of aliases make much of little
-	var walk func(prefix string, n *yaml.Node, line, depth int) error
-	walk = func(prefix string, n *yaml.Node, line, depth int) error {
-		if steps++; depth > 20 || steps > most {
-			return errors.New("too much is in it")
-		}
-		switch n.Kind {
-		case yaml.DocumentNode:
-			for _, c := range n.Content {
-				if err := walk(prefix, c, line, depth+1); err != nil {
-					return err
-				}
-			}
-		case yaml.MappingNode:
-			for i := 0; i+1 < len(n.Content); i += 2 {
-				key := n.Content[i].Value
-				if prefix != "" {
-					key = prefix + "/" + key
-				}
-				if err := walk(key, n.Content[i+1], n.Content[i].Line, depth+1); err != nil {
-					return err
-				}
-			}
-		case yaml.SequenceNode:
-			var words []string
-			for _, c := range n.Content {
-				words = append(words, c.Value)
-			}
-			out[prefix] = entry{strings.Join(words, " "), line}
-		case yaml.ScalarNode:
-			if prefix != "" && n.Tag != "!!null" {
-				out[prefix] = entry{n.Value, line}
-			}
-		case yaml.AliasNode:
-			return walk(prefix, n.Alias, line, depth+1)
-		}
-		return nil
-	}
-	return out, walk("", &doc, 0, 0)
-}
 
 // yaml reads a YAML file.
 func (s *satellite) yaml(p string) (map[string]entry, file) {

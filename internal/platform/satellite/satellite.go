@@ -152,7 +152,7 @@ var inputs = sync.OnceValue(func() []input {
 		one("puma_workers", rule.Number, "", "Workers of the Puma that runs Foreman.", server(pumaOption("workers"))),
 		one("puma_threads_min", rule.Number, "", "Threads that each of them has at least.", server(pumaOption("threads_min"))),
 		one("puma_threads_max", rule.Number, "", "Threads that each of them has at most.", server(pumaOption("threads_max"))),
-		one("db_pool", rule.Number, "", "The pool of connections of each Puma worker (database.yml).", server((*satellite).dbPool)),
+		one("db_pool", rule.Number, "", "The pool of connections of each Puma worker (database.yml; 5 where it has none).", server((*satellite).dbPool)),
 		one("database_local", rule.Truth, "", "The database runs on this machine: Foreman's, on a Capsule Pulp's.", (*satellite).databaseLocal),
 		one("max_connections", rule.Number, "", ofDatabase, server(database("max_connections", rule.Number))),
 		one("shared_buffers", rule.Number, "bytes", ofDatabase, server(database("shared_buffers", rule.Bytes))),

@@ -187,7 +187,7 @@ func TestInstallerUnknown(t *testing.T) {
 	files["etc/foreman-installer/custom-hiera.yaml"] = "a: [\n"
 	check(t, sosreport(t, files), answers{"puma_workers_told": unknown, "hiera_keys": unknown, "overridden": unknown, "max_connections": unknown, "tuning": "large"})
 	check(t, sosreport(t, satelliteFiles(map[string]string{"etc/foreman/database.yml": "production:\n  host: db.example.com\n"})),
-		answers{"database_local": false, "max_connections": unknown, "db_pool": absent})
+		answers{"database_local": false, "max_connections": unknown, "db_pool": 5})
 }
 
 func TestServices(t *testing.T) {

@@ -56,12 +56,6 @@ func pumaOption(option string) func(*satellite) rule.Answer {
 	}
 }
 
-// dbPool is the pool of the production database.
-func (s *satellite) dbPool() rule.Answer {
-	e, f := s.yaml("/etc/foreman/database.yml")
-	return value(e, f, "production/pool", rule.Number)
-}
-
 func (s *satellite) databaseLocal() rule.Answer {
 	p := s.find()
 	switch {
@@ -77,11 +71,10 @@ func (s *satellite) databaseLocal() rule.Answer {
 		host, line := pulpDatabase(f.text)
 		return s.isLocal(entry{host, line}, f, line > 0)
 	}
-	e, f := s.yaml("/etc/foreman/database.yml")
+	v, ok, f := s.production("host")
 	if !f.exists || f.unknown != "" {
 		return f.answer()
 	}
-	v, ok := e["production/host"]
 	return s.isLocal(v, f, ok)
 }
 
