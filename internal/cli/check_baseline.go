@@ -2,7 +2,7 @@ package cli
 
 import (
 	"fmt"
-	"os"
+	"io"
 	"slices"
 	"strings"
 
@@ -16,14 +16,7 @@ const maxBaseline = 64 << 20
 
 // readBaseline reads the file of --baseline.
 func readBaseline(name string) (*report.Audit, error) {
-	st, err := os.Stat(name)
-	if err == nil && st.Size() > maxBaseline {
-		err = fmt.Errorf("%s is larger than %d MiB", name, maxBaseline>>20)
-	}
-	if err != nil {
-		return nil, ui.Exit(ui.Usage, fmt.Errorf("--baseline: %w", err))
-	}
-	text, err := os.ReadFile(name)
+	text, err := readRegular(name, maxBaseline)
 	if err != nil {
 		return nil, ui.Exit(ui.Usage, fmt.Errorf("--baseline: %w", err))
 	}
@@ -32,6 +25,20 @@ func readBaseline(name string) (*report.Audit, error) {
 		return nil, ui.Hinted(ui.Usage, fmt.Errorf("--baseline: %w", err), "fettle check --output json > FILE makes one")
 	}
 	return old, nil
+}
+
+// readRegular reads a file that a person named, of so many bytes at most.
+func readRegular(name string, most int64) ([]byte, error) {
+	f, err := host.OpenRegular(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("%s is larger than %d MiB", name, most>>20)
+	}
+	return text, err
 }
 
 // against compares an audit with an earlier one. One of another machine is refused:

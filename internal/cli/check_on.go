@@ -23,6 +23,7 @@ import (
 const (
 	hostTimeout = 2 * time.Minute
 	maxAnswer   = 64 << 20 // bytes
+	maxSaid     = 64 << 10 // bytes, beside its answer
 	atOnce      = 16
 	maxMessages = 32 // of one host
 )
@@ -138,37 +139,42 @@ func (a *app) printFleet(fleet *report.Fleet, o checkOptions) error {
 // checkBySSH asks one host, and returns what its fettle has said beside. words are
 // our flags and names of platforms, so that the other shell has nothing to expand.
 func checkBySSH(ctx context.Context, ssh, host string, words []string) (*report.Audit, []string, error) {
+	asked := ctx
 	ctx, cancel := context.WithTimeout(ctx, hostTimeout)
 	defer cancel()
 	// The time to connect is also that of the key exchange, which a busy host is slow at.
 	args := append([]string{"-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", "ConnectTimeout=30", "-T", "--", host, "fettle", "check"}, words...)
 	cmd := exec.CommandContext(ctx, ssh, args...)
-	out, said := &bounded{left: maxAnswer}, &bounded{left: 64 << 10}
+	out, said := &bounded{left: maxAnswer, full: cancel}, &bounded{left: maxSaid, full: cancel}
 	cmd.Stdout, cmd.Stderr = out, said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 2 * time.Second
 	err := cmd.Run()
-	last := lastLine(said.String())
+	last := lastLine(said.kept.String())
 	var exit *exec.ExitError
 	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return nil, nil, fmt.Errorf("no answer within %v", hostTimeout)
-	case ctx.Err() != nil:
-		return nil, nil, ctx.Err()
+	case asked.Err() != nil:
+		return nil, nil, asked.Err()
 	case out.over:
-		return nil, nil, fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
+		return nil, nil, fmt.Errorf("the answer is longer than %d MiB, and was cut off: is it fettle's?", maxAnswer>>20)
+	case said.over:
+		return nil, nil, fmt.Errorf("it says more than %d KiB beside its answer, and was cut off: %s", maxSaid>>10, shortened(firstLine(said.kept.String())))
+	case ctx.Err() != nil:
+		return nil, nil, fmt.Errorf("no answer within %v", hostTimeout)
 	case errors.As(err, &exit) && exit.ExitCode() == 127:
 		return nil, nil, errors.New("fettle is not installed there, or not in the PATH of its ssh; otherwise: fettle facts --archive FILE there, and fettle check --root FILE here")
 	case errors.As(err, &exit) && exit.ExitCode() == 255:
-		return nil, nil, fmt.Errorf("ssh: %s", sshFailure(said.String()))
-	case err != nil && out.Len() == 0:
-		return nil, nil, fmt.Errorf("%w: %s", err, last)
+		return nil, nil, fmt.Errorf("ssh: %s", shortened(sshFailure(said.kept.String())))
+	case err != nil && out.kept.Len() == 0 && last == "":
+		return nil, nil, fmt.Errorf("fettle check has ended there without an answer (%w)", err)
+	case err != nil && out.kept.Len() == 0:
+		return nil, nil, fmt.Errorf("%w: %s", err, shortened(last))
 	}
-	audit, err := report.ReadBaseline("the answer of "+host, out.Bytes())
+	audit, err := report.ReadBaseline("the answer of "+host, out.kept.Bytes())
 	if err != nil {
 		if last != "" {
-			err = fmt.Errorf("%w: %s", err, last)
+			err = fmt.Errorf("%w: %s", err, shortened(last))
 		}
 		return nil, nil, err
 	}
@@ -181,7 +187,7 @@ func checkBySSH(ctx context.Context, ssh, host string, words []string) (*report.
 	}
 	answer := report.NewAudit(host, audit.Time, audit.Platforms, audit.Findings)
 	answer.On = host
-	return answer, messagesOf(out.Bytes()), nil
+	return answer, messagesOf(out.kept.Bytes()), nil
 }
 
 // messagesOf are the messages of an answer, at most maxMessages of them.
@@ -192,28 +198,50 @@ func messagesOf(answer []byte) []string {
 	if json.Unmarshal(answer, &doc) != nil {
 		return nil
 	}
-	return doc.Messages[:min(len(doc.Messages), maxMessages)]
+	said := doc.Messages[:min(len(doc.Messages), maxMessages)]
+	for i := range said {
+		said[i] = shortened(said[i])
+	}
+	return said
 }
 
-// bounded keeps so many bytes of what a program says.
+// bounded keeps so many bytes of what a program says. Of one that says more nothing
+// is wanted any longer, and full is called. It embeds no bytes.Buffer: io.Copy would
+// take that one's ReadFrom, which knows no bound.
 type bounded struct {
-	bytes.Buffer
+	kept bytes.Buffer
 	left int
 	over bool
+	full func()
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
 	n := min(len(p), b.left)
 	b.left -= n
-	b.over = b.over || n < len(p)
-	b.Buffer.Write(p[:n])
-	return len(p), nil // the rest is read and dropped, so that the program ends
+	b.kept.Write(p[:n])
+	if n < len(p) && !b.over {
+		b.over = true
+		b.full()
+	}
+	return len(p), nil
+}
+
+// shortened is a line of another host's, which may be of any length.
+func shortened(line string) string {
+	const most = 500 // bytes
+	if len(line) <= most {
+		return line
+	}
+	return strings.ToValidUTF8(line[:most], "") + "..."
 }
 
 // sshFailure is why ssh(1) has failed: its last line, and where that is a host's
 // key, of which host, and which line of known_hosts it has been held against.
 func sshFailure(text string) string {
 	last := strings.TrimPrefix(lastLine(text), "ssh: ")
+	if last == "" {
+		return "it has failed (exit 255) and does not say why: ssh -v by hand shows it; or fettle check there has ended with 255"
+	}
 	if !strings.HasPrefix(last, "Host key verification failed") {
 		return last
 	}
@@ -227,6 +255,11 @@ func sshFailure(text string) string {
 		}
 	}
 	return last
+}
+
+func firstLine(text string) string {
+	first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return strings.TrimSpace(first)
 }
 
 func lastLine(text string) string {
