@@ -84,9 +84,7 @@ func watchExperimentCommand(a *app) *cobra.Command {
 				return err
 			}
 			if ready {
-				f := os.NewFile(readyFD, "ready")
-				_, err := f.Write([]byte{1})
-				if err = errors.Join(err, f.Close()); err != nil {
+				if err := sayReady(); err != nil {
 					return err
 				}
 			}

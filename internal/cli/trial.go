@@ -94,6 +94,13 @@ func startReady(cmd *exec.Cmd) error {
 	return cmd.Process.Release()
 }
 
+// sayReady tells the parent that no signal can end this watchdog any more.
+func sayReady() error {
+	f := os.NewFile(readyFD, "ready")
+	_, err := f.Write([]byte{1})
+	return errors.Join(err, f.Close())
+}
+
 // watchTrialCommand is the watchdog: it sleeps until the deadline and then takes
 // back the trials that nobody confirmed.
 func watchTrialCommand(a *app) *cobra.Command {
@@ -113,9 +120,7 @@ func watchTrialCommand(a *app) *cobra.Command {
 				return err
 			}
 			if ready {
-				f := os.NewFile(readyFD, "ready")
-				_, err := f.Write([]byte{1})
-				if err = errors.Join(err, f.Close()); err != nil {
+				if err := sayReady(); err != nil {
 					return err
 				}
 			}

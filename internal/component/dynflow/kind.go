@@ -36,12 +36,10 @@ func kind(h *host.Host) setting.Kind {
 			}
 			return key
 		},
-		Check: check,
-		Activation: func(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
-			return c.Activation(ctx, h, main, true)
-		},
-		Activate: c.Activate,
-		Effect:   effect,
+		Check:      check,
+		Activation: c.Restarts,
+		Activate:   c.Activate,
+		Effect:     effect,
 	})
 }
 

@@ -45,11 +45,9 @@ var Product = component.Product{
 				}
 				return errors.Join(ours(h), holds(h, key, value))
 			},
-			Activation: func(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
-				return c.Activation(ctx, h, main, true)
-			},
-			Activate: c.Activate,
-			Effect:   effect,
+			Activation: c.Restarts,
+			Activate:   c.Activate,
+			Effect:     effect,
 		})
 	},
 }

@@ -29,18 +29,16 @@ var Product = component.Product{
 	Kind: func(h *host.Host) setting.Kind {
 		c := newControl()
 		return conf.New(h, conf.Product{
-			Name:      "haproxy",
-			Syntax:    syntax{},
-			Roots:     rootsOf,
-			Instances: instances,
-			Winner:    winner,
-			Canonical: canonical,
-			Check:     check,
-			Activation: func(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
-				return c.Activation(ctx, h, main, false)
-			},
-			Activate: c.Activate,
-			Effect:   effect,
+			Name:       "haproxy",
+			Syntax:     syntax{},
+			Roots:      rootsOf,
+			Instances:  instances,
+			Winner:     winner,
+			Canonical:  canonical,
+			Check:      check,
+			Activation: c.Reloads,
+			Activate:   c.Activate,
+			Effect:     effect,
 		})
 	},
 }

@@ -88,6 +88,16 @@ func (c *Control) Activation(ctx context.Context, h *host.Host, main string, res
 	return setting.Activation{Program: name, Restart: restart}, true
 }
 
+// Restarts is Activation for a product that reads all of its options when it starts.
+func (c *Control) Restarts(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
+	return c.Activation(ctx, h, main, true)
+}
+
+// Reloads is Activation for a product that reads all of them when it is told.
+func (c *Control) Reloads(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
+	return c.Activation(ctx, h, main, false)
+}
+
 // name is how the program of an instance is called.
 func (c *Control) name(h *host.Host, main string, p Process) string {
 	if plugin.HasSystemd(h) {

@@ -42,14 +42,12 @@ func Kind(h *host.Host) setting.Kind {
 			}
 			return key
 		},
-		Winner:    winner,
-		Canonical: canonical,
-		Check:     check,
-		Activation: func(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
-			return c.Activation(ctx, h, main, true)
-		},
-		Activate: c.Activate,
-		Effect:   effect,
+		Winner:     winner,
+		Canonical:  canonical,
+		Check:      check,
+		Activation: c.Restarts,
+		Activate:   c.Activate,
+		Effect:     effect,
 	})
 }
 

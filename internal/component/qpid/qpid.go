@@ -29,18 +29,16 @@ var Product = component.Product{
 	Kind: func(h *host.Host) setting.Kind {
 		c := newControl()
 		return conf.New(h, conf.Product{
-			Name:      "qpid",
-			Syntax:    syntax{},
-			Roots:     func(*host.Host) []string { return []string{"/etc"} },
-			Instances: settable,
-			Winner:    winner,
-			Canonical: canonical,
-			Check:     check,
-			Activation: func(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
-				return c.Activation(ctx, h, main, true)
-			},
-			Activate: c.Activate,
-			Effect:   effect,
+			Name:       "qpid",
+			Syntax:     syntax{},
+			Roots:      func(*host.Host) []string { return []string{"/etc"} },
+			Instances:  settable,
+			Winner:     winner,
+			Canonical:  canonical,
+			Check:      check,
+			Activation: c.Restarts,
+			Activate:   c.Activate,
+			Effect:     effect,
 		})
 	},
 }
