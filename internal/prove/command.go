@@ -179,6 +179,8 @@ func shell(ctx context.Context, command string) error {
 	var said limited
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
 	cmd.Stdout, cmd.Stderr = &said, &said
+	// Ctrl-C is for fettle, which then undoes; it must not cut that off.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w: %s", command, err, said.end(limited{}))
 	}
