@@ -47,7 +47,7 @@ func standIn(dir string) {
 	}
 	live = func() *host.Host { return host.Mounted(dir) }
 	defaultStateDir = filepath.Join(dir, "var/lib/fettle")
-	watchdogEnv = []string{"FETTLE_TEST_MACHINE=" + dir}
+	watchdogEnv = []string{"FETTLE_TEST_MACHINE=" + dir, "FETTLE_TEST_KILL_AT="}
 	settle = 0
 }
 

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/prove"
@@ -32,6 +35,7 @@ type proveOptions struct {
 	Plan      string   `json:"plan,omitempty"`
 	ChangeCmd string   `json:"change_command,omitempty"`
 	UndoCmd   string   `json:"undo_command,omitempty"`
+	Dir       string   `json:"directory"` // in which commands are started
 
 	Metric     string   `json:"metric"`
 	Unit       string   `json:"unit,omitempty"`
@@ -71,11 +75,33 @@ the margin; cannot tell yet.`,
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) (err error) {
 			for _, name := range []string{"profile", "set", "plan", "change-cmd", "undo-cmd", "metric", "unit", "expect", "resume", "margin"} {
 				if f := c.Flags().Lookup(name); f.Changed && (f.Value.String() == "" || f.Value.String() == "[]") {
 					return ui.Exit(ui.Usage, fmt.Errorf("--%s is empty", name))
 				}
+			}
+			if o.resume != "" {
+				// What it is about was decided before its first run.
+				taken := map[string]bool{"resume": true, "expect": true, "keep": true, "anyway": true, "output": true, "state-dir": true}
+				var more []string
+				c.Flags().Visit(func(f *pflag.Flag) {
+					if !taken[f.Name] {
+						more = append(more, "--"+f.Name)
+					}
+				})
+				if len(args) > 0 {
+					more = append(more, "another work")
+				}
+				if len(more) > 0 {
+					return ui.Exit(ui.Usage, fmt.Errorf("--resume goes on as it was begun: it takes no %s", strings.Join(more, ", ")))
+				}
+			}
+			if c.Flags().Changed("timeout") && o.Timeout <= 0 || o.Budget <= 0 {
+				return ui.Exit(ui.Usage, errors.New("--timeout and --budget: want a time above 0"))
+			}
+			if o.Dir, err = os.Getwd(); err != nil {
+				return err
 			}
 			if !c.Flags().Changed("seed") {
 				o.Seed = rand.Uint64N(1 << 53) // exact in every reader of JSON
@@ -90,7 +116,7 @@ the margin; cannot tell yet.`,
 	f.StringVar(&o.ChangeCmd, "change-cmd", "", "the change: a command for sh that makes it; fettle's journal does not know what it does")
 	f.StringVar(&o.UndoCmd, "undo-cmd", "", "the command that takes --change-cmd back; it also has to succeed where nothing is to be taken back")
 	f.StringVar(&o.Metric, "metric", "time", "what decides: time, cpu-time, max-memory, or NAME=REGEXP for a number that the command prints (its first group)")
-	f.StringVar(&o.Unit, "unit", "", "unit of --metric: s or 1/s make the verdict faster or slower, others better or worse")
+	f.StringVar(&o.Unit, "unit", "", "unit of --metric: with s (less is better) and 1/s (more is better) the verdict is faster or slower, with others better or worse")
 	f.BoolVar(&o.More, "more", false, "more of --metric is better")
 	f.Float64Var(&o.Percentile, "percentile", -1, "of the many numbers that REGEXP finds in one run, this percentile; else the last number")
 	f.StringArrayVar(&o.Guards, "guard", nil, "guard rail METRIC:LIMIT, as max-memory:10% or p99=p99 ([0-9.]+):20%: the experiment ends once that is worse for sure; repeatable")
@@ -120,8 +146,11 @@ func (o *proveOptions) design() (prove.Design, []prove.Printed, error) {
 	if err != nil {
 		return prove.Design{}, nil, fmt.Errorf("--metric %s: %w", o.Metric, err)
 	}
-	if printed == nil && (o.Unit != "" || o.More) {
-		return prove.Design{}, nil, fmt.Errorf("--unit and --more are for a metric that the command prints; %s has its own", o.Metric)
+	if printed == nil && (o.Unit != "" || o.More || o.Percentile >= 0) {
+		return prove.Design{}, nil, fmt.Errorf("--unit, --more and --percentile are for a metric that the command prints; %s has its own", o.Metric)
+	}
+	if strings.HasSuffix(o.Unit, "/s") {
+		o.More = true // a rate
 	}
 	if printed != nil {
 		metric.Unit, metric.More = o.Unit, o.More
@@ -169,7 +198,7 @@ func parseMetric(text string, percentile float64) (prove.Metric, *prove.Printed,
 	if _, taken := prove.Builtin(name); taken || name == "" {
 		return prove.Metric{}, nil, errors.New("want NAME=REGEXP, with a name that is not time, cpu-time or max-memory")
 	}
-	if percentile > 100 || math.IsNaN(percentile) {
+	if !(percentile <= 100) {
 		return prove.Metric{}, nil, errors.New("want a --percentile from 0 to 100")
 	}
 	re, err := regexp.Compile("(?m)" + pattern)
@@ -181,7 +210,7 @@ func parseMetric(text string, percentile float64) (prove.Metric, *prove.Printed,
 
 func parsePercent(text string) (float64, error) {
 	n, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "%")), 64)
-	if err != nil || !strings.HasSuffix(text, "%") {
+	if err != nil || !strings.HasSuffix(text, "%") || math.IsInf(n, 0) || math.IsNaN(n) {
 		return 0, errors.New("want a percentage, as 2%")
 	}
 	return n / 100, nil
@@ -213,12 +242,16 @@ func (a *app) prove(ctx context.Context, o proveOptions, work []string) error {
 		return err
 	}
 	ending, err := p.run(ctx)
-	if p.underway == nil {
-		return err
+	if ending == "" {
+		return err // nothing was measured
 	}
 	err = p.verdict(ending, err, want)
 	if err == nil && o.keep && p.body.Word == prove.Better {
-		err = p.keep(ctx)
+		if at := slices.IndexFunc(p.body.Guards, func(g prove.Guarded) bool { return g.State != "within" }); at >= 0 {
+			err = ui.Exit(ui.GateNotMet, fmt.Errorf("not kept: of guard rail %s it is not sure yet that it holds", p.body.Guards[at].Name))
+		} else {
+			err = p.keep(ctx)
+		}
 	}
 	if a.data() {
 		return a.result(ProveResult{p.underway.Run}, err)

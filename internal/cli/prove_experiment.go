@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/prove"
 	"fettle.dev/fettle/internal/setting"
@@ -71,7 +72,7 @@ func (p *proof) takeUp() error {
 	if err := json.Unmarshal(u.Run.Body, p.body); err != nil {
 		return err
 	}
-	o := p.o
+	o := proveOptions{expect: p.o.expect, keep: p.o.keep, resume: p.o.resume, anyway: p.o.anyway}
 	if err := json.Unmarshal(p.body.Asked, &o); err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func (p *proof) prepare(ctx context.Context) (err error) {
 	if p.o.Timeout == 0 {
 		p.o.Timeout = max(p.o.Budget, time.Minute)
 	}
-	p.work = &prove.Command{Args: p.body.Work, Metrics: metrics, Timeout: p.o.Timeout, Clock: p.host.Clock}
+	p.work = &prove.Command{Args: p.body.Work, Metrics: metrics, Timeout: p.o.Timeout, Dir: p.o.Dir, Clock: p.host.Clock, Memory: p.design.Measures("max-memory")}
 	if err := p.work.Check(); err != nil {
 		return ui.Exit(ui.Usage, err)
 	}
@@ -111,6 +112,10 @@ func (p *proof) prepare(ctx context.Context) (err error) {
 	case p.o.ChangeCmd != "" && p.o.keep:
 		return ui.Exit(ui.Usage, errors.New("--keep is for changes of fettle's own: run the --change-cmd by hand"))
 	}
+	if how := tune.Armed(p.engine.StateDir); how != "" && p.underway == nil && !tune.Leased(p.engine.StateDir) {
+		return ui.Hinted(ui.Refused, errors.New("an experiment was killed together with its watchdog, and its change has not been undone"),
+			how+"; then fettle prove --resume last, or rm "+filepath.Join(p.engine.StateDir, "experiment"))
+	}
 	// As long as this process lives the daemon keeps its hands off.
 	if p.lease, err = tune.Lease(p.engine.StateDir); err != nil {
 		return ui.Exit(ui.Refused, err)
@@ -120,21 +125,35 @@ func (p *proof) prepare(ctx context.Context) (err error) {
 	} else if len(tuners) > 0 {
 		return inForce(tuners[0], "or fettle tune PROFILE --take-over, which fettle undo gives back")
 	}
-	if _, err := p.engine.Recover(ctx); err != nil {
+	if err := p.takeBackExperiments(ctx, 0); err != nil {
 		return err
 	}
 	deadline, err := p.deadline(2*p.o.Budget + time.Hour)
 	if err != nil {
 		return err
 	}
+	p.work.Mark = mark(deadline.SinceBoot, "work")
 	if p.o.ChangeCmd != "" {
-		p.change = &prove.Commands{ApplyWith: p.o.ChangeCmd, UndoWith: p.o.UndoCmd}
+		p.change = &prove.Commands{ApplyWith: p.o.ChangeCmd, UndoWith: p.o.UndoCmd, Dir: p.o.Dir, Mark: mark(deadline.SinceBoot, "apply"),
+			Applying: p.applying, End: host.EndMarked}
 		p.body.Change = prove.Tested{Apply: p.o.ChangeCmd, Undo: p.o.UndoCmd}
 	} else if err := p.settings(ctx, deadline); err != nil {
 		return err
 	}
-	p.watchdog, err = p.guard(deadline, p.o.UndoCmd)
+	p.watchdog, err = p.guard(deadline, p.o.UndoCmd, p.o.Dir)
 	return err
+}
+
+// applying is told before a command that makes the change begins, and when it has
+// ended.
+func (p *proof) applying(begins bool) error {
+	if !begins {
+		return p.watchdog.tell(applied)
+	}
+	if err := tune.Arm(p.lease, "cd "+p.o.Dir+" && "+p.o.UndoCmd); err != nil {
+		return err
+	}
+	return p.watchdog.tell(applying)
 }
 
 // settings prepares a change through the journal.
@@ -256,6 +275,7 @@ func (p *proof) run(ctx context.Context) (prove.Ending, error) {
 	course, ending, err := e.Run(ctx, past)
 	if s := (*prove.Stuck)(nil); !errors.As(err, &s) {
 		p.watchdog.dismiss()
+		_ = p.lease.Truncate(0)
 	}
 	if course == nil {
 		return "", err
@@ -289,7 +309,11 @@ func (p *proof) finish() error {
 		// Kept as it is: --resume goes on.
 		return p.underway.Close()
 	}
-	return p.runs().Finish(p.underway)
+	if err := p.runs().Finish(p.underway); err != nil {
+		r.ID = "" // there is no such record
+		return fmt.Errorf("the record cannot be kept: %w; what was measured is in %s", err, p.underway.Path)
+	}
+	return nil
 }
 
 // progress says where the experiment is, on a terminal.
@@ -318,6 +342,8 @@ func roughly(s float64) string {
 func (p *proof) verdict(ending prove.Ending, err error, want prove.Word) error {
 	s := (*prove.Stuck)(nil)
 	switch {
+	case errors.As(err, &s) && p.o.UndoCmd != "":
+		return ui.Hinted(ui.Incomplete, err, "the watchdog tries for ten minutes more; by hand: "+p.o.UndoCmd)
 	case errors.As(err, &s):
 		return ui.Hinted(ui.Incomplete, err, "fettle undo tries again")
 	case ending == "":

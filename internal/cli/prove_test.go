@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/prove"
 	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/tune"
 )
 
 // proving is a machine that can be tuned, with work on it that prints a number which
@@ -200,7 +201,7 @@ func TestProveFaults(t *testing.T) {
 		"a bad pattern":        {nil, []string{"--metric", "a=("}, 2, "missing closing"},
 		"two changes":          {nil, []string{"--change-cmd", "true", "--undo-cmd", "true"}, 2, "want one of"},
 		"no time":              {nil, []string{"--budget", "1ms"}, 0, "ended by         budget"},
-		"nothing to resume":    {nil, []string{"--resume", "last"}, 2, "no experiment was cut off"},
+		"nothing to resume":    {nil, []string{"--resume", "last"}, 2, "--resume goes on as it was begun"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -258,6 +259,49 @@ func TestProveCommands(t *testing.T) {
 	}
 	_ = cmd.Wait()
 	p.restored()
+
+	// Killed while the change is being made, by a child that would go on; commands of
+	// the caller's own directory; an UNDO that fails at first.
+	for name, script := range map[string]string{"apply.sh": "sleep 2; echo 10 >" + place, "undo.sh": "test -e failed || { touch failed; exit 1; }; echo 60 >" + place} {
+		if err := os.WriteFile(p.file(name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.touch("failed") // not yet
+	args = []string{"prove", "--change-cmd", "echo >begun; ./apply.sh >/dev/null 2>&1; true", "--undo-cmd", "./undo.sh", "--metric", "took=took ([0-9]+)", "--unit", "s", "--", p.work}
+	for _, how := range []os.Signal{syscall.SIGKILL, syscall.SIGTERM} {
+		cmd := p.command(args...)
+		cmd.Dir = filepath.Dir(p.work)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the change to begin", func() bool { _, err := os.Stat(p.file("begun")); return err == nil })
+		if how == syscall.SIGKILL {
+			if err := os.Remove(p.file("failed")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := cmd.Process.Signal(how); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		if how == syscall.SIGKILL {
+			await(t, "the second UNDO", func() bool { return tune.Armed(filepath.Join(p.machine, "var/lib/fettle")) == "" })
+			if _, err := os.Stat(p.file("failed")); err != nil {
+				t.Error("the first UNDO was not made in the caller's directory")
+			}
+		}
+		for _, name := range []string{"apply.sh", "experiment-apply"} {
+			await(t, "the end of "+name, func() bool { return exec.Command("pgrep", "-f", p.file(name)).Run() != nil })
+		}
+		time.Sleep(2500 * time.Millisecond) // what goes on beside UNDO would be there by now
+		if text, err := os.ReadFile(place); err != nil || strings.TrimSpace(string(text)) != "60" {
+			t.Errorf("%v: the place is %q (%v)", how, text, err)
+		}
+		if err := os.Remove(p.file("begun")); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestProveRealTime: real runs of work that takes a tenth less time with the change,

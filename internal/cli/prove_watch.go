@@ -8,19 +8,20 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/prove"
+	"fettle.dev/fettle/internal/tune"
 )
 
 // watchdog is the process that restores the machine should this one be killed.
-type watchdog struct {
-	cmd *exec.Cmd
-	end io.WriteCloser
-}
+type watchdog struct{ end io.WriteCloser }
 
 // deadline is when transactions of an experiment are over, should neither its process
 // nor its watchdog have taken them back.
@@ -34,22 +35,20 @@ func (m *machine) deadline(d time.Duration) (*journal.Try, error) {
 
 // guard starts the watchdog of an experiment. It reads from a pipe whose other end
 // this process alone has: the pipe ends with the process, whatever ends that, and no
-// clock wakes the watchdog before.
-func (m *machine) guard(deadline *journal.Try, undoCmd string) (*watchdog, error) {
+// clock wakes the watchdog before. What undoes a pair of commands runs in the
+// caller's own directory and environment.
+func (m *machine) guard(deadline *journal.Try, undoCmd, dir string) (*watchdog, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	if err := journal.Prepare(m.engine.StateDir); err != nil {
-		return nil, err
-	}
-	args := []string{"watch-experiment", "--deadline", deadline.SinceBoot.String(), "--undo-cmd", undoCmd}
+	args := []string{"watch-experiment", "--deadline", deadline.SinceBoot.String(), "--undo-cmd", undoCmd, "--dir", dir}
 	if m.stateDir != "" {
 		args = append(args, "--state-dir", m.stateDir)
 	}
 	cmd := exec.Command(self, args...)
 	cmd.Dir = "/"
-	cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, watchdogEnv...)
+	cmd.Env = append(os.Environ(), watchdogEnv...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	end, err := cmd.StdinPipe()
 	if err != nil {
@@ -58,19 +57,39 @@ func (m *machine) guard(deadline *journal.Try, undoCmd string) (*watchdog, error
 	if err := startReady(cmd); err != nil {
 		return nil, fmt.Errorf("the watchdog of the experiment cannot be started, so nothing is changed: %w", err)
 	}
-	return &watchdog{cmd, end}, nil
+	return &watchdog{end}, nil
+}
+
+// mark is in the environment of what an experiment starts.
+func mark(deadline time.Duration, what string) string {
+	return "experiment-" + what + "-" + strconv.FormatInt(int64(deadline), 10)
+}
+
+// What the watchdog is told.
+const (
+	applying  = 'a' // a command that makes the change begins
+	applied   = 'e' // it has ended
+	dismissed = 'd' // the machine is restored
+)
+
+// tell tells the watchdog, which is there as long as nobody kills it.
+func (w *watchdog) tell(what byte) error {
+	if _, err := w.end.Write([]byte{what}); err != nil {
+		return fmt.Errorf("the watchdog of the experiment has ended: %w", err)
+	}
+	return nil
 }
 
 // dismiss tells the watchdog that the machine is restored.
 func (w *watchdog) dismiss() {
-	_, _ = w.end.Write([]byte{1})
+	_ = w.tell(dismissed)
 	_ = w.end.Close()
 }
 
 // watchExperimentCommand is the watchdog of an experiment.
 func watchExperimentCommand(a *app) *cobra.Command {
 	var deadline time.Duration
-	var undoCmd string
+	var undoCmd, dir string
 	var ready bool
 	c := &cobra.Command{
 		Use: "watch-experiment", Hidden: true, Args: cobra.NoArgs,
@@ -78,7 +97,7 @@ func watchExperimentCommand(a *app) *cobra.Command {
 			// Whoever ends the session ends the experiment with it, which restores
 			// the machine itself; this process outlives it.
 			ctx := context.WithoutCancel(c.Context())
-			signal.Ignore(syscall.SIGHUP, os.Interrupt, syscall.SIGTERM)
+			signal.Ignore(syscall.SIGHUP, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT)
 			m, err := a.machineAsIs(ctx)
 			if err != nil {
 				return err
@@ -88,39 +107,56 @@ func watchExperimentCommand(a *app) *cobra.Command {
 					return err
 				}
 			}
-			if n, _ := io.ReadFull(os.Stdin, make([]byte, 1)); n == 1 {
-				return nil // dismissed
+			last, told := byte(applied), make([]byte, 1)
+			for {
+				if n, _ := os.Stdin.Read(told); n == 0 {
+					break
+				}
+				if last = told[0]; last == dismissed {
+					return nil
+				}
 			}
-			return m.restoreExperiment(ctx, deadline, undoCmd)
+			// The work must not load the machine that is restored, and a command that
+			// makes the change must not go on beside the one that undoes it.
+			_ = host.EndMarked(mark(deadline, "work"))
+			if last == applying {
+				_ = host.EndMarked(mark(deadline, "apply"))
+			}
+			return m.restoreExperiment(ctx, deadline, undoCmd, dir)
 		},
 	}
 	c.Flags().BoolVar(&ready, "ready", false, "say on descriptor 3 when signals cannot end it any more")
 	c.Flags().DurationVar(&deadline, "deadline", 0, "time since boot that the experiment's transactions bear")
 	c.Flags().StringVar(&undoCmd, "undo-cmd", "", "command that undoes the change")
+	c.Flags().StringVar(&dir, "dir", "/", "where it is started")
 	return c
 }
 
-// restoreExperiment takes back what an experiment has left in force.
-func (m *machine) restoreExperiment(ctx context.Context, deadline time.Duration, undoCmd string) error {
-	var errs []error
-	if undoCmd != "" {
-		errs = append(errs, exec.CommandContext(ctx, "/bin/sh", "-c", undoCmd).Run())
-	}
+// restoreExperiment takes back what an experiment has left in force, again and again
+// until it succeeds; for ten minutes, and then the next fettle prove says it.
+func (m *machine) restoreExperiment(ctx context.Context, deadline time.Duration, undoCmd, dir string) error {
 	m.engine.Reason = "experiment whose process was killed"
-	for try := range 3000 {
-		err := m.takeBackExperiment(ctx, deadline)
-		if err == nil {
-			return errors.Join(errs...)
+	undone := undoCmd == ""
+	var err error
+	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(time.Second) {
+		err = nil
+		if !undone {
+			err = prove.Shell(ctx, undoCmd, dir)
+			if undone = err == nil; undone {
+				err = tune.Unarm(m.engine.StateDir)
+			}
 		}
-		if !errors.Is(err, journal.ErrBusy) && try > 100 {
-			return errors.Join(append(errs, err)...)
+		if err = errors.Join(err, m.takeBackExperiments(ctx, deadline)); err == nil {
+			return nil
 		}
-		time.Sleep(200 * time.Millisecond)
 	}
-	return errors.Join(append(errs, journal.ErrBusy)...)
+	_ = m.host.Log("an experiment was killed, and its change could not be undone: " + err.Error())
+	return err
 }
 
-func (m *machine) takeBackExperiment(ctx context.Context, deadline time.Duration) error {
+// takeBackExperiments takes back what experiments have left in force: the one with
+// this deadline, or with 0 all.
+func (m *machine) takeBackExperiments(ctx context.Context, deadline time.Duration) error {
 	if _, err := m.engine.Recover(ctx); err != nil { // what was cut off in the middle
 		return err
 	}
@@ -130,7 +166,7 @@ func (m *machine) takeBackExperiment(ctx context.Context, deadline time.Duration
 	}
 	var standing []int
 	for _, t := range s.Live() {
-		if t.Try != nil && t.Try.Experiment && t.Try.SinceBoot == deadline {
+		if t.Try != nil && t.Try.Experiment && (deadline == 0 || t.Try.SinceBoot == deadline) {
 			standing = append(standing, t.ID)
 		}
 	}

@@ -149,10 +149,18 @@ func Run(ctx context.Context, c Config) error {
 	return nil
 }
 
+// underWay is what the daemon says of an experiment.
+const underWay = "an experiment is under way: hands off until it ends"
+
 // loop sleeps until something happens. While an experiment is under way that waits
 // for its end: the experiment alone switches values.
 func (d *Daemon) loop(ctx context.Context, ev *events) {
 	var later postponed
+	if d.leased() {
+		later.add("journal", func() error { return d.follow(ctx) })
+		later.wait()
+		d.log.say(LevelInfo, underWay)
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -188,7 +196,7 @@ func (d *Daemon) loop(ctx context.Context, ev *events) {
 		}
 		if d.leased() {
 			if later.wait() {
-				d.log.say(LevelInfo, "an experiment is under way: hands off until it ends")
+				d.log.say(LevelInfo, underWay)
 			}
 			continue
 		}
@@ -227,6 +235,10 @@ func (d *Daemon) begin(ctx context.Context, m *Machine) error {
 			d.log.say(LevelWarning, "nothing will follow the load: %v", err)
 		}
 		d.alive = alive
+	}
+	if d.leased() {
+		d.late = true // until the experiment ends
+		return nil
 	}
 	ids, err := recoverSoon(ctx, m)
 	if errors.Is(err, journal.ErrBusy) {

@@ -223,8 +223,15 @@ func (s Store) Finish(u *Underway) error {
 // ErrAtWork is that the process which records a run still lives.
 var ErrAtWork = errors.New("it is still under way")
 
-// CutOff are the names of runs that are under way or were cut off, oldest first.
-func (s Store) CutOff() ([]string, error) { return s.names(ledger) }
+// CutOff are the names of runs that are under way or were cut off, oldest first. One
+// that was cut off before its first line is none.
+func (s Store) CutOff() ([]string, error) {
+	names, err := s.names(ledger)
+	return slices.DeleteFunc(names, func(name string) bool {
+		st, err := os.Lstat(filepath.Join(s.Dir, name+ledger))
+		return err == nil && st.Size() == 0
+	}), err
+}
 
 // Resume takes up a run that was cut off, and calls line with each of its lines but
 // the first. A last line that is not whole was never recorded, and is removed.

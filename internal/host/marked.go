@@ -15,6 +15,10 @@ import (
 // others: each inherits it, also one that has a session of its own.
 const markVariable = "FETTLE_CALL"
 
+// Marked is the entry of an environment that marks a program, and all that it starts,
+// for Ender.
+func Marked(mark string) string { return markVariable + "=" + mark }
+
 // Ender ends programs by the mark of the call that they come from.
 type Ender interface {
 	// EndMarked kills every program that runs with this Command.Mark, whoever
@@ -24,8 +28,11 @@ type Ender interface {
 }
 
 // EndMarked implements Ender.
-func (liveExec) EndMarked(mark string) error {
-	entry := []byte(markVariable + "=" + mark)
+func (liveExec) EndMarked(mark string) error { return EndMarked(mark) }
+
+// EndMarked is Ender's, for programs of the kernel that this process runs on.
+func EndMarked(mark string) error {
+	entry := []byte(Marked(mark))
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		// Anew until nothing is found: what is killed may just have forked.
 		left, err := killMarked(entry)

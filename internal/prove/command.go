@@ -3,7 +3,10 @@ package prove
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"math"
+	"os"
 
 	"os/exec"
 	"regexp"
@@ -13,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/stats"
 )
 
@@ -36,6 +40,9 @@ type Printed struct {
 	Percentile float64
 }
 
+// thousands is a number with commas between its thousands.
+var thousands = regexp.MustCompile(`^\d{1,3}(,\d{3})+(\.\d*)?$`)
+
 // find reads the metric from what was printed.
 func (p Printed) find(text []byte) (float64, []float64, error) {
 	var all []float64
@@ -44,9 +51,13 @@ func (p Printed) find(text []byte) (float64, []float64, error) {
 		if len(m) > 1 {
 			word = m[1]
 		}
-		v, err := strconv.ParseFloat(strings.ReplaceAll(string(word), ",", ""), 64)
-		if err != nil {
-			return 0, nil, fmt.Errorf("%s: %q, which %s finds, is no number", p.Name, word, p.Number)
+		text := string(word)
+		if thousands.MatchString(text) {
+			text = strings.ReplaceAll(text, ",", "")
+		}
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
+			return 0, nil, fmt.Errorf("%s: %q, which %s finds, is no number (as 1234.5 or 1,234.5)", p.Name, word, p.Number)
 		}
 		all = append(all, v)
 	}
@@ -64,7 +75,12 @@ type Command struct {
 	Args    []string
 	Metrics []Printed
 	Timeout time.Duration // of one visit; 0: none
+	Dir     string        // in which it is started
 	Clock   interface{ Now() time.Time }
+	// Mark is in the environment of all that it starts.
+	Mark string
+	// Memory is true where max-memory is asked for.
+	Memory bool
 }
 
 // Check looks whether there is such a program.
@@ -92,9 +108,11 @@ func (c *Command) Visit(ctx context.Context) (m Measurement, err error) {
 	var out, talk limited
 	cmd := exec.CommandContext(ctx, c.Args[0], c.Args[1:]...)
 	cmd.Stdout, cmd.Stderr = &out, &talk
+	cmd.Dir, cmd.Env = c.Dir, append(os.Environ(), host.Marked(c.Mark))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
+	floor := float64(peak())
 	began := c.Clock.Now()
 	err = cmd.Run()
 	took := c.Clock.Now().Sub(began)
@@ -113,7 +131,13 @@ func (c *Command) Visit(ctx context.Context) (m Measurement, err error) {
 	v := Values{"time": took.Seconds()}
 	if use, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		v["cpu-time"] = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
-		v["max-memory"] = float64(use.Maxrss) * 1024
+		// A process has from its birth the largest resident set of the one that
+		// made it (exec_mmap, fs/exec.c), which is this one.
+		memory := float64(use.Maxrss) * 1024
+		if c.Memory && memory <= floor {
+			return m, fmt.Errorf("max-memory cannot be told of work that takes less than fettle itself (%.0f MiB): measure it with /usr/bin/time -f %%M and --metric 'kib=^(\\d+)$'", floor/(1<<20))
+		}
+		v["max-memory"] = memory
 	}
 	for i, p := range c.Metrics {
 		if out.over {
@@ -131,6 +155,15 @@ func (c *Command) Visit(ctx context.Context) (m Measurement, err error) {
 	}
 	m.Values = v
 	return m, nil
+}
+
+// peak is the largest resident set that this process has had, in bytes.
+func peak() int64 {
+	var use syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
+		return 0
+	}
+	return use.Maxrss * 1024
 }
 
 // limited keeps the beginning of what is written to it.
@@ -161,28 +194,68 @@ func (l *limited) end(out limited) string {
 // journal, so that the machine is as before only if the second one makes it so.
 type Commands struct {
 	ApplyWith, UndoWith string // for sh -c
+	Dir                 string // in which they are started
+	// Mark is in the environment of the first one, and of all that it starts.
+	Mark string
+	// End ends what bears the mark: an APPLY that was cut off must not go on beside
+	// UNDO.
+	End func(mark string) error
+	// Applying is called with true before the first one begins and with false when
+	// it has ended.
+	Applying func(bool) error
 }
 
 // Apply runs the first command.
-func (c *Commands) Apply(ctx context.Context) error { return shell(ctx, c.ApplyWith) }
+func (c *Commands) Apply(ctx context.Context) error {
+	if err := c.Applying(true); err != nil {
+		return err
+	}
+	err := Shell(ctx, c.ApplyWith, c.Dir, host.Marked(c.Mark))
+	if err != nil {
+		err = errors.Join(err, c.End(c.Mark))
+	}
+	return errors.Join(err, c.Applying(false))
+}
 
 // Undo runs the second command.
-func (c *Commands) Undo(ctx context.Context) error { return shell(ctx, c.UndoWith) }
+func (c *Commands) Undo(ctx context.Context) error { return Shell(ctx, c.UndoWith, c.Dir) }
 
 // Placebo runs the second command, which finds nothing to undo.
-func (c *Commands) Placebo(ctx context.Context) error { return shell(ctx, c.UndoWith) }
+func (c *Commands) Placebo(ctx context.Context) error { return Shell(ctx, c.UndoWith, c.Dir) }
 
 // Holds cannot tell.
 func (c *Commands) Holds(context.Context, Arm) error { return nil }
 
-func shell(ctx context.Context, command string) error {
-	var said limited
+// Shell runs a command of the administrator's in his own environment and directory.
+// What it leaves in the background may stay.
+func Shell(ctx context.Context, command, dir string, env ...string) error {
+	said, err := os.CreateTemp("", "fettle-*") // a pipe would be waited for as long as anybody has it
+	if err != nil {
+		return err
+	}
+	defer said.Close()
+	if err := os.Remove(said.Name()); err != nil {
+		return err
+	}
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
-	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.Stdout, cmd.Stderr = said, said
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	// Ctrl-C is for fettle, which then undoes; it must not cut that off.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w: %s", command, err, said.end(limited{}))
+		text := make([]byte, 4096)
+		n, _ := said.ReadAt(text, max(0, size(said)-int64(len(text))))
+		last := limited{text: text[:n]}
+		return fmt.Errorf("%s: %w: %s", command, err, last.end(limited{}))
 	}
 	return nil
+}
+
+func size(f *os.File) int64 {
+	st, err := f.Stat()
+	if err != nil {
+		return 0
+	}
+	return st.Size()
 }

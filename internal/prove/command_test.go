@@ -40,6 +40,8 @@ func TestCommand(t *testing.T) {
 		"the time":               {command("sleep 0.05"), "time", 0.05, ""},
 		"the time of processors": {command("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"), "cpu-time", 0.02, ""},
 		"memory":                 {command("true"), "max-memory", 1e6, ""},
+		"a decimal comma":        {command("echo 0,9", printed("n", `([0-9,]+)`, -1)), "", 0, `"0,9", which`},
+		"infinite":               {command("echo inf", printed("n", `(inf)`, -1)), "", 0, "is no number"},
 		"nothing printed":        {command("true", printed("n", `(\d+)`, -1)), "", 0, "n does not appear"},
 		"it fails":               {command("echo no such table >&2; exit 3"), "", 0, "exit status 3: no such table"},
 		"killed":                 {command("kill -9 $$"), "", 0, "signal: killed"},
@@ -118,7 +120,9 @@ func TestCommandPrintsTooMuch(t *testing.T) {
 
 func TestCommandsAsChange(t *testing.T) {
 	place := filepath.Join(t.TempDir(), "place")
-	c := &Commands{ApplyWith: "echo b >" + place, UndoWith: "echo a >" + place}
+	applying := 0
+	c := &Commands{ApplyWith: "echo b >" + place, UndoWith: "echo a >" + place,
+		Applying: func(bool) error { applying++; return nil }, End: func(string) error { return nil }}
 	for _, step := range []struct {
 		do   func(context.Context) error
 		want string
@@ -129,6 +133,9 @@ func TestCommandsAsChange(t *testing.T) {
 		if text, err := os.ReadFile(place); err != nil || strings.TrimSpace(string(text)) != step.want {
 			t.Errorf("%s, %v, want %s", text, err, step.want)
 		}
+	}
+	if applying != 2 {
+		t.Errorf("told %d times that it applies", applying)
 	}
 	c.UndoWith = "echo there is no way back >&2; exit 9"
 	if err := c.Undo(t.Context()); err == nil || !strings.Contains(err.Error(), "exit status 9: there is no way back") {

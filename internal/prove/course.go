@@ -52,6 +52,7 @@ type Course struct {
 type track struct {
 	metric   Metric
 	alpha    float64
+	scale    scale
 	logs     [4]float64
 	placebo  []float64
 	sequence *stats.Sequence
@@ -70,14 +71,29 @@ func Begin(d Design) *Course {
 	return c
 }
 
-// log is the logarithm of a value. Counts may be 0, so one is added to what has no
-// unit and need not decide.
+// scale is how the values of a guard rail are compared: what the first one decides.
+type scale int
+
+const (
+	undecided scale = iota
+	ratios          // by their logarithms
+	counts          // likewise, with one added: there may be none
+)
+
+// log is the logarithm of a value. Numbers of errors may be 0, so a guard rail that
+// begins with a whole number counts.
 func (t *track) log(v Values, decides bool) (float64, error) {
 	value, measured := v[t.metric.Name]
+	if t.scale == undecided {
+		t.scale = ratios
+		if !decides && t.metric.Unit == "" && value == math.Trunc(value) {
+			t.scale = counts
+		}
+	}
 	switch {
 	case !measured:
 		return 0, fmt.Errorf("the work told no %s", t.metric.Name)
-	case !decides && t.metric.Unit == "" && value >= 0 && !math.IsInf(value, 1):
+	case t.scale == counts && value >= 0 && !math.IsInf(value, 1):
 		return math.Log1p(value), nil
 	case !(value > 0) || math.IsInf(value, 1):
 		return 0, fmt.Errorf("%s is %v: a positive number is needed, because values are compared by their ratio", t.metric.Name, value)
@@ -222,23 +238,34 @@ func (c *Course) Differences() (quads, placebo []float64) {
 	return quads, t.placebo
 }
 
-// Hit is the first guard rail of which it is sure that the change breaks it, and by
-// how much its metric is worse at the least.
-func (c *Course) Hit() (g Guard, worse float64, hit bool) {
+// Guarded is what is known of a guard rail.
+type Guarded struct {
+	Guard
+	State string `json:"state"` // within, broken, undecided
+	// Worse is by how much the metric is worse with the change, at the least and at
+	// the most; absent while that is unbounded.
+	Worse *[2]float64 `json:"worse_ratio,omitempty"`
+}
+
+// Guards is what is known of the guard rails.
+func (c *Course) Guards() (out []Guarded) {
 	for i, g := range c.design.Guards {
-		t := c.tracks[i+1]
-		if t.sequence == nil || t.sequence.N() < 2 {
-			continue
+		r := Guarded{Guard: g, State: "undecided"}
+		if t := c.tracks[i+1]; t.sequence != nil && t.sequence.N() > 0 {
+			low, high := math.Expm1(t.interval.Low), math.Expm1(t.interval.High)
+			if !math.IsInf(t.interval.Low, 0) && !math.IsInf(t.interval.High, 0) {
+				r.Worse = &[2]float64{low, high}
+			}
+			switch {
+			case low > g.Most:
+				r.State = "broken"
+			case high <= g.Most:
+				r.State = "within"
+			}
 		}
-		worse := math.Expm1(t.interval.Low) // of time, errors, memory: more is worse
-		if g.More {
-			worse = -math.Expm1(t.interval.High)
-		}
-		if worse > g.Most {
-			return g, worse, true
-		}
+		out = append(out, r)
 	}
-	return Guard{}, 0, false
+	return out
 }
 
 // Visits is how many visits a quad takes on average: in half of the cases it begins

@@ -8,7 +8,9 @@ package prove
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
 )
 
 // Arm is a side of the comparison.
@@ -58,6 +60,10 @@ func Defaults(m Metric) Design {
 	return Design{Metric: m, Alpha: 0.05, Margin: 0.02, Placebo: 4, Least: 5, Most: 40, Washout: 1}
 }
 
+// fewestQuads is the number of quads with which there can be a verdict at an alpha of
+// 5 %; a smaller alpha takes a few more.
+const fewestQuads = 7
+
 // Check refuses a design that could not be carried out or would mislead.
 func (d Design) Check() error {
 	var errs []error
@@ -71,13 +77,22 @@ func (d Design) Check() error {
 	within("the margin", d.Margin >= 0.001 && d.Margin <= 1, "0.1 % to 100 %")
 	within("placebo quads", d.Placebo >= 3 && d.Placebo <= 1000, "3 to 1000")
 	within("quads before a verdict", d.Least >= 2, "at least 2")
-	within("quads at the most", d.Most >= d.Least && d.Most <= 100_000, fmt.Sprintf("%d to 100,000", d.Least))
+	within("quads at the most", d.Most >= max(d.Least, fewestQuads) && d.Most <= 100_000, fmt.Sprintf("%d to 100,000", max(d.Least, fewestQuads)))
 	within("dropped visits", d.Washout >= 0 && d.Washout <= 20, "0 to 20")
 	within("the budget", d.BudgetS >= 0, "a time above 0")
+	within("the unit of "+d.Metric.Name, !(d.Metric.Unit == "s" && d.Metric.More), "another one than s: of a time less is better")
+	named := map[string]bool{}
 	for _, g := range d.Guards {
-		within("guard rail "+g.Name, g.Most > 0 && g.Name != d.Metric.Name, "a limit above 0 %, and another metric than the one that decides")
+		within("guard rail "+g.Name, !named[g.Name], "one limit for a metric")
+		named[g.Name] = true
+		within("guard rail "+g.Name, g.Most > 0 && !math.IsInf(g.Most, 1) && g.Name != d.Metric.Name, "a limit above 0 %, and another metric than the one that decides")
 	}
 	return errors.Join(errs...)
+}
+
+// Measures says whether a metric decides or is a guard rail.
+func (d Design) Measures(name string) bool {
+	return d.Metric.Name == name || slices.ContainsFunc(d.Guards, func(g Guard) bool { return g.Name == name })
 }
 
 // Order is the order of a quad's visits, numbered from 0, which the seed decides:

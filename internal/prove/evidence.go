@@ -36,6 +36,7 @@ type Evidence struct {
 	// Limited counts the quads that count with less than their difference.
 	Limited int `json:"limited_quads"`
 
+	Guards   []Guarded     `json:"guards,omitempty"`
 	Second   SecondOpinion `json:"second_opinion"`
 	Warnings []string      `json:"warnings,omitempty"`
 	// Moved is what the machine did differently with the change. It is exploratory:
@@ -100,6 +101,7 @@ func Sum(c *Course, ending Ending, err error, visits []Visit) *Evidence {
 	if s := c.tracks[0].sequence; s != nil && s.N() > 0 {
 		e.Limited = s.Limited()
 	}
+	e.Guards = c.Guards()
 	e.Second.SignFlip = stats.SignFlip(e.Quads)
 	var counted []float64
 	var runs []stats.Summary

@@ -115,6 +115,14 @@ func (e *Experiment) Run(ctx context.Context, past []Visit) (course *Course, end
 		spent += time.Duration(v.TookS * float64(time.Second))
 	}
 	r := runner{Experiment: e, course: course, at: Without, began: e.Clock.Now().Add(-spent)}
+	if len(past) > 0 {
+		// Whoever cut it off may have cut off what restores the machine as well.
+		r.at = ""
+		if err := e.Change.Undo(ctx); err != nil {
+			return course, EndedFailed, &Stuck{err}
+		}
+		r.at = Without
+	}
 	ending, err = r.run(ctx)
 	if r.at != Without {
 		// Not to be interrupted: this is what the interruption is for.
@@ -158,7 +166,7 @@ type runner struct {
 }
 
 func (r *runner) run(ctx context.Context) (Ending, error) {
-	phase := Placebo
+	phase := r.course.Next().Phase
 	for {
 		s := r.course.Next()
 		switch {
@@ -228,8 +236,10 @@ func (r *runner) step(ctx context.Context, s Step) error {
 	if r.Progress != nil {
 		r.Progress(r.course, v)
 	}
-	if g, worse, hit := r.course.Hit(); hit {
-		return &guardError{g, worse}
+	for _, g := range r.course.Guards() {
+		if g.State == "broken" {
+			return &guardError{g}
+		}
 	}
 	return nil
 }
@@ -288,11 +298,8 @@ func (r *runner) reach() error {
 }
 
 // guardError is a guard rail that was hit.
-type guardError struct {
-	guard Guard
-	by    float64
-}
+type guardError struct{ Guarded }
 
 func (g *guardError) Error() string {
-	return fmt.Sprintf("guard rail: %s is at least %s worse with the change, %s are allowed", g.guard.Name, percent(g.by), percent(g.guard.Most))
+	return fmt.Sprintf("guard rail: %s is at least %s worse with the change, %s are allowed", g.Name, percent(g.Worse[0]), percent(g.Most))
 }

@@ -50,7 +50,7 @@ func TestRun(t *testing.T) {
 			counted[r.Phase]++
 		}
 	}
-	if want := map[Phase]int{Placebo: 16, Quads: 20}; !cmp.Equal(counted, want) {
+	if want := map[Phase]int{Placebo: 16, Quads: 28}; !cmp.Equal(counted, want) {
 		t.Errorf("counted %v, want %v", counted, want)
 	}
 }

@@ -61,6 +61,25 @@ var models = []struct {
 		steps := []float64{0, 0, 0, 0, 0.01, 0.01, -0.01, 0.03}
 		return func(int) float64 { return steps[r.IntN(len(steps))] }
 	}},
+	{"a period of four runs", func(r *rand.Rand) func(int) float64 {
+		return func(i int) float64 { return 0.1*float64(i/2%2) + 0.002*r.NormFloat64() }
+	}},
+	{"ten times the noise after the placebo", func(r *rand.Rand) func(int) float64 {
+		return func(i int) float64 {
+			if i < 26 { // sixteen runs that count and about ten that do not
+				return 0.002 * r.NormFloat64()
+			}
+			return 0.02 * r.NormFloat64()
+		}
+	}},
+	{"a period of four runs that begins after the placebo", func(r *rand.Rand) func(int) float64 {
+		return func(i int) float64 {
+			if i < 26 {
+				return 0.002 * r.NormFloat64()
+			}
+			return 0.1*float64(i/2%2) + 0.002*r.NormFloat64()
+		}
+	}},
 	{"all at once", func(r *rand.Rand) func(int) float64 {
 		walk, auto, when := 0.0, 0.0, r.IntN(120)
 		return func(i int) float64 {

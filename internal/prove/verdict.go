@@ -116,6 +116,8 @@ func words(m Metric) (better, worse string) {
 func number(ratio float64) string {
 	p := 100 * ratio
 	switch {
+	case math.Abs(p) < 1e-9: // what is left of rounding
+		return "0"
 	case math.IsInf(p, -1):
 		return "-inf"
 	case math.IsInf(p, 1):

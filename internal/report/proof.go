@@ -30,6 +30,13 @@ func Proof(s *ui.Screen, r *evidence.Run, e *prove.Evidence) {
 		row("not tested", "%d values of the change cannot be in force here", n)
 	}
 	row("metric", "%s", e.Design.Metric.Name)
+	for _, g := range e.Guards {
+		known := "not known yet"
+		if w := g.Worse; w != nil {
+			known = fmt.Sprintf("%+.2g to %+.2g %%", 100*w[0], 100*w[1])
+		}
+		row("guard rail", "%s: %s; worse by %s, %.4g %% are allowed", g.Name, g.State, known, 100*g.Most)
+	}
 	row("quads", "%d of %d at the most, %d placebo, %d limited", len(e.Quads), e.Design.Most, len(e.Placebo), e.Limited)
 	row("noise of a quad", "%.2g %%", 100*e.Noise)
 	row("runs", "%d, of which %d after each switch are dropped", len(e.Visits), e.Washout)

@@ -70,8 +70,12 @@ func (s *Sequence) Add(v float64) {
 // scores are the mean and the standard deviation of the values about effect, each in
 // units of its band and limited to it: -1 to 1. In these units all values beyond
 // their bands are alike, however the bands have changed meanwhile.
+//
+// The deviation counts one more score at either limit. Values that all lie beyond
+// their bands on one side have none of their own, and five of these come by chance
+// once in sixteen times; so it takes seven.
 func (s *Sequence) scores(effect float64) (mean, sd float64) {
-	sum, squares := 0.0, 0.0
+	sum, squares := 0.0, 2.0
 	for i, v := range s.values {
 		h := max(-1, min(1, (v-effect)/s.limits[i]))
 		sum += h
@@ -79,10 +83,7 @@ func (s *Sequence) scores(effect float64) (mean, sd float64) {
 	}
 	n := float64(len(s.values))
 	mean = sum / n
-	if n > 1 {
-		sd = math.Sqrt(max(0, (squares-n*mean*mean)/(n-1)))
-	}
-	return mean, sd
+	return mean, math.Sqrt((squares - n*mean*mean) / (n + 1))
 }
 
 // Limited counts the values that lie outside of their band about the estimate.

@@ -152,14 +152,14 @@ func TestSequence(t *testing.T) {
 
 	// A metric without noise: what it says is exact.
 	s = NewSequence(0.05, []float64{0, 0, 0, 0})
-	for range 6 {
+	for range 8 {
 		s.Add(0.05)
 	}
 	if i := s.Interval(); i.Contains(0) || math.Abs(i.Low-0.05) > 1e-6 || math.Abs(i.High-0.05) > 1e-6 {
 		t.Errorf("without noise: %v", i)
 	}
 	s = NewSequence(0.05, []float64{0, 0, 0, 0})
-	for range 6 {
+	for range 8 {
 		s.Add(0)
 	}
 	if i := s.Interval(); !i.Contains(0) || !i.Within(1e-6) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,6 +44,46 @@ var ErrLeased = errors.New("an experiment is under way already")
 // them, until the file is closed: the daemon keeps its hands off meanwhile. There is
 // one at a time: ErrLeased names the process that has it.
 func Lease(stateDir string) (*os.File, error) { return hold(stateDir, leaseFile, ErrLeased) }
+
+// Arm notes in the lease how a person can undo what the experiment does, should both
+// it and its watchdog be killed; Unarm removes that.
+func Arm(lease *os.File, how string) error {
+	err := lease.Truncate(0)
+	if err == nil {
+		_, err = lease.WriteAt([]byte(armed+how), 0)
+	}
+	return errors.Join(err, lease.Sync())
+}
+
+// Unarm notes that nothing of an experiment is left to be undone.
+func Unarm(stateDir string) error {
+	err := os.Truncate(filepath.Join(stateDir, leaseFile), 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Armed is how what an experiment has left can be undone; empty where nothing is left.
+// It is asked before the lease is taken.
+func Armed(stateDir string) string {
+	f, err := openAlive(stateDir, leaseFile, unix.O_RDONLY)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, 64<<10))
+	if err != nil {
+		return ""
+	}
+	if _, how, found := strings.Cut(string(text), armed); found {
+		return how
+	}
+	return ""
+}
+
+// armed is how the note begins.
+const armed = "undo with: "
 
 // Leased is true while an experiment is under way. It only asks.
 func Leased(stateDir string) bool { return held(stateDir, leaseFile) }
