@@ -39,7 +39,27 @@ func (YAML) Insert(text, key, literal string) (string, error) {
 		}
 		lines = append(lines, line)
 	}
-	return addLine(text, at, strings.Join(lines, "\n")), nil
+	out := addLine(text, at, strings.Join(lines, "\n"))
+	if at == len(text) && !within(out, keys) {
+		return "", fmt.Errorf("its first document ends before the file does (--- or ...), and nothing behind that is read: write %s into it by hand", key)
+	}
+	return out, nil
+}
+
+// within is true where the keys lead to something in the first document of a file.
+func within(text string, keys []string) bool {
+	at, err := topMapping(text)
+	for _, k := range keys {
+		if err != nil || at == nil || at.Kind != yaml.MappingNode {
+			return false
+		}
+		name, value := mapped(at, k)
+		if name == nil {
+			return false
+		}
+		at = value
+	}
+	return true
 }
 
 // Remove implements Inserter. A map that has nothing else goes with its last key:

@@ -135,3 +135,17 @@ func TestYAMLMaps(t *testing.T) {
 		}
 	}
 }
+
+// What stands behind the first document is not read, so that nothing is put there.
+func TestYAMLDocuments(t *testing.T) {
+	for _, text := range []string{"a: 1\n---\nb: 2\n", "---\na: 1\n...\n", "a: 1\n---\n{ no", "a: 1\n---\nk: 2\n"} {
+		if out, err := (conf.YAML{}).Insert(text, "k", "5"); err == nil || !strings.Contains(err.Error(), "by hand") {
+			t.Errorf("%q: %q, %v", text, out, err)
+		}
+	}
+	for text, want := range map[string]string{"m:\n  a: 1\n---\nb: 2\n": "m:\n  k: 5\n  a: 1\n---\nb: 2\n", "---\na: 1\n": "---\na: 1\nm:\n  k: 5\n", "": "m:\n  k: 5\n"} {
+		if out, err := (conf.YAML{}).Insert(text, "m/k", "5"); err != nil || out != want {
+			t.Errorf("%q: %q, %v, want %q", text, out, err, want)
+		}
+	}
+}

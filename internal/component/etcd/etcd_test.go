@@ -245,3 +245,16 @@ func FuzzFileBytes(f *testing.F) {
 		producttest.Bytes(t, Product, map[string]string{"/lib/systemd/system/etcd.service": unitFile, "/etc/etcd/c.yml": config}, "/etc/etcd/c.yml#"+key, value)
 	})
 }
+
+// etcd's YAML is that of its library: merges, aliases, the first document.
+func TestFileMerges(t *testing.T) {
+	got, err := readFile("c", "x: &x {snapshot-count: 7, name: a}\nq: &q 8589934592\n<<: *x\nname: b\nquota-backend-bytes: *q\n---\nname: c\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{"snapshot-count": "7", "name": "b", "quota-backend-bytes": "8589934592"} {
+		if got[key].text != want {
+			t.Errorf("%s: %+v, want %s", key, got[key], want)
+		}
+	}
+}

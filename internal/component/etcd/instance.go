@@ -149,9 +149,14 @@ func readFile(name, text string) (map[string]told, error) {
 	if m.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("%s:%d: want keys and values", name, m.Line)
 	}
-	for i := 0; i+1 < len(m.Content); i += 2 {
-		if v := m.Content[i+1]; v.Kind == yaml.ScalarNode && v.Tag != "!!null" {
-			out[m.Content[i].Value] = told{v.Value, fmt.Sprintf("%s:%d", name, v.Line)}
+	left := conf.MaxYAMLSteps
+	all, err := conf.Pairs(m, &left)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	for _, p := range all {
+		if v := conf.Aliased(p.Value); v.Kind == yaml.ScalarNode && v.Tag != "!!null" {
+			out[p.Key.Value] = told{v.Value, fmt.Sprintf("%s:%d", name, p.Value.Line)}
 		}
 	}
 	return out, nil

@@ -134,3 +134,16 @@ func FuzzConfig(f *testing.F) {
 		_, _ = readSize(args)
 	})
 }
+
+// The kubelet's YAML is that of its library: merges, aliases, the first document.
+func TestConfigMerges(t *testing.T) {
+	got := map[string]told{}
+	if err := readConfig("x: &x {maxPods: 99, kubeAPIQPS: 7}\nr: &r 500m\nkind: KubeletConfiguration\n<<: *x\nkubeAPIQPS: 50\nsystemReserved: {cpu: *r}\n---\nmaxPods: 1\n", "c", got); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]told{"maxPods": {"99", "c:1"}, "kubeAPIQPS": {"50", "c:5"}, "systemReserved": {"cpu=500m", "c:6"}} {
+		if got[key] != want {
+			t.Errorf("%s: %+v, want %+v", key, got[key], want)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"fettle.dev/fettle/internal/component/conf"
 	"fettle.dev/fettle/internal/component/packages"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/rule"
@@ -181,12 +182,17 @@ func readConfig(text, name string, into map[string]told) error {
 	if root.Kind != yaml.MappingNode {
 		return fmt.Errorf("%s:%d: want the keys of a KubeletConfiguration", name, root.Line)
 	}
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		key, value := root.Content[i], root.Content[i+1]
+	left := conf.MaxYAMLSteps
+	all, err := conf.Pairs(root, &left)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	for _, p := range all {
+		key, value := p.Key, conf.Aliased(p.Value)
 		if key.Value == "kind" && value.Value != "KubeletConfiguration" {
 			return fmt.Errorf("%s:%d: the kind is %q, and not KubeletConfiguration", name, key.Line, value.Value)
 		}
-		if flat, ok := flatten(value); ok {
+		if flat, ok := flatten(value, &left); ok {
 			into[key.Value] = told{flat, name + ":" + strconv.Itoa(key.Line)}
 		}
 	}
@@ -194,23 +200,28 @@ func readConfig(text, name string, into map[string]told) error {
 }
 
 // flatten is a value as a flag would have it: maps as "a=b,c=d".
-func flatten(n *yaml.Node) (string, bool) {
+func flatten(n *yaml.Node, left *int) (string, bool) {
 	switch n.Kind {
 	case yaml.ScalarNode:
 		return n.Value, n.Tag != "!!null"
 	case yaml.MappingNode:
 		var parts []string
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i+1].Kind != yaml.ScalarNode {
+		all, err := conf.Pairs(n, left)
+		if err != nil {
+			return "", false
+		}
+		for _, p := range all {
+			v := conf.Aliased(p.Value)
+			if v.Kind != yaml.ScalarNode {
 				return "", false
 			}
-			parts = append(parts, n.Content[i].Value+"="+n.Content[i+1].Value)
+			parts = append(parts, p.Key.Value+"="+v.Value)
 		}
 		return strings.Join(parts, ","), len(parts) > 0
 	case yaml.SequenceNode:
 		var parts []string
 		for _, c := range n.Content {
-			if c.Kind != yaml.ScalarNode {
+			if c = conf.Aliased(c); c.Kind != yaml.ScalarNode {
 				return "", false
 			}
 			parts = append(parts, c.Value)

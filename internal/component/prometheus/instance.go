@@ -92,8 +92,8 @@ func readGlobal(name, text string) (map[string]told, error) {
 	}
 	out := map[string]told{}
 	for key, n := range doc.Global {
-		if n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
-			out[key] = told{n.Value, name + ":" + strconv.Itoa(n.Line)}
+		if v := conf.Aliased(&n); v.Kind == yaml.ScalarNode && v.Tag != "!!null" {
+			out[key] = told{v.Value, name + ":" + strconv.Itoa(n.Line)}
 		}
 	}
 	return out, nil

@@ -198,3 +198,11 @@ func FuzzFile(f *testing.F) {
 }
 
 var _ conf.Inserter = flags{}
+
+// Prometheus takes merges and aliases, and the first document.
+func TestGlobalMerges(t *testing.T) {
+	got, err := readGlobal("c", "x: &x {scrape_timeout: 7s, scrape_interval: 9s}\ni: &i 30s\nglobal:\n  <<: *x\n  scrape_interval: *i\n---\nglobal: {scrape_timeout: 1s}\n")
+	if err != nil || got["scrape_timeout"].text != "7s" || got["scrape_interval"].text != "30s" {
+		t.Errorf("%+v %v", got, err)
+	}
+}

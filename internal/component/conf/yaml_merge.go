@@ -1,0 +1,87 @@
+package conf
+
+import (
+	"errors"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// MaxYAMLSteps bounds how many keys of one file Pairs looks at.
+const MaxYAMLSteps = 20000
+
+// ErrYAMLTooMuch is of a file whose aliases make too much of little.
+var ErrYAMLTooMuch = errors.New("too much is in it")
+
+// Pair is a key of a map with its value.
+type Pair struct{ Key, Value *yaml.Node }
+
+// Pairs are those of a map, each key once, as the products read YAML (Ruby's Psych,
+// and version 2 of Go's library, which Kubernetes, etcd and Prometheus have): the
+// later one counts, and "<<" puts the pairs of other maps in at its place, over what
+// stands before it. Of a list of maps the first one counts. left are the steps that
+// may still be taken.
+func Pairs(m *yaml.Node, left *int) ([]Pair, error) { return pairs(m, left, 0) }
+
+func pairs(m *yaml.Node, left *int, depth int) ([]Pair, error) {
+	var out []Pair
+	at := map[string]int{}
+	put := func(p Pair) {
+		if i, ok := at[p.Key.Value]; ok {
+			out[i] = p
+			return
+		}
+		at[p.Key.Value] = len(out)
+		out = append(out, p)
+	}
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		if *left--; *left < 0 || depth > maxYAMLDepth {
+			return nil, ErrYAMLTooMuch
+		}
+		key, value := Aliased(m.Content[i]), m.Content[i+1]
+		others := merged(key, value)
+		if others == nil {
+			put(Pair{key, value})
+		}
+		for _, other := range others {
+			more, err := pairs(other, left, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			for _, p := range more {
+				put(p)
+			}
+		}
+	}
+	return out, nil
+}
+
+// merged are the maps that a key puts into its own, the one that counts last; nil
+// for any other key.
+func merged(key, value *yaml.Node) []*yaml.Node {
+	if key.Value != "<<" {
+		return nil
+	}
+	if to := Aliased(value); to.Kind == yaml.MappingNode {
+		return []*yaml.Node{to}
+	}
+	if value.Kind != yaml.SequenceNode {
+		return nil
+	}
+	var all []*yaml.Node
+	for _, c := range slices.Backward(value.Content) {
+		if c = Aliased(c); c.Kind != yaml.MappingNode {
+			return nil
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// Aliased is what an alias stands for, or the node itself.
+func Aliased(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
