@@ -55,9 +55,9 @@ type Design struct {
 }
 
 // Defaults are those of the method's simulation: 5 % error, a margin of 2 %, four
-// placebo quads, a verdict from the fifth quad on, at most forty.
+// placebo quads, a verdict from the seventh quad on, at most forty.
 func Defaults(m Metric) Design {
-	return Design{Metric: m, Alpha: 0.05, Margin: 0.02, Placebo: 4, Least: 5, Most: 40, Washout: 1}
+	return Design{Metric: m, Alpha: 0.05, Margin: 0.02, Placebo: 4, Least: fewestQuads, Most: 40, Washout: 1}
 }
 
 // fewestQuads is the number of quads with which there can be a verdict at an alpha of
