@@ -202,6 +202,8 @@ func (a *app) rulesTest(ctx context.Context, ids []string, examples bool) error 
 			ran += len(r.Examples)
 			n, more := tryFixes(ctx, c, r)
 			mended, problems = mended+n, append(problems, more...)
+		} else if err := r.LackOfExamples(); err != nil {
+			problems = append(problems, err)
 		}
 	}
 	if err := errors.Join(problems...); err != nil {

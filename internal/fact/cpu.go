@@ -1,6 +1,8 @@
 package fact
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,15 +61,12 @@ var telling = []string{
 func collectCPU(r *reader, f *Facts) {
 	c := &f.CPU
 	cpuinfo(r, c)
-	c.OnlineList = r.list(cpuDir + "online")
-	c.OfflineList = r.list(cpuDir + "offline")
-	c.PresentList = r.list(cpuDir + "present")
-	c.PossibleList = r.list(cpuDir + "possible")
-	c.IsolatedList = r.list(cpuDir + "isolated")
-	c.NohzFullList = r.list(cpuDir + "nohz_full")
-	if s, ok := c.NohzFullList.Get(); ok && s == "(null)" { // kernels before 5.20 without the option
-		c.NohzFullList = Known("", c.NohzFullList.source)
-	}
+	c.OnlineList = r.cpus(cpuDir+"online", false)
+	c.OfflineList = r.cpus(cpuDir+"offline", true)
+	c.PresentList = r.cpus(cpuDir+"present", false)
+	c.PossibleList = r.cpus(cpuDir+"possible", false)
+	c.IsolatedList = r.cpus(cpuDir+"isolated", true)
+	c.NohzFullList = r.cpus(cpuDir+"nohz_full", true)
 	c.SMT = r.str(cpuDir + "smt/control")
 	c.SMTActive = r.flag(cpuDir + "smt/active")
 	topology(r, c)
@@ -86,13 +85,18 @@ func cpuinfo(r *reader, c *CPU) {
 	text, n := r.text(source)
 	first, _, _ := strings.Cut(text, "\n\n")
 	info := keyed(first, ":")
+	if n.known() && !slices.ContainsFunc([]string{"processor", "vendor_id", "# processors", "CPU implementer", "cpu"}, func(key string) bool { return info[key] != "" }) {
+		n.unknown = source + " lists no processor"
+	}
 	get := func(keys ...string) Fact[string] {
 		if !n.known() {
 			return Fact[string]{note: n}
 		}
 		for _, k := range keys {
-			if v := info[k]; v != "" {
+			if v, ok := info[k]; v != "" {
 				return Known(v, source)
+			} else if ok {
+				return Unknown[string](source, source+": "+k+" is empty")
 			}
 		}
 		return Absent[string](source)
@@ -103,9 +107,9 @@ func cpuinfo(r *reader, c *CPU) {
 		if !ok {
 			return Fact[int64]{note: v.note}
 		}
-		i, err := strconv.ParseInt(s, 0, 64)
+		i, err := decimal(s, 0, 1)
 		if err != nil {
-			return Unknown[int64](source, key+" is not a number")
+			return Unknown[int64](source, fmt.Sprintf("%s: %s: %.60q %v", source, key, s, err))
 		}
 		return Known(i, source)
 	}
@@ -175,6 +179,13 @@ func topology(r *reader, c *CPU) {
 				sockets = nil
 				break
 			}
+			_, bad1 := strconv.Atoi(socket)
+			if siblings, bad2 := unit.ParseCPUList(core); bad1 != nil || bad2 != nil || !siblings.Has(cpu) {
+				why := fmt.Sprintf("%s: %.60q and %.60q are no socket and no threads of CPU %d", dir, socket, core, cpu)
+				c.Sockets, c.Cores = Unknown[int64](dir, why), Unknown[int64](dir, why)
+				sockets = nil
+				break
+			}
 			sockets[socket] = true
 			cores[core] = true
 		}
@@ -226,16 +237,28 @@ func caches(r *reader, c *CPU) Set[Cache] {
 			dir := cpuDir + "cpu" + strconv.Itoa(cpu) + "/cache/" + index + "/"
 			shared, sn := r.text(dir + "shared_cpu_list")
 			cpus, err := unit.ParseCPUList(shared)
-			if !sn.known() || err != nil || !cpus.Has(cpu) {
+			if !sn.known() {
 				break
+			}
+			if err != nil || !cpus.Has(cpu) {
+				set.unknown = fmt.Sprintf("%sshared_cpu_list: %.60q is no list of CPUs with %d", dir, shared, cpu)
+				return set
 			}
 			covered = covered.Union(cpus)
 			instances++
 			if cache == nil {
-				cache = set.add(cacheName(r, dir))
+				name, why := cacheName(r, dir)
+				if why != "" {
+					set.unknown = why
+					return set
+				}
+				cache = set.add(name)
 				cache.SizeBytes = parsed(r, dir+"size", func(s string) (int64, error) {
 					size, err := unit.ParseSize(s)
-					return int64(size), err
+					if err != nil || size > math.MaxInt64 {
+						return 0, notA("size")
+					}
+					return int64(size), nil
 				})
 				cache.LineBytes = r.positive(dir+"coherency_line_size", 1)
 				cache.Ways = r.positive(dir+"ways_of_associativity", 1)
@@ -256,16 +279,22 @@ func firstOf(s unit.CPUSet) int {
 	return -1
 }
 
-func cacheName(r *reader, dir string) string {
-	level, _ := r.text(dir + "level")
-	kind, _ := r.text(dir + "type")
-	switch kind {
-	case "Data":
-		return "l" + level + "d"
-	case "Instruction":
-		return "l" + level + "i"
+func cacheName(r *reader, dir string) (name, unknown string) {
+	level, kind := r.int(dir+"level"), r.str(dir+"type")
+	at, ok := level.Get()
+	if !ok || !kind.known() {
+		return "", firstNonEmpty(level.unknown, kind.unknown, dir+"level or type is not there")
 	}
-	return "l" + level
+	name = "l" + strconv.FormatInt(at, 10)
+	switch kind.Or("") {
+	case "Data":
+		return name + "d", ""
+	case "Instruction":
+		return name + "i", ""
+	case "Unified":
+		return name, ""
+	}
+	return "", fmt.Sprintf("%stype: %.60q is no kind of cache", dir, kind.Or(""))
 }
 
 func vulnerabilities(r *reader) Fact[map[string]string] {
@@ -274,7 +303,7 @@ func vulnerabilities(r *reader) Fact[map[string]string] {
 	found := map[string]string{}
 	slices.Sort(names)
 	for _, name := range names {
-		if s, sn := r.text(dir + "/" + name); sn.known() {
+		if s, sn := r.whole(dir + "/" + name); sn.known() {
 			found[name] = s
 		} else if sn.unknown != "" {
 			return Fact[map[string]string]{note: sn}

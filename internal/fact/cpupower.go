@@ -1,6 +1,7 @@
 package fact
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +50,7 @@ func frequency(r *reader, c *CPU) Frequency {
 	for _, name := range policies {
 		dir := cpuDir + "cpufreq/" + name + "/"
 		p := f.Policy.add(name)
-		p.CPUList = convert(r.str(dir+"affected_cpus"), func(s string) string {
+		p.CPUList = convert(r.optional(dir+"affected_cpus"), func(s string) string {
 			set, err := unit.ParseCPUList(strings.Join(strings.Fields(s), ","))
 			if err != nil {
 				return s
@@ -65,13 +66,13 @@ func frequency(r *reader, c *CPU) Frequency {
 		p.HardwareMinHz = r.scaled(dir+"cpuinfo_min_freq", 1000)
 		p.HardwareMaxHz = r.scaled(dir+"cpuinfo_max_freq", 1000)
 	}
-	f.Driver = convert(distinct(f.Policy, func(p *Policy) Fact[string] { return p.Driver }), func(w []string) string { return strings.Join(w, " ") })
-	f.Governors = distinct(f.Policy, func(p *Policy) Fact[string] { return p.Governor })
-	f.Preference = distinct(f.Policy, func(p *Policy) Fact[string] { return p.Preference })
+	f.Driver = convert(distinct(r, f.Policy, func(p *Policy) Fact[string] { return p.Driver }), func(w []string) string { return strings.Join(w, " ") })
+	f.Governors = distinct(r, f.Policy, func(p *Policy) Fact[string] { return p.Governor })
+	f.Preference = distinct(r, f.Policy, func(p *Policy) Fact[string] { return p.Preference })
 	f.EnergyPerfBias = energyPerfBias(r, c)
 	f.Boost = r.flag(cpuDir + "cpufreq/boost")
 	if !f.Boost.known() {
-		if no := r.flag(cpuDir + "intel_pstate/no_turbo"); no.known() {
+		if no := r.flag(cpuDir + "intel_pstate/no_turbo"); !no.absent && r.seen[no.source].known() {
 			f.Boost = convert(no, func(b bool) bool { return !b })
 		}
 	}
@@ -97,7 +98,7 @@ func energyPerfBias(r *reader, c *CPU) Fact[[]string] {
 }
 
 // distinct is the values of one attribute over all items, each once, sorted.
-func distinct[T any](set Set[T], of func(*T) Fact[string]) Fact[[]string] {
+func distinct[T any](r *reader, set Set[T], of func(*T) Fact[string]) Fact[[]string] {
 	if !set.known() {
 		return Fact[[]string]{note: set.note}
 	}
@@ -107,6 +108,8 @@ func distinct[T any](set Set[T], of func(*T) Fact[string]) Fact[[]string] {
 		v := of(set.Get(name))
 		if s, ok := v.Get(); ok {
 			words = append(words, s)
+		} else if v.unknown != "" && r.seen[v.source].known() {
+			return Fact[[]string]{note: v.note} // it is there, and could be any word
 		} else {
 			last = v.note
 		}
@@ -160,6 +163,10 @@ func idle(r *reader, c *CPU) Idle {
 			v, vn := r.text(p)
 			if !vn.known() {
 				st.DisabledList = Fact[string]{note: vn}
+				break
+			}
+			if _, err := strconv.ParseUint(v, 10, 64); err != nil {
+				st.DisabledList = Unknown[string](p, fmt.Sprintf("%s: %.60q %v", p, v, notA("number")))
 				break
 			}
 			if v != "0" {

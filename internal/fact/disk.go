@@ -72,12 +72,12 @@ func readDisk(r *reader, name string, d *Disk) {
 	dir := "/sys/block/" + name + "/"
 	q := dir + "queue/"
 	d.Transport = transport(r, name)
-	d.Vendor = r.str(dir + "device/vendor")
+	d.Vendor = r.optional(dir + "device/vendor")
 	if v, ok := d.Vendor.Get(); ok && strings.HasPrefix(v, "0x") { // virtio's PCI number
 		d.Vendor = Absent[string](d.Vendor.source)
 	}
-	d.Model = r.str(dir + "device/model")
-	d.Firmware = firstKnown(r.str(dir+"device/firmware_rev"), r.str(dir+"device/rev"))
+	d.Model = r.optional(dir + "device/model")
+	d.Firmware = firstKnown(r.optional(dir+"device/firmware_rev"), r.optional(dir+"device/rev"))
 	d.SizeBytes = r.scaled(dir+"size", sectorBytes)
 	d.Removable = r.flag(dir + "removable")
 	d.ReadOnly = r.flag(dir + "ro")
@@ -100,18 +100,18 @@ func readDisk(r *reader, name string, d *Disk) {
 	d.IOPoll = r.flag(q + "io_poll")
 	d.QueueDepth = r.int(dir + "device/queue_depth")
 	d.IOTimeoutS = milliseconds(r.int(q + "io_timeout"))
-	d.NUMANode = firstKnown(notNegative(r.int(dir+"device/numa_node")), notNegative(r.int(dir+"device/device/numa_node")))
+	d.NUMANode = firstKnown(r.orNone(dir+"device/numa_node", 1), r.orNone(dir+"device/device/numa_node", 1))
 	d.LowerDevices = lowerDevices(r, dir)
 	d.UpperDevices = r.names(dir + "holders")
 	d.MapperName = r.str(dir + "dm/name")
-	d.MapperKind = convert(r.str(dir+"dm/uuid"), func(uuid string) string {
+	d.MapperKind = convert(r.optional(dir+"dm/uuid"), func(uuid string) string {
 		kind, _, _ := strings.Cut(uuid, "-")
 		if strings.HasPrefix(kind, "part") {
 			kind = "part"
 		}
 		return strings.ToLower(kind)
 	})
-	d.RAIDLevel = r.str(dir + "md/level")
+	d.RAIDLevel = r.optional(dir + "md/level")
 	partitions(r, dir, name, d)
 }
 
@@ -124,13 +124,6 @@ func lowerDevices(r *reader, dir string) Fact[[]string] {
 		return Absent[[]string](lower.source)
 	}
 	return lower
-}
-
-func notNegative(f Fact[int64]) Fact[int64] {
-	if v, ok := f.Get(); ok && v < 0 {
-		return Absent[int64](f.source)
-	}
-	return f
 }
 
 // names reads a directory as a list of names.

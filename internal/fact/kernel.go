@@ -2,6 +2,7 @@ package fact
 
 import (
 	"errors"
+	"math"
 	"path"
 	"strconv"
 	"strings"
@@ -26,6 +27,9 @@ func collectOS(r *reader, f *Facts) {
 		}
 	}
 	vars := keyed(text, "=")
+	if n.known() && len(vars) == 0 {
+		n.unknown = source + " has no NAME=VALUE"
+	}
 	get := func(key string) Fact[string] {
 		if !n.known() {
 			return Fact[string]{note: n}
@@ -43,7 +47,7 @@ func collectOS(r *reader, f *Facts) {
 	f.OS.IDLike = convert(get("ID_LIKE"), strings.Fields)
 	f.OS.VersionID = get("VERSION_ID")
 	f.OS.Name = firstKnown(get("PRETTY_NAME"), get("NAME"))
-	f.OS.Hostname = firstKnown(r.str("/proc/sys/kernel/hostname"), r.str("/etc/hostname"))
+	f.OS.Hostname = firstKnown(r.str("/proc/sys/kernel/hostname"), r.written("/etc/hostname"))
 }
 
 // Kernel is the running kernel.
@@ -84,9 +88,13 @@ func collectKernel(r *reader, f *Facts) {
 	k.BootID = r.str("/proc/sys/kernel/random/boot_id")
 	k.UptimeS = parsed(r, "/proc/uptime", func(s string) (float64, error) {
 		up, _, _ := strings.Cut(s, " ")
-		return strconv.ParseFloat(up, 64)
+		seconds, err := strconv.ParseFloat(up, 64)
+		if err != nil || !(seconds >= 0 && seconds <= math.MaxInt64) {
+			return 0, notA("time")
+		}
+		return seconds, nil
 	})
-	k.CommandLine = r.list("/proc/cmdline")
+	k.CommandLine = r.line("/proc/cmdline")
 	k.Parameters = convert(k.CommandLine, ParseCommandLine)
 	k.Preemption = parsed(r, "/sys/kernel/debug/sched/preempt", func(s string) (string, error) { // "none voluntary (full)"
 		_, rest, _ := strings.Cut(s, "(")
@@ -234,7 +242,7 @@ func collectCgroup(r *reader, f *Facts) {
 		c.Version, c.Controllers = Known(int64(1), n.source), Known(v1, n.source)
 	case unified != "":
 		c.Version = Known(int64(2), n.source)
-		c.Controllers = r.words(unified + "/cgroup.controllers")
+		c.Controllers = r.anyWords(unified + "/cgroup.controllers")
 	case !whole: // a list for people has none of the kernel's file systems
 		why := n.source + " has no file systems of the kernel's"
 		*c = Cgroup{Unknown[int64](n.source, why), Unknown[bool](n.source, why), Unknown[[]string](n.source, why)}

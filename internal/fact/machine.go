@@ -46,11 +46,10 @@ var fillers = map[string]bool{
 }
 
 func (r *reader) dmi(name string) Fact[string] {
-	return parsed(r, dmi+name, func(s string) (string, error) {
-		s = strings.TrimSpace(s)
-		if s == "" || fillers[strings.ToLower(s)] {
-			return "", errNone
-		}
-		return s, nil
-	})
+	text, n := r.whole(dmi + name)
+	text = strings.TrimSpace(text)
+	if n.known() && (text == "" || fillers[strings.ToLower(text)]) {
+		return Absent[string](dmi + name)
+	}
+	return same(n, text)
 }

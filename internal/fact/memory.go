@@ -2,6 +2,7 @@ package fact
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,8 +82,7 @@ const thpDir = "/sys/kernel/mm/transparent_hugepage/"
 
 func collectMemory(r *reader, f *Facts) {
 	m := &f.Memory
-	text, n := r.text("/proc/meminfo")
-	info := meminfo(text, "")
+	info := r.meminfo("/proc/meminfo", "", alwaysThere...)
 	for _, line := range []struct {
 		key  string
 		fact *Fact[int64]
@@ -93,11 +93,11 @@ func collectMemory(r *reader, f *Facts) {
 		{"AnonHugePages", &m.AnonHugeBytes}, {"Hugetlb", &m.HugeTLBBytes},
 		{"SwapTotal", &m.SwapTotalBytes}, {"SwapFree", &m.SwapFreeBytes}, {"Hugepagesize", &m.HugePageDefault},
 	} {
-		*line.fact = fromTable(n, info, line.key)
+		*line.fact = info.get(line.key)
 	}
 	m.Swap = swaps(r)
 	m.Zswap = r.flag("/sys/module/zswap/parameters/enabled")
-	m.HugePages = hugePages(r, n, info)
+	m.HugePages = hugePages(r, info)
 	m.THP = TransparentHuge{
 		Enabled: r.chosen(thpDir + "enabled"), Defrag: r.chosen(thpDir + "defrag"), Shmem: r.chosen(thpDir + "shmem_enabled"),
 		ZeroPage: r.flag(thpDir + "use_zero_page"), SizeBytes: r.int(thpDir + "hpage_pmd_size"),
@@ -115,36 +115,59 @@ func milliseconds(f Fact[int64]) Fact[float64] {
 	return convert(f, func(ms int64) float64 { return float64(ms) / 1e3 })
 }
 
-// meminfo parses /proc/meminfo, or a node's with the words before the key
-// given; values in kB become bytes.
-func meminfo(text, before string) map[string]int64 {
-	values := map[string]int64{}
-	for line := range strings.Lines(text) {
-		key, rest, ok := strings.Cut(strings.TrimPrefix(line, before), ":")
-		words := strings.Fields(rest)
-		if !ok || len(words) == 0 {
-			continue
-		}
-		v, err := strconv.ParseInt(words[0], 10, 64)
-		if err != nil || v < 0 || v > 1<<52 {
-			continue
-		}
-		if len(words) > 1 && words[1] == "kB" {
-			v *= 1024
-		}
-		values[key] = v
-	}
-	return values
+// table is /proc/meminfo or a node's: the values in bytes, and why one cannot be read.
+type table struct {
+	note
+	values map[string]int64
+	bad    map[string]string
 }
 
-func fromTable(n note, values map[string]int64, key string) Fact[int64] {
-	if !n.known() {
-		return Fact[int64]{note: n}
+// alwaysThere are the lines of /proc/meminfo, the first and two towards its end, that
+// every kernel prints (fs/proc/meminfo.c): without them the file is not whole.
+var alwaysThere = []string{"MemTotal", "CommitLimit", "Committed_AS"}
+
+// meminfo parses /proc/meminfo, or a node's with the words before the key given;
+// values in kB become bytes. Without one of the lines that are always there, what is
+// missing is unknown.
+func (r *reader) meminfo(p, before string, always ...string) table {
+	text, n := r.text(p)
+	t := table{n, map[string]int64{}, map[string]string{}}
+	for line := range strings.Lines(text) {
+		key, rest, ok := strings.Cut(strings.TrimPrefix(line, before), ":")
+		if !ok {
+			continue
+		}
+		value, kb := strings.CutSuffix(strings.TrimSpace(rest), " kB")
+		factor := int64(1)
+		if kb {
+			factor = 1024
+		}
+		if v, err := decimal(value, 0, factor); err == nil && v <= 1<<62 {
+			t.values[key] = v
+		} else {
+			t.bad[key] = fmt.Sprintf("%s: %s: %.60q is no number", p, key, strings.TrimSpace(rest))
+		}
 	}
-	if v, ok := values[key]; ok {
-		return Known(v, n.source)
+	for _, key := range always {
+		if _, ok := t.values[key]; n.known() && !ok && t.bad[key] == "" && t.bad[""] == "" {
+			t.bad[""] = fmt.Sprintf("%s is not whole: it has no %s", p, key)
+		}
 	}
-	return Absent[int64](n.source)
+	return t
+}
+
+// get is one value; the kernel may lack it only where the file is whole.
+func (t table) get(key string) Fact[int64] {
+	if !t.known() {
+		return Fact[int64]{note: t.note}
+	}
+	if v, ok := t.values[key]; ok {
+		return Known(v, t.source)
+	}
+	if why := firstNonEmpty(t.bad[key], t.bad[""]); why != "" {
+		return Unknown[int64](t.source, why)
+	}
+	return Absent[int64](t.source)
 }
 
 func swaps(r *reader) Set[Swap] {
@@ -154,8 +177,15 @@ func swaps(r *reader) Set[Swap] {
 	set.note = n
 	for i, line := range strings.Split(text, "\n") {
 		w := strings.Fields(line)
-		if i == 0 || len(w) != 5 {
+		switch {
+		case i == 0 && n.known() && (len(w) == 0 || w[0] != "Filename"):
+			set.unknown = source + " has not its first line"
+			return set
+		case i == 0 || len(w) == 0:
 			continue
+		case len(w) != 5:
+			set.unknown = fmt.Sprintf("%s: cannot read %.60q", source, line)
+			return set
 		}
 		s := set.add(unescapeMount(w[0]))
 		s.Kind = Known(w[1], source)
@@ -163,9 +193,10 @@ func swaps(r *reader) Set[Swap] {
 			fact  *Fact[int64]
 			word  string
 			scale int64
-		}{{&s.SizeBytes, w[2], 1024}, {&s.UsedBytes, w[3], 1024}, {&s.Priority, w[4], 1}} {
-			if v, err := strconv.ParseInt(c.word, 10, 64); err == nil {
-				*c.fact = Known(v*c.scale, source)
+			least int64
+		}{{&s.SizeBytes, w[2], 1024, 0}, {&s.UsedBytes, w[3], 1024, 0}, {&s.Priority, w[4], 1, math.MinInt16}} {
+			if v, err := decimal(c.word, c.least, c.scale); err == nil {
+				*c.fact = Known(v, source)
 			} else {
 				*c.fact = Unknown[int64](source, fmt.Sprintf("%s: cannot read %.40q", source, c.word))
 			}
@@ -174,18 +205,18 @@ func swaps(r *reader) Set[Swap] {
 	return set
 }
 
-func hugePages(r *reader, mn note, info map[string]int64) Set[HugePages] {
+func hugePages(r *reader, info table) Set[HugePages] {
 	const dir = "/sys/kernel/mm/hugepages"
 	var set Set[HugePages]
 	names, n := r.dir(dir)
 	set.note = n
-	if n.unknown != "" && mn.known() && info["Hugepagesize"] > 0 {
+	if size := info.values["Hugepagesize"]; n.unknown != "" && info.known() && size > 0 {
 		// A copy without sysfs: /proc/meminfo has the default size.
-		set.note = note{source: mn.source}
-		p := set.add(fmt.Sprintf("%dkB", info["Hugepagesize"]/1024))
-		p.SizeBytes = fromTable(mn, info, "Hugepagesize")
-		p.Total, p.Free = fromTable(mn, info, "HugePages_Total"), fromTable(mn, info, "HugePages_Free")
-		p.Reserved, p.Surplus = fromTable(mn, info, "HugePages_Rsvd"), fromTable(mn, info, "HugePages_Surp")
+		set.note = note{source: info.source}
+		p := set.add(fmt.Sprintf("%dkB", size/1024))
+		p.SizeBytes = info.get("Hugepagesize")
+		p.Total, p.Free = info.get("HugePages_Total"), info.get("HugePages_Free")
+		p.Reserved, p.Surplus = info.get("HugePages_Rsvd"), info.get("HugePages_Surp")
 		p.Overcommit = Fact[int64]{note: n}
 		p.Node.note = n
 		return set
@@ -240,18 +271,20 @@ func collectNUMA(r *reader, f *Facts) {
 	for _, name := range numbered(names, "node") {
 		dir := nodeDir + "/" + name + "/"
 		node := set.add(name)
-		node.CPUList = r.list(dir + "cpulist")
-		text, mn := r.text(dir + "meminfo")
-		info := meminfo(text, "Node "+strings.TrimPrefix(name, "node")+" ")
-		node.TotalBytes, node.FreeBytes = fromTable(mn, info, "MemTotal"), fromTable(mn, info, "MemFree")
+		node.CPUList = r.cpus(dir+"cpulist", true)
+		info := r.meminfo(dir+"meminfo", "Node "+strings.TrimPrefix(name, "node")+" ", "MemTotal", "MemFree")
+		node.TotalBytes, node.FreeBytes = info.get("MemTotal"), info.get("MemFree")
 		node.Distance = parsed(r, dir+"distance", func(s string) ([]int64, error) {
 			all := []int64{}
 			for w := range strings.FieldsSeq(s) {
-				d, err := strconv.ParseInt(w, 10, 64)
+				d, err := decimal(w, 0, 1)
 				if err != nil {
 					return nil, err
 				}
 				all = append(all, d)
+			}
+			if len(all) == 0 {
+				return nil, errEmpty
 			}
 			return slices.Clip(all), nil
 		})

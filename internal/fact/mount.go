@@ -50,8 +50,12 @@ func (r *reader) mountTable() (string, note) {
 
 func collectMounts(r *reader, f *Facts) {
 	text, n := r.mountTable()
+	all := parseMounts(text, n.source)
+	if n.known() && len(all) == 0 {
+		n.unknown = n.source + " has no mounted file system"
+	}
 	f.Mount.note = n
-	for _, m := range parseMounts(text, n.source) {
+	for _, m := range all {
 		if ownFileSystems[m.fsType] {
 			continue
 		}

@@ -50,7 +50,10 @@ func readNet(r *reader, name string, d *Net) {
 	d.Driver = r.link(dir + "device/driver")
 	d.State = r.str(dir + "operstate")
 	d.Carrier = r.flag(dir + "carrier")
-	d.SpeedBps = r.positive(dir+"speed", 1_000_000)
+	d.SpeedBps = r.orNone(dir+"speed", 1_000_000)
+	if Is(d.SpeedBps, 0) {
+		d.SpeedBps = Absent[int64](d.SpeedBps.source)
+	}
 	if Is(d.SpeedBps, 4294967295*1_000_000) { // SPEED_UNKNOWN as old drivers print it
 		d.SpeedBps = Absent[int64](d.SpeedBps.source)
 	}
@@ -60,7 +63,7 @@ func readNet(r *reader, name string, d *Net) {
 	queues, n := r.dir(dir + "queues")
 	d.RxQueues = same(n, int64(len(numbered(queues, "rx-"))))
 	d.TxQueues = same(n, int64(len(numbered(queues, "tx-"))))
-	d.NUMANode = notNegative(r.int(dir + "device/numa_node"))
+	d.NUMANode = r.orNone(dir+"device/numa_node", 1)
 	d.AddressKind = convert(r.int(dir+"addr_assign_type"), func(kind int64) string {
 		words := []string{"permanent", "random", "stolen", "set"} // include/uapi/linux/netdevice.h, NET_ADDR_*
 		if kind >= 0 && kind < int64(len(words)) {
@@ -72,7 +75,7 @@ func readNet(r *reader, name string, d *Net) {
 		mode, _, _ := strings.Cut(s, " ")
 		return mode
 	})
-	d.BondMembers = r.words(dir + "bonding/slaves")
+	d.BondMembers = r.anyWords(dir + "bonding/slaves")
 	d.UpperDevice = r.link(dir + "master")
 	vendor, device := r.str(dir+"device/vendor"), r.str(dir+"device/device")
 	if v, ok := vendor.Get(); ok {

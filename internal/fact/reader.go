@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path"
 	"strconv"
 	"strings"
@@ -23,6 +24,7 @@ type reader struct {
 
 type content struct {
 	text string
+	none bool // not a byte, not even the end of a line
 	note
 }
 
@@ -70,9 +72,20 @@ func (r *reader) text(p string) (string, note) {
 	c := content{note: noteOf(p, err)}
 	if err == nil {
 		c.text = strings.TrimRight(string(host.Redact(p, b)), "\n\x00")
+		c.none = len(b) == 0
 	}
 	r.seen[p] = c
 	return c.text, c.note
+}
+
+// whole is as text, and a file without a byte is unknown: the kernel's have at
+// least the end of a line, so that one has been cut off.
+func (r *reader) whole(p string) (string, note) {
+	text, n := r.text(p)
+	if n.known() && r.seen[p].none {
+		n.unknown = p + " is empty"
+	}
+	return text, n
 }
 
 // dir returns the names in a directory.
@@ -99,48 +112,114 @@ func parsed[T any](r *reader, p string, parse func(string) (T, error)) Fact[T] {
 	switch {
 	case errors.Is(err, errNone):
 		return Absent[T](p)
+	case err != nil && strings.TrimSpace(text) == "":
+		return Unknown[T](p, p+" is empty")
+	case errors.As(err, new(notA)):
+		return Unknown[T](p, fmt.Sprintf("%s: %.60q %v", p, text, err))
 	case err != nil:
 		return Unknown[T](p, fmt.Sprintf("%s: cannot read %.60q", p, text))
 	}
 	return Known(v, p)
 }
 
+// notA is a parser's word of what a text is not.
+type notA string
+
+func (what notA) Error() string { return "is no " + string(what) }
+
+var errEmpty = errors.New("empty")
+
 // errNone is for a parser that finds the kernel's word for "there is none".
 var errNone = errors.New("none")
 
-// str reads a line. An empty file is absence.
+// str reads a line, which is never empty.
 func (r *reader) str(p string) Fact[string] {
 	return parsed(r, p, func(s string) (string, error) {
 		if s = strings.TrimSpace(s); s == "" {
-			return "", errNone
+			return "", errEmpty
 		}
 		return s, nil
 	})
 }
 
-// list reads a line that may well be empty: an empty CPU list.
-func (r *reader) list(p string) Fact[string] {
-	return parsed(r, p, func(s string) (string, error) { return strings.TrimSpace(s), nil })
+// optional reads a line of the kernel's that is empty where there is nothing to say,
+// which is absence.
+func (r *reader) optional(p string) Fact[string] {
+	text, n := r.whole(p)
+	if text = strings.TrimSpace(text); n.known() && text == "" {
+		return Absent[string](p)
+	}
+	return same(n, text)
 }
 
-// int reads a decimal number.
+// written reads a line of a file that somebody may have left empty.
+func (r *reader) written(p string) Fact[string] {
+	text, n := r.text(p)
+	if text = strings.TrimSpace(text); n.known() && text == "" {
+		return Absent[string](p)
+	}
+	return same(n, text)
+}
+
+// line reads a line that may well be empty.
+func (r *reader) line(p string) Fact[string] {
+	text, n := r.whole(p)
+	return same(n, strings.TrimSpace(text))
+}
+
+// cpus reads a list of CPUs, which may be empty only where some are not always there.
+func (r *reader) cpus(p string, mayBeNone bool) Fact[string] {
+	f := r.line(p)
+	switch s, ok := f.Get(); {
+	case !ok:
+		return f
+	case s == "" && !mayBeNone:
+		return Unknown[string](p, p+" is empty")
+	case s == "(null)" && mayBeNone: // nohz_full of kernels before 5.20 without the option
+		return Known("", p)
+	case s != "":
+		if _, err := unit.ParseCPUList(s); err != nil {
+			return Unknown[string](p, fmt.Sprintf("%s: %.60q %v", p, s, notA("list of CPUs")))
+		}
+	}
+	return f
+}
+
+// decimal reads digits; what is below least, or above the range of values
+// when it is in units of the given size, is none.
+func decimal(s string, least, factor int64) (int64, error) {
+	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
+	if err != nil || n < least || n > math.MaxInt64/factor {
+		return 0, notA("number that it can have")
+	}
+	return n * factor, nil
+}
+
+// int reads a decimal number that is not negative.
 func (r *reader) int(p string) Fact[int64] { return r.scaled(p, 1) }
 
-// scaled reads a decimal number in units of the given size.
+// scaled reads a decimal number, not negative, in units of the given size.
 func (r *reader) scaled(p string, factor int64) Fact[int64] {
-	return parsed(r, p, func(s string) (int64, error) {
-		n, err := strconv.ParseInt(strings.TrimSpace(s), 0, 64)
-		return n * factor, err
-	})
+	return parsed(r, p, func(s string) (int64, error) { return decimal(s, 0, factor) })
 }
 
-// positive reads a number whose zero or minus one says that there is none.
+// positive reads a number whose zero says that there is none.
 func (r *reader) positive(p string, factor int64) Fact[int64] {
 	f := r.scaled(p, factor)
-	if v, ok := f.Get(); ok && v <= 0 {
+	if Is(f, 0) {
 		return Absent[int64](p)
 	}
 	return f
+}
+
+// orNone reads a number whose minus one says that there is none.
+func (r *reader) orNone(p string, factor int64) Fact[int64] {
+	return parsed(r, p, func(s string) (int64, error) {
+		if strings.TrimSpace(s) == "-1" {
+			return 0, errNone
+		}
+		return decimal(s, 0, factor)
+	})
 }
 
 // flag reads a yes or no in the kernel's spellings.
@@ -152,7 +231,7 @@ func (r *reader) flag(p string) Fact[bool] {
 		case "0", "N", "n", "off", "disabled":
 			return false, nil
 		}
-		return false, errors.New("neither yes nor no")
+		return false, notA("yes or no")
 	})
 }
 
@@ -173,8 +252,17 @@ func (r *reader) chosen(p string) Fact[string] {
 	})
 }
 
-// words reads a line of words, brackets removed.
+// words reads a line of words, at least one, brackets removed.
 func (r *reader) words(p string) Fact[[]string] {
+	f := r.anyWords(p)
+	if words, ok := f.Get(); ok && len(words) == 0 {
+		return Unknown[[]string](p, p+" is empty")
+	}
+	return f
+}
+
+// anyWords reads a line of words that may have none.
+func (r *reader) anyWords(p string) Fact[[]string] {
 	return parsed(r, p, func(s string) ([]string, error) {
 		words := strings.Fields(s)
 		for i, w := range words {

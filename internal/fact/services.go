@@ -68,8 +68,8 @@ func collectServices(r *reader, f *Facts) {
 		item.Running = convert(processes, func(int64) bool { return comms[t.comm] })
 		item.Running.source = "/proc/*/comm"
 	}
-	s.TunedProfile = r.str("/etc/tuned/active_profile")
-	s.TunedMode = r.str("/etc/tuned/profile_mode")
+	s.TunedProfile = r.written("/etc/tuned/active_profile")
+	s.TunedMode = r.written("/etc/tuned/profile_mode")
 }
 
 // processNames reads the names of all processes. A copy keeps none of them.

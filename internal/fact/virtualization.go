@@ -120,7 +120,7 @@ func hypervisor(r *reader, f *Facts) Fact[string] {
 	if s, n := r.text("/proc/xen/capabilities"); n.known() && strings.Contains(s, "control_d") {
 		return Absent[string]("/proc/xen/capabilities")
 	}
-	if t := r.str("/sys/hypervisor/type"); t.known() {
+	if t := r.str("/sys/hypervisor/type"); t.known() || r.exists(t.source).Or(false) {
 		return t
 	}
 	flagged, cpuKnown := false, false
@@ -172,7 +172,7 @@ func guestClock(f *Facts) string {
 }
 
 func containerKind(r *reader) Fact[string] {
-	if s := r.str("/run/systemd/container"); s.known() {
+	if s := r.str("/run/systemd/container"); s.known() || r.exists(s.source).Or(false) {
 		return s
 	}
 	if r.exists("/run/.containerenv").Or(false) {
@@ -182,6 +182,9 @@ func containerKind(r *reader) Fact[string] {
 		return Known("docker", "/.dockerenv")
 	}
 	s, n := r.text("/proc/1/cgroup")
+	if n.known() && !strings.Contains(s, ":") {
+		n.unknown = n.source + " has no control group"
+	}
 	if n.known() {
 		for _, m := range []struct{ part, name string }{
 			{"/kubepods", "kubernetes"}, {"/docker/", "docker"}, {"/libpod", "podman"}, {"/lxc/", "lxc"}, {"/lxc.payload", "lxc"}, {"/machine.slice/", "systemd-nspawn"},
@@ -217,7 +220,7 @@ func cloud(r *reader, bareMetal Fact[bool]) Fact[string] {
 	}
 	_, n := r.text(dmi + "sys_vendor")
 	for _, m := range cloudMarks {
-		if _, mn := r.text(dmi + m.file); mn.unknown != "" {
+		if _, mn := r.whole(dmi + m.file); mn.unknown != "" {
 			n = mn
 		}
 	}

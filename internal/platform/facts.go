@@ -55,8 +55,12 @@ func typeOf(t reflect.Type) rule.Type {
 	return ""
 }
 
-// unitOf is the unit that a fact's name ends in.
+// unitOf is the unit that a fact's name ends in. An MTU has none: it is written as a
+// plain number, and no one knows 1500 as 1.46 KiB.
 func unitOf(name string) string {
+	if strings.HasSuffix(name, ".mtu_bytes") {
+		return ""
+	}
 	for suffix, unit := range map[string]string{"_bytes": "bytes", "_s": "s", "_ns": "ns", "_hz": "Hz", "_bits_per_second": "bit/s"} {
 		if strings.HasSuffix(name, suffix) {
 			return unit

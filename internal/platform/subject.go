@@ -176,7 +176,11 @@ func (s *Subject) Read(name string, as rule.Type) rule.Answer {
 	case v.Absent:
 		return rule.Answer{At: at}
 	}
-	return Typed(strings.TrimSpace(v.Text), as, at)
+	text := strings.TrimSpace(v.Text)
+	if as == rule.Number && strings.ContainsAny(text, "eExXpPiInN_+") { // no number as the kernel writes one
+		return Typed(strconv.Quote(text), as, at)
+	}
+	return Typed(text, as, at)
 }
 
 // Typed reads text as a type.

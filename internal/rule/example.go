@@ -11,13 +11,11 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// TestExamples runs the examples of a rule and says which do not hold. A rule
-// that judges needs one that passes and one that does not.
+// TestExamples runs the examples of a rule and says which do not hold, and whether
+// one is missing.
 func (c *Catalogue) TestExamples(r *Rule) []error {
 	var problems []error
-	passes, others := false, false
 	for _, e := range r.Examples {
-		passes, others = passes || e.Finding == Passed, others || e.Finding == Warned || e.Finding == Failed
 		wrong := c.wrongGiven(r, e)
 		if problems = append(problems, wrong...); len(wrong) > 0 {
 			continue
@@ -30,10 +28,23 @@ func (c *Catalogue) TestExamples(r *Rule) []error {
 			problems = append(problems, fmt.Errorf("%s: %s: example %q expects %v, want %v", e.Pos, r.ID, e.Name, f.Want, e.Want))
 		}
 	}
-	if !r.Reminder && (!passes || !others) {
-		problems = append(problems, fmt.Errorf("%s: %s: it needs an example that passes and one that does not: examples: [{name: enough, given: {%s: VALUE}, finding: pass}, ...]", r.Key("examples"), r.ID, r.Inputs[0].Name))
+	if err := r.LackOfExamples(); err != nil {
+		problems = append(problems, err)
 	}
 	return problems
+}
+
+// LackOfExamples is the mistake of a rule that judges and has not both an example
+// that passes and one that does not.
+func (r *Rule) LackOfExamples() error {
+	passes, others := false, false
+	for _, e := range r.Examples {
+		passes, others = passes || e.Finding == Passed, others || e.Finding == Warned || e.Finding == Failed
+	}
+	if r.Reminder || passes && others {
+		return nil
+	}
+	return fmt.Errorf("%s: %s: it needs an example that passes and one that does not: examples: [{name: enough, given: {%s: VALUE}, finding: pass}, ...]", r.Key("examples"), r.ID, r.Inputs[0].Name)
 }
 
 // ungiven says of what the rule's versions are, where an example does not.

@@ -82,8 +82,13 @@ var pressure = platform.Source{
 				t.answers["pressure."+resource+"_some_percent"], t.answers["pressure."+resource+"_full_percent"] = why, why
 				continue
 			}
-			for kind, percent := range parsePressure(text) {
-				t.give("pressure."+resource+"_"+kind+"_percent", percent, file)
+			percents := parsePressure(text)
+			for _, kind := range []string{"some", "full"} {
+				if percent, ok := percents[kind]; ok {
+					t.give("pressure."+resource+"_"+kind+"_percent", percent, file)
+				} else if kind == "some" || resource != "cpu" || strings.Contains(text, kind) { // of CPUs kernels before 5.13 have no full
+					t.answers["pressure."+resource+"_"+kind+"_percent"] = rule.Answer{Unknown: file + ": cannot read " + strconv.Quote(clip(text)), At: file}
+				}
 			}
 		}
 		return t
@@ -127,7 +132,17 @@ var activity = platform.Source{
 			}
 			return t
 		}
-		counted := parseCounters(text)
+		counted, bad := parseCounters(text)
+		for input, names := range map[string][]string{"oom_kills": {"oom_kill"}, "swapped_pages": {"pswpin", "pswpout"}, "swap_pages_per_s": {"pswpin", "pswpout"}} {
+			for _, name := range names {
+				switch word, isBad := bad[name]; {
+				case isBad:
+					t.answers["activity."+input] = rule.Answer{Unknown: file + ": " + name + " is " + strconv.Quote(clip(word)) + ", which is no number", At: file}
+				case counted["nr_free_pages"] == 0 && len(counted) < 2: // every kernel has more
+					t.answers["activity."+input] = rule.Answer{Unknown: file + " is empty or cut off", At: file}
+				}
+			}
+		}
 		if n, ok := counted["oom_kill"]; ok {
 			t.give("activity.oom_kills", n, file)
 		}
@@ -143,27 +158,31 @@ var activity = platform.Source{
 			return t
 		}
 		first, _, _ := strings.Cut(up, " ")
-		if s, err := strconv.ParseFloat(strings.TrimSpace(first), 64); err == nil && s > 0 {
+		if s, err := strconv.ParseFloat(strings.TrimSpace(first), 64); err == nil && s > 0 && s <= 1<<53 {
 			t.give("activity.uptime_s", s, uptime)
 			t.give("activity.swap_pages_per_s", (in+out)/s, file)
 		} else {
-			t.answers["activity.swap_pages_per_s"] = rule.Answer{Unknown: uptime + " is " + strconv.Quote(clip(up)), At: uptime}
+			bad := rule.Answer{Unknown: uptime + " is " + strconv.Quote(clip(up)) + ", which begins with no time", At: uptime}
+			t.answers["activity.swap_pages_per_s"], t.answers["activity.uptime_s"] = bad, bad
 		}
 		return t
 	}),
 }
 
-// parseCounters reads lines of "name number".
-func parseCounters(text string) map[string]float64 {
-	out := map[string]float64{}
+// parseCounters reads lines of "name number"; bad are the words that are no number.
+func parseCounters(text string) (counted map[string]float64, bad map[string]string) {
+	counted, bad = map[string]float64{}, map[string]string{}
 	for line := range strings.Lines(text) {
 		w := strings.Fields(line)
-		if len(w) != 2 {
+		if len(w) == 0 {
 			continue
 		}
-		if n, ok := number(w[1]); ok {
-			out[w[0]] = n
+		rest := strings.Join(w[1:], " ")
+		if n, ok := number(rest); ok {
+			counted[w[0]] = n
+		} else {
+			bad[w[0]] = rest
 		}
 	}
-	return out
+	return counted, bad
 }

@@ -1,0 +1,132 @@
+package fact
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
+	"fettle.dev/fettle/internal/lazyregexp"
+)
+
+// spoiled is a machine with another content of one file; asked are the files that
+// were read.
+type spoiled struct {
+	host.Files
+	path, content string
+	asked         map[string]bool
+}
+
+func (s *spoiled) ReadFile(p string) ([]byte, error) {
+	b, err := s.Files.ReadFile(p)
+	if err != nil {
+		return b, err
+	}
+	s.asked[p] = true
+	if p == s.path {
+		return []byte(s.content), nil
+	}
+	return b, nil
+}
+
+var anyNumber = lazyregexp.New(`[0-9]+`)
+
+// What is there and cannot be understood is unknown: whatever a file holds, no fact
+// becomes absent by it, and no thing goes from a set that is known.
+func TestGarbageIsNotAbsent(t *testing.T) {
+	// In these an empty file, or any word, is the machine's own way to say that
+	// there is none.
+	none := []string{"/etc/hostname", "/etc/tuned/", "/proc/xen/capabilities"}
+	contents := []string{"", "abc\n", "-5\n", "99999999999999999999999\n"}
+	tried := map[string]bool{}
+	for _, name := range []string{"kvm-guest", "container", "amd-epyc", "intel-2s-bare-metal"} {
+		h, err := host.OpenRoot(hostsDir + "/" + name + ".txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := &spoiled{Files: h.Files, asked: map[string]bool{}}
+		h.Files = files
+		before := Collect(h).List()
+		for _, p := range sortedNames(files.asked) {
+			form := anyNumber().ReplaceAllString(p, "N")
+			if tried[form] || slices.ContainsFunc(none, func(n string) bool { return strings.HasPrefix(p, n) }) {
+				continue // one of each kind is enough
+			}
+			tried[form] = true
+			kinds := contents
+			b, _ := h.Files.ReadFile(p)
+			switch words := !strings.ContainsAny(string(b), "0123456789"); {
+			case len(files.asked) > 500: // the large machines take their time
+				kinds = contents[len(tried)%2*2:][:1]
+			case words:
+				kinds = contents[:2]
+			}
+			for _, content := range kinds {
+				files.path, files.content = p, content
+				now := map[string]Item{}
+				for _, it := range Collect(h).List() {
+					now[it.Name] = it
+				}
+				for _, was := range before {
+					it, there := now[was.Name]
+					switch {
+					case was.Absent:
+					case it.Absent:
+						t.Errorf("%s: %s with %q: %s was %v and is absent", name, p, content, was.Name, was.Value)
+					case !there && !unknownAbove(now, was.Name):
+						t.Errorf("%s: %s with %q: %s was %v and is gone", name, p, content, was.Name, was.Value)
+					}
+				}
+			}
+		}
+	}
+	if len(tried) < 80 {
+		t.Errorf("only %d kinds of files were spoiled", len(tried))
+	}
+}
+
+// unknownAbove is true where a part of the tree above a fact is unknown.
+func unknownAbove(items map[string]Item, name string) bool {
+	for i := strings.LastIndexByte(name, '.'); i > 0; i = strings.LastIndexByte(name[:i], '.') {
+		if items[name[:i]].Unknown != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// Single lines of /proc/meminfo that are no number, and what is said of them.
+func TestMeminfoLines(t *testing.T) {
+	for line, want := range map[string]string{
+		"MemTotal: abc":                      `/proc/meminfo: MemTotal: "abc" is no number`,
+		"MemTotal: -16 kB":                   `/proc/meminfo: MemTotal: "-16 kB" is no number`,
+		"MemTotal: 18446744073709551615 kB":  `/proc/meminfo: MemTotal: "18446744073709551615 kB" is no number`,
+		"MemTotal: 9007199254740993000 kB":   `/proc/meminfo: MemTotal: "9007199254740993000 kB" is no number`,
+		"MemTotal:":                          `/proc/meminfo: MemTotal: "" is no number`,
+		"":                                   "/proc/meminfo is not whole: it has no MemTotal",
+		"MemTotal: 16 kB":                    "",
+		"MemTotal: 16 kB\nSwapTotal: 1e3 kB": "",
+		"MemFree: 4 kB\nCommitLimit: 3 kB\nC: 1 kB": "/proc/meminfo is not whole: it has no MemTotal",
+	} {
+		h := hosttest.Mounted(t, map[string]string{"/proc/meminfo": line + "\n"})
+		if m := Collect(h).Memory; m.TotalBytes.Unknown() != want || m.TotalBytes.Absent() || m.SwapTotalBytes.Unknown() == "" {
+			t.Errorf("%q: %q, want %q; swap %+v", line, m.TotalBytes.Unknown(), want, m.SwapTotalBytes)
+		}
+	}
+	h := hosttest.Mounted(t, map[string]string{"/proc/uptime": "", "/sys/class/net/eth0/mtu": "abc\n", "/sys/class/net/eth0/speed": "-1\n", "/sys/class/net/eth0/operstate": ""})
+	f := Collect(h)
+	eth := f.Net.Get("eth0")
+	for _, c := range [][2]string{
+		{f.Kernel.UptimeS.Unknown(), "/proc/uptime is empty"},
+		{eth.MTUBytes.Unknown(), `/sys/class/net/eth0/mtu: "abc" is no number that it can have`},
+		{eth.State.Unknown(), "/sys/class/net/eth0/operstate is empty"},
+	} {
+		if c[0] != c[1] {
+			t.Errorf("%q, want %q", c[0], c[1])
+		}
+	}
+	if !eth.SpeedBps.Absent() {
+		t.Errorf("the kernel's -1 is no speed: %+v", eth.SpeedBps)
+	}
+}
