@@ -178,7 +178,7 @@ func (s *Subject) Read(name string, as rule.Type) rule.Answer {
 	}
 	text := strings.TrimSpace(v.Text)
 	if as == rule.Number && strings.ContainsAny(text, "eExXpPiInN_+") { // no number as the kernel writes one
-		return Typed(strconv.Quote(text), as, at)
+		return rule.Answer{Unknown: at + " is " + strconv.Quote(text) + ", which is no number", At: at}
 	}
 	return Typed(text, as, at)
 }

@@ -39,7 +39,7 @@ func product(all ...component.Installed) component.Product {
 
 func TestAnswers(t *testing.T) {
 	h := hosttest.Copy(t, map[string]string{
-		"proc/sys/vm/swappiness": "10\n", "proc/sys/kernel/osrelease": "6.1.0\n", "proc/meminfo": "MemTotal: 16384 kB\n",
+		"proc/sys/vm/swappiness": "10\n", "proc/sys/vm/laptop_mode": "1e3\n", "proc/sys/kernel/osrelease": "6.1.0\n", "proc/meminfo": "MemTotal: 16384 kB\n",
 		"sys/block/vda/queue/scheduler": "[none] mq-deadline\n", "sys/block/vda/queue/rotational": "1\n",
 	})
 	for _, tt := range []struct {
@@ -78,6 +78,7 @@ func TestAnswers(t *testing.T) {
 	}{
 		{"sysctl:vm.swappiness", rule.Number, rule.Answer{Value: 10.0, At: "/proc/sys/vm/swappiness"}},
 		{"sysctl:vm.swappiness", rule.Truth, rule.Answer{Unknown: `/proc/sys/vm/swappiness is "10", which is no truth value`, At: "/proc/sys/vm/swappiness"}},
+		{"sysctl:vm.laptop_mode", rule.Number, rule.Answer{Unknown: `/proc/sys/vm/laptop_mode is "1e3", which is no number`, At: "/proc/sys/vm/laptop_mode"}},
 		{"sysctl:vm.dirty_ratio", rule.Number, rule.Answer{Unknown: "/proc/sys/vm/dirty_ratio is not recorded in this copy", At: "/proc/sys/vm/dirty_ratio"}},
 		{"nokind:x", rule.Text, rule.Answer{Unknown: `nokind:x: unknown kind of setting "nokind"`}},
 	} {
@@ -87,6 +88,20 @@ func TestAnswers(t *testing.T) {
 	}
 	if names, why := s.Items("disk"); why != "" || len(names) != 1 || names[0] != "vda" {
 		t.Errorf("disks %v %s", names, why)
+	}
+}
+
+// An MTU is written as it is known, 1500, and not as a size.
+func TestUnits(t *testing.T) {
+	inputs, _ := Inputs(Facts())
+	units := map[string]string{}
+	for _, in := range inputs {
+		units[in.Name] = in.Unit
+	}
+	for name, want := range map[string]string{"net.*.mtu_bytes": "", "memory.total_bytes": "bytes", "kernel.uptime_s": "s"} {
+		if got, ok := units[name]; !ok || got != want {
+			t.Errorf("%s: %q (%v), want %q", name, got, ok, want)
+		}
 	}
 }
 
