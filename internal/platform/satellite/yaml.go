@@ -38,6 +38,27 @@ type flattening struct {
 	left int // steps: aliases of aliases make much of little
 }
 
+// words are the scalars of a list, those of lists in it as well.
+func (w *flattening) words(n *yaml.Node, depth int) ([]string, error) {
+	var words []string
+	for _, c := range n.Content {
+		if w.left--; depth > 20 || w.left < 0 {
+			return nil, conf.ErrYAMLTooMuch
+		}
+		c = conf.Aliased(c)
+		if c.Kind != yaml.SequenceNode {
+			words = append(words, c.Value)
+			continue
+		}
+		more, err := w.words(c, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		words = append(words, more...)
+	}
+	return words, nil
+}
+
 func (w *flattening) walk(prefix string, n *yaml.Node, line, depth int) error {
 	if w.left--; depth > 20 || w.left < 0 {
 		return conf.ErrYAMLTooMuch
@@ -64,9 +85,9 @@ func (w *flattening) walk(prefix string, n *yaml.Node, line, depth int) error {
 			}
 		}
 	case yaml.SequenceNode:
-		var words []string
-		for _, c := range n.Content {
-			words = append(words, conf.Aliased(c).Value)
+		words, err := w.words(n, depth)
+		if err != nil {
+			return err
 		}
 		w.out[prefix] = entry{strings.Join(words, " "), line}
 	case yaml.ScalarNode:
