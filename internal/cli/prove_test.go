@@ -93,6 +93,9 @@ func (p *proving) runs() evidence.Store {
 // TestProveKilled: kill -9 at any point of an experiment leaves the machine as it was,
 // the evidence so far valid, and the experiment to be resumed.
 func TestProveKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills some thirty experiments; not in short mode")
+	}
 	step := 97 // a prime, so that each kind of point has its turn
 	if os.Getenv("FETTLE_TEST_NIGHTLY") != "" {
 		step = 11
@@ -238,6 +241,9 @@ func (p *proving) write(swappiness string) {
 
 // TestProveCommands: a change by two commands, also when fettle is killed.
 func TestProveCommands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for what must not go on; not in short mode")
+	}
 	p := newProving(t)
 	place := filepath.Join(p.machine, "proc/sys/vm/swappiness")
 	args := []string{"prove", "--change-cmd", "echo 10 >" + place, "--undo-cmd", "echo 60 >" + place, "--metric", "took=took ([0-9]+)", "--unit", "s", "--", p.work}
