@@ -21,7 +21,17 @@ func TestExperiment(t *testing.T) {
 	const place = "/proc/sys/vm/swappiness"
 	dir := t.TempDir()
 	p := &process{t: t, program: testroot.Program(t, "./cmd/fettle"), state: filepath.Join(dir, "state")}
-	t.Cleanup(func() { exec.Command(p.program, "--state-dir", p.state, "undo").Run() })
+	before, err := os.ReadFile(place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// Undo keeps what somebody else has written since, as this test does.
+		exec.Command(p.program, "--state-dir", p.state, "undo").Run()
+		if err := os.WriteFile(place, before, 0o644); err != nil {
+			t.Error(err)
+		}
+	})
 	p.fettle("tune", "throughput-performance")
 	value := func() string {
 		text, err := os.ReadFile(place)
