@@ -183,9 +183,7 @@ func (p *proof) settings(ctx context.Context, deadline *journal.Try) error {
 	p.change = p.tuning
 	tested, left, err := p.tuning.Look(ctx)
 	p.body.Change = prove.Tested{Profile: p.o.Profiles}
-	for _, s := range tested {
-		p.body.Change.Settings = append(p.body.Change.Settings, prove.Setting{Setting: s.Setting, Before: s.Before, With: s.Want, Why: s.Reason.String()})
-	}
+	p.body.Change.Settings = underTest(tested)
 	for _, s := range left {
 		p.body.Change.Left = append(p.body.Change.Left, prove.Setting{Setting: s.Setting, Before: s.Before, With: s.Want, Why: string(s.Verdict) + ": " + s.Why})
 	}
@@ -219,13 +217,19 @@ func (p *proof) settingsOfPlan(ctx context.Context) error {
 		return err
 	}
 	tested, _, err := (&prove.Tuning{Engine: p.engine, Planner: planner}).Look(ctx)
-	for _, s := range tested {
-		p.body.Change.Settings = append(p.body.Change.Settings, prove.Setting{Setting: s.Setting, Before: s.Before, With: s.Want, Why: s.Reason.String()})
-	}
+	p.body.Change.Settings = underTest(tested)
 	if errors.Is(err, prove.ErrNoChange) {
 		return ui.Exit(ui.Failed, err)
 	}
 	return err
+}
+
+// underTest are the steps of a plan as the evidence has them.
+func underTest(steps []tune.Step) (out []prove.Setting) {
+	for _, s := range steps {
+		out = append(out, prove.Setting{Setting: s.Setting, Before: s.Before, With: s.Want, Why: s.Reason.String()})
+	}
+	return out
 }
 
 // begin opens the record, unless it was taken up.

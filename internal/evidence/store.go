@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -301,20 +300,4 @@ func (s Store) Look(name string, line func([]byte) error) (r *Run, alive bool, e
 		return nil, alive, fmt.Errorf("%s: %w", f.Name(), err)
 	}
 	return r, alive, nil
-}
-
-// Stale removes what a crash has left of records that never became whole, older than
-// an hour.
-func (s Store) Stale(now time.Time) error {
-	left, err := filepath.Glob(filepath.Join(s.Dir, ".new-*"))
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, path := range left {
-		if st, err := os.Lstat(path); err == nil && now.Sub(st.ModTime()) > time.Hour {
-			errs = append(errs, os.Remove(path))
-		}
-	}
-	return errors.Join(errs...)
 }

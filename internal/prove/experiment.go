@@ -45,11 +45,6 @@ type Watch interface {
 	End() (Values, error)
 }
 
-// Gate names what makes measuring here and now worthless: nil if nothing does.
-type Gate interface {
-	Closed(context.Context) error
-}
-
 // Visit is one visit of the record.
 type Visit struct {
 	Step
@@ -66,7 +61,6 @@ type Experiment struct {
 	Change   Change
 	Workload Workload
 	Watch    Watch // may be nil
-	Gate     Gate  // may be nil
 	Clock    interface{ Now() time.Time }
 	// Record is called with each visit before the next one begins, and must have
 	// made it durable when it returns.
@@ -183,11 +177,6 @@ func (r *runner) run(ctx context.Context) (Ending, error) {
 			phase = Quads
 			if err := r.reach(); err != nil && !r.Anyway {
 				return EndedHopeless, err
-			}
-		}
-		if r.Gate != nil && s.Place == 0 {
-			if err := r.Gate.Closed(ctx); err != nil {
-				return EndedFailed, fmt.Errorf("before quad %d: %w", s.Quad+1, err)
 			}
 		}
 		if err := r.step(ctx, s); err != nil {

@@ -103,7 +103,6 @@ func TestEndings(t *testing.T) {
 	broken := errors.New("exit status 1")
 	for name, x := range map[string]struct {
 		machine func(*machine, *Design)
-		gate    Gate
 		ending  Ending
 		says    string
 		stuck   bool
@@ -125,7 +124,6 @@ func TestEndings(t *testing.T) {
 			r := rand.New(rand.NewPCG(3, 3))
 			m.noise = func(int) float64 { return 0.5 * r.NormFloat64() }
 		}, ending: EndedHopeless, says: "a longer workload"},
-		"a closed gate": {gate: closed{}, ending: EndedFailed, says: "before quad 1: the battery is low"},
 		"a value of 0": {machine: func(m *machine, _ *Design) {
 			m.noise = func(int) float64 { return math.Inf(-1) }
 		}, ending: EndedFailed, says: "time is 0: a positive number is needed"},
@@ -150,7 +148,6 @@ func TestEndings(t *testing.T) {
 				x.machine(m, &d)
 			}
 			e := m.experiment(d, nil)
-			e.Gate = x.gate
 			_, ending, err := e.Run(t.Context(), nil)
 			if ending != x.ending {
 				t.Errorf("ended with %q, %v", ending, err)
@@ -167,10 +164,6 @@ func TestEndings(t *testing.T) {
 		})
 	}
 }
-
-type closed struct{}
-
-func (closed) Closed(context.Context) error { return errors.New("the battery is low") }
 
 // TestRecordFails: what cannot be recorded is not evidence; the experiment ends and
 // the machine is restored.

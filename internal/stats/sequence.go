@@ -11,9 +11,6 @@ type Interval struct{ Low, High float64 }
 // Contains says whether x lies in the interval, ends included.
 func (i Interval) Contains(x float64) bool { return i.Low <= x && x <= i.High }
 
-// Within says whether the interval lies between -x and x.
-func (i Interval) Within(x float64) bool { return -x <= i.Low && i.High <= x }
-
 // Sequence is an anytime-valid confidence sequence for the centre of values that
 // are symmetric about it, as the differences of randomised quads are: Interval may
 // be asked after each value, and the experiment may stop for whatever reason. Each
