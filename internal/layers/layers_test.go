@@ -74,6 +74,7 @@ var table = []place{
 	{path: "internal/setting", layer: 1},
 	{path: "internal/claim", layer: 1, also: []string{"internal/setting"}},
 	{path: "internal/journal", layer: 1, also: []string{"internal/setting"}},
+	{path: "internal/prometheus", layer: 1},
 	{path: "internal/evidence", layer: 1, also: []string{"internal/fact"}},
 	{path: "internal/host", layer: 0, also: []string{"internal/lazyregexp", "internal/unit"}},
 	{path: "internal/host/hosttest", layer: testSupport},

@@ -10,8 +10,8 @@ import (
 
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/sizing"
+	"fettle.dev/fettle/internal/sizing/ingestion"
 	"fettle.dev/fettle/internal/sizing/manifest"
-	"fettle.dev/fettle/internal/sizing/prometheus"
 )
 
 // safety is what the source's figures have on top, and a measured one gets too
@@ -128,7 +128,7 @@ func (p *plan) measured(ctx context.Context, table demand) error {
 }
 
 // scale is how much larger the wish is than the cluster that was measured.
-func (p *plan) scale(u *prometheus.Usage) (float64, string) {
+func (p *plan) scale(u *ingestion.Usage) (float64, string) {
 	factor, how := 0.0, ""
 	if u.Nodes > 0 {
 		factor, how = float64(p.nodes)/u.Nodes, fmt.Sprintf("%d nodes, and %g there", p.nodes, u.Nodes)

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/sizing"
+	"fettle.dev/fettle/internal/sizing/ingestion"
 	"fettle.dev/fettle/internal/sizing/manifest"
-	"fettle.dev/fettle/internal/sizing/prometheus"
 	"fettle.dev/fettle/internal/sizing/sizingtest"
 )
 
@@ -295,21 +295,21 @@ func TestMaximums(t *testing.T) {
 // A running Prometheus is taken where it needs more than the table.
 func TestMeasured(t *testing.T) {
 	f := sizingtest.Figures(t)
-	ask := func(u prometheus.Usage) *sizing.Result {
+	ask := func(u ingestion.Usage) *sizing.Result {
 		w := New()
-		w.measure = func(_ context.Context, address, token string) (*prometheus.Usage, error) { return &u, nil }
+		w.measure = func(_ context.Context, address, token string) (*ingestion.Usage, error) { return &u, nil }
 		return sizingtest.Sized(t, f, w, "nodes", "194", "version", "4.4", "prometheus", "http://localhost:9090")
 	}
 	// 100 nodes of the table: 13 GB a day and 20 % of that is safety.
-	r := ask(prometheus.Usage{Series: 1e6, SamplesPerSecond: 5e4, BytesPerSample: 1.5, BytesFrom: "measured", Resident: 8e9, Nodes: 100})
+	r := ask(ingestion.Usage{Series: 1e6, SamplesPerSecond: 5e4, BytesPerSample: 1.5, BytesFrom: "measured", Resident: 8e9, Nodes: 100})
 	sizingtest.Want(t, r, map[string]string{"prometheus measured/scale": "2", "prometheus measured/storage": "233.28", "prometheus measured/ram": "19.2", "prometheus/volume": "350Gi"})
-	r = ask(prometheus.Usage{Series: 1e6, SamplesPerSecond: 2e5, BytesPerSample: 1.5, BytesFrom: "measured", Nodes: 100})
+	r = ask(ingestion.Usage{Series: 1e6, SamplesPerSecond: 2e5, BytesPerSample: 1.5, BytesFrom: "measured", Nodes: 100})
 	sizingtest.Want(t, r, map[string]string{"prometheus measured/storage": "933.12", "prometheus/volume": "870Gi"})
 	if text := r.Artefact("cluster-monitoring-config.yml").Content; !strings.Contains(text, "storage: 870Gi") {
 		t.Error(text)
 	}
 	w := New()
-	w.measure = func(context.Context, string, string) (*prometheus.Usage, error) { return nil, errors.New("refused") }
+	w.measure = func(context.Context, string, string) (*ingestion.Usage, error) { return nil, errors.New("refused") }
 	if _, err := sizingtest.Ask(f, w, "nodes", "3", "prometheus", "http://localhost:1"); err == nil || sizingtest.BadInput(err) {
 		t.Errorf("a server that does not answer: %v", err)
 	}

@@ -12,9 +12,10 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/lazyregexp"
+	"fettle.dev/fettle/internal/prometheus"
 	"fettle.dev/fettle/internal/sizing"
+	"fettle.dev/fettle/internal/sizing/ingestion"
 	"fettle.dev/fettle/internal/sizing/network"
-	"fettle.dev/fettle/internal/sizing/prometheus"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -67,7 +68,7 @@ type Wish struct {
 
 	inputs []*sizing.Input
 	// measure asks a Prometheus.
-	measure func(ctx context.Context, address, token string) (*prometheus.Usage, error)
+	measure func(ctx context.Context, address, token string) (*ingestion.Usage, error)
 }
 
 // objects are the maximums that are asked for by their own option.
@@ -210,12 +211,12 @@ func allowedUnhealthy(limit string, machines int) (int, error) {
 	return n, nil
 }
 
-func measure(ctx context.Context, address, token string) (*prometheus.Usage, error) {
+func measure(ctx context.Context, address, token string) (*ingestion.Usage, error) {
 	s, err := prometheus.Open(address, token)
 	if err != nil {
 		return nil, sizing.Bad("prometheus", "%w", err)
 	}
-	return s.Measure(ctx)
+	return ingestion.Measure(ctx, s)
 }
 
 // check says what is wrong with the wish itself.

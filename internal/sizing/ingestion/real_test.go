@@ -1,4 +1,4 @@
-package prometheus
+package ingestion
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/prometheus"
 	"fettle.dev/fettle/internal/testroot"
 )
 
@@ -53,13 +54,13 @@ func TestReal(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = c.Process.Kill(), c.Wait() })
-	o, err := Open("http://"+address, "")
+	o, err := prometheus.Open("http://"+address, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var u *Usage
 	if !testroot.Eventually(time.Minute, func() bool {
-		u, err = o.Measure(t.Context())
+		u, err = Measure(t.Context(), o)
 		return err == nil && u.Nodes == 2 && u.Pods == 3 && u.SamplesPerSecond > 50 && u.Resident > 0 && u.Series > 100
 	}) {
 		all, _ := os.ReadFile(log.Name())
@@ -67,12 +68,12 @@ func TestReal(t *testing.T) {
 	}
 	// A server that is seconds old takes in what it takes in, not the part of it that
 	// ten minutes would have.
-	var rate float64
+	var seen float64
 	if !testroot.Eventually(time.Minute, func() bool {
-		rate, _, err = o.query(t.Context(), ingestion)
-		return err == nil && rate > 50
+		seen, _, err = o.Query(t.Context(), rate)
+		return err == nil && seen > 50
 	}) {
-		t.Errorf("%g samples/s, %v", rate, err)
+		t.Errorf("%g samples/s, %v", seen, err)
 	}
 	if u.Series > 1e5 || u.SamplesPerSecond > 1e5 || u.BytesPerSample != assumed || u.Retention != "3d" {
 		t.Errorf("%+v", u)

@@ -1,0 +1,180 @@
+// Package prometheus asks a running Prometheus, and says in words why it does not answer.
+package prometheus
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxAnswer caps an answer, in bytes.
+const maxAnswer = 16 << 20
+
+// Server is a Prometheus by its address.
+type Server struct {
+	base  *url.URL
+	token string
+	http  *http.Client
+}
+
+// Open checks an address, http or https, and a bearer token, which may be empty. A
+// token goes by https only, or to this machine.
+func Open(address, token string) (*Server, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("%q is no address: want one such as http://localhost:9090", address)
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, errors.New("the address has a user, a query or a fragment: want one such as http://localhost:9090")
+	}
+	if token = strings.TrimSpace(token); token != "" && u.Scheme == "http" && !loopback(u.Hostname()) {
+		return nil, errors.New("the token is not sent without encryption: use https, or a tunnel to this machine")
+	}
+	return &Server{u, token, &http.Client{
+		CheckRedirect: func(next *http.Request, _ []*http.Request) error { return &redirect{next.URL} },
+	}}, nil
+}
+
+func loopback(name string) bool {
+	ip := net.ParseIP(name)
+	return name == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Within is a context that ends after a time, of which an error then says that the
+// server has not answered within it.
+func Within(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, patience, &impatience{patience})
+}
+
+// Host is the server's host and port.
+func (s *Server) Host() string { return s.base.Host }
+
+// Query asks one expression whose answer is one number, now. known is false where it
+// has none, or one that is not finite.
+func (s *Server) Query(ctx context.Context, expression string) (value float64, known bool, err error) {
+	var answer struct {
+		Status, Error string
+		Data          struct {
+			ResultType string
+			Result     json.RawMessage
+		}
+	}
+	if err := s.json(ctx, "api/v1/query?query="+url.QueryEscape(expression), &answer); err != nil {
+		return 0, false, err
+	}
+	if answer.Status == "" {
+		return 0, false, fmt.Errorf("%s answers in JSON, and not as Prometheus does: name the address below which /api/v1/query is", s.base.Host)
+	}
+	if answer.Status != "success" {
+		return 0, false, fmt.Errorf("%s does not answer %s: %s", s.base.Host, expression, answer.Error)
+	}
+	// https://prometheus.io/docs/prometheus/latest/querying/api/, expression query
+	// result formats.
+	var vector []struct{ Value [2]any }
+	switch answer.Data.ResultType {
+	case "scalar":
+		vector = make([]struct{ Value [2]any }, 1)
+		err = json.Unmarshal(answer.Data.Result, &vector[0].Value)
+	case "vector":
+		err = json.Unmarshal(answer.Data.Result, &vector)
+	default:
+		return 0, false, fmt.Errorf("%s answers %s with a %s: want a number (an instant vector of one series, or a scalar)", s.base.Host, expression, cmp.Or(answer.Data.ResultType, "result without a type"))
+	}
+	switch {
+	case err != nil:
+		return 0, false, fmt.Errorf("the answer of %s to %s: %w", s.base.Host, expression, err)
+	case len(vector) == 0:
+		return 0, false, nil
+	case len(vector) > 1:
+		return 0, false, fmt.Errorf("%s answers %s with %d series: want one, by sum(...), max(...) or labels", s.base.Host, expression, len(vector))
+	}
+	text, _ := vector[0].Value[1].(string)
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, false, fmt.Errorf("%s answers %q to %s", s.base.Host, text, expression)
+	}
+	return v, !math.IsNaN(v) && !math.IsInf(v, 0), nil
+}
+
+// Retention is how long samples are kept, as the server says it; "" where it does not.
+func (s *Server) Retention(ctx context.Context) string {
+	var answer struct {
+		Data struct{ StorageRetention string }
+	}
+	if err := s.json(ctx, "api/v1/status/runtimeinfo", &answer); err != nil {
+		return "" // an old one, or a proxy that lets queries through only
+	}
+	return answer.Data.StorageRetention
+}
+
+// Own are the server's metrics without labels, and the sum over the labels of those
+// with some.
+func (s *Server) Own(ctx context.Context) map[string]float64 {
+	out := map[string]float64{}
+	body, err := s.get(ctx, "metrics")
+	if err != nil {
+		return out
+	}
+	lines := bufio.NewScanner(strings.NewReader(string(body)))
+	for lines.Scan() {
+		line := lines.Text()
+		at := strings.LastIndexByte(line, ' ')
+		if at < 0 || strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, _, _ := strings.Cut(line[:at], "{")
+		if v, err := strconv.ParseFloat(line[at+1:], 64); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
+			out[name] += v
+		}
+	}
+	return out
+}
+
+func (s *Server) json(ctx context.Context, path string, into any) error {
+	body, err := s.get(ctx, path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		what := "with what is no JSON"
+		if strings.HasPrefix(strings.TrimSpace(string(body[:min(len(body), 512)])), "<") {
+			what = "with a page for browsers"
+		}
+		return fmt.Errorf("%s answers %s: it is no Prometheus, or a login is before it: name the address below which /api/v1/query is", s.base.Host, what)
+	}
+	return nil
+}
+
+func (s *Server) get(ctx context.Context, path string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(s.base.String(), "/")+"/"+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	if s.token != "" {
+		req.Header.Set("Authorization", "Bearer "+s.token)
+	}
+	resp, err := s.http.Do(req)
+	if err != nil {
+		return nil, s.unreached(ctx, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return nil, s.unreached(ctx, err)
+	case len(body) > maxAnswer:
+		return nil, fmt.Errorf("%s answers with more than %d MiB", s.base.Host, maxAnswer>>20)
+	}
+	return body, s.refused(resp)
+}
