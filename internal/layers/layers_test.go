@@ -46,6 +46,7 @@ var table = []place{
 	{path: "internal/platform", layer: 4},
 	{path: "internal/platform/...", layer: 4, also: []string{"internal/platform"}},
 	{path: "internal/report", layer: 4, also: []string{"internal/ui"}}, // its tables are for a terminal
+	{path: "internal/report/page", layer: 4, also: []string{"internal/ui"}},
 	{path: "internal/ui", layer: 4},
 	{path: "internal/component", layer: 3, also: []string{"internal/component/program"}},
 	{path: "internal/component/conf/conftest", layer: testSupport},
@@ -87,6 +88,7 @@ var table = []place{
 	{path: "profiles", layer: 0},
 	{path: "packaging", layer: 0},
 	{path: "internal/testroot", layer: testSupport},
+	{path: "internal/testbrowser", layer: testSupport, also: []string{"internal/testroot"}},
 	{path: "internal/testvm", layer: testSupport, also: []string{"internal/testroot", "internal/testvm/..."}},
 	{path: "internal/testvm/...", layer: testSupport},
 	{path: "internal/layers", layer: testSupport},

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/testbrowser"
 	"fettle.dev/fettle/internal/testroot"
 	"fettle.dev/fettle/internal/testvm"
 	"fettle.dev/fettle/packaging"
@@ -19,17 +20,17 @@ func TestCockpit(t *testing.T) {
 	if os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
 		t.Skip("boots a virtual machine for a web page; set FETTLE_TEST_NIGHTLY=1")
 	}
-	b := newBrowser(t)
+	b := testbrowser.New(t)
 	const port, password = 9090, "open for the test"
 	vm := testvm.Boot(t, testvm.Options{Forward: []int{port}})
 	installWithoutTuned(t, vm)
 	vm.Write("/etc/cockpit/cockpit.conf", "[WebService]\nAllowUnencrypted = true\n")
 	vm.Must("rm -f /etc/cockpit/disallowed-users; echo 'root:" + password + "' | chpasswd; systemctl restart cockpit.socket")
 
-	b.open("http://" + vm.Address(port) + "/system")
-	b.wait("the login page", `document.querySelector("#login-user-input") !== null`)
+	b.Open("http://" + vm.Address(port) + "/system")
+	b.Wait("the login page", `document.querySelector("#login-user-input") !== null`)
 	// The form is there before its script: try until it is gone.
-	b.wait("that somebody has logged in", fmt.Sprintf(`(() => {
+	b.Wait("that somebody has logged in", fmt.Sprintf(`(() => {
 		const user = document.querySelector("#login-user-input"), button = document.querySelector("#login-button");
 		if (!user) return document.querySelector("iframe") !== null;
 		if (!button.disabled) {
@@ -41,15 +42,15 @@ func TestCockpit(t *testing.T) {
 	})()`, password))
 	// The overview is a frame of the shell; ours is the same origin's.
 	const overview = `[...document.querySelectorAll("iframe")].map(f => f.contentDocument).find(d => d && d.querySelector("#tuned-status-button"))`
-	b.wait("the overview with a performance profile", overview+` !== undefined`)
+	b.Wait("the overview with a performance profile", overview+` !== undefined`)
 	// Without a daemon that answers, the button says so and names no profile.
 	active := strings.TrimSpace(vm.Must("cat /etc/tuned/active_profile"))
-	b.wait("the active profile "+active, overview+`.querySelector("#tuned-status-button").innerText.includes("`+active+`")`)
+	b.Wait("the active profile "+active, overview+`.querySelector("#tuned-status-button").innerText.includes("`+active+`")`)
 	const chosen = "latency-performance"
 	const item = `.querySelector("[data-value='` + chosen + `'] button, button[data-value='` + chosen + `']")`
 	// The page makes a new connection to the bus when it has learnt the unit's
 	// state; a dialog that was opened before keeps the old one and says so.
-	b.wait("the dialog with "+chosen, `(() => {
+	b.Wait("the dialog with "+chosen, `(() => {
 		const page = `+overview+`;
 		if (page`+item+` !== null) return true;
 		const cancel = [...page.querySelectorAll("button")].find(b => b.innerText === "Cancel");
@@ -58,14 +59,14 @@ func TestCockpit(t *testing.T) {
 		return false;
 	})()`)
 	for _, name := range []string{"balanced", "throughput-performance", "hugepages"} { // TuneD's package's, and one of ours
-		b.wait("the dialog with "+name, overview+`.querySelector("[data-value='`+name+`']") !== null`)
+		b.Wait("the dialog with "+name, overview+`.querySelector("[data-value='`+name+`']") !== null`)
 	}
-	b.eval(overview + item + `.click()`)
+	b.Eval(overview + item + `.click()`)
 	const change = `[...` + overview + `.querySelectorAll("button")].find(b => b.innerText === "Change profile")`
-	b.wait("that it can be chosen", change+` !== undefined && !`+change+`.disabled`)
-	b.eval(change + `.click()`)
-	b.wait("that the dialog is done", change+` === undefined`)
-	b.wait("the new profile", overview+`.querySelector("#tuned-status-button").innerText === "`+chosen+`"`)
+	b.Wait("that it can be chosen", change+` !== undefined && !`+change+`.disabled`)
+	b.Eval(change + `.click()`)
+	b.Wait("that the dialog is done", change+` === undefined`)
+	b.Wait("the new profile", overview+`.querySelector("#tuned-status-button").innerText === "`+chosen+`"`)
 	if got := strings.TrimSpace(vm.Must("cat /etc/tuned/active_profile")); got != chosen {
 		t.Errorf("selected is %q", got)
 	}
