@@ -30,6 +30,15 @@ type Metric struct {
 	More bool   `json:"more_is_better"`
 }
 
+// Effect is the improvement that the logarithm of a ratio, with the change over
+// without, stands for: 0.08 is 8 % less of what is better when there is less.
+func (m Metric) Effect(log float64) float64 {
+	if m.More {
+		return math.Expm1(log)
+	}
+	return -math.Expm1(log)
+}
+
 // Guard is a metric that must not become worse than a limit while another one
 // decides.
 type Guard struct {

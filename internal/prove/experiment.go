@@ -128,7 +128,21 @@ func (e *Experiment) Run(ctx context.Context, past []Visit) (course *Course, end
 }
 
 // Replay is where visits of the past have brought an experiment.
-func Replay(d Design, past []Visit) (*Course, error) {
+func Replay(d Design, past []Visit) (*Course, error) { return replay(d, past, func(*Course) {}) }
+
+// Looks are the verdicts after each quad, the first one first: what somebody saw who
+// looked all the time.
+func Looks(d Design, past []Visit) (looks []Verdict, err error) {
+	_, err = replay(d, past, func(c *Course) {
+		if t := c.tracks[0]; t.sequence != nil && t.sequence.N() > len(looks) {
+			looks = append(looks, c.Verdict())
+		}
+	})
+	return looks, err
+}
+
+// replay calls look after each visit.
+func replay(d Design, past []Visit, look func(*Course)) (*Course, error) {
 	c := Begin(d)
 	for _, v := range past {
 		if v.Step != c.Next() {
@@ -140,6 +154,7 @@ func Replay(d Design, past []Visit) (*Course, error) {
 		if err := c.Took(v.Values); err != nil {
 			return c, err
 		}
+		look(c)
 	}
 	c.Abandon()
 	return c, nil

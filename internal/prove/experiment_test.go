@@ -260,3 +260,26 @@ func TestOrderIsACoin(t *testing.T) {
 		t.Errorf("%d of 1000 quads are the same with another seed", same)
 	}
 }
+
+// TestLooks: the last look is the verdict, and each is that of its quads.
+func TestLooks(t *testing.T) {
+	var record []Visit
+	c, _, err := quiet().experiment(design(), &record).Run(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	looks, err := Looks(design(), record)
+	if err != nil || len(looks) != 7 || !cmp.Equal(looks[6], c.Verdict()) {
+		t.Fatalf("%d looks, %v: %+v, want %+v", len(looks), err, looks[len(looks)-1], c.Verdict())
+	}
+	for i, v := range looks[:6] {
+		if v.Word != CannotTell || v.Effect == nil {
+			t.Errorf("after quad %d: %+v", i+1, v)
+		}
+	}
+	record[3].Arm = With
+	record[3].Place = 3
+	if _, err := Looks(design(), record); err == nil {
+		t.Error("visits in another order than the design's are no such experiment")
+	}
+}

@@ -70,13 +70,10 @@ func (c *Course) Verdict() Verdict {
 // judge is the verdict of an interval of the logarithm of the ratio of B to A.
 func judge(i stats.Interval, mid, margin float64, m Metric) Verdict {
 	// Positive is an improvement from here on.
-	effect := func(log float64) float64 { return -math.Expm1(log) }
-	if m.More {
-		effect = math.Expm1
-	} else {
+	if !m.More {
 		i = stats.Interval{Low: i.High, High: i.Low}
 	}
-	at, low, high := effect(mid), effect(i.Low), effect(i.High)
+	at, low, high := m.Effect(mid), m.Effect(i.Low), m.Effect(i.High)
 	v := Verdict{Effect: &at}
 	bounds := "[" + number(low) + ", " + number(high) + "]"
 	if !math.IsInf(i.Low, 0) && !math.IsInf(i.High, 0) {

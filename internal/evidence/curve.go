@@ -1,0 +1,68 @@
+package evidence
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Scale is how an axis of a curve is drawn.
+type Scale string
+
+// The scales. On a percentile's axis 99 and 99.9 are as far apart as 90 and 99.
+const (
+	Linear     Scale = "linear"
+	Log        Scale = "log"
+	Percentile Scale = "percentile" // 0 to less than 100
+)
+
+// Axis is what a curve shows in one direction.
+type Axis struct {
+	Name  string `json:"name"` // queue depth, latency
+	Unit  string `json:"unit,omitempty"`
+	Scale Scale  `json:"scale"`
+}
+
+// Curve is how what a bench has measured depends on something: latency by percentile,
+// rate by queue depth. The body of a bench may have a list "curves" at its top, beside
+// its series; curves are looked at, and series are compared.
+type Curve struct {
+	Name  string `json:"name"`
+	X     Axis   `json:"x"`
+	Y     Axis   `json:"y"`
+	Lines []Line `json:"lines"`
+}
+
+// Line is one line of a curve.
+type Line struct {
+	Name string `json:"name"`
+	// Points are x and y, x rising.
+	Points [][2]float64 `json:"points"`
+}
+
+// CurvesOf are the curves of a run; none where it has none.
+func CurvesOf(r *Run) ([]Curve, error) {
+	var body struct {
+		Curves []Curve `json:"curves"`
+	}
+	if len(r.Body) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(r.Body, &body); err != nil {
+		return nil, fmt.Errorf("run %s: its curves cannot be read: %w", r.ID, err)
+	}
+	for _, c := range body.Curves {
+		for _, l := range c.Lines {
+			for i, p := range l.Points {
+				switch {
+				case i > 0 && p[0] <= l.Points[i-1][0]:
+					return nil, fmt.Errorf("run %s: curve %q, line %q: x does not rise at point %d", r.ID, c.Name, l.Name, i+1)
+				case c.X.Scale == Percentile && (p[0] < 0 || p[0] >= 100):
+					return nil, fmt.Errorf("run %s: curve %q, line %q: %v is no percentile below 100", r.ID, c.Name, l.Name, p[0])
+				case c.X.Scale == Log && p[0] <= 0, c.Y.Scale == Log && p[1] <= 0:
+					return nil, fmt.Errorf("run %s: curve %q, line %q: %v has no logarithm", r.ID, c.Name, l.Name, p)
+				}
+			}
+		}
+	}
+	return body.Curves, nil
+}
