@@ -42,7 +42,7 @@ check: lint ## the two-minute tests: lint and go test -short
 	$(GO) test -short ./...
 
 .PHONY: test
-test: root ## every test but the slow matrix, then the fuzz targets of readers for FUZZTIME each
+test: root chromium ## every test but the slow matrix, then the fuzz targets of readers for FUZZTIME each
 	$(GO) test -timeout $(TIMEOUT) ./...
 	@test/nested
 	@test/fuzz $(FUZZTIME)
@@ -99,11 +99,11 @@ root: ## build the cached Debian test roots, if this user may
 	@if [[ $$(id -u) == 0 || $${FETTLE_TEST_REQUIRE:-0} == 1 ]]; then test/root/build >/dev/null; test/root/build servers >/dev/null; \
 	else echo "not root: tests that need a Debian test root skip; run: sudo test/root/build; sudo test/root/build servers"; fi
 
-# A page needs a browser: test-nightly opens Cockpit's.
+# A page needs a browser: fettle's report is looked at, and at night Cockpit.
 .PHONY: chromium
 chromium:
 	@command -v chromium >/dev/null || { \
-		[[ $$(id -u) == 0 && $${FETTLE_TEST_DISPOSABLE:-0} == 1 ]] || { echo "no chromium: the test of Cockpit's dialog skips; run: sudo apt-get install --no-install-recommends chromium"; exit 0; }; \
+		[[ $$(id -u) == 0 && $${FETTLE_TEST_DISPOSABLE:-0} == 1 ]] || { echo "no chromium: the tests that look at a page skip; run: sudo apt-get install --no-install-recommends chromium"; exit 0; }; \
 		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends chromium; } >&2 </dev/null
 
 .PHONY: clean

@@ -51,6 +51,11 @@ func CurvesOf(r *Run) ([]Curve, error) {
 		return nil, fmt.Errorf("run %s: its curves cannot be read: %w", r.ID, err)
 	}
 	for _, c := range body.Curves {
+		for _, a := range []Axis{c.X, c.Y} {
+			if a.Scale != Linear && a.Scale != Log && (a.Scale != Percentile || a == c.Y) {
+				return nil, fmt.Errorf("run %s: curve %q: the scale of %q is %q: want linear or log, or percentile for x", r.ID, c.Name, a.Name, a.Scale)
+			}
+		}
 		for _, l := range c.Lines {
 			for i, p := range l.Points {
 				switch {

@@ -32,6 +32,11 @@ func TestCurvesOfARun(t *testing.T) {
 			t.Errorf("%s: %v, want %q", points, err, fault)
 		}
 	}
+	for _, scales := range []string{`"x":{"scale":"linear"},"y":{"scale":"percentile"}`, `"x":{"scale":"linear"}`, `"x":{"scale":"cubic"},"y":{"scale":"log"}`} {
+		if _, err := evidence.CurvesOf(&evidence.Run{Body: json.RawMessage(`{"curves":[{` + scales + `}]}`)}); err == nil || !strings.Contains(err.Error(), "want linear or log") {
+			t.Errorf("%s: %v", scales, err)
+		}
+	}
 	if got, err := evidence.CurvesOf(&evidence.Run{Body: json.RawMessage(`{}`)}); err != nil || got != nil {
 		t.Error(got, err)
 	}

@@ -4,7 +4,6 @@ package testbrowser
 
 import (
 	"bufio"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -55,8 +54,8 @@ func New(t *testing.T) *Browser {
 	out.Close()
 	b := &Browser{t: t, in: in, out: bufio.NewReader(answers)}
 	t.Cleanup(func() {
-		syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
-		c.Wait()
+		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
+		_ = c.Wait()
 		in.Close()
 		answers.Close()
 	})
@@ -182,18 +181,12 @@ func (b *Browser) Screen(width, height int, dark bool) {
 	b.call("Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]any{"name": "prefers-color-scheme", "value": scheme}}}, nil)
 }
 
-// Screenshot writes the whole page to a PNG file.
-func (b *Browser) Screenshot(file string) {
+// Screenshot is the whole page as PNG.
+func (b *Browser) Screenshot() []byte {
 	b.t.Helper()
-	var r struct{ Data string }
+	var r struct{ Data []byte }
 	b.call("Page.captureScreenshot", map[string]any{"captureBeyondViewport": true, "format": "png"}, &r)
-	data, err := base64.StdEncoding.DecodeString(r.Data)
-	if err == nil {
-		err = os.WriteFile(file, data, 0o644)
-	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	return r.Data
 }
 
 // Eval runs JavaScript in the page and returns its value as JSON; what it throws
