@@ -261,12 +261,14 @@ var verbs = []verb{
 	{"undo", undoCommand, false},
 	{"schedule", scheduleCommand, false},
 	{"prove", proveCommand, false},
+	{"bench", benchCommand, false},
 	{"runs", runsCommand, true},
 	{"daemon", daemonCommand, false},
 	{"import", importCommand, false},
 	{"schema", schemaCommand, true},
 	{"watch-trial", watchTrialCommand, false},
 	{"watch-experiment", watchExperimentCommand, false},
+	{"measure-memory", measureMemoryCommand, true},
 	{"recover", recoverCommand, false},
 }
 

@@ -68,6 +68,7 @@ var table = []place{
 		"internal/host":    "rules are pure: they see facts, not the machine",
 	}},
 	{path: "internal/bench", layer: 2},
+	{path: "internal/bench/...", layer: 2},
 	{path: "internal/logs", layer: 2},
 	{path: "internal/load", layer: 2, also: []string{"internal/logs"}},
 	{path: "internal/prove", layer: 2, also: []string{"internal/tune", "internal/plugin"}},

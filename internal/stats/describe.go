@@ -57,3 +57,35 @@ func MAD(x []float64) float64 {
 	}
 	return 1.4826 * Median(dev)
 }
+
+// MedianInterval contains the median of the distribution that the values are drawn
+// from with probability 1-alpha at least, whatever that distribution is: the order
+// statistics between which it lies (the sign test, inverted). It holds where the
+// number of values was fixed beforehand, and is infinite where they are too few.
+func MedianInterval(x []float64, alpha float64) Interval {
+	s := slices.Sorted(slices.Values(x))
+	n := len(s)
+	// tail is the probability that at most k values lie below the median.
+	term := math.Pow(0.5, float64(n))
+	k, tail := -1, 0.0
+	for i := 0; i < n/2; i++ {
+		if tail += term; 2*tail > alpha {
+			break
+		}
+		k = i
+		term *= float64(n-i) / float64(i+1)
+	}
+	if k < 0 {
+		return Interval{math.Inf(-1), math.Inf(1)}
+	}
+	return Interval{s[k], s[n-1-k]}
+}
+
+// Spread is by what ratio the largest value exceeds the smallest, of positive values;
+// 0 of fewer than two.
+func Spread(x []float64) float64 {
+	if len(x) < 2 {
+		return 0
+	}
+	return slices.Max(x)/slices.Min(x) - 1
+}

@@ -1,0 +1,130 @@
+package memory
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"unsafe"
+)
+
+// backing asks the kernel what it has put behind a region that was touched: the share
+// in pages of the size asked for, and the share on the node asked for.
+func (v Visit) backing(region []byte) (share, placed float64, err error) {
+	from := uint64(uintptr(unsafe.Pointer(&region[0])))
+	to := from + uint64(len(region))
+	inHuge := int64(0)
+	if err := parsed("/proc/self/smaps", func(in io.Reader) (err error) {
+		inHuge, err = hugeBytes(in, from, to)
+		return err
+	}); err != nil {
+		return 0, 0, err
+	}
+	share = float64(inHuge) / float64(len(region))
+	if v.Pages == Small {
+		share = 1 - share
+	}
+	if len(v.CPUs) == 0 {
+		return share, 1, nil
+	}
+	err = parsed("/proc/self/numa_maps", func(in io.Reader) (err error) {
+		placed, err = onNode(in, from, to, v.Node)
+		return err
+	})
+	return share, placed, err
+}
+
+func parsed(path string, read func(io.Reader) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := read(f); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// hugeBytes adds up what mappings between two addresses have in huge pages, of either
+// kind (Documentation/filesystems/proc.rst, smaps).
+func hugeBytes(smaps io.Reader, from, to uint64) (int64, error) {
+	total, found, inside := int64(0), false, false
+	in := bufio.NewScanner(smaps)
+	for in.Scan() {
+		word, rest, _ := strings.Cut(in.Text(), " ")
+		if begin, end, is := addresses(word); is {
+			inside = begin < to && end > from
+			found = found || inside
+			continue
+		}
+		if inside && (word == "AnonHugePages:" || word == "Private_Hugetlb:" || word == "Shared_Hugetlb:") {
+			n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 10, 50)
+			if err != nil {
+				return 0, fmt.Errorf("%s %q is no number of kB", word, rest)
+			}
+			total += n << 10
+		}
+	}
+	if err := in.Err(); err != nil {
+		return 0, err
+	}
+	if !found {
+		return 0, fmt.Errorf("it has no mapping at %x", from)
+	}
+	return total, nil
+}
+
+// addresses reads the beginning of a line that begins a mapping: 7f00-7f10.
+func addresses(word string) (begin, end uint64, is bool) {
+	a, b, cut := strings.Cut(word, "-")
+	if !cut {
+		return 0, 0, false
+	}
+	begin, err := strconv.ParseUint(a, 16, 64)
+	if err != nil {
+		return 0, 0, false
+	}
+	end, err = strconv.ParseUint(b, 16, 64)
+	return begin, end, err == nil && end > begin
+}
+
+// onNode is the share of the pages of the mappings that begin between two addresses
+// which is on a node (numa(7), /proc/PID/numa_maps): "N0=512" counts pages of the
+// mapping's kernelpagesize_kB.
+func onNode(maps io.Reader, from, to uint64, node int) (float64, error) {
+	all, there := 0.0, 0.0
+	in := bufio.NewScanner(maps)
+	for in.Scan() {
+		words := strings.Fields(in.Text())
+		if len(words) == 0 {
+			continue
+		}
+		begin, err := strconv.ParseUint(words[0], 16, 64)
+		if err != nil || begin < from || begin >= to {
+			continue
+		}
+		for _, w := range words[1:] {
+			name, count, _ := strings.Cut(w, "=")
+			number, is := strings.CutPrefix(name, "N")
+			n, err := strconv.Atoi(number)
+			pages, perr := strconv.ParseUint(count, 10, 50)
+			if !is || err != nil || perr != nil {
+				continue
+			}
+			all += float64(pages)
+			if n == node {
+				there += float64(pages)
+			}
+		}
+	}
+	if err := in.Err(); err != nil {
+		return 0, err
+	}
+	if all == 0 {
+		return 0, fmt.Errorf("it tells of no page at %x", from)
+	}
+	return there / all, nil
+}

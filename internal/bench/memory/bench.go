@@ -1,0 +1,300 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/stats"
+)
+
+// Schema names the JSON form of Result.
+const Schema = "fettle/bench-memory/v1"
+
+// Runner makes a visit.
+type Runner func(context.Context, Visit) (Sample, error)
+
+// Fresh makes each visit in a new process: argv, and the visit as JSON behind it. In
+// one process the medians are the same (within 3 % in ten pairs of 512 MiB), but a
+// thread that was bound to CPUs stays so, and where memory runs out it is the new
+// process that the kernel ends.
+func Fresh(x host.Exec, argv ...string) Runner {
+	return func(ctx context.Context, v Visit) (s Sample, err error) {
+		text, err := json.Marshal(v)
+		if err != nil {
+			return s, err
+		}
+		res, err := x.Run(ctx, host.Command{Argv: append(slices.Clone(argv), string(text)), Timeout: 30 * time.Minute, EndsWithCaller: true})
+		if err != nil {
+			return s, err
+		}
+		if res.ExitCode != 0 {
+			return s, fmt.Errorf("the process that measures: exit %d: %s", res.ExitCode, strings.TrimSpace(string(res.Stderr)))
+		}
+		if err := json.Unmarshal(res.Stdout, &s); err != nil {
+			return s, fmt.Errorf("the process that measures says %.200q: %w", res.Stdout, err)
+		}
+		return s, nil
+	}
+}
+
+// Result is what a bench has found.
+type Result struct {
+	Schema string            `json:"schema"` // fettle/bench-memory/v1
+	Series []evidence.Series `json:"series"`
+	// SizeBytes is the size of each mapping, Reads the reads of a visit.
+	SizeBytes int64  `json:"size_bytes"`
+	Reads     int64  `json:"reads"`
+	Rounds    int    `json:"rounds"`
+	Seed      uint64 `json:"seed"` // of the order
+	// THP is how the machine gives transparent huge pages: always, madvise, never.
+	THP         string       `json:"transparent_huge_pages,omitempty"`
+	Cells       []Summary    `json:"cells"`
+	Comparisons []Comparison `json:"comparisons,omitempty"`
+	Left        []LeftOut    `json:"not_measured,omitempty"`
+	Visits      []Record     `json:"visits"`
+	Text        string       `json:"verdict"`
+}
+
+// Summary is what became of a cell: medians over the rounds.
+type Summary struct {
+	Cell         string  `json:"cell"`
+	Touch        float64 `json:"touch_cpu_s_per_gib"`
+	TouchSpread  float64 `json:"touch_spread_ratio"`
+	Random       float64 `json:"random_cpu_ns"`
+	RandomSpread float64 `json:"random_spread_ratio"`
+	Faults       float64 `json:"page_faults_per_gib"`
+	Huge         float64 `json:"share_in_pages_of_the_size"` // the least of all rounds
+	Placed       float64 `json:"share_on_the_node"`          // likewise
+}
+
+// Comparison is a cell against another one, by the ratios within the rounds.
+type Comparison struct {
+	Cell    string  `json:"cell"`
+	Against string  `json:"against"`
+	Measure Measure `json:"measure"`
+	// Speed is how many times as fast the cell is; below 1 it is slower.
+	Speed float64 `json:"speed_ratio"`
+	// Interval contains it with 95 %, together with those of all other comparisons;
+	// absent where the rounds are too few.
+	Interval *[2]float64 `json:"speed_interval_ratio,omitempty"`
+	Text     string      `json:"verdict"`
+}
+
+// Record is one visit.
+type Record struct {
+	Round int    `json:"round"`
+	Cell  string `json:"cell"`
+	Sample
+}
+
+// least is the share of a mapping that has to be as it was asked for.
+const least = 0.9
+
+// Run measures every cell once in each round, in an order drawn anew for each, so that
+// what the machine does meanwhile falls on all alike. A cell that does not get the
+// pages asked for is left out from then on. told is called after each round.
+func (p *Plan) Run(ctx context.Context, run Runner, seed uint64, told func(round int)) (*Result, error) {
+	r := &Result{Schema: Schema, SizeBytes: p.Bytes, Reads: p.Reads, Rounds: p.Rounds, Seed: seed, THP: p.THP, Left: slices.Clone(p.Left), Visits: []Record{}}
+	if len(p.Cells) == 0 {
+		return nil, p.nothing()
+	}
+	order := rand.New(rand.NewPCG(seed, 0))
+	cells := slices.Clone(p.Cells)
+	for round := range p.Rounds {
+		reads := order.Uint64()
+		now := slices.Clone(cells)
+		order.Shuffle(len(now), func(i, j int) { now[i], now[j] = now[j], now[i] })
+		for _, c := range now {
+			s, err := run(ctx, p.Visit(c, reads))
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			why := ""
+			if err != nil {
+				why = err.Error()
+			} else {
+				why = s.unfit(c)
+			}
+			if why != "" {
+				r.Left = append(r.Left, LeftOut{c.String(), why})
+				cells = slices.DeleteFunc(cells, func(o Cell) bool { return o == c })
+				continue
+			}
+			r.Visits = append(r.Visits, Record{round, c.String(), s})
+		}
+		if told != nil {
+			told(round)
+		}
+	}
+	if len(cells) == 0 {
+		return nil, fmt.Errorf("nothing could be measured: %s: %s", r.Left[0].Cell, r.Left[0].Why)
+	}
+	// The order of the plan, whatever the order of the visits.
+	for _, c := range cells {
+		if err := r.sum(c); err != nil {
+			return nil, err
+		}
+	}
+	r.compare(cells)
+	r.Text = r.text()
+	return r, nil
+}
+
+// Work is one cell and measure by its name ("thp-random") as work that can be repeated:
+// each call makes one visit and returns the CPU time of the measure, in seconds. The
+// order of the reads is always the same. Reserved pages have to be there.
+func Work(f *fact.Facts, run Runner, name string) (func(context.Context) (float64, error), error) {
+	cell, measure, err := ParseName(name)
+	if err != nil {
+		return nil, err
+	}
+	p, err := Make(f, Asked{Cells: []Cell{cell}})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (float64, error) { return p.once(ctx, run, measure) }, nil
+}
+
+func (p *Plan) once(ctx context.Context, run Runner, m Measure) (float64, error) {
+	s, err := run(ctx, p.Visit(p.Cells[0], 1))
+	if err != nil {
+		return 0, err
+	}
+	if why := s.unfit(p.Cells[0]); why != "" {
+		return 0, fmt.Errorf("%s: %s", p.Cells[0], why)
+	}
+	if m == Touch {
+		return s.TouchCPUS, nil
+	}
+	return s.RandomCPUS, nil
+}
+
+// unfit is why a sample does not count.
+func (s Sample) unfit(c Cell) string {
+	switch {
+	case s.Huge < least && c.Pages == Small:
+		return fmt.Sprintf("%.0f %% of the memory came in huge pages all the same", 100*(1-s.Huge))
+	case s.Huge < least:
+		return fmt.Sprintf("only %.0f %% of the memory came in pages of the size (/proc/self/smaps): free memory is in pieces, or the process may not have them", 100*s.Huge)
+	case s.Placed < least:
+		return fmt.Sprintf("only %.0f %% of the memory is on the node asked for (/proc/self/numa_maps)", 100*s.Placed)
+	case !(s.TouchCPUS > 0) || !(s.RandomCPUS > 0):
+		return "it took no time that could be measured"
+	}
+	return ""
+}
+
+// Value is a sample's measure: CPU seconds a GiB, or CPU nanoseconds a read.
+func (s Sample) Value(v Visit, m Measure) float64 {
+	if m == Touch {
+		return s.TouchCPUS / (float64(v.Bytes) / (1 << 30))
+	}
+	return s.RandomCPUS / float64(v.Reads) * 1e9
+}
+
+// values are a cell's, by round.
+func (r *Result) values(cell string, m Measure) map[int]float64 {
+	out := map[int]float64{}
+	for _, v := range r.Visits {
+		if v.Cell == cell {
+			out[v.Round] = v.Value(Visit{Bytes: r.SizeBytes, Reads: r.Reads}, m)
+		}
+	}
+	return out
+}
+
+func (r *Result) sum(c Cell) error {
+	name := c.String()
+	of := map[Measure][]float64{}
+	for _, m := range []Measure{Touch, Random} {
+		s := evidence.Series{Name: "memory:" + name + "-" + string(m), Unit: m.Unit()}
+		byRound := r.values(name, m)
+		for round := range r.Rounds {
+			if err := s.Add(byRound[round]); err != nil {
+				return err
+			}
+		}
+		r.Series = append(r.Series, s)
+		of[m] = s.Samples
+	}
+	sum := Summary{Cell: name, Touch: stats.Median(of[Touch]), TouchSpread: stats.Spread(of[Touch]), Random: stats.Median(of[Random]), RandomSpread: stats.Spread(of[Random]), Huge: 1, Placed: 1}
+	var faults []float64
+	for _, v := range r.Visits {
+		if v.Cell == name {
+			faults = append(faults, float64(v.Faults)/(float64(r.SizeBytes)/(1<<30)))
+			sum.Huge, sum.Placed = min(sum.Huge, v.Huge), min(sum.Placed, v.Placed)
+		}
+	}
+	sum.Faults = stats.Median(faults)
+	r.Cells = append(r.Cells, sum)
+	return nil
+}
+
+// compare holds each kind of pages against 4 KiB, and remote memory against local of
+// the same kind.
+func (r *Result) compare(cells []Cell) {
+	type pair struct{ cell, against Cell }
+	var pairs []pair
+	for _, c := range cells {
+		base := Cell{Small, c.Place}
+		if c.Place == Remote {
+			base = Cell{c.Pages, Local}
+		}
+		if c != base && slices.Contains(cells, base) {
+			pairs = append(pairs, pair{c, base})
+		}
+	}
+	// All verdicts together are wrong in one case of twenty (Bonferroni).
+	alpha := 0.05 / float64(2*len(pairs))
+	for _, p := range pairs {
+		for _, m := range []Measure{Random, Touch} {
+			mine, theirs := r.values(p.cell.String(), m), r.values(p.against.String(), m)
+			var logs []float64
+			for round := range r.Rounds {
+				logs = append(logs, math.Log(theirs[round]/mine[round]))
+			}
+			c := Comparison{Cell: p.cell.String(), Against: p.against.String(), Measure: m, Speed: math.Exp(stats.Median(logs))}
+			if i := stats.MedianInterval(logs, alpha); !math.IsInf(i.High, 1) {
+				c.Interval = &[2]float64{math.Exp(i.Low), math.Exp(i.High)}
+			}
+			c.Text = c.verdict()
+			r.Comparisons = append(r.Comparisons, c)
+		}
+	}
+}
+
+func (c Comparison) verdict() string {
+	switch {
+	case c.Interval == nil:
+		return fmt.Sprintf("%.2f times as fast, and too few rounds for a verdict", c.Speed)
+	case c.Interval[0] > 1:
+		return fmt.Sprintf("%.2f times as fast [%.2f, %.2f]", c.Speed, c.Interval[0], c.Interval[1])
+	case c.Interval[1] < 1:
+		return fmt.Sprintf("takes %.2f times as long [%.2f, %.2f]", 1/c.Speed, 1/c.Interval[1], 1/c.Interval[0])
+	}
+	return fmt.Sprintf("cannot tell [%.2f, %.2f]", c.Interval[0], c.Interval[1])
+}
+
+// text is the result in one line.
+func (r *Result) text() string {
+	var said []string
+	for _, c := range r.Comparisons {
+		said = append(said, fmt.Sprintf("%s of %s %s", c.Measure, c.Cell, c.Text))
+	}
+	if len(said) > 0 {
+		return strings.Join(said, "; ")
+	}
+	for _, c := range r.Cells {
+		said = append(said, fmt.Sprintf("%s: %.0f ns a random read, %.2f s of CPU to touch a GiB", c.Cell, c.Random, c.Touch))
+	}
+	return strings.Join(said, "; ")
+}

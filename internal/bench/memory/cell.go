@@ -1,0 +1,113 @@
+// Package memory measures what the size of pages and the node of memory are worth:
+// first touch and random access apart, per mapping, so that no switch of the whole
+// machine is thrown.
+package memory
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Pages are how a mapping is backed.
+type Pages string
+
+// The kinds of pages.
+const (
+	Small     Pages = "4k"         // MADV_NOHUGEPAGE
+	THP       Pages = "thp"        // MADV_HUGEPAGE
+	HugeTLB2M Pages = "hugetlb-2m" // MAP_HUGETLB, pages that were reserved
+	HugeTLB1G Pages = "hugetlb-1g"
+)
+
+// Sizes of pages in bytes.
+const (
+	small = 4 << 10
+	huge  = 2 << 20
+	giant = 1 << 30
+)
+
+// Page is the size of one page, in bytes.
+func (p Pages) Page() int64 {
+	switch p {
+	case Small:
+		return small
+	case HugeTLB1G:
+		return giant
+	}
+	return huge
+}
+
+// reserved says whether the pages have to be reserved before they can be mapped.
+func (p Pages) reserved() bool { return p == HugeTLB2M || p == HugeTLB1G }
+
+// Place is on which node of the machine the memory is, seen from the CPU.
+type Place string
+
+// The places.
+const (
+	Anywhere Place = ""       // the machine has one node
+	Local    Place = "local"  // the CPU's own
+	Remote   Place = "remote" // the one furthest from it
+)
+
+// Cell is one way to have memory.
+type Cell struct {
+	Pages Pages `json:"pages"`
+	Place Place `json:"place,omitempty"`
+}
+
+// String is the name of a cell: "thp", "4k-remote".
+func (c Cell) String() string {
+	if c.Place == Remote {
+		return string(c.Pages) + "-remote"
+	}
+	return string(c.Pages)
+}
+
+// Measure is what is measured of a cell.
+type Measure string
+
+// The measures: CPU seconds for each GiB, and CPU nanoseconds for each read.
+const (
+	Touch  Measure = "touch"
+	Random Measure = "random"
+)
+
+// Unit is that of a measure.
+func (m Measure) Unit() string {
+	if m == Touch {
+		return "s/GiB"
+	}
+	return "ns"
+}
+
+// ParseName reads what a cell and a measure are called together: "thp-random".
+func ParseName(name string) (Cell, Measure, error) {
+	for _, pages := range []Pages{Small, THP, HugeTLB2M, HugeTLB1G} {
+		for _, place := range []Place{Anywhere, Remote} {
+			for _, m := range []Measure{Touch, Random} {
+				if c := (Cell{pages, place}); name == c.String()+"-"+string(m) {
+					return c, m, nil
+				}
+			}
+		}
+	}
+	return Cell{}, "", fmt.Errorf("no cell of the memory test is called %q: want 4k, thp, hugetlb-2m or hugetlb-1g, then -remote for memory of another node, then -touch or -random, as in thp-random", name)
+}
+
+// ParseCells reads a list of cells: "4k,thp".
+func ParseCells(text string) ([]Cell, error) {
+	var out []Cell
+	for name := range strings.SplitSeq(text, ",") {
+		c, _, err := ParseName(strings.TrimSpace(name) + "-" + string(Touch))
+		if err != nil {
+			return nil, fmt.Errorf("%q: want 4k, thp, hugetlb-2m, hugetlb-1g, each also with -remote, between commas", name)
+		}
+		if slices.Contains(out, c) {
+			return nil, fmt.Errorf("%s twice", c)
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}

@@ -1,0 +1,280 @@
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Asked is what is wanted of a bench; the zero value wants all of it, in the sizes
+// that fit.
+type Asked struct {
+	Cells  []Cell // none: all that the machine can
+	Bytes  int64  // 0: what fits
+	Rounds int    // 0: Rounds
+	Reads  int64  // 0: Reads
+	// Unreserved leaves out what takes reserved pages.
+	Unreserved bool
+}
+
+// Rounds is how often each cell is measured: enough for verdicts about five pairs in two
+// measures that are together 95 % sure, also where one round of the machine went wrong.
+const Rounds = 13
+
+// Reads is how many random reads a visit makes.
+const Reads = 3_000_000
+
+// Limits of what may be asked for.
+const (
+	mostRounds = 1000
+	mostReads  = 1_000_000_000
+)
+
+// sizes are tried from the largest on.
+var sizes = []int64{1 << 30, 512 << 20, 256 << 20, 128 << 20, 64 << 20, 32 << 20}
+
+// Plan is what will be measured, and what will not.
+type Plan struct {
+	Bytes  int64
+	Reads  int64
+	Rounds int
+	Cells  []Cell
+	Left   []LeftOut
+	// Reserve are the pages to be reserved while it is measured.
+	Reserve []Reservation
+	// CPUs and Node are where the work is done on a machine with several nodes, and
+	// Far is the node furthest from there.
+	CPUs      []int
+	Node, Far int
+	// THP is whether the machine gives transparent huge pages: always, madvise, never.
+	THP string
+}
+
+// LeftOut is a cell that is not measured.
+type LeftOut struct {
+	Cell string `json:"cell"`
+	Why  string `json:"why"`
+}
+
+// Reservation is a pool of huge pages that has to grow.
+type Reservation struct {
+	Pages Pages
+	// File is where the number of pages is written; From and To are the numbers.
+	File     string
+	From, To int64
+}
+
+// ErrTooLarge is that a size is more than a quarter of what is available.
+var ErrTooLarge = errors.New("more than a quarter of the available memory")
+
+// Make decides what is measured on a machine.
+func Make(f *fact.Facts, a Asked) (*Plan, error) {
+	available, ok := f.Memory.AvailableBytes.Get()
+	if !ok {
+		return nil, fmt.Errorf("how much memory is available is not known: %s", f.Memory.AvailableBytes.Unknown())
+	}
+	p := &Plan{Bytes: a.Bytes, Reads: a.Reads, Rounds: a.Rounds, THP: f.Memory.THP.Enabled.Or("")}
+	if p.Reads == 0 {
+		p.Reads = Reads
+	}
+	if p.Rounds == 0 {
+		p.Rounds = Rounds
+	}
+	switch {
+	case p.Rounds < 1 || p.Rounds > mostRounds:
+		return nil, fmt.Errorf("%d rounds: want 1 to %d", p.Rounds, mostRounds)
+	case p.Reads < 1000 || p.Reads > mostReads:
+		return nil, fmt.Errorf("%d reads: want 1000 to %d", p.Reads, mostReads)
+	case p.Bytes < 0 || p.Bytes%huge != 0:
+		return nil, fmt.Errorf("%d bytes: want a multiple of 2 MiB", p.Bytes)
+	}
+	p.nodes(f)
+	all := a.Cells
+	if len(all) == 0 {
+		all = []Cell{{Small, p.near()}, {THP, p.near()}, {HugeTLB2M, p.near()}, {HugeTLB1G, p.near()}, {Small, Remote}, {THP, Remote}}
+	}
+	for _, c := range all {
+		if c.Place != Remote {
+			c.Place = p.near()
+		}
+		why := p.cannot(f, c)
+		if why == "" && a.Unreserved && c.Pages.reserved() {
+			why = "no huge pages are to be reserved (--no-reserve)"
+		}
+		if why == "" {
+			p.Cells = append(p.Cells, c)
+		} else {
+			p.Left = append(p.Left, LeftOut{c.String(), why})
+		}
+	}
+	if err := p.fit(f, available/4); err != nil {
+		return nil, err
+	}
+	if len(p.Cells) == 0 {
+		return nil, p.nothing()
+	}
+	return p, nil
+}
+
+func (p *Plan) nothing() error {
+	var why []string
+	for _, l := range p.Left {
+		why = append(why, l.Cell+": "+l.Why)
+	}
+	return fmt.Errorf("nothing can be measured: %s", strings.Join(why, "; "))
+}
+
+// LeaveOut takes the cells of a kind of pages out of the plan.
+func (p *Plan) LeaveOut(pages Pages, why string) {
+	p.Cells = slices.DeleteFunc(p.Cells, func(c Cell) bool {
+		if c.Pages == pages {
+			p.Left = append(p.Left, LeftOut{c.String(), why})
+		}
+		return c.Pages == pages
+	})
+}
+
+// near is the place of a cell that is not remote.
+func (p *Plan) near() Place {
+	if len(p.CPUs) > 0 {
+		return Local
+	}
+	return Anywhere
+}
+
+// nodes chooses, on a machine with several nodes, the one with CPUs that has the most
+// free memory, and the one with memory that is furthest from it.
+func (p *Plan) nodes(f *fact.Facts) {
+	p.Node, p.Far = -1, -1
+	var withMemory []int
+	most := int64(0)
+	for _, name := range f.NUMA.Node.Names() {
+		id, err := strconv.Atoi(strings.TrimPrefix(name, "node"))
+		n := f.NUMA.Node.Get(name)
+		if err != nil || n.TotalBytes.Or(0) == 0 {
+			continue
+		}
+		withMemory = append(withMemory, id)
+		cpus, err := unit.ParseCPUList(n.CPUList.Or(""))
+		if free := n.FreeBytes.Or(0); err == nil && cpus.Len() > 0 && free > most {
+			most, p.Node, p.CPUs = free, id, cpus.Numbers()
+		}
+	}
+	if len(withMemory) < 2 || p.Node < 0 {
+		p.Node, p.CPUs = -1, nil
+		return
+	}
+	distances := f.NUMA.Node.Get("node" + strconv.Itoa(p.Node)).Distance.Or(nil)
+	furthest := int64(-1)
+	for i, name := range f.NUMA.Node.Names() {
+		id, err := strconv.Atoi(strings.TrimPrefix(name, "node"))
+		if err != nil || id == p.Node || !slices.Contains(withMemory, id) {
+			continue
+		}
+		d := int64(0)
+		if i < len(distances) {
+			d = distances[i]
+		}
+		if d > furthest {
+			furthest, p.Far = d, id
+		}
+	}
+}
+
+// cannot is why a cell cannot be measured on this machine, whatever its size.
+func (p *Plan) cannot(f *fact.Facts, c Cell) string {
+	switch {
+	case c.Place == Remote && p.Far < 0:
+		return "the machine has one node of memory"
+	case c.Place == Remote && c.Pages.reserved():
+		return "remote memory is measured in 4k and thp"
+	case c.Pages == THP && p.THP == "":
+		return "the kernel has no transparent huge pages"
+	case c.Pages == THP && p.THP == "never":
+		return "transparent huge pages are off (never), and madvise does not turn them on; fettle tune --set sysfs:/sys/kernel/mm/transparent_hugepage/enabled=madvise does, fettle undo gives that back"
+	case c.Pages.reserved() && pool(f, c.Pages) == nil:
+		return "the processor or the kernel has no such pages"
+	}
+	return ""
+}
+
+// pool is the machine's pool of huge pages of a size.
+func pool(f *fact.Facts, p Pages) *fact.HugePages {
+	return f.Memory.HugePages.Get(strconv.FormatInt(p.Page()>>10, 10) + "kB")
+}
+
+// fit finds the size, so that at no moment more than limit is taken: the pages that
+// are reserved, and one mapping beside them.
+func (p *Plan) fit(f *fact.Facts, limit int64) error {
+	try := sizes
+	if p.Bytes > 0 {
+		try = []int64{p.Bytes}
+	}
+	cells := p.Cells
+	for _, size := range try {
+		p.Bytes, p.Cells, p.Reserve = size, nil, nil
+		taken := int64(0)
+		left := slices.Clone(p.Left)
+		plain := slices.ContainsFunc(cells, func(c Cell) bool { return !c.Pages.reserved() })
+		if plain {
+			taken = size
+		}
+		for _, c := range cells {
+			if !c.Pages.reserved() {
+				p.Cells = append(p.Cells, c)
+				continue
+			}
+			if size%c.Pages.Page() != 0 {
+				left = append(left, LeftOut{c.String(), fmt.Sprintf("a page is %s, and %s fit: --size says how much is measured", unit.Size(c.Pages.Page()).Human(), unit.Size(size).Human())})
+				continue
+			}
+			taken += size
+			p.Cells = append(p.Cells, c)
+			p.Reserve = append(p.Reserve, p.reservation(f, c.Pages, size/c.Pages.Page()))
+		}
+		if taken <= limit {
+			p.Left = left
+			return nil
+		}
+		if len(try) == 1 {
+			return fmt.Errorf("%w: %s, of which %s are reserved as huge pages meanwhile; a quarter is %s", ErrTooLarge, unit.Size(taken).Human(), unit.Size(int64(len(p.Reserve))*size).Human(), unit.Size(limit).Human())
+		}
+	}
+	return fmt.Errorf("%w would be needed: a quarter is %s", ErrTooLarge, unit.Size(limit).Human())
+}
+
+// reservation is by how much a pool grows: free pages that it has are another's.
+func (p *Plan) reservation(f *fact.Facts, pages Pages, n int64) Reservation {
+	name := "hugepages-" + strconv.FormatInt(pages.Page()>>10, 10) + "kB/nr_hugepages"
+	r := Reservation{Pages: pages, File: "/sys/kernel/mm/hugepages/" + name, From: pool(f, pages).Total.Or(0)}
+	if len(p.CPUs) > 0 {
+		node := "node" + strconv.Itoa(p.Node)
+		r.File, r.From = "/sys/devices/system/node/"+node+"/hugepages/"+name, 0
+		if on := pool(f, pages).Node.Get(node); on != nil {
+			r.From = on.Total.Or(0)
+		}
+	}
+	r.To = r.From + n
+	return r
+}
+
+// Visit is the visit of a cell in a round.
+func (p *Plan) Visit(c Cell, seed uint64) Visit {
+	v := Visit{Pages: c.Pages, Bytes: p.Bytes, Reads: p.Reads, CPUs: p.CPUs, Node: p.Node, Seed: seed}
+	if c.Place == Remote {
+		v.Node = p.Far
+	}
+	return v
+}
+
+// TakesS is about how long it will take, in seconds: on the machines measured so far a
+// GiB takes about 0.6 s to touch, which is done twice, and a read 300 ns.
+func (p *Plan) TakesS() float64 {
+	visit := 1.2*float64(p.Bytes)/(1<<30) + 300e-9*float64(p.Reads) + 0.1
+	return visit * float64(len(p.Cells)*p.Rounds)
+}

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/ui"
+)
+
+func benchCommand(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "bench", Short: "Measure this machine's storage, memory and databases", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c.AddCommand(benchMemoryCommand(a))
+	return c
+}
+
+// BenchResult is the JSON form of a bench: the record of the run.
+type BenchResult struct {
+	*evidence.Run
+}
+
+// mayMeasure looks whether a bench can be made and its record be kept, before
+// anything is measured.
+func (m *machine) mayMeasure() error {
+	if tune.Leased(m.engine.StateDir) {
+		return ui.Hinted(ui.Refused, errors.New("an experiment is under way: each would disturb the other"), "fettle runs list shows it")
+	}
+	if err := journal.Prepare(m.engine.StateDir); err != nil {
+		return ui.Hinted(ui.Refused, err, "run it with sudo, or keep the record elsewhere with --state-dir")
+	}
+	return nil
+}
+
+// record puts what a bench has measured into the store.
+func (m *machine) record(r *evidence.Run, body any) (err error) {
+	if r.Body, err = json.Marshal(body); err != nil {
+		return err
+	}
+	r.Command, r.User, r.Version = m.command, user(), m.version
+	r.Machine, r.Ended = evidence.Fingerprint(m.host), m.host.Clock.Now().UTC()
+	return m.runs().Put(r)
+}

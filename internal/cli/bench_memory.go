@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/bench/memory"
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+type benchMemoryOptions struct {
+	size, cells string
+	rounds      int
+	reads       int64
+	reserve     bool
+}
+
+func benchMemoryCommand(a *app) *cobra.Command {
+	var o benchMemoryOptions
+	var noReserve bool
+	c := &cobra.Command{
+		Use: "memory", Short: "What huge pages and the node of memory are worth here: first touch and random access",
+		Long: `Measures CPU time of the first touch of memory and of random reads in it: in pages
+of 4 KiB, in transparent huge pages asked for by madvise, in reserved huge pages of
+2 MiB and 1 GiB, and on a machine with several nodes in memory of another node. Only
+mappings of its own are switched, never the machine. Huge pages are reserved through
+the journal while it is measured, and given back, also after Ctrl-C or kill -9.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := noneEmpty(c); err != nil {
+				return err
+			}
+			o.reserve = !noReserve
+			return a.benchMemory(c.Context(), o)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.size, "size", "", "size of each mapping; default: up to 1 GiB, so that never more than a quarter of the available memory is taken")
+	f.StringVar(&o.cells, "cells", "", "what is measured, as in 4k,thp,hugetlb-2m,hugetlb-1g,4k-remote,thp-remote (default: all that the machine can)")
+	f.IntVar(&o.rounds, "rounds", memory.Rounds, "how often each is measured")
+	f.Int64Var(&o.reads, "reads", memory.Reads, "random reads each time")
+	f.BoolVar(&noReserve, "no-reserve", false, "reserve no huge pages: leave hugetlb out")
+	return c
+}
+
+// benchMemoryPlan is what is asked for, on this machine.
+func (m *machine) benchMemoryPlan(o benchMemoryOptions) (*memory.Plan, error) {
+	asked := memory.Asked{Rounds: o.rounds, Reads: o.reads, Unreserved: !o.reserve}
+	if o.rounds < 1 || o.reads < 1 {
+		return nil, ui.Exit(ui.Usage, errors.New("--rounds and --reads: want a number above 0"))
+	}
+	if o.size != "" {
+		size, err := unit.ParseSize(o.size)
+		if err != nil {
+			return nil, ui.Exit(ui.Usage, fmt.Errorf("--size: %w", err))
+		}
+		if size == 0 || size > unit.EiB {
+			return nil, ui.Exit(ui.Usage, fmt.Errorf("--size %s: want at least 2 MiB", o.size))
+		}
+		asked.Bytes = int64(size)
+	}
+	if o.cells != "" {
+		var err error
+		if asked.Cells, err = memory.ParseCells(o.cells); err != nil {
+			return nil, ui.Exit(ui.Usage, fmt.Errorf("--cells: %w", err))
+		}
+	}
+	p, err := memory.Make(fact.Collect(m.host), asked)
+	if errors.Is(err, memory.ErrTooLarge) {
+		return nil, ui.Hinted(ui.Refused, err, "a smaller --size, or fewer --cells")
+	}
+	return p, err
+}
+
+func (a *app) benchMemory(ctx context.Context, o benchMemoryOptions) error {
+	if err := a.mustBeLive(); err != nil {
+		return err
+	}
+	m, err := a.machine(ctx)
+	if err != nil {
+		return err
+	}
+	p, err := m.benchMemoryPlan(o)
+	if err != nil {
+		return err
+	}
+	if err := m.mayMeasure(); err != nil {
+		return err
+	}
+	run, err := m.memoryRunner()
+	if err != nil {
+		return err
+	}
+	began := m.host.Clock.Now()
+	pages, err := m.reserve(ctx, p)
+	if err != nil {
+		return err
+	}
+	a.screen.Say("%d rounds of %d cells, %s each: about %s", p.Rounds, len(p.Cells), unit.Size(p.Bytes).Human(), roughly(p.TakesS()))
+	result, err := p.Run(ctx, run, rand.Uint64N(1<<53), func(round int) {
+		if a.screen.Width > 0 {
+			a.screen.Say("round %d of %d", round+1, p.Rounds)
+		}
+	})
+	if released := pages.release(ctx); released != nil {
+		return errors.Join(released, err)
+	}
+	if ctx.Err() != nil {
+		return ui.Exit(ui.Interrupted, errors.New("interrupted: the machine is as it was, and nothing is kept of the measurement"))
+	}
+	if err != nil {
+		return err
+	}
+	r := &evidence.Run{Kind: "bench-memory", Began: began.UTC(), Verdict: result.Text}
+	err = m.record(r, result)
+	if a.data() {
+		return a.result(BenchResult{r}, err)
+	}
+	if err == nil {
+		report.BenchMemory(a.screen, r, result)
+	}
+	return err
+}
+
+// memoryRunner makes visits in processes of this program.
+func (m *machine) memoryRunner() (memory.Runner, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return memory.Fresh(m.host.Exec, self, "measure-memory"), nil
+}
+
+// measureMemoryCommand is the process that makes one visit.
+func measureMemoryCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "measure-memory VISIT", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			var v memory.Visit
+			if err := json.Unmarshal([]byte(args[0]), &v); err != nil {
+				return ui.Exit(ui.Usage, err)
+			}
+			// Where memory runs out this process goes first. It can always be raised
+			// (proc(5), oom_score_adj).
+			if err := os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0); err != nil {
+				return err
+			}
+			s, err := v.Measure()
+			if err != nil {
+				return err
+			}
+			return json.NewEncoder(a.screen.Out).Encode(s)
+		},
+	}
+}
