@@ -157,7 +157,7 @@ func (r *reader) kernelParameter(c Claim, known place, p parameter) {
 func (r *reader) kernelHugePages(c Claim, size, value string) {
 	dir := ""
 	if size != "" {
-		kib, ok := pageKiB(size)
+		kib, ok := PageKiB(size)
 		if !ok {
 			r.problem(cmdlineFile, 1, fmt.Sprintf("hugepagesz=%s: no page size", clip(size)))
 			return
@@ -186,8 +186,8 @@ func (r *reader) kernelHugePages(c Claim, size, value string) {
 	}
 }
 
-// pageKiB reads a size with the kernel's suffixes (lib/cmdline.c memparse).
-func pageKiB(s string) (uint64, bool) {
+// PageKiB reads the size of a page, in KiB, with the kernel's suffixes (lib/cmdline.c memparse).
+func PageKiB(s string) (uint64, bool) {
 	if s == "" {
 		return 0, false
 	}

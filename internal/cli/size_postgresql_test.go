@@ -22,7 +22,7 @@ func serverWith(t *testing.T, version, file string, gib, cpus int) *platform.Sub
 	h := hosttest.Mounted(t, map[string]string{
 		base + "postgresql.conf":                             "data_directory = '/var/lib/postgresql/" + version + "/main'\ninclude_dir = 'conf.d'\n",
 		base + "conf.d/50-fettle.conf":                       file,
-		"proc/meminfo":                                       fmt.Sprintf("MemTotal:       %d kB\n", gib*(1<<20)*98/100),
+		"proc/meminfo":                                       fmt.Sprintf("MemTotal:       %d kB\nCommitLimit: 1 kB\nCommitted_AS: 1 kB\nHugepagesize: 2048 kB\n", gib*(1<<20)*98/100),
 		"sys/devices/system/cpu/online":                      fmt.Sprintf("0-%d\n", cpus-1),
 		"etc/os-release":                                     "ID=debian\n",
 		"var/lib/postgresql/" + version + "/main/PG_VERSION": version + "\n",
@@ -78,6 +78,7 @@ func TestSizePostgreSQLIsClean(t *testing.T) {
 				switch {
 				case g.State == rule.Passed:
 					passed++
+				case g.State == rule.NotApplicable && (g.ID == "G09" || g.ID == "G10"): // it tries huge pages, and does not insist
 				default:
 					t.Errorf("%v: %s is %s: %v, want %v (%s)", said, g.ID, g.State, g.Measured, g.Want, g.Reason)
 				}

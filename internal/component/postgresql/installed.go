@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/component"
+	"fettle.dev/fettle/internal/component/unit"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/rule"
@@ -21,6 +24,7 @@ var inputs = []rule.Input{
 	{Name: "postgresql.data_bytes", Type: rule.Number, Unit: "bytes", Doc: "size of all databases"},
 	{Name: "postgresql.pending_restart", Type: rule.List, Doc: "parameters whose value in the files waits for a restart"},
 	{Name: "postgresql.uptime_s", Type: rule.Number, Unit: "s", Doc: "time since the server was started"},
+	{Name: "postgresql.memlock_bytes", Type: rule.Number, Unit: "bytes", Doc: "memory that the files of its unit let it lock; absent where they set no limit, or none"},
 	{Name: "postgresql.file_errors", Type: rule.List, Doc: "what the server does not take of its files"},
 }
 
@@ -31,7 +35,7 @@ func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 	}
 	var out []component.Installed
 	for _, c := range all {
-		i := &installed{cluster: c}
+		i := &installed{cluster: c, host: h}
 		i.files, i.fileErr = readSettings(h, c.Main)
 		if i.files.dir == "" {
 			i.files.dir = path.Dir(c.Main)
@@ -59,6 +63,7 @@ func version(h *host.Host, c cluster, dir string) fact.Fact[string] {
 // installed is one cluster as it is found.
 type installed struct {
 	cluster
+	host    *host.Host
 	files   settings
 	fileErr error
 	asked   *answer
@@ -120,6 +125,9 @@ func (i *installed) Answer(input string) rule.Answer {
 		}
 		return rule.Answer{Value: v, At: i.version.Source()}
 	}
+	if input == "memlock_bytes" {
+		return i.memlock()
+	}
 	if i.askErr != nil {
 		return rule.Answer{Unknown: i.whyNotAsked()}
 	}
@@ -145,4 +153,25 @@ func (i *installed) Answer(input string) rule.Answer {
 		return rule.Answer{Value: i.asked.Errors, At: "pg_file_settings"}
 	}
 	return rule.Answer{Unknown: fmt.Sprintf("postgresql has no input %q", input)}
+}
+
+// memlock is the limit of locked memory that the unit's files ask for.
+func (i *installed) memlock() rule.Answer {
+	u, err := unit.New(i.host).Load(i.Unit)
+	switch {
+	case errors.Is(err, host.ErrNotRecorded):
+		return rule.Answer{Unknown: i.Unit + " is not in this copy"}
+	case errors.Is(err, fs.ErrNotExist):
+		return rule.Answer{} // it is started without systemd
+	case err != nil:
+		return rule.Answer{Unknown: err.Error()}
+	}
+	l, ok := u.Limit("MEMLOCK")
+	switch {
+	case !ok && u.Partial:
+		return rule.Answer{Unknown: "the file of " + i.Unit + " is not in this copy"}
+	case !ok || math.IsInf(l.Hard, 1):
+		return rule.Answer{At: l.At}
+	}
+	return rule.Answer{Value: l.Hard, At: l.At}
 }

@@ -33,6 +33,7 @@ var parameters = []component.Parameter{
 	number("random_page_cost", "4", "what the planner takes a random read to cost, a sequential one being 1"),
 	number("effective_io_concurrency", "", "reads ahead of a bitmap scan; 1, since version 18 16"),
 	{Name: "huge_pages", Type: rule.Text, Read: readWord, Default: "try", Doc: "whether shared memory is in huge pages: on, off, try"},
+	memory("huge_page_size", kB, "0", "size of a huge page; 0 is the kernel's standard one"),
 	number("max_worker_processes", "8", "background workers"),
 	number("max_parallel_workers", "8", "workers of parallel queries"),
 	number("max_parallel_workers_per_gather", "2", "workers of one step of a parallel query"),

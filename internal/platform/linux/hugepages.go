@@ -2,6 +2,8 @@ package linux
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,12 +19,17 @@ import (
 // (Documentation/admin-guide/mm/hugetlbpage.rst).
 var hugepools = platform.Source{
 	Prefix: "hugepools",
-	Sets:   []string{"hugepools"},
+	Sets:   []string{"hugepools", "hugepools.node"},
 	Inputs: inputs("hugepools",
 		rule.Input{Name: "*.asked", Type: rule.Number, Doc: "pages that a file or the command line asks for"},
 		rule.Input{Name: "*.obtained", Type: rule.Number, Doc: "pages that the pool has"},
 		rule.Input{Name: "sizes", Type: rule.List, Doc: "the sizes that the machine has pages of"},
 		rule.Input{Name: "*.bytes", Type: rule.Number, Unit: "bytes", Doc: "size of a page"},
+		rule.Input{Name: "node.*.asked", Type: rule.Number, Doc: "pages of one size that are asked for on one NUMA node: node1/hugepages/hugepages-2048kB"},
+		rule.Input{Name: "node.*.obtained", Type: rule.Number},
+		rule.Input{Name: "pages", Type: rule.Map, Doc: "how many pages of each size the machine has: 2048kB is 8192"},
+		rule.Input{Name: "not_a_size", Type: rule.List, Doc: "hugepagesz= and default_hugepagesz= of the command line that this kernel has no pages of"},
+		rule.Input{Name: "group", Type: rule.Text, Doc: "name of the group vm.hugetlb_shm_group in /etc/group; empty where it has none, absent where no group is meant"},
 	),
 	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
 		t := newTold()
@@ -32,9 +39,10 @@ var hugepools = platform.Source{
 			if it, ok := index.Lookup("memory.huge_pages"); ok && it.Unknown != "" {
 				t.unknown = it.Unknown
 			}
+			t.give("hugepools.pages", map[string]string{}, "/sys/kernel/mm/hugepages")
 			return t
 		}
-		sizes := []string{}
+		sizes, pages := []string{}, map[string]string{}
 		standard := s.Answer("memory.huge_page_default_bytes").Value
 		for _, pool := range pools {
 			fact := "memory.huge_pages." + pool
@@ -43,8 +51,9 @@ var hugepools = platform.Source{
 				continue
 			}
 			if n, ok := s.Answer(fact + ".total").Value.(float64); ok && n > 0 {
-				sizes = append(sizes, pool)
+				sizes, pages[pool] = append(sizes, pool), strconv.FormatFloat(n, 'f', -1, 64)
 			}
+			t.nodes(s, pool)
 			winner, asked, ok := askedFor(s, pool, size == standard)
 			if !ok {
 				continue
@@ -54,9 +63,83 @@ var hugepools = platform.Source{
 			t.give("hugepools."+pool+".bytes", size, fact)
 			t.answers["hugepools."+pool+".obtained"] = s.Answer(fact + ".total")
 		}
-		t.give("hugepools.sizes", sizes, "/sys/kernel/mm/hugepages")
+		const at = "/sys/kernel/mm/hugepages"
+		t.give("hugepools.sizes", sizes, at)
+		t.give("hugepools.pages", pages, at)
+		t.answers["hugepools.not_a_size"] = notASize(s, pools, standard)
+		t.answers["hugepools.group"] = groupOf(s)
 		return t
 	},
+}
+
+// nodes are the NUMA nodes that have a claim of their own on a pool.
+func (t *told) nodes(s *platform.Subject, pool string) {
+	index := s.Facts()
+	of := "memory.huge_pages." + pool + ".node"
+	names, _ := index.Members(of)
+	for _, node := range names {
+		item := node + "/hugepages/hugepages-" + pool
+		winner, asked, ok := wanted(s, setting.Setting{Kind: "sysfs", Name: "/sys/devices/system/node/" + item + "/nr_hugepages"})
+		if !ok {
+			continue
+		}
+		t.add("hugepools.node", item)
+		t.give("hugepools.node."+item+".asked", asked, winner.Place())
+		t.answers["hugepools.node."+item+".obtained"] = s.Answer(of + "." + node + ".total")
+	}
+}
+
+// notASize are the sizes of the command line that the kernel passes over: those of
+// which it has no pool, and a standard one that it has not taken. It names them in
+// its log only (mm/hugetlb.c, hugepagesz_setup).
+func notASize(s *platform.Subject, pools []string, standard any) rule.Answer {
+	parameters := s.Answer("kernel.parameters")
+	words, ok := parameters.Value.(map[string]string)
+	if !ok {
+		return parameters
+	}
+	out := []string{}
+	for _, name := range []string{"default_hugepagesz", "hugepagesz"} {
+		word, ok := words[name]
+		if !ok {
+			continue
+		}
+		kib, ok := claim.PageKiB(word)
+		if !ok || !slices.Contains(pools, fmt.Sprintf("%dkB", kib)) || name == "default_hugepagesz" && standard != float64(kib<<10) {
+			out = append(out, name+"="+word)
+		}
+	}
+	return rule.Answer{Value: out, At: "/proc/cmdline"}
+}
+
+// groupOf is the name of the group that may use huge pages by shmget. Where groups
+// come from elsewhere too, one that /etc/group lacks may be there.
+func groupOf(s *platform.Subject) rule.Answer {
+	id := s.Read("sysctl:vm.hugetlb_shm_group", rule.Text)
+	text, ok := id.Value.(string)
+	if !ok || strings.TrimSpace(text) == "0" {
+		return rule.Answer{Unknown: id.Unknown, At: id.At}
+	}
+	groups, why, ok := read(s.Host, "/etc/group")
+	if !ok {
+		return why
+	}
+	for line := range strings.Lines(groups) {
+		if f := strings.Split(strings.TrimSpace(line), ":"); len(f) >= 3 && f[2] == strings.TrimSpace(text) {
+			return rule.Answer{Value: f[0], At: "/etc/group"}
+		}
+	}
+	order, why, ok := read(s.Host, "/etc/nsswitch.conf")
+	if !ok && why.Unknown != "" {
+		return why
+	}
+	for line := range strings.Lines(order) {
+		sources, ok := strings.CutPrefix(strings.TrimSpace(line), "group:")
+		if ok && slices.ContainsFunc(strings.Fields(sources), func(w string) bool { return slices.Contains([]string{"sss", "ldap", "winbind", "nis", "db"}, w) }) {
+			return rule.Answer{Unknown: fmt.Sprintf("/etc/group has no group %s, and /etc/nsswitch.conf names other places: getent group %s", strings.TrimSpace(text), strings.TrimSpace(text)), At: "/etc/group"}
+		}
+	}
+	return rule.Answer{Value: "", At: id.At}
 }
 
 // askedFor is the last claim on a pool. That of the machine's standard size has
@@ -66,6 +149,11 @@ func askedFor(s *platform.Subject, pool string, standard bool) (winner claim.Cla
 	if standard {
 		places = append(places, setting.Setting{Kind: "sysctl", Name: "vm.nr_hugepages"})
 	}
+	return wanted(s, places...)
+}
+
+// wanted is the last claim on one of some places, and the pages that it asks for.
+func wanted(s *platform.Subject, places ...setting.Setting) (winner claim.Claim, pages float64, ok bool) {
 	for _, p := range places {
 		c, found := s.Claims().Winner(p)
 		if !found {

@@ -159,6 +159,10 @@ func (t *told) network(d document) {
 	t.networks[from] = n
 	t.number(d, "overlay_mtu", "spec", "defaultNetwork", "ovnKubernetesConfig", "mtu")
 	t.number(d, "overlay_mtu", "spec", "defaultNetwork", "openshiftSDNConfig", "mtu")
+	if c := d.get("spec", "defaultNetwork", "ovnKubernetesConfig", "ipsecConfig"); c != nil {
+		t.give("ipsec", "Full", d.at(c)) // that the key is there was the switch before there were modes
+		t.words(d, "ipsec", "spec", "defaultNetwork", "ovnKubernetesConfig", "ipsecConfig", "mode")
+	}
 }
 
 // switches are the networks that OVN-Kubernetes has for itself, where somebody has

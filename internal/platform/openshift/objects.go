@@ -97,6 +97,7 @@ func (t *told) tuned(d document) {
 	item := t.item(tuneds, d)
 	used := []string{}
 	for _, p := range list(d.get("spec", "profile")) {
+		t.profileOf(text(p, "data"), d.at(get(p, "data")))
 		for _, plugin := range plugins(text(p, "data")) {
 			if !slices.Contains(used, plugin) {
 				used = append(used, plugin)

@@ -27,11 +27,12 @@ const (
 	tuneds   = "openshift.tuned"
 	nodes    = "openshift.node"
 	counts   = "openshift.objects"
+	hugePods = "openshift.huge_pages"
 )
 
 // Source is the table of what the documents say.
 func Source() platform.Source {
-	s := platform.Source{Prefix: "openshift", Sets: []string{all, kubelets, checks, tuneds, nodes, counts}, Open: open}
+	s := platform.Source{Prefix: "openshift", Sets: []string{all, kubelets, checks, tuneds, nodes, counts, hugePods}, Open: open}
 	for _, in := range []rule.Input{
 		{Name: "documents", Type: rule.Number, Doc: "documents of a cluster in the directory; absent where there is none"},
 		{Name: "version", Type: rule.Text, Doc: "version of the cluster, of its ClusterVersion"},
@@ -88,6 +89,21 @@ func Source() platform.Source {
 		{Name: "tuned.*.plugins", Type: rule.List, Doc: "plug-ins of TuneD that its profiles use"},
 		{Name: "tuned.*.priority", Type: rule.Number, Doc: "the highest priority number of its recommendations"},
 		{Name: "tuned.*.pod_labels", Type: rule.Truth, Doc: "whether it matches labels of pods"},
+		{Name: "ipsec", Type: rule.Text, Doc: "mode of IPsec between nodes: Full, External or Disabled; absent where no document says"},
+
+		{Name: "huge_pages.*.resource", Type: rule.Text, Doc: "what a pod asks for: hugepages-2Mi"},
+		{Name: "huge_pages.*.request_bytes", Type: rule.Number, Unit: "bytes", Doc: "of all its containers"},
+		{Name: "huge_pages.*.limit_bytes", Type: rule.Number, Unit: "bytes"},
+		{Name: "huge_pages.*.page_bytes", Type: rule.Number, Unit: "bytes", Doc: "size of such a page"},
+		{Name: "huge_pages.*.node_bytes", Type: rule.Number, Unit: "bytes", Doc: "what a node reserves in pages of this size, by Tuned objects and MachineConfigs; absent where none reserves any"},
+		{Name: "huge_pages.*.alone", Type: rule.Truth, Doc: "whether the pod asks for neither CPU nor memory beside them"},
+		{Name: "huge_pages.*.media", Type: rule.List, Doc: "media of its emptyDir volumes that there are not"},
+		{Name: "huge_pages.*.unmounted", Type: rule.List, Doc: "names of volumes that its containers mount and it has not"},
+		{Name: "huge_pages.*.groups", Type: rule.List, Doc: "its supplementalGroups"},
+		{Name: "shm_group", Type: rule.Text, Doc: "vm.hugetlb_shm_group of a Tuned object"},
+		{Name: "odd_arguments", Type: rule.List, Doc: "kernel arguments about huge pages that the kernel passes over; absent where no document reserves any"},
+		{Name: "thp_beside", Type: rule.Text, Doc: "transparent huge pages of nodes with huge pages; empty where no document says"},
+
 		{Name: "tuned.*.missing", Type: rule.List, Doc: "profiles that it recommends and no document defines"},
 	} {
 		in.Name = "openshift." + in.Name
@@ -107,6 +123,7 @@ type told struct {
 	devices  []device
 	census   census
 	profiles profiles
+	huge     hugepages
 	// installed are the machines of install-config.yaml.
 	workers, controlPlane rule.Answer
 	limits                float64 // KubeletConfigs with maxPods
@@ -181,6 +198,7 @@ func (t *told) take(d document) {
 		t.tuned(d)
 	case "MachineConfig":
 		t.interfaceOf(d, d.text("kind"))
+		t.machineConfig(d)
 	case "ClusterVersion":
 		t.version(d)
 	case "Node":
@@ -191,6 +209,14 @@ func (t *told) take(d document) {
 	case "ClusterConfig":
 		if inner, err := d.within("data", "install-config"); err == nil {
 			t.installConfig(inner)
+		}
+	case "Pod":
+		if d.asksForHugePages() {
+			t.interfaceOf(d, kind)
+			t.pod(d)
+		}
+		if d.whole {
+			t.census.count(kind, d)
 		}
 	default:
 		t.census.count(kind, d)
@@ -203,6 +229,7 @@ func (t *told) finish() {
 	t.finishNetworks()
 	t.finishMTU()
 	t.finishProfiles()
+	t.finishHugePages()
 	t.give("kubelet_configs", t.limits, "")
 	for set := range t.items {
 		slices.Sort(t.items[set])
@@ -238,6 +265,10 @@ func (d document) kind() string {
 		}
 	case "Node":
 		if !grouped {
+			return kind
+		}
+	case "Pod":
+		if !grouped && d.asksForHugePages() {
 			return kind
 		}
 	}

@@ -105,9 +105,17 @@ func (p *Plan) Arguments(page string) []string {
 	return []string{"default_hugepagesz=" + page, "hugepagesz=" + page, "hugepages=" + count}
 }
 
-// Profile is a TuneD profile for OpenShift's nodes with pages of 2 MiB.
-func (p *Plan) Profile() string {
-	return fmt.Sprintf("[main]\nsummary=Configuration for hugepages\ninclude=openshift-node\n\n[vm]\ntransparent_hugepages=never\n\n[sysctl]\nvm.nr_hugepages=%d\n", p.Pages)
+// profile is a TuneD profile for OpenShift's nodes: pages of 2 MiB, none where pages
+// is 0, and the group that may use them by shmget, 0 for none.
+func profile(pages, group int) string {
+	text := "[main]\nsummary=Configuration for hugepages\ninclude=openshift-node\n\n[vm]\ntransparent_hugepages=never\n\n[sysctl]\n"
+	if pages > 0 {
+		text += fmt.Sprintf("vm.nr_hugepages=%d\n", pages)
+	}
+	if group > 0 {
+		text += fmt.Sprintf("vm.hugetlb_shm_group=%d\n", group)
+	}
+	return text
 }
 
 // Size implements sizing.Wish.
@@ -182,7 +190,7 @@ func (w *Wish) machine(r *sizing.Result, p *Plan) {
 			sysctl = "# Written by fettle size hugepages.\n"
 		}
 		sysctl += fmt.Sprintf("vm.hugetlb_shm_group = %d\n", w.Group)
-		r.Add(sizing.Value{Group: "kernel", Name: "vm.hugetlb_shm_group", Value: w.Group, Why: "whose members may call shmget with SHM_HUGETLB; mmap needs no group", Sources: []rule.Source{{Document: "002", Section: "13.2"}}})
+		w.mayShare(r)
 	}
 	if sysctl != "" {
 		r.Files = append(r.Files, sizing.Artefact{Name: "etc/sysctl.d/60-hugepages.conf", What: "the pages and who may use them", Checked: "sysctl.d(5)", Content: sysctl})
@@ -209,12 +217,20 @@ func (w *Wish) machine(r *sizing.Result, p *Plan) {
 		sizing.Step{Do: "Set huge_pages in postgresql.conf, and let the unit lock its memory", Command: "systemctl daemon-reload && systemctl restart " + w.Service, Restarts: w.Service, Check: "HugePages_Free of /proc/meminfo has fallen, and pg_isready answers"})
 }
 
+// mayShare adds the group.
+func (w *Wish) mayShare(r *sizing.Result) {
+	r.Add(sizing.Value{Group: "kernel", Name: "vm.hugetlb_shm_group", Value: w.Group, Why: "whose members may call shmget with SHM_HUGETLB; mmap needs no group", Sources: []rule.Source{{Document: "002", Section: "13.2"}}})
+}
+
 // pod is for a pod of OpenShift.
 func (w *Wish) pod(r *sizing.Result, p *Plan) error {
 	if w.Nodes > 1 && w.Page == "2M" {
 		r.Note("vm.nr_hugepages spreads the pages over the NUMA nodes evenly; a Tuned object has no count for each")
 	}
-	tuned, files, err := p.Cluster(w.Page)
+	if w.Group != 0 {
+		w.mayShare(r)
+	}
+	tuned, files, err := p.Cluster(w.Page, w.Group)
 	if err != nil {
 		return err
 	}
@@ -250,20 +266,27 @@ func (w *Wish) pod(r *sizing.Result, p *Plan) error {
 	return nil
 }
 
-// Cluster is the objects that give the pages to nodes of OpenShift, and the steps.
-func (p *Plan) Cluster(page string) ([]sizing.Step, []sizing.Artefact, error) {
+// Cluster is the objects that give the pages to nodes of OpenShift, and the group to
+// their kernels (0 for none), and the steps.
+func (p *Plan) Cluster(page string, group int) (steps []sizing.Step, files []sizing.Artefact, err error) {
 	check := fmt.Sprintf("oc describe node shows %s: %dMi as allocatable", p.Resource, p.Bytes()/unit.MiB)
-	if page == "2M" {
-		text, err := sizing.YAML("Huge pages of 2 MiB for the nodes with the label hugepages.", manifest.NewTuned("hugepages", "node-hugepages", "hugepages", 30, p.Profile()))
-		return []sizing.Step{
-				{Do: "Label the nodes", Command: "oc label node NODE hugepages=true"},
-				{Do: "Reserve the pages", Command: "oc create -f hugepages_tuning.yaml", Check: check},
-			}, []sizing.Artefact{{
-				Name: "hugepages_tuning.yaml", What: "the pages of each node with the label hugepages, and no transparent ones", Checked: "the schema of tuned.openshift.io/v1", Content: text,
-			}}, err
+	pages, what := p.Pages, "the pages of each node with the label hugepages, and no transparent ones"
+	if page != "2M" {
+		arguments := append(p.Arguments(page), "transparent_hugepage=never")
+		text, err := sizing.YAML("Huge pages of 1 GiB need boot arguments.", manifest.NewMachineConfig("50-worker-hugepages", "worker", arguments))
+		if err != nil {
+			return nil, nil, err
+		}
+		steps = append(steps, sizing.Step{Do: "Boot the workers with the pages", Command: "oc create -f 50-worker-hugepages.yaml", Restarts: "each worker, one at a time", Check: check})
+		files = append(files, sizing.Artefact{Name: "50-worker-hugepages.yaml", What: "kernel arguments of every worker", Checked: "the types of openshift/api", Content: text})
+		if group == 0 {
+			return steps, files, nil
+		}
+		pages, what, check = 0, "the group of each node with the label hugepages", fmt.Sprintf("sysctl vm.hugetlb_shm_group is %d on such a node", group)
 	}
-	arguments := append(p.Arguments(page), "transparent_hugepage=never")
-	text, err := sizing.YAML("Huge pages of 1 GiB need boot arguments.", manifest.NewMachineConfig("50-worker-hugepages", "worker", arguments))
-	return []sizing.Step{{Do: "Boot the workers with the pages", Command: "oc create -f 50-worker-hugepages.yaml", Restarts: "each worker, one at a time", Check: check}},
-		[]sizing.Artefact{{Name: "50-worker-hugepages.yaml", What: "kernel arguments of every worker", Checked: "the types of openshift/api", Content: text}}, err
+	text, err := sizing.YAML("Huge pages for the nodes with the label hugepages.", manifest.NewTuned("hugepages", "node-hugepages", "hugepages", 30, profile(pages, group)))
+	steps = append(steps,
+		sizing.Step{Do: "Label the nodes", Command: "oc label node NODE hugepages=true"},
+		sizing.Step{Do: "Tune the nodes with the label", Command: "oc create -f hugepages_tuning.yaml", Check: check})
+	return steps, append(files, sizing.Artefact{Name: "hugepages_tuning.yaml", What: what, Checked: "the schema of tuned.openshift.io/v1", Content: text}), err
 }

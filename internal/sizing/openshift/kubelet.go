@@ -131,7 +131,7 @@ func (p *plan) hugePages(context.Context) error {
 		p.Add(sizing.Value{Group: "huge pages", Name: "pages_per_numa_node", Value: pages.Each[0], Unit: "pages", Why: fmt.Sprintf("over %d NUMA nodes", p.w.NUMANodes)})
 	}
 	p.Spend("memory of a node with huge pages", "MiB", sizing.Round(float64(p.w.NodeRAM)/(1<<20)), sizing.Part{Name: "huge pages", Amount: float64(pages.Bytes() >> 20)})
-	steps, files, err := pages.Cluster(p.w.HugePage)
+	steps, files, err := pages.Cluster(p.w.HugePage, 0)
 	p.Steps, p.Files = append(p.Steps, steps...), append(p.Files, files...)
 	p.Note("a node has huge pages of one size; pods ask for %s, request equal to limit", pages.Resource)
 	return err
