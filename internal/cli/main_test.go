@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -48,7 +49,7 @@ func standIn(dir string) {
 	live = func() *host.Host { return host.Mounted(dir) }
 	defaultStateDir = filepath.Join(dir, "var/lib/fettle")
 	watchdogEnv = []string{"FETTLE_TEST_MACHINE=" + dir, "FETTLE_TEST_KILL_AT="}
-	settle = 0
+	settle, shortest = 0, time.Millisecond
 }
 
 // unpack writes the archive of a machine into a directory.

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -42,6 +39,14 @@ type proveOptions struct {
 	More       bool     `json:"more_is_better,omitempty"`
 	Percentile float64  `json:"percentile"` // below 0: the last number
 	Guards     []string `json:"guards,omitempty"`
+	Caps       []string `json:"caps,omitempty"`
+
+	Live      bool          `json:"live,omitempty"`
+	Window    time.Duration `json:"window_ns,omitempty"`
+	Settle    time.Duration `json:"settle_ns,omitempty"`
+	Covariate string        `json:"covariate,omitempty"`
+	Pattern   string        `json:"pattern,omitempty"`
+	TokenFile string        `json:"prometheus_token_file,omitempty"`
 
 	Margin  string        `json:"margin"`
 	Alpha   float64       `json:"alpha"`
@@ -62,21 +67,29 @@ func proveCommand(a *app) *cobra.Command {
 	var o proveOptions
 	d := prove.Defaults(prove.Metric{Name: "time"})
 	c := &cobra.Command{
-		Use: "prove (--profile X | --set S=V | --plan FILE | --change-cmd APPLY --undo-cmd UNDO) -- COMMAND...", Short: "Measure whether a change helps this work on this machine, with an interval, and undo it",
+		Use: "prove (--profile X | --set S=V | --plan FILE | --change-cmd APPLY --undo-cmd UNDO) (-- COMMAND... | --live)", Short: "Measure whether a change helps this work on this machine, with an interval, and undo it",
 		Long: `Runs the command again and again, with the change and without, in an order that a
 coin decides: ABBA or BAAB. Whatever the machine does meanwhile, an effect is not
 made up by it. Each switch goes through the journal, and the machine is as it was
 when fettle ends, also by Ctrl-C or kill -9. The verdict is one of four: faster or
 slower, with an interval that holds at whatever moment one looks; no effect above
-the margin; cannot tell yet.`,
+the margin; cannot tell yet.
+
+With --live nothing is run: the change is switched on and off under the work that
+goes on here anyhow, window by window, and its logs, its Prometheus or the kernel's
+pressure tell the difference.`,
 		Args: func(c *cobra.Command, args []string) error {
-			if o.resume == "" && (len(args) == 0 || c.ArgsLenAtDash() != 0) {
-				return errors.New("want the work after --, as in: fettle prove --set vm.swappiness=10 -- make")
+			switch {
+			case o.resume != "":
+			case o.Live && len(args) > 0:
+				return errors.New("--live measures what runs here anyhow: it takes no command")
+			case !o.Live && (len(args) == 0 || c.ArgsLenAtDash() != 0):
+				return errors.New("want the work after --, as in: fettle prove --set vm.swappiness=10 -- make; or --live for work that goes on here anyhow")
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			for _, name := range []string{"profile", "set", "plan", "change-cmd", "undo-cmd", "metric", "unit", "expect", "resume", "margin"} {
+			for _, name := range []string{"profile", "set", "plan", "change-cmd", "undo-cmd", "metric", "unit", "expect", "resume", "margin", "covariate", "pattern", "prometheus-token"} {
 				if f := c.Flags().Lookup(name); f.Changed && (f.Value.String() == "" || f.Value.String() == "[]") {
 					return ui.Exit(ui.Usage, fmt.Errorf("--%s is empty", name))
 				}
@@ -100,6 +113,11 @@ the margin; cannot tell yet.`,
 			if c.Flags().Changed("timeout") && o.Timeout <= 0 || o.Budget <= 0 {
 				return ui.Exit(ui.Usage, errors.New("--timeout and --budget: want a time above 0"))
 			}
+			if o.resume == "" {
+				if err := o.suits(c.Flags()); err != nil {
+					return ui.Exit(ui.Usage, err)
+				}
+			}
 			if o.Dir, err = os.Getwd(); err != nil {
 				return err
 			}
@@ -115,14 +133,21 @@ the margin; cannot tell yet.`,
 	f.StringVar(&o.Plan, "plan", "", "the change: a plan that fettle diff --output json wrote")
 	f.StringVar(&o.ChangeCmd, "change-cmd", "", "the change: a command for sh that makes it; fettle's journal does not know what it does")
 	f.StringVar(&o.UndoCmd, "undo-cmd", "", "the command that takes --change-cmd back; it also has to succeed where nothing is to be taken back")
-	f.StringVar(&o.Metric, "metric", "time", "what decides: time, cpu-time, max-memory, or NAME=REGEXP for a number that the command prints (its first group)")
+	f.StringVar(&o.Metric, "metric", "time", "what decides: time, cpu-time, max-memory, or NAME=REGEXP for a number that the command prints (its first group); with --live pressure:io, logs:FILE:p99, prometheus:URL:EXPR")
 	f.StringVar(&o.Unit, "unit", "", "unit of --metric: with s (less is better) and 1/s (more is better) the verdict is faster or slower, with others better or worse")
 	f.BoolVar(&o.More, "more", false, "more of --metric is better")
 	f.Float64Var(&o.Percentile, "percentile", -1, "of the many numbers that REGEXP finds in one run, this percentile; else the last number")
 	f.StringArrayVar(&o.Guards, "guard", nil, "guard rail METRIC:LIMIT, as max-memory:10% or p99=p99 ([0-9.]+):20%: the experiment ends once that is worse for sure; repeatable")
+	f.StringArrayVar(&o.Caps, "stop-above", nil, "METRIC:VALUE, as max-memory:2000000000 or pressure:memory:20: the experiment ends at once when a run or a window has more; repeatable")
+	f.BoolVar(&o.Live, "live", false, "measure work that goes on here anyhow, in windows of time with the change and without")
+	f.DurationVar(&o.Window, "window", 10*time.Minute, "with --live: length of a window; each is up to a tenth longer or shorter")
+	f.DurationVar(&o.Settle, "settle", 0, "with --live: time after each switch that does not count (default: a fifth of --window)")
+	f.StringVar(&o.Covariate, "covariate", "", "with --live: what the metric depends on beside the change, and the change has no influence on: rate (of the requests in the metric's log), or a metric")
+	f.StringVar(&o.Pattern, "pattern", "", "with --live: REGEXP whose first group is the duration in a line of a log; Foreman's, HAProxy's and Puppet Server's logs need none")
+	f.StringVar(&o.TokenFile, "prometheus-token", "", "with --live: file with the bearer token for Prometheus")
 	f.StringVar(&o.Margin, "margin", "2%", "smaller effects do not matter")
 	f.Float64Var(&o.Alpha, "alpha", d.Alpha, "chance of a wrong verdict")
-	f.DurationVar(&o.Budget, "budget", 30*time.Minute, "no run begins after this time")
+	f.DurationVar(&o.Budget, "budget", 30*time.Minute, "no run begins after this time (with --live: as long as all quads take)")
 	f.DurationVar(&o.Timeout, "timeout", 0, "a run that takes longer has failed (default: the budget, at least a minute)")
 	f.IntVar(&o.Quads, "quads", d.Most, "quads at the most; a quad is four runs that count")
 	f.IntVar(&o.Placebo, "placebo", d.Placebo, "quads of the placebo, which tells the noise")
@@ -133,87 +158,6 @@ the margin; cannot tell yet.`,
 	f.StringVar(&o.resume, "resume", "", "go on with an experiment that was cut off, by its name (fettle runs list) or last")
 	f.BoolVar(&o.anyway, "anyway", false, "measure also where the machine is busy or the margin out of reach")
 	return c
-}
-
-// expected are the words of --expect.
-var expected = map[string]prove.Word{
-	"faster": prove.Better, "better": prove.Better, "slower": prove.Worse, "worse": prove.Worse, "no-effect": prove.NoEffect,
-}
-
-// design makes the design that the options ask for, and what reads the metrics.
-func (o *proveOptions) design() (prove.Design, []prove.Printed, error) {
-	metric, printed, err := parseMetric(o.Metric, o.Percentile)
-	if err != nil {
-		return prove.Design{}, nil, fmt.Errorf("--metric %s: %w", o.Metric, err)
-	}
-	if printed == nil && (o.Unit != "" || o.More || o.Percentile >= 0) {
-		return prove.Design{}, nil, fmt.Errorf("--unit, --more and --percentile are for a metric that the command prints; %s has its own", o.Metric)
-	}
-	if strings.HasSuffix(o.Unit, "/s") {
-		o.More = true // a rate
-	}
-	if printed != nil {
-		metric.Unit, metric.More = o.Unit, o.More
-	}
-	d := prove.Defaults(metric)
-	d.Alpha, d.Most, d.Placebo, d.Washout, d.Seed, d.BudgetS = o.Alpha, o.Quads, o.Placebo, o.Washout, o.Seed, o.Budget.Seconds()
-	d.Least = min(d.Least, max(d.Most, 2))
-	if d.Margin, err = parsePercent(o.Margin); err != nil {
-		return d, nil, fmt.Errorf("--margin %s: %w", o.Margin, err)
-	}
-	var all []prove.Printed
-	if printed != nil {
-		all = append(all, *printed)
-	}
-	for _, g := range o.Guards {
-		at := strings.LastIndexByte(g, ':')
-		if at < 0 {
-			return d, nil, fmt.Errorf("--guard %s: want METRIC:LIMIT, as max-memory:10%%", g)
-		}
-		metric, printed, err := parseMetric(g[:at], -1)
-		if err != nil {
-			return d, nil, fmt.Errorf("--guard %s: %w", g, err)
-		}
-		limit, err := parsePercent(g[at+1:])
-		if err != nil {
-			return d, nil, fmt.Errorf("--guard %s: %w", g, err)
-		}
-		d.Guards = append(d.Guards, prove.Guard{Metric: metric, Most: limit})
-		if printed != nil {
-			all = append(all, *printed)
-		}
-	}
-	return d, all, d.Check()
-}
-
-func parseMetric(text string, percentile float64) (prove.Metric, *prove.Printed, error) {
-	name, pattern, printed := strings.Cut(text, "=")
-	if !printed {
-		m, ok := prove.Builtin(name)
-		if !ok {
-			return m, nil, errors.New("want time, cpu-time, max-memory, or NAME=REGEXP for what the command prints")
-		}
-		return m, nil, nil
-	}
-	if _, taken := prove.Builtin(name); taken || name == "" {
-		return prove.Metric{}, nil, errors.New("want NAME=REGEXP, with a name that is not time, cpu-time or max-memory")
-	}
-	if !(percentile <= 100) {
-		return prove.Metric{}, nil, errors.New("want a --percentile from 0 to 100")
-	}
-	re, err := regexp.Compile("(?m)" + pattern)
-	if err != nil {
-		return prove.Metric{}, nil, err
-	}
-	return prove.Metric{Name: name}, &prove.Printed{Name: name, Number: re, Percentile: percentile}, nil
-}
-
-func parsePercent(text string) (float64, error) {
-	n, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "%")), 64)
-	if err != nil || !strings.HasSuffix(text, "%") || math.IsInf(n, 0) || math.IsNaN(n) {
-		return 0, errors.New("want a percentage, as 2%")
-	}
-	return n / 100, nil
 }
 
 func (a *app) prove(ctx context.Context, o proveOptions, work []string) error {

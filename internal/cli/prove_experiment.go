@@ -33,7 +33,7 @@ type proof struct {
 	design   prove.Design
 	change   prove.Change
 	tuning   *prove.Tuning // nil where the change is a pair of commands
-	work     *prove.Command
+	work     work
 	body     *prove.Evidence
 	underway *evidence.Underway // nil until the first visit can be recorded
 	visits   []prove.Visit
@@ -86,26 +86,18 @@ func (p *proof) takeUp() error {
 // prepare looks whether the change can be tested, and starts the watchdog. Nothing is
 // changed by it.
 func (p *proof) prepare(ctx context.Context) (err error) {
-	design, metrics, err := p.o.design()
+	deadline, err := p.deadline(2*p.o.Budget + time.Hour)
 	if err != nil {
+		return err
+	}
+	if err := p.measured(mark(deadline.SinceBoot, "work")); err != nil {
 		return ui.Exit(ui.Usage, err)
 	}
-	p.design = design
-	if p.o.Timeout == 0 {
-		p.o.Timeout = max(p.o.Budget, time.Minute)
-	}
-	p.work = &prove.Command{Args: p.body.Work, Metrics: metrics, Timeout: p.o.Timeout, Dir: p.o.Dir, Clock: p.host.Clock, Memory: p.design.Measures("max-memory")}
-	if err := p.work.Check(); err != nil {
+	if err := p.work.Check(ctx); err != nil {
 		return ui.Exit(ui.Usage, err)
-	}
-	ways := 0
-	for _, given := range []bool{len(p.o.Profiles) > 0, len(p.o.Set) > 0, p.o.Plan != "", p.o.ChangeCmd != ""} {
-		if given {
-			ways++
-		}
 	}
 	switch {
-	case ways != 1:
+	case p.o.ways() != 1:
 		return ui.Exit(ui.Usage, errors.New("want one of: --profile, --set, --plan, --change-cmd"))
 	case (p.o.ChangeCmd == "") != (p.o.UndoCmd == ""):
 		return ui.Exit(ui.Usage, errors.New("--change-cmd and --undo-cmd go together: what is changed has to be undone"))
@@ -128,11 +120,6 @@ func (p *proof) prepare(ctx context.Context) (err error) {
 	if err := p.takeBackExperiments(ctx, 0); err != nil {
 		return err
 	}
-	deadline, err := p.deadline(2*p.o.Budget + time.Hour)
-	if err != nil {
-		return err
-	}
-	p.work.Mark = mark(deadline.SinceBoot, "work")
 	if p.o.ChangeCmd != "" {
 		p.change = &prove.Commands{ApplyWith: p.o.ChangeCmd, UndoWith: p.o.UndoCmd, Dir: p.o.Dir, Mark: mark(deadline.SinceBoot, "apply"),
 			Applying: p.applying, End: host.EndMarked}
@@ -255,7 +242,10 @@ func (p *proof) begin() (err error) {
 var settle = 3 * time.Second
 
 func (p *proof) run(ctx context.Context) (prove.Ending, error) {
-	if why := p.unfit(ctx); len(why) > 0 {
+	if p.o.Live {
+		p.screen.Say("windows of %v, and %v after each switch: at least %s, at the most until %s", p.o.Window, p.o.Settle,
+			roughly(float64(p.design.Placebo+p.design.Least)*p.o.quad().Seconds()), p.host.Clock.Now().Add(p.o.Budget).Local().Format("2006-01-02 15:04"))
+	} else if why := p.unfit(ctx); len(why) > 0 { // running work is what keeps the machine busy
 		if !p.o.anyway {
 			p.watchdog.dismiss()
 			return "", ui.Hinted(ui.Refused, fmt.Errorf("this is no moment to measure: %s", strings.Join(why, "; ")), "wait, or --anyway")
@@ -284,9 +274,7 @@ func (p *proof) run(ctx context.Context) (prove.Ending, error) {
 	if course == nil {
 		return "", err
 	}
-	asked, work, change := p.body.Asked, p.body.Work, p.body.Change
-	p.body = prove.Sum(course, ending, err, p.visits)
-	p.body.Asked, p.body.Work, p.body.Change = asked, work, change
+	p.body = p.body.Summed(prove.Sum(course, ending, err, p.visits))
 	return ending, errors.Join(err, p.finish())
 }
 
@@ -309,7 +297,7 @@ func (p *proof) finish() error {
 	}
 	r := p.underway.Run
 	r.Body, r.Verdict, r.Ended = body, p.body.Text, p.host.Clock.Now().UTC()
-	if p.body.Ending == prove.EndedInterrupted {
+	if p.resumable() {
 		// Kept as it is: --resume goes on.
 		return p.underway.Close()
 	}
@@ -320,10 +308,16 @@ func (p *proof) finish() error {
 	return nil
 }
 
+// resumable says whether the experiment can go on from its record: one that was
+// interrupted, or whose work or machine failed once it had taught something.
+func (p *proof) resumable() bool {
+	return p.body.Ending == prove.EndedInterrupted || p.body.Ending == prove.EndedFailed && len(p.body.Placebo)+len(p.body.Quads) > 0
+}
+
 // progress says where the experiment is, on a terminal.
 func (p *proof) progress(c *prove.Course, v prove.Visit) {
 	s := c.Next()
-	if len(p.visits) == 2 {
+	if len(p.visits) == 2 && !p.o.Live {
 		d := p.design
 		quads := float64(d.Placebo + d.Least)
 		p.screen.Say("at least %.0f runs, about %s; at the most until %s", quads*c.Visits(), roughly(quads*c.Visits()*v.TookS), p.host.Clock.Now().Add(p.o.Budget).Local().Format("15:04"))
@@ -331,7 +325,7 @@ func (p *proof) progress(c *prove.Course, v prove.Visit) {
 	if s.Phase != v.Phase || s.Quad != v.Quad {
 		switch {
 		case v.Phase == prove.Placebo && s.Phase == prove.Quads:
-			p.screen.Say("placebo: the noise of a quad is %.1f %%; about %.0f runs to see %s", 100*c.Noise(), float64(c.Planned(100_000))*c.Visits(), p.o.Margin)
+			p.screen.Say("placebo: the noise of a quad is %.1f %%; about %.0f %ss to see %s", 100*c.Noise(), float64(c.Planned(100_000))*c.Visits(), p.design.Unit(), p.o.Margin)
 		case v.Phase == prove.Quads && p.screen.Width > 0:
 			p.screen.Say("quad %d: %s", v.Quad+1, c.Verdict().Text)
 		}
@@ -358,6 +352,8 @@ func (p *proof) verdict(ending prove.Ending, err error, want prove.Word) error {
 		return ui.Hinted(ui.Refused, err, "--margin 5%, a longer workload, a larger --budget, or --anyway")
 	case ending == prove.EndedGuard:
 		return ui.Exit(ui.GateNotMet, err)
+	case err != nil && p.resumable():
+		return ui.Hinted(ui.Failed, err, "what was measured is kept: fettle prove --resume "+p.underway.Name()+" goes on")
 	case err != nil:
 		return err
 	case want != "" && p.body.Word != want:

@@ -106,9 +106,7 @@ func (m *machine) lookAt(name string) (*evidence.Run, bool, *prove.Evidence, err
 	if err != nil {
 		return nil, alive, nil, fmt.Errorf("run %s: %w", name, err)
 	}
-	sum := prove.Sum(course, prove.EndedInterrupted, nil, visits)
-	sum.Asked, sum.Work, sum.Change = e.Asked, e.Work, e.Change
-	return r, alive, sum, nil
+	return r, alive, e.Summed(prove.Sum(course, prove.EndedInterrupted, nil, visits)), nil
 }
 
 func (a *app) runsShow(c *cobra.Command, id string) error {

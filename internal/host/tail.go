@@ -39,7 +39,7 @@ func (h *Host) Lines(p string, most int64, each func(line []byte)) (before int64
 	if most == 0 {
 		most = math.MaxInt64
 	}
-	f, err := h.openLog(p)
+	f, err := h.OpenLog(p)
 	switch {
 	case errors.Is(err, errNoLog):
 		text, before, err := h.Tail(p, most)
@@ -83,8 +83,9 @@ func (h *Host) Lines(p string, most int64, each func(line []byte)) (before int64
 // errNoLog: what stands in for the machine keeps the text of this file itself.
 var errNoLog = errors.New("no file of its own")
 
-// openLog opens the file that a log is in, or returns errNoLog.
-func (h *Host) openLog(p string) (*os.File, error) {
+// OpenLog opens the file that a log is in. What stands in for a machine and keeps the
+// text of its files itself has none.
+func (h *Host) OpenLog(p string) (*os.File, error) {
 	switch f := h.Files.(type) {
 	case liveFiles:
 		return OpenRegular(p)

@@ -72,6 +72,7 @@ var table = []place{
 	{path: "internal/logs", layer: 2},
 	{path: "internal/load", layer: 2, also: []string{"internal/logs"}},
 	{path: "internal/prove", layer: 2, also: []string{"internal/tune", "internal/plugin"}},
+	{path: "internal/prove/running", layer: 2, also: []string{"internal/prove"}},
 	{path: "internal/fact", layer: 1},
 	{path: "internal/setting", layer: 1},
 	{path: "internal/claim", layer: 1, also: []string{"internal/setting"}},

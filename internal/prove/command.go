@@ -84,7 +84,7 @@ type Command struct {
 }
 
 // Check looks whether there is such a program.
-func (c *Command) Check() error {
+func (c *Command) Check(context.Context) error {
 	if _, err := exec.LookPath(c.Args[0]); err != nil {
 		return fmt.Errorf("the work cannot be started: %w", err)
 	}
@@ -95,7 +95,7 @@ func (c *Command) Check() error {
 const most = 64 << 20
 
 // Visit runs the command once. It ends with all that it has started.
-func (c *Command) Visit(ctx context.Context) (m Measurement, err error) {
+func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) {
 	// The death of the thread that has started a process counts as that of the parent
 	// (PR_SET_PDEATHSIG, prctl(2)).
 	runtime.LockOSThread()

@@ -48,7 +48,7 @@ func TestCommand(t *testing.T) {
 		"no such program":        {&Command{Args: []string{"/no/such"}, Clock: wallClock{}}, "", 0, "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, err := x.command.Visit(t.Context())
+			m, err := x.command.Visit(t.Context(), Step{})
 			if x.says != "" {
 				if err == nil || !strings.Contains(err.Error(), x.says) {
 					t.Fatalf("%v, want %q", err, x.says)
@@ -94,26 +94,26 @@ func TestCommandEnds(t *testing.T) {
 		}
 	}
 	c.Timeout = 300 * time.Millisecond
-	if _, err := c.Visit(t.Context()); err == nil || !strings.Contains(err.Error(), "did not end within 300ms") {
+	if _, err := c.Visit(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "did not end within 300ms") {
 		t.Error(err)
 	}
 	gone()
 	c.Timeout = 0
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := c.Visit(ctx); err == nil {
+	if _, err := c.Visit(ctx, Step{}); err == nil {
 		t.Error("interrupted, and no error")
 	}
 	gone()
 	c = command("sleep 1000 >/dev/null 2>&1 & echo $! >" + child)
-	if _, err := c.Visit(t.Context()); err != nil {
+	if _, err := c.Visit(t.Context(), Step{}); err != nil {
 		t.Error(err)
 	}
 	gone()
 }
 
 func TestCommandPrintsTooMuch(t *testing.T) {
-	if _, err := command("yes 1 | head -c 80000000", printed("n", `(\d)`, -1)).Visit(t.Context()); err == nil || !strings.Contains(err.Error(), "let it print less") {
+	if _, err := command("yes 1 | head -c 80000000", printed("n", `(\d)`, -1)).Visit(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "let it print less") {
 		t.Error(err)
 	}
 }

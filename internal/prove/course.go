@@ -2,7 +2,6 @@ package prove
 
 import (
 	"errors"
-	"fmt"
 	"math"
 
 	"fettle.dev/fettle/internal/stats"
@@ -46,17 +45,7 @@ type Course struct {
 	last     float64           // logarithm of the visit dropped last; NaN once it was compared
 	after    map[Arm][]float64 // of this phase: last dropped visit against the first that counts
 	tracks   []*track          // of the metric, then of each guard rail
-}
-
-// track is what became of one metric.
-type track struct {
-	metric   Metric
-	alpha    float64
-	scale    scale
-	logs     [4]float64
-	placebo  []float64
-	sequence *stats.Sequence
-	interval stats.Interval // of the sequence, after its last quad
+	beside   *covariate        // nil for none
 }
 
 // Begin is the start of an experiment. The design has been checked.
@@ -66,39 +55,12 @@ func Begin(d Design) *Course {
 	for _, g := range d.Guards {
 		// Each guard rail is a question of its own: together they may err as often
 		// as the verdict (Bonferroni; twice, for only one side is asked).
-		c.tracks = append(c.tracks, &track{metric: g.Metric, alpha: 2 * d.Alpha / float64(len(d.Guards))})
+		c.tracks = append(c.tracks, &track{metric: g.Metric, alpha: 2 * d.Alpha / float64(len(d.Guards)), guards: true})
+	}
+	if d.Covariate != nil {
+		c.beside = &covariate{track: track{metric: *d.Covariate}}
 	}
 	return c
-}
-
-// scale is how the values of a guard rail are compared: what the first one decides.
-type scale int
-
-const (
-	undecided scale = iota
-	ratios          // by their logarithms
-	counts          // likewise, with one added: there may be none
-)
-
-// log is the logarithm of a value. Numbers of errors may be 0, so a guard rail that
-// begins with a whole number counts.
-func (t *track) log(v Values, decides bool) (float64, error) {
-	value, measured := v[t.metric.Name]
-	if t.scale == undecided {
-		t.scale = ratios
-		if !decides && t.metric.Unit == "" && value == math.Trunc(value) {
-			t.scale = counts
-		}
-	}
-	switch {
-	case !measured:
-		return 0, fmt.Errorf("the work told no %s", t.metric.Name)
-	case t.scale == counts && value >= 0 && !math.IsInf(value, 1):
-		return math.Log1p(value), nil
-	case !(value > 0) || math.IsInf(value, 1):
-		return 0, fmt.Errorf("%s is %v: a positive number is needed, because values are compared by their ratio", t.metric.Name, value)
-	}
-	return math.Log(value), nil
 }
 
 // Next is the visit to make now, or a step of the phase Done.
@@ -122,7 +84,14 @@ func (c *Course) Took(v Values) error {
 	logs := make([]float64, len(c.tracks))
 	for i, t := range c.tracks {
 		var err error
-		if logs[i], err = t.log(v, i == 0); err != nil {
+		if logs[i], err = t.log(v); err != nil {
+			return err
+		}
+	}
+	var along float64
+	if c.beside != nil {
+		var err error
+		if along, err = c.beside.log(v); err != nil {
 			return err
 		}
 	}
@@ -141,6 +110,9 @@ func (c *Course) Took(v Values) error {
 	for i, t := range c.tracks {
 		t.logs[c.place] = logs[i]
 	}
+	if c.beside != nil {
+		c.beside.logs[c.place] = along
+	}
 	if c.place++; c.place == 4 {
 		c.finish(s)
 	}
@@ -156,14 +128,10 @@ func (c *Course) Abandon() {
 // finish takes the differences of a quad that is complete.
 func (c *Course) finish(s Step) {
 	order := c.design.Order(s.Phase, s.Quad)
-	for _, t := range c.tracks {
-		d := 0.0
-		for i, arm := range order {
-			if arm == With {
-				d += t.logs[i] / 2
-			} else {
-				d -= t.logs[i] / 2
-			}
+	for i, t := range c.tracks {
+		d := t.difference(order)
+		if i == 0 && c.beside != nil {
+			d = c.beside.less(d, s.Phase, order, t.logs)
 		}
 		if s.Phase == Placebo {
 			t.placebo = append(t.placebo, d)
@@ -190,8 +158,15 @@ func (c *Course) begin() {
 		for _, t := range c.tracks {
 			t.placebo = nil
 		}
+		if c.beside != nil {
+			c.beside.placebo = nil
+		}
 	} else {
 		c.phase = Quads
+		if c.beside != nil {
+			// With what all of the placebo has taught, also for its first quads.
+			c.tracks[0].placebo = c.beside.again()
+		}
 		for _, t := range c.tracks {
 			t.sequence = stats.NewSequence(t.alpha, t.placebo)
 		}

@@ -47,10 +47,28 @@ type Guard struct {
 	Most float64 `json:"most_ratio"`
 }
 
+// Cap is a value that a metric must not exceed in any visit: the experiment ends at
+// once, with the change undone.
+type Cap struct {
+	Metric
+	Most float64 `json:"most"` // in the metric's own unit
+}
+
+// Live says in what windows running work was measured.
+type Live struct {
+	WindowS float64 `json:"window_s"`
+	SettleS float64 `json:"settle_s"` // after each switch, not measured
+}
+
 // Design is what is decided before the first visit and holds to the end.
 type Design struct {
 	Metric Metric  `json:"metric"`
 	Guards []Guard `json:"guards,omitempty"`
+	Caps   []Cap   `json:"caps,omitempty"`
+	// Covariate is what the metric depends on beside the change, as on the rate of
+	// work that arrives; its differences are taken out. Nil for none.
+	Covariate *Metric `json:"covariate,omitempty"`
+
 	Alpha  float64 `json:"alpha"`  // chance of a wrong verdict, 0.001 to 0.2
 	Margin float64 `json:"margin"` // effects smaller than this ratio do not matter, 0.001 to 1
 
@@ -58,6 +76,9 @@ type Design struct {
 	Least   int `json:"least_quads"`   // before the first verdict, at least 2
 	Most    int `json:"most_quads"`
 	Washout int `json:"washout_visits"` // dropped after each switch, 0 to 20
+
+	// Live says that visits are windows of work that goes on anyhow.
+	Live *Live `json:"live,omitempty"`
 
 	BudgetS float64 `json:"budget_s,omitempty"` // no visit begins after that; 0: no limit
 	Seed    uint64  `json:"seed"`
@@ -96,12 +117,40 @@ func (d Design) Check() error {
 		named[g.Name] = true
 		within("guard rail "+g.Name, g.Most > 0 && !math.IsInf(g.Most, 1) && g.Name != d.Metric.Name, "a limit above 0 %, and another metric than the one that decides")
 	}
+	for _, c := range d.Caps {
+		within("the value that "+c.Name+" must not exceed", !math.IsNaN(c.Most) && !math.IsInf(c.Most, 0), "a number")
+	}
+	within("the covariate", d.Covariate == nil || d.Covariate.Name != d.Metric.Name, "another metric than the one that decides")
 	return errors.Join(errs...)
 }
 
-// Measures says whether a metric decides or is a guard rail.
+// Metrics are all that a visit has to measure: the one that decides, and those of
+// guard rails, caps and the covariate.
+func (d Design) Metrics() []Metric {
+	all := []Metric{d.Metric}
+	for _, g := range d.Guards {
+		all = append(all, g.Metric)
+	}
+	for _, c := range d.Caps {
+		all = append(all, c.Metric)
+	}
+	if d.Covariate != nil {
+		all = append(all, *d.Covariate)
+	}
+	return all
+}
+
+// Measures says whether a visit has to measure a metric.
 func (d Design) Measures(name string) bool {
-	return d.Metric.Name == name || slices.ContainsFunc(d.Guards, func(g Guard) bool { return g.Name == name })
+	return slices.ContainsFunc(d.Metrics(), func(m Metric) bool { return m.Name == name })
+}
+
+// Unit is what a visit is, in a word.
+func (d Design) Unit() string {
+	if d.Live != nil {
+		return "window"
+	}
+	return "run"
 }
 
 // Order is the order of a quad's visits, numbered from 0, which the seed decides:

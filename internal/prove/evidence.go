@@ -2,6 +2,7 @@ package prove
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -18,7 +19,7 @@ const Schema = "fettle/prove/v1"
 type Evidence struct {
 	Schema string   `json:"schema"` // fettle/prove/v1
 	Design Design   `json:"design"`
-	Work   []string `json:"work"`
+	Work   []string `json:"work,omitempty"` // a command; none of running work
 	Change Tested   `json:"change"`
 	// Asked are the options that the experiment was asked for with.
 	Asked json.RawMessage `json:"asked"`
@@ -36,9 +37,10 @@ type Evidence struct {
 	// Limited counts the quads that count with less than their difference.
 	Limited int `json:"limited_quads"`
 
-	Guards   []Guarded     `json:"guards,omitempty"`
-	Second   SecondOpinion `json:"second_opinion"`
-	Warnings []string      `json:"warnings,omitempty"`
+	Guards    []Guarded     `json:"guards,omitempty"`
+	Covariate *Adjusted     `json:"covariate,omitempty"`
+	Second    SecondOpinion `json:"second_opinion"`
+	Warnings  []string      `json:"warnings,omitempty"`
 	// Moved is what the machine did differently with the change. It is exploratory:
 	// of so many things some differ by chance.
 	Moved []Movement `json:"moved,omitempty"`
@@ -101,7 +103,7 @@ func Sum(c *Course, ending Ending, err error, visits []Visit) *Evidence {
 	if s := c.tracks[0].sequence; s != nil && s.N() > 0 {
 		e.Limited = s.Limited()
 	}
-	e.Guards = c.Guards()
+	e.Guards, e.Covariate = c.Guards(), c.Covariate()
 	e.Second.SignFlip = stats.SignFlip(e.Quads)
 	var counted []float64
 	var runs []stats.Summary
@@ -126,10 +128,20 @@ func Sum(c *Course, ending Ending, err error, visits []Visit) *Evidence {
 	return e
 }
 
+// Summed is what an experiment found, with what the evidence of its beginning says of
+// the question.
+func (e *Evidence) Summed(found *Evidence) *Evidence {
+	found.Asked, found.Work, found.Change = e.Asked, e.Work, e.Change
+	return found
+}
+
 // warnings are what a reader of the verdict has to know.
 func (c *Course) warnings(ending Ending) (out []string) {
 	if with := c.Carried(With); c.phase != Placebo && math.Abs(with) > 2*c.Noise() && math.Abs(with) > 0.01 {
 		out = append(out, "the visit after the change was applied differs by "+percent(math.Abs(with))+" from the next one: a switch costs that; it was dropped")
+	}
+	if b := c.Covariate(); b != nil && b.P < 0.05 {
+		out = append(out, fmt.Sprintf("%s differs with the change too (%+.2g %%, p %.2g): taking it out may take a part of the effect away, or make one up; look at the metric without it as well", b.Name, 100*math.Expm1(b.Difference), b.P))
 	}
 	if c.washout > c.design.Washout {
 		out = append(out, "the machine took longer to settle after a switch: more visits were dropped than asked for")

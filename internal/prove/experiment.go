@@ -21,8 +21,9 @@ type Measurement struct {
 }
 
 // Workload is the work whose speed is asked: once more in the same way at each visit.
+// The step says which visit it is.
 type Workload interface {
-	Visit(context.Context) (Measurement, error)
+	Visit(context.Context, Step) (Measurement, error)
 }
 
 // Change is what is under test. After an error the machine is taken to be neither
@@ -198,7 +199,7 @@ func (r *runner) run(ctx context.Context) (Ending, error) {
 			if ctx.Err() != nil {
 				return EndedInterrupted, nil // whatever the cut did to the work
 			}
-			if g := (*guardError)(nil); errors.As(err, &g) {
+			if errors.As(err, new(*guardError)) || errors.As(err, new(*Exceeded)) {
 				return EndedGuard, err
 			}
 			return EndedFailed, err
@@ -220,8 +221,11 @@ func (r *runner) step(ctx context.Context, s Step) error {
 		}
 	}
 	began := r.Clock.Now()
-	measured, err := r.Workload.Visit(ctx)
+	measured, err := r.Workload.Visit(ctx, s)
 	took := r.Clock.Now().Sub(began)
+	if over := (*Exceeded)(nil); errors.As(err, &over) {
+		return over
+	}
 	if err != nil {
 		return fmt.Errorf("the work failed %s: %w", side(r.at), err)
 	}
@@ -239,6 +243,9 @@ func (r *runner) step(ctx context.Context, s Step) error {
 	}
 	if r.Progress != nil {
 		r.Progress(r.course, v)
+	}
+	if err := r.Design.Exceeded(v.Values); err != nil {
+		return err
 	}
 	for _, g := range r.course.Guards() {
 		if g.State == "broken" {
@@ -297,8 +304,33 @@ func (r *runner) reach() error {
 	if n == limit {
 		runs = "millions of"
 	}
-	return fmt.Errorf("%w: the noise of a quad is %s, so this machine needs %s runs to see %s, and %.0f are allowed: a longer workload, a larger margin or more time are needed",
-		ErrHopeless, percent(r.course.Noise()), runs, percent(r.Design.Margin), allowed*r.course.Visits())
+	longer := "a longer workload"
+	if r.Design.Live != nil {
+		longer = "longer windows"
+	}
+	return fmt.Errorf("%w: the noise of a quad is %s, so this machine needs %s %ss to see %s, and %.0f are allowed: %s, a larger margin or more time are needed",
+		ErrHopeless, percent(r.course.Noise()), runs, r.Design.Unit(), percent(r.Design.Margin), allowed*r.course.Visits(), longer)
+}
+
+// Exceeded is that a metric is above its cap.
+type Exceeded struct {
+	Cap
+	Value float64
+}
+
+func (x *Exceeded) Error() string {
+	return fmt.Sprintf("%s is %.4g, and %.4g is the most that is allowed", x.Name, x.Value, x.Most)
+}
+
+// Exceeded is the first cap that values are above, as an error; nil for none. A visit
+// may ask it before it has ended.
+func (d Design) Exceeded(v Values) error {
+	for _, c := range d.Caps {
+		if value, measured := v[c.Name]; measured && value > c.Most {
+			return &Exceeded{c, value}
+		}
+	}
+	return nil
 }
 
 // guardError is a guard rail that was hit.

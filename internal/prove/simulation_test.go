@@ -144,7 +144,7 @@ func (m *machine) Holds(_ context.Context, a Arm) error {
 	return nil
 }
 
-func (m *machine) Visit(context.Context) (Measurement, error) {
+func (m *machine) Visit(context.Context, Step) (Measurement, error) {
 	log := m.noise(m.visits)
 	if m.on {
 		log += m.effect

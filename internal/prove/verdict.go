@@ -57,11 +57,11 @@ func (c *Course) Verdict() Verdict {
 		}
 		switch v.More = int(math.Ceil(float64(max(n, 1)) * c.Visits())); {
 		case n >= limit:
-			v.Text += ": more runs than can be made"
+			v.Text += ": more " + c.design.Unit() + "s than can be made"
 		case v.Interval == nil:
-			v.Text += ": at least " + strconv.Itoa(v.More) + " more runs"
+			v.Text += ": at least " + strconv.Itoa(v.More) + " more " + c.design.Unit() + "s"
 		default:
-			v.Text += ": about " + strconv.Itoa(v.More) + " more runs"
+			v.Text += ": about " + strconv.Itoa(v.More) + " more " + c.design.Unit() + "s"
 		}
 	}
 	return v

@@ -2,7 +2,9 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"strings"
+	"time"
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/prove"
@@ -24,7 +26,11 @@ func Proof(s *ui.Screen, r *evidence.Run, e *prove.Evidence) {
 	row := func(name, format string, args ...any) {
 		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}
-	row("work", "%s", strings.Join(e.Work, " "))
+	if l := e.Design.Live; l != nil {
+		row("work", "what runs here: windows of %v, and %v after each switch that do not count", seconds(l.WindowS), seconds(l.SettleS))
+	} else {
+		row("work", "%s", strings.Join(e.Work, " "))
+	}
 	row("change", "%s", strings.Join(change, ", "))
 	if n := len(e.Change.Left); n > 0 {
 		row("not tested", "%d values of the change cannot be in force here", n)
@@ -37,11 +43,17 @@ func Proof(s *ui.Screen, r *evidence.Run, e *prove.Evidence) {
 		}
 		row("guard rail", "%s: %s; worse by %s, %.4g %% are allowed", g.Name, g.State, known, 100*g.Most)
 	}
+	for _, c := range e.Design.Caps {
+		row("cap", "%s: %.4g", c.Name, c.Most)
+	}
+	if c := e.Covariate; c != nil {
+		row("covariate", "%s: the metric follows its power %.2g; its own difference %+.2g %%, p %.2g", c.Name, c.Slope, 100*math.Expm1(c.Difference), c.P)
+	}
 	row("quads", "%d of %d at the most, %d placebo, %d limited", len(e.Quads), e.Design.Most, len(e.Placebo), e.Limited)
 	row("noise of a quad", "%.2g %%", 100*e.Noise)
-	row("runs", "%d, of which %d after each switch are dropped", len(e.Visits), e.Washout)
+	row(e.Design.Unit()+"s", "%d, of which %d after each switch are dropped", len(e.Visits), e.Washout)
 	row("ended by", "%s", e.Ending)
-	row("second opinion", "sign flip p %.3g, drift %+.2g %% a run, autocorrelation %.2f", e.Second.SignFlip, 100*e.Second.Drift, e.Second.Lag1)
+	row("second opinion", "sign flip p %.3g, drift %+.2g %% a %s, autocorrelation %.2f", e.Second.SignFlip, 100*e.Second.Drift, e.Design.Unit(), e.Second.Lag1)
 	if b := e.Second.Between; b != nil {
 		row("between runs", "%.0f %% of the variance of single measurements", 100**b)
 	}
@@ -62,3 +74,6 @@ func Proof(s *ui.Screen, r *evidence.Run, e *prove.Evidence) {
 	}
 	m.Write(s)
 }
+
+// seconds is a number of seconds as a time.
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

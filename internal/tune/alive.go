@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -46,13 +47,19 @@ var ErrLeased = errors.New("an experiment is under way already")
 func Lease(stateDir string) (*os.File, error) { return hold(stateDir, leaseFile, ErrLeased) }
 
 // Arm notes in the lease how a person can undo what the experiment does, should both
-// it and its watchdog be killed; Unarm removes that.
-func Arm(lease *os.File, how string) error {
-	err := lease.Truncate(0)
-	if err == nil {
-		_, err = lease.WriteAt([]byte(armed+how), 0)
+// it and its watchdog be killed; Unarm removes that. The note stays when the next one
+// takes the lease.
+func Arm(lease *os.File, how string) error { return errors.Join(note(lease, how), lease.Sync()) }
+
+// note writes the content of a locked file: the process, and what it notes.
+func note(f *os.File, how string) error {
+	text := strconv.Itoa(os.Getpid()) + "\n"
+	if how != "" {
+		text += armed + how
 	}
-	return errors.Join(err, lease.Sync())
+	// First the whole text, then its end: there is a note at every moment.
+	_, err := f.WriteAt([]byte(text), 0)
+	return errors.Join(err, f.Truncate(int64(len(text))))
 }
 
 // Unarm notes that nothing of an experiment is left to be undone.
@@ -72,14 +79,16 @@ func Armed(stateDir string) string {
 		return ""
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, 64<<10))
+	return noted(f)
+}
+
+func noted(f *os.File) string {
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, 64<<10))
 	if err != nil {
 		return ""
 	}
-	if _, how, found := strings.Cut(string(text), armed); found {
-		return how
-	}
-	return ""
+	_, how, _ := strings.Cut(string(text), armed)
+	return how
 }
 
 // armed is how the note begins.
@@ -102,16 +111,17 @@ func hold(stateDir, name string, taken error) (*os.File, error) {
 		defer f.Close()
 		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
 			who := "another process"
-			if b, err := io.ReadAll(io.LimitReader(f, 32)); err == nil && len(b) > 0 {
-				who = "process " + strings.TrimSpace(string(b))
+			b, err := io.ReadAll(io.LimitReader(f, 32))
+			if pid, _, _ := strings.Cut(string(b), "\n"); err == nil && pid != "" {
+				who = "process " + pid
 			}
 			return nil, fmt.Errorf("%w here: %s holds %s", taken, who, f.Name())
 		}
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
-	// Only for the message above: the lock alone decides.
-	if err := f.Truncate(0); err == nil {
-		_, _ = fmt.Fprintf(f, "%d\n", os.Getpid())
+	// The process is only for the message above: the lock alone decides.
+	if err := note(f, noted(f)); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", f.Name(), err), f.Close())
 	}
 	return f, nil
 }

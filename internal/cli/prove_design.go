@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"fettle.dev/fettle/internal/prove"
+)
+
+// expected are the words of --expect.
+var expected = map[string]prove.Word{
+	"faster": prove.Better, "better": prove.Better, "slower": prove.Worse, "worse": prove.Worse, "no-effect": prove.NoEffect,
+}
+
+// Options that one kind of work has, and the other has not.
+var (
+	ofLive    = []string{"window", "settle", "covariate", "pattern", "prometheus-token"}
+	ofCommand = []string{"percentile", "timeout", "washout"}
+)
+
+// shortest is the length of the shortest window; only the tests set another one, where
+// the work is a line a millisecond.
+var shortest = time.Second
+
+// suits refuses options that mean nothing for the work that was chosen, and sets what
+// depends on it.
+func (o *proveOptions) suits(f *pflag.FlagSet) error {
+	foreign, why := ofLive, "is for --live"
+	if o.Live {
+		foreign, why = ofCommand, "is for a command, and means nothing with --live"
+	}
+	for _, name := range foreign {
+		if f.Changed(name) {
+			return fmt.Errorf("--%s %s", name, why)
+		}
+	}
+	if !o.Live {
+		return nil
+	}
+	if !f.Changed("metric") {
+		return errors.New("--live: want a --metric: pressure:io, logs:FILE:p99 or prometheus:URL:EXPRESSION")
+	}
+	if o.Unit != "" && o.Pattern == "" && !strings.HasPrefix(o.Metric, "prometheus:") {
+		return errors.New("--unit is for a --pattern or for Prometheus: the other metrics have their own")
+	}
+	if !f.Changed("settle") {
+		o.Settle = o.Window / 5
+	}
+	if o.Window < shortest || o.Settle < 0 || o.Settle > 10*o.Window {
+		return errors.New("--window and --settle: want at least a second, and a --settle of at most ten windows")
+	}
+	o.Washout = 0 // --settle is in its place
+	if !f.Changed("budget") {
+		o.Budget = o.atMost()
+	}
+	return nil
+}
+
+// quad is about how long a quad of windows takes: in half of the cases it begins with
+// a switch.
+func (o *proveOptions) quad() time.Duration { return 4*o.Window + 5*o.Settle/2 }
+
+// atMost is how long all quads of windows take, with a tenth to spare.
+func (o *proveOptions) atMost() time.Duration {
+	return time.Duration(o.Placebo+o.Quads) * o.quad() * 11 / 10
+}
+
+// design makes the design that the options ask for; read reads a metric, and is told
+// which one decides.
+func (o *proveOptions) design(read func(text string, decides bool) (prove.Metric, error)) (d prove.Design, err error) {
+	metric, err := read(o.Metric, true)
+	if err != nil {
+		return d, fmt.Errorf("--metric %s: %w", o.Metric, err)
+	}
+	d = prove.Defaults(metric)
+	d.Alpha, d.Most, d.Placebo, d.Washout, d.Seed, d.BudgetS = o.Alpha, o.Quads, o.Placebo, o.Washout, o.Seed, o.Budget.Seconds()
+	d.Least = min(d.Least, max(d.Most, 2))
+	if d.Margin, err = parsePercent(o.Margin); err != nil {
+		return d, fmt.Errorf("--margin %s: %w", o.Margin, err)
+	}
+	for _, g := range o.Guards {
+		metric, limit, err := limited(g, read, parsePercent)
+		if err != nil {
+			return d, fmt.Errorf("--guard %s: %w (as max-memory:10%%)", g, err)
+		}
+		d.Guards = append(d.Guards, prove.Guard{Metric: metric, Most: limit})
+	}
+	for _, c := range o.Caps {
+		metric, most, err := limited(c, read, func(text string) (float64, error) { return strconv.ParseFloat(text, 64) })
+		if err != nil {
+			return d, fmt.Errorf("--stop-above %s: %w (as max-memory:2000000000)", c, err)
+		}
+		d.Caps = append(d.Caps, prove.Cap{Metric: metric, Most: most})
+	}
+	if o.Covariate != "" {
+		metric, err := read(o.Covariate, false)
+		if err != nil {
+			return d, fmt.Errorf("--covariate %s: %w", o.Covariate, err)
+		}
+		d.Covariate = &metric
+	}
+	return d, d.Check()
+}
+
+// limited reads METRIC:LIMIT.
+func limited(text string, read func(string, bool) (prove.Metric, error), limit func(string) (float64, error)) (m prove.Metric, most float64, err error) {
+	at := strings.LastIndexByte(text, ':')
+	if at < 0 {
+		return m, 0, errors.New("want METRIC:LIMIT")
+	}
+	if m, err = read(text[:at], false); err != nil {
+		return m, 0, err
+	}
+	most, err = limit(text[at+1:])
+	return m, most, err
+}
+
+func parsePercent(text string) (float64, error) {
+	n, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "%")), 64)
+	if err != nil || !strings.HasSuffix(text, "%") || math.IsInf(n, 0) || math.IsNaN(n) {
+		return 0, errors.New("want a percentage, as 2%")
+	}
+	return n / 100, nil
+}
+
+// ways is how many ways to change the machine were named.
+func (o *proveOptions) ways() (n int) {
+	for _, given := range []bool{len(o.Profiles) > 0, len(o.Set) > 0, o.Plan != "", o.ChangeCmd != ""} {
+		if given {
+			n++
+		}
+	}
+	return n
+}

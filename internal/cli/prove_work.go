@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/prove"
+	"fettle.dev/fettle/internal/prove/running"
+)
+
+// work is what an experiment measures.
+type work interface {
+	prove.Workload
+	// Check looks whether it can be measured, before anything is changed.
+	Check(context.Context) error
+}
+
+// measured makes the design that the options ask for, and the work.
+func (p *proof) measured(mark string) error {
+	if p.o.Live {
+		return p.windows()
+	}
+	return p.commandRuns(mark)
+}
+
+// commandRuns is the work of a command, which is run once more at each visit.
+func (p *proof) commandRuns(mark string) (err error) {
+	o := &p.o
+	if strings.HasSuffix(o.Unit, "/s") {
+		o.More = true // a rate
+	}
+	var printed []prove.Printed
+	p.design, err = o.design(func(text string, decides bool) (m prove.Metric, err error) {
+		name, pattern, prints := strings.Cut(text, "=")
+		m, builtin := prove.Builtin(name)
+		switch {
+		case !prints && !builtin:
+			return m, errors.New("want time, cpu-time, max-memory, or NAME=REGEXP for what the command prints")
+		case !prints && decides && (o.Unit != "" || o.More || o.Percentile >= 0):
+			return m, fmt.Errorf("--unit, --more and --percentile are for a metric that the command prints; %s has its own", text)
+		case !prints:
+			return m, nil
+		case builtin || name == "":
+			return m, errors.New("want NAME=REGEXP, with a name that is not time, cpu-time or max-memory")
+		}
+		m = prove.Metric{Name: name}
+		percentile := -1.0
+		if decides {
+			m.Unit, m.More, percentile = o.Unit, o.More, o.Percentile
+		}
+		if !(percentile <= 100) {
+			return m, errors.New("want a --percentile from 0 to 100")
+		}
+		re, err := regexp.Compile("(?m)" + pattern)
+		printed = append(printed, prove.Printed{Name: name, Number: re, Percentile: percentile})
+		return m, err
+	})
+	if err != nil {
+		return err
+	}
+	if o.Timeout == 0 {
+		o.Timeout = max(o.Budget, time.Minute)
+	}
+	p.work = &prove.Command{Args: p.body.Work, Metrics: printed, Timeout: o.Timeout, Dir: o.Dir, Clock: p.host.Clock, Mark: mark, Memory: p.design.Measures("max-memory")}
+	return nil
+}
+
+// windows is the work that goes on here anyhow, of which each visit is a window of time.
+func (p *proof) windows() (err error) {
+	o := &p.o
+	set := running.Set{Host: p.host, Unit: o.Unit, WindowS: int(o.Window.Seconds())}
+	if o.Pattern != "" {
+		if set.Pattern, err = regexp.Compile(o.Pattern); err != nil {
+			return fmt.Errorf("--pattern %s: %w", o.Pattern, err)
+		}
+	}
+	if o.TokenFile != "" {
+		token, err := os.ReadFile(o.TokenFile)
+		if err != nil {
+			return fmt.Errorf("--prometheus-token: %w", err)
+		}
+		set.Token = string(token)
+	}
+	var deciding prove.Metric
+	p.design, err = o.design(func(text string, decides bool) (m prove.Metric, err error) {
+		if text == running.Rate {
+			return set.Covariate(text, deciding)
+		}
+		m, err = set.Metric(text)
+		if decides {
+			if strings.HasPrefix(text, "prometheus:") {
+				m.Unit, m.More = o.Unit, o.More || strings.HasSuffix(o.Unit, "/s")
+			}
+			deciding = m
+		}
+		return m, err
+	})
+	if err != nil {
+		return err
+	}
+	p.design.Live = &prove.Live{WindowS: o.Window.Seconds(), SettleS: o.Settle.Seconds()}
+	p.work = &running.Window{Length: o.Window, Settle: o.Settle, Sources: set.Sources(), Seed: o.Seed, Exceeded: p.design.Exceeded, Clock: p.host.Clock}
+	return nil
+}

@@ -1,0 +1,182 @@
+package prove
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// loaded is a machine whose visits also tell the rate of work that arrived, on which
+// the time depends.
+type loaded struct {
+	*machine
+	rate float64 // logarithm, of the visit made last
+}
+
+// arriving makes a machine with a rate of work that wanders, and a time that follows it
+// by the power of slope beside the model's noise. moves is by how much the change itself
+// moves the rate.
+func arriving(d Design, model noise, slope, effect, moves float64) *loaded {
+	r := rand.New(rand.NewPCG(d.Seed, 77))
+	l := &loaded{}
+	at, own := 0.0, model(r)
+	l.machine = &machine{effect: effect, noise: func(i int) float64 {
+		at = 0.9*at + 0.1*r.NormFloat64()
+		l.rate = at
+		if l.machine.on {
+			l.rate += moves
+		}
+		return slope*l.rate + own(i)
+	}}
+	return l
+}
+
+func (l *loaded) Visit(ctx context.Context, s Step) (Measurement, error) {
+	m, err := l.machine.Visit(ctx, s)
+	if m.Values != nil {
+		m.Values["rate"] = math.Exp(l.rate)
+	}
+	return m, err
+}
+
+func (l *loaded) run(t *testing.T, d Design) *Course {
+	t.Helper()
+	e := l.experiment(d, nil)
+	e.Workload, e.Anyway = l, true
+	c, _, err := e.Run(t.Context(), nil)
+	if err != nil || l.on {
+		t.Fatalf("switch %v, %v", l.on, err)
+	}
+	return c
+}
+
+// TestCovariate: with the rate of arriving work taken out, false alarms and intervals
+// keep to their 5 % under each model of noise, and an effect is found that is lost in it otherwise.
+func TestCovariate(t *testing.T) {
+	design := Defaults(Metric{Name: "time", Unit: "s"})
+	design.Covariate = &Metric{Name: "rate", Unit: "1/s", More: true}
+	limit := 5.0
+	if testing.Short() {
+		limit = 9
+	}
+	n := count() / 4
+	for _, m := range models {
+		// Of the slope nothing depends: what is left is the same with any.
+		wrong, missed := 0, 0
+		for i := range n {
+			d := design
+			d.Seed = uint64(i) + 1
+			c := arriving(d, m.noise, 0.8, 0, 0).run(t, d)
+			if w := c.Verdict().Word; w == Better || w == Worse {
+				wrong++
+			}
+			if !c.tracks[0].interval.Contains(0) {
+				missed++
+			}
+		}
+		t.Logf("%s: %.1f %% false alarms", m.name, 100*float64(wrong)/float64(n))
+		if w := 100 * float64(max(wrong, missed)) / float64(n); w > limit {
+			t.Errorf("%s: %.1f %% wrong", m.name, w)
+		}
+	}
+	found := func(with bool) (share float64) {
+		for i := range n {
+			d := design
+			if !with {
+				d.Covariate = nil
+			}
+			d.Seed = uint64(i) + 1
+			if c := arriving(d, models[0].noise, 0.8, math.Log(0.95), 0).run(t, d); c.Verdict().Word == Better {
+				share += 100 / float64(n)
+			}
+		}
+		return share
+	}
+	with, without := found(true), found(false)
+	t.Logf("an effect of 5 %% is found in %.0f %%, without the covariate in %.0f %%", with, without)
+	if with < 97 || without > with-15 {
+		t.Error("the covariate is of no use")
+	}
+}
+
+// A covariate that the change moves is told, and what is known of one stands in the
+// evidence.
+func TestCovariateThatMoves(t *testing.T) {
+	d := Defaults(Metric{Name: "time", Unit: "s"})
+	d.Covariate = &Metric{Name: "rate", Unit: "1/s", More: true}
+	d.Seed = 5
+	var record []Visit
+	l := arriving(d, models[0].noise, 0.8, 0.5, 0.4)
+	e := l.experiment(d, &record)
+	e.Workload = l
+	c, ending, err := e.Run(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := Sum(c, ending, nil, record)
+	if x := sum.Covariate; x == nil || math.Abs(x.Slope-0.8) > 0.2 || math.Abs(x.Difference-0.4) > 0.15 || x.P > 0.02 {
+		t.Errorf("%+v", x)
+	}
+	if len(sum.Warnings) == 0 || !strings.Contains(strings.Join(sum.Warnings, "; "), "rate differs with the change too") {
+		t.Errorf("%q", sum.Warnings)
+	}
+	// From its record it comes to the same.
+	again, err := Replay(d, record)
+	if err != nil || again.Verdict().Text != c.Verdict().Text {
+		t.Errorf("%v, %v", again.Verdict(), err)
+	}
+	delete(record[3].Values, "rate")
+	if _, err := Replay(d, record); err == nil || !strings.Contains(err.Error(), "told no rate") {
+		t.Error(err)
+	}
+}
+
+// A cap ends the experiment at once, in its placebo too, and a guard rail's rate may be
+// 0 at times.
+func TestCaps(t *testing.T) {
+	for name, x := range map[string]struct {
+		errors func(visit int) float64
+		ending Ending
+		says   string
+		visits int
+	}{
+		"never above":             {func(int) float64 { return 2 }, EndedVerdict, "", 0},
+		"above in the placebo":    {func(i int) float64 { return float64(max(i, 1)) }, EndedGuard, "errors/s is 6, and 5 is the most", 6},
+		"none for most of a time": {func(i int) float64 { return max(0, 0.5-float64(i%3)) }, EndedVerdict, "", 0},
+		"none in the first run":   {func(i int) float64 { return float64(i) }, EndedFailed, "nothing to compare by a ratio", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := quiet()
+			d := design()
+			rate := Metric{Name: "errors/s", Unit: "1/s"}
+			d.Caps = []Cap{{rate, 5}}
+			d.Guards = []Guard{{rate, 100}}
+			m.also = Values{"errors/s": x.errors(0)}
+			e := m.experiment(d, nil)
+			e.Progress = func(*Course, Visit) { m.also["errors/s"] = x.errors(m.visits + 1) }
+			_, ending, err := e.Run(t.Context(), nil)
+			if ending != x.ending || (err == nil) != (x.says == "") || err != nil && !strings.Contains(err.Error(), x.says) || m.on {
+				t.Errorf("%s, %v, switch %v", ending, err, m.on)
+			}
+			if x.visits > 0 && m.visits != x.visits {
+				t.Errorf("%d visits", m.visits)
+			}
+		})
+	}
+	// The work itself may say so before the visit is over.
+	m := quiet()
+	d := design()
+	d.Caps = []Cap{{Metric{Name: "errors"}, 5}}
+	m.fail = func(visit int) error {
+		if visit == 30 {
+			return d.Exceeded(Values{"errors": 9})
+		}
+		return nil
+	}
+	m.also = Values{"errors": 1}
+	if _, ending, err := m.experiment(d, nil).Run(t.Context(), nil); ending != EndedGuard || m.visits != 30 || m.on || err == nil || strings.Contains(err.Error(), "failed") {
+		t.Errorf("%s after %d visits: %v", ending, m.visits, err)
+	}
+}
