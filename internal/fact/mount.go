@@ -63,15 +63,7 @@ func collectMounts(r *reader, f *Facts) {
 		item.Type = Known(m.fsType, n.source)
 		item.Source = Known(m.source, n.source)
 		item.Options = Known(append(m.options, m.superOptions...), n.source)
-		item.Device = Absent[string](n.source)
-		if m.devNumber != "" && !strings.HasPrefix(m.devNumber, "0:") {
-			item.Device = r.link("/sys/dev/block/" + m.devNumber)
-		} else if strings.HasPrefix(m.source, "/dev/") {
-			item.Device = Known(path.Base(m.source), n.source)
-			if at, err := r.files.Resolve(m.source); err == nil {
-				item.Device = Known(path.Base(at), n.source)
-			}
-		}
+		item.Device = m.device(r, n.source)
 	}
 }
 
@@ -119,4 +111,19 @@ func unescapeMount(s string) string {
 		s = strings.ReplaceAll(s, e[0], e[1])
 	}
 	return s
+}
+
+// device is the block device of a mounted file system, by the table that names it.
+func (m mounted) device(r *reader, table string) Fact[string] {
+	switch {
+	case m.devNumber != "" && !strings.HasPrefix(m.devNumber, "0:"):
+		return r.link("/sys/dev/block/" + m.devNumber)
+	case strings.HasPrefix(m.source, "/dev/"):
+		name := m.source
+		if at, err := r.files.Resolve(m.source); err == nil {
+			name = at
+		}
+		return Known(path.Base(name), table)
+	}
+	return Absent[string](table)
 }

@@ -1,0 +1,181 @@
+package fact
+
+import (
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// Storage is what holds a directory: the file system, and the devices below it down
+// to those with hardware of their own.
+type Storage struct {
+	Mount  string `json:"mount"`
+	Type   string `json:"type"` // of the file system
+	Source string `json:"source"`
+	// Device is that of the file system; empty where it has none: nfs, tmpfs.
+	Device string `json:"device,omitempty"`
+	// Layers are the devices from that of the file system down, each before those
+	// that it is made of.
+	Layers []Layer `json:"layers,omitempty"`
+	Class  Class   `json:"class"`
+}
+
+// Layer is one device of a Storage.
+type Layer struct {
+	Device     string `json:"device"`
+	Transport  string `json:"transport"`            // as in Disk
+	Kind       string `json:"kind,omitempty"`       // of a mapped one: lvm, mpath, crypt, or its RAID level
+	Model      string `json:"model,omitempty"`      // of one with hardware of its own
+	Rotational *bool  `json:"rotational,omitempty"` // as the device says; a virtual one says anything
+	// Lower is false of a device that nothing is below.
+	Lower bool `json:"has_lower_devices"`
+}
+
+// Class is what can be expected of a storage.
+type Class string
+
+// The classes. The slowest device of a storage decides.
+const (
+	ClassHDD     Class = "hdd"
+	ClassSSD     Class = "ssd"
+	ClassNVMe    Class = "nvme"
+	ClassSAN     Class = "san"     // fc, iscsi, NVMe over fabrics, a network block device
+	ClassVirtual Class = "virtual" // a hypervisor's: whatever is behind it
+	ClassNetwork Class = "network file system"
+	ClassMemory  Class = "memory"
+	ClassUnknown Class = "unknown"
+)
+
+// networkTypes are file systems of another machine (as in statfs(2) and filesystems(5)).
+var networkTypes = []string{"nfs", "nfs4", "cifs", "smb3", "smbfs", "ceph", "9p", "virtiofs", "afs", "lustre", "gpfs", "glusterfs", "fuse.glusterfs", "fuse.sshfs", "fuse.s3fs"}
+
+// StorageOf tells what holds a directory as this process sees it, symbolic links
+// followed. What cannot be found out is empty, and the class unknown.
+func StorageOf(h *host.Host, dir string) Storage {
+	r := newReader(h)
+	at := dir
+	if resolved, err := h.Files.Resolve(dir); err == nil {
+		at = resolved
+	}
+	text, n := r.text("/proc/self/mountinfo")
+	if !n.known() {
+		text, n = r.mountTable()
+	}
+	s := Storage{Class: ClassUnknown}
+	var found mounted
+	for _, m := range parseMounts(text, n.source) {
+		// Of several on one point the last hides the others.
+		if (at == m.point || m.point == "/" || strings.HasPrefix(at, m.point+"/")) && len(m.point) >= len(s.Mount) {
+			s.Mount, s.Type, s.Source, found = m.point, m.fsType, m.source, m
+		}
+	}
+	switch {
+	case slices.Contains(networkTypes, s.Type):
+		s.Class = ClassNetwork
+		return s
+	case s.Type == "tmpfs" || s.Type == "ramfs" || s.Type == "devtmpfs":
+		s.Class = ClassMemory
+		return s
+	}
+	device, _ := found.device(r, n.source).Get()
+	if s.Device = device; device != "" {
+		s.layers(r, wholeDisk(r, device), 0)
+	}
+	s.Class = s.class()
+	return s
+}
+
+// wholeDisk is the disk that a partition is of, or the device itself.
+func wholeDisk(r *reader, device string) string {
+	if Is(r.exists("/sys/block/"+device), true) {
+		return device
+	}
+	disks, _ := r.dir("/sys/block")
+	for _, d := range disks {
+		if Is(r.exists("/sys/block/"+d+"/"+device), true) {
+			return d
+		}
+	}
+	return device
+}
+
+// deepest is how many devices lie above each other at the most.
+const deepest = 16
+
+func (s *Storage) layers(r *reader, device string, depth int) {
+	if depth > deepest || slices.ContainsFunc(s.Layers, func(l Layer) bool { return l.Device == device }) {
+		return
+	}
+	var d Disk
+	readDisk(r, device, &d)
+	lower := d.LowerDevices.Or(nil)
+	l := Layer{Device: device, Transport: d.Transport.Or(""), Kind: firstKnown(d.MapperKind, d.RAIDLevel).Or(""), Model: strings.TrimSpace(d.Vendor.Or("") + " " + d.Model.Or("")), Lower: len(lower) > 0}
+	if rotational, ok := d.Rotational.Get(); ok {
+		l.Rotational = &rotational
+	}
+	s.Layers = append(s.Layers, l)
+	for _, name := range lower {
+		s.layers(r, wholeDisk(r, name), depth+1)
+	}
+}
+
+// Leaves are the devices that nothing is below.
+func (s Storage) Leaves() (names []string) {
+	for _, l := range s.Layers {
+		if !l.Lower {
+			names = append(names, l.Device)
+		}
+	}
+	return names
+}
+
+// slowest is the order of the classes, the slowest first.
+var slowest = []Class{ClassUnknown, ClassSAN, ClassVirtual, ClassHDD, ClassSSD, ClassNVMe, ClassMemory}
+
+func (s Storage) class() Class {
+	at := len(slowest)
+	for _, l := range s.Layers {
+		if !l.Lower {
+			at = min(at, slices.Index(slowest, l.class()))
+		}
+	}
+	if at == len(slowest) {
+		return ClassUnknown
+	}
+	return slowest[at]
+}
+
+func (l Layer) class() Class {
+	switch l.Transport {
+	case "nvme":
+		return ClassNVMe
+	case "fc", "iscsi", "nbd", "rbd", "drbd", "nvme-tcp", "nvme-rdma", "nvme-fc":
+		return ClassSAN
+	case "virtio", "xen":
+		return ClassVirtual
+	case "ram", "zram":
+		return ClassMemory
+	case "sata", "sas", "scsi", "usb", "mmc":
+		switch {
+		case l.Rotational == nil:
+		case l.Transport == "scsi" && virtualModel(l.Model):
+			return ClassVirtual
+		case *l.Rotational:
+			return ClassHDD
+		default:
+			return ClassSSD
+		}
+	}
+	return ClassUnknown
+}
+
+// virtualModel says that a SCSI disk is a hypervisor's own.
+func virtualModel(model string) bool {
+	for _, vendor := range []string{"QEMU", "VMware", "Msft", "VBOX", "Google", "Xen"} {
+		if strings.HasPrefix(model, vendor) {
+			return true
+		}
+	}
+	return false
+}
