@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/bench/disk"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/prove"
 	"fettle.dev/fettle/internal/report"
@@ -137,6 +138,9 @@ func (a *app) runsShow(c *cobra.Command, id string) error {
 		if err := json.Unmarshal(r.Body, e); err != nil {
 			return fmt.Errorf("run %s: %w", r.ID, err)
 		}
+	}
+	if r.Kind == disk.Kind && !a.data() {
+		return a.showDisk(r)
 	}
 	if a.data() || e == nil {
 		return a.result(ProveResult{r}, nil)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/bench/disk"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/report"
@@ -16,30 +17,31 @@ import (
 
 // documents is the table of the kinds of JSON output.
 var documents = map[string]any{
-	"check":     report.Audit{},
-	"confirm":   ConfirmResult{},
-	"error":     Failure{},
-	"explain":   Explanation{},
-	"facts":     fact.Facts{},
-	"fix":       FixResult{},
-	"fleet":     report.Fleet{},
-	"history":   History{},
-	"import":    ImportResult{},
-	"list":      ProfileList{},
-	"plan":      tune.Plan{},
-	"plugins":   PluginList{},
-	"profile":   ShownProfile{},
-	"run":       evidence.Run{},
-	"runs":      RunList{},
-	"recommend": RecommendResult{},
-	"rules":     RuleList{},
-	"schedule":  ScheduleList{},
-	"size":      sizing.Result{},
-	"status":    tune.Status{},
-	"tune":      TuneResult{},
-	"undo":      UndoResult{},
-	"verify":    tune.Verification{},
-	"why":       Why{},
+	"bench-disk": disk.Evidence{},
+	"check":      report.Audit{},
+	"confirm":    ConfirmResult{},
+	"error":      Failure{},
+	"explain":    Explanation{},
+	"facts":      fact.Facts{},
+	"fix":        FixResult{},
+	"fleet":      report.Fleet{},
+	"history":    History{},
+	"import":     ImportResult{},
+	"list":       ProfileList{},
+	"plan":       tune.Plan{},
+	"plugins":    PluginList{},
+	"profile":    ShownProfile{},
+	"run":        evidence.Run{},
+	"runs":       RunList{},
+	"recommend":  RecommendResult{},
+	"rules":      RuleList{},
+	"schedule":   ScheduleList{},
+	"size":       sizing.Result{},
+	"status":     tune.Status{},
+	"tune":       TuneResult{},
+	"undo":       UndoResult{},
+	"verify":     tune.Verification{},
+	"why":        Why{},
 }
 
 func documentKinds() []string {

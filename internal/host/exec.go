@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -31,6 +32,8 @@ type Command struct {
 	Env   []string // added to a minimal environment: "NAME=value"
 	Dir   string   // working directory; "/" when empty
 	Stdin []byte
+	// Stdout gets what the program prints as it prints it; nil: Result keeps it.
+	Stdout io.Writer
 	// Timeout ends the program and its children; 0 means one minute.
 	Timeout time.Duration
 	// EndsWithCaller kills the program at once when the caller is killed, so
@@ -49,6 +52,10 @@ func (c Command) String() string { return strings.Join(c.Argv, " ") }
 type Result struct {
 	Stdout, Stderr []byte
 	ExitCode       int
+	// ReadBytes is what the program, its threads and the children that it has waited
+	// for fetched from storage, and not from the page cache (ru_inblock of wait4(2),
+	// which is read_bytes of /proc/PID/io); of a recorded command 0.
+	ReadBytes int64
 }
 
 // commandPath is what programs are looked up in: the administrator's tools,
@@ -116,6 +123,9 @@ func (e liveExec) Run(ctx context.Context, c Command) (Result, error) {
 	}
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
+	if c.Stdout != nil {
+		cmd.Stdout = c.Stdout
+	}
 	// The whole process group goes on a timeout, and a grandchild that keeps
 	// the pipe open cannot hold us.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -132,6 +142,9 @@ func (e liveExec) Run(ctx context.Context, c Command) (Result, error) {
 	res := Result{Stdout: out.Bytes(), Stderr: errOut.Bytes()}
 	if cmd.ProcessState != nil {
 		res.ExitCode = cmd.ProcessState.ExitCode()
+		if use, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+			res.ReadBytes = use.Inblock * 512
+		}
 	}
 	var exit *exec.ExitError
 	switch {

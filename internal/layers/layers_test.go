@@ -67,7 +67,6 @@ var table = []place{
 		"internal/journal": "rules are pure",
 		"internal/host":    "rules are pure: they see facts, not the machine",
 	}},
-	{path: "internal/bench", layer: 2},
 	{path: "internal/bench/...", layer: 2},
 	{path: "internal/logs", layer: 2},
 	{path: "internal/load", layer: 2, also: []string{"internal/logs"}},

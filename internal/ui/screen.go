@@ -69,6 +69,16 @@ func (s *Screen) Say(format string, args ...any) {
 	fmt.Fprintln(s.Err, "fettle: "+line)
 }
 
+// Status shows on a terminal how far the work is, in place of what it said last; an
+// empty one takes the line away.
+func (s *Screen) Status(format string, args ...any) {
+	if s.Width == 0 || s.Format != Table {
+		return
+	}
+	line := []rune(Printable(fmt.Sprintf(format, args...)))
+	fmt.Fprint(s.Err, "\r\x1b[K"+string(line[:min(len(line), s.Width-1)]))
+}
+
 // Fail says what went wrong and what to do about it.
 func (s *Screen) Fail(err error) {
 	if Code(err) == Interrupted && errors.Is(err, context.Canceled) {

@@ -1,0 +1,94 @@
+package disk
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+)
+
+// Traffic is what devices have done, for all processes (/proc/diskstats,
+// Documentation/admin-guide/iostats.rst).
+type Traffic struct {
+	ReadBytes    int64 `json:"read_bytes"`
+	Reads        int64 `json:"reads"`
+	WrittenBytes int64 `json:"written_bytes"`
+	Writes       int64 `json:"writes"`
+}
+
+func (t Traffic) less(u Traffic) Traffic {
+	return Traffic{t.ReadBytes - u.ReadBytes, t.Reads - u.Reads, t.WrittenBytes - u.WrittenBytes, t.Writes - u.Writes}
+}
+
+// traffic is that of a storage: reads of the devices with hardware of their own, of
+// which each read goes to one, writes of the topmost one, because a mirror multiplies
+// them. False where the storage has no device of this machine.
+func traffic(h *host.Host, s fact.Storage) (t Traffic, known bool) {
+	if len(s.Layers) == 0 {
+		return t, false
+	}
+	text, err := h.Files.ReadFile("/proc/diskstats")
+	if err != nil {
+		return t, false
+	}
+	leaves := s.Leaves()
+	for line := range strings.Lines(string(text)) {
+		w := strings.Fields(line)
+		if len(w) < 10 {
+			continue
+		}
+		var n [4]int64
+		for i, at := range []int{3, 5, 7, 9} {
+			if n[i], err = strconv.ParseInt(w[at], 10, 64); err != nil {
+				return t, false
+			}
+		}
+		const sector = 512
+		if slices.Contains(leaves, w[2]) {
+			t.Reads, t.ReadBytes, known = t.Reads+n[0], t.ReadBytes+n[1]*sector, true
+		}
+		if w[2] == s.Layers[0].Device {
+			t.Writes, t.WrittenBytes = n[2], n[3]*sector
+		}
+	}
+	return t, known
+}
+
+// The limits beyond which others' I/O disturbs.
+const (
+	disturbing = 0.10     // of the cell's own
+	negligible = 1 << 20  // bytes
+	fewIOs     = 20       // requests
+	multiplied = 1.25     // of its own writes, which the file system adds to
+	slack      = 16 << 20 // bytes that the file system may add
+)
+
+// contention says by whose I/O a visit was disturbed; empty where there was none.
+func contention(c Cell, v *Visit) string {
+	if v.Device == nil {
+		return ""
+	}
+	d, ownReads, ownWrites := *v.Device, v.StorageBytes, int64(0)
+	own, ios := int64(0), int64(0)
+	if v.Read != nil {
+		own, ios = own+v.Read.Bytes, ios+v.Read.IOs
+	}
+	if v.Write != nil {
+		own, ios, ownWrites = own+v.Write.Bytes, ios+v.Write.IOs, v.Write.Bytes
+	}
+	much := func(bytes int64) bool { return bytes > negligible && float64(bytes) > disturbing*float64(own) }
+	many := func(n int64) bool { return n > fewIOs && float64(n) > disturbing*float64(ios) }
+	switch {
+	case c.Cache == Warm:
+		return "" // nothing of it goes to the disk
+	case much(d.ReadBytes - ownReads), !c.reads() && ownReads == 0 && many(d.Reads):
+		return "others read from the disk"
+	case !c.writes() && (much(d.WrittenBytes) || many(d.Writes)):
+		return "others wrote to the disk"
+	case c.writes() && c.Cache != Log && float64(d.WrittenBytes) > multiplied*float64(ownWrites)+slack:
+		return "others wrote to the disk"
+	}
+	return ""
+}

@@ -1,0 +1,96 @@
+package disk
+
+import (
+	"fmt"
+
+	"fettle.dev/fettle/internal/fact"
+)
+
+// Doubt is a reason why a figure is not that of the disk.
+type Doubt struct {
+	Kind DoubtKind `json:"kind"`
+	Text string    `json:"text"`
+}
+
+// DoubtKind is which one it is.
+type DoubtKind string
+
+// The doubts.
+const (
+	Cached    DoubtKind = "cached"       // a cache of this machine was measured
+	Unproven  DoubtKind = "unproven"     // whether there was one cannot be seen here
+	Contended DoubtKind = "contended"    // others used the disk meanwhile
+	Few       DoubtKind = "few"          // too few requests for the percentile
+	Shallow   DoubtKind = "shallow"      // fewer requests in flight than asked for
+	NotCached DoubtKind = "not-cached"   // the cache did not have what it should
+	Memory    DoubtKind = "memory"       // there is no disk
+	Noisy     DoubtKind = "noisy"        // the repeats differ
+	Refused   DoubtKind = "no-direct-io" // the file system has no direct I/O
+)
+
+// The limits of the proof.
+const (
+	fromStorage = 0.9 // of what was read, where no cache may have a part in it
+	fromMixed   = 0.5 // where the cell reads again what it has written
+	leftBehind  = 0.1 // of what was moved, in the page cache after direct I/O
+	really      = 0.8 // of the requests in flight that were asked for
+)
+
+// doubts are those of one visit.
+func doubts(c Cell, p *Place, v *Visit) (out []Doubt) {
+	add := func(kind DoubtKind, format string, args ...any) {
+		out = append(out, Doubt{kind, fmt.Sprintf(format, args...)})
+	}
+	moved, read := int64(0), int64(0)
+	if v.Read != nil {
+		read = v.Read.Bytes
+		moved += read
+	}
+	if v.Write != nil {
+		moved += v.Write.Bytes
+	}
+	share := 1.0
+	if read > 0 {
+		share = float64(v.StorageBytes) / float64(read)
+	}
+	resident := v.Resident * float64(p.SizeBytes) / float64(max(min(moved, p.SizeBytes), 1))
+	enough := fromStorage
+	if c.Cache == Cold && c.writes() {
+		enough = fromMixed
+	}
+	switch {
+	case c.Cache == Warm:
+		if share > 1-fromStorage {
+			add(NotCached, "%.0f %% of what was read came from storage and not from the page cache", 100*share)
+		}
+		return out
+	case p.Storage.Class == fact.ClassMemory:
+		add(Memory, "the directory is in memory (%s): there is no disk to measure", p.Storage.Type)
+		return out
+	case c.Cache == Direct && p.NoDirect != "":
+		add(Refused, "%s: measured through the page cache", p.NoDirect)
+	case share < enough && p.Storage.Device == "":
+		add(Unproven, "whether a cache took part cannot be seen on %s", or(p.Storage.Type, "this file system"))
+	case share < enough:
+		add(Cached, "only %.0f %% of what was read came from storage: a cache was measured", 100*share)
+	case c.Cache == Direct && resident > leftBehind:
+		add(Cached, "direct I/O became buffered: %.0f %% of it is in the page cache", 100*min(resident, 1))
+	}
+	if by := contention(c, v); by != "" {
+		add(Contended, "%s meanwhile", by)
+	}
+	if c.Cache == Log && v.Sync.N < enoughSyncs {
+		add(Few, "%d syncs in %.0f s, and a 99th percentile wants %d", v.Sync.N, v.Write.RuntimeS, enoughSyncs)
+	}
+	if c.Depth > 1 && v.InFlight < really*float64(c.Depth) {
+		add(Shallow, "%.1f requests were in flight, not %d", v.InFlight, c.Depth)
+	}
+	return out
+}
+
+func or(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}

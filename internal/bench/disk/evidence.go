@@ -1,0 +1,218 @@
+package disk
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/stats"
+)
+
+// Schema names the JSON form of the evidence.
+const Schema = "fettle/bench-disk/v1"
+
+// Kind is that of the run.
+const Kind = "bench-disk"
+
+// Evidence is what a run leaves: the body of its record.
+type Evidence struct {
+	Schema string `json:"schema"` // fettle/bench-disk/v1
+	Plan   Plan   `json:"plan"`
+	FIO    string `json:"fio"`   // its version
+	Queue  string `json:"queue"` // fio's engine of the cells with a depth above 1
+
+	Places   []Measured        `json:"directories"`
+	Warnings []string          `json:"warnings,omitempty"`
+	Verdict  Word              `json:"verdict"`
+	Series   []evidence.Series `json:"series"`
+}
+
+// Measured is a directory with what was found.
+type Measured struct {
+	Place
+	Results []Result   `json:"results"`
+	Fit     *Fit       `json:"block_size_fit,omitempty"`
+	Verdict []Judgment `json:"verdicts"`
+	// Foreman is what foreman-maintain's own check would have said.
+	Foreman *ForemanMaintain `json:"foreman_maintain,omitempty"`
+}
+
+// Result is a cell with what its visits came to.
+type Result struct {
+	Cell
+	Value  float64 `json:"value"` // median of the visits
+	Spread float64 `json:"spread_ratio"`
+	// Medians of the visits.
+	InFlight float64 `json:"requests_in_flight"`
+	MeanS    float64 `json:"latency_mean_s"`
+	P50S     float64 `json:"latency_p50_s"`
+	P99S     float64 `json:"latency_p99_s"`
+	SyncsPS  float64 `json:"syncs_per_s,omitempty"`
+	// FromStorage is the share of what was read that came from storage; absent where
+	// nothing was read.
+	FromStorage *float64 `json:"from_storage_ratio,omitempty"`
+	Steady      Steady   `json:"steady"`
+	Doubts      []Doubt  `json:"doubts,omitempty"`
+	Visits      []Visit  `json:"visits"`
+}
+
+// Doubtful is the doubt that leaves no verdict; nil if there is none.
+func (r *Result) Doubtful() *Doubt {
+	for i, d := range r.Doubts {
+		if d.Kind != Shallow {
+			return &r.Doubts[i]
+		}
+	}
+	return nil
+}
+
+// result sums a cell's visits up.
+func result(mode Mode, c Cell, visits []Visit) Result {
+	r := Result{Cell: c, Visits: visits}
+	median := func(of func(*Visit) float64) float64 {
+		all := make([]float64, len(visits))
+		for i := range visits {
+			all[i] = of(&visits[i])
+		}
+		return stats.Median(all)
+	}
+	side := func(v *Visit) (mean, p50, p99 float64) {
+		s := v.Read
+		if s == nil {
+			s = v.Write
+		}
+		return s.Latency.Mean, s.Latency.P50, s.Latency.P99
+	}
+	values := make([]float64, len(visits))
+	var steady []Steady
+	for i, v := range visits {
+		values[i] = v.Value
+		steady = append(steady, settled(v.PerSecond, window(mode, len(v.PerSecond))))
+	}
+	r.Value, r.Spread, r.Steady = stats.Median(values), spread(values), worst(steady)
+	r.InFlight = median(func(v *Visit) float64 { return v.InFlight })
+	r.MeanS = median(func(v *Visit) float64 { m, _, _ := side(v); return m })
+	r.P50S = median(func(v *Visit) float64 { _, m, _ := side(v); return m })
+	r.P99S = median(func(v *Visit) float64 { _, _, m := side(v); return m })
+	if c.Cache == Log {
+		r.MeanS, r.P50S = median(func(v *Visit) float64 { return v.Sync.Mean }), median(func(v *Visit) float64 { return v.Sync.P50 })
+		r.P99S = median(func(v *Visit) float64 { return v.Sync.P99 })
+		r.SyncsPS = median(func(v *Visit) float64 { return v.Write.IOPS })
+	}
+	if c.reads() {
+		share := median(func(v *Visit) float64 { return float64(v.StorageBytes) / float64(max(v.Read.Bytes, 1)) })
+		r.FromStorage = &share
+	}
+	r.Doubts = common(visits)
+	if r.Spread > mostSpread {
+		r.Doubts = append(r.Doubts, Doubt{Noisy, fmt.Sprintf("the %d repeats differ by %.0f %% (neighbours, thin provisioning, first writes)", len(visits), 100*r.Spread)})
+	}
+	return r
+}
+
+// common are the doubts that at least half of the visits have: one disturbed repeat
+// shows in the spread.
+func common(visits []Visit) (out []Doubt) {
+	count := map[DoubtKind]int{}
+	for _, v := range visits {
+		for _, d := range v.Doubts {
+			if count[d.Kind]++; 2*count[d.Kind] >= len(visits) && !slices.ContainsFunc(out, func(o Doubt) bool { return o.Kind == d.Kind }) {
+				out = append(out, d)
+			}
+		}
+	}
+	return out
+}
+
+// measured sums a place up.
+func measured(p *Place, results []Result) Measured {
+	m := Measured{Place: *p, Results: results, Verdict: judge(p, results)}
+	var sizes, times []float64
+	for _, r := range results {
+		if strings.HasPrefix(r.Name, "block-") {
+			sizes, times = append(sizes, float64(r.BlockBytes)), append(times, r.MeanS)
+		}
+	}
+	m.Fit = fit(sizes, times)
+	return m
+}
+
+// series are those of all places.
+func series(places []Measured) (out []evidence.Series) {
+	for _, p := range places {
+		for _, r := range p.Results {
+			s := evidence.Series{Name: "disk:" + r.Name + "@" + p.Directory, Unit: r.Unit, More: r.More()}
+			rate := evidence.Series{Name: "disk:" + r.Name + "-rate@" + p.Directory, Unit: "1/s", More: true}
+			for _, v := range r.Visits {
+				s.Samples = append(s.Samples, v.Value)
+				if r.Cache == Log {
+					rate.Samples = append(rate.Samples, v.Write.IOPS)
+				}
+			}
+			out = append(out, s)
+			if rate.Samples != nil {
+				out = append(out, rate)
+			}
+		}
+	}
+	return out
+}
+
+// warnings are what a reader of the figures has to know.
+func (e *Evidence) warnings(hypervisor string) (out []string) {
+	switch e.Plan.Mode {
+	case Quick, Full:
+		out = append(out, fmt.Sprintf("each figure is of %.2g to %.2g seconds at a time: it is not the speed that lasts; --sustained measures that", e.Plan.unit.Seconds(), 3*e.Plan.unit.Seconds()))
+	case Sustained:
+		for _, p := range e.Places {
+			for _, r := range p.Results {
+				if s := r.Steady; s.State == Yes {
+					out = append(out, fmt.Sprintf("%s: %s was steady after %.3g GB; what comes after more than that was not seen", p.Directory, r.Name, s.MovedBytes/1e9))
+				}
+			}
+		}
+	}
+	if hypervisor != "" {
+		out = append(out, "this is a guest ("+hypervisor+"): a cache of the host's cannot be seen from here")
+	}
+	for _, p := range e.Places {
+		if p.Storage.Class == fact.ClassSAN || p.Storage.Class == fact.ClassNetwork {
+			out = append(out, fmt.Sprintf("%s is behind a network: judge it by stream-read with 8 requests in flight and by fdatasync, not by one small request at a time", p.Directory))
+		}
+	}
+	return out
+}
+
+// Sum completes the evidence.
+func (e *Evidence) Sum(hypervisor string) {
+	e.Schema = Schema
+	var all []Judgment
+	for _, p := range e.Places {
+		all = append(all, p.Verdict...)
+	}
+	e.Verdict, e.Series, e.Warnings = Overall(all), series(e.Places), e.warnings(hypervisor)
+}
+
+// Text is the verdict in one line.
+func (e *Evidence) Text() string {
+	var parts []string
+	for _, p := range e.Places {
+		words := []string{}
+		for _, j := range p.Verdict {
+			if j.Verdict == NoVerdict {
+				words = append(words, j.Name+" no verdict")
+				continue
+			}
+			words = append(words, fmt.Sprintf("%s %.4g %s %s", j.Name, j.Value, j.Unit, j.Verdict))
+		}
+		if len(words) == 0 {
+			for _, r := range p.Results[:min(len(p.Results), 2)] {
+				words = append(words, fmt.Sprintf("%s %.4g %s", r.Name, r.Value, r.Unit))
+			}
+		}
+		parts = append(parts, p.Directory+": "+strings.Join(words, ", "))
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,136 @@
+package disk
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Mode is what kind of run is made.
+type Mode string
+
+// The modes.
+const (
+	Quick     Mode = "quick"     // two minutes for each directory
+	Full      Mode = "full"      // ten
+	Classic   Mode = "classic"   // storage-benchmark's cells
+	Sustained Mode = "sustained" // until the speed is steady
+)
+
+// Plan is what is measured in what order.
+type Plan struct {
+	Mode    Mode   `json:"mode"`
+	Cells   []Cell `json:"cells"`
+	Repeats int    `json:"repeats"`
+	Places  int    `json:"directories"`
+	// BudgetS is the time that a directory gets in all; of Sustained, a cell.
+	BudgetS float64 `json:"budget_s"`
+	// unit is the time of one visit of a cell with weight 1.
+	unit time.Duration
+}
+
+const (
+	quick = 2 * time.Minute
+	full  = 10 * time.Minute
+	// starting is what a visit takes beside its I/O: fio's own start, and its threads.
+	starting = 300 * time.Millisecond
+	// laying is what the files take beforehand: 1 GiB at 100 MB/s.
+	laying = 10 * time.Second
+)
+
+// NewPlan plans a run on a number of directories. budget is that of Sustained.
+func NewPlan(mode Mode, places int, budget time.Duration) Plan {
+	p := Plan{Mode: mode, Places: places, Repeats: 3, Cells: cells()}
+	total := quick
+	switch mode {
+	case Full:
+		p.Repeats, total = 4, full
+	case Classic:
+		p.Cells = classic()
+		return p
+	case Sustained:
+		p.Cells, p.Repeats, p.unit, p.BudgetS = sustained(), 1, budget, budget.Seconds()
+		return p
+	}
+	weights := 0
+	for _, c := range p.Cells {
+		weights += c.weight
+	}
+	left := total - laying - time.Duration(len(p.Cells)*p.Repeats)*starting
+	p.unit, p.BudgetS = (left / time.Duration(weights*p.Repeats)).Round(10*time.Millisecond), total.Seconds()
+	return p
+}
+
+// runtime is how long one visit of a cell goes on; 0 for one over the file once.
+func (p Plan) runtime(c Cell) time.Duration {
+	switch {
+	case c.Once:
+		return 0
+	case p.Mode == Sustained:
+		return p.unit
+	}
+	return time.Duration(c.weight) * p.unit
+}
+
+// Takes is how long the plan takes, on a disk that lets it; 0 where nobody knows.
+func (p Plan) Takes() time.Duration {
+	switch p.Mode {
+	case Classic:
+		return 0
+	case Sustained:
+		return time.Duration(len(p.Cells)*p.Places) * p.unit
+	}
+	return time.Duration(p.Places) * time.Duration(p.BudgetS*float64(time.Second))
+}
+
+// Step is one visit of the plan.
+type Step struct{ Round, Cell, Place int }
+
+// Steps is the order: all cells in each round, every second round backwards, and each
+// cell in all directories one after the other, a different one first each time. So
+// what the machine does meanwhile meets all of them alike.
+func (p Plan) Steps() (steps []Step) {
+	for round := range p.Repeats {
+		order := make([]int, len(p.Cells))
+		for i := range order {
+			order[i] = i
+		}
+		if round%2 == 1 {
+			slices.Reverse(order)
+		}
+		for _, cell := range order {
+			for i := range p.Places {
+				steps = append(steps, Step{round, cell, (i + round + cell) % p.Places})
+			}
+		}
+	}
+	return steps
+}
+
+// The sizes of the file.
+const (
+	usualSize = 1 << 30
+	leastSize = 64 << 20
+	logSize   = 64 << 20 // of the second one, for the log cells
+)
+
+// FileSize is how large the file of a directory is: as asked for, or 1 GiB; never
+// more than a quarter of the free space, which several directories on one file system
+// share. 0 asks for the usual size.
+func FileSize(asked, freeBytes int64, sharers int) (int64, error) {
+	most := max(freeBytes/4/int64(max(sharers, 1))-logSize, 0)
+	want := asked
+	if want == 0 {
+		want = min(usualSize, most)
+	}
+	want = want >> 22 << 22 // whole blocks of all cells
+	switch {
+	case want < leastSize && asked == 0:
+		return 0, fmt.Errorf("a quarter of the free space is %d MiB, and a measurement wants at least %d MiB", (most+logSize)>>20, (leastSize+logSize)>>20)
+	case want < leastSize:
+		return 0, fmt.Errorf("a file of %d MiB is too small: want at least %d MiB", asked>>20, leastSize>>20)
+	case want > most:
+		return 0, fmt.Errorf("a file of %d MiB and one of %d MiB for the log are more than a quarter of the free space", want>>20, logSize>>20)
+	}
+	return want, nil
+}

@@ -1,0 +1,49 @@
+package disk
+
+import (
+	"context"
+	"errors"
+)
+
+// Run carries a plan out. progress is called before each visit; the places' files are
+// gone when it returns.
+func (b *Bench) Run(ctx context.Context, plan Plan, places []*Place, progress func(done, all int, p *Place, c Cell)) (e *Evidence, err error) {
+	defer func() {
+		for _, p := range places {
+			err = errors.Join(err, p.Close())
+		}
+	}()
+	for _, p := range places {
+		if err := b.Prepare(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	visits := make([][][]Visit, len(places))
+	for i := range visits {
+		visits[i] = make([][]Visit, len(plan.Cells))
+	}
+	steps := plan.Steps()
+	for n, s := range steps {
+		c, p := plan.Cells[s.Cell], places[s.Place]
+		progress(n, len(steps), p, c)
+		var watch func([]float64) bool
+		if plan.Mode == Sustained {
+			watch = lasting
+		}
+		v, err := b.Visit(ctx, p, c, plan.runtime(c), uint64(n+1), watch)
+		if err != nil {
+			return nil, err
+		}
+		v.Round = s.Round
+		visits[s.Place][s.Cell] = append(visits[s.Place][s.Cell], v)
+	}
+	e = &Evidence{Plan: plan, FIO: b.Engine.Version, Queue: b.Queue}
+	for i, p := range places {
+		var results []Result
+		for j, c := range plan.Cells {
+			results = append(results, result(plan.Mode, c, visits[i][j]))
+		}
+		e.Places = append(e.Places, measured(p, results))
+	}
+	return e, nil
+}

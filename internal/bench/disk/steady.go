@@ -1,0 +1,107 @@
+package disk
+
+import (
+	"fmt"
+	"slices"
+
+	"fettle.dev/fettle/internal/stats"
+)
+
+// Steady says whether a speed has settled: over a window of five rounds it neither
+// moves nor has a trend (SNIA Solid State Storage Performance Test Specification
+// 2.0.2, 2.1.24: excursion and slope).
+type Steady struct {
+	State State `json:"state"`
+	// Excursion is the largest round of the window less the smallest, Slope what the
+	// fitted line moves over the window; ratios of the window's mean.
+	Excursion float64 `json:"excursion_ratio,omitempty"`
+	Slope     float64 `json:"slope_ratio,omitempty"`
+	WindowS   int     `json:"window_s,omitempty"`
+	// FirstBytesPS and LastBytesPS are the speed of the first window and of the last,
+	// MovedBytes what was moved before the last.
+	FirstBytesPS float64 `json:"first_bytes_per_s,omitempty"`
+	LastBytesPS  float64 `json:"last_bytes_per_s,omitempty"`
+	MovedBytes   float64 `json:"moved_bytes,omitempty"`
+}
+
+// State is an answer of Steady.
+type State string
+
+// The answers.
+const (
+	Yes       State = "yes"
+	No        State = "no"
+	NotTested State = "not tested" // the visit was too short
+)
+
+const (
+	rounds       = 5
+	mostMoved    = 0.20 // excursion
+	mostSlope    = 0.10
+	shortWindow  = 10 // seconds: the least in which anything is said
+	usualWindow  = 60 // of Sustained
+	leastWindows = 2  // of Sustained: the first cannot tell whether it will last
+)
+
+// settled looks at the last window of the bytes of each second.
+func settled(perSecond []float64, window int) Steady {
+	if window < shortWindow || len(perSecond) < window {
+		return Steady{State: NotTested}
+	}
+	last := perSecond[len(perSecond)-window:]
+	var means []float64
+	for i := range rounds {
+		means = append(means, stats.Mean(last[i*window/rounds:(i+1)*window/rounds]))
+	}
+	mean := stats.Mean(means)
+	s := Steady{State: NotTested, WindowS: window, FirstBytesPS: stats.Mean(perSecond[:window]), LastBytesPS: mean}
+	for _, v := range perSecond[:len(perSecond)-window] {
+		s.MovedBytes += v
+	}
+	if mean <= 0 {
+		s.State = No // it stood still
+		return s
+	}
+	s.Excursion = (slices.Max(means) - slices.Min(means)) / mean
+	s.Slope = stats.Slope(means) * (rounds - 1) / mean
+	s.State = No
+	if s.Excursion <= mostMoved && s.Slope <= mostSlope && s.Slope >= -mostSlope {
+		s.State = Yes
+	}
+	return s
+}
+
+// lasting says whether a visit of Sustained can end.
+func lasting(perSecond []float64) bool {
+	return len(perSecond) >= leastWindows*usualWindow && settled(perSecond, usualWindow).State == Yes
+}
+
+// window is the one that a visit of this many seconds is judged by.
+func window(mode Mode, seconds int) int {
+	if mode == Sustained {
+		return min(usualWindow, seconds/leastWindows)
+	}
+	return min(seconds, shortWindow)
+}
+
+// worst is the answer for several visits: no, if one of them says so.
+func worst(all []Steady) Steady {
+	out := Steady{State: NotTested}
+	for _, s := range all {
+		if out.State == NotTested || s.State == No && (out.State == Yes || s.Excursion > out.Excursion) {
+			out = s
+		}
+	}
+	return out
+}
+
+// Text says it in words.
+func (s Steady) Text() string {
+	switch s.State {
+	case NotTested:
+		return string(s.State)
+	case No:
+		return fmt.Sprintf("no: moves by %.0f %% in %d s, trend %+.0f %%", 100*s.Excursion, s.WindowS, 100*s.Slope)
+	}
+	return fmt.Sprintf("yes, for %d s", s.WindowS)
+}

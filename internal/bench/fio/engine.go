@@ -1,0 +1,167 @@
+package fio
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// Engine is a fio that can be run.
+type Engine struct {
+	Path    string
+	Version string
+	Host    *host.Host
+	// Mark is in the environment of each fio (host.Command).
+	Mark string
+}
+
+// ErrNone is that there is no fio.
+var ErrNone = errors.New("fio is not installed")
+
+// oldest is the first version that says how long syncs take, in its JSON.
+var oldest = [2]int{3, 5}
+
+var versionNumber = regexp.MustCompile(`^fio-(\d+)\.(\d+)`)
+
+// Find finds fio: at a path, or where the administrator's programs are.
+func Find(ctx context.Context, h *host.Host, path string) (*Engine, error) {
+	at := path
+	if at == "" {
+		at = "fio"
+	}
+	at, err := h.Exec.LookPath(at)
+	if errors.Is(err, fs.ErrNotExist) && path == "" {
+		return nil, ErrNone
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--fio: %w", err)
+	}
+	res, err := h.Exec.Run(ctx, host.Command{Argv: []string{at, "--version"}, Timeout: 10 * time.Second})
+	if err != nil {
+		return nil, err
+	}
+	version := strings.TrimSpace(string(res.Stdout))
+	m := versionNumber.FindStringSubmatch(version)
+	if res.ExitCode != 0 || m == nil {
+		return nil, fmt.Errorf("%s is no fio: --version prints %.60q", at, version+last(res.Stderr))
+	}
+	major, _ := strconv.Atoi(m[1])
+	minor, _ := strconv.Atoi(m[2])
+	if major < oldest[0] || major == oldest[0] && minor < oldest[1] {
+		return nil, fmt.Errorf("%s is %s: want fio %d.%d or later", at, version, oldest[0], oldest[1])
+	}
+	return &Engine{Path: at, Version: version, Host: h}, nil
+}
+
+// Install is the command that installs fio on a system of this ID (os-release(5)).
+func Install(ids ...string) string {
+	for _, id := range ids {
+		switch id {
+		case "debian", "ubuntu":
+			return "apt-get install fio"
+		case "fedora", "rhel", "centos":
+			return "dnf install fio"
+		case "suse", "opensuse", "sles":
+			return "zypper install fio"
+		case "arch":
+			return "pacman -S fio"
+		case "alpine":
+			return "apk add fio"
+		}
+	}
+	return ""
+}
+
+// Outcome is what came of a job.
+type Outcome struct {
+	Figures
+	// StorageBytes are those that fio had to fetch from storage; what it read
+	// besides came from a cache of this machine.
+	StorageBytes int64
+	// Steps are the figures at the end of each second, from the beginning, where
+	// they were asked for.
+	Steps []Figures
+}
+
+// ErrNoFigures is that fio ended without having measured anything.
+var ErrNoFigures = errors.New("fio printed no figures")
+
+// Run runs a job to its end, or until watch, which is called with the figures so far
+// each second, says that it is enough. watch may be nil.
+func (e *Engine) Run(ctx context.Context, j Job, watch func([]Figures) bool) (*Outcome, error) {
+	inner, stop := context.WithCancel(ctx)
+	defer stop()
+	out, in := io.Pipe()
+	var o Outcome
+	seen, enough := make(chan error, 1), false
+	go func() {
+		err := Read(out, func(f Figures) {
+			o.Steps = append(o.Steps, f)
+			if watch != nil && !enough && watch(o.Steps) {
+				enough = true
+				stop()
+			}
+		})
+		if err != nil {
+			stop()
+		}
+		out.CloseWithError(err) // what is still printed has no reader
+		seen <- err
+	}()
+	res, err := e.Host.Exec.Run(inner, host.Command{
+		Argv: append([]string{e.Path}, j.Args()...), Stdout: in, Mark: e.Mark, EndsWithCaller: true,
+		// Of a slow disk, the last requests and the fsync at the end take long.
+		Timeout: j.Runtime + patience,
+	})
+	in.Close()
+	unread := <-seen
+	said := last(res.Stderr)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case enough:
+		// Ended by us, perhaps in the middle of a document.
+	case unread != nil && !errors.Is(unread, io.ErrUnexpectedEOF):
+		return nil, fmt.Errorf("%w: %s", unread, or(said, "it did not say more"))
+	case err != nil:
+		return nil, err // killed by somebody else, or hanging
+	case res.ExitCode != 0:
+		return nil, fmt.Errorf("fio failed with exit code %d: %s", res.ExitCode, or(said, "it did not say why"))
+	case unread != nil:
+		return nil, unread
+	}
+	if len(o.Steps) == 0 {
+		return nil, fmt.Errorf("%w: %s", ErrNoFigures, or(said, "and said nothing"))
+	}
+	o.Figures, o.StorageBytes = o.Steps[len(o.Steps)-1], res.ReadBytes
+	if !j.EverySecond {
+		o.Steps = nil
+	}
+	return &o, nil
+}
+
+// patience is how much longer than its time a job may take.
+const patience = 10 * time.Minute
+
+// last is the last line of a program's talk.
+func last(text []byte) string {
+	text = bytes.TrimSpace(text)
+	line := text[bytes.LastIndexByte(text, '\n')+1:]
+	return string(line[:min(len(line), 300)])
+}
+
+func or(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}

@@ -1,0 +1,121 @@
+package fio
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestArgs(t *testing.T) {
+	has := func(j Job, want ...string) {
+		t.Helper()
+		got := j.Args()
+		for _, w := range want {
+			no := strings.HasPrefix(w, "!")
+			if slices.ContainsFunc(got, func(a string) bool { return strings.HasPrefix(a, strings.TrimPrefix(w, "!")) }) == no {
+				t.Errorf("%+v: %v, want %s", j, got, w)
+			}
+		}
+	}
+	has(Job{File: "/proc/1/fd/3", SizeBytes: 1 << 30, RW: "read", BlockBytes: 1 << 20, Engine: "io_uring", Depth: 8, Direct: true, Runtime: 950 * time.Millisecond},
+		"--filename=/proc/1/fd/3", "--allow_file_create=0", "--thread", "--rw=read", "--bs=1048576", "--iodepth=8", "--ioengine=io_uring", "--direct=1", "--time_based", "--runtime=950ms",
+		"!--status-interval", "!--fdatasync", "!--end_fsync", "!--pre_read", "!--rwmixread")
+	has(Job{RW: "randrw", ReadPercent: 80, EverySecond: true, Fdatasync: true, EndFsync: true, Warm: true}, "--rwmixread=80", "--status-interval=1", "--fdatasync=1", "--end_fsync=1", "--pre_read=1", "--invalidate=0", "--iodepth=1", "--direct=0", "!--runtime", "!--time_based")
+}
+
+// printed is what fio 3.33 printed, shortened, with notes before and behind.
+func printed(t testing.TB, name string) []byte {
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestRead(t *testing.T) {
+	var all []Figures
+	// One byte at a time: a document ends where it ends, not where a read does.
+	if err := Read(iotest.OneByteReader(bytes.NewReader(printed(t, "etcd.txt"))), func(f Figures) { all = append(all, f) }); err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != 2 {
+		t.Fatalf("%d documents", len(all))
+	}
+	want := Figures{
+		Version: "fio-3.33",
+		Write:   Side{Bytes: 5992000, IOs: 749, BytesPS: 5986013, IOPS: 748.251748, RuntimeS: 1.001, Latency: Latency{749, 110.926815754e-6, 64.256e-6, 432.128e-6, 19791.872e-6}},
+		// total_ios of sync is 0 in what fio printed.
+		Sync:    Latency{749, 1217.83164486e-6, 798.72e-6, 4554.752e-6, 10027.008e-6},
+		UserCPU: 0.012, SystemCPU: 0.034,
+	}
+	about := cmp.Comparer(func(a, b float64) bool { return a == b || abs(a-b) < 1e-9*abs(a) })
+	if d := cmp.Diff(want, all[1], about); d != "" {
+		t.Error(d)
+	}
+	if all[0].Write.IOs >= all[1].Write.IOs {
+		t.Errorf("not cumulative: %v", all)
+	}
+}
+
+func abs(x float64) float64 { return max(x, -x) }
+
+func TestReadRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                   "",
+		"fio: nothing to do\n":               "",
+		"{":                                  "cannot be read",
+		"note\n{}":                           "0 jobs",
+		`{"jobs":[{},{}]}`:                   "2 jobs",
+		`{"jobs":[{"error":28}]}`:            "error 28",
+		`{"jobs":[{"read":{"iops":-1}}]}`:    "figure -1",
+		`{"jobs":[{"read":{"iops":"many"}}]`: "cannot be read",
+		`{"jobs":[{"sync":{"lat_ns":{"N":1,"mean":-5}}}]}`: "below 0",
+		`{"jobs":[{}]} trailing`:                           "",
+		`{"a":"` + strings.Repeat("x", largest) + `"}`:     "more than 4 MiB",
+	} {
+		err := Read(strings.NewReader(text), func(Figures) {})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add(printed(f, "etcd.txt"))
+	f.Add([]byte(`note {"jobs":[{}]}` + "\n" + `{"jobs":[{"read":{"clat_ns":{"percentile":{"99.000000":1e308}}}}]}{"jobs":[]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		n := 0
+		err := Read(bytes.NewReader(text), func(f Figures) {
+			n++
+			for _, s := range []Side{f.Read, f.Write} {
+				if s.Bytes < 0 || s.IOPS < 0 || s.Latency.P99 < 0 {
+					t.Errorf("%+v", s)
+				}
+			}
+		})
+		// How it is cut into pieces does not matter.
+		m := 0
+		again := Read(iotest.HalfReader(io.MultiReader(bytes.NewReader(text))), func(Figures) { m++ })
+		if n != m || (err == nil) != (again == nil) {
+			t.Errorf("%d documents and %v, then %d and %v", n, err, m, again)
+		}
+	})
+}
+
+func TestInstall(t *testing.T) {
+	for _, c := range []struct{ ids, want string }{
+		{"debian", "apt-get install fio"}, {"rocky rhel centos fedora", "dnf install fio"}, {"rhel fedora", "dnf install fio"}, {"sles suse", "zypper install fio"}, {"nixos", ""},
+	} {
+		if got := Install(strings.Fields(c.ids)...); got != c.want {
+			t.Errorf("%s: %q, want %q", c.ids, got, c.want)
+		}
+	}
+}

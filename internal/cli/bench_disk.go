@@ -1,0 +1,295 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/bench/disk"
+	"fettle.dev/fettle/internal/bench/fio"
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+type benchDiskOptions struct {
+	full, classic, sustained, dryRun bool
+	budget                           time.Duration
+	size, fio, role, platform        string
+}
+
+func benchDiskCommand(a *app) *cobra.Command {
+	var o benchDiskOptions
+	c := &cobra.Command{
+		Use: "disk DIR...", Short: "Measure the storage of directories with fio, and say what the figures mean",
+		Long: `Writes a file without a name into each directory, of 1 GiB and never more than a
+quarter of the free space, and measures it with fio: streams, a ladder of block sizes
+and one of queue depths, random reads and writes, the log of etcd, and through the
+page cache. Each figure is measured three times and comes with the proof that it was
+the disk that was measured. It takes two minutes for each directory; several are
+measured turn by turn. Nothing is left behind, also after kill -9.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := noneEmpty(c); err != nil {
+				return err
+			}
+			if c.Flags().Changed("budget") && !o.sustained {
+				return ui.Exit(ui.Usage, errors.New("--budget is for --sustained"))
+			}
+			return a.benchDisk(c.Context(), o, args)
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&o.full, "full", false, "ten minutes instead of two for each directory: longer visits, and whether the speed is steady")
+	f.BoolVar(&o.classic, "classic", false, "storage-benchmark's cells: 4 KiB at a time, through the page cache, over the whole file")
+	f.BoolVar(&o.sustained, "sustained", false, "write until the speed is steady or the budget ends")
+	f.DurationVar(&o.budget, "budget", 10*time.Minute, "time of each cell of --sustained")
+	f.StringVar(&o.size, "size", "", "size of the file, as 4GiB, or 2xRAM (default 1GiB); never more than a quarter of the free space")
+	f.StringVar(&o.fio, "fio", "", "the fio to run (default: the installed one)")
+	f.StringVar(&o.role, "role", "", "what the directories are for: pulp, postgresql or etcd; exit with 3 if they are too slow for that")
+	f.StringVar(&o.platform, "platform", "", "satellite: its data directories, each device once, instead of DIR")
+	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be measured, and measure nothing")
+	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"pulp", "postgresql", "etcd"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("platform", cobra.FixedCompletions([]string{"satellite"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// mode is the kind of run that the options ask for.
+func (o benchDiskOptions) mode() (disk.Mode, error) {
+	mode, asked := disk.Quick, 0
+	for _, m := range []struct {
+		on   bool
+		mode disk.Mode
+	}{{o.full, disk.Full}, {o.classic, disk.Classic}, {o.sustained, disk.Sustained}} {
+		if m.on {
+			mode = m.mode
+			asked++
+		}
+	}
+	switch {
+	case asked > 1:
+		return mode, errors.New("want one of --full, --classic and --sustained")
+	case o.budget < time.Minute:
+		return mode, errors.New("--budget: want a minute or more: whether a speed is steady takes that long to see")
+	case o.role != "" && !slices.Contains(disk.Roles, disk.Role(o.role)):
+		return mode, fmt.Errorf("--role %s: want pulp, postgresql or etcd", o.role)
+	case o.platform != "" && o.platform != "satellite":
+		return mode, fmt.Errorf("--platform %s: want satellite", o.platform)
+	case o.platform != "" && o.role != "":
+		return mode, errors.New("--platform knows the roles of its directories: leave --role out")
+	}
+	return mode, nil
+}
+
+// fileSize is the size that --size asks for, in bytes; 0 for the usual one.
+func (o benchDiskOptions) fileSize(facts *fact.Facts) (int64, error) {
+	switch {
+	case o.size == "":
+		return 0, nil
+	case strings.EqualFold(o.size, "2xram"):
+		ram, ok := facts.Memory.TotalBytes.Get()
+		if !ok {
+			return 0, errors.New("--size 2xRAM: the size of the memory is not known here")
+		}
+		return 2 * ram, nil
+	}
+	size, err := unit.ParseSize(o.size)
+	if err != nil {
+		return 0, fmt.Errorf("--size: %w", err)
+	}
+	if size > 1<<60 {
+		return 0, fmt.Errorf("--size %s: more than any disk has", o.size)
+	}
+	return int64(size), nil
+}
+
+func (a *app) benchDisk(ctx context.Context, o benchDiskOptions, dirs []string) error {
+	if err := a.mustBeLive(); err != nil {
+		return err
+	}
+	mode, err := o.mode()
+	if err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	m, err := a.machineAsIs(ctx)
+	if err != nil {
+		return err
+	}
+	facts := fact.Collect(m.host)
+	places, err := o.places(m, dirs)
+	if err != nil {
+		return err
+	}
+	if err := o.sizes(facts, places); err != nil {
+		return err
+	}
+	plan := disk.NewPlan(mode, len(places), o.budget)
+	if o.dryRun {
+		report.DiskPlan(a.screen, plan, places)
+		return nil
+	}
+	if err := m.mayMeasure(); err != nil {
+		return err
+	}
+	engine, err := fio.Find(ctx, m.host, o.fio)
+	if errors.Is(err, fio.ErrNone) {
+		return ui.Hinted(ui.Failed, err, installHint(facts))
+	}
+	if err != nil {
+		return err
+	}
+	a.sayTime(plan, places)
+	run := &evidence.Run{Kind: disk.Kind, Began: m.host.Clock.Now().UTC()}
+	e, err := (&disk.Bench{Engine: engine, Host: m.host, Mode: mode}).Run(ctx, plan, places, func(done, all int, p *disk.Place, c disk.Cell) {
+		a.screen.Status("%d of %d: %s in %s", done+1, all, c.Name, p.Directory)
+	})
+	a.screen.Status("")
+	if ctx.Err() != nil {
+		return ui.Exit(ui.Interrupted, errors.New("interrupted: the files are gone, and nothing is recorded"))
+	}
+	if err != nil {
+		return err
+	}
+	if o.platform != "" {
+		e.CompareForeman()
+	}
+	e.Sum(facts.Virtualization.Hypervisor.Or(""))
+	run.Verdict = e.Text()
+	err = m.record(run, e)
+	if err == nil && (o.role != "" || o.platform != "") {
+		err = fitForRole(e)
+	}
+	if a.data() {
+		return a.result(BenchResult{run}, err)
+	}
+	report.Disk(a.screen, run, e)
+	return err
+}
+
+// fitForRole is the exit code of a run that asks whether a disk is fit for a role.
+func fitForRole(e *disk.Evidence) error {
+	switch e.Verdict {
+	case disk.Fail:
+		return ui.Exit(ui.GateNotMet, errors.New("too slow for what it is for"))
+	case disk.NoVerdict:
+		return ui.Exit(ui.Failed, errors.New("no verdict: the figures are not those of the disk alone"))
+	}
+	return nil
+}
+
+func installHint(facts *fact.Facts) string {
+	ids := append([]string{facts.OS.ID.Or("")}, facts.OS.IDLike.Or(nil)...)
+	if how := fio.Install(ids...); how != "" {
+		return how + " installs it; --fio PATH names another one"
+	}
+	return "install the package fio, or name one with --fio PATH"
+}
+
+// satelliteDirs are the directories of Satellite's data, with their roles.
+var satelliteDirs = []struct {
+	dir  string
+	role disk.Role
+}{
+	{"/var/lib/pulp", disk.Pulp}, {"/var/lib/pgsql", disk.PostgreSQL}, {"/var/opt/rh/rh-postgresql12/lib/pgsql", disk.PostgreSQL},
+	{"/var/lib/qpidd", disk.Pulp}, {"/var/lib/candlepin", disk.Pulp},
+}
+
+// places looks at the directories that are asked for.
+func (o benchDiskOptions) places(m *machine, dirs []string) (places []*disk.Place, err error) {
+	if o.platform == "" {
+		if len(dirs) == 0 {
+			return nil, ui.Hinted(ui.Usage, errors.New("want the directories to measure, as in: fettle bench disk /var/lib/pgsql"), "see fettle bench disk --help")
+		}
+		for _, dir := range dirs {
+			p, err := disk.LookAt(m.host, dir)
+			if err != nil {
+				return nil, ui.Exit(ui.Usage, err)
+			}
+			if slices.ContainsFunc(places, func(q *disk.Place) bool { return q.Directory == p.Directory }) {
+				return nil, ui.Exit(ui.Usage, fmt.Errorf("%s is named twice", p.Directory))
+			}
+			p.Role = disk.Role(o.role)
+			places = append(places, p)
+		}
+		return places, nil
+	}
+	if len(dirs) > 0 {
+		return nil, ui.Exit(ui.Usage, errors.New("--platform has its own directories: leave DIR out"))
+	}
+	for _, d := range satelliteDirs {
+		p, err := disk.LookAt(m.host, d.dir)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if i := slices.IndexFunc(places, func(q *disk.Place) bool { return q.Shares(p) }); i >= 0 {
+			m.screen.Say("%s is on the same file system as %s: measured once", p.Directory, places[i].Directory)
+			if places[i].Role != d.role {
+				places[i].Role = disk.Satellite // the limits of both
+			}
+			continue
+		}
+		p.Role = d.role
+		places = append(places, p)
+	}
+	if len(places) == 0 {
+		return nil, ui.Exit(ui.Failed, errors.New("no data directory of Satellite is on this machine"))
+	}
+	return places, nil
+}
+
+// sizes decides how large the files are.
+func (o benchDiskOptions) sizes(facts *fact.Facts, places []*disk.Place) error {
+	asked, err := o.fileSize(facts)
+	if err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	for _, p := range places {
+		sharers := 0
+		for _, q := range places {
+			if p.Shares(q) {
+				sharers++
+			}
+		}
+		if p.SizeBytes, err = disk.FileSize(asked, p.FreeBytes, sharers); err != nil {
+			return ui.Hinted(ui.Refused, fmt.Errorf("%s: %w", p.Directory, err), "make room, or name a smaller --size")
+		}
+	}
+	return nil
+}
+
+// sayTime says how long it will take.
+func (a *app) sayTime(plan disk.Plan, places []*disk.Place) {
+	if takes := plan.Takes(); plan.Mode == disk.Sustained {
+		a.screen.Say("this takes %s at the most, until %s", roughly(takes.Seconds()), time.Now().Add(takes).Local().Format("15:04"))
+	} else if takes > 0 {
+		a.screen.Say("this takes about %s, until %s; on a slow disk longer", roughly(takes.Seconds()), time.Now().Add(takes).Local().Format("15:04"))
+	} else {
+		all := 0.0
+		for _, p := range places {
+			all += float64(p.SizeBytes)
+		}
+		passes := float64(1 + len(plan.Cells)*plan.Repeats)
+		a.screen.Say("this goes %.0f times over %.3g GB: %s at 100 MB/s, and longer where 4 KiB at a time are slower than that", passes, all/1e9, roughly(passes*all/100e6))
+	}
+}
+
+// showDisk prints the record of a bench disk.
+func (a *app) showDisk(r *evidence.Run) error {
+	var e disk.Evidence
+	if err := json.Unmarshal(r.Body, &e); err != nil {
+		return fmt.Errorf("run %s: %w", r.ID, err)
+	}
+	report.Disk(a.screen, r, &e)
+	return nil
+}
