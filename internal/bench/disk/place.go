@@ -25,6 +25,7 @@ type Place struct {
 	NoDirect string `json:"no_direct_io,omitempty"`
 	Role     Role   `json:"role,omitempty"`
 
+	files     host.Files
 	device    uint64   // st_dev
 	data, log *os.File // of the log cells: those write into one that has nothing yet
 }
@@ -35,7 +36,7 @@ func LookAt(h *host.Host, dir string) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := os.Stat(dir)
+	st, err := h.Files.Stat(dir)
 	switch {
 	case err != nil:
 		return nil, err
@@ -53,7 +54,7 @@ func LookAt(h *host.Host, dir string) (*Place, error) {
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
 		dev = uint64(sys.Dev)
 	}
-	return &Place{Directory: dir, Storage: fact.StorageOf(h, dir), FreeBytes: int64(fs.Bavail) * fs.Frsize, device: dev}, nil
+	return &Place{Directory: dir, Storage: fact.StorageOf(h, dir), FreeBytes: int64(fs.Bavail) * fs.Frsize, device: dev, files: h.Files}, nil
 }
 
 // Shares says whether two places share their space: they are on one file system, or on
@@ -69,7 +70,7 @@ const prefix = ".fettle-bench-"
 // Open makes the place's files, which have no names: they are gone with the last
 // process that has them open, whatever ends that.
 func (p *Place) Open() error {
-	sweep(p.Directory)
+	sweep(p.files, p.Directory)
 	var err error
 	if p.data, err = nameless(p.Directory); err != nil {
 		return err
@@ -113,8 +114,8 @@ func unnamed(dir string) (*os.File, error) {
 
 // sweep removes what unnamed may have left: empty files of ours. Another that is at
 // this point loses its name a moment earlier.
-func sweep(dir string) {
-	entries, err := os.ReadDir(dir)
+func sweep(files host.Files, dir string) {
+	entries, err := files.ReadDir(dir)
 	if err != nil {
 		return
 	}
@@ -183,7 +184,7 @@ func (p *Place) resident() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer unix.Munmap(area)
+	defer func() { _ = unix.Munmap(area) }()
 	pages, err := mincore(area)
 	if err != nil {
 		return 0, err
