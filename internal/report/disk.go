@@ -124,14 +124,14 @@ func diskCells(s *ui.Screen, p disk.Measured) {
 				notes = append(notes, c.Name+": "+d.Text)
 			}
 		}
-		g.Rows = append(g.Rows, []string{c.Name, value, fmt.Sprintf("%.0f %%", 100*c.Spread), fmt.Sprintf("%.1f", c.InFlight), seconds(c.MeanS), seconds(c.P99S), from, c.Steady.Text(), strings.Join(doubts, ", ")})
+		g.Rows = append(g.Rows, []string{c.Name, value, fmt.Sprintf("%.0f %%", 100*c.Spread), fmt.Sprintf("%.1f", c.InFlight), latency(c.MeanS), latency(c.P99S), from, c.Steady.Text(), strings.Join(doubts, ", ")})
 	}
 	g.Write(s)
 	for _, n := range notes {
 		fmt.Fprintf(s.Out, "  %s\n", ui.Printable(n))
 	}
 	if f := p.Fit; f != nil {
-		fmt.Fprintf(s.Out, "\nBlock sizes: each request costs %s, and then its bytes at %.4g MB/s; no rung is further than %.0f %% from that.\n", seconds(f.FixedS), f.BytesPS/1e6, 100*f.Worst)
+		fmt.Fprintf(s.Out, "\nBlock sizes: each request costs %s, and then its bytes at %.4g MB/s; no rung is further than %.0f %% from that.\n", latency(f.FixedS), f.BytesPS/1e6, 100*f.Worst)
 	}
 }
 
@@ -143,7 +143,7 @@ func figure(v float64) string {
 	return fmt.Sprintf("%.3g", v)
 }
 
-func seconds(v float64) string {
+func latency(v float64) string {
 	switch {
 	case v == 0:
 		return ""
