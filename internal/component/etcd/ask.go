@@ -67,7 +67,8 @@ func question(ctx context.Context, h *host.Host, in *instance) (*answer, error) 
 	return a, nil
 }
 
-func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
+// started is what a running member was started with.
+func started(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 	a := &answer{Env: map[string]string{}, Values: map[string]float64{}, P99: map[string]float64{}}
 	if !in.pod() {
 		p, err := program.OfService(ctx, h, "etcd", in.unit.Name)
@@ -85,6 +86,14 @@ func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 		}
 		changed := program.Changed(ctx, h, in.Main, in.files)
 		a.Taken = program.Group{Main: p, Changed: changed}.TakenAtStart() == program.Yes
+	}
+	return a, nil
+}
+
+func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
+	a, err := started(ctx, h, in)
+	if err != nil {
+		return nil, err
 	}
 	page, err := get(ctx, h, in, a, "/metrics")
 	if err != nil {
@@ -145,8 +154,21 @@ const maxPage = 8 << 20
 
 // get asks it for a page: where it tells metrics, else where it hears clients.
 func get(ctx context.Context, h *host.Host, in *instance, a *answer, page string) (string, error) {
+	all, problems := reached(in, a, "listen-metrics-urls", "listen-client-urls")
+	for _, at := range all {
+		text, err := fetch(ctx, h, in, at+page)
+		if err == nil || text != "" {
+			return text, err
+		}
+		problems = append(problems, err)
+	}
+	return "", errors.Join(problems...)
+}
+
+// reached is where it can be asked: by the first of the options that is set.
+func reached(in *instance, a *answer, options ...string) (all []string, problems []error) {
 	urls := ""
-	for _, name := range []string{"listen-metrics-urls", "listen-client-urls"} {
+	for _, name := range options {
 		if urls != "" {
 			break
 		}
@@ -160,20 +182,15 @@ func get(ctx context.Context, h *host.Host, in *instance, a *answer, page string
 	if urls == "" {
 		urls = parameters.Named("listen-client-urls").Default
 	}
-	var problems []error
 	for u := range strings.SplitSeq(urls, ",") {
 		at, err := address(strings.TrimSpace(u))
 		if err != nil {
 			problems = append(problems, err)
 			continue
 		}
-		text, err := fetch(ctx, h, in, at+page)
-		if err == nil || text != "" {
-			return text, err
-		}
-		problems = append(problems, err)
+		all = append(all, at)
 	}
-	return "", errors.Join(problems...)
+	return all, problems
 }
 
 // address is where a URL that is listened on can be reached from here.
@@ -192,21 +209,28 @@ func address(listen string) (string, error) {
 	return u.Scheme + "://" + net.JoinHostPort(name, port), nil
 }
 
-// fetch reads a page. A member that wants certificates gets its own: what it shows
-// to other members.
+// fetch reads a page.
 func fetch(ctx context.Context, h *host.Host, in *instance, page string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	transport := &http.Transport{DisableKeepAlives: true}
-	if strings.HasPrefix(page, "https:") {
-		transport.TLSClientConfig = certificates(h, in)
-	}
-	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
 	if err != nil {
 		return "", err
 	}
-	res, err := client.Do(req)
+	c := client(h, in)
+	defer c.CloseIdleConnections()
+	return answered(c, req)
+}
+
+// client asks a member. One that wants certificates gets its own: what it shows to
+// other members.
+func client(h *host.Host, in *instance) *http.Client {
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: certificates(h, in)}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// answered is what a member says to a request, also where it refuses it.
+func answered(c *http.Client, req *http.Request) (string, error) {
+	res, err := c.Do(req)
 	if err != nil {
 		return "", err
 	}
@@ -216,7 +240,7 @@ func fetch(ctx context.Context, h *host.Host, in *instance, page string) (string
 		return "", err
 	}
 	if res.StatusCode != http.StatusOK {
-		return string(b), fmt.Errorf("%s: %s", page, res.Status)
+		return string(b), fmt.Errorf("%s: %s", req.URL, res.Status)
 	}
 	return string(b), nil
 }

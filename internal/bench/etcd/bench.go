@@ -1,0 +1,164 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/evidence"
+)
+
+// Schema names the JSON form of Result.
+const Schema = "fettle/bench-etcd/v1"
+
+// Limits of the 99th percentile in seconds (etcd, "Metrics", disk; FAQ, "What does the
+// etcd warning ... mean").
+const (
+	FsyncLimitS  = 0.010 // of writing the log down
+	CommitLimitS = 0.025 // of a commit of the database
+)
+
+// Page is what a member tells of itself at a moment.
+type Page struct {
+	Fsync, Commit Histogram
+	// FsyncSumS and CommitSumS are the times of all observations together, in seconds.
+	FsyncSumS, CommitSumS float64
+	Leader                bool
+	LeaderChanges         float64
+	SizeBytes, QuotaBytes float64 // of the database; the quota is 0 where it is not told
+	Version               string
+}
+
+// Clock is what a bench asks for the time and for waiting.
+type Clock interface{ Now() time.Time }
+
+// Bench is what is to be done with a member.
+type Bench struct {
+	Clock Clock
+	// Page asks the member.
+	Page func(context.Context) (Page, error)
+	// Window is how long it is watched, in so many slices.
+	Window time.Duration
+	Slices int
+	// Wait waits for a time.
+	Wait func(context.Context, time.Duration) error
+	// Writer writes meanwhile, if not nil.
+	Writer *Writer
+}
+
+// Result is what a bench has found.
+type Result struct {
+	Schema  string            `json:"schema"` // fettle/bench-etcd/v1
+	Series  []evidence.Series `json:"series"`
+	Member  string            `json:"member"`
+	Version string            `json:"version,omitempty"`
+	// Judged are the log and the database, each since the member was started and then
+	// in the window.
+	Judged  []Judgement `json:"judged"`
+	WindowS float64     `json:"window_s"`
+	// Writes are those that the bench made itself.
+	Writes        *Writes `json:"writes,omitempty"`
+	LeaderChanges float64 `json:"leader_changes"` // since it was started
+	SizeBytes     float64 `json:"database_bytes"`
+	Word          Word    `json:"result"`
+	Text          string  `json:"verdict"`
+}
+
+// Run watches a member.
+func (b *Bench) Run(ctx context.Context) (*Result, error) {
+	first, err := b.page(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{Schema: Schema, Version: first.Version}
+	fsync, commit := evidence.Series{Name: "etcd:fsync-mean", Unit: "ms"}, evidence.Series{Name: "etcd:commit-mean", Unit: "ms"}
+	began, last := b.Clock.Now(), first
+	for range b.Slices {
+		if b.Writer != nil {
+			err = b.Writer.slice(ctx, b.Slices)
+		} else {
+			err = b.Wait(ctx, b.Window/time.Duration(b.Slices))
+		}
+		if err != nil {
+			return nil, err
+		}
+		now, err := b.page(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range []struct {
+			to           *evidence.Series
+			n, m         Histogram
+			begin, ended float64
+		}{{&fsync, last.Fsync, now.Fsync, last.FsyncSumS, now.FsyncSumS}, {&commit, last.Commit, now.Commit, last.CommitSumS, now.CommitSumS}} {
+			came, err := s.m.since(s.n)
+			if err != nil {
+				return nil, err
+			}
+			if n := came.all(); n > 0 {
+				if err := s.to.Add(1000 * (s.ended - s.begin) / n); err != nil {
+					return nil, err
+				}
+			}
+		}
+		last = now
+	}
+	r.WindowS = b.Clock.Now().Sub(began).Seconds()
+	r.LeaderChanges, r.SizeBytes = last.LeaderChanges, last.SizeBytes
+	for _, j := range []struct {
+		what         string
+		begin, ended Histogram
+		limit        float64
+	}{{"fsync", first.Fsync, last.Fsync, FsyncLimitS}, {"commit", first.Commit, last.Commit, CommitLimitS}} {
+		window, err := j.ended.since(j.begin)
+		if err != nil {
+			return nil, err
+		}
+		r.Judged = append(r.Judged, judge(j.what, "since-start", j.ended, j.limit), judge(j.what, "window", window, j.limit))
+	}
+	r.Series = []evidence.Series{fsync, commit}
+	if b.Writer != nil {
+		r.Writes = b.Writer.sum()
+		r.Series = append(r.Series, b.Writer.series)
+	}
+	r.Series = slices.DeleteFunc(r.Series, func(s evidence.Series) bool { return len(s.Samples) == 0 })
+	r.Word, r.Text = r.verdict()
+	return r, nil
+}
+
+// page asks, and refuses what cannot be.
+func (b *Bench) page(ctx context.Context) (Page, error) {
+	p, err := b.Page(ctx)
+	if err != nil {
+		return p, err
+	}
+	for name, h := range map[string]Histogram{"etcd_disk_wal_fsync_duration_seconds": p.Fsync, "etcd_disk_backend_commit_duration_seconds": p.Commit} {
+		if len(h) == 0 {
+			return p, fmt.Errorf("its metrics have no %s: is it etcd?", name)
+		}
+		if err := h.check(); err != nil {
+			return p, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return p, nil
+}
+
+// verdict is that of the worse of log and database. The window decides where it has
+// seen enough; else what was since the start.
+func (r *Result) verdict() (Word, string) {
+	word, begins := Pass, map[Word]string{Pass: "fast enough", CannotTell: "cannot tell", Fail: "too slow"}
+	var said []string
+	for i := 0; i < len(r.Judged); i += 2 {
+		j, when := r.Judged[i+1], "in the window"
+		if j.N < Few {
+			j, when = r.Judged[i], "since it was started"
+		}
+		if j.Word == Fail || j.Word == CannotTell && word == Pass {
+			word = j.Word
+		}
+		said = append(said, fmt.Sprintf("%s %s: %s", j.What, when, j.Text))
+	}
+	return word, begins[word] + ": " + strings.Join(said, "; ")
+}

@@ -1,0 +1,272 @@
+package etcd
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+var inf = math.Inf(1)
+
+// histogram is one of etcd's, with so many observations in each bucket from 1 ms on.
+func histogram(counts ...float64) Histogram {
+	h, sum, bound := Histogram{}, 0.0, 0.001
+	for range 14 { // as etcd has them (server/storage/wal/metrics.go)
+		if len(counts) > 0 {
+			sum += counts[0]
+			counts = counts[1:]
+		}
+		h[bound] = sum
+		bound *= 2
+	}
+	if len(counts) > 0 {
+		sum += counts[0]
+	}
+	h[inf] = sum
+	return h
+}
+
+func TestJudgements(t *testing.T) {
+	for text, c := range map[string]struct {
+		h     Histogram
+		limit float64
+		word  Word
+	}{
+		"p99 between 4 and 8 ms, below 10 ms":                        {histogram(500, 300, 185, 10, 5), FsyncLimitS, Pass},
+		"p99 between 8 and 16 ms, and the limit 10 ms lies between":  {histogram(500, 300, 100, 85, 15), FsyncLimitS, CannotTell},
+		"p99 between 16 and 32 ms, not below 10 ms":                  {histogram(500, 300, 100, 50, 20, 30), FsyncLimitS, Fail},
+		"p99 between 16 and 32 ms, and the limit 25 ms lies between": {histogram(500, 300, 100, 50, 20, 30), CommitLimitS, CannotTell},
+		"p99 at most 1 ms, below 10 ms":                              {histogram(1000), FsyncLimitS, Pass},
+		"p99 above 8192 ms, not below 10 ms":                         {histogram(900, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 100), FsyncLimitS, Fail},
+		"p99 at most 1 ms, but of 999 only: 1000 are asked for":      {histogram(999), FsyncLimitS, CannotTell},
+		"it has seen none":                                           {histogram(), FsyncLimitS, CannotTell},
+		"p99 between 1 and 2 ms, below 10 ms":                        {histogram(989, 11), FsyncLimitS, Pass},
+		"p99 at most 1 ms, below 25 ms":                              {histogram(990, 10), CommitLimitS, Pass},
+		"p99 above 0 ms, but of 1 only: 1000 are asked for":          {Histogram{inf: 1}, FsyncLimitS, CannotTell},
+	} {
+		if j := judge("fsync", "window", c.h, c.limit); j.Text != text || j.Word != c.word {
+			t.Errorf("%q %s, want %q %s", j.Text, j.Word, text, c.word)
+		}
+	}
+}
+
+func TestHostileHistograms(t *testing.T) {
+	for name, h := range map[string]Histogram{
+		"falls": {1: 5, 2: 4, inf: 5}, "negative": {1: -1, inf: 3}, "endless": {1: inf, inf: inf}, "none": {1: 1},
+		"bound": {-1: 1, inf: 1}, "no number": {1: math.NaN(), inf: 1}, "no bound": {math.NaN(): 1, inf: 1},
+	} {
+		if h.check() == nil {
+			t.Errorf("%s: %v is taken", name, h)
+		}
+	}
+	a, b := histogram(1, 2), histogram(2, 3)
+	if d, err := b.since(a); err != nil || d[inf] != 2 || d[0.001] != 1 {
+		t.Errorf("%v %v", d, err)
+	}
+	if _, err := a.since(b); !errors.Is(err, errRestarted) {
+		t.Errorf("restarted: %v", err)
+	}
+	if _, err := a.since(Histogram{inf: 1}); !errors.Is(err, errRestarted) {
+		t.Errorf("other buckets: %v", err)
+	}
+}
+
+func FuzzHistogram(f *testing.F) {
+	f.Add(0.001, 1.0, 0.002, 5.0, 7.0)
+	f.Add(math.NaN(), 1.0, inf, math.NaN(), -1.0)
+	f.Fuzz(func(t *testing.T, b1, n1, b2, n2, all float64) {
+		h := Histogram{b1: n1, b2: n2, inf: all}
+		if h.check() != nil || all == 0 {
+			return
+		}
+		for _, q := range []float64{0, 0.5, 0.99, 1} {
+			if b := h.quantile(q); b.Low < 0 || b.High != 0 && b.High <= b.Low || math.IsInf(b.Low, 0) {
+				t.Errorf("%v of %v: %+v", q, h, b)
+			}
+		}
+		_ = judge("fsync", "window", h, FsyncLimitS)
+	})
+}
+
+// member is an etcd that answers as it is told to.
+type member struct {
+	now     time.Time
+	page    Page
+	each    time.Duration // of a write
+	keys    map[string]string
+	lease   string
+	fail    map[string]error
+	windows []Histogram // comes to fsync and commit in each slice
+}
+
+func (m *member) Now() time.Time { return m.now }
+
+func (m *member) call(_ context.Context, method string, asked, answer any) error {
+	in := asked.(map[string]string)
+	if err := m.fail[method]; err != nil {
+		return err
+	}
+	m.now = m.now.Add(m.each)
+	switch method {
+	case "/v3/lease/grant":
+		m.lease = "7587"
+		answer.(*struct {
+			ID string `json:"ID"`
+		}).ID = m.lease
+	case "/v3/kv/put":
+		key, err := base64.StdEncoding.DecodeString(in["key"])
+		if err != nil || in["lease"] != m.lease || m.lease == "" {
+			return fmt.Errorf("bad put %v", in)
+		}
+		m.keys[string(key)] = in["value"]
+	case "/v3/lease/revoke":
+		if in["ID"] != m.lease {
+			return errors.New("another lease")
+		}
+		m.lease = ""
+		clear(m.keys)
+	default:
+		return errors.New("404")
+	}
+	return nil
+}
+
+func newMember() *member {
+	return &member{now: time.Unix(1e9, 0), each: time.Millisecond, keys: map[string]string{}, fail: map[string]error{},
+		page: Page{Fsync: histogram(2000), Commit: histogram(2000), FsyncSumS: 2, CommitSumS: 2, Leader: true, SizeBytes: 1 << 20, Version: "3.5"}}
+}
+
+func (m *member) bench() *Bench {
+	add := func(to, more Histogram) Histogram {
+		to = maps.Clone(to)
+		for b, n := range more {
+			to[b] += n
+		}
+		return to
+	}
+	return &Bench{Clock: m, Window: 5 * time.Second, Slices: 5, Page: func(context.Context) (Page, error) { return m.page, nil },
+		Wait: func(_ context.Context, d time.Duration) error {
+			m.now = m.now.Add(d)
+			if len(m.windows) > 0 {
+				w := m.windows[0]
+				m.windows = m.windows[1:]
+				m.page.Fsync, m.page.Commit = add(m.page.Fsync, w), add(m.page.Commit, w)
+				m.page.FsyncSumS += 0.002 * w.all()
+				m.page.CommitSumS += 0.004 * w.all()
+			}
+			return nil
+		}}
+}
+
+func TestWatching(t *testing.T) {
+	for name, c := range map[string]struct {
+		windows []Histogram
+		page    func(*Page)
+		word    Word
+		text    string
+	}{
+		"quiet":        {nil, nil, Pass, "fast enough: fsync since it was started: p99 at most 1 ms, below 10 ms; commit since it was started: p99 at most 1 ms, below 25 ms"},
+		"new and slow": {[]Histogram{histogram(0, 0, 0, 0, 0, 0, 2000)}, nil, Fail, "too slow: fsync in the window: p99 between 32 and 64 ms, not below 10 ms"},
+		"young":        {nil, func(p *Page) { p.Fsync = histogram(10) }, CannotTell, "cannot tell: fsync since it was started: p99 at most 1 ms, but of 10 only"},
+		"was slow":     {[]Histogram{histogram(2000)}, func(p *Page) { p.Fsync = histogram(0, 0, 0, 0, 0, 0, 2000) }, Pass, "fast enough: fsync in the window"},
+	} {
+		m := newMember()
+		m.windows = c.windows
+		if c.page != nil {
+			c.page(&m.page)
+		}
+		r, err := m.bench().Run(t.Context())
+		if err != nil || r.Word != c.word || !strings.HasPrefix(r.Text, c.text) {
+			t.Errorf("%s: %+v, %v", name, r, err)
+			continue
+		}
+		if r.WindowS != 5 || len(r.Judged) != 4 || len(c.windows) == 1 && (len(r.Series) != 2 || r.Series[0].Samples[0] != 2 || r.Series[1].Samples[0] != 4) || len(c.windows) == 0 && len(r.Series) != 0 {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	for name, c := range map[string]struct {
+		page func(*Page)
+		want string
+	}{
+		"not etcd": {func(p *Page) { p.Commit = nil }, "etcd_disk_backend_commit_duration_seconds: is it etcd?"},
+		"hostile":  {func(p *Page) { p.Fsync = Histogram{1: 3, inf: 2} }, "contradict each other"},
+	} {
+		m := newMember()
+		c.page(&m.page)
+		if _, err := m.bench().Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func writer(m *member) *Writer {
+	return &Writer{Prefix: "bench/", Writes: 2000, Value: 100, Clock: m, Call: m.call}
+}
+
+// TestWriting: keys are beneath the prefix, all of them are written, their times are
+// those of the calls, and none is left.
+func TestWriting(t *testing.T) {
+	m := newMember()
+	b := m.bench()
+	b.Writer = writer(m)
+	if err := b.Writer.Check(m.page); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Writer.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := b.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.keys) != 2000 {
+		t.Errorf("%d keys", len(m.keys))
+	}
+	for key := range m.keys {
+		if !strings.HasPrefix(key, "bench/fettle-bench-") {
+			t.Errorf("key %s", key)
+		}
+	}
+	if w := r.Writes; w.N != 2000 || w.P50S != 0.001 || *w.P99S != 0.001 || math.Abs(w.RateS-1000) > 1 || len(r.Series[0].Samples) != 5 || r.Series[0].Name != "etcd:put" {
+		t.Errorf("%+v %+v", w, r.Series)
+	}
+	if err := b.Writer.End(t.Context()); err != nil || len(m.keys) != 0 || m.lease != "" {
+		t.Errorf("left: %d keys, %v", len(m.keys), err)
+	}
+	if s, err := writer(m).Work(t.Context()); err != nil || s != 0.001 || m.lease != "" {
+		t.Errorf("as work: %v %v", s, err)
+	}
+}
+
+func TestWritingRefused(t *testing.T) {
+	for want, change := range map[string]func(*Writer, *Page){
+		"not only slashes":                    func(w *Writer, _ *Page) { w.Prefix = "//" },
+		"without spaces":                      func(w *Writer, _ *Page) { w.Prefix = "a b" },
+		"Kubernetes' own":                     func(w *Writer, _ *Page) { w.Prefix = "/registry/pods" },
+		"0 writes":                            func(w *Writer, _ *Page) { w.Writes = 0 },
+		"values of":                           func(w *Writer, _ *Page) { w.Value = 1 << 20 },
+		"no leader":                           func(_ *Writer, p *Page) { p.Leader = false },
+		"above 80 % of its quota of 2048 MiB": func(_ *Writer, p *Page) { p.SizeBytes = 1.72e9 },
+		"above 80 % of its quota of 8 MiB":    func(_ *Writer, p *Page) { p.QuotaBytes = 8 << 20 },
+	} {
+		m := newMember()
+		w, p := writer(m), m.page
+		change(w, &p)
+		if err := w.Check(p); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	for method, want := range map[string]string{"/v3/lease/grant": "gone", "/v3/kv/put": "write 1: gone", "/v3/lease/revoke": "by itself within an hour: gone"} {
+		m := newMember()
+		m.fail[method] = errors.New("gone")
+		if _, err := writer(m).Work(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+}
