@@ -258,8 +258,14 @@ func (p *proof) run(ctx context.Context) (prove.Ending, error) {
 		p.watchdog.dismiss()
 		return "", err
 	}
+	perf, err := p.host.OpenPerf()
+	if err != nil {
+		p.watchdog.dismiss()
+		return "", err
+	}
+	defer perf.Close()
 	past := p.visits
-	e := &prove.Experiment{Design: p.design, Change: p.change, Workload: p.work, Watch: &prove.Machine{Host: p.host}, Clock: p.host.Clock, Anyway: p.o.anyway,
+	e := &prove.Experiment{Design: p.design, Change: p.change, Workload: p.work, Watch: &prove.Machine{Host: p.host, Perf: perf}, Clock: p.host.Clock, Anyway: p.o.anyway,
 		Record: func(v prove.Visit) error {
 			p.visits = append(p.visits, v)
 			return p.underway.Append(v)

@@ -11,24 +11,35 @@ import (
 // Machine watches the counters of a machine during a visit.
 type Machine struct {
 	Host  *host.Host
+	Perf  *host.Perf
 	begun Values
 }
 
 // Begin reads the counters.
-func (m *Machine) Begin() error {
-	m.begun = Counters(m.Host)
-	return nil
+func (m *Machine) Begin() (err error) {
+	m.begun, err = m.counters()
+	return err
+}
+
+func (m *Machine) counters() (Values, error) {
+	v := Counters(m.Host)
+	counted, err := m.Perf.Read()
+	for name, n := range counted {
+		v["perf."+name] = n
+	}
+	return v, err
 }
 
 // End is by how much each counter has grown since.
 func (m *Machine) End() (Values, error) {
+	now, err := m.counters()
 	moved := Values{}
-	for name, v := range Counters(m.Host) {
+	for name, v := range now {
 		if before, had := m.begun[name]; had {
 			moved[name] = v - before
 		}
 	}
-	return moved, nil
+	return moved, err
 }
 
 // events are the counters of /proc/vmstat that tell what tuning is about.

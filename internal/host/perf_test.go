@@ -1,0 +1,57 @@
+package host
+
+import (
+	"runtime"
+	"testing"
+	"time"
+)
+
+// The scheduler's counter is there on every machine on which root may ask, and grows;
+// what the processor counts is there where it counts.
+func TestPerf(t *testing.T) {
+	p, err := Live().OpenPerf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	first, err := p.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, counted := first["cpu_migrations"]; !counted {
+		t.Skip("this user may not count (kernel.perf_event_paranoid)")
+	}
+	grown := false
+	for end := time.Now().Add(30 * time.Second); !grown && time.Now().Before(end); {
+		done := make(chan bool)
+		for range 4 * runtime.NumCPU() { // more threads than processors are moved about
+			go func() {
+				for until := time.Now().Add(20 * time.Millisecond); time.Now().Before(until); {
+				}
+				done <- true
+			}()
+		}
+		for range 4 * runtime.NumCPU() {
+			<-done
+		}
+		then, err := p.Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, v := range then {
+			if v < first[name] {
+				t.Errorf("%s went from %g to %g", name, first[name], v)
+			}
+		}
+		grown = then["cpu_migrations"] > first["cpu_migrations"]
+		t.Log(then)
+	}
+	if !grown && runtime.NumCPU() > 1 {
+		t.Error("no task has moved to another CPU in half a minute")
+	}
+	// What stands in for a machine has none.
+	none, err := Mounted(t.TempDir()).OpenPerf()
+	if err != nil || len(none.open) != 0 {
+		t.Errorf("%v, %v", none, err)
+	}
+}
