@@ -11,7 +11,7 @@ import (
 // Machine watches the counters of a machine during a visit.
 type Machine struct {
 	Host  *host.Host
-	Perf  *host.Perf
+	Perf  *host.Perf // nil for none
 	begun Values
 }
 
@@ -23,6 +23,9 @@ func (m *Machine) Begin() (err error) {
 
 func (m *Machine) counters() (Values, error) {
 	v := Counters(m.Host)
+	if m.Perf == nil {
+		return v, nil
+	}
 	counted, err := m.Perf.Read()
 	for name, n := range counted {
 		v["perf."+name] = n
