@@ -5,10 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -133,11 +137,7 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 		a.screen.Say("nothing to mend: fettle check --all shows what was looked at")
 	}
 	if o.write != "" {
-		artefacts, err := repair.Artefacts(findings)
-		if err != nil {
-			return err
-		}
-		if res.Written, err = writeArtefacts(o.write, "", artefacts, o.force); err != nil {
+		if res.Written, err = a.writeFixes(o.write, findings, o.force); err != nil {
 			return err
 		}
 	}
@@ -170,6 +170,36 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 	report.Healthy(a.screen, res.Health)
 	report.Written(a.screen, res.Written)
 	return err
+}
+
+// writeFixes writes the files that the findings want below a directory. What earlier
+// runs have put into the same files stays in them, and is said.
+func (a *app) writeFixes(dir string, findings []rule.Finding, force bool) (*sizing.Written, error) {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	files := host.Mounted(path).Files
+	before, err := files.ReadFile("/" + repair.Record)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(path, repair.Record), err)
+	}
+	artefacts, kept, err := repair.Artefacts(findings, string(before), func(name string) bool {
+		_, err := files.Lstat("/" + name)
+		return err == nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out, err := writeArtefacts(dir, "", artefacts, force)
+	if err != nil {
+		return nil, err
+	}
+	out.Files = slices.DeleteFunc(out.Files, func(f sizing.WrittenFile) bool { return f.Name == repair.Record })
+	for _, name := range slices.Sorted(maps.Keys(kept)) {
+		a.screen.Say("%s keeps the lines of an earlier fettle fix --write: %s; another directory, or taking the file away first, leaves them out", filepath.Join(dir, name), strings.Join(kept[name], ", "))
+	}
+	return out, nil
 }
 
 // withhold takes out of the findings of a copy what would carry any line of its

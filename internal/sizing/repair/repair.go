@@ -27,7 +27,8 @@ const written = "Written by fettle fix."
 // line is an entry of a file with the rule that wants it.
 type line struct {
 	rule.Entry
-	why string
+	why     string
+	earlier bool // of another run
 }
 
 // file is an artefact that is being collected.
@@ -36,10 +37,22 @@ type file struct {
 	lines []line
 }
 
-// Artefacts are the files that the findings want, each once: of two findings that
-// want the same entry the later one's value stands. Files of which a rule has only
-// words to say are not among them.
-func Artefacts(findings []rule.Finding) ([]sizing.Artefact, error) {
+func artefacts(files []*file) ([]sizing.Artefact, error) {
+	var out []sizing.Artefact
+	for _, f := range files {
+		a, err := f.artefact()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// collect sorts the entries of the findings by file: of two findings that want the
+// same entry the later one's value stands. Files of which a rule has only words to
+// say are not among them.
+func collect(findings []rule.Finding) ([]*file, error) {
 	var files []*file
 	add := func(name, key, value string, f rule.Finding) {
 		i := slices.IndexFunc(files, func(x *file) bool { return x.name == name })
@@ -47,7 +60,7 @@ func Artefacts(findings []rule.Finding) ([]sizing.Artefact, error) {
 			files = append(files, &file{name: name})
 			i = len(files) - 1
 		}
-		l := line{rule.Entry{Name: key, Value: value}, f.ID + ": " + strings.Join(strings.Fields(f.Title), " ")}
+		l := line{Entry: rule.Entry{Name: key, Value: value}, why: f.ID + ": " + strings.Join(strings.Fields(f.Title), " ")}
 		if n := slices.IndexFunc(files[i].lines, func(x line) bool { return x.Name == key }); n >= 0 {
 			files[i].lines[n] = l
 			return
@@ -79,15 +92,7 @@ func Artefacts(findings []rule.Finding) ([]sizing.Artefact, error) {
 			add(f.Fix.Artefact, e.Name, e.Value, f)
 		}
 	}
-	var out []sizing.Artefact
-	for _, f := range files {
-		a, err := f.artefact()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.name, err)
-		}
-		out = append(out, a)
-	}
-	return out, nil
+	return files, nil
 }
 
 // names looks at each name once more: what an item of the machine is called is in

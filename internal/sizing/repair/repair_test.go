@@ -16,9 +16,15 @@ func finding(id, artefact string, entries ...rule.Entry) rule.Finding {
 	return rule.Finding{ID: id, Title: "title of " + id, Fix: &rule.Repair{Artefact: artefact, Entries: entries}}
 }
 
+// first are the files of a directory that had none, without their record.
+func first(findings ...rule.Finding) ([]sizing.Artefact, error) {
+	all, _, err := Artefacts(findings, "", func(string) bool { return false })
+	return all[:max(0, len(all)-1)], err
+}
+
 func one(t *testing.T, findings ...rule.Finding) sizing.Artefact {
 	t.Helper()
-	all, err := Artefacts(findings)
+	all, err := first(findings...)
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%d artefacts, %v", len(all), err)
 	}
@@ -64,7 +70,7 @@ func TestFields(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(a.Content), &got); err != nil || got.Kind != "KubeletConfiguration" || len(got.R) != 2 {
 		t.Errorf("%+v %v:\n%s", got, err, a.Content)
 	}
-	if _, err := Artefacts([]rule.Finding{finding("A", "KubeletConfiguration", rule.Entry{Name: "r", Value: "1"}, rule.Entry{Name: "r.cpu", Value: "2"})}); err == nil {
+	if _, err := first(finding("A", "KubeletConfiguration", rule.Entry{Name: "r", Value: "1"}, rule.Entry{Name: "r.cpu", Value: "2"})); err == nil {
 		t.Error("a field was put below a value")
 	}
 }
@@ -96,7 +102,7 @@ func TestLineInALine(t *testing.T) {
 		finding("A", "/etc/systemd/system/httpd.service.d/limits.conf", rule.Entry{Name: "LimitNOFILE", Value: "1\nExecStart=/bin/x"}),
 		{ID: "B", Fix: &rule.Repair{Changes: []rule.Entry{{Name: "sysctl:vm.swappiness", Value: "1\nkernel.core_pattern = |x"}}}},
 	} {
-		if all, err := Artefacts([]rule.Finding{f}); err == nil {
+		if all, err := first(f); err == nil {
 			t.Errorf("%s: %+v", f.ID, all)
 		}
 	}
@@ -107,7 +113,7 @@ func TestRunningValues(t *testing.T) {
 	f := rule.Finding{ID: "A", Title: "t", Fix: &rule.Repair{Changes: []rule.Entry{
 		{Name: "sysctl:vm.swappiness", Value: "10"}, {Name: "sysfs:/sys/block/sda/queue/scheduler", Value: "50%"}, {Name: "httpd:KeepAlive", Value: "On"},
 	}}}
-	all, err := Artefacts([]rule.Finding{f})
+	all, err := first(f)
 	if err != nil || len(all) != 2 {
 		t.Fatalf("%+v, %v", all, err)
 	}
@@ -136,13 +142,60 @@ func TestNames(t *testing.T) {
 		changed("sysctl:../../etc/shadow"), changed("sysctl:net/../../../etc/shadow"), changed("sysctl:vm.a = 1\nb"), changed("sysctl:-vm.a"), changed("sysctl:net.//.//.etc"),
 		changed("hiera:a: b"),
 	} {
-		if all, err := Artefacts([]rule.Finding{f}); err == nil {
+		if all, err := first(f); err == nil {
 			t.Errorf("%+v: %+v", f.Fix, all)
 		}
 	}
 	for _, name := range []string{"sysctl:net.ipv4.conf.eth0/100.rp_filter", "sysctl:net/ipv4/conf/eth0.100/rp_filter", "sysfs:/sys/block/sda/queue/scheduler", "sysfs:/sys/class/scsi_host/host0/../x.y", "hiera:postgresql::server::config_entries/work_mem", "nginx:main/worker_processes"} {
-		if _, err := Artefacts([]rule.Finding{changed(name)}); (err != nil) != strings.Contains(name, "..") {
+		if _, err := first(changed(name)); (err != nil) != strings.Contains(name, "..") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Another run for the same directory keeps the lines of earlier ones: those of a file
+// that is still there, and that it does not want otherwise.
+func TestAgain(t *testing.T) {
+	sysctl := func(id, name, value string) rule.Finding {
+		return rule.Finding{ID: id, Title: "t", Fix: &rule.Repair{Changes: []rule.Entry{{Name: "sysctl:" + name, Value: value}}}}
+	}
+	dir := map[string]string{}
+	run := func(findings ...rule.Finding) map[string][]string {
+		t.Helper()
+		all, kept, err := Artefacts(findings, dir[Record], func(name string) bool { return dir[name] != "" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range all {
+			dir[a.Name] = a.Content
+		}
+		return kept
+	}
+	want := func(name, text string) {
+		t.Helper()
+		if got := dir[name]; got != text {
+			t.Errorf("%s:\n%swant\n%s", name, got, text)
+		}
+	}
+	run(sysctl("A", "vm.a", "1"), finding("I", "installer", rule.Entry{Name: "--foreman-x", Value: "1"}))
+	if kept := run(sysctl("B", "vm.b", "2")); strings.Join(kept[SysctlFile], " ") != "A (vm.a)" {
+		t.Errorf("kept: %v", kept)
+	}
+	want(SysctlFile, "# Written by fettle fix.\n# A: t\nvm.a = 1\n# B: t\nvm.b = 2\n")
+	if kept := run(sysctl("C", "vm.a", "3"), sysctl("B", "vm.b", "2")); len(kept) != 0 {
+		t.Errorf("kept: %v", kept)
+	}
+	want(SysctlFile, "# Written by fettle fix.\n# C: t\nvm.a = 3\n# B: t\nvm.b = 2\n")
+	// A file that was taken away begins anew; one that was left alone is known still.
+	delete(dir, SysctlFile)
+	run(sysctl("D", "vm.d", "4"))
+	want(SysctlFile, "# Written by fettle fix.\n# D: t\nvm.d = 4\n")
+	run(finding("J", "installer", rule.Entry{Name: "--foreman-y", Value: "2"}))
+	if script := dir["satellite-installer.sh"]; !strings.Contains(script, "--foreman-x") || !strings.Contains(script, "--foreman-y") {
+		t.Error(script)
+	}
+	dir[Record] = "{"
+	if _, _, err := Artefacts([]rule.Finding{sysctl("A", "vm.a", "1")}, dir[Record], func(string) bool { return true }); err == nil || !strings.Contains(err.Error(), Record) {
+		t.Errorf("a record that is none: %v", err)
 	}
 }
