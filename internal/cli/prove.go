@@ -78,6 +78,7 @@ the margin; cannot tell yet.
 With --live nothing is run: the change is switched on and off under the work that
 goes on here anyhow, window by window, and its logs, its Prometheus or the kernel's
 pressure tell the difference.`,
+		Annotations: map[string]string{moreFormats: string(benchfmtFormat)},
 		Args: func(c *cobra.Command, args []string) error {
 			switch {
 			case o.resume != "":
@@ -199,6 +200,10 @@ func (a *app) prove(ctx context.Context, o proveOptions, work []string) error {
 	}
 	if a.data() {
 		return a.result(ProveResult{p.underway.Run}, err)
+	}
+	if a.screen.Format == benchfmtFormat {
+		a.screen.Say("%s", p.body.Text)
+		return errors.Join(err, report.Benchfmt(a.screen.Out, []*evidence.Run{p.underway.Run}))
 	}
 	if len(p.visits) > 0 {
 		report.Proof(a.screen, p.underway.Run, p.body)

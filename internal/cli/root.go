@@ -21,6 +21,7 @@ import (
 
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -32,7 +33,7 @@ type app struct {
 	profileDirs []string
 	output      string
 	screen      *ui.Screen
-	command     string    // the command line, for the journal
+	command     string    // the command line as sh takes it, for the journal and the evidence
 	told        bool      // what went wrong has been said
 	once        *sync.Map // what is said once in a process
 }
@@ -74,7 +75,7 @@ func byAnotherNumber(w io.Writer) io.Writer {
 func runUntil(ctx context.Context, version string, args []string, out, errw io.Writer) int {
 	screen := ui.NewScreen(out, errw)
 	screen.Out = &countedOut{Writer: out}
-	a := &app{version: version, once: &sync.Map{}, screen: screen, command: strings.Join(append([]string{"fettle"}, args...), " ")}
+	a := &app{version: version, once: &sync.Map{}, screen: screen, command: rule.CommandLine(append([]string{"fettle"}, args...))}
 	root := a.rootCommand(args...)
 	root.SetArgs(args)
 	root.SetErr(errw)
@@ -262,7 +263,8 @@ var verbs = []verb{
 	{"schedule", scheduleCommand, false},
 	{"bench", benchCommand, false},
 	{"prove", proveCommand, false},
-	{"runs", runsCommand, true},
+	{"runs", runsCommand, false},
+	{"report", reportCommand, false},
 	{"daemon", daemonCommand, false},
 	{"import", importCommand, false},
 	{"schema", schemaCommand, true},

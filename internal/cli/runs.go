@@ -35,13 +35,14 @@ type ListedRun struct {
 }
 
 func runsCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "runs", Short: "What was measured: list the runs, show one", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "runs", Short: "What was measured: list the runs, show one, export them", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(
 		&cobra.Command{Use: "list", Short: "List the runs, oldest first", Args: cobra.NoArgs,
 			RunE: func(c *cobra.Command, _ []string) error { return a.runsList(c) }},
-		&cobra.Command{Use: "show ID", Short: "Show a run; the beginning of its ID is enough", Args: cobra.ExactArgs(1),
+		&cobra.Command{Use: "show RUN", Short: "Show a run: by its ID, of which the beginning is enough, or by a file that holds it", Args: cobra.ExactArgs(1),
 			RunE: func(c *cobra.Command, args []string) error { return a.runsShow(c, args[0]) }},
+		runsExportCommand(a),
 	)
 	return c
 }
@@ -110,41 +111,44 @@ func (m *machine) lookAt(name string) (*evidence.Run, bool, *prove.Evidence, err
 	return r, alive, e.Summed(prove.Sum(course, prove.EndedInterrupted, nil, visits)), nil
 }
 
-func (a *app) runsShow(c *cobra.Command, id string) error {
-	if err := a.mustBeLive(); err != nil {
-		return err
+// findRun is the run that a word names: one that has ended by its ID, or one that was
+// cut off or is under way by its name, with what it has measured so far.
+func (m *machine) findRun(word string) (*evidence.Run, error) {
+	r, err := m.runs().Get(word)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return r, m.unread(err)
 	}
-	m, err := a.machineAsIs(c.Context())
+	r, _, e, err := m.lookAt(word)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("no run %q", word), "fettle runs list shows them")
+	}
+	if err != nil {
+		return nil, m.unread(err)
+	}
+	r.Verdict = e.Text
+	r.Body, err = json.Marshal(e)
+	return r, err
+}
+
+func (a *app) runsShow(c *cobra.Command, id string) error {
+	runs, err := a.findRuns(c, []string{id})
 	if err != nil {
 		return err
 	}
-	r, err := m.runs().Get(id)
-	var e *prove.Evidence
-	if errors.Is(err, fs.ErrNotExist) {
-		var looked error
-		if r, _, e, looked = m.lookAt(id); looked != nil {
-			if errors.Is(looked, fs.ErrNotExist) {
-				return ui.Hinted(ui.Usage, fmt.Errorf("no run %q", id), "fettle runs list shows them")
-			}
-			return looked
-		}
-		if r.Body, err = json.Marshal(e); err != nil {
-			return err
-		}
-	} else if err != nil {
-		return m.unread(err)
-	} else if r.Kind == "prove" {
-		e = &prove.Evidence{}
-		if err := json.Unmarshal(r.Body, e); err != nil {
-			return fmt.Errorf("run %s: %w", r.ID, err)
-		}
+	if len(runs) > 1 {
+		return ui.Exit(ui.Usage, fmt.Errorf("%s holds %d runs, and one is shown at a time", id, len(runs)))
 	}
+	r := runs[0]
 	if r.Kind == disk.Kind && !a.data() {
 		return a.showDisk(r)
 	}
-	if a.data() || e == nil {
+	if a.data() || r.Kind != "prove" {
 		return a.result(ProveResult{r}, nil)
 	}
-	report.Proof(a.screen, r, e)
+	var e prove.Evidence
+	if err := json.Unmarshal(r.Body, &e); err != nil {
+		return fmt.Errorf("run %s: %w", r.ID, err)
+	}
+	report.Proof(a.screen, r, &e)
 	return nil
 }

@@ -34,6 +34,7 @@ var documents = map[string]any{
 	"run":        evidence.Run{},
 	"runs":       RunList{},
 	"recommend":  RecommendResult{},
+	"report":     ReportResult{},
 	"rules":      RuleList{},
 	"schedule":   ScheduleList{},
 	"size":       sizing.Result{},

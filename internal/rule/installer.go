@@ -17,6 +17,15 @@ func InstallerCall(options []Entry) string {
 	return b.String()
 }
 
+// CommandLine is a command with its arguments for sh.
+func CommandLine(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = Quote(w)
+	}
+	return strings.Join(quoted, " ")
+}
+
 // Quote is a word for sh.
 func Quote(word string) string {
 	plain := func(r rune) bool {

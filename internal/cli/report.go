@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/report/page"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// ReportResult is the JSON form of fettle report.
+type ReportResult struct {
+	Schema string   `json:"schema"` // fettle/report/v1
+	File   string   `json:"file"`
+	Runs   []string `json:"runs"` // their IDs
+}
+
+func reportCommand(a *app) *cobra.Command {
+	var file string
+	c := &cobra.Command{
+		Use: "report [RUN...] --html FILE", Short: "Write runs as one page for a browser, which needs no network",
+		Long: `Writes one HTML page: the verdict in words, intervals, every sample in its order,
+curves, the settings that differed, and how to measure it again. A RUN is an ID or
+its beginning, or a file that fettle runs export wrote, here or on another machine;
+without one it is the run that began last.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case file == "":
+				return ui.Exit(ui.Usage, errors.New("want --html FILE, or --html - for standard output"))
+			case file == "-" && a.data():
+				return ui.Exit(ui.Usage, errors.New("--html - and --output are both for standard output"))
+			}
+			runs, err := a.findRuns(c, args)
+			if err != nil {
+				return err
+			}
+			var b bytes.Buffer
+			if err := page.Write(&b, runs); err != nil {
+				return err
+			}
+			if file == "-" {
+				_, err := b.WriteTo(a.screen.Out)
+				return err
+			}
+			if err := writePage(file, b.Bytes()); err != nil {
+				return err
+			}
+			res := ReportResult{Schema: "fettle/report/v1", File: file}
+			for _, r := range runs {
+				res.Runs = append(res.Runs, r.ID)
+			}
+			if a.data() {
+				return a.result(res, nil)
+			}
+			a.screen.Say("%s: %d bytes, to be opened in a browser", file, b.Len())
+			return nil
+		},
+	}
+	c.Flags().StringVar(&file, "html", "", "the file to write; - is standard output")
+	return c
+}
+
+// pageBegins is how each of our pages does.
+var pageBegins = []byte("<!doctype html>")
+
+// writePage writes a page in the place of an older one, whole or not at all. What is
+// there and is no page stays: the evidence is easily named by mistake.
+func writePage(name string, text []byte) (err error) {
+	f, err := os.Open(name)
+	if err == nil {
+		begin := make([]byte, len(pageBegins))
+		st, unknown := f.Stat()
+		_, _ = io.ReadFull(f, begin) // a shorter one is no page either
+		f.Close()
+		switch {
+		case unknown != nil:
+			return unknown
+		case !st.Mode().IsRegular():
+			return os.WriteFile(name, text, 0o644)
+		case st.Size() > 0 && !bytes.Equal(begin, pageBegins):
+			return ui.Hinted(ui.Refused, fmt.Errorf("%s is there already, and is no page", name), "name another file, or remove it")
+		}
+	}
+	f, err = os.CreateTemp(filepath.Dir(name), ".fettle-*.html")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Chmod(0o644) // to be shown; its records may be anybody's to read or not
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
+
+// findRuns are the runs that a command line names: by ID, or by files that hold them;
+// of no words the one that began last.
+func (a *app) findRuns(c *cobra.Command, words []string) (all []*evidence.Run, err error) {
+	var m *machine
+	store := func() (*machine, error) {
+		if m == nil {
+			if err := a.mustBeLive(); err != nil {
+				return nil, err
+			}
+			m, err = a.machineAsIs(c.Context())
+		}
+		return m, err
+	}
+	if len(words) == 0 {
+		m, err := store()
+		if err != nil {
+			return nil, err
+		}
+		runs, err := m.runs().All()
+		if len(runs) > 0 {
+			return runs[len(runs)-1:], nil
+		}
+		if err != nil {
+			return nil, m.unread(err)
+		}
+		return nil, ui.Hinted(ui.Failed, errors.New("nothing was measured yet"), "fettle prove and fettle bench do it")
+	}
+	for _, word := range words {
+		if filepath.Ext(word) == ".json" || filepath.Base(word) != word {
+			runs, err := evidence.ReadFile(word)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, runs...)
+			continue
+		}
+		m, err := store()
+		if err != nil {
+			return nil, err
+		}
+		r, err := m.findRun(word)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}

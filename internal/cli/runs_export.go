@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// benchfmtFormat is the format of Go's benchmarks.
+const benchfmtFormat ui.Format = "benchfmt"
+
+func runsExportCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "export RUN...", Short: "Write runs for other places: their records as they are kept, or their samples for benchstat",
+		Long: `Writes records as they are kept, one after the other, byte for byte: fettle report and
+fettle runs show and compare read such a file, also on another machine, and refuse
+one that was changed. --output benchfmt writes the samples for benchstat. A RUN is an
+ID or its beginning, or a file.`,
+		Args:        cobra.MinimumNArgs(1),
+		Annotations: map[string]string{moreFormats: string(benchfmtFormat)},
+		RunE: func(c *cobra.Command, args []string) error {
+			if f := a.screen.Format; c.Flags().Changed("output") && f != ui.JSON && f != benchfmtFormat {
+				return ui.Exit(ui.Usage, fmt.Errorf("--output %s: runs are exported as json or benchfmt", f))
+			}
+			runs, err := a.findRuns(c, args)
+			if err != nil {
+				return err
+			}
+			if a.screen.Format == benchfmtFormat {
+				return report.Benchfmt(a.screen.Out, runs)
+			}
+			for _, r := range runs {
+				text, err := r.Text()
+				if err != nil {
+					return err
+				}
+				a.screen.Printed = true
+				if _, err := a.screen.Out.Write(text); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}

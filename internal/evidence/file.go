@@ -1,0 +1,60 @@
+package evidence
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// longestFile is the most that is read of a file with records, in bytes: one of an
+// experiment of a thousand visits takes two million.
+const longestFile = 256 << 20
+
+// ReadFile reads the records in a file: one or several, one after the other, as they
+// were exported, or as a verb printed them with --output json.
+func ReadFile(name string) ([]*Run, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	in := &io.LimitedReader{R: f, N: longestFile + 1}
+	var runs []*Run
+	for d := json.NewDecoder(in); ; {
+		var r Run
+		err := d.Decode(&r)
+		switch {
+		case in.N == 0:
+			return nil, fmt.Errorf("%s: it has more than %d MiB", name, longestFile>>20)
+		case errors.Is(err, io.EOF) && len(runs) > 0:
+			return runs, nil
+		case errors.Is(err, io.EOF):
+			return nil, fmt.Errorf("%s: it is empty, and no record of a run", name)
+		case err != nil:
+			return nil, fmt.Errorf("%s: no record of a run: %w", name, err)
+		case r.Schema != Schema:
+			return nil, fmt.Errorf("%s: no record of a run: its schema is %q, not %q", name, r.Schema, Schema)
+		}
+		// What is printed with it (the exit code, messages) and the spaces between do
+		// not belong to the record. One of a run that has not ended has no ID.
+		id := r.ID
+		if _, err := r.sealed(); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if id != "" && r.ID != id {
+			return nil, fmt.Errorf("%s: run %s was changed after it was recorded", name, id)
+		}
+		r.ID = id
+		runs = append(runs, &r)
+	}
+}
+
+// Text is the record as the store keeps it, for other places.
+func (r *Run) Text() ([]byte, error) {
+	if r.ID == "" {
+		return nil, errors.New("the run has not ended: fettle prove --resume goes on with it")
+	}
+	return r.sealed()
+}
