@@ -106,7 +106,11 @@ func benchLines(r *evidence.Run) (out []benchLine, err error) {
 		if v.Phase != prove.Quads || v.Dropped {
 			continue
 		}
-		l := benchLine{name: word(strings.ReplaceAll(strings.Join(e.Work, " "), "/", "_")) + "/change=" + sides[v.Arm]}
+		work := strings.ReplaceAll(strings.Join(e.Work, " "), "/", "_")
+		if e.Design.Live != nil {
+			work = "live"
+		}
+		l := benchLine{name: word(work) + "/change=" + sides[v.Arm]}
 		for _, m := range metrics {
 			scale, unit := benchUnit(m.Unit)
 			if m.Name != "time" {

@@ -154,6 +154,19 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestLive: windows of running work, with a covariate and a cap.
+func TestLive(t *testing.T) {
+	read := words(t, write(t, experiment(t, 0.92, func(_ *evidence.Run, e *prove.Evidence) {
+		e.Work, e.Design.Live, e.Design.Caps = nil, &prove.Live{WindowS: 600, SettleS: 30}, []prove.Cap{{Metric: prove.Metric{Name: "errors"}, Most: 3}}
+		e.Covariate = &prove.Adjusted{Metric: prove.Metric{Name: "rate"}, Slope: 0.5, P: 0.3}
+	})))
+	for _, want := range []string{"what runs there, in windows of 10m0s; 30s after each switch do not count", "windows made", "errors cap at any moment at most 3", "covariate rate the metric follows its power 0.5"} {
+		if !strings.Contains(read, want) {
+			t.Errorf("does not say %q: %s", want, read)
+		}
+	}
+}
+
 // TestForged: what a record says is computed again from its samples.
 func TestForged(t *testing.T) {
 	r := experiment(t, 1, func(_ *evidence.Run, e *prove.Evidence) {

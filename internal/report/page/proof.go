@@ -27,6 +27,7 @@ type proof struct {
 	Rails     []rail
 	Moves     []move
 	Opinion   []figure
+	Live      string // how running work was measured; empty for a command
 }
 
 type figure struct{ Name, Value string }
@@ -125,7 +126,7 @@ func newProof(e *prove.Evidence) (*proof, error) {
 		}
 	}
 	p.Figures = []figure{
-		{"runs made", fmt.Sprint(len(e.Visits))}, {"of them count", fmt.Sprint(counted)},
+		{e.Design.Unit() + "s made", fmt.Sprint(len(e.Visits))}, {"of them count", fmt.Sprint(counted)},
 		{"quads of the experiment", fmt.Sprintf("%d of at most %d", len(e.Quads), e.Design.Most)},
 		{"noise of one quad", plain(e.Noise) + " %"}, {"smallest effect that matters", plain(e.Design.Margin) + " %"},
 		{"chance of a wrong verdict", "at most " + plain(e.Design.Alpha) + " %"},
@@ -142,12 +143,21 @@ func newProof(e *prove.Evidence) (*proof, error) {
 	}
 	p.Opinion = []figure{
 		{"exact sign-flip test of no effect", fmt.Sprintf("p = %.3g", e.Second.SignFlip)},
-		{"drift from one run to the next", signed(e.Second.Drift) + " %"},
+		{"drift from one " + e.Design.Unit() + " to the next", signed(e.Second.Drift) + " %"},
 		{"autocorrelation of neighbours", fmt.Sprintf("%.2f", e.Second.Lag1)},
 		{"quads that count only to a limit", fmt.Sprint(e.Limited)},
-		{"runs dropped after each switch", fmt.Sprint(e.Washout)},
+		{e.Design.Unit() + "s dropped after each switch", fmt.Sprint(e.Washout)},
 		{"placebo quads", fmt.Sprint(len(e.Placebo))},
 		{"ended by", string(e.Ending)},
+	}
+	if l := e.Design.Live; l != nil {
+		p.Live = fmt.Sprintf("what runs there, in windows of %s; %s after each switch do not count", duration(l.WindowS), duration(l.SettleS))
+	}
+	for _, c := range e.Design.Caps {
+		p.Rails = append(p.Rails, rail{c.Name, "cap", "at any moment", "at most " + amount(c.Most, c.Unit)})
+	}
+	if c := e.Covariate; c != nil {
+		p.Opinion = append(p.Opinion, figure{"covariate " + c.Name, fmt.Sprintf("the metric follows its power %s, which is taken out; its own difference is %s %%, p = %.2g", digits(c.Slope), signed(math.Expm1(c.Difference)), c.P)})
 	}
 	if b := e.Second.Between; b != nil {
 		p.Opinion = append(p.Opinion, figure{"share of variance between runs", fmt.Sprintf("%.0f %%", 100**b)})
@@ -175,7 +185,7 @@ func sentences(e *prove.Evidence) (out []string) {
 	default:
 		out = append(out, fmt.Sprintf("The measurements do not decide whether the change does anything to %s. That is not the same as no effect.", m.Name), sure)
 		if e.More > 0 && e.More < 100_000 {
-			out = append(out, fmt.Sprintf("About %d more runs may decide it.", e.More))
+			out = append(out, fmt.Sprintf("About %d more %ss may decide it.", e.More, e.Design.Unit()))
 		}
 	}
 	if e.Ending == prove.EndedGuard && e.Error != "" {
