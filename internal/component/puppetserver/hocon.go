@@ -189,10 +189,7 @@ func (p *parser) value(path string, depth int) error {
 		default:
 			from := p.at
 			for p.at < len(p.text) && strings.IndexByte(" \t\r\n,}]{[\"#", p.text[p.at]) < 0 && !strings.HasPrefix(p.text[p.at:], "//") {
-				if end := strings.IndexAny(p.text[p.at:], "}\n"); end > 0 && strings.HasPrefix(p.text[p.at:], "${") && p.text[p.at+end] == '}' {
-					p.at += end
-				}
-				p.at++
+				p.step()
 			}
 			plain.From, plain.To = from, p.at
 		}
@@ -239,7 +236,15 @@ func (p *parser) list(depth int) error {
 		case '}':
 			return p.errorf("a list is not closed")
 		default:
-			p.at++
+			p.step()
 		}
 	}
+}
+
+// step goes over one byte, or over a reference to another value: ${jruby-puppet.gem-home}.
+func (p *parser) step() {
+	if end := strings.IndexAny(p.text[p.at:], "}\n"); end > 0 && strings.HasPrefix(p.text[p.at:], "${") && p.text[p.at+end] == '}' {
+		p.at += end
+	}
+	p.at++
 }

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"path"
 	"slices"
 	"strings"
 	"time"
 
 	"fettle.dev/fettle/internal/component/conf"
 	"fettle.dev/fettle/internal/component/program"
+	service "fettle.dev/fettle/internal/component/unit"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/setting"
@@ -21,20 +23,21 @@ import (
 // Kind writes the option where it is set. The server reads all when it starts.
 func Kind(h *host.Host) setting.Kind {
 	c := &program.Control{
-		Name: "puppetserver",
-		Unit: func(h *host.Host, main string) string {
-			return program.Unit(h, main, "puppetserver.service", "pe-puppetserver.service")
-		},
+		Name:     "puppetserver",
+		Unit:     unitName,
 		Mains:    func(h *host.Host) ([]string, error) { return conf.Mains(mains(h)) },
 		Running:  func(ctx context.Context, h *host.Host, _ string) (program.Process, error) { return running(ctx, h) },
 		Check:    starts,
 		Ready:    ready,
+		Start:    start,
 		Patience: 5 * time.Minute, // TimeoutStartSec= of its unit: it starts all its interpreters
 	}
 	return conf.New(h, conf.Product{
-		Name:      Name,
-		Syntax:    syntax{},
-		Roots:     func(*host.Host) []string { return []string{Dir, "/etc/sysconfig", "/etc/default"} },
+		Name:   Name,
+		Syntax: syntax{},
+		Roots: func(*host.Host) []string {
+			return append([]string{"/etc/sysconfig", "/etc/default"}, layouts[0].Options, layouts[1].Options)
+		},
 		Instances: mains,
 		Alias: func(_ *host.Host, _, key string) string {
 			if p := paths[strings.ReplaceAll(key, "-", "_")]; p != "" {
@@ -52,7 +55,7 @@ func Kind(h *host.Host) setting.Kind {
 }
 
 func mains(h *host.Host) ([]conf.Instance, error) {
-	real, err := h.Files.Resolve(main)
+	real, err := h.Files.Resolve(path.Join(LayoutOf(h).Options, own))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -70,6 +73,9 @@ func canonical(value string) string {
 	return value
 }
 
+// programs are what Java is told to run: in Puppet's packages, and in Debian's.
+var programs = []string{"puppet-server-release.jar", "puppetlabs.trapperkeeper.main", "puppetserver.jar"}
+
 // running is the Java that runs the server.
 func running(ctx context.Context, h *host.Host) (program.Process, error) {
 	all, err := program.Find(ctx, h, "java")
@@ -77,9 +83,7 @@ func running(ctx context.Context, h *host.Host) (program.Process, error) {
 		return program.Process{}, err
 	}
 	for _, p := range all {
-		if slices.ContainsFunc(p.Argv, func(w string) bool {
-			return strings.Contains(w, "puppet-server-release.jar") || w == "puppetlabs.trapperkeeper.main"
-		}) {
+		if slices.ContainsFunc(p.Argv, func(w string) bool { return slices.Contains(programs, path.Base(w)) }) {
 			return p, nil
 		}
 	}
@@ -118,6 +122,23 @@ func ready(ctx context.Context, h *host.Host, _ string, _ program.Process) error
 		return err
 	}
 	return c.Close()
+}
+
+func unitName(h *host.Host, main string) string {
+	return program.Unit(h, main, "puppetserver.service", "pe-puppetserver.service")
+}
+
+// start is what the unit does, where no systemd runs that could.
+func start(h *host.Host, main string, _ program.Process) (program.Start, error) {
+	name := unitName(h, main)
+	if name == "" {
+		return program.Start{}, errors.New("no unit puppetserver.service says how it is started: restart it as it was started")
+	}
+	u, err := service.New(h).Load(name)
+	if err != nil {
+		return program.Start{}, err
+	}
+	return program.OfUnit(h, u)
 }
 
 // effect says whether the server runs with a value: of Java's memory its command

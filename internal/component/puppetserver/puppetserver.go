@@ -19,11 +19,33 @@ import (
 // Name is the kind of its settings: puppetserver:max_active_instances.
 const Name = "puppetserver"
 
-// Dir are its options, and javaFiles those of variables of Red Hat and Debian.
-const Dir = "/etc/puppetlabs/puppetserver/conf.d"
+// Layout is where the files of a server are.
+type Layout struct {
+	Options string // the directory of its options in HOCON
+	Puppet  string // puppet.conf
+	Access  string // the log of requests
+}
 
-const main = Dir + "/puppetserver.conf"
+// layouts are those of Puppet's and OpenVox's own packages, and of Debian's.
+var layouts = []Layout{
+	{"/etc/puppetlabs/puppetserver/conf.d", "/etc/puppetlabs/puppet/puppet.conf", "/var/log/puppetlabs/puppetserver/puppetserver-access.log"},
+	{"/etc/puppet/puppetserver/conf.d", "/etc/puppet/puppet.conf", "/var/log/puppetserver/puppetserver-access.log"},
+}
 
+// LayoutOf is the layout of a machine: the first where there is none.
+func LayoutOf(h *host.Host) Layout {
+	for _, l := range layouts {
+		if _, err := h.Files.Stat(l.Options); err == nil {
+			return l
+		}
+	}
+	return layouts[0]
+}
+
+// own is the file that the packages have most options in.
+const own = "puppetserver.conf"
+
+// javaFiles have the variables of Red Hat's unit and of Debian's.
 var javaFiles = []string{"/etc/sysconfig/puppetserver", "/etc/default/puppetserver"}
 
 // paths are the options that may be asked for, by how rules call them.
@@ -35,10 +57,11 @@ var paths = map[string]string{
 
 // Option is where a path of its configuration is set; ok is false where it is not.
 // Trapperkeeper reads all files of the directory, and refuses a path that two of
-// them set. own is the file that the packages have the path in: a copy may have
+// them set. file is the one that the packages have the path in: a copy may have
 // that one alone.
-func Option(h *host.Host, key, own string) (p conf.Place, ok bool, err error) {
-	list, err := h.Files.ReadDir(Dir)
+func Option(h *host.Host, key, file string) (p conf.Place, ok bool, err error) {
+	dir := LayoutOf(h).Options
+	list, err := h.Files.ReadDir(dir)
 	names := []string{}
 	for _, e := range list {
 		if strings.HasSuffix(e.Name(), ".conf") {
@@ -46,7 +69,7 @@ func Option(h *host.Host, key, own string) (p conf.Place, ok bool, err error) {
 		}
 	}
 	if errors.Is(err, host.ErrNotRecorded) {
-		if p, ok, fileErr := in(h, path.Join(Dir, own), key); fileErr == nil && ok {
+		if p, ok, fileErr := in(h, path.Join(dir, file), key); fileErr == nil && ok {
 			return p, true, nil
 		}
 	}
@@ -55,7 +78,7 @@ func Option(h *host.Host, key, own string) (p conf.Place, ok bool, err error) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		q, found, err := in(h, path.Join(Dir, name), key)
+		q, found, err := in(h, path.Join(dir, name), key)
 		if err != nil {
 			return p, false, err
 		}
@@ -111,7 +134,7 @@ func winner(h *host.Host, _, key string) (conf.Place, bool, error) {
 		}
 		return p, ok, err
 	}
-	return Option(h, key, path.Base(main))
+	return Option(h, key, own)
 }
 
 // check says which options and values may be asked for.

@@ -15,6 +15,7 @@ func TestHOCON(t *testing.T) {
 	text := `# a comment
 jruby-puppet: {
     # max-active-instances: 9
+    gem-path: [${jruby-puppet.gem-home}, "/usr/lib/gems"] # as its package has it
     ruby-load-path: [/opt/a, {b: 1}, "]"]
     max-active-instances: 6 // six
     multithreaded = "true",  environment { x: ${HOME}/y
@@ -38,7 +39,7 @@ include "other.conf"
 			t.Errorf("%+v is %q", a, text[a.From:a.To])
 		}
 	}
-	want := `5 jruby-puppet.max-active-instances=6, 6 jruby-puppet.multithreaded="true", 9 jruby-puppet.max-requests-per-instance=1000, 10 quoted.key=1, 10 list=5, 13 a.b.c=3, 13 a.d=4`
+	want := `6 jruby-puppet.max-active-instances=6, 7 jruby-puppet.multithreaded="true", 10 jruby-puppet.max-requests-per-instance=1000, 11 quoted.key=1, 11 list=5, 14 a.b.c=3, 14 a.d=4`
 	if strings.Join(got, ", ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
 	}
@@ -70,8 +71,10 @@ func TestJava(t *testing.T) {
 	}
 }
 
+var main = layouts[0].Options + "/" + own
+
 var files = map[string]string{
-	main: "jruby-puppet: {\n    max-active-instances: 6\n}\n", Dir + "/webserver.conf": "webserver: {\n ssl-port: 8140\n}\n",
+	main: "jruby-puppet: {\n    max-active-instances: 6\n}\n", layouts[0].Options + "/webserver.conf": "webserver: {\n ssl-port: 8140\n}\n",
 	"/etc/sysconfig/puppetserver": "JAVA_ARGS=\"-Xms2g -Xmx2g\"\n",
 }
 

@@ -11,6 +11,13 @@ import (
 	"fettle.dev/fettle/internal/lazyregexp"
 )
 
+// directories are what systemd makes for a service, and says in its environment
+// (systemd.exec(5), RuntimeDirectory=).
+var directories = map[string]struct{ below, variable string }{
+	"RuntimeDirectory": {"/run", "RUNTIME_DIRECTORY"}, "StateDirectory": {"/var/lib", "STATE_DIRECTORY"}, "CacheDirectory": {"/var/cache", "CACHE_DIRECTORY"},
+	"LogsDirectory": {"/var/log", "LOGS_DIRECTORY"}, "ConfigurationDirectory": {"/etc", "CONFIGURATION_DIRECTORY"},
+}
+
 // Environment is what the unit's processes get: Environment=, over it the files
 // of EnvironmentFile= in order, then without UnsetEnvironment=. What is in a file
 // that cannot be read is not known: unread names it, "" where all were read.
@@ -18,6 +25,19 @@ func (u *Unit) Environment() (env map[string]Value, unread string) {
 	env = map[string]Value{}
 	if u.Partial {
 		unread = u.Name
+	}
+	for key, in := range directories {
+		var made []string
+		at := ""
+		for _, v := range u.All("Service", key) {
+			for _, word := range strings.Fields(u.expand(v.Text)) {
+				name, _, _ := strings.Cut(word, ":") // what follows are links to it
+				made, at = append(made, path.Join(in.below, name)), v.At
+			}
+		}
+		if len(made) > 0 {
+			env[in.variable] = Value{strings.Join(made, ":"), at}
+		}
 	}
 	for _, v := range u.All("Service", "Environment") {
 		for _, word := range u.assignments(v.Text) {

@@ -176,6 +176,23 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// What systemd makes for a service stands in its environment and its command line.
+func TestDirectories(t *testing.T) {
+	u, err := New(hosttest.Mounted(t, map[string]string{
+		lib + "p.service": "[Service]\nRuntimeDirectory=gone\nRuntimeDirectory=\nRuntimeDirectory=%p\nLogsDirectory=a b/c:link\nExecStart=/bin/p --file ${RUNTIME_DIRECTORY}/x $CACHE_DIRECTORY\n",
+	})).Load("p.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, _ := u.Environment()
+	if got := env["LOGS_DIRECTORY"].Text; got != "/var/log/a:/var/log/b/c" {
+		t.Errorf("its logs are in %q", got)
+	}
+	if argv, _ := u.Command(); !slices.Equal(argv, []string{"/bin/p", "--file", "/run/p/x"}) {
+		t.Errorf("it is started as %q", argv)
+	}
+}
+
 func TestEnvironmentFiles(t *testing.T) {
 	r := New(hosttest.Mounted(t, map[string]string{
 		lib + "p.service":       "[Service]\nEnvironment=A=1 B=2 C=3\nEnvironmentFile=/etc/sysconfig/p\nEnvironmentFile=-/etc/sysconfig/none\nUnsetEnvironment=C B=9\n",

@@ -36,7 +36,7 @@ func Source() platform.Source {
 			{Name: "puppetserver.environment_timeout", Type: rule.Text, Doc: "How long an environment is kept in memory: 0, a time, or unlimited."},
 		},
 		Open: func(_ context.Context, m *platform.Subject) platform.Answers {
-			return &puppet{host: m.Host, subject: m}
+			return &puppet{host: m.Host, subject: m, files: puppetserver.LayoutOf(m.Host)}
 		},
 	}
 }
@@ -44,13 +44,12 @@ func Source() platform.Source {
 type puppet struct {
 	host    *host.Host
 	subject *platform.Subject
+	files   puppetserver.Layout
 
 	asked  map[string]int // requests in the access log by resource; nil until it is read
 	before int64          // bytes of it that were not read
 	noLog  error
 }
-
-const conf = "/etc/puppetlabs/puppet/puppet.conf"
 
 func (p *puppet) Items(set string) ([]string, string) { return nil, "Puppet Server has no set " + set }
 
@@ -109,8 +108,8 @@ func (p *puppet) unknown(at string, err error) rule.Answer {
 // version is of the package; a server whose packages are not listed as text has
 // its directory.
 func (p *puppet) version() rule.Answer {
-	if _, err := p.host.Files.Stat(path.Dir(puppetserver.Dir)); packages.ByRPM(p.host) && errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
-		return rule.Answer{At: puppetserver.Dir}
+	if _, err := p.host.Files.Stat(path.Dir(p.files.Options)); packages.ByRPM(p.host) && errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+		return rule.Answer{At: p.files.Options}
 	}
 	list, err := packages.Read(p.host)
 	if err == nil {
@@ -124,10 +123,10 @@ func (p *puppet) version() rule.Answer {
 		}
 		err = errors.New(list.Lacks("puppetserver"))
 	}
-	if _, dirErr := p.host.Files.ReadDir(puppetserver.Dir); dirErr != nil {
-		return p.unknown(puppetserver.Dir, dirErr)
+	if _, dirErr := p.host.Files.ReadDir(p.files.Options); dirErr != nil {
+		return p.unknown(p.files.Options, dirErr)
 	}
-	return rule.Answer{Unknown: "which version of Puppet Server this is: " + err.Error(), At: puppetserver.Dir}
+	return rule.Answer{Unknown: "which version of Puppet Server this is: " + err.Error(), At: p.files.Options}
 }
 
 // option is one of the server's own; absent where no file sets it. file is the one
@@ -136,9 +135,9 @@ func (p *puppet) option(key, file string, as rule.Type) rule.Answer {
 	at, ok, err := puppetserver.Option(p.host, key, file)
 	switch {
 	case err != nil:
-		return p.unknown(puppetserver.Dir, err)
+		return p.unknown(p.files.Options, err)
 	case !ok:
-		return rule.Answer{At: puppetserver.Dir}
+		return rule.Answer{At: p.files.Options}
 	}
 	return platform.Typed(puppetserver.Value(at), as, at.String())
 }
@@ -169,9 +168,9 @@ func (p *puppet) instances() rule.Answer {
 // setting is one of puppet.conf's for the server: [server], before it [master],
 // before it [main].
 func (p *puppet) setting(key string, as rule.Type) rule.Answer {
-	body, err := p.host.Files.ReadFile(conf)
+	body, err := p.host.Files.ReadFile(p.files.Puppet)
 	if err != nil {
-		return p.unknown(conf, err)
+		return p.unknown(p.files.Puppet, err)
 	}
 	found, section, n := map[string]rule.Answer{}, "main", 0
 	for row := range strings.Lines(string(body)) {
@@ -183,7 +182,7 @@ func (p *puppet) setting(key string, as rule.Type) rule.Answer {
 		}
 		name, value, ok := strings.Cut(row, "=")
 		if ok && strings.TrimSpace(name) == key {
-			found[section] = platform.Typed(strings.TrimSpace(value), as, fmt.Sprintf("%s:%d", conf, n))
+			found[section] = platform.Typed(strings.TrimSpace(value), as, fmt.Sprintf("%s:%d", p.files.Puppet, n))
 		}
 	}
 	for _, s := range []string{"server", "master", "main"} {
@@ -191,7 +190,7 @@ func (p *puppet) setting(key string, as rule.Type) rule.Answer {
 			return a
 		}
 	}
-	return rule.Answer{At: conf}
+	return rule.Answer{At: p.files.Puppet}
 }
 
 // java is one of the sizes in JAVA_ARGS.
@@ -206,22 +205,20 @@ func (p *puppet) java(name string) rule.Answer {
 	return platform.Typed(puppetserver.Value(at), rule.Bytes, at.String())
 }
 
-const accessLog = "/var/log/puppetlabs/puppetserver/puppetserver-access.log"
-
 // requests counts those for one resource. Both counts are of the same lines, read
 // once.
 func (p *puppet) requests(resource string) rule.Answer {
 	if p.asked == nil {
 		p.asked = map[string]int{}
-		p.before, p.noLog = p.subject.Log(accessLog, func(line []byte) { p.asked[asked(line)]++ })
+		p.before, p.noLog = p.subject.Log(p.files.Access, func(line []byte) { p.asked[asked(line)]++ })
 	}
 	switch {
 	case p.noLog != nil:
-		return p.unknown(accessLog, p.noLog)
+		return p.unknown(p.files.Access, p.noLog)
 	case p.before > 0:
-		return p.subject.Counted(p.asked[resource], accessLog, accessLog)
+		return p.subject.Counted(p.asked[resource], p.files.Access, p.files.Access)
 	}
-	return p.subject.Counted(p.asked[resource], accessLog)
+	return p.subject.Counted(p.asked[resource], p.files.Access)
 }
 
 // asked is the resource that a line's request is for, "" for none that is counted:

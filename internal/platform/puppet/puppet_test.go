@@ -24,7 +24,10 @@ func rpms(more string) string {
 	return b.String() + more
 }
 
-const dir = "etc/puppetlabs/"
+const (
+	dir       = "etc/puppetlabs/"
+	accessLog = "/var/log/puppetlabs/puppetserver/puppetserver-access.log"
+)
 
 func TestPuppetServer(t *testing.T) {
 	full := map[string]string{
@@ -33,6 +36,13 @@ func TestPuppetServer(t *testing.T) {
 		dir + "puppetserver/conf.d/versioned-code.conf": "versioned-code: {\n  code-id-command = \"/opt/id\"\n}\n",
 		dir + "puppet/puppet.conf":                      "[main]\nstatic_catalogs = false\n[agent]\nenvironment_timeout = 5\n[server]\nstatic_catalogs = true\n",
 		"etc/sysconfig/puppetserver":                    "JAVA_BIN=/usr/bin/java\nJAVA_ARGS=\"-Xms2g -Xmx2g -Xmx4g -XX:ReservedCodeCacheSize=512m\"\n",
+	}
+	debian := map[string]string{
+		"var/lib/dpkg/status":                              "Package: puppetserver\nStatus: install ok installed\nVersion: 7.9.5-2+deb12u1\n\n",
+		"etc/puppet/puppetserver/conf.d/puppetserver.conf": "jruby-puppet: {\n    max-active-instances: 3\n}\n",
+		"etc/puppet/puppet.conf":                           "[server]\nstatic_catalogs = false\n",
+		"etc/default/puppetserver":                         "JAVA_ARGS=\"-Xms1g -Xmx1g\"\n",
+		"var/log/puppetserver/puppetserver-access.log":     `a - - [d] "POST /puppet/v3/catalog/x HTTP/1.1" 200 1` + "\n",
 	}
 	none := map[string]string{"installed-rpms": rpms("puppet-agent-7.1-1.el8.x86_64 Tue\n")}
 	defaults := map[string]string{
@@ -49,6 +59,7 @@ func TestPuppetServer(t *testing.T) {
 		{full, "version", "7.15.0"}, {full, "max_active_instances", 6.0}, {full, "heap", float64(4 << 30)}, {full, "code_cache", float64(512 << 20)},
 		{full, "static_catalogs", true}, {full, "versioned_code", true}, {full, "environment_timeout", "0"},
 		{full, "max_requests_per_instance", 0.0}, {full, "multithreaded", true},
+		{debian, "version", "7.9.5"}, {debian, "max_active_instances", 3.0}, {debian, "heap", float64(1 << 30)}, {debian, "static_catalogs", false}, {debian, "log.catalogs", 1.0},
 		{none, "version", nil}, {none, "heap", nil},
 		{defaults, "max_active_instances", 4.0}, {defaults, "versioned_code", false}, {defaults, "static_catalogs", true}, {defaults, "heap", "unknown"},
 		{nil, "version", "unknown"}, {nil, "heap", "unknown"},
