@@ -14,9 +14,28 @@ import (
 	"fettle.dev/fettle/internal/testroot"
 )
 
-// The way round with the real products: what is wrong in a running server's files
-// is found, fix mends it and the server runs with it, and undo gives back the
-// bytes, and with them the findings.
+// round is the way round with a real product that runs: what is wrong in a place is
+// found, fix mends it and the server runs with it, and undo gives back the bytes,
+// and with them the findings.
+type round struct {
+	product string // what check is asked of
+	kind    string // of what there are several rounds of a product for
+	// edits make wrong what is in files of the product, or of the kernel's values.
+	edits edits
+	// before sets up what is not there; nil for nothing.
+	before func(t *testing.T)
+	// start starts it as its unit does, and ends it with the test.
+	start func(t *testing.T)
+	// wrong are the rules that find it.
+	wrong []string
+	// parallel are those of wrong that find nothing on a machine with one CPU.
+	parallel []string
+}
+
+// edits are what makes the text of each place wrong.
+type edits map[string]func(t *testing.T, right string) string
+
+// What is wrong in the files of products.
 func TestFixesOfProducts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts servers")
@@ -24,110 +43,98 @@ func TestFixesOfProducts(t *testing.T) {
 	if !testroot.Inside(t, testroot.Options{Servers: true}) {
 		return
 	}
-	for _, c := range []struct {
-		product, file string
-		edit          func(text string) string
-		start, stop   string
-		wrong         []string
-	}{
-		{
-			product: "postgresql", file: "/etc/postgresql/15/main/postgresql.conf",
-			edit: func(s string) string {
-				return s + "effective_cache_size = 15TB\nmax_parallel_workers = 64\n"
-			},
-			start: "pg_ctlcluster 15 main start", stop: "pg_ctlcluster 15 main stop -m fast",
-			wrong: []string{"G07", "G08"},
-		},
-		{
-			product: "httpd", file: "/etc/apache2/apache2.conf",
-			edit: func(s string) string {
-				return strings.Replace(s, "\nKeepAlive On\n", "\nKeepAlive Off\n", 1) + "HostnameLookups On\n"
-			},
-			start: "apache2ctl start", stop: "apache2ctl stop",
-			wrong: []string{"H04", "H09"},
-		},
-		{
-			product: "nginx", file: "/etc/nginx/nginx.conf",
-			edit: func(s string) string {
-				s = strings.Replace(s, "sendfile on;", "sendfile off;\n\tkeepalive_timeout 0;", 1)
-				return strings.Replace(s, "worker_processes auto;", "worker_processes 1; # of two", 1)
-			},
-			start: "nginx", stop: "nginx -s quit",
-			wrong: []string{"N02", "N03", "N08"},
-		},
-		{
-			product: "haproxy", file: "/etc/haproxy/haproxy.cfg",
-			edit: func(s string) string {
-				s = strings.Replace(s, "\tdaemon\n", "\tmaxconn 1000\n\tnbthread 1\n", 1)
-				return s + "\thttp-reuse never\nfrontend web\n\tbind unix@/run/haproxy/web.sock\n\thttp-request return status 204\n"
-			},
-			start: "mkdir -p /run/haproxy; haproxy -W -D -p /run/haproxy.pid -f /etc/haproxy/haproxy.cfg", stop: "kill $(cat /run/haproxy.pid)",
-			wrong: []string{"L05", "L14"},
-		},
-		{
-			product: "mosquitto", file: "/etc/mosquitto/mosquitto.conf",
-			edit:  func(s string) string { return s + "max_queued_messages 0\nmax_inflight_messages 1\n" },
-			start: "install -d -o mosquitto /run/mosquitto /var/log/mosquitto; mosquitto -d -c /etc/mosquitto/mosquitto.conf",
-			stop:  "kill $(cat /run/mosquitto/mosquitto.pid)",
-			wrong: []string{"Q05", "Q07"},
-		},
-		{
-			product: "etcd", file: "/etc/default/etcd",
-			edit: func(s string) string {
-				return s + "ETCD_ELECTION_TIMEOUT=600\nETCD_SNAPSHOT_COUNT=\"1000000\"\n"
-			},
-			start: "set -a; . /etc/default/etcd; ETCD_DATA_DIR=/var/lib/etcd/default " + as("etcd", "etcd") + answers("http://127.0.0.1:2379/health"),
-			stop:  ended("etcd"),
-			wrong: []string{"E03", "E05", "E06"},
-		},
-		{
-			product: "prometheus", file: "/etc/prometheus/prometheus.yml",
-			edit: func(s string) string {
-				return strings.Replace(s, "scrape_interval:     15s", "scrape_interval:     5m", 1)
-			},
-			start: as("prometheus", "prometheus") + answers("http://127.0.0.1:9090/-/ready"),
-			stop:  ended("prometheus"),
-			wrong: []string{"M01"},
-		},
-	} {
-		t.Run(c.product, func(t *testing.T) {
-			text, err := os.ReadFile(c.file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			wrong := c.edit(string(text))
-			if err := os.WriteFile(c.file, []byte(wrong), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			if !several(t) { // one worker, one thread, is right
-				c.wrong = slices.DeleteFunc(c.wrong, func(id string) bool { return id == "N02" || id == "L05" })
-			}
-			sh(t, c.start)
-			t.Cleanup(func() { sh(t, c.stop) })
-			var before []string
-			testroot.Eventually(time.Minute, func() bool { // it may still be starting
-				before = states(t, c.product, c.wrong...)
-				return !slices.Contains(before, "unknown")
-			})
-			for i, s := range before {
-				if s != "warn" && s != "fail" {
-					t.Errorf("%s is %s of what is wrong in %s", c.wrong[i], s, c.file)
-				}
-			}
-			fettle(t, append([]string{"fix", "--yes"}, c.wrong...)...)
-			for i, s := range states(t, c.product, c.wrong...) {
-				if s != "pass" {
-					t.Errorf("%s is %s after fix", c.wrong[i], s)
-				}
-			}
-			fettle(t, "undo")
-			if now, err := os.ReadFile(c.file); err != nil || string(now) != wrong {
-				t.Errorf("%s is not as it was before fix (%v)", c.file, err)
-			}
-			if after := states(t, c.product, c.wrong...); !slices.Equal(after, before) {
-				t.Errorf("after undo %v are %v, and were %v", c.wrong, after, before)
-			}
-		})
+	for _, r := range filesOfProducts {
+		t.Run(r.product+r.kind, r.fixed)
+	}
+}
+
+// What is wrong in the kernel for a product: most is of the network, of which the
+// root has one of its own.
+func TestFixesOfTheKernelForProducts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts servers")
+	}
+	if !testroot.Inside(t, testroot.Options{Servers: true, Live: true, OwnNet: true}) {
+		return
+	}
+	for _, r := range kernelForProducts {
+		t.Run(r.product+r.kind, r.fixed)
+	}
+}
+
+func (r round) fixed(t *testing.T) {
+	if r.before != nil {
+		r.before(t)
+	}
+	wrong := map[string]string{}
+	for place, edit := range r.edits {
+		right := read(t, place)
+		put(t, place, edit(t, right))
+		t.Cleanup(func() { put(t, place, inBrackets(right)) })
+		wrong[place] = read(t, place) // as the kernel has it
+	}
+	r.start(t)
+	if cpus := read(t, "/sys/devices/system/cpu/online"); cpus == "0\n" {
+		r.wrong = slices.DeleteFunc(slices.Clone(r.wrong), func(id string) bool { return slices.Contains(r.parallel, id) })
+	}
+	var before []string
+	testroot.Eventually(time.Minute, func() bool { // it may still be starting
+		before = states(t, r.product, r.wrong...)
+		return !slices.Contains(before, "unknown")
+	})
+	for i, s := range before {
+		if s != "warn" && s != "fail" {
+			t.Errorf("%s is %s of what is wrong", r.wrong[i], s)
+		}
+	}
+	fettle(t, append([]string{"fix", "--yes"}, r.wrong...)...)
+	for i, s := range states(t, r.product, r.wrong...) {
+		if s != "pass" {
+			t.Errorf("%s is %s after fix", r.wrong[i], s)
+		}
+	}
+	fettle(t, "undo")
+	for place, text := range wrong {
+		if now := read(t, place); now != text {
+			t.Errorf("%s is not as it was before fix: %s", place, now)
+		}
+	}
+	if after := states(t, r.product, r.wrong...); !slices.Equal(after, before) {
+		t.Errorf("after undo %v are %v, and were %v", r.wrong, after, before)
+	}
+}
+
+func read(t *testing.T, place string) string {
+	t.Helper()
+	b, err := os.ReadFile(place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func put(t *testing.T, place, text string) {
+	t.Helper()
+	if err := os.WriteFile(place, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inBrackets is what is written to give a value of the kernel back: of a choice it shows
+// all with the one in brackets.
+func inBrackets(text string) string {
+	if one, _, ok := strings.Cut(text, "]"); ok && strings.Count(text, "\n") == 1 {
+		return one[strings.LastIndexByte(one, '[')+1:]
+	}
+	return text
+}
+
+// serves starts and ends a server with commands of the shell.
+func serves(start, stop string) func(*testing.T) {
+	return func(t *testing.T) {
+		t.Helper()
+		sh(t, start)
+		t.Cleanup(func() { sh(t, stop) })
 	}
 }
 
@@ -144,16 +151,6 @@ func answers(page string) string {
 // ended ends a program of this root, and no other of its name.
 func ended(program string) string {
 	return "for p in $(pgrep -x " + program + "); do if [ /proc/$p/root/ -ef / ]; then kill $p; fi; done"
-}
-
-// several is true where a worker or a thread for each CPU is more than one.
-func several(t *testing.T) bool {
-	t.Helper()
-	b, err := os.ReadFile("/sys/devices/system/cpu/online")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(b)) != "0"
 }
 
 func sh(t *testing.T, command string) {

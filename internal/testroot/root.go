@@ -175,8 +175,9 @@ type Options struct {
 	// Live lets programs write this machine's /proc and /sys, and shows its
 	// processes. Needs FETTLE_TEST_DISPOSABLE=1.
 	Live bool
-	// Net keeps this machine's network instead of an empty one of its own.
-	Net bool
+	// Net keeps this machine's network instead of an empty one of its own, as a Live
+	// root does; OwnNet gives a Live one its own too.
+	Net, OwnNet bool
 }
 
 // Root is one running instance of the test root. It ends with its test,
@@ -272,7 +273,7 @@ func New(t testing.TB, o Options) *Root {
 		flags |= syscall.CLONE_NEWPID
 		r.enter = append(r.enter, "-p")
 	}
-	if !o.Net && !o.Live {
+	if o.OwnNet || !o.Net && !o.Live {
 		flags |= syscall.CLONE_NEWNET
 		r.enter = append(r.enter, "-n")
 	}
@@ -489,7 +490,7 @@ mount --bind "$share" "./$share"
 while [ $# -ge 3 ]; do bind "$1" "$2" "$3"; shift 3; done
 mkdir -p .upper
 mount --bind "$work/upper" .upper
-[ "$kernel" = live ] || ip link set lo up 2>/dev/null || true
+ip link set lo up 2>/dev/null || true
 # As the first process it buries those whose parent has ended: a daemon that
 # died is not to look alive to the next one that reads its pid file.
 exec chroot . /bin/sh -c 'echo ready; cat >/dev/null; exit'

@@ -3,117 +3,28 @@ package puma
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"fettle.dev/fettle/internal/component/producttest"
+	"fettle.dev/fettle/internal/component/puma/register"
 	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/testroot"
 )
 
-const (
-	app        = "/srv/register"
-	dropIn     = "/etc/systemd/system/foreman.service.d/installer.conf"
-	configFile = app + "/config/puma/production.rb"
+var (
+	dropIn   = register.DropIn("foreman")
+	override = register.Numbers(2, 2, 4)
 )
 
-// application registers hosts in PostgreSQL as Foreman does: each thread of each
-// worker has a connection, which it makes when the worker starts.
-const application = `require "pg"
-require "json"
-
-POOL = Queue.new
-Puma.cli_config.options[:max_threads].times do
-  POOL << PG.connect(dbname: "register", host: "/run/postgresql")
-end
-
-run(lambda do |env|
-  db = POOL.pop
-  begin
-    case [env["REQUEST_METHOD"], env["PATH_INFO"]]
-    when ["POST", "/register"]
-      host = JSON.parse(env["rack.input"].read)
-      id = db.exec_params("INSERT INTO hosts (name) VALUES ($1) RETURNING id", [host.fetch("name")])[0]["id"]
-      [201, {"Content-Type" => "application/json"}, [JSON.generate(id: Integer(id))]]
-    when ["GET", "/"]
-      [200, {"Content-Type" => "text/plain"}, [db.exec("SELECT count(*) FROM hosts")[0]["count"]]]
-    else
-      [404, {}, []]
-    end
-  ensure
-    POOL << db
-  end
-end)
-`
-
-// foremanConfig asks the environment as Foreman's configuration does.
-const foremanConfig = `worker_check_interval 1
-# The default is "0, 16".
-threads ENV.fetch('FOREMAN_PUMA_THREADS_MIN', 0).to_i, ENV.fetch('FOREMAN_PUMA_THREADS_MAX', 16).to_i
-workers ENV.fetch('FOREMAN_PUMA_WORKERS', 2).to_i
-state_path File.join(__dir__, '../../tmp/puma.state')
-activate_control_app 'unix://' + File.expand_path('../../tmp/pumactl.sock', __dir__)
-bind ENV.fetch('FOREMAN_BIND', 'tcp://127.0.0.1:3000')
-`
-
-const (
-	service = "[Unit]\nDescription=Foreman\n[Service]\nType=notify\nUser=www-data\nWorkingDirectory=" + app + "\n" +
-		"ExecStart=/usr/bin/puma --environment $FOREMAN_ENV --tag foreman\nEnvironment=FOREMAN_ENV=production\nEnvironment=FOREMAN_BIND=unix://" + app + "/tmp/app.sock\n"
-	override = "# written by the installer\n[Service]\nEnvironment=FOREMAN_PUMA_THREADS_MIN=2\nEnvironment=FOREMAN_PUMA_THREADS_MAX=4\n" +
-		"Environment=\"FOREMAN_PUMA_WORKERS=2\"  \n\n[Install]\n"
-)
-
-func sql(t *testing.T, database, statement string) string {
-	t.Helper()
-	return producttest.Command(t, "runuser", "-u", "postgres", "--", "psql", "-XAtqc", statement, database)
-}
-
-// database starts Debian's PostgreSQL for 20 connections.
-func database(t *testing.T) {
-	t.Helper()
-	producttest.Command(t, "install", "-d", "-o", "postgres", "-g", "postgres", "/run/postgresql")
-	hosttest.Write(t, "/", map[string]string{"/etc/postgresql/15/main/conf.d/test.conf": "max_connections = 20\nhuge_pages = off\nfsync = off\n"})
-	producttest.Command(t, "pg_ctlcluster", "15", "main", "start")
-	t.Cleanup(func() { producttest.Command(t, "pg_ctlcluster", "15", "main", "stop", "-m", "immediate") })
-	sql(t, "postgres", `CREATE ROLE "www-data" LOGIN`)
-	sql(t, "postgres", `CREATE DATABASE register OWNER "www-data"`)
-	producttest.Command(t, "runuser", "-u", "www-data", "--", "psql", "-Xqc", "CREATE TABLE hosts (id serial PRIMARY KEY, name text UNIQUE)", "register")
-}
-
-// serve starts the application as its unit says.
+// serve starts the application as its unit says, and waits for its threads.
 func serve(t *testing.T) *producttest.Bench {
 	t.Helper()
-	hosttest.Write(t, "/", map[string]string{
-		app + "/config.ru": application, configFile: foremanConfig, "/usr/lib/systemd/system/foreman.service": service, dropIn: override,
-	})
-	producttest.Command(t, "install", "-d", "-o", "www-data", app+"/tmp")
-	long := time.Now().Add(-time.Hour) // a process is told from its files by times of a hundredth of a second
-	if err := os.Chtimes(configFile, long, long); err != nil {
-		t.Fatal(err)
-	}
-	producttest.Command(t, "sh", "-c", `cd `+app+` && FOREMAN_BIND=unix://`+app+`/tmp/app.sock FOREMAN_PUMA_THREADS_MIN=2 FOREMAN_PUMA_THREADS_MAX=4 FOREMAN_PUMA_WORKERS=2 \
-		setsid setpriv --reuid=www-data --regid=www-data --init-groups puma --environment production --tag foreman </dev/null >/tmp/puma.log 2>&1 &`)
+	register.Write(t, "foreman", override)
+	register.Start(t, "foreman")
 	b := producttest.New(t, Product)
-	t.Cleanup(func() {
-		if i := b.Installed().(*installed); i.run != nil {
-			producttest.Command(t, "kill", "-s", "KILL", fmt.Sprint(i.run.Process.PID))
-		}
-	})
-	producttest.Eventually(t, "both workers serve", func() bool {
-		return b.Installed().Answer("threads_running").Value == 4.0 && answers(t.Context(), []string{"unix://" + app + "/tmp/app.sock"}) == nil
-	})
+	producttest.Eventually(t, "both workers serve", func() bool { return b.Installed().Answer("threads_running").Value == 4.0 })
 	return b
-}
-
-// register asks as a host does, and wants to be taken.
-func register(t *testing.T, host string) {
-	t.Helper()
-	got := producttest.Command(t, "curl", "-sS", "--max-time", "30", "--unix-socket", app+"/tmp/app.sock", "-o", "/dev/null", "-w", "%{http_code}", "-d", `{"name": "`+host+`"}`, "http://localhost/register")
-	if got != "201" {
-		t.Errorf("registering %s: %s", host, got)
-	}
 }
 
 // says is what Puma's own tool says of the running server.
@@ -128,7 +39,7 @@ func says(t *testing.T) (workers, threads int) {
 		} `json:"worker_status"`
 	}
 	producttest.Eventually(t, "each worker has reported", func() bool {
-		text := producttest.Command(t, "pumactl", "-S", app+"/tmp/puma.state", "stats")
+		text := producttest.Command(t, "pumactl", "-S", register.Dir+"/tmp/puma.state", "stats")
 		if err := json.Unmarshal([]byte(text[strings.IndexByte(text, '{'):]), &s); err != nil {
 			t.Fatalf("%v: %s", err, text)
 		}
@@ -152,15 +63,15 @@ func TestForeman(t *testing.T) {
 	if !testroot.Inside(t, testroot.Options{Servers: true}) {
 		return
 	}
-	database(t)
+	register.Database(t, 20)
 	b := serve(t)
-	register(t, "one.example.com")
+	register.Register(t, "one.example.com")
 	asked(t, b)
 
 	b.Set([]string{"restart of puma " + dropIn}, "workers", "3", "foreman/threads_max", "5", "FOREMAN_PUMA_THREADS_MIN", "5")
 	want := strings.NewReplacer("WORKERS=2", "WORKERS=3", "MIN=2", "MIN=5", "MAX=4", "MAX=5").Replace(override)
 	producttest.Same(t, dropIn, want)
-	register(t, "two.example.com")
+	register.Register(t, "two.example.com")
 	if workers, threads := says(t); workers != 3 || threads != 5 {
 		t.Errorf("Puma says %d workers of %d threads", workers, threads)
 	}
@@ -169,11 +80,11 @@ func TestForeman(t *testing.T) {
 	b.Running("threads_max", "5")
 	b.Undo()
 	producttest.Same(t, dropIn, override)
-	producttest.Same(t, configFile, foremanConfig)
+	producttest.Same(t, register.Config, register.ForemansConfig)
 	b.Running("workers", "2")
 	b.Running("threads_min", "2")
 	b.Running("threads_max", "4")
-	register(t, "three.example.com")
+	register.Register(t, "three.example.com")
 
 	t.Run("refused", func(t *testing.T) {
 		b := *b
@@ -183,9 +94,9 @@ func TestForeman(t *testing.T) {
 		b.Refused("want a whole number", "workers", "many")
 		b.Refused("want a number from 0 to 1000", "workers", "1001")
 		b.Refused("no Puma takes its workers or threads from", "FOREMAN_ENV", "7")
-		hosttest.Write(t, "/", map[string]string{configFile: foremanConfig + "threads (1, 2\n"})
-		b.Refused(configFile+" is not what Ruby can read", "workers", "1")
-		hosttest.Write(t, "/", map[string]string{configFile: foremanConfig})
+		hosttest.Write(t, "/", map[string]string{register.Config: register.ForemansConfig + "threads (1, 2\n"})
+		b.Refused(register.Config+" is not what Ruby can read", "workers", "1")
+		hosttest.Write(t, "/", map[string]string{register.Config: register.ForemansConfig})
 		if got := b.Installed().(*installed).run.Process.PID; got != pid {
 			t.Errorf("process %d, was %d", got, pid)
 		}
@@ -193,9 +104,9 @@ func TestForeman(t *testing.T) {
 		b.Refused("its workers do not stay", "workers", "6")
 		producttest.Same(t, dropIn, override)
 		b.Running("workers", "2")
-		register(t, "four.example.com")
+		register.Register(t, "four.example.com")
 	})
-	if got := sql(t, "register", "SELECT string_agg(name, ' ' ORDER BY id) FROM hosts"); got != "one.example.com two.example.com three.example.com four.example.com" {
+	if got := register.SQL(t, "register", "SELECT string_agg(name, ' ' ORDER BY id) FROM hosts"); got != "one.example.com two.example.com three.example.com four.example.com" {
 		t.Errorf("registered: %s", got)
 	}
 }
@@ -215,11 +126,13 @@ func asked(t *testing.T, b *producttest.Bench) {
 	if i.Name() != "foreman" {
 		t.Errorf("it is called %q", i.Name())
 	}
-	for input, want := range map[string]any{"version": "5.6.5", "workers_serving": 2.0, "threads_running": 4.0, "backlog": 0.0} {
+	for input, want := range map[string]any{"version": "5.6.5", "workers_serving": 2.0, "threads_running": 4.0} {
 		if a := i.Answer(input); a.Value != want {
 			t.Errorf("%s: %+v, want %v", input, a, want)
 		}
 	}
+	// Of the last report of each worker, in which a request that came at that moment waits.
+	producttest.Eventually(t, "no request waits", func() bool { return b.Installed().Answer("backlog").Value == 0.0 })
 	if a := i.Answer("pending_changes"); len(a.Value.([]string)) > 0 {
 		t.Errorf("pending: %+v", a)
 	}
