@@ -17,10 +17,12 @@ func Schema(id string, doc any) ([]byte, error) {
 	g := generator{defs: map[string]any{}, names: map[reflect.Type]string{}, partial: partial}
 	root := g.object(reflect.TypeOf(doc))
 	props := root["properties"].(map[string]any)
-	props["exit_code"] = map[string]any{"type": "integer"}
-	props["messages"] = map[string]any{"type": "array", "items": map[string]any{"type": "string"}}
 	props["schema"] = map[string]any{"const": id}
-	root["required"] = append(root["required"].([]string), "exit_code", "messages")
+	if _, body := doc.(Body); !body {
+		props["exit_code"] = map[string]any{"type": "integer"}
+		props["messages"] = map[string]any{"type": "array", "items": map[string]any{"type": "string"}}
+		root["required"] = append(root["required"].([]string), "exit_code", "messages")
+	}
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = id
 	if len(g.defs) > 0 {
@@ -38,6 +40,10 @@ type Partial interface{ JSONPartial() }
 
 // Shaped is a type that says its own JSON Schema.
 type Shaped interface{ JSONShape() map[string]any }
+
+// Body is a document that is a part of another, as the body of a run: it has neither
+// exit code nor messages of its own.
+type Body interface{ JSONBody() }
 
 type generator struct {
 	defs  map[string]any

@@ -29,6 +29,9 @@ type Evidence struct {
 	Series   []evidence.Series `json:"series"`
 }
 
+// JSONBody says that it is the body of a run.
+func (Evidence) JSONBody() {}
+
 // Measured is a directory with what was found.
 type Measured struct {
 	Place

@@ -117,9 +117,9 @@ func (b *Bench) job(p *Place, c Cell, runtime time.Duration, seed uint64) fio.Jo
 // bytes of each second so far, and ends it by true; it may be nil.
 func (b *Bench) Visit(ctx context.Context, p *Place, c Cell, runtime time.Duration, seed uint64, watch func([]float64) bool) (Visit, error) {
 	v, err := b.visit(ctx, p, c, runtime, seed, watch)
-	if err == nil && c.Cache == Log && v.Sync.N < enoughSyncs && v.Sync.N > 0 && runtime < longestLog {
+	if err == nil && c.Cache == Log && v.Sync.N < enoughSyncs && runtime < longestLog {
 		// Once more, for long enough.
-		longer := time.Duration(1.1 * float64(runtime) * enoughSyncs / float64(v.Sync.N))
+		longer := time.Duration(1.1 * float64(runtime) * enoughSyncs / float64(max(v.Sync.N, 1)))
 		v, err = b.visit(ctx, p, c, min(longer, longestLog), seed, watch)
 	}
 	if err != nil {
@@ -165,12 +165,12 @@ func (b *Bench) visit(ctx context.Context, p *Place, c Cell, runtime time.Durati
 		v.Write = &o.Write
 	}
 	if c.Cache == Log {
-		if o.Sync.N == 0 {
+		if o.Sync.N == 0 && o.Write.IOs > 1 {
 			return v, fmt.Errorf("%s does not say how long fdatasync takes", b.Engine.Version)
 		}
 		v.Sync = &o.Sync
 	}
-	if v.Value <= 0 {
+	if o.Read.IOs+o.Write.IOs == 0 {
 		return v, errors.New("fio did no I/O")
 	}
 	v.InFlight = o.Read.IOPS*o.Read.Latency.Mean + o.Write.IOPS*o.Write.Latency.Mean

@@ -118,7 +118,8 @@ const (
 // more than a quarter of the free space, which several directories on one file system
 // share. 0 asks for the usual size.
 func FileSize(asked, freeBytes int64, sharers int) (int64, error) {
-	most := max(freeBytes/4/int64(max(sharers, 1))-logSize, 0)
+	quarter := freeBytes / 4 / int64(max(sharers, 1))
+	most := quarter - logSize
 	want := asked
 	if want == 0 {
 		want = min(usualSize, most)
@@ -126,7 +127,7 @@ func FileSize(asked, freeBytes int64, sharers int) (int64, error) {
 	want = want >> 22 << 22 // whole blocks of all cells
 	switch {
 	case want < leastSize && asked == 0:
-		return 0, fmt.Errorf("a quarter of the free space is %d MiB, and a measurement wants at least %d MiB", (most+logSize)>>20, (leastSize+logSize)>>20)
+		return 0, fmt.Errorf("a quarter of the free space is %d MiB, and a measurement wants at least %d MiB", quarter>>20, (leastSize+logSize)>>20)
 	case want < leastSize:
 		return 0, fmt.Errorf("a file of %d MiB is too small: want at least %d MiB", asked>>20, leastSize>>20)
 	case want > most:

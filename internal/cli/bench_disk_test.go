@@ -1,0 +1,238 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/bench/disk"
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/prove"
+	"fettle.dev/fettle/internal/testroot"
+)
+
+// benchDir is a directory to be measured, and the command line of fettle for it.
+func benchDir(t *testing.T, args ...string) (dir string, cmd *exec.Cmd) {
+	t.Helper()
+	dir = t.TempDir()
+	args = append([]string{"--state-dir", filepath.Join(t.TempDir(), "state"), "bench", "disk", "--fio", testroot.ServerProgram(t, "fio"), dir}, args...)
+	return dir, exec.Command(filepath.Join(binDir(t), "fettle"), args...)
+}
+
+// working says whether a fio works on files of a process.
+func working(pid int) bool {
+	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err == nil && bytes.Contains(text, fmt.Appendf(nil, "--filename=/proc/%d/fd/", pid)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Whatever ends fettle, nothing is left: no file, no fio, no record.
+func TestBenchDiskEnds(t *testing.T) {
+	for _, c := range []struct {
+		signal syscall.Signal
+		code   int
+		says   string
+	}{{syscall.SIGINT, 130, "interrupted: the files are gone"}, {syscall.SIGKILL, -1, ""}} {
+		dir, cmd := benchDir(t)
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() { _ = cmd.Wait(); close(ended) }()
+		await(t, "fio", func() bool { return working(cmd.Process.Pid) })
+		if err := cmd.Process.Signal(c.signal); err != nil {
+			t.Fatal(err)
+		}
+		<-ended
+		if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(said.String(), c.says) {
+			t.Errorf("%v: exit code %d, want %d; %s", c.signal, code, c.code, said.String())
+		}
+		if !strings.Contains(said.String(), "this takes about 2m0s, until ") {
+			t.Errorf("%v: the time was not said: %s", c.signal, said.String())
+		}
+		await(t, "the end of fio", func() bool { return !working(cmd.Process.Pid) })
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%v: left are %v, %v", c.signal, left, err)
+		}
+		if runs, err := (evidence.Store{Dir: filepath.Join(cmd.Args[2], "runs")}).All(); err != nil || len(runs) > 0 {
+			t.Errorf("%v: recorded are %v, %v", c.signal, runs, err)
+		}
+	}
+}
+
+func TestBenchDiskRefuses(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]struct {
+		code int
+		says string
+	}{
+		"":                                {2, "want the directories to measure"},
+		"/nonexistent":                    {2, "no such file or directory"},
+		file:                              {2, "is not a directory"},
+		dir + " " + dir + "/.":            {2, "is named twice"},
+		"--full --classic " + dir:         {2, "want one of"},
+		"--role mysql " + dir:             {2, "want pulp, postgresql or etcd"},
+		"--platform rhv":                  {2, "want satellite"},
+		"--platform satellite " + dir:     {2, "leave DIR out"},
+		"--budget 5m " + dir:              {2, "--budget is for --sustained"},
+		"--sustained --budget 1s " + dir:  {2, "want a minute or more"},
+		"--size lots " + dir:              {2, "--size"},
+		"--size 1MiB " + dir:              {4, "too small"},
+		"--size 1000000TiB " + dir:        {4, "more than a quarter of the free space"},
+		"--size= " + dir:                  {2, "--size is empty"},
+		"--fio /bin/true " + dir:          {1, "/bin/true is no fio"},
+		"--fio /nonexistent/fio " + dir:   {1, "--fio: "},
+		"--root /tmp " + dir:              {2, "takes no --root"},
+		"--dry-run --size 128MiB " + dir:  {0, ""},
+		"--dry-run --sustained " + dir:    {0, ""},
+		"--dry-run --full " + dir:         {0, ""},
+		"--dry-run --size 2xRAM /dev/shm": {4, "more than a quarter of the free space"},
+	} {
+		var out, said bytes.Buffer
+		line := append([]string{"--state-dir", filepath.Join(dir, "state"), "bench", "disk"}, strings.Fields(args)...)
+		if code := Main("test", line, &out, &said); code != want.code || !strings.Contains(said.String(), want.says) {
+			t.Errorf("%s: exit code %d, want %d; said %q, want %q", args, code, want.code, said.String(), want.says)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 2 { // the file, and the place of the journal
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// noPrograms is a machine on which nothing is installed.
+type noPrograms struct{ host.Exec }
+
+func (noPrograms) LookPath(name string) (string, error) {
+	return "", &os.PathError{Op: "look up", Path: name, Err: os.ErrNotExist}
+}
+
+func TestBenchDiskWithoutFIO(t *testing.T) {
+	was := live
+	defer func() { live = was }()
+	live = func() *host.Host { h := *was(); h.Exec = noPrograms{h.Exec}; return &h }
+	var said bytes.Buffer
+	code := Main("test", []string{"--state-dir", filepath.Join(t.TempDir(), "state"), "bench", "disk", t.TempDir()}, io.Discard, &said)
+	if code != 1 || !strings.Contains(said.String(), "fio is not installed") || !strings.Contains(said.String(), "--fio PATH") {
+		t.Errorf("exit code %d, said %q", code, said.String())
+	}
+	h, err := host.OpenArchive("../../testdata/hosts/kvm-guest.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := fact.Collect(h)
+	if hint, id := installHint(facts), facts.OS.ID.Or(""); id != "debian" || !strings.HasPrefix(hint, "apt-get install fio installs it") {
+		t.Errorf("%s: %q", id, hint)
+	}
+}
+
+// A cell is the work of an experiment.
+func TestDiskWork(t *testing.T) {
+	a := &app{}
+	m := &machine{app: a, host: host.Live()}
+	fio := testroot.ServerProgram(t, "fio")
+	dir := t.TempDir()
+	w, err := m.diskWork(t.Context(), "randrw@"+dir, fio, "experiment-work-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := w.place.Storage; s.Class == fact.ClassMemory {
+		testroot.Missing(t, "%s is in memory", dir)
+	}
+	w.place.SizeBytes = 64 << 20
+	defer w.Close()
+	if metric := w.Metric(); metric != (prove.Metric{Name: "randrw-qd32", Unit: "1/s", More: true}) {
+		t.Errorf("%+v", metric)
+	}
+	if err := w.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		got, err := w.Visit(t.Context(), prove.Step{})
+		if err != nil || got.Values["randrw-qd32"] < 1 {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+	// The watchdog of an experiment finds what it has started.
+	done := make(chan error, 1)
+	go func() { _, err := w.Visit(context.WithoutCancel(t.Context()), prove.Step{}); done <- err }()
+	await(t, "fio", func() bool { return working(os.Getpid()) })
+	if err := host.EndMarked("experiment-work-test"); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("%v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+	for name, says := range map[string]string{"nonsense": "no cell is called", "randrw@/nonexistent": "no such file"} {
+		if _, err := m.diskWork(t.Context(), name, fio, ""); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A whole run: its record, what is printed of it, and what fettle itself costs.
+func TestBenchDisk(t *testing.T) {
+	if os.Getenv("FETTLE_TEST_NIGHTLY") == "" {
+		t.Skip("takes two minutes; FETTLE_TEST_NIGHTLY=1")
+	}
+	dir, cmd := benchDir(t, "--output", "json", "--size", "128MiB")
+	began := time.Now()
+	out, err := cmd.Output()
+	took := time.Since(began)
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		t.Fatalf("%v: %s", err, exit.Stderr)
+	}
+	if took > 6*time.Minute {
+		t.Errorf("two minutes were said, and it took %v", took)
+	}
+	if err := validate(out); err != nil {
+		t.Error(err)
+	}
+	var r evidence.Run
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatal(err)
+	}
+	if err := validate(r.Body); err != nil || r.Kind != disk.Kind {
+		t.Errorf("%s: %v", r.Kind, err)
+	}
+	series, err := evidence.SeriesOf(&r)
+	if err != nil || len(series) != 21 {
+		t.Errorf("%d series, %v", len(series), err)
+	}
+	for _, s := range series {
+		if len(s.Samples) != 3 || !strings.HasSuffix(s.Name, "@"+dir) {
+			t.Errorf("%+v", s)
+		}
+	}
+	for _, args := range [][]string{{"runs", "list"}, {"runs", "show", r.ID}} {
+		c := exec.Command(cmd.Path, append([]string{"--state-dir", cmd.Args[2]}, args...)...)
+		if text, err := c.CombinedOutput(); err != nil || !bytes.Contains(text, []byte(dir)) || !bytes.Contains(text, []byte("stream")) {
+			t.Errorf("%v: %v\n%s", args, err, text)
+		}
+	}
+}
