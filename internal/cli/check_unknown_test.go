@@ -39,4 +39,10 @@ func TestUndeterminedPlatform(t *testing.T) {
 	if out, _, _ := run("linux", "linux"); !strings.Contains(out, "\nlinux: ") {
 		t.Errorf("asked twice: %s", out[max(0, len(out)-400):])
 	}
+	// fix does not ask its rules either, and says so.
+	var fixed, said strings.Builder
+	Main("test", []string{"fix", "--root", file, "--write", filepath.Join(t.TempDir(), "out")}, &fixed, &said)
+	if !strings.Contains(said.String(), "whether this is kubelet is not known") || !strings.Contains(said.String(), "--platform kubelet asks them") {
+		t.Errorf("fix: %s", said.String())
+	}
 }

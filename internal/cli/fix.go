@@ -361,7 +361,11 @@ func (t *patient) ask(ctx context.Context, ids, platforms []string) []rule.Findi
 	case len(ids) > 0 && len(platforms) == 0:
 		platforms = platformNames()
 	case len(platforms) == 0:
-		platforms, _ = subject.Of(products())
+		var unknown map[string]string
+		platforms, unknown = subject.Of(products())
+		for _, f := range platform.Undetermined(unknown) {
+			t.screen.Say("%s; its rules were not asked, --platform %s asks them", f.Reason, f.Instance)
+		}
 	}
 	findings := t.rules.Check(subject, platforms, t.rules.Disabled())
 	t.sayCutLogs(subject, "fettle check --logs all")

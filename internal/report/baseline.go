@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"fettle.dev/fettle/internal/rule"
@@ -87,11 +88,20 @@ func (a *Audit) Against(name string, old *Audit) {
 		k := key{f.ID, f.Instance}
 		// A rule that was not asked this time has mended nothing, and one that
 		// cannot list its things does not know.
-		if Bad(f.State) && !now[k] && !now[key{f.ID, ""}] && asked[f.ID] {
+		told := asked[f.ID] || f.ID == "platform" && a.judged(f.Instance)
+		if Bad(f.State) && !now[k] && !now[key{f.ID, ""}] && told {
 			b.Mended = append(b.Mended, Mended{f.ID, f.Instance, f.Title, f.State})
 		}
 	}
 	a.Baseline = b
+}
+
+// judged is true of a platform whose rules have an answer: whether the machine is one
+// can be told.
+func (a *Audit) judged(platform string) bool {
+	return slices.ContainsFunc(a.Findings, func(f rule.Finding) bool {
+		return f.Rule != nil && slices.Contains(f.Rule.Platforms, platform) && (f.State == rule.Passed || f.State == rule.Warned || f.State == rule.Failed)
+	})
 }
 
 // Counted is how many rules and items of a state count for a gate: with a baseline
