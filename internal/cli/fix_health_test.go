@@ -11,6 +11,9 @@ import (
 // with the words of the guide alone, and what it finds is fettle's failure.
 // Satellite cannot be had here: a program with the name of its check stands in.
 func TestFixAsksForHealth(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the program")
+	}
 	program := testroot.Program(t, "./cmd/fettle")
 	r := testroot.New(t, testroot.Options{
 		Machine: testroot.NewMachine(t), Stubs: testroot.TunerStubs(),
