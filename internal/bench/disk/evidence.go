@@ -27,6 +27,7 @@ type Evidence struct {
 	Warnings []string          `json:"warnings,omitempty"`
 	Verdict  Word              `json:"verdict"`
 	Series   []evidence.Series `json:"series"`
+	Curves   []evidence.Curve  `json:"curves,omitempty"`
 }
 
 // JSONBody says that it is the body of a run.
@@ -163,6 +164,36 @@ func series(places []Measured) (out []evidence.Series) {
 	return out
 }
 
+// curves are the two ladders, a line for each directory.
+func curves(places []Measured) (out []evidence.Curve) {
+	for _, ladder := range []struct {
+		cells string // how their names begin
+		curve evidence.Curve
+		point func(*Result) [2]float64
+	}{
+		{"block-", evidence.Curve{Name: "reads by block size", X: evidence.Axis{Name: "block", Unit: "KiB", Scale: evidence.Log}, Y: evidence.Axis{Name: "rate", Unit: "MB/s", Scale: evidence.Log}},
+			func(r *Result) [2]float64 { return [2]float64{float64(r.BlockBytes) / 1024, r.Value} }},
+		{"depth-", evidence.Curve{Name: "random reads by requests in flight", X: evidence.Axis{Name: "in flight", Scale: evidence.Log}, Y: evidence.Axis{Name: "rate", Unit: "1/s", Scale: evidence.Log}},
+			func(r *Result) [2]float64 { return [2]float64{float64(r.Depth), r.Value} }},
+	} {
+		for _, p := range places {
+			line := evidence.Line{Name: p.Directory}
+			for i := range p.Results {
+				if r := &p.Results[i]; strings.HasPrefix(r.Name, ladder.cells) {
+					line.Points = append(line.Points, ladder.point(r))
+				}
+			}
+			if line.Points != nil {
+				ladder.curve.Lines = append(ladder.curve.Lines, line)
+			}
+		}
+		if ladder.curve.Lines != nil {
+			out = append(out, ladder.curve)
+		}
+	}
+	return out
+}
+
 // warnings are what a reader of the figures has to know.
 func (e *Evidence) warnings(hypervisor string) (out []string) {
 	switch e.Plan.Mode {
@@ -196,6 +227,7 @@ func (e *Evidence) Sum(hypervisor string) {
 		all = append(all, p.Verdict...)
 	}
 	e.Verdict, e.Series, e.Warnings = Overall(all), series(e.Places), e.warnings(hypervisor)
+	e.Curves = curves(e.Places)
 }
 
 // Text is the verdict in one line.

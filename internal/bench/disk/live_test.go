@@ -3,6 +3,7 @@ package disk
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/bench/fio"
+	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/testroot"
@@ -80,6 +82,14 @@ func TestEveryCell(t *testing.T) {
 	e.Sum("")
 	if len(e.Series) != len(plan.Cells)+1 {
 		t.Errorf("%d series", len(e.Series))
+	}
+	body, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	curves, err := evidence.CurvesOf(&evidence.Run{Body: body})
+	if err != nil || len(curves) != 2 || len(curves[0].Lines[0].Points) != len(blockSizes) || len(curves[1].Lines[0].Points) != len(depths) {
+		t.Errorf("%+v, %v", curves, err)
 	}
 }
 
