@@ -195,6 +195,34 @@ func TestDiskWork(t *testing.T) {
 	}
 }
 
+// Satellite's directories: each that exists, and each file system once.
+func TestBenchDiskOfSatellite(t *testing.T) {
+	if os.Geteuid() != 0 {
+		testroot.Missing(t, "mounting needs root")
+	}
+	satellite := func(set string) string {
+		t.Helper()
+		c := exec.Command("sh", "-euc", "mount --make-rprivate / && mount -t tmpfs -o size=4g tmpfs /var/lib && "+set+`; exec "$0" --state-dir /var/lib/state bench disk --platform satellite --dry-run`, filepath.Join(binDir(t), "fettle"))
+		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+		out, _ := c.CombinedOutput()
+		return string(out)
+	}
+	for set, want := range map[string][]string{
+		"true":                               {"no data directory of Satellite is on this machine"},
+		"mkdir /var/lib/pulp /var/lib/pgsql": {"/var/lib/pgsql is on the same file system as /var/lib/pulp: measured once", "/var/lib/pulp: a file of 960 MiB, judged as one of satellite"},
+		"mkdir /var/lib/pulp /var/lib/pgsql /var/lib/candlepin && mount -t tmpfs -o size=4g tmpfs /var/lib/pgsql": {
+			"/var/lib/candlepin is on the same file system as /var/lib/pulp", "/var/lib/pulp: a file of 960 MiB, judged as one of pulp\n/var/lib/pgsql: a file of 960 MiB, judged as one of postgresql\n"},
+		"mkdir /var/lib/pulp && mount -t tmpfs -o ro tmpfs /var/lib/pulp": {"/var/lib/pulp: read-only file system"},
+	} {
+		out := satellite(set)
+		for _, w := range want {
+			if !strings.Contains(out, w) {
+				t.Errorf("%s: no %q in:\n%s", set, w, out)
+			}
+		}
+	}
+}
+
 // A whole run: its record, what is printed of it, and what fettle itself costs.
 func TestBenchDisk(t *testing.T) {
 	if os.Getenv("FETTLE_TEST_NIGHTLY") == "" {

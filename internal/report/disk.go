@@ -13,7 +13,11 @@ import (
 // DiskPlan prints what bench disk would do.
 func DiskPlan(s *ui.Screen, plan disk.Plan, places []*disk.Place) {
 	for _, p := range places {
-		fmt.Fprintf(s.Out, "%s: a file of %d MiB\n", ui.Printable(p.Directory), p.SizeBytes>>20)
+		role := ""
+		if p.Role != "" {
+			role = ", judged as one of " + string(p.Role)
+		}
+		fmt.Fprintf(s.Out, "%s: a file of %d MiB%s\n", ui.Printable(p.Directory), p.SizeBytes>>20, role)
 	}
 	fmt.Fprintln(s.Out)
 	g := Grid{Head: []string{"cell", "I/O", "block", "in flight", "cache", "unit", "repeats"}}
