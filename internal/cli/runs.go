@@ -35,13 +35,14 @@ type ListedRun struct {
 }
 
 func runsCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "runs", Short: "What was measured: list the runs, show one, export them", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "runs", Short: "What was measured: list the runs, show and compare them, take them elsewhere, remove them", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(
 		&cobra.Command{Use: "list", Short: "List the runs, oldest first", Args: cobra.NoArgs,
 			RunE: func(c *cobra.Command, _ []string) error { return a.runsList(c) }},
 		&cobra.Command{Use: "show RUN", Short: "Show a run: by its ID, of which the beginning is enough, or by a file that holds it", Args: cobra.ExactArgs(1),
 			RunE: func(c *cobra.Command, args []string) error { return a.runsShow(c, args[0]) }},
+		runsCompareCommand(a),
 		runsExportCommand(a),
 	)
 	return c

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/bench/disk"
+	"fettle.dev/fettle/internal/compare"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/report"
@@ -19,6 +20,7 @@ import (
 var documents = map[string]any{
 	"bench-disk": disk.Evidence{},
 	"check":      report.Audit{},
+	"compare":    compare.Comparison{},
 	"confirm":    ConfirmResult{},
 	"error":      Failure{},
 	"explain":    Explanation{},

@@ -56,6 +56,7 @@ var table = []place{
 	{path: "internal/sizing", layer: 3},
 	{path: "internal/sizing/sizingtest", layer: testSupport},
 	{path: "internal/sizing/...", layer: 3, also: []string{"internal/sizing"}},
+	{path: "internal/compare", layer: 3},
 	{path: "internal/profile", layer: 2},
 	{path: "internal/profile/...", layer: 2, also: []string{"internal/profile"}},
 	{path: "internal/rhel6", layer: 2, also: []string{"internal/profile"}},

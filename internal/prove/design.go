@@ -39,6 +39,14 @@ func (m Metric) Effect(log float64) float64 {
 	return -math.Expm1(log)
 }
 
+// Log is the logarithm that an improvement stands for: the other way round.
+func (m Metric) Log(effect float64) float64 {
+	if m.More {
+		return math.Log1p(effect)
+	}
+	return math.Log1p(-effect)
+}
+
 // Guard is a metric that must not become worse than a limit while another one
 // decides.
 type Guard struct {

@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/compare"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+func runsCompareCommand(a *app) *cobra.Command {
+	var margin string
+	var force bool
+	c := &cobra.Command{
+		Use: "compare A B", Short: "Compare two runs of one machine: what differs, and what that is worth",
+		Long: `Compares run B with run A, series by series, and names the settings that differ. Of
+two experiments it compares the effects. Two runs that were measured one after the
+other are a weak design, which is said: what else changed meanwhile counts as a
+difference. A and B are IDs, their beginnings, or files.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			limit, err := parsePercent(margin)
+			if err == nil && !(limit > 0 && limit <= 1) {
+				err = errors.New("want more than 0 % and at most 100 %")
+			}
+			if err != nil {
+				return ui.Exit(ui.Usage, fmt.Errorf("--margin %s: %w", margin, err))
+			}
+			runs, err := a.findRuns(c, args)
+			if err != nil {
+				return err
+			}
+			if len(runs) != 2 {
+				return ui.Exit(ui.Usage, fmt.Errorf("want two runs, and the files hold %d", len(runs)))
+			}
+			found, err := compare.Runs(runs[0], runs[1], limit, force)
+			if errors.Is(err, compare.ErrMachines) {
+				return ui.Hinted(ui.Refused, err, "--force compares them all the same")
+			}
+			if err != nil {
+				return err
+			}
+			if a.data() {
+				return a.result(found, nil)
+			}
+			report.Compared(a.screen, found)
+			return nil
+		},
+	}
+	c.Flags().StringVar(&margin, "margin", "2%", "smaller differences do not matter")
+	c.Flags().BoolVar(&force, "force", false, "compare runs of different machines")
+	return c
+}

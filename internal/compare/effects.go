@@ -1,0 +1,113 @@
+package compare
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/prove"
+)
+
+// Effects are what two experiments found. Each measured its own change against the
+// machine without it, by turns, so that what changed between the experiments is in
+// neither effect; their difference may be told with an interval.
+type Effects struct {
+	Metric string `json:"metric"`
+	Word   Word   `json:"verdict"` // better: the change of B does more good than that of A
+	A      Effect `json:"a"`
+	B      Effect `json:"b"`
+	// Difference is the effect of B's change over that of A's. Interval contains it at
+	// least with probability 1-alpha, where alpha is the sum of the experiments': it is
+	// what the two intervals leave at their worst. Absent while one is unbounded.
+	Difference *float64    `json:"difference_ratio,omitempty"`
+	Interval   *[2]float64 `json:"difference_interval_ratio,omitempty"`
+}
+
+// Effect is that of one experiment, as it has it.
+type Effect struct {
+	Change   string      `json:"change"`
+	Effect   *float64    `json:"effect_ratio,omitempty"`
+	Interval *[2]float64 `json:"effect_interval_ratio,omitempty"`
+}
+
+func (c *Comparison) effects(a, b *evidence.Run) error {
+	var of [2]prove.Evidence
+	for i, r := range []*evidence.Run{a, b} {
+		if err := json.Unmarshal(r.Body, &of[i]); err != nil {
+			return fmt.Errorf("run %s: %w", r.ID, err)
+		}
+	}
+	first, second := &of[0], &of[1]
+	m := first.Design.Metric
+	if m != second.Design.Metric {
+		return fmt.Errorf("the experiments measured different things: %s and %s", metric(m), metric(second.Design.Metric))
+	}
+	add := func(name, a, b string) {
+		if a != b {
+			c.Differing = append(c.Differing, Difference{name, a, b})
+		}
+	}
+	add("work", work(first), work(second))
+	add("change", change(first), change(second))
+	c.Caution = "each effect was measured by turns on its own day; that a change does the same on another day is not said by either"
+	if work(first) != work(second) {
+		c.Caution += ". The works differ: an effect holds for its own work"
+	}
+	e := &Effects{Metric: m.Name, Word: CannotTell, A: Effect{change(first), first.Effect, first.Interval}, B: Effect{change(second), second.Effect, second.Interval}}
+	c.Effects = e
+	c.Alpha = first.Design.Alpha + second.Design.Alpha
+	var seen [2]prove.Verdict
+	for i, r := range []*evidence.Run{a, b} {
+		// Of the samples, not of what the record says of them.
+		all, err := prove.Looks(of[i].Design, of[i].Visits)
+		if err != nil {
+			return fmt.Errorf("run %s: %w", r.ID, err)
+		}
+		if len(all) == 0 {
+			return nil // nothing is known of it yet
+		}
+		seen[i] = all[len(all)-1]
+	}
+	if seen[0].Effect == nil || seen[1].Effect == nil {
+		return nil
+	}
+	d := m.Effect(m.Log(*seen[1].Effect) - m.Log(*seen[0].Effect))
+	e.Difference = &d
+	x, y := seen[0].Interval, seen[1].Interval
+	if x == nil || y == nil {
+		return nil
+	}
+	e.Interval = &[2]float64{m.Effect(m.Log(y[0]) - m.Log(x[1])), m.Effect(m.Log(y[1]) - m.Log(x[0]))}
+	e.Word = judge(m.Log(e.Interval[0]), m.Log(e.Interval[1]), *e.Interval, c.Margin)
+	return nil
+}
+
+func metric(m prove.Metric) string {
+	if m.Unit == "" {
+		return m.Name
+	}
+	return m.Name + " in " + m.Unit
+}
+
+func work(e *prove.Evidence) string {
+	if e.Design.Live != nil {
+		return "what runs there"
+	}
+	return strings.Join(e.Work, " ")
+}
+
+// change is what was under test, in a line.
+func change(e *prove.Evidence) string {
+	var words []string
+	for _, s := range e.Change.Settings {
+		words = append(words, fmt.Sprintf("%s: %s -> %s", s.Setting, s.Before, s.With))
+	}
+	if e.Change.Apply != "" {
+		words = append(words, e.Change.Apply)
+	}
+	if len(e.Change.Profile) > 0 {
+		return "profile " + strings.Join(e.Change.Profile, " ")
+	}
+	return strings.Join(words, ", ")
+}

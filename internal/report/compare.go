@@ -1,0 +1,69 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/compare"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Compared prints what can be said of two runs: the caution first.
+func Compared(s *ui.Screen, c *compare.Comparison) {
+	fmt.Fprintf(s.Out, "A  %s  %s  %s\n", c.A.ID, c.A.Began.Local().Format("2006-01-02 15:04"), ui.Printable(c.A.Command))
+	fmt.Fprintf(s.Out, "B  %s  %s  %s\n\n", c.B.ID, c.B.Began.Local().Format("2006-01-02 15:04"), ui.Printable(c.B.Command))
+	fmt.Fprintln(s.Out, ui.Printable(c.Caution))
+	if len(c.Series) > 0 {
+		fmt.Fprintln(s.Out)
+		g := Grid{Head: []string{"series", "A", "B", "B against A", "within the runs", ""}}
+		for _, x := range c.Series {
+			row := []string{x.Name, "", "", "", "", strings.ReplaceAll(string(x.Word), "-", " ")}
+			if x.SamplesA > 0 && x.SamplesB > 0 && x.Word != compare.OtherUnit {
+				row[1], row[2] = fmt.Sprintf("%.4g %s", x.MedianA, x.Unit), fmt.Sprintf("%.4g %s", x.MedianB, x.Unit)
+			}
+			row[3], row[4] = effectWords(x.Effect), intervalWords(x.Within)
+			g.Rows = append(g.Rows, row)
+		}
+		g.Write(s)
+	}
+	for side, names := range map[string][]string{"A": c.OnlyA, "B": c.OnlyB} {
+		if len(names) > 0 {
+			s.Say("only %s has %s", side, strings.Join(names, ", "))
+		}
+	}
+	if e := c.Effects; e != nil {
+		fmt.Fprintln(s.Out)
+		g := Grid{Head: []string{"", "change", "effect on " + e.Metric, "interval"}, Rows: [][]string{
+			{"A", e.A.Change, effectWords(e.A.Effect), intervalWords(e.A.Interval)},
+			{"B", e.B.Change, effectWords(e.B.Effect), intervalWords(e.B.Interval)},
+			{"B against A", strings.ReplaceAll(string(e.Word), "-", " "), effectWords(e.Difference), intervalWords(e.Interval)},
+		}}
+		g.Write(s)
+		fmt.Fprintf(s.Out, "The interval of the difference holds with %.3g %%.\n", 100*(1-c.Alpha))
+	}
+	if len(c.Differing) == 0 {
+		fmt.Fprintln(s.Out, "\nNothing else that fettle records differs.")
+		return
+	}
+	fmt.Fprintln(s.Out, "\nWhat else differs:")
+	g := Grid{Head: []string{"what", "A", "B"}}
+	for _, d := range c.Differing {
+		g.Rows = append(g.Rows, []string{d.Name, d.A, d.B})
+	}
+	g.Write(s)
+}
+
+// effectWords is an improvement in percent; nothing where there is none.
+func effectWords(ratio *float64) string {
+	if ratio == nil {
+		return ""
+	}
+	return fmt.Sprintf("%+.2g %%", 100**ratio)
+}
+
+func intervalWords(i *[2]float64) string {
+	if i == nil {
+		return "none"
+	}
+	return fmt.Sprintf("[%+.2g, %+.2g]", 100*i[0], 100*i[1])
+}
