@@ -41,6 +41,7 @@ type proveOptions struct {
 	Guards     []string `json:"guards,omitempty"`
 	Caps       []string `json:"caps,omitempty"`
 
+	Bench     string        `json:"bench,omitempty"`
 	Live      bool          `json:"live,omitempty"`
 	Window    time.Duration `json:"window_ns,omitempty"`
 	Settle    time.Duration `json:"settle_ns,omitempty"`
@@ -67,7 +68,7 @@ func proveCommand(a *app) *cobra.Command {
 	var o proveOptions
 	d := prove.Defaults(prove.Metric{Name: "time"})
 	c := &cobra.Command{
-		Use: "prove (--profile X | --set S=V | --plan FILE | --change-cmd APPLY --undo-cmd UNDO) (-- COMMAND... | --live)", Short: "Measure whether a change helps this work on this machine, with an interval, and undo it",
+		Use: "prove (--profile X | --set S=V | --plan FILE | --change-cmd APPLY --undo-cmd UNDO) (-- COMMAND... | --bench NAME | --live)", Short: "Measure whether a change helps this work on this machine, with an interval, and undo it",
 		Long: `Runs the command again and again, with the change and without, in an order that a
 coin decides: ABBA or BAAB. Whatever the machine does meanwhile, an effect is not
 made up by it. Each switch goes through the journal, and the machine is as it was
@@ -84,13 +85,15 @@ pressure tell the difference.`,
 			case o.resume != "":
 			case o.Live && len(args) > 0:
 				return errors.New("--live measures what runs here anyhow: it takes no command")
-			case !o.Live && (len(args) == 0 || c.ArgsLenAtDash() != 0):
+			case o.Bench != "" && len(args) > 0:
+				return errors.New("--bench is the work: it takes no command")
+			case !o.Live && o.Bench == "" && (len(args) == 0 || c.ArgsLenAtDash() != 0):
 				return errors.New("want the work after --, as in: fettle prove --set vm.swappiness=10 -- make; or --live for work that goes on here anyhow")
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			for _, name := range []string{"profile", "set", "plan", "change-cmd", "undo-cmd", "metric", "unit", "expect", "resume", "margin", "covariate", "pattern", "prometheus-token"} {
+			for _, name := range []string{"profile", "set", "plan", "change-cmd", "undo-cmd", "metric", "unit", "expect", "resume", "margin", "bench", "covariate", "pattern", "prometheus-token"} {
 				if f := c.Flags().Lookup(name); f.Changed && (f.Value.String() == "" || f.Value.String() == "[]") {
 					return ui.Exit(ui.Usage, fmt.Errorf("--%s is empty", name))
 				}
@@ -140,6 +143,7 @@ pressure tell the difference.`,
 	f.Float64Var(&o.Percentile, "percentile", -1, "of the many numbers that REGEXP finds in one run, this percentile; else the last number")
 	f.StringArrayVar(&o.Guards, "guard", nil, "guard rail METRIC:LIMIT, as max-memory:10% or p99=p99 ([0-9.]+):20%: the experiment ends once that is worse for sure; repeatable")
 	f.StringArrayVar(&o.Caps, "stop-above", nil, "METRIC:VALUE, as max-memory:2000000000 or pressure:memory:20: the experiment ends at once when a run or a window has more; repeatable")
+	f.StringVar(&o.Bench, "bench", "", "the work: one cell of a bench, as disk:randrw, disk:stream-read@/srv or memory:thp-random")
 	f.BoolVar(&o.Live, "live", false, "measure work that goes on here anyhow, in windows of time with the change and without")
 	f.DurationVar(&o.Window, "window", 10*time.Minute, "with --live: length of a window; each is up to a tenth longer or shorter")
 	f.DurationVar(&o.Settle, "settle", 0, "with --live: time after each switch that does not count (default: a fifth of --window)")
@@ -183,7 +187,11 @@ func (a *app) prove(ctx context.Context, o proveOptions, work []string) error {
 		}
 		defer p.underway.Close()
 	}
-	if err := p.prepare(ctx); err != nil {
+	err = p.prepare(ctx)
+	if p.closing != nil {
+		defer func() { _ = p.closing() }()
+	}
+	if err != nil {
 		return err
 	}
 	ending, err := p.run(ctx)

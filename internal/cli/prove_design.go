@@ -22,6 +22,7 @@ var expected = map[string]prove.Word{
 var (
 	ofLive    = []string{"window", "settle", "covariate", "pattern", "prometheus-token"}
 	ofCommand = []string{"percentile", "timeout", "washout"}
+	ofMetric  = []string{"metric", "unit", "more", "percentile", "timeout", "guard", "stop-above"}
 )
 
 // shortest is the length of the shortest window; only the tests set another one, where
@@ -32,7 +33,12 @@ var shortest = time.Second
 // depends on it.
 func (o *proveOptions) suits(f *pflag.FlagSet) error {
 	foreign, why := ofLive, "is for --live"
-	if o.Live {
+	switch {
+	case o.Live && o.Bench != "":
+		return errors.New("want one of --bench and --live")
+	case o.Bench != "":
+		foreign, why = append(ofMetric, ofLive...), "means nothing with --bench, whose cells have one metric"
+	case o.Live:
 		foreign, why = ofCommand, "is for a command, and means nothing with --live"
 	}
 	for _, name := range foreign {

@@ -34,6 +34,7 @@ type proof struct {
 	change   prove.Change
 	tuning   *prove.Tuning // nil where the change is a pair of commands
 	work     work
+	closing  func() error // of the work; nil where there is nothing to close
 	body     *prove.Evidence
 	underway *evidence.Underway // nil until the first visit can be recorded
 	visits   []prove.Visit
@@ -90,11 +91,8 @@ func (p *proof) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := p.measured(mark(deadline.SinceBoot, "work")); err != nil {
-		return ui.Exit(ui.Usage, err)
-	}
-	if err := p.work.Check(ctx); err != nil {
-		return ui.Exit(ui.Usage, err)
+	if err := p.measured(ctx, mark(deadline.SinceBoot, "work")); err != nil {
+		return orUsage(err)
 	}
 	switch {
 	case p.o.ways() != 1:
@@ -126,6 +124,9 @@ func (p *proof) prepare(ctx context.Context) (err error) {
 		p.body.Change = prove.Tested{Apply: p.o.ChangeCmd, Undo: p.o.UndoCmd}
 	} else if err := p.settings(ctx, deadline); err != nil {
 		return err
+	}
+	if err := p.work.Check(ctx); err != nil {
+		return orUsage(err)
 	}
 	p.watchdog, err = p.guard(deadline, p.o.UndoCmd, p.o.Dir)
 	return err
@@ -217,6 +218,14 @@ func underTest(steps []tune.Step) (out []prove.Setting) {
 		out = append(out, prove.Setting{Setting: s.Setting, Before: s.Before, With: s.Want, Why: s.Reason.String()})
 	}
 	return out
+}
+
+// orUsage is an error of what was asked for, unless it says itself what it is.
+func orUsage(err error) error {
+	if errors.As(err, new(*ui.Error)) {
+		return err
+	}
+	return ui.Exit(ui.Usage, err)
 }
 
 // begin opens the record, unless it was taken up.

@@ -21,9 +21,12 @@ type work interface {
 }
 
 // measured makes the design that the options ask for, and the work.
-func (p *proof) measured(mark string) error {
-	if p.o.Live {
+func (p *proof) measured(ctx context.Context, mark string) error {
+	switch {
+	case p.o.Live:
 		return p.windows()
+	case p.o.Bench != "":
+		return p.benchRuns(ctx, mark)
 	}
 	return p.commandRuns(mark)
 }

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/bench/memory"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/prove"
+)
+
+// benchWork is a cell of one of fettle's benches as the work of an experiment.
+type benchWork interface {
+	work
+	Metric() prove.Metric
+	// Close removes what Check has made.
+	Close() error
+}
+
+// benchRuns is the work of a bench's cell, which is measured once more at each visit.
+func (p *proof) benchRuns(ctx context.Context, mark string) error {
+	kind, name, _ := strings.Cut(p.o.Bench, ":")
+	w, err := p.bench(ctx, kind, name, mark)
+	if err != nil {
+		return err
+	}
+	p.work, p.closing = w, w.Close
+	p.body.Work = []string{"fettle", "bench", kind, name}
+	p.design, err = p.o.design(func(text string, decides bool) (prove.Metric, error) {
+		if decides {
+			return w.Metric(), nil
+		}
+		return prove.Metric{}, fmt.Errorf("a bench has the one metric: %s", w.Metric().Name)
+	})
+	return err
+}
+
+func (p *proof) bench(ctx context.Context, kind, name, mark string) (benchWork, error) {
+	switch kind {
+	case "disk":
+		return p.diskWork(ctx, name, "", mark)
+	case "memory":
+		return p.memoryWork(name)
+	}
+	return nil, fmt.Errorf("--bench %s: want disk:CELL[@DIR] or memory:CELL, as disk:randrw@/srv or memory:thp-random", p.o.Bench)
+}
+
+// memoryWork is a cell of bench memory.
+type memoryWork struct {
+	name  string
+	visit func(context.Context) (float64, error)
+}
+
+func (m *machine) memoryWork(name string) (*memoryWork, error) {
+	run, err := m.memoryRunner()
+	if err != nil {
+		return nil, err
+	}
+	visit, err := memory.Work(fact.Collect(m.host), run, name)
+	return &memoryWork{name, visit}, err
+}
+
+func (w *memoryWork) Metric() prove.Metric { return prove.Metric{Name: w.name, Unit: "s"} }
+
+// Check measures once: whether the pages are there shows only then.
+func (w *memoryWork) Check(ctx context.Context) error { _, err := w.visit(ctx); return err }
+
+func (w *memoryWork) Visit(ctx context.Context, _ prove.Step) (prove.Measurement, error) {
+	v, err := w.visit(ctx)
+	return prove.Measurement{Values: prove.Values{w.name: v}}, err
+}
+
+func (w *memoryWork) Close() error { return nil }
