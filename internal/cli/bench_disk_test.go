@@ -225,7 +225,7 @@ func TestBenchDiskOfSatellite(t *testing.T) {
 
 // A whole run: its record, what is printed of it, and what fettle itself costs.
 func TestBenchDisk(t *testing.T) {
-	if os.Getenv("FETTLE_TEST_NIGHTLY") == "" {
+	if testing.Short() || os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
 		t.Skip("takes two minutes; FETTLE_TEST_NIGHTLY=1")
 	}
 	dir, cmd := benchDir(t, "--output", "json", "--size", "128MiB")

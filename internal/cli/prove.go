@@ -42,6 +42,7 @@ type proveOptions struct {
 	Caps       []string `json:"caps,omitempty"`
 
 	Bench     string        `json:"bench,omitempty"`
+	Fio       string        `json:"fio,omitempty"`
 	Live      bool          `json:"live,omitempty"`
 	Window    time.Duration `json:"window_ns,omitempty"`
 	Settle    time.Duration `json:"settle_ns,omitempty"`
@@ -93,7 +94,7 @@ pressure tell the difference.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			for _, name := range []string{"profile", "set", "plan", "change-cmd", "undo-cmd", "metric", "unit", "expect", "resume", "margin", "bench", "covariate", "pattern", "prometheus-token"} {
+			for _, name := range []string{"profile", "set", "plan", "change-cmd", "undo-cmd", "metric", "unit", "expect", "resume", "margin", "bench", "fio", "covariate", "pattern", "prometheus-token"} {
 				if f := c.Flags().Lookup(name); f.Changed && (f.Value.String() == "" || f.Value.String() == "[]") {
 					return ui.Exit(ui.Usage, fmt.Errorf("--%s is empty", name))
 				}
@@ -144,6 +145,7 @@ pressure tell the difference.`,
 	f.StringArrayVar(&o.Guards, "guard", nil, "guard rail METRIC:LIMIT, as max-memory:10% or p99=p99 ([0-9.]+):20%: the experiment ends once that is worse for sure; repeatable")
 	f.StringArrayVar(&o.Caps, "stop-above", nil, "METRIC:VALUE, as max-memory:2000000000 or pressure:memory:20: the experiment ends at once when a run or a window has more; repeatable")
 	f.StringVar(&o.Bench, "bench", "", "the work: one cell of a bench, as disk:randrw, disk:stream-read@/srv or memory:thp-random")
+	f.StringVar(&o.Fio, "fio", "", "with --bench disk: the fio to run (default: the installed one)")
 	f.BoolVar(&o.Live, "live", false, "measure work that goes on here anyhow, in windows of time with the change and without")
 	f.DurationVar(&o.Window, "window", 10*time.Minute, "with --live: length of a window; each is up to a tenth longer or shorter")
 	f.DurationVar(&o.Settle, "settle", 0, "with --live: time after each switch that does not count (default: a fifth of --window)")

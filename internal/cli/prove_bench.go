@@ -39,7 +39,7 @@ func (p *proof) benchRuns(ctx context.Context, mark string) error {
 func (p *proof) bench(ctx context.Context, kind, name, mark string) (benchWork, error) {
 	switch kind {
 	case "disk":
-		return p.diskWork(ctx, name, "", mark)
+		return p.diskWork(ctx, name, p.o.Fio, mark)
 	case "memory":
 		return p.memoryWork(name)
 	}

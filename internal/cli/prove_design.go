@@ -32,6 +32,9 @@ var shortest = time.Second
 // suits refuses options that mean nothing for the work that was chosen, and sets what
 // depends on it.
 func (o *proveOptions) suits(f *pflag.FlagSet) error {
+	if f.Changed("fio") && !strings.HasPrefix(o.Bench, "disk:") {
+		return errors.New("--fio is for --bench disk:CELL")
+	}
 	foreign, why := ofLive, "is for --live"
 	switch {
 	case o.Live && o.Bench != "":

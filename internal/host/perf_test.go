@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"fettle.dev/fettle/internal/testroot"
 )
 
 // The scheduler's counter is there on every machine on which root may ask, and grows;
@@ -19,7 +21,7 @@ func TestPerf(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, counted := first["cpu_migrations"]; !counted {
-		t.Skip("this user may not count (kernel.perf_event_paranoid)")
+		testroot.Missing(t, "a performance counter: this user may not count (kernel.perf_event_paranoid)")
 	}
 	grown := false
 	for end := time.Now().Add(30 * time.Second); !grown && time.Now().Before(end); {

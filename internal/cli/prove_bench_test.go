@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/testroot"
+)
+
+// TestProveBench: a cell of a bench is the work, by its name; what it cannot be is said.
+func TestProveBench(t *testing.T) {
+	if os.Getuid() != 0 {
+		testroot.Missing(t, "root's rights: prove needs them")
+	}
+	fio := testroot.ServerProgram(t, "fio")
+	dir := t.TempDir()
+	for name, x := range map[string]struct {
+		args []string
+		code int
+		says []string
+	}{
+		"memory":            {[]string{"--bench", "memory:4k-touch", "--budget", "1s"}, 0, []string{"work             fettle bench memory 4k-touch", "metric           4k-touch", "ended by         budget"}},
+		"disk":              {[]string{"--bench", "disk:randread@" + dir, "--fio", fio, "--budget", "1s"}, 0, []string{"fettle bench disk randread@" + dir, "ended by         budget"}},
+		"no such bench":     {[]string{"--bench", "network:tcp"}, 2, []string{"want disk:CELL"}},
+		"no such cell":      {[]string{"--bench", "memory:5k-touch"}, 2, []string{"no cell of the memory test"}},
+		"no such place":     {[]string{"--bench", "disk:etcd@/nonexistent", "--fio", fio}, 2, []string{"/nonexistent"}},
+		"another metric":    {[]string{"--bench", "memory:4k-touch", "--metric", "time"}, 2, []string{"--metric means nothing with --bench"}},
+		"and a command":     {[]string{"--bench", "memory:4k-touch", "--", "true"}, 2, []string{"--bench is the work"}},
+		"and running work":  {[]string{"--bench", "memory:4k-touch", "--live"}, 2, []string{"want one of --bench and --live"}},
+		"fio for a command": {[]string{"--fio", fio, "--", "true"}, 2, []string{"--fio is for --bench disk"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// On this machine, where there is memory and a disk; of it nothing is changed.
+			args := []string{"--state-dir", filepath.Join(t.TempDir(), "state"), "prove", "--change-cmd", "true", "--undo-cmd", "true", "--anyway"}
+			out, err := exec.Command(filepath.Join(binDir(t), "fettle"), append(args, x.args...)...).CombinedOutput()
+			code := 0
+			if err != nil {
+				code = err.(*exec.ExitError).ExitCode()
+			}
+			if code != x.code {
+				t.Errorf("exit code %d, want %d:\n%s", code, x.code, out)
+			}
+			for _, says := range x.says {
+				if !strings.Contains(string(out), says) {
+					t.Errorf("not there: %q\n%s", says, out)
+				}
+			}
+		})
+	}
+}
