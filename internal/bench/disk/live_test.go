@@ -66,8 +66,11 @@ func TestEveryCell(t *testing.T) {
 				t.Errorf("%s: %s: %s", r.Name, d.Kind, d.Text)
 			}
 		}
-		if r.Cache == Direct && r.reads() && v.Read.Bytes != v.StorageBytes {
-			t.Errorf("%s: read %d bytes, %d from storage", r.Name, v.Read.Bytes, v.StorageBytes)
+		if r.Cache == Direct && r.reads() {
+			// Beside what fio counts there may be requests that were under way in the end.
+			if more := v.StorageBytes - v.Read.Bytes; more < 0 || more > int64(r.Depth)*r.BlockBytes+1<<20 {
+				t.Errorf("%s: read %d bytes, %d from storage", r.Name, v.Read.Bytes, v.StorageBytes)
+			}
 		}
 		if r.InFlight <= 0 && r.Cache != Log || r.InFlight > float64(r.Depth)*1.5 {
 			t.Errorf("%s: %.2f of %d requests in flight", r.Name, r.InFlight, r.Depth)
