@@ -152,6 +152,23 @@ func TestSteady(t *testing.T) {
 			t.Errorf("%s: %.3g bytes/s at the end, want %.3g", name, s.LastBytesPS, c.last)
 		}
 	}
+	// The value is the speed that lasts.
+	fallen := simulate(300, cliff(40*gb, 1000e6, 100e6))
+	write, _ := Find("write")
+	mixed, _ := Find("randrw")
+	v := Visit{Value: 220, PerSecond: fallen}
+	if got := lastly(write, &v); math.Abs(got-100) > 10 {
+		t.Errorf("%.3g MB/s, want 100", got)
+	}
+	if got := lastly(mixed, &v); math.Abs(got-100e6/4096) > 2500 {
+		t.Errorf("%.4g 1/s, want %.4g", got, 100e6/4096)
+	}
+	if got := lastly(write, &Visit{Value: 220, PerSecond: fallen[:5]}); got != 220 {
+		t.Errorf("of 5 s: %.3g", got)
+	}
+	if text := settled(fallen, usualWindow).Text(); !strings.HasPrefix(text, "yes, for 60 s; 7") || !strings.Contains(text, " MB/s at first, ") {
+		t.Error(text)
+	}
 	// A short run sees the cache alone, and does not say that this is how it stays.
 	short := simulate(3, cliff(40*gb, 1000e6, 100e6))
 	if s := settled(short, window(Quick, len(short))); s.State != NotTested {

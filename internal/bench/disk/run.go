@@ -35,6 +35,9 @@ func (b *Bench) Run(ctx context.Context, plan Plan, places []*Place, progress fu
 			return nil, err
 		}
 		v.Round = s.Round
+		if plan.Mode == Sustained {
+			v.Value = lastly(c, &v)
+		}
 		visits[s.Place][s.Cell] = append(visits[s.Place][s.Cell], v)
 	}
 	e = &Evidence{Plan: plan, FIO: b.Engine.Version, Queue: b.Queue}

@@ -76,6 +76,19 @@ func lasting(perSecond []float64) bool {
 	return len(perSecond) >= leastWindows*usualWindow && settled(perSecond, usualWindow).State == Yes
 }
 
+// lastly is the value of a visit of Sustained: what its last window came to, not what
+// a cache made of the beginning.
+func lastly(c Cell, v *Visit) float64 {
+	s := settled(v.PerSecond, window(Sustained, len(v.PerSecond)))
+	switch {
+	case s.State == NotTested:
+		return v.Value
+	case c.Unit == "1/s":
+		return s.LastBytesPS / float64(c.BlockBytes)
+	}
+	return s.LastBytesPS / 1e6
+}
+
 // window is the one that a visit of this many seconds is judged by.
 func window(mode Mode, seconds int) int {
 	if mode == Sustained {
@@ -101,7 +114,15 @@ func (s Steady) Text() string {
 	case NotTested:
 		return string(s.State)
 	case No:
-		return fmt.Sprintf("no: moves by %.0f %% in %d s, trend %+.0f %%", 100*s.Excursion, s.WindowS, 100*s.Slope)
+		return fmt.Sprintf("no: moves by %.0f %% in %d s, trend %+.0f %%%s", 100*s.Excursion, s.WindowS, 100*s.Slope, s.fall())
 	}
-	return fmt.Sprintf("yes, for %d s", s.WindowS)
+	return fmt.Sprintf("yes, for %d s%s", s.WindowS, s.fall())
+}
+
+// fall says what became of the speed of the beginning.
+func (s Steady) fall() string {
+	if s.MovedBytes == 0 || abs(s.LastBytesPS-s.FirstBytesPS) <= mostMoved*s.FirstBytesPS {
+		return ""
+	}
+	return fmt.Sprintf("; %.3g MB/s at first, %.3g MB/s after %.3g GB", s.FirstBytesPS/1e6, s.LastBytesPS/1e6, s.MovedBytes/1e9)
 }
