@@ -153,7 +153,7 @@ func (w *turns) them(ctx context.Context) (float64, error) {
 // Every cell against a job by hand, by the method of fettle prove: with a margin of
 // 5 % it is never faster nor slower. And fettle itself takes less than 1 % of a CPU.
 func TestOracle(t *testing.T) {
-	if os.Getenv("FETTLE_TEST_NIGHTLY") == "" {
+	if testing.Short() || os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
 		t.Skip("takes twenty minutes; FETTLE_TEST_NIGHTLY=1")
 	}
 	for _, c := range cells() {
