@@ -410,7 +410,7 @@ func (m *machine) fixByJournal(ctx context.Context, res *FixResult, changes []se
 		return nil
 	}
 	if !yes {
-		agreed, err := m.agreed()
+		agreed, err := m.agreed("Write these values? fettle undo takes them back.")
 		if err != nil || !agreed {
 			return err
 		}
@@ -450,12 +450,12 @@ func (m *machine) contested(ctx context.Context, p *tune.Plan) error {
 }
 
 // agreed asks the person at the terminal; where there is none, nothing is
-// written.
-func (a *app) agreed() (bool, error) {
+// done.
+func (a *app) agreed(question string) (bool, error) {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return false, ui.Hinted(ui.Refused, errors.New("nothing is changed: there is nobody to ask"), "--yes writes without asking")
+		return false, ui.Hinted(ui.Refused, errors.New("nothing is changed: there is nobody to ask"), "--yes does it without asking")
 	}
-	fmt.Fprint(a.screen.Err, "Write these values? fettle undo takes them back. [y/N] ")
+	fmt.Fprint(a.screen.Err, question+" [y/N] ")
 	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	if err != nil && line == "" {
 		return false, ui.Exit(ui.Interrupted, errors.New("nothing is changed"))

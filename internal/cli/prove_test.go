@@ -182,6 +182,10 @@ func TestProveInterrupted(t *testing.T) {
 			t.Errorf("%v: vm.swappiness is %q (%v)", c, text, err)
 		}
 		p.restored()
+		out, err := p.command("runs", "prune", "--cut-off", "--yes").CombinedOutput()
+		if names, unread := p.runs().CutOff(); err != nil || unread != nil || len(names) > 0 || !strings.Contains(string(out), "cut-off") {
+			t.Errorf("%v: %v, %v left: %s", c, err, names, out)
+		}
 	}
 }
 

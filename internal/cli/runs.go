@@ -44,6 +44,7 @@ func runsCommand(a *app) *cobra.Command {
 			RunE: func(c *cobra.Command, args []string) error { return a.runsShow(c, args[0]) }},
 		runsCompareCommand(a),
 		runsExportCommand(a),
+		runsPruneCommand(a),
 	)
 	return c
 }
@@ -62,31 +63,50 @@ func (a *app) runsList(c *cobra.Command) error {
 	}
 	list := RunList{Schema: "fettle/runs/v1", Runs: []ListedRun{}}
 	for _, r := range runs {
-		list.Runs = append(list.Runs, ListedRun{ID: r.ID, State: "ended", Kind: r.Kind, Began: r.Began, Command: r.Command, Verdict: r.Verdict})
+		list.Runs = append(list.Runs, listed(r))
 	}
 	names, unlisted := m.runs().CutOff()
 	err = errors.Join(err, unlisted)
 	for _, name := range names {
-		r, alive, e, looked := m.lookAt(name)
+		l, looked := m.listedOpen(name)
 		if looked != nil {
 			err = errors.Join(err, looked)
 			continue
-		}
-		l := ListedRun{Name: name, State: "cut-off", Kind: r.Kind, Began: r.Began, Command: r.Command, Verdict: e.Text}
-		if alive {
-			l.State = "under-way"
 		}
 		list.Runs = append(list.Runs, l)
 	}
 	if a.data() {
 		return a.result(list, err)
 	}
-	g := report.Grid{Head: []string{"run", "began", "state", "verdict", "command"}}
-	for _, r := range list.Runs {
+	listRuns(list.Runs).Write(a.screen)
+	return err
+}
+
+// listRuns is a list of runs for eyes.
+func listRuns(runs []ListedRun) *report.Grid {
+	g := &report.Grid{Head: []string{"run", "began", "state", "verdict", "command"}}
+	for _, r := range runs {
 		g.Rows = append(g.Rows, []string{r.ID + r.Name, r.Began.Local().Format("2006-01-02 15:04"), r.State, r.Verdict, r.Command})
 	}
-	g.Write(a.screen)
-	return err
+	return g
+}
+
+// listed is a run that has ended, in brief.
+func listed(r *evidence.Run) ListedRun {
+	return ListedRun{ID: r.ID, State: "ended", Kind: r.Kind, Began: r.Began, Command: r.Command, Verdict: r.Verdict}
+}
+
+// listedOpen is a run that is under way or was cut off, in brief.
+func (m *machine) listedOpen(name string) (ListedRun, error) {
+	r, alive, e, err := m.lookAt(name)
+	if err != nil {
+		return ListedRun{}, err
+	}
+	l := ListedRun{Name: name, State: "cut-off", Kind: r.Kind, Began: r.Began, Command: r.Command, Verdict: e.Text}
+	if alive {
+		l.State = "under-way"
+	}
+	return l, nil
 }
 
 // lookAt reads a run that has not ended, with the verdict of what was measured.

@@ -35,6 +35,7 @@ var documents = map[string]any{
 	"profile":    ShownProfile{},
 	"run":        evidence.Run{},
 	"runs":       RunList{},
+	"prune":      PruneResult{},
 	"recommend":  RecommendResult{},
 	"report":     ReportResult{},
 	"rules":      RuleList{},

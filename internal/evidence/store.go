@@ -251,6 +251,9 @@ func (u *Underway) resume(line func([]byte) error) error {
 	if err := unix.Flock(int(u.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return ErrAtWork
 	}
+	if !linked(u.file, u.Path) {
+		return fs.ErrNotExist // it was finished or dropped meanwhile
+	}
 	end, err := lines(u.file, u.Run, line)
 	if err != nil {
 		return err

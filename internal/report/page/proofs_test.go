@@ -1,0 +1,116 @@
+package page
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/evidence"
+)
+
+// proofs holds each record of a directory against its page, and the list of them; it
+// writes both where update is set. What is wrong is returned.
+func proofs(dir string, update bool) (wrong []string, err error) {
+	records, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	want := map[string][]byte{}
+	list := "# Proofs\n\nRecords of real experiments, as `fettle runs export` wrote them, and the pages that `fettle report` makes of them. `make golden` writes the pages and this list anew.\n\n| proof | verdict | command | machine |\n|---|---|---|---|\n"
+	for _, record := range records {
+		runs, err := evidence.ReadFile(record)
+		if err != nil {
+			return nil, err
+		}
+		var page bytes.Buffer
+		if err := Write(&page, runs); err != nil {
+			return nil, fmt.Errorf("%s: %w", record, err)
+		}
+		name := strings.TrimSuffix(filepath.Base(record), ".json")
+		want[name+".html"] = page.Bytes()
+		cell := strings.NewReplacer("|", `\|`, "\n", " ", "`", "'")
+		for _, r := range runs {
+			if r.ID == "" {
+				wrong = append(wrong, record+" is of a run that has not ended")
+			}
+			list += fmt.Sprintf("| [%s](%s.html) ([record](%s.json)) | %s | `%s` | %d × %s, kernel %s |\n", name, name, name, cell.Replace(r.Verdict), cell.Replace(r.Command), r.Machine.CPUs, cell.Replace(r.Machine.CPU), cell.Replace(r.Machine.Kernel))
+		}
+	}
+	if len(records) > 0 {
+		want["README.md"] = []byte(list)
+	}
+	for name, text := range want {
+		path := filepath.Join(dir, name)
+		if update {
+			if err := os.WriteFile(path, text, 0o644); err != nil {
+				return nil, err
+			}
+		}
+		if have, err := os.ReadFile(path); err != nil || !bytes.Equal(have, text) {
+			wrong = append(wrong, path+" is not what its record makes: run make golden")
+		}
+	}
+	pages, err := filepath.Glob(filepath.Join(dir, "*.html"))
+	for _, p := range pages {
+		if want[filepath.Base(p)] == nil {
+			wrong = append(wrong, p+" has no record")
+		}
+	}
+	return wrong, err
+}
+
+// TestProofs: the pages of docs/proofs are those of its records.
+func TestProofs(t *testing.T) {
+	wrong, err := proofs("../../../docs/proofs", os.Getenv("FETTLE_UPDATE_GOLDEN") == "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range wrong {
+		t.Error(w)
+	}
+}
+
+// TestProofsTogether: what is not together is found.
+func TestProofsTogether(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name string, text []byte) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := experiment(t, 0.92, nil).Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("swap.json", text)
+	check := func(update bool, want ...string) {
+		t.Helper()
+		wrong, err := proofs(dir, update)
+		if err != nil || len(wrong) != len(want) {
+			t.Fatalf("%v, %q, want %q", err, wrong, want)
+		}
+		for i, w := range want {
+			if !strings.Contains(strings.Join(wrong, "\n"), w) {
+				t.Errorf("%d: %q is not in %q", i, w, wrong)
+			}
+		}
+	}
+	check(false, "swap.html is not what", "README.md is not what")
+	check(true)
+	check(false)
+	if list, err := os.ReadFile(filepath.Join(dir, "README.md")); err != nil || !strings.Contains(string(list), "| [swap](swap.html) ([record](swap.json)) | faster by 8") {
+		t.Errorf("%v: %s", err, list)
+	}
+	put("other.html", []byte("<!doctype html>"))
+	check(false, "other.html has no record")
+	put("swap.html", []byte("<!doctype html>"))
+	check(false, "other.html has no record", "swap.html is not what")
+	put("swap.json", bytes.Replace(text, []byte("make -j2"), []byte("make -j3"), 1))
+	if _, err := proofs(dir, true); err == nil || !strings.Contains(err.Error(), "was changed after it was recorded") {
+		t.Error(err)
+	}
+}
