@@ -15,7 +15,7 @@ import (
 func benchCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "bench", Short: "Measure this machine's storage, memory and databases", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
-	c.AddCommand(benchDiskCommand(a), benchMemoryCommand(a), benchEtcdCommand(a))
+	c.AddCommand(benchDiskCommand(a), benchMemoryCommand(a), benchPostgresCommand(a), benchEtcdCommand(a))
 	return c
 }
 

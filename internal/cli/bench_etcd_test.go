@@ -136,6 +136,7 @@ func benchEtcd(t *testing.T, code int, args ...string) (out string, run *evidenc
 		if err := json.Unmarshal(text, run); err != nil {
 			t.Fatal(err)
 		}
+		bodyValid(t, run)
 		if err := json.Unmarshal(run.Body, result); err != nil {
 			t.Fatal(err)
 		}

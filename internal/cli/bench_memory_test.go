@@ -35,6 +35,23 @@ func benching(t *testing.T, state string, args ...string) *exec.Cmd {
 	return exec.Command(filepath.Join(binDir(t), "fettle"), append([]string{"--state-dir", state, "bench", "memory"}, args...)...)
 }
 
+// bodyValid holds the body of a run against its schema, which is that of an output.
+func bodyValid(t *testing.T, r *evidence.Run) {
+	t.Helper()
+	var body map[string]any
+	if err := json.Unmarshal(r.Body, &body); err != nil {
+		t.Fatal(err)
+	}
+	body["messages"], body["exit_code"] = []string{}, 0
+	text, err := json.Marshal(body)
+	if err == nil {
+		err = validate(text)
+	}
+	if err != nil {
+		t.Errorf("the body of run %s: %v", r.ID, err)
+	}
+}
+
 // TestBenchMemory: reserved pages are measured and given back, the run is kept as the
 // schemas say, and the verdicts are those of its samples.
 func TestBenchMemory(t *testing.T) {
@@ -54,6 +71,7 @@ func TestBenchMemory(t *testing.T) {
 	if err := json.Unmarshal(out, &run); err != nil {
 		t.Fatal(err)
 	}
+	bodyValid(t, &run)
 	var b memory.Result
 	if err := json.Unmarshal(run.Body, &b); err != nil || b.Schema != memory.Schema {
 		t.Fatal(b.Schema, err)

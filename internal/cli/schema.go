@@ -7,6 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/bench/disk"
+	"fettle.dev/fettle/internal/bench/etcd"
+	"fettle.dev/fettle/internal/bench/memory"
+	"fettle.dev/fettle/internal/bench/postgres"
 	"fettle.dev/fettle/internal/compare"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/fact"
@@ -18,34 +21,38 @@ import (
 
 // documents is the table of the kinds of JSON output.
 var documents = map[string]any{
-	"bench-disk": disk.Evidence{},
-	"check":      report.Audit{},
-	"compare":    compare.Comparison{},
-	"confirm":    ConfirmResult{},
-	"error":      Failure{},
-	"explain":    Explanation{},
-	"facts":      fact.Facts{},
-	"fix":        FixResult{},
-	"fleet":      report.Fleet{},
-	"history":    History{},
-	"import":     ImportResult{},
-	"list":       ProfileList{},
-	"plan":       tune.Plan{},
-	"plugins":    PluginList{},
-	"profile":    ShownProfile{},
-	"run":        evidence.Run{},
-	"runs":       RunList{},
-	"prune":      PruneResult{},
-	"recommend":  RecommendResult{},
-	"report":     ReportResult{},
-	"rules":      RuleList{},
-	"schedule":   ScheduleList{},
-	"size":       sizing.Result{},
-	"status":     tune.Status{},
-	"tune":       TuneResult{},
-	"undo":       UndoResult{},
-	"verify":     tune.Verification{},
-	"why":        Why{},
+	"bench-disk":      disk.Evidence{},
+	"bench-etcd":      etcd.Result{},
+	"bench-memory":    memory.Result{},
+	"bench-postgres":  postgres.Result{},
+	"check":           report.Audit{},
+	"compare":         compare.Comparison{},
+	"confirm":         ConfirmResult{},
+	"error":           Failure{},
+	"explain":         Explanation{},
+	"facts":           fact.Facts{},
+	"fix":             FixResult{},
+	"fleet":           report.Fleet{},
+	"history":         History{},
+	"import":          ImportResult{},
+	"list":            ProfileList{},
+	"plan":            tune.Plan{},
+	"plugins":         PluginList{},
+	"postgres-tables": PostgresTables{},
+	"profile":         ShownProfile{},
+	"run":             evidence.Run{},
+	"runs":            RunList{},
+	"prune":           PruneResult{},
+	"recommend":       RecommendResult{},
+	"report":          ReportResult{},
+	"rules":           RuleList{},
+	"schedule":        ScheduleList{},
+	"size":            sizing.Result{},
+	"status":          tune.Status{},
+	"tune":            TuneResult{},
+	"undo":            UndoResult{},
+	"verify":          tune.Verification{},
+	"why":             Why{},
 }
 
 func documentKinds() []string {

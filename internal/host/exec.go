@@ -44,7 +44,12 @@ type Command struct {
 	// Mark is put into the environment of the program, and so of all that it
 	// starts; empty for none.
 	Mark string
+	// As is the user that runs it; nil is the one that fettle runs as.
+	As *User
 }
+
+// User is who runs a program: without supplementary groups.
+type User struct{ UID, GID uint32 }
 
 func (c Command) String() string { return strings.Join(c.Argv, " ") }
 
@@ -129,6 +134,9 @@ func (e liveExec) Run(ctx context.Context, c Command) (Result, error) {
 	// The whole process group goes on a timeout, and a grandchild that keeps
 	// the pipe open cannot hold us.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if c.As != nil && c.As.UID != uint32(os.Geteuid()) {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: c.As.UID, Gid: c.As.GID}
+	}
 	if c.EndsWithCaller {
 		// The kernel sends the signal when the thread that started the program
 		// ends (PR_SET_PDEATHSIG(2const)), so this one has to stay.

@@ -1,0 +1,135 @@
+// Package postgres measures a running PostgreSQL with pgbench, in a database that it
+// has created for that and drops again, and tells which tables of others are large.
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Server is a running server.
+type Server interface {
+	// One puts a statement that only reads to a database; it answers with one text.
+	One(ctx context.Context, database, statement string) (string, error)
+	// Do runs a statement outside of a transaction.
+	Do(ctx context.Context, database, statement string) error
+	// Hold keeps a session with a database open until the function is called.
+	Hold(ctx context.Context, database string) (func(), error)
+}
+
+// mark is the comment of a database that a bench has created: what bears it may be
+// dropped, and nothing else, whatever its name.
+const mark = "made by fettle bench postgres, which drops it again; it holds the tables of the benchmark and nothing else"
+
+// prefix is how the names of such databases begin.
+const prefix = "fettle_bench_"
+
+// maintenance is the database from which others are created and dropped.
+const maintenance = "postgres"
+
+// Database is a database of a bench's own.
+type Database struct {
+	Name   string
+	server Server
+	held   func()
+}
+
+// Create creates a database, empty and marked.
+func Create(ctx context.Context, s Server) (d *Database, err error) {
+	own := make([]byte, 8)
+	_, _ = rand.Read(own) // never fails
+	d = &Database{Name: prefix + hex.EncodeToString(own), server: s}
+	// template0: whatever the administrator has put into template1 is none of ours.
+	if err := s.Do(ctx, maintenance, "CREATE DATABASE "+d.Name+" TEMPLATE template0"); err != nil {
+		return nil, fmt.Errorf("a database cannot be created: %w", errors.Join(err, d.forget(ctx)))
+	}
+	err = s.Do(ctx, maintenance, "COMMENT ON DATABASE "+d.Name+" IS '"+mark+"'")
+	if err == nil {
+		d.held, err = s.Hold(ctx, d.Name)
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.Drop(ctx))
+	}
+	return d, nil
+}
+
+// forget drops what a statement that was cut off may have created all the same.
+func (d *Database) forget(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return d.Drop(ctx)
+}
+
+// dropTime is how long a database may be in use by programs that are ending.
+const dropTime = 30 * time.Second
+
+// Drop ends what is connected to the database and drops it, also where ctx has ended.
+func (d *Database) Drop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
+	defer cancel()
+	if d.held != nil {
+		d.held()
+		d.held = nil
+	}
+	for {
+		err := d.server.Do(ctx, maintenance, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '"+d.Name+"'")
+		if err == nil {
+			err = d.server.Do(ctx, maintenance, "DROP DATABASE IF EXISTS "+d.Name)
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("database %s could not be dropped; the next fettle bench postgres drops it: %w", d.Name, err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// Left are the databases of earlier benches.
+type Left struct {
+	Dropped []string // their benches were killed
+	InUse   []string // another bench is at work
+	// Unmarked have such a name and no comment: they may be anybody's.
+	Unmarked []string
+}
+
+// Sweep drops the databases that benches have left which were killed.
+func Sweep(ctx context.Context, s Server) (l Left, err error) {
+	text, err := s.One(ctx, maintenance, `SELECT coalesce(json_agg(json_build_object('name', datname, 'ours', coalesce(shobj_description(oid, 'pg_database'), '') = '`+mark+`',
+		'used', (SELECT count(*) FROM pg_stat_activity a WHERE a.datid = d.oid)) ORDER BY datname), '[]')
+		FROM pg_database d WHERE starts_with(datname, '`+prefix+`') OR shobj_description(oid, 'pg_database') = '`+mark+`'`)
+	if err != nil {
+		return l, err
+	}
+	var all []struct {
+		Name string `json:"name"`
+		Ours bool   `json:"ours"`
+		Used int    `json:"used"`
+	}
+	if err := json.Unmarshal([]byte(text), &all); err != nil {
+		return l, err
+	}
+	for _, d := range all {
+		switch {
+		case !d.Ours:
+			l.Unmarked = append(l.Unmarked, d.Name)
+		case d.Used > 0:
+			l.InUse = append(l.InUse, d.Name)
+		default:
+			if err := s.Do(ctx, maintenance, `DROP DATABASE "`+strings.ReplaceAll(d.Name, `"`, `""`)+`"`); err != nil {
+				return l, fmt.Errorf("database %s of an earlier bench cannot be dropped: %w", d.Name, err)
+			}
+			l.Dropped = append(l.Dropped, d.Name)
+		}
+	}
+	return l, nil
+}

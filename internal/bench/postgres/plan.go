@@ -1,0 +1,152 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Room is what a server and its machine have.
+type Room struct {
+	SharedBuffers int64  `json:"shared_buffers_bytes"`
+	MaxWAL        int64  `json:"max_wal_bytes"`
+	Connections   int    `json:"connections"` // that are free for anybody
+	Others        int    `json:"others"`      // clients that are connected, without fettle itself
+	Version       string `json:"version"`
+	// Cache is how much the kernel can keep of files, and Free the space where the
+	// data is, in bytes.
+	Cache int64 `json:"page_cache_bytes"`
+	Free  int64 `json:"free_bytes"`
+	CPUs  int   `json:"cpus"`
+}
+
+const askRoom = `SELECT json_build_object(
+	'shared_buffers_bytes', pg_size_bytes(current_setting('shared_buffers')), 'max_wal_bytes', pg_size_bytes(current_setting('max_wal_size')),
+	'version', split_part(current_setting('server_version'), ' ', 1),
+	'connections', current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+		- (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()),
+	'others', (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> 'fettle'))`
+
+// AskRoom asks a server; what the machine has is the caller's to add.
+func AskRoom(ctx context.Context, s Server) (r Room, err error) {
+	text, err := s.One(ctx, maintenance, askRoom)
+	if err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal([]byte(text), &r)
+}
+
+// Asked is what is wanted of a bench.
+type Asked struct {
+	Scale      int   // of pgbench; 0: Scale, or what OutOfCache takes
+	Clients    []int // none: 1, 2, 4 ... up to four for each CPU
+	Rounds     int
+	Step       time.Duration
+	ReadOnly   bool
+	OutOfCache bool
+}
+
+// Scale is the default size: about 750 MB.
+const Scale = 50
+
+// ofScale is about what a unit of scale takes on the disk, in bytes: 100,000 accounts
+// with their index (PostgreSQL, pgbench: "-s").
+const ofScale = 15 << 20
+
+// outOfCache is how many times larger than all caches a database has to be for reads
+// to reach the disk.
+const outOfCache = 1.5
+
+// mostScale is the largest that may be asked for: 1.4 TiB.
+const mostScale = 100_000
+
+// Plan is what will be measured.
+type Plan struct {
+	Room     Room
+	Scale    int
+	Clients  []int
+	Rounds   int
+	Step     time.Duration
+	ReadOnly bool
+	// Left are the steps that the server has no connections for.
+	Left []int
+}
+
+// ErrNoSpace is that a database would take more than a quarter of the free space.
+var ErrNoSpace = errors.New("more than a quarter of the free space")
+
+// Make decides what is measured.
+func Make(r Room, a Asked) (*Plan, error) {
+	p := &Plan{Room: r, Scale: a.Scale, Rounds: a.Rounds, Step: a.Step, ReadOnly: a.ReadOnly}
+	switch {
+	case a.Rounds < 1 || a.Rounds > 100:
+		return nil, fmt.Errorf("%d rounds: want 1 to 100", a.Rounds)
+	case a.Step < time.Second || a.Step > time.Hour:
+		return nil, fmt.Errorf("steps of %v: want between 1s and 1h", a.Step)
+	case a.Scale < 0 || a.Scale > mostScale:
+		return nil, fmt.Errorf("scale %d: want 1 to %d", a.Scale, mostScale)
+	case p.Scale == 0 && a.OutOfCache:
+		p.Scale = r.scaleOutOfCache()
+	case p.Scale == 0:
+		p.Scale = Scale
+	}
+	if need, quarter := p.needs(), r.Free/4; need > quarter {
+		return nil, fmt.Errorf("%w: scale %d takes about %s with its log, and a quarter is %s", ErrNoSpace, p.Scale, unit.Size(need).Human(), unit.Size(quarter).Human())
+	}
+	clients := slices.Clone(a.Clients)
+	if len(clients) == 0 {
+		for c := 1; c <= 4*max(r.CPUs, 1); c *= 2 {
+			clients = append(clients, c)
+		}
+	}
+	slices.Sort(clients)
+	for _, c := range slices.Compact(clients) {
+		switch {
+		case c < 1 || c > 10_000:
+			return nil, fmt.Errorf("%d clients: want 1 to 10000", c)
+		case c > r.Connections-spare:
+			p.Left = append(p.Left, c)
+		default:
+			p.Clients = append(p.Clients, c)
+		}
+	}
+	if len(p.Clients) == 0 {
+		return nil, fmt.Errorf("the server has %d connections left: too few for %d clients", max(r.Connections, 0), p.Left[0])
+	}
+	return p, nil
+}
+
+// spare is how many connections stay for others, and for the bench's own questions.
+const spare = 5
+
+// needs is what the database and the log of its making take on the disk, in bytes.
+func (p *Plan) needs() int64 {
+	size := int64(p.Scale) * ofScale * 11 / 10
+	return size + min(size, p.Room.MaxWAL)
+}
+
+func (r Room) scaleOutOfCache() int {
+	return int(outOfCache*float64(r.SharedBuffers+r.Cache)/ofScale) + 1
+}
+
+// InCache says in plain words what a database of a size measures; empty where it is
+// large enough for the disk.
+func (r Room) InCache(size int64) string {
+	caches := r.SharedBuffers + r.Cache
+	if float64(size) >= outOfCache*float64(caches) {
+		return ""
+	}
+	scale := r.scaleOutOfCache()
+	return fmt.Sprintf("this measures memory and the log, not reads from the disk: the database has %s, and shared buffers and page cache hold up to %s of it; --scale %d (about %s) would reach the disk",
+		unit.Size(size).Human(), unit.Size(caches).Human(), scale, unit.Size(int64(scale)*ofScale).Human())
+}
+
+// TakesS is about how long it takes, in seconds.
+func (p *Plan) TakesS() float64 {
+	return float64(len(p.Clients)*p.Rounds)*(p.Step.Seconds()+1) + 0.3*float64(p.Scale)
+}

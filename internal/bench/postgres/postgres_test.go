@@ -1,0 +1,234 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const GiB = 1 << 30
+
+func room() Room {
+	return Room{SharedBuffers: 2 * GiB, MaxWAL: GiB, Connections: 95, Version: "15.8", Cache: 30 * GiB, Free: 100 * GiB, CPUs: 8}
+}
+
+func asked() Asked { return Asked{Rounds: 3, Step: time.Second} }
+
+func TestPlans(t *testing.T) {
+	for name, c := range map[string]struct {
+		room    func(*Room)
+		asked   func(*Asked)
+		scale   int
+		clients []int
+		left    []int
+		fault   string
+	}{
+		"default":         {scale: 50, clients: []int{1, 2, 4, 8, 16, 32}},
+		"few connections": {room: func(r *Room) { r.Connections = 20 }, scale: 50, clients: []int{1, 2, 4, 8}, left: []int{16, 32}},
+		"none left":       {room: func(r *Room) { r.Connections = 3 }, fault: "has 3 connections left"},
+		"asked":           {asked: func(a *Asked) { a.Clients, a.Scale = []int{8, 1, 8}, 7 }, scale: 7, clients: []int{1, 8}},
+		"out of cache":    {room: func(r *Room) { r.Free = 1000 * GiB }, asked: func(a *Asked) { a.OutOfCache = true }, scale: 3277, clients: []int{1, 2, 4, 8, 16, 32}},
+		"no room for it":  {asked: func(a *Asked) { a.OutOfCache = true }, fault: "more than a quarter of the free space: scale 3277 takes about 53.8 GiB with its log, and a quarter is 25.0 GiB"},
+		"disk is full":    {room: func(r *Room) { r.Free = 4 << 20 }, fault: "a quarter is 1.00 MiB"},
+		"no clients":      {asked: func(a *Asked) { a.Clients = []int{0} }, fault: "0 clients"},
+		"no rounds":       {asked: func(a *Asked) { a.Rounds = 0 }, fault: "0 rounds"},
+		"short":           {asked: func(a *Asked) { a.Step = time.Millisecond }, fault: "steps of 1ms"},
+		"huge":            {asked: func(a *Asked) { a.Scale = math.MaxInt }, fault: "scale"},
+	} {
+		r, a := room(), asked()
+		if c.room != nil {
+			c.room(&r)
+		}
+		if c.asked != nil {
+			c.asked(&a)
+		}
+		p, err := Make(r, a)
+		if c.fault != "" {
+			if err == nil || !strings.Contains(err.Error(), c.fault) {
+				t.Errorf("%s: %v, want %q", name, err, c.fault)
+			}
+			continue
+		}
+		if err != nil || p.Scale != c.scale || !slices.Equal(p.Clients, c.clients) || !slices.Equal(p.Left, c.left) {
+			t.Errorf("%s: %+v, %v", name, p, err)
+		}
+	}
+}
+
+// TestInCache: a database is told to be in memory up to one and a half times what can
+// be cached, and the scale that is named then is out of it.
+func TestInCache(t *testing.T) {
+	r := room()
+	if text := r.InCache(20 * GiB); !strings.Contains(text, "not reads from the disk: the database has 20.0 GiB, and shared buffers and page cache hold up to 32.0 GiB of it; --scale 3277") {
+		t.Error(text)
+	}
+	if text := r.InCache(48 * GiB); text != "" {
+		t.Error(text)
+	}
+	if text := r.InCache(int64(r.scaleOutOfCache()) * ofScale); text != "" {
+		t.Errorf("the scale named is in memory: %s", text)
+	}
+}
+
+// What pgbench 15 and 12 print.
+const (
+	printed15 = `pgbench (15.8)
+transaction type: <builtin: TPC-B (sort of)>
+number of transactions actually processed: 812
+number of failed transactions: 0 (0.000%)
+latency average = 1.2 ms
+initial connection time = 2.1 ms
+tps = 812.345678 (without initial connection time)
+`
+	printed12 = `latency average = 1.233 ms
+tps = 811.1 (including connections establishing)
+tps = 812.2 (excluding connections establishing)
+`
+)
+
+func TestPrinted(t *testing.T) {
+	for text, want := range map[string]float64{printed15: 812.345678, printed12: 812.2} {
+		if v, err := transactions(text); v != want || err != nil {
+			t.Errorf("%v %v", v, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"": "prints no tps", "tps = 0.0 (without initial connection time)": "no measurement", "tps = 1.2.3 (without initial connection time)": "no measurement",
+		strings.Replace(printed15, "transactions: 0", "transactions: 3", 1): "3 transactions have failed",
+	} {
+		if _, err := transactions(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	took, err := latencies(strings.NewReader("0 199 2241 0 1175850568 995598\n1 1 failed 0 1 2\n0 200 1000000 0 1 2\n"))
+	if err != nil || !slices.Equal(took, []float64{0.002241, 1}) {
+		t.Errorf("%v %v", took, err)
+	}
+	for text, want := range map[string]string{"1 2 3\n": "log:1", "0 1 2 0 1 2\n0 1 -2 0 1 2\n": "log:2", "0 1 x 0 1 2\n": "no time"} {
+		if _, err := latencies(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func FuzzPrinted(f *testing.F) {
+	f.Add(printed15)
+	f.Add("tps = 99999999999999999999999e (without initial connection time)")
+	f.Add("0 199 2241 0 1175850568 995598\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if v, err := transactions(text); err == nil && !(v > 0 && !math.IsInf(v, 0)) {
+			t.Errorf("%v of %q", v, text)
+		}
+		if all, err := latencies(strings.NewReader(text)); err == nil && slices.ContainsFunc(all, func(v float64) bool { return !(v >= 0) }) {
+			t.Errorf("%v of %q", all, text)
+		}
+	})
+}
+
+// server is one that fails where it is told to.
+type server struct {
+	fail map[string]error // by the beginning of a statement
+	did  []string
+	held int
+}
+
+func (s *server) statement(text string) error {
+	s.did = append(s.did, text)
+	for begin, err := range s.fail {
+		if strings.HasPrefix(text, begin) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *server) One(_ context.Context, _, text string) (string, error) {
+	return "12000000", s.statement(text)
+}
+func (s *server) Do(_ context.Context, _, text string) error { return s.statement(text) }
+func (s *server) Hold(context.Context, string) (func(), error) {
+	s.held++
+	return func() { s.held-- }, s.statement("HOLD")
+}
+
+// program is a pgbench of a known speed: with c clients c*100 transactions a second.
+type program struct {
+	fail   map[string]error
+	calls  []string
+	logged string
+}
+
+func (p *program) Run(_ context.Context, args ...string) (string, error) {
+	all := strings.Join(args, " ")
+	p.calls = append(p.calls, all)
+	for part, err := range p.fail {
+		if strings.Contains(all, part) {
+			return "", err
+		}
+	}
+	c := 0
+	if _, err := fmt.Sscanf(all, "-c %d", &c); err == nil {
+		p.logged = strings.Repeat("0 1 10000 0 1 2\n", 10)
+	}
+	return fmt.Sprintf("tps = %d.0 (without initial connection time)\n", 100*c), nil
+}
+func (p *program) LogPrefix() string { return "/log" }
+func (p *program) Log(read func(io.Reader) error) error {
+	defer func() { p.logged = "" }()
+	return read(strings.NewReader(p.logged))
+}
+
+func TestLadder(t *testing.T) {
+	plan, err := Make(room(), Asked{Clients: []int{1, 4, 16, 200}, Rounds: 2, Step: time.Second, Scale: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, p := &server{}, &program{fail: map[string]error{"-c 4 ": errors.New("pgbench: exit 2")}}
+	d, err := Create(t.Context(), s)
+	if err != nil || s.held != 1 || !strings.HasPrefix(s.did[0], "CREATE DATABASE fettle_bench_") || !strings.HasPrefix(s.did[1], "COMMENT ON DATABASE "+d.Name) {
+		t.Fatalf("%q, %v", s.did, err)
+	}
+	r, err := plan.Run(t.Context(), s, d, p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Text != "1600 transactions a second with 16 clients, p99 10.0 ms, in memory" || len(r.Steps) != 2 || len(r.Failed) != 2 || r.Failed[1].Clients != 4 || len(r.Series) != 4 {
+		t.Errorf("%+v", r)
+	}
+	var order []string
+	for _, c := range p.calls {
+		order = append(order, strings.Join(strings.Fields(c)[:2], " "))
+	}
+	if got := strings.Join(order, ", "); got != "-i -q, -c 1, -c 4, -c 16, -c 16, -c 1" {
+		t.Errorf("in the order %s", got)
+	}
+	if tps, err := plan.Work(t.Context(), d, p, 16); tps != 1600 || err != nil {
+		t.Errorf("as work: %v %v", tps, err)
+	}
+	if err := d.Drop(t.Context()); err != nil || s.held != 0 || !strings.HasPrefix(s.did[len(s.did)-1], "DROP DATABASE IF EXISTS "+d.Name) {
+		t.Errorf("%q, %v", s.did, err)
+	}
+	p.fail = map[string]error{"-i": errors.New("No space left on device")}
+	if _, err := plan.Run(t.Context(), s, d, p, nil); err == nil || !strings.Contains(err.Error(), "cannot be filled: No space left") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestUnmarked: what cannot be marked, or held, is dropped at once; what could not be
+// created is not.
+func TestUnmarked(t *testing.T) {
+	for begin, drops := range map[string]bool{"CREATE": false, "COMMENT": true, "HOLD": true} {
+		s := &server{fail: map[string]error{begin: errors.New("refused")}}
+		_, err := Create(t.Context(), s)
+		dropped := slices.ContainsFunc(s.did, func(text string) bool { return strings.HasPrefix(text, "DROP") })
+		if err == nil || dropped != drops {
+			t.Errorf("%s: %v, %q", begin, err, s.did)
+		}
+	}
+}

@@ -1,0 +1,249 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"fettle.dev/fettle/internal/bench/postgres"
+	"fettle.dev/fettle/internal/component/postgresql"
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+type benchPostgresOptions struct {
+	server, pgbench string
+	asked           postgres.Asked
+	tables, anyway  bool
+	databases       []string
+	top             int
+}
+
+func benchPostgresCommand(a *app) *cobra.Command {
+	var o benchPostgresOptions
+	c := &cobra.Command{
+		Use: "postgres", Short: "Transactions and latency by the number of clients, or which tables are large",
+		Long: `Runs pgbench against the PostgreSQL of this machine, in a database that it creates and
+drops again: a ladder of clients, with transactions a second and latency of each step.
+Not for a server at work: it is refused where others are connected. --tables runs
+nothing, and lists the largest tables of foreman, candlepin and pulpcore.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := noneEmpty(c); err != nil {
+				return err
+			}
+			if o.asked.Scale < 0 || c.Flags().Changed("scale") && (o.asked.Scale < 1 || o.asked.OutOfCache) {
+				return ui.Exit(ui.Usage, errors.New("--scale: want a number above 0, or --out-of-cache in its place"))
+			}
+			if o.top < 1 || o.top > 1000 {
+				return ui.Exit(ui.Usage, errors.New("--top: want 1 to 1000"))
+			}
+			if o.tables {
+				return a.postgresTables(c.Context(), o)
+			}
+			for _, name := range []string{"database", "top"} {
+				if c.Flags().Changed(name) {
+					return ui.Exit(ui.Usage, fmt.Errorf("--%s is for --tables: the benchmark runs in a database of its own alone", name))
+				}
+			}
+			return a.benchPostgres(c.Context(), o)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.server, "server", "", "which one, where several run here, as in 15/main")
+	f.StringVar(&o.pgbench, "pgbench", "", "the program (default: beside the server's own, else as a shell finds it)")
+	f.IntVar(&o.asked.Scale, "scale", 0, "size of the database, in pgbench's units of about 15 MiB (default 50)")
+	f.BoolVar(&o.asked.OutOfCache, "out-of-cache", false, "as large as it takes for reads to reach the disk")
+	f.IntSliceVar(&o.asked.Clients, "clients", nil, "steps of the ladder, as in 1,4,16 (default: 1, 2, 4 ... to four for each CPU)")
+	f.IntVar(&o.asked.Rounds, "rounds", 3, "how often the ladder is climbed")
+	f.DurationVar(&o.asked.Step, "step", 10*time.Second, "how long each step takes")
+	f.BoolVar(&o.asked.ReadOnly, "read-only", false, "transactions that only read (pgbench -S)")
+	f.BoolVar(&o.anyway, "anyway", false, "also where other clients are connected")
+	f.BoolVar(&o.tables, "tables", false, "list the largest tables, and run no benchmark")
+	f.StringSliceVar(&o.databases, "database", []string{"foreman", "candlepin", "pulpcore"}, "with --tables: of which databases, where they exist")
+	f.IntVar(&o.top, "top", 10, "with --tables: how many of each")
+	return c
+}
+
+// postgresServer is the one that is asked for, or the only one.
+func (m *machine) postgresServer(name string) (*postgresql.Server, error) {
+	all, err := postgresql.Servers(m.host)
+	if err != nil {
+		return nil, fmt.Errorf("PostgreSQL: %w", err)
+	}
+	var names []string
+	for _, s := range all {
+		if s.Name == name || name == "" && len(all) == 1 {
+			return s, nil
+		}
+		names = append(names, s.Name)
+	}
+	switch {
+	case len(all) == 0:
+		return nil, errors.New("no PostgreSQL is set up here")
+	case name == "":
+		return nil, ui.Exit(ui.Usage, fmt.Errorf("several run here: --server %s", strings.Join(names, " or ")))
+	}
+	return nil, ui.Exit(ui.Usage, fmt.Errorf("no PostgreSQL %q runs here, but %s", name, strings.Join(names, ", ")))
+}
+
+// postgresRoom is what server and machine have.
+func (m *machine) postgresRoom(ctx context.Context, s *postgresql.Server) (postgres.Room, error) {
+	r, err := postgres.AskRoom(ctx, s)
+	if err != nil {
+		return r, err
+	}
+	// What the kernel can give to files is what it can give to anybody.
+	cache, known := fact.Collect(m.host).Memory.AvailableBytes.Get()
+	if !known {
+		return r, errors.New("how much memory is available is not known (/proc/meminfo), and so not what the page cache can hold")
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(s.Dir, &fs); err != nil {
+		return r, fmt.Errorf("%s: %w", s.Dir, err)
+	}
+	r.Cache, r.Free, r.CPUs = cache, int64(fs.Bavail)*fs.Frsize, runtime.NumCPU()
+	return r, nil
+}
+
+func (a *app) benchPostgres(ctx context.Context, o benchPostgresOptions) error {
+	if err := a.mustBeLive(); err != nil {
+		return err
+	}
+	m, err := a.machine(ctx)
+	if err != nil {
+		return err
+	}
+	server, err := m.postgresServer(o.server)
+	if err != nil {
+		return err
+	}
+	program, err := m.pgbench(server, o.pgbench)
+	if err != nil {
+		return err
+	}
+	defer program.end()
+	if err := m.mayMeasure(); err != nil {
+		return err
+	}
+	left, err := postgres.Sweep(ctx, server)
+	if err != nil {
+		return err
+	}
+	for _, name := range left.Dropped {
+		a.screen.Say("database %s of a bench that was killed is dropped", name)
+	}
+	for _, name := range left.Unmarked {
+		a.screen.Say("database %s is called like one of fettle's and does not say so in its comment: it stays; DROP DATABASE %s drops it", name, name)
+	}
+	if len(left.InUse) > 0 {
+		return ui.Exit(ui.Refused, fmt.Errorf("another bench is at work in database %s", strings.Join(left.InUse, ", ")))
+	}
+	room, err := m.postgresRoom(ctx, server)
+	// Clients that have just left are counted until the server has ended their processes.
+	for end := m.host.Clock.Now().Add(5 * time.Second); err == nil && room.Others > 0 && !o.anyway && m.host.Clock.Now().Before(end); {
+		if err = wait(ctx, 100*time.Millisecond); err == nil {
+			room, err = m.postgresRoom(ctx, server)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if room.Others > 0 && !o.anyway {
+		return ui.Hinted(ui.Refused, fmt.Errorf("others are connected to %s (%d): a benchmark would slow their work, and they its", server.Name, room.Others), "stop what uses it, or --anyway")
+	}
+	p, err := postgres.Make(room, o.asked)
+	if errors.Is(err, postgres.ErrNoSpace) {
+		return ui.Hinted(ui.Refused, err, "a smaller --scale, or room in "+server.Dir)
+	}
+	if err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	a.screen.Say("%d rounds of %d steps of %s at scale %d: about %s", p.Rounds, len(p.Clients), p.Step, p.Scale, roughly(p.TakesS()))
+	began := m.host.Clock.Now()
+	d, err := postgres.Create(ctx, server)
+	if err != nil {
+		return err
+	}
+	result, err := p.Run(ctx, server, d, program, func(round int) {
+		if a.screen.Width > 0 {
+			a.screen.Say("round %d of %d", round+1, p.Rounds)
+		}
+	})
+	if dropped := d.Drop(ctx); dropped != nil {
+		return errors.Join(ui.Exit(ui.Incomplete, dropped), err)
+	}
+	if ctx.Err() != nil {
+		return ui.Exit(ui.Interrupted, errors.New("interrupted: the database is dropped, and nothing is kept of the measurement"))
+	}
+	if err != nil {
+		return err
+	}
+	result.Server = server.Name
+	r := &evidence.Run{Kind: "bench-postgres", Began: began.UTC(), Verdict: result.Text}
+	err = m.record(r, result)
+	if a.data() {
+		return a.result(BenchResult{r}, err)
+	}
+	if err == nil {
+		report.BenchPostgres(a.screen, r, result)
+	}
+	return err
+}
+
+// PostgresTables is the JSON form of fettle bench postgres --tables.
+type PostgresTables struct {
+	Schema    string           `json:"schema"` // fettle/postgres-tables/v1
+	Server    string           `json:"server"`
+	Databases []PostgresTabled `json:"databases"`
+}
+
+// PostgresTabled is a database with its largest tables.
+type PostgresTabled struct {
+	Name   string           `json:"name"`
+	Tables []postgres.Table `json:"tables"`
+}
+
+func (a *app) postgresTables(ctx context.Context, o benchPostgresOptions) error {
+	if err := a.mustBeLive(); err != nil {
+		return err
+	}
+	m, err := a.machineAsIs(ctx)
+	if err != nil {
+		return err
+	}
+	server, err := m.postgresServer(o.server)
+	if err != nil {
+		return err
+	}
+	list := PostgresTables{Schema: "fettle/postgres-tables/v1", Server: server.Name, Databases: []PostgresTabled{}}
+	for _, name := range o.databases {
+		tables, err := postgres.Top(ctx, server, name, o.top)
+		if errors.Is(err, postgresql.ErrNoDatabase) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("database %s: %w", name, err)
+		}
+		list.Databases = append(list.Databases, PostgresTabled{name, slices.Clip(tables)})
+	}
+	if len(list.Databases) == 0 {
+		return ui.Hinted(ui.Failed, fmt.Errorf("%s has no database %s", server.Name, strings.Join(o.databases, ", ")), "--database NAME names another")
+	}
+	if a.data() {
+		return a.result(list, nil)
+	}
+	for _, d := range list.Databases {
+		report.PostgresTables(a.screen, d.Name, d.Tables)
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package postgresql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// Server is a cluster that runs here, for who works with it and does not only ask.
+type Server struct {
+	Name string // 15/main
+	Dir  string // of its data
+	// Socket and Port are where its clients find it.
+	Socket, Port string
+	// User is who the data belongs to, and As the same for the kernel.
+	User string
+	As   host.User
+	// Programs is the directory of the server's own programs.
+	Programs string
+
+	h *host.Host
+}
+
+// Servers are the clusters that run. Where there are some and none runs, that is the
+// error.
+func Servers(h *host.Host) (out []*Server, err error) {
+	all, err := clusters(h)
+	if err != nil {
+		return nil, err
+	}
+	var stopped error
+	for _, c := range all {
+		dir := path.Dir(c.Main)
+		if files, err := readSettings(h, c.Main); err == nil && files.dir != "" {
+			dir = files.dir
+		}
+		p, err := serverOf(h, dir)
+		if err != nil {
+			stopped = fmt.Errorf("%s: %w", c.Name, err)
+			continue
+		}
+		st, err := h.Files.Stat(dir)
+		if err != nil {
+			return nil, err
+		}
+		sys, ok := st.Sys().(*syscall.Stat_t)
+		if !ok {
+			return nil, fmt.Errorf("%s: %w", dir, host.ErrNotRecorded)
+		}
+		s := &Server{Name: c.Name, Dir: dir, Socket: p.socket, Port: p.port, User: userName(h, int(sys.Uid)), As: host.User{UID: sys.Uid, GID: sys.Gid}, h: h}
+		if exe, err := h.Files.Readlink("/proc/" + strconv.Itoa(p.pid) + "/exe"); err == nil {
+			s.Programs = path.Dir(strings.TrimSuffix(exe, " (deleted)"))
+		}
+		out = append(out, s)
+	}
+	if len(out) == 0 {
+		return nil, stopped
+	}
+	return out, nil
+}
+
+// ErrNoDatabase is that a server has no database of a name.
+var ErrNoDatabase = errors.New("there is no such database")
+
+func (s *Server) session(ctx context.Context, database string) (*session, error) {
+	c, err := connect(ctx, s.h, s.Dir, database)
+	if err != nil && strings.Contains(err.Error(), "does not exist") {
+		err = fmt.Errorf("%s: %w", database, ErrNoDatabase)
+	}
+	return c, err
+}
+
+// One puts a statement that only reads to a database; it answers with one text.
+func (s *Server) One(ctx context.Context, database, statement string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	c, err := s.session(ctx, database)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	return c.one(statement)
+}
+
+// workTime is how long a statement that changes something may take: to create a
+// database waits for a checkpoint.
+const workTime = 10 * time.Minute
+
+// Do runs a statement that changes something, outside of a transaction.
+func (s *Server) Do(ctx context.Context, database, statement string) error {
+	ctx, cancel := context.WithTimeout(ctx, workTime)
+	defer cancel()
+	c, err := s.session(ctx, database)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	c.Send(&pgproto3.Query{String: statement})
+	_, err = c.finish()
+	return err
+}
+
+// Hold keeps a session with a database open, by which others see that it is in use,
+// until the function returned is called or this process ends.
+func (s *Server) Hold(ctx context.Context, database string) (func(), error) {
+	c, err := s.session(context.WithoutCancel(ctx), database)
+	if err != nil {
+		return nil, err
+	}
+	return c.Close, nil
+}
