@@ -74,6 +74,9 @@ func headline(text string) string {
 	return text
 }
 
+// Long is a headline that is set in smaller letters.
+func (v *run) Long() bool { return len(v.Headline) > 48 }
+
 func (v *run) charted() bool {
 	return v.Proof != nil && v.Proof.Samples != nil || v.Bench != nil && len(v.Bench.Curves) > 0
 }
