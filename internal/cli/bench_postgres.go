@@ -115,38 +115,41 @@ func (m *machine) postgresRoom(ctx context.Context, s *postgresql.Server) (postg
 	return r, nil
 }
 
-func (a *app) benchPostgres(ctx context.Context, o benchPostgresOptions) error {
-	if err := a.mustBeLive(); err != nil {
-		return err
-	}
-	m, err := a.machine(ctx)
-	if err != nil {
-		return err
-	}
+// pgbenchPlan is what a bench of PostgreSQL works with.
+type pgbenchPlan struct {
+	*postgres.Plan
+	server  *postgresql.Server
+	program *pgbench
+}
+
+// planPostgres looks whether there can be a bench, and drops what one that was killed
+// has left. The program of the plan has to be ended.
+func (m *machine) planPostgres(ctx context.Context, o benchPostgresOptions) (_ *pgbenchPlan, err error) {
 	server, err := m.postgresServer(o.server)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	program, err := m.pgbench(server, o.pgbench)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer program.end()
-	if err := m.mayMeasure(); err != nil {
-		return err
-	}
+	defer func() {
+		if err != nil {
+			program.end()
+		}
+	}()
 	left, err := postgres.Sweep(ctx, server)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, name := range left.Dropped {
-		a.screen.Say("database %s of a bench that was killed is dropped", name)
+		m.screen.Say("database %s of a bench that was killed is dropped", name)
 	}
 	for _, name := range left.Unmarked {
-		a.screen.Say("database %s is called like one of fettle's and does not say so in its comment: it stays; DROP DATABASE %s drops it", name, name)
+		m.screen.Say("database %s is called like one of fettle's and does not say so in its comment: it stays; DROP DATABASE %s drops it", name, name)
 	}
 	if len(left.InUse) > 0 {
-		return ui.Exit(ui.Refused, fmt.Errorf("another bench is at work in database %s", strings.Join(left.InUse, ", ")))
+		return nil, ui.Exit(ui.Refused, fmt.Errorf("another bench is at work in database %s", strings.Join(left.InUse, ", ")))
 	}
 	room, err := m.postgresRoom(ctx, server)
 	// Clients that have just left are counted until the server has ended their processes.
@@ -156,25 +159,44 @@ func (a *app) benchPostgres(ctx context.Context, o benchPostgresOptions) error {
 		}
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if room.Others > 0 && !o.anyway {
-		return ui.Hinted(ui.Refused, fmt.Errorf("others are connected to %s (%d): a benchmark would slow their work, and they its", server.Name, room.Others), "stop what uses it, or --anyway")
+		return nil, ui.Hinted(ui.Refused, fmt.Errorf("others are connected to %s (%d): a benchmark would slow their work, and they its", server.Name, room.Others), "stop what uses it, or --anyway")
 	}
 	p, err := postgres.Make(room, o.asked)
 	if errors.Is(err, postgres.ErrNoSpace) {
-		return ui.Hinted(ui.Refused, err, "a smaller --scale, or room in "+server.Dir)
+		return nil, ui.Hinted(ui.Refused, err, "a smaller --scale, or room in "+server.Dir)
 	}
 	if err != nil {
-		return ui.Exit(ui.Usage, err)
+		return nil, ui.Exit(ui.Usage, err)
 	}
-	a.screen.Say("%d rounds of %d steps of %s at scale %d: about %s", p.Rounds, len(p.Clients), p.Step, p.Scale, roughly(p.TakesS()))
-	began := m.host.Clock.Now()
-	d, err := postgres.Create(ctx, server)
+	return &pgbenchPlan{p, server, program}, nil
+}
+
+func (a *app) benchPostgres(ctx context.Context, o benchPostgresOptions) error {
+	if err := a.mustBeLive(); err != nil {
+		return err
+	}
+	m, err := a.machine(ctx)
 	if err != nil {
 		return err
 	}
-	result, err := p.Run(ctx, server, d, program, func(round int) {
+	if err := m.mayMeasure(); err != nil {
+		return err
+	}
+	p, err := m.planPostgres(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer p.program.end()
+	a.screen.Say("%d rounds of %d steps of %s at scale %d: about %s", p.Rounds, len(p.Clients), p.Step, p.Scale, roughly(p.TakesS()))
+	began := m.host.Clock.Now()
+	d, err := postgres.Create(ctx, p.server)
+	if err != nil {
+		return err
+	}
+	result, err := p.Run(ctx, p.server, d, p.program, func(round int) {
 		if a.screen.Width > 0 {
 			a.screen.Say("round %d of %d", round+1, p.Rounds)
 		}
@@ -188,7 +210,7 @@ func (a *app) benchPostgres(ctx context.Context, o benchPostgresOptions) error {
 	if err != nil {
 		return err
 	}
-	result.Server = server.Name
+	result.Server = p.server.Name
 	r := &evidence.Run{Kind: "bench-postgres", Began: began.UTC(), Verdict: result.Text}
 	err = m.record(r, result)
 	if a.data() {

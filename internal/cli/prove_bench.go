@@ -42,8 +42,10 @@ func (p *proof) bench(ctx context.Context, kind, name, mark string) (benchWork, 
 		return p.diskWork(ctx, name, p.o.Fio, mark)
 	case "memory":
 		return p.memoryWork(name)
+	case "postgres":
+		return p.postgresWork(name, p.o.anyway)
 	}
-	return nil, fmt.Errorf("--bench %s: want disk:CELL[@DIR] or memory:CELL, as disk:randrw@/srv or memory:thp-random", p.o.Bench)
+	return nil, fmt.Errorf("--bench %s: want disk:CELL[@DIR], memory:CELL or postgres:clients-N[@SERVER], as disk:randrw@/srv, memory:thp-random, postgres:clients-8", p.o.Bench)
 }
 
 // memoryWork is a cell of bench memory.
