@@ -1,6 +1,7 @@
 package fact
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -66,9 +67,11 @@ func frequency(r *reader, c *CPU) Frequency {
 		p.HardwareMinHz = r.scaled(dir+"cpuinfo_min_freq", 1000)
 		p.HardwareMaxHz = r.scaled(dir+"cpuinfo_max_freq", 1000)
 	}
-	f.Driver = convert(distinct(r, f.Policy, func(p *Policy) Fact[string] { return p.Driver }), func(w []string) string { return strings.Join(w, " ") })
-	f.Governors = distinct(r, f.Policy, func(p *Policy) Fact[string] { return p.Governor })
-	f.Preference = distinct(r, f.Policy, func(p *Policy) Fact[string] { return p.Preference })
+	f.Driver = driver(f.Policy)
+	working := active(f.Policy, c.OnlineList)
+	rest := unrecorded(r, f.Policy, c.OnlineList)
+	f.Governors = distinct(working, rest, func(p *Policy) Fact[string] { return p.Governor })
+	f.Preference = distinct(working, rest, func(p *Policy) Fact[string] { return p.Preference })
 	f.EnergyPerfBias = energyPerfBias(r, c)
 	f.Boost = r.flag(cpuDir + "cpufreq/boost")
 	if !f.Boost.known() {
@@ -97,28 +100,108 @@ func energyPerfBias(r *reader, c *CPU) Fact[[]string] {
 	return Known(sortedNames(found), cpuDir+"cpu*/power/energy_perf_bias")
 }
 
-// distinct is the values of one attribute over all items, each once, sorted.
-func distinct[T any](r *reader, set Set[T], of func(*T) Fact[string]) Fact[[]string] {
+// driver is that of any policy: the kernel has no second one at the same time.
+func driver(set Set[Policy]) Fact[string] {
+	if !set.known() || len(set.Names()) == 0 {
+		return Fact[string]{note: set.note}
+	}
+	var all []Fact[string]
+	for _, name := range set.Names() {
+		all = append(all, set.Get(name).Driver)
+	}
+	return firstKnown(all...)
+}
+
+// active is the policies without those whose CPUs are offline, of which the kernel
+// says nothing (EBUSY). A policy has the number of its first CPU.
+func active(set Set[Policy], onlineList Fact[string]) Set[Policy] {
+	online, err := unit.ParseCPUList(onlineList.Or(""))
+	if !onlineList.known() || err != nil {
+		return set
+	}
+	out := Set[Policy]{note: set.note, items: map[string]*Policy{}}
+	for _, name := range set.Names() {
+		p := set.Get(name)
+		first, err := strconv.Atoi(strings.TrimPrefix(name, "policy"))
+		if err != nil || online.Has(first) || p.CPUList.known() {
+			out.items[name] = p
+		}
+	}
+	return out
+}
+
+// unrecorded says of which CPU a copy lacks the policy; its note is known where all
+// that the machine has are there. A CPU without frequency scaling has none.
+func unrecorded(r *reader, set Set[Policy], onlineList Fact[string]) note {
+	list, ok := onlineList.Get()
+	online, err := unit.ParseCPUList(list)
+	if !set.known() || !ok || err != nil {
+		return onlineList.note
+	}
+	covered := map[int]bool{}
+	all := note{source: set.source} // whether each says which CPUs are its own
+	for _, name := range set.Names() {
+		own, err := unit.ParseCPUList(set.Get(name).CPUList.Or(""))
+		if n := set.Get(name).CPUList.note; n.unknown != "" {
+			all = n
+		}
+		if err == nil {
+			for _, cpu := range own.Numbers() {
+				covered[cpu] = true
+			}
+		}
+		if cpu, err := strconv.Atoi(strings.TrimPrefix(name, "policy")); err == nil {
+			covered[cpu] = true // it has the number of its first CPU
+		}
+	}
+	for _, cpu := range online.Numbers() {
+		if covered[cpu] {
+			continue
+		}
+		switch there := r.exists(cpuDir + "cpu" + strconv.Itoa(cpu) + "/cpufreq"); {
+		case Is(there, false):
+		case !all.known():
+			return all
+		case there.unknown != "":
+			return there.note
+		default:
+			return note{source: there.source, unknown: fmt.Sprintf("the policy of cpu%d is not in this copy", cpu)}
+		}
+	}
+	return note{source: set.source}
+}
+
+// distinct is the values of one attribute over all items, each once, sorted. There may
+// be more where one is not known, or missing, which rest says.
+func distinct[T any](set Set[T], rest note, of func(*T) Fact[string]) Fact[[]string] {
 	if !set.known() {
 		return Fact[[]string]{note: set.note}
 	}
 	words := []string{}
 	last := note{source: set.source, absent: true}
+	why, missing := rest.unknown, ""
 	for _, name := range set.Names() {
 		v := of(set.Get(name))
 		if s, ok := v.Get(); ok {
 			words = append(words, s)
-		} else if v.unknown != "" && r.seen[v.source].known() {
-			return Fact[[]string]{note: v.note} // it is there, and could be any word
-		} else {
-			last = v.note
+			continue
 		}
+		last = v.note
+		if v.absent { // all of them have the attributes of the one driver
+			missing = cmp.Or(missing, v.source+" is missing, which others have")
+		}
+		why = cmp.Or(why, v.unknown)
 	}
-	if len(words) == 0 {
+	switch {
+	case len(words) == 0 && why != "":
+		return Unknown[[]string](last.source, why)
+	case len(words) == 0:
 		return Fact[[]string]{note: last}
 	}
 	slices.Sort(words)
-	return Known(slices.Compact(words), set.source)
+	f := Known(slices.Compact(words), set.source)
+	f.more = cmp.Or(why, missing)
+	return f
 }
 
 // Idle is the CPUs' idle states (Documentation/admin-guide/pm/cpuidle.rst).

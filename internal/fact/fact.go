@@ -26,6 +26,8 @@ type note struct {
 	source  string // the path it was read from
 	absent  bool
 	unknown string
+	// more says why a list that has a value may lack some.
+	more string
 }
 
 // Get returns the value, and whether there is one.
@@ -175,6 +177,7 @@ type Item struct {
 	Value   any       `json:"value"`
 	Absent  bool      `json:"absent,omitempty"`
 	Unknown string    `json:"unknown,omitempty"`
+	More    string    `json:"more,omitempty"` // why a list may lack some
 	Source  string    `json:"source"`
 	Time    time.Time `json:"time"`
 }

@@ -32,7 +32,7 @@ type Facts struct {
 	Collectors []Run `json:"collectors"`
 
 	// What JSON has beside the tree of values, by the facts' names: why
-	// something is unknown, and the path that each value was read from. A null
+	// something is unknown, or a list may lack some, and the path that each value was read from. A null
 	// without a reason is what the machine does not have. MarshalJSON fills
 	// them.
 	Unknown map[string]string `json:"unknown"`

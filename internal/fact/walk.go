@@ -66,7 +66,7 @@ func (f *Facts) List() []Item {
 	f.visit(func(name string, l leaf) {
 		n := state(l)
 		part, _, _ := strings.Cut(name, ".")
-		it := Item{Name: name, Absent: n.absent, Unknown: n.unknown, Source: n.source, Time: f.Time}
+		it := Item{Name: name, Absent: n.absent, Unknown: n.unknown, More: n.more, Source: n.source, Time: f.Time}
 		if t, ok := when[part]; ok {
 			it.Time = t
 		}
@@ -149,6 +149,9 @@ func (f *Facts) annotate() {
 			f.Unknown[name] = n.unknown
 		case !n.absent && n.source != "":
 			f.Source[name] = n.source
+			if n.more != "" {
+				f.Unknown[name] = n.more
+			}
 		}
 	})
 }
@@ -180,6 +183,9 @@ func (f *Facts) UnmarshalJSON(b []byte) error {
 		n := l.leafNote()
 		*n = note{source: f.Source[name], unknown: f.Unknown[name]}
 		n.absent = n.unknown == "" && l.empty()
+		if _, ok := l.(valued); ok && !l.empty() {
+			n.more, n.unknown = n.unknown, ""
+		}
 	})
 	return nil
 }

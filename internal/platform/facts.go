@@ -85,7 +85,7 @@ func (f facts) Answer(input string) rule.Answer {
 	if !ok {
 		return rule.Answer{Unknown: "rules cannot read it", At: it.Source}
 	}
-	return rule.Answer{Value: v, At: it.Source}
+	return rule.Answer{Value: v, At: it.Source, AtLeast: it.More}
 }
 
 func (f facts) Items(set string) (names []string, unknown string) {

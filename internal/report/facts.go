@@ -26,6 +26,8 @@ func Facts(s *ui.Screen, f *fact.Selection) {
 			v = "unknown: " + it.Unknown
 		case it.Absent:
 			v = "-"
+		case it.More != "":
+			v += ", and perhaps more: " + it.More
 		}
 		if len(v) > 100 {
 			v = v[:97] + "..."

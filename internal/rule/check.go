@@ -92,7 +92,7 @@ func (c *Catalogue) one(r *Rule, instance string, m Machine) Finding {
 		return r.finding(instance, Reminded, "")
 	}
 	env := map[string]any{"instance": instance}
-	more := map[string]string{} // numbers that may be higher, and why
+	more := map[string]string{} // numbers that may be higher, lists that may be longer, and why
 	var at []string
 	unknown, absent := "", ""
 	for _, b := range r.Inputs {
@@ -116,7 +116,7 @@ func (c *Catalogue) one(r *Rule, instance string, m Machine) Finding {
 		}
 		env[b.Name] = a.Value
 		if a.AtLeast != "" {
-			more[b.Name] = fmt.Sprintf("%s is at least %v: %s", name, a.Value, a.AtLeast)
+			more[b.Name] = fmt.Sprintf("%s is at least %s: %s", name, Print(a.Value, ""), a.AtLeast)
 		}
 		if a.At != "" && !slices.Contains(at, a.At) {
 			at = append(at, a.At)
@@ -134,19 +134,32 @@ func (c *Catalogue) one(r *Rule, instance string, m Machine) Finding {
 	if err := c.judge(r, env, &f); err != nil {
 		f.State, f.Reason = Unknown, err.Error()
 	}
+	var names []string
 	for _, b := range r.Inputs {
-		if why := more[b.Name]; why != "" && (f.State == Passed || f.State == NotApplicable) && c.turns(r, env, b.Name) {
-			f = r.finding(instance, Unknown, why)
+		if more[b.Name] != "" {
+			names = append(names, b.Name)
+		}
+	}
+	for i := range names {
+		if (f.State == Passed || f.State == NotApplicable) && (c.turns(r, env, names[i]) || c.turns(r, env, names...)) {
+			f = r.finding(instance, Unknown, more[names[i]])
 			f.At = at
 		}
 	}
 	return f
 }
 
-// turns is true where a number as high as can be makes the finding a bad one.
-func (c *Catalogue) turns(r *Rule, env map[string]any, name string) bool {
+// turns is true where numbers as high as can be, or one more word in lists that is none
+// of those that a rule knows, make the finding a bad one.
+func (c *Catalogue) turns(r *Rule, env map[string]any, names ...string) bool {
 	env = maps.Clone(env)
-	env[name] = math.MaxFloat64
+	for _, name := range names {
+		if v, ok := env[name].([]string); ok {
+			env[name] = append(slices.Clone(v), "\x00")
+		} else {
+			env[name] = math.MaxFloat64
+		}
+	}
 	high := r.finding("", Passed, "")
 	return c.judge(r, env, &high) == nil && (high.State == Failed || high.State == Warned)
 }

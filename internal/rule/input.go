@@ -52,8 +52,8 @@ type Answer struct {
 	At string
 	// Unknown says why nothing is known; "" where something is.
 	Unknown string
-	// AtLeast says why Value, a number, may be higher: not all was counted. A
-	// finding that a higher one would turn bad is not passed.
+	// AtLeast says why Value, a number, may be higher, or a list longer: not all was
+	// counted. A finding that more would turn bad is not passed.
 	AtLeast string
 }
 
