@@ -79,14 +79,24 @@ func Rule(s *ui.Screen, r *rule.Rule) {
 	line("why", r.Why)
 	line("source", sourceWords(r.Sources))
 	if r.Fix != nil {
+		from := ""
+		if r.Copied {
+			line("fix", "these are the words of the copy's own rule ("+r.At.String()+"), for the machine that it is of: fettle has run none of them, and whoever made the copy wrote them")
+			from = "the copy says: "
+		}
+		fix := func(text string) {
+			if text != "" {
+				line("fix", from+text)
+			}
+		}
 		for _, w := range r.Fix.Changes {
-			line("fix", w.Name)
+			fix(w.Name)
 		}
 		for _, w := range r.Fix.Entries {
-			line("fix", r.Fix.Artefact+": "+w.Name)
+			fix(r.Fix.Artefact + ": " + w.Name)
 		}
-		line("fix", r.Fix.Command)
-		line("fix", r.Fix.Text)
+		fix(r.Fix.Command)
+		fix(r.Fix.Text)
 	}
 	line("depends on", strings.Join(r.DependsOn, ", "))
 	line("at", r.At.String())

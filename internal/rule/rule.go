@@ -50,8 +50,9 @@ type Rule struct {
 	Examples  []Example `json:"examples,omitempty"`
 
 	At Pos `json:"at"`
-	// Copied is true of a rule that is the machine's own copy's (see File).
-	Copied bool `json:"-"`
+	// Copied is true of a rule of the copy of a machine (see File): whoever made the
+	// copy wrote it, its fix too.
+	Copied bool `json:"copied,omitempty"`
 
 	keys     map[string]Pos // where each part stands
 	compiled bool
