@@ -92,6 +92,7 @@ func TestProveLive(t *testing.T) {
 	if err := json.Unmarshal(out, &r); err != nil {
 		t.Fatal(err)
 	}
+	bodyValid(t, &r)
 	if err := json.Unmarshal(r.Body, &e); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"fettle.dev/fettle/internal/compare"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/prove"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/sizing"
 	"fettle.dev/fettle/internal/tune"
@@ -42,6 +43,7 @@ var documents = map[string]any{
 	"profile":         ShownProfile{},
 	"run":             evidence.Run{},
 	"runs":            RunList{},
+	"prove":           prove.Evidence{},
 	"prune":           PruneResult{},
 	"recommend":       RecommendResult{},
 	"report":          ReportResult{},

@@ -48,6 +48,9 @@ type Evidence struct {
 	Visits []Visit `json:"visits"`
 }
 
+// JSONBody says that it is the body of a run.
+func (Evidence) JSONBody() {}
+
 // Tested is the change under test.
 type Tested struct {
 	Profile  []string  `json:"profiles,omitempty"`

@@ -66,6 +66,9 @@ type Result struct {
 	Text          string  `json:"verdict"`
 }
 
+// JSONBody says that it is the body of a run.
+func (Result) JSONBody() {}
+
 // Run watches a member.
 func (b *Bench) Run(ctx context.Context) (*Result, error) {
 	first, err := b.page(ctx)

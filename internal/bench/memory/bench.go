@@ -64,6 +64,9 @@ type Result struct {
 	Text        string       `json:"verdict"`
 }
 
+// JSONBody says that it is the body of a run.
+func (Result) JSONBody() {}
+
 // Summary is what became of a cell: medians over the rounds.
 type Summary struct {
 	Cell         string  `json:"cell"`

@@ -49,6 +49,9 @@ type Result struct {
 	Text    string   `json:"verdict"`
 }
 
+// JSONBody says that it is the body of a run.
+func (Result) JSONBody() {}
+
 // Step is a rung of the ladder: medians over the rounds.
 type Step struct {
 	Clients int     `json:"clients"`
