@@ -64,6 +64,7 @@ func Rule(s *ui.Screen, r *rule.Rule) {
 			line(e.label, e.expr.Text)
 		}
 	}
+	line("for", r.For)
 	for _, v := range r.Variants {
 		text := "when " + v.When.Text
 		if v.Want != nil {

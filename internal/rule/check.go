@@ -234,7 +234,7 @@ func (w *Where) parts() []part {
 // judge fills in the finding from the values of the inputs.
 func (c *Catalogue) judge(r *Rule, env map[string]any, f *Finding) error {
 	if yes, err := r.Applies.truth(env, true); err != nil || !yes {
-		f.State, f.Reason = NotApplicable, "it is for machines where "+r.Applies.words()
+		f.State, f.Reason = NotApplicable, r.elsewhere()
 		return err
 	}
 	if r.Reminder {
@@ -308,12 +308,15 @@ func (e *Expr) truth(env map[string]any, none bool) (bool, error) {
 	return v.(bool), nil
 }
 
-// words is the expression on one line.
-func (e *Expr) words() string {
-	if e == nil {
-		return ""
+// elsewhere is why a rule is not for a machine on which its Applies is false.
+func (r *Rule) elsewhere() string {
+	switch {
+	case r.For != "":
+		return "it is for " + r.For
+	case r.Applies != nil:
+		return "what it applies to is not here (applies: " + r.Applies.At.String() + ")"
 	}
-	return e.Text
+	return ""
 }
 
 // fill evaluates the values of a fix. One that has none on this machine (nil) is

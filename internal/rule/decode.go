@@ -202,7 +202,7 @@ func (f *file) rule(n *yaml.Node) *Rule {
 		},
 		"each": into(f, "each", &r.Each), "reminder": into(f, "reminder", &r.Reminder), "unit": into(f, "unit", &r.Unit),
 		"inputs":  func(n *yaml.Node) { r.Inputs = f.inputs(n) },
-		"applies": f.expr(&r.Applies), "measured": f.expr(&r.Measured), "want": f.expr(&r.Want), "pass": f.expr(&r.Pass), "nearly": f.expr(&r.Nearly),
+		"applies": f.expr(&r.Applies), "for": into(f, "for", &r.For), "measured": f.expr(&r.Measured), "want": f.expr(&r.Want), "pass": f.expr(&r.Pass), "nearly": f.expr(&r.Nearly),
 		"variants": func(n *yaml.Node) {
 			f.list(n, "variants", func(n *yaml.Node) { r.Variants = append(r.Variants, f.variant(n)) })
 		},
@@ -212,6 +212,9 @@ func (f *file) rule(n *yaml.Node) *Rule {
 			f.list(n, "examples", func(n *yaml.Node) { r.Examples = append(r.Examples, f.example(n)) })
 		},
 	})
+	if r.For != "" && r.Applies == nil {
+		f.problems = append(f.problems, fmt.Errorf("%s: %s: for says in words what applies asks, and there is no applies", r.Key("for"), r.ID))
+	}
 	return r
 }
 

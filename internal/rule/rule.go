@@ -25,6 +25,9 @@ type Rule struct {
 	Inputs []Binding `json:"inputs,omitempty"`
 	// Applies is false where the rule is not for this machine.
 	Applies *Expr `json:"applies,omitempty"`
+	// For says in words for what Applies is true: "it is for ..." is the reason of
+	// what is not.
+	For string `json:"for,omitempty"`
 	// Measured is the value that is judged; the first input where it is not given.
 	Measured *Expr `json:"measured,omitempty"`
 	// Unit is that of what is measured, where it is no input as it is.
