@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"fettle.dev/fettle/internal/component/conf"
 	"fettle.dev/fettle/internal/host"
 )
 
@@ -167,6 +168,10 @@ func parse(name, text string) (docs []document, err error) {
 		}
 		if len(n.Content) != 1 {
 			continue
+		}
+		left := conf.MaxYAMLSteps
+		if line, err := merge(n, &left); err != nil {
+			return docs, fmt.Errorf("%s:%d: %w", name, line, err)
 		}
 		d := document{file: name, Node: follow(n.Content[0])}
 		items := d.get("items")
