@@ -88,7 +88,25 @@ func (in *instance) read(h *host.Host) {
 		in.err = fmt.Errorf("%s:%w", in.file, in.err)
 		return
 	}
+	if line := merges(string(text)); line > 0 {
+		in.all, in.err = nil, fmt.Errorf(`%s:%d: "<<" brings in keys from elsewhere: write them out, fettle does not follow it here`, in.file, line)
+		return
+	}
 	in.queues = queues(string(text))
+}
+
+// merges is the line of the file's "<<", which Ruby follows; 0 where it has none.
+func merges(text string) int {
+	var doc yaml.Node
+	if yaml.Unmarshal([]byte(text), &doc) != nil || len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
+		return 0
+	}
+	for i := 0; i+1 < len(doc.Content[0].Content); i += 2 {
+		if key := doc.Content[0].Content[i]; key.Tag == "!!merge" {
+			return key.Line
+		}
+	}
+	return 0
 }
 
 // queues are the items of the list; of one with a weight ([name, 2]) the name.

@@ -109,3 +109,26 @@ func FuzzSet(f *testing.F) {
 		}, "concurrency", value)
 	})
 }
+
+// What a merge brings in is Ruby's to know: the value is unknown there, with its line.
+func TestMergeIsNotIgnored(t *testing.T) {
+	for text, want := range map[string]string{
+		":a: &few\n  :concurrency: 2\n<<: *few\n:queues: [default]\n":      "worker-1.yml:3: ",
+		"\"<<\": 1\n:concurrency: 5\n:queues:\n  - default\n":              "",
+		"<<: {\":concurrency\": 2}\n:concurrency: 5\n:queues: [default]\n": "worker-1.yml:1: ",
+	} {
+		h := hosttest.Mounted(t, map[string]string{
+			"/usr/lib/systemd/system/dynflow-sidekiq@.service": "[Service]\nExecStart=/usr/bin/sidekiq -C /etc/foreman/dynflow/%i.yml\n",
+			wants + "worker-1.service":                         "-> /usr/lib/systemd/system/dynflow-sidekiq@.service",
+			"/etc/foreman/dynflow/worker-1.yml":                text,
+		})
+		all, err := find(t.Context(), h)
+		if err != nil || len(all) != 1 {
+			t.Fatal(all, err)
+		}
+		f := all[0].Option("concurrency").File
+		if got := f.Unknown(); !strings.Contains(got, want) || (want == "") != (got == "") || want == "" && f.Or("") != "5" {
+			t.Errorf("%q: value %q, unknown %q, want %q", text, f.Or(""), got, want)
+		}
+	}
+}
