@@ -27,6 +27,8 @@ import (
 var sizes = []struct {
 	name, short, long string
 	wish              func() sizing.Wish
+	// here are the inputs that are this machine's where they are left out.
+	here map[string]machineFigure
 }{
 	{
 		"satellite", "Size a Satellite: installation size, Puma, httpd, PostgreSQL, Capsules, budgets",
@@ -38,6 +40,7 @@ without a failure or a warning under fettle check satellite.
 A Capsule is NAME[,hosts=N][,downloads=N][,rex=N]: the hosts that it serves,
 those that download at once, and those of one remote execution job.`,
 		func() sizing.Wish { return satellite.New() },
+		nil,
 	},
 	{
 		"openshift", "Size an OpenShift cluster: nodes, networks, kubelets, monitoring, routers, storage",
@@ -50,18 +53,24 @@ The table of applications (--apps) is a list:
   - {name: node.js, quantity: 200, cpu: 1, memory: 1G, storage: 1G}
   - {name: eap, quantity: 100, cpu: 1, memory: 1G, overcommit: false}`,
 		func() sizing.Wish { return openshift.New() },
+		nil,
 	},
 	{
-		"postgresql", "Size a PostgreSQL server: memory, parallel workers, log, planner", "",
+		"postgresql", "Size a PostgreSQL server: memory, parallel workers, log, planner",
+		`Says what a PostgreSQL server is told for so many connections. --ram and --cpus are
+those of this machine where they are left out, and the answer says so.`,
 		func() sizing.Wish { return postgresql.New() },
+		map[string]machineFigure{"ram": memoryHere, "cpus": cpusHere},
 	},
 	{
 		"hugepages", "Size huge pages: how many, on which NUMA node, and who may use them", "",
 		func() sizing.Wish { return hugepages.New() },
+		nil,
 	},
 	{
 		"network", "Size the network of a cluster's overlay: the MTU inside it, and what packets cost", "",
 		func() sizing.Wish { return network.New() },
+		nil,
 	},
 }
 
@@ -80,8 +89,8 @@ func sizeCommand(a *app) *cobra.Command {
 	parent := &cobra.Command{
 		Use: "size", Short: "Say what a platform needs for a load, with the files and the steps",
 		Long: `Turns a wish into values, each with its reason and source, into the files that
-the platform's own tools read, and into the steps in order. It looks at no
-machine and changes none; --write DIR writes the files below a directory.`,
+the platform's own tools read, and into the steps in order. It changes no machine,
+and looks at none but where its answer says so; --write DIR writes the files below a directory.`,
 		Args: knownVerb, SuggestionsMinimumDistance: 2,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -94,7 +103,7 @@ machine and changes none; --write DIR writes the files below a directory.`,
 				if err := noneEmpty(c); err != nil {
 					return err
 				}
-				return a.size(c.Context(), wish, o)
+				return a.size(c.Context(), wish, s.here, o)
 			},
 		}
 		if slices.ContainsFunc(wish.Inputs(), func(in *sizing.Input) bool { return in.Kind == "size" }) {
@@ -150,16 +159,20 @@ func figures() (sizing.Figures, error) {
 	return rule.Tables(files)
 }
 
-func (a *app) size(ctx context.Context, wish sizing.Wish, o sizeOptions) error {
+func (a *app) size(ctx context.Context, wish sizing.Wish, here map[string]machineFigure, o sizeOptions) error {
 	switch {
 	case a.root != "":
-		return ui.Exit(ui.Usage, errors.New("size looks at no machine and takes no --root"))
+		return ui.Exit(ui.Usage, errors.New("size is not about a machine and takes no --root"))
 	case o.force && o.write == "":
 		return ui.Exit(ui.Usage, errors.New("--force goes with --write"))
 	}
 	f, err := figures()
 	if err != nil {
 		return err
+	}
+	assumed, err := assumeHere(wish, here)
+	if err != nil {
+		return ui.Exit(ui.Usage, err)
 	}
 	r, err := wish.Size(ctx, f)
 	var bad *sizing.InputError
@@ -168,6 +181,9 @@ func (a *app) size(ctx context.Context, wish sizing.Wish, o sizeOptions) error {
 	}
 	if err != nil {
 		return err
+	}
+	if assumed != "" {
+		r.Note("%s", assumed)
 	}
 	if o.write != "" {
 		if r.Written, err = writeArtefacts(o.write, r.Platform, r.Files, o.force); err != nil {

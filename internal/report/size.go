@@ -18,7 +18,7 @@ func Size(s *ui.Screen, r *sizing.Result) {
 	}
 	asked := []string{}
 	for _, in := range r.Inputs {
-		if in.From == "asked" {
+		if in.From != "default" {
 			asked = append(asked, strings.TrimSpace("--"+in.Name+" "+in.Value))
 		}
 	}

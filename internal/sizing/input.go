@@ -1,6 +1,7 @@
 package sizing
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -28,6 +29,7 @@ type Input struct {
 	set   func(string) error
 	print func() string
 	given bool
+	from  string // where the value is from, if nobody said it
 	why   string // of the range
 }
 
@@ -72,6 +74,15 @@ func (in *Input) Set(text string) error {
 		return err
 	}
 	in.given = true
+	return nil
+}
+
+// Assume takes a value that nobody has said, and where it is from ("this machine").
+func (in *Input) Assume(text, from string) error {
+	if err := in.Set(text); err != nil {
+		return err
+	}
+	in.from = from
 	return nil
 }
 
@@ -331,7 +342,7 @@ func (r *Result) Heard(inputs []*Input) {
 	for _, in := range inputs {
 		s := Said{Name: in.Name, Value: in.String(), From: "default"}
 		if in.given {
-			s.From = "asked"
+			s.From = cmp.Or(in.from, "asked")
 		}
 		if s.Value == "" && !in.given || in.Kind == "bool" && s.Value == "false" {
 			continue

@@ -62,7 +62,7 @@ type Result struct {
 type Said struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
-	// From is "asked" or "default".
+	// From is "asked", "default" or "this machine".
 	From string `json:"from"`
 }
 

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/sizing"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// machineFigure is a figure of a machine as an input of a size reads it, or why it
+// is not known.
+type machineFigure func(f *fact.Facts) (text, unknown string)
+
+func memoryHere(f *fact.Facts) (text, unknown string) {
+	total, ok := f.Memory.TotalBytes.Get()
+	return fmt.Sprintf("%dMiB", total/int64(unit.MiB)), unless(ok, f.Memory.TotalBytes.Unknown())
+}
+
+func cpusHere(f *fact.Facts) (text, unknown string) {
+	count, ok := f.CPU.Count.Get()
+	return fmt.Sprint(count), unless(ok, f.CPU.Count.Unknown())
+}
+
+func unless(known bool, why string) string {
+	switch {
+	case known:
+		return ""
+	case why == "":
+		return "this machine does not say"
+	}
+	return why
+}
+
+// assumeHere gives the inputs that were left out this machine's figures, and says so.
+func assumeHere(wish sizing.Wish, figures map[string]machineFigure) (said string, err error) {
+	var facts *fact.Facts
+	var assumed []string
+	for _, in := range wish.Inputs() {
+		figure := figures[in.Name]
+		if figure == nil || in.Given() {
+			continue
+		}
+		if facts == nil {
+			facts = fact.Collect(host.Live())
+		}
+		text, unknown := figure(facts)
+		if unknown != "" {
+			return "", sizing.Bad(in.Name, "how many? this machine's are not known: %s", unknown)
+		}
+		if err := in.Assume(text, "this machine"); err != nil {
+			return "", sizing.Bad(in.Name, "this machine's: %w", err)
+		}
+		assumed = append(assumed, "--"+in.Name+" "+in.String())
+	}
+	switch len(assumed) {
+	case 0:
+		return "", nil
+	case 1:
+		return assumed[0] + " is this machine's: give it for another one", nil
+	}
+	return strings.Join(assumed, " and ") + " are this machine's: give them for another one", nil
+}
