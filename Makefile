@@ -86,6 +86,13 @@ proofs: root ## run the tests that prove options, and make the manual's table of
 	FETTLE_UPDATE_GOLDEN=1 $(GO) test -run '^TestManual$$' ./internal/plugin/table ./internal/component/table
 	@git diff --stat
 
+# On a machine that does nothing else: two hours, most of it waiting.
+.PHONY: experiments
+experiments: root ## make the experiments of docs/proofs anew, and their pages
+	FETTLE_PROOFS=1 FETTLE_TEST_REQUIRE=1 FETTLE_TEST_DISPOSABLE=1 $(GO) test -count=1 -v -timeout 4h ./test/proofs
+	FETTLE_UPDATE_GOLDEN=1 $(GO) test -run '^TestProofs$$' ./internal/report/page
+	@git diff --stat
+
 .PHONY: lint
 lint: ## vet, format, and golangci-lint where it is installed
 	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs -r gofmt -l); \

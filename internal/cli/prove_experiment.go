@@ -293,15 +293,25 @@ func (p *proof) run(ctx context.Context) (prove.Ending, error) {
 	return ending, errors.Join(err, p.finish())
 }
 
-// unfit watches the machine for a moment.
-func (p *proof) unfit(ctx context.Context) []string {
-	begun := prove.Counters(p.host)
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-time.After(settle):
+// rests is how many moments the machine is given to come to rest: from what prepared
+// the work, or what somebody has just ended.
+const rests = 10
+
+// unfit watches the machine for a moment, and where it is not fit for a few more.
+func (p *proof) unfit(ctx context.Context) (why []string) {
+	for range rests {
+		begun := prove.Counters(p.host)
+		if wait(ctx, settle) != nil {
+			return nil
+		}
+		why = prove.Unfit(p.host, begun, prove.Counters(p.host), settle.Seconds())
+		if len(why) == 0 || p.o.anyway {
+			return why
+		}
+		p.screen.Status("waiting for the machine to come to rest: %s", why[0])
 	}
-	return prove.Unfit(p.host, begun, prove.Counters(p.host), settle.Seconds())
+	p.screen.Status("")
+	return why
 }
 
 // finish puts the record into the store.

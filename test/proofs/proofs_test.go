@@ -1,0 +1,136 @@
+// Package proofs makes the records of docs/proofs: real experiments with real products,
+// on the machine that it runs on. `make experiments` runs it; it takes about two hours,
+// and wants a machine that does nothing else.
+package proofs
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/component/producttest"
+	"fettle.dev/fettle/internal/component/puma/register"
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/testroot"
+)
+
+// out is where records go, as a root's inside sees it.
+const out = "/proofs"
+
+// asked skips unless the experiments are asked for: a test of every day keeps the
+// records and their pages together (internal/report/page).
+func asked(t *testing.T) {
+	t.Helper()
+	if testing.Short() || os.Getenv("FETTLE_PROOFS") != "1" {
+		t.Skip("makes real experiments for two hours; make experiments")
+	}
+	testroot.Disposable(t)
+}
+
+// inside runs the calling test in a root with the products, and is true in there. more
+// adds to what the root has.
+func inside(t *testing.T, live bool, more func(*testroot.Options)) bool {
+	t.Helper()
+	if _, err := os.Stat(out); err == nil {
+		return testroot.Inside(t, testroot.Options{})
+	}
+	dir, err := filepath.Abs("../../docs/proofs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	o := testroot.Options{Servers: true, Live: live, Env: []string{"FETTLE_PROOFS=1", "FETTLE_PROOFS_BUDGET=" + os.Getenv("FETTLE_PROOFS_BUDGET")},
+		Binds: []testroot.Bind{{Source: dir, Target: out}}}
+	for _, pkg := range []string{"./cmd/fettle", "./test/proofs/access", "./test/proofs/registrations"} {
+		o.Binds = append(o.Binds, testroot.Bind{Source: testroot.Program(t, pkg), Target: "/usr/local/bin/" + filepath.Base(pkg), ReadOnly: true})
+	}
+	if more != nil {
+		more(&o)
+	}
+	return testroot.Inside(t, o)
+}
+
+// prove makes an experiment and keeps its record under a name.
+func prove(t *testing.T, name string, args ...string) {
+	t.Helper()
+	budget := os.Getenv("FETTLE_PROOFS_BUDGET")
+	if budget == "" {
+		budget = "15m"
+	}
+	args = append([]string{"prove", "--output", "json", "--budget", budget}, args...)
+	cmd := exec.Command("fettle", args...)
+	var said strings.Builder
+	cmd.Stderr = &said
+	text, err := cmd.Output()
+	t.Logf("fettle %s\n%s", strings.Join(args, " "), said.String())
+	var r evidence.Run
+	if jsonErr := json.Unmarshal(text, &r); jsonErr != nil || r.ID == "" {
+		t.Fatalf("%v, %v", err, jsonErr)
+	}
+	t.Log(r.Verdict)
+	record, err := exec.Command("fettle", "runs", "export", r.ID).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(out, name+".json"), record, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTHP: transparent huge pages for all, under random reads of memory for which
+// nobody has asked for them (source 004).
+func TestTHP(t *testing.T) {
+	asked(t)
+	if !inside(t, true, nil) {
+		return
+	}
+	prove(t, "thp", "--set", "sysfs:/sys/kernel/mm/transparent_hugepage/enabled=always", "--metric", "read=([0-9.]+) ns", "--unit", "ns", "--", "access")
+}
+
+// TestReadAhead: read-ahead of 128 KiB, which is the kernel's default, against what this
+// machine has, under a stream of small reads through the page cache.
+func TestReadAhead(t *testing.T) {
+	asked(t)
+	if !inside(t, true, func(o *testroot.Options) {
+		disk := producttest.Command(t, "sh", "-c", "lsblk -ndo PKNAME,KNAME $(findmnt -no SOURCE -T "+t.TempDir()+") | awk '{print $1}'")
+		o.Binds = append(o.Binds, testroot.Bind{Source: t.TempDir(), Target: "/srv"})
+		o.Env = append(o.Env, "FETTLE_PROOFS_DISK="+strings.TrimSpace(disk))
+	}) {
+		return
+	}
+	prove(t, "read-ahead", "--set", "sysfs:/sys/block/"+os.Getenv("FETTLE_PROOFS_DISK")+"/queue/read_ahead_kb=128", "--bench", "disk:buffered-read@/srv")
+}
+
+// TestPostgreSQL: a log that is not waited for, and larger shared buffers with more room
+// between checkpoints (source 000, 5.7).
+func TestPostgreSQL(t *testing.T) {
+	asked(t)
+	if !inside(t, false, nil) {
+		return
+	}
+	register.Database(t, 100)
+	prove(t, "postgresql-buffers", "--set", "postgresql:shared_buffers=1GB", "--set", "postgresql:max_wal_size=8GB", "--set", "postgresql:checkpoint_completion_target=0.9", "--bench", "postgres:clients-4")
+}
+
+// TestPuma: workers of Foreman's web server on the cores of this machine, with
+// registrations of hosts as the load (source 000, 5.2.4).
+func TestPuma(t *testing.T) {
+	asked(t)
+	if !inside(t, false, nil) {
+		return
+	}
+	register.Database(t, 100)
+	register.Write(t, "foreman", register.Numbers(2, 0, 16))
+	register.Start(t, "foreman")
+	for name, change := range map[string][]string{
+		"puma-1-worker":  {"--set", "puma:foreman/workers=1"},
+		"puma-5-threads": {"--set", "puma:foreman/threads_max=5"},
+	} {
+		prove(t, name, append(change, "--metric", "rate=([0-9.]+) registrations/s", "--unit", "1/s", "--", "registrations", "-n", "5000")...)
+	}
+}
