@@ -117,10 +117,12 @@ func (b *Bench) job(p *Place, c Cell, runtime time.Duration, seed uint64) fio.Jo
 // bytes of each second so far, and ends it by true; it may be nil.
 func (b *Bench) Visit(ctx context.Context, p *Place, c Cell, runtime time.Duration, seed uint64, watch func([]float64) bool) (Visit, error) {
 	v, err := b.visit(ctx, p, c, runtime, seed, watch)
-	if err == nil && c.Cache == Log && v.Sync.N < enoughSyncs && runtime < longestLog {
-		// Once more, for long enough.
-		longer := time.Duration(1.1 * float64(runtime) * enoughSyncs / float64(max(v.Sync.N, 1)))
-		v, err = b.visit(ctx, p, c, min(longer, longestLog), seed, watch)
+	for err == nil && c.Cache == Log && v.Sync.N < enoughSyncs && v.Sync.N > 0 && runtime < longestLog {
+		// Once more, for long enough; at least twice as long, for the disk may have
+		// become slower meanwhile.
+		longer := max(2*runtime, time.Duration(1.1*float64(runtime)*enoughSyncs/float64(v.Sync.N)))
+		runtime = min(longer, longestLog)
+		v, err = b.visit(ctx, p, c, runtime, seed, watch)
 	}
 	if err != nil {
 		return v, fmt.Errorf("%s: %s: %w", p.Directory, c.Name, err)
