@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -70,6 +71,9 @@ func (p *proof) takeUp() error {
 		return err
 	}
 	p.underway = u
+	if bytes.Contains(u.Run.Body, []byte(`\ufffd`)) { // what JSON has in the place of such a byte
+		return ui.Hinted(ui.Refused, fmt.Errorf("run %s cannot go on: its commands have bytes that are not UTF-8, and its record has not kept them", name), "begin it anew")
+	}
 	if err := json.Unmarshal(u.Run.Body, p.body); err != nil {
 		return err
 	}
@@ -121,7 +125,7 @@ func (p *proof) prepare(ctx context.Context) (err error) {
 	if p.o.ChangeCmd != "" {
 		p.change = &prove.Commands{ApplyWith: p.o.ChangeCmd, UndoWith: p.o.UndoCmd, Dir: p.o.Dir, Mark: mark(deadline.SinceBoot, "apply"),
 			Applying: p.applying, End: host.EndMarked}
-		p.body.Change = prove.Tested{Apply: p.o.ChangeCmd, Undo: p.o.UndoCmd}
+		p.body.Change = prove.Tested{Apply: evidence.Readable(p.o.ChangeCmd), Undo: evidence.Readable(p.o.UndoCmd)}
 	} else if err := p.settings(ctx, deadline); err != nil {
 		return err
 	}
@@ -316,6 +320,11 @@ func (p *proof) unfit(ctx context.Context) (why []string) {
 
 // finish puts the record into the store.
 func (p *proof) finish() error {
+	var work []string
+	for _, word := range p.body.Work {
+		work = append(work, evidence.Readable(word))
+	}
+	p.body.Work = work
 	body, err := json.Marshal(p.body)
 	if err != nil {
 		return err

@@ -8,7 +8,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Schema names the JSON form of a run.
@@ -36,8 +38,44 @@ type Run struct {
 // them once in a hundred thousand stores, and then the second is refused.
 const idLength = 16
 
+// Readable is text as a record can hold it: bytes that are not UTF-8 are written \xNN.
+// JSON has no place for them, and would put the same sign for each.
+func Readable(text string) string {
+	if utf8.ValidString(text) {
+		return text
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		c, size := utf8.DecodeRuneInString(text)
+		if c == utf8.RuneError && size == 1 {
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		} else {
+			b.WriteString(text[:size])
+		}
+		text = text[size:]
+	}
+	return b.String()
+}
+
+// makeReadable does it with all text of a record but the body, which is JSON already.
+func (r *Run) makeReadable() {
+	m := &r.Machine
+	for _, s := range []*string{&r.Kind, &r.Command, &r.User, &r.Version, &r.Verdict, &m.Name, &m.Model, &m.CPU, &m.Hypervisor, &m.OS, &m.Kernel, &m.Hardware} {
+		*s = Readable(*s)
+	}
+	if m.Settings == nil {
+		return
+	}
+	settings := make(map[string]string, len(m.Settings))
+	for name, value := range m.Settings {
+		settings[Readable(name)] = Readable(value)
+	}
+	m.Settings = settings
+}
+
 // sealed is the text of a record with its ID.
 func (r *Run) sealed() ([]byte, error) {
+	r.makeReadable() // what is read again has to give the same text
 	r.Schema, r.ID = Schema, ""
 	text, err := r.text()
 	if err != nil {

@@ -179,6 +179,7 @@ func (s Store) Begin(r *Run) (*Underway, error) {
 		return nil, err
 	}
 	r.Schema = Schema
+	r.makeReadable()
 	u := &Underway{r, f.Name(), f}
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil {
