@@ -71,6 +71,23 @@ var places = []string{
 	"/sys/devices/system/cpu/smt/control", "/sys/devices/system/cpu/online",
 }
 
+// excluded are files that places finds and that are not read: patterns (path.Match).
+var excluded = []string{
+	// A record is shown to others: tcp_fastopen_key, netdev_rss_key.
+	"/proc/sys/*/*_key", "/proc/sys/net/*/*_key", "/proc/sys/*/*secret*", "/proc/sys/net/*/*secret*",
+	// Reading it acts: each CPU is interrupted to add up its counters.
+	"/proc/sys/vm/stat_refresh",
+	// They act when they are written, and hold no setting.
+	"/proc/sys/vm/compact_memory", "/proc/sys/vm/drop_caches",
+}
+
+func isExcluded(file string) bool {
+	return slices.ContainsFunc(excluded, func(pattern string) bool {
+		is, err := path.Match(pattern, file)
+		return is || err != nil
+	})
+}
+
 // longest is the longest value taken, in bytes: a setting is not a table.
 const longest = 200
 
@@ -82,7 +99,7 @@ func settings(h *host.Host) map[string]string {
 			continue // the machine has no such thing
 		}
 		for _, file := range found {
-			if name := path.Base(path.Dir(path.Dir(file))); strings.HasPrefix(name, "loop") || strings.HasPrefix(name, "ram") {
+			if name := path.Base(path.Dir(path.Dir(file))); strings.HasPrefix(name, "loop") || strings.HasPrefix(name, "ram") || isExcluded(file) {
 				continue
 			}
 			text, err := h.Files.ReadFile(file)

@@ -1,0 +1,63 @@
+package evidence
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// reads notes which files are read.
+type reads struct {
+	host.Files
+	files []string
+}
+
+func (r *reads) ReadFile(file string) ([]byte, error) {
+	r.files = append(r.files, file)
+	return r.Files.ReadFile(file)
+}
+
+// TestExcluded: the fingerprint has no key, and what acts is not even read.
+func TestExcluded(t *testing.T) {
+	root := t.TempDir()
+	const secret = "5ec12e7a-00000000"
+	shut := []string{"net/ipv4/tcp_fastopen_key", "net/core/netdev_rss_key", "net/ipv4/tcp_new_secret", "vm/some_key", "vm/stat_refresh", "vm/compact_memory", "vm/drop_caches"}
+	for _, name := range append([]string{"vm/swappiness", "net/core/somaxconn", "vm/page-cluster"}, shut...) {
+		text := "60"
+		if slices.Contains(shut, name) {
+			text = secret
+		}
+		file := filepath.Join(root, "proc/sys", name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, err := host.OpenRoot(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	noted := &reads{Files: h.Files}
+	h.Files = noted
+	all := settings(h)
+	for _, name := range []string{"sysctl:vm.swappiness", "sysctl:net.core.somaxconn", "sysctl:vm.page-cluster"} {
+		if all[name] != "60" {
+			t.Errorf("%s is %q", name, all[name])
+		}
+	}
+	if text, err := json.Marshal(all); err != nil || strings.Contains(string(text), secret) {
+		t.Errorf("%v: %s", err, text)
+	}
+	for _, name := range shut {
+		if slices.Contains(noted.files, "/proc/sys/"+name) {
+			t.Errorf("%s was read", name)
+		}
+	}
+}
