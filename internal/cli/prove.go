@@ -58,11 +58,11 @@ type proveOptions struct {
 	Placebo int           `json:"placebo"`
 	Washout int           `json:"washout"`
 	Seed    uint64        `json:"seed"`
+	Anyway  bool          `json:"anyway,omitempty"`
 
 	expect string
 	keep   bool
 	resume string
-	anyway bool
 }
 
 func proveCommand(a *app) *cobra.Command {
@@ -155,7 +155,7 @@ pressure tell the difference.`,
 	f.StringVar(&o.Margin, "margin", "2%", "smaller effects do not matter")
 	f.Float64Var(&o.Alpha, "alpha", d.Alpha, "chance of a wrong verdict")
 	f.DurationVar(&o.Budget, "budget", 30*time.Minute, "no run begins after this time (with --live: as long as all quads take)")
-	f.DurationVar(&o.Timeout, "timeout", 0, "a run that takes longer has failed (default: the budget, at least a minute)")
+	f.DurationVar(&o.Timeout, "timeout", 0, "a run that takes longer has failed (default: the budget, at least a minute), and a --change-cmd or --undo-cmd too (default: 10m)")
 	f.IntVar(&o.Quads, "quads", d.Most, "quads at the most; a quad is four runs that count")
 	f.IntVar(&o.Placebo, "placebo", d.Placebo, "quads of the placebo, which tells the noise")
 	f.IntVar(&o.Washout, "washout", d.Washout, "runs that do not count after each switch, at least; the placebo may find that more are needed")
@@ -163,7 +163,7 @@ pressure tell the difference.`,
 	f.StringVar(&o.expect, "expect", "", "exit with 3 unless the verdict is this: faster, slower, better, worse or no-effect")
 	f.BoolVar(&o.keep, "keep", false, "apply the change for good if it is better")
 	f.StringVar(&o.resume, "resume", "", "go on with an experiment that was cut off, by its name (fettle runs list) or last")
-	f.BoolVar(&o.anyway, "anyway", false, "measure also where the machine is busy or the margin out of reach")
+	f.BoolVar(&o.Anyway, "anyway", false, "measure also where the machine is busy or the margin out of reach")
 	return c
 }
 

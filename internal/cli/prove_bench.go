@@ -43,7 +43,7 @@ func (p *proof) bench(ctx context.Context, kind, name, mark string) (benchWork, 
 	case "memory":
 		return p.memoryWork(name)
 	case "postgres":
-		return p.postgresWork(name, p.o.anyway)
+		return p.postgresWork(name, p.o.Anyway)
 	}
 	return nil, fmt.Errorf("--bench %s: want disk:CELL[@DIR], memory:CELL or postgres:clients-N[@SERVER], as disk:randrw@/srv, memory:thp-random, postgres:clients-8", p.o.Bench)
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,7 +78,7 @@ func (p *proof) takeUp() error {
 	if err := json.Unmarshal(u.Run.Body, p.body); err != nil {
 		return err
 	}
-	o := proveOptions{expect: p.o.expect, keep: p.o.keep, resume: p.o.resume, anyway: p.o.anyway}
+	o := proveOptions{expect: p.o.expect, keep: p.o.keep, resume: p.o.resume, Anyway: p.o.Anyway}
 	if err := json.Unmarshal(p.body.Asked, &o); err != nil {
 		return err
 	}
@@ -91,6 +92,7 @@ func (p *proof) takeUp() error {
 // prepare looks whether the change can be tested, and starts the watchdog. Nothing is
 // changed by it.
 func (p *proof) prepare(ctx context.Context) (err error) {
+	limit := cmp.Or(p.o.Timeout, changeTimeout)
 	deadline, err := p.deadline(2*p.o.Budget + time.Hour)
 	if err != nil {
 		return err
@@ -123,7 +125,7 @@ func (p *proof) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if p.o.ChangeCmd != "" {
-		p.change = &prove.Commands{ApplyWith: p.o.ChangeCmd, UndoWith: p.o.UndoCmd, Dir: p.o.Dir, Mark: mark(deadline.SinceBoot, "apply"),
+		p.change = &prove.Commands{ApplyWith: p.o.ChangeCmd, UndoWith: p.o.UndoCmd, Dir: p.o.Dir, Mark: mark(deadline.SinceBoot, "apply"), Timeout: limit,
 			Applying: p.applying, End: host.EndMarked}
 		p.body.Change = prove.Tested{Apply: evidence.Readable(p.o.ChangeCmd), Undo: evidence.Readable(p.o.UndoCmd)}
 	} else if err := p.settings(ctx, deadline); err != nil {
@@ -224,6 +226,10 @@ func underTest(steps []tune.Step) (out []prove.Setting) {
 	return out
 }
 
+// changeTimeout is how long a command that makes or undoes the change may take, where
+// --timeout does not say it.
+const changeTimeout = 10 * time.Minute
+
 // orUsage is an error of what was asked for, unless it says itself what it is.
 func orUsage(err error) error {
 	if errors.As(err, new(*ui.Error)) {
@@ -255,11 +261,17 @@ func (p *proof) begin() (err error) {
 var settle = 3 * time.Second
 
 func (p *proof) run(ctx context.Context) (prove.Ending, error) {
+	if len(p.visits) > 0 {
+		// First of all: whoever cut it off may have cut off what restores the machine.
+		if err := p.change.Undo(ctx); err != nil {
+			return "", ui.Exit(ui.Incomplete, &prove.Stuck{Err: err})
+		}
+	}
 	if p.o.Live {
 		p.screen.Say("windows of %v, and %v after each switch: at least %s, at the most until %s", p.o.Window, p.o.Settle,
 			roughly(float64(p.design.Placebo+p.design.Least)*p.o.quad().Seconds()), p.host.Clock.Now().Add(p.o.Budget).Local().Format("2006-01-02 15:04"))
 	} else if why := p.unfit(ctx); len(why) > 0 { // running work is what keeps the machine busy
-		if !p.o.anyway {
+		if !p.o.Anyway {
 			p.watchdog.dismiss()
 			return "", ui.Hinted(ui.Refused, fmt.Errorf("this is no moment to measure: %s", strings.Join(why, "; ")), "wait, or --anyway")
 		}
@@ -278,7 +290,7 @@ func (p *proof) run(ctx context.Context) (prove.Ending, error) {
 	}
 	defer perf.Close()
 	past := p.visits
-	e := &prove.Experiment{Design: p.design, Change: p.change, Workload: p.work, Watch: &prove.Machine{Host: p.host, Perf: perf}, Clock: p.host.Clock, Anyway: p.o.anyway,
+	e := &prove.Experiment{Design: p.design, Change: p.change, Workload: p.work, Watch: &prove.Machine{Host: p.host, Perf: perf}, Clock: p.host.Clock, Anyway: p.o.Anyway,
 		Record: func(v prove.Visit) error {
 			p.visits = append(p.visits, v)
 			return p.underway.Append(v)
@@ -309,7 +321,7 @@ func (p *proof) unfit(ctx context.Context) (why []string) {
 			return nil
 		}
 		why = prove.Unfit(p.host, begun, prove.Counters(p.host), settle.Seconds())
-		if len(why) == 0 || p.o.anyway {
+		if len(why) == 0 || p.o.Anyway {
 			return why
 		}
 		p.screen.Status("waiting for the machine to come to rest: %s", why[0])

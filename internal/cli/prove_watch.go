@@ -141,7 +141,7 @@ func (m *machine) restoreExperiment(ctx context.Context, deadline time.Duration,
 	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(time.Second) {
 		err = nil
 		if !undone {
-			err = prove.Shell(ctx, undoCmd, dir)
+			err = undoByCommand(ctx, undoCmd, dir)
 			if undone = err == nil; undone {
 				err = tune.Unarm(m.engine.StateDir)
 			}
@@ -152,6 +152,13 @@ func (m *machine) restoreExperiment(ctx context.Context, deadline time.Duration,
 	}
 	_ = m.host.Log("an experiment was killed, and its change could not be undone: " + err.Error())
 	return err
+}
+
+// undoByCommand undoes the change of a pair of commands, in the time that it may take.
+func undoByCommand(ctx context.Context, undoCmd, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
+	defer cancel()
+	return prove.Shell(ctx, undoCmd, dir)
 }
 
 // takeBackExperiments takes back what experiments have left in force: the one with

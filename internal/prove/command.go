@@ -200,6 +200,8 @@ type Commands struct {
 	// End ends what bears the mark: an APPLY that was cut off must not go on beside
 	// UNDO.
 	End func(mark string) error
+	// Timeout is how long each of them may take.
+	Timeout time.Duration
 	// Applying is called with true before the first one begins and with false when
 	// it has ended.
 	Applying func(bool) error
@@ -210,7 +212,7 @@ func (c *Commands) Apply(ctx context.Context) error {
 	if err := c.Applying(true); err != nil {
 		return err
 	}
-	err := Shell(ctx, c.ApplyWith, c.Dir, host.Marked(c.Mark))
+	err := c.shell(ctx, c.ApplyWith, host.Marked(c.Mark))
 	if err != nil {
 		err = errors.Join(err, c.End(c.Mark))
 	}
@@ -218,10 +220,20 @@ func (c *Commands) Apply(ctx context.Context) error {
 }
 
 // Undo runs the second command.
-func (c *Commands) Undo(ctx context.Context) error { return Shell(ctx, c.UndoWith, c.Dir) }
+func (c *Commands) Undo(ctx context.Context) error { return c.shell(ctx, c.UndoWith) }
 
 // Placebo runs the second command, which finds nothing to undo.
-func (c *Commands) Placebo(ctx context.Context) error { return Shell(ctx, c.UndoWith, c.Dir) }
+func (c *Commands) Placebo(ctx context.Context) error { return c.shell(ctx, c.UndoWith) }
+
+func (c *Commands) shell(ctx context.Context, command string, env ...string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("%s: it did not end within %v", command, c.Timeout))
+	defer cancel()
+	err := Shell(ctx, command, c.Dir, env...)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return cause
+	}
+	return err
+}
 
 // Holds cannot tell.
 func (c *Commands) Holds(context.Context, Arm) error { return nil }

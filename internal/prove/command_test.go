@@ -121,7 +121,7 @@ func TestCommandPrintsTooMuch(t *testing.T) {
 func TestCommandsAsChange(t *testing.T) {
 	place := filepath.Join(t.TempDir(), "place")
 	applying := 0
-	c := &Commands{ApplyWith: "echo b >" + place, UndoWith: "echo a >" + place,
+	c := &Commands{ApplyWith: "echo b >" + place, UndoWith: "echo a >" + place, Timeout: time.Minute,
 		Applying: func(bool) error { applying++; return nil }, End: func(string) error { return nil }}
 	for _, step := range []struct {
 		do   func(context.Context) error
@@ -139,6 +139,11 @@ func TestCommandsAsChange(t *testing.T) {
 	}
 	c.UndoWith = "echo there is no way back >&2; exit 9"
 	if err := c.Undo(t.Context()); err == nil || !strings.Contains(err.Error(), "exit status 9: there is no way back") {
+		t.Error(err)
+	}
+	// One that hangs is ended, with what it has started, and the experiment with it.
+	c.Timeout, c.ApplyWith = 200*time.Millisecond, "sleep 1000; true"
+	if err := c.Apply(t.Context()); err == nil || !strings.Contains(err.Error(), "sleep 1000; true: it did not end within 200ms") {
 		t.Error(err)
 	}
 }

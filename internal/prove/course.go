@@ -51,11 +51,11 @@ type Course struct {
 // Begin is the start of an experiment. The design has been checked.
 func Begin(d Design) *Course {
 	c := &Course{design: d, washout: d.Washout, phase: Placebo, last: math.NaN(), after: map[Arm][]float64{}}
-	c.tracks = append(c.tracks, &track{metric: d.Metric, alpha: d.Alpha})
+	c.tracks = append(c.tracks, &track{metric: d.Metric, alpha: d.Alpha, matters: d.Margin})
 	for _, g := range d.Guards {
 		// Each guard rail is a question of its own: together they may err as often
 		// as the verdict (Bonferroni; twice, for only one side is asked).
-		c.tracks = append(c.tracks, &track{metric: g.Metric, alpha: 2 * d.Alpha / float64(len(d.Guards)), guards: true})
+		c.tracks = append(c.tracks, &track{metric: g.Metric, alpha: 2 * d.Alpha / float64(len(d.Guards)), guards: true, matters: g.Most})
 	}
 	if d.Covariate != nil {
 		c.beside = &covariate{track: track{metric: *d.Covariate}}
@@ -168,7 +168,7 @@ func (c *Course) begin() {
 			c.tracks[0].placebo = c.beside.again()
 		}
 		for _, t := range c.tracks {
-			t.sequence = stats.NewSequence(t.alpha, t.placebo)
+			t.sequence = stats.NewSequence(t.alpha, t.placebo, t.least())
 		}
 	}
 	c.quad, c.after = 0, map[Arm][]float64{}
@@ -192,7 +192,7 @@ func (c *Course) Noise() float64 {
 	if t.sequence != nil {
 		return t.sequence.Noise()
 	}
-	return stats.NewSequence(t.alpha, t.placebo).Noise()
+	return stats.NewSequence(t.alpha, t.placebo, t.least()).Noise()
 }
 
 // Washout is the number of visits dropped after each switch.

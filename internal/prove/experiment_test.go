@@ -283,3 +283,70 @@ func TestLooks(t *testing.T) {
 		t.Error("visits in another order than the design's are no such experiment")
 	}
 }
+
+// A metric in coarse steps is mostly equal: that is no reason to take a difference of
+// rounding for an effect, nor to lose one that is there.
+func TestCoarseSteps(t *testing.T) {
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 9))
+		m := &machine{noise: func(int) float64 {
+			if r.IntN(20) == 0 {
+				return math.Log(11. / 10)
+			}
+			return 0
+		}}
+		d := design()
+		d.Seed = seed
+		c, _, err := m.experiment(d, nil).Run(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := c.Verdict(); v.Word == Better || v.Word == Worse {
+			t.Errorf("seed %d: %s", seed, v.Text)
+		}
+		m.effect = math.Log(9. / 10)
+		if c, _, err = m.experiment(d, nil).Run(t.Context(), nil); err != nil || c.Verdict().Word != Better {
+			t.Errorf("seed %d: %v, %v", seed, c.Verdict().Text, err)
+		}
+	}
+}
+
+// Where most runs are alike and a few with the change take four times as long, that is
+// not "no effect".
+func TestTailIsNotNothing(t *testing.T) {
+	none := 0
+	for seed := range uint64(60) {
+		r := rand.New(rand.NewPCG(seed, 9))
+		m := &machine{}
+		m.noise = func(int) float64 {
+			at := 0.003 * r.NormFloat64()
+			if m.on && r.Float64() < 0.06 {
+				at += math.Log(4)
+			}
+			return at
+		}
+		d := design()
+		d.Seed = seed
+		c, _, err := m.experiment(d, nil).Run(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := c.Verdict()
+		slow := 0
+		for _, q := range c.tracks[0].sequence.Values() {
+			if q > 0.3 {
+				slow++
+			}
+		}
+		if v.Word == NoEffect {
+			none++
+			if slow > 0 {
+				t.Errorf("seed %d: %s with %d slow quads", seed, v.Text, slow)
+			}
+		}
+	}
+	// In fourteen runs none is slow in 42 of a hundred experiments: that cannot be seen.
+	if none > 40 {
+		t.Errorf("%d of 60 see nothing", none)
+	}
+}

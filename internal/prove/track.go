@@ -13,7 +13,8 @@ type track struct {
 	alpha    float64
 	guards   bool // it is a guard rail's, and does not decide
 	scale    scale
-	least    float64 // smallest value above 0 that was seen
+	matters  float64 // ratio from which a difference matters
+	smallest float64 // value above 0 that was seen
 	logs     [4]float64
 	placebo  []float64
 	sequence *stats.Sequence
@@ -39,18 +40,18 @@ func (t *track) log(v Values) (float64, error) {
 			t.scale = counts
 		}
 	}
-	if value > 0 && (t.least == 0 || value < t.least) {
-		t.least = value
+	if value > 0 && (t.smallest == 0 || value < t.smallest) {
+		t.smallest = value
 	}
 	switch {
 	case !measured:
 		return 0, fmt.Errorf("the work told no %s", t.metric.Name)
 	case t.scale == counts && value >= 0 && !math.IsInf(value, 1):
 		return math.Log1p(value), nil
-	case t.guards && value == 0 && t.least > 0:
+	case t.guards && value == 0 && t.smallest > 0:
 		// A rate of errors may be 0 at times: it stands for half of the smallest one
 		// that was seen, the usual place of what is below the limit of detection.
-		return math.Log(t.least / 2), nil
+		return math.Log(t.smallest / 2), nil
 	case t.guards && value == 0:
 		return 0, fmt.Errorf("%s is 0 from the beginning: there is nothing to compare by a ratio; what must not rise above a value can be a cap (--stop-above)", t.metric.Name)
 	case !(value > 0) || math.IsInf(value, 1):
@@ -58,6 +59,9 @@ func (t *track) log(v Values) (float64, error) {
 	}
 	return math.Log(value), nil
 }
+
+// least is a difference, as one of logarithms, that is nothing beside one that matters.
+func (t *track) least() float64 { return math.Log1p(t.matters) / 10 }
 
 // difference is that of a quad: logarithm with the change less that without it.
 func (t *track) difference(order [4]Arm) (d float64) {

@@ -47,7 +47,14 @@ func (c *Course) Verdict() Verdict {
 	}
 	estimate := t.sequence.Estimate()
 	v := judge(t.interval, estimate, c.design.Margin, c.design.Metric)
-	if v.Word == CannotTell {
+	// A quad that lies far away counts only to its limit. Where such quads make up an
+	// effect by themselves, most runs being alike, there is one all the same.
+	tail := false
+	if mean := stats.Mean(t.sequence.Values()); v.Word == NoEffect && math.Abs(mean) > math.Log1p(c.design.Margin) {
+		tail = true
+		v.Word, v.Text = CannotTell, "cannot tell yet: most quads are alike, and a few that are far away make a mean of "+number(c.design.Metric.Effect(mean))+" %; a percentile as the metric would show them"
+	}
+	if v.Word == CannotTell && !tail {
 		const limit = 100_000
 		n := c.design.Least - t.sequence.N()
 		if v.Interval != nil {
@@ -67,6 +74,9 @@ func (c *Course) Verdict() Verdict {
 	return v
 }
 
+// rounding is a ratio that is left of computing with numbers that are equal.
+const rounding = 1e-9
+
 // judge is the verdict of an interval of the logarithm of the ratio of B to A.
 func judge(i stats.Interval, mid, margin float64, m Metric) Verdict {
 	// Positive is an improvement from here on.
@@ -83,13 +93,13 @@ func judge(i stats.Interval, mid, margin float64, m Metric) Verdict {
 	small := math.Abs(i.Low) <= log && math.Abs(i.High) <= log
 	better, worse := words(m)
 	switch {
-	case low > 0 && small:
+	case low > rounding && small:
 		v.Word, v.Text = Better, fmt.Sprintf("%s, but less than %s %s", better, percent(margin), bounds)
-	case high < 0 && small:
+	case high < -rounding && small:
 		v.Word, v.Text = Worse, fmt.Sprintf("%s, but less than %s [%s, %s]", worse, percent(margin), number(-high), number(-low))
-	case low > 0:
+	case low > rounding:
 		v.Word, v.Text = Better, fmt.Sprintf("%s by %s %s", better, percent(at), bounds)
-	case high < 0:
+	case high < -rounding:
 		v.Word, v.Text = Worse, fmt.Sprintf("%s by %s [%s, %s]", worse, percent(-at), number(-high), number(-low))
 	case small:
 		v.Word, v.Text = NoEffect, fmt.Sprintf("no effect above %s %s", percent(margin), bounds)

@@ -19,6 +19,7 @@ func (i Interval) Contains(x float64) bool { return i.Low <= x && x <= i.High }
 // deleted.
 type Sequence struct {
 	alpha, g float64
+	least    float64   // half-width that no band falls below
 	placebo  []float64 // differences known to have centre 0
 	values   []float64
 	limits   []float64 // of each value: the half-width of its band
@@ -29,9 +30,11 @@ type Sequence struct {
 const band = 1.5
 
 // NewSequence begins a sequence with error rate alpha. The placebo's values, of which
-// the centre is 0, tell the scale of the noise; at least two are needed.
-func NewSequence(alpha float64, placebo []float64) *Sequence {
-	return &Sequence{alpha: alpha, g: 1, placebo: placebo}
+// the centre is 0, tell the scale of the noise; at least two are needed. No band becomes
+// narrower than least, a difference that does not matter: values in coarse steps are
+// mostly equal, their noise seems to be none, and a difference of rounding would decide.
+func NewSequence(alpha float64, placebo []float64, least float64) *Sequence {
+	return &Sequence{alpha: alpha, g: 1, placebo: placebo, least: max(least, 1e-12)}
 }
 
 // N is the number of values.
@@ -58,8 +61,7 @@ func (s *Sequence) Noise() float64 {
 
 // Add takes the next value.
 func (s *Sequence) Add(v float64) {
-	// Where all values were equal the first that differs must count for something.
-	limit := max(band*s.Noise(), 1e-12)
+	limit := max(band*s.Noise(), s.least)
 	s.values = append(s.values, v)
 	s.limits = append(s.limits, limit)
 }

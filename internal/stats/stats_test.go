@@ -119,7 +119,7 @@ func TestBetweenRuns(t *testing.T) {
 // TestSequence: small cases whose answer can be seen.
 func TestSequence(t *testing.T) {
 	placebo := []float64{0.01, -0.01, 0.012, -0.008}
-	s := NewSequence(0.05, placebo)
+	s := NewSequence(0.05, placebo, 0)
 	if i := s.Interval(); !math.IsInf(i.Low, -1) || !math.IsInf(i.High, 1) {
 		t.Errorf("of nothing: %v", i)
 	}
@@ -141,14 +141,14 @@ func TestSequence(t *testing.T) {
 	}
 
 	// A metric without noise: what it says is exact.
-	s = NewSequence(0.05, []float64{0, 0, 0, 0})
+	s = NewSequence(0.05, []float64{0, 0, 0, 0}, 0)
 	for range 8 {
 		s.Add(0.05)
 	}
 	if i := s.Interval(); i.Contains(0) || math.Abs(i.Low-0.05) > 1e-6 || math.Abs(i.High-0.05) > 1e-6 {
 		t.Errorf("without noise: %v", i)
 	}
-	s = NewSequence(0.05, []float64{0, 0, 0, 0})
+	s = NewSequence(0.05, []float64{0, 0, 0, 0}, 0)
 	for range 8 {
 		s.Add(0)
 	}
@@ -165,7 +165,7 @@ func TestSequence(t *testing.T) {
 func TestIntervalIsTheInversion(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 50 {
-		s := NewSequence(0.05, []float64{r.NormFloat64(), r.NormFloat64(), r.NormFloat64(), r.NormFloat64()})
+		s := NewSequence(0.05, []float64{r.NormFloat64(), r.NormFloat64(), r.NormFloat64(), r.NormFloat64()}, 0)
 		for i := range 30 {
 			v := r.NormFloat64()
 			if i%7 == 0 {
