@@ -151,6 +151,21 @@ func (m *machine) findRun(word string) (*evidence.Run, error) {
 	return r, err
 }
 
+// credible is an error where a record says something else than its samples do.
+func credible(r *evidence.Run, e *prove.Evidence) error {
+	doubt, err := e.Doubt()
+	if err == nil && doubt == "" && r.Verdict != e.Text {
+		doubt = fmt.Sprintf("the record says %q at its top, and %q in its body: do not rely on it", r.Verdict, e.Text)
+	}
+	if err == nil && doubt != "" {
+		err = errors.New(doubt)
+	}
+	if err != nil {
+		return fmt.Errorf("run %s: %w", r.ID, err)
+	}
+	return nil
+}
+
 func (a *app) runsShow(c *cobra.Command, id string) error {
 	runs, err := a.findRuns(c, []string{id})
 	if err != nil {
@@ -163,12 +178,18 @@ func (a *app) runsShow(c *cobra.Command, id string) error {
 	if r.Kind == disk.Kind && !a.data() {
 		return a.showDisk(r)
 	}
-	if a.data() || r.Kind != "prove" {
+	if r.Kind != "prove" {
 		return a.result(ProveResult{r}, nil)
 	}
 	var e prove.Evidence
 	if err := json.Unmarshal(r.Body, &e); err != nil {
 		return fmt.Errorf("run %s: %w", r.ID, err)
+	}
+	if err := credible(r, &e); err != nil {
+		return err
+	}
+	if a.data() {
+		return a.result(ProveResult{r}, nil)
 	}
 	report.Proof(a.screen, r, &e)
 	return nil

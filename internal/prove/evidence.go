@@ -131,6 +131,19 @@ func Sum(c *Course, ending Ending, err error, visits []Visit) *Evidence {
 	return e
 }
 
+// Doubt computes the verdict again from the samples, since a file may come from
+// anywhere, and says in what the evidence differs from it; empty where it does not.
+func (e *Evidence) Doubt() (string, error) {
+	c, err := Replay(e.Design, e.Visits)
+	if err != nil {
+		return "", err
+	}
+	if v := c.Verdict(); v.Word != e.Word || v.Text != e.Text {
+		return fmt.Sprintf("the record says %q, but from its samples it is %q: do not rely on it", e.Text, v.Text), nil
+	}
+	return "", nil
+}
+
 // Summed is what an experiment found, with what the evidence of its beginning says of
 // the question.
 func (e *Evidence) Summed(found *Evidence) *Evidence {

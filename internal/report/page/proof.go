@@ -100,9 +100,10 @@ func newProof(e *prove.Evidence) (*proof, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The verdict is computed again from the samples: a file may come from anywhere.
-	if len(seen) > 0 && seen[len(seen)-1].Word != e.Word {
-		p.Notes = append(p.Notes, fmt.Sprintf("The record says %q, but from its samples it is %q: do not rely on it.", e.Text, seen[len(seen)-1].Text))
+	if doubt, err := e.Doubt(); err != nil {
+		return nil, err
+	} else if doubt != "" {
+		p.Notes = append(p.Notes, "T"+doubt[1:]+".")
 	}
 	if e.Effect != nil {
 		p.Strip = newStrips([]bar{{*e.Effect, e.Interval, string(e.Word)}}, e.Design.Margin)[0]
