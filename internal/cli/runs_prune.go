@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -16,7 +17,14 @@ import (
 type PruneResult struct {
 	Schema string      `json:"schema"` // fettle/prune/v1
 	Runs   []ListedRun `json:"runs"`   // those that are to go
+	Kept   []KeptRun   `json:"kept,omitempty"`
 	Gone   bool        `json:"removed"`
+}
+
+// KeptRun is a run that was meant, and stays.
+type KeptRun struct {
+	Name string `json:"name"`
+	Why  string `json:"why"`
 }
 
 type pruneOptions struct {
@@ -73,7 +81,14 @@ func (a *app) runsPrune(c *cobra.Command, o pruneOptions, age time.Duration) err
 	if unread != nil {
 		return m.unread(unread)
 	}
-	res := PruneResult{Schema: "fettle/prune/v1", Runs: going}
+	res := PruneResult{Schema: "fettle/prune/v1"}
+	if going, res.Kept, err = m.needed(going); err != nil {
+		return err
+	}
+	res.Runs = going
+	for _, k := range res.Kept {
+		a.screen.Say("%s stays: %s", k.Name, k.Why)
+	}
 	if len(going) == 0 {
 		if a.data() {
 			return a.result(res, nil)
@@ -151,4 +166,40 @@ func (m *machine) going(o pruneOptions, age time.Duration) ([]ListedRun, error) 
 		}
 	}
 	return out, nil
+}
+
+// needed takes out of the runs that are to go those that were cut off while the change
+// of an experiment may still stand: which of them it was, its record alone tells.
+func (m *machine) needed(going []ListedRun) (rest []ListedRun, kept []KeptRun, err error) {
+	why, err := m.standing()
+	if err != nil || why == "" {
+		return going, nil, err
+	}
+	rest = []ListedRun{}
+	for _, r := range going {
+		if r.State == "cut-off" {
+			kept = append(kept, KeptRun{r.Name, why})
+		} else {
+			rest = append(rest, r)
+		}
+	}
+	return rest, kept, nil
+}
+
+// standing says why the change of an experiment that was cut off may still stand, and
+// what takes it back; empty where nothing of one is left.
+func (m *machine) standing() (string, error) {
+	if how := tune.Armed(m.engine.StateDir); how != "" {
+		return "the change of an experiment that was cut off may still stand; what takes it back: " + how, nil
+	}
+	s, err := m.state()
+	if err != nil {
+		return "", err
+	}
+	for _, t := range s.Live() {
+		if t.Try != nil && t.Try.Experiment {
+			return fmt.Sprintf("the change of an experiment that was cut off stands (transaction %d); fettle undo takes it back", t.ID), nil
+		}
+	}
+	return "", nil
 }
