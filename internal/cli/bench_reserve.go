@@ -39,7 +39,7 @@ func (m *machine) reserve(ctx context.Context, p *memory.Plan) (r *reserved, err
 		}
 		return r, nil
 	}
-	if how := tune.Armed(m.engine.StateDir); how != "" && !tune.Leased(m.engine.StateDir) {
+	if how := tune.LeftBehind(m.engine.StateDir); how != "" {
 		return nil, ui.Hinted(ui.Refused, errors.New("an experiment was killed together with its watchdog, and its change has not been undone"),
 			how+"; then rm "+filepath.Join(m.engine.StateDir, "experiment"))
 	}

@@ -108,7 +108,7 @@ func (p *proof) prepare(ctx context.Context) (err error) {
 	case p.o.ChangeCmd != "" && p.o.keep:
 		return ui.Exit(ui.Usage, errors.New("--keep is for changes of fettle's own: run the --change-cmd by hand"))
 	}
-	if how := tune.Armed(p.engine.StateDir); how != "" && p.underway == nil && !tune.Leased(p.engine.StateDir) {
+	if how := tune.LeftBehind(p.engine.StateDir); how != "" && p.underway == nil {
 		return ui.Hinted(ui.Refused, errors.New("an experiment was killed together with its watchdog, and its change has not been undone"),
 			how+"; then fettle prove --resume last, or rm "+filepath.Join(p.engine.StateDir, "experiment"))
 	}

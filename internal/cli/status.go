@@ -75,6 +75,9 @@ func (a *app) status(ctx context.Context) error {
 	if len(st.Live) > 0 {
 		fmt.Fprintf(out, "to undo: %s\n", report.Transactions(st.Live))
 	}
+	if st.ExperimentUndo != "" {
+		fmt.Fprintf(out, "! an experiment was killed together with its watchdog, and its change may still stand: run %s, or fettle prove --resume last\n", ui.Printable(st.ExperimentUndo))
+	}
 	for _, t := range st.Trials {
 		if t.Overdue {
 			fmt.Fprintf(out, "! transaction %d is overdue: its trial ended at %s, and nothing has taken it back yet; the next fettle tune or undo does, or the next boot where fettle's unit is enabled\n", t.Tx, t.Until.Local().Format("2006-01-02 15:04:05"))

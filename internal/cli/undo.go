@@ -56,8 +56,15 @@ func (a *app) undo(ctx context.Context, ids []int) error {
 	}
 	// An undo goes to its end: stopping half-way would be neither state.
 	u, err := m.engine.Undo(context.WithoutCancel(ctx), ids...)
-	if errors.Is(err, tune.ErrNothing) {
+	nothing := errors.Is(err, tune.ErrNothing)
+	if nothing {
 		u, err = &tune.Undone{Undoes: []int{}, Result: "done", Values: []tune.UndoneValue{}}, nil
+	}
+	if how := tune.LeftBehind(m.engine.StateDir); how != "" && len(ids) == 0 {
+		// What a command has changed, the journal does not know.
+		err = errors.Join(err, ui.Hinted(ui.Failed, errors.New("an experiment was killed together with its watchdog, and its change, which fettle's journal does not know, may still stand"),
+			"run "+how+"; or fettle prove --resume last"))
+	} else if nothing {
 		a.screen.Say("%v", tune.ErrNothing)
 	}
 	if u == nil {

@@ -82,6 +82,15 @@ func Armed(stateDir string) string {
 	return noted(f)
 }
 
+// LeftBehind is how the change can be undone that an experiment has left which is not
+// under way any more: it was killed, and so was its watchdog.
+func LeftBehind(stateDir string) string {
+	if Leased(stateDir) {
+		return ""
+	}
+	return Armed(stateDir)
+}
+
 func noted(f *os.File) string {
 	text, err := io.ReadAll(io.NewSectionReader(f, 0, 64<<10))
 	if err != nil {

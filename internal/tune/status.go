@@ -47,6 +47,9 @@ type Status struct {
 	// a selection, that name what this machine does not have.
 	KeepUnmatched []KeepEntry `json:"keep_unmatched,omitempty"`
 	Damage        []string    `json:"damage,omitempty"`
+	// ExperimentUndo is the command that takes back the change of an experiment which
+	// was killed together with its watchdog; empty where none was.
+	ExperimentUndo string `json:"experiment_undo_command,omitempty"`
 }
 
 // Trial is a transaction that undoes itself unless it is confirmed.
@@ -66,6 +69,7 @@ const StatusSchema = "fettle/status/v1"
 // present the same profiles as they are defined now; nil where there is none.
 func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present *profile.Profile) (*Status, error) {
 	st := &Status{Schema: StatusSchema, Machine: e.Host.Name, Profiles: []string{}, Dynamic: e.dynamic(), Live: []int{}, Damage: s.Damage}
+	st.ExperimentUndo = LeftBehind(e.StateDir)
 	overdue := e.expired(s)
 	for _, t := range s.Live() {
 		st.Live = append(st.Live, t.ID)
