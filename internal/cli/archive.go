@@ -61,5 +61,5 @@ func (a *app) readForChecks(ctx context.Context, h *host.Host) {
 	}
 	subject := platform.NewSubject(ctx, h, table.Kinds(h), sources())
 	subject.Of(products())
-	c.Check(subject, platformNames(), nil)
+	c.Check(ctx, subject, platformNames(), nil)
 }

@@ -144,6 +144,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 			return err
 		}
 	}
+	defer endWith(ctx)()
 	h, err := a.host()
 	if err != nil {
 		return err
@@ -163,7 +164,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		}
 	}
 	if o.explain != "" {
-		return a.explain(c, subject, o.explain)
+		return a.explain(ctx, c, subject, o.explain)
 	}
 	var undecided []rule.Finding
 	if len(names) == 0 {
@@ -177,7 +178,11 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		}
 	}
 	name := hostname(h)
-	audit := report.NewAudit(cmp.Or(name, h.Name), h.Clock.Now().UTC(), names, append(c.Check(subject, names, c.Disabled()), undecided...))
+	findings := append(c.Check(ctx, subject, names, c.Disabled()), undecided...)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	audit := report.NewAudit(cmp.Or(name, h.Name), h.Clock.Now().UTC(), names, findings)
 	audit.Hostname = name
 	a.sayCutLogs(subject, "--logs all")
 	a.sayDisabled(audit.Findings)

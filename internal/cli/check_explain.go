@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -22,7 +23,7 @@ type Explanation struct {
 }
 
 // explain says of one rule all that is known.
-func (a *app) explain(c *rule.Catalogue, m *platform.Subject, id string) error {
+func (a *app) explain(ctx context.Context, c *rule.Catalogue, m *platform.Subject, id string) error {
 	r := c.Rule(id)
 	if r == nil && slices.Contains(ruleIDs(c), id) {
 		return a.rulesShow([]string{id}) // a table, or a measurement
@@ -41,10 +42,13 @@ func (a *app) explain(c *rule.Catalogue, m *platform.Subject, id string) error {
 			x.Tables = append(x.Tables, t)
 		}
 	}
-	for _, f := range c.Check(m, r.Platforms, c.Disabled()) {
+	for _, f := range c.Check(ctx, m, r.Platforms, c.Disabled()) {
 		if f.ID == id {
 			x.Findings = append(x.Findings, f)
 		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	a.sayCutLogs(m, "--logs all")
 	if a.data() {

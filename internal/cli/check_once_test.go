@@ -40,7 +40,7 @@ func TestOneCauseOneFinding(t *testing.T) {
 			}
 			m := recorded(t, string(text))
 			platforms, _ := m.Of(products())
-			for _, f := range c.Check(m, platforms, nil) {
+			for _, f := range c.Check(t.Context(), m, platforms, nil) {
 				if f.State != rule.Warned && f.State != rule.Failed || f.Because != "" {
 					continue
 				}

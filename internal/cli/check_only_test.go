@@ -23,7 +23,7 @@ func TestRulesOfPlatform(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.Check(platform.NewSubject(t.Context(), h, table.Kinds(h), sources()), names, nil)
+		return c.Check(t.Context(), platform.NewSubject(t.Context(), h, table.Kinds(h), sources()), names, nil)
 	}
 	sets := [][]string{{"linux", "satellite", "httpd"}, platformNames(), {}}
 	for _, p := range platformNames() {

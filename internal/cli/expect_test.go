@@ -108,7 +108,7 @@ func audit(t *testing.T, c *rule.Catalogue, root string) map[string][]rule.Findi
 		t.Fatal(err)
 	}
 	got := map[string][]rule.Finding{}
-	for _, f := range c.Check(platform.NewSubject(t.Context(), h, table.Kinds(h), sources()), platformNames(), nil) {
+	for _, f := range c.Check(t.Context(), platform.NewSubject(t.Context(), h, table.Kinds(h), sources()), platformNames(), nil) {
 		got[f.ID] = append(got[f.ID], f)
 	}
 	return got

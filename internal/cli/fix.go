@@ -367,7 +367,7 @@ func (t *patient) ask(ctx context.Context, ids, platforms []string) []rule.Findi
 			t.screen.Say("%s; its rules were not asked, --platform %s asks them", f.Reason, f.Instance)
 		}
 	}
-	findings := t.rules.Check(subject, platforms, t.rules.Disabled())
+	findings := t.rules.Check(context.WithoutCancel(ctx), subject, platforms, t.rules.Disabled())
 	t.sayCutLogs(subject, "fettle check --logs all")
 	t.sayDisabled(findings)
 	if len(ids) > 0 {

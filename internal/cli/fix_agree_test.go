@@ -103,7 +103,7 @@ func fixesAgree(t *testing.T, c *rule.Catalogue, archive string) (tried int) {
 // audited asks the rules of all platforms of a recorded machine.
 func audited(t *testing.T, c *rule.Catalogue, archive string) []rule.Finding {
 	t.Helper()
-	return c.Check(recorded(t, archive), platformNames(), nil)
+	return c.Check(t.Context(), recorded(t, archive), platformNames(), nil)
 }
 
 func recorded(t *testing.T, archive string) *platform.Subject {

@@ -140,7 +140,7 @@ func TestForemanDebug(t *testing.T) {
 			}
 			ask := func(h *host.Host, why map[string]string) map[string]rule.State {
 				s := platform.NewSubject(t.Context(), h, table.Kinds(h), sources())
-				return statesOf(c.Check(s, []string{"linux", "satellite", "puppet"}, nil), why)
+				return statesOf(c.Check(t.Context(), s, []string{"linux", "satellite", "puppet"}, nil), why)
 			}
 			why := map[string]string{}
 			machine, copied := ask(m, nil), ask(debug, why)

@@ -46,7 +46,7 @@ func TestSatelliteMachines(t *testing.T) {
 			s := platform.NewSubject(t.Context(), h, table.Kinds(h), sources())
 			got := map[string]rule.State{}
 			passed := 0
-			for _, f := range c.Check(s, []string{"satellite"}, nil) {
+			for _, f := range c.Check(t.Context(), s, []string{"satellite"}, nil) {
 				switch f.State {
 				case rule.Passed:
 					passed++
@@ -84,7 +84,7 @@ func TestSatelliteCauses(t *testing.T) {
 	}
 	s := platform.NewSubject(t.Context(), h, table.Kinds(h), sources())
 	because, at := map[string]string{}, map[string]string{}
-	for _, f := range c.Check(s, []string{"satellite"}, nil) {
+	for _, f := range c.Check(t.Context(), s, []string{"satellite"}, nil) {
 		if f.State == rule.Failed || f.State == rule.Warned {
 			because[f.ID] = f.Because
 			at[f.ID+" "+f.Instance] = f.At[0]
@@ -119,7 +119,7 @@ func (v values) Items(string) ([]string, string)           { return nil, "" }
 // ask is the finding of one rule.
 func ask(t *testing.T, c *rule.Catalogue, id string, m rule.Machine) rule.Finding {
 	t.Helper()
-	for _, f := range c.Check(m, c.Rule(id).Platforms, nil) {
+	for _, f := range c.Check(t.Context(), m, c.Rule(id).Platforms, nil) {
 		if f.ID == id {
 			return f
 		}
@@ -174,7 +174,7 @@ func TestPumaWorkers(t *testing.T) {
 				}
 				// A crash kernel took some of the last GiB.
 				ram := float64(gib)*(1<<30) + float64(cpus)*1e6
-				f := only.Check(values{
+				f := only.Check(t.Context(), values{
 					"satellite.version": "6.12", "satellite.foreman_version": foreman, "cpu.count": float64(cpus), "memory.total_bytes": ram, "satellite.puma_workers": float64(want),
 				}, []string{"satellite"}, nil)[0]
 				if f.State != rule.Passed || f.Want != float64(want) {

@@ -98,7 +98,7 @@ func (m hugeMachine) audit(t *testing.T, c *rule.Catalogue) (bad, passed map[str
 	t.Helper()
 	h := hosttest.Mounted(t, m)
 	bad, passed = map[string]string{}, map[string]string{}
-	for _, f := range c.Check(platform.NewSubject(t.Context(), h, table.Kinds(h), sources()), []string{"linux", "postgresql"}, nil) {
+	for _, f := range c.Check(t.Context(), platform.NewSubject(t.Context(), h, table.Kinds(h), sources()), []string{"linux", "postgresql"}, nil) {
 		switch said := fmt.Sprintf("%s %s: %v, want %v %s", f.Instance, f.State, f.Measured, f.Want, f.Reason); f.State {
 		case rule.Failed, rule.Warned:
 			bad[f.ID] = said

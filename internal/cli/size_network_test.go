@@ -50,7 +50,7 @@ func (n overlayNode) audit(t *testing.T, c *rule.Catalogue) map[string]rule.Find
 		t.Fatal(err)
 	}
 	out := map[string]rule.Finding{}
-	for _, f := range c.Check(platform.NewSubject(t.Context(), h, table.Kinds(h), sources()), []string{"kubernetes-node"}, nil) {
+	for _, f := range c.Check(t.Context(), platform.NewSubject(t.Context(), h, table.Kinds(h), sources()), []string{"kubernetes-node"}, nil) {
 		if f.Instance == port {
 			out[f.ID] = f
 		}

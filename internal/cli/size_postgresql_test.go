@@ -73,7 +73,7 @@ func TestSizePostgreSQLIsClean(t *testing.T) {
 			}
 		}
 		passed := 0
-		for _, g := range c.Check(s, []string{"postgresql"}, nil) {
+		for _, g := range c.Check(t.Context(), s, []string{"postgresql"}, nil) {
 			if strings.HasPrefix(g.ID, "G") {
 				switch {
 				case g.State == rule.Passed:
@@ -106,7 +106,7 @@ func TestSizePostgreSQLBroken(t *testing.T) {
 	} {
 		file := r.Artefact(sizedpg.File).Content + name + " = " + b.value + "\n" // the last one counts
 		found := false
-		for _, g := range c.Check(serverWith(t, "16", file, 16, 8), []string{"postgresql"}, nil) {
+		for _, g := range c.Check(t.Context(), serverWith(t, "16", file, 16, 8), []string{"postgresql"}, nil) {
 			found = found || g.ID == b.rule && g.State == rule.Warned
 		}
 		if !found {

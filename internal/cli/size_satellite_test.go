@@ -291,7 +291,7 @@ func auditOf(t *testing.T, c *rule.Catalogue, root string) map[string][]rule.Fin
 		t.Fatal(err)
 	}
 	all := map[string][]rule.Finding{}
-	for _, f := range c.Check(platform.NewSubject(t.Context(), h, table.Kinds(h), sources()), []string{"satellite"}, nil) {
+	for _, f := range c.Check(t.Context(), platform.NewSubject(t.Context(), h, table.Kinds(h), sources()), []string{"satellite"}, nil) {
 		all[f.ID] = append(all[f.ID], f)
 	}
 	return all

@@ -87,7 +87,7 @@ func auditOfCopy(t *testing.T, root string, why map[string]string) map[string]ru
 		t.Fatal(err)
 	}
 	s := platform.NewSubject(t.Context(), h, table.Kinds(h), sources())
-	return statesOf(loadCatalogue(t).Check(s, platformNames(), nil), why)
+	return statesOf(loadCatalogue(t).Check(t.Context(), s, platformNames(), nil), why)
 }
 
 func statesOf(findings []rule.Finding, why map[string]string) map[string]rule.State {

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -11,11 +12,15 @@ import (
 
 // Check asks the rules of the platforms of a machine. A rule that depends on one that failed is
 // explained by it. disabled are ids with what the finding says of a rule that
-// somebody does not want.
-func (c *Catalogue) Check(m Machine, platforms []string, disabled map[string]string) []Finding {
+// somebody does not want. When ctx ends no further rule is asked: the findings are
+// those so far, and no audit.
+func (c *Catalogue) Check(ctx context.Context, m Machine, platforms []string, disabled map[string]string) []Finding {
 	var out []Finding
 	bad := map[string]bool{} // "id" or "id instance"
 	for _, r := range c.ordered {
+		if ctx.Err() != nil {
+			return out
+		}
 		if !slices.ContainsFunc(r.Platforms, func(p string) bool { return slices.Contains(platforms, p) }) {
 			continue
 		}

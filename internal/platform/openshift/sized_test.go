@@ -1,6 +1,7 @@
 package openshift
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
@@ -41,7 +42,7 @@ func catalogue(t testing.TB) *rule.Catalogue {
 // those that passed.
 func judge(c *rule.Catalogue, s *platform.Subject) (bad map[string]rule.Finding, passed map[string]bool) {
 	bad, passed = map[string]rule.Finding{}, map[string]bool{}
-	for _, f := range c.Check(s, []string{"openshift"}, nil) {
+	for _, f := range c.Check(context.Background(), s, []string{"openshift"}, nil) {
 		switch f.State {
 		case rule.Passed:
 			passed[f.ID] = true

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/testroot"
+)
+
+// ruleOfCopy is a directory as --root takes it, with a rule of its own that measures
+// an expression.
+func ruleOfCopy(t *testing.T, measured string) string {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, ownRules, "own.yaml")
+	text := fmt.Sprintf(`- id: X01
+  title: It measures something
+  platforms: [linux]
+  inputs: {total: memory.total_bytes}
+  measured: '%s'
+  want: '1'
+  why: It does.
+  sources: [{document: ours}]
+`, measured)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "proc"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{file: text, filepath.Join(dir, "proc/meminfo"): "MemTotal: 16000000 kB\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// A signal ends check also in the middle of an expression that never does.
+func TestInterruptedExpression(t *testing.T) {
+	dir := ruleOfCopy(t, "let r = 1..30000; all(r, all(r, all(r, # > 0))) ? 1 : 2")
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		cmd := exec.Command(filepath.Join(binDir(t), "fettle"), "check", "linux", "--root", dir)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		// All other rules take a tenth of this time.
+		if !testroot.Eventually(time.Minute, func() bool { return cpuTicks(cmd.Process.Pid) > 200 }) {
+			t.Error("the expression was not evaluated for two seconds")
+		}
+		if err := cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-ended:
+			if code := cmd.ProcessState.ExitCode(); code != 130 {
+				t.Errorf("%v: %v, exit code %d, want 130", sig, err, code)
+			}
+		case <-time.After(time.Minute):
+			t.Errorf("%v: still running a minute later", sig)
+			_ = cmd.Process.Kill()
+			<-ended
+		}
+	}
+}
+
+// cpuTicks is the CPU time of a process in its own mode, in hundredths of a second.
+func cpuTicks(pid int) (ticks int) {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(b), ") ")
+	if f := strings.Fields(rest); len(f) > 11 {
+		_, _ = fmt.Sscan(f[11], &ticks)
+	}
+	return ticks
+}
