@@ -5,6 +5,7 @@ import (
 	"math"
 	"path"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,7 @@ type Expr struct {
 	At   Pos
 
 	program *vm.Program
+	made    *budget
 }
 
 // MarshalText prints the expression as it is written.
@@ -73,7 +75,11 @@ func float(v any) float64 {
 // compile checks the expression against the types of its names. as is what it
 // has to answer; nil for anything.
 func (c *Catalogue) compileExpr(e *Expr, env map[string]any, as reflect.Type) error {
-	options := append([]expr.Option{expr.Env(env)}, c.functions()...)
+	if len(e.Text) > maxExprBytes {
+		return fmt.Errorf("%s: the expression has %d bytes, and %d is the most: put its values in a table", e.At, len(e.Text), maxExprBytes)
+	}
+	e.made = &budget{}
+	options := slices.Concat([]expr.Option{expr.Env(env)}, bounded(e.made), c.functions())
 	if as != nil {
 		options = append(options, expr.AsKind(as.Kind()))
 	}
@@ -87,6 +93,7 @@ func (c *Catalogue) compileExpr(e *Expr, env map[string]any, as reflect.Type) er
 
 // run evaluates the expression.
 func (e *Expr) run(env map[string]any) (any, error) {
+	e.made.bytes = 0
 	v, err := expr.Run(e.program, env)
 	if err != nil {
 		first, _, _ := strings.Cut(err.Error(), "\n")
