@@ -105,6 +105,9 @@ func (o benchDiskOptions) fileSize(facts *fact.Facts) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("--size: %w", err)
 	}
+	if size == 0 {
+		return 0, fmt.Errorf("--size %s: want more than 0", o.size)
+	}
 	if size > 1<<60 {
 		return 0, fmt.Errorf("--size %s: more than any disk has", o.size)
 	}

@@ -35,6 +35,9 @@ func (o *proveOptions) suits(f *pflag.FlagSet) error {
 	if f.Changed("fio") && !strings.HasPrefix(o.Bench, "disk:") {
 		return errors.New("--fio is for --bench disk:CELL")
 	}
+	if f.Changed("percentile") && !(o.Percentile >= 0 && o.Percentile <= 100) {
+		return fmt.Errorf("--percentile %v: want 0 to 100", o.Percentile)
+	}
 	foreign, why := ofLive, "is for --live"
 	switch {
 	case o.Live && o.Bench != "":

@@ -43,6 +43,9 @@ type Printed struct {
 // thousands is a number with commas between its thousands.
 var thousands = regexp.MustCompile(`^\d{1,3}(,\d{3})+(\.\d*)?$`)
 
+// pattern is Number as it was asked for, without the flag for lines.
+func (p Printed) pattern() string { return strings.TrimPrefix(p.Number.String(), "(?m)") }
+
 // find reads the metric from what was printed.
 func (p Printed) find(text []byte) (float64, []float64, error) {
 	var all []float64
@@ -57,12 +60,12 @@ func (p Printed) find(text []byte) (float64, []float64, error) {
 		}
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
-			return 0, nil, fmt.Errorf("%s: %q, which %s finds, is no number (as 1234.5 or 1,234.5)", p.Name, word, p.Number)
+			return 0, nil, fmt.Errorf("%s: %q, which %s finds, is no number (as 1234.5 or 1,234.5)", p.Name, word, p.pattern())
 		}
 		all = append(all, v)
 	}
 	if len(all) == 0 {
-		return 0, nil, fmt.Errorf("%s does not appear in what the command prints: nothing is like %s", p.Name, p.Number)
+		return 0, nil, fmt.Errorf("%s does not appear in what the command prints: nothing is like %s", p.Name, p.pattern())
 	}
 	if p.Percentile < 0 {
 		return all[len(all)-1], nil, nil
