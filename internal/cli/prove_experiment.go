@@ -315,6 +315,7 @@ const rests = 10
 
 // unfit watches the machine for a moment, and where it is not fit for a few more.
 func (p *proof) unfit(ctx context.Context) (why []string) {
+	defer p.screen.Status("")
 	for range rests {
 		begun := prove.Counters(p.host)
 		if wait(ctx, settle) != nil {
@@ -326,7 +327,6 @@ func (p *proof) unfit(ctx context.Context) (why []string) {
 		}
 		p.screen.Status("waiting for the machine to come to rest: %s", why[0])
 	}
-	p.screen.Status("")
 	return why
 }
 

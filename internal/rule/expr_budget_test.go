@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// evaluated is the value of an expression, with x a text of an input that is of any type.
+// evaluated is the value of an expression, with x a text.
 func evaluated(t *testing.T, text string) (any, error) {
 	t.Helper()
 	e := &Expr{Text: text, At: Pos{"own.yaml", 7}}
