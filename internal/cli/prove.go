@@ -182,7 +182,7 @@ func (a *app) prove(ctx context.Context, o proveOptions, work []string) (err err
 	if o.expect != "" && !ok {
 		return ui.Exit(ui.Usage, fmt.Errorf("--expect %s: want faster, slower, better, worse or no-effect", o.expect))
 	}
-	p := &proof{machine: m, o: o, body: &prove.Evidence{Schema: prove.Schema, Work: work}}
+	p := &proof{machine: m, o: o, body: &prove.Evidence{Schema: prove.Schema, Method: prove.Method, Work: work}}
 	if o.resume != "" {
 		if err := p.takeUp(); err != nil {
 			return err

@@ -57,21 +57,15 @@ func (p *proof) takeUp() error {
 		}
 		name = names[len(names)-1]
 	}
-	u, err := store.Resume(name, func(line []byte) error {
-		var v prove.Visit
-		if err := json.Unmarshal(line, &v); err != nil {
-			return err
-		}
-		p.visits = append(p.visits, v)
-		return nil
-	})
+	var l lines
+	u, err := store.Resume(name, l.take)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = ui.Hinted(ui.Usage, fmt.Errorf("no experiment %q was cut off", name), "fettle runs list shows them")
 	}
 	if err != nil {
 		return err
 	}
-	p.underway = u
+	p.underway, p.visits = u, l.visits
 	if bytes.Contains(u.Run.Body, []byte(`\ufffd`)) { // what JSON has in the place of such a byte
 		return ui.Hinted(ui.Refused, fmt.Errorf("run %s cannot go on: its commands have bytes that are not UTF-8, and its record has not kept them", name), "begin it anew")
 	}
@@ -83,6 +77,9 @@ func (p *proof) takeUp() error {
 		return err
 	}
 	p.o = o
+	if begun := p.body.JudgedBy(); begun != prove.Method {
+		p.screen.Say("begun with method %d of judging, and judged by method %d from here on, with all that was measured", begun, prove.Method)
+	}
 	if here := evidence.Fingerprint(p.host); here.Hardware != u.Run.Machine.Hardware {
 		return ui.Exit(ui.Refused, fmt.Errorf("run %s was begun on another machine (%s, %s)", name, u.Run.Machine.Name, u.Run.Machine.CPU))
 	}
@@ -345,7 +342,7 @@ func (p *proof) finish() error {
 	r.Body, r.Verdict, r.Ended = body, p.body.Text, p.host.Clock.Now().UTC()
 	if p.resumable() {
 		// Kept as it is: --resume goes on.
-		return p.underway.Close()
+		return errors.Join(p.underway.Append(stop{p.body.Ending, p.body.Error}), p.underway.Close())
 	}
 	if err := p.runs().Finish(p.underway); err != nil {
 		r.ID = "" // there is no such record

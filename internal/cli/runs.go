@@ -25,13 +25,20 @@ type RunList struct {
 // ListedRun is a run in brief.
 type ListedRun struct {
 	// ID names a run that has ended, Name one that is under way or was cut off.
-	ID      string    `json:"id,omitempty"`
-	Name    string    `json:"name,omitempty"`
-	State   string    `json:"state"` // ended, under-way, cut-off
-	Kind    string    `json:"kind"`
-	Began   time.Time `json:"began"`
-	Command string    `json:"command"`
-	Verdict string    `json:"verdict"`
+	ID   string `json:"id,omitempty"`
+	Name string `json:"name,omitempty"`
+	// State is ended, failed, under-way, interrupted (by a signal), or cut-off: its process
+	// was killed. A failed one may have ended with its record, or be resumable.
+	State     string    `json:"state"`
+	Resumable bool      `json:"resumable,omitempty"` // by fettle prove --resume
+	Kind      string    `json:"kind"`
+	Began     time.Time `json:"began"`
+	Command   string    `json:"command"`
+	Verdict   string    `json:"verdict"`
+	// Method is that of an experiment's verdict, and VerdictNow what the method of this
+	// version makes of the same samples, where that is something else.
+	Method     int    `json:"method,omitempty"`
+	VerdictNow string `json:"verdict_now,omitempty"`
 }
 
 func runsCommand(a *app) *cobra.Command {
@@ -86,14 +93,43 @@ func (a *app) runsList(c *cobra.Command) error {
 func listRuns(runs []ListedRun) *report.Grid {
 	g := &report.Grid{Head: []string{"run", "began", "state", "verdict", "command"}}
 	for _, r := range runs {
-		g.Rows = append(g.Rows, []string{r.ID + r.Name, r.Began.Local().Format("2006-01-02 15:04"), r.State, r.Verdict, r.Command})
+		verdict := r.Verdict
+		if r.VerdictNow != "" {
+			verdict += fmt.Sprintf(" (by method %d; by %d: %s)", r.Method, prove.Method, r.VerdictNow)
+		}
+		g.Rows = append(g.Rows, []string{r.ID + r.Name, r.Began.Local().Format("2006-01-02 15:04"), r.state(), verdict, r.Command})
 	}
 	return g
 }
 
+// state is how the run stands, for eyes.
+func (r *ListedRun) state() string {
+	if r.Resumable {
+		return r.State + ", can be resumed"
+	}
+	return r.State
+}
+
 // listed is a run that has ended, in brief.
 func listed(r *evidence.Run) ListedRun {
-	return ListedRun{ID: r.ID, State: "ended", Kind: r.Kind, Began: r.Began, Command: r.Command, Verdict: r.Verdict}
+	l := ListedRun{ID: r.ID, State: "ended", Kind: r.Kind, Began: r.Began, Command: r.Command, Verdict: r.Verdict}
+	var e prove.Evidence
+	if r.Kind != "prove" || json.Unmarshal(r.Body, &e) != nil {
+		return l // what is wrong with its body is said where it is shown
+	}
+	if e.Ending == prove.EndedFailed {
+		l.State = "failed"
+	}
+	l.Method = e.JudgedBy()
+	otherwise := (*prove.Otherwise)(nil)
+	// Of the same method there is nothing else to say: that it was changed is found where it is shown.
+	if l.Method != prove.Method && errors.As(e.Again(), &otherwise) {
+		l.VerdictNow = otherwise.Text
+		if otherwise.Err != nil {
+			l.VerdictNow = "cannot be judged again"
+		}
+	}
+	return l
 }
 
 // listedOpen is a run that is under way or was cut off, in brief.
@@ -102,22 +138,50 @@ func (m *machine) listedOpen(name string) (ListedRun, error) {
 	if err != nil {
 		return ListedRun{}, err
 	}
-	l := ListedRun{Name: name, State: "cut-off", Kind: r.Kind, Began: r.Began, Command: r.Command, Verdict: e.Text}
-	if alive {
+	l := ListedRun{Name: name, State: "cut-off", Resumable: !alive, Kind: r.Kind, Began: r.Began, Command: r.Command, Verdict: e.Text, Method: e.Method}
+	switch {
+	case alive:
 		l.State = "under-way"
+	case e.Ending != "":
+		l.State = string(e.Ending)
 	}
 	return l, nil
 }
 
-// lookAt reads a run that has not ended, with the verdict of what was measured.
-func (m *machine) lookAt(name string) (*evidence.Run, bool, *prove.Evidence, error) {
-	var visits []prove.Visit
-	r, alive, err := m.runs().Look(name, func(line []byte) error {
-		var v prove.Visit
-		err := json.Unmarshal(line, &v)
-		visits = append(visits, v)
+// lines are those of an experiment that has not ended: what was measured, and why it
+// stopped, where its process could still say so.
+type lines struct {
+	visits  []prove.Visit
+	stopped prove.Ending // empty where it was killed, or goes on
+	why     string
+}
+
+// stop is the line that ends what was measured.
+type stop struct {
+	Stopped prove.Ending `json:"stopped"`
+	Why     string       `json:"error,omitempty"`
+}
+
+func (l *lines) take(text []byte) error {
+	var line struct {
+		prove.Visit
+		stop
+	}
+	if err := json.Unmarshal(text, &line); err != nil {
 		return err
-	})
+	}
+	l.stopped, l.why = line.Stopped, line.stop.Why
+	if line.Stopped == "" {
+		l.visits = append(l.visits, line.Visit)
+	}
+	return nil
+}
+
+// lookAt reads a run that has not ended, with the verdict of what was measured; its
+// ending is empty where it does not tell one.
+func (m *machine) lookAt(name string) (*evidence.Run, bool, *prove.Evidence, error) {
+	var l lines
+	r, alive, err := m.runs().Look(name, l.take)
 	if err != nil {
 		return nil, alive, nil, err
 	}
@@ -125,11 +189,13 @@ func (m *machine) lookAt(name string) (*evidence.Run, bool, *prove.Evidence, err
 	if err := json.Unmarshal(r.Body, &e); err != nil {
 		return nil, alive, nil, fmt.Errorf("run %s: %w", name, err)
 	}
-	course, err := prove.Replay(e.Design, visits)
+	course, err := prove.Replay(e.Design, l.visits)
 	if err != nil {
 		return nil, alive, nil, fmt.Errorf("run %s: %w", name, err)
 	}
-	return r, alive, e.Summed(prove.Sum(course, prove.EndedInterrupted, nil, visits)), nil
+	found := e.Summed(prove.Sum(course, l.stopped, nil, l.visits))
+	found.Error = l.why
+	return r, alive, found, nil
 }
 
 // findRun is the run that a word names: one that has ended by its ID, or one that was
@@ -147,23 +213,27 @@ func (m *machine) findRun(word string) (*evidence.Run, error) {
 		return nil, m.unread(err)
 	}
 	r.Verdict = e.Text
+	if e.Ending == "" {
+		e.Ending = prove.EndedInterrupted
+	}
 	r.Body, err = json.Marshal(e)
 	return r, err
 }
 
-// credible is an error where a record says something else than its samples do.
-func credible(r *evidence.Run, e *prove.Evidence) error {
-	doubt, err := e.Doubt()
-	if err == nil && doubt == "" && r.Verdict != e.Text {
-		doubt = fmt.Sprintf("the record says %q at its top, and %q in its body: do not rely on it", r.Verdict, e.Text)
+// credible is an error where a record says something else than its samples do. That
+// another method than this version's has judged them is no error, and is returned.
+func credible(r *evidence.Run, e *prove.Evidence) (otherwise *prove.Otherwise, err error) {
+	err = e.Again()
+	if errors.As(err, &otherwise) {
+		err = nil
 	}
-	if err == nil && doubt != "" {
-		err = errors.New(doubt)
+	if err == nil && r.Verdict != e.Text {
+		err = fmt.Errorf("the record says %q at its top, and %q in its body: do not rely on it", r.Verdict, e.Text)
 	}
 	if err != nil {
-		return fmt.Errorf("run %s: %w", r.ID, err)
+		return nil, fmt.Errorf("run %s: %w", r.ID, err)
 	}
-	return nil
+	return otherwise, nil
 }
 
 func (a *app) runsShow(c *cobra.Command, id string) error {
@@ -185,8 +255,12 @@ func (a *app) runsShow(c *cobra.Command, id string) error {
 	if err := json.Unmarshal(r.Body, &e); err != nil {
 		return fmt.Errorf("run %s: %w", r.ID, err)
 	}
-	if err := credible(r, &e); err != nil {
+	otherwise, err := credible(r, &e)
+	if err != nil {
 		return err
+	}
+	if otherwise != nil {
+		a.screen.Say("%v", otherwise)
 	}
 	if a.data() {
 		return a.result(ProveResult{r}, nil)

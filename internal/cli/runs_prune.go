@@ -161,7 +161,7 @@ func (m *machine) going(o pruneOptions, age time.Duration) ([]ListedRun, error) 
 		l, err := m.listedOpen(name)
 		if err != nil {
 			m.screen.Say("left as it is: %v", err)
-		} else if l.State == "cut-off" {
+		} else if l.Resumable {
 			out = append(out, l)
 		}
 	}
@@ -177,7 +177,7 @@ func (m *machine) needed(going []ListedRun) (rest []ListedRun, kept []KeptRun, e
 	}
 	rest = []ListedRun{}
 	for _, r := range going {
-		if r.State == "cut-off" {
+		if r.Resumable {
 			kept = append(kept, KeptRun{r.Name, why})
 		} else {
 			rest = append(rest, r)

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -24,11 +25,13 @@ type Effects struct {
 	Interval   *[2]float64 `json:"difference_interval_ratio,omitempty"`
 }
 
-// Effect is that of one experiment, as it has it.
+// Effect is that of one experiment, by this version's method.
 type Effect struct {
 	Change   string      `json:"change"`
 	Effect   *float64    `json:"effect_ratio,omitempty"`
 	Interval *[2]float64 `json:"effect_interval_ratio,omitempty"`
+	// Judged says that the record has another verdict, by another method.
+	Judged string `json:"judged_otherwise,omitempty"`
 }
 
 func (c *Comparison) effects(a, b *evidence.Run) error {
@@ -54,20 +57,29 @@ func (c *Comparison) effects(a, b *evidence.Run) error {
 	if work(first) != work(second) {
 		c.Caution += ". The works differ: an effect holds for its own work"
 	}
-	e := &Effects{Metric: m.Name, Word: CannotTell, A: Effect{change(first), first.Effect, first.Interval}, B: Effect{change(second), second.Effect, second.Interval}}
+	e := &Effects{Metric: m.Name, Word: CannotTell, A: Effect{Change: change(first)}, B: Effect{Change: change(second)}}
 	c.Effects = e
 	c.Alpha = first.Design.Alpha + second.Design.Alpha
 	var seen [2]prove.Verdict
-	for i, r := range []*evidence.Run{a, b} {
-		// Of the samples, not of what the record says of them.
+	for i, side := range []struct {
+		run    *evidence.Run
+		effect *Effect
+	}{{a, &e.A}, {b, &e.B}} {
+		// Both by one method, of the samples, not of what the records say of them.
+		otherwise := (*prove.Otherwise)(nil)
+		if err := of[i].Again(); errors.As(err, &otherwise) && otherwise.Err == nil {
+			side.effect.Judged = otherwise.Error()
+		} else if err != nil {
+			return fmt.Errorf("run %s: %w", side.run.ID, err)
+		}
 		all, err := prove.Looks(of[i].Design, of[i].Visits)
 		if err != nil {
-			return fmt.Errorf("run %s: %w", r.ID, err)
+			return fmt.Errorf("run %s: %w", side.run.ID, err)
 		}
-		if len(all) == 0 {
-			return nil // nothing is known of it yet
+		if len(all) > 0 { // else nothing is known of it yet
+			seen[i] = all[len(all)-1]
 		}
-		seen[i] = all[len(all)-1]
+		side.effect.Effect, side.effect.Interval = seen[i].Effect, seen[i].Interval
 	}
 	if seen[0].Effect == nil || seen[1].Effect == nil {
 		return nil

@@ -14,6 +14,11 @@ import (
 // Schema names the JSON form of the evidence.
 const Schema = "fettle/prove/v1"
 
+// Method is the number of the method that makes a verdict of samples, and words of that.
+// It is raised with whatever makes another text of the same samples. Records that tell
+// none are of before it was counted; they stand as method 1.
+const Method = 2
+
 // Evidence is what an experiment leaves: the body of its run. All of it can be
 // computed again from the design and the visits.
 type Evidence struct {
@@ -24,6 +29,8 @@ type Evidence struct {
 	// Asked are the options that the experiment was asked for with.
 	Asked json.RawMessage `json:"asked"`
 
+	// Method is that of the verdict; absent is 1.
+	Method int    `json:"method,omitempty"`
 	Ending Ending `json:"ending"`
 	Error  string `json:"error,omitempty"` // why it ended, where that is not in its design
 	Verdict
@@ -94,7 +101,7 @@ type Movement struct {
 
 // Sum is the evidence of an experiment that has ended.
 func Sum(c *Course, ending Ending, err error, visits []Visit) *Evidence {
-	e := &Evidence{Schema: Schema, Design: c.design, Ending: ending, Verdict: c.Verdict(),
+	e := &Evidence{Schema: Schema, Method: Method, Design: c.design, Ending: ending, Verdict: c.Verdict(),
 		Washout: c.washout, Visits: visits}
 	if err != nil {
 		e.Error = err.Error()
@@ -131,17 +138,45 @@ func Sum(c *Course, ending Ending, err error, visits []Visit) *Evidence {
 	return e
 }
 
-// Doubt computes the verdict again from the samples, since a file may come from
-// anywhere, and says in what the evidence differs from it; empty where it does not.
-func (e *Evidence) Doubt() (string, error) {
+// JudgedBy is the number of the method that the evidence was judged with.
+func (e *Evidence) JudgedBy() int { return max(e.Method, 1) }
+
+// Otherwise is that evidence was judged by another method than this version's, and
+// that this one finds something else in its samples. The verdict stands as it was given.
+type Otherwise struct {
+	Method int
+	Text   string // the verdict of this version's method; empty where it can make none
+	Err    error  // why it cannot
+}
+
+func (o *Otherwise) Error() string {
+	if o.Err != nil {
+		return fmt.Sprintf("judged by method %d; method %d, which this version has, cannot judge the samples again: %v", o.Method, Method, o.Err)
+	}
+	return fmt.Sprintf("judged by method %d; method %d, which this version has, says of the same samples: %s", o.Method, Method, o.Text)
+}
+
+func (o *Otherwise) Unwrap() error { return o.Err }
+
+// Again judges the samples once more, since a file may come from anywhere. The error is
+// an *Otherwise where another method has judged them before, or says why the evidence is
+// not to be relied on.
+func (e *Evidence) Again() error {
 	c, err := Replay(e.Design, e.Visits)
-	if err != nil {
-		return "", err
+	switch {
+	case e.JudgedBy() != Method && err != nil:
+		return &Otherwise{Method: e.JudgedBy(), Err: err}
+	case err != nil:
+		return err
 	}
-	if v := c.Verdict(); v.Word != e.Word || v.Text != e.Text {
-		return fmt.Sprintf("the record says %q, but from its samples it is %q: do not rely on it", e.Text, v.Text), nil
+	switch v := c.Verdict(); {
+	case v.Word == e.Word && v.Text == e.Text:
+		return nil
+	case e.JudgedBy() != Method:
+		return &Otherwise{Method: e.JudgedBy(), Text: v.Text}
+	default:
+		return fmt.Errorf("the record says %q, but from its samples it is %q: do not rely on it", e.Text, v.Text)
 	}
-	return "", nil
 }
 
 // Summed is what an experiment found, with what the evidence of its beginning says of

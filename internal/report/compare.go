@@ -39,6 +39,11 @@ func Compared(s *ui.Screen, c *compare.Comparison) {
 			{"B against A", strings.ReplaceAll(string(e.Word), "-", " "), effectWords(e.Difference), intervalWords(e.Interval)},
 		}}
 		g.Write(s)
+		for side, x := range []compare.Effect{e.A, e.B} {
+			if x.Judged != "" {
+				fmt.Fprintf(s.Out, "%s was %s; the effects above are of this version.\n", []string{"A", "B"}[side], ui.Printable(x.Judged))
+			}
+		}
 		fmt.Fprintf(s.Out, "The interval of the difference holds with %.3g %%.\n", 100*(1-c.Alpha))
 	}
 	if len(c.Differing) == 0 {

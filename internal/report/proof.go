@@ -52,7 +52,11 @@ func Proof(s *ui.Screen, r *evidence.Run, e *prove.Evidence) {
 	row("quads", "%d of %d at the most, %d placebo, %d limited", len(e.Quads), e.Design.Most, len(e.Placebo), e.Limited)
 	row("noise of a quad", "%.2g %%", 100*e.Noise)
 	row(e.Design.Unit()+"s", "%d, of which %d after each switch are dropped", len(e.Visits), e.Washout)
-	row("ended by", "%s", e.Ending)
+	ended := string(e.Ending)
+	if e.Error != "" {
+		ended += ": " + e.Error
+	}
+	row("ended by", "%s", ended)
 	row("second opinion", "sign flip p %.3g, drift %+.2g %% a %s, autocorrelation %.2f", e.Second.SignFlip, 100*e.Second.Drift, e.Design.Unit(), e.Second.Lag1)
 	if b := e.Second.Between; b != nil {
 		row("between runs", "%.0f %% of the variance of single measurements", 100**b)

@@ -97,13 +97,12 @@ func newProof(e *prove.Evidence) (*proof, error) {
 		p.Lower, p.Higher = "slower", "faster"
 	}
 	seen, err := prove.Looks(e.Design, e.Visits)
-	if err != nil {
+	if err != nil && e.JudgedBy() == prove.Method {
 		return nil, err
 	}
-	if doubt, err := e.Doubt(); err != nil {
-		return nil, err
-	} else if doubt != "" {
-		p.Notes = append(p.Notes, "T"+doubt[1:]+".")
+	if again := e.Again(); again != nil {
+		text := again.Error()
+		p.Notes = append(p.Notes, strings.ToUpper(text[:1])+text[1:]+".")
 	}
 	if e.Effect != nil {
 		p.Strip = newStrips([]bar{{*e.Effect, e.Interval, string(e.Word)}}, e.Design.Margin)[0]
