@@ -62,7 +62,7 @@ const (
 	Alike      Word = "alike"        // the difference is within the margin
 	CannotTell Word = "cannot-tell"  // the interval holds 0 and more than the margin
 	TooFew     Word = "too-few"      // a side has fewer than two samples
-	NoRatio    Word = "no-ratio"     // a sample is not above 0
+	NoRatio    Word = "no-ratio"     // a sample is not above 0, or one side is next to nothing
 	OtherUnit  Word = "another-unit" // or another direction
 )
 
@@ -195,11 +195,18 @@ func (c *Comparison) one(a, b evidence.Series) Series {
 	}
 	log, half := stats.Welch(logsA, logsB, c.Alpha)
 	effect := improvement(log)
+	if math.IsInf(effect, 0) {
+		s.Word = NoRatio
+		return s
+	}
 	s.Effect = &effect
 	if math.IsInf(half, 1) {
 		return s
 	}
 	low, high := improvement(log-half), improvement(log+half)
+	if s.Word = CannotTell; math.IsInf(low, 0) || math.IsInf(high, 0) {
+		return s
+	}
 	s.Within = &[2]float64{min(low, high), max(low, high)}
 	s.Word = judge(log-half, log+half, *s.Within, c.Margin)
 	return s

@@ -159,3 +159,38 @@ func TestEffects(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNothing: where a side is 0, or next to it, there is no ratio, and no infinity that
+// JSON could not hold.
+func TestNothing(t *testing.T) {
+	a := bench(t, 1, evidence.Series{Name: "zero", Unit: "ms", Samples: []float64{5, 6}}, evidence.Series{Name: "next", Unit: "ms", Samples: []float64{1e-300, 1e-300}},
+		evidence.Series{Name: "wild", Unit: "ms", Samples: []float64{1e-300, 1}})
+	b := bench(t, 2, evidence.Series{Name: "zero", Unit: "ms", Samples: []float64{0, 0}}, evidence.Series{Name: "next", Unit: "ms", Samples: []float64{1e300, 1e300}},
+		evidence.Series{Name: "wild", Unit: "ms", Samples: []float64{1e-300, 1}})
+	c, err := Runs(a, b, 0.02, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []Word{NoRatio, NoRatio, CannotTell} {
+		if s := c.Series[i]; s.Word != want || s.Within != nil || want == NoRatio && s.Effect != nil {
+			t.Errorf("%+v", s)
+		}
+	}
+	if _, err := json.Marshal(c); err != nil {
+		t.Error(err)
+	}
+	// A change after which nothing is left of the metric.
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, x := range [][2]*evidence.Run{{experiment(t, r, -60), experiment(t, r, 0)}, {experiment(t, r, 0), experiment(t, r, -60)}, {experiment(t, r, -60), experiment(t, r, -60)}} {
+		c, err := Runs(x[0], x[1], 0.02, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := json.Marshal(c); err != nil {
+			t.Errorf("%v: %+v", err, c.Effects)
+		}
+		if e := c.Effects; e.Difference == nil && e.Word != NoRatio || e.Difference != nil && math.IsInf(*e.Difference, 0) {
+			t.Errorf("%+v", e)
+		}
+	}
+}

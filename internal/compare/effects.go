@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"fettle.dev/fettle/internal/evidence"
@@ -85,12 +86,20 @@ func (c *Comparison) effects(a, b *evidence.Run) error {
 		return nil
 	}
 	d := m.Effect(m.Log(*seen[1].Effect) - m.Log(*seen[0].Effect))
+	if math.IsInf(d, 0) || math.IsNaN(d) {
+		e.Word = NoRatio // the metric became 0, or next to it: no ratio leads from there
+		return nil
+	}
 	e.Difference = &d
 	x, y := seen[0].Interval, seen[1].Interval
 	if x == nil || y == nil {
 		return nil
 	}
-	e.Interval = &[2]float64{m.Effect(m.Log(y[0]) - m.Log(x[1])), m.Effect(m.Log(y[1]) - m.Log(x[0]))}
+	low, high := m.Effect(m.Log(y[0])-m.Log(x[1])), m.Effect(m.Log(y[1])-m.Log(x[0]))
+	if math.IsInf(low-high, 0) || math.IsNaN(low-high) {
+		return nil
+	}
+	e.Interval = &[2]float64{low, high}
 	e.Word = judge(m.Log(e.Interval[0]), m.Log(e.Interval[1]), *e.Interval, c.Margin)
 	return nil
 }

@@ -22,6 +22,9 @@ func Compared(s *ui.Screen, c *compare.Comparison) {
 				row[1], row[2] = fmt.Sprintf("%.4g %s", x.MedianA, x.Unit), fmt.Sprintf("%.4g %s", x.MedianB, x.Unit)
 			}
 			row[3], row[4] = effectWords(x.Effect), intervalWords(x.Within)
+			if x.Word == compare.NoRatio {
+				row[4], row[5] = "", "no ratio: "+noRatio(x.MedianA, x.MedianB)
+			}
 			g.Rows = append(g.Rows, row)
 		}
 		g.Write(s)
@@ -38,6 +41,9 @@ func Compared(s *ui.Screen, c *compare.Comparison) {
 			{"B", e.B.Change, effectWords(e.B.Effect), intervalWords(e.B.Interval)},
 			{"B against A", strings.ReplaceAll(string(e.Word), "-", " "), effectWords(e.Difference), intervalWords(e.Interval)},
 		}}
+		if e.Word == compare.NoRatio {
+			g.Rows[2][1], g.Rows[2][3] = "no ratio: with a change "+e.Metric+" is 0, or next to it", ""
+		}
 		g.Write(s)
 		for side, x := range []compare.Effect{e.A, e.B} {
 			if x.Judged != "" {
@@ -56,6 +62,19 @@ func Compared(s *ui.Screen, c *compare.Comparison) {
 		g.Rows = append(g.Rows, []string{d.Name, d.A, d.B})
 	}
 	g.Write(s)
+}
+
+// noRatio says why two values have none.
+func noRatio(a, b float64) string {
+	switch {
+	case !(a > 0) && !(b > 0):
+		return "both are 0, or have been"
+	case !(a > 0):
+		return "A is 0"
+	case !(b > 0):
+		return "B is 0"
+	}
+	return "a sample is 0, or one side is next to nothing"
 }
 
 // effectWords is an improvement in percent; nothing where there is none.
