@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
@@ -59,7 +58,7 @@ func (p *proof) commandRuns(mark string) (err error) {
 		if !(percentile <= 100) {
 			return m, errors.New("want a --percentile from 0 to 100")
 		}
-		re, err := regexp.Compile("(?m)" + pattern)
+		re, err := compile(pattern)
 		printed = append(printed, prove.Printed{Name: name, Number: re, Percentile: percentile})
 		return m, err
 	})
@@ -78,7 +77,7 @@ func (p *proof) windows() (err error) {
 	o := &p.o
 	set := running.Set{Host: p.host, Unit: o.Unit, WindowS: int(o.Window.Seconds())}
 	if o.Pattern != "" {
-		if set.Pattern, err = regexp.Compile(o.Pattern); err != nil {
+		if set.Pattern, err = compile(o.Pattern); err != nil {
 			return fmt.Errorf("--pattern %s: %w", o.Pattern, err)
 		}
 	}

@@ -111,7 +111,13 @@ func (l *log) Check(context.Context) error {
 	}
 	most := 0
 	for _, f := range known {
-		if n := len(f.number.FindAll(text, -1)); n > most {
+		n := 0
+		for line := range bytes.Lines(text) {
+			if f.number.Match(bytes.TrimRight(line, "\r\n")) {
+				n++
+			}
+		}
+		if n > most {
 			most, l.format = n, f
 		}
 	}
@@ -121,7 +127,7 @@ func (l *log) Check(context.Context) error {
 	case l.number == nil:
 		return fmt.Errorf("%s: the end of this log is none of Foreman's, HAProxy's or Puppet Server's: --pattern REGEXP says which number of a line is the duration (its first group)", l.path)
 	}
-	return fmt.Errorf("%s: no line of its last %d KiB is like %s", l.path, looked>>10, l.number)
+	return fmt.Errorf("%s: no line of its last %d KiB is like %s", l.path, looked>>10, strings.TrimPrefix(l.number.String(), "(?m)"))
 }
 
 // Begin goes to the end of the log.
@@ -245,7 +251,7 @@ const most = 10_000_000
 
 // line takes the number of a whole line.
 func (l *log) line() {
-	m := l.number.FindSubmatch(l.rest)
+	m := l.number.FindSubmatch(bytes.TrimRight(l.rest, "\r\n"))
 	l.rest = l.rest[:0]
 	if m == nil {
 		return
