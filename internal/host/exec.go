@@ -146,7 +146,12 @@ func (e liveExec) Run(ctx context.Context, c Command) (Result, error) {
 	}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 2 * time.Second
-	err = cmd.Run()
+	if err = cmd.Start(); err == nil {
+		err = awaitEnd(ctx, cmd.Wait)
+	}
+	if errors.Is(err, ErrUnkillable) {
+		return Result{}, fmt.Errorf("%s: %w (process %d, as ps shows it)", c, err, cmd.Process.Pid)
+	}
 	res := Result{Stdout: out.Bytes(), Stderr: errOut.Bytes()}
 	if cmd.ProcessState != nil {
 		res.ExitCode = cmd.ProcessState.ExitCode()
@@ -171,6 +176,30 @@ func (e liveExec) Run(ctx context.Context, c Command) (Result, error) {
 		return res, nil
 	}
 	return res, fmt.Errorf("%s: %w", c, err)
+}
+
+// ErrUnkillable is that a program was killed, and does not end: the kernel lets none go
+// that waits for a device in the middle of a request.
+var ErrUnkillable = errors.New("it was killed and does not end: the kernel waits for a device that does not answer (dmesg)")
+
+// unkillable is how long a program that was killed is waited for.
+var unkillable = 20 * time.Second
+
+// awaitEnd waits for the end of a program, which is killed when ctx ends.
+func awaitEnd(ctx context.Context, wait func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- wait() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(unkillable):
+		return ErrUnkillable
+	}
 }
 
 // noExec is a copy without recorded commands.

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,5 +70,22 @@ func eventually(t *testing.T, otherwise string, cond func() bool) {
 		if time.Now().After(end) {
 			t.Fatal(otherwise)
 		}
+	}
+}
+
+// A program that the kernel does not let go is not waited for.
+func TestUnkillable(t *testing.T) {
+	defer func(d time.Duration) { unkillable = d }(unkillable)
+	unkillable = 10 * time.Millisecond
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	stuck := make(chan struct{})
+	defer close(stuck)
+	if err := awaitEnd(ctx, func() error { <-stuck; return nil }); !errors.Is(err, ErrUnkillable) {
+		t.Error(err)
+	}
+	unkillable = time.Hour
+	if err := awaitEnd(ctx, func() error { return os.ErrClosed }); !errors.Is(err, os.ErrClosed) {
+		t.Error(err)
 	}
 }

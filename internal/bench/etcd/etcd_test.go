@@ -270,3 +270,14 @@ func TestWritingRefused(t *testing.T) {
 		}
 	}
 }
+
+// A member that does not answer is not waited for.
+func TestWritingHangs(t *testing.T) {
+	defer func(d time.Duration) { patience = d }(patience)
+	patience = 10 * time.Millisecond
+	w := writer(newMember())
+	w.Call = func(ctx context.Context, _ string, _, _ any) error { <-ctx.Done(); return ctx.Err() }
+	if err := w.Begin(t.Context()); err == nil || err.Error() != "/v3/lease/grant: etcd did not answer within 10ms" {
+		t.Error(err)
+	}
+}

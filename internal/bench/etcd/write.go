@@ -75,12 +75,27 @@ func (w *Writer) Check(p Page) error {
 	return nil
 }
 
+// patience is the time that a call has: etcd itself gives a request up after seven
+// seconds and a little (its ReqTimeout with the default election timeout). Only the tests
+// set another one.
+var patience = 30 * time.Second
+
+func (w *Writer) call(ctx context.Context, method string, asked, answer any) error {
+	bounded, late := context.WithTimeout(ctx, patience)
+	defer late()
+	err := w.Call(bounded, method, asked, answer)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%s: etcd did not answer within %v", method, patience)
+	}
+	return err
+}
+
 // Begin gets the lease.
 func (w *Writer) Begin(ctx context.Context) error {
 	var granted struct {
 		ID string `json:"ID"`
 	}
-	if err := w.Call(ctx, "/v3/lease/grant", map[string]string{"TTL": strconv.Itoa(leaseS)}, &granted); err != nil {
+	if err := w.call(ctx, "/v3/lease/grant", map[string]string{"TTL": strconv.Itoa(leaseS)}, &granted); err != nil {
 		return err
 	}
 	if granted.ID == "" {
@@ -99,7 +114,7 @@ func (w *Writer) End(ctx context.Context) error {
 		return nil
 	}
 	var revoked struct{}
-	if err := w.Call(ctx, "/v3/lease/revoke", map[string]string{"ID": w.lease}, &revoked); err != nil {
+	if err := w.call(ctx, "/v3/lease/revoke", map[string]string{"ID": w.lease}, &revoked); err != nil {
 		return fmt.Errorf("the keys below %s could not be removed; etcd removes them by itself within an hour: %w", w.keys, err)
 	}
 	w.lease = ""
@@ -115,7 +130,7 @@ func (w *Writer) slice(ctx context.Context, of int) error {
 		key := w.keys + strconv.Itoa(len(w.tookS)+len(took))
 		var put struct{}
 		began := w.Clock.Now()
-		err := w.Call(ctx, "/v3/kv/put", map[string]string{"key": base64.StdEncoding.EncodeToString([]byte(key)), "value": value, "lease": w.lease}, &put)
+		err := w.call(ctx, "/v3/kv/put", map[string]string{"key": base64.StdEncoding.EncodeToString([]byte(key)), "value": value, "lease": w.lease}, &put)
 		if err != nil {
 			return fmt.Errorf("write %d: %w", len(w.tookS)+len(took)+1, err)
 		}

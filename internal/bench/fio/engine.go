@@ -98,7 +98,10 @@ var ErrNoFigures = errors.New("fio printed no figures")
 // Run runs a job to its end, or until watch, which is called with the figures so far
 // each second, says that it is enough. watch may be nil.
 func (e *Engine) Run(ctx context.Context, j Job, watch func([]Figures) bool) (*Outcome, error) {
-	inner, stop := context.WithCancel(ctx)
+	bound := j.bound()
+	bounded, late := context.WithTimeout(ctx, bound)
+	defer late()
+	inner, stop := context.WithCancel(bounded)
 	defer stop()
 	out, in := io.Pipe()
 	var o Outcome
@@ -119,8 +122,7 @@ func (e *Engine) Run(ctx context.Context, j Job, watch func([]Figures) bool) (*O
 	}()
 	res, err := e.Host.Exec.Run(inner, host.Command{
 		Argv: append([]string{e.Path}, j.Args()...), Stdout: in, Mark: e.Mark, EndsWithCaller: true,
-		// Of a slow disk, the last requests and the fsync at the end take long.
-		Timeout: j.Runtime + patience,
+		Timeout: bound + time.Minute, // not before the bound itself
 	})
 	in.Close()
 	unread := <-seen
@@ -130,6 +132,8 @@ func (e *Engine) Run(ctx context.Context, j Job, watch func([]Figures) bool) (*O
 		return nil, ctx.Err()
 	case enough:
 		// Ended by us, perhaps in the middle of a document.
+	case bounded.Err() != nil:
+		return nil, hangs(j, bound, err)
 	case unread != nil && !errors.Is(unread, io.ErrUnexpectedEOF):
 		return nil, fmt.Errorf("%w: %s", unread, or(said, "it did not say more"))
 	case err != nil:
@@ -149,8 +153,47 @@ func (e *Engine) Run(ctx context.Context, j Job, watch func([]Figures) bool) (*O
 	return &o, nil
 }
 
-// patience is how much longer than its time a job may take.
-const patience = 10 * time.Minute
+// ErrHangs is that fio does not end.
+var ErrHangs = errors.New("fio hangs")
+
+// What a job may take beside its time: on a slow disk the last requests and the fsync at
+// its end take long. What it has to go over once goes on however slow the disk is, down
+// to one that nobody would call working.
+var allowance = 3 * time.Minute // only the tests set another one
+
+const (
+	slowestRequest = 50 * time.Millisecond
+	slowestBytesPS = 1 << 20
+)
+
+// bound is the time after which a job hangs.
+func (j Job) bound() time.Duration {
+	b := 2*j.Runtime + allowance
+	if j.Runtime == 0 || j.Warm {
+		b += time.Duration(j.SizeBytes/slowestBytesPS) * time.Second
+	}
+	if j.Runtime == 0 && j.BlockBytes > 0 {
+		b += time.Duration(j.SizeBytes/j.BlockBytes) * slowestRequest
+	}
+	return b
+}
+
+// asked is what a job was to take, in words.
+func (j Job) asked() string {
+	if j.Runtime == 0 {
+		return fmt.Sprintf("as long as %d MiB take", j.SizeBytes>>20)
+	}
+	return j.Runtime.String()
+}
+
+// hangs is the error of a job that was ended after its bound.
+func hangs(j Job, bound time.Duration, err error) error {
+	unkilled := ""
+	if errors.Is(err, host.ErrUnkillable) {
+		unkilled = "; it was killed and does not end, and the room that its file takes is free when it does"
+	}
+	return fmt.Errorf("%w: it was to take %s, and was ended after %v: the disk does not answer (dmesg), or others keep it busy%s", ErrHangs, j.asked(), bound.Round(time.Second), unkilled)
+}
 
 // last is the last line of a program's talk.
 func last(text []byte) string {

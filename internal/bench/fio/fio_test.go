@@ -2,6 +2,7 @@ package fio
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,6 +13,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/testroot"
 )
 
 func TestArgs(t *testing.T) {
@@ -116,6 +120,59 @@ func TestInstall(t *testing.T) {
 	} {
 		if got := Install(strings.Fields(c.ids)...); got != c.want {
 			t.Errorf("%s: %q, want %q", c.ids, got, c.want)
+		}
+	}
+}
+
+// A fio that hangs is ended with all that it has started, by the time of its job.
+func TestHangs(t *testing.T) {
+	defer func(d time.Duration) { allowance = d }(allowance)
+	allowance = 300 * time.Millisecond
+	dir := t.TempDir()
+	program := filepath.Join(dir, "fio")
+	text := "#!/bin/sh\n[ \"$1\" = --version ] && { echo fio-3.33; exit; }\nsleep 600 &\necho $! >" + dir + "/child.new; mv " + dir + "/child.new " + dir + "/child\nwait\n"
+	if err := os.WriteFile(program, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	e, err := Find(t.Context(), host.Live(), program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for started := false; !started; { // on a busy machine a shell may take longer than that
+		_, err = e.Run(t.Context(), Job{File: "/dev/null", Runtime: 50 * time.Millisecond, BlockBytes: 4096}, nil)
+		if !errors.Is(err, ErrHangs) || !strings.Contains(err.Error(), "it was to take 50ms") {
+			t.Fatal(err)
+		}
+		_, err := os.Stat(dir + "/child")
+		started = err == nil
+		allowance *= 2
+	}
+	pid, err := os.ReadFile(dir + "/child")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !testroot.Eventually(time.Minute, func() bool {
+		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	}) {
+		t.Error("what it has started goes on")
+	}
+}
+
+// A job over a file once is given the time that a very slow disk takes for it.
+func TestBound(t *testing.T) {
+	for _, c := range []struct {
+		job         Job
+		least, most time.Duration
+	}{
+		{Job{Runtime: time.Second, SizeBytes: 1 << 30, BlockBytes: 4096}, 2 * time.Minute, 5 * time.Minute},
+		{Job{Runtime: 10 * time.Minute, SizeBytes: 1 << 30, BlockBytes: 4096}, 12 * time.Minute, 25 * time.Minute},
+		{Job{SizeBytes: 1 << 30, BlockBytes: 1 << 20}, 17 * time.Minute, 30 * time.Minute},
+		{Job{SizeBytes: 1 << 30, BlockBytes: 4096}, 3 * time.Hour, 5 * time.Hour}, // random, at 20 requests a second
+		{Job{SizeBytes: 64 << 30, BlockBytes: 4096}, 200 * time.Hour, 300 * time.Hour},
+	} {
+		if b := c.job.bound(); b < c.least || b > c.most {
+			t.Errorf("%+v: %v", c.job, b)
 		}
 	}
 }

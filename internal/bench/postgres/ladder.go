@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/lazyregexp"
@@ -98,6 +99,9 @@ func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, 
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
+			if errors.Is(err, ErrHangs) {
+				return nil, fmt.Errorf("with %d clients: %w", c, err)
+			}
 			if err != nil {
 				r.Failed = append(r.Failed, Failed{c, err.Error()})
 				order = slices.DeleteFunc(order, func(o int) bool { return o == c })
@@ -120,10 +124,31 @@ func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, 
 
 // Fill makes pgbench's tables.
 func (p *Plan) Fill(ctx context.Context, d *Database, pgbench Program) error {
-	if _, err := pgbench.Run(ctx, "-i", "-q", "-s", strconv.Itoa(p.Scale), d.Name); err != nil {
+	if _, err := within(ctx, time.Duration(p.Scale)*slowestScale+allowance, pgbench, "-i", "-q", "-s", strconv.Itoa(p.Scale), d.Name); err != nil {
 		return fmt.Errorf("the tables cannot be filled: %w", err)
 	}
 	return nil
+}
+
+// ErrHangs is that pgbench does not end.
+var ErrHangs = errors.New("pgbench hangs")
+
+// allowance is what pgbench may take beside its time: its last transactions may wait for
+// a checkpoint on a slow disk. Only the tests set another one.
+var allowance = 3 * time.Minute
+
+// slowestScale is the time that a unit of its scale may take, some 15 MiB with their log.
+const slowestScale = time.Minute
+
+// within runs pgbench for a time at the most.
+func within(ctx context.Context, bound time.Duration, pgbench Program, args ...string) (string, error) {
+	bounded, late := context.WithTimeout(ctx, bound)
+	defer late()
+	out, err := pgbench.Run(bounded, args...)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: it was ended after %v; pg_stat_activity of the server says what it waits for", ErrHangs, bound.Round(time.Second))
+	}
+	return out, err
 }
 
 // Work makes one step with so many clients in a database that was filled, and returns
@@ -138,7 +163,7 @@ func (p *Plan) step(ctx context.Context, d *Database, pgbench Program, clients i
 	if p.ReadOnly {
 		args = append(args, "-S")
 	}
-	out, runErr := pgbench.Run(ctx, append(args, d.Name)...)
+	out, runErr := within(ctx, 2*p.Step+allowance, pgbench, append(args, d.Name)...)
 	var took []float64
 	logErr := pgbench.Log(func(in io.Reader) (err error) {
 		more, err := latencies(in)

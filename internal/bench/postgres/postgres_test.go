@@ -232,3 +232,34 @@ func TestUnmarked(t *testing.T) {
 		}
 	}
 }
+
+// hanging is a pgbench that does not end, from its second call on.
+type hanging struct{ calls int }
+
+func (h *hanging) LogPrefix() string               { return "/tmp/log" }
+func (h *hanging) Log(func(io.Reader) error) error { return nil }
+func (h *hanging) Run(ctx context.Context, _ ...string) (string, error) {
+	if h.calls++; h.calls == 1 {
+		return "", nil
+	}
+	<-ctx.Done()
+	return "", ctx.Err()
+}
+
+// A pgbench that hangs is not waited for, and no other step is tried.
+func TestHangs(t *testing.T) {
+	defer func(d time.Duration) { allowance = d }(allowance)
+	allowance = 10 * time.Millisecond
+	p := &Plan{Room: room(), Scale: 0, Clients: []int{1, 2}, Step: 10 * time.Millisecond}
+	h := &hanging{}
+	_, err := p.step(t.Context(), &Database{Name: "x"}, &hanging{calls: 1}, 2)
+	if !errors.Is(err, ErrHangs) || !strings.Contains(err.Error(), "pg_stat_activity") {
+		t.Error(err)
+	}
+	if err := p.Fill(t.Context(), &Database{Name: "x"}, h); err != nil {
+		t.Error(err)
+	}
+	if err := p.Fill(t.Context(), &Database{Name: "x"}, h); !errors.Is(err, ErrHangs) {
+		t.Error(err)
+	}
+}
