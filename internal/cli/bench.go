@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -34,6 +36,22 @@ func (m *machine) mayMeasure() error {
 		return ui.Hinted(ui.Refused, err, "run it with sudo, or keep the record elsewhere with --state-dir")
 	}
 	return nil
+}
+
+// cutShort is the error of a bench that ended with err before its plan did. left says what
+// has become of what it made, and kept is the record of what it had measured, if any.
+func cutShort(ctx context.Context, err error, left string, kept *evidence.Run) error {
+	until := "nothing was measured yet"
+	if kept != nil && kept.ID != "" {
+		until = "what was measured is run " + kept.ID
+	}
+	if ctx.Err() != nil {
+		return ui.Exit(ui.Interrupted, fmt.Errorf("interrupted: %s; %s", left, until))
+	}
+	if kept != nil && kept.ID != "" {
+		err = ui.Hinted(ui.Failed, err, until)
+	}
+	return err
 }
 
 // record puts what a bench has measured into the store.

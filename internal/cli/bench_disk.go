@@ -152,22 +152,25 @@ func (a *app) benchDisk(ctx context.Context, o benchDiskOptions, dirs []string) 
 	a.sayTime(plan, places)
 	run := &evidence.Run{Kind: disk.Kind, Began: m.host.Clock.Now().UTC()}
 	e, err := (&disk.Bench{Engine: engine, Host: m.host, Mode: mode}).Run(ctx, plan, places, func(done, all int, p *disk.Place, c disk.Cell) {
-		a.screen.Status("%d of %d: %s in %s", done+1, all, c.Name, p.Directory)
+		a.screen.Progress("%d of %d: %s in %s", done+1, all, c.Name, p.Directory)
 	})
 	a.screen.Status("")
-	if ctx.Err() != nil {
-		return ui.Exit(ui.Interrupted, errors.New("interrupted: the files are gone, and nothing is recorded"))
-	}
-	if err != nil {
-		return err
+	const left = "the files are gone"
+	if e == nil {
+		return cutShort(ctx, err, left, nil)
 	}
 	if o.platform != "" {
 		e.CompareForeman()
 	}
 	e.Sum(facts.Virtualization.Hypervisor.Or(""))
 	run.Verdict = e.Text()
-	err = m.record(run, e)
-	if err == nil && (o.role != "" || o.platform != "") {
+	recorded := m.record(run, e)
+	switch {
+	case err != nil:
+		err = errors.Join(cutShort(ctx, err, left, run), recorded)
+	case recorded != nil:
+		err = recorded
+	case o.role != "" || o.platform != "":
 		err = fitForRole(e)
 	}
 	if a.data() {

@@ -101,26 +101,31 @@ func (a *app) benchEtcd(ctx context.Context, o benchEtcdOptions) error {
 		a.screen.Say("%s is watched for %s", member.Name, o.window)
 	}
 	began := m.host.Clock.Now()
+	b.Progress = func(done, all int) { a.screen.Progress("part %d of %d", done+1, all) }
 	result, err := b.Run(ctx)
+	a.screen.Status("")
+	left := "nothing was written"
 	if b.Writer != nil {
 		// Not to be interrupted: the keys go.
+		left = "the keys are removed"
 		if ended := b.Writer.End(context.WithoutCancel(ctx)); ended != nil {
-			err = errors.Join(ui.Exit(ui.Incomplete, ended), err)
+			return errors.Join(ui.Exit(ui.Incomplete, ended), err)
 		}
 	}
-	if ctx.Err() != nil {
-		return errors.Join(ui.Exit(ui.Interrupted, errors.New("interrupted: nothing is kept of the measurement")), err)
-	}
-	if err != nil {
-		return err
+	if result == nil {
+		return cutShort(ctx, err, left, nil)
 	}
 	result.Member = member.Name
 	r := &evidence.Run{Kind: "bench-etcd", Began: began.UTC(), Verdict: result.Text}
-	err = m.record(r, result)
+	recorded := m.record(r, result)
+	if err != nil {
+		err = cutShort(ctx, err, left, r)
+	}
+	err = errors.Join(err, recorded)
 	if a.data() {
 		return a.result(BenchResult{r}, err)
 	}
-	if err == nil {
+	if recorded == nil {
 		report.BenchEtcd(a.screen, r, result)
 	}
 	return err

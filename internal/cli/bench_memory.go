@@ -107,26 +107,27 @@ func (a *app) benchMemory(ctx context.Context, o benchMemoryOptions) error {
 		return err
 	}
 	a.screen.Say("%d rounds of %d cells, %s each: about %s", p.Rounds, len(p.Cells), unit.Size(p.Bytes).Human(), roughly(p.TakesS()))
-	result, err := p.Run(ctx, run, rand.Uint64N(1<<53), func(round int) {
-		if a.screen.Width > 0 {
-			a.screen.Say("round %d of %d", round+1, p.Rounds)
-		}
+	result, err := p.Run(ctx, run, rand.Uint64N(1<<53), func(done, all int, c memory.Cell) {
+		a.screen.Progress("%d of %d: %s", done+1, all, c)
 	})
+	a.screen.Status("")
 	if released := pages.release(ctx); released != nil {
 		return errors.Join(released, err)
 	}
-	if ctx.Err() != nil {
-		return ui.Exit(ui.Interrupted, errors.New("interrupted: the machine is as it was, and nothing is kept of the measurement"))
-	}
-	if err != nil {
-		return err
+	const left = "the machine is as it was"
+	if result == nil {
+		return cutShort(ctx, err, left, nil)
 	}
 	r := &evidence.Run{Kind: "bench-memory", Began: began.UTC(), Verdict: result.Text}
-	err = m.record(r, result)
+	recorded := m.record(r, result)
+	if err != nil {
+		err = cutShort(ctx, err, left, r)
+	}
+	err = errors.Join(err, recorded)
 	if a.data() {
 		return a.result(BenchResult{r}, err)
 	}
-	if err == nil {
+	if recorded == nil {
 		report.BenchMemory(a.screen, r, result)
 	}
 	return err

@@ -196,27 +196,28 @@ func (a *app) benchPostgres(ctx context.Context, o benchPostgresOptions) error {
 	if err != nil {
 		return err
 	}
-	result, err := p.Run(ctx, p.server, d, p.program, func(round int) {
-		if a.screen.Width > 0 {
-			a.screen.Say("round %d of %d", round+1, p.Rounds)
-		}
+	result, err := p.Run(ctx, p.server, d, p.program, func(done, all, clients int) {
+		a.screen.Progress("%d of %d: %d clients", done+1, all, clients)
 	})
+	a.screen.Status("")
 	if dropped := d.Drop(ctx); dropped != nil {
 		return errors.Join(ui.Exit(ui.Incomplete, dropped), err)
 	}
-	if ctx.Err() != nil {
-		return ui.Exit(ui.Interrupted, errors.New("interrupted: the database is dropped, and nothing is kept of the measurement"))
-	}
-	if err != nil {
-		return err
+	const left = "the database is dropped"
+	if result == nil {
+		return cutShort(ctx, err, left, nil)
 	}
 	result.Server = p.server.Name
 	r := &evidence.Run{Kind: "bench-postgres", Began: began.UTC(), Verdict: result.Text}
-	err = m.record(r, result)
+	recorded := m.record(r, result)
+	if err != nil {
+		err = cutShort(ctx, err, left, r)
+	}
+	err = errors.Join(err, recorded)
 	if a.data() {
 		return a.result(BenchResult{r}, err)
 	}
-	if err == nil {
+	if recorded == nil {
 		report.BenchPostgres(a.screen, r, result)
 	}
 	return err

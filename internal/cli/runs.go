@@ -113,6 +113,9 @@ func (r *ListedRun) state() string {
 // listed is a run that has ended, in brief.
 func listed(r *evidence.Run) ListedRun {
 	l := ListedRun{ID: r.ID, State: "ended", Kind: r.Kind, Began: r.Began, Command: r.Command, Verdict: r.Verdict}
+	if evidence.WasCut(r) {
+		l.State = string(prove.EndedInterrupted)
+	}
 	var e prove.Evidence
 	if r.Kind != "prove" || json.Unmarshal(r.Body, &e) != nil {
 		return l // what is wrong with its body is said where it is shown

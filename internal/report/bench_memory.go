@@ -30,6 +30,9 @@ func BenchMemory(s *ui.Screen, r *evidence.Run, b *memory.Result) {
 	row := func(name, format string, args ...any) {
 		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}
+	if b.Cut != nil {
+		row("not whole", "%s", b.Cut)
+	}
 	row("measured", "%d rounds of %s, %d random reads each; CPU time, medians", b.Rounds, unit.Size(b.SizeBytes).Human(), b.Reads)
 	for _, l := range b.Left {
 		row("not measured", "%s: %s", l.Cell, l.Why)

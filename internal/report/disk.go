@@ -46,6 +46,9 @@ func bytesOf(n int64) string {
 
 // Disk prints what bench disk found: the verdicts first.
 func Disk(s *ui.Screen, r *evidence.Run, e *disk.Evidence) {
+	if e.Cut != nil {
+		fmt.Fprintf(s.Out, "%s\n\n", ui.Printable(e.Cut.String()))
+	}
 	for i, p := range e.Places {
 		if i > 0 {
 			fmt.Fprintln(s.Out)

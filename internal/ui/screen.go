@@ -79,6 +79,16 @@ func (s *Screen) Status(format string, args ...any) {
 	fmt.Fprint(s.Err, "\r\x1b[K"+string(line[:min(len(line), s.Width-1)]))
 }
 
+// Progress says how far a long work is: on a terminal like Status, else as a line. It is
+// no message of the result.
+func (s *Screen) Progress(format string, args ...any) {
+	if s.Width > 0 && s.Format == Table {
+		s.Status(format, args...)
+		return
+	}
+	fmt.Fprintln(s.Err, "fettle: "+Printable(fmt.Sprintf(format, args...)))
+}
+
 // Fail says what went wrong and what to do about it.
 func (s *Screen) Fail(err error) {
 	if Code(err) == Interrupted && errors.Is(err, context.Canceled) {

@@ -26,6 +26,8 @@ const (
 	Memory    DoubtKind = "memory"       // there is no disk
 	Noisy     DoubtKind = "noisy"        // the repeats differ
 	Refused   DoubtKind = "no-direct-io" // the file system has no direct I/O
+	// Incomplete is that repeats are missing, of a run that was interrupted.
+	Incomplete DoubtKind = "incomplete"
 )
 
 // The limits of the proof.

@@ -20,8 +20,10 @@ const Kind = "bench-disk"
 type Evidence struct {
 	Schema string `json:"schema"` // fettle/bench-disk/v1
 	Plan   Plan   `json:"plan"`
-	FIO    string `json:"fio"`   // its version
-	Queue  string `json:"queue"` // fio's engine of the cells with a depth above 1
+	// Cut is that it ended before its plan did; nil where it did not.
+	Cut   *evidence.Cut `json:"cut,omitempty"`
+	FIO   string        `json:"fio"`   // its version
+	Queue string        `json:"queue"` // fio's engine of the cells with a depth above 1
 
 	Places   []Measured        `json:"directories"`
 	Warnings []string          `json:"warnings,omitempty"`
@@ -249,5 +251,5 @@ func (e *Evidence) Text() string {
 		}
 		parts = append(parts, p.Directory+": "+strings.Join(words, ", "))
 	}
-	return strings.Join(parts, "; ")
+	return e.Cut.Text(strings.Join(parts, "; "))
 }

@@ -3,10 +3,13 @@ package disk
 import (
 	"context"
 	"errors"
+	"fmt"
+
+	"fettle.dev/fettle/internal/evidence"
 )
 
 // Run carries a plan out. progress is called before each visit; the places' files are
-// gone when it returns.
+// gone when it returns. What was measured until an error is returned with it.
 func (b *Bench) Run(ctx context.Context, plan Plan, places []*Place, progress func(done, all int, p *Place, c Cell)) (e *Evidence, err error) {
 	defer func() {
 		for _, p := range places {
@@ -23,6 +26,7 @@ func (b *Bench) Run(ctx context.Context, plan Plan, places []*Place, progress fu
 		visits[i] = make([][]Visit, len(plan.Cells))
 	}
 	steps := plan.Steps()
+	var cut *evidence.Cut
 	for n, s := range steps {
 		c, p := plan.Cells[s.Cell], places[s.Place]
 		progress(n, len(steps), p, c)
@@ -30,9 +34,13 @@ func (b *Bench) Run(ctx context.Context, plan Plan, places []*Place, progress fu
 		if plan.Mode == Sustained {
 			watch = lasting
 		}
-		v, err := b.Visit(ctx, p, c, plan.runtime(c), uint64(n+1), watch)
-		if err != nil {
-			return nil, err
+		v, failed := b.Visit(ctx, p, c, plan.runtime(c), uint64(n+1), watch)
+		if failed != nil && n == 0 {
+			return nil, failed
+		}
+		if failed != nil {
+			err, cut = failed, &evidence.Cut{Done: n, Planned: len(steps), Of: "measurements"}
+			break
 		}
 		v.Round = s.Round
 		if plan.Mode == Sustained {
@@ -40,13 +48,20 @@ func (b *Bench) Run(ctx context.Context, plan Plan, places []*Place, progress fu
 		}
 		visits[s.Place][s.Cell] = append(visits[s.Place][s.Cell], v)
 	}
-	e = &Evidence{Plan: plan, FIO: b.Engine.Version, Queue: b.Queue}
+	e = &Evidence{Plan: plan, Cut: cut, FIO: b.Engine.Version, Queue: b.Queue}
 	for i, p := range places {
 		var results []Result
 		for j, c := range plan.Cells {
-			results = append(results, result(plan.Mode, c, visits[i][j]))
+			if len(visits[i][j]) == 0 {
+				continue
+			}
+			r := result(plan.Mode, c, visits[i][j])
+			if n := len(r.Visits); n < plan.Repeats {
+				r.Doubts = append(r.Doubts, Doubt{Incomplete, fmt.Sprintf("it was measured %d of %d times", n, plan.Repeats)})
+			}
+			results = append(results, r)
 		}
 		e.Places = append(e.Places, measured(p, results))
 	}
-	return e, nil
+	return e, err
 }

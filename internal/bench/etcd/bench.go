@@ -46,11 +46,14 @@ type Bench struct {
 	Wait func(context.Context, time.Duration) error
 	// Writer writes meanwhile, if not nil.
 	Writer *Writer
+	// Progress is called before each slice, if not nil.
+	Progress func(done, all int)
 }
 
 // Result is what a bench has found.
 type Result struct {
-	Schema  string            `json:"schema"` // fettle/bench-etcd/v1
+	Schema  string            `json:"schema"`        // fettle/bench-etcd/v1
+	Cut     *evidence.Cut     `json:"cut,omitempty"` // that it ended before its plan did
 	Series  []evidence.Series `json:"series"`
 	Member  string            `json:"member"`
 	Version string            `json:"version,omitempty"`
@@ -69,7 +72,8 @@ type Result struct {
 // JSONBody says that it is the body of a run.
 func (Result) JSONBody() {}
 
-// Run watches a member.
+// Run watches a member. The slices that were finished until ctx ends are returned with the
+// error.
 func (b *Bench) Run(ctx context.Context) (*Result, error) {
 	first, err := b.page(ctx)
 	if err != nil {
@@ -78,16 +82,24 @@ func (b *Bench) Run(ctx context.Context) (*Result, error) {
 	r := &Result{Schema: Schema, Version: first.Version}
 	fsync, commit := evidence.Series{Name: "etcd:fsync-mean", Unit: "ms"}, evidence.Series{Name: "etcd:commit-mean", Unit: "ms"}
 	began, last := b.Clock.Now(), first
-	for range b.Slices {
+	var ended error
+	for slice := range b.Slices {
+		if b.Progress != nil {
+			b.Progress(slice, b.Slices)
+		}
 		if b.Writer != nil {
 			err = b.Writer.slice(ctx, b.Slices)
 		} else {
 			err = b.Wait(ctx, b.Window/time.Duration(b.Slices))
 		}
-		if err != nil {
-			return nil, err
+		var now Page
+		if err == nil {
+			now, err = b.page(ctx)
 		}
-		now, err := b.page(ctx)
+		if err != nil && slice > 0 && ctx.Err() != nil {
+			ended, r.Cut = ctx.Err(), &evidence.Cut{Done: slice, Planned: b.Slices, Of: "parts of its time"}
+			break
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -107,8 +119,8 @@ func (b *Bench) Run(ctx context.Context) (*Result, error) {
 			}
 		}
 		last = now
+		r.WindowS = b.Clock.Now().Sub(began).Seconds()
 	}
-	r.WindowS = b.Clock.Now().Sub(began).Seconds()
 	r.LeaderChanges, r.SizeBytes = last.LeaderChanges, last.SizeBytes
 	for _, j := range []struct {
 		what         string
@@ -128,7 +140,8 @@ func (b *Bench) Run(ctx context.Context) (*Result, error) {
 	}
 	r.Series = slices.DeleteFunc(r.Series, func(s evidence.Series) bool { return len(s.Samples) == 0 })
 	r.Word, r.Text = r.verdict()
-	return r, nil
+	r.Text = r.Cut.Text(r.Text)
+	return r, ended
 }
 
 // page asks, and refuses what cannot be.

@@ -281,3 +281,30 @@ func TestWritingHangs(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Of a bench that is cut off what was seen until then is kept.
+func TestCut(t *testing.T) {
+	for at, want := range map[int]string{1: "", 3: "interrupted after 2 of 5 parts of its time: too slow: fsync in the window"} {
+		m := newMember()
+		m.windows = []Histogram{histogram(0, 0, 0, 0, 0, 0, 2000), histogram(5), histogram(5)}
+		b := m.bench()
+		ctx, cancel := context.WithCancel(t.Context())
+		waits, wait := 0, b.Wait
+		b.Wait = func(ctx context.Context, d time.Duration) error {
+			if waits++; waits == at {
+				cancel()
+				return ctx.Err()
+			}
+			return wait(ctx, d)
+		}
+		r, err := b.Run(ctx)
+		cancel()
+		if !errors.Is(err, context.Canceled) || (r == nil) != (want == "") {
+			t.Errorf("%d: %+v, %v", at, r, err)
+			continue
+		}
+		if r != nil && (!strings.HasPrefix(r.Text, want) || r.WindowS != 2 || r.Series[0].Samples[0] != 2 || len(r.Series[0].Samples) != 2) {
+			t.Errorf("%d: %+v", at, r)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -48,7 +49,8 @@ func Fresh(x host.Exec, argv ...string) Runner {
 
 // Result is what a bench has found.
 type Result struct {
-	Schema string            `json:"schema"` // fettle/bench-memory/v1
+	Schema string            `json:"schema"`        // fettle/bench-memory/v1
+	Cut    *evidence.Cut     `json:"cut,omitempty"` // that it ended before its plan did
 	Series []evidence.Series `json:"series"`
 	// SizeBytes is the size of each mapping, Reads the reads of a visit.
 	SizeBytes int64  `json:"size_bytes"`
@@ -104,8 +106,9 @@ const least = 0.9
 
 // Run measures every cell once in each round, in an order drawn anew for each, so that
 // what the machine does meanwhile falls on all alike. A cell that does not get the
-// pages asked for is left out from then on. told is called after each round.
-func (p *Plan) Run(ctx context.Context, run Runner, seed uint64, told func(round int)) (*Result, error) {
+// pages asked for is left out from then on. told is called before each visit. Where ctx
+// ends, the rounds that are whole are returned with the error.
+func (p *Plan) Run(ctx context.Context, run Runner, seed uint64, told func(done, all int, c Cell)) (*Result, error) {
 	r := &Result{Schema: Schema, SizeBytes: p.Bytes, Reads: p.Reads, Rounds: p.Rounds, Seed: seed, THP: p.THP, Left: slices.Clone(p.Left), Visits: []Record{}}
 	if len(p.Cells) == 0 {
 		return nil, p.nothing()
@@ -116,10 +119,19 @@ func (p *Plan) Run(ctx context.Context, run Runner, seed uint64, told func(round
 		reads := order.Uint64()
 		now := slices.Clone(cells)
 		order.Shuffle(len(now), func(i, j int) { now[i], now[j] = now[j], now[i] })
-		for _, c := range now {
+		for i, c := range now {
+			if told != nil {
+				told(round*len(now)+i, p.Rounds*len(now), c)
+			}
 			s, err := run(ctx, p.Visit(c, reads))
-			if ctx.Err() != nil {
+			if ctx.Err() != nil && round == 0 {
 				return nil, ctx.Err()
+			}
+			if ctx.Err() != nil {
+				// Cells are compared within rounds.
+				r.Visits = slices.DeleteFunc(r.Visits, func(v Record) bool { return v.Round == round })
+				r.Cut, r.Rounds = &evidence.Cut{Done: round, Planned: p.Rounds, Of: "rounds"}, round
+				return r.summed(cells, ctx.Err())
 			}
 			why := ""
 			if err != nil {
@@ -134,12 +146,15 @@ func (p *Plan) Run(ctx context.Context, run Runner, seed uint64, told func(round
 			}
 			r.Visits = append(r.Visits, Record{round, c.String(), s})
 		}
-		if told != nil {
-			told(round)
-		}
 	}
+	return r.summed(cells, nil)
+}
+
+// summed completes the result of the cells that were measured in all rounds, and returns
+// it with the error that has ended them.
+func (r *Result) summed(cells []Cell, ended error) (*Result, error) {
 	if len(cells) == 0 {
-		return nil, fmt.Errorf("nothing could be measured: %s: %s", r.Left[0].Cell, r.Left[0].Why)
+		return nil, errors.Join(ended, fmt.Errorf("nothing could be measured: %s: %s", r.Left[0].Cell, r.Left[0].Why))
 	}
 	// The order of the plan, whatever the order of the visits.
 	for _, c := range cells {
@@ -148,8 +163,8 @@ func (p *Plan) Run(ctx context.Context, run Runner, seed uint64, told func(round
 		}
 	}
 	r.compare(cells)
-	r.Text = r.text()
-	return r, nil
+	r.Text = r.Cut.Text(r.text())
+	return r, ended
 }
 
 // Work is one cell and measure by its name ("thp-random") as work that can be repeated:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/testroot"
@@ -457,5 +459,31 @@ func TestNames(t *testing.T) {
 	}
 	if c, err := ParseCells("4k, thp-remote"); err != nil || len(c) != 2 {
 		t.Errorf("%v %v", c, err)
+	}
+}
+
+// Of a bench that is cut off the rounds that are whole are kept, which says so.
+func TestCut(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	n := 0
+	known := simulated(rand.New(rand.NewPCG(1, 2)), map[Pages]float64{Small: 1.5, THP: 1})
+	run := func(ctx context.Context, v Visit) (Sample, error) {
+		if n++; n == 6 { // the second of the third round
+			cancel()
+			return Sample{}, ctx.Err()
+		}
+		return known(ctx, v)
+	}
+	var told []int
+	b, err := simulatedPlan(Cell{Small, Local}, Cell{THP, Local}).Run(ctx, run, 5, func(done, all int, _ Cell) { told = append(told, done, all) })
+	if !errors.Is(err, context.Canceled) || b == nil {
+		t.Fatal(err)
+	}
+	if b.Rounds != 2 || len(b.Visits) != 4 || *b.Cut != (evidence.Cut{Done: 2, Planned: Rounds, Of: "rounds"}) || len(b.Series[0].Samples) != 2 || !strings.HasPrefix(b.Text, fmt.Sprintf("interrupted after 2 of %d rounds: ", Rounds)) || !strings.Contains(b.Text, "too few rounds") {
+		t.Errorf("%+v", b)
+	}
+	if len(told) != 12 || told[10] != 5 || told[11] != 2*Rounds {
+		t.Errorf("told %v", told)
 	}
 }

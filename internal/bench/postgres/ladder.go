@@ -3,10 +3,12 @@ package postgres
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -33,7 +35,8 @@ type Program interface {
 
 // Result is what a bench has found.
 type Result struct {
-	Schema   string            `json:"schema"` // fettle/bench-postgres/v1
+	Schema   string            `json:"schema"`        // fettle/bench-postgres/v1
+	Cut      *evidence.Cut     `json:"cut,omitempty"` // that it ended before its plan did
 	Series   []evidence.Series `json:"series"`
 	Curves   []evidence.Curve  `json:"curves"`
 	Server   string            `json:"server"`
@@ -73,9 +76,9 @@ type Failed struct {
 type sample struct{ tps, p50, p99, mean float64 }
 
 // Run fills the database and climbs the ladder: up in the first round, down in the
-// next, so that what grows meanwhile falls on all alike. told is called after each
-// round.
-func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, told func(round int)) (*Result, error) {
+// next, so that what grows meanwhile falls on all alike. told is called before each step.
+// What was measured until ctx ends, or pgbench hangs, is returned with the error.
+func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, told func(done, all, clients int)) (*Result, error) {
 	if err := p.Fill(ctx, d, pgbench); err != nil {
 		return nil, err
 	}
@@ -93,15 +96,18 @@ func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, 
 	}
 	samples := map[int][]sample{}
 	order := slices.Clone(p.Clients)
-	for round := range p.Rounds {
+	done, all := 0, p.Rounds*len(p.Clients)
+	for range p.Rounds {
 		for _, c := range slices.Clone(order) {
+			if told != nil {
+				told(done, all, c)
+			}
 			one, err := p.step(ctx, d, pgbench, c)
-			if ctx.Err() != nil {
-				return nil, ctx.Err()
+			if ctx.Err() != nil || errors.Is(err, ErrHangs) {
+				r.Cut = &evidence.Cut{Done: done, Planned: all, Of: "steps"}
+				return r.whole(samples, fmt.Errorf("with %d clients: %w", c, cmp.Or(ctx.Err(), err)))
 			}
-			if errors.Is(err, ErrHangs) {
-				return nil, fmt.Errorf("with %d clients: %w", c, err)
-			}
+			done++
 			if err != nil {
 				r.Failed = append(r.Failed, Failed{c, err.Error()})
 				order = slices.DeleteFunc(order, func(o int) bool { return o == c })
@@ -111,15 +117,20 @@ func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, 
 			samples[c] = append(samples[c], one)
 		}
 		slices.Reverse(order)
-		if told != nil {
-			told(round)
-		}
 	}
 	if len(order) == 0 {
 		return nil, fmt.Errorf("no step could be measured: with %d clients: %s", r.Failed[0].Clients, r.Failed[0].Why)
 	}
-	slices.Sort(order)
-	return r, r.sum(order, samples)
+	return r.whole(samples, nil)
+}
+
+// whole completes the result, and returns it with the error that has ended the ladder;
+// nil where nothing was measured.
+func (r *Result) whole(samples map[int][]sample, ended error) (*Result, error) {
+	if len(samples) == 0 {
+		return nil, ended
+	}
+	return r, errors.Join(ended, r.sum(slices.Sorted(maps.Keys(samples)), samples))
 }
 
 // Fill makes pgbench's tables.
@@ -272,6 +283,7 @@ func (r *Result) sum(order []int, samples map[int][]sample) error {
 	if r.InCache != "" {
 		r.Text += ", in memory"
 	}
+	r.Text = r.Cut.Text(r.Text)
 	return nil
 }
 

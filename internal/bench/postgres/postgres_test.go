@@ -263,3 +263,39 @@ func TestHangs(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// cutting is a pgbench in which somebody interrupts a call.
+type cutting struct {
+	program
+	at     int
+	cancel func()
+}
+
+func (p *cutting) Run(ctx context.Context, args ...string) (string, error) {
+	if len(p.calls) == p.at {
+		p.cancel()
+		return "", ctx.Err()
+	}
+	return p.program.Run(ctx, args...)
+}
+
+// Of a ladder that is cut off the steps that were finished are kept.
+func TestCut(t *testing.T) {
+	for at, want := range map[int]string{1: "", 3: "interrupted after 2 of 6 steps: 400 transactions a second with 4 clients", 5: "interrupted after 4 of 6 steps: 1600 transactions a second with 16 clients"} {
+		plan, err := Make(room(), Asked{Clients: []int{1, 4, 16}, Rounds: 2, Step: time.Second, Scale: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		told := 0
+		r, err := plan.Run(ctx, &server{}, &Database{Name: "x"}, &cutting{at: at, cancel: cancel}, func(done, all, _ int) { told = done })
+		cancel()
+		if !errors.Is(err, context.Canceled) || (r == nil) != (want == "") || told != at-1 {
+			t.Errorf("%d: %+v, %v, told %d", at, r, err, told)
+			continue
+		}
+		if r != nil && !strings.HasPrefix(r.Text, want) {
+			t.Errorf("%d: %s", at, r.Text)
+		}
+	}
+}
