@@ -73,13 +73,7 @@ func (a *app) benchEtcd(ctx context.Context, o benchEtcdOptions) error {
 		return err
 	}
 	defer member.Close()
-	page := func(ctx context.Context) (bench.Page, error) {
-		p, err := member.Metrics(ctx)
-		if err != nil {
-			return bench.Page{}, fmt.Errorf("etcd does not tell its metrics: %w", err)
-		}
-		return etcdPage(p), nil
-	}
+	page := func(ctx context.Context) (bench.Page, error) { return askEtcd(ctx, member) }
 	if err := m.mayMeasure(); err != nil {
 		return err
 	}
@@ -161,6 +155,15 @@ func (m *machine) etcdMember(ctx context.Context, name string) (*etcd.Member, er
 		return nil, ui.Exit(ui.Usage, fmt.Errorf("several run here: --member %s", strings.Join(names, " or ")))
 	}
 	return nil, ui.Exit(ui.Usage, fmt.Errorf("no etcd %q runs here, but %s", name, strings.Join(names, ", ")))
+}
+
+// askEtcd asks a member for what the bench wants of its metrics.
+func askEtcd(ctx context.Context, member *etcd.Member) (bench.Page, error) {
+	p, err := member.Metrics(ctx)
+	if err != nil {
+		return bench.Page{}, fmt.Errorf("etcd does not tell its metrics: %w", err)
+	}
+	return etcdPage(p), nil
 }
 
 // etcdPage picks what the bench wants of a page of metrics.

@@ -185,6 +185,19 @@ func TestBenchEtcd(t *testing.T) {
 			t.Errorf("left behind: %q", got)
 		}
 
+		// As the work of an experiment.
+		prove := exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", filepath.Join(t.TempDir(), "state"), "prove", "--change-cmd", "true", "--undo-cmd", "true", "--bench", "etcd:put=bench", "--budget", "1s", "--anyway")
+		if out, err := prove.CombinedOutput(); err != nil || !strings.Contains(string(out), "fettle bench etcd put=bench") || !strings.Contains(string(out), "metric           put") || !strings.Contains(string(out), "ended by         budget") {
+			t.Errorf("%v: %s", err, out)
+		}
+		prove = exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", filepath.Join(t.TempDir(), "state"), "prove", "--change-cmd", "true", "--undo-cmd", "true", "--bench", "etcd:put=/registry", "--anyway")
+		if out, err := prove.CombinedOutput(); err == nil || prove.ProcessState.ExitCode() != 4 || !strings.Contains(string(out), "Kubernetes' own") {
+			t.Errorf("%v: %s", err, out)
+		}
+		if got := strings.Fields(keys()); len(got) != 1 || got[0] != "bench/mine" {
+			t.Errorf("left behind: %q", got)
+		}
+
 		cmd := exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", filepath.Join(t.TempDir(), "state"), "bench", "etcd", "--write-prefix", "bench", "--writes", "90000")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

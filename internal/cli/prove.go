@@ -144,7 +144,7 @@ pressure tell the difference.`,
 	f.Float64Var(&o.Percentile, "percentile", -1, "of the many numbers that REGEXP finds in one run, this percentile; else the last number")
 	f.StringArrayVar(&o.Guards, "guard", nil, "guard rail METRIC:LIMIT, as max-memory:10% or p99=p99 ([0-9.]+):20%: the experiment ends once that is worse for sure; repeatable")
 	f.StringArrayVar(&o.Caps, "stop-above", nil, "METRIC:VALUE, as max-memory:2000000000 or pressure:memory:20: the experiment ends at once when a run or a window has more; repeatable")
-	f.StringVar(&o.Bench, "bench", "", "the work: one cell of a bench, as disk:randrw, disk:stream-read@/srv, memory:thp-random or postgres:clients-8")
+	f.StringVar(&o.Bench, "bench", "", "the work: one cell of a bench, as disk:randrw, disk:stream-read@/srv, memory:thp-random, postgres:clients-8, or etcd:put=bench, which writes beneath the keys bench/")
 	f.StringVar(&o.Fio, "fio", "", "with --bench disk: the fio to run (default: the installed one)")
 	f.BoolVar(&o.Live, "live", false, "measure work that goes on here anyhow, in windows of time with the change and without")
 	f.DurationVar(&o.Window, "window", 10*time.Minute, "with --live: length of a window; each is up to a tenth longer or shorter")

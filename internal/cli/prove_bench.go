@@ -44,8 +44,10 @@ func (p *proof) bench(ctx context.Context, kind, name, mark string) (benchWork, 
 		return p.memoryWork(name)
 	case "postgres":
 		return p.postgresWork(name, p.o.Anyway)
+	case "etcd":
+		return p.etcdWork(ctx, name)
 	}
-	return nil, fmt.Errorf("--bench %s: want disk:CELL[@DIR], memory:CELL or postgres:clients-N[@SERVER], as disk:randrw@/srv, memory:thp-random, postgres:clients-8", p.o.Bench)
+	return nil, fmt.Errorf("--bench %s: want disk:CELL[@DIR], memory:CELL, postgres:clients-N[@SERVER] or etcd:put=PREFIX[@MEMBER], as disk:randrw@/srv, memory:thp-random, postgres:clients-8, etcd:put=bench", p.o.Bench)
 }
 
 // memoryWork is a cell of bench memory.

@@ -51,3 +51,19 @@ func TestProveBench(t *testing.T) {
 		})
 	}
 }
+
+// TestProveBenchEtcd: what cannot be written to is said before anything is changed.
+func TestProveBenchEtcd(t *testing.T) {
+	p := newProving(t)
+	for name, says := range map[string]string{
+		"etcd:put=bench":      "no etcd is set up here",
+		"etcd:put=bench@east": "no etcd is set up here",
+		"etcd:get":            `no cell of the etcd bench is called "get": want put=PREFIX`,
+		"etcd":                `no cell of the etcd bench is called "": want put=PREFIX`,
+	} {
+		if out, code := p.run("prove", "--set", "vm.swappiness=10", "--anyway", "--bench", name); code != 2 || !strings.Contains(out, says) {
+			t.Errorf("%s: exit code %d: %s", name, code, out)
+		}
+	}
+	p.restored()
+}

@@ -37,6 +37,9 @@ type Line struct {
 	Name string `json:"name"`
 	// Points are x and y, x rising.
 	Points [][2]float64 `json:"points"`
+	// Doubts say of each point in a word why it is doubtful; empty for one that is not.
+	// There are none, or as many as points.
+	Doubts []string `json:"doubts,omitempty"`
 }
 
 // CurvesOf are the curves of a run; none where it has none.
@@ -57,6 +60,9 @@ func CurvesOf(r *Run) ([]Curve, error) {
 			}
 		}
 		for _, l := range c.Lines {
+			if n := len(l.Doubts); n > 0 && n != len(l.Points) {
+				return nil, fmt.Errorf("run %s: curve %q, line %q: %d doubts of %d points", r.ID, c.Name, l.Name, n, len(l.Points))
+			}
 			for i, p := range l.Points {
 				switch {
 				case i > 0 && p[0] <= l.Points[i-1][0]:

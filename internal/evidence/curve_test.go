@@ -22,10 +22,11 @@ func TestCurvesOfARun(t *testing.T) {
 		t.Error(err, d)
 	}
 	for points, fault := range map[string]string{
-		`[[1,1],[1,2]]`:   "x does not rise at point 2",
-		`[[1,1],[100,2]]`: "no percentile below 100",
-		`[[1,0]]`:         "has no logarithm",
-		`[["a",0]]`:       "cannot be read",
+		`[[1,1],[1,2]]`:                    "x does not rise at point 2",
+		`[[1,1],[100,2]]`:                  "no percentile below 100",
+		`[[1,0]]`:                          "has no logarithm",
+		`[["a",0]]`:                        "cannot be read",
+		`[[1,1],[2,2]],"doubts":["noisy"]`: "1 doubts of 2 points",
 	} {
 		text := `{"curves":[{"name":"c","x":{"scale":"percentile"},"y":{"scale":"log"},"lines":[{"name":"l","points":` + points + `}]}]}`
 		if _, err := evidence.CurvesOf(&evidence.Run{ID: "12", Body: json.RawMessage(text)}); err == nil || !strings.Contains(err.Error(), fault) {

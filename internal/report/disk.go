@@ -137,8 +137,16 @@ func diskCells(s *ui.Screen, p disk.Measured) {
 	for _, n := range notes {
 		fmt.Fprintf(s.Out, "  %s\n", ui.Printable(n))
 	}
-	if f := p.Fit; f != nil {
-		fmt.Fprintf(s.Out, "\nBlock sizes: each request costs %s, and then its bytes at %.4g MB/s; no rung is further than %.0f %% from that.\n", latency(f.FixedS), f.BytesPS/1e6, 100*f.Worst)
+	left := strings.Join(p.Unfitted, ", ")
+	switch f := p.Fit; {
+	case f != nil:
+		fmt.Fprintf(s.Out, "\nBlock sizes: each request costs %s, and then its bytes at %.4g MB/s; no rung is further than %.0f %% from that.", latency(f.FixedS), f.BytesPS/1e6, 100*f.Worst)
+		if left != "" {
+			fmt.Fprintf(s.Out, " Without %s: doubtful.", left)
+		}
+		fmt.Fprintln(s.Out)
+	case left != "":
+		fmt.Fprintf(s.Out, "\nBlock sizes: too few figures for a fit: %s are doubtful.\n", left)
 	}
 }
 
@@ -167,17 +175,29 @@ func diskChart(e *disk.Evidence) Grid {
 	type row struct {
 		name        string
 		read, write float64
+		doubtful    bool // the reads
 	}
 	var rows []row
 	for _, p := range e.Places {
 		at := row{name: "this: " + p.Directory}
-		for _, r := range p.Results {
+		var doubts []string
+		for i := range p.Results {
+			r, to := &p.Results[i], &at.read
 			switch r.Name {
 			case "buffered-read", "classic-read":
-				at.read = r.Value * 1e6 / (1 << 20)
 			case "buffered-write", "classic-write":
-				at.write = r.Value * 1e6 / (1 << 20)
+				to = &at.write
+			default:
+				continue
 			}
+			*to = r.Value * 1e6 / (1 << 20)
+			if d := r.Doubtful(); d != nil {
+				doubts = append(doubts, r.Name+" "+string(d.Kind))
+				at.doubtful = at.doubtful || to == &at.read
+			}
+		}
+		if len(doubts) > 0 {
+			at.name += " (doubtful: " + strings.Join(doubts, ", ") + ")"
 		}
 		if at.read > 0 && at.write > 0 {
 			rows = append(rows, at)
@@ -187,13 +207,17 @@ func diskChart(e *disk.Evidence) Grid {
 		return Grid{}
 	}
 	for _, d := range disk.References {
-		rows = append(rows, row{d.Device, d.Read, d.Write})
+		rows = append(rows, row{name: d.Device, read: d.Read, write: d.Write})
 	}
 	slices.SortStableFunc(rows, func(a, b row) int { return int(b.read - a.read) })
 	const widest = 30
 	g := Grid{Head: []string{"device", "read MiB/s", "write MiB/s", "read"}}
 	for _, r := range rows {
-		g.Rows = append(g.Rows, []string{r.name, figure(r.read), figure(r.write), strings.Repeat("#", max(1, int(widest*r.read/rows[0].read+0.5)))})
+		sign := "#"
+		if r.doubtful {
+			sign = "-"
+		}
+		g.Rows = append(g.Rows, []string{r.name, figure(r.read), figure(r.write), strings.Repeat(sign, max(1, int(widest*r.read/rows[0].read+0.5)))})
 	}
 	return g
 }

@@ -207,6 +207,38 @@ func TestFit(t *testing.T) {
 	}
 }
 
+// A rung that is doubtful has no part in the fit, and is marked in the curve.
+func TestFitDoubtful(t *testing.T) {
+	var results []Result
+	for _, b := range blockSizes {
+		r := Result{Cell: Cell{Name: "block-" + kib(b), BlockBytes: b}, Value: 5, MeanS: 80e-6 + float64(b)/700e6}
+		if b == 16<<10 {
+			r.MeanS, r.Doubts = 10*r.MeanS, []Doubt{{Shallow, "is none"}, {Noisy, "others"}}
+		}
+		results = append(results, r)
+	}
+	m := measured(place(fact.ClassSSD, "sda"), results)
+	if m.Fit == nil || m.Fit.Worst > 1e-9 || len(m.Unfitted) != 1 || m.Unfitted[0] != "block-16k" {
+		t.Errorf("%+v, without %v", m.Fit, m.Unfitted)
+	}
+	c := curves([]Measured{m})
+	if got := strings.Join(c[0].Lines[0].Doubts, ","); got != ",noisy,,,," {
+		t.Errorf("doubts %q", got)
+	}
+	for i := range results {
+		results[i].Doubts = []Doubt{{Cached, "all of them"}}
+	}
+	if m := measured(place(fact.ClassSSD, "sda"), results); m.Fit != nil || len(m.Unfitted) != 6 {
+		t.Errorf("%+v, without %v", m.Fit, m.Unfitted)
+	}
+	for i := range results {
+		results[i].Doubts = nil
+	}
+	if c := curves([]Measured{measured(place(fact.ClassSSD, "sda"), results)}); c[0].Lines[0].Doubts != nil {
+		t.Errorf("%+v", c)
+	}
+}
+
 func place(class fact.Class, device string) *Place {
 	p := &Place{Directory: "/d", SizeBytes: usualSize, Storage: fact.Storage{Type: "ext4", Device: device, Class: class}}
 	if device != "" {

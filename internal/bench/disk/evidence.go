@@ -38,9 +38,11 @@ func (Evidence) JSONBody() {}
 // Measured is a directory with what was found.
 type Measured struct {
 	Place
-	Results []Result   `json:"results"`
-	Fit     *Fit       `json:"block_size_fit,omitempty"`
-	Verdict []Judgment `json:"verdicts"`
+	Results []Result `json:"results"`
+	Fit     *Fit     `json:"block_size_fit,omitempty"`
+	// Unfitted are the block sizes that the fit leaves out, because they are doubtful.
+	Unfitted []string   `json:"not_in_block_size_fit,omitempty"`
+	Verdict  []Judgment `json:"verdicts"`
 	// Foreman is what foreman-maintain's own check would have said.
 	Foreman *ForemanMaintain `json:"foreman_maintain,omitempty"`
 }
@@ -137,7 +139,11 @@ func measured(p *Place, results []Result) Measured {
 	m := Measured{Place: *p, Results: results, Verdict: judge(p, results)}
 	var sizes, times []float64
 	for _, r := range results {
-		if strings.HasPrefix(r.Name, "block-") {
+		switch {
+		case !strings.HasPrefix(r.Name, "block-"):
+		case r.Doubtful() != nil:
+			m.Unfitted = append(m.Unfitted, r.Name)
+		default:
 			sizes, times = append(sizes, float64(r.BlockBytes)), append(times, r.MeanS)
 		}
 	}
@@ -179,11 +185,19 @@ func curves(places []Measured) (out []evidence.Curve) {
 			func(r *Result) [2]float64 { return [2]float64{float64(r.Depth), r.Value} }},
 	} {
 		for _, p := range places {
-			line := evidence.Line{Name: p.Directory}
+			line, doubtful := evidence.Line{Name: p.Directory}, false
 			for i := range p.Results {
 				if r := &p.Results[i]; strings.HasPrefix(r.Name, ladder.cells) {
 					line.Points = append(line.Points, ladder.point(r))
+					doubt := ""
+					if d := r.Doubtful(); d != nil {
+						doubt, doubtful = string(d.Kind), true
+					}
+					line.Doubts = append(line.Doubts, doubt)
 				}
+			}
+			if !doubtful {
+				line.Doubts = nil
 			}
 			if line.Points != nil {
 				ladder.curve.Lines = append(ladder.curve.Lines, line)

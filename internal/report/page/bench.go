@@ -78,6 +78,10 @@ func newCurve(c evidence.Curve) curve {
 	c.Lines = slices.Clone(c.Lines)
 	for i := range c.Lines {
 		c.Lines[i].Name = printable(c.Lines[i].Name)
+		c.Lines[i].Doubts = slices.Clone(c.Lines[i].Doubts)
+		for j, d := range c.Lines[i].Doubts {
+			c.Lines[i].Doubts[j] = printable(d)
+		}
 	}
 	for _, a := range []*evidence.Axis{&c.X, &c.Y} {
 		a.Name, a.Unit = printable(a.Name), printable(a.Unit)
@@ -88,12 +92,15 @@ func newCurve(c evidence.Curve) curve {
 	var xs []float64
 	for i, l := range c.Lines {
 		v.Head = append(v.Head, l.Name)
-		for _, p := range l.Points {
+		for j, p := range l.Points {
 			if values[p[0]] == nil {
 				values[p[0]] = make([]string, len(c.Lines))
 				xs = append(xs, p[0])
 			}
 			values[p[0]][i] = digits(p[1])
+			if len(l.Doubts) > 0 && l.Doubts[j] != "" {
+				values[p[0]][i] += " (" + l.Doubts[j] + ")"
+			}
 		}
 	}
 	slices.Sort(xs)

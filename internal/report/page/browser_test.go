@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +112,11 @@ func TestBrowser(t *testing.T) {
 		}
 		if s != want {
 			t.Errorf("%s: %+v, want %+v", c.name, s, want)
+		}
+		// An open ring says that a point is doubtful, and the legend what it is.
+		rings := b.Eval(`[...document.querySelectorAll(".legend")].filter(l => l.textContent.includes("\u25cb doubtful")).length`)
+		if want := map[bool]string{true: "1", false: "0"}[slices.Contains(c.runs, bench) || c.name == "hostile"]; rings != want {
+			t.Errorf("%s: %s legends with doubtful points, want %s", c.name, rings, want)
 		}
 	}
 	// What is on the screen follows it when it changes.

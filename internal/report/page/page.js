@@ -143,6 +143,7 @@ const kinds = {
 		const nines = d.x.scale === "percentile", place = x => nines ? -Math.log10(1 - x / 100) : x;
 		const xs = [...new Set(d.lines.flatMap(l => l.points.map(p => p[0])))].sort((a, b) => a - b);
 		const lines = d.lines.map(l => { const m = new Map(l.points); return xs.map(x => m.has(x) ? m.get(x) : null); });
+		const doubts = d.lines.map(l => { const m = new Map(l.points.map((p, i) => [p[0], (l.doubts || [])[i]])); return xs.map(x => m.get(x) || ""); });
 		const style = i => ({ stroke: color("l" + (i % 6 + 1)), dash: [[], [8, 4], [2, 3], [8, 3, 2, 3]][Math.floor(i / 6) % 4] });
 		const legend = figure.querySelector(".legend");
 		legend.replaceChildren(...d.lines.map((l, i) => {
@@ -157,6 +158,11 @@ const kinds = {
 			item.append(svg, l.name);
 			return item;
 		}));
+		if (doubts.some(l => l.some(Boolean))) {
+			const item = document.createElement("li");
+			item.append("\u25cb doubtful");
+			legend.append(item);
+		}
 		const label = a => a.unit ? a.name + ", " + a.unit : a.name;
 		const x = { time: false, distr: d.x.scale === "log" ? 3 : 1 };
 		const across = axis({ label: label(d.x), size: 32, values: (u, all) => all.map(number) });
@@ -180,7 +186,20 @@ const kinds = {
 				scales: { x, y: { distr: d.y.scale === "log" ? 3 : 1 } },
 				axes: [across, up],
 				series: [{}, ...d.lines.map((l, i) => ({ width: 2, spanGaps: true, points: { show: true, size: 5, fill: style(i).stroke, stroke: style(i).stroke }, ...style(i) }))],
-				say: i => label(d.x) + " " + number(xs[i]) + ": " + d.lines.map((l, k) => lines[k][i] === null ? "" : l.name + " " + number(lines[k][i])).filter(Boolean).join(" · "),
+				say: i => label(d.x) + " " + number(xs[i]) + ": " + d.lines.map((l, k) => lines[k][i] === null ? "" : l.name + " " + number(lines[k][i]) + (doubts[k][i] ? " (" + doubts[k][i] + ")" : "")).filter(Boolean).join(" · "),
+				over(u) {
+					const ctx = u.ctx, r = uPlot.pxRatio;
+					doubts.forEach((l, k) => l.forEach((doubt, i) => {
+						if (!doubt || lines[k][i] === null) return;
+						ctx.beginPath();
+						ctx.arc(u.valToPos(place(xs[i]), "x", true), u.valToPos(lines[k][i], "y", true), 5 * r, 0, 2 * Math.PI);
+						ctx.fillStyle = color("bg");
+						ctx.strokeStyle = style(k).stroke;
+						ctx.lineWidth = 2 * r;
+						ctx.fill();
+						ctx.stroke();
+					}));
+				},
 			},
 		};
 	},

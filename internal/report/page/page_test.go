@@ -79,7 +79,7 @@ func benchmark(t testing.TB) *evidence.Run {
 			{Name: "latency of random reads", X: evidence.Axis{Name: "percentile", Unit: "%", Scale: evidence.Percentile}, Y: evidence.Axis{Name: "latency", Unit: "ms", Scale: evidence.Log},
 				Lines: []evidence.Line{{Name: "QD1", Points: [][2]float64{{50, 0.1}, {90, 0.14}, {99, 0.4}, {99.9, 2.5}}}, {Name: "QD32", Points: [][2]float64{{50, 0.9}, {90, 1.4}, {99, 4}, {99.9, 12}}}}},
 			{Name: "queue depth", X: evidence.Axis{Name: "queue depth", Scale: evidence.Log}, Y: evidence.Axis{Name: "reads", Unit: "1/s", Scale: evidence.Linear},
-				Lines: []evidence.Line{{Name: "4 KiB", Points: [][2]float64{{1, 9000}, {2, 17000}, {4, 30000}, {8, 46000}, {32, 61000}}}}},
+				Lines: []evidence.Line{{Name: "4 KiB", Points: [][2]float64{{1, 9000}, {2, 17000}, {4, 30000}, {8, 46000}, {32, 61000}}, Doubts: []string{"", "", "", "", "noisy"}}}},
 		},
 	}
 	return sealed(t, &evidence.Run{Kind: "bench", Command: "fettle bench disk /srv", Version: "1.0", Began: began.Add(time.Hour), Verdict: "good enough for pulp",
@@ -187,7 +187,7 @@ func TestForged(t *testing.T) {
 
 func TestSeveral(t *testing.T) {
 	read := words(t, write(t, experiment(t, 0.92, nil), benchmark(t)))
-	for _, want := range []string{"2 runs", "kernel 6.12.0 6.12.1", "sysctl:vm.swappiness 60 10", "good enough for pulp", "disk:read@/srv 512 MB/s 498 to 530.5 (6.3 %) 3", "latency of random reads", "99.9 2.5 12"} {
+	for _, want := range []string{"2 runs", "kernel 6.12.0 6.12.1", "sysctl:vm.swappiness 60 10", "good enough for pulp", "disk:read@/srv 512 MB/s 498 to 530.5 (6.3 %) 3", "latency of random reads", "99.9 2.5 12", "8 46000 32 61000 (noisy)"} {
 		if !strings.Contains(read, want) {
 			t.Errorf("the page does not say %q:\n%s", want, read)
 		}
@@ -221,7 +221,7 @@ func hostileRuns(t testing.TB) []*evidence.Run {
 	})
 	b := benchmark(t)
 	body, err := json.Marshal(map[string]any{"series": []evidence.Series{{Name: bad, Unit: bad, Samples: []float64{1, 2}}},
-		"curves": []evidence.Curve{{Name: bad, X: evidence.Axis{Name: bad, Unit: bad, Scale: evidence.Linear}, Y: evidence.Axis{Name: bad, Unit: bad, Scale: evidence.Log}, Lines: []evidence.Line{{Name: bad, Points: [][2]float64{{1, 1}, {2, 3}}}}}}})
+		"curves": []evidence.Curve{{Name: bad, X: evidence.Axis{Name: bad, Unit: bad, Scale: evidence.Linear}, Y: evidence.Axis{Name: bad, Unit: bad, Scale: evidence.Log}, Lines: []evidence.Line{{Name: bad, Points: [][2]float64{{1, 1}, {2, 3}}, Doubts: []string{bad, ""}}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

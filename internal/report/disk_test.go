@@ -1,0 +1,55 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/bench/disk"
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// TestDiskDoubtful: what is doubtful is drawn otherwise, with the word, and has no part in
+// the fit, which is said.
+func TestDiskDoubtful(t *testing.T) {
+	cell := func(name string, doubts ...disk.DoubtKind) disk.Result {
+		r := disk.Result{Cell: disk.Cell{Name: name, Unit: "MB/s"}, Value: 500}
+		for _, d := range doubts {
+			r.Doubts = append(r.Doubts, disk.Doubt{Kind: d, Text: "why"})
+		}
+		return r
+	}
+	show := func(m disk.Measured) string {
+		var out bytes.Buffer
+		s := ui.NewScreen(&out, &bytes.Buffer{})
+		Disk(s, &evidence.Run{}, &disk.Evidence{Places: []disk.Measured{m}})
+		return out.String()
+	}
+	place := disk.Place{Directory: "/srv"}
+	sound := disk.Measured{Place: place, Results: []disk.Result{cell("buffered-read"), cell("buffered-write")}, Fit: &disk.Fit{FixedS: 1e-4, BytesPS: 1e9}}
+	doubtful := sound
+	doubtful.Results = []disk.Result{cell("buffered-read", disk.Contended), cell("buffered-write", disk.Shallow, disk.Noisy)}
+	doubtful.Unfitted = []string{"block-4k", "block-16k"}
+	for _, c := range []struct {
+		of    disk.Measured
+		has   []string
+		never []string
+	}{
+		{sound, []string{"this: /srv  ", "each request costs"}, []string{"doubtful", "--"}},
+		{doubtful, []string{"this: /srv (doubtful: buffered-read contended, buffered-write noisy)", "-------", "Without block-4k, block-16k: doubtful."}, nil},
+		{disk.Measured{Place: place, Unfitted: []string{"block-4k"}}, []string{"too few figures for a fit: block-4k are doubtful"}, nil},
+	} {
+		got := show(c.of)
+		for _, want := range c.has {
+			if !strings.Contains(got, want) {
+				t.Errorf("not there: %q\n%s", want, got)
+			}
+		}
+		for _, no := range c.never {
+			if strings.Contains(got, no) {
+				t.Errorf("there: %q\n%s", no, got)
+			}
+		}
+	}
+}
