@@ -18,6 +18,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/prove"
+	"fettle.dev/fettle/internal/prove/running"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
@@ -128,7 +129,12 @@ func (p *proof) prepare(ctx context.Context) (err error) {
 	} else if err := p.settings(ctx, deadline); err != nil {
 		return err
 	}
-	if err := p.work.Check(ctx); err != nil {
+	switch err := p.work.Check(ctx); {
+	case err != nil && ctx.Err() != nil:
+		return ui.Exit(ui.Interrupted, errors.New("interrupted: nothing was changed"))
+	case errors.Is(err, running.ErrIdle):
+		return ui.Hinted(ui.Refused, err, "name the log that the work writes, or --anyway")
+	case err != nil:
 		return orUsage(err)
 	}
 	p.watchdog, err = p.guard(deadline, p.o.UndoCmd, p.o.Dir)

@@ -76,6 +76,9 @@ func (p *proof) commandRuns(mark string) (err error) {
 func (p *proof) windows() (err error) {
 	o := &p.o
 	set := running.Set{Host: p.host, Unit: o.Unit, WindowS: int(o.Window.Seconds())}
+	if !o.Anyway {
+		set.Recent = max(4*o.Window, 10*time.Minute)
+	}
 	if o.Pattern != "" {
 		if set.Pattern, err = compile(o.Pattern); err != nil {
 			return fmt.Errorf("--pattern %s: %w", o.Pattern, err)
@@ -106,6 +109,7 @@ func (p *proof) windows() (err error) {
 		return err
 	}
 	p.design.Live = &prove.Live{WindowS: o.Window.Seconds(), SettleS: o.Settle.Seconds()}
-	p.work = &running.Window{Length: o.Window, Settle: o.Settle, Sources: set.Sources(), Seed: o.Seed, Exceeded: p.design.Exceeded, Clock: p.host.Clock}
+	p.work = &running.Window{Length: o.Window, Settle: o.Settle, Sources: set.Sources(), Seed: o.Seed, Exceeded: p.design.Exceeded, Clock: p.host.Clock,
+		Tell: func(why error) { p.screen.Say("waiting: %v", why) }}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -45,6 +46,8 @@ type log struct {
 	host  *host.Host
 	path  string
 	named []*statistic
+	// recent is how long ago its last line may have come; 0: it does not matter.
+	recent time.Duration
 	format
 
 	file  *os.File
@@ -59,7 +62,7 @@ type statistic struct {
 	of   func([]float64, time.Duration) float64
 }
 
-func (s *Set) ofLog(text, path, what string) (prove.Metric, error) {
+func (s *Set) ofLog(text, file, what string) (prove.Metric, error) {
 	m := prove.Metric{Name: text, Unit: "s"}
 	stat := &statistic{name: text}
 	switch p, err := strconv.ParseFloat(strings.TrimPrefix(what, "p"), 64); {
@@ -80,16 +83,16 @@ func (s *Set) ofLog(text, path, what string) (prove.Metric, error) {
 	if s.Pattern != nil && what != Rate {
 		m.Unit = s.Unit
 	}
-	l := s.logs[path]
+	l := s.logs[file]
 	if l == nil {
-		l = &log{host: s.Host, path: path}
+		l = &log{host: s.Host, path: file, recent: s.Recent}
 		if s.Pattern != nil {
 			l.format = format{"--pattern", s.Pattern, 1}
 		}
 		if s.logs == nil {
 			s.logs = map[string]*log{}
 		}
-		s.logs[path] = l
+		s.logs[file] = l
 		s.sources = append(s.sources, l)
 	}
 	l.named = append(l.named, stat)
@@ -99,16 +102,46 @@ func (s *Set) ofLog(text, path, what string) (prove.Metric, error) {
 // looked is how much of the end of a log tells its format, in bytes.
 const looked = 256 << 10
 
-// Check looks whether the log is one of requests.
+// errEmpty is that a log has nothing in it yet that tells what it is: it was just
+// rotated, or is new.
+var errEmpty = errors.New("nothing is in it yet")
+
+// ErrIdle is that nobody writes to a log any more.
+var ErrIdle = errors.New("nothing is written to it")
+
+// Check looks whether the log is one of requests, and is written to. The one of before a
+// rotation tells the format as well.
 func (l *log) Check(context.Context) error {
-	text, _, err := l.host.Tail(l.path, looked)
-	if err != nil {
-		return err
-	}
 	known := formats
 	if l.number != nil {
 		known = []format{l.format}
 	}
+	text, _, err := l.host.Tail(l.path, looked)
+	before, packed := l.rotated()
+	switch {
+	case errors.Is(err, os.ErrNotExist) && (before != "" || packed):
+		// Between the two steps of a rotation.
+	case err != nil:
+		return err
+	case l.recognise(known, text):
+		return l.idle()
+	}
+	if before != "" && len(text) < looked/2 {
+		if older, _, err := l.host.Tail(before, looked); err == nil && l.recognise(known, older) {
+			return nil
+		}
+	}
+	switch {
+	case bytes.IndexByte(text, '\n') < 0, packed && before == "" && len(text) < looked/2:
+		return fmt.Errorf("%s: %w", l.path, errEmpty)
+	case l.number == nil:
+		return fmt.Errorf("%s: the end of this log is none of Foreman's, HAProxy's or Puppet Server's: --pattern REGEXP says which number of a line is the duration (its first group)", l.path)
+	}
+	return fmt.Errorf("%s: no line of its last %d KiB is like %s", l.path, looked>>10, strings.TrimPrefix(l.number.String(), "(?m)"))
+}
+
+// recognise finds which of the formats most lines have, and says whether any has one.
+func (l *log) recognise(known []format, text []byte) bool {
 	most := 0
 	for _, f := range known {
 		n := 0
@@ -121,13 +154,55 @@ func (l *log) Check(context.Context) error {
 			most, l.format = n, f
 		}
 	}
-	switch {
-	case most > 0:
-		return nil
-	case l.number == nil:
-		return fmt.Errorf("%s: the end of this log is none of Foreman's, HAProxy's or Puppet Server's: --pattern REGEXP says which number of a line is the duration (its first group)", l.path)
+	return most > 0
+}
+
+// numbered is what follows the name of a log in that of an older one.
+var numbered = regexp.MustCompile(`^[.-]\d`)
+
+// rotated is the log of before the last rotation, where there is one that can be read, and
+// whether there are others that are packed. logrotate names them path.1 or path-20260131.
+func (l *log) rotated() (plain string, packed bool) {
+	all, err := l.host.Files.ReadDir(path.Dir(l.path))
+	if err != nil {
+		return "", false
 	}
-	return fmt.Errorf("%s: no line of its last %d KiB is like %s", l.path, looked>>10, strings.TrimPrefix(l.number.String(), "(?m)"))
+	for _, e := range all {
+		name := path.Join(path.Dir(l.path), e.Name())
+		more, is := strings.CutPrefix(name, path.Clean(l.path))
+		if !is || !numbered.MatchString(more) {
+			continue
+		}
+		switch path.Ext(name) {
+		case ".gz", ".xz", ".bz2", ".zst":
+			packed = true
+		default:
+			if plain == "" || more[0] == '-' { // the last date, or .1
+				plain = name
+			}
+		}
+	}
+	return plain, packed
+}
+
+// idle is an error where the log was not written to for long.
+func (l *log) idle() error {
+	if l.recent == 0 {
+		return nil
+	}
+	f, err := l.host.OpenLog(l.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if age := l.host.Clock.Now().Sub(st.ModTime()); age > l.recent {
+		return fmt.Errorf("%s: %w: its last line came %v ago", l.path, ErrIdle, age.Round(time.Second))
+	}
+	return nil
 }
 
 // Begin goes to the end of the log.

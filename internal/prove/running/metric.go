@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/prometheus"
@@ -22,6 +23,8 @@ type Set struct {
 	Token string
 	// WindowS is the length of a window in seconds, for $window in expressions.
 	WindowS int
+	// Recent is how long ago the last line of a log may have come; 0 for any time.
+	Recent time.Duration
 
 	logs    map[string]*log
 	sources []Source

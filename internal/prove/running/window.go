@@ -38,6 +38,8 @@ type Window struct {
 	// Exceeded is asked during the window, about a tenth of it apart.
 	Exceeded func(prove.Values) error
 	Clock    interface{ Now() time.Time }
+	// Tell is called with what has to be waited for before the first window; may be nil.
+	Tell func(why error)
 	// Wait waits; nil is by the system's clock.
 	Wait func(context.Context, time.Duration) error
 }
@@ -48,14 +50,46 @@ const jitter = 0.1
 // longest is how many times its length a window may last until something happens in it.
 const longest = 4
 
-// Check looks whether all sources can be read.
+// Check looks whether all sources can be read. A log that was just rotated is waited for,
+// as long as a window would be: running work is never at rest, and nothing else of the
+// machine would make the answer worthless.
 func (w *Window) Check(ctx context.Context) error {
 	for _, s := range w.Sources {
-		if err := s.Check(ctx); err != nil {
+		if err := w.check(ctx, s); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (w *Window) check(ctx context.Context, s Source) error {
+	err := s.Check(ctx)
+	if !errors.Is(err, errEmpty) {
+		return err
+	}
+	if w.Tell != nil {
+		w.Tell(err)
+	}
+	began := w.Clock.Now()
+	for {
+		err := s.Check(ctx)
+		if !errors.Is(err, errEmpty) {
+			return err
+		}
+		if waited := w.Clock.Now().Sub(began); waited >= longest*w.Length {
+			return fmt.Errorf("%w after %v", err, waited.Round(time.Second))
+		}
+		if err := w.wait(ctx, min(w.Length/10, time.Second)); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *Window) wait(ctx context.Context, d time.Duration) error {
+	if w.Wait != nil {
+		return w.Wait(ctx, d)
+	}
+	return sleep(ctx, d)
 }
 
 // length is that of one window.
@@ -71,12 +105,8 @@ func (w *Window) length(s prove.Step) time.Duration {
 // Visit waits until the machine has settled, where it has just been switched, and then
 // for a window, and reads what happened in it.
 func (w *Window) Visit(ctx context.Context, s prove.Step) (m prove.Measurement, err error) {
-	wait := w.Wait
-	if wait == nil {
-		wait = sleep
-	}
 	if s.Switch {
-		if err := wait(ctx, w.Settle); err != nil {
+		if err := w.wait(ctx, w.Settle); err != nil {
 			return m, err
 		}
 	}
@@ -91,7 +121,7 @@ func (w *Window) Visit(ctx context.Context, s prove.Step) (m prove.Measurement, 
 		if left := length - w.Clock.Now().Sub(began); left > 0 {
 			step = min(step, left)
 		}
-		if err := wait(ctx, step); err != nil {
+		if err := w.wait(ctx, step); err != nil {
 			return m, err
 		}
 		lasted := w.Clock.Now().Sub(began)
