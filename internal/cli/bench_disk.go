@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -288,14 +287,4 @@ func (a *app) sayTime(plan disk.Plan, places []*disk.Place) {
 		passes := float64(1 + len(plan.Cells)*plan.Repeats)
 		a.screen.Say("this goes %.0f times over %.3g GB: %s at 100 MB/s, and longer where 4 KiB at a time are slower than that", passes, all/1e9, roughly(passes*all/100e6))
 	}
-}
-
-// showDisk prints the record of a bench disk.
-func (a *app) showDisk(r *evidence.Run) error {
-	var e disk.Evidence
-	if err := json.Unmarshal(r.Body, &e); err != nil {
-		return fmt.Errorf("run %s: %w", r.ID, err)
-	}
-	report.Disk(a.screen, r, &e)
-	return nil
 }

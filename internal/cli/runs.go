@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/bench/disk"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/prove"
 	"fettle.dev/fettle/internal/report"
@@ -248,11 +247,8 @@ func (a *app) runsShow(c *cobra.Command, id string) error {
 		return ui.Exit(ui.Usage, fmt.Errorf("%s holds %d runs, and one is shown at a time", id, len(runs)))
 	}
 	r := runs[0]
-	if r.Kind == disk.Kind && !a.data() {
-		return a.showDisk(r)
-	}
 	if r.Kind != "prove" {
-		return a.result(ProveResult{r}, nil)
+		return a.showBench(r)
 	}
 	var e prove.Evidence
 	if err := json.Unmarshal(r.Body, &e); err != nil {

@@ -9,8 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/bench/disk"
+	"fettle.dev/fettle/internal/bench/etcd"
+	"fettle.dev/fettle/internal/bench/memory"
+	"fettle.dev/fettle/internal/bench/postgres"
 	"fettle.dev/fettle/internal/compare"
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/prove"
 )
 
@@ -168,4 +173,36 @@ func TestRunsFailed(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	p.restored()
+}
+
+// TestRunsShowBench: a bench's run is shown as the bench has printed it.
+func TestRunsShowBench(t *testing.T) {
+	p := newProving(t)
+	if err := journal.Prepare(filepath.Join(p.machine, "var/lib/fettle")); err != nil {
+		t.Fatal(err)
+	}
+	for kind, x := range map[string]struct {
+		body any
+		says string
+	}{
+		disk.Kind:        {disk.Evidence{Places: []disk.Measured{{Place: disk.Place{Directory: "/srv"}, Results: []disk.Result{{Cell: disk.Cell{Name: "depth-8", Unit: "1/s"}, Value: 31}}}}}, "depth-8"},
+		"bench-memory":   {memory.Result{Rounds: 13, Cells: []memory.Summary{{Cell: "thp", Random: 123}}}, "123 ns"},
+		"bench-postgres": {postgres.Result{Server: "15/main", Text: "1188 transactions a second", Steps: []postgres.Step{{Clients: 8, TPS: 1188}}}, "15/main, version"},
+		"bench-etcd":     {etcd.Result{Member: "infra1", Text: "fast enough"}, "infra1, version"},
+	} {
+		body, err := json.Marshal(x.body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &evidence.Run{Kind: kind, Command: "fettle bench", Body: body}
+		if err := p.runs().Put(r); err != nil {
+			t.Fatal(err)
+		}
+		if out, code := p.run("runs", "show", r.ID); code != 0 || !strings.Contains(out, x.says) || !strings.Contains(out, "run "+r.ID) || strings.Contains(out, `"schema"`) {
+			t.Errorf("%s: exit code %d: %s", kind, code, out)
+		}
+		if out, code := p.run("runs", "show", r.ID, "--output", "json"); code != 0 || !strings.Contains(out, `"kind": "`+kind+`"`) {
+			t.Errorf("%s: exit code %d: %s", kind, code, out)
+		}
+	}
 }
