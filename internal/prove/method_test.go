@@ -1,0 +1,63 @@
+package prove
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+)
+
+// methods are the digests of what each method says of the same samples.
+var methods = map[int]string{
+	2: "3442575a8dcbf866506c5ca98c5529129aee242c182532836968168ec5612c8c",
+}
+
+// TestMethod: whoever makes another verdict of the same samples, or words it otherwise,
+// raises Method: records say by which one they were judged.
+func TestMethod(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("others round a product and a sum at once")
+	}
+	said := sha256.New()
+	for i, effect := range []float64{0, 0.01, 0.03, -0.05, 0.3, 0} {
+		r := rand.New(rand.NewPCG(uint64(i), 2))
+		metric := Metric{Name: "time", Unit: "s"}
+		if i%2 == 1 {
+			metric = Metric{Name: "rate", Unit: "1/s", More: true}
+		}
+		d := Defaults(metric)
+		d.Seed, d.Most = uint64(i), 20
+		if i == 5 {
+			d.Guards = []Guard{{Metric: Metric{Name: "guard"}, Most: 0.1}}
+			d.Covariate = &Metric{Name: "load"}
+		}
+		c := Begin(d)
+		for n := 0; ; n++ {
+			s := c.Next()
+			if s.Phase == Done {
+				break
+			}
+			load := math.Exp(0.1 * r.NormFloat64())
+			v := Values{metric.Name: load * math.Exp(0.005*float64(i+1)*r.NormFloat64()+0.0003*float64(n)), "guard": math.Exp(0.01 * r.NormFloat64()), "load": load}
+			if i < 5 {
+				v[metric.Name] /= load
+			}
+			if n%29 == 28 {
+				v[metric.Name] *= 1.3
+			}
+			if s.Phase == Quads && s.Arm == With {
+				v[metric.Name] *= 1 - effect
+			}
+			if err := c.Took(v); err != nil {
+				t.Fatal(err)
+			}
+			said.Write([]byte(c.Verdict().Text + "\n"))
+		}
+		t.Log(c.Verdict().Text)
+	}
+	if got := hex.EncodeToString(said.Sum(nil)); got != methods[Method] {
+		t.Errorf("method %d says something else than it did: raise Method, and write down the digest of the new one: %s", Method, got)
+	}
+}
