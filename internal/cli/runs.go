@@ -112,7 +112,7 @@ func (r *ListedRun) state() string {
 // listed is a run that has ended, in brief.
 func listed(r *evidence.Run) ListedRun {
 	l := ListedRun{ID: r.ID, State: "ended", Kind: r.Kind, Began: r.Began, Command: r.Command, Verdict: r.Verdict}
-	if evidence.WasCut(r) {
+	if evidence.CutOf(r) != nil {
 		l.State = string(prove.EndedInterrupted)
 	}
 	var e prove.Evidence

@@ -126,6 +126,13 @@ func differing(a, b *evidence.Run) []Difference {
 	add("kernel", a.Machine.Kernel, b.Machine.Kernel)
 	add("fettle", a.Version, b.Version)
 	add("command", a.Command, b.Command)
+	finished := func(r *evidence.Run) string {
+		if c := evidence.CutOf(r); c != nil {
+			return c.String()
+		}
+		return "whole"
+	}
+	add("measured", finished(a), finished(b))
 	value := func(m evidence.Machine, name string) string {
 		if v, has := m.Settings[name]; has {
 			return v

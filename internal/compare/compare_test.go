@@ -194,3 +194,13 @@ func TestNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestCut: that a run is not whole is something that differs.
+func TestCut(t *testing.T) {
+	a, b := bench(t, 1, evidence.Series{Name: "x", Samples: []float64{1, 2}}), bench(t, 2, evidence.Series{Name: "x", Samples: []float64{1, 2, 3}})
+	a.Body = append([]byte(`{"cut":{"finished":25,"planned":60,"of":"measurements"},`), a.Body[1:]...)
+	c, err := Runs(a, b, 0.02, false)
+	if err != nil || len(c.Differing) != 1 || c.Differing[0] != (Difference{"measured", "interrupted after 25 of 60 measurements", "whole"}) {
+		t.Errorf("%+v, %v", c, err)
+	}
+}

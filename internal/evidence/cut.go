@@ -25,10 +25,13 @@ func (c *Cut) Text(found string) string {
 	return c.String() + ": " + found
 }
 
-// WasCut says whether a run is a bench that ended before its plan did.
-func WasCut(r *Run) bool {
+// CutOf is that of a run; nil where it is whole.
+func CutOf(r *Run) *Cut {
 	var body struct {
 		Cut *Cut `json:"cut"`
 	}
-	return json.Unmarshal(r.Body, &body) == nil && body.Cut != nil
+	if json.Unmarshal(r.Body, &body) != nil {
+		return nil // what is wrong with its body is said where it is shown
+	}
+	return body.Cut
 }

@@ -147,7 +147,7 @@ func (e liveExec) Run(ctx context.Context, c Command) (Result, error) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 2 * time.Second
 	if err = cmd.Start(); err == nil {
-		err = awaitEnd(ctx, cmd.Wait)
+		err = AwaitEnd(ctx, cmd.Wait)
 	}
 	if errors.Is(err, ErrUnkillable) {
 		return Result{}, fmt.Errorf("%s: %w (process %d, as ps shows it)", c, err, cmd.Process.Pid)
@@ -185,8 +185,9 @@ var ErrUnkillable = errors.New("it was killed and does not end: the kernel waits
 // unkillable is how long a program that was killed is waited for.
 var unkillable = 20 * time.Second
 
-// awaitEnd waits for the end of a program, which is killed when ctx ends.
-func awaitEnd(ctx context.Context, wait func() error) error {
+// AwaitEnd waits for the end of a program, which is killed when ctx ends. One that does
+// not end then is ErrUnkillable after a while, and its output is still being written to.
+func AwaitEnd(ctx context.Context, wait func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- wait() }()
 	select {

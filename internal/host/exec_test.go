@@ -81,11 +81,11 @@ func TestUnkillable(t *testing.T) {
 	cancel()
 	stuck := make(chan struct{})
 	defer close(stuck)
-	if err := awaitEnd(ctx, func() error { <-stuck; return nil }); !errors.Is(err, ErrUnkillable) {
+	if err := AwaitEnd(ctx, func() error { <-stuck; return nil }); !errors.Is(err, ErrUnkillable) {
 		t.Error(err)
 	}
 	unkillable = time.Hour
-	if err := awaitEnd(ctx, func() error { return os.ErrClosed }); !errors.Is(err, os.ErrClosed) {
+	if err := AwaitEnd(ctx, func() error { return os.ErrClosed }); !errors.Is(err, os.ErrClosed) {
 		t.Error(err)
 	}
 }

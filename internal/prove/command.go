@@ -117,8 +117,13 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 	cmd.WaitDelay = 5 * time.Second
 	floor := float64(peak())
 	began := c.Clock.Now()
-	err = cmd.Run()
+	if err = cmd.Start(); err == nil {
+		err = host.AwaitEnd(ctx, cmd.Wait)
+	}
 	took := c.Clock.Now().Sub(began)
+	if errors.Is(err, host.ErrUnkillable) {
+		return m, fmt.Errorf("%w (process %d)", err, cmd.Process.Pid)
+	}
 	if cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has left behind
 	}
@@ -258,7 +263,11 @@ func Shell(ctx context.Context, command, dir string, env ...string) error {
 	// Ctrl-C is for fettle, which then undoes; it must not cut that off.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	if err := cmd.Run(); err != nil {
+	err = cmd.Start()
+	if err == nil {
+		err = host.AwaitEnd(ctx, cmd.Wait)
+	}
+	if err != nil {
 		text := make([]byte, 4096)
 		n, _ := said.ReadAt(text, max(0, size(said)-int64(len(text))))
 		last := limited{text: text[:n]}
