@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,15 +17,17 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 )
 
-// fakeFio is a fio that measures nothing and always prints the same.
-func fakeFio(t *testing.T) string {
+// fakeFio is a fio that measures nothing and always prints the same, so many times; then
+// it does not end.
+func fakeFio(t *testing.T, times int) string {
 	t.Helper()
 	const side = `{"io_bytes": 4096000, "bw_bytes": 4096000, "iops": 1000, "runtime": 1000, "total_ios": 1000,
  "lat_ns": {"N": 1000, "mean": 1000000}, "clat_ns": {"N": 1000, "mean": 1000000, "percentile": {"50.000000": 900000, "99.000000": 3000000, "99.900000": 4000000}}}`
-	text := "#!/bin/sh\n[ \"$1\" = --version ] && { echo fio-3.33; exit; }\ncat <<'END'\n" +
+	path := filepath.Join(t.TempDir(), "fio")
+	text := "#!/bin/sh\n[ \"$1\" = --version ] && { echo fio-3.33; exit; }\n" +
+		fmt.Sprintf("echo >>%[1]s.calls; [ $(wc -l <%[1]s.calls) -le %[2]d ] || sleep 1000\n", path, times) + "cat <<'END'\n" +
 		`{"fio version": "fio-3.33", "jobs": [{"error": 0, "read": ` + side + `, "write": ` + side + `,
  "sync": {"lat_ns": {"N": 1000, "mean": 1000000, "percentile": {"50.000000": 900000, "99.000000": 3000000, "99.900000": 4000000}}}, "usr_cpu": 1, "sys_cpu": 1}]}` + "\nEND\n"
-	path := filepath.Join(t.TempDir(), "fio")
 	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +59,7 @@ func TestBenchCut(t *testing.T) {
 	fettle := func(args ...string) *exec.Cmd {
 		return exec.Command(filepath.Join(binDir(t), "fettle"), append([]string{"--state-dir", state}, args...)...)
 	}
-	cmd := fettle("bench", "disk", "--size", "64MiB", "--fio", fakeFio(t), dir)
+	cmd := fettle("bench", "disk", "--size", "64MiB", "--fio", fakeFio(t, 2+5), dir) // the data, the queue, and five measurements
 	var said watched
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
@@ -64,7 +67,9 @@ func TestBenchCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	await(t, "the fifth measurement", func() bool { return strings.Contains(said.String(), "fettle: 5 of 60: block-64k in "+dir+"\n") })
+	await(t, "the sixth measurement", func() bool {
+		return strings.Contains(said.String(), "fettle: 5 of 60: block-64k in "+dir+"\nfettle: 6 of 60: block-256k in ")
+	})
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +92,7 @@ func TestBenchCut(t *testing.T) {
 	if err := json.Unmarshal(r.Body, &e); err != nil {
 		t.Fatal(err)
 	}
-	if e.Cut == nil || e.Cut.Planned != 60 || e.Cut.Done < 4 || e.Verdict != disk.NoVerdict || len(e.Places[0].Results) == 0 || !strings.HasPrefix(r.Verdict, e.Cut.String()+": ") {
+	if e.Cut == nil || *e.Cut != (evidence.Cut{Done: 5, Planned: 60, Of: "measurements"}) || e.Verdict != disk.NoVerdict || len(e.Places[0].Results) != 5 || !strings.HasPrefix(r.Verdict, e.Cut.String()+": ") {
 		t.Errorf("%+v %s", e.Cut, r.Verdict)
 	}
 	bodyValid(t, r)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -11,32 +12,46 @@ import (
 	"testing"
 )
 
-// cutOff starts an experiment, and sends it a signal once its change is in force.
-func (p *proving) cutOff(signal syscall.Signal, more ...string) (said string, code int) {
+// holding starts an experiment whose first run with the change does not end, and waits
+// for that. The next experiment has work that ends.
+func (p *proving) holding(more ...string) (cmd *exec.Cmd, said *bytes.Buffer) {
 	p.t.Helper()
-	cmd := p.prove("--anyway")
+	work, err := os.ReadFile(p.work)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	hold, held := p.file("hold"), p.file("held")
+	if !bytes.Contains(work, []byte(hold)) {
+		work = append(work, "[ $base = 9200 ] && [ -e "+hold+" ] && { echo >"+held+"; sleep 1000; }; true\n"...)
+		if err := os.WriteFile(p.work, work, 0o755); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	p.touch("hold")
+	cmd = p.prove("--anyway")
 	cmd.Args = append(cmd.Args, more...) // of the work
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	said = &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = said, said
 	if err := cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(func() { _ = cmd.Process.Kill() })
-	p.changed()
+	await(p.t, "a run with the change", func() bool { _, err := os.Stat(held); return err == nil })
+	if err := errors.Join(os.Remove(hold), os.Remove(held)); err != nil {
+		p.t.Fatal(err)
+	}
+	return cmd, said
+}
+
+// cutOff starts an experiment, and sends it a signal in a run with the change.
+func (p *proving) cutOff(signal syscall.Signal, more ...string) (string, int) {
+	p.t.Helper()
+	cmd, said := p.holding(more...)
 	if err := cmd.Process.Signal(signal); err != nil {
 		p.t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	return out.String(), cmd.ProcessState.ExitCode()
-}
-
-// changed waits until the change is in force.
-func (p *proving) changed() {
-	p.t.Helper()
-	await(p.t, "the change", func() bool {
-		text, err := os.ReadFile(filepath.Join(p.machine, "proc/sys/vm/swappiness"))
-		return err == nil && strings.TrimSpace(string(text)) == "10"
-	})
+	return said.String(), cmd.ProcessState.ExitCode()
 }
 
 // TestProveQuit: SIGQUIT, which ends a Go program with what its threads were at, leaves
@@ -120,20 +135,7 @@ func TestResumeRefused(t *testing.T) {
 // which it is once both it and its watchdog were killed.
 func TestPruneStanding(t *testing.T) {
 	p := newProving(t)
-	work, err := os.ReadFile(p.work)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// It does not end with the change, which stays in force.
-	if err := os.WriteFile(p.work, append(work, "[ $base = 9200 ] && { echo >"+p.file("hangs")+"; sleep 1000; }; true\n"...), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	cmd := p.prove("--anyway")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	await(t, "a run with the change", func() bool { _, err := os.Stat(p.file("hangs")); return err == nil })
+	cmd, _ := p.holding()
 	watchdog := childOf(t, cmd.Process.Pid, "watch-experiment")
 	// Not to act on the death of the other.
 	if err := syscall.Kill(watchdog, syscall.SIGKILL); err != nil {
@@ -143,7 +145,9 @@ func TestPruneStanding(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	p.changed()
+	if text, err := os.ReadFile(filepath.Join(p.machine, "proc/sys/vm/swappiness")); err != nil || strings.TrimSpace(string(text)) != "10" {
+		t.Fatalf("the change is not in force: %q, %v", text, err)
+	}
 	names, err := p.runs().CutOff()
 	if err != nil || len(names) != 1 {
 		t.Fatal(names, err)
