@@ -7,11 +7,8 @@ package claim
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
-	"strings"
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
@@ -98,13 +95,14 @@ type Claims struct {
 	direct map[setting.Setting][]Claim
 	sysctl sysctlOptions
 	// unknown are places that this copy of a machine does not hold, unread those
-	// that are there and cannot be read.
-	unknown, unread []string
+	// that are there and were not read, by the source that they belong to.
+	unknown []string
+	unread  map[Source][]Problem
 }
 
-// Unread lists the files and directories that are there and could not be read:
-// what they would claim is not known either.
-func (c *Claims) Unread() []string { return slices.Clone(c.unread) }
+// Unread lists the files and directories of a source that are there and could not be
+// read, or are larger than such a file is: what they would claim is not known either.
+func (c *Claims) Unread(s Source) []Problem { return slices.Clone(c.unread[s]) }
 
 // Unknown lists the files and directories that a copied machine does not hold:
 // what they would claim is not known, which is more than "nothing". It is empty
@@ -138,18 +136,19 @@ var stages = map[Source]int{
 // Read reads every source once, or only those named. Places that cannot be read
 // or understood are returned beside the claims of all others.
 func Read(ctx context.Context, h *host.Host, kinds setting.Kinds, only ...Source) (*Claims, []Problem) {
-	r := &reader{host: h, claims: &Claims{kinds: kinds, direct: map[setting.Setting][]Claim{}}}
+	r := &reader{host: h, claims: &Claims{kinds: kinds, direct: map[setting.Setting][]Claim{}, unread: map[Source][]Problem{}}}
 	for _, s := range sources {
 		if len(only) > 0 && !slices.Contains(only, s.source) {
 			continue
 		}
+		r.source, r.patterns = s.source, 0
 		if err := ctx.Err(); err != nil {
 			r.problem(string(s.source), 0, "not read: "+err.Error())
 			continue
 		}
 		s.read(r)
 	}
-	return r.claims, r.problems
+	return r.claims, fewer(r.problems)
 }
 
 // For returns every claim on a setting in the order in which they take effect:
@@ -211,9 +210,10 @@ func sortByEffect(claims []Claim) {
 
 // Winner is the claim that decides the value after a boot: the last that takes
 // effect without ifs. A later claim with a Condition may still change the value.
-func (c *Claims) Winner(s setting.Setting) (Claim, bool) {
-	return last(c.For(s), Claim.Certain)
-}
+func (c *Claims) Winner(s setting.Setting) (Claim, bool) { return Winner(c.For(s)) }
+
+// Winner is that of the claims that For has returned.
+func Winner(claims []Claim) (Claim, bool) { return last(claims, Claim.Certain) }
 
 // Administrator is the winner among the sysctl.d and sysctl.conf lines that the
 // administrator wrote (/etc, /run, /usr/local): what goes before a profile, as
@@ -242,94 +242,4 @@ func last(claims []Claim, ok func(Claim) bool) (Claim, bool) {
 		}
 	}
 	return Claim{}, false
-}
-
-// reader collects the claims of one machine.
-type reader struct {
-	host     *host.Host
-	claims   *Claims
-	problems []Problem
-	seq      int
-	release  *string           // the kernel's release, once read
-	wanted   map[string]string // unit to the link that enables it, once listed
-}
-
-func (r *reader) problem(file string, line int, what string) {
-	r.problems = append(r.problems, Problem{file, line, what})
-}
-
-// file reads a file that need not be there.
-func (r *reader) file(p string) (string, bool) {
-	b, err := r.host.Files.ReadFile(p)
-	if err == nil {
-		return string(b), true
-	}
-	r.unreadable(p, err)
-	return "", false
-}
-
-// unreadable notes why a file or directory gave nothing. That it is not there
-// is an answer; that a copy does not hold it is not.
-func (r *reader) unreadable(p string, err error) {
-	switch {
-	case errors.Is(err, host.ErrNotRecorded):
-		r.claims.unknown = append(r.claims.unknown, p)
-	case !errors.Is(err, fs.ErrNotExist):
-		var pe *fs.PathError
-		if errors.As(err, &pe) {
-			err = pe.Err
-		}
-		r.claims.unread = append(r.claims.unread, p)
-		r.problem(p, 0, "cannot be read: "+err.Error())
-	}
-}
-
-func (r *reader) exists(p string) bool {
-	_, err := r.host.Files.Lstat(p)
-	return err == nil
-}
-
-// next stamps a claim with its place in time.
-func (r *reader) next(c Claim, rank int) Claim {
-	r.seq++
-	c.order = order{stages[c.Source], rank, r.seq}
-	return c
-}
-
-// add files a claim under the resolved identity of its setting.
-func (r *reader) add(c Claim, rank int) {
-	id, err := r.claims.kinds.Resolve(c.Setting)
-	if err != nil {
-		r.problem(c.File, c.Line, err.Error())
-		return
-	}
-	c.Setting = id
-	c = r.next(c, rank)
-	r.claims.direct[id] = append(r.claims.direct[id], c)
-}
-
-// addPath adds a claim on each existing file below /proc/sys or /sys that a
-// path or pattern names; what is elsewhere is nobody's setting. A path without
-// wildcards need not exist.
-func (r *reader) addPath(c Claim, pattern string, rank int) {
-	paths := []string{pattern}
-	if strings.ContainsAny(pattern, "*?[") {
-		found, err := host.Glob(r.host.Files, goPattern(pattern))
-		if err != nil {
-			r.problem(c.File, c.Line, fmt.Sprintf("pattern %q: %v", pattern, err))
-			return
-		}
-		paths = found
-	}
-	for _, p := range paths {
-		switch {
-		case strings.HasPrefix(p, "/proc/sys/"):
-			c.Setting = setting.Setting{Kind: "sysctl", Name: setting.SysctlName(p)}
-		case strings.HasPrefix(p, "/sys/"):
-			c.Setting = setting.Setting{Kind: "sysfs", Name: p}
-		default:
-			continue
-		}
-		r.add(c, rank)
-	}
 }

@@ -211,7 +211,7 @@ func PageKiB(s string) (uint64, bool) {
 // in: the kernel takes it for built-in modules, modprobe for the others.
 func (r *reader) moduleParameter(c Claim, p parameter) {
 	module, param, ok := strings.Cut(p.key, ".")
-	if !ok || notModules[module] || module == "" || param == "" || strings.Contains(p.key, "/") {
+	if !ok || notModules[module] || module == "" || param == "" || strings.ContainsAny(p.key, "/*?[") {
 		return
 	}
 	if !p.assigned {

@@ -37,6 +37,9 @@ func readModprobe(r *reader) {
 				c.Void = "the module is built into this kernel: only the kernel command line sets its parameters"
 			}
 			for _, p := range l.params {
+				if strings.ContainsAny(l.module+p.key, "/*?[") {
+					continue // no name of a module or a parameter
+				}
 				c.Value = setting.Text(p.value)
 				if !p.assigned {
 					c.Value = setting.Text("1")

@@ -136,7 +136,9 @@ func (t *sysctlTable) finish() {
 			c.Void = "taken back by " + o.place
 		}
 		if isPattern(l.key) {
-			out.patterns = append(out.patterns, sysctlPattern{expandBraces(l.key), l.key, t.next(c, l.rank)})
+			if globs := t.globs(c.File, l.key); len(globs) > 0 {
+				out.patterns = append(out.patterns, sysctlPattern{globs, l.key, t.next(c, l.rank)})
+			}
 			continue
 		}
 		if o != nil {
@@ -145,6 +147,19 @@ func (t *sysctlTable) finish() {
 		c.Setting = setting.Setting{Kind: "sysctl", Name: setting.SysctlName("/proc/sys/" + l.key)}
 		t.add(c, l.rank)
 	}
+}
+
+// globs are the patterns that a key with wildcards stands for; none where there have
+// been too many.
+func (t *sysctlTable) globs(file, key string) []string {
+	if !t.pattern(file, 0) {
+		return nil
+	}
+	globs := expandBraces(key)
+	if !t.pattern(file, len(globs)) {
+		return nil
+	}
+	return globs
 }
 
 // patternsFor returns the claims that patterns make on one sysctl.
@@ -237,10 +252,17 @@ func parseSysctl(text string) ([]sysctlLine, []Problem) {
 			problems = append(problems, Problem{Line: n, What: fmt.Sprintf("%q is no key below /proc/sys", clip(key))})
 			continue
 		}
+		if len(s.key) > pathMax {
+			problems = append(problems, Problem{Line: n, What: fmt.Sprintf("%q is longer than a path can be", clip(key))})
+			continue
+		}
 		out = append(out, s)
 	}
 	return out, problems
 }
+
+// pathMax is the longest path that the kernel takes, in bytes (linux/limits.h).
+const pathMax = 4096
 
 // spaces is systemd's WHITESPACE.
 const spaces = " \t\n\r"
@@ -321,7 +343,7 @@ func expandBraces(p string) []string {
 }
 
 func braces(p string, limit int) []string {
-	if len(p) > 4096 { // PATH_MAX: glob(3) could match nothing
+	if len(p) > pathMax { // glob(3) could match nothing
 		return []string{p}
 	}
 	open := -1

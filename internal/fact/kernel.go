@@ -94,7 +94,7 @@ func collectKernel(r *reader, f *Facts) {
 		}
 		return seconds, nil
 	})
-	k.CommandLine = r.line("/proc/cmdline")
+	k.CommandLine = r.line(commandLine)
 	k.Parameters = convert(k.CommandLine, ParseCommandLine)
 	k.Preemption = parsed(r, "/sys/kernel/debug/sched/preempt", func(s string) (string, error) { // "none voluntary (full)"
 		_, rest, _ := strings.Cut(s, "(")

@@ -26,6 +26,15 @@ func TestParseCommandLine(t *testing.T) {
 	}
 }
 
+// No kernel has a command line of a megabyte: nobody works through that of a copy.
+func TestCommandLineIsShort(t *testing.T) {
+	h := hosttest.Copy(t, map[string]string{"proc/cmdline": strings.Repeat("password=x ", 100_000)})
+	k := Collect(h).Kernel
+	if _, ok := k.CommandLine.Get(); ok || !strings.Contains(k.CommandLine.Unknown(), "/proc/cmdline cannot be read: it has 1.05 MiB, and a command line has at most 64 KiB") {
+		t.Errorf("it is known, or unknown because %q", k.CommandLine.Unknown())
+	}
+}
+
 func TestParseMounts(t *testing.T) {
 	info := parseMounts(`61 1 253:0 / / rw,relatime shared:1 - xfs /dev/mapper/a rw,noquota
 70 61 0:45 /sub /srv/a\040b ro,nosuid master:1 propagate_from:2 - nfs4 h:/e rw,vers=4.2

@@ -63,12 +63,22 @@ func noteOf(p string, err error) note {
 // known says that the state is neither absent nor unknown.
 func (n note) known() bool { return !n.absent && n.unknown == "" }
 
+const (
+	commandLine = "/proc/cmdline"
+	// maxCommandLine is more than any kernel takes, in bytes: COMMAND_LINE_SIZE is 2 or
+	// 4 KiB, and only s390 can be built for more.
+	maxCommandLine = 64 << 10
+)
+
 // text returns a file's content without the newline at its end.
 func (r *reader) text(p string) (string, note) {
 	if c, ok := r.seen[p]; ok {
 		return c.text, c.note
 	}
 	b, err := r.files.ReadFile(p)
+	if p == commandLine && len(b) > maxCommandLine {
+		err = fmt.Errorf("it has %s, and a command line has at most %s", unit.Size(len(b)).Human(), unit.Size(maxCommandLine).Human())
+	}
 	c := content{note: noteOf(p, err)}
 	if err == nil {
 		c.text = strings.TrimRight(string(host.Redact(p, b)), "\n\x00")

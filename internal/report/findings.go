@@ -123,7 +123,7 @@ const shown = 6
 func Findings(s *ui.Screen, a *Audit, all bool) {
 	w := &writer{s, width(s)}
 	var rest []group
-	for _, g := range groups(a.Findings) {
+	for _, g := range fewer(groups(a.Findings)) {
 		switch {
 		case Bad(g.State) && g.Change != Same:
 			w.group(g)

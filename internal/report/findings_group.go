@@ -138,6 +138,31 @@ func groups(findings []rule.Finding) []group {
 	return out
 }
 
+// fewer puts the things of which a rule says nothing, each for a reason of its own,
+// together after the first few groups.
+func fewer(all []group) []group {
+	var out []group
+	seen, rest := map[string]int{}, map[string]int{}
+	for _, g := range all {
+		id := g.ID + " " + string(g.Change)
+		if g.State == rule.Unknown {
+			seen[id]++
+		}
+		switch {
+		case g.State != rule.Unknown || seen[id] <= shown:
+			out = append(out, g)
+		case seen[id] == shown+1:
+			rest[id] = len(out)
+			g.Reason = "reasons of their own (fettle check --explain " + g.ID + ")"
+			out = append(out, g)
+		default:
+			of := &out[rest[id]]
+			of.Items = append(of.Items, g.Items...)
+		}
+	}
+	return out
+}
+
 // fixes are the ways to mend a finding, without its values.
 func fixes(f rule.Finding) []string {
 	if f.Fix == nil {

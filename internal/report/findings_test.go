@@ -3,11 +3,14 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"html"
 	"os"
 	"os/exec"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -87,6 +90,30 @@ func TestAlike(t *testing.T) {
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+}
+
+// Things of which a rule says nothing, each for a reason of its own, are counted after
+// the first few.
+func TestFewer(t *testing.T) {
+	var all []rule.Finding
+	for i := range 1000 {
+		name := "key" + strconv.Itoa(i)
+		all = append(all, rule.Finding{Rule: &rule.Rule{ID: "A"}, ID: "A", Instance: name, State: rule.Unknown, Reason: fmt.Sprintf("%d: /proc/sys/%d is not recorded", i, i)})
+	}
+	audit := NewAudit("m", time.Time{}, []string{"linux"}, all)
+	var out, markdown, page bytes.Buffer
+	Findings(&ui.Screen{Out: &out, Err: &out}, audit, false)
+	if err := errors.Join(FindingsMarkdown(&markdown, audit, false), FindingsHTML(&page, audit)); err != nil {
+		t.Fatal(err)
+	}
+	for form, text := range map[string]string{"table": out.String(), "markdown": markdown.String(), "html": page.String()} {
+		if n := strings.Count(text, "is not recorded"); n != shown {
+			t.Errorf("%s: %d reasons are told, want %d", form, n, shown)
+		}
+		if text = strings.Join(strings.Fields(text), " "); !strings.Contains(text, "key10, key11 and 988 more: reasons of their own (fettle check --explain A)") && form != "markdown" {
+			t.Errorf("%s: the rest is not counted:\n%s", form, text)
 		}
 	}
 }

@@ -85,6 +85,12 @@ func TestSysctls(t *testing.T) {
 	delete(files, "usr/lib/sysctl.d/10-vendor.conf")
 	s = machine(t, hosttest.Copy, files)
 	expect(t, s, map[string]any{"sysctls.vm.swappiness.same": unknown("not recorded"), "sysctls.kernel.sem.same": true})
+	// A file that was not read may have the last line of any key: that is one unknown.
+	files["etc/sysctl.d/95-huge.conf"] = strings.Repeat("x", 1<<20)
+	s = machine(t, hosttest.Mounted, files)
+	if items, why := s.Items("sysctls"); len(items) > 0 || !strings.HasPrefix(why, "/etc/sysctl.d/95-huge.conf: not read: it has 1.00 MiB") {
+		t.Errorf("with a file that is not read the set is %v (%q), want unknown", items, why)
+	}
 	s = machine(t, hosttest.Copy, map[string]string{"proc/sys/vm/swappiness": "60\n"})
 	if _, why := s.Items("sysctls"); !strings.Contains(why, "not recorded") {
 		t.Errorf("without any file the set is %q, want unknown", why)

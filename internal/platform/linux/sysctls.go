@@ -29,9 +29,15 @@ var sysctls = platform.Source{
 	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
 		t := newTold()
 		claims := s.Claims()
-		missing, unread := first(claims.Unknown(), "sysctl"), first(claims.Unread(), "sysctl")
+		if unread := claims.Unread(claim.Sysctl); len(unread) > 0 {
+			// Any line of it may be the last on its key.
+			t.unknown = unread[0].String()
+			return t
+		}
+		missing := first(claims.Unknown(), "sysctl")
 		for _, id := range claims.Sysctls(s.Host.Files) {
-			winner, ok := claims.Winner(id)
+			all := claims.For(id)
+			winner, ok := claim.Winner(all)
 			if !ok || winner.Value.Absent {
 				continue
 			}
@@ -41,19 +47,15 @@ var sysctls = platform.Source{
 			give("by", string(winner.Source))
 			give("administrator", winner.Administrator)
 			losers := []string{}
-			for _, c := range claims.For(id) {
+			for _, c := range all {
 				if c.Place() != winner.Place() && !s.Kinds.Equal(id, c.Value, winner.Value) {
 					losers = append(losers, c.Place())
 				}
 			}
 			give("losers", losers)
-			compare(s, t, id, winner, missing, unread)
+			compare(s, t, id, winner, missing)
 		}
-		switch {
-		case len(t.items) > 0:
-		case unread != "":
-			t.unknown = unread + " cannot be read"
-		case missing != "":
+		if len(t.items) == 0 && missing != "" {
 			t.unknown = missing + " is " + host.ErrNotRecorded.Error()
 		}
 		return t
@@ -64,8 +66,8 @@ var sysctls = platform.Source{
 // kernel does not have is absent.
 //
 // A directory that a copy does not hold hardly has the line that happens to be
-// what runs; a file that is there and cannot be read may well have another one.
-func compare(s *platform.Subject, t *told, id setting.Setting, winner claim.Claim, missing, unread string) {
+// what runs.
+func compare(s *platform.Subject, t *told, id setting.Setting, winner claim.Claim, missing string) {
 	running, same := "sysctls."+id.Name+".running", "sysctls."+id.Name+".same"
 	answer := s.Read(id.String(), rule.Text)
 	t.answers[running] = answer
@@ -74,8 +76,6 @@ func compare(s *platform.Subject, t *told, id setting.Setting, winner claim.Clai
 	case answer.Unknown != "":
 		t.answers[same] = answer
 	case !ok: // this kernel has no such key
-	case unread != "":
-		t.answers[same] = rule.Answer{Unknown: unread + " cannot be read, and may say otherwise than " + winner.Place(), At: winner.Place()}
 	case s.Kinds.Equal(id, setting.Text(text), setting.Text(winner.Value.Text)):
 		t.give(same, true, winner.Place())
 	case missing != "":
