@@ -27,6 +27,9 @@ func ruleOfCopy(t *testing.T, measured string) string {
   want: '1'
   why: It does.
   sources: [{document: ours}]
+  examples:
+    - {name: one, given: {total: 1}, finding: pass}
+    - {name: two, given: {total: 2}, finding: warn}
 `, measured)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		t.Fatal(err)
@@ -42,32 +45,49 @@ func ruleOfCopy(t *testing.T, measured string) string {
 	return dir
 }
 
-// A signal ends check also in the middle of an expression that never does.
+// A signal ends whatever asks rules also in the middle of an expression that never
+// does, and nothing is left of it.
 func TestInterruptedExpression(t *testing.T) {
 	dir := ruleOfCopy(t, "let r = 1..30000; all(r, all(r, all(r, # > 0))) ? 1 : 2")
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		cmd := exec.Command(filepath.Join(binDir(t), "fettle"), "check", "linux", "--root", dir)
+	to, tmp := t.TempDir(), t.TempDir()
+	for _, c := range []struct {
+		args []string
+		sig  syscall.Signal
+	}{
+		{[]string{"check", "linux"}, syscall.SIGTERM},
+		{[]string{"check", "--explain", "X01"}, syscall.SIGINT},
+		{[]string{"fix", "X01", "--write", filepath.Join(to, "files")}, syscall.SIGINT},
+		{[]string{"facts", "--archive", filepath.Join(to, "archive")}, syscall.SIGTERM},
+		{[]string{"rules", "test", "X01"}, syscall.SIGINT},
+	} {
+		cmd := exec.Command(filepath.Join(binDir(t), "fettle"), append(c.args, "--root", dir)...)
+		cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
-		// All other rules take a tenth of this time.
+		// All else takes a fraction of this time.
 		if !testroot.Eventually(time.Minute, func() bool { return cpuTicks(cmd.Process.Pid) > 200 }) {
-			t.Error("the expression was not evaluated for two seconds")
+			t.Errorf("%v: the expression was not evaluated for two seconds", c.args)
 		}
-		if err := cmd.Process.Signal(sig); err != nil {
+		if err := cmd.Process.Signal(c.sig); err != nil {
 			t.Fatal(err)
 		}
 		select {
 		case err := <-ended:
 			if code := cmd.ProcessState.ExitCode(); code != 130 {
-				t.Errorf("%v: %v, exit code %d, want 130", sig, err, code)
+				t.Errorf("%v, %v: %v, exit code %d, want 130", c.args, c.sig, err, code)
 			}
 		case <-time.After(time.Minute):
-			t.Errorf("%v: still running a minute later", sig)
+			t.Errorf("%v, %v: still running a minute later", c.args, c.sig)
 			_ = cmd.Process.Kill()
 			<-ended
+		}
+	}
+	for _, d := range []string{to, tmp} {
+		if left, err := os.ReadDir(d); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v (%v)", left, err)
 		}
 	}
 }

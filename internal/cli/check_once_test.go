@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,7 +11,7 @@ import (
 )
 
 // One cause gives one finding: no two that nothing explains mend the same setting,
-// or blame the same line or value.
+// or blame the same line or value, and what another one explains is mended with that.
 func TestOneCauseOneFinding(t *testing.T) {
 	archives, err := filepath.Glob("../../testdata/hosts/*.txt")
 	if err != nil || len(archives) == 0 {
@@ -25,6 +26,7 @@ func TestOneCauseOneFinding(t *testing.T) {
 		}
 		return ""
 	}
+	explained := 0
 	for _, archive := range archives {
 		t.Run(strings.TrimSuffix(filepath.Base(archive), ".txt"), func(t *testing.T) {
 			text, err := os.ReadFile(archive)
@@ -40,8 +42,17 @@ func TestOneCauseOneFinding(t *testing.T) {
 			}
 			m := recorded(t, string(text))
 			platforms, _ := m.Of(products())
-			for _, f := range c.Check(t.Context(), m, platforms, nil) {
-				if f.State != rule.Warned && f.State != rule.Failed || f.Because != "" {
+			all := c.Check(t.Context(), m, platforms, nil)
+			for _, f := range all {
+				if f.State != rule.Warned && f.State != rule.Failed {
+					continue
+				}
+				if f.Because != "" {
+					explained++
+					first := root(f, all)
+					if f.Fix == nil || len(f.Fix.Changes)+len(f.Fix.Entries) > 0 || f.Fix.Command+f.Fix.Artefact != "" || !strings.HasPrefix(f.Fix.Text, "that of "+first) {
+						t.Errorf("%s is because of %s, and mended by %+v, not as %s", f.ID, f.Because, f.Fix, first)
+					}
 					continue
 				}
 				if f.Fix != nil {
@@ -63,4 +74,18 @@ func TestOneCauseOneFinding(t *testing.T) {
 			}
 		})
 	}
+	if explained < 10 {
+		t.Errorf("%d findings are explained by another: there should be more", explained)
+	}
+}
+
+// root is the id of the finding that explains one, and that nothing explains.
+func root(f rule.Finding, all []rule.Finding) string {
+	for f.Because != "" {
+		i := slices.IndexFunc(all, func(c rule.Finding) bool {
+			return c.ID == f.Because && (c.State == rule.Warned || c.State == rule.Failed)
+		})
+		f = all[i]
+	}
+	return f.ID
 }

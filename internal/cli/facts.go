@@ -59,6 +59,9 @@ func (a *app) facts(ctx context.Context, names []string, brief bool, archive str
 			a.readForPlans(ctx, h, rec)
 			a.readForChecks(ctx, h)
 		})
+		if err := ctx.Err(); err != nil {
+			return err // not all is in it
+		}
 	} else {
 		f = fact.Collect(h)
 	}

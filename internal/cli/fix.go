@@ -122,6 +122,9 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 		return err
 	}
 	findings := t.bad(ctx, ids, o.platforms)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if t.machine == nil {
 		withhold(findings)
 	}
@@ -154,9 +157,14 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 		for _, f := range findings {
 			fixed = append(fixed, f.ID)
 		}
-		res.Findings = t.ask(ctx, fixed, nil)
+		var again []rule.Finding
+		if again = t.ask(ctx, fixed, nil); ctx.Err() == nil {
+			res.Findings = again
+		}
 		switch {
 		case err != nil:
+		case ctx.Err() != nil:
+			err = errors.New("interrupted: the values are written, and the rules have not been asked again: fettle check does, and fettle undo takes the values back")
 		case waits(res.Applied):
 			a.screen.Say("nothing of this is in force yet, and the rules find what they found: see below what puts it in force")
 		default:
@@ -367,7 +375,7 @@ func (t *patient) ask(ctx context.Context, ids, platforms []string) []rule.Findi
 			t.screen.Say("%s; its rules were not asked, --platform %s asks them", f.Reason, f.Instance)
 		}
 	}
-	findings := t.rules.Check(context.WithoutCancel(ctx), subject, platforms, t.rules.Disabled())
+	findings := t.rules.Check(ctx, subject, platforms, t.rules.Disabled())
 	t.sayCutLogs(subject, "fettle check --logs all")
 	t.sayDisabled(findings)
 	if len(ids) > 0 {
@@ -380,6 +388,11 @@ func (t *patient) ask(ctx context.Context, ids, platforms []string) []rule.Findi
 // that one, unless it wants more of the same setting.
 func (t *patient) bad(ctx context.Context, ids, platforms []string) []rule.Finding {
 	all := slices.DeleteFunc(t.ask(ctx, ids, platforms), func(f rule.Finding) bool { return f.State != rule.Failed && f.State != rule.Warned })
+	for i := range all {
+		if all[i].Because != "" {
+			all[i].Fix = all[i].Own
+		}
+	}
 	asked := func(f rule.Finding) bool { return f.Because == "" || slices.Contains(ids, f.ID) }
 	set := map[string]bool{}
 	for _, f := range all {

@@ -9,9 +9,9 @@ import (
 )
 
 // endWith ends the process a second after ctx has, unless the function that it
-// returns is called first: an expression of a rule is not interrupted, and may take
-// forever. It is for what has nothing to give back; where something is written it
-// would leave that half done.
+// returns is called first: gigabytes of logs are not read with an eye on ctx. It is
+// for what has nothing to give back; where something is written it would leave that
+// half done. Rules need it not: nobody waits for their expressions when ctx has ended.
 func endWith(ctx context.Context) (done func()) {
 	finished := make(chan struct{})
 	go func() {

@@ -198,10 +198,13 @@ func (a *app) rulesTest(ctx context.Context, ids []string, examples bool) error 
 			continue
 		}
 		if examples {
-			problems = append(problems, c.TestExamples(r)...)
+			problems = append(problems, c.TestExamples(ctx, r)...)
 			ran += len(r.Examples)
 			n, more := tryFixes(ctx, c, r)
 			mended, problems = mended+n, append(problems, more...)
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 		} else if err := r.LackOfExamples(); err != nil {
 			problems = append(problems, err)
 		}

@@ -28,14 +28,14 @@ func TestNothingBelowZeroPasses(t *testing.T) {
 				t.Fatalf("%s: %s is read as %s: say here what of it is below zero", r.ID, b.Input, b.As)
 			}
 			for _, e := range r.Examples {
-				if s := c.Try(r, e, nil).State; s == rule.NotApplicable || s == rule.Unknown {
+				if s := c.Try(t.Context(), r, e, nil).State; s == rule.NotApplicable || s == rule.Unknown {
 					continue
 				}
 				for _, v := range wrong {
 					e.Given = maps.Clone(e.Given)
 					e.Given[b.Name] = v
 					tried++
-					if f := c.Try(r, e, nil); f.State != rule.Warned && f.State != rule.Failed {
+					if f := c.Try(t.Context(), r, e, nil); f.State != rule.Warned && f.State != rule.Failed {
 						t.Errorf("%s: %s %s is %v, and the rule says %s %s", r.ID, e.Name, b.Input, v, f.State, f.Reason)
 					}
 				}

@@ -33,7 +33,7 @@ import (
 // installer is then taken to have run. n says how many.
 func tryFixes(ctx context.Context, c *rule.Catalogue, r *rule.Rule) (n int, problems []error) {
 	for _, e := range r.Examples {
-		f := c.Try(r, e, nil)
+		f := c.Try(ctx, r, e, nil)
 		if f.Fix == nil || f.State != rule.Failed && f.State != rule.Warned {
 			continue
 		}
@@ -169,7 +169,7 @@ func tryFix(ctx context.Context, c *rule.Catalogue, r *rule.Rule, e rule.Example
 	if err != nil {
 		return err
 	}
-	after := c.Try(r, told, func(name string, as rule.Type) (rule.Answer, bool) {
+	after := c.Try(ctx, r, told, func(name string, as rule.Type) (rule.Answer, bool) {
 		if _, ours := files[placeOf(name)]; !ours {
 			return rule.Answer{}, false
 		}

@@ -37,7 +37,7 @@ func TestCatalogue(t *testing.T) {
 			if err := c.Compile(r); err != nil {
 				t.Fatal(err)
 			}
-			for _, p := range c.TestExamples(r) {
+			for _, p := range c.TestExamples(t.Context(), r) {
 				t.Error(p)
 			}
 			_, problems := tryFixes(t.Context(), c, r)

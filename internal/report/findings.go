@@ -156,7 +156,7 @@ func width(s *ui.Screen) int {
 
 // next says what to do, the most useful first.
 func (a *Audit) next() string {
-	var mended, explained []string // by what fettle writes
+	var mended []string // by what fettle writes
 	bad, unknown := 0, 0
 	for _, f := range a.Findings {
 		switch {
@@ -165,17 +165,10 @@ func (a *Audit) next() string {
 			unknown++
 		case Bad(f.State):
 			bad++
-			of := &mended
-			if f.Because != "" {
-				of = &explained
-			}
-			if f.Fix != nil && len(f.Fix.Changes) > 0 && !slices.Contains(*of, f.ID) {
-				*of = append(*of, f.ID)
+			if f.Fix != nil && len(f.Fix.Changes) > 0 && !slices.Contains(mended, f.ID) {
+				mended = append(mended, f.ID)
 			}
 		}
-	}
-	if len(mended) == 0 {
-		mended = explained
 	}
 	var steps []string
 	if len(mended) > 0 {

@@ -11,12 +11,12 @@ import (
 )
 
 // Check asks the rules of the platforms of a machine. A rule that depends on one that failed is
-// explained by it. disabled are ids with what the finding says of a rule that
-// somebody does not want. When ctx ends no further rule is asked: the findings are
-// those so far, and no audit.
+// explained by it, and what mends the first cause is what its finding has for a fix. disabled are ids with what the finding says of a rule that
+// somebody does not want. When ctx ends no further rule is asked, and none waited for:
+// the findings are those so far, and no audit.
 func (c *Catalogue) Check(ctx context.Context, m Machine, platforms []string, disabled map[string]string) []Finding {
 	var out []Finding
-	bad := map[string]bool{} // "id" or "id instance"
+	bad := map[string]Finding{} // by "id" or "id instance": the first cause
 	for _, r := range c.ordered {
 		if ctx.Err() != nil {
 			return out
@@ -28,16 +28,19 @@ func (c *Catalogue) Check(ctx context.Context, m Machine, platforms []string, di
 			out = append(out, r.finding("", NotApplicable, why))
 			continue
 		}
-		for _, f := range c.ask(r, m) {
-			if f.State == Warned || f.State == Failed {
-				bad[r.ID] = true
-				bad[r.ID+" "+f.Instance] = true
-			}
-			if f.State == Warned || f.State == Failed {
-				f.Because = c.because(r, f.Instance, bad)
+		for _, f := range c.ask(ctx, r, m) {
+			if ctx.Err() != nil {
+				return out
 			}
 			if r.Copied && f.Fix != nil {
 				f.Fix = &Repair{Text: "not written: the rule is the copy's own (" + r.At.String() + "), and a copy has no say in what is written; fettle fix " + r.ID + " on the machine itself does what it says"}
+			}
+			if f.State == Warned || f.State == Failed {
+				cause := f
+				if id, first := c.because(r, f.Instance, bad); id != "" {
+					f.Because, f.Own, f.Fix, cause = id, f.Fix, first.remedy(), first
+				}
+				bad[r.ID], bad[r.ID+" "+f.Instance] = cause, cause
 			}
 			out = append(out, f)
 		}
@@ -46,25 +49,40 @@ func (c *Catalogue) Check(ctx context.Context, m Machine, platforms []string, di
 }
 
 // because is the rule that explains one that has failed: one that it depends on,
-// about the same thing where both are asked of each of a set; "" for none.
-func (c *Catalogue) because(r *Rule, instance string, bad map[string]bool) string {
+// about the same thing where both are asked of each of a set; "" for none. first is
+// the finding that explains that one, or itself.
+func (c *Catalogue) because(r *Rule, instance string, bad map[string]Finding) (id string, first Finding) {
 	for _, d := range r.DependsOn {
 		id, item, named := strings.Cut(d, " ")
 		if !named && c.byID[id].Each == r.Each {
 			item = instance
 			named = r.Each != ""
 		}
-		if named && bad[id+" "+item] || !named && bad[id] {
-			return id
+		if named {
+			item = id + " " + item
+		} else {
+			item = id
+		}
+		if first, ok := bad[item]; ok {
+			return id, first
 		}
 	}
-	return ""
+	return "", first
+}
+
+// remedy is what mends a finding, for one that it explains.
+func (f Finding) remedy() *Repair {
+	text := "that of " + f.ID
+	if f.Fix != nil && len(f.Fix.Changes) > 0 {
+		text += ": fettle fix " + f.ID
+	}
+	return &Repair{Text: text + "; fettle check then says what is left"}
 }
 
 // ask is the rule on the machine, or on each item of the set that it is about.
-func (c *Catalogue) ask(r *Rule, m Machine) []Finding {
+func (c *Catalogue) ask(ctx context.Context, r *Rule, m Machine) []Finding {
 	if r.Each == "" {
-		return []Finding{c.one(r, "", m)}
+		return []Finding{c.one(ctx, r, "", m)}
 	}
 	all, unknown := m.Items(r.Each)
 	switch {
@@ -75,7 +93,10 @@ func (c *Catalogue) ask(r *Rule, m Machine) []Finding {
 	}
 	var out []Finding
 	for _, name := range all {
-		out = append(out, c.one(r, name, m))
+		if ctx.Err() != nil {
+			return out
+		}
+		out = append(out, c.one(ctx, r, name, m))
 	}
 	return out
 }
@@ -86,7 +107,7 @@ func (r *Rule) finding(instance string, s State, reason string) Finding {
 
 // one evaluates a rule. What is not for the machine is not applicable, and an
 // input that is not known makes the finding unknown before anything is evaluated.
-func (c *Catalogue) one(r *Rule, instance string, m Machine) Finding {
+func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m Machine) Finding {
 	if err := c.Compile(r); err != nil {
 		return r.finding(instance, Unknown, err.Error())
 	}
@@ -134,8 +155,23 @@ func (c *Catalogue) one(r *Rule, instance string, m Machine) Finding {
 	case unknown != "":
 		return r.finding(instance, Unknown, unknown)
 	}
+	// The language runs an expression to its end, however far that is: it is left
+	// behind where nobody waits any more.
+	judged := make(chan Finding, 1)
+	go func() { judged <- c.judged(r, instance, env, more) }()
+	select {
+	case f := <-judged:
+		f.At = at
+		return f
+	case <-ctx.Done():
+		return r.finding(instance, Unknown, "interrupted: "+ctx.Err().Error())
+	}
+}
+
+// judged is the finding on the values of the inputs; more are those that may be more
+// than they say, and why.
+func (c *Catalogue) judged(r *Rule, instance string, env map[string]any, more map[string]string) Finding {
 	f := r.finding(instance, Passed, "")
-	f.At = at
 	if err := c.judge(r, env, &f); err != nil {
 		f.State, f.Reason = Unknown, err.Error()
 	}
@@ -148,7 +184,6 @@ func (c *Catalogue) one(r *Rule, instance string, m Machine) Finding {
 	for i := range names {
 		if (f.State == Passed || f.State == NotApplicable) && (c.turns(r, env, names[i]) || c.turns(r, env, names...)) {
 			f = r.finding(instance, Unknown, more[names[i]])
-			f.At = at
 		}
 	}
 	return f

@@ -2,6 +2,7 @@ package rule
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,15 +13,15 @@ import (
 )
 
 // TestExamples runs the examples of a rule and says which do not hold, and whether
-// one is missing.
-func (c *Catalogue) TestExamples(r *Rule) []error {
+// one is missing. When ctx ends it waits for none of them.
+func (c *Catalogue) TestExamples(ctx context.Context, r *Rule) []error {
 	var problems []error
 	for _, e := range r.Examples {
 		wrong := c.wrongGiven(r, e)
 		if problems = append(problems, wrong...); len(wrong) > 0 {
 			continue
 		}
-		f := c.Try(r, e, nil)
+		f := c.Try(ctx, r, e, nil)
 		if f.State != e.Finding {
 			problems = append(problems, fmt.Errorf("%s: %s: example %q is %s, want %s%s", e.Pos, r.ID, e.Name, f.State, e.Finding, reason(f)+r.ungiven(e)))
 		}
@@ -88,12 +89,12 @@ func (c *Catalogue) wrongGiven(r *Rule, e Example) []error {
 
 // Try judges a rule on the machine of one of its examples. over, where there is
 // one, answers some settings in its place.
-func (c *Catalogue) Try(r *Rule, e Example, over func(setting string, as Type) (Answer, bool)) Finding {
+func (c *Catalogue) Try(ctx context.Context, r *Rule, e Example, over func(setting string, as Type) (Answer, bool)) Finding {
 	item := exampleItem
 	if named, ok := e.Given["instance"].(string); ok {
 		item = named
 	}
-	return c.one(r, item, exampleMachine{r, item, e.Given, over})
+	return c.one(ctx, r, item, exampleMachine{r, item, e.Given, over})
 }
 
 // asks is true for the name of a binding, and for an input that the rule's

@@ -87,13 +87,16 @@ func (c *Catalogue) compileExpr(e *Expr, env map[string]any, as reflect.Type) er
 	if err != nil {
 		return exprError(e, err.Error(), env)
 	}
+	if err := withoutRefused(p.Node()); err != nil {
+		return fmt.Errorf("%s: %s: %w", e.At, strings.TrimSpace(e.Text), err)
+	}
 	e.program = p
 	return nil
 }
 
 // run evaluates the expression.
 func (e *Expr) run(env map[string]any) (any, error) {
-	e.made.bytes = 0
+	*e.made = budget{}
 	v, err := expr.Run(e.program, env)
 	if err != nil {
 		first, _, _ := strings.Cut(err.Error(), "\n")

@@ -11,17 +11,18 @@ import (
 )
 
 // The language counts the elements of lists that an expression makes, up to a
-// million, and not the bytes of texts: a text added to itself 30 times is a GiB. So
-// an expression has of the language's functions those that make no text, and what does
-// make one counts it. Three that the language takes for words of its own cannot be
-// switched off: reduce, whose additions are counted like all, sortBy and groupBy, which
-// make no text.
+// million, and neither the bytes of texts - a text added to itself 30 times is a GiB -
+// nor how often it goes through a list. So an expression has of the language's functions
+// those that make no text, what does make one counts it, and what goes through a list
+// counts its elements.
 
 const (
 	// maxExprBytes is how long the text of an expression may be.
 	maxExprBytes = 4 << 10
 	// maxMadeBytes is what one evaluation of an expression may make of texts.
 	maxMadeBytes = 16 << 20
+	// maxSteps is how many elements of lists it may go through: a second's worth.
+	maxSteps = 10_000_000
 )
 
 // harmless are the functions of the language that make no text.
@@ -29,6 +30,43 @@ var harmless = []string{
 	"all", "none", "any", "one", "filter", "map", "find", "findIndex", "findLast", "findLastIndex", "count", "sum",
 	"len", "type", "abs", "ceil", "floor", "round", "int", "float", "max", "min", "mean", "median", "first", "last", "get",
 	"indexOf", "lastIndexOf", "hasPrefix", "hasSuffix", "trim", "trimPrefix", "trimSuffix", "keys",
+}
+
+// refused are the functions of the language that no rule has, with the reason.
+var refused = func() map[string]string {
+	why := map[string]string{}
+	for reason, names := range map[string]string{
+		"it makes texts or lists without bounds": "repeat replace splitAfter toJSON fromJSON toBase64 fromBase64 concat flatten uniq reverse take values toPairs fromPairs sort sortBy groupBy reduce",
+		"a rule says the same at any time":       "now date duration timezone",
+		"no value of a machine is a set of bits": "bitand bitor bitxor bitnand bitnot bitshl bitshr bitushr",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			why[name] = reason
+		}
+	}
+	return why
+}()
+
+// withoutRefused is the mistake of an expression that has one of the functions that
+// the language takes for words of its own, and that cannot be switched off therefore.
+func withoutRefused(program ast.Node) error {
+	var found words
+	ast.Walk(&program, &found)
+	for _, name := range found {
+		if why := refused[name]; why != "" {
+			return fmt.Errorf("%s is not for rules: %s", name, why)
+		}
+	}
+	return nil
+}
+
+// words are the functions of the language that an expression has.
+type words []string
+
+func (w *words) Visit(n *ast.Node) {
+	if call, ok := (*n).(*ast.BuiltinNode); ok {
+		*w = append(*w, call.Name)
+	}
 }
 
 // bounded are the options that keep an expression within its bounds: made is what
@@ -40,8 +78,12 @@ func bounded(made *budget) []expr.Option {
 	}
 	return append(options,
 		expr.Function("string", func(args ...any) (any, error) {
-			s := fmt.Sprint(args[0])
-			return s, made.spend(len(s))
+			switch args[0].(type) {
+			case nil, string, bool, int, float64:
+				s := fmt.Sprint(args[0])
+				return s, made.spend(len(s))
+			}
+			return nil, fmt.Errorf("string: of a list: join makes a text of one")
 		}, new(func(any) string)),
 		expr.Function("lower", func(args ...any) (any, error) {
 			s := args[0].(string)
@@ -70,12 +112,21 @@ func bounded(made *budget) []expr.Option {
 			}
 			return runtime.Add(args[0], args[1]), nil
 		}, new(func(a, b any) any)),
+		expr.Function(through, func(args ...any) (any, error) {
+			if list := reflect.ValueOf(args[0]); list.Kind() == reflect.Slice || list.Kind() == reflect.Map {
+				if made.steps += list.Len(); made.steps > maxSteps {
+					return nil, fmt.Errorf("it goes through more than %d elements of lists: take a list within a list out", maxSteps)
+				}
+			}
+			return args[0], nil
+		}, new(func([]string) []string), new(func([]int) []int), new(func([]any) []any), new(func(map[string]string) map[string]string), new(func(any) any)),
 		expr.Patch(counted{}),
 	)
 }
 
-// budget is what one evaluation has made of texts, in bytes.
-type budget struct{ bytes int }
+// budget is what one evaluation has made of texts, in bytes, and how many elements of
+// lists it has gone through.
+type budget struct{ bytes, steps int }
 
 func (b *budget) spend(n int) error {
 	if b.bytes += n; b.bytes > maxMadeBytes {
@@ -94,7 +145,7 @@ func (b *budget) join(args ...any) (any, error) {
 		for _, w := range args[0].([]any) {
 			s, ok := w.(string)
 			if !ok {
-				return nil, fmt.Errorf("join: %v is no text: string(...) makes one of it", w)
+				return nil, fmt.Errorf("join: a %T is no text: string(...) makes one of a number", w)
 			}
 			words = append(words, s)
 		}
@@ -113,10 +164,23 @@ func (b *budget) join(args ...any) (any, error) {
 // can name it.
 const plus = "+"
 
-// counted makes calls of plus from additions, except those of numbers.
+// through is the function that a list goes through before something goes through it;
+// no rule can name it.
+const through = "..."
+
+// counted makes calls of plus from additions, except those of numbers, and has lists
+// counted that are gone through.
 type counted struct{}
 
 func (counted) Visit(n *ast.Node) {
+	if call, ok := (*n).(*ast.BuiltinNode); ok && len(call.Arguments) > 0 {
+		list := call.Arguments[0]
+		if t := list.Type(); t == nil || t.Kind() == reflect.Slice || t.Kind() == reflect.Map || t.Kind() == reflect.Interface {
+			call.Arguments[0] = &ast.CallNode{Callee: &ast.IdentifierNode{Value: through}, Arguments: []ast.Node{list}}
+			call.Arguments[0].SetType(t)
+		}
+		return
+	}
 	add, ok := (*n).(*ast.BinaryNode)
 	if !ok || add.Operator != "+" || isNumber(add.Left.Type()) || isNumber(add.Right.Type()) {
 		return

@@ -2,9 +2,13 @@ package rule
 
 import (
 	"fmt"
+	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/expr-lang/expr/builtin"
 )
 
 // evaluated is the value of an expression, with x a text.
@@ -38,6 +42,11 @@ func TestExprBudget(t *testing.T) {
 		"doubled as list": doubled("string([FORM, FORM])"),
 		"joined":          `len(join(map(1..100000, join(map(1..1000, "aaaaaaaa"), ""))))`,
 		"lists":           `len(map(1..900000, split("` + strings.Repeat("a ", 1000) + `", " ")))`,
+		"loops":           `all(1..3000, let a = #; all(1..3000, let b = #; all(1..3000, a + b + # > 0)))`,
+		"sums":            `let r = 1..100000; all(r, sum(r) > 0)`,
+		"nested, shown":   strings.Replace(doubled("[FORM, FORM]"), "len(a30)", "a30", 1),
+		"nested, as text": strings.Replace(doubled("[FORM, FORM]"), "len(a30)", "string(a30)", 1),
+		"nested, joined":  strings.Replace(doubled("[FORM, FORM]"), "len(a30)", "join(a30)", 1),
 		"long":            strings.Repeat("1 + ", maxExprBytes/4) + "1",
 	} {
 		var before, after runtime.MemStats
@@ -58,6 +67,38 @@ func TestExprBudget(t *testing.T) {
 	} {
 		if got, err := evaluated(t, text); err != nil || !same(got, want) {
 			t.Errorf("%s is %v (%v), want %v", text, got, err, want)
+		}
+	}
+}
+
+// Each function of the language is one that rules may use or one that is refused when a
+// rule is loaded, with the line and the reason, and the manual says which.
+func TestFunctionsOfRules(t *testing.T) {
+	b, err := os.ReadFile("../../docs/090-check.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manual := string(b)
+	ours := []string{"string", "lower", "upper", "split", "join"}
+	for _, f := range builtin.Builtins {
+		why := refused[f.Name]
+		switch may := slices.Contains(harmless, f.Name) || slices.Contains(ours, f.Name); {
+		case may == (why != ""):
+			t.Errorf("%s: nobody has decided whether rules may use it, or somebody has twice (%q)", f.Name, why)
+		case !strings.Contains(manual, "`"+f.Name+"`"):
+			t.Errorf("docs/090-check.md does not say whether a rule may use %s", f.Name)
+		}
+	}
+	for name := range refused {
+		text := name + "(list)"
+		switch name {
+		case "sortBy", "groupBy":
+			text = name + "(list, #)"
+		case "reduce":
+			text = `reduce(list, 1 + 1)`
+		}
+		if _, err := evaluated(t, text); err == nil || !strings.HasPrefix(err.Error(), "own.yaml:7: ") || !strings.Contains(err.Error(), "not for rules: "+refused[name]) {
+			t.Errorf("%s: %v, want it refused with the line and the reason", text, err)
 		}
 	}
 }

@@ -66,7 +66,11 @@ type Finding struct {
 	// Change is how it stands to an earlier audit, where it was compared with one.
 	Change  Change   `json:"change,omitempty"`
 	Sources []Source `json:"sources"`
-	Fix     *Repair  `json:"fix,omitempty"`
+	// Fix is how it is mended: where another rule explains it, as that one is.
+	Fix *Repair `json:"fix,omitempty"`
+	// Own is the rule's own fix where another one explains it: what is written if
+	// somebody asks for this rule by its id, or where both set the same.
+	Own *Repair `json:"-"`
 }
 
 // Repair is a fix with its values filled in.

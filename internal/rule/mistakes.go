@@ -105,6 +105,9 @@ func nameHint(name string, env map[string]any) string {
 	case "yes", "on", "no", "off":
 		return ": truth is true or false"
 	}
+	if why := refused[name]; why != "" {
+		return ": the function is not for rules: " + why
+	}
 	known := slices.Sorted(maps.Keys(env))
 	functions := []string{"since", "kib", "mib", "gib", "div", "cell", "least", "like", "min", "max", "round", "floor", "ceil", "string", "float", "int", "len", "join", "split", "filter", "all", "any", "lower", "upper"}
 	if s := spell.Suggest(name, append(known, functions...)); s != "" {

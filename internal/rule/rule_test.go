@@ -105,7 +105,7 @@ func TestExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range c.Rules() {
-		for _, p := range c.TestExamples(r) {
+		for _, p := range c.TestExamples(t.Context(), r) {
 			t.Error(p)
 		}
 	}
