@@ -280,18 +280,49 @@ func (r *reader) yamlBool(file, key string) (line int, text string, on, ok bool)
 		r.problem(file, 0, err.Error())
 		return 0, "", false, false
 	}
-	if len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
+	if len(doc.Content) == 0 {
 		return 0, "", false, false
 	}
-	pairs := doc.Content[0].Content
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i].Value == key {
-			var v bool
-			if err := pairs[i+1].Decode(&v); err != nil {
-				r.problem(file, pairs[i+1].Line, fmt.Sprintf("%s: %v", key, err))
-			}
-			return pairs[i].Line, key + ": " + pairs[i+1].Value, v, true
+	k, value := yamlKey(doc.Content[0], key, maxMerges)
+	if k == nil {
+		return 0, "", false, false
+	}
+	for value.Kind == yaml.AliasNode {
+		value = value.Alias
+	}
+	if err := value.Decode(&on); err != nil {
+		r.problem(file, value.Line, fmt.Sprintf("%s: %v", key, err))
+	}
+	return k.Line, key + ": " + value.Value, on, true
+}
+
+// maxMerges is how deep mappings that merge others are followed.
+const maxMerges = 16
+
+// yamlKey finds a key of a mapping and its value: its own, or else that of the first
+// mapping merged into it that has it (yaml.org/type/merge.html).
+func yamlKey(m *yaml.Node, key string, depth int) (k, value *yaml.Node) {
+	for m.Kind == yaml.AliasNode {
+		m = m.Alias
+	}
+	if m.Kind != yaml.MappingNode || depth == 0 {
+		return nil, nil
+	}
+	var merged []*yaml.Node
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		switch name, v := m.Content[i], m.Content[i+1]; {
+		case name.Tag == "!!merge" && v.Kind == yaml.SequenceNode:
+			merged = append(merged, v.Content...)
+		case name.Tag == "!!merge":
+			merged = append(merged, v)
+		case name.Value == key:
+			return name, v
 		}
 	}
-	return 0, "", false, false
+	for _, other := range merged {
+		if k, value = yamlKey(other, key, depth-1); k != nil {
+			return k, value
+		}
+	}
+	return nil, nil
 }

@@ -172,6 +172,9 @@ kernel.panic = 0
 	check(t, unit+"protectKernelDefaults: false"+enabled, map[string][]string{"vm.overcommit_memory": {"/etc/k/kubelet.yaml:2 1 [admin]"}})
 	check(t, unit+"protectKernelDefaults: true"+enabled, map[string][]string{"vm.panic_on_oom": {
 		"/etc/k/kubelet.yaml:2 0 [admin] VOID only checked: under protectKernelDefaults the kubelet does not start when the value differs"}})
+	check(t, unit+"a: &a {x: 1}\nb: &b {protectKernelDefaults: true}\n<<: [*a, *b]"+enabled, map[string][]string{"vm.panic_on_oom": {
+		"/etc/k/kubelet.yaml:3 0 [admin] VOID only checked: under protectKernelDefaults the kubelet does not start when the value differs"}})
+	check(t, unit+"b: &b {protectKernelDefaults: true}\n<<: *b\nprotectKernelDefaults: false"+enabled, map[string][]string{"vm.panic_on_oom": {"/etc/k/kubelet.yaml:4 0 [admin]"}})
 	check(t, unit, map[string][]string{"kernel.panic": {
 		"/usr/lib/systemd/system/kubelet.service 10 VOID kubelet.service is neither enabled nor running"}})
 	check(t, unit+enabled+`

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -56,6 +57,38 @@ func catalogueOf(own []rule.File, platforms []string) (*rule.Catalogue, error) {
 		}
 	}
 	return c, errors.Join(problems...)
+}
+
+// catalogueWith is the catalogue with the files of rules among some words, which stand
+// in the place of the administrator's of the same name; ids are the other words.
+func (a *app) catalogueWith(words []string) (c *rule.Catalogue, files, ids []string, err error) {
+	h, err := a.host()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	own, err := administratorsRules(h)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	for _, word := range words {
+		if path.Ext(word) != ".yaml" {
+			ids = append(ids, word)
+			continue
+		}
+		full, err := filepath.Abs(word)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		text, err := host.Live().Files.ReadFile(full)
+		if err != nil {
+			return nil, nil, nil, ui.Exit(ui.Usage, err)
+		}
+		own = slices.DeleteFunc(own, func(f rule.File) bool { return path.Base(f.Name) == path.Base(word) })
+		own = append(own, rule.File{Name: word, Text: text})
+		files = append(files, word)
+	}
+	c, err = catalogueOf(own, nil)
+	return c, files, ids, err
 }
 
 // unknownWords are the platforms and the kinds of setting that a rule names and

@@ -254,17 +254,17 @@ func agree(findings []rule.Finding) (said []string) {
 			}
 			mine, err1 := strconv.ParseFloat(e.Value, 64)
 			theirs, err2 := strconv.ParseFloat(w.value, 64)
-			taken := e.Value
+			id, taken := f.ID, e.Value
 			if err1 == nil && err2 == nil && theirs > mine {
-				taken = w.value
+				id, taken = w.id, w.value
 			}
 			said = append(said, fmt.Sprintf("%s wants %s for %s and %s wants %s: %s is taken", w.id, w.value, e.Name, f.ID, e.Value, taken))
-			w.id, w.value = f.ID, taken
+			w.id, w.value = id, taken
 		}
 	}
 	for _, w := range wishes {
 		for _, e := range w.all {
-			e.Value = w.value
+			e.Value, e.For = w.value, w.id
 		}
 	}
 	return said

@@ -201,3 +201,20 @@ func chosen(old, value string) string {
 	}
 	return strings.Join(words, " ")
 }
+
+// Of several wishes for a setting the largest is taken, with the rule whose it is.
+func TestAgree(t *testing.T) {
+	wants := func(id, value string) rule.Finding {
+		return rule.Finding{ID: id, Fix: &rule.Repair{Changes: []rule.Entry{{Name: "sysctl:net.core.somaxconn", Value: value}}}}
+	}
+	findings := []rule.Finding{wants("H07", "511"), wants("L07", "4096"), wants("N05", "1024"), wants("R04", "511")}
+	said := agree(findings)
+	for _, f := range findings {
+		if e := f.Fix.Changes[0]; e.Value != "4096" || e.For != "L07" {
+			t.Errorf("%s gets %s for %s", f.ID, e.Value, e.For)
+		}
+	}
+	if want := "L07 wants 4096 for sysctl:net.core.somaxconn and R04 wants 511: 4096 is taken"; len(said) != 3 || said[2] != want {
+		t.Errorf("said %q, want %q as the last", said, want)
+	}
+}

@@ -24,7 +24,9 @@ type RuleList struct {
 	Evidence []*rule.Evidence `json:"evidence"`
 }
 
-const idsHelp = `Without an ID of all rules. An ID may be a pattern, in quotes: 'S*'.`
+const idsHelp = `Without an ID of all rules. An ID may be a pattern, in quotes: 'S*'. A FILE of
+rules (with ".yaml" at the end) need not be where the administrator's are: it is
+read as if it were, in the place of one of that name.`
 
 func rulesCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
@@ -45,12 +47,12 @@ func rulesCommand(a *app) *cobra.Command {
 			RunE: func(_ *cobra.Command, args []string) error { return a.rulesShow(args) },
 		},
 		&cobra.Command{
-			Use: "lint [ID...]", Short: "Look for mistakes in the rules, without asking a machine", ValidArgsFunction: ids,
+			Use: "lint [ID|FILE...]", Short: "Look for mistakes in the rules, without asking a machine", ValidArgsFunction: ids,
 			Long: idsHelp,
 			RunE: func(c *cobra.Command, args []string) error { return a.rulesTest(c.Context(), args, false) },
 		},
 		&cobra.Command{
-			Use: "test [ID...]", Short: "Run the examples of the rules, and their fixes on an invented machine", ValidArgsFunction: ids,
+			Use: "test [ID|FILE...]", Short: "Run the examples of the rules, and their fixes on an invented machine", ValidArgsFunction: ids,
 			Long: idsHelp,
 			RunE: func(c *cobra.Command, args []string) error { return a.rulesTest(c.Context(), args, true) },
 		},
@@ -182,13 +184,20 @@ func noRule(c *rule.Catalogue, id string) error {
 
 // rulesTest looks at rules, and runs their examples.
 func (a *app) rulesTest(ctx context.Context, ids []string, examples bool) error {
-	c, err := a.catalogue()
+	c, files, ids, err := a.catalogueWith(ids)
 	if err != nil {
 		return err
 	}
-	picked, err := pickRules(c, ids)
-	if err != nil {
-		return err
+	var picked []*rule.Rule
+	if len(ids) > 0 || len(files) == 0 {
+		if picked, err = pickRules(c, ids); err != nil {
+			return err
+		}
+	}
+	for _, r := range c.Rules() {
+		if slices.Contains(files, r.At.File) && !slices.Contains(picked, r) {
+			picked = append(picked, r)
+		}
 	}
 	var problems []error
 	ran, mended := 0, 0
@@ -216,7 +225,7 @@ func (a *app) rulesTest(ctx context.Context, ids []string, examples bool) error 
 	switch {
 	case examples:
 		fmt.Fprintf(a.screen.Out, "%s: %s, %s, of the kernel's values and of custom-hiera.yaml, mend what was found and are taken back\n", rules, counted(ran, "example holds", "examples hold"), counted(mended, "fix", "fixes"))
-	case len(ids) > 0:
+	case len(ids)+len(files) > 0:
 		fmt.Fprintf(a.screen.Out, "%s: no mistakes\n", rules)
 	default:
 		fmt.Fprintf(a.screen.Out, "%s, %d tables, %d pieces of evidence: no mistakes\n", rules, len(c.Tables()), len(c.Evidence()))

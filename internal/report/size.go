@@ -16,13 +16,19 @@ func Size(s *ui.Screen, r *sizing.Result) {
 	if r.Version != "" {
 		title += " " + r.Version
 	}
-	asked := []string{}
+	asked, assumed := []string{}, []string{}
 	for _, in := range r.Inputs {
-		if in.From != "default" {
-			asked = append(asked, strings.TrimSpace("--"+in.Name+" "+in.Value))
+		of := &asked
+		if in.From == "default" {
+			of = &assumed
 		}
+		*of = append(*of, strings.TrimSpace("--"+in.Name+" "+in.Value))
 	}
-	fmt.Fprintf(s.Out, "%s for %s\n", title, ui.Printable(strings.Join(asked, " ")))
+	words := strings.Join(asked, " ")
+	if len(asked) == 0 {
+		words = strings.Join(assumed, " ") + ", as nothing else was said"
+	}
+	fmt.Fprintf(s.Out, "%s for %s\n", title, ui.Printable(words))
 	heading(s, "values")
 	g := Grid{Head: []string{"of", "what", "value", "why", "source"}}
 	group := ""

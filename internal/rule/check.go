@@ -76,7 +76,7 @@ func (f Finding) remedy() *Repair {
 	if f.Fix != nil && len(f.Fix.Changes) > 0 {
 		text += ": fettle fix " + f.ID
 	}
-	return &Repair{Text: text + "; fettle check then says what is left"}
+	return &Repair{Text: text}
 }
 
 // ask is the rule on the machine, or on each item of the set that it is about.
@@ -301,6 +301,9 @@ func (c *Catalogue) judge(r *Rule, env map[string]any, f *Finding) error {
 	if err != nil {
 		return err
 	}
+	if measured == nil {
+		return fmt.Errorf("%s: %s: has no value here", r.Measured.At, strings.TrimSpace(r.Measured.Text))
+	}
 	f.Measured, f.Unit = measured, c.unit(r)
 	env = maps.Clone(env)
 	env["measured"], env["want"] = measured, nil
@@ -365,7 +368,10 @@ func (x *Fix) fill(env map[string]any, f *Finding) (*Repair, error) {
 	if x == nil {
 		return nil, nil
 	}
-	r := &Repair{Artefact: x.Artefact, Command: x.Command, Text: x.Text}
+	filled := func(text string) string {
+		return strings.ReplaceAll(text, "{want}", Quote(Print(f.Want, "")))
+	}
+	r := &Repair{Artefact: x.Artefact, Command: filled(x.Command), Text: filled(x.Text)}
 	for _, list := range []struct {
 		from []Want
 		to   *[]Entry
@@ -381,7 +387,7 @@ func (x *Fix) fill(env map[string]any, f *Finding) (*Repair, error) {
 					continue // not on this machine
 				}
 			}
-			*list.to = append(*list.to, Entry{strings.ReplaceAll(w.Name, "{instance}", f.Instance), Print(value, "")})
+			*list.to = append(*list.to, Entry{Name: strings.ReplaceAll(w.Name, "{instance}", f.Instance), Value: Print(value, "")})
 		}
 	}
 	if r.Artefact == Installer && len(r.Entries) > 0 {

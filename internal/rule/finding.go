@@ -89,6 +89,9 @@ type Repair struct {
 type Entry struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
+	// For is the rule whose value is taken, where several want another one; "" for
+	// the one that has the entry.
+	For string `json:"-"`
 }
 
 // Print is a value for a person: sizes in binary units, numbers without an

@@ -50,11 +50,12 @@ func artefacts(files []*file) ([]sizing.Artefact, error) {
 }
 
 // collect sorts the entries of the findings by file: of two findings that want the
-// same entry the later one's value stands. Files of which a rule has only words to
+// same entry the later one's value stands, and the first that wants it is named, or
+// the one whose value it is. Files of which a rule has only words to
 // say are not among them.
 func collect(findings []rule.Finding) ([]*file, error) {
 	var files []*file
-	add := func(name, key, value string, f rule.Finding) {
+	add := func(name, key, value, whose string, f rule.Finding) {
 		i := slices.IndexFunc(files, func(x *file) bool { return x.name == name })
 		if i < 0 {
 			files = append(files, &file{name: name})
@@ -62,7 +63,9 @@ func collect(findings []rule.Finding) ([]*file, error) {
 		}
 		l := line{Entry: rule.Entry{Name: key, Value: value}, why: f.ID + ": " + strings.Join(strings.Fields(f.Title), " ")}
 		if n := slices.IndexFunc(files[i].lines, func(x line) bool { return x.Name == key }); n >= 0 {
-			files[i].lines[n] = l
+			if old := files[i].lines[n]; old.Value != value || whose == f.ID {
+				files[i].lines[n] = l
+			}
 			return
 		}
 		files[i].lines = append(files[i].lines, l)
@@ -76,20 +79,20 @@ func collect(findings []rule.Finding) ([]*file, error) {
 		}
 		for _, c := range f.Fix.Changes {
 			if key, ok := strings.CutPrefix(c.Name, "sysctl:"); ok {
-				add(SysctlFile, key, c.Value, f)
+				add(SysctlFile, key, c.Value, c.For, f)
 			}
 			if key, ok := strings.CutPrefix(c.Name, "sysfs:"); ok {
-				add(TmpfilesFile, key, c.Value, f)
+				add(TmpfilesFile, key, c.Value, c.For, f)
 			}
 			if key, ok := strings.CutPrefix(c.Name, "hiera:"); ok {
-				add(hieraFile, key, c.Value, f)
+				add(hieraFile, key, c.Value, c.For, f)
 			}
 		}
 		if strings.Contains(f.Fix.Artefact, " ") {
 			continue // no file, but a place in words: the kernel's command line
 		}
 		for _, e := range f.Fix.Entries {
-			add(f.Fix.Artefact, e.Name, e.Value, f)
+			add(f.Fix.Artefact, e.Name, e.Value, e.For, f)
 		}
 	}
 	return files, nil

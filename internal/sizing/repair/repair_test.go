@@ -199,3 +199,25 @@ func TestAgain(t *testing.T) {
 		t.Errorf("a record that is none: %v", err)
 	}
 }
+
+// A line names the rule whose value it has, and of several that want the same the
+// first.
+func TestWhoseLine(t *testing.T) {
+	wants := func(id, value, whose string) rule.Finding {
+		return rule.Finding{ID: id, Title: "The queue is long enough", Fix: &rule.Repair{Changes: []rule.Entry{{Name: "sysctl:net.core.somaxconn", Value: value, For: whose}}}}
+	}
+	for want, findings := range map[string][]rule.Finding{
+		"H07": {wants("H07", "511", ""), wants("R04", "511", "")},
+		"L07": {wants("L07", "4096", "L07"), wants("N05", "4096", "L07"), wants("R04", "4096", "L07")},
+		"R04": {wants("H07", "1024", "R04"), wants("R04", "1024", "R04")},
+		"N05": {wants("H07", "511", ""), wants("N05", "1024", "")},
+	} {
+		files, err := collect(findings)
+		if err != nil || len(files) != 1 || len(files[0].lines) != 1 {
+			t.Fatalf("%s: %+v (%v)", want, files, err)
+		}
+		if why := files[0].lines[0].why; !strings.HasPrefix(why, want+": ") {
+			t.Errorf("the line is said to be for %q, want %s", why, want)
+		}
+	}
+}
