@@ -29,8 +29,9 @@ import (
 // examples that is not well: the machine has the example's values, what the fix
 // changes is written through a journal, the rule has to pass then, and undo has to
 // give every byte back. Those are followed whose fix changes what the rule itself
-// asks for: a value of the kernel, or a key of custom-hiera.yaml, with which the
-// installer is then taken to have run. n says how many.
+// asks for: a value of the kernel, a key of custom-hiera.yaml, with which the installer
+// is then taken to have run, or how many files a service may have open, which is then
+// taken to have started anew. n says how many.
 func tryFixes(ctx context.Context, c *rule.Catalogue, r *rule.Rule) (n int, problems []error) {
 	for _, e := range r.Examples {
 		f := c.Try(ctx, r, e, nil)
@@ -54,13 +55,13 @@ const hieraFile = "/etc/foreman-installer/custom-hiera.yaml"
 // changes nothing that the rule asks for. There are two for keys of Hiera: one that
 // has none of them, and one that has what the example says of them.
 func invented(r *rule.Rule, e rule.Example, f rule.Finding) []map[string]string {
-	files := map[string]string{"/proc/sys/kernel/random/boot_id": "00000000-0000-4000-8000-000000000000\n"}
+	files := map[string]string{"/proc/sys/kernel/random/boot_id": "00000000-0000-4000-8000-000000000000\n", "/etc/systemd/system/other.service": "[Service]\n"}
 	asked := false
 	const bare = "---\n# Ours: see the change 4711\napache::ours: 1   # why\n"
 	keys := bare
 	for _, x := range f.Fix.Changes {
 		text, ok := given(r, e, f.Instance, x.Name)
-		asked = asked || ok
+		asked = asked || ok || openFiles(r, x.Name) != ""
 		if at := placeOf(x.Name); at != "" {
 			if !ok {
 				text = "0"
@@ -113,6 +114,20 @@ func given(r *rule.Rule, e rule.Example, instance, name string) (text string, ok
 	return "", false
 }
 
+// openFiles is the name of a rule's input that a service's limit of open files decides;
+// "" for other settings.
+func openFiles(r *rule.Rule, name string) string {
+	if !strings.HasPrefix(name, "unit:") || !strings.HasSuffix(name, "/LimitNOFILE") {
+		return ""
+	}
+	for _, b := range r.Inputs {
+		if strings.HasSuffix(b.Input, ".open_files_limit") {
+			return b.Name
+		}
+	}
+	return ""
+}
+
 // decides is the input that a key of Hiera decides; "" for other settings.
 func decides(name string) string {
 	key, ok := strings.CutPrefix(name, hiera.Name+":")
@@ -157,7 +172,7 @@ func tryFix(ctx context.Context, c *rule.Catalogue, r *rule.Rule, e rule.Example
 		return err
 	}
 	changes = slices.DeleteFunc(changes, func(x setting.Change) bool {
-		return placeOf(x.Setting.String()) == "" && x.Setting.Kind != hiera.Name
+		return placeOf(x.Setting.String()) == "" && x.Setting.Kind != hiera.Name && openFiles(r, x.Setting.String()) == ""
 	})
 	if _, err := engine.Apply(ctx, func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
 		return engine.PlanAsked(ctx, changes, s)
@@ -165,7 +180,7 @@ func tryFix(ctx context.Context, c *rule.Catalogue, r *rule.Rule, e rule.Example
 		return err
 	}
 	subject := platform.NewSubject(ctx, h, engine.Kinds, nil)
-	told, err := installerRuns(ctx, r, e, engine.Kinds, changes)
+	told, err := started(ctx, r, e, engine.Kinds, changes)
 	if err != nil {
 		return err
 	}
@@ -181,6 +196,9 @@ func tryFix(ctx context.Context, c *rule.Catalogue, r *rule.Rule, e rule.Example
 	if _, err := engine.Undo(ctx); err != nil {
 		return fmt.Errorf("undo: %w", err)
 	}
+	if left, _ := filepath.Glob(filepath.Join(root, "etc/systemd/system/*.d")); len(left) > 0 {
+		return fmt.Errorf("after undo there is %v", left)
+	}
 	for at, text := range files {
 		b, err := os.ReadFile(filepath.Join(root, at))
 		if err != nil {
@@ -193,12 +211,13 @@ func tryFix(ctx context.Context, c *rule.Catalogue, r *rule.Rule, e rule.Example
 	return nil
 }
 
-// installerRuns is the example as it is when the installer has put the keys of
-// custom-hiera.yaml in force that are there now.
-func installerRuns(ctx context.Context, r *rule.Rule, e rule.Example, kinds setting.Kinds, changes []setting.Change) (rule.Example, error) {
+// started is the example as it is when the installer has put the keys of
+// custom-hiera.yaml in force that are there now, and services run with their limits.
+func started(ctx context.Context, r *rule.Rule, e rule.Example, kinds setting.Kinds, changes []setting.Change) (rule.Example, error) {
 	e.Given = maps.Clone(e.Given)
 	for _, x := range changes {
-		if x.Setting.Kind != hiera.Name {
+		limit := openFiles(r, x.Setting.String())
+		if x.Setting.Kind != hiera.Name && limit == "" {
 			continue
 		}
 		at, err := kinds.Resolve(x.Setting)
@@ -208,6 +227,14 @@ func installerRuns(ctx context.Context, r *rule.Rule, e rule.Example, kinds sett
 		now, err := kinds.Read(ctx, at)
 		if err != nil {
 			return e, err
+		}
+		if limit != "" {
+			n, err := strconv.ParseFloat(now.Text, 64)
+			if err != nil {
+				return e, fmt.Errorf("%s: %w", x.Setting, err)
+			}
+			e.Given[limit] = n
+			continue
 		}
 		input, a := satellite.Installed(x.Setting.Name, conf.YAML{}.Unquote(now.Text))
 		if a.Unknown != "" {

@@ -41,3 +41,8 @@ func ReadSinceChange(main string, fileErr error, taken program.Taken, runErr err
 	}
 	return rule.Answer{Value: taken == program.Yes, At: "/proc"}
 }
+
+// RunBy is the service of systemd that runs a process; "" for none.
+func RunBy(p program.Process) rule.Answer {
+	return rule.Answer{Value: p.Unit, At: "/proc/PID/cgroup"}
+}

@@ -217,6 +217,13 @@ func (c *Catalogue) check(r *Rule) []error {
 		r.Measured = &Expr{Text: r.Inputs[0].Name, At: r.Inputs[0].Pos}
 	}
 	r.Fix.names(fault, r.Key("fix"))
+	if r.Fix != nil {
+		for _, w := range slices.Concat(r.Fix.Changes, r.Fix.Entries) {
+			if strings.Contains(w.Name, "{unit}") && !slices.ContainsFunc(r.Inputs, func(b Binding) bool { return b.Name == "unit" && c.typeOf(b) == Text }) {
+				fault(w.Pos, "fix: %s: the rule needs an input called unit that is text: inputs: {unit: {input: redis.*.unit, absent: \"\"}}", w.Name)
+			}
+		}
+	}
 	for _, d := range r.DependsOn {
 		if d, _, _ := strings.Cut(d, " "); c.byID[d] == nil {
 			fault(r.Key("depends-on"), "depends on %s, which there is not%s", d, spell.Suggest(d, slices.Sorted(maps.Keys(c.byID))))

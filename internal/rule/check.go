@@ -377,6 +377,10 @@ func (x *Fix) fill(env map[string]any, f *Finding) (*Repair, error) {
 		to   *[]Entry
 	}{{x.Changes, &r.Changes}, {x.Entries, &r.Entries}} {
 		for _, w := range list.from {
+			unit, _ := env["unit"].(string)
+			if unit == "" && strings.Contains(w.Name, "{unit}") {
+				continue // no service runs it
+			}
 			value := f.Want
 			if w.Value != nil {
 				var err error
@@ -387,7 +391,7 @@ func (x *Fix) fill(env map[string]any, f *Finding) (*Repair, error) {
 					continue // not on this machine
 				}
 			}
-			*list.to = append(*list.to, Entry{Name: strings.ReplaceAll(w.Name, "{instance}", f.Instance), Value: Print(value, "")})
+			*list.to = append(*list.to, Entry{Name: strings.NewReplacer("{instance}", f.Instance, "{unit}", unit).Replace(w.Name), Value: Print(value, "")})
 		}
 	}
 	if r.Artefact == Installer && len(r.Entries) > 0 {

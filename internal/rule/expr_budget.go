@@ -3,6 +3,7 @@ package rule
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/expr-lang/expr"
@@ -22,7 +23,7 @@ const (
 	// maxMadeBytes is what one evaluation of an expression may make of texts.
 	maxMadeBytes = 16 << 20
 	// maxSteps is how many elements of lists it may go through: a second's worth.
-	maxSteps = 10_000_000
+	maxSteps = 5_000_000
 )
 
 // harmless are the functions of the language that make no text.
@@ -112,14 +113,8 @@ func bounded(made *budget) []expr.Option {
 			}
 			return runtime.Add(args[0], args[1]), nil
 		}, new(func(a, b any) any)),
-		expr.Function(through, func(args ...any) (any, error) {
-			if list := reflect.ValueOf(args[0]); list.Kind() == reflect.Slice || list.Kind() == reflect.Map {
-				if made.steps += list.Len(); made.steps > maxSteps {
-					return nil, fmt.Errorf("it goes through more than %d elements of lists: take a list within a list out", maxSteps)
-				}
-			}
-			return args[0], nil
-		}, new(func([]string) []string), new(func([]int) []int), new(func([]any) []any), new(func(map[string]string) map[string]string), new(func(any) any)),
+		expr.Function(through, made.through, new(func([]string) []string), new(func([]int) []int), new(func([]any) []any), new(func(map[string]string) map[string]string)),
+		expr.Function(throughAny, made.through, new(func(any) any)),
 		expr.Patch(counted{}),
 	)
 }
@@ -133,6 +128,16 @@ func (b *budget) spend(n int) error {
 		return fmt.Errorf("it makes more than %d MiB of text: make lists shorter, or take an addition out", maxMadeBytes>>20)
 	}
 	return nil
+}
+
+// through is a list that is gone through, counted.
+func (b *budget) through(args ...any) (any, error) {
+	if list := reflect.ValueOf(args[0]); list.Kind() == reflect.Slice || list.Kind() == reflect.Map {
+		if b.steps += list.Len(); b.steps > maxSteps {
+			return nil, fmt.Errorf("it goes through more than %d elements of lists: take a list within a list out", maxSteps)
+		}
+	}
+	return args[0], nil
 }
 
 func (b *budget) join(args ...any) (any, error) {
@@ -164,21 +169,32 @@ func (b *budget) join(args ...any) (any, error) {
 // can name it.
 const plus = "+"
 
-// through is the function that a list goes through before something goes through it;
-// no rule can name it.
-const through = "..."
+// through is the function that a list goes through before something goes through it,
+// throughAny the one of what may be a list; no rule can name them.
+const through, throughAny = "...", "...?"
+
+// loops are the functions that go through a list.
+var loops = []string{
+	"all", "none", "any", "one", "filter", "map", "find", "findIndex", "findLast", "findLastIndex", "count", "sum",
+	"max", "min", "mean", "median", "indexOf", "lastIndexOf", "keys",
+}
 
 // counted makes calls of plus from additions, except those of numbers, and has lists
 // counted that are gone through.
 type counted struct{}
 
 func (counted) Visit(n *ast.Node) {
-	if call, ok := (*n).(*ast.BuiltinNode); ok && len(call.Arguments) > 0 {
+	if call, ok := (*n).(*ast.BuiltinNode); ok && slices.Contains(loops, call.Name) {
 		list := call.Arguments[0]
-		if t := list.Type(); t == nil || t.Kind() == reflect.Slice || t.Kind() == reflect.Map || t.Kind() == reflect.Interface {
-			call.Arguments[0] = &ast.CallNode{Callee: &ast.IdentifierNode{Value: through}, Arguments: []ast.Node{list}}
-			call.Arguments[0].SetType(t)
+		by, t := through, list.Type()
+		switch {
+		case t == nil || t.Kind() == reflect.Interface:
+			by = throughAny
+		case t.Kind() != reflect.Slice && t.Kind() != reflect.Map:
+			return
 		}
+		call.Arguments[0] = &ast.CallNode{Callee: &ast.IdentifierNode{Value: by}, Arguments: []ast.Node{list}}
+		call.Arguments[0].SetType(t)
 		return
 	}
 	add, ok := (*n).(*ast.BinaryNode)

@@ -23,6 +23,7 @@ var (
 	fieldPlace     = place{"a field (systemReserved.cpu)", lazyregexp.New(`^[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)*$`)}
 	sysctlPlace    = place{"a sysctl (vm.swappiness)", lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_@:./-]*$`)}
 	sysfsPlace     = place{"a file below /sys (/sys/kernel/mm/ksm/run)", lazyregexp.New(`^/sys(/[A-Za-z0-9_@:.,+=!-]+)+$`)}
+	unitPlace      = place{"a unit's setting (NAME.service/LimitNOFILE)", lazyregexp.New(`^[A-Za-z0-9_@:.\\-]+/(active|enabled|Limit[A-Z]+|dropin/[A-Za-z0-9_@.-]+)$`)}
 	artefactPlace  = place{"a file, or a place in words", lazyregexp.New(`^[A-Za-z0-9/][A-Za-z0-9_@:./ -]*$`)}
 )
 
@@ -64,6 +65,8 @@ func ChangeName(name string) error {
 		return sysfsName(key)
 	case kind == "hiera":
 		return hieraPlace.check(key)
+	case kind == "unit":
+		return unitPlace.check(key)
 	}
 	return nil
 }
@@ -98,7 +101,9 @@ func (x *Fix) names(fault func(Pos, string, ...any), at Pos) {
 	if x == nil {
 		return
 	}
-	plain := func(name string) string { return strings.ReplaceAll(name, "{instance}", "x") }
+	plain := func(name string) string {
+		return strings.NewReplacer("{instance}", "x", "{unit}", "x.service").Replace(name)
+	}
 	if x.Artefact != "" {
 		if err := artefactPlace.check(x.Artefact); err != nil {
 			fault(at, "fix: artefact: %v", err)

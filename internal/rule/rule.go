@@ -158,7 +158,8 @@ type Fix struct {
 
 // Want is a place and the value that it is to have: what the rule wants where
 // Value is not given. Where its Value is nil the place is left as it is. "{instance}" in the name stands for the item of a rule with
-// each.
+// each, "{unit}" for the text of the rule's input unit; where that is empty there is
+// no such place.
 type Want struct {
 	Name  string `json:"name"`
 	Value *Expr  `json:"value,omitempty"`

@@ -70,6 +70,7 @@ var inputs = []rule.Input{
 	{Name: "etcd.failed_proposals", Type: rule.Number, Doc: "changes that were not agreed on since it was started"},
 	{Name: "etcd.open_files", Type: rule.Number, Doc: "files that it has open"},
 	{Name: "etcd.open_files_limit", Type: rule.Number, Doc: "files that it may have open"},
+	{Name: "etcd.unit", Type: rule.Text, Doc: "service of systemd that runs it; empty where none does"},
 	{Name: "etcd.resident_bytes", Type: rule.Number, Unit: "bytes", Doc: "memory of the process"},
 	{Name: "etcd.pending_changes", Type: rule.List, Doc: "options whose value in the files is not the running member's"},
 }
@@ -173,6 +174,8 @@ func (i *installed) Answer(input string) rule.Answer {
 	switch {
 	case i.askErr != nil:
 		return rule.Answer{Unknown: i.askErr.Error(), At: i.Main}
+	case input == "unit":
+		return component.RunBy(i.asked.Process)
 	case input == "pending_changes" && i.pod():
 		return rule.Answer{Unknown: "it runs in a container", At: i.Main}
 	case input == "pending_changes" && i.file != nil && !i.asked.Taken:

@@ -56,6 +56,7 @@ var inputs = []rule.Input{
 	{Name: "httpd.proxies", Type: rule.Truth, Doc: "whether mod_proxy is loaded"},
 	{Name: "httpd.processes_running", Type: rule.Number, Doc: "processes beside the main one"},
 	{Name: "httpd.open_files_limit", Type: rule.Number, Doc: "files that a running process may have open"},
+	{Name: "httpd.unit", Type: rule.Text, Doc: "service of systemd that runs it; empty where none does"},
 	{Name: "httpd.read_since_change", Type: rule.Truth, Doc: "whether the running server has read its files since they were changed"},
 	{Name: "httpd.virtual_host_timeouts", Type: rule.List, Doc: "virtual hosts with a Timeout or ProxyTimeout of their own"},
 }
@@ -167,7 +168,7 @@ func (i *installed) Answer(input string) rule.Answer {
 			return rule.Answer{Value: v, At: at}
 		}
 		return rule.Answer{Unknown: "no list of packages names it", At: i.Main}
-	case "processes_running", "open_files_limit":
+	case "processes_running", "open_files_limit", "unit":
 		return i.process(input)
 	case "read_since_change":
 		return component.ReadSinceChange(i.Main, i.fileErr, i.run.Taken(), i.runErr)
@@ -231,8 +232,11 @@ func (i *installed) process(input string) rule.Answer {
 	if i.runErr != nil {
 		return rule.Answer{Unknown: i.runErr.Error(), At: at}
 	}
-	if input == "processes_running" {
+	switch input {
+	case "processes_running":
 		return rule.Answer{Value: float64(len(i.run.Children)), At: at}
+	case "unit":
+		return component.RunBy(i.run.Main)
 	}
 	limit := i.run.Main.OpenFiles
 	for _, c := range i.run.Children {

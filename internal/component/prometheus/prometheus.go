@@ -70,6 +70,7 @@ var inputs = []rule.Input{
 	{Name: "prometheus.resident_bytes", Type: rule.Number, Unit: "bytes", Doc: "memory of the process"},
 	{Name: "prometheus.open_files", Type: rule.Number, Doc: "files that it has open"},
 	{Name: "prometheus.open_files_limit", Type: rule.Number, Doc: "files that it may have open"},
+	{Name: "prometheus.unit", Type: rule.Text, Doc: "service of systemd that runs it; empty where none does"},
 	{Name: "prometheus.uptime_s", Type: rule.Number, Unit: "s", Doc: "time since it was started"},
 	{Name: "prometheus.pending_changes", Type: rule.List, Doc: "options whose value in the files is not the running server's"},
 }
@@ -154,6 +155,8 @@ func (i *installed) Answer(input string) rule.Answer {
 	switch {
 	case i.askErr != nil:
 		return rule.Answer{Unknown: i.askErr.Error(), At: i.Main}
+	case input == "unit":
+		return component.RunBy(a.Process)
 	case a.Silent != "":
 		return rule.Answer{Unknown: a.Silent, At: i.Main}
 	}

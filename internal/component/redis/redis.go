@@ -75,6 +75,7 @@ var inputs = []rule.Input{
 	{Name: "redis.evicted_keys", Type: rule.Number, Doc: "keys evicted for maxmemory since the start"},
 	{Name: "redis.last_save_ok", Type: rule.Truth, Doc: "whether the last snapshot was written"},
 	{Name: "redis.open_files_limit", Type: rule.Number, Doc: "files that the running server may have open"},
+	{Name: "redis.unit", Type: rule.Text, Doc: "service of systemd that runs it; empty where none does"},
 	{Name: "redis.uptime_s", Type: rule.Number, Unit: "s", Doc: "time since the server was started"},
 	{Name: "redis.pending_changes", Type: rule.List, Doc: "options whose value in the files is not the running server's"},
 }
@@ -215,6 +216,8 @@ func (i *installed) Answer(input string) rule.Answer {
 			return rule.Answer{Value: float64(p.OpenFiles), At: "/proc/PID/limits of redis-server"}
 		}
 		return rule.Answer{Unknown: "its process cannot be looked at", At: i.Main}
+	case "unit":
+		return component.RunBy(i.asked.Process)
 	case "pending_changes":
 		switch {
 		case i.fileErr != nil:

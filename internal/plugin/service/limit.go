@@ -126,7 +126,7 @@ func (k unit) mayLimit(s setting.Setting, name, limit string, want setting.Value
 	if a, b := limitNumber(soft), limitNumber(hard); two && a > b {
 		return fmt.Errorf("%s: %w: the soft limit %s is above the hard one %s", s, setting.ErrNoPlace, soft, hard)
 	}
-	if !k.host.Live || initOf(k.host) != systemd {
+	if !k.host.Live || !plugin.HasSystemd(k.host) {
 		return nil
 	}
 	out, err := plugin.Run(context.Background(), k.host, "systemctl", "show", "--property=LoadState,Type", "--", name)
@@ -176,6 +176,9 @@ func (k unit) limitOf(pid int, limit string) (float64, error) {
 
 // limitEffect says whether the running service has its limit.
 func (k unit) limitEffect(ctx context.Context, name, limit, want string) (plugin.Verdict, string) {
+	if !plugin.HasSystemd(k.host) {
+		return plugin.OK, "in force from the service's next start"
+	}
 	s, err := systemctl.Show(ctx, k.host, name)
 	if err != nil {
 		return plugin.Unknown, err.Error()

@@ -84,6 +84,9 @@ func collect(findings []rule.Finding) ([]*file, error) {
 			if key, ok := strings.CutPrefix(c.Name, "sysfs:"); ok {
 				add(TmpfilesFile, key, c.Value, c.For, f)
 			}
+			if unit, limit, ok := strings.Cut(strings.TrimPrefix(c.Name, "unit:"), "/"); ok && strings.HasPrefix(c.Name, "unit:") && strings.HasPrefix(limit, "Limit") {
+				add("/etc/systemd/system/"+unit+".d/zz-fettle.conf", limit, c.Value, c.For, f)
+			}
 			if key, ok := strings.CutPrefix(c.Name, "hiera:"); ok {
 				add(hieraFile, key, c.Value, c.For, f)
 			}
