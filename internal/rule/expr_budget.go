@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -37,9 +38,10 @@ var harmless = []string{
 var refused = func() map[string]string {
 	why := map[string]string{}
 	for reason, names := range map[string]string{
-		"it makes texts or lists without bounds": "repeat replace splitAfter toJSON fromJSON toBase64 fromBase64 concat flatten uniq reverse take values toPairs fromPairs sort sortBy groupBy reduce",
-		"a rule says the same at any time":       "now date duration timezone",
-		"no value of a machine is a set of bits": "bitand bitor bitxor bitnand bitnot bitshl bitshr bitushr",
+		"nothing counts the texts and lists that it makes":    "repeat replace splitAfter toJSON fromJSON toBase64 fromBase64 concat flatten uniq reverse take values toPairs fromPairs sort",
+		"all, any, filter, map, sum and count say it as well": "sortBy groupBy reduce",
+		"a rule says the same at any time":                    "now date duration timezone",
+		"no value of a machine is a set of bits":              "bitand bitor bitxor bitnand bitnot bitshl bitshr bitushr",
 	} {
 		for name := range strings.FieldsSeq(names) {
 			why[name] = reason
@@ -84,7 +86,7 @@ func bounded(made *budget) []expr.Option {
 				s := fmt.Sprint(args[0])
 				return s, made.spend(len(s))
 			}
-			return nil, fmt.Errorf("string: of a list: join makes a text of one")
+			return nil, errors.New("string: of a list: join makes a text of one")
 		}, new(func(any) string)),
 		expr.Function("lower", func(args ...any) (any, error) {
 			s := args[0].(string)
