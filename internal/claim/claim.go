@@ -100,9 +100,18 @@ type Claims struct {
 	unread  map[Source][]Problem
 }
 
-// Unread lists the files and directories of a source that are there and could not be
-// read, or are larger than such a file is: what they would claim is not known either.
-func (c *Claims) Unread(s Source) []Problem { return slices.Clone(c.unread[s]) }
+// Unread lists the files and directories of a source, or of all, that are there and
+// could not be read, or are larger than such a file is: what they would claim is not
+// known either.
+func (c *Claims) Unread(only ...Source) []Problem {
+	var out []Problem
+	for _, s := range sources {
+		if len(only) == 0 || slices.Contains(only, s.source) {
+			out = append(out, c.unread[s.source]...)
+		}
+	}
+	return out
+}
 
 // Unknown lists the files and directories that a copied machine does not hold:
 // what they would claim is not known, which is more than "nothing". It is empty

@@ -106,7 +106,8 @@ func (a *app) why(ctx context.Context, name string) error {
 	if w.Now, err = m.kinds.Read(ctx, id); err != nil {
 		return fmt.Errorf("%s cannot be read: %w", id, err)
 	}
-	w.Claims = append(w.Claims, m.claimsOf(ctx).For(id)...)
+	claims := m.claimsOf(ctx)
+	w.Claims = append(w.Claims, claims.For(id)...)
 	for _, en := range changes {
 		c := WhyChange{Tx: en.Tx.ID, Time: en.Tx.Time, User: en.Tx.User, Before: en.Orig, Wanted: en.Want, From: en.Reason.String(), Releases: en.Releases}
 		if n := en.CoupledTo; n > 0 && n <= len(en.Tx.Entries) {
@@ -142,12 +143,16 @@ func (a *app) why(ctx context.Context, name string) error {
 	for _, what := range w.Unread {
 		a.screen.Say("not read: %s", what)
 	}
+	unread := claims.Unread()
+	for _, p := range unread { // each was said when it was not read
+		w.Unread = append(w.Unread, p.String())
+	}
 	w.WhyWriter = m.lastWriter(ctx, id, w.Now, state)
 	if a.data() {
 		return a.result(w, none)
 	}
 	if none == nil || len(w.Claims)+len(w.Changes) > 0 || len(w.Within) > 0 || w.Wanted != nil || w.Kept != nil {
-		a.printWhy(w)
+		a.printWhy(w, len(unread) > 0)
 	}
 	return none
 }
@@ -191,7 +196,9 @@ func (m *machine) within(chains map[setting.Setting][]*journal.Entry, id setting
 // isFile is true for settings that are whole files.
 func isFile(s setting.Setting) bool { return s.Kind == "file" || s.Kind == "bootfile" }
 
-func (a *app) printWhy(w Why) {
+// printWhy prints it for a person; someFiles says that the claims are not those of all
+// files.
+func (a *app) printWhy(w Why, someFiles bool) {
 	out := a.screen.Out
 	now := w.Now.String()
 	if first, rest, more := strings.Cut(now, "\n"); more && rest != "" && isFile(w.Setting) {
@@ -203,6 +210,9 @@ func (a *app) printWhy(w Why) {
 		note := ""
 		if i == len(w.Claims)-1 && c.Certain() {
 			note = "wins among the files"
+			if someFiles {
+				note += " that were read"
+			}
 		}
 		g.Rows = append(g.Rows, []string{string(c.Source), c.Value.String(), c.Place(), note})
 	}
