@@ -9,6 +9,8 @@ require (
 	github.com/jackc/pgx/v5 v5.12.0
 )
 
+require github.com/klauspost/compress v1.20.3 // indirect
+
 require (
 	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
 	github.com/godbus/dbus/v5 v5.2.4

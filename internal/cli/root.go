@@ -262,6 +262,7 @@ var verbs = []verb{
 	{"undo", undoCommand, false},
 	{"schedule", scheduleCommand, false},
 	{"bench", benchCommand, false},
+	{"logs", logsCommand, false},
 	{"prove", proveCommand, false},
 	{"runs", runsCommand, false},
 	{"report", reportCommand, false},

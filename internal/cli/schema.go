@@ -13,6 +13,7 @@ import (
 	"fettle.dev/fettle/internal/compare"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/logs"
 	"fettle.dev/fettle/internal/prove"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/sizing"
@@ -37,6 +38,7 @@ var documents = map[string]any{
 	"history":         History{},
 	"import":          ImportResult{},
 	"list":            ProfileList{},
+	"logs":            logs.Report{},
 	"plan":            tune.Plan{},
 	"plugins":         PluginList{},
 	"postgres-tables": PostgresTables{},

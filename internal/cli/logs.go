@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/logs"
+	"fettle.dev/fettle/internal/logs/format"
+	"fettle.dev/fettle/internal/logs/source"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+type logsOptions struct {
+	by                           []string
+	where, since, until          string
+	sort, format, unit, duration string
+	top, slowest, groups         int
+	workers                      int
+	noPercentiles                bool
+}
+
+func logsCommand(a *app) *cobra.Command {
+	var o logsOptions
+	c := &cobra.Command{
+		Use: "logs FILE...", Short: "Find out of request logs who asked for what, and where the time went",
+		Long: `Reads logs of Apache, nginx, HAProxy, Puppet Server, Foreman and JSON lines, plain or
+compressed (gzip, zstd, bzip2); of a directory all files; - is the standard input. The
+format is found out from the first lines, and said. For each group of requests: how
+many, how long in sum and as a share of all, mean, standard deviation, extremes and
+percentiles (within 0.8 %). Lines that are of no request are counted and shown.`,
+		Annotations: map[string]string{moreFormats: "csv"},
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := noneEmpty(c); err != nil {
+				return err
+			}
+			return a.logs(c.Context(), o, args)
+		},
+	}
+	f := c.Flags()
+	f.StringArrayVar(&o.by, "by", nil, "group by a dimension, or by several with commas between; repeatable (default: what the log is about)")
+	f.StringVar(&o.where, "where", "", `only these requests: 'status >= 500 and indirector == "catalog"'`)
+	f.StringVar(&o.since, "since", "", "only requests from then on: 2026-11-20, 2026-11-20T13:00, with a zone, or 2h for that long ago")
+	f.StringVar(&o.until, "until", "", "only requests before then")
+	f.StringVar(&o.sort, "sort", "total", "order of the groups, the largest first: "+strings.Join(logs.Sorts, ", "))
+	f.IntVar(&o.top, "top", 10, "how many groups of each grouping are shown; 0 is all")
+	f.IntVar(&o.slowest, "slowest", 5, "how many of the slowest requests are shown")
+	f.StringVar(&o.format, "format", "", "the logs' format: apache:LOGFORMAT, nginx:LOG_FORMAT, haproxy:LOG-FORMAT, logback:PATTERN as the server has it, or a name (combined, puppetserver, foreman, ...)")
+	f.StringVar(&o.unit, "unit", "", "unit of the duration, where the format says another: ns, us, ms or s")
+	f.StringVar(&o.duration, "duration", "", "member of JSON lines that is the duration; --unit says its unit")
+	f.BoolVar(&o.noPercentiles, "no-percentiles", false, "leave percentiles out: a third faster, and less memory")
+	f.IntVar(&o.groups, "groups", 1_000_000, "the most groups of a grouping; what comes beyond is added up as one, and said")
+	f.IntVar(&o.workers, "workers", 0, "how many read at a time (default: a processor each)")
+	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(logs.Sorts, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// headSize is how much of the beginning of a log tells its format, in bytes.
+const headSize = 64 << 10
+
+var durationUnits = map[string]int64{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+
+func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
+	if len(paths) == 0 {
+		return ui.Hinted(ui.Usage, errors.New("no log is named"), "fettle logs FILE...; - is the standard input")
+	}
+	asked, err := o.asked(time.Now())
+	if err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	found, err := source.Find(paths)
+	if err != nil {
+		return err
+	}
+	set := source.NewSet(found)
+	formats, err := o.formats(set)
+	if err != nil {
+		return err
+	}
+	if len(asked.By) == 0 {
+		if asked.By, err = logs.Usual(set, formats); err != nil {
+			return err
+		}
+	}
+	if asked.Workers == 0 {
+		asked.Workers = runtime.GOMAXPROCS(0)
+	}
+	if slices.ContainsFunc(formats, (*format.Format).Joined) {
+		asked.Workers = 1 // a request's lines have to be read in their order
+	}
+	res, err := logs.Read(ctx, set, formats, asked)
+	if ctx.Err() != nil {
+		return ui.Exit(ui.Interrupted, errors.New("interrupted"))
+	}
+	if err != nil && res == nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	r := res.Report(found, formats, o.sort, o.top)
+	if a.data() {
+		return a.result(r, err)
+	}
+	if a.screen.Format == "csv" {
+		return errors.Join(err, report.LogsCSV(a.screen.Out, r))
+	}
+	report.Logs(a.screen, r)
+	return err
+}
+
+// asked is what the options ask for, but for the dimensions of a log that names none.
+func (o logsOptions) asked(now time.Time) (logs.Options, error) {
+	out := logs.Options{Percentiles: !o.noPercentiles, Groups: o.groups, Workers: o.workers, Slowest: o.slowest, Where: o.where}
+	for _, by := range o.by {
+		names := strings.Split(by, ",")
+		for i := range names {
+			if names[i] = strings.TrimSpace(names[i]); names[i] == "" {
+				return out, fmt.Errorf("--by %s: a dimension between the commas has no name", by)
+			}
+		}
+		out.By = append(out.By, names)
+	}
+	var err error
+	if out.Since, err = moment("--since", o.since, now); err != nil {
+		return out, err
+	}
+	if out.Until, err = moment("--until", o.until, now); err != nil {
+		return out, err
+	}
+	switch {
+	case !out.Since.IsZero() && !out.Until.IsZero() && !out.Since.Before(out.Until):
+		return out, fmt.Errorf("--since %s is not before --until %s", o.since, o.until)
+	case !slices.Contains(logs.Sorts, o.sort):
+		return out, fmt.Errorf("--sort %s: want one of %s", o.sort, strings.Join(logs.Sorts, ", "))
+	case o.noPercentiles && strings.HasPrefix(o.sort, "p"):
+		return out, fmt.Errorf("--sort %s wants percentiles, and --no-percentiles none", o.sort)
+	case o.top < 0 || o.slowest < 0 || o.slowest > 10_000:
+		return out, errors.New("--top: want 0 or more; --slowest: want 0 to 10000")
+	case o.groups < 1 || o.groups > 100_000_000:
+		return out, errors.New("--groups: want 1 to 100000000")
+	case o.workers < 0 || o.workers > 1024:
+		return out, errors.New("--workers: want 0 to 1024")
+	case o.unit != "" && durationUnits[o.unit] == 0:
+		return out, fmt.Errorf("--unit %s: want ns, us, ms or s", o.unit)
+	case o.duration != "" && o.unit == "":
+		return out, fmt.Errorf("--duration %s: --unit says in what", o.duration)
+	}
+	return out, nil
+}
+
+// moment reads a time: a date, a date and a time of day, either with a zone or in this
+// machine's, or how long ago.
+func moment(option, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return now.Add(-d), nil
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02"} {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%s %s: want a time as 2026-11-20, 2026-11-20T13:00 or 2026-11-20T13:00:00+01:00, or 2h for that long ago", option, text)
+}
+
+// formats finds each log's format: what was said, or what its first lines are.
+func (o logsOptions) formats(set *source.Set) ([]*format.Format, error) {
+	var out []*format.Format
+	jsonUnits := map[string]int64{}
+	if o.duration != "" {
+		jsonUnits[o.duration] = durationUnits[o.unit]
+	}
+	for i, l := range set.Logs {
+		var f *format.Format
+		var err error
+		if o.format != "" {
+			if f, err = format.Parse(o.format); err != nil {
+				return nil, ui.Exit(ui.Usage, fmt.Errorf("--format: %w", err))
+			}
+		} else {
+			head, readErr := set.Head(i, headSize)
+			if readErr != nil {
+				return nil, readErr
+			}
+			if f, err = format.Detect(head, jsonUnits); err != nil {
+				return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, err), "--format says how its lines are written, as the server's configuration has it")
+			}
+		}
+		if d := f.Field(format.FieldDuration); o.unit != "" {
+			if d < 0 {
+				return nil, ui.Exit(ui.Usage, fmt.Errorf("--unit %s: %s: %s has no duration", o.unit, l.Path, f.Name))
+			}
+			f.Fields[d].Unit = durationUnits[o.unit]
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}

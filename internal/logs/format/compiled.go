@@ -1,0 +1,85 @@
+package format
+
+import "bytes"
+
+// puppetLog is Puppet Server's own log, puppetserver.log, as its logback.xml has it
+// (%d %-5p [%t] [%c{2}] %m%n): of its lines those that say how long something for a
+// node took are requests.
+//
+//	2026-11-20T23:58:28.123Z INFO  [qtp1-35] [puppetserver] Puppet Compiled catalog for NODE in environment ENV in 0.21 seconds
+func puppetLog() *Format {
+	return &Format{Name: "Puppet Server's own log", Source: "puppetserver.log", TimeIsEnd: true, NoZone: true, scan: scanPuppetLog, Fields: []Field{
+		{Name: FieldTime, Kind: Time, Layout: ISO},
+		{Name: "level"},
+		{Name: "thread"},
+		{Name: "indirector"}, // what was made: Compiled catalog
+		{Name: "requestor"},
+		{Name: "environment"},
+		{Name: FieldDuration, Kind: Duration, Unit: 1e9},
+	}}
+}
+
+func scanPuppetLog(line []byte, spans []Span) Line {
+	level := bytes.IndexByte(line, ' ')
+	if level == 10 { // a space for T
+		if n := bytes.IndexByte(line[11:], ' '); n >= 0 {
+			level = 11 + n
+		}
+	}
+	if level < 19 {
+		if len(line) > 0 && (line[0] == '\t' || line[0] == ' ') || bytes.HasPrefix(line, []byte("Caused by")) || javaName(line) {
+			return Other // of a stack trace
+		}
+		return Bad
+	}
+	if _, ok := iso(line[:level]); !ok {
+		if javaName(line) {
+			return Other
+		}
+		return Bad
+	}
+	spans[0] = Span{0, int32(level)}
+	at := level + 1
+	end := bytes.IndexByte(line[at:], ' ')
+	if end < 0 {
+		return Bad
+	}
+	spans[1] = Span{int32(at), int32(at + end)}
+	open := bytes.IndexByte(line[at:], '[')
+	shut := bytes.Index(line[at:], []byte("] ["))
+	if open < 0 || shut < open {
+		return Other
+	}
+	spans[2] = Span{int32(at + open + 1), int32(at + shut)}
+	in := bytes.LastIndex(line, []byte(" in "))
+	if in < 0 || !bytes.HasSuffix(line, []byte(" seconds")) {
+		return Other
+	}
+	env := bytes.LastIndex(line[:in], []byte(" in environment "))
+	if env < 0 {
+		return Other
+	}
+	node := bytes.LastIndex(line[:env], []byte(" for "))
+	what := bytes.LastIndex(line[:max(node, 0)], []byte("] "))
+	if node < 0 || what < 0 {
+		return Other
+	}
+	what += 2
+	if bytes.HasPrefix(line[what:node], []byte("Puppet ")) {
+		what += len("Puppet ")
+	}
+	spans[3] = Span{int32(what), int32(node)}
+	spans[4] = Span{int32(node + len(" for ")), int32(env)}
+	spans[5] = Span{int32(env + len(" in environment ")), int32(in)}
+	spans[6] = Span{int32(in + len(" in ")), int32(len(line) - len(" seconds"))}
+	return Whole
+}
+
+// javaName says whether a line begins as a stack trace does: a class with points.
+func javaName(line []byte) bool {
+	n := bytes.IndexAny(line, ": ")
+	if n < 0 {
+		n = len(line)
+	}
+	return bytes.Count(line[:n], []byte(".")) >= 2 && !bytes.ContainsAny(line[:n], "/[\"")
+}

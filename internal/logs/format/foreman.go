@@ -1,0 +1,222 @@
+package format
+
+import "bytes"
+
+// Fields of a request that Foreman's production.log has in several lines.
+const (
+	foremanTime = iota
+	foremanClient
+	foremanMethod
+	foremanURL
+	foremanStatus
+	foremanController
+	foremanAction
+	foremanAs
+	foremanDuration
+	foremanViews
+	foremanDatabase
+	foremanID
+	foremanFields
+)
+
+// foreman is production.log of Foreman (config/settings.yaml, :logging; Rails' log
+// subscriber): a request is its lines of one request id, from Started to Completed.
+func foreman() *Format {
+	ms := func(name string) Field { return Field{Name: name, Kind: Duration, Unit: 1e6} }
+	f := &Format{Name: "Foreman's production.log", Source: "Rails' Started, Processing and Completed", joined: true, NoZone: true, Fields: make([]Field, foremanFields)}
+	for i, field := range map[int]Field{
+		foremanTime: {Name: FieldTime, Kind: Time, Layout: ISO}, foremanClient: {Name: FieldClient}, foremanMethod: {Name: FieldMethod}, foremanURL: {Name: FieldURL, Kind: URL},
+		foremanStatus: {Name: FieldStatus, Kind: Number}, foremanController: {Name: "controller"}, foremanAction: {Name: "action"}, foremanAs: {Name: "as"},
+		foremanDuration: ms(FieldDuration), foremanViews: ms("views"), foremanDatabase: ms("active_record"), foremanID: {Name: "request_id"},
+	} {
+		f.Fields[i] = field
+	}
+	return f
+}
+
+// Joiner puts the lines of requests together.
+type Joiner struct {
+	begun map[string]*started
+	order []string // ids, the oldest first; some of them have ended
+	line  []byte
+	// Lost are requests of which the log has the end and not the beginning: it was
+	// rotated meanwhile. They count, without what the beginning would say.
+	Lost int
+}
+
+// started is a request that has not ended.
+type started struct{ time, client, method, url, controller, action, as string }
+
+// mostBegun is how many requests may be at work at a time; a server that was killed
+// leaves some that never end.
+const mostBegun = 64 << 10
+
+// Begun is how many requests have begun and not ended.
+func (j *Joiner) Begun() int { return len(j.begun) }
+
+// Join takes a line. Whole says that it ended a request: then out is a line made of all
+// of its lines, valid until the next call, and spans are of that.
+func (j *Joiner) Join(line []byte, spans []Span) (out []byte, l Line) {
+	when, id, message, ok := foremanLine(line)
+	if !ok {
+		if len(line) == 0 || line[0] == ' ' || line[0] == '|' || line[0] == '\t' || len(j.begun) > 0 && !looksTimed(line) {
+			return nil, Other // of a message of several lines
+		}
+		return nil, Bad
+	}
+	switch {
+	case bytes.HasPrefix(message, []byte("Started ")):
+		s := j.of(id)
+		*s = started{time: string(when)}
+		rest := message[len("Started "):]
+		if n := bytes.IndexByte(rest, ' '); n > 0 {
+			s.method = string(rest[:n])
+			rest = rest[n+1:]
+		}
+		if len(rest) > 0 && rest[0] == '"' {
+			if n := bytes.IndexByte(rest[1:], '"'); n >= 0 {
+				s.url = string(rest[1 : 1+n])
+				rest = rest[2+n:]
+			}
+		}
+		if from, ok := bytes.CutPrefix(rest, []byte(" for ")); ok {
+			from, _, _ = bytes.Cut(from, []byte(" "))
+			s.client = string(from)
+		}
+	case bytes.HasPrefix(message, []byte("Processing by ")):
+		s := j.of(id)
+		what, as, _ := bytes.Cut(message[len("Processing by "):], []byte(" as "))
+		controller, action, _ := bytes.Cut(what, []byte("#"))
+		s.controller, s.action, s.as = string(controller), string(action), string(as)
+		if s.time == "" {
+			s.time = string(when)
+		}
+	case bytes.HasPrefix(message, []byte("Completed ")):
+		return j.completed(when, id, message[len("Completed "):], spans)
+	}
+	return nil, Other
+}
+
+func (j *Joiner) of(id []byte) *started {
+	if j.begun == nil {
+		j.begun = map[string]*started{}
+	}
+	s := j.begun[string(id)]
+	if s == nil {
+		s = &started{}
+		j.begun[string(id)] = s
+		j.order = append(j.order, string(id))
+		for len(j.begun) > mostBegun {
+			delete(j.begun, j.order[0])
+			j.order = j.order[1:]
+		}
+		if len(j.order) > 2*mostBegun {
+			kept := j.order[:0]
+			for _, id := range j.order {
+				if j.begun[id] != nil {
+					kept = append(kept, id)
+				}
+			}
+			j.order = kept
+		}
+	}
+	return s
+}
+
+// completed ends a request: "200 OK in 251ms (Views: 100.2ms | ActiveRecord: 50.1ms | Allocations: 1234)".
+func (j *Joiner) completed(when, id, rest []byte, spans []Span) ([]byte, Line) {
+	status, rest, _ := bytes.Cut(rest, []byte(" "))
+	in := bytes.Index(rest, []byte("in "))
+	if in > 0 && rest[in-1] != ' ' {
+		if in = bytes.Index(rest, []byte(" in ")); in >= 0 {
+			in++
+		}
+	}
+	if in < 0 {
+		return nil, Bad
+	}
+	took, rest, _ := bytes.Cut(rest[in+len("in "):], []byte("ms"))
+	s := j.begun[string(id)]
+	if s == nil {
+		j.Lost++
+		s = &started{time: string(when)}
+	}
+	delete(j.begun, string(id))
+	j.line = j.line[:0]
+	put := func(field int, before string, text []byte) {
+		j.line = append(j.line, before...)
+		from := len(j.line)
+		j.line = append(j.line, text...)
+		spans[field] = Span{int32(from), int32(len(j.line))}
+	}
+	put(foremanTime, "", []byte(s.time))
+	put(foremanID, " [", id)
+	put(foremanClient, "] ", []byte(s.client))
+	put(foremanMethod, ` "`, []byte(s.method))
+	put(foremanURL, " ", []byte(s.url))
+	put(foremanStatus, `" `, status)
+	put(foremanController, " ", []byte(s.controller))
+	put(foremanAction, "#", []byte(s.action))
+	put(foremanAs, " as ", []byte(s.as))
+	put(foremanDuration, " in ", took)
+	put(foremanViews, "ms, views ", part(rest, "Views: "))
+	put(foremanDatabase, "ms, ActiveRecord ", part(rest, "ActiveRecord: "))
+	j.line = append(j.line, "ms"...)
+	return j.line, Whole
+}
+
+func part(text []byte, name string) []byte {
+	at := bytes.Index(text, []byte(name))
+	if at < 0 {
+		return []byte("-")
+	}
+	value, _, ok := bytes.Cut(text[at+len(name):], []byte("ms"))
+	if !ok {
+		return []byte("-")
+	}
+	return value
+}
+
+// foremanLine takes a line apart, as Foreman since 1.18 writes it
+// (TIME [LEVEL|LOGGER|ID] MESSAGE) and before (TIME ID [LOGGER] [LEVEL] MESSAGE).
+func foremanLine(line []byte) (when, id, message []byte, ok bool) {
+	if !looksTimed(line) {
+		return nil, nil, nil, false
+	}
+	when, rest := line[:19], line[19:]
+	if n := bytes.IndexByte(rest, ' '); n >= 0 { // a fraction or a zone
+		when, rest = line[:19+n], rest[n:]
+	}
+	rest = bytes.TrimLeft(rest, " ")
+	if len(rest) == 0 {
+		return nil, nil, nil, false
+	}
+	if rest[0] == '[' {
+		end := bytes.IndexByte(rest, ']')
+		if end < 0 {
+			return nil, nil, nil, false
+		}
+		tag := rest[1:end]
+		if bytes.Count(tag, []byte("|")) != 2 {
+			return nil, nil, nil, false
+		}
+		return when, tag[bytes.LastIndexByte(tag, '|')+1:], bytes.TrimLeft(rest[end+1:], " "), true
+	}
+	word, rest, _ := bytes.Cut(rest, []byte(" "))
+	if len(rest) == 0 || rest[0] != '[' {
+		return nil, nil, nil, false
+	}
+	for range 2 {
+		end := bytes.IndexByte(rest, ']')
+		if len(rest) == 0 || rest[0] != '[' || end < 0 {
+			return nil, nil, nil, false
+		}
+		rest = bytes.TrimLeft(rest[end+1:], " ")
+	}
+	return when, word, rest, true
+}
+
+// looksTimed says whether a line begins with a time.
+func looksTimed(line []byte) bool {
+	return len(line) > 20 && line[4] == '-' && line[7] == '-' && (line[10] == 'T' || line[10] == ' ') && line[13] == ':' && line[16] == ':' && line[0] >= '0' && line[0] <= '9'
+}

@@ -1,0 +1,269 @@
+// Package format knows how a server writes one line for each request: the grammars in
+// which servers are told (Apache's LogFormat, nginx's log_format, HAProxy's log-format,
+// logback-access' pattern), JSON lines, and how to find out which of them a log has.
+//
+// A Format is compiled once; Scan then cuts a line into fields without copying it.
+package format
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+)
+
+// Kind is what a field's text means.
+type Kind uint8
+
+const (
+	Text     Kind = iota
+	Time          // when, in the field's Layout
+	Duration      // a number of Unit nanoseconds; - and what is below 0 are none
+	Number        // a count; - is none
+	Request       // METHOD URL PROTOCOL, as the client sent it
+	URL           // path and query
+)
+
+// Layout is how a time is written.
+type Layout uint8
+
+const (
+	CLF      Layout = iota // 18/Mar/2012:04:02:25 +0000, as Apache, nginx and logback-access
+	CLFMilli               // 18/Mar/2012:04:02:25.123, as HAProxy, in the server's zone
+	ISO                    // 2012-03-18T04:02:25+00:00, fractions of a second and a space for T allowed
+	Unix                   // a number of Unit nanoseconds since 1970
+)
+
+// Names of fields that have a meaning here; a field of any other name is text that can
+// be grouped by and compared.
+const (
+	FieldTime     = "time"
+	FieldDuration = "duration"
+	FieldRequest  = "request"
+	FieldMethod   = "method"
+	FieldURL      = "url"
+	FieldPath     = "path"
+	FieldQuery    = "query"
+	FieldProtocol = "protocol"
+	FieldStatus   = "status"
+	FieldBytes    = "bytes"
+	FieldClient   = "client"
+	FieldUser     = "user"
+	FieldHost     = "host" // the virtual host asked for
+)
+
+// Field is one value of a line.
+type Field struct {
+	Name   string // in lower case, with _ between words
+	Asked  string // as the server's format has it: %D, $request_time
+	Kind   Kind
+	Layout Layout
+	Unit   int64 // nanoseconds of a Duration or a Unix time
+	// List says that the text may be several numbers, of several attempts, with commas
+	// or colons between them (nginx' $upstream_response_time): they are added.
+	List bool
+	// Braced says that the value stands in braces, or is left out with the space behind
+	// it (HAProxy's captured headers).
+	Braced bool
+}
+
+// Format is a way to write a line, ready to read lines.
+type Format struct {
+	Name   string // "Apache's combined log"
+	Source string // how it was written: the LogFormat, or where it stands
+	Fields []Field
+	// TimeIsEnd says that a line's time is when it was written, after the answer
+	// (nginx, logback-access), not when the request came (Apache, HAProxy).
+	TimeIsEnd bool
+
+	// NoZone says that times are written in the server's own zone without naming it.
+	NoZone bool
+	// Why says why this is a log's format, where it was found out.
+	Why string
+
+	prefix []byte
+	steps  []step
+	syslog bool // what a syslog daemon writes before the line is skipped
+	scan   func(line []byte, spans []Span) Line
+	joined bool
+}
+
+// Line is what a line is.
+type Line uint8
+
+const (
+	Bad   Line = iota // not of the format
+	Whole             // a request
+	Other             // of the format, and no request
+)
+
+// Joined says that a request has several lines, which Joiner puts together; Scan is not
+// for such a format.
+func (f *Format) Joined() bool { return f.joined }
+
+// step is one field and what stands behind it.
+type step struct {
+	field  int    // in Fields
+	lit    []byte // ends the field; empty: it ends with the line
+	quoted bool   // a quote after an odd number of backslashes does not end it
+	keep   bool   // lit is the beginning of the next field, and stays
+	braced bool   // stands in braces, or is not there, and then lit is not either
+}
+
+// Span is where a field stands in its line.
+type Span struct{ Start, End int32 }
+
+// Of is the text of a field.
+func (s Span) Of(line []byte) []byte { return line[s.Start:s.End] }
+
+// MaxLine is the longest line that is read, in bytes: Apache cuts a request at 8 KiB and
+// a header at as much, so a line beyond it is no request.
+const MaxLine = 1 << 20
+
+// Field finds a field by name; -1 is none.
+func (f *Format) Field(name string) int {
+	for i := range f.Fields {
+		if f.Fields[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// Scan cuts a line, without its end of line, into spans, of which there have to be as
+// many as Fields.
+func (f *Format) Scan(line []byte, spans []Span) Line {
+	if f.scan != nil {
+		return f.scan(line, spans)
+	}
+	at := 0
+	if f.syslog {
+		at = afterSyslog(line)
+	}
+	if len(f.prefix) > 0 {
+		if !bytes.HasPrefix(line[at:], f.prefix) {
+			return Bad
+		}
+		at += len(f.prefix)
+	}
+	begin := at
+	for i := range f.steps {
+		s := &f.steps[i]
+		if s.braced && (at == len(line) || line[at] != '{') {
+			spans[s.field] = Span{int32(at), int32(at)}
+			continue
+		}
+		n := s.end(line[at:])
+		if n < 0 {
+			return f.scanBack(line, begin, spans)
+		}
+		spans[s.field] = Span{int32(at), int32(at + n)}
+		at += n
+		if !s.keep {
+			at += len(s.lit)
+		}
+	}
+	if at != len(line) {
+		return f.scanBack(line, begin, spans)
+	}
+	return Whole
+}
+
+// end is how long the field at the beginning of text is, or -1.
+func (s *step) end(text []byte) int {
+	if len(s.lit) == 0 {
+		return len(text)
+	}
+	first, from := s.lit[0], 0
+	for {
+		n := bytes.IndexByte(text[from:], first)
+		if n < 0 {
+			return -1
+		}
+		n += from
+		if s.quoted && escaped(text, n) || !bytes.HasPrefix(text[n:], s.lit) {
+			from = n + 1
+			continue
+		}
+		return n
+	}
+}
+
+// escaped says whether the byte at n stands behind an odd number of backslashes.
+func escaped(text []byte, n int) bool {
+	odd := false
+	for n--; n >= 0 && text[n] == '\\'; n-- {
+		odd = !odd
+	}
+	return odd
+}
+
+// scanBack tries every way to cut the line from begin on, the shortest fields first: a
+// client that writes quotes into a log that does not escape them, or an address with
+// colons before a port, ends a field too early for the plain way. What a field cannot be
+// (a number with letters) decides.
+func (f *Format) scanBack(line []byte, begin int, spans []Span) Line {
+	if len(line) > 1<<16 {
+		return Bad // the table of what failed is line times fields
+	}
+	failed := make([]bool, (len(line)+1)*len(f.steps))
+	var try func(step, at int) bool
+	try = func(i, at int) bool {
+		if i == len(f.steps) {
+			return at == len(line)
+		}
+		if failed[at*len(f.steps)+i] {
+			return false
+		}
+		s := &f.steps[i]
+		if s.braced && (at == len(line) || line[at] != '{') {
+			spans[s.field] = Span{int32(at), int32(at)}
+			return try(i+1, at)
+		}
+		for from := at; from <= len(line); from++ {
+			end := len(line)
+			if len(s.lit) > 0 {
+				k := bytes.Index(line[from:], s.lit)
+				if k < 0 {
+					break
+				}
+				end = from + k
+			}
+			next := end
+			if !s.keep {
+				next += len(s.lit)
+			}
+			if f.Fields[s.field].fits(line[at:end]) && try(i+1, next) {
+				spans[s.field] = Span{int32(at), int32(end)}
+				return true
+			}
+			from = end
+		}
+		failed[at*len(f.steps)+i] = true
+		return false
+	}
+	if !try(0, begin) {
+		return Bad
+	}
+	return Whole
+}
+
+// fits says whether a text can be what the field is.
+func (f *Field) fits(text []byte) bool {
+	switch f.Kind {
+	case Duration:
+		_, ok := f.Duration(text)
+		return ok || string(text) == "-" || f.List || len(text) > 0 && text[0] == '-'
+	case Number:
+		_, ok := Int(text)
+		return ok || string(text) == "-"
+	case Time:
+		_, ok := f.Time(text, nil)
+		return ok
+	}
+	return true
+}
+
+// refuse is an error about a place in a format.
+func refuse(what, text string, at int, why string) error {
+	return fmt.Errorf("%s %q, at %q: %s", what, text, strings.TrimSpace(text[at:]), why)
+}

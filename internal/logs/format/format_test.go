@@ -1,0 +1,86 @@
+package format
+
+import (
+	"strings"
+	"testing"
+)
+
+func fields(t *testing.T, f *Format, line string) map[string]string {
+	t.Helper()
+	spans := make([]Span, len(f.Fields))
+	text := []byte(line)
+	var l Line
+	if f.joined {
+		var j Joiner
+		for _, one := range strings.Split(line, "\n") {
+			text, l = j.Join([]byte(one), spans)
+		}
+	} else {
+		l = f.Scan(text, spans)
+	}
+	if l != Whole {
+		t.Fatalf("%s: %q is %d", f.Name, line, l)
+	}
+	out := map[string]string{}
+	for i, field := range f.Fields {
+		out[field.Name] = string(spans[i].Of(text))
+	}
+	return out
+}
+
+// TestDetect: lines as the products wrote them (source 003; Puppet Server 7.9.5, HAProxy
+// 2.6, nginx 1.22, Apache 2.4, Foreman 3), and what is found in them.
+func TestDetect(t *testing.T) {
+	for _, c := range []struct {
+		name, log string
+		want      map[string]string
+	}{
+		{"the log of source 003", `192.0.2.1 - - [18/Mar/2012:04:02:25 +0000] "GET /environment1/file_metadata/modules/logrotate/etc/logrotate.conf HTTP/1.1" 200 333 42741 "-" "-"`,
+			map[string]string{"client": "192.0.2.1", "duration": "42741", "status": "200", "bytes": "333"}},
+		{"Puppet Server's access log", `127.0.0.1 - - [20/Nov/2026:23:58:28 +0000] "PUT /puppet-ca/v1/certificate_request/agent1.test HTTP/1.1" 200 0 "-" "Puppet/7.23.0 Ruby/3.1.2-p20 (x86_64-linux-gnu)" 1553 1586 -
+127.0.0.1 - - [20/Nov/2026:23:58:29 +0000] "GET /puppet/v3/file_metadata/modules/a/b?environment=production HTTP/1.1" 200 0 "-" "Puppet/7.23.0" 15 - ` + "\n",
+			map[string]string{"duration": "1553", "user_agent": "Puppet/7.23.0 Ruby/3.1.2-p20 (x86_64-linux-gnu)", "jruby_borrow_time": "-"}},
+		{"HAProxy's HTTP log", `Nov 20 23:58:28 localhost haproxy[14389]: 10.0.1.2:33317 [20/Nov/2026:23:58:28.655] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 {1wt.eu} {} "GET /index.html HTTP/1.1"`, nil},
+		{"HAProxy's HTTP log", `10.0.1.2:33317 [20/Nov/2026:23:58:28.655] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0  "GET /index.html HTTP/1.1"`, nil},
+		{"the combined log", `::1 - john doe [20/Nov/2026:23:58:28 +0000] "GET /a\"b HTTP/1.1" 200 5 "-" "x \" y"`,
+			map[string]string{"user": "john doe", "user_agent": `x \" y`}},
+		{"the combined log and %D", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" 187`, map[string]string{"duration": "187"}},
+		{"nginx' combined log with its times", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" 0.012`, map[string]string{"duration": "0.012"}},
+		{"nginx' combined log with its times", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" 0.012 0.010, 0.002`, map[string]string{"upstream_duration": "0.010, 0.002"}},
+		{"the common log", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5`, nil},
+		{"Apache's vhost_combined log", `www.example.com:443 ::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl"`, map[string]string{"host": "www.example.com", "port": "443"}},
+		{"JSON lines", `{"time_iso8601":"2026-11-20T23:58:28+00:00","remote_addr":"::1","request":"GET / HTTP/1.1","status":200,"request_time":0.012,"upstream":{"zone":"a"}}`,
+			map[string]string{"duration": "0.012", "upstream_zone": "a", "request": "GET / HTTP/1.1"}},
+		{"Puppet Server's own log", "2026-11-20T23:58:28.123Z INFO  [qtp1-35] [puppetserver] Puppet Compiled catalog for agent1.test in environment production in 0.21 seconds\njava.lang.Exception: x\n\tat a.b.c",
+			map[string]string{"duration": "0.21", "requestor": "agent1.test", "environment": "production", "indirector": "Compiled catalog"}},
+		{"Foreman's production.log", `2026-11-20T23:58:28 [I|app|a1b2] Started GET "/api/v2/hosts?per_page=20" for 10.0.0.1 at 2026-11-20 23:58:28 +0000
+2026-11-20T23:58:28 [I|app|a1b2] Processing by Api::V2::HostsController#index as JSON
+2026-11-20T23:58:28 [I|app|a1b2]   Parameters: {"per_page"=>"20"}
+2026-11-20T23:58:29 [I|app|a1b2] Completed 200 OK in 251ms (Views: 100.2ms | ActiveRecord: 50.1ms | Allocations: 1234)`,
+			map[string]string{"duration": "251", "controller": "Api::V2::HostsController", "action": "index", "client": "10.0.0.1", "views": "100.2", "active_record": "50.1", "url": "/api/v2/hosts?per_page=20", "status": "200"}},
+		{"Foreman's production.log", `2019-01-01 12:00:00 a1b2 [app] [I] Started POST "/rhsm/consumers" for 10.0.0.1 at 2019-01-01 12:00:00 +0100
+2019-01-01 12:00:00 a1b2 [app] [I] Processing by Katello::Api::Rhsm::CandlepinProxiesController#consumer_create as JSON
+2019-01-01 12:00:09 a1b2 [app] [I] Completed 500 Internal Server Error in 9251ms (ActiveRecord: 50.1ms)`,
+			map[string]string{"duration": "9251", "action": "consumer_create", "views": "-", "status": "500", "method": "POST"}},
+	} {
+		f, err := Detect([]byte(c.log), nil)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if f.Name != c.name {
+			t.Errorf("%s: taken for %s (%s)", c.name, f.Name, f.Why)
+			continue
+		}
+		first, _, _ := strings.Cut(c.log, "\n")
+		if f.joined {
+			first = c.log
+		}
+		got := fields(t, f, first)
+		for name, want := range c.want {
+			if got[name] != want {
+				t.Errorf("%s: %s is %q, want %q", c.name, name, got[name], want)
+			}
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package format
+
+import "strings"
+
+// haproxyHTTP is what `option httplog` writes (configuration manual, 8.2.3).
+const haproxyHTTP = `%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r`
+
+// haproxyCLF is what `option httplog clf` writes.
+const haproxyCLF = `%{+Q}o %{-Q}ci - - [%trg] %r %ST %B "" "" %cp %ms %ft %b %s %TR %Tw %Tc %Tr %Ta %tsc %ac %fc %bc %sc %rc %sq %bq %CC %CS %hrl %hsl`
+
+// haproxyFields are HAProxy's log variables (configuration manual, 8.2.6). Times are in
+// milliseconds, and -1 is a phase that was not reached.
+var haproxyFields = map[string]Field{
+	"ci": {Name: FieldClient}, "cp": {Name: "client_port"}, "tr": {Name: FieldTime, Kind: Time, Layout: CLFMilli}, "t": {Name: FieldTime, Kind: Time, Layout: CLFMilli},
+	"trg": {Name: FieldTime, Kind: Time}, "trl": {Name: FieldTime, Kind: Time}, "T": {Name: FieldTime, Kind: Time}, "Tl": {Name: FieldTime, Kind: Time}, "Ts": {Name: FieldTime, Kind: Time, Layout: Unix, Unit: 1e9},
+	"ms": {Name: "time_fraction"},
+	"f":  {Name: "frontend"}, "ft": {Name: "frontend"}, "b": {Name: "backend"}, "s": {Name: "server"},
+	"TR": {Name: "wait_request", Kind: Duration, Unit: 1e6}, "Tw": {Name: "wait_queue", Kind: Duration, Unit: 1e6}, "Tc": {Name: "wait_connect", Kind: Duration, Unit: 1e6},
+	"Tr": {Name: "wait_response", Kind: Duration, Unit: 1e6}, "Ta": {Name: FieldDuration, Kind: Duration, Unit: 1e6}, "Tt": {Name: "session_duration", Kind: Duration, Unit: 1e6}, "Tq": {Name: "wait_client", Kind: Duration, Unit: 1e6},
+	"Th": {Name: "wait_handshake", Kind: Duration, Unit: 1e6}, "Ti": {Name: "wait_idle", Kind: Duration, Unit: 1e6}, "Td": {Name: "duration_data", Kind: Duration, Unit: 1e6}, "Tu": {Name: "duration_user", Kind: Duration, Unit: 1e6},
+	"ST": {Name: FieldStatus, Kind: Number}, "B": {Name: FieldBytes, Kind: Number}, "U": {Name: "bytes_in", Kind: Number}, "CC": {Name: "cookie_in"}, "CS": {Name: "cookie_out"},
+	"ts": {Name: "termination"}, "tsc": {Name: "termination"}, "ac": {Name: "connections", Kind: Number}, "fc": {Name: "frontend_connections", Kind: Number}, "bc": {Name: "backend_connections", Kind: Number}, "sc": {Name: "server_connections", Kind: Number}, "rc": {Name: "retries"},
+	"sq": {Name: "server_queue", Kind: Number}, "bq": {Name: "backend_queue", Kind: Number}, "hr": {Name: "captured_in", Braced: true}, "hs": {Name: "captured_out", Braced: true}, "hrl": {Name: "captured_in"}, "hsl": {Name: "captured_out"},
+	"r": {Name: FieldRequest, Kind: Request}, "ID": {Name: "request_id"}, "HM": {Name: FieldMethod}, "HP": {Name: FieldPath}, "HPO": {Name: FieldPath}, "HQ": {Name: FieldQuery}, "HU": {Name: FieldURL, Kind: URL}, "HV": {Name: FieldProtocol},
+	"H": {Name: "hostname"}, "pid": {Name: "pid"}, "rt": {Name: "request_number", Kind: Number}, "lc": {Name: "log_number"}, "sslc": {Name: "tls_cipher"}, "sslv": {Name: "tls_version"},
+	"fi": {Name: "frontend_address"}, "fp": {Name: "frontend_port"}, "bi": {Name: "backend_address"}, "bp": {Name: "backend_port"}, "si": {Name: "server_address"}, "sp": {Name: "server_port"},
+}
+
+// HAProxy compiles a log-format of HAProxy, as the configuration has it after its
+// quotes; a sample expression (%[...]) is a field named by its text. What a syslog
+// daemon writes in front of each line is skipped.
+func HAProxy(text string) (*Format, error) {
+	const what = "log-format"
+	var pieces []piece
+	quotes := false // %{+Q}o: every field from here on in quotes
+	for i := 0; i < len(text); {
+		if text[i] == '\\' && i+1 < len(text) {
+			pieces, i = append(pieces, piece{lit: text[i+1 : i+2], at: i}), i+2
+			continue
+		}
+		if text[i] != '%' || i+1 == len(text) {
+			pieces, i = append(pieces, piece{lit: text[i : i+1], at: i}), i+1
+			continue
+		}
+		if text[i+1] == '%' {
+			pieces, i = append(pieces, piece{lit: "%", at: i}), i+2
+			continue
+		}
+		n, flags := i+1, ""
+		if text[n] == '{' {
+			end := strings.IndexByte(text[n:], '}')
+			if end < 0 {
+				return nil, refuse(what, text, i, "{ without }")
+			}
+			flags, n = text[n+1:n+end], n+end+1
+		}
+		var field Field
+		if n < len(text) && text[n] == '[' {
+			end := closing(text[n:])
+			if end < 0 {
+				return nil, refuse(what, text, i, "[ without ]")
+			}
+			field, n = Field{Name: name(text[n+1 : n+end])}, n+end+1
+		} else {
+			from := n
+			for n < len(text) && (text[n] >= 'a' && text[n] <= 'z' || text[n] >= 'A' && text[n] <= 'Z') {
+				n++
+			}
+			if text[from:n] == "o" {
+				quotes = strings.Contains(flags, "+Q") || quotes && !strings.Contains(flags, "-Q")
+				i = n
+				continue
+			}
+			var ok bool
+			if field, ok = haproxyFields[text[from:n]]; !ok {
+				return nil, refuse(what, text, i, "no log variable of HAProxy is written so")
+			}
+		}
+		field.Asked = text[i:n]
+		quoted := quotes && !strings.Contains(flags, "-Q") || strings.Contains(flags, "+Q")
+		if quoted {
+			pieces = append(pieces, piece{lit: `"`, at: i})
+		}
+		pieces = append(pieces, piece{field: &field, at: i})
+		if quoted {
+			pieces = append(pieces, piece{lit: `"`, at: i})
+		}
+		i = n
+	}
+	return compile(&Format{Name: "HAProxy's log-format", syslog: true}, what, text, pieces)
+}
+
+// closing finds the bracket that ends the one at the beginning; brackets within quotes
+// do not count.
+func closing(text string) int {
+	depth, quote := 0, byte(0)
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '\'' || c == '"':
+			quote = c
+		case c == '[':
+			depth++
+		case c == ']':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}

@@ -1,0 +1,91 @@
+package format
+
+import "strings"
+
+// puppetServer is the pattern of Puppet Server's request-logging.xml (puppetserver 6 to
+// 8; documentation/config_file_logbackxml.md).
+const puppetServer = `%h %l %u [%t] "%r" %s %b "%i{Referer}" "%i{User-Agent}" %D %i{Content-Length} %mdc{jruby.borrow-time:--}`
+
+// words are the conversion words of logback-access' PatternLayout that stand for one
+// value ("Logback-access", layouts). Its %D is milliseconds, where Apache's is
+// microseconds.
+var words = map[string]Field{
+	"h": {Name: FieldClient}, "clientHost": {Name: FieldClient}, "remoteIP": {Name: FieldClient}, "a": {Name: FieldClient}, "l": {Name: "ident"}, "u": {Name: FieldUser}, "user": {Name: FieldUser},
+	"t": {Name: FieldTime, Kind: Time}, "date": {Name: FieldTime, Kind: Time}, "r": {Name: FieldRequest, Kind: Request}, "requestURL": {Name: FieldRequest, Kind: Request},
+	"s": {Name: FieldStatus, Kind: Number}, "statusCode": {Name: FieldStatus, Kind: Number}, "b": {Name: FieldBytes, Kind: Number}, "B": {Name: FieldBytes, Kind: Number}, "bytesSent": {Name: FieldBytes, Kind: Number},
+	"D": {Name: FieldDuration, Kind: Duration, Unit: 1e6}, "elapsedTime": {Name: FieldDuration, Kind: Duration, Unit: 1e6}, "T": {Name: FieldDuration, Kind: Duration, Unit: 1e9}, "elapsedSeconds": {Name: FieldDuration, Kind: Duration, Unit: 1e9},
+	"m": {Name: FieldMethod}, "requestMethod": {Name: FieldMethod}, "U": {Name: FieldPath}, "requestURI": {Name: FieldPath}, "q": {Name: FieldQuery}, "queryString": {Name: FieldQuery}, "H": {Name: FieldProtocol}, "protocol": {Name: FieldProtocol},
+	"v": {Name: FieldHost}, "server": {Name: FieldHost}, "p": {Name: "port"}, "localPort": {Name: "port"}, "A": {Name: "server_address"}, "localIPAddress": {Name: "server_address"}, "threadName": {Name: "thread"}, "I": {Name: "thread"}, "S": {Name: "session"}, "sessionID": {Name: "session"},
+}
+
+// Logback compiles a pattern of logback-access.
+func Logback(text string) (*Format, error) {
+	const what = "pattern"
+	switch text {
+	case "common", "clf":
+		text = `%h %l %u [%t] "%r" %s %b`
+	case "combined":
+		text = `%h %l %u [%t] "%r" %s %b "%i{Referer}" "%i{User-Agent}"`
+	}
+	var pieces []piece
+	for i := 0; i < len(text); {
+		if text[i] == '\\' && i+1 < len(text) {
+			pieces, i = append(pieces, piece{lit: text[i+1 : i+2], at: i}), i+2
+			continue
+		}
+		if text[i] != '%' {
+			pieces, i = append(pieces, piece{lit: text[i : i+1], at: i}), i+1
+			continue
+		}
+		n := i + 1
+		for n < len(text) && (text[n] == '-' || text[n] == '.' || text[n] >= '0' && text[n] <= '9') {
+			n++ // the least and the most width
+		}
+		from := n
+		for n < len(text) && (text[n] >= 'a' && text[n] <= 'z' || text[n] >= 'A' && text[n] <= 'Z') {
+			n++
+		}
+		word, argument := text[from:n], ""
+		if n < len(text) && text[n] == '{' {
+			end := strings.IndexByte(text[n:], '}')
+			if end < 0 {
+				return nil, refuse(what, text, i, "{ without }")
+			}
+			argument, n = text[n+1:n+end], n+end+1
+		}
+		if word == "n" {
+			i = n // the end of the line
+			continue
+		}
+		field, ok := words[word]
+		switch word {
+		case "i", "header":
+			switch strings.ToLower(argument) {
+			case "referer":
+				field = Field{Name: "referer"}
+			case "user-agent":
+				field = Field{Name: "user_agent"}
+			default:
+				field = Field{Name: name("in", argument)}
+			}
+			ok = true
+		case "responseHeader", "o":
+			field, ok = Field{Name: name("out", argument)}, true
+		case "reqAttribute", "reqParameter", "cookie", "c":
+			field, ok = Field{Name: name(word, argument)}, true
+		case "mdc":
+			key, _, _ := strings.Cut(argument, ":")
+			field, ok = Field{Name: name(key)}, true
+			if key == "jruby.borrow-time" {
+				// Until the JRuby instance was there; empty or - where none was needed.
+				field = Field{Name: "jruby_borrow_time"}
+			}
+		}
+		if !ok {
+			return nil, refuse(what, text, i, "not a word of logback-access")
+		}
+		field.Asked = text[i:n]
+		pieces, i = append(pieces, piece{field: &field, at: i}), n
+	}
+	return compile(&Format{Name: "logback-access", TimeIsEnd: true}, what, text, pieces)
+}

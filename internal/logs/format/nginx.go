@@ -1,0 +1,53 @@
+package format
+
+import "strings"
+
+// variables are nginx' (ngx_http_core_module, ngx_http_log_module,
+// ngx_http_upstream_module, "Embedded Variables"); times are in seconds with a
+// resolution of milliseconds.
+var variables = map[string]Field{
+	"remote_addr": {Name: FieldClient}, "remote_user": {Name: FieldUser}, "http_referer": {Name: "referer"}, "http_user_agent": {Name: "user_agent"},
+	"http_x_forwarded_for": {Name: "forwarded_for"}, "host": {Name: FieldHost}, "http_host": {Name: FieldHost}, "server_name": {Name: "server_name"},
+	"time_local": {Name: FieldTime, Kind: Time}, "time_iso8601": {Name: FieldTime, Kind: Time, Layout: ISO}, "msec": {Name: FieldTime, Kind: Time, Layout: Unix, Unit: 1e9},
+	"request": {Name: FieldRequest, Kind: Request}, "request_method": {Name: FieldMethod}, "request_uri": {Name: FieldURL, Kind: URL},
+	"uri": {Name: FieldPath}, "document_uri": {Name: FieldPath}, "args": {Name: FieldQuery}, "query_string": {Name: FieldQuery}, "is_args": {Name: FieldQuery}, "server_protocol": {Name: FieldProtocol},
+	"status": {Name: FieldStatus, Kind: Number}, "body_bytes_sent": {Name: FieldBytes, Kind: Number}, "bytes_sent": {Name: "bytes_both", Kind: Number}, "request_length": {Name: "bytes_in", Kind: Number},
+	"request_time":           {Name: FieldDuration, Kind: Duration, Unit: 1e9},
+	"upstream_response_time": {Name: "upstream_duration", Kind: Duration, Unit: 1e9, List: true}, "upstream_connect_time": {Name: "upstream_connect", Kind: Duration, Unit: 1e9, List: true}, "upstream_header_time": {Name: "upstream_header", Kind: Duration, Unit: 1e9, List: true},
+	"upstream_cache_status": {Name: "cache"}, "connection_requests": {Name: "keepalive_requests", Kind: Number}, "ssl_client_s_dn": {Name: "certname"},
+}
+
+// Nginx compiles a log_format of nginx: its strings together, without their quotes.
+func Nginx(text string) (*Format, error) {
+	const what = "log_format"
+	var pieces []piece
+	for i := 0; i < len(text); {
+		if text[i] != '$' {
+			pieces, i = append(pieces, piece{lit: text[i : i+1], at: i}), i+1
+			continue
+		}
+		n, variable := i+1, ""
+		if n < len(text) && text[n] == '{' {
+			end := strings.IndexByte(text[n:], '}')
+			if end < 0 {
+				return nil, refuse(what, text, i, "{ without }")
+			}
+			variable, n = text[n+1:n+end], n+end+1
+		} else {
+			for n < len(text) && (text[n] == '_' || text[n] >= 'a' && text[n] <= 'z' || text[n] >= 'A' && text[n] <= 'Z' || text[n] >= '0' && text[n] <= '9') {
+				n++
+			}
+			variable = text[i+1 : n]
+		}
+		if variable == "" {
+			return nil, refuse(what, text, i, "$ without a name")
+		}
+		field, ok := variables[variable]
+		if !ok {
+			field = Field{Name: name(variable)}
+		}
+		field.Asked = text[i:n]
+		pieces, i = append(pieces, piece{field: &field, at: i}), n
+	}
+	return compile(&Format{Name: "nginx' log_format", TimeIsEnd: true}, what, text, pieces)
+}

@@ -1,0 +1,285 @@
+package logs
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/logs/format"
+	"fettle.dev/fettle/internal/logs/group"
+	"fettle.dev/fettle/internal/logs/source"
+)
+
+// Report is the JSON form of what logs say.
+type Report struct {
+	Schema   string     `json:"schema"` // fettle/logs/v1
+	Logs     []LogRead  `json:"logs"`
+	Requests uint64     `json:"requests"`
+	First    *time.Time `json:"first,omitempty"` // when the first request came, and the last
+	Last     *time.Time `json:"last,omitempty"`
+	SpanS    float64    `json:"span_s"`
+	All      Group      `json:"all"`
+	// LeftOut are requests that --where, --since or --until left out.
+	LeftOut uint64 `json:"left_out"`
+	// OtherLines are lines of the format that are no requests.
+	OtherLines uint64      `json:"other_lines"`
+	Unread     UnreadLines `json:"unread"`
+	Unended    int         `json:"unended,omitempty"` // requests that began and did not end
+	Unbegun    int         `json:"unbegun,omitempty"` // requests whose beginning is in no log
+	By         []Grouping  `json:"by"`
+	Busy       Busy        `json:"busy"`
+	Hours      []Group     `json:"hours"`
+	Slowest    []SlowLine  `json:"slowest"`
+}
+
+// LogRead is a log and how it was read.
+type LogRead struct {
+	Path       string `json:"path"`
+	SizeBytes  int64  `json:"size_bytes"`
+	Format     string `json:"format"`
+	FormatText string `json:"format_text"` // as the server's configuration has it
+	Why        string `json:"why"`
+	// Duration is the field of the format that says how long a request took, and its
+	// unit; without one nothing is said of time.
+	Duration     string `json:"duration,omitempty"`
+	DurationUnit string `json:"duration_unit,omitempty"`
+	// TimeIsEnd says that the lines have the time of the answer.
+	TimeIsEnd bool `json:"time_is_end"`
+	NoZone    bool `json:"no_zone"` // times without a zone, read as UTC
+}
+
+// UnreadLines are lines that are not of their log's format.
+type UnreadLines struct {
+	Lines    uint64       `json:"lines"`
+	TooLong  uint64       `json:"too_long"` // of them, longer than a MiB
+	Examples []UnreadLine `json:"examples"`
+}
+
+// UnreadLine is one of them.
+type UnreadLine struct {
+	Path string `json:"path"`
+	Line int    `json:"line"`
+	Text string `json:"text"`
+}
+
+// Grouping is the requests by one dimension or several.
+type Grouping struct {
+	By     []string `json:"by"`
+	Groups int      `json:"groups"` // how many there are; Top are the first of them
+	Top    []Group  `json:"top"`
+	Folded *Group   `json:"folded,omitempty"` // what came beyond the most groups
+}
+
+// Group is what is known of a group of requests. What is absent no line says.
+type Group struct {
+	Key        []string           `json:"key"`
+	Count      uint64             `json:"count"`
+	RatePerS   float64            `json:"rate_per_s"`
+	Errors     uint32             `json:"errors"` // status 500 and above
+	TotalS     float64            `json:"total_s"`
+	Share      *float64           `json:"share,omitempty"` // of the time of all requests
+	MeanS      *float64           `json:"mean_s,omitempty"`
+	DeviationS *float64           `json:"deviation_s,omitempty"`
+	MinS       *float64           `json:"min_s,omitempty"`
+	MaxS       *float64           `json:"max_s,omitempty"`
+	QuantilesS map[string]float64 `json:"quantiles_s,omitempty"` // p50, p90, p95, p99, p99.9; each within 0.8 %
+}
+
+// Busy says how many requests were at work at a time.
+type Busy struct {
+	StepS   float64    `json:"step_s"` // of what follows: the shortest stretch of time that is kept apart
+	Mean    float64    `json:"mean"`
+	Most    float64    `json:"most"` // in one step, on average
+	MostAt  *time.Time `json:"most_at,omitempty"`
+	Minute  *Minute    `json:"busiest_minute,omitempty"` // in which most requests came
+	Minutes []Minute   `json:"minutes"`                  // or longer stretches, of a long log
+	MinuteS float64    `json:"minute_s"`                 // how long these are
+}
+
+// Minute is a stretch of time.
+type Minute struct {
+	Start    time.Time `json:"start"`
+	Requests uint64    `json:"requests"`
+	Errors   uint64    `json:"errors"`
+	Busy     float64   `json:"busy"`
+}
+
+// SlowLine is one of the slowest requests.
+type SlowLine struct {
+	Time  time.Time `json:"time"`
+	TookS float64   `json:"took_s"`
+	Line  string    `json:"line"`
+}
+
+// Sorts are the words for --sort: each is a statistic by which groups are ordered, the
+// largest first.
+var Sorts = []string{"total", "count", "mean", "max", "errors", "p50", "p90", "p95", "p99", "p99.9"}
+
+var quantiles = []struct {
+	name string
+	q    float64
+}{{"p50", .5}, {"p90", .9}, {"p95", .95}, {"p99", .99}, {"p99.9", .999}}
+
+// Report makes the report of what was read, with the top groups of each grouping by a
+// word of Sorts; top 0 is all of them.
+func (r *Result) Report(logs []source.Log, formats []*format.Format, sort string, top int) *Report {
+	out := &Report{Schema: "fettle/logs/v1", Requests: r.Requests, LeftOut: r.Left, OtherLines: r.Others, Unended: r.Unended, Unbegun: r.Unbegun,
+		Unread: UnreadLines{Lines: r.Unread.Count, TooLong: r.Unread.Long, Examples: []UnreadLine{}}, By: []Grouping{}, Hours: []Group{}, Slowest: []SlowLine{}}
+	for i, l := range logs {
+		f := formats[i]
+		read := LogRead{Path: l.Path, SizeBytes: l.Size, Format: f.Name, FormatText: f.Source, Why: f.Why, TimeIsEnd: f.TimeIsEnd, NoZone: f.NoZone}
+		if d := f.Field(format.FieldDuration); d >= 0 {
+			read.Duration, read.DurationUnit = f.Fields[d].Asked, format.UnitName(f.Fields[d].Unit)
+		}
+		out.Logs = append(out.Logs, read)
+	}
+	for _, e := range r.Unread.Examples {
+		out.Unread.Examples = append(out.Unread.Examples, UnreadLine{logs[e.Log].Path, e.Line, strings.ToValidUTF8(e.Text, "\ufffd")})
+	}
+	if r.Requests > 0 {
+		out.First, out.Last = &r.First, &r.Last
+		out.SpanS = r.Last.Sub(r.First).Seconds()
+	}
+	out.All = r.group(r.All, 0, []string{})
+	for t, table := range r.Tables {
+		g := Grouping{By: r.By[t], Groups: table.Len(), Top: []Group{}}
+		for _, i := range order(table, sort, top) {
+			g.Top = append(g.Top, r.group(table, i, key(table.Text(i))))
+		}
+		if table.Other.Count > 0 {
+			folded := r.stats(&table.Other, []string{})
+			g.Folded = &folded
+		}
+		out.By = append(out.By, g)
+	}
+	for _, i := range byKey(r.Hours) {
+		out.Hours = append(out.Hours, r.group(r.Hours, i, key(r.Hours.Text(i))))
+	}
+	for _, s := range r.Slowest {
+		out.Slowest = append(out.Slowest, SlowLine{s.Time, float64(s.Took) / 1e6, strings.ToValidUTF8(s.Line, "\ufffd")})
+	}
+	out.Busy = r.busy()
+	return out
+}
+
+func (r *Result) busy() Busy {
+	b := Busy{Minutes: []Minute{}}
+	step, moments := r.Moments(0)
+	b.StepS = step.Seconds()
+	for _, m := range moments {
+		if m.Busy > b.Most {
+			b.Most, b.MostAt = m.Busy, &m.Start
+		}
+	}
+	if span := r.Last.Sub(r.First).Seconds(); span > 0 {
+		b.Mean = float64(r.All.At(0).Sum) / 1e6 / span
+	}
+	step, moments = r.Moments(time.Minute)
+	b.MinuteS = step.Seconds()
+	for _, m := range moments {
+		b.Minutes = append(b.Minutes, Minute{m.Start, m.Count, m.Errors, m.Busy})
+		if last := &b.Minutes[len(b.Minutes)-1]; b.Minute == nil || m.Count > b.Minute.Requests {
+			busiest := *last
+			b.Minute = &busiest
+		}
+	}
+	return b
+}
+
+// key takes a group's key apart.
+func key(text []byte) []string {
+	var out []string
+	for _, part := range bytes.Split(text, []byte{group.Separator}) {
+		out = append(out, strings.ToValidUTF8(string(part), "\ufffd"))
+	}
+	return out
+}
+
+func byKey(t *group.Table) []int {
+	all := make([]int, t.Len())
+	for i := range all {
+		all[i] = i
+	}
+	slices.SortFunc(all, func(a, b int) int { return bytes.Compare(t.Text(a), t.Text(b)) })
+	return all
+}
+
+// order is the groups of a table by a word of Sorts, the largest first, those of the
+// same size by their keys.
+func order(t *group.Table, by string, top int) []int {
+	all := make([]int, t.Len())
+	value := make([]float64, t.Len())
+	for i := range all {
+		all[i] = i
+		s := t.At(i)
+		switch by {
+		case "count":
+			value[i] = float64(s.Count)
+		case "mean":
+			value[i] = s.Mean()
+		case "max":
+			value[i] = float64(s.Max)
+		case "errors":
+			value[i] = float64(s.Errors)
+		case "total":
+			value[i] = float64(s.Sum)
+			if s.Timed() == 0 {
+				value[i] = -1 / float64(s.Count+1) // a log without durations: by their number
+			}
+		default:
+			for _, q := range quantiles {
+				if q.name == by {
+					value[i] = t.Quantiles(i, []float64{q.q})[0]
+				}
+			}
+		}
+		if math.IsNaN(value[i]) {
+			value[i] = -1
+		}
+	}
+	slices.SortFunc(all, func(a, b int) int {
+		if c := cmp.Compare(value[b], value[a]); c != 0 {
+			return c
+		}
+		return bytes.Compare(t.Text(a), t.Text(b))
+	})
+	if top > 0 && len(all) > top {
+		all = all[:top]
+	}
+	return all
+}
+
+func (r *Result) group(t *group.Table, i int, key []string) Group {
+	g := r.stats(t.At(i), key)
+	if t.Percentiles && t.At(i).Timed() > 0 {
+		qs := make([]float64, len(quantiles))
+		for k, q := range quantiles {
+			qs[k] = q.q
+		}
+		g.QuantilesS = map[string]float64{}
+		for k, v := range t.Quantiles(i, qs) {
+			g.QuantilesS[quantiles[k].name] = v / 1e6
+		}
+	}
+	return g
+}
+
+func (r *Result) stats(s *group.Stats, key []string) Group {
+	g := Group{Key: key, Count: s.Count, Errors: s.Errors, TotalS: float64(s.Sum) / 1e6}
+	if span := r.Last.Sub(r.First).Seconds(); span > 0 {
+		g.RatePerS = float64(s.Count) / span
+	}
+	if s.Timed() == 0 {
+		return g
+	}
+	number := func(x float64) *float64 { return &x }
+	if all := r.All.At(0).Sum; all > 0 {
+		g.Share = number(float64(s.Sum) / float64(all))
+	}
+	g.MeanS, g.DeviationS = number(s.Mean()/1e6), number(s.Deviation()/1e6)
+	g.MinS, g.MaxS = number(float64(s.Min)/1e6), number(float64(s.Max)/1e6)
+	return g
+}

@@ -1,0 +1,78 @@
+package request
+
+import "bytes"
+
+// Puppet is what a URL means to Puppet Server. All is empty for what is none of its.
+type Puppet struct {
+	Environment []byte
+	Indirector  []byte
+	Key         []byte // the certname of a catalog, the path of a file
+	Resource    []byte // Indirector/Key, as the URL has it
+}
+
+// indirectors are those of Puppet 0.25 to 8 (lib/puppet/indirector, and Puppet Server's
+// own): in the URLs of versions 1 to 3 (/ENVIRONMENT/INDIRECTOR/KEY) nothing else tells
+// them from any other path.
+var indirectors = func() map[string]bool {
+	known := map[string]bool{}
+	for _, name := range []string{
+		"catalog", "certificate", "certificate_request", "certificate_requests", "certificate_revocation_list", "certificate_status", "certificate_statuses",
+		"environment", "environments", "facts", "facts_search", "file_bucket_file", "file_content", "file_contents", "file_metadata", "file_metadatas",
+		"inventory", "key", "node", "nodes", "queue", "report", "reports", "resource", "resources", "resource_type", "resource_types", "run", "static_file_content", "status", "statuses", "tasks", "plans",
+	} {
+		known[name] = true
+	}
+	return known
+}()
+
+// Puppet takes the URL apart, once.
+func (r *Request) Puppet() *Puppet {
+	if !r.split {
+		r.split = true
+		r.puppet = puppet(r)
+	}
+	return &r.puppet
+}
+
+// puppet knows both generations of URLs (Puppet's HTTP API documentation).
+func puppet(r *Request) (p Puppet) {
+	path := r.Path
+	if len(path) < 2 || path[0] != '/' {
+		return p
+	}
+	first := bytes.IndexByte(path[1:], '/') + 1
+	if first == 0 {
+		return p
+	}
+	switch string(path[1:first]) {
+	case "puppet", "puppet-ca", "puppet-admin-api": // /puppet/v3/INDIRECTOR/KEY
+		rest := path[first+1:]
+		version := bytes.IndexByte(rest, '/')
+		if version < 2 || rest[0] != 'v' {
+			return p
+		}
+		p.Resource = rest[version+1:]
+		p.Environment = r.Parameter("environment")
+	default: // /ENVIRONMENT/INDIRECTOR/KEY
+		p.Resource = path[first+1:]
+		p.Environment = path[1:first]
+	}
+	p.Indirector = p.Resource
+	if n := bytes.IndexByte(p.Resource, '/'); n >= 0 {
+		p.Indirector, p.Key = p.Resource[:n], p.Resource[n+1:]
+	}
+	if !indirectors[string(p.Indirector)] {
+		return Puppet{}
+	}
+	return p
+}
+
+// Certname is the node that a request is about, where its URL says so: what asked for a
+// catalog or sent a report, also behind a proxy whose address every line has.
+func (p *Puppet) Certname() []byte {
+	switch string(p.Indirector) {
+	case "catalog", "report", "node", "facts", "certificate", "certificate_request":
+		return p.Key
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+// Package request says what a line of a log tells of one request: when it came, how long
+// it took, what was asked for by whom, and what that means to Puppet.
+package request
+
+import (
+	"bytes"
+
+	"fettle.dev/fettle/internal/logs/format"
+)
+
+// Request is one request. Its texts are parts of Line and are gone with it.
+type Request struct {
+	Line     []byte
+	Spans    []format.Span // of the format's fields
+	Time     int64         // when it came, in microseconds since 1970
+	Duration int64         // in microseconds; -1: the line does not say
+	Status   int           // 0: the line does not say
+	Method   []byte
+	URL      []byte // path and query
+	Path     []byte
+	Query    []byte // without the ?
+	Protocol []byte
+
+	puppet Puppet
+	split  bool // puppet is made
+}
+
+// Reader makes requests of lines of one format.
+type Reader struct {
+	Format *format.Format
+
+	time, duration, request, method, url, path, query, protocol, status int
+
+	clock  format.Clock
+	joiner format.Joiner
+}
+
+// NewReader reads lines of a format. One reader is used by one goroutine.
+func NewReader(f *format.Format) *Reader {
+	return &Reader{Format: f,
+		time: f.Field(format.FieldTime), duration: f.Field(format.FieldDuration), request: f.Field(format.FieldRequest),
+		method: f.Field(format.FieldMethod), url: f.Field(format.FieldURL), path: f.Field(format.FieldPath), query: f.Field(format.FieldQuery),
+		protocol: f.Field(format.FieldProtocol), status: f.Field(format.FieldStatus),
+	}
+}
+
+// Unended is how many requests have begun in lines read and not ended, and Unbegun how
+// many ended whose beginning was in none, where a request has several lines.
+func (d *Reader) Unended() int { return d.joiner.Begun() }
+
+// Unbegun is said at Unended.
+func (d *Reader) Unbegun() int { return d.joiner.Lost }
+
+// Read reads a line; format.Whole says that r is a request. What the line does not have
+// (a duration of -, the request of a client that sent none) is absent in r.
+func (d *Reader) Read(line []byte, r *Request) format.Line {
+	if len(r.Spans) != len(d.Format.Fields) {
+		r.Spans = make([]format.Span, len(d.Format.Fields))
+	}
+	l := format.Whole
+	if d.Format.Joined() {
+		line, l = d.joiner.Join(line, r.Spans)
+	} else {
+		l = d.Format.Scan(line, r.Spans)
+	}
+	if l != format.Whole {
+		return l
+	}
+	r.Line, r.split = line, false
+	if !d.values(r) {
+		return format.Bad
+	}
+	return format.Whole
+}
+
+// values reads what the fields of a line mean; false says that one of them cannot be.
+func (d *Reader) values(r *Request) bool {
+	line := r.Line
+	fields := d.Format.Fields
+	r.Duration, r.Time, r.Status = -1, 0, 0
+	if d.duration >= 0 {
+		text := r.Spans[d.duration].Of(line)
+		if us, ok := fields[d.duration].Duration(text); ok {
+			r.Duration = us
+		} else if !none(text) {
+			return false
+		}
+	}
+	if d.time >= 0 {
+		us, ok := fields[d.time].Time(r.Spans[d.time].Of(line), &d.clock)
+		if !ok {
+			return false
+		}
+		if d.Format.TimeIsEnd && r.Duration > 0 {
+			us -= r.Duration
+		}
+		r.Time = us
+	}
+	if d.status >= 0 {
+		text := r.Spans[d.status].Of(line)
+		n, ok := format.Int(text)
+		if !ok && !none(text) || n > 999 {
+			return false
+		}
+		r.Status = int(n)
+	}
+	if d.request >= 0 {
+		r.ask(r.Spans[d.request].Of(line))
+		return true
+	}
+	r.Method, r.URL, r.Path, r.Query, r.Protocol = nil, nil, nil, nil, nil
+	if d.method >= 0 {
+		r.Method = r.Spans[d.method].Of(line)
+	}
+	if d.protocol >= 0 {
+		r.Protocol = r.Spans[d.protocol].Of(line)
+	}
+	if d.url >= 0 {
+		r.setURL(r.Spans[d.url].Of(line))
+	}
+	if d.path >= 0 {
+		r.Path = r.Spans[d.path].Of(line)
+		if d.url < 0 {
+			r.URL = r.Path
+		}
+	}
+	if d.query >= 0 {
+		r.Query = bytes.TrimPrefix(r.Spans[d.query].Of(line), []byte("?"))
+	}
+	return true
+}
+
+// none is what stands where there is no number: -, nothing, or a number below 0
+// (HAProxy's -1).
+func none(text []byte) bool {
+	return len(text) == 0 || text[0] == '-'
+}
+
+// ask takes METHOD URL PROTOCOL apart. What is not written so (a client that spoke TLS
+// to a port without it, or nothing) is a URL without a method.
+func (r *Request) ask(text []byte) {
+	method := bytes.IndexByte(text, ' ')
+	if method <= 0 || !letters(text[:method]) {
+		r.Method, r.Protocol = nil, nil
+		r.setURL(text)
+		return
+	}
+	r.Method = text[:method]
+	rest := text[method+1:]
+	if n := len(rest); n > 9 && rest[n-9] == ' ' && string(rest[n-8:n-3]) == "HTTP/" {
+		r.Protocol = rest[n-8:]
+		rest = rest[:n-9]
+	} else if n > 7 && string(rest[n-7:n-1]) == " HTTP/" {
+		r.Protocol = rest[n-6:]
+		rest = rest[:n-7]
+	} else {
+		r.Protocol = nil
+	}
+	r.setURL(rest)
+}
+
+func letters(text []byte) bool {
+	if len(text) > 20 {
+		return false
+	}
+	for _, c := range text {
+		if (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Request) setURL(url []byte) {
+	r.URL, r.Path, r.Query = url, url, nil
+	if q := bytes.IndexByte(url, '?'); q >= 0 {
+		r.Path, r.Query = url[:q], url[q+1:]
+	}
+}
+
+// Field is the text of a format's field.
+func (r *Request) Field(i int) []byte { return r.Spans[i].Of(r.Line) }
+
+// Parameter is the value of a parameter of the query, as it was sent; nil without it.
+func (r *Request) Parameter(name string) []byte {
+	for rest := r.Query; len(rest) > 0; {
+		var one []byte
+		if n := bytes.IndexByte(rest, '&'); n >= 0 {
+			one, rest = rest[:n], rest[n+1:]
+		} else {
+			one, rest = rest, nil
+		}
+		if len(one) > len(name) && one[len(name)] == '=' && string(one[:len(name)]) == name {
+			return one[len(name)+1:]
+		}
+	}
+	return nil
+}

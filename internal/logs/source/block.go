@@ -1,0 +1,67 @@
+// Package source gives the lines of logs in blocks: of files plain or compressed, of
+// directories, of a pipe, of a log that grows.
+package source
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+// Block is whole lines of one log.
+type Block struct {
+	Log  int    // which one, in the order of the logs
+	Seq  int    // the block's number in its log, from 0
+	Data []byte // each line ends with \n, but for the last of a log
+	// Skipped is how many lines of this log, right before this block, were longer than
+	// a block and are in none.
+	Skipped int
+}
+
+// Size is of a block, in bytes: 1 MiB is as fast as larger ones, and what one is at work
+// on stays in the second-level cache.
+const Size = 1 << 20
+
+// cut reads r to its end and gives its blocks to f, which owns them: they come from get.
+func cut(r io.Reader, log int, get func() *Block, f func(*Block) error) error {
+	var rest []byte // of the last block: a line that is not whole
+	skipping, skipped := false, 0
+	for seq := 0; ; {
+		b := get()
+		b.Log, b.Seq = log, seq
+		b.Data = append(b.Data[:0], rest...)
+		n, err := io.ReadFull(r, b.Data[len(b.Data):cap(b.Data)])
+		b.Data = b.Data[:len(b.Data)+n]
+		over := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		if err != nil && !over {
+			return err
+		}
+		if skipping {
+			end := bytes.IndexByte(b.Data, '\n')
+			skipping = end < 0 && !over
+			if end < 0 {
+				end = len(b.Data) - 1
+			}
+			b.Data = append(b.Data[:0], b.Data[end+1:]...)
+		}
+		rest = rest[:0]
+		if !over {
+			end := bytes.LastIndexByte(b.Data, '\n')
+			if end < 0 && len(b.Data) == cap(b.Data) { // one line is more than a block
+				skipping, end = true, len(b.Data)-1
+				skipped++
+				b.Data = b.Data[:0]
+			} else {
+				rest = append(rest, b.Data[end+1:]...)
+				b.Data = b.Data[:end+1]
+			}
+		}
+		if len(b.Data) > 0 || over {
+			b.Skipped, skipped = skipped, 0
+			seq++
+		}
+		if err := f(b); err != nil || over {
+			return err
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package source
+
+import (
+	"bufio"
+	"bytes"
+	"compress/bzip2"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// Log is one file of lines, or the standard input.
+type Log struct {
+	Path string // "-" is the standard input
+	Size int64  // in bytes as it lies on the disk; 0 for what is no file
+}
+
+// Stdin is the path of the standard input.
+const Stdin = "-"
+
+// Find finds the logs that paths name: a file, Stdin, or all files of a directory, the
+// oldest rotated one first (access.log.2.gz, access.log.1, access.log).
+func Find(paths []string) ([]Log, error) {
+	var logs []Log
+	for _, p := range paths {
+		if p == Stdin {
+			logs = append(logs, Log{Path: p})
+			continue
+		}
+		info, err := os.Stat(p)
+		if err != nil {
+			return nil, err
+		}
+		if !info.IsDir() {
+			logs = append(logs, Log{p, info.Size()})
+			continue
+		}
+		found := len(logs)
+		err = filepath.WalkDir(p, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() || strings.HasPrefix(d.Name(), ".") {
+				return err
+			}
+			info, err := d.Info()
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // rotated away meanwhile
+			}
+			if err == nil && info.Size() > 0 {
+				logs = append(logs, Log{path, info.Size()})
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if len(logs) == found {
+			return nil, fmt.Errorf("%s: no file with anything in it", p)
+		}
+		here := logs[found:]
+		sort.SliceStable(here, func(i, j int) bool { return older(here[i].Path, here[j].Path) })
+	}
+	return logs, nil
+}
+
+// older orders the rotated parts of a log: the higher the number, the older.
+func older(a, b string) bool {
+	an, ax := rotated(a)
+	bn, bx := rotated(b)
+	if an != bn {
+		return an < bn
+	}
+	return ax > bx
+}
+
+// rotated takes a path apart as logrotate makes it: access.log.2.gz is access.log and 2.
+func rotated(path string) (name string, number int) {
+	for _, ext := range []string{".gz", ".zst", ".bz2"} {
+		path = strings.TrimSuffix(path, ext)
+	}
+	dot := strings.LastIndexByte(path, '.')
+	if dot < 0 {
+		return path, 0
+	}
+	for _, c := range path[dot+1:] {
+		if c < '0' || c > '9' || number > 1e6 {
+			return path, 0
+		}
+		number = number*10 + int(c-'0')
+	}
+	if number == 0 {
+		return path, 0
+	}
+	return path[:dot], number
+}
+
+// open opens a log and decompresses it: what it is compressed with its first bytes say,
+// not its name.
+func (l Log) open() (io.ReadCloser, error) {
+	file := os.Stdin
+	if l.Path != Stdin {
+		var err error
+		if file, err = host.OpenRegular(l.Path); err != nil {
+			// A named pipe is as good as a file here.
+			info, statErr := os.Stat(l.Path)
+			if statErr != nil || info.Mode()&fs.ModeNamedPipe == 0 {
+				return nil, err
+			}
+			if file, err = os.Open(l.Path); err != nil {
+				return nil, err
+			}
+		}
+	}
+	magic := make([]byte, 4)
+	n, err := io.ReadFull(file, magic)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, errors.Join(err, file.Close())
+	}
+	all := io.MultiReader(bytes.NewReader(magic[:n]), file)
+	text, done := all, file.Close
+	switch {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		z, err := gzip.NewReader(bufio.NewReaderSize(all, 256<<10))
+		if err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+		text = z
+	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		z, err := zstd.NewReader(all, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
+		if err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+		text, done = z, func() error { z.Close(); return file.Close() }
+	case bytes.HasPrefix(magic, []byte("BZh")):
+		text = bzip2.NewReader(bufio.NewReaderSize(all, 256<<10))
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{text, closer(done)}, nil
+}
+
+type closer func() error
+
+func (c closer) Close() error { return c() }

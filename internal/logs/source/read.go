@@ -1,0 +1,121 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Head is the beginning of a log, for those who want to know its format: up to n bytes,
+// decompressed. Read begins with them again, also for the standard input.
+func (s *Set) Head(i, n int) ([]byte, error) {
+	if len(s.begun[i].head) >= n {
+		return s.begun[i].head[:n], nil
+	}
+	r, err := s.reader(i)
+	if err != nil {
+		return nil, err
+	}
+	head := make([]byte, n)
+	had := copy(head, s.begun[i].head)
+	k, err := io.ReadFull(r, head[had:])
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return nil, fmt.Errorf("%s: %w", s.Logs[i].Path, err)
+	}
+	s.begun[i].head = head[:had+k]
+	return s.begun[i].head, nil
+}
+
+// Set is logs that are read together.
+type Set struct {
+	Logs  []Log
+	begun []begun
+}
+
+// begun is a log of which the beginning was read.
+type begun struct {
+	io.ReadCloser
+	head []byte
+}
+
+// NewSet is for logs that Find found.
+func NewSet(logs []Log) *Set { return &Set{Logs: logs, begun: make([]begun, len(logs))} }
+
+func (s *Set) reader(i int) (io.Reader, error) {
+	if s.begun[i].ReadCloser == nil {
+		r, err := s.Logs[i].open()
+		if err != nil {
+			return nil, err
+		}
+		s.begun[i].ReadCloser = r
+	}
+	return s.begun[i], nil
+}
+
+// Read reads all logs and hands each block to one of so many workers: work(w, block) is
+// never called twice at a time for the same w. Compressed logs are decompressed beside
+// that, as many at a time as there are workers. A log that ends in an error is named by
+// it; the blocks before it were handed on.
+func (s *Set) Read(ctx context.Context, workers int, work func(w int, b *Block)) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	free := make(chan *Block, 2*workers+2)
+	for range cap(free) {
+		free <- &Block{Data: make([]byte, 0, Size)}
+	}
+	full := make(chan *Block, workers)
+	next := make(chan int, len(s.Logs))
+	for i := range s.Logs {
+		next <- i
+	}
+	close(next)
+	var readers, working sync.WaitGroup
+	for range min(workers, len(s.Logs)) {
+		readers.Go(func() {
+			for i := range next {
+				if err := s.read(ctx, i, free, full); err != nil {
+					stop(err)
+					return
+				}
+			}
+		})
+	}
+	for w := range workers {
+		working.Go(func() {
+			for b := range full {
+				work(w, b)
+				free <- b
+			}
+		})
+	}
+	readers.Wait()
+	close(full)
+	working.Wait()
+	return context.Cause(ctx)
+}
+
+func (s *Set) read(ctx context.Context, i int, free, full chan *Block) error {
+	r, err := s.reader(i)
+	if err != nil {
+		return err
+	}
+	defer s.begun[i].Close()
+	if head := s.begun[i].head; head != nil {
+		r = io.MultiReader(bytes.NewReader(head), r)
+	}
+	get := func() *Block { return <-free }
+	err = cut(r, i, get, func(b *Block) error {
+		select {
+		case full <- b:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("%s: %w", s.Logs[i].Path, err)
+	}
+	return err
+}

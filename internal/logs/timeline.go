@@ -1,0 +1,164 @@
+package logs
+
+import (
+	"sort"
+	"time"
+)
+
+// timeline says how many requests came, and how many were at work, in each stretch of
+// time. A log of a week has seconds; a longer one has longer stretches, so that no log,
+// and no line with a wrong year, takes more than 25 MB.
+type timeline struct {
+	step   int // in steps
+	chunks map[int64]*[chunkCells]cell
+	last   int64 // a chunk that was just used
+	cells  *[chunkCells]cell
+}
+
+// steps are the stretches that there may be.
+var steps = []int64{1e6, 10e6, 60e6, 600e6, 3600e6, 86400e6}
+
+const (
+	chunkCells = 64
+	mostChunks = 16 << 10
+)
+
+// cell is one stretch. busy is the time that requests which begin or end in it were at
+// work in it, in microseconds; through is by how many more (or fewer) than in the cell
+// before are at work in all of it.
+type cell struct {
+	count, errors uint32
+	busy          uint64
+	through       int64
+}
+
+func (t *timeline) at(stretch int64) *cell {
+	chunk := stretch >> 6
+	if t.cells == nil || chunk != t.last {
+		c := t.chunks[chunk]
+		if c == nil {
+			if t.chunks == nil {
+				t.chunks = map[int64]*[chunkCells]cell{}
+			}
+			c = new([chunkCells]cell)
+			t.chunks[chunk] = c
+		}
+		t.last, t.cells = chunk, c
+	}
+	return &t.cells[stretch&(chunkCells-1)]
+}
+
+// add adds a request that came at, in microseconds, and took so many.
+func (t *timeline) add(at, took int64, failed bool) {
+	if len(t.chunks) >= mostChunks && t.step < len(steps)-1 {
+		t.coarsen(t.step + 1)
+	}
+	step := steps[t.step]
+	first := floor(at, step)
+	c := t.at(first)
+	c.count++
+	if failed {
+		c.errors++
+	}
+	if took <= 0 {
+		return
+	}
+	end := at + took
+	last := floor(end, step)
+	if first == last {
+		c.busy += uint64(took)
+		return
+	}
+	c.busy += uint64((first+1)*step - at)
+	t.at(first+1).through++
+	c = t.at(last)
+	c.through--
+	c.busy += uint64(end - last*step)
+}
+
+func floor(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// coarsen makes stretches longer.
+func (t *timeline) coarsen(step int) {
+	old := *t
+	*t = timeline{step: step}
+	t.merge(&old)
+}
+
+// merge adds another timeline, of the same or shorter stretches.
+func (t *timeline) merge(o *timeline) {
+	if o.step > t.step {
+		t.coarsen(o.step)
+	}
+	from, to := steps[o.step], steps[t.step]
+	for n, c := range o.chunks {
+		for i := range c {
+			s := n<<6 + int64(i)
+			if c[i] == (cell{}) {
+				continue
+			}
+			d := t.at(floor(s*from, to))
+			d.count += c[i].count
+			d.errors += c[i].errors
+			d.busy += c[i].busy
+			if through := c[i].through; through != 0 {
+				// From s on, that many more are at work: until the end of the longer
+				// stretch as time in it, from the next one on through all.
+				next := floor(s*from, to) + 1
+				if s*from == (next-1)*to {
+					d.through += through
+				} else {
+					d.busy += uint64(through * (next*to - s*from)) // wraps for those that end, and the sum does not
+					t.at(next).through += through
+				}
+			}
+		}
+	}
+}
+
+// Moment is a stretch of time in a log.
+type Moment struct {
+	Start  time.Time
+	Count  uint64
+	Errors uint64
+	Busy   float64 // requests at work at a time, on average
+}
+
+// moments are the stretches of time from the first to the last, in order, of at least
+// the length wanted; those in which nothing was at work are left out.
+func (t *timeline) moments(least time.Duration) (length time.Duration, out []Moment) {
+	c := timeline{step: t.step}
+	c.merge(t)
+	for c.step < len(steps)-1 && steps[c.step] < least.Microseconds() {
+		c.coarsen(c.step + 1)
+	}
+	step := steps[c.step]
+	var order []int64
+	for n := range c.chunks {
+		order = append(order, n)
+	}
+	sort.Slice(order, func(i, j int) bool { return order[i] < order[j] })
+	through := int64(0)
+	for k, n := range order {
+		if k > 0 && through > 0 { // chunks between, in which nothing begins or ends
+			for s := (order[k-1] + 1) << 6; s < n<<6 && len(out) < 4*mostChunks*chunkCells; s++ {
+				out = append(out, Moment{Start: time.UnixMicro(s * step).UTC(), Busy: float64(through)})
+			}
+		}
+		for i := range c.chunks[n] {
+			x := &c.chunks[n][i]
+			through += x.through
+			busy := float64(int64(x.busy))/float64(step) + float64(through)
+			if x.count > 0 || busy > 0 {
+				out = append(out, Moment{time.UnixMicro((n<<6 + int64(i)) * step).UTC(), uint64(x.count), uint64(x.errors), busy})
+			}
+		}
+	}
+	return time.Duration(step) * time.Microsecond, out
+}

@@ -1,0 +1,261 @@
+package report
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/logs"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Logs prints what request logs say: where the time went first.
+func Logs(s *ui.Screen, r *logs.Report) {
+	say := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
+	for _, l := range wentTo(r) {
+		say("%s", l)
+	}
+	for i := range r.By {
+		fmt.Fprintln(s.Out)
+		grouping(s, r, &r.By[i])
+	}
+	if b := r.Busy; b.Minute != nil && r.All.MeanS != nil {
+		fmt.Fprintln(s.Out)
+		g := Grid{Head: []string{"at work at a time", "requests", "when"}}
+		g.Rows = append(g.Rows, []string{"mean", fmt.Sprintf("%.1f", b.Mean), ""})
+		if b.MostAt != nil {
+			g.Rows = append(g.Rows, []string{"most, over " + long(b.StepS), fmt.Sprintf("%.1f", b.Most), b.MostAt.Format(time.DateTime)})
+		}
+		g.Rows = append(g.Rows, []string{"busiest " + long(b.MinuteS), fmt.Sprintf("%.1f, %d came", b.Minute.Busy, b.Minute.Requests), b.Minute.Start.Format(time.DateTime)})
+		g.Write(s)
+	}
+	if len(r.Hours) > 1 && r.All.MeanS != nil {
+		fmt.Fprintln(s.Out)
+		g := Grid{Head: append([]string{"hour"}, columns(r)...)}
+		for i := range r.Hours {
+			g.Rows = append(g.Rows, append(r.Hours[i].Key, values(&r.Hours[i], r)...))
+		}
+		hours(&g, s)
+	}
+	if len(r.Slowest) > 0 {
+		fmt.Fprintln(s.Out)
+		g := Grid{Head: []string{"slowest", "came", "line"}}
+		for _, l := range r.Slowest {
+			g.Rows = append(g.Rows, []string{long(l.TookS), l.Time.Format(time.DateTime), l.Line})
+		}
+		g.Write(s)
+	}
+	fmt.Fprintln(s.Out)
+	g := Grid{Head: []string{"log", "format", "why"}}
+	for _, l := range r.Logs {
+		f := l.Format
+		if l.DurationUnit != "" {
+			f += "; " + l.Duration + " in " + l.DurationUnit
+		}
+		g.Rows = append(g.Rows, []string{l.Path, f, l.Why})
+	}
+	g.Write(s)
+	notes(s, r)
+}
+
+// mostHours is how many hours are shown one by one.
+const mostHours = 26
+
+// hours prints the hours, of a long log the first and the last.
+func hours(g *Grid, s *ui.Screen) {
+	if n := len(g.Rows); n > mostHours {
+		left := make([]string, len(g.Head))
+		left[0] = fmt.Sprintf("(%d more hours)", n-mostHours)
+		g.Rows = append(append(g.Rows[:mostHours/2:mostHours/2], left), g.Rows[n-mostHours/2:]...)
+	}
+	g.Write(s)
+}
+
+// wentTo says in words where the time went: the grouping whose first group has most.
+func wentTo(r *logs.Report) []string {
+	var out []string
+	if r.Requests == 0 {
+		return []string{"no request"}
+	}
+	span := ""
+	if r.First != nil {
+		span = fmt.Sprintf(" from %s to %s (%s)", r.First.Format(time.DateTime), r.Last.Format(time.DateTime), long(r.SpanS))
+	}
+	if len(r.By) > 0 && len(r.By[0].Top) > 0 && r.By[0].Top[0].Share != nil {
+		g := r.By[0].Top[0]
+		out = append(out, fmt.Sprintf("%.0f %% of the time, %s, went to %s: %s requests of %s each on average",
+			100**g.Share, long(g.TotalS), keyed(g.Key), thousands(g.Count), long(*g.MeanS)))
+	}
+	all := fmt.Sprintf("%s requests%s", thousands(r.Requests), span)
+	if r.All.MeanS != nil {
+		all += fmt.Sprintf(", %s of work in all", long(r.All.TotalS))
+	}
+	return append(out, all)
+}
+
+func keyed(key []string) string {
+	var words []string
+	for _, k := range key {
+		if k == "" {
+			k = "-"
+		}
+		words = append(words, k)
+	}
+	return strings.Join(words, " ")
+}
+
+// columns are the heads of a group's statistics.
+func columns(r *logs.Report) []string {
+	if r.All.MeanS == nil {
+		return []string{"requests", "per second", "errors"}
+	}
+	out := []string{"requests", "per second", "errors", "total", "share", "mean", "std.dev", "min", "max"}
+	if r.All.QuantilesS != nil {
+		out = append(out, "p50", "p90", "p95", "p99", "p99.9")
+	}
+	return out
+}
+
+func values(g *logs.Group, r *logs.Report) []string {
+	out := []string{fmt.Sprint(g.Count), fmt.Sprintf("%.3g", g.RatePerS), fmt.Sprint(g.Errors)}
+	if r.All.MeanS == nil {
+		return out
+	}
+	out = append(out, long(g.TotalS))
+	if g.Share == nil {
+		out = append(out, "-")
+	} else {
+		out = append(out, fmt.Sprintf("%.1f %%", 100**g.Share))
+	}
+	for _, v := range []*float64{g.MeanS, g.DeviationS, g.MinS, g.MaxS} {
+		if v == nil {
+			out = append(out, "-")
+		} else {
+			out = append(out, long(*v))
+		}
+	}
+	if r.All.QuantilesS != nil {
+		for _, q := range []string{"p50", "p90", "p95", "p99", "p99.9"} {
+			if v, ok := g.QuantilesS[q]; ok {
+				out = append(out, long(v))
+			} else {
+				out = append(out, "-")
+			}
+		}
+	}
+	return out
+}
+
+func grouping(s *ui.Screen, r *logs.Report, by *logs.Grouping) {
+	g := Grid{Head: append([]string{strings.Join(by.By, ", ")}, columns(r)...)}
+	for i := range by.Top {
+		g.Rows = append(g.Rows, append([]string{keyed(by.Top[i].Key)}, values(&by.Top[i], r)...))
+	}
+	if n := by.Groups - len(by.Top); n > 0 {
+		g.Rows = append(g.Rows, []string{fmt.Sprintf("(%d more)", n)})
+	}
+	if by.Folded != nil {
+		g.Rows = append(g.Rows, append([]string{fmt.Sprintf("(beyond the first %d)", by.Groups)}, values(by.Folded, r)...))
+	}
+	for i := range g.Rows {
+		for len(g.Rows[i]) < len(g.Head) {
+			g.Rows[i] = append(g.Rows[i], "")
+		}
+	}
+	g.Write(s)
+}
+
+// notes are what was not read, and why figures may be other than they seem.
+func notes(s *ui.Screen, r *logs.Report) {
+	if n := r.Unread.Lines; n > 0 {
+		s.Say("%s lines could not be read", thousands(n))
+		for _, e := range r.Unread.Examples {
+			s.Say("  %s:%d: %s", e.Path, e.Line, ui.Printable(e.Text))
+		}
+		if r.Unread.TooLong > 0 {
+			s.Say("  %d of them are longer than 1 MiB", r.Unread.TooLong)
+		}
+	}
+	if r.LeftOut > 0 {
+		s.Say("%s requests were left out, as asked", thousands(r.LeftOut))
+	}
+	if r.Unended > 0 {
+		s.Say("%d requests began and did not end", r.Unended)
+	}
+	if r.Unbegun > 0 {
+		s.Say("%d requests ended whose beginning is in no log", r.Unbegun)
+	}
+	for _, by := range r.By {
+		if by.Folded != nil {
+			s.Say("%s: more than %d groups: %s requests of further ones are added up as one; --groups allows more", strings.Join(by.By, ", "), by.Groups, thousands(by.Folded.Count))
+		}
+	}
+	if r.All.MeanS == nil && r.Requests > 0 {
+		s.Say("the logs do not say how long requests took: Apache's %%D, nginx' $request_time would")
+	}
+}
+
+// thousands writes a count with commas.
+func thousands(n uint64) string {
+	text := strconv.FormatUint(n, 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// long writes a time of so many seconds with three digits and a unit.
+func long(s float64) string {
+	switch {
+	case s >= 2*24*3600:
+		return fmt.Sprintf("%.3g d", s/86400)
+	case s >= 2*3600:
+		return fmt.Sprintf("%.3g h", s/3600)
+	case s >= 120:
+		return fmt.Sprintf("%.3g min", s/60)
+	case s >= 1:
+		return fmt.Sprintf("%.3g s", s)
+	case s >= 1e-3:
+		return fmt.Sprintf("%.3g ms", 1e3*s)
+	}
+	return fmt.Sprintf("%.3g us", 1e6*s)
+}
+
+// LogsCSV writes the groups of all groupings as one table. A text that a spreadsheet
+// would take for a formula gets an apostrophe in front.
+func LogsCSV(w io.Writer, r *logs.Report) error {
+	c := csv.NewWriter(w)
+	_ = c.Write([]string{"by", "key", "count", "rate_per_s", "errors", "total_s", "share", "mean_s", "deviation_s", "min_s", "max_s", "p50_s", "p90_s", "p95_s", "p99_s", "p99.9_s"})
+	number := func(v *float64) string {
+		if v == nil {
+			return ""
+		}
+		return strconv.FormatFloat(*v, 'g', -1, 64)
+	}
+	for _, by := range r.By {
+		for _, g := range by.Top {
+			row := []string{strings.Join(by.By, ","), plain(keyed(g.Key)), fmt.Sprint(g.Count), number(&g.RatePerS), fmt.Sprint(g.Errors), number(&g.TotalS), number(g.Share), number(g.MeanS), number(g.DeviationS), number(g.MinS), number(g.MaxS)}
+			for _, q := range []string{"p50", "p90", "p95", "p99", "p99.9"} {
+				if v, ok := g.QuantilesS[q]; ok {
+					row = append(row, number(&v))
+				} else {
+					row = append(row, "")
+				}
+			}
+			_ = c.Write(row)
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
+
+// plain keeps a spreadsheet from reckoning with a text.
+func plain(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) && text != "-" {
+		return "'" + text
+	}
+	return text
+}
