@@ -30,11 +30,11 @@ func cut(r io.Reader, log int, get func() *Block, f func(*Block) error) error {
 		b := get()
 		b.Log, b.Seq = log, seq
 		b.Data = append(b.Data[:0], rest...)
-		n, err := io.ReadFull(r, b.Data[len(b.Data):cap(b.Data)])
+		n, broken := fill(r, b.Data[len(b.Data):cap(b.Data)])
 		b.Data = b.Data[:len(b.Data)+n]
-		over := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-		if err != nil && !over {
-			return err
+		over := broken != nil // what was there before an error counts
+		if errors.Is(broken, io.EOF) {
+			broken = nil
 		}
 		if skipping {
 			end := bytes.IndexByte(b.Data, '\n')
@@ -61,7 +61,20 @@ func cut(r io.Reader, log int, get func() *Block, f func(*Block) error) error {
 			seq++
 		}
 		if err := f(b); err != nil || over {
-			return err
+			return errors.Join(err, broken)
 		}
 	}
+}
+
+// fill reads until p is full. An io.EOF is the end, and any other error is one: a file
+// that is compressed and cut off ends in io.ErrUnexpectedEOF.
+func fill(r io.Reader, p []byte) (n int, err error) {
+	for n < len(p) {
+		k, err := r.Read(p[n:])
+		n += k
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
 }
