@@ -1,0 +1,161 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// TestCut: lines of all lengths, in reads of all lengths, come out whole and in order.
+func TestCut(t *testing.T) {
+	for seed := range uint64(8) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		var text bytes.Buffer
+		var want []string
+		for range 1 + r.IntN(60) {
+			n := r.IntN(200)
+			switch r.IntN(12) {
+			case 0:
+				n = r.IntN(3 * Size)
+			case 1:
+				n = Size - 2 + r.IntN(4)
+			}
+			line := strings.Repeat(string(rune('a'+r.IntN(26))), n)
+			text.WriteString(line + "\n")
+			want = append(want, line)
+		}
+		if r.IntN(2) == 0 {
+			text.WriteString("the last")
+			want = append(want, "the last")
+		}
+		var got []string
+		skipped, seq := 0, -1
+		var in io.Reader = bytes.NewReader(text.Bytes())
+		if r.IntN(2) == 0 {
+			in = iotest.HalfReader(in)
+		}
+		err := cut(in, 0, func() *Block { return &Block{Data: make([]byte, 0, Size)} }, func(b *Block) error {
+			if b.Seq > seq+1 {
+				t.Fatalf("block %d behind %d", b.Seq, seq)
+			}
+			seq = max(seq, b.Seq)
+			for range b.Skipped {
+				got = append(got, "skipped")
+			}
+			skipped += b.Skipped
+			for line := range bytes.Lines(b.Data) {
+				got = append(got, string(bytes.TrimSuffix(line, []byte("\n"))))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != len(want) {
+			t.Fatalf("seed %d: %d lines, want %d", seed, len(got), len(want))
+		}
+		for i := range want {
+			if got[i] == want[i] {
+				continue
+			}
+			if got[i] != "skipped" || len(want[i]) < Size-1 {
+				t.Fatalf("seed %d: line %d of %d bytes is %.30q of %d", seed, i, len(want[i]), got[i], len(got[i]))
+			}
+		}
+	}
+}
+
+// TestFind: a directory's files, the oldest first, whatever compresses them.
+func TestFind(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 12 {
+		name := filepath.Join(dir, "access.log")
+		text := []byte(fmt.Sprintf("line of %d\n", i))
+		if i > 0 {
+			name = fmt.Sprintf("%s.%d", name, i)
+		}
+		var b bytes.Buffer
+		switch {
+		case i == 3:
+			z, _ := zstd.NewWriter(&b)
+			_, _ = z.Write(text)
+			_ = z.Close()
+			name, text = name+".zst", b.Bytes()
+		case i == 4:
+			name += ".bz2"
+			cmd := exec.Command("python3", "-c", "import sys,bz2; sys.stdout.buffer.write(bz2.compress(sys.stdin.buffer.read()))")
+			cmd.Stdin = bytes.NewReader(text)
+			packed, err := cmd.Output()
+			if err != nil {
+				t.Fatalf("python3 makes no bz2: %v", err)
+			}
+			text = packed
+		case i > 1:
+			// Two members, as gzip files appended to each other are.
+			for _, half := range [][]byte{text[:4], text[4:]} {
+				z := gzip.NewWriter(&b)
+				_, _ = z.Write(half)
+				_ = z.Close()
+			}
+			name, text = name+".gz", b.Bytes()
+		}
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	logs, err := Find([]string{dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := NewSet(logs)
+	if head, err := set.Head(0, 100); err != nil || string(head) != "line of 11\n" {
+		t.Errorf("the first begins with %q, %v", head, err)
+	}
+	var mu sync.Mutex
+	got := make([]string, len(logs))
+	if err := set.Read(context.Background(), 3, func(_ int, b *Block) {
+		mu.Lock()
+		defer mu.Unlock()
+		got[b.Log] += string(b.Data)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for i, text := range got {
+		if want := fmt.Sprintf("line of %d\n", 11-i); text != want {
+			t.Errorf("%s: %q, want %q", logs[i].Path, text, want)
+		}
+	}
+	// Cut off: what was there comes, and the error says which.
+	cutOff := filepath.Join(t.TempDir(), "cut.gz")
+	whole, err := os.ReadFile(filepath.Join(dir, "access.log.5.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(cutOff, whole[:len(whole)-6], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	logs, err = Find([]string{cutOff})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := NewSet(logs).Read(context.Background(), 1, func(int, *Block) {}); err == nil || !strings.Contains(err.Error(), "cut.gz: unexpected EOF") {
+		t.Errorf("a file that is cut off: %v", err)
+	}
+	for _, p := range []string{filepath.Join(dir, "none"), t.TempDir()} {
+		if _, err := Find([]string{p}); err == nil {
+			t.Errorf("%s has logs", p)
+		}
+	}
+}
