@@ -102,7 +102,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	if err != nil && res == nil {
 		return ui.Exit(ui.Usage, err)
 	}
-	r := res.Report(found, formats, o.sort, o.top)
+	r := res.Report(o.sort, o.top)
 	if a.data() {
 		return a.result(r, err)
 	}

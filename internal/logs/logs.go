@@ -3,6 +3,7 @@ package logs
 
 import (
 	"context"
+	"maps"
 	"math"
 	"time"
 
@@ -26,42 +27,37 @@ type Options struct {
 
 // Result is what logs say.
 type Result struct {
+	Logs     []LogRead
 	By       [][]string
 	Tables   []*group.Table // of By
 	All      *group.Table   // one group: all requests
 	Hours    *group.Table   // by the hour in which requests came
-	Slowest  []Slow         // the slowest first
+	Slowest  []SlowLine     // the slowest first, at most so many as were asked for
 	Requests uint64
 	Left     uint64 // requests that Where, Since or Until left out
-	Unended  int    // requests of several lines that began and did not end
-	Unbegun  int    // and those that ended without a beginning
 	Others   uint64 // lines that are of the format and no requests
-	Unread   Unread
-	First    time.Time // when the first request came, and the last
-	Last     time.Time
-	timeline timeline
+	Unread   UnreadLines
+	Unended  int // requests of several lines that began and did not end
+	Unbegun  int // and those that ended without a beginning
+
+	slowest     int
+	first, last int64 // when the first request came, and the last, in microseconds since 1970
+	timeline    timeline
 }
 
-// Slow is one request that took long.
-type Slow struct {
-	Time time.Time
-	Took int64 // microseconds
-	Line string
+// newResult is one without a request.
+func newResult(o *Options) *Result {
+	r := &Result{By: o.By, slowest: o.Slowest, first: math.MaxInt64, last: math.MinInt64,
+		All: group.New(o.Percentiles, 1), Hours: group.New(o.Percentiles, mostHours), Unread: UnreadLines{Examples: []UnreadLine{}}}
+	r.All.Find(group.Hash(nil), nil)
+	for range o.By {
+		r.Tables = append(r.Tables, group.New(o.Percentiles, o.Groups))
+	}
+	return r
 }
 
-// Unread are lines that are no requests.
-type Unread struct {
-	Count    uint64
-	Long     uint64 // of them, longer than a block
-	Examples []Example
-}
-
-// Example is a line that could not be read.
-type Example struct {
-	Log, Line int // which log, which line of it, from 1
-	Text      string
-	seq       int
-}
+// mostHours are those of twenty years.
+const mostHours = 24 * 366 * 20
 
 // Read reads logs, of which each has a format.
 func Read(ctx context.Context, set *source.Set, formats []*format.Format, o Options) (*Result, error) {
@@ -74,10 +70,21 @@ func Read(ctx context.Context, set *source.Set, formats []*format.Format, o Opti
 		shards[w] = s
 	}
 	err := set.Read(ctx, o.Workers, func(w int, b *source.Block) { shards[w].block(b) })
-	for _, s := range shards[1:] {
-		shards[0].merge(s)
+	lines := map[blockID]int{}
+	for _, s := range shards {
+		maps.Copy(lines, s.lines)
 	}
-	return shards[0].result(), err
+	for _, s := range shards {
+		s.finish(set, lines)
+	}
+	r := &shards[0].res
+	for _, s := range shards[1:] {
+		r.add(&s.res)
+	}
+	for i, l := range set.Logs {
+		r.Logs = append(r.Logs, logRead(l, formats[i]))
+	}
+	return r, err
 }
 
 // dimensions finds the dimensions of a grouping in a format.
@@ -97,14 +104,6 @@ func dimensions(f *format.Format, by []string) ([]request.Dimension, error) {
 // long.
 func (r *Result) Moments(least time.Duration) (time.Duration, []Moment) {
 	return r.timeline.moments(least)
-}
-
-// Share is a group's part of the time of all, from 0 to 1.
-func (r *Result) Share(s *group.Stats) float64 {
-	if all := r.All.At(0).Sum; all > 0 {
-		return float64(s.Sum) / float64(all)
-	}
-	return math.NaN()
 }
 
 func micro(t time.Time, otherwise int64) int64 {

@@ -123,43 +123,47 @@ var quantiles = []struct {
 	q    float64
 }{{"p50", .5}, {"p90", .9}, {"p95", .95}, {"p99", .99}, {"p99.9", .999}}
 
+// logRead is a log and its format.
+func logRead(l source.Log, f *format.Format) LogRead {
+	read := LogRead{Path: l.Path, SizeBytes: l.Size, Format: f.Name, FormatText: f.Source, Why: f.Why, TimeIsEnd: f.TimeIsEnd, NoZone: f.NoZone}
+	if d := f.Field(format.FieldDuration); d >= 0 {
+		read.Duration, read.DurationUnit = f.Fields[d].Asked, format.UnitName(f.Fields[d].Unit)
+	}
+	return read
+}
+
+// span is from the first request to the last.
+func (r *Result) span() time.Duration {
+	if r.Requests == 0 {
+		return 0
+	}
+	return time.Duration(r.last-r.first) * time.Microsecond
+}
+
 // Report makes the report of what was read, with the top groups of each grouping by a
 // word of Sorts; top 0 is all of them.
-func (r *Result) Report(logs []source.Log, formats []*format.Format, sort string, top int) *Report {
-	out := &Report{Schema: "fettle/logs/v1", Requests: r.Requests, LeftOut: r.Left, OtherLines: r.Others, Unended: r.Unended, Unbegun: r.Unbegun,
-		Unread: UnreadLines{Lines: r.Unread.Count, TooLong: r.Unread.Long, Examples: []UnreadLine{}}, By: []Grouping{}, Hours: []Group{}, Slowest: []SlowLine{}}
-	for i, l := range logs {
-		f := formats[i]
-		read := LogRead{Path: l.Path, SizeBytes: l.Size, Format: f.Name, FormatText: f.Source, Why: f.Why, TimeIsEnd: f.TimeIsEnd, NoZone: f.NoZone}
-		if d := f.Field(format.FieldDuration); d >= 0 {
-			read.Duration, read.DurationUnit = f.Fields[d].Asked, format.UnitName(f.Fields[d].Unit)
-		}
-		out.Logs = append(out.Logs, read)
-	}
-	for _, e := range r.Unread.Examples {
-		out.Unread.Examples = append(out.Unread.Examples, UnreadLine{logs[e.Log].Path, e.Line, strings.ToValidUTF8(e.Text, "\ufffd")})
-	}
+func (r *Result) Report(sort string, top int) *Report {
+	out := &Report{Schema: "fettle/logs/v1", Logs: r.Logs, Requests: r.Requests, LeftOut: r.Left, OtherLines: r.Others, Unended: r.Unended, Unbegun: r.Unbegun,
+		Unread: r.Unread, By: []Grouping{}, Hours: []Group{}, Slowest: append([]SlowLine{}, r.Slowest...)}
+	span := r.span()
 	if r.Requests > 0 {
-		out.First, out.Last = &r.First, &r.Last
-		out.SpanS = r.Last.Sub(r.First).Seconds()
+		first, last := time.UnixMicro(r.first).UTC(), time.UnixMicro(r.last).UTC()
+		out.First, out.Last, out.SpanS = &first, &last, span.Seconds()
 	}
-	out.All = r.group(r.All, 0, []string{})
+	out.All = r.group(r.All, 0, []string{}, span)
 	for t, table := range r.Tables {
 		g := Grouping{By: r.By[t], Groups: table.Len(), Top: []Group{}}
 		for _, i := range order(table, sort, top) {
-			g.Top = append(g.Top, r.group(table, i, key(table.Text(i))))
+			g.Top = append(g.Top, r.group(table, i, key(table.Text(i)), span))
 		}
 		if table.Other.Count > 0 {
-			folded := r.stats(&table.Other, []string{})
+			folded := r.stats(&table.Other, []string{}, span)
 			g.Folded = &folded
 		}
 		out.By = append(out.By, g)
 	}
 	for _, i := range byKey(r.Hours) {
-		out.Hours = append(out.Hours, r.group(r.Hours, i, key(r.Hours.Text(i))))
-	}
-	for _, s := range r.Slowest {
-		out.Slowest = append(out.Slowest, SlowLine{s.Time, float64(s.Took) / 1e6, strings.ToValidUTF8(s.Line, "\ufffd")})
+		out.Hours = append(out.Hours, r.group(r.Hours, i, key(r.Hours.Text(i)), time.Hour))
 	}
 	out.Busy = r.busy()
 	return out
@@ -174,7 +178,7 @@ func (r *Result) busy() Busy {
 			b.Most, b.MostAt = m.Busy, &m.Start
 		}
 	}
-	if span := r.Last.Sub(r.First).Seconds(); span > 0 {
+	if span := r.span().Seconds(); span > 0 {
 		b.Mean = float64(r.All.At(0).Sum) / 1e6 / span
 	}
 	step, moments = r.Moments(time.Minute)
@@ -252,8 +256,8 @@ func order(t *group.Table, by string, top int) []int {
 	return all
 }
 
-func (r *Result) group(t *group.Table, i int, key []string) Group {
-	g := r.stats(t.At(i), key)
+func (r *Result) group(t *group.Table, i int, key []string, over time.Duration) Group {
+	g := r.stats(t.At(i), key, over)
 	if t.Percentiles && t.At(i).Timed() > 0 {
 		qs := make([]float64, len(quantiles))
 		for k, q := range quantiles {
@@ -267,10 +271,11 @@ func (r *Result) group(t *group.Table, i int, key []string) Group {
 	return g
 }
 
-func (r *Result) stats(s *group.Stats, key []string) Group {
+// stats are those of a group whose requests came over so long.
+func (r *Result) stats(s *group.Stats, key []string, over time.Duration) Group {
 	g := Group{Key: key, Count: s.Count, Errors: s.Errors, TotalS: float64(s.Sum) / 1e6}
-	if span := r.Last.Sub(r.First).Seconds(); span > 0 {
-		g.RatePerS = float64(s.Count) / span
+	if over > 0 {
+		g.RatePerS = float64(s.Count) / over.Seconds()
 	}
 	if s.Timed() == 0 {
 		return g

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"slices"
+	"strings"
 	"time"
 
 	"fettle.dev/fettle/internal/logs/format"
@@ -22,7 +22,6 @@ type shard struct {
 	by           [][][]request.Dimension // by log and grouping
 	where        []request.Where         // by log
 	since, until int64
-	slowest      int
 
 	r      request.Request
 	n      int // in the batch
@@ -33,23 +32,28 @@ type shard struct {
 	parts  []byte // texts of several parts
 	adding group.Batch
 
-	res        Result
-	hour       int64 // of the request before
-	hourGroup  int
-	first, end int64
-	lines      map[[2]int]int // by log and block, for the lines' numbers
+	res       Result
+	hour      int64 // of the request before
+	hourGroup int
+	lines     map[blockID]int
+	examples  []example
+}
+
+// blockID is a block of a log. Workers take blocks as they come, so which number a line
+// has is known only when all blocks have been counted.
+type blockID struct{ log, seq int }
+
+// example is a line that could not be read: which one of its block, from 1.
+type example struct {
+	blockID
+	line int
+	text string
 }
 
 func newShard(o *Options, set *source.Set, formats []*format.Format) (*shard, error) {
-	s := &shard{since: micro(o.Since, math.MinInt64), until: micro(o.Until, math.MaxInt64), slowest: o.Slowest,
+	s := &shard{since: micro(o.Since, math.MinInt64), until: micro(o.Until, math.MaxInt64), res: *newResult(o),
 		keys: make([][batch]group.Key, len(o.By)), texts: make([][batch][]byte, len(o.By)),
-		first: math.MaxInt64, end: math.MinInt64, hour: math.MinInt64, lines: map[[2]int]int{}}
-	s.res.By = o.By
-	for range o.By {
-		s.res.Tables = append(s.res.Tables, group.New(o.Percentiles, o.Groups))
-	}
-	s.res.All, s.res.Hours = group.New(o.Percentiles, 1), group.New(o.Percentiles, 24*366*20)
-	s.res.All.Find(group.Hash(nil), nil)
+		hour: math.MinInt64, lines: map[blockID]int{}}
 	for i, f := range formats {
 		s.readers = append(s.readers, request.NewReader(f))
 		var by [][]request.Dimension
@@ -102,9 +106,9 @@ func (s *shard) block(b *source.Block) {
 		}
 	}
 	s.flush() // the texts are parts of the block
-	s.lines[[2]int{b.Log, b.Seq}] += line + b.Skipped
-	s.res.Unread.Count += uint64(b.Skipped)
-	s.res.Unread.Long += uint64(b.Skipped)
+	s.lines[blockID{b.Log, b.Seq}] += line + b.Skipped
+	s.res.Unread.Lines += uint64(b.Skipped)
+	s.res.Unread.TooLong += uint64(b.Skipped)
 }
 
 func (s *shard) take(r *request.Request, by [][]request.Dimension) {
@@ -114,7 +118,7 @@ func (s *shard) take(r *request.Request, by [][]request.Dimension) {
 	}
 	failed := r.Status >= 500
 	s.res.Requests++
-	s.first, s.end = min(s.first, r.Time), max(s.end, r.Time)
+	s.res.first, s.res.last = min(s.res.first, r.Time), max(s.res.last, r.Time)
 	s.res.timeline.add(r.Time, r.Duration, failed)
 	if h := floor(r.Time, 3600e6); h != s.hour {
 		s.hour = h
@@ -123,8 +127,8 @@ func (s *shard) take(r *request.Request, by [][]request.Dimension) {
 	}
 	s.res.Hours.Add(s.hourGroup, r.Duration, failed)
 	s.res.All.Add(0, r.Duration, failed)
-	if k := len(s.res.Slowest); s.slowest > 0 && r.Duration >= 0 && (k < s.slowest || r.Duration > s.res.Slowest[k-1].Took) {
-		s.slow(Slow{time.UnixMicro(r.Time).UTC(), r.Duration, string(r.Line)})
+	if k := len(s.res.Slowest); s.res.slowest > 0 && r.Duration >= 0 && (k < s.res.slowest || float64(r.Duration)/1e6 > s.res.Slowest[k-1].TookS) {
+		s.res.slow(SlowLine{time.UnixMicro(r.Time).UTC(), float64(r.Duration) / 1e6, string(bytes.ToValidUTF8(r.Line[:min(len(r.Line), lineShown)], []byte("\ufffd")))})
 	}
 	i := s.n
 	s.took[i], s.failed[i] = r.Duration, failed
@@ -159,82 +163,30 @@ func (s *shard) flush() {
 	s.n, s.parts = 0, s.parts[:0]
 }
 
-// slow keeps a request among the slowest.
-func (s *shard) slow(one Slow) {
-	at, _ := slices.BinarySearchFunc(s.res.Slowest, one, func(a, b Slow) int {
-		switch {
-		case a.Took > b.Took:
-			return -1
-		case a.Took < b.Took:
-			return 1
-		}
-		return a.Time.Compare(b.Time)
-	})
-	s.res.Slowest = slices.Insert(s.res.Slowest, at, one)
-	if len(s.res.Slowest) > s.slowest {
-		s.res.Slowest = s.res.Slowest[:s.slowest]
-	}
-}
-
-// examples are how many lines that could not be read are shown, exampleSize how much of
-// each, in bytes.
+// mostExamples is how many lines that could not be read are shown, lineShown how much of
+// a line, in bytes.
 const (
-	examples    = 5
-	exampleSize = 300
+	mostExamples = 5
+	lineShown    = 500
 )
 
 func (s *shard) unread(b *source.Block, line int, text []byte) {
-	u := &s.res.Unread
-	u.Count++
-	if len(u.Examples) < examples {
-		u.Examples = append(u.Examples, Example{Log: b.Log, Line: line + b.Skipped, seq: b.Seq, Text: string(text[:min(len(text), exampleSize)])})
+	s.res.Unread.Lines++
+	if len(s.examples) < mostExamples {
+		s.examples = append(s.examples, example{blockID{b.Log, b.Seq}, line + b.Skipped, string(text[:min(len(text), lineShown)])})
 	}
 }
 
-func (s *shard) merge(o *shard) {
-	for t := range s.res.Tables {
-		s.res.Tables[t].Merge(o.res.Tables[t])
-	}
-	s.res.All.Merge(o.res.All)
-	s.res.Hours.Merge(o.res.Hours)
-	for _, one := range o.res.Slowest {
-		s.slow(one)
-	}
-	s.res.Requests += o.res.Requests
-	s.res.Left += o.res.Left
-	s.res.Others += o.res.Others
-	s.res.Unread.Count += o.res.Unread.Count
-	s.res.Unread.Long += o.res.Unread.Long
-	s.res.Unread.Examples = append(s.res.Unread.Examples, o.res.Unread.Examples...)
-	s.res.timeline.merge(&o.res.timeline)
-	s.first, s.end = min(s.first, o.first), max(s.end, o.end)
-	for k, n := range o.lines {
-		s.lines[k] += n
-	}
-}
-
-// result gives what is known, with the lines' numbers.
-func (s *shard) result() *Result {
-	r := &s.res
-	for _, reader := range s.readers {
-		r.Unended += reader.Unended()
-		r.Unbegun += reader.Unbegun()
-	}
-	for i := range r.Unread.Examples {
-		e := &r.Unread.Examples[i]
+// finish gives the examples their lines' numbers. lines are of all blocks.
+func (s *shard) finish(set *source.Set, lines map[blockID]int) {
+	for _, e := range s.examples {
 		for seq := range e.seq {
-			e.Line += s.lines[[2]int{e.Log, seq}]
+			e.line += lines[blockID{e.log, seq}]
 		}
+		s.res.Unread.Examples = append(s.res.Unread.Examples, UnreadLine{set.Logs[e.log].Path, e.line, strings.ToValidUTF8(e.text, "\ufffd")})
 	}
-	slices.SortFunc(r.Unread.Examples, func(a, b Example) int {
-		if a.Log != b.Log {
-			return a.Log - b.Log
-		}
-		return a.Line - b.Line
-	})
-	r.Unread.Examples = r.Unread.Examples[:min(len(r.Unread.Examples), examples)]
-	if r.Requests > 0 {
-		r.First, r.Last = time.UnixMicro(s.first).UTC(), time.UnixMicro(s.end).UTC()
+	for _, reader := range s.readers {
+		s.res.Unended += reader.Unended()
+		s.res.Unbegun += reader.Unbegun()
 	}
-	return r
 }

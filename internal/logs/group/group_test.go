@@ -1,6 +1,8 @@
 package group
 
 import (
+	"bufio"
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -168,4 +170,49 @@ func TestBuckets(t *testing.T) {
 	if b := bucket(math.MaxUint64); int(b) != buckets-1 {
 		t.Errorf("the largest is in bucket %d of %d", b, buckets)
 	}
+}
+
+// TestEncode: what is written is read again exactly, and what is damaged is refused.
+func TestEncode(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 1))
+	for _, percentiles := range []bool{true, false} {
+		table := New(percentiles, 500)
+		requests(r, 5000, func(key string, took int64) {
+			table.Add(table.Find(Hash([]byte(key)), []byte(key)), took, took%7 == 0)
+		})
+		var text bytes.Buffer
+		w := bufio.NewWriter(&text)
+		if err := table.Encode(w); err != nil || w.Flush() != nil {
+			t.Fatal(err)
+		}
+		back, err := Decode(bufio.NewReader(bytes.NewReader(text.Bytes())), 500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again bytes.Buffer
+		w = bufio.NewWriter(&again)
+		if err := back.Encode(w); err != nil || w.Flush() != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(text.Bytes(), again.Bytes()) {
+			t.Error("what was read writes itself otherwise")
+		}
+		for n := range min(text.Len(), 300) {
+			if _, err := Decode(bufio.NewReader(bytes.NewReader(text.Bytes()[:n])), 500); err == nil {
+				t.Fatalf("%d bytes of %d are a table", n, text.Len())
+			}
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte("\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01a\x01\x05\x19\x00\x05\x05\x00\x00\x01\x05\x01"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		table, err := Decode(bufio.NewReader(bytes.NewReader(text)), 1000)
+		if err == nil {
+			for i := range table.Len() {
+				table.Quantiles(i, []float64{.5, 1})
+			}
+		}
+	})
 }

@@ -1,0 +1,57 @@
+package logs
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Merge adds what other logs say, exactly: as if all had been read together. They have
+// to be grouped alike.
+func (r *Result) Merge(o *Result) error {
+	if fmt.Sprint(r.By) != fmt.Sprint(o.By) {
+		return fmt.Errorf("grouped by %v, and by %v", r.By, o.By)
+	}
+	if r.All.Percentiles != o.All.Percentiles {
+		return fmt.Errorf("with percentiles, and without")
+	}
+	r.Logs = append(r.Logs, o.Logs...)
+	r.slowest = max(r.slowest, o.slowest)
+	r.add(o)
+	return nil
+}
+
+// add adds what is known of other requests of the same logs.
+func (r *Result) add(o *Result) {
+	for t := range r.Tables {
+		r.Tables[t].Merge(o.Tables[t])
+	}
+	r.All.Merge(o.All)
+	r.Hours.Merge(o.Hours)
+	for _, one := range o.Slowest {
+		r.slow(one)
+	}
+	r.Requests += o.Requests
+	r.Left += o.Left
+	r.Others += o.Others
+	r.Unended += o.Unended
+	r.Unbegun += o.Unbegun
+	r.Unread.Lines += o.Unread.Lines
+	r.Unread.TooLong += o.Unread.TooLong
+	r.Unread.Examples = append(r.Unread.Examples, o.Unread.Examples...)
+	slices.SortFunc(r.Unread.Examples, func(a, b UnreadLine) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line))
+	})
+	r.Unread.Examples = r.Unread.Examples[:min(len(r.Unread.Examples), mostExamples)]
+	r.timeline.merge(&o.timeline)
+	r.first, r.last = min(r.first, o.first), max(r.last, o.last)
+}
+
+// slow keeps a request among the slowest.
+func (r *Result) slow(one SlowLine) {
+	at, _ := slices.BinarySearchFunc(r.Slowest, one, func(a, b SlowLine) int {
+		return cmp.Or(cmp.Compare(b.TookS, a.TookS), a.Time.Compare(b.Time), cmp.Compare(a.Line, b.Line))
+	})
+	r.Slowest = slices.Insert(r.Slowest, at, one)
+	r.Slowest = r.Slowest[:min(len(r.Slowest), r.slowest)]
+}
