@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/logs"
 	"fettle.dev/fettle/internal/logs/format"
 	"fettle.dev/fettle/internal/logs/source"
@@ -25,6 +27,7 @@ type logsOptions struct {
 	top, slowest, groups         int
 	workers                      int
 	noPercentiles                bool
+	save                         string
 }
 
 func logsCommand(a *app) *cobra.Command {
@@ -36,7 +39,7 @@ compressed (gzip, zstd, bzip2); of a directory all files; - is the standard inpu
 format is found out from the first lines, and said. For each group of requests: how
 many, how long in sum and as a share of all, mean, standard deviation, extremes and
 percentiles (within 0.8 %). Lines that are of no request are counted and shown.`,
-		Annotations: map[string]string{moreFormats: "csv"},
+		Annotations: map[string]string{moreFormats: string(csvFormat)},
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := noneEmpty(c); err != nil {
 				return err
@@ -58,7 +61,9 @@ percentiles (within 0.8 %). Lines that are of no request are counted and shown.`
 	f.BoolVar(&o.noPercentiles, "no-percentiles", false, "leave percentiles out: a third faster, and less memory")
 	f.IntVar(&o.groups, "groups", 1_000_000, "the most groups of a grouping; what comes beyond is added up as one, and said")
 	f.IntVar(&o.workers, "workers", 0, "how many read at a time (default: a processor each)")
+	f.StringVar(&o.save, "save", "", "write what the logs say into a file too, for fettle logs merge: all groups, exactly")
 	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(logs.Sorts, cobra.ShellCompDirectiveNoFileComp))
+	c.AddCommand(logsMergeCommand(a))
 	return c
 }
 
@@ -99,18 +104,89 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	if ctx.Err() != nil {
 		return ui.Exit(ui.Interrupted, errors.New("interrupted"))
 	}
-	if err != nil && res == nil {
+	if res == nil {
 		return ui.Exit(ui.Usage, err)
 	}
-	r := res.Report(o.sort, o.top)
+	if err == nil { // half of a log is no part
+		err = o.keep(res)
+	}
+	return a.sayLogs(res.Report(o.sort, o.top), err)
+}
+
+// sayLogs prints what logs say; err is why it may not be all.
+func (a *app) sayLogs(r *logs.Report, err error) error {
 	if a.data() {
 		return a.result(r, err)
 	}
-	if a.screen.Format == "csv" {
+	if a.screen.Format == csvFormat {
 		return errors.Join(err, report.LogsCSV(a.screen.Out, r))
 	}
 	report.Logs(a.screen, r)
 	return err
+}
+
+// csvFormat is the format of spreadsheets.
+const csvFormat ui.Format = "csv"
+
+func logsMergeCommand(a *app) *cobra.Command {
+	var o logsOptions
+	c := &cobra.Command{
+		Use: "merge PART...", Short: "Put together what logs on several machines say: the parts that --save wrote",
+		Long: `The result is exactly what reading all the logs at once would give. The parts have to be
+grouped alike.`,
+		Args: cobra.MinimumNArgs(1), Annotations: map[string]string{moreFormats: string(csvFormat)},
+		RunE: func(_ *cobra.Command, args []string) error { return a.logsMerge(o, args) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.sort, "sort", "total", "order of the groups, the largest first: "+strings.Join(logs.Sorts, ", "))
+	f.IntVar(&o.top, "top", 10, "how many groups of each grouping are shown; 0 is all")
+	f.StringVar(&o.save, "save", "", "write the whole into a file too, to be merged further")
+	return c
+}
+
+func (a *app) logsMerge(o logsOptions, paths []string) error {
+	o.groups = 1
+	if _, err := o.asked(time.Now()); err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	var all *logs.Result
+	for _, p := range paths {
+		part, err := loadPart(p)
+		if err == nil && all != nil {
+			err = all.Merge(part)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+		if all == nil {
+			all = part
+		}
+	}
+	return a.sayLogs(all.Report(o.sort, o.top), o.keep(all))
+}
+
+// keep writes the part that --save asks for.
+func (o logsOptions) keep(r *logs.Result) error {
+	if o.save == "" {
+		return nil
+	}
+	var text bytes.Buffer
+	if err := r.Save(&text); err != nil {
+		return err
+	}
+	if err := replace(o.save, text.Bytes(), logs.PartBegins, "part of fettle logs"); err != nil {
+		return fmt.Errorf("--save: %w", err)
+	}
+	return nil
+}
+
+func loadPart(path string) (*logs.Result, error) {
+	file, err := host.OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return logs.Load(file)
 }
 
 // asked is what the options ask for, but for the dimensions of a log that names none.

@@ -70,25 +70,29 @@ without one it is the run that began last.`,
 // pageBegins is how each of our pages does.
 var pageBegins = []byte("<!doctype html>")
 
-// writePage writes a page in the place of an older one, whole or not at all. What is
-// there and is no page stays: the evidence is easily named by mistake.
-func writePage(name string, text []byte) (err error) {
+// writePage writes a page.
+func writePage(name string, text []byte) error { return replace(name, text, pageBegins, "page") }
+
+// replace writes a document in the place of an older one of its kind, whole or not at
+// all. What is there and does not begin as its kind does stays: the evidence is easily
+// named by mistake.
+func replace(name string, text, begins []byte, kind string) (err error) {
 	f, err := os.Open(name)
 	if err == nil {
-		begin := make([]byte, len(pageBegins))
+		begin := make([]byte, len(begins))
 		st, unknown := f.Stat()
-		_, _ = io.ReadFull(f, begin) // a shorter one is no page either
+		_, _ = io.ReadFull(f, begin) // a shorter one is none either
 		f.Close()
 		switch {
 		case unknown != nil:
 			return unknown
 		case !st.Mode().IsRegular():
 			return os.WriteFile(name, text, 0o644)
-		case st.Size() > 0 && !bytes.Equal(begin, pageBegins):
-			return ui.Hinted(ui.Refused, fmt.Errorf("%s is there already, and is no page", name), "name another file, or remove it")
+		case st.Size() > 0 && !bytes.Equal(begin, begins):
+			return ui.Hinted(ui.Refused, fmt.Errorf("%s is there already, and is no %s", name, kind), "name another file, or remove it")
 		}
 	}
-	f, err = os.CreateTemp(filepath.Dir(name), ".fettle-*.html")
+	f, err = os.CreateTemp(filepath.Dir(name), ".fettle-*")
 	if err != nil {
 		return err
 	}

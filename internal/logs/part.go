@@ -18,6 +18,9 @@ import (
 // partSchema begins a part: what logs say, to be merged elsewhere with what others say.
 const partSchema = "fettle/logs-part/v1"
 
+// PartBegins is how the file of a part does: it is compressed by zstd.
+var PartBegins = []byte{0x28, 0xb5, 0x2f, 0xfd}
+
 // part is the beginning of one, as a line of JSON; the tables follow.
 type part struct {
 	Schema   string      `json:"schema"`
