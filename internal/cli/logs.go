@@ -15,13 +15,15 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/logs"
 	"fettle.dev/fettle/internal/logs/format"
+	"fettle.dev/fettle/internal/logs/request"
 	"fettle.dev/fettle/internal/logs/source"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
 
 type logsOptions struct {
-	by                           []string
+	by, paths                    []string
+	learn                        string
 	where, since, until          string
 	sort, format, unit, duration string
 	top, slowest, groups         int
@@ -49,6 +51,8 @@ percentiles (within 0.8 %). Lines that are of no request are counted and shown.`
 	}
 	f := c.Flags()
 	f.StringArrayVar(&o.by, "by", nil, "group by a dimension, or by several with commas between; repeatable (default: what the log is about)")
+	f.StringArrayVar(&o.paths, "path", nil, "paths that are one: /hosts/:id, /static/*; repeatable; the dimension is route")
+	f.StringVar(&o.learn, "paths", "", "auto: learn from the beginning of the logs which segments of paths name one of many")
 	f.StringVar(&o.where, "where", "", `only these requests: 'status >= 500 and indirector == "catalog"'`)
 	f.StringVar(&o.since, "since", "", "only requests from then on: 2026-11-20, 2026-11-20T13:00, with a zone, or 2h for that long ago")
 	f.StringVar(&o.until, "until", "", "only requests before then")
@@ -88,6 +92,14 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	formats, err := o.formats(set)
 	if err != nil {
 		return err
+	}
+	if o.learn != "" {
+		if err := logs.Learn(asked.Routes, set, formats); err != nil {
+			return err
+		}
+	}
+	if len(asked.By) == 0 && asked.Routes != nil {
+		asked.By = [][]string{{"method", "route"}, {"requestor"}, {"status"}}
 	}
 	if len(asked.By) == 0 {
 		if asked.By, err = logs.Usual(set, formats); err != nil {
@@ -208,7 +220,14 @@ func (o logsOptions) asked(now time.Time) (logs.Options, error) {
 	if out.Until, err = moment("--until", o.until, now); err != nil {
 		return out, err
 	}
+	if len(o.paths) > 0 || o.learn != "" {
+		if out.Routes, err = request.ParseRoutes(o.paths); err != nil {
+			return out, err
+		}
+	}
 	switch {
+	case o.learn != "" && o.learn != "auto":
+		return out, fmt.Errorf("--paths %s: want auto; --path names one", o.learn)
 	case !out.Since.IsZero() && !out.Until.IsZero() && !out.Since.Before(out.Until):
 		return out, fmt.Errorf("--since %s is not before --until %s", o.since, o.until)
 	case !slices.Contains(logs.Sorts, o.sort):

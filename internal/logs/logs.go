@@ -20,6 +20,7 @@ type Options struct {
 	Groups      int // the most of a grouping; what comes beyond is added up as one
 	Workers     int
 	Slowest     int       // how many of the slowest requests are kept
+	Routes      *request.Routes // of the dimension route; nil: every path is its own
 	Where       string    // only requests of this condition (request.ParseWhere); empty: all
 	Since       time.Time // requests that came before are left out; zero is none
 	Until       time.Time // requests that came then or later are left out
@@ -88,10 +89,10 @@ func Read(ctx context.Context, set *source.Set, formats []*format.Format, o Opti
 }
 
 // dimensions finds the dimensions of a grouping in a format.
-func dimensions(f *format.Format, by []string) ([]request.Dimension, error) {
+func dimensions(f *format.Format, by []string, routes *request.Routes) ([]request.Dimension, error) {
 	var out []request.Dimension
 	for _, name := range by {
-		d, err := request.Named(f, name)
+		d, err := request.Named(f, name, routes)
 		if err != nil {
 			return nil, err
 		}

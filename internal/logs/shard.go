@@ -58,7 +58,7 @@ func newShard(o *Options, set *source.Set, formats []*format.Format) (*shard, er
 		s.readers = append(s.readers, request.NewReader(f))
 		var by [][]request.Dimension
 		for _, names := range o.By {
-			d, err := dimensions(f, names)
+			d, err := dimensions(f, names, o.Routes)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", set.Logs[i].Path, err)
 			}
@@ -68,7 +68,7 @@ func newShard(o *Options, set *source.Set, formats []*format.Format) (*shard, er
 		var where request.Where
 		if o.Where != "" {
 			var err error
-			if where, err = request.ParseWhere(f, o.Where); err != nil {
+			if where, err = request.ParseWhere(f, o.Where, o.Routes); err != nil {
 				return nil, fmt.Errorf("%s: %w", set.Logs[i].Path, err)
 			}
 		}

@@ -8,6 +8,29 @@ import (
 	"fettle.dev/fettle/internal/logs/source"
 )
 
+// Learn learns routes from the beginnings of logs.
+func Learn(rs *request.Routes, set *source.Set, formats []*format.Format) error {
+	var paths [][]byte
+	for i, f := range formats {
+		head, err := set.Head(i, learned)
+		if err != nil {
+			return err
+		}
+		reader := request.NewReader(f)
+		var r request.Request
+		for line := range bytes.Lines(head) {
+			if reader.Read(bytes.TrimRight(line, "\r\n"), &r) == format.Whole {
+				paths = append(paths, bytes.Clone(r.Path))
+			}
+		}
+	}
+	rs.Learn(paths)
+	return nil
+}
+
+// learned is how much of the beginning of each log routes are learned from, in bytes.
+const learned = 2 << 20
+
 // Usual is what logs are grouped by unless somebody says it: the tables of source 003
 // where most requests are Puppet's, controllers of Foreman, back ends of HAProxy, and
 // otherwise what was asked for, by whom, and how it ended.
@@ -43,7 +66,7 @@ func Usual(set *source.Set, formats []*format.Format) ([][]string, error) {
 	for _, names := range [][]string{{"method", "path"}, {"requestor"}, {"status"}} {
 		ok := true
 		for _, other := range formats {
-			if _, err := dimensions(other, names); err != nil {
+			if _, err := dimensions(other, names, nil); err != nil {
 				ok = false
 			}
 		}

@@ -19,6 +19,7 @@ type Dimension struct {
 	depth int // segments of a path
 	// where the format has them: who a request comes from
 	certname, client, forwarded int
+	router                      *router
 }
 
 type kind uint8
@@ -37,6 +38,7 @@ const (
 	ofResource
 	ofRequestor
 	ofParameter
+	ofRoute
 )
 
 // derived are the dimensions that are more than a field, and what a format has to have
@@ -49,6 +51,7 @@ var derived = []struct {
 	{"method", ofMethod, []string{format.FieldMethod, format.FieldRequest}},
 	{"url", ofURL, []string{format.FieldURL, format.FieldRequest}},
 	{"path", ofPath, []string{format.FieldPath, format.FieldURL, format.FieldRequest}},
+	{"route", ofRoute, []string{format.FieldPath, format.FieldURL, format.FieldRequest}},
 	{"query", ofQuery, []string{format.FieldQuery, format.FieldURL, format.FieldRequest}},
 	{"protocol", ofProtocol, []string{format.FieldProtocol, format.FieldRequest}},
 	{"class", ofClass, []string{format.FieldStatus}},
@@ -59,8 +62,9 @@ var derived = []struct {
 }
 
 // Named finds a dimension of a format: a derived one, path:N (the first N segments of
-// the path), parameter:NAME (of the query), or any of its fields.
-func Named(f *format.Format, name string) (Dimension, error) {
+// the path), parameter:NAME (of the query), or any of its fields. routes are those of the
+// dimension route; nil is none.
+func Named(f *format.Format, name string, routes *Routes) (Dimension, error) {
 	d := Dimension{Name: name, field: -1}
 	if word, argument, ok := strings.Cut(name, ":"); ok {
 		switch word {
@@ -70,19 +74,25 @@ func Named(f *format.Format, name string) (Dimension, error) {
 				return d, fmt.Errorf("%s: path:N is the first N segments of the path, from 1 to 100", name)
 			}
 			d.kind, d.depth = ofPrefix, n
-			return d, d.has(f, derived[2].need)
+			return d, d.has(f, []string{format.FieldPath, format.FieldURL, format.FieldRequest})
 		case "parameter":
 			if argument == "" {
 				return d, fmt.Errorf("%s: parameter:NAME is a parameter of the query", name)
 			}
 			d.kind, d.Name = ofParameter, argument
-			return d, d.has(f, derived[3].need)
+			return d, d.has(f, []string{format.FieldQuery, format.FieldURL, format.FieldRequest})
 		}
 	}
 	own := f.Field(name)
 	for _, k := range derived {
 		if k.name == name && (own < 0 || k.kind < ofEnvironment) { // a log may say itself what else its URLs would
 			d.kind = k.kind
+			if k.kind == ofRoute {
+				if routes == nil {
+					routes = &Routes{}
+				}
+				d.router = &router{routes: routes}
+			}
 			d.field = f.Field(format.FieldStatus)
 			d.certname, d.client, d.forwarded = f.Field("certname"), f.Field(format.FieldClient), f.Field("forwarded_for")
 			return d, d.has(f, k.need)
@@ -152,6 +162,8 @@ func (d *Dimension) Of(r *Request) []byte {
 		return r.Puppet().Indirector
 	case ofResource:
 		return r.Puppet().Resource
+	case ofRoute:
+		return d.router.of(r.Path)
 	case ofParameter:
 		return r.Parameter(d.Name)
 	}

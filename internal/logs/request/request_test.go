@@ -50,7 +50,7 @@ func TestDimensions(t *testing.T) {
 		r := read(t, f, c.line)
 		for _, w := range strings.Fields(c.want) {
 			name, want, _ := strings.Cut(w, "=")
-			d, err := Named(f, name)
+			d, err := Named(f, name, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +64,7 @@ func TestDimensions(t *testing.T) {
 		t.Errorf("time %d, duration %d, status %d", r.Time, r.Duration, r.Status)
 	}
 	for _, name := range []string{"statuss", "path:0", "controller", "parameter:"} {
-		if _, err := Named(f, name); err == nil {
+		if _, err := Named(f, name, nil); err == nil {
 			t.Errorf("%s is a dimension", name)
 		}
 	}
@@ -84,7 +84,7 @@ func TestWhere(t *testing.T) {
 		`query contains "prod" and path matches "^/[a-z]+/v\\d/"`:      true,
 		`bytes != 5`: false,
 	} {
-		w, err := ParseWhere(f, text)
+		w, err := ParseWhere(f, text, nil)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 		} else if w(r) != want {
@@ -105,7 +105,7 @@ func TestWhere(t *testing.T) {
 		`len(method) > 2`:     "the name of a dimension",
 		`all([1], # > 0)`:     "a condition is wanted",
 	} {
-		if _, err := ParseWhere(f, text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ParseWhere(f, text, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}

@@ -21,12 +21,12 @@ type Where func(r *Request) bool
 // texts, numbers and durations ("500ms"; a bare number is in seconds), joined by and, or,
 // not; contains, startsWith, endsWith, matches and in. It is expr-lang's grammar, of which
 // only this much is for lines by the million.
-func ParseWhere(f *format.Format, text string) (Where, error) {
+func ParseWhere(f *format.Format, text string, routes *Routes) (Where, error) {
 	tree, err := parser.Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("--where: %w", err)
 	}
-	c := compiler{f: f, text: text}
+	c := compiler{f, text, routes}
 	w, err := c.condition(tree.Node)
 	if err != nil {
 		return nil, fmt.Errorf("--where %q: %w", text, err)
@@ -35,8 +35,9 @@ func ParseWhere(f *format.Format, text string) (Where, error) {
 }
 
 type compiler struct {
-	f    *format.Format
-	text string
+	f      *format.Format
+	text   string
+	routes *Routes
 }
 
 func (c *compiler) refuse(at file.Location, why string, args ...any) error {
@@ -112,7 +113,7 @@ func (c *compiler) one(id *ast.IdentifierNode, operator string, literal ast.Node
 	if i := c.f.Field(id.Value); i >= 0 && (c.f.Fields[i].Kind == format.Number || c.f.Fields[i].Kind == format.Duration) {
 		return c.number(i, id, operator, literal)
 	}
-	d, err := Named(c.f, id.Value)
+	d, err := Named(c.f, id.Value, c.routes)
 	if err != nil {
 		return nil, c.refuse(id.Location(), "%v", err)
 	}
