@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/logs"
@@ -51,6 +52,16 @@ percentiles (within 0.8 %). Lines that are of no request are counted and shown.`
 	}
 	f := c.Flags()
 	f.StringArrayVar(&o.by, "by", nil, "group by a dimension, or by several with commas between; repeatable (default: what the log is about)")
+	f.IntVar(&o.slowest, "slowest", 5, "how many of the slowest requests are shown")
+	f.BoolVar(&o.noPercentiles, "no-percentiles", false, "leave percentiles out: a third faster, and less memory")
+	o.common(f)
+	f.StringVar(&o.save, "save", "", "write what the logs say into a file too, for fettle logs merge: all groups, exactly")
+	c.AddCommand(logsMergeCommand(a), logsCompareCommand(a))
+	return c
+}
+
+// common are the options of reading logs.
+func (o *logsOptions) common(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.paths, "path", nil, "paths that are one: /hosts/:id, /static/*; repeatable; the dimension is route")
 	f.StringVar(&o.learn, "paths", "", "auto: learn from the beginning of the logs which segments of paths name one of many")
 	f.StringVar(&o.where, "where", "", `only these requests: 'status >= 500 and indirector == "catalog"'`)
@@ -58,17 +69,11 @@ percentiles (within 0.8 %). Lines that are of no request are counted and shown.`
 	f.StringVar(&o.until, "until", "", "only requests before then")
 	f.StringVar(&o.sort, "sort", "total", "order of the groups, the largest first: "+strings.Join(logs.Sorts, ", "))
 	f.IntVar(&o.top, "top", 10, "how many groups of each grouping are shown; 0 is all")
-	f.IntVar(&o.slowest, "slowest", 5, "how many of the slowest requests are shown")
 	f.StringVar(&o.format, "format", "", "the logs' format: apache:LOGFORMAT, nginx:LOG_FORMAT, haproxy:LOG-FORMAT, logback:PATTERN as the server has it, or a name (combined, puppetserver, foreman, ...)")
 	f.StringVar(&o.unit, "unit", "", "unit of the duration, where the format says another: ns, us, ms or s")
 	f.StringVar(&o.duration, "duration", "", "member of JSON lines that is the duration; --unit says its unit")
-	f.BoolVar(&o.noPercentiles, "no-percentiles", false, "leave percentiles out: a third faster, and less memory")
 	f.IntVar(&o.groups, "groups", 1_000_000, "the most groups of a grouping; what comes beyond is added up as one, and said")
 	f.IntVar(&o.workers, "workers", 0, "how many read at a time (default: a processor each)")
-	f.StringVar(&o.save, "save", "", "write what the logs say into a file too, for fettle logs merge: all groups, exactly")
-	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(logs.Sorts, cobra.ShellCompDirectiveNoFileComp))
-	c.AddCommand(logsMergeCommand(a))
-	return c
 }
 
 // headSize is how much of the beginning of a log tells its format, in bytes.

@@ -39,6 +39,7 @@ var documents = map[string]any{
 	"import":          ImportResult{},
 	"list":            ProfileList{},
 	"logs":            logs.Report{},
+	"logs-compare":    logs.Comparison{},
 	"plan":            tune.Plan{},
 	"plugins":         PluginList{},
 	"postgres-tables": PostgresTables{},

@@ -19,11 +19,13 @@ type Options struct {
 	Percentiles bool
 	Groups      int // the most of a grouping; what comes beyond is added up as one
 	Workers     int
-	Slowest     int       // how many of the slowest requests are kept
+	Slowest     int             // how many of the slowest requests are kept
 	Routes      *request.Routes // of the dimension route; nil: every path is its own
-	Where       string    // only requests of this condition (request.ParseWhere); empty: all
-	Since       time.Time // requests that came before are left out; zero is none
-	Until       time.Time // requests that came then or later are left out
+	Where       string          // only requests of this condition (request.ParseWhere); empty: all
+	Since       time.Time       // requests that came before are left out; zero is none
+	Until       time.Time       // requests that came then or later are left out
+
+	slice *request.Dimension // by which every grouping is divided further
 }
 
 // Result is what logs say.

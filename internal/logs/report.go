@@ -78,7 +78,8 @@ type Group struct {
 	Key        []string           `json:"key"`
 	Count      uint64             `json:"count"`
 	RatePerS   float64            `json:"rate_per_s"`
-	Errors     uint32             `json:"errors"` // status 500 and above
+	Errors     uint32             `json:"errors"`            // status 500 and above
+	Untimed    uint32             `json:"untimed,omitempty"` // requests without a duration
 	TotalS     float64            `json:"total_s"`
 	Share      *float64           `json:"share,omitempty"` // of the time of all requests
 	MeanS      *float64           `json:"mean_s,omitempty"`
@@ -273,7 +274,7 @@ func (r *Result) group(t *group.Table, i int, key []string, over time.Duration) 
 
 // stats are those of a group whose requests came over so long.
 func (r *Result) stats(s *group.Stats, key []string, over time.Duration) Group {
-	g := Group{Key: key, Count: s.Count, Errors: s.Errors, TotalS: float64(s.Sum) / 1e6}
+	g := Group{Key: key, Count: s.Count, Errors: s.Errors, Untimed: s.Untimed, TotalS: float64(s.Sum) / 1e6}
 	if over > 0 {
 		g.RatePerS = float64(s.Count) / over.Seconds()
 	}

@@ -62,6 +62,9 @@ func newShard(o *Options, set *source.Set, formats []*format.Format) (*shard, er
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", set.Logs[i].Path, err)
 			}
+			if o.slice != nil {
+				d = append(d, *o.slice)
+			}
 			by = append(by, d)
 		}
 		s.by = append(s.by, by)

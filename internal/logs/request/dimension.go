@@ -20,6 +20,7 @@ type Dimension struct {
 	// where the format has them: who a request comes from
 	certname, client, forwarded int
 	router                      *router
+	slices                      *slicing
 }
 
 type kind uint8
@@ -39,6 +40,7 @@ const (
 	ofRequestor
 	ofParameter
 	ofRoute
+	ofSlice
 )
 
 // derived are the dimensions that are more than a field, and what a format has to have
@@ -162,6 +164,8 @@ func (d *Dimension) Of(r *Request) []byte {
 		return r.Puppet().Indirector
 	case ofResource:
 		return r.Puppet().Resource
+	case ofSlice:
+		return d.slices.of(r.Time)
 	case ofRoute:
 		return d.router.of(r.Path)
 	case ofParameter:
@@ -216,4 +220,28 @@ func prefix(path []byte, n int) []byte {
 		}
 	}
 	return path
+}
+
+// slicing cuts a stretch of time into slices of the same length.
+type slicing struct {
+	first, last int64
+	names       [][]byte
+}
+
+// Slice is which of n slices of the time from first to last, in microseconds since
+// 1970, a request came in.
+func Slice(first, last int64, n int) Dimension {
+	s := &slicing{first: first, last: last}
+	for i := range n {
+		s.names = append(s.names, strconv.AppendInt(nil, int64(i), 10))
+	}
+	return Dimension{Name: "slice", kind: ofSlice, slices: s}
+}
+
+func (s *slicing) of(at int64) []byte {
+	if s.last <= s.first || at < s.first || at > s.last {
+		return s.names[0]
+	}
+	n := int64(float64(at-s.first) / float64(s.last-s.first+1) * float64(len(s.names)))
+	return s.names[min(n, int64(len(s.names)-1))]
 }

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/logs"
+	"fettle.dev/fettle/internal/logs/source"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+func logsCompareCommand(a *app) *cobra.Command {
+	o := logsOptions{slowest: 0}
+	c := &cobra.Command{
+		Use: "compare BEFORE AFTER", Short: "Compare the logs of two times: which requests became slower or faster, and how sure that is",
+		Long: `BEFORE and AFTER are a log each, or a directory of logs. Each side is cut into 24 slices
+of time, and what these differ by says how sure a difference is: an interval of 95 %.
+The change of the mean of all requests is divided into that of their mix and that of
+the durations. What else changed between the two times no log knows: fettle prove
+--live takes turns, and can tell.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := noneEmpty(c); err != nil {
+				return err
+			}
+			return a.logsCompare(c.Context(), o, args[0], args[1])
+		},
+	}
+	f := c.Flags()
+	o.common(f)
+	f.StringArrayVar(&o.by, "by", nil, "group by a dimension, or by several with commas between (default: what the log is about)")
+	return c
+}
+
+func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after string) error {
+	asked, err := o.asked(time.Now())
+	if err == nil && len(asked.By) > 1 {
+		err = errors.New("--by is given once here; several dimensions have commas between")
+	}
+	if err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	if asked.Workers == 0 {
+		asked.Workers = runtime.GOMAXPROCS(0)
+	}
+	if asked.By == nil {
+		found, err := source.Find([]string{before})
+		if err != nil {
+			return err
+		}
+		set := source.NewSet(found)
+		formats, err := o.formats(set)
+		if err != nil {
+			return err
+		}
+		if asked.By, err = logs.Usual(set, formats); err != nil {
+			return err
+		}
+		asked.By = asked.By[:1]
+	}
+	c, err := logs.Compare(ctx, []string{before}, []string{after}, o.formats, asked, o.sort, o.top)
+	if ctx.Err() != nil {
+		return ui.Exit(ui.Interrupted, errors.New("interrupted"))
+	}
+	if err != nil {
+		return err
+	}
+	if a.data() {
+		return a.result(c, nil)
+	}
+	report.LogsCompare(a.screen, c)
+	return nil
+}
