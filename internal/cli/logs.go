@@ -30,7 +30,7 @@ type logsOptions struct {
 	top, slowest, groups         int
 	workers                      int
 	noPercentiles                bool
-	save                         string
+	save, sinceLast              string
 }
 
 func logsCommand(a *app) *cobra.Command {
@@ -56,6 +56,7 @@ percentiles (within 0.8 %). Lines that are of no request are counted and shown.`
 	f.BoolVar(&o.noPercentiles, "no-percentiles", false, "leave percentiles out: a third faster, and less memory")
 	o.common(f)
 	f.StringVar(&o.save, "save", "", "write what the logs say into a file too, for fettle logs merge: all groups, exactly")
+	f.StringVar(&o.sinceLast, "since-last", "", "only what was written since the last time: FILE remembers how far the logs were read")
 	c.AddCommand(logsMergeCommand(a), logsCompareCommand(a))
 	return c
 }
@@ -93,7 +94,13 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	if err != nil {
 		return err
 	}
+	if o.sinceLast != "" {
+		if found, err = a.sinceLast(o.sinceLast, found); err != nil {
+			return err
+		}
+	}
 	set := source.NewSet(found)
+	set.WholeLines = o.sinceLast != ""
 	formats, err := o.formats(set)
 	if err != nil {
 		return err
@@ -127,7 +134,11 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	if err == nil { // half of a log is no part
 		err = o.keep(res)
 	}
-	return a.sayLogs(res.Report(o.sort, o.top), err)
+	err = a.sayLogs(res.Report(o.sort, o.top), err)
+	if err == nil && o.sinceLast != "" {
+		err = keepPositions(o.sinceLast, set)
+	}
+	return err
 }
 
 // sayLogs prints what logs say; err is why it may not be all.
@@ -289,6 +300,10 @@ func (o logsOptions) formats(set *source.Set) ([]*format.Format, error) {
 			if readErr != nil {
 				return nil, readErr
 			}
+			if len(bytes.TrimSpace(head)) == 0 {
+				out = append(out, nil) // just begun: its format is that of the others
+				continue
+			}
 			if f, err = format.Detect(head, jsonUnits); err != nil {
 				return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, err), "--format says how its lines are written, as the server's configuration has it")
 			}
@@ -300,6 +315,15 @@ func (o logsOptions) formats(set *source.Set) ([]*format.Format, error) {
 			f.Fields[d].Unit = durationUnits[o.unit]
 		}
 		out = append(out, f)
+	}
+	known := slices.IndexFunc(out, func(f *format.Format) bool { return f != nil })
+	if known < 0 {
+		return nil, ui.Exit(ui.Failed, fmt.Errorf("%s: has no line", set.Logs[0].Path))
+	}
+	for i := range out {
+		if out[i] == nil {
+			out[i] = out[known]
+		}
 	}
 	return out, nil
 }

@@ -23,8 +23,11 @@ type Block struct {
 const Size = 1 << 20
 
 // cut reads r to its end and gives its blocks to f, which owns them: they come from get.
-func cut(r io.Reader, log int, get func() *Block, f func(*Block) error) error {
+// to is how far r was read, to the end of a block. wholeLines leaves out what stands
+// behind the last end of line.
+func cut(r io.Reader, log int, wholeLines bool, get func() *Block, f func(b *Block, to int64) error) error {
 	var rest []byte // of the last block: a line that is not whole
+	to := int64(0)
 	skipping, skipped := false, 0
 	for seq := 0; ; {
 		b := get()
@@ -32,6 +35,7 @@ func cut(r io.Reader, log int, get func() *Block, f func(*Block) error) error {
 		b.Data = append(b.Data[:0], rest...)
 		n, broken := fill(r, b.Data[len(b.Data):cap(b.Data)])
 		b.Data = b.Data[:len(b.Data)+n]
+		to += int64(n + len(rest))
 		over := broken != nil // what was there before an error counts
 		if errors.Is(broken, io.EOF) {
 			broken = nil
@@ -54,13 +58,19 @@ func cut(r io.Reader, log int, get func() *Block, f func(*Block) error) error {
 			} else {
 				rest = append(rest, b.Data[end+1:]...)
 				b.Data = b.Data[:end+1]
+				to -= int64(len(rest))
 			}
+		}
+		if over && wholeLines {
+			end := bytes.LastIndexByte(b.Data, '\n')
+			to -= int64(len(b.Data) - end - 1)
+			b.Data = b.Data[:end+1]
 		}
 		if len(b.Data) > 0 || over {
 			b.Skipped, skipped = skipped, 0
 			seq++
 		}
-		if err := f(b); err != nil || over {
+		if err := f(b, to); err != nil || over {
 			return errors.Join(err, broken)
 		}
 	}

@@ -23,6 +23,9 @@ import (
 type Log struct {
 	Path string // "-" is the standard input
 	Size int64  // in bytes as it lies on the disk; 0 for what is no file
+
+	skip        int64 // what of it was read before, in bytes, decompressed
+	rotatedFrom bool  // the old part of another of the logs
 }
 
 // Stdin is the path of the standard input.
@@ -42,7 +45,7 @@ func Find(paths []string) ([]Log, error) {
 			return nil, err
 		}
 		if !info.IsDir() {
-			logs = append(logs, Log{p, info.Size()})
+			logs = append(logs, Log{Path: p, Size: info.Size()})
 			continue
 		}
 		found := len(logs)
@@ -55,7 +58,7 @@ func Find(paths []string) ([]Log, error) {
 				return nil // rotated away meanwhile
 			}
 			if err == nil && info.Size() > 0 {
-				logs = append(logs, Log{path, info.Size()})
+				logs = append(logs, Log{Path: path, Size: info.Size()})
 			}
 			return err
 		})
@@ -124,28 +127,44 @@ func (l Log) open() (io.ReadCloser, error) {
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, errors.Join(err, file.Close())
 	}
-	all := io.MultiReader(bytes.NewReader(magic[:n]), file)
+	var all io.Reader = file
+	if _, err := file.Seek(0, io.SeekStart); err != nil { // a pipe
+		all = io.MultiReader(bytes.NewReader(magic[:n]), file)
+	} else if !packed(magic) {
+		return file, nil
+	}
 	text, done := all, file.Close
 	switch {
-	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+	case bytes.HasPrefix(magic, gzipMagic):
 		z, err := gzip.NewReader(bufio.NewReaderSize(all, 256<<10))
 		if err != nil {
 			return nil, errors.Join(err, file.Close())
 		}
 		text = z
-	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+	case bytes.HasPrefix(magic, zstdMagic):
 		z, err := zstd.NewReader(all, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
 		if err != nil {
 			return nil, errors.Join(err, file.Close())
 		}
 		text, done = z, func() error { z.Close(); return file.Close() }
-	case bytes.HasPrefix(magic, []byte("BZh")):
+	case bytes.HasPrefix(magic, bzip2Magic):
 		text = bzip2.NewReader(bufio.NewReaderSize(all, 256<<10))
 	}
 	return struct {
 		io.Reader
 		io.Closer
 	}{text, closer(done)}, nil
+}
+
+// How the files of the three programs begin.
+var (
+	gzipMagic  = []byte{0x1f, 0x8b}
+	zstdMagic  = []byte{0x28, 0xb5, 0x2f, 0xfd}
+	bzip2Magic = []byte("BZh")
+)
+
+func packed(begin []byte) bool {
+	return bytes.HasPrefix(begin, gzipMagic) || bytes.HasPrefix(begin, zstdMagic) || bytes.HasPrefix(begin, bzip2Magic)
 }
 
 type closer func() error

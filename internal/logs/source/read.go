@@ -27,8 +27,13 @@ func (s *Set) Head(i, n int) ([]byte, error) {
 
 // Set is logs that are read together.
 type Set struct {
-	Logs  []Log
+	Logs []Log
+	// WholeLines leaves what stands behind the last end of line for another time: it is
+	// still being written.
+	WholeLines bool
+
 	begun []begun
+	ends  []int64 // how far each was read, in bytes, decompressed
 }
 
 // begun is a log of which the beginning was read.
@@ -38,7 +43,7 @@ type begun struct {
 }
 
 // NewSet is for logs that Find found.
-func NewSet(logs []Log) *Set { return &Set{Logs: logs, begun: make([]begun, len(logs))} }
+func NewSet(logs []Log) *Set { return &Set{Logs: logs, begun: make([]begun, len(logs)), ends: make([]int64, len(logs))} }
 
 func (s *Set) reader(i int) (io.Reader, error) {
 	if s.begun[i].ReadCloser == nil {
@@ -94,16 +99,15 @@ func (s *Set) Read(ctx context.Context, workers int, work func(w int, b *Block))
 }
 
 func (s *Set) read(ctx context.Context, i int, free, full chan *Block) error {
-	r, err := s.reader(i)
+	r, err := s.rest(i)
 	if err != nil {
 		return err
 	}
 	defer s.begun[i].Close()
-	if head := s.begun[i].head; head != nil {
-		r = io.MultiReader(bytes.NewReader(head), r)
-	}
+	s.ends[i] = s.Logs[i].skip
 	get := func() *Block { return <-free }
-	err = cut(r, i, get, func(b *Block) error {
+	err = cut(r, i, s.WholeLines, get, func(b *Block, to int64) error {
+		s.ends[i] = s.Logs[i].skip + to
 		select {
 		case full <- b:
 			return nil
@@ -115,4 +119,35 @@ func (s *Set) read(ctx context.Context, i int, free, full chan *Block) error {
 		return fmt.Errorf("%s: %w", s.Logs[i].Path, err)
 	}
 	return err
+}
+
+// rest is what is to be read of a log: from its beginning, which Head may have read, or
+// from where an earlier reader was.
+func (s *Set) rest(i int) (io.Reader, error) {
+	if s.Logs[i].skip == 0 {
+		r, err := s.reader(i)
+		if err != nil {
+			return nil, err
+		}
+		return io.MultiReader(bytes.NewReader(s.begun[i].head), r), nil
+	}
+	if s.begun[i].ReadCloser != nil {
+		if err := s.begun[i].Close(); err != nil {
+			return nil, err
+		}
+	}
+	r, err := s.Logs[i].open()
+	if err != nil {
+		return nil, err
+	}
+	s.begun[i].ReadCloser = r
+	if seeker, ok := r.(io.Seeker); ok {
+		_, err = seeker.Seek(s.Logs[i].skip, io.SeekStart)
+	} else {
+		_, err = io.CopyN(io.Discard, r, s.Logs[i].skip)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Logs[i].Path, err)
+	}
+	return r, nil
 }

@@ -46,7 +46,7 @@ func TestCut(t *testing.T) {
 		if r.IntN(2) == 0 {
 			in = iotest.HalfReader(in)
 		}
-		err := cut(in, 0, func() *Block { return &Block{Data: make([]byte, 0, Size)} }, func(b *Block) error {
+		err := cut(in, 0, false, func() *Block { return &Block{Data: make([]byte, 0, Size)} }, func(b *Block, _ int64) error {
 			if b.Seq > seq+1 {
 				t.Fatalf("block %d behind %d", b.Seq, seq)
 			}
@@ -158,4 +158,83 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s has logs", p)
 		}
 	}
+}
+
+// TestContinue: what is read after what was read before, through appended lines, half a
+// line, rotation, compression, truncation, is all of it and nothing twice.
+func TestContinue(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.log")
+	var positions []Position
+	add := func(text string) {
+		t.Helper()
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString(text); err != nil || f.Close() != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(want string, wantLost int) {
+		t.Helper()
+		found, err := Find([]string{path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		logs, lost, err := Continue(found, positions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := NewSet(logs)
+		set.WholeLines = true
+		got := make([]string, len(logs))
+		if err := set.Read(context.Background(), 1, func(_ int, b *Block) { got[b.Log] += string(b.Data) }); err != nil {
+			t.Fatal(err)
+		}
+		if all := strings.Join(got, ""); all != want || len(lost) != wantLost {
+			t.Fatalf("read %q and lost %v, want %q and %d", all, lost, want, wantLost)
+		}
+		if positions, err = set.Positions(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename := func(to string) {
+		t.Helper()
+		if err := os.Rename(path, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("one\ntwo\nthr")
+	read("one\ntwo\n", 0)
+	read("", 0)
+	add("ee\n")
+	read("three\n", 0)
+	add("four\n")
+	rename(path + ".1")
+	add("five\n")
+	read("four\nfive\n", 0)
+	// Rotated and compressed at once, under a name with a date.
+	add("six\n")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write(text); err != nil || z.Close() != nil || os.WriteFile(filepath.Join(filepath.Dir(path), "access-20261120.log.gz"), b.Bytes(), 0o600) != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("seven\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read("six\nseven\n", 0)
+	if err := os.WriteFile(path, []byte("eight\n"), 0o600); err != nil { // truncated, the old text is nowhere
+		t.Fatal(err)
+	}
+	read("eight\n", 1)
+	long := strings.Repeat("x", 3*Size) + "\n"
+	add(long + "nine\n")
+	read("nine\n", 0)
+	add("ten\n")
+	read("ten\n", 0)
 }

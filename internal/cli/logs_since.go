@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"fettle.dev/fettle/internal/logs/source"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// logPositions is the file of --since-last.
+type logPositions struct {
+	Schema    string            `json:"schema"` // fettle/logs-positions/v1
+	Positions []source.Position `json:"positions"`
+}
+
+const positionsSchema = "fettle/logs-positions/v1"
+
+// positionsMost is the largest file of --since-last, in bytes.
+const positionsMost = 16 << 20
+
+// sinceLast is what of logs was not read when a file of positions was written.
+func (a *app) sinceLast(file string, logs []source.Log) ([]source.Log, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return logs, nil // the first time
+	}
+	if err != nil {
+		return nil, err
+	}
+	var p logPositions
+	if err := json.Unmarshal(text, &p); err != nil || p.Schema != positionsSchema || len(text) > positionsMost {
+		return nil, ui.Hinted(ui.Refused, fmt.Errorf("--since-last %s: this is no file of positions", file), "name another file; without one the logs are read whole")
+	}
+	next, lost, err := source.Continue(logs, p.Positions)
+	for _, l := range lost {
+		a.screen.Say("%s was rotated, and its old part is not beside it: what came last in that is missing", l)
+	}
+	return next, err
+}
+
+// keepPositions writes how far logs were read.
+func keepPositions(file string, set *source.Set) error {
+	positions, err := set.Positions()
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(logPositions{positionsSchema, positions})
+	if err != nil {
+		return err
+	}
+	if err := replace(file, append(text, '\n'), []byte(`{"schema":"`+positionsSchema), "file of positions"); err != nil {
+		return fmt.Errorf("--since-last: %w", err)
+	}
+	return nil
+}
