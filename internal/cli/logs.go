@@ -29,7 +29,7 @@ type logsOptions struct {
 	sort, format, unit, duration string
 	top, slowest, groups         int
 	workers                      int
-	noPercentiles                bool
+	noPercentiles, follow        bool
 	save, sinceLast              string
 }
 
@@ -56,6 +56,7 @@ percentiles (within 0.8 %). Lines that are of no request are counted and shown.`
 	f.BoolVar(&o.noPercentiles, "no-percentiles", false, "leave percentiles out: a third faster, and less memory")
 	o.common(f)
 	f.StringVar(&o.save, "save", "", "write what the logs say into a file too, for fettle logs merge: all groups, exactly")
+	f.BoolVarP(&o.follow, "follow", "f", false, "read what is written from now on, through rotation, until Ctrl-C")
 	f.StringVar(&o.sinceLast, "since-last", "", "only what was written since the last time: FILE remembers how far the logs were read")
 	c.AddCommand(logsMergeCommand(a), logsCompareCommand(a))
 	return c
@@ -117,6 +118,9 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 		if asked.By, err = logs.Usual(set, formats); err != nil {
 			return err
 		}
+	}
+	if o.follow {
+		return a.follow(ctx, o, asked, paths, set, formats)
 	}
 	if asked.Workers == 0 {
 		asked.Workers = runtime.GOMAXPROCS(0)
@@ -258,6 +262,8 @@ func (o logsOptions) asked(now time.Time) (logs.Options, error) {
 		return out, errors.New("--workers: want 0 to 1024")
 	case o.unit != "" && durationUnits[o.unit] == 0:
 		return out, fmt.Errorf("--unit %s: want ns, us, ms or s", o.unit)
+	case o.follow && (o.sinceLast != "" || o.save != "" || o.until != ""):
+		return out, errors.New("--follow goes on from now: it does not go with --since-last, --save or --until")
 	case o.duration != "" && o.unit == "":
 		return out, fmt.Errorf("--duration %s: --unit says in what", o.duration)
 	}

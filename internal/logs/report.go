@@ -61,7 +61,7 @@ type UnreadLines struct {
 // UnreadLine is one of them.
 type UnreadLine struct {
 	Path string `json:"path"`
-	Line int    `json:"line"`
+	Line int    `json:"line,omitempty"` // of a log that is followed it is not known
 	Text string `json:"text"`
 }
 

@@ -193,3 +193,17 @@ func (s *shard) finish(set *source.Set, lines map[blockID]int) {
 		s.res.Unbegun += reader.Unbegun()
 	}
 }
+
+// follow takes over what a poll has found. The numbers of lines are not known: what came
+// before them was not read.
+func (s *shard) follow() {
+	for _, e := range s.examples[len(s.res.Unread.Examples):] {
+		s.res.Unread.Examples = append(s.res.Unread.Examples, UnreadLine{s.res.Logs[e.log].Path, 0, strings.ToValidUTF8(e.text, "\ufffd")})
+	}
+	s.res.Unended, s.res.Unbegun = 0, 0
+	for _, reader := range s.readers {
+		s.res.Unended += reader.Unended()
+		s.res.Unbegun += reader.Unbegun()
+	}
+	clear(s.lines)
+}

@@ -173,7 +173,11 @@ func notes(s *ui.Screen, r *logs.Report) {
 	if n := r.Unread.Lines; n > 0 {
 		s.Say("%s lines could not be read", thousands(n))
 		for _, e := range r.Unread.Examples {
-			s.Say("  %s:%d: %s", e.Path, e.Line, ui.Printable(e.Text))
+			where := e.Path
+			if e.Line > 0 {
+				where += fmt.Sprintf(":%d", e.Line)
+			}
+			s.Say("  %s: %s", where, ui.Printable(e.Text))
 		}
 		if r.Unread.TooLong > 0 {
 			s.Say("  %d of them are longer than 1 MiB", r.Unread.TooLong)

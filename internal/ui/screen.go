@@ -44,6 +44,7 @@ type Screen struct {
 	Color bool
 	// Width is the terminal's, in columns; 0 where there is none.
 	Width int
+	tty   *os.File // the terminal behind standard output
 	// Messages are what was said on Err, for the JSON output.
 	Messages []string
 	// Printed is set once a document has been printed.
@@ -56,7 +57,7 @@ func NewScreen(out, errw io.Writer) *Screen {
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		s.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
-			s.Width = w
+			s.Width, s.tty = w, f
 		}
 	}
 	return s
@@ -133,4 +134,16 @@ func Printable(s string) string {
 		}
 		return r
 	}, s)
+}
+
+const clearScreen = "\x1b[H\x1b[2J"
+
+// Frame shows a text from the top of the terminal, as much as it has lines for, in the
+// place of all that was there. It needs Width.
+func (s *Screen) Frame(text string) {
+	lines := strings.SplitAfter(text, "\n")
+	if _, height, err := term.GetSize(int(s.tty.Fd())); err == nil && height > 1 {
+		lines = lines[:min(len(lines), height-1)]
+	}
+	fmt.Fprint(s.Out, clearScreen, strings.Join(lines, ""))
 }

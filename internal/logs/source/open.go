@@ -24,8 +24,16 @@ type Log struct {
 	Path string // "-" is the standard input
 	Size int64  // in bytes as it lies on the disk; 0 for what is no file
 
-	skip        int64 // what of it was read before, in bytes, decompressed
-	rotatedFrom bool  // the old part of another of the logs
+	skip int64  // what of it was read before, in bytes, decompressed
+	of   string // the log whose old part this is
+}
+
+// Of is the path of the log that this is, or whose old part it is.
+func (l Log) Of() string {
+	if l.of != "" {
+		return l.of
+	}
+	return l.Path
 }
 
 // Stdin is the path of the standard input.

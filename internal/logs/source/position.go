@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -31,7 +32,7 @@ const headMost = 4096
 func (s *Set) Positions() ([]Position, error) {
 	var out []Position
 	for i, l := range s.Logs {
-		if l.Path == Stdin || l.rotatedFrom {
+		if l.Path == Stdin || l.of != "" {
 			continue
 		}
 		p := Position{Path: l.Path, Offset: s.ends[i]}
@@ -43,6 +44,56 @@ func (s *Set) Positions() ([]Position, error) {
 		out = append(out, p)
 	}
 	return out, nil
+}
+
+// Ends are the positions at the ends of logs: behind the last whole line.
+func Ends(logs []Log) ([]Position, error) {
+	var out []Position
+	for _, l := range logs {
+		if l.Path == Stdin {
+			return nil, errors.New("the standard input cannot be followed: it is read as it comes")
+		}
+		end, err := l.end()
+		if err != nil {
+			return nil, err
+		}
+		n, sum, err := l.head(min(end, headMost))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Position{l.Path, end, n, sum})
+	}
+	return out, nil
+}
+
+// end is how long a log is to the end of its last whole line, in bytes, decompressed.
+func (l Log) end() (int64, error) {
+	r, err := l.open()
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	from := int64(0)
+	if s, ok := r.(io.Seeker); ok {
+		if from, err = s.Seek(-min(l.Size, Size), io.SeekEnd); err != nil {
+			return 0, fmt.Errorf("%s: %w", l.Path, err)
+		}
+	}
+	end := from
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := r.Read(buf)
+		if at := bytes.LastIndexByte(buf[:n], '\n'); at >= 0 {
+			end = from + int64(at) + 1
+		}
+		from += int64(n)
+		if errors.Is(err, io.EOF) {
+			return end, nil
+		}
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", l.Path, err)
+		}
+	}
 }
 
 // head is the checksum of the first n bytes, and how many there are.
@@ -96,7 +147,7 @@ func Continue(logs []Log, positions []Position) (next []Log, lost []string, err 
 			if err != nil {
 				return nil, nil, err
 			}
-			next = append(next, Log{Path: old, Size: info.Size(), skip: p.Offset, rotatedFrom: true})
+			next = append(next, Log{Path: old, Size: info.Size(), skip: p.Offset, of: l.Path})
 		}
 		next = append(next, l)
 	}

@@ -43,7 +43,9 @@ type begun struct {
 }
 
 // NewSet is for logs that Find found.
-func NewSet(logs []Log) *Set { return &Set{Logs: logs, begun: make([]begun, len(logs)), ends: make([]int64, len(logs))} }
+func NewSet(logs []Log) *Set {
+	return &Set{Logs: logs, begun: make([]begun, len(logs)), ends: make([]int64, len(logs))}
+}
 
 func (s *Set) reader(i int) (io.Reader, error) {
 	if s.begun[i].ReadCloser == nil {
