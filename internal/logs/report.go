@@ -29,6 +29,7 @@ type Report struct {
 	Unread     UnreadLines `json:"unread"`
 	Unended    int         `json:"unended,omitempty"` // requests that began and did not end
 	Unbegun    int         `json:"unbegun,omitempty"` // requests whose beginning is in no log
+	WentTo     *Group      `json:"went_to,omitempty"` // the group of the first grouping that took most time
 	By         []Grouping  `json:"by"`
 	Busy       Busy        `json:"busy"`
 	Hours      []Group     `json:"hours"`
@@ -162,6 +163,11 @@ func (r *Result) Report(sort string, top int) *Report {
 			g.Folded = &folded
 		}
 		out.By = append(out.By, g)
+	}
+	if len(r.Tables) > 0 && out.All.MeanS != nil {
+		most := order(r.Tables[0], "total", 1)[0]
+		g := r.group(r.Tables[0], most, key(r.Tables[0].Text(most)), span)
+		out.WentTo = &g
 	}
 	for _, i := range byKey(r.Hours) {
 		out.Hours = append(out.Hours, r.group(r.Hours, i, key(r.Hours.Text(i)), time.Hour))

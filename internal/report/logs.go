@@ -84,8 +84,7 @@ func wentTo(r *logs.Report) []string {
 	if r.First != nil {
 		span = fmt.Sprintf(" from %s to %s (%s)", r.First.Format(time.DateTime), r.Last.Format(time.DateTime), long(r.SpanS))
 	}
-	if len(r.By) > 0 && len(r.By[0].Top) > 0 && r.By[0].Top[0].Share != nil {
-		g := r.By[0].Top[0]
+	if g := r.WentTo; g != nil && g.Share != nil {
 		out = append(out, fmt.Sprintf("%.0f %% of the time, %s, went to %s: %s requests of %s each on average",
 			100**g.Share, long(g.TotalS), keyed(g.Key), thousands(g.Count), long(*g.MeanS)))
 	}
