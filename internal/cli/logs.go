@@ -42,7 +42,7 @@ compressed (gzip, zstd, bzip2); of a directory all files; - is the standard inpu
 format is found out from the first lines, and said. For each group of requests: how
 many, how long in sum and as a share of all, mean, standard deviation, extremes and
 percentiles (within 0.8 %). Lines that are of no request are counted and shown.`,
-		Annotations: map[string]string{moreFormats: string(csvFormat)},
+		Annotations: map[string]string{moreFormats: logsFormats},
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := noneEmpty(c); err != nil {
 				return err
@@ -150,8 +150,13 @@ func (a *app) sayLogs(r *logs.Report, err error) error {
 	if a.data() {
 		return a.result(r, err)
 	}
-	if a.screen.Format == csvFormat {
+	switch a.screen.Format {
+	case csvFormat:
 		return errors.Join(err, report.LogsCSV(a.screen.Out, r))
+	case openMetricsFormat:
+		return errors.Join(err, report.LogsOpenMetrics(a.screen.Out, r))
+	case htmlFormat:
+		return errors.Join(err, report.LogsHTML(a.screen.Out, r))
 	}
 	report.Logs(a.screen, r)
 	return err
@@ -160,13 +165,16 @@ func (a *app) sayLogs(r *logs.Report, err error) error {
 // csvFormat is the format of spreadsheets.
 const csvFormat ui.Format = "csv"
 
+// logsFormats are the further formats of logs.
+const logsFormats = string(csvFormat + " " + openMetricsFormat + " " + htmlFormat)
+
 func logsMergeCommand(a *app) *cobra.Command {
 	var o logsOptions
 	c := &cobra.Command{
 		Use: "merge PART...", Short: "Put together what logs on several machines say: the parts that --save wrote",
 		Long: `The result is exactly what reading all the logs at once would give. The parts have to be
 grouped alike.`,
-		Args: cobra.MinimumNArgs(1), Annotations: map[string]string{moreFormats: string(csvFormat)},
+		Args: cobra.MinimumNArgs(1), Annotations: map[string]string{moreFormats: logsFormats},
 		RunE: func(_ *cobra.Command, args []string) error { return a.logsMerge(o, args) },
 	}
 	f := c.Flags()

@@ -20,7 +20,8 @@ func Logs(s *ui.Screen, r *logs.Report) {
 	}
 	for i := range r.By {
 		fmt.Fprintln(s.Out)
-		grouping(s, r, &r.By[i])
+		g := grouping(r, &r.By[i])
+		g.Write(s)
 	}
 	if b := r.Busy; b.Minute != nil && r.All.MeanS != nil {
 		fmt.Fprintln(s.Out)
@@ -34,11 +35,13 @@ func Logs(s *ui.Screen, r *logs.Report) {
 	}
 	if len(r.Hours) > 1 && r.All.MeanS != nil {
 		fmt.Fprintln(s.Out)
-		g := Grid{Head: append([]string{"hour"}, columns(r)...)}
-		for i := range r.Hours {
-			g.Rows = append(g.Rows, append(r.Hours[i].Key, values(&r.Hours[i], r)...))
+		g := hours(r)
+		if n := len(g.Rows); n > mostHours {
+			left := make([]string, len(g.Head))
+			left[0] = fmt.Sprintf("(%d more hours)", n-mostHours)
+			g.Rows = append(append(g.Rows[:mostHours/2:mostHours/2], left), g.Rows[n-mostHours/2:]...)
 		}
-		hours(&g, s)
+		g.Write(s)
 	}
 	if len(r.Slowest) > 0 {
 		fmt.Fprintln(s.Out)
@@ -58,20 +61,21 @@ func Logs(s *ui.Screen, r *logs.Report) {
 		g.Rows = append(g.Rows, []string{l.Path, f, l.Why})
 	}
 	g.Write(s)
-	notes(s, r)
+	for _, n := range notes(r) {
+		s.Say("%s", n)
+	}
 }
 
-// mostHours is how many hours are shown one by one.
+// mostHours is how many hours are shown one by one: of a long log the first and the last.
 const mostHours = 26
 
-// hours prints the hours, of a long log the first and the last.
-func hours(g *Grid, s *ui.Screen) {
-	if n := len(g.Rows); n > mostHours {
-		left := make([]string, len(g.Head))
-		left[0] = fmt.Sprintf("(%d more hours)", n-mostHours)
-		g.Rows = append(append(g.Rows[:mostHours/2:mostHours/2], left), g.Rows[n-mostHours/2:]...)
+// hours is the table of hours.
+func hours(r *logs.Report) Grid {
+	g := Grid{Head: append([]string{"hour"}, columns(r)...)}
+	for i := range r.Hours {
+		g.Rows = append(g.Rows, append(append([]string{}, r.Hours[i].Key...), values(&r.Hours[i], r)...))
 	}
-	g.Write(s)
+	return g
 }
 
 // wentTo says in words where the time went: the grouping whose first group has most.
@@ -148,7 +152,8 @@ func values(g *logs.Group, r *logs.Report) []string {
 	return out
 }
 
-func grouping(s *ui.Screen, r *logs.Report, by *logs.Grouping) {
+// grouping is the table of a grouping.
+func grouping(r *logs.Report, by *logs.Grouping) Grid {
 	g := Grid{Head: append([]string{strings.Join(by.By, ", ")}, columns(r)...)}
 	for i := range by.Top {
 		g.Rows = append(g.Rows, append([]string{keyed(by.Top[i].Key)}, values(&by.Top[i], r)...))
@@ -164,41 +169,43 @@ func grouping(s *ui.Screen, r *logs.Report, by *logs.Grouping) {
 			g.Rows[i] = append(g.Rows[i], "")
 		}
 	}
-	g.Write(s)
+	return g
 }
 
 // notes are what was not read, and why figures may be other than they seem.
-func notes(s *ui.Screen, r *logs.Report) {
+func notes(r *logs.Report) (out []string) {
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if n := r.Unread.Lines; n > 0 {
-		s.Say("%s lines could not be read", thousands(n))
+		say("%s lines could not be read", thousands(n))
 		for _, e := range r.Unread.Examples {
 			where := e.Path
 			if e.Line > 0 {
 				where += fmt.Sprintf(":%d", e.Line)
 			}
-			s.Say("  %s: %s", where, ui.Printable(e.Text))
+			say("  %s: %s", where, e.Text)
 		}
 		if r.Unread.TooLong > 0 {
-			s.Say("  %d of them are longer than 1 MiB", r.Unread.TooLong)
+			say("  %d of them are longer than 1 MiB", r.Unread.TooLong)
 		}
 	}
 	if r.LeftOut > 0 {
-		s.Say("%s requests were left out, as asked", thousands(r.LeftOut))
+		say("%s requests were left out, as asked", thousands(r.LeftOut))
 	}
 	if r.Unended > 0 {
-		s.Say("%d requests began and did not end", r.Unended)
+		say("%d requests began and did not end", r.Unended)
 	}
 	if r.Unbegun > 0 {
-		s.Say("%d requests ended whose beginning is in no log", r.Unbegun)
+		say("%d requests ended whose beginning is in no log", r.Unbegun)
 	}
 	for _, by := range r.By {
 		if by.Folded != nil {
-			s.Say("%s: more than %d groups: %s requests of further ones are added up as one; --groups allows more", strings.Join(by.By, ", "), by.Groups, thousands(by.Folded.Count))
+			say("%s: more than %d groups: %s requests of further ones are added up as one; --groups allows more", strings.Join(by.By, ", "), by.Groups, thousands(by.Folded.Count))
 		}
 	}
 	if r.All.MeanS == nil && r.Requests > 0 {
-		s.Say("the logs do not say how long requests took: Apache's %%D, nginx' $request_time would")
+		say("the logs do not say how long requests took: Apache's %%D, nginx' $request_time would")
 	}
+	return out
 }
 
 // thousands writes a count with commas.
