@@ -93,6 +93,7 @@ func readSliced(ctx context.Context, paths []string, open func(*source.Set) ([]*
 	o.slice, o.Percentiles, o.Slowest = &slice, false, 0
 	o.By = [][]string{o.By[0], {}}
 	o.Groups *= sliceCount
+	whole.all = whole.Hours.Sum()
 	parts, err := read(o)
 	return &sliced{whole, parts}, err
 }
@@ -157,7 +158,7 @@ func (s *sliced) side() Side {
 }
 
 func (s *sliced) all() *Group {
-	g := s.whole.group(s.whole.All, 0, []string{}, s.whole.span())
+	g := s.whole.group(s.whole.all, 0, []string{}, s.whole.span())
 	return &g
 }
 

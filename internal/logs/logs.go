@@ -33,7 +33,6 @@ type Result struct {
 	Logs     []LogRead
 	By       [][]string
 	Tables   []*group.Table // of By
-	All      *group.Table   // one group: all requests
 	Hours    *group.Table   // by the hour in which requests came
 	Slowest  []SlowLine     // the slowest first, at most so many as were asked for
 	Requests uint64
@@ -43,6 +42,7 @@ type Result struct {
 	Unended  int // requests of several lines that began and did not end
 	Unbegun  int // and those that ended without a beginning
 
+	all         *group.Table // of one group, when a report is made
 	slowest     int
 	first, last int64 // when the first request came, and the last, in microseconds since 1970
 	timeline    timeline
@@ -51,8 +51,7 @@ type Result struct {
 // newResult is one without a request.
 func newResult(o *Options) *Result {
 	r := &Result{By: o.By, slowest: o.Slowest, first: math.MaxInt64, last: math.MinInt64,
-		All: group.New(o.Percentiles, 1), Hours: group.New(o.Percentiles, mostHours), Unread: UnreadLines{Examples: []UnreadLine{}}}
-	r.All.Find(group.Hash(nil), nil)
+		Hours: group.New(o.Percentiles, mostHours), Unread: UnreadLines{Examples: []UnreadLine{}}}
 	for range o.By {
 		r.Tables = append(r.Tables, group.New(o.Percentiles, o.Groups))
 	}

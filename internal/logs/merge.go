@@ -12,7 +12,7 @@ func (r *Result) Merge(o *Result) error {
 	if fmt.Sprint(r.By) != fmt.Sprint(o.By) {
 		return fmt.Errorf("grouped by %v, and by %v", r.By, o.By)
 	}
-	if r.All.Percentiles != o.All.Percentiles {
+	if r.Hours.Percentiles != o.Hours.Percentiles {
 		return fmt.Errorf("with percentiles, and without")
 	}
 	r.Logs = append(r.Logs, o.Logs...)
@@ -26,7 +26,6 @@ func (r *Result) add(o *Result) {
 	for t := range r.Tables {
 		r.Tables[t].Merge(o.Tables[t])
 	}
-	r.All.Merge(o.All)
 	r.Hours.Merge(o.Hours)
 	for _, one := range o.Slowest {
 		r.slow(one)

@@ -58,7 +58,7 @@ func (r *Result) Save(to io.Writer) error {
 		return err
 	}
 	_, err = w.Write(append(head, '\n'))
-	for _, t := range append([]*group.Table{r.All, r.Hours}, r.Tables...) {
+	for _, t := range append([]*group.Table{r.Hours}, r.Tables...) {
 		err = errors.Join(err, t.Encode(w))
 	}
 	return errors.Join(err, r.timeline.encode(w), w.Flush(), z.Close())
@@ -87,23 +87,17 @@ func Load(from io.Reader) (*Result, error) {
 		return nil, errors.New("a part of fettle logs --save that says what cannot be")
 	}
 	r := &Result{Logs: p.Logs, By: p.By, Slowest: p.Slowest, slowest: p.Most, Requests: p.Requests, Left: p.Left, Others: p.Others, Unread: p.Unread, Unended: p.Unended, Unbegun: p.Unbegun, first: p.First, last: p.Last}
-	tables := make([]*group.Table, 2+len(p.By))
+	tables := make([]*group.Table, 1+len(p.By))
 	for i := range tables {
 		limit := p.Groups
-		switch i {
-		case 0:
-			limit = 1
-		case 1:
+		if i == 0 {
 			limit = mostHours
 		}
 		if tables[i], err = group.Decode(in, limit); err != nil {
 			return nil, err
 		}
 	}
-	r.All, r.Hours, r.Tables = tables[0], tables[1], tables[2:]
-	if r.All.Len() != 1 {
-		return nil, errors.New("a part of fettle logs --save without a sum")
-	}
+	r.Hours, r.Tables = tables[0], tables[1:]
 	r.timeline.step = p.Step
 	if err := r.timeline.decode(in, p.Chunks); err != nil {
 		return nil, err

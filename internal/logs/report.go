@@ -152,7 +152,8 @@ func (r *Result) Report(sort string, top int) *Report {
 		first, last := time.UnixMicro(r.first).UTC(), time.UnixMicro(r.last).UTC()
 		out.First, out.Last, out.SpanS = &first, &last, span.Seconds()
 	}
-	out.All = r.group(r.All, 0, []string{}, span)
+	r.all = r.Hours.Sum()
+	out.All = r.group(r.all, 0, []string{}, span)
 	for t, table := range r.Tables {
 		g := Grouping{By: r.By[t], Groups: table.Len(), Top: []Group{}}
 		for _, i := range order(table, sort, top) {
@@ -186,7 +187,7 @@ func (r *Result) busy() Busy {
 		}
 	}
 	if span := r.span().Seconds(); span > 0 {
-		b.Mean = float64(r.All.At(0).Sum) / 1e6 / span
+		b.Mean = float64(r.all.At(0).Sum) / 1e6 / span
 	}
 	step, moments = r.Moments(time.Minute)
 	b.MinuteS = step.Seconds()
@@ -288,7 +289,7 @@ func (r *Result) stats(s *group.Stats, key []string, over time.Duration) Group {
 		return g
 	}
 	number := func(x float64) *float64 { return &x }
-	if all := r.All.At(0).Sum; all > 0 {
+	if all := r.all.At(0).Sum; all > 0 {
 		g.Share = number(float64(s.Sum) / float64(all))
 	}
 	g.MeanS, g.DeviationS = number(s.Mean()/1e6), number(s.Deviation()/1e6)

@@ -33,7 +33,7 @@ type shard struct {
 	adding group.Batch
 
 	res       Result
-	hour      int64 // of the request before
+	hour      int64 // when that of the request before began
 	hourGroup int
 	lines     map[blockID]int
 	examples  []example
@@ -53,7 +53,7 @@ type example struct {
 func newShard(o *Options, set *source.Set, formats []*format.Format) (*shard, error) {
 	s := &shard{since: micro(o.Since, math.MinInt64), until: micro(o.Until, math.MaxInt64), res: *newResult(o),
 		keys: make([][batch]group.Key, len(o.By)), texts: make([][batch][]byte, len(o.By)),
-		hour: math.MinInt64, lines: map[blockID]int{}}
+		hour: math.MinInt64 / 2, lines: map[blockID]int{}}
 	for i, f := range formats {
 		s.readers = append(s.readers, request.NewReader(f))
 		var by [][]request.Dimension
@@ -129,7 +129,6 @@ func (s *shard) take(r *request.Request, by [][]request.Dimension) {
 		s.hourGroup = s.res.Hours.Find(group.Hash(text), text)
 	}
 	s.res.Hours.Add(s.hourGroup, r.Duration, failed)
-	s.res.All.Add(0, r.Duration, failed)
 	if k := len(s.res.Slowest); s.res.slowest > 0 && r.Duration >= 0 && (k < s.res.slowest || float64(r.Duration)/1e6 > s.res.Slowest[k-1].TookS) {
 		s.res.slow(SlowLine{time.UnixMicro(r.Time).UTC(), float64(r.Duration) / 1e6, string(bytes.ToValidUTF8(r.Line[:min(len(r.Line), lineShown)], []byte("\ufffd")))})
 	}

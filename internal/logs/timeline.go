@@ -13,6 +13,9 @@ type timeline struct {
 	chunks map[int64]*[chunkCells]cell
 	last   int64 // a chunk that was just used
 	cells  *[chunkCells]cell
+
+	from, to int64 // the stretch that was just used, in microseconds
+	stretch  int64
 }
 
 // steps are the stretches that there may be.
@@ -54,7 +57,14 @@ func (t *timeline) add(at, took int64, failed bool) {
 		t.coarsen(t.step + 1)
 	}
 	step := steps[t.step]
-	first := floor(at, step)
+	// Most requests come in the second of the one before: a division costs as much as
+	// the rest of this.
+	if at < t.from || at >= t.to {
+		t.stretch = floor(at, step)
+		t.from = t.stretch * step
+		t.to = t.from + step
+	}
+	first := t.stretch
 	c := t.at(first)
 	c.count++
 	if failed {
@@ -64,11 +74,11 @@ func (t *timeline) add(at, took int64, failed bool) {
 		return
 	}
 	end := at + took
-	last := floor(end, step)
-	if first == last {
+	if end < t.to {
 		c.busy += uint64(took)
 		return
 	}
+	last := floor(end, step)
 	c.busy += uint64((first+1)*step - at)
 	t.at(first+1).through++
 	c = t.at(last)

@@ -64,6 +64,7 @@ func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 			s.lit, s.keep = []byte(next.lit), next.at == -1
 			s.quoted = i > 0 && strings.HasSuffix(joined[i-1].lit, `"`) && strings.HasPrefix(next.lit, `"`)
 		}
+		s.compare()
 		f.steps = append(f.steps, s)
 	}
 	if len(f.steps) == 0 {

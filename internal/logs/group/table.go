@@ -260,6 +260,20 @@ func (t *Table) Merge(o *Table) {
 	t.Other.merge(&o.Other)
 }
 
+// Sum is a table of one group, which is all groups together.
+func (t *Table) Sum() *Table {
+	sum := New(t.Percentiles, 1)
+	sum.Find(Hash(nil), nil)
+	for i := range t.n {
+		sum.At(0).merge(t.At(i))
+		if t.Percentiles {
+			t.hists.each(i, func(b uint16, n uint64) { sum.hists.addMany(0, b, n) })
+		}
+	}
+	sum.At(0).merge(&t.Other)
+	return sum
+}
+
 // Separator stands between the parts of a key of several.
 const Separator = 0
 
@@ -289,7 +303,14 @@ func (c *counts) quantiles(s *Stats, qs []float64) []float64 {
 	for k := range out {
 		out[k] = math.NaN()
 	}
-	seen, k := uint64(0), 0
+	all, seen, k := uint64(0), uint64(0), 0
+	for _, block := range c {
+		if block != nil {
+			for _, n := range block {
+				all += n
+			}
+		}
+	}
 	for o, block := range c {
 		if block == nil {
 			continue
@@ -299,7 +320,7 @@ func (c *counts) quantiles(s *Stats, qs []float64) []float64 {
 				continue
 			}
 			seen += n
-			for k < len(qs) && float64(seen) >= qs[k]*float64(s.Timed()) {
+			for k < len(qs) && float64(seen) >= qs[k]*float64(all) {
 				out[k] = min(max(middle(o<<subBits+j), float64(s.Min)), float64(s.Max))
 				k++
 			}
