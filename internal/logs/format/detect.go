@@ -60,7 +60,7 @@ var Named = map[string]func() (*Format, error){
 }
 
 // enough is the share of the first lines that a format has to read.
-const enough = 0.7
+const enough = 0.5
 
 // Detect finds out the format of a log from its beginning. units are those of JSON.
 func Detect(head []byte, units map[string]int64) (*Format, error) {
