@@ -91,7 +91,11 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
 	}
-	found, err := source.Find(paths)
+	h, err := a.logsHost()
+	if err != nil {
+		return err
+	}
+	found, err := source.Find(h, paths)
 	if err != nil {
 		return err
 	}
@@ -120,7 +124,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 		}
 	}
 	if o.follow {
-		return a.follow(ctx, o, asked, paths, set, formats)
+		return a.follow(ctx, h, o, asked, paths, set, formats)
 	}
 	if asked.Workers == 0 {
 		asked.Workers = runtime.GOMAXPROCS(0)
@@ -143,6 +147,15 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 		err = keepPositions(o.sinceLast, set)
 	}
 	return err
+}
+
+// logsHost is where logs lie: what a user names are files as ever, and with --root those
+// of the machine that it stands for.
+func (a *app) logsHost() (*host.Host, error) {
+	if a.root == "" {
+		return host.Live(), nil
+	}
+	return a.host()
 }
 
 // sayLogs prints what logs say; err is why it may not be all.

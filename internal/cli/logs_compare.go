@@ -48,8 +48,12 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 	if asked.Workers == 0 {
 		asked.Workers = runtime.GOMAXPROCS(0)
 	}
+	h, err := a.logsHost()
+	if err != nil {
+		return err
+	}
 	if asked.By == nil {
-		found, err := source.Find([]string{before})
+		found, err := source.Find(h, []string{before})
 		if err != nil {
 			return err
 		}
@@ -63,7 +67,7 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 		}
 		asked.By = asked.By[:1]
 	}
-	c, err := logs.Compare(ctx, []string{before}, []string{after}, o.formats, asked, o.sort, o.top)
+	c, err := logs.Compare(ctx, h, []string{before}, []string{after}, o.formats, asked, o.sort, o.top)
 	if ctx.Err() != nil {
 		return ui.Exit(ui.Interrupted, errors.New("interrupted"))
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/logs"
 	"fettle.dev/fettle/internal/logs/format"
 	"fettle.dev/fettle/internal/logs/source"
@@ -17,8 +18,8 @@ const followEvery = time.Second
 
 // follow reads logs as they grow until it is interrupted, which is how it ends: then it
 // prints what has come. On a terminal it shows that all the time.
-func (a *app) follow(ctx context.Context, o logsOptions, asked logs.Options, paths []string, set *source.Set, formats []*format.Format) error {
-	f, err := logs.Follow(paths, set, formats, asked)
+func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked logs.Options, paths []string, set *source.Set, formats []*format.Format) error {
+	f, err := logs.Follow(h, paths, set, formats, asked)
 	if err != nil {
 		return err
 	}

@@ -107,6 +107,17 @@ func (h *Host) OpenLog(p string) (*os.File, error) {
 	return nil, errNoLog
 }
 
+// OpenInput is OpenLog that opens a pipe of this machine too, as a shell's <(zcat LOG) is
+// one.
+func (h *Host) OpenInput(p string) (*os.File, error) {
+	if _, live := h.Files.(liveFiles); live {
+		if st, err := os.Stat(p); err == nil && st.Mode()&fs.ModeNamedPipe != 0 {
+			return os.Open(p)
+		}
+	}
+	return h.OpenLog(p)
+}
+
 func (c copiedFiles) openLog(p string) (*os.File, error) {
 	outer, err := c.outerOf(p)
 	if err != nil {

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/logs/format"
 	"fettle.dev/fettle/internal/logs/group"
 	"fettle.dev/fettle/internal/logs/request"
@@ -72,9 +74,9 @@ type sliced struct {
 }
 
 // readSliced reads logs twice: how long they are has to be known before they are cut.
-func readSliced(ctx context.Context, paths []string, open func(*source.Set) ([]*format.Format, error), o Options) (*sliced, error) {
+func readSliced(ctx context.Context, h *host.Host, paths []string, open func(*source.Set) ([]*format.Format, error), o Options) (*sliced, error) {
 	read := func(o Options) (*Result, error) {
-		found, err := source.Find(paths)
+		found, err := source.Find(h, paths)
 		if err != nil {
 			return nil, err
 		}
@@ -101,18 +103,16 @@ func readSliced(ctx context.Context, paths []string, open func(*source.Set) ([]*
 // Compare compares logs before and after. The unit is a slice of time, not a request:
 // the requests of a busy minute are slow together, and as samples they would make an
 // interval several times too narrow.
-func Compare(ctx context.Context, before, after []string, open func(*source.Set) ([]*format.Format, error), o Options, sort string, top int) (*Comparison, error) {
-	for _, p := range slices.Concat(before, after) {
-		if p == source.Stdin {
-			return nil, fmt.Errorf("logs are read twice to be compared, and the standard input can be read once")
-		}
+func Compare(ctx context.Context, h *host.Host, before, after []string, open func(*source.Set) ([]*format.Format, error), o Options, sort string, top int) (*Comparison, error) {
+	if slices.Contains(slices.Concat(before, after), source.Stdin) {
+		return nil, errors.New("logs are read twice to be compared, and the standard input can be read once")
 	}
 	o.Percentiles = true
-	b, err := readSliced(ctx, before, open, o)
+	b, err := readSliced(ctx, h, before, open, o)
 	if err != nil {
 		return nil, err
 	}
-	a, err := readSliced(ctx, after, open, o)
+	a, err := readSliced(ctx, h, after, open, o)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/logs/format"
 	"fettle.dev/fettle/internal/logs/source"
 )
@@ -104,7 +105,7 @@ func TestCompare(t *testing.T) {
 		}
 		return all, nil
 	}
-	c, err := Compare(context.Background(), []string{before}, []string{after}, open, Options{By: [][]string{{"indirector"}}, Groups: 1e6, Workers: 2}, "total", 0)
+	c, err := Compare(context.Background(), host.Live(), []string{before}, []string{after}, open, Options{By: [][]string{{"indirector"}}, Groups: 1e6, Workers: 2}, "total", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"io/fs"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/logs/format"
 	"fettle.dev/fettle/internal/logs/source"
 )
 
 // Follower reads what is written into logs from now on, through rotation.
 type Follower struct {
+	host      *host.Host
 	paths     []string
 	positions []source.Position
 	shard     *shard
@@ -20,12 +22,12 @@ type Follower struct {
 }
 
 // Follow begins at the end of logs, each of which has a format.
-func Follow(paths []string, set *source.Set, formats []*format.Format, o Options) (*Follower, error) {
+func Follow(h *host.Host, paths []string, set *source.Set, formats []*format.Format, o Options) (*Follower, error) {
 	s, err := newShard(&o, set, formats)
 	if err != nil {
 		return nil, err
 	}
-	f := &Follower{paths: paths, shard: s, byPath: map[string]int{}}
+	f := &Follower{host: h, paths: paths, shard: s, byPath: map[string]int{}}
 	for i, l := range set.Logs {
 		f.byPath[l.Path] = i
 		s.res.Logs = append(s.res.Logs, logRead(l, formats[i]))
@@ -36,7 +38,7 @@ func Follow(paths []string, set *source.Set, formats []*format.Format, o Options
 
 // Poll reads what has come since.
 func (f *Follower) Poll(ctx context.Context) error {
-	found, err := source.Find(f.paths)
+	found, err := source.Find(f.host, f.paths)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // between the two steps of a rotation: the next poll finds all of it
 	}

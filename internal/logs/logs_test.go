@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/logs/format"
 	"fettle.dev/fettle/internal/logs/source"
 )
@@ -53,7 +54,7 @@ func writeLog(t *testing.T, path string, seed uint64, n int) {
 
 func readLogs(t *testing.T, o Options, paths ...string) *Result {
 	t.Helper()
-	found, err := source.Find(paths)
+	found, err := source.Find(host.Live(), paths)
 	if err != nil {
 		t.Fatal(err)
 	}

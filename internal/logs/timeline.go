@@ -1,7 +1,8 @@
 package logs
 
 import (
-	"sort"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -149,11 +150,7 @@ func (t *timeline) moments(least time.Duration) (length time.Duration, out []Mom
 		c.coarsen(c.step + 1)
 	}
 	step := steps[c.step]
-	var order []int64
-	for n := range c.chunks {
-		order = append(order, n)
-	}
-	sort.Slice(order, func(i, j int) bool { return order[i] < order[j] })
+	order := slices.Sorted(maps.Keys(c.chunks))
 	through := int64(0)
 	for k, n := range order {
 		if k > 0 && through > 0 { // chunks between, in which nothing begins or ends

@@ -15,6 +15,7 @@ import (
 // Kind is what a field's text means.
 type Kind uint8
 
+// The kinds of fields.
 const (
 	Text     Kind = iota
 	Time          // when, in the field's Layout
@@ -27,6 +28,7 @@ const (
 // Layout is how a time is written.
 type Layout uint8
 
+// The layouts of times.
 const (
 	CLF      Layout = iota // 18/Mar/2012:04:02:25 +0000, as Apache, nginx and logback-access
 	CLFMilli               // 18/Mar/2012:04:02:25.123, as HAProxy, in the server's zone
@@ -91,6 +93,7 @@ type Format struct {
 // Line is what a line is.
 type Line uint8
 
+// What a line may be.
 const (
 	Bad   Line = iota // not of the format
 	Whole             // a request

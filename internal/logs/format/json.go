@@ -103,7 +103,8 @@ func (k *keys) value(line []byte, at int, n *node, spans []Span, deep int) int {
 	if at >= len(line) {
 		return -1
 	}
-	from, end := at, -1
+	from := at
+	var end int
 	switch line[at] {
 	case '"':
 		if end = stringEnd(line, at); end < 0 {

@@ -57,7 +57,7 @@ func (d *Reader) Read(line []byte, r *Request) format.Line {
 	if len(r.Spans) != len(d.Format.Fields) {
 		r.Spans = make([]format.Span, len(d.Format.Fields))
 	}
-	l := format.Whole
+	var l format.Line
 	if d.Format.Joined() {
 		line, l = d.joiner.Join(line, r.Spans)
 	} else {
@@ -172,10 +172,8 @@ func letters(text []byte) bool {
 }
 
 func (r *Request) setURL(url []byte) {
-	r.URL, r.Path, r.Query = url, url, nil
-	if q := bytes.IndexByte(url, '?'); q >= 0 {
-		r.Path, r.Query = url[:q], url[q+1:]
-	}
+	r.URL = url
+	r.Path, r.Query, _ = bytes.Cut(url, []byte("?"))
 }
 
 // Field is the text of a format's field.

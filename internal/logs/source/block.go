@@ -52,7 +52,7 @@ func cut(r io.Reader, log int, wholeLines bool, get func() *Block, f func(b *Blo
 		if !over {
 			end := bytes.LastIndexByte(b.Data, '\n')
 			if end < 0 && len(b.Data) == cap(b.Data) { // one line is more than a block
-				skipping, end = true, len(b.Data)-1
+				skipping = true
 				skipped++
 				b.Data = b.Data[:0]
 			} else {

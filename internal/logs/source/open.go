@@ -24,6 +24,7 @@ type Log struct {
 	Path string // "-" is the standard input
 	Size int64  // in bytes as it lies on the disk; 0 for what is no file
 
+	host *host.Host
 	skip int64  // what of it was read before, in bytes, decompressed
 	of   string // the log whose old part this is
 }
@@ -41,43 +42,62 @@ const Stdin = "-"
 
 // Find finds the logs that paths name: a file, Stdin, or all files of a directory, the
 // oldest rotated one first (access.log.2.gz, access.log.1, access.log).
-func Find(paths []string) ([]Log, error) {
+func Find(h *host.Host, paths []string) ([]Log, error) {
 	var logs []Log
 	for _, p := range paths {
 		if p == Stdin {
 			logs = append(logs, Log{Path: p})
 			continue
 		}
-		info, err := os.Stat(p)
+		info, err := h.Files.Stat(p)
 		if err != nil {
 			return nil, err
 		}
 		if !info.IsDir() {
-			logs = append(logs, Log{Path: p, Size: info.Size()})
+			logs = append(logs, Log{Path: p, Size: info.Size(), host: h})
 			continue
 		}
-		found := len(logs)
-		err = filepath.WalkDir(p, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !d.Type().IsRegular() || strings.HasPrefix(d.Name(), ".") {
-				return err
-			}
-			info, err := d.Info()
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil // rotated away meanwhile
-			}
-			if err == nil && info.Size() > 0 {
-				logs = append(logs, Log{Path: path, Size: info.Size()})
-			}
-			return err
-		})
+		here, err := in(h, p)
 		if err != nil {
 			return nil, err
 		}
-		if len(logs) == found {
+		if len(here) == 0 {
 			return nil, fmt.Errorf("%s: no file with anything in it", p)
 		}
-		here := logs[found:]
 		sort.SliceStable(here, func(i, j int) bool { return older(here[i].Path, here[j].Path) })
+		logs = append(logs, here...)
+	}
+	return logs, nil
+}
+
+// in is the logs of a directory and of those in it.
+func in(h *host.Host, dir string) (logs []Log, err error) {
+	all, err := h.Files.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range all {
+		path := filepath.Join(dir, e.Name())
+		switch {
+		case strings.HasPrefix(e.Name(), "."):
+		case e.IsDir():
+			further, err := in(h, path)
+			if err != nil {
+				return nil, err
+			}
+			logs = append(logs, further...)
+		case e.Type().IsRegular():
+			info, err := e.Info()
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // rotated away meanwhile
+			}
+			if err != nil {
+				return nil, err
+			}
+			if info.Size() > 0 {
+				logs = append(logs, Log{Path: path, Size: info.Size(), host: h})
+			}
+		}
 	}
 	return logs, nil
 }
@@ -119,15 +139,8 @@ func (l Log) open() (io.ReadCloser, error) {
 	file := os.Stdin
 	if l.Path != Stdin {
 		var err error
-		if file, err = host.OpenRegular(l.Path); err != nil {
-			// A named pipe is as good as a file here.
-			info, statErr := os.Stat(l.Path)
-			if statErr != nil || info.Mode()&fs.ModeNamedPipe == 0 {
-				return nil, err
-			}
-			if file, err = os.Open(l.Path); err != nil {
-				return nil, err
-			}
+		if file, err = l.host.OpenInput(l.Path); err != nil {
+			return nil, err
 		}
 	}
 	magic := make([]byte, 4)

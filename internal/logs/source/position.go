@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"fettle.dev/fettle/internal/host"
 )
 
 // Position is how far a log was read, so that a later reader goes on from there, also
@@ -113,8 +114,8 @@ func (l Log) head(n int64) (int64, string, error) {
 }
 
 // is says whether a log begins as the one that was read.
-func (p Position) is(path string) bool {
-	n, sum, err := Log{Path: path}.head(p.HeadBytes)
+func (p Position) is(h *host.Host, path string) bool {
+	n, sum, err := Log{Path: path, host: h}.head(p.HeadBytes)
 	return err == nil && n == p.HeadBytes && sum == p.HeadSHA256
 }
 
@@ -129,25 +130,21 @@ func Continue(logs []Log, positions []Position) (next []Log, lost []string, err 
 			continue
 		}
 		p := positions[at]
-		if p.is(l.Path) {
+		if p.is(l.host, l.Path) {
 			if l.skip = p.Offset; l.Size > 0 && l.Size < p.Offset && !compressed(l.Path) {
 				l.skip = 0 // truncated, and begun with the same lines
 			}
 			next = append(next, l)
 			continue
 		}
-		old, err := p.rotated()
+		info, old, err := p.rotated(l.host)
 		switch {
 		case err != nil:
 			return nil, nil, err
 		case old == "":
 			lost = append(lost, l.Path)
 		default:
-			info, err := os.Stat(old)
-			if err != nil {
-				return nil, nil, err
-			}
-			next = append(next, Log{Path: old, Size: info.Size(), skip: p.Offset, of: l.Path})
+			next = append(next, Log{Path: old, Size: info.Size(), host: l.host, skip: p.Offset, of: l.Path})
 		}
 		next = append(next, l)
 	}
@@ -156,11 +153,11 @@ func Continue(logs []Log, positions []Position) (next []Log, lost []string, err 
 
 // rotated finds the file that a log was rotated into: one beside it whose name begins
 // with the log's, or with it up to its last point (access.log, access-20261120.log.gz).
-func (p Position) rotated() (string, error) {
+func (p Position) rotated(h *host.Host) (fs.FileInfo, string, error) {
 	dir, name := filepath.Split(p.Path)
-	all, err := os.ReadDir(filepath.Clean(dir + "."))
+	all, err := h.Files.ReadDir(filepath.Clean(dir + "."))
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
 	stem := strings.TrimSuffix(name, filepath.Ext(name))
 	var found []fs.FileInfo
@@ -175,11 +172,11 @@ func (p Position) rotated() (string, error) {
 	// The newest first: it is nearly always that one.
 	slices.SortFunc(found, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
 	for _, info := range found {
-		if path := filepath.Join(dir, info.Name()); p.is(path) {
-			return path, nil
+		if path := filepath.Join(dir, info.Name()); p.is(h, path) {
+			return info, path, nil
 		}
 	}
-	return "", nil
+	return nil, "", nil
 }
 
 func compressed(path string) bool {

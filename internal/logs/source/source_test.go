@@ -16,6 +16,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"fettle.dev/fettle/internal/host"
 )
 
 // TestCut: lines of all lengths, in reads of all lengths, come out whole and in order.
@@ -115,7 +117,7 @@ func TestFind(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	logs, err := Find([]string{dir})
+	logs, err := Find(host.Live(), []string{dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +148,7 @@ func TestFind(t *testing.T) {
 	if err := os.WriteFile(cutOff, whole[:len(whole)-6], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	logs, err = Find([]string{cutOff})
+	logs, err = Find(host.Live(), []string{cutOff})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +156,7 @@ func TestFind(t *testing.T) {
 		t.Errorf("a file that is cut off: %v", err)
 	}
 	for _, p := range []string{filepath.Join(dir, "none"), t.TempDir()} {
-		if _, err := Find([]string{p}); err == nil {
+		if _, err := Find(host.Live(), []string{p}); err == nil {
 			t.Errorf("%s has logs", p)
 		}
 	}
@@ -177,7 +179,7 @@ func TestContinue(t *testing.T) {
 	}
 	read := func(want string, wantLost int) {
 		t.Helper()
-		found, err := Find([]string{path})
+		found, err := Find(host.Live(), []string{path})
 		if err != nil {
 			t.Fatal(err)
 		}
