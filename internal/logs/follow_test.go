@@ -1,0 +1,83 @@
+package logs
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/logs/format"
+	"fettle.dev/fettle/internal/logs/source"
+)
+
+// TestFollow: what comes after the beginning, and only that, through half lines, rotation
+// and a log that is not there for a moment.
+func TestFollow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.log")
+	line := func(n int) string {
+		return fmt.Sprintf("::1 - - [18/Mar/2012:04:00:%02d +0000] \"GET /%d HTTP/1.1\" 200 1 5 \"-\" \"-\"\n", n%60, n)
+	}
+	add := func(text string) {
+		t.Helper()
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString(text); err != nil || f.Close() != nil {
+			t.Fatal(err)
+		}
+	}
+	add(line(1) + line(2) + line(3)[:20])
+	found, err := source.Find(host.Live(), []string{path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := source.NewSet(found)
+	head, err := set.Head(0, 1<<16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	detected, err := format.Detect(head, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Follow(host.Live(), []string{path}, set, []*format.Format{detected}, Options{By: [][]string{{"path"}}, Groups: 1000, Percentiles: true, Slowest: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	came := func(want string, unread uint64) {
+		t.Helper()
+		if err := f.Poll(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		r := f.Report("count", 0)
+		var paths []string
+		for _, g := range r.By[0].Top {
+			paths = append(paths, strings.Join(g.Key, " "))
+		}
+		if got := strings.Join(paths, " "); got != want || r.Unread.Lines != unread {
+			t.Fatalf("%q and %d unread, want %q and %d", got, r.Unread.Lines, want, unread)
+		}
+	}
+	came("", 0)
+	add(line(3)[20:] + line(4))
+	came("/3 /4", 0)
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	came("/3 /4", 0) // between the two steps of a rotation
+	old := path
+	path += ".1"
+	add(line(5)) // by a server that has not opened its new log yet
+	path = old
+	add(line(6) + "what is no request\n")
+	came("/3 /4 /5 /6", 1)
+	add(line(7))
+	came("/3 /4 /5 /6 /7", 1)
+	if e := f.Report("count", 0).Unread.Examples; len(e) != 1 || e[0].Path != path || e[0].Text != "what is no request" {
+		t.Errorf("examples %+v", e)
+	}
+}
