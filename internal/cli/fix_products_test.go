@@ -26,6 +26,10 @@ type round struct {
 	before func(t *testing.T)
 	// start starts it as its unit does, and ends it with the test.
 	start func(t *testing.T)
+	// runs is a command that prints what it runs with; "" where check asks it itself.
+	runs string
+	// mended is what that prints after fix.
+	mended string
 	// wrong are the rules that find it.
 	wrong []string
 	// parallel are those of wrong that find nothing on a machine with one CPU.
@@ -46,6 +50,17 @@ func TestFixesOfProducts(t *testing.T) {
 	for _, r := range filesOfProducts {
 		t.Run(r.product+r.kind, r.fixed)
 	}
+}
+
+// What is wrong in the files of a server that takes most of a minute to start.
+func TestFixesOfPuppetServer(t *testing.T) {
+	if os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
+		t.Skip("starts Puppet Server three times, which takes minutes; set FETTLE_TEST_NIGHTLY=1")
+	}
+	if !testroot.Inside(t, testroot.Options{Puppet: true}) {
+		return
+	}
+	puppetServer.fixed(t)
 }
 
 // What is wrong in the kernel for a product: most is of the network, of which the
@@ -87,17 +102,24 @@ func (r round) fixed(t *testing.T) {
 			t.Errorf("%s is %s of what is wrong", r.wrong[i], s)
 		}
 	}
+	ran := sh(t, r.runs)
 	fettle(t, append([]string{"fix", "--yes"}, r.wrong...)...)
 	for i, s := range states(t, r.product, r.wrong...) {
 		if s != "pass" {
 			t.Errorf("%s is %s after fix", r.wrong[i], s)
 		}
 	}
+	if r.runs != "" && sh(t, r.runs) != r.mended {
+		t.Errorf("%s runs with %q after fix, want %q; before it was %q", r.product, sh(t, r.runs), r.mended, ran)
+	}
 	fettle(t, "undo")
 	for place, text := range wrong {
 		if now := read(t, place); now != text {
 			t.Errorf("%s is not as it was before fix: %s", place, now)
 		}
+	}
+	if now := sh(t, r.runs); now != ran {
+		t.Errorf("%s ran with %q, and runs with %q after undo", r.product, ran, now)
 	}
 	if after := states(t, r.product, r.wrong...); !slices.Equal(after, before) {
 		t.Errorf("after undo %v are %v, and were %v", r.wrong, after, before)
@@ -153,13 +175,16 @@ func ended(program string) string {
 	return "for p in $(pgrep -x " + program + "); do if [ /proc/$p/root/ -ef / ]; then kill $p; fi; done"
 }
 
-func sh(t *testing.T, command string) {
+// sh is what a command of the shell prints.
+func sh(t *testing.T, command string) string {
 	t.Helper()
 	c := exec.Command("sh", "-c", command)
 	c.WaitDelay = 2 * time.Second // a server may keep the output open
-	if out, err := c.CombinedOutput(); err != nil && c.ProcessState.ExitCode() != 0 {
+	out, err := c.CombinedOutput()
+	if err != nil && c.ProcessState.ExitCode() != 0 {
 		t.Fatalf("%s: %v\n%s", command, err, out)
 	}
+	return string(out)
 }
 
 func fettle(t *testing.T, args ...string) string {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/component/puma/register"
+	"fettle.dev/fettle/internal/component/puppetserver/puppettest"
 )
 
 // filesOfProducts are the rounds of what is wrong in a product's own files.
@@ -113,6 +114,29 @@ var filesOfProducts = []round{
 		wrong: []string{"U04"},
 	},
 }
+
+// puppetServer is Debian's, with its own authority of certificates. It has more
+// interpreters than there should be, and heap enough for them.
+var puppetServer = round{
+	product: "puppet",
+	edits: edits{
+		puppettest.Options: func(_ *testing.T, s string) string {
+			return strings.Replace(s, "#max-active-instances: 1\n", fmt.Sprintf("max-active-instances: %d # of ours\n", interpreters), 1)
+		},
+		puppettest.Java: func(_ *testing.T, s string) string {
+			return strings.Replace(s, "-Xms1g -Xmx1g", fmt.Sprintf("-Xms1g -Xmx%dm -XX:ReservedCodeCacheSize=100m %s", 512*(interpreters+1), puppettest.Quick), 1)
+		},
+	},
+	start: func(t *testing.T) { puppettest.Start(t) },
+	runs: "cd /var/lib/puppet/ssl; curl -sf --cacert certs/ca.pem --cert certs/localhost.pem --key private_keys/localhost.pem " +
+		"'https://localhost:8140/status/v1/services/jruby-metrics?level=debug' | grep -o '\"num-jrubies\":[0-9]*'; " +
+		"tr '\\0' '\\n' </proc/$(pgrep -x java)/cmdline | grep CodeCache",
+	mended: fmt.Sprintf("\"num-jrubies\":%d\n-XX:ReservedCodeCacheSize=%dm\n", interpreters-1, 128*interpreters),
+	wrong:  []string{"P08", "P11"},
+}
+
+// interpreters are more than there should be, which is one less than CPUs.
+var interpreters = max(2, runtime.NumCPU())
 
 const somaxconn = "/proc/sys/net/core/somaxconn"
 

@@ -51,6 +51,7 @@ var table = []place{
 	{path: "internal/component", layer: 3, also: []string{"internal/component/program"}},
 	{path: "internal/component/conf/conftest", layer: testSupport},
 	{path: "internal/component/producttest", layer: testSupport, also: []string{"internal/testroot", "internal/host/hosttest", "internal/component/conf/conftest"}},
+	{path: "internal/component/puppetserver/puppettest", layer: testSupport, also: []string{"internal/host/hosttest", "internal/component/producttest"}},
 	{path: "internal/component/puma/register", layer: testSupport, also: []string{"internal/host/hosttest", "internal/component/producttest"}},
 	{path: "internal/component/...", layer: 3, also: []string{"internal/component"}},
 	{path: "internal/sizing", layer: 3},

@@ -159,9 +159,10 @@ type Bind struct {
 // Options of a Root. The zero value is a Debian whose kernel settings cannot
 // be written.
 type Options struct {
-	// Servers takes the root with the servers instead of the first one.
-	Servers bool
-	Binds   []Bind
+	// Servers takes the root with the servers instead of the first one; Puppet that
+	// one with Puppet Server and an agent too.
+	Servers, Puppet bool
+	Binds           []Bind
 	// Env is added to a minimal environment (PATH, HOME, LC_ALL).
 	Env []string
 	// Files are written over the tree before it starts: path inside to content.
@@ -206,11 +207,14 @@ func New(t testing.TB, o Options) *Root {
 			t.Fatal("testroot: a root is either Live or has an invented Machine")
 		}
 	}
-	tree := ""
-	if o.Servers {
-		tree = Servers(t)
-	} else {
-		tree = Dir(t)
+	var trees []string // the top one first
+	switch {
+	case o.Puppet:
+		trees = puppet(t)
+	case o.Servers:
+		trees = []string{Servers(t)}
+	default:
+		trees = []string{Dir(t)}
 	}
 	nsenter, err := exec.LookPath("nsenter")
 	if err != nil {
@@ -237,8 +241,10 @@ func New(t testing.TB, o Options) *Root {
 	}
 	for name, body := range o.Stubs {
 		files["/usr/sbin/"+name] = stub(filepath.Join(share, "calls"), body)
-		if _, err := os.Lstat(filepath.Join(tree, "usr/bin", name)); err == nil {
-			files["/usr/bin/"+name] = files["/usr/sbin/"+name]
+		for _, tree := range trees {
+			if _, err := os.Lstat(filepath.Join(tree, "usr/bin", name)); err == nil {
+				files["/usr/bin/"+name] = files["/usr/sbin/"+name]
+			}
 		}
 	}
 	for name, content := range o.Files {
@@ -248,7 +254,7 @@ func New(t testing.TB, o Options) *Root {
 		writeTree(t, prepared, name, content)
 	}
 
-	args := []string{"-eu", "-c", enterScript, "testroot", tree, work, prepared, share}
+	args := []string{"-eu", "-c", enterScript, "testroot", strings.Join(trees, ":"), work, prepared, share}
 	switch {
 	case o.Live:
 		args = append(args, "live", "-")
@@ -425,10 +431,10 @@ func writeTree(t testing.TB, dir, name, content string) {
 }
 
 // enterScript makes the mounts and becomes the process that holds them. Its
-// arguments: tree, work directory, files to lay over the tree, shared
+// arguments: trees, work directory, files to lay over the tree, shared
 // directory, readonly|fake|live, machine directory, then binds in threes.
 const enterScript = `
-tree=$1 work=$2 prepared=$3 share=$4 kernel=$5 machine=$6
+trees=$1 work=$2 prepared=$3 share=$4 kernel=$5 machine=$6
 shift 6
 umask 022
 mount --make-rprivate /
@@ -438,7 +444,7 @@ mkdir "$work/upper" "$work/work" "$work/root"
 cp -a "$prepared/." "$work/upper/"
 # What was laid over the tree is not something that a program wrote.
 mkdir "$work/lower"; mv "$work/upper" "$work/lower/files"; mkdir "$work/upper"
-mount -t overlay -o "lowerdir=$work/lower/files:$tree,upperdir=$work/upper,workdir=$work/work" overlay "$work/root"
+mount -t overlay -o "lowerdir=$work/lower/files:$trees,upperdir=$work/upper,workdir=$work/work" overlay "$work/root"
 cd "$work/root"
 
 mount -t proc proc proc
