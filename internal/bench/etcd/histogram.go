@@ -20,7 +20,7 @@ func (h Histogram) check() error {
 	last := 0.0
 	for _, bound := range slices.Sorted(maps.Keys(h)) {
 		n := h[bound]
-		if math.IsNaN(bound) || bound <= 0 || math.IsNaN(n) || math.IsInf(n, 0) || n < last {
+		if math.IsNaN(bound) || bound <= 0 || math.IsNaN(n) || math.IsInf(n, 0) || n != math.Trunc(n) || n < last {
 			return fmt.Errorf("its buckets contradict each other: %v observations of at most %v s, after %v of less", n, bound, last)
 		}
 		last = n
