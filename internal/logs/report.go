@@ -3,10 +3,12 @@ package logs
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"fettle.dev/fettle/internal/logs/format"
 	"fettle.dev/fettle/internal/logs/group"
@@ -205,9 +207,27 @@ func (r *Result) busy() Busy {
 func key(text []byte) []string {
 	var out []string
 	for _, part := range bytes.Split(text, []byte{group.Separator}) {
-		out = append(out, strings.ToValidUTF8(string(part), "\ufffd"))
+		out = append(out, shown(part))
 	}
 	return out
+}
+
+// shown is a text for people and JSON: bytes that are of no character are \xhh.
+func shown(text []byte) string {
+	if utf8.Valid(text) {
+		return string(text)
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		if r == utf8.RuneError && n == 1 {
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		} else {
+			b.Write(text[:n])
+		}
+		text = text[n:]
+	}
+	return b.String()
 }
 
 func byKey(t *group.Table) []int {

@@ -84,6 +84,9 @@ func newShard(o *Options, set *source.Set, formats []*format.Format) (*shard, er
 func (s *shard) block(b *source.Block) {
 	reader, by, where := s.readers[b.Log], s.by[b.Log], s.where[b.Log]
 	rest, line := b.Data, 0
+	// No server writes a zero byte; a log that was cut under one that goes on writing
+	// has many. One would end a part of a key (group.Separator).
+	zeros := bytes.IndexByte(rest, 0) >= 0
 	for len(rest) > 0 {
 		var text []byte
 		if n := bytes.IndexByte(rest, '\n'); n >= 0 {
@@ -94,6 +97,10 @@ func (s *shard) block(b *source.Block) {
 		line++
 		if n := len(text); n > 0 && text[n-1] == '\r' {
 			text = text[:n-1]
+		}
+		if zeros && bytes.IndexByte(text, 0) >= 0 {
+			s.unread(b, line, text)
+			continue
 		}
 		switch reader.Read(text, &s.r) {
 		case format.Whole:

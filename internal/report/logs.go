@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"fettle.dev/fettle/internal/logs"
 	"fettle.dev/fettle/internal/ui"
@@ -105,9 +106,26 @@ func keyed(key []string) string {
 		if k == "" {
 			k = "-"
 		}
-		words = append(words, k)
+		words = append(words, legible(k))
 	}
 	return strings.Join(words, " ")
+}
+
+// legible writes control characters as \xhh: clients that speak TLS to a port without it
+// send them as requests.
+func legible(text string) string {
+	if strings.IndexFunc(text, unicode.IsControl) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsControl(r) {
+			fmt.Fprintf(&b, `\x%02x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 // columns are the heads of a group's statistics.

@@ -27,7 +27,7 @@ func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 				// Path and query follow each other in both languages: together they are
 				// a URL, and no other two fields may.
 				if last.field.Name == FieldPath && p.field.Name == FieldQuery {
-					last.field = &Field{Name: FieldURL, Asked: last.field.Asked + p.field.Asked, Kind: URL}
+					last.field = &Field{Name: FieldURL, Asked: last.field.Asked + p.field.Asked, Kind: URL, Escape: p.field.Escape}
 					continue
 				}
 				if last.field.Name == FieldURL && p.field.Name == FieldQuery {
@@ -43,6 +43,9 @@ func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 		}
 		joined = append(joined, p)
 	}
+	if !choose(joined) {
+		return nil, refuse(what, text, 0, "no field in it")
+	}
 	seen := map[string]bool{}
 	for i := 0; i < len(joined); i++ {
 		p := joined[i]
@@ -52,25 +55,96 @@ func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 			}
 			continue
 		}
-		// The same value twice (%s and %>s): the last of a name has it.
 		for seen[p.field.Name] {
 			p.field.Name += "_2"
 		}
 		seen[p.field.Name] = true
-		s := step{field: len(f.Fields), braced: p.field.Braced}
+		s := step{field: len(f.Fields), number: p.field.Kind == Number || p.field.Kind == Duration}
+		if p.field.Braced {
+			s.braced = '{'
+			if p.field.quotes {
+				s.braced = '"'
+			}
+		}
 		f.Fields = append(f.Fields, *p.field)
 		if i+1 < len(joined) {
 			next := joined[i+1]
 			s.lit, s.keep = []byte(next.lit), next.at == -1
-			s.quoted = i > 0 && strings.HasSuffix(joined[i-1].lit, `"`) && strings.HasPrefix(next.lit, `"`)
+			s.quoted = i > 0 && p.field.Escape.mark() == '\\' && strings.HasSuffix(joined[i-1].lit, `"`) && strings.HasPrefix(next.lit, `"`)
 		}
 		s.compare()
 		f.steps = append(f.steps, s)
-	}
-	if len(f.steps) == 0 {
-		return nil, refuse(what, text, 0, "no field in it")
+		switch p.field.Escape.mark() {
+		case '\\':
+			f.backslash = true
+		case '#':
+			f.hash = true
+		}
+		if p.field.Name == FieldTime {
+			f.TimeIsEnd = f.TimeIsEnd || p.field.atEnd
+			f.NoZone = p.field.Layout == CLFMilli || p.field.Layout == Strftime && p.field.pattern.local()
+		}
 	}
 	return f, nil
+}
+
+// choose says which of several fields of one meaning has its name: the status that was
+// answered in the end (Apache's %>s before %s), the duration with the finest unit (%D
+// before %T), the time of the request with the finest one. It is false without a field.
+func choose(pieces []piece) bool {
+	var fields []*Field
+	for _, p := range pieces {
+		if p.field != nil {
+			fields = append(fields, p.field)
+		}
+	}
+	best := map[string]*Field{}
+	better := func(a, b *Field) bool {
+		switch {
+		case a.atEnd != b.atEnd:
+			return b.atEnd
+		case a.Kind == Duration:
+			return a.Unit < b.Unit
+		case a.Kind == Time:
+			return a.fine() < b.fine()
+		}
+		return false
+	}
+	for _, f := range fields {
+		if b := best[f.Name]; b == nil || better(f, b) {
+			best[f.Name] = f
+		}
+	}
+	for from, to := range stand {
+		if f := best[from]; f != nil && best[to] == nil {
+			f.Name, best[to] = to, f
+		}
+	}
+	for _, f := range fields {
+		if best[f.Name] != f {
+			f.Name += "_2"
+		}
+	}
+	return len(fields) > 0
+}
+
+// stand are fields that stand for another where a format does not have that: Apache's
+// status before an internal redirect, HAProxy's time of the whole session.
+var stand = map[string]string{"status_first": FieldStatus, "session_duration": FieldDuration}
+
+// fine is how exact a time is, in nanoseconds.
+func (f *Field) fine() int64 {
+	switch {
+	case f.Layout == Unix:
+		return min(f.Unit, 1e6) // with a fraction, or without
+	case f.Layout == CLFMilli:
+		return 1e6
+	case f.Layout == Strftime && f.pattern.has&hasFraction != 0:
+		return 1e3
+	case f.Layout == Strftime && f.pattern.has&(hasSecond|hasEpoch) == 0:
+		return 60e9
+	}
+	return 1e9
 }
 
 // name makes the name of a field from a header's or a variable's: X-Request-Id is

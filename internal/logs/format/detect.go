@@ -28,14 +28,10 @@ func candidates() []candidate {
 		{"Puppet Server's own log", func() (*Format, error) { return puppetLog(), nil }, "seconds, as the lines say", ""},
 		{"Foreman's production.log", func() (*Format, error) { return foreman(), nil }, "ms, as the lines say", ""},
 		{"the log of source 003", apache(source003), "a number between bytes and referer", "that the number is Apache's %D, microseconds"},
+		{"nginx' combined log with its times", func() (*Format, error) { return Nginx(NginxCombined + ` "$http_x_forwarded_for" $request_time`) }, "a number with a point at the end", "that it is nginx' $request_time, seconds"},
+		{"nginx' combined log with its times", func() (*Format, error) { return Nginx(NginxCombined + ` $request_time`) }, "a number with a point at the end", "that it is nginx' $request_time, seconds"},
 		{"nginx' combined log with its times", func() (*Format, error) {
-			return Nginx(`$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" "$http_x_forwarded_for" $request_time`)
-		}, "a number with a point at the end", "that it is nginx' $request_time, seconds"},
-		{"nginx' combined log with its times", func() (*Format, error) {
-			return Nginx(`$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" $request_time`)
-		}, "a number with a point at the end", "that it is nginx' $request_time, seconds"},
-		{"nginx' combined log with its times", func() (*Format, error) {
-			return Nginx(`$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" $request_time $upstream_response_time`)
+			return Nginx(NginxCombined + ` $request_time $upstream_response_time`)
 		}, "two numbers with points at the end", "that they are nginx' $request_time and $upstream_response_time, seconds"},
 	}
 	for _, n := range apacheNames {
@@ -157,7 +153,7 @@ func (f *Format) reads(lines [][]byte) (n, whole int) {
 		} else {
 			l = f.Scan(line, spans)
 		}
-		if l == Whole && !f.plausible(text, spans) {
+		if l == Whole && !f.plausible(text, spans) && (f.Rescan(text, spans) != Whole || !f.plausible(text, spans)) {
 			l = Bad
 		}
 		if l != Bad {
@@ -200,6 +196,16 @@ func (f *Format) plausible(line []byte, spans []Span) bool {
 	return true
 }
 
+// Languages compile formats as the products' configurations have them.
+var Languages = map[string]func(text string) (*Format, error){"apache": Apache, "nginx": Nginx, "haproxy": HAProxy, "logback": Logback}
+
+// Reads says of how many of the first lines that are whole a format reads how many.
+func (f *Format) Reads(head []byte) (n, all int) {
+	lines := lines(head)
+	n, _ = f.reads(lines)
+	return n, len(lines)
+}
+
 // Parse makes a format of how somebody names it: one of Named, or LANGUAGE:FORMAT as
 // the server's configuration has it.
 func Parse(text string) (*Format, error) {
@@ -211,9 +217,12 @@ func Parse(text string) (*Format, error) {
 		return f, err
 	}
 	language, rest, _ := strings.Cut(text, ":")
-	compile, ok := map[string]func(string) (*Format, error){"apache": Apache, "nginx": Nginx, "haproxy": HAProxy, "logback": Logback}[language]
+	compile, ok := Languages[language]
 	if !ok || rest == "" {
 		return nil, fmt.Errorf("%q is no format: apache:LOGFORMAT, nginx:LOG_FORMAT, haproxy:LOG-FORMAT, logback:PATTERN, combined, common, vhost_combined, haproxy, haproxy-clf, puppetserver, puppet-log, foreman or source003", text)
+	}
+	if language == "apache" {
+		rest = strings.ReplaceAll(rest, `\"`, `"`) // as httpd's configuration has it
 	}
 	f, err := compile(rest)
 	if err == nil {

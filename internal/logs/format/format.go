@@ -8,8 +8,6 @@ package format
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
-	"strings"
 )
 
 // Kind is what a field's text means.
@@ -34,6 +32,7 @@ const (
 	CLFMilli               // 18/Mar/2012:04:02:25.123, as HAProxy, in the server's zone
 	ISO                    // 2012-03-18T04:02:25+00:00, fractions of a second and a space for T allowed
 	Unix                   // a number of Unit nanoseconds since 1970
+	Strftime               // as a pattern of strftime(3) has it
 )
 
 // Names of fields that have a meaning here; a field of any other name is text that can
@@ -63,10 +62,15 @@ type Field struct {
 	Unit   int64 // nanoseconds of a Duration or a Unix time
 	// List says that the text may be several numbers, of several attempts, with commas
 	// or colons between them (nginx' $upstream_response_time): they are added.
-	List bool
+	List   bool
+	Escape Escape // how bytes of the value are written
 	// Braced says that the value stands in braces, or is left out with the space behind
 	// it (HAProxy's captured headers).
 	Braced bool
+
+	pattern *pattern // of Strftime
+	quotes  bool     // around the braces
+	atEnd   bool     // a time of the answer, where the format's others are of the request
 }
 
 // Format is a way to write a line, ready to read lines.
@@ -85,9 +89,11 @@ type Format struct {
 
 	prefix []byte
 	steps  []step
-	syslog bool // what a syslog daemon writes before the line is skipped
-	scan   func(line []byte, spans []Span) Line
-	joined bool
+	// Of some field the bytes are written otherwise than the client sent them.
+	backslash, hash bool
+	syslog          bool // what a syslog daemon writes before the line is skipped
+	scan            func(line []byte, spans []Span) Line
+	joined          bool
 }
 
 // Line is what a line is.
@@ -109,8 +115,9 @@ type step struct {
 	field  int    // in Fields
 	lit    []byte // ends the field; empty: it ends with the line
 	quoted bool   // a quote after an odd number of backslashes does not end it
+	number bool   // the value begins with a digit or a sign
 	keep   bool   // lit is the beginning of the next field, and stays
-	braced bool   // stands in braces, or is not there, and then lit is not either
+	braced byte   // the value begins so, or is not there, and then lit is not either; 0: none
 
 	// The first four bytes of lit as one number, and the bits of it that count: most
 	// literals are "] " or shorter, and one comparison is cheaper than a call.
@@ -164,7 +171,7 @@ func (f *Format) Scan(line []byte, spans []Span) Line {
 	begin := at
 	for i := range f.steps {
 		s := &f.steps[i]
-		if s.braced && (at == len(line) || line[at] != '{') {
+		if s.braced != 0 && (at == len(line) || line[at] != s.braced) {
 			spans[s.field] = Span{int32(at), int32(at)}
 			continue
 		}
@@ -178,6 +185,9 @@ func (f *Format) Scan(line []byte, spans []Span) Line {
 				return f.scanBack(line, begin, spans)
 			}
 		}
+		if s.number && n > 0 && line[at]-'0' > 9 && line[at] != '-' && line[at] != '+' {
+			return f.scanBack(line, begin, spans)
+		}
 		spans[s.field] = Span{int32(at), int32(at + n)}
 		at += n
 		if !s.keep {
@@ -188,6 +198,22 @@ func (f *Format) Scan(line []byte, spans []Span) Line {
 		return f.scanBack(line, begin, spans)
 	}
 	return Whole
+}
+
+// Rescan is Scan for a line that it has cut into what cannot be: the first end of each
+// field was not the right one.
+func (f *Format) Rescan(line []byte, spans []Span) Line {
+	if f.scan != nil || f.joined {
+		return Bad
+	}
+	at := 0
+	if f.syslog {
+		at = afterSyslog(line)
+	}
+	if !bytes.HasPrefix(line[at:], f.prefix) {
+		return Bad
+	}
+	return f.scanBack(line, at+len(f.prefix), spans)
 }
 
 // end is how long the field at the beginning of text is, or -1.
@@ -217,75 +243,4 @@ func escaped(text []byte, n int) bool {
 		odd = !odd
 	}
 	return odd
-}
-
-// scanBack tries every way to cut the line from begin on, the shortest fields first: a
-// client that writes quotes into a log that does not escape them, or an address with
-// colons before a port, ends a field too early for the plain way. What a field cannot be
-// (a number with letters) decides.
-func (f *Format) scanBack(line []byte, begin int, spans []Span) Line {
-	if len(line) > 1<<16 {
-		return Bad // the table of what failed is line times fields
-	}
-	failed := make([]bool, (len(line)+1)*len(f.steps))
-	var try func(step, at int) bool
-	try = func(i, at int) bool {
-		if i == len(f.steps) {
-			return at == len(line)
-		}
-		if failed[at*len(f.steps)+i] {
-			return false
-		}
-		s := &f.steps[i]
-		if s.braced && (at == len(line) || line[at] != '{') {
-			spans[s.field] = Span{int32(at), int32(at)}
-			return try(i+1, at)
-		}
-		for from := at; from <= len(line); from++ {
-			end := len(line)
-			if len(s.lit) > 0 {
-				k := bytes.Index(line[from:], s.lit)
-				if k < 0 {
-					break
-				}
-				end = from + k
-			}
-			next := end
-			if !s.keep {
-				next += len(s.lit)
-			}
-			if f.Fields[s.field].fits(line[at:end]) && try(i+1, next) {
-				spans[s.field] = Span{int32(at), int32(end)}
-				return true
-			}
-			from = end
-		}
-		failed[at*len(f.steps)+i] = true
-		return false
-	}
-	if !try(0, begin) {
-		return Bad
-	}
-	return Whole
-}
-
-// fits says whether a text can be what the field is.
-func (f *Field) fits(text []byte) bool {
-	switch f.Kind {
-	case Duration:
-		_, ok := f.Duration(text)
-		return ok || string(text) == "-" || f.List || len(text) > 0 && text[0] == '-'
-	case Number:
-		_, ok := Int(text)
-		return ok || string(text) == "-"
-	case Time:
-		_, ok := f.Time(text, nil)
-		return ok
-	}
-	return true
-}
-
-// refuse is an error about a place in a format.
-func refuse(what, text string, at int, why string) error {
-	return fmt.Errorf("%s %q, at %q: %s", what, text, strings.TrimSpace(text[at:]), why)
 }

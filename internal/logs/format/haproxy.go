@@ -1,6 +1,9 @@
 package format
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // haproxyHTTP is what `option httplog` writes (configuration manual, 8.2.3).
 const haproxyHTTP = `%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r`
@@ -26,24 +29,44 @@ var haproxyFields = map[string]Field{
 	"fi": {Name: "frontend_address"}, "fp": {Name: "frontend_port"}, "bi": {Name: "backend_address"}, "bp": {Name: "backend_port"}, "si": {Name: "server_address"}, "sp": {Name: "server_port"},
 }
 
+// HAProxyFormats are what HAProxy's options for logs of requests stand for.
+var HAProxyFormats = map[string]string{
+	"httplog": haproxyHTTP, "httplog clf": haproxyCLF,
+	"httpslog": haproxyHTTP + ` %[fc_err]/%[ssl_fc_err,hex]/%[ssl_c_err]/%[ssl_c_ca_err]/%[ssl_fc_is_resumed] %[ssl_fc_sni]/%sslv/%sslc`,
+}
+
+// haproxyBare are texts that HAProxy never puts in quotes (src/log.c), as it does not
+// numbers and times.
+var haproxyBare = []string{"ms", "ts", "tsc", "rc", "lc", "rt", "pid", "cp", "fp", "bp", "sp"}
+
+// haproxyHashed are those in which it writes #XX.
+var haproxyHashed = []string{"r", "HM", "HP", "HPO", "HQ", "HU", "HV", "hr", "hs", "hrl", "hsl"}
+
 // HAProxy compiles a log-format of HAProxy, as the configuration has it after its
 // quotes; a sample expression (%[...]) is a field named by its text. What a syslog
 // daemon writes in front of each line is skipped.
 func HAProxy(text string) (*Format, error) {
 	const what = "log-format"
 	var pieces []piece
-	quotes := false // %{+Q}o: every field from here on in quotes
+	all := "" // flags of %o, for every field from there on
+	space := true
 	for i := 0; i < len(text); {
-		if text[i] == '\\' && i+1 < len(text) {
-			pieces, i = append(pieces, piece{lit: text[i+1 : i+2], at: i}), i+2
+		switch {
+		case text[i] == ' ': // several are one, and none begins the line
+			if !space {
+				pieces = append(pieces, piece{lit: " ", at: i})
+			}
+			space = true
+			i++
 			continue
-		}
-		if text[i] != '%' || i+1 == len(text) {
-			pieces, i = append(pieces, piece{lit: text[i : i+1], at: i}), i+1
+		case text[i] == '\\' && i+1 < len(text):
+			pieces, i, space = append(pieces, piece{lit: text[i+1 : i+2], at: i}), i+2, false
 			continue
-		}
-		if text[i+1] == '%' {
-			pieces, i = append(pieces, piece{lit: "%", at: i}), i+2
+		case strings.HasPrefix(text[i:], "%%"):
+			pieces, i, space = append(pieces, piece{lit: "%", at: i}), i+2, false
+			continue
+		case text[i] != '%' || i+1 == len(text):
+			pieces, i, space = append(pieces, piece{lit: text[i : i+1], at: i}), i+1, false
 			continue
 		}
 		n, flags := i+1, ""
@@ -55,6 +78,7 @@ func HAProxy(text string) (*Format, error) {
 			flags, n = text[n+1:n+end], n+end+1
 		}
 		var field Field
+		variable := ""
 		if n < len(text) && text[n] == '[' {
 			end := closing(text[n:])
 			if end < 0 {
@@ -66,18 +90,28 @@ func HAProxy(text string) (*Format, error) {
 			for n < len(text) && (text[n] >= 'a' && text[n] <= 'z' || text[n] >= 'A' && text[n] <= 'Z') {
 				n++
 			}
-			if text[from:n] == "o" {
-				quotes = strings.Contains(flags, "+Q") || quotes && !strings.Contains(flags, "-Q")
-				i = n
+			if variable = text[from:n]; variable == "o" {
+				all, i = all+flags, n
 				continue
 			}
 			var ok bool
-			if field, ok = haproxyFields[text[from:n]]; !ok {
+			if field, ok = haproxyFields[variable]; !ok {
 				return nil, refuse(what, text, i, "no log variable of HAProxy is written so")
 			}
 		}
 		field.Asked = text[i:n]
-		quoted := quotes && !strings.Contains(flags, "-Q") || strings.Contains(flags, "+Q")
+		flags = all + flags
+		is := func(flag string) bool { return strings.LastIndex(flags, "+"+flag) > strings.LastIndex(flags, "-"+flag) }
+		switch {
+		case slices.Contains(haproxyHashed, variable):
+			field.Escape = Hash
+		case is("E"):
+			field.Escape = Brackets
+		}
+		quoted := is("Q") && field.Kind != Number && field.Kind != Duration && field.Kind != Time && !slices.Contains(haproxyBare, variable)
+		if quoted && field.Braced {
+			field.quotes, quoted = true, false // they are left out with the braces
+		}
 		if quoted {
 			pieces = append(pieces, piece{lit: `"`, at: i})
 		}
@@ -85,7 +119,7 @@ func HAProxy(text string) (*Format, error) {
 		if quoted {
 			pieces = append(pieces, piece{lit: `"`, at: i})
 		}
-		i = n
+		i, space = n, false
 	}
 	return compile(&Format{Name: "HAProxy's log-format", syslog: true}, what, text, pieces)
 }

@@ -225,12 +225,12 @@ var known = []struct {
 // first lines, with an example of each; units name members that are durations
 // ("took": 1e6 for milliseconds) beyond those that are known.
 func JSON(members map[string]string, units map[string]int64) *Format {
-	f := &Format{Name: "JSON lines", Source: "its members' names"}
+	f := &Format{Name: "JSON lines", Source: "its members' names", backslash: true}
 	k := &keys{root: node{field: -1}}
 	used := map[string]bool{}
 	add := func(field Field, member string) {
 		used[member] = true
-		field.Asked = member
+		field.Asked, field.Escape = member, JSONString
 		if field.Kind == Time {
 			field.Layout, field.Unit = timeLike(members[member])
 			f.NoZone = field.Layout == CLFMilli

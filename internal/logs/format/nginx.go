@@ -17,11 +17,26 @@ var variables = map[string]Field{
 	"upstream_cache_status": {Name: "cache"}, "connection_requests": {Name: "keepalive_requests", Kind: Number}, "ssl_client_s_dn": {Name: "certname"},
 }
 
-// Nginx compiles a log_format of nginx: its strings together, without their quotes.
+// NginxCombined is nginx' own format, which a log has for which none was named.
+const NginxCombined = `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"`
+
+// NginxEscapes are the words for escape= of a log_format.
+var NginxEscapes = map[string]Escape{"default": Backslash, "json": JSONString, "none": Verbatim}
+
+// Nginx compiles a log_format of nginx: its strings together, without their quotes. In
+// front of them escape=WORD may stand, and a blank.
 func Nginx(text string) (*Format, error) {
 	const what = "log_format"
+	escape, begin := Backslash, 0
+	if rest, ok := strings.CutPrefix(text, "escape="); ok {
+		word, _, _ := strings.Cut(rest, " ")
+		if escape, ok = NginxEscapes[word]; !ok {
+			return nil, refuse(what, text, len("escape="), "escape is default, json or none")
+		}
+		begin = min(len("escape=")+len(word)+1, len(text))
+	}
 	var pieces []piece
-	for i := 0; i < len(text); {
+	for i := begin; i < len(text); {
 		if text[i] != '$' {
 			pieces, i = append(pieces, piece{lit: text[i : i+1], at: i}), i+1
 			continue
@@ -46,7 +61,7 @@ func Nginx(text string) (*Format, error) {
 		if !ok {
 			field = Field{Name: name(variable)}
 		}
-		field.Asked = text[i:n]
+		field.Asked, field.Escape = text[i:n], escape
 		pieces, i = append(pieces, piece{field: &field, at: i}), n
 	}
 	return compile(&Format{Name: "nginx' log_format", TimeIsEnd: true}, what, text, pieces)

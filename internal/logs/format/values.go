@@ -128,6 +128,8 @@ func (f *Field) Time(text []byte, clock *Clock) (int64, bool) {
 		return whole*1e6 + milli*1e3, ok && ok2
 	case Unix:
 		return f.epoch(text)
+	case Strftime:
+		return f.pattern.time(text)
 	}
 	return iso(text)
 }

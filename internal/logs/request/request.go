@@ -8,7 +8,8 @@ import (
 	"fettle.dev/fettle/internal/logs/format"
 )
 
-// Request is one request. Its texts are parts of Line and are gone with it.
+// Request is one request. Its texts are parts of Line and are gone with it, but for those
+// that were written otherwise than the client sent them.
 type Request struct {
 	Line     []byte
 	Spans    []format.Span // of the format's fields
@@ -23,6 +24,8 @@ type Request struct {
 
 	puppet Puppet
 	split  bool // puppet is made
+	format *format.Format
+	marked bool // a value may be written otherwise than the client sent it
 }
 
 // Reader makes requests of lines of one format.
@@ -66,8 +69,8 @@ func (d *Reader) Read(line []byte, r *Request) format.Line {
 	if l != format.Whole {
 		return l
 	}
-	r.Line, r.split = line, false
-	if !d.values(r) {
+	r.Line, r.split, r.format, r.marked = line, false, d.Format, d.Format.Marked(line)
+	if !d.values(r) && (d.Format.Rescan(line, r.Spans) != format.Whole || !d.values(r)) {
 		return format.Bad
 	}
 	return format.Whole
@@ -75,11 +78,10 @@ func (d *Reader) Read(line []byte, r *Request) format.Line {
 
 // values reads what the fields of a line mean; false says that one of them cannot be.
 func (d *Reader) values(r *Request) bool {
-	line := r.Line
 	fields := d.Format.Fields
 	r.Duration, r.Time, r.Status = -1, 0, 0
 	if d.duration >= 0 {
-		text := r.Spans[d.duration].Of(line)
+		text := r.Field(d.duration)
 		if us, ok := fields[d.duration].Duration(text); ok {
 			r.Duration = us
 		} else if !none(text) {
@@ -87,7 +89,7 @@ func (d *Reader) values(r *Request) bool {
 		}
 	}
 	if d.time >= 0 {
-		us, ok := fields[d.time].Time(r.Spans[d.time].Of(line), &d.clock)
+		us, ok := fields[d.time].Time(r.Field(d.time), &d.clock)
 		if !ok {
 			return false
 		}
@@ -97,7 +99,7 @@ func (d *Reader) values(r *Request) bool {
 		r.Time = us
 	}
 	if d.status >= 0 {
-		text := r.Spans[d.status].Of(line)
+		text := r.Field(d.status)
 		n, ok := format.Int(text)
 		if !ok && !none(text) || n > 999 {
 			return false
@@ -105,27 +107,27 @@ func (d *Reader) values(r *Request) bool {
 		r.Status = int(n)
 	}
 	if d.request >= 0 {
-		r.ask(r.Spans[d.request].Of(line))
+		r.ask(r.Field(d.request))
 		return true
 	}
 	r.Method, r.URL, r.Path, r.Query, r.Protocol = nil, nil, nil, nil, nil
 	if d.method >= 0 {
-		r.Method = r.Spans[d.method].Of(line)
+		r.Method = r.Field(d.method)
 	}
 	if d.protocol >= 0 {
-		r.Protocol = r.Spans[d.protocol].Of(line)
+		r.Protocol = r.Field(d.protocol)
 	}
 	if d.url >= 0 {
-		r.setURL(r.Spans[d.url].Of(line))
+		r.setURL(r.Field(d.url))
 	}
 	if d.path >= 0 {
-		r.Path = r.Spans[d.path].Of(line)
+		r.Path = r.Field(d.path)
 		if d.url < 0 {
 			r.URL = r.Path
 		}
 	}
 	if d.query >= 0 {
-		r.Query = bytes.TrimPrefix(r.Spans[d.query].Of(line), []byte("?"))
+		r.Query = bytes.TrimPrefix(r.Field(d.query), []byte("?"))
 	}
 	return true
 }
@@ -176,8 +178,14 @@ func (r *Request) setURL(url []byte) {
 	r.Path, r.Query, _ = bytes.Cut(url, []byte("?"))
 }
 
-// Field is the text of a format's field.
-func (r *Request) Field(i int) []byte { return r.Spans[i].Of(r.Line) }
+// Field is the text of a format's field, as the client sent it.
+func (r *Request) Field(i int) []byte {
+	text := r.Spans[i].Of(r.Line)
+	if r.marked {
+		return r.format.Fields[i].Escape.Plain(text)
+	}
+	return text
+}
 
 // Parameter is the value of a parameter of the query, as it was sent; nil without it.
 func (r *Request) Parameter(name string) []byte {

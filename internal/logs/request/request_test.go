@@ -45,7 +45,7 @@ func TestDimensions(t *testing.T) {
 		{line("127.0.0.1", "GET /puppet-ca/v1/certificate_revocation_list/ca HTTP/1.0", "200", "1", "-"), "indirector=certificate_revocation_list requestor=127.0.0.1 environment="},
 		{line("::1", "GET /index.html HTTP/1.1", "200", "1", "-"), "indirector= environment= resource= path=/index.html requestor=::1"},
 		{line("::1", "-", "408", "1", "-"), "method= url=- status=408"},
-		{line("::1", `\x16\x03\x01`, "400", "1", "-"), `method= url=\x16\x03\x01`},
+		{line("::1", `\x16\x03\x01`, "400", "1", "-"), "method= url=\x16\x03\x01"},
 	} {
 		r := read(t, f, c.line)
 		for _, w := range strings.Fields(c.want) {

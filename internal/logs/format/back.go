@@ -1,0 +1,183 @@
+package format
+
+import "bytes"
+
+// scanBack tries every way to cut the line from begin on, the shortest fields first: a
+// client that writes quotes into a log that does not escape them, or an address with
+// colons before a port, ends a field too early for the plain way. What a field cannot be
+// (a number with letters) decides.
+//
+// It takes time and memory in proportion to the line, whatever is in it. Of a text, the
+// ends that can be reached from a place further on are among those from a place before
+// it: where one beginning led nowhere, no later one does. All other fields are short, so
+// few ends are tried for each beginning, and each beginning once.
+func (f *Format) scanBack(line []byte, begin int, spans []Span) Line {
+	b := backtrack{f: f, line: line, spans: spans, dead: make([]dead, len(f.steps))}
+	for i := range b.dead {
+		b.dead[i].from = len(line) + 1
+	}
+	if !b.try(0, begin) {
+		return Bad
+	}
+	return Whole
+}
+
+// backtrack is one line that is cut.
+type backtrack struct {
+	f     *Format
+	line  []byte
+	spans []Span
+	dead  []dead // by step
+}
+
+// dead are the beginnings of a step's field from which the rest of the line cannot be
+// cut: all of from to to, and those marked.
+type dead struct {
+	from, to int
+	marked   []uint64 // a bit for each byte of the line; nil: none
+}
+
+func (d *dead) is(at int) bool {
+	return at >= d.from && at <= d.to || d.marked != nil && d.marked[at>>6]&(1<<(at&63)) != 0
+}
+
+func (d *dead) mark(at, size int) {
+	if d.marked == nil {
+		d.marked = make([]uint64, size>>6+1)
+	}
+	d.marked[at>>6] |= 1 << (at & 63)
+}
+
+// try cuts the line from at on, beginning with the i-th step.
+func (b *backtrack) try(i, at int) bool {
+	line := b.line
+	if i == len(b.f.steps) {
+		return at == len(line)
+	}
+	s := &b.f.steps[i]
+	if s.braced != 0 && (at == len(line) || line[at] != s.braced) {
+		b.spans[s.field] = Span{int32(at), int32(at)}
+		return b.try(i+1, at)
+	}
+	d := &b.dead[i]
+	if d.is(at) {
+		return false
+	}
+	field := &b.f.Fields[s.field]
+	most := field.longest()
+	list := field.Kind == Duration && field.List
+	if list {
+		most = run(line[at:])
+	}
+	// A number ends before the first byte that is of none.
+	once := s.number && !list && len(s.lit) > 0 && bytes.IndexByte([]byte("0123456789.+-"), s.lit[0]) < 0
+	for from := at; from <= len(line) && from-at <= most; from++ {
+		end := len(line)
+		if len(s.lit) > 0 {
+			k := bytes.Index(line[from:min(len(line), at+most+len(s.lit))], s.lit)
+			if k < 0 {
+				break
+			}
+			end = from + k
+		}
+		if end-at > most {
+			break
+		}
+		from = end
+		if !list && !field.fits(line[at:end]) {
+			if once {
+				break
+			}
+			continue
+		}
+		next := end
+		if !s.keep {
+			next += len(s.lit)
+		}
+		if b.try(i+1, next) {
+			b.spans[s.field] = Span{int32(at), int32(end)}
+			return true
+		}
+		if once || i+1 < len(b.f.steps) && b.beyond(i+1, next) {
+			break // nor will a later end
+		}
+	}
+	switch {
+	case field.anything():
+		*d = dead{at, len(line), nil}
+	case list:
+		d.from, d.to = at, at+most
+		d.mark(at, len(line))
+	default:
+		d.mark(at, len(line))
+	}
+	return false
+}
+
+// beyond says whether the step's field leads nowhere from all places from at on.
+func (b *backtrack) beyond(i, at int) bool {
+	d := &b.dead[i]
+	return b.f.steps[i].braced == 0 && at >= d.from && d.to == len(b.line)
+}
+
+// anything says whether every text fits.
+func (f *Field) anything() bool { return f.Kind != Duration && f.Kind != Number && f.Kind != Time }
+
+// longest is how long a field's text can be, in bytes.
+func (f *Field) longest() int {
+	switch {
+	case f.anything():
+		return MaxLine
+	case f.Kind == Duration && f.List:
+		return MaxLine
+	case f.Layout == Strftime:
+		return f.pattern.width
+	}
+	return 40
+}
+
+// fits says whether a text can be what the field is.
+func (f *Field) fits(text []byte) bool {
+	if len(text) > f.longest() {
+		return false
+	}
+	switch f.Kind {
+	case Duration:
+		if f.List {
+			return run(text) == len(text)
+		}
+		_, ok := f.Duration(text)
+		return ok || len(text) == 0 || text[0] == '-' && number(text[1:])
+	case Number:
+		_, ok := Int(bytes.TrimPrefix(text, []byte("+"))) // HAProxy's logasap
+		return ok || len(text) == 0 || string(text) == "-"
+	case Time:
+		_, ok := f.Time(text, nil)
+		return ok
+	}
+	return true
+}
+
+// number says whether a text is digits, or nothing.
+func number(text []byte) bool {
+	for _, c := range text {
+		if (c < '0' || c > '9') && c != '.' {
+			return false
+		}
+	}
+	return true
+}
+
+// run is how much of the beginning of a text can be of a list of numbers: of several
+// attempts, of which some have none.
+func run(text []byte) int {
+	if len(text) > 0 && text[0] != '-' && text[0]-'0' > 9 {
+		return 0
+	}
+	for i, c := range text {
+		if (c < '0' || c > '9') && bytes.IndexByte([]byte("-.,: "), c) < 0 {
+			return i
+		}
+	}
+	return len(text)
+}
