@@ -31,15 +31,18 @@ type logsOptions struct {
 	workers                      int
 	noPercentiles, follow        bool
 	save, sinceLast              string
+	config                       []string
+	configured                   *logsConfig // what config says
 }
 
 func logsCommand(a *app) *cobra.Command {
 	var o logsOptions
 	c := &cobra.Command{
-		Use: "logs FILE...", Short: "Find out of request logs who asked for what, and where the time went",
+		Use: "logs [FILE...]", Short: "Find out of request logs who asked for what, and where the time went",
 		Long: `Reads logs of Apache, nginx, HAProxy, Puppet Server, Foreman and JSON lines, plain or
 compressed (gzip, zstd, bzip2); of a directory all files; - is the standard input. The
-format is found out from the first lines, and said. For each group of requests: how
+format is found out from the first lines, or read from the server's own configuration
+(--config, which also says which files there are), and said. For each group of requests: how
 many, how long in sum and as a share of all, mean, standard deviation, extremes and
 percentiles (within 0.8 %). Lines that are of no request are counted and shown.`,
 		Annotations: map[string]string{moreFormats: logsFormats},
@@ -72,6 +75,7 @@ func (o *logsOptions) common(f *pflag.FlagSet) {
 	f.StringVar(&o.sort, "sort", "total", "order of the groups, the largest first: "+strings.Join(logs.Sorts, ", "))
 	f.IntVar(&o.top, "top", 10, "how many groups of each grouping are shown; 0 is all")
 	f.StringVar(&o.format, "format", "", "the logs' format: apache:LOGFORMAT, nginx:LOG_FORMAT, haproxy:LOG-FORMAT, logback:PATTERN as the server has it, or a name (combined, puppetserver, foreman, ...)")
+	f.StringArrayVar(&o.config, "config", nil, "the server's configuration, which says the logs' formats: /etc/apache2, /etc/httpd, /etc/nginx, /etc/haproxy, /etc/puppetlabs/puppetserver, or a main file; repeatable")
 	f.StringVar(&o.unit, "unit", "", "unit of the duration, where the format says another: ns, us, ms or s")
 	f.StringVar(&o.duration, "duration", "", "member of JSON lines that is the duration; --unit says its unit")
 	f.IntVar(&o.groups, "groups", 1_000_000, "the most groups of a grouping; what comes beyond is added up as one, and said")
@@ -84,9 +88,6 @@ const headSize = 64 << 10
 var durationUnits = map[string]int64{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
-	if len(paths) == 0 {
-		return ui.Hinted(ui.Usage, errors.New("no log is named"), "fettle logs FILE...; - is the standard input")
-	}
 	asked, err := o.asked(time.Now())
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
@@ -94,6 +95,17 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	h, err := a.logsHost()
 	if err != nil {
 		return err
+	}
+	if o.configured, err = newLogsConfig(h, o.config); err != nil {
+		return err
+	}
+	if len(paths) == 0 && o.configured != nil {
+		if paths, err = o.configured.files(a.sayOnce); err != nil {
+			return err
+		}
+	}
+	if len(paths) == 0 {
+		return ui.Hinted(ui.Usage, errors.New("no log is named"), "fettle logs FILE..., - is the standard input; or fettle logs --config /etc/apache2")
 	}
 	found, err := source.Find(h, paths)
 	if err != nil {
@@ -285,6 +297,8 @@ func (o logsOptions) asked(now time.Time) (logs.Options, error) {
 		return out, fmt.Errorf("--unit %s: want ns, us, ms or s", o.unit)
 	case o.follow && (o.sinceLast != "" || o.save != "" || o.until != ""):
 		return out, errors.New("--follow goes on from now: it does not go with --since-last, --save or --until")
+	case o.format != "" && len(o.config) > 0:
+		return out, errors.New("--format and --config both say the format: give one")
 	case o.duration != "" && o.unit == "":
 		return out, fmt.Errorf("--duration %s: --unit says in what", o.duration)
 	}
@@ -331,7 +345,12 @@ func (o logsOptions) formats(set *source.Set) ([]*format.Format, error) {
 				out = append(out, nil) // just begun: its format is that of the others
 				continue
 			}
-			if f, err = format.Detect(head, jsonUnits); err != nil {
+			if o.configured != nil {
+				f, err = o.configured.format(l.Path, head)
+				if err != nil {
+					return nil, err
+				}
+			} else if f, err = format.Detect(head, jsonUnits); err != nil {
 				return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, err), "--format says how its lines are written, as the server's configuration has it")
 			}
 		}

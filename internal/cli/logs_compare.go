@@ -52,6 +52,9 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 	if err != nil {
 		return err
 	}
+	if o.configured, err = newLogsConfig(h, o.config); err != nil {
+		return err
+	}
 	if asked.By == nil {
 		found, err := source.Find(h, []string{before})
 		if err != nil {

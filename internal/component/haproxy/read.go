@@ -175,18 +175,22 @@ func (s settings) effective(proxy int, name string) (option, bool, error) {
 		if ok || err != nil {
 			return o, ok, err
 		}
-		from, next := s.sections[proxy].from, -1
-		for n, x := range s.sections[:proxy] {
-			if x.kind == "defaults" && (from == "" && s.sections[proxy].kind != "defaults" || from != "" && x.name == from) {
-				next = n
-			}
-		}
-		if next < 0 {
+		if proxy = s.defaultsOf(proxy); proxy < 0 {
 			break
 		}
-		proxy = next
 	}
 	return option{}, false, nil
+}
+
+// defaultsOf is the section from which a proxy has what it does not say itself, or -1.
+func (s settings) defaultsOf(proxy int) int {
+	from, next := s.sections[proxy].from, -1
+	for n, x := range s.sections[:proxy] {
+		if x.kind == "defaults" && (from == "" && s.sections[proxy].kind != "defaults" || from != "" && x.name == from) {
+			next = n
+		}
+	}
+	return next
 }
 
 // has says whether a section has a line of an option.

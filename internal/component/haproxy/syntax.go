@@ -49,6 +49,7 @@ type line struct {
 	option   string // the first word, with the next one of a timeout
 	args     string // what is behind it, as it stands there
 	from, to int    // the bytes of args
+	column   int    // where they begin in their line, from 1
 	end      int    // of the whole line, with its newline
 	// variable says that something of it is from the environment.
 	variable bool
@@ -91,7 +92,7 @@ func scan(text string) ([]line, error) {
 			}
 			switch {
 			case len(l.words) == key+1:
-				l.from, l.to = at+i, at+next
+				l.from, l.to, l.column = at+i, at+next, i+1
 			case len(l.words) > key:
 				l.to = at + next
 			}

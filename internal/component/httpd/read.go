@@ -30,6 +30,8 @@ type settings struct {
 	// values are the arguments with their variables replaced, by the place.
 	values []string
 	listen []string
+	logs   []logDirective
+	root   string // ServerRoot
 }
 
 // value is what the files give a directive for the whole server: the last line
@@ -47,7 +49,7 @@ func (s settings) value(key string) (value string, at conf.Place, ok bool) {
 // and the names that are defined.
 func readSettings(h *host.Host, in instance) (settings, error) {
 	r := reader{
-		host: h, root: in.root, defines: map[string]string{}, env: environment(h, in),
+		host: h, settings: settings{root: in.root}, defines: map[string]string{}, env: environment(h, in),
 		includes: conf.Includes{From: h.Files, Depth: maxDepth, Most: maxFiles},
 	}
 	r.modules = map[string]string{"core.c": "", "core_module": "", "mod_so.c": "", "so_module": "", "http_core.c": "", "http_module": ""}
@@ -66,9 +68,10 @@ type reader struct {
 	settings
 	host     *host.Host
 	includes conf.Includes
-	root     string // ServerRoot
 	defines  map[string]string
 	env      map[string]string
+	hosts    int // virtual hosts that have begun
+	server   int // the one that is read now; 0 is the main server
 }
 
 // file reads one file inside some sections.
@@ -101,6 +104,9 @@ func (r *reader) text(name, text string, context []string) error {
 				skip--
 			} else if last.scopes {
 				context = context[:len(context)-1]
+				if last.name == "<virtualhost" {
+					r.server = 0
+				}
 			}
 		case strings.HasPrefix(l.name, "<"):
 			if len(sections) >= maxDepth {
@@ -113,10 +119,17 @@ func (r *reader) text(name, text string, context []string) error {
 			case !conditional(kind):
 				s.scopes = true
 				context = append(context, scope(kind, r.resolve(l.args)))
+				if kind == "virtualhost" {
+					r.hosts++
+					r.server = r.hosts
+				}
 			}
 			sections = append(sections, s)
 		case skip > 0:
 		default:
+			if slices.Contains(logDirectives, l.name) {
+				r.keepLog(name, text, l)
+			}
 			if err := r.directive(name, l, context); err != nil {
 				return fmt.Errorf("%s: %w", at, err)
 			}

@@ -61,6 +61,7 @@ const (
 type settings struct {
 	all   []found
 	files []string // the main one first
+	logs  []logDirective
 }
 
 // found is a directive with all blocks that it is in; the place has only those of
@@ -163,7 +164,7 @@ func (s settings) closing() []string {
 func readSettings(h *host.Host, main string) (settings, error) {
 	r := reader{host: h, prefix: prefix(h, main), includes: conf.Includes{From: h.Files, Depth: maxDepth, Most: maxFiles}}
 	err := r.file(main, "", 0)
-	return settings{r.all, r.includes.Read}, err
+	return settings{r.all, r.includes.Read, r.logs}, err
 }
 
 type reader struct {
@@ -171,6 +172,7 @@ type reader struct {
 	prefix   string
 	includes conf.Includes
 	all      []found
+	logs     []logDirective
 }
 
 // file reads one file inside some blocks, so many deep.
@@ -192,6 +194,9 @@ func (r *reader) text(name, text, context string, depth int) error {
 				return fmt.Errorf("%d: %w", d.number, err)
 			}
 			return nil
+		}
+		if d.name == "log_format" || d.name == "access_log" {
+			r.keepLog(name, text, context+local+d.name, d)
 		}
 		if len(d.words) > 0 {
 			r.all = append(r.all, found{context + local + d.name, d.words, conf.Place{

@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/component/accesslog"
+	components "fettle.dev/fettle/internal/component/table"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/logs/format"
+	"fettle.dev/fettle/internal/logs/source"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// logsConfig is what servers' configurations say of logs, for --config.
+type logsConfig struct {
+	host *host.Host
+	logs []accesslog.Log
+}
+
+// newLogsConfig reads the configurations that --config names; nil without any.
+func newLogsConfig(h *host.Host, paths []string) (*logsConfig, error) {
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	c := &logsConfig{host: h}
+	for _, p := range paths {
+		name, err := c.absolute(p)
+		if err != nil {
+			return nil, err
+		}
+		found, err := components.Logs(h, name)
+		if err != nil {
+			return nil, ui.Exit(ui.Usage, fmt.Errorf("--config: %w", err))
+		}
+		c.logs = append(c.logs, found...)
+	}
+	for i := range c.logs {
+		l := &c.logs[i]
+		if l.Path != "" && !strings.ContainsAny(path.Dir(l.Path), `*?[\`) {
+			l.Path = c.resolved(l.Path)
+		}
+	}
+	return c, nil
+}
+
+// absolute is a path as the machine has it; below --root all are its own.
+func (c *logsConfig) absolute(p string) (string, error) {
+	if c.host.Live {
+		return filepath.Abs(p)
+	}
+	return path.Clean("/" + p), nil
+}
+
+// resolved is a path without links in it but for its last part: /etc/httpd/logs is one to
+// /var/log/httpd.
+func (c *logsConfig) resolved(p string) string {
+	if dir, err := c.host.Files.Resolve(path.Dir(p)); err == nil && !strings.ContainsAny(dir, `*?[\`) {
+		return path.Join(dir, path.Base(p))
+	}
+	return p
+}
+
+// format is that of a file: what the configuration says of it.
+func (c *logsConfig) format(file string, head []byte) (*format.Format, error) {
+	name := file
+	if file != source.Stdin {
+		var err error
+		if name, err = c.absolute(file); err != nil {
+			return nil, err
+		}
+		name = c.resolved(name)
+	}
+	l, why, err := accesslog.Of(c.logs, name)
+	if err != nil {
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("--config: %w", err), "without --config the format is found out from the first lines; --format says it")
+	}
+	f, err := l.Compile()
+	if err != nil {
+		return nil, ui.Exit(ui.Usage, fmt.Errorf("--config: %s: %w", file, err))
+	}
+	if why != "" {
+		f.Why += ", " + why
+	}
+	if n, all := f.Reads(head); all > 0 {
+		f.Why += fmt.Sprintf("; %d of the first %d lines are so", n, all)
+	}
+	return f, nil
+}
+
+// files are the logs that the configuration names and that are there; of others say is
+// told.
+func (c *logsConfig) files(say func(string)) ([]string, error) {
+	var out, missing []string
+	for i := range c.logs {
+		l := &c.logs[i]
+		if l.Path == "" {
+			say(fmt.Sprintf("%s: it goes to %s, which is no file: left out", l.At, l.Goes))
+			continue
+		}
+		names := []string{l.Path}
+		if l.Pattern {
+			var err error
+			if names, err = host.Glob(c.host.Files, l.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, err
+			}
+		}
+		there := 0
+		for _, name := range names {
+			_, err := c.host.Files.Stat(name)
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotRecorded) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if there++; !slices.Contains(out, name) {
+				out = append(out, name)
+			}
+		}
+		if there == 0 && l.Goes == "" {
+			missing = append(missing, fmt.Sprintf("%s (%s)", l.Path, l.At))
+		}
+	}
+	if len(out) == 0 {
+		return nil, ui.Exit(ui.Failed, fmt.Errorf("none of the logs that the configuration names is there: %s", accesslog.Names(c.logs)))
+	}
+	for _, m := range missing {
+		say(m + " is not there: left out")
+	}
+	return out, nil
+}

@@ -1,0 +1,44 @@
+package conf
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Quoted is a value as a file has it and as its product reads it.
+type Quoted struct {
+	File         string
+	Line, Column int // where Raw begins, from 1
+	Raw          string
+	// Read makes of Raw, or of a beginning of it, what the product makes of it.
+	Read func(raw string) string
+}
+
+// Value is what the product reads.
+func (q Quoted) Value() string { return q.Read(q.Raw) }
+
+// Place is FILE:LINE:COLUMN of a byte of the value.
+func (q Quoted) Place(at int) string {
+	raw := 0
+	if value := q.Value(); at > 0 && at <= len(value) {
+		// The shortest beginning that is read as more than what is before the byte ends
+		// with the byte.
+		for raw < len(q.Raw)-1 && !(len(q.Read(q.Raw[:raw+1])) > at && strings.HasPrefix(q.Read(q.Raw[:raw+1]), value[:at])) {
+			raw++
+		}
+	}
+	line, column := q.Line, q.Column+raw
+	before := q.Raw[:raw]
+	if n := strings.Count(before, "\n"); n > 0 {
+		line, column = line+n, raw-strings.LastIndexByte(before, '\n')
+	}
+	return fmt.Sprintf("%s:%d:%d", q.File, line, column)
+}
+
+func (q Quoted) String() string { return fmt.Sprintf("%s:%d", q.File, q.Line) }
+
+// PositionOf is line and column, from 1, of a byte of a text.
+func PositionOf(text string, at int) (line, column int) {
+	before := text[:min(max(at, 0), len(text))]
+	return 1 + strings.Count(before, "\n"), len(before) - strings.LastIndexByte(before, '\n')
+}

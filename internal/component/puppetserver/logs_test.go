@@ -1,0 +1,65 @@
+package puppetserver
+
+import (
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/component/accesslog"
+	"fettle.dev/fettle/internal/component/conf/conftest"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
+)
+
+// TestLogs reads a file of the form that the packages have.
+func TestLogs(t *testing.T) {
+	dir := conftest.Dir(t)
+	const xml = "/etc/puppetlabs/puppetserver/request-logging.xml"
+	hosttest.WriteFile(t, dir, "/etc/puppetlabs/puppetserver/conf.d/webserver.conf", "webserver: {\n    access-log-config: "+xml+"\n}\n")
+	write := func(pattern string) {
+		hosttest.WriteFile(t, dir, xml, `<configuration debug="false" scan="true">
+    <property name="dir" value="/var/log/puppetlabs"/>
+    <appender name="FILE" class="ch.qos.logback.core.rolling.RollingFileAppender">
+        <file>${dir}/puppetserver/puppetserver-access.log</file>
+        <append>true</append>
+        <rollingPolicy class="ch.qos.logback.core.rolling.SizeAndTimeBasedRollingPolicy">
+            <fileNamePattern>${dir}/puppetserver/puppetserver-access-%d{yyyy-MM-dd}.%i.log.gz</fileNamePattern>
+        </rollingPolicy>
+        <encoder>
+            <pattern>`+pattern+`</pattern>
+        </encoder>
+    </appender>
+    <appender-ref ref="FILE" />
+</configuration>
+`)
+	}
+	h := host.Mounted(dir)
+	write(`%h %l %u [%t] &quot;%r&quot; %s %b "%i{Referer}" "%i{User-Agent}" %D %i{Content-Length} %mdc{jruby.borrow-time:--}`)
+	for _, main := range []string{"/etc/puppetlabs/puppetserver", xml} {
+		all, err := Logs(h, main)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range []string{"/var/log/puppetlabs/puppetserver/puppetserver-access.log", "/var/log/puppetlabs/puppetserver/puppetserver-access-2026-11-20.3.log.gz"} {
+			l, _, err := accesslog.Of(all, file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := l.Compile()
+			if err != nil || f.Field("duration") < 0 || f.Fields[f.Field("duration")].Unit != 1e6 || f.Why != "pattern of "+xml+":10" {
+				t.Errorf("%+v, %v", f, err)
+			}
+		}
+	}
+	write("%h %l\n              %wrong{x} %s")
+	all, err := Logs(h, xml)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := all[0].Compile(); err == nil || !strings.Contains(err.Error(), xml+":11:15: pattern, %wrong{x}: not a word of logback-access") {
+		t.Error(err)
+	}
+	hosttest.WriteFile(t, dir, xml, "<configuration>\n<appender>\n</configuration>\n")
+	if _, err := Logs(h, xml); err == nil || !strings.Contains(err.Error(), xml+":3: ") {
+		t.Error(err)
+	}
+}
