@@ -51,8 +51,9 @@ func scanPuppetLog(line []byte, spans []Span) Line {
 		return Other
 	}
 	spans[2] = Span{int32(at + open + 1), int32(at + shut)}
-	in := bytes.LastIndex(line, []byte(" in "))
-	if in < 0 || !bytes.HasSuffix(line, []byte(" seconds")) {
+	rest, ok := bytes.CutSuffix(line, []byte(" seconds"))
+	in := bytes.LastIndex(rest, []byte(" in "))
+	if in < 0 || !ok {
 		return Other
 	}
 	env := bytes.LastIndex(line[:in], []byte(" in environment "))

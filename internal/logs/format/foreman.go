@@ -38,7 +38,10 @@ func foreman() *Format {
 type Joiner struct {
 	begun map[string]*started
 	order []string // ids, the oldest first; some of them have ended
-	line  []byte
+	held  int      // bytes of what has begun
+	// forgotten are those that began so long ago that others took their place.
+	forgotten int
+	line      []byte
 	// Lost are requests of which the log has the end and not the beginning: it was
 	// rotated meanwhile. They count, without what the beginning would say.
 	Lost int
@@ -51,13 +54,29 @@ type started struct{ time, client, method, url, controller, action, as string }
 // leaves some that never end.
 const mostBegun = 64 << 10
 
+// longestID is how long a request's id can be, in bytes: a UUID has 36.
+const longestID = 128
+
+// mostHeld is how much is kept of them, in bytes, and mostURL of one's URL.
+const (
+	mostHeld = 32 << 20
+	mostURL  = 8 << 10
+)
+
+func (s *started) size() int {
+	return len(s.time) + len(s.client) + len(s.method) + len(s.url) + len(s.controller) + len(s.action) + len(s.as)
+}
+
 // Begun is how many requests have begun and not ended.
-func (j *Joiner) Begun() int { return len(j.begun) }
+func (j *Joiner) Begun() int { return len(j.begun) + j.forgotten }
 
 // Join takes a line. Whole says that it ended a request: then out is a line made of all
 // of its lines, valid until the next call, and spans are of that.
 func (j *Joiner) Join(line []byte, spans []Span) (out []byte, l Line) {
 	when, id, message, ok := foremanLine(line)
+	if ok && len(id) > longestID {
+		return nil, Bad
+	}
 	if !ok {
 		if len(line) == 0 || line[0] == ' ' || line[0] == '|' || line[0] == '\t' || len(j.begun) > 0 && !looksTimed(line) {
 			return nil, Other // of a message of several lines
@@ -67,6 +86,7 @@ func (j *Joiner) Join(line []byte, spans []Span) (out []byte, l Line) {
 	switch {
 	case bytes.HasPrefix(message, []byte("Started ")):
 		s := j.of(id)
+		j.held -= s.size()
 		*s = started{time: string(when)}
 		rest := message[len("Started "):]
 		if n := bytes.IndexByte(rest, ' '); n > 0 {
@@ -75,7 +95,7 @@ func (j *Joiner) Join(line []byte, spans []Span) (out []byte, l Line) {
 		}
 		if len(rest) > 0 && rest[0] == '"' {
 			if n := bytes.IndexByte(rest[1:], '"'); n >= 0 {
-				s.url = string(rest[1 : 1+n])
+				s.url = string(rest[1 : 1+min(n, mostURL)])
 				rest = rest[2+n:]
 			}
 		}
@@ -83,14 +103,17 @@ func (j *Joiner) Join(line []byte, spans []Span) (out []byte, l Line) {
 			from, _, _ = bytes.Cut(from, []byte(" "))
 			s.client = string(from)
 		}
+		j.hold(s)
 	case bytes.HasPrefix(message, []byte("Processing by ")):
 		s := j.of(id)
+		j.held -= s.size()
 		what, as, _ := bytes.Cut(message[len("Processing by "):], []byte(" as "))
 		controller, action, _ := bytes.Cut(what, []byte("#"))
 		s.controller, s.action, s.as = string(controller), string(action), string(as)
 		if s.time == "" {
 			s.time = string(when)
 		}
+		j.hold(s)
 	case bytes.HasPrefix(message, []byte("Completed ")):
 		return j.completed(when, id, message[len("Completed "):], spans)
 	}
@@ -106,10 +129,7 @@ func (j *Joiner) of(id []byte) *started {
 		s = &started{}
 		j.begun[string(id)] = s
 		j.order = append(j.order, string(id))
-		for len(j.begun) > mostBegun {
-			delete(j.begun, j.order[0])
-			j.order = j.order[1:]
-		}
+		j.held += len(id)
 		if len(j.order) > 2*mostBegun {
 			kept := j.order[:0]
 			for _, id := range j.order {
@@ -121,6 +141,28 @@ func (j *Joiner) of(id []byte) *started {
 		}
 	}
 	return s
+}
+
+// hold counts what is kept of a request, and forgets the oldest where it is too much.
+func (j *Joiner) hold(s *started) {
+	j.held += s.size()
+	for len(j.begun) > 1 && (len(j.begun) > mostBegun || j.held > mostHeld) {
+		id := j.order[0]
+		j.order = j.order[1:]
+		switch old := j.begun[id]; old {
+		case nil: // has ended
+		case s:
+			j.order = append(j.order, id)
+		default:
+			j.forget(id, old)
+			j.forgotten++
+		}
+	}
+}
+
+func (j *Joiner) forget(id string, s *started) {
+	j.held -= len(id) + s.size()
+	delete(j.begun, id)
 }
 
 // completed ends a request: "200 OK in 251ms (Views: 100.2ms | ActiveRecord: 50.1ms | Allocations: 1234)".
@@ -141,7 +183,9 @@ func (j *Joiner) completed(when, id, rest []byte, spans []Span) ([]byte, Line) {
 		j.Lost++
 		s = &started{time: string(when)}
 	}
-	delete(j.begun, string(id))
+	if j.begun[string(id)] != nil {
+		j.forget(string(id), s)
+	}
 	j.line = j.line[:0]
 	put := func(field int, before string, text []byte) {
 		j.line = append(j.line, before...)

@@ -51,6 +51,8 @@ func TestDetect(t *testing.T) {
 		{"Apache's vhost_combined log", `www.example.com:443 ::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl"`, map[string]string{"host": "www.example.com", "port": "443"}},
 		{"JSON lines", `{"time_iso8601":"2026-11-20T23:58:28+00:00","remote_addr":"::1","request":"GET / HTTP/1.1","status":200,"request_time":0.012,"upstream":{"zone":"a"}}`,
 			map[string]string{"duration": "0.012", "upstream_zone": "a", "request": "GET / HTTP/1.1"}},
+		{"JSON lines", `{"@timestamp":"2026-11-20T23:58:28Z","http.request.method":"GET","url":{"path":"/a"},"http":{"response.status_code":404},"event.duration":1200000}`,
+			map[string]string{"method": "GET", "url": "/a", "status": "404", "duration": "1200000"}},
 		{"Puppet Server's own log", "2026-11-20T23:58:28.123Z INFO  [qtp1-35] [puppetserver] Puppet Compiled catalog for agent1.test in environment production in 0.21 seconds\njava.lang.Exception: x\n\tat a.b.c",
 			map[string]string{"duration": "0.21", "requestor": "agent1.test", "environment": "production", "indirector": "Compiled catalog"}},
 		{"Foreman's production.log", `2026-11-20T23:58:28 [I|app|a1b2] Started GET "/api/v2/hosts?per_page=20" for 10.0.0.1 at 2026-11-20 23:58:28 +0000

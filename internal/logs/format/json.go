@@ -23,21 +23,37 @@ type node struct {
 	field   int // -1: none
 }
 
+// add asks for a member. A point in its name may be between an object and its member or
+// stand in the name of one: loggers that keep to Elastic's schema write both.
 func (k *keys) add(dotted string, field int) {
-	n := &k.root
-	for _, word := range bytes.Split([]byte(dotted), []byte(".")) {
+	k.root.add(strings.Split(dotted, "."), field)
+	k.fields = max(k.fields, field+1)
+}
+
+// mostWords is the most words of a name that are taken together in every way.
+const mostWords = 6
+
+func (n *node) add(words []string, field int) {
+	if len(words) == 0 {
+		n.field = field
+		return
+	}
+	most := len(words)
+	if most > mostWords {
+		most = 1
+	}
+	for i := 1; i <= most; i++ {
+		name := strings.Join(words[:i], ".")
 		if n.members == nil {
 			n.members = map[string]*node{}
 		}
-		next := n.members[string(word)]
+		next := n.members[name]
 		if next == nil {
 			next = &node{field: -1}
-			n.members[string(word)] = next
+			n.members[name] = next
 		}
-		n = next
+		next.add(words[i:], field)
 	}
-	n.field = field
-	k.fields = max(k.fields, field+1)
 }
 
 // depth is how deep an object may lie in others.

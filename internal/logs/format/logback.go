@@ -53,6 +53,25 @@ func Logback(text string) (*Format, error) {
 			}
 			argument, n = text[n+1:n+end], n+end+1
 		}
+		if (word == "t" || word == "date") && argument != "" {
+			p, zone := strings.Trim(argument, `"`), ""
+			if before, after, ok := strings.Cut(p, `", "`); ok { // %t{"pattern", "zone"}
+				p, zone = before, after
+			} else if before, after, ok := strings.Cut(p, ", "); ok {
+				p, zone = before, after
+			}
+			when, ok := javaDate(p)
+			if !ok {
+				return nil, refuse(what, text, i, "a date is written with the letters y, M, d, H, h, m, s, S, a, E, Z and X")
+			}
+			field := Field{Name: FieldTime, Kind: Time, Asked: text[i:n]}
+			field.asTime(&when)
+			if zone == "UTC" || zone == "GMT" {
+				when.has |= hasZone // it is said here, and not in the line
+			}
+			pieces, i = append(pieces, piece{field: &field, at: i}), n
+			continue
+		}
 		if word == "n" {
 			i = n // the end of the line
 			continue
@@ -88,4 +107,48 @@ func Logback(text string) (*Format, error) {
 		pieces, i = append(pieces, piece{field: &field, at: i}), n
 	}
 	return compile(&Format{Name: "logback-access", TimeIsEnd: true}, what, text, pieces)
+}
+
+// javaLetters are the letters of Java's patterns of dates (SimpleDateFormat), with what
+// strftime has for them, the fraction of a second and +01:00 (:) besides.
+var javaLetters = map[string]byte{
+	"yyyy": 'Y', "yy": 'y', "uuuu": 'Y', "MM": 'm', "MMM": 'b', "MMMM": 'B', "dd": 'd', "HH": 'H', "hh": 'I', "mm": 'M', "ss": 'S', "SSS": 'f', "SSSSSS": 'F', "a": 'p', "E": 'a', "EEE": 'a', "EEEE": 'A',
+	"Z": 'z', "XX": 'z', "XXX": ':', "z": 'Z',
+}
+
+// javaDate is a pattern of Java's, or ISO8601 as logback has it.
+func javaDate(text string) (p pattern, ok bool) {
+	if text == "ISO8601" {
+		text = "yyyy-MM-dd HH:mm:ss,SSS"
+	}
+	for i := 0; i < len(text); {
+		c := text[i]
+		n := i + 1
+		switch {
+		case c == '\'':
+			end := strings.IndexByte(text[n:], '\'')
+			if end < 0 {
+				return p, false
+			}
+			lit := text[n : n+end]
+			if lit == "" { // two are one
+				lit = "'"
+			}
+			p.add(item{lit: lit})
+			n += end + 1
+		case c|0x20 >= 'a' && c|0x20 <= 'z':
+			for n < len(text) && text[n] == c {
+				n++
+			}
+			letter, is := javaLetters[text[i:n]]
+			if !is {
+				return p, false
+			}
+			p.add(item{letter: letter})
+		default:
+			p.add(item{lit: text[i:n]})
+		}
+		i = n
+	}
+	return p, true
 }

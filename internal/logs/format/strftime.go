@@ -41,7 +41,7 @@ var widths = map[byte]struct {
 	part  uint
 }{
 	'Y': {4, hasYear}, 'y': {2, hasYear}, 'm': {2, hasMonth}, 'b': {3, hasMonth}, 'h': {3, hasMonth}, 'B': {9, hasMonth}, 'd': {2, hasDay}, 'e': {2, hasDay}, 'j': {3, hasYearDay},
-	'H': {2, hasHour}, 'k': {2, hasHour}, 'I': {2, hasHour}, 'l': {2, hasHour}, 'p': {2, hasHalf}, 'P': {2, hasHalf}, 'M': {2, hasMinute}, 'S': {2, hasSecond}, 's': {12, hasEpoch}, 'z': {5, hasZone},
+	'H': {2, hasHour}, 'k': {2, hasHour}, 'I': {2, hasHour}, 'l': {2, hasHour}, 'p': {2, hasHalf}, 'P': {2, hasHalf}, 'M': {2, hasMinute}, 'S': {2, hasSecond}, 's': {12, hasEpoch}, 'z': {5, hasZone}, ':': {6, hasZone},
 	'f': {3, hasFraction}, 'F': {6, hasFraction}, 'Z': {6, 0}, 'a': {3, 0}, 'A': {9, 0}, 'u': {1, 0}, 'w': {1, 0}, 'U': {2, 0}, 'W': {2, 0}, 'V': {2, 0}, 'G': {4, 0}, 'g': {2, 0}, 'C': {2, 0},
 }
 
@@ -73,7 +73,7 @@ func strftime(text string) (p pattern, ok bool) {
 			p.join(q)
 			continue
 		}
-		if _, is := widths[c]; !is || c == 'f' {
+		if _, is := widths[c]; !is || c == 'f' || c == ':' {
 			return p, false
 		}
 		p.add(item{letter: c})
@@ -149,6 +149,17 @@ func (p *pattern) time(text []byte) (int64, bool) {
 			if ok = len(text) >= 5 && (text[0] == '+' || text[0] == '-'); ok {
 				h, ok1 := two(text[1:])
 				m, ok2 := two(text[3:])
+				if east = h*3600 + m*60; text[0] == '-' {
+					east = -east
+				}
+				ok = ok1 && ok2 && h < 24 && m < 60
+			}
+		case ':': // +01:00 or Z
+			if ok = len(text) > 0 && text[0] == 'Z'; ok {
+				size = 1
+			} else if ok = len(text) >= 6 && (text[0] == '+' || text[0] == '-') && text[3] == ':'; ok {
+				h, ok1 := two(text[1:])
+				m, ok2 := two(text[4:])
 				if east = h*3600 + m*60; text[0] == '-' {
 					east = -east
 				}

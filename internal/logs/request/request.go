@@ -96,6 +96,9 @@ func (d *Reader) values(r *Request) bool {
 		if d.Format.TimeIsEnd && r.Duration > 0 {
 			us -= r.Duration
 		}
+		if us < firstTime || us > lastTime {
+			return false
+		}
 		r.Time = us
 	}
 	if d.status >= 0 {
@@ -131,6 +134,13 @@ func (d *Reader) values(r *Request) bool {
 	}
 	return true
 }
+
+// The years 1 to 9999, in microseconds since 1970: JSON has no others, and a log that
+// does is read in a wrong unit.
+const (
+	firstTime = -62135596800e6
+	lastTime  = 253402300799e6
+)
 
 // none is what stands where there is no number: -, nothing, or a number below 0
 // (HAProxy's -1).

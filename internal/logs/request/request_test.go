@@ -110,3 +110,27 @@ func TestWhere(t *testing.T) {
 		}
 	}
 }
+
+// TestTimeOfNoYear: a time in another unit than the format says is no time of a request,
+// nor of a report, which could not be written.
+func TestTimeOfNoYear(t *testing.T) {
+	f, err := format.Apache(`%h %{end:sec}t %D`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]format.Line{
+		"::1 1332043345 1": format.Whole, "::1 1332043345000 1": format.Bad, "::1 999999999999 1": format.Bad, "::1 253402300799 1": format.Whole,
+	} {
+		var r Request
+		if l := NewReader(f).Read([]byte(text), &r); l != want {
+			t.Errorf("%s is %d", text, l)
+		}
+	}
+	if f, err = format.Nginx(`$remote_addr [$time_local] $request_time`); err != nil {
+		t.Fatal(err)
+	}
+	var r Request
+	if l := NewReader(f).Read([]byte("::1 [01/Jan/0001:00:00:00 +0000] 1.000"), &r); l != format.Bad {
+		t.Errorf("a second before the year 1 is %d", l)
+	}
+}
