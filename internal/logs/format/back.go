@@ -57,7 +57,16 @@ func (b *backtrack) try(i, at int) bool {
 	s := &b.f.steps[i]
 	if s.braced != 0 && (at == len(line) || line[at] != s.braced) {
 		b.spans[s.field] = Span{int32(at), int32(at)}
-		return b.try(i+1, at)
+		at = s.without(line, at)
+		return at >= 0 && b.try(i+1, at)
+	}
+	if s.braced != 0 {
+		n := s.end(line[at:])
+		if n < 0 || !b.try(i+1, at+n+len(s.lit)) {
+			return false
+		}
+		b.spans[s.field] = Span{int32(at), int32(at + n)}
+		return true
 	}
 	d := &b.dead[i]
 	if d.is(at) {

@@ -41,7 +41,7 @@ type Joiner struct {
 	held  int      // bytes of what has begun
 	// forgotten are those that began so long ago that others took their place.
 	forgotten int
-	line      []byte
+	lines     []byte // room for lines
 	// Lost are requests of which the log has the end and not the beginning: it was
 	// rotated meanwhile. They count, without what the beginning would say.
 	Lost int
@@ -71,7 +71,7 @@ func (s *started) size() int {
 func (j *Joiner) Begun() int { return len(j.begun) + j.forgotten }
 
 // Join takes a line. Whole says that it ended a request: then out is a line made of all
-// of its lines, valid until the next call, and spans are of that.
+// of its lines, and spans are of that.
 func (j *Joiner) Join(line []byte, spans []Span) (out []byte, l Line) {
 	when, id, message, ok := foremanLine(line)
 	if ok && len(id) > longestID {
@@ -186,12 +186,12 @@ func (j *Joiner) completed(when, id, rest []byte, spans []Span) ([]byte, Line) {
 	if j.begun[string(id)] != nil {
 		j.forget(string(id), s)
 	}
-	j.line = j.line[:0]
+	line := j.room()
 	put := func(field int, before string, text []byte) {
-		j.line = append(j.line, before...)
-		from := len(j.line)
-		j.line = append(j.line, text...)
-		spans[field] = Span{int32(from), int32(len(j.line))}
+		line = append(line, before...)
+		from := len(line)
+		line = append(line, text...)
+		spans[field] = Span{int32(from), int32(len(line))}
 	}
 	put(foremanTime, "", []byte(s.time))
 	put(foremanID, " [", id)
@@ -205,8 +205,21 @@ func (j *Joiner) completed(when, id, rest []byte, spans []Span) ([]byte, Line) {
 	put(foremanDuration, " in ", took)
 	put(foremanViews, "ms, views ", part(rest, "Views: "))
 	put(foremanDatabase, "ms, ActiveRecord ", part(rest, "ActiveRecord: "))
-	j.line = append(j.line, "ms"...)
-	return j.line, Whole
+	line = append(line, "ms"...)
+	if len(line) <= len(j.lines) {
+		j.lines = j.lines[len(line):]
+	}
+	return line, Whole
+}
+
+// room is where the next line is made. What was made before stays: several are at work
+// at a time.
+func (j *Joiner) room() []byte {
+	const least, many = 1 << 10, 64 << 10
+	if len(j.lines) < least {
+		j.lines = make([]byte, many)
+	}
+	return j.lines[:0:len(j.lines)]
 }
 
 func part(text []byte, name string) []byte {

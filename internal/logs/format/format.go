@@ -173,6 +173,9 @@ func (f *Format) Scan(line []byte, spans []Span) Line {
 		s := &f.steps[i]
 		if s.braced != 0 && (at == len(line) || line[at] != s.braced) {
 			spans[s.field] = Span{int32(at), int32(at)}
+			if at = s.without(line, at); at < 0 {
+				return f.scanBack(line, begin, spans)
+			}
 			continue
 		}
 		// The plain case of s.end, here because of what a call costs.
@@ -200,6 +203,18 @@ func (f *Format) Scan(line []byte, spans []Span) Line {
 	return Whole
 }
 
+// without is where the line goes on behind a value that was left out with the blank behind
+// it, or -1.
+func (s *step) without(line []byte, at int) int {
+	lit := bytes.TrimPrefix(s.lit, []byte(" "))
+	if !bytes.HasPrefix(line[at:], lit) {
+		if at++; at > len(line) || line[at-1] != ' ' || !bytes.HasPrefix(line[at:], lit) {
+			return -1
+		}
+	}
+	return at + len(lit)
+}
+
 // Rescan is Scan for a line that it has cut into what cannot be: the first end of each
 // field was not the right one.
 func (f *Format) Rescan(line []byte, spans []Span) Line {
@@ -218,6 +233,16 @@ func (f *Format) Rescan(line []byte, spans []Span) Line {
 
 // end is how long the field at the beginning of text is, or -1.
 func (s *step) end(text []byte) int {
+	if s.braced != 0 { // a brace in a value is #7D
+		n := bytes.IndexByte(text, '}') + 1
+		if s.braced == '"' && n < len(text) {
+			n++
+		}
+		if n == 0 || !bytes.HasPrefix(text[n:], s.lit) || len(s.lit) == 0 && n < len(text) {
+			return -1
+		}
+		return n
+	}
 	if len(s.lit) == 0 {
 		return len(text)
 	}

@@ -145,6 +145,13 @@ func TestHAProxy(t *testing.T) {
 			t.Errorf("%s is %q, want %q: %q", name, got[name], want, got)
 		}
 	}
+	if f, err = HAProxy(haproxyHTTP); err != nil {
+		t.Fatal(err)
+	}
+	got = fields(t, f, `10.0.1.2:33317 [20/Nov/2026:23:58:28.655] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 {Mozilla/5.0 (X; "Y|a#7Db} {text/html; x} "GET / HTTP/1.1"`)
+	if got["captured_in"] != `{Mozilla/5.0 (X; "Y|a#7Db}` || got["captured_out"] != "{text/html; x}" || got["request"] != "GET / HTTP/1.1" {
+		t.Errorf("%q", got)
+	}
 	f, err = HAProxy("  %ci   %{+Q}hr %hs  %ST")
 	if err != nil {
 		t.Fatal(err)
