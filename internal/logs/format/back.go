@@ -62,7 +62,7 @@ func (b *backtrack) try(i, at int) bool {
 	}
 	if s.braced != 0 {
 		n := s.end(line[at:])
-		if n < 0 || !b.try(i+1, at+n+len(s.lit)) {
+		if n < 0 || !b.try(i+1, at+n+s.skip()) {
 			return false
 		}
 		b.spans[s.field] = Span{int32(at), int32(at + n)}
@@ -99,10 +99,7 @@ func (b *backtrack) try(i, at int) bool {
 			}
 			continue
 		}
-		next := end
-		if !s.keep {
-			next += len(s.lit)
-		}
+		next := end + s.skip()
 		if b.try(i+1, next) {
 			b.spans[s.field] = Span{int32(at), int32(end)}
 			return true
@@ -189,4 +186,12 @@ func run(text []byte) int {
 		}
 	}
 	return len(text)
+}
+
+// skip is how much of what ends the field is behind it.
+func (s *step) skip() int {
+	if s.keep {
+		return 0
+	}
+	return len(s.lit)
 }

@@ -192,10 +192,7 @@ func (f *Format) Scan(line []byte, spans []Span) Line {
 			return f.scanBack(line, begin, spans)
 		}
 		spans[s.field] = Span{int32(at), int32(at + n)}
-		at += n
-		if !s.keep {
-			at += len(s.lit)
-		}
+		at += n + s.skip()
 	}
 	if at != len(line) {
 		return f.scanBack(line, begin, spans)
