@@ -45,6 +45,7 @@ func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 			if l.BuiltIn = format.HAProxyFormats[l.Name]; l.BuiltIn == "" {
 				return nil, fmt.Errorf("%s: no log is written so: option %s", o.Place, l.Name)
 			}
+			l.BuiltIn = format.HAProxyCaptures(l.BuiltIn, s.captures(n, "request"), s.captures(n, "response"))
 		} else {
 			l.Format = conf.Quoted{File: o.File, Line: o.number, Column: o.column, Raw: o.args, Read: firstWord}
 		}
@@ -54,6 +55,21 @@ func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 		}
 	}
 	return out, nil
+}
+
+// captures is how many headers of requests, or of responses, a proxy captures for its log.
+func (s settings) captures(proxy int, of string) (n int) {
+	for _, o := range s.options {
+		if o.section != proxy || len(o.words) < 2 {
+			continue
+		}
+		switch {
+		case o.option == "capture" && o.words[1] == of, o.option == "declare" && len(o.words) > 2 && o.words[1] == "capture" && o.words[2] == of,
+			o.option == "http-"+of && o.words[1] == "capture" && slices.Contains(o.words, "len"):
+			n++
+		}
+	}
+	return n
 }
 
 // firstWord is the first word of arguments, of which the end may be missing.

@@ -24,6 +24,7 @@ func candidates() []candidate {
 	list := []candidate{
 		{"HAProxy's HTTP log", func() (*Format, error) { return HAProxy(haproxyHTTP) }, "option httplog; its times are milliseconds", ""},
 		{"HAProxy's HTTP log in CLF", func() (*Format, error) { return HAProxy(haproxyCLF) }, "option httplog clf; its times are milliseconds", ""},
+		{"HAProxy's HTTP log in CLF", func() (*Format, error) { return HAProxy(HAProxyCaptures(haproxyCLF, 0, 0)) }, "option httplog clf; its times are milliseconds", ""},
 		{"Puppet Server's access log", func() (*Format, error) { return Logback(puppetServer) }, "as its request-logging.xml has it: %D of logback-access is milliseconds", ""},
 		{"Puppet Server's own log", func() (*Format, error) { return puppetLog(), nil }, "seconds, as the lines say", ""},
 		{"Foreman's production.log", func() (*Format, error) { return foreman(), nil }, "ms, as the lines say", ""},

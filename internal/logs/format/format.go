@@ -160,6 +160,7 @@ func (f *Format) Scan(line []byte, spans []Span) Line {
 	}
 	at := 0
 	if f.syslog {
+		line = bytes.TrimRight(line, " ") // what is left out at the end leaves its blank
 		at = afterSyslog(line)
 	}
 	if len(f.prefix) > 0 {
@@ -220,6 +221,7 @@ func (f *Format) Rescan(line []byte, spans []Span) Line {
 	}
 	at := 0
 	if f.syslog {
+		line = bytes.TrimRight(line, " ") // what is left out at the end leaves its blank
 		at = afterSyslog(line)
 	}
 	if !bytes.HasPrefix(line[at:], f.prefix) {

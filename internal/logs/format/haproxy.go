@@ -35,6 +35,15 @@ var HAProxyFormats = map[string]string{
 	"httpslog": haproxyHTTP + ` %[fc_err]/%[ssl_fc_err,hex]/%[ssl_c_err]/%[ssl_c_ca_err]/%[ssl_fc_is_resumed] %[ssl_fc_sni]/%sslv/%sslc`,
 }
 
+// HAProxyCaptures is a format with as many captured headers of requests and of responses as
+// a frontend has: %hrl and %hsl write each by itself, and nothing where there is none.
+func HAProxyCaptures(text string, requests, responses int) string {
+	for word, n := range map[string]int{" %hrl": requests, " %hsl": responses} {
+		text = strings.ReplaceAll(text, word, strings.Repeat(word, n))
+	}
+	return text
+}
+
 // haproxyBare are texts that HAProxy never puts in quotes (src/log.c), as it does not
 // numbers and times.
 var haproxyBare = []string{"ms", "ts", "tsc", "rc", "lc", "rt", "pid", "cp", "fp", "bp", "sp"}
@@ -120,6 +129,9 @@ func HAProxy(text string) (*Format, error) {
 			pieces = append(pieces, piece{lit: `"`, at: i})
 		}
 		i, space = n, false
+	}
+	if n := len(pieces); n > 0 && pieces[n-1].lit == " " {
+		pieces = pieces[:n-1]
 	}
 	return compile(&Format{Name: "HAProxy's log-format", syslog: true}, what, text, pieces)
 }
