@@ -10,17 +10,18 @@ import (
 // cannot be printed.
 type Escape uint8
 
+// The ways to write them.
 const (
-	// Verbatim: as they are (logback-access, Rails, nginx' escape=none).
+	// Verbatim is as they are: logback-access, Rails, nginx' escape=none.
 	Verbatim Escape = iota
-	// Backslash: \" \\ \n \xhh, as Apache httpd since 2.0.49 (ap_escape_logitem) and
+	// Backslash is \" \\ \n \xhh, as Apache httpd since 2.0.49 (ap_escape_logitem) and
 	// nginx (\xHH alone, ngx_http_log_escape).
 	Backslash
-	// JSONString: \" \\ \/ \n \u00e4, as JSON has it (RFC 8259, section 7).
+	// JSONString is \" \\ \/ \n \u00e4, as JSON has it (RFC 8259, section 7).
 	JSONString
-	// Hash: #XX, as HAProxy in requests and captured headers (configuration manual, 8.6).
+	// Hash is #XX, as HAProxy in requests and captured headers (configuration manual, 8.6).
 	Hash
-	// Brackets: a backslash before ", \ and ], as HAProxy's +E.
+	// Brackets is a backslash before ", \ and ], as HAProxy's +E.
 	Brackets
 )
 

@@ -14,11 +14,11 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("%s %q, column %d (%s): %s", r.What, r.Text, r.At+1, r.Word(), r.Why)
 }
 
-// Word is what stands there, up to the next blank.
+// Word is what stands there, up to the next blank or quote.
 func (r *Refusal) Word() string {
 	rest := r.Text[min(r.At, len(r.Text)):]
 	for i := 1; i < len(rest); i++ {
-		if rest[i] == ' ' || rest[i] == '\t' || i == 40 {
+		if rest[i] == ' ' || rest[i] == '\t' || rest[i] == '"' || i == 40 {
 			return rest[:i]
 		}
 	}

@@ -126,7 +126,8 @@ func (p *pattern) time(text []byte) (int64, bool) {
 			continue
 		}
 		var n int64
-		size, ok := widths[one.letter].width, true
+		var ok bool
+		size := widths[one.letter].width
 		switch one.letter {
 		case 'b', 'h', 'B':
 			n, size = monthName(text, one.letter == 'B')
