@@ -181,7 +181,7 @@ func (f *Format) Scan(line []byte, spans []Span) Line {
 		}
 		// The plain case of s.end, here because of what a call costs.
 		n := -1
-		if len(s.lit) > 0 {
+		if len(s.lit) > 0 && s.braced == 0 {
 			n = bytes.IndexByte(line[at:], s.lit[0])
 		}
 		if e := at + n; n < 0 || e+4 > len(line) || binary.LittleEndian.Uint32(line[e:])&s.mask != s.word || len(s.lit) > 4 || s.quoted && n > 0 && line[e-1] == '\\' {
