@@ -1,0 +1,117 @@
+package http1
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"fettle.dev/fettle/internal/load/dial"
+	"fettle.dev/fettle/internal/load/exchange"
+)
+
+// Client sends requests to one origin, over one connection at a time, which it opens when
+// it is needed and keeps as long as the server does.
+type Client struct {
+	Dialer *dial.Dialer
+	// OneEach ends each connection after one request.
+	OneEach bool
+
+	parser parser
+	mu     sync.Mutex
+	conn   net.Conn
+	closed bool
+}
+
+// Exchange sends a request and reads its answer to the end.
+func (c *Client) Exchange(r *exchange.Request, until time.Time) exchange.Answer {
+	conn, kept := c.conn, true
+	for {
+		if conn == nil {
+			kept = false
+			var err error
+			if conn, err = c.open(until); err != nil {
+				return exchange.Failed(err, true)
+			}
+		}
+		before := c.parser.in
+		status, closing, err := c.once(conn, r, until)
+		if err == nil {
+			if closing || c.OneEach {
+				c.drop()
+			}
+			return exchange.Answer{Status: status, In: c.parser.in - before}
+		}
+		c.drop()
+		if !kept || c.parser.in != before || !r.Repeatable() || !ended(err) {
+			return exchange.Failed(err, false)
+		}
+		// The server has closed it while it was idle, as it may: once more over a new one.
+		c.Dialer.Counts.Reopened.Add(1)
+		conn = nil
+	}
+}
+
+// ended says of an error that the other side had ended the connection.
+func ended(err error) bool {
+	return errors.Is(err, errNoAnswer) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// once sends and reads. A server that answers and closes before it has read all was
+// heard nevertheless.
+func (c *Client) once(conn net.Conn, r *exchange.Request, until time.Time) (status int, closing bool, err error) {
+	if err := conn.SetDeadline(until); err != nil {
+		return 0, true, err
+	}
+	_, unsent := conn.Write(r.Wire)
+	if unsent != nil && (len(r.Body) == 0 || errors.Is(unsent, net.ErrClosed)) {
+		return 0, true, unsent
+	}
+	status, closing, err = c.parser.answer(r.Method == "HEAD")
+	if unsent != nil {
+		if err != nil {
+			err = unsent
+		}
+		closing = true
+	}
+	return status, closing, err
+}
+
+// open opens a connection.
+func (c *Client) open(until time.Time) (net.Conn, error) {
+	conn, err := c.Dialer.Dial(until)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, errors.Join(net.ErrClosed, conn.Close())
+	}
+	c.conn = conn
+	c.parser.reset(conn)
+	return conn, nil
+}
+
+// drop closes the connection.
+func (c *Client) drop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil {
+		_ = c.conn.Close()
+		c.conn = nil
+	}
+}
+
+// Close ends what is under way.
+func (c *Client) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.conn != nil {
+		_ = c.conn.Close()
+	}
+}
+
+var _ exchange.Client = (*Client)(nil)
