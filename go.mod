@@ -7,15 +7,12 @@ require github.com/google/go-cmp v0.7.0
 require (
 	github.com/expr-lang/expr v1.17.8
 	github.com/jackc/pgx/v5 v5.12.0
+	software.sslmate.com/src/go-pkcs12 v0.7.4
 )
 
-require github.com/klauspost/compress v1.20.3 // indirect
+require github.com/klauspost/compress v1.20.3
 
-require (
-	github.com/HdrHistogram/hdrhistogram-go v1.4.0 // indirect
-	golang.org/x/crypto v0.54.0 // indirect
-	software.sslmate.com/src/go-pkcs12 v0.7.4 // indirect
-)
+require golang.org/x/crypto v0.54.0 // indirect
 
 require (
 	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect

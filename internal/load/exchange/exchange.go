@@ -76,6 +76,9 @@ type Client interface {
 	Close()
 }
 
+// ErrNoAnswer is a connection that ended before the first byte of an answer.
+var ErrNoAnswer = errors.New("the server closed the connection without an answer")
+
 // ProtocolError is an answer that is none. Its text has been made by the server in part
 // and quotes that.
 type ProtocolError string
@@ -102,7 +105,7 @@ func Failed(err error, connecting bool) Answer {
 		a.Failure = Refused
 	case connecting:
 		a.Failure = Unreached
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
+	case errors.Is(err, ErrNoAnswer), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
 		a.Failure = Closed
 	}
 	return a

@@ -55,7 +55,7 @@ func (c *Client) Exchange(r *exchange.Request, until time.Time) exchange.Answer 
 
 // ended says of an error that the other side had ended the connection.
 func ended(err error) bool {
-	return errors.Is(err, errNoAnswer) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return errors.Is(err, exchange.ErrNoAnswer) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // once sends and reads. A server that answers and closes before it has read all was

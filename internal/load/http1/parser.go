@@ -21,9 +21,6 @@ const (
 	maxInterim  = 16       // answers 1xx before the final one
 )
 
-// errNoAnswer is a connection that ended before the first byte of an answer.
-var errNoAnswer = errors.New("the server closed the connection without an answer")
-
 // parser reads answers.
 type parser struct {
 	from io.Reader
@@ -108,7 +105,7 @@ func (p *parser) answer(toHEAD bool) (status int, closing bool, err error) {
 		h, err := p.head()
 		if err != nil {
 			if p.in == began && errors.Is(err, io.EOF) {
-				return 0, true, errNoAnswer
+				return 0, true, exchange.ErrNoAnswer
 			}
 			return 0, true, unexpected(err)
 		}

@@ -1,0 +1,145 @@
+// Package h2 is a client of HTTP/2 (RFC 9113), with golang.org/x/net/http2: requests are
+// streams, of which several share a connection.
+package h2
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"fettle.dev/fettle/internal/load/dial"
+	"fettle.dev/fettle/internal/load/exchange"
+)
+
+// Limits of what a server may make this side keep, in bytes.
+const (
+	maxHeader     = 64 << 10
+	maxStream     = 256 << 10 // not yet read
+	maxConnection = 1 << 20   // of all its streams
+)
+
+// Connection is a connection to an origin, opened when it is needed.
+type Connection struct {
+	Dialer *dial.Dialer
+
+	mu     sync.Mutex
+	conn   net.Conn
+	client *http2.ClientConn
+	closed bool
+}
+
+// get is the connection as it can take a request.
+func (c *Connection) get(until time.Time) (*http2.ClientConn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, net.ErrClosed
+	}
+	if c.client != nil && c.client.CanTakeNewRequest() {
+		return c.client, nil
+	}
+	if c.client != nil {
+		// Streams that are under way over it come to their end.
+		c.client.SetDoNotReuse()
+		c.client, c.conn = nil, nil
+	}
+	conn, err := c.Dialer.Dial(until)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := http2.ConfigureTransports(&http.Transport{HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: maxStream, MaxReceiveBufferPerConnection: maxConnection}})
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	transport.AllowHTTP, transport.DisableCompression, transport.MaxHeaderListSize = true, true, maxHeader
+	client, err := transport.NewClientConn(conn)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	c.conn, c.client = conn, client
+	return client, nil
+}
+
+func (c *Connection) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.conn != nil {
+		_ = c.conn.Close()
+	}
+}
+
+// Stream sends requests over a connection that others may use as well.
+type Stream struct {
+	Connection *Connection
+	buffer     [16 << 10]byte
+}
+
+// Exchange sends a request and reads its answer to the end.
+func (s *Stream) Exchange(r *exchange.Request, until time.Time) exchange.Answer {
+	client, err := s.Connection.get(until)
+	if err != nil {
+		return exchange.Failed(err, true)
+	}
+	ctx, cancel := context.WithDeadline(s.Connection.Dialer.Context, until)
+	defer cancel()
+	request := (&http.Request{Method: r.Method, URL: r.URL, Host: r.URL.Host, Header: http.Header{}}).WithContext(ctx)
+	for _, f := range r.Header {
+		if f.Name == "Host" {
+			request.Host = f.Value
+			continue
+		}
+		request.Header.Add(f.Name, f.Value)
+	}
+	if len(r.Body) > 0 {
+		request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(r.Body)), int64(len(r.Body))
+	}
+	answer, err := client.RoundTrip(request)
+	if err != nil {
+		return failed(ctx, err)
+	}
+	in := int64(0)
+	for {
+		n, err := answer.Body.Read(s.buffer[:])
+		in += int64(n)
+		if errors.Is(err, io.EOF) {
+			_ = answer.Body.Close()
+			return exchange.Answer{Status: answer.StatusCode, In: in}
+		}
+		if err != nil {
+			_ = answer.Body.Close()
+			return failed(ctx, err)
+		}
+	}
+}
+
+// failed is the answer of an error of HTTP/2.
+func failed(ctx context.Context, err error) exchange.Answer {
+	a := exchange.Failed(err, false)
+	var away http2.GoAwayError
+	var stream http2.StreamError
+	var connection http2.ConnectionError
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		a.Failure = exchange.Timeout
+	case ctx.Err() != nil, errors.As(err, &away):
+		a.Failure = exchange.Closed
+	case errors.As(err, &stream), errors.As(err, &connection):
+		a.Failure = exchange.Protocol
+	case a.Failure == exchange.Other:
+		a.Failure = exchange.Protocol // what else the library finds wrong is the server's frames
+	}
+	return a
+}
+
+// Close ends the connection and all that is under way over it.
+func (s *Stream) Close() { s.Connection.close() }
+
+var _ exchange.Client = (*Stream)(nil)
