@@ -10,7 +10,10 @@ require (
 	software.sslmate.com/src/go-pkcs12 v0.7.4
 )
 
-require github.com/klauspost/compress v1.20.3
+require (
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0
+	github.com/klauspost/compress v1.20.3
+)
 
 require golang.org/x/crypto v0.54.0 // indirect
 

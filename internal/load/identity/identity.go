@@ -125,7 +125,10 @@ func container(file string, read func(string) ([]byte, error), passphrase func()
 	for _, other := range others {
 		if bytes.Equal(other.RawIssuer, other.RawSubject) { // a root is trusted, and not sent
 			if pool == nil {
-				pool = x509.NewCertPool()
+				// Beside the system's: the server may have its certificate from elsewhere.
+				if pool, err = x509.SystemCertPool(); err != nil {
+					pool = x509.NewCertPool()
+				}
 			}
 			pool.AddCert(other)
 			continue

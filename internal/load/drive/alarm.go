@@ -1,0 +1,61 @@
+package drive
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// alarm wakes up at a moment, to some microseconds. The runtime's own timers are rounded
+// to milliseconds by epoll_wait(2) while a process is idle; a timerfd(2) is a descriptor
+// that the runtime waits for as for a connection.
+type alarm struct {
+	file *os.File
+	raw  syscall.RawConn
+}
+
+func newAlarm() (*alarm, error) {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("timerfd_create", err)
+	}
+	a := &alarm{file: os.NewFile(uintptr(fd), "timerfd")}
+	if a.raw, err = a.file.SyscallConn(); err != nil {
+		return nil, errors.Join(err, a.file.Close())
+	}
+	return a, nil
+}
+
+// near is so short a time that to sleep would take longer.
+const near = 10 * time.Microsecond
+
+// until waits for a moment; false once the alarm is closed.
+func (a *alarm) until(t time.Time) bool {
+	for {
+		left := time.Until(t)
+		switch {
+		case left <= 0:
+			return true
+		case left < near:
+			runtime.Gosched()
+			continue
+		}
+		spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(left))}
+		var err error
+		if a.raw.Control(func(fd uintptr) { err = unix.TimerfdSettime(int(fd), 0, &spec, nil) }) != nil || err != nil {
+			return false
+		}
+		var expired uint64
+		if _, err := a.file.Read(unsafe.Slice((*byte)(unsafe.Pointer(&expired)), 8)); err != nil {
+			return false
+		}
+	}
+}
+
+// close wakes up whoever waits. It may be called again.
+func (a *alarm) close() { _ = a.file.Close() }

@@ -1,0 +1,133 @@
+// Package gate reads thresholds as p99 < 200ms and errors < 1%, and says whether what was
+// measured meets them.
+package gate
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/load/rate"
+)
+
+// Measured is what gates ask.
+type Measured interface {
+	Percentile(p float64) float64 // of the latency, in seconds
+	MeanS() float64
+	MaxS() float64
+	Latencies() int64 // how many there are
+	Errors() float64  // 0 to 1
+	Rate() float64    // answers a second
+}
+
+// Gate is one threshold.
+type Gate struct {
+	Text  string
+	below bool // the value has to be below the limit, else above
+	equal bool // the limit itself meets it
+	limit float64
+	value func(Measured) float64
+	show  func(float64) string
+	// wants is how many latencies it takes to know the value.
+	wants int64
+}
+
+var form = regexp.MustCompile(`^\s*(p[0-9.]+|mean|max|errors|rate)\s*(<=|>=|<|>)\s*(\S.*?)\s*$`)
+
+// Parse reads a threshold.
+func Parse(text string) (*Gate, error) {
+	words := form.FindStringSubmatch(text)
+	if words == nil {
+		return nil, fmt.Errorf("%q: want a threshold as 'p99 < 200ms', 'errors < 1%%' or 'rate > 450/s' (p50 to p99.9, mean, max, errors, rate)", text)
+	}
+	what, sign, limit := words[1], words[2], words[3]
+	g := &Gate{Text: what + " " + sign + " " + limit, below: sign[0] == '<', equal: len(sign) == 2}
+	var err error
+	switch what {
+	case "errors":
+		digits, percent := strings.CutSuffix(limit, "%")
+		g.limit, err = strconv.ParseFloat(strings.TrimSpace(digits), 64)
+		if !percent || err != nil || !(g.limit >= 0 && g.limit <= 100) {
+			return nil, fmt.Errorf("%q: want a share of the requests, as 1%% or 0.1%%", text)
+		}
+		g.limit /= 100
+		g.value = Measured.Errors
+		g.show = func(v float64) string { return strconv.FormatFloat(100*v, 'g', 3, 64) + " %" }
+	case "rate":
+		if g.limit, err = rate.Parse(limit); err != nil {
+			return nil, err
+		}
+		g.value = Measured.Rate
+		g.show = func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) + "/s" }
+	default:
+		d, err := time.ParseDuration(strings.ReplaceAll(limit, " ", ""))
+		if err != nil || d <= 0 {
+			return nil, fmt.Errorf("%q: want a time with its unit, as 200ms or 1.5s", text)
+		}
+		g.limit, g.show, g.wants = d.Seconds(), Time, 1
+		switch what {
+		case "mean":
+			g.value = Measured.MeanS
+		case "max":
+			g.value = Measured.MaxS
+		default:
+			p, err := strconv.ParseFloat(what[1:], 64)
+			if err != nil || !(p > 0 && p < 100) {
+				return nil, fmt.Errorf("%q: want a percentile above 0 and below 100", text)
+			}
+			g.value = func(m Measured) float64 { return m.Percentile(p) }
+			// The rule of three: where none of n is above a limit, at most 3/n of all
+			// are, at 95 %.
+			g.wants = int64(math.Ceil(3/(1-p/100) - 1e-6))
+		}
+	}
+	return g, nil
+}
+
+// Result is what came of a gate.
+type Result struct {
+	Gate string `json:"gate"` // p99 < 200ms
+	Met  bool   `json:"met"`
+	Text string `json:"text"` // what was measured
+}
+
+// Judge says whether a gate is met. Where too little was measured it is not.
+func (g *Gate) Judge(m Measured) Result {
+	n := m.Latencies()
+	if n < g.wants {
+		return Result{g.Text, false, fmt.Sprintf("cannot tell from %d answers: %d are asked for", n, g.wants)}
+	}
+	v := g.value(m)
+	met := v > g.limit || g.equal && v == g.limit
+	if g.below {
+		met = v < g.limit || g.equal && v == g.limit
+	}
+	return Result{g.Text, met, g.show(v)}
+}
+
+// Time is a time in seconds for eyes.
+func Time(s float64) string {
+	switch {
+	case s <= 0:
+		return "0 s"
+	case s < 0.9995e-3:
+		return strconv.FormatFloat(s*1e6, 'f', digits(s*1e6), 64) + " us"
+	case s < 0.9995:
+		return strconv.FormatFloat(s*1e3, 'f', digits(s*1e3), 64) + " ms"
+	}
+	return strconv.FormatFloat(s, 'f', digits(s), 64) + " s"
+}
+
+// digits behind the point, so that there are three in all.
+func digits(v float64) int {
+	switch {
+	case v < 9.995:
+		return 2
+	case v < 99.95:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,70 @@
+package gate
+
+import (
+	"strings"
+	"testing"
+)
+
+// figures are measured ones: the percentile p is p milliseconds.
+type figures struct {
+	n      int64
+	errors float64
+}
+
+func (f figures) Percentile(p float64) float64 { return p / 1000 }
+func (f figures) MeanS() float64               { return 0.05 }
+func (f figures) MaxS() float64                { return 0.2 }
+func (f figures) Latencies() int64             { return f.n }
+func (f figures) Errors() float64              { return f.errors }
+func (f figures) Rate() float64                { return 500 }
+
+func TestGates(t *testing.T) {
+	for _, c := range []struct {
+		gate string
+		of   figures
+		met  bool
+		text string
+	}{
+		{"p99 < 200ms", figures{n: 300}, true, "99.0 ms"},
+		{"p99<99ms", figures{n: 300}, false, "99.0 ms"},
+		{"p99 <= 99ms", figures{n: 300}, true, "99.0 ms"},
+		{"p99 < 200ms", figures{n: 299}, false, "cannot tell from 299 answers: 300 are asked for"},
+		{"p99.9 < 1s", figures{n: 2999}, false, "3000 are asked for"},
+		{"p50 > 10 ms", figures{n: 6}, true, "50.0 ms"},
+		{"mean < 60ms", figures{n: 1}, true, "50.0 ms"},
+		{"max < 0.1s", figures{n: 1}, false, "200 ms"},
+		{"max < 0.1s", figures{}, false, "cannot tell from 0 answers"},
+		{"errors < 1%", figures{errors: 0.009}, true, "0.9 %"},
+		{"errors < 1 %", figures{errors: 0.01}, false, "1 %"},
+		{"errors <= 0%", figures{}, true, "0 %"},
+		{"rate >= 500/s", figures{}, true, "500/s"},
+		{"rate > 30001/min", figures{}, false, "500/s"},
+	} {
+		g, err := Parse(c.gate)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if r := g.Judge(c.of); r.Met != c.met || !strings.Contains(r.Text, c.text) {
+			t.Errorf("%s: %+v, want %t %q", c.gate, r, c.met, c.text)
+		}
+	}
+	for text, want := range map[string]string{
+		"": "want a threshold", "p99": "want a threshold", "p99 = 5ms": "want a threshold", "p99 < ": "want a threshold", "latency < 5ms": "want a threshold",
+		"p99 < 5": "a time with its unit", "p99 < -5ms": "a time with its unit", "p0 < 5ms": "a percentile above 0", "p100 < 5ms": "a percentile above 0", "p9.9.9 < 5ms": "a percentile above 0",
+		"errors < 1": "a share of the requests", "errors < x%": "a share of the requests", "errors < NaN%": "a share of the requests", "errors < 101%": "a share of the requests",
+		"rate > 5": "want a rate",
+	} {
+		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestTime(t *testing.T) {
+	for s, want := range map[float64]string{0: "0 s", 0.000_000_5: "0.50 us", 0.000_012_34: "12.3 us", 0.000_999_4: "999 us", 0.000_999_6: "1.00 ms", 0.2: "200 ms", 1.234: "1.23 s", 61.7: "61.7 s"} {
+		if got := Time(s); got != want {
+			t.Errorf("%v: %q, want %q", s, got, want)
+		}
+	}
+}
