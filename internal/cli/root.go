@@ -263,6 +263,7 @@ var verbs = []verb{
 	{"schedule", scheduleCommand, false},
 	{"bench", benchCommand, false},
 	{"logs", logsCommand, false},
+	{"load", loadCommand, false},
 	{"prove", proveCommand, false},
 	{"runs", runsCommand, false},
 	{"report", reportCommand, false},

@@ -6,6 +6,7 @@ import (
 
 	"fettle.dev/fettle/internal/bench/disk"
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/load"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -24,6 +25,8 @@ func (a *app) showBench(r *evidence.Run) error {
 		return shown(a, r, report.BenchPostgres)
 	case "bench-etcd":
 		return shown(a, r, report.BenchEtcd)
+	case load.Kind:
+		return shown(a, r, report.LoadHTTP)
 	}
 	return a.result(BenchResult{r}, nil)
 }

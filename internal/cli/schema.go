@@ -13,6 +13,7 @@ import (
 	"fettle.dev/fettle/internal/compare"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/load"
 	"fettle.dev/fettle/internal/logs"
 	"fettle.dev/fettle/internal/prove"
 	"fettle.dev/fettle/internal/report"
@@ -40,6 +41,7 @@ var documents = map[string]any{
 	"list":            ProfileList{},
 	"logs":            logs.Report{},
 	"logs-compare":    logs.Comparison{},
+	"load-http":       load.Result{},
 	"plan":            tune.Plan{},
 	"plugins":         PluginList{},
 	"postgres-tables": PostgresTables{},

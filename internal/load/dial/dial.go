@@ -53,6 +53,9 @@ func (d *Dialer) Dial(until time.Time) (net.Conn, error) {
 	if err := secured.HandshakeContext(ctx); err != nil {
 		return nil, errors.Join(handshake(err), conn.Close())
 	}
+	if want := d.TLS.NextProtos; len(want) > 0 && secured.ConnectionState().NegotiatedProtocol != want[0] {
+		return nil, errors.Join(exchange.ProtocolError("the server does not offer HTTP/2 (ALPN "+want[0]+")"), conn.Close())
+	}
 	d.Counts.Handshakes.Add(1)
 	if secured.ConnectionState().DidResume {
 		d.Counts.Resumed.Add(1)

@@ -81,9 +81,10 @@ type Common struct {
 
 // Origin is a scheme with a host and port, and where it is.
 type Origin struct {
-	TLS     bool
-	Name    string // of the host, as the URLs have it
-	Sockets []netip.AddrPort
+	TLS      bool
+	Name     string // of the host, as the URLs have it
+	HostPort string // as the URLs have it
+	Sockets  []netip.AddrPort
 }
 
 // Set are the requests of a run.
@@ -144,7 +145,7 @@ func Make(ctx context.Context, list []Asked, c Common, allowed *Allowed, resolve
 				return nil, at(err)
 			}
 			numbers[key] = len(s.Origins)
-			s.Origins = append(s.Origins, Origin{u.Scheme == "https", u.Hostname(), sockets})
+			s.Origins = append(s.Origins, Origin{u.Scheme == "https", u.Hostname(), u.Host, sockets})
 		}
 		r := &exchange.Request{Method: a.Method, URL: u, Origin: numbers[key], Body: c.Body}
 		r.Header = c.header(u)

@@ -1,0 +1,12 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+)
+
+func loadCommand(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "load", Short: "Load a server and say how it answers", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c.AddCommand(loadHTTPCommand(a))
+	return c
+}

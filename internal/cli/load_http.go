@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/load"
+	"fettle.dev/fettle/internal/load/gate"
+	"fettle.dev/fettle/internal/load/meter"
+	"fettle.dev/fettle/internal/load/target"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+func loadHTTPCommand(a *app) *cobra.Command {
+	o := loadHTTPOptions{}
+	c := &cobra.Command{
+		Use: "http URL...", Short: "Load HTTP servers at a rate, and measure the latency from when each request was meant to start",
+		Long: `Starts requests at a rate (--rate), along a ramp or in steps, whether the server
+answers or not, and measures from when each was meant to start: a stall is seen by every
+request that it delayed. With --connections N in place of a rate each of N connections
+sends the next request when it has its answer. The warm-up of a server is found and left
+out, and where this machine could not do what was asked of it that is said. Servers other
+than this machine have to be allowed (--allow).`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := noneEmpty(c); err != nil {
+				return err
+			}
+			o.given = c.Flags().Changed
+			return a.loadHTTP(c.Context(), o, args)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.rate, "rate", "", "requests to start: 500/s, 30/min, or a ramp 100/s..1000/s")
+	f.StringVar(&o.steps, "steps", "", "rates one after the other, each for the time of --for: 100/s,200/s,400/s")
+	f.IntVarP(&o.connections, "connections", "c", 0, "no rate: so many connections send one request after the other")
+	f.DurationVar(&o.length, "for", 30*time.Second, "how long; with --steps, each of them")
+	f.DurationVar(&o.warmUp, "warm-up", 0, "load for so long before, at the first rate, and leave it out")
+	f.IntVar(&o.maxConnections, "max-connections", 1000, "the most connections of a rate")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long an answer may take")
+	f.StringVarP(&o.method, "method", "X", "", "method (default GET, or POST with a body)")
+	f.StringArrayVarP(&o.headers, "header", "H", nil, "a header 'NAME: VALUE', or @FILE with one a line; repeatable")
+	f.StringVar(&o.body, "body", "", "body of each request, or @FILE")
+	f.StringVar(&o.urls, "urls", "", "file of lines WEIGHT METHOD URL, in place of URLs")
+	f.BoolVar(&o.close, "close", false, "a connection for each request")
+	f.BoolVar(&o.http2, "http2", false, "speak HTTP/2")
+	f.IntVar(&o.streams, "streams", 1, "with --http2: requests at a time on each connection")
+	f.IntSliceVar(&o.wanted, "ok-status", nil, "statuses from 400 on that are no errors, as 404,410")
+	f.StringArrayVar(&o.allow, "allow", nil, "HOST:PORT or network that may be loaded; repeatable. Loopback always may")
+	f.StringVar(&o.connectTo, "connect-to", "", "HOST:PORT to connect to, whatever the URLs say")
+	f.StringArrayVar(&o.expect, "expect", nil, "exit with 3 unless this holds: 'p99 < 200ms', 'errors < 1%', 'rate > 450/s'; repeatable")
+	f.StringVar(&o.files.Cert, "cert", "", "client certificate, PEM")
+	f.StringVar(&o.files.Key, "key", "", "its key, PEM")
+	f.StringVar(&o.files.CA, "cacert", "", "authorities of the servers, PEM (default: the system's)")
+	f.StringVar(&o.files.PKCS12, "pkcs12", "", "client certificate with its key, and authorities, PKCS#12")
+	f.StringVar(&o.passFile, "pass-file", "", "file with the passphrase of --pkcs12")
+	f.StringVar(&o.passEnv, "pass-env", "", "environment variable with the passphrase of --pkcs12")
+	f.StringVar(&o.files.PuppetSSLDir, "puppet-ssldir", "", "ssldir of a Puppet agent: its certificate, key and authority")
+	f.StringVar(&o.files.CertName, "certname", "", "the agent's name in --puppet-ssldir")
+	f.StringVar(&o.resume, "tls-resume", "on", "on or off: take up TLS sessions with new connections")
+	_ = c.RegisterFlagCompletionFunc("tls-resume", cobra.FixedCompletions([]string{"on", "off"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) error {
+	if err := a.mustBeLive(); err != nil {
+		return err
+	}
+	plan, err := o.plan(ctx, urls, net.DefaultResolver)
+	var not *target.NotAllowedError
+	switch {
+	case errors.As(err, &not):
+		return ui.Hinted(ui.Refused, err, fmt.Sprintf("if it is yours: --allow %s, or a network as --allow 192.0.2.0/24", not.Target))
+	case err != nil && ctx.Err() != nil:
+		return cutShort(ctx, err, "nothing was sent", nil)
+	case err != nil:
+		return ui.Exit(ui.Usage, err)
+	}
+	if err := enoughFiles(plan); err != nil {
+		return err
+	}
+	m, err := a.machineAsIs(ctx)
+	if err != nil {
+		return err
+	}
+	if err := m.mayMeasure(); err != nil {
+		return err
+	}
+	prepared, err := load.Prepare(ctx, *plan)
+	if err != nil {
+		return cutShort(ctx, err, "nothing was sent", nil)
+	}
+	m.command = o.withoutSecrets(urls)
+	a.screen.Say("%s, until %s", o.says(plan), time.Now().Add(plan.Length()).Local().Format("15:04:05"))
+	run := &evidence.Run{Kind: load.Kind, Began: m.host.Clock.Now().UTC()}
+	result, err := prepared.Run(ctx, rand.Uint64N(1<<53), a.progress())
+	a.screen.Status("")
+	if err != nil {
+		return err
+	}
+	if len(result.Slices) == 0 {
+		return cutShort(ctx, ctx.Err(), "the connections are closed", nil)
+	}
+	run.Verdict = result.Text
+	recorded := m.record(run, result)
+	if result.Cut != nil {
+		err = cutShort(ctx, ctx.Err(), "the connections are closed", run)
+	} else {
+		err = gates(result)
+	}
+	err = errors.Join(err, recorded)
+	if a.data() {
+		return a.result(BenchResult{run}, err)
+	}
+	report.LoadHTTP(a.screen, run, result)
+	return err
+}
+
+// gates is the exit code of a load.
+func gates(r *load.Result) error {
+	failed := r.Failed()
+	switch {
+	case r.Word == load.Silent:
+		return ui.Exit(ui.Failed, errors.New(r.Text))
+	case len(failed) == 0:
+		return nil
+	case r.Word == load.Limited:
+		return ui.Exit(ui.Failed, errors.New("whether the gates are met cannot be told: the generator was the limit"))
+	}
+	g := failed[0]
+	where := ""
+	if g.Stage != "" {
+		where = " at " + g.Stage
+	}
+	return ui.Exit(ui.GateNotMet, fmt.Errorf("expected %s%s, and it is: %s", g.Gate, where, g.Text))
+}
+
+// progress tells each second what came in the slice before.
+func (a *app) progress() func(at, all time.Duration, last *meter.Total) {
+	said := time.Duration(0)
+	return func(at, all time.Duration, last *meter.Total) {
+		line := fmt.Sprintf("%.0f of %.0f s: ", at.Seconds(), all.Seconds())
+		if length := (last.To - last.From).Seconds(); length > 0 {
+			line += fmt.Sprintf("%.4g answers a second, p50 %s, p99 %s, errors %.3g %%", float64(last.Answered)/length, gate.Time(last.Percentile(50)), gate.Time(last.Percentile(99)), 100*last.Errors())
+		}
+		if a.screen.Width > 0 && !a.data() {
+			a.screen.Status("%s", line)
+			return
+		}
+		if at-said >= 10*time.Second { // a line in a log now and then
+			said = at
+			a.screen.Progress("%s", line)
+		}
+	}
+}

@@ -1,0 +1,327 @@
+package load
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/load/drive"
+	"fettle.dev/fettle/internal/load/gate"
+	"fettle.dev/fettle/internal/load/meter"
+)
+
+// Limits of what is put down to the generator.
+const (
+	lateShare = 0.01 // of the starts
+	// lateMatters is how large its delay is beside the latency, both at the 99th
+	// percentile, before it spoils it.
+	lateMatters = 0.1
+	cpuShare    = 0.9
+	// keptUp is how many of the starts of the second half have to be answered in it.
+	keptUp = 0.95
+)
+
+// course is a run as slices, and which of them count.
+type course struct {
+	*Prepared
+	meter  *meter.Meter
+	slices []*meter.Slice
+	// from is the first slice that counts.
+	from int
+}
+
+// result judges a run.
+func (r *Prepared) result(m *meter.Meter, out drive.Outcome, all, cpu time.Duration) (*Result, error) {
+	p := r.plan
+	c := &course{Prepared: r, meter: m, slices: m.Slices(out.Until)}
+	if n := len(c.slices); n > 0 {
+		c.slices[n-1].To = min(c.slices[n-1].To, out.Until)
+	}
+	x := &Result{Schema: Schema, Model: "closed", Protocol: p.protocol(), Connections: out.Connections, MaxConnections: p.Connections, TimeoutS: p.Timeout.Seconds(), Seed: p.Set.Seed,
+		ErrorShare: 0.001, ResolutionS: meter.Resolution.Seconds(), Series: []evidence.Series{}, Curves: []evidence.Curve{}, Stages: []Stage{}, Gates: []Gate{}, Requests: []Request{}, Slices: []Slice{}}
+	if len(p.Stages) > 0 {
+		x.Model = "open"
+	}
+	if p.HTTP2 {
+		x.Streams = p.Streams
+		x.Connections = min(out.Connections, p.Connections)
+	}
+	if out.Until < all {
+		x.Cut = &evidence.Cut{Done: int(out.Until.Seconds()), Planned: int((all + time.Second - 1).Seconds()), Of: "seconds"}
+	}
+	r.servers(x)
+	x.WarmUp = c.warm()
+	if err := c.figures(x); err != nil {
+		return nil, err
+	}
+	c.generator(x, cpu)
+	if err := c.series(x); err != nil {
+		return nil, err
+	}
+	c.curves(x)
+	for i, q := range m.Requests() {
+		a := p.Set.Asked[i]
+		x.Requests = append(x.Requests, Request{a.Weight, a.Method, string(host.Redact("", []byte(a.URL))), q.Starts, q.Wrong + q.Failed, q.In})
+	}
+	x.Word, x.Text = x.verdict()
+	x.Text = x.Cut.Text(x.Text)
+	return x, nil
+}
+
+func (p *Plan) protocol() string {
+	switch {
+	case p.HTTP2:
+		return "HTTP/2"
+	case p.Close:
+		return "HTTP/1.1, a connection for each request"
+	}
+	return "HTTP/1.1"
+}
+
+// servers says who was asked.
+func (r *Prepared) servers(x *Result) {
+	for i, probe := range r.probes {
+		o := r.plan.Set.Origins[i]
+		scheme := "http://"
+		if o.TLS {
+			scheme = "https://"
+			x.TLS = &TLS{Resume: r.plan.Resume, Handshakes: r.counts.Handshakes.Load(), Resumed: r.counts.Resumed.Load()}
+			if x.TLS.Handshakes > 0 {
+				x.TLS.ResumedShare = float64(x.TLS.Resumed) / float64(x.TLS.Handshakes)
+			}
+		}
+		x.Servers = append(x.Servers, Server{scheme + o.HostPort, probe.Address, probe.TLS, probe.Cipher, probe.ClientCertificate})
+	}
+}
+
+// warm finds from when on the slices count.
+func (c *course) warm() WarmUp {
+	w := WarmUp{AskedS: c.plan.WarmUp.Seconds(), State: Unknown}
+	for c.from < len(c.slices) && c.slices[c.from].Stage == warmUp {
+		c.from++
+	}
+	// The first stage, if its rate is steady: what changes with the rate is no warm-up.
+	first, end := c.from, c.from
+	for end < len(c.slices) && c.slices[end].Stage == 0 {
+		end++
+	}
+	if stages := c.plan.Stages; len(stages) > 0 && stages[0].From != stages[0].To {
+		end = first
+	}
+	var medians []float64
+	var at []int // the slices that have one
+	for i := first; i < end; i++ {
+		if v, ok := c.slices[i].Median(); ok {
+			medians, at = append(medians, v), append(at, i)
+		}
+	}
+	cut, state := settle(medians)
+	w.State = state
+	if state == Unsettled {
+		// A mean over a warm-up is the mean of nothing: the end is nearest to what comes.
+		cut = max(cut, len(at)*3/4)
+	}
+	if cut > 0 {
+		c.from = at[cut]
+		before, after := c.meter.Sum(first, c.from), c.meter.Sum(c.from, end)
+		w.LeftOutS = (c.slices[c.from].From - c.slices[first].From).Seconds()
+		w.BeforeS, w.AfterS = before.Percentile(50), after.Percentile(50)
+	}
+	counts := 0.0
+	if end > c.from {
+		counts = (c.slices[end-1].To - c.slices[c.from].From).Seconds()
+	}
+	w.Text = w.text(counts)
+	return w
+}
+
+// figures fills in the stages, the whole, the slices and the gates.
+func (c *course) figures(x *Result) (err error) {
+	whole := c.meter.Sum(c.from, len(c.slices))
+	x.Whole = figuresOf(c.meter, whole)
+	x.Whole.AskedRate = c.asked(whole, x.Whole.ToS-x.Whole.FromS)
+	if x.Histogram, err = whole.Encoded(); err != nil {
+		return err
+	}
+	for i, s := range c.slices {
+		x.Slices = append(x.Slices, Slice{s.From.Seconds(), s.To.Seconds(), i >= c.from, s.Starts, s.Wrong + s.Failed, perSecond(s.Answered, s.To-s.From), s.Percentile(50), s.Percentile(99), s.CPU})
+	}
+	for from := c.from; from < len(c.slices); {
+		to := from
+		for to < len(c.slices) && c.slices[to].Stage == c.slices[from].Stage {
+			to++
+		}
+		t := c.meter.Sum(from, to)
+		stage := Stage{Figures: figuresOf(c.meter, t), KeptUp: c.keptUp(from, to)}
+		stage.AskedRate = c.asked(t, stage.ToS-stage.FromS)
+		if len(c.plan.Stages) > 0 {
+			stage.Rate = c.plan.Stages[c.slices[from].Stage].String()
+		}
+		x.Stages = append(x.Stages, stage)
+		for _, g := range c.plan.Gates {
+			judged := Gate{Result: g.Judge(measured{t, stage.AnswerRate})}
+			if len(c.plan.Stages) > 1 {
+				judged.Stage = stage.Rate
+			}
+			x.Gates = append(x.Gates, judged)
+		}
+		from = to
+	}
+	if len(x.Stages) == 0 { // nothing counts
+		for _, g := range c.plan.Gates {
+			x.Gates = append(x.Gates, Gate{Result: gate.Result{Gate: g.Text, Text: "cannot tell: nothing was measured"}})
+		}
+	}
+	return nil
+}
+
+// asked is the rate that was asked for, in the open model.
+func (c *course) asked(t *meter.Total, length float64) float64 {
+	if len(c.plan.Stages) == 0 || length <= 0 {
+		return 0
+	}
+	return float64(t.Starts) / length
+}
+
+func perSecond(n int64, d time.Duration) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return float64(n) / d.Seconds()
+}
+
+// keptUp says whether the answers kept up with the starts: what was started in the second
+// half of a stage is answered as fast as it comes, whatever an answer takes, unless the
+// work piles up.
+func (c *course) keptUp(from, to int) bool {
+	t := c.meter.Sum(from, to)
+	if t.Starts > 0 && float64(waitedInVain(t))/float64(t.Starts) > 1-keptUp {
+		return false
+	}
+	if len(c.plan.Stages) == 0 {
+		return true
+	}
+	half := c.meter.Sum(from+(to-from)/2, to)
+	missing := float64(half.Starts - half.Failed - half.Answered)
+	// Of few starts, one or two at the edge are no sign.
+	return missing <= max(3, (1-keptUp)*float64(half.Starts))
+}
+
+// generator says how this side did.
+func (c *course) generator(x *Result, cpu time.Duration) {
+	g := &x.Generator
+	t := c.meter.Sum(c.from, len(c.slices))
+	g.Processors, g.StartDelay, g.Texts = processors(), c.meter.Delay(), []string{}
+	g.Opened, g.Reopened = c.counts.Opened.Load(), c.counts.Reopened.Load()
+	if t.Starts > 0 {
+		g.LateShare, g.WaitedShare = float64(t.Late)/float64(t.Starts), float64(t.Waited)/float64(t.Starts)
+	}
+	answers, n := int64(0), 0
+	for i, s := range c.slices {
+		answers += s.Answered
+		if i >= c.from && s.CPU > 0 {
+			g.CPUShare += s.CPU
+			n++
+		}
+	}
+	if n > 0 {
+		g.CPUShare /= float64(n)
+	}
+	if answers > 0 {
+		g.CPUPerAnswerS = cpu.Seconds() / float64(answers)
+	}
+	say := func(format string, args ...any) { g.Texts = append(g.Texts, fmt.Sprintf(format, args...)) }
+	if late := g.StartDelay.P99S; g.LateShare > lateShare && late > lateMatters*x.Whole.Latency.P99S {
+		g.Limited = true
+		say("%.3g %% of the requests were sent more than 1 ms late though a connection was free (p99 %s): this machine has not enough processor time for the rate", 100*g.LateShare, gate.Time(late))
+	}
+	if g.CPUShare > cpuShare {
+		g.Limited = true
+		say("the generator took %.0f %% of its %d processors", 100*g.CPUShare, g.Processors)
+	}
+	if g.WaitedShare > 0 {
+		say("%.3g %% of the starts found all %d connections in use; the waiting is in their latency, and the server saw no more than that many at a time: --max-connections raises it", 100*g.WaitedShare, c.plan.Connections)
+	}
+	for _, d := range c.dialers {
+		g.SharesProcessor = g.SharesProcessor || d.To.Addr().IsLoopback()
+	}
+	if g.SharesProcessor {
+		say("generator and server share this machine")
+	}
+}
+
+// verdict says it in one line.
+func (x *Result) verdict() (Word, string) {
+	f := &x.Whole
+	rate := fmt.Sprintf("%.4g answers a second", f.AnswerRate)
+	switch {
+	case f.Latency.N == 0 || f.Starts == f.Errors:
+		return Silent, "no request was answered as wanted" + f.why()
+	case x.Generator.Limited:
+		return Limited, fmt.Sprintf("the generator was the limit, not the server: %s; %s, %s", x.Generator.Texts[0], rate, f.said())
+	}
+	if x.Model == "open" {
+		var failed []string
+		for _, s := range x.Stages {
+			if !s.KeptUp {
+				failed = append(failed, fmt.Sprintf("%s was not held: %.4g answers a second, %s", s.Rate, s.AnswerRate, s.said()))
+			}
+		}
+		if len(failed) > 0 {
+			if len(x.Stages) > 1 && x.Stages[0].KeptUp {
+				last := x.Stages[0]
+				for _, s := range x.Stages {
+					if !s.KeptUp {
+						break
+					}
+					last = s
+				}
+				return NotHeld, fmt.Sprintf("%s was held (%s); %s", last.Rate, last.said(), failed[0])
+			}
+			return NotHeld, failed[0]
+		}
+	}
+	if x.WarmUp.State == Unsettled {
+		return Warming, fmt.Sprintf("not settled: %s; %s, %s", x.WarmUp.Text, rate, f.said())
+	}
+	if x.Model == "closed" {
+		return Measured, fmt.Sprintf("%s with %d connections, %s", rate, x.Connections, f.said())
+	}
+	if len(x.Stages) == 1 {
+		return Held, fmt.Sprintf("%s held: %s", x.Stages[0].Rate, f.said())
+	}
+	var each []string
+	for _, s := range x.Stages {
+		each = append(each, fmt.Sprintf("%s p99 %s", s.Rate, gate.Time(s.Latency.P99S)))
+	}
+	return Held, fmt.Sprintf("all held: %s; %s", strings.Join(each, ", "), f.errors())
+}
+
+// why says what came most often in place of an answer that was wanted.
+func (f *Figures) why() string {
+	why, most := "", int64(0)
+	for _, status := range slices.Sorted(maps.Keys(f.Statuses)) {
+		if n := f.Statuses[status]; n > most {
+			why, most = fmt.Sprintf(": status %s %d times", status, n), n
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(f.Failures)) {
+		if n := f.Failures[kind].N; n > most {
+			why, most = fmt.Sprintf(": %s %d times", kind, n), n
+			if example := f.Failures[kind].Example; example != "" {
+				why += ", as " + example
+			}
+		}
+	}
+	return why
+}
+
+// errors says how many there were.
+func (f *Figures) errors() string {
+	said := strings.Split(f.said(), ", ")
+	return said[len(said)-1]
+}

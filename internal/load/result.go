@@ -1,0 +1,231 @@
+package load
+
+import (
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/load/exchange"
+	"fettle.dev/fettle/internal/load/gate"
+	"fettle.dev/fettle/internal/load/meter"
+)
+
+// Schema names the JSON form of Result, and Kind that of its run.
+const (
+	Schema = "fettle/load-http/v1"
+	Kind   = "load-http"
+)
+
+// Word is the verdict.
+type Word string
+
+// The verdicts.
+const (
+	Held     Word = "held"              // open model: the rate was asked and answered
+	Measured Word = "measured"          // closed model: so much was answered
+	NotHeld  Word = "not-held"          // the answers did not keep up with the rate
+	Limited  Word = "generator-limited" // the generator could not do what was asked of it
+	Warming  Word = "not-settled"       // the server was getting faster until the end
+	Silent   Word = "nothing-answered"
+)
+
+// Result is what a load has found.
+type Result struct {
+	Schema string            `json:"schema"`        // fettle/load-http/v1
+	Cut    *evidence.Cut     `json:"cut,omitempty"` // that it ended before its plan did
+	Series []evidence.Series `json:"series"`
+	Curves []evidence.Curve  `json:"curves"`
+	Word   Word              `json:"result"`
+	Text   string            `json:"verdict"`
+
+	Model    string `json:"model"`    // open or closed
+	Protocol string `json:"protocol"` // HTTP/1.1, HTTP/1.1 with a connection for each request, HTTP/2
+	// Connections are how many there were; at most MaxConnections in the open model.
+	Connections    int      `json:"connections"`
+	MaxConnections int      `json:"max_connections"`
+	Streams        int      `json:"streams_per_connection,omitempty"`
+	TimeoutS       float64  `json:"timeout_s"`
+	Seed           uint64   `json:"seed"` // of the order of the requests
+	Servers        []Server `json:"servers"`
+	TLS            *TLS     `json:"tls,omitempty"`
+
+	WarmUp WarmUp  `json:"warm_up"`
+	Stages []Stage `json:"stages"`
+	// Whole is of all stages together, without the warm-up.
+	Whole     Figures   `json:"whole"`
+	Generator Generator `json:"generator"`
+	Gates     []Gate    `json:"gates"`
+	Requests  []Request `json:"requests"`
+	Slices    []Slice   `json:"slices"`
+	// Histogram are the latencies of Whole in nanoseconds: HdrHistogram's V2 encoding,
+	// compressed, in base64.
+	Histogram string `json:"latency_hdrhistogram_v2_ns"`
+	// ErrorShare and ResolutionS are the error of a latency: the larger of both.
+	ErrorShare  float64 `json:"latency_error_share"`
+	ResolutionS float64 `json:"latency_resolution_s"`
+}
+
+// JSONBody says that it is the body of a run.
+func (Result) JSONBody() {}
+
+// Server is one that was asked.
+type Server struct {
+	Origin  string `json:"origin"`  // https://web1:8140
+	Address string `json:"address"` // that was connected to
+	TLS     string `json:"tls,omitempty"`
+	Cipher  string `json:"cipher,omitempty"`
+	// ClientCertificate says that it asked for one and was given it.
+	ClientCertificate bool `json:"client_certificate"`
+}
+
+// TLS is what came of the handshakes, over the whole time.
+type TLS struct {
+	Resume       bool    `json:"resume"` // that it was tried
+	Handshakes   int64   `json:"handshakes"`
+	Resumed      int64   `json:"resumed"`
+	ResumedShare float64 `json:"resumed_share"`
+}
+
+// Figures are those of a stretch of time.
+type Figures struct {
+	FromS float64 `json:"from_s"`
+	ToS   float64 `json:"to_s"`
+	// Starts are the requests that were meant to start in it.
+	Starts    int64   `json:"starts"`
+	AskedRate float64 `json:"asked_per_s,omitempty"` // open model
+	// AnswerRate counts whole answers that came in it.
+	AnswerRate float64 `json:"answers_per_s"`
+	// Errors are starts with a status from 400 on (Wrong) or without a whole answer.
+	Errors     int64              `json:"errors"`
+	ErrorShare float64            `json:"error_share"`
+	Wrong      int64              `json:"wrong_status"`
+	Statuses   map[string]int64   `json:"statuses"`
+	Failures   map[string]Failure `json:"failures"`
+	BytesIn    int64              `json:"bytes_in"`
+	// Latency is from when the request was meant to start to the end of its answer; of
+	// answers without an error, and of what was waited for in vain, with the time waited.
+	Latency meter.Times `json:"latency"`
+	// Service is from when the request was sent.
+	Service meter.Times `json:"service_time"`
+}
+
+// Failure is how often there was no whole answer for a reason.
+type Failure struct {
+	N       int64  `json:"n"`
+	Example string `json:"example,omitempty"`
+}
+
+// Stage is a step of the schedule, or all of the time.
+type Stage struct {
+	Rate string `json:"rate,omitempty"` // 500/s, 100/s..1000/s
+	Figures
+	// KeptUp says that the answers kept up with the starts.
+	KeptUp bool `json:"kept_up"`
+}
+
+// Gate is a threshold, in a stage where there are several.
+type Gate struct {
+	Stage string `json:"stage,omitempty"`
+	gate.Result
+}
+
+// Request is a line of the list, over the whole time.
+type Request struct {
+	Weight  int    `json:"weight"`
+	Method  string `json:"method"`
+	URL     string `json:"url"`
+	Starts  int64  `json:"starts"`
+	Errors  int64  `json:"errors"`
+	BytesIn int64  `json:"bytes_in"`
+}
+
+// Slice is a short stretch of time.
+type Slice struct {
+	FromS      float64 `json:"from_s"`
+	ToS        float64 `json:"to_s"`
+	Counts     bool    `json:"counts"` // for the figures; else it is warm-up
+	Starts     int64   `json:"starts"`
+	Errors     int64   `json:"errors"`
+	AnswerRate float64 `json:"answers_per_s"`
+	P50S       float64 `json:"p50_s"`
+	P99S       float64 `json:"p99_s"`
+	CPUShare   float64 `json:"generator_cpu_share"`
+}
+
+// Generator is how this side did, in the time that counts.
+type Generator struct {
+	Limited bool `json:"limited"`
+	// StartDelay is how far behind requests were sent for which a connection was free,
+	// over the whole time.
+	StartDelay meter.Times `json:"start_delay"`
+	// LateShare are starts that were more than a millisecond behind for no other reason.
+	LateShare float64 `json:"late_share"`
+	// WaitedShare are starts for which no connection was free.
+	WaitedShare float64 `json:"waited_share"`
+	// CPUShare is the mean share of its processors that the process took.
+	Processors      int      `json:"processors"`
+	CPUShare        float64  `json:"cpu_share"`
+	CPUPerAnswerS   float64  `json:"cpu_per_answer_s"` // over the whole time
+	Opened          int64    `json:"connections_opened"`
+	Reopened        int64    `json:"connections_reopened"`
+	SharesProcessor bool     `json:"shares_machine"` // with a server
+	Texts           []string `json:"texts"`
+}
+
+// measured is what gates ask of a stretch of time.
+type measured struct {
+	*meter.Total
+	rate float64
+}
+
+func (m measured) MeanS() float64   { return m.Latency().MeanS }
+func (m measured) MaxS() float64    { return m.Latency().MaxS }
+func (m measured) Latencies() int64 { return m.Latency().N }
+func (m measured) Rate() float64    { return m.rate }
+
+// Failed says that a gate was not met.
+func (r *Result) Failed() []Gate {
+	var out []Gate
+	for _, g := range r.Gates {
+		if !g.Met {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// figures are those of slices that follow each other.
+func figuresOf(m *meter.Meter, t *meter.Total) Figures {
+	length := (t.To - t.From).Seconds()
+	f := Figures{FromS: t.From.Seconds(), ToS: t.To.Seconds(), Starts: t.Starts, Errors: t.Wrong + t.Failed, ErrorShare: t.Errors(), Wrong: t.Wrong,
+		Statuses: map[string]int64{}, Failures: map[string]Failure{}, BytesIn: t.In, Latency: t.Latency(), Service: t.Service()}
+	if length > 0 {
+		f.AnswerRate = float64(t.Answered) / length
+	}
+	for status, n := range t.Statuses {
+		f.Statuses[fmt.Sprint(status)] = n
+	}
+	for failure, n := range t.Failures {
+		f.Failures[string(failure)] = Failure{n, evidence.Readable(m.Example(failure))}
+	}
+	return f
+}
+
+// said is what came of a stretch of time in a few words.
+func (f *Figures) said() string {
+	var out []string
+	if f.Latency.N > 0 {
+		out = append(out, "p50 "+gate.Time(f.Latency.P50S), "p99 "+gate.Time(f.Latency.P99S))
+	}
+	if f.Errors > 0 {
+		out = append(out, fmt.Sprintf("%.3g %% errors", 100*f.ErrorShare))
+	} else {
+		out = append(out, "no errors")
+	}
+	return strings.Join(out, ", ")
+}
+
+// waitedInVain are starts that ended with the time that was waited for them.
+func waitedInVain(t *meter.Total) int64 {
+	return t.Failures[exchange.Timeout] + t.Failures[exchange.Unsent]
+}

@@ -1,0 +1,277 @@
+// Package load drives a load against servers and says what came of it: how the server
+// answered, from when on the figures count, and whether it was the server or the generator
+// that set the limit. Its parts go one way: target says what is asked, rate when, drive
+// starts it over the clients of http1 and h2, meter counts, and here it is judged.
+package load
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"fettle.dev/fettle/internal/load/dial"
+	"fettle.dev/fettle/internal/load/drive"
+	"fettle.dev/fettle/internal/load/exchange"
+	"fettle.dev/fettle/internal/load/gate"
+	"fettle.dev/fettle/internal/load/h2"
+	"fettle.dev/fettle/internal/load/http1"
+	"fettle.dev/fettle/internal/load/meter"
+	"fettle.dev/fettle/internal/load/rate"
+	"fettle.dev/fettle/internal/load/target"
+)
+
+// Plan is a load.
+type Plan struct {
+	Set *target.Set
+	// Stages are those of the open model; none for the closed one, which goes on for For.
+	Stages []rate.Stage
+	For    time.Duration
+	// WarmUp is a time before, at the first rate, that is in no figure.
+	WarmUp time.Duration
+	// Connections are how many there are in the closed model, the most in the open one.
+	Connections int
+	// HTTP2 with so many Streams at a time on each connection.
+	HTTP2   bool
+	Streams int
+	// Close ends each connection after one request.
+	Close   bool
+	Timeout time.Duration
+	// TLS is used for https; Resume takes up sessions.
+	TLS    *tls.Config
+	Resume bool
+	// Wanted are statuses from 400 on that are no errors.
+	Wanted []int
+	Gates  []*gate.Gate
+}
+
+// Length is how long the load takes, without the last answers.
+func (p *Plan) Length() time.Duration {
+	if len(p.Stages) == 0 {
+		return p.WarmUp + p.For
+	}
+	all := p.WarmUp
+	for _, s := range p.Stages {
+		all += s.For
+	}
+	return all
+}
+
+// warmUp is the stage of the slices that are in no figure.
+const warmUp = -1
+
+// Prepared is a load whose servers were reached once.
+type Prepared struct {
+	plan    Plan
+	dialers []*dial.Dialer
+	counts  *dial.Counts
+	probes  []dial.Probe
+}
+
+// Prepare connects to each server once. What cannot work is found before anything is
+// measured.
+func Prepare(ctx context.Context, p Plan) (*Prepared, error) {
+	r := &Prepared{plan: p, counts: &dial.Counts{}}
+	for _, o := range p.Set.Origins {
+		d := &dial.Dialer{Counts: r.counts, Context: ctx}
+		if o.TLS {
+			d.TLS = p.TLS.Clone()
+			d.TLS.ServerName = o.Name
+			if p.HTTP2 {
+				d.TLS.NextProtos = []string{"h2"}
+			}
+			if p.Resume {
+				d.TLS.ClientSessionCache = tls.NewLRUClientSessionCache(1024)
+			} else {
+				d.TLS.SessionTicketsDisabled = true
+			}
+		}
+		probe, err := reach(d, o, p.Timeout)
+		if err != nil {
+			return nil, err
+		}
+		r.dialers, r.probes = append(r.dialers, d), append(r.probes, probe)
+	}
+	return r, nil
+}
+
+// reach finds the first address of an origin that takes a connection, and stays with it.
+func reach(d *dial.Dialer, o target.Origin, timeout time.Duration) (dial.Probe, error) {
+	var all error
+	for _, socket := range o.Sockets {
+		d.To = socket
+		probe, err := d.Probe(timeout)
+		if err == nil {
+			return probe, nil
+		}
+		all = errors.Join(all, err)
+		if d.Context.Err() != nil {
+			break
+		}
+	}
+	return dial.Probe{}, all
+}
+
+// connection is a connection of the engine: one to each server that it is asked for.
+type connection struct {
+	*Prepared
+	shared []*h2.Connection // with HTTP/2: of each origin, that of this number
+
+	mu      sync.Mutex
+	clients []exchange.Client
+	closed  bool
+}
+
+// Exchange sends a request over the connection to its server.
+func (c *connection) Exchange(request int, until time.Time) exchange.Answer {
+	r := c.plan.Set.Requests[request]
+	client := c.clients[r.Origin]
+	if client == nil {
+		if client = c.client(r.Origin); client == nil {
+			return exchange.Answer{Failure: exchange.Closed, Err: net.ErrClosed}
+		}
+	}
+	return client.Exchange(r, until)
+}
+
+// client makes the client of an origin; nil once all is closed.
+func (c *connection) client(origin int) exchange.Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	if c.shared != nil {
+		c.clients[origin] = &h2.Stream{Connection: c.shared[origin]}
+	} else {
+		c.clients[origin] = &http1.Client{Dialer: c.dialers[origin], OneEach: c.plan.Close}
+	}
+	return c.clients[origin]
+}
+
+// Close ends what is under way.
+func (c *connection) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, client := range c.clients {
+		if client != nil {
+			client.Close()
+		}
+	}
+}
+
+// connections makes the connections of the engine.
+func (r *Prepared) connections() func(int) drive.Client {
+	var shared [][]*h2.Connection // of each number
+	return func(number int) drive.Client {
+		c := &connection{Prepared: r, clients: make([]exchange.Client, len(r.dialers))}
+		if r.plan.HTTP2 {
+			at := number % r.plan.Connections
+			for len(shared) <= at {
+				var of []*h2.Connection
+				for _, d := range r.dialers {
+					of = append(of, &h2.Connection{Dialer: d})
+				}
+				shared = append(shared, of)
+			}
+			c.shared = shared[at]
+		}
+		return c
+	}
+}
+
+// Run drives the load. When ctx ends, what was measured until then is the result.
+// progress is called each second, if not nil.
+func (r *Prepared) Run(ctx context.Context, seed uint64, progress func(at, all time.Duration, last *meter.Total)) (*Result, error) {
+	p := r.plan
+	p.Set.Seed = seed
+	plan, stretches, err := p.schedule()
+	if err != nil {
+		return nil, err
+	}
+	all := p.Length()
+	m := meter.New(stretches, p.Timeout, len(p.Set.Requests), p.good)
+	use, began := startUse(), startUse()
+	plan.Timeout, plan.Pick, plan.Client, plan.Meter = p.Timeout, p.Set.Pick, r.connections(), m
+	plan.Tick = func(at time.Duration) {
+		m.CPU(at-time.Millisecond, use.share())
+		if progress != nil {
+			progress(at, all, m.Now(at))
+		}
+	}
+	out, err := drive.Run(ctx, plan)
+	if err != nil {
+		return nil, err
+	}
+	return r.result(m, out, all, startUse().cpu-began.cpu)
+}
+
+// schedule is the plan of the engine, and how its time is cut.
+func (p *Plan) schedule() (plan drive.Plan, stretches []meter.Stretch, err error) {
+	plan = drive.Plan{For: p.WarmUp + p.For, Connections: p.Connections}
+	if p.HTTP2 {
+		plan.Connections *= p.Streams
+	}
+	if p.WarmUp > 0 {
+		stretches = append(stretches, meter.Stretch{For: p.WarmUp, Stage: warmUp})
+	}
+	if len(p.Stages) == 0 {
+		return plan, append(stretches, meter.Stretch{For: p.For}), nil
+	}
+	stages := p.Stages
+	if p.WarmUp > 0 {
+		first := p.Stages[0].From
+		if first == 0 {
+			first = p.Stages[0].To
+		}
+		stages = slices.Concat([]rate.Stage{{From: first, To: first, For: p.WarmUp}}, stages)
+	}
+	for i, s := range p.Stages {
+		stretches = append(stretches, meter.Stretch{For: s.For, Stage: i})
+	}
+	plan.Schedule, err = rate.New(stages...)
+	return plan, stretches, err
+}
+
+// good says whether a status is no error.
+func (p *Plan) good(status int) bool { return status < 400 || slices.Contains(p.Wanted, status) }
+
+// use is what this process has taken of its processors until a moment.
+type use struct {
+	at  time.Time
+	cpu time.Duration
+}
+
+func startUse() *use {
+	u := &use{at: time.Now()}
+	u.cpu, _ = consumed()
+	return u
+}
+
+// consumed is the processor time of this process.
+func consumed() (time.Duration, error) {
+	var r unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
+		return 0, fmt.Errorf("getrusage: %w", err)
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano()), nil
+}
+
+// processors are how many this process can use.
+func processors() int { return min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) }
+
+// share is the share of its processors that the process has taken since the last call.
+func (u *use) share() float64 {
+	now := startUse()
+	share := (now.cpu - u.cpu).Seconds() / now.at.Sub(u.at).Seconds() / float64(processors())
+	*u = *now
+	return share
+}

@@ -1,0 +1,89 @@
+package load
+
+import (
+	"fmt"
+
+	"fettle.dev/fettle/internal/evidence"
+)
+
+// blocks is into how many samples a stage is cut, so that runs can be compared.
+const blocks = 10
+
+// series are the samples of each stage: percentiles of the latency and the rate of answers
+// in stretches of the same length.
+func (c *course) series(x *Result) error {
+	for from := c.from; from < len(c.slices); {
+		stage, to := c.slices[from].Stage, from
+		for to < len(c.slices) && c.slices[to].Stage == stage {
+			to++
+		}
+		at := ""
+		if len(c.plan.Stages) > 1 {
+			// The same rate may come twice.
+			at = fmt.Sprintf("@%d:%s", stage+1, c.plan.Stages[stage])
+		}
+		p50, p99 := evidence.Series{Name: "http:p50" + at, Unit: "ms"}, evidence.Series{Name: "http:p99" + at, Unit: "ms"}
+		rate := evidence.Series{Name: "http:rate" + at, Unit: "1/s", More: true}
+		n := min(blocks, to-from)
+		for i := range n {
+			t := c.meter.Sum(from+(to-from)*i/n, from+(to-from)*(i+1)/n)
+			for _, s := range []struct {
+				to    *evidence.Series
+				value float64
+				known bool
+			}{{&p50, 1000 * t.Percentile(50), t.Good > 0}, {&p99, 1000 * t.Percentile(99), t.Good > 0}, {&rate, perSecond(t.Answered, t.To-t.From), true}} {
+				if s.known {
+					if err := s.to.Add(s.value); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		for _, s := range []evidence.Series{p50, p99, rate} {
+			if len(s.Samples) > 0 {
+				x.Series = append(x.Series, s)
+			}
+		}
+		from = to
+	}
+	return nil
+}
+
+// curves are the latency by percentile, of each stage and from the sending, and over time.
+func (c *course) curves(x *Result) {
+	if x.Whole.Latency.N == 0 {
+		return
+	}
+	ms := evidence.Axis{Name: "latency", Unit: "ms", Scale: evidence.Log}
+	by := evidence.Curve{Name: "latency by percentile", X: evidence.Axis{Name: "percentile", Scale: evidence.Percentile}, Y: ms}
+	for i, stage := range x.Stages {
+		name := "from the intended start"
+		if len(x.Stages) > 1 {
+			name = fmt.Sprintf("%d: %s", i+1, stage.Rate)
+		}
+		line := evidence.Line{Name: name}
+		l := stage.Latency
+		for _, p := range []struct{ at, s float64 }{{50, l.P50S}, {90, l.P90S}, {95, l.P95S}, {99, l.P99S}, {99.9, l.P99_9S}} {
+			// The rule of three: of fewer it is the maximum under another name.
+			if p.s > 0 && float64(l.N)*(100-p.at)/100 >= 3 {
+				line.Points = append(line.Points, [2]float64{p.at, 1000 * p.s})
+			}
+		}
+		if len(line.Points) > 0 {
+			by.Lines = append(by.Lines, line)
+		}
+	}
+	over := evidence.Curve{Name: "latency over time", X: evidence.Axis{Name: "time", Unit: "s", Scale: evidence.Linear}, Y: ms, Lines: []evidence.Line{{Name: "p50"}, {Name: "p99"}}}
+	for _, s := range x.Slices {
+		if s.P50S > 0 {
+			over.Lines[0].Points = append(over.Lines[0].Points, [2]float64{s.FromS, 1000 * s.P50S})
+			over.Lines[1].Points = append(over.Lines[1].Points, [2]float64{s.FromS, 1000 * s.P99S})
+		}
+	}
+	if len(by.Lines) > 0 {
+		x.Curves = append(x.Curves, by)
+	}
+	if len(over.Lines[0].Points) > 0 {
+		x.Curves = append(x.Curves, over)
+	}
+}

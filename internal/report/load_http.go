@@ -1,0 +1,143 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/load"
+	"fettle.dev/fettle/internal/load/gate"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// LoadHTTP prints what a load has found, the verdict first.
+func LoadHTTP(s *ui.Screen, r *evidence.Run, x *load.Result) {
+	color := map[load.Word]string{load.Held: ui.Green, load.Measured: ui.Green, load.NotHeld: ui.Red, load.Silent: ui.Red}[x.Word]
+	if color == "" {
+		color = ui.Yellow
+	}
+	fmt.Fprintf(s.Out, "%s\n\n", s.Paint(color, ui.Printable(r.Verdict)))
+	loadStages(s, x)
+	if len(x.Gates) > 0 {
+		fmt.Fprintln(s.Out)
+		g := Grid{Head: []string{"expected", "verdict", "measured"}}
+		for _, gate := range x.Gates {
+			word := "not met"
+			if gate.Met {
+				word = "met"
+			}
+			name := gate.Gate
+			if gate.Stage != "" {
+				name += " at " + gate.Stage
+			}
+			g.Rows = append(g.Rows, []string{name, word, gate.Text})
+		}
+		g.Write(s)
+	}
+	if len(x.Requests) > 1 {
+		fmt.Fprintln(s.Out)
+		loadRequests(s, x)
+	}
+	fmt.Fprintln(s.Out)
+	loadFacts(r, x).Write(s)
+}
+
+// loadStages is the table of the latencies.
+func loadStages(s *ui.Screen, x *load.Result) {
+	g := Grid{Head: []string{"rate", "answers", "errors", "p50", "p90", "p99", "p99.9", "max"}}
+	for _, stage := range x.Stages {
+		l := stage.Latency
+		rate := stage.Rate
+		if rate == "" {
+			rate = fmt.Sprintf("%d connections", x.Connections)
+		}
+		g.Rows = append(g.Rows, []string{rate, fmt.Sprintf("%.4g/s", stage.AnswerRate), fmt.Sprintf("%.3g %%", 100*stage.ErrorShare),
+			gate.Time(l.P50S), gate.Time(l.P90S), gate.Time(l.P99S), gate.Time(l.P99_9S), gate.Time(l.MaxS)})
+	}
+	g.Write(s)
+}
+
+// mostRequests are listed of a long list.
+const mostRequests = 20
+
+func loadRequests(s *ui.Screen, x *load.Result) {
+	g := Grid{Head: []string{"weight", "request", "starts", "errors"}}
+	all := slices.Clone(x.Requests)
+	slices.SortStableFunc(all, func(a, b load.Request) int { return int(b.Starts - a.Starts) })
+	for _, q := range all[:min(len(all), mostRequests)] {
+		g.Rows = append(g.Rows, []string{fmt.Sprint(q.Weight), q.Method + " " + q.URL, fmt.Sprint(q.Starts), fmt.Sprint(q.Errors)})
+	}
+	g.Write(s)
+	if n := len(all) - mostRequests; n > 0 {
+		s.Say("%d further requests are in the record", n)
+	}
+}
+
+// loadFacts are what else there is to say.
+func loadFacts(r *evidence.Run, x *load.Result) *Grid {
+	g := &Grid{Head: []string{"what", "value"}}
+	row := func(name, format string, args ...any) {
+		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
+	}
+	if x.Cut != nil {
+		row("not whole", "%s", x.Cut)
+	}
+	for _, server := range x.Servers {
+		text := server.Origin + " at " + server.Address
+		if server.TLS != "" {
+			text += ", " + server.TLS
+		}
+		if server.ClientCertificate {
+			text += ", client certificate shown"
+		}
+		row("server", "%s", text)
+	}
+	model := "open model: latency is from the intended start"
+	if x.Model == "closed" {
+		model = "closed model: each connection waits for its answer, so a stall delays few requests"
+	}
+	row("measured", "%s, %d connections; %s", x.Protocol, x.Connections, model)
+	row("warm-up", "%s", x.WarmUp.Text)
+	if x.Model == "open" && x.Whole.Service.N > 0 {
+		row("from sending", "p50 %s, p99 %s", gate.Time(x.Whole.Service.P50S), gate.Time(x.Whole.Service.P99S))
+	}
+	if statuses := statusCounts(x.Whole.Statuses); statuses != "" {
+		row("statuses", "%s", statuses)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(x.Whole.Failures)) {
+		f := x.Whole.Failures[kind]
+		text := fmt.Sprint(f.N)
+		if f.Example != "" {
+			text += ", as " + f.Example
+		}
+		row(kind, "%s", text)
+	}
+	row("received", "%s", unit.Size(x.Whole.BytesIn).Human())
+	if t := x.TLS; t != nil {
+		how := "resumption off"
+		if t.Resume {
+			how = fmt.Sprintf("%.3g %% resumed", 100*t.ResumedShare)
+		}
+		row("TLS", "%d handshakes, %s", t.Handshakes, how)
+	}
+	row("generator", "%.0f %% of %d processors, %s of processor time an answer; p99 of its start delay %s", 100*x.Generator.CPUShare, x.Generator.Processors, gate.Time(x.Generator.CPUPerAnswerS), gate.Time(x.Generator.StartDelay.P99S))
+	for _, text := range x.Generator.Texts {
+		row("", "%s", text)
+	}
+	if r.ID != "" {
+		row("evidence", "run %s, seed %d", r.ID, x.Seed)
+	}
+	return g
+}
+
+// statusCounts is 200: 5, 404: 1.
+func statusCounts(of map[string]int64) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		out = append(out, fmt.Sprintf("%s: %d", name, of[name]))
+	}
+	return strings.Join(out, ", ")
+}
