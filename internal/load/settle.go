@@ -44,37 +44,23 @@ const (
 )
 
 // settle looks at the medians of slices that follow each other, at a steady rate, and
-// finds how many at the beginning are warm-up. It is White's rule (MSER, 1997): the cut
-// after which the mean is known best. Two things keep a stall from being cut away as
-// warm-up: a slice counts as the median of itself and its neighbours, and nothing is cut
-// but what was slower throughout.
+// finds how many at the beginning are warm-up: those that are all slower than the second
+// half is, by more than its noise. A slice counts as the median of itself and its
+// neighbours, so one that is quick by chance ends nothing; and because none but the first
+// ones are looked at, a stall is not cut away as warm-up.
 func settle(medians []float64) (cut int, state State) {
 	n := len(medians)
 	if n < fewSlices {
 		return 0, Unknown
 	}
-	x := make([]float64, n)
+	x, smooth := make([]float64, n), make([]float64, n)
 	for i := range x {
-		x[i] = math.Log(stats.Median(medians[max(0, i-1):min(n, i+2)]))
+		x[i], smooth[i] = math.Log(medians[i]), math.Log(stats.Median(medians[max(0, i-1):min(n, i+2)]))
 	}
-	best := math.Inf(1)
-	for d := 0; d <= n/2; d++ {
-		rest := x[d:]
-		sd := stats.SD(rest)
-		// Rounding alone makes no difference between steady rests.
-		if z := sd * sd / float64(len(rest)); z < best*(1-1e-9)-1e-15 {
-			best, cut = z, d
-		}
-	}
-	rest := stats.Median(x[cut:])
-	slower := 0
-	for _, v := range x[:cut] {
-		if v > rest+math.Log(effect)/2 {
-			slower++
-		}
-	}
-	if cut > 0 && (stats.Median(x[:cut]) < rest+math.Log(effect) || slower*5 < cut*4) {
-		cut = 0
+	second := x[n/2:]
+	limit := stats.Median(second) + max(math.Log(effect)/2, 3*stats.MAD(second))
+	for cut < n/2 && smooth[cut] > limit {
+		cut++
 	}
 	return cut, trend(x[cut:])
 }
