@@ -12,9 +12,9 @@ import (
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/load"
-	"fettle.dev/fettle/internal/load/gate"
 	"fettle.dev/fettle/internal/load/meter"
 	"fettle.dev/fettle/internal/load/target"
+	"fettle.dev/fettle/internal/load/threshold"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -148,7 +148,7 @@ func (a *app) progress() func(at, all time.Duration, last *meter.Total) {
 	return func(at, all time.Duration, last *meter.Total) {
 		line := fmt.Sprintf("%.0f of %.0f s: ", at.Seconds(), all.Seconds())
 		if length := (last.To - last.From).Seconds(); length > 0 {
-			line += fmt.Sprintf("%.4g answers a second, p50 %s, p99 %s, errors %.3g %%", float64(last.Answered)/length, gate.Time(last.Percentile(50)), gate.Time(last.Percentile(99)), 100*last.Errors())
+			line += fmt.Sprintf("%.4g answers a second, p50 %s, p99 %s, errors %.3g %%", float64(last.Answered)/length, threshold.Time(last.Percentile(50)), threshold.Time(last.Percentile(99)), 100*last.Errors())
 		}
 		if a.screen.Width > 0 && !a.data() {
 			a.screen.Status("%s", line)

@@ -18,10 +18,10 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/load"
 	"fettle.dev/fettle/internal/load/exchange"
-	"fettle.dev/fettle/internal/load/gate"
 	"fettle.dev/fettle/internal/load/identity"
 	"fettle.dev/fettle/internal/load/rate"
 	"fettle.dev/fettle/internal/load/target"
+	"fettle.dev/fettle/internal/load/threshold"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -121,7 +121,7 @@ func (o loadHTTPOptions) plan(ctx context.Context, urls []string, resolver targe
 		return nil, fmt.Errorf("all steps take %v: want at most %v", p.Length(), maxRun)
 	}
 	for _, text := range o.expect {
-		g, err := gate.Parse(text)
+		g, err := threshold.Parse(text)
 		if err != nil {
 			return nil, ofOption("--expect", err)
 		}

@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/load/drive"
-	"fettle.dev/fettle/internal/load/gate"
 	"fettle.dev/fettle/internal/load/meter"
+	"fettle.dev/fettle/internal/load/threshold"
 )
 
 // Limits of what is put down to the generator.
@@ -173,7 +173,7 @@ func (c *course) figures(x *Result) (err error) {
 	}
 	if len(x.Stages) == 0 { // nothing counts
 		for _, g := range c.plan.Gates {
-			x.Gates = append(x.Gates, Gate{Result: gate.Result{Gate: g.Text, Text: "cannot tell: nothing was measured"}})
+			x.Gates = append(x.Gates, Gate{Result: threshold.Result{Gate: g.Text, Text: "cannot tell: nothing was measured"}})
 		}
 	}
 	return nil
@@ -237,7 +237,7 @@ func (c *course) generator(x *Result, cpu time.Duration) {
 	say := func(format string, args ...any) { g.Texts = append(g.Texts, fmt.Sprintf(format, args...)) }
 	if late := g.StartDelay.P99S; g.LateShare > lateShare && late > lateMatters*x.Whole.Latency.P99S {
 		g.Limited = true
-		say("%.3g %% of the requests were sent more than 1 ms late though a connection was free (p99 %s): this machine has not enough processor time for the rate", 100*g.LateShare, gate.Time(late))
+		say("%.3g %% of the requests were sent more than 1 ms late though a connection was free (p99 %s): this machine has not enough processor time for the rate", 100*g.LateShare, threshold.Time(late))
 	}
 	if g.CPUShare > cpuShare {
 		g.Limited = true
@@ -296,7 +296,7 @@ func (x *Result) verdict() (Word, string) {
 	}
 	var each []string
 	for _, s := range x.Stages {
-		each = append(each, fmt.Sprintf("%s p99 %s", s.Rate, gate.Time(s.Latency.P99S)))
+		each = append(each, fmt.Sprintf("%s p99 %s", s.Rate, threshold.Time(s.Latency.P99S)))
 	}
 	return Held, fmt.Sprintf("all held: %s; %s", strings.Join(each, ", "), f.errors())
 }

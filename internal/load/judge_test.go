@@ -10,10 +10,10 @@ import (
 	"fettle.dev/fettle/internal/load/dial"
 	"fettle.dev/fettle/internal/load/drive"
 	"fettle.dev/fettle/internal/load/exchange"
-	"fettle.dev/fettle/internal/load/gate"
 	"fettle.dev/fettle/internal/load/meter"
 	"fettle.dev/fettle/internal/load/rate"
 	"fettle.dev/fettle/internal/load/target"
+	"fettle.dev/fettle/internal/load/threshold"
 )
 
 // judged is the result of invented samples: of each start, when it was sent and answered
@@ -23,7 +23,7 @@ func judged(t *testing.T, p Plan, until time.Duration, cpu float64, each func(at
 	p.Set = &target.Set{Asked: []target.Asked{{Weight: 1, Method: "GET", URL: "http://localhost/"}}, Requests: []*exchange.Request{{}}}
 	p.Connections, p.Timeout = 100, time.Minute
 	for _, text := range gates {
-		g, err := gate.Parse(text)
+		g, err := threshold.Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}

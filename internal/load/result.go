@@ -6,8 +6,8 @@ import (
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/load/exchange"
-	"fettle.dev/fettle/internal/load/gate"
 	"fettle.dev/fettle/internal/load/meter"
+	"fettle.dev/fettle/internal/load/threshold"
 )
 
 // Schema names the JSON form of Result, and Kind that of its run.
@@ -126,7 +126,7 @@ type Stage struct {
 // Gate is a threshold, in a stage where there are several.
 type Gate struct {
 	Stage string `json:"stage,omitempty"`
-	gate.Result
+	threshold.Result
 }
 
 // Request is a line of the list, over the whole time.
@@ -215,7 +215,7 @@ func figuresOf(m *meter.Meter, t *meter.Total) Figures {
 func (f *Figures) said() string {
 	var out []string
 	if f.Latency.N > 0 {
-		out = append(out, "p50 "+gate.Time(f.Latency.P50S), "p99 "+gate.Time(f.Latency.P99S))
+		out = append(out, "p50 "+threshold.Time(f.Latency.P50S), "p99 "+threshold.Time(f.Latency.P99S))
 	}
 	if f.Errors > 0 {
 		out = append(out, fmt.Sprintf("%.3g %% errors", 100*f.ErrorShare))

@@ -20,12 +20,12 @@ import (
 	"fettle.dev/fettle/internal/load/dial"
 	"fettle.dev/fettle/internal/load/drive"
 	"fettle.dev/fettle/internal/load/exchange"
-	"fettle.dev/fettle/internal/load/gate"
 	"fettle.dev/fettle/internal/load/h2"
 	"fettle.dev/fettle/internal/load/http1"
 	"fettle.dev/fettle/internal/load/meter"
 	"fettle.dev/fettle/internal/load/rate"
 	"fettle.dev/fettle/internal/load/target"
+	"fettle.dev/fettle/internal/load/threshold"
 )
 
 // Plan is a load.
@@ -49,7 +49,7 @@ type Plan struct {
 	Resume bool
 	// Wanted are statuses from 400 on that are no errors.
 	Wanted []int
-	Gates  []*gate.Gate
+	Gates  []*threshold.Gate
 }
 
 // Length is how long the load takes, without the last answers.

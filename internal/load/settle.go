@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"fettle.dev/fettle/internal/load/gate"
+	"fettle.dev/fettle/internal/load/threshold"
 	"fettle.dev/fettle/internal/stats"
 )
 
@@ -99,15 +99,15 @@ func trend(x []float64) State {
 func (w *WarmUp) text(counts float64) string {
 	switch {
 	case w.State == Unsettled:
-		return fmt.Sprintf("it was getting faster until the end (p50 %s at first, %s in the last %.3g s, which alone count): measure longer", gate.Time(w.BeforeS), gate.Time(w.AfterS), counts)
+		return fmt.Sprintf("it was getting faster until the end (p50 %s at first, %s in the last %.3g s, which alone count): measure longer", threshold.Time(w.BeforeS), threshold.Time(w.AfterS), counts)
 	case w.State == Worsening && w.LeftOutS == 0:
 		return "it was getting slower until the end"
 	case w.LeftOutS > 0 && w.State == Worsening:
-		return fmt.Sprintf("the first %.3g s are left out (p50 %s, then %s); then it was getting slower until the end", w.LeftOutS, gate.Time(w.BeforeS), gate.Time(w.AfterS))
+		return fmt.Sprintf("the first %.3g s are left out (p50 %s, then %s); then it was getting slower until the end", w.LeftOutS, threshold.Time(w.BeforeS), threshold.Time(w.AfterS))
 	case w.LeftOutS > 0:
-		return fmt.Sprintf("the first %.3g s are left out: p50 %s, and %s then", w.LeftOutS, gate.Time(w.BeforeS), gate.Time(w.AfterS))
+		return fmt.Sprintf("the first %.3g s are left out: p50 %s, and %s then", w.LeftOutS, threshold.Time(w.BeforeS), threshold.Time(w.AfterS))
 	case w.State == Unknown:
 		return "whether the server was warm is not known: that takes a steady rate for 10 s or longer"
 	}
-	return "the latency was steady from the begin"
+	return "the latency was steady from the beginning"
 }

@@ -8,7 +8,7 @@ import (
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/load"
-	"fettle.dev/fettle/internal/load/gate"
+	"fettle.dev/fettle/internal/load/threshold"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -24,16 +24,15 @@ func LoadHTTP(s *ui.Screen, r *evidence.Run, x *load.Result) {
 	if len(x.Gates) > 0 {
 		fmt.Fprintln(s.Out)
 		g := Grid{Head: []string{"expected", "verdict", "measured"}}
-		for _, gate := range x.Gates {
-			word := "not met"
-			if gate.Met {
+		for _, e := range x.Gates {
+			word, name := "not met", e.Gate
+			if e.Met {
 				word = "met"
 			}
-			name := gate.Gate
-			if gate.Stage != "" {
-				name += " at " + gate.Stage
+			if e.Stage != "" {
+				name += " at " + e.Stage
 			}
-			g.Rows = append(g.Rows, []string{name, word, gate.Text})
+			g.Rows = append(g.Rows, []string{name, word, e.Text})
 		}
 		g.Write(s)
 	}
@@ -55,7 +54,7 @@ func loadStages(s *ui.Screen, x *load.Result) {
 			rate = fmt.Sprintf("%d connections", x.Connections)
 		}
 		g.Rows = append(g.Rows, []string{rate, fmt.Sprintf("%.4g/s", stage.AnswerRate), fmt.Sprintf("%.3g %%", 100*stage.ErrorShare),
-			gate.Time(l.P50S), gate.Time(l.P90S), gate.Time(l.P99S), gate.Time(l.P99_9S), gate.Time(l.MaxS)})
+			threshold.Time(l.P50S), threshold.Time(l.P90S), threshold.Time(l.P99S), threshold.Time(l.P99_9S), threshold.Time(l.MaxS)})
 	}
 	g.Write(s)
 }
@@ -102,7 +101,7 @@ func loadFacts(r *evidence.Run, x *load.Result) *Grid {
 	row("measured", "%s, %d connections; %s", x.Protocol, x.Connections, model)
 	row("warm-up", "%s", x.WarmUp.Text)
 	if x.Model == "open" && x.Whole.Service.N > 0 {
-		row("from sending", "p50 %s, p99 %s", gate.Time(x.Whole.Service.P50S), gate.Time(x.Whole.Service.P99S))
+		row("from sending", "p50 %s, p99 %s", threshold.Time(x.Whole.Service.P50S), threshold.Time(x.Whole.Service.P99S))
 	}
 	if statuses := statusCounts(x.Whole.Statuses); statuses != "" {
 		row("statuses", "%s", statuses)
@@ -123,7 +122,7 @@ func loadFacts(r *evidence.Run, x *load.Result) *Grid {
 		}
 		row("TLS", "%d handshakes, %s", t.Handshakes, how)
 	}
-	row("generator", "%.0f %% of %d processors, %s of processor time an answer; p99 of its start delay %s", 100*x.Generator.CPUShare, x.Generator.Processors, gate.Time(x.Generator.CPUPerAnswerS), gate.Time(x.Generator.StartDelay.P99S))
+	row("generator", "%.0f %% of %d processors, %s of processor time an answer; p99 of its start delay %s", 100*x.Generator.CPUShare, x.Generator.Processors, threshold.Time(x.Generator.CPUPerAnswerS), threshold.Time(x.Generator.StartDelay.P99S))
 	for _, text := range x.Generator.Texts {
 		row("", "%s", text)
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -51,7 +52,7 @@ func (d *Dialer) Dial(until time.Time) (net.Conn, error) {
 	}
 	secured := tls.Client(conn, d.TLS)
 	if err := secured.HandshakeContext(ctx); err != nil {
-		return nil, errors.Join(handshake(err), conn.Close())
+		return nil, errors.Join(d.handshake(err), conn.Close())
 	}
 	if want := d.TLS.NextProtos; len(want) > 0 && secured.ConnectionState().NegotiatedProtocol != want[0] {
 		return nil, errors.Join(exchange.ProtocolError("the server does not offer HTTP/2 (ALPN "+want[0]+")"), conn.Close())
@@ -65,12 +66,16 @@ func (d *Dialer) Dial(until time.Time) (net.Conn, error) {
 
 // handshake gives the error of a handshake in words of this side: what the standard
 // library calls "remote error" is the server's refusal, often of the certificate.
-func handshake(err error) error {
-	var alert tls.AlertError
-	if errors.As(err, &alert) {
-		return fmt.Errorf("the server refused the TLS handshake: %w", err)
+func (d *Dialer) handshake(err error) error {
+	var op *net.OpError
+	text := "TLS handshake: %w"
+	if errors.As(err, &op) && op.Op == "remote error" {
+		text = "the server refused the TLS handshake: %w"
+		if len(d.TLS.NextProtos) > 0 && strings.HasSuffix(err.Error(), "no application protocol") {
+			text = "the server does not offer HTTP/2: %w"
+		}
 	}
-	return fmt.Errorf("TLS handshake: %w", err)
+	return &exchange.TLSError{Err: fmt.Errorf(text, err)}
 }
 
 // Probe is what a first connection has shown.

@@ -4,8 +4,6 @@ package exchange
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -85,21 +83,27 @@ type ProtocolError string
 
 func (e ProtocolError) Error() string { return string(e) }
 
+// TLSError is a handshake that failed.
+type TLSError struct{ Err error }
+
+func (e *TLSError) Error() string { return e.Err.Error() }
+func (e *TLSError) Unwrap() error { return e.Err }
+
 // Failed is the answer of an error. connecting says that there was no connection yet.
 func Failed(err error, connecting bool) Answer {
 	a := Answer{Err: err, Failure: Other}
 	var broken ProtocolError
-	var header tls.RecordHeaderError
-	var alert tls.AlertError
-	var verify *tls.CertificateVerificationError
-	var authority x509.UnknownAuthorityError
+	var secured *TLSError
+	var op *net.OpError
 	var netErr net.Error
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.As(err, &netErr) && netErr.Timeout():
 		a.Failure = Timeout
 	case errors.As(err, &broken):
 		a.Failure = Protocol
-	case errors.As(err, &header), errors.As(err, &alert), errors.As(err, &verify), errors.As(err, &authority):
+	// With TLS 1.3 a server can refuse the certificate when the handshake is done; crypto/tls
+	// calls the operation so.
+	case errors.As(err, &secured), errors.As(err, &op) && op.Op == "remote error":
 		a.Failure = TLS
 	case connecting && errors.Is(err, syscall.ECONNREFUSED):
 		a.Failure = Refused

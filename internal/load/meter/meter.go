@@ -23,7 +23,7 @@ const (
 // Sample is one request.
 type Sample struct {
 	// Begin is when it was meant to start, Sent when it did, End when its answer was
-	// whole or it failed; all since the begin of the run.
+	// whole or it failed; all since the beginning of the run.
 	Begin, Sent, End time.Duration
 	Request          int
 	Answer           exchange.Answer

@@ -93,7 +93,7 @@ func (s *Schedule) Length() time.Duration {
 // Begins is when a stage begins.
 func (s *Schedule) Begins(stage int) time.Duration { return s.begins[stage] }
 
-// At is when the i-th start is meant to be, from 0, since the begin.
+// At is when the i-th start is meant to be, from 0, since the beginning.
 func (s *Schedule) At(i int64) time.Duration {
 	stage := len(s.Stages) - 1
 	for stage > 0 && s.before[stage] > float64(i) {

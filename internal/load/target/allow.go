@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -54,12 +55,7 @@ func (a *Allowed) may(socket netip.AddrPort) bool {
 			return true
 		}
 	}
-	for _, s := range a.sockets {
-		if s == socket {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(a.sockets, socket)
 }
 
 // NotAllowedError is a target that the caller has not allowed.

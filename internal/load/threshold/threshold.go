@@ -1,6 +1,6 @@
-// Package gate reads thresholds as p99 < 200ms and errors < 1%, and says whether what was
+// Package threshold reads thresholds as p99 < 200ms and errors < 1%, and says whether what was
 // measured meets them.
-package gate
+package threshold
 
 import (
 	"fmt"
