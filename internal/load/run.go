@@ -174,7 +174,7 @@ func (r *Prepared) connections() func(int) drive.Client {
 	return func(number int) drive.Client {
 		c := &connection{Prepared: r, clients: make([]exchange.Client, len(r.dialers))}
 		if r.plan.HTTP2 {
-			at := number % r.plan.Connections
+			at := number / r.plan.Streams
 			for len(shared) <= at {
 				var of []*h2.Connection
 				for _, d := range r.dialers {

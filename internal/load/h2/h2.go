@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -84,40 +85,63 @@ type Stream struct {
 
 // Exchange sends a request and reads its answer to the end.
 func (s *Stream) Exchange(r *exchange.Request, until time.Time) exchange.Answer {
+	answer, again := s.once(r, until)
+	if again && r.Repeatable() {
+		s.Connection.Dialer.Counts.Reopened.Add(1)
+		answer, _ = s.once(r, until)
+	}
+	return answer
+}
+
+// once sends the request. again says that the server was closing the connection and has
+// not looked at it.
+func (s *Stream) once(r *exchange.Request, until time.Time) (a exchange.Answer, again bool) {
 	client, err := s.Connection.get(until)
 	if err != nil {
-		return exchange.Failed(err, true)
+		return exchange.Failed(err, true), false
 	}
 	ctx, cancel := context.WithDeadline(s.Connection.Dialer.Context, until)
 	defer cancel()
-	request := (&http.Request{Method: r.Method, URL: r.URL, Host: r.URL.Host, Header: http.Header{}}).WithContext(ctx)
-	for _, f := range r.Header {
-		if f.Name == "Host" {
-			request.Host = f.Value
-			continue
-		}
-		request.Header.Add(f.Name, f.Value)
-	}
-	if len(r.Body) > 0 {
-		request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(r.Body)), int64(len(r.Body))
-	}
-	answer, err := client.RoundTrip(request)
+	answer, err := client.RoundTrip(request(ctx, r))
 	if err != nil {
-		return failed(ctx, err)
+		return failed(ctx, err), unseen(err)
 	}
 	in := int64(0)
 	for {
 		n, err := answer.Body.Read(s.buffer[:])
 		in += int64(n)
-		if errors.Is(err, io.EOF) {
-			_ = answer.Body.Close()
-			return exchange.Answer{Status: answer.StatusCode, In: in}
-		}
 		if err != nil {
 			_ = answer.Body.Close()
-			return failed(ctx, err)
+			if errors.Is(err, io.EOF) {
+				return exchange.Answer{Status: answer.StatusCode, In: in}, false
+			}
+			return failed(ctx, err), false
 		}
 	}
+}
+
+// request is the request as the library takes it.
+func request(ctx context.Context, r *exchange.Request) *http.Request {
+	out := (&http.Request{Method: r.Method, URL: r.URL, Host: r.URL.Host, Header: http.Header{}}).WithContext(ctx)
+	for _, f := range r.Header {
+		if f.Name == "Host" {
+			out.Host = f.Value
+			continue
+		}
+		out.Header.Add(f.Name, f.Value)
+	}
+	if len(r.Body) > 0 {
+		out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(r.Body)), int64(len(r.Body))
+	}
+	return out
+}
+
+// unseen says of an error that the server has not taken the request: it was going away (RFC
+// 9113, 6.8) or refused the stream (8.7). The library has no names for its own two errors.
+func unseen(err error) bool {
+	var stream http2.StreamError
+	return errors.As(err, &stream) && stream.Code == http2.ErrCodeRefusedStream ||
+		strings.Contains(err.Error(), "client conn not usable") || strings.Contains(err.Error(), "graceful shutdown GOAWAY")
 }
 
 // failed is the answer of an error of HTTP/2.
