@@ -190,7 +190,7 @@ func (h *head) field(line []byte) error {
 	// The length decides first: it tells nearly all lines apart.
 	switch name := line[:colon]; {
 	case len(name) == len("content-length") && is(name, "content-length"):
-		n, ok := number(bytes.Trim(line[colon+1:], " \t"), 10)
+		n, ok := number(trim(line[colon+1:]), 10)
 		if !ok || h.length >= 0 && h.length != n {
 			return exchange.ProtocolError(fmt.Sprintf("a length that is none, or a second one: %q", sample(line)))
 		}
@@ -200,13 +200,13 @@ func (h *head) field(line []byte) error {
 		if h.chunked {
 			return exchange.ProtocolError("a coding after chunked")
 		}
-		h.chunked = is(bytes.Trim(codings[len(codings)-1], " \t"), "chunked")
+		h.chunked = is(trim(codings[len(codings)-1]), "chunked")
 		if !h.chunked {
 			h.length, h.close = -1, true // its end is that of the connection
 		}
 	case len(name) == len("connection") && is(name, "connection"):
 		for option := range bytes.SplitSeq(line[colon+1:], []byte(",")) {
-			switch option = bytes.Trim(option, " \t"); {
+			switch option = trim(option); {
 			case is(option, "close"):
 				h.close = true
 			case is(option, "keep-alive"):
@@ -215,6 +215,17 @@ func (h *head) field(line []byte) error {
 		}
 	}
 	return nil
+}
+
+// trim takes spaces and tabs away.
+func trim(text []byte) []byte {
+	for len(text) > 0 && (text[0] == ' ' || text[0] == '\t') {
+		text = text[1:]
+	}
+	for n := len(text); n > 0 && (text[n-1] == ' ' || text[n-1] == '\t'); n-- {
+		text = text[:n-1]
+	}
+	return text
 }
 
 // is compares with a name in lower case.
