@@ -1,35 +1,11 @@
 package accesslog
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
 	"fettle.dev/fettle/internal/component/conf"
 )
-
-func TestParts(t *testing.T) {
-	for file, want := range map[string][]string{
-		"/l/access.log":                              nil,
-		"/l/access.log.1":                            {"/l/access.log"},
-		"/l/access.log.12.gz":                        {"/l/access.log.12", "/l/access.log"},
-		"/l/access.log-20261120.zst":                 {"/l/access.log-20261120", "/l/access.log"},
-		"/l/access_log-20261120":                     {"/l/access_log"},
-		"/l/access.log-2026-11-20.bz2":               {"/l/access.log-2026-11-20", "/l/access.log"},
-		"/l/access.log-20261120-1795132800":          {"/l/access.log"},
-		"/l/access-20261120.log":                     {"/l/access.log"},
-		"/l/access-20261120.log.gz":                  {"/l/access-20261120.log", "/l/access.log"},
-		"/l/access.1.log":                            {"/l/access.log"},
-		"/l/puppetserver-access-2026-11-20.0.log.gz": {"/l/puppetserver-access-2026-11-20.0.log", "/l/puppetserver-access.log"},
-		"/l/other.log.gz":                            {"/l/other.log"},
-		"/l/v1.2":                                    {"/l/v1"},
-		".1":                                         nil,
-	} {
-		if got := Parts(file); got[0] != file || !slices.Equal(got[1:], want) {
-			t.Errorf("%s: %q, want %q", file, got, want)
-		}
-	}
-}
 
 func TestStrftime(t *testing.T) {
 	for name, want := range map[string]string{"/l/a.%Y-%m-%d.log": "/l/a.*-*-*.log", "/l/a%%": "/l/a%", "/l/[a]%H": `/l/\[a]*`} {

@@ -1,17 +1,6 @@
 package accesslog
 
-import (
-	"strings"
-
-	"fettle.dev/fettle/internal/lazyregexp"
-)
-
-// As logrotate names what it has rotated (start, dateext, dateformat), by itself or in
-// front of an extension.
-var (
-	rotated = lazyregexp.New(`^(.+?)(?:\.\d{1,6}|[-._]\d{4}-?\d\d-?\d\d(?:[-._T]?\d{1,10})?(?:\.\d{1,6})?)$`)
-	before  = lazyregexp.New(`^(.+?)(?:\.\d{1,6}|[-._]\d{4}-?\d\d-?\d\d(?:[-._T]?\d{1,10})?(?:\.\d{1,6})?)(\.[a-z]+)$`)
-)
+import "strings"
 
 // Strftime makes a pattern of path.Match of a name with conversions of strftime(3) in it,
 // as rotatelogs and cronolog take it; without any, rotatelogs appends the seconds since

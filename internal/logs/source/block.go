@@ -29,6 +29,7 @@ func cut(r io.Reader, log int, wholeLines bool, get func() *Block, f func(b *Blo
 	var rest []byte // of the last block: a line that is not whole
 	to := int64(0)
 	skipping, skipped := false, 0
+	from := int64(0) // where the line begins that is skipped
 	for seq := 0; ; {
 		b := get()
 		b.Log, b.Seq = log, seq
@@ -42,7 +43,7 @@ func cut(r io.Reader, log int, wholeLines bool, get func() *Block, f func(b *Blo
 		}
 		if skipping {
 			end := bytes.IndexByte(b.Data, '\n')
-			skipping = end < 0 && !over
+			skipping = end < 0
 			if end < 0 {
 				end = len(b.Data) - 1
 			}
@@ -52,7 +53,7 @@ func cut(r io.Reader, log int, wholeLines bool, get func() *Block, f func(b *Blo
 		if !over {
 			end := bytes.LastIndexByte(b.Data, '\n')
 			if end < 0 && len(b.Data) == cap(b.Data) { // one line is more than a block
-				skipping = true
+				skipping, from = true, to-int64(len(b.Data))
 				skipped++
 				b.Data = b.Data[:0]
 			} else {
@@ -61,7 +62,11 @@ func cut(r io.Reader, log int, wholeLines bool, get func() *Block, f func(b *Blo
 				to -= int64(len(rest))
 			}
 		}
-		if over && wholeLines {
+		switch {
+		case over && wholeLines && skipping: // it counts when its end is there
+			b.Data, to = b.Data[:0], from
+			skipped--
+		case over && wholeLines:
 			end := bytes.LastIndexByte(b.Data, '\n')
 			to -= int64(len(b.Data) - end - 1)
 			b.Data = b.Data[:end+1]

@@ -10,7 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
@@ -25,8 +25,9 @@ type Log struct {
 	Size int64  // in bytes as it lies on the disk; 0 for what is no file
 
 	host *host.Host
-	skip int64  // what of it was read before, in bytes, decompressed
-	of   string // the log whose old part this is
+	skip int64     // what of it was read before, in bytes, decompressed
+	was  *Position // of what was read before; nil: nothing was
+	of   string    // the log whose old part this is
 }
 
 // Of is the path of the log that this is, or whose old part it is.
@@ -64,7 +65,7 @@ func Find(h *host.Host, paths []string) ([]Log, error) {
 		if len(here) == 0 {
 			return nil, fmt.Errorf("%s: no file with anything in it", p)
 		}
-		sort.SliceStable(here, func(i, j int) bool { return older(here[i].Path, here[j].Path) })
+		slices.SortStableFunc(here, func(a, b Log) int { return older(a.Path, b.Path) })
 		logs = append(logs, here...)
 	}
 	return logs, nil
@@ -102,37 +103,6 @@ func in(h *host.Host, dir string) (logs []Log, err error) {
 	return logs, nil
 }
 
-// older orders the rotated parts of a log: the higher the number, the older.
-func older(a, b string) bool {
-	an, ax := rotated(a)
-	bn, bx := rotated(b)
-	if an != bn {
-		return an < bn
-	}
-	return ax > bx
-}
-
-// rotated takes a path apart as logrotate makes it: access.log.2.gz is access.log and 2.
-func rotated(path string) (name string, number int) {
-	for _, ext := range []string{".gz", ".zst", ".bz2"} {
-		path = strings.TrimSuffix(path, ext)
-	}
-	dot := strings.LastIndexByte(path, '.')
-	if dot < 0 {
-		return path, 0
-	}
-	for _, c := range path[dot+1:] {
-		if c < '0' || c > '9' || number > 1e6 {
-			return path, 0
-		}
-		number = number*10 + int(c-'0')
-	}
-	if number == 0 {
-		return path, 0
-	}
-	return path[:dot], number
-}
-
 // open opens a log and decompresses it: what it is compressed with its first bytes say,
 // not its name.
 func (l Log) open() (io.ReadCloser, error) {
@@ -153,6 +123,9 @@ func (l Log) open() (io.ReadCloser, error) {
 		all = io.MultiReader(bytes.NewReader(magic[:n]), file)
 	} else if !packed(magic) {
 		return file, nil
+	}
+	if bytes.Equal(magic, xzMagic) {
+		return nil, errors.Join(fmt.Errorf("%s: compressed by xz, which is not read: xz -dc %s | fettle logs -", l.Path, l.Path), file.Close())
 	}
 	text, done := all, file.Close
 	switch {
@@ -177,15 +150,16 @@ func (l Log) open() (io.ReadCloser, error) {
 	}{text, closer(done)}, nil
 }
 
-// How the files of the three programs begin.
+// How the files of the programs begin; those of xz are only known to be refused.
 var (
 	gzipMagic  = []byte{0x1f, 0x8b}
 	zstdMagic  = []byte{0x28, 0xb5, 0x2f, 0xfd}
 	bzip2Magic = []byte("BZh")
+	xzMagic    = []byte("\xfd7zX")
 )
 
 func packed(begin []byte) bool {
-	return bytes.HasPrefix(begin, gzipMagic) || bytes.HasPrefix(begin, zstdMagic) || bytes.HasPrefix(begin, bzip2Magic)
+	return bytes.HasPrefix(begin, gzipMagic) || bytes.HasPrefix(begin, zstdMagic) || bytes.HasPrefix(begin, bzip2Magic) || bytes.HasPrefix(begin, xzMagic)
 }
 
 type closer func() error

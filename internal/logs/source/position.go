@@ -7,10 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"path/filepath"
+	"os"
 	"slices"
-	"strings"
+	"syscall"
 
 	"fettle.dev/fettle/internal/host"
 )
@@ -24,6 +23,8 @@ type Position struct {
 	// another file, and a rotated log is compressed into another.
 	HeadBytes  int64  `json:"head_bytes"`
 	HeadSHA256 string `json:"head_sha256"`
+	// Inode tells apart logs of which nothing was read that could.
+	Inode uint64 `json:"inode,omitempty"`
 }
 
 // headMost is how much of a log's beginning tells it from others, in bytes.
@@ -36,13 +37,14 @@ func (s *Set) Positions() ([]Position, error) {
 		if l.Path == Stdin || l.of != "" {
 			continue
 		}
-		p := Position{Path: l.Path, Offset: s.ends[i]}
-		head, sum, err := l.head(min(p.Offset, headMost))
-		if err != nil {
-			return nil, err
+		p := s.heads[i]
+		if p == nil { // compressed
+			var err error
+			if p, err = l.head(min(s.ends[i], headMost)); err != nil {
+				return nil, err
+			}
 		}
-		p.HeadBytes, p.HeadSHA256 = head, sum
-		out = append(out, p)
+		out = append(out, Position{l.Path, s.ends[i], p.HeadBytes, p.HeadSHA256, p.Inode})
 	}
 	return out, nil
 }
@@ -54,30 +56,32 @@ func Ends(logs []Log) ([]Position, error) {
 		if l.Path == Stdin {
 			return nil, errors.New("the standard input cannot be followed: it is read as it comes")
 		}
-		end, err := l.end()
+		p, err := l.end()
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", l.Path, err)
 		}
-		n, sum, err := l.head(min(end, headMost))
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, Position{l.Path, end, n, sum})
+		out = append(out, *p)
 	}
 	return out, nil
 }
 
-// end is how long a log is to the end of its last whole line, in bytes, decompressed.
-func (l Log) end() (int64, error) {
+// end is the position behind the last whole line of a log.
+func (l Log) end() (*Position, error) {
 	r, err := l.open()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer r.Close()
 	from := int64(0)
-	if s, ok := r.(io.Seeker); ok {
-		if from, err = s.Seek(-min(l.Size, Size), io.SeekEnd); err != nil {
-			return 0, fmt.Errorf("%s: %w", l.Path, err)
+	file, _ := r.(*os.File)
+	if file != nil {
+		st, err := file.Stat()
+		if err != nil {
+			return nil, err
+		}
+		from = max(0, st.Size()-Size)
+		if _, err := file.Seek(from, io.SeekStart); err != nil {
+			return nil, err
 		}
 	}
 	end := from
@@ -89,34 +93,103 @@ func (l Log) end() (int64, error) {
 		}
 		from += int64(n)
 		if errors.Is(err, io.EOF) {
-			return end, nil
+			break
 		}
 		if err != nil {
-			return 0, fmt.Errorf("%s: %w", l.Path, err)
+			return nil, err
 		}
 	}
+	var p *Position
+	if file != nil {
+		p, err = headOf(file, min(end, headMost))
+	} else {
+		p, err = l.head(min(end, headMost))
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.Path, p.Offset = l.Path, end
+	return p, nil
 }
 
-// head is the checksum of the first n bytes, and how many there are.
-func (l Log) head(n int64) (int64, string, error) {
+// First is the beginning of a log: up to n bytes, decompressed.
+func (l Log) First(n int64) ([]byte, error) {
 	r, err := l.open()
 	if err != nil {
-		return 0, "", err
+		return nil, err
 	}
 	defer r.Close()
-	text := make([]byte, n)
-	k, err := io.ReadFull(r, text)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return 0, "", fmt.Errorf("%s: %w", l.Path, err)
+	text, err := first(r, n)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", l.Path, err)
 	}
-	sum := sha256.Sum256(text[:k])
-	return int64(k), hex.EncodeToString(sum[:]), nil
+	return text, nil
 }
 
-// is says whether a log begins as the one that was read.
-func (p Position) is(h *host.Host, path string) bool {
-	n, sum, err := Log{Path: path, host: h}.head(p.HeadBytes)
-	return err == nil && n == p.HeadBytes && sum == p.HeadSHA256
+func first(r io.Reader, n int64) ([]byte, error) {
+	text := make([]byte, n)
+	k, err := io.ReadFull(r, text)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return text[:k], err
+}
+
+// head is a position with how the log begins, by up to n bytes.
+func (l Log) head(n int64) (*Position, error) {
+	r, err := l.open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if f, ok := r.(*os.File); ok {
+		return headOf(f, n)
+	}
+	text, err := first(r, n)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", l.Path, err)
+	}
+	sum := sha256.Sum256(text)
+	return &Position{HeadBytes: int64(len(text)), HeadSHA256: hex.EncodeToString(sum[:])}, nil
+}
+
+// headOf is a position with how an open file begins, by up to n bytes.
+func headOf(f *os.File, n int64) (*Position, error) {
+	text := make([]byte, n)
+	k, err := f.ReadAt(text, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	sum := sha256.Sum256(text[:k])
+	p := &Position{HeadBytes: int64(k), HeadSHA256: hex.EncodeToString(sum[:])}
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+		p.Inode = sys.Ino
+	}
+	return p, nil
+}
+
+// begins says whether a log that begins so is the one that was read.
+func (p *Position) begins(now *Position) bool {
+	if p.HeadBytes == 0 && p.Inode != 0 {
+		return now.Inode == p.Inode
+	}
+	return now.HeadBytes == p.HeadBytes && now.HeadSHA256 == p.HeadSHA256
+}
+
+// of says whether an open file is the log that was read.
+func (p *Position) of(f *os.File) bool {
+	now, err := headOf(f, p.HeadBytes)
+	return err == nil && p.begins(now)
+}
+
+// is says whether a log is the one that was read.
+func (p *Position) is(l Log) bool {
+	now, err := l.head(p.HeadBytes)
+	return err == nil && p.begins(now)
 }
 
 // Continue is what is to be read of logs since positions: of a log that was rotated, the
@@ -129,61 +202,40 @@ func Continue(logs []Log, positions []Position) (next []Log, lost []string, err 
 			next = append(next, l)
 			continue
 		}
-		p := positions[at]
-		if p.is(l.host, l.Path) {
-			if l.skip = p.Offset; l.Size > 0 && l.Size < p.Offset && !compressed(l.Path) {
+		p := &positions[at]
+		if p.is(l) {
+			if l.skip, l.was = p.Offset, p; l.Size > 0 && l.Size < p.Offset && uncompressed(l.Path) == l.Path {
 				l.skip = 0 // truncated, and begun with the same lines
 			}
 			next = append(next, l)
 			continue
 		}
-		info, old, err := p.rotated(l.host)
+		old, err := p.rotated(l.host)
 		switch {
 		case err != nil:
 			return nil, nil, err
-		case old == "":
+		case old == nil:
 			lost = append(lost, l.Path)
 		default:
-			next = append(next, Log{Path: old, Size: info.Size(), host: l.host, skip: p.Offset, of: l.Path})
+			old.skip, old.was, old.of = p.Offset, p, l.Path
+			next = append(next, *old)
 		}
 		next = append(next, l)
 	}
 	return next, lost, nil
 }
 
-// rotated finds the file that a log was rotated into: one beside it whose name begins
-// with the log's, or with it up to its last point (access.log, access-20261120.log.gz).
-func (p Position) rotated(h *host.Host) (fs.FileInfo, string, error) {
-	dir, name := filepath.Split(p.Path)
-	all, err := h.Files.ReadDir(filepath.Clean(dir + "."))
+// rotated finds the file that a log was rotated into.
+func (p *Position) rotated(h *host.Host) (*Log, error) {
+	found, err := Beside(h, p.Path)
 	if err != nil {
-		return nil, "", err
-	}
-	stem := strings.TrimSuffix(name, filepath.Ext(name))
-	var found []fs.FileInfo
-	for _, e := range all {
-		if e.Name() == name || !strings.HasPrefix(e.Name(), stem) || !e.Type().IsRegular() {
-			continue
-		}
-		if info, err := e.Info(); err == nil {
-			found = append(found, info)
-		}
+		return nil, err
 	}
 	// The newest first: it is nearly always that one.
-	slices.SortFunc(found, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
-	for _, info := range found {
-		if path := filepath.Join(dir, info.Name()); p.is(h, path) {
-			return info, path, nil
+	for i := range found {
+		if p.is(found[i]) {
+			return &found[i], nil
 		}
 	}
-	return nil, "", nil
-}
-
-func compressed(path string) bool {
-	for _, ext := range []string{".gz", ".zst", ".bz2"} {
-		if strings.HasSuffix(path, ext) {
-			return true
-		}
-	}
-	return false
+	return nil, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 )
 
@@ -33,7 +34,8 @@ type Set struct {
 	WholeLines bool
 
 	begun []begun
-	ends  []int64 // how far each was read, in bytes, decompressed
+	ends  []int64     // how far each was read, in bytes, decompressed
+	heads []*Position // how each begins that was read through; of its Offset nothing
 }
 
 // begun is a log of which the beginning was read.
@@ -44,7 +46,7 @@ type begun struct {
 
 // NewSet is for logs that Find found.
 func NewSet(logs []Log) *Set {
-	return &Set{Logs: logs, begun: make([]begun, len(logs)), ends: make([]int64, len(logs))}
+	return &Set{Logs: logs, begun: make([]begun, len(logs)), ends: make([]int64, len(logs)), heads: make([]*Position, len(logs))}
 }
 
 func (s *Set) reader(i int) (io.Reader, error) {
@@ -65,9 +67,16 @@ func (s *Set) reader(i int) (io.Reader, error) {
 func (s *Set) Read(ctx context.Context, workers int, work func(w int, b *Block)) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	// A log that is followed is read again and again, a block at the most.
 	free := make(chan *Block, 2*workers+2)
 	for range cap(free) {
-		free <- &Block{Data: make([]byte, 0, Size)}
+		free <- nil
+	}
+	get := func() *Block {
+		if b := <-free; b != nil {
+			return b
+		}
+		return blocks.Get().(*Block)
 	}
 	full := make(chan *Block, workers)
 	next := make(chan int, len(s.Logs))
@@ -79,7 +88,7 @@ func (s *Set) Read(ctx context.Context, workers int, work func(w int, b *Block))
 	for range min(workers, len(s.Logs)) {
 		readers.Go(func() {
 			for i := range next {
-				if err := s.read(ctx, i, free, full); err != nil {
+				if err := s.read(ctx, i, get, full); err != nil {
 					stop(err)
 					return
 				}
@@ -97,17 +106,35 @@ func (s *Set) Read(ctx context.Context, workers int, work func(w int, b *Block))
 	readers.Wait()
 	close(full)
 	working.Wait()
+	for range len(free) {
+		if b := <-free; b != nil {
+			blocks.Put(b)
+		}
+	}
 	return context.Cause(ctx)
 }
 
-func (s *Set) read(ctx context.Context, i int, free, full chan *Block) error {
+// blocks are those that no Read has at work.
+var blocks = sync.Pool{New: func() any { return &Block{Data: make([]byte, 0, Size)} }}
+
+func (s *Set) read(ctx context.Context, i int, get func() *Block, full chan *Block) (err error) {
+	l := s.Logs[i]
+	s.ends[i] = l.skip
 	r, err := s.rest(i)
 	if err != nil {
 		return err
 	}
+	file, _ := s.begun[i].ReadCloser.(*os.File)
 	defer s.begun[i].Close()
-	s.ends[i] = s.Logs[i].skip
-	get := func() *Block { return <-free }
+	if file != nil && l.was != nil && !l.was.of(file) {
+		s.heads[i] = l.was // rotated just now: the next reader finds it where it has gone to
+		return nil
+	}
+	defer func() {
+		if file != nil && err == nil {
+			s.heads[i], err = headOf(file, min(s.ends[i], headMost))
+		}
+	}()
 	err = cut(r, i, s.WholeLines, get, func(b *Block, to int64) error {
 		s.ends[i] = s.Logs[i].skip + to
 		select {

@@ -239,4 +239,69 @@ func TestContinue(t *testing.T) {
 	read("nine\n", 0)
 	add("ten\n")
 	read("ten\n", 0)
+	// A line that is longer than a block and still being written is no line yet.
+	add(strings.Repeat("y", 2*Size+5))
+	read("", 0)
+	add("y\neleven\n")
+	read("eleven\n", 0)
+	// Nothing was in it when it was read, and then it was rotated.
+	rename(path + ".9")
+	add("")
+	read("", 0)
+	add("twelve\n")
+	rename(path + ".10")
+	add("thirteen\n")
+	read("twelve\nthirteen\n", 0)
+}
+
+// TestMoved: a log that is rotated after it was looked for and before it is read keeps
+// its position, and nothing is lost.
+func TestMoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.log")
+	put := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var positions []Position
+	read := func(meanwhile func()) string {
+		t.Helper()
+		found, err := Find(host.Live(), []string{path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		logs, lost, err := Continue(found, positions)
+		if err != nil || len(lost) > 0 {
+			t.Fatal(lost, err)
+		}
+		meanwhile()
+		set := NewSet(logs)
+		set.WholeLines = true
+		var got strings.Builder
+		if err := set.Read(context.Background(), 1, func(_ int, b *Block) { got.Write(b.Data) }); err != nil {
+			t.Fatal(err)
+		}
+		if positions, err = set.Positions(); err != nil {
+			t.Fatal(err)
+		}
+		return got.String()
+	}
+	put("one\ntwo\n")
+	nothing := func() {}
+	if got := read(nothing); got != "one\ntwo\n" {
+		t.Fatalf("%q", got)
+	}
+	put("one\ntwo\nthree\n")
+	if got := read(func() {
+		if err := os.Rename(path, path+".1"); err != nil {
+			t.Fatal(err)
+		}
+		put("four is longer than what was there\n")
+	}); got != "" {
+		t.Fatalf("%q", got)
+	}
+	if got := read(nothing); got != "three\nfour is longer than what was there\n" {
+		t.Fatalf("%q", got)
+	}
 }
