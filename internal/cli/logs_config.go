@@ -17,18 +17,19 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// logsConfig is what servers' configurations say of logs, for --config.
+// logsConfig is what servers' configurations say of logs.
 type logsConfig struct {
-	host *host.Host
-	logs []accesslog.Log
+	option string // that names them
+	host   *host.Host
+	logs   []accesslog.Log
 }
 
-// newLogsConfig reads the configurations that --config names; nil without any.
-func newLogsConfig(h *host.Host, paths []string) (*logsConfig, error) {
+// newLogsConfig reads the configurations that an option names; nil without any.
+func newLogsConfig(h *host.Host, option string, paths []string) (*logsConfig, error) {
 	if len(paths) == 0 {
 		return nil, nil
 	}
-	c := &logsConfig{host: h}
+	c := &logsConfig{option: option, host: h}
 	for _, p := range paths {
 		name, err := c.absolute(p)
 		if err != nil {
@@ -36,7 +37,7 @@ func newLogsConfig(h *host.Host, paths []string) (*logsConfig, error) {
 		}
 		found, err := components.Logs(h, name)
 		if err != nil {
-			return nil, ui.Exit(ui.Usage, fmt.Errorf("--config: %w", err))
+			return nil, ui.Exit(ui.Usage, fmt.Errorf("%s: %w", option, err))
 		}
 		c.logs = append(c.logs, found...)
 	}
@@ -78,11 +79,11 @@ func (c *logsConfig) format(file string, head []byte) (*format.Format, error) {
 	}
 	l, why, err := accesslog.Of(c.logs, name)
 	if err != nil {
-		return nil, ui.Hinted(ui.Usage, fmt.Errorf("--config: %w", err), "without --config the format is found out from the first lines; --format says it")
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("%s: %w", c.option, err), "without "+c.option+" the format is found out from the lines")
 	}
 	f, err := l.Compile()
 	if err != nil {
-		return nil, ui.Exit(ui.Usage, fmt.Errorf("--config: %s: %w", file, err))
+		return nil, ui.Exit(ui.Usage, fmt.Errorf("%s: %s: %w", c.option, file, err))
 	}
 	if why != "" {
 		f.Why += ", " + why
@@ -99,6 +100,9 @@ func (c *logsConfig) files(say func(string)) ([]string, error) {
 	var out, missing []string
 	for i := range c.logs {
 		l := &c.logs[i]
+		if l.Own {
+			continue
+		}
 		if l.Path == "" {
 			say(fmt.Sprintf("%s: it goes to %s, which is no file: left out", l.At, l.Goes))
 			continue

@@ -11,6 +11,7 @@ import (
 
 	"fettle.dev/fettle/internal/component/conf"
 	"fettle.dev/fettle/internal/logs/format"
+	"fettle.dev/fettle/internal/logs/source"
 )
 
 // Log is a log of requests that a configuration names.
@@ -23,6 +24,9 @@ type Log struct {
 	// that is known to write.
 	Goes     string
 	Language string // of format.Languages
+	// Own says that it is what the server says of itself: some of its lines are of requests,
+	// and it is read where it is named.
+	Own bool
 	// Format is the format, and where it stands; one that the product has built in stands
 	// nowhere.
 	Format  conf.Quoted
@@ -89,7 +93,7 @@ func Of(all []Log, file string) (l *Log, why string, err error) {
 		{func(l *Log, _ string) bool { return l.Goes != "" }, "which names no file: it goes to %s"},
 		{func(_ *Log, name string) bool { return name == "-" }, "the only format: of %s"},
 	} {
-		for _, name := range Parts(file) {
+		for _, name := range source.Names(file) {
 			for i := range all {
 				if (all[i].Path != "" || all[i].Goes != "") && by.is(&all[i], name) {
 					found = append(found, &all[i])
@@ -147,28 +151,4 @@ func (l *Log) matches(name string) bool {
 		return ok && err == nil
 	}
 	return l.Path == name
-}
-
-// Parts are the names that a file may have had before it was compressed and rotated
-// away, itself first: access.log-20261120.gz was access.log, and access.log.2.gz too.
-func Parts(file string) []string {
-	names := []string{file}
-	add := func(name string) {
-		if base := path.Base(name); base != "" && base != "." && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	for _, ext := range []string{".gz", ".zst", ".bz2", ".xz"} {
-		if rest, ok := strings.CutSuffix(file, ext); ok {
-			file = rest
-			add(file)
-		}
-	}
-	if m := rotated().FindStringSubmatch(file); m != nil {
-		add(m[1])
-	}
-	if m := before().FindStringSubmatch(file); m != nil { // logrotate's extension
-		add(m[1] + m[2])
-	}
-	return names
 }

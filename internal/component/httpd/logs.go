@@ -31,8 +31,12 @@ func (r *reader) keepLog(file, text string, l line) {
 	// What is defined may change further on.
 	now := &reader{defines: maps.Clone(r.defines), env: r.env}
 	lineOf, column := conf.PositionOf(text, l.from)
+	at := fmt.Sprintf("%s:%d", file, l.number)
+	for _, use := range slices.Backward(r.using) {
+		at += ", by Use of " + use
+	}
 	r.logs = append(r.logs, logDirective{
-		server: r.server, name: l.name, words: words(r.resolve(l.args)), at: fmt.Sprintf("%s:%d", file, l.number),
+		server: r.server, name: l.name, words: words(r.resolve(l.args)), at: at,
 		word: func(n int) conf.Quoted {
 			return conf.Quoted{File: file, Line: lineOf, Column: column, Raw: l.args, Read: func(raw string) string {
 				if w := words(now.resolve(raw)); n < len(w) {

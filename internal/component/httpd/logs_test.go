@@ -1,6 +1,8 @@
 package httpd
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,6 +94,69 @@ CustomLog /var/log/never.log combined
 		_, err = l.Compile()
 	}
 	if err == nil || !strings.Contains(err.Error(), main+"25:37: LogFormat, %Q: no directive") {
+		t.Error(err)
+	}
+}
+
+// TestMacro: the logs of a macro are those of each of its uses, and what httpd refuses of
+// them is refused.
+func TestMacro(t *testing.T) {
+	const main = "/etc/httpd/conf/httpd.conf"
+	logs := func(text string) ([]accesslog.Log, error) {
+		dir := conftest.Dir(t)
+		hosttest.WriteFile(t, dir, main, text)
+		return Logs(host.Mounted(dir), main)
+	}
+	all, err := logs(`ServerRoot "/etc/httpd"
+LogFormat "%h %D" timed
+<Macro Site $name $nam %log>
+  <VirtualHost *:80>
+    ServerName $name.example.com
+    LogFormat "%v $nam" own
+    Use Logs $name %log
+  </VirtualHost>
+</Macro>
+<Macro Logs $site $format>
+  CustomLog logs/$site.log $format
+</Macro>
+CustomLog logs/main.log timed
+Use site one short own
+use Site two "%T" timed
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for i := range all {
+		got = append(got, all[i].Path+" "+all[i].At+" "+all[i].Format.String()+" "+all[i].Format.Value())
+	}
+	want := []string{
+		"/etc/httpd/logs/main.log " + main + ":13 " + main + ":2 %h %D",
+		"/etc/httpd/logs/one.log " + main + ":11, by Use of " + main + ":7, by Use of " + main + ":14 " + main + ":6 %v short",
+		"/etc/httpd/logs/two.log " + main + ":11, by Use of " + main + ":7, by Use of " + main + ":15 " + main + ":2 %h %D",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for text, want := range map[string]string{
+		"Use Nothing 1\n": main + ":1: Use Nothing: no <Macro>",
+		"<Macro M $a>\nListen $a\n</Macro>\nUse M 1 2\n": main + ":4: Use M: the macro of " + main + ":1 has 1 parameters, and these are 2",
+		"<Macro M>\nUse M\n</Macro>\nUse M\n":            "macros nest more than",
+		"<Macro M>\n</Macro>\nUndefMacro M\nUse M\n":     main + ":4: Use M: no <Macro>",
+		"Use\n": main + ":1: Use names no macro",
+		"<Macro M $a>\nCustomLog $a %D\n</VirtualHost>\n</Macro>": "ends what has not begun",
+	} {
+		if all, err := logs(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, %v, want %q", text, all, err, want)
+		}
+	}
+	// One that uses two which use two: an end.
+	var deep strings.Builder
+	deep.WriteString("<Macro M0>\nListen 1\n</Macro>\n")
+	for i := range 15 {
+		fmt.Fprintf(&deep, "<Macro M%d>\nUse M%d\nUse M%d\n</Macro>\n", i+1, i, i)
+	}
+	if _, err := logs(deep.String() + "Use M15\n"); err == nil || !strings.Contains(err.Error(), "used more than") {
 		t.Error(err)
 	}
 }

@@ -70,6 +70,9 @@ type reader struct {
 	includes conf.Includes
 	defines  map[string]string
 	env      map[string]string
+	macros   map[string]macro
+	using    []string // the places of the Use that is read now, the outermost first
+	uses     int
 	hosts    int // virtual hosts that have begun
 	server   int // the one that is read now; 0 is the main server
 }
@@ -101,7 +104,9 @@ func (r *reader) text(name, text string, context []string) error {
 			last := sections[len(sections)-1]
 			sections = sections[:len(sections)-1]
 			if skip > 0 {
-				skip--
+				if skip--; skip == 0 && last.name == "<macro" {
+					r.define(name, text, last.line, l)
+				}
 			} else if last.scopes {
 				context = context[:len(context)-1]
 				if last.name == "<virtualhost" {
@@ -129,6 +134,15 @@ func (r *reader) text(name, text string, context []string) error {
 		default:
 			if slices.Contains(logDirectives, l.name) {
 				r.keepLog(name, text, l)
+			}
+			switch l.name {
+			case "use":
+				if err := r.use(name, l, context); err != nil {
+					return fmt.Errorf("%s: %w", at, err)
+				}
+				continue
+			case "undefmacro":
+				delete(r.macros, strings.ToLower(strings.Join(words(r.resolve(l.args)), " ")))
 			}
 			if err := r.directive(name, l, context); err != nil {
 				return fmt.Errorf("%s: %w", at, err)
@@ -167,6 +181,9 @@ func (r *reader) directive(file string, l line, context []string) error {
 		r.load(arg(0), arg(1), fmt.Sprintf("%s:%d", file, l.number))
 	case "listen":
 		r.listen = append(r.listen, arg(0))
+	}
+	if len(r.using) > 0 {
+		return nil
 	}
 	prefix := ""
 	for _, c := range context {

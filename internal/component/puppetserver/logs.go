@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/component/accesslog"
@@ -16,26 +17,62 @@ import (
 	"fettle.dev/fettle/internal/lazyregexp"
 )
 
-// requestLogging is the file of logback-access that the packages have beside conf.d.
-const requestLogging = "request-logging.xml"
+// The files of logback-access and of logback that the packages have beside conf.d.
+const (
+	requestLogging = "request-logging.xml"
+	ownLogging     = "logback.xml"
+)
 
-// Logs are the logs of requests of a server: the files of logback-access' configuration,
-// which webserver.access-log-config names, each with the pattern of its encoder. main is
-// that file, or a directory that has it or conf.d.
+// Logs are the logs of a server: the files of logback-access' configuration, which
+// webserver.access-log-config names, and of logback's, which global.logging-config names
+// and of which those of puppetserver.log's pattern say how long catalogs took to compile;
+// each with the pattern of its encoder. main is one of these files, or a directory that
+// has them or conf.d.
 func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
-	file := main
-	if st, err := h.Files.Stat(main); err != nil {
+	st, err := h.Files.Stat(main)
+	if err != nil {
 		return nil, err
-	} else if st.IsDir() {
-		file = path.Join(main, requestLogging)
-		p, ok, err := in(h, path.Join(main, "conf.d", "webserver.conf"), "webserver.access-log-config")
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
-			return nil, err
-		}
-		if ok {
-			file = Value(p)
-		}
 	}
+	if !st.IsDir() {
+		return read(h, main, path.Base(main) == ownLogging)
+	}
+	file, _, err := configured(h, main, "webserver.conf", "webserver.access-log-config", requestLogging)
+	if err != nil {
+		return nil, err
+	}
+	out, err := read(h, file, false)
+	if err != nil {
+		return nil, err
+	}
+	file, named, err := configured(h, main, "global.conf", "global.logging-config", ownLogging)
+	if err != nil {
+		return nil, err
+	}
+	own, err := read(h, file, true)
+	if missing(err) && !named {
+		return out, nil
+	}
+	return append(out, own...), err
+}
+
+// configured is the file that a setting of conf.d names, or the one of the packages.
+func configured(h *host.Host, dir, file, key, otherwise string) (name string, named bool, err error) {
+	p, ok, err := in(h, path.Join(dir, "conf.d", file), key)
+	if err != nil && !missing(err) {
+		return "", false, err
+	}
+	if ok {
+		return Value(p), true, nil
+	}
+	return path.Join(dir, otherwise), false, nil
+}
+
+func missing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotRecorded)
+}
+
+// read reads a configuration: of logback for the server's own log, or of logback-access.
+func read(h *host.Host, file string, own bool) ([]accesslog.Log, error) {
 	text, err := h.Files.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -43,6 +80,12 @@ func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 	out, err := appenders(file, string(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s:%w", file, err)
+	}
+	if own {
+		out = slices.DeleteFunc(out, func(l accesslog.Log) bool { return l.Path == "" }) // the console
+		for i := range out {
+			out[i].Language, out[i].Own = "puppet-log", true
+		}
 	}
 	return out, nil
 }

@@ -50,6 +50,42 @@ func TestLogs(t *testing.T) {
 			}
 		}
 	}
+	// The server's own log, by the packages' logback.xml, is one that is named.
+	const own = "/etc/puppetlabs/puppetserver/logback.xml"
+	hosttest.WriteFile(t, dir, own, `<configuration>
+    <appender name="STDOUT" class="ch.qos.logback.core.ConsoleAppender"><encoder><pattern>%d %m%n</pattern></encoder></appender>
+    <appender name="F1" class="ch.qos.logback.core.rolling.RollingFileAppender">
+        <file>/var/log/puppetlabs/puppetserver/puppetserver.log</file>
+        <encoder>
+            <pattern>%d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %-5p [%t] [%c{2}] %m%n</pattern>
+        </encoder>
+    </appender>
+    <appender name="STATUS">
+        <file>/var/log/puppetlabs/puppetserver/puppetserver-status.log</file>
+        <encoder><pattern>%m%n</pattern></encoder>
+    </appender>
+</configuration>
+`)
+	for main, n := range map[string]int{"/etc/puppetlabs/puppetserver": 4, own: 2} {
+		all, err := Logs(h, main)
+		if err != nil || len(all) != n {
+			t.Fatalf("%s: %d logs, %v", main, len(all), err)
+		}
+		l, _, err := accesslog.Of(all, "/var/log/puppetlabs/puppetserver/puppetserver.log")
+		if err != nil || !l.Own {
+			t.Fatalf("%+v, %v", l, err)
+		}
+		f, err := l.Compile()
+		if err != nil || f.Field("requestor") < 0 || f.NoZone || f.Why != "pattern of "+own+":6" {
+			t.Errorf("%+v, %v", f, err)
+		}
+		if l, _, err = accesslog.Of(all, "/var/log/puppetlabs/puppetserver/puppetserver-status.log"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Compile(); err == nil || !strings.Contains(err.Error(), own+":11:27: pattern, %m%n: not as in puppetserver.log") {
+			t.Error(err)
+		}
+	}
 	write("%h %l\n              %wrong{x} %s")
 	all, err := Logs(h, xml)
 	if err != nil {

@@ -24,7 +24,7 @@ var logMains = []struct {
 	read logReader
 }{
 	{"apache2.conf", httpd.Logs}, {"conf/httpd.conf", httpd.Logs}, {"httpd.conf", httpd.Logs}, {"nginx.conf", nginx.Logs},
-	{"haproxy.cfg", haproxy.Logs}, {"haproxy.config", haproxy.Logs}, {"conf.d/webserver.conf", ofDirectory(2, puppetserver.Logs)}, {"request-logging.xml", puppetserver.Logs},
+	{"haproxy.cfg", haproxy.Logs}, {"haproxy.config", haproxy.Logs}, {"conf.d/webserver.conf", ofDirectory(2, puppetserver.Logs)}, {"request-logging.xml", puppetserver.Logs}, {"logback.xml", puppetserver.Logs},
 }
 
 // ofDirectory reads the directory that a file is in, so many levels up.

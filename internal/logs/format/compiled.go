@@ -1,6 +1,12 @@
 package format
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/lazyregexp"
+)
 
 // puppetLog is Puppet Server's own log, puppetserver.log, as its logback.xml has it
 // (%d %-5p [%t] [%c{2}] %m%n): of its lines those that say how long something for a
@@ -18,6 +24,36 @@ func puppetLog() *Format {
 		{Name: FieldDuration, Kind: Duration, Unit: 1e9},
 	}}
 }
+
+// PuppetLog is the format of puppetserver.log for a pattern of logback that begins as the
+// one of the packages: a date as ISO 8601, the level, the thread and the logger in
+// brackets, and the message.
+func PuppetLog(text string) (*Format, error) {
+	const what = "pattern"
+	want := []struct{ before, words string }{{"", "d date"}, {" ", "p le level"}, {" [", "t thread"}, {"] [", "c lo logger C class"}, {"] ", "m msg message"}}
+	f := puppetLog()
+	f.Source = text
+	at := 0
+	for i, w := range want {
+		m := puppetWord().FindStringSubmatch(text[at:])
+		if m == nil || m[1] != w.before || !slices.Contains(strings.Fields(w.words), m[2]) {
+			return nil, refuse(what, text, at, "not as in puppetserver.log, %d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %-5p [%t] [%c{2}] %m%n")
+		}
+		if date := strings.Trim(m[3], `{}"`); i == 0 {
+			if date != "" && date != "ISO8601" && !isoDate().MatchString(date) {
+				return nil, refuse(what, text, at, "the date is not written as yyyy-MM-dd'T'HH:mm:ss")
+			}
+			f.NoZone = !strings.ContainsAny(date, "XZ")
+		}
+		at += len(m[0])
+	}
+	return f, nil
+}
+
+var (
+	puppetWord = lazyregexp.New(`^([^%]*)%(?:-?\d*(?:\.-?\d+)?)([a-zA-Z]+)(\{[^}]*\})?`)
+	isoDate    = lazyregexp.New(`^yyyy-MM-dd(?:'T'| )HH:mm:ss(?:[.,]S+)?(?:X+|Z|'Z')?$`)
+)
 
 func scanPuppetLog(line []byte, spans []Span) Line {
 	level := bytes.IndexByte(line, ' ')

@@ -56,6 +56,9 @@ var Named = map[string]func() (*Format, error){
 	"foreman":        func() (*Format, error) { return foreman(), nil },
 }
 
+// HeadSize is how much of the beginning of a log tells its format, in bytes.
+const HeadSize = 64 << 10
+
 // enough is the share of the first lines that a format has to read.
 const enough = 0.5
 
@@ -198,7 +201,7 @@ func (f *Format) plausible(line []byte, spans []Span) bool {
 }
 
 // Languages compile formats as the products' configurations have them.
-var Languages = map[string]func(text string) (*Format, error){"apache": Apache, "nginx": Nginx, "haproxy": HAProxy, "logback": Logback}
+var Languages = map[string]func(text string) (*Format, error){"apache": Apache, "nginx": Nginx, "haproxy": HAProxy, "logback": Logback, "puppet-log": PuppetLog}
 
 // Reads says of how many of the first lines that are whole a format reads how many.
 func (f *Format) Reads(head []byte) (n, all int) {
@@ -220,7 +223,7 @@ func Parse(text string) (*Format, error) {
 	language, rest, _ := strings.Cut(text, ":")
 	compile, ok := Languages[language]
 	if !ok || rest == "" {
-		return nil, fmt.Errorf("%q is no format: apache:LOGFORMAT, nginx:LOG_FORMAT, haproxy:LOG-FORMAT, logback:PATTERN, combined, common, vhost_combined, haproxy, haproxy-clf, puppetserver, puppet-log, foreman or source003", text)
+		return nil, fmt.Errorf("%q is no format: apache:LOGFORMAT, nginx:LOG_FORMAT, haproxy:LOG-FORMAT, logback:PATTERN, puppet-log:PATTERN, combined, common, vhost_combined, haproxy, haproxy-clf, puppetserver, puppet-log, foreman or source003", text)
 	}
 	if language == "apache" {
 		rest = strings.ReplaceAll(rest, `\"`, `"`) // as httpd's configuration has it
