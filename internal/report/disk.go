@@ -8,6 +8,7 @@ import (
 	"fettle.dev/fettle/internal/bench/disk"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // DiskPlan prints what bench disk would do.
@@ -158,16 +159,12 @@ func figure(v float64) string {
 	return fmt.Sprintf("%.3g", v)
 }
 
-func latency(v float64) string {
-	switch {
-	case v == 0:
+// latency is a time; nothing for one that was not measured.
+func latency(s float64) string {
+	if s == 0 {
 		return ""
-	case v < 1e-3:
-		return fmt.Sprintf("%.3g us", v*1e6)
-	case v < 1:
-		return fmt.Sprintf("%.3g ms", v*1e3)
 	}
-	return fmt.Sprintf("%.3g s", v)
+	return unit.FormatSeconds(s)
 }
 
 // diskChart puts the directories among the reference devices, fastest first.

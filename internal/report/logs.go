@@ -11,6 +11,7 @@ import (
 
 	"fettle.dev/fettle/internal/logs"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Logs prints what request logs say: where the time went first.
@@ -29,9 +30,9 @@ func Logs(s *ui.Screen, r *logs.Report) {
 		g := Grid{Head: []string{"at work at a time", "requests", "when"}}
 		g.Rows = append(g.Rows, []string{"mean", fmt.Sprintf("%.1f", b.Mean), ""})
 		if b.MostAt != nil {
-			g.Rows = append(g.Rows, []string{"most, over " + long(b.StepS), fmt.Sprintf("%.1f", b.Most), b.MostAt.Format(time.DateTime)})
+			g.Rows = append(g.Rows, []string{"most, over " + unit.FormatSeconds(b.StepS), fmt.Sprintf("%.1f", b.Most), b.MostAt.Format(time.DateTime)})
 		}
-		g.Rows = append(g.Rows, []string{"busiest " + long(b.MinuteS), fmt.Sprintf("%.1f, %d came", b.Minute.Busy, b.Minute.Requests), b.Minute.Start.Format(time.DateTime)})
+		g.Rows = append(g.Rows, []string{"busiest " + unit.FormatSeconds(b.MinuteS), fmt.Sprintf("%.1f, %d came", b.Minute.Busy, b.Minute.Requests), b.Minute.Start.Format(time.DateTime)})
 		g.Write(s)
 	}
 	if len(r.Hours) > 1 && r.All.MeanS != nil {
@@ -48,7 +49,7 @@ func Logs(s *ui.Screen, r *logs.Report) {
 		fmt.Fprintln(s.Out)
 		g := Grid{Head: []string{"slowest", "came", "line"}}
 		for _, l := range r.Slowest {
-			g.Rows = append(g.Rows, []string{long(l.TookS), l.Time.Format(time.DateTime), l.Line})
+			g.Rows = append(g.Rows, []string{unit.FormatSeconds(l.TookS), l.Time.Format(time.DateTime), l.Line})
 		}
 		g.Write(s)
 	}
@@ -87,15 +88,15 @@ func wentTo(r *logs.Report) []string {
 	}
 	span := ""
 	if r.First != nil {
-		span = fmt.Sprintf(" from %s to %s (%s)", r.First.Format(time.DateTime), r.Last.Format(time.DateTime), long(r.SpanS))
+		span = fmt.Sprintf(" from %s to %s (%s)", r.First.Format(time.DateTime), r.Last.Format(time.DateTime), unit.FormatSeconds(r.SpanS))
 	}
 	if g := r.WentTo; g != nil && g.Share != nil {
 		out = append(out, fmt.Sprintf("%.0f %% of the time, %s, went to %s: %s requests of %s each on average",
-			100**g.Share, long(g.TotalS), keyed(g.Key), thousands(g.Count), long(*g.MeanS)))
+			100**g.Share, unit.FormatSeconds(g.TotalS), keyed(g.Key), thousands(g.Count), unit.FormatSeconds(*g.MeanS)))
 	}
 	all := fmt.Sprintf("%s requests%s", thousands(r.Requests), span)
 	if r.All.MeanS != nil {
-		all += fmt.Sprintf(", %s of work in all", long(r.All.TotalS))
+		all += fmt.Sprintf(", %s of work in all", unit.FormatSeconds(r.All.TotalS))
 	}
 	return append(out, all)
 }
@@ -145,7 +146,7 @@ func values(g *logs.Group, r *logs.Report) []string {
 	if r.All.MeanS == nil {
 		return out
 	}
-	out = append(out, long(g.TotalS))
+	out = append(out, unit.FormatSeconds(g.TotalS))
 	if g.Share == nil {
 		out = append(out, "-")
 	} else {
@@ -155,13 +156,13 @@ func values(g *logs.Group, r *logs.Report) []string {
 		if v == nil {
 			out = append(out, "-")
 		} else {
-			out = append(out, long(*v))
+			out = append(out, unit.FormatSeconds(*v))
 		}
 	}
 	if r.All.QuantilesS != nil {
 		for _, q := range []string{"p50", "p90", "p95", "p99", "p99.9"} {
 			if v, ok := g.QuantilesS[q]; ok {
-				out = append(out, long(v))
+				out = append(out, unit.FormatSeconds(v))
 			} else {
 				out = append(out, "-")
 			}
@@ -233,23 +234,6 @@ func thousands(n uint64) string {
 		text = text[:i] + "," + text[i:]
 	}
 	return text
-}
-
-// long writes a time of so many seconds with three digits and a unit.
-func long(s float64) string {
-	switch {
-	case s >= 2*24*3600:
-		return fmt.Sprintf("%.3g d", s/86400)
-	case s >= 2*3600:
-		return fmt.Sprintf("%.3g h", s/3600)
-	case s >= 120:
-		return fmt.Sprintf("%.3g min", s/60)
-	case s >= 1:
-		return fmt.Sprintf("%.3g s", s)
-	case s >= 1e-3:
-		return fmt.Sprintf("%.3g ms", 1e3*s)
-	}
-	return fmt.Sprintf("%.3g us", 1e6*s)
 }
 
 // LogsCSV writes the groups of all groupings as one table. A text that a spreadsheet

@@ -6,6 +6,7 @@ import (
 
 	"fettle.dev/fettle/internal/logs"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // LogsCompare prints what changed from logs before to logs after.
@@ -13,7 +14,7 @@ func LogsCompare(s *ui.Screen, c *logs.Comparison) {
 	all := "all requests: " + c.All.Text
 	if c.MixS != nil {
 		all += fmt.Sprintf("; the mean went from %s to %s: %s by the mix of requests, %s by how long they take",
-			long(*c.All.Before.MeanS), long(*c.All.After.MeanS), signed(*c.MixS), signed(*c.LatencyS))
+			unit.FormatSeconds(*c.All.Before.MeanS), unit.FormatSeconds(*c.All.After.MeanS), signed(*c.MixS), signed(*c.LatencyS))
 	}
 	fmt.Fprintln(s.Out, ui.Printable(all))
 	fmt.Fprintln(s.Out)
@@ -32,7 +33,7 @@ func LogsCompare(s *ui.Screen, c *logs.Comparison) {
 		both(func(g *logs.Group) string { return some(g.MeanS) })
 		both(func(g *logs.Group) string {
 			if v, ok := g.QuantilesS["p99"]; ok {
-				return long(v)
+				return unit.FormatSeconds(v)
 			}
 			return "-"
 		})
@@ -60,7 +61,7 @@ func LogsCompare(s *ui.Screen, c *logs.Comparison) {
 		for i, l := range side.Logs {
 			n, over := "", ""
 			if i == 0 {
-				n, over = thousands(side.Requests), long(side.SpanS)
+				n, over = thousands(side.Requests), unit.FormatSeconds(side.SpanS)
 			}
 			g.Rows = append(g.Rows, []string{side.name + ": " + l.Path, n, over, l.Format})
 		}
@@ -76,13 +77,13 @@ func some(v *float64) string {
 	if v == nil {
 		return "-"
 	}
-	return long(*v)
+	return unit.FormatSeconds(*v)
 }
 
 // signed writes a difference of times.
 func signed(s float64) string {
 	if s < 0 {
-		return "-" + long(-s)
+		return "-" + unit.FormatSeconds(-s)
 	}
-	return "+" + long(s)
+	return "+" + unit.FormatSeconds(s)
 }

@@ -11,6 +11,7 @@ import (
 
 	"fettle.dev/fettle/internal/logs"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 )
 
 //go:embed logs.html
@@ -19,7 +20,7 @@ var logsPage string
 var logsTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("logs").Funcs(template.FuncMap{
 		"text": func(s string) string { return ui.Printable(strings.ToValidUTF8(s, "\ufffd")) },
-		"long": long,
+		"long": unit.FormatSeconds,
 	}).Parse(logsPage))
 })
 
@@ -64,7 +65,7 @@ func LogsHTML(w io.Writer, r *logs.Report) error {
 	}
 	if m := r.Busy.Minutes; len(m) > 1 && r.All.MeanS != nil {
 		page.Chart, page.Most = chart(m, r.Busy.MinuteS)
-		page.Step, page.From, page.To = long(r.Busy.MinuteS), m[0].Start.Format(time.DateTime), m[len(m)-1].Start.Format(time.DateTime)
+		page.Step, page.From, page.To = unit.FormatSeconds(r.Busy.MinuteS), m[0].Start.Format(time.DateTime), m[len(m)-1].Start.Format(time.DateTime)
 	}
 	return logsTemplate().Execute(w, page)
 }

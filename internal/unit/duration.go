@@ -78,26 +78,34 @@ func whyNotNumberAt(number, rest string) string {
 	return whyNotNumber(number)
 }
 
-// FormatDuration prints a span that is not negative exactly, in systemd's
-// units from weeks down: "1h 30min", "250ms", "0s". ParseDuration reads it
-// back. A negative span is printed as Go does.
-func FormatDuration(d time.Duration) string {
-	if d < 0 {
-		return d.String()
+// FormatSeconds prints a span of so many seconds for people, with three digits and the
+// unit that suits it: "45 ms", "1.2 s", "13.8 min", "2.5 d".
+func FormatSeconds(s float64) string {
+	round := math.Abs(s)
+	if text, err := strconv.ParseFloat(strconv.FormatFloat(round, 'e', 2, 64), 64); err == nil {
+		round = text // 999.9 ms is 1 s
 	}
-	if d == 0 {
-		return "0s"
+	switch {
+	case round == 0:
+		return "0 s"
+	case round < 1e-3:
+		return digits(1e6*s) + " us"
+	case round < 1:
+		return digits(1e3*s) + " ms"
+	case round < 120:
+		return digits(s) + " s"
+	case round < 2*3600:
+		return digits(s/60) + " min"
+	case round < 2*24*3600:
+		return digits(s/3600) + " h"
 	}
-	var parts []string
-	for _, u := range []struct {
-		name string
-		size time.Duration
-	}{{"w", Week}, {"d", Day}, {"h", time.Hour}, {"min", time.Minute}, {"s", time.Second},
-		{"ms", time.Millisecond}, {"us", time.Microsecond}, {"ns", time.Nanosecond}} {
-		if n := d / u.size; n > 0 {
-			parts = append(parts, strconv.FormatInt(int64(n), 10)+u.name)
-			d %= u.size
-		}
+	return digits(s/86400) + " d"
+}
+
+// digits writes a number with three, or all of a larger one's.
+func digits(v float64) string {
+	if math.Abs(v) >= 999.5 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
 	}
-	return strings.Join(parts, " ")
+	return strconv.FormatFloat(v, 'g', 3, 64)
 }

@@ -198,10 +198,15 @@ func TestParseDuration(t *testing.T) {
 			t.Errorf("ParseDuration(%q) = %v, want an error", in, got)
 		}
 	}
-	for d, want := range map[time.Duration]string{0: "0s", 90 * time.Minute: "1h 30min", 250 * time.Millisecond: "250ms",
-		8*Day + time.Nanosecond: "1w 1d 1ns"} {
-		if got := FormatDuration(d); got != want {
-			t.Errorf("FormatDuration(%d) = %q, want %q", d, got, want)
+}
+
+func TestFormatSeconds(t *testing.T) {
+	for s, want := range map[float64]string{
+		0: "0 s", 1e-9: "0.001 us", 12.34e-6: "12.3 us", 999.4e-6: "999 us", 999.9e-6: "1 ms", 0.045: "45 ms", 0.9996: "1 s", 1.234: "1.23 s", 119.4: "119 s", 120: "2 min",
+		7140: "119 min", 7199: "2 h", 7200: "2 h", 100000: "27.8 h", 172800: "2 d", 1e9: "11574 d", -0.0231: "-23.1 ms",
+	} {
+		if got := FormatSeconds(s); got != want {
+			t.Errorf("%g s is %q, want %q", s, got, want)
 		}
 	}
 }
