@@ -30,7 +30,7 @@ func Follow(h *host.Host, paths []string, set *source.Set, formats []*format.For
 	f := &Follower{host: h, paths: paths, shard: s, byPath: map[string]int{}}
 	for i, l := range set.Logs {
 		f.byPath[l.Path] = i
-		s.res.Logs = append(s.res.Logs, logRead(l, formats[i]))
+		s.res.Logs = append(s.res.Logs, LogOf(l, formats[i]))
 	}
 	f.positions, err = source.Ends(set.Logs)
 	return f, err

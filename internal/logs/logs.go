@@ -42,6 +42,7 @@ type Result struct {
 	Unended  int // requests of several lines that began and did not end
 	Unbegun  int // and those that ended without a beginning
 
+	ids         []string     // of the readings it is made of, once it has been saved
 	all         *group.Table // of one group, when a report is made
 	slowest     int
 	first, last int64 // when the first request came, and the last, in microseconds since 1970
@@ -84,7 +85,7 @@ func Read(ctx context.Context, set *source.Set, formats []*format.Format, o Opti
 		r.add(&s.res)
 	}
 	for i, l := range set.Logs {
-		r.Logs = append(r.Logs, logRead(l, formats[i]))
+		r.Logs = append(r.Logs, LogOf(l, formats[i]))
 	}
 	return r, err
 }

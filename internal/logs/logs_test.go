@@ -136,6 +136,13 @@ func TestWorkersAndParts(t *testing.T) {
 		} else if err := merged.Merge(one); err != nil {
 			t.Fatal(err)
 		}
+		again, err := Load(bytes.NewReader(b.Bytes()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := merged.Merge(again); err == nil || !strings.Contains(err.Error(), "merged already") {
+			t.Errorf("a part is merged twice: %v", err)
+		}
 	}
 	if diff := cmp.Diff(want, asJSON(t, merged)); diff != "" {
 		t.Errorf("merged parts (-at once +merged):\n%s", diff)

@@ -7,7 +7,7 @@ import (
 )
 
 // Merge adds what other logs say, exactly: as if all had been read together. They have
-// to be grouped alike.
+// to be grouped alike, and no reading of logs is in both.
 func (r *Result) Merge(o *Result) error {
 	if fmt.Sprint(r.By) != fmt.Sprint(o.By) {
 		return fmt.Errorf("grouped by %v, and by %v", r.By, o.By)
@@ -15,6 +15,13 @@ func (r *Result) Merge(o *Result) error {
 	if r.Hours.Percentiles != o.Hours.Percentiles {
 		return fmt.Errorf("with percentiles, and without")
 	}
+	mine := r.readings()
+	for _, id := range o.readings() {
+		if slices.Contains(mine, id) {
+			return fmt.Errorf("it is merged already: its requests would count twice")
+		}
+	}
+	r.ids = append(mine, o.readings()...)
 	r.Logs = append(r.Logs, o.Logs...)
 	r.slowest = max(r.slowest, o.slowest)
 	r.add(o)

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bufio"
+	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,7 @@ var PartBegins = []byte{0x28, 0xb5, 0x2f, 0xfd}
 // part is the beginning of one, as a line of JSON; the tables follow.
 type part struct {
 	Schema   string      `json:"schema"`
+	IDs      []string    `json:"ids"` // of the readings that it is made of
 	Logs     []LogRead   `json:"logs"`
 	By       [][]string  `json:"by"`
 	Groups   int         `json:"groups"`
@@ -53,7 +55,7 @@ func (r *Result) Save(to io.Writer) error {
 	for _, t := range r.Tables {
 		groups = t.Limit
 	}
-	head, err := json.Marshal(part{partSchema, r.Logs, r.By, groups, r.Slowest, r.slowest, r.Requests, r.Left, r.Others, r.Unread, r.Unended, r.Unbegun, r.first, r.last, r.timeline.step, len(r.timeline.chunks)})
+	head, err := json.Marshal(part{partSchema, r.readings(), r.Logs, r.By, groups, r.Slowest, r.slowest, r.Requests, r.Left, r.Others, r.Unread, r.Unended, r.Unbegun, r.first, r.last, r.timeline.step, len(r.timeline.chunks)})
 	if err != nil {
 		return err
 	}
@@ -62,6 +64,15 @@ func (r *Result) Save(to io.Writer) error {
 		err = errors.Join(err, t.Encode(w))
 	}
 	return errors.Join(err, r.timeline.encode(w), w.Flush(), z.Close())
+}
+
+// readings are the readings that a result is made of. Each has a name of its own, so that
+// none is counted twice.
+func (r *Result) readings() []string {
+	if len(r.ids) == 0 {
+		r.ids = []string{rand.Text()}
+	}
+	return r.ids
 }
 
 // partMemory is the most memory that reading a part may take for its compression.
@@ -86,7 +97,10 @@ func Load(from io.Reader) (*Result, error) {
 	if p.Groups < 1 && len(p.By) > 0 || len(p.By) > 1000 || p.Step < 0 || p.Step >= len(steps) || p.Chunks < 0 || p.Chunks > 4*mostChunks {
 		return nil, errors.New("a part of fettle logs --save that says what cannot be")
 	}
-	r := &Result{Logs: p.Logs, By: p.By, Slowest: p.Slowest, slowest: p.Most, Requests: p.Requests, Left: p.Left, Others: p.Others, Unread: p.Unread, Unended: p.Unended, Unbegun: p.Unbegun, first: p.First, last: p.Last}
+	if len(p.IDs) == 0 || slices.Contains(p.IDs, "") {
+		return nil, errors.New("a part of fettle logs --save that does not say which reading it is of: save it again")
+	}
+	r := &Result{ids: p.IDs, Logs: p.Logs, By: p.By, Slowest: p.Slowest, slowest: p.Most, Requests: p.Requests, Left: p.Left, Others: p.Others, Unread: p.Unread, Unended: p.Unended, Unbegun: p.Unbegun, first: p.First, last: p.Last}
 	tables := make([]*group.Table, 1+len(p.By))
 	for i := range tables {
 		limit := p.Groups

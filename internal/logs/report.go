@@ -127,8 +127,8 @@ var quantiles = []struct {
 	q    float64
 }{{"p50", .5}, {"p90", .9}, {"p95", .95}, {"p99", .99}, {"p99.9", .999}}
 
-// logRead is a log and its format.
-func logRead(l source.Log, f *format.Format) LogRead {
+// LogOf is a log and its format.
+func LogOf(l source.Log, f *format.Format) LogRead {
 	read := LogRead{Path: l.Path, SizeBytes: l.Size, Format: f.Name, FormatText: f.Source, Why: f.Why, TimeIsEnd: f.TimeIsEnd, NoZone: f.NoZone}
 	if d := f.Field(format.FieldDuration); d >= 0 {
 		read.Duration, read.DurationUnit = f.Fields[d].Asked, format.UnitName(f.Fields[d].Unit)

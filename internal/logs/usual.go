@@ -52,7 +52,7 @@ func Usual(set *source.Set, formats []*format.Format) ([][]string, error) {
 	case has("requestor", "environment", "indirector"):
 		return [][]string{{"indirector"}, {"environment"}, {"requestor"}}, nil
 	}
-	head, err := set.Head(0, headSize)
+	head, err := set.Head(0, format.HeadSize)
 	if err != nil {
 		return nil, err
 	}
@@ -76,8 +76,6 @@ func Usual(set *source.Set, formats []*format.Format) ([][]string, error) {
 	}
 	return by, nil
 }
-
-const headSize = 64 << 10
 
 // ofPuppet says whether most requests at the beginning of a log are Puppet's.
 func ofPuppet(f *format.Format, head []byte) bool {
