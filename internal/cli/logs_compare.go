@@ -52,7 +52,7 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 	if err != nil {
 		return err
 	}
-	if o.configured, err = newLogsConfig(h, o.config); err != nil {
+	if o.configured, err = newLogsConfig(h, "--config", o.config); err != nil {
 		return err
 	}
 	if asked.By == nil {

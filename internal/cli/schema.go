@@ -15,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/load"
 	"fettle.dev/fettle/internal/logs"
+	"fettle.dev/fettle/internal/logs/puppetrun"
 	"fettle.dev/fettle/internal/prove"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/sizing"
@@ -41,6 +42,7 @@ var documents = map[string]any{
 	"list":            ProfileList{},
 	"logs":            logs.Report{},
 	"logs-compare":    logs.Comparison{},
+	"logs-puppet":     puppetrun.Runs{},
 	"load-http":       load.Result{},
 	"plan":            tune.Plan{},
 	"plugins":         PluginList{},

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/logs"
+	"fettle.dev/fettle/internal/ui"
+)
+
+func logsMergeCommand(a *app) *cobra.Command {
+	var o logsOptions
+	c := &cobra.Command{
+		Use: "merge PART...", Short: "Put together what logs on several machines say: the parts that --save wrote",
+		Long: `The result is exactly what reading all the logs at once would give. The parts have to be
+grouped alike.`,
+		Args: cobra.MinimumNArgs(1), Annotations: map[string]string{moreFormats: logsFormats},
+		RunE: func(_ *cobra.Command, args []string) error { return a.logsMerge(o, args) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.sort, "sort", "total", "order of the groups, the largest first: "+strings.Join(logs.Sorts, ", "))
+	f.IntVar(&o.top, "top", 10, "how many groups of each grouping are shown; 0 is all")
+	f.StringVar(&o.save, "save", "", "write the whole into a file too, to be merged further")
+	return c
+}
+
+func (a *app) logsMerge(o logsOptions, paths []string) error {
+	o.groups = 1
+	if _, err := o.asked(time.Now()); err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	var all *logs.Result
+	for _, p := range paths {
+		part, err := loadPart(p)
+		if err == nil && all != nil {
+			err = all.Merge(part)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+		if all == nil {
+			all = part
+		}
+	}
+	return a.sayLogs(all.Report(o.sort, o.top), o.keep(all))
+}
+
+// keep writes the part that --save asks for.
+func (o logsOptions) keep(r *logs.Result) error {
+	if o.save == "" {
+		return nil
+	}
+	var text bytes.Buffer
+	if err := r.Save(&text); err != nil {
+		return err
+	}
+	if err := replace(o.save, text.Bytes(), logs.PartBegins, "part of fettle logs"); err != nil {
+		return fmt.Errorf("--save: %w", err)
+	}
+	return nil
+}
+
+func loadPart(path string) (*logs.Result, error) {
+	file, err := host.OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return logs.Load(file)
+}

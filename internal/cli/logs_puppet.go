@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/logs"
+	"fettle.dev/fettle/internal/logs/format"
+	"fettle.dev/fettle/internal/logs/puppetrun"
+	"fettle.dev/fettle/internal/logs/source"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+func logsPuppetReportsCommand(a *app) *cobra.Command {
+	o := logsOptions{sort: logs.Sorts[0], groups: 1}
+	var access []string
+	c := &cobra.Command{
+		Use: "puppet-reports DIR", Short: "Find out of the reports of Puppet's agents where the time of their runs went",
+		Long: `Reads the reports that the server's store processor keeps: reportdir/NODE/TIME.yaml
+(/var/lib/puppet/reports, /opt/puppetlabs/server/data/puppetserver/reports), of Puppet
+2.7 to 8; an agent's last_run_report.yaml too. It says how long the stages of the runs
+took, the types of resources, and the resources. With --access-log the server's log
+of requests is joined with them: how much of the time that nodes waited for their
+catalogs the server took.`,
+		Args: cobra.ExactArgs(1), Annotations: map[string]string{moreFormats: string(csvFormat)},
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := noneEmpty(c); err != nil {
+				return err
+			}
+			return a.logsPuppetReports(c.Context(), o, args[0], access)
+		},
+	}
+	f := c.Flags()
+	f.StringArrayVar(&access, "access-log", nil, "the server's log of requests of the same time, or a directory of them; repeatable")
+	f.StringVar(&o.since, "since", "", "only runs whose report was stored from then on: 2026-11-20, 2026-11-20T13:00, with a zone, or 2h for that long ago")
+	f.StringVar(&o.until, "until", "", "only runs whose report was stored before then")
+	f.IntVar(&o.top, "top", 10, "how many types, resources and nodes are shown; 0 is all")
+	f.IntVar(&o.workers, "workers", 0, "how many read at a time (default: a processor each)")
+	o.lines(f)
+	return c
+}
+
+func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, access []string) error {
+	asked, err := o.asked(time.Now())
+	if err == nil && len(access) == 0 && (o.format != "" || o.unit != "" || o.duration != "") {
+		err = errors.New("--format, --unit and --duration are for an --access-log")
+	}
+	if err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	h, err := a.logsHost()
+	if err != nil {
+		return err
+	}
+	if o.configured, err = newLogsConfig(h, "--config", o.config); err != nil {
+		return err
+	}
+	if len(access) == 0 && o.configured != nil {
+		if access, err = o.configured.files(a.sayOnce); err != nil {
+			return err
+		}
+	}
+	files, err := puppetrun.Find(h, dir)
+	if err != nil {
+		return err
+	}
+	workers := o.workers
+	if workers == 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	set, formats, err := o.find(h, access) // refused before reports are read for minutes
+	if err != nil {
+		return err
+	}
+	runs, err := puppetrun.Read(ctx, h, files, puppetrun.Options{Since: asked.Since, Until: asked.Until, Workers: workers,
+		Tell: func(done int) { a.screen.Status("%d of %d reports", done, len(files)) }})
+	a.screen.Status("")
+	if ctx.Err() != nil {
+		return ui.Exit(ui.Interrupted, errors.New("interrupted"))
+	}
+	if err != nil {
+		return err
+	}
+	var served *puppetrun.Served
+	var read []logs.LogRead
+	if set != nil {
+		if served, err = puppetrun.ReadServed(ctx, set, formats, runs.Nodes(), workers); ctx.Err() != nil {
+			return ui.Exit(ui.Interrupted, errors.New("interrupted"))
+		}
+		if err != nil {
+			return fmt.Errorf("--access-log: %w", err)
+		}
+		for i, l := range set.Logs {
+			read = append(read, logs.LogOf(l, formats[i]))
+		}
+	}
+	r := runs.Report(dir, served, read, o.top)
+	if r.Runs == 0 {
+		err = fmt.Errorf("%s: no report of a run that could be read", dir)
+		if r.Unread.Files == 0 {
+			err = nil // none of the time that was asked for
+		}
+	}
+	switch {
+	case a.data():
+		return a.result(r, err)
+	case a.screen.Format == csvFormat:
+		return errors.Join(err, report.PuppetRunsCSV(a.screen.Out, r))
+	}
+	report.PuppetRuns(a.screen, r)
+	return err
+}
+
+// find is the logs that paths name, and their formats; nil for none.
+func (o logsOptions) find(h *host.Host, paths []string) (*source.Set, []*format.Format, error) {
+	if len(paths) == 0 {
+		return nil, nil, nil
+	}
+	found, err := source.Find(h, paths)
+	if err != nil {
+		return nil, nil, err
+	}
+	set := source.NewSet(found)
+	formats, err := o.formats(set)
+	return set, formats, err
+}

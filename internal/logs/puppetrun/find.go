@@ -1,0 +1,72 @@
+package puppetrun
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// File is a report that was stored.
+type File struct {
+	Path string
+	// Stored is the minute in which the server stored it, by its own clock; zero where the
+	// name does not say it.
+	Stored time.Time
+}
+
+// storedLayout is how the store processor names a report: YYYYmmddHHMM.yaml, in UTC.
+const storedLayout = "200601021504"
+
+// Find finds the reports below a directory (reportdir, with a directory for each node),
+// or one report.
+func Find(h *host.Host, dir string) ([]File, error) {
+	info, err := h.Files.Stat(dir)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []File{file(dir)}, nil
+	}
+	files, err := below(h, dir, 0)
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%s: no report (NODE/TIME.yaml, as Puppet's store processor names them)", dir)
+	}
+	return files, err
+}
+
+// mostDepth is how deep below a directory reports are looked for.
+const mostDepth = 3
+
+func below(h *host.Host, dir string, depth int) (files []File, err error) {
+	all, err := h.Files.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range all {
+		name := filepath.Join(dir, e.Name())
+		switch {
+		case strings.HasPrefix(e.Name(), "."): // being written
+		case e.IsDir() && depth < mostDepth:
+			further, err := below(h, name, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, further...)
+		case e.Type().IsRegular() && path.Ext(e.Name()) == ".yaml":
+			files = append(files, file(name))
+		}
+	}
+	return files, nil
+}
+
+func file(name string) File {
+	stored, err := time.Parse(storedLayout, strings.TrimSuffix(path.Base(name), ".yaml"))
+	if err != nil {
+		stored = time.Time{}
+	}
+	return File{name, stored}
+}

@@ -1,0 +1,176 @@
+package report
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"fettle.dev/fettle/internal/logs/puppetrun"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// PuppetRuns prints what reports of Puppet's agents say: where the time of their runs went
+// first.
+func PuppetRuns(s *ui.Screen, r *puppetrun.Runs) {
+	say := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
+	if m := r.WentTo; m != nil && m.MeanS != nil {
+		share := ""
+		if m.Share != nil {
+			share = fmt.Sprintf("%.0f %% of the runs' time, ", 100**m.Share)
+		}
+		say("%s%s, went to %s: in %s runs %s each on average", share, unit.FormatSeconds(m.TotalS), m.Name, thousands(m.Count), unit.FormatSeconds(*m.MeanS))
+	}
+	if x := r.Server; x != nil {
+		say("%s", ofServer(x))
+	}
+	if r.Runs == 0 {
+		say("no run")
+	} else {
+		say("%s runs of %s nodes from %s to %s: %d failed, %d changed something", thousands(uint64(r.Runs)), thousands(uint64(r.Nodes)),
+			r.First.Format(time.DateTime), r.Last.Format(time.DateTime), r.Failed, r.Changed)
+	}
+	head := []string{"runs", "total", "share", "mean", "p50", "p90", "p99", "max", "slowest on"}
+	table := func(name string, more []string, list []puppetrun.Measured, further func(m *puppetrun.Measured) []string) {
+		if len(list) == 0 {
+			return
+		}
+		fmt.Fprintln(s.Out)
+		g := Grid{Head: append(append([]string{name}, head...), more...)}
+		for i := range list {
+			g.Rows = append(g.Rows, append(measuredRow(&list[i]), further(&list[i])...))
+		}
+		g.Write(s)
+	}
+	nothing := func(*puppetrun.Measured) []string { return nil }
+	if r.Total != nil {
+		table("stage", nil, append([]puppetrun.Measured{*r.Total}, r.Stages...), nothing)
+	} else {
+		table("stage", nil, r.Stages, nothing)
+	}
+	table("type", nil, r.Types, nothing)
+	table("resource", []string{"failed", "changed"}, r.Resources, func(m *puppetrun.Measured) []string {
+		return []string{fmt.Sprint(m.Failed), fmt.Sprint(m.Changed)}
+	})
+	if n := r.ResourceNames - len(r.Resources); n > 0 {
+		say("(%d more)", n)
+	}
+	if len(r.ByNode) > 0 {
+		fmt.Fprintln(s.Out)
+		g := Grid{Head: []string{"node", "runs", "failed", "changed", "mean", "config_retrieval"}}
+		if r.Server != nil {
+			g.Head = append(g.Head, "of it the server")
+		}
+		for _, n := range r.ByNode {
+			row := []string{n.Name, fmt.Sprint(n.Runs), fmt.Sprint(n.Failed), fmt.Sprint(n.Changed), some(n.MeanS), some(n.MeanRetrievalS)}
+			if r.Server != nil {
+				row = append(row, some(n.MeanCatalogS))
+			}
+			g.Rows = append(g.Rows, row)
+		}
+		if n := r.Nodes - len(r.ByNode); n > 0 {
+			row := make([]string, len(g.Head))
+			row[0] = fmt.Sprintf("(%d more)", n)
+			g.Rows = append(g.Rows, row)
+		}
+		g.Write(s)
+	}
+	if r.Server != nil {
+		fmt.Fprintln(s.Out)
+		g := Grid{Head: []string{"log", "format", "why"}}
+		for _, l := range r.Server.Logs {
+			g.Rows = append(g.Rows, []string{l.Path, l.Format + "; " + l.Duration + " in " + l.DurationUnit, l.Why})
+		}
+		g.Write(s)
+	}
+	puppetNotes(s, r)
+}
+
+// ofServer says how much of the nodes' waiting was the server's.
+func ofServer(x *puppetrun.Server) string {
+	if x.Retrieval == nil {
+		return "of no run the log has the catalog"
+	}
+	text := fmt.Sprintf("of the %s that nodes waited for a catalog on average the server took %s", unit.FormatSeconds(*x.Retrieval.MeanS), unit.FormatSeconds(*x.Catalog.MeanS))
+	if x.Share != nil {
+		text += fmt.Sprintf(", %.0f %%", 100**x.Share)
+	}
+	rest := unit.FormatSeconds(*x.RestMeanS)
+	return fmt.Sprintf("%s; the other %s are the network, TLS, what waits before the log begins to count, and the node (%s runs joined)", text, rest, thousands(uint64(x.Joined)))
+}
+
+func puppetNotes(s *ui.Screen, r *puppetrun.Runs) {
+	if n := r.Unread.Files; n > 0 {
+		s.Say("%s files could not be read", thousands(uint64(n)))
+		for _, e := range r.Unread.Examples {
+			s.Say("  %s: %s", e.Path, e.Why)
+		}
+	}
+	if r.LeftOut > 0 {
+		s.Say("%s reports were left out, as asked", thousands(uint64(r.LeftOut)))
+	}
+	if r.Cached > 0 {
+		s.Say("%s runs applied a catalog that the node had from before: they waited for none", thousands(uint64(r.Cached)))
+	}
+	if r.Folded > 0 {
+		s.Say("%s resources beyond the first million names are not shown", thousands(r.Folded))
+	}
+	x := r.Server
+	if x == nil {
+		return
+	}
+	if x.Unread > 0 {
+		s.Say("%s lines of the log could not be read", thousands(x.Unread))
+	}
+	if x.Repeated > 0 {
+		s.Say("%s runs asked for more than one catalog: a request failed, or the server has the node in another environment than its puppet.conf", thousands(uint64(x.Repeated)))
+	}
+	if x.Unjoined > 0 {
+		s.Say("%s runs could not be joined: the log has no report of the node in the minute that the file is named by, or no catalog before it", thousands(uint64(x.Unjoined)))
+		for _, l := range x.Logs {
+			if l.NoZone {
+				s.Say("  the times of %s have no zone and are read as UTC", l.Path)
+			}
+		}
+	}
+}
+
+func measuredRow(m *puppetrun.Measured) []string {
+	share := "-"
+	if m.Share != nil {
+		share = fmt.Sprintf("%.1f %%", 100**m.Share)
+	}
+	return []string{legible(m.Name), fmt.Sprint(m.Count), unit.FormatSeconds(m.TotalS), share, some(m.MeanS), some(m.P50S), some(m.P90S), some(m.P99S), some(m.MaxS), m.SlowestOn}
+}
+
+// PuppetRunsCSV writes stages, types, resources and nodes as one table.
+func PuppetRunsCSV(w io.Writer, r *puppetrun.Runs) error {
+	c := csv.NewWriter(w)
+	number := func(v *float64) string {
+		if v == nil {
+			return ""
+		}
+		return strconv.FormatFloat(*v, 'g', -1, 64)
+	}
+	_ = c.Write([]string{"of", "name", "count", "total_s", "share", "mean_s", "p50_s", "p90_s", "p99_s", "max_s", "slowest_on", "failed", "changed", "mean_config_retrieval_s", "mean_catalog_s"})
+	write := func(of string, list []puppetrun.Measured) {
+		for i := range list {
+			m := &list[i]
+			_ = c.Write([]string{of, plain(m.Name), fmt.Sprint(m.Count), number(&m.TotalS), number(m.Share), number(m.MeanS), number(m.P50S), number(m.P90S), number(m.P99S), number(m.MaxS),
+				plain(m.SlowestOn), fmt.Sprint(m.Failed), fmt.Sprint(m.Changed), "", ""})
+		}
+	}
+	if r.Total != nil {
+		write("run", []puppetrun.Measured{*r.Total})
+	}
+	write("stage", r.Stages)
+	write("type", r.Types)
+	write("resource", r.Resources)
+	for _, n := range r.ByNode {
+		_ = c.Write([]string{"node", plain(n.Name), fmt.Sprint(n.Runs), "", "", number(n.MeanS), "", "", "", "", "", fmt.Sprint(n.Failed), fmt.Sprint(n.Changed), number(n.MeanRetrievalS), number(n.MeanCatalogS)})
+	}
+	c.Flush()
+	return c.Error()
+}
