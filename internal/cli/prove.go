@@ -48,6 +48,8 @@ type proveOptions struct {
 	Settle    time.Duration `json:"settle_ns,omitempty"`
 	Covariate string        `json:"covariate,omitempty"`
 	Pattern   string        `json:"pattern,omitempty"`
+	LogFormat string        `json:"log_format,omitempty"`
+	LogConfig []string      `json:"log_config,omitempty"`
 	TokenFile string        `json:"prometheus_token_file,omitempty"`
 
 	Margin  string        `json:"margin"`
@@ -94,7 +96,7 @@ pressure tell the difference.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			for _, name := range []string{"profile", "set", "plan", "change-cmd", "undo-cmd", "metric", "unit", "expect", "resume", "margin", "bench", "fio", "covariate", "pattern", "prometheus-token"} {
+			for _, name := range []string{"profile", "set", "plan", "change-cmd", "undo-cmd", "metric", "unit", "expect", "resume", "margin", "bench", "fio", "covariate", "pattern", "log-format", "log-config", "prometheus-token"} {
 				if f := c.Flags().Lookup(name); f.Changed && (f.Value.String() == "" || f.Value.String() == "[]") {
 					return ui.Exit(ui.Usage, fmt.Errorf("--%s is empty", name))
 				}
@@ -150,7 +152,9 @@ pressure tell the difference.`,
 	f.DurationVar(&o.Window, "window", 10*time.Minute, "with --live: length of a window; each is up to a tenth longer or shorter")
 	f.DurationVar(&o.Settle, "settle", 0, "with --live: time after each switch that does not count (default: a fifth of --window)")
 	f.StringVar(&o.Covariate, "covariate", "", "with --live: what the metric depends on beside the change, and the change has no influence on: rate (of the requests in the metric's log), or a metric")
-	f.StringVar(&o.Pattern, "pattern", "", "with --live: REGEXP whose first group is the duration in a line of a log; Foreman's, HAProxy's and Puppet Server's logs need none")
+	f.StringVar(&o.Pattern, "pattern", "", "with --live: REGEXP whose first group is the duration in a line of a log that is none of requests")
+	f.StringVar(&o.LogFormat, "log-format", "", "with --live: the logs' format, where it is not to be found out, as --format of fettle logs")
+	f.StringArrayVar(&o.LogConfig, "log-config", nil, "with --live: the server's configuration, which says the logs' formats, as --config of fettle logs; repeatable")
 	f.StringVar(&o.TokenFile, "prometheus-token", "", "with --live: file with the bearer token for Prometheus")
 	f.StringVar(&o.Margin, "margin", "2%", "smaller effects do not matter")
 	f.Float64Var(&o.Alpha, "alpha", d.Alpha, "chance of a wrong verdict")

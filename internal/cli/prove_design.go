@@ -20,7 +20,7 @@ var expected = map[string]prove.Word{
 
 // Options that one kind of work has, and the other has not.
 var (
-	ofLive    = []string{"window", "settle", "covariate", "pattern", "prometheus-token"}
+	ofLive    = []string{"window", "settle", "covariate", "pattern", "log-format", "log-config", "prometheus-token"}
 	ofCommand = []string{"percentile", "timeout", "washout"}
 	ofMetric  = []string{"metric", "unit", "more", "percentile", "timeout", "guard", "stop-above"}
 )
@@ -60,6 +60,9 @@ func (o *proveOptions) suits(f *pflag.FlagSet) error {
 	}
 	if o.Unit != "" && o.Pattern == "" && !strings.HasPrefix(o.Metric, "prometheus:") {
 		return errors.New("--unit is for a --pattern or for Prometheus: the other metrics have their own")
+	}
+	if o.LogFormat != "" && len(o.LogConfig) > 0 || o.Pattern != "" && (o.LogFormat != "" || len(o.LogConfig) > 0) {
+		return errors.New("--pattern, --log-format and --log-config each say how a log is read: give one")
 	}
 	if !f.Changed("settle") {
 		o.Settle = o.Window / 5

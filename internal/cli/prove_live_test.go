@@ -149,17 +149,18 @@ func TestProveLiveFaults(t *testing.T) {
 		code int
 		says string
 	}{
-		"a command too":         {[]string{"--", "true"}, 2, "--live measures what runs here anyhow"},
-		"an option of commands": {[]string{"--percentile", "99"}, 2, "--percentile is for a command"},
-		"no such log":           {[]string{"--metric", "logs:/var/log/none.log:p99"}, 2, "/var/log/none.log"},
-		"no duration in it":     {[]string{"--pattern", "lasted ([0-9]+)"}, 2, "no line of its last 256 KiB is like"},
-		"a bad pattern":         {[]string{"--pattern", "("}, 2, "--pattern (: "},
-		"a bad metric":          {[]string{"--metric", "logs:/var/log/app.log:best"}, 2, "want mean, median"},
-		"no number in a cap":    {[]string{"--stop-above", "pressure:io:much"}, 2, "--stop-above pressure:io:much"},
-		"a rate of no log":      {[]string{"--metric", "pressure:io", "--covariate", "rate", "--pattern", "x", "--unit", ""}, 2, "--unit is empty"},
-		"nobody at Prometheus":  {[]string{"--metric", "prometheus:http://127.0.0.1:1:up"}, 2, "nothing listens at 127.0.0.1:1"},
-		"a cap":                 {[]string{"--stop-above", "logs:/var/log/app.log:max:10"}, 3, "and 10 is the most that is allowed"},
-		"time for nothing":      {[]string{"--budget", "1ms"}, 0, "ended by         budget"},
+		"a command too":          {[]string{"--", "true"}, 2, "--live measures what runs here anyhow"},
+		"an option of commands":  {[]string{"--percentile", "99"}, 2, "--percentile is for a command"},
+		"no such log":            {[]string{"--metric", "logs:/var/log/none.log:p99"}, 2, "/var/log/none.log"},
+		"no duration in it":      {[]string{"--pattern", "lasted ([0-9]+)"}, 2, "no line of its last 256 KiB is like"},
+		"a bad pattern":          {[]string{"--pattern", "("}, 2, "--pattern (: "},
+		"a pattern and a format": {[]string{"--log-format", "combined"}, 2, "each say how a log is read"},
+		"a bad metric":           {[]string{"--metric", "logs:/var/log/app.log:best"}, 2, "want mean, median"},
+		"no number in a cap":     {[]string{"--stop-above", "pressure:io:much"}, 2, "--stop-above pressure:io:much"},
+		"a rate of no log":       {[]string{"--metric", "pressure:io", "--covariate", "rate", "--pattern", "x", "--unit", ""}, 2, "--unit is empty"},
+		"nobody at Prometheus":   {[]string{"--metric", "prometheus:http://127.0.0.1:1:up"}, 2, "nothing listens at 127.0.0.1:1"},
+		"a cap":                  {[]string{"--stop-above", "logs:/var/log/app.log:max:10"}, 3, "and 10 is the most that is allowed"},
+		"time for nothing":       {[]string{"--budget", "1ms"}, 0, "ended by         budget"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -182,6 +183,9 @@ func TestProveLiveFaults(t *testing.T) {
 	}{
 		"no metric":           {[]string{"--live"}, "--live: want a --metric"},
 		"a window of a run":   {[]string{"--window", "1s", "--", "true"}, "--window is for --live"},
+		"no format":           {[]string{"--live", "--metric", "logs:/var/log/app.log:p99", "--log-format", "nonsense"}, "--log-format: \"nonsense\" is no format"},
+		"no configuration":    {[]string{"--live", "--metric", "logs:/var/log/app.log:p99", "--log-config", "/etc/nothing"}, "--log-config: "},
+		"no format in it":     {[]string{"--log-format", "combined", "--", "true"}, "--log-format is for --live"},
 		"the unit of a clock": {[]string{"--live", "--metric", "pressure:io", "--unit", "s"}, "--unit is for a --pattern"},
 	} {
 		out, err := p.command(append([]string{"prove", "--set", "vm.swappiness=10"}, x.args...)...).CombinedOutput()

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/logs/format"
 	"fettle.dev/fettle/internal/prove"
 	"fettle.dev/fettle/internal/prove/running"
 )
@@ -84,6 +86,9 @@ func (p *proof) windows() (err error) {
 			return fmt.Errorf("--pattern %s: %w", o.Pattern, err)
 		}
 	}
+	if set.Format, err = o.logFormat(p.host); err != nil {
+		return err
+	}
 	if o.TokenFile != "" {
 		token, err := os.ReadFile(o.TokenFile)
 		if err != nil {
@@ -112,4 +117,22 @@ func (p *proof) windows() (err error) {
 	p.work = &running.Window{Length: o.Window, Settle: o.Settle, Sources: set.Sources(), Seed: o.Seed, Exceeded: p.design.Exceeded, Clock: p.host.Clock,
 		Tell: func(why error) { p.screen.Say("waiting: %v", why) }}
 	return nil
+}
+
+// logFormat finds the formats of logs as the options say them; nil: they are found out.
+func (o *proveOptions) logFormat(h *host.Host) (func(path string, text []byte) (*format.Format, error), error) {
+	switch {
+	case o.LogFormat != "":
+		if _, err := format.Parse(o.LogFormat); err != nil {
+			return nil, fmt.Errorf("--log-format: %w", err)
+		}
+		return func(string, []byte) (*format.Format, error) { return format.Parse(o.LogFormat) }, nil
+	case len(o.LogConfig) > 0:
+		c, err := newLogsConfig(h, "--log-config", o.LogConfig)
+		if err != nil {
+			return nil, err
+		}
+		return c.format, nil
+	}
+	return nil, nil
 }

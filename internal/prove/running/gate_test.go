@@ -1,6 +1,8 @@
 package running
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,6 +12,17 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 )
+
+// xz is how a file begins that nothing here reads.
+const xz = "\xfd7zXZ\x00rest"
+
+func gzipped(text string) string {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write([]byte(text))
+	_ = z.Close()
+	return b.String()
+}
 
 // TestRotated: a log that was just rotated is waited for, or the one of before tells what
 // it is; one that nobody writes to any more is said to be that.
@@ -27,13 +40,15 @@ func TestRotated(t *testing.T) {
 		"and not there yet":      {files: map[string]string{".1": line}},
 		"by dates":               {files: map[string]string{"": "", "-20260101": "other\n", "-20260102": line}},
 		"and not of requests":    {files: map[string]string{"": "Started GET\n", ".1": line}},
-		"packed":                 {files: map[string]string{"": "", ".1.gz": "x"}, grow: line, waits: true},
-		"packed, another line":   {files: map[string]string{"": "Started GET\n", "-20260101.gz": "x"}, grow: line, waits: true},
+		"packed":                 {files: map[string]string{"": "", ".1.gz": gzipped(line)}},
+		"packed, another line":   {files: map[string]string{"": "Started GET\n", "-20260101.gz": gzipped(line)}},
+		"packed by xz":           {files: map[string]string{"": "", ".1.xz": xz}, grow: line, waits: true},
+		"by xz, another line":    {files: map[string]string{"": "Started GET\n", "-20260101.xz": xz}, grow: line, waits: true},
 		"new":                    {files: map[string]string{"": ""}, grow: line, waits: true},
 		"for ever":               {files: map[string]string{"": ""}, says: "nothing is in it yet after 40s", waits: true},
 		"none":                   {files: map[string]string{}, says: "no such file"},
-		"of something else":      {files: map[string]string{"": "other\n"}, says: "is none of Foreman's"},
-		"both of something else": {files: map[string]string{"": "other\n", ".1": "other\n"}, says: "is none of Foreman's"},
+		"of something else":      {files: map[string]string{"": "other\n"}, says: "its format is none that is known"},
+		"both of something else": {files: map[string]string{"": "other\n", ".1": "other\n"}, says: "its format is none that is known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "production.log")

@@ -1,93 +1,115 @@
 package running
 
 import (
-	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"math"
-	"os"
-	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/logs/format"
+	"fettle.dev/fettle/internal/logs/request"
+	"fettle.dev/fettle/internal/logs/source"
 	"fettle.dev/fettle/internal/prove"
 	"fettle.dev/fettle/internal/stats"
 )
 
-// format is how a server writes what a request took.
-type format struct {
-	name   string
-	number *regexp.Regexp // its first group
-	scale  float64        // to seconds
-}
-
-// formats are those whose unit does not depend on the server's configuration.
-var formats = []format{
-	// Foreman and other Rails applications: config/initializers/lograge aside, Rails'
-	// own line.
-	{"Foreman's production.log", regexp.MustCompile(`Completed \d{3} .*? in (\d+(?:\.\d+)?)ms`), 1e-3},
-	// HAProxy's HTTP log: TR/Tw/Tc/Tr/Ta, the last from the first byte to the last
-	// (configuration manual, 8.2.3); a + says that it was still going on.
-	{"HAProxy's HTTP log", regexp.MustCompile(` -?\d+/-?\d+/-?\d+/-?\d+/\+?(\d+) \d{3} `), 1e-3},
-	// Puppet Server's request-logging.xml: the combined format and %D, which in
-	// logback-access is in milliseconds.
-	{"Puppet Server's access log", regexp.MustCompile(`"(?:GET|PUT|POST|HEAD|DELETE) /puppet[^"]*" \d{3} (?:\d+|-) "[^"]*" "[^"]*" (\d+)`), 1e-3},
-}
-
 // log is a log that grows while work is done.
 type log struct {
-	host  *host.Host
-	path  string
-	named []*statistic
+	host    *host.Host
+	path    string
+	named   []*statistic
+	choices []*choice
 	// recent is how long ago its last line may have come; 0: it does not matter.
 	recent time.Duration
-	format
+	// Its lines are those that pattern finds a number in, or of a format.
+	pattern *regexp.Regexp
+	detect  func(path string, text []byte) (*format.Format, error)
 
-	file  *os.File
-	rest  []byte    // a line that is not whole yet
-	found []float64 // in this window
-	over  bool      // there were more
+	reader    *request.Reader
+	request   request.Request
+	positions []source.Position
+}
+
+// choice is some of a log's requests, and what of them counts.
+type choice struct {
+	field, where string // empty: the duration, and all
+	at           int    // of the format's fields; below 0: the duration
+	fulfils      request.Where
+
+	requests int       // in this window
+	found    []float64 // their durations, in seconds
+	over     bool      // there were more
 }
 
 // statistic is a metric of the durations in a log.
 type statistic struct {
 	name string // of the metric
-	of   func([]float64, time.Duration) float64
+	*choice
+	rate bool // wants no durations
+	of   func(c *choice, lasted time.Duration) float64
 }
 
-func (s *Set) ofLog(text, file, what string) (prove.Metric, error) {
+// logMetric takes FILE:STATISTIC(FIELD) where CONDITION apart.
+func logMetric(text string) (file, what, field, where string, ok bool) {
+	text, where, _ = strings.Cut(text, " where ")
+	at := strings.LastIndexByte(text, ':')
+	if at <= 0 {
+		return "", "", "", "", false
+	}
+	file, what = text[:at], text[at+1:]
+	if name, is := strings.CutSuffix(what, ")"); is {
+		what, field, is = strings.Cut(name, "(")
+		return file, what, field, where, is && field != ""
+	}
+	return file, what, "", where, true
+}
+
+func (s *Set) ofLog(text, rest string) (prove.Metric, error) {
 	m := prove.Metric{Name: text, Unit: "s"}
+	file, what, field, where, ok := logMetric(rest)
+	if !ok {
+		return m, fmt.Errorf("%q: want logs:FILE:STATISTIC, as logs:/var/log/foreman/production.log:p99, with (FIELD) behind it for another duration than the request's, and where CONDITION for some requests", text)
+	}
 	stat := &statistic{name: text}
+	number := func(of func([]float64) float64) func(*choice, time.Duration) float64 {
+		return func(c *choice, _ time.Duration) float64 { return of(c.found) }
+	}
 	switch p, err := strconv.ParseFloat(strings.TrimPrefix(what, "p"), 64); {
 	case what == "mean":
-		stat.of = func(x []float64, _ time.Duration) float64 { return stats.Mean(x) }
+		stat.of = number(stats.Mean)
 	case what == "median":
-		stat.of = func(x []float64, _ time.Duration) float64 { return stats.Median(x) }
+		stat.of = number(stats.Median)
 	case what == "max":
-		stat.of = func(x []float64, _ time.Duration) float64 { return stats.Quantile(x, 1) }
+		stat.of = number(func(x []float64) float64 { return stats.Quantile(x, 1) })
 	case what == Rate:
-		m.Unit, m.More = "1/s", true
-		stat.of = func(x []float64, lasted time.Duration) float64 { return float64(len(x)) / lasted.Seconds() }
+		m.Unit, m.More, stat.rate = "1/s", true, true
+		stat.of = func(c *choice, lasted time.Duration) float64 { return float64(c.requests) / lasted.Seconds() }
 	case strings.HasPrefix(what, "p") && err == nil && p > 0 && p < 100:
-		stat.of = func(x []float64, _ time.Duration) float64 { return stats.Quantile(x, p/100) }
+		stat.of = number(func(x []float64) float64 { return stats.Quantile(x, p/100) })
 	default:
 		return m, fmt.Errorf("%q: want mean, median, pNN (as p99 or p99.9), max or rate after logs:FILE:", text)
 	}
-	if s.Pattern != nil && what != Rate {
+	switch {
+	case s.Pattern != nil && (field != "" || where != ""):
+		return m, fmt.Errorf("%q: --pattern knows one number of a line: it goes with no (FIELD) and no condition", text)
+	case stat.rate && field != "":
+		return m, fmt.Errorf("%q: rate is of requests: it goes with no (FIELD)", text)
+	case s.Pattern != nil && !stat.rate:
 		m.Unit = s.Unit
 	}
 	l := s.logs[file]
 	if l == nil {
-		l = &log{host: s.Host, path: file, recent: s.Recent}
-		if s.Pattern != nil {
-			l.format = format{"--pattern", s.Pattern, 1}
+		l = &log{host: s.Host, path: file, recent: s.Recent, pattern: s.Pattern, detect: s.Format}
+		if l.detect == nil {
+			l.detect = func(_ string, text []byte) (*format.Format, error) { return format.Detect(text, nil) }
 		}
 		if s.logs == nil {
 			s.logs = map[string]*log{}
@@ -95,6 +117,12 @@ func (s *Set) ofLog(text, file, what string) (prove.Metric, error) {
 		s.logs[file] = l
 		s.sources = append(s.sources, l)
 	}
+	at := slices.IndexFunc(l.choices, func(c *choice) bool { return c.field == field && c.where == where })
+	if at < 0 {
+		at = len(l.choices)
+		l.choices = append(l.choices, &choice{field: field, where: where, at: -1})
+	}
+	stat.choice = l.choices[at]
 	l.named = append(l.named, stat)
 	return m, nil
 }
@@ -109,80 +137,111 @@ var errEmpty = errors.New("nothing is in it yet")
 // ErrIdle is that nobody writes to a log any more.
 var ErrIdle = errors.New("nothing is written to it")
 
-// Check looks whether the log is one of requests, and is written to. The one of before a
-// rotation tells the format as well.
+// Check looks whether the log is one of requests, and is written to. Those of before a
+// rotation tell the format as well.
 func (l *log) Check(context.Context) error {
-	known := formats
-	if l.number != nil {
-		known = []format{l.format}
-	}
 	text, _, err := l.host.Tail(l.path, looked)
-	before, packed := l.rotated()
-	switch {
-	case errors.Is(err, os.ErrNotExist) && (before != "" || packed):
-		// Between the two steps of a rotation.
-	case err != nil:
+	missing := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !missing {
 		return err
-	case l.recognise(known, text):
+	}
+	before, dirErr := source.Beside(l.host, l.path)
+	before = slices.DeleteFunc(before, func(o source.Log) bool { return !slices.Contains(source.Names(o.Path), l.path) })
+	if missing && (dirErr != nil || len(before) == 0) {
+		return err
+	} // else between the two steps of a rotation
+	f, why := l.recognise(text)
+	if f != nil {
+		if err := l.use(f); err != nil {
+			return err
+		}
 		return l.idle()
 	}
-	if before != "" && len(text) < looked/2 {
-		if older, _, err := l.host.Tail(before, looked); err == nil && l.recognise(known, older) {
-			return nil
+	small, unknown := len(text) < looked/2, false
+	for _, o := range before {
+		if !small {
+			break
+		}
+		text, err := o.First(looked)
+		if err != nil {
+			unknown = true // compressed in a way that is not read
+			continue
+		}
+		if f, _ := l.recognise(text); f != nil {
+			return l.use(f)
 		}
 	}
 	switch {
-	case bytes.IndexByte(text, '\n') < 0, packed && before == "" && len(text) < looked/2:
+	case bytes.IndexByte(text, '\n') < 0, unknown:
 		return fmt.Errorf("%s: %w", l.path, errEmpty)
-	case l.number == nil:
-		return fmt.Errorf("%s: the end of this log is none of Foreman's, HAProxy's or Puppet Server's: --pattern REGEXP says which number of a line is the duration (its first group)", l.path)
+	case l.pattern != nil:
+		return fmt.Errorf("%s: %w", l.path, why)
 	}
-	return fmt.Errorf("%s: no line of its last %d KiB is like %s", l.path, looked>>10, strings.TrimPrefix(l.number.String(), "(?m)"))
+	return fmt.Errorf("%s: %w: --log-format says how its lines are written, or --pattern REGEXP which number of a line is the duration (its first group)", l.path, why)
 }
 
-// recognise finds which of the formats most lines have, and says whether any has one.
-func (l *log) recognise(known []format, text []byte) bool {
-	most := 0
-	for _, f := range known {
-		n := 0
+// byPattern stands for the format of lines that a pattern is for.
+var byPattern = &format.Format{Name: "--pattern"}
+
+// recognise finds the format of a text, or why there is none.
+func (l *log) recognise(text []byte) (*format.Format, error) {
+	if l.pattern != nil {
 		for line := range bytes.Lines(text) {
-			if f.number.Match(bytes.TrimRight(line, "\r\n")) {
-				n++
+			if l.pattern.Match(bytes.TrimRight(line, "\r\n")) {
+				return byPattern, nil
 			}
 		}
-		if n > most {
-			most, l.format = n, f
-		}
+		return nil, fmt.Errorf("no line of its last %d KiB is like %s", looked>>10, strings.TrimPrefix(l.pattern.String(), "(?m)"))
 	}
-	return most > 0
+	f, err := l.detect(l.path, text)
+	if err != nil {
+		return nil, err
+	}
+	if n, _ := f.Reads(text); n == 0 {
+		return nil, fmt.Errorf("no line of its last %d KiB is of %s", looked>>10, f.Name)
+	}
+	return f, nil
 }
 
-// numbered is what follows the name of a log in that of an older one.
-var numbered = regexp.MustCompile(`^[.-]\d`)
-
-// rotated is the log of before the last rotation, where there is one that can be read, and
-// whether there are others that are packed. logrotate names them path.1 or path-20260131.
-func (l *log) rotated() (plain string, packed bool) {
-	all, err := l.host.Files.ReadDir(path.Dir(l.path))
-	if err != nil {
-		return "", false
+// use reads the log in a format, which has to have what is asked of it.
+func (l *log) use(f *format.Format) (err error) {
+	if f == byPattern {
+		return nil
 	}
-	for _, e := range all {
-		name := path.Join(path.Dir(l.path), e.Name())
-		more, is := strings.CutPrefix(name, path.Clean(l.path))
-		if !is || !numbered.MatchString(more) {
+	for _, c := range l.choices {
+		if c.where != "" {
+			if c.fulfils, err = request.ParseWhere(f, c.where, nil); err != nil {
+				return fmt.Errorf("%s: %s", l.path, strings.TrimPrefix(err.Error(), "--"))
+			}
+		}
+		if c.field == "" {
 			continue
 		}
-		switch path.Ext(name) {
-		case ".gz", ".xz", ".bz2", ".zst":
-			packed = true
-		default:
-			if plain == "" || more[0] == '-' { // the last date, or .1
-				plain = name
-			}
+		if c.at = f.Field(c.field); c.at < 0 || f.Fields[c.at].Kind != format.Duration {
+			return fmt.Errorf("%s: %s is no duration of %s; it has %s", l.path, c.field, f.Name, durations(f))
 		}
 	}
-	return plain, packed
+	for _, s := range l.named {
+		if !s.rate && s.at < 0 && f.Field(format.FieldDuration) < 0 {
+			return fmt.Errorf("%s: %s does not say how long requests took; it has %s", l.path, f.Name, durations(f))
+		}
+	}
+	l.reader = request.NewReader(f)
+	return nil
+}
+
+// durations are the names of a format's durations.
+func durations(f *format.Format) string {
+	var names []string
+	for _, field := range f.Fields {
+		if field.Kind == format.Duration {
+			names = append(names, field.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "no duration"
+	}
+	return strings.Join(names, ", ")
 }
 
 // idle is an error where the log was not written to for long.
@@ -205,143 +264,135 @@ func (l *log) idle() error {
 	return nil
 }
 
-// Begin goes to the end of the log.
+// Begin goes to the end of the log. What came since the window before is read, because
+// of requests that have their beginning there, and does not count.
 func (l *log) Begin() error {
-	if l.file != nil {
-		_ = l.file.Close()
+	found, err := source.Find(l.host, []string{l.path})
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // between the two steps of a rotation: all of the next one counts
+		l.positions = nil
+	case err != nil:
+		return err
+	case len(l.positions) == 0:
+		l.positions, err = source.Ends(found)
+	default:
+		err = l.follow(context.Background())
 	}
-	l.found, l.rest, l.over = nil, nil, false
-	var err error
-	l.file, err = l.host.OpenLog(l.path)
-	if errors.Is(err, os.ErrNotExist) {
-		l.file = nil // between the two steps of a rotation: all of the next one counts
+	for _, c := range l.choices {
+		c.requests, c.found, c.over = 0, nil, false
+	}
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	_, err = l.file.Seek(0, io.SeekEnd)
 	return err
 }
 
 // Read takes the lines that have come meanwhile.
-func (l *log) Read(_ context.Context, lasted time.Duration) (m prove.Measurement, err error) {
-	if err := l.follow(); err != nil {
+func (l *log) Read(ctx context.Context, lasted time.Duration) (m prove.Measurement, err error) {
+	if err := l.follow(ctx); err != nil {
 		return m, err
-	}
-	switch {
-	case l.over:
-		return m, fmt.Errorf("%s: more than %d requests in one window: a shorter --window tells as much", l.path, most)
-	case len(l.found) == 0:
-		return m, fmt.Errorf("%w: no line of a request came into %s", errNothing, l.path)
 	}
 	m.Values = prove.Values{}
 	for _, s := range l.named {
-		m.Values[s.name] = s.of(l.found, lasted)
+		some := ""
+		if s.where != "" {
+			some = " where " + s.where
+		}
+		switch {
+		case s.over:
+			return m, fmt.Errorf("%s: more than %d requests in one window: a shorter --window tells as much", l.path, most)
+		case s.requests == 0:
+			return m, fmt.Errorf("%w: no line of a request%s came into %s", errNothing, some, l.path)
+		case len(s.found) == 0 && !s.rate:
+			return m, fmt.Errorf("%w: no line of a request%s with a duration came into %s", errNothing, some, l.path)
+		}
+		m.Values[s.name] = s.of(s.choice, lasted)
 	}
-	if len(l.found) > 1 {
-		s := stats.Summarize(l.found)
+	if first := l.named[0]; len(first.found) > 1 {
+		s := stats.Summarize(first.found)
 		m.Within = &s
 	}
 	return m, nil
 }
 
-// follow reads on, also in the file that has taken the log's name: one that was moved
-// away is read to its end first.
-func (l *log) follow() error {
-	next, err := l.host.OpenLog(l.path)
-	switch {
-	case errors.Is(err, os.ErrNotExist) && l.file == nil:
-		return nil
-	case errors.Is(err, os.ErrNotExist): // between the two steps of a rotation
-		return l.take()
-	case err != nil:
+// follow reads on, through rotation: the rest of what was moved away first.
+func (l *log) follow(ctx context.Context) error {
+	found, err := source.Find(l.host, []string{l.path})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // between the two steps of a rotation: the next time finds all of it
+	}
+	if err != nil {
 		return err
-	case l.file == nil:
-		l.file = next
-		return l.take()
 	}
-	// What is written to a file after it was moved away comes before the other one is
-	// there, so this reads it to its end.
-	if err := l.take(); err != nil {
-		return errors.Join(err, next.Close())
-	}
-	moved, short, err := l.replaced(next)
-	switch {
-	case err != nil:
-		return errors.Join(err, next.Close())
-	case moved:
-		_ = l.file.Close()
-		l.file, l.rest = next, nil
-		return l.take()
-	case short: // copied and cut short
-		if _, err := l.file.Seek(0, io.SeekStart); err != nil {
-			return errors.Join(err, next.Close())
-		}
-		return errors.Join(l.take(), next.Close())
-	}
-	return next.Close()
-}
-
-// replaced says whether another file has taken the log's name, or the same one has
-// become shorter than what was read of it.
-func (l *log) replaced(next *os.File) (moved, short bool, err error) {
-	here, err := l.file.Stat()
+	next, _, err := source.Continue(found, l.positions)
 	if err != nil {
-		return false, false, err
+		return err
 	}
-	there, err := next.Stat()
+	set := source.NewSet(next)
+	set.WholeLines = true
+	err = set.Read(ctx, 1, func(_ int, b *source.Block) {
+		for line := range bytes.Lines(b.Data) {
+			l.line(bytes.TrimRight(line, "\r\n"))
+		}
+	})
 	if err != nil {
-		return false, false, err
+		return err
 	}
-	at, err := l.file.Seek(0, io.SeekCurrent)
-	return !os.SameFile(here, there), there.Size() < at, err
-}
-
-// longestLine is the most of a line that is kept, in bytes.
-const longestLine = 64 << 10
-
-// take reads to the end of the file.
-func (l *log) take() error {
-	in := bufio.NewReaderSize(l.file, 1<<20)
-	for {
-		text, err := in.ReadSlice('\n')
-		if len(l.rest) < longestLine {
-			l.rest = append(l.rest, text[:min(len(text), longestLine)]...)
-		}
-		if bytes.HasSuffix(text, []byte("\n")) {
-			l.line()
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
-			return err
-		}
-	}
+	l.positions, err = set.Positions()
+	return err
 }
 
 // most is how many durations of a window are kept, 8 bytes each.
 const most = 10_000_000
 
-// line takes the number of a whole line.
-func (l *log) line() {
-	m := l.number.FindSubmatch(bytes.TrimRight(l.rest, "\r\n"))
-	l.rest = l.rest[:0]
-	if m == nil {
+// line takes a whole line.
+func (l *log) line(text []byte) {
+	if l.pattern != nil {
+		if v, ok := l.number(text); ok {
+			for _, c := range l.choices {
+				c.requests++
+				c.take(v)
+			}
+		}
 		return
 	}
-	if len(l.found) == most {
-		l.over = true
+	if l.reader.Read(text, &l.request) != format.Whole {
 		return
+	}
+	for _, c := range l.choices {
+		if c.fulfils != nil && !c.fulfils(&l.request) {
+			continue
+		}
+		c.requests++
+		us := l.request.Duration
+		if c.at >= 0 {
+			var ok bool
+			if us, ok = l.reader.Format.Fields[c.at].Duration(l.request.Field(c.at)); !ok {
+				continue
+			}
+		}
+		if us >= 0 {
+			c.take(float64(us) / 1e6)
+		}
+	}
+}
+
+func (c *choice) take(v float64) {
+	if c.over = c.over || len(c.found) == most; !c.over {
+		c.found = append(c.found, v)
+	}
+}
+
+// number is what the pattern finds in a line.
+func (l *log) number(text []byte) (float64, bool) {
+	m := l.pattern.FindSubmatch(text)
+	if m == nil {
+		return 0, false
 	}
 	word := m[0]
 	if len(m) > 1 {
 		word = m[1]
 	}
 	v, err := strconv.ParseFloat(string(word), 64)
-	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-		return
-	}
-	l.found = append(l.found, v*cmp.Or(l.scale, 1))
+	return v, err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) && v >= 0
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/logs/format"
 	"fettle.dev/fettle/internal/prometheus"
 	"fettle.dev/fettle/internal/prove"
 )
@@ -15,7 +16,10 @@ import (
 // Set is the metrics of an experiment on running work and their sources.
 type Set struct {
 	Host *host.Host
-	// Pattern finds the number in a line of a log; nil where fettle knows the format.
+	// Format finds the format of a log by its path and some of its text; nil: it is found
+	// out from that alone.
+	Format func(path string, text []byte) (*format.Format, error)
+	// Pattern finds the number in a line of a log instead; nil for none.
 	Pattern *regexp.Regexp
 	// Unit of what Pattern finds.
 	Unit string
@@ -40,7 +44,9 @@ const Rate = "rate"
 // Metric reads how a metric is asked for:
 //
 //	pressure:cpu|memory|io[:some|full]   share of the time in which tasks wait, %
-//	logs:FILE:mean|median|pNN|max|rate   of the durations, or the requests a second
+//	logs:FILE:mean|median|pNN|max|rate   of the durations, or the requests a second; with
+//	                                     (FIELD) of another duration, and with
+//	                                     where CONDITION of some requests
 //	prometheus:URL:EXPRESSION            one number; $window is the window's length
 func (s *Set) Metric(text string) (prove.Metric, error) {
 	kind, rest, _ := strings.Cut(text, ":")
@@ -48,11 +54,7 @@ func (s *Set) Metric(text string) (prove.Metric, error) {
 	case "pressure":
 		return s.pressure(text, rest)
 	case "logs":
-		at := strings.LastIndexByte(rest, ':')
-		if at <= 0 {
-			return prove.Metric{}, fmt.Errorf("%q: want logs:FILE:STATISTIC, as logs:/var/log/foreman/production.log:p99", text)
-		}
-		return s.ofLog(text, rest[:at], rest[at+1:])
+		return s.ofLog(text, rest)
 	case "prometheus":
 		m := address.FindStringSubmatch(rest)
 		if m == nil {
@@ -81,5 +83,6 @@ func (s *Set) Covariate(text string, of prove.Metric) (prove.Metric, error) {
 	if !is {
 		return prove.Metric{}, fmt.Errorf("rate is that of the requests in a log; the metric is %s: name a covariate as a metric of its own", of.Name)
 	}
-	return s.Metric("logs:" + rest[:strings.LastIndexByte(rest, ':')] + ":" + Rate)
+	file, _, _, _, _ := logMetric(rest)
+	return s.Metric("logs:" + file + ":" + Rate)
 }
