@@ -1,8 +1,8 @@
 package cli
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"time"
 
 	"fettle.dev/fettle/internal/host"
@@ -24,44 +24,38 @@ func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked log
 		return err
 	}
 	live := a.screen.Width > 0 && a.screen.Format == ui.Table
-	if !live {
+	if live {
+		defer a.screen.Unframe()
+	} else {
 		a.screen.Say("following %d logs until Ctrl-C", len(set.Logs))
 	}
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
-	lost := 0
+	began, lost := time.Now(), 0
 	for {
+		if live {
+			width, height := a.screen.Size()
+			a.screen.Frame(report.LogsLive(f.Report(o.sort, o.top), time.Since(began), width, height))
+		}
 		select {
 		case <-ctx.Done():
 			// What was written up to now counts too.
-			if err := f.Poll(context.WithoutCancel(ctx)); err != nil {
-				return err
+			err := f.Poll(context.WithoutCancel(ctx))
+			a.screen.Unframe()
+			if f.Lost > lost {
+				a.screen.Say("%s", lostPart)
 			}
-			if live {
-				a.screen.Frame("")
-			}
-			return a.sayLogs(f.Report(o.sort, o.top), nil)
+			return errors.Join(err, a.sayLogs(f.Report(o.sort, o.top), nil))
 		case <-tick.C:
 		}
 		if err := f.Poll(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
-		if f.Lost > lost {
+		if f.Lost > lost && !live { // on a terminal it is said at the end
 			lost = f.Lost
-			a.screen.Say("a log was rotated, and its old part is gone: what came last in it is missing")
-		}
-		if live {
-			a.paint(f.Report(o.sort, o.top))
+			a.screen.Say("%s", lostPart)
 		}
 	}
 }
 
-// paint shows a report instead of the one before.
-func (a *app) paint(r *logs.Report) {
-	var text bytes.Buffer
-	s := *a.screen
-	s.Out, s.Err = &text, &text
-	r.Hours = nil // only what changes
-	report.Logs(&s, r)
-	a.screen.Frame(text.String())
-}
+const lostPart = "a log was rotated, and its old part is gone: what came last in it is missing"

@@ -45,6 +45,8 @@ type Screen struct {
 	// Width is the terminal's, in columns; 0 where there is none.
 	Width int
 	tty   *os.File // the terminal behind standard output
+	// framed says that Frame has taken the terminal.
+	framed bool
 	// Messages are what was said on Err, for the JSON output.
 	Messages []string
 	// Printed is set once a document has been printed.
@@ -136,14 +138,57 @@ func Printable(s string) string {
 	}, s)
 }
 
-const clearScreen = "\x1b[H\x1b[2J"
+// Of a terminal (ECMA-48, and xterm's control sequences): a screen of its own without a
+// cursor, and back; to the top; the rest of a line, of the screen, is cleared.
+const (
+	ownScreen  = "\x1b[?1049h\x1b[?25l"
+	backAgain  = "\x1b[?25h\x1b[?1049l"
+	top        = "\x1b[H"
+	clearLine  = "\x1b[K"
+	clearBelow = "\x1b[J"
+)
 
-// Frame shows a text from the top of the terminal, as much as it has lines for, in the
-// place of all that was there. It needs Width.
-func (s *Screen) Frame(text string) {
-	lines := strings.SplitAfter(text, "\n")
-	if _, height, err := term.GetSize(int(s.tty.Fd())); err == nil && height > 1 {
-		lines = lines[:min(len(lines), height-1)]
+// Size is the terminal's, in columns and lines; 0 and 0 where there is none.
+func (s *Screen) Size() (width, height int) {
+	if s.tty == nil {
+		return 0, 0
 	}
-	fmt.Fprint(s.Out, clearScreen, strings.Join(lines, ""))
+	width, height, err := term.GetSize(int(s.tty.Fd()))
+	if err != nil {
+		return 0, 0
+	}
+	return width, height
+}
+
+// Frame shows a text instead of all that is on the terminal, as much as it has room for,
+// until Unframe. Lines are cut, not wrapped.
+func (s *Screen) Frame(text string) {
+	width, height := s.Size()
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	lines = lines[:min(len(lines), max(height, 1))]
+	var b strings.Builder
+	if !s.framed {
+		s.framed = true
+		b.WriteString(ownScreen)
+	}
+	b.WriteString(top)
+	for i, line := range lines {
+		if i > 0 {
+			b.WriteString("\r\n")
+		}
+		if runes := []rune(line); len(runes) > width && width > 0 {
+			line = string(runes[:width])
+		}
+		b.WriteString(line + clearLine)
+	}
+	b.WriteString(clearBelow)
+	fmt.Fprint(s.Out, b.String())
+}
+
+// Unframe gives the terminal back as it was before Frame.
+func (s *Screen) Unframe() {
+	if s.framed {
+		s.framed = false
+		fmt.Fprint(s.Out, backAgain)
+	}
 }

@@ -1,0 +1,117 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/logs"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// LogsLive is what logs that are followed say, in so many columns and lines: where the
+// time went, what came last, and of each grouping as many groups as there is room for.
+func LogsLive(r *logs.Report, followed time.Duration, width, height int) string {
+	var b bytes.Buffer
+	say := func(format string, args ...any) { fmt.Fprintln(&b, ui.Printable(fmt.Sprintf(format, args...))) }
+	say("following %s for %s; Ctrl-C ends it and prints the whole", followedLogs(r), unit.FormatSeconds(followed.Round(time.Second).Seconds()))
+	for _, l := range wentTo(r) {
+		say("%s", l)
+	}
+	lines := 1 + len(wentTo(r))
+	if n := len(r.Busy.Minutes); n > 0 {
+		m := r.Busy.Minutes[n-1]
+		say("last %s, from %s: %s requests, %s errors, %.1f at work at a time", unit.FormatSeconds(r.Busy.MinuteS), m.Start.Format(time.TimeOnly), thousands(m.Requests), thousands(m.Errors), m.Busy)
+		lines++
+	}
+	notes := notes(r)
+	if len(notes) > 0 {
+		lines++
+	}
+	room := height - lines
+	// A grouping has an empty line and a head; the slowest requests have what is left.
+	rows := 0
+	if n := len(r.By); n > 0 {
+		rows = max(1, room/n-2)
+	}
+	for i := range r.By {
+		if room < 3 {
+			break
+		}
+		g := liveGrouping(r, &r.By[i], min(rows, room-2), width)
+		fmt.Fprintln(&b)
+		g.Write(&ui.Screen{Out: &b, Format: ui.Table})
+		room -= 2 + len(g.Rows)
+	}
+	if len(r.Slowest) > 0 && room >= 3 {
+		fmt.Fprintln(&b)
+		g := Grid{Head: []string{"slowest", "came", "line"}}
+		for _, l := range r.Slowest[:min(len(r.Slowest), room-2)] {
+			g.Rows = append(g.Rows, []string{unit.FormatSeconds(l.TookS), l.Time.Format(time.TimeOnly), l.Line})
+		}
+		g.Write(&ui.Screen{Out: &b, Format: ui.Table})
+		room -= 2 + len(g.Rows)
+	}
+	if len(notes) > 0 {
+		b.WriteString(strings.Repeat("\n", max(0, room)))
+		say("%s", notes[0])
+	}
+	return b.String()
+}
+
+func followedLogs(r *logs.Report) string {
+	if len(r.Logs) == 1 {
+		return r.Logs[0].Path
+	}
+	return fmt.Sprintf("%d logs", len(r.Logs))
+}
+
+// leastKey is how much of a group's key is shown at the least, in columns.
+const leastKey = 16
+
+// liveGrouping is the table of the first groups of a grouping, with the statistics that
+// change the most.
+func liveGrouping(r *logs.Report, by *logs.Grouping, rows, width int) Grid {
+	g := Grid{Head: []string{strings.Join(by.By, ", "), "requests", "per second", "errors"}}
+	timed := r.All.MeanS != nil
+	if timed {
+		g.Head = append(g.Head, "share", "mean")
+		if r.All.QuantilesS != nil {
+			g.Head = append(g.Head, "p50", "p99")
+		}
+		g.Head = append(g.Head, "max")
+	}
+	key := max(leastKey, width-12*len(g.Head))
+	for i := range by.Top[:min(len(by.Top), rows)] {
+		x := &by.Top[i]
+		name := []rune(ui.Printable(keyed(x.Key)))
+		if len(name) > key {
+			name = append(name[:key-1], '…')
+		}
+		row := []string{string(name), fmt.Sprint(x.Count), fmt.Sprintf("%.3g", x.RatePerS), fmt.Sprint(x.Errors)}
+		if timed {
+			share := "-"
+			if x.Share != nil {
+				share = fmt.Sprintf("%.1f %%", 100**x.Share)
+			}
+			row = append(row, share, some(x.MeanS))
+			if r.All.QuantilesS != nil {
+				for _, q := range []string{"p50", "p99"} {
+					if v, ok := x.QuantilesS[q]; ok {
+						row = append(row, unit.FormatSeconds(v))
+					} else {
+						row = append(row, "-")
+					}
+				}
+			}
+			row = append(row, some(x.MaxS))
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	if more := by.Groups - len(g.Rows); more > 0 && len(g.Rows) > 1 {
+		g.Rows[len(g.Rows)-1] = append([]string{fmt.Sprintf("(%d more)", more+1)}, make([]string, len(g.Head)-1)...)
+	}
+	return g
+}
