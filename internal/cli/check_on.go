@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"fettle.dev/fettle/internal/lazyregexp"
+	"fettle.dev/fettle/internal/remote"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/ui"
@@ -28,16 +28,12 @@ const (
 	maxMessages = 32 // of one host
 )
 
-// sshName is a host as ssh(1) takes it, and nothing that ssh could take for an
-// option or a shell for a command.
-var sshName = lazyregexp.New(`^([A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9_\[:][A-Za-z0-9._:%\[\]-]*$`)
-
 // parseHosts reads the words of --on.
 func parseHosts(words []string) ([]string, error) {
 	var out []string
 	for _, w := range words {
-		name, ok := strings.CutPrefix(w, "ssh:")
-		if !ok || !sshName().MatchString(name) {
+		name, ok := remote.Host(w)
+		if !ok {
 			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--on %q: want ssh:HOST or ssh:USER@HOST", w), "a port and a key belong into ~/.ssh/config")
 		}
 		if slices.Contains(out, name) {
@@ -63,10 +59,6 @@ func (a *app) checkOn(ctx context.Context, names []string, o checkOptions) error
 	if f := a.screen.Format; f == htmlFormat || f == openMetricsFormat {
 		return ui.Exit(ui.Usage, fmt.Errorf("--on has no form %s: want table, json, yaml, markdown or sarif", f))
 	}
-	ssh, err := exec.LookPath("ssh")
-	if err != nil {
-		return ui.Hinted(ui.Failed, errors.New("there is no ssh here"), "install openssh-client (openssh-clients)")
-	}
 	flags := []string{"--output", "json"}
 	if o.logs == "all" { // an older fettle has no --logs, and reads the ends
 		flags = append(flags, "--logs", "all")
@@ -80,7 +72,7 @@ func (a *app) checkOn(ctx context.Context, names []string, o checkOptions) error
 			turn <- struct{}{}
 			defer func() { <-turn }()
 			asked[i] = report.Asked{Host: h}
-			audit, messages, err := checkBySSH(ctx, ssh, h, append(slices.Clone(flags), names...))
+			audit, messages, err := checkBySSH(ctx, h, append(slices.Clone(flags), names...))
 			if err != nil {
 				asked[i].Error = err.Error()
 				return
@@ -138,20 +130,22 @@ func (a *app) printFleet(fleet *report.Fleet, o checkOptions) error {
 
 // checkBySSH asks one host, and returns what its fettle has said beside. words are
 // our flags and names of platforms, so that the other shell has nothing to expand.
-func checkBySSH(ctx context.Context, ssh, host string, words []string) (*report.Audit, []string, error) {
+func checkBySSH(ctx context.Context, host string, words []string) (*report.Audit, []string, error) {
 	asked := ctx
 	ctx, cancel := context.WithTimeout(ctx, hostTimeout)
 	defer cancel()
-	// The time to connect is also that of the key exchange, which a busy host is slow at.
-	args := append([]string{"-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", "ConnectTimeout=30", "-T", "--", host, "fettle", "check"}, words...)
-	cmd := exec.CommandContext(ctx, ssh, args...)
+	call, err := remote.SSH(host, append([]string{"fettle", "check"}, words...)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd := exec.CommandContext(ctx, call[0], call[1:]...)
 	out, said := &bounded{left: maxAnswer, full: cancel}, &bounded{left: maxSaid, full: cancel}
 	cmd.Stdout, cmd.Stderr = out, said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 2 * time.Second
-	err := cmd.Run()
-	last := lastLine(said.kept.String())
+	err = cmd.Run()
+	last := remote.LastLine(said.kept.String())
 	var exit *exec.ExitError
 	switch {
 	case asked.Err() != nil:
@@ -235,34 +229,15 @@ func shortened(line string) string {
 	return strings.ToValidUTF8(line[:most], "") + "..."
 }
 
-// sshFailure is why ssh(1) has failed: its last line, and where that is a host's
-// key, of which host, and which line of known_hosts it has been held against.
+// sshFailure is why ssh(1) has failed.
 func sshFailure(text string) string {
-	last := strings.TrimPrefix(lastLine(text), "ssh: ")
-	if last == "" {
-		return "it has failed (exit 255) and does not say why: ssh -v by hand shows it; or fettle check there has ended with 255"
+	if why := remote.Failure(text); why != "" {
+		return why
 	}
-	if !strings.HasPrefix(last, "Host key verification failed") {
-		return last
-	}
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		switch {
-		case strings.HasPrefix(line, "No ") && strings.Contains(line, " host key is known for "):
-			last += " " + line + " ssh by hand shows the key, and asks"
-		case strings.HasPrefix(line, "Offending "), strings.HasPrefix(line, "Host key for "):
-			last += " " + strings.TrimSuffix(line, ".") + "."
-		}
-	}
-	return last
+	return "it has failed (exit 255) and does not say why: ssh -v by hand shows it; or fettle check there has ended with 255"
 }
 
 func firstLine(text string) string {
 	first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	return strings.TrimSpace(first)
-}
-
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return strings.TrimSpace(lines[len(lines)-1])
 }

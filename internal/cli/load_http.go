@@ -12,9 +12,7 @@ import (
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/load"
-	"fettle.dev/fettle/internal/load/meter"
 	"fettle.dev/fettle/internal/load/target"
-	"fettle.dev/fettle/internal/load/threshold"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -28,12 +26,22 @@ answers or not, and measures from when each was meant to start: a stall is seen 
 request that it delayed. With --connections N in place of a rate each of N connections
 sends the next request when it has its answer. The warm-up of a server is found and left
 out, and where this machine could not do what was asked of it that is said. Servers other
-than this machine have to be allowed (--allow).`,
+than this machine have to be allowed (--allow).
+
+--find-knee searches the highest rate at which the thresholds of --expect are met,
+--observe looks at the servers meanwhile, --clients lets other machines generate the load,
+and --replay makes the requests of a log again, with the times between them.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := noneEmpty(c); err != nil {
 				return err
 			}
 			o.given = c.Flags().Changed
+			switch {
+			case o.manifest:
+				return a.manifest(o, c.Flags(), args)
+			case o.image != "":
+				return ui.Exit(ui.Usage, errors.New("--image is for --manifest"))
+			}
 			return a.loadHTTP(c.Context(), o, args)
 		},
 	}
@@ -41,7 +49,7 @@ than this machine have to be allowed (--allow).`,
 	f.StringVar(&o.rate, "rate", "", "requests to start: 500/s, 30/min, or a ramp 100/s..1000/s")
 	f.StringVar(&o.steps, "steps", "", "rates one after the other, each for the time of --for: 100/s,200/s,400/s")
 	f.IntVarP(&o.connections, "connections", "c", 0, "no rate: so many connections send one request after the other")
-	f.DurationVar(&o.length, "for", 30*time.Second, "how long; with --steps, each of them")
+	f.DurationVar(&o.length, "for", 30*time.Second, "how long; with --steps, each of them; with --replay, how much of it")
 	f.DurationVar(&o.warmUp, "warm-up", 0, "load for so long before, at the first rate, and leave it out")
 	f.IntVar(&o.maxConnections, "max-connections", 1000, "the most connections of a rate")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long an answer may take")
@@ -55,7 +63,17 @@ than this machine have to be allowed (--allow).`,
 	f.IntSliceVar(&o.wanted, "ok-status", nil, "statuses from 400 on that are no errors, as 404,410")
 	f.StringArrayVar(&o.allow, "allow", nil, "HOST:PORT or network that may be loaded; repeatable. Loopback always may")
 	f.StringVar(&o.connectTo, "connect-to", "", "HOST:PORT to connect to, whatever the URLs say")
-	f.StringArrayVar(&o.expect, "expect", nil, "exit with 3 unless this holds: 'p99 < 200ms', 'errors < 1%', 'rate > 450/s'; repeatable")
+	f.StringArrayVar(&o.expect, "expect", nil, "exit with 3 unless this holds: 'p99 < 200ms', 'errors < 1%', 'rate > 450/s', 'cpu < 80%'; repeatable")
+	f.BoolVar(&o.findKnee, "find-knee", false, "search the highest rate at which --expect holds, from --rate on; --for is then of each stage (default 10s)")
+	f.StringSliceVar(&o.observe, "observe", nil, "look at a server's processors, run queue, memory and network: local or ssh:HOST; repeatable")
+	f.StringSliceVar(&o.clients, "clients", nil, "other machines generate the load, each a part: ssh:A,ssh:B. They need a fettle")
+	f.StringArrayVar(&o.clientCommands, "client-command", nil, "a further generator: a command of sh that starts fettle load worker; repeatable")
+	f.StringArrayVar(&o.replay.logs, "replay", nil, "make the requests of a log again, of the server that is named; repeatable")
+	f.Float64Var(&o.replay.speed, "speed", 1, "with --replay: so many times as fast")
+	f.StringArrayVar(&o.replay.methods, "replay-method", nil, "with --replay: also send this method, without the body that a log does not have; repeatable")
+	f.StringVar(&o.replay.format, "replay-format", "", "with --replay: the log's format, as fettle logs --format takes it")
+	f.BoolVar(&o.manifest, "manifest", false, "load nothing: print a Job of Kubernetes that does this in a cluster")
+	f.StringVar(&o.image, "image", "", "with --manifest: the container image, which has fettle in it")
 	f.StringVar(&o.files.Cert, "cert", "", "client certificate, PEM")
 	f.StringVar(&o.files.Key, "key", "", "its key, PEM")
 	f.StringVar(&o.files.CA, "cacert", "", "authorities of the servers, PEM (default: the system's)")
@@ -73,7 +91,10 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 	if err := a.mustBeLive(); err != nil {
 		return err
 	}
-	plan, err := o.plan(ctx, urls, net.DefaultResolver)
+	if o.findKnee && !o.given("for") {
+		o.length = kneeStage
+	}
+	plan, job, err := o.plan(ctx, urls, net.DefaultResolver)
 	var not *target.NotAllowedError
 	switch {
 	case errors.As(err, &not):
@@ -83,9 +104,6 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 	case err != nil:
 		return ui.Exit(ui.Usage, err)
 	}
-	if err := enoughFiles(plan); err != nil {
-		return err
-	}
 	m, err := a.machineAsIs(ctx)
 	if err != nil {
 		return err
@@ -93,17 +111,20 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 	if err := m.mayMeasure(); err != nil {
 		return err
 	}
-	prepared, err := load.Prepare(ctx, *plan)
+	rig, err := a.rig(ctx, o, plan, job)
 	if err != nil {
 		return cutShort(ctx, err, "nothing was sent", nil)
 	}
+	defer rig.Close()
 	m.command = o.withoutSecrets(urls)
-	a.screen.Say("%s, until %s", o.says(plan), time.Now().Add(plan.Length()).Local().Format("15:04:05"))
+	title := o.says(plan)
+	a.screen.Say("%s", title)
 	run := &evidence.Run{Kind: load.Kind, Began: m.host.Clock.Now().UTC()}
-	result, err := prepared.Run(ctx, rand.Uint64N(1<<53), a.progress())
-	a.screen.Status("")
+	view := a.loadView(title)
+	result, err := measure(ctx, o, rig, plan, view)
+	view.end()
 	if err != nil {
-		return err
+		return cutShort(ctx, err, "the connections are closed", nil)
 	}
 	if len(result.Slices) == 0 {
 		return cutShort(ctx, ctx.Err(), "the connections are closed", nil)
@@ -123,8 +144,20 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 	return err
 }
 
+// measure drives the load, or searches.
+func measure(ctx context.Context, o loadHTTPOptions, rig *load.Rig, plan *load.Plan, view *loadView) (*load.Result, error) {
+	seed := rand.Uint64N(1 << 53)
+	if o.findKnee {
+		return rig.FindKnee(ctx, o.kneeRange(plan), seed, view.second, view.stage)
+	}
+	return rig.Run(ctx, seed, view.second)
+}
+
 // gates is the exit code of a load.
 func gates(r *load.Result) error {
+	if r.Knee != nil {
+		return kneeCode(r)
+	}
 	failed := r.Failed()
 	switch {
 	case r.Word == load.Silent:
@@ -140,23 +173,4 @@ func gates(r *load.Result) error {
 		where = " at " + g.Stage
 	}
 	return ui.Exit(ui.GateNotMet, fmt.Errorf("expected %s%s, and it is: %s", g.Gate, where, g.Text))
-}
-
-// progress tells each second what came in the slice before.
-func (a *app) progress() func(at, all time.Duration, last *meter.Total) {
-	said := time.Duration(0)
-	return func(at, all time.Duration, last *meter.Total) {
-		line := fmt.Sprintf("%.0f of %.0f s: ", at.Seconds(), all.Seconds())
-		if length := (last.To - last.From).Seconds(); length > 0 {
-			line += fmt.Sprintf("%.4g answers a second, p50 %s, p99 %s, errors %.3g %%", float64(last.Answered)/length, threshold.Time(last.Percentile(50)), threshold.Time(last.Percentile(99)), 100*last.Errors())
-		}
-		if a.screen.Width > 0 && !a.data() {
-			a.screen.Status("%s", line)
-			return
-		}
-		if at-said >= 10*time.Second { // a line in a log now and then
-			said = at
-			a.screen.Progress("%s", line)
-		}
-	}
 }

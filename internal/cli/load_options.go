@@ -15,14 +15,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/load"
 	"fettle.dev/fettle/internal/load/exchange"
 	"fettle.dev/fettle/internal/load/identity"
 	"fettle.dev/fettle/internal/load/rate"
+	"fettle.dev/fettle/internal/load/replay"
 	"fettle.dev/fettle/internal/load/target"
 	"fettle.dev/fettle/internal/load/threshold"
-	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -37,6 +36,11 @@ type loadHTTPOptions struct {
 	wanted                               []int
 	connectTo, passFile, passEnv, resume string
 	files                                identity.Files
+	findKnee                             bool
+	observe, clients, clientCommands     []string
+	replay                               replayOptions
+	manifest                             bool
+	image                                string
 	given                                func(flag string) bool
 }
 
@@ -49,7 +53,7 @@ const (
 // check says which options do not go together or make no sense.
 func (o loadHTTPOptions) check() error {
 	models := 0
-	for _, flag := range []string{"rate", "steps", "connections"} {
+	for _, flag := range []string{"rate", "steps", "connections", "replay"} {
 		if o.given(flag) {
 			models++
 		}
@@ -58,7 +62,7 @@ func (o loadHTTPOptions) check() error {
 	case models == 0:
 		return errors.New("how much? want --rate 100/s, --steps 100/s,200/s or --connections 10")
 	case models > 1:
-		return errors.New("want one of --rate, --steps and --connections")
+		return errors.New("want one of --rate, --steps, --connections and --replay")
 	case o.given("connections") && (o.connections < 1 || o.connections > 100_000):
 		return fmt.Errorf("--connections %d: want a number from 1 to 100000", o.connections)
 	case o.given("connections") && o.given("max-connections"):
@@ -91,61 +95,81 @@ func (o loadHTTPOptions) check() error {
 			return fmt.Errorf("--ok-status %d: want statuses from 400 to 599: those below are no errors anyway", status)
 		}
 	}
+	for _, err := range []error{o.checkKnee(), o.checkPlaces(), o.replay.check(o)} {
+		if err != nil {
+			return err
+		}
+	}
 	return o.files.Check()
 }
 
-// plan is the load that the options ask for. What is wrong is an error of usage, but for a
-// target that is not allowed.
-func (o loadHTTPOptions) plan(ctx context.Context, urls []string, resolver target.Resolver) (*load.Plan, error) {
+// plan is the load that the options ask for, and the job of it for whoever else drives it.
+// What is wrong is an error of usage, but for a target that is not allowed.
+func (o loadHTTPOptions) plan(ctx context.Context, urls []string, resolver target.Resolver) (*load.Plan, *load.Job, error) {
 	if err := o.check(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	p := &load.Plan{For: o.length, WarmUp: o.warmUp, Connections: o.maxConnections, HTTP2: o.http2, Streams: o.streams, Close: o.close, Timeout: o.timeout, Resume: o.resume == "on", Wanted: o.wanted}
-	var err error
-	switch {
-	case o.rate != "":
-		var stage rate.Stage
-		stage, err = rate.ParseRate(o.rate, o.length)
-		p.Stages = []rate.Stage{stage}
-		err = ofOption("--rate", err)
-	case o.steps != "":
-		p.Stages, err = rate.ParseSteps(o.steps, o.length)
-		err = ofOption("--steps", err)
-	default:
-		p.Connections = o.connections
-	}
+	stages, err := o.stages()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if p.Length() > maxRun {
-		return nil, fmt.Errorf("all steps take %v: want at most %v", p.Length(), maxRun)
+	gates, err := o.gates()
+	if err != nil {
+		return nil, nil, err
 	}
-	for _, text := range o.expect {
-		g, err := threshold.Parse(text)
-		if err != nil {
-			return nil, ofOption("--expect", err)
+	job, err := o.job(urls)
+	if err != nil {
+		return nil, nil, err
+	}
+	var replayed *replay.Log
+	if len(o.replay.logs) > 0 {
+		if replayed, job.Asked, err = o.replay.read(ctx, urls, o); err != nil {
+			return nil, nil, err
 		}
-		p.Gates = append(p.Gates, g)
 	}
-	list, common, err := o.requests(urls)
+	p, err := job.Plan(ctx, job.Resolver(resolver))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if p.TLS, err = identity.Load(o.files, readCapped, o.passphrase); err != nil {
-		return nil, err
-	}
-	allowed, err := target.ParseAllowed(ctx, o.allow, resolver)
-	if err != nil {
-		return nil, ofOption("--allow", err)
-	}
-	if p.Set, err = target.Make(ctx, list, common, allowed, resolver); err != nil {
-		return nil, err
+	p.Stages, p.For, p.WarmUp, p.Gates, p.Replay = stages, o.length, o.warmUp, gates, replayed
+	if p.Length() > maxRun {
+		return nil, nil, fmt.Errorf("all steps take %v: want at most %v", p.Length(), maxRun)
 	}
 	secured := slices.ContainsFunc(p.Set.Origins, func(o target.Origin) bool { return o.TLS })
 	if !secured && (o.files != identity.Files{} || o.given("tls-resume")) {
-		return nil, errors.New("certificates and --tls-resume are for https://, and no URL is of that kind")
+		return nil, nil, errors.New("certificates and --tls-resume are for https://, and no URL is of that kind")
 	}
-	return p, nil
+	return p, job, nil
+}
+
+// stages are those of a rate.
+func (o loadHTTPOptions) stages() ([]rate.Stage, error) {
+	switch {
+	case o.rate != "":
+		stage, err := rate.ParseRate(o.rate, o.length)
+		return []rate.Stage{stage}, ofOption("--rate", err)
+	case o.steps != "":
+		stages, err := rate.ParseSteps(o.steps, o.length)
+		return stages, ofOption("--steps", err)
+	}
+	return nil, nil
+}
+
+// gates are the thresholds.
+func (o loadHTTPOptions) gates() (gates []*threshold.Gate, err error) {
+	for _, text := range o.expect {
+		g, err := threshold.Parse(text)
+		switch {
+		case err != nil:
+			return nil, ofOption("--expect", err)
+		case g.Observed() && len(o.observe) == 0:
+			return nil, fmt.Errorf("--expect: %q: of which machine? --observe local, or ssh:HOST", text)
+		case g.Asks() == "rate" && o.findKnee:
+			return nil, fmt.Errorf("--expect: %q: --find-knee searches for the rate", text)
+		}
+		gates = append(gates, g)
+	}
+	return gates, nil
 }
 
 func ofOption(option string, err error) error {
@@ -155,55 +179,85 @@ func ofOption(option string, err error) error {
 	return nil
 }
 
-// requests is the list of what is to be asked, and what all of it has in common.
-func (o loadHTTPOptions) requests(urls []string) (list []target.Asked, common target.Common, err error) {
-	common = target.Common{Close: o.close, ConnectTo: o.connectTo}
-	for _, word := range o.headers {
-		text := []byte(word)
-		where := "--header"
-		if file, is := strings.CutPrefix(word, "@"); is {
-			if text, err = readCapped(file); err != nil {
-				return nil, common, ofOption("--header", err)
-			}
-			where = file
-		}
-		fields, err := fieldsOf(where, text)
-		if err != nil {
-			return nil, common, err
-		}
-		common.Header = append(common.Header, fields...)
+// job is what is asked of whom, with the contents of all files that it takes.
+func (o loadHTTPOptions) job(urls []string) (*load.Job, error) {
+	j := &load.Job{Allow: o.allow, Identity: o.files, Files: map[string][]byte{}, Connections: o.maxConnections, HTTP2: o.http2, Streams: o.streams, Close: o.close, Resume: o.resume == "on", Timeout: o.timeout, Wanted: o.wanted}
+	if o.given("connections") {
+		j.Connections = o.connections
 	}
-	if file, is := strings.CutPrefix(o.body, "@"); is {
-		if common.Body, err = readCapped(file); err != nil {
-			return nil, common, ofOption("--body", err)
+	var err error
+	if len(o.replay.logs) == 0 {
+		if j.Asked, err = o.asked(urls); err != nil {
+			return nil, err
 		}
-	} else if o.body != "" {
-		common.Body = []byte(o.body)
 	}
+	if j.Common, err = o.common(); err != nil {
+		return nil, err
+	}
+	_, err = identity.Load(o.files, func(name string) ([]byte, error) {
+		text, err := readCapped(name)
+		j.Files[name] = text
+		return text, err
+	}, func() (string, error) {
+		j.Passphrase, err = o.passphrase()
+		return j.Passphrase, err
+	})
+	return j, err
+}
+
+// asked is the list of what is to be asked.
+func (o loadHTTPOptions) asked(urls []string) (list []target.Asked, err error) {
 	switch {
 	case o.urls != "" && len(urls) > 0:
-		return nil, common, errors.New("--urls names the URLs: leave the others out")
+		return nil, errors.New("--urls names the URLs: leave the others out")
 	case o.urls != "":
 		text, err := readCapped(o.urls)
 		if err != nil {
-			return nil, common, ofOption("--urls", err)
+			return nil, ofOption("--urls", err)
 		}
-		list, err = target.ReadList(o.urls, bytes.NewReader(text))
-		return list, common, err
+		return target.ReadList(o.urls, bytes.NewReader(text))
 	case len(urls) == 0:
-		return nil, common, errors.New("want a URL, as in: fettle load http --rate 100/s http://localhost:8080/")
+		return nil, errors.New("want a URL, as in: fettle load http --rate 100/s http://localhost:8080/")
 	}
 	method := o.method
 	if method == "" {
 		method = "GET"
-		if len(common.Body) > 0 {
+		if o.body != "" {
 			method = "POST"
 		}
 	}
 	for _, u := range urls {
 		list = append(list, target.Asked{Weight: 1, Method: method, URL: u})
 	}
-	return list, common, nil
+	return list, nil
+}
+
+// common is what all requests have in common.
+func (o loadHTTPOptions) common() (common target.Common, err error) {
+	common = target.Common{Close: o.close, ConnectTo: o.connectTo}
+	for _, word := range o.headers {
+		text := []byte(word)
+		where := "--header"
+		if file, is := strings.CutPrefix(word, "@"); is {
+			if text, err = readCapped(file); err != nil {
+				return common, ofOption("--header", err)
+			}
+			where = file
+		}
+		fields, err := fieldsOf(where, text)
+		if err != nil {
+			return common, err
+		}
+		common.Header = append(common.Header, fields...)
+	}
+	if file, is := strings.CutPrefix(o.body, "@"); is {
+		common.Body, err = readCapped(file)
+		return common, ofOption("--body", err)
+	}
+	if o.body != "" {
+		common.Body = []byte(o.body)
+	}
+	return common, nil
 }
 
 // fieldsOf reads lines of a header. What is wrong is told without them: they may be
@@ -259,78 +313,6 @@ func readCapped(name string) ([]byte, error) {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("it has more than %d MiB", maxFile>>20)}
 	}
 	return text, nil
-}
-
-// withoutSecrets is the command line for the record: headers and bodies may hold what is
-// nobody else's business, and a URL the same in its query.
-func (o loadHTTPOptions) withoutSecrets(urls []string) string {
-	words := []string{"fettle", "load", "http"}
-	add := func(flag, value string) {
-		if o.given(flag) {
-			words = append(words, "--"+flag, value)
-		}
-	}
-	add("rate", o.rate)
-	add("steps", o.steps)
-	add("connections", fmt.Sprint(o.connections))
-	add("for", o.length.String())
-	add("warm-up", o.warmUp.String())
-	add("max-connections", fmt.Sprint(o.maxConnections))
-	add("timeout", o.timeout.String())
-	add("method", o.method)
-	for _, h := range o.headers {
-		if !strings.HasPrefix(h, "@") {
-			name, _, _ := strings.Cut(h, ":")
-			h = strings.TrimSpace(name) + ": ***"
-		}
-		words = append(words, "--header", h)
-	}
-	body := o.body
-	if !strings.HasPrefix(body, "@") {
-		body = "***"
-	}
-	add("body", body)
-	add("urls", o.urls)
-	for _, flag := range []string{"close", "http2"} {
-		if o.given(flag) {
-			words = append(words, "--"+flag)
-		}
-	}
-	add("streams", fmt.Sprint(o.streams))
-	add("ok-status", strings.Trim(strings.ReplaceAll(fmt.Sprint(o.wanted), " ", ","), "[]"))
-	for _, w := range o.allow {
-		words = append(words, "--allow", w)
-	}
-	add("connect-to", o.connectTo)
-	for _, w := range o.expect {
-		words = append(words, "--expect", w)
-	}
-	add("cert", o.files.Cert)
-	add("key", o.files.Key)
-	add("cacert", o.files.CA)
-	add("pkcs12", o.files.PKCS12)
-	add("pass-file", o.passFile)
-	add("pass-env", o.passEnv)
-	add("puppet-ssldir", o.files.PuppetSSLDir)
-	add("certname", o.files.CertName)
-	add("tls-resume", o.resume)
-	return string(host.Redact("", []byte(rule.CommandLine(append(words, urls...)))))
-}
-
-// says is what will be done.
-func (o loadHTTPOptions) says(p *load.Plan) string {
-	what := fmt.Sprintf("%d connections", p.Connections)
-	switch {
-	case o.rate != "":
-		what = o.rate
-	case o.steps != "":
-		what = fmt.Sprintf("%s, each", o.steps)
-	}
-	text := fmt.Sprintf("%s for %v", what, o.length)
-	if o.warmUp > 0 {
-		text += fmt.Sprintf(" after %v of warm-up", o.warmUp)
-	}
-	return text
 }
 
 // enoughFiles looks whether this process may open as many connections.

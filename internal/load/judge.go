@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,63 +10,73 @@ import (
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/load/drive"
 	"fettle.dev/fettle/internal/load/meter"
+	"fettle.dev/fettle/internal/load/observe"
 	"fettle.dev/fettle/internal/load/threshold"
 )
 
-// Limits of what is put down to the generator.
-const (
-	lateShare = 0.01 // of the starts
-	// lateMatters is how large its delay is beside the latency, both at the 99th
-	// percentile, before it spoils it.
-	lateMatters = 0.1
-	cpuShare    = 0.9
-	// keptUp is how many of the starts of the second half have to be answered in it.
-	keptUp = 0.95
-)
+// mostReplayed are kept of the requests of a log: those that came most often.
+const mostReplayed = 1000
+
+// keptUp is how many of the starts of the second half have to be answered in it.
+const keptUp = 0.95
 
 // course is a run as slices, and which of them count.
 type course struct {
 	*Prepared
 	meter  *meter.Meter
+	parts  []*part
+	seen   []*observe.Course
 	slices []*meter.Slice
 	// from is the first slice that counts.
 	from int
 }
 
-// result judges a run.
-func (r *Prepared) result(m *meter.Meter, out drive.Outcome, all, cpu time.Duration) (*Result, error) {
+// result judges a run of one generator or several, whose counts together are m's.
+func (r *Prepared) result(m *meter.Meter, parts []*part, seen []*observe.Course, all time.Duration) (*Result, error) {
 	p := r.plan
-	c := &course{Prepared: r, meter: m, slices: m.Slices(out.Until)}
-	if n := len(c.slices); n > 0 {
-		c.slices[n-1].To = min(c.slices[n-1].To, out.Until)
+	until, connections := all, 0
+	for _, one := range parts {
+		until = min(until, one.Until)
+		connections += one.Connections
 	}
-	x := &Result{Schema: Schema, Model: "closed", Protocol: p.protocol(), Connections: out.Connections, MaxConnections: p.Connections, TimeoutS: p.Timeout.Seconds(), Seed: p.Set.Seed,
+	c := &course{Prepared: r, meter: m, parts: parts, seen: seen, slices: m.Slices(until)}
+	if n := len(c.slices); n > 0 {
+		c.slices[n-1].To = min(c.slices[n-1].To, until)
+	}
+	x := &Result{Schema: Schema, Model: "closed", Protocol: p.protocol(), Connections: connections, MaxConnections: p.Connections, TimeoutS: p.Timeout.Seconds(), Seed: p.Set.Seed,
 		ErrorShare: 0.001, ResolutionS: meter.Resolution.Seconds(), Series: []evidence.Series{}, Curves: []evidence.Curve{}, Stages: []Stage{}, Gates: []Gate{}, Requests: []Request{}, Slices: []Slice{}}
-	if len(p.Stages) > 0 {
+	if p.open() {
 		x.Model = "open"
 	}
 	if p.HTTP2 {
 		x.Streams = p.Streams
-		x.Connections = min(out.Connections, p.Connections)
+		x.Connections = min(connections, p.Connections)
 	}
-	if out.Until < all {
-		x.Cut = &evidence.Cut{Done: int(out.Until.Seconds()), Planned: int((all + time.Second - 1).Seconds()), Of: "seconds"}
+	if until < all {
+		x.Cut = &evidence.Cut{Done: int(until.Seconds()), Planned: int((all + time.Second - 1).Seconds()), Of: "seconds"}
 	}
-	r.servers(x)
+	r.servers(x, parts)
 	x.WarmUp = c.warm()
 	if err := c.figures(x); err != nil {
 		return nil, err
 	}
-	c.generator(x, cpu)
+	c.generator(x)
 	if err := c.series(x); err != nil {
 		return nil, err
 	}
+	c.observed(x)
 	c.curves(x)
+	if p.Replay != nil {
+		x.Replay = p.Replay.Told()
+	}
 	for i, q := range m.Requests() {
 		a := p.Set.Asked[i]
 		x.Requests = append(x.Requests, Request{a.Weight, a.Method, string(host.Redact("", []byte(a.URL))), q.Starts, q.Wrong + q.Failed, q.In})
+	}
+	if p.Replay != nil && len(x.Requests) > mostReplayed {
+		slices.SortStableFunc(x.Requests, func(a, b Request) int { return cmp.Compare(b.Starts, a.Starts) })
+		x.Requests = x.Requests[:mostReplayed]
 	}
 	x.Word, x.Text = x.verdict()
 	x.Text = x.Cut.Text(x.Text)
@@ -83,13 +94,17 @@ func (p *Plan) protocol() string {
 }
 
 // servers says who was asked.
-func (r *Prepared) servers(x *Result) {
+func (r *Prepared) servers(x *Result, parts []*part) {
 	for i, probe := range r.probes {
 		o := r.plan.Set.Origins[i]
 		scheme := "http://"
 		if o.TLS {
 			scheme = "https://"
-			x.TLS = &TLS{Resume: r.plan.Resume, Handshakes: r.counts.Handshakes.Load(), Resumed: r.counts.Resumed.Load()}
+			x.TLS = &TLS{Resume: r.plan.Resume}
+			for _, one := range parts {
+				x.TLS.Handshakes += one.Handshakes
+				x.TLS.Resumed += one.Resumed
+			}
 			if x.TLS.Handshakes > 0 {
 				x.TLS.ResumedShare = float64(x.TLS.Resumed) / float64(x.TLS.Handshakes)
 			}
@@ -109,7 +124,7 @@ func (c *course) warm() WarmUp {
 	for end < len(c.slices) && c.slices[end].Stage == 0 {
 		end++
 	}
-	if stages := c.plan.Stages; len(stages) > 0 && stages[0].From != stages[0].To {
+	if stages := c.plan.Stages; len(stages) > 0 && stages[0].From != stages[0].To || c.plan.Replay != nil {
 		end = first
 	}
 	var medians []float64
@@ -142,7 +157,7 @@ func (c *course) warm() WarmUp {
 // figures fills in the stages, the whole, the slices and the gates.
 func (c *course) figures(x *Result) (err error) {
 	whole := c.meter.Sum(c.from, len(c.slices))
-	x.Whole = figuresOf(c.meter, whole)
+	x.Whole = c.figuresOf(whole)
 	x.Whole.AskedRate = c.asked(whole, x.Whole.ToS-x.Whole.FromS)
 	if x.Histogram, err = whole.Encoded(); err != nil {
 		return err
@@ -156,14 +171,11 @@ func (c *course) figures(x *Result) (err error) {
 			to++
 		}
 		t := c.meter.Sum(from, to)
-		stage := Stage{Figures: figuresOf(c.meter, t), KeptUp: c.keptUp(from, to)}
+		stage := Stage{Figures: c.figuresOf(t), KeptUp: c.keptUp(from, to), Rate: c.plan.stageName(c.slices[from].Stage)}
 		stage.AskedRate = c.asked(t, stage.ToS-stage.FromS)
-		if len(c.plan.Stages) > 0 {
-			stage.Rate = c.plan.Stages[c.slices[from].Stage].String()
-		}
 		x.Stages = append(x.Stages, stage)
 		for _, g := range c.plan.Gates {
-			judged := Gate{Result: g.Judge(measured{t, stage.AnswerRate})}
+			judged := Gate{Result: g.Judge(measured{t, stage.AnswerRate, stage.Observed, len(c.seen)})}
 			if len(c.plan.Stages) > 1 {
 				judged.Stage = stage.Rate
 			}
@@ -173,7 +185,7 @@ func (c *course) figures(x *Result) (err error) {
 	}
 	if len(x.Stages) == 0 { // nothing counts
 		for _, g := range c.plan.Gates {
-			x.Gates = append(x.Gates, Gate{Result: threshold.Result{Gate: g.Text, Text: "cannot tell: nothing was measured"}})
+			x.Gates = append(x.Gates, Gate{Result: threshold.Result{Gate: g.Text, Text: "cannot tell: nothing was measured", Unknown: true}})
 		}
 	}
 	return nil
@@ -181,7 +193,7 @@ func (c *course) figures(x *Result) (err error) {
 
 // asked is the rate that was asked for, in the open model.
 func (c *course) asked(t *meter.Total, length float64) float64 {
-	if len(c.plan.Stages) == 0 || length <= 0 {
+	if !c.plan.open() || length <= 0 {
 		return 0
 	}
 	return float64(t.Starts) / length
@@ -202,56 +214,13 @@ func (c *course) keptUp(from, to int) bool {
 	if t.Starts > 0 && float64(waitedInVain(t))/float64(t.Starts) > 1-keptUp {
 		return false
 	}
-	if len(c.plan.Stages) == 0 {
+	if !c.plan.open() {
 		return true
 	}
 	half := c.meter.Sum(from+(to-from)/2, to)
 	missing := float64(half.Starts - half.Failed - half.Answered)
 	// Of few starts, one or two at the edge are no sign.
 	return missing <= max(3, (1-keptUp)*float64(half.Starts))
-}
-
-// generator says how this side did.
-func (c *course) generator(x *Result, cpu time.Duration) {
-	g := &x.Generator
-	t := c.meter.Sum(c.from, len(c.slices))
-	g.Processors, g.StartDelay, g.Texts = processors(), c.meter.Delay(), []string{}
-	g.Opened, g.Reopened = c.counts.Opened.Load(), c.counts.Reopened.Load()
-	if t.Starts > 0 {
-		g.LateShare, g.WaitedShare = float64(t.Late)/float64(t.Starts), float64(t.Waited)/float64(t.Starts)
-	}
-	answers, n := int64(0), 0
-	for i, s := range c.slices {
-		answers += s.Answered
-		if i >= c.from && s.CPU > 0 {
-			g.CPUShare += s.CPU
-			n++
-		}
-	}
-	if n > 0 {
-		g.CPUShare /= float64(n)
-	}
-	if answers > 0 {
-		g.CPUPerAnswerS = cpu.Seconds() / float64(answers)
-	}
-	say := func(format string, args ...any) { g.Texts = append(g.Texts, fmt.Sprintf(format, args...)) }
-	if late := g.StartDelay.P99S; g.LateShare > lateShare && late > lateMatters*x.Whole.Latency.P99S {
-		g.Limited = true
-		say("%.3g %% of the requests were sent more than 1 ms late though a connection was free (p99 %s): this machine has not enough processor time for the rate", 100*g.LateShare, threshold.Time(late))
-	}
-	if g.CPUShare > cpuShare {
-		g.Limited = true
-		say("the generator took %.0f %% of its %d processors", 100*g.CPUShare, g.Processors)
-	}
-	if g.WaitedShare > 0 {
-		say("%.3g %% of the starts found all %d connections in use; the waiting is in their latency, and the server saw no more than that many at a time: --max-connections raises it", 100*g.WaitedShare, c.plan.Connections)
-	}
-	for _, d := range c.dialers {
-		g.SharesProcessor = g.SharesProcessor || d.To.Addr().IsLoopback()
-	}
-	if g.SharesProcessor {
-		say("generator and server share this machine")
-	}
 }
 
 // verdict says it in one line.

@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/evidence"
-	"fettle.dev/fettle/internal/load/dial"
-	"fettle.dev/fettle/internal/load/drive"
 	"fettle.dev/fettle/internal/load/exchange"
+	"fettle.dev/fettle/internal/load/fleet"
 	"fettle.dev/fettle/internal/load/meter"
 	"fettle.dev/fettle/internal/load/rate"
 	"fettle.dev/fettle/internal/load/target"
@@ -52,8 +51,8 @@ func judged(t *testing.T, p Plan, until time.Duration, cpu float64, each func(at
 	for at := time.Duration(0); at < until; at += time.Second {
 		m.CPU(at, cpu)
 	}
-	r := &Prepared{plan: p, counts: &dial.Counts{}}
-	x, err := r.result(m, drive.Outcome{Until: until, Ended: until, Connections: 3}, p.Length(), time.Second)
+	r := &Prepared{plan: p}
+	x, err := r.result(m, []*part{{meter: m, Counts: fleet.Counts{Until: until, Connections: 3, CPU: time.Second, Processors: 2}}}, nil, p.Length())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/load/exchange"
 	"fettle.dev/fettle/internal/load/meter"
+	"fettle.dev/fettle/internal/load/observe"
+	"fettle.dev/fettle/internal/load/replay"
 	"fettle.dev/fettle/internal/load/threshold"
 )
 
@@ -27,6 +29,8 @@ const (
 	Limited  Word = "generator-limited" // the generator could not do what was asked of it
 	Warming  Word = "not-settled"       // the server was getting faster until the end
 	Silent   Word = "nothing-answered"
+	TooSlow  Word = "fails-at-lowest" // --find-knee: already the lowest rate does not meet the thresholds
+	Wavers   Word = "not-monotone"    // --find-knee: what holds is no matter of the rate alone
 )
 
 // Result is what a load has found.
@@ -48,6 +52,14 @@ type Result struct {
 	Seed           uint64   `json:"seed"` // of the order of the requests
 	Servers        []Server `json:"servers"`
 	TLS            *TLS     `json:"tls,omitempty"`
+
+	// Knee is how the highest rate was searched for; everything else is then of the last
+	// stage of the search at the rate that the verdict is about.
+	Knee *Knee `json:"knee,omitempty"`
+	// Replay is what was made again of a log.
+	Replay *replay.Told `json:"replay,omitempty"`
+	// Observed are the servers that were looked at, on the axis of time of Slices.
+	Observed []Observed `json:"observed,omitempty"`
 
 	WarmUp WarmUp  `json:"warm_up"`
 	Stages []Stage `json:"stages"`
@@ -107,6 +119,8 @@ type Figures struct {
 	Latency meter.Times `json:"latency"`
 	// Service is from when the request was sent.
 	Service meter.Times `json:"service_time"`
+	// Observed are the servers that were looked at in that time.
+	Observed []observe.Figures `json:"observed,omitempty"`
 }
 
 // Failure is how often there was no whole answer for a reason.
@@ -170,18 +184,54 @@ type Generator struct {
 	Reopened        int64    `json:"connections_reopened"`
 	SharesProcessor bool     `json:"shares_machine"` // with a server
 	Texts           []string `json:"texts"`
+	Clients         []Client `json:"clients,omitempty"` // where several generate
+}
+
+// Client is one of several generators.
+type Client struct {
+	Name        string `json:"name"`
+	Starts      int64  `json:"starts"` // in the time that counts
+	Connections int    `json:"connections"`
+	Processors  int    `json:"processors"`
+	// CPUShare, LateShare and StartDelayP99S are as those of Generator.
+	CPUShare       float64 `json:"cpu_share"`
+	LateShare      float64 `json:"late_share"`
+	StartDelayP99S float64 `json:"start_delay_p99_s"`
+	// ClockErrorS is how far its clock may be off, and LateBeginS how much later it began
+	// than it should.
+	ClockErrorS float64 `json:"clock_error_s"`
+	LateBeginS  float64 `json:"late_begin_s"`
 }
 
 // measured is what gates ask of a stretch of time.
 type measured struct {
 	*meter.Total
-	rate float64
+	rate     float64
+	observed []observe.Figures
+	watched  int // how many servers should have been seen
 }
 
 func (m measured) MeanS() float64   { return m.Latency().MeanS }
 func (m measured) MaxS() float64    { return m.Latency().MaxS }
 func (m measured) Latencies() int64 { return m.Latency().N }
 func (m measured) Rate() float64    { return m.rate }
+
+// Observed is that of the server which has the highest.
+func (m measured) Observed(name string) (most float64, ok bool) {
+	for _, f := range m.observed {
+		switch name {
+		case threshold.CPU:
+			most = max(most, f.CPUShare)
+		case threshold.RunQueue:
+			most = max(most, f.RunQueue)
+		case threshold.Memory:
+			most = max(most, f.MemoryShare)
+		case threshold.Network:
+			most = max(most, f.BusiestNetwork())
+		}
+	}
+	return most, m.watched > 0 && len(m.observed) == m.watched
+}
 
 // Failed says that a gate was not met.
 func (r *Result) Failed() []Gate {
@@ -194,8 +244,8 @@ func (r *Result) Failed() []Gate {
 	return out
 }
 
-// figures are those of slices that follow each other.
-func figuresOf(m *meter.Meter, t *meter.Total) Figures {
+// figuresOf are those of slices that follow each other.
+func (c *course) figuresOf(t *meter.Total) Figures {
 	length := (t.To - t.From).Seconds()
 	f := Figures{FromS: t.From.Seconds(), ToS: t.To.Seconds(), Starts: t.Starts, Errors: t.Wrong + t.Failed, ErrorShare: t.Errors(), Wrong: t.Wrong,
 		Statuses: map[string]int64{}, Failures: map[string]Failure{}, BytesIn: t.In, Latency: t.Latency(), Service: t.Service()}
@@ -206,7 +256,12 @@ func figuresOf(m *meter.Meter, t *meter.Total) Figures {
 		f.Statuses[fmt.Sprint(status)] = n
 	}
 	for failure, n := range t.Failures {
-		f.Failures[string(failure)] = Failure{n, evidence.Readable(m.Example(failure))}
+		f.Failures[string(failure)] = Failure{n, evidence.Readable(c.meter.Example(failure))}
+	}
+	for _, server := range c.seen {
+		if o, ok := server.Between(t.From, t.To); ok {
+			f.Observed = append(f.Observed, o)
+		}
 	}
 	return f
 }

@@ -24,6 +24,7 @@ import (
 	"fettle.dev/fettle/internal/load/http1"
 	"fettle.dev/fettle/internal/load/meter"
 	"fettle.dev/fettle/internal/load/rate"
+	"fettle.dev/fettle/internal/load/replay"
 	"fettle.dev/fettle/internal/load/target"
 	"fettle.dev/fettle/internal/load/threshold"
 )
@@ -50,11 +51,30 @@ type Plan struct {
 	// Wanted are statuses from 400 on that are no errors.
 	Wanted []int
 	Gates  []*threshold.Gate
+	// Replay is a log whose requests are made again, in place of Stages.
+	Replay *replay.Log
+}
+
+// open says that the load waits for nobody.
+func (p *Plan) open() bool { return len(p.Stages) > 0 || p.Replay != nil }
+
+// stageName is what a stage of the open model is called.
+func (p *Plan) stageName(stage int) string {
+	switch {
+	case p.Replay != nil:
+		return p.Replay.String()
+	case len(p.Stages) == 0:
+		return ""
+	}
+	return p.Stages[stage].String()
 }
 
 // Length is how long the load takes, without the last answers.
 func (p *Plan) Length() time.Duration {
-	if len(p.Stages) == 0 {
+	switch {
+	case p.Replay != nil:
+		return p.Replay.Length()
+	case len(p.Stages) == 0:
 		return p.WarmUp + p.For
 	}
 	all := p.WarmUp
@@ -188,32 +208,6 @@ func (r *Prepared) connections() func(int) drive.Client {
 	}
 }
 
-// Run drives the load. When ctx ends, what was measured until then is the result.
-// progress is called each second, if not nil.
-func (r *Prepared) Run(ctx context.Context, seed uint64, progress func(at, all time.Duration, last *meter.Total)) (*Result, error) {
-	p := r.plan
-	p.Set.Seed = seed
-	plan, stretches, err := p.schedule()
-	if err != nil {
-		return nil, err
-	}
-	all := p.Length()
-	m := meter.New(stretches, p.Timeout, len(p.Set.Requests), p.good)
-	use, began := startUse(), startUse()
-	plan.Timeout, plan.Pick, plan.Client, plan.Meter = p.Timeout, p.Set.Pick, r.connections(), m
-	plan.Tick = func(at time.Duration) {
-		m.CPU(at-time.Millisecond, use.share())
-		if progress != nil {
-			progress(at, all, m.Now(at))
-		}
-	}
-	out, err := drive.Run(ctx, plan)
-	if err != nil {
-		return nil, err
-	}
-	return r.result(m, out, all, startUse().cpu-began.cpu)
-}
-
 // schedule is the plan of the engine, and how its time is cut.
 func (p *Plan) schedule() (plan drive.Plan, stretches []meter.Stretch, err error) {
 	plan = drive.Plan{For: p.WarmUp + p.For, Connections: p.Connections}
@@ -223,7 +217,12 @@ func (p *Plan) schedule() (plan drive.Plan, stretches []meter.Stretch, err error
 	if p.WarmUp > 0 {
 		stretches = append(stretches, meter.Stretch{For: p.WarmUp, Stage: warmUp})
 	}
-	if len(p.Stages) == 0 {
+	plan.Timeout, plan.Pick = p.Timeout, p.Set.Pick
+	switch {
+	case p.Replay != nil:
+		plan.Schedule, plan.Pick = p.Replay, p.Replay.Pick
+		return plan, []meter.Stretch{{For: p.Length()}}, nil
+	case len(p.Stages) == 0:
 		return plan, append(stretches, meter.Stretch{For: p.For}), nil
 	}
 	stages := p.Stages
@@ -237,8 +236,12 @@ func (p *Plan) schedule() (plan drive.Plan, stretches []meter.Stretch, err error
 	for i, s := range p.Stages {
 		stretches = append(stretches, meter.Stretch{For: s.For, Stage: i})
 	}
-	plan.Schedule, err = rate.New(stages...)
-	return plan, stretches, err
+	schedule, err := rate.New(stages...)
+	if err != nil {
+		return plan, nil, err
+	}
+	plan.Schedule = schedule
+	return plan, stretches, nil
 }
 
 // good says whether a status is no error.

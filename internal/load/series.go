@@ -20,7 +20,7 @@ func (c *course) series(x *Result) error {
 		at := ""
 		if len(c.plan.Stages) > 1 {
 			// The same rate may come twice.
-			at = fmt.Sprintf("@%d:%s", stage+1, c.plan.Stages[stage])
+			at = fmt.Sprintf("@%d:%s", stage+1, c.plan.stageName(stage))
 		}
 		p50, p99 := evidence.Series{Name: "http:p50" + at, Unit: "ms"}, evidence.Series{Name: "http:p99" + at, Unit: "ms"}
 		rate := evidence.Series{Name: "http:rate" + at, Unit: "1/s", More: true}

@@ -28,6 +28,7 @@ import (
 	"software.sslmate.com/src/go-pkcs12"
 
 	"fettle.dev/fettle/internal/load/exchange"
+	"fettle.dev/fettle/internal/load/fleet"
 	"fettle.dev/fettle/internal/load/identity"
 	"fettle.dev/fettle/internal/load/rate"
 	"fettle.dev/fettle/internal/load/target"
@@ -41,7 +42,7 @@ func loaded(ctx context.Context, t *testing.T, p Plan, common target.Common, url
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := r.Run(ctx, 1, nil)
+	x, err := (&Rig{Prepared: r}).Run(ctx, 1, func(time.Duration, time.Duration, fleet.Now) {})
 	if err != nil {
 		t.Fatal(err)
 	}

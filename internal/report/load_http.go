@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/load"
@@ -15,12 +16,24 @@ import (
 
 // LoadHTTP prints what a load has found, the verdict first.
 func LoadHTTP(s *ui.Screen, r *evidence.Run, x *load.Result) {
-	color := map[load.Word]string{load.Held: ui.Green, load.Measured: ui.Green, load.NotHeld: ui.Red, load.Silent: ui.Red}[x.Word]
+	color := map[load.Word]string{load.Held: ui.Green, load.Measured: ui.Green, load.NotHeld: ui.Red, load.Silent: ui.Red, load.TooSlow: ui.Red}[x.Word]
 	if color == "" {
 		color = ui.Yellow
 	}
 	fmt.Fprintf(s.Out, "%s\n\n", s.Paint(color, ui.Printable(r.Verdict)))
+	if x.Knee != nil {
+		loadKnee(s, x.Knee)
+		fmt.Fprintln(s.Out)
+	}
 	loadStages(s, x)
+	if len(x.Whole.Observed) > 0 {
+		fmt.Fprintln(s.Out)
+		loadObserved(s, x)
+	}
+	if len(x.Generator.Clients) > 0 {
+		fmt.Fprintln(s.Out)
+		loadClients(s, x)
+	}
 	if len(x.Gates) > 0 {
 		fmt.Fprintln(s.Out)
 		g := Grid{Head: []string{"expected", "verdict", "measured"}}
@@ -42,6 +55,45 @@ func LoadHTTP(s *ui.Screen, r *evidence.Run, x *load.Result) {
 	}
 	fmt.Fprintln(s.Out)
 	loadFacts(r, x).Write(s)
+}
+
+// loadKnee is the table of a search: its stages in their order.
+func loadKnee(s *ui.Screen, k *load.Knee) {
+	g := Grid{Head: []string{"stage", "rate", "verdict", "why"}}
+	for i, stage := range k.Stages {
+		purpose := string(stage.Purpose)
+		g.Rows = append(g.Rows, []string{fmt.Sprintf("%d %s", i+1, purpose), fmt.Sprintf("%.6g/s for %.3g s", stage.Rate, stage.ForS), string(stage.Verdict), stage.Why})
+	}
+	g.Write(s)
+}
+
+// loadObserved is the table of the servers that were looked at, over the time that counts.
+func loadObserved(s *ui.Screen, x *load.Result) {
+	g := Grid{Head: []string{"machine", "CPU", "busiest CPU", "stolen", "run queue a CPU", "memory", "network, in and out"}}
+	for _, o := range x.Whole.Observed {
+		queue := fmt.Sprintf("%.2f", o.RunQueue)
+		if o.LongestRunQueue != nil {
+			queue += fmt.Sprintf(" (most %.2f)", *o.LongestRunQueue)
+		}
+		var networks []string
+		for _, name := range slices.Sorted(maps.Keys(o.Networks)) {
+			if n := o.Networks[name]; n.InBytesPerS > 0 || n.OutBytesPerS > 0 {
+				networks = append(networks, fmt.Sprintf("%s %s/s, %s/s", name, unit.Size(n.InBytesPerS).Human(), unit.Size(n.OutBytesPerS).Human()))
+			}
+		}
+		share := func(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
+		g.Rows = append(g.Rows, []string{o.Machine, fmt.Sprintf("%s of %d", share(o.CPUShare), o.CPUs), share(o.BusiestCPUShare), share(o.StolenShare), queue, share(o.MemoryShare), strings.Join(networks, "; ")})
+	}
+	g.Write(s)
+}
+
+// loadClients is the table of the generators.
+func loadClients(s *ui.Screen, x *load.Result) {
+	g := Grid{Head: []string{"client", "starts", "connections", "CPU", "start delay p99", "clock off by at most"}}
+	for _, c := range x.Generator.Clients {
+		g.Rows = append(g.Rows, []string{c.Name, fmt.Sprint(c.Starts), fmt.Sprint(c.Connections), fmt.Sprintf("%.0f %% of %d", 100*c.CPUShare, c.Processors), threshold.Time(c.StartDelayP99S), threshold.Time(c.ClockErrorS)})
+	}
+	g.Write(s)
 }
 
 // loadStages is the table of the latencies.
@@ -93,6 +145,16 @@ func loadFacts(r *evidence.Run, x *load.Result) *Grid {
 			text += ", client certificate shown"
 		}
 		row("server", "%s", text)
+	}
+	if t := x.Replay; t != nil {
+		row("replay", "%d requests of %s (%s), %s to %s, times as exact as %s; %s", t.Requests, strings.Join(t.Logs, ", "), strings.Join(t.Formats, ", "), t.From.Format(time.DateTime), t.To.Format(time.DateTime), threshold.Time(t.ResolutionS), t.Left())
+	}
+	for _, o := range x.Observed {
+		text := "run queue from " + o.RunQueueSource
+		if o.Ended != "" {
+			text += "; it was not seen to the end: " + o.Ended
+		}
+		row("observed "+o.Machine, "%s", text)
 	}
 	model := "open model: latency is from the intended start"
 	if x.Model == "closed" {

@@ -20,14 +20,13 @@ import (
 
 	"fettle.dev/fettle/internal/load/exchange"
 	"fettle.dev/fettle/internal/load/meter"
-	"fettle.dev/fettle/internal/load/rate"
 )
 
 // Plan is what is to be driven.
 type Plan struct {
 	// Schedule has the starts of the open model; nil for the closed one, which goes on
 	// for For.
-	Schedule *rate.Schedule
+	Schedule Schedule
 	For      time.Duration
 	// Connections are how many there are in the closed model, and the most in the open one.
 	Connections int
@@ -40,6 +39,15 @@ type Plan struct {
 	Meter  *meter.Meter
 	// Tick is called about each second, if not nil.
 	Tick func(at time.Duration)
+}
+
+// Schedule says when requests are meant to start.
+type Schedule interface {
+	Count() int64
+	// At is when the i-th start is, from 0, since the beginning; never before the one
+	// before it, and before Length.
+	At(i int64) time.Duration
+	Length() time.Duration
 }
 
 // Client sends the request of a number.

@@ -105,6 +105,10 @@ func (m *Meter) histogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(int64(Resolution), m.most, Digits)
 }
 
+func (m *Meter) packed() *hdrhistogram.PackedHistogram {
+	return hdrhistogram.NewPacked(int64(Resolution), m.most, Digits)
+}
+
 // at is the slice of a time; nil where it is after the last one.
 func (m *Meter) at(t time.Duration) *Slice {
 	i := sort.Search(len(m.slices), func(i int) bool { return t < m.slices[i].To })
@@ -165,7 +169,7 @@ func (m *Meter) add(x *Sample) {
 		s.Good++
 	}
 	if s.latency == nil {
-		s.latency, s.service = hdrhistogram.NewPacked(int64(Resolution), m.most, Digits), hdrhistogram.NewPacked(int64(Resolution), m.most, Digits)
+		s.latency, s.service = m.packed(), m.packed()
 	}
 	_ = s.latency.RecordValue(m.within(x.End - x.Begin))
 	if x.Answer.Failure != exchange.Unsent {

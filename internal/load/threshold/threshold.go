@@ -3,6 +3,7 @@
 package threshold
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/load/rate"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Measured is what gates ask.
@@ -21,7 +23,18 @@ type Measured interface {
 	Latencies() int64 // how many there are
 	Errors() float64  // 0 to 1
 	Rate() float64    // answers a second
+	// Observed is a figure of the servers, by its name; false where nobody looked.
+	Observed(name string) (float64, bool)
 }
+
+// Of the servers thresholds can ask these: shares of the processors and of the memory, tasks
+// that run or wait for each processor, bytes a second of the busiest interface.
+const (
+	CPU      = "cpu"
+	RunQueue = "runqueue"
+	Memory   = "memory"
+	Network  = "network"
+)
 
 // Gate is one threshold.
 type Gate struct {
@@ -33,29 +46,55 @@ type Gate struct {
 	show  func(float64) string
 	// wants is how many latencies it takes to know the value.
 	wants int64
+	what  string
 }
 
-var form = regexp.MustCompile(`^\s*(p[0-9.]+|mean|max|errors|rate)\s*(<=|>=|<|>)\s*(\S.*?)\s*$`)
+// Asks is what the gate asks for: p99, errors, rate, cpu.
+func (g *Gate) Asks() string { return g.what }
+
+// Observed says that the gate asks for a figure of the servers.
+func (g *Gate) Observed() bool {
+	return g.what == CPU || g.what == RunQueue || g.what == Memory || g.what == Network
+}
+
+// Wants is how many answers it takes to know the value.
+func (g *Gate) Wants() int64 { return g.wants }
+
+var form = regexp.MustCompile(`^\s*(p[0-9.]+|mean|max|errors|rate|cpu|runqueue|memory|network)\s*(<=|>=|<|>)\s*(\S.*?)\s*$`)
 
 // Parse reads a threshold.
 func Parse(text string) (*Gate, error) {
 	words := form.FindStringSubmatch(text)
 	if words == nil {
-		return nil, fmt.Errorf("%q: want a threshold as 'p99 < 200ms', 'errors < 1%%' or 'rate > 450/s' (p50 to p99.9, mean, max, errors, rate)", text)
+		return nil, fmt.Errorf("%q: want a threshold as 'p99 < 200ms', 'errors < 1%%' or 'rate > 450/s' (p50 to p99.9, mean, max, errors, rate; of servers that are observed cpu, runqueue, memory, network)", text)
 	}
 	what, sign, limit := words[1], words[2], words[3]
-	g := &Gate{Text: what + " " + sign + " " + limit, below: sign[0] == '<', equal: len(sign) == 2}
+	g := &Gate{Text: what + " " + sign + " " + limit, below: sign[0] == '<', equal: len(sign) == 2, what: what}
 	var err error
 	switch what {
 	case "errors":
-		digits, percent := strings.CutSuffix(limit, "%")
-		g.limit, err = strconv.ParseFloat(strings.TrimSpace(digits), 64)
-		if !percent || err != nil || !(g.limit >= 0 && g.limit <= 100) {
+		if g.limit, err = percent(limit); err != nil {
 			return nil, fmt.Errorf("%q: want a share of the requests, as 1%% or 0.1%%", text)
 		}
-		g.limit /= 100
-		g.value = Measured.Errors
-		g.show = func(v float64) string { return strconv.FormatFloat(100*v, 'g', 3, 64) + " %" }
+		g.value, g.show = Measured.Errors, showPercent
+	case CPU, Memory:
+		if g.limit, err = percent(limit); err != nil {
+			return nil, fmt.Errorf("%q: want a share of the server's, as 80%%", text)
+		}
+		g.show = showPercent
+	case RunQueue:
+		if g.limit, err = strconv.ParseFloat(limit, 64); err != nil || !(g.limit >= 0) {
+			return nil, fmt.Errorf("%q: want a number of tasks for each processor, as 1.5", text)
+		}
+		g.show = func(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+	case Network:
+		size, second := strings.CutSuffix(strings.ReplaceAll(limit, " ", ""), "/s")
+		n, err := unit.ParseSize(size)
+		if !second || err != nil {
+			return nil, fmt.Errorf("%q: want bytes a second, as 100MB/s", text)
+		}
+		g.limit = float64(n)
+		g.show = func(v float64) string { return unit.Size(v).Human() + "/s" }
 	case "rate":
 		if g.limit, err = rate.Parse(limit); err != nil {
 			return nil, err
@@ -87,25 +126,47 @@ func Parse(text string) (*Gate, error) {
 	return g, nil
 }
 
+// percent reads a share.
+func percent(limit string) (float64, error) {
+	digits, ok := strings.CutSuffix(limit, "%")
+	n, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
+	if !ok || err != nil || !(n >= 0 && n <= 100) {
+		return 0, errors.New("no share")
+	}
+	return n / 100, nil
+}
+
+func showPercent(v float64) string { return strconv.FormatFloat(100*v, 'g', 3, 64) + " %" }
+
 // Result is what came of a gate.
 type Result struct {
 	Gate string `json:"gate"` // p99 < 200ms
 	Met  bool   `json:"met"`
 	Text string `json:"text"` // what was measured
+	// Unknown says that it was not met because nothing is known of it.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 // Judge says whether a gate is met. Where too little was measured it is not.
 func (g *Gate) Judge(m Measured) Result {
 	n := m.Latencies()
 	if n < g.wants {
-		return Result{g.Text, false, fmt.Sprintf("cannot tell from %d answers: %d are asked for", n, g.wants)}
+		return Result{g.Text, false, fmt.Sprintf("cannot tell from %d answers: %d are asked for", n, g.wants), true}
 	}
-	v := g.value(m)
+	var v float64
+	if g.Observed() {
+		var seen bool
+		if v, seen = m.Observed(g.what); !seen {
+			return Result{g.Text, false, "cannot tell: it was not observed", true}
+		}
+	} else {
+		v = g.value(m)
+	}
 	met := v > g.limit || g.equal && v == g.limit
 	if g.below {
 		met = v < g.limit || g.equal && v == g.limit
 	}
-	return Result{g.Text, met, g.show(v)}
+	return Result{g.Text, met, g.show(v), false}
 }
 
 // Time is a time in seconds for eyes.

@@ -18,6 +18,12 @@ func (f figures) Latencies() int64             { return f.n }
 func (f figures) Errors() float64              { return f.errors }
 func (f figures) Rate() float64                { return 500 }
 
+// Observed are figures of a server of which the network was not seen.
+func (f figures) Observed(name string) (float64, bool) {
+	v, ok := map[string]float64{CPU: 0.5, RunQueue: 1.5, Memory: 0.9}[name]
+	return v, ok
+}
+
 func TestGates(t *testing.T) {
 	for _, c := range []struct {
 		gate string
@@ -39,6 +45,11 @@ func TestGates(t *testing.T) {
 		{"errors <= 0%", figures{}, true, "0 %"},
 		{"rate >= 500/s", figures{}, true, "500/s"},
 		{"rate > 30001/min", figures{}, false, "500/s"},
+		{"cpu < 80%", figures{}, true, "50 %"},
+		{"memory <= 80 %", figures{}, false, "90 %"},
+		{"runqueue < 2", figures{}, true, "1.5"},
+		{"runqueue<1.5", figures{}, false, "1.5"},
+		{"network < 100MB/s", figures{}, false, "cannot tell: it was not observed"},
 	} {
 		g, err := Parse(c.gate)
 		if err != nil {
@@ -53,7 +64,8 @@ func TestGates(t *testing.T) {
 		"": "want a threshold", "p99": "want a threshold", "p99 = 5ms": "want a threshold", "p99 < ": "want a threshold", "latency < 5ms": "want a threshold",
 		"p99 < 5": "a time with its unit", "p99 < -5ms": "a time with its unit", "p0 < 5ms": "a percentile above 0", "p100 < 5ms": "a percentile above 0", "p9.9.9 < 5ms": "a percentile above 0",
 		"errors < 1": "a share of the requests", "errors < x%": "a share of the requests", "errors < NaN%": "a share of the requests", "errors < 101%": "a share of the requests",
-		"rate > 5": "want a rate",
+		"rate > 5": "want a rate", "cpu < 80": "a share of the server's", "memory < 101%": "a share of the server's", "runqueue < -1": "a number of tasks",
+		"runqueue < NaN": "a number of tasks", "network < 5": "bytes a second", "network < x/s": "bytes a second",
 	} {
 		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Where a pod has what a load needs.
+const (
+	podState = "/var/lib/fettle"
+	podFiles = "/etc/fettle-load"
+	jobName  = "fettle-load"
+)
+
+// job is a Job of Kubernetes (batch/v1), as much of it as a load needs.
+type job struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string `yaml:"kind"`
+	Metadata   struct {
+		Name string `yaml:"name"`
+	} `yaml:"metadata"`
+	Spec struct {
+		BackoffLimit int `yaml:"backoffLimit"`
+		Template     struct {
+			Spec podSpec `yaml:"spec"`
+		} `yaml:"template"`
+	} `yaml:"spec"`
+}
+
+type podSpec struct {
+	RestartPolicy string      `yaml:"restartPolicy"`
+	Containers    []container `yaml:"containers"`
+	Volumes       []volume    `yaml:"volumes"`
+}
+
+type container struct {
+	Name         string   `yaml:"name"`
+	Image        string   `yaml:"image"`
+	Command      []string `yaml:"command"`
+	VolumeMounts []mount  `yaml:"volumeMounts"`
+}
+
+type mount struct {
+	Name      string `yaml:"name"`
+	MountPath string `yaml:"mountPath"`
+	ReadOnly  bool   `yaml:"readOnly,omitempty"`
+}
+
+type volume struct {
+	Name     string             `yaml:"name"`
+	EmptyDir *struct{}          `yaml:"emptyDir,omitempty"`
+	Secret   *map[string]string `yaml:"secret,omitempty"`
+}
+
+// podFilesOf are the files that a command line names, by the names that they get in a pod.
+type podFilesOf struct {
+	names []string
+	from  map[string]string
+}
+
+// put gives a file its name in the pod.
+func (p *podFilesOf) put(file string) (string, error) {
+	name := filepath.Base(file)
+	if was, taken := p.from[name]; taken && was != file {
+		return "", fmt.Errorf("%s and %s have one name, and come into one directory of the pod: rename one", was, file)
+	}
+	if p.from[name] == "" {
+		p.names, p.from[name] = append(p.names, name), file
+	}
+	return path.Join(podFiles, name), nil
+}
+
+// manifest prints the Job that does in a cluster what the command line does here. Nothing
+// is resolved and nothing connected to: the names may be the cluster's own.
+func (a *app) manifest(o loadHTTPOptions, flags *pflag.FlagSet, urls []string) error {
+	if err := o.checkManifest(urls); err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	files := &podFilesOf{from: map[string]string{}}
+	words := []string{"fettle", "--state-dir", podState, "load", "http"}
+	var failed error
+	flags.Visit(func(f *pflag.Flag) {
+		if slices.Contains([]string{"manifest", "image", "output", "state-dir"}, f.Name) {
+			return
+		}
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		for _, v := range values {
+			v, err := inPod(files, f.Name, v)
+			failed = errors.Join(failed, err)
+			words = append(words, "--"+f.Name+"="+v)
+		}
+	})
+	if failed != nil {
+		return ui.Exit(ui.Usage, failed)
+	}
+	j := job{APIVersion: "batch/v1", Kind: "Job"}
+	j.Metadata.Name = jobName
+	one := container{Name: "fettle", Image: o.image, Command: append(append(words, "--output=json"), urls...), VolumeMounts: []mount{{Name: "state", MountPath: podState}}}
+	spec := podSpec{RestartPolicy: "Never", Volumes: []volume{{Name: "state", EmptyDir: &struct{}{}}}}
+	if len(files.names) > 0 {
+		one.VolumeMounts = append(one.VolumeMounts, mount{"files", podFiles, true})
+		spec.Volumes = append(spec.Volumes, volume{Name: "files", Secret: &map[string]string{"secretName": jobName}})
+		create := []string{"kubectl", "create", "secret", "generic", jobName}
+		for _, name := range files.names {
+			create = append(create, "--from-file="+name+"="+files.from[name])
+		}
+		fmt.Fprintf(a.screen.Out, "# %s\n", ui.Printable(rule.CommandLine(create)))
+	}
+	spec.Containers = []container{one}
+	j.Spec.Template.Spec = spec
+	e := yaml.NewEncoder(a.screen.Out)
+	e.SetIndent(2)
+	return errors.Join(e.Encode(j), e.Close())
+}
+
+// inPod is the value of an option as it is in the pod: a file is elsewhere there.
+func inPod(files *podFilesOf, flag, value string) (string, error) {
+	switch flag {
+	case "cert", "key", "cacert", "pkcs12", "pass-file", "urls", "replay":
+		return files.put(value)
+	case "header", "body":
+		if file, is := strings.CutPrefix(value, "@"); is {
+			there, err := files.put(file)
+			return "@" + there, err
+		}
+	}
+	return value, nil
+}
+
+// checkManifest says what cannot be done in a pod.
+func (o loadHTTPOptions) checkManifest(urls []string) error {
+	if o.image == "" {
+		return errors.New("--manifest wants --image: one that has fettle in it")
+	}
+	for _, flag := range []string{"clients", "client-command", "puppet-ssldir", "pass-env"} {
+		if o.given(flag) {
+			return fmt.Errorf("--%s does not go with --manifest: a pod has no such thing", flag)
+		}
+	}
+	for _, word := range o.observe {
+		if word != localMachine {
+			return fmt.Errorf("--observe %s does not go with --manifest: a pod has no ssh", word)
+		}
+	}
+	if err := o.check(); err != nil {
+		return err
+	}
+	if _, err := o.stages(); err != nil {
+		return err
+	}
+	if _, err := o.gates(); err != nil {
+		return err
+	}
+	if len(o.allow) > 0 || o.urls != "" {
+		return nil
+	}
+	for _, text := range urls {
+		u, err := url.Parse(text)
+		if err != nil || u.Host == "" || u.User != nil {
+			return errors.New("want URLs that begin with http:// or https://, without a password")
+		}
+		port := u.Port()
+		if port == "" {
+			port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+		}
+		return fmt.Errorf("in a pod no server is loopback: --allow %s", net.JoinHostPort(u.Hostname(), port))
+	}
+	return errors.New("want a URL")
+}

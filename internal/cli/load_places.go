@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/load"
+	"fettle.dev/fettle/internal/load/fleet"
+	"fettle.dev/fettle/internal/load/observe"
+	"fettle.dev/fettle/internal/remote"
+)
+
+// localMachine is --observe's name of this machine.
+const localMachine = "local"
+
+// checkPlaces says what is wrong with the machines that are named.
+func (o loadHTTPOptions) checkPlaces() error {
+	for i, word := range o.observe {
+		if _, ok := remote.Host(word); !ok && word != localMachine {
+			return fmt.Errorf("--observe %q: want local, ssh:HOST or ssh:USER@HOST", word)
+		}
+		if slices.Contains(o.observe[:i], word) {
+			return fmt.Errorf("--observe names %s twice", word)
+		}
+	}
+	for i, word := range o.clients {
+		if _, ok := remote.Host(word); !ok {
+			return fmt.Errorf("--clients %q: want ssh:HOST or ssh:USER@HOST", word)
+		}
+		if slices.Contains(o.clients[:i], word) {
+			return fmt.Errorf("--clients names %s twice", word)
+		}
+	}
+	n, connections := len(o.clients)+len(o.clientCommands), o.maxConnections
+	if o.given("connections") {
+		connections = o.connections
+	}
+	switch {
+	case n > 0 && o.given("replay"):
+		return fmt.Errorf("--replay is made by one generator: leave --clients out")
+	case connections < n:
+		return fmt.Errorf("%d connections are less than one for each of %d clients", connections, n)
+	}
+	return nil
+}
+
+// places are the workers that the options name.
+func (o loadHTTPOptions) places() (all []fleet.Place, err error) {
+	for _, word := range o.clients {
+		host, _ := remote.Host(word)
+		words, err := remote.SSH(host, "fettle", "load", "worker")
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, fleet.Place{Name: host, Words: words})
+	}
+	for i, command := range o.clientCommands {
+		all = append(all, fleet.Place{Name: fmt.Sprintf("command %d", i+1), Words: []string{"sh", "-c", command}})
+	}
+	return all, nil
+}
+
+// rig starts whoever generates and whoever looks. What cannot work is found here.
+func (a *app) rig(ctx context.Context, o loadHTTPOptions, p *load.Plan, j *load.Job) (g *load.Rig, err error) {
+	g = &load.Rig{}
+	defer func() {
+		if err != nil {
+			g.Close()
+		}
+	}()
+	for _, word := range o.observe {
+		source, name := observe.Local(host.Live()), word
+		if word != localMachine {
+			name, _ = remote.Host(word)
+			if source, err = observe.SSH(name); err != nil {
+				return nil, err
+			}
+		}
+		one, err := observe.New(ctx, name, source)
+		if err != nil {
+			return nil, err
+		}
+		g.Observers = append(g.Observers, one)
+	}
+	places, err := o.places()
+	switch {
+	case err != nil:
+		return nil, err
+	case len(places) == 0:
+		if err := enoughFiles(p); err != nil {
+			return nil, err
+		}
+		g.Prepared, err = load.Prepare(ctx, *p)
+		return g, err
+	}
+	j.Connections = (j.Connections + len(places) - 1) / len(places)
+	if g.Fleet, err = fleet.Start(ctx, places, j); err != nil {
+		return nil, err
+	}
+	g.Prepared = load.Led(*p, g.Fleet)
+	for _, origin := range p.Set.Origins {
+		if socket := origin.Sockets[0]; socket.Addr().IsLoopback() {
+			a.screen.Say("%s is each client's own machine", origin.HostPort)
+		}
+	}
+	return g, nil
+}

@@ -1,0 +1,200 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"fettle.dev/fettle/internal/load/knee"
+	"fettle.dev/fettle/internal/load/observe"
+	"fettle.dev/fettle/internal/load/rate"
+	"fettle.dev/fettle/internal/load/threshold"
+)
+
+// Knee is how the highest rate was searched for at which the thresholds are met.
+type Knee struct {
+	Answer knee.Answer `json:"answer"`
+	// Rate is that which held in a fresh stage, 0 where there is none.
+	Rate float64 `json:"rate_per_s"`
+	// Failed is the lowest rate above it that did not hold.
+	Failed float64     `json:"failed_per_s,omitempty"`
+	Stages []KneeStage `json:"stages"`
+}
+
+// KneeStage is one stage of the search.
+type KneeStage struct {
+	Purpose    knee.Purpose      `json:"purpose"`
+	Rate       float64           `json:"rate_per_s"`
+	ForS       float64           `json:"for_s"`
+	Verdict    knee.Verdict      `json:"verdict"`
+	Why        string            `json:"why"`
+	AnswerRate float64           `json:"answers_per_s"`
+	P50S       float64           `json:"p50_s"`
+	P99S       float64           `json:"p99_s"`
+	ErrorShare float64           `json:"error_share"`
+	Observed   []observe.Figures `json:"observed,omitempty"`
+}
+
+// Range is where the knee is searched for, and how long a stage takes at least.
+type Range struct {
+	Lowest, Highest float64
+	Each            time.Duration
+}
+
+// leadIn is the share of a stage that comes before it and is left out: what a stage before
+// has left waiting is none of its own.
+const leadIn = 5
+
+// StageLength is how long a stage at a rate is: as long as asked for, or as it takes to
+// tell the thresholds.
+func (p *Plan) StageLength(perSecond float64, each time.Duration) (stage, before time.Duration) {
+	wants := int64(0)
+	for _, g := range p.Gates {
+		wants = max(wants, g.Wants())
+	}
+	// A fifth more: errors are no latencies.
+	seconds := math.Ceil(1.2 * float64(wants) / perSecond)
+	stage = max(each, time.Duration(seconds)*time.Second)
+	return stage, max(time.Second, stage/leadIn)
+}
+
+// FindKnee searches the highest rate at which the thresholds are met. told is called after
+// each stage.
+func (g *Rig) FindKnee(ctx context.Context, in Range, seed uint64, tell Tell, told func(KneeStage)) (*Result, error) {
+	found := &Knee{Stages: []KneeStage{}}
+	at := map[float64]*Result{} // the last of each rate
+	if warm := g.plan.WarmUp; warm > 0 {
+		r := g.with([]rate.Stage{{From: in.Lowest, To: in.Lowest, For: warm}}, warm, 0)
+		if x, err := g.measure(ctx, r, seed, tell); err != nil || x.Cut != nil {
+			return nil, cut(ctx, err)
+		}
+	}
+	search := knee.Search{Lowest: in.Lowest, Highest: in.Highest, Stage: func(perSecond float64, for_ knee.Purpose) (knee.Verdict, error) {
+		length, before := g.plan.StageLength(perSecond, in.Each)
+		r := g.with([]rate.Stage{{From: perSecond, To: perSecond, For: length}}, length, before)
+		x, err := g.measure(ctx, r, seed+uint64(len(found.Stages)), tell)
+		if err != nil || x.Cut != nil {
+			return "", cut(ctx, err)
+		}
+		at[perSecond] = x
+		s := KneeStage{Purpose: for_, Rate: perSecond, ForS: length.Seconds(), AnswerRate: x.Whole.AnswerRate, P50S: x.Whole.Latency.P50S, P99S: x.Whole.Latency.P99S, ErrorShare: x.Whole.ErrorShare, Observed: x.Whole.Observed}
+		if s.Verdict, s.Why, err = g.holds(x); err != nil {
+			return "", err
+		}
+		found.Stages = append(found.Stages, s)
+		told(s)
+		if s.Verdict != knee.Holds {
+			err = pause(ctx, min(5*time.Second, before))
+		}
+		return s.Verdict, err
+	}}
+	result, err := search.Run()
+	if err != nil {
+		return nil, err
+	}
+	found.Answer, found.Rate, found.Failed = result.Answer, result.Rate, result.Failed
+	x := at[result.Rate]
+	if x == nil {
+		x = at[result.Failed]
+	}
+	x.Knee = found
+	x.Word, x.Text = x.kneeVerdict(result)
+	return x, nil
+}
+
+// cut is the error of a stage that did not come to its end.
+func cut(ctx context.Context, err error) error {
+	if err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// holds says whether a stage has held. One that met all thresholds has, also where the
+// generator was at its limit: its delays are in the latency.
+func (g *Rig) holds(x *Result) (v knee.Verdict, why string, err error) {
+	var missed *Gate
+	for i := range x.Gates {
+		gate := &x.Gates[i]
+		if gate.Unknown && g.plan.Gates[i].Observed() {
+			return "", "", fmt.Errorf("%s: %s%s", gate.Gate, gate.Text, x.blind())
+		}
+		if !gate.Met && missed == nil {
+			missed = gate
+		}
+	}
+	kept := len(x.Stages) == 1 && x.Stages[0].KeptUp
+	switch {
+	case x.Word != Silent && kept && missed == nil:
+		return knee.Holds, x.Whole.said(), nil
+	case x.Generator.Limited:
+		return knee.Limited, x.Generator.Texts[0], nil
+	case x.Word == Silent:
+		return knee.Fails, x.Text, nil
+	case missed != nil:
+		return knee.Fails, fmt.Sprintf("expected %s, and it was %s", missed.Gate, missed.Text), nil
+	}
+	return knee.Fails, fmt.Sprintf("%.4g answers a second did not keep up", x.Whole.AnswerRate), nil
+}
+
+// blind is why a server was not looked at.
+func (x *Result) blind() string {
+	for _, o := range x.Observed {
+		if o.Ended != "" {
+			return ": " + o.Machine + ": " + o.Ended
+		}
+	}
+	return ""
+}
+
+// kneeVerdict says what the search has found.
+func (x *Result) kneeVerdict(r knee.Result) (Word, string) {
+	last := func(perSecond float64, holds bool) string {
+		for i := len(x.Knee.Stages) - 1; i >= 0; i-- {
+			if s := x.Knee.Stages[i]; s.Rate == perSecond && (s.Verdict == knee.Holds) == holds {
+				return s.Why
+			}
+		}
+		return ""
+	}
+	name := func(perSecond float64) string { return rate.Stage{From: perSecond, To: perSecond}.String() }
+	held := fmt.Sprintf("%s held (%s)", name(r.Rate), last(r.Rate, true))
+	switch r.Answer {
+	case knee.FailsAtLowest:
+		return TooSlow, fmt.Sprintf("fails already at the lowest rate, %s: %s", name(r.Failed), last(r.Failed, false))
+	case knee.HoldsAtHighest:
+		return Held, fmt.Sprintf("%s, the highest rate that was asked for", held)
+	case knee.GeneratorFirst:
+		if r.Rate == 0 {
+			return Limited, fmt.Sprintf("the generator's limit came first, already at %s: %s", name(r.Failed), last(r.Failed, false))
+		}
+		return Limited, fmt.Sprintf("the generator's limit came first: %s; at %s: %s", held, name(r.Failed), last(r.Failed, false))
+	case knee.NotMonotone:
+		if r.Odd == r.Failed {
+			return Wavers, fmt.Sprintf("not monotone: %s held in the search, and did not when it was confirmed: %s", name(r.Odd), last(r.Odd, false))
+		}
+		return Wavers, fmt.Sprintf("not monotone: %s failed (%s), yet %s held twice (%s)", name(r.Failed), last(r.Failed, false), name(r.Odd), last(r.Odd, true))
+	}
+	return Held, fmt.Sprintf("%s is the knee: it held (%s), and %s did not: %s", name(r.Rate), last(r.Rate, true), name(r.Failed), last(r.Failed, false))
+}
+
+// String is a stage in words.
+func (s KneeStage) String() string {
+	text := fmt.Sprintf("%s %s: p50 %s, p99 %s", rate.Stage{From: s.Rate, To: s.Rate}, s.Verdict, threshold.Time(s.P50S), threshold.Time(s.P99S))
+	if s.Verdict != knee.Holds {
+		text = fmt.Sprintf("%s %s: %s", rate.Stage{From: s.Rate, To: s.Rate}, s.Verdict, s.Why)
+	}
+	return text
+}

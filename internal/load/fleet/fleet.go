@@ -1,0 +1,205 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"fettle.dev/fettle/internal/remote"
+)
+
+// Place is where a worker is started.
+type Place struct {
+	Name  string   // as messages have it
+	Words []string // the command line that starts it
+}
+
+// Client is a worker, from this side.
+type Client struct {
+	Name  string
+	Ready Ready
+	// Off is how far its clock may be off what this side takes it for: half of the
+	// quickest way there and back.
+	Off time.Duration
+
+	session *remote.Session
+	ahead   time.Duration // of this side's clock
+	mu      sync.Mutex    // of writing
+}
+
+// Fleet are workers that are ready.
+type Fleet struct{ Clients []*Client }
+
+// pings are how often the clock of a worker is asked; the quickest answer counts.
+const pings = 20
+
+// Start starts a worker at each place, all at once, and gives each the job.
+func Start(ctx context.Context, places []Place, job any) (*Fleet, error) {
+	text, err := json.Marshal(job)
+	if err != nil {
+		return nil, err
+	}
+	f := &Fleet{Clients: make([]*Client, len(places))}
+	failed := make([]error, len(places))
+	var wait sync.WaitGroup
+	for i, place := range places {
+		wait.Go(func() {
+			if f.Clients[i], failed[i] = start(ctx, place, text); failed[i] != nil {
+				failed[i] = fmt.Errorf("client %s: %w", place.Name, failed[i])
+			}
+		})
+	}
+	wait.Wait()
+	if err := errors.Join(failed...); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func start(ctx context.Context, place Place, job []byte) (_ *Client, err error) {
+	// A load that is interrupted is told so, and says what it has: ctx does not kill it.
+	session, err := remote.Start(context.WithoutCancel(ctx), place.Words, maxLine)
+	if err != nil {
+		return nil, err
+	}
+	kill := context.AfterFunc(ctx, session.Kill) // but while it connects
+	defer kill()
+	c := &Client{Name: place.Name, session: session}
+	defer func() {
+		if err != nil {
+			session.Close()
+		}
+	}()
+	if err := c.say(toWorker{Job: job}); err != nil {
+		return nil, err
+	}
+	m, err := c.hear()
+	switch {
+	case err != nil:
+		return nil, err
+	case m.Ready == nil || m.Ready.Schema != Schema:
+		return nil, fmt.Errorf("it does not speak %s: is its fettle of another version?", Schema)
+	}
+	c.Ready = *m.Ready
+	return c, c.clock()
+}
+
+// clock finds how far the worker's clock is ahead (Cristian 1989).
+func (c *Client) clock() error {
+	for i := range pings {
+		asked := time.Now()
+		if err := c.say(toWorker{Ping: true}); err != nil {
+			return err
+		}
+		m, err := c.hear()
+		if err != nil {
+			return err
+		}
+		way := time.Since(asked)
+		if half := way / 2; i == 0 || half < c.Off {
+			c.Off, c.ahead = half, time.Duration(m.Pong-asked.Add(half).UnixNano())
+		}
+	}
+	return nil
+}
+
+func (c *Client) say(m toWorker) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, err = c.session.Write(append(text, '\n'))
+	return err
+}
+
+// hear waits for a message. What a worker has to say of an error is one here.
+func (c *Client) hear() (*fromWorker, error) {
+	line, err := c.session.Line()
+	if err != nil {
+		return nil, err
+	}
+	var m fromWorker
+	if err := json.Unmarshal(line, &m); err != nil {
+		return nil, fmt.Errorf("it does not speak %s, but says %.100q", Schema, line)
+	}
+	if m.Error != "" {
+		return nil, errors.New(m.Error)
+	}
+	return &m, nil
+}
+
+// Close ends the workers.
+func (f *Fleet) Close() {
+	var wait sync.WaitGroup
+	for _, c := range f.Clients {
+		if c != nil {
+			wait.Go(c.session.Close)
+		}
+	}
+	wait.Wait()
+}
+
+// Begin is a moment at which all can begin that are told now.
+func (f *Fleet) Begin() time.Time {
+	lead := 200 * time.Millisecond
+	for _, c := range f.Clients {
+		lead = max(lead, 20*c.Off)
+	}
+	return time.Now().Add(lead)
+}
+
+// patience is how long a worker may take for its last words, beyond what its load takes.
+const patience = 30 * time.Second
+
+// Run lets each client drive its share from a moment on, and gives what each has counted.
+// length is how long that takes. When ctx ends they stop, and give what they have; when one
+// fails the others stop too.
+func (f *Fleet) Run(ctx context.Context, begin time.Time, length time.Duration, shares []Share, now func(client int, n Now)) ([]*Part, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	parts, failed := make([]*Part, len(f.Clients)), make([]error, len(f.Clients))
+	var wait sync.WaitGroup
+	for i, c := range f.Clients {
+		share := shares[i]
+		share.At = begin.Add(c.ahead).UnixNano()
+		wait.Go(func() {
+			if parts[i], failed[i] = c.run(ctx, share, time.Until(begin)+length, func(n Now) { now(i, n) }); failed[i] != nil {
+				failed[i] = fmt.Errorf("client %s: %w", c.Name, failed[i])
+				stop()
+			}
+		})
+	}
+	wait.Wait()
+	return parts, errors.Join(failed...)
+}
+
+func (c *Client) run(ctx context.Context, share Share, length time.Duration, now func(Now)) (*Part, error) {
+	if err := c.say(toWorker{Run: &share}); err != nil {
+		return nil, err
+	}
+	// Neither a worker that says nothing any more nor one that does not stop is waited for.
+	slow := time.AfterFunc(length+patience, c.session.Kill)
+	defer slow.Stop()
+	told := context.AfterFunc(ctx, func() {
+		slow.Reset(patience)
+		_ = c.say(toWorker{Stop: true})
+	})
+	defer told()
+	for {
+		m, err := c.hear()
+		switch {
+		case err != nil:
+			return nil, err
+		case m.Now != nil:
+			now(*m.Now)
+		case m.Part != nil && m.Part.Meter != nil:
+			return m.Part, nil
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package fleet
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// Worker is a generator that can be told what to do.
+type Worker interface {
+	// Prepare reaches the servers of a job.
+	Prepare(ctx context.Context, job []byte) (*Ready, error)
+	// Run drives a share. When ctx ends it gives what it has.
+	Run(ctx context.Context, s Share, now func(Now)) (*Part, error)
+}
+
+// served is a worker with the other side's connection.
+type served struct {
+	Worker
+	mu  sync.Mutex
+	out *json.Encoder
+}
+
+func (s *served) say(m fromWorker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.out.Encode(m) // a connection that is gone ends the input too
+}
+
+// Serve does what comes in until that ends.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, w Worker) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	s := &served{Worker: w, out: json.NewEncoder(out)}
+	messages := make(chan toWorker)
+	var broken error
+	go func() {
+		defer close(messages)
+		broken = read(ctx, in, messages)
+	}()
+	stop, running := context.CancelFunc(func() {}), make(chan struct{})
+	close(running)
+	for {
+		select {
+		case <-ctx.Done():
+			stop()
+			<-running
+			return ctx.Err()
+		case m, more := <-messages:
+			if !more {
+				stop()
+				<-running
+				return broken
+			}
+			switch {
+			case m.Ping:
+				s.say(fromWorker{Pong: time.Now().UnixNano()})
+			case m.Stop:
+				stop()
+			case m.Job != nil:
+				s.prepare(ctx, m.Job)
+			case m.Run != nil:
+				<-running
+				var turn context.Context
+				turn, stop = context.WithCancel(ctx)
+				done := make(chan struct{})
+				running = done
+				go func() {
+					defer close(done)
+					s.run(turn, *m.Run)
+				}()
+			}
+		}
+	}
+}
+
+func read(ctx context.Context, in io.Reader, messages chan<- toWorker) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
+	for lines.Scan() {
+		var m toWorker
+		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+			return fmt.Errorf("no message of %s: %w: fettle load http --clients starts this, nobody else", Schema, err)
+		}
+		select {
+		case messages <- m:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return lines.Err()
+}
+
+func (s *served) prepare(ctx context.Context, job []byte) {
+	ready, err := s.Prepare(ctx, job)
+	if err != nil {
+		s.say(fromWorker{Error: err.Error()})
+		return
+	}
+	ready.Schema = Schema
+	s.say(fromWorker{Ready: ready})
+}
+
+// run waits for the moment and drives.
+func (s *served) run(ctx context.Context, share Share) {
+	begin := time.Unix(0, share.At).Add(share.After)
+	wait := time.NewTimer(time.Until(begin))
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-ctx.Done():
+		s.say(fromWorker{Error: "stopped before it began"})
+		return
+	}
+	late := time.Since(begin)
+	part, err := s.Run(ctx, share, func(n Now) { s.say(fromWorker{Now: &n}) })
+	if err == nil && part == nil {
+		err = errors.New("nothing was counted")
+	}
+	if err != nil {
+		s.say(fromWorker{Error: err.Error()})
+		return
+	}
+	part.Late = late
+	s.say(fromWorker{Part: part})
+}

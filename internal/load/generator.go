@@ -1,0 +1,97 @@
+package load
+
+import (
+	"fmt"
+	"net/netip"
+
+	"fettle.dev/fettle/internal/load/threshold"
+)
+
+// Limits of what is put down to the generator.
+const (
+	lateShare = 0.01 // of the starts
+	// lateMatters is how large its delay is beside the latency, both at the 99th
+	// percentile, before it spoils it.
+	lateMatters = 0.1
+	cpuShare    = 0.9
+	// lateBegin is how much later than the others a client may begin, in seconds.
+	lateBegin = 0.05
+)
+
+// generator says how this side did. Where there are several generators each is judged:
+// one that is at its limit is not seen in the mean of all.
+func (c *course) generator(x *Result) {
+	g := &x.Generator
+	whole := c.meter.Sum(c.from, len(c.slices))
+	g.StartDelay, g.Texts = c.meter.Delay(), []string{}
+	if whole.Starts > 0 {
+		g.LateShare, g.WaitedShare = float64(whole.Late)/float64(whole.Starts), float64(whole.Waited)/float64(whole.Starts)
+	}
+	cpu, answers := 0.0, int64(0)
+	for _, one := range c.parts {
+		client, limits := c.client(one)
+		g.Limited = g.Limited || len(limits) > 0
+		for _, text := range limits {
+			if client.Name != "" {
+				text = client.Name + ": " + text
+			}
+			g.Texts = append(g.Texts, text)
+		}
+		if client.Name != "" {
+			g.Clients = append(g.Clients, client)
+		}
+		g.Processors += one.Processors
+		g.CPUShare += client.CPUShare * float64(one.Processors)
+		g.Opened += one.Opened
+		g.Reopened += one.Reopened
+		cpu += one.CPU.Seconds()
+	}
+	for _, s := range c.slices {
+		answers += s.Answered
+	}
+	g.CPUShare /= float64(max(1, g.Processors))
+	if answers > 0 {
+		g.CPUPerAnswerS = cpu / float64(answers)
+	}
+	if g.WaitedShare > 0 {
+		g.Texts = append(g.Texts, fmt.Sprintf("%.3g %% of the starts found all %d connections in use; the waiting is in their latency, and the server saw no more than that many at a time: --max-connections raises it", 100*g.WaitedShare, c.plan.Connections))
+	}
+	for _, probe := range c.probes {
+		to, err := netip.ParseAddrPort(probe.Address)
+		g.SharesProcessor = g.SharesProcessor || err == nil && to.Addr().IsLoopback()
+	}
+	if g.SharesProcessor {
+		g.Texts = append(g.Texts, "generator and server share this machine")
+	}
+}
+
+// client says how one generator did, and why it was at its limit.
+func (c *course) client(one *part) (client Client, limits []string) {
+	t, delay := one.meter.Sum(c.from, len(c.slices)), one.meter.Delay()
+	client = Client{Starts: t.Starts, Connections: one.Connections, Processors: one.Processors, StartDelayP99S: delay.P99S, LateBeginS: one.Late.Seconds()}
+	if one.client != nil {
+		client.Name, client.ClockErrorS = one.client.Name, one.client.Off.Seconds()
+	}
+	if t.Starts > 0 {
+		client.LateShare = float64(t.Late) / float64(t.Starts)
+	}
+	n := 0
+	for i, s := range one.meter.Slices(one.Until) {
+		if i >= c.from && s.CPU > 0 {
+			client.CPUShare += s.CPU
+			n++
+		}
+	}
+	client.CPUShare /= float64(max(1, n))
+	latency := t.Percentile(99)
+	if client.LateShare > lateShare && delay.P99S > lateMatters*latency {
+		limits = append(limits, fmt.Sprintf("%.3g %% of the requests were sent more than 1 ms late though a connection was free (p99 %s): this machine has not enough processor time for the rate", 100*client.LateShare, threshold.Time(delay.P99S)))
+	}
+	if client.CPUShare > cpuShare {
+		limits = append(limits, fmt.Sprintf("the generator took %.0f %% of its %d processors", 100*client.CPUShare, one.Processors))
+	}
+	if client.LateBeginS > lateBegin {
+		limits = append(limits, fmt.Sprintf("it began %s after the others", threshold.Time(client.LateBeginS)))
+	}
+	return client, limits
+}

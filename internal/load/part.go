@@ -1,0 +1,102 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"fettle.dev/fettle/internal/load/dial"
+	"fettle.dev/fettle/internal/load/drive"
+	"fettle.dev/fettle/internal/load/fleet"
+	"fettle.dev/fettle/internal/load/meter"
+	"fettle.dev/fettle/internal/load/rate"
+)
+
+// part is what one generator has counted.
+type part struct {
+	client *fleet.Client // nil: this process
+	fleet.Counts
+	meter *meter.Meter
+}
+
+// with is the load over another time, with counts of its own.
+func (r *Prepared) with(stages []rate.Stage, length, warmUp time.Duration) *Prepared {
+	again := &Prepared{plan: r.plan, probes: r.probes, counts: &dial.Counts{}}
+	again.plan.Stages, again.plan.For, again.plan.WarmUp = stages, length, warmUp
+	for _, d := range r.dialers {
+		own := *d
+		own.Counts = again.counts
+		again.dialers = append(again.dialers, &own)
+	}
+	return again
+}
+
+// meterOf is an empty meter for a run of the load.
+func (p *Plan) meterOf() (*meter.Meter, drive.Plan, error) {
+	plan, stretches, err := p.schedule()
+	if err != nil {
+		return nil, plan, err
+	}
+	return meter.New(stretches, p.Timeout, len(p.Set.Requests), p.good), plan, nil
+}
+
+// drive drives the load in this process. When ctx ends, what was measured until then is
+// the result. tell is called each second.
+func (r *Prepared) drive(ctx context.Context, seed uint64, tell func(fleet.Now)) (*part, error) {
+	r.plan.Set.Seed = seed
+	m, plan, err := r.plan.meterOf()
+	if err != nil {
+		return nil, err
+	}
+	use, began := startUse(), startUse()
+	plan.Client, plan.Meter = r.connections(), m
+	plan.Tick = func(at time.Duration) {
+		m.CPU(at-time.Millisecond, use.share())
+		last := m.Now(at)
+		tell(fleet.Now{At: at, AnswerRate: perSecond(last.Answered, last.To-last.From), P50S: last.Percentile(50), P99S: last.Percentile(99), ErrorShare: last.Errors()})
+	}
+	out, err := drive.Run(ctx, plan)
+	if err != nil {
+		return nil, err
+	}
+	return &part{meter: m, Counts: fleet.Counts{Until: out.Until, Connections: out.Connections, CPU: startUse().cpu - began.cpu, Processors: processors(),
+		Handshakes: r.counts.Handshakes.Load(), Resumed: r.counts.Resumed.Load(), Opened: r.counts.Opened.Load(), Reopened: r.counts.Reopened.Load()}}, nil
+}
+
+// share is what one of several generators does of the load: its part of the rate and of
+// the connections.
+func (p *Plan) share(client, of int, seed uint64) fleet.Share {
+	s := fleet.Share{For: p.For, WarmUp: p.WarmUp, Connections: p.Connections / of, Seed: seed + uint64(client)}
+	if client < p.Connections%of {
+		s.Connections++
+	}
+	for _, stage := range p.Stages {
+		s.Stages = append(s.Stages, rate.Stage{From: stage.From / float64(of), To: stage.To / float64(of), For: stage.For})
+	}
+	if len(p.Stages) > 0 {
+		if first := p.Stages[0].From; first > 0 {
+			s.After = time.Duration(float64(client) / first * float64(time.Second))
+		}
+	}
+	return s
+}
+
+// together puts what clients have counted into one.
+func (p *Plan) together(clients []*fleet.Client, said []*fleet.Part) (whole *meter.Meter, parts []*part, err error) {
+	if whole, _, err = p.meterOf(); err != nil {
+		return nil, nil, err
+	}
+	for i, one := range said {
+		own, _, err := p.meterOf()
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, m := range []*meter.Meter{own, whole} {
+			if err := m.Merge(one.Meter); err != nil {
+				return nil, nil, fmt.Errorf("client %s: %w", clients[i].Name, err)
+			}
+		}
+		parts = append(parts, &part{clients[i], one.Counts, own})
+	}
+	return whole, parts, nil
+}

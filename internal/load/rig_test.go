@@ -1,0 +1,136 @@
+package load
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/load/exchange"
+	"fettle.dev/fettle/internal/load/fleet"
+	"fettle.dev/fettle/internal/load/meter"
+	"fettle.dev/fettle/internal/load/rate"
+	"fettle.dev/fettle/internal/load/target"
+)
+
+// TestWorker: a job is all that it takes to load a server whose name nothing here resolves.
+func TestWorker(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.Host, "web1.test:") || r.Header.Get("X-One") != "1" {
+			w.WriteHeader(http.StatusTeapot)
+		}
+	}))
+	defer server.Close()
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := &Job{Asked: []target.Asked{{Weight: 1, Method: "GET", URL: "http://web1.test:" + u.Port() + "/"}}, Common: target.Common{Header: []exchange.Field{{Name: "X-One", Value: "1"}}},
+		Connections: 5, Streams: 1, Timeout: time.Minute}
+	prepare := func(w *Worker) (*fleet.Ready, error) {
+		text, err := json.Marshal(job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w.Prepare(t.Context(), text)
+	}
+	w := &Worker{Able: func(*Plan) error { return nil }}
+	share := fleet.Share{Stages: []rate.Stage{{From: 50, To: 50, For: time.Second}}, For: time.Second, Connections: 3, Seed: 1}
+	if _, err := w.Run(t.Context(), share, func(fleet.Now) {}); err == nil || !strings.Contains(err.Error(), "without a job") {
+		t.Error(err)
+	}
+	if _, err := prepare(w); err == nil || !strings.Contains(err.Error(), "web1.test: nobody has told what it is resolved to") {
+		t.Error(err)
+	}
+	// What may be loaded is asked again.
+	job.Names = map[string][]netip.Addr{"web1.test": {netip.MustParseAddr("192.0.2.1")}}
+	if _, err := prepare(w); err == nil || !strings.Contains(err.Error(), "not allowed") {
+		t.Error(err)
+	}
+	job.Names["web1.test"][0] = netip.MustParseAddr("127.0.0.1")
+	ready, err := prepare(w)
+	if err != nil || len(ready.Probes) != 1 || ready.Probes[0].Address != "127.0.0.1:"+u.Port() {
+		t.Fatalf("%+v %v", ready, err)
+	}
+	for range 2 { // as often as it is asked
+		part, err := w.Run(t.Context(), share, func(fleet.Now) {})
+		if err != nil || part.Connections > 3 || part.Opened < 1 || part.Until != time.Second || part.Meter.Requests[0].Starts != 50 || part.Meter.Slices[0].Statuses[200] != 50 {
+			t.Errorf("%+v %v", part, err)
+		}
+	}
+}
+
+// TestShares: what the clients do together is what was asked for.
+func TestShares(t *testing.T) {
+	p := &Plan{Connections: 7, For: 9 * time.Second, Stages: []rate.Stage{{From: 100, To: 100, For: 9 * time.Second}, {From: 100, To: 400, For: time.Second}}}
+	connections, perSecond := 0, 0.0
+	for i := range 3 {
+		s := p.share(i, 3, 40)
+		connections += s.Connections
+		perSecond += s.Stages[1].To
+		if s.Connections < 2 || s.Seed != uint64(40+i) || s.After != time.Duration(i)*10*time.Millisecond || s.Stages[0].For != 9*time.Second {
+			t.Errorf("%+v", s)
+		}
+	}
+	if connections != 7 || perSecond < 399.999 || perSecond > 400.001 {
+		t.Errorf("%d connections, %v/s", connections, perSecond)
+	}
+}
+
+// TestClientsAreJudgedOneByOne: one that is at its limit is not lost in the mean of many.
+func TestClientsAreJudgedOneByOne(t *testing.T) {
+	p := at(500, 20*time.Second)
+	p.Set = &target.Set{Asked: []target.Asked{{Weight: 1, Method: "GET", URL: "http://localhost/"}}, Requests: []*exchange.Request{{}}}
+	p.Connections, p.Timeout = 100, time.Minute
+	clients, said := []*fleet.Client{}, []*fleet.Part{}
+	for i := range 10 {
+		m, _, err := p.meterOf()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 1000 {
+			x := answer(20 * ms)
+			x.Begin = time.Duration(n) * 20 * ms
+			x.Sent, x.End = x.Begin, x.Begin+x.End
+			if i == 7 && n%20 == 0 { // a twentieth of its starts, half a percent of all
+				x.Sent += 10 * ms
+			}
+			m.Add([]meter.Sample{x})
+		}
+		part, err := m.Part()
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients = append(clients, &fleet.Client{Name: string(rune('a' + i))})
+		said = append(said, &fleet.Part{Meter: part, Counts: fleet.Counts{Until: 20 * time.Second, Connections: 5, Processors: 2, CPU: time.Second}})
+	}
+	whole, parts, err := p.together(clients, said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := (&Prepared{plan: p}).result(whole, parts, nil, p.Length())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := x.Generator
+	if x.Word != Limited || !strings.HasPrefix(g.Texts[0], "h: 5 % of the requests were sent more than 1 ms late") || g.LateShare > lateShare || x.Whole.Starts != 10_000 || x.Connections != 50 || g.Processors != 20 || len(g.Clients) != 10 {
+		t.Errorf("%s %q %+v", x.Word, x.Text, g)
+	}
+}
+
+// TestSum: how all clients go is told once each has said something.
+func TestSum(t *testing.T) {
+	var told []fleet.Now
+	s := &sum{last: make([]fleet.Now, 2), told: make([]bool, 2), tell: func(n fleet.Now) { told = append(told, n) }}
+	s.add(0, fleet.Now{AnswerRate: 10, P99S: 1})
+	s.add(0, fleet.Now{AnswerRate: 20, P99S: 2})
+	s.add(1, fleet.Now{AnswerRate: 5, P99S: 3, ErrorShare: 0.5})
+	s.add(1, fleet.Now{AnswerRate: 7})
+	if len(told) != 1 || told[0].AnswerRate != 25 || told[0].P99S != 3 || told[0].ErrorShare != 0.5 {
+		t.Errorf("%+v", told)
+	}
+}

@@ -1,0 +1,46 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/load"
+	"fettle.dev/fettle/internal/load/fleet"
+	"fettle.dev/fettle/internal/load/threshold"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// LiveLoad is a load that goes on.
+type LiveLoad struct {
+	Title   string
+	At, All time.Duration
+	// Seconds are the last ones, the newest last, and Stages those of a search so far.
+	Seconds []fleet.Now
+	Stages  []load.KneeStage
+}
+
+// bars is how many signs the longest bar has.
+const bars = 30
+
+// LoadLive prints how a load goes: its last seconds, and the search that it is part of.
+func LoadLive(s *ui.Screen, l *LiveLoad) {
+	fmt.Fprintf(s.Out, "%s\n%.0f of %.0f s\n\n", ui.Printable(l.Title), l.At.Seconds(), l.All.Seconds())
+	longest := 0.0
+	for _, n := range l.Seconds {
+		longest = max(longest, n.P99S)
+	}
+	g := Grid{Head: []string{"s", "answers/s", "errors", "p50", "p99", ""}}
+	for i := len(l.Seconds) - 1; i >= 0; i-- {
+		n, bar := l.Seconds[i], 0
+		if longest > 0 {
+			bar = int(bars*n.P99S/longest + 0.5)
+		}
+		g.Rows = append(g.Rows, []string{fmt.Sprintf("%.0f", n.At.Seconds()), fmt.Sprintf("%.4g", n.AnswerRate), fmt.Sprintf("%.3g %%", 100*n.ErrorShare), threshold.Time(n.P50S), threshold.Time(n.P99S), strings.Repeat("#", bar)})
+	}
+	g.Write(s)
+	if len(l.Stages) > 0 {
+		fmt.Fprintln(s.Out)
+		loadKnee(s, &load.Knee{Stages: l.Stages})
+	}
+}
