@@ -60,8 +60,10 @@ type Log struct {
 	told Told
 }
 
-// Count, At and Length are those of a schedule (package drive).
-func (l *Log) Count() int64             { return int64(len(l.at)) }
+// Count is how many starts there are.
+func (l *Log) Count() int64 { return int64(len(l.at)) }
+
+// At is when the i-th start is, from 0, since the beginning.
 func (l *Log) At(i int64) time.Duration { return l.at[i] }
 
 // Length is the whole second after the last start.
