@@ -166,19 +166,19 @@ func (o loadHTTPOptions) checkManifest(urls []string) error {
 	if _, err := o.gates(); err != nil {
 		return err
 	}
-	if len(o.allow) > 0 || o.urls != "" {
+	switch {
+	case len(o.allow) > 0 || o.urls != "":
 		return nil
+	case len(urls) == 0:
+		return errors.New("want a URL")
 	}
-	for _, text := range urls {
-		u, err := url.Parse(text)
-		if err != nil || u.Host == "" || u.User != nil {
-			return errors.New("want URLs that begin with http:// or https://, without a password")
-		}
-		port := u.Port()
-		if port == "" {
-			port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-		}
-		return fmt.Errorf("in a pod no server is loopback: --allow %s", net.JoinHostPort(u.Hostname(), port))
+	u, err := url.Parse(urls[0])
+	if err != nil || u.Host == "" || u.User != nil {
+		return errors.New("want URLs that begin with http:// or https://, without a password")
 	}
-	return errors.New("want a URL")
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return fmt.Errorf("in a pod no server is loopback: --allow %s", net.JoinHostPort(u.Hostname(), port))
 }

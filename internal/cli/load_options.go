@@ -164,7 +164,7 @@ func (o loadHTTPOptions) gates() (gates []*threshold.Gate, err error) {
 			return nil, ofOption("--expect", err)
 		case g.Observed() && len(o.observe) == 0:
 			return nil, fmt.Errorf("--expect: %q: of which machine? --observe local, or ssh:HOST", text)
-		case g.Asks() == "rate" && o.findKnee:
+		case g.Asks() == threshold.Rate && o.findKnee:
 			return nil, fmt.Errorf("--expect: %q: --find-knee searches for the rate", text)
 		}
 		gates = append(gates, g)

@@ -63,8 +63,8 @@ func (o loadHTTPOptions) places() (all []fleet.Place, err error) {
 }
 
 // rig starts whoever generates and whoever looks. What cannot work is found here.
-func (a *app) rig(ctx context.Context, o loadHTTPOptions, p *load.Plan, j *load.Job) (g *load.Rig, err error) {
-	g = &load.Rig{}
+func (a *app) rig(ctx context.Context, o loadHTTPOptions, p *load.Plan, j *load.Job) (_ *load.Rig, err error) {
+	g := &load.Rig{}
 	defer func() {
 		if err != nil {
 			g.Close()

@@ -123,23 +123,28 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // holds says whether a stage has held. One that met all thresholds has, also where the
-// generator was at its limit: its delays are in the latency.
+// generator was at its limit: its delays are in the latency. And what the server refuses,
+// or how busy it is, is no matter of a generator that is late.
 func (g *Rig) holds(x *Result) (v knee.Verdict, why string, err error) {
-	var missed *Gate
+	var missed *Gate // the first
+	server := false  // one that was missed is no matter of when requests were sent
 	for i := range x.Gates {
-		gate := &x.Gates[i]
-		if gate.Unknown && g.plan.Gates[i].Observed() {
+		gate, asked := &x.Gates[i], g.plan.Gates[i]
+		if gate.Unknown && asked.Observed() {
 			return "", "", fmt.Errorf("%s: %s%s", gate.Gate, gate.Text, x.blind())
 		}
-		if !gate.Met && missed == nil {
-			missed = gate
+		if !gate.Met {
+			server = server || asked.Observed() || asked.Asks() == threshold.Errors && x.Whole.Wrong > 0
+			if missed == nil {
+				missed = gate
+			}
 		}
 	}
 	kept := len(x.Stages) == 1 && x.Stages[0].KeptUp
 	switch {
 	case x.Word != Silent && kept && missed == nil:
 		return knee.Holds, x.Whole.said(), nil
-	case x.Generator.Limited:
+	case x.Generator.Limited && !server:
 		return knee.Limited, x.Generator.Texts[0], nil
 	case x.Word == Silent:
 		return knee.Fails, x.Text, nil

@@ -56,7 +56,12 @@ func TestHolds(t *testing.T) {
 		}, []string{"p99 < 20ms"}, knee.Fails, "no request was answered as wanted"},
 		// Late starts are no fault of the server, and where the thresholds are met all the
 		// same they are none at all.
-		"generator":      {late(50 * ms), []string{"p99 < 20ms"}, knee.Limited, "were sent more than 1 ms late"},
+		"generator": {late(50 * ms), []string{"p99 < 20ms"}, knee.Limited, "were sent more than 1 ms late"},
+		"late, and refused": {func(time.Duration) meter.Sample {
+			x := late(50 * ms)(0)
+			x.Answer.Status = 503
+			return x
+		}, []string{"errors < 1%"}, knee.Fails, "status 503 10000 times"},
 		"late, and fine": {late(10 * ms), []string{"p99 < 20ms"}, knee.Holds, "p99 10"},
 	} {
 		p := at(500, 20*time.Second)
@@ -110,10 +115,10 @@ func TestStageLength(t *testing.T) {
 // TestFindKnee: of a real server, with the stages in the result; and an interrupted search
 // is no answer.
 func TestFindKnee(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	defer server.Close()
 	quiet := func(time.Duration, time.Duration, fleet.Now) {}
-	p := expecting(t, Plan{For: time.Second}, "p50 < 1us")
+	p := expecting(t, Plan{For: time.Second}, "errors < 1%")
 	p.Stages = at(20, time.Second).Stages
 	r, err := prepared(t.Context(), t, p, target.Common{}, server.URL)
 	if err != nil {

@@ -99,10 +99,10 @@ func TestNoise(t *testing.T) {
 		wrong  int     // the most of searches
 		silent int     // the most without a rate
 	}{
-		{0.01, 0, 0, 200},
-		{0.01, 0.01, 10, 300},
-		{0.03, 0.02, 40, 800},
-		{0.03, 0.05, 120, 1200},
+		{0.01, 0, 0, 20},
+		{0.01, 0.01, 4, 40},
+		{0.03, 0.02, 30, 600},
+		{0.03, 0.05, 60, 700},
 	} {
 		r := rand.New(rand.NewPCG(1, 2))
 		wrong, silent := 0, 0

@@ -27,6 +27,12 @@ type Measured interface {
 	Observed(name string) (float64, bool)
 }
 
+// Errors and Rate are what the gates of those names ask for.
+const (
+	Errors = "errors"
+	Rate   = "rate"
+)
+
 // Of the servers thresholds can ask these: shares of the processors and of the memory, tasks
 // that run or wait for each processor, bytes a second of the busiest interface.
 const (
@@ -72,7 +78,7 @@ func Parse(text string) (*Gate, error) {
 	g := &Gate{Text: what + " " + sign + " " + limit, below: sign[0] == '<', equal: len(sign) == 2, what: what}
 	var err error
 	switch what {
-	case "errors":
+	case Errors:
 		if g.limit, err = percent(limit); err != nil {
 			return nil, fmt.Errorf("%q: want a share of the requests, as 1%% or 0.1%%", text)
 		}
@@ -95,7 +101,7 @@ func Parse(text string) (*Gate, error) {
 		}
 		g.limit = float64(n)
 		g.show = func(v float64) string { return unit.Size(v).Human() + "/s" }
-	case "rate":
+	case Rate:
 		if g.limit, err = rate.Parse(limit); err != nil {
 			return nil, err
 		}
