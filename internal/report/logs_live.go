@@ -23,7 +23,7 @@ func LogsLive(r *logs.Report, followed time.Duration, width, height int) string 
 	lines := 1 + len(wentTo(r))
 	if n := len(r.Busy.Minutes); n > 0 {
 		m := r.Busy.Minutes[n-1]
-		say("last %s, from %s: %s requests, %s errors, %.1f at work at a time", unit.FormatSeconds(r.Busy.MinuteS), m.Start.Format(time.TimeOnly), thousands(m.Requests), thousands(m.Errors), m.Busy)
+		say("since %s: %s requests, %s errors, %.1f at work at a time", m.Start.Format(time.TimeOnly), thousands(m.Requests), thousands(m.Errors), m.Busy)
 		lines++
 	}
 	notes := notes(r)
@@ -31,15 +31,17 @@ func LogsLive(r *logs.Report, followed time.Duration, width, height int) string 
 		lines++
 	}
 	room := height - lines
-	// A grouping has an empty line and a head; the slowest requests have what is left.
-	rows := 0
-	if n := len(r.By); n > 0 {
-		rows = max(1, room/n-2)
+	// A grouping has an empty line and a head. The slowest requests have what is left, and
+	// three lines of a terminal that is not small.
+	slowest := 0
+	if room >= 6*len(r.By)+5 && len(r.Slowest) > 0 {
+		slowest = 5
 	}
 	for i := range r.By {
-		if room < 3 {
+		if room-slowest < 3 {
 			break
 		}
+		rows := max(1, (room-slowest)/(len(r.By)-i)-2)
 		g := liveGrouping(r, &r.By[i], min(rows, room-2), width)
 		fmt.Fprintln(&b)
 		g.Write(&ui.Screen{Out: &b, Format: ui.Table})
@@ -83,14 +85,9 @@ func liveGrouping(r *logs.Report, by *logs.Grouping, rows, width int) Grid {
 		}
 		g.Head = append(g.Head, "max")
 	}
-	key := max(leastKey, width-12*len(g.Head))
 	for i := range by.Top[:min(len(by.Top), rows)] {
 		x := &by.Top[i]
-		name := []rune(ui.Printable(keyed(x.Key)))
-		if len(name) > key {
-			name = append(name[:key-1], '…')
-		}
-		row := []string{string(name), fmt.Sprint(x.Count), fmt.Sprintf("%.3g", x.RatePerS), fmt.Sprint(x.Errors)}
+		row := []string{ui.Printable(keyed(x.Key)), fmt.Sprint(x.Count), fmt.Sprintf("%.3g", x.RatePerS), fmt.Sprint(x.Errors)}
 		if timed {
 			share := "-"
 			if x.Share != nil {
@@ -109,6 +106,19 @@ func liveGrouping(r *logs.Report, by *logs.Grouping, rows, width int) Grid {
 			row = append(row, some(x.MaxS))
 		}
 		g.Rows = append(g.Rows, row)
+	}
+	room := width
+	for c := 1; c < len(g.Head); c++ {
+		widest := len(g.Head[c])
+		for _, row := range g.Rows {
+			widest = max(widest, len(row[c]))
+		}
+		room -= 2 + widest
+	}
+	for _, row := range g.Rows {
+		if name := []rune(row[0]); len(name) > max(leastKey, room) {
+			row[0] = string(name[:max(leastKey, room)-1]) + "…"
+		}
 	}
 	if more := by.Groups - len(g.Rows); more > 0 && len(g.Rows) > 1 {
 		g.Rows[len(g.Rows)-1] = append([]string{fmt.Sprintf("(%d more)", more+1)}, make([]string, len(g.Head)-1)...)
