@@ -24,11 +24,11 @@ func logsPuppetReportsCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "puppet-reports DIR", Short: "Find out of the reports of Puppet's agents where the time of their runs went",
 		Long: `Reads the reports that the server's store processor keeps: reportdir/NODE/TIME.yaml
-(/var/lib/puppet/reports, /opt/puppetlabs/server/data/puppetserver/reports), of Puppet
-2.7 to 8; an agent's last_run_report.yaml too. It says how long the stages of the runs
-took, the types of resources, and the resources. With --access-log the server's log
-of requests is joined with them: how much of the time that nodes waited for their
-catalogs the server took.`,
+(/opt/puppetlabs/server/data/puppetserver/reports, Debian's
+/var/lib/puppetserver/reports), of Puppet 2.7 to 8; an agent's last_run_report.yaml
+too. It says how long the stages of the runs took, the types of resources, and the
+resources. With --access-log the server's log of requests is joined with them: how
+much of the time that nodes waited for their catalogs the server took.`,
 		Args: cobra.ExactArgs(1), Annotations: map[string]string{moreFormats: string(csvFormat)},
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := noneEmpty(c); err != nil {
