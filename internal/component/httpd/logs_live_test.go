@@ -35,7 +35,12 @@ const everyDirective = `
 LoadModule ssl_module /usr/lib/apache2/modules/mod_ssl.so
 LoadModule socache_shmcb_module /usr/lib/apache2/modules/mod_socache_shmcb.so
 LoadModule headers_module /usr/lib/apache2/modules/mod_headers.so
+LoadModule macro_module /usr/lib/apache2/modules/mod_macro.so
 LogIOTrackTTFB On
+<Macro Logs $name $nam>
+  LogFormat "%{X-Id}i $nam %>s" own
+  CustomLog ${APACHE_LOG_DIR}/$name.log own
+</Macro>
 Listen 127.0.0.1:8081
 Listen 127.0.0.1:8443
 LogFormat "%{X-Id}i\t%% \\ <%a> <%{c}a> <%A> <%B> <%b> <%{C1}C> <%{ENVV}e> <%f> <%h> <%{c}h> <%H> \"%{X-Test}i\" <%k> <%l> <%L> <%{c}L> <%m> <%{none}n> \"%{X-Resp}o\" <%{Content-Type}o> \
@@ -51,6 +56,7 @@ LogFormat "%v %{X-Id}i %t %{ms}T" mine
   DocumentRoot /var/www/html
   CustomLog ${APACHE_LOG_DIR}/every.log every
   TransferLog ${APACHE_LOG_DIR}/transfer.log
+  Use Logs macro short
 </VirtualHost>
 <VirtualHost 127.0.0.1:8443>
   ServerName tls.example.com
@@ -161,7 +167,7 @@ func TestEveryDirective(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := formatOf(t, all, log)
-	if want := fmt.Sprintf("CustomLog of /etc/apache2/conf-enabled/every.conf:%d, format every of /etc/apache2/conf-enabled/every.conf:%d", lineWith("/every.log every"), lineWith("LogFormat")); f.Why != want {
+	if want := fmt.Sprintf("CustomLog of /etc/apache2/conf-enabled/every.conf:%d, format every of /etc/apache2/conf-enabled/every.conf:%d", lineWith("/every.log every"), lineWith(`LogFormat "%{X-Id}i\t%%`)); f.Why != want {
 		t.Errorf("%s, want %s", f.Why, want)
 	}
 	number := regexp.MustCompile(`^\d+$`)
@@ -233,7 +239,7 @@ func TestEveryDirective(t *testing.T) {
 
 	// The other logs of the virtual hosts, and of the main server.
 	for name, want := range map[string]string{
-		"/var/log/apache2/transfer.log": `127.0.0.1 - - [`, "/var/log/apache2/tls.log": "127.0.0.1 third 200",
+		"/var/log/apache2/transfer.log": `127.0.0.1 - - [`, "/var/log/apache2/tls.log": "127.0.0.1 third 200", "/var/log/apache2/macro.log": "first short 200\nsecond short 404\n",
 		"/var/log/apache2/rotated." + time.Now().UTC().Format("2006-01-02"): "tls.example.com third [",
 		"/var/log/apache2/access.log":                                       "",
 	} {
