@@ -14,14 +14,19 @@ import (
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/sizing"
+	"fettle.dev/fettle/internal/sizing/frontend"
 	"fettle.dev/fettle/internal/sizing/hugepages"
 	"fettle.dev/fettle/internal/sizing/network"
 	"fettle.dev/fettle/internal/sizing/openshift"
 	"fettle.dev/fettle/internal/sizing/postgresql"
+	"fettle.dev/fettle/internal/sizing/puppet"
 	"fettle.dev/fettle/internal/sizing/satellite"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/rules"
 )
+
+// gatherer hands in what a wish needs of logs, and of a machine's configuration.
+type gatherer func(context.Context, *app, *host.Host, sizing.Wish) error
 
 // sizes is the table of what can be sized.
 var sizes = []struct {
@@ -29,6 +34,9 @@ var sizes = []struct {
 	wish              func() sizing.Wish
 	// here are the inputs that are this machine's where they are left out.
 	here map[string]machineFigure
+	// gather hands in what a wish needs of logs and of the machine's configuration; nil
+	// for a size that is about no machine.
+	gather gatherer
 }{
 	{
 		"satellite", "Size a Satellite: installation size, Puma, httpd, PostgreSQL, Capsules, budgets",
@@ -40,7 +48,7 @@ without a failure or a warning under fettle check satellite.
 A Capsule is NAME[,hosts=N][,downloads=N][,rex=N]: the hosts that it serves,
 those that download at once, and those of one remote execution job.`,
 		func() sizing.Wish { return satellite.New() },
-		nil,
+		nil, nil,
 	},
 	{
 		"openshift", "Size an OpenShift cluster: nodes, networks, kubelets, monitoring, routers, storage",
@@ -53,24 +61,51 @@ The table of applications (--apps) is a list:
   - {name: node.js, quantity: 200, cpu: 1, memory: 1G, storage: 1G}
   - {name: eap, quantity: 100, cpu: 1, memory: 1G, overcommit: false}`,
 		func() sizing.Wish { return openshift.New() },
-		nil,
+		nil, nil,
 	},
 	{
 		"postgresql", "Size a PostgreSQL server: memory, parallel workers, log, planner",
 		`Says what a PostgreSQL server is told for so many connections. --ram and --cpus are
 those of this machine where they are left out, and the answer says so.`,
 		func() sizing.Wish { return postgresql.New() },
-		map[string]machineFigure{"ram": memoryHere, "cpus": cpusHere},
+		map[string]machineFigure{"ram": memoryHere, "cpus": cpusHere}, nil,
 	},
 	{
 		"hugepages", "Size huge pages: how many, on which NUMA node, and who may use them", "",
 		func() sizing.Wish { return hugepages.New() },
-		nil,
+		nil, nil,
 	},
 	{
 		"network", "Size the network of a cluster's overlay: the MTU inside it, and what packets cost", "",
 		func() sizing.Wish { return network.New() },
-		nil,
+		nil, nil,
+	},
+	{
+		"puppet", "Size a Puppet Server from its log: static catalogs, a cache in front, interpreters and heap",
+		`Reads a log of requests and the server's configuration, of this machine or of the one
+that --root names, and says in this order: whether catalogs should carry the metadata of
+files (static catalogs), whether a cache in front of the server pays, and how many
+interpreters and how much memory the rest takes. What pays it writes: the scripts for a
+git-backed version of the code, the configuration of nginx or Apache httpd with TLS and
+client certificates together with the server's own on the loopback, and the server's own
+memory. Where none of it pays it says so, with the figures of the log.`,
+		func() sizing.Wish { return puppet.New() },
+		map[string]machineFigure{"ram": memoryHere, "cpus": cpusHere}, gatherPuppet,
+	},
+	{
+		"httpd", "Size Apache httpd from its log: how many requests at a time",
+		`Says how many processes and requests httpd is to have for what its log has at work at a
+time. Its module, its layout and what it has now are those of this machine, or of the one
+that --root names, where they are left out.`,
+		func() sizing.Wish { return frontend.NewHTTPD() },
+		nil, gatherHTTPD,
+	},
+	{
+		"router", "Size OpenShift's router or HAProxy from its log: connections, threads, timeouts",
+		`Says how many connections, threads, routers and which timeouts a router is to have for
+what its log has.`,
+		func() sizing.Wish { return frontend.NewRouter() },
+		map[string]machineFigure{"ram": memoryHere, "cpus": cpusHere}, gatherRouter,
 	},
 }
 
@@ -103,7 +138,7 @@ and looks at none but where its answer says so; --write DIR writes the files bel
 				if err := noneEmpty(c); err != nil {
 					return err
 				}
-				return a.size(c.Context(), wish, s.here, o)
+				return a.size(c.Context(), wish, s.here, s.gather, o)
 			},
 		}
 		if slices.ContainsFunc(wish.Inputs(), func(in *sizing.Input) bool { return in.Kind == "size" }) {
@@ -159,9 +194,9 @@ func figures() (sizing.Figures, error) {
 	return rule.Tables(files)
 }
 
-func (a *app) size(ctx context.Context, wish sizing.Wish, here map[string]machineFigure, o sizeOptions) error {
+func (a *app) size(ctx context.Context, wish sizing.Wish, here map[string]machineFigure, gather gatherer, o sizeOptions) error {
 	switch {
-	case a.root != "":
+	case a.root != "" && gather == nil:
 		return ui.Exit(ui.Usage, errors.New("size is not about a machine and takes no --root"))
 	case o.force && o.write == "":
 		return ui.Exit(ui.Usage, errors.New("--force goes with --write"))
@@ -170,9 +205,18 @@ func (a *app) size(ctx context.Context, wish sizing.Wish, here map[string]machin
 	if err != nil {
 		return err
 	}
-	assumed, err := assumeHere(wish, here)
+	h, err := a.host()
+	if err != nil {
+		return err
+	}
+	assumed, err := assumeHere(h, wish, here)
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
+	}
+	if gather != nil {
+		if err := gather(ctx, a, h, wish); err != nil {
+			return err
+		}
 	}
 	r, err := wish.Size(ctx, f)
 	var bad *sizing.InputError

@@ -146,6 +146,8 @@ type Artefact struct {
 	What    string `json:"what"`
 	Checked string `json:"checked"` // what the format was checked against
 	Content string `json:"content"`
+	// Executable is true of a program.
+	Executable bool `json:"executable,omitempty"`
 }
 
 // Step is one thing to do, in the order of the list.

@@ -193,7 +193,11 @@ func (w *writer) put(artefacts []Artefact) error {
 		if err := w.makeDirs(path.Dir(w.names[i])); err != nil {
 			return err
 		}
-		if err := w.replace(w.names[i], []byte(a.Content)); err != nil {
+		mode := fs.FileMode(0o644)
+		if a.Executable {
+			mode = 0o755
+		}
+		if err := w.replace(w.names[i], []byte(a.Content), mode); err != nil {
 			return err
 		}
 	}
@@ -243,9 +247,9 @@ func (w *writer) leave(name string) error {
 }
 
 // replace writes a file, and remembers what was there.
-func (w *writer) replace(name string, text []byte) error {
+func (w *writer) replace(name string, text []byte, mode fs.FileMode) error {
 	back := func() error { return ignoreMissing(w.files.Remove(name)) }
-	attr := host.Attr{Mode: 0o644, UID: os.Geteuid(), GID: os.Getegid()}
+	attr := host.Attr{Mode: mode, UID: os.Geteuid(), GID: os.Getegid()}
 	if info, err := w.files.Lstat(name); err == nil {
 		old, err := w.files.ReadFile(name)
 		if err != nil {
@@ -267,7 +271,7 @@ func (w *writer) putLedger() error {
 	if err != nil {
 		return err
 	}
-	return w.replace(ledgerName, text)
+	return w.replace(ledgerName, text, 0o644)
 }
 
 func (w *writer) makeDirs(dir string) error {

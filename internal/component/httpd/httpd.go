@@ -58,6 +58,7 @@ var inputs = []rule.Input{
 	{Name: "httpd.open_files_limit", Type: rule.Number, Doc: "files that a running process may have open"},
 	{Name: "httpd.unit", Type: rule.Text, Doc: "service of systemd that runs it; empty where none does"},
 	{Name: "httpd.read_since_change", Type: rule.Truth, Doc: "whether the running server has read its files since they were changed"},
+	{Name: "httpd.certificate_faults", Type: rule.List, Doc: "places of virtual hosts that ask for client certificates where an answer that is kept, or who a client is, can be had or said by others"},
 	{Name: "httpd.virtual_host_timeouts", Type: rule.List, Doc: "virtual hosts with a Timeout or ProxyTimeout of their own"},
 }
 
@@ -176,7 +177,7 @@ func (i *installed) Answer(input string) rule.Answer {
 	if i.fileErr != nil {
 		return rule.Answer{Unknown: i.fileErr.Error(), At: i.Main}
 	}
-	if i.files.mpm == "" && input != "proxies" && input != "proxy_timeout_s" && input != "virtual_host_timeouts" {
+	if i.files.mpm == "" && input != "proxies" && input != "proxy_timeout_s" && input != "virtual_host_timeouts" && input != "certificate_faults" {
 		return rule.Answer{Unknown: "no file loads a multi-processing module: it is compiled in", At: i.Main}
 	}
 	switch input {
@@ -214,6 +215,8 @@ func (i *installed) Answer(input string) rule.Answer {
 	case "proxies":
 		at, ok := i.files.modules["proxy_module"]
 		return rule.Answer{Value: ok, At: at}
+	case "certificate_faults":
+		return rule.Answer{Value: i.files.certificateFaults(), At: i.Main}
 	case "virtual_host_timeouts":
 		list := []string{}
 		for n, p := range i.files.all {

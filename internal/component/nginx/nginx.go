@@ -51,6 +51,7 @@ var inputs = []rule.Input{
 	{Name: "nginx.files_open", Type: rule.Number, Doc: "files and connections that the busiest worker has open"},
 	{Name: "nginx.listen_backlog", Type: rule.Number, Doc: "connections that wait to be accepted, of the socket that asks for the longest queue"},
 	{Name: "nginx.upstreams_without_keepalive", Type: rule.List, Doc: "upstream groups of http whose connections end with each request"},
+	{Name: "nginx.certificate_faults", Type: rule.List, Doc: "places of servers that ask for client certificates where an answer that is kept, or who a client is, can be had or said by others"},
 	{Name: "nginx.read_since_change", Type: rule.Truth, Doc: "whether the running server has read its files since they were changed"},
 }
 
@@ -119,7 +120,7 @@ func (i *installed) Answer(input string) rule.Answer {
 			return rule.Answer{Value: v, At: at}
 		}
 		return rule.Answer{Unknown: "no list of packages names it", At: i.Main}
-	case "workers", "listen_backlog", "upstreams_without_keepalive":
+	case "workers", "listen_backlog", "upstreams_without_keepalive", "certificate_faults":
 		if i.fileErr != nil {
 			return rule.Answer{Unknown: i.fileErr.Error(), At: i.Main}
 		}
@@ -158,6 +159,12 @@ func (i *installed) told(input string) rule.Answer {
 		return rule.Answer{At: i.Main} // it listens nowhere
 	case "upstreams_without_keepalive":
 		return rule.Answer{Value: i.files.closing(), At: i.Main}
+	case "certificate_faults":
+		faults, err := certificateFaults(i.host, i.files.files)
+		if err != nil {
+			return rule.Answer{Unknown: err.Error(), At: i.Main}
+		}
+		return rule.Answer{Value: faults, At: i.Main}
 	}
 	f, ok := i.files.get("worker_processes")
 	if !ok {

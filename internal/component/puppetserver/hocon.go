@@ -10,8 +10,11 @@ import (
 // hocon finds the scalars of a HOCON file (lightbend/config, HOCON.md) by their
 // whole path: "jruby-puppet.max-active-instances". Values that refer to others
 // (${...}), are put together of parts, or stand in lists are not among them.
-func hocon(text string) ([]conf.Assignment, error) {
-	p := &parser{text: text, line: 1}
+func hocon(text string) ([]conf.Assignment, error) { return (&parser{text: text, line: 1}).all() }
+
+// all reads the whole file.
+func (p *parser) all() ([]conf.Assignment, error) {
+	text := p.text
 	p.blank(true)
 	braces := p.at < len(text) && text[p.at] == '{'
 	if braces {
@@ -32,6 +35,8 @@ type parser struct {
 	at   int
 	line int
 	out  []conf.Assignment
+	// lists has what stands in lists too, as "authorization.rules[3].allow".
+	lists bool
 }
 
 const maxNesting = 64
@@ -176,7 +181,7 @@ func (p *parser) value(path string, depth int) error {
 			}
 			parts++ // no scalar
 		case c == '[':
-			if err := p.list(depth + 1); err != nil {
+			if err := p.list(path, depth+1); err != nil {
 				return err
 			}
 			parts++
@@ -205,34 +210,42 @@ func (p *parser) value(path string, depth int) error {
 }
 
 // list goes over a list and what is in it.
-func (p *parser) list(depth int) error {
+func (p *parser) list(path string, depth int) error {
 	if depth > maxNesting {
 		return p.errorf("lists in lists more than %d deep", maxNesting)
 	}
-	keep := len(p.out)
+	keep, item := len(p.out), 0
 	for p.at++; ; {
 		p.blank(true)
 		if p.at == len(p.text) {
 			return p.errorf("a list is not closed")
 		}
+		here := fmt.Sprintf("%s[%d]", path, item)
 		switch c := p.text[p.at]; c {
 		case ']':
 			p.at++
-			p.out = p.out[:keep] // nothing in a list has a path
+			if !p.lists {
+				p.out = p.out[:keep] // nothing in a list has a path
+			}
 			return nil
 		case '[':
-			if err := p.list(depth + 1); err != nil {
+			if err := p.list(here, depth+1); err != nil {
 				return err
 			}
+			item++
 		case '{':
 			p.at++
-			if err := p.object("", depth+1, true); err != nil {
+			if err := p.object(here, depth+1, true); err != nil {
 				return err
 			}
+			item++
 		case '"':
+			from, line := p.at, p.line
 			if _, ok := p.quoted(); !ok {
 				return p.errorf("a quote is not closed")
 			}
+			p.out = append(p.out, conf.Assignment{Key: here, Literal: p.text[from:p.at], Line: line, From: from, To: p.at})
+			item++
 		case '}':
 			return p.errorf("a list is not closed")
 		default:

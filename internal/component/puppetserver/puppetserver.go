@@ -91,13 +91,9 @@ func Option(h *host.Host, key, file string) (p conf.Place, ok bool, err error) {
 
 // in finds the assignment of a file that counts: the last.
 func in(h *host.Host, file, key string) (conf.Place, bool, error) {
-	text, err := h.Files.ReadFile(file)
+	all, err := assignments(h, file)
 	if err != nil {
 		return conf.Place{}, false, err
-	}
-	all, err := syntax{}.Assignments(string(text))
-	if err != nil {
-		return conf.Place{}, false, fmt.Errorf("%s:%w", file, err)
 	}
 	for _, a := range slices.Backward(all) {
 		if a.Key == key {
@@ -105,6 +101,19 @@ func in(h *host.Host, file, key string) (conf.Place, bool, error) {
 		}
 	}
 	return conf.Place{File: file}, false, nil
+}
+
+// assignments are those of a file.
+func assignments(h *host.Host, file string) ([]conf.Assignment, error) {
+	text, err := h.Files.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	all, err := syntax{}.Assignments(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s:%w", file, err)
+	}
+	return all, nil
 }
 
 // Java is one of the sizes in JAVA_ARGS: heap, heap_min or code_cache. at is the

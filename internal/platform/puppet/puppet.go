@@ -6,10 +6,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path"
-	"strings"
 
 	"fettle.dev/fettle/internal/component/packages"
 	"fettle.dev/fettle/internal/component/puppetserver"
@@ -31,6 +29,9 @@ func Source() platform.Source {
 			{Name: "puppetserver.code_cache", Type: rule.Number, Unit: "bytes", Doc: "-XX:ReservedCodeCacheSize of JAVA_ARGS."},
 			{Name: "puppetserver.static_catalogs", Type: rule.Truth, Doc: "Catalogs carry the metadata of files."},
 			{Name: "puppetserver.versioned_code", Type: rule.Truth, Doc: "The server can tell the version of its code (code-id-command), without which catalogs carry none."},
+			{Name: "puppetserver.code_command_faults", Type: rule.List, Doc: "What is wrong with code-id-command and code-content-command: one without the other, no whole path, not there, not executable."},
+			{Name: "puppetserver.header_certificates", Type: rule.Truth, Doc: "Who a client is is read from its headers (allow-header-cert-info), as a web server in front sets them."},
+			{Name: "puppetserver.listens_beyond_loopback", Type: rule.List, Doc: "Addresses with ports that other machines can reach."},
 			{Name: "puppetserver.log.catalogs", Type: rule.Number, Doc: "Catalogs that agents asked for, in the access log."},
 			{Name: "puppetserver.log.file_metadata", Type: rule.Number, Doc: "Requests for the metadata of a file in it."},
 			{Name: "puppetserver.environment_timeout", Type: rule.Text, Doc: "How long an environment is kept in memory: 0, a time, or unlimited."},
@@ -86,6 +87,12 @@ func (p *puppet) Answer(name string) rule.Answer {
 			return a
 		}
 		return rule.Answer{Value: a.Value != nil && a.Value != "", At: a.At}
+	case "puppetserver.code_command_faults":
+		return p.codeCommands()
+	case "puppetserver.header_certificates":
+		return p.headers()
+	case "puppetserver.listens_beyond_loopback":
+		return p.beyondLoopback()
 	case "puppetserver.environment_timeout":
 		if a := p.setting("environment_timeout", rule.Text); a.Value != nil || a.Unknown != "" {
 			return a
@@ -165,32 +172,16 @@ func (p *puppet) instances() rule.Answer {
 	return byDefault(a, max(1, min(4, n-1)))
 }
 
-// setting is one of puppet.conf's for the server: [server], before it [master],
-// before it [main].
+// setting is one of puppet.conf's for the server.
 func (p *puppet) setting(key string, as rule.Type) rule.Answer {
-	body, err := p.host.Files.ReadFile(p.files.Puppet)
-	if err != nil {
+	value, at, ok, err := puppetserver.Setting(p.host, key)
+	switch {
+	case err != nil:
 		return p.unknown(p.files.Puppet, err)
+	case !ok:
+		return rule.Answer{At: p.files.Puppet}
 	}
-	found, section, n := map[string]rule.Answer{}, "main", 0
-	for row := range strings.Lines(string(body)) {
-		n++
-		row = strings.TrimSpace(row)
-		if strings.HasPrefix(row, "[") {
-			section = strings.Trim(row, "[]")
-			continue
-		}
-		name, value, ok := strings.Cut(row, "=")
-		if ok && strings.TrimSpace(name) == key {
-			found[section] = platform.Typed(strings.TrimSpace(value), as, fmt.Sprintf("%s:%d", p.files.Puppet, n))
-		}
-	}
-	for _, s := range []string{"server", "master", "main"} {
-		if a, ok := found[s]; ok {
-			return a
-		}
-	}
-	return rule.Answer{At: p.files.Puppet}
+	return platform.Typed(value, as, at)
 }
 
 // java is one of the sizes in JAVA_ARGS.

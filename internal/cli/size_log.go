@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/logs"
+	"fettle.dev/fettle/internal/logs/format"
+	"fettle.dev/fettle/internal/logs/group"
+	"fettle.dev/fettle/internal/logs/source"
+	"fettle.dev/fettle/internal/sizing"
+	"fettle.dev/fettle/internal/sizing/frontend"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// sizeLog is the logs that a size names, found and with their formats.
+type sizeLog struct {
+	found   []source.Log
+	options logsOptions
+}
+
+// sizeGroups are the most groups of a size's log; what comes beyond is added up as one.
+const sizeGroups = 300_000
+
+// openSizeLog finds the logs of a size.
+func openSizeLog(h *host.Host, l sizing.Log) (*sizeLog, error) {
+	found, err := source.Find(h, l.Paths)
+	if err != nil {
+		return nil, err
+	}
+	return &sizeLog{found, logsOptions{format: l.Format, unit: l.Unit}}, nil
+}
+
+// read reads all of the logs, grouped as by says for their formats.
+func (l *sizeLog) read(ctx context.Context, by func([]*format.Format) [][]string, where string, percentiles bool) (*logs.Result, []*format.Format, error) {
+	set := source.NewSet(l.found)
+	formats, err := l.options.formats(set)
+	if err != nil {
+		return nil, nil, err
+	}
+	asked := logs.Options{By: by(formats), Percentiles: percentiles, Groups: sizeGroups, Where: where, Workers: runtime.GOMAXPROCS(0)}
+	if slices.ContainsFunc(formats, (*format.Format).Joined) {
+		asked.Workers = 1
+	}
+	res, err := logs.Read(ctx, set, formats, asked)
+	if ctx.Err() != nil {
+		return nil, nil, ui.Exit(ui.Interrupted, errors.New("interrupted"))
+	}
+	if res == nil {
+		return nil, nil, ui.Exit(ui.Usage, err)
+	}
+	return res, formats, err
+}
+
+// busiest is the stretch of time in which most was at work, on average.
+func busiest(r *logs.Result, least time.Duration) (most float64) {
+	_, all := r.Moments(least)
+	for _, m := range all {
+		most = max(most, m.Busy)
+	}
+	return most
+}
+
+// parts takes a group's key apart.
+func parts(t *group.Table, i int) []string {
+	var out []string
+	for _, p := range bytes.Split(t.Text(i), []byte{group.Separator}) {
+		out = append(out, string(p))
+	}
+	return out
+}
+
+// frontendLog is what a front end's size wants of its log.
+func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*frontend.Requests, error) {
+	if len(l.Paths) == 0 {
+		return nil, nil
+	}
+	h, err := a.logsHost()
+	if err != nil {
+		return nil, err
+	}
+	log, err := openSizeLog(h, l)
+	if err != nil {
+		return nil, err
+	}
+	res, formats, err := log.read(ctx, func(formats []*format.Format) [][]string {
+		by := [][]string{}
+		for _, name := range []string{"connections", "termination"} { // of HAProxy
+			if !slices.ContainsFunc(formats, func(f *format.Format) bool { return f.Field(name) < 0 }) {
+				by = append(by, []string{name})
+			}
+		}
+		return by
+	}, "", true)
+	if err != nil {
+		return nil, err
+	}
+	rep := res.Report("total", 1)
+	out := &frontend.Requests{
+		Logs: strings.Join(l.Paths, ", "), SpanSeconds: rep.SpanS, Count: rep.Requests, Most: rep.Busy.Most, StepSeconds: rep.Busy.StepS,
+		Timed: !slices.ContainsFunc(formats, func(f *format.Format) bool { return f.Field(format.FieldDuration) < 0 }),
+		Slow:  rep.All.QuantilesS["p99.9"], Timeouts: map[string]uint64{},
+	}
+	if rep.Busy.MostAt != nil {
+		out.MostAt = *rep.Busy.MostAt
+	}
+	if rep.All.MaxS != nil {
+		out.Longest = *rep.All.MaxS
+	}
+	if m := rep.Busy.Minute; m != nil {
+		out.Rate = float64(m.Requests) / rep.Busy.MinuteS
+	}
+	for t, by := range res.By {
+		for i := range res.Tables[t].Len() {
+			key, s := parts(res.Tables[t], i)[0], res.Tables[t].At(i)
+			switch by[0] {
+			case "connections":
+				if n, err := strconv.ParseFloat(key, 64); err == nil {
+					out.Connections = max(out.Connections, n)
+				}
+			case "termination":
+				if how := timeoutOf(key); how != "" {
+					out.Timeouts[how] += s.Count
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// timeoutOf says which timeout ended a session (HAProxy's configuration manual, session
+// state at disconnection); "" for none.
+func timeoutOf(termination string) string {
+	switch {
+	case strings.HasPrefix(termination, "sQ"):
+		return "queue"
+	case strings.HasPrefix(termination, "s"):
+		return "server"
+	case strings.HasPrefix(termination, "c"):
+		return "client"
+	}
+	return ""
+}

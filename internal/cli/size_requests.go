@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/component/packages"
+	"fettle.dev/fettle/internal/component/puppetserver"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/logs/format"
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/plugin/table"
+	"fettle.dev/fettle/internal/sizing"
+	"fettle.dev/fettle/internal/sizing/frontend"
+	"fettle.dev/fettle/internal/sizing/puppet"
+)
+
+// gatherPuppet hands in what a Puppet Server's log and configuration say.
+func gatherPuppet(ctx context.Context, a *app, h *host.Host, wish sizing.Wish) error {
+	w := wish.(*puppet.Wish)
+	if err := puppetHere(ctx, h, w); err != nil {
+		return err
+	}
+	from, err := a.logsHost()
+	if err != nil {
+		return err
+	}
+	if access := puppetserver.LayoutOf(h).Access; len(w.Log.Paths) == 0 {
+		if _, err := h.Files.Stat(access); err != nil {
+			return nil //nolint:nilerr // which log is asked
+		}
+		if err := assume(wish, "log", access, "this machine"); err != nil {
+			return err
+		}
+		from = h
+	}
+	log, err := openSizeLog(from, w.Log)
+	if err != nil {
+		return err
+	}
+	res, _, err := log.read(ctx, func([]*format.Format) [][]string {
+		return [][]string{{"indirector"}, {"indirector", "environment", "resource"}}
+	}, "", false)
+	if err != nil {
+		return err
+	}
+	out := &puppet.Requests{Logs: w.Log.Paths, Of: map[string]puppet.Share{}, Same: map[string][]uint64{}, Busiest: busiest(res, time.Minute)}
+	rep := res.Report("total", 1)
+	out.SpanSeconds, out.Count, out.Seconds = rep.SpanS, rep.Requests, rep.All.TotalS
+	if rep.All.MaxS != nil {
+		out.Longest = *rep.All.MaxS
+	}
+	for i := range res.Tables[0].Len() {
+		if name := parts(res.Tables[0], i)[0]; name != "" {
+			s := res.Tables[0].At(i)
+			out.Of[name] = puppet.Share{Count: s.Count, Seconds: float64(s.Sum) / 1e6}
+		}
+	}
+	nodes := map[string]bool{}
+	for i := range res.Tables[1].Len() {
+		key := parts(res.Tables[1], i)
+		switch {
+		case slices.Contains(puppet.AboutFiles, key[0]):
+			out.Same[key[0]] = append(out.Same[key[0]], res.Tables[1].At(i).Count)
+		case key[0] == "catalog":
+			nodes[key[len(key)-1]] = true
+		}
+	}
+	out.Nodes = len(nodes)
+	rest, _, err := log.read(ctx, func([]*format.Format) [][]string { return nil }, `not (indirector in ["`+strings.Join(puppet.AboutFiles, `", "`)+`"])`, false)
+	if err != nil {
+		return err
+	}
+	out.BusiestRest = busiest(rest, time.Minute)
+	w.Requests = out
+	return nil
+}
+
+// puppetHere is what is known of the Puppet Server of a machine.
+func puppetHere(ctx context.Context, h *host.Host, w *puppet.Wish) error {
+	m := platform.NewSubject(ctx, h, table.Kinds(h), sources())
+	answer := func(input string) any { return m.Answer(input).Value }
+	number := func(input string) float64 { n, _ := answer(input).(float64); return n }
+	text := func(input string) string { s, _ := answer(input).(string); return s }
+	layout, place := puppetserver.LayoutOf(h), puppetserver.PlacesOf(h, w.Certname)
+	s := &w.Server
+	s.Version = packages.Upstream(text("puppetserver.version"))
+	if s.Version == "" {
+		if a := m.Answer("puppetserver.version"); a.Unknown != "" && !strings.Contains(a.Unknown, "not in this copy") {
+			return errors.New(a.Unknown)
+		}
+	}
+	if list, err := packages.Read(h); err == nil {
+		s.Enterprise = list.Versions["pe-puppetserver"] != ""
+		s.RedHat = packages.ByRPM(h) || list.Versions["httpd"] != ""
+		s.Nginx = packages.Upstream(cmp.Or(list.Versions["nginx"], list.Versions["nginx-core"]))
+		s.Apache = packages.Upstream(cmp.Or(list.Versions["httpd"], list.Versions["apache2-bin"], list.Versions["apache2"]))
+	}
+	s.Satellite = answer("satellite.version") != nil
+	static := m.Answer("puppetserver.static_catalogs")
+	s.Static, s.StaticAt = static.Value != false, static.At
+	s.Versioned = answer("puppetserver.versioned_code") == true
+	s.Interpreters = int(number("puppetserver.max_active_instances"))
+	s.Heap, s.CodeCache = uint64(number("puppetserver.heap")), uint64(number("puppetserver.code_cache"))
+
+	s.User = "puppet"
+	if s.Enterprise {
+		s.User = "pe-puppet"
+	}
+	s.Options, s.Environments, s.Data = strings.TrimPrefix(layout.Options, "/"), place.Environments, place.Data
+	s.Certificate, s.Key, s.CA, s.CRL = place.Certificate, place.Key, place.CA, place.CRL
+	s.OptionSet, s.JavaSet = puppetserver.WithOption, puppetserver.WithJava
+	if b, err := h.Files.ReadFile(path.Join(layout.Options, "puppetserver.conf")); err == nil {
+		s.OptionsText = string(b)
+	}
+	webserver := path.Join(layout.Options, "webserver.conf")
+	b, err := h.Files.ReadFile(webserver)
+	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+		err = nil // none yet
+	}
+	if err == nil {
+		if s.Webserver, err = puppetserver.Loopback(string(b), w.Port); err != nil {
+			err = errors.New(webserver + ":" + err.Error())
+		}
+	}
+	if err != nil {
+		s.WebserverNo = err.Error()
+	}
+	if s.FileRule, err = puppetserver.NotForAll(h); err != nil {
+		s.FileRule = "which nodes may have them is not known: " + err.Error()
+	}
+	file, java, _ := puppetserver.JavaFile(h)
+	s.JavaFile, s.JavaText = strings.TrimPrefix(file, "/"), java
+	return nil
+}
+
+// gatherHTTPD hands in what a log says, and what the httpd of the machine has.
+func gatherHTTPD(ctx context.Context, a *app, h *host.Host, wish sizing.Wish) (err error) {
+	w := wish.(*frontend.HTTPD)
+	if w.Requests, err = a.frontendLog(ctx, w.Log); err != nil {
+		return err
+	}
+	m := platform.NewSubject(ctx, h, table.Kinds(h), sources())
+	if n, ok := m.Answer("httpd.max_request_workers").Value.(float64); ok {
+		w.Workers = int(n)
+	}
+	w.Proxies = m.Answer("httpd.proxies").Value == true
+	if mpm, ok := m.Answer("httpd.mpm").Value.(string); ok && (mpm == "event" || mpm == "prefork") {
+		if err := assume(wish, "mpm", mpm, "this machine"); err != nil {
+			return err
+		}
+	}
+	if n, ok := m.Answer("httpd.threads_per_child").Value.(float64); ok && w.MPM == "event" {
+		if err := assume(wish, "threads", strconv.Itoa(int(n)), "this machine"); err != nil {
+			return err
+		}
+	}
+	layout := ""
+	if _, err := h.Files.Stat("/etc/apache2"); err == nil {
+		layout = "debian"
+	}
+	if m.Answer("satellite.version").Value != nil {
+		layout = "satellite"
+	}
+	if layout == "" {
+		return nil
+	}
+	return assume(wish, "for", layout, "this machine")
+}
+
+// gatherRouter hands in what a log says.
+func gatherRouter(ctx context.Context, a *app, _ *host.Host, wish sizing.Wish) (err error) {
+	w := wish.(*frontend.Router)
+	w.Requests, err = a.frontendLog(ctx, w.Log)
+	return err
+}
+
+// assume gives an input that nobody has set a value.
+func assume(wish sizing.Wish, name, value, from string) error {
+	for _, in := range wish.Inputs() {
+		if in.Name == name && !in.Given() {
+			return in.Assume(value, from)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package puppet
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"path"
+	"strings"
+
+	"fettle.dev/fettle/internal/component/puppetserver"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/rule"
+)
+
+// codeCommands says what is wrong with the two commands of static catalogs. The server
+// does not start with one alone, and compiles no catalog where one fails.
+func (p *puppet) codeCommands() rule.Answer {
+	var commands [2]rule.Answer
+	set := 0
+	for i, key := range []string{"code-id-command", "code-content-command"} {
+		commands[i] = p.option("versioned-code."+key, "versioned-code.conf", rule.Text)
+		if commands[i].Unknown != "" {
+			return commands[i]
+		}
+		if commands[i].Value != nil {
+			set++
+		}
+	}
+	faults := []string{}
+	switch set {
+	case 0:
+		return rule.Answer{At: p.files.Options}
+	case 1:
+		faults = append(faults, "one of the two is not set")
+	}
+	at := p.files.Options
+	for _, c := range commands {
+		name, ok := c.Value.(string)
+		if !ok {
+			continue
+		}
+		at = c.At
+		if !path.IsAbs(name) {
+			faults = append(faults, fmt.Sprintf("%s (%s) is no whole path", name, c.At))
+			continue
+		}
+		st, err := p.host.Files.Stat(name)
+		switch {
+		case errors.Is(err, host.ErrNotRecorded):
+			return rule.Answer{Unknown: name + " is not in this copy", At: c.At}
+		case errors.Is(err, fs.ErrNotExist):
+			faults = append(faults, fmt.Sprintf("%s (%s) is not there", name, c.At))
+		case err != nil:
+			return rule.Answer{Unknown: err.Error(), At: c.At}
+		case !st.Mode().IsRegular() || st.Mode().Perm()&0o111 == 0:
+			faults = append(faults, fmt.Sprintf("%s (%s) is no file that can be executed", name, c.At))
+		}
+	}
+	return rule.Answer{Value: faults, At: at}
+}
+
+// headers says whether clients are known by headers: of the rules of auth.conf, or of
+// the Ruby code before Puppet Server 5.
+func (p *puppet) headers() rule.Answer {
+	for _, o := range []struct{ key, file string }{{"authorization.allow-header-cert-info", "auth.conf"}, {"master.allow-header-cert-info", "master.conf"}} {
+		a := p.option(o.key, o.file, rule.Truth)
+		if a.Unknown != "" || a.Value == true {
+			return a
+		}
+	}
+	return rule.Answer{Value: false, At: "the default of Puppet Server"}
+}
+
+// beyondLoopback are the addresses of Jetty that are not of the machine itself. Where
+// nobody says so it listens on localhost alone.
+func (p *puppet) beyondLoopback() rule.Answer {
+	listens, at, err := puppetserver.Listens(p.host)
+	if err != nil {
+		return p.unknown(p.files.Options, err)
+	}
+	beyond := []string{}
+	for _, address := range listens {
+		name, _, err := net.SplitHostPort(address)
+		if err != nil || name == "localhost" || strings.HasPrefix(name, "localhost.") {
+			continue
+		}
+		if ip := net.ParseIP(name); ip == nil || !ip.IsLoopback() {
+			beyond = append(beyond, address)
+		}
+	}
+	return rule.Answer{Value: beyond, At: at}
+}

@@ -1,0 +1,157 @@
+// Package puppet sizes a Puppet Server from what its log of requests says: whether
+// catalogs should carry the metadata of files, whether a cache in front of it pays, and
+// how many interpreters and how much memory the rest takes; with the files for the server
+// and the web server that there are. The server's own configuration and what the log says
+// are handed in.
+package puppet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/sizing"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Wish is a server that is to answer what its log has, with less.
+type Wish struct {
+	Log      sizing.Log
+	CPUs     int
+	RAM      unit.Size
+	FrontEnd string   // nginx or apache; "" for the one that is installed
+	Parts    []string // what is written whatever the log says: static, cache, jruby
+	Seconds  int      // for which the cache may give an answer
+	Port     int      // of the server behind the front end
+	Certname string   // "" for the server's own
+
+	// Requests and Server are handed in before Size is called.
+	Requests *Requests
+	Server   Server
+
+	inputs []*sizing.Input
+}
+
+// New is a wish with the defaults.
+func New() *Wish {
+	w := &Wish{Seconds: 300, Port: 8139}
+	w.inputs = append(w.Log.Inputs("log of the server's requests; that of the server here where it is left out"),
+		sizing.Count(&w.CPUs, "cpus", "CPUs of the machine", 1, 1024),
+		sizing.Size(&w.RAM, "ram", "memory of the machine, or of what Puppet Server may have of it", 512*unit.MiB, 64*unit.TiB),
+		sizing.Word(&w.FrontEnd, "front-end", "the web server for the cache; the one that is installed, or nginx, where it is left out", "nginx", "apache"),
+		sizing.Words(&w.Parts, "parts", "what is written though the log does not ask for it: static, cache, jruby", "static", "cache", "jruby"),
+		sizing.Count(&w.Seconds, "cache-seconds", "for how long the cache may give an answer: a changed file may be missed for as long", 1, 86_400).Because("after a day agents have come some fifty times"),
+		sizing.Count(&w.Port, "port", "port of the server on the loopback, behind the front end", 1024, 65_535).Because("below it needs root"),
+		sizing.Text(&w.Certname, "certname", "name of the server's certificate; what its configuration says, or the only one that it has", certname),
+	)
+	return w
+}
+
+func certname(s string) error {
+	for _, c := range s {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' && c != '-' && c != '_' {
+			return fmt.Errorf("%q is no certname: want small letters, digits, points, - and _", s)
+		}
+	}
+	return nil
+}
+
+// Inputs implements sizing.Wish.
+func (w *Wish) Inputs() []*sizing.Input { return w.inputs }
+
+// plan is a wish that is being worked out.
+type plan struct {
+	*Wish
+	*sizing.Result
+	log     *Requests
+	figures *sizing.Edition
+
+	static bool // catalogs will carry metadata, or do
+	cached bool
+}
+
+// Size implements sizing.Wish.
+func (w *Wish) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error) {
+	switch {
+	case w.Requests == nil:
+		return nil, sizing.Bad("log", "which? a log of the server's requests, such as puppetserver-access.log")
+	case w.Requests.Count == 0:
+		return nil, sizing.Bad("log", "%s has no request", w.Requests.names())
+	case w.CPUs == 0:
+		return nil, sizing.Bad("cpus", "how many? such as --cpus 8")
+	case w.RAM == 0:
+		return nil, sizing.Bad("ram", "how much? such as --ram 16GiB")
+	case len(w.Requests.Of) == 0:
+		return nil, sizing.Bad("log", "none of the %d requests in %s is Puppet's: name the log of a Puppet Server, or of the web server in front of it", w.Requests.Count, w.Requests.names())
+	case w.Requests.Seconds == 0:
+		return nil, sizing.Bad("log", "%s does not say how long requests took: %%D in the format of a log does (P06)", w.Requests.names())
+	}
+	e, err := sizing.Of(f, "puppet-requests", "")
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{Wish: w, Result: sizing.NewResult("puppet", w.Server.Version), log: w.Requests, figures: e}
+	p.Heard(w.inputs)
+	p.said()
+	for _, step := range []func() error{p.staticCatalogs, p.cache, p.interpreters} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	if err := e.Err(); err != nil {
+		return nil, err
+	}
+	if len(p.Files) == 0 {
+		p.Note("nothing is written: the log asks for none of it")
+	}
+	return p.Result, nil
+}
+
+// figure is one of the table's.
+func (p *plan) figure(row string) float64 { return p.figures.Number(row, "value") }
+
+// forced says whether a part is wanted whatever the log says.
+func (p *plan) forced(part string) bool { return slices.Contains(p.Parts, part) }
+
+// add adds a value.
+func (p *plan) add(group, name string, value any, unit, why string, sources ...rule.Source) {
+	p.Add(sizing.Value{Group: group, Name: name, Value: value, Unit: unit, Why: why, Sources: sources})
+}
+
+var (
+	source003    = rule.Source{Document: "003", Section: "Statistics by resource type"}
+	caching003   = rule.Source{Document: "003", Section: "Turning on Caching in Apache"}
+	staticPages  = rule.Source{Document: "help.puppet.com", Section: "Static catalogs"}
+	tuningGuide  = rule.Source{Document: "help.puppet.com", Section: "Puppet Server tuning guide"}
+	codeCache    = rule.Source{Document: "help.puppet.com", Section: "Puppet Server reserved code cache"}
+	terminations = rule.Source{Document: "help.puppet.com", Section: "External SSL termination with Puppet Server"}
+)
+
+// said is what the log says, the most time first.
+func (p *plan) said() {
+	l := p.log
+	p.add("log", "requests", l.Count, "", fmt.Sprintf("in %s of %s, %s of work; %d nodes asked for a catalog", span(l.SpanSeconds), l.names(), span(l.Seconds), l.Nodes))
+	for _, name := range l.byTime() {
+		s := l.Of[name]
+		p.add("log", name, s.Count, "", fmt.Sprintf("%s, %.1f %% of the time; %s each", span(s.Seconds), 100*l.share(name), span(s.Seconds/float64(s.Count))))
+	}
+	p.add("log", "busiest_minute", sizing.Round(l.Busiest), "requests", fmt.Sprintf("at work at a time, on average; %.2f of them neither file_metadata, file_metadatas nor file_content", l.BusiestRest))
+}
+
+// span is a duration for people.
+func span(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%.1f days", d.Hours()/24)
+	case d >= 2*time.Hour:
+		return fmt.Sprintf("%.2f h", d.Hours())
+	case d >= 2*time.Minute:
+		return fmt.Sprintf("%.1f min", d.Minutes())
+	case d >= time.Second:
+		return fmt.Sprintf("%.3g s", d.Seconds())
+	}
+	return fmt.Sprintf("%.3g ms", 1e3*seconds)
+}
