@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
@@ -117,9 +118,25 @@ func puppetHere(ctx context.Context, h *host.Host, w *puppet.Wish) error {
 	s.Options, s.Environments, s.Data = strings.TrimPrefix(layout.Options, "/"), place.Environments, place.Data
 	s.Certificate, s.Key, s.CA, s.CRL = place.Certificate, place.Key, place.CA, place.CRL
 	s.OptionSet, s.JavaSet = puppetserver.WithOption, puppetserver.WithJava
-	if b, err := h.Files.ReadFile(path.Join(layout.Options, "puppetserver.conf")); err == nil {
+	// The server refuses what two of its files set.
+	setAt := func(key, file string) (at, in, value string) {
+		if p, ok, err := puppetserver.Option(h, key, file); err == nil && ok {
+			return p.String(), p.File, puppetserver.Value(p)
+		}
+		return "", path.Join(layout.Options, file), ""
+	}
+	_, options, _ := setAt("jruby-puppet.max-active-instances", "puppetserver.conf")
+	s.OptionsFile = strings.TrimPrefix(options, "/")
+	if b, err := h.Files.ReadFile(options); err == nil {
 		s.OptionsText = string(b)
 	}
+	for _, key := range []string{"code-id-command", "code-content-command"} {
+		if at, in, _ := setAt("versioned-code."+key, "versioned-code.conf"); at != "" && path.Base(in) != "versioned-code.conf" {
+			s.CommandsAt = at
+		}
+	}
+	at, _, believed := setAt("authorization.allow-header-cert-info", "auth.conf")
+	s.HeadersAt, s.Headers = at, believed == "true"
 	webserver := path.Join(layout.Options, "webserver.conf")
 	b, err := h.Files.ReadFile(webserver)
 	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
@@ -130,8 +147,13 @@ func puppetHere(ctx context.Context, h *host.Host, w *puppet.Wish) error {
 			err = errors.New(webserver + ":" + err.Error())
 		}
 	}
+	for _, key := range []string{"host", "port", "ssl-host", "ssl-port"} {
+		if at, in, _ := setAt("webserver."+key, "webserver.conf"); at != "" && in != webserver {
+			err = fmt.Errorf("%s has %s too: put it into webserver.conf", at, key)
+		}
+	}
 	if err != nil {
-		s.WebserverNo = err.Error()
+		s.Webserver, s.WebserverNo = "", err.Error()
 	}
 	if s.FileRule, err = puppetserver.NotForAll(h); err != nil {
 		s.FileRule = "which nodes may have them is not known: " + err.Error()

@@ -3,6 +3,7 @@ package puppet
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/rule"
@@ -70,6 +71,9 @@ func (p *plan) cache() error {
 	case p.Server.Webserver == "":
 		verdict("not written", figures+"; "+p.Server.WebserverNo)
 		return nil
+	case p.Server.HeadersAt != "" && !p.Server.Headers:
+		verdict("not written", figures+"; "+p.Server.HeadersAt+" has allow-header-cert-info as false, and the server refuses what two files set: take the line out")
+		return nil
 	case p.Server.Certificate == "":
 		return sizing.Bad("certname", "what is the server's certificate? neither its puppet.conf says, nor is there one alone below its ssldir")
 	case front == "nginx" && p.Server.Nginx != "" && olderThan(p.Server.Nginx, 1, 13, 5):
@@ -97,7 +101,7 @@ func (p *plan) frontEnd(front string) error {
 	p.Files = append(p.Files,
 		sizing.Artefact{Name: web.file, What: "the web server in front: TLS, certificates, cache", Checked: web.checked, Content: web.text},
 		sizing.Artefact{Name: p.Server.Options + "/webserver.conf", What: "Puppet Server on the loopback alone, without TLS", Checked: "Trapperkeeper's jetty-config", Content: p.Server.Webserver},
-		sizing.Artefact{Name: p.Server.Options + "/header-certificates.conf", What: "Puppet Server believes the front end who a client is", Checked: "Trapperkeeper's authorization", Content: `# Written by fettle size puppet. Whoever reaches the server's port is believed with this:
+		sizing.Artefact{Name: HeadersFile(p.Server.Options), What: "Puppet Server believes the front end who a client is", Checked: "Trapperkeeper's authorization", Content: `# Written by fettle size puppet. Whoever reaches the server's port is believed with this:
 # it goes in place together with webserver.conf, which has it on the loopback alone.
 authorization: {
     allow-header-cert-info: true
@@ -108,11 +112,16 @@ authorization: {
 # Answers of before a deployment are wrong after it: r10k calls this as postrun.
 exec find ` + quote(web.cache) + ` -mindepth 1 -type f -delete
 `})
-	options, service := "/"+p.Server.Options, web.service
+	options, service, both := "/"+p.Server.Options, web.service, "webserver.conf header-certificates.conf"
+	if at := p.Server.HeadersAt; at != "" && at != "/"+HeadersFile(p.Server.Options)+":4" {
+		p.Files = slices.DeleteFunc(p.Files, func(a sizing.Artefact) bool { return a.Name == HeadersFile(p.Server.Options) })
+		both = "webserver.conf"
+		p.Note("%s has allow-header-cert-info already: until Puppet Server is on the loopback alone whoever reaches its port is whom he says (P21)", at)
+	}
 	p.Steps = append(p.Steps,
 		sizing.Step{Do: "Cache: " + web.prepare, Command: web.enable, Check: web.test},
 		sizing.Step{Do: "Move Puppet Server to the loopback and let it believe the front end, in one step: one without the other is either out of order or open to everybody",
-			Command:  fmt.Sprintf("install -m 0644 webserver.conf header-certificates.conf %s/ && systemctl restart puppetserver.service && systemctl restart %s", options, service),
+			Command:  fmt.Sprintf("install -m 0644 %s %s/ && systemctl restart puppetserver.service && systemctl restart %s", both, options, service),
 			Restarts: "puppetserver.service, about a minute without agents; " + service,
 			Check:    fmt.Sprintf("ss -ltn has 127.0.0.1:%d and no other address with it; fettle check puppet %s has no failure (P21, %s)", p.Port, web.platform, web.rule)},
 		sizing.Step{Do: "Ask for something that is kept without a certificate", Command: fmt.Sprintf("curl -sk -o /dev/null -w '%%{http_code}\\n' 'https://localhost:8140%s/?environment=production'", kept[2]), Check: "it prints 403"},
@@ -127,6 +136,9 @@ exec find ` + quote(web.cache) + ` -mindepth 1 -type f -delete
 	p.Note("the cache: an agent whose file differs may, until an answer is out of date, get the old checksum and the new content, and leave the file as it is until its next run; static catalogs have no such window")
 	return nil
 }
+
+// HeadersFile is the name of the file that has the server believe the front end.
+func HeadersFile(options string) string { return options + "/header-certificates.conf" }
 
 // web is one web server as the front end.
 type web struct {

@@ -78,7 +78,7 @@ func (p *plan) javaFiles(interpreters int, heap, code float64) error {
 	}
 	options, err := s.OptionSet(s.OptionsText, "jruby-puppet.max-active-instances", fmt.Sprint(interpreters))
 	if err != nil {
-		p.Note("%s/puppetserver.conf:%v: set max-active-instances to %d by hand", s.Options, err, interpreters)
+		p.Note("/%s:%v: set max-active-instances to %d by hand", s.OptionsFile, err, interpreters)
 		return nil
 	}
 	java, err := s.JavaSet(s.JavaText, map[string]string{"heap": mb(heap), "heap_min": mb(heap), "code_cache": mb(code)})
@@ -88,7 +88,7 @@ func (p *plan) javaFiles(interpreters int, heap, code float64) error {
 	}
 	p.add("jruby", "verdict", "third", "", fmt.Sprintf("now %d interpreters with %s of heap", s.Interpreters, known(s.Heap)), tuningGuide)
 	p.Files = append(p.Files,
-		sizing.Artefact{Name: s.Options + "/puppetserver.conf", What: "the server's own, with max-active-instances", Checked: "Puppet Server's jruby-puppet", Content: options},
+		sizing.Artefact{Name: s.OptionsFile, What: "the server's own, with max-active-instances", Checked: "Puppet Server's jruby-puppet", Content: options},
 		sizing.Artefact{Name: s.JavaFile, What: "the server's own, with Java's memory", Checked: "java(1)", Content: java})
 	p.Steps = append(p.Steps, sizing.Step{
 		Do: "Interpreters and memory: put both files in place, and restart the server; fettle tune --set puppetserver:max_active_instances=N does the first with a way back", Command: "systemctl restart puppetserver.service",

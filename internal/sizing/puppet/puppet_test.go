@@ -50,7 +50,7 @@ func plugins() *Requests {
 // debian is a server of Debian's packages.
 func debian() Server {
 	return Server{
-		Version: "7.9.5", Static: true, Interpreters: 1, Heap: 1 << 30, Options: "etc/puppet/puppetserver/conf.d", OptionsText: "x", Webserver: "webserver: {\n    host: 127.0.0.1\n    port: 8139\n}\n",
+		Version: "7.9.5", Static: true, Interpreters: 1, Heap: 1 << 30, Options: "etc/puppet/puppetserver/conf.d", OptionsFile: "etc/puppet/puppetserver/conf.d/puppetserver.conf", OptionsText: "x", Webserver: "webserver: {\n    host: 127.0.0.1\n    port: 8139\n}\n",
 		JavaFile: "etc/default/puppetserver", Environments: "/etc/puppet/code/environments", Data: "/var/lib/puppetserver", User: "puppet",
 		Certificate: "/s/certs/p.pem", Key: "/s/private_keys/p.pem", CA: "/s/certs/ca.pem", CRL: "/s/crl.pem",
 		OptionSet: func(text, key, value string) (string, error) { return text + " " + key + "=" + value, nil },
@@ -80,6 +80,10 @@ func names(r *sizing.Result) string {
 
 func TestAdvice(t *testing.T) {
 	enterprise, old, older4, satellite, secret, nothing, versioned, off, apache := debian(), debian(), debian(), debian(), debian(), Server{}, debian(), debian(), debian()
+	believes, believesNot, commands := debian(), debian(), debian()
+	believes.HeadersAt, believes.Headers = "/etc/puppet/puppetserver/conf.d/auth.conf:3", true
+	believesNot.HeadersAt = "/etc/puppet/puppetserver/conf.d/auth.conf:3"
+	commands.CommandsAt = "/etc/puppet/puppetserver/conf.d/mine.conf:2"
 	enterprise.Enterprise = true
 	old.Version, older4.Version = "2.1.0", "2.8.0"
 	satellite.Satellite = true
@@ -110,6 +114,9 @@ func TestAdvice(t *testing.T) {
 		"before headers of its own": {plugins(), older4, nil, "first", "not with this version", scripts, NginxFile, ""},
 		"Satellite":                 {plugins(), satellite, nil, "first", "not written", scripts, NginxFile + " etc/default", ""},
 		"a secret module":           {plugins(), secret, nil, "first", "not possible", scripts, NginxFile, ""},
+		"it believes headers":       {plugins(), believes, nil, "first", "second", NginxFile, "header-certificates", "auth.conf:3 has allow-header-cert-info already"},
+		"it is told not to":         {plugins(), believesNot, nil, "first", "not written", scripts, NginxFile, ""},
+		"one command elsewhere":     {plugins(), commands, nil, "first", "second", scripts, "versioned-code.conf", "mine.conf:2 has one of the commands"},
 		"no server":                 {plugins(), nothing, nil, "pays", "pays", "", "usr/local " + NginxFile + " etc/default", "nothing is written"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,11 @@ type Server struct {
 
 	// Files.
 	Options      string // directory of its HOCON files, without a / before it
-	OptionsText  string // puppetserver.conf
+	OptionsFile  string // of max-active-instances, without a / before it
+	OptionsText  string
+	CommandsAt   string // where one of the commands of static catalogs is set outside of its own file; "" for nowhere
+	HeadersAt    string // where allow-header-cert-info is set already; "" for nowhere
+	Headers      bool   // what it is there
 	Webserver    string // webserver.conf for plain HTTP on the loopback
 	WebserverNo  string // why there is none
 	JavaFile     string // of JAVA_ARGS, without a / before it

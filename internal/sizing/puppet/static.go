@@ -58,8 +58,11 @@ func (p *plan) staticCatalogs() error {
 	conf := p.Server.Options + "/versioned-code.conf"
 	p.Files = append(p.Files,
 		sizing.Artefact{Name: IDScript, What: "says which version of its files an environment has", Checked: "git, and Puppet Server's versioned-code service", Content: fill.Replace(idScript), Executable: true},
-		sizing.Artefact{Name: ContentScript, What: "prints a file as it was in a version", Checked: "git, and Puppet Server's versioned-code service", Content: fill.Replace(contentScript), Executable: true},
-		sizing.Artefact{Name: conf, What: "tells Puppet Server of both", Checked: "Puppet Server's versioned-code service", Content: fmt.Sprintf(`# Written by fettle size puppet. The server does not start with one of the two alone.
+		sizing.Artefact{Name: ContentScript, What: "prints a file as it was in a version", Checked: "git, and Puppet Server's versioned-code service", Content: fill.Replace(contentScript), Executable: true})
+	if at := p.Server.CommandsAt; at != "" {
+		p.Note("%s has one of the commands already, and the server refuses what two files set: set code-id-command to /%s and code-content-command to /%s there", at, IDScript, ContentScript)
+	} else {
+		p.Files = append(p.Files, sizing.Artefact{Name: conf, What: "tells Puppet Server of both", Checked: "Puppet Server's versioned-code service", Content: fmt.Sprintf(`# Written by fettle size puppet. The server does not start with one of the two alone.
 versioned-code: {
     # before each catalog: the version that it is marked with
     code-id-command: "/%s"
@@ -67,6 +70,7 @@ versioned-code: {
     code-content-command: "/%s"
 }
 `, IDScript, ContentScript)})
+	}
 	if !p.Server.Static {
 		p.Note("static_catalogs is false (%s): take the line out, since without it the commands are of no use; it is true by default", p.Server.StaticAt)
 	}
