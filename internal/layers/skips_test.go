@@ -20,6 +20,7 @@ var maySkip = map[string]string{
 	"test/peers/effect_test.go":               "the slow matrix",
 	"test/peers/saptune_test.go needSaptune":  "no package of Debian: FETTLE_TEST_SAPTUNE names one",
 	"internal/cli/fix_products_test.go":       "the slow matrix: Puppet Server",
+	"internal/cli/size_puppet_live_test.go":   "the slow matrix: Puppet Server",
 	"internal/daemon/bus/cockpit_test.go":     "the slow matrix",
 	"internal/logs/puppetrun/apply_test.go":   "the slow matrix: Puppet",
 	"internal/plugin/rtentsk/key_test.go":     "runs in a virtual machine of the slow matrix",

@@ -113,7 +113,7 @@ authorization: {
 exec find ` + quote(web.cache) + ` -mindepth 1 -type f -delete
 `})
 	options, service, both := "/"+p.Server.Options, web.service, "webserver.conf header-certificates.conf"
-	if at := p.Server.HeadersAt; at != "" && at != "/"+HeadersFile(p.Server.Options)+":4" {
+	if at := p.Server.HeadersAt; at != "" && !strings.HasPrefix(at, "/"+HeadersFile(p.Server.Options)+":") {
 		p.Files = slices.DeleteFunc(p.Files, func(a sizing.Artefact) bool { return a.Name == HeadersFile(p.Server.Options) })
 		both = "webserver.conf"
 		p.Note("%s has allow-header-cert-info already: until Puppet Server is on the loopback alone whoever reaches its port is whom he says (P21)", at)

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/component/producttest"
+	"fettle.dev/fettle/internal/component/puppetserver/puppettest"
+	"fettle.dev/fettle/internal/host/hosttest"
+	"fettle.dev/fettle/internal/testroot"
+)
+
+// What size writes from the log and the configuration of a real Puppet Server, in place:
+// an agent's catalogs carry the metadata, a file that was changed comes in its version,
+// plugins come from the cache, and nobody is whom he says.
+func TestSizePuppetServer(t *testing.T) {
+	if os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
+		t.Skip("starts Puppet Server twice, which takes minutes; set FETTLE_TEST_NIGHTLY=1")
+	}
+	if !testroot.Inside(t, testroot.Options{Puppet: true}) {
+		return
+	}
+	java := strings.Replace(producttest.Read(t, puppettest.Java), "-Xms1g -Xmx1g", "-Xms1g -Xmx1g "+puppettest.Quick, 1)
+	files := map[string]string{puppettest.Java: java}
+	manifest := "file { '/srv/out': ensure => directory }\n"
+	for i := range 12 {
+		files[fmt.Sprintf("%s/modules/m/files/f%d", puppettest.Code, i)] = fmt.Sprintf("content %d\n", i)
+		manifest += fmt.Sprintf("file { '/srv/out/f%d': source => 'puppet:///modules/m/f%d' }\n", i, i)
+	}
+	files[puppettest.Code+"/modules/m/lib/facter/m.rb"] = "Facter.add(:m) { setcode { 'x' } }\n"
+	files[puppettest.Code+"/manifests/site.pp"] = manifest
+	hosttest.Write(t, "/", files)
+	puppettest.Start(t)
+	agent := func() {
+		t.Helper()
+		// 2 is that something was changed.
+		producttest.Command(t, "sh", "-c", "puppet agent -t --server localhost --certname agent1.test --ssldir /srv/ssl --vardir /srv/var || [ $? = 2 ]")
+	}
+	agent()
+	const access = "/var/log/puppetserver/puppetserver-access.log"
+	if n := strings.Count(producttest.Read(t, access), "GET /puppet/v3/file_metadata/modules/m/f"); n < 12 {
+		t.Fatalf("%d requests for metadata before: the test shows nothing", n)
+	}
+	out := fettle(t, "size", "puppet", "--cpus", "2", "--ram", "8GiB", "--front-end", "nginx", "--parts", "static,cache", "--write", "/srv/plan")
+	if !strings.Contains(out, "static catalogs  verdict") {
+		t.Error(out)
+	}
+	for _, command := range []string{
+		"for p in $(pgrep -x java); do if [ /proc/$p/root/ -ef / ]; then kill -s KILL $p; while kill -0 $p 2>/dev/null; do sleep 0.1; done; fi; done",
+		"rm /srv/plan/.fettle-size.json; cp -r /srv/plan/. /; chmod 755 /usr/local/sbin/puppet-*",
+		"install -d -o puppet -g puppet -m 0750 /var/lib/puppetserver/code-snapshots",
+		"setpriv --reuid=puppet --regid=puppet --clear-groups /usr/local/sbin/puppet-code-id production",
+		"nginx -t && nginx",
+	} {
+		producttest.Command(t, "sh", "-ec", command)
+	}
+	t.Cleanup(func() { producttest.Command(t, "nginx", "-s", "stop") })
+	puppettest.Start(t)
+
+	const front = "/var/log/nginx/puppet.log"
+	metadata := func() int { return strings.Count(producttest.Read(t, front), "GET /puppet/v3/file_metadata/modules") }
+	agent()
+	agent()
+	if n := metadata(); n > 0 {
+		t.Errorf("%d requests for metadata of files with static catalogs", n)
+	}
+	if text := producttest.Read(t, front); !strings.Contains(text, "GET /puppet/v3/file_metadatas/plugins") || !strings.Contains(text, " HIT ") && !strings.Contains(text, " HIT\n") {
+		t.Errorf("plugins do not come from the cache:\n%s", text)
+	}
+	hosttest.Write(t, "/", map[string]string{puppettest.Code + "/modules/m/files/f3": "changed\n"})
+	agent()
+	producttest.Same(t, "/srv/out/f3", "changed\n")
+	producttest.Same(t, "/srv/out/f4", "content 4\n")
+	if text := producttest.Read(t, front); metadata() > 0 || !strings.Contains(text, "GET /puppet/v3/static_file_content/modules/m/files/f3") {
+		t.Errorf("the file did not come in its version:\n%s", text)
+	}
+	status := func(words string) string {
+		t.Helper()
+		return producttest.Command(t, "sh", "-c", "curl -sk -o /dev/null -w '%{http_code}' --max-time 120 "+words)
+	}
+	const plugins = "'https://localhost:8140/puppet/v3/file_metadatas/plugins?environment=production'"
+	const catalog = "'https://localhost:8140/puppet/v3/catalog/agent1.test?environment=production'"
+	const forged = "-H 'X-Client-Verify: SUCCESS' -H 'X-Client-DN: CN=agent1.test' "
+	const own = "--cert /srv/ssl/certs/agent1.test.pem --key /srv/ssl/private_keys/agent1.test.pem "
+	for words, want := range map[string]string{
+		plugins: "403", forged + plugins: "403", forged + catalog: "403", catalog: "403",
+		own + strings.Replace(catalog, "agent1", "agent2", 1): "403", own + "'https://localhost:8140/puppet/v3/node/agent1.test?environment=production'": "200",
+	} {
+		if got := status(words); got != want {
+			t.Errorf("%s: %s, want %s", words, got, want)
+		}
+	}
+	if sockets := producttest.Command(t, "ss", "-Hltn"); strings.Count(sockets, ":8139") != 1 || !strings.Contains(sockets, "127.0.0.1]:8139") && !strings.Contains(sockets, "127.0.0.1:8139") {
+		t.Errorf("the server listens at\n%s", sockets)
+	}
+	for _, id := range []string{"P01", "P20", "P21", "N09"} {
+		if got := states(t, map[byte]string{'P': "puppet", 'N': "nginx"}[id[0]], id); got[0] != "pass" {
+			t.Errorf("%s is %s", id, got)
+		}
+	}
+}
