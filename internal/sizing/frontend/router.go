@@ -15,11 +15,10 @@ import (
 // Router is an HAProxy, or OpenShift's router, that is to hold what its log has.
 type Router struct {
 	wish
-	CPUs    int
-	RAM     unit.Size
-	For     string // openshift or haproxy
-	Route   string
-	Version string
+	CPUs  int
+	RAM   unit.Size
+	For   string // openshift or haproxy
+	Route string
 }
 
 // Names of the router's files.
@@ -170,12 +169,13 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 		return nil, err
 	}
 	if w.For == "haproxy" {
-		return r, w.haproxy(r, int(conns), int(threads), int(client), int(server), int(figure("timeout connect")))
+		w.haproxy(r, int(conns), int(threads), int(client), int(server), int(figure("timeout connect")))
+		return r, e.Err()
 	}
 	return r, w.openshift(r, int(conns), int(threads), replicas, int(client), int(server))
 }
 
-func (w *Router) haproxy(r *sizing.Result, conns, threads, client, server, connect int) error {
+func (w *Router) haproxy(r *sizing.Result, conns, threads, client, server, connect int) {
 	r.Add(sizing.Value{Group: "router", Name: "timeout_connect", Value: connect, Unit: "s", Why: "a server that does not answer by then is not asked", Sources: []rule.Source{{Document: "HAProxy Configuration Manual", Section: "timeout connect"}}})
 	text := fmt.Sprintf(`# Written by fettle size router, from a log with %.0f requests at work at a time: put
 # the lines into the sections of haproxy.cfg.
@@ -194,7 +194,6 @@ defaults
 	r.Files = append(r.Files, sizing.Artefact{Name: HAProxyFile, What: "the limits, for the sections of haproxy.cfg", Checked: "haproxy -c of HAProxy 2.6", Content: text})
 	r.Steps = append(r.Steps,
 		sizing.Step{Do: "Put the lines into haproxy.cfg, or have fettle set them, with a way back", Command: fmt.Sprintf("fettle tune --set haproxy:maxconn=%d --set haproxy:nbthread=%d --set haproxy:timeout-server=%ds --set haproxy:timeout-client=%ds --set haproxy:timeout-connect=%ds", conns, threads, server, client, connect), Restarts: "nothing: HAProxy is reloaded", Check: "fettle check haproxy has nothing against it (L01, L03, L04, L05, L07)"})
-	return nil
 }
 
 func (w *Router) openshift(r *sizing.Result, conns, threads, replicas, client, server int) error {

@@ -124,7 +124,7 @@ exec find ` + quote(web.cache) + ` -mindepth 1 -type f -delete
 			Command:  fmt.Sprintf("install -m 0644 %s %s/ && systemctl restart puppetserver.service && systemctl restart %s", both, options, service),
 			Restarts: "puppetserver.service, about a minute without agents; " + service,
 			Check:    fmt.Sprintf("ss -ltn has 127.0.0.1:%d and no other address with it; fettle check puppet %s has no failure (P21, %s)", p.Port, web.platform, web.rule)},
-		sizing.Step{Do: "Ask for something that is kept without a certificate", Command: fmt.Sprintf("curl -sk -o /dev/null -w '%%{http_code}\\n' 'https://localhost:8140%s/?environment=production'", kept[2]), Check: "it prints 403"},
+		sizing.Step{Do: "Ask for something that is kept without a certificate", Command: fmt.Sprintf("curl -sk -o /dev/null -w '%%{http_code}\\n' 'https://localhost:8140%s?environment=production'", kept[2]), Check: "it prints 403"},
 		sizing.Step{Do: "Have each deployment empty the cache: postrun of r10k", Command: "/" + PurgeScript},
 		sizing.Step{Do: "Have the web server read the list of revoked certificates anew when it changes: it reads it at a reload only", Command: "systemctl enable --now puppet-revocations.path", Check: "systemctl list-units puppet-revocations.path"})
 	p.Files = append(p.Files,
@@ -169,13 +169,13 @@ func (l *lines) say(why string, directives ...string) {
 }
 
 // block adds a block or section.
-func (l *lines) block(why, open, close string, inner func()) {
+func (l *lines) block(why, begin, end string, inner func()) {
 	l.WriteString("\n")
-	l.say(why, open)
+	l.say(why, begin)
 	l.indent += "    "
 	inner()
 	l.indent = l.indent[4:]
-	l.say("", close)
+	l.say("", end)
 }
 
 func olderThan(version string, want ...int) bool {

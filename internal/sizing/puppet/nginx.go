@@ -44,7 +44,7 @@ func (p *plan) nginx() web {
 		l.say("an agent without a certificate comes to ask for one; auth.conf and the locations below say what it may", "ssl_verify_client optional;")
 		l.say("Puppet's authority has one in between since version 6: the default of 1 refuses every agent", "ssl_verify_depth 3;")
 		l.say("", "ssl_protocols TLSv1.2 TLSv1.3;")
-		l.say("an agent that comes again needs no whole handshake", "ssl_session_cache shared:puppet:10m;")
+		l.say("an agent that comes again needs no whole handshake", "ssl_session_cache shared:puppet_tls:10m;")
 		l.say("facts and reports are larger than nginx's 1m", "client_max_body_size 0;")
 		l.say("longer than the longest request of the log", fmt.Sprintf("proxy_read_timeout %ds;", p.wait()), fmt.Sprintf("proxy_send_timeout %ds;", p.wait()))
 		l.say("", "proxy_http_version 1.1;")

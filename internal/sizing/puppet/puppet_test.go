@@ -149,7 +149,7 @@ func TestAdvice(t *testing.T) {
 		t.Error(why)
 	}
 	// What does not pay is said with the figures.
-	if why := r.Value("cache", "verdict").Why; !strings.Contains(why, "285765 requests, 3.9 % of all time") {
+	if why := r.Value("cache", "verdict").Why; !strings.Contains(why, "285765 requests, 4.0 % of all time") {
 		t.Error(why)
 	}
 }
