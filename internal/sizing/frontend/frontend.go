@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/sizing"
 )
 
@@ -76,6 +75,3 @@ func (w *wish) said(r *sizing.Result) {
 		r.Note("the log is of less than a day: what comes once a day, such as all hosts at once, may not be in it")
 	}
 }
-
-// ours is the source of what nobody has published.
-func ours(what string) rule.Source { return rule.Source{Document: "fettle", Section: what} }
