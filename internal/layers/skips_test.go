@@ -23,6 +23,7 @@ var maySkip = map[string]string{
 	"internal/cli/size_puppet_live_test.go":   "the slow matrix: Puppet Server",
 	"internal/daemon/bus/cockpit_test.go":     "the slow matrix",
 	"internal/logs/puppetrun/apply_test.go":   "the slow matrix: Puppet",
+	"internal/logs/puppetrun/stored_test.go":  "the slow matrix: Puppet Server",
 	"internal/plugin/rtentsk/key_test.go":     "runs in a virtual machine of the slow matrix",
 	"internal/plugin/table/vm_test.go onlyIn": "runs in a virtual machine of the slow matrix",
 }
