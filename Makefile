@@ -56,7 +56,7 @@ test-nightly: root chromium ## make test and the slow matrix
 	@test/fuzz $(FUZZTIME) all
 
 .PHONY: bench
-bench: root build ## measure against TuneD, side by side
+bench: root build ## measure fettle and its peers, side by side
 	FETTLE_BENCH=1 $(GO) test -run TestBench -v -count 1 -timeout $(TIMEOUT) ./test/peers
 	$(GO) test -run '^$$' -bench . -benchmem -timeout $(TIMEOUT) ./internal/...
 

@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/rule"
 )
 
-const aLimit = "systemd tells whose process it is, and none runs in the root: fettle rules test goes round with the drop-in, and TestServices of internal/component/table has the limit of a service in a machine with systemd"
+const aLimit = "systemd tells whose process it is, and none runs in the root: TestServices of internal/component/table goes round in a machine with systemd"
 
 // noRound are the rules with a fix of a product that no round tries with the
 // product running, each with the reason.

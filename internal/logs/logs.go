@@ -108,10 +108,3 @@ func dimensions(f *format.Format, by []string, routes *request.Routes) ([]reques
 func (r *Result) Moments(least time.Duration) (time.Duration, []Moment) {
 	return r.timeline.moments(least)
 }
-
-func micro(t time.Time, otherwise int64) int64 {
-	if t.IsZero() {
-		return otherwise
-	}
-	return t.UnixMicro()
-}

@@ -240,48 +240,79 @@ func byKey(t *group.Table) []int {
 }
 
 // order is the groups of a table by a word of Sorts, the largest first, those of the
-// same size by their keys.
+// same size by their keys; the first top of them, or all for 0.
 func order(t *group.Table, by string, top int) []int {
-	all := make([]int, t.Len())
-	value := make([]float64, t.Len())
-	for i := range all {
-		all[i] = i
-		s := t.At(i)
-		switch by {
-		case "count":
-			value[i] = float64(s.Count)
-		case "mean":
-			value[i] = s.Mean()
-		case "max":
-			value[i] = float64(s.Max)
-		case "errors":
-			value[i] = float64(s.Errors)
-		case "total":
-			value[i] = float64(s.Sum)
-			if s.Timed() == 0 {
-				value[i] = -1 / float64(s.Count+1) // a log without durations: by their number
-			}
-		default:
-			for _, q := range quantiles {
-				if q.name == by {
-					value[i] = t.Quantiles(i, []float64{q.q})[0]
-				}
-			}
-		}
-		if math.IsNaN(value[i]) {
-			value[i] = -1
-		}
+	type ranked struct {
+		i     int
+		worth float64
 	}
-	slices.SortFunc(all, func(a, b int) int {
-		if c := cmp.Compare(value[b], value[a]); c != 0 {
+	before := func(a, b ranked) int {
+		if c := cmp.Compare(b.worth, a.worth); c != 0 {
 			return c
 		}
-		return bytes.Compare(t.Text(a), t.Text(b))
-	})
-	if top > 0 && len(all) > top {
-		all = all[:top]
+		return bytes.Compare(t.Text(a.i), t.Text(b.i))
 	}
-	return all
+	// Of hundreds of thousands twenty are wanted: to sort all would take as long as to
+	// read a quarter of the log.
+	few := top > 0 && top <= 1000
+	var best []ranked
+	for i := range t.Len() {
+		one := ranked{i, worth(t, i, by)}
+		if !few {
+			best = append(best, one)
+			continue
+		}
+		if len(best) == top {
+			if before(one, best[top-1]) > 0 {
+				continue
+			}
+			best = best[:top-1]
+		}
+		at, _ := slices.BinarySearchFunc(best, one, before)
+		best = slices.Insert(best, at, one)
+	}
+	if !few {
+		slices.SortFunc(best, before)
+	}
+	if top > 0 {
+		best = best[:min(len(best), top)]
+	}
+	out := make([]int, len(best))
+	for k, b := range best {
+		out[k] = b.i
+	}
+	return out
+}
+
+// worth is by what a group is ordered; -1 is nothing.
+func worth(t *group.Table, i int, by string) float64 {
+	s := t.At(i)
+	var value float64
+	switch by {
+	case "count":
+		value = float64(s.Count)
+	case "mean":
+		value = s.Mean()
+	case "max":
+		value = float64(s.Max)
+	case "errors":
+		value = float64(s.Errors)
+	case "total":
+		value = float64(s.Sum)
+		if s.Timed() == 0 {
+			value = -1 / float64(s.Count+1) // a log without durations: by their number
+		}
+	default:
+		for _, q := range quantiles {
+			if q.name == by {
+				value = t.Quantiles(i, []float64{q.q})[0]
+			}
+		}
+	}
+	if math.IsNaN(value) {
+		return -1
+	}
+	return value
 }
 
 func (r *Result) group(t *group.Table, i int, key []string, over time.Duration) Group {

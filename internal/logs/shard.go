@@ -18,10 +18,7 @@ const batch = 256
 
 // shard is what one worker knows: of the blocks that it was given.
 type shard struct {
-	readers      []*request.Reader       // by log
-	by           [][][]request.Dimension // by log and grouping
-	where        []request.Where         // by log
-	since, until int64
+	logs []reading
 
 	r      request.Request
 	n      int // in the batch
@@ -39,6 +36,14 @@ type shard struct {
 	examples  []example
 }
 
+// reading is how one log is read.
+type reading struct {
+	reader       *request.Reader
+	by           [][]request.Dimension // of each grouping
+	where        request.Where         // nil: all
+	since, until int64                 // as the log's own times are read
+}
+
 // blockID is a block of a log. Workers take blocks as they come, so which number a line
 // has is known only when all blocks have been counted.
 type blockID struct{ log, seq int }
@@ -51,42 +56,60 @@ type example struct {
 }
 
 func newShard(o *Options, set *source.Set, formats []*format.Format) (*shard, error) {
-	s := &shard{since: micro(o.Since, math.MinInt64), until: micro(o.Until, math.MaxInt64), res: *newResult(o),
-		keys: make([][batch]group.Key, len(o.By)), texts: make([][batch][]byte, len(o.By)),
+	s := &shard{res: *newResult(o), keys: make([][batch]group.Key, len(o.By)), texts: make([][batch][]byte, len(o.By)),
 		hour: math.MinInt64 / 2, lines: map[blockID]int{}}
 	for i, f := range formats {
-		s.readers = append(s.readers, request.NewReader(f))
-		var by [][]request.Dimension
-		for _, names := range o.By {
-			d, err := dimensions(f, names, o.Routes)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", set.Logs[i].Path, err)
-			}
-			if o.slice != nil {
-				d = append(d, *o.slice)
-			}
-			by = append(by, d)
+		l, err := newReading(o, f)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", set.Logs[i].Path, err)
 		}
-		s.by = append(s.by, by)
-		var where request.Where
-		if o.Where != "" {
-			var err error
-			if where, err = request.ParseWhere(f, o.Where, o.Routes); err != nil {
-				return nil, fmt.Errorf("%s: %w", set.Logs[i].Path, err)
-			}
-		}
-		s.where = append(s.where, where)
+		s.logs = append(s.logs, l)
 	}
 	return s, nil
 }
 
+func newReading(o *Options, f *format.Format) (reading, error) {
+	l := reading{reader: request.NewReader(f), since: micro(o.Since, f.NoZone, math.MinInt64), until: micro(o.Until, f.NoZone, math.MaxInt64)}
+	for _, names := range o.By {
+		d, err := dimensions(f, names, o.Routes)
+		if err != nil {
+			return l, err
+		}
+		if o.slice != nil {
+			d = append(d, *o.slice)
+		}
+		l.by = append(l.by, d)
+	}
+	if o.Where != "" {
+		var err error
+		if l.where, err = request.ParseWhere(f, o.Where, o.Routes); err != nil {
+			return l, err
+		}
+	}
+	return l, nil
+}
+
+// micro is a time in microseconds since 1970 as a log has it: one without zones has
+// what the clock on the wall shows, here as there, and that is read as UTC.
+func micro(t time.Time, noZone bool, otherwise int64) int64 {
+	if t.IsZero() {
+		return otherwise
+	}
+	if noZone {
+		_, east := t.Local().Zone()
+		t = t.Add(time.Duration(east) * time.Second)
+	}
+	return t.UnixMicro()
+}
+
 // block reads the lines of a block.
 func (s *shard) block(b *source.Block) {
-	reader, by, where := s.readers[b.Log], s.by[b.Log], s.where[b.Log]
+	l := &s.logs[b.Log]
 	rest, line := b.Data, 0
 	// No server writes a zero byte; a log that was cut under one that goes on writing
 	// has many. One would end a part of a key (group.Separator).
 	zeros := bytes.IndexByte(rest, 0) >= 0
+	l.reader.Block(rest)
 	for len(rest) > 0 {
 		var text []byte
 		if n := bytes.IndexByte(rest, '\n'); n >= 0 {
@@ -102,13 +125,13 @@ func (s *shard) block(b *source.Block) {
 			s.unread(b, line, text)
 			continue
 		}
-		switch reader.Read(text, &s.r) {
+		switch l.reader.Read(text, &s.r) {
 		case format.Whole:
-			if where != nil && !where(&s.r) {
+			if s.r.Time < l.since || s.r.Time >= l.until || l.where != nil && !l.where(&s.r) {
 				s.res.Left++
 				continue
 			}
-			s.take(&s.r, by)
+			s.take(&s.r, l.by)
 		case format.Other:
 			s.res.Others++
 		default:
@@ -122,17 +145,13 @@ func (s *shard) block(b *source.Block) {
 }
 
 func (s *shard) take(r *request.Request, by [][]request.Dimension) {
-	if r.Time < s.since || r.Time >= s.until {
-		s.res.Left++
-		return
-	}
 	failed := r.Status >= 500
 	s.res.Requests++
 	s.res.first, s.res.last = min(s.res.first, r.Time), max(s.res.last, r.Time)
 	s.res.timeline.add(r.Time, r.Duration, failed)
-	if h := floor(r.Time, 3600e6); h != s.hour {
-		s.hour = h
-		text := time.UnixMicro(h*3600e6).UTC().AppendFormat(nil, "2006-01-02 15:00")
+	if r.Time < s.hour || r.Time >= s.hour+3600e6 { // a division for each line would show
+		s.hour = floor(r.Time, 3600e6) * 3600e6
+		text := time.UnixMicro(s.hour).UTC().AppendFormat(nil, "2006-01-02 15:00")
 		s.hourGroup = s.res.Hours.Find(group.Hash(text), text)
 	}
 	s.res.Hours.Add(s.hourGroup, r.Duration, failed)
@@ -194,9 +213,9 @@ func (s *shard) finish(set *source.Set, lines map[blockID]int) {
 		}
 		s.res.Unread.Examples = append(s.res.Unread.Examples, UnreadLine{set.Logs[e.log].Path, e.line, strings.ToValidUTF8(e.text, "\ufffd")})
 	}
-	for _, reader := range s.readers {
-		s.res.Unended += reader.Unended()
-		s.res.Unbegun += reader.Unbegun()
+	for i := range s.logs {
+		s.res.Unended += s.logs[i].reader.Unended()
+		s.res.Unbegun += s.logs[i].reader.Unbegun()
 	}
 }
 
@@ -207,9 +226,9 @@ func (s *shard) follow() {
 		s.res.Unread.Examples = append(s.res.Unread.Examples, UnreadLine{s.res.Logs[e.log].Path, 0, strings.ToValidUTF8(e.text, "\ufffd")})
 	}
 	s.res.Unended, s.res.Unbegun = 0, 0
-	for _, reader := range s.readers {
-		s.res.Unended += reader.Unended()
-		s.res.Unbegun += reader.Unbegun()
+	for i := range s.logs {
+		s.res.Unended += s.logs[i].reader.Unended()
+		s.res.Unbegun += s.logs[i].reader.Unbegun()
 	}
 	clear(s.lines)
 }

@@ -1,7 +1,9 @@
 package table_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -183,6 +185,9 @@ func TestServices(t *testing.T) {
 	t.Run("stopped", func(t *testing.T) { guest{t, vm}.stopped(redis) })
 	t.Run("killed", func(t *testing.T) { guest{t, vm}.killed(redis) })
 	t.Run("limit", func(t *testing.T) { guest{t, vm}.limit(postgresql) })
+	for _, f := range limits {
+		t.Run("fix "+f.id, func(t *testing.T) { guest{t, vm}.fix(f) })
+	}
 	t.Run("reboot", func(t *testing.T) { guest{t, vm}.reboot(redis, mosquitto) })
 }
 
@@ -305,6 +310,68 @@ func (g guest) limit(s service) {
 	g.wantState(s, before) // the list of /etc/systemd/system too
 	plugintest.Proves(g, plugintest.QEMU, "unit", "limit")
 	g.must(4, "fettle tune --set unit:postgresql.service/LimitNOFILE=200000", "runs no process that stays")
+}
+
+// limitFix is a rule about how many files a service may open, whose fix is a limit of its
+// unit: limit is what is too low, of the n that it has open.
+type limitFix struct {
+	id, product, limit string
+	// ready is a command that succeeds when it has opened what it keeps open.
+	ready string
+}
+
+var limits = []limitFix{
+	{"E12", "etcd", "$((n + n / 5))", "ETCDCTL_API=3 etcdctl endpoint health"},
+	{"H06", "httpd", "100", "curl -sf -o /dev/null http://127.0.0.1/"},
+	{"M08", "prometheus", "$((n + n / 5))", "curl -sf -o /dev/null http://127.0.0.1:9090/-/ready"},
+	{"R05", "redis", "1024", "redis-cli ping"},
+}
+
+// fix lowers the limit of the process that runs, which is found; the fix, in the unit,
+// mends it, and undo takes that away again.
+func (g guest) fix(f limitFix) {
+	s := debian[slices.IndexFunc(debian, func(s service) bool { return s.product == f.product })]
+	g.must(0, "systemctl start "+s.unit+"; for i in $(seq 300); do "+f.ready+" && exit 0; sleep 1; done; exit 1")
+	if s.product != "redis" {
+		defer g.run("systemctl stop " + s.unit)
+	}
+	s.runs = "awk '/Max open files/ {print $4, $5}' /proc/$(systemctl show -p MainPID --value " + s.unit + ")/limits"
+	before, _ := g.state(s)
+	// The limit of a worker is what a connection meets.
+	g.must(0, "p=$(systemctl show -p MainPID --value "+s.unit+"); n=$(ls /proc/$p/fd | wc -l); "+
+		"for p in $(cat /sys/fs/cgroup/system.slice/"+s.unit+"/cgroup.procs); do prlimit --pid $p --nofile="+f.limit+"; done")
+	lowered, pid := g.state(s)
+	g.judged(f, "warn")
+	g.must(0, "fettle fix --yes "+f.id, s.unit)
+	mended, after := g.state(s)
+	if after == pid || after == "0" || mended == before || mended == lowered {
+		g.Errorf("process %s, before %s:\n%s", after, pid, mended)
+	}
+	g.judged(f, "pass")
+	g.must(0, "fettle verify")
+	g.must(0, "fettle undo")
+	g.wantState(s, before)
+}
+
+// judged wants a state of a rule's finding.
+func (g guest) judged(f limitFix, state string) {
+	g.Helper()
+	var audit struct {
+		Findings []struct {
+			ID    string `json:"id"`
+			State string `json:"state"`
+		} `json:"findings"`
+	}
+	out, _ := g.run("fettle check --output json " + f.product + " 2>/dev/null")
+	if err := json.Unmarshal([]byte(out), &audit); err != nil {
+		g.Fatalf("%v\n%s", err, out)
+	}
+	for _, one := range audit.Findings {
+		if one.ID == f.id && one.State == state {
+			return
+		}
+	}
+	g.Errorf("%s is not %s:\n%s", f.id, state, out)
 }
 
 // reboot is a power cut between a write and its restart, with earlier changes in

@@ -24,7 +24,7 @@ import (
 // Limits of a list of URLs.
 const (
 	maxURLs    = 100_000
-	maxOrigins = 64
+	maxOrigins = 1000
 	maxWeight  = 1_000_000
 	maxURL     = 8 << 10 // bytes, as most servers take
 )

@@ -72,7 +72,7 @@ func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 			s.lit, s.keep = []byte(next.lit), next.at == -1
 			s.quoted = i > 0 && p.field.Escape.mark() == '\\' && strings.HasSuffix(joined[i-1].lit, `"`) && strings.HasPrefix(next.lit, `"`)
 		}
-		s.compare()
+		s.prepare(p.field)
 		f.steps = append(f.steps, s)
 		switch p.field.Escape.mark() {
 		case '\\':

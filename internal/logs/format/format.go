@@ -8,6 +8,7 @@ package format
 import (
 	"bytes"
 	"encoding/binary"
+	"math/bits"
 )
 
 // Kind is what a field's text means.
@@ -119,17 +120,95 @@ type step struct {
 	keep   bool   // lit is the beginning of the next field, and stays
 	braced byte   // the value begins so, or is not there, and then lit is not either; 0: none
 
+	// How the plain case is cut: by what the field is, since a call to search the line for
+	// each of ten short fields costs more than all else that is done with it.
+	how   how
+	width int    // of fixed
+	every uint64 // the first byte of lit, eight times
+
 	// The first four bytes of lit as one number, and the bits of it that count: most
 	// literals are "] " or shorter, and one comparison is cheaper than a call.
 	word, mask uint32
 }
 
-// compare sets what lit is compared by.
-func (s *step) compare() {
+// how is the way in which the end of a field is found where nothing is out of the ordinary.
+type how uint8
+
+const (
+	bySearch how = iota // lit is searched for
+	byShort             // lit is expected soon
+	byDigits            // it ends behind the last digit or point
+	byWidth             // it is as long as every other
+)
+
+// prepare sets how the end of a field is found, and what lit is compared by.
+func (s *step) prepare(f *Field) {
 	for i, c := range s.lit[:min(len(s.lit), 4)] {
 		s.word |= uint32(c) << (8 * i)
 		s.mask |= 0xff << (8 * i)
 	}
+	if len(s.lit) == 0 || s.braced != 0 {
+		return
+	}
+	s.every = uint64(s.lit[0]) * ones
+	switch {
+	case s.number && !f.List && (s.lit[0] < '0' || s.lit[0] > '9') && s.lit[0] != '.':
+		s.how = byDigits
+	case f.Kind == Time && f.Layout == CLF:
+		s.how, s.width = byWidth, len("18/Mar/2012:04:02:25 +0000")
+	case f.Kind == Time && f.Layout == CLFMilli:
+		s.how, s.width = byWidth, len("18/Mar/2012:04:02:25.123")
+	case f.Kind != Request && f.Kind != URL:
+		s.how = byShort
+	}
+}
+
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// plain is how long the field at a place of a line is in the plain case, or -1: then
+// end has to find out.
+func (s *step) plain(line []byte, at int) int {
+	n := 0
+	switch s.how {
+	case byDigits:
+		for at+n < len(line) && (line[at+n]-'0' <= 9 || line[at+n] == '.') {
+			n++
+		}
+	case byWidth:
+		n = s.width
+	case byShort:
+		if at+8 <= len(line) {
+			// The lowest of the high bits that are left is that of the first byte that is lit's.
+			w := binary.LittleEndian.Uint64(line[at:]) ^ s.every
+			if w = (w - ones) &^ w & highs; w != 0 {
+				n = bits.TrailingZeros64(w) >> 3
+				break
+			}
+		}
+		fallthrough
+	default:
+		if len(s.lit) == 0 || s.braced != 0 {
+			return -1
+		}
+		if n = bytes.IndexByte(line[at:], s.lit[0]); n < 0 {
+			return -1
+		}
+	}
+	e := at + n
+	if e+4 <= len(line) && len(s.lit) <= 4 {
+		if binary.LittleEndian.Uint32(line[e:])&s.mask != s.word {
+			return -1
+		}
+	} else if e > len(line) || !bytes.HasPrefix(line[e:], s.lit) {
+		return -1
+	}
+	if s.quoted && n > 0 && line[e-1] == '\\' {
+		return -1
+	}
+	return n
 }
 
 // Span is where a field stands in its line.
@@ -179,12 +258,8 @@ func (f *Format) Scan(line []byte, spans []Span) Line {
 			}
 			continue
 		}
-		// The plain case of s.end, here because of what a call costs.
-		n := -1
-		if len(s.lit) > 0 && s.braced == 0 {
-			n = bytes.IndexByte(line[at:], s.lit[0])
-		}
-		if e := at + n; n < 0 || e+4 > len(line) || binary.LittleEndian.Uint32(line[e:])&s.mask != s.word || len(s.lit) > 4 || s.quoted && n > 0 && line[e-1] == '\\' {
+		n := s.plain(line, at)
+		if n < 0 {
 			if n = s.end(line[at:]); n < 0 {
 				return f.scanBack(line, begin, spans)
 			}

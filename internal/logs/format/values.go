@@ -49,6 +49,12 @@ func (f *Field) Duration(text []byte) (int64, bool) {
 		return 0, false
 	}
 	if i == len(text) {
+		switch f.Unit { // divisions by what is not known before cost more than the digits
+		case 1e3:
+			return whole, whole <= longest/1e3
+		case 1e6:
+			return whole * 1e3, whole <= longest/1e6
+		}
 		if whole > longest/f.Unit {
 			return 0, false
 		}

@@ -28,7 +28,7 @@ func (t *Table) Encode(w *bufio.Writer) error {
 			continue
 		}
 		var c counts
-		t.hists.each(i, c.add)
+		t.hists.each(t.At(i), c.add)
 		found = found[:0]
 		for o, block := range c {
 			if block == nil {
@@ -99,28 +99,28 @@ func Decode(r *bufio.Reader, limit int) (*Table, error) {
 		if i >= 0 && t.At(i).Count > 0 {
 			return nil, fmt.Errorf("%w: a key twice", errDamaged)
 		}
+		b, sum, most := uint64(0), uint64(0), uint64(0)
+		if percentiles == 1 {
+			most = d.number()
+		}
+		for range most {
+			b += d.number()
+			k := d.number()
+			if d.err != nil || b >= buckets || k == 0 || k > s.Timed()-sum {
+				return nil, d.damaged()
+			}
+			if i >= 0 {
+				t.hists.addMany(t.At(i), sum, uint16(b), k)
+			}
+			sum += k
+		}
+		if percentiles == 1 && sum != s.Timed() {
+			return nil, d.damaged()
+		}
 		if i < 0 {
 			t.Other.merge(&s)
 		} else {
 			t.At(i).merge(&s)
-		}
-		if percentiles == 0 {
-			continue
-		}
-		b, sum := uint64(0), uint64(0)
-		for range d.number() {
-			b += d.number()
-			k := d.number()
-			sum += k
-			if d.err != nil || b >= buckets || k == 0 || sum > s.Timed() {
-				return nil, d.damaged()
-			}
-			if i >= 0 {
-				t.hists.addMany(i, uint16(b), k)
-			}
-		}
-		if sum != s.Timed() {
-			return nil, d.damaged()
 		}
 	}
 	return t, d.err

@@ -108,9 +108,11 @@ func TestTable(t *testing.T) {
 		for i := range one.Len() {
 			j := merged.Find(HashParts(one.Text(i)), nil)
 			a, b := map[uint16]uint64{}, map[uint16]uint64{}
-			one.hists.each(i, func(k uint16, n uint64) { a[k] += n })
-			merged.hists.each(j, func(k uint16, n uint64) { b[k] += n })
-			if fmt.Sprint(a) != fmt.Sprint(b) || *one.At(i) != *merged.At(j) {
+			one.hists.each(one.At(i), func(k uint16, n uint64) { a[k] += n })
+			merged.hists.each(merged.At(j), func(k uint16, n uint64) { b[k] += n })
+			x, y := *one.At(i), *merged.At(j)
+			x.hist, y.hist = 0, 0 // where a histogram lies may differ
+			if fmt.Sprint(a) != fmt.Sprint(b) || x != y {
 				t.Fatalf("%q: merged %+v %v, want %+v %v", one.Text(i), merged.At(j), b, one.At(i), a)
 			}
 		}

@@ -31,62 +31,71 @@ func middle(b int) float64 {
 }
 
 // histograms are those of a table's groups. Most groups of a log have few requests:
-// theirs are lists of buckets as they came, of 4, 8, ... 128 places; only what outgrows
-// that gets counts, in blocks of one octave.
+// theirs are lists of buckets as they came, of 4, 8, ... 1024 places, to which is written
+// at the end alone; only what outgrows that gets counts, in blocks of one octave.
 type histograms struct {
-	all    []histogram
 	pages  [][]uint16 // of lists
 	used   int        // of the last page
-	free   [classes][]uint32
+	free   [classes + 1][]histogram
 	counts []counts
 }
 
 const (
-	classes  = 6 // lists of 4<<class places
+	classes  = 9 // lists of 4<<(class-1) places
+	counted  = 15
 	pageBits = 16
+	mostList = 1 << 28 // where places end, in fours
 )
 
-// histogram is a list in class, at place list, or counts[list] where class is classes.
-type histogram struct {
-	list  uint32
-	class uint8
-	n     uint8
+// histogram is where a group's is: in the lower 4 bits the class, 0 for none, and above
+// them the place of the list, in fours, or which of the counts. A list has as many
+// buckets as its group has requests with a duration: nothing else says how many.
+type histogram uint32
+
+// room is how many buckets a list can have.
+func (g histogram) room() uint64 {
+	if g == 0 {
+		return 0
+	}
+	return 2 << (g & 15)
 }
 
 // counts are those of a group with many requests.
 type counts [octaves]*[sub]uint64
 
-// touch reads where add(i, b) will write.
-func (h *histograms) touch(i int, b uint16) uint64 {
-	g := &h.all[i]
-	if g.class == classes {
-		if block := h.counts[g.list][b>>subBits]; block != nil {
+// touch reads where add will write.
+func (h *histograms) touch(s *Stats, b uint16) uint64 {
+	switch s.hist & 15 {
+	case 0:
+		return 0
+	case counted:
+		if block := h.counts[s.hist>>4][b>>subBits]; block != nil {
 			return block[b&(sub-1)]
 		}
 		return 0
 	}
-	if len(h.pages) == 0 {
-		return 0
-	}
-	return uint64(h.pages[g.list>>pageBits][g.list&(1<<pageBits-1)])
+	n := s.Timed()
+	return uint64(h.list(s.hist)[min(n, s.hist.room()-1)])
 }
 
-func (h *histograms) add(i int, b uint16) {
-	g := &h.all[i]
-	if g.class == classes {
-		h.counts[g.list].add(b, 1)
-		return
-	}
-	if g.n == 0 && g.list == 0 {
-		g.list = h.place(0)
-	} else if int(g.n) == 4<<g.class {
-		if h.grow(g); g.class == classes {
-			h.counts[g.list].add(b, 1)
-			return
+// add adds a request's bucket to its group's histogram, before the request is added to
+// the group.
+func (h *histograms) add(s *Stats, b uint16) { h.addMany(s, s.Timed(), b, 1) }
+
+// addMany adds a bucket k times to the histogram of a group, which has n.
+func (h *histograms) addMany(s *Stats, n uint64, b uint16, k uint64) {
+	for ; k > 0 && s.hist&15 != counted; k-- {
+		if n == s.hist.room() {
+			if h.grow(s); s.hist&15 == counted {
+				break
+			}
 		}
+		h.list(s.hist)[n] = b
+		n++
 	}
-	h.pages[g.list>>pageBits][g.list&(1<<pageBits-1)+uint32(g.n)] = b
-	g.n++
+	if k > 0 {
+		h.counts[s.hist>>4].add(b, k)
+	}
 }
 
 func (c *counts) add(b uint16, n uint64) {
@@ -98,77 +107,89 @@ func (c *counts) add(b uint16, n uint64) {
 	block[b&(sub-1)] += n
 }
 
-// place finds room for a list; 0 is no place, so that it can mean none.
-func (h *histograms) place(class uint8) uint32 {
+// list is the room of a list.
+func (h *histograms) list(g histogram) []uint16 {
+	at := uint64(g>>4) << 2
+	page := h.pages[at>>pageBits]
+	at &= 1<<pageBits - 1
+	return page[at : at+g.room()]
+}
+
+// place finds room for a list.
+func (h *histograms) place(class histogram) (g histogram, ok bool) {
 	if f := h.free[class]; len(f) > 0 {
 		h.free[class] = f[:len(f)-1]
-		return f[len(f)-1]
+		return f[len(f)-1], true
 	}
-	size := 4 << class
+	size := int(class.room())
 	if len(h.pages) == 0 || h.used+size > 1<<pageBits {
+		if (len(h.pages)+1)<<pageBits>>2 > mostList {
+			return 0, false
+		}
 		h.pages = append(h.pages, make([]uint16, 1<<pageBits))
 		h.used = 0
-		if len(h.pages) == 1 {
-			h.used = 4
-		}
 	}
-	at := uint32((len(h.pages)-1)<<pageBits + h.used)
+	at := (len(h.pages)-1)<<pageBits + h.used
 	h.used += size
-	return at
+	return histogram(at>>2)<<4 | class, true
 }
 
 // grow moves a full list to one of twice the room, or to counts.
-func (h *histograms) grow(g *histogram) {
-	old := h.list(g)
-	was := *g
-	if g.class++; g.class == classes {
-		g.list = uint32(len(h.counts))
-		h.counts = append(h.counts, counts{})
-		c := &h.counts[g.list]
-		for _, b := range old {
-			c.add(b, 1)
-		}
-	} else {
-		g.list = h.place(g.class)
-		copy(h.pages[g.list>>pageBits][g.list&(1<<pageBits-1):], old)
+func (h *histograms) grow(s *Stats) {
+	was := s.hist
+	var old []uint16
+	if was != 0 {
+		old = h.list(was)
+		h.free[was&15] = append(h.free[was&15], was)
 	}
-	h.free[was.class] = append(h.free[was.class], was.list)
+	if class := was&15 + 1; class <= classes {
+		if g, ok := h.place(class); ok {
+			copy(h.list(g), old)
+			s.hist = g
+			return
+		}
+	}
+	h.count(s)
+	for _, b := range old {
+		h.counts[s.hist>>4].add(b, 1)
+	}
 }
 
-func (h *histograms) list(g *histogram) []uint16 {
-	at := g.list & (1<<pageBits - 1)
-	return h.pages[g.list>>pageBits][at : at+uint32(g.n)]
+// count gives a group counts.
+func (h *histograms) count(s *Stats) {
+	s.hist = histogram(len(h.counts))<<4 | counted
+	h.counts = append(h.counts, counts{})
 }
 
-// each calls f with each bucket that has something in it, in no order, and how many.
-func (h *histograms) each(i int, f func(b uint16, n uint64)) {
-	g := &h.all[i]
-	if g.class < classes {
-		if g.n > 0 {
-			for _, b := range h.list(g) {
-				f(b, 1)
+// each calls f with each bucket of a group that has something in it, in no order, and
+// how many.
+func (h *histograms) each(s *Stats, f func(b uint16, n uint64)) {
+	switch s.hist & 15 {
+	case 0:
+		return
+	case counted:
+		for o, block := range h.counts[s.hist>>4] {
+			if block == nil {
+				continue
+			}
+			for j, n := range block {
+				if n > 0 {
+					f(uint16(o<<subBits+j), n)
+				}
 			}
 		}
 		return
 	}
-	for o, block := range h.counts[g.list] {
-		if block == nil {
-			continue
-		}
-		for j, n := range block {
-			if n > 0 {
-				f(uint16(o<<subBits+j), n)
-			}
-		}
+	for _, b := range h.list(s.hist)[:s.Timed()] {
+		f(b, 1)
 	}
 }
 
-// addMany is add, n times.
-func (h *histograms) addMany(i int, b uint16, n uint64) {
-	for ; n > 0 && h.all[i].class < classes; n-- {
-		h.add(i, b)
-	}
-	if n > 0 {
-		h.counts[h.all[i].list].add(b, n)
-	}
+// merge adds the histogram of a group of another table, before the group is added.
+func (h *histograms) merge(s *Stats, o *histograms, of *Stats) {
+	n := s.Timed()
+	o.each(of, func(b uint16, k uint64) {
+		h.addMany(s, n, b, k)
+		n += k
+	})
 }

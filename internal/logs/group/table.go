@@ -10,9 +10,11 @@ import (
 	"math/bits"
 )
 
-// Stats are of one group. Durations are in microseconds.
+// Stats are of one group. Durations are in microseconds. They are as long as a line of
+// the cache: of hundreds of thousands of groups each request waits for one line.
 type Stats struct {
-	tag     uint64 // the second half of the key's hash
+	tag     uint32 // the last quarter of the key's hash
+	hist    histogram
 	Count   uint64 // requests
 	Sum     uint64
 	squares uint64 // the lower half of the sum of squares
@@ -97,6 +99,7 @@ type Table struct {
 	n     int
 	keys  keys
 	hists histograms
+	sink  uint64 // of what was read for its place alone, so that it is read
 }
 
 const (
@@ -152,7 +155,7 @@ func (t *Table) Find(k Key, text []byte) int {
 			return t.insert(at, k, text)
 		}
 		if s>>32 == tag {
-			if i := int(uint32(s)) - 1; t.At(i).tag == k.tag {
+			if i := int(uint32(s)) - 1; t.At(i).tag == uint32(k.tag) {
 				return i
 			}
 		}
@@ -188,7 +191,7 @@ func (t *Table) AddAll(b *Batch) {
 	if t.Percentiles {
 		for i, g := range groups {
 			if g >= 0 {
-				b.sink += t.hists.touch(int(g), bucket(uint64(max(b.Took[i], 0))))
+				b.sink += t.hists.touch(t.At(int(g)), bucket(uint64(max(b.Took[i], 0))))
 			}
 		}
 	}
@@ -204,11 +207,8 @@ func (t *Table) insert(at uint64, k Key, text []byte) int {
 	}
 	t.n++
 	s := t.At(i)
-	s.tag, s.Min = k.tag, math.MaxUint64
+	s.tag, s.Min = uint32(k.tag), math.MaxUint64
 	t.keys.add(text)
-	if t.Percentiles {
-		t.hists.all = append(t.hists.all, histogram{})
-	}
 	t.slots[at] = k.tag>>32<<32 | uint64(i+1)
 	if t.n > len(t.slots)*3/5 {
 		t.grow()
@@ -216,10 +216,14 @@ func (t *Table) insert(at uint64, k Key, text []byte) int {
 	return i
 }
 
-// grow doubles the slots. They do not have the first half of the hash, which is made
-// again from the keys.
+// grow makes more slots. They do not have the first half of the hash, which is made
+// again from the keys; so a small table grows by more, and seldom.
 func (t *Table) grow() {
-	t.slots = make([]uint64, 2*len(t.slots))
+	times := 4
+	if len(t.slots) >= 1<<20 {
+		times = 2
+	}
+	t.slots = make([]uint64, times*len(t.slots))
 	mask := uint64(len(t.slots) - 1)
 	for i := range t.n {
 		k := t.keys.hash(i)
@@ -237,26 +241,43 @@ func (t *Table) Add(i int, duration int64, failed bool) {
 		t.Other.add(duration, failed)
 		return
 	}
-	t.At(i).add(duration, failed)
+	s := t.At(i)
 	if t.Percentiles && duration >= 0 {
-		t.hists.add(i, bucket(uint64(duration)))
+		t.hists.add(s, bucket(uint64(duration)))
 	}
+	s.add(duration, failed)
 }
 
-// Merge adds another table's groups to this one's.
+// Merge adds another table's groups to this one's, in batches as AddAll does. Of a table
+// without percentiles and one with them there are none.
 func (t *Table) Merge(o *Table) {
-	for j := range o.n {
-		text := o.Text(j)
-		i := t.Find(HashParts(text), text)
-		if i < 0 {
-			t.Other.merge(o.At(j))
-			continue
+	t.Percentiles = t.Percentiles && o.Percentiles
+	var found [256]Key
+	var groups [256]int
+	sink := uint64(0)
+	for from := 0; from < o.n; from += len(found) {
+		n := min(len(found), o.n-from)
+		mask := uint64(len(t.slots) - 1)
+		for k := range n {
+			found[k] = o.keys.hash(from + k)
+			sink += t.slots[found[k].slot&mask]
 		}
-		t.At(i).merge(o.At(j))
-		if t.Percentiles && o.Percentiles {
-			o.hists.each(j, func(b uint16, n uint64) { t.hists.addMany(i, b, n) })
+		for k := range n {
+			groups[k] = t.Find(found[k], o.Text(from+k))
+		}
+		for k, i := range groups[:n] {
+			of := o.At(from + k)
+			if i < 0 {
+				t.Other.merge(of)
+				continue
+			}
+			if t.Percentiles {
+				t.hists.merge(t.At(i), &o.hists, of)
+			}
+			t.At(i).merge(of)
 		}
 	}
+	t.sink = sink
 	t.Other.merge(&o.Other)
 }
 
@@ -264,13 +285,13 @@ func (t *Table) Merge(o *Table) {
 func (t *Table) Sum() *Table {
 	sum := New(t.Percentiles, 1)
 	sum.Find(Hash(nil), nil)
+	one := sum.At(0)
+	sum.hists.count(one) // no list: the requests of Other are in no histogram
 	for i := range t.n {
-		sum.At(0).merge(t.At(i))
-		if t.Percentiles {
-			t.hists.each(i, func(b uint16, n uint64) { sum.hists.addMany(0, b, n) })
-		}
+		sum.hists.merge(one, &t.hists, t.At(i))
+		one.merge(t.At(i))
 	}
-	sum.At(0).merge(&t.Other)
+	one.merge(&t.Other)
 	return sum
 }
 
@@ -293,7 +314,7 @@ func HashParts(text []byte) Key {
 func (t *Table) Quantiles(i int, qs []float64) []float64 {
 	var c counts
 	if t.Percentiles {
-		t.hists.each(i, c.add)
+		t.hists.each(t.At(i), c.add)
 	}
 	return c.quantiles(t.At(i), qs)
 }

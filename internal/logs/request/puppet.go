@@ -10,20 +10,19 @@ type Puppet struct {
 	Resource    []byte // Indirector/Key, as the URL has it
 }
 
-// indirectors are those of Puppet 0.25 to 8 (lib/puppet/indirector, and Puppet Server's
+// indirector says whether a name is one of those of Puppet 0.25 to 8 (lib/puppet/indirector, and Puppet Server's
 // own): in the URLs of versions 1 to 3 (/ENVIRONMENT/INDIRECTOR/KEY) nothing else tells
 // them from any other path.
-var indirectors = func() map[string]bool {
-	known := map[string]bool{}
-	for _, name := range []string{
-		"catalog", "certificate", "certificate_request", "certificate_requests", "certificate_revocation_list", "certificate_status", "certificate_statuses",
+func indirector(name []byte) bool {
+	switch string(name) { // no map: it would cost as much as all else that is done with a URL
+	case "catalog", "certificate", "certificate_request", "certificate_requests", "certificate_revocation_list", "certificate_status", "certificate_statuses",
 		"environment", "environments", "facts", "facts_search", "file_bucket_file", "file_content", "file_contents", "file_metadata", "file_metadatas",
-		"inventory", "key", "node", "nodes", "queue", "report", "reports", "resource", "resources", "resource_type", "resource_types", "run", "static_file_content", "status", "statuses", "tasks", "plans",
-	} {
-		known[name] = true
+		"inventory", "key", "node", "nodes", "queue", "report", "reports", "resource", "resources", "resource_type", "resource_types", "run", "static_file_content",
+		"status", "statuses", "tasks", "plans":
+		return true
 	}
-	return known
-}()
+	return false
+}
 
 // Puppet takes the URL apart, once.
 func (r *Request) Puppet() *Puppet {
@@ -61,7 +60,7 @@ func puppet(r *Request) (p Puppet) {
 	if n := bytes.IndexByte(p.Resource, '/'); n >= 0 {
 		p.Indirector, p.Key = p.Resource[:n], p.Resource[n+1:]
 	}
-	if !indirectors[string(p.Indirector)] {
+	if !indirector(p.Indirector) {
 		return Puppet{}
 	}
 	return p

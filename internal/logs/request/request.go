@@ -36,16 +36,21 @@ type Reader struct {
 
 	clock  format.Clock
 	joiner format.Joiner
+	marks  bool // lines may have marked values
 }
 
 // NewReader reads lines of a format. One reader is used by one goroutine.
 func NewReader(f *format.Format) *Reader {
-	return &Reader{Format: f,
+	return &Reader{Format: f, marks: true,
 		time: f.Field(format.FieldTime), duration: f.Field(format.FieldDuration), request: f.Field(format.FieldRequest),
 		method: f.Field(format.FieldMethod), url: f.Field(format.FieldURL), path: f.Field(format.FieldPath), query: f.Field(format.FieldQuery),
 		protocol: f.Field(format.FieldProtocol), status: f.Field(format.FieldStatus),
 	}
 }
+
+// Block says of which block the next lines are, up to the next call of it: one look at
+// the block tells of all of them whether a value may be marked.
+func (d *Reader) Block(data []byte) { d.marks = d.Format.Joined() || d.Format.Marked(data) }
 
 // Unended is how many requests have begun in lines read and not ended, and Unbegun how
 // many ended whose beginning was in none, where a request has several lines.
@@ -69,7 +74,7 @@ func (d *Reader) Read(line []byte, r *Request) format.Line {
 	if l != format.Whole {
 		return l
 	}
-	r.Line, r.split, r.format, r.marked = line, false, d.Format, d.Format.Marked(line)
+	r.Line, r.split, r.format, r.marked = line, false, d.Format, d.marks && d.Format.Marked(line)
 	if !d.values(r) && (d.Format.Rescan(line, r.Spans) != format.Whole || !d.values(r)) {
 		return format.Bad
 	}
@@ -185,7 +190,7 @@ func letters(text []byte) bool {
 
 func (r *Request) setURL(url []byte) {
 	r.URL = url
-	r.Path, r.Query, _ = bytes.Cut(url, []byte("?"))
+	r.Path, r.Query, _ = bytes.Cut(url, []byte{'?'})
 }
 
 // Field is the text of a format's field, as the client sent it.
