@@ -7,6 +7,6 @@ import (
 func loadCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "load", Short: "Load a server and say how it answers", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
-	c.AddCommand(loadHTTPCommand(a), loadWorkerCommand(a))
+	c.AddCommand(loadHTTPCommand(a), loadMQTTCommand(a), loadWorkerCommand(a))
 	return c
 }

@@ -13,35 +13,34 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"fettle.dev/fettle/internal/load"
 	"fettle.dev/fettle/internal/load/exchange"
 	"fettle.dev/fettle/internal/load/identity"
 	"fettle.dev/fettle/internal/load/rate"
 	"fettle.dev/fettle/internal/load/replay"
+	"fettle.dev/fettle/internal/load/self"
 	"fettle.dev/fettle/internal/load/target"
 	"fettle.dev/fettle/internal/load/threshold"
 	"fettle.dev/fettle/internal/ui"
 )
 
 type loadHTTPOptions struct {
-	rate, steps                          string
-	connections, maxConnections          int
-	length, warmUp, timeout              time.Duration
-	method, body, urls                   string
-	headers, allow, expect               []string
-	close, http2                         bool
-	streams                              int
-	wanted                               []int
-	connectTo, passFile, passEnv, resume string
-	files                                identity.Files
-	findKnee                             bool
-	observe, clients, clientCommands     []string
-	replay                               replayOptions
-	manifest                             bool
-	image                                string
-	given                                func(flag string) bool
+	rate, steps                 string
+	connections, maxConnections int
+	length, warmUp, timeout     time.Duration
+	method, body, urls          string
+	headers, allow, expect      []string
+	close, http2                bool
+	streams                     int
+	wanted                      []int
+	connectTo, resume           string
+	identityOptions
+	findKnee                         bool
+	observe, clients, clientCommands []string
+	replay                           replayOptions
+	manifest                         bool
+	image                            string
+	given                            func(flag string) bool
 }
 
 // Limits of the options.
@@ -83,10 +82,6 @@ func (o loadHTTPOptions) check() error {
 		return fmt.Errorf("--streams %d: want a number from 1 to 1000", o.streams)
 	case o.resume != "on" && o.resume != "off":
 		return fmt.Errorf("--tls-resume %s: want on or off", o.resume)
-	case o.passFile != "" && o.passEnv != "":
-		return errors.New("want one of --pass-file and --pass-env")
-	case (o.passFile != "" || o.passEnv != "") && o.files.PKCS12 == "":
-		return errors.New("--pass-file and --pass-env are for --pkcs12")
 	case o.urls != "" && o.method != "":
 		return errors.New("--urls names the method of each: leave --method out")
 	}
@@ -100,7 +95,7 @@ func (o loadHTTPOptions) check() error {
 			return err
 		}
 	}
-	return o.files.Check()
+	return o.checkIdentity()
 }
 
 // plan is the load that the options ask for, and the job of it for whoever else drives it.
@@ -277,27 +272,6 @@ func fieldsOf(where string, text []byte) (out []exchange.Field, err error) {
 	return out, ofOption(where, lines.Err())
 }
 
-// passphrase is that of PKCS#12: from a file or the environment, because a command line is
-// seen by all.
-func (o loadHTTPOptions) passphrase() (string, error) {
-	switch {
-	case o.passFile != "":
-		text, err := readCapped(o.passFile)
-		if err != nil {
-			return "", ofOption("--pass-file", err)
-		}
-		line, _, _ := strings.Cut(string(text), "\n")
-		return strings.TrimSuffix(line, "\r"), nil
-	case o.passEnv != "":
-		secret, set := os.LookupEnv(o.passEnv)
-		if !set {
-			return "", fmt.Errorf("--pass-env: the environment has no %s", o.passEnv)
-		}
-		return secret, nil
-	}
-	return "", nil
-}
-
 // readCapped reads a file that an option names.
 func readCapped(name string) ([]byte, error) {
 	f, err := os.Open(name)
@@ -317,14 +291,19 @@ func readCapped(name string) ([]byte, error) {
 
 // enoughFiles looks whether this process may open as many connections.
 func enoughFiles(p *load.Plan) error {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+	each := len(p.Set.Origins)
+	return mayOpen(p.Connections*each, fmt.Sprintf("%d connections to %d servers", p.Connections, each))
+}
+
+// mayOpen looks whether this process may have so many connections open beside its own
+// files.
+func mayOpen(connections int, what string) error {
+	limit, err := self.Files()
+	if err != nil {
 		return err
 	}
-	const own = 64 // of the program itself
-	each := uint64(len(p.Set.Origins))
-	if need := uint64(p.Connections)*each + own; need > limit.Cur {
-		return ui.Hinted(ui.Refused, fmt.Errorf("%d connections to %d servers want %d open files, and this process may have %d", p.Connections, each, need, limit.Cur),
+	if need := uint64(connections) + self.OwnFiles; need > limit {
+		return ui.Hinted(ui.Refused, fmt.Errorf("%s want %d open files, and this process may have %d", what, need, limit),
 			fmt.Sprintf("raise the limit (ulimit -n %d), or take fewer connections", need))
 	}
 	return nil

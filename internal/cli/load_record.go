@@ -55,14 +55,7 @@ func (o loadHTTPOptions) withoutSecrets(urls []string) string {
 	for _, w := range o.expect {
 		words = append(words, "--expect", w)
 	}
-	add("cert", o.files.Cert)
-	add("key", o.files.Key)
-	add("cacert", o.files.CA)
-	add("pkcs12", o.files.PKCS12)
-	add("pass-file", o.passFile)
-	add("pass-env", o.passEnv)
-	add("puppet-ssldir", o.files.PuppetSSLDir)
-	add("certname", o.files.CertName)
+	o.identityWords(add)
 	add("tls-resume", o.resume)
 	if o.findKnee {
 		words = append(words, "--find-knee")

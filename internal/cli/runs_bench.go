@@ -7,6 +7,7 @@ import (
 	"fettle.dev/fettle/internal/bench/disk"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/load"
+	"fettle.dev/fettle/internal/load/mqtt"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -27,6 +28,8 @@ func (a *app) showBench(r *evidence.Run) error {
 		return shown(a, r, report.BenchEtcd)
 	case load.Kind:
 		return shown(a, r, report.LoadHTTP)
+	case mqtt.Kind:
+		return shown(a, r, report.LoadMQTT)
 	}
 	return a.result(BenchResult{r}, nil)
 }

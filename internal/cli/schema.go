@@ -14,6 +14,7 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/load"
+	"fettle.dev/fettle/internal/load/mqtt"
 	"fettle.dev/fettle/internal/logs"
 	"fettle.dev/fettle/internal/logs/puppetrun"
 	"fettle.dev/fettle/internal/prove"
@@ -44,6 +45,7 @@ var documents = map[string]any{
 	"logs-compare":    logs.Comparison{},
 	"logs-puppet":     puppetrun.Runs{},
 	"load-http":       load.Result{},
+	"load-mqtt":       mqtt.Result{},
 	"plan":            tune.Plan{},
 	"plugins":         PluginList{},
 	"postgres-tables": PostgresTables{},

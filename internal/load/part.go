@@ -10,6 +10,7 @@ import (
 	"fettle.dev/fettle/internal/load/fleet"
 	"fettle.dev/fettle/internal/load/meter"
 	"fettle.dev/fettle/internal/load/rate"
+	"fettle.dev/fettle/internal/load/self"
 )
 
 // part is what one generator has counted.
@@ -48,10 +49,10 @@ func (r *Prepared) drive(ctx context.Context, seed uint64, tell func(fleet.Now))
 	if err != nil {
 		return nil, err
 	}
-	use, began := startUse(), startUse()
+	use, began := self.Now(), self.Now()
 	plan.Client, plan.Meter = r.connections(), m
 	plan.Tick = func(at time.Duration) {
-		m.CPU(at-time.Millisecond, use.share())
+		m.CPU(at-time.Millisecond, use.Share())
 		last := m.Now(at)
 		tell(fleet.Now{At: at, AnswerRate: perSecond(last.Answered, last.To-last.From), P50S: last.Percentile(50), P99S: last.Percentile(99), ErrorShare: last.Errors()})
 	}
@@ -59,7 +60,7 @@ func (r *Prepared) drive(ctx context.Context, seed uint64, tell func(fleet.Now))
 	if err != nil {
 		return nil, err
 	}
-	return &part{meter: m, Counts: fleet.Counts{Until: out.Until, Connections: out.Connections, CPU: startUse().cpu - began.cpu, Processors: processors(),
+	return &part{meter: m, Counts: fleet.Counts{Until: out.Until, Connections: out.Connections, CPU: self.Now().CPU() - began.CPU(), Processors: self.Processors(),
 		Handshakes: r.counts.Handshakes.Load(), Resumed: r.counts.Resumed.Load(), Opened: r.counts.Opened.Load(), Reopened: r.counts.Reopened.Load()}}, nil
 }
 

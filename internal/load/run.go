@@ -8,14 +8,10 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"fettle.dev/fettle/internal/load/dial"
 	"fettle.dev/fettle/internal/load/drive"
@@ -246,35 +242,3 @@ func (p *Plan) schedule() (plan drive.Plan, stretches []meter.Stretch, err error
 
 // good says whether a status is no error.
 func (p *Plan) good(status int) bool { return status < 400 || slices.Contains(p.Wanted, status) }
-
-// use is what this process has taken of its processors until a moment.
-type use struct {
-	at  time.Time
-	cpu time.Duration
-}
-
-func startUse() *use {
-	u := &use{at: time.Now()}
-	u.cpu, _ = consumed()
-	return u
-}
-
-// consumed is the processor time of this process.
-func consumed() (time.Duration, error) {
-	var r unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
-		return 0, fmt.Errorf("getrusage: %w", err)
-	}
-	return time.Duration(r.Utime.Nano() + r.Stime.Nano()), nil
-}
-
-// processors are how many this process can use.
-func processors() int { return min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) }
-
-// share is the share of its processors that the process has taken since the last call.
-func (u *use) share() float64 {
-	now := startUse()
-	share := (now.cpu - u.cpu).Seconds() / now.at.Sub(u.at).Seconds() / float64(processors())
-	*u = *now
-	return share
-}

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"fettle.dev/fettle/internal/load/alarm"
 	"fettle.dev/fettle/internal/load/exchange"
 	"fettle.dev/fettle/internal/load/meter"
 )
@@ -72,7 +73,7 @@ type engine struct {
 	Plan
 	ctx   context.Context // ends when no more is to be started
 	begin time.Time
-	alarm *alarm
+	alarm *alarm.Alarm
 
 	mu       sync.Mutex
 	workers  []*worker
@@ -106,13 +107,13 @@ func Run(ctx context.Context, p Plan) (Outcome, error) {
 	if p.Schedule != nil {
 		p.For = p.Schedule.Length()
 	}
-	alarm, err := newAlarm()
+	clock, err := alarm.New()
 	if err != nil {
 		return Outcome{}, err
 	}
 	starts, stop := context.WithCancel(ctx)
 	defer stop()
-	e := &engine{Plan: p, ctx: starts, begin: time.Now(), alarm: alarm}
+	e := &engine{Plan: p, ctx: starts, begin: time.Now(), alarm: clock}
 	watched := e.watch()
 	if p.Schedule == nil {
 		for range p.Connections {
@@ -172,7 +173,7 @@ func (e *engine) close() {
 	free := e.free
 	e.free = nil
 	e.mu.Unlock()
-	e.alarm.close()
+	e.alarm.Close()
 	for _, w := range free {
 		close(w.lead)
 	}
@@ -224,7 +225,7 @@ func (w *worker) take() (at time.Duration, waited, more bool) {
 	at = e.Schedule.At(e.next)
 	if e.now() <= at {
 		e.behind = false
-		if !e.alarm.until(e.begin.Add(at)) {
+		if !e.alarm.Until(e.begin.Add(at)) {
 			return 0, false, false
 		}
 	}

@@ -26,11 +26,16 @@ type Request struct {
 	Wire []byte
 	// Origin is the number of the origin that is asked, among those of the run.
 	Origin int
+	// Harmless says that to send it twice does no harm, whatever its method.
+	Harmless bool
 }
 
 // Repeatable says whether the request may be sent again where a connection that was kept
 // open turns out to be closed (RFC 9110, 9.2.2).
 func (r *Request) Repeatable() bool {
+	if r.Harmless {
+		return true
+	}
 	switch r.Method {
 	case "GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE":
 		return true
@@ -52,6 +57,7 @@ const (
 	Protocol   Failure = "protocol"     // what came is no HTTP, or more than is taken
 	Unsent     Failure = "not-sent"     // no connection became free for it
 	Unfinished Failure = "cut-off"      // it was under way when the run was ended
+	Local      Failure = "local-limit"  // this machine has no port or file left for it
 	Other      Failure = "other"
 )
 
@@ -105,6 +111,8 @@ func Failed(err error, connecting bool) Answer {
 	// calls the operation so.
 	case errors.As(err, &secured), errors.As(err, &op) && op.Op == "remote error":
 		a.Failure = TLS
+	case errors.Is(err, syscall.EADDRNOTAVAIL), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		a.Failure = Local
 	case connecting && errors.Is(err, syscall.ECONNREFUSED):
 		a.Failure = Refused
 	case connecting:

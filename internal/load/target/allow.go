@@ -71,8 +71,8 @@ func (e *NotAllowedError) Error() string {
 	return fmt.Sprintf("%s is %s, which is not this machine, and not allowed: a load test is for a server of yours", e.Target, e.Socket.Addr())
 }
 
-// find resolves a target, all of whose addresses have to be allowed.
-func (a *Allowed) find(ctx context.Context, hostPort string, resolver Resolver) ([]netip.AddrPort, error) {
+// Find resolves a target, all of whose addresses have to be allowed.
+func (a *Allowed) Find(ctx context.Context, hostPort string, resolver Resolver) ([]netip.AddrPort, error) {
 	sockets, err := resolve(ctx, hostPort, resolver)
 	if err != nil {
 		return nil, err

@@ -140,7 +140,7 @@ func Make(ctx context.Context, list []Asked, c Common, allowed *Allowed, resolve
 			if to == "" {
 				to = withPort(u)
 			}
-			sockets, err := allowed.find(ctx, to, resolver)
+			sockets, err := allowed.Find(ctx, to, resolver)
 			if err != nil {
 				return nil, at(err)
 			}
@@ -149,7 +149,7 @@ func Make(ctx context.Context, list []Asked, c Common, allowed *Allowed, resolve
 		}
 		r := &exchange.Request{Method: a.Method, URL: u, Origin: numbers[key], Body: c.Body}
 		r.Header = c.header(u)
-		r.Wire = wire(r, c.Close)
+		r.Wire = Wire(r, c.Close)
 		sum += uint64(a.Weight)
 		s.Requests, s.Asked, s.until = append(s.Requests, r), append(s.Asked, a), append(s.until, sum)
 	}
@@ -217,8 +217,8 @@ func (c Common) header(u *url.URL) []exchange.Field {
 	return out
 }
 
-// wire is a request as HTTP/1.1 sends it.
-func wire(r *exchange.Request, closing bool) []byte {
+// Wire is a request as HTTP/1.1 sends it.
+func Wire(r *exchange.Request, closing bool) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", r.Method, r.URL.RequestURI())
 	for _, f := range r.Header {

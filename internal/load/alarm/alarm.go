@@ -1,4 +1,5 @@
-package drive
+// Package alarm wakes up at a moment, to some microseconds.
+package alarm
 
 import (
 	"errors"
@@ -11,20 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarm wakes up at a moment, to some microseconds. The runtime's own timers are rounded
-// to milliseconds by epoll_wait(2) while a process is idle; a timerfd(2) is a descriptor
-// that the runtime waits for as for a connection.
-type alarm struct {
+// Alarm wakes up one goroutine at a time. The runtime's own timers are rounded to
+// milliseconds by epoll_wait(2) while a process is idle; a timerfd(2) is a descriptor that
+// the runtime waits for as for a connection.
+type Alarm struct {
 	file *os.File
 	raw  syscall.RawConn
 }
 
-func newAlarm() (*alarm, error) {
+// New makes an alarm.
+func New() (*Alarm, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("timerfd_create", err)
 	}
-	a := &alarm{file: os.NewFile(uintptr(fd), "timerfd")}
+	a := &Alarm{file: os.NewFile(uintptr(fd), "timerfd")}
 	if a.raw, err = a.file.SyscallConn(); err != nil {
 		return nil, errors.Join(err, a.file.Close())
 	}
@@ -34,8 +36,8 @@ func newAlarm() (*alarm, error) {
 // near is so short a time that to sleep would take longer.
 const near = 10 * time.Microsecond
 
-// until waits for a moment; false once the alarm is closed.
-func (a *alarm) until(t time.Time) bool {
+// Until waits for a moment; false once the alarm is closed.
+func (a *Alarm) Until(t time.Time) bool {
 	for {
 		left := time.Until(t)
 		switch {
@@ -57,5 +59,5 @@ func (a *alarm) until(t time.Time) bool {
 	}
 }
 
-// close wakes up whoever waits. It may be called again.
-func (a *alarm) close() { _ = a.file.Close() }
+// Close wakes up whoever waits. It may be called again.
+func (a *Alarm) Close() { _ = a.file.Close() }

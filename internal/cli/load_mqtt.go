@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/load/mqtt"
+	"fettle.dev/fettle/internal/load/target"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+func loadMQTTCommand(a *app) *cobra.Command {
+	o := loadMQTTOptions{}
+	c := &cobra.Command{
+		Use: "mqtt BROKER", Short: "Connect the hosts of pull-based remote execution to a broker, and give each a job",
+		Long: `Plays N hosts of pull-based remote execution (MQTT 3.1.1) against a broker, as
+mqtt://localhost:1883 or mqtts://localhost:8883: they connect at a rate, and each is told of
+a job as Foreman's smart proxy tells it. How many the broker takes, when each hears of its
+job, and who does not, is measured. With --pull URL the hosts fetch their jobs from
+URL/JOB and post their output to URL/JOB/update; each --setting of the proxy is a round of
+jobs. Servers other than this machine have to be allowed (--allow).`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := noneEmpty(c); err != nil {
+				return err
+			}
+			o.given = c.Flags().Changed
+			return a.loadMQTT(c.Context(), o, args[0])
+		},
+	}
+	f := c.Flags()
+	f.IntVarP(&o.hosts, "hosts", "n", 0, "how many hosts connect (default: one for each of --host-certs)")
+	f.StringVar(&o.connectRate, "connect-rate", "100/s", "how many connect in a time: 100/s, 6000/min")
+	f.StringVar(&o.jobRate, "job-rate", "100/s", "how many jobs are due in a time")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long connecting, publishing and an HTTP request may take")
+	f.DurationVar(&o.wait, "wait", 0, "a round of jobs ends when nothing new has come for so long (default 10s; with --pull 30s and the time of --output-every)")
+	f.StringVar(&o.pull, "pull", "", "URL below which hosts fetch their jobs: from URL/JOB, and output goes to URL/JOB/update")
+	f.DurationVar(&o.every, "output-every", 5*time.Second, "with --pull: the time between two reports of a job")
+	f.DurationVar(&o.jobTime, "job-time", 15*time.Second, "with --pull: how long a job runs")
+	f.StringArrayVar(&o.settings, "setting", nil, "with --pull: a round with these settings of the proxy: 'ttl=5s,resend=15m,limit=200'; repeatable (default: the proxy's own, without a limit)")
+	f.StringArrayVar(&o.allow, "allow", nil, "HOST:PORT or network that may be loaded; repeatable. Loopback always may")
+	f.StringArrayVar(&o.expect, "expect", nil, "exit with 3 unless this holds for each round: 'p99 < 1s' of the notifications, 'errors < 1%' of the jobs, 'rate > 90/s'; repeatable")
+	o.identityFlags(f)
+	f.StringVar(&o.hostCerts, "host-certs", "", "directory of NAME.pem, each the certificate and key of the host NAME (default: all hosts show that of --cert)")
+	return c
+}
+
+func (a *app) loadMQTT(ctx context.Context, o loadMQTTOptions, broker string) error {
+	if err := a.mustBeLive(); err != nil {
+		return err
+	}
+	plan, err := o.plan(ctx, broker, net.DefaultResolver)
+	var not *target.NotAllowedError
+	switch {
+	case errors.As(err, &not):
+		return ui.Hinted(ui.Refused, err, fmt.Sprintf("if it is yours: --allow %s, or a network as --allow 192.0.2.0/24", not.Target))
+	case err != nil && ctx.Err() != nil:
+		return cutShort(ctx, err, "nothing was sent", nil)
+	case err != nil:
+		return ui.Exit(ui.Usage, err)
+	}
+	if err := mayOpen(connectionsOf(plan), fmt.Sprintf("%d hosts", len(plan.Hosts))); err != nil {
+		return err
+	}
+	m, err := a.machineAsIs(ctx)
+	if err != nil {
+		return err
+	}
+	if err := m.mayMeasure(); err != nil {
+		return err
+	}
+	prepared, err := mqtt.Prepare(ctx, *plan)
+	if err != nil {
+		return cutShort(ctx, err, "nothing was measured", nil)
+	}
+	m.command = o.commandLine(broker)
+	if err := a.sayMQTT(plan); err != nil {
+		return err
+	}
+	run := &evidence.Run{Kind: mqtt.Kind, Began: m.host.Clock.Now().UTC()}
+	result, err := prepared.Run(ctx, a.progressLines())
+	a.screen.Status("")
+	if err != nil {
+		return err
+	}
+	run.Verdict = result.Text
+	recorded := m.record(run, result)
+	if result.Cut != nil {
+		err = cutShort(ctx, ctx.Err(), "the hosts are disconnected", run)
+	} else {
+		err = mqttGates(result)
+	}
+	err = errors.Join(err, recorded)
+	if a.data() {
+		return a.result(BenchResult{run}, err)
+	}
+	report.LoadMQTT(a.screen, run, result)
+	return err
+}
+
+// mqttGates is the exit code of a load.
+func mqttGates(x *mqtt.Result) error {
+	failed := x.Failed()
+	switch {
+	case x.Word == mqtt.Silent:
+		return ui.Exit(ui.Failed, errors.New(x.Text))
+	case len(failed) == 0:
+		return nil
+	case x.Word == mqtt.Limited:
+		return ui.Exit(ui.Failed, errors.New("whether the gates are met cannot be told: the generator was the limit"))
+	}
+	g, where := failed[0], ""
+	if g.Round != "" {
+		where = " with " + g.Round
+	}
+	return ui.Exit(ui.GateNotMet, fmt.Errorf("expected %s%s, and it is: %s", g.Gate, where, g.Text))
+}
+
+// progressLines tells each second how far it is.
+func (a *app) progressLines() func(string) {
+	seconds := 0
+	return func(line string) {
+		if a.screen.Width > 0 && !a.data() {
+			a.screen.Status("%s", line)
+			return
+		}
+		if seconds++; seconds%10 == 0 { // a line in a log now and then
+			a.screen.Progress("%s", line)
+		}
+	}
+}

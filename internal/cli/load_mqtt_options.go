@@ -1,0 +1,297 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/load/identity"
+	"fettle.dev/fettle/internal/load/mqtt"
+	"fettle.dev/fettle/internal/load/mqtt/dispatch"
+	"fettle.dev/fettle/internal/load/rate"
+	"fettle.dev/fettle/internal/load/self"
+	"fettle.dev/fettle/internal/load/target"
+	"fettle.dev/fettle/internal/load/threshold"
+	"fettle.dev/fettle/internal/rule"
+)
+
+type loadMQTTOptions struct {
+	hosts                         int
+	connectRate, jobRate          string
+	timeout, wait, every, jobTime time.Duration
+	pull, hostCerts               string
+	settings, allow, expect       []string
+	identityOptions
+	given func(flag string) bool
+}
+
+// Limits of the options.
+const (
+	maxHosts    = 100_000
+	maxSettings = 100
+)
+
+// check says which options do not go together or make no sense.
+func (o *loadMQTTOptions) check() error {
+	switch {
+	case o.hosts == 0 && o.hostCerts == "" && !o.given("hosts"):
+		return errors.New("how many? want --hosts 5000")
+	case o.given("hosts") && (o.hosts < 1 || o.hosts > maxHosts):
+		return fmt.Errorf("--hosts %d: want a number from 1 to %d", o.hosts, maxHosts)
+	case o.timeout < time.Millisecond || o.timeout > 10*time.Minute:
+		return fmt.Errorf("--timeout %v: want from 1ms to 10m", o.timeout)
+	case o.given("wait") && (o.wait < time.Second || o.wait > maxRun):
+		return fmt.Errorf("--wait %v: want from 1s to %v", o.wait, maxRun)
+	case len(o.settings) > maxSettings:
+		return fmt.Errorf("%d settings: want at most %d", len(o.settings), maxSettings)
+	case o.every < 100*time.Millisecond || o.every > time.Hour:
+		return fmt.Errorf("--output-every %v: want from 100ms to 1h", o.every)
+	case o.jobTime < 100*time.Millisecond || o.jobTime > 24*time.Hour:
+		return fmt.Errorf("--job-time %v: want from 100ms to 24h", o.jobTime)
+	case o.pull != "" && o.given("wait") && o.wait < min(o.every, o.jobTime):
+		return fmt.Errorf("--wait %v: a report comes each %v only", o.wait, min(o.every, o.jobTime))
+	}
+	if o.pull == "" {
+		for _, flag := range []string{"output-every", "job-time", "setting"} {
+			if o.given(flag) {
+				return fmt.Errorf("--%s is for --pull", flag)
+			}
+		}
+	}
+	return o.checkIdentity()
+}
+
+// plan is the load that the options ask for. What is wrong is an error of usage, but for a
+// target that is not allowed.
+func (o *loadMQTTOptions) plan(ctx context.Context, broker string, resolver target.Resolver) (*mqtt.Plan, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	p := &mqtt.Plan{Timeout: o.timeout, Wait: o.wait}
+	var err error
+	if p.ConnectRate, err = rate.Parse(o.connectRate); err != nil {
+		return nil, ofOption("--connect-rate", err)
+	}
+	if p.JobRate, err = rate.Parse(o.jobRate); err != nil {
+		return nil, ofOption("--job-rate", err)
+	}
+	for _, text := range o.expect {
+		g, err := threshold.Parse(text)
+		if err != nil {
+			return nil, ofOption("--expect", err)
+		}
+		if g.Observed() {
+			return nil, fmt.Errorf("--expect: %q: want one of the notifications or the jobs: p50 to p99.9, mean, max, errors, rate", text)
+		}
+		p.Gates = append(p.Gates, g)
+	}
+	for _, text := range o.settings {
+		s, err := dispatch.Parse(text)
+		if err != nil {
+			return nil, ofOption("--setting", err)
+		}
+		p.Settings = append(p.Settings, s)
+	}
+	if len(p.Settings) == 0 {
+		p.Settings = []dispatch.Settings{dispatch.Defaults}
+	}
+	if p.Broker, err = brokerURL(broker); err != nil {
+		return nil, err
+	}
+	secured := p.Broker.Scheme == "mqtts" || strings.HasPrefix(o.pull, "https:")
+	if !secured && (o.files != identity.Files{} || o.hostCerts != "") {
+		return nil, errors.New("certificates are for mqtts:// and https://")
+	}
+	if err := o.identities(p, secured); err != nil {
+		return nil, err
+	}
+	allowed, err := target.ParseAllowed(ctx, o.allow, resolver)
+	if err != nil {
+		return nil, ofOption("--allow", err)
+	}
+	if p.Sockets, err = allowed.Find(ctx, p.Broker.Host, resolver); err != nil {
+		return nil, err
+	}
+	if p.Pull, err = o.pulled(ctx, allowed, resolver); err != nil {
+		return nil, err
+	}
+	if p.Wait == 0 {
+		p.Wait = 10 * time.Second
+		if p.Pull != nil {
+			p.Wait = 30*time.Second + o.every
+		}
+	}
+	return p, nil
+}
+
+// brokerURL reads that of a broker; its port is there then.
+func brokerURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return nil, err
+	case u.User != nil: // before anything says the URL again
+		return nil, errors.New("a URL with a password: a host of remote execution is known by its certificate")
+	case u.Scheme != "mqtt" && u.Scheme != "mqtts":
+		return nil, fmt.Errorf("%q: want a broker as mqtt://localhost:1883, or mqtts://localhost:8883 for TLS", text)
+	case u.Hostname() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("%q: want a host and a port alone, as mqtt://localhost:1883", text)
+	}
+	if u.Port() == "" {
+		u.Host = net.JoinHostPort(u.Hostname(), map[string]string{"mqtt": "1883", "mqtts": "8883"}[u.Scheme])
+	}
+	u.Path = ""
+	return u, nil
+}
+
+// identities are the hosts, and what they and the proxy show of themselves.
+func (o *loadMQTTOptions) identities(p *mqtt.Plan, secured bool) error {
+	var shared *tls.Config
+	if secured {
+		var err error
+		if shared, err = o.identity(); err != nil {
+			return err
+		}
+		if p.Broker.Scheme == "mqtts" {
+			p.TLS = shared
+		}
+	}
+	if o.hostCerts == "" {
+		for i := range o.hosts {
+			p.Hosts = append(p.Hosts, mqtt.Host{Name: fmt.Sprintf("fettle-%06d", i+1), TLS: shared})
+		}
+		return nil
+	}
+	files, err := filepath.Glob(filepath.Join(strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(o.hostCerts), "*.pem"))
+	if err != nil {
+		return ofOption("--host-certs", err)
+	}
+	if _, err := os.Stat(o.hostCerts); err != nil {
+		return ofOption("--host-certs", err)
+	}
+	switch {
+	case o.hosts == 0:
+		o.hosts = len(files)
+	case o.hosts > len(files):
+		return fmt.Errorf("--host-certs: %s has %d files NAME.pem, for %d hosts", o.hostCerts, len(files), o.hosts)
+	}
+	if o.hosts == 0 || o.hosts > maxHosts {
+		return fmt.Errorf("--host-certs: %s has %d files NAME.pem: want from 1 to %d", o.hostCerts, len(files), maxHosts)
+	}
+	for _, file := range files[:o.hosts] {
+		name := strings.TrimSuffix(filepath.Base(file), ".pem")
+		if strings.ContainsAny(name, "+#\x00") || name == "" {
+			return fmt.Errorf("--host-certs: %s: its name is none that a topic can have", file)
+		}
+		own, err := identity.Load(identity.Files{Cert: file, Key: file}, readCapped, nil)
+		if err != nil {
+			return ofOption("--host-certs", err)
+		}
+		own.RootCAs = shared.RootCAs
+		p.Hosts = append(p.Hosts, mqtt.Host{Name: name, TLS: own})
+	}
+	return nil
+}
+
+// pulled is where jobs are fetched; nil for nowhere.
+func (o *loadMQTTOptions) pulled(ctx context.Context, allowed *target.Allowed, resolver target.Resolver) (*mqtt.Pull, error) {
+	if o.pull == "" {
+		return nil, nil
+	}
+	set, err := target.Make(ctx, []target.Asked{{Weight: 1, Method: "GET", URL: o.pull}}, target.Common{}, allowed, resolver)
+	if err != nil {
+		var not *target.NotAllowedError
+		if errors.As(err, &not) {
+			return nil, err
+		}
+		return nil, ofOption("--pull", err)
+	}
+	base := set.Requests[0]
+	if base.URL.RawQuery != "" {
+		return nil, errors.New("--pull: want a URL without a query: what a job is called comes at its end")
+	}
+	base.URL.Path = strings.TrimRight(base.URL.Path, "/")
+	return &mqtt.Pull{Base: base, Sockets: set.Origins[0].Sockets, Name: set.Origins[0].Name, Every: o.every, JobTime: o.jobTime}, nil
+}
+
+// connectionsOf is how many connections a plan may have open at a time.
+func connectionsOf(p *mqtt.Plan) int {
+	n := len(p.Hosts)
+	if p.Pull == nil {
+		return n
+	}
+	most := 0
+	for _, s := range p.Settings {
+		under := n
+		if s.Limit > 0 {
+			under = min(n, 2*s.Limit) // what was given up and comes nevertheless is beyond it
+		}
+		most = max(most, under)
+	}
+	return n + most
+}
+
+// sayMQTT says what will be done, and for how long at least.
+func (a *app) sayMQTT(p *mqtt.Plan) error {
+	n := float64(len(p.Hosts))
+	at := func(rate float64) time.Duration { return time.Duration(n / rate * float64(time.Second)) }
+	least := at(p.ConnectRate)
+	for _, s := range p.Settings {
+		round := at(p.JobRate)
+		if p.Pull != nil {
+			if s.Limit > 0 {
+				round = max(round, time.Duration(n/float64(s.Limit)*float64(p.Pull.JobTime)))
+			}
+			round += p.Pull.JobTime
+		}
+		least += round
+	}
+	limit, err := self.Files()
+	if err != nil {
+		return err
+	}
+	rounds := "a job for each"
+	if len(p.Settings) > 1 {
+		rounds = fmt.Sprintf("%d rounds of a job for each", len(p.Settings))
+	}
+	a.screen.Say("%d hosts, then %s: until %s or later; up to %d of %d open files", len(p.Hosts), rounds, time.Now().Add(least).Local().Format("15:04:05"), connectionsOf(p)+self.OwnFiles, limit)
+	return nil
+}
+
+// commandLine is that for the record.
+func (o *loadMQTTOptions) commandLine(broker string) string {
+	words := []string{"fettle", "load", "mqtt"}
+	add := func(flag, value string) {
+		if o.given(flag) {
+			words = append(words, "--"+flag, value)
+		}
+	}
+	add("hosts", fmt.Sprint(o.hosts))
+	add("connect-rate", o.connectRate)
+	add("job-rate", o.jobRate)
+	add("timeout", o.timeout.String())
+	add("wait", o.wait.String())
+	add("pull", o.pull)
+	add("output-every", o.every.String())
+	add("job-time", o.jobTime.String())
+	for _, w := range o.settings {
+		words = append(words, "--setting", w)
+	}
+	for _, w := range o.allow {
+		words = append(words, "--allow", w)
+	}
+	for _, w := range o.expect {
+		words = append(words, "--expect", w)
+	}
+	o.identityWords(add)
+	add("host-certs", o.hostCerts)
+	return string(host.Redact("", []byte(rule.CommandLine(append(words, broker)))))
+}

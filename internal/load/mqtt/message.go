@@ -1,0 +1,130 @@
+package mqtt
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// notification is what the proxy publishes to yggdrasil/HOST/data/in when there is a job
+// (smart_proxy_remote_execution_ssh, actions/pull_script.rb, mqtt_start).
+type notification struct {
+	Type      string   `json:"type"`
+	MessageID string   `json:"message_id"`
+	Version   int      `json:"version"`
+	Sent      string   `json:"sent"`
+	Directive string   `json:"directive"`
+	Content   string   `json:"content"` // where the job is
+	Metadata  metadata `json:"metadata"`
+}
+
+type metadata struct {
+	Event     string `json:"event"`
+	JobUUID   string `json:"job_uuid"`
+	ReturnURL string `json:"return_url"` // where its output goes
+	Version   string `json:"version"`
+}
+
+// topics are those that a host listens to.
+func topics(host string) []string {
+	return []string{jobTopic(host), "yggdrasil/" + host + "/control/in"}
+}
+
+func jobTopic(host string) string { return "yggdrasil/" + host + "/data/in" }
+
+// numbering makes the identifiers of a round: UUIDs by their form, with the number of the
+// job at their end, so that what comes back is known without a list.
+type numbering struct {
+	run   [6]byte // that of the run, at random
+	round uint16
+}
+
+func (n numbering) prefix() string {
+	r := hex.EncodeToString(n.run[:])
+	return fmt.Sprintf("%s-%s-4%03x-", r[:8], r[8:], n.round&0xfff)
+}
+
+// uuid is that of a job; with an attempt above 0 that of a message.
+func (n numbering) uuid(job, attempt int) string {
+	return fmt.Sprintf("%s%04x-%012x", n.prefix(), 0x8000|attempt&0x3fff, job)
+}
+
+// parse takes a UUID of this round apart; false for any other.
+func (n numbering) parse(uuid string) (job, attempt int, ok bool) {
+	rest, ok := strings.CutPrefix(uuid, n.prefix())
+	if !ok || len(rest) != len("8000-000000000000") || rest[4] != '-' {
+		return 0, 0, false
+	}
+	a, err1 := strconv.ParseUint(rest[:4], 16, 16)
+	j, err2 := strconv.ParseUint(rest[5:], 16, 48)
+	if err1 != nil || err2 != nil || a&^0x3fff != 0x8000 || n.uuid(int(j), int(a)) != uuid {
+		return 0, 0, false
+	}
+	return int(j), int(a & 0x3fff), true
+}
+
+// notify writes a notification. base is where the jobs are, or empty.
+func (n numbering) notify(job, attempt int, base string, now time.Time) []byte {
+	m := notification{
+		Type: "data", MessageID: n.uuid(job, attempt), Version: 1, Sent: now.Format(time.RFC3339), Directive: "foreman",
+		Metadata: metadata{Event: "start", JobUUID: n.uuid(job, 0), Version: "v1"},
+	}
+	if base != "" {
+		m.Content = base + "/" + m.Metadata.JobUUID
+		m.Metadata.ReturnURL = m.Content + "/update"
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // it has nothing but texts and numbers
+	}
+	return text
+}
+
+// read takes a notification of this round apart. Whatever else is published to a host's
+// topic is none, and nothing is fetched because of it.
+func (n numbering) read(text []byte) (job, attempt int, ok bool) {
+	var m notification
+	if json.Unmarshal(text, &m) != nil || m.Directive != "foreman" || m.Metadata.Event != "start" {
+		return 0, 0, false
+	}
+	job, _, ok = n.parse(m.Metadata.JobUUID)
+	same, attempt, whole := n.parse(m.MessageID)
+	return job, attempt, ok && whole && same == job
+}
+
+// report is what a host posts of its job (foreman_ygg_worker, types.go): a piece of
+// output, or the exit code.
+type report struct {
+	Version string   `json:"version"`
+	Updates []update `json:"updates"`
+}
+
+type update struct {
+	Timestamp string `json:"timestamp"`
+	Type      string `json:"type"` // output or exit
+	Content   string `json:"content,omitempty"`
+	Stream    string `json:"stream,omitempty"`
+	ExitCode  *int   `json:"exit_code,omitempty"`
+}
+
+// outputBytes are in each report but the last.
+const outputBytes = 1000
+
+// output is about what a package manager says in five seconds.
+var output = strings.Repeat("  Upgrading        : a-package-of-the-job-1:2.3.4-5.el9.x86_64\n", outputBytes)[:outputBytes]
+
+// reportOf writes a report: of output, or of the end of the job.
+func reportOf(now time.Time, end bool) []byte {
+	u := update{Timestamp: now.Format(time.RFC3339Nano), Type: "output", Content: output, Stream: "stdout"}
+	if end {
+		u.Type, u.Content, u.Stream, u.ExitCode = "exit", "", "", new(int)
+	}
+	text, err := json.Marshal(report{"1", []update{u}})
+	if err != nil {
+		panic(err) // as above
+	}
+	return text
+}
