@@ -166,33 +166,38 @@ func (x *Result) blind() string {
 
 // kneeVerdict says what the search has found.
 func (x *Result) kneeVerdict(r knee.Result) (Word, string) {
-	last := func(perSecond float64, holds bool) string {
-		for i := len(x.Knee.Stages) - 1; i >= 0; i-- {
-			if s := x.Knee.Stages[i]; s.Rate == perSecond && (s.Verdict == knee.Holds) == holds {
-				return s.Why
+	// last is what the last stage at a rate has to say, of one of these verdicts, the first
+	// of them if there is one.
+	last := func(perSecond float64, verdicts ...knee.Verdict) string {
+		for _, v := range verdicts {
+			for i := len(x.Knee.Stages) - 1; i >= 0; i-- {
+				if s := x.Knee.Stages[i]; s.Rate == perSecond && s.Verdict == v {
+					return s.Why
+				}
 			}
 		}
 		return ""
 	}
+	failed := func(perSecond float64) string { return last(perSecond, knee.Fails, knee.Limited) }
 	name := func(perSecond float64) string { return rate.Stage{From: perSecond, To: perSecond}.String() }
-	held := fmt.Sprintf("%s held (%s)", name(r.Rate), last(r.Rate, true))
+	held := fmt.Sprintf("%s held (%s)", name(r.Rate), last(r.Rate, knee.Holds))
 	switch r.Answer {
 	case knee.FailsAtLowest:
-		return TooSlow, fmt.Sprintf("fails already at the lowest rate, %s: %s", name(r.Failed), last(r.Failed, false))
+		return TooSlow, fmt.Sprintf("fails already at the lowest rate, %s: %s", name(r.Failed), failed(r.Failed))
 	case knee.HoldsAtHighest:
 		return Held, fmt.Sprintf("%s, the highest rate that was asked for", held)
 	case knee.GeneratorFirst:
 		if r.Rate == 0 {
-			return Limited, fmt.Sprintf("the generator's limit came first, already at %s: %s", name(r.Failed), last(r.Failed, false))
+			return Limited, fmt.Sprintf("the generator's limit came first, already at %s: %s", name(r.Failed), last(r.Failed, knee.Limited, knee.Fails))
 		}
-		return Limited, fmt.Sprintf("the generator's limit came first: %s; at %s: %s", held, name(r.Failed), last(r.Failed, false))
+		return Limited, fmt.Sprintf("the generator's limit came first: %s; at %s: %s", held, name(r.Failed), last(r.Failed, knee.Limited, knee.Fails))
 	case knee.NotMonotone:
 		if r.Odd == r.Failed {
-			return Wavers, fmt.Sprintf("not monotone: %s held in the search, and did not when it was confirmed: %s", name(r.Odd), last(r.Odd, false))
+			return Wavers, fmt.Sprintf("not monotone: %s held in the search, and did not when it was confirmed: %s", name(r.Odd), failed(r.Odd))
 		}
-		return Wavers, fmt.Sprintf("not monotone: %s failed (%s), yet %s held twice (%s)", name(r.Failed), last(r.Failed, false), name(r.Odd), last(r.Odd, true))
+		return Wavers, fmt.Sprintf("not monotone: %s failed (%s), yet %s held twice (%s)", name(r.Failed), failed(r.Failed), name(r.Odd), last(r.Odd, knee.Holds))
 	}
-	return Held, fmt.Sprintf("%s is the knee: it held (%s), and %s did not: %s", name(r.Rate), last(r.Rate, true), name(r.Failed), last(r.Failed, false))
+	return Held, fmt.Sprintf("%s is the knee: it held (%s), and %s did not: %s", name(r.Rate), last(r.Rate, knee.Holds), name(r.Failed), failed(r.Failed))
 }
 
 // String is a stage in words.

@@ -153,9 +153,10 @@ func (s *Search) confirm(low, high float64, why Verdict) (Result, error) {
 }
 
 // decide measures a rate. A stage that holds is believed: an overload does not hold by
-// chance. One that does not is measured again, and the majority counts.
+// chance. One that does not is measured again, and the majority counts. Of two that do not
+// one that the server has failed by itself tells of the server.
 func (s *Search) decide(rate float64, for_ Purpose) (Verdict, error) {
-	var last Verdict
+	why := Limited
 	for held, not := 0, 0; ; {
 		v, err := s.Stage(rate, for_)
 		if err != nil {
@@ -165,13 +166,15 @@ func (s *Search) decide(rate float64, for_ Purpose) (Verdict, error) {
 			held++
 		} else {
 			not++
-			last = v
+			if v == Fails {
+				why = Fails
+			}
 		}
 		switch {
 		case held > not, held == 2:
 			return Holds, nil
 		case not == 2:
-			return last, nil
+			return why, nil
 		}
 	}
 }

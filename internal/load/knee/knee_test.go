@@ -70,6 +70,24 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestBusyGenerator: where the generator is at its limit now and then, what the server has
+// failed by itself is no less failed.
+func TestBusyGenerator(t *testing.T) {
+	n := 0
+	s := Search{Lowest: 10, Highest: 1e6, Stage: func(rate float64, _ Purpose) (Verdict, error) {
+		switch n++; {
+		case rate <= 437:
+			return Holds, nil
+		case n%2 == 0:
+			return Limited, nil
+		}
+		return Fails, nil
+	}}
+	if got, err := s.Run(); err != nil || got.Answer != Found || got.Rate < 428 || got.Rate > 437 {
+		t.Errorf("%+v %v", got, err)
+	}
+}
+
 // TestEveryKnee: without noise the answer is always within the precision, and the search
 // short.
 func TestEveryKnee(t *testing.T) {

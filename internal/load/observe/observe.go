@@ -202,8 +202,9 @@ func (c *Course) Err() error {
 }
 
 // Between are the figures from the first sample at or after a moment to the last one at or
-// before another; false where there are not two. A sample counts for a moment that it
-// missed by less than a tenth of a second.
+// before another. Where a machine was so slow to answer that there are not two, the next
+// one counts, if it came within half of the time after it; else they are not known (false).
+// A sample counts for a moment that it missed by less than a tenth of a second.
 func (c *Course) Between(from, to time.Duration) (Figures, bool) {
 	const slack = 100 * time.Millisecond
 	c.mu.Lock()
@@ -212,6 +213,9 @@ func (c *Course) Between(from, to time.Duration) (Figures, bool) {
 	last := len(c.at) - 1
 	for last >= 0 && c.at[last] > to+slack {
 		last--
+	}
+	if next := first + 1; first >= 0 && last == first && next < len(c.at) && c.at[next] <= to+(to-from)/2 {
+		last = next
 	}
 	if first < 0 || last <= first {
 		return Figures{}, false

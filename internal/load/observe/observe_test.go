@@ -95,6 +95,13 @@ func TestFigures(t *testing.T) {
 		if later, ok := c.Between(4900*time.Millisecond, 8*time.Second); !ok || later.FromS != 5 || later.ToS != 8 || later.MemoryShare != 0.4 {
 			t.Errorf("%+v %t", later, ok)
 		}
+		// One sample in it, and one soon after.
+		if late, ok := c.Between(2500*time.Millisecond, 3800*time.Millisecond); !ok || late.FromS != 3 || late.ToS != 4 {
+			t.Errorf("%+v %t", late, ok)
+		}
+		if late, ok := c.Between(3200*time.Millisecond, 4300*time.Millisecond); ok {
+			t.Errorf("%+v", late)
+		}
 		if len(c.Samples()) != 10 || c.Err() != nil {
 			t.Errorf("%d samples, %v", len(c.Samples()), c.Err())
 		}
