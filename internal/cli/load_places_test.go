@@ -25,11 +25,11 @@ events { worker_connections 4096; }
 http {
   log_format timed '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent $request_time';
   access_log /var/log/nginx/access.log timed;
-  limit_req_zone $server_name zone=all:1m rate=100r/s;
+  limit_req_zone $binary_remote_addr zone=all:1m rate=100r/s;
   limit_req_status 503;
   server {
     listen 127.0.0.1:18080;
-    location /limited { limit_req zone=all burst=20 nodelay; return 200 "hello\n"; }
+    location /limited { limit_req zone=all burst=20 nodelay; root /srv; }
     location /down { return 503; }
     location / { return 200 "hello\n"; }
   }
@@ -68,6 +68,7 @@ func TestLoadPlaces(t *testing.T) {
 			"/root/ssh/one.conf":   fmt.Sprintf(serverConfig, "one", "127.0.0.1:2201"),
 			"/root/ssh/two.conf":   fmt.Sprintf(serverConfig, "two", "127.0.0.2:2202"),
 			"/root/ssh/nginx.conf": limitedConf,
+			"/srv/limited":         "hello\n",
 		},
 	}) {
 		return
@@ -201,9 +202,9 @@ func TestLoadPlaces(t *testing.T) {
 		if testing.Short() || os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
 			t.Skip("takes two minutes; set FETTLE_TEST_NIGHTLY=1")
 		}
-		// nginx refuses what is above 100 a second, and counts no finer than milliseconds.
+		// nginx refuses what is above 100 a second, but for 20 in all.
 		out, x := loadHTTP(t, state, 0, "--find-knee", "--rate", "30/s", "--for", "5s", "--observe", "local", "--expect", "errors < 1%", base+"/limited", "-o", "json")
-		if x == nil || x.Knee == nil || x.Knee.Answer != knee.Found || x.Knee.Rate < 92 || x.Knee.Rate > 108 {
+		if x == nil || x.Knee == nil || x.Knee.Answer != knee.Found || x.Knee.Rate < 92 || x.Knee.Rate > 110 {
 			t.Errorf("%s", out)
 		}
 	})
