@@ -123,18 +123,19 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // holds says whether a stage has held. One that met all thresholds has, also where the
-// generator was at its limit: its delays are in the latency. And what the server refuses,
-// or how busy it is, is no matter of a generator that is late.
+// generator was at its limit: its delays are in the latency. A generator that is late makes
+// up for it in bursts, which a server may refuse; but how busy the server is is no matter of
+// that, nor that it answers nothing as wanted.
 func (g *Rig) holds(x *Result) (v knee.Verdict, why string, err error) {
 	var missed *Gate // the first
-	server := false  // one that was missed is no matter of when requests were sent
+	server := x.Whole.Starts > 0 && x.Whole.Wrong == x.Whole.Starts
 	for i := range x.Gates {
 		gate, asked := &x.Gates[i], g.plan.Gates[i]
 		if gate.Unknown && asked.Observed() {
 			return "", "", fmt.Errorf("%s: %s%s", gate.Gate, gate.Text, x.blind())
 		}
 		if !gate.Met {
-			server = server || asked.Observed() || asked.Asks() == threshold.Errors && x.Whole.Wrong > 0
+			server = server || asked.Observed()
 			if missed == nil {
 				missed = gate
 			}

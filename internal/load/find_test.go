@@ -57,7 +57,14 @@ func TestHolds(t *testing.T) {
 		// Late starts are no fault of the server, and where the thresholds are met all the
 		// same they are none at all.
 		"generator": {late(50 * ms), []string{"p99 < 20ms"}, knee.Limited, "were sent more than 1 ms late"},
-		"late, and refused": {func(time.Duration) meter.Sample {
+		"late, and refused": {func(at time.Duration) meter.Sample {
+			x := late(50 * ms)(0)
+			if at < time.Second {
+				x.Answer.Status = 503
+			}
+			return x
+		}, []string{"errors < 1%"}, knee.Limited, "were sent more than 1 ms late"},
+		"late, and all refused": {func(time.Duration) meter.Sample {
 			x := late(50 * ms)(0)
 			x.Answer.Status = 503
 			return x
