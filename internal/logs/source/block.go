@@ -32,7 +32,7 @@ func cut(r io.Reader, log int, wholeLines bool, get func() *Block, f func(b *Blo
 	from := int64(0) // where the line begins that is skipped
 	for seq := 0; ; {
 		b := get()
-		b.Log, b.Seq = log, seq
+		b.Log, b.Seq, b.Skipped = log, seq, 0
 		b.Data = append(b.Data[:0], rest...)
 		n, broken := fill(r, b.Data[len(b.Data):cap(b.Data)])
 		b.Data = b.Data[:len(b.Data)+n]
