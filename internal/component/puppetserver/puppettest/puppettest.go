@@ -1,8 +1,11 @@
 // Package puppettest runs Debian's Puppet Server in the test root that has it
-// (testroot.Options.Puppet). Only tests import it.
+// (testroot.Options.Puppet), and agents against it. Only tests import it.
 package puppettest
 
 import (
+	_ "embed"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"fettle.dev/fettle/internal/component/producttest"
@@ -13,12 +16,25 @@ import (
 const (
 	Java    = "/etc/default/puppetserver"
 	Options = "/etc/puppet/puppetserver/conf.d/puppetserver.conf"
+	Log     = "/var/log/puppetserver/puppetserver-access.log"
 	Code    = "/etc/puppet/code/environments/production"
 )
+
+// AccessLog is Log as two runs of an agent on localhost have left it, by the
+// request-logging.xml of the package: TestAgent holds it against a new one.
+//
+//go:embed testdata/access.log
+var AccessLog string
 
 // Quick are arguments for Java, of JAVA_ARGS in its file, with which it starts sooner
 // and then is slower, as JRuby's --dev does: for tests that measure nothing.
 const Quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djruby.compile.mode=OFF"
+
+// Server is a Puppet Server that runs, with an authority of certificates of its own.
+type Server struct {
+	Address string // host and port, of TLS
+	SSLDir  string // of the server: certs, private_keys, ca
+}
 
 // name is what its certificate is of.
 const name = "localhost"
@@ -44,7 +60,7 @@ exit 1
 // Start starts the server as its unit does, and waits until it answers: half a minute
 // on a machine that does nothing else, minutes on a busy one. Its authority signs whoever asks.
 // It ends with the test.
-func Start(t testing.TB) {
+func Start(t testing.TB) Server {
 	t.Helper()
 	hosttest.Write(t, "/", map[string]string{
 		"/etc/puppet/puppet.conf": "[main]\ncertname = " + name + "\nserver = " + name + "\n[server]\ndns_alt_names = " + name + "\nautosign = true\n",
@@ -56,4 +72,30 @@ func Start(t testing.TB) {
 		producttest.Command(t, "sh", "-c", `for p in $(pgrep -x java); do if [ /proc/$p/root/ -ef / ]; then kill -s KILL "$p"; fi; done`)
 	})
 	producttest.Command(t, "sh", "-c", starts)
+	return Server{Address: name + ":8140", SSLDir: "/var/lib/puppet/ssl"}
+}
+
+// Agent is a node of the server.
+type Agent struct {
+	Name   string // of its certificate
+	SSLDir string // certs/NAME.pem, private_keys/NAME.pem, certs/ca.pem
+	dir    string
+}
+
+// Agent makes a node, which gets its certificate with its first run.
+func (s Server) Agent(t testing.TB, name string) Agent {
+	dir := filepath.Join("/srv", name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return Agent{Name: name, SSLDir: dir + "/ssl", dir: dir}
+}
+
+// Run is one run of the agent in the foreground, and what it prints: it changes this
+// machine as its catalog says.
+func (a Agent) Run(t testing.TB) string {
+	t.Helper()
+	// 2 is that something was changed.
+	return producttest.Command(t, "sh", "-c", `puppet agent --test --color=false "$@" 2>&1 || { code=$?; [ $code = 2 ] || exit $code; }`, "agent",
+		"--certname", a.Name, "--ssldir", a.SSLDir, "--vardir", a.dir, "--statedir", a.dir+"/state")
 }
