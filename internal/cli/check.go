@@ -39,6 +39,7 @@ type checkOptions struct {
 	explain  string
 	on       []string
 	logs     string
+	probe    probeOptions
 }
 
 func checkCommand(a *app) *cobra.Command {
@@ -48,15 +49,23 @@ func checkCommand(a *app) *cobra.Command {
 		Long: `Asks the rules of the platforms, or of all that this machine is, and writes
 nothing. What cannot be read is unknown, and never passed. --output has, beside
 the usual, html (one page), sarif (2.1.0) and openmetrics (for the textfile
-collector of node_exporter).`,
+collector of node_exporter).
+
+With --probe it also asks a Puppet Server, by what stands in front of it, for what
+should be refused: about fifteen requests, all of them GET.`,
 		Example: `  fettle check
   fettle check --output json > before.json; fettle check --baseline before.json --fail-on warn
-  fettle check --explain T19`,
+  fettle check --explain T19
+  fettle check puppet --probe --url https://puppet.example.com:8140 --allow puppet.example.com:8140 \
+    --puppet-ssldir /etc/puppetlabs/puppet/ssl --certname agent1.example.com`,
 		ValidArgs:   platformNames(),
 		Annotations: map[string]string{moreFormats: "sarif openmetrics html"},
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := noneEmpty(c); err != nil {
 				return err
+			}
+			if err := o.probe.check(c.Flags().Changed, args); err != nil {
+				return ui.Exit(ui.Usage, err)
 			}
 			return a.check(c.Context(), args, o)
 		},
@@ -68,6 +77,7 @@ collector of node_exporter).`,
 	f.StringVar(&o.explain, "explain", "", "say of one rule what it wants and why, where that is from, and what was measured here")
 	f.StringSliceVar(&o.on, "on", nil, "audit other hosts at once, with the fettle that they have: ssh:HOST[,ssh:USER@HOST...]")
 	f.StringVar(&o.logs, "logs", "tail", "what of each log is read: tail (the last 16 MiB; what was not read is said) or all")
+	o.probe.flags(f)
 	_ = c.RegisterFlagCompletionFunc("logs", cobra.FixedCompletions([]string{"tail", "all"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("explain", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return a.completeIDs(), cobra.ShellCompDirectiveNoFileComp
@@ -78,7 +88,7 @@ collector of node_exporter).`,
 
 // sources are where the rules' inputs come from.
 func sources() []platform.Source {
-	all := slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{satellite.Source(), puppet.Source(), openshift.Source()})
+	all := slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{satellite.Source(), puppet.Source(), puppet.FrontSource(), openshift.Source()})
 	for _, p := range components.All {
 		all = append(all, platform.Product(p))
 	}
@@ -156,6 +166,11 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	subject := a.subject(ctx, h, table.Kinds(h))
 	if o.logs == "all" {
 		subject.LogBytes = 0
+	}
+	if o.probe.asked {
+		if subject.Probe, err = a.prober(ctx, h, o.probe); err != nil {
+			return err
+		}
 	}
 	var c *rule.Catalogue
 	if len(own) > 0 || o.explain != "" { // a mistake in them is told before anything is asked

@@ -46,6 +46,9 @@ type Subject struct {
 	// InForce answers the profiles that fettle has in force; nil where its journal
 	// is not at hand.
 	InForce func() ([]string, error)
+	// Probe asks servers that a person has named, and returns what they have shown, by
+	// the name of the input; nil where nobody wants them asked. It is called once.
+	Probe func(context.Context) map[string]rule.Answer
 	// LogBytes is how much of the end of each log is read, in bytes; 0 is all of it.
 	LogBytes int64
 	// Unread is what of logs was not read, in bytes, by file.

@@ -9,36 +9,67 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Listens are the addresses, with ports, at which the server's Jetty listens, as its
-// files say, and where they do. One without a host listens on localhost alone (Trapperkeeper's
-// jetty-config).
-func Listens(h *host.Host) (addresses []string, at string, err error) {
-	dir := LayoutOf(h).Options
-	all, err := options(h, dir)
+// Socket is one at which the server's Jetty listens.
+type Socket struct {
+	TLS  bool
+	Host string // as its file has it, or Jetty's default
+	Port string
+	At   string // FILE:LINE
+}
+
+// Address is its host with the port.
+func (s Socket) Address() string { return net.JoinHostPort(s.Host, s.Port) }
+
+// Loopback says that nobody but its own machine reaches it.
+func (s Socket) Loopback() bool {
+	if s.Host == "localhost" || strings.HasPrefix(s.Host, "localhost.") {
+		return true
+	}
+	ip := net.ParseIP(s.Host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// Sockets are those that the server's files set. One without a host is on localhost
+// alone, and one without a port on 8080, or on 8081 with TLS (trapperkeeper-webserver-jetty9,
+// Configuring The Webserver Service).
+func Sockets(h *host.Host) ([]Socket, error) {
+	all, err := options(h, LayoutOf(h).Options)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	hosts := map[string]string{}
+	var objects []string
+	found := map[string]*Socket{}
 	for _, p := range all {
-		if object, ok := strings.CutSuffix(p.Key, "host"); ok && of(object) {
-			hosts[object] = Value(p)
+		object, port := strings.CutSuffix(p.Key, "port")
+		if !port {
+			var name bool
+			if object, name = strings.CutSuffix(p.Key, "host"); !name {
+				continue
+			}
 		}
-	}
-	at = dir
-	for _, p := range all {
-		object, ok := strings.CutSuffix(p.Key, "port")
-		if !ok || !of(object) {
+		if !of(object) {
 			continue
 		}
-		name := "localhost"
-		if h, ok := hosts[object]; ok {
-			name = h
+		s := found[object]
+		if s == nil {
+			s = &Socket{Host: "localhost", Port: "8080"}
+			if s.TLS = strings.HasSuffix(object, "ssl-"); s.TLS {
+				s.Port = "8081"
+			}
+			found[object] = s
+			objects = append(objects, object)
 		}
-		if address := net.JoinHostPort(name, Value(p)); !slices.Contains(addresses, address) {
-			addresses, at = append(addresses, address), p.String()
+		if s.At = p.String(); port {
+			s.Port = Value(p)
+		} else {
+			s.Host = Value(p)
 		}
 	}
-	return addresses, at, nil
+	var out []Socket
+	for _, object := range objects {
+		out = append(out, *found[object])
+	}
+	return out, nil
 }
 
 // of says whether a path of the configuration, without the "host" or "port" at its end,

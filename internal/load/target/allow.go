@@ -71,7 +71,8 @@ func (e *NotAllowedError) Error() string {
 	return fmt.Sprintf("%s is %s, which is not this machine, and not allowed: a load test is for a server of yours", e.Target, e.Socket.Addr())
 }
 
-// Find resolves a target, all of whose addresses have to be allowed.
+// Find resolves a target, HOST:PORT, all of whose addresses have to be allowed: a
+// NotAllowedError says which one is not.
 func (a *Allowed) Find(ctx context.Context, hostPort string, resolver Resolver) ([]netip.AddrPort, error) {
 	sockets, err := resolve(ctx, hostPort, resolver)
 	if err != nil {

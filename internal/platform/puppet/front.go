@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"path"
-	"strings"
 
 	"fettle.dev/fettle/internal/component/puppetserver"
 	"fettle.dev/fettle/internal/host"
@@ -75,18 +73,14 @@ func (p *puppet) headers() rule.Answer {
 // beyondLoopback are the addresses of Jetty that are not of the machine itself. Where
 // nobody says so it listens on localhost alone.
 func (p *puppet) beyondLoopback() rule.Answer {
-	listens, at, err := puppetserver.Listens(p.host)
+	sockets, err := puppetserver.Sockets(p.host)
 	if err != nil {
 		return p.unknown(p.files.Options, err)
 	}
-	beyond := []string{}
-	for _, address := range listens {
-		name, _, err := net.SplitHostPort(address)
-		if err != nil || name == "localhost" || strings.HasPrefix(name, "localhost.") {
-			continue
-		}
-		if ip := net.ParseIP(name); ip == nil || !ip.IsLoopback() {
-			beyond = append(beyond, address)
+	beyond, at := []string{}, p.files.Options
+	for _, s := range sockets {
+		if !s.Loopback() {
+			beyond, at = append(beyond, s.Address()), s.At
 		}
 	}
 	return rule.Answer{Value: beyond, At: at}

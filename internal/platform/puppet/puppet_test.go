@@ -1,19 +1,21 @@
 package puppet
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
 	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/setting"
 )
 
 func subject(t *testing.T, files map[string]string) *platform.Subject {
 	t.Helper()
 	h := hosttest.Copy(t, files)
-	return platform.NewSubject(t.Context(), h, setting.Kernel(h), append(platform.Facts(), Source()))
+	return platform.NewSubject(t.Context(), h, setting.Kernel(h), append(platform.Facts(), Source(), FrontSource()))
 }
 
 func rpms(more string) string {
@@ -76,6 +78,29 @@ func TestPuppetServer(t *testing.T) {
 	}
 	if a := subject(t, full).Answer("puppetserver.max_active_instances"); a.At != "/etc/puppetlabs/puppetserver/conf.d/puppetserver.conf:3" {
 		t.Errorf("%+v", a)
+	}
+}
+
+// What was not asked for is not asked, and no rule takes it for an answer.
+func TestNotAsked(t *testing.T) {
+	s := subject(t, nil)
+	for _, in := range FrontSource().Inputs {
+		if a := s.Answer(in.Name); in.Name == "puppet_front.asked" && a.Value != false || in.Name != "puppet_front.asked" && a.Value != nil || a.Unknown != "" {
+			t.Errorf("%s: %+v", in.Name, a)
+		}
+	}
+	s, asked := subject(t, nil), 0
+	s.Probe = func(context.Context) map[string]rule.Answer {
+		asked++
+		return map[string]rule.Answer{"foreign_catalog": {Value: "given"}, "cached_answer": {Unknown: "nobody answers"}}
+	}
+	for input, want := range map[string]rule.Answer{"asked": {Value: true}, "foreign_catalog": {Value: "given"}, "cached_answer": {Unknown: "nobody answers"}, "forged_alone": {}} {
+		if a := s.Answer("puppet_front." + input); a != want {
+			t.Errorf("%s: %+v, want %+v", input, a, want)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("it was asked %d times", asked)
 	}
 }
 

@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"fettle.dev/fettle/internal/component/puppetserver"
+	"fettle.dev/fettle/internal/component/puppetserver/probe"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/load/identity"
+	"fettle.dev/fettle/internal/load/target"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// probeOptions are those of check --probe: whom to ask, and as whom.
+type probeOptions struct {
+	asked                         bool
+	url                           string
+	backEnds, environments, allow []string
+	file, userAgent               string
+	files                         identity.Files
+}
+
+// probeTimeout is how long an answer may take: a server that starts an interpreter takes
+// many seconds.
+const probeTimeout = 30 * time.Second
+
+func (o *probeOptions) flags(f *pflag.FlagSet) {
+	f.BoolVar(&o.asked, "probe", false, "of puppet: ask the server at --url for what it should refuse; needs the certificate of a node")
+	f.StringVar(&o.url, "url", "", "with --probe: https://HOST:8140, as agents have it")
+	f.StringArrayVar(&o.backEnds, "backend", nil, "with --probe: Puppet Server itself behind that, by an address that others reach; repeatable (default: as this machine's webserver.conf has it)")
+	f.StringArrayVar(&o.environments, "environment", []string{"production"}, "with --probe: environment that is asked for; further ones are held against the first")
+	f.StringVar(&o.file, "file", "", "with --probe: a file of the server, as modules/ssh/sshd_config (default: the first of the plug-ins)")
+	f.StringVar(&o.userAgent, "user-agent", "", "with --probe: what agents say of themselves, as the access log has it")
+	f.StringArrayVar(&o.allow, "allow", nil, "with --probe: HOST:PORT or network that may be asked; repeatable. Loopback always may")
+	f.StringVar(&o.files.PuppetSSLDir, "puppet-ssldir", "", "with --probe: ssldir of the node: its certificate, key and authority")
+	f.StringVar(&o.files.CertName, "certname", "", "with --probe: the node's name in --puppet-ssldir")
+	f.StringVar(&o.files.Cert, "cert", "", "with --probe: the node's certificate, PEM")
+	f.StringVar(&o.files.Key, "key", "", "with --probe: its key, PEM")
+	f.StringVar(&o.files.CA, "cacert", "", "with --probe: authorities of the server, PEM (default: the system's)")
+}
+
+// check says which options do not go together.
+func (o probeOptions) check(given func(flag string) bool, platforms []string) error {
+	if !o.asked {
+		for _, flag := range []string{"url", "backend", "environment", "file", "user-agent", "allow", "puppet-ssldir", "certname", "cert", "key", "cacert"} {
+			if given(flag) {
+				return fmt.Errorf("--%s is for --probe", flag)
+			}
+		}
+		return nil
+	}
+	switch {
+	case !slices.Contains(platforms, "puppet"):
+		return errors.New("--probe asks a Puppet Server: want fettle check puppet --probe")
+	case o.url == "":
+		return errors.New("--probe: whom? want --url https://HOST:8140, as agents have it")
+	case o.files.PuppetSSLDir == "" && o.files.CertName == "" && o.files.Cert == "" && o.files.Key == "":
+		return errors.New("--probe: as whom? want --puppet-ssldir DIR --certname NAME, or --cert and --key of a node")
+	}
+	return o.files.Check()
+}
+
+// prober is what asks when a rule wants to know.
+func (a *app) prober(ctx context.Context, h *host.Host, o probeOptions) (func(context.Context) map[string]rule.Answer, error) {
+	if a.root != "" {
+		return nil, ui.Exit(ui.Usage, errors.New("--probe and --root: a copy of a machine answers nobody"))
+	}
+	p, err := o.plan(ctx, h, net.DefaultResolver)
+	var not *target.NotAllowedError
+	switch {
+	case errors.As(err, &not):
+		is := ""
+		if not.Target != not.Socket.String() {
+			is = fmt.Sprintf("%s, which is ", not.Socket.Addr())
+		}
+		return nil, ui.Hinted(ui.Refused, fmt.Errorf("%s is %snot this machine's loopback, and not allowed: a probe is for a server of yours", not.Target, is),
+			fmt.Sprintf("if it is yours: --allow %s, or a network as --allow 192.0.2.0/24", not.Target))
+	case err != nil:
+		return nil, ui.Exit(ui.Usage, err)
+	}
+	return func(ctx context.Context) map[string]rule.Answer {
+		a.screen.Say("%s is asked as %s: at most %d requests, all of them GET", o.url, p.Node, p.Requests())
+		return probe.Run(ctx, *p)
+	}, nil
+}
+
+// plan is what the options ask for.
+func (o probeOptions) plan(ctx context.Context, h *host.Host, resolver target.Resolver) (*probe.Plan, error) {
+	p := &probe.Plan{
+		Environments: distinct(o.environments), File: o.file, UserAgent: o.userAgent,
+		Mark: fmt.Sprintf("%016x", rand.Uint64()), Timeout: probeTimeout,
+	}
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	allowed, err := target.ParseAllowed(ctx, o.allow, resolver)
+	if err != nil {
+		return nil, ofOption("--allow", err)
+	}
+	if p.Front, err = site(ctx, o.url, allowed, resolver); err != nil {
+		return nil, ofOption("--url", err)
+	}
+	if p.Front.URL.Scheme != "https" {
+		return nil, fmt.Errorf("--url %s: agents come by https", o.url)
+	}
+	for _, word := range o.backEnds {
+		s, err := site(ctx, word, allowed, resolver)
+		if err != nil {
+			return nil, ofOption("--backend", err)
+		}
+		if slices.ContainsFunc(s.Sockets, func(a netip.AddrPort) bool { return a.Addr().IsLoopback() }) {
+			return nil, fmt.Errorf("--backend %s: only this machine reaches that: want the address by which others might", word)
+		}
+		p.BackEnds = append(p.BackEnds, s)
+	}
+	if len(o.backEnds) == 0 {
+		if err := ownBackEnds(ctx, h, p, allowed, resolver); err != nil {
+			return nil, err
+		}
+	}
+	if p.TLS, err = identity.Load(o.files, readCapped, func() (string, error) { return "", nil }); err != nil {
+		return nil, err
+	}
+	p.Node, err = nodeOf(p.TLS)
+	return p, err
+}
+
+// site reads a URL, and finds where it is.
+func site(ctx context.Context, word string, allowed *target.Allowed, resolver target.Resolver) (s probe.Site, err error) {
+	u, err := url.Parse(word)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
+		return s, errors.New("want https://HOST:PORT and nothing behind that")
+	}
+	port := cmp.Or(u.Port(), map[string]string{"https": "443", "http": "80"}[u.Scheme])
+	sockets, err := allowed.Find(ctx, net.JoinHostPort(u.Hostname(), port), resolver)
+	return probe.Site{URL: u, Sockets: sockets}, err
+}
+
+// ownBackEnds are the sockets of the Puppet Server of this machine which others reach.
+func ownBackEnds(ctx context.Context, h *host.Host, p *probe.Plan, allowed *target.Allowed, resolver target.Resolver) error {
+	sockets, err := puppetserver.Sockets(h)
+	if err == nil && len(sockets) == 0 {
+		err = fmt.Errorf("no file in %s says where it listens", puppetserver.LayoutOf(h).Options)
+	}
+	if err != nil {
+		p.NoBackEnds = "no socket of Puppet Server itself is known (" + err.Error() + "): --backend URL names one, by an address that others than its front end might reach"
+		return nil
+	}
+	for _, s := range sockets {
+		p.BackEndsAt = s.At
+		if s.Loopback() {
+			continue
+		}
+		name := s.Host
+		if a, err := netip.ParseAddr(name); err == nil && a.IsUnspecified() {
+			name = "localhost" // the same socket, which others reach by other addresses
+		}
+		scheme := map[bool]string{true: "https", false: "http"}[s.TLS]
+		found, err := site(ctx, scheme+"://"+net.JoinHostPort(name, s.Port), allowed, resolver)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.At, err)
+		}
+		p.BackEnds = append(p.BackEnds, found)
+	}
+	return nil
+}
+
+// nodeOf is the name in a certificate.
+func nodeOf(c *tls.Config) (string, error) {
+	if len(c.Certificates) == 0 || len(c.Certificates[0].Certificate) == 0 {
+		return "", errors.New("there is no certificate of a node")
+	}
+	leaf, err := x509.ParseCertificate(c.Certificates[0].Certificate[0])
+	if err != nil {
+		return "", err
+	}
+	if leaf.Subject.CommonName == "" {
+		return "", errors.New("the certificate names no node (CN)")
+	}
+	return leaf.Subject.CommonName, nil
+}

@@ -1,0 +1,358 @@
+package probe
+
+import (
+	"compress/gzip"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/component/puppetserver/puppettest"
+)
+
+// front is a front end with a cache, and what may be wrong with one.
+type front struct {
+	behind *puppettest.StandIn
+
+	passesOn     bool // headers of clients, where they have sent some
+	answersAll   bool // from its cache, without a certificate
+	withoutQuery bool // the cache takes the path alone
+	tells        string
+
+	mu   sync.Mutex
+	kept map[string]*httptest.ResponseRecorder
+}
+
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	verify, dn := "NONE", ""
+	if len(r.TLS.PeerCertificates) > 0 {
+		verify, dn = "SUCCESS", "CN="+r.TLS.PeerCertificates[0].Subject.CommonName
+	}
+	if !f.passesOn || r.Header.Get("X-Client-DN") == "" {
+		r.Header.Set("X-Client-Verify", verify)
+		r.Header.Set("X-Client-DN", dn)
+	}
+	key, cached := r.URL.RequestURI(), strings.HasPrefix(r.URL.Path, "/puppet/v3/file_metadata/")
+	if f.withoutQuery {
+		key = r.URL.Path
+	}
+	if cached && verify != "SUCCESS" && !f.answersAll {
+		w.WriteHeader(http.StatusForbidden)
+		return
+	}
+	answer := f.kept[key]
+	if answer == nil {
+		answer = httptest.NewRecorder()
+		f.behind.ServeHTTP(answer, r)
+		if cached && answer.Code == http.StatusOK {
+			f.kept[key] = answer
+		}
+	}
+	for name, values := range answer.Header() {
+		w.Header()[name] = values
+	}
+	if cached {
+		w.Header().Set("Vary", "Accept-Encoding")
+		if f.tells != "" {
+			w.Header().Set("Cache-Control", f.tells)
+			w.Header().Set("Age", "7")
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		w.WriteHeader(answer.Code)
+		z := gzip.NewWriter(w)
+		z.Write(answer.Body.Bytes())
+		z.Close()
+		return
+	}
+	w.WriteHeader(answer.Code)
+	w.Write(answer.Body.Bytes())
+}
+
+// serve serves by TLS, and asks for certificates in a way.
+func serve(t *testing.T, dir string, h http.Handler, how tls.ClientAuthType) Site {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "certs/localhost.pem"), filepath.Join(dir, "private_keys/localhost.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(h)
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: how, ClientCAs: authority(t, dir)}
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return siteOf(t, s)
+}
+
+func siteOf(t *testing.T, s *httptest.Server) Site {
+	t.Helper()
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Site{u, []netip.AddrPort{netip.MustParseAddrPort(u.Host)}}
+}
+
+func authority(t *testing.T, dir string) *x509.CertPool {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "certs/ca.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(text)
+	return pool
+}
+
+// plan is one of agent1, with all of whom it asks shut.
+func plan(t *testing.T, dir string, front Site) Plan {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "certs/agent1.test.pem"), filepath.Join(dir, "private_keys/agent1.test.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Plan{
+		Front: front, TLS: &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: authority(t, dir), MinVersion: tls.VersionTLS12}, Node: "agent1.test",
+		Environments: []string{"production", "testing"}, UserAgent: "Puppet/7.23.0", Mark: "0123", Timeout: time.Minute,
+	}
+}
+
+// shut is what a server says that has no hole.
+var shut = map[string]any{
+	ForeignCatalog: Refused, AnonymousCatalog: Refused, ForgedAlone: Refused, ForgedBeside: Refused, CachedMetadata: Refused, AnonymousMetadata: Refused,
+	CachedAnswer: Current, CachedEnvironments: Apart, CacheLifetime: 300.0, CachedAge: 7.0,
+}
+
+// holds runs a plan and wants what it tells, of which the changes are against shut.
+func holds(t *testing.T, p Plan, changes map[string]any) {
+	t.Helper()
+	told := Run(t.Context(), p)
+	for name, want := range shut {
+		if other, is := changes[name]; is {
+			want = other
+		}
+		a := told[name]
+		if why, is := want.(error); is {
+			if a.Value != nil || !strings.Contains(a.Unknown, why.Error()) {
+				t.Errorf("%s is %v (%s), want it unknown: %v", name, a.Value, a.Unknown, why)
+			}
+			continue
+		}
+		if a.Value != want || a.Unknown != "" {
+			t.Errorf("%s is %v (%s), want %v", name, a.Value, a.Unknown, want)
+		}
+	}
+}
+
+// unknown is a reason why nothing is told.
+type unknown string
+
+func (u unknown) Error() string { return string(u) }
+
+func TestHoles(t *testing.T) {
+	dir := puppettest.SSLDir(t, "localhost", "agent1.test")
+	for _, c := range []struct {
+		name  string
+		open  func(*front)
+		turns map[string]any
+	}{
+		{"none", func(*front) {}, nil},
+		{"any catalog", func(f *front) { f.behind.AllowAnyCatalog(true) }, map[string]any{ForeignCatalog: Given, ForgedBeside: Given}},
+		{"headers", func(f *front) { f.passesOn = true }, map[string]any{ForgedAlone: Given, ForgedBeside: Given}},
+		{"cache for all", func(f *front) { f.answersAll = true }, map[string]any{CachedMetadata: Given}},
+		{"no query", func(f *front) { f.withoutQuery = true }, map[string]any{CachedEnvironments: Mixed, CachedAnswer: unknown("leaves queries out")}},
+		{"an hour", func(f *front) { f.tells = "public, max-age=3600" }, map[string]any{CacheLifetime: 3600.0}},
+		{"no words", func(f *front) { f.tells = "" }, map[string]any{CacheLifetime: nil, CachedAge: nil}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := &front{behind: &puppettest.StandIn{HeaderAuth: true}, tells: "max-age=300", kept: map[string]*httptest.ResponseRecorder{}}
+			f.behind.Put("production", "plugins/facter/a.rb", "as it is")
+			f.behind.Put("testing", "plugins/facter/a.rb", "another one")
+			c.open(f)
+			p := plan(t, dir, serve(t, dir, f, tls.RequestClientCert))
+			holds(t, p, c.turns)
+			asked := f.behind.Asked()
+			if len(asked) == 0 || len(asked) > p.Requests() {
+				t.Errorf("%d requests, and %d were announced", len(asked), p.Requests())
+			}
+			for _, line := range asked {
+				if !strings.HasPrefix(line, "GET ") {
+					t.Errorf("a request that is not GET: %s", line)
+				}
+				if strings.HasPrefix(line, "GET /puppet/v3/catalog/") && !strings.Contains(line, "facts=") {
+					t.Errorf("a request that would compile a catalog: %s", line)
+				}
+			}
+		})
+	}
+}
+
+// An answer that was kept before the file was changed.
+func TestStale(t *testing.T) {
+	dir := puppettest.SSLDir(t, "localhost", "agent1.test")
+	f := &front{behind: &puppettest.StandIn{HeaderAuth: true}, tells: "max-age=300", kept: map[string]*httptest.ResponseRecorder{}}
+	f.behind.Put("production", "modules/motd/motd", "as it was")
+	f.behind.Put("testing", "modules/motd/motd", "as it was")
+	p := plan(t, dir, serve(t, dir, f, tls.RequestClientCert))
+	p.File = "modules/motd/motd"
+	holds(t, p, nil)
+	f.behind.Put("production", "modules/motd/motd", "as it is")
+	p.Mark = "4567"
+	holds(t, p, map[string]any{CachedAnswer: Stale})
+}
+
+// Puppet Server by itself has no hole, and asks for certificates in its own way or
+// another one.
+func TestServerAlone(t *testing.T) {
+	dir := puppettest.SSLDir(t, "localhost", "agent1.test")
+	s := &puppettest.StandIn{}
+	s.Put("production", "plugins/facter/a.rb", "as it is")
+	for name, how := range map[string]tls.ClientAuthType{"wanted": tls.VerifyClientCertIfGiven, "required": tls.RequireAndVerifyClientCert} {
+		t.Run(name, func(t *testing.T) {
+			p := plan(t, dir, serve(t, dir, s, how))
+			holds(t, p, map[string]any{CacheLifetime: nil, CachedAge: nil})
+			p.UserAgent = ""
+			holds(t, p, map[string]any{CacheLifetime: nil, CachedAge: nil, CachedAnswer: unknown("--user-agent")})
+		})
+	}
+}
+
+// What cannot be told is unknown, and never refused.
+func TestUnknown(t *testing.T) {
+	dir, other := puppettest.SSLDir(t, "localhost", "agent1.test"), puppettest.SSLDir(t, "localhost", "agent1.test")
+	s := &puppettest.StandIn{}
+	all := func(why string) map[string]any {
+		out := map[string]any{}
+		for name := range shut {
+			out[name] = unknown(why)
+		}
+		out[CacheLifetime], out[CachedAge] = unknown(why), unknown(why)
+		return out
+	}
+	cache := func(turns map[string]any, why string) map[string]any {
+		for _, name := range []string{CachedMetadata, AnonymousMetadata, CachedAnswer, CachedAge, CacheLifetime, CachedEnvironments} {
+			turns[name] = unknown(why)
+		}
+		return turns
+	}
+	t.Run("no plug-ins", func(t *testing.T) {
+		s.Put("production", "modules/motd/motd", "a file")
+		holds(t, plan(t, dir, serve(t, dir, s, tls.RequestClientCert)), cache(map[string]any{}, "--file MOUNT/PATH names one"))
+	})
+	t.Run("no such file", func(t *testing.T) {
+		p := plan(t, dir, serve(t, dir, s, tls.RequestClientCert))
+		p.File = "modules/motd/none"
+		holds(t, p, cache(map[string]any{}, "status 404"))
+	})
+	t.Run("not let in", func(t *testing.T) {
+		p := plan(t, dir, serve(t, dir, &puppettest.StandIn{HeaderAuth: true}, tls.RequestClientCert))
+		// It has no front end, so whoever forges headers is let in.
+		turns := cache(all("its own catalog is refused to agent1.test"), "status 403")
+		turns[ForgedAlone], turns[ForgedBeside] = Given, Given
+		holds(t, p, turns)
+	})
+	t.Run("broken", func(t *testing.T) {
+		h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+		holds(t, plan(t, dir, serve(t, dir, h, tls.RequestClientCert)), all("status 503"))
+	})
+	t.Run("led elsewhere", func(t *testing.T) {
+		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://192.0.2.1/", http.StatusMovedPermanently)
+		})
+		holds(t, plan(t, dir, serve(t, dir, h, tls.RequestClientCert)), all("status 301"))
+	})
+	t.Run("another authority", func(t *testing.T) {
+		holds(t, plan(t, dir, serve(t, other, s, tls.RequestClientCert)), all("its certificate is not from the authority"))
+	})
+	t.Run("nobody", func(t *testing.T) {
+		server := httptest.NewServer(s)
+		site := siteOf(t, server)
+		server.Close()
+		holds(t, plan(t, dir, site), all("nobody answers"))
+	})
+}
+
+func TestBackEnds(t *testing.T) {
+	dir := puppettest.SSLDir(t, "localhost", "agent1.test")
+	open := httptest.NewServer(&puppettest.StandIn{HeaderAuth: true})
+	t.Cleanup(open.Close)
+	gone := httptest.NewServer(&puppettest.StandIn{})
+	away := siteOf(t, gone)
+	gone.Close()
+	broken := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(broken.Close)
+	front := serve(t, dir, &puppettest.StandIn{}, tls.RequestClientCert)
+	// By another name than its certificate has.
+	believing := serve(t, puppettest.SSLDir(t, "localhost"), &puppettest.StandIn{HeaderAuth: true}, tls.RequestClientCert)
+	for _, c := range []struct {
+		name    string
+		behind  []Site
+		nobody  string
+		want    int
+		unknown string
+	}{
+		{"none", nil, "", 0, ""},
+		{"none is known", nil, "no socket", 0, "no socket"},
+		{"shut", []Site{front, away}, "", 0, ""},
+		{"open", []Site{away, siteOf(t, open), believing, siteOf(t, broken)}, "", 2, ""},
+		{"not to be told", []Site{front, siteOf(t, broken)}, "", 0, "status 404"},
+	} {
+		p := plan(t, dir, front)
+		p.BackEnds, p.NoBackEnds = c.behind, c.nobody
+		a := Run(t.Context(), p)[BelievingBackEnds]
+		list, _ := a.Value.([]string)
+		if len(list) != c.want || !strings.Contains(a.Unknown, c.unknown) || (a.Unknown == "") != (c.unknown == "") {
+			t.Errorf("%s: %+v", c.name, a)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for _, p := range []Plan{
+		{Environments: []string{"a b"}}, {Environments: []string{"production", "x&y=z"}}, {Environments: []string{""}},
+		{File: "motd"}, {File: "/motd"}, {File: "modules/"}, {File: "modules/../x"}, {File: "modules/a?b"}, {File: "modules/a\r\nb"},
+	} {
+		if p.Check() == nil {
+			t.Errorf("%+v is taken", p)
+		}
+	}
+	if err := (Plan{Environments: []string{"production", "t_1"}, File: "modules/a b/ü.conf"}).Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func FuzzLifetime(f *testing.F) {
+	for _, text := range []string{"max-age=300", "public, s-maxage=\"60\", max-age=300", "no-store", "max-age=-1", "max-age=NaN", "", ","} {
+		f.Add(text, "")
+	}
+	f.Add("", "Sun, 22 Nov 2026 18:00:00 GMT")
+	f.Fuzz(func(t *testing.T, control, expires string) {
+		h := http.Header{"Cache-Control": {control}, "Expires": {expires}, "Date": {"Sun, 22 Nov 2026 17:55:00 GMT"}}
+		if s, ok := lifetime(h); ok && !(s >= 0 && s < 1e18) {
+			t.Errorf("%q %q: %v", control, expires, s)
+		}
+	})
+}
+
+func TestLifetime(t *testing.T) {
+	for control, want := range map[string]float64{"max-age=300": 300, "public, s-maxage=\"60\", max-age=300": 60, "no-store, max-age=9": 0, "Max-Age=5": 5, "": 300, "max-age=x": 300, "max-age=NaN": 300} {
+		h := http.Header{"Cache-Control": {control}, "Expires": {"Sun, 22 Nov 2026 18:00:00 GMT"}, "Date": {"Sun, 22 Nov 2026 17:55:00 GMT"}}
+		if s, ok := lifetime(h); !ok || s != want {
+			t.Errorf("%q: %v %v, want %v", control, s, ok, want)
+		}
+	}
+	if s, ok := lifetime(http.Header{}); ok {
+		t.Errorf("nothing is said, and it is %v", s)
+	}
+}
