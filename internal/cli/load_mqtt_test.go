@@ -79,7 +79,7 @@ func (m *mosquitto) logged() string {
 // hosts want that fetch.
 func loadMQTT(t *testing.T, state string, code int, args ...string) (out string, x *mqtt.Result) {
 	t.Helper()
-	words := append([]string{"-c", `ulimit -n 12000 && exec "$@"`, "sh", filepath.Join(binDir(t), "fettle"), "--state-dir", state, "load", "mqtt"}, args...)
+	words := append([]string{"-c", `ulimit -n 12000 && exec "$@"`, "sh", filepath.Join(binDir(t), "fettle"), "--state-dir", state, "load", "mqtt", "--timeout", "1m"}, args...)
 	cmd := exec.Command("/bin/sh", words...)
 	var talk strings.Builder
 	cmd.Stderr = &talk
@@ -260,7 +260,7 @@ func TestLoadMQTT(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := startMosquitto(t, 12000, "18832", fmt.Sprintf("per_listener_settings true\nlistener 18831 127.0.0.1\nallow_anonymous true\nlistener 18832 127.0.0.1\ncafile %s\ncertfile %s\nkeyfile %[2]s\nrequire_certificate true\nuse_identity_as_username true\nacl_file %s\nlistener 18833 127.0.0.1\ncafile %[1]s\ncertfile %[2]s\nkeyfile %[2]s\nrequire_certificate true\nallow_anonymous true\n", ca.file, server, acl))
-	tls := []string{"--cacert", ca.file, "--cert", proxy, "--key", proxy, "-o", "json"}
+	tls := []string{"--cacert", ca.file, "--cert", proxy, "--key", proxy, "--wait", "1m", "-o", "json"}
 
 	t.Run("TLS", func(t *testing.T) {
 		_, x := loadMQTT(t, state, 0, append(tls, "--hosts", "300", "--expect", "errors <= 0%", "mqtts://127.0.0.1:18833")...)
@@ -309,7 +309,7 @@ func TestLoadMQTT(t *testing.T) {
 			}
 		}))
 		defer jobs.Close()
-		pull := []string{"--hosts", "100", "--connect-rate", "500/s", "--job-rate", "500/s", "--pull", jobs.URL + "/ssh/jobs", "--output-every", "500ms", "--job-time", "1s", "mqtt://127.0.0.1:18831"}
+		pull := []string{"--hosts", "100", "--connect-rate", "500/s", "--job-rate", "500/s", "--pull", jobs.URL + "/ssh/jobs", "--output-every", "500ms", "--job-time", "1s", "--wait", "1m", "mqtt://127.0.0.1:18831"}
 		_, x := loadMQTT(t, state, 0, append(pull, "--setting", "limit=50", "--setting", "ttl=60,resend=60,limit=none", "--expect", "errors <= 0%", "-o", "json")...)
 		if x == nil || len(x.Rounds) != 2 || len(x.Gates) != 2 {
 			t.Fatalf("%+v", x)
