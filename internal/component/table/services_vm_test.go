@@ -322,7 +322,6 @@ type limitFix struct {
 
 var limits = []limitFix{
 	{"E12", "etcd", "$((n + n / 5))", "ETCDCTL_API=3 etcdctl endpoint health"},
-	{"H06", "httpd", "100", "curl -sf -o /dev/null http://127.0.0.1/"},
 	{"M08", "prometheus", "$((n + n / 5))", "curl -sf -o /dev/null http://127.0.0.1:9090/-/ready"},
 	{"R05", "redis", "1024", "redis-cli ping"},
 }
@@ -337,9 +336,7 @@ func (g guest) fix(f limitFix) {
 	}
 	s.runs = "awk '/Max open files/ {print $4, $5}' /proc/$(systemctl show -p MainPID --value " + s.unit + ")/limits"
 	before, _ := g.state(s)
-	// The limit of a worker is what a connection meets.
-	g.must(0, "p=$(systemctl show -p MainPID --value "+s.unit+"); n=$(ls /proc/$p/fd | wc -l); "+
-		"for p in $(cat /sys/fs/cgroup/system.slice/"+s.unit+"/cgroup.procs); do prlimit --pid $p --nofile="+f.limit+"; done")
+	g.must(0, "p=$(systemctl show -p MainPID --value "+s.unit+"); n=$(ls /proc/$p/fd | wc -l); prlimit --pid $p --nofile="+f.limit)
 	lowered, pid := g.state(s)
 	g.judged(f, "warn")
 	g.must(0, "fettle fix --yes "+f.id, s.unit)
