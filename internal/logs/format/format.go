@@ -187,6 +187,13 @@ func (s *step) plain(line []byte, at int) int {
 				n = bits.TrailingZeros64(w) >> 3
 				break
 			}
+			if at+16 <= len(line) {
+				w := binary.LittleEndian.Uint64(line[at+8:]) ^ s.every
+				if w = (w - ones) &^ w & highs; w != 0 {
+					n = 8 + bits.TrailingZeros64(w)>>3
+					break
+				}
+			}
 		}
 		fallthrough
 	default:

@@ -102,6 +102,9 @@ type Table struct {
 	sink  uint64 // of what was read for its place alone, so that it is read
 }
 
+// inCache is how many groups there may be that a core's own cache still has.
+const inCache = 4096
+
 const (
 	chunkBits = 12
 	chunk     = 1 << chunkBits
@@ -181,9 +184,18 @@ func (t *Table) AddAll(b *Batch) {
 		b.groups = make([]int32, len(b.Keys))
 	}
 	groups := b.groups[:len(b.Keys)]
-	mask := uint64(len(t.slots) - 1)
-	for i := range b.Keys {
-		b.sink += t.slots[b.Keys[i].slot&mask]
+	if t.n > inCache {
+		mask, sink := uint64(len(t.slots)-1), uint64(0)
+		for i := range b.Keys {
+			sink += t.slots[b.Keys[i].slot&mask]
+		}
+		// Of nearly all keys the first slot is the right one.
+		for i := range b.Keys {
+			if n := uint32(t.slots[b.Keys[i].slot&mask]); n != 0 {
+				sink += t.At(int(n - 1)).Count
+			}
+		}
+		b.sink += sink
 	}
 	for i := range b.Keys {
 		groups[i] = int32(t.Find(b.Keys[i], b.Texts[i]))
