@@ -62,7 +62,7 @@ func (l *sizeLog) read(ctx context.Context, by func([]*format.Format) [][]string
 // busiest is the stretch of time in which most was at work, on average.
 func busiest(r *logs.Result, least time.Duration) (most float64) {
 	_, all := r.Moments(least)
-	for _, m := range all {
+	for m := range all {
 		most = max(most, m.Busy)
 	}
 	return most

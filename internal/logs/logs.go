@@ -3,6 +3,7 @@ package logs
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"math"
 	"time"
@@ -105,6 +106,6 @@ func dimensions(f *format.Format, by []string, routes *request.Routes) ([]reques
 
 // Moments says how many requests came and were at work, in stretches of at least so
 // long.
-func (r *Result) Moments(least time.Duration) (time.Duration, []Moment) {
+func (r *Result) Moments(least time.Duration) (time.Duration, iter.Seq[Moment]) {
 	return r.timeline.moments(least)
 }

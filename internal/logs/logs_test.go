@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -171,11 +172,11 @@ func TestTimeline(t *testing.T) {
 		}
 	}
 	line.merge(&other)
-	check := func(step time.Duration, moments []Moment) {
+	check := func(step time.Duration, moments iter.Seq[Moment]) {
 		t.Helper()
 		per := int(step / time.Second)
 		seen := map[int]float64{}
-		for _, m := range moments {
+		for m := range moments {
 			seen[int(m.Start.Unix())/per] = m.Busy
 		}
 		for i := 0; i < len(busy); i += per {

@@ -183,17 +183,21 @@ func (r *Result) busy() Busy {
 	b := Busy{Minutes: []Minute{}}
 	step, moments := r.Moments(0)
 	b.StepS = step.Seconds()
-	for _, m := range moments {
+	var most time.Time
+	for m := range moments {
 		if m.Busy > b.Most {
-			b.Most, b.MostAt = m.Busy, &m.Start
+			b.Most, most = m.Busy, m.Start
 		}
+	}
+	if b.Most > 0 {
+		b.MostAt = &most
 	}
 	if span := r.span().Seconds(); span > 0 {
 		b.Mean = float64(r.all.At(0).Sum) / 1e6 / span
 	}
 	step, moments = r.Moments(time.Minute)
 	b.MinuteS = step.Seconds()
-	for _, m := range moments {
+	for m := range moments {
 		b.Minutes = append(b.Minutes, Minute{m.Start, m.Count, m.Errors, m.Busy})
 		if last := &b.Minutes[len(b.Minutes)-1]; b.Minute == nil || m.Count > b.Minute.Requests {
 			busiest := *last

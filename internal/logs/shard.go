@@ -13,25 +13,18 @@ import (
 	"fettle.dev/fettle/internal/logs/source"
 )
 
-// batch is how many lines are at work together (group.Batch).
-const batch = 256
-
 // shard is what one worker knows: of the blocks that it was given.
 type shard struct {
 	logs []reading
 
 	r      request.Request
-	n      int // in the batch
-	took   [batch]int64
-	failed [batch]bool
-	keys   [][batch]group.Key // of each grouping
-	texts  [][batch][]byte
-	parts  []byte // texts of several parts
-	adding group.Batch
+	adders []*group.Adder // to each grouping's table
+	parts  []byte         // texts of several parts, until the adders are flushed
 
 	res       Result
 	hour      int64 // when that of the request before began
 	hourGroup int
+	slow      int64 // longer than this is among the slowest, in microseconds
 	lines     map[blockID]int
 	examples  []example
 }
@@ -56,8 +49,10 @@ type example struct {
 }
 
 func newShard(o *Options, set *source.Set, formats []*format.Format) (*shard, error) {
-	s := &shard{res: *newResult(o), keys: make([][batch]group.Key, len(o.By)), texts: make([][batch][]byte, len(o.By)),
-		hour: math.MinInt64 / 2, lines: map[blockID]int{}}
+	s := &shard{res: *newResult(o), hour: math.MinInt64 / 2, slow: -1, lines: map[blockID]int{}}
+	for _, t := range s.res.Tables {
+		s.adders = append(s.adders, group.NewAdder(t))
+	}
 	for i, f := range formats {
 		l, err := newReading(o, f)
 		if err != nil {
@@ -145,21 +140,22 @@ func (s *shard) block(b *source.Block) {
 }
 
 func (s *shard) take(r *request.Request, by [][]request.Dimension) {
-	failed := r.Status >= 500
+	x := group.NewSample(r.Duration, r.Status >= 500)
 	s.res.Requests++
 	s.res.first, s.res.last = min(s.res.first, r.Time), max(s.res.last, r.Time)
-	s.res.timeline.add(r.Time, r.Duration, failed)
+	s.res.timeline.add(r.Time, r.Duration, r.Status >= 500)
 	if r.Time < s.hour || r.Time >= s.hour+3600e6 { // a division for each line would show
 		s.hour = floor(r.Time, 3600e6) * 3600e6
 		text := time.UnixMicro(s.hour).UTC().AppendFormat(nil, "2006-01-02 15:00")
 		s.hourGroup = s.res.Hours.Find(group.Hash(text), text)
 	}
-	s.res.Hours.Add(s.hourGroup, r.Duration, failed)
-	if k := len(s.res.Slowest); s.res.slowest > 0 && r.Duration >= 0 && (k < s.res.slowest || float64(r.Duration)/1e6 > s.res.Slowest[k-1].TookS) {
+	s.res.Hours.Add(s.hourGroup, x)
+	if r.Duration > s.slow && s.res.slowest > 0 {
 		s.res.slow(SlowLine{time.UnixMicro(r.Time).UTC(), float64(r.Duration) / 1e6, string(bytes.ToValidUTF8(r.Line[:min(len(r.Line), lineShown)], []byte("\ufffd")))})
+		if k := s.res.slowest; len(s.res.Slowest) == k {
+			s.slow = int64(math.Round(s.res.Slowest[k-1].TookS * 1e6))
+		}
 	}
-	i := s.n
-	s.took[i], s.failed[i] = r.Duration, failed
 	for t := range by {
 		d := by[t]
 		text := d[0].Of(r)
@@ -174,21 +170,22 @@ func (s *shard) take(r *request.Request, by [][]request.Dimension) {
 			}
 			text = s.parts[from:]
 		}
-		s.keys[t][i], s.texts[t][i] = key, text
+		s.adders[t].Add(key, text, x)
 	}
-	if s.n++; s.n == batch {
+	if len(s.parts) > mostParts {
 		s.flush()
 	}
 }
 
-// flush adds the batch to the tables.
+// mostParts is how many bytes of texts of several parts are kept before they are added.
+const mostParts = 64 << 10
+
+// flush adds to the tables what waits in the adders.
 func (s *shard) flush() {
-	for t := range s.res.Tables {
-		s.adding.Keys, s.adding.Texts = s.keys[t][:s.n], s.texts[t][:s.n]
-		s.adding.Took, s.adding.Failed = s.took[:s.n], s.failed[:s.n]
-		s.res.Tables[t].AddAll(&s.adding)
+	for _, a := range s.adders {
+		a.Flush()
 	}
-	s.n, s.parts = 0, s.parts[:0]
+	s.parts = s.parts[:0]
 }
 
 // mostExamples is how many lines that could not be read are shown, lineShown how much of

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -143,29 +144,41 @@ type Moment struct {
 
 // moments are the stretches of time from the first to the last, in order, of at least
 // the length wanted; those in which nothing was at work are left out.
-func (t *timeline) moments(least time.Duration) (length time.Duration, out []Moment) {
-	c := timeline{step: t.step}
-	c.merge(t)
-	for c.step < len(steps)-1 && steps[c.step] < least.Microseconds() {
-		c.coarsen(c.step + 1)
+func (t *timeline) moments(least time.Duration) (length time.Duration, each iter.Seq[Moment]) {
+	long := t.step
+	for long < len(steps)-1 && steps[long] < least.Microseconds() {
+		long++
 	}
-	step := steps[c.step]
-	order := slices.Sorted(maps.Keys(c.chunks))
+	c := t
+	if long > t.step { // a log of a week has half a million stretches: only fewer are copied
+		c = &timeline{step: long}
+		c.merge(t)
+	}
+	return time.Duration(steps[long]) * time.Microsecond, c.each
+}
+
+func (t *timeline) each(yield func(Moment) bool) {
+	step := steps[t.step]
+	order := slices.Sorted(maps.Keys(t.chunks))
 	through := int64(0)
 	for k, n := range order {
 		if k > 0 && through > 0 { // chunks between, in which nothing begins or ends
-			for s := (order[k-1] + 1) << 6; s < n<<6 && len(out) < 4*mostChunks*chunkCells; s++ {
-				out = append(out, Moment{Start: time.UnixMicro(s * step).UTC(), Busy: float64(through)})
+			first := (order[k-1] + 1) << 6
+			for s := first; s < n<<6 && s-first < 4*mostChunks*chunkCells; s++ {
+				if !yield(Moment{Start: time.UnixMicro(s * step).UTC(), Busy: float64(through)}) {
+					return
+				}
 			}
 		}
-		for i := range c.chunks[n] {
-			x := &c.chunks[n][i]
+		for i := range t.chunks[n] {
+			x := &t.chunks[n][i]
 			through += x.through
 			busy := float64(int64(x.busy))/float64(step) + float64(through)
 			if x.count > 0 || busy > 0 {
-				out = append(out, Moment{time.UnixMicro((n<<6 + int64(i)) * step).UTC(), uint64(x.count), uint64(x.errors), busy})
+				if !yield(Moment{time.UnixMicro((n<<6 + int64(i)) * step).UTC(), uint64(x.count), uint64(x.errors), busy}) {
+					return
+				}
 			}
 		}
 	}
-	return time.Duration(step) * time.Microsecond, out
 }

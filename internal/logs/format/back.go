@@ -56,7 +56,7 @@ func (b *backtrack) try(i, at int) bool {
 	}
 	s := &b.f.steps[i]
 	if s.braced != 0 && (at == len(line) || line[at] != s.braced) {
-		b.spans[s.field] = Span{int32(at), int32(at)}
+		b.spans[s.field] = span(at, at)
 		at = s.without(line, at)
 		return at >= 0 && b.try(i+1, at)
 	}
@@ -65,7 +65,7 @@ func (b *backtrack) try(i, at int) bool {
 		if n < 0 || !b.try(i+1, at+n+s.skip()) {
 			return false
 		}
-		b.spans[s.field] = Span{int32(at), int32(at + n)}
+		b.spans[s.field] = span(at, at+n)
 		return true
 	}
 	d := &b.dead[i]
@@ -101,7 +101,7 @@ func (b *backtrack) try(i, at int) bool {
 		}
 		next := end + s.skip()
 		if b.try(i+1, next) {
-			b.spans[s.field] = Span{int32(at), int32(end)}
+			b.spans[s.field] = span(at, end)
 			return true
 		}
 		if once || i+1 < len(b.f.steps) && b.beyond(i+1, next) {

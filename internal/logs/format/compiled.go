@@ -74,19 +74,19 @@ func scanPuppetLog(line []byte, spans []Span) Line {
 		}
 		return Bad
 	}
-	spans[0] = Span{0, int32(level)}
+	spans[0] = span(0, level)
 	at := level + 1
 	end := bytes.IndexByte(line[at:], ' ')
 	if end < 0 {
 		return Bad
 	}
-	spans[1] = Span{int32(at), int32(at + end)}
+	spans[1] = span(at, at+end)
 	open := bytes.IndexByte(line[at:], '[')
 	shut := bytes.Index(line[at:], []byte("] ["))
 	if open < 0 || shut < open {
 		return Other
 	}
-	spans[2] = Span{int32(at + open + 1), int32(at + shut)}
+	spans[2] = span(at+open+1, at+shut)
 	rest, ok := bytes.CutSuffix(line, []byte(" seconds"))
 	in := bytes.LastIndex(rest, []byte(" in "))
 	if in < 0 || !ok {
@@ -105,10 +105,10 @@ func scanPuppetLog(line []byte, spans []Span) Line {
 	if bytes.HasPrefix(line[what:node], []byte("Puppet ")) {
 		what += len("Puppet ")
 	}
-	spans[3] = Span{int32(what), int32(node)}
-	spans[4] = Span{int32(node + len(" for ")), int32(env)}
-	spans[5] = Span{int32(env + len(" in environment ")), int32(in)}
-	spans[6] = Span{int32(in + len(" in ")), int32(len(line) - len(" seconds"))}
+	spans[3] = span(what, node)
+	spans[4] = span(node+len(" for "), env)
+	spans[5] = span(env+len(" in environment "), in)
+	spans[6] = span(in+len(" in "), len(line)-len(" seconds"))
 	return Whole
 }
 

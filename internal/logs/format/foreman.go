@@ -191,7 +191,7 @@ func (j *Joiner) completed(when, id, rest []byte, spans []Span) ([]byte, Line) {
 		line = append(line, before...)
 		from := len(line)
 		line = append(line, text...)
-		spans[field] = Span{int32(from), int32(len(line))}
+		spans[field] = span(from, len(line))
 	}
 	put(foremanTime, "", []byte(s.time))
 	put(foremanID, " [", id)

@@ -120,109 +120,25 @@ type step struct {
 	keep   bool   // lit is the beginning of the next field, and stays
 	braced byte   // the value begins so, or is not there, and then lit is not either; 0: none
 
-	// How the plain case is cut: by what the field is, since a call to search the line for
-	// each of ten short fields costs more than all else that is done with it.
-	how   how
-	width int    // of fixed
-	every uint64 // the first byte of lit, eight times
-
-	// The first four bytes of lit as one number, and the bits of it that count: most
-	// literals are "] " or shorter, and one comparison is cheaper than a call.
-	word, mask uint32
-}
-
-// how is the way in which the end of a field is found where nothing is out of the ordinary.
-type how uint8
-
-const (
-	bySearch how = iota // lit is searched for
-	byShort             // lit is expected soon
-	byDigits            // it ends behind the last digit or point
-	byWidth             // it is as long as every other
-)
-
-// prepare sets how the end of a field is found, and what lit is compared by.
-func (s *step) prepare(f *Field) {
-	for i, c := range s.lit[:min(len(s.lit), 4)] {
-		s.word |= uint32(c) << (8 * i)
-		s.mask |= 0xff << (8 * i)
-	}
-	if len(s.lit) == 0 || s.braced != 0 {
-		return
-	}
-	s.every = uint64(s.lit[0]) * ones
-	switch {
-	case s.number && !f.List && (s.lit[0] < '0' || s.lit[0] > '9') && s.lit[0] != '.':
-		s.how = byDigits
-	case f.Kind == Time && f.Layout == CLF:
-		s.how, s.width = byWidth, len("18/Mar/2012:04:02:25 +0000")
-	case f.Kind == Time && f.Layout == CLFMilli:
-		s.how, s.width = byWidth, len("18/Mar/2012:04:02:25.123")
-	case f.Kind != Request && f.Kind != URL:
-		s.how = byShort
-	}
-}
-
-const (
-	ones  = 0x0101010101010101
-	highs = 0x8080808080808080
-)
-
-// plain is how long the field at a place of a line is in the plain case, or -1: then
-// end has to find out.
-func (s *step) plain(line []byte, at int) int {
-	n := 0
-	switch s.how {
-	case byDigits:
-		for at+n < len(line) && (line[at+n]-'0' <= 9 || line[at+n] == '.') {
-			n++
-		}
-	case byWidth:
-		n = s.width
-	case byShort:
-		if at+8 <= len(line) {
-			// The lowest of the high bits that are left is that of the first byte that is lit's.
-			w := binary.LittleEndian.Uint64(line[at:]) ^ s.every
-			if w = (w - ones) &^ w & highs; w != 0 {
-				n = bits.TrailingZeros64(w) >> 3
-				break
-			}
-			if at+16 <= len(line) {
-				w := binary.LittleEndian.Uint64(line[at+8:]) ^ s.every
-				if w = (w - ones) &^ w & highs; w != 0 {
-					n = 8 + bits.TrailingZeros64(w)>>3
-					break
-				}
-			}
-		}
-		fallthrough
-	default:
-		if len(s.lit) == 0 || s.braced != 0 {
-			return -1
-		}
-		if n = bytes.IndexByte(line[at:], s.lit[0]); n < 0 {
-			return -1
-		}
-	}
-	e := at + n
-	if e+4 <= len(line) && len(s.lit) <= 4 {
-		if binary.LittleEndian.Uint32(line[e:])&s.mask != s.word {
-			return -1
-		}
-	} else if e > len(line) || !bytes.HasPrefix(line[e:], s.lit) {
-		return -1
-	}
-	if s.quoted && n > 0 && line[e-1] == '\\' {
-		return -1
-	}
-	return n
+	quick quick
 }
 
 // Span is where a field stands in its line.
-type Span struct{ Start, End int32 }
+type Span struct {
+	Start, End int32
+	// One more than the number that the text is, where that was seen while the line was
+	// cut.
+	number int64
+}
+
+func span(start, end int) Span { return Span{Start: int32(start), End: int32(end)} }
 
 // Of is the text of a field.
 func (s Span) Of(line []byte) []byte { return line[s.Start:s.End] }
+
+// Int is the number that the text is. False says that nobody has looked yet, or that the
+// text is none.
+func (s Span) Int() (n int64, ok bool) { return s.number - 1, s.number > 0 }
 
 // MaxLine is the longest line that is read, in bytes: Apache cuts a request at 8 KiB and
 // a header at as much, so a line beyond it is no request.
@@ -256,26 +172,46 @@ func (f *Format) Scan(line []byte, spans []Span) Line {
 		at += len(f.prefix)
 	}
 	begin := at
+	wide := line[:cap(line)] // read eight bytes at a time; what stands behind the line does not count
 	for i := range f.steps {
 		s := &f.steps[i]
-		if s.braced != 0 && (at == len(line) || line[at] != s.braced) {
-			spans[s.field] = Span{int32(at), int32(at)}
-			if at = s.without(line, at); at < 0 {
+		p := &s.quick
+		end, number := -1, int64(0)
+		switch p.how {
+		case byDigits:
+			if at+8 <= len(wide) {
+				d := binary.LittleEndian.Uint64(wide[at:]) ^ zeros
+				if n := bits.TrailingZeros64((d+tens|d)&highs) &^ 7; n > 0 && n < 64 {
+					end, number = at+n>>3, eight(d<<(64-n))+1
+				}
+			}
+		case byWidth:
+			end = at + p.width
+		case byShort:
+			end = p.short(wide, at)
+		case bySearch:
+			if n := bytes.IndexByte(line[at:], p.first); n >= 0 {
+				end = at + n
+			}
+		}
+		// Most literals are "] " or shorter, and one comparison is cheaper than a call.
+		if end < 0 || end+4 > len(wide) || binary.LittleEndian.Uint32(wide[end:])&p.mask != p.word || end+p.size > len(line) ||
+			s.quoted && end > at && line[end-1] == '\\' {
+			if s.braced != 0 && (at == len(line) || line[at] != s.braced) {
+				spans[s.field] = span(at, at)
+				if at = s.without(line, at); at < 0 {
+					return f.scanBack(line, begin, spans)
+				}
+				continue
+			}
+			n := s.end(line[at:])
+			if n < 0 || s.number && n > 0 && line[at]-'0' > 9 && line[at] != '-' && line[at] != '+' {
 				return f.scanBack(line, begin, spans)
 			}
-			continue
+			end, number = at+n, 0
 		}
-		n := s.plain(line, at)
-		if n < 0 {
-			if n = s.end(line[at:]); n < 0 {
-				return f.scanBack(line, begin, spans)
-			}
-		}
-		if s.number && n > 0 && line[at]-'0' > 9 && line[at] != '-' && line[at] != '+' {
-			return f.scanBack(line, begin, spans)
-		}
-		spans[s.field] = Span{int32(at), int32(at + n)}
-		at += n + s.skip()
+		spans[s.field] = Span{int32(at), int32(end), number}
+		at = end + p.over
 	}
 	if at != len(line) {
 		return f.scanBack(line, begin, spans)

@@ -2,6 +2,8 @@ package format
 
 import (
 	"bytes"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -53,12 +55,46 @@ func read(t *testing.T, f *Format, line []byte) {
 		within(t, f, line, spans)
 		valued(f, line, spans)
 	}
+	quickly(t, f, line)
 	if f.Rescan(line, spans) == Whole {
 		within(t, f, line, spans)
 		valued(f, line, spans)
 		for i, s := range spans {
 			if !f.Fields[i].fits(s.Of(line)) {
 				t.Fatalf("%s: %s of %q cannot be %q", f.Name, f.Fields[i].Name, line, s.Of(line))
+			}
+		}
+	}
+}
+
+// quickly wants a line cut in one way, whatever stands behind it in memory: by what its
+// fields are, and by searching for the end of each.
+func quickly(t *testing.T, f *Format, line []byte) {
+	t.Helper()
+	slow := *f
+	slow.steps = slices.Clone(f.steps)
+	for i := range slow.steps {
+		slow.steps[i].quick.how = byEnd
+	}
+	want := make([]Span, len(f.Fields))
+	l := slow.Scan(slices.Clip(bytes.Clone(line)), want)
+	for _, behind := range []string{"", "\n", "0123456789", string(line), strings.Repeat(`"] `, 10)} {
+		got := make([]Span, len(f.Fields))
+		whole := append(append(make([]byte, 0, len(line)+len(behind)), line...), behind...)
+		if is := f.Scan(whole[:len(line)], got); is != l {
+			t.Fatalf("%s: %q is %d before %q, want %d", f.Name, line, is, behind, l)
+		}
+		if l != Whole {
+			continue
+		}
+		for i, s := range got {
+			if s.Start != want[i].Start || s.End != want[i].End {
+				t.Fatalf("%s: %s of %q is %q before %q, want %q", f.Name, f.Fields[i].Name, line, s.Of(line), behind, want[i].Of(line))
+			}
+			if n, ok := s.Int(); ok {
+				if is, whole := Int(s.Of(line)); !whole || is != n {
+					t.Fatalf("%s: %s of %q is %d", f.Name, f.Fields[i].Name, line, n)
+				}
 			}
 		}
 	}

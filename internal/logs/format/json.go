@@ -127,7 +127,7 @@ func (k *keys) value(line []byte, at int, n *node, spans []Span, deep int) int {
 			return -1
 		}
 		if n != nil && n.field >= 0 {
-			spans[n.field] = Span{int32(from + 1), int32(end - 1)}
+			spans[n.field] = span(from+1, end-1)
 		}
 		return end
 	case '{':
@@ -147,7 +147,7 @@ func (k *keys) value(line []byte, at int, n *node, spans []Span, deep int) int {
 		}
 	}
 	if n != nil && n.field >= 0 && string(line[from:end]) != "null" {
-		spans[n.field] = Span{int32(from), int32(end)}
+		spans[n.field] = span(from, end)
 	}
 	return end
 }

@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"encoding/binary"
 	"time"
 )
 
@@ -49,19 +50,7 @@ func (f *Field) Duration(text []byte) (int64, bool) {
 		return 0, false
 	}
 	if i == len(text) {
-		switch f.Unit { // divisions by what is not known before cost more than the digits
-		case 1e3:
-			return whole, whole <= longest/1e3
-		case 1e6:
-			return whole * 1e3, whole <= longest/1e6
-		}
-		if whole > longest/f.Unit {
-			return 0, false
-		}
-		if f.Unit%1000 == 0 {
-			return whole * (f.Unit / 1000), true
-		}
-		return (whole*f.Unit + 500) / 1000, true
+		return f.Whole(whole)
 	}
 	if text[i] != '.' || i+1 == len(text) || whole > longest/f.Unit {
 		return 0, false
@@ -78,6 +67,23 @@ func (f *Field) Duration(text []byte) (int64, bool) {
 	}
 	// f.Unit is at most an hour in nanoseconds and part below 1e9: seconds (1e9) fit.
 	return (whole*f.Unit + part*(f.Unit/scale) + part*(f.Unit%scale)/scale + 500) / 1000, true
+}
+
+// Whole is Duration of a text that is the digits of a number.
+func (f *Field) Whole(n int64) (int64, bool) {
+	switch f.Unit { // divisions by what is not known before cost more than the digits
+	case 1e3:
+		return n, n <= longest/1e3
+	case 1e6:
+		return n * 1e3, n <= longest/1e6
+	}
+	if n > longest/f.Unit {
+		return 0, false
+	}
+	if f.Unit%1000 == 0 {
+		return n * (f.Unit / 1000), true
+	}
+	return (n*f.Unit + 500) / 1000, true
 }
 
 // durations adds the numbers of a list: "0.010, 0.002 : 0.1"; a - among them is nothing.
@@ -145,7 +151,8 @@ func (c *Clock) clf(text []byte) (int64, bool) {
 	if len(text) != 26 {
 		return 0, false
 	}
-	if [26]byte(text) == c.text {
+	if le := binary.LittleEndian; le.Uint64(text) == le.Uint64(c.text[:]) && le.Uint64(text[8:]) == le.Uint64(c.text[8:]) &&
+		le.Uint64(text[16:]) == le.Uint64(c.text[16:]) && text[24] == c.text[24] && text[25] == c.text[25] {
 		return c.micro, true
 	}
 	seconds, ok := c.local(text[:20])

@@ -85,19 +85,14 @@ func TestTable(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		want, one := naive{}, New(true, 1e6)
 		parts := []*Table{New(true, 1e6), New(true, 1e6), New(true, 1e6)}
-		var b Batch
+		adder := NewAdder(one)
 		requests(r, 30_000, func(key string, took int64) {
 			want[key] = append(want[key], took)
 			p := parts[r.IntN(3)]
-			p.Add(p.Find(Hash([]byte(key)), []byte(key)), took, false)
-			b.Keys, b.Texts = append(b.Keys, Hash([]byte(key))), append(b.Texts, []byte(key))
-			b.Took, b.Failed = append(b.Took, took), append(b.Failed, false)
-			if len(b.Keys) == 256 {
-				one.AddAll(&b)
-				b = Batch{groups: b.groups}
-			}
+			p.Add(p.Find(Hash([]byte(key)), []byte(key)), NewSample(took, false))
+			adder.Add(Hash([]byte(key)), []byte(key), NewSample(took, false))
 		})
-		one.AddAll(&b)
+		adder.Flush()
 		want.check(t, one)
 		merged := New(true, 1e6)
 		for _, p := range parts {
@@ -108,8 +103,8 @@ func TestTable(t *testing.T) {
 		for i := range one.Len() {
 			j := merged.Find(HashParts(one.Text(i)), nil)
 			a, b := map[uint16]uint64{}, map[uint16]uint64{}
-			one.hists.each(one.At(i), func(k uint16, n uint64) { a[k] += n })
-			merged.hists.each(merged.At(j), func(k uint16, n uint64) { b[k] += n })
+			one.hists.each(i, one.At(i), func(k uint16, n uint64) { a[k] += n })
+			merged.hists.each(j, merged.At(j), func(k uint16, n uint64) { b[k] += n })
 			x, y := *one.At(i), *merged.At(j)
 			x.hist, y.hist = 0, 0 // where a histogram lies may differ
 			if fmt.Sprint(a) != fmt.Sprint(b) || x != y {
@@ -119,12 +114,52 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestHash: texts that are alike have hashes that are not, in each of the two numbers.
+func TestHash(t *testing.T) {
+	texts := map[string]bool{}
+	for n := range 40 {
+		zero := make([]byte, n)
+		texts[string(zero)] = true
+		for i := range n {
+			for bit := range 8 {
+				zero[i] ^= 1 << bit
+				texts[string(zero)] = true
+				zero[i] = 0
+			}
+		}
+	}
+	for i := range 200_000 {
+		texts[fmt.Sprint("host", i)], texts[fmt.Sprint(i)] = true, true
+	}
+	slots, tags := map[uint64]string{}, map[uint64]string{}
+	ones := [128]int{}
+	for text := range texts {
+		k := Hash([]byte(text))
+		if other, ok := slots[k.slot]; ok {
+			t.Fatalf("%q and %q have one slot", text, other)
+		}
+		if other, ok := tags[k.tag]; ok {
+			t.Fatalf("%q and %q have one tag", text, other)
+		}
+		slots[k.slot], tags[k.tag] = text, text
+		for i := range 64 {
+			ones[i] += int(k.slot >> i & 1)
+			ones[64+i] += int(k.tag >> i & 1)
+		}
+	}
+	for i, n := range ones { // each bit is set in about half of them
+		if want := float64(len(texts)) / 2; math.Abs(float64(n)-want) > want/25 {
+			t.Errorf("bit %d is set in %d of %d hashes", i, n, len(texts))
+		}
+	}
+}
+
 // TestLimit: what comes beyond the most groups is added up, and nothing is lost.
 func TestLimit(t *testing.T) {
 	table := New(true, 10)
 	for i := range 1000 {
 		key := []byte(fmt.Sprint(i % 50))
-		table.Add(table.Find(Hash(key), key), int64(i), i%2 == 0)
+		table.Add(table.Find(Hash(key), key), NewSample(int64(i), i%2 == 0))
 	}
 	sum, count, errors := table.Other.Sum, table.Other.Count, table.Other.Errors
 	for i := range table.Len() {
@@ -180,7 +215,7 @@ func TestEncode(t *testing.T) {
 	for _, percentiles := range []bool{true, false} {
 		table := New(percentiles, 500)
 		requests(r, 5000, func(key string, took int64) {
-			table.Add(table.Find(Hash([]byte(key)), []byte(key)), took, took%7 == 0)
+			table.Add(table.Find(Hash([]byte(key)), []byte(key)), NewSample(took, took%7 == 0))
 		})
 		var text bytes.Buffer
 		w := bufio.NewWriter(&text)

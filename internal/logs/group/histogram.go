@@ -1,6 +1,9 @@
 package group
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // A bucket is 1/64 of an octave: below 64 each value has its own, above it a bucket's
 // middle is at most 0.8 % from what is in it.
@@ -31,66 +34,67 @@ func middle(b int) float64 {
 }
 
 // histograms are those of a table's groups. Most groups of a log have few requests:
-// theirs are lists of buckets as they came, of 4, 8, ... 1024 places, to which is written
-// at the end alone; only what outgrows that gets counts, in blocks of one octave.
+// their buckets stand in a head as they came, which each group has, so that where it is is
+// known before its record is there. What outgrows that has a list of 32, 64, ... 1024
+// places, to which is written at the end alone; only what outgrows that too gets counts,
+// in blocks of one octave.
 type histograms struct {
-	pages  [][]uint16 // of lists
-	used   int        // of the last page
+	heads  [][][headRoom]uint16 // in chunks, as the groups' records
+	pages  [][]uint16           // of lists
+	used   int                  // of the last page
 	free   [classes + 1][]histogram
 	counts []counts
 }
 
 const (
-	classes  = 9 // lists of 4<<(class-1) places
+	headRoom = 16
+	classes  = 6 // lists of headRoom<<class places
 	counted  = 15
 	pageBits = 16
 	mostList = 1 << 28 // where places end, in fours
 )
 
-// histogram is where a group's is: in the lower 4 bits the class, 0 for none, and above
+// histogram is where a group's is: in the lower 4 bits the class, 0 for the head, and above
 // them the place of the list, in fours, or which of the counts. A list has as many
 // buckets as its group has requests with a duration: nothing else says how many.
 type histogram uint32
 
 // room is how many buckets a list can have.
-func (g histogram) room() uint64 {
-	if g == 0 {
-		return 0
-	}
-	return 2 << (g & 15)
-}
+func (g histogram) room() uint64 { return headRoom << (g & 15) }
 
 // counts are those of a group with many requests.
 type counts [octaves]*[sub]uint64
 
-// touch reads where add will write.
-func (h *histograms) touch(s *Stats, b uint16) uint64 {
-	switch s.hist & 15 {
-	case 0:
-		return 0
-	case counted:
-		if block := h.counts[s.hist>>4][b>>subBits]; block != nil {
-			return block[b&(sub-1)]
-		}
+// chunk makes room for the heads of another chunk of groups.
+func (h *histograms) chunk() { h.heads = append(h.heads, make([][headRoom]uint16, chunk)) }
+
+// touch reads where add will write to a list.
+func (h *histograms) touch(i int, s *Stats) uint64 {
+	if class := s.hist & 15; class == 0 || class == counted {
 		return 0
 	}
-	n := s.Timed()
-	return uint64(h.list(s.hist)[min(n, s.hist.room()-1)])
+	return uint64(h.list(i, s.hist)[min(s.Timed(), s.hist.room()-1)])
 }
 
-// add adds a request's bucket to its group's histogram, before the request is added to
-// the group.
-func (h *histograms) add(s *Stats, b uint16) { h.addMany(s, s.Timed(), b, 1) }
+// add adds a request's bucket to the histogram of the i-th group, before the request is
+// added to the group.
+func (h *histograms) add(i int, s *Stats, b uint16) {
+	if s.hist&15 == counted {
+		h.counts[s.hist>>4].add(b, 1)
+		return
+	}
+	h.addMany(i, s, s.Timed(), b, 1)
+}
 
 // addMany adds a bucket k times to the histogram of a group, which has n.
-func (h *histograms) addMany(s *Stats, n uint64, b uint16, k uint64) {
+func (h *histograms) addMany(i int, s *Stats, n uint64, b uint16, k uint64) {
 	for ; k > 0 && s.hist&15 != counted; k-- {
 		if n == s.hist.room() {
-			if h.grow(s); s.hist&15 == counted {
+			if h.grow(i, s); s.hist&15 == counted {
 				break
 			}
 		}
-		h.list(s.hist)[n] = b
+		h.list(i, s.hist)[n] = b
 		n++
 	}
 	if k > 0 {
@@ -107,8 +111,11 @@ func (c *counts) add(b uint16, n uint64) {
 	block[b&(sub-1)] += n
 }
 
-// list is the room of a list.
-func (h *histograms) list(g histogram) []uint16 {
+// list is the room of a list, or of the i-th group's head.
+func (h *histograms) list(i int, g histogram) []uint16 {
+	if g == 0 {
+		return h.heads[i>>chunkBits][i&(chunk-1)][:]
+	}
 	at := uint64(g>>4) << 2
 	page := h.pages[at>>pageBits]
 	at &= 1<<pageBits - 1
@@ -134,17 +141,16 @@ func (h *histograms) place(class histogram) (g histogram, ok bool) {
 	return histogram(at>>2)<<4 | class, true
 }
 
-// grow moves a full list to one of twice the room, or to counts.
-func (h *histograms) grow(s *Stats) {
+// grow moves a full head or list to a list of twice the room, or to counts.
+func (h *histograms) grow(i int, s *Stats) {
 	was := s.hist
-	var old []uint16
+	old := h.list(i, was)
 	if was != 0 {
-		old = h.list(was)
 		h.free[was&15] = append(h.free[was&15], was)
 	}
 	if class := was&15 + 1; class <= classes {
 		if g, ok := h.place(class); ok {
-			copy(h.list(g), old)
+			copy(h.list(i, g), old)
 			s.hist = g
 			return
 		}
@@ -161,35 +167,74 @@ func (h *histograms) count(s *Stats) {
 	h.counts = append(h.counts, counts{})
 }
 
-// each calls f with each bucket of a group that has something in it, in no order, and
-// how many.
-func (h *histograms) each(s *Stats, f func(b uint16, n uint64)) {
-	switch s.hist & 15 {
-	case 0:
-		return
-	case counted:
-		for o, block := range h.counts[s.hist>>4] {
-			if block == nil {
-				continue
-			}
-			for j, n := range block {
-				if n > 0 {
-					f(uint16(o<<subBits+j), n)
-				}
-			}
+// each calls f with each bucket of the i-th group that has something in it, in no order,
+// and how many.
+func (h *histograms) each(i int, s *Stats, f func(b uint16, n uint64)) {
+	if s.hist&15 != counted {
+		for _, b := range h.list(i, s.hist)[:s.Timed()] {
+			f(b, 1)
 		}
 		return
 	}
-	for _, b := range h.list(s.hist)[:s.Timed()] {
-		f(b, 1)
+	for o, block := range h.counts[s.hist>>4] {
+		if block == nil {
+			continue
+		}
+		for j, n := range block {
+			if n > 0 {
+				f(uint16(o<<subBits+j), n)
+			}
+		}
 	}
 }
 
-// merge adds the histogram of a group of another table, before the group is added.
-func (h *histograms) merge(s *Stats, o *histograms, of *Stats) {
+// merge adds the histogram of the j-th group of another table to that of the i-th, before
+// the group is added.
+func (h *histograms) merge(i int, s *Stats, o *histograms, j int, of *Stats) {
 	n := s.Timed()
-	o.each(of, func(b uint16, k uint64) {
-		h.addMany(s, n, b, k)
+	o.each(j, of, func(b uint16, k uint64) {
+		h.addMany(i, s, n, b, k)
 		n += k
 	})
+}
+
+// Quantiles are the durations, in microseconds, at or below which so many (0 to 1) of a
+// group's requests are; NaN without any. qs have to be in ascending order.
+func (t *Table) Quantiles(i int, qs []float64) []float64 {
+	var c counts
+	if t.Percentiles {
+		t.hists.each(i, t.At(i), c.add)
+	}
+	return c.quantiles(t.At(i), qs)
+}
+
+func (c *counts) quantiles(s *Stats, qs []float64) []float64 {
+	out := make([]float64, len(qs))
+	for k := range out {
+		out[k] = math.NaN()
+	}
+	all, seen, k := uint64(0), uint64(0), 0
+	for _, block := range c {
+		if block != nil {
+			for _, n := range block {
+				all += n
+			}
+		}
+	}
+	for o, block := range c {
+		if block == nil {
+			continue
+		}
+		for j, n := range block {
+			if n == 0 {
+				continue
+			}
+			seen += n
+			for k < len(qs) && float64(seen) >= qs[k]*float64(all) {
+				out[k] = min(max(middle(o<<subBits+j), float64(s.Min)), float64(s.Max))
+				k++
+			}
+		}
+	}
+	return out
 }

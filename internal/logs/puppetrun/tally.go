@@ -49,7 +49,7 @@ func (t *tally) add(name string, seconds float64, failed, changed bool, node str
 	}
 	key := []byte(name)
 	i := t.table.Find(group.HashParts(key), key)
-	t.table.Add(i, took, failed)
+	t.table.Add(i, group.NewSample(took, failed))
 	if i < 0 {
 		return
 	}

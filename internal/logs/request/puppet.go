@@ -28,27 +28,28 @@ func indirector(name []byte) bool {
 func (r *Request) Puppet() *Puppet {
 	if !r.split {
 		r.split = true
-		r.puppet = puppet(r)
+		r.puppet.read(r)
 	}
 	return &r.puppet
 }
 
-// puppet knows both generations of URLs (Puppet's HTTP API documentation).
-func puppet(r *Request) (p Puppet) {
+// read knows both generations of URLs (Puppet's HTTP API documentation).
+func (p *Puppet) read(r *Request) {
+	*p = Puppet{}
 	path := r.Path
 	if len(path) < 2 || path[0] != '/' {
-		return p
+		return
 	}
 	first := bytes.IndexByte(path[1:], '/') + 1
 	if first == 0 {
-		return p
+		return
 	}
 	switch string(path[1:first]) {
 	case "puppet", "puppet-ca", "puppet-admin-api": // /puppet/v3/INDIRECTOR/KEY
 		rest := path[first+1:]
 		version := bytes.IndexByte(rest, '/')
 		if version < 2 || rest[0] != 'v' {
-			return p
+			return
 		}
 		p.Resource = rest[version+1:]
 		p.Environment = r.Parameter("environment")
@@ -61,9 +62,8 @@ func puppet(r *Request) (p Puppet) {
 		p.Indirector, p.Key = p.Resource[:n], p.Resource[n+1:]
 	}
 	if !indirector(p.Indirector) {
-		return Puppet{}
+		*p = Puppet{}
 	}
-	return p
 }
 
 // Certname is the node that a request is about, where its URL says so: what asked for a

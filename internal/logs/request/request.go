@@ -86,10 +86,15 @@ func (d *Reader) values(r *Request) bool {
 	fields := d.Format.Fields
 	r.Duration, r.Time, r.Status = -1, 0, 0
 	if d.duration >= 0 {
-		text := r.Field(d.duration)
-		if us, ok := fields[d.duration].Duration(text); ok {
+		us, ok := r.Spans[d.duration].Int()
+		if ok {
+			us, ok = fields[d.duration].Whole(us)
+		} else {
+			us, ok = fields[d.duration].Duration(r.Field(d.duration))
+		}
+		if ok {
 			r.Duration = us
-		} else if !none(text) {
+		} else if !none(r.Field(d.duration)) {
 			return false
 		}
 	}
@@ -107,9 +112,14 @@ func (d *Reader) values(r *Request) bool {
 		r.Time = us
 	}
 	if d.status >= 0 {
-		text := r.Field(d.status)
-		n, ok := format.Int(text)
-		if !ok && !none(text) || n > 999 {
+		n, ok := r.Spans[d.status].Int()
+		if !ok {
+			text := r.Field(d.status)
+			if n, ok = format.Int(text); !ok && !none(text) {
+				return false
+			}
+		}
+		if n > 999 {
 			return false
 		}
 		r.Status = int(n)
@@ -156,8 +166,8 @@ func none(text []byte) bool {
 // ask takes METHOD URL PROTOCOL apart. What is not written so (a client that spoke TLS
 // to a port without it, or nothing) is a URL without a method.
 func (r *Request) ask(text []byte) {
-	method := bytes.IndexByte(text, ' ')
-	if method <= 0 || !letters(text[:method]) {
+	method := word(text)
+	if method == 0 {
 		r.Method, r.Protocol = nil, nil
 		r.setURL(text)
 		return
@@ -176,16 +186,17 @@ func (r *Request) ask(text []byte) {
 	r.setURL(rest)
 }
 
-func letters(text []byte) bool {
-	if len(text) > 20 {
-		return false
-	}
-	for _, c := range text {
-		if (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '-' && c != '_' {
-			return false
+// word is how long a method before a blank is, 20 letters at the most, or 0.
+func word(text []byte) int {
+	for i, c := range text[:min(len(text), 21)] {
+		if c == ' ' {
+			return i
+		}
+		if (c|0x20 < 'a' || c|0x20 > 'z') && c != '-' && c != '_' {
+			break
 		}
 	}
-	return true
+	return 0
 }
 
 func (r *Request) setURL(url []byte) {
