@@ -27,7 +27,10 @@ const (
 // dimensions are what the log is grouped by, by everybody: the four of source 003.
 const dimensions = "environment,indirector,resource,requestor"
 
-// TestBenchLogs measures fettle logs beside grep, mawk, GoAccess and DuckDB on one log,
+// alpLines is of how many lines alp makes groups: of all of them it would for hours.
+const alpLines = 100_000
+
+// TestBenchLogs measures fettle logs beside grep, mawk, GoAccess, DuckDB and alp on one log,
 // in turn, and writes what it found to docs/benchmarks.md.
 func TestBenchLogs(t *testing.T) {
 	if testing.Short() || os.Getenv("FETTLE_BENCH") != "1" {
@@ -77,6 +80,23 @@ func TestBenchLogs(t *testing.T) {
 	}
 	jobs = append(jobs, goaccess)
 
+	var alp []*job
+	if program := os.Getenv("FETTLE_BENCH_ALP"); program != "" {
+		some := filepath.Join(dir, "some.log")
+		root.Must("sh", "-c", fmt.Sprintf("head -n %d /srv/access.log >/srv/some.log", alpLines))
+		alp = []*job{
+			{name: "alp, its usual columns of method and URL", run: func() *exec.Cmd {
+				return exec.Command(program, "regexp", "--file", some, "--limit", "1000000", "--pattern", alpPattern, "-o", "count,method,uri,min,max,sum,avg,p99")
+			}},
+			{name: "fettle logs, the same", run: inRoot("fettle", "logs", "--workers", "1", "--output", "json", "--by", "method,url", "/srv/some.log")},
+		}
+		for range 2 {
+			for _, j := range alp {
+				j.measure(t)
+			}
+		}
+	}
+
 	one := peak(t, exec.Command(program, fettle("1", log)[1:]...))
 	two := peak(t, exec.Command(program, fettle("2", log)[1:]...))
 	grep, plain, percentiles := jobs[0].cpu(), jobs[1].cpu(), jobs[2].cpu()
@@ -112,6 +132,9 @@ func TestBenchLogs(t *testing.T) {
 		default:
 			promise(j.name, got, "-", true)
 		}
+	}
+	for _, j := range alp {
+		promise(fmt.Sprintf("%s, of %d lines", j.name, alpLines), fmt.Sprintf("%.3f | %.1f", j.cpu().Seconds(), j.cpu().Seconds()/grep.Seconds()), "-", true)
 	}
 	promise("memory at the most with percentiles, one worker, MB", fmt.Sprintf("%.0f | ", one), "at most 250", one <= 250)
 	promise("and with two workers, MB", fmt.Sprintf("%.0f | ", two), "at most 450", two <= 450)
@@ -184,6 +207,8 @@ func writeLog(t *testing.T, path string) int {
 	}
 	return len(seen)
 }
+
+const alpPattern = `^\S+ \S+ \S+ \[(?P<time>[^\]]+)\] "(?P<method>\S+) (?P<uri>\S+) [^"]*" (?P<status>\d+) (?P<body_bytes>\d+) (?P<response_time>\d+) `
 
 // mawkProgram groups as fettle does: count, sum, squares and extremes.
 const mawkProgram = `
