@@ -154,6 +154,19 @@ func TestHash(t *testing.T) {
 	}
 }
 
+// TestLongKeys: long keys are no way to more memory than the bound.
+func TestLongKeys(t *testing.T) {
+	table := New(false, 1e6)
+	key := bytes.Repeat([]byte("x"), keyPage-100)
+	for i := range 2000 {
+		copy(key, fmt.Sprintf("%08d", i))
+		table.Add(table.Find(Hash(key), key), NewSample(1, false))
+	}
+	if n := table.Len(); n != mostText/keyPage || len(table.keys.pages) != n || table.Other.Count != uint64(2000-n) {
+		t.Errorf("%d groups, %d pages, %d beyond", n, len(table.keys.pages), table.Other.Count)
+	}
+}
+
 // TestLimit: what comes beyond the most groups is added up, and nothing is lost.
 func TestLimit(t *testing.T) {
 	table := New(true, 10)

@@ -74,12 +74,19 @@ type keys struct {
 	n     int
 }
 
-const keyPage = 1 << 18
+const (
+	keyPage  = 1 << 18
+	mostText = 256 << 20 // of all keys, in bytes
+)
+
+// full says whether a text would be too much: a client decides how long the URLs are that
+// it asks for, and every one may be another.
+func (k *keys) full(text []byte) bool {
+	last := len(k.pages) - 1
+	return len(text) > keyPage || last >= mostText/keyPage-1 && len(k.pages[last])+len(text) > keyPage
+}
 
 func (k *keys) add(text []byte) {
-	if len(text) > keyPage {
-		text = text[:keyPage]
-	}
 	last := len(k.pages) - 1
 	if last < 0 || len(k.pages[last])+len(text) > keyPage {
 		k.pages = append(k.pages, make([]byte, 0, keyPage))

@@ -10,7 +10,8 @@ import (
 // Table is a set of groups by key.
 type Table struct {
 	Percentiles bool
-	// Limit is the most groups; what comes beyond is added to Other.
+	// Limit is the most groups; what comes beyond, or beyond mostText of their keys, is
+	// added to Other.
 	Limit int
 	Other Stats
 
@@ -51,7 +52,7 @@ func (t *Table) Find(k Key, text []byte) int {
 	for at := k.slot & mask; ; at = (at + 1) & mask {
 		s := t.slots[at]
 		if s == 0 {
-			if t.n >= t.Limit {
+			if t.n >= t.Limit || t.keys.full(text) {
 				return -1
 			}
 			return t.insert(at, k, text)
