@@ -20,8 +20,9 @@ type LiveLoad struct {
 	Stages  []load.KneeStage
 }
 
-// bars is how many signs the longest bar has.
-const bars = 30
+// bars is how many signs the longest bar has at the most, and figures how wide is what
+// stands beside it.
+const bars, figures = 30, 48
 
 // LoadLive prints how a load goes: its last seconds, and the search that it is part of.
 func LoadLive(s *ui.Screen, l *LiveLoad) {
@@ -30,11 +31,15 @@ func LoadLive(s *ui.Screen, l *LiveLoad) {
 	for _, n := range l.Seconds {
 		longest = max(longest, n.P99S)
 	}
+	room := bars
+	if s.Width > 0 {
+		room = max(0, min(bars, s.Width-figures))
+	}
 	g := Grid{Head: []string{"s", "answers/s", "errors", "p50", "p99", ""}}
 	for i := len(l.Seconds) - 1; i >= 0; i-- {
 		n, bar := l.Seconds[i], 0
 		if longest > 0 {
-			bar = int(bars*n.P99S/longest + 0.5)
+			bar = int(float64(room)*n.P99S/longest + 0.5)
 		}
 		g.Rows = append(g.Rows, []string{fmt.Sprintf("%.0f", n.At.Seconds()), fmt.Sprintf("%.4g", n.AnswerRate), fmt.Sprintf("%.3g %%", 100*n.ErrorShare), threshold.Time(n.P50S), threshold.Time(n.P99S), strings.Repeat("#", bar)})
 	}

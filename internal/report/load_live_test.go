@@ -31,6 +31,17 @@ stage     rate           verdict  why
 		t.Errorf("%s", got)
 	}
 	text.Reset()
+	LoadLive(&ui.Screen{Out: &text, Format: ui.Table, Width: 52}, &LiveLoad{Title: "100/s for 30s",
+		Seconds: []fleet.Now{{At: 3 * time.Second, AnswerRate: 80.12, P50S: 0.1234, P99S: 0.456, ErrorShare: 0.00123}}})
+	for line := range strings.Lines(text.String()) {
+		if len(strings.TrimRight(line, "\n")) > 52 {
+			t.Errorf("wider than the terminal: %q", line)
+		}
+	}
+	if n := strings.Count(text.String(), "\n"); n != 5 {
+		t.Errorf("%d lines, want one for a second\n%s", n, text.String())
+	}
+	text.Reset()
 	LoadLive(&ui.Screen{Out: &text, Format: ui.Table}, &LiveLoad{Title: "a\x1b[2J"})
 	if strings.Contains(text.String(), "\x1b") {
 		t.Errorf("%q", text.String())
