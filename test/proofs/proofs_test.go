@@ -30,6 +30,21 @@ func asked(t *testing.T) {
 	testroot.Disposable(t)
 }
 
+// records is the directory of the records on this machine: docs/proofs, or for a trial
+// another one, FETTLE_PROOFS_DIR.
+func records(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("FETTLE_PROOFS_DIR")
+	if dir == "" {
+		dir = "../../docs/proofs"
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // inside runs the calling test in a root with the products, and is true in there. more
 // adds to what the root has.
 func inside(t *testing.T, live bool, more func(*testroot.Options)) bool {
@@ -37,15 +52,14 @@ func inside(t *testing.T, live bool, more func(*testroot.Options)) bool {
 	if _, err := os.Stat(out); err == nil {
 		return testroot.Inside(t, testroot.Options{})
 	}
-	dir, err := filepath.Abs("../../docs/proofs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := records(t)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	o := testroot.Options{Servers: true, Live: live, Env: []string{"FETTLE_PROOFS=1", "FETTLE_PROOFS_BUDGET=" + os.Getenv("FETTLE_PROOFS_BUDGET")},
-		Binds: []testroot.Bind{{Source: dir, Target: out}}}
+	o := testroot.Options{Servers: true, Live: live, Env: []string{"FETTLE_PROOFS=1"}, Binds: []testroot.Bind{{Source: dir, Target: out}}}
+	for _, name := range []string{"FETTLE_PROOFS_BUDGET", "FETTLE_PROOFS_SECONDS"} {
+		o.Env = append(o.Env, name+"="+os.Getenv(name))
+	}
 	for _, pkg := range []string{"./cmd/fettle", "./test/proofs/access", "./test/proofs/registrations"} {
 		o.Binds = append(o.Binds, testroot.Bind{Source: testroot.Program(t, pkg), Target: "/usr/local/bin/" + filepath.Base(pkg), ReadOnly: true})
 	}

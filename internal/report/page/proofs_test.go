@@ -39,8 +39,12 @@ func proofs(dir string, update bool) (wrong []string, err error) {
 			list += fmt.Sprintf("| [%s](%s.html) ([record](%s.json)) | %s | `%s` | %d × %s, kernel %s |\n", name, name, name, cell.Replace(r.Verdict), cell.Replace(r.Command), r.Machine.CPUs, cell.Replace(r.Machine.CPU), cell.Replace(r.Machine.Kernel))
 		}
 	}
+	others, err := othersOf(dir)
+	if err != nil {
+		return nil, err
+	}
 	if len(records) > 0 {
-		want["README.md"] = []byte(list)
+		want["README.md"] = []byte(list + others)
 	}
 	for name, text := range want {
 		path := filepath.Join(dir, name)
@@ -60,6 +64,32 @@ func proofs(dir string, update bool) (wrong []string, err error) {
 		}
 	}
 	return wrong, err
+}
+
+// othersOf lists the pages that are written in Markdown: experiments that are no run of
+// fettle prove, each with a record of its own and a test of its own that keeps both
+// together.
+func othersOf(dir string) (list string, err error) {
+	pages, err := filepath.Glob(filepath.Join(dir, "*.md"))
+	if err != nil {
+		return "", err
+	}
+	for _, p := range pages {
+		name := filepath.Base(p)
+		if name == "README.md" {
+			continue
+		}
+		text, err := os.ReadFile(p)
+		if err != nil {
+			return "", err
+		}
+		title, _, _ := strings.Cut(string(text), "\n")
+		if list == "" {
+			list = "\nExperiments of another form, each with its own record (`make experiments` makes them too):\n\n"
+		}
+		list += fmt.Sprintf("- [%s](%s)\n", strings.TrimPrefix(title, "# "), name)
+	}
+	return list, nil
 }
 
 // TestProofs: the pages of docs/proofs are those of its records.
@@ -103,6 +133,12 @@ func TestProofsTogether(t *testing.T) {
 	check(true)
 	check(false)
 	if list, err := os.ReadFile(filepath.Join(dir, "README.md")); err != nil || !strings.Contains(string(list), "| [swap](swap.html) ([record](swap.json)) | faster by 8") {
+		t.Errorf("%v: %s", err, list)
+	}
+	put("router.md", []byte("# Router: measured again\n\nText.\n"))
+	check(false, "README.md is not what")
+	check(true)
+	if list, err := os.ReadFile(filepath.Join(dir, "README.md")); err != nil || !strings.HasSuffix(string(list), "\n\n- [Router: measured again](router.md)\n") {
 		t.Errorf("%v: %s", err, list)
 	}
 	put("other.html", []byte("<!doctype html>"))
