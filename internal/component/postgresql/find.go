@@ -65,7 +65,9 @@ func clusters(h *host.Host) ([]cluster, error) {
 			if errors.Is(err, fs.ErrPermission) {
 				return nil, err
 			}
-			continue
+			if !hasData(h, dir) {
+				continue
+			}
 		}
 		c := cluster{Instance: conf.Instance{Name: nameOf(dir), Main: main}, Unit: "postgresql.service"}
 		for _, u := range units {
@@ -76,6 +78,17 @@ func clusters(h *host.Host) ([]cluster, error) {
 		out = append(out, c)
 	}
 	return out, nil
+}
+
+// hasData is true for a data directory whose main file cannot be reached: it was
+// made, and a server of it is not known, which is more than that there is none.
+func hasData(h *host.Host, dir string) bool {
+	for _, name := range []string{"postgresql.conf", "PG_VERSION"} { // the first one as a link that leads nowhere
+		if _, err := h.Files.Lstat(path.Join(dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // nameOf tells a data directory from others: "data", "15/data",

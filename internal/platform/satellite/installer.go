@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
+	"fettle.dev/fettle/internal/component/packages"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/unit"
@@ -146,8 +148,9 @@ func (s *satellite) sizeCell(key string) (text, at string, ok bool, unknown stri
 	}
 }
 
-// database is an option of PostgreSQL: what the server here runs with or has in
-// its file, else what the installer gives it by custom-hiera.yaml or the size.
+// database is an option of PostgreSQL, of the server here. What the installer would
+// give it stands in only where no server is set up yet, and says so: what would be
+// is nothing that anybody has measured.
 func database(option string, as rule.Type) func(*satellite) rule.Answer {
 	return func(s *satellite) rule.Answer {
 		switch local := s.databaseLocal(); {
@@ -156,24 +159,72 @@ func database(option string, as rule.Type) func(*satellite) rule.Answer {
 		case local.Value == false:
 			return rule.Answer{Unknown: "the database is on another machine", At: local.At}
 		}
-		if a := s.subject.Answer("postgresql." + option); a.Value != nil {
-			if seconds, ok := a.Value.(float64); ok && option == "log_min_duration_statement" && seconds > 0 {
-				a.Value = seconds * 1000 // in files and in Satellite's guidance a number is of milliseconds
-			}
-			return a
-		}
-		key := configEntries + option
-		i := s.readInstaller()
-		if i.customFile.unknown != "" {
-			return i.customFile.answer()
-		}
-		if _, ok := i.custom[key]; ok {
-			return value(i.custom, i.customFile, key, as)
-		}
-		text, at, ok, unknown := s.sizeCell(key)
-		if !ok {
+		switch there, unknown := s.setUp("postgresql"); {
+		case unknown != "":
 			return rule.Answer{Unknown: unknown}
+		case !there:
+			return s.intendedDatabase(configEntries+option, as)
 		}
-		return platform.Typed(text, as, at)
+		a := s.subject.Answer("postgresql." + option)
+		if a.Value == nil && a.Unknown == "" && option == "checkpoint_completion_target" {
+			a = s.checkpointTarget()
+		}
+		if seconds, ok := a.Value.(float64); ok && option == "log_min_duration_statement" && seconds > 0 {
+			a.Value = seconds * 1000 // in files and in Satellite's guidance a number is of milliseconds
+		}
+		return a
 	}
+}
+
+// setUp tells whether a product is set up on the machine.
+func (s *satellite) setUp(product string) (there bool, unknown string) {
+	all, unknown := s.subject.Items(product)
+	if unknown != "" || len(all) > 0 {
+		return unknown == "", unknown
+	}
+	if s.host.Copied() {
+		if _, err := packages.Read(s.host); err != nil {
+			return false, "whether this machine has " + product + ": its configuration is not in this copy, and " + err.Error()
+		}
+	}
+	return false, ""
+}
+
+// intendedDatabase is what the installer would give a server of PostgreSQL: by
+// custom-hiera.yaml, else by the size.
+func (s *satellite) intendedDatabase(key string, as rule.Type) rule.Answer {
+	const intended = "intended, as no PostgreSQL is set up here: "
+	i := s.readInstaller()
+	if i.customFile.unknown != "" {
+		return i.customFile.answer()
+	}
+	if _, ok := i.custom[key]; ok {
+		a := value(i.custom, i.customFile, key, as)
+		a.At = intended + a.At
+		return a
+	}
+	text, at, ok, unknown := s.sizeCell(key)
+	if !ok {
+		return rule.Answer{Unknown: unknown}
+	}
+	return platform.Typed(text, as, intended+at)
+}
+
+// checkpointTarget is checkpoint_completion_target where no file of the server sets
+// it (PostgreSQL 14, release notes: raised from 0.5).
+func (s *satellite) checkpointTarget() rule.Answer {
+	a := s.subject.Answer("postgresql.version")
+	version, ok := a.Value.(string)
+	if !ok {
+		return rule.Answer{Unknown: "no file sets it, and its default depends on the version: " + or(a.Unknown, "nothing says which this is"), At: a.At}
+	}
+	major, _, _ := strings.Cut(version, ".")
+	n, err := strconv.Atoi(major)
+	switch {
+	case err != nil:
+		return rule.Answer{Unknown: "no file sets it, and its default depends on the version, which is " + strconv.Quote(version), At: a.At}
+	case n >= 14:
+		return rule.Answer{Value: 0.9, At: "the default of PostgreSQL " + version}
+	}
+	return rule.Answer{Value: 0.5, At: "the default of PostgreSQL " + version}
 }

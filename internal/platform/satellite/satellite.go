@@ -121,7 +121,7 @@ func server(answer func(*satellite) rule.Answer) func(*satellite) rule.Answer {
 	}
 }
 
-const ofDatabase = "An option of PostgreSQL: of the server here, else what the installer gives it."
+const ofDatabase = "An option of PostgreSQL: of the server here; what the installer would give it where none is set up yet."
 
 // inputs is the table of all.
 var inputs = sync.OnceValue(func() []input {

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/component/dynflow"
+	"fettle.dev/fettle/internal/component/httpd"
+	"fettle.dev/fettle/internal/component/postgresql"
 	"fettle.dev/fettle/internal/component/puma"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/host/hosttest"
@@ -19,7 +21,8 @@ import (
 
 func subject(t *testing.T, h *host.Host) *platform.Subject {
 	t.Helper()
-	return platform.NewSubject(t.Context(), h, setting.Kernel(h), append(platform.Facts(), Source(), platform.Product(puma.Product), platform.Product(dynflow.Product)))
+	return platform.NewSubject(t.Context(), h, setting.Kernel(h), append(platform.Facts(), Source(), platform.Product(puma.Product), platform.Product(dynflow.Product),
+		platform.Product(postgresql.Product), platform.Product(httpd.Product)))
 }
 
 // rpms is a sosreport's list of packages.
