@@ -222,6 +222,7 @@ func layOut(t *testing.T, w satelliteWish, v map[string]string) string {
 		files[mods+"proxy.conf"] = "ProxyTimeout " + timeout + "\n"
 		errors += "[proxy:error] AH00898: The timeout specified has expired: AH01102\n" // the symptom that it is for
 	}
+	files["etc/httpd/conf/httpd.conf"] = "ServerRoot \"/etc/httpd\"\nListen 80\nInclude \"/etc/httpd/conf.modules.d/*.load\"\nInclude \"/etc/httpd/conf.modules.d/*.conf\"\nIncludeOptional \"/etc/httpd/conf.d/*.conf\"\n"
 	files["etc/httpd/conf.d/05-foreman-ssl.conf"] = "<VirtualHost *:443>\n  KeepAlive On\n  MaxKeepAliveRequests 100\n  KeepAliveTimeout 5\n</VirtualHost>\n"
 	limits := func(service, text string) {
 		files["usr/lib/systemd/system/"+service+".service"] = "[Service]\nExecStart=/usr/sbin/" + service + "\n"

@@ -48,7 +48,8 @@ func instances(h *host.Host) ([]instance, error) {
 		})
 	}
 	const redHat = "/etc/httpd/conf/httpd.conf"
-	if _, err := h.Files.Stat(redHat); err == nil {
+	_, err = h.Files.Stat(redHat)
+	if _, link := h.Files.Lstat(redHat); err == nil || link == nil { // one that leads nowhere is read, and that says why
 		out = append(out, instance{
 			Instance: conf.Instance{Name: "httpd", Main: redHat}, root: "/etc/httpd", unit: "httpd.service",
 			defines: optionDefines(h), builtIn: nil,

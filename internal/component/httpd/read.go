@@ -287,6 +287,9 @@ func (r *reader) include(name string, must bool, context []string) error {
 		return r.file(pattern, context)
 	}
 	found, err := host.Glob(r.host.Files, pattern)
+	if err == nil && len(found) == 0 {
+		err = r.uncopied(pattern)
+	}
 	if err != nil {
 		return err
 	}
@@ -304,6 +307,19 @@ func (r *reader) include(name string, must bool, context []string) error {
 		if err := r.file(f, context); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// uncopied says why nobody knows whether a pattern has a match: a copy without the
+// directory in which its files would be.
+func (r *reader) uncopied(pattern string) error {
+	dir := pattern
+	for strings.ContainsAny(dir, "*?[") {
+		dir = path.Dir(dir)
+	}
+	if _, err := r.host.Files.ReadDir(dir); errors.Is(err, host.ErrNotRecorded) {
+		return fmt.Errorf("%s: %w", dir, host.ErrNotRecorded)
 	}
 	return nil
 }

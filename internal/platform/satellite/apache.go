@@ -1,78 +1,11 @@
 package satellite
 
 import (
-	"path"
-	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/rule"
 )
-
-// apache is what the files that the installer writes for httpd say.
-type apache struct {
-	modules map[string]entryAt // LoadModule, by module
-	server  map[string]entryAt // directives of the module that handles requests
-	mpm     string
-	proxy   entryAt
-	unknown string
-	absent  bool
-}
-
-type entryAt struct{ text, at string }
-
-const modules = "/etc/httpd/conf.modules.d"
-
-func (s *satellite) readApache() *apache {
-	if s.apache != nil {
-		return s.apache
-	}
-	a := &apache{modules: map[string]entryAt{}, server: map[string]entryAt{}}
-	s.apache = a
-	list, err := s.host.Files.ReadDir(modules)
-	if err != nil {
-		a.unknown = s.why(modules, err)
-		a.absent = a.unknown == ""
-		return a
-	}
-	var names []string
-	for _, e := range list {
-		if ext := path.Ext(e.Name()); ext == ".conf" || ext == ".load" {
-			names = append(names, e.Name())
-		}
-	}
-	slices.Sort(names) // as httpd takes IncludeOptional's
-	byFile := map[string]map[string]entryAt{}
-	for _, name := range names {
-		f := s.read(path.Join(modules, name))
-		if f.unknown != "" {
-			a.unknown = f.unknown
-			return a
-		}
-		byFile[name] = map[string]entryAt{}
-		for _, d := range directives(f.text) {
-			if d.name == "loadmodule" && len(d.args) > 1 {
-				a.modules[d.args[0]] = entryAt{d.args[1], f.at(d.line)}
-			} else if len(d.args) == 1 {
-				byFile[name][d.name] = entryAt{d.args[0], f.at(d.line)}
-			}
-		}
-	}
-	for _, m := range []string{"event", "worker", "prefork"} {
-		if _, ok := a.modules["mpm_"+m+"_module"]; ok && a.mpm == "" {
-			a.mpm = m
-		}
-	}
-	if d, ok := byFile[a.mpm+".conf"]; ok {
-		a.server = d
-	}
-	for _, name := range names {
-		if d, ok := byFile[name]["proxytimeout"]; ok {
-			a.proxy = d
-		}
-	}
-	return a
-}
 
 // directed is one line of httpd's configuration.
 type directed struct {
@@ -140,33 +73,15 @@ func quoted(row string) []string {
 	return out
 }
 
-func (s *satellite) mpm() rule.Answer {
-	a := s.readApache()
-	if a.mpm == "" {
-		return rule.Answer{Unknown: a.unknown}
-	}
-	return rule.Answer{Value: a.mpm, At: a.modules["mpm_"+a.mpm+"_module"].at}
-}
-
-// directive is a number of the module that handles requests, by any of its names.
-func directive(names ...string) func(*satellite) rule.Answer {
+// web is an option of httpd for the whole server, as httpd itself would read it: its
+// main file, all that this includes, and its own defaults.
+func web(option string) func(*satellite) rule.Answer {
 	return func(s *satellite) rule.Answer {
-		a := s.readApache()
-		for _, n := range names {
-			if d, ok := a.server[n]; ok {
-				return platform.Typed(d.text, rule.Number, d.at)
-			}
+		if there, unknown := s.setUp("httpd"); !there {
+			return rule.Answer{Unknown: unknown}
 		}
-		return rule.Answer{Unknown: a.unknown}
+		return s.subject.Answer("httpd." + option)
 	}
-}
-
-func (s *satellite) proxyTimeout() rule.Answer {
-	a := s.readApache()
-	if a.proxy.at == "" {
-		return rule.Answer{Unknown: a.unknown}
-	}
-	return platform.Typed(a.proxy.text, rule.Number, a.proxy.at)
 }
 
 // virtualHost is a directive of Foreman's virtual host, the encrypted one first.

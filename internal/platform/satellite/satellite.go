@@ -43,7 +43,6 @@ type satellite struct {
 
 	product   *product
 	installer *installer
-	apache    *apache
 	tasks     *tasks
 	queued    []redis.Queue // nil where nobody has asked yet, or noQueues says why
 	noQueues  string
@@ -172,16 +171,16 @@ var inputs = sync.OnceValue(func() []input {
 		one("pulp_workers", rule.Number, "", "Units pulpcore-worker@N that start at boot.", (*satellite).pulpWorkers),
 		one("candlepin_heap", rule.Number, "bytes", "-Xmx of Candlepin's Tomcat.", server((*satellite).candlepinHeap)),
 
-		one("httpd_mpm", rule.Text, "", "How httpd handles requests: event, worker or prefork.", (*satellite).mpm),
-		one("httpd_server_limit", rule.Number, "", "ServerLimit.", directive("serverlimit")),
-		one("httpd_max_request_workers", rule.Number, "", "MaxRequestWorkers, MaxClients before httpd 2.4.", directive("maxrequestworkers", "maxclients")),
-		one("httpd_threads_per_child", rule.Number, "", "ThreadsPerChild.", directive("threadsperchild")),
-		one("httpd_start_servers", rule.Number, "", "StartServers.", directive("startservers")),
-		one("httpd_requests_per_child", rule.Number, "", "MaxConnectionsPerChild, MaxRequestsPerChild before httpd 2.4; 0 is without end.", directive("maxconnectionsperchild", "maxrequestsperchild")),
+		one("httpd_mpm", rule.Text, "", "How httpd handles requests: event, worker or prefork.", web("mpm")),
+		one("httpd_server_limit", rule.Number, "", "ServerLimit.", web("server_limit")),
+		one("httpd_max_request_workers", rule.Number, "", "MaxRequestWorkers, MaxClients before httpd 2.4.", web("max_request_workers")),
+		one("httpd_threads_per_child", rule.Number, "", "ThreadsPerChild.", web("threads_per_child")),
+		one("httpd_start_servers", rule.Number, "", "StartServers.", web("start_servers")),
+		one("httpd_requests_per_child", rule.Number, "", "MaxConnectionsPerChild, MaxRequestsPerChild before httpd 2.4; 0 is without end.", web("MaxConnectionsPerChild")),
 		one("httpd_keepalive", rule.Text, "", "KeepAlive of Foreman's virtual host.", server(virtualHost("keepalive"))),
 		one("httpd_keepalive_requests", rule.Number, "", "MaxKeepAliveRequests of Foreman's virtual host.", server(virtualHost("maxkeepaliverequests"))),
 		one("httpd_keepalive_timeout", rule.Number, "s", "KeepAliveTimeout of Foreman's virtual host.", server(virtualHost("keepalivetimeout"))),
-		one("proxy_timeout", rule.Number, "s", "ProxyTimeout of httpd.", (*satellite).proxyTimeout),
+		one("proxy_timeout", rule.Number, "s", "ProxyTimeout of httpd, or else its Timeout.", web("proxy_timeout_s")),
 
 		one("httpd_open_files", rule.Number, "", "Open files that httpd may have.", openFiles("httpd.service")),
 		one("qdrouterd_open_files", rule.Number, "", "Open files that qdrouterd may have.", openFiles("qdrouterd.service")),

@@ -2,6 +2,7 @@ package satellite
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -234,24 +235,58 @@ func TestAliases(t *testing.T) {
 	}
 }
 
+// What httpd may do is what it reads, from its main file on: a later file counts more
+// than the installer's, one that nothing includes does not, and what cannot be read
+// leaves it unknown.
 func TestApache(t *testing.T) {
-	const mods = "etc/httpd/conf.modules.d/"
-	s := sosreport(t, satelliteFiles(map[string]string{
-		mods + "event.load":                    "LoadModule mpm_event_module modules/mod_mpm_event.so\n",
-		mods + "event.conf":                    "<IfModule mpm_event_module>\n  ServerLimit 64\n  MaxRequestWorkers    \\\n  1024\n  ThreadsPerChild \"16\"\n</IfModule>\n",
-		mods + "prefork.conf":                  "ServerLimit 582\nMaxClients 582\n",
-		mods + "proxy.conf":                    "# ProxyTimeout 5\nProxyTimeout 600\n",
-		"etc/httpd/conf.d/05-foreman-ssl.conf": "<VirtualHost *:443>\n  KeepAlive Off\n</VirtualHost>\n",
-		"etc/httpd/conf.d/05-foreman.conf":     "KeepAliveTimeout 9\n",
-	}))
-	check(t, s, answers{
-		"httpd_mpm": "event", "httpd_server_limit": 64, "httpd_max_request_workers": 1024, "httpd_threads_per_child": 16, "httpd_start_servers": absent,
-		"proxy_timeout": 600, "httpd_keepalive": "Off", "httpd_keepalive_timeout": 9, "httpd_keepalive_requests": absent,
-	})
-	if a := s.Answer("satellite.httpd_max_request_workers"); a.At != "/etc/httpd/conf.modules.d/event.conf:3" {
-		t.Errorf("%+v", a)
+	const (
+		mods  = "etc/httpd/conf.modules.d/"
+		event = "<IfModule mpm_event_module>\n  ServerLimit 64\n  MaxRequestWorkers    \\\n  1024\n  ThreadsPerChild \"16\"\n</IfModule>\n"
+		main  = "ServerRoot \"/etc/httpd\"\nInclude conf.modules.d/*.load\nInclude conf.modules.d/*.conf\nIncludeOptional conf.d/*.conf\n"
+	)
+	tree := func(more map[string]string) map[string]string {
+		files := satelliteFiles(map[string]string{
+			"etc/httpd/conf/httpd.conf":            main,
+			mods + "event.load":                    "LoadModule mpm_event_module modules/mod_mpm_event.so\n",
+			mods + "event.conf":                    event,
+			mods + "prefork.conf":                  "<IfModule mpm_prefork_module>\n  ServerLimit 582\n  MaxClients 582\n</IfModule>\n",
+			mods + "proxy.conf":                    "# ProxyTimeout 5\nProxyTimeout 600\n",
+			"etc/httpd/conf.d/05-foreman-ssl.conf": "<VirtualHost *:443>\n  KeepAlive Off\n</VirtualHost>\n",
+			"etc/httpd/conf.d/05-foreman.conf":     "KeepAliveTimeout 9\n",
+		})
+		maps.Copy(files, more)
+		return files
 	}
-	check(t, sosreport(t, satelliteFiles(nil)), answers{"httpd_mpm": unknown, "httpd_server_limit": unknown, "httpd_keepalive": unknown, "proxy_timeout": unknown})
+	none := answers{"httpd_server_limit": unknown, "httpd_max_request_workers": unknown, "httpd_threads_per_child": unknown, "proxy_timeout": unknown}
+	for name, c := range map[string]struct {
+		more map[string]string
+		want answers
+		at   string // of the workers
+	}{
+		"the installer's": {nil, answers{
+			"httpd_mpm": "event", "httpd_server_limit": 64, "httpd_max_request_workers": 1024, "httpd_threads_per_child": 16, "httpd_start_servers": 3, "httpd_requests_per_child": 0,
+			"proxy_timeout": 600, "httpd_keepalive": "Off", "httpd_keepalive_timeout": 9, "httpd_keepalive_requests": absent,
+		}, "/" + mods + "event.conf:3"},
+		"somebody's, which is read later": {map[string]string{"etc/httpd/conf.d/zz.conf": "MaxRequestWorkers 96\nServerLimit 6\n"},
+			answers{"httpd_max_request_workers": 96, "httpd_server_limit": 6, "httpd_threads_per_child": 16}, "/etc/httpd/conf.d/zz.conf:1"},
+		"the installer's, not included": {map[string]string{"etc/httpd/conf/httpd.conf": strings.Replace(main, "Include conf.modules.d/*.conf\n", "", 1)},
+			answers{"httpd_max_request_workers": 400, "httpd_server_limit": 16, "proxy_timeout": 60}, "the default of the event module"},
+		"a copy without what it includes":  {map[string]string{"etc/httpd/conf/httpd.conf": strings.ReplaceAll(main, "conf.modules.d", "modules.d")}, none, ""},
+		"a link out of the copy":           {map[string]string{mods + "event.conf": "-> /srv/event.conf"}, none, ""},
+		"the main one a link out of it":    {map[string]string{"etc/httpd/conf/httpd.conf": "-> /srv/httpd.conf"}, none, ""},
+		"no main file, and its package is": {map[string]string{"etc/httpd/conf/httpd.conf": "-> /srv/httpd.conf", "installed-rpms": rpms("satellite-6.12.5-1.el8sat.noarch", "foreman-3.3.0.23-1.el8sat.noarch", "httpd-2.4.37-1.el8.x86_64")}, none, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := sosreport(t, tree(c.more))
+			check(t, s, c.want)
+			if a := s.Answer("satellite.httpd_max_request_workers"); c.at != "" && a.At != c.at {
+				t.Errorf("%+v, want at %s", a, c.at)
+			}
+		})
+	}
+	check(t, sosreport(t, satelliteFiles(map[string]string{"installed-rpms": rpms("satellite-6.12.5-1.el8sat.noarch", "foreman-3.3.0.23-1.el8sat.noarch", "httpd-2.4.37-1.el8.x86_64")})),
+		answers{"httpd_mpm": unknown, "httpd_server_limit": unknown, "httpd_keepalive": unknown, "proxy_timeout": unknown})
+	check(t, sosreport(t, satelliteFiles(nil)), answers{"httpd_mpm": absent, "httpd_max_request_workers": absent}) // its list of packages has none
 }
 
 func TestLogs(t *testing.T) {
