@@ -20,7 +20,8 @@ var directories = map[string]struct{ below, variable string }{
 
 // Environment is what the unit's processes get: Environment=, over it the files
 // of EnvironmentFile= in order, then without UnsetEnvironment=. What is in a file
-// that cannot be read is not known: unread names it, "" where all were read.
+// that cannot be read is not known: unread names it, "" where all were read. It may
+// set any variable again, so that env has then only what comes after it.
 func (u *Unit) Environment() (env map[string]Value, unread string) {
 	env = map[string]Value{}
 	if u.Partial {
@@ -52,16 +53,17 @@ func (u *Unit) Environment() (env map[string]Value, unread string) {
 			files, _ = host.Glob(u.reader.host.Files, name)
 		}
 		for _, f := range files {
-			text, err := u.reader.host.Files.ReadFile(path.Clean(f))
+			f = path.Clean(f)
+			text, err := u.reader.host.Files.ReadFile(f)
 			switch {
 			case err == nil:
 				for _, a := range EnvironmentFile(string(text)) {
 					env[a.Name] = Value{a.Value, f + ":" + strconv.Itoa(a.Line)}
 				}
-			case errors.Is(err, host.ErrNotRecorded), !errors.Is(err, fs.ErrNotExist):
+			case optional && u.reader.absent(f, err):
+			default: // not in this copy, or systemd does not start the unit without it
 				unread = f
-			case !optional:
-				unread = f // the unit does not start
+				clear(env)
 			}
 		}
 	}
@@ -75,6 +77,22 @@ func (u *Unit) Environment() (env map[string]Value, unread string) {
 		}
 	}
 	return env, unread
+}
+
+// absent is true where the machine has no such file, for all that is known: a copy
+// that has its directory, and nothing of the name in it, was made without one.
+func (r *Reader) absent(file string, err error) bool {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	if !errors.Is(err, host.ErrNotRecorded) {
+		return true
+	}
+	if l := r.list(path.Dir(file)); l.err != nil {
+		return false
+	}
+	_, err = r.host.Files.Lstat(file)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 var assignment = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*=`)

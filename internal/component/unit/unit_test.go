@@ -217,6 +217,46 @@ func TestEnvironmentFiles(t *testing.T) {
 	}
 }
 
+// What a file would set that nobody has copied may go before all that is set before it.
+func TestEnvironmentOfACopy(t *testing.T) {
+	const unit = "[Service]\nEnvironment=A=1 B=2\nEnvironmentFile="
+	for name, c := range map[string]struct {
+		file, beside string // EnvironmentFile=, a file beside it that the copy has
+		want         map[string]string
+		unread       string
+	}{
+		"its directory is not here":         {"/etc/sysconfig/p", "", map[string]string{}, "/etc/sysconfig/p"},
+		"neither, and it may be absent":     {"-/etc/sysconfig/p", "", map[string]string{}, "/etc/sysconfig/p"},
+		"the file alone":                    {"/etc/sysconfig/p", "q", map[string]string{}, "/etc/sysconfig/p"},
+		"the file alone, and it may be":     {"-/etc/sysconfig/p", "q", map[string]string{"A": "1", "B": "2"}, ""},
+		"here":                              {"/etc/sysconfig/p", "p", map[string]string{"A": "9", "B": "2"}, ""},
+		"what comes after it is known":      {"/etc/sysconfig/q\nEnvironmentFile=/etc/sysconfig/p", "p", map[string]string{"A": "9"}, "/etc/sysconfig/q"},
+		"a link out of it, and it may be":   {"-/etc/sysconfig/l", "q", map[string]string{}, "/etc/sysconfig/l"},
+		"a directory in place of it":        {"-/etc/sysconfig/d", "d/x", map[string]string{}, "/etc/sysconfig/d"},
+		"somebody's, of which no one knows": {"-/srv/p", "p", map[string]string{}, "/srv/p"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[string]string{lib + "p.service": unit + c.file + "\n"}
+			if c.beside != "" {
+				files["/etc/sysconfig/"+c.beside] = "A=9\n"
+				files["/etc/sysconfig/l"] = "-> /srv/l"
+			}
+			u, err := New(hosttest.Copy(t, files)).Load("p.service")
+			if err != nil {
+				t.Fatal(err)
+			}
+			env, unread := u.Environment()
+			got := map[string]string{}
+			for k, v := range env {
+				got[k] = v.Text
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" || unread != c.unread {
+				t.Errorf("unread %q, want %q\n%s", unread, c.unread, diff)
+			}
+		})
+	}
+}
+
 func TestEnvironmentFile(t *testing.T) {
 	got := EnvironmentFile("A=1\n\n; c\n# c \\\n still\nB = 'x y'z  \nC=\"a\\\"b\\n$c\"\nD=a\\\n b\nnothing\nE=\n2=3\nF=last")
 	want := []Assigned{{"A", "1", 1}, {"B", "x yz", 6}, {"C", `a"b\n$c`, 7}, {"D", "a b", 8}, {"E", "", 11}, {"F", "last", 13}}

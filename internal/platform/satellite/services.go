@@ -182,6 +182,7 @@ func executor(name string, kind rule.Type) func(*satellite) rule.Answer {
 			if v, ok := e.values[name]; ok {
 				return platform.Typed(v.Text, kind, v.At)
 			}
+			unknown = or(unknown, e.unknown)
 		}
 		for _, p := range []string{"/etc/sysconfig/dynflowd", "/etc/sysconfig/foreman-tasks"} {
 			f := s.read(p)
