@@ -94,6 +94,10 @@ func TestBroken(t *testing.T) {
 		{"bare", "</IfModule>\n", "", "httpd.conf:1: </ifmodule> ends"},
 		{"half", "<IfModule a\n", "", "has no >"},
 		{"deep", strings.Repeat("<IfModule so_module>\n", 30), "", "nest more than 20"},
+		{"binary", "Timeout 60\n" + strings.Repeat("\x00\x01\x02\xfe\xff\n", 3), "", "httpd.conf:2: \"\\x00\\x01\\x02"},
+		{"binary in what is included", "Include conf.d/x.conf\n", "\n\x7fELF\x02 1\n", "x.conf:2: "},
+		{"a section of no name", "< >\n</ >\n", "", "httpd.conf:1: "},
+		{"text of a macro, and what is skipped", "<Macro m $d>\n$d 1\n</Macro>\n<IfModule none>\n$x y\n</IfModule>\nUse m Timeout\n", "", ""},
 		{"grows", "Define a xxxxxxxxxxxxxxxx\n" + strings.Repeat("Define a ${a}${a}${a}${a}\n", 30), "", ""},
 	} {
 		h := hosttest.Mounted(t, map[string]string{redHatMain: c.text, "/etc/httpd/conf.d/x.conf": c.more})

@@ -113,6 +113,8 @@ func (r *reader) text(name, text string, context []string) error {
 					r.server = 0
 				}
 			}
+		case skip == 0 && !isDirective(strings.TrimPrefix(l.name, "<")):
+			return fmt.Errorf("%s: %.60q is not the name of a directive", at, l.name)
 		case strings.HasPrefix(l.name, "<"):
 			if len(sections) >= maxDepth {
 				return fmt.Errorf("%s: sections nest more than %d deep", at, maxDepth)

@@ -29,13 +29,8 @@ func (syntax) Key(name string) (string, error) {
 		context = strings.ToLower(section) + " " + args
 	}
 	directive = strings.ToLower(directive)
-	for _, c := range []byte(directive) {
-		if c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') {
-			return "", fmt.Errorf("%q is not the name of a directive", name)
-		}
-	}
-	if directive == "" {
-		return "", fmt.Errorf("%q names no directive", name)
+	if !isDirective(directive) {
+		return "", fmt.Errorf("%q is not the name of a directive", name)
 	}
 	if a, ok := aliases[directive]; ok {
 		directive = a
@@ -105,6 +100,12 @@ func scan(text string) ([]line, error) {
 		out = append(out, l)
 	}
 	return out, nil
+}
+
+// isDirective is true for what may be the name of a directive or of a section, in
+// lower case: httpd starts with no other.
+func isDirective(name string) bool {
+	return name != "" && strings.Trim(name, "_0123456789abcdefghijklmnopqrstuvwxyz") == ""
 }
 
 // conditional are the sections that scope nothing.
