@@ -87,6 +87,18 @@ func (s *satellite) hieraKeys() rule.Answer {
 	return rule.Answer{Value: append([]string{}, slices.Sorted(maps.Keys(i.custom))...), At: customHiera}
 }
 
+// checkpointSegments is a parameter that PostgreSQL has no more, where somebody left it.
+func (s *satellite) checkpointSegments() rule.Answer {
+	i := s.readInstaller()
+	if !i.customFile.exists || i.customFile.unknown != "" {
+		return i.customFile.answer()
+	}
+	if e, ok := i.custom[configEntries+"checkpoint_segments"]; ok {
+		return rule.Answer{Value: e.text, At: i.customFile.at(e.line)}
+	}
+	return rule.Answer{Value: "", At: customHiera}
+}
+
 // sizes is the table of what the installer gives each size: the same that rules
 // and sizing look up.
 var sizes = sync.OnceValues(func() (*rule.Table, error) {

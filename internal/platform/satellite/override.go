@@ -2,7 +2,10 @@ package satellite
 
 import (
 	"slices"
+	"strings"
 
+	"fettle.dev/fettle/internal/component"
+	"fettle.dev/fettle/internal/component/postgresql"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -37,30 +40,65 @@ func (s *satellite) overridden() rule.Answer {
 	if unknown != "" {
 		return rule.Answer{Unknown: unknown, At: customHiera}
 	}
-	return rule.Answer{Value: append([]string{}, names...), At: customHiera}
+	return rule.Answer{Value: append([]string{}, names...), At: s.firstLocked(names)}
+}
+
+// firstLocked is the line of the first of some keys that nothing excuses, else of the
+// first of them.
+func (s *satellite) firstLocked(names []string) string {
+	i := s.readInstaller()
+	if len(names) == 0 {
+		return customHiera
+	}
+	at := slices.IndexFunc(names, func(key string) bool { return !strings.HasPrefix(key, "qpid::") && !s.needed(key) })
+	return i.customFile.at(i.custom[names[max(0, at)]].line)
 }
 
 func (s *satellite) unsuited() rule.Answer {
 	a := s.overridden()
 	if names, ok := a.Value.([]string); ok {
-		a.Value = slices.DeleteFunc(names, func(key string) bool { return s.sizeSuits(key).Value != false })
+		a.Value = slices.DeleteFunc(names, func(key string) bool { return !s.needed(key) })
 	}
 	return a
 }
 
-// sizeSuits is whether what the size says suits the machine. A size is for so much
-// memory; on a machine with less its shared buffers may be above a quarter of it,
-// which is the most that the guide has (000, 5.7).
-func (s *satellite) sizeSuits(key string) rule.Answer {
-	a := s.sizeValue(key)
+// needed is true of a key that is there because the size's own value does not suit
+// the machine, where its own does.
+func (s *satellite) needed(key string) bool {
+	return s.sizeSuits(key).Value == false && s.overrideSuits(key).Value == true
+}
+
+// sizeSuits is whether what the size says suits the machine.
+func (s *satellite) sizeSuits(key string) rule.Answer { return s.suits(key, s.sizeValue(key)) }
+
+// overrideSuits is whether what custom-hiera.yaml says does.
+func (s *satellite) overrideSuits(key string) rule.Answer { return s.suits(key, s.overrideValue(key)) }
+
+// suits is whether a value of a key suits the machine. A size is for so much memory;
+// on a machine with less its shared buffers may be above a quarter of it, which is
+// the most that the guide has (000, 5.7). Where the memory is not known nothing is
+// against a value.
+func (s *satellite) suits(key string, a rule.Answer) rule.Answer {
 	text, ok := a.Value.(string)
-	if !ok {
+	switch {
+	case !ok:
 		return a
+	case key != configEntries+"shared_buffers":
+		return rule.Answer{Value: true, At: a.At}
 	}
-	size, err := unit.ParseSize(text)
+	buffers, err := readBuffers(text)
 	ram, known := s.subject.Answer("memory.total_bytes").Value.(float64)
-	tooMuch := err == nil && known && key == configEntries+"shared_buffers" && float64(size) > ram/4
-	return rule.Answer{Value: !tooMuch, At: a.At}
+	return rule.Answer{Value: err == nil && (!known || buffers <= ram/4), At: a.At}
+}
+
+// readBuffers is shared_buffers as PostgreSQL reads it, in bytes.
+func readBuffers(text string) (float64, error) {
+	i := slices.IndexFunc(postgresql.Product.Parameters, func(p component.Parameter) bool { return p.Name == "shared_buffers" })
+	v, err := postgresql.Product.Parameters[i].Read(text)
+	if err != nil {
+		return 0, err
+	}
+	return v.(float64), nil
 }
 
 func (s *satellite) overrideValue(key string) rule.Answer {

@@ -174,6 +174,29 @@ func TestInstaller(t *testing.T) {
 	}
 }
 
+// A key that the size has too is excused where the size's value does not suit the
+// memory and its own does; a value that suits it even less is not.
+func TestNeeded(t *testing.T) {
+	const key = "override.postgresql::server::config_entries/shared_buffers."
+	for value, c := range map[string]struct{ size, own, needed bool }{
+		"4GB": {false, true, true}, "5GB": {false, true, true}, "6GB": {false, false, false}, "64GB": {false, false, false}, "8gb": {false, false, false}, "655360": {false, true, true}, "1048576": {false, false, false},
+	} {
+		s := sosreport(t, satelliteFiles(map[string]string{ // of the size large, whose buffers are 8 GB
+			"proc/meminfo": "MemTotal:       20971520 kB\n",
+			"etc/foreman-installer/custom-hiera.yaml": "---\nqpid::open_file_limit: 1\npostgresql::server::config_entries:\n  shared_buffers: " + value + "\n  max_connections: 999\n",
+		}))
+		needed := []string{}
+		at := "/etc/foreman-installer/custom-hiera.yaml:4"
+		if c.needed {
+			needed, at = append(needed, "postgresql::server::config_entries/shared_buffers"), "/etc/foreman-installer/custom-hiera.yaml:5"
+		}
+		check(t, s, answers{key + "suits": c.size, key + "value_suits": c.own, "unsuited": needed})
+		if a := s.Answer("satellite.overridden"); a.At != at {
+			t.Errorf("%s: %+v, want at %s", value, a, at)
+		}
+	}
+}
+
 // The installer's own files go before what was published.
 func TestInstallersOwnSizes(t *testing.T) {
 	const dir = "usr/share/foreman-installer/config/foreman.hiera/tuning/"
