@@ -54,6 +54,9 @@ func (s *satellite) why(p string, err error) string {
 	var pe *fs.PathError
 	switch {
 	case errors.Is(err, host.ErrNotRecorded):
+		if to, err := s.host.Files.Readlink(p); err == nil {
+			return p + " leads to " + to + ", which is not in this copy"
+		}
 		if dir := path.Dir(p); slices.Contains(wholly, dir) {
 			if list, err := s.host.Files.ReadDir(dir); err == nil && len(list) > 0 {
 				return ""

@@ -3,6 +3,7 @@ package satellite
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 
@@ -19,7 +20,8 @@ type entry struct {
 
 // entries flattens the first document of a YAML file, which is all that Ruby's
 // YAML.load reads: the keys of maps one below the other, joined by slashes; a list
-// is its items' text with blanks between. What is null is left out.
+// is its items' text with blanks between. What is null is left out. A file that is
+// no map is an error: none of those that have one takes it for nothing.
 func entries(text string) (map[string]entry, error) {
 	var doc yaml.Node
 	if err := yaml.NewDecoder(bytes.NewReader([]byte(text))).Decode(&doc); err != nil {
@@ -27,6 +29,11 @@ func entries(text string) (map[string]entry, error) {
 			return map[string]entry{}, nil // nothing but comments
 		}
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if len(doc.Content) > 0 {
+		if top := conf.Aliased(doc.Content[0]); top.Kind != yaml.MappingNode && top.Tag != "!!null" {
+			return nil, fmt.Errorf("line %d: want a map of keys and values, and not a %s", top.Line, map[yaml.Kind]string{yaml.SequenceNode: "list", yaml.ScalarNode: "single value"}[top.Kind])
+		}
 	}
 	w := flattening{out: map[string]entry{}, left: conf.MaxYAMLSteps}
 	return w.out, w.walk("", &doc, 0, 0)
