@@ -198,13 +198,13 @@ func layOut(t *testing.T, w satelliteWish, v map[string]string) string {
 	mods := "etc/httpd/conf.modules.d/"
 	medium := size != "default" && size != "development"
 	if prefork := slices.Contains([]string{"6.9", "6.10", "6.11"}, w.version); prefork {
-		limit, clients := 256, 256
+		limit, clients, end := 256, 256, 0
 		if medium {
-			limit, clients = 1024, 1024
+			limit, clients, end = 1024, 1024, 4000
 		}
 		files[mods+"prefork.load"] = "LoadModule mpm_prefork_module modules/mod_mpm_prefork.so\n"
-		files[mods+"prefork.conf"] = fmt.Sprintf("<IfModule mpm_prefork_module>\n  StartServers %d\n  ServerLimit %d\n  MaxClients %d\n</IfModule>\n",
-			number("hiera/apache::mod::prefork::startservers", 8), number("hiera/apache::mod::prefork::serverlimit", limit), number("hiera/apache::mod::prefork::maxclients", clients))
+		files[mods+"prefork.conf"] = fmt.Sprintf("<IfModule mpm_prefork_module>\n  StartServers %d\n  ServerLimit %d\n  MaxClients %d\n  MaxRequestsPerChild %d\n</IfModule>\n",
+			number("hiera/apache::mod::prefork::startservers", 8), number("hiera/apache::mod::prefork::serverlimit", limit), number("hiera/apache::mod::prefork::maxclients", clients), end)
 	} else {
 		limit, requests, end := 25, 250, 0
 		if medium {

@@ -15,6 +15,8 @@ var installed = map[string]string{
 	"apache::mod::event::serverlimit":                 "satellite.httpd_server_limit",
 	"apache::mod::event::startservers":                "satellite.httpd_start_servers",
 	"apache::mod::event::threadsperchild":             "satellite.httpd_threads_per_child",
+	"apache::mod::event::maxrequestsperchild":         "satellite.httpd_requests_per_child",
+	"apache::mod::prefork::maxrequestsperchild":       "satellite.httpd_requests_per_child",
 	"apache::mod::prefork::maxclients":                "satellite.httpd_max_request_workers",
 	"apache::mod::prefork::serverlimit":               "satellite.httpd_server_limit",
 	"apache::mod::prefork::startservers":              "satellite.httpd_start_servers",
@@ -47,7 +49,7 @@ func Installed(key, value string) (input string, a rule.Answer) {
 		case in.Unit == "bytes":
 			as = rule.Bytes
 		case input == "satellite.httpd_keepalive": // the class writes On and Off
-			value = map[string]string{"true": "On", "false": "Off"}[value]
+			value = written(value)
 		}
 		return input, platform.Typed(value, as, customHiera)
 	}

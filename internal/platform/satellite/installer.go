@@ -11,7 +11,6 @@ import (
 	"fettle.dev/fettle/internal/component/packages"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/rule"
-	"fettle.dev/fettle/internal/unit"
 	"fettle.dev/fettle/rules"
 )
 
@@ -152,7 +151,7 @@ func (s *satellite) sizeCell(key string) (text, at string, ok bool, unknown stri
 		return "", "", false, ""
 	case float64:
 		if column := slices.IndexFunc(t.Columns, func(c rule.Column) bool { return c.Name == key }); t.Columns[column].Unit == "bytes" {
-			return strings.TrimSuffix(unit.Size(v).String(), "iB") + "B", published, true, "" // 4GiB as PostgreSQL's 4GB
+			return ofBytes(v), published, true, ""
 		}
 		return rule.Print(v, ""), published, true, ""
 	default:
@@ -181,11 +180,21 @@ func database(option string, as rule.Type) func(*satellite) rule.Answer {
 		if a.Value == nil && a.Unknown == "" && option == "checkpoint_completion_target" {
 			a = s.checkpointTarget()
 		}
-		if seconds, ok := a.Value.(float64); ok && option == "log_min_duration_statement" && seconds > 0 {
-			a.Value = seconds * 1000 // in files and in Satellite's guidance a number is of milliseconds
+		if v, ok := a.Value.(float64); ok {
+			a.Value = inInputUnit(option, v)
 		}
 		return a
 	}
+}
+
+// inInputUnit turns what PostgreSQL's parameter is into the unit of the input of its
+// name: in files and in Satellite's guidance log_min_duration_statement is in
+// milliseconds.
+func inInputUnit(option string, v float64) float64 {
+	if option == "log_min_duration_statement" && v > 0 {
+		return v * 1000
+	}
+	return v
 }
 
 // setUp tells whether a product is set up on the machine.

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"fettle.dev/fettle/internal/component"
-	"fettle.dev/fettle/internal/component/postgresql"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -86,19 +84,9 @@ func (s *satellite) suits(key string, a rule.Answer) rule.Answer {
 	case key != configEntries+"shared_buffers":
 		return rule.Answer{Value: true, At: a.At}
 	}
-	buffers, err := readBuffers(text)
+	buffers, err := readOption("shared_buffers", text)
 	ram, known := s.subject.Answer("memory.total_bytes").Value.(float64)
 	return rule.Answer{Value: err == nil && (!known || buffers <= ram/4), At: a.At}
-}
-
-// readBuffers is shared_buffers as PostgreSQL reads it, in bytes.
-func readBuffers(text string) (float64, error) {
-	i := slices.IndexFunc(postgresql.Product.Parameters, func(p component.Parameter) bool { return p.Name == "shared_buffers" })
-	v, err := postgresql.Product.Parameters[i].Read(text)
-	if err != nil {
-		return 0, err
-	}
-	return v.(float64), nil
 }
 
 func (s *satellite) overrideValue(key string) rule.Answer {

@@ -19,7 +19,7 @@ import (
 
 // Source answers the inputs that begin with "satellite.".
 func Source() platform.Source {
-	s := platform.Source{Prefix: "satellite", Sets: []string{overrideSet, storageSet, filesystemSet, workerSet, queueSet}}
+	s := platform.Source{Prefix: "satellite", Sets: []string{overrideSet, toldSet, storageSet, filesystemSet, workerSet, queueSet}}
 	for _, in := range inputs() {
 		s.Inputs = append(s.Inputs, in.Input)
 	}
@@ -85,6 +85,8 @@ func (s *satellite) Items(set string) (names []string, unknown string) {
 	switch set {
 	case overrideSet:
 		return s.overrides()
+	case toldSet:
+		return s.toldKeys()
 	case storageSet:
 		return s.directories()
 	case filesystemSet:
@@ -149,6 +151,10 @@ var inputs = sync.OnceValue(func() []input {
 		each(overrideSet, "suits", rule.Truth, "", "The size's own value suits this machine; shared buffers above a quarter of the memory do not.", (*satellite).sizeSuits),
 		each(overrideSet, "value_suits", rule.Truth, "", "The value of custom-hiera.yaml does.", (*satellite).overrideSuits),
 		each(overrideSet, "lower", rule.Truth, "", "Both are amounts, and that of custom-hiera.yaml is the lower one.", (*satellite).overrideLower),
+
+		each(toldSet, "value", rule.Text, "", "What the installer is told of a key: by custom-hiera.yaml, else by the chosen size.", (*satellite).toldValue),
+		each(toldSet, "product", rule.Text, "", "What the product has that the key sets.", (*satellite).toldProduct),
+		each(toldSet, "same", rule.Truth, "", "Both are the same.", (*satellite).toldHas),
 
 		one("puma_workers", rule.Number, "", "Workers of the Puma that runs Foreman.", server(pumaOption("workers"))),
 		one("puma_threads_min", rule.Number, "", "Threads that each of them has at least.", server(pumaOption("threads_min"))),
