@@ -129,6 +129,9 @@ var inputs = sync.OnceValue(func() []input {
 	all := []input{
 		one("version", rule.Text, "", "The version of Satellite; of an upstream Foreman, of the Satellite that is made from it.", (*satellite).version),
 		one("foreman_version", rule.Text, "", "The version of Foreman: 3.3 is Satellite 6.12.", (*satellite).foremanVersion),
+		one("release", rule.Text, "", "What is installed: Satellite 6.16.1, or where no package says so Foreman 3.12.0.", (*satellite).release),
+		one("judged_as", rule.Text, "", "The Satellite whose tables judge it: the last that fettle knows up to its release, else the first.", (*satellite).judgedAs),
+		one("release_known", rule.Truth, "", "The tables are of the release that is installed.", (*satellite).releaseKnown),
 		one("role", rule.Text, "", "server or capsule.", (*satellite).role),
 		one("hosts", rule.Number, "", "Registered hosts, as the last usage report of satellite-maintain counted them.", (*satellite).hosts),
 		one("capsule_hosts", rule.Number, "", "Registered hosts, on a Capsule only.", (*satellite).capsuleHosts),

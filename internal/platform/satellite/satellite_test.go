@@ -112,6 +112,34 @@ func TestVersion(t *testing.T) {
 	}
 }
 
+// A release that fettle does not know is judged by the tables of one that it does, and
+// that is said.
+func TestUnknownRelease(t *testing.T) {
+	for _, c := range []struct {
+		packages        []string
+		release, judged string
+		known           bool
+	}{
+		{[]string{"satellite-6.12.5", "foreman-3.3.0"}, "Satellite 6.12.5", "Satellite 6.12", true},
+		{[]string{"satellite-6.18.0", "foreman-3.16.0"}, "Satellite 6.18.0", "Satellite 6.18", true},
+		{[]string{"satellite-capsule-6.7.1", "foreman-proxy-1.24.0"}, "Satellite 6.7.1", "Satellite 6.7", true},
+		{[]string{"satellite-7.16.0", "foreman-3.12.0"}, "Satellite 7.16.0", "Satellite 6.18", false},
+		{[]string{"satellite-6.19.1", "foreman-3.18.0"}, "Satellite 6.19.1", "Satellite 6.18", false},
+		{[]string{"satellite-6.5.3", "foreman-1.20.1"}, "Satellite 6.5.3", "Satellite 6.7", false},
+		{[]string{"satellite-capsule-8.0"}, "Satellite 8.0", "Satellite 6.18", false},
+		{[]string{"katello-4.13.1", "foreman-3.11.2"}, "Foreman 3.11.2", "Satellite 6.15", true},
+		{[]string{"katello-4.13.1", "foreman-3.16.9"}, "Foreman 3.16.9", "Satellite 6.18", true},
+		{[]string{"katello-4.19.0", "foreman-3.17.0"}, "Foreman 3.17.0", "Satellite 6.18", false},
+	} {
+		var list []string
+		for _, p := range c.packages {
+			list = append(list, p+"-1.el9.noarch")
+		}
+		check(t, sosreport(t, map[string]string{"installed-rpms": rpms(list...)}), answers{"release": c.release, "judged_as": c.judged, "release_known": c.known})
+	}
+	check(t, sosreport(t, map[string]string{"installed-rpms": rpms()}), answers{"release": absent, "judged_as": absent, "release_known": absent})
+}
+
 func TestReleases(t *testing.T) {
 	for foreman, want := range map[string]string{"3.3": "6.12", "3.4.1": "6.12", "3.16.0-rc1": "6.18", "4.1": "6.18", "1.24": "6.7", "1.2": "", "x": ""} {
 		if got := satelliteOf(foreman); got != want {

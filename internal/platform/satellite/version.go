@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,12 +19,16 @@ type product struct {
 	role    string // server, capsule; "" where it is neither
 	version string // of Satellite
 	foreman string
+	derived bool // version is worked out from foreman
 	at      string
 	unknown string
 }
 
+// release is a Satellite and the Foreman that it is made from.
+type release struct{ satellite, foreman string }
+
 // releases are which Foreman a Satellite is made from, the newest first.
-var releases = []struct{ satellite, foreman string }{
+var releases = []release{
 	{"6.18", "3.16"}, {"6.17", "3.14"}, {"6.16", "3.12"}, {"6.15", "3.9"}, {"6.14", "3.7"}, {"6.13", "3.5"},
 	{"6.12", "3.3"}, {"6.11", "3.1"}, {"6.10", "2.5"}, {"6.9", "2.3"}, {"6.8", "2.1"}, {"6.7", "1.24"},
 }
@@ -60,6 +65,55 @@ func foremanOf(satellite string) string {
 		}
 	}
 	return ""
+}
+
+// release is what is installed: a Satellite, or where its package is none the Foreman
+// that one would be made from.
+func (s *satellite) release() rule.Answer {
+	return s.ofRelease(func(p *product) any {
+		if p.derived {
+			return "Foreman " + p.foreman
+		}
+		return "Satellite " + p.version
+	})
+}
+
+// judgedAs is the Satellite whose tables judge this machine: the last that is known
+// up to its release, else the first.
+func (s *satellite) judgedAs() rule.Answer {
+	return s.ofRelease(func(p *product) any {
+		n, _ := minor(p.version)
+		for _, r := range releases {
+			if is, _ := minor(r.satellite); is <= n {
+				return "Satellite " + r.satellite
+			}
+		}
+		return "Satellite " + releases[len(releases)-1].satellite
+	})
+}
+
+// releaseKnown is whether these tables are of the release that is installed.
+func (s *satellite) releaseKnown() rule.Answer {
+	return s.ofRelease(func(p *product) any {
+		n, ok := minor(p.version)
+		return ok && !p.later() && slices.ContainsFunc(releases, func(r release) bool { is, _ := minor(r.satellite); return is == n })
+	})
+}
+
+func (s *satellite) ofRelease(of func(*product) any) rule.Answer {
+	a := s.version()
+	if a.Value != nil {
+		a.Value = of(s.find())
+	}
+	return a
+}
+
+// later is true of a Foreman that is newer than that of the newest Satellite here:
+// which Satellite is made from it nobody can know.
+func (p *product) later() bool {
+	n, ok := minor(p.foreman)
+	newest, _ := minor(releases[0].foreman)
+	return ok && p.derived && n > newest
 }
 
 // find tells what this machine is: by the list of its packages, else by the
@@ -119,7 +173,7 @@ func (p *product) complete() {
 		p.foreman = foremanOf(p.version)
 	}
 	if p.version == "" {
-		p.version = satelliteOf(p.foreman)
+		p.version, p.derived = satelliteOf(p.foreman), true
 	}
 	if p.version == "" || p.foreman == "" {
 		p.unknown = fmt.Sprintf("%s says neither which Satellite nor which Foreman this is that fettle knows", p.at)
