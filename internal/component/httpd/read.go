@@ -290,7 +290,7 @@ func (r *reader) include(name string, must bool, context []string) error {
 	}
 	found, err := host.Glob(r.host.Files, pattern)
 	if err == nil && len(found) == 0 {
-		err = r.uncopied(pattern)
+		err = r.uncopied(pattern, must)
 	}
 	if err != nil {
 		return err
@@ -314,13 +314,18 @@ func (r *reader) include(name string, must bool, context []string) error {
 }
 
 // uncopied says why nobody knows whether a pattern has a match: a copy without the
-// directory in which its files would be.
-func (r *reader) uncopied(pattern string) error {
+// directory in which its files would be. One that an IncludeOptional names may be
+// absent, as it is from a copy that has the directory above it.
+func (r *reader) uncopied(pattern string, must bool) error {
 	dir := pattern
 	for strings.ContainsAny(dir, "*?[") {
 		dir = path.Dir(dir)
 	}
-	if _, err := r.host.Files.ReadDir(dir); errors.Is(err, host.ErrNotRecorded) {
+	_, err := r.host.Files.ReadDir(dir)
+	if _, above := r.host.Files.ReadDir(path.Dir(dir)); !must && above == nil {
+		return nil
+	}
+	if errors.Is(err, host.ErrNotRecorded) {
 		return fmt.Errorf("%s: %w", dir, host.ErrNotRecorded)
 	}
 	return nil
