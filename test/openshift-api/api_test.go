@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	config "github.com/openshift/api/config/v1"
 	machine "github.com/openshift/api/machine/v1beta1"
 	machineconfiguration "github.com/openshift/api/machineconfiguration/v1"
 	operator "github.com/openshift/api/operator/v1"
@@ -73,7 +74,7 @@ func TestStrict(t *testing.T) {
 			seen[a.Name]++
 		}
 	}
-	if len(seen) != 7 {
+	if len(seen) != 8 {
 		t.Errorf("seen: %v", seen)
 	}
 }
@@ -81,6 +82,7 @@ func TestStrict(t *testing.T) {
 func strict(name, text string) error {
 	object, ok := map[string]any{
 		"change-maxPods-cr.yaml":                  &machineconfiguration.KubeletConfig{},
+		"feature-gate.yaml":                       &config.FeatureGate{},
 		"healthcheck.yml":                         &machine.MachineHealthCheck{},
 		"50-worker-hugepages.yaml":                &machineconfiguration.MachineConfig{},
 		"manifests/cluster-network-03-config.yml": &operator.Network{},
@@ -97,6 +99,10 @@ func strict(name, text string) error {
 	switch o := object.(type) {
 	case *machineconfiguration.KubeletConfig:
 		return yaml.UnmarshalStrict(o.Spec.KubeletConfig.Raw, &kubelet.KubeletConfiguration{})
+	case *config.FeatureGate:
+		if o.Name != "cluster" || o.Spec.FeatureSet != "LatencySensitive" {
+			return fmt.Errorf("not what was meant: %+v", o)
+		}
 	case *machine.MachineHealthCheck:
 		if o.Spec.MaxUnhealthy == nil || len(o.Spec.UnhealthyConditions) != 2 || o.Spec.UnhealthyConditions[0].Timeout.Duration.Seconds() != 300 || o.Spec.NodeStartupTimeout.Duration.Minutes() != 10 {
 			return fmt.Errorf("not what was meant: %+v", o.Spec)
@@ -199,6 +205,7 @@ func TestStrictIsStrict(t *testing.T) {
 		"healthcheck.yml":        "apiVersion: machine.openshift.io/v1beta1\nkind: MachineHealthCheck\nspec: {maxUnhealty: 40%}\n",
 		"change-maxPods-cr.yaml": "kind: KubeletConfig\nspec: {kubeletConfig: {maxPod: 500}}\n",
 		"hugepages_tuning.yaml":  "apiVersion: tuned.openshift.io/v1\nkind: Tuned\nspec: {recommend: [{profile: x}], profile: [{name: x, data: y}]}\n",
+		"feature-gate.yaml":      "kind: FeatureGate\nmetadata: {name: cluster}\nspec: {featureset: LatencySensitive}\n",
 		"hugepages-pod.yaml":     "kind: Pod\nspec: {container: []}\n",
 	} {
 		if strict(name, text) == nil {

@@ -20,6 +20,22 @@ func (t *told) version(d document) {
 	}
 }
 
+// featureGate is what the cluster's FeatureGate switches on. The cluster looks at
+// none of another name.
+func (t *told) featureGate(d document) {
+	if d.text("metadata", "name") != "cluster" {
+		return
+	}
+	t.give("feature_set", "", d.at(d.get("spec")))
+	t.words(d, "feature_set", "spec", "featureSet")
+	on := d.get("spec", "customNoUpgrade", "enabled")
+	features := []string{}
+	for _, f := range list(on) {
+		features = append(features, f.Value)
+	}
+	t.give("features", features, d.at(on))
+}
+
 // kubelet is a KubeletConfig.
 func (t *told) kubelet(d document) {
 	item := t.item(kubelets, d)

@@ -36,6 +36,8 @@ func Source() platform.Source {
 	for _, in := range []rule.Input{
 		{Name: "documents", Type: rule.Number, Doc: "documents of a cluster in the directory; absent where there is none"},
 		{Name: "version", Type: rule.Text, Doc: "version of the cluster, of its ClusterVersion"},
+		{Name: "feature_set", Type: rule.Text, Doc: "feature set of the FeatureGate named cluster; absent where there is none"},
+		{Name: "features", Type: rule.List, Doc: "features that this FeatureGate switches on by themselves (CustomNoUpgrade)"},
 		{Name: "document.*.kind", Type: rule.Text},
 		{Name: "document.*.api", Type: rule.Text, Doc: "apiVersion"},
 		{Name: "document.*.namespace", Type: rule.Text},
@@ -201,6 +203,9 @@ func (t *told) take(d document) {
 		t.machineConfig(d)
 	case "ClusterVersion":
 		t.version(d)
+	case "FeatureGate":
+		t.interfaceOf(d, kind)
+		t.featureGate(d)
 	case "Node":
 		t.node(d)
 	case "Monitoring":
@@ -248,7 +253,7 @@ func (d document) kind() string {
 		}
 	case "KubeletConfig", "Tuned", "MachineConfig":
 		return kind // nobody else has such objects
-	case "MachineHealthCheck", "ClusterVersion":
+	case "MachineHealthCheck", "ClusterVersion", "FeatureGate":
 		if strings.HasSuffix(group, ".openshift.io") {
 			return kind // cluster.x-k8s.io has health checks too
 		}

@@ -273,6 +273,36 @@ func FuzzDocument(f *testing.F) {
 	})
 }
 
+// A policy of the topology manager of 4.4 is a finding without the FeatureGate that
+// switches it on; another object of that kind is none.
+func TestTopologyGate(t *testing.T) {
+	c := catalogue(t)
+	const gate = "apiVersion: config.openshift.io/v1\nkind: FeatureGate\nmetadata: {name: cluster}\nspec: {featureSet: LatencySensitive}\n"
+	version := func(v string) string {
+		return "apiVersion: config.openshift.io/v1\nkind: ClusterVersion\nmetadata: {name: version}\nstatus: {desired: {version: " + v + "}}\n"
+	}
+	const kubelet = "apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: numa}\nspec: {kubeletConfig: {cpuManagerPolicy: static, topologyManagerPolicy: single-numa-node}}\n"
+	for _, tt := range []struct {
+		name  string
+		files map[string]string
+		want  rule.State
+	}{
+		{"no FeatureGate", map[string]string{"v.yaml": version("4.4.33")}, rule.Failed},
+		{"the one", map[string]string{"v.yaml": version("4.4.33"), "g.yaml": gate}, rule.Passed},
+		{"one of another name", map[string]string{"v.yaml": version("4.4.33"), "g.yaml": strings.Replace(gate, "cluster}", "latency}", 1)}, rule.Failed},
+		{"one of another group", map[string]string{"v.yaml": version("4.4.33"), "g.yaml": strings.Replace(gate, "config.openshift.io", "example.com", 1)}, rule.Failed},
+		{"the feature by itself", map[string]string{"v.yaml": version("4.4.33"), "g.yaml": strings.Replace(gate, "LatencySensitive}", "CustomNoUpgrade, customNoUpgrade: {enabled: [TopologyManager]}}", 1)}, rule.Passed},
+		{"on by itself", map[string]string{"v.yaml": version("4.5.2")}, rule.NotApplicable},
+	} {
+		tt.files["kubelet.yaml"] = kubelet
+		for _, f := range c.Check(context.Background(), directory(t, tt.files), []string{"openshift"}, nil) {
+			if f.ID == "O20.gate" && f.State != tt.want {
+				t.Errorf("%s: %s, want %s (%s)", tt.name, f.State, tt.want, f.Reason)
+			}
+		}
+	}
+}
+
 // The MTU inside is judged by that of the devices, where a document says it.
 func TestDeviceMTU(t *testing.T) {
 	inside := func(mtu, more string) string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -199,6 +200,29 @@ func TestApps(t *testing.T) {
 	sizingtest.Want(t, r, map[string]string{"nodes/for_cores": "5"})
 }
 
+// Where the topology manager is an alpha feature, it is switched on before the kubelets
+// have a policy for it.
+func TestTopologyGate(t *testing.T) {
+	f := sizingtest.Figures(t)
+	for version, gated := range map[string]bool{"4.3": true, "4.4": true, "4.5": false, "4.20": false} {
+		r, err := sizingtest.Ask(f, New(), "version", version, "pods", "2200", "cpu-manager", "static", "topology", "single-numa-node")
+		if err != nil {
+			t.Fatal(err)
+		}
+		step := func(command string) int {
+			return slices.IndexFunc(r.Steps, func(s sizing.Step) bool { return strings.Contains(s.Command, command) })
+		}
+		gate, kubelet := step("feature-gate.yaml"), step("change-maxPods-cr.yaml")
+		if (r.Artefact("feature-gate.yaml") != nil) != gated || (gate >= 0) != gated || gate >= kubelet {
+			t.Errorf("%s: step %d, that of the kubelets is %d, %+v", version, gate, kubelet, r.Artefact("feature-gate.yaml"))
+		}
+		readBack(t, r)
+	}
+	if _, err := sizingtest.Ask(f, New(), "version", "4.2", "pods", "2200", "cpu-manager", "static", "topology", "single-numa-node"); !sizingtest.BadInput(err) || !strings.Contains(err.Error(), "came with 4.3") {
+		t.Error(err)
+	}
+}
+
 // The reasons are those of this plan.
 func TestReasons(t *testing.T) {
 	f := sizingtest.Figures(t)
@@ -370,7 +394,7 @@ func asFloat(v any) float64 {
 func readBack(t testing.TB, r *sizing.Result) {
 	t.Helper()
 	for _, a := range sizingtest.ReadBack(t, r, map[string]any{
-		"install-config.yaml": &manifest.InstallConfig{}, "change-maxPods-cr.yaml": &manifest.KubeletConfig{}, "healthcheck.yml": &manifest.MachineHealthCheck{},
+		"install-config.yaml": &manifest.InstallConfig{}, "change-maxPods-cr.yaml": &manifest.KubeletConfig{}, "healthcheck.yml": &manifest.MachineHealthCheck{}, "feature-gate.yaml": &manifest.FeatureGate{},
 		"hugepages_tuning.yaml": &manifest.Tuned{}, "50-worker-hugepages.yaml": &manifest.MachineConfig{}, "manifests/cluster-network-03-config.yml": &manifest.Network{},
 	}) {
 		if a.Name != "cluster-monitoring-config.yml" {
