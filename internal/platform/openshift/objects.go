@@ -192,6 +192,7 @@ func (t *told) finishProfiles() {
 func (t *told) monitoring(d document) {
 	at := d.at(d.get("data", "config.yaml"))
 	t.give("monitoring.document", true, at)
+	t.sized = sized{d.sizedFor("nodes"), d.sizedFor("pods")}
 	inner, err := d.within("data", "config.yaml")
 	if err != nil {
 		for _, input := range []string{"retention_days", "prometheus_bytes", "prometheus_memory_bytes", "alertmanager_bytes"} {

@@ -65,6 +65,8 @@ func Source() platform.Source {
 		{Name: "objects.*.count", Type: rule.Number, Doc: "objects of a sort in the lists that are there, by the name of their maximum"},
 
 		{Name: "monitoring.document", Type: rule.Truth, Doc: "whether cluster monitoring is configured"},
+		{Name: "monitoring.nodes", Type: rule.Number, Doc: "nodes that Prometheus watches: of the list of nodes; without one those that its volumes were sized for (annotation fettle.dev/nodes), or the machines of install-config.yaml where they are more"},
+		{Name: "monitoring.pods", Type: rule.Number, Doc: "pods that it watches: of a list of the whole cluster's, or those that its volumes were sized for (fettle.dev/pods); absent where nobody says"},
 		{Name: "monitoring.retention_days", Type: rule.Number, Unit: "d"},
 		{Name: "monitoring.prometheus_bytes", Type: rule.Number, Unit: "bytes", Doc: "volume of each Prometheus; 0 for none"},
 		{Name: "monitoring.prometheus_memory_bytes", Type: rule.Number, Unit: "bytes", Doc: "limit of its memory, where it has one"},
@@ -126,6 +128,7 @@ type told struct {
 	census   census
 	profiles profiles
 	huge     hugepages
+	sized    sized
 	// installed are the machines of install-config.yaml.
 	workers, controlPlane rule.Answer
 	limits                float64 // KubeletConfigs with maxPods
@@ -231,6 +234,7 @@ func (t *told) take(d document) {
 // finish answers what takes all documents together.
 func (t *told) finish() {
 	t.finishCensus()
+	t.finishMonitoring()
 	t.finishNetworks()
 	t.finishMTU()
 	t.finishProfiles()

@@ -3,6 +3,7 @@ package openshift
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -12,6 +13,8 @@ import (
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/setting"
+	cluster "fettle.dev/fettle/internal/sizing/openshift"
+	"fettle.dev/fettle/internal/sizing/sizingtest"
 )
 
 // directory makes a directory of documents.
@@ -300,6 +303,51 @@ func TestTopologyGate(t *testing.T) {
 				t.Errorf("%s: %s, want %s (%s)", tt.name, f.State, tt.want, f.Reason)
 			}
 		}
+	}
+}
+
+// The volume of Prometheus is held against the pods too: of a list of them, or those
+// that it was sized for.
+func TestVolumeForPods(t *testing.T) {
+	c := catalogue(t)
+	r := sizingtest.Sized(t, sizingtest.Figures(t), cluster.New(), "pods", "2200")
+	good := files(r)
+	const name = "cluster-monitoring-config.yml"
+	verdict := func(files map[string]string) rule.Finding {
+		for _, f := range c.Check(context.Background(), directory(t, files), []string{"openshift"}, nil) {
+			if f.ID == "O21" {
+				return f
+			}
+		}
+		return rule.Finding{}
+	}
+	if f := verdict(good); f.State != rule.Passed || !strings.Contains(good[name], "storage: 182Gi") {
+		t.Errorf("%s %s\n%s", f.State, f.Reason, good[name])
+	}
+	with := func(text string) map[string]string {
+		return map[string]string{name: text, "install-config.yaml": good["install-config.yaml"]}
+	}
+	for _, size := range []string{"89Gi", "181Gi"} {
+		if f := verdict(with(strings.Replace(good[name], "182Gi", size, 1))); f.State != rule.Warned {
+			t.Errorf("%s: %s %s", size, f.State, f.Reason)
+		}
+	}
+	bare := regexp.MustCompile(`(?m)^ +(annotations:|fettle\.dev/.*)\n`).ReplaceAllString(good[name], "")
+	small := with(strings.Replace(bare, "182Gi", "89Gi", 1))
+	if f := verdict(small); f.State != rule.Passed {
+		t.Errorf("of pods that nobody has counted: %s %s", f.State, f.Reason)
+	}
+	pods := "kind: PodList\napiVersion: v1\nitems:\n"
+	for i := range 1900 {
+		pods += fmt.Sprintf("- metadata: {name: p%d, namespace: n%d}\n", i, i%2)
+	}
+	small["pods.yaml"] = pods
+	if f := verdict(small); f.State != rule.Warned {
+		t.Errorf("with a list of 1900 pods: %s %s", f.State, f.Reason)
+	}
+	odd := with(strings.Replace(good[name], `fettle.dev/pods: "2200"`, "fettle.dev/pods: many", 1))
+	if f := verdict(odd); f.State != rule.Unknown || !strings.Contains(f.Reason, `"many" is no number of pods`) {
+		t.Errorf("%s %s", f.State, f.Reason)
 	}
 }
 

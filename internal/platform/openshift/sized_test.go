@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/sizing"
-	sized "fettle.dev/fettle/internal/sizing/openshift"
+	cluster "fettle.dev/fettle/internal/sizing/openshift"
 	"fettle.dev/fettle/internal/sizing/sizingtest"
 	"fettle.dev/fettle/rules"
 )
@@ -144,6 +144,8 @@ var broken = []breakage{
 	{"healthcheck.yml.spec.nodeStartupTimeout", "1m", "O14.startup"},
 	{"cluster-monitoring-config.yml.apiVersion", "v2", "O14.api"},
 	{"cluster-monitoring-config.yml.metadata.namespace", "monitoring", "O14.namespace"},
+	{"cluster-monitoring-config.yml.metadata.annotations.fettle.dev/nodes", "1000000", "O21"},
+	{"cluster-monitoring-config.yml.metadata.annotations.fettle.dev/pods", "100000000", "O21"},
 	{"cluster-monitoring-config.yml.data.config.yaml!.prometheusK8s.retention", "1m", "O24.retention"},
 	{"cluster-monitoring-config.yml.data.config.yaml!.prometheusK8s.retention", "15000d", "O21"},
 	{"cluster-monitoring-config.yml.data.config.yaml!.prometheusK8s.volumeClaimTemplate.spec.resources.requests.storage", "1Mi", "O21"},
@@ -218,7 +220,7 @@ func wish(rnd *rand.Rand) []string {
 // value broken, some rule says so, and it is the one that is meant.
 func TestSized(t *testing.T) {
 	c := catalogue(t)
-	passed := holds(t, c, 150, 60, wish, func() sizing.Wish { return sized.New() }, broken)
+	passed := holds(t, c, 150, 60, wish, func() sizing.Wish { return cluster.New() }, broken)
 	for _, r := range c.Rules() {
 		if !r.Reminder && !slices.Contains(running, r.ID) && !slices.Contains(ofPods, r.ID) && !passed[r.ID] {
 			t.Errorf("%s is passed by nothing that size writes", r.ID)
