@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -197,6 +198,74 @@ func (t *tuned) valid() error {
 		}
 	}
 	return nil
+}
+
+// check openshift knows each key of a KubeletConfig and of its kubelet, and no other.
+func TestKeys(t *testing.T) {
+	bin, dir := program(t), t.TempDir()
+	config := map[string]any{}
+	for key := range fields(reflect.TypeFor[kubelet.KubeletConfiguration]()) {
+		config[key] = nil
+	}
+	delete(config, "kind")
+	delete(config, "apiVersion")
+	spec := map[string]any{}
+	for key := range fields(reflect.TypeFor[machineconfiguration.KubeletConfigSpec]()) {
+		spec[key] = nil
+	}
+	if len(config) < 100 || len(spec) < 5 {
+		t.Fatalf("%d keys of a kubelet, %d of a KubeletConfig", len(config), len(spec))
+	}
+	verdict := func() string {
+		spec["kubeletConfig"] = config
+		text, err := yaml.Marshal(map[string]any{"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "KubeletConfig", "metadata": map[string]string{"name": "x"}, "spec": spec})
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, "k.yaml"), text, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(bin, "-o", "json", "check", "openshift", "--root", dir).Output()
+		var audit struct {
+			Findings []struct {
+				ID    string `json:"id"`
+				State string `json:"state"`
+			}
+		}
+		if json.Unmarshal(out, &audit) != nil {
+			t.Fatalf("%v %s", err, out)
+		}
+		for _, f := range audit.Findings {
+			if f.ID == "O04.keys" {
+				return f.State
+			}
+		}
+		return "none"
+	}
+	if got := verdict(); got != "pass" {
+		t.Errorf("all keys: %s", got)
+	}
+	config["cpuManagerPolcy"] = nil
+	if got := verdict(); got != "fail" {
+		t.Errorf("another key: %s", got)
+	}
+}
+
+// fields are the keys that a struct has in JSON.
+func fields(of reflect.Type) map[string]bool {
+	out := map[string]bool{}
+	for i := range of.NumField() {
+		f := of.Field(i)
+		name, rest, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" && strings.Contains(rest, "inline") {
+			for key := range fields(f.Type) {
+				out[key] = true
+			}
+		} else if name != "" && name != "-" {
+			out[name] = true
+		}
+	}
+	return out
 }
 
 // A key that the type does not have is found.

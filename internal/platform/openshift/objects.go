@@ -48,6 +48,7 @@ func (t *told) kubelet(d document) {
 	t.words(d, item+".cpu_manager", "spec", "kubeletConfig", "cpuManagerPolicy")
 	t.measure(d, item+".reconcile_s", duration, "spec", "kubeletConfig", "cpuManagerReconcilePeriod")
 	t.words(d, item+".topology", "spec", "kubeletConfig", "topologyManagerPolicy")
+	t.unknownKeys(d, item)
 }
 
 // healthCheck is a MachineHealthCheck.
