@@ -168,7 +168,7 @@ func TestBadInput(t *testing.T) {
 		"pods=10 apps=@":                                                      "fewer than the 500",
 		"node-cores=2 apps=@":                                                 "would wait for ever",
 		"apps=[]":                                                             "0 applications",
-		"apps=[{name:a}]":                                                     "not found",
+		"apps=[{name:a}]":                                                     `line 1: an application has no "name:a" (did you mean "name"?)`,
 		"nodes=3 cluster-name=A_B":                                            "lower-case",
 		"nodes=3 max-unavailable=9 pods-per-node=100":                         "more than the 3 workers",
 	})
@@ -178,23 +178,43 @@ func TestBadInput(t *testing.T) {
 func TestApps(t *testing.T) {
 	f := sizingtest.Figures(t)
 	for text, want := range map[string]string{
-		"- {name: a, quantity: 1, cpu: 1}":                       "no memory",
-		"- {name: a, quantity: 0, cpu: 1, memory: 1G}":           "quantity 0",
-		"- {name: a, quantity: 1, cpu: 1, memory: 1Q}":           `unknown unit "Q"`,
-		"- {name: a, quantity: 1, cpu: 1, memory: 1G, kind: x}":  "line 1",
-		"- {name: a, quantity: 1, cpu: 1, memory: 1G}\n---\n- 1": "one document",
-		"{":  "",
-		" ":  "the file is empty",
-		"#":  "it is empty",
-		"42": "",
+		"- {name: a, quantity: 1, cpu: 1}":                            `line 1: application "a" has no memory`,
+		"# x\n- {name: a, quantity: 0, cpu: 1, memory: 1G}":           `line 2: quantity: "0": want a whole number`,
+		"- name: a\n  quantity: -1\n  cpu: 1\n  memory: 1G":           `line 2: quantity: "-1"`,
+		"- {name: a, quantity: 1, cpu: 1, memory: 1Q}":                `line 1: memory: quantity "1Q": unknown unit "Q"`,
+		"- {name: a, quantity: 1, cpu: 1, memory: 1G, kind: x}":       "line 1",
+		"- {name: a, quantity: 1,\n  cpu: 1, memory: 1G, storge: 1G}": `line 2: an application has no "storge" (did you mean "storage"?)`,
+		"- {name: a, quantity: 1, cpu: 1, memory: 1G}\n---\n- 1":      "one list",
+		"- {name: a, name: b, quantity: 1, cpu: 1, memory: 1G}":       `an application has "name" twice`,
+		"- {name: a, quantity: [1], cpu: 1, memory: 1G}":              "line 1: quantity: want one value",
+		"- {name: a, quantity: 1, cpu: 1, memory: 1G, overcommit: x}": `overcommit: "x": want true or false`,
+		"- a\n":                  "line 1: want an application",
+		"- {name: a}\n- b: \x00": "line 2: the control character 0x00",
+		"- {name: \xff\xfe}":     "line 1: the byte 0xff is no UTF-8",
+		"{":                      "line 1: ",
+		" ":                      "the file is empty",
+		"#":                      "line 1: it is empty",
+		"42":                     "line 1: want a list",
 	} {
 		_, err := sizingtest.Ask(f, New(), "apps", text)
 		if err == nil || !strings.Contains(err.Error(), want) || !sizingtest.BadInput(err) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
+	// A file that is named is named with the mistake, and in the answer.
+	w := New()
+	_ = w.input("apps").SetFile("my/apps.yaml", "\n- {name: a, quantity: 1, cpu: 1}")
+	if _, err := w.Size(t.Context(), f); err == nil || err.Error() != `--apps: my/apps.yaml:2: application "a" has no memory` {
+		t.Error(err)
+	}
+	w = New()
+	_ = w.input("apps").SetFile("my/apps.yaml", "- &a {name: a, quantity: 1, cpu: 1, memory: 1G}\n- {<<: *a, name: b, quantity: 2}")
+	r, err := w.Size(t.Context(), f)
+	if err != nil || r.Value("applications", "pods").Value != 3 || !slices.Contains(r.Inputs, sizing.Said{Name: "apps", Value: "my/apps.yaml", From: "asked"}) {
+		t.Errorf("%v %+v", err, r)
+	}
 	// What must not be overcommitted is not.
-	r := sizingtest.Sized(t, f, New(), "apps", "- {name: java, quantity: 75, cpu: 1, memory: 1G, overcommit: false}", "overcommit", "100")
+	r = sizingtest.Sized(t, f, New(), "apps", "- {name: java, quantity: 75, cpu: 1, memory: 1G, overcommit: false}", "overcommit", "100")
 	sizingtest.Want(t, r, map[string]string{"nodes/for_cores": "10"})
 	r = sizingtest.Sized(t, f, New(), "apps", "- {name: web, quantity: 75, cpu: 1, memory: 1G}", "overcommit", "100")
 	sizingtest.Want(t, r, map[string]string{"nodes/for_cores": "5"})
