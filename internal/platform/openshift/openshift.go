@@ -49,6 +49,7 @@ func Source() platform.Source {
 		{Name: "nodes_max", Type: rule.Number, Doc: "parts of the cluster network"},
 		{Name: "addresses_per_node", Type: rule.Number, Doc: "addresses for pods in each part"},
 		{Name: "machine_addresses", Type: rule.Number, Doc: "addresses of the machine network"},
+		{Name: "service_addresses", Type: rule.Number, Doc: "addresses of the service network"},
 		{Name: "overlaps", Type: rule.Text, Doc: "the networks that overlap; empty where none do"},
 		{Name: "overlaps_transit", Type: rule.Text, Doc: "those that overlap with the transit switch of OVN-Kubernetes"},
 		{Name: "overlay_mtu", Type: rule.Number, Unit: "bytes", Doc: "MTU inside the overlay"},

@@ -121,6 +121,7 @@ var broken = []breakage{
 	{"install-config.yaml.networking.machineNetwork[].cidr", "10.0.0.0/31", "O02.machines"},
 	{"install-config.yaml.networking.machineNetwork[].cidr", "@service", "O01"},
 	{"install-config.yaml.networking.serviceNetwork[]", "10.128.0.0/14", "O01"},
+	{"install-config.yaml.networking.serviceNetwork[]", "172.30.0.0/30", "O02.services"},
 	{"change-maxPods-cr.yaml.apiVersion", "machineconfiguration.openshift.io/v2", "O14.api"},
 	{"change-maxPods-cr.yaml.spec.kubeletConfig.maxPods", "1000000", "O03"},
 	{"change-maxPods-cr.yaml.spec.kubeletConfig.maxPods", "100000", "O25"},

@@ -126,7 +126,7 @@ func TestBadInput(t *testing.T) {
 		"nodes=3 cluster-cidr=10.0.0.0/14":                                    "overlaps with the machine network",
 		"nodes=3 machine-cidr=10.130.0.0/16":                                  "overlaps",
 		"nodes=3 service-cidr=10.0.128.0/24":                                  "overlaps",
-		"nodes=3 version=4.20 machine-cidr=100.64.3.0/24":                     "join switch",
+		"nodes=3 version=4.20 machine-cidr=100.64.3.0/24":                     "the network of OVN-Kubernetes's join switch 100.64.0.0/16",
 		"nodes=300 machine-cidr=10.0.0.0/24":                                  "254 machines",
 		"nodes=3 services=300 service-cidr=172.30.0.0/24":                     "254 services",
 		"nodes=3 version=4.16 network-type=OpenShiftSDN":                      "cannot have OpenShiftSDN",
@@ -169,6 +169,9 @@ func TestBadInput(t *testing.T) {
 		"node-cores=2 apps=@":                                                 "would wait for ever",
 		"apps=[]":                                                             "0 applications",
 		"apps=[{name:a}]":                                                     `line 1: an application has no "name:a" (did you mean "name"?)`,
+		"nodes=3 service-cidr=172.30.0.0/30":                                  "172.30.0.0/30 has no tenth address",
+		"nodes=3 service-cidr=172.30.0.0/29":                                  "a network of /28 or larger",
+		"pods=2200 overcommit=30":                                             "of which applications? --apps FILE",
 		"nodes=3 cluster-name=A_B":                                            "lower-case",
 		"nodes=3 max-unavailable=9 pods-per-node=100":                         "more than the 3 workers",
 	})
@@ -240,6 +243,26 @@ func TestTopologyGate(t *testing.T) {
 	}
 	if _, err := sizingtest.Ask(f, New(), "version", "4.2", "pods", "2200", "cpu-manager", "static", "topology", "single-numa-node"); !sizingtest.BadInput(err) || !strings.Contains(err.Error(), "came with 4.3") {
 		t.Error(err)
+	}
+}
+
+// Nodes that are full of pods are said to be, by their cores and memory; small service
+// networks are told of.
+func TestShares(t *testing.T) {
+	f := sizingtest.Figures(t)
+	for said, want := range map[string]string{
+		"pods=2200 nodes=1":                             "with 2200 of them on a node of 8 cores and 32 GB each has 0.00341 cores and 14 MB",
+		"pods=2200 version=4.4":                         "with 220 of them on a node of 8 cores",
+		"pods=10 service-cidr=172.30.0.0/28":            "172.30.0.0/28 has addresses for 14 services",
+		"pods=10 service-cidr=172.30.0.0/28 services=3": "",
+	} {
+		r := sizingtest.Sized(t, f, New(), words(said)...)
+		if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, want) || want == "" && strings.Contains(notes, "addresses for") {
+			t.Errorf("%s: %s", said, notes)
+		}
+	}
+	if r := sizingtest.Sized(t, f, New(), words("apps=@ node-cores=4 node-ram=16")...); strings.Contains(strings.Join(r.Notes, "\n"), "was not said") {
+		t.Errorf("%v", r.Notes)
 	}
 }
 

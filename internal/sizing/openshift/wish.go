@@ -232,6 +232,9 @@ func (w *Wish) check() error {
 	if w.Topology != "none" && w.CPUManager != "static" {
 		fault("topology", "%s aligns nothing without --cpu-manager static", w.Topology)
 	}
+	if w.Overcommit > 0 && w.Apps == "" {
+		fault("overcommit", "of which applications? --apps FILE says what each asks for")
+	}
 	if w.PrometheusToken != "" && w.Prometheus == "" {
 		fault("prometheus-token", "for which Prometheus? --prometheus URL")
 	}
