@@ -44,8 +44,8 @@ func FindingsMarkdown(out io.Writer, a *Audit, all bool) error {
 			}
 		}
 		fmt.Fprintf(w, "- why: %s\n", MarkdownText(g.Why))
-		for _, f := range g.Fixes() {
-			fmt.Fprintf(w, "- fix: %s\n", MarkdownText(f))
+		for _, l := range g.fixLines() {
+			fmt.Fprintf(w, "- fix: %s%s%s\n", markdownWords(l.before), markdownCode(l.command), markdownWords(l.after))
 		}
 		fmt.Fprintf(w, "- source: %s\n\n", MarkdownText(sourceWords(g.Sources)))
 	}
@@ -67,6 +67,25 @@ func FindingsMarkdown(out io.Writer, a *Audit, all bool) error {
 		fmt.Fprintf(w, "Next: %s.\n", MarkdownText(next))
 	}
 	return w.Flush()
+}
+
+// markdownWords is MarkdownText with the blanks at its ends.
+func markdownWords(s string) string {
+	text := strings.TrimSpace(s)
+	if text == "" {
+		return s
+	}
+	before, after, _ := strings.Cut(s, text)
+	return before + MarkdownText(text) + after
+}
+
+// markdownCode is a command as code, which can be copied as it is (CommonMark 6.1).
+// What might end the code, or what a ticket system looks for in code too, is text.
+func markdownCode(s string) string {
+	if s == "" || s != ui.Printable(s) || strings.ContainsAny(s, "`<@\n\t") || strings.Contains(s, "://") {
+		return markdownWords(s)
+	}
+	return "`" + s + "`"
 }
 
 // MarkdownText is text in which nothing is markup: neither Markdown's (CommonMark
