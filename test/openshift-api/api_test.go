@@ -274,7 +274,7 @@ func TestStrictIsStrict(t *testing.T) {
 		"healthcheck.yml":        "apiVersion: machine.openshift.io/v1beta1\nkind: MachineHealthCheck\nspec: {maxUnhealty: 40%}\n",
 		"change-maxPods-cr.yaml": "kind: KubeletConfig\nspec: {kubeletConfig: {maxPod: 500}}\n",
 		"hugepages_tuning.yaml":  "apiVersion: tuned.openshift.io/v1\nkind: Tuned\nspec: {recommend: [{profile: x}], profile: [{name: x, data: y}]}\n",
-		"feature-gate.yaml":      "kind: FeatureGate\nmetadata: {name: cluster}\nspec: {featureset: LatencySensitive}\n",
+		"feature-gate.yaml":      "kind: FeatureGate\nmetadata: {name: cluster}\nspec: {featureSets: LatencySensitive}\n",
 		"hugepages-pod.yaml":     "kind: Pod\nspec: {container: []}\n",
 	} {
 		if strict(name, text) == nil {
