@@ -69,6 +69,9 @@ func FindingsMarkdown(out io.Writer, a *Audit, all bool) error {
 	return w.Flush()
 }
 
+// entity is what stands behind the "&" of an entity (CommonMark 2.5).
+const entity = "#abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
 // markdownWords is MarkdownText with the blanks at its ends.
 func markdownWords(s string) string {
 	text := strings.TrimSpace(s)
@@ -95,8 +98,8 @@ func MarkdownText(s string) string {
 	var b strings.Builder
 	for i, r := range s {
 		switch {
-		case r == '&':
-			b.WriteString("&amp;")
+		case r == '&' && i+1 < len(s) && strings.ContainsRune(entity, rune(s[i+1])):
+			b.WriteString("&amp;") // elsewhere it begins no entity, and "a && b" can be copied
 		case r == '<':
 			b.WriteString("&lt;")
 		case r == '@':

@@ -321,7 +321,7 @@ func TestMarkdownCode(t *testing.T) {
 
 func TestMarkdownText(t *testing.T) {
 	for in, want := range map[string]string{
-		"a_b *c*": `a\_b \*c\*`, "- list": `\- list`, "<b>": `&lt;b\>`, "#12": "#\u200b12", "x | y": `x \| y`, "two\nlines": "two lines", "&amp;": "&amp;amp;",
+		"a_b *c*": `a\_b \*c\*`, "- list": `\- list`, "<b>": `&lt;b\>`, "#12": "#\u200b12", "x | y": `x \| y`, "two\nlines": "two lines", "&amp;": "&amp;amp;", "&#60;": "&amp;#\u200b60;", "a && b&": "a && b&",
 	} {
 		if got := MarkdownText(in); got != want {
 			t.Errorf("%q becomes %q, want %q", in, got, want)
