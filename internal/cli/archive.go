@@ -55,7 +55,7 @@ func (a *app) readForPlans(ctx context.Context, h *host.Host, rec *host.Recordin
 // A mistake in the rules of its administrator is of no consequence: it is told
 // where somebody checks.
 func (a *app) readForChecks(ctx context.Context, h *host.Host) {
-	c, err := catalogue(h)
+	c, err := catalogue(h, nil)
 	if err != nil {
 		return
 	}

@@ -25,9 +25,10 @@ import (
 // ownRules are an administrator's.
 const ownRules = "/etc/fettle/rules.d"
 
-// catalogue loads the rules: ours, and those of the machine's administrator.
-func catalogue(h *host.Host) (*rule.Catalogue, error) {
-	own, err := administratorsRules(h)
+// catalogue loads the rules: ours, and those of the machine's administrator. say, where
+// there is one, is told of the files of a copy that cannot be read.
+func catalogue(h *host.Host, say sayer) (*rule.Catalogue, error) {
+	own, err := administratorsRules(h, say)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func (a *app) catalogueWith(words []string) (c *rule.Catalogue, files, ids []str
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	own, err := administratorsRules(h)
+	own, err := administratorsRules(h, a.screen.Say)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -130,14 +131,15 @@ func unknownWords(r *rule.Rule) []error {
 
 // administratorsRules reads /etc/fettle/rules.d. What others than root may have
 // written is refused on a live machine: a rule could hide another, or name what
-// fix writes.
-func administratorsRules(h *host.Host) ([]rule.File, error) {
+// fix writes. A copy may have a pipe there, or a link that leads nowhere: that is said,
+// and the audit goes on without it.
+func administratorsRules(h *host.Host, say sayer) ([]rule.File, error) {
 	entries, err := h.Files.ReadDir(ownRules)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, unread(h, say, ownRules, err)
 	}
 	if err := onlyRoots(h, ownRules); err != nil {
 		return nil, err
@@ -157,11 +159,28 @@ func administratorsRules(h *host.Host) ([]rule.File, error) {
 		}
 		text, err := h.Files.ReadFile(name)
 		if err != nil {
-			return nil, err
+			if err := unread(h, say, name, err); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		files = append(files, rule.File{Name: name, Text: text, Copied: !h.Live})
 	}
 	return files, nil
+}
+
+// sayer writes a line of talk.
+type sayer func(format string, args ...any)
+
+// unread says that rules of a copy cannot be read; on a live machine it is an error.
+func unread(h *host.Host, say sayer, name string, err error) error {
+	if h.Live {
+		return ui.Hinted(ui.Failed, fmt.Errorf("rules cannot be read: %w", err), "put a file in the place of "+name+", or take it away")
+	}
+	if say != nil {
+		say("%s of the copy cannot be read, and its rules were not asked: %v; put the file itself into the copy, or take the name out of it", name, err)
+	}
+	return nil
 }
 
 // onlyRoots refuses rules of a live machine that others than root may change.

@@ -159,7 +159,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	if err != nil {
 		return err
 	}
-	own, err := administratorsRules(h)
+	own, err := administratorsRules(h, a.screen.Say)
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func TestOwnRulesTrusted(t *testing.T) {
 			if err := errors.Join(os.MkdirAll(path(ownRules), 0o755), os.WriteFile(path(file), []byte(ownRule), 0o644), c.change(path)); err != nil {
 				t.Fatal(err)
 			}
-			_, err := catalogue(host.Mounted(dir))
+			_, err := catalogue(host.Mounted(dir), nil)
 			if c.named == "" {
 				if err != nil {
 					t.Error(err)
@@ -69,7 +69,7 @@ func TestOwnRulesTrusted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := catalogue(copied); err != nil && !strings.Contains(c.name, "link") {
+			if _, err := catalogue(copied, nil); err != nil && !strings.Contains(c.name, "link") {
 				t.Errorf("of a copy: %v", err)
 			}
 		})

@@ -319,7 +319,7 @@ func (a *app) toFix(ctx context.Context) (*patient, error) {
 		}
 		t.kinds = table.Kinds(t.host)
 	}
-	t.rules, err = catalogue(t.host)
+	t.rules, err = catalogue(t.host, a.screen.Say)
 	return t, err
 }
 

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,6 +182,10 @@ Exit codes:
 	}
 	root.SetVersionTemplate("fettle {{.Version}}\n")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		// The options of a verb that there is not are unknown, too.
+		if words := c.Flags().Args(); c.HasSubCommands() && len(words) > 0 {
+			err = cmp.Or(c.ValidateArgs(words), err)
+		}
 		return ui.Hinted(ui.Usage, err, fmt.Sprintf("see %s --help", c.CommandPath()))
 	})
 	f := root.PersistentFlags()

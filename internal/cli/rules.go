@@ -65,7 +65,7 @@ func (a *app) catalogue() (*rule.Catalogue, error) {
 	if err != nil {
 		return nil, err
 	}
-	return catalogue(h)
+	return catalogue(h, a.screen.Say)
 }
 
 func (a *app) rulesList(platforms []string) error {

@@ -182,7 +182,7 @@ func (f *fileFlag) Set(name string) error {
 	if err != nil {
 		return err
 	}
-	return f.Input.Set(string(text))
+	return f.SetFile(name, string(text))
 }
 
 // figures are the tables of the catalogue.

@@ -2,11 +2,14 @@ package host
 
 import (
 	"bytes"
+	"compress/gzip"
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // OpenRoot opens what stands in for a machine: a directory (Copy) or an
@@ -67,7 +70,7 @@ func OpenArchive(name string) (*Host, error) {
 	}
 	defer f.Close()
 	if packed(f) {
-		return nil, fmt.Errorf("%s is packed: unpack it (tar -xf %s -C DIR), and name the directory that is in it", name, name)
+		return nil, fmt.Errorf("%s is packed: unpack it (%s", name, unpack(f, name))
 	}
 	if st, err := f.Stat(); err == nil && st.Size() > maxArchiveSize {
 		return nil, fmt.Errorf("%s: archive larger than %d MiB", name, maxArchiveSize>>20)
@@ -86,6 +89,31 @@ var packings = []string{"\x1f\x8b", "\xfd7zXZ\x00", "BZh", "\x28\xb5\x2f\xfd"}
 func packed(f io.ReaderAt) bool {
 	head := make([]byte, 512)
 	n, _ := f.ReadAt(head, 0)
-	return slices.ContainsFunc(packings, func(magic string) bool { return bytes.HasPrefix(head[:n], []byte(magic)) }) ||
-		n == len(head) && string(head[257:262]) == "ustar"
+	return slices.ContainsFunc(packings, func(magic string) bool { return bytes.HasPrefix(head[:n], []byte(magic)) }) || tarred(head[:n])
+}
+
+// tarred is true of the first block of a tar archive.
+func tarred(head []byte) bool { return len(head) == 512 && string(head[257:262]) == "ustar" }
+
+// unpack is the rest of a sentence: how to unpack a file, and what to name then. One
+// that is no tar archive within is an archive of fettle's, or another single file.
+func unpack(f io.ReadSeeker, name string) string {
+	head := make([]byte, 512)
+	if _, err := f.Seek(0, io.SeekStart); err == nil {
+		if z, err := gzip.NewReader(f); err == nil {
+			n, _ := io.ReadFull(z, head)
+			if single := strings.TrimSuffix(name, ".gz"); n > 0 && !tarred(head[:n]) {
+				if single == name {
+					single += ".txt"
+				}
+				return fmt.Sprintf("gzip -dc %s >%s), and name the file that this makes", name, single)
+			}
+		}
+	}
+	for suffix, program := range map[string]string{".txt.xz": "xz", ".txt.bz2": "bzip2", ".txt.zst": "zstd"} {
+		if strings.HasSuffix(name, suffix) {
+			return fmt.Sprintf("%s -dc %s >%s), and name the file that this makes", program, name, strings.TrimSuffix(name, path.Ext(name)))
+		}
+	}
+	return fmt.Sprintf("tar -xf %s -C DIR), and name the directory that is in it", name)
 }

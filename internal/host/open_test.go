@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -38,6 +39,31 @@ func TestPacked(t *testing.T) {
 		if _, err := OpenRoot(name); err == nil || !strings.Contains(err.Error(), "unpack it (tar -xf "+name+" -C DIR)") {
 			t.Errorf("%s: %v", base, err)
 		}
+	}
+	// An archive of fettle's is no tar archive.
+	var alone bytes.Buffer
+	z = gzip.NewWriter(&alone)
+	if _, err := z.Write([]byte("== /etc/hostname\nx\n")); err != nil || z.Close() != nil {
+		t.Fatal(err)
+	}
+	for base, want := range map[string]string{
+		"m.txt.gz":  "unpack it (gzip -dc %s/m.txt.gz >%[1]s/m.txt), and name the file that this makes",
+		"m":         "unpack it (gzip -dc %s/m >%[1]s/m.txt), and name the file",
+		"m.txt.xz":  "unpack it (xz -dc %s/m.txt.xz >%[1]s/m.txt), and name the file",
+		"m.txt.zst": "unpack it (zstd -dc %s/m.txt.zst >%[1]s/m.txt), and name the file",
+	} {
+		text := map[string]string{"m.txt.xz": "\xfd7zXZ\x00\x00\x04", "m.txt.zst": "\x28\xb5\x2f\xfd\x04"}[base]
+		if text == "" {
+			text = alone.String()
+		}
+		name := filepath.Join(dir, base)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenRoot(name); err == nil || !strings.Contains(err.Error(), fmt.Sprintf(want, dir)) {
+			t.Errorf("%s: %v", base, err)
+		}
+		_ = os.Remove(name)
 	}
 	if _, err := OpenRoot(dir); err == nil || !strings.Contains(err.Error(), "name that one") {
 		t.Errorf("a level too high: %v", err)

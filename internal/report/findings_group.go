@@ -20,16 +20,30 @@ type group struct {
 
 // Fixes are the ways to mend it, for a person: commands and words.
 func (g group) Fixes() []string {
-	out := fixes(g.Finding)
+	var out []string
+	for _, l := range g.fixLines() {
+		out = append(out, l.String())
+	}
+	return out
+}
+
+// fixLines are the lines of Fixes, with what is typed apart from the words.
+func (g group) fixLines() []fixLine {
+	out := fixLines(g.Finding)
 	if n := len(g.Changes); n > 0 {
 		more := ""
 		if n > shown {
 			more = fmt.Sprintf(" and %d more", n-shown)
 		}
-		out[0] += " (" + strings.Join(g.Changes[:min(shown, n)], ", ") + more + ")"
+		out[0].after += " (" + strings.Join(g.Changes[:min(shown, n)], ", ") + more + ")"
 	}
 	return out
 }
+
+// fixLine is a line of a fix: a command, and words before and behind it.
+type fixLine struct{ before, command, after string }
+
+func (l fixLine) String() string { return l.before + l.command + l.after }
 
 // item is one thing that a rule has judged, or several of which it says the same.
 type item struct {
@@ -165,31 +179,39 @@ func fewer(all []group) []group {
 
 // fixes are the ways to mend a finding, without its values.
 func fixes(f rule.Finding) []string {
+	var out []string
+	for _, l := range fixLines(f) {
+		out = append(out, l.String())
+	}
+	return out
+}
+
+func fixLines(f rule.Finding) []fixLine {
 	if f.Fix == nil {
 		return nil
 	}
-	var out []string
+	var out []fixLine
 	if len(f.Fix.Changes) > 0 {
-		out = append(out, "fettle fix "+f.ID)
+		out = append(out, fixLine{command: "fettle fix " + f.ID})
 	}
 	if f.Fix.Artefact != rule.Installer { // whose command has them
 		for _, e := range f.Fix.Entries {
-			out = append(out, f.Fix.Artefact+": "+e.Name+": "+e.Value)
+			out = append(out, fixLine{before: f.Fix.Artefact + ": " + e.Name + ": " + e.Value})
 		}
 	}
 	words := f.Fix.Text
 	if len(out) == 0 && words != "" && f.Fix.Artefact != rule.Installer {
-		out, words = append(out, words), "" // what is done before the command
+		out, words = append(out, fixLine{before: words}), "" // what is done before the command
 	}
 	switch {
 	case f.Fix.Command == "":
 	case len(out) > 0:
-		out = append(out, "then "+f.Fix.Command)
+		out = append(out, fixLine{before: "then ", command: f.Fix.Command})
 	default:
-		out = append(out, f.Fix.Command)
+		out = append(out, fixLine{command: f.Fix.Command})
 	}
 	if words != "" {
-		out = append(out, words)
+		out = append(out, fixLine{before: words})
 	}
 	return out
 }

@@ -44,8 +44,8 @@ func FindingsMarkdown(out io.Writer, a *Audit, all bool) error {
 			}
 		}
 		fmt.Fprintf(w, "- why: %s\n", MarkdownText(g.Why))
-		for _, f := range g.Fixes() {
-			fmt.Fprintf(w, "- fix: %s\n", MarkdownText(f))
+		for _, l := range g.fixLines() {
+			fmt.Fprintf(w, "- fix: %s%s%s\n", markdownWords(l.before), markdownCode(l.command), markdownWords(l.after))
 		}
 		fmt.Fprintf(w, "- source: %s\n\n", MarkdownText(sourceWords(g.Sources)))
 	}
@@ -69,6 +69,28 @@ func FindingsMarkdown(out io.Writer, a *Audit, all bool) error {
 	return w.Flush()
 }
 
+// entity is what stands behind the "&" of an entity (CommonMark 2.5).
+const entity = "#abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// markdownWords is MarkdownText with the blanks at its ends.
+func markdownWords(s string) string {
+	text := strings.TrimSpace(s)
+	if text == "" {
+		return s
+	}
+	before, after, _ := strings.Cut(s, text)
+	return before + MarkdownText(text) + after
+}
+
+// markdownCode is a command as code, which can be copied as it is (CommonMark 6.1).
+// What might end the code, or what a ticket system looks for in code too, is text.
+func markdownCode(s string) string {
+	if s == "" || s != ui.Printable(s) || strings.ContainsAny(s, "`<@\n\t") || strings.Contains(s, "://") {
+		return markdownWords(s)
+	}
+	return "`" + s + "`"
+}
+
 // MarkdownText is text in which nothing is markup: neither Markdown's (CommonMark
 // 2.4) nor HTML's, and no mention of a person or another ticket.
 func MarkdownText(s string) string {
@@ -76,8 +98,8 @@ func MarkdownText(s string) string {
 	var b strings.Builder
 	for i, r := range s {
 		switch {
-		case r == '&':
-			b.WriteString("&amp;")
+		case r == '&' && i+1 < len(s) && strings.ContainsRune(entity, rune(s[i+1])):
+			b.WriteString("&amp;") // elsewhere it begins no entity, and "a && b" can be copied
 		case r == '<':
 			b.WriteString("&lt;")
 		case r == '@':

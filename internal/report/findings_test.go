@@ -296,9 +296,32 @@ func TestFindingsMarkdown(t *testing.T) {
 	}
 }
 
+// A command can be copied as it is; one that would not stay code is text.
+func TestMarkdownCode(t *testing.T) {
+	for in, want := range map[string]string{
+		"sysctl -w a.b=1 && sysctl --system": "`sysctl -w a.b=1 && sysctl --system`",
+		`oc patch x -p '{"spec":{"a_b":*}}'`: "`oc patch x -p '{\"spec\":{\"a_b\":*}}'`",
+		"echo `id`":                          "echo \\`id\\`",
+		"a </code><script>":                  "a &lt;/code\\>&lt;script\\>",
+		"mail @everyone":                     "mail @\u200beveryone",
+		"a\x1b[2J":                           MarkdownText("a\x1b[2J"),
+		"":                                   "",
+	} {
+		if got := markdownCode(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+	r := &rule.Rule{ID: "X", Severity: rule.Warn}
+	f := rule.Finding{Rule: r, ID: "X", Title: "x", State: rule.Warned, Fix: &rule.Repair{Command: "a && b", Text: "first this"}}
+	var out bytes.Buffer
+	if err := FindingsMarkdown(&out, NewAudit("m", time.Now(), nil, []rule.Finding{f}), false); err != nil || !strings.Contains(out.String(), "- fix: first this\n- fix: then `a && b`\n") {
+		t.Errorf("%v\n%s", err, &out)
+	}
+}
+
 func TestMarkdownText(t *testing.T) {
 	for in, want := range map[string]string{
-		"a_b *c*": `a\_b \*c\*`, "- list": `\- list`, "<b>": `&lt;b\>`, "#12": "#\u200b12", "x | y": `x \| y`, "two\nlines": "two lines", "&amp;": "&amp;amp;",
+		"a_b *c*": `a\_b \*c\*`, "- list": `\- list`, "<b>": `&lt;b\>`, "#12": "#\u200b12", "x | y": `x \| y`, "two\nlines": "two lines", "&amp;": "&amp;amp;", "&#60;": "&amp;#\u200b60;", "a && b&": "a && b&",
 	} {
 		if got := MarkdownText(in); got != want {
 			t.Errorf("%q becomes %q, want %q", in, got, want)

@@ -118,3 +118,47 @@ func TestCheckInterrupted(t *testing.T) {
 		t.Error("it is still evaluated a minute later")
 	}
 }
+
+// What a table has no figure for is said in words, not as the expression that asked.
+func TestNoFigure(t *testing.T) {
+	c, err := load(t, `
+- table: sizes
+  ids: [A]
+  title: Sizes
+  columns: {cores: number, hosts: number}
+  editions:
+    - sources: [{document: "000"}]
+      rows:
+        - {row: medium, cores: 8, hosts: 5000}
+        - {row: large, cores: 16, hosts: 10000}
+- id: A
+  title: It has its cores
+  platforms: [linux]
+  inputs: {size: foreman.version}
+  want: float(cell("sizes", "", size, "cores")) + 0
+  why: w
+  sources: [{document: "000"}]
+- id: B
+  title: It has the size
+  platforms: [linux]
+  inputs: {cpus: machine.cpus}
+  want: float(least("sizes", "", "hosts", cpus * 1000, "cores"))
+  why: w
+  sources: [{document: "000"}]
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, want := range map[string]string{
+		"gigantic": `a.yaml:7: no row "gigantic": there are medium, large`,
+		"mediun":   `a.yaml:7: no row "mediun" (did you mean "medium"?)`,
+	} {
+		all := c.Check(t.Context(), answers{"foreman.version": kind, "machine.cpus": 20.0}, []string{"linux"}, nil)
+		if f := all[0]; f.State != Unknown || f.Reason != want {
+			t.Errorf("%s %q, want %q", f.State, f.Reason, want)
+		}
+		if f := all[1]; f.State != Unknown || f.Reason != "a.yaml:7: no row has hosts of 20000 or more" {
+			t.Errorf("%s %q", f.State, f.Reason)
+		}
+	}
+}

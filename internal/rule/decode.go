@@ -49,14 +49,14 @@ func (f *file) read(from File) error {
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
 		return nil
 	} else if err != nil {
-		return yamlError(f.name, err)
+		return syntaxError(f.name, from.Text, err)
 	}
 	// What stood behind a second "---" would be nobody's.
 	if err := dec.Decode(&second); err == nil {
 		f.fault(&second, `a second document begins here: a file is one list; take the "---" out`)
 		return errors.Join(f.problems...)
 	} else if !errors.Is(err, io.EOF) {
-		return yamlError(f.name, err)
+		return syntaxError(f.name, from.Text, err)
 	}
 	if len(doc.Content) == 0 {
 		return nil

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"path"
@@ -98,6 +99,9 @@ func (c *Catalogue) compileExpr(e *Expr, env map[string]any, as reflect.Type) er
 func (e *Expr) run(env map[string]any) (any, error) {
 	*e.made = budget{}
 	v, err := expr.Run(e.program, env)
+	if none := (*figureError)(nil); errors.As(err, &none) {
+		return nil, none // the expression says nothing to who reads the finding
+	}
 	if err != nil {
 		first, _, _ := strings.Cut(err.Error(), "\n")
 		return nil, fmt.Errorf("%s: %s: %s", e.At, strings.TrimSpace(e.Text), first)

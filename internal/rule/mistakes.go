@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/lazyregexp"
+	"fettle.dev/fettle/internal/plaintext"
 	"fettle.dev/fettle/internal/spell"
 )
 
@@ -37,6 +38,14 @@ func such(what string) string {
 		return ": " + f
 	}
 	return ""
+}
+
+// syntaxError is yamlError, with the line of what is no text where the file has some.
+func syntaxError(file string, text []byte, err error) error {
+	if line, what := plaintext.Fault(text); line > 0 {
+		return fmt.Errorf("%s: %s", Pos{file, line}, what)
+	}
+	return yamlError(file, err)
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)

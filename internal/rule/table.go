@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"fettle.dev/fettle/internal/spell"
 )
@@ -55,7 +56,7 @@ func (t *Table) Edition(version string) (*Edition, error) {
 	for _, e := range t.Editions {
 		all = append(all, e.Words())
 	}
-	return nil, fmt.Errorf("table %s has nothing for version %s: only for %v", t.Name, version, all)
+	return nil, noFigure("the table %s has nothing for version %s: only for %s", t.Name, version, strings.Join(all, ", "))
 }
 
 // Row finds a row by its key.
@@ -66,7 +67,11 @@ func (e *Edition) Row(key string) (*Row, error) {
 		for _, r := range e.Rows {
 			keys = append(keys, r.Key)
 		}
-		return nil, fmt.Errorf("%s: no row %q%s", e.At, key, spell.Suggest(key, keys))
+		meant := spell.Suggest(key, keys)
+		if meant == "" && len(keys) <= 12 {
+			meant = ": there are " + strings.Join(keys, ", ")
+		}
+		return nil, noFigure("%s: no row %q%s", e.At, key, meant)
 	}
 	return &e.Rows[i], nil
 }
@@ -80,8 +85,16 @@ func (e *Edition) Least(column string, value float64) (*Row, error) {
 			return &e.Rows[i], nil
 		}
 	}
-	return nil, fmt.Errorf("%s: no row has %s of %g or more", e.At, column, value)
+	return nil, noFigure("%s: no row has %s of %g or more", e.At, column, value)
 }
+
+// figureError is what a table has no figure for: a word about the machine, and no
+// mistake of the rule that asks.
+type figureError struct{ text string }
+
+func (e *figureError) Error() string { return e.text }
+
+func noFigure(format string, args ...any) error { return &figureError{fmt.Sprintf(format, args...)} }
 
 // cell is the figure in a column of a row.
 func (t *Table) cell(r *Row, column string) (any, error) {
@@ -90,7 +103,7 @@ func (t *Table) cell(r *Row, column string) (any, error) {
 		if !slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Name == column }) {
 			return nil, fmt.Errorf("table %s has no column %q", t.Name, column)
 		}
-		return nil, fmt.Errorf("%s: row %s has no %s", r.At, r.Key, column)
+		return nil, noFigure("%s: row %s has no %s", r.At, r.Key, column)
 	}
 	return v, nil
 }

@@ -29,6 +29,7 @@ type Input struct {
 	set   func(string) error
 	print func() string
 	given bool
+	path  string // of the file that the value is the text of
 	from  string // where the value is from, if nobody said it
 	why   string // of the range
 }
@@ -76,6 +77,15 @@ func (in *Input) Set(text string) error {
 	in.given = true
 	return nil
 }
+
+// SetFile takes the text of a file, and remembers which one it was.
+func (in *Input) SetFile(path, text string) error {
+	in.path = path
+	return in.Set(text)
+}
+
+// Path is the file that the value is the text of; "" where none was named.
+func (in *Input) Path() string { return in.path }
 
 // Assume takes a value that nobody has said, and where it is from ("this machine").
 func (in *Input) Assume(text, from string) error {
@@ -284,11 +294,11 @@ func Repeated(name, doc, kind string, add func(string) error, print func() strin
 	return &Input{Name: name, Doc: doc, Kind: kind, set: add, print: print}
 }
 
-// FileText is the text of a file that is named; what is remembered is the text.
+// FileText is the text of a file that is named; what is printed is the name.
 func FileText(to *string, name, doc string) *Input {
 	in := Text(to, name, doc, nil)
 	in.Kind, in.File = "file", true
-	in.print = func() string { return "" }
+	in.print = in.Path
 	return in
 }
 

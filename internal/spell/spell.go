@@ -1,14 +1,20 @@
 // Package spell finds the word that somebody may have meant.
 package spell
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Suggest is ` (did you mean "x"?)` for the nearest of the known words, or
 // empty where none is near: at most a third of the word, and at most three
-// letters, may differ.
+// letters, may differ, and one that differs in case alone comes first.
 func Suggest(word string, known []string) string {
 	best, least := "", min(3, (len(word)+2)/3)+1
 	for _, k := range known {
+		if strings.EqualFold(word, k) {
+			best, least = k, 0 // nothing is nearer
+		}
 		if max(len(k)-len(word), len(word)-len(k)) >= least {
 			continue
 		}

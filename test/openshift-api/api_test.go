@@ -9,9 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
+	config "github.com/openshift/api/config/v1"
 	machine "github.com/openshift/api/machine/v1beta1"
 	machineconfiguration "github.com/openshift/api/machineconfiguration/v1"
 	operator "github.com/openshift/api/operator/v1"
@@ -73,7 +75,7 @@ func TestStrict(t *testing.T) {
 			seen[a.Name]++
 		}
 	}
-	if len(seen) != 7 {
+	if len(seen) != 8 {
 		t.Errorf("seen: %v", seen)
 	}
 }
@@ -81,6 +83,7 @@ func TestStrict(t *testing.T) {
 func strict(name, text string) error {
 	object, ok := map[string]any{
 		"change-maxPods-cr.yaml":                  &machineconfiguration.KubeletConfig{},
+		"feature-gate.yaml":                       &config.FeatureGate{},
 		"healthcheck.yml":                         &machine.MachineHealthCheck{},
 		"50-worker-hugepages.yaml":                &machineconfiguration.MachineConfig{},
 		"manifests/cluster-network-03-config.yml": &operator.Network{},
@@ -97,6 +100,10 @@ func strict(name, text string) error {
 	switch o := object.(type) {
 	case *machineconfiguration.KubeletConfig:
 		return yaml.UnmarshalStrict(o.Spec.KubeletConfig.Raw, &kubelet.KubeletConfiguration{})
+	case *config.FeatureGate:
+		if o.Name != "cluster" || o.Spec.FeatureSet != "LatencySensitive" {
+			return fmt.Errorf("not what was meant: %+v", o)
+		}
 	case *machine.MachineHealthCheck:
 		if o.Spec.MaxUnhealthy == nil || len(o.Spec.UnhealthyConditions) != 2 || o.Spec.UnhealthyConditions[0].Timeout.Duration.Seconds() != 300 || o.Spec.NodeStartupTimeout.Duration.Minutes() != 10 {
 			return fmt.Errorf("not what was meant: %+v", o.Spec)
@@ -193,12 +200,81 @@ func (t *tuned) valid() error {
 	return nil
 }
 
+// check openshift knows each key of a KubeletConfig and of its kubelet, and no other.
+func TestKeys(t *testing.T) {
+	bin, dir := program(t), t.TempDir()
+	config := map[string]any{}
+	for key := range fields(reflect.TypeFor[kubelet.KubeletConfiguration]()) {
+		config[key] = nil
+	}
+	delete(config, "kind")
+	delete(config, "apiVersion")
+	spec := map[string]any{}
+	for key := range fields(reflect.TypeFor[machineconfiguration.KubeletConfigSpec]()) {
+		spec[key] = nil
+	}
+	if len(config) < 100 || len(spec) < 5 {
+		t.Fatalf("%d keys of a kubelet, %d of a KubeletConfig", len(config), len(spec))
+	}
+	verdict := func() string {
+		spec["kubeletConfig"] = config
+		text, err := yaml.Marshal(map[string]any{"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "KubeletConfig", "metadata": map[string]string{"name": "x"}, "spec": spec})
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, "k.yaml"), text, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(bin, "-o", "json", "check", "openshift", "--root", dir).Output()
+		var audit struct {
+			Findings []struct {
+				ID    string `json:"id"`
+				State string `json:"state"`
+			}
+		}
+		if json.Unmarshal(out, &audit) != nil {
+			t.Fatalf("%v %s", err, out)
+		}
+		for _, f := range audit.Findings {
+			if f.ID == "O04.keys" {
+				return f.State
+			}
+		}
+		return "none"
+	}
+	if got := verdict(); got != "pass" {
+		t.Errorf("all keys: %s", got)
+	}
+	config["cpuManagerPolcy"] = nil
+	if got := verdict(); got != "fail" {
+		t.Errorf("another key: %s", got)
+	}
+}
+
+// fields are the keys that a struct has in JSON.
+func fields(of reflect.Type) map[string]bool {
+	out := map[string]bool{}
+	for i := range of.NumField() {
+		f := of.Field(i)
+		name, rest, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" && strings.Contains(rest, "inline") {
+			for key := range fields(f.Type) {
+				out[key] = true
+			}
+		} else if name != "" && name != "-" {
+			out[name] = true
+		}
+	}
+	return out
+}
+
 // A key that the type does not have is found.
 func TestStrictIsStrict(t *testing.T) {
 	for name, text := range map[string]string{
 		"healthcheck.yml":        "apiVersion: machine.openshift.io/v1beta1\nkind: MachineHealthCheck\nspec: {maxUnhealty: 40%}\n",
 		"change-maxPods-cr.yaml": "kind: KubeletConfig\nspec: {kubeletConfig: {maxPod: 500}}\n",
 		"hugepages_tuning.yaml":  "apiVersion: tuned.openshift.io/v1\nkind: Tuned\nspec: {recommend: [{profile: x}], profile: [{name: x, data: y}]}\n",
+		"feature-gate.yaml":      "kind: FeatureGate\nmetadata: {name: cluster}\nspec: {featureSets: LatencySensitive}\n",
 		"hugepages-pod.yaml":     "kind: Pod\nspec: {container: []}\n",
 	} {
 		if strict(name, text) == nil {

@@ -70,7 +70,10 @@ func (e unreadError) Error() string { return e.err.Error() }
 
 func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 	i := &installed{host: h, files: map[string]told{}, flags: map[string]told{}, running: map[string]told{}}
-	units, env := unitFiles(h)
+	units, env, err := unitFiles(h)
+	if err != nil {
+		return nil, err
+	}
 	args, pid := process(h)
 	_, standard := h.Files.Stat(standardConfig)
 	openshift := kindOf(h, openshiftConfig)

@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -145,5 +146,20 @@ func TestConfigMerges(t *testing.T) {
 		if got[key] != want {
 			t.Errorf("%s: %+v, want %+v", key, got[key], want)
 		}
+	}
+}
+
+// With more drop-ins than anybody has it is unknown what the kubelet is told.
+func TestTooManyDropIns(t *testing.T) {
+	files := map[string]string{"etc/systemd/system/kubelet.service": "[Service]\nExecStart=/usr/bin/kubelet\n"}
+	for i := range maxDropIns + 1 {
+		files[fmt.Sprintf("etc/systemd/system/kubelet.service.d/%04d.conf", i)] = "[Service]\nNice=1\n"
+	}
+	if _, err := find(t.Context(), hosttest.Mounted(t, files)); err == nil || !strings.Contains(err.Error(), "501 drop-ins, and at most 500 are read") {
+		t.Error(err)
+	}
+	delete(files, "etc/systemd/system/kubelet.service.d/0000.conf")
+	if all, err := find(t.Context(), hosttest.Mounted(t, files)); err != nil || len(all) != 1 {
+		t.Errorf("%v %v", all, err)
 	}
 }

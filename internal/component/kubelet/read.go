@@ -32,29 +32,38 @@ var unitDirs = []string{"/lib/systemd/system", "/usr/lib/systemd/system", "/usr/
 // environmentFiles hold further arguments (kubeadm, the packages).
 var environmentFiles = []string{"/var/lib/kubelet/kubeadm-flags.env", "/etc/default/kubelet", "/etc/sysconfig/kubelet"}
 
+// maxDropIns bounds the drop-ins of the unit. Nobody has so many: with more of them what
+// the kubelet is told is unknown.
+const maxDropIns = 500
+
 // unitFiles are the kubelet's unit with its drop-ins, and the files of arguments
 // that there are.
-func unitFiles(h *host.Host) (units, env []string) {
+func unitFiles(h *host.Host) (units, env []string, err error) {
 	for _, d := range unitDirs {
 		if _, err := h.Files.Stat(d + "/kubelet.service"); err == nil {
 			units = append(units, d+"/kubelet.service")
 		}
 	}
 	if len(units) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
+	dropIns := 0
 	for _, d := range unitDirs {
 		more, err := host.Glob(h.Files, d+"/kubelet.service.d/*.conf")
-		if err == nil {
-			units = append(units, more...)
+		if err != nil {
+			continue
 		}
+		if dropIns += len(more); dropIns > maxDropIns {
+			return nil, nil, fmt.Errorf("kubelet.service: %d drop-ins, and at most %d are read: what they say together is unknown", dropIns, maxDropIns)
+		}
+		units = append(units, more...)
 	}
 	for _, f := range environmentFiles {
 		if _, err := h.Files.Stat(f); err == nil {
 			env = append(env, f)
 		}
 	}
-	return units, env
+	return units, env, nil
 }
 
 // process is the command line of the kubelet that runs; "" where none does, or

@@ -251,6 +251,10 @@ func Instance(name string) string {
 	return name[at+1 : dot]
 }
 
+// maxDropIns bounds the drop-ins of one unit. Nobody has so many: a unit with more is
+// unknown as a whole, as the last of them decide.
+const maxDropIns = 500
+
 // dropIns lists the files of the drop-in directories in the order in which they
 // are read: by name, and of several with one name only the first in the order of
 // the directories. Those of a unit's whole type come last in that order.
@@ -284,6 +288,9 @@ func (r *Reader) dropIns(names []string) ([]string, error) {
 				found[e.Name()] = path.Join(dir, e.Name())
 			}
 		}
+	}
+	if len(found) > maxDropIns {
+		return nil, fmt.Errorf("%d drop-ins, and at most %d are read: what they say together is unknown", len(found), maxDropIns)
 	}
 	var out []string
 	for _, p := range found {

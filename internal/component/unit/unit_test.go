@@ -2,6 +2,7 @@ package unit
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"slices"
@@ -47,6 +48,21 @@ func TestTheLastLineCounts(t *testing.T) {
 	env, unread := u.Environment()
 	if got := env["FOREMAN_PUMA_WORKERS"]; unread != "" || got != (Value{"12", etc + "foreman.service.d/installer.conf:2"}) {
 		t.Errorf("workers %+v, unread %q", got, unread)
+	}
+}
+
+// A unit with more drop-ins than anybody has is unknown, and costs nothing.
+func TestTooManyDropIns(t *testing.T) {
+	files := map[string]string{lib + "foreman.service": "[Service]\nLimitNOFILE=1024\n"}
+	for i := range maxDropIns {
+		files[fmt.Sprintf("%sforeman.service.d/%04d.conf", etc, i)] = "[Service]\nNice=1\n"
+	}
+	if u, err := New(hosttest.Mounted(t, files)).Load("foreman.service"); err != nil || len(u.Files) != maxDropIns+1 {
+		t.Errorf("%v", err)
+	}
+	files[etc+"foreman.service.d/9999.conf"] = "[Service]\nLimitNOFILE=4096\n"
+	if _, err := New(hosttest.Mounted(t, files)).Load("foreman.service"); err == nil || err.Error() != "foreman.service: 501 drop-ins, and at most 500 are read: what they say together is unknown" {
+		t.Errorf("%v", err)
 	}
 }
 

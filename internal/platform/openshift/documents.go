@@ -23,6 +23,7 @@ var directories = []string{"/", "/manifests", "/openshift"}
 var gathered = []string{
 	"cluster-scoped-resources/core/nodes",
 	"cluster-scoped-resources/config.openshift.io/clusterversions",
+	"cluster-scoped-resources/config.openshift.io/featuregates",
 	"cluster-scoped-resources/config.openshift.io/networks",
 	"cluster-scoped-resources/operator.openshift.io/networks",
 	"cluster-scoped-resources/machineconfiguration.openshift.io/kubeletconfigs",

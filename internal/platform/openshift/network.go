@@ -208,7 +208,8 @@ func (t *told) finishNetworks() {
 		t.give("network_type", n.kind.Value, n.kind.At)
 	}
 	t.parts(n.cluster)
-	t.machines(n.machine)
+	t.room("machine_addresses", n.machine)
+	t.room("service_addresses", n.service)
 	every := append(append(append([]network{}, n.cluster...), n.machine...), n.service...)
 	at := ""
 	if len(every) > 0 {
@@ -300,12 +301,12 @@ func (t *told) parts(all []network) {
 	t.give("addresses_per_node", max(0, addresses), first.hostAt)
 }
 
-// machines is how many addresses the machine networks have.
-func (t *told) machines(all []network) {
+// room is how many addresses networks have together.
+func (t *told) room(input string, all []network) {
 	sum, known := 0.0, false
 	for _, n := range all {
 		if n.err != nil {
-			t.unclear("machine_addresses", n.at, n.err)
+			t.unclear(input, n.at, n.err)
 			return
 		}
 		if n.prefix.Addr().Is4() {
@@ -313,6 +314,6 @@ func (t *told) machines(all []network) {
 		}
 	}
 	if known {
-		t.give("machine_addresses", sum, all[0].at)
+		t.give(input, sum, all[0].at)
 	}
 }

@@ -20,6 +20,22 @@ func (t *told) version(d document) {
 	}
 }
 
+// featureGate is what the cluster's FeatureGate switches on. The cluster looks at
+// none of another name.
+func (t *told) featureGate(d document) {
+	if d.text("metadata", "name") != "cluster" {
+		return
+	}
+	t.give("feature_set", "", d.at(d.get("spec")))
+	t.words(d, "feature_set", "spec", "featureSet")
+	on := d.get("spec", "customNoUpgrade", "enabled")
+	features := []string{}
+	for _, f := range list(on) {
+		features = append(features, f.Value)
+	}
+	t.give("features", features, d.at(on))
+}
+
 // kubelet is a KubeletConfig.
 func (t *told) kubelet(d document) {
 	item := t.item(kubelets, d)
@@ -32,6 +48,7 @@ func (t *told) kubelet(d document) {
 	t.words(d, item+".cpu_manager", "spec", "kubeletConfig", "cpuManagerPolicy")
 	t.measure(d, item+".reconcile_s", duration, "spec", "kubeletConfig", "cpuManagerReconcilePeriod")
 	t.words(d, item+".topology", "spec", "kubeletConfig", "topologyManagerPolicy")
+	t.unknownKeys(d, item)
 }
 
 // healthCheck is a MachineHealthCheck.
@@ -176,6 +193,7 @@ func (t *told) finishProfiles() {
 func (t *told) monitoring(d document) {
 	at := d.at(d.get("data", "config.yaml"))
 	t.give("monitoring.document", true, at)
+	t.sized = sized{d.sizedFor("nodes"), d.sizedFor("pods")}
 	inner, err := d.within("data", "config.yaml")
 	if err != nil {
 		for _, input := range []string{"retention_days", "prometheus_bytes", "prometheus_memory_bytes", "alertmanager_bytes"} {

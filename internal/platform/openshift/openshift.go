@@ -36,6 +36,8 @@ func Source() platform.Source {
 	for _, in := range []rule.Input{
 		{Name: "documents", Type: rule.Number, Doc: "documents of a cluster in the directory; absent where there is none"},
 		{Name: "version", Type: rule.Text, Doc: "version of the cluster, of its ClusterVersion"},
+		{Name: "feature_set", Type: rule.Text, Doc: "feature set of the FeatureGate named cluster; absent where there is none"},
+		{Name: "features", Type: rule.List, Doc: "features that this FeatureGate switches on by themselves (CustomNoUpgrade)"},
 		{Name: "document.*.kind", Type: rule.Text},
 		{Name: "document.*.api", Type: rule.Text, Doc: "apiVersion"},
 		{Name: "document.*.namespace", Type: rule.Text},
@@ -47,6 +49,7 @@ func Source() platform.Source {
 		{Name: "nodes_max", Type: rule.Number, Doc: "parts of the cluster network"},
 		{Name: "addresses_per_node", Type: rule.Number, Doc: "addresses for pods in each part"},
 		{Name: "machine_addresses", Type: rule.Number, Doc: "addresses of the machine network"},
+		{Name: "service_addresses", Type: rule.Number, Doc: "addresses of the service network"},
 		{Name: "overlaps", Type: rule.Text, Doc: "the networks that overlap; empty where none do"},
 		{Name: "overlaps_transit", Type: rule.Text, Doc: "those that overlap with the transit switch of OVN-Kubernetes"},
 		{Name: "overlay_mtu", Type: rule.Number, Unit: "bytes", Doc: "MTU inside the overlay"},
@@ -63,6 +66,8 @@ func Source() platform.Source {
 		{Name: "objects.*.count", Type: rule.Number, Doc: "objects of a sort in the lists that are there, by the name of their maximum"},
 
 		{Name: "monitoring.document", Type: rule.Truth, Doc: "whether cluster monitoring is configured"},
+		{Name: "monitoring.nodes", Type: rule.Number, Doc: "nodes that Prometheus watches: of the list of nodes; without one those that its volumes were sized for (annotation fettle.dev/nodes), or the machines of install-config.yaml where they are more"},
+		{Name: "monitoring.pods", Type: rule.Number, Doc: "pods that it watches: of a list of the whole cluster's, or those that its volumes were sized for (fettle.dev/pods); absent where nobody says"},
 		{Name: "monitoring.retention_days", Type: rule.Number, Unit: "d"},
 		{Name: "monitoring.prometheus_bytes", Type: rule.Number, Unit: "bytes", Doc: "volume of each Prometheus; 0 for none"},
 		{Name: "monitoring.prometheus_memory_bytes", Type: rule.Number, Unit: "bytes", Doc: "limit of its memory, where it has one"},
@@ -76,6 +81,7 @@ func Source() platform.Source {
 		{Name: "kubelet.*.cpu_manager", Type: rule.Text},
 		{Name: "kubelet.*.reconcile_s", Type: rule.Number, Unit: "s", Doc: "how often the CPU manager looks after its pods"},
 		{Name: "kubelet.*.topology", Type: rule.Text},
+		{Name: "kubelet.*.unknown_keys", Type: rule.List, Doc: "keys of the document, its spec and its kubeletConfig that neither a KubeletConfig nor a kubelet has, with the line and what may be meant"},
 
 		{Name: "health_check.*.max_unhealthy", Type: rule.Text},
 		{Name: "health_check.*.machines", Type: rule.Number, Doc: "machines that it is for, as its status says"},
@@ -124,6 +130,7 @@ type told struct {
 	census   census
 	profiles profiles
 	huge     hugepages
+	sized    sized
 	// installed are the machines of install-config.yaml.
 	workers, controlPlane rule.Answer
 	limits                float64 // KubeletConfigs with maxPods
@@ -201,6 +208,9 @@ func (t *told) take(d document) {
 		t.machineConfig(d)
 	case "ClusterVersion":
 		t.version(d)
+	case "FeatureGate":
+		t.interfaceOf(d, kind)
+		t.featureGate(d)
 	case "Node":
 		t.node(d)
 	case "Monitoring":
@@ -226,6 +236,7 @@ func (t *told) take(d document) {
 // finish answers what takes all documents together.
 func (t *told) finish() {
 	t.finishCensus()
+	t.finishMonitoring()
 	t.finishNetworks()
 	t.finishMTU()
 	t.finishProfiles()
@@ -248,7 +259,7 @@ func (d document) kind() string {
 		}
 	case "KubeletConfig", "Tuned", "MachineConfig":
 		return kind // nobody else has such objects
-	case "MachineHealthCheck", "ClusterVersion":
+	case "MachineHealthCheck", "ClusterVersion", "FeatureGate":
 		if strings.HasSuffix(group, ".openshift.io") {
 			return kind // cluster.x-k8s.io has health checks too
 		}

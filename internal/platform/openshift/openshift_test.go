@@ -3,6 +3,7 @@ package openshift
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -12,6 +13,8 @@ import (
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/setting"
+	cluster "fettle.dev/fettle/internal/sizing/openshift"
+	"fettle.dev/fettle/internal/sizing/sizingtest"
 )
 
 // directory makes a directory of documents.
@@ -271,6 +274,104 @@ func FuzzDocument(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A policy of the topology manager of 4.4 is a finding without the FeatureGate that
+// switches it on; another object of that kind is none.
+func TestTopologyGate(t *testing.T) {
+	c := catalogue(t)
+	const gate = "apiVersion: config.openshift.io/v1\nkind: FeatureGate\nmetadata: {name: cluster}\nspec: {featureSet: LatencySensitive}\n"
+	version := func(v string) string {
+		return "apiVersion: config.openshift.io/v1\nkind: ClusterVersion\nmetadata: {name: version}\nstatus: {desired: {version: " + v + "}}\n"
+	}
+	const kubelet = "apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: numa}\nspec: {kubeletConfig: {cpuManagerPolicy: static, topologyManagerPolicy: single-numa-node}}\n"
+	for _, tt := range []struct {
+		name  string
+		files map[string]string
+		want  rule.State
+	}{
+		{"no FeatureGate", map[string]string{"v.yaml": version("4.4.33")}, rule.Failed},
+		{"the one", map[string]string{"v.yaml": version("4.4.33"), "g.yaml": gate}, rule.Passed},
+		{"one of another name", map[string]string{"v.yaml": version("4.4.33"), "g.yaml": strings.Replace(gate, "cluster}", "latency}", 1)}, rule.Failed},
+		{"one of another group", map[string]string{"v.yaml": version("4.4.33"), "g.yaml": strings.Replace(gate, "config.openshift.io", "example.com", 1)}, rule.Failed},
+		{"the feature by itself", map[string]string{"v.yaml": version("4.4.33"), "g.yaml": strings.Replace(gate, "LatencySensitive}", "CustomNoUpgrade, customNoUpgrade: {enabled: [TopologyManager]}}", 1)}, rule.Passed},
+		{"on by itself", map[string]string{"v.yaml": version("4.5.2")}, rule.NotApplicable},
+	} {
+		tt.files["kubelet.yaml"] = kubelet
+		for _, f := range c.Check(context.Background(), directory(t, tt.files), []string{"openshift"}, nil) {
+			if f.ID == "O20.gate" && f.State != tt.want {
+				t.Errorf("%s: %s, want %s (%s)", tt.name, f.State, tt.want, f.Reason)
+			}
+		}
+	}
+}
+
+// The volume of Prometheus is held against the pods too: of a list of them, or those
+// that it was sized for.
+func TestVolumeForPods(t *testing.T) {
+	c := catalogue(t)
+	r := sizingtest.Sized(t, sizingtest.Figures(t), cluster.New(), "pods", "2200")
+	good := files(r)
+	const name = "cluster-monitoring-config.yml"
+	verdict := func(files map[string]string) rule.Finding {
+		for _, f := range c.Check(context.Background(), directory(t, files), []string{"openshift"}, nil) {
+			if f.ID == "O21" {
+				return f
+			}
+		}
+		return rule.Finding{}
+	}
+	if f := verdict(good); f.State != rule.Passed || !strings.Contains(good[name], "storage: 182Gi") {
+		t.Errorf("%s %s\n%s", f.State, f.Reason, good[name])
+	}
+	with := func(text string) map[string]string {
+		return map[string]string{name: text, "install-config.yaml": good["install-config.yaml"]}
+	}
+	for _, size := range []string{"89Gi", "181Gi"} {
+		if f := verdict(with(strings.Replace(good[name], "182Gi", size, 1))); f.State != rule.Warned {
+			t.Errorf("%s: %s %s", size, f.State, f.Reason)
+		}
+	}
+	bare := regexp.MustCompile(`(?m)^ +(annotations:|fettle\.dev/.*)\n`).ReplaceAllString(good[name], "")
+	small := with(strings.Replace(bare, "182Gi", "89Gi", 1))
+	if f := verdict(small); f.State != rule.Passed {
+		t.Errorf("of pods that nobody has counted: %s %s", f.State, f.Reason)
+	}
+	pods := "kind: PodList\napiVersion: v1\nitems:\n"
+	for i := range 1900 {
+		pods += fmt.Sprintf("- metadata: {name: p%d, namespace: n%d}\n", i, i%2)
+	}
+	small["pods.yaml"] = pods
+	if f := verdict(small); f.State != rule.Warned {
+		t.Errorf("with a list of 1900 pods: %s %s", f.State, f.Reason)
+	}
+	odd := with(strings.Replace(good[name], `fettle.dev/pods: "2200"`, "fettle.dev/pods: many", 1))
+	if f := verdict(odd); f.State != rule.Unknown || !strings.Contains(f.Reason, `"many" is no number of pods`) {
+		t.Errorf("%s %s", f.State, f.Reason)
+	}
+}
+
+// A key that no KubeletConfig has is found, with its line and what may be meant.
+func TestUnknownKeys(t *testing.T) {
+	const good = "apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: x}\nspec:\n  autoSizingReserved: true\n  kubeletConfig:\n    maxPods: 500\n    systemReserved: {cpu: 500m}\n"
+	for _, tt := range []struct{ text, want, at string }{
+		{good, "", "/k.yaml:7"},
+		{good + "    cpuManagerPolcy: x\n", `cpuManagerPolcy, line 9 (did you mean "cpuManagerPolicy"?)`, "/k.yaml:9"},
+		{good + "    maxpods: 1\n", `maxpods, line 9 (did you mean "maxPods"?)`, "/k.yaml:9"},
+		{good + "  machineConfigPoolSelctor: {}\n", `machineConfigPoolSelctor, line 9 (did you mean "machineConfigPoolSelector"?)`, "/k.yaml:9"},
+		{good + "sepc: {}\n", `sepc, line 9 (did you mean "spec"?)`, "/k.yaml:9"},
+		{good + "    zzz: {}\n    qqq: 1\n", "zzz, line 9|qqq, line 10", "/k.yaml:9"},
+	} {
+		s := directory(t, map[string]string{"k.yaml": tt.text})
+		a := s.Answer("openshift.kubelet.k.yaml x.unknown_keys")
+		if got, _ := a.Value.([]string); strings.Join(got, "|") != tt.want || a.At != tt.at {
+			t.Errorf("%q at %s, want %q at %s", got, a.At, tt.want, tt.at)
+		}
+		bad, passed := judge(catalogue(t), s)
+		if f := bad["O04.keys"]; (f.State == rule.Failed) != (tt.want != "") || passed["O04.keys"] == (tt.want != "") {
+			t.Errorf("%q: %+v", tt.want, f)
+		}
+	}
 }
 
 // The MTU inside is judged by that of the devices, where a document says it.

@@ -53,6 +53,25 @@ func NewKubeletConfig(name string, pool map[string]string, k Kubelet) KubeletCon
 	}
 }
 
+// FeatureGate switches a set of features of the whole cluster on
+// (config.openshift.io/v1).
+type FeatureGate struct {
+	APIVersion string          `yaml:"apiVersion"`
+	Kind       string          `yaml:"kind"`
+	Metadata   Meta            `yaml:"metadata"`
+	Spec       FeatureGateSpec `yaml:"spec"`
+}
+
+// FeatureGateSpec is the set.
+type FeatureGateSpec struct {
+	FeatureSet string `yaml:"featureSet"`
+}
+
+// NewFeatureGate is the one object of its kind that a cluster looks at.
+func NewFeatureGate(set string) FeatureGate {
+	return FeatureGate{APIVersion: "config.openshift.io/v1", Kind: "FeatureGate", Metadata: Meta{Name: "cluster"}, Spec: FeatureGateSpec{set}}
+}
+
 // MachineHealthCheck replaces machines that are broken
 // (machine.openshift.io/v1beta1).
 type MachineHealthCheck struct {

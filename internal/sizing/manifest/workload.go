@@ -1,5 +1,7 @@
 package manifest
 
+import "strconv"
+
 // ConfigMap carries a document in a key (v1).
 type ConfigMap struct {
 	APIVersion string            `yaml:"apiVersion"`
@@ -8,11 +10,24 @@ type ConfigMap struct {
 	Data       map[string]string `yaml:"data"`
 }
 
-// NewMonitoringConfigMap carries the configuration of cluster monitoring.
-func NewMonitoringConfigMap(config string) ConfigMap {
+// SizedNodes and SizedPods are annotations of the configuration of cluster
+// monitoring that say for how many nodes and pods its volumes are: no other document
+// does before the cluster runs, and this one is audited by them.
+const (
+	SizedNodes = "fettle.dev/nodes"
+	SizedPods  = "fettle.dev/pods"
+)
+
+// NewMonitoringConfigMap carries the configuration of the monitoring of a cluster of
+// so many nodes and pods; 0 for pods that nobody has counted.
+func NewMonitoringConfigMap(config string, nodes, pods int) ConfigMap {
+	about := map[string]string{SizedNodes: strconv.Itoa(nodes)}
+	if pods > 0 {
+		about[SizedPods] = strconv.Itoa(pods)
+	}
 	return ConfigMap{
 		APIVersion: "v1", Kind: "ConfigMap",
-		Metadata: Meta{Name: "cluster-monitoring-config", Namespace: "openshift-monitoring"},
+		Metadata: Meta{Name: "cluster-monitoring-config", Namespace: "openshift-monitoring", Annotations: about},
 		Data:     map[string]string{"config.yaml": config},
 	}
 }

@@ -12,6 +12,10 @@ import (
 	"fettle.dev/fettle/internal/sizing/network"
 )
 
+// smallestServices is the prefix of the smallest service network that has a tenth
+// address, which the DNS of a cluster takes (cluster-dns-operator, "dns-default").
+const smallestServices = 28
+
 // standardPrefix is the host prefix of a cluster that asks for none.
 const standardPrefix = 23
 
@@ -127,7 +131,7 @@ func (p *plan) otherNetworks() error {
 	}
 	all := []named{{"the cluster network", "cluster-cidr", p.w.ClusterCIDR}}
 	for _, key := range e.Keys() {
-		n := named{"the network of OVN-Kubernetes's " + key, "", netip.Prefix{}}
+		n := named{"the network of OVN-Kubernetes's " + strings.TrimPrefix(key, "OVNKubernetes "), "", netip.Prefix{}}
 		into := &n.net
 		switch key {
 		case "machine":
@@ -167,7 +171,13 @@ func (p *plan) otherNetworks() error {
 		return sizing.Bad("machine-cidr", "%s has addresses for %g machines, and there are %d", p.w.MachineCIDR, max(machines, 0), p.nodes)
 	}
 	p.Max(sizing.Limit{Name: "addresses of the machine network", Maximum: machines, Wanted: float64(p.nodes), Why: p.w.MachineCIDR.String()})
+	if p.w.ServiceCIDR.Bits() > smallestServices {
+		return sizing.Bad("service-cidr", "%s has no tenth address, which is that of the cluster's DNS: want a network of /%d or larger, for the services of the cluster itself too", p.w.ServiceCIDR, smallestServices)
+	}
 	services := sizing.Power(32-p.w.ServiceCIDR.Bits()) - 2
+	if p.w.given("service-cidr") && *p.w.Objects["services"] == 0 {
+		p.Note("%s has addresses for %g services, the cluster's own among them; --services N holds it against those that are to come, as it cannot be changed after the installation", p.w.ServiceCIDR, services)
+	}
 	if n := *p.w.Objects["services"]; float64(n) > services {
 		return sizing.Bad("service-cidr", "%s has addresses for %g services, and there are %d", p.w.ServiceCIDR, max(services, 0), n)
 	}

@@ -1,6 +1,7 @@
 package openshift
 
 import (
+	"errors"
 	"fmt"
 
 	"fettle.dev/fettle/internal/rule"
@@ -32,16 +33,6 @@ func sourcesOf(f sizing.Figures, table, version, section string) []rule.Source {
 	return out
 }
 
-// application is a line of the table of applications, as it is written.
-type application struct {
-	Name       string `yaml:"name"`
-	Quantity   int    `yaml:"quantity"`
-	CPU        string `yaml:"cpu"`
-	Memory     string `yaml:"memory"`
-	Storage    string `yaml:"storage"`
-	Overcommit *bool  `yaml:"overcommit"`
-}
-
 // applications are all of them together.
 type applications struct {
 	pods                   int
@@ -54,9 +45,6 @@ type applications struct {
 	largestByMemory       string
 }
 
-// maxApps caps the lines of the table.
-const maxApps = 10000
-
 // readApps reads the table of applications and adds up what they ask for.
 func (p *plan) readApps() error {
 	if p.w.Apps == "" {
@@ -65,18 +53,22 @@ func (p *plan) readApps() error {
 		}
 		return nil
 	}
-	var list []application
-	if err := sizing.ReadYAML(p.w.Apps, &list); err != nil {
-		return sizing.Bad("apps", "%w", err)
-	}
-	if len(list) == 0 || len(list) > maxApps {
-		return sizing.Bad("apps", "%d applications: want 1 to %d", len(list), maxApps)
-	}
+	list, err := parseApps(p.w.Apps)
 	a := &applications{}
-	for i, app := range list {
-		if err := a.add(app); err != nil {
-			return sizing.Bad("apps", "application %d (%s): %w", i+1, app.Name, err)
+	for _, app := range list {
+		err = errors.Join(err, a.add(app))
+		if err != nil {
+			break
 		}
+	}
+	if err != nil {
+		at := "line "
+		if file := p.w.input("apps").Path(); file != "" {
+			at = file + ":"
+		}
+		line := &lineError{}
+		errors.As(err, &line)
+		return sizing.Bad("apps", "%s%d: %w", at, line.line, err)
 	}
 	p.apps = a
 	if p.pods == 0 {
@@ -93,41 +85,24 @@ func (p *plan) readApps() error {
 	return nil
 }
 
+// add counts an application in.
 func (a *applications) add(app application) error {
-	if app.Quantity < 1 || app.Quantity > mostPods {
-		return fmt.Errorf("quantity %d: want 1 to %d", app.Quantity, mostPods)
+	n := float64(app.quantity)
+	if a.pods += app.quantity; a.pods > mostPods {
+		return &lineError{app.line, fmt.Sprintf("with application %q there are more than %d pods", app.name, mostPods)}
 	}
-	var amounts [3]float64
-	for i, s := range []struct{ name, text string }{{"cpu", app.CPU}, {"memory", app.Memory}, {"storage", app.Storage}} {
-		if s.text == "" {
-			if s.name != "storage" {
-				return fmt.Errorf("no %s", s.name)
-			}
-			continue
-		}
-		v, err := sizing.Quantity(s.text)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-		amounts[i] = v
+	a.cores += n * app.cpu
+	a.memory += n * app.memory
+	a.storage += n * app.storage
+	if app.overcommit {
+		a.softCores += n * app.cpu
+		a.softMemory += n * app.memory
 	}
-	n := float64(app.Quantity)
-	a.pods += app.Quantity
-	if a.pods > mostPods {
-		return fmt.Errorf("more than %d pods", mostPods)
+	if app.cpu > a.mostCores {
+		a.mostCores, a.largestByCores = app.cpu, app.name
 	}
-	a.cores += n * amounts[0]
-	a.memory += n * amounts[1]
-	a.storage += n * amounts[2]
-	if app.Overcommit == nil || *app.Overcommit {
-		a.softCores += n * amounts[0]
-		a.softMemory += n * amounts[1]
-	}
-	if amounts[0] > a.mostCores {
-		a.mostCores, a.largestByCores = amounts[0], app.Name
-	}
-	if amounts[1] > a.mostMemory {
-		a.mostMemory, a.largestByMemory = amounts[1], app.Name
+	if app.memory > a.mostMemory {
+		a.mostMemory, a.largestByMemory = app.memory, app.name
 	}
 	return nil
 }

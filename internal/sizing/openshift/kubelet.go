@@ -53,8 +53,8 @@ func (p *plan) kubelets(context.Context) error {
 	}
 	if p.w.Topology != "none" {
 		k.TopologyManagerPolicy = p.w.Topology
-		if p.Version == "4.3" || p.Version == "4.4" {
-			p.Note("with %s the topology manager is an alpha feature: the FeatureGate cluster needs featureSet LatencySensitive (O20)", p.Version)
+		if err := p.topologyManager(); err != nil {
+			return err
 		}
 	}
 	low, high := e.Number("roll_out_min", "value"), e.Number("roll_out_max", "value")
@@ -82,6 +82,38 @@ func (p *plan) kubelets(context.Context) error {
 	p.Steps = append(p.Steps, sizing.Step{
 		Do: "Change the kubelets", Command: "oc create -f change-maxPods-cr.yaml", Restarts: fmt.Sprintf("each worker, %d at a time, about %.0f minutes in all", p.w.MaxUnavailable, rounds*high/60),
 		Check: fmt.Sprintf("oc describe node shows pods: %d as allocatable", p.podsPerNode),
+	})
+	return nil
+}
+
+// topologyManager switches the topology manager on where the version has it off. It
+// goes before the kubelets' change, which would be passed over without it.
+func (p *plan) topologyManager() error {
+	e, err := p.of("openshift-topology-manager")
+	if err != nil {
+		return err
+	}
+	row, err := e.Row("kubelet")
+	if err != nil {
+		return err
+	}
+	if there, _ := row.Cells["there"].(bool); !there {
+		return sizing.Bad("topology", "the kubelet of %s has no topology manager, which came with 4.3", p.Version)
+	}
+	set, _ := row.Cells["feature_set"].(string)
+	if set == "" {
+		return nil
+	}
+	text, err := sizing.YAML("The topology manager, which "+p.Version+" has as an alpha feature.", manifest.NewFeatureGate(set))
+	if err != nil {
+		return err
+	}
+	p.Add(sizing.Value{Group: "kubelet", Name: "feature_set", Value: set, Why: "the topology manager is an alpha feature of " + p.Version + ", and off without it", Sources: e.Sources})
+	p.Files = append(p.Files, sizing.Artefact{Name: "feature-gate.yaml", What: "the features of the whole cluster", Checked: "the types of openshift/api", Content: text})
+	p.Steps = append(p.Steps, sizing.Step{
+		Do: "Switch the topology manager on, before a kubelet has a policy for it", Command: "oc apply -f feature-gate.yaml",
+		Restarts: "each node, those of the control plane too, one at a time in each pool",
+		Check:    "oc get machineconfigpool: each is UPDATED; oc describe featuregate/cluster shows Feature Set: " + set,
 	})
 	return nil
 }

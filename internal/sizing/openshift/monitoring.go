@@ -42,8 +42,8 @@ func byTable(e *sizing.Edition, nodes, pods float64) (d demand, row *rule.Row) {
 	factor := max(nodes/e.Number(last.Key, "nodes"), pods/e.Number(last.Key, "pods"))
 	slope := e.Number(last.Key, "ram") - e.Number(before, "ram")
 	steps := (factor - 1) * e.Number(last.Key, "nodes") / (e.Number(last.Key, "nodes") - e.Number(before, "nodes"))
-	d.perDay = sizing.Round(e.Number(last.Key, "per_day") * factor)
-	d.ram = sizing.Round(e.Number(last.Key, "ram") + slope*steps)
+	d.perDay = e.Number(last.Key, "per_day") * factor
+	d.ram = e.Number(last.Key, "ram") + slope*steps
 	d.why = fmt.Sprintf("beyond the table, whose last row is %g nodes and %g pods, in a straight line", e.Number(last.Key, "nodes"), e.Number(last.Key, "pods"))
 	return d, nil
 }
@@ -69,13 +69,13 @@ func (p *plan) monitoring(ctx context.Context) error {
 	}
 	d, row := byTable(e, float64(p.nodes), float64(p.pods))
 	p.storage = d.perDay * float64(p.retention)
-	v := sizing.Value{Group: "prometheus", Name: "storage", Value: sizing.Round(p.storage), Unit: "GB", Why: fmt.Sprintf("%d days of %g GB, %s; 20 %% for safety are in it", p.retention, d.perDay, d.why), Sources: d.sources}
+	v := sizing.Value{Group: "prometheus", Name: "storage", Value: sizing.Round(p.storage), Unit: "GB", Why: fmt.Sprintf("%d days of %g GB, %s; 20 %% for safety are in it", p.retention, sizing.Round(d.perDay), d.why), Sources: d.sources}
 	if row != nil && p.retention == 15 {
 		v.Also = []sizing.Figure{{Value: e.Number(row.Key, "per_15_days"), Unit: "GB", What: "the source's own for 15 days"}}
 	}
-	p.Add(sizing.Value{Group: "prometheus", Name: "storage_per_day", Value: d.perDay, Unit: "GB", Why: d.why, Sources: d.sources})
+	p.Add(sizing.Value{Group: "prometheus", Name: "storage_per_day", Value: sizing.Round(d.perDay), Unit: "GB", Why: d.why, Sources: d.sources})
 	p.Add(v)
-	p.Add(sizing.Value{Group: "prometheus", Name: "ram", Value: d.ram, Unit: "GB", Why: d.why + "; later documents give no memory any more", Sources: d.sources})
+	p.Add(sizing.Value{Group: "prometheus", Name: "ram", Value: sizing.Round(d.ram), Unit: "GB", Why: d.why + "; later documents give no memory any more", Sources: d.sources})
 	cores := max(sizing.Ceil(float64(p.nodes), e.Number(e.Rows[0].Key, "nodes")), sizing.Ceil(float64(p.pods), e.Number(e.Rows[0].Key, "pods")))
 	p.Add(sizing.Value{Group: "prometheus", Name: "cores", Value: cores, Unit: "cores", Why: "one of 40 for each 50 nodes and 1800 pods", Sources: d.sources})
 	if err := e.Err(); err != nil {
@@ -171,7 +171,7 @@ func (p *plan) monitoringFile(typical *sizing.Edition) error {
 	if err != nil {
 		return err
 	}
-	text, err := sizing.YAML("Cluster monitoring on the infrastructure nodes, with volumes.", manifest.NewMonitoringConfigMap(inner))
+	text, err := sizing.YAML("Cluster monitoring on the infrastructure nodes, with volumes.", manifest.NewMonitoringConfigMap(inner, p.nodes, p.pods))
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -125,7 +126,7 @@ func TestBadInput(t *testing.T) {
 		"nodes=3 cluster-cidr=10.0.0.0/14":                                    "overlaps with the machine network",
 		"nodes=3 machine-cidr=10.130.0.0/16":                                  "overlaps",
 		"nodes=3 service-cidr=10.0.128.0/24":                                  "overlaps",
-		"nodes=3 version=4.20 machine-cidr=100.64.3.0/24":                     "join switch",
+		"nodes=3 version=4.20 machine-cidr=100.64.3.0/24":                     "the network of OVN-Kubernetes's join switch 100.64.0.0/16",
 		"nodes=300 machine-cidr=10.0.0.0/24":                                  "254 machines",
 		"nodes=3 services=300 service-cidr=172.30.0.0/24":                     "254 services",
 		"nodes=3 version=4.16 network-type=OpenShiftSDN":                      "cannot have OpenShiftSDN",
@@ -167,7 +168,10 @@ func TestBadInput(t *testing.T) {
 		"pods=10 apps=@":                                                      "fewer than the 500",
 		"node-cores=2 apps=@":                                                 "would wait for ever",
 		"apps=[]":                                                             "0 applications",
-		"apps=[{name:a}]":                                                     "not found",
+		"apps=[{name:a}]":                                                     `line 1: an application has no "name:a" (did you mean "name"?)`,
+		"nodes=3 service-cidr=172.30.0.0/30":                                  "172.30.0.0/30 has no tenth address",
+		"nodes=3 service-cidr=172.30.0.0/29":                                  "a network of /28 or larger",
+		"pods=2200 overcommit=30":                                             "of which applications? --apps FILE",
 		"nodes=3 cluster-name=A_B":                                            "lower-case",
 		"nodes=3 max-unavailable=9 pods-per-node=100":                         "more than the 3 workers",
 	})
@@ -177,26 +181,89 @@ func TestBadInput(t *testing.T) {
 func TestApps(t *testing.T) {
 	f := sizingtest.Figures(t)
 	for text, want := range map[string]string{
-		"- {name: a, quantity: 1, cpu: 1}":                       "no memory",
-		"- {name: a, quantity: 0, cpu: 1, memory: 1G}":           "quantity 0",
-		"- {name: a, quantity: 1, cpu: 1, memory: 1Q}":           `unknown unit "Q"`,
-		"- {name: a, quantity: 1, cpu: 1, memory: 1G, kind: x}":  "line 1",
-		"- {name: a, quantity: 1, cpu: 1, memory: 1G}\n---\n- 1": "one document",
-		"{":  "",
-		" ":  "the file is empty",
-		"#":  "it is empty",
-		"42": "",
+		"- {name: a, quantity: 1, cpu: 1}":                            `line 1: application "a" has no memory`,
+		"# x\n- {name: a, quantity: 0, cpu: 1, memory: 1G}":           `line 2: quantity: "0": want a whole number`,
+		"- name: a\n  quantity: -1\n  cpu: 1\n  memory: 1G":           `line 2: quantity: "-1"`,
+		"- {name: a, quantity: 1, cpu: 1, memory: 1Q}":                `line 1: memory: quantity "1Q": unknown unit "Q"`,
+		"- {name: a, quantity: 1, cpu: 1, memory: 1G, kind: x}":       "line 1",
+		"- {name: a, quantity: 1,\n  cpu: 1, memory: 1G, storge: 1G}": `line 2: an application has no "storge" (did you mean "storage"?)`,
+		"- {name: a, quantity: 1, cpu: 1, memory: 1G}\n---\n- 1":      "one list",
+		"- {name: a, name: b, quantity: 1, cpu: 1, memory: 1G}":       `an application has "name" twice`,
+		"- {name: a, quantity: [1], cpu: 1, memory: 1G}":              "line 1: quantity: want one value",
+		"- {name: a, quantity: 1, cpu: 1, memory: 1G, overcommit: x}": `overcommit: "x": want true or false`,
+		"- a\n":                  "line 1: want an application",
+		"- {name: a}\n- b: \x00": "line 2: the control character 0x00",
+		"- {name: \xff\xfe}":     "line 1: the byte 0xff is no UTF-8",
+		"{":                      "line 1: ",
+		" ":                      "the file is empty",
+		"#":                      "line 1: it is empty",
+		"42":                     "line 1: want a list",
 	} {
 		_, err := sizingtest.Ask(f, New(), "apps", text)
 		if err == nil || !strings.Contains(err.Error(), want) || !sizingtest.BadInput(err) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
+	// A file that is named is named with the mistake, and in the answer.
+	w := New()
+	_ = w.input("apps").SetFile("my/apps.yaml", "\n- {name: a, quantity: 1, cpu: 1}")
+	if _, err := w.Size(t.Context(), f); err == nil || err.Error() != `--apps: my/apps.yaml:2: application "a" has no memory` {
+		t.Error(err)
+	}
+	w = New()
+	_ = w.input("apps").SetFile("my/apps.yaml", "- &a {name: a, quantity: 1, cpu: 1, memory: 1G}\n- {<<: *a, name: b, quantity: 2}")
+	r, err := w.Size(t.Context(), f)
+	if err != nil || r.Value("applications", "pods").Value != 3 || !slices.Contains(r.Inputs, sizing.Said{Name: "apps", Value: "my/apps.yaml", From: "asked"}) {
+		t.Errorf("%v %+v", err, r)
+	}
 	// What must not be overcommitted is not.
-	r := sizingtest.Sized(t, f, New(), "apps", "- {name: java, quantity: 75, cpu: 1, memory: 1G, overcommit: false}", "overcommit", "100")
+	r = sizingtest.Sized(t, f, New(), "apps", "- {name: java, quantity: 75, cpu: 1, memory: 1G, overcommit: false}", "overcommit", "100")
 	sizingtest.Want(t, r, map[string]string{"nodes/for_cores": "10"})
 	r = sizingtest.Sized(t, f, New(), "apps", "- {name: web, quantity: 75, cpu: 1, memory: 1G}", "overcommit", "100")
 	sizingtest.Want(t, r, map[string]string{"nodes/for_cores": "5"})
+}
+
+// Where the topology manager is an alpha feature, it is switched on before the kubelets
+// have a policy for it.
+func TestTopologyGate(t *testing.T) {
+	f := sizingtest.Figures(t)
+	for version, gated := range map[string]bool{"4.3": true, "4.4": true, "4.5": false, "4.20": false} {
+		r, err := sizingtest.Ask(f, New(), "version", version, "pods", "2200", "cpu-manager", "static", "topology", "single-numa-node")
+		if err != nil {
+			t.Fatal(err)
+		}
+		step := func(command string) int {
+			return slices.IndexFunc(r.Steps, func(s sizing.Step) bool { return strings.Contains(s.Command, command) })
+		}
+		gate, kubelet := step("feature-gate.yaml"), step("change-maxPods-cr.yaml")
+		if (r.Artefact("feature-gate.yaml") != nil) != gated || (gate >= 0) != gated || gate >= kubelet {
+			t.Errorf("%s: step %d, that of the kubelets is %d, %+v", version, gate, kubelet, r.Artefact("feature-gate.yaml"))
+		}
+		readBack(t, r)
+	}
+	if _, err := sizingtest.Ask(f, New(), "version", "4.2", "pods", "2200", "cpu-manager", "static", "topology", "single-numa-node"); !sizingtest.BadInput(err) || !strings.Contains(err.Error(), "came with 4.3") {
+		t.Error(err)
+	}
+}
+
+// Nodes that are full of pods are said to be, by their cores and memory; small service
+// networks are told of.
+func TestShares(t *testing.T) {
+	f := sizingtest.Figures(t)
+	for said, want := range map[string]string{
+		"pods=2200 nodes=1":                             "with 2200 of them on a node of 8 cores and 32 GB each has 0.00341 cores and 14 MB",
+		"pods=2200 version=4.4":                         "with 220 of them on a node of 8 cores",
+		"pods=10 service-cidr=172.30.0.0/28":            "172.30.0.0/28 has addresses for 14 services",
+		"pods=10 service-cidr=172.30.0.0/28 services=3": "",
+	} {
+		r := sizingtest.Sized(t, f, New(), words(said)...)
+		if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, want) || want == "" && strings.Contains(notes, "addresses for") {
+			t.Errorf("%s: %s", said, notes)
+		}
+	}
+	if r := sizingtest.Sized(t, f, New(), words("apps=@ node-cores=4 node-ram=16")...); strings.Contains(strings.Join(r.Notes, "\n"), "was not said") {
+		t.Errorf("%v", r.Notes)
+	}
 }
 
 // The reasons are those of this plan.
@@ -370,7 +437,7 @@ func asFloat(v any) float64 {
 func readBack(t testing.TB, r *sizing.Result) {
 	t.Helper()
 	for _, a := range sizingtest.ReadBack(t, r, map[string]any{
-		"install-config.yaml": &manifest.InstallConfig{}, "change-maxPods-cr.yaml": &manifest.KubeletConfig{}, "healthcheck.yml": &manifest.MachineHealthCheck{},
+		"install-config.yaml": &manifest.InstallConfig{}, "change-maxPods-cr.yaml": &manifest.KubeletConfig{}, "healthcheck.yml": &manifest.MachineHealthCheck{}, "feature-gate.yaml": &manifest.FeatureGate{},
 		"hugepages_tuning.yaml": &manifest.Tuned{}, "50-worker-hugepages.yaml": &manifest.MachineConfig{}, "manifests/cluster-network-03-config.yml": &manifest.Network{},
 	}) {
 		if a.Name != "cluster-monitoring-config.yml" {

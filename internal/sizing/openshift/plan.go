@@ -159,7 +159,21 @@ func (p *plan) workerNodes(context.Context) error {
 	p.Add(sizing.Value{Group: "nodes", Name: "workers", Value: p.workers, Unit: "nodes", Why: why})
 	if p.pods > 0 {
 		p.Add(sizing.Value{Group: "nodes", Name: "pods_per_node", Value: sizing.Ceil(float64(p.pods), float64(p.workers)), Unit: "pods", Why: fmt.Sprintf("%d / %d, without the system's", p.pods, p.workers), Sources: sourcesOf(p.f, "openshift-maximums", p.Version, "9.3")})
+		return p.shares()
 	}
+	return nil
+}
+
+// shares says what is left for each pod where nobody has said what pods ask for: a
+// node is full of pods by its cores and its memory too.
+func (p *plan) shares() error {
+	c, _, err := p.capacity(float64(p.w.NodeCores), float64(p.w.NodeRAM)/1e9)
+	if err != nil || p.apps != nil {
+		return err
+	}
+	each := sizing.Ceil(float64(p.pods), float64(p.workers))
+	p.Note("what the pods ask for was not said (--apps FILE): with %d of them on a node of %d cores and %g GB each has %.3g cores and %.3g MB, and those that ask for more want more or larger nodes",
+		each, p.w.NodeCores, p.w.nodeGB(), c.cores/float64(each), c.memory/1e6/float64(each))
 	return nil
 }
 

@@ -168,10 +168,11 @@ func (w *Wish) nodeGB() float64 { return sizing.GB(float64(w.NodeRAM)) }
 // Inputs implements sizing.Wish.
 func (w *Wish) Inputs() []*sizing.Input { return w.inputs }
 
-func (w *Wish) given(name string) bool {
-	i := slices.IndexFunc(w.inputs, func(in *sizing.Input) bool { return in.Name == name })
-	return i >= 0 && w.inputs[i].Given()
+func (w *Wish) input(name string) *sizing.Input {
+	return w.inputs[slices.IndexFunc(w.inputs, func(in *sizing.Input) bool { return in.Name == name })]
 }
+
+func (w *Wish) given(name string) bool { return w.input(name).Given() }
 
 var (
 	nameForm   = lazyregexp.New(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
@@ -230,6 +231,9 @@ func (w *Wish) check() error {
 	}
 	if w.Topology != "none" && w.CPUManager != "static" {
 		fault("topology", "%s aligns nothing without --cpu-manager static", w.Topology)
+	}
+	if w.Overcommit > 0 && w.Apps == "" {
+		fault("overcommit", "of which applications? --apps FILE says what each asks for")
 	}
 	if w.PrometheusToken != "" && w.Prometheus == "" {
 		fault("prometheus-token", "for which Prometheus? --prometheus URL")
