@@ -187,6 +187,7 @@ func (a *app) prove(ctx context.Context, o proveOptions, work []string) (err err
 		return ui.Exit(ui.Usage, fmt.Errorf("--expect %s: want faster, slower, better, worse or no-effect", o.expect))
 	}
 	p := &proof{machine: m, o: o, body: &prove.Evidence{Schema: prove.Schema, Method: prove.Method, Work: work}}
+	a.holdOut(p.over.Load, p.leave)
 	if o.resume != "" {
 		if err := p.takeUp(); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"fettle.dev/fettle/internal/evidence"
@@ -43,6 +44,8 @@ type proof struct {
 	visits   []prove.Visit
 	watchdog *watchdog
 	lease    *os.File
+	guarded  atomic.Bool // the watchdog is there
+	over     atomic.Bool // the machine is restored
 }
 
 // takeUp takes an experiment up that was cut off.
@@ -106,14 +109,17 @@ func (p *proof) prepare(ctx context.Context) (err error) {
 	case p.o.ChangeCmd != "" && p.o.keep:
 		return ui.Exit(ui.Usage, errors.New("--keep is for changes of fettle's own: run the --change-cmd by hand"))
 	}
-	if how := tune.LeftBehind(p.engine.StateDir); how != "" && p.underway == nil {
-		return ui.Hinted(ui.Refused, errors.New("an experiment was killed together with its watchdog, and its change has not been undone"),
+	// As long as this process lives the daemon keeps its hands off.
+	if p.lease, err = p.leased(ctx); err != nil {
+		return err
+	}
+	if how := tune.Armed(p.engine.StateDir); how != "" && p.underway == nil {
+		return ui.Hinted(ui.Refused, errors.New(leftBehind),
 			how+"; then fettle prove --resume last, or rm "+filepath.Join(p.engine.StateDir, "experiment"))
 	}
-	// As long as this process lives the daemon keeps its hands off.
-	if p.lease, err = tune.Lease(p.engine.StateDir); err != nil {
-		return ui.Exit(ui.Refused, err)
-	}
+	// What others do with the journal meanwhile takes a moment, and none of it may keep
+	// the machine from being restored.
+	p.engine.Wait = patience
 	if tuners, err := p.otherTuners(ctx); err != nil {
 		return err
 	} else if len(tuners) > 0 {
@@ -137,8 +143,38 @@ func (p *proof) prepare(ctx context.Context) (err error) {
 	case err != nil:
 		return orUsage(err)
 	}
-	p.watchdog, err = p.guard(deadline, p.o.UndoCmd, p.o.Dir)
+	p.watchdog, err = p.guard(deadline, p.o.UndoCmd, p.o.Dir, p.lease)
+	p.guarded.Store(err == nil)
 	return err
+}
+
+// dismiss ends what guards the machine, which is restored: watchdog and lease.
+func (p *proof) dismiss() {
+	p.watchdog.dismiss()
+	_ = tune.End(p.lease)
+	p.over.Store(true)
+}
+
+// patience is how long an experiment waits for a transaction of somebody else.
+const patience = 30 * time.Second
+
+// leased takes the lease. The watchdog of one that was just killed is given a moment to
+// restore the machine.
+func (p *proof) leased(ctx context.Context) (*os.File, error) {
+	for end := time.Now().Add(10 * time.Second); ; {
+		lease, err := tune.Lease(p.engine.StateDir)
+		if !errors.Is(err, tune.ErrLeased) || time.Now().After(end) {
+			return lease, err
+		}
+		if x := tune.Holder(p.engine.StateDir); x != nil && !x.Restoring {
+			if _, gone := os.Stat(fmt.Sprintf("/proc/%d", x.PID)); gone == nil {
+				return nil, err
+			}
+		}
+		if wait(ctx, 20*time.Millisecond) != nil {
+			return nil, err
+		}
+	}
 }
 
 // applying is told before a command that makes the change begins, and when it has
@@ -169,6 +205,9 @@ func (p *proof) settings(ctx context.Context, deadline *journal.Try) error {
 		}
 		return p.engine.PlanAsked(ctx, changes, s)
 	}
+	if err := p.twice(); err != nil {
+		return err
+	}
 	if p.o.Plan == "" {
 		var err error
 		if planner, apply, err = p.planner(ctx, p.o.Profiles, tuneOptions{set: p.o.Set, atomic: true}); err != nil {
@@ -181,6 +220,13 @@ func (p *proof) settings(ctx context.Context, deadline *journal.Try) error {
 	tested, left, err := p.tuning.Look(ctx)
 	p.body.Change = prove.Tested{Profile: p.o.Profiles}
 	p.body.Change.Settings = underTest(tested)
+	var places []setting.Setting
+	for _, s := range tested {
+		places = append(places, s.Setting)
+	}
+	if err := tune.UnderTest(p.lease, places); err != nil {
+		return err
+	}
 	for _, s := range left {
 		p.body.Change.Left = append(p.body.Change.Left, prove.Setting{Setting: s.Setting, Before: s.Before, With: s.Want, Why: string(s.Verdict) + ": " + s.Why})
 	}
@@ -203,6 +249,26 @@ func (p *proof) settings(ctx context.Context, deadline *journal.Try) error {
 		return ui.Exit(ui.Failed, err)
 	}
 	return err
+}
+
+// twice refuses two values for one place.
+func (p *proof) twice() error {
+	asked := map[setting.Setting]string{}
+	for _, text := range p.o.Set {
+		c, err := parseChange(text)
+		if err != nil {
+			return ui.Exit(ui.Usage, err)
+		}
+		id, err := p.kinds.Resolve(c.Setting)
+		if err != nil {
+			continue // the plan says what is wrong with it
+		}
+		if first, is := asked[id]; is {
+			return ui.Exit(ui.Usage, fmt.Errorf("--set %s and --set %s are of one place: want one value", first, text))
+		}
+		asked[id] = text
+	}
+	return nil
 }
 
 // settingsOfPlan takes the values of a saved plan, which holds as long as the machine is
@@ -275,20 +341,25 @@ func (p *proof) run(ctx context.Context) (prove.Ending, error) {
 			roughly(float64(p.design.Placebo+p.design.Least)*p.o.quad().Seconds()), p.host.Clock.Now().Add(p.o.Budget).Local().Format("2006-01-02 15:04"))
 	} else if why := p.unfit(ctx); len(why) > 0 { // running work is what keeps the machine busy
 		if !p.o.Anyway {
-			p.watchdog.dismiss()
+			p.dismiss()
 			return "", ui.Hinted(ui.Refused, fmt.Errorf("this is no moment to measure: %s", strings.Join(why, "; ")), "wait, or --anyway")
 		}
 		for _, w := range why {
 			p.screen.Say("measured all the same: %s", w)
 		}
 	}
+	if len(p.visits) == 0 {
+		if err := prove.Rehearse(ctx, p.change); err != nil {
+			return "", p.unrehearsed(ctx, err)
+		}
+	}
 	if err := p.begin(); err != nil {
-		p.watchdog.dismiss()
+		p.dismiss()
 		return "", err
 	}
 	perf, err := p.host.OpenPerf()
 	if err != nil {
-		p.watchdog.dismiss()
+		p.dismiss()
 		return "", err
 	}
 	defer perf.Close()
@@ -302,14 +373,37 @@ func (p *proof) run(ctx context.Context) (prove.Ending, error) {
 	}
 	course, ending, err := e.Run(ctx, past)
 	if s := (*prove.Stuck)(nil); !errors.As(err, &s) {
-		p.watchdog.dismiss()
-		_ = p.lease.Truncate(0)
+		p.dismiss()
 	}
 	if course == nil {
 		return "", err
 	}
 	p.body = p.body.Summed(prove.Sum(course, ending, err, p.visits))
 	return ending, errors.Join(err, p.finish())
+}
+
+// unrehearsed is the error of a change that cannot be made, or taken back: nothing has
+// been measured, and there is no record.
+func (p *proof) unrehearsed(ctx context.Context, err error) error {
+	if errors.As(err, new(*prove.Stuck)) {
+		return p.stuck(err)
+	}
+	p.dismiss()
+	switch {
+	case ctx.Err() != nil:
+		return ui.Exit(ui.Interrupted, errors.New("interrupted: the machine is as it was, and nothing was measured"))
+	case errors.Is(err, journal.ErrBusy), errors.Is(err, tune.ErrLeased):
+		return err
+	}
+	return ui.Exit(ui.RolledBack, fmt.Errorf("%w; it is undone, and nothing was measured", err))
+}
+
+// stuck is the error of a change that is not undone.
+func (p *proof) stuck(err error) error {
+	if p.o.UndoCmd != "" {
+		return ui.Hinted(ui.Incomplete, err, "the watchdog tries for ten minutes more; by hand: "+p.o.UndoCmd)
+	}
+	return ui.Hinted(ui.Incomplete, err, "the watchdog tries for ten minutes more; fettle undo tries too")
 }
 
 // rests is how many moments the machine is given to come to rest: from what prepared
@@ -387,12 +481,9 @@ func roughly(s float64) string {
 
 // verdict turns how the experiment ended into an error with its exit code.
 func (p *proof) verdict(ending prove.Ending, err error, want prove.Word) error {
-	s := (*prove.Stuck)(nil)
 	switch {
-	case errors.As(err, &s) && p.o.UndoCmd != "":
-		return ui.Hinted(ui.Incomplete, err, "the watchdog tries for ten minutes more; by hand: "+p.o.UndoCmd)
-	case errors.As(err, &s):
-		return ui.Hinted(ui.Incomplete, err, "fettle undo tries again")
+	case errors.As(err, new(*prove.Stuck)):
+		return p.stuck(err)
 	case ending == "":
 		return err
 	case ending == prove.EndedInterrupted:
@@ -402,7 +493,14 @@ func (p *proof) verdict(ending prove.Ending, err error, want prove.Word) error {
 	case ending == prove.EndedGuard:
 		return ui.Exit(ui.GateNotMet, err)
 	case err != nil && p.resumable():
-		return ui.Hinted(ui.Failed, err, "what was measured is kept: fettle prove --resume "+p.underway.Name()+" goes on")
+		code := ui.Failed
+		switch {
+		case errors.Is(err, journal.ErrBusy), errors.Is(err, tune.ErrLeased):
+			code = ui.Busy
+		case errors.As(err, new(*prove.Unswitched)):
+			code = ui.RolledBack
+		}
+		return ui.Hinted(code, err, "what was measured is kept: fettle prove --resume "+p.underway.Name()+" goes on")
 	case err != nil:
 		return err
 	case want != "" && p.body.Word != want:
