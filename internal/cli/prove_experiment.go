@@ -64,10 +64,13 @@ func (p *proof) takeUp() error {
 	var l lines
 	u, err := store.Resume(name, l.take)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = ui.Hinted(ui.Usage, fmt.Errorf("no experiment %q was cut off", name), "fettle runs list shows them")
+		return p.takeUpEnded(name)
 	}
 	if err != nil {
 		return err
+	}
+	if p.o.more != (further{}) {
+		return ui.Exit(ui.Usage, errors.Join(fmt.Errorf("run %s was cut off, and goes on as it was begun: it takes no --budget and no --quads", name), u.Close()))
 	}
 	p.underway, p.visits = u, l.visits
 	if bytes.Contains(u.Run.Body, []byte(`\ufffd`)) { // what JSON has in the place of such a byte
@@ -87,6 +90,60 @@ func (p *proof) takeUp() error {
 	if here := evidence.Fingerprint(p.host); here.Hardware != u.Run.Machine.Hardware {
 		return ui.Exit(ui.Refused, fmt.Errorf("run %s was begun on another machine (%s, %s)", name, u.Run.Machine.Name, u.Run.Machine.CPU))
 	}
+	return nil
+}
+
+// further is what an experiment that has ended gets for going on.
+type further struct {
+	budget time.Duration // 0: as much as it had
+	quads  int           // at the most, with those that there are; 0: as many more as it had
+}
+
+// takeUpEnded takes an experiment up that has ended without an answer: its interval is
+// valid at every look, so that it may go on. The record that there is stays.
+func (p *proof) takeUpEnded(name string) error {
+	r, err := p.runs().Get(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ui.Hinted(ui.Usage, fmt.Errorf("no experiment %q was cut off", name), "fettle runs list shows them")
+	}
+	if err != nil {
+		return err
+	}
+	var e prove.Evidence
+	if r.Kind != "prove" {
+		return ui.Exit(ui.Usage, fmt.Errorf("run %s is a %s, and no experiment", r.ID, r.Kind))
+	}
+	if err := json.Unmarshal(r.Body, &e); err != nil {
+		return err
+	}
+	if _, err := credible(r, &e); err != nil {
+		return err
+	}
+	if !e.Unanswered() {
+		return ui.Exit(ui.Usage, fmt.Errorf("run %s has ended by %s: %s; only one that cannot tell yet, for want of time or of quads, goes on", r.ID, e.Ending, e.Text))
+	}
+	if here := evidence.Fingerprint(p.host); here.Hardware != r.Machine.Hardware {
+		return ui.Exit(ui.Refused, fmt.Errorf("run %s was made on another machine (%s, %s)", r.ID, r.Machine.Name, r.Machine.CPU))
+	}
+	more := p.o.more
+	o := proveOptions{expect: p.o.expect, keep: p.o.keep, resume: r.ID, Anyway: p.o.Anyway}
+	if err := json.Unmarshal(e.Asked, &o); err != nil {
+		return err
+	}
+	spent := 0.0
+	for _, v := range e.Visits {
+		spent += v.TookS
+	}
+	o.Budget = time.Duration(spent*float64(time.Second)) + cmp.Or(more.budget, o.Budget)
+	if e.Ending == prove.EndedMost {
+		more.quads = cmp.Or(more.quads, 2*len(e.Quads))
+	}
+	o.Quads = cmp.Or(more.quads, o.Quads)
+	if o.Quads <= len(e.Quads) {
+		return ui.Exit(ui.Usage, fmt.Errorf("run %s has %d quads: want more --quads", r.ID, len(e.Quads)))
+	}
+	p.o, p.visits = o, e.Visits
+	p.body.Work, p.body.Change, p.body.Resumed = e.Work, e.Change, append(e.Resumed, prove.Resumption{Run: r.ID, At: p.host.Clock.Now().UTC(), Quads: len(e.Quads), Verdict: e.Text, Ending: e.Ending})
 	return nil
 }
 
@@ -113,7 +170,7 @@ func (p *proof) prepare(ctx context.Context) (err error) {
 	if p.lease, err = p.leased(ctx); err != nil {
 		return err
 	}
-	if how := tune.Armed(p.engine.StateDir); how != "" && p.underway == nil {
+	if how := tune.Armed(p.engine.StateDir); how != "" && p.o.resume == "" {
 		return ui.Hinted(ui.Refused, errors.New(leftBehind),
 			how+"; then fettle prove --resume last, or rm "+filepath.Join(p.engine.StateDir, "experiment"))
 	}
@@ -191,7 +248,7 @@ func (p *proof) applying(begins bool) error {
 
 // settings prepares a change through the journal.
 func (p *proof) settings(ctx context.Context, deadline *journal.Try) error {
-	if p.o.Plan != "" && p.underway == nil {
+	if p.o.Plan != "" && p.o.resume == "" {
 		if err := p.settingsOfPlan(ctx); err != nil {
 			return err
 		}
@@ -230,7 +287,7 @@ func (p *proof) settings(ctx context.Context, deadline *journal.Try) error {
 	for _, s := range left {
 		p.body.Change.Left = append(p.body.Change.Left, prove.Setting{Setting: s.Setting, Before: s.Before, With: s.Want, Why: string(s.Verdict) + ": " + s.Why})
 	}
-	if p.underway != nil && !slices.EqualFunc(recorded, p.body.Change.Settings, func(a, b prove.Setting) bool {
+	if p.o.resume != "" && !slices.EqualFunc(recorded, p.body.Change.Settings, func(a, b prove.Setting) bool {
 		return a.Setting == b.Setting && a.Before.String() == b.Before.String() && a.With.String() == b.With.String()
 	}) {
 		return ui.Exit(ui.Refused, errors.New("the machine has other values now than when the experiment was begun: what was measured then does not go together with what would be measured now"))
@@ -322,6 +379,11 @@ func (p *proof) begin() (err error) {
 	}
 	p.underway, err = p.runs().Begin(&evidence.Run{Kind: "prove", Command: p.command, User: user(), Version: p.version, Began: p.host.Clock.Now().UTC(),
 		Machine: evidence.Fingerprint(p.host), Verdict: "under way", Body: body})
+	for _, v := range p.visits { // of the record that it goes on from
+		if err == nil {
+			err = p.underway.Append(v)
+		}
+	}
 	return err
 }
 
