@@ -58,7 +58,7 @@ func (m *machine) reserve(ctx context.Context, p *memory.Plan) (r *reserved, err
 	if err != nil {
 		return nil, err
 	}
-	if r.watchdog, err = m.guard(deadline, "", "/"); err != nil {
+	if r.watchdog, err = m.guard(deadline, "", "/", r.lease); err != nil {
 		return nil, err
 	}
 	for _, w := range p.Reserve {
@@ -95,7 +95,7 @@ func (r *reserved) release(ctx context.Context) error {
 	}
 	if r.lease != nil {
 		if err == nil {
-			_ = r.lease.Truncate(0)
+			_ = tune.End(r.lease)
 		}
 		_ = r.lease.Close()
 	}

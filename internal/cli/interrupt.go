@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"fettle.dev/fettle/internal/ui"
@@ -27,4 +29,40 @@ func endWith(ctx context.Context) (done func()) {
 		}
 	}()
 	return func() { close(finished) }
+}
+
+// ending are the signals that interrupt a verb: it gives back what it has written.
+// Ctrl-\ is one of them, unless somebody asks Go for its stacks (GOTRACEBACK).
+func ending() []os.Signal {
+	all := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
+	if os.Getenv("GOTRACEBACK") == "" {
+		all = append(all, syscall.SIGQUIT)
+	}
+	return all
+}
+
+// insisted is how long after the first signal another one means that somebody does not
+// want to wait any longer.
+const insisted = 5 * time.Second
+
+// holdOut keeps further signals from ending the process before the machine is restored,
+// from now on to its end: the first is the context's, the second gets a word. A third
+// one, or one that comes late, calls leave.
+func (a *app) holdOut(restored func() bool, leave func()) {
+	told := make(chan os.Signal, 8)
+	signal.Notify(told, ending()...)
+	go func() {
+		first, n := time.Time{}, 0
+		for range told {
+			n++
+			switch {
+			case n == 1:
+				first = time.Now()
+			case n > 2 || time.Since(first) > insisted:
+				leave()
+			case !restored():
+				a.screen.Say("restoring; a moment")
+			}
+		}
+	}()
 }

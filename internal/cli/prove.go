@@ -65,6 +65,7 @@ type proveOptions struct {
 	expect string
 	keep   bool
 	resume string
+	more   further // with resume
 }
 
 func proveCommand(a *app) *cobra.Command {
@@ -103,7 +104,7 @@ pressure tell the difference.`,
 			}
 			if o.resume != "" {
 				// What it is about was decided before its first run.
-				taken := map[string]bool{"resume": true, "expect": true, "keep": true, "anyway": true, "output": true, "state-dir": true}
+				taken := map[string]bool{"budget": true, "quads": true, "resume": true, "expect": true, "keep": true, "anyway": true, "output": true, "state-dir": true}
 				var more []string
 				c.Flags().Visit(func(f *pflag.Flag) {
 					if !taken[f.Name] {
@@ -112,6 +113,12 @@ pressure tell the difference.`,
 				})
 				if len(args) > 0 {
 					more = append(more, "another work")
+				}
+				if c.Flags().Changed("budget") {
+					o.more.budget = o.Budget
+				}
+				if c.Flags().Changed("quads") {
+					o.more.quads = o.Quads
 				}
 				if len(more) > 0 {
 					return ui.Exit(ui.Usage, fmt.Errorf("--resume goes on as it was begun: it takes no %s", strings.Join(more, ", ")))
@@ -166,7 +173,7 @@ pressure tell the difference.`,
 	f.Uint64Var(&o.Seed, "seed", 0, "seed of the order (default: a new one; the evidence has it)")
 	f.StringVar(&o.expect, "expect", "", "exit with 3 unless the verdict is this: faster, slower, better, worse or no-effect")
 	f.BoolVar(&o.keep, "keep", false, "apply the change for good if it is better")
-	f.StringVar(&o.resume, "resume", "", "go on with an experiment that was cut off, by its name (fettle runs list) or last")
+	f.StringVar(&o.resume, "resume", "", "go on with an experiment that was cut off, by its name (fettle runs list) or last; or, by its ID, with one that has ended and cannot tell yet: --budget is the time that it gets then, --quads the most with those that it has")
 	f.BoolVar(&o.Anyway, "anyway", false, "measure also where the machine is busy or the margin out of reach")
 	return c
 }
@@ -187,11 +194,14 @@ func (a *app) prove(ctx context.Context, o proveOptions, work []string) (err err
 		return ui.Exit(ui.Usage, fmt.Errorf("--expect %s: want faster, slower, better, worse or no-effect", o.expect))
 	}
 	p := &proof{machine: m, o: o, body: &prove.Evidence{Schema: prove.Schema, Method: prove.Method, Work: work}}
+	a.holdOut(p.over.Load, p.leave)
 	if o.resume != "" {
 		if err := p.takeUp(); err != nil {
 			return err
 		}
-		defer p.underway.Close()
+		if p.underway != nil {
+			defer p.underway.Close()
+		}
 	}
 	err = p.prepare(ctx)
 	if p.closing != nil {
@@ -215,6 +225,9 @@ func (a *app) prove(ctx context.Context, o proveOptions, work []string) (err err
 		} else {
 			err = p.keep(ctx)
 		}
+	}
+	if p.body.Unanswered() && p.underway.Run.ID != "" {
+		a.screen.Say("fettle prove --resume %s --budget 30m goes on with it", p.underway.Run.ID)
 	}
 	if a.data() {
 		return a.result(ProveResult{p.underway.Run}, err)

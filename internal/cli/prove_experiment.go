@@ -1,17 +1,16 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"fettle.dev/fettle/internal/evidence"
@@ -43,48 +42,8 @@ type proof struct {
 	visits   []prove.Visit
 	watchdog *watchdog
 	lease    *os.File
-}
-
-// takeUp takes an experiment up that was cut off.
-func (p *proof) takeUp() error {
-	store, name := p.runs(), p.o.resume
-	if name == "last" {
-		names, err := store.CutOff()
-		if err != nil {
-			return err
-		}
-		if len(names) == 0 {
-			return ui.Exit(ui.Usage, errors.New("no experiment was cut off"))
-		}
-		name = names[len(names)-1]
-	}
-	var l lines
-	u, err := store.Resume(name, l.take)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = ui.Hinted(ui.Usage, fmt.Errorf("no experiment %q was cut off", name), "fettle runs list shows them")
-	}
-	if err != nil {
-		return err
-	}
-	p.underway, p.visits = u, l.visits
-	if bytes.Contains(u.Run.Body, []byte(`\ufffd`)) { // what JSON has in the place of such a byte
-		return ui.Hinted(ui.Refused, fmt.Errorf("run %s cannot go on: its commands have bytes that are not UTF-8, and its record has not kept them", name), "begin it anew")
-	}
-	if err := json.Unmarshal(u.Run.Body, p.body); err != nil {
-		return err
-	}
-	o := proveOptions{expect: p.o.expect, keep: p.o.keep, resume: p.o.resume, Anyway: p.o.Anyway}
-	if err := json.Unmarshal(p.body.Asked, &o); err != nil {
-		return err
-	}
-	p.o = o
-	if begun := p.body.JudgedBy(); begun != prove.Method {
-		p.screen.Say("begun with method %d of judging, and judged by method %d from here on, with all that was measured", begun, prove.Method)
-	}
-	if here := evidence.Fingerprint(p.host); here.Hardware != u.Run.Machine.Hardware {
-		return ui.Exit(ui.Refused, fmt.Errorf("run %s was begun on another machine (%s, %s)", name, u.Run.Machine.Name, u.Run.Machine.CPU))
-	}
-	return nil
+	guarded  atomic.Bool // the watchdog is there
+	over     atomic.Bool // the machine is restored
 }
 
 // prepare looks whether the change can be tested, and starts the watchdog. Nothing is
@@ -106,14 +65,17 @@ func (p *proof) prepare(ctx context.Context) (err error) {
 	case p.o.ChangeCmd != "" && p.o.keep:
 		return ui.Exit(ui.Usage, errors.New("--keep is for changes of fettle's own: run the --change-cmd by hand"))
 	}
-	if how := tune.LeftBehind(p.engine.StateDir); how != "" && p.underway == nil {
-		return ui.Hinted(ui.Refused, errors.New("an experiment was killed together with its watchdog, and its change has not been undone"),
+	// As long as this process lives the daemon keeps its hands off.
+	if p.lease, err = p.leased(ctx); err != nil {
+		return err
+	}
+	if how := tune.Armed(p.engine.StateDir); how != "" && p.o.resume == "" {
+		return ui.Hinted(ui.Refused, errors.New(leftBehind),
 			how+"; then fettle prove --resume last, or rm "+filepath.Join(p.engine.StateDir, "experiment"))
 	}
-	// As long as this process lives the daemon keeps its hands off.
-	if p.lease, err = tune.Lease(p.engine.StateDir); err != nil {
-		return ui.Exit(ui.Refused, err)
-	}
+	// What others do with the journal meanwhile takes a moment, and none of it may keep
+	// the machine from being restored.
+	p.engine.Wait = patience
 	if tuners, err := p.otherTuners(ctx); err != nil {
 		return err
 	} else if len(tuners) > 0 {
@@ -137,8 +99,16 @@ func (p *proof) prepare(ctx context.Context) (err error) {
 	case err != nil:
 		return orUsage(err)
 	}
-	p.watchdog, err = p.guard(deadline, p.o.UndoCmd, p.o.Dir)
+	p.watchdog, err = p.guard(deadline, p.o.UndoCmd, p.o.Dir, p.lease)
+	p.guarded.Store(err == nil)
 	return err
+}
+
+// dismiss ends what guards the machine, which is restored: watchdog and lease.
+func (p *proof) dismiss() {
+	p.watchdog.dismiss()
+	_ = tune.End(p.lease)
+	p.over.Store(true)
 }
 
 // applying is told before a command that makes the change begins, and when it has
@@ -155,7 +125,7 @@ func (p *proof) applying(begins bool) error {
 
 // settings prepares a change through the journal.
 func (p *proof) settings(ctx context.Context, deadline *journal.Try) error {
-	if p.o.Plan != "" && p.underway == nil {
+	if p.o.Plan != "" && p.o.resume == "" {
 		if err := p.settingsOfPlan(ctx); err != nil {
 			return err
 		}
@@ -169,6 +139,9 @@ func (p *proof) settings(ctx context.Context, deadline *journal.Try) error {
 		}
 		return p.engine.PlanAsked(ctx, changes, s)
 	}
+	if err := p.twice(); err != nil {
+		return err
+	}
 	if p.o.Plan == "" {
 		var err error
 		if planner, apply, err = p.planner(ctx, p.o.Profiles, tuneOptions{set: p.o.Set, atomic: true}); err != nil {
@@ -181,10 +154,17 @@ func (p *proof) settings(ctx context.Context, deadline *journal.Try) error {
 	tested, left, err := p.tuning.Look(ctx)
 	p.body.Change = prove.Tested{Profile: p.o.Profiles}
 	p.body.Change.Settings = underTest(tested)
+	var places []setting.Setting
+	for _, s := range tested {
+		places = append(places, s.Setting)
+	}
+	if err := tune.UnderTest(p.lease, places); err != nil {
+		return err
+	}
 	for _, s := range left {
 		p.body.Change.Left = append(p.body.Change.Left, prove.Setting{Setting: s.Setting, Before: s.Before, With: s.Want, Why: string(s.Verdict) + ": " + s.Why})
 	}
-	if p.underway != nil && !slices.EqualFunc(recorded, p.body.Change.Settings, func(a, b prove.Setting) bool {
+	if p.o.resume != "" && !slices.EqualFunc(recorded, p.body.Change.Settings, func(a, b prove.Setting) bool {
 		return a.Setting == b.Setting && a.Before.String() == b.Before.String() && a.With.String() == b.With.String()
 	}) {
 		return ui.Exit(ui.Refused, errors.New("the machine has other values now than when the experiment was begun: what was measured then does not go together with what would be measured now"))
@@ -203,6 +183,26 @@ func (p *proof) settings(ctx context.Context, deadline *journal.Try) error {
 		return ui.Exit(ui.Failed, err)
 	}
 	return err
+}
+
+// twice refuses two values for one place.
+func (p *proof) twice() error {
+	asked := map[setting.Setting]string{}
+	for _, text := range p.o.Set {
+		c, err := parseChange(text)
+		if err != nil {
+			return ui.Exit(ui.Usage, err)
+		}
+		id, err := p.kinds.Resolve(c.Setting)
+		if err != nil {
+			continue // the plan says what is wrong with it
+		}
+		if first, is := asked[id]; is {
+			return ui.Exit(ui.Usage, fmt.Errorf("--set %s and --set %s are of one place: want one value", first, text))
+		}
+		asked[id] = text
+	}
+	return nil
 }
 
 // settingsOfPlan takes the values of a saved plan, which holds as long as the machine is
@@ -256,6 +256,11 @@ func (p *proof) begin() (err error) {
 	}
 	p.underway, err = p.runs().Begin(&evidence.Run{Kind: "prove", Command: p.command, User: user(), Version: p.version, Began: p.host.Clock.Now().UTC(),
 		Machine: evidence.Fingerprint(p.host), Verdict: "under way", Body: body})
+	for _, v := range p.visits { // of the record that it goes on from
+		if err == nil {
+			err = p.underway.Append(v)
+		}
+	}
 	return err
 }
 
@@ -275,20 +280,25 @@ func (p *proof) run(ctx context.Context) (prove.Ending, error) {
 			roughly(float64(p.design.Placebo+p.design.Least)*p.o.quad().Seconds()), p.host.Clock.Now().Add(p.o.Budget).Local().Format("2006-01-02 15:04"))
 	} else if why := p.unfit(ctx); len(why) > 0 { // running work is what keeps the machine busy
 		if !p.o.Anyway {
-			p.watchdog.dismiss()
+			p.dismiss()
 			return "", ui.Hinted(ui.Refused, fmt.Errorf("this is no moment to measure: %s", strings.Join(why, "; ")), "wait, or --anyway")
 		}
 		for _, w := range why {
 			p.screen.Say("measured all the same: %s", w)
 		}
 	}
+	if len(p.visits) == 0 {
+		if err := prove.Rehearse(ctx, p.change); err != nil {
+			return "", p.unrehearsed(ctx, err)
+		}
+	}
 	if err := p.begin(); err != nil {
-		p.watchdog.dismiss()
+		p.dismiss()
 		return "", err
 	}
 	perf, err := p.host.OpenPerf()
 	if err != nil {
-		p.watchdog.dismiss()
+		p.dismiss()
 		return "", err
 	}
 	defer perf.Close()
@@ -302,8 +312,7 @@ func (p *proof) run(ctx context.Context) (prove.Ending, error) {
 	}
 	course, ending, err := e.Run(ctx, past)
 	if s := (*prove.Stuck)(nil); !errors.As(err, &s) {
-		p.watchdog.dismiss()
-		_ = p.lease.Truncate(0)
+		p.dismiss()
 	}
 	if course == nil {
 		return "", err
@@ -387,12 +396,9 @@ func roughly(s float64) string {
 
 // verdict turns how the experiment ended into an error with its exit code.
 func (p *proof) verdict(ending prove.Ending, err error, want prove.Word) error {
-	s := (*prove.Stuck)(nil)
 	switch {
-	case errors.As(err, &s) && p.o.UndoCmd != "":
-		return ui.Hinted(ui.Incomplete, err, "the watchdog tries for ten minutes more; by hand: "+p.o.UndoCmd)
-	case errors.As(err, &s):
-		return ui.Hinted(ui.Incomplete, err, "fettle undo tries again")
+	case errors.As(err, new(*prove.Stuck)):
+		return p.stuck(err)
 	case ending == "":
 		return err
 	case ending == prove.EndedInterrupted:
@@ -402,7 +408,14 @@ func (p *proof) verdict(ending prove.Ending, err error, want prove.Word) error {
 	case ending == prove.EndedGuard:
 		return ui.Exit(ui.GateNotMet, err)
 	case err != nil && p.resumable():
-		return ui.Hinted(ui.Failed, err, "what was measured is kept: fettle prove --resume "+p.underway.Name()+" goes on")
+		code := ui.Failed
+		switch {
+		case errors.Is(err, journal.ErrBusy), errors.Is(err, tune.ErrLeased):
+			code = ui.Busy
+		case errors.As(err, new(*prove.Unswitched)):
+			code = ui.RolledBack
+		}
+		return ui.Hinted(code, err, "what was measured is kept: fettle prove --resume "+p.underway.Name()+" goes on")
 	case err != nil:
 		return err
 	case want != "" && p.body.Word != want:

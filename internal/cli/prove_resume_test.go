@@ -54,10 +54,19 @@ func (p *proving) cutOff(signal syscall.Signal, more ...string) (string, int) {
 	return said.String(), cmd.ProcessState.ExitCode()
 }
 
-// TestProveQuit: SIGQUIT, which ends a Go program with what its threads were at, leaves
-// the machine restored, and the experiment to be resumed.
+// TestProveQuit: SIGQUIT is an interruption like another, and ends the program with what
+// its threads were at only where somebody asks for that. Both leave the machine restored,
+// and the experiment to be resumed.
 func TestProveQuit(t *testing.T) {
 	p := newProving(t)
+	if said, code := p.cutOff(syscall.SIGQUIT); code != 130 || strings.Contains(said, "goroutine") || !strings.Contains(said, "the machine is as it was") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+	if text, err := os.ReadFile(filepath.Join(p.machine, "proc/sys/vm/swappiness")); err != nil || strings.TrimSpace(string(text)) != "60" {
+		t.Errorf("vm.swappiness is %q (%v)", text, err)
+	}
+	t.Setenv("GOTRACEBACK", "single")
+	p = newProving(t)
 	said, code := p.cutOff(syscall.SIGQUIT)
 	if code != 2 || !strings.Contains(said, "SIGQUIT") {
 		t.Errorf("exit code %d: %s", code, said)
@@ -155,6 +164,16 @@ func TestPruneStanding(t *testing.T) {
 	out, code := p.run("runs", "prune", "--cut-off", "--yes")
 	if left, err := p.runs().CutOff(); code != 0 || !strings.Contains(out, names[0]+" stays: the change of an experiment that was cut off stands (transaction ") || err != nil || len(left) != 1 {
 		t.Errorf("exit code %d, left are %v: %s", code, left, out)
+	}
+	if out, code := p.run("status"); code != 0 || !strings.Contains(out, "is of an experiment that was killed together with its watchdog") || strings.Contains(out, "confirm") {
+		t.Errorf("status: exit code %d: %s", code, out)
+	}
+	// Nobody else would end it: the next one that writes does.
+	if out, code := p.run("tune", "--set", "vm.dirty_ratio=25"); code != 0 || !strings.Contains(out, "taken back first") {
+		t.Errorf("tune: exit code %d: %s", code, out)
+	}
+	if text, err := os.ReadFile(filepath.Join(p.machine, "proc/sys/vm/swappiness")); err != nil || strings.TrimSpace(string(text)) != "60" {
+		t.Errorf("the change is in force: %q, %v", text, err)
 	}
 	if out, code := p.run("undo"); code != 0 {
 		t.Errorf("exit code %d: %s", code, out)

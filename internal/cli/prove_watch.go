@@ -18,6 +18,7 @@ import (
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/prove"
 	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // watchdog is the process that restores the machine should this one be killed.
@@ -36,8 +37,9 @@ func (m *machine) deadline(d time.Duration) (*journal.Try, error) {
 // guard starts the watchdog of an experiment. It reads from a pipe whose other end
 // this process alone has: the pipe ends with the process, whatever ends that, and no
 // clock wakes the watchdog before. What undoes a pair of commands runs in the
-// caller's own directory and environment.
-func (m *machine) guard(deadline *journal.Try, undoCmd, dir string) (*watchdog, error) {
+// caller's own directory and environment. It holds the lease too: as long as it has
+// something to restore no other experiment begins.
+func (m *machine) guard(deadline *journal.Try, undoCmd, dir string, lease *os.File) (*watchdog, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -54,6 +56,7 @@ func (m *machine) guard(deadline *journal.Try, undoCmd, dir string) (*watchdog, 
 	if err != nil {
 		return nil, err
 	}
+	cmd.ExtraFiles = []*os.File{lease}
 	if err := startReady(cmd); err != nil {
 		return nil, fmt.Errorf("the watchdog of the experiment cannot be started, so nothing is changed: %w", err)
 	}
@@ -80,11 +83,23 @@ func (w *watchdog) tell(what byte) error {
 	return nil
 }
 
+// leave ends the process at once, for somebody who does not want to wait.
+func (p *proof) leave() {
+	if p.guarded.Load() && !p.over.Load() {
+		p.screen.Say("left to the watchdog, which restores the machine; fettle status says when it has")
+		os.Exit(ui.Incomplete)
+	}
+	os.Exit(ui.Interrupted)
+}
+
 // dismiss tells the watchdog that the machine is restored.
 func (w *watchdog) dismiss() {
 	_ = w.tell(dismissed)
 	_ = w.end.Close()
 }
+
+// leaseFD is where a watchdog of an experiment has its lease.
+const leaseFD = readyFD + 1
 
 // watchExperimentCommand is the watchdog of an experiment.
 func watchExperimentCommand(a *app) *cobra.Command {
@@ -116,6 +131,8 @@ func watchExperimentCommand(a *app) *cobra.Command {
 					return nil
 				}
 			}
+			lease := os.NewFile(leaseFD, "lease")
+			_ = tune.Restoring(lease)
 			// The work must not load the machine that is restored, and a command that
 			// makes the change must not go on beside the one that undoes it.
 			_ = host.EndMarked(mark(deadline, "work"))

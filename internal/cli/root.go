@@ -47,11 +47,11 @@ func Main(version string, args []string, out, errw io.Writer) int {
 	}
 	// Ctrl-C ends the context; the verbs give back what they have written. A
 	// lost terminal and a polite kill are the same.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), ending()...)
 	defer stop()
 	go func() {
 		<-ctx.Done()
-		stop() // a second one ends the process as ever
+		stop() // a second one ends the process as ever, where nobody holds out
 	}()
 	return runUntil(ctx, version, args, out, errw)
 }

@@ -14,6 +14,9 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
+// leftBehind says what an experiment has left whose watchdog is not at work any more.
+const leftBehind = "an experiment and its watchdog have ended without undoing its change, which fettle's journal does not know and which may still stand"
+
 // maxDrifted is how many values that have drifted status shows.
 const maxDrifted = 5
 
@@ -76,9 +79,22 @@ func (a *app) status(ctx context.Context) error {
 		fmt.Fprintf(out, "to undo: %s\n", report.Transactions(st.Live))
 	}
 	if st.ExperimentUndo != "" {
-		fmt.Fprintf(out, "! an experiment was killed together with its watchdog, and its change may still stand: run %s, or fettle prove --resume last\n", ui.Printable(st.ExperimentUndo))
+		fmt.Fprintf(out, "! %s: run %s, or fettle prove --resume last\n", leftBehind, ui.Printable(st.ExperimentUndo))
+	}
+	if x := st.Experiment; x != nil && x.Restoring {
+		fmt.Fprintf(out, "! an experiment has ended, and its watchdog (process %d) is still undoing its change %s\n", x.PID, ui.Printable(x.Undo))
+	} else if x != nil {
+		fmt.Fprintf(out, "! an experiment is under way (process %d): it switches values to and fro\n", x.PID)
 	}
 	for _, t := range st.Trials {
+		if t.Experiment && st.Experiment == nil {
+			fmt.Fprintf(out, "! transaction %d is of an experiment that was killed together with its watchdog: fettle undo %d takes it back, as does the next fettle tune; or fettle prove --resume last\n", t.Tx, t.Tx)
+			continue
+		}
+		if t.Experiment {
+			fmt.Fprintf(out, "! transaction %d is of that experiment, which takes it back\n", t.Tx)
+			continue
+		}
 		if t.Overdue {
 			fmt.Fprintf(out, "! transaction %d is overdue: its trial ended at %s, and nothing has taken it back yet; the next fettle tune or undo does, or the next boot where fettle's unit is enabled\n", t.Tx, t.Until.Local().Format("2006-01-02 15:04:05"))
 			continue

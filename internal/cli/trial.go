@@ -78,7 +78,7 @@ func startReady(cmd *exec.Cmd) error {
 		return err
 	}
 	defer r.Close()
-	cmd.ExtraFiles = []*os.File{w}
+	cmd.ExtraFiles = append([]*os.File{w}, cmd.ExtraFiles...)
 	cmd.Args = append(cmd.Args, "--ready")
 	err = cmd.Start()
 	w.Close()

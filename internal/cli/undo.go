@@ -54,16 +54,20 @@ func (a *app) undo(ctx context.Context, ids []int) error {
 	if s, err := m.engine.State(); err == nil {
 		m.sayTorn(s) // taking the lock clears it away
 	}
+	if x := tune.Holder(m.engine.StateDir); x != nil {
+		m.screen.Say("an experiment is under way (process %d): it ends when its change is taken back, and what is given back beside that may disturb what it measures", x.PID)
+	}
 	// An undo goes to its end: stopping half-way would be neither state.
 	u, err := m.engine.Undo(context.WithoutCancel(ctx), ids...)
 	nothing := errors.Is(err, tune.ErrNothing)
 	if nothing {
 		u, err = &tune.Undone{Undoes: []int{}, Result: "done", Values: []tune.UndoneValue{}}, nil
 	}
+	// What a command has changed, the journal does not know.
 	if how := tune.LeftBehind(m.engine.StateDir); how != "" && len(ids) == 0 {
-		// What a command has changed, the journal does not know.
-		err = errors.Join(err, ui.Hinted(ui.Failed, errors.New("an experiment was killed together with its watchdog, and its change, which fettle's journal does not know, may still stand"),
-			"run "+how+"; or fettle prove --resume last"))
+		err = errors.Join(err, ui.Hinted(ui.Failed, errors.New(leftBehind), "run "+how+"; or fettle prove --resume last"))
+	} else if x := tune.Holder(m.engine.StateDir); x != nil && x.Undo != "" && len(ids) == 0 {
+		err = errors.Join(err, ui.Hinted(ui.Failed, fmt.Errorf("the change of an experiment, which fettle's journal does not know, may still stand: process %d is to undo it", x.PID), "by hand: "+x.Undo))
 	} else if nothing {
 		a.screen.Say("%v", tune.ErrNothing)
 	}

@@ -115,6 +115,10 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
+	brood, err := host.Adopt()
+	if err != nil {
+		return m, err
+	}
 	floor := float64(peak())
 	began := c.Clock.Now()
 	if err = cmd.Start(); err == nil {
@@ -126,6 +130,10 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 	}
 	if cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has left behind
+	}
+	// And what has a session of its own would load the next runs.
+	if left := errors.Join(brood.End(), host.EndMarked(c.Mark)); left != nil {
+		return m, left
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		return m, cause

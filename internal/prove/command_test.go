@@ -202,3 +202,20 @@ func emptyHost(t *testing.T) *host.Host {
 	}
 	return h
 }
+
+// TestCommandEndsAll: what the work starts ends with it, also in a session of its own and
+// without its environment.
+func TestCommandEndsAll(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pid")
+	c := &Command{Args: []string{"sh", "-c", "setsid env -i sh -c 'echo $$ >" + file + "; exec sleep 1000' </dev/null >/dev/null 2>&1 & sleep 1000"}, Timeout: 700 * time.Millisecond, Clock: wallClock{}, Mark: "ends-all"}
+	if _, err := c.Visit(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "it did not end within") {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("/proc/" + strings.TrimSpace(string(text))); err == nil {
+		t.Errorf("process %s goes on", text)
+	}
+}

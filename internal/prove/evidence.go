@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/stats"
@@ -52,7 +53,26 @@ type Evidence struct {
 	// of so many things some differ by chance.
 	Moved []Movement `json:"moved,omitempty"`
 
+	// Resumed says where the experiment was taken up after it had ended without an
+	// answer. The interval is valid at every look, so that this is none more.
+	Resumed []Resumption `json:"resumed,omitempty"`
+
 	Visits []Visit `json:"visits"`
+}
+
+// Resumption is where an experiment that had ended was taken up again.
+type Resumption struct {
+	Run     string    `json:"run"` // whose visits are the first ones here
+	At      time.Time `json:"time"`
+	Quads   int       `json:"quads"` // that were complete
+	Verdict string    `json:"verdict"`
+	Ending  Ending    `json:"ending"`
+}
+
+// Unanswered says whether an experiment has ended without an answer, for want of time or
+// of quads: it can go on.
+func (e *Evidence) Unanswered() bool {
+	return e.Word == CannotTell && (e.Ending == EndedBudget || e.Ending == EndedMost)
 }
 
 // JSONBody says that it is the body of a run.
@@ -182,7 +202,10 @@ func (e *Evidence) Again() error {
 // Summed is what an experiment found, with what the evidence of its beginning says of
 // the question.
 func (e *Evidence) Summed(found *Evidence) *Evidence {
-	found.Asked, found.Work, found.Change = e.Asked, e.Work, e.Change
+	found.Asked, found.Work, found.Change, found.Resumed = e.Asked, e.Work, e.Change, e.Resumed
+	for _, r := range e.Resumed {
+		found.Warnings = append(found.Warnings, fmt.Sprintf("taken up again after quad %d, when run %s had ended with: %s; the interval is valid at every look, also at these", r.Quads, r.Run, r.Verdict))
+	}
 	return found
 }
 

@@ -121,7 +121,14 @@ func (e *Experiment) Run(ctx context.Context, past []Visit) (course *Course, end
 	ending, err = r.run(ctx)
 	if r.at != Without {
 		// Not to be interrupted: this is what the interruption is for.
-		if undo := e.Change.Undo(context.WithoutCancel(ctx)); undo != nil {
+		undo := e.Change.Undo(context.WithoutCancel(ctx))
+		d := (*disturbed)(nil)
+		switch {
+		case errors.Is(undo, ErrTakenBack) && errors.As(err, &d):
+			err = fmt.Errorf("%w: %w", undo, d.error)
+		case errors.Is(undo, ErrTakenBack):
+			err = errors.Join(undo, err)
+		case undo != nil:
 			err = errors.Join(&Stuck{undo}, err)
 		}
 	}
@@ -212,8 +219,8 @@ func (r *runner) step(ctx context.Context, s Step) error {
 	if err := r.arm(ctx, s); err != nil {
 		return err
 	}
-	if err := r.Change.Holds(ctx, r.at); err != nil {
-		return fmt.Errorf("somebody else has changed the machine: %w", err)
+	if err := r.holds(ctx); err != nil {
+		return err
 	}
 	if r.Watch != nil {
 		if err := r.Watch.Begin(); err != nil {
@@ -235,6 +242,10 @@ func (r *runner) step(ctx context.Context, s Step) error {
 			return err
 		}
 	}
+	// What was changed in the middle of it is neither side.
+	if err := r.holds(ctx); err != nil {
+		return err
+	}
 	if err := r.course.Took(v.Values); err != nil {
 		return err
 	}
@@ -254,6 +265,22 @@ func (r *runner) step(ctx context.Context, s Step) error {
 	}
 	return nil
 }
+
+// holds looks whether the machine is on the side that it was brought to.
+func (r *runner) holds(ctx context.Context) error {
+	if err := r.Change.Holds(ctx, r.at); err != nil {
+		return &disturbed{err}
+	}
+	return nil
+}
+
+// disturbed is that somebody else has changed what is under test.
+type disturbed struct{ error }
+
+func (d *disturbed) Error() string {
+	return "somebody else has changed the machine: " + d.error.Error()
+}
+func (d *disturbed) Unwrap() error { return d.error }
 
 // side says with or without the change.
 func side(a Arm) string {
@@ -282,11 +309,44 @@ func (r *runner) arm(ctx context.Context, s Step) error {
 		to, name = r.Change.Undo, "undone"
 	}
 	r.at = ""
-	if err := to(ctx); err != nil {
-		return fmt.Errorf("the change cannot be %s: %w", name, err)
+	switch err := to(ctx); {
+	case errors.Is(err, ErrTakenBack):
+		r.at = Without
+		return err
+	case err != nil:
+		return &Unswitched{name, err}
 	}
 	r.at = s.Arm
 	return nil
+}
+
+// Unswitched is that the change could not be applied or undone when it was its turn.
+type Unswitched struct {
+	what string // applied, undone
+	Err  error
+}
+
+func (u *Unswitched) Error() string { return "the change cannot be " + u.what + ": " + u.Err.Error() }
+func (u *Unswitched) Unwrap() error { return u.Err }
+
+// Rehearse makes the change once and takes it back: a value that the kernel does not
+// take is found before anything is measured. The error is an *Unswitched where the
+// machine is as it was, and a *Stuck where it is not.
+func Rehearse(ctx context.Context, c Change) error {
+	err := c.Apply(ctx)
+	if err == nil {
+		err = c.Holds(ctx, With)
+	}
+	if undo := c.Undo(context.WithoutCancel(ctx)); undo != nil && !errors.Is(undo, ErrTakenBack) {
+		return errors.Join(&Stuck{undo}, err)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return &Unswitched{"applied", err}
+	}
+	return c.Holds(ctx, Without)
 }
 
 // reach says whether the margin can be seen with the noise that the placebo showed.

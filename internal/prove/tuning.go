@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
@@ -31,6 +32,10 @@ type place struct {
 
 // ErrNoChange is that the machine is already as the change would make it.
 var ErrNoChange = errors.New("the change changes nothing here: the machine has these values already")
+
+// ErrTakenBack is that somebody else has taken the change back: the machine is without
+// it.
+var ErrTakenBack = errors.New("somebody else took the change back")
 
 // Look plans the change without writing anything, and tells the values that will be
 // under test and those of the plan that cannot be, each with the reason.
@@ -74,7 +79,13 @@ func (t *Tuning) apply(ctx context.Context, plan tune.Planner) error {
 	case a.Result == tune.ResultNothing:
 		return ErrNoChange
 	case a.Result != journal.ResultDone:
-		return fmt.Errorf("%d of %d values could not be set", a.Failed()+a.Failing(), len(a.Plan.Steps))
+		var why []string
+		for _, s := range a.Plan.Steps {
+			if s.Verdict == plugin.Rejected || s.Failing() {
+				why = append(why, fmt.Sprintf("%s = %s: %s: %s", s.Setting, s.Want, s.Verdict, s.Why))
+			}
+		}
+		return fmt.Errorf("%d of %d values could not be set: %s", a.Failed()+a.Failing(), len(a.Plan.Steps), strings.Join(why, "; "))
 	}
 	return nil
 }
@@ -84,7 +95,12 @@ func (t *Tuning) Undo(ctx context.Context) error {
 	if t.tx == 0 {
 		return nil // it never came into force
 	}
-	if _, err := t.Engine.Undo(ctx, t.tx); err != nil && !errors.Is(err, tune.ErrNothing) {
+	switch _, err := t.Engine.Undo(ctx, t.tx); {
+	case errors.Is(err, tune.ErrTakenBack):
+		err = fmt.Errorf("%w (transaction %d)", ErrTakenBack, t.tx)
+		t.tx = 0
+		return err
+	case err != nil && !errors.Is(err, tune.ErrNothing):
 		return err
 	}
 	t.tx = 0
@@ -115,7 +131,10 @@ func (t *Tuning) Placebo(ctx context.Context) error {
 	if err != nil && !errors.Is(err, ErrNoChange) {
 		return err
 	}
-	return t.Undo(ctx)
+	if err := t.Undo(ctx); !errors.Is(err, ErrTakenBack) { // it had changed nothing
+		return err
+	}
+	return nil
 }
 
 // Holds looks whether each place still has the value of the arm.

@@ -133,7 +133,7 @@ type Planner func(ctx context.Context, s *journal.State) (*Plan, error)
 // was cut off earlier is taken back first. When ctx ends in the middle, all is
 // taken back and ctx's error returned.
 func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Applied, error) {
-	j, err := e.lock()
+	j, err := e.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -163,6 +163,9 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 		return nil, fmt.Errorf("%s: %s: %s; nothing is changed (without --atomic the rest is applied)", p.Steps[i].Reason, place, p.Steps[i].Why)
 	}
 	a := &Applied{Plan: p, Recovered: recovered}
+	if err := e.besideExperiment(p); err != nil {
+		return nil, err
+	}
 	if o.Selection == nil && !p.acts() || o.OrNothing && p.vain() {
 		a.Result = ResultNothing
 		return a, nil

@@ -282,7 +282,7 @@ func (e *Engine) Rebase(ctx context.Context, place setting.Setting) error {
 }
 
 func (e *Engine) vary(ctx context.Context, place setting.Setting, want *setting.Value) error {
-	j, err := e.lock()
+	j, err := e.lock(ctx)
 	if err != nil {
 		return err
 	}

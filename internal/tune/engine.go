@@ -4,7 +4,9 @@ package tune
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
@@ -38,8 +40,12 @@ type Engine struct {
 	Arrived map[string]bool
 	// User and Reason go into the journal: who, and with which command.
 	User, Reason string
+	// Wait is how long a transaction waits for another one to end; 0: it does not,
+	// and is refused with ErrBusy.
+	Wait time.Duration
 	// Tell is called with what programs that a value runs, such as scripts,
-	// complained of although it stands; nil where nobody listens.
+	// complained of although it stands, and with what a transaction may disturb;
+	// nil where nobody listens.
 	Tell func(text string)
 	// At is called at each point at which a crash could leave something half
 	// done: before and after each write and each journal operation. Tests end
@@ -104,12 +110,30 @@ func (e *Engine) State() (*journal.State, error) {
 	return s, err
 }
 
-func (e *Engine) lock() (*journal.Journal, error) {
-	j, err := journal.Lock(e.StateDir, journal.Options{BootID: e.bootID(), At: e.At})
-	if err == nil {
-		e.oneName(j.State)
+// lock takes the lock of the machine's transactions, and waits for it as long as the
+// engine is asked to, or until ctx ends. Transactions are short: who asks every few
+// milliseconds gets it between those of somebody who makes one after the other.
+func (e *Engine) lock(ctx context.Context) (*journal.Journal, error) {
+	const pause = 3 * time.Millisecond
+	var wait context.CancelFunc
+	if e.Wait > 0 {
+		ctx, wait = context.WithTimeout(ctx, e.Wait)
+		defer wait()
 	}
-	return j, err
+	for {
+		j, err := journal.Lock(e.StateDir, journal.Options{BootID: e.bootID(), At: e.At})
+		if err == nil {
+			e.oneName(j.State)
+		}
+		if wait == nil || !errors.Is(err, journal.ErrBusy) {
+			return j, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(pause):
+		}
+	}
 }
 
 // oneName gives places that an older fettle has recorded under a second name

@@ -48,7 +48,7 @@ func (e *Engine) Recover(ctx context.Context) ([]int, error) {
 	if len(s.Interrupted()) == 0 && len(e.expired(s)) == 0 {
 		return nil, nil
 	}
-	j, err := e.lock()
+	j, err := e.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -71,11 +71,16 @@ func (e *Engine) Recover(ctx context.Context) ([]int, error) {
 }
 
 // expired lists the trials that nobody confirmed in time. A trial ends with its
-// boot at the latest.
+// boot at the latest, and that of an experiment with the experiment: once it and its
+// watchdog are gone, nobody else would end it.
 func (e *Engine) expired(s *journal.State) []int {
 	var ids []int
 	for _, t := range s.Live() {
 		if t.Try == nil || t.Confirmed || t.Commit == nil {
+			continue
+		}
+		if t.Try.Experiment && !Leased(e.StateDir) {
+			ids = append(ids, t.ID)
 			continue
 		}
 		up, err := e.Host.Clock.SinceBoot()

@@ -47,8 +47,10 @@ type Status struct {
 	// a selection, that name what this machine does not have.
 	KeepUnmatched []KeepEntry `json:"keep_unmatched,omitempty"`
 	Damage        []string    `json:"damage,omitempty"`
+	// Experiment is the one under way, or whose watchdog is at work; absent for none.
+	Experiment *Leaseholder `json:"experiment,omitempty"`
 	// ExperimentUndo is the command that takes back the change of an experiment which
-	// was killed together with its watchdog; empty where none was.
+	// has ended without that, as has its watchdog; empty where there is none.
 	ExperimentUndo string `json:"experiment_undo_command,omitempty"`
 }
 
@@ -60,6 +62,9 @@ type Trial struct {
 	// still stands: the watchdog is gone. The next transaction, the daemon or
 	// the next boot takes it back.
 	Overdue bool `json:"overdue,omitempty"`
+	// Experiment is true for a visit of an experiment: nobody confirms it. Where the
+	// experiment is not under way any more, it was killed together with its watchdog.
+	Experiment bool `json:"experiment,omitempty"`
 }
 
 // StatusSchema names the JSON form of a status.
@@ -69,12 +74,12 @@ const StatusSchema = "fettle/status/v1"
 // present the same profiles as they are defined now; nil where there is none.
 func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present *profile.Profile) (*Status, error) {
 	st := &Status{Schema: StatusSchema, Machine: e.Host.Name, Profiles: []string{}, Dynamic: e.dynamic(), Live: []int{}, Damage: s.Damage}
-	st.ExperimentUndo = LeftBehind(e.StateDir)
+	st.Experiment, st.ExperimentUndo = Holder(e.StateDir), LeftBehind(e.StateDir)
 	overdue := e.expired(s)
 	for _, t := range s.Live() {
 		st.Live = append(st.Live, t.ID)
 		if t.Try != nil && !t.Confirmed && t.Commit != nil {
-			st.Trials = append(st.Trials, Trial{t.ID, t.Try.Until, slices.Contains(overdue, t.ID)})
+			st.Trials = append(st.Trials, Trial{t.ID, t.Try.Until, slices.Contains(overdue, t.ID), t.Try.Experiment})
 		}
 	}
 	for _, t := range s.Interrupted() {

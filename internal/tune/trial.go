@@ -9,7 +9,7 @@ import (
 
 // Confirm keeps every transaction that is on trial and returns their numbers.
 func (e *Engine) Confirm(ctx context.Context) ([]int, error) {
-	j, err := e.lock()
+	j, err := e.lock(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -84,6 +84,9 @@ func (e *IncompleteError) Error() string {
 // ErrNothing says that there is nothing to take back.
 var ErrNothing = errors.New("nothing to undo: fettle has changed nothing here that still stands")
 
+// ErrTakenBack says that a transaction that is to be taken back does not stand any more.
+var ErrTakenBack = errors.New("has been taken back")
+
 // Undo takes back the given transactions, or all of them when none is given:
 // back to the state before fettle's first live transaction.
 //
@@ -91,7 +94,7 @@ var ErrNothing = errors.New("nothing to undo: fettle has changed nothing here th
 // order of events is that of the journal. A damaged journal is undone as far as
 // it can be read; the error, an IncompleteError, says that this may not be all.
 func (e *Engine) Undo(ctx context.Context, ids ...int) (*Undone, error) {
-	j, err := e.lock()
+	j, err := e.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -243,13 +246,13 @@ func undoSet(s *journal.State, ids []int) ([]*journal.Tx, error) {
 		t := s.Tx(id)
 		switch {
 		case t == nil && s.Ended(id):
-			return nil, fmt.Errorf("transaction %d does not stand by itself any more: it was taken back, or is part of a later one; fettle history says which", id)
+			return nil, fmt.Errorf("transaction %d does not stand by itself any more: it %w, or is part of a later one; fettle history says which", id, ErrTakenBack)
 		case t == nil:
 			return nil, fmt.Errorf("there is no transaction %d here; fettle history lists them", id)
 		case t.Kind == journal.Undo:
 			return nil, fmt.Errorf("transaction %d is itself an undo; tune again instead", id)
 		case !t.IsLive():
-			return nil, fmt.Errorf("transaction %d has been taken back already", id)
+			return nil, fmt.Errorf("transaction %d %w already", id, ErrTakenBack)
 		}
 		set = append(set, t)
 		for {

@@ -69,7 +69,7 @@ func Code(err error) int {
 		return Incomplete
 	case errors.As(err, &e):
 		return e.Code
-	case errors.Is(err, journal.ErrBusy):
+	case errors.Is(err, journal.ErrBusy), errors.Is(err, tune.ErrLeased):
 		return Busy
 	case errors.Is(err, context.Canceled):
 		return Interrupted

@@ -1,0 +1,246 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/tune"
+)
+
+// waiting makes the first runs with the change wait as long as there is a file, and
+// returns once one does.
+func (p *proving) waiting(cmd *exec.Cmd) *bytes.Buffer {
+	p.t.Helper()
+	work, err := os.ReadFile(p.work)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	hold, held := p.file("hold"), p.file("held")
+	work = append(work, "[ $base = 9200 ] && while [ -e "+hold+" ]; do echo >"+held+"; sleep 0.02; done; true\n"...)
+	if err := os.WriteFile(p.work, work, 0o755); err != nil {
+		p.t.Fatal(err)
+	}
+	p.touch("hold")
+	said := &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = said, said
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = cmd.Process.Kill() })
+	await(p.t, "a run with the change", func() bool { _, err := os.Stat(held); return err == nil })
+	return said
+}
+
+func (p *proving) on() {
+	if err := os.Remove(p.file("hold")); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// TestProveBeside: the transactions of others are waited for, and are told of the
+// experiment; what it has under test they do not get. A second experiment comes second.
+func TestProveBeside(t *testing.T) {
+	p := newProving(t)
+	cmd := p.prove("--anyway")
+	said := p.waiting(cmd)
+	if out, code := p.run("tune", "--set", "vm.swappiness=20"); code != 75 || !strings.Contains(out, "it has sysctl:vm.swappiness under test") {
+		t.Errorf("the same setting: exit code %d: %s", code, out)
+	}
+	if out, code := p.run("tune", "--set", "vm.dirty_ratio=25"); code != 0 || !strings.Contains(out, "an experiment is under way") {
+		t.Errorf("another setting: exit code %d: %s", code, out)
+	}
+	if out, code := p.prove().CombinedOutput(); code == nil || !strings.Contains(string(out), "an experiment is under way already") {
+		t.Errorf("a second experiment: %v: %s", code, out)
+	} else if exit := (*exec.ExitError)(nil); !errors.As(code, &exit) || exit.ExitCode() != 75 {
+		t.Errorf("a second experiment: %v: %s", code, out)
+	}
+	if out, code := p.run("status"); code != 0 || !strings.Contains(out, "an experiment is under way (process ") || strings.Contains(out, "fettle confirm") {
+		t.Errorf("status: exit code %d: %s", code, out)
+	}
+	// Somebody else's transaction stands for a while, and is there when the change is to
+	// be undone.
+	lock, err := os.OpenFile(filepath.Join(p.machine, "var/lib/fettle/lock"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	p.on()
+	time.Sleep(700 * time.Millisecond)
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), "faster by ") {
+		t.Errorf("%v: %s", err, said)
+	}
+	if out, code := p.run("undo"); code != 0 {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	p.restored()
+}
+
+// TestProveTakenBack: who takes the change back ends the experiment, and the machine is
+// restored.
+func TestProveTakenBack(t *testing.T) {
+	p := newProving(t)
+	cmd := p.prove("--anyway")
+	said := p.waiting(cmd)
+	if out, code := p.run("undo"); code != 0 || !strings.Contains(out, "an experiment is under way") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	p.on()
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(said.String(), "somebody else took the change back") || !strings.Contains(said.String(), "--resume") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+	p.restored()
+}
+
+// TestProveWatchdogAtWork: as long as the watchdog tries to undo, everybody says so, and
+// no other experiment begins.
+func TestProveWatchdogAtWork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for a watchdog")
+	}
+	p := newProving(t)
+	place, stuck := filepath.Join(p.machine, "proc/sys/vm/swappiness"), p.file("stuck")
+	args := []string{"prove", "--anyway", "--change-cmd", "echo 10 >" + place + "; echo >" + stuck, "--undo-cmd", "[ ! -e " + stuck + " ] && echo 60 >" + place, "--", p.work}
+	if out, code := p.run(args...); code != 6 || !strings.Contains(out, "the watchdog tries for ten minutes more") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	state := filepath.Join(p.machine, "var/lib/fettle")
+	await(t, "the watchdog", func() bool { x := tune.Holder(state); return x != nil && x.Restoring })
+	if out, code := p.run("status"); code != 0 || !strings.Contains(out, "is still undoing its change") || strings.Contains(out, leftBehind) {
+		t.Errorf("status: exit code %d: %s", code, out)
+	}
+	if out, code := p.run("undo"); code != 1 || !strings.Contains(out, "is to undo it") || strings.Contains(out, leftBehind) {
+		t.Errorf("undo: exit code %d: %s", code, out)
+	}
+	if out, code := p.run(args...); code != 75 || !strings.Contains(out, "still undoing the change") {
+		t.Errorf("a second experiment: exit code %d: %s", code, out)
+	}
+	if err := os.Remove(stuck); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the end of the watchdog", func() bool { return !tune.Leased(state) })
+	if how := tune.Armed(state); how != "" {
+		t.Errorf("left: %s", how)
+	}
+	p.restored()
+}
+
+// TestProveInsisted: a second signal while the machine is being restored gets a word, a
+// third one leaves it to the watchdog.
+func TestProveInsisted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for a watchdog")
+	}
+	for _, c := range []struct {
+		signals, code int
+		says          string
+	}{{2, 130, "interrupted: the machine "}, {3, 6, "left to the watchdog"}} {
+		p := newProving(t)
+		place := filepath.Join(p.machine, "proc/sys/vm/swappiness")
+		cmd := p.command("prove", "--anyway", "--change-cmd", "echo 10 >"+place, "--undo-cmd", "sleep 1.5; echo 60 >"+place,
+			"--metric", "took=took ([0-9]+)", "--unit", "s", "--", p.work)
+		said := &bytes.Buffer{}
+		cmd.Stdout, cmd.Stderr = said, said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the change", func() bool {
+			text, err := os.ReadFile(place)
+			return err == nil && strings.TrimSpace(string(text)) == "10"
+		})
+		for range c.signals {
+			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		_ = cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(said.String(), "restoring; a moment") || !strings.Contains(said.String(), c.says) {
+			t.Errorf("%d signals: exit code %d: %s", c.signals, code, said)
+		}
+		p.restored()
+		await(t, "the end of the watchdog", func() bool { return !tune.Leased(filepath.Join(p.machine, "var/lib/fettle")) })
+	}
+}
+
+// TestProveRehearsed: a change that cannot be made is found before anything is measured,
+// undone, and nothing is kept; two values for one place are refused.
+func TestProveRehearsed(t *testing.T) {
+	p := newProving(t)
+	out, code := p.run("prove", "--anyway", "--change-cmd", "echo no such device >&2; exit 3", "--undo-cmd", "true", "--", p.work)
+	if code != 5 || !strings.Contains(out, "the change cannot be applied: ") || !strings.Contains(out, "no such device") || !strings.Contains(out, "nothing was measured") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if names, err := p.runs().CutOff(); err != nil || len(names) > 0 {
+		t.Errorf("%v, %v", names, err)
+	}
+	if _, err := os.Stat(p.file("count")); err == nil {
+		t.Error("the work was run")
+	}
+	p.restored()
+	out, code = p.run("prove", "--set", "vm.swappiness=10", "--set", "sysctl:vm/swappiness=20", "--", p.work)
+	if code != 2 || !strings.Contains(out, "are of one place") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+}
+
+// TestProveRejected: the kernel's answer to a value is told with the setting.
+func TestProveRejected(t *testing.T) {
+	if testing.Short() || os.Geteuid() != 0 {
+		t.Skip("watches the machine for three seconds, in a network namespace of its own")
+	}
+	fettle := exec.Command(filepath.Join(binDir(t), "fettle"), "prove", "--anyway", "--state-dir", filepath.Join(t.TempDir(), "state"), "--set", "sysctl:net.ipv4.tcp_keepalive_time=abc", "--", "true")
+	fettle.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	out, _ := fettle.CombinedOutput()
+	if code := fettle.ProcessState.ExitCode(); code != 5 || !strings.Contains(string(out), "tcp_keepalive_time = abc") || !strings.Contains(string(out), "invalid argument") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+}
+
+// TestProveGoesOn: an experiment that has ended without an answer goes on from its record.
+func TestProveGoesOn(t *testing.T) {
+	p := newProving(t)
+	// An effect of which seven quads know nothing.
+	text := "#!/bin/sh\nn=$(cat " + p.file("count") + " 2>/dev/null || echo 0); n=$((n+1)); echo $n >" + p.file("count") + "\n" +
+		"base=10000; [ \"$(cat " + p.machine + "/proc/sys/vm/swappiness)\" = 10 ] && base=9800\necho took $((base + n * n * 7919 % 401 - 200))\n"
+	if err := os.WriteFile(p.work, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	said, code := p.run("prove", "--anyway", "--set", "vm.swappiness=10", "--metric", "took=took ([0-9]+)", "--unit", "s", "--seed", "7", "--quads", "7", "--", p.work)
+	all, err := p.runs().All()
+	if err != nil || len(all) != 1 || code != 0 || !strings.Contains(said, "fettle prove --resume "+all[0].ID) {
+		t.Fatalf("%v, exit code %d: %s", err, code, said)
+	}
+	id := all[0].ID
+	if out, code := p.run("prove", "--resume", id, "--quads", "7"); code != 2 || !strings.Contains(out, "has 7 quads") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	out, code := p.run("prove", "--anyway", "--resume", id, "--budget", "5m", "--quads", "60", "--expect", "faster")
+	if code != 0 || !strings.Contains(out, "taken up again after quad 7, when run "+id) {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if all, err = p.runs().All(); err != nil || len(all) != 2 {
+		t.Fatalf("%v: %d runs", err, len(all))
+	}
+	for _, r := range all {
+		if out, code := p.run("runs", "show", r.ID); code != 0 || !strings.Contains(out, r.Verdict) {
+			t.Errorf("exit code %d: %s", code, out)
+		}
+	}
+	if out, code := p.run("prove", "--resume", all[1].ID); code != 2 || !strings.Contains(out, "only one that cannot tell yet") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	p.restored()
+}

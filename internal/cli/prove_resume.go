@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/prove"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// takeUp takes an experiment up that was cut off.
+func (p *proof) takeUp() error {
+	store, name := p.runs(), p.o.resume
+	if name == "last" {
+		names, err := store.CutOff()
+		if err != nil {
+			return err
+		}
+		if len(names) == 0 {
+			return ui.Exit(ui.Usage, errors.New("no experiment was cut off"))
+		}
+		name = names[len(names)-1]
+	}
+	var l lines
+	u, err := store.Resume(name, l.take)
+	if errors.Is(err, fs.ErrNotExist) {
+		return p.takeUpEnded(name)
+	}
+	if err != nil {
+		return err
+	}
+	if p.o.more != (further{}) {
+		return ui.Exit(ui.Usage, errors.Join(fmt.Errorf("run %s was cut off, and goes on as it was begun: it takes no --budget and no --quads", name), u.Close()))
+	}
+	p.underway, p.visits = u, l.visits
+	if bytes.Contains(u.Run.Body, []byte(`\ufffd`)) { // what JSON has in the place of such a byte
+		return ui.Hinted(ui.Refused, fmt.Errorf("run %s cannot go on: its commands have bytes that are not UTF-8, and its record has not kept them", name), "begin it anew")
+	}
+	if err := json.Unmarshal(u.Run.Body, p.body); err != nil {
+		return err
+	}
+	o := proveOptions{expect: p.o.expect, keep: p.o.keep, resume: p.o.resume, Anyway: p.o.Anyway}
+	if err := json.Unmarshal(p.body.Asked, &o); err != nil {
+		return err
+	}
+	p.o = o
+	if begun := p.body.JudgedBy(); begun != prove.Method {
+		p.screen.Say("begun with method %d of judging, and judged by method %d from here on, with all that was measured", begun, prove.Method)
+	}
+	if here := evidence.Fingerprint(p.host); here.Hardware != u.Run.Machine.Hardware {
+		return ui.Exit(ui.Refused, fmt.Errorf("run %s was begun on another machine (%s, %s)", name, u.Run.Machine.Name, u.Run.Machine.CPU))
+	}
+	return nil
+}
+
+// further is what an experiment that has ended gets for going on.
+type further struct {
+	budget time.Duration // 0: as much as it had
+	quads  int           // at the most, with those that there are; 0: as many more as it had
+}
+
+// takeUpEnded takes an experiment up that has ended without an answer: its interval is
+// valid at every look, so that it may go on. The record that there is stays.
+func (p *proof) takeUpEnded(name string) error {
+	r, err := p.runs().Get(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ui.Hinted(ui.Usage, fmt.Errorf("no experiment %q was cut off", name), "fettle runs list shows them")
+	}
+	if err != nil {
+		return err
+	}
+	var e prove.Evidence
+	if r.Kind != "prove" {
+		return ui.Exit(ui.Usage, fmt.Errorf("run %s is a %s, and no experiment", r.ID, r.Kind))
+	}
+	if err := json.Unmarshal(r.Body, &e); err != nil {
+		return err
+	}
+	if _, err := credible(r, &e); err != nil {
+		return err
+	}
+	if !e.Unanswered() {
+		return ui.Exit(ui.Usage, fmt.Errorf("run %s has ended by %s: %s; only one that cannot tell yet, for want of time or of quads, goes on", r.ID, e.Ending, e.Text))
+	}
+	if here := evidence.Fingerprint(p.host); here.Hardware != r.Machine.Hardware {
+		return ui.Exit(ui.Refused, fmt.Errorf("run %s was made on another machine (%s, %s)", r.ID, r.Machine.Name, r.Machine.CPU))
+	}
+	more := p.o.more
+	o := proveOptions{expect: p.o.expect, keep: p.o.keep, resume: r.ID, Anyway: p.o.Anyway}
+	if err := json.Unmarshal(e.Asked, &o); err != nil {
+		return err
+	}
+	spent := 0.0
+	for _, v := range e.Visits {
+		spent += v.TookS
+	}
+	o.Budget = time.Duration(spent*float64(time.Second)) + cmp.Or(more.budget, o.Budget)
+	if e.Ending == prove.EndedMost {
+		more.quads = cmp.Or(more.quads, 2*len(e.Quads))
+	}
+	o.Quads = cmp.Or(more.quads, o.Quads)
+	if o.Quads <= len(e.Quads) {
+		return ui.Exit(ui.Usage, fmt.Errorf("run %s has %d quads: want more --quads", r.ID, len(e.Quads)))
+	}
+	p.o, p.visits = o, e.Visits
+	p.body.Work, p.body.Change, p.body.Resumed = e.Work, e.Change, append(e.Resumed, prove.Resumption{Run: r.ID, At: p.host.Clock.Now().UTC(), Quads: len(e.Quads), Verdict: e.Text, Ending: e.Ending})
+	return nil
+}

@@ -1,0 +1,105 @@
+package host
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Brood is what a program starts that this process starts, however far away: a process
+// whose parent ends is given to this one (PR_SET_CHILD_SUBREAPER, prctl(2)), whatever
+// its session, its group and its environment.
+type Brood struct{ before map[int]bool }
+
+// Adopt begins with a brood. Children that there are already are none of it. One at a
+// time.
+func Adopt() (*Brood, error) {
+	b := &Brood{before: map[int]bool{}}
+	parents, err := parents()
+	if err != nil {
+		return nil, err
+	}
+	for pid, parent := range parents {
+		if parent == os.Getpid() {
+			b.before[pid] = true
+		}
+	}
+	return b, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+}
+
+// End kills all of the brood and returns once none is left. It waits five seconds at
+// most.
+func (b *Brood) End() error {
+	defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }()
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		parents, err := parents()
+		if err != nil {
+			return err
+		}
+		left := 0
+		for pid := range parents {
+			if !b.has(parents, pid) {
+				continue
+			}
+			left++
+			_ = unix.Kill(pid, unix.SIGKILL)
+			if parents[pid] == os.Getpid() {
+				_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // nobody else waits for it
+			}
+		}
+		switch {
+		case left == 0:
+			return nil
+		case time.Now().After(end):
+			return fmt.Errorf("%d processes that the work has started were killed and do not end", left)
+		}
+	}
+}
+
+// has is true for a process of the brood.
+func (b *Brood) has(parents map[int]int, pid int) bool {
+	for range len(parents) {
+		switch parent := parents[pid]; {
+		case b.before[pid] || parent == 0:
+			return false
+		case parent == os.Getpid():
+			return true
+		default:
+			pid = parent
+		}
+	}
+	return false
+}
+
+// parents is the parent of each process (proc_pid_stat(5)).
+func parents() (map[int]int, error) {
+	processes, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	out := map[int]int{}
+	for _, p := range processes {
+		pid, err := strconv.Atoi(p.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + p.Name() + "/stat")
+		if err != nil {
+			continue // it has ended
+		}
+		// PID (NAME) STATE PARENT, and a name may have anything in it.
+		f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		if len(f) < 2 {
+			continue
+		}
+		if out[pid], err = strconv.Atoi(f[1]); err != nil {
+			return nil, fmt.Errorf("/proc/%d/stat: %w", pid, err)
+		}
+	}
+	return out, nil
+}
