@@ -97,6 +97,7 @@ var table = []place{
 	{path: "rules/...", layer: 0},
 	{path: "rules", layer: 0},
 	{path: "profiles", layer: 0},
+	{path: "deploy", layer: 0}, // what is applied to a cluster, as data
 	{path: "packaging", layer: 0},
 	{path: "internal/testroot", layer: testSupport},
 	{path: "internal/testbrowser", layer: testSupport, also: []string{"internal/testroot"}},
@@ -147,8 +148,8 @@ func complaint(pkg, imported string) string {
 	return pkg + " must not import " + imported + ": both are in layer " + strconv.Itoa(from.layer) + ", and the table lists no such exception"
 }
 
-// imports are the direct imports within this module of every package of the
-// tree below root, its tests not included.
+// imports are the direct imports of every package of the tree below root, its
+// tests not included.
 func imports(t *testing.T, root string) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
@@ -186,8 +187,8 @@ func imports(t *testing.T, root string) map[string][]string {
 			if err != nil {
 				return err
 			}
-			if inside, ok := strings.CutPrefix(target, module+"/"); ok && !slices.Contains(all[pkg], inside) {
-				all[pkg] = append(all[pkg], inside)
+			if !slices.Contains(all[pkg], target) {
+				all[pkg] = append(all[pkg], target)
 			}
 		}
 		return nil
@@ -209,10 +210,43 @@ func TestImportsGoDownwards(t *testing.T) {
 			continue
 		}
 		for _, target := range targets {
-			if c := complaint(pkg, target); c != "" {
+			inside, ok := strings.CutPrefix(target, module+"/")
+			if !ok {
+				continue
+			}
+			if c := complaint(pkg, inside); c != "" {
 				t.Error(c)
 			}
 		}
+	}
+}
+
+// kubernetes are the libraries that only kubectl-fettle links, and those who may
+// import them.
+var (
+	kubernetes = []string{"k8s.io/", "sigs.k8s.io/", "github.com/openshift/"}
+	ofKube     = []string{"internal/kube/...", "internal/kubecli", "cmd/kubectl-fettle"}
+)
+
+func isKubernetes(imported string) bool {
+	return slices.ContainsFunc(kubernetes, func(prefix string) bool { return strings.HasPrefix(imported, prefix) })
+}
+
+func TestKubernetesIsImportedByKubeOnly(t *testing.T) {
+	seen := 0
+	for pkg, targets := range imports(t, "../..") {
+		for _, target := range targets {
+			switch {
+			case !isKubernetes(target):
+			case slices.ContainsFunc(ofKube, func(pattern string) bool { return matches(pattern, pkg) }):
+				seen++
+			default:
+				t.Errorf("%s must not import %s: fettle links no Kubernetes library; only %s may", pkg, target, strings.Join(ofKube, ", "))
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("nobody imports Kubernetes: this test looks at the wrong places")
 	}
 }
 
@@ -237,9 +271,7 @@ func TestComplaints(t *testing.T) {
 
 // tooHeavy are packages that the static binary must not link, and why.
 var tooHeavy = map[string]string{
-	"k8s.io/":                  "Kubernetes is kubectl-fettle's",
-	"sigs.k8s.io/":             "Kubernetes is kubectl-fettle's",
-	"github.com/openshift/":    "Kubernetes is kubectl-fettle's",
+	module + "/internal/kube":  "Kubernetes is kubectl-fettle's", // kubecli too
 	"testing":                  "test support must not reach the user",
 	module + "/internal/test":  "test support must not reach the user",
 	"github.com/google/go-cmp": "it is for tests",
@@ -255,6 +287,9 @@ func TestFettleLinksOnlyWhatItNeeds(t *testing.T) {
 		t.Fatalf("go list: %v\n%s", err, out)
 	}
 	for _, pkg := range strings.Fields(string(out)) {
+		if isKubernetes(pkg) {
+			t.Errorf("fettle links %s: Kubernetes is kubectl-fettle's (go list -deps shows through whom)", pkg)
+		}
 		for heavy, why := range tooHeavy {
 			if pkg == heavy || strings.HasSuffix(heavy, "/") && strings.HasPrefix(pkg, heavy) ||
 				strings.HasPrefix(heavy, module) && strings.HasPrefix(pkg, heavy) {

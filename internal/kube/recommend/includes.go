@@ -1,0 +1,129 @@
+package recommend
+
+import (
+	"strings"
+
+	"fettle.dev/fettle/internal/profile"
+)
+
+// include is a name in include=.
+type include struct {
+	name string
+	// optional says that there need be no such profile.
+	optional bool
+}
+
+// maxChoices caps the names that one entry of include= may stand for.
+const maxChoices = 64
+
+// includes are the names that an include= may stand for. Functions that choose
+// among texts stand for all of those; open says that there are others, whose
+// result only the node knows.
+func includes(value string) (names []include, open bool) {
+	add := func(text string) {
+		for _, name := range profile.SplitList(text) {
+			plain, optional := strings.CutPrefix(strings.TrimSpace(name), "-")
+			if plain != "" {
+				names = append(names, include{plain, optional})
+			}
+		}
+	}
+	for _, entry := range entries(value) {
+		texts, ok := choices(entry)
+		if !ok {
+			open = true
+			continue
+		}
+		for _, text := range texts {
+			add(text)
+		}
+	}
+	return names, open
+}
+
+// entries splits an include= at the separators that stand outside of references.
+func entries(value string) []string {
+	inside := make([]bool, len(value))
+	for _, r := range profile.References(value).Refs {
+		for i := range r.Text {
+			inside[r.Start+i] = true
+		}
+	}
+	var out []string
+	start := 0
+	for i := range value {
+		if (value[i] == ',' || value[i] == ';') && !inside[i] {
+			out = append(out, value[start:i])
+			start = i + 1
+		}
+	}
+	return append(out, value[start:])
+}
+
+// choices are the texts that a text may expand to; ok is false where that is not
+// known here.
+func choices(text string) (texts []string, ok bool) {
+	found := profile.References(text)
+	if len(found.Loose) > 0 {
+		return nil, false
+	}
+	texts, at := []string{""}, 0
+	for _, r := range found.Refs {
+		if r.Depth > 0 {
+			continue // part of another one
+		}
+		chosen, ok := chosenBy(r)
+		if !ok || len(texts)*len(chosen) > maxChoices {
+			return nil, false
+		}
+		texts = product(product(texts, []string{text[at:r.Start]}), chosen)
+		at = r.Start + len(r.Text)
+	}
+	return product(texts, []string{text[at:]}), true
+}
+
+func product(heads, tails []string) []string {
+	out := make([]string, 0, len(heads)*len(tails))
+	for _, h := range heads {
+		for _, t := range tails {
+			out = append(out, h+t)
+		}
+	}
+	return out
+}
+
+// chosenBy are the results that a call can have, for the functions whose results
+// are among their arguments.
+func chosenBy(r profile.Reference) (texts []string, ok bool) {
+	if !r.Call || r.Escaped {
+		return nil, false
+	}
+	var args []string
+	switch n := len(r.Args); {
+	case r.Name == "virt_check" && n == 2:
+		args = r.Args
+	case r.Name == "regex_search_ternary" && n == 4:
+		args = r.Args[2:]
+	case (r.Name == "cpuinfo_check" || r.Name == "lscpu_check") && n >= 2:
+		for i := 1; i < n; i += 2 {
+			args = append(args, r.Args[i])
+		}
+		if n%2 == 1 {
+			args = append(args, r.Args[n-1])
+		} else {
+			args = append(args, "") // nothing is found
+		}
+	default:
+		return nil, false
+	}
+	for _, arg := range args {
+		more, ok := choices(arg)
+		if !ok || len(texts)+len(more) > maxChoices {
+			return nil, false
+		}
+		for _, text := range more {
+			texts = append(texts, strings.ReplaceAll(text, `\:`, ":"))
+		}
+	}
+	return texts, true
+}

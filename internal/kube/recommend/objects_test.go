@@ -1,0 +1,140 @@
+package recommend
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"fettle.dev/fettle/internal/kube/boundary"
+	"fettle.dev/fettle/internal/kube/tuned"
+	"fettle.dev/fettle/internal/testroot"
+)
+
+func TestObjects(t *testing.T) {
+	pools := []Pool{
+		{Name: "worker", NodeSelector: selector("w"), MachineConfigSelector: selector("role=worker")},
+		{Name: "rt", NodeSelector: selector("r"), MachineConfigSelector: selector("role=worker,rt")},
+	}
+	for _, c := range []struct{ name, object, want, message string }{
+		{"nothing", "spec: {}\n", "+o", ""},
+		{"labels of pods", "spec: {recommend: [{profile: sap, priority: 1, match: [{label: a, match: [{label: p, type: pod}]}]}]}\n", "o PodLabelsIgnored",
+			"recommend[0].match[0].match[0]: asks for the label p of pods, which the operator was not told to look at: it holds nowhere"},
+		{"labels across pools", "spec: {recommend: [{profile: sap, priority: 1}, {profile: sap, priority: 1, machineConfigLabels: {role: worker}}]}\n", "o LabelsAcrossPools",
+			"recommend[1].machineConfigLabels: more than one pool takes them: rt, worker"},
+		{"labels of no pool", "spec: {recommend: [{profile: sap, priority: 1, machineConfigLabels: {role: x}}]}\n", "+o NoPool",
+			"recommend[0].machineConfigLabels: no pool takes them"},
+		{"labels that are none", "spec: {recommend: [{profile: sap, priority: 1, machineConfigLabels: {role: a b}}]}\n", "o InvalidRule",
+			"recommend[0].machineConfigLabels: hold nowhere: "},
+		{"an empty match", "spec: {recommend: [{profile: sap, priority: 1, match: [], machineConfigLabels: {role: rt}}]}\n", "+o EmptyMatch",
+			"recommend[0].match: is empty, which holds on every node, whatever machineConfigLabels say"},
+		{"deferred", "metadata: {name: o, annotations: {tuned.openshift.io/deferred: Always}}\n", "+o UnknownDeferred",
+			`tuned.openshift.io/deferred="Always" is none of always, update and never: it counts as never`},
+		{"a state that does not count", "spec: {managementState: Removed}\n", "+o ManagementStateIgnored", "managementState counts in Tuned default only"},
+		{"the worst first", "spec: {managementState: Removed, profile: [{name: a, data: x}], recommend: [{profile: q, priority: 1, match: [{label: p, type: pod}]}]}\n",
+			"o UnreadableProfile PodLabelsIgnored MissingProfile ManagementStateIgnored", `profile a, line 1: expected a [section] before "x"; recommend[0].match[0]: asks for`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rules := New(parse(t, "--- o\n"+c.object), pools, options())
+			o := rules.Objects()[0]
+			if got := outlineObject(o); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+			condition := o.Condition()
+			status, reason := metav1.ConditionTrue, tuned.AsExpected
+			if !strings.HasPrefix(c.want, "+") {
+				status, reason = metav1.ConditionFalse, strings.Fields(c.want)[1]
+			}
+			if condition.Type != tuned.Valid || condition.Status != status || condition.Reason != reason {
+				t.Errorf("condition %+v, want %s %s", condition, status, reason)
+			}
+			if !strings.HasPrefix(condition.Message, c.message) || c.message == "" && condition.Message != "" {
+				t.Errorf("message\n%s\nwant\n%s", condition.Message, c.message)
+			}
+		})
+	}
+}
+
+func TestLongMessagesEnd(t *testing.T) {
+	o := Object{Name: "o"}
+	for range 40 {
+		o.Notes = append(o.Notes, Note{Reason: NoPool, Text: "one"}, Note{Reason: NoPool, Text: strings.Repeat("x", len(o.Notes))})
+	}
+	o.finish()
+	if m := o.Condition().Message; !strings.HasSuffix(m, "; and 31 more") || strings.Count(m, ";") != maxTexts {
+		t.Error(m)
+	}
+}
+
+func TestManaged(t *testing.T) {
+	for state, want := range map[string]tuned.ManagementState{
+		"": tuned.Managed, "Managed": tuned.Managed, "Force": tuned.Managed, "Unmanaged": tuned.Unmanaged, "Removed": tuned.Removed,
+	} {
+		text := "--- default\nspec: {}\n"
+		if state != "" {
+			text = "--- default\nspec: {managementState: " + state + "}\n"
+		}
+		rules := New(parse(t, text+"--- o\nspec: {managementState: Removed}\n"), nil, options())
+		if rules.Managed() != want || outlineObject(rules.Objects()[0]) != "+default" {
+			t.Errorf("%q: %s, %v", state, rules.Managed(), rules.Objects()[0])
+		}
+	}
+	objects := parse(t, "--- default\nspec: {}\n")
+	objects[0].Spec.ManagementState = "Pause"
+	rules := New(objects, nil, options())
+	if rules.Managed() != tuned.Unmanaged || outlineObject(rules.Objects()[0]) != "default UnknownManagementState" {
+		t.Errorf("an unknown state: %s, %v", rules.Managed(), rules.Objects())
+	}
+	if got := New(nil, nil, Options{}).Managed(); got != tuned.Managed {
+		t.Errorf("without the object: %s", got)
+	}
+}
+
+func TestPoolsThatCannotBeRead(t *testing.T) {
+	bad := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Is"}}}
+	rules := New(parse(t, "--- o\nspec: {recommend: [{profile: sap, priority: 1, machineConfigLabels: {role: worker}}]}\n"), []Pool{
+		{Name: "bad", NodeSelector: bad, MachineConfigSelector: bad},
+		{Name: "worker", NodeSelector: selector("w"), MachineConfigSelector: selector("role=worker")},
+	}, options())
+	if got := outline(rules.Decide(node("w a"))); got != "sap o[0] machine-config-labels worker" {
+		t.Error(got)
+	}
+	notes := rules.Notes()
+	if len(notes) != 2 || notes[0].Reason != InvalidPool || !strings.HasPrefix(notes[0].Text, "pool bad: nodeSelector selects nothing: ") {
+		t.Errorf("%+v", notes)
+	}
+}
+
+func TestReasons(t *testing.T) {
+	seen := map[Reason]bool{}
+	valid := false
+	for _, r := range Reasons {
+		if seen[r.Reason] || r.Doc == "" {
+			t.Errorf("%s is twice in the table, or says nothing", r.Reason)
+		}
+		seen[r.Reason] = true
+		if r.Invalid && valid {
+			t.Errorf("%s makes an object invalid and stands behind one that does not", r.Reason)
+		}
+		valid = valid || !r.Invalid
+	}
+}
+
+// TestManual holds the generated tables of the manual against Reasons and what is
+// refused.
+func TestManual(t *testing.T) {
+	var reasons, refused strings.Builder
+	reasons.WriteString("| reason | makes an object invalid | when |\n|---|---|---|\n")
+	for _, r := range Reasons {
+		invalid := ""
+		if r.Invalid {
+			invalid = "yes"
+		}
+		reasons.WriteString("| `" + string(r.Reason) + "` | " + invalid + " | " + r.Doc + " |\n")
+	}
+	refused.WriteString("| allowed by | what |\n|---|---|\n")
+	for _, k := range boundary.Kinds {
+		refused.WriteString("| `" + string(k.Kind) + "` | " + k.Doc + " |\n")
+	}
+	testroot.Manual(t, "150-kubernetes-tuned.md", testroot.Generated{Name: "reasons", Text: reasons.String()}, testroot.Generated{Name: "refused", Text: refused.String()})
+}

@@ -1,0 +1,149 @@
+package tuned
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Tuned has profiles, and rules that say which nodes get them.
+type Tuned struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	Spec   TunedSpec   `json:"spec,omitzero"`
+	Status TunedStatus `json:"status,omitzero"`
+}
+
+// DefaultName is the name of the Tuned object that is the operator's own. Its
+// ManagementState is the only one that counts, and the only thing in it that
+// others may change.
+const DefaultName = "default"
+
+// ManagementState says what the operator does with the nodes.
+type ManagementState string
+
+// The management states. None means Managed, and Force means the same.
+const (
+	Managed   ManagementState = "Managed"
+	Force     ManagementState = "Force"
+	Unmanaged ManagementState = "Unmanaged" // nothing is done
+	Removed   ManagementState = "Removed"   // every node gets back what it had
+)
+
+// TunedSpec is what a Tuned object asks for.
+type TunedSpec struct {
+	ManagementState ManagementState  `json:"managementState,omitempty" pattern:"^(Managed|Unmanaged|Force|Removed)$"`
+	Profile         []TunedProfile   `json:"profile,omitempty"`
+	Recommend       []TunedRecommend `json:"recommend,omitempty"`
+}
+
+// TunedProfile is a profile in TuneD's language.
+type TunedProfile struct {
+	Name string `json:"name" minLength:"1"`
+	Data string `json:"data"`
+}
+
+// TunedRecommend is a rule: which nodes get a profile.
+type TunedRecommend struct {
+	Profile string `json:"profile" minLength:"1"`
+	// Priority: lower numbers come first. A rule without one comes last; only an
+	// API server that does not check its objects has such a rule.
+	Priority *uint64 `json:"priority" min:"0"`
+	// Match is a list of which one item has to hold. A list that is there and
+	// empty is not the same as none: it holds on every node, also where the rule
+	// has MachineConfigLabels.
+	Match []TunedMatch `json:"match,omitzero"`
+	// MachineConfigLabels are the labels of a MachineConfig: the rule holds on the
+	// nodes of the pools that would take it.
+	MachineConfigLabels map[string]string `json:"machineConfigLabels,omitzero"`
+	Operand             OperandConfig     `json:"operand,omitzero"`
+}
+
+// TunedMatch is a label that a node, or a pod on it, has to have.
+type TunedMatch struct {
+	Label string `json:"label"`
+	// Value is the label's; any, if nil.
+	Value *string `json:"value,omitempty"`
+	// Type is NodeLabel or PodLabel; none means NodeLabel.
+	Type string `json:"type,omitempty" enum:"node,pod"`
+	// Match is a list of which one item has to hold as well, if it has any.
+	Match []TunedMatch `json:"match,omitempty"`
+}
+
+// The types of TunedMatch.
+const (
+	NodeLabel = "node"
+	PodLabel  = "pod"
+)
+
+// OperandConfig is how the agent is to run.
+type OperandConfig struct {
+	Debug bool `json:"debug,omitempty"`
+	// Verbosity is the agent's log level; 0 logs least.
+	Verbosity   int         `json:"verbosity,omitempty"`
+	TuneDConfig TuneDConfig `json:"tunedConfig,omitzero"`
+}
+
+// TuneDConfig has options of tuned-main.conf.
+type TuneDConfig struct {
+	// ReapplySysctl lets the machine's own sysctl files win over the profile; nil
+	// leaves it to the agent.
+	ReapplySysctl *bool `json:"reapply_sysctl,omitempty"`
+	// StartupUdevSettleWait is in seconds. Newer published definitions have it.
+	StartupUdevSettleWait *int64 `json:"startup_udev_settle_wait,omitempty"`
+}
+
+// TunedStatus is what the operator says of a Tuned object.
+type TunedStatus struct {
+	Conditions []StatusCondition `json:"conditions,omitempty"`
+}
+
+// TunedList is a list of Tuned objects.
+type TunedList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitzero"`
+
+	Items []Tuned `json:"items"`
+}
+
+// Profile is what one node is to have, and has. It is named like the node.
+type Profile struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	Spec   ProfileSpec   `json:"spec,omitzero"`
+	Status ProfileStatus `json:"status,omitzero"`
+}
+
+// ProfileSpec is what the operator decided for a node.
+type ProfileSpec struct {
+	Config ProfileConfig `json:"config"`
+	// Profile are the texts that the node needs.
+	Profile []TunedProfile `json:"profile,omitempty"`
+}
+
+// ProfileConfig names the profile of a node, and how its agent is to run.
+type ProfileConfig struct {
+	TunedProfile string `json:"tunedProfile"`
+	Debug        bool   `json:"debug,omitempty"`
+	// Verbosity is the agent's log level; 0 logs least.
+	Verbosity   int         `json:"verbosity,omitempty"`
+	TuneDConfig TuneDConfig `json:"tunedConfig,omitzero"`
+	// ProviderName is the scheme of the node's providerID: "aws" of aws:///x.
+	ProviderName string `json:"providerName,omitempty"`
+}
+
+// ProfileStatus is what the agent of a node says.
+type ProfileStatus struct {
+	// TunedProfile is the profile in force.
+	TunedProfile string            `json:"tunedProfile"`
+	Conditions   []StatusCondition `json:"conditions,omitempty"`
+	// ObservedGeneration is the generation of the spec that the conditions speak
+	// of.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// ProfileList is a list of Profile objects.
+type ProfileList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitzero"`
+
+	Items []Profile `json:"items"`
+}
