@@ -232,6 +232,16 @@ func (d dice) cpuOptions() map[string]string {
 	return out
 }
 
+// many are devices of one resource on all nodes, for machines on which much depends on
+// them.
+func (d dice) many(n *admission.Node) []admission.DeviceResource {
+	r := admission.DeviceResource{Name: "example.com/nic"}
+	for i := range d.between(4, 7) {
+		r.Devices = append(r.Devices, admission.Device{ID: fmt.Sprintf("m%d", i), NUMA: []int{n.NUMA[i%len(n.NUMA)].ID}})
+	}
+	return []admission.DeviceResource{r}
+}
+
 // devices are those of up to two resources.
 func (d dice) devices(n *admission.Node) []admission.DeviceResource {
 	var out []admission.DeviceResource
@@ -274,7 +284,7 @@ func (d dice) pod(uid string, n *admission.Node, devices []admission.DeviceResou
 		}
 	}
 	if d.chance(4) {
-		p.Spec.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{"cpu": resource.MustParse("64"), "memory": resource.MustParse("512Gi")}}
+		p.Spec.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{"cpu": resource.MustParse("1000"), "memory": resource.MustParse("4Ti")}}
 		p.Spec.Resources.Requests = p.Spec.Resources.Limits.DeepCopy()
 	}
 	return p
@@ -299,7 +309,12 @@ func (d dice) container(name string, guaranteed bool, n *admission.Node, devices
 		list["hugepages-1Gi"] = *resource.NewQuantity(int64(d.between(1, 2))*gib, resource.BinarySI)
 	}
 	for _, r := range devices {
-		if d.chance(50) {
+		if r.Devices[0].ID[0] == 'm' {
+			list[v1.ResourceName(r.Name)] = *resource.NewQuantity(int64(d.between(1, 3)), resource.DecimalSI)
+			if d.chance(50) { // a share of all nodes, as the devices
+				list["cpu"] = *resource.NewQuantity(int64(max(1, len(n.CPUs)*2/3)), resource.DecimalSI)
+			}
+		} else if d.chance(50) {
 			list[v1.ResourceName(r.Name)] = *resource.NewQuantity(int64(d.between(0, max(1, len(r.Devices)/2))), resource.DecimalSI)
 		}
 	}

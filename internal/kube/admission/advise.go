@@ -18,34 +18,65 @@ type Advice struct {
 	Then string `json:"then"`
 }
 
+// edit is a change of the input.
+type edit struct {
+	where, change string
+	do            func(*Input)
+}
+
 // advise tries changes, those first that change the least, and keeps those that help.
+// Where none does, two of them together may.
 func (p *Prediction) advise() {
 	switch p.Verdict.Outcome {
 	case Invalid:
 		p.repair()
 	case Refused, Undecided:
-		p.reshape()
+		shapes, settings := p.reshape(), p.resettle()
+		for _, e := range shapes {
+			p.try(e)
+		}
 		p.shrink()
 		p.makeRoom()
-		p.resettle()
+		for _, group := range settings {
+			p.first(group)
+		}
+		if len(p.Advice) > 0 {
+			return
+		}
+		for _, shape := range shapes {
+			for _, group := range settings {
+				p.first(group, shape)
+			}
+		}
 	case Admitted:
 		p.ownCPUs()
 	}
 }
 
-// try keeps a change of the input if the pod is admitted with it.
-func (p *Prediction) try(where, change string, edit func(*Input) bool) bool {
+// first keeps the first edit of a group that helps, with others.
+func (p *Prediction) first(group []edit, with ...edit) {
+	for _, e := range group {
+		if p.try(append(slices.Clone(with), e)...) {
+			return
+		}
+	}
+}
+
+// try keeps changes of the input if the pod is admitted with them.
+func (p *Prediction) try(edits ...edit) bool {
 	in := *p.in
 	in.Pod = p.in.Pod.clone()
 	in.Settings.CPUManagerPolicyOptions = maps.Clone(in.Settings.CPUManagerPolicyOptions)
-	if !edit(&in) {
-		return false
+	var where, changes []string
+	for _, e := range edits {
+		e.do(&in)
+		where, changes = append(where, e.where), append(changes, e.change)
 	}
 	then, err := predict(&in)
 	if err != nil || then.Verdict.Outcome != Admitted {
 		return false
 	}
-	p.Advice = append(p.Advice, Advice{where, change, then.summary()})
+	p.Advice = append(p.Advice, Advice{strings.Join(where, " and "), strings.Join(changes, "; and "), then.summary()})
 	return true
 }
 
@@ -95,7 +126,7 @@ func (p *Prediction) repair() {
 		}
 	}
 	if len(done) > 0 {
-		p.try("pod", strings.Join(done, "; "), func(in *Input) bool { in.Pod = pod; return true })
+		p.try(edit{"pod", strings.Join(done, "; "), func(in *Input) { in.Pod = pod }})
 	}
 }
 
@@ -123,21 +154,26 @@ func (c *Container) set(name string, q resource.Quantity) {
 	}
 }
 
-// reshape changes the pod without making it smaller.
-func (p *Prediction) reshape() {
-	if p.Verdict.Reason == ReasonSMT {
-		per := p.in.topology().perCore()
-		if c := p.in.Pod.container(p.Verdict.Container); c != nil && per > 1 {
-			q := c.Requests[CPU]
-			if n := (int(q.Value()) + per - 1) / per * per; n != int(q.Value()) {
-				p.trySize(c.Name, CPU, int64(n), "whole cores of "+count(per, "thread"))
-			}
-		}
+// reshape are changes of the pod that do not make it smaller.
+func (p *Prediction) reshape() []edit {
+	if p.Verdict.Reason != ReasonSMT {
+		return nil
 	}
+	per := p.in.topology().perCore()
+	c := p.in.Pod.container(p.Verdict.Container)
+	if c == nil || per < 2 {
+		return nil
+	}
+	q := c.Requests[CPU]
+	whole := (int(q.Value()) + per - 1) / per * per
+	if whole == int(q.Value()) {
+		return nil
+	}
+	return []edit{p.size(c.Name, CPU, int64(whole), "whole cores of "+count(per, "thread"))}
 }
 
-// trySize tries another amount of a resource for a container.
-func (p *Prediction) trySize(container, name string, amount int64, why string) bool {
+// size is another amount of a resource for a container of the pod.
+func (p *Prediction) size(container, name string, amount int64, why string) edit {
 	q := quantity(name, amount)
 	after := p.in.Pod.clone()
 	c := after.container(container)
@@ -151,7 +187,7 @@ func (p *Prediction) trySize(container, name string, amount int64, why string) b
 	if why != "" {
 		change += " (" + why + ")"
 	}
-	return p.try("pod", change, func(in *Input) bool { in.Pod = after; return true })
+	return edit{"pod", change, func(in *Input) { in.Pod = after }}
 }
 
 func quantity(name string, amount int64) resource.Quantity {
@@ -159,90 +195,6 @@ func quantity(name string, amount int64) resource.Quantity {
 		return *resource.NewQuantity(amount, resource.BinarySI)
 	}
 	return *resource.NewQuantity(amount, resource.DecimalSI)
-}
-
-// maxTries bounds how many sizes of a resource are tried.
-const maxTries = 300
-
-// shrink looks for the largest request that would be admitted, a resource at a time,
-// in the container that failed or else in the one that asks for most.
-func (p *Prediction) shrink() {
-	for _, name := range p.in.Pod.requests().names() {
-		c := p.largest(name)
-		if c == nil || name == EphemeralStorage {
-			continue
-		}
-		for i, amount := range p.smaller(name, c) {
-			if i == maxTries || p.trySize(c.Name, name, amount, "") {
-				break
-			}
-		}
-	}
-}
-
-func (p *Prediction) largest(name string) *Container {
-	if c := p.in.Pod.container(p.Verdict.Container); c != nil {
-		if q := c.Requests[name]; positive(q) {
-			return c
-		}
-		return nil
-	}
-	var most *Container
-	for _, c := range p.in.Pod.all() {
-		if q := c.Requests[name]; positive(q) {
-			if most == nil || q.Cmp(most.Requests[name]) > 0 {
-				most = p.in.Pod.container(c.Name)
-			}
-		}
-	}
-	return most
-}
-
-// smaller lists smaller amounts of a resource that are worth trying, from the largest.
-func (p *Prediction) smaller(name string, c *Container) []int64 {
-	q := c.Requests[name]
-	var out []int64
-	switch {
-	case name == Memory || isHugePages(name):
-		for _, free := range p.freeMemory(name) {
-			if size, err := pageSize(name); isHugePages(name) && err == nil && size.Value() > 0 {
-				free -= free % size.Value()
-			}
-			if free > 0 && free < q.Value() {
-				out = append(out, free)
-			}
-		}
-	case name == CPU || isExtended(name):
-		for n := (q.MilliValue()+999)/1000 - 1; n > 0; n-- {
-			out = append(out, n)
-		}
-	}
-	slices.Sort(out)
-	out = slices.Compact(out)
-	slices.Reverse(out)
-	return out
-}
-
-// freeMemory lists what sets of NUMA nodes have free of a resource, and what is free on
-// the node as a whole.
-func (p *Prediction) freeMemory(name string) []int64 {
-	var out []int64
-	if k, problems := start(p.in); len(problems) == 0 {
-		subsets(k.memory.nodes.ids(), func(set Mask) {
-			var sum uint64
-			for _, id := range set.Nodes() {
-				if t := k.memory.nodes[id].Tables[name]; t != nil {
-					sum += t.FreeBytes
-				}
-			}
-			out = append(out, int64(sum))
-		})
-	}
-	if c := p.in.Capacity; c != nil {
-		have, used := c.Allocatable[name], c.Requested[name]
-		out = append(out, have.Value()-used.Value())
-	}
-	return out
 }
 
 // ownCPUs says how a pod that asks for whole CPUs would get them for itself.
@@ -259,10 +211,9 @@ func (p *Prediction) ownCPUs() {
 		return
 	}
 	if p.in.Pod.hasPodResources() {
-		if p.try("pod", "for CPUs of its own: leave spec.resources out, so that those of the containers count", func(in *Input) bool {
-			in.Pod.Requests, in.Pod.Limits = nil, nil
-			return in.Pod.qos().Class == Guaranteed
-		}) {
+		of := p.in.Pod.clone()
+		of.Requests, of.Limits = nil, nil
+		if of.qos().Class == Guaranteed && p.try(edit{"pod", "for CPUs of its own: leave spec.resources out, so that those of the containers count", func(in *Input) { in.Pod = of }}) {
 			return
 		}
 	}
@@ -297,6 +248,6 @@ func (p *Prediction) ownCPUs() {
 		}
 	}
 	if len(done) > 0 {
-		p.try("pod", "for CPUs of its own: "+strings.Join(done, "; "), func(in *Input) bool { in.Pod = pod; return true })
+		p.try(edit{"pod", "for CPUs of its own: " + strings.Join(done, "; "), func(in *Input) { in.Pod = pod }})
 	}
 }

@@ -49,10 +49,7 @@ func (p *Prediction) makeRoom() {
 				name = a.Name
 			}
 		}
-		if p.try("node", fmt.Sprintf("end pod %s, which has %s for itself", name, count(h.cpus, "CPU")), func(in *Input) bool {
-			in.State.Active = append([]ActivePod{}, rest...)
-			return true
-		}) {
+		if p.try(edit{"node", fmt.Sprintf("end pod %s, which has %s for itself", name, count(h.cpus, "CPU")), func(in *Input) { in.State.Active = append([]ActivePod{}, rest...) }}) {
 			if found++; found == 3 {
 				return
 			}
@@ -94,33 +91,35 @@ func (s State) active() []ActivePod {
 	return out
 }
 
-// resettle tries other settings of the kubelet. Each needs a restart of the kubelet,
-// and changes what holds for every pod of the node.
-func (p *Prediction) resettle() {
+// resettle are other settings of the kubelet, in groups of which the first that helps
+// is enough. Each needs a restart of the kubelet, and changes what holds for every pod
+// of the node.
+func (p *Prediction) resettle() [][]edit {
+	var out [][]edit
 	s := p.in.Settings.withDefaults()
+	set := func(change string, do func(*Settings)) edit {
+		return edit{"kubelet", change, func(in *Input) { do(&in.Settings); in.State.Running = false }}
+	}
 	if s.TopologyManagerPolicy != PolicyNone {
 		other := ScopePod
 		if s.TopologyManagerScope == ScopePod {
 			other = ScopeContainer
 		}
-		p.try("kubelet", "topologyManagerScope: "+other, func(in *Input) bool { in.Settings.TopologyManagerScope = other; return true })
+		out = append(out, []edit{set("topologyManagerScope: "+other, func(s *Settings) { s.TopologyManagerScope = other })})
 	}
 	if s.CPUManagerPolicyOptions["full-pcpus-only"] != "" {
-		p.try("kubelet", "cpuManagerPolicyOptions: without full-pcpus-only", func(in *Input) bool {
-			delete(in.Settings.CPUManagerPolicyOptions, "full-pcpus-only")
-			return true
-		})
+		out = append(out, []edit{set("cpuManagerPolicyOptions: without full-pcpus-only", func(s *Settings) { delete(s.CPUManagerPolicyOptions, "full-pcpus-only") })})
 	}
 	order := []string{PolicySingleNUMANode, PolicyRestricted, PolicyBestEffort, PolicyNone}
-	for _, softer := range order[slices.Index(order, s.TopologyManagerPolicy)+1:] {
-		if p.try("kubelet", "topologyManagerPolicy: "+softer, func(in *Input) bool { in.Settings.TopologyManagerPolicy = softer; return true }) {
-			break
-		}
+	var softer []edit
+	for _, policy := range order[slices.Index(order, s.TopologyManagerPolicy)+1:] {
+		softer = append(softer, set("topologyManagerPolicy: "+policy, func(s *Settings) { s.TopologyManagerPolicy = policy }))
 	}
+	out = append(out, softer)
 	if s.MemoryManagerPolicy == MemoryPolicyStatic {
-		p.try("kubelet", "memoryManagerPolicy: None (drain the node and remove memory_manager_state)", func(in *Input) bool {
-			in.Settings.MemoryManagerPolicy, in.State.Memory = MemoryPolicyNone, nil
-			return true
-		})
+		out = append(out, []edit{{"kubelet", "memoryManagerPolicy: None (drain the node and remove memory_manager_state)", func(in *Input) {
+			in.Settings.MemoryManagerPolicy, in.State.Memory, in.State.Running = MemoryPolicyNone, nil, false
+		}}})
 	}
+	return out
 }

@@ -36,6 +36,9 @@ func (c *choices) next() bool {
 	return false
 }
 
+// first takes devices where it does not matter which.
+func first(of []string, number int, _ map[string]Mask) []string { return of[:number] }
+
 // devices chooses a number of devices. Within a class the first are taken: the others
 // would do as well.
 func (c *choices) devices(of []string, number int, class map[string]Mask) []string {

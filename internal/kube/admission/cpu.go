@@ -19,11 +19,16 @@ type cpuManager struct {
 	reserved, reservedCores unit.CPUSet
 	// shared is the pool for everybody else, as it is now.
 	shared unit.CPUSet
+	// restart is why the kubelet would not start again.
+	restart error
 }
 
 // startCPUManager starts the manager as the kubelet does, or says why it does not
 // start.
 func startCPUManager(in *Input, s Settings, t *topology) (*cpuManager, error) {
+	if outside := s.ReservedSystemCPUs.Minus(t.all); !outside.IsEmpty() {
+		return nil, fmt.Errorf("reservedSystemCPUs: CPUs %s are not online (online: %s)", outside, t.all)
+	}
 	switch s.CPUManagerPolicy {
 	case PolicyNone:
 		if len(s.CPUManagerPolicyOptions) > 0 {
@@ -60,14 +65,17 @@ func startCPUManager(in *Input, s Settings, t *topology) (*cpuManager, error) {
 			return nil, err
 		}
 	}
-	if outside := m.reserved.Minus(t.all); !outside.IsEmpty() {
-		return nil, fmt.Errorf("reservedSystemCPUs: CPUs %s are not online (online: %s)", outside, t.all)
-	}
 	if m.reserved.Len() != number {
 		return nil, fmt.Errorf("%d CPUs are to be reserved for the system, and the machine has %d", number, t.all.Len())
 	}
 	m.reservedCores = t.wholeCores(m.reserved)
-	return m, m.load(in.State.CPU)
+	if err := m.load(in.State.CPU); err != nil {
+		if !in.State.Running || in.State.CPU == nil {
+			return nil, err
+		}
+		m.shared, m.restart = in.State.CPU.Default, err
+	}
+	return m, nil
 }
 
 func otherPolicy(setting, wanted, found, file string) error {
@@ -194,10 +202,10 @@ func (m *cpuManager) socketAligned(set Mask, least int) bool {
 func (m *cpuManager) allocate(shared, reuse unit.CPUSet, number int, hint Alignment) (unit.CPUSet, error) {
 	if m.options.fullCores {
 		if perCore := m.t.perCore(); number%perCore != 0 {
-			return unit.CPUSet{}, &refusal{ReasonSMT, fmt.Sprintf("%s are wanted, and with full-pcpus-only it has to be a multiple of %d, the threads of a core", count(number, "CPU"), perCore)}
+			return unit.CPUSet{}, &refusal{ReasonSMT, fmt.Sprintf("it wants %s, and with full-pcpus-only that has to be a multiple of %d, the threads of a core", count(number, "CPU"), perCore)}
 		}
 		if whole := shared.Minus(m.reservedCores).Len(); number > whole {
-			return unit.CPUSet{}, &refusal{ReasonSMT, fmt.Sprintf("%s are wanted, and with full-pcpus-only there are %d on cores without a reserved CPU", count(number, "CPU"), whole)}
+			return unit.CPUSet{}, &refusal{ReasonSMT, fmt.Sprintf("it wants %s, and with full-pcpus-only there are %d on cores without a reserved CPU", count(number, "CPU"), whole)}
 		}
 	}
 	free := m.available(shared).Union(reuse)
@@ -226,7 +234,7 @@ func (m *cpuManager) failed(err error, number int, free unit.CPUSet) error {
 	if errors.Is(err, errLoop) {
 		return err
 	}
-	return &refusal{ReasonUnexpected, fmt.Sprintf("%s are wanted, and %d are free (%s): %v", count(number, "CPU"), free.Len(), free, err)}
+	return &refusal{ReasonUnexpected, fmt.Sprintf("it wants %s, and %d are free (%s): %v", count(number, "CPU"), free.Len(), free, err)}
 }
 
 func count(n int, what string) string {

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
@@ -55,6 +56,38 @@ type topologyManager struct {
 	nodes         []int // ascending
 	all           Mask
 	distances     map[int][]uint64
+}
+
+// newTopologyManager starts the manager as the kubelet does, or says why it does not
+// start.
+func newTopologyManager(in *Input, s Settings) (topologyManager, error) {
+	t := topologyManager{policy: s.TopologyManagerPolicy, scope: s.TopologyManagerScope, nodes: in.Node.nodeIDs(), distances: map[int][]uint64{}}
+	t.all = maskOf(t.nodes...)
+	switch t.policy {
+	case PolicyNone, PolicyBestEffort, PolicyRestricted, PolicySingleNUMANode:
+	default:
+		return t, fmt.Errorf("topologyManagerPolicy %q: want none, best-effort, restricted or single-numa-node", t.policy)
+	}
+	if t.scope != ScopeContainer && t.scope != ScopePod {
+		return t, fmt.Errorf("topologyManagerScope %q: want container or pod", t.scope)
+	}
+	if t.policy == PolicyNone {
+		return t, nil // its options are not looked at
+	}
+	var err error
+	if t.options, err = s.topologyOptions(); err != nil {
+		return t, err
+	}
+	if len(t.nodes) > t.options.maxNodes {
+		return t, fmt.Errorf("the machine has %d NUMA nodes, and the topology manager starts on %d at the most (topologyManagerPolicyOptions: max-allowable-numa-nodes)", len(t.nodes), t.options.maxNodes)
+	}
+	for _, n := range in.Node.NUMA {
+		t.distances[n.ID] = n.Distances
+		if t.options.closest && len(n.Distances) <= t.nodes[len(t.nodes)-1] {
+			return t, fmt.Errorf("topologyManagerPolicyOptions: prefer-closest-numa-nodes needs the distances between NUMA nodes, and node %d has %d of them", n.ID, len(n.Distances))
+		}
+	}
+	return t, nil
 }
 
 // align merges answers and decides. All sets of the answers are sets of the machine's

@@ -132,6 +132,9 @@ type MemoryReservation struct {
 type State struct {
 	CPU    *CPUState
 	Memory *MemoryState
+	// Running says that a kubelet runs with this state and these settings. Then the
+	// state counts as it is; otherwise it has to pass the checks of a start.
+	Running bool
 	// Active are the pods that the kubelet knows, with their containers. The
 	// managers take back what is held for anybody else before they give anything.
 	// nil: not known, and everything held counts.

@@ -3,6 +3,7 @@ package admission
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/unit"
@@ -100,33 +101,56 @@ func (a *admission) unknownMemory(want memoryRequest) error {
 	return fmt.Errorf("the node has no %s, and the memory manager of Kubernetes %s crashes when a pod asks for it; the scheduler does not choose this node, a pod that names it does the damage", name, Rules)
 }
 
-// notAligned is the refusal of the topology manager.
+// notAligned is the refusal of the topology manager: where each resource could come
+// from.
 func (a *admission) notAligned(al Alignment) error {
+	single := a.topology.policy == PolicySingleNUMANode
 	var parts []string
 	for _, x := range al.Answers {
+		var sets []string
+		for _, h := range x.Hints {
+			if h.Preferred && (!single || h.Nodes.Count() == 1) {
+				sets = append(sets, h.Nodes.String())
+			}
+		}
+		const room = 4
+		if len(sets) > room {
+			sets = append(sets[:room], fmt.Sprintf("%d others", len(sets)-room))
+		}
 		switch {
 		case x.Any:
 		case x.None:
-			parts = append(parts, fmt.Sprintf("%s: nowhere (%s)", x.Resource, x.Why))
+			parts = append(parts, x.Resource+": nowhere, "+x.Why)
+		case len(sets) == 0 && single:
+			parts = append(parts, x.Resource+": no single node, "+x.Why)
+		case len(sets) == 0:
+			parts = append(parts, x.Resource+": only more nodes than on an empty machine, "+x.Why)
 		default:
-			preferred := 0
-			var narrowest Mask
-			for _, h := range x.Hints {
-				if h.Preferred {
-					preferred++
-				}
-				if narrowest == 0 || h.Nodes.narrower(narrowest) {
-					narrowest = h.Nodes
-				}
-			}
-			parts = append(parts, fmt.Sprintf("%s: %d of %d sets preferred, the narrowest is %s (%s)", x.Resource, preferred, len(x.Hints), nodeText(narrowest), x.Why))
+			parts = append(parts, x.Resource+": "+strings.Join(sets, " or "))
 		}
 	}
-	lead := "no set of NUMA nodes is preferred by all"
-	if a.topology.policy == PolicySingleNUMANode {
+	lead := "the resources do not prefer the same NUMA nodes"
+	if single {
 		lead = "no single NUMA node has it all"
 	}
 	return &refusal{ReasonTopology, lead + "; " + strings.Join(parts, "; ")}
+}
+
+// pickDevices is how devices of a resource are chosen for a container. Which ones it
+// gets matters if another container is aligned after it with devices of the same
+// resource.
+func (a *admission) pickDevices(c *Container, resource string) func([]string, int, map[string]Mask) []string {
+	if a.topology.policy == PolicyNone || a.topology.scope == ScopePod {
+		return first
+	}
+	all := a.pod.all()
+	here := slices.IndexFunc(all, func(x Container) bool { return x.Name == c.Name })
+	for _, later := range all[here+1:] {
+		if _, ok := later.Limits[resource]; ok {
+			return a.pick.devices
+		}
+	}
+	return first
 }
 
 // giveDevices allocates the devices of a container.
@@ -134,7 +158,7 @@ func (a *admission) giveDevices(c *Container, al Alignment, to *ContainerOutcome
 	m := a.kubelet.devices
 	want := m.wanted(c.Limits)
 	for _, name := range sorted(want) {
-		got, certain, err := m.give(name, want[name], a.taken[name], a.reuse[name], al, a.pick.devices)
+		got, certain, err := m.give(name, want[name], a.taken[name], a.reuse[name], al, a.pickDevices(c, name))
 		if err != nil {
 			return err
 		}
@@ -142,7 +166,8 @@ func (a *admission) giveDevices(c *Container, al Alignment, to *ContainerOutcome
 			continue
 		}
 		a.taken[name] = a.taken[name].with(got)
-		to.Devices = append(to.Devices, GivenDevices{Resource: name, IDs: got, Certain: certain})
+		a.unsure[name] = a.unsure[name] || !certain // and so are those who come after
+		to.Devices = append(to.Devices, GivenDevices{Resource: name, IDs: got, Certain: !a.unsure[name]})
 	}
 	for _, d := range to.Devices {
 		if a.pod.isInit(c.Name) {

@@ -12,6 +12,8 @@ type memoryManager struct {
 	static bool
 	// nodes are the accounts as they are now.
 	nodes memoryAccounts
+	// restart is why the kubelet would not start again.
+	restart error
 }
 
 // memoryAccounts are the accounts of the NUMA nodes.
@@ -53,7 +55,25 @@ func startMemoryManager(in *Input, s Settings) (*memoryManager, error) {
 	if m.nodes, err = emptyAccounts(&in.Node, reserved); err != nil {
 		return nil, err
 	}
-	return m, m.load(in.State.Memory)
+	if err := m.load(in.State.Memory); err != nil {
+		if !in.State.Running || in.State.Memory == nil || !m.nodes.coveredBy(in.State.Memory.Nodes) {
+			return nil, err
+		}
+		m.nodes, m.restart = memoryAccounts(in.State.Memory.Nodes).clone(), err
+	}
+	return m, nil
+}
+
+// coveredBy says that there are accounts of all nodes and resources.
+func (a memoryAccounts) coveredBy(b memoryAccounts) bool {
+	for id, n := range a {
+		for name := range n.Tables {
+			if b[id] == nil || b[id].Tables[name] == nil {
+				return false
+			}
+		}
+	}
+	return len(a) == len(b)
 }
 
 // reservedMemory is reservedMemory by node and resource, if its sums are what is

@@ -76,61 +76,77 @@ func (a memoryAccounts) missing(want memoryRequest) string {
 	return ""
 }
 
-// memoryHints are the sets of NUMA nodes that have room for all that is asked for.
+// hints are the sets of NUMA nodes that have room for all that is asked for.
 // They are the same for memory and every size of huge pages. A node that is used alone
 // cannot be used together with others, nor the reverse.
 func (a memoryAccounts) hints(want memoryRequest, reuse reusable) (hints []Hint, least int, held []string) {
-	ids := a.ids()
+	ids, names := a.ids(), sorted(want)
 	least = len(ids)
-	subsets(ids, func(set Mask) {
-		free, allocatable := memoryRequest{}, memoryRequest{}
-		nodes := set.Nodes()
-		for _, id := range nodes {
-			for name := range want {
-				free[name] += a[id].Tables[name].FreeBytes
-				allocatable[name] += a[id].Tables[name].AllocatableBytes
+	tables := make([]*MemoryTable, 0, len(ids)*len(names)) // of each node, in the order of the names
+	for _, id := range ids {
+		for _, name := range names {
+			tables = append(tables, a[id].Tables[name])
+		}
+	}
+	conflicts := map[string]bool{}
+	// sums says whether what get tells of the nodes of a set is enough of everything.
+	sums := func(set Mask, get func(*MemoryTable) uint64, more memoryRequest) bool {
+		for j, name := range names {
+			var sum uint64
+			for i, id := range ids {
+				if set.Has(id) {
+					sum += get(tables[i*len(names)+j])
+				}
+			}
+			if sum+more[name] < want[name] {
+				return false
 			}
 		}
-		for name, bytes := range want {
-			if allocatable[name] < bytes {
-				return
-			}
+		return true
+	}
+	subsets(ids, func(set Mask) {
+		if !sums(set, func(t *MemoryTable) uint64 { return t.AllocatableBytes }, nil) {
+			return
 		}
 		least = min(least, set.Count())
-		for _, id := range nodes {
-			if why := a.conflict(id, set); why != "" {
-				if set.Count() <= least {
-					held = append(held, why)
-				}
-				return
+		for _, id := range ids {
+			if !set.Has(id) || a.agrees(id, set) {
+				continue
 			}
-		}
-		for name, bytes := range want {
-			if free[name]+reuse[set][name] < bytes {
-				return
+			if set.Count() <= least {
+				conflicts[a.conflict(id, set)] = true
 			}
+			return
 		}
-		hints = append(hints, Hint{Nodes: set})
+		if sums(set, func(t *MemoryTable) uint64 { return t.FreeBytes }, reuse[set]) {
+			hints = append(hints, Hint{Nodes: set})
+		}
 	})
 	for i, h := range hints {
 		hints[i].Preferred = h.Nodes.Count() == least
 	}
-	slices.Sort(held)
-	return hints, least, slices.Compact(held)
+	return hints, least, sorted(conflicts)
 }
 
-// conflict says why a node cannot be part of a set because of how it is used.
-func (a memoryAccounts) conflict(id int, set Mask) string {
+// agrees says that a node can be part of a set, as it is used already.
+func (a memoryAccounts) agrees(id int, set Mask) bool {
 	n := a[id]
-	switch {
-	case set.Count() == 1 && n.Group.Count() > 1:
+	if set.Count() == 1 {
+		return n.Group.Count() == 1
+	}
+	return n.Assignments == 0 || n.Group == set
+}
+
+// conflict says why a node cannot be part of a set.
+func (a memoryAccounts) conflict(id int, set Mask) string {
+	switch n := a[id]; {
+	case set.Count() == 1:
 		return fmt.Sprintf("node %d is used together with %s and not alone", id, n.Group)
-	case set.Count() == 1 || n.Assignments == 0 || n.Group == set:
-		return ""
 	case n.Group.Count() == 1:
 		return fmt.Sprintf("node %d is used alone and not together with others", id)
+	default:
+		return fmt.Sprintf("node %d is used together with %s and not in another group", id, n.Group)
 	}
-	return fmt.Sprintf("node %d is used together with %s and not in another group", id, n.Group)
 }
 
 // answers are the hints of the memory manager for a request. Where there is no room
@@ -138,25 +154,29 @@ func (a memoryAccounts) conflict(id int, set Mask) string {
 // kubelet that makes the reason an UnexpectedAdmissionError.
 func (a memoryAccounts) answers(want memoryRequest, reuse reusable) []Answer {
 	hints, least, held := a.hints(want, reuse)
-	var words []string
+	words := map[string]string{}
 	for _, name := range sorted(want) {
 		var free []string
 		for _, id := range a.ids() {
 			free = append(free, fmt.Sprintf("%s on node %d", Bytes(a[id].Tables[name].FreeBytes), id))
 		}
-		words = append(words, fmt.Sprintf("%s of %s wanted; free: %s", Bytes(want[name]), name, strings.Join(free, ", ")))
+		words[name] = fmt.Sprintf("%s wanted; free: %s", Bytes(want[name]), strings.Join(free, ", "))
 	}
-	why := strings.Join(words, "; ")
+	conflicts := ""
 	if len(held) > 0 {
-		why += "; " + strings.Join(held, ", ")
+		conflicts = "; " + strings.Join(held, ", ")
 	}
-	if len(hints) == 0 {
-		return []Answer{{Provider: memoryProvider, Any: true, Why: "no set of NUMA nodes has room, of which the memory manager says nothing until it is to allocate: " + why}}
-	}
-	why += fmt.Sprintf("; it would fit on %s of an empty machine", count(least, "NUMA node"))
 	var out []Answer
+	if len(hints) == 0 {
+		var all []string
+		for _, name := range sorted(want) {
+			all = append(all, name+": "+words[name])
+		}
+		return []Answer{{Provider: memoryProvider, Any: true, Why: "no set of NUMA nodes has room, of which the memory manager says nothing until it is to allocate: " + strings.Join(all, "; ") + conflicts}}
+	}
 	for _, name := range sorted(want) {
-		out = append(out, Answer{Provider: memoryProvider, Resource: name, Hints: hints, Why: why})
+		out = append(out, Answer{Provider: memoryProvider, Resource: name, Hints: hints,
+			Why: words[name] + conflicts + fmt.Sprintf("; with all that is asked for it would fit on %s of an empty machine", count(least, "NUMA node"))})
 	}
 	return out
 }

@@ -35,18 +35,21 @@ func (p *Prediction) note() {
 			say("container %s gets %d CPUs and not the %d that it asks for: the kubelet counts a cache that lies on several NUMA nodes more than once (prefer-align-cpus-by-uncorecache)", c.Name, got, c.WholeCPUs)
 		}
 	}
+	for _, err := range []error{p.kubelet.cpu.restart, p.kubelet.memory.restart} {
+		if err != nil {
+			say("the kubelet runs, but would not start again: %v", err)
+		}
+	}
 	s := p.in.Settings.withDefaults()
 	if s.CPUManagerPolicy == PolicyStatic && p.Verdict.Outcome == Admitted {
 		t := p.in.topology()
 		for _, c := range p.Outcomes[0].Containers {
+			if others := c.CPUs.Minus(p.kubelet.cpu.available(p.kubelet.cpu.shared)); !others.IsEmpty() && !p.in.Pod.reuses(c.Name) {
+				say("container %s gets CPUs %s, which are reserved or another container's: where CPUs are offline, the kubelet takes cores to be free that are not", c.Name, others)
+			}
 			if nodes := t.nodesOf(c.CPUs); nodes.Count() > 1 {
 				say("the CPUs of container %s are on NUMA nodes %s", c.Name, nodes)
 			}
-		}
-	}
-	for _, r := range p.HugePages {
-		if r.Result == "fail" {
-			say("huge pages: %s: %s", r.Rule, r.Why)
 		}
 	}
 }

@@ -48,6 +48,19 @@ func (p *Pod) isInit(name string) bool {
 	return false
 }
 
+// reuses says that a container may get what an init container before it had.
+func (p *Pod) reuses(name string) bool {
+	for _, c := range p.all() {
+		if c.Name == name {
+			return false
+		}
+		if p.isInit(c.Name) {
+			return true
+		}
+	}
+	return false
+}
+
 // hasPodResources says that resources are given for the pod as a whole: then the CPU
 // and memory managers of this version leave it alone.
 func (p *Pod) hasPodResources() bool { return anyOfPod(p.Requests) || anyOfPod(p.Limits) }

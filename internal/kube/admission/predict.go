@@ -105,7 +105,8 @@ type Prediction struct {
 	// Notes are what is worth knowing and changes nothing.
 	Notes []string
 
-	in *Input
+	in      *Input
+	kubelet *kubelet
 }
 
 // Predict says what a kubelet does with a pod. The error is of input that no machine
@@ -173,36 +174,6 @@ func (s State) gone(pod, container string) bool {
 	return true
 }
 
-func newTopologyManager(in *Input, s Settings) (topologyManager, error) {
-	t := topologyManager{policy: s.TopologyManagerPolicy, scope: s.TopologyManagerScope, nodes: in.Node.nodeIDs(), distances: map[int][]uint64{}}
-	t.all = maskOf(t.nodes...)
-	switch t.policy {
-	case PolicyNone, PolicyBestEffort, PolicyRestricted, PolicySingleNUMANode:
-	default:
-		return t, fmt.Errorf("topologyManagerPolicy %q: want none, best-effort, restricted or single-numa-node", t.policy)
-	}
-	if t.scope != ScopeContainer && t.scope != ScopePod {
-		return t, fmt.Errorf("topologyManagerScope %q: want container or pod", t.scope)
-	}
-	if t.policy == PolicyNone {
-		return t, nil // its options are not looked at
-	}
-	var err error
-	if t.options, err = s.topologyOptions(); err != nil {
-		return t, err
-	}
-	if len(t.nodes) > t.options.maxNodes {
-		return t, fmt.Errorf("the machine has %d NUMA nodes, and the topology manager starts on %d at the most (topologyManagerPolicyOptions: max-allowable-numa-nodes)", len(t.nodes), t.options.maxNodes)
-	}
-	for _, n := range in.Node.NUMA {
-		t.distances[n.ID] = n.Distances
-		if t.options.closest && len(n.Distances) <= t.nodes[len(t.nodes)-1] {
-			return t, fmt.Errorf("topologyManagerPolicyOptions: prefer-closest-numa-nodes needs the distances between NUMA nodes, and node %d has %d of them", n.ID, len(n.Distances))
-		}
-	}
-	return t, nil
-}
-
 // predict is Predict without advice.
 func predict(in *Input) (*Prediction, error) {
 	if err := in.Node.Check(); err != nil {
@@ -218,6 +189,7 @@ func predict(in *Input) (*Prediction, error) {
 		p.Verdict = Verdict{Outcome: NodeFails, Message: "the kubelet does not start: " + problems[0]}
 		return p, nil
 	}
+	p.kubelet = k
 	for c := new(choices); ; {
 		p.Outcomes = append(p.Outcomes, k.admit(in, p.QoS.Class, c))
 		if !c.next() {
@@ -261,13 +233,14 @@ type admission struct {
 	reuseMemory       reusable
 	taken, reuse      map[string]deviceSet
 	devices           map[string]int
+	unsure            map[string]bool // resources of which other devices may have been taken
 }
 
 // admit lets the managers have the pod, a container after the other.
 func (k *kubelet) admit(in *Input, class string, pick *choices) Outcome {
 	a := &admission{kubelet: k, in: in, pod: &in.Pod, class: class, pick: pick,
 		shared: k.cpu.shared, memory: k.memory.nodes.clone(), reuseMemory: reusable{},
-		taken: map[string]deviceSet{}, reuse: map[string]deviceSet{}, devices: map[string]int{}}
+		taken: map[string]deviceSet{}, reuse: map[string]deviceSet{}, devices: map[string]int{}, unsure: map[string]bool{}}
 	out := Outcome{}
 	container, err := a.run(&out)
 	out.Shared, out.Memory = a.shared, a.memory

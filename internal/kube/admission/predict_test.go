@@ -36,8 +36,8 @@ func TestEligible(t *testing.T) {
 		want   string
 		why    string
 	}{
-		"whole CPUs":           {pod(guaranteed("c", "cpu=2 memory=1Gi")), PolicyStatic, Guaranteed, "admitted c=1-2", "2 whole CPUs"},
-		"2000m are whole":      {pod(guaranteed("c", "cpu=2000m memory=1Gi")), PolicyStatic, Guaranteed, "admitted c=1-2", "2 whole CPUs"},
+		"whole CPUs":           {pod(guaranteed("c", "cpu=2 memory=1Gi")), PolicyStatic, Guaranteed, "admitted c=1-2", "whole number of CPUs: 2"},
+		"2000m are whole":      {pod(guaranteed("c", "cpu=2000m memory=1Gi")), PolicyStatic, Guaranteed, "admitted c=1-2", "whole number of CPUs: 2"},
 		"a fraction":           {pod(guaranteed("c", "cpu=1500m memory=1Gi")), PolicyStatic, Guaranteed, "admitted c=shared", "no whole number"},
 		"one of two":           {pod(guaranteed("a", "cpu=1500m memory=1Gi"), guaranteed("b", "cpu=1 memory=1Gi")), PolicyStatic, Guaranteed, "admitted a=shared b=1", ""},
 		"request below limit":  {pod(Container{Name: "c", Requests: with("cpu=1 memory=1Gi"), Limits: with("cpu=2 memory=1Gi")}), PolicyStatic, Burstable, "admitted c=shared", "only Guaranteed"},
@@ -246,22 +246,23 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// Two devices on two nodes: which one the first container gets decides whether the
-// second one fits.
+// The first container needs both nodes and leaves one device; on which node that is
+// decides whether the second one is aligned. Nobody can know.
 func TestItDependsOnDevices(t *testing.T) {
-	n := machine(2, 1, 4, 1)
-	in := Input{Node: n, Settings: static(PolicyNone), Pod: pod(guaranteed("a", "cpu=1 memory=1Gi example.com/nic=1"), guaranteed("b", "cpu=4 memory=1Gi example.com/nic=1"))}
-	in.Devices = []DeviceResource{{Name: "example.com/nic", Devices: []Device{{ID: "x", NUMA: []int{0}}, {ID: "y", NUMA: []int{1}}}}}
-	if p := mustPredict(t, in); len(p.Outcomes) != 2 || p.Verdict.Outcome != Admitted {
-		t.Errorf("without alignment it does not matter: %d courses, %+v", len(p.Outcomes), p.Verdict)
-	}
-	// The first container is a plain one on any node: its CPU may be anywhere.
-	in.Settings = static(PolicySingleNUMANode)
-	in.Pod.Containers[0] = Container{Name: "a", Requests: with("cpu=500m memory=1Gi example.com/nic=2"), Limits: with("cpu=500m memory=1Gi example.com/nic=2")}
-	in.Devices[0].Devices = append(in.Devices[0].Devices, Device{ID: "z", NUMA: []int{0, 1}}, Device{ID: "zz", NUMA: []int{0, 1}})
+	in := Input{Node: machine(2, 1, 4, 1), Settings: static(PolicyRestricted), Pod: pod(guaranteed("a", "cpu=5 memory=1Gi example.com/nic=3"), guaranteed("b", "cpu=2 memory=1Gi example.com/nic=1"))}
+	in.Devices = []DeviceResource{{Name: "example.com/nic", Devices: []Device{{ID: "v", NUMA: []int{0}}, {ID: "w", NUMA: []int{0}}, {ID: "x", NUMA: []int{1}}, {ID: "y", NUMA: []int{1}}}}}
 	p := mustPredict(t, in)
-	if len(p.Outcomes) < 2 {
-		t.Fatalf("%d courses: %+v", len(p.Outcomes), p.Verdict)
+	if p.Verdict.Outcome != Undecided || len(p.Outcomes) != 2 || !strings.Contains(p.Verdict.Message, "refused (TopologyAffinityError)") || p.Outcomes[0].Containers[0].Devices[0].Certain {
+		t.Errorf("%d courses, %+v", len(p.Outcomes), p.Verdict)
+	}
+	// Nobody comes after it, or nothing is aligned: then it does not matter.
+	in.Settings = static(PolicyNone)
+	if p := mustPredict(t, in); len(p.Outcomes) != 1 || p.Verdict.Outcome != Admitted {
+		t.Errorf("policy none: %d courses, %+v", len(p.Outcomes), p.Verdict)
+	}
+	in.Settings, in.Pod.Containers = static(PolicyRestricted), in.Pod.Containers[:1]
+	if p := mustPredict(t, in); len(p.Outcomes) != 1 || p.Verdict.Outcome != Admitted {
+		t.Errorf("one container: %d courses, %+v", len(p.Outcomes), p.Verdict)
 	}
 }
 

@@ -107,5 +107,5 @@ func (p *Pod) wantsCPUs(c *Container, class string) (int, string) {
 	case p.hasPodResources():
 		return 0, "the pod has resources as a whole (spec.resources), which the CPU manager of Kubernetes " + Rules + " leaves in the shared pool"
 	}
-	return int(whole), fmt.Sprintf("the pod is Guaranteed and the container requests %d whole CPUs", whole)
+	return int(whole), fmt.Sprintf("the pod is Guaranteed and the container requests a whole number of CPUs: %d", whole)
 }

@@ -55,9 +55,11 @@ type Call struct {
 	Hints     map[string][]topologymanager.TopologyHint
 }
 
-// Start starts the managers of a kubelet on a machine: an error is that of the kubelet,
-// which does not start. Devices that are in use are given to a pod of its own.
-func Start(dir string, node *admission.Node, s admission.Settings, devices []admission.DeviceResource) (*Kubelet, error) {
+// Start starts the managers of a kubelet on a machine, with the CPUs that its state
+// gives away: an error is that of the kubelet, which does not start. Devices that are
+// in use are given to a pod of their own.
+func Start(dir string, in *admission.Input) (*Kubelet, error) {
+	node, s := &in.Node, in.Settings
 	klog.SetLogger(logr.Discard())
 	gates := map[string]bool{string(features.CPUManagerPolicyAlphaOptions): false, string(features.CPUManagerPolicyBetaOptions): true, string(features.TopologyManagerPolicyBetaOptions): true}
 	for name, on := range s.FeatureGates {
@@ -102,6 +104,17 @@ func Start(dir string, node *admission.Node, s admission.Settings, devices []adm
 		return nil, err
 	}
 	k.CPU, k.Memory = cpustate.NewMemoryState(), memorystate.NewMemoryState(logr.Discard())
+	if st := in.State.CPU; st != nil {
+		k.CPU.SetDefaultCPUSet(cpuset.New(st.Default.Numbers()...))
+		all := cpustate.ContainerCPUAssignments{}
+		for pod, containers := range st.Entries {
+			all[pod] = map[string]cpuset.CPUSet{}
+			for name, cpus := range containers {
+				all[pod][name] = cpuset.New(cpus.Numbers()...)
+			}
+		}
+		k.CPU.SetCPUAssignments(all)
+	}
 	if err := k.cpu.Start(k.CPU); err != nil {
 		return nil, err
 	}
@@ -111,7 +124,7 @@ func Start(dir string, node *admission.Node, s admission.Settings, devices []adm
 	k.topology.AddHintProvider(recorder{k, "device manager", k.devices})
 	k.topology.AddHintProvider(recorder{k, "CPU manager", cpuProvider{k}})
 	k.topology.AddHintProvider(recorder{k, "memory manager", memoryProvider{k}})
-	return k, k.register(devices)
+	return k, k.register(in.Devices)
 }
 
 func (k *Kubelet) newMemory(dir string, machine *cadvisor.MachineInfo, reservation v1.ResourceList, s admission.Settings) error {
@@ -141,65 +154,6 @@ func (k *Kubelet) newMemory(dir string, machine *cadvisor.MachineInfo, reservati
 	}
 	k.memory, err = memorymanager.NewPolicyStatic(ctx, machine, byNode, k.topology)
 	return err
-}
-
-// reserved is what the container manager takes from the node (GetNodeAllocatableReservation).
-func reserved(s admission.Settings) v1.ResourceList {
-	out := v1.ResourceList{}
-	for _, list := range []admission.Resources{s.KubeReserved, s.SystemReserved} {
-		for name, q := range list {
-			sum := out[v1.ResourceName(name)]
-			sum.Add(q)
-			out[v1.ResourceName(name)] = sum
-		}
-	}
-	if n := s.ReservedSystemCPUs.Len(); n > 0 {
-		out[v1.ResourceCPU] = *resource.NewQuantity(int64(n), resource.DecimalSI)
-	}
-	memory := out[v1.ResourceMemory]
-	memory.Add(*resource.NewQuantity(int64(s.EvictionHardMemoryBytes), resource.BinarySI))
-	out[v1.ResourceMemory] = memory
-	for name, q := range out {
-		if q.IsZero() {
-			delete(out, name)
-		}
-	}
-	return out
-}
-
-// Machine is a machine as cAdvisor reports it.
-func Machine(n *admission.Node) *cadvisor.MachineInfo {
-	m := &cadvisor.MachineInfo{NumCores: len(n.CPUs)}
-	sockets := map[int]bool{}
-	for _, node := range n.NUMA {
-		c := cadvisor.Node{Id: node.ID, Memory: node.MemoryBytes, Distances: node.Distances}
-		for _, h := range node.HugePages {
-			c.HugePages = append(c.HugePages, cadvisor.HugePagesInfo{PageSize: h.SizeBytes / 1024, NumPages: h.Pages})
-		}
-		type key struct{ socket, core int }
-		at := map[key]int{}
-		for _, cpu := range n.CPUs {
-			if cpu.NUMA != node.ID {
-				continue
-			}
-			sockets[cpu.Socket] = true
-			k := key{cpu.Socket, cpu.Core}
-			i, ok := at[k]
-			if !ok {
-				i = len(c.Cores)
-				at[k] = i
-				core := cadvisor.Core{Id: cpu.Core, SocketID: cpu.Socket}
-				if cpu.Uncore >= 0 {
-					core.UncoreCaches = []cadvisor.Cache{{Id: cpu.Uncore, Level: 3}}
-				}
-				c.Cores = append(c.Cores, core)
-			}
-			c.Cores[i].Threads = append(c.Cores[i].Threads, cpu.ID)
-		}
-		m.Topology = append(m.Topology, c)
-	}
-	m.NumSockets = len(sockets)
-	return m
 }
 
 // register hands devices to the device manager and uses up those that are in use.
@@ -332,47 +286,4 @@ type nobodyElse struct{}
 
 func (nobodyElse) HandleAdmissionFailure(_ context.Context, _ *v1.Pod, why []lifecycle.PredicateFailureReason) ([]lifecycle.PredicateFailureReason, error) {
 	return why, nil
-}
-
-// recorder keeps what a manager answers.
-type recorder struct {
-	k    *Kubelet
-	name string
-	topologymanager.HintProvider
-}
-
-func (r recorder) GetTopologyHints(pod *v1.Pod, c *v1.Container) map[string][]topologymanager.TopologyHint {
-	hints := r.HintProvider.GetTopologyHints(pod, c)
-	r.k.calls = append(r.k.calls, Call{c.Name, r.name, hints})
-	return hints
-}
-
-func (r recorder) GetPodTopologyHints(pod *v1.Pod) map[string][]topologymanager.TopologyHint {
-	hints := r.HintProvider.GetPodTopologyHints(pod)
-	r.k.calls = append(r.k.calls, Call{"", r.name, hints})
-	return hints
-}
-
-type cpuProvider struct{ *Kubelet }
-
-func (p cpuProvider) GetTopologyHints(pod *v1.Pod, c *v1.Container) map[string][]topologymanager.TopologyHint {
-	return p.cpu.GetTopologyHints(p.CPU, pod, c)
-}
-func (p cpuProvider) GetPodTopologyHints(pod *v1.Pod) map[string][]topologymanager.TopologyHint {
-	return p.cpu.GetPodTopologyHints(p.CPU, pod)
-}
-func (p cpuProvider) Allocate(pod *v1.Pod, c *v1.Container) error {
-	return p.cpu.Allocate(p.CPU, pod, c)
-}
-
-type memoryProvider struct{ *Kubelet }
-
-func (p memoryProvider) GetTopologyHints(pod *v1.Pod, c *v1.Container) map[string][]topologymanager.TopologyHint {
-	return p.memory.GetTopologyHints(context.Background(), p.Memory, pod, c)
-}
-func (p memoryProvider) GetPodTopologyHints(pod *v1.Pod) map[string][]topologymanager.TopologyHint {
-	return p.memory.GetPodTopologyHints(context.Background(), p.Memory, pod)
-}
-func (p memoryProvider) Allocate(pod *v1.Pod, c *v1.Container) error {
-	return p.memory.Allocate(context.Background(), p.Memory, pod, c)
 }
