@@ -89,7 +89,13 @@ func (p *Prediction) summary() string {
 		}
 	}
 	if len(parts) == 0 {
-		return "admitted, " + p.QoS.Class
+		parts = append(parts, p.QoS.Class)
+	}
+	for _, al := range p.Outcomes[0].alignments() {
+		if !al.Preferred {
+			parts = append(parts, "not from NUMA nodes that all of it prefers")
+			break
+		}
 	}
 	if len(p.Outcomes) > 1 {
 		parts = append(parts, "or others, as the devices fall")

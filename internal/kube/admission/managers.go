@@ -110,7 +110,7 @@ func (a *admission) notAligned(al Alignment) error {
 		var sets []string
 		for _, h := range x.Hints {
 			if h.Preferred && (!single || h.Nodes.Count() == 1) {
-				sets = append(sets, h.Nodes.String())
+				sets = append(sets, nodeText(h.Nodes))
 			}
 		}
 		const room = 4

@@ -155,7 +155,10 @@ func (w *writer) containers() {
 			g.Rows = append(g.Rows, []string{x.Name, x.Kind, cpus, nodes(x.CPUNodes), dash(memory), dash(devices), x.Why})
 		}
 		g.Write(w.s)
-		if c.Shared != "" {
+		if c.Shared != "" && c.Verdict.Outcome == admission.Admitted {
+			if w.s.Format == ui.Markdown {
+				w.line("")
+			}
 			w.line("shared pool afterwards: CPUs %s", c.Shared)
 		}
 		if i == 4 {
