@@ -258,8 +258,9 @@ func TestOutOf(t *testing.T) {
 		}
 		r := k.Predicate(node, others, pod)
 		k.Remove(pod)
-		// Of several extended resources the kubelet names any.
-		named := r.Reason == p.Verdict.Reason || strings.Contains(p.Verdict.Message, " "+strings.TrimPrefix(r.Reason, "OutOf")+": ") && strings.Contains(p.Verdict.Reason, "/")
+		// Of several huge pages and extended resources the kubelet names any.
+		any := strings.ContainsAny(p.Verdict.Reason, "/-") && p.Verdict.Reason != "OutOfephemeral-storage"
+		named := r.Reason == p.Verdict.Reason || any && strings.Contains(p.Verdict.Message, " "+strings.TrimPrefix(r.Reason, "OutOf")+": ")
 		if admit := p.Verdict.Outcome == admission.Admitted; admit != r.Admit || !named {
 			body, _ := yaml.Marshal(raw.Spec)
 			t.Fatalf("seed %d: %+v; the kubelet: %+v\nallocatable %v, requested %v, %d pods\n%s", seed, p.Verdict, r, node.Status.Allocatable, in.Capacity.Requested, len(others), body)
