@@ -42,6 +42,11 @@ var table = []place{
 	{path: "internal/daemon", layer: 4},
 	{path: "internal/daemon/schedule", layer: 3},
 	{path: "internal/daemon/...", layer: 4, also: []string{"internal/daemon"}},
+	{path: "internal/kube/admission", layer: 4, never: map[string]string{
+		"internal/host": "a prediction is made of values: it sees no machine",
+	}},
+	{path: "internal/kube/admission/explain", layer: 4, also: []string{"internal/kube/admission", "internal/report", "internal/ui"}},
+	{path: "internal/kube/admission/...", layer: 4, also: []string{"internal/kube/admission"}},
 	{path: "internal/kube/...", layer: 4},
 	{path: "internal/platform", layer: 4},
 	{path: "internal/platform/...", layer: 4, also: []string{"internal/platform"}},

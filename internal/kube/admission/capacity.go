@@ -1,0 +1,106 @@
+package admission
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// units is an amount as the scheduler counts it: thousandths of a CPU, bytes, or
+// pieces.
+func units(name string, q resource.Quantity) int64 {
+	if name == CPU {
+		return q.MilliValue()
+	}
+	return q.Value()
+}
+
+// isCounted says that the scheduler counts a resource on a node.
+func isCounted(name string) bool {
+	switch name {
+	case CPU, Memory, EphemeralStorage:
+		return true
+	}
+	return isHugePages(name) || strings.Contains(name, "/")
+}
+
+// shortage is a resource of which a node has too little.
+type shortage struct {
+	resource             string
+	asked, used, present int64
+}
+
+// short lists what the node has too little of for a pod, in the kubelet's order. given
+// is how many devices of each resource the kubelet has given away, this pod's
+// included: it counts at least these as present.
+// Source: k8s.io/kubernetes v1.34.4, pkg/kubelet/lifecycle/predicate.go and
+// pkg/scheduler/framework/plugins/noderesources/fit.go.
+func (c *Capacity) short(p *Pod, given map[string]int) []shortage {
+	var out []shortage
+	if pods, ok := c.Allocatable["pods"]; ok && int64(c.Pods)+1 > pods.Value() {
+		out = append(out, shortage{"pods", 1, int64(c.Pods), pods.Value()})
+	}
+	requests := p.requests()
+	order := []string{CPU, Memory, EphemeralStorage}
+	for _, name := range requests.names() {
+		if name != CPU && name != Memory && name != EphemeralStorage && isCounted(name) {
+			order = append(order, name)
+		}
+	}
+	for _, name := range order {
+		asked := units(name, requests[name])
+		if asked == 0 {
+			continue
+		}
+		have, known := c.Allocatable[name]
+		present := units(name, have)
+		if n, ok := given[name]; ok && int64(n) > present {
+			present, known = int64(n), true
+		}
+		if !known && isExtended(name) {
+			continue // a resource of the cluster, for all the kubelet knows
+		}
+		if used := units(name, c.Requested[name]); asked > present-used {
+			out = append(out, shortage{name, asked, used, present})
+		}
+	}
+	return out
+}
+
+// refuse is the kubelet's last check, that the node has room at all.
+func (c *Capacity) refuse(p *Pod, m *deviceManager, mine map[string]int) *refusal {
+	given := map[string]int{}
+	if len(mine) > 0 { // else the kubelet does not look
+		for name, d := range m.resources {
+			n := mine[name]
+			for _, dev := range d.devices {
+				if dev.Used {
+					n++
+				}
+			}
+			if n > 0 {
+				given[name] = n
+			}
+		}
+	}
+	list := c.short(p, given)
+	if len(list) == 0 {
+		return nil
+	}
+	var words []string
+	for _, s := range list {
+		words = append(words, fmt.Sprintf("%s: %s asked for, %s of %s in use", s.resource, unitText(s.resource, s.asked), unitText(s.resource, s.used), unitText(s.resource, s.present)))
+	}
+	return &refusal{reasonOutOf + list[0].resource, "the node has too little: " + strings.Join(words, "; ") + ". The scheduler does not choose it then, and the pod stays pending; only a pod that names the node, or comes at the same time as another, is refused by the kubelet"}
+}
+
+func unitText(name string, n int64) string {
+	switch {
+	case name == CPU:
+		return resource.NewMilliQuantity(n, resource.DecimalSI).String()
+	case name == Memory || name == EphemeralStorage || isHugePages(name):
+		return resource.NewQuantity(n, resource.BinarySI).String()
+	}
+	return fmt.Sprint(n)
+}

@@ -1,0 +1,242 @@
+package admission
+
+import (
+	"errors"
+	"maps"
+	"math"
+	"slices"
+
+	"fettle.dev/fettle/internal/unit"
+)
+
+var (
+	// errLoop is that the kubelet never comes to an end.
+	errLoop = errors.New("the kubelet goes round for ever while it distributes CPUs over NUMA nodes")
+	// errAccount is that the kubelet ends with more or fewer CPUs than are wanted.
+	errAccount = errors.New("the kubelet loses count while it distributes CPUs over NUMA nodes")
+)
+
+// distribute gets CPUs that are spread evenly over the fewest NUMA nodes that allow
+// it (KEP-2902, distribute-cpus-across-numa), in groups: single CPUs, or whole cores.
+// Of the sets of nodes the one is taken that leaves the free CPUs of all nodes most
+// alike.
+func (t *topology) distribute(free unit.CPUSet, number, group int, spread bool) (unit.CPUSet, error) {
+	if number%group != 0 {
+		return t.pack(free, number, spread, false)
+	}
+	a := &taking{t: t, free: free.Intersect(t.all), needed: number, spread: spread}
+	if a.done() {
+		return a.got, nil
+	}
+	if a.needed > a.free.Len() {
+		return unit.CPUSet{}, errCPUs
+	}
+	nodes := a.nodes()
+	for size, most := a.fewestNodes(group), min(groups(number, group), len(slices.Compact(slices.Sorted(slices.Values(nodes))))); size <= most; size++ {
+		s := &spreading{a: a, nodes: nodes, number: number, group: group, balance: math.MaxFloat64}
+		combinations(nodes, size, s.consider)
+		switch {
+		case s.err != nil:
+			return unit.CPUSet{}, s.err
+		case s.chosen != nil:
+			return s.fill()
+		}
+	}
+	return t.pack(free, number, spread, false)
+}
+
+// groups is how many groups a number of CPUs makes.
+func groups(number, size int) int { return (number-1)/size + 1 }
+
+// fewestNodes is how many NUMA nodes hold what is needed if all were free.
+func (a *taking) fewestNodes(group int) int {
+	perNode := (groups(a.t.all.Len(), group)-1)/len(a.t.nodes) + 1
+	return (groups(a.needed, group)-1)/perNode + 1
+}
+
+// spreading is the search for a set of nodes of one size.
+type spreading struct {
+	a             *taking
+	nodes         []int
+	number, group int
+
+	balance   float64 // of the best set so far: the less the better
+	chosen    []int
+	remainder []int // those of the chosen that give a group more
+	err       error
+}
+
+func (s *spreading) freeOn(node int) int { return s.a.free.Intersect(s.a.t.nodes[node]).Len() }
+
+// share is what each of a number of nodes gives.
+func (s *spreading) share(nodes int) int { return s.number / nodes / s.group * s.group }
+
+// consider looks at a set of nodes; false ends the search.
+//
+// The sets that it keeps are slices that combinations goes on to write to, as in the
+// kubelet: from four nodes on, the last of the nodes kept may be another one than
+// was judged. That is a defect (the slices would have to be copied), but it decides
+// which CPUs a container gets.
+func (s *spreading) consider(set []int) bool {
+	if s.balance == 0 || s.err != nil {
+		return false
+	}
+	share := s.share(len(set))
+	whole, sum := 0, 0
+	for _, n := range set {
+		free := s.freeOn(n)
+		sum += free
+		whole += free / s.group * s.group
+		if free < share {
+			return true
+		}
+	}
+	if sum < s.number || whole < s.number {
+		return true
+	}
+	after := make(map[int]int, len(s.nodes))
+	for _, n := range s.nodes {
+		after[n] = s.freeOn(n)
+	}
+	for _, n := range set {
+		after[n] -= share
+	}
+	left := s.number - share*len(set)
+	if left == 0 {
+		s.keep(deviation(after), set, nil)
+		return true
+	}
+	var able []int
+	for _, n := range set {
+		if after[n] >= s.group {
+			able = append(able, n)
+		}
+	}
+	best, from := math.MaxFloat64, []int(nil)
+	for size := len(able); size >= 1; size-- {
+		combinations(able, size, func(some []int) bool {
+			rest, err := s.handOut(maps.Clone(after), some, left)
+			if err != nil {
+				s.err = err
+				return false
+			}
+			if rest == nil {
+				return true
+			}
+			if d := deviation(rest); d < best {
+				best, from = d, some
+			}
+			return true
+		})
+		if s.err != nil {
+			return false
+		}
+	}
+	s.keep(best, set, from)
+	return true
+}
+
+func (s *spreading) keep(balance float64, set, remainder []int) {
+	if balance < s.balance {
+		s.balance, s.chosen, s.remainder = balance, set, remainder
+	}
+}
+
+// handOut takes what is left over from some nodes, a group from each in turn; nil if
+// they do not have it.
+func (s *spreading) handOut(after map[int]int, some []int, left int) (map[int]int, error) {
+	sum := 0
+	for _, n := range some {
+		sum += after[n]
+	}
+	if sum < left {
+		return nil, nil
+	}
+	for left > 0 {
+		before := left
+		for _, n := range some {
+			if left == 0 {
+				break
+			}
+			if after[n] >= s.group {
+				after[n] -= s.group
+				left -= s.group
+			}
+		}
+		if left == before {
+			return nil, errLoop
+		}
+	}
+	return after, nil
+}
+
+// fill takes the CPUs from the nodes that were chosen.
+func (s *spreading) fill() (unit.CPUSet, error) {
+	a := s.a
+	from := func(node, number int) {
+		// Too few are none: the kubelet does not look at the error.
+		cpus, _ := a.t.pack(a.free.Intersect(a.t.nodes[node]), number, a.spread, false)
+		a.add(cpus)
+	}
+	share := s.share(len(s.chosen))
+	for _, n := range s.chosen {
+		from(n, share)
+	}
+	for left := s.number - share*len(s.chosen); left > 0; {
+		before := left
+		for _, n := range s.remainder {
+			if left == 0 {
+				break
+			}
+			if s.freeOn(n) >= s.group {
+				from(n, s.group)
+				left -= s.group
+			}
+		}
+		if left == before {
+			return unit.CPUSet{}, errLoop
+		}
+	}
+	if a.needed != 0 {
+		return unit.CPUSet{}, errAccount
+	}
+	return a.got, nil
+}
+
+// deviation is the standard deviation of the values, with three digits; so is the
+// mean that it is made of.
+func deviation(values map[int]int) float64 {
+	round := func(x float64) float64 { return math.Round(x*1000) / 1000 }
+	n := float64(len(values))
+	var sum float64
+	for _, v := range values {
+		sum += float64(v)
+	}
+	mean := round(sum / n)
+	var squares float64
+	for _, k := range slices.Sorted(maps.Keys(values)) {
+		squares += (float64(values[k]) - mean) * (float64(values[k]) - mean)
+	}
+	return round(math.Sqrt(squares / n))
+}
+
+// combinations calls f with each choice of size members of a list, in order, until it
+// says false. What f gets shares its memory with other choices: see consider.
+func combinations(list []int, size int, f func([]int) bool) {
+	if size < 1 {
+		return
+	}
+	var fill func(missing, start int, chosen []int) bool
+	fill = func(missing, start int, chosen []int) bool {
+		if missing == 0 {
+			return f(chosen)
+		}
+		for i := start; i <= len(list)-missing; i++ {
+			if !fill(missing-1, i+1, append(chosen, list[i])) {
+				return false
+			}
+		}
+		return true
+	}
+	fill(size, 0, []int{})
+}

@@ -1,0 +1,194 @@
+package admission
+
+import "math"
+
+// Schema is the name of the document that a prediction makes.
+const Schema = "fettle/pod-admission/v1"
+
+// Document is a prediction as it is printed as JSON.
+type Document struct {
+	Schema string `json:"schema"`
+	// Kubernetes is the version whose rules were applied.
+	Kubernetes string     `json:"kubernetes"`
+	Node       string     `json:"node"`
+	Pod        PodName    `json:"pod"`
+	Policies   Policies   `json:"policies"`
+	Verdict    Verdict    `json:"verdict"`
+	QoS        QoS        `json:"qos"`
+	Problems   []string   `json:"problems"`
+	Pages      []PageRule `json:"huge_pages"`
+	Courses    []Course   `json:"courses"`
+	Complete   bool       `json:"courses_complete"`
+	Advice     []Advice   `json:"advice"`
+	Notes      []string   `json:"notes"`
+	Limits     []string   `json:"limits"`
+}
+
+// PodName says which pod it is.
+type PodName struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// Policies are the settings of the kubelet that count.
+type Policies struct {
+	CPUManager             string            `json:"cpu_manager"`
+	CPUManagerOptions      map[string]string `json:"cpu_manager_options"`
+	TopologyManager        string            `json:"topology_manager"`
+	TopologyManagerScope   string            `json:"topology_manager_scope"`
+	TopologyManagerOptions map[string]string `json:"topology_manager_options"`
+	MemoryManager          string            `json:"memory_manager"`
+}
+
+// Course is one course that the admission can take.
+type Course struct {
+	Verdict    Verdict           `json:"verdict"`
+	Pod        *AlignmentDoc     `json:"pod"`
+	Containers []ContainerCourse `json:"containers"`
+	// Shared are the CPUs of the shared pool afterwards, as a list.
+	Shared string `json:"shared_cpus"`
+}
+
+// ContainerCourse is what a container gets.
+type ContainerCourse struct {
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+	// Exclusive says that it gets CPUs for itself, and Why why or why not.
+	Exclusive bool          `json:"exclusive"`
+	Why       string        `json:"why"`
+	Alignment *AlignmentDoc `json:"alignment"`
+	CPUs      string        `json:"cpus"`
+	CPUCount  int           `json:"cpus_count"`
+	CPUNodes  []int         `json:"cpus_numa_nodes"`
+	Memory    []BlockDoc    `json:"memory"`
+	Devices   []DevicesDoc  `json:"devices"`
+}
+
+// BlockDoc is an amount of memory or huge pages.
+type BlockDoc struct {
+	Resource  string `json:"resource"`
+	SizeBytes uint64 `json:"size_bytes"`
+	Nodes     []int  `json:"numa_nodes"`
+}
+
+// DevicesDoc are devices.
+type DevicesDoc struct {
+	Resource string   `json:"resource"`
+	Devices  []string `json:"devices"`
+	// Certain says that it can only be these.
+	Certain bool `json:"certain"`
+}
+
+// AlignmentDoc is what the topology manager made of the hints.
+type AlignmentDoc struct {
+	Answers []AnswerDoc `json:"answers"`
+	// Nodes are where the resources are to come from; null means anywhere.
+	Nodes     []int `json:"numa_nodes"`
+	Preferred bool  `json:"preferred"`
+	Admit     bool  `json:"admit"`
+	// Combinations is the number of combinations of hints that the kubelet tries.
+	Combinations float64 `json:"combinations"`
+}
+
+// AnswerDoc is what a manager says of a resource.
+type AnswerDoc struct {
+	Provider string `json:"provider"`
+	Resource string `json:"resource"`
+	// Opinion is any (every set of nodes is right), none (no set is) or hints.
+	Opinion string    `json:"opinion"`
+	Hints   []HintDoc `json:"hints"`
+	// HintsCount is the number of hints, of which at most 300 are listed.
+	HintsCount int    `json:"hints_count"`
+	Why        string `json:"why"`
+}
+
+// HintDoc is a set of NUMA nodes.
+type HintDoc struct {
+	Nodes     []int `json:"numa_nodes"`
+	Preferred bool  `json:"preferred"`
+}
+
+// maxHints bounds how many hints of a resource a document lists: all of eight nodes.
+const maxHints = 300
+
+// Document makes the document of a prediction.
+func (p *Prediction) Document() Document {
+	s := p.in.Settings.withDefaults()
+	d := Document{
+		Schema: Schema, Kubernetes: Rules, Node: p.in.Node.Name,
+		Pod: PodName{p.in.Pod.Kind, p.in.Pod.Namespace, p.in.Pod.Name},
+		Policies: Policies{
+			s.CPUManagerPolicy, options(s.CPUManagerPolicyOptions),
+			s.TopologyManagerPolicy, s.TopologyManagerScope, options(s.TopologyManagerPolicyOptions),
+			s.MemoryManagerPolicy,
+		},
+		Verdict: p.Verdict, QoS: p.QoS, Complete: p.Complete, Courses: []Course{},
+		Problems: list(p.Problems), Pages: list(p.HugePages), Advice: list(p.Advice), Notes: list(p.Notes), Limits: limits,
+	}
+	for i := range p.Outcomes {
+		d.Courses = append(d.Courses, p.course(&p.Outcomes[i]))
+	}
+	return d
+}
+
+func (p *Prediction) course(o *Outcome) Course {
+	c := Course{Verdict: o.Verdict, Pod: o.Pod.document(), Shared: o.Shared.String(), Containers: []ContainerCourse{}}
+	for _, x := range o.Containers {
+		y := ContainerCourse{
+			Name: x.Name, Kind: x.Kind, Exclusive: x.WholeCPUs > 0, Why: x.Why, Alignment: x.Alignment.document(),
+			CPUs: x.CPUs.String(), CPUCount: x.CPUs.Len(), CPUNodes: p.in.topology().nodesOf(x.CPUs).Nodes(),
+			Memory: []BlockDoc{}, Devices: []DevicesDoc{},
+		}
+		for _, b := range x.Memory {
+			y.Memory = append(y.Memory, BlockDoc{b.Resource, b.SizeBytes, b.Nodes.Nodes()})
+		}
+		for _, g := range x.Devices {
+			y.Devices = append(y.Devices, DevicesDoc{g.Resource, g.IDs, g.Certain})
+		}
+		c.Containers = append(c.Containers, y)
+	}
+	return c
+}
+
+func (al *Alignment) document() *AlignmentDoc {
+	if al == nil {
+		return nil
+	}
+	d := &AlignmentDoc{Preferred: al.Preferred, Admit: al.Admit, Combinations: math.Min(al.Combinations, math.MaxFloat64), Answers: []AnswerDoc{}}
+	if !al.Any {
+		d.Nodes = al.Nodes.Nodes()
+	}
+	for _, a := range al.Answers {
+		x := AnswerDoc{Provider: a.Provider, Resource: a.Resource, Opinion: "hints", Hints: []HintDoc{}, HintsCount: len(a.Hints), Why: a.Why}
+		switch {
+		case a.Any:
+			x.Opinion = "any"
+		case a.None:
+			x.Opinion = "none"
+		}
+		for i, h := range a.Hints {
+			if i == maxHints {
+				break
+			}
+			x.Hints = append(x.Hints, HintDoc{h.Nodes.Nodes(), h.Preferred})
+		}
+		d.Answers = append(d.Answers, x)
+	}
+	return d
+}
+
+// list is never null in JSON.
+func list[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+func options(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}

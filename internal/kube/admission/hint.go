@@ -1,0 +1,287 @@
+package admission
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// The providers of hints, in the order in which the kubelet asks them and lets them
+// allocate.
+const (
+	deviceProvider = "device manager"
+	cpuProvider    = "CPU manager"
+	memoryProvider = "memory manager"
+)
+
+// Hint is a set of NUMA nodes on which a resource could come from.
+type Hint struct {
+	Nodes Mask
+	// Preferred says that no fewer nodes could ever do.
+	Preferred bool
+}
+
+// Answer is what a provider says of one resource.
+type Answer struct {
+	Provider string
+	// Resource is empty where the provider has nothing to say at all.
+	Resource string
+	// Any says that every set of nodes is right; None that no set is.
+	Any, None bool
+	// Hints are the sets that would do, where neither is so.
+	Hints []Hint
+	// Why says how they came about.
+	Why string
+}
+
+// Alignment is what the topology manager makes of the answers.
+type Alignment struct {
+	Answers []Answer
+	// Any says that the resources may come from anywhere; else Nodes are where they
+	// are to come from.
+	Any       bool
+	Nodes     Mask
+	Preferred bool
+	// Admit is the policy's decision.
+	Admit bool
+	// Combinations is the number of combinations of hints that the kubelet goes
+	// through.
+	Combinations float64
+}
+
+// topologyManager is the policy that merges hints.
+type topologyManager struct {
+	policy, scope string
+	options       topologyOptions
+	nodes         []int // ascending
+	all           Mask
+	distances     map[int][]uint64
+}
+
+// newTopologyManager starts the manager as the kubelet does, or says why it does not
+// start.
+func newTopologyManager(in *Input, s Settings) (topologyManager, error) {
+	t := topologyManager{policy: s.TopologyManagerPolicy, scope: s.TopologyManagerScope, nodes: in.Node.nodeIDs(), distances: map[int][]uint64{}}
+	t.all = maskOf(t.nodes...)
+	switch t.policy {
+	case PolicyNone, PolicyBestEffort, PolicyRestricted, PolicySingleNUMANode:
+	default:
+		return t, fmt.Errorf("topologyManagerPolicy %q: want none, best-effort, restricted or single-numa-node", t.policy)
+	}
+	if t.scope != ScopeContainer && t.scope != ScopePod {
+		return t, fmt.Errorf("topologyManagerScope %q: want container or pod", t.scope)
+	}
+	if t.policy == PolicyNone {
+		return t, nil // its options are not looked at
+	}
+	var err error
+	if t.options, err = s.topologyOptions(); err != nil {
+		return t, err
+	}
+	if len(t.nodes) > t.options.maxNodes {
+		return t, fmt.Errorf("the machine has %d NUMA nodes, and the topology manager starts on %d at the most (topologyManagerPolicyOptions: max-allowable-numa-nodes)", len(t.nodes), t.options.maxNodes)
+	}
+	for _, n := range in.Node.NUMA {
+		t.distances[n.ID] = n.Distances
+		if t.options.closest && len(n.Distances) <= t.nodes[len(t.nodes)-1] {
+			return t, fmt.Errorf("topologyManagerPolicyOptions: prefer-closest-numa-nodes needs the distances between NUMA nodes, and node %d has %d of them", n.ID, len(n.Distances))
+		}
+	}
+	return t, nil
+}
+
+// align merges answers and decides. All sets of the answers are sets of the machine's
+// nodes.
+//
+// The kubelet tries every combination of one hint per resource: the nodes that all
+// have in common, preferred if every hint is preferred and all name the same nodes.
+// Of the results the best counts, by an order that is total. Here the results are
+// found without the combinations: a preferred one is a set that every resource
+// prefers; the others are the sets that are the intersection of hints, which is what
+// intersections tells.
+func (t *topologyManager) align(answers []Answer) Alignment {
+	out := Alignment{Answers: answers, Any: true, Admit: true, Combinations: 1}
+	if t.policy == PolicyNone {
+		return out
+	}
+	lists := make([][]Hint, 0, len(answers)) // of those who name nodes
+	opinions, impossible := 0, false
+	for _, a := range answers {
+		hints := a.Hints
+		switch {
+		case a.Any:
+			continue
+		case a.None:
+			impossible = true
+			opinions++
+			continue
+		}
+		opinions++
+		if t.policy == PolicySingleNUMANode {
+			hints = slices.DeleteFunc(slices.Clone(hints), func(h Hint) bool { return h.Nodes.Count() != 1 || !h.Preferred })
+		}
+		out.Combinations *= float64(len(hints))
+		lists = append(lists, hints)
+	}
+	out.Any, out.Nodes, out.Preferred = t.best(lists, impossible)
+	if opinions == 0 {
+		out.Any, out.Nodes, out.Preferred = false, t.all, true
+	}
+	if t.policy == PolicySingleNUMANode && out.Nodes == t.all {
+		out.Any = true // also on a machine with one node
+	}
+	out.Admit = t.policy == PolicyBestEffort || out.Preferred
+	return out
+}
+
+// best is the merged hint of at least one resource with an opinion.
+func (t *topologyManager) best(lists [][]Hint, impossible bool) (anywhere bool, nodes Mask, preferred bool) {
+	if t.policy == PolicySingleNUMANode && impossible || slices.ContainsFunc(lists, func(l []Hint) bool { return len(l) == 0 }) {
+		return false, t.all, false // no combination at all
+	}
+	if !impossible && len(lists) > 0 {
+		if m, ok := t.least(inEvery(lists)); ok {
+			return false, m, true
+		}
+	}
+	// Of the sets that nobody prefers the one is best that has as many nodes as the
+	// resource that needs most, or else comes near that from below.
+	most := 0
+	for _, list := range lists {
+		narrowest := slices.MinFunc(list, func(a, b Hint) int { return cmp.Compare(a.Nodes.Count(), b.Nodes.Count()) })
+		most = max(most, narrowest.Nodes.Count())
+	}
+	var equal, below, above []Mask
+	widest := 0
+	for _, m := range t.intersections(lists) {
+		switch n := m.Count(); {
+		case n == 0:
+		case n == most:
+			equal = append(equal, m)
+		case n > most:
+			above = append(above, m)
+		default:
+			below = append(below, m)
+			widest = max(widest, n)
+		}
+	}
+	below = slices.DeleteFunc(below, func(m Mask) bool { return m.Count() != widest })
+	for _, group := range [][]Mask{equal, below, above} {
+		if m, ok := t.least(group); ok {
+			return false, m, false
+		}
+	}
+	return false, t.all, false
+}
+
+// inEvery are the sets that all resources prefer.
+func inEvery(lists [][]Hint) []Mask {
+	votes := map[Mask]int{}
+	for i, list := range lists {
+		for _, h := range list {
+			if h.Preferred && votes[h.Nodes] == i { // a list names a set once
+				votes[h.Nodes] = i + 1
+			}
+		}
+	}
+	var out []Mask
+	for m, n := range votes {
+		if n == len(lists) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// least is the set that the policy likes best: the fewest nodes; of equally many those
+// with the lowest numbers, or with prefer-closest-numa-nodes those nearest to each
+// other.
+func (t *topologyManager) least(masks []Mask) (Mask, bool) {
+	if len(masks) == 0 {
+		return 0, false
+	}
+	return slices.MinFunc(masks, func(a, b Mask) int {
+		if n := cmp.Compare(a.Count(), b.Count()); n != 0 {
+			return n
+		}
+		if t.options.closest && t.policy != PolicySingleNUMANode {
+			if n := cmp.Compare(t.distance(a), t.distance(b)); n != 0 {
+				return n
+			}
+		}
+		return cmp.Compare(a, b)
+	}), true
+}
+
+// distance is the mean distance between the nodes of a set, themselves included.
+func (t *topologyManager) distance(m Mask) float64 {
+	nodes := m.Nodes()
+	var sum float64
+	for _, a := range nodes {
+		for _, b := range nodes {
+			sum += float64(t.distances[a][b])
+		}
+	}
+	return sum / float64(len(nodes)*len(nodes))
+}
+
+// intersections are the sets that are the intersection of one hint of each list; of
+// no lists, all nodes. The counts of the pairs with each intersection are the product
+// of the counts of supersets, as of polynomials (a zeta transform over supersets).
+func (t *topologyManager) intersections(lists [][]Hint) []Mask {
+	n := len(t.nodes)
+	size := 1 << n
+	bit := map[int]int{}
+	for i, node := range t.nodes {
+		bit[node] = 1 << i
+	}
+	pack := func(m Mask) int {
+		p := 0
+		for _, node := range m.Nodes() {
+			p |= bit[node]
+		}
+		return p
+	}
+	reached := make([]uint64, size) // 1: the set is an intersection so far
+	reached[size-1] = 1
+	for _, list := range lists {
+		next := make([]uint64, size)
+		for _, h := range list {
+			next[pack(h.Nodes)] = 1
+		}
+		supersets(reached, n, func(a, b uint64) uint64 { return a + b })
+		supersets(next, n, func(a, b uint64) uint64 { return a + b })
+		for i := range reached {
+			reached[i] *= next[i]
+		}
+		supersets(reached, n, func(a, b uint64) uint64 { return a - b })
+		for i := range reached {
+			reached[i] = min(reached[i], 1)
+		}
+	}
+	var out []Mask
+	for p, ok := range reached {
+		if ok == 0 {
+			continue
+		}
+		var m Mask
+		for i, node := range t.nodes {
+			if p&(1<<i) != 0 {
+				m |= maskOf(node)
+			}
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// supersets combines each set's value with those of its supersets, a node at a time.
+func supersets(values []uint64, nodes int, combine func(set, with uint64) uint64) {
+	for i := range nodes {
+		for s := range values {
+			if s&(1<<i) == 0 {
+				values[s] = combine(values[s], values[s|1<<i])
+			}
+		}
+	}
+}

@@ -1,0 +1,281 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Names of resources (k8s.io/api/core/v1).
+const (
+	CPU              = "cpu"
+	Memory           = "memory"
+	EphemeralStorage = "ephemeral-storage"
+	hugePages        = "hugepages-" // and a size
+)
+
+// Resources are amounts by the name of the resource.
+type Resources map[string]resource.Quantity
+
+// Input is all that a prediction is made of.
+type Input struct {
+	Node     Node
+	Settings Settings
+	// State is what the managers hold already.
+	State State
+	// Devices are those of the device plug-ins that have registered.
+	Devices []DeviceResource
+	// Capacity is for the last check, whether the node has room at all; nil leaves
+	// that out.
+	Capacity *Capacity
+	Pod      Pod
+
+	built *topology // of Node, once it is asked for
+}
+
+func (in *Input) topology() *topology {
+	if in.built == nil {
+		in.built = newTopology(&in.Node)
+	}
+	return in.built
+}
+
+// Node is what a kubelet knows of its machine (cAdvisor's MachineInfo).
+type Node struct {
+	Name string
+	// CPUs are the CPUs that are online.
+	CPUs []Processor
+	// NUMA are the nodes of memory, also those without CPUs.
+	NUMA []NUMANode
+}
+
+// Processor is a logical CPU.
+type Processor struct {
+	// ID is the kernel's number of the CPU, below unit.MaxCPUs.
+	ID int
+	// Core is the number of its core, which is unique within a socket and NUMA node
+	// (/sys/devices/system/cpu/cpuN/topology/core_id).
+	Core int
+	// Socket is the number of its package (physical_package_id).
+	Socket int
+	// NUMA is the number of its node.
+	NUMA int
+	// Uncore is the number of its level 3 cache (cache/index3/id), if that is not
+	// shared by exactly the CPUs of its NUMA node: then, or where none is known, it is
+	// -1, and the socket counts as its cache (cAdvisor, utils/sysinfo, addCacheInfo).
+	Uncore int
+}
+
+// NUMANode is a node of memory.
+type NUMANode struct {
+	// ID is its number, 0 to 63.
+	ID int
+	// MemoryBytes is all its memory (MemTotal of its meminfo), huge pages included.
+	MemoryBytes uint64
+	// HugePages are the pools that the kernel has, empty ones too.
+	HugePages []HugePages
+	// Distances are those to the nodes 0, 1, ... (/sys/devices/system/node/nodeN/distance).
+	Distances []uint64
+}
+
+// HugePages is a pool of pages of one size on one node.
+type HugePages struct {
+	SizeBytes uint64
+	Pages     uint64
+}
+
+// resource is the name that the pool has in a pod: hugepages-2Mi.
+func (h HugePages) resource() string {
+	return hugePages + resource.NewQuantity(int64(h.SizeBytes), resource.BinarySI).String()
+}
+
+// Settings are those of a kubelet's configuration that have to do with admission.
+// Empty values are the kubelet's defaults.
+type Settings struct {
+	// CPUManagerPolicy is none (the default) or static.
+	CPUManagerPolicy        string
+	CPUManagerPolicyOptions map[string]string
+	// ReservedSystemCPUs, where given, takes the place of the CPU of KubeReserved
+	// and SystemReserved.
+	ReservedSystemCPUs unit.CPUSet
+	// TopologyManagerPolicy is none (the default), best-effort, restricted or
+	// single-numa-node.
+	TopologyManagerPolicy string
+	// TopologyManagerScope is container (the default) or pod.
+	TopologyManagerScope         string
+	TopologyManagerPolicyOptions map[string]string
+	// MemoryManagerPolicy is None (the default) or Static.
+	MemoryManagerPolicy string
+	ReservedMemory      []MemoryReservation
+	// KubeReserved and SystemReserved are kubeReserved and systemReserved.
+	KubeReserved, SystemReserved Resources
+	// EvictionHardMemoryBytes is memory.available of evictionHard as bytes: 100Mi if
+	// nothing is set.
+	EvictionHardMemoryBytes uint64
+	// FeatureGates are those that are set; the ones that count here are
+	// CPUManagerPolicyAlphaOptions, CPUManagerPolicyBetaOptions and
+	// TopologyManagerPolicyBetaOptions.
+	FeatureGates map[string]bool
+}
+
+// MemoryReservation is an entry of reservedMemory.
+type MemoryReservation struct {
+	NUMANode int
+	Limits   Resources
+}
+
+// State is what the managers have given away. What is nil has no file yet, as before
+// the first start of a kubelet.
+type State struct {
+	CPU    *CPUState
+	Memory *MemoryState
+	// Running says that a kubelet runs with this state and these settings. Then the
+	// state counts as it is; otherwise it has to pass the checks of a start.
+	Running bool
+	// Active are the pods that the kubelet knows, with their containers. The
+	// managers take back what is held for anybody else before they give anything.
+	// nil: not known, and everything held counts.
+	Active []ActivePod
+}
+
+// ActivePod is a pod on the node that has not ended.
+type ActivePod struct {
+	UID        string
+	Name       string // for people
+	Containers []string
+}
+
+// CPUState is what cpu_manager_state holds.
+type CPUState struct {
+	Policy string
+	// Default is the shared pool, the reserved CPUs included (unless they are strictly
+	// reserved).
+	Default unit.CPUSet
+	// Entries are the exclusive CPUs by pod (UID) and container.
+	Entries map[string]map[string]unit.CPUSet
+}
+
+// MemoryState is what memory_manager_state holds.
+type MemoryState struct {
+	Policy string
+	Nodes  map[int]*MemoryNode
+	// Entries are the blocks by pod (UID) and container.
+	Entries map[string]map[string][]MemoryBlock
+}
+
+// MemoryNode is the account of a NUMA node.
+type MemoryNode struct {
+	// Assignments counts the blocks on this node.
+	Assignments int
+	// Tables are the accounts by resource: memory, hugepages-2Mi.
+	Tables map[string]*MemoryTable
+	// Group are this node and those with which it is used together.
+	Group Mask
+}
+
+// MemoryTable is the account of a resource on a NUMA node, in bytes.
+type MemoryTable struct {
+	TotalBytes, SystemReservedBytes, AllocatableBytes, ReservedBytes, FreeBytes uint64
+}
+
+// MemoryBlock is an amount of a resource that a container has.
+type MemoryBlock struct {
+	Nodes Mask
+	// Resource is memory or hugepages-SIZE.
+	Resource  string
+	SizeBytes uint64
+}
+
+// DeviceResource are the devices of one resource of a device plug-in.
+type DeviceResource struct {
+	// Name is the resource's: example.com/nic.
+	Name    string
+	Devices []Device
+}
+
+// Device is one of them.
+type Device struct {
+	ID string
+	// NUMA are the nodes to which it belongs; none where the plug-in does not say.
+	NUMA      []int
+	Unhealthy bool
+	// Used says that a container has it.
+	Used bool
+}
+
+// Capacity is the room that a node has.
+type Capacity struct {
+	// Allocatable is status.allocatable of the node, pods included.
+	Allocatable Resources
+	// Requested is the sum of the requests of its pods, and Pods their number.
+	Requested Resources
+	Pods      int
+}
+
+// maxNUMANodes is the number of NUMA nodes up to which the sets of nodes are gone
+// through: there are 2^n of them.
+const maxNUMANodes = 16
+
+// Check says what of a node no machine can have.
+func (n *Node) Check() error {
+	if len(n.CPUs) == 0 {
+		return fmt.Errorf("the node has no CPUs: its topology is needed")
+	}
+	if len(n.NUMA) == 0 {
+		return fmt.Errorf("the node has no NUMA nodes: a machine has at least node 0")
+	}
+	if len(n.NUMA) > maxNUMANodes {
+		return fmt.Errorf("the node has %d NUMA nodes: more than %d are not looked at, and a kubelet would be lost in their combinations", len(n.NUMA), maxNUMANodes)
+	}
+	var nodes Mask
+	for _, m := range n.NUMA {
+		switch {
+		case m.ID < 0 || m.ID > 63:
+			return fmt.Errorf("NUMA node %d: a kubelet has room for 0 to 63", m.ID)
+		case nodes.Has(m.ID):
+			return fmt.Errorf("NUMA node %d is there twice", m.ID)
+		}
+		nodes |= maskOf(m.ID)
+		sizes := map[uint64]bool{}
+		var taken uint64
+		for _, h := range m.HugePages {
+			if h.SizeBytes == 0 || sizes[h.SizeBytes] {
+				return fmt.Errorf("NUMA node %d: huge pages of %d bytes, or twice the same size", m.ID, h.SizeBytes)
+			}
+			sizes[h.SizeBytes] = true
+			if h.Pages > (1<<63)/h.SizeBytes {
+				return fmt.Errorf("NUMA node %d: %d huge pages of %d bytes are more than any machine has", m.ID, h.Pages, h.SizeBytes)
+			}
+			taken += h.Pages * h.SizeBytes
+		}
+		if taken > m.MemoryBytes {
+			return fmt.Errorf("NUMA node %d: its huge pages (%d bytes) are more than its memory (%d bytes)", m.ID, taken, m.MemoryBytes)
+		}
+	}
+	seen := map[int]bool{}
+	for _, c := range n.CPUs {
+		switch {
+		case c.ID < 0 || c.ID >= unit.MaxCPUs:
+			return fmt.Errorf("CPU %d: no kernel has more than %d", c.ID, unit.MaxCPUs)
+		case seen[c.ID]:
+			return fmt.Errorf("CPU %d is there twice", c.ID)
+		case !nodes.Has(c.NUMA):
+			return fmt.Errorf("CPU %d is on NUMA node %d, which the node does not have", c.ID, c.NUMA)
+		}
+		seen[c.ID] = true
+	}
+	return nil
+}
+
+// nodeIDs lists the NUMA nodes in ascending order.
+func (n *Node) nodeIDs() []int {
+	ids := make([]int, len(n.NUMA))
+	for i, m := range n.NUMA {
+		ids[i] = m.ID
+	}
+	slices.Sort(ids)
+	return ids
+}

@@ -1,0 +1,234 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/unit"
+)
+
+// ownCPUs is how many CPUs a container gets for itself, and why.
+func (a *admission) ownCPUs(c *Container) (int, string) {
+	if !a.cpu.static {
+		return 0, "cpuManagerPolicy is none: all containers run on all CPUs"
+	}
+	return a.pod.wantsCPUs(c, a.class)
+}
+
+// ask gets the hints of all managers for a container.
+func (a *admission) ask(c *Container) ([]Answer, error) {
+	answers := a.kubelet.devices.answers(a.kubelet.devices.wanted(c.Limits), a.taken, a.reuse)
+	if number, why := a.ownCPUs(c); number > 0 {
+		answers = append(answers, a.cpu.hints(a.shared, a.reuseCPUs, number))
+	} else {
+		answers = append(answers, Answer{Provider: cpuProvider, Any: true, Why: why})
+	}
+	if why := a.noMemory(); why != "" {
+		return append(answers, Answer{Provider: memoryProvider, Any: true, Why: why}), nil
+	}
+	want, err := memoryOf(c)
+	return a.withMemory(answers, want, err)
+}
+
+// askForPod gets them for the pod as a whole.
+func (a *admission) askForPod() ([]Answer, error) {
+	answers := a.kubelet.devices.answers(a.kubelet.devices.wanted(a.pod.sum(limitsOf)), a.taken, nil)
+	if number, why := a.podCPUs(); number > 0 {
+		answers = append(answers, a.cpu.hints(a.shared, unit.CPUSet{}, number))
+	} else {
+		answers = append(answers, Answer{Provider: cpuProvider, Any: true, Why: why})
+	}
+	if why := a.noMemory(); why != "" {
+		return append(answers, Answer{Provider: memoryProvider, Any: true, Why: why}), nil
+	}
+	want, err := a.pod.memoryOfPod()
+	return a.withMemory(answers, want, err)
+}
+
+func (a *admission) withMemory(answers []Answer, want memoryRequest, err error) ([]Answer, error) {
+	if err != nil {
+		return append(answers, Answer{Provider: memoryProvider, Any: true, Why: err.Error()}), nil
+	}
+	if err := a.unknownMemory(want); err != nil {
+		return nil, err
+	}
+	return append(answers, a.memory.answers(want, a.reuseMemory)...), nil
+}
+
+// podCPUs is how many CPUs the containers of the pod want for themselves at once.
+func (a *admission) podCPUs() (int, string) {
+	starting, sidecars, running := 0, 0, 0
+	for i := range a.pod.Init {
+		n, _ := a.ownCPUs(&a.pod.Init[i])
+		if a.pod.Init[i].Sidecar {
+			sidecars += n
+		} else {
+			starting = max(starting, sidecars+n)
+		}
+	}
+	for i := range a.pod.Containers {
+		n, _ := a.ownCPUs(&a.pod.Containers[i])
+		running += n
+	}
+	if n := max(starting, running+sidecars); n > 0 {
+		return n, ""
+	}
+	_, why := a.ownCPUs(&a.pod.Containers[0])
+	return 0, why
+}
+
+// noMemory says why the memory manager leaves the pod alone.
+func (a *admission) noMemory() string {
+	switch {
+	case !a.kubelet.memory.static:
+		return "memoryManagerPolicy is None"
+	case a.class != Guaranteed:
+		return "the pod is " + a.class + ", and only the memory of Guaranteed pods is kept on NUMA nodes"
+	case a.pod.hasPodResources():
+		return "the pod has resources as a whole (spec.resources), which the memory manager of Kubernetes " + Rules + " leaves alone"
+	}
+	return ""
+}
+
+// unknownMemory is a size of huge pages that the node does not have.
+func (a *admission) unknownMemory(want memoryRequest) error {
+	name := a.memory.missing(want)
+	if name == "" {
+		return nil
+	}
+	return fmt.Errorf("the node has no %s, and the memory manager of Kubernetes %s crashes when a pod asks for it; the scheduler does not choose this node, a pod that names it does the damage", name, Rules)
+}
+
+// notAligned is the refusal of the topology manager: where each resource could come
+// from.
+func (a *admission) notAligned(al Alignment) error {
+	single := a.topology.policy == PolicySingleNUMANode
+	var parts []string
+	for _, x := range al.Answers {
+		var sets []string
+		for _, h := range x.Hints {
+			if h.Preferred && (!single || h.Nodes.Count() == 1) {
+				sets = append(sets, nodeText(h.Nodes))
+			}
+		}
+		const room = 4
+		if len(sets) > room {
+			sets = append(sets[:room], fmt.Sprintf("%d others", len(sets)-room))
+		}
+		switch {
+		case x.Any:
+		case x.None:
+			parts = append(parts, x.Resource+": nowhere, "+x.Why)
+		case len(sets) == 0 && single:
+			parts = append(parts, x.Resource+": no single node, "+x.Why)
+		case len(sets) == 0:
+			parts = append(parts, x.Resource+": only more nodes than on an empty machine, "+x.Why)
+		default:
+			parts = append(parts, x.Resource+": "+strings.Join(sets, " or "))
+		}
+	}
+	lead := "the resources do not prefer the same NUMA nodes"
+	if single {
+		lead = "no single NUMA node has it all"
+	}
+	return &refusal{ReasonTopology, lead + "; " + strings.Join(parts, "; ")}
+}
+
+// pickDevices is how devices of a resource are chosen for a container. Which ones it
+// gets matters if another container is aligned after it with devices of the same
+// resource.
+func (a *admission) pickDevices(c *Container, resource string) func([]string, int, map[string]Mask) []string {
+	if a.topology.policy == PolicyNone || a.topology.scope == ScopePod {
+		return first
+	}
+	all := a.pod.all()
+	here := slices.IndexFunc(all, func(x Container) bool { return x.Name == c.Name })
+	for _, later := range all[here+1:] {
+		if _, ok := later.Limits[resource]; ok {
+			return a.pick.devices
+		}
+	}
+	return first
+}
+
+// giveDevices allocates the devices of a container.
+func (a *admission) giveDevices(c *Container, al Alignment, to *ContainerOutcome) error {
+	m := a.kubelet.devices
+	want := m.wanted(c.Limits)
+	for _, name := range sorted(want) {
+		got, certain, err := m.give(name, want[name], a.taken[name], a.reuse[name], al, a.pickDevices(c, name))
+		if err != nil {
+			return err
+		}
+		if len(got) == 0 {
+			continue
+		}
+		a.taken[name] = a.taken[name].with(got)
+		a.unsure[name] = a.unsure[name] || !certain // and so are those who come after
+		to.Devices = append(to.Devices, GivenDevices{Resource: name, IDs: got, Certain: !a.unsure[name]})
+	}
+	for _, d := range to.Devices {
+		if a.pod.isInit(c.Name) {
+			a.reuse[d.Resource] = a.reuse[d.Resource].with(d.IDs)
+		} else {
+			a.reuse[d.Resource] = a.reuse[d.Resource].without(d.IDs)
+		}
+		a.devices[d.Resource] = len(a.taken[d.Resource])
+	}
+	return nil
+}
+
+// giveCPUs allocates the CPUs of a container. What an init container had is used
+// again; a sidecar and a container keep theirs.
+func (a *admission) giveCPUs(c *Container, al Alignment, to *ContainerOutcome) error {
+	if to.WholeCPUs == 0 {
+		return nil
+	}
+	got, err := a.cpu.allocate(a.shared, a.reuseCPUs, to.WholeCPUs, al)
+	if err != nil {
+		return err
+	}
+	to.CPUs = got
+	a.shared = a.shared.Minus(got)
+	if a.pod.isInit(c.Name) {
+		a.reuseCPUs = a.reuseCPUs.Union(got)
+	} else {
+		a.reuseCPUs = a.reuseCPUs.Minus(got)
+	}
+	return nil
+}
+
+// giveMemory allocates the memory of a container.
+func (a *admission) giveMemory(c *Container, al Alignment, to *ContainerOutcome) error {
+	if a.noMemory() != "" {
+		return nil
+	}
+	want, err := memoryOf(c)
+	if err != nil {
+		return &refusal{ReasonUnexpected, err.Error()}
+	}
+	if err := a.unknownMemory(want); err != nil {
+		return err
+	}
+	blocks, err := a.memory.give(want, a.reuseMemory, al)
+	var refused *refusal
+	if errors.As(err, &refused) {
+		return &refusal{refused.reason, fmt.Sprintf("%s (%s)", refused.message, wanted(want))}
+	}
+	if err != nil {
+		return err
+	}
+	to.Memory = blocks
+	a.reuseMemory.after(a.pod.isInit(c.Name), blocks)
+	return nil
+}
+
+func wanted(want memoryRequest) string {
+	var parts []string
+	for _, name := range sorted(want) {
+		parts = append(parts, name+" "+Bytes(want[name]))
+	}
+	return "wanted: " + strings.Join(parts, ", ")
+}

@@ -1,0 +1,275 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// memoryManager is the memory manager of a kubelet that has started.
+type memoryManager struct {
+	static bool
+	// nodes are the accounts as they are now.
+	nodes memoryAccounts
+	// restart is why the kubelet would not start again.
+	restart error
+}
+
+// memoryAccounts are the accounts of the NUMA nodes.
+type memoryAccounts map[int]*MemoryNode
+
+func (a memoryAccounts) clone() memoryAccounts {
+	out := make(memoryAccounts, len(a))
+	for id, n := range a {
+		c := &MemoryNode{Assignments: n.Assignments, Group: n.Group, Tables: make(map[string]*MemoryTable, len(n.Tables))}
+		for name, t := range n.Tables {
+			copied := *t
+			c.Tables[name] = &copied
+		}
+		out[id] = c
+	}
+	return out
+}
+
+func (a memoryAccounts) ids() []int { return slices.Sorted(maps.Keys(a)) }
+
+// startMemoryManager starts the manager as the kubelet does, or says why it does not
+// start.
+func startMemoryManager(in *Input, s Settings) (*memoryManager, error) {
+	switch s.MemoryManagerPolicy {
+	case MemoryPolicyNone:
+		if st := in.State.Memory; st != nil && st.Policy != MemoryPolicyNone {
+			return nil, otherPolicy("memoryManagerPolicy", MemoryPolicyNone, st.Policy, "memory_manager_state")
+		}
+		return &memoryManager{}, nil
+	case MemoryPolicyStatic:
+	default:
+		return nil, fmt.Errorf("memoryManagerPolicy %q: want None or Static", s.MemoryManagerPolicy)
+	}
+	reserved, err := s.reservedMemory(&in.Node)
+	if err != nil {
+		return nil, err
+	}
+	m := &memoryManager{static: true}
+	if m.nodes, err = emptyAccounts(&in.Node, reserved); err != nil {
+		return nil, err
+	}
+	if err := m.load(in.State.Memory); err != nil {
+		if !in.State.Running || in.State.Memory == nil || !m.nodes.coveredBy(in.State.Memory.Nodes) {
+			return nil, err
+		}
+		m.nodes, m.restart = memoryAccounts(in.State.Memory.Nodes).clone(), err
+	}
+	return m, nil
+}
+
+// coveredBy says that there are accounts of all nodes and resources.
+func (a memoryAccounts) coveredBy(b memoryAccounts) bool {
+	for id, n := range a {
+		for name := range n.Tables {
+			if b[id] == nil || b[id].Tables[name] == nil {
+				return false
+			}
+		}
+	}
+	return len(a) == len(b)
+}
+
+// reservedMemory is reservedMemory by node and resource, if its sums are what is
+// reserved of the node.
+func (s Settings) reservedMemory(n *Node) (map[int]map[string]uint64, error) {
+	out := map[int]map[string]uint64{}
+	for _, m := range n.NUMA {
+		out[m.ID] = map[string]uint64{}
+	}
+	sums := map[string]*amount{Memory: {}}
+	for _, r := range s.ReservedMemory {
+		if out[r.NUMANode] == nil {
+			return nil, fmt.Errorf("reservedMemory: the machine has no NUMA node %d", r.NUMANode)
+		}
+		for _, name := range r.Limits.names() {
+			q := r.Limits[name]
+			_, twice := out[r.NUMANode][name]
+			bytes, whole := q.AsInt64()
+			switch {
+			case name != Memory && !isHugePages(name):
+				return nil, fmt.Errorf("reservedMemory: %s of NUMA node %d: only memory and hugepages-SIZE can be reserved", name, r.NUMANode)
+			case twice:
+				return nil, fmt.Errorf("reservedMemory: %s of NUMA node %d is there twice", name, r.NUMANode)
+			case !whole || bytes <= 0:
+				return nil, fmt.Errorf("reservedMemory: %s of NUMA node %d: %s is no number of bytes above zero", name, r.NUMANode, q.String())
+			}
+			out[r.NUMANode][name] = uint64(bytes)
+			if sums[name] == nil {
+				sums[name] = &amount{}
+			}
+			sums[name].add(q)
+		}
+	}
+	for _, name := range sorted(sums) {
+		want := s.reserved(name)
+		if sums[name].Cmp(want.Quantity) != 0 {
+			return nil, fmt.Errorf("reservedMemory: %s of all NUMA nodes has to be what is reserved of the node (kubeReserved, systemReserved and, of memory, evictionHard): %s, and it is %s", name, want.String(), sums[name].String())
+		}
+	}
+	if sums[Memory].Sign() <= 0 {
+		return nil, errors.New("the static memory manager needs memory that is reserved for the system: set reservedMemory")
+	}
+	return out, nil
+}
+
+// emptyAccounts are the accounts of a machine on which nothing is given away.
+func emptyAccounts(n *Node, reserved map[int]map[string]uint64) (memoryAccounts, error) {
+	out := memoryAccounts{}
+	for _, m := range n.NUMA {
+		account := &MemoryNode{Tables: map[string]*MemoryTable{}, Group: maskOf(m.ID)}
+		var pages uint64
+		add := func(name string, total, less uint64) error {
+			kept := reserved[m.ID][name]
+			if kept > total || less > total-kept {
+				return fmt.Errorf("reservedMemory: %s of NUMA node %d: %d bytes are more than there are beside the huge pages (%d)", name, m.ID, kept, total-less)
+			}
+			account.Tables[name] = &MemoryTable{TotalBytes: total, SystemReservedBytes: kept, AllocatableBytes: total - kept - less, FreeBytes: total - kept - less}
+			return nil
+		}
+		for _, h := range m.HugePages {
+			pages += h.Pages * h.SizeBytes
+			if err := add(h.resource(), h.Pages*h.SizeBytes, 0); err != nil {
+				return nil, err
+			}
+		}
+		if err := add(Memory, m.MemoryBytes, pages); err != nil {
+			return nil, err
+		}
+		out[m.ID] = account
+	}
+	return out, nil
+}
+
+// load takes over what the state file holds, if it fits the machine and the settings.
+func (m *memoryManager) load(st *MemoryState) error {
+	const remedy = ": drain the node and remove memory_manager_state"
+	if st == nil {
+		return nil
+	}
+	if st.Policy != MemoryPolicyStatic {
+		return otherPolicy("memoryManagerPolicy", MemoryPolicyStatic, st.Policy, "memory_manager_state")
+	}
+	if len(st.Nodes) == 0 {
+		if len(st.Entries) > 0 {
+			return errors.New("memory_manager_state has assignments and no accounts" + remedy)
+		}
+		return nil
+	}
+	expected := m.nodes
+	for _, pod := range sorted(st.Entries) {
+		for _, container := range sorted(st.Entries[pod]) {
+			for _, b := range st.Entries[pod][container] {
+				for _, id := range b.Nodes.Nodes() {
+					if n := expected[id]; n == nil || n.Tables[b.Resource] == nil {
+						return fmt.Errorf("memory_manager_state gives container %s of pod %s %s on NUMA node %d, which the machine does not have%s", container, pod, b.Resource, id, remedy)
+					}
+				}
+				expected.assign(b)
+			}
+		}
+	}
+	found := memoryAccounts(st.Nodes).clone()
+	if err := expected.same(found); err != nil {
+		return fmt.Errorf("memory_manager_state is not what the machine and the settings make of it (%w)%s", err, remedy)
+	}
+	m.nodes = found
+	return nil
+}
+
+// assign gives away a block: every node of it is used once more, in this group, and
+// the size is taken from its nodes in order, as much as each has.
+func (a memoryAccounts) assign(b MemoryBlock) {
+	rest := b.SizeBytes
+	for _, id := range b.Nodes.Nodes() {
+		n := a[id]
+		n.Assignments++
+		n.Group = b.Nodes
+		t := n.Tables[b.Resource]
+		part := min(rest, t.FreeBytes)
+		t.ReservedBytes += part
+		t.FreeBytes -= part
+		rest -= part
+	}
+}
+
+// release takes a block back.
+func (a memoryAccounts) release(b MemoryBlock) {
+	rest := b.SizeBytes
+	for _, id := range b.Nodes.Nodes() {
+		n := a[id]
+		if n == nil || n.Tables[b.Resource] == nil {
+			continue
+		}
+		if n.Assignments--; n.Assignments == 0 {
+			n.Group = maskOf(id)
+		}
+		t := n.Tables[b.Resource]
+		part := min(rest, t.ReservedBytes)
+		t.FreeBytes += part
+		t.ReservedBytes -= part
+		rest -= part
+	}
+}
+
+// same compares accounts as the kubelet does at its start: what a group has free or
+// given away only as a whole.
+func (a memoryAccounts) same(b memoryAccounts) error {
+	if !slices.Equal(a.ids(), b.ids()) {
+		return fmt.Errorf("NUMA nodes %v, in the file %v", a.ids(), b.ids())
+	}
+	for _, id := range a.ids() {
+		x, y := a[id], b[id]
+		switch {
+		case x.Assignments != y.Assignments:
+			return fmt.Errorf("NUMA node %d: %d assignments, in the file %d", id, x.Assignments, y.Assignments)
+		case x.Group != y.Group:
+			return fmt.Errorf("NUMA node %d: used together with %s, in the file with %s", id, x.Group, y.Group)
+		case !slices.Equal(sorted(x.Tables), sorted(y.Tables)):
+			return fmt.Errorf("NUMA node %d: %v, in the file %v", id, sorted(x.Tables), sorted(y.Tables))
+		}
+		for _, name := range sorted(x.Tables) {
+			s, t := x.Tables[name], y.Tables[name]
+			if s.TotalBytes != t.TotalBytes || s.SystemReservedBytes != t.SystemReservedBytes || s.AllocatableBytes != t.AllocatableBytes {
+				return fmt.Errorf("NUMA node %d, %s: %d bytes, %d reserved, %d for pods; in the file %d, %d, %d", id, name,
+					s.TotalBytes, s.SystemReservedBytes, s.AllocatableBytes, t.TotalBytes, t.SystemReservedBytes, t.AllocatableBytes)
+			}
+			var free, given [2]uint64
+			for _, other := range x.Group.Nodes() {
+				for i, side := range []memoryAccounts{a, b} {
+					if n := side[other]; n != nil && n.Tables[name] != nil {
+						free[i] += n.Tables[name].FreeBytes
+						given[i] += n.Tables[name].ReservedBytes
+					}
+				}
+			}
+			if free[0] != free[1] || given[0] != given[1] {
+				return fmt.Errorf("NUMA nodes %s, %s: %d bytes given away and %d free, in the file %d and %d", x.Group, name, given[0], free[0], given[1], free[1])
+			}
+		}
+	}
+	return nil
+}
+
+// drop takes back the blocks of containers that are no more.
+func (m *memoryManager) drop(st *MemoryState, gone func(pod, container string) bool) {
+	if !m.static || st == nil {
+		return
+	}
+	for _, pod := range sorted(st.Entries) {
+		for _, container := range sorted(st.Entries[pod]) {
+			if !gone(pod, container) {
+				continue
+			}
+			for _, b := range st.Entries[pod][container] {
+				m.nodes.release(b)
+			}
+		}
+	}
+}

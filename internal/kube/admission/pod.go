@@ -1,0 +1,207 @@
+package admission
+
+import "k8s.io/apimachinery/pkg/api/resource"
+
+// Pod is what counts of a pod's specification.
+type Pod struct {
+	Kind, Namespace, Name string // for people: Deployment, default, web
+	// Init are its init containers, in order; those that are restarted always are
+	// sidecars.
+	Init       []Container
+	Containers []Container
+	// Requests and Limits are those of the pod as a whole (spec.resources).
+	Requests, Limits Resources
+	// Overhead is that of its runtime class.
+	Overhead Resources
+	// Volumes are its emptyDir volumes of huge pages.
+	Volumes []HugePageVolume
+}
+
+// Container is one of them.
+type Container struct {
+	Name string
+	// Sidecar says that it is an init container with restartPolicy Always.
+	Sidecar          bool
+	Requests, Limits Resources
+}
+
+// HugePageVolume is an emptyDir of medium HugePages or HugePages-SIZE.
+type HugePageVolume struct {
+	Name, Medium string
+	// SizeLimit is nil where the volume has none.
+	SizeLimit *resource.Quantity
+}
+
+// all are the containers in the order in which a kubelet gives them what they need.
+func (p *Pod) all() []Container {
+	return append(append([]Container{}, p.Init...), p.Containers...)
+}
+
+// isInit says that the container of this name is an init container that ends before
+// the next one starts.
+func (p *Pod) isInit(name string) bool {
+	for _, c := range p.Init {
+		if c.Name == name {
+			return !c.Sidecar
+		}
+	}
+	return false
+}
+
+// reuses says that a container may get what an init container before it had.
+func (p *Pod) reuses(name string) bool {
+	for _, c := range p.all() {
+		if c.Name == name {
+			return false
+		}
+		if p.isInit(c.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasPodResources says that resources are given for the pod as a whole: then the CPU
+// and memory managers of this version leave it alone.
+func (p *Pod) hasPodResources() bool { return anyOfPod(p.Requests) || anyOfPod(p.Limits) }
+
+func anyOfPod(r Resources) bool {
+	for name := range r {
+		if ofPod(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// clone is a copy that can be changed.
+func (p *Pod) clone() Pod {
+	out := *p
+	out.Requests, out.Limits, out.Overhead = p.Requests.clone(), p.Limits.clone(), p.Overhead.clone()
+	copies := func(in []Container) []Container {
+		list := make([]Container, len(in))
+		for i, c := range in {
+			c.Requests, c.Limits = c.Requests.clone(), c.Limits.clone()
+			list[i] = c
+		}
+		return list
+	}
+	out.Init, out.Containers = copies(p.Init), copies(p.Containers)
+	return out
+}
+
+// container is the one of a name in a pod that can be changed.
+func (p *Pod) container(name string) *Container {
+	for _, list := range [][]Container{p.Init, p.Containers} {
+		for i := range list {
+			if list[i].Name == name {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+// sum is what a pod needs at once of what of says of each container: the containers
+// and sidecars together, or an init container with the sidecars before it if that is
+// more.
+func (p *Pod) sum(of func(*Container) Resources) Resources {
+	total, sidecars, starting := Resources{}, Resources{}, Resources{}
+	for i := range p.Containers {
+		total.plus(of(&p.Containers[i]))
+	}
+	for i := range p.Init {
+		c := &p.Init[i]
+		if c.Sidecar {
+			total.plus(of(c))
+			sidecars.plus(of(c))
+			starting.atLeast(sidecars)
+			continue
+		}
+		now := Resources{}
+		now.plus(of(c))
+		now.plus(sidecars)
+		starting.atLeast(now)
+	}
+	total.atLeast(starting)
+	return total
+}
+
+func requestsOf(c *Container) Resources { return c.Requests }
+func limitsOf(c *Container) Resources   { return c.Limits }
+
+// requests is what the scheduler and the kubelet count for the pod on a node.
+func (p *Pod) requests() Resources {
+	total := p.sum(requestsOf)
+	for name, q := range p.Requests {
+		if ofPod(name) {
+			total[name] = q.DeepCopy()
+		}
+	}
+	total.plus(p.Overhead)
+	return total
+}
+
+// Default fills in what the API server does when a pod is made: requests that are not
+// given are the limits; of a pod's own resources, huge pages that only containers
+// name, and requests that only containers have. It returns what it has filled in, as
+// fields of the pod.
+func (p *Pod) Default() []string {
+	var done []string
+	for _, group := range []struct {
+		path string
+		list []Container
+	}{{"initContainers", p.Init}, {"containers", p.Containers}} {
+		for i := range group.list {
+			c := &group.list[i]
+			for _, name := range c.Limits.names() {
+				if _, ok := c.Requests[name]; ok {
+					continue
+				}
+				if c.Requests == nil {
+					c.Requests = Resources{}
+				}
+				c.Requests[name] = c.Limits[name].DeepCopy()
+				done = append(done, group.path+"["+c.Name+"].resources.requests."+name)
+			}
+		}
+	}
+	if len(p.Requests)+len(p.Limits) > 0 {
+		done = append(done, p.defaultOwn()...)
+	}
+	return done
+}
+
+// defaultOwn is Default of the resources of the pod as a whole.
+func (p *Pod) defaultOwn() []string {
+	var done []string
+	set := func(r *Resources, field, name string, q resource.Quantity) {
+		if *r == nil {
+			*r = Resources{}
+		}
+		(*r)[name] = q.DeepCopy()
+		done = append(done, "resources."+field+"."+name)
+	}
+	limits := p.sum(limitsOf)
+	for _, name := range limits.names() {
+		_, requested := p.Requests[name]
+		if _, limited := p.Limits[name]; isHugePages(name) && !requested && !limited {
+			set(&p.Limits, "limits", name, limits[name])
+		}
+	}
+	if len(p.Limits) == 0 {
+		return done
+	}
+	requests := p.sum(requestsOf)
+	for _, name := range requests.names() {
+		if _, ok := p.Requests[name]; !ok && ofPod(name) && mayOvercommit(name) {
+			set(&p.Requests, "requests", name, requests[name])
+		}
+	}
+	for _, name := range p.Limits.names() {
+		if _, ok := p.Requests[name]; !ok && ofPod(name) {
+			set(&p.Requests, "requests", name, p.Limits[name])
+		}
+	}
+	return done
+}

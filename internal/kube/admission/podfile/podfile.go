@@ -1,0 +1,234 @@
+// Package podfile reads what of a manifest the admission of its pods depends on: a Pod,
+// or a workload with a template of pods, as YAML or JSON.
+package podfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	apps "k8s.io/api/apps/v1"
+	batch "k8s.io/api/batch/v1"
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	"fettle.dev/fettle/internal/kube/admission"
+)
+
+// maxSize bounds a manifest; the API server takes 3 MiB at the most.
+const maxSize = 4 << 20
+
+// File is what a manifest has.
+type File struct {
+	Pods []Found
+	// Skipped are the objects without pods, as Kind/name.
+	Skipped []string
+}
+
+// Found is a pod of a manifest.
+type Found struct {
+	Pod admission.Pod
+	// Line is that of the manifest at which its document begins.
+	Line int
+	// Defaulted are the fields that the API server fills in.
+	Defaulted []string
+}
+
+// Read reads a manifest, in which there may be several documents or a List. Fields
+// that the API does not have are errors, so that a slip of the pen is not taken for a
+// pod without requests. The name is for messages.
+func Read(name string, text []byte) (*File, error) {
+	if len(text) > maxSize {
+		return nil, fmt.Errorf("%s has %d bytes: more than %d are not read", name, len(text), maxSize)
+	}
+	f := &File{}
+	for _, d := range documents(text) {
+		if err := f.read(d.text, d.line); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", name, d.line, err)
+		}
+	}
+	if len(f.Pods) == 0 {
+		found := "no object at all"
+		if len(f.Skipped) > 0 {
+			found = "only " + strings.Join(f.Skipped, ", ")
+		}
+		return nil, fmt.Errorf("%s has no pod: want a Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job, CronJob or PodTemplate, and there is %s", name, found)
+	}
+	return f, nil
+}
+
+type document struct {
+	text []byte
+	line int
+}
+
+// documents cuts a manifest at its lines of three dashes.
+func documents(text []byte) []document {
+	var out []document
+	var current []byte
+	begin, line := 1, 0
+	flush := func() {
+		if len(bytes.TrimSpace(current)) > 0 {
+			out = append(out, document{current, begin})
+		}
+	}
+	for l := range bytes.Lines(text) {
+		line++
+		if rest, ok := bytes.CutPrefix(l, []byte("---")); ok && (len(rest) == 0 || bytes.ContainsAny(rest[:1], " \t\r\n")) {
+			flush()
+			current, begin = append([]byte(nil), rest...), line
+			continue
+		}
+		current = append(current, l...)
+	}
+	flush()
+	return out
+}
+
+// read reads one document.
+func (f *File) read(text []byte, line int) error {
+	body, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(bytes.TrimSpace(body), []byte("null")) {
+		return nil // nothing but comments
+	}
+	return f.object(body, line)
+}
+
+// object reads one object.
+func (f *File) object(body []byte, line int) error {
+	var head struct {
+		meta.TypeMeta   `json:",inline"`
+		meta.ObjectMeta `json:"metadata"`
+		Items           []json.RawMessage `json:"items"`
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &head); err != nil {
+		return err
+	}
+	if head.Kind == "" || head.APIVersion == "" {
+		return errors.New("an object needs apiVersion and kind")
+	}
+	if head.Kind == "List" && head.APIVersion == "v1" {
+		for i, item := range head.Items {
+			if err := f.object(item, line); err != nil {
+				return fmt.Errorf("items[%d]: %w", i, err)
+			}
+		}
+		return nil
+	}
+	blank, ok := kinds[head.APIVersion+" "+head.Kind]
+	if !ok {
+		f.Skipped = append(f.Skipped, head.Kind+"/"+head.Name)
+		return nil
+	}
+	object, spec := blank()
+	strict, err := kjson.UnmarshalStrict(body, object)
+	if err = errors.Join(append([]error{err}, strict...)...); err != nil {
+		return fmt.Errorf("%s %s: %w", head.Kind, head.Name, err)
+	}
+	of := spec()
+	if of == nil {
+		return fmt.Errorf("%s %s has no template of pods", head.Kind, head.Name)
+	}
+	found := Found{Line: line, Pod: Of(of)}
+	found.Pod.Kind, found.Pod.Namespace, found.Pod.Name = head.Kind, head.Namespace, head.Name
+	if found.Pod.Name == "" {
+		found.Pod.Name = head.GenerateName
+	}
+	found.Defaulted = found.Pod.Default()
+	round(&found.Pod)
+	f.Pods = append(f.Pods, found)
+	return nil
+}
+
+// round rounds amounts up to thousandths, as the API server does once the defaults are
+// filled in.
+func round(p *admission.Pod) {
+	lists := []admission.Resources{p.Requests, p.Limits, p.Overhead}
+	for _, group := range [][]admission.Container{p.Init, p.Containers} {
+		for _, c := range group {
+			lists = append(lists, c.Requests, c.Limits)
+		}
+	}
+	for _, list := range lists {
+		for name, q := range list {
+			q.RoundUp(resource.Milli)
+			list[name] = q
+		}
+	}
+}
+
+// kinds makes an object of each kind that has pods, and finds the pods' specification
+// in it once it is read.
+var kinds = map[string]func() (object any, spec func() *core.PodSpec){
+	"v1 Pod":         func() (any, func() *core.PodSpec) { o := &core.Pod{}; return o, at(&o.Spec) },
+	"v1 PodTemplate": func() (any, func() *core.PodSpec) { o := &core.PodTemplate{}; return o, at(&o.Template.Spec) },
+	"v1 ReplicationController": func() (any, func() *core.PodSpec) {
+		o := &core.ReplicationController{}
+		return o, func() *core.PodSpec {
+			if o.Spec.Template == nil {
+				return nil
+			}
+			return &o.Spec.Template.Spec
+		}
+	},
+	"apps/v1 Deployment":  func() (any, func() *core.PodSpec) { o := &apps.Deployment{}; return o, at(&o.Spec.Template.Spec) },
+	"apps/v1 StatefulSet": func() (any, func() *core.PodSpec) { o := &apps.StatefulSet{}; return o, at(&o.Spec.Template.Spec) },
+	"apps/v1 DaemonSet":   func() (any, func() *core.PodSpec) { o := &apps.DaemonSet{}; return o, at(&o.Spec.Template.Spec) },
+	"apps/v1 ReplicaSet":  func() (any, func() *core.PodSpec) { o := &apps.ReplicaSet{}; return o, at(&o.Spec.Template.Spec) },
+	"batch/v1 Job":        func() (any, func() *core.PodSpec) { o := &batch.Job{}; return o, at(&o.Spec.Template.Spec) },
+	"batch/v1 CronJob": func() (any, func() *core.PodSpec) {
+		o := &batch.CronJob{}
+		return o, at(&o.Spec.JobTemplate.Spec.Template.Spec)
+	},
+}
+
+func at(spec *core.PodSpec) func() *core.PodSpec { return func() *core.PodSpec { return spec } }
+
+// Of takes what counts out of a pod's specification, without defaults.
+func Of(spec *core.PodSpec) admission.Pod {
+	p := admission.Pod{Overhead: resources(spec.Overhead)}
+	for i := range spec.InitContainers {
+		p.Init = append(p.Init, container(&spec.InitContainers[i]))
+	}
+	for i := range spec.Containers {
+		p.Containers = append(p.Containers, container(&spec.Containers[i]))
+		p.Containers[i].Sidecar = false
+	}
+	if r := spec.Resources; r != nil {
+		if p.Requests, p.Limits = resources(r.Requests), resources(r.Limits); p.Requests == nil {
+			p.Requests = admission.Resources{} // there are some, though empty
+		}
+	}
+	for _, v := range spec.Volumes {
+		if v.EmptyDir != nil && strings.HasPrefix(string(v.EmptyDir.Medium), string(core.StorageMediumHugePages)) {
+			p.Volumes = append(p.Volumes, admission.HugePageVolume{Name: v.Name, Medium: string(v.EmptyDir.Medium), SizeLimit: v.EmptyDir.SizeLimit})
+		}
+	}
+	return p
+}
+
+func container(c *core.Container) admission.Container {
+	return admission.Container{
+		Name: c.Name, Sidecar: c.RestartPolicy != nil && *c.RestartPolicy == core.ContainerRestartPolicyAlways,
+		Requests: resources(c.Resources.Requests), Limits: resources(c.Resources.Limits),
+	}
+}
+
+func resources(list core.ResourceList) admission.Resources {
+	if list == nil {
+		return nil
+	}
+	out := make(admission.Resources, len(list))
+	for name, q := range list {
+		out[string(name)] = q.DeepCopy()
+	}
+	return out
+}

@@ -1,0 +1,172 @@
+package podfile
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"fettle.dev/fettle/internal/kube/admission"
+)
+
+var one = resource.MustParse("1")
+
+const two = `# of the guide
+apiVersion: v1
+kind: Pod
+metadata:
+  generateName: cpumanager-
+spec:
+  containers:
+  - name: cpumanager
+    image: gcr.io/google_containers/pause-amd64:3.0
+    resources:
+      requests:
+        cpu: 1
+        memory: "1G"
+      limits:
+        cpu: 1
+        memory: "1G"
+  nodeSelector:
+    cpumanager: "true"
+---
+# nothing here
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+--- # the third
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      initContainers:
+      - {name: log, image: log, restartPolicy: Always}
+      - name: first
+        image: first
+        resources: {limits: {cpu: "0.5", hugepages-2Mi: 100Mi}}
+      containers:
+      - {name: web, image: web}
+      resources: {limits: {cpu: 2, memory: 4Gi}}
+      overhead: {cpu: 250m}
+      volumes:
+      - {name: pages, emptyDir: {medium: HugePages-2Mi, sizeLimit: 100Mi}}
+      - {name: scratch, emptyDir: {}}
+`
+
+func TestRead(t *testing.T) {
+	f, err := Read("f.yaml", []byte(two))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Pods) != 2 || strings.Join(f.Skipped, " ") != "Service/web" {
+		t.Fatalf("%d pods, skipped %v", len(f.Pods), f.Skipped)
+	}
+	p := f.Pods[0]
+	cpu := p.Pod.Containers[0].Requests[admission.CPU]
+	if p.Line != 1 || p.Pod.Kind != "Pod" || p.Pod.Name != "cpumanager-" || cpu.Value() != 1 || len(p.Defaulted) != 0 {
+		t.Errorf("%+v", p)
+	}
+	p = f.Pods[1]
+	init := p.Pod.Init
+	if p.Line != 25 || p.Pod.Kind != "Deployment" || p.Pod.Namespace != "shop" || len(init) != 2 || !init[0].Sidecar || init[1].Sidecar {
+		t.Errorf("%+v", p)
+	}
+	if len(p.Pod.Volumes) != 1 || p.Pod.Volumes[0].Medium != "HugePages-2Mi" || p.Pod.Volumes[0].SizeLimit.String() != "100Mi" {
+		t.Errorf("%+v", p.Pod.Volumes)
+	}
+	own := p.Pod.Requests[admission.Memory]
+	overhead := p.Pod.Overhead[admission.CPU]
+	if own.String() != "4Gi" || overhead.String() != "250m" {
+		t.Errorf("%+v", p.Pod)
+	}
+	if got := strings.Join(p.Defaulted, " "); !strings.Contains(got, "initContainers[first].resources.requests.cpu") || !strings.Contains(got, "resources.requests.memory") {
+		t.Errorf("filled in: %s", got)
+	}
+}
+
+func TestKinds(t *testing.T) {
+	const spec = "{containers: [{name: c, image: i, resources: {limits: {cpu: 1}}}]}"
+	template := "{metadata: {}, spec: " + spec + "}"
+	for kind, body := range map[string]string{
+		"v1 PodTemplate":           "template: " + template,
+		"v1 ReplicationController": "spec: {template: " + template + "}",
+		"apps/v1 StatefulSet":      "spec: {serviceName: s, selector: {}, template: " + template + "}",
+		"apps/v1 DaemonSet":        "spec: {selector: {}, template: " + template + "}",
+		"apps/v1 ReplicaSet":       "spec: {selector: {}, template: " + template + "}",
+		"batch/v1 Job":             "spec: {template: " + template + "}",
+		"batch/v1 CronJob":         "spec: {schedule: '0 * * * *', jobTemplate: {spec: {template: " + template + "}}}",
+	} {
+		version, name, _ := strings.Cut(kind, " ")
+		f, err := Read("f", []byte("apiVersion: "+version+"\nkind: "+name+"\nmetadata: {name: x}\n"+body+"\n"))
+		if err != nil {
+			t.Errorf("%s: %v", kind, err)
+			continue
+		}
+		if p := f.Pods[0].Pod; p.Kind != name || len(p.Containers) != 1 || len(p.Containers[0].Requests) != 1 {
+			t.Errorf("%s: %+v", kind, p)
+		}
+	}
+	list := `{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}}, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}]}`
+	if f, err := Read("f.json", []byte(list)); err != nil || len(f.Pods) != 1 || f.Skipped[0] != "ConfigMap/m" {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	const head = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
+	for name, c := range map[string]struct{ text, want string }{
+		"misspelt field":  {head + "spec: {containers: [{name: c, resource: {}}]}\n", `f.yaml:1: Pod p: unknown field "spec.containers[0].resource"`},
+		"other case":      {head + "spec: {Containers: [{name: c}]}\n", `unknown field "spec.Containers"`},
+		"twice":           {head + "spec: {containers: []}\nspec: {containers: []}\n", `"spec" already set`},
+		"no quantity":     {head + "spec: {containers: [{name: c, resources: {limits: {cpu: many}}}]}\n", "quantities must match"},
+		"no kind":         {"metadata: {name: p}\n", "needs apiVersion and kind"},
+		"nothing":         {"# only words\n", "there is no object at all"},
+		"no pods":         {"apiVersion: v1\nkind: Service\nmetadata: {name: s}\n", "there is only Service/s"},
+		"no template":     {"apiVersion: v1\nkind: ReplicationController\nmetadata: {name: r}\nspec: {}\n", "has no template of pods"},
+		"second document": {head + "spec: {containers: [{name: c}]}\n---\nkind: [\n", "f.yaml:5: "},
+		"no YAML":         {"\tkind: Pod\n", "f.yaml:1: "},
+		"too large":       {strings.Repeat("#", maxSize+1), "are not read"},
+	} {
+		_, err := Read("f.yaml", []byte(c.text))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// Whatever a manifest says, it is read or refused, and what is read can be predicted.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(two))
+	f.Add([]byte("apiVersion: v1\nkind: Pod\nspec: {containers: [{name: c, resources: {limits: {cpu: 1e3, memory: 0.5Ki, hugepages-1Gi: 1Gi}}}]}\n"))
+	f.Add([]byte("apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod, spec: {}}]\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		file, err := Read("f", text)
+		if err != nil {
+			return
+		}
+		for _, found := range file.Pods {
+			in := admission.Input{
+				Node: admission.Node{
+					CPUs: []admission.Processor{{ID: 0, Uncore: -1}, {ID: 1, Core: 1, Uncore: -1}},
+					NUMA: []admission.NUMANode{{MemoryBytes: 4 << 30, HugePages: []admission.HugePages{{SizeBytes: 2 << 20, Pages: 4}}}},
+				},
+				Settings: admission.Settings{
+					CPUManagerPolicy: admission.PolicyStatic, TopologyManagerPolicy: admission.PolicyRestricted, MemoryManagerPolicy: admission.MemoryPolicyStatic,
+					KubeReserved:   admission.Resources{admission.CPU: one, admission.Memory: one},
+					ReservedMemory: []admission.MemoryReservation{{Limits: admission.Resources{admission.Memory: one}}},
+				},
+				Pod: found.Pod,
+			}
+			p, err := admission.Predict(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Document()
+		}
+	})
+}

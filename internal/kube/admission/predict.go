@@ -1,0 +1,321 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"fettle.dev/fettle/internal/unit"
+)
+
+// The reasons with which a kubelet fails a pod (status.reason). What a node has too
+// little of has the reason OutOf and the name of the resource.
+const (
+	ReasonTopology   = "TopologyAffinityError"
+	ReasonSMT        = "SMTAlignmentError"
+	ReasonUnexpected = "UnexpectedAdmissionError"
+	reasonOutOf      = "OutOf"
+)
+
+// What becomes of a pod.
+const (
+	// Admitted: the kubelet starts it.
+	Admitted = "admitted"
+	// Refused: the kubelet fails it, for good; who made it makes another.
+	Refused = "refused"
+	// Invalid: the API server does not take it.
+	Invalid = "invalid"
+	// NodeFails: the kubelet does not start with these settings and state, or does not
+	// survive this pod.
+	NodeFails = "node-fails"
+	// Undecided: it depends on which of several devices are taken.
+	Undecided = "undecided"
+)
+
+// Verdict is what becomes of the pod, and why.
+type Verdict struct {
+	Outcome string `json:"outcome"`
+	// Reason is the kubelet's word for a refusal.
+	Reason string `json:"reason,omitempty"`
+	// Container is the one at which it failed.
+	Container string `json:"container,omitempty"`
+	Message   string `json:"message"`
+}
+
+// refusal is an error with the kubelet's reason.
+type refusal struct{ reason, message string }
+
+func (r *refusal) Error() string { return r.message }
+
+// Outcome is one course that the admission can take.
+type Outcome struct {
+	Verdict Verdict
+	// Pod is how the pod as a whole was aligned, with topologyManagerScope pod.
+	Pod *Alignment
+	// Containers are those that the kubelet came to, in its order.
+	Containers []ContainerOutcome
+	// Shared are the CPUs of everybody who has none for himself, reserved ones
+	// included. Empty where CPUs are not managed.
+	Shared unit.CPUSet
+	// Memory are the accounts of the NUMA nodes afterwards. Empty where memory is not
+	// managed.
+	Memory map[int]*MemoryNode
+}
+
+// ContainerOutcome is what a container gets.
+type ContainerOutcome struct {
+	Name string
+	// Kind is init, sidecar or container.
+	Kind string
+	// WholeCPUs is how many CPUs it wants for itself; Why says why so many, or none.
+	WholeCPUs int
+	Why       string
+	// Alignment is how it was aligned, with topologyManagerScope container.
+	Alignment *Alignment
+	// CPUs are its own; empty: it runs in the shared pool.
+	CPUs    unit.CPUSet
+	Memory  []MemoryBlock
+	Devices []GivenDevices
+}
+
+// GivenDevices are the devices of a resource that a container gets.
+type GivenDevices struct {
+	Resource string
+	IDs      []string
+	// Certain says that it can only be these; else others of the same NUMA nodes
+	// would do as well.
+	Certain bool
+}
+
+// Prediction is what comes of a pod on a node.
+type Prediction struct {
+	Verdict Verdict
+	QoS     QoS
+	// Outcomes are the courses that it can take: more than one where it depends on
+	// which devices are taken. Empty where no kubelet comes to decide.
+	Outcomes []Outcome
+	// Complete is false where there are more courses than were gone through.
+	Complete bool
+	// Problems are what the API server has against the pod, or what keeps the kubelet
+	// from starting.
+	Problems  []string
+	HugePages []PageRule
+	Advice    []Advice
+	// Notes are what is worth knowing and changes nothing.
+	Notes []string
+
+	in      *Input
+	kubelet *kubelet
+}
+
+// Predict says what a kubelet does with a pod. The error is of input that no machine
+// has.
+func Predict(in Input) (*Prediction, error) {
+	p, err := predict(&in)
+	if err != nil {
+		return nil, err
+	}
+	p.HugePages = in.Pod.hugePageRules(&in.Node)
+	p.advise()
+	p.note()
+	return p, nil
+}
+
+// kubelet is one that has started: what its managers know and hold.
+type kubelet struct {
+	topology topologyManager
+	devices  *deviceManager
+	cpu      *cpuManager
+	memory   *memoryManager
+}
+
+// start starts a kubelet, or lists what keeps it from starting.
+func start(in *Input) (*kubelet, []string) {
+	var problems []string
+	wrong := func(err error) {
+		if err != nil {
+			problems = append(problems, err.Error())
+		}
+	}
+	s := in.Settings.withDefaults()
+	k := &kubelet{}
+	var err error
+	k.topology, err = newTopologyManager(in, s)
+	wrong(err)
+	k.devices, err = newDeviceManager(in)
+	wrong(err)
+	k.cpu, err = startCPUManager(in, s, in.topology())
+	wrong(err)
+	k.memory, err = startMemoryManager(in, s)
+	wrong(err)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	if in.State.Active != nil {
+		k.cpu.release(in.State.CPU, in.State.gone)
+		k.memory.drop(in.State.Memory, in.State.gone)
+	}
+	return k, nil
+}
+
+// gone says that a container that holds something is none of a pod on the node.
+func (s State) gone(pod, container string) bool {
+	for _, a := range s.Active {
+		if a.UID != pod {
+			continue
+		}
+		for _, c := range a.Containers {
+			if c == container {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// predict is Predict without advice.
+func predict(in *Input) (*Prediction, error) {
+	if err := in.Node.Check(); err != nil {
+		return nil, err
+	}
+	p := &Prediction{in: in, QoS: in.Pod.qos(), Complete: true}
+	if p.Problems = in.Pod.refusedByAPI(); len(p.Problems) > 0 {
+		p.Verdict = Verdict{Outcome: Invalid, Message: "the API server does not take the pod: " + p.Problems[0]}
+		return p, nil
+	}
+	k, problems := start(in)
+	if p.Problems = problems; len(problems) > 0 {
+		p.Verdict = Verdict{Outcome: NodeFails, Message: "the kubelet does not start: " + problems[0]}
+		return p, nil
+	}
+	p.kubelet = k
+	for c := new(choices); ; {
+		p.Outcomes = append(p.Outcomes, k.admit(in, p.QoS.Class, c))
+		if !c.next() {
+			break
+		}
+		if len(p.Outcomes) == maxOutcomes {
+			p.Complete = false
+			break
+		}
+	}
+	p.Verdict = p.Outcomes[0].Verdict
+	for _, o := range p.Outcomes[1:] {
+		if o.Verdict.Outcome != p.Verdict.Outcome || o.Verdict.Reason != p.Verdict.Reason {
+			p.Verdict = Verdict{Outcome: Undecided, Message: fmt.Sprintf("it depends on which devices are taken: %s", p.Outcomes[0].Verdict.words()+", or "+o.Verdict.words())}
+			break
+		}
+	}
+	if !p.Complete && p.Verdict.Outcome != Undecided {
+		p.Verdict = Verdict{Outcome: Undecided, Message: fmt.Sprintf("it depends on which devices are taken, and there are too many choices: in the first %d of them it is %s", maxOutcomes, p.Verdict.words())}
+	}
+	return p, nil
+}
+
+func (v Verdict) words() string {
+	if v.Reason == "" {
+		return v.Outcome
+	}
+	return v.Outcome + " (" + v.Reason + ")"
+}
+
+// admission is the course of one pod through a kubelet.
+type admission struct {
+	*kubelet
+	in    *Input
+	pod   *Pod
+	class string
+	pick  *choices
+
+	shared, reuseCPUs unit.CPUSet
+	memory            memoryAccounts
+	reuseMemory       reusable
+	taken, reuse      map[string]deviceSet
+	devices           map[string]int
+	unsure            map[string]bool // resources of which other devices may have been taken
+}
+
+// admit lets the managers have the pod, a container after the other.
+func (k *kubelet) admit(in *Input, class string, pick *choices) Outcome {
+	a := &admission{kubelet: k, in: in, pod: &in.Pod, class: class, pick: pick,
+		shared: k.cpu.shared, memory: k.memory.nodes.clone(), reuseMemory: reusable{},
+		taken: map[string]deviceSet{}, reuse: map[string]deviceSet{}, devices: map[string]int{}, unsure: map[string]bool{}}
+	out := Outcome{}
+	container, err := a.run(&out)
+	out.Shared, out.Memory = a.shared, a.memory
+	out.Verdict = a.verdict(container, err, &out)
+	return out
+}
+
+func (a *admission) verdict(container string, err error, out *Outcome) Verdict {
+	var refused *refusal
+	switch {
+	case errors.As(err, &refused):
+		return Verdict{Refused, refused.reason, container, refused.message}
+	case err != nil:
+		return Verdict{NodeFails, "", container, err.Error()}
+	}
+	if a.in.Capacity != nil {
+		if refused := a.in.Capacity.refuse(a.pod, a.kubelet.devices, a.devices); refused != nil {
+			return Verdict{Refused, refused.reason, "", refused.message}
+		}
+	}
+	return Verdict{Outcome: Admitted, Message: "the kubelet starts the pod"}
+}
+
+// run goes through the containers; it returns the one at which it failed.
+func (a *admission) run(out *Outcome) (string, error) {
+	aligned := Alignment{Any: true}
+	scope := a.topology.scope
+	if a.topology.policy == PolicyNone {
+		scope = ""
+	}
+	if scope == ScopePod {
+		answers, err := a.askForPod()
+		if err != nil {
+			return "", err
+		}
+		aligned = a.topology.align(answers)
+		out.Pod = &aligned
+		if !aligned.Admit {
+			return "", a.notAligned(aligned)
+		}
+	}
+	for _, c := range a.pod.all() {
+		out.Containers = append(out.Containers, ContainerOutcome{Name: c.Name, Kind: a.pod.kind(&c)})
+		to := &out.Containers[len(out.Containers)-1]
+		to.WholeCPUs, to.Why = a.ownCPUs(&c)
+		if scope == ScopeContainer {
+			answers, err := a.ask(&c)
+			if err != nil {
+				return c.Name, err
+			}
+			aligned = a.topology.align(answers)
+			to.Alignment = &Alignment{}
+			*to.Alignment = aligned
+			if !aligned.Admit {
+				return c.Name, a.notAligned(aligned)
+			}
+		}
+		for _, give := range []func(*Container, Alignment, *ContainerOutcome) error{a.giveDevices, a.giveCPUs, a.giveMemory} {
+			if err := give(&c, aligned, to); err != nil {
+				return c.Name, err
+			}
+		}
+	}
+	return "", nil
+}
+
+func (p *Pod) kind(c *Container) string {
+	switch {
+	case c.Sidecar:
+		return "sidecar"
+	case p.isInit(c.Name):
+		return "init"
+	}
+	return "container"
+}
+
+// Bytes is a number of bytes as Kubernetes writes it: 1536Mi.
+func Bytes(n uint64) string { return resource.NewQuantity(int64(n), resource.BinarySI).String() }

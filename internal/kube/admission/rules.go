@@ -1,0 +1,238 @@
+package admission
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// refusedByAPI is what the API server says against the resources of a pod; a pod of
+// which it says anything never reaches a kubelet.
+// Source: k8s.io/kubernetes v1.34.4, pkg/apis/core/validation/validation.go,
+// validateResourceRequirements and validatePodResourceConsistency.
+func (p *Pod) refusedByAPI() []string {
+	var wrong []string
+	if len(p.Containers) == 0 {
+		wrong = append(wrong, "the pod has no containers")
+	}
+	seen := map[string]bool{}
+	for _, c := range p.all() {
+		who := "container " + c.Name
+		if c.Name == "" || seen[c.Name] {
+			wrong = append(wrong, fmt.Sprintf("two containers are named %q, or one has no name", c.Name))
+		}
+		seen[c.Name] = true
+		wrong = append(wrong, wrongAmounts(who, c.Requests, c.Limits, ofContainer)...)
+	}
+	if p.Requests == nil && p.Limits == nil {
+		return wrong
+	}
+	wrong = append(wrong, wrongAmounts("the pod as a whole", p.Requests, p.Limits, ofPod)...)
+	containers := p.sum(requestsOf)
+	for _, name := range containers.names() {
+		sum := containers[name]
+		if own, ok := p.Requests[name]; ok && sum.Cmp(own) > 0 {
+			wrong = append(wrong, fmt.Sprintf("the containers request %s of %s, the pod as a whole only %s", sum.String(), name, own.String()))
+		}
+	}
+	containers = p.sum(limitsOf)
+	for _, name := range containers.names() {
+		sum := containers[name]
+		if own, ok := p.Limits[name]; ok && isHugePages(name) && sum.Cmp(own) > 0 {
+			wrong = append(wrong, fmt.Sprintf("the limits of the containers are %s of %s, that of the pod as a whole only %s", sum.String(), name, own.String()))
+		}
+	}
+	for _, c := range p.Containers {
+		for _, name := range c.Limits.names() {
+			limit := c.Limits[name]
+			if own, ok := p.Limits[name]; ok && limit.Cmp(own) > 0 {
+				wrong = append(wrong, fmt.Sprintf("container %s has a limit of %s of %s, the pod as a whole only %s", c.Name, limit.String(), name, own.String()))
+			}
+		}
+	}
+	return wrong
+}
+
+// ofContainer says that a container can ask for a resource.
+func ofContainer(name string) bool {
+	return name == CPU || name == Memory || name == EphemeralStorage || isHugePages(name) || strings.Contains(name, "/")
+}
+
+// wrongAmounts are the rules that hold for containers and for pods.
+func wrongAmounts(who string, requests, limits Resources, allowed func(string) bool) []string {
+	var wrong []string
+	bad := func(format string, args ...any) { wrong = append(wrong, who+": "+fmt.Sprintf(format, args...)) }
+	pages, cpuOrMemory := false, false
+	for _, list := range []Resources{limits, requests} {
+		for _, name := range list.names() {
+			q := list[name]
+			switch {
+			case !allowed(name):
+				bad("there is no resource %q for it", name)
+			case q.Sign() < 0:
+				bad("%s of %s is below zero", q.String(), name)
+			case isExtended(name) && q.MilliValue()%1000 != 0:
+				bad("%s of %s is no whole number", q.String(), name)
+			case isHugePages(name) && !pagesFit(name, q):
+				bad("%s of %s is no multiple of the size of a page", q.String(), name)
+			}
+			pages = pages || isHugePages(name)
+			cpuOrMemory = cpuOrMemory || name == CPU || name == Memory
+		}
+	}
+	for _, name := range requests.names() {
+		request := requests[name]
+		limit, limited := limits[name]
+		switch {
+		case !limited && !mayOvercommit(name):
+			bad("%s needs a limit as well, equal to the request of %s", name, request.String())
+		case limited && !mayOvercommit(name) && request.Cmp(limit) != 0:
+			bad("the request of %s, %s, has to be equal to the limit, %s", name, request.String(), limit.String())
+		case limited && request.Cmp(limit) > 0:
+			bad("the request of %s, %s, is above the limit, %s", name, request.String(), limit.String())
+		}
+	}
+	if pages && !cpuOrMemory {
+		bad("huge pages can only be asked for together with cpu or memory")
+	}
+	return wrong
+}
+
+// pageSize is the size in the name of a resource of huge pages.
+func pageSize(name string) (resource.Quantity, error) {
+	return resource.ParseQuantity(strings.TrimPrefix(name, hugePages))
+}
+
+func pagesFit(name string, q resource.Quantity) bool {
+	size, err := pageSize(name)
+	if err != nil || size.Sign() <= 0 || size.MilliValue()%1000 != 0 {
+		return false
+	}
+	return q.Value()%size.Value() == 0
+}
+
+// PageRule is one of the rules of huge pages and what the pod makes of it.
+type PageRule struct {
+	Rule string `json:"rule"`
+	// Result is pass or fail.
+	Result string `json:"result"`
+	Why    string `json:"why"`
+}
+
+// hugePageRules holds a pod that uses huge pages to their rules; nothing for others.
+func (p *Pod) hugePageRules(n *Node) []PageRule {
+	var out []PageRule
+	rule := func(ok bool, rule, why string) {
+		result := "pass"
+		if !ok {
+			result = "fail"
+		}
+		out = append(out, PageRule{rule, result, why})
+	}
+	type entry struct {
+		who              string
+		requests, limits Resources
+	}
+	var entries []entry
+	if p.Requests != nil || p.Limits != nil {
+		entries = append(entries, entry{"the pod as a whole", p.Requests, p.Limits})
+	}
+	for _, c := range p.all() {
+		entries = append(entries, entry{"container " + c.Name, c.Requests, c.Limits})
+	}
+	sizes := map[string]bool{}
+	for _, e := range entries {
+		both := Resources{}
+		both.atLeast(e.requests)
+		both.atLeast(e.limits)
+		for _, name := range both.names() {
+			if !isHugePages(name) {
+				continue
+			}
+			sizes[name] = true
+			request, asked := e.requests[name]
+			limit, limited := e.limits[name]
+			rule(asked && limited && request.Cmp(limit) == 0, "the request equals the limit",
+				fmt.Sprintf("%s: %s, request %s, limit %s", e.who, name, quantityOr(request, asked), quantityOr(limit, limited)))
+		}
+	}
+	total := p.requests()
+	for _, name := range total.names() {
+		if !isHugePages(name) {
+			continue
+		}
+		asked := total[name]
+		have, known := n.pages(name)
+		switch {
+		case !known:
+			rule(false, "the node has pages of this size", fmt.Sprintf("%s: the kernel of the node has no pages of this size", name))
+		default:
+			rule(have >= uint64(max(asked.Value(), 0)), "the node has pages of this size",
+				fmt.Sprintf("%s: %s for the pod, %s on the node, used or free", name, asked.String(), resource.NewQuantity(int64(have), resource.BinarySI)))
+		}
+	}
+	for _, v := range p.Volumes {
+		out = append(out, p.volumeRules(v, sizes, total)...)
+	}
+	return out
+}
+
+// volumeRules are those of an emptyDir of huge pages. The kubelet mounts it with the
+// size of the pages that the pod asks for (pkg/volume/emptydir); what is written there
+// counts towards the limit of the pod's cgroup.
+func (p *Pod) volumeRules(v HugePageVolume, sizes map[string]bool, total Resources) []PageRule {
+	fail := func(rule, why string) PageRule { return PageRule{rule, "fail", "volume " + v.Name + ": " + why} }
+	pass := func(rule, why string) PageRule { return PageRule{rule, "pass", "volume " + v.Name + ": " + why} }
+	const medium, within = "the medium of an emptyDir is a size that the pod asks for", "an emptyDir is within the pod's request"
+	var name string
+	switch {
+	case len(sizes) == 0:
+		return []PageRule{fail(medium, "no container asks for huge pages")}
+	case v.Medium == "HugePages" && len(sizes) > 1:
+		return []PageRule{fail(medium, "the pod asks for several sizes, so that the medium has to be HugePages-SIZE")}
+	case v.Medium == "HugePages":
+		name = slices.Collect(maps.Keys(sizes))[0]
+	default:
+		want, err := resource.ParseQuantity(strings.TrimPrefix(v.Medium, "HugePages-"))
+		for n := range sizes {
+			if size, e := pageSize(n); err == nil && e == nil && size.Cmp(want) == 0 {
+				name = n
+			}
+		}
+		if name == "" {
+			return []PageRule{fail(medium, v.Medium+", and no container asks for pages of this size")}
+		}
+	}
+	out := []PageRule{pass(medium, v.Medium+", "+name)}
+	if v.SizeLimit == nil {
+		return append(out, pass(within, "it has no sizeLimit of its own: the request of the pod bounds it"))
+	}
+	asked := total[name]
+	why := fmt.Sprintf("sizeLimit %s, request of the pod %s", v.SizeLimit.String(), asked.String())
+	if v.SizeLimit.Cmp(asked) > 0 {
+		return append(out, fail(within, why))
+	}
+	return append(out, pass(within, why))
+}
+
+// pages is what the node has of a size of huge pages, in bytes, used or free.
+func (n *Node) pages(name string) (bytes uint64, known bool) {
+	for _, m := range n.NUMA {
+		for _, h := range m.HugePages {
+			if h.resource() == name {
+				bytes, known = bytes+h.Pages*h.SizeBytes, true
+			}
+		}
+	}
+	return bytes, known
+}
+
+func quantityOr(q resource.Quantity, ok bool) string {
+	if !ok {
+		return "none"
+	}
+	return q.String()
+}

@@ -1,0 +1,169 @@
+package admission
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// What the API server has against resources.
+func TestRefusedByAPI(t *testing.T) {
+	both := func(requests, limits string) Pod {
+		return pod(Container{Name: "c", Requests: with(requests), Limits: with(limits)})
+	}
+	for name, c := range map[string]struct {
+		pod  Pod
+		want string
+	}{
+		"good":                   {both("cpu=1 memory=1Gi hugepages-2Mi=4Mi", "cpu=2 memory=1Gi hugepages-2Mi=4Mi"), ""},
+		"pages, request below":   {both("cpu=1 hugepages-2Mi=2Mi", "hugepages-2Mi=4Mi"), "has to be equal to the limit"},
+		"pages without limit":    {both("cpu=1 hugepages-2Mi=2Mi", ""), "needs a limit as well"},
+		"no multiple of a page":  {both("cpu=1 hugepages-2Mi=3Mi", "hugepages-2Mi=3Mi"), "no multiple"},
+		"pages and nothing else": {both("hugepages-2Mi=2Mi", "hugepages-2Mi=2Mi"), "together with cpu or memory"},
+		"above the limit":        {both("cpu=2", "cpu=1"), "is above the limit"},
+		"device, request below":  {both("example.com/nic=1", "example.com/nic=2"), "has to be equal"},
+		"a part of a device":     {both("example.com/nic=500m", "example.com/nic=500m"), "no whole number"},
+		"unknown":                {both("cpus=1", "cpus=1"), `no resource "cpus"`},
+		"below zero":             {both("cpu=-1", ""), "below zero"},
+		"two of a name":          {pod(Container{Name: "c"}, Container{Name: "c"}), "two containers"},
+		"no containers":          {Pod{}, "no containers"},
+		"pod: less than its containers": {Pod{Containers: []Container{{Name: "c", Requests: with("cpu=2")}}, Requests: with("cpu=1")},
+			"the pod as a whole only 1"},
+		"pod: a device": {Pod{Containers: []Container{{Name: "c"}}, Requests: with("example.com/nic=1"), Limits: with("example.com/nic=1")}, "no resource"},
+	} {
+		got := strings.Join(c.pod.refusedByAPI(), "\n")
+		if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	p := mustPredict(t, Input{Node: machine(1, 1, 4, 1), Pod: both("cpu=1 memory=1Gi hugepages-2Mi=2Mi", "cpu=1 memory=1Gi hugepages-2Mi=4Mi")})
+	if p.Verdict.Outcome != Invalid || len(p.Advice) != 1 || !strings.Contains(p.Advice[0].Change, "set the request of hugepages-2Mi to 4Mi") {
+		t.Errorf("%+v, %+v", p.Verdict, p.Advice)
+	}
+}
+
+// The rules of huge pages (chapter 13): request equals limit, a size that the node has,
+// volumes within the request.
+func TestHugePageRules(t *testing.T) {
+	n := machine(2, 1, 2, 1)
+	n.NUMA[0].HugePages[0].Pages, n.NUMA[1].HugePages[0].Pages = 10, 10
+	limit := func(s string) *resource.Quantity { q := resource.MustParse(s); return &q }
+	for name, c := range map[string]struct {
+		words   string
+		volumes []HugePageVolume
+		fails   []string
+	}{
+		"good":            {"cpu=1 memory=1Gi hugepages-2Mi=20Mi", []HugePageVolume{{"v", "HugePages", nil}, {"w", "HugePages-2Mi", limit("20Mi")}}, nil},
+		"none used":       {"cpu=1 memory=1Gi", nil, nil},
+		"no such size":    {"cpu=1 memory=1Gi hugepages-1Gi=1Gi", nil, []string{"the node has pages of this size"}},
+		"more than there": {"cpu=1 memory=1Gi hugepages-2Mi=42Mi", nil, []string{"the node has pages of this size"}},
+		"volume, no pages": {"cpu=1 memory=1Gi", []HugePageVolume{{"v", "HugePages", nil}},
+			[]string{"the medium of an emptyDir is a size that the pod asks for"}},
+		"volume of another size": {"cpu=1 memory=1Gi hugepages-2Mi=2Mi", []HugePageVolume{{"v", "HugePages-1Gi", nil}},
+			[]string{"the medium of an emptyDir is a size that the pod asks for"}},
+		"medium of two sizes": {"cpu=1 memory=1Gi hugepages-2Mi=2Mi hugepages-1Gi=1Gi", []HugePageVolume{{"v", "HugePages", nil}},
+			[]string{"the node has pages of this size", "the medium of an emptyDir is a size that the pod asks for"}},
+		"volume too large": {"cpu=1 memory=1Gi hugepages-2Mi=2Mi", []HugePageVolume{{"v", "HugePages", limit("4Mi")}},
+			[]string{"an emptyDir is within the pod's request"}},
+	} {
+		p := pod(guaranteed("c", c.words))
+		p.Volumes = c.volumes
+		var fails []string
+		for _, r := range p.hugePageRules(&n) {
+			if r.Result == "fail" {
+				fails = append(fails, r.Rule)
+			}
+		}
+		if !slices.Equal(fails, c.fails) {
+			t.Errorf("%s: %v, want %v", name, fails, c.fails)
+		}
+	}
+}
+
+// What the API server fills in.
+func TestDefault(t *testing.T) {
+	p := pod(Container{Name: "c", Limits: with("cpu=2 memory=1Gi hugepages-2Mi=2Mi"), Requests: with("memory=512Mi")})
+	done := p.Default()
+	if got := p.Containers[0].Requests; len(done) != 2 || got[CPU] != p.Containers[0].Limits[CPU] || quantityOr(got[Memory], true) != "512Mi" {
+		t.Errorf("%v, %v", got, done)
+	}
+	if again := p.Default(); len(again) != 0 {
+		t.Errorf("twice: %v", again)
+	}
+	own := Pod{Containers: []Container{guaranteed("c", "cpu=1 hugepages-2Mi=2Mi")}, Limits: with("cpu=2 memory=1Gi")}
+	own.Default()
+	for field, want := range map[string]string{CPU: "1", Memory: "1Gi", "hugepages-2Mi": "2Mi"} {
+		if got := quantityOr(own.Requests[field], true); got != want {
+			t.Errorf("the pod requests %s of %s, want %s", got, field, want)
+		}
+	}
+}
+
+// The node has too little: the kubelet's order of reasons.
+func TestOutOf(t *testing.T) {
+	for name, c := range map[string]struct {
+		have, used string
+		pods       int
+		ask        string
+		want       string
+	}{
+		"room":          {"cpu=2 memory=4Gi pods=2", "cpu=1 memory=1Gi", 1, "cpu=1 memory=3Gi", "admitted c=shared"},
+		"pods first":    {"cpu=2 memory=4Gi pods=1", "cpu=2", 1, "cpu=1 memory=1Gi", "refused (OutOfpods)"},
+		"cpu":           {"cpu=2 memory=4Gi pods=2", "cpu=1500m", 1, "cpu=501m memory=9Gi", "refused (OutOfcpu)"},
+		"memory":        {"cpu=2 memory=4Gi pods=2", "memory=1Gi", 1, "cpu=1 memory=4Gi", "refused (OutOfmemory)"},
+		"of a cluster":  {"cpu=2 memory=4Gi pods=2", "", 1, "cpu=1 memory=4Gi example.com/licence=1", "admitted c=shared"},
+		"of the node":   {"cpu=2 memory=4Gi pods=2 example.com/nic=1", "example.com/nic=1", 1, "cpu=1 memory=4Gi example.com/nic=1", "refused (OutOfexample.com/nic)"},
+		"no such pages": {"cpu=2 memory=4Gi pods=2", "", 1, "cpu=1 memory=4Gi hugepages-64Ki=64Ki", "refused (OutOfhugepages-64Ki)"},
+	} {
+		p := mustPredict(t, Input{Node: machine(1, 1, 4, 1), Pod: pod(guaranteed("c", c.ask)), Capacity: &Capacity{Allocatable: with(c.have), Requested: with(c.used), Pods: c.pods}})
+		if got := outcome(p); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// Changes that are advised are those that help, and none that does not.
+func TestAdvice(t *testing.T) {
+	two := machine(2, 1, 4, 2) // node 0: 0-3,8-11; node 1: 4-7,12-15
+	for name, c := range map[string]struct {
+		in   Input
+		want []string // where: change
+		not  string
+	}{
+		"whole cores": {Input{Node: two, Settings: static(PolicyNone, "full-pcpus-only"), Pod: pod(guaranteed("c", "cpu=3 memory=1Gi"))},
+			[]string{"pod: container c: request and limit of cpu 4 (whole cores of 2 threads)", "pod: container c: request and limit of cpu 2", "kubelet: cpuManagerPolicyOptions: without full-pcpus-only"}, ""},
+		"smaller, or another policy": {Input{Node: two, Settings: static(PolicySingleNUMANode), Pod: pod(guaranteed("c", "cpu=10 memory=1Gi"))},
+			[]string{"pod: container c: request and limit of cpu 8", "kubelet: topologyManagerPolicy: restricted"}, "memory"},
+		"room": {Input{Node: two, Settings: static(PolicyRestricted), State: held(two, "4-5", "6-7,12-14"), Pod: pod(guaranteed("c", "cpu=8 memory=1Gi"))},
+			[]string{"pod: container c: request and limit of cpu 7", "kubelet: topologyManagerPolicy: best-effort"}, "end pod"},
+		"a pod in the way": {Input{Node: two, Settings: static(PolicyRestricted), State: held(two, "4-5"), Pod: pod(guaranteed("c", "cpu=8 memory=1Gi"))},
+			[]string{"node: end pod uid-0, which has 2 CPUs for itself"}, ""},
+		"for itself": {Input{Node: two, Settings: static(PolicyNone), Pod: pod(Container{Name: "c", Requests: with("cpu=1500m memory=1Gi"), Limits: with("cpu=4 memory=2Gi")})},
+			[]string{"pod: for CPUs of its own: container c: request and limit of cpu 2; container c: request and limit of memory 1Gi"}, ""},
+		"content": {Input{Node: two, Settings: static(PolicyNone), Pod: pod(guaranteed("c", "cpu=2 memory=1Gi"))}, nil, ":"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := mustPredict(t, c.in)
+			var got []string
+			for _, a := range p.Advice {
+				got = append(got, a.Where+": "+a.Change)
+				if !strings.HasPrefix(a.Then, "admitted") {
+					t.Errorf("%+v", a)
+				}
+			}
+			at := 0
+			for _, want := range c.want {
+				i := slices.Index(got[at:], want)
+				if i < 0 {
+					t.Fatalf("%+v\ngot  %q\nwant %q in this order", p.Verdict, got, c.want)
+				}
+				at += i + 1
+			}
+			if all := strings.Join(got, "\n"); c.not != "" && strings.Contains(all, c.not) {
+				t.Errorf("%q in %s", c.not, all)
+			}
+		})
+	}
+}

@@ -1,0 +1,24 @@
+// Package checksum tells whether a file of the kubelet is as the kubelet wrote it.
+//
+// The sum is that of a print of the Go value, in which the names of types and packages
+// occur. So this package, its type, and the types of package state have the names of
+// those in k8s.io/kubernetes (pkg/kubelet/checkpointmanager/checksum,
+// pkg/util/hash).
+package checksum
+
+import (
+	"fmt"
+	"hash/fnv"
+
+	"k8s.io/apimachinery/pkg/util/dump"
+)
+
+// Checksum is the sum that a file carries.
+type Checksum uint64
+
+// Of is the sum of a value, in which the sum itself is 0.
+func Of(value any) Checksum {
+	h := fnv.New32a()
+	fmt.Fprintf(h, "%v", dump.ForHash(value))
+	return Checksum(h.Sum32())
+}

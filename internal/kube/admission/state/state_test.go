@@ -1,0 +1,181 @@
+package state
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"fettle.dev/fettle/internal/kube/admission"
+	"fettle.dev/fettle/internal/kube/admission/state/checksum"
+)
+
+// file reads what a kubelet has written: test/admission makes these files.
+func file(t testing.TB, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestCPUAsWritten(t *testing.T) {
+	s, err := CPU(file(t, "cpu_manager_state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Policy != "static" || s.Default.String() != "0,4-7" || len(s.Entries) != 1 || s.Entries["uid-1"]["c"].String() != "1-3" {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestMemoryAsWritten(t *testing.T) {
+	s, err := Memory(file(t, "memory_manager_state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := s.Entries["uid-1"]["c"]
+	if s.Policy != "Static" || len(s.Nodes) != 2 || len(b) != 2 || s.Nodes[1].Group != 2 {
+		t.Fatalf("%+v", s)
+	}
+	for _, x := range b {
+		if x.Nodes != 1 || x.Resource == admission.Memory && x.SizeBytes != 1<<30 || x.Resource != admission.Memory && (x.Resource != "hugepages-2Mi" || x.SizeBytes != 4<<20) {
+			t.Errorf("%+v", x)
+		}
+	}
+	if m := s.Nodes[0].Tables[admission.Memory]; m.ReservedBytes != 1<<30 || m.AllocatableBytes-m.ReservedBytes != m.FreeBytes || s.Nodes[0].Assignments != 2 {
+		t.Errorf("%+v, %+v", s.Nodes[0], m)
+	}
+}
+
+// sealed is a checkpoint with its sum, as JSON.
+func sealed(t *testing.T, c any, sum *checksum.Checksum) string {
+	t.Helper()
+	*sum = checksum.Of(c)
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestRefused(t *testing.T) {
+	cpu := func(policy, list string, entries map[string]map[string]string) string {
+		c := &CPUManagerCheckpoint{PolicyName: policy, DefaultCPUSet: list, Entries: entries}
+		if entries == nil {
+			c.Entries = map[string]map[string]string{}
+		}
+		return sealed(t, c, &c.Checksum)
+	}
+	good := cpu("static", "0-3", nil)
+	if _, err := CPU([]byte(good)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := CPU([]byte(`{"policyName":"none","defaultCpuSet":"","checksum":0}`)); err != nil {
+		t.Errorf("without a sum: %v", err)
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"changed":       {strings.Replace(good, "0-3", "0-2", 1), "checksum"},
+		"no JSON":       {"{", "unexpected end"},
+		"unknown key":   {`{"policyName":"none","defaultCpuSet":"","checksum":0,"more":1}`, `"more"`},
+		"other case":    {`{"policyname":"none","defaultCpuSet":"","checksum":0}`, `"policyname"`},
+		"twice":         {`{"policyName":"none","policyName":"none","checksum":0}`, `"policyName"`},
+		"no policy":     {cpu("", "0-3", nil), "no policyName"},
+		"bad list":      {cpu("static", "0-x", nil), "defaultCpuSet"},
+		"groups":        {cpu("static", "0-7:1/2", nil), "numbers and ranges"},
+		"all":           {cpu("static", "all", nil), "numbers and ranges"},
+		"bad container": {cpu("static", "0-3", map[string]map[string]string{"u": {"c": "4-"}}), "container c of pod u"},
+		"of 1.17":       {`{"policyName":"static","defaultCpuSet":"0","entries":{"0123":"1"},"checksum":0}`, "cannot unmarshal"},
+		"too large":     {strings.Repeat(" ", maxSize+1), "are not read"},
+	} {
+		if _, err := CPU([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "cpu_manager_state: ") {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	memory := func(m MemoryManagerCheckpoint) string {
+		if m.MachineState == nil {
+			m.MachineState = NUMANodeMap{}
+		}
+		if m.Entries == nil {
+			m.Entries = ContainerMemoryAssignments{}
+		}
+		return sealed(t, &m, &m.Checksum)
+	}
+	good = memory(MemoryManagerCheckpoint{PolicyName: "None"})
+	if _, err := Memory([]byte(good)); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"changed":    {strings.Replace(good, "None", "Static", 1), "checksum"},
+		"no sum":     {`{"policyName":"None","machineState":{},"checksum":0}`, "checksum"},
+		"no account": {memory(MemoryManagerCheckpoint{PolicyName: "Static", MachineState: NUMANodeMap{0: nil}}), "NUMA node 0 has no account"},
+		"no table":   {memory(MemoryManagerCheckpoint{PolicyName: "Static", MachineState: NUMANodeMap{0: {MemoryMap: map[v1.ResourceName]*MemoryTable{"memory": nil}}}}), "memory has no account"},
+		"far node":   {memory(MemoryManagerCheckpoint{PolicyName: "Static", MachineState: NUMANodeMap{0: {Cells: []int{64}}}}), "NUMA node 64"},
+		"below zero": {memory(MemoryManagerCheckpoint{PolicyName: "Static", Entries: ContainerMemoryAssignments{"u": {"c": {{NUMAAffinity: []int{-1}}}}}}), "container c of pod u"},
+	} {
+		if _, err := Memory([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "memory_manager_state: ") {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// machine is one that the files may be of or not.
+var machine = admission.Node{
+	CPUs: []admission.Processor{{ID: 0, Uncore: -1}, {ID: 1, Core: 1, Uncore: -1}, {ID: 2, Core: 2, NUMA: 1, Socket: 1, Uncore: -1}, {ID: 3, Core: 3, NUMA: 1, Socket: 1, Uncore: -1}},
+	NUMA: []admission.NUMANode{{MemoryBytes: 4 << 30, HugePages: []admission.HugePages{{SizeBytes: 2 << 20, Pages: 4}}}, {ID: 1, MemoryBytes: 4 << 30, HugePages: []admission.HugePages{{SizeBytes: 2 << 20}}}},
+}
+
+// Whatever a file says, it is read or refused, and a kubelet starts with it or not.
+func FuzzCPU(f *testing.F) {
+	f.Add(file(f, "cpu_manager_state"))
+	f.Add([]byte(`{"policyName":"static","defaultCpuSet":"0-1","entries":{"u":{"c":"2","d":"2-3"}},"checksum":0}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		s, err := CPU(text)
+		if err != nil {
+			return
+		}
+		predict(t, admission.Settings{CPUManagerPolicy: s.Policy, ReservedSystemCPUs: s.Default}, admission.State{CPU: s, Active: []admission.ActivePod{}})
+	})
+}
+
+// The sum of what is fuzzed is made right, so that more is read than the sum.
+func FuzzMemory(f *testing.F) {
+	f.Add(file(f, "memory_manager_state"))
+	f.Add([]byte(`{"policyName":"Static","machineState":{"0":{"numberOfAssignments":1,"memoryMap":{"memory":{"total":1}},"cells":[0,1]}},"entries":{"u":{"c":[{"numaAffinity":[0,1],"type":"memory","size":5}]}},"checksum":0}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if _, err := Memory(text); err == nil {
+			return
+		}
+		c := MemoryManagerCheckpoint{MachineState: NUMANodeMap{}, Entries: ContainerMemoryAssignments{}}
+		if decode(text, &c) != nil {
+			return
+		}
+		c.Checksum = 0
+		c.Checksum = checksum.Of(&c)
+		text, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Memory(text)
+		if err != nil {
+			return
+		}
+		one := resource.MustParse("1Gi")
+		predict(t, admission.Settings{
+			MemoryManagerPolicy: s.Policy, KubeReserved: admission.Resources{admission.Memory: one},
+			ReservedMemory: []admission.MemoryReservation{{Limits: admission.Resources{admission.Memory: one}}},
+		}, admission.State{Memory: s, Active: []admission.ActivePod{}})
+	})
+}
+
+func predict(t *testing.T, settings admission.Settings, s admission.State) {
+	r := admission.Resources{admission.CPU: resource.MustParse("1"), admission.Memory: resource.MustParse("1Gi")}
+	if _, err := admission.Predict(admission.Input{Node: machine, Settings: settings, State: s, Pod: admission.Pod{Containers: []admission.Container{{Name: "c", Requests: r, Limits: r}}}}); err != nil {
+		t.Fatal(err)
+	}
+}

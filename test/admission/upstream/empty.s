@@ -1,0 +1,1 @@
+// Empty: with an assembly file, a function may be declared without a body (manager.go).

@@ -1,0 +1,79 @@
+package upstream
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
+	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
+	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
+	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager"
+	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
+	"k8s.io/kubernetes/pkg/kubelet/config"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+	"k8s.io/utils/cpuset"
+
+	"fettle.dev/fettle/internal/kube/admission"
+)
+
+// Files is a kubelet whose CPU and memory managers keep their state in files, and which
+// knows the pods of Pods.
+type Files struct {
+	topology topologymanager.Manager
+	CPU      cpumanager.Manager
+	Memory   memorymanager.Manager
+	Pods     []*v1.Pod
+}
+
+// StartFiles starts such a kubelet with the files of a directory.
+func StartFiles(dir string, in *admission.Input, pods []*v1.Pod) (*Files, error) {
+	klog.SetLogger(logr.Discard())
+	f := &Files{Pods: pods}
+	machine, reservation, s := Machine(&in.Node), reserved(in.Settings), in.Settings
+	var err error
+	if f.topology, err = topologymanager.NewManager(machine.Topology, s.TopologyManagerPolicy, s.TopologyManagerScope, s.TopologyManagerPolicyOptions); err != nil {
+		return nil, err
+	}
+	if f.CPU, err = cpumanager.NewManager(s.CPUManagerPolicy, s.CPUManagerPolicyOptions, time.Hour, machine, cpuset.New(s.ReservedSystemCPUs.Numbers()...), reservation, dir, f.topology); err != nil {
+		return nil, err
+	}
+	var list []kubeletconfig.MemoryReservation
+	for _, r := range s.ReservedMemory {
+		limits := v1.ResourceList{}
+		for name, q := range r.Limits {
+			limits[v1.ResourceName(name)] = q
+		}
+		list = append(list, kubeletconfig.MemoryReservation{NumaNode: int32(r.NUMANode), Limits: limits})
+	}
+	ctx := context.Background()
+	if f.Memory, err = memorymanager.NewManager(ctx, s.MemoryManagerPolicy, machine, reservation, list, dir, f.topology); err != nil {
+		return nil, err
+	}
+	active := func() []*v1.Pod { return f.Pods }
+	ready := config.NewSourcesReady(func(sets.Set[string]) bool { return true })
+	if err := f.CPU.Start(active, ready, noStatus{}, nil, containermap.NewContainerMap()); err != nil {
+		return nil, err
+	}
+	if err := f.Memory.Start(ctx, active, ready, noStatus{}, nil, containermap.NewContainerMap()); err != nil {
+		return nil, err
+	}
+	f.topology.AddHintProvider(f.CPU)
+	f.topology.AddHintProvider(f.Memory)
+	return f, nil
+}
+
+// Admit lets the managers have a pod.
+func (f *Files) Admit(pod *v1.Pod) lifecycle.PodAdmitResult {
+	f.Pods = append(f.Pods, pod)
+	return f.topology.Admit(&lifecycle.PodAdmitAttributes{Pod: pod})
+}
+
+// noStatus knows no pod's status, so that nothing is done to containers.
+type noStatus struct{}
+
+func (noStatus) GetPodStatus(types.UID) (v1.PodStatus, bool) { return v1.PodStatus{}, false }

@@ -1,0 +1,289 @@
+// Package upstream runs the managers of the real kubelet, of k8s.io/kubernetes, in this
+// process: on a machine that is made up, without containers.
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	cadvisor "github.com/google/cadvisor/info/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/sets"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/klog/v2"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	"k8s.io/kubernetes/pkg/features"
+	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
+	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
+	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
+	cpustate "k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/state"
+	cputopology "k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/topology"
+	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
+	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager"
+	memorystate "k8s.io/kubernetes/pkg/kubelet/cm/memorymanager/state"
+	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
+	"k8s.io/kubernetes/pkg/kubelet/config"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+	"k8s.io/utils/cpuset"
+
+	"fettle.dev/fettle/internal/kube/admission"
+)
+
+// Kubelet are the managers of one that has started.
+type Kubelet struct {
+	topology topologymanager.Manager
+	devices  *devicemanager.ManagerImpl
+	cpu      cpumanager.Policy
+	memory   memorymanager.Policy
+	CPU      cpustate.State
+	Memory   memorystate.State
+	plugins  map[string]*plugin
+	used     map[string][]string // devices of others
+	active   []*v1.Pod
+	calls    []Call
+}
+
+// Call is what a manager answered when it was asked for hints.
+type Call struct {
+	Container string // empty: for the pod as a whole
+	Provider  string
+	Hints     map[string][]topologymanager.TopologyHint
+}
+
+// Start starts the managers of a kubelet on a machine, with the CPUs that its state
+// gives away: an error is that of the kubelet, which does not start. Devices that are
+// in use are given to a pod of their own.
+func Start(dir string, in *admission.Input) (*Kubelet, error) {
+	node, s := &in.Node, in.Settings
+	klog.SetLogger(logr.Discard())
+	gates := map[string]bool{string(features.CPUManagerPolicyAlphaOptions): false, string(features.CPUManagerPolicyBetaOptions): true, string(features.TopologyManagerPolicyBetaOptions): true}
+	for name, on := range s.FeatureGates {
+		gates[name] = on
+	}
+	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(gates); err != nil {
+		return nil, err
+	}
+	k := &Kubelet{plugins: map[string]*plugin{}, used: map[string][]string{}}
+	machine := Machine(node)
+	reservation := reserved(s)
+	var err error
+	if k.topology, err = topologymanager.NewManager(machine.Topology, s.TopologyManagerPolicy, s.TopologyManagerScope, s.TopologyManagerPolicyOptions); err != nil {
+		return nil, err
+	}
+	if k.devices, err = newDeviceManager(dir+"/kubelet.sock", machine.Topology, k.topology); err != nil {
+		return nil, err
+	}
+	topology, err := cputopology.Discover(machine)
+	if err != nil {
+		return nil, err
+	}
+	cpus := cpuset.New(s.ReservedSystemCPUs.Numbers()...)
+	if !cpus.IsSubsetOf(topology.CPUDetails.CPUs()) { // cmd/kubelet/app, getReservedCPUs
+		return nil, fmt.Errorf("reserved CPUs that are not online")
+	}
+	// The constructor of the manager checks more than that of the policy.
+	if _, err = cpumanager.NewManager(s.CPUManagerPolicy, s.CPUManagerPolicyOptions, time.Hour, machine, cpus, reservation, dir, k.topology); err != nil {
+		return nil, err
+	}
+	if s.CPUManagerPolicy == admission.PolicyStatic {
+		q := reservation[v1.ResourceCPU]
+		number := int(math.Ceil(float64(q.MilliValue()) / 1000))
+		k.cpu, err = cpumanager.NewStaticPolicy(topology, number, cpus, k.topology, s.CPUManagerPolicyOptions)
+	} else {
+		k.cpu, err = cpumanager.NewNonePolicy(s.CPUManagerPolicyOptions)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := k.newMemory(dir, machine, reservation, s); err != nil {
+		return nil, err
+	}
+	k.CPU, k.Memory = cpustate.NewMemoryState(), memorystate.NewMemoryState(logr.Discard())
+	if st := in.State.CPU; st != nil {
+		k.CPU.SetDefaultCPUSet(cpuset.New(st.Default.Numbers()...))
+		all := cpustate.ContainerCPUAssignments{}
+		for pod, containers := range st.Entries {
+			all[pod] = map[string]cpuset.CPUSet{}
+			for name, cpus := range containers {
+				all[pod][name] = cpuset.New(cpus.Numbers()...)
+			}
+		}
+		k.CPU.SetCPUAssignments(all)
+	}
+	if err := k.cpu.Start(k.CPU); err != nil {
+		return nil, err
+	}
+	if err := k.memory.Start(context.Background(), k.Memory); err != nil {
+		return nil, err
+	}
+	k.topology.AddHintProvider(recorder{k, "device manager", k.devices})
+	k.topology.AddHintProvider(recorder{k, "CPU manager", cpuProvider{k}})
+	k.topology.AddHintProvider(recorder{k, "memory manager", memoryProvider{k}})
+	return k, k.register(in.Devices)
+}
+
+func (k *Kubelet) newMemory(dir string, machine *cadvisor.MachineInfo, reservation v1.ResourceList, s admission.Settings) error {
+	var list []kubeletconfig.MemoryReservation
+	byNode := map[int]map[v1.ResourceName]uint64{}
+	for _, n := range machine.Topology {
+		byNode[n.Id] = map[v1.ResourceName]uint64{}
+	}
+	for _, r := range s.ReservedMemory {
+		limits := v1.ResourceList{}
+		for name, q := range r.Limits {
+			limits[v1.ResourceName(name)] = q
+			if byNode[r.NUMANode] != nil {
+				byNode[r.NUMANode][v1.ResourceName(name)] = uint64(q.Value())
+			}
+		}
+		list = append(list, kubeletconfig.MemoryReservation{NumaNode: int32(r.NUMANode), Limits: limits})
+	}
+	ctx := context.Background()
+	_, err := memorymanager.NewManager(ctx, s.MemoryManagerPolicy, machine, reservation, list, dir, k.topology)
+	if err != nil {
+		return err
+	}
+	if s.MemoryManagerPolicy != admission.MemoryPolicyStatic {
+		k.memory = memorymanager.NewPolicyNone(ctx)
+		return nil
+	}
+	k.memory, err = memorymanager.NewPolicyStatic(ctx, machine, byNode, k.topology)
+	return err
+}
+
+// register hands devices to the device manager and uses up those that are in use.
+func (k *Kubelet) register(devices []admission.DeviceResource) error {
+	if len(devices) == 0 {
+		return nil
+	}
+	ready := config.NewSourcesReady(func(sets.Set[string]) bool { return true })
+	if err := k.devices.Start(k.Active, ready, containermap.NewContainerMap(), sets.New[string]()); err != nil {
+		return err
+	}
+	other := &v1.Pod{Spec: v1.PodSpec{}}
+	other.UID = "others"
+	k.active = append(k.active, other)
+	for _, r := range devices {
+		p := &plugin{resource: r.Name}
+		k.plugins[r.Name] = p
+		if err := k.devices.PluginConnected(r.Name, p); err != nil {
+			return err
+		}
+		list := &v1beta1.ListAndWatchResponse{}
+		var use []string
+		for _, d := range r.Devices {
+			x := &v1beta1.Device{ID: d.ID, Health: v1beta1.Healthy}
+			if len(d.NUMA) > 0 {
+				x.Topology = &v1beta1.TopologyInfo{}
+				for _, n := range d.NUMA {
+					x.Topology.Nodes = append(x.Topology.Nodes, &v1beta1.NUMANode{ID: int64(n)})
+				}
+			}
+			list.Devices = append(list.Devices, x)
+			if d.Used {
+				use = append(use, d.ID)
+			}
+		}
+		// All are healthy until those in use are given away.
+		k.devices.PluginListAndWatchReceiver(r.Name, list)
+		if len(use) > 0 {
+			p.prefer = use
+			c := v1.Container{Name: "of-" + r.Name, Resources: v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceName(r.Name): *resource.NewQuantity(int64(len(use)), resource.DecimalSI)}}}
+			other.Spec.Containers = append(other.Spec.Containers, c)
+			if err := k.devices.Allocate(other, &c); err != nil {
+				return fmt.Errorf("devices in use: %w", err)
+			}
+			if got := k.DevicesOf("others", c.Name)[r.Name]; !slices.Equal(got, slices.Sorted(slices.Values(use))) {
+				return fmt.Errorf("devices in use: %v were to be, %v are", use, got)
+			}
+			p.prefer = nil
+		}
+		for i, d := range r.Devices {
+			if d.Unhealthy {
+				list.Devices[i].Health = v1beta1.Unhealthy
+			}
+		}
+		k.devices.PluginListAndWatchReceiver(r.Name, list)
+	}
+	return nil
+}
+
+// Stop ends what Start has begun.
+func (k *Kubelet) Stop() { k.devices.Stop() }
+
+// Active are the pods that the kubelet knows.
+func (k *Kubelet) Active() []*v1.Pod { return k.active }
+
+// DevicesOf are the devices of a container, by resource.
+func (k *Kubelet) DevicesOf(pod, container string) map[string][]string {
+	out := map[string][]string{}
+	for name, devices := range k.devices.GetDevices(pod, container) {
+		for id := range devices {
+			out[name] = append(out[name], id)
+		}
+		slices.Sort(out[name])
+	}
+	return out
+}
+
+// Result is what became of a pod.
+type Result struct {
+	Admit   bool
+	Reason  string
+	Message string
+	// Crash is that a manager panicked.
+	Crash string
+	Calls []Call
+	// Affinity are the merged hints by container, of those that were admitted.
+	Affinity map[string]topologymanager.TopologyHint
+}
+
+// Admit lets the topology manager have a pod.
+func (k *Kubelet) Admit(pod *v1.Pod) (r Result) {
+	k.calls = nil
+	k.active = append(k.active, pod)
+	defer func() {
+		if p := recover(); p != nil {
+			r.Crash = fmt.Sprint(p)
+		}
+		r.Calls = k.calls
+		r.Affinity = map[string]topologymanager.TopologyHint{}
+		for _, c := range containers(pod) {
+			r.Affinity[c.Name] = k.topology.GetAffinity(string(pod.UID), c.Name)
+		}
+	}()
+	a := k.topology.Admit(&lifecycle.PodAdmitAttributes{Pod: pod})
+	return Result{Admit: a.Admit, Reason: a.Reason, Message: a.Message}
+}
+
+// Remove takes a pod from the node.
+func (k *Kubelet) Remove(pod *v1.Pod) {
+	k.active = slices.DeleteFunc(k.active, func(p *v1.Pod) bool { return p.UID == pod.UID })
+	for _, c := range containers(pod) {
+		k.cpu.RemoveContainer(k.CPU, string(pod.UID), c.Name)
+		k.memory.RemoveContainer(context.Background(), k.Memory, string(pod.UID), c.Name)
+	}
+	k.devices.UpdateAllocatedDevices()
+}
+
+func containers(pod *v1.Pod) []v1.Container {
+	return append(slices.Clone(pod.Spec.InitContainers), pod.Spec.Containers...)
+}
+
+// Predicate is the kubelet's last check, on a node with other pods.
+func (k *Kubelet) Predicate(node *v1.Node, others []*v1.Pod, pod *v1.Pod) lifecycle.PodAdmitResult {
+	h := lifecycle.NewPredicateAdmitHandler(func() (*v1.Node, error) { return node, nil }, nobodyElse{}, k.devices.UpdatePluginResources)
+	return h.Admit(&lifecycle.PodAdmitAttributes{Pod: pod, OtherPods: others})
+}
+
+// nobodyElse evicts no pod.
+type nobodyElse struct{}
+
+func (nobodyElse) HandleAdmissionFailure(_ context.Context, _ *v1.Pod, why []lifecycle.PredicateFailureReason) ([]lifecycle.PredicateFailureReason, error) {
+	return why, nil
+}
