@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -93,7 +94,7 @@ func (c *Cluster) must(err error) {
 	}
 }
 
-// stop ends the programs, the last one that was started first. What runs in pods ends
+// stop ends the programs, at once: nothing of the cluster is kept. What runs in pods ends
 // with the root.
 func (c *Cluster) stop() {
 	if c.t.Failed() {
@@ -101,10 +102,8 @@ func (c *Cluster) stop() {
 			c.t.Logf("the end of the log of %s:\n%s", p.Name, p.Log(25))
 		}
 	}
-	for i := len(c.programs) - 1; i >= 0; i-- {
-		if err := c.programs[i].Stop(); err != nil {
-			c.t.Error(err)
-		}
+	for _, p := range slices.Backward(c.programs) {
+		p.Kill()
 	}
 }
 

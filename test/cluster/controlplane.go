@@ -43,6 +43,15 @@ func (c *Cluster) controlPlane() error {
 	if err != nil {
 		return err
 	}
+	// As this one it asks the servers of other APIs, and says whose request it passes on.
+	front, err := newAuthority(filepath.Join(c.authority.dir, "front-proxy"))
+	if err != nil {
+		return err
+	}
+	toOthers, err := front.client("front-proxy-client", "front-proxy-client")
+	if err != nil {
+		return err
+	}
 	accounts := filepath.Join(c.authority.dir, "service-accounts.key")
 	if _, err := writeKey(accounts); err != nil {
 		return err
@@ -64,7 +73,12 @@ func (c *Cluster) controlPlane() error {
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file="+accounts, "--service-account-signing-key-file="+accounts,
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
 		"--kubelet-certificate-authority="+c.authority.certFile, "--kubelet-client-certificate="+toKubelet.certFile, "--kubelet-client-key="+toKubelet.keyFile,
-		"--kubelet-preferred-address-types=InternalIP")
+		"--kubelet-preferred-address-types=InternalIP",
+		"--requestheader-client-ca-file="+front.certFile, "--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file="+toOthers.certFile, "--proxy-client-key-file="+toOthers.keyFile,
+		// Without it a stop waits a minute for those who watch.
+		"--shutdown-watch-termination-grace-period=5s")
 	// Its own user would be denied things without credentials of its own for each
 	// controller; so all of them are done as the test's.
 	asTest := []string{

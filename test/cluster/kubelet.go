@@ -163,7 +163,8 @@ func (k *Kubelet) Processes(pod types.UID) []int {
 			continue // another one's, or it has ended
 		}
 		dir := filepath.Dir(name)
-		if exe, err := os.Readlink(dir + "/exe"); err != nil || exe == "/pause" {
+		// Its path is not that of the container, whose root lies in this one.
+		if exe, err := os.Readlink(dir + "/exe"); err != nil || filepath.Base(exe) == "pause" {
 			continue
 		}
 		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil {

@@ -110,7 +110,9 @@ func (c *Cluster) machine() error {
 }
 
 // containerdConfig is for containerd 1.6, the one of Debian 12. Control groups are as
-// the kubelet's: made by hand, without systemd. There may be none for huge pages.
+// the kubelet's: made by hand, without systemd. There may be none for huge pages; and
+// root itself may lack the right to spare a process from the want of memory more than
+// it is spared itself (CAP_SYS_RESOURCE), where a machine is a guest with few rights.
 const containerdConfig = `version = 2
 root = "` + containerdDir + `"
 state = "/run/containerd"
@@ -121,6 +123,7 @@ state = "/run/containerd"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "` + Pause + `"
   disable_hugetlb_controller = true
+  restrict_oom_score_adj = true
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
     conf_dir = "` + networkEtc + `"
