@@ -25,28 +25,21 @@ var kubeletOwns = []string{
 	"kernel.keys.root_maxbytes=25000000",
 }
 
+// cgroup is where a kubelet keeps the control groups of its pods. There is one at a
+// time: tests that change the machine take turns.
+const cgroup = "/fettle-test-cluster"
+
 // borrow prepares this machine for a kubelet, and gives everything back when the test
 // has ended and its root with it: the kernel's settings by fettle, whose journal has
 // what was there before; the control group by removing it. Then it looks whether the
-// machine is as it was, and fails the test if not. It returns the control group.
+// machine is as it was, and fails the test if not. What a test that was killed has left
+// goes back first.
 //
 // fettle sets what a kubelet would write, and the kubelet is told to write nothing
 // (protectKernelDefaults): so it is the journal alone that answers for what was before.
-func borrow(t *testing.T) (cgroup string) {
+func borrow(t *testing.T) {
 	t.Helper()
-	dir := t.TempDir() // before the rest: it ends last
-	cgroup = "/fettle-" + filepath.Base(filepath.Dir(dir))
-	settings, before := testroot.Settings(), look(cgroup)
-	t.Cleanup(func() {
-		for _, line := range settings.Differences(testroot.Settings()) {
-			t.Errorf("left behind: %s", line)
-		}
-		for _, d := range before.Diff(look(cgroup)) {
-			t.Errorf("left behind: %s", d)
-		}
-	})
-
-	program, state := testroot.Program(t, "./cmd/fettle"), filepath.Join(dir, "state")
+	program, state := testroot.Program(t, "./cmd/fettle"), filepath.Join(os.TempDir(), "fettle-test-cluster")
 	fettle := func(args ...string) ([]byte, error) {
 		c := exec.Command(program, append([]string{"--state-dir", state, "--output", "json"}, args...)...)
 		var said strings.Builder
@@ -57,18 +50,41 @@ func borrow(t *testing.T) (cgroup string) {
 		}
 		return out, err
 	}
+	undo := func() error {
+		out, err := fettle("undo")
+		if err != nil {
+			return err
+		}
+		if kept := keptValues(out); len(kept) > 0 {
+			return fmt.Errorf("changed by somebody else while the cluster ran, and kept by fettle undo: %s", strings.Join(kept, ", "))
+		}
+		return os.RemoveAll(state)
+	}
+	if _, err := os.Stat(state); err == nil {
+		if err := undo(); err != nil {
+			t.Fatalf("%s holds what a test that was killed has changed: %v", state, err)
+		}
+	}
+	if err := removeCgroup(cgroup, time.Second); err != nil {
+		t.Fatalf("a test that was killed has left: %v", err)
+	}
+
+	settings, before := testroot.Settings(), look(cgroup)
+	t.Cleanup(func() {
+		for _, line := range settings.Differences(testroot.Settings()) {
+			t.Errorf("left behind: %s", line)
+		}
+		for _, d := range before.Diff(look(cgroup)) {
+			t.Errorf("left behind: %s", d)
+		}
+	})
 	tune := []string{"tune"}
 	for _, s := range kubeletOwns {
 		tune = append(tune, "--set", s)
 	}
 	t.Cleanup(func() {
-		out, err := fettle("undo")
-		if err != nil {
+		if err := undo(); err != nil {
 			t.Error(err)
-			return
-		}
-		if kept := keptValues(out); len(kept) > 0 {
-			t.Errorf("changed by somebody else while the cluster ran, and kept by fettle undo: %s", strings.Join(kept, ", "))
 		}
 	})
 	if _, err := fettle(tune...); err != nil {
@@ -82,7 +98,6 @@ func borrow(t *testing.T) (cgroup string) {
 	if err := makeCgroup(cgroup); err != nil {
 		t.Fatal(err)
 	}
-	return cgroup
 }
 
 // keptValues are the settings of an undo that were not given back.

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,14 +26,14 @@ func TestWhatIsLeftIsSeen(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testroot.Missing(t, "making control groups needs root")
 	}
-	cgroup := "/fettle-" + filepath.Base(filepath.Dir(t.TempDir()))
-	before := look(cgroup)
-	if err := makeCgroup(cgroup); err != nil {
+	group := "/fettle-" + filepath.Base(filepath.Dir(t.TempDir()))
+	before := look(group)
+	if err := makeCgroup(group); err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(hierarchies()[0], cgroup)
+	dir := filepath.Join(hierarchies()[0], group)
 	stays := exec.Command("sleep", "1000")
-	stays.Env = []string{cgroupEnv + "=" + cgroup}
+	stays.Env = []string{cgroupEnv + "=" + group}
 	if err := stays.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -40,12 +41,12 @@ func TestWhatIsLeftIsSeen(t *testing.T) {
 		_ = stays.Process.Kill()
 		_ = stays.Wait()
 	}
-	t.Cleanup(func() { end(); _ = removeCgroup(cgroup, time.Second) })
+	t.Cleanup(func() { end(); _ = removeCgroup(group, time.Second) })
 	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), fmt.Append(nil, stays.Process.Pid), 0); err != nil {
 		t.Fatal(err)
 	}
 	var seen []string
-	for _, d := range before.Diff(look(cgroup)) {
+	for _, d := range before.Diff(look(group)) {
 		seen = append(seen, d.String())
 	}
 	all := strings.Join(seen, "\n")
@@ -54,15 +55,49 @@ func TestWhatIsLeftIsSeen(t *testing.T) {
 			t.Errorf("not seen: %s; but\n%s", want, all)
 		}
 	}
-	if err := removeCgroup(cgroup, 300*time.Millisecond); err == nil || !strings.Contains(err.Error(), fmt.Sprint(stays.Process.Pid)) {
+	if err := removeCgroup(group, 300*time.Millisecond); err == nil || !strings.Contains(err.Error(), fmt.Sprint(stays.Process.Pid)) {
 		t.Errorf("removing a control group with process %d in it: %v", stays.Process.Pid, err)
 	}
 	end()
-	if err := removeCgroup(cgroup, time.Second); err != nil {
+	if err := removeCgroup(group, time.Second); err != nil {
 		t.Error(err)
 	}
-	if left := before.Diff(look(cgroup)); len(left) > 0 {
+	if left := before.Diff(look(group)); len(left) > 0 {
 		t.Errorf("left after all: %v", left)
+	}
+}
+
+// TestKilled: what a test has left that was killed under its cluster goes back when the
+// next one begins.
+func TestKilled(t *testing.T) {
+	const killed = "FETTLE_TEST_KILLED"
+	if os.Getenv(killed) != "" {
+		borrow(t)
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	testroot.Disposable(t)
+	if os.Geteuid() != 0 {
+		testroot.Missing(t, "making control groups needs root")
+	}
+	settings, before := testroot.Settings(), look(cgroup)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(self, "-test.run", "^TestKilled$")
+	c.Env = append(os.Environ(), killed+"=1")
+	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Fatalf("the one to be killed: %v\n%s", err, out)
+	}
+	if len(settings.Differences(testroot.Settings())) == 0 && len(before.Diff(look(cgroup))) == 0 {
+		t.Error("the one that was killed has left nothing")
+	}
+	t.Run("next", borrow)
+	for _, line := range settings.Differences(testroot.Settings()) {
+		t.Errorf("left behind: %s", line)
+	}
+	for _, d := range before.Diff(look(cgroup)) {
+		t.Errorf("left behind: %s", d)
 	}
 }
 

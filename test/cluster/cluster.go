@@ -57,11 +57,11 @@ type Cluster struct {
 // inside a root (Inside); the cluster ends with it.
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
-	cgroup, inside := os.LookupEnv(cgroupEnv)
+	group, inside := os.LookupEnv(cgroupEnv)
 	switch {
 	case !inside:
 		t.Fatal("cluster: Start is called inside a root of the test's own: call Inside first")
-	case o.Node != "" && cgroup == "":
+	case o.Node != "" && group == "":
 		t.Fatal("cluster: a real node needs Setup{Node: true}")
 	}
 	// Short, because unix socket addresses hold 108 bytes at most.
@@ -76,7 +76,7 @@ func Start(t testing.TB, o Options) *Cluster {
 	c.must(c.controlPlane())
 	t.Logf("control plane ready after %.1f s", time.Since(began).Seconds())
 	if o.Node != "" {
-		c.must(c.node(o.Node, cgroup))
+		c.must(c.node(o.Node))
 		t.Logf("node %s ready after %.1f s", o.Node, time.Since(began).Seconds())
 	}
 	if o.Kwok > 0 {

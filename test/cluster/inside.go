@@ -94,7 +94,7 @@ func Inside(t *testing.T, s Setup) bool {
 	for _, pkg := range s.Programs {
 		show(testroot.Program(t, pkg), filepath.Base(pkg))
 	}
-	cgroup := ""
+	inCgroup := ""
 	if s.Node {
 		for _, name := range []string{"pause", "workload"} {
 			show(static(t, "./images/"+name), name)
@@ -102,9 +102,10 @@ func Inside(t *testing.T, s Setup) bool {
 		o.Containers, o.Live, o.OwnNet, o.OwnProcesses = true, true, true, true
 		// A kubelet reads there which process the kernel has killed for want of memory.
 		o.Binds = append(o.Binds, testroot.Bind{Source: "/dev/kmsg"})
-		cgroup = borrow(t)
+		borrow(t)
+		inCgroup = cgroup
 	}
-	o.Env = append(o.Env, cgroupEnv+"="+cgroup)
+	o.Env = append(o.Env, cgroupEnv+"="+inCgroup)
 	return testroot.Inside(t, o)
 }
 

@@ -36,7 +36,7 @@ type Kubelet struct {
 }
 
 // kubelet describes the kubelet of the node and writes its configuration.
-func (c *Cluster) kubelet(node, cgroup string, ready func() error) (*Kubelet, error) {
+func (c *Cluster) kubelet(node string, ready func() error) (*Kubelet, error) {
 	k := &Kubelet{
 		Node: node, Dir: kubeletDir, Address: nodeAddress, c: c,
 		Config: kubeletEtc + "/kubelet.conf", ConfigDir: kubeletEtc + "/kubelet.conf.d",

@@ -28,7 +28,7 @@ const (
 )
 
 // node makes the root a node of the cluster.
-func (c *Cluster) node(name, cgroup string) error {
+func (c *Cluster) node(name string) error {
 	if err := c.machine(); err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (c *Cluster) node(name, cgroup string) error {
 	if err != nil {
 		return err
 	}
-	if c.Kubelet, err = c.kubelet(name, cgroup, func() error { return get("http://127.0.0.1:10248/healthz") }); err != nil {
+	if c.Kubelet, err = c.kubelet(name, func() error { return get("http://127.0.0.1:10248/healthz") }); err != nil {
 		return err
 	}
 	if err := c.Kubelet.Start(); err != nil {
