@@ -106,8 +106,8 @@ func TestNode(t *testing.T) {
 	if host := ask(t, nodeAddress+":8081").Host; host == "of-its-own" {
 		t.Errorf("on the node's network answers %s", host)
 	}
-	if host := ask(t, ofItsOwn.Status.PodIP+":8080").Host; host != "of-its-own" {
-		t.Errorf("at the address of the pod answers %s", host)
+	if a := ask(t, ofItsOwn.Status.PodIP+":8080"); a.Host != "of-its-own" || a.AllowedCPUs == "" {
+		t.Errorf("at the address of the pod answers %+v", a)
 	}
 	var before []int
 	for _, p := range []*core.Pod{onNode, ofItsOwn} {
@@ -222,7 +222,10 @@ func (c *Cluster) pod(t *testing.T, name string, change func(*core.Pod)) *core.P
 }
 
 // ask gets the answer of the workload at an address.
-func ask(t *testing.T, address string) (answer struct{ Host string }) {
+func ask(t *testing.T, address string) (answer struct {
+	Host        string
+	AllowedCPUs string `json:"allowed_cpus"`
+}) {
 	t.Helper()
 	client := http.Client{Timeout: 10 * time.Second}
 	resp, err := client.Get("http://" + address + "/")

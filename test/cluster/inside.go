@@ -52,8 +52,8 @@ const (
 const (
 	// Pause is the image of the container that holds a pod's namespaces.
 	Pause = "fettle.test/pause:1"
-	// Workload is the image of images/workload: it answers HTTP requests, and keeps
-	// processors busy.
+	// Workload is the image of images/workload: it answers HTTP requests with where it
+	// runs.
 	Workload = "fettle.test/workload:1"
 )
 
