@@ -52,7 +52,7 @@ test: root chromium ## every test but the slow matrix, then the fuzz targets of 
 .PHONY: test-nightly
 test-nightly: root chromium ## make test and the slow matrix
 	FETTLE_TEST_NIGHTLY=1 $(GO) test -timeout 6h ./...
-	@test/nested
+	@FETTLE_TEST_NIGHTLY=1 test/nested
 	@test/fuzz $(FUZZTIME) all
 
 .PHONY: bench

@@ -88,18 +88,20 @@ func built(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// moduleDir finds the directory of go.mod above the test's working directory.
+// moduleDir finds the directory of this repository above the test's working
+// directory: the one that has the set-up, since modules below test/ have a go.mod of
+// their own.
 func moduleDir() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "test/root/build")); err == nil {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", errors.New("no go.mod above the working directory")
+			return "", errors.New("no test/root/build above the working directory")
 		}
 		dir = filepath.Dir(dir)
 	}
@@ -160,9 +162,10 @@ type Bind struct {
 // be written.
 type Options struct {
 	// Servers takes the root with the servers instead of the first one; Puppet that
-	// one with Puppet Server and an agent too.
-	Servers, Puppet bool
-	Binds           []Bind
+	// one with Puppet Server and an agent too; Containers that one with containerd,
+	// runc and the network plug-ins of containers.
+	Servers, Puppet, Containers bool
+	Binds                       []Bind
 	// Env is added to a minimal environment (PATH, HOME, LC_ALL).
 	Env []string
 	// Files are written over the tree before it starts: path inside to content.
@@ -179,6 +182,9 @@ type Options struct {
 	// Net keeps this machine's network instead of an empty one of its own, as a Live
 	// root does; OwnNet gives a Live one its own too.
 	Net, OwnNet bool
+	// OwnProcesses shows a Live root no process of this machine. Whatever is started in
+	// it ends with it then, in whatever namespaces it is (containers).
+	OwnProcesses bool
 }
 
 // Root is one running instance of the test root. It ends with its test,
@@ -211,6 +217,8 @@ func New(t testing.TB, o Options) *Root {
 	switch {
 	case o.Puppet:
 		trees = puppet(t)
+	case o.Containers:
+		trees = containers(t)
 	case o.Servers:
 		trees = []string{Servers(t)}
 	default:
@@ -275,7 +283,7 @@ func New(t testing.TB, o Options) *Root {
 	}
 	flags := uintptr(syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS)
 	r.enter = []string{nsenter, "-m", "-i", "-u"}
-	if !o.Live {
+	if !o.Live || o.OwnProcesses {
 		flags |= syscall.CLONE_NEWPID
 		r.enter = append(r.enter, "-p")
 	}

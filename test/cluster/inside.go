@@ -1,0 +1,152 @@
+// Package cluster gives tests a real Kubernetes on one machine: kube-apiserver,
+// kube-controller-manager and kube-scheduler over an etcd, one kubelet with containerd
+// where a test wants a real node, and kwok's nodes where it wants many.
+//
+// A cluster runs in a Debian root of the test's own (internal/testroot), with its own
+// mounts, processes and network: its ports, /var/lib/kubelet, the network of its pods
+// and whatever runs in them are of that root, and end with it. The test itself runs in
+// there as well:
+//
+//	func TestSomething(t *testing.T) {
+//		if !cluster.Inside(t, cluster.Setup{Node: true}) {
+//			return
+//		}
+//		c := cluster.Start(t, cluster.Options{Node: "node1"})
+//
+// What a kubelet changes beyond its namespaces, the kernel's settings and control
+// groups, Inside gives back (see borrow).
+package cluster
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/testroot"
+)
+
+// Setup is what a test's root has to have before a cluster is started in it.
+type Setup struct {
+	// Node is for a cluster with a real kubelet. The test changes this machine then,
+	// which needs FETTLE_TEST_DISPOSABLE=1.
+	Node bool
+	// Nightly says that the test is of the slow matrix alone.
+	Nightly bool
+	// Programs are main packages of the repository ("./cmd/fettle"), which the test
+	// finds in its PATH by their last element.
+	Programs []string
+}
+
+const (
+	// cgroupEnv names the control group that a kubelet keeps its pods in; it is set,
+	// and may be empty, for every test that runs inside.
+	cgroupEnv = "FETTLE_TEST_CGROUP"
+	// programDir is in the PATH of a testroot.Root.
+	programDir = "/usr/local/bin"
+)
+
+// Images that every cluster with a node has.
+const (
+	// Pause is the image of the container that holds a pod's namespaces.
+	Pause = "fettle.test/pause:1"
+	// Workload is the image of images/workload: it answers HTTP requests with where it
+	// runs.
+	Workload = "fettle.test/workload:1"
+)
+
+// programs are what test/cluster/build makes.
+var programs = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kwok"}
+
+// Inside runs the calling test in a root of its own and is true in there, as
+// testroot.Inside. It skips in short mode, and where the programs of Kubernetes have
+// not been built, which only the slow matrix does by itself: that takes a quarter of an
+// hour, once.
+func Inside(t *testing.T, s Setup) bool {
+	t.Helper()
+	if _, inside := os.LookupEnv(cgroupEnv); inside {
+		return testroot.Inside(t, testroot.Options{})
+	}
+	nightly := os.Getenv("FETTLE_TEST_NIGHTLY") == "1"
+	dir, have := built(t)
+	if testing.Short() || !nightly && (s.Nightly || !have) {
+		t.Skip("starts a real Kubernetes; FETTLE_TEST_NIGHTLY=1 builds it if need be, or run: test/cluster/build")
+	}
+	if os.Geteuid() != 0 {
+		testroot.Missing(t, "a cluster runs in namespaces of its own, which needs root")
+	}
+	if s.Node {
+		testroot.Disposable(t)
+	}
+	if !have {
+		build(t)
+	}
+
+	o := testroot.Options{Servers: true}
+	show := func(program, as string) {
+		o.Binds = append(o.Binds, testroot.Bind{Source: program, Target: filepath.Join(programDir, as), ReadOnly: true})
+	}
+	for _, name := range programs {
+		show(filepath.Join(dir, name), name)
+	}
+	for _, pkg := range s.Programs {
+		show(testroot.Program(t, pkg), filepath.Base(pkg))
+	}
+	inCgroup := ""
+	if s.Node {
+		for _, name := range []string{"pause", "workload"} {
+			show(static(t, "./images/"+name), name)
+		}
+		o.Containers, o.Live, o.OwnNet, o.OwnProcesses = true, true, true, true
+		// A kubelet reads there which process the kernel has killed for want of memory.
+		o.Binds = append(o.Binds, testroot.Bind{Source: "/dev/kmsg"})
+		borrow(t)
+		inCgroup = cgroup
+	}
+	o.Env = append(o.Env, cgroupEnv+"="+inCgroup)
+	return testroot.Inside(t, o)
+}
+
+// built is where test/cluster/build puts the programs, and whether they are there.
+func built(t *testing.T) (dir string, have bool) {
+	t.Helper()
+	out, err := exec.Command(script(t), "--print").Output()
+	if err != nil {
+		t.Fatalf("test/cluster/build --print: %v", err)
+	}
+	dir = strings.TrimSpace(string(out))
+	_, err = os.Stat(filepath.Join(dir, "complete"))
+	return dir, err == nil
+}
+
+// build makes the programs.
+func build(t *testing.T) {
+	t.Helper()
+	if _, err := exec.Command(script(t)).Output(); err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			os.Stderr.Write(exit.Stderr)
+		}
+		testroot.Missing(t, "Kubernetes cannot be built: test/cluster/build: %v", err)
+	}
+}
+
+func script(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(testroot.Module(t), "test/cluster/build")
+}
+
+// static builds a main package of this module.
+func static(t *testing.T, pkg string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), filepath.Base(pkg))
+	c := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, pkg)
+	c.Dir = filepath.Join(testroot.Module(t), "test/cluster")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("go build %s: %v\n%s", pkg, err, out)
+	}
+	return program
+}
