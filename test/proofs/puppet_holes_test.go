@@ -112,7 +112,7 @@ func (r *puppetRecord) limits(w *words) {
 			means = append(means, fmt.Sprintf("%s through %s in round %d", ms(l.Result.Whole.Latency.MeanS), title(l.Front), l.Round))
 		}
 	}
-	w.item("- Java gets faster for minutes, and what is measured last would win. There were %.0f s of load before anything was measured, and the turns alternate; without a cache the mean was %s.", r.WarmUpS, strings.Join(means, ", "))
+	w.item("- Java gets faster for minutes, and what is measured last would win. There were %.0f s of load before anything was measured, and the second round has the turns of the first backwards; without a cache the mean was %s.", r.WarmUpS, strings.Join(means, ", "))
 	var left []string
 	for _, what := range slices.Sorted(maps.Keys(r.LeftOut)) {
 		left = append(left, fmt.Sprintf("%d × %s", r.LeftOut[what], what))

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"fettle.dev/fettle/internal/sizing"
 )
 
 // TestPuppetPage: docs/proofs/puppet.md is what the record of TestPuppet makes, and what it
@@ -59,7 +62,9 @@ func recordSize(t *testing.T, dir string) (sum int64) {
 func TestPuppetUnsound(t *testing.T) {
 	record := func() *puppetRecord {
 		shut := map[string]puppetFinding{"P30": {State: "pass"}}
+		first := sizing.Result{Values: []sizing.Value{{Group: "static catalogs", Name: "verdict", Value: "first"}}}
 		return &puppetRecord{
+			Sizes: map[string]sizing.Result{"apache": first, "nginx": first},
 			Loads: []puppetLoad{{Of: "mix"}},
 			Agents: []puppetRun{
 				{What: noCache, Behind: map[string]uint64{"GET file_metadata": 41}, AtFront: map[string]uint64{}},
@@ -77,6 +82,7 @@ func TestPuppetUnsound(t *testing.T) {
 	}
 	for want, change := range map[string]func(*puppetRecord){
 		"of 0 requests":   func(r *puppetRecord) { r.Loads[0].Result.Whole.Errors = 1 },
+		"does not advise": func(r *puppetRecord) { delete(r.Sizes, "nginx") },
 		"nothing to do":   func(r *puppetRecord) { r.Agents[1].What = "" },
 		"static catalogs": func(r *puppetRecord) { r.Agents[1].Behind["GET file_metadata"] = 1 },
 		"no run shows":    func(r *puppetRecord) { r.Agents = r.Agents[1:] },
@@ -105,6 +111,13 @@ func (r *puppetRecord) unsound() (wrong []string) {
 	for _, static := range []bool{false, true} {
 		if r.unchanged(static).AtFront == nil {
 			say("no run had nothing to do, static catalogs %v", static)
+		}
+	}
+	for _, f := range puppetFronts {
+		if size := r.Sizes[f.Name]; !slices.ContainsFunc(size.Values, func(v sizing.Value) bool {
+			return v.Group == "static catalogs" && v.Name == "verdict" && v.Value == "first"
+		}) {
+			say("size puppet for %s does not advise static catalogs first", f.Title)
 		}
 	}
 	metadata := uint64(0)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"fettle.dev/fettle/internal/load"
 	"fettle.dev/fettle/internal/logs"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -137,6 +138,14 @@ func (r *puppetRecord) wentTo(w *words) {
 		rows = append(rows, []string{strings.Join(g.Key, " "), fmt.Sprint(g.Count), mean(&g), fmt.Sprintf("%.1f %%", 100**g.Share)})
 	}
 	w.table(rows...)
+	w.say("What `fettle size puppet` makes of it; the cache was asked for (`--parts static,cache`), and would otherwise be left out where it says that it does not pay:")
+	rows = [][]string{{"part", "verdict", "why"}}
+	for _, v := range r.Sizes[puppetFronts[0].Name].Values {
+		if v.Name == "verdict" {
+			rows = append(rows, []string{v.Group, fmt.Sprint(v.Value), v.Why})
+		}
+	}
+	w.table(rows...)
 	of, all := sourceHours("GET file_metadata")
 	w.say("In the source's log `file_metadata` took %.1f hours of about 60 that the log is long. Of the %.0f hours of work that its table adds up to that is %.0f %%; catalogs take most. It is what can be saved: the answers are the same again and again, and an agent waits for each of them.", of, all, 100*of/all)
 	w.say("Then the requests of two runs, with one file changed before each, were made again and again by `fettle load http`, %g each second whatever the servers did: half of what one connection had answered without a cache (%.3g/s). Each front end had %d turns of %.0f s without its cache and with it, and `fettle logs compare` compared its log without with its log with. In the front end without a cache the line `%s` or `%s` is missing, and nothing else. Beside it the source's figures:", r.Rate, r.OneConnection, r.Rounds, r.WindowS, puppetFronts[0].on, puppetFronts[1].on)
@@ -182,6 +191,9 @@ func (r *puppetRecord) rates(w *words) {
 		rows = append(rows, []string{fmt.Sprint(l.Round), title(l.Front), yes(l.Cached), fmt.Sprintf("%.3g/s", f.AnswerRate), ms(f.Latency.P50S), ms(f.Latency.P99S), ms(f.Latency.MeanS), busy, queue, string(l.Result.Word)})
 	}
 	w.table(rows...)
+	if slices.ContainsFunc(r.Loads, func(l puppetLoad) bool { return l.Of == "mix" && l.Result.Word == load.Limited }) {
+		w.say("`%s`: more than one start of a hundred came over a millisecond late, because the processors were busy with something else. The lateness is in the latencies.", load.Limited)
+	}
 }
 
 // secured says how the loads were connected.
