@@ -86,10 +86,11 @@ proofs: root ## run the tests that prove options, and make the manual's table of
 	FETTLE_UPDATE_GOLDEN=1 $(GO) test -run '^TestManual$$' ./internal/plugin/table ./internal/component/table
 	@git diff --stat
 
-# On a machine that does nothing else: an hour at the most.
+# On a machine that does nothing else: an hour and a half at the most.
 .PHONY: experiments
 experiments: root ## make the experiments of docs/proofs anew, and their pages
 	FETTLE_PROOFS=1 FETTLE_TEST_REQUIRE=1 FETTLE_TEST_DISPOSABLE=1 $(GO) test -count=1 -v -timeout 4h ./test/proofs
+	FETTLE_UPDATE_GOLDEN=1 $(GO) test -run 'Page$$' ./test/proofs
 	FETTLE_UPDATE_GOLDEN=1 $(GO) test -run '^TestProofs$$' ./internal/report/page
 	@git diff --stat
 

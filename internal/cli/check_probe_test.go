@@ -200,7 +200,7 @@ func TestProbeOfPuppetServer(t *testing.T) {
 	if !testroot.Inside(t, testroot.Options{Puppet: true}) {
 		return
 	}
-	put(t, puppettest.Java, strings.Replace(read(t, puppettest.Java), "-Xms1g", puppettest.Quick+" -Xms1g", 1))
+	puppettest.Quicken(t)
 	sh(t, "install -D /dev/stdin "+puppettest.Code+"/modules/motd/lib/facter/motd.rb </dev/null")
 	server := puppettest.Start(t)
 	agent := server.Agent(t, "agent1.test")

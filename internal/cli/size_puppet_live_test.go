@@ -22,8 +22,8 @@ func TestSizePuppetServer(t *testing.T) {
 	if !testroot.Inside(t, testroot.Options{Puppet: true}) {
 		return
 	}
-	java := strings.Replace(producttest.Read(t, puppettest.Java), "-Xms1g -Xmx1g", "-Xms1g -Xmx1g "+puppettest.Quick, 1)
-	files := map[string]string{puppettest.Java: java}
+	puppettest.Quicken(t)
+	files := map[string]string{}
 	manifest := "file { '/srv/out': ensure => directory }\n"
 	for i := range 12 {
 		files[fmt.Sprintf("%s/modules/m/files/f%d", puppettest.Code, i)] = fmt.Sprintf("content %d\n", i)
@@ -32,23 +32,17 @@ func TestSizePuppetServer(t *testing.T) {
 	files[puppettest.Code+"/modules/m/lib/facter/m.rb"] = "Facter.add(:m) { setcode { 'x' } }\n"
 	files[puppettest.Code+"/manifests/site.pp"] = manifest
 	hosttest.Write(t, "/", files)
-	puppettest.Start(t)
-	agent := func() {
-		t.Helper()
-		// 2 is that something was changed.
-		producttest.Command(t, "sh", "-c", "puppet agent -t --server localhost --certname agent1.test --ssldir /srv/ssl --vardir /srv/var || [ $? = 2 ]")
-	}
-	agent()
-	const access = "/var/log/puppetserver/puppetserver-access.log"
-	if n := strings.Count(producttest.Read(t, access), "GET /puppet/v3/file_metadata/modules/m/f"); n < 12 {
+	agent := puppettest.Start(t).Agent(t, "agent1.test")
+	agent.Run(t)
+	if n := strings.Count(producttest.Read(t, puppettest.Log), "GET /puppet/v3/file_metadata/modules/m/f"); n < 12 {
 		t.Fatalf("%d requests for metadata before: the test shows nothing", n)
 	}
 	out := fettle(t, "size", "puppet", "--cpus", "2", "--ram", "8GiB", "--front-end", "nginx", "--parts", "static,cache", "--write", "/srv/plan")
 	if !strings.Contains(out, "static catalogs  verdict") {
 		t.Error(out)
 	}
+	puppettest.Stop(t)
 	for _, command := range []string{
-		"for p in $(pgrep -x java); do if [ /proc/$p/root/ -ef / ]; then kill -s KILL $p; while kill -0 $p 2>/dev/null; do sleep 0.1; done; fi; done",
 		"rm /srv/plan/.fettle-size.json; cp -r /srv/plan/. /; chmod 755 /usr/local/sbin/puppet-*",
 		"install -d -o puppet -g puppet -m 0750 /var/lib/puppetserver/code-snapshots",
 		"setpriv --reuid=puppet --regid=puppet --clear-groups /usr/local/sbin/puppet-code-id production",
@@ -61,8 +55,8 @@ func TestSizePuppetServer(t *testing.T) {
 
 	const front = "/var/log/nginx/puppet.log"
 	metadata := func() int { return strings.Count(producttest.Read(t, front), "GET /puppet/v3/file_metadata/modules") }
-	agent()
-	agent()
+	agent.Run(t)
+	agent.Run(t)
 	if n := metadata(); n > 0 {
 		t.Errorf("%d requests for metadata of files with static catalogs", n)
 	}
@@ -70,7 +64,7 @@ func TestSizePuppetServer(t *testing.T) {
 		t.Errorf("plugins do not come from the cache:\n%s", text)
 	}
 	hosttest.Write(t, "/", map[string]string{puppettest.Code + "/modules/m/files/f3": "changed\n"})
-	agent()
+	agent.Run(t)
 	producttest.Same(t, "/srv/out/f3", "changed\n")
 	producttest.Same(t, "/srv/out/f4", "content 4\n")
 	if text := producttest.Read(t, front); metadata() > 0 || !strings.Contains(text, "GET /puppet/v3/static_file_content/modules/m/files/f3") {
@@ -83,7 +77,7 @@ func TestSizePuppetServer(t *testing.T) {
 	const plugins = "'https://localhost:8140/puppet/v3/file_metadatas/plugins?environment=production'"
 	const catalog = "'https://localhost:8140/puppet/v3/catalog/agent1.test?environment=production'"
 	const forged = "-H 'X-Client-Verify: SUCCESS' -H 'X-Client-DN: CN=agent1.test' "
-	const own = "--cert /srv/ssl/certs/agent1.test.pem --key /srv/ssl/private_keys/agent1.test.pem "
+	own := "--cert " + agent.SSLDir + "/certs/agent1.test.pem --key " + agent.SSLDir + "/private_keys/agent1.test.pem "
 	for words, want := range map[string]string{
 		plugins: "403", forged + plugins: "403", forged + catalog: "403", catalog: "403",
 		own + strings.Replace(catalog, "agent1", "agent2", 1): "403", own + "'https://localhost:8140/puppet/v3/node/agent1.test?environment=production'": "200",

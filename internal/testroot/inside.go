@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 // insideEnv names the test that this process runs inside a Root.
@@ -36,8 +37,11 @@ func Inside(t *testing.T, o Options) bool {
 			o.Env = append(o.Env, name+"="+v)
 		}
 	}
+	if o.Within == 0 {
+		o.Within = 20 * time.Minute
+	}
 	r := New(t, o)
-	out, code := r.Run(program, "-test.run", "^"+t.Name()+"$", "-test.v", "-test.count=1", "-test.timeout=20m")
+	out, code := r.Run(program, "-test.run", "^"+t.Name()+"$", "-test.v", "-test.count=1", "-test.timeout="+o.Within.String())
 	switch {
 	case code != 0:
 		t.Errorf("inside the root, exit %d:\n%s", code, out)

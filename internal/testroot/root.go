@@ -179,6 +179,8 @@ type Options struct {
 	// Live lets programs write this machine's /proc and /sys, and shows its
 	// processes. Needs FETTLE_TEST_DISPOSABLE=1.
 	Live bool
+	// Within is how long a test may take that runs Inside; 20 minutes where it is 0.
+	Within time.Duration
 	// Net keeps this machine's network instead of an empty one of its own, as a Live
 	// root does; OwnNet gives a Live one its own too.
 	Net, OwnNet bool

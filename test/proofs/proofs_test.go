@@ -1,6 +1,6 @@
 // Package proofs makes the records of docs/proofs: real experiments with real products,
-// on the machine that it runs on. `make experiments` runs it; it takes an hour at the
-// most, and wants a machine that does nothing else.
+// on the machine that it runs on. `make experiments` runs it; it takes an hour and a half
+// at the most, and wants a machine that does nothing else.
 package proofs
 
 import (
@@ -25,7 +25,7 @@ const out = "/proofs"
 func asked(t *testing.T) {
 	t.Helper()
 	if testing.Short() || os.Getenv("FETTLE_PROOFS") != "1" {
-		t.Skip("makes real experiments for an hour; make experiments")
+		t.Skip("makes real experiments for more than an hour; make experiments")
 	}
 	testroot.Disposable(t)
 }

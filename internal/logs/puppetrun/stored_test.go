@@ -25,8 +25,8 @@ func TestStored(t *testing.T) {
 	if !testroot.Inside(t, testroot.Options{Puppet: true}) {
 		return
 	}
+	puppettest.Quicken(t)
 	hosttest.Write(t, "/", map[string]string{
-		puppettest.Java:                        strings.Replace(producttest.Read(t, puppettest.Java), "-Xms1g", puppettest.Quick+" -Xms1g", 1),
 		puppettest.Code + "/manifests/site.pp": "file { '/srv/motd': content => \"one\\n\" }\nexec { 'fails': command => '/bin/false', provider => posix }\n",
 	})
 	puppettest.Start(t)
@@ -39,7 +39,7 @@ func TestStored(t *testing.T) {
 		files, err = Find(host.Live(), dir)
 		return err == nil && len(files) > 0
 	})
-	const log = "/var/log/puppetserver/puppetserver-access.log"
+	const log = puppettest.Log
 	producttest.Eventually(t, "the last request is in the log", func() bool {
 		return strings.Contains(producttest.Read(t, log), "PUT /puppet/v3/report/agent1.test")
 	})

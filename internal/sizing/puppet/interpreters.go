@@ -1,6 +1,7 @@
 package puppet
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -45,22 +46,34 @@ func (p *plan) interpreters() error {
 		p.Note("%s hold %d interpreters, and %d are wanted: more memory, or a further compiler", p.RAM, fit, want)
 		why += fmt.Sprintf("; %s hold %d", p.RAM, fit)
 	}
+	// What it has is not taken away.
 	if has := float64(p.Server.Heap); has > heap && has+code+p.figure("java beside") <= share*float64(p.RAM) {
 		heap = has
 	}
+	whyCode := fmt.Sprintf("%s for each of %d interpreters, %s at most (P11): when it is full Java compiles no more", unit.Size(codeEach), fit, unit.Size(codeMost))
+	if has := float64(p.codeCache()); has > code && heap+has+p.figure("java beside") <= share*float64(p.RAM) {
+		code, whyCode = has, "as it has; "+whyCode
+	}
 	p.add("jruby", "max-active-instances", fit, "", why, tuningGuide, source003)
 	p.add("jruby", "heap", uint64(heap), "bytes", fmt.Sprintf("%s for each of %d interpreters and as much for the server (P07)", unit.Size(heapEach), fit), tuningGuide)
-	p.add("jruby", "code_cache", uint64(code), "bytes", fmt.Sprintf("%s for each of %d interpreters, %s at most (P11): when it is full Java compiles no more", unit.Size(codeEach), fit, unit.Size(codeMost)), codeCache)
+	p.add("jruby", "code_cache", uint64(code), "bytes", whyCode, codeCache)
 	p.Max(sizing.Limit{Name: "requests at work at a time", Maximum: float64(fit), Wanted: sizing.Round(work), Why: of, Sources: []rule.Source{tuningGuide}})
 	mib := func(n float64) float64 { return sizing.Round(n / (1 << 20)) }
 	p.Spend("memory", "MiB", mib(float64(p.RAM)), sizing.Part{Name: "heap", Amount: mib(heap)}, sizing.Part{Name: "compiled code", Amount: mib(code)}, sizing.Part{Name: "Java beside them", Amount: mib(p.figure("java beside"))})
 	return p.javaFiles(fit, heap, code)
 }
 
+// javaCodeCache is what Java reserves for compiled code where nobody chose: 240 MB with
+// tiered compilation (OpenJDK 11, java, -XX:ReservedCodeCacheSize; P11).
+const javaCodeCache = 240 << 20
+
+// codeCache is what the server has for it, in bytes.
+func (p *plan) codeCache() uint64 { return cmp.Or(p.Server.CodeCache, javaCodeCache) }
+
 // javaFiles writes what is not as it should be.
 func (p *plan) javaFiles(interpreters int, heap, code float64) error {
 	s := p.Server
-	right := s.Interpreters == interpreters && s.Heap >= uint64(heap) && s.CodeCache >= uint64(code)
+	right := s.Interpreters == interpreters && s.Heap >= uint64(heap) && p.codeCache() >= uint64(code)
 	mb := func(n float64) string { return fmt.Sprintf("%.0fm", math.Ceil(n/(1<<20))) }
 	switch {
 	case s.Version == "":

@@ -176,8 +176,8 @@ func TestInterpreters(t *testing.T) {
 		"more than the CPU": {busy, debian(), nil, "3 2147483648 402653184", "the log has 5.00 requests at work"},
 		"many CPUs":         {busy, debian(), []string{"cpus", "32"}, "8 4831838208 1073741824", ""},
 		"little memory":     {busy, debian(), []string{"cpus", "32", "ram", "4GiB"}, "3 2147483648 402653184", "hold 3 interpreters, and 8 are wanted"},
-		"it has more":       {quiet(), large, nil, "3 8589934592 402653184", ""},
-		"one CPU":           {busy, debian(), []string{"cpus", "1"}, "1 1073741824 134217728", ""},
+		"it has more":       {quiet(), large, nil, "3 8589934592 1073741824", ""},
+		"one CPU":           {busy, debian(), []string{"cpus", "1"}, "1 1073741824 251658240", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := asked(t, tt.log, tt.server, tt.said...)

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -20,9 +21,11 @@ type Front struct {
 	Hole   Hole
 	// Uncached keeps nothing.
 	Uncached bool
-	SSLDir   string // certs/localhost.pem with its key, and the authority
-	Port     string // of 127.0.0.1
-	Behind   string // HOST:PORT of Puppet Server, by HTTP
+	// Cache are directives of Apache in place of those about the cache; "" for its own.
+	Cache  string
+	SSLDir string // certs/localhost.pem with its key, and the authority
+	Port   string // of 127.0.0.1
+	Behind string // HOST:PORT of Puppet Server, by HTTP
 }
 
 // Hole is what is wrong with a front end.
@@ -55,8 +58,6 @@ LoadModule proxy_http_module modules/mod_proxy_http.so
 LoadModule cache_module modules/mod_cache.so
 LoadModule cache_disk_module modules/mod_cache_disk.so
 CacheRoot DIR/cache
-CacheQuickHandler QUICK
-CacheIgnoreQueryString QUERY
 <VirtualHost 127.0.0.1:PORT>
 CustomLog DIR/access.log puppet
 SSLEngine on
@@ -70,13 +71,18 @@ RequestHeader SETTING X-Client-Verify "expr=%{SSL_CLIENT_VERIFY}"
 RequestHeader SETTING X-Client-DN "expr=%{SSL_CLIENT_S_DN}" "expr=-n %{SSL_CLIENT_S_DN}"
 RequestHeader SETTING X-Client-Cert "expr=%{escape:%{SSL_CLIENT_CERT}}" "expr=-n %{SSL_CLIENT_CERT}"
 ProxyPass / http://BEHIND/ timeout=600
+CACHE</VirtualHost>
+`
+
+// apacheCache is what Apache has about the cache.
+const apacheCache = `CacheQuickHandler QUICK
+CacheIgnoreQueryString QUERY
 ENABLE
 <Location /puppet/v3/file_metadata/>
 Header set Cache-Control "max-age=LIFETIME"
 Header edit Vary ", ?User-Agent" ""
 Require expr "%{SSL_CLIENT_VERIFY} == 'SUCCESS'"
 </Location>
-</VirtualHost>
 `
 
 const nginx = `user www-data;
@@ -153,7 +159,11 @@ func (f Front) Serve(t testing.TB) (dir string, end func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conf := map[string]string{"Apache": apache, "nginx": nginx}[f.Server]
+	cache := f.Cache
+	if cache == "" {
+		cache = apacheCache
+	}
+	conf := map[string]string{"Apache": strings.Replace(apache, "CACHE", cache, 1), "nginx": nginx}[f.Server]
 	file := filepath.Join(dir, "conf")
 	if err := os.WriteFile(file, []byte(strings.NewReplacer(f.words(dir)...).Replace(conf)), 0o644); err != nil {
 		t.Fatal(err)
@@ -168,7 +178,7 @@ func (f Front) Serve(t testing.TB) (dir string, end func()) {
 	}
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
-	end = func() {
+	end = sync.OnceFunc(func() { // its port may be another one's by the end of the test
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		<-ended
 		producttest.Eventually(t, f.Server+" has ended", func() bool {
@@ -178,7 +188,7 @@ func (f Front) Serve(t testing.TB) (dir string, end func()) {
 			}
 			return err != nil
 		})
-	}
+	})
 	t.Cleanup(end)
 	status := []string{"curl", "-sf", "--cacert", f.SSLDir + "/certs/ca.pem", "https://localhost:" + f.Port + "/status/v1/simple"}
 	serves := false

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"fettle.dev/fettle/internal/component/producttest"
@@ -30,6 +31,12 @@ var AccessLog string
 // and then is slower, as JRuby's --dev does: for tests that measure nothing.
 const Quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djruby.compile.mode=OFF"
 
+// Quicken has the server start with Quick.
+func Quicken(t testing.TB) {
+	t.Helper()
+	hosttest.WriteFile(t, "/", Java, strings.Replace(producttest.Read(t, Java), "-Xms1g", Quick+" -Xms1g", 1))
+}
+
 // Server is a Puppet Server that runs, with an authority of certificates of its own.
 type Server struct {
 	Address string // host and port, of TLS
@@ -49,7 +56,7 @@ setsid setpriv --reuid=puppet --regid=puppet --init-groups java $JAVA_ARGS -Djru
 	--restart-file /run/puppetserver/restart </dev/null >/run/puppetserver/said 2>&1 &
 java=$!
 for second in $(seq 900); do
-	if [ "$(curl -sk --max-time 5 https://` + name + `:8140/status/v1/simple)" = running ]; then exit; fi
+	if [ "$(curl -sk --max-time 5 "$1/status/v1/simple")" = running ]; then exit; fi
 	if ! kill -0 $java; then break; fi
 	sleep 1
 done
@@ -60,19 +67,28 @@ exit 1
 // Start starts the server as its unit does, and waits until it answers: half a minute
 // on a machine that does nothing else, minutes on a busy one. Its authority signs whoever asks.
 // It ends with the test.
-func Start(t testing.TB) Server {
+func Start(t testing.TB) Server { return StartBehind(t, "https://"+name+":8140") }
+
+// StartBehind is Start for a server that answers elsewhere, behind a front end that may not
+// run yet: url is its scheme, host and port.
+func StartBehind(t testing.TB, url string) Server {
 	t.Helper()
 	hosttest.Write(t, "/", map[string]string{
 		"/etc/puppet/puppet.conf": "[main]\ncertname = " + name + "\nserver = " + name + "\n[server]\ndns_alt_names = " + name + "\nautosign = true\n",
 		Code + "/manifests/.keep": "",
 	})
 	producttest.Command(t, "chown", "-R", "puppet", "/etc/puppet/code")
-	t.Cleanup(func() {
-		// By now fettle may have started another one.
-		producttest.Command(t, "sh", "-c", `for p in $(pgrep -x java); do if [ /proc/$p/root/ -ef / ]; then kill -s KILL "$p"; fi; done`)
-	})
-	producttest.Command(t, "sh", "-c", starts)
+	t.Cleanup(func() { Stop(t) }) // by then fettle may have started another one
+	producttest.Command(t, "sh", "-c", starts, "start", url)
 	return Server{Address: name + ":8140", SSLDir: "/var/lib/puppet/ssl"}
+}
+
+// Stop ends the server of this root, if there is one, and waits until it has ended.
+func Stop(t testing.TB) {
+	t.Helper()
+	producttest.Command(t, "sh", "-c", `for p in $(pgrep -x java); do
+	if [ /proc/$p/root/ -ef / ]; then kill -s KILL "$p"; while kill -0 "$p" 2>/dev/null; do sleep 0.1; done; fi
+done`)
 }
 
 // Agent is a node of the server.
@@ -91,11 +107,11 @@ func (s Server) Agent(t testing.TB, name string) Agent {
 	return Agent{Name: name, SSLDir: dir + "/ssl", dir: dir}
 }
 
-// Run is one run of the agent in the foreground, and what it prints: it changes this
-// machine as its catalog says.
-func (a Agent) Run(t testing.TB) string {
+// Run is one run of the agent in the foreground, with further options, and what it prints:
+// it changes this machine as its catalog says.
+func (a Agent) Run(t testing.TB, options ...string) string {
 	t.Helper()
 	// 2 is that something was changed.
-	return producttest.Command(t, "sh", "-c", `puppet agent --test --color=false "$@" 2>&1 || { code=$?; [ $code = 2 ] || exit $code; }`, "agent",
-		"--certname", a.Name, "--ssldir", a.SSLDir, "--vardir", a.dir, "--statedir", a.dir+"/state")
+	return producttest.Command(t, append([]string{"sh", "-c", `puppet agent --test --color=false "$@" 2>&1 || { code=$?; [ $code = 2 ] || exit $code; }`, "agent",
+		"--certname", a.Name, "--ssldir", a.SSLDir, "--vardir", a.dir, "--statedir", a.dir + "/state"}, options...)...)
 }

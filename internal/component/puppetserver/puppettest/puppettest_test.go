@@ -27,9 +27,8 @@ func TestAgent(t *testing.T) {
 	if !testroot.Inside(t, testroot.Options{Puppet: true}) {
 		return
 	}
-	java := producttest.Read(t, Java)
+	Quicken(t)
 	hosttest.Write(t, "/", map[string]string{
-		Java:                                  strings.Replace(java, "-Xms1g", Quick+" -Xms1g", 1),
 		Code + "/manifests/site.pp":           "file { '/srv/motd': source => 'puppet:///modules/motd/motd' }\n",
 		Code + "/modules/motd/files/motd":     "from the server\n",
 		Code + "/modules/motd/facts.d/a.yaml": "motd: known\n",
