@@ -17,7 +17,6 @@ const aLimit = "systemd tells whose process it is, and none runs in the root: Te
 // product running, each with the reason.
 var noRound = map[string]string{
 	"E12": aLimit, "M08": aLimit, "R05": aLimit,
-	"H06": "Debian's apache2ctl raises the limit to 8192 before httpd starts, whatever the unit says: fettle rules test goes round with the drop-in",
 	"Y01": "which of the Sidekiqs is whose is told by the unit, and no systemd runs in the root: internal/component/dynflow has its files alone",
 }
 

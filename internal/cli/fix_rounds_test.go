@@ -43,6 +43,16 @@ var filesOfProducts = []round{
 		wrong: []string{"H01", "H05"},
 	},
 	{
+		product: "httpd", kind: " limit",
+		edits: edits{"/etc/apache2/envvars": func(_ *testing.T, s string) string {
+			return s + "export APACHE_ULIMIT_MAX_FILES='ulimit -n 150' # of ours\n"
+		}},
+		start:  httpd,
+		runs:   "awk '/Max open files/ {print $4, $5}' /proc/$(cat /run/apache2/apache2.pid)/limits",
+		mended: "8192 8192\n",
+		wrong:  []string{"H06"},
+	},
+	{
 		product: "nginx",
 		edits: edits{"/etc/nginx/nginx.conf": func(_ *testing.T, s string) string {
 			s = strings.Replace(s, "sendfile on;", "sendfile off;\n\tkeepalive_timeout 0;", 1)

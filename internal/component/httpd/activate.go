@@ -170,7 +170,10 @@ func address(listen string) string {
 }
 
 // effect says whether the running server has read the file.
-func effect(ctx context.Context, h *host.Host, main, key, _ string) (plugin.Verdict, string) {
+func effect(ctx context.Context, h *host.Host, main, key, value string) (plugin.Verdict, string) {
+	if key == ulimitVariable {
+		return ulimitEffect(ctx, h, main, value)
+	}
 	s, err := readSettings(h, instanceOf(h, main))
 	if err != nil {
 		return plugin.Unknown, err.Error()

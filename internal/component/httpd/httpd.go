@@ -31,13 +31,15 @@ var Product = component.Product{
 		return conf.New(h, conf.Product{
 			Name:      "httpd",
 			Syntax:    syntax{},
+			SyntaxOf:  syntaxOf,
+			FileOf:    fileOf,
 			Roots:     rootsOf,
 			Instances: servers,
 			Winner:    winner,
 			Canonical: canonical,
 			Check:     check,
-			Activation: func(ctx context.Context, h *host.Host, main, key string) (setting.Activation, bool) {
-				return c.Activation(ctx, h, main, slices.Contains(atStart, key))
+			Activation: func(ctx context.Context, h *host.Host, file, key string) (setting.Activation, bool) {
+				return c.Activation(ctx, h, mainOf(h, file), key == ulimitVariable || slices.Contains(atStart, key))
 			},
 			Activate: c.Activate,
 			Effect:   effect,
@@ -57,6 +59,7 @@ var inputs = []rule.Input{
 	{Name: "httpd.processes_running", Type: rule.Number, Doc: "processes beside the main one"},
 	{Name: "httpd.open_files_limit", Type: rule.Number, Doc: "files that a running process may have open"},
 	{Name: "httpd.unit", Type: rule.Text, Doc: "service of systemd that runs it; empty where none does"},
+	{Name: "httpd.limit_script", Type: rule.Text, Doc: "script that sets the limit of open files when it is started, whatever its unit says (Debian's envvars)"},
 	{Name: "httpd.read_since_change", Type: rule.Truth, Doc: "whether the running server has read its files since they were changed"},
 	{Name: "httpd.certificate_faults", Type: rule.List, Doc: "places of virtual hosts that ask for client certificates where an answer that is kept, or who a client is, can be had or said by others"},
 	{Name: "httpd.virtual_host_timeouts", Type: rule.List, Doc: "virtual hosts with a Timeout or ProxyTimeout of their own"},
@@ -73,6 +76,9 @@ func servers(h *host.Host) ([]conf.Instance, error) {
 }
 
 func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
+	if isEnvvars(main) {
+		return envvars{}.winner(h, main, key)
+	}
 	s, err := readSettings(h, instanceOf(h, main))
 	if err != nil {
 		return conf.Place{}, false, err
@@ -171,6 +177,8 @@ func (i *installed) Answer(input string) rule.Answer {
 		return rule.Answer{Unknown: "no list of packages names it", At: i.Main}
 	case "processes_running", "open_files_limit", "unit":
 		return i.process(input)
+	case "limit_script":
+		return i.limitScript()
 	case "read_since_change":
 		return component.ReadSinceChange(i.Main, i.fileErr, i.run.Taken(), i.runErr)
 	}

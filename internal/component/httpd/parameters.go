@@ -84,6 +84,9 @@ func parameter(key string) *component.Parameter {
 
 // check says which values may be asked for by name.
 func check(key, value string) error {
+	if key == ulimitVariable {
+		return checkUlimit(value)
+	}
 	p := parameter(key)
 	if p == nil {
 		return fmt.Errorf("%w: it is no tuning directive of httpd", setting.ErrNoPlace)

@@ -181,10 +181,11 @@ func TestServices(t *testing.T) {
 	for _, s := range debian {
 		t.Run(s.product, func(t *testing.T) { guest{t, vm}.round(s) })
 	}
-	redis, postgresql, mosquitto := debian[0], debian[1], debian[5]
+	redis, postgresql, httpd, mosquitto := debian[0], debian[1], debian[2], debian[5]
 	t.Run("stopped", func(t *testing.T) { guest{t, vm}.stopped(redis) })
 	t.Run("killed", func(t *testing.T) { guest{t, vm}.killed(redis) })
 	t.Run("limit", func(t *testing.T) { guest{t, vm}.limit(postgresql) })
+	t.Run("overruled", func(t *testing.T) { guest{t, vm}.overruled(httpd) })
 	for _, f := range limits {
 		t.Run("fix "+f.id, func(t *testing.T) { guest{t, vm}.fix(f) })
 	}
@@ -312,20 +313,42 @@ func (g guest) limit(s service) {
 	g.must(4, "fettle tune --set unit:postgresql.service/LimitNOFILE=200000", "runs no process that stays")
 }
 
+// overruled is a limit of a unit whose program sets its own: a restart would not help,
+// and who is asked says so.
+func (g guest) overruled(s service) {
+	g.must(0, "systemctl start "+s.unit)
+	defer g.run("systemctl stop " + s.unit)
+	before, _ := g.state(s)
+	g.must(0, "fettle tune --set unit:"+s.unit+"/LimitNOFILE=20000")
+	g.must(0, "fettle verify", "overridden", "has set its own limit: 8192", "APACHE_ULIMIT_MAX_FILES in /etc/apache2/envvars")
+	g.must(0, "systemctl daemon-reload; systemctl restart "+s.unit+"; fettle verify", "overridden")
+	g.must(0, "fettle undo")
+	g.wantState(s, before)
+}
+
 // limitFix is a rule about how many files a service may open, whose fix is a limit of its
 // unit: limit is what is too low, of the n that it has open.
 type limitFix struct {
 	id, product, limit string
 	// ready is a command that succeeds when it has opened what it keeps open.
 	ready string
+	// lower is a command that makes the limit too low in a file of the product, which
+	// the fix then changes; "" lowers that of the process, and the fix is in the unit.
+	// raise takes it back.
+	lower, raise string
 }
 
 var limits = []limitFix{
-	{"E12", "etcd", "$((n + n / 5))", "ETCDCTL_API=3 etcdctl endpoint health"},
+	{id: "E12", product: "etcd", limit: "$((n + n / 5))", ready: "ETCDCTL_API=3 etcdctl endpoint health"},
 	// A Prometheus that has just begun has nine files open, and two more would be too many:
 	// clients that say nothing make them more.
-	{"M08", "prometheus", "$((n + n / 5))", "curl -sf -o /dev/null http://127.0.0.1:9090/-/ready && { setsid bash -c 'for i in {1..40}; do exec {fd}<>/dev/tcp/127.0.0.1/9090; done; sleep 600' </dev/null >/dev/null 2>&1 & sleep 3; }"},
-	{"R05", "redis", "1024", "redis-cli ping"},
+	{id: "M08", product: "prometheus", limit: "$((n + n / 5))", ready: "curl -sf -o /dev/null http://127.0.0.1:9090/-/ready && { setsid bash -c 'for i in {1..40}; do exec {fd}<>/dev/tcp/127.0.0.1/9090; done; sleep 600' </dev/null >/dev/null 2>&1 & sleep 3; }"},
+	{id: "R05", product: "redis", limit: "1024", ready: "redis-cli ping"},
+	{
+		id: "H06", product: "httpd", ready: "curl -s -o /dev/null http://127.0.0.1/",
+		lower: `cp -p /etc/apache2/envvars /root/; echo "export APACHE_ULIMIT_MAX_FILES='ulimit -n 150'" >>/etc/apache2/envvars; systemctl restart apache2`,
+		raise: "cp -p /root/envvars /etc/apache2/",
+	},
 }
 
 // fix lowers the limit of the process that runs, which is found; the fix, in the unit,
@@ -338,7 +361,13 @@ func (g guest) fix(f limitFix) {
 	}
 	s.runs = "awk '/Max open files/ {print $4, $5}' /proc/$(systemctl show -p MainPID --value " + s.unit + ")/limits"
 	before, _ := g.state(s)
-	g.must(0, "p=$(systemctl show -p MainPID --value "+s.unit+"); n=$(ls /proc/$p/fd | wc -l); prlimit --pid $p --nofile="+f.limit)
+	if f.lower == "" {
+		g.must(0, "p=$(systemctl show -p MainPID --value "+s.unit+"); n=$(ls /proc/$p/fd | wc -l); prlimit --pid $p --nofile="+f.limit)
+	} else {
+		g.must(0, f.lower)
+		defer g.run(f.raise)
+		before, _ = g.state(s) // undo gives back the file as it is now
+	}
 	lowered, pid := g.state(s)
 	g.judged(f, "warn")
 	g.must(0, "fettle fix --yes "+f.id, s.unit)

@@ -197,7 +197,47 @@ func (k unit) limitEffect(ctx context.Context, name, limit, want string) (plugin
 	if runs == limitNumber(hard) {
 		return plugin.OK, ""
 	}
-	return plugin.NeedsRestart, fmt.Sprintf("%s runs with %.0f until it is restarted, or a drop-in after %s says otherwise: systemctl cat %s", name, runs, limitFile, name)
+	return k.otherLimit(ctx, name, limit, limitNumber(hard), runs)
+}
+
+// otherLimit says why a service runs with another limit than fettle's line wants:
+// only of one that was started before that line a restart is the cure.
+func (k unit) otherLimit(ctx context.Context, name, limit string, want, runs float64) (plugin.Verdict, string) {
+	p, err := systemdHandler{k.host}.show(ctx, name, limit, "NeedDaemonReload", "ExecMainStartTimestamp")
+	if err != nil {
+		return plugin.Unknown, err.Error()
+	}
+	file := path.Join(dropInDir(name), limitFile)
+	switch given := min(limitNumber(p[limit]), limitNumber("infinity")); { // old ones print infinity as 2^64-1
+	case p["NeedDaemonReload"] == "yes":
+		return plugin.NeedsRestart, "systemd has not read " + file + " yet: systemctl daemon-reload, then systemctl restart " + name
+	case p[limit] != "" && given != want:
+		return plugin.Overridden, fmt.Sprintf("a drop-in after %s says %s: systemctl cat %s", limitFile, p[limit], name)
+	}
+	st, err := k.host.Files.Stat(file)
+	if err != nil {
+		return plugin.Unknown, err.Error()
+	}
+	since, err := parseTimestamp(p["ExecMainStartTimestamp"])
+	switch {
+	case err != nil:
+		return plugin.Unknown, fmt.Sprintf("%s runs with %s=%s, and whether it was started since %s was written is not known: %v", name, limit, limitText(runs), file, err)
+	case since.Before(st.ModTime().Truncate(time.Second)): // the timestamp is in whole seconds
+		return plugin.NeedsRestart, fmt.Sprintf("%s runs with %s until it is restarted", name, limitText(runs))
+	}
+	why := fmt.Sprintf("%s was started after %s was written, and what starts it has set its own limit: %s. systemctl cat %s names the program or script (ExecStart=)", name, file, limitText(runs), name)
+	if limit == "LimitNOFILE" && strings.HasPrefix(name, "apache2") {
+		why += "; Debian's apachectl has it from APACHE_ULIMIT_MAX_FILES in /etc/apache2/envvars, and 8192 without"
+	}
+	return plugin.Overridden, why
+}
+
+// limitText is limitNumber turned round.
+func limitText(n float64) string {
+	if n == limitNumber("infinity") {
+		return "infinity"
+	}
+	return strconv.FormatFloat(n, 'f', -1, 64)
 }
 
 // Activation implements setting.Activator: a service gets its limits when it is

@@ -36,6 +36,8 @@ func TestHTTPD(t *testing.T) {
 		"it has more":              {log(nil), 1000, "", map[string]string{"httpd/MaxRequestWorkers": "1000"}, RedHatFile, "MaxRequestWorkers 1000\n", ""},
 		"at its limit":             {log(func(l *Requests) { l.Most = 149 }), 150, "", map[string]string{"httpd/MaxRequestWorkers": "400"}, RedHatFile, "400", "the log is at the limit"},
 		"many threads":             {log(func(l *Requests) { l.Most = 3000 }), 0, "threads=400", map[string]string{"httpd/ServerLimit": "15", "httpd/ThreadLimit": "400", "unit/LimitNOFILE": "1300"}, "etc/systemd/system/httpd.service.d/limits.conf", "LimitNOFILE=1300\n", ""},
+		"many threads on Debian":   {log(func(l *Requests) { l.Most = 3000 }), 0, "for=debian threads=400", map[string]string{"httpd/ThreadLimit": "400"}, DebianFile, "ThreadLimit 400\n", ""},
+		"more than Debian lets":    {log(func(l *Requests) { l.Most = 3000 }), 0, "for=debian threads=3000", map[string]string{"httpd/APACHE_ULIMIT_MAX_FILES": "ulimit -n 9100"}, DebianFile, "ThreadLimit 3000\n", ""},
 		"a short log":              {log(func(l *Requests) { l.SpanSeconds = 3600 }), 0, "", map[string]string{"log/at_work": "40"}, RedHatFile, "400", "less than a day"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -128,8 +128,18 @@ func (w *HTTPD) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error
 		checked = "the keys of the installer's modules"
 	}
 	r.Files = append(r.Files, sizing.Artefact{Name: name, What: "how many requests httpd takes at a time", Checked: checked, Content: text.String()})
-	if limit := figure("open files"); files > limit {
-		add("unit", "LimitNOFILE", int(files), fmt.Sprintf("%.0f threads, with what event keeps open beside them and behind a proxy; %.0f are what a service has by itself (H06)", threads, limit), rule.Source{Document: "000", Section: "5.3.2"})
+	limit, threadsAnd := figure("open files"), fmt.Sprintf("%.0f threads, with what event keeps open beside them and behind a proxy", threads)
+	if w.For == "debian" {
+		limit = figure("open files on Debian")
+	}
+	switch {
+	case files <= limit:
+	case w.For == "debian": // its script does not heed the unit
+		call := fmt.Sprintf("ulimit -n %.0f", files)
+		add("httpd", "APACHE_ULIMIT_MAX_FILES", call, fmt.Sprintf("%s; %.0f are what apache2ctl sets by itself, whatever the unit says (H06)", threadsAnd, limit), rule.Source{Document: "000", Section: "5.3.2"})
+		step("Set it in /etc/apache2/envvars", fmt.Sprintf(`fettle tune --set "httpd:APACHE_ULIMIT_MAX_FILES=%s"`, call), unit, "")
+	default:
+		add("unit", "LimitNOFILE", int(files), fmt.Sprintf("%s; %.0f are what a service has by itself (H06)", threadsAnd, limit), rule.Source{Document: "000", Section: "5.3.2"})
 		drop := "etc/systemd/system/" + unit + ".d/limits.conf"
 		r.Files = append(r.Files, sizing.Artefact{Name: drop, What: "the files that httpd may open", Checked: "systemd.exec(5)", Content: fmt.Sprintf("# Written by fettle size httpd.\n[Service]\nLimitNOFILE=%.0f\n", files)})
 		step("Put the drop-in of the unit in place", "systemctl daemon-reload", "", "")
