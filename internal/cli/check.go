@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	components "fettle.dev/fettle/internal/component/table"
+	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/platform"
@@ -73,7 +74,7 @@ should be refused: about fifteen requests, all of them GET.`,
 	f := c.Flags()
 	f.BoolVarP(&o.all, "all", "a", false, "also list what has passed, is not applicable, or is a reminder")
 	f.StringVar(&o.failOn, "fail-on", "", "exit with 3 if there is a finding of this state or a worse one: fail, warn or unknown")
-	f.StringVar(&o.baseline, "baseline", "", "an earlier audit (check --output json): only what is new or worse counts, and what has been mended is said")
+	f.StringVar(&o.baseline, "baseline", "", "an earlier audit (check --output json), fact archive or sosreport of the machine: only what is new or worse counts, what has been mended is said, and how fast file systems fill")
 	f.StringVar(&o.explain, "explain", "", "say of one rule what it wants and why, where that is from, and what was measured here")
 	f.StringSliceVar(&o.on, "on", nil, "audit other hosts at once, with the fettle that they have: ssh:HOST[,ssh:USER@HOST...]")
 	f.StringVar(&o.logs, "logs", "tail", "what of each log is read: tail (the last 16 MiB; what was not read is said) or all")
@@ -147,10 +148,10 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		return a.checkOn(ctx, names, o)
 	}
 	asked := slices.Clone(names)
-	var old *report.Audit
+	var old *baseline
 	if o.baseline != "" {
 		var err error
-		if old, err = readBaseline(o.baseline); err != nil {
+		if old, err = a.readBaseline(o.baseline); err != nil {
 			return err
 		}
 	}
@@ -166,6 +167,9 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	subject := a.subject(ctx, h, table.Kinds(h))
 	if o.logs == "all" {
 		subject.LogBytes = 0
+	}
+	if old != nil {
+		subject.Earlier = old.earlier()
 	}
 	if o.probe.asked {
 		if subject.Probe, err = a.prober(ctx, h, o.probe); err != nil {
@@ -199,11 +203,16 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	}
 	audit := report.NewAudit(cmp.Or(name, h.Name), h.Clock.Now().UTC(), names, findings)
 	audit.Hostname = name
+	audit.FileSystems, _ = fact.FileSystems(subject.Host) // where nobody knows, no later audit can compare
 	a.sayCutLogs(subject, "--logs all")
 	a.sayDisabled(audit.Findings)
 	audit.Root, audit.Copied = directoryOf(a.root), a.root != ""
 	if old != nil {
-		if err := a.against(audit, o.baseline, old); err != nil {
+		was, err := old.asked(ctx, a, c, names, asked)
+		if err == nil {
+			err = a.against(audit, o.baseline, was)
+		}
+		if err != nil {
 			return err
 		}
 	}

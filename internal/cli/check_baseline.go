@@ -1,30 +1,113 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
+	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/plugin/table"
 	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/ui"
 )
 
 // maxBaseline bounds an earlier audit, in bytes.
 const maxBaseline = 64 << 20
 
-// readBaseline reads the file of --baseline.
-func readBaseline(name string) (*report.Audit, error) {
+// baseline is the machine at an earlier time.
+type baseline struct {
+	file string
+	// audit is what an audit said of it then; nil until it is asked, where host is
+	// the archive or the tree that stands for it.
+	audit *report.Audit
+	host  *host.Host
+}
+
+// readBaseline reads what --baseline names.
+func (a *app) readBaseline(name string) (b *baseline, err error) {
+	wrong := func(err error) error {
+		return ui.Hinted(ui.Usage, fmt.Errorf("--baseline: %w", err), "fettle check --output json > FILE makes one; an earlier fact archive or sosreport is one too")
+	}
+	b = &baseline{file: name}
+	if standsForMachine(name) {
+		if b.host, err = host.OpenRoot(name); err != nil {
+			return nil, wrong(err)
+		}
+		return b, nil
+	}
 	text, err := readRegular(name, maxBaseline)
 	if err != nil {
 		return nil, ui.Exit(ui.Usage, fmt.Errorf("--baseline: %w", err))
 	}
-	old, err := report.ReadBaseline(name, text)
-	if err != nil {
-		return nil, ui.Hinted(ui.Usage, fmt.Errorf("--baseline: %w", err), "fettle check --output json > FILE makes one")
+	if b.audit, err = report.ReadBaseline(name, text); err != nil {
+		return nil, wrong(err)
 	}
-	return old, nil
+	return b, nil
+}
+
+// standsForMachine is true for a directory, and for a file that begins as a fact
+// archive does.
+func standsForMachine(name string) bool {
+	if st, err := os.Stat(name); err == nil && st.IsDir() {
+		return true
+	}
+	f, err := host.OpenRegular(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, len(archiveBegins))
+	_, err = io.ReadFull(f, head)
+	return err == nil && string(head) == archiveBegins
+}
+
+const archiveBegins = "fettle archive "
+
+// earlier is how full its file systems were.
+func (b *baseline) earlier() *platform.Earlier {
+	if b.host == nil {
+		return &platform.Earlier{From: b.file, Time: b.audit.Time, FileSystems: b.audit.FileSystems}
+	}
+	all, _ := fact.FileSystems(b.host) // none is what the rules are told then
+	return &platform.Earlier{From: b.file, Time: b.host.Clock.Now(), FileSystems: all}
+}
+
+// asked is its audit by the rules of now; names are the platforms of this one, asked
+// those that somebody has named.
+func (b *baseline) asked(ctx context.Context, a *app, c *rule.Catalogue, names, asked []string) (*report.Audit, error) {
+	if b.host == nil {
+		return b.audit, nil
+	}
+	if b.host.Incomplete != "" {
+		a.screen.Say("%s", b.host.Incomplete)
+	}
+	s := platform.NewSubject(ctx, b.host, table.Kinds(b.host), sources())
+	var undecided []rule.Finding
+	if len(asked) == 0 {
+		was, unknown := s.Of(products())
+		names = slices.DeleteFunc(was, func(p string) bool { return !slices.Contains(names, p) })
+		undecided = platform.Undetermined(unknown)
+	}
+	findings := append(c.Check(ctx, s, names, c.Disabled()), undecided...)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(findings, func(f rule.Finding) bool {
+		return f.State == rule.Passed || f.State == rule.Warned || f.State == rule.Failed
+	}) {
+		return nil, ui.Exit(ui.Usage, fmt.Errorf("--baseline: %s is no machine of which anything could be determined", b.file))
+	}
+	name := hostname(b.host)
+	audit := report.NewAudit(cmp.Or(name, b.host.Name), b.host.Clock.Now().UTC(), names, findings)
+	audit.Hostname = name
+	return audit, nil
 }
 
 // readRegular reads a file that a person named, of so many bytes at most.

@@ -26,7 +26,7 @@ func ParseArchive(name string, text []byte) (*Host, error) {
 }
 
 func (a *archive) host(name string) *Host {
-	return &Host{Name: name, Files: archivedFiles{a}, Exec: archivedExec{a}, Clock: archivedClock{a}, Net: archivedNet{a}, Sched: noSched{}, Asks: archivedAsks{a}, Incomplete: a.incomplete}
+	return &Host{Name: name, Files: archivedFiles{a}, Exec: archivedExec{a}, Clock: archivedClock{a}, Net: archivedNet{a}, Sched: noSched{}, Asks: archivedAsks{a}, Spaces: archivedSpaces{a}, Incomplete: a.incomplete}
 }
 
 var errNoArchive = fmt.Errorf("not a fettle archive: the first line must be %q", archiveHeading)

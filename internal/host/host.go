@@ -36,6 +36,8 @@ type Host struct {
 	Net        Net
 	Sched      Sched
 	Asks       Asks
+	// Spaces are nil where the files themselves say what they are on.
+	Spaces Spaces
 }
 
 // Files is the machine's file tree. Paths are absolute and are the machine's

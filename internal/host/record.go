@@ -36,6 +36,8 @@ func Record(h *Host) (*Host, *Recording) {
 		Net:   recordingNet{r, h.Net},
 		Sched: noSched{},
 		Asks:  recordingAsks{r, h.Asks},
+
+		Spaces: recordingSpaces{r, h},
 	}, rec
 }
 

@@ -37,6 +37,7 @@ func (s *sosreport) recorded(h *Host) *Host {
 		a.Name, a.Incomplete = h.Name, h.Incomplete
 		a.Files = layeredFiles{a.Files.(archivedFiles), below}
 		a.Exec = layeredExec{a.Exec, h.Exec}
+		a.Spaces = nil // those of the files, in the same order
 		return a
 	}
 	return h

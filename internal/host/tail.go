@@ -4,14 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"math"
 	"os"
-	"path"
-
-	"golang.org/x/sys/unix"
 )
 
 // Tail reads the last max bytes of a log, whatever its size: whole lines, of
@@ -184,34 +180,4 @@ func (r rootedFiles) tail(p string, max int64) (text []byte, before int64, err e
 func (c copiedFiles) tail(p string, max int64) (text []byte, before int64, err error) {
 	text, before, err = c.rootedFiles.tail(p, max)
 	return text, before, c.uncopied(err, p)
-}
-
-// Space is the size of the file system that a path is on and what of it an
-// ordinary user may still fill, in bytes. A copy returns ErrNotRecorded.
-func (h *Host) Space(p string) (size, free uint64, err error) {
-	outer := ""
-	switch f := h.Files.(type) {
-	case liveFiles:
-		outer = p
-	case rootedFiles:
-		at, err := f.walk(p, true)
-		if err != nil {
-			return 0, 0, err
-		}
-		outer = f.outer(at)
-	case copiedFiles:
-		if size, free, ok := f.debug.space(p); ok {
-			return size, free, nil
-		}
-		return f.sos.space(p)
-	case layeredFiles:
-		return f.below.sos.space(p)
-	default:
-		return 0, 0, fmt.Errorf("the space of %s: %w", path.Clean(p), ErrNotRecorded)
-	}
-	var st unix.Statfs_t
-	if err := unix.Statfs(outer, &st); err != nil {
-		return 0, 0, &fs.PathError{Op: "statfs", Path: p, Err: err}
-	}
-	return st.Blocks * uint64(st.Bsize), st.Bavail * uint64(st.Bsize), nil
 }

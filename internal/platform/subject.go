@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+	"time"
 
 	"fettle.dev/fettle/internal/claim"
 	"fettle.dev/fettle/internal/fact"
@@ -49,6 +50,9 @@ type Subject struct {
 	// Probe asks servers that a person has named, and returns what they have shown, by
 	// the name of the input; nil where nobody wants them asked. It is called once.
 	Probe func(context.Context) map[string]rule.Answer
+	// Earlier is what file systems of the machine held at another time; nil where nobody
+	// has said.
+	Earlier *Earlier
 	// LogBytes is how much of the end of each log is read, in bytes; 0 is all of it.
 	LogBytes int64
 	// Unread is what of logs was not read, in bytes, by file.
@@ -59,6 +63,13 @@ type Subject struct {
 	claims  *claim.Claims
 	sources map[string]*Source
 	open    map[string]Answers
+}
+
+// Earlier is a measurement of the machine's file systems before this one.
+type Earlier struct {
+	From        string    // the file that it is from
+	Time        time.Time // zero where that is not known
+	FileSystems []fact.FileSystem
 }
 
 // LogTail is how much of the end of each log is read unless somebody wants it all,

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -36,6 +37,9 @@ type Audit struct {
 	// Findings are in the order of what to do first: the worst first, and a cause
 	// before its consequences.
 	Findings []rule.Finding `json:"findings"`
+	// FileSystems is how full those of the machine were, for a later audit that this
+	// one is the baseline of.
+	FileSystems []fact.FileSystem `json:"file_systems,omitempty"`
 	// Baseline is an earlier audit that this one was compared with.
 	Baseline *Baseline `json:"baseline,omitempty"`
 }

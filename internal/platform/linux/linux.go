@@ -19,7 +19,7 @@ import (
 // Sources is the table of what this package reads.
 func Sources() []platform.Source {
 	return []platform.Source{
-		sysctls, units, hugepools, tuning, processes, tunnels, filesystems, usage, pressure, activity, programs,
+		sysctls, units, hugepools, tuning, processes, tunnels, filesystems, space, usage, pressure, activity, programs,
 	}
 }
 

@@ -1,0 +1,102 @@
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+// Spaces says how full the file systems of a machine are.
+type Spaces interface {
+	// Space is the size of the file system that a path is on and what of it an
+	// ordinary user may still fill, in bytes.
+	Space(p string) (size, free uint64, err error)
+}
+
+// Space asks Spaces; a host without them measures what its files are on. A copy
+// returns ErrNotRecorded where nobody has noted it.
+func (h *Host) Space(p string) (size, free uint64, err error) {
+	if h.Spaces != nil {
+		return h.Spaces.Space(p)
+	}
+	outer := ""
+	switch f := h.Files.(type) {
+	case liveFiles:
+		outer = p
+	case rootedFiles:
+		at, err := f.walk(p, true)
+		if err != nil {
+			return 0, 0, err
+		}
+		outer = f.outer(at)
+	case copiedFiles:
+		if size, free, ok := f.debug.space(p); ok {
+			return size, free, nil
+		}
+		return f.sos.space(p)
+	case layeredFiles:
+		if size, free, err := (archivedSpaces{f.archive}).Space(p); !errors.Is(err, ErrNotRecorded) {
+			return size, free, err
+		}
+		return f.below.sos.space(p)
+	default:
+		return 0, 0, fmt.Errorf("the space of %s: %w", path.Clean(p), ErrNotRecorded)
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(outer, &st); err != nil {
+		return 0, 0, &fs.PathError{Op: "statfs", Path: p, Err: err}
+	}
+	return st.Blocks * uint64(st.Bsize), st.Bavail * uint64(st.Bsize), nil
+}
+
+// spaceQuestion is the name by which a recording keeps a measurement, beside the
+// answers of programs.
+func spaceQuestion(p string) string { return "space of " + path.Clean("/"+p) }
+
+// noted is a measurement in an archive.
+type noted struct {
+	SizeBytes uint64 `json:"size_bytes"`
+	FreeBytes uint64 `json:"free_bytes"`
+}
+
+// recordingSpaces keeps what was measured.
+type recordingSpaces struct {
+	r     *recorder
+	inner *Host
+}
+
+func (x recordingSpaces) Space(p string) (size, free uint64, err error) {
+	if size, free, err = x.inner.Space(p); err != nil {
+		return 0, 0, err
+	}
+	b, err := json.Marshal(noted{size, free})
+	if err != nil {
+		return 0, 0, err
+	}
+	x.r.mu.Lock()
+	defer x.r.mu.Unlock()
+	x.r.asks[spaceQuestion(p)] = append(b, '\n')
+	return size, free, nil
+}
+
+// archivedSpaces answers as was recorded.
+type archivedSpaces struct{ a *archive }
+
+func (x archivedSpaces) Space(p string) (size, free uint64, err error) {
+	b, ok := x.a.asks[spaceQuestion(p)]
+	if !ok {
+		return 0, 0, fmt.Errorf("the space of %s: %w", path.Clean(p), ErrNotRecorded)
+	}
+	var n noted
+	if err := json.Unmarshal(b, &n); err != nil {
+		return 0, 0, fmt.Errorf("%s: %w", spaceQuestion(p), err)
+	}
+	if n.SizeBytes == 0 || n.SizeBytes >= 1<<62 || n.FreeBytes > n.SizeBytes {
+		return 0, 0, fmt.Errorf("%s: %d bytes are said to be free of %d", spaceQuestion(p), n.FreeBytes, n.SizeBytes)
+	}
+	return n.SizeBytes, n.FreeBytes, nil
+}
