@@ -47,8 +47,7 @@ test: root chromium ## every test but the slow matrix, then the fuzz targets of 
 	@test/nested
 	@test/fuzz $(FUZZTIME)
 
-# About 50 minutes on two cores: CONTRIBUTING has the time of
-# each test.
+# How long it takes, and what of it: CONTRIBUTING, "The slow matrix".
 .PHONY: test-nightly
 test-nightly: root chromium ## make test and the slow matrix
 	FETTLE_TEST_NIGHTLY=1 $(GO) test -timeout 6h ./...
