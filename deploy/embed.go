@@ -3,8 +3,8 @@ package deploy
 
 import "embed"
 
-// FS has the definitions of the objects in crds, and the operator's own Tuned
-// object in default-tuned.yaml.
+// FS has the definitions of the objects in crds, the operator's own Tuned object in
+// default-tuned.yaml, and what runs it in the cluster.
 //
-//go:embed crds/*.yaml default-tuned.yaml
+//go:embed crds/*.yaml *.yaml
 var FS embed.FS
