@@ -177,7 +177,7 @@ func (a *app) printStatus(doc nodestatus.Document) {
 	}
 	for _, n := range doc.Nodes {
 		for _, c := range n.Conditions {
-			if c.Message != "" && (c.Type == tuned.Degraded) == (c.Status == metav1.ConditionTrue) {
+			if c.Message != "" && (c.Type == tuned.Degraded) == (c.Status == string(metav1.ConditionTrue)) {
 				line("! node %s: %s is %s (%s): %s", n.Node, c.Type, c.Status, c.Reason, c.Message)
 			}
 		}

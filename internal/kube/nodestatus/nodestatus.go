@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -61,11 +62,20 @@ type Node struct {
 	// Deferred is when changes take effect: always or update; left out for at once.
 	Deferred tuned.DeferMode `json:"deferred,omitempty"`
 	// Conditions are what the agent says.
-	Conditions []tuned.StatusCondition `json:"conditions"`
+	Conditions []Condition `json:"conditions"`
 	// Values are those that do not hold.
 	Values []Value `json:"values"`
 	// Decision is what the rules say now.
 	Decision recommend.Decision `json:"decision"`
+}
+
+// Condition is one thing that the agent says.
+type Condition struct {
+	Type    tuned.ConditionType `json:"type"`   // Applied or Degraded
+	Status  string              `json:"status"` // True, False or Unknown
+	Since   time.Time           `json:"since"`  // when the status last became another one
+	Reason  string              `json:"reason,omitempty"`
+	Message string              `json:"message,omitempty"`
 }
 
 // Value is a value of a node that is not as its profile wants it.
@@ -122,13 +132,15 @@ func Look(c Cluster) Document {
 func look(decision recommend.Decision, p *tuned.Profile) Node {
 	n := Node{
 		Node: decision.Node, Standing: None, Rule: decision.Why(), Computed: true,
-		Conditions: []tuned.StatusCondition{}, Values: []Value{}, Decision: decision,
+		Conditions: []Condition{}, Values: []Value{}, Decision: decision,
 	}
 	if p == nil {
 		return n
 	}
 	n.Wanted, n.Applied = p.Spec.Config.TunedProfile, p.Status.TunedProfile
-	n.Conditions = append(n.Conditions, p.Status.Conditions...)
+	for _, c := range p.Status.Conditions {
+		n.Conditions = append(n.Conditions, Condition{c.Type, string(c.Status), c.LastTransitionTime.Time, c.Reason, c.Message})
+	}
 	if mode, _ := tuned.Deferred(p.Annotations); mode != tuned.DeferNever {
 		n.Deferred = mode
 	}
