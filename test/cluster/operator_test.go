@@ -333,29 +333,7 @@ func (b *operatorBench) setLabels(from, to int) map[string]time.Time {
 func (b *operatorBench) flip(p *Program) {
 	b.t.Helper()
 	b.round++
-	w, err := b.profiles().Watch(b.t.Context(), meta.ListOptions{})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer w.Stop()
-	seen, watched := map[string]time.Time{}, make(chan struct{})
-	go func() {
-		defer close(watched)
-		for e := range w.ResultChan() {
-			o, ok := e.Object.(*unstructured.Unstructured)
-			if !ok {
-				continue
-			}
-			i, err := strconv.Atoi(strings.TrimPrefix(o.GetName(), "kwok-"))
-			if _, already := seen[o.GetName()]; err != nil || already || text(o, "spec", "config", "tunedProfile") != wanted(labelsOf(i, b.round)) {
-				continue
-			}
-			seen[o.GetName()] = time.Now()
-			if len(seen) == operatorNodes-len(b.gone) {
-				return
-			}
-		}
-	}()
+	seen, watched := b.watchRight()
 	before := b.writes()
 	began, cpu := time.Now(), cpuSeconds(b.t, p)
 	done := b.setLabels(0, operatorNodes)
@@ -381,6 +359,48 @@ func (b *operatorBench) flip(p *Program) {
 	if wrote := b.writes() - before; wrote != float64(n) {
 		b.t.Errorf("%v writes of Profiles for %d nodes", wrote, n)
 	}
+}
+
+// watchRight watches the Profiles until all of them are right, and says when each was
+// first seen to be; the map is complete when the channel is closed.
+func (b *operatorBench) watchRight() (map[string]time.Time, <-chan struct{}) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), 2*operatorSlowest)
+	b.t.Cleanup(cancel)
+	seen, done := map[string]time.Time{}, make(chan struct{})
+	began := make(chan struct{})
+	go func() {
+		for first := true; ctx.Err() == nil; first = false {
+			// From the state of now: what was missed between two watches is seen late.
+			w, err := b.profiles().Watch(ctx, meta.ListOptions{})
+			if first {
+				close(began)
+			}
+			if err != nil {
+				b.t.Logf("watching Profiles: %v", err)
+				time.Sleep(100 * time.Millisecond)
+				continue
+			}
+			for e := range w.ResultChan() {
+				o, ok := e.Object.(*unstructured.Unstructured)
+				if !ok {
+					b.t.Logf("watching Profiles: %s %v", e.Type, e.Object)
+					continue
+				}
+				i, err := strconv.Atoi(strings.TrimPrefix(o.GetName(), "kwok-"))
+				if _, already := seen[o.GetName()]; err != nil || already || text(o, "spec", "config", "tunedProfile") != wanted(labelsOf(i, b.round)) {
+					continue
+				}
+				if seen[o.GetName()] = time.Now(); len(seen) == operatorNodes-len(b.gone) {
+					w.Stop()
+					close(done)
+					return
+				}
+			}
+		}
+	}()
+	<-began
+	return seen, done
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -91,11 +91,11 @@ func objectInput(t *tuned.Tuned) string {
 // tellChange says that there are other rules, or that somebody else has the objects.
 func (o *operator) tellChange(last, now *situation, who string, all []*tuned.Tuned) {
 	o.Log.Info("the rules are read", "Tuned objects", len(all), "management state", now.rules.Managed(), "report only because of", now.reportOnly)
-	if last != nil && last.reportOnly == now.reportOnly {
-		return
-	}
 	for _, n := range now.rules.Notes() {
 		o.Log.Info("a pool", "reason", n.Reason, "text", n.Text)
+	}
+	if last != nil && last.reportOnly == now.reportOnly {
+		return
 	}
 	var text string
 	switch {
