@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +19,9 @@ import (
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/profiles"
 )
+
+// gcPercent is by how much the memory in use may grow until it is collected.
+const gcPercent = 50
 
 // leastLease is how short a lease may be: it is renewed several times in its time.
 const leastLease = 3 * time.Second
@@ -85,6 +90,11 @@ func (a *app) operate(ctx context.Context, o operator.Options) error {
 	config, err := a.config()
 	if err != nil {
 		return err
+	}
+	if os.Getenv("GOGC") == "" {
+		// What is kept of a cluster is a small part of what is read: memory goes to
+		// what is waiting to be collected. There is CPU time enough for that.
+		debug.SetGCPercent(gcPercent)
 	}
 	err = operator.Run(ctx, config, o)
 	switch {

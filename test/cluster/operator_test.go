@@ -356,7 +356,9 @@ func (b *operatorBench) flip(p *Program) {
 	b.t.Logf("labels of %d nodes changed in %.2f s; the last Profile is right %.2f s after the last label; from a label to its Profile: median %.0f ms, 99th of 100 %.0f ms, most %.0f ms; %.2f s of CPU",
 		n, flipped.Sub(began).Seconds(), last.Sub(flipped).Seconds(), ms(each[n/2]), ms(each[n*99/100]), ms(each[n-1]), cpuSeconds(b.t, p)-cpu)
 	b.settled("labels of all nodes", flipped)
-	if wrote := b.writes() - before; wrote != float64(n) {
+	// A node of which two changes are seen before its Profile's is written twice; the
+	// second time the API server has nothing to change.
+	if wrote := b.writes() - before; wrote < float64(n) || wrote > 1.1*float64(n) {
 		b.t.Errorf("%v writes of Profiles for %d nodes", wrote, n)
 	}
 }
@@ -371,8 +373,9 @@ func (b *operatorBench) watchRight() (map[string]time.Time, <-chan struct{}) {
 	began := make(chan struct{})
 	go func() {
 		for first := true; ctx.Err() == nil; first = false {
-			// From the state of now: what was missed between two watches is seen late.
-			w, err := b.profiles().Watch(ctx, meta.ListOptions{})
+			// From whatever state the API server has in memory: for the newest one it would
+			// have to ask etcd how far it is, which Debian's cannot say.
+			w, err := b.profiles().Watch(ctx, meta.ListOptions{ResourceVersion: "0"})
 			if first {
 				close(began)
 			}
