@@ -291,15 +291,15 @@ func TestRefused(t *testing.T) {
 		})
 	}
 
-	t.Run("a name that is put together on the node", func(t *testing.T) {
-		f := newNode(t, nil)
-		out := f.look(f.profile("", "sly", "[variables]\nx=probe\n[sysctl]\nkernel.mod${x}=/tmp/evil\nvm.swappiness=1\n"), Apply)
+	t.Run("a program that the node's own profile names by the cluster's variable", func(t *testing.T) {
+		f := newNode(t, map[string]string{"/etc/tuned/site/tuned.conf": "[sysctl]\nkernel.modprobe=${x}\n"})
+		out := f.look(f.profile("", "sly", "[main]\ninclude=site\n[variables]\nx=/tmp/evil\n[sysctl]\nvm.swappiness=1\n"), Apply)
 		f.want(modprobe, "/sbin/modprobe", swappiness, "1")
 		if v, why := verdict(t, out, "kernel.modprobe"); v != plugin.Refused || !strings.Contains(why, "allow exec") {
 			t.Errorf("%q %q", v, why)
 		}
 	})
-	t.Run("the same, allowed", func(t *testing.T) {
+	t.Run("a program that the kernel runs, allowed", func(t *testing.T) {
 		f := newNode(t, nil)
 		f.Allow = boundary.Allow{boundary.Exec: true}
 		f.look(f.profile("", "sly", "[sysctl]\nkernel.modprobe=/tmp/mine\n"), Apply)

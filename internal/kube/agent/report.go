@@ -20,6 +20,7 @@ import (
 const (
 	Failed              = "Failed"              // Applied is False
 	Deferred            = "Deferred"            // Applied is False: waits for a boot
+	NoProfile           = "NoProfile"           // Applied is Unknown
 	TunedError          = "TunedError"          // Degraded is True
 	TunedDeferredUpdate = "TunedDeferredUpdate" // Degraded is True
 	TunedSysctlOverride = "TunedSysctlOverride" // Degraded is True
@@ -42,7 +43,7 @@ func applied(out Outcome, wanted string) tuned.StatusCondition {
 		c.Status, c.Reason = metav1.ConditionFalse, Failed
 		c.Message = fault + "; " + stays(out)
 	case out.Profile == "":
-		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, "", "no profile is in force"
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, NoProfile, "no profile is in force"
 	default:
 		c.Message = summary(out)
 	}
