@@ -30,6 +30,9 @@ type client struct {
 	writtenUID types.UID
 }
 
+// fieldManager is under which the API server notes what an agent wrote.
+const fieldManager = "kubectl-fettle-agent"
+
 func newClient(config *rest.Config, node, namespace string) (*client, error) {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{tuned.AddToScheme, corev1.AddToScheme} {
@@ -122,7 +125,7 @@ func (c *client) patch(ctx context.Context, change any, subresource ...string) e
 	if err != nil {
 		return err
 	}
-	err = c.profiles.Patch(types.MergePatchType).Namespace(c.namespace).Resource("profiles").Name(c.node).SubResource(subresource...).Body(body).Do(ctx).Error()
+	err = c.profiles.Patch(types.MergePatchType).Namespace(c.namespace).Resource("profiles").Name(c.node).SubResource(subresource...).Param("fieldManager", fieldManager).Body(body).Do(ctx).Error()
 	if err != nil {
 		return fmt.Errorf("Profile %s/%s cannot be written: %w", c.namespace, c.node, err)
 	}
