@@ -344,6 +344,9 @@ func TestAgent(t *testing.T) {
 	a.restart()
 	time.Sleep(3 * time.Second)
 	a.has(dayValues)
+	if mib := residentMiB(t, a.cmd.Process.Pid); mib > 64 {
+		t.Errorf("the agent at rest has %d MiB resident", mib)
+	}
 
 	// A mistake leaves what there is, and a switch away from it recovers.
 	a.put("", "bad", "[script]\nscript=x.sh\n")
@@ -418,6 +421,23 @@ func TestAgent(t *testing.T) {
 		t.Errorf("--uninstall: %v\n%s", err, out)
 	}
 	a.has(pristine())
+}
+
+// residentMiB is the memory of a process that is not in files.
+func residentMiB(t *testing.T, pid int) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kib := 0
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "VmRSS:") || strings.HasPrefix(line, "RssAnon:") {
+			t.Logf("the agent at rest: %s", strings.Join(strings.Fields(line), " "))
+			_, _ = fmt.Sscanf(line, "RssAnon: %d", &kib)
+		}
+	}
+	return kib >> 10
 }
 
 // killedWhileApplying kills the agent at random moments of switches. The next agent
