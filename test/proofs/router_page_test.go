@@ -3,8 +3,12 @@ package proofs
 import (
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/sizing"
 	"fettle.dev/fettle/internal/sizing/sizingtest"
@@ -238,6 +242,32 @@ func (p *routerPage) cells() {
 		p.row(c.Mode, kept(c.Close), sessions, fmt.Sprintf("%d kB", c.Bytes/1024), fmt.Sprintf("%.1f (%.1f-%.1f)", cost, least, most), number(c, 0, rate),
 			share(func(s routerSample) float64 { return s.HAProxyCPUS }), share(func(s routerSample) float64 { return s.NginxCPUS }), share(func(s routerSample) float64 { return s.GeneratorCPUS }),
 			number(c, 1, func(s routerSample) float64 { return 100 * float64(s.Opened) / float64(s.Requests) }), number(c, 1, func(s routerSample) float64 { return 100 * float64(s.BackOpened) / float64(s.Requests) }), resumed, back, number(c, 0, func(s routerSample) float64 { return s.AnswerBytes }))
+	}
+}
+
+// TestRouterPage: docs/proofs/router.md is what its record makes.
+func TestRouterPage(t *testing.T) {
+	dir := records(t)
+	r, err := readRouter(filepath.Join(dir, "router", "router.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := newRouterPage(t, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "router.md")
+	if os.Getenv("FETTLE_UPDATE_GOLDEN") == "1" {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, string(have)); d != "" {
+		t.Errorf("%s is not what its record makes: run make golden (-want +got):\n%s", file, d)
 	}
 }
 
