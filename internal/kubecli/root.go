@@ -39,6 +39,7 @@ type verb struct {
 var verbs = []verb{
 	{"status", statusCommand},
 	{"operator", operatorCommand},
+	{"agent", agentCommand},
 	{"schema", schemaCommand},
 }
 

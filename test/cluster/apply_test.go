@@ -3,12 +3,11 @@ package cluster
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -37,11 +36,11 @@ func (c *Cluster) applier(t *testing.T) *applier {
 	return &applier{t, d, restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.Client.Discovery()))}
 }
 
-// deploy makes what deploy/kustomization.yaml lists. The API server has to take each
-// object without a warning about a field that it does not know.
-func (a *applier) deploy() {
+// deploy makes what deploy/kustomization.yaml lists, but for the image. The API server
+// has to take each object, with all its fields. dir is a directory of deploy.
+func (a *applier) deploy(dir string) {
 	a.t.Helper()
-	text, err := fs.ReadFile(deploy.FS, "kustomization.yaml")
+	text, err := fs.ReadFile(deploy.FS, path.Join(dir, "kustomization.yaml"))
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -49,14 +48,19 @@ func (a *applier) deploy() {
 		Resources []string `json:"resources"`
 	}
 	if err := sigsyaml.Unmarshal(text, &k); err != nil || len(k.Resources) == 0 {
-		a.t.Fatalf("kustomization.yaml: %v, %d resources", err, len(k.Resources))
+		a.t.Fatalf("%s/kustomization.yaml: %v, %d resources", dir, err, len(k.Resources))
 	}
-	for _, file := range k.Resources {
-		text, err := fs.ReadFile(deploy.FS, file)
+	for _, name := range k.Resources {
+		name = path.Join(dir, name)
+		if path.Ext(name) != ".yaml" {
+			a.deploy(name)
+			continue
+		}
+		text, err := fs.ReadFile(deploy.FS, name)
 		if err != nil {
 			a.t.Fatal(err)
 		}
-		a.apply(file, text)
+		a.apply(name, text)
 	}
 }
 
@@ -98,15 +102,4 @@ func (a *applier) resource(o *unstructured.Unstructured) (dynamic.ResourceInterf
 		return a.dynamic.Resource(mapping.Resource).Namespace(o.GetNamespace()), nil
 	}
 	return a.dynamic.Resource(mapping.Resource), nil
-}
-
-// gone is nil for an error that says that there is no such object.
-func gone(err error) error {
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err == nil:
-		return fmt.Errorf("it is still there")
-	}
-	return err
 }

@@ -154,7 +154,7 @@ func TestOperator(t *testing.T) {
 		}
 	}})
 	a := c.applier(t)
-	a.deploy()
+	a.deploy(".")
 	b := &operatorBench{t: t, Cluster: c, dynamic: a.dynamic, gone: map[string]bool{}}
 	account := "system:serviceaccount:" + tunedNamespace + ":fettle-operator"
 	kubeconfig, err := c.KubeconfigOf(account, "system:serviceaccounts", "system:serviceaccounts:"+tunedNamespace, "system:authenticated")

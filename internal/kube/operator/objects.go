@@ -58,14 +58,18 @@ func (o *operator) readObjects(ctx context.Context) (reconcile.Result, error) {
 	s.rules = recommend.New(all, pools, o.Recommend)
 	s.inputs = inputs(all, pools, s.reportOnly)
 	o.tally.ruled(s, s.rules.Objects())
-	if last := o.inForce.Swap(s); last == nil || last.inputs != s.inputs {
+	last := o.inForce.Swap(s)
+	changed := last == nil || last.inputs != s.inputs
+	if changed {
 		o.tellChange(last, s, who, all)
-		if err := o.putAllNodes(ctx, profiles.Items); err != nil {
-			return reconcile.Result{}, err
-		}
 	}
 	if s.reportOnly == "" {
+		// Before the nodes: what is to be said of an object is not lost among what is
+		// to be said of them.
 		err = o.sayValid(ctx, all, s.rules.Objects())
+	}
+	if changed {
+		err = errors.Join(err, o.putAllNodes(ctx, profiles.Items))
 	}
 	return reconcile.Result{RequeueAfter: recheck}, err
 }
