@@ -1,10 +1,13 @@
 package nodestatus
 
 import (
+	"encoding/json"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"fettle.dev/fettle/internal/kube/agent"
+	"fettle.dev/fettle/internal/kube/operator"
 	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
 )
@@ -87,5 +90,24 @@ func TestLook(t *testing.T) {
 	}
 	if got := values("{"); got == nil || len(got) != 0 {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestSameWords: what is read here is what the operator and the agents write.
+func TestSameWords(t *testing.T) {
+	if ruleAnnotation != operator.RuleAnnotation || valuesAnnotation != agent.ValuesAnnotation {
+		t.Errorf("%s is not %s, or %s is not %s", ruleAnnotation, operator.RuleAnnotation, valuesAnnotation, agent.ValuesAnnotation)
+	}
+	text, err := json.Marshal(agent.Values{Values: []agent.Value{{Setting: "s", Verdict: "rejected", Want: "a", Now: "b", Why: "c"}, {Setting: "t", Verdict: "ok"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := values(string(text)); len(got) != 1 || got[0] != (Value{"s", "rejected", "a", "b", "c"}) {
+		t.Errorf("%s: %+v", text, got)
+	}
+	p := &tuned.Profile{}
+	p.Status.Conditions = []tuned.StatusCondition{{Type: tuned.Applied, Status: metav1.ConditionFalse, Reason: agent.Deferred}}
+	if got := standing(p); got != Deferred {
+		t.Errorf("%s", got)
 	}
 }

@@ -69,7 +69,10 @@ func (o *operator) readObjects(ctx context.Context) (reconcile.Result, error) {
 		err = o.sayValid(ctx, all, s.rules.Objects())
 	}
 	if changed {
-		err = errors.Join(err, o.putAllNodes(ctx, profiles.Items))
+		if e := o.putAllNodes(ctx, profiles.Items); e != nil {
+			s.inputs = "" // so that they are put there when this is tried again
+			err = errors.Join(err, e)
+		}
 	}
 	return reconcile.Result{RequeueAfter: recheck}, err
 }
