@@ -102,6 +102,7 @@ func TestForeign(t *testing.T) {
 		{"ours", tuned.Profile{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{ManagedByLabel: ManagedBy}, ManagedFields: by("kubectl-edit", "x")}}, "", false},
 		{"a controller's", tuned.Profile{ObjectMeta: metav1.ObjectMeta{ManagedFields: by("agent/status", "cluster-node-tuning-operator")}}, "cluster-node-tuning-operator", true},
 		{"by hand", tuned.Profile{ObjectMeta: metav1.ObjectMeta{ManagedFields: by("x/status", "kubectl-create", "kubectl-edit")}}, "kubectl-create", false},
+		{"by hand, with what its agent says", tuned.Profile{ObjectMeta: metav1.ObjectMeta{ManagedFields: by("kubectl-create", "kubectl-fettle-agent")}}, "kubectl-create", false},
 		{"by a controller and by hand", tuned.Profile{ObjectMeta: metav1.ObjectMeta{ManagedFields: by("kubectl-edit", "cluster-node-tuning-operator")}}, "cluster-node-tuning-operator", true},
 		{"of an owner", tuned.Profile{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "Tuned", Name: "default"}}}}, "a controller that makes Tuned default its owner", true},
 		{"of nobody", tuned.Profile{}, "somebody", false},
