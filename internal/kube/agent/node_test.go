@@ -275,6 +275,8 @@ func TestRefused(t *testing.T) {
 		{"no profile's language", "[sysctl\nvm.swappiness=1\n", nil, "profile bad cannot be read"},
 		{"a program of the node's own profile with the cluster's argument", "[main]\ninclude=site\n[variables]\ncommand=/bin/evil\n",
 			map[string]string{"/etc/tuned/site/tuned.conf": "[sysctl]\nvm.swappiness=${f:exec:${command}}\n"}, "the agent has to allow exec"},
+		{"a file that is none of profiles", "[variables]\ninclude=/etc/tuned/../shadow\n[sysctl]\nvm.swappiness=1\n",
+			map[string]string{"/etc/shadow": "root=$6$secret\n"}, "profile directories only"},
 		{"a profile that is nowhere", "[main]\ninclude=nowhere\n", nil, "nowhere"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -316,6 +318,11 @@ func TestRefused(t *testing.T) {
 		if !refused {
 			t.Errorf("%+v", out.Values.Values)
 		}
+	})
+	t.Run("variables of the node's", func(t *testing.T) {
+		f := newNode(t, map[string]string{"/etc/tuned/site-variables.conf": "x=5\n"})
+		f.look(f.profile("", "day", "[variables]\ninclude=/etc/tuned/site-variables.conf\n[sysctl]\nvm.swappiness=${x}\n"), Apply)
+		f.want(swappiness, "5")
 	})
 	t.Run("a bad text that nobody needs", func(t *testing.T) {
 		f := newNode(t, nil)

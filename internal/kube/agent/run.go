@@ -52,7 +52,7 @@ func Run(ctx context.Context, o Options) error {
 		if a.look(ctx, heard, p) {
 			retry = firstRetry
 		} else {
-			wait, retry = min(retry, o.Interval), 2*retry
+			wait, retry = retry, min(2*retry, o.Interval)
 		}
 		timer := time.NewTimer(wait)
 		select {
