@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"fettle.dev/fettle/internal/kube/tuned"
@@ -73,6 +74,17 @@ type running struct {
 	Options
 	client *client
 	last   Outcome
+	told   bool // something has been told since the start
+}
+
+// said is true where conditions say all that now is to be said.
+func said(conditions, now []tuned.StatusCondition) bool {
+	for _, c := range now {
+		if _, changed := tuned.SetCondition(conditions, c, metav1.Time{}); changed {
+			return false
+		}
+	}
+	return true
 }
 
 // look looks at the node once and tells; false where it has to be tried again soon.
@@ -99,6 +111,10 @@ func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine 
 		log.Error("report", "error", err)
 		fine = false
 	}
+	if !a.told && said(p.Status.Conditions, Conditions(out, p.Spec.Config.TunedProfile)) {
+		last = out // an agent before this one has told it
+	}
+	a.told = true
 	for _, e := range Events(last, out, p.Spec.Config.TunedProfile) {
 		if err := a.client.event(ctx, p, e, time.Now()); err != nil {
 			log.Warn("event", "error", err)
