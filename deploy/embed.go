@@ -4,7 +4,7 @@ package deploy
 import "embed"
 
 // FS has the definitions of the objects in crds, the operator's own Tuned object in
-// default-tuned.yaml, and what the agents of the nodes need in agent.
+// default-tuned.yaml, and what the operator and the agents need in operator and agent.
 //
-//go:embed crds/*.yaml default-tuned.yaml agent/*.yaml
+//go:embed *.yaml crds/*.yaml operator/*.yaml agent/*.yaml
 var FS embed.FS

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/kube/agent"
+	"fettle.dev/fettle/internal/kube/nodestatus"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -16,6 +17,7 @@ import (
 var documents = map[string]any{
 	"error":       Failure{},
 	"node-values": agent.Values{},
+	"node-status": nodestatus.Document{},
 }
 
 func schemaCommand(a *app) *cobra.Command {
