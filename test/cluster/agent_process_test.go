@@ -76,7 +76,7 @@ func (c *Cluster) agentToken(t *testing.T, node string) string {
 				return err
 			}
 			for _, p := range pods.Items {
-				if p.Spec.NodeName == node {
+				if p.Spec.NodeName == node && p.Spec.ServiceAccountName == "fettle-agent" {
 					request.Spec.BoundObjectRef = &authentication.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID}
 					return nil
 				}

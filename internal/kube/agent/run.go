@@ -107,10 +107,8 @@ func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine 
 	if p == nil {
 		return fine
 	}
-	if err := a.client.report(ctx, p, out, time.Now()); err != nil {
-		log.Error("report", "error", err)
-		fine = false
-	}
+	// Events go first: an agent that is killed between the two tells them again, and
+	// leaves none out.
 	if !a.told && said(p.Status.Conditions, Conditions(out, p.Spec.Config.TunedProfile)) {
 		last = out // an agent before this one has told it
 	}
@@ -119,6 +117,10 @@ func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine 
 		if err := a.client.event(ctx, p, e, time.Now()); err != nil {
 			log.Warn("event", "error", err)
 		}
+	}
+	if err := a.client.report(ctx, p, out, time.Now()); err != nil {
+		log.Error("report", "error", err)
+		fine = false
 	}
 	return fine
 }
