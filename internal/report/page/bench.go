@@ -11,6 +11,8 @@ import (
 
 // bench is what the page shows of a measurement without a change.
 type bench struct {
+	Notes  []string // what a reader has to know
+	Disks  *disks   // nil of another bench
 	Series []series
 	Curves []curve
 }
@@ -36,6 +38,9 @@ func newBench(r *evidence.Run) (*bench, error) {
 		return nil, err
 	}
 	b := &bench{}
+	if b.Disks, b.Notes, err = newDisks(r); err != nil {
+		return nil, err
+	}
 	for _, s := range all {
 		v := series{Name: s.Name, N: len(s.Samples), Better: "less is better"}
 		if s.More {
