@@ -110,7 +110,7 @@ func diskCells(s *ui.Screen, p disk.Measured) {
 				notes = append(notes, c.Name+": "+d.Text)
 			}
 		}
-		g.Rows = append(g.Rows, []string{c.Name, c.Text(), fmt.Sprintf("%.0f %%", 100*c.Spread), fmt.Sprintf("%.1f", c.InFlight), latency(c.MeanS), latency(c.P99S), from, c.Steady.Text(), strings.Join(doubts, ", ")})
+		g.Rows = append(g.Rows, []string{c.Name, c.Text(), c.SpreadText(), fmt.Sprintf("%.1f", c.InFlight), latency(c.MeanS), latency(c.P99S), from, c.Steady.Text(), strings.Join(doubts, ", ")})
 	}
 	g.Write(s)
 	for _, n := range notes {

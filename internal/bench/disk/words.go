@@ -44,6 +44,14 @@ func (r *Result) Text() string {
 	return figure(r.Value) + " " + r.Unit
 }
 
+// SpreadText is by how much the repeats differ; empty of one alone, which tells none.
+func (r *Result) SpreadText() string {
+	if len(r.Visits) == 1 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f %%", 100*r.Spread)
+}
+
 // Figure is what was judged, with its unit, and where that is MiB/s in MB/s too.
 func (j *Judgment) Figure() string {
 	text := figure(j.Value) + " " + j.Unit

@@ -3,6 +3,7 @@ package page
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/bench/disk"
@@ -22,7 +23,7 @@ type directory struct {
 	Name, HeldBy, Fit string
 	Verdicts          []judgment
 	Cells             []cell
-	Doubts            []figure // each by the name of its cell
+	Doubts            []figure // each once, with the names of its cells
 }
 
 // judgment is a verdict of a figure.
@@ -81,14 +82,19 @@ func newDirectory(m *disk.Measured) directory {
 	}
 	for i := range m.Results {
 		r := &m.Results[i]
-		c := cell{Name: r.Name, Median: r.Text(), Steady: r.Steady.Text(), InFlight: fmt.Sprintf("%.1f", r.InFlight), Mean: latency(r.MeanS), P99: latency(r.P99S), Spread: fmt.Sprintf("%.0f %%", 100*r.Spread)}
+		c := cell{Name: r.Name, Median: r.Text(), Steady: r.Steady.Text(), InFlight: fmt.Sprintf("%.1f", r.InFlight), Mean: latency(r.MeanS), P99: latency(r.P99S), Spread: r.SpreadText()}
 		if r.FromStorage != nil {
 			c.FromDisk = fmt.Sprintf("%.0f %%", 100**r.FromStorage)
 		}
 		var kinds []string
 		for _, x := range r.Doubts {
 			kinds = append(kinds, string(x.Kind))
-			v.Doubts = append(v.Doubts, figure{r.Name, string(x.Kind) + ": " + x.Text})
+			text := string(x.Kind) + ": " + x.Text
+			if at := slices.IndexFunc(v.Doubts, func(f figure) bool { return f.Value == text }); at >= 0 {
+				v.Doubts[at].Name += ", " + r.Name
+			} else {
+				v.Doubts = append(v.Doubts, figure{r.Name, text})
+			}
 		}
 		c.Doubts = strings.Join(kinds, ", ")
 		v.Cells = append(v.Cells, c)

@@ -7,8 +7,12 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/bench/disk"
+	"fettle.dev/fettle/internal/bench/memory"
+	"fettle.dev/fettle/internal/bench/postgres"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/load"
+	"fettle.dev/fettle/internal/load/mqtt"
 )
 
 // diskRun is the record of a bench of two directories: a sound one, and one whose page
@@ -71,7 +75,7 @@ func TestDisk(t *testing.T) {
 		"pass stream read 505 MiB/s (530 MB/s) at least 60 MiB/s is wanted", "fail fdatasync p99 13.5 ms", "no verdict stream read", "(fail) what foreman-maintain would say 41 MiB/s",
 		"stream-read 530 MB/s yes, for 60 s; 900 MB/s at first, 120 MB/s after 41 GB",
 		"stream-write 410 MB/s no: moves by 34 % in 10 s, trend 0 %", "etcd 13.5 ms, 310 1/s not tested",
-		"No figure is in doubt.", "stream-read 9000 MB/s not tested cached 7 %", "buffered-read cached: only 7 % of what was read came from storage: a cache was measured",
+		"No figure is in doubt.", "stream-read 9000 MB/s not tested cached 7 %", "stream-read, buffered-read cached: only 7 % of what was read came from storage: a cache was measured",
 		"Block sizes: each request costs 100 us", "too few figures for a fit: block-4k, block-16k are doubtful",
 		"this: /var/lib/pulp (doubtful: buffered-read cached) 2861 85.83", "NVMe 2124 1409", "NFS over 1 Gbit/s 102 55.8", "PERC H710 SAS, 1 TB 92.3 109", "SATA HDD, 1 TB 115 129", "PERC H710, 2.8 TB 773 685",
 		"SATA SSD: impossible: SATA 3 ends at about 550 MB/s",
@@ -95,5 +99,23 @@ func TestDisk(t *testing.T) {
 	}
 	if read := words(t, write(t, sealed(t, r, e))); strings.Contains(read, "PERC") {
 		t.Error(read)
+	}
+}
+
+// TestNotes: what another bench has not measured, or measured instead, is on its page.
+func TestNotes(t *testing.T) {
+	for kind, c := range map[string]struct {
+		body any
+		says string
+	}{
+		"bench-memory":   {memory.Result{Left: []memory.LeftOut{{Cell: "huge-1g", Why: "no such page could be reserved"}}}, "not measured: huge-1g: no such page could be reserved"},
+		"bench-postgres": {postgres.Result{Failed: []postgres.Failed{{Clients: 64, Why: "too many connections"}}, InCache: "all of it is in the cache"}, "too many connections all of it is in the cache"},
+		load.Kind:        {load.Result{Generator: load.Generator{Texts: []string{"the generator was busy"}}}, "the generator was busy"},
+		mqtt.Kind:        {mqtt.Result{Generator: mqtt.Generator{Texts: []string{"the generator was busy"}}}, "the generator was busy"},
+	} {
+		r := sealed(t, &evidence.Run{Kind: kind, Command: "fettle", Began: began, Verdict: "measured"}, c.body)
+		if read := words(t, write(t, r)); !strings.Contains(read, c.says) {
+			t.Errorf("%s: no %q in %s", kind, c.says, read)
+		}
 	}
 }
