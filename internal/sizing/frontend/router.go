@@ -85,6 +85,9 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	r := sizing.NewResult("router", "")
 	r.Heard(w.inputs)
 	w.said(r)
+	if n := w.Requests.PerConnection; n > 0 {
+		r.Add(sizing.Value{Group: "log", Name: "per_connection", Value: sizing.Round(n), Unit: "requests", Why: "over each connection of a client (%ci:%cp)"})
+	}
 	figure := func(row string) float64 { return e.Number(row, "value") }
 	add := func(name string, value any, unit, why string, sources ...rule.Source) {
 		r.Add(sizing.Value{Group: "router", Name: name, Value: value, Unit: unit, Why: why, Sources: sources})
@@ -129,12 +132,10 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	replicas := max(2, sizing.Ceil(rate, capacity*threads/figure("threads measured")))
 	add("threads", int(threads), "", fmt.Sprintf("the figures of a router are with %.0f on as many CPUs; beyond them routers are added, not threads", figure("threads measured")), chapter)
 	add("routers", replicas, "", fmt.Sprintf("%.0f requests/s in the busiest minute x %g; one router with %.0f threads served %.0f/s (%s, %s, pages of 1 kB); two are the least", w.Requests.Rate, w.Headroom, figure("threads measured"), capacity, w.Route, how), measured.Sources...)
-	if w.Requests.PerConnection > 0 {
-		r.Add(sizing.Value{Group: "log", Name: "per_connection", Value: sizing.Round(w.Requests.PerConnection), Unit: "requests", Why: "over each connection of a client (%ci:%cp)"})
-	} else {
+	if w.Requests.PerConnection == 0 {
 		r.Note("the log does not say which requests came over one connection (HAProxy's %%ci:%%cp): they are taken to be kept; clients that open one for each take %.1f times as many routers by the same figures", measured.Number(w.Route, "load_balancer")/measured.Number(w.Route, "load_balancer_close"))
 	}
-	r.Max(sizing.Limit{Name: "requests/s of the routers", Maximum: float64(replicas) * capacity * threads / figure("threads measured"), Wanted: sizing.Round(w.Requests.Rate), Why: "with the figures of 002", Sources: []rule.Source{chapter}})
+	r.Max(sizing.Limit{Name: "requests/s of the routers", Maximum: math.Round(float64(replicas) * capacity * threads / figure("threads measured")), Wanted: sizing.Round(w.Requests.Rate), Why: "with the figures of 002", Sources: []rule.Source{chapter}})
 
 	server := figure("timeout server")
 	sWhy := fmt.Sprintf("the default; the longest request took %.3g s", w.Requests.Longest)
