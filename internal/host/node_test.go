@@ -68,6 +68,16 @@ func TestNodePrograms(t *testing.T) {
 	}
 }
 
+// A node's devices are read, those of a copy are not.
+func TestNodeDevices(t *testing.T) {
+	if b, err := host.Node("/").Files.ReadFile("/dev/null"); err != nil || len(b) != 0 {
+		t.Errorf("%q %v", b, err)
+	}
+	if _, err := host.Mounted("/").Files.ReadFile("/dev/null"); err == nil {
+		t.Error("read")
+	}
+}
+
 // Network devices are a node's only where its root shows this kernel: a tree of files
 // has none.
 func TestNodeNetwork(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/kube/agent"
 	"fettle.dev/fettle/internal/kube/nodestatus"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
@@ -15,6 +16,7 @@ import (
 // documents is the table of the kinds of JSON output.
 var documents = map[string]any{
 	"error":       Failure{},
+	"node-values": agent.Values{},
 	"node-status": nodestatus.Document{},
 }
 

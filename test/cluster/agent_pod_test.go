@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -51,6 +52,23 @@ func TestAgentPod(t *testing.T) {
 		fmt.Fprintf(&text, "%s=%s\n", key, want[key])
 	}
 	text.WriteString("vm.overcommit_memory=2\n") // the kubelet's: told, and not written
+	// A limit that only an open descriptor holds, where nobody else holds one.
+	holds := latency() == noLatency
+	if holds {
+		text.WriteString("[cpu]\nforce_latency=1234\n")
+	}
+	t.Logf("a latency is held: %v", holds)
+	held := func(want uint32) {
+		t.Helper()
+		if holds {
+			c.Wait("the latency that is held", time.Minute, func(context.Context) error {
+				if now := latency(); now != want {
+					return fmt.Errorf("%d, want %d", now, want)
+				}
+				return nil
+			})
+		}
+	}
 	has := func(values map[string]string) {
 		t.Helper()
 		c.Wait("the kernel's values", time.Minute, func(context.Context) error {
@@ -71,6 +89,7 @@ func TestAgentPod(t *testing.T) {
 		t.Errorf("it says: %s", m)
 	}
 	has(want)
+	held(1234)
 
 	pids := c.Kubelet.Processes(first.UID)
 	if len(pids) != 1 {
@@ -87,6 +106,7 @@ func TestAgentPod(t *testing.T) {
 		return nil
 	})
 	has(want)
+	held(1234)
 
 	if err := c.Client.CoreV1().Pods(operatorNamespace).Delete(ctx, first.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -95,8 +115,22 @@ func TestAgentPod(t *testing.T) {
 	has(want)
 	c.agentPod(t, first.Name)
 	has(want)
+	held(1234)
 	a.delete()
 	has(before)
+	held(noLatency)
+}
+
+// noLatency is what the kernel answers while nobody asks for a limit, in microseconds.
+const noLatency = 2000000000
+
+// latency is the limit in force; 0 where the kernel has none.
+func latency() uint32 {
+	b, err := os.ReadFile("/dev/cpu_dma_latency")
+	if err != nil || len(b) != 4 {
+		return 0
+	}
+	return binary.NativeEndian.Uint32(b)
 }
 
 // agentPod waits until the agent's pod is Running, and is another one than that.

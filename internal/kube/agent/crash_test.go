@@ -40,6 +40,18 @@ func TestKilledAtEachPoint(t *testing.T) {
 		{"apply", nil, func(f *fakeNode) *tuned.Profile { return f.profile("", "day", day) }, []string{swappiness, "10", dirtyRatio, "40", somaxconn, "4096"}},
 		{"switch", func(f *fakeNode) *tuned.Profile { return f.profile("", "day", day) },
 			func(f *fakeNode) *tuned.Profile { return f.profile("", "night", night) }, []string{swappiness, "30", dirtyRatio, "20", somaxconn, "1024"}},
+		{"boot", func(f *fakeNode) *tuned.Profile {
+			f.look(f.profile("", "day", day), Apply)
+			f.boot("boot-2")
+			return nil
+		},
+			func(f *fakeNode) *tuned.Profile { return f.profile("", "day", day) }, []string{swappiness, "10", dirtyRatio, "40", somaxconn, "4096"}},
+		{"a deferred change at a boot", func(f *fakeNode) *tuned.Profile {
+			f.look(f.profile("", "day", day), Apply)
+			f.look(f.profile(tuned.DeferAlways, "night", night), Leave)
+			f.boot("boot-2")
+			return nil
+		}, func(f *fakeNode) *tuned.Profile { return f.profile(tuned.DeferAlways, "night", night) }, []string{swappiness, "30", dirtyRatio, "20", somaxconn, "1024"}},
 		{"remove", func(f *fakeNode) *tuned.Profile { return f.profile("", "day", day) },
 			func(*fakeNode) *tuned.Profile { return nil }, []string{swappiness, "60", dirtyRatio, "20", somaxconn, "4096"}},
 	}
@@ -49,7 +61,9 @@ func TestKilledAtEachPoint(t *testing.T) {
 			for at := 0; ; at++ {
 				f := newNode(t, nil)
 				if s.has != nil {
-					f.look(s.has(f), Apply)
+					if p := s.has(f); p != nil {
+						f.look(p, Apply)
+					}
 				}
 				p := s.wants(f)
 				n, last := 0, ""

@@ -43,11 +43,7 @@ func (n *Node) Look(ctx context.Context, heard bool, p *tuned.Profile) Outcome {
 }
 
 func (n *Node) look(ctx context.Context, heard bool, p *tuned.Profile, out *Outcome) error {
-	var reapply *bool
-	if p != nil {
-		reapply = p.Spec.Config.TuneDConfig.ReapplySysctl
-	}
-	m, err := n.open(ctx, reapply)
+	m, err := n.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -65,7 +61,8 @@ func (n *Node) look(ctx context.Context, heard bool, p *tuned.Profile, out *Outc
 	if err != nil {
 		return err
 	}
-	s := Situation{Boot: boot, Decided: m.remembered().Boot, Heard: heard}
+	mem := m.remembered()
+	s := Situation{Boot: boot, Decided: mem.Boot, Heard: heard}
 	var sel *tune.Selection
 	if s.InForce, sel, err = inForce(state); err != nil {
 		return err
@@ -79,11 +76,16 @@ func (n *Node) look(ctx context.Context, heard bool, p *tuned.Profile, out *Outc
 		s.Wanted.Fault = m.otherTuner(ctx)
 	}
 	out.Decision = Decide(s)
+	if out.Decision.Action == Apply || s.Wanted != nil && s.InForce != nil && s.InForce.Origin == s.Wanted.Origin {
+		mem.ReapplySysctl = reapplyOf(p)
+	}
+	m.reapply(mem.ReapplySysctl)
 	if err := m.carryOut(ctx, out, s, sel, state); err != nil {
 		return errors.Join(err, m.verify(ctx, out))
 	}
 	if heard {
-		if err := m.remember(memory{Boot: boot}); err != nil {
+		mem.Boot = boot
+		if err := m.remember(mem); err != nil {
 			return err
 		}
 	}
@@ -215,7 +217,7 @@ func (m *machine) verify(ctx context.Context, out *Outcome) error {
 // the agent keeps there. The journal stays: it is the node's.
 func (n *Node) Uninstall(ctx context.Context) (Outcome, error) {
 	out := Outcome{Decision: Decision{Action: Restore}}
-	m, err := n.open(ctx, nil)
+	m, err := n.open(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -232,6 +234,9 @@ func (n *Node) Uninstall(ctx context.Context) (Outcome, error) {
 type memory struct {
 	// Boot is the one in which it last carried out a decision about its Profile object.
 	Boot string `json:"boot_id"`
+	// ReapplySysctl is the operand's option of what is in force: "true", "false", or ""
+	// where it says nothing. A boot needs it before the API server has answered.
+	ReapplySysctl string `json:"reapply_sysctl,omitempty"`
 }
 
 const memoryFile = Dir + "/agent.json"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/kube/boundary"
+	"fettle.dev/fettle/internal/kube/tuned"
 	"fettle.dev/fettle/internal/plugin/table"
 	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/setting"
@@ -28,7 +30,7 @@ const Dir = "/var/lib/fettle-agent"
 const profilesDir = Dir + "/profiles"
 
 // patience is how long a transaction of somebody else's is waited for.
-const patience = 10 * time.Second
+var patience = 10 * time.Second
 
 // Node is the machine that an agent tunes. Its methods are not for several goroutines
 // at once.
@@ -77,9 +79,8 @@ func (n *Node) tellOnce(text string) {
 	}
 }
 
-// open opens the node. reapply is the operator's word about the sysctl files of the
-// node's administrator: whether they win over a profile; nil leaves it to the node.
-func (n *Node) open(ctx context.Context, reapply *bool) (*machine, error) {
+// open opens the node.
+func (n *Node) open(ctx context.Context) (*machine, error) {
 	h := host.Node(n.Root)
 	if n.kinds == nil {
 		n.kinds = table.Kinds(h)
@@ -90,9 +91,6 @@ func (n *Node) open(ctx context.Context, reapply *bool) (*machine, error) {
 	}
 	// Nothing follows the load here: the daemon of a machine does that.
 	main.DynamicTuning = false
-	if reapply != nil {
-		main.ReapplySysctl = *reapply
-	}
 	keep, err := tune.ReadKeep(h, n.kinds)
 	if err != nil {
 		return nil, err
@@ -111,6 +109,22 @@ func (n *Node) open(ctx context.Context, reapply *bool) (*machine, error) {
 		User: "agent of node " + n.Name, Wait: patience, At: n.At, Tell: n.Tell,
 	}
 	return m, nil
+}
+
+// reapplyOf is what a Profile object says of the sysctl files of the node's
+// administrator, whether they go before the profile: "true", "false", or "".
+func reapplyOf(p *tuned.Profile) string {
+	if p == nil || p.Spec.Config.TuneDConfig.ReapplySysctl == nil {
+		return ""
+	}
+	return strconv.FormatBool(*p.Spec.Config.TuneDConfig.ReapplySysctl)
+}
+
+// reapply follows that; "" leaves it to the node's own configuration.
+func (m *machine) reapply(word string) {
+	if on, err := strconv.ParseBool(word); err == nil {
+		m.engine.Main.ReapplySysctl = on
+	}
 }
 
 // stateDir is where this process finds the node's journal: links on the way are the

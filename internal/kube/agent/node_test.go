@@ -6,10 +6,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"fettle.dev/fettle/internal/host/hosttest"
+	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/kube/boundary"
 	"fettle.dev/fettle/internal/kube/tuned"
 	"fettle.dev/fettle/internal/plugin"
@@ -275,6 +277,8 @@ func TestRefused(t *testing.T) {
 		{"no profile's language", "[sysctl\nvm.swappiness=1\n", nil, "profile bad cannot be read"},
 		{"a program of the node's own profile with the cluster's argument", "[main]\ninclude=site\n[variables]\ncommand=/bin/evil\n",
 			map[string]string{"/etc/tuned/site/tuned.conf": "[sysctl]\nvm.swappiness=${f:exec:${command}}\n"}, "the agent has to allow exec"},
+		{"a file that is none of profiles", "[variables]\ninclude=/etc/tuned/../shadow\n[sysctl]\nvm.swappiness=1\n",
+			map[string]string{"/etc/shadow": "root=$6$secret\n"}, "profile directories only"},
 		{"a profile that is nowhere", "[main]\ninclude=nowhere\n", nil, "nowhere"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -316,6 +320,11 @@ func TestRefused(t *testing.T) {
 		if !refused {
 			t.Errorf("%+v", out.Values.Values)
 		}
+	})
+	t.Run("variables of the node's", func(t *testing.T) {
+		f := newNode(t, map[string]string{"/etc/tuned/site-variables.conf": "x=5\n"})
+		f.look(f.profile("", "day", "[variables]\ninclude=/etc/tuned/site-variables.conf\n[sysctl]\nvm.swappiness=${x}\n"), Apply)
+		f.want(swappiness, "5")
 	})
 	t.Run("a bad text that nobody needs", func(t *testing.T) {
 		f := newNode(t, nil)
@@ -363,6 +372,14 @@ func TestOthersGoFirst(t *testing.T) {
 	if c := condition(t, out, "day", tuned.Degraded); c.Reason != TunedSysctlOverride || strings.Contains(c.Message, "swappiness") {
 		t.Errorf("%+v", c)
 	}
+	// So it does at a boot, before the API server has answered.
+	f.boot("boot-2")
+	f.write(swappiness, "7\n")
+	if out := f.Look(t.Context(), false, nil); out.Err != nil {
+		t.Fatal(out.Err)
+	}
+	f.want(swappiness, "10")
+	f.look(p, Leave)
 	// The kubelet's own value is not written either: an undo would take it away again.
 	out = f.look(f.profile("", "night", "[sysctl]\nvm.overcommit_memory=1\n"), Apply)
 	f.want(overcommit, "0")
@@ -403,7 +420,7 @@ func TestDrift(t *testing.T) {
 func TestSomebodyElses(t *testing.T) {
 	f := newNode(t, nil)
 	f.look(f.profile("", "day", day), Apply)
-	m, err := f.open(t.Context(), nil)
+	m, err := f.open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -426,6 +443,28 @@ func TestSomebodyElses(t *testing.T) {
 	}
 	f.look(nil, Restore)
 	f.wantPristine()
+}
+
+// While somebody else is at work on the node, the agent waits.
+func TestBusy(t *testing.T) {
+	f := newNode(t, nil)
+	defer func(was time.Duration) { patience = was }(patience)
+	patience = 20 * time.Millisecond
+	m, err := f.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := journal.Lock(m.engine.StateDir, journal.Options{BootID: "boot-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := f.profile("", "day", day)
+	if out := f.Look(t.Context(), true, p); !out.Busy || out.Err == nil {
+		t.Errorf("%+v", out)
+	}
+	f.wantPristine()
+	j.Close()
+	f.look(p, Apply)
 }
 
 func TestUninstall(t *testing.T) {

@@ -217,6 +217,9 @@ type Values struct {
 	Omitted int `json:"omitted,omitempty"`
 }
 
+// JSONBody marks it as what is kept in something else.
+func (Values) JSONBody() {}
+
 // Value is one value of a node.
 type Value struct {
 	Setting string         `json:"setting"` // sysctl:vm.swappiness

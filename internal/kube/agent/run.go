@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"fettle.dev/fettle/internal/kube/tuned"
@@ -52,7 +53,7 @@ func Run(ctx context.Context, o Options) error {
 		if a.look(ctx, heard, p) {
 			retry = firstRetry
 		} else {
-			wait, retry = min(retry, o.Interval), 2*retry
+			wait, retry = retry, min(2*retry, o.Interval)
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -73,6 +74,17 @@ type running struct {
 	Options
 	client *client
 	last   Outcome
+	told   bool // something has been told since the start
+}
+
+// said is true where conditions say all that now is to be said.
+func said(conditions, now []tuned.StatusCondition) bool {
+	for _, c := range now {
+		if _, changed := tuned.SetCondition(conditions, c, metav1.Time{}); changed {
+			return false
+		}
+	}
+	return true
 }
 
 // look looks at the node once and tells; false where it has to be tried again soon.
@@ -95,14 +107,20 @@ func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine 
 	if p == nil {
 		return fine
 	}
-	if err := a.client.report(ctx, p, out, time.Now()); err != nil {
-		log.Error("report", "error", err)
-		fine = false
+	// Events go first: an agent that is killed between the two tells them again, and
+	// leaves none out.
+	if !a.told && said(p.Status.Conditions, Conditions(out, p.Spec.Config.TunedProfile)) {
+		last = out // an agent before this one has told it
 	}
+	a.told = true
 	for _, e := range Events(last, out, p.Spec.Config.TunedProfile) {
 		if err := a.client.event(ctx, p, e, time.Now()); err != nil {
 			log.Warn("event", "error", err)
 		}
+	}
+	if err := a.client.report(ctx, p, out, time.Now()); err != nil {
+		log.Error("report", "error", err)
+		fine = false
 	}
 	return fine
 }

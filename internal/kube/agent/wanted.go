@@ -12,6 +12,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/kube/boundary"
@@ -87,12 +88,35 @@ func (m *machine) judge(all []tuned.TunedProfile) (texts, bad map[string]string)
 		if found := boundary.Check(m.Name, p.Name, sections, m.Allow); len(found) > 0 {
 			r := found[0]
 			bad[p.Name] = fmt.Sprintf("profile %s, line %d: %s; the agent has to allow %s", r.Profile, r.Line, r.Text, r.Kind)
+			continue
+		}
+		if line := m.readsElsewhere(sections); line != nil {
+			bad[p.Name] = fmt.Sprintf("profile %s, line %d: include=%s in [variables]: a text of the cluster reads files below the node's profile directories only (%s)",
+				p.Name, line.Pos.Line, line.Value, strings.Join(m.loader.Dirs, ", "))
 		}
 	}
 	for name := range bad {
 		delete(texts, name)
 	}
 	return texts, bad
+}
+
+// readsElsewhere finds a file of variables that is not meant for profiles: what it
+// holds would be told to everybody who may read a Profile object.
+func (m *machine) readsElsewhere(sections []profile.Section) *profile.Line {
+	for i := range sections {
+		if sections[i].Type != "variables" {
+			continue
+		}
+		for j, l := range sections[i].Lines {
+			file := path.Clean("/" + l.Value)
+			inside := slices.ContainsFunc(m.loader.Dirs, func(dir string) bool { return strings.HasPrefix(file, dir+"/") })
+			if l.Name == "include" && !inside {
+				return &sections[i].Lines[j]
+			}
+		}
+	}
+	return nil
 }
 
 // validName is true for a name that becomes a directory on the node, and means no
@@ -107,7 +131,7 @@ func faultOf(p *profile.Profile, err error, bad map[string]string) string {
 	names := slices.Sorted(maps.Keys(bad))
 	if err != nil {
 		for _, name := range names {
-			if strings.Contains(err.Error(), name) {
+			if slices.Contains(strings.FieldsFunc(err.Error(), func(r rune) bool { return !isOfName(r) }), name) {
 				return bad[name]
 			}
 		}
@@ -119,6 +143,11 @@ func faultOf(p *profile.Profile, err error, bad map[string]string) string {
 		}
 	}
 	return ""
+}
+
+// isOfName is true for the letters of which names are made.
+func isOfName(r rune) bool {
+	return r == '_' || r == '.' || r == '-' || unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
 // originOf stands for what a profile was made of: its texts that came through the
