@@ -19,7 +19,7 @@ func (b *operatorBench) flip(p *Program) {
 	b.t.Helper()
 	b.round++
 	seen, watched := b.watchRight()
-	before := b.writes()
+	before, queued, worked := b.writes(), b.mean(waiting), b.mean(working)
 	began, cpu := time.Now(), cpuSeconds(b.t, p)
 	done := b.setLabels(0, operatorNodes)
 	flipped := time.Now()
@@ -40,12 +40,39 @@ func (b *operatorBench) flip(p *Program) {
 	n := len(each)
 	b.t.Logf("labels of %d nodes changed in %.2f s; the last Profile is right %.2f s after the last label; from a label to its Profile: median %.0f ms, 99th of 100 %.0f ms, most %.0f ms; %.2f s of CPU",
 		n, flipped.Sub(began).Seconds(), last.Sub(flipped).Seconds(), ms(each[n/2]), ms(each[n*99/100]), ms(each[n-1]), cpuSeconds(b.t, p)-cpu)
+	queued, worked = b.mean(waiting).since(queued), b.mean(working).since(worked)
+	b.t.Logf("of that in the operator: a node waits in its queue for %.1f ms on average, and to decide it and to have its Profile taken by the API server takes %.1f ms", queued.ms(), worked.ms())
 	b.settled("labels of all nodes", flipped)
 	// A node of which two changes are seen before its Profile's is written twice; the
 	// second time the API server has nothing to change.
 	if wrote := b.writes() - before; wrote < float64(n) || wrote > 1.1*float64(n) {
 		b.t.Errorf("%v writes of Profiles for %d nodes", wrote, n)
 	}
+}
+
+// The metrics of controller-runtime about the queue of nodes, without _sum and _count.
+const (
+	waiting = "workqueue_queue_duration_seconds%s{controller=\"nodes\",name=\"nodes\"}"
+	working = "controller_runtime_reconcile_time_seconds%s{controller=\"nodes\"}"
+)
+
+// mean is a sum of seconds, and of how many.
+type mean struct{ sum, count float64 }
+
+func (m mean) since(before mean) mean { return mean{m.sum - before.sum, m.count - before.count} }
+func (m mean) ms() float64            { return 1000 * m.sum / max(m.count, 1) }
+
+// mean reads one of these metrics.
+func (b *operatorBench) mean(name string) (m mean) {
+	b.t.Helper()
+	for part, into := range map[string]*float64{"_sum": &m.sum, "_count": &m.count} {
+		v, err := b.metric(fmt.Sprintf(name, part))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		*into = v
+	}
+	return m
 }
 
 // watchRight watches the Profiles until all of them are right, and says when each was

@@ -144,15 +144,10 @@ func TestOperator(t *testing.T) {
 			n.Labels[k] = v
 		}
 		n.Spec.ProviderID = fmt.Sprintf("kwok://test/%d", i)
-		for j := range 50 { // as many as a kubelet tells of
-			n.Status.Images = append(n.Status.Images, core.ContainerImage{
-				Names:     []string{fmt.Sprintf("registry.example.com/some/team/some-image-%d@sha256:%064d", j, j), fmt.Sprintf("registry.example.com/some/team/some-image-%d:v1.2.%d", j, j)},
-				SizeBytes: 1 << 28,
-			})
-		}
 	}})
 	a := c.applier(t)
 	a.deploy(".")
+	c.must(c.tellImages())
 	b := &operatorBench{t: t, Cluster: c, dynamic: a.dynamic, gone: map[string]bool{}}
 	account := "system:serviceaccount:" + tunedNamespace + ":fettle-operator"
 	kubeconfig, err := c.KubeconfigOf(account, "system:serviceaccounts", "system:serviceaccounts:"+tunedNamespace, "system:authenticated")
@@ -194,6 +189,28 @@ func TestOperator(t *testing.T) {
 	b.podLabels(a)
 	b.memory(p, "at the end")
 	c.must(p.Stop())
+}
+
+// tellImages lets each node tell of as many images as a kubelet does. Not when they are
+// made: whoever waits for them to be Ready would read all that again and again.
+func (c *Cluster) tellImages() error {
+	var images []core.ContainerImage
+	for j := range 50 {
+		images = append(images, core.ContainerImage{
+			Names:     []string{fmt.Sprintf("registry.example.com/some/team/some-image-%d@sha256:%064d", j, j), fmt.Sprintf("registry.example.com/some/team/some-image-%d:v1.2.%d", j, j)},
+			SizeBytes: 1 << 28,
+		})
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"images": images}})
+	if err != nil {
+		return err
+	}
+	for i := range operatorNodes {
+		if _, err := c.Client.CoreV1().Nodes().Patch(context.Background(), nodeName(i), types.MergePatchType, patch, meta.PatchOptions{}, "status"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (b *operatorBench) ready() error { return b.get("http://"+operatorHealth+"/readyz", nil) }
