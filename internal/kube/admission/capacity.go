@@ -7,6 +7,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
+// CapacityOf is the room of a node with pods on it that have not ended.
+func CapacityOf(allocatable Resources, pods []Pod) *Capacity {
+	c := &Capacity{Allocatable: allocatable, Requested: Resources{}, Pods: len(pods)}
+	for i := range pods {
+		c.Requested.plus(pods[i].requests())
+	}
+	return c
+}
+
 // units is an amount as the scheduler counts it: thousandths of a CPU, bytes, or
 // pieces.
 func units(name string, q resource.Quantity) int64 {
