@@ -127,9 +127,9 @@ func (r *sysfs) numbered(dir, word string) ([]int, error) {
 	return out, nil
 }
 
-// core is a core of a NUMA node, and the caches beyond level 2 that are not the whole
+// physicalCore is a core of a NUMA node, and the caches beyond level 2 that are not the whole
 // node's, in the kernel's order.
-type core struct {
+type physicalCore struct {
 	id, socket int
 	threads    []int
 	uncore     []int
@@ -137,7 +137,7 @@ type core struct {
 
 // processors reads the CPUs of a NUMA node that are on.
 func (r *sysfs) processors(node int, cpus []int) ([]admission.Processor, error) {
-	var cores []*core
+	var cores []*physicalCore
 	for _, cpu := range cpus {
 		if r.known && !r.online.Has(cpu) {
 			continue
@@ -157,14 +157,14 @@ func (r *sysfs) processors(node int, cpus []int) ([]admission.Processor, error) 
 		if err != nil {
 			return nil, err
 		}
-		var of *core
+		var of *physicalCore
 		for _, c := range cores {
 			if c.id == id && c.socket == socket {
 				of = c
 			}
 		}
 		if of == nil {
-			of = &core{id: id, socket: socket}
+			of = &physicalCore{id: id, socket: socket}
 			cores = append(cores, of)
 		}
 		of.threads = append(of.threads, cpu)
@@ -185,7 +185,7 @@ func (r *sysfs) processors(node int, cpus []int) ([]admission.Processor, error) 
 
 // caches finds the caches of cores that only some cores of their NUMA node share. A
 // cache that cannot be read ends it, as in the original: guests often have none.
-func (r *sysfs) caches(cores []*core) {
+func (r *sysfs) caches(cores []*physicalCore) {
 	for _, c := range cores {
 		dir := fmt.Sprintf("%s/cpu%d/cache", cpuDir, c.threads[0])
 		indexes, err := r.numbered(dir, "index")
