@@ -7,13 +7,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/kube/admission"
+	"fettle.dev/fettle/internal/kube/pinning"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
 
 // documents is the table of the kinds of JSON output.
 var documents = map[string]any{
-	"error": Failure{},
+	"error":         Failure{},
+	"pod-admission": admission.Document{},
+	"pod-verify":    pinning.Document{},
 }
 
 func schemaCommand(a *app) *cobra.Command {

@@ -47,6 +47,9 @@ var table = []place{
 	}},
 	{path: "internal/kube/admission/explain", layer: 4, also: []string{"internal/kube/admission", "internal/report", "internal/ui"}},
 	{path: "internal/kube/admission/...", layer: 4, also: []string{"internal/kube/admission"}},
+	{path: "internal/kube/pinning", layer: 4, also: []string{"internal/kube/admission", "internal/kube/cgroup"}, never: map[string]string{
+		"internal/host": "it judges values: it sees no machine",
+	}},
 	{path: "internal/kube/...", layer: 4},
 	{path: "internal/platform", layer: 4},
 	{path: "internal/platform/...", layer: 4, also: []string{"internal/platform"}},
