@@ -15,6 +15,7 @@ import (
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // TestPinned: on a real node with a static CPU manager, pod explain says beforehand which
@@ -153,14 +154,11 @@ func TestPinned(t *testing.T) {
 	}
 
 	// A pod of another node is refused.
-	other := &core.Node{ObjectMeta: meta.ObjectMeta{Name: "node2"}}
 	nodes := c.Client.CoreV1().Nodes()
-	other, err := nodes.Create(t.Context(), other, meta.CreateOptions{})
-	if err != nil {
+	if _, err := nodes.Create(t.Context(), &core.Node{ObjectMeta: meta.ObjectMeta{Name: "node2"}}, meta.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	other.Status.NodeInfo.BootID = "another"
-	if _, err := nodes.UpdateStatus(t.Context(), other, meta.UpdateOptions{}); err != nil {
+	if _, err := nodes.Patch(t.Context(), "node2", types.MergePatchType, []byte(`{"status": {"nodeInfo": {"bootID": "another"}}}`), meta.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
 	p = &core.Pod{ObjectMeta: meta.ObjectMeta{Name: "far"}, Spec: core.PodSpec{NodeName: "node2", Containers: []core.Container{{Name: "c", Image: "any"}}}}
