@@ -50,6 +50,13 @@ var table = []place{
 	{path: "internal/kube/pinning", layer: 4, also: []string{"internal/kube/admission", "internal/kube/cgroup"}, never: map[string]string{
 		"internal/host": "it judges values: it sees no machine",
 	}},
+	{path: "internal/kube/machine", layer: 4},
+	{path: "internal/kube/health", layer: 4, also: []string{"internal/kube/machine"}, never: map[string]string{
+		"internal/host": "it judges values: it sees no machine",
+	}},
+	{path: "internal/kube/scale", layer: 4, also: []string{"internal/kube/machine", "internal/kube/health"}, never: map[string]string{
+		"internal/host": "a plan is made of values: it sees no machine",
+	}},
 	{path: "internal/kube/...", layer: 4},
 	{path: "internal/platform", layer: 4},
 	{path: "internal/platform/...", layer: 4, also: []string{"internal/platform"}},
