@@ -77,13 +77,27 @@ func worker(t *testing.T, dir string) {
 	}
 }
 
-// TestManual runs the examples of the manual's page on pods: each line of a text block
-// that begins with "$ kubectl fettle". The first YAML of the page is trade.yaml.
+// TestManual runs the examples of the manual's pages on a cluster: each line of a text
+// block that begins with "$ kubectl fettle". The cluster is an API server that answers
+// with source 002's pod and some machine sets, the node the machine of that pod. The
+// first YAML of a page is trade.yaml.
 func TestManual(t *testing.T) {
-	page, err := filepath.Abs("../../docs/153-pods.md")
+	for _, page := range []string{"153-pods.md", "154-machine-health.md"} {
+		t.Run(page, func(t *testing.T) { runManual(t, page) })
+	}
+}
+
+func runManual(t *testing.T, name string) {
+	page, err := filepath.Abs("../../docs/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
+	answers := map[string]any{}
+	if strings.HasPrefix(name, "154") {
+		answers = machines()
+	}
+	t.Setenv("KUBECONFIG", api(t, answers))
+	root := vm(t)
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +124,11 @@ func TestManual(t *testing.T) {
 		}
 		command, want, _ := strings.Cut(shown, "\n")
 		var printed bytes.Buffer
-		runUntil(t.Context(), "devel", strings.Fields(command), &printed, &printed)
+		args := strings.Fields(command)
+		if strings.HasPrefix(command, "pod verify") {
+			args = append(args, "--root", root) // which an example has as its own
+		}
+		runUntil(t.Context(), "devel", args, &printed, &printed)
 		examples++
 		fmt.Fprintf(&out, "```text\n$ kubectl fettle %s\n%s```\n", command, printed.String())
 		if diff := cmp.Diff(want, printed.String()); diff != "" && !*update {

@@ -38,6 +38,7 @@ type verb struct {
 // verbs is the table of all verbs, in the order of the help text.
 var verbs = []verb{
 	{"pod", podCommand},
+	{"scale", scaleCommand},
 	{"schema", schemaCommand},
 }
 

@@ -18,6 +18,7 @@ var documents = map[string]any{
 	"error":         Failure{},
 	"pod-admission": admission.Document{},
 	"pod-verify":    pinning.Document{},
+	"scale-plan":    ScalePlan{},
 }
 
 func schemaCommand(a *app) *cobra.Command {

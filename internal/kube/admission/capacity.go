@@ -36,6 +36,9 @@ func (c *Capacity) Left() []Room {
 		}
 		left := have.DeepCopy()
 		left.Sub(used)
+		if name == Memory || name == EphemeralStorage || isHugePages(name) {
+			left = *resource.NewQuantity(left.Value()>>10<<10, resource.BinarySI) // whole Ki
+		}
 		out = append(out, Room{name, have.String(), used.String(), left.String()})
 	}
 	if pods, ok := c.Allocatable["pods"]; ok {

@@ -116,8 +116,18 @@ func (j *judge) left() {
 	}
 	for _, r := range j.doc.Left.Resources {
 		// The scheduler counts thousandths, the CPU manager whole CPUs.
-		if whole := f.Capacity.Whole(admission.CPU); f.Pool.Static && r.Name == admission.CPU {
-			j.say("", "CPUs that are left", Note, "a Guaranteed pod of at most %d CPUs finds room: %s of %s are not requested, and CPUs %s are free to be given away", min(whole, f.Pool.Free.Len()), r.Left, r.Allocatable, list(f.Pool.Free))
+		if !f.Pool.Static || r.Name != admission.CPU {
+			continue
 		}
+		free := "no CPU is free to be given away"
+		if !f.Pool.Free.IsEmpty() {
+			free = fmt.Sprintf("CPUs %s are free to be given away", f.Pool.Free)
+		}
+		whole := min(f.Capacity.Whole(admission.CPU), f.Pool.Free.Len())
+		room := fmt.Sprintf("a container finds room that wants up to %s for itself", count(whole, "CPU", "CPUs"))
+		if whole == 0 {
+			room = "no container finds room that wants a CPU for itself"
+		}
+		j.say("", "CPUs that are left", Note, "%s: %s of %s are not requested, and %s", room, r.Left, r.Allocatable, free)
 	}
 }

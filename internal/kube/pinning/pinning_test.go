@@ -76,7 +76,7 @@ func TestChapter6(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	// Chapter 6: 1500m are allocatable, 1440m requested: a second such pod stays pending.
-	if n := find(d, "CPUs that are left", Note); len(n) != 1 || !strings.Contains(n[0].Says, "at most 0 CPUs") || !strings.Contains(n[0].Says, "60m of 1500m") {
+	if n := find(d, "CPUs that are left", Note); len(n) != 1 || !strings.Contains(n[0].Says, "no container finds room that wants a CPU for itself") || !strings.Contains(n[0].Says, "60m of 1500m") {
 		t.Errorf("%+v", n)
 	}
 	if len(d.Company) != 2 || d.Company[0].Kind != ofHost || d.Company[0].Who != "/system.slice/sshd.service" || d.Company[1].Kind != ofKernel {
