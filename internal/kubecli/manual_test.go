@@ -96,7 +96,7 @@ func runManual(t *testing.T, name string) {
 	if strings.HasPrefix(name, "154") {
 		answers = machines()
 	}
-	t.Setenv("KUBECONFIG", api(t, answers))
+	t.Setenv("KUBECONFIG", apiServer(t, answers))
 	root := vm(t)
 	text, err := os.ReadFile(page)
 	if err != nil {

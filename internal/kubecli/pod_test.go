@@ -77,9 +77,9 @@ func pinnedPod() core.Pod {
 	}
 }
 
-// api is an API server with two nodes, of which perf-node is the machine, and its pod. It
+// apiServer is an API server with two nodes, of which perf-node is the machine, and its pod. It
 // returns a kubeconfig.
-func api(t *testing.T, answers map[string]any) string {
+func apiServer(t *testing.T, answers map[string]any) string {
 	t.Helper()
 	node := func(name, boot string) core.Node {
 		n := core.Node{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: meta.ObjectMeta{Name: name}}
@@ -144,7 +144,7 @@ const nextPod = `{apiVersion: v1, kind: Pod, metadata: {name: next}, spec: {cont
 // The second pod of chapter 6: no CPU is free for it, and the kubelet would say so, on
 // the node and by a copy of it.
 func TestPodExplain(t *testing.T) {
-	config, root, file := api(t, nil), vm(t), manifest(t, nextPod)
+	config, root, file := apiServer(t, nil), vm(t), manifest(t, nextPod)
 	code, out, errs := run(t, "--kubeconfig", config, "pod", "explain", file, "--node", "perf-node", "--root", root)
 	for _, want := range []string{"pod next on perf-node: refused, TopologyAffinityError", "class Guaranteed", "cpu_manager_state: " + root, "containers[c].resources.requests.cpu"} {
 		if code != ui.Done || !strings.Contains(out, want) {
@@ -172,9 +172,9 @@ func TestPodExplain(t *testing.T) {
 }
 
 func TestPodExplainRefuses(t *testing.T) {
-	config, root, file := api(t, nil), vm(t), manifest(t, nextPod)
+	config, root, file := apiServer(t, nil), vm(t), manifest(t, nextPod)
 	two := manifest(t, nextPod+"\n---\n"+strings.Replace(nextPod, "next", "other", 1))
-	denied := api(t, map[string]any{"/api/v1/nodes/perf-node/proxy/configz": meta.Status{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Reason: meta.StatusReasonForbidden, Code: 403, Message: "no"}})
+	denied := apiServer(t, map[string]any{"/api/v1/nodes/perf-node/proxy/configz": meta.Status{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Reason: meta.StatusReasonForbidden, Code: 403, Message: "no"}})
 	for _, c := range []struct {
 		args []string
 		code int
@@ -204,7 +204,7 @@ func TestPodExplainRefuses(t *testing.T) {
 }
 
 func TestPodVerify(t *testing.T) {
-	config, root := api(t, nil), vm(t)
+	config, root := apiServer(t, nil), vm(t)
 	code, out, errs := run(t, "--kubeconfig", config, "pod", "verify", "cpumanager-6cqz7", "--root", root)
 	for _, want := range []string{"pod default/cpumanager-6cqz7 on perf-node: pass", "cpuset.cpus.effective has 1", "cpumanager  32706", "1500m"} {
 		if code != ui.Done || !strings.Contains(out, want) {

@@ -40,24 +40,27 @@ func scaleCommand(a *app) *cobra.Command {
 
 type scaleOptions struct {
 	to, batch, qps, burst int
+	roll                  bool
 }
 
 func scalePlanCommand(a *app) *cobra.Command {
 	var o scaleOptions
 	c := &cobra.Command{
-		Use: "plan MACHINESET... --to N", Short: "Print the steps to N machines over all the machine sets named, and change nothing",
+		Use: "plan MACHINESET... (--to N | --roll)", Short: "Print the steps to N machines over all the machine sets named, or to new ones, and change nothing",
 		Long: `Plans how machine sets (machine.openshift.io/v1beta1) come to N machines together.
 Up: in batches, zones kept even, each no larger than a MachineHealthCheck with
 maxUnhealthy bears without closing remediation, since machines that have not
 joined count as unhealthy. Down: machines that serve nobody first, with the time
 that evictions take, the disruption budgets that stand in the way, and never the
-last machines that routers run on. It changes nothing.
+last machines that routers run on. With --roll every machine is made anew, as an
+edited machine set wants it that concerns machines that exist: new ones first,
+then as many old ones go. It changes nothing.
 
 Exit code 4 if something is in the way.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, sets []string) error {
-			if !c.Flags().Changed("to") {
-				return ui.Exit(ui.Usage, errors.New("--to is missing: how many machines the sets are to have together"))
+			if c.Flags().Changed("to") == o.roll {
+				return ui.Exit(ui.Usage, errors.New("want one of --to (how many machines the sets are to have together) and --roll (all of them anew)"))
 			}
 			if o.to < 0 || o.batch < 1 || o.qps < 1 || o.burst < 1 {
 				return ui.Exit(ui.Usage, fmt.Errorf("--to %d, --batch %d, --qps %d, --burst %d: want at least 0, 1, 1 and 1", o.to, o.batch, o.qps, o.burst))
@@ -67,6 +70,7 @@ Exit code 4 if something is in the way.`,
 	}
 	f := c.Flags()
 	f.IntVar(&o.to, "to", 0, "machines that the sets are to have together")
+	f.BoolVar(&o.roll, "roll", false, "make every machine anew, after an edit of the sets")
 	f.IntVar(&o.batch, "batch", scale.MaxBatch, "most machines at once")
 	f.IntVar(&o.qps, "qps", 5, "requests a second of the client that evicts pods")
 	f.IntVar(&o.burst, "burst", 10, "its requests at once")
@@ -84,7 +88,12 @@ func (a *app) scalePlan(ctx context.Context, sets []string, o scaleOptions) erro
 		return err
 	}
 	in.Now, in.Batch, in.QPS, in.Burst = time.Now(), o.batch, o.qps, o.burst
-	p, err := scale.To(*in, o.to)
+	var p *scale.Plan
+	if o.roll {
+		p, err = scale.Roll(*in)
+	} else {
+		p, err = scale.To(*in, o.to)
+	}
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func machines() map[string]any {
 }
 
 func TestScalePlan(t *testing.T) {
-	config := api(t, machines())
+	config := apiServer(t, machines())
 	code, out, errs := run(t, "--kubeconfig", config, "scale", "plan", "workers-a", "workers-b", "--to", "10", "--output", "json")
 	valid(t, "scale-plan", []byte(out))
 	var p struct {
@@ -86,7 +86,9 @@ func TestScalePlan(t *testing.T) {
 		{"scale plan workers-b --to 0", ui.Refused, "machine set workers-b would have no machine, and routers run there: openshift-ingress/router-default-1"},
 		{"scale plan workers-c --to 2", ui.Usage, "there are workers-a, workers-b"},
 		{"scale plan workers-a workers-a --to 2", ui.Usage, "named twice"},
-		{"scale plan workers-a", ui.Usage, "--to is missing"},
+		{"scale plan workers-a", ui.Usage, "want one of --to"},
+		{"scale plan workers-a --to 2 --roll", ui.Usage, "want one of --to"},
+		{"scale plan workers-a --roll", ui.Done, "1     workers-a    zone-a  3 to 5    2 machines have joined"},
 		{"scale plan workers-a --to -1", ui.Usage, "--to -1"},
 		{"scale plan --to 1", ui.Usage, "see kubectl fettle scale plan --help"},
 		{"scale plan workers-a --to 1 -n other", ui.Failed, "the cluster has no"},

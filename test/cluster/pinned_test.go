@@ -40,14 +40,6 @@ func TestPinned(t *testing.T) {
 	manifest := filepath.Join(t.TempDir(), "pod.yaml")
 	c.must(os.WriteFile(manifest, []byte(`{apiVersion: v1, kind: Pod, metadata: {name: next}, spec: {containers: [{name: workload, image: any, resources: {limits: {cpu: 1, memory: 64Mi}}}]}}`), 0o644))
 
-	type prediction struct {
-		Verdict struct{ Outcome, Reason string }
-		Node    string
-		Assumed []string
-		Courses []struct {
-			Containers []struct{ CPUs string }
-		}
-	}
 	var before prediction
 	c.fettle(t, 0, &before, "pod", "explain", manifest, "--node", "node1", "--expect", "admitted")
 	if len(before.Assumed) > 0 {
@@ -112,20 +104,7 @@ func TestPinned(t *testing.T) {
 		c.pod(t, fmt.Sprintf("filler-%d", time.Now().UnixNano()), whole)
 	}
 	c.fettle(t, 3, &after, "pod", "explain", manifest, "--expect", "admitted")
-	none := int64(1)
-	p := &core.Pod{ObjectMeta: meta.ObjectMeta{Name: "too-many"}, Spec: core.PodSpec{NodeName: "node1", TerminationGracePeriodSeconds: &none, Containers: []core.Container{{Name: "workload", Image: Workload, ImagePullPolicy: core.PullNever}}}}
-	whole(p)
-	pods := c.Client.CoreV1().Pods("default")
-	if _, err := pods.Create(t.Context(), p, meta.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	c.Wait("the kubelet to refuse a pod as predicted: "+after.Verdict.Reason, time.Minute, func(ctx context.Context) error {
-		got, err := pods.Get(ctx, "too-many", meta.GetOptions{})
-		if err == nil && (got.Status.Phase != core.PodFailed || got.Status.Reason != after.Verdict.Reason) {
-			err = fmt.Errorf("it is %s, %s: %s", got.Status.Phase, got.Status.Reason, got.Status.Message)
-		}
-		return err
-	})
+	c.refused(t, "too-many", after.Verdict.Reason, whole)
 
 	// A copy of the node says the same.
 	copied := filepath.Join(t.TempDir(), "copy")
@@ -161,13 +140,53 @@ func TestPinned(t *testing.T) {
 	if _, err := nodes.Patch(t.Context(), "node2", types.MergePatchType, []byte(`{"status": {"nodeInfo": {"bootID": "another"}}}`), meta.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
-	p = &core.Pod{ObjectMeta: meta.ObjectMeta{Name: "far"}, Spec: core.PodSpec{NodeName: "node2", Containers: []core.Container{{Name: "c", Image: "any"}}}}
-	if _, err := pods.Create(t.Context(), p, meta.CreateOptions{}); err != nil {
+	p := &core.Pod{ObjectMeta: meta.ObjectMeta{Name: "far"}, Spec: core.PodSpec{NodeName: "node2", Containers: []core.Container{{Name: "c", Image: "any"}}}}
+	if _, err := c.Client.CoreV1().Pods("default").Create(t.Context(), p, meta.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if out, code := c.run(t, "pod", "verify", "far"); code != 4 || !strings.Contains(out, "this machine is not node node2") {
 		t.Errorf("a pod of another node: exit code %d: %s", code, out)
 	}
+}
+
+// prediction is what is read of pod explain.
+type prediction struct {
+	Verdict struct{ Outcome, Reason string }
+	Node    string
+	Assumed []string
+	Courses []struct {
+		Containers []struct {
+			CPUs    string
+			Devices []struct {
+				Resource string
+				Devices  []string
+				Certain  bool
+			}
+		}
+	}
+}
+
+// refused makes a pod that names the node, so that no scheduler keeps it back, and waits
+// until the kubelet has refused it with a reason.
+func (c *Cluster) refused(t *testing.T, name, reason string, change func(*core.Pod)) {
+	t.Helper()
+	none := int64(1)
+	p := &core.Pod{ObjectMeta: meta.ObjectMeta{Name: name}, Spec: core.PodSpec{
+		NodeName: c.Kubelet.Node, TerminationGracePeriodSeconds: &none,
+		Containers: []core.Container{{Name: "workload", Image: Workload, ImagePullPolicy: core.PullNever}},
+	}}
+	change(p)
+	pods := c.Client.CoreV1().Pods("default")
+	if _, err := pods.Create(t.Context(), p, meta.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.Wait("the kubelet to refuse a pod as predicted: "+reason, time.Minute, func(ctx context.Context) error {
+		got, err := pods.Get(ctx, name, meta.GetOptions{})
+		if err == nil && (got.Status.Phase != core.PodFailed || got.Status.Reason != reason) {
+			err = fmt.Errorf("it is %s, %s: %s", got.Status.Phase, got.Status.Reason, got.Status.Message)
+		}
+		return err
+	})
 }
 
 // run runs kubectl fettle and returns all that it says, and the exit code.

@@ -13,6 +13,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"fettle.dev/fettle/internal/kube/health"
 	"fettle.dev/fettle/internal/kube/machine"
 )
 
@@ -38,6 +39,35 @@ const (
 
 // down removes machines, those that serve nobody first.
 func (p *planner) down(fewer int) {
+	ready := p.leavers()
+	for fewer > 0 {
+		before := p.replicas()
+		left := map[*watch]int{}
+		var batch []*leaver
+		for len(batch) < min(fewer, p.Batch) {
+			x := p.fullest()
+			x.replicas--
+			for _, w := range p.watched {
+				if w.covers(x) {
+					left[w]++
+				}
+			}
+			if list := ready[x]; len(list) > 0 {
+				batch = append(batch, list[0])
+				ready[x] = list[1:]
+			} else {
+				batch = append(batch, &leaver{}) // it has not been made yet
+			}
+		}
+		p.plan.Steps = append(p.plan.Steps, p.drain(batch, left, p.resizes(before)))
+		fewer -= len(batch)
+	}
+	p.routers()
+	p.together()
+}
+
+// leavers are the machines of each set in the order in which they go.
+func (p *planner) leavers() map[*pool][]*leaver {
 	evictable := p.evictable()
 	ready := map[*pool][]*leaver{}
 	for _, x := range p.pools {
@@ -50,24 +80,7 @@ func (p *planner) down(fewer int) {
 			return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(len(a.pods), len(b.pods)), strings.Compare(a.m.Name, b.m.Name))
 		})
 	}
-	for fewer > 0 {
-		before := p.replicas()
-		var batch []*leaver
-		for len(batch) < min(fewer, p.Batch) {
-			x := p.fullest()
-			x.replicas--
-			if list := ready[x]; len(list) > 0 {
-				batch = append(batch, list[0])
-				ready[x] = list[1:]
-			} else {
-				batch = append(batch, &leaver{}) // it has not been made yet
-			}
-		}
-		p.plan.Steps = append(p.plan.Steps, p.drain(batch, p.resizes(before)))
-		fewer -= len(batch)
-	}
-	p.routers()
-	p.together()
+	return ready
 }
 
 // leaver says what a machine leaves behind.
@@ -126,9 +139,16 @@ func (p *planner) fullest() *pool {
 	return best
 }
 
-// drain is the step that removes a batch.
-func (p *planner) drain(batch []*leaver, sets []Resize) Step {
+// drain is the step that removes a batch: so many of each check's machines.
+func (p *planner) drain(batch []*leaver, left map[*watch]int, sets []Resize) Step {
 	s := Step{Sets: sets, Remove: []string{}, Remediation: []string{}, Until: "the machines are gone; if a drain stands still, stop here"}
+	for _, w := range p.watched {
+		if n := left[w]; n > 0 {
+			// What is being deleted is counted, and not as healthy.
+			s.Remediation = append(s.Remediation, w.check.Name+": "+health.LimitOf(w.check.Spec.MaxUnhealthy, w.machines).Sentence(w.unhealthy+n))
+			w.machines -= n
+		}
+	}
 	grace := time.Duration(0)
 	moved := map[*policy.PodDisruptionBudget]int{}
 	for _, l := range batch {

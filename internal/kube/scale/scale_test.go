@@ -249,6 +249,54 @@ func TestDownIsBlocked(t *testing.T) {
 	}
 }
 
+// Every machine is made anew: as many new ones first as remediation bears, then as many
+// old ones go, and each of them once.
+func TestRoll(t *testing.T) {
+	in := fleet("40%", 5, 2)
+	p, err := Roll(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 4 of 11 are 40 %, and of set-a one is left then.
+	if got := outline(p); got != "a 5-9, a 9-5, a 5-6, a 6-5, b 2-4, b 4-2" || len(p.Blocked) > 0 || p.From != 7 || p.To != 7 {
+		t.Errorf("%s, %q", got, p.Blocked)
+	}
+	gone := map[string]int{}
+	for i, s := range p.Steps {
+		for _, name := range s.Remove {
+			gone[name]++
+		}
+		if len(s.Remediation) != 1 || !strings.HasSuffix(s.Remediation[0], "remediation is open") {
+			t.Errorf("step %d: %q", i, s.Remediation)
+		}
+		if joins := len(s.Remove) == 0; joins != (i%2 == 0) {
+			t.Errorf("step %d removes %v", i, s.Remove)
+		}
+	}
+	for _, m := range in.Machines {
+		if gone[m.Name] != 1 {
+			t.Errorf("machine %s goes %d times", m.Name, gone[m.Name])
+		}
+	}
+	in = fleet("10%", 5)
+	if p, err = Roll(in); err != nil || len(p.Steps) != 0 || len(p.Blocked) != 1 {
+		t.Errorf("%+v %v", p, err)
+	}
+	in = fleet("", 3)
+	in.Batch = 1
+	if p, err = Roll(in); err != nil || outline(p) != "a 3-4, a 4-3, a 3-4, a 4-3, a 3-4, a 4-3" {
+		t.Errorf("%s %v", outline(p), err)
+	}
+}
+
+// A shrinking set closes remediation too, for as long as the machines leave; that is said.
+func TestDownSaysRemediation(t *testing.T) {
+	p := plan(t, fleet("40%", 10), 4)
+	if s := p.Steps[0]; len(s.Remediation) != 1 || s.Remediation[0] != "all: 40 % of 10 machines is 4; 6 are unhealthy: nothing is remediated" {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	if _, err := To(Input{}, 3); err == nil || !strings.Contains(err.Error(), "no machine set") {
 		t.Error(err)

@@ -39,26 +39,39 @@ func (p *planner) up(more int) {
 			p.closed(more)
 			return
 		}
-		s := Step{Sets: p.resizes(before), Remove: []string{}, Remediation: []string{}, Until: fmt.Sprintf("%d machines have joined and their nodes are Ready; if not, stop here", size)}
-		timeout := time.Duration(0)
-		for _, w := range p.watched {
-			n := added[w]
-			if n == 0 {
-				continue
-			}
-			w.machines += n
-			limit := health.LimitOf(w.check.Spec.MaxUnhealthy, w.machines)
-			s.Remediation = append(s.Remediation, w.check.Name+": "+limit.Sentence(w.unhealthy+n))
-			wait := joinTimeout
-			if t := w.check.Spec.NodeStartupTimeout; t != nil && t.Duration > 0 {
-				wait = t.Duration
-			}
-			timeout = max(timeout, wait)
-		}
-		s.TimeoutS = cmp.Or(timeout, joinTimeout).Seconds()
-		p.plan.Steps = append(p.plan.Steps, s)
+		p.plan.Steps = append(p.plan.Steps, p.join(size, added, p.resizes(before)))
 		more -= size
 	}
+}
+
+// join is the step in which machines are made and join the cluster: so many of each
+// check's.
+func (p *planner) join(size int, added map[*watch]int, sets []Resize) Step {
+	s := Step{Sets: sets, Remove: []string{}, Remediation: []string{}, Until: fmt.Sprintf("%s joined and nodes are Ready; if not, stop here", have(size))}
+	timeout := time.Duration(0)
+	for _, w := range p.watched {
+		n := added[w]
+		if n == 0 {
+			continue
+		}
+		w.machines += n
+		limit := health.LimitOf(w.check.Spec.MaxUnhealthy, w.machines)
+		s.Remediation = append(s.Remediation, w.check.Name+": "+limit.Sentence(w.unhealthy+n))
+		wait := joinTimeout
+		if t := w.check.Spec.NodeStartupTimeout; t != nil && t.Duration > 0 {
+			wait = t.Duration
+		}
+		timeout = max(timeout, wait)
+	}
+	s.TimeoutS = cmp.Or(timeout, joinTimeout).Seconds()
+	return s
+}
+
+func have(n int) string {
+	if n == 1 {
+		return "1 machine has"
+	}
+	return fmt.Sprintf("%d machines have", n)
 }
 
 // emptiest is the set to which the next machine goes: of the zone with the fewest
