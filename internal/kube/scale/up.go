@@ -47,7 +47,7 @@ func (p *planner) up(more int) {
 // join is the step in which machines are made and join the cluster: so many of each
 // check's.
 func (p *planner) join(size int, added map[*watch]int, sets []Resize) Step {
-	s := Step{Sets: sets, Remove: []string{}, Remediation: []string{}, Until: fmt.Sprintf("%s joined and nodes are Ready; if not, stop here", have(size))}
+	s := Step{Sets: sets, Remove: []string{}, Remediation: []string{}, Until: joined(size) + "; if not, stop here"}
 	timeout := time.Duration(0)
 	for _, w := range p.watched {
 		n := added[w]
@@ -67,11 +67,11 @@ func (p *planner) join(size int, added map[*watch]int, sets []Resize) Step {
 	return s
 }
 
-func have(n int) string {
+func joined(n int) string {
 	if n == 1 {
-		return "1 machine has"
+		return "1 machine has joined and is Ready"
 	}
-	return fmt.Sprintf("%d machines have", n)
+	return fmt.Sprintf("%d machines have joined and are Ready", n)
 }
 
 // emptiest is the set to which the next machine goes: of the zone with the fewest
