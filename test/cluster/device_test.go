@@ -57,13 +57,22 @@ func (d devices) serve(t *testing.T, c *Cluster) {
 	t.Helper()
 	dir := filepath.Join(c.Kubelet.Dir, "device-plugins")
 	const endpoint = "fettle.sock"
+	kubelet := filepath.Join(dir, "kubelet.sock")
+	// Before it listens it removes all that is in the directory.
+	c.Wait("the kubelet to take device plug-ins", time.Minute, func(context.Context) error {
+		conn, err := net.Dial("unix", kubelet)
+		if err == nil {
+			conn.Close()
+		}
+		return err
+	})
 	l, err := net.Listen("unix", filepath.Join(dir, endpoint))
 	c.must(err)
 	server := grpc.NewServer()
 	plugin.RegisterDevicePluginServer(server, d)
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(server.Stop)
-	conn, err := grpc.NewClient("unix:"+filepath.Join(dir, "kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("unix:"+kubelet, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	c.must(err)
 	defer conn.Close()
 	_, err = plugin.NewRegistrationClient(conn).Register(t.Context(), &plugin.RegisterRequest{Version: plugin.Version, Endpoint: endpoint, ResourceName: deviceName, Options: &plugin.DevicePluginOptions{}})
