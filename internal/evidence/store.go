@@ -224,6 +224,11 @@ func (s Store) Finish(u *Underway) error {
 	return errors.Join(os.Remove(u.Path), u.file.Close())
 }
 
+// Discard removes the lines of a run in which nothing counts.
+func (s Store) Discard(u *Underway) error {
+	return errors.Join(os.Remove(u.Path), u.file.Close(), syncDir(s.Dir))
+}
+
 // ErrAtWork is that the process which records a run still lives.
 var ErrAtWork = errors.New("it is still under way")
 
