@@ -24,8 +24,7 @@ func (m *machine) keeper(kind string, began time.Time) *keeper {
 	return &keeper{machine: m, run: &evidence.Run{Kind: kind, Began: began.UTC(), Verdict: "under way", Body: json.RawMessage(nothingYet)}}
 }
 
-// finished is a line of a bench under way: what there is of its record by then. The last
-// one counts.
+// finished is the line of a bench under way: what there is of its record by then.
 type finished struct {
 	Verdict string          `json:"verdict"`
 	Body    json.RawMessage `json:"body"`
@@ -42,7 +41,7 @@ func (k *keeper) finished(verdict string, body any) (err error) {
 		k.underway, err = k.machine.runs().Begin(k.run)
 	}
 	if err == nil {
-		err = k.underway.Append(line)
+		err = k.underway.Replace(line)
 	}
 	if err != nil {
 		return fmt.Errorf("what was measured cannot be kept: %w", err)
