@@ -28,9 +28,12 @@ func (m *machine) listedOpen(name string) (ListedRun, error) {
 	if r.proof != nil {
 		l.Resumable, l.Quads, l.Method = !r.alive, len(r.proof.Quads), r.proof.Method
 	}
-	switch {
+	switch cut := evidence.CutOf(r.Run); {
 	case r.alive:
 		l.State = underWayState
+		if r.proof == nil && cut != nil { // nothing has interrupted it yet
+			l.Verdict = fmt.Sprintf("%d of %d %s are finished", cut.Done, cut.Planned, cut.Of)
+		}
 	case r.proof != nil && r.proof.Ending != "":
 		l.State = string(r.proof.Ending)
 	}
