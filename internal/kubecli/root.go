@@ -40,6 +40,8 @@ var verbs = []verb{
 	{"status", statusCommand},
 	{"operator", operatorCommand},
 	{"agent", agentCommand},
+	{"pod", podCommand},
+	{"scale", scaleCommand},
 	{"schema", schemaCommand},
 }
 

@@ -7,17 +7,22 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/kube/admission"
 	"fettle.dev/fettle/internal/kube/agent"
 	"fettle.dev/fettle/internal/kube/nodestatus"
+	"fettle.dev/fettle/internal/kube/pinning"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
 
 // documents is the table of the kinds of JSON output.
 var documents = map[string]any{
-	"error":       Failure{},
-	"node-values": agent.Values{},
-	"node-status": nodestatus.Document{},
+	"error":         Failure{},
+	"node-values":   agent.Values{},
+	"node-status":   nodestatus.Document{},
+	"pod-admission": admission.Document{},
+	"pod-verify":    pinning.Document{},
+	"scale-plan":    ScalePlan{},
 }
 
 func schemaCommand(a *app) *cobra.Command {
