@@ -47,6 +47,10 @@ var table = []place{
 	}},
 	{path: "internal/kube/admission/explain", layer: 4, also: []string{"internal/kube/admission", "internal/report", "internal/ui"}},
 	{path: "internal/kube/admission/...", layer: 4, also: []string{"internal/kube/admission"}},
+	{path: "internal/kube/kubelet", layer: 4, also: []string{"internal/kube/admission"}, never: map[string]string{
+		"internal/host": "what is wanted is decided from values: it sees no machine",
+	}},
+	{path: "internal/kube/kubelet/...", layer: 4, also: []string{"internal/kube/kubelet", "internal/kube/kubelet/...", "internal/kube/admission"}},
 	{path: "internal/kube/...", layer: 4},
 	{path: "internal/platform", layer: 4},
 	{path: "internal/platform/...", layer: 4, also: []string{"internal/platform"}},
