@@ -47,8 +47,13 @@ type Change struct {
 // known.
 func ChangeOf(now, then Fields, m *Machine) Change {
 	var c Change
+	counted := !same("reservedSystemCPUs", now["reservedSystemCPUs"], nil) || !same("reservedSystemCPUs", then["reservedSystemCPUs"], nil)
 	for _, s := range settings {
 		a, b := s.standard(now), s.standard(then)
+		if counted && (s.name == "kubeReserved" || s.name == "systemReserved") {
+			// The kubelet counts reservedSystemCPUs instead, and says that as cpu of these.
+			a, b = withoutCPU(a), withoutCPU(b)
+		}
 		if same(s.name, a, b) {
 			continue
 		}
@@ -130,4 +135,16 @@ func missingPages(f Fields, m *Machine) string {
 		}
 	}
 	return ""
+}
+
+// Values are settings as a kubelet runs with them: those of the configuration, the
+// kubelet's defaults where it has none, and nil where there is no default.
+func Values(f Fields, names []string) Fields {
+	out := Fields{}
+	for _, name := range names {
+		if s := find(name); s != nil {
+			out[name] = s.standard(f)
+		}
+	}
+	return out
 }

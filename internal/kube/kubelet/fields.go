@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/big"
 	"reflect"
 	"slices"
 	"time"
@@ -94,7 +95,7 @@ func canonical(name string, v any) any {
 		for _, r := range all {
 			limits := map[string]any{}
 			for resource, q := range r.Limits {
-				limits[resource] = q.AsDec().String()
+				limits[resource] = exact(q)
 			}
 			out = append(out, map[string]any{"numaNode": int64(r.NUMANode), "limits": limits})
 		}
@@ -108,7 +109,7 @@ func canonical(name string, v any) any {
 			if err != nil {
 				return v
 			}
-			out[resourceName] = q.AsDec().String()
+			out[resourceName] = exact(q)
 		}
 		return out
 	case "reservedSystemCPUs":
@@ -123,6 +124,12 @@ func canonical(name string, v any) any {
 		}
 	}
 	return v
+}
+
+// exact is an amount in one spelling: 0.5 is 500m.
+func exact(q resource.Quantity) string {
+	r, _ := new(big.Rat).SetString(q.AsDec().String())
+	return r.RatString()
 }
 
 // same compares two values of a setting; nil is one that is not there.
