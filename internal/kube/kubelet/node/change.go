@@ -54,7 +54,7 @@ func (n *Node) Apply(ctx context.Context, want kubelet.Want, pods int, drained b
 	if err != nil {
 		return nil, err
 	}
-	if p.settled(n) {
+	if p.Settled {
 		return &Report{Result: Unchanged, Digest: want.Digest, Has: p.Has}, nil
 	}
 	switch {
@@ -68,15 +68,6 @@ func (n *Node) Apply(ctx context.Context, want kubelet.Want, pods int, drained b
 		return nil, err
 	}
 	return c.run(ctx)
-}
-
-// settled says that nothing is to be done: the drop-in and the kubelet are as wanted.
-func (p *Plan) settled(n *Node) bool {
-	if p.Has != p.Want.Digest || p.Change.Class != kubelet.Nothing {
-		return false
-	}
-	text, err := n.Host.Files.ReadFile(p.File)
-	return p.Text == "" && err != nil || err == nil && string(text) == p.Text
 }
 
 // change is one that has been begun.

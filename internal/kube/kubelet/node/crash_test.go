@@ -3,6 +3,7 @@ package node
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/kube/kubelet"
 )
 
@@ -101,7 +103,7 @@ func TestKilledEverywhere(t *testing.T) {
 				t.Fatal(err)
 			}
 			points := strings.Split(strings.TrimSpace(string(list)), "\n")
-			if len(points) < 20 {
+			if len(points) < 15 {
 				t.Fatalf("only %d points: %v", len(points), points)
 			}
 			step := 1
@@ -163,6 +165,9 @@ func (c course) digest(t *testing.T, result string) string {
 func (c course) recovered(t *testing.T, n *Node) {
 	t.Helper()
 	r, err := n.Recover(t.Context())
+	for end := time.Now().Add(10 * time.Second); errors.Is(err, journal.ErrBusy) && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		r, err = n.Recover(t.Context()) // a child that was about to be another program has the lock a moment longer
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

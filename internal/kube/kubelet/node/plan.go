@@ -25,6 +25,8 @@ type Plan struct {
 	File   string         `json:"file"`
 	Text   string         `json:"text"`
 	Change kubelet.Change `json:"change"`
+	// Settled says that nothing is to be done: drop-in and kubelet are as wanted.
+	Settled bool `json:"settled"`
 
 	expect kubelet.Fields // what /configz is to say then
 	had    kubelet.Fields // what it says now, of the same settings
@@ -114,6 +116,7 @@ func (n *Node) plan(ctx context.Context, s *journal.State, want kubelet.Want, po
 	}
 	if setup.ConfigDir == "" {
 		if len(want.Fields) == 0 && p.Has == "" {
+			p.Settled = true
 			return p, nil
 		}
 		return nil, refuse("%w", ErrNoConfigDir)
@@ -170,7 +173,20 @@ func (n *Node) plan(ctx context.Context, s *journal.State, want kubelet.Want, po
 	if p.Change.MemoryState {
 		p.states = append(p.states, path.Join(setup.StateDir, "memory_manager_state"))
 	}
-	return p, nil
+	p.Settled, err = p.settled(n)
+	return p, err
+}
+
+// settled says whether drop-in and kubelet are as wanted.
+func (p *Plan) settled(n *Node) (bool, error) {
+	if p.Has != p.Want.Digest || p.Change.Class != kubelet.Nothing {
+		return false, nil
+	}
+	text, err := n.Host.Files.ReadFile(p.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return p.Text == "", nil
+	}
+	return string(text) == p.Text, err
 }
 
 // ours refuses a drop-in that somebody has changed since fettle wrote it.
