@@ -1,0 +1,60 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/kube/kubelet/node"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/plugin/systemctl"
+)
+
+// Unit is a kubelet that systemd starts.
+type Unit struct {
+	Host *host.Host
+	// Name is the unit's: kubelet.service.
+	Name string
+}
+
+// patience is how long systemctl may take: systemd itself ends a unit after 90 s.
+const patience = 2 * time.Minute
+
+// Stop stops the unit, which systemd then does not start again by itself.
+func (u *Unit) Stop(ctx context.Context) error {
+	return systemctl.Tell(ctx, u.Host, "stop", u.Name, patience, nil)
+}
+
+// Start starts the unit without waiting for it: how it fares is asked afterwards. That
+// it was started often before is forgotten, or systemd would refuse.
+func (u *Unit) Start(ctx context.Context) error {
+	_, _ = plugin.Run(ctx, u.Host, "systemctl", "reset-failed", "--", u.Name) // an error of one that has not failed
+	_, err := plugin.Run(ctx, u.Host, "systemctl", "start", "--no-block", "--", u.Name)
+	return err
+}
+
+// Ended asks systemd, which starts a kubelet that has ended again and again, and counts
+// that from the last start by somebody on.
+func (u *Unit) Ended(ctx context.Context) error {
+	s, err := systemctl.Show(ctx, u.Host, u.Name)
+	switch {
+	case err != nil:
+		return err
+	case s.Restarts > 0:
+		return fmt.Errorf("%w: systemd has started %s again (%d times)", node.ErrEnded, u.Name, s.Restarts)
+	case s.Active == "failed", s.Active == "inactive":
+		return fmt.Errorf("%w: %s is %s", node.ErrEnded, u.Name, s.Active)
+	}
+	return nil
+}
+
+// LastWords is the end of what the unit has logged.
+func (u *Unit) LastWords(ctx context.Context) string {
+	text, err := plugin.Run(ctx, u.Host, "journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=15", "_SYSTEMD_UNIT="+u.Name)
+	if err != nil {
+		return "its log cannot be read: " + err.Error()
+	}
+	return strings.TrimSpace(text)
+}
