@@ -7,13 +7,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/kube/kubelet/preview"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
 
 // documents is the table of the kinds of JSON output.
 var documents = map[string]any{
-	"error": Failure{},
+	"error":        Failure{},
+	"kubelet-plan": preview.Plan{},
 }
 
 func schemaCommand(a *app) *cobra.Command {
