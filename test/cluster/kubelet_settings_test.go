@@ -15,8 +15,10 @@ import (
 
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
+	policy "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -141,6 +143,7 @@ func TestKubeletSettings(t *testing.T) {
 	daemon := c.daemon(t, "daemon")
 	pids := c.Kubelet.Processes(daemon.UID)
 	moved := c.deployment(t, "moved")
+	movedPids := c.Kubelet.Processes(moved.UID)
 
 	// Without a drain.
 	first := run("{maxPods: 50, kubeAPIQPS: 60, kubeAPIBurst: 120}", node.Done)
@@ -148,7 +151,7 @@ func TestKubeletSettings(t *testing.T) {
 		t.Errorf("maxPods is %s", got)
 	}
 	c.untouched(t, daemon, pids)
-	c.untouched(t, moved, c.Kubelet.Processes(moved.UID))
+	c.untouched(t, moved, movedPids)
 	if first.DownSeconds > 30 {
 		t.Errorf("no kubelet for %.1f s", first.DownSeconds)
 	}
@@ -156,6 +159,26 @@ func TestKubeletSettings(t *testing.T) {
 	if _, err := v.Run(t.Context(), settings(t, "maxPods: 1")); err == nil || !strings.Contains(err.Error(), "2 pods run on the node, and it would take 1") {
 		t.Errorf("fewer pods than run: %v", err)
 	}
+
+	// A disruption budget that allows nothing is kept: the drain ends, and nothing is changed.
+	one := intstr.FromInt32(1)
+	budgets := c.Client.PolicyV1().PodDisruptionBudgets("default")
+	_, err := budgets.Create(t.Context(), &policy.PodDisruptionBudget{
+		ObjectMeta: meta.ObjectMeta{Name: "moved"},
+		Spec:       policy.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &meta.LabelSelector{MatchLabels: map[string]string{"app": "moved"}}},
+	}, meta.CreateOptions{})
+	c.must(err)
+	v.API.Patience = 5 * time.Second
+	kept := run("{maxPods: 50, topologyManagerPolicy: best-effort}", node.RolledBack)
+	if kept.Step != visit.Drained || !strings.Contains(kept.Error, "default/moved-") || !strings.Contains(kept.Error, "disruption budget") {
+		t.Errorf("against a disruption budget: %+v", kept)
+	}
+	c.untouched(t, moved, movedPids)
+	if got := c.configz(t, "topologyManagerPolicy"); got != `"none"` {
+		t.Errorf("topologyManagerPolicy is %s", got)
+	}
+	c.must(budgets.Delete(t.Context(), "moved", meta.DeleteOptions{}))
+	v.API.Patience = 2 * time.Minute
 
 	// The managers. A pod of a Deployment is moved away, that of a DaemonSet stays.
 	static := "{maxPods: 50, cpuManagerPolicy: static, cpuManagerReconcilePeriod: 5s, kubeReserved: {cpu: 500m}}"
@@ -194,7 +217,7 @@ func TestKubeletSettings(t *testing.T) {
 		t.Errorf("it is found before: %v", problems)
 	}
 	held := c.daemonState(t, daemon)
-	r, err := v.Node.Apply(t.Context(), settings(t, bad), 10, true)
+	r, err = v.Node.Apply(t.Context(), settings(t, bad), 10, true)
 	if err != nil {
 		t.Fatal(err)
 	}

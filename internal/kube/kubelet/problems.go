@@ -56,7 +56,7 @@ func Problems(effective Fields, m *Machine) []string {
 }
 
 // zero says that a value means the kubelet's default.
-func zero(v any) bool { return v == "" || v == int64(0) }
+func zero(v any) bool { return v == "" || v == "0s" || v == int64(0) }
 
 // defaultEviction is memory.available of evictionHard where nothing is set
 // (pkg/kubelet/apis/config/v1beta1/defaults_linux.go).
@@ -95,8 +95,10 @@ func admissionSettings(f Fields) (admission.Settings, error) {
 	if hard, ok := f["evictionHard"].(map[string]any); ok {
 		eviction = text(hard["memory.available"])
 	}
-	if s.EvictionHardMemoryBytes, err = evictionBytes(eviction); err != nil {
-		return s, err
+	if s.MemoryManagerPolicy == admission.MemoryPolicyStatic { // nothing else asks for it
+		if s.EvictionHardMemoryBytes, err = evictionBytes(eviction); err != nil {
+			return s, err
+		}
 	}
 	if gates, ok := f["featureGates"].(map[string]any); ok {
 		s.FeatureGates = map[string]bool{}

@@ -175,6 +175,11 @@ func TestRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "20-x.conf"},
+		{"files that it has not read yet", "maxPods: 300", nil, 10, func(_ *Node, k standing) {
+			if err := os.WriteFile(k.root+configDir+"/20-x.conf", []byte("kind: KubeletConfiguration\ncpuManagerPolicy: static\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "cpuManagerPolicy: the files of the kubelet say something else than it runs with"},
 		{"a kubelet that does not run", "maxPods: 300", nil, 10, func(_ *Node, k standing) { _ = k.Stop(t.Context()) }, "the kubelet has to run well before"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	component "fettle.dev/fettle/internal/component/kubelet"
 	"fettle.dev/fettle/internal/journal"
@@ -139,9 +140,16 @@ func (n *Node) plan(ctx context.Context, s *journal.State, want kubelet.Want, po
 	if err != nil {
 		return nil, refuse("the kubelet has to run well before its settings are changed: %w", err)
 	}
-	then := kubelet.Merge(kubelet.Merge(files.under, want.Fields), files.over)
-	for option := range setup.Flags {
-		then[option] = now[option] // a flag is no file's to change
+	with := func(ours kubelet.Fields) kubelet.Fields {
+		f := kubelet.Merge(kubelet.Merge(files.under, ours), files.over)
+		for option := range setup.Flags {
+			f[option] = now[option] // a flag is no file's to change
+		}
+		return f
+	}
+	then := with(want.Fields)
+	if pending := kubelet.ChangeOf(now, with(files.ours), n.Machine).Settings; len(pending) > 0 {
+		return nil, refuse("%s: the files of the kubelet say something else than it runs with, so that its next start, and its way back, would change that too: restart it first, or put the files in order", strings.Join(pending, ", "))
 	}
 	if problems := kubelet.Problems(then, n.Machine); len(problems) > 0 {
 		all := errors.New(problems[0])
@@ -210,9 +218,10 @@ func (n *Node) ours(ctx context.Context, s *journal.State, file string) error {
 	return nil
 }
 
-// configuration are the files of a kubelet without fettle's drop-in.
+// configuration are the files of a kubelet.
 type configuration struct {
 	under, over kubelet.Fields    // read before the drop-in, and after it
+	ours        kubelet.Fields    // the drop-in as it is now
 	overFrom    map[string]string // file by setting
 }
 
@@ -244,12 +253,13 @@ func (n *Node) readFiles(s component.Setup, ours string) (*configuration, error)
 		return nil, err
 	}
 	for _, name := range all {
-		if name == ours {
-			continue
-		}
 		f, err := read(name)
 		if err != nil {
 			return nil, err
+		}
+		if name == ours {
+			c.ours = f
+			continue
 		}
 		if name < ours {
 			c.under = kubelet.Merge(c.under, f)
