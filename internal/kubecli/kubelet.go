@@ -211,7 +211,7 @@ func (a *app) printKubeletPlan(p preview.Plan) {
 			}
 			takes := n.Class
 			if n.Moves > 0 {
-				takes += fmt.Sprintf(", %d pods move", n.Moves)
+				takes += fmt.Sprintf(" (pods that move: %d)", n.Moves)
 			}
 			why := n.Problem
 			if why == "" {

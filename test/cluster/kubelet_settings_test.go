@@ -18,6 +18,7 @@ import (
 	policy "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -156,6 +157,19 @@ func TestKubeletSettings(t *testing.T) {
 		t.Errorf("no kubelet for %.1f s", first.DownSeconds)
 	}
 	run("{maxPods: 50, kubeAPIQPS: 60, kubeAPIBurst: 120}", node.Unchanged)
+	// What a process that was killed has cordoned is given back; what somebody else has, not.
+	c.must(v.API.Cordon(t.Context(), "a process that was killed"))
+	run("{maxPods: 50, kubeAPIQPS: 60, kubeAPIBurst: 120}", node.Unchanged)
+	somebody := func(cordons bool) {
+		t.Helper()
+		_, err := c.Client.CoreV1().Nodes().Patch(t.Context(), c.Kubelet.Node, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, cordons), meta.PatchOptions{})
+		c.must(err)
+	}
+	somebody(true)
+	if r, err := v.Run(t.Context(), settings(t, "{maxPods: 51, kubeAPIQPS: 60, kubeAPIBurst: 120}")); err != nil || r.Result != node.Done || !c.cordoned(t) {
+		t.Errorf("on a node that somebody has cordoned: %+v %v, still so: %v", r, err, c.cordoned(t))
+	}
+	somebody(false)
 	if _, err := v.Run(t.Context(), settings(t, "maxPods: 1")); err == nil || !strings.Contains(err.Error(), "2 pods run on the node, and it would take 1") {
 		t.Errorf("fewer pods than run: %v", err)
 	}

@@ -49,7 +49,8 @@ func TestUnit(t *testing.T) {
 	}
 	all := strings.Join(s.asked, "\n")
 	stop, start := strings.Index(all, "systemctl stop -- kubelet.service"), strings.Index(all, "systemctl start --no-block -- kubelet.service")
-	if stop < 0 || start < stop || !strings.Contains(all[stop:start], "reset-failed") {
+	guarded := strings.Index(all, "systemd-run --quiet --collect --unit=fettle-kubelet-guard --on-active=60 --timer-property=AccuracySec=1s systemctl start -- kubelet.service")
+	if guarded < 0 || stop < guarded || start < stop || !strings.Contains(all[stop:start], "reset-failed") || !strings.HasSuffix(all, "systemctl stop -- fettle-kubelet-guard.timer") {
 		t.Errorf("systemd was asked:\n%s", all)
 	}
 	if got := u.LastWords(t.Context()); got != "first\nlast" {
@@ -64,6 +65,10 @@ func TestUnit(t *testing.T) {
 		if err := u.Ended(t.Context()); errors.Is(err, node.ErrEnded) != ended || !ended && err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+	s.answers, s.asked = map[string]host.Result{"systemd-run": {ExitCode: 1, Stderr: []byte("no bus\n")}}, nil
+	if err := u.Stop(t.Context()); err == nil || !strings.Contains(err.Error(), "it is not stopped") || strings.Contains(strings.Join(s.asked, "\n"), "stop -- kubelet") {
+		t.Errorf("without a guard: %v; %v", err, s.asked)
 	}
 	s.answers = map[string]host.Result{"systemctl s": {ExitCode: 5, Stderr: []byte("Unit kubelet.service not loaded.\n")}}
 	for what, do := range map[string]func(context.Context) error{"stop": u.Stop, "start": u.Start} {

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -17,13 +18,29 @@ type Unit struct {
 	Host *host.Host
 	// Name is the unit's: kubelet.service.
 	Name string
+	// GuardAfter is when a kubelet that was stopped is started again if this process has
+	// not done it; 0 is a minute.
+	GuardAfter time.Duration
 }
 
 // patience is how long systemctl may take: systemd itself ends a unit after 90 s.
 const patience = 2 * time.Minute
 
-// Stop stops the unit, which systemd then does not start again by itself.
+// guard is a timer that starts the kubelet again where nobody else does. The agent that
+// stops it may be a pod, which nobody starts again while there is no kubelet.
+const guard = "fettle-kubelet-guard"
+
+// guardAfter is when it acts: a kubelet that is to be started again is within seconds.
+const guardAfter = time.Minute
+
+// Stop stops the unit, which systemd then does not start again before guardAfter.
 func (u *Unit) Stop(ctx context.Context) error {
+	u.unguard(ctx) // that of a process that was killed
+	_, err := plugin.Run(ctx, u.Host, "systemd-run", "--quiet", "--collect", "--unit="+guard, fmt.Sprintf("--on-active=%d", int(cmp.Or(u.GuardAfter, guardAfter).Seconds())),
+		"--timer-property=AccuracySec=1s", "systemctl", "start", "--", u.Name)
+	if err != nil {
+		return fmt.Errorf("nobody would start the kubelet again if this process were killed, so it is not stopped: %w", err)
+	}
 	return systemctl.Tell(ctx, u.Host, "stop", u.Name, patience, nil)
 }
 
@@ -32,7 +49,15 @@ func (u *Unit) Stop(ctx context.Context) error {
 func (u *Unit) Start(ctx context.Context) error {
 	_, _ = plugin.Run(ctx, u.Host, "systemctl", "reset-failed", "--", u.Name) // an error of one that has not failed
 	_, err := plugin.Run(ctx, u.Host, "systemctl", "start", "--no-block", "--", u.Name)
+	if err == nil {
+		u.unguard(ctx)
+	}
 	return err
+}
+
+// unguard ends the timer, if there is one.
+func (u *Unit) unguard(ctx context.Context) {
+	_, _ = plugin.Run(ctx, u.Host, "systemctl", "stop", "--", guard+".timer")
 }
 
 // Ended asks systemd, which starts a kubelet that has ended again and again, and counts

@@ -223,17 +223,31 @@ func (c *change) commit() (*Report, error) {
 	return &c.report, nil
 }
 
+// restore gives the files back. Whoever starts the kubelet in between, a guard of the
+// service manager or a reboot, finds files with which it starts: the drop-in changes
+// only while there is no state that could be of the other one.
+func (c *change) restore(ctx context.Context) error {
+	last := len(c.tx.Entries) - 1
+	for _, e := range c.tx.Entries[:last] {
+		if err := c.put(ctx, e, setting.Absent); err != nil {
+			return err
+		}
+	}
+	for _, e := range slices.Backward(c.tx.Entries) {
+		if err := c.put(ctx, e, e.Orig); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // rollBack gives the kubelet its former files and starts it with them.
 func (c *change) rollBack(ctx context.Context) (*Report, error) {
 	c.Node.at("stop-back:before")
 	err := c.Kubelet.Stop(ctx)
 	c.Node.at("stop-back:after")
 	if err == nil {
-		for _, e := range slices.Backward(c.tx.Entries) {
-			if err = c.put(ctx, e, e.Orig); err != nil {
-				break
-			}
-		}
+		err = c.restore(ctx)
 	}
 	if err == nil {
 		err = c.start(ctx)

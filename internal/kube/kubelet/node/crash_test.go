@@ -118,6 +118,9 @@ func TestKilledEverywhere(t *testing.T) {
 						if killed, said := apply(t, k.root, c.text, i, 0); !killed {
 							t.Fatalf("the agent was not killed: %s", said)
 						}
+						if i%2 == 0 {
+							c.guarded(t, k)
+						}
 						c.recovered(t, n)
 					})
 				}
@@ -159,6 +162,27 @@ func (c course) digest(t *testing.T, result string) string {
 		return wanted(t, c.text).Digest
 	}
 	return wanted(t, cmp.Or(c.before, "{}")).Digest
+}
+
+// guarded starts the kubelet as the service manager does where nobody comes: it starts,
+// whatever was written, unless what is wanted itself keeps it from that.
+func (c course) guarded(t *testing.T, k standing) {
+	t.Helper()
+	if err := k.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		h, _ := k.Heartbeat(t.Context())
+		if err := k.Healthy(t.Context()); errors.Is(err, ErrEnded) || err == nil && h.Ready {
+			if err != nil && c.result == Done {
+				t.Errorf("by itself it does not start: %s", k.LastWords(t.Context()))
+			}
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("neither healthy nor ended")
+		}
+	}
 }
 
 // recovered lets the next agent come, and looks at what it leaves.

@@ -214,7 +214,7 @@ func (n *Node) plan(want kubelet.Want) NodePlan {
 		p.Moves, stay = len(pods.Move), len(pods.Stay)
 		if len(pods.Lost) > 0 {
 			first := pods.Lost[0]
-			p.Problem = fmt.Sprintf("%d pods stand in the way of a drain, since nothing would make them again: %s/%s is the first", len(pods.Lost), first.Namespace, first.Name)
+			p.Problem = fmt.Sprintf("pods stand in the way of a drain, since nothing would make them again: %s/%s and %d more", first.Namespace, first.Name, len(pods.Lost)-1)
 			return p
 		}
 	}
