@@ -48,7 +48,7 @@ func TestUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := strings.Join(s.asked, "\n")
-	stop, start := strings.Index(all, "systemctl stop -- kubelet.service"), strings.Index(all, "systemctl start --no-block -- kubelet.service")
+	stop, start := strings.Index(all, "systemctl stop -- kubelet.service"), strings.LastIndex(all, "systemctl start -- kubelet.service")
 	guarded := strings.Index(all, "systemd-run --quiet --collect --unit=fettle-kubelet-guard --on-active=60 --timer-property=AccuracySec=1s systemctl start -- kubelet.service")
 	if guarded < 0 || stop < guarded || start < stop || !strings.Contains(all[stop:start], "reset-failed") || !strings.HasSuffix(all, "systemctl stop -- fettle-kubelet-guard.timer") {
 		t.Errorf("systemd was asked:\n%s", all)

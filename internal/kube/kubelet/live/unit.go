@@ -44,11 +44,10 @@ func (u *Unit) Stop(ctx context.Context) error {
 	return systemctl.Tell(ctx, u.Host, "stop", u.Name, patience, nil)
 }
 
-// Start starts the unit without waiting for it: how it fares is asked afterwards. That
-// it was started often before is forgotten, or systemd would refuse.
+// Start starts the unit, and waits as long as its type says: a unit that only has to be
+// there is started at once.
 func (u *Unit) Start(ctx context.Context) error {
-	_, _ = plugin.Run(ctx, u.Host, "systemctl", "reset-failed", "--", u.Name) // an error of one that has not failed
-	_, err := plugin.Run(ctx, u.Host, "systemctl", "start", "--no-block", "--", u.Name)
+	err := systemctl.Tell(ctx, u.Host, "start", u.Name, patience, nil)
 	if err == nil {
 		u.unguard(ctx)
 	}

@@ -98,12 +98,12 @@ type Step string
 
 // The steps, in their order.
 const (
-	Stopping   Step = "stop the kubelet"
-	Writing    Step = "write its files"
-	Starting   Step = "start the kubelet"
-	Health     Step = "wait for its health"
-	HeartbeatS Step = "wait for its heartbeat"
-	Comparing  Step = "compare what it runs with"
+	Stopping  Step = "stop the kubelet"
+	Writing   Step = "write its files"
+	Starting  Step = "start the kubelet"
+	Health    Step = "wait for its health"
+	Hearing   Step = "wait for its heartbeat"
+	Comparing Step = "compare what it runs with"
 )
 
 // What became of a change.

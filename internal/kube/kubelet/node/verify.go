@@ -33,7 +33,7 @@ func (c *change) verify(ctx context.Context, expect kubelet.Fields) error {
 		if err := failed(Health, c.Kubelet.Healthy(ctx)); err != nil {
 			return err
 		}
-		if err := failed(HeartbeatS, c.fresh(ctx, c.started)); err != nil {
+		if err := failed(Hearing, c.fresh(ctx, c.started)); err != nil {
 			return err
 		}
 		return failed(Comparing, c.compare(ctx, expect))
