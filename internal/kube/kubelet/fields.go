@@ -105,7 +105,7 @@ func canonical(name string, v any) any {
 		out := map[string]any{}
 		for resourceName, text := range m {
 			s, _ := text.(string)
-			q, err := resource.ParseQuantity(s)
+			q, err := parseAmount(s)
 			if err != nil {
 				return v
 			}

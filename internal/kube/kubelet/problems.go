@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	kjson "sigs.k8s.io/json"
 
 	"fettle.dev/fettle/internal/kube/admission"
@@ -78,7 +77,7 @@ func admissionSettings(f Fields) (admission.Settings, error) {
 	}
 	for name, into := range map[string]*admission.Resources{"kubeReserved": &s.KubeReserved, "systemReserved": &s.SystemReserved} {
 		for resourceName, amount := range textsOf(f[name]) {
-			q, err := resource.ParseQuantity(amount)
+			q, err := parseAmount(amount)
 			if err != nil {
 				return s, fmt.Errorf("%s: %s: %w", name, resourceName, err)
 			}
@@ -118,9 +117,9 @@ func evictionBytes(threshold string) (uint64, error) {
 		}
 		return 0, nil
 	}
-	q, err := resource.ParseQuantity(threshold)
-	if err != nil || q.Sign() < 0 {
-		return 0, fmt.Errorf("evictionHard: memory.available is %q, which is no amount", threshold)
+	q, err := parseAmount(threshold)
+	if err != nil {
+		return 0, fmt.Errorf("evictionHard: memory.available: %w", err)
 	}
 	return uint64(q.Value()), nil
 }
@@ -152,8 +151,8 @@ func memoryReservations(v any) ([]admission.MemoryReservation, error) {
 		return nil, err
 	}
 	var items []struct {
-		NUMANode *int64                       `json:"numaNode"`
-		Limits   map[string]resource.Quantity `json:"limits"`
+		NUMANode *int64         `json:"numaNode"`
+		Limits   map[string]any `json:"limits"` // texts, and whole numbers
 	}
 	strict, err := kjson.UnmarshalStrict(b, &items)
 	if err == nil {
@@ -172,8 +171,11 @@ func memoryReservations(v any) ([]admission.MemoryReservation, error) {
 		}
 		r := admission.MemoryReservation{NUMANode: int(*item.NUMANode), Limits: admission.Resources{}}
 		for _, name := range slices.Sorted(maps.Keys(item.Limits)) {
-			q := item.Limits[name]
-			if name != admission.Memory && !strings.HasPrefix(name, "hugepages-") || q.Sign() <= 0 {
+			q, err := parseAmount(fmt.Sprint(item.Limits[name]))
+			if err != nil {
+				return nil, fmt.Errorf("item %d: %s: %w", i, name, err)
+			}
+			if name != admission.Memory && !strings.HasPrefix(name, "hugepages-") || q.Sign() == 0 {
 				return nil, fmt.Errorf("item %d: %s of %s: want memory or hugepages-SIZE, above zero", i, q.String(), name)
 			}
 			r.Limits[name] = q

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"fettle.dev/fettle/internal/lazyregexp"
 	"fettle.dev/fettle/internal/spell"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -180,12 +181,25 @@ func amounts(v any) error {
 		default:
 			return fmt.Errorf("%s: want cpu, memory, ephemeral-storage or pid%s", name, spell.Suggest(name, []string{"cpu", "memory", "ephemeral-storage", "pid"}))
 		}
-		q, err := resource.ParseQuantity(m[name].(string))
-		if err != nil || q.Sign() < 0 {
-			return fmt.Errorf("%s: want an amount such as 500m or 1Gi, found %s", name, show(m[name]))
+		if _, err := parseAmount(m[name].(string)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil
+}
+
+// amountForm is what an amount of a node can look like. A Quantity of Kubernetes may have
+// any exponent, and one of a few characters takes a machine minutes to reckon with.
+var amountForm = lazyregexp.New(`^[0-9]{1,19}(\.[0-9]{0,9})?(n|u|m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei|[eE][0-9]{1,2})?$`)
+
+// parseAmount reads an amount that is not below zero.
+func parseAmount(text string) (resource.Quantity, error) {
+	if amountForm().MatchString(text) {
+		if q, err := resource.ParseQuantity(text); err == nil {
+			return q, nil
+		}
+	}
+	return resource.Quantity{}, fmt.Errorf("want an amount such as 500m or 1Gi, found %s", show(text))
 }
 
 // reservations reads the items strictly; what they have to sum up to is for Problems.

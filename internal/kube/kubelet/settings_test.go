@@ -51,6 +51,9 @@ func TestCheck(t *testing.T) {
 		{"kubeReserved: {cpus: 500m}", `want cpu, memory, ephemeral-storage or pid (did you mean "cpu"?)`},
 		{"systemReserved: {memory: 1GB}", `memory: want an amount such as 500m or 1Gi, found "1GB"`},
 		{"systemReserved: {memory: -1Gi}", "want an amount"},
+		{"systemReserved: {memory: 1e1000000}", "want an amount"}, // it would take seconds to reckon with
+		{"{reservedMemory: [{numaNode: 0, limits: {memory: 9e2000000000}}]}", "want an amount"},
+		{"{reservedMemory: [{numaNode: 0, limits: {memory: 1073741824}}]}", ""},
 		{"reservedMemory: {numaNode: 0}", "want a list of numaNode and limits"},
 		{"reservedMemory: [{limits: {memory: 1Gi}}]", "item 0: want numaNode"},
 		{"reservedMemory: [{numaNode: 0, limits: {cpu: 1}}]", "item 0: 1 of cpu: want memory or hugepages-SIZE"},
