@@ -45,6 +45,9 @@ func agent() {
 		panic(err)
 	}
 	r, err := n.Apply(context.Background(), w, 10, true)
+	for end := time.Now().Add(10 * time.Second); errors.Is(err, journal.ErrBusy) && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		r, err = n.Apply(context.Background(), w, 10, true) // a child of the test that was about to be another program has the lock a moment longer
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -106,8 +109,11 @@ func TestKilledEverywhere(t *testing.T) {
 			if len(points) < 15 {
 				t.Fatalf("only %d points: %v", len(points), points)
 			}
-			step := 5 // a sample; the slow matrix takes all
-			if os.Getenv("FETTLE_TEST_NIGHTLY") == "1" {
+			step := 6 // a sample; the slow matrix takes all
+			switch {
+			case testing.Short():
+				step = 12
+			case os.Getenv("FETTLE_TEST_NIGHTLY") == "1":
 				step = 1
 			}
 			t.Run("points", func(t *testing.T) {
