@@ -13,7 +13,6 @@ import (
 
 	"fettle.dev/fettle/internal/bench/disk"
 	"fettle.dev/fettle/internal/bench/fio"
-	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
@@ -51,7 +50,7 @@ measured turn by turn. Nothing is left behind, also after kill -9.`,
 	f.BoolVar(&o.classic, "classic", false, "storage-benchmark's cells: 4 KiB at a time, through the page cache, over the whole file")
 	f.BoolVar(&o.sustained, "sustained", false, "write until the speed is steady or the budget ends")
 	f.DurationVar(&o.budget, "budget", 10*time.Minute, "time of each cell of --sustained")
-	f.StringVar(&o.size, "size", "", "size of the file, as 4GiB, or 2xRAM (default 1GiB); never more than a quarter of the free space")
+	f.StringVar(&o.size, "size", "", "size of the file, as 4GiB, or 2xRAM (default 1GiB); at least 64MiB, and never more than a quarter of the free space")
 	f.StringVar(&o.fio, "fio", "", "the fio to run (default: the installed one)")
 	f.StringVar(&o.role, "role", "", "what the directories are for: pulp, postgresql or etcd; exit with 3 if they are too slow for that")
 	f.StringVar(&o.platform, "platform", "", "satellite: its data directories, each device once, instead of DIR")
@@ -141,29 +140,32 @@ func (a *app) benchDisk(ctx context.Context, o benchDiskOptions, dirs []string) 
 	if err := m.mayMeasure(); err != nil {
 		return err
 	}
-	engine, err := fio.Find(ctx, m.host, o.fio)
-	if errors.Is(err, fio.ErrNone) {
-		return ui.Hinted(ui.Failed, err, installHint(facts))
-	}
+	engine, err := m.fio(ctx, o.fio)
 	if err != nil {
 		return err
 	}
 	a.sayTime(plan, places)
-	run := &evidence.Run{Kind: disk.Kind, Began: m.host.Clock.Now().UTC()}
-	e, err := (&disk.Bench{Engine: engine, Host: m.host, Mode: mode}).Run(ctx, plan, places, func(done, all int, p *disk.Place, c disk.Cell) {
+	k := m.keeper(disk.Kind, m.host.Clock.Now())
+	sum := func(e *disk.Evidence) {
+		if o.platform != "" {
+			e.CompareForeman()
+		}
+		e.Sum(facts.Virtualization.Hypervisor.Or(""))
+	}
+	bench := &disk.Bench{Engine: engine, Host: m.host, Mode: mode, Finished: func(e *disk.Evidence) error {
+		sum(e)
+		return k.finished(e.Text(), e)
+	}}
+	e, err := bench.Run(ctx, plan, places, func(done, all int, p *disk.Place, c disk.Cell) {
 		a.screen.Progress("%d of %d: %s in %s", done+1, all, c.Name, p.Directory)
 	})
 	a.screen.Status("")
 	const left = "the files are gone"
 	if e == nil {
-		return cutShort(ctx, err, left, nil)
+		return cutShort(ctx, unmade(err), left, nil)
 	}
-	if o.platform != "" {
-		e.CompareForeman()
-	}
-	e.Sum(facts.Virtualization.Hypervisor.Or(""))
-	run.Verdict = e.Text()
-	recorded := m.record(run, e)
+	sum(e)
+	recorded, run := k.record(e.Text(), e), k.run
 	switch {
 	case err != nil:
 		err = errors.Join(cutShort(ctx, err, left, run), recorded)
@@ -188,6 +190,31 @@ func fitForRole(e *disk.Evidence) error {
 		return ui.Exit(ui.Failed, errors.New("no verdict: the figures are not those of the disk alone"))
 	}
 	return nil
+}
+
+// fio finds the fio to run, at the path that was asked for, if any.
+func (m *machine) fio(ctx context.Context, path string) (*fio.Engine, error) {
+	engine, err := fio.Find(ctx, m.host, path)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return engine, err
+	case errors.Is(err, fio.ErrNone):
+		return nil, ui.Hinted(ui.Failed, err, installHint(fact.Collect(m.host)))
+	case path == "":
+		return nil, ui.Hinted(ui.Failed, err, "--fio PATH names another one")
+	}
+	return nil, ui.Exit(ui.Usage, err)
+}
+
+// unmade gives the error of a directory in which the files cannot be made its exit code.
+func unmade(err error) error {
+	switch {
+	case errors.Is(err, disk.ErrNoRoom):
+		return ui.Hinted(ui.Refused, err, "make room, or name a smaller --size")
+	case errors.Is(err, disk.ErrUnwritable):
+		return ui.Exit(ui.Usage, err)
+	}
+	return err
 }
 
 func installHint(facts *fact.Facts) string {
@@ -267,7 +294,7 @@ func (o benchDiskOptions) sizes(facts *fact.Facts, places []*disk.Place) error {
 			}
 		}
 		if p.SizeBytes, err = disk.FileSize(asked, p.FreeBytes, sharers); err != nil {
-			return ui.Hinted(ui.Refused, fmt.Errorf("%s: %w", p.Directory, err), "make room, or name a smaller --size")
+			return ui.Exit(ui.Refused, fmt.Errorf("%s: %w", p.Directory, err))
 		}
 	}
 	return nil

@@ -62,6 +62,28 @@ func TestStore(t *testing.T) {
 	if len(all) != 2 || err == nil || !strings.Contains(err.Error(), "was changed after it was recorded") {
 		t.Errorf("%d, %v", len(all), err)
 	}
+
+	// Neither is one without its ID, or under another's.
+	for name, text := range map[string]string{
+		ids[1]:             strings.Replace(string(text), `"id": "`+ids[1]+`"`, `"id": ""`, 1),
+		ids[2]:             strings.Replace(string(text), `"id": "`+ids[1]+`",`, "", 1),
+		"0123456789abcdef": string(text),
+	} {
+		path := filepath.Join(s.Dir, name+".json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var damaged *Damaged
+		if r, err := s.Get(name); !errors.As(err, &damaged) || damaged.Path != path {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+	if err := os.Remove(filepath.Join(s.Dir, ids[0]+".json")); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := s.All(); all == nil || len(all) != 0 || strings.Count(err.Error(), "\n") != 2 {
+		t.Errorf("%v, %v", all, err)
+	}
 }
 
 func TestManyWriters(t *testing.T) {
@@ -158,6 +180,70 @@ func TestCutOffAtEachByte(t *testing.T) {
 		if got := strings.Count(string(again), "\n"); got != want+2 {
 			t.Fatalf("cut at %d: %d lines after one more, want %d", at, got, want+2)
 		}
+	}
+}
+
+// TestReplace: there is always one line, of a run whose process lives, and nothing else is
+// left of the run when it is dropped, or has ended.
+func TestReplace(t *testing.T) {
+	s := Store{filepath.Join(t.TempDir(), "runs")}
+	u, err := s.Begin(run(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Replace(0); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	over := make(chan struct{})
+	for range 2 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				n, whole := -1, 0
+				r, alive, err := s.Look(u.Name(), func(text []byte) error { whole++; return json.Unmarshal(text, &n) })
+				if err != nil || !alive || whole != 1 || n < 0 || r.Verdict != "faster by 1 %" {
+					t.Errorf("%v, alive %v, %d lines, the last is %d", err, alive, whole, n)
+					return
+				}
+				if err := s.Drop(u.Name()); err != nil && !errors.Is(err, ErrAtWork) {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for n := range 60 {
+		if err := u.Replace(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(over)
+	wg.Wait()
+	if err := os.WriteFile(u.Path+replacing, []byte("half a l"), 0o600); err != nil { // killed in Replace
+		t.Fatal(err)
+	}
+	if names, err := s.CutOff(); err != nil || len(names) != 1 || names[0] != u.Name() {
+		t.Error(names, err)
+	}
+	if err := s.Finish(u); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(s.Dir); err != nil || len(left) != 1 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+	if u, err = s.Begin(run(2)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(u.Replace("a"), u.Close(), os.WriteFile(u.Path+replacing, nil, 0o600), s.Drop(u.Name())); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(s.Dir); err != nil || len(left) != 1 {
+		t.Errorf("left are %v, %v", left, err)
 	}
 }
 

@@ -101,6 +101,7 @@ var table = []place{
 	{path: "internal/host", layer: 0, also: []string{"internal/lazyregexp", "internal/unit"}},
 	{path: "internal/host/hosttest", layer: testSupport},
 	{path: "internal/lazyregexp", layer: 0},
+	{path: "internal/peak", layer: 0},
 	{path: "internal/plaintext", layer: 0},
 	{path: "internal/spell", layer: 0},
 	{path: "internal/unit", layer: 0},
