@@ -3,8 +3,9 @@ package deploy
 
 import "embed"
 
-// FS has the definitions of the objects in crds, the operator's own Tuned object in
+// FS has the definitions of the objects in crds, those that only a cluster without
+// OpenShift's own needs in crds/plain, the operator's own Tuned object in
 // default-tuned.yaml, and what the operator and the agents need in operator and agent.
 //
-//go:embed *.yaml crds/*.yaml operator/*.yaml agent/*.yaml
+//go:embed *.yaml crds/*.yaml crds/plain/*.yaml operator/*.yaml agent/*.yaml
 var FS embed.FS

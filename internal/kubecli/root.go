@@ -42,6 +42,7 @@ var verbs = []verb{
 	{"agent", agentCommand},
 	{"pod", podCommand},
 	{"scale", scaleCommand},
+	{"kubelet", kubeletCommand},
 	{"schema", schemaCommand},
 }
 

@@ -37,6 +37,8 @@ func TestCommandLine(t *testing.T) {
 		{"--help", ui.Done, "  130  interrupted, undone\n"},
 		{"schemas", ui.Usage, `unknown command "schemas" (did you mean "schema"?)`},
 		{"schema error extra", ui.Usage, "see kubectl fettle schema --help"},
+		{"kubelet plan", ui.Usage, "accepts 1 arg(s), received 0"},
+		{"kubelet plan nowhere.yaml", ui.Usage, "nowhere.yaml: no such file"},
 		{"schema --no", ui.Usage, "unknown flag: --no"},
 		{"schema nothing", ui.Usage, "kubectl fettle schema lists the kinds"},
 		{"operator --allow scripts", ui.Usage, `--allow: nothing called "scripts" is refused`},

@@ -9,6 +9,7 @@ import (
 
 	"fettle.dev/fettle/internal/kube/admission"
 	"fettle.dev/fettle/internal/kube/agent"
+	"fettle.dev/fettle/internal/kube/kubelet/preview"
 	"fettle.dev/fettle/internal/kube/nodestatus"
 	"fettle.dev/fettle/internal/kube/pinning"
 	"fettle.dev/fettle/internal/report"
@@ -23,6 +24,7 @@ var documents = map[string]any{
 	"pod-admission": admission.Document{},
 	"pod-verify":    pinning.Document{},
 	"scale-plan":    ScalePlan{},
+	"kubelet-plan":  preview.Plan{},
 }
 
 func schemaCommand(a *app) *cobra.Command {

@@ -98,7 +98,7 @@ func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 		configs = []string{c.value}
 	}
 	if d, ok := i.flag("config-dir"); ok {
-		more, err := dropIns(h, d.value)
+		more, err := DropIns(h, d.value)
 		if err != nil {
 			return nil, unreadError{err}
 		}

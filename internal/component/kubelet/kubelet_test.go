@@ -163,3 +163,31 @@ func TestTooManyDropIns(t *testing.T) {
 		t.Errorf("%v %v", all, err)
 	}
 }
+
+// Where a kubelet reads from is what its process says, else its unit; drop-ins lie in
+// directories too, and the order is that of a walk.
+func TestSetup(t *testing.T) {
+	drop := "kind: KubeletConfiguration\n"
+	files := map[string]string{
+		"etc/systemd/system/kubelet.service": "[Service]\nExecStart=/usr/bin/kubelet --config=/etc/unit.yaml --max-pods=50\n",
+		"etc/k.d/90-fettle.conf":             drop, "etc/k.d/10-a.conf": drop, "etc/k.d/50-more/b.conf": drop, "etc/k.d/50-more/c.yaml": drop, "etc/k.d/99-z.conf": drop,
+	}
+	s, err := ReadSetup(hosttest.Mounted(t, files))
+	if err != nil || s.Config != "/etc/unit.yaml" || s.ConfigDir != "" || s.StateDir != "/var/lib/kubelet" || s.Flags["maxPods"] != (Flag{"50", "/etc/systemd/system/kubelet.service:2"}) {
+		t.Errorf("of the unit: %+v %v", s, err)
+	}
+	files["proc/41/comm"] = "kubelet\n"
+	files["proc/41/cmdline"] = "/usr/bin/kubelet\x00--config-dir=/etc/k.d\x00--root-dir\x00/data/kubelet\x00--topology-manager-scope=pod\x00"
+	h := hosttest.Mounted(t, files)
+	s, err = ReadSetup(h)
+	if err != nil || s.Config != "" || s.ConfigDir != "/etc/k.d" || s.StateDir != "/data/kubelet" || len(s.Flags) != 1 || s.Flags["topologyManagerScope"].Value != "pod" {
+		t.Errorf("of the process: %+v %v", s, err)
+	}
+	got, err := DropIns(h, s.ConfigDir)
+	if want := "[/etc/k.d/10-a.conf /etc/k.d/50-more/b.conf /etc/k.d/90-fettle.conf /etc/k.d/99-z.conf]"; err != nil || fmt.Sprint(got) != want {
+		t.Errorf("drop-ins %v %v, want %s", got, err, want)
+	}
+	if _, err := ReadSetup(hosttest.Mounted(t, map[string]string{"etc/hostname": "x\n"})); err != ErrNone {
+		t.Errorf("without a kubelet: %v", err)
+	}
+}

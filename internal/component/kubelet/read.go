@@ -97,7 +97,9 @@ var flagOptions = map[string]string{
 	"pod-max-pids": "podPidsLimit", "container-log-max-size": "containerLogMaxSize", "container-log-max-files": "containerLogMaxFiles",
 	"protect-kernel-defaults": "protectKernelDefaults", "fail-swap-on": "failSwapOn", "cgroup-driver": "cgroupDriver",
 	"serialize-image-pulls": "serializeImagePulls", "reserved-cpus": "reservedSystemCPUs", "system-reserved": "systemReserved",
-	"kube-reserved": "kubeReserved", "eviction-hard": "evictionHard",
+	"kube-reserved": "kubeReserved", "eviction-hard": "evictionHard", "reserved-memory": "reservedMemory",
+	"cpu-manager-policy-options": "cpuManagerPolicyOptions", "topology-manager-scope": "topologyManagerScope",
+	"topology-manager-policy-options": "topologyManagerPolicyOptions",
 }
 
 // readFlags takes the flags from the lines of a unit or of a file of arguments.
@@ -141,9 +143,15 @@ func flagsOf(words []string, at string, into map[string]told) {
 	}
 }
 
-// dropIns are the files of --config-dir in their order: by name, ".conf" only
-// (Kubernetes 1.30, "Set kubelet parameters via a configuration file").
-func dropIns(h *host.Host, dir string) ([]string, error) {
+// maxDepth bounds how deep directories of drop-ins lie in each other.
+const maxDepth = 8
+
+// DropIns are the files of --config-dir in the order in which they are read: by name,
+// ".conf" only, directories in it too (cmd/kubelet/app/server.go,
+// mergeKubeletConfigurations). A directory that is not there has none.
+func DropIns(h *host.Host, dir string) ([]string, error) { return dropInsBelow(h, dir, 0) }
+
+func dropInsBelow(h *host.Host, dir string, depth int) ([]string, error) {
 	entries, err := h.Files.ReadDir(dir)
 	switch {
 	case errors.Is(err, host.ErrNotRecorded):
@@ -152,14 +160,24 @@ func dropIns(h *host.Host, dir string) ([]string, error) {
 		return nil, nil
 	case err != nil:
 		return nil, err
+	case depth > maxDepth:
+		return nil, fmt.Errorf("%s: directories lie more than %d deep in each other", dir, maxDepth)
 	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	var out []string
 	for _, e := range entries {
-		if path.Ext(e.Name()) == ".conf" && !e.IsDir() {
-			out = append(out, path.Join(dir, e.Name()))
+		name := path.Join(dir, e.Name())
+		switch {
+		case e.IsDir():
+			more, err := dropInsBelow(h, name, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, more...)
+		case path.Ext(name) == ".conf":
+			out = append(out, name)
 		}
 	}
-	slices.Sort(out)
 	return out, nil
 }
 

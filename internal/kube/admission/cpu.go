@@ -31,8 +31,8 @@ func startCPUManager(in *Input, s Settings, t *topology) (*cpuManager, error) {
 	}
 	switch s.CPUManagerPolicy {
 	case PolicyNone:
-		if len(s.CPUManagerPolicyOptions) > 0 {
-			return nil, errors.New("cpuManagerPolicyOptions are given, and cpuManagerPolicy none takes none: set it to static or leave the options out")
+		if err := s.noneTakes(); err != nil {
+			return nil, err
 		}
 		if st := in.State.CPU; st != nil && st.Policy != PolicyNone {
 			return nil, otherPolicy("cpuManagerPolicy", PolicyNone, st.Policy, "cpu_manager_state")
@@ -42,22 +42,17 @@ func startCPUManager(in *Input, s Settings, t *topology) (*cpuManager, error) {
 	default:
 		return nil, fmt.Errorf("cpuManagerPolicy %q: want none or static", s.CPUManagerPolicy)
 	}
-	reserved := s.reserved(CPU)
-	if reserved.Sign() <= 0 {
-		return nil, errors.New("the static CPU manager needs CPUs that are reserved for the system: set reservedSystemCPUs, or cpu in kubeReserved or systemReserved")
+	if err := s.staticNeeds(); err != nil {
+		return nil, err
 	}
 	options, err := s.cpuOptions()
 	if err != nil {
 		return nil, err
 	}
-	if options.bySocket {
-		if s.TopologyManagerPolicy == PolicySingleNUMANode {
-			return nil, errors.New("cpuManagerPolicyOptions: align-by-socket does not go with topologyManagerPolicy single-numa-node")
-		}
-		if len(t.sockets) > len(t.nodes) {
-			return nil, fmt.Errorf("cpuManagerPolicyOptions: align-by-socket is for machines with at least as many NUMA nodes as sockets, and this one has %d and %d", len(t.nodes), len(t.sockets))
-		}
+	if options.bySocket && len(t.sockets) > len(t.nodes) {
+		return nil, fmt.Errorf("cpuManagerPolicyOptions: align-by-socket is for machines with at least as many NUMA nodes as sockets, and this one has %d and %d", len(t.nodes), len(t.sockets))
 	}
+	reserved := s.reserved(CPU)
 	m := &cpuManager{static: true, t: t, options: options}
 	number := int(math.Ceil(float64(reserved.MilliValue()) / 1000))
 	if m.reserved = s.ReservedSystemCPUs; m.reserved.IsEmpty() {

@@ -1,0 +1,61 @@
+package kubelet
+
+import (
+	"errors"
+	"fmt"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// Setup is where a kubelet has its configuration and its state.
+type Setup struct {
+	// Config is the configuration file; "" where everything is on the command line.
+	Config string
+	// ConfigDir is the directory of drop-ins over it (--config-dir); "" for none.
+	ConfigDir string
+	// StateDir holds cpu_manager_state and memory_manager_state (--root-dir).
+	StateDir string
+	// Flags are the options of KubeletConfiguration that the command line has, each with
+	// its value and where it stands. A flag goes before every file.
+	Flags map[string]Flag
+}
+
+// Flag is a flag of a command line.
+type Flag struct{ Value, At string }
+
+// ErrNone says that a machine has no kubelet.
+var ErrNone = errors.New("no kubelet runs on this machine, and no unit would start one")
+
+// ReadSetup reads the command line of the kubelet that runs, or, where none does, that
+// of its unit. The error is ErrNone where there is neither.
+func ReadSetup(h *host.Host) (Setup, error) {
+	flags := map[string]told{}
+	if args, pid := process(h); pid != "" {
+		flagsOf(args, "the command line of process "+pid, flags)
+	} else {
+		units, env, err := unitFiles(h)
+		if err != nil {
+			return Setup{}, err
+		}
+		if len(units) == 0 {
+			return Setup{}, ErrNone
+		}
+		for _, f := range append(units, env...) {
+			text, err := h.Files.ReadFile(f)
+			if err != nil {
+				return Setup{}, fmt.Errorf("what starts the kubelet cannot be read: %w", err)
+			}
+			readFlags(string(text), f, flags)
+		}
+	}
+	s := Setup{Config: flags["--config"].value, ConfigDir: flags["--config-dir"].value, StateDir: "/var/lib/kubelet", Flags: map[string]Flag{}}
+	if dir := flags["--root-dir"].value; dir != "" {
+		s.StateDir = dir
+	}
+	for _, option := range flagOptions {
+		if t, ok := flags[option]; ok {
+			s.Flags[option] = Flag{t.value, t.at}
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,100 @@
+// Package live asks and tells the kubelet of a running node: it is started and stopped by
+// a service manager, and says what it runs with, and that it lives, by way of the API
+// server. It is what package node needs of a kubelet.
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"fettle.dev/fettle/internal/kube/kubelet"
+	"fettle.dev/fettle/internal/kube/kubelet/node"
+)
+
+// Service is what starts a kubelet. Its methods are those of node.Kubelet.
+type Service interface {
+	Stop(context.Context) error
+	Start(context.Context) error
+	// Ended is an error that wraps node.ErrEnded when it has ended since it was started.
+	Ended(context.Context) error
+	LastWords(context.Context) string
+}
+
+// Kubelet is the kubelet of a node. Who asks needs the right to get nodes, nodes/proxy
+// and the leases of kube-node-lease.
+type Kubelet struct {
+	Service
+	Client kubernetes.Interface
+	Node   string
+}
+
+// timeout bounds a question to the API server and to the kubelet through it.
+const timeout = 5 * time.Second
+
+// Healthy asks /healthz.
+func (k *Kubelet) Healthy(ctx context.Context) error {
+	if err := k.Ended(ctx); err != nil {
+		return err
+	}
+	_, err := k.get(ctx, "healthz")
+	return err
+}
+
+// Configz asks /configz.
+func (k *Kubelet) Configz(ctx context.Context) (kubelet.Fields, error) {
+	text, err := k.get(ctx, "configz")
+	if err != nil {
+		return nil, err
+	}
+	all, err := kubelet.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("/configz: %w", err)
+	}
+	f, ok := all["kubeletconfig"].(map[string]any)
+	if !ok {
+		return nil, errors.New("/configz: there is no kubeletconfig in it")
+	}
+	return f, nil
+}
+
+func (k *Kubelet) get(ctx context.Context, path string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	text, err := k.Client.CoreV1().RESTClient().Get().Resource("nodes").Name(k.Node).SubResource("proxy").Suffix(path).DoRaw(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("/%s of the kubelet: %w", path, err)
+	}
+	return text, nil
+}
+
+// Heartbeat asks the API server for the node and its lease.
+func (k *Kubelet) Heartbeat(ctx context.Context) (node.Heartbeat, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var h node.Heartbeat
+	n, err := k.Client.CoreV1().Nodes().Get(ctx, k.Node, meta.GetOptions{})
+	if err != nil {
+		return h, err
+	}
+	i := slices.IndexFunc(n.Status.Conditions, func(c core.NodeCondition) bool { return c.Type == core.NodeReady })
+	if i < 0 {
+		return h, fmt.Errorf("node %s does not say whether it is Ready", k.Node)
+	}
+	c := n.Status.Conditions[i]
+	h.Ready, h.Status, h.Why = c.Status == core.ConditionTrue, c.LastHeartbeatTime.Time, c.Message
+	lease, err := k.Client.CoordinationV1().Leases(core.NamespaceNodeLease).Get(ctx, k.Node, meta.GetOptions{})
+	if err != nil {
+		return h, err
+	}
+	if lease.Spec.RenewTime != nil {
+		h.Lease = lease.Spec.RenewTime.Time
+	}
+	return h, nil
+}

@@ -1,0 +1,118 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
+	"fettle.dev/fettle/internal/kube/kubelet/node"
+)
+
+// systemd answers systemctl and journalctl, and keeps what it was asked.
+type systemd struct {
+	asked   []string
+	answers map[string]host.Result // by the beginning of the command
+}
+
+func (s *systemd) Run(_ context.Context, c host.Command) (host.Result, error) {
+	s.asked = append(s.asked, c.String())
+	for begin, r := range s.answers {
+		if strings.HasPrefix(c.String(), begin) {
+			return r, nil
+		}
+	}
+	return host.Result{}, nil
+}
+
+func (*systemd) LookPath(name string) (string, error) { return "/usr/bin/" + name, nil }
+
+func TestUnit(t *testing.T) {
+	s := &systemd{answers: map[string]host.Result{"journalctl": {Stdout: []byte("first\nlast\n")}}}
+	h := hosttest.Mounted(t, map[string]string{"etc/hostname": "n\n"})
+	h.Exec = s
+	u := &Unit{Host: h, Name: "kubelet.service"}
+	if err := u.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(s.asked, "\n")
+	stop, start := strings.Index(all, "systemctl stop -- kubelet.service"), strings.LastIndex(all, "systemctl start -- kubelet.service")
+	guarded := strings.Index(all, "systemd-run --quiet --collect --unit=fettle-kubelet-guard --on-active=60 --timer-property=AccuracySec=1s systemctl start -- kubelet.service")
+	if guarded < 0 || stop < guarded || start < stop || !strings.Contains(all[stop:start], "reset-failed") || !strings.HasSuffix(all, "systemctl stop -- fettle-kubelet-guard.timer") {
+		t.Errorf("systemd was asked:\n%s", all)
+	}
+	if got := u.LastWords(t.Context()); got != "first\nlast" {
+		t.Errorf("last words: %q", got)
+	}
+	for text, ended := range map[string]bool{
+		"ActiveState=active\nNRestarts=0\n": false, "ActiveState=activating\nNRestarts=0\n": false,
+		"ActiveState=activating\nNRestarts=1\n": true, "ActiveState=active\nNRestarts=2\n": true,
+		"ActiveState=failed\nNRestarts=0\n": true, "ActiveState=inactive\nNRestarts=0\n": true,
+	} {
+		s.answers = map[string]host.Result{"systemctl show": {Stdout: []byte("LoadState=loaded\n" + text)}}
+		if err := u.Ended(t.Context()); errors.Is(err, node.ErrEnded) != ended || !ended && err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	s.answers, s.asked = map[string]host.Result{"systemd-run": {ExitCode: 1, Stderr: []byte("no bus\n")}}, nil
+	if err := u.Stop(t.Context()); err == nil || !strings.Contains(err.Error(), "it is not stopped") || strings.Contains(strings.Join(s.asked, "\n"), "stop -- kubelet") {
+		t.Errorf("without a guard: %v; %v", err, s.asked)
+	}
+	s.answers = map[string]host.Result{"systemctl s": {ExitCode: 5, Stderr: []byte("Unit kubelet.service not loaded.\n")}}
+	for what, do := range map[string]func(context.Context) error{"stop": u.Stop, "start": u.Start} {
+		if err := do(t.Context()); err == nil || !strings.Contains(err.Error(), "not loaded") {
+			t.Errorf("%s of a unit that there is not: %v", what, err)
+		}
+	}
+}
+
+// runs is a service that runs.
+type runs struct{ Service }
+
+func (runs) Ended(context.Context) error { return nil }
+
+func TestKubelet(t *testing.T) {
+	api := http.NewServeMux()
+	say := func(path, text string) {
+		api.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, text)
+		})
+	}
+	say("/api/v1/nodes/n/proxy/healthz", "ok")
+	say("/api/v1/nodes/n/proxy/configz", `{"kubeletconfig":{"maxPods":110,"cpuManagerPolicy":"none"}}`)
+	say("/api/v1/nodes/n", `{"kind":"Node","apiVersion":"v1","metadata":{"name":"n"},"status":{"conditions":[{"type":"Ready","status":"False","lastHeartbeatTime":"2026-01-02T03:04:05Z","message":"no network"}]}}`)
+	say("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/n", `{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","spec":{"renewTime":"2026-01-02T03:04:06.789000Z"}}`)
+	server := httptest.NewServer(api)
+	defer server.Close()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &Kubelet{Service: runs{}, Client: client, Node: "n"}
+	if err := k.Healthy(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if f, err := k.Configz(t.Context()); err != nil || f["maxPods"] != int64(110) {
+		t.Errorf("%v %v", f, err)
+	}
+	want := node.Heartbeat{Lease: time.Date(2026, 1, 2, 3, 4, 6, 789e6, time.UTC), Status: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Why: "no network"}
+	if h, err := k.Heartbeat(t.Context()); err != nil || !h.Lease.Equal(want.Lease) || !h.Status.Equal(want.Status) || h.Ready || h.Why != want.Why {
+		t.Errorf("%+v %v", h, err)
+	}
+	if f, err := (&Kubelet{Client: client, Node: "m"}).Configz(t.Context()); err == nil {
+		t.Errorf("of a node that there is not: %v", f)
+	}
+}

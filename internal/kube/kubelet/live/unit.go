@@ -1,0 +1,84 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/kube/kubelet/node"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/plugin/systemctl"
+)
+
+// Unit is a kubelet that systemd starts.
+type Unit struct {
+	Host *host.Host
+	// Name is the unit's: kubelet.service.
+	Name string
+	// GuardAfter is when a kubelet that was stopped is started again if this process has
+	// not done it; 0 is a minute.
+	GuardAfter time.Duration
+}
+
+// patience is how long systemctl may take: systemd itself ends a unit after 90 s.
+const patience = 2 * time.Minute
+
+// guard is a timer that starts the kubelet again where nobody else does. The agent that
+// stops it may be a pod, which nobody starts again while there is no kubelet.
+const guard = "fettle-kubelet-guard"
+
+// guardAfter is when it acts: a kubelet that is to be started again is within seconds.
+const guardAfter = time.Minute
+
+// Stop stops the unit, which systemd then does not start again before guardAfter.
+func (u *Unit) Stop(ctx context.Context) error {
+	u.unguard(ctx) // that of a process that was killed
+	_, err := plugin.Run(ctx, u.Host, "systemd-run", "--quiet", "--collect", "--unit="+guard, fmt.Sprintf("--on-active=%d", int(cmp.Or(u.GuardAfter, guardAfter).Seconds())),
+		"--timer-property=AccuracySec=1s", "systemctl", "start", "--", u.Name)
+	if err != nil {
+		return fmt.Errorf("nobody would start the kubelet again if this process were killed, so it is not stopped: %w", err)
+	}
+	return systemctl.Tell(ctx, u.Host, "stop", u.Name, patience, nil)
+}
+
+// Start starts the unit, and waits as long as its type says: a unit that only has to be
+// there is started at once.
+func (u *Unit) Start(ctx context.Context) error {
+	err := systemctl.Tell(ctx, u.Host, "start", u.Name, patience, nil)
+	if err == nil {
+		u.unguard(ctx)
+	}
+	return err
+}
+
+// unguard ends the timer, if there is one.
+func (u *Unit) unguard(ctx context.Context) {
+	_, _ = plugin.Run(ctx, u.Host, "systemctl", "stop", "--", guard+".timer")
+}
+
+// Ended asks systemd, which starts a kubelet that has ended again and again, and counts
+// that from the last start by somebody on.
+func (u *Unit) Ended(ctx context.Context) error {
+	s, err := systemctl.Show(ctx, u.Host, u.Name)
+	switch {
+	case err != nil:
+		return err
+	case s.Restarts > 0:
+		return fmt.Errorf("%w: systemd has started %s again (%d times)", node.ErrEnded, u.Name, s.Restarts)
+	case s.Active == "failed", s.Active == "inactive":
+		return fmt.Errorf("%w: %s is %s", node.ErrEnded, u.Name, s.Active)
+	}
+	return nil
+}
+
+// LastWords is the end of what the unit has logged.
+func (u *Unit) LastWords(ctx context.Context) string {
+	text, err := plugin.Run(ctx, u.Host, "journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=15", "_SYSTEMD_UNIT="+u.Name)
+	if err != nil {
+		return "its log cannot be read: " + err.Error()
+	}
+	return strings.TrimSpace(text)
+}

@@ -1,0 +1,24 @@
+package kubelet
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/testroot"
+)
+
+// TestManual holds the manual's tables against what may be set and what is refused.
+func TestManual(t *testing.T) {
+	var set, not strings.Builder
+	set.WriteString("| setting | takes | what it is |\n|---|---|---|\n")
+	for _, s := range settings {
+		set.WriteString("| `" + s.name + "` | " + s.class.String() + " | " + s.doc + " |\n")
+	}
+	not.WriteString("| refused | because |\n|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(refused)) {
+		not.WriteString("| `" + name + "` | " + refused[name] + " |\n")
+	}
+	testroot.Manual(t, "152-kubelet.md", testroot.Generated{Name: "settings", Text: set.String()}, testroot.Generated{Name: "refused", Text: not.String()})
+}

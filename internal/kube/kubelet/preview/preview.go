@@ -1,0 +1,228 @@
+// Package preview says what a roll-out of KubeletConfig objects would do to the nodes of
+// a cluster, from what was read of it: which settings each pool gets, what that takes on
+// each node, what is in its way, and in which order the nodes would go.
+package preview
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	core "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"fettle.dev/fettle/internal/kube/kubelet"
+	"fettle.dev/fettle/internal/kube/kubelet/drain"
+	"fettle.dev/fettle/internal/kube/kubeletconfig"
+	"fettle.dev/fettle/internal/kube/rollout"
+)
+
+// Cluster is what was read of one.
+type Cluster struct {
+	Configs []kubeletconfig.KubeletConfig
+	Pools   []Pool
+	Nodes   []Node
+}
+
+// Pool is a KubeletPool or a MachineConfigPool.
+type Pool struct {
+	Name           string
+	Labels         map[string]string
+	NodeSelector   *metav1.LabelSelector
+	MaxUnavailable *intstr.IntOrString
+	Paused         bool
+}
+
+// Node is a node of the cluster.
+type Node struct {
+	core.Node
+	// Runs is what its kubelet runs with (/configz); where it is nil, Unread says why.
+	Runs   kubelet.Fields
+	Unread string
+	// Pods are those on it that have not ended.
+	Pods []core.Pod
+}
+
+// Plan is what would be done.
+type Plan struct {
+	Schema string     `json:"schema"` // fettle/kubelet-plan/v1
+	Pools  []PoolPlan `json:"pools"`
+	// Unselected are KubeletConfig objects that select no pool.
+	Unselected []string `json:"unselected,omitempty"`
+	Notes      []string `json:"notes,omitempty"`
+}
+
+// PoolPlan is what would be done to the nodes of a pool.
+type PoolPlan struct {
+	Name string `json:"name"`
+	// KubeletConfigs are the objects that select it, Settings what they want together.
+	KubeletConfigs []string       `json:"kubelet_configs,omitempty"`
+	Settings       kubelet.Fields `json:"settings,omitempty"`
+	Notes          []string       `json:"notes,omitempty"`
+	// Refused says why nothing of it would be done.
+	Refused        string     `json:"refused,omitempty"`
+	MaxUnavailable int        `json:"max_unavailable"`
+	Stopped        string     `json:"stopped,omitempty"`
+	Nodes          []NodePlan `json:"nodes,omitempty"`
+}
+
+// NodePlan is what would be done to a node.
+type NodePlan struct {
+	Name string `json:"name"`
+	// Order is its place in the roll-out, from 1; 0 where it would not be changed.
+	Order int `json:"order,omitempty"`
+	// Now says that it would begin at once.
+	Now bool `json:"now,omitempty"`
+	// Class is nothing, restart, drain and restart, or unknown.
+	Class    string   `json:"class"`
+	Settings []string `json:"settings,omitempty"`
+	// Moves is how many pods a drain would move away.
+	Moves int `json:"moves,omitempty"`
+	// Problem says why it would be refused on the node, Held why the node has to wait.
+	Problem string `json:"problem,omitempty"`
+	Held    string `json:"held,omitempty"`
+}
+
+// Unknown is the class of a change of a kubelet that does not say what it runs with.
+const Unknown = "unknown"
+
+// Of makes the plan.
+func Of(c Cluster) Plan {
+	p := Plan{Schema: "fettle/kubelet-plan/v1", Pools: []PoolPlan{}}
+	var selectors []rollout.Selector
+	for _, pool := range c.Pools {
+		selectors = append(selectors, rollout.Selector{Pool: pool.Name, Nodes: pool.NodeSelector})
+	}
+	labels := map[string]map[string]string{}
+	for _, n := range c.Nodes {
+		labels[n.Name] = n.Labels
+	}
+	members, wrong := rollout.Members(selectors, labels)
+	selected := map[string]bool{}
+	pools := slices.Clone(c.Pools)
+	slices.SortFunc(pools, func(a, b Pool) int { return cmp.Compare(a.Name, b.Name) })
+	for _, pool := range pools {
+		out := PoolPlan{Name: pool.Name}
+		want, err := kubeletconfig.WantOf(c.Configs, pool.Labels)
+		if configs, _ := kubeletconfig.Selecting(c.Configs, pool.Labels); len(configs) > 0 {
+			for _, k := range configs {
+				selected[k.Name] = true
+				out.KubeletConfigs = append(out.KubeletConfigs, k.Name)
+			}
+		}
+		if err == nil {
+			err = wrong[pool.Name]
+		}
+		if err != nil {
+			out.Refused = err.Error()
+		} else {
+			out.Settings, out.Notes = want.Fields, want.Notes
+			out.nodes(pool, want, c.Nodes, members)
+		}
+		p.Pools = append(p.Pools, out)
+	}
+	for _, k := range c.Configs {
+		if !selected[k.Name] {
+			p.Unselected = append(p.Unselected, k.Name)
+		}
+	}
+	slices.Sort(p.Unselected)
+	return p
+}
+
+// nodes looks at each node of the pool and puts them in order.
+func (p *PoolPlan) nodes(pool Pool, want kubelet.Want, all []Node, members map[string]rollout.Member) {
+	const other = "other settings"
+	plans := map[string]*NodePlan{}
+	var states []rollout.Node
+	for _, n := range all {
+		m, ok := members[n.Name]
+		if !ok || !slices.Contains(m.Selected, pool.Name) {
+			continue
+		}
+		plan := n.plan(want)
+		plans[n.Name] = &plan
+		s := n.state()
+		s.Conflict, s.Has = m.Conflict, other
+		if plan.Class == kubelet.Nothing.String() {
+			s.Has = want.Digest
+		}
+		if plan.Problem != "" {
+			s.Phase, s.Tried, s.Why = rollout.Blocked, want.Digest, plan.Problem
+		}
+		states = append(states, s)
+	}
+	d := rollout.Decide(rollout.Pool{Name: pool.Name, MaxUnavailable: pool.MaxUnavailable, Paused: pool.Paused, Digest: want.Digest}, states)
+	p.MaxUnavailable, p.Stopped = d.MaxUnavailable, d.Stopped
+	for i, name := range append(slices.Clone(d.Begin), d.Waiting...) {
+		plans[name].Order, plans[name].Now = i+1, i < len(d.Begin)
+	}
+	for _, h := range d.Held {
+		if plans[h.Node].Problem == "" {
+			plans[h.Node].Held = h.Why
+		}
+	}
+	for _, s := range states {
+		p.Nodes = append(p.Nodes, *plans[s.Name])
+	}
+	last := len(states) + 1
+	place := func(n NodePlan) int {
+		if n.Order == 0 {
+			return last
+		}
+		return n.Order
+	}
+	slices.SortStableFunc(p.Nodes, func(a, b NodePlan) int { return cmp.Or(place(a)-place(b), cmp.Compare(a.Name, b.Name)) })
+}
+
+// state is what the Node object says.
+func (n *Node) state() rollout.Node {
+	s := rollout.Node{Name: n.Name, Unschedulable: n.Spec.Unschedulable}
+	for _, c := range n.Status.Conditions {
+		on := c.Status == core.ConditionTrue
+		switch c.Type {
+		case core.NodeReady:
+			s.Ready = on
+		case core.NodeDiskPressure:
+			s.DiskPressure = on
+		case core.NodeNetworkUnavailable:
+			s.NetworkUnavailable = on
+		}
+	}
+	return s
+}
+
+// plan is what the settings take on the node.
+func (n *Node) plan(want kubelet.Want) NodePlan {
+	p := NodePlan{Name: n.Name}
+	if n.Runs == nil {
+		p.Class, p.Problem = Unknown, "its kubelet does not say what it runs with: "+n.Unread
+		return p
+	}
+	then := kubelet.Merge(n.Runs, want.Fields)
+	c := kubelet.ChangeOf(n.Runs, then, nil)
+	p.Class, p.Settings = c.Class.String(), c.Settings
+	if problems := kubelet.Problems(then, nil); len(problems) > 0 {
+		p.Problem = "the kubelet would not start: " + strings.Join(problems, "; ")
+		return p
+	}
+	pods := drain.Sort(n.Pods)
+	stay := len(n.Pods)
+	if c.Class == kubelet.Drain {
+		p.Moves, stay = len(pods.Move), len(pods.Stay)
+		if len(pods.Lost) > 0 {
+			first := pods.Lost[0]
+			p.Problem = fmt.Sprintf("pods stand in the way of a drain, since nothing would make them again: %s/%s and %d more", first.Namespace, first.Name, len(pods.Lost)-1)
+			return p
+		}
+	}
+	if c.Class != kubelet.Nothing {
+		cpus := n.Status.Capacity[core.ResourceCPU]
+		if err := kubelet.TooManyPods(then, int(cpus.Value()), stay); err != nil {
+			p.Problem = err.Error()
+		}
+	}
+	return p
+}

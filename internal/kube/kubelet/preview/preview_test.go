@@ -1,0 +1,121 @@
+package preview
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"fettle.dev/fettle/internal/kube/kubelet"
+	"fettle.dev/fettle/internal/kube/kubeletconfig"
+)
+
+func node(name, runs string, pods ...core.Pod) Node {
+	n := Node{Pods: pods}
+	n.Name, n.Labels = name, map[string]string{"worker": ""}
+	n.Status.Conditions = []core.NodeCondition{{Type: core.NodeReady, Status: core.ConditionTrue}}
+	n.Status.Capacity = core.ResourceList{core.ResourceCPU: resource.MustParse("4")}
+	if runs == "" {
+		n.Unread = "no answer"
+		return n
+	}
+	f, err := kubelet.Parse([]byte(runs))
+	if err != nil {
+		panic(err)
+	}
+	n.Runs = f
+	return n
+}
+
+func pod(name, controller string) core.Pod {
+	yes := true
+	p := core.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "a"}}
+	if controller != "" {
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: controller, Controller: &yes}}
+	}
+	return p
+}
+
+func cluster(t *testing.T, settings string, nodes ...Node) Cluster {
+	t.Helper()
+	o, err := kubeletconfig.Read("f", []byte("apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: k}\nspec: {machineConfigPoolSelector: {matchLabels: {pool: w}}, kubeletConfig: "+settings+"}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	two := intstr.FromInt32(2)
+	return Cluster{Configs: o.Configs, Nodes: nodes, Pools: []Pool{{
+		Name: "w", Labels: map[string]string{"pool": "w"}, MaxUnavailable: &two,
+		NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"worker": ""}},
+	}}}
+}
+
+// lines are the nodes of the only pool, one line each.
+func lines(t *testing.T, p Plan) string {
+	t.Helper()
+	if len(p.Pools) != 1 {
+		t.Fatalf("%+v", p)
+	}
+	var b strings.Builder
+	for _, n := range p.Pools[0].Nodes {
+		fmt.Fprintf(&b, "%d %v %s %s moves %d", n.Order, n.Now, n.Name, n.Class, n.Moves)
+		for _, why := range []string{n.Problem, n.Held} {
+			if why != "" {
+				b.WriteString(": " + why)
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func TestOf(t *testing.T) {
+	cordoned := node("n4", "{maxPods: 110}")
+	cordoned.Spec.Unschedulable = true
+	crowd := make([]core.Pod, 0, 21)
+	for i := range 21 {
+		crowd = append(crowd, pod(fmt.Sprint("p", i), "ReplicaSet"))
+	}
+	for _, c := range []struct {
+		name string
+		in   Cluster
+		want string
+	}{
+		{"restart", cluster(t, "{maxPods: 20}", node("n10", "{maxPods: 110}"), node("n2", "{maxPods: 110}"), node("n1", "{maxPods: 20}"), cordoned, node("n5", ""), node("n6", "{}", crowd...)), `1 true n2 restart moves 0
+2 false n10 restart moves 0
+0 false n1 nothing moves 0
+0 false n4 restart moves 0: somebody has cordoned it
+0 false n5 unknown moves 0: its kubelet does not say what it runs with: no answer
+0 false n6 restart moves 0: 21 pods run on the node, and it would take 20 (maxPods 20, podsPerCore <nil>): move pods away first, or raise it
+`},
+		{"drain", cluster(t, "{cpuManagerPolicy: static}", node("n1", "{kubeReserved: {cpu: 500m}}", pod("a", "ReplicaSet"), pod("b", "DaemonSet")), node("n2", "{kubeReserved: {cpu: 500m}}", pod("bare", "")), node("n3", "{}")), `1 true n1 drain and restart moves 1
+0 false n2 drain and restart moves 0: pods stand in the way of a drain, since nothing would make them again: a/bare and 0 more
+0 false n3 drain and restart moves 0: the kubelet would not start: the static CPU manager needs CPUs that are reserved for the system: set reservedSystemCPUs, or cpu in kubeReserved or systemReserved
+`},
+	} {
+		if got := lines(t, Of(c.in)); got != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	in := cluster(t, "{cgroupDriver: systemd}", node("n1", "{}"))
+	p := Of(in)
+	if r := p.Pools[0]; !strings.Contains(r.Refused, "cgroupDriver: not set from an object") || len(r.Nodes) > 0 {
+		t.Errorf("%+v", r)
+	}
+	in = cluster(t, "{maxPods: 20}", node("n1", "{}"))
+	in.Pools[0].Labels = nil
+	if p := Of(in); len(p.Unselected) != 1 || p.Unselected[0] != "k" || len(p.Pools[0].Settings) > 0 {
+		t.Errorf("%+v", p)
+	}
+	in = cluster(t, "{maxPods: 20}", node("n1", "{}"))
+	in.Pools = append(in.Pools, Pool{Name: "x", NodeSelector: in.Pools[0].NodeSelector})
+	if p := Of(in); p.Pools[0].Nodes[0].Order != 0 || p.Pools[0].Nodes[0].Held != "it is in the pools w and x: let one of them select it" {
+		t.Errorf("%+v", p)
+	}
+}

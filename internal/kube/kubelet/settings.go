@@ -1,0 +1,230 @@
+package kubelet
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"fettle.dev/fettle/internal/lazyregexp"
+	"fettle.dev/fettle/internal/spell"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// The API of a kubelet's configuration and of its drop-ins.
+const (
+	APIVersion = "kubelet.config.k8s.io/v1beta1"
+	Kind       = "KubeletConfiguration"
+)
+
+// setting is one that fettle sets.
+type setting struct {
+	name string
+	// class is what a change of it takes, unless it depends on more (ClassOf).
+	class Class
+	// check says what is wrong with a value by itself.
+	check func(v any) error
+	doc   string
+}
+
+// settings are all that may be set.
+var settings = []setting{
+	{"maxPods", Restart, whole(1), "pods that the node takes"},
+	{"podsPerCore", Restart, whole(0), "pods for each CPU, up to maxPods; 0 is no such limit"},
+	{"kubeAPIQPS", Restart, whole(1), "requests to the API server in a second"},
+	{"kubeAPIBurst", Restart, whole(1), "requests to the API server at once"},
+	{"cpuManagerPolicy", Drain, words("none", "static"), "static gives whole CPUs to Guaranteed pods that ask for them"},
+	{"cpuManagerPolicyOptions", Drain, texts, "options of the policy static"},
+	{"cpuManagerReconcilePeriod", Restart, period, "how often the CPUs of containers are looked at"},
+	{"topologyManagerPolicy", Drain, words("none", "best-effort", "restricted", "single-numa-node"), "how CPUs, memory and devices of a pod are aligned"},
+	{"topologyManagerScope", Drain, words("container", "pod"), "what is aligned as one"},
+	{"topologyManagerPolicyOptions", Drain, texts, "options of the topology manager"},
+	{"memoryManagerPolicy", Drain, words("None", "Static"), "Static keeps the memory of Guaranteed pods on NUMA nodes"},
+	{"reservedSystemCPUs", Drain, cpuList, "CPUs that no Guaranteed pod gets for itself"},
+	{"kubeReserved", Drain, amounts, "what is kept for the kubelet and the container runtime"},
+	{"systemReserved", Drain, amounts, "what is kept for the rest of the system"},
+	{"reservedMemory", Drain, reservations, "memory kept by NUMA node, for the memory manager"},
+}
+
+// Names are the settings that may be set.
+func Names() []string {
+	var out []string
+	for _, s := range settings {
+		out = append(out, s.name)
+	}
+	return out
+}
+
+func find(name string) *setting {
+	if i := slices.IndexFunc(settings, func(s setting) bool { return s.name == name }); i >= 0 {
+		return &settings[i]
+	}
+	return nil
+}
+
+// refused are settings that nobody may set by an object, with the reason.
+var refused = map[string]string{
+	"cgroupDriver":           "it has to be the container runtime's, or no pod starts: change both together, by hand",
+	"clusterDNS":             "it is the cluster's own, not that of a pool: pods find each other by it",
+	"clusterDomain":          "it is the cluster's own, not that of a pool: pods find each other by it",
+	"featureGates":           "they are the cluster's own, not those of a pool (on OpenShift the object FeatureGate has them)",
+	"failSwapOn":             "whether a node has swap is decided where the node is set up",
+	"memorySwap":             "whether pods may swap (swapBehavior) is decided where the node is set up",
+	"staticPodPath":          "the control plane is started from there: a wrong one ends it",
+	"systemReservedCgroup":   "it has to match systemCgroups and the groups that the machine has, and does not go with reservedSystemCPUs: it is decided where the node is set up",
+	"kubeReservedCgroup":     "it has to match the groups that the machine has, and does not go with reservedSystemCPUs: it is decided where the node is set up",
+	"systemCgroups":          "it has to match the groups that the machine has: it is decided where the node is set up",
+	"protectKernelDefaults":  "with it a kubelet does not start where the kernel's settings are not its own: it is decided where the node is set up",
+	"evictionHard":           "which pods end when a node is short of something is decided where the node is set up",
+	"enforceNodeAllocatable": "it has to match the groups that the machine has: it is decided where the node is set up",
+}
+
+// Check says what of the fields of one KubeletConfig may not be set: all of it, in order
+// of the names. where begins each message: "KubeletConfig set-max-pods: spec.kubeletConfig".
+func Check(where string, f Fields) error {
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		if err := checkField(name, f[name]); err != nil {
+			problems = append(problems, fmt.Errorf("%s.%s: %w", where, name, err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func checkField(name string, v any) error {
+	switch name {
+	case "apiVersion":
+		return words(APIVersion)(v)
+	case "kind":
+		return words(Kind)(v)
+	}
+	if why, ok := refused[name]; ok {
+		return fmt.Errorf("not set from an object: %s", why)
+	}
+	s := find(name)
+	switch {
+	case s == nil:
+		return fmt.Errorf("none of the settings that fettle sets%s: put it into the configuration of the node's kubelet itself", spell.Suggest(name, Names()))
+	case v == nil:
+		return errors.New("null would take away what the node's own configuration says: give it a value, or leave it out")
+	}
+	return s.check(v)
+}
+
+// whole is a check for whole numbers from least on. The kubelet has 32 bits for them.
+func whole(least int64) func(any) error {
+	return func(v any) error {
+		n, ok := v.(int64)
+		if !ok || n < least || n > math.MaxInt32 {
+			return fmt.Errorf("want a whole number from %d to %d, found %s", least, math.MaxInt32, show(v))
+		}
+		return nil
+	}
+}
+
+func words(all ...string) func(any) error {
+	return func(v any) error {
+		if s, ok := v.(string); !ok || !slices.Contains(all, s) {
+			return fmt.Errorf("want %s, found %s", strings.Join(all, " or "), show(v))
+		}
+		return nil
+	}
+}
+
+// texts is a check for names with texts: the value true has to be written "true".
+func texts(v any) error {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return fmt.Errorf("want names and texts, found %s", show(v))
+	}
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if _, ok := m[name].(string); !ok {
+			return fmt.Errorf("%s: want a text, found %s: write it with quotes", name, show(m[name]))
+		}
+	}
+	return nil
+}
+
+func period(v any) error {
+	s, ok := v.(string)
+	if d, err := time.ParseDuration(s); !ok || err != nil || d <= 0 {
+		return fmt.Errorf("want a time such as 5s, found %s", show(v))
+	}
+	return nil
+}
+
+// cpuList reads as the kubelet does: numbers and ranges, and nothing else.
+func cpuList(v any) error {
+	s, ok := v.(string)
+	if !ok || strings.Trim(s, "0123456789,-") != "" {
+		return fmt.Errorf("want a list of CPUs such as 0-1,8, found %s", show(v))
+	}
+	_, err := unit.ParseCPUList(s)
+	return err
+}
+
+// amounts is a check for what can be reserved of a node (cmd/kubelet/app/server.go,
+// parseResourceList).
+func amounts(v any) error {
+	if err := texts(v); err != nil {
+		return err
+	}
+	m := v.(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		switch {
+		case name == "cpu", name == "memory", name == "ephemeral-storage", name == "pid":
+		default:
+			return fmt.Errorf("%s: want cpu, memory, ephemeral-storage or pid%s", name, spell.Suggest(name, []string{"cpu", "memory", "ephemeral-storage", "pid"}))
+		}
+		if _, err := parseAmount(m[name].(string)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// amountForm is what an amount of a node can look like. A Quantity of Kubernetes may have
+// any exponent, and one of a few characters takes a machine minutes to reckon with.
+var amountForm = lazyregexp.New(`^[0-9]{1,19}(\.[0-9]{0,9})?(n|u|m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei|[eE][0-9]{1,2})?$`)
+
+// parseAmount reads an amount that is not below zero.
+func parseAmount(text string) (resource.Quantity, error) {
+	if amountForm().MatchString(text) {
+		if q, err := resource.ParseQuantity(text); err == nil {
+			return q, nil
+		}
+	}
+	return resource.Quantity{}, fmt.Errorf("want an amount such as 500m or 1Gi, found %s", show(text))
+}
+
+// reservations reads the items strictly; what they have to sum up to is for Problems.
+func reservations(v any) error {
+	_, err := memoryReservations(v)
+	return err
+}
+
+// show says what stands there, in no more than a few words.
+func show(v any) string {
+	var text string
+	switch v := v.(type) {
+	case nil:
+		return "nothing"
+	case map[string]any:
+		return "fields"
+	case []any:
+		return "a list"
+	case string:
+		text = fmt.Sprintf("%q", v)
+	default:
+		text = fmt.Sprint(v)
+	}
+	if len(text) > 60 {
+		text = strings.ToValidUTF8(text[:57], "") + "..."
+	}
+	return text
+}

@@ -1,0 +1,70 @@
+// Package visit is the whole of a change of one node's kubelet: cordon, drain where it
+// takes one, the transaction on the node, uncordon. It may end at any point: the next
+// visit goes on from there, or takes back.
+package visit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/kube/kubelet"
+	"fettle.dev/fettle/internal/kube/kubelet/drain"
+	"fettle.dev/fettle/internal/kube/kubelet/node"
+)
+
+// Drained is the step of a visit before the transaction, in the words of a report.
+const Drained node.Step = "drain the node"
+
+// Visit is a node and what the API server has of it.
+type Visit struct {
+	Node *node.Node
+	API  *drain.Node
+}
+
+// Run makes the node's kubelet run with what is wanted. The error is of what could not
+// be begun: then the node is as before. A node whose kubelet runs neither with the new
+// nor with its former settings (node.Incomplete) stays cordoned.
+func (v *Visit) Run(ctx context.Context, want kubelet.Want) (*node.Report, error) {
+	r, err := v.Node.Recover(ctx)
+	if err != nil || r != nil && r.Result == node.Incomplete {
+		return r, err
+	}
+	p, err := v.Node.Plan(ctx, want, -1)
+	if err != nil {
+		return nil, v.back(ctx, err)
+	}
+	if p.Settled {
+		if r == nil || r.Digest != want.Digest {
+			r = &node.Report{Result: node.Unchanged, Digest: want.Digest, Has: p.Has}
+		}
+		return r, v.back(ctx, nil)
+	}
+	if p.Change.Class == kubelet.Reboot {
+		return nil, v.back(ctx, fmt.Errorf("%w: it takes a reboot, which is not fettle's to do: %s", node.ErrRefused, p.Change.Why))
+	}
+	if err := v.API.Cordon(ctx, "kubelet settings "+want.Digest+": "+strings.Join(p.Change.Settings, ", ")); err != nil {
+		return nil, v.back(ctx, err)
+	}
+	drained := p.Change.Class == kubelet.Drain
+	if drained {
+		if err := v.API.Drain(ctx); err != nil {
+			return &node.Report{Result: node.RolledBack, Digest: want.Digest, Has: p.Has, Settings: p.Change.Settings, Step: Drained, Error: err.Error()}, v.back(ctx, nil)
+		}
+	}
+	pods, err := v.API.Pods(ctx)
+	if err != nil {
+		return nil, v.back(ctx, err)
+	}
+	r, err = v.Node.Apply(ctx, want, len(pods), drained)
+	if r != nil && r.Result == node.Incomplete {
+		return r, err
+	}
+	return r, v.back(ctx, err)
+}
+
+// back lets pods come to the node again, where a visit has kept them away.
+func (v *Visit) back(ctx context.Context, err error) error {
+	return errors.Join(err, v.API.Uncordon(context.WithoutCancel(ctx)))
+}

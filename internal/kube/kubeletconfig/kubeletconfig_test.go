@@ -1,0 +1,305 @@
+package kubeletconfig
+
+import (
+	"io/fs"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"fettle.dev/fettle/deploy"
+)
+
+const objects = `
+apiVersion: machineconfiguration.openshift.io/v1
+kind: KubeletConfig
+metadata:
+  name: set-max-pods
+  creationTimestamp: "2026-01-02T03:04:05Z"
+spec:
+  machineConfigPoolSelector:
+    matchLabels:
+      custom-kubelet: large-pods
+  kubeletConfig:
+    maxPods: 500
+---
+apiVersion: fettle.dev/v1alpha1
+kind: KubeletPool
+metadata:
+  name: workers
+  labels: {custom-kubelet: large-pods}
+spec:
+  nodeSelector: {matchLabels: {node-role.kubernetes.io/worker: ""}}
+  maxUnavailable: 10%
+---
+`
+
+func TestRead(t *testing.T) {
+	o, err := Read("f.yaml", []byte(objects))
+	if err != nil || len(o.Configs) != 1 || len(o.Pools) != 1 {
+		t.Fatalf("%+v %v", o, err)
+	}
+	if m := o.Pools[0].Spec.MaxUnavailable; m == nil || *m != intstr.FromString("10%") {
+		t.Errorf("maxUnavailable %v", m)
+	}
+	w, err := WantOf(o.Configs, o.Pools[0].Labels)
+	if err != nil || w.Fields["maxPods"] != int64(500) || !slices.Equal(w.Configs, []string{"set-max-pods"}) {
+		t.Errorf("%+v %v", w, err)
+	}
+	if w, err := WantOf(o.Configs, map[string]string{"custom-kubelet": "other"}); err != nil || w.Digest != "" {
+		t.Errorf("of another pool: %+v %v", w, err)
+	}
+	o.Configs[0].Spec.MachineConfigPoolSelector = &metav1.LabelSelector{}
+	if w, err := WantOf(o.Configs, nil); err != nil || w.Digest != "" {
+		t.Errorf("an empty selector selects: %+v %v", w, err)
+	}
+	o.Configs[0].Spec.MachineConfigPoolSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}
+	if _, err := WantOf(o.Configs, nil); err == nil || !strings.Contains(err.Error(), "set-max-pods: spec.machineConfigPoolSelector: ") {
+		t.Errorf("a selector that cannot be read: %v", err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	const config = "apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: a}\n"
+	for text, want := range map[string]string{
+		config + "spec: {kubeletConfigs: {}}\n":                          `f.yaml:1: unknown field "spec.kubeletConfigs"`,
+		config + "spec: {kubeletConfig: {maxPods: 1, maxPods: 2}}\n":     "already set in map",
+		config + "spec: {machineConfigPoolSelector: {matchLabel: {}}}\n": `unknown field "spec.machineConfigPoolSelector.matchLabel"`,
+		strings.Replace(config, "name: a", "", 1):                        "metadata.name is missing",
+		strings.Replace(config, "Config\nm", "Confg\nm", 1):              `(did you mean "KubeletConfig"?)`,
+		"a: b\n": "want KubeletConfig of machineconfiguration.openshift.io/v1 or KubeletPool of fettle.dev/v1alpha1",
+		"- a\n":  "f.yaml:1: want an object",
+		"a: [\n": "f.yaml: ",
+		"# first\n---\n" + config + "---\n\n" + config + "spec: {a: 1}\n":                                  `f.yaml:8: unknown field "spec.a"`,
+		"apiVersion: fettle.dev/v1alpha1\nkind: KubeletPool\nmetadata: {name: p}\nspec: {paused: maybe}\n": "f.yaml:1: ",
+	} {
+		if _, err := Read("f.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\n%v, want %q", text, err, want)
+		}
+	}
+	for field, want := range map[string]string{
+		"autoSizingReserved: true": "spec.autoSizingReserved is not fettle's", "logLevel: 5": "spec.logLevel", "tlsSecurityProfile: {old: {}}": "spec.tlsSecurityProfile",
+		"kubeletConfig: {cgroupDriver: systemd}": "KubeletConfig a: spec.kubeletConfig.cgroupDriver: not set from an object",
+	} {
+		o, err := Read("f.yaml", []byte(config+"spec: {machineConfigPoolSelector: {matchLabels: {a: b}}, "+field+"}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := WantOf(o.Configs, map[string]string{"a": "b"}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", field, err, want)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(objects))
+	f.Add([]byte("{\"apiVersion\": \"fettle.dev/v1alpha1\", \"kind\": \"KubeletPool\"}"))
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		o, err := Read("f", data)
+		if err == nil {
+			_, _ = WantOf(o.Configs, map[string]string{"a": "b"})
+		}
+	})
+}
+
+// fill gives every field a value of its own.
+func fill(v reflect.Value, n *int) {
+	*n++
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), n)
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[runtime.RawExtension]() {
+			v.Field(0).SetBytes([]byte("{}"))
+			return
+		}
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				fill(v.Field(i), n)
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range 2 {
+			fill(v.Index(i), n)
+		}
+	case reflect.Map:
+		m := reflect.MakeMap(v.Type())
+		m.SetMapIndex(reflect.ValueOf("k").Convert(v.Type().Key()), reflect.Zero(v.Type().Elem()))
+		v.Set(m)
+	case reflect.String:
+		v.SetString("s" + string(rune('a'+*n%26)))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		v.SetInt(int64(*n))
+	case reflect.Uint8:
+		v.SetUint(7)
+	}
+}
+
+// shared are places that two values have in common.
+func shared(a, b reflect.Value, path string) (out []string) {
+	switch a.Kind() {
+	case reflect.Pointer:
+		if a.IsNil() {
+			return nil
+		}
+		if a.Pointer() == b.Pointer() {
+			return []string{path}
+		}
+		return shared(a.Elem(), b.Elem(), path)
+	case reflect.Struct:
+		if a.Type().PkgPath() == "time" {
+			return nil
+		}
+		for i := range a.NumField() {
+			out = append(out, shared(a.Field(i), b.Field(i), path+"."+a.Type().Field(i).Name)...)
+		}
+	case reflect.Slice, reflect.Map:
+		if a.Len() > 0 && a.Pointer() == b.Pointer() {
+			return []string{path}
+		}
+		for i := 0; a.Kind() == reflect.Slice && i < a.Len(); i++ {
+			out = append(out, shared(a.Index(i), b.Index(i), path+"[]")...)
+		}
+	}
+	return out
+}
+
+func TestDeepCopy(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []runtime.Object{&KubeletConfig{}, &KubeletConfigList{}, &KubeletPool{}, &KubeletPoolList{}} {
+		n := 0
+		fill(reflect.ValueOf(o).Elem(), &n)
+		c := o.DeepCopyObject()
+		if d := cmp.Diff(o, c); d != "" || n < 40 {
+			t.Errorf("%T: %d values, the copy differs\n%s", o, n, d)
+		}
+		if s := shared(reflect.ValueOf(o).Elem(), reflect.ValueOf(c).Elem(), ""); len(s) > 0 {
+			t.Errorf("%T: shared: %v", o, s)
+		}
+		if kinds, _, err := scheme.ObjectKinds(o); err != nil || len(kinds) != 1 {
+			t.Errorf("%T: %v %v", o, kinds, err)
+		}
+	}
+	if (*KubeletPool)(nil).DeepCopyObject() != nil || (*KubeletConfig)(nil).DeepCopyObject() != nil {
+		t.Error("a copy of nil is something")
+	}
+}
+
+// form is the part of OpenAPI v3 that is looked at.
+type form struct {
+	Type       string           `yaml:"type"`
+	Properties map[string]*form `yaml:"properties"`
+	Items      *form            `yaml:"items"`
+	Preserve   bool             `yaml:"x-kubernetes-preserve-unknown-fields"`
+	IntString  bool             `yaml:"x-kubernetes-int-or-string"`
+	Map        *form            `yaml:"additionalProperties"`
+}
+
+// TestDefinitions holds the definitions against the types, field by field.
+func TestDefinitions(t *testing.T) {
+	for file, typ := range map[string]reflect.Type{
+		"crds/fettle.dev_kubeletpools.yaml":                                reflect.TypeFor[KubeletPool](),
+		"crds/plain/machineconfiguration.openshift.io_kubeletconfigs.yaml": reflect.TypeFor[KubeletConfig](),
+	} {
+		text, err := fs.ReadFile(deploy.FS, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d struct {
+			Spec struct {
+				Group, Scope string
+				Names        struct {
+					Kind, Plural string
+					ListKind     string `yaml:"listKind"`
+				}
+				Versions []struct {
+					Name   string
+					Schema struct {
+						OpenAPI *form `yaml:"openAPIV3Schema"`
+					}
+				}
+			}
+		}
+		if err := yaml.Unmarshal(text, &d); err != nil {
+			t.Fatal(err)
+		}
+		version := PoolVersion
+		if typ.Name() == "KubeletConfig" {
+			version = ConfigVersion
+		}
+		s := d.Spec
+		if s.Group != version.Group || len(s.Versions) != 1 || s.Versions[0].Name != version.Version || s.Scope != "Cluster" || s.Names.Kind != typ.Name() || s.Names.ListKind != typ.Name()+"List" || s.Names.Plural != strings.ToLower(typ.Name())+"s" {
+			t.Errorf("%s: %+v", file, s)
+		}
+		agree(t, typ.Name(), typ, s.Versions[0].Schema.OpenAPI)
+	}
+}
+
+func agree(t *testing.T, path string, typ reflect.Type, s *form) {
+	t.Helper()
+	for typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
+	}
+	if s == nil {
+		t.Errorf("%s is not in the definition", path)
+		return
+	}
+	want := map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "boolean", reflect.Int32: "integer", reflect.Int64: "integer", reflect.Slice: "array", reflect.Map: "object", reflect.Struct: "object"}[typ.Kind()]
+	switch {
+	case typ == reflect.TypeFor[intstr.IntOrString]():
+		if !s.IntString {
+			t.Errorf("%s: want a number or text", path)
+		}
+		return
+	case typ == reflect.TypeFor[runtime.RawExtension]():
+		if !s.Preserve {
+			t.Errorf("%s: want any fields", path)
+		}
+	case typ == reflect.TypeFor[metav1.Time]():
+		want = "string"
+	case typ.Kind() == reflect.Slice:
+		agree(t, path+"[]", typ.Elem(), s.Items)
+	case typ.Kind() == reflect.Map:
+		agree(t, path+"{}", typ.Elem(), s.Map)
+	case strings.HasSuffix(path, ".metadata"):
+	case typ.Kind() == reflect.Struct:
+		var names []string
+		fields(typ, func(name string, f reflect.Type) {
+			names = append(names, name)
+			agree(t, path+"."+name, f, s.Properties[name])
+		})
+		for name := range s.Properties {
+			if !slices.Contains(names, name) {
+				t.Errorf("%s.%s is in the definition, and not in %s", path, name, typ)
+			}
+		}
+	}
+	if s.Type != want {
+		t.Errorf("%s is %q, want %q", path, s.Type, want)
+	}
+}
+
+func fields(typ reflect.Type, each func(name string, f reflect.Type)) {
+	for i := range typ.NumField() {
+		f := typ.Field(i)
+		switch name, _, _ := strings.Cut(f.Tag.Get("json"), ","); {
+		case f.Anonymous && name == "":
+			fields(f.Type, each)
+		case name != "-":
+			each(name, f.Type)
+		}
+	}
+}

@@ -1,0 +1,255 @@
+package kubecli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fettle.dev/fettle/internal/kube/kubelet/live"
+	"fettle.dev/fettle/internal/kube/kubelet/preview"
+	"fettle.dev/fettle/internal/kube/kubeletconfig"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+func kubeletCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "kubelet", Short: "Settings of kubelets: what KubeletConfig objects would do to the nodes",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	plan := &cobra.Command{
+		Use: "plan FILE", Short: "Check KubeletConfig objects, and say which nodes they would change, how, and in which order",
+		Long: `Reads the KubeletConfig and KubeletPool objects of FILE ("-" is standard input),
+those of the cluster beside them, its nodes with their pods, and what each
+kubelet runs with (/configz, by way of the API server). Of two objects of one
+name that of FILE counts. Nothing is changed.
+
+The exit code is 4 where something of it would be refused.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.kubeletPlan(c.Context(), args[0]) },
+	}
+	c.AddCommand(plan)
+	return c
+}
+
+// machineConfigPools are OpenShift's pools.
+var machineConfigPools = schema.GroupVersionKind{Group: kubeletconfig.ConfigVersion.Group, Version: "v1", Kind: "MachineConfigPoolList"}
+
+func (a *app) kubeletPlan(ctx context.Context, file string) error {
+	var data []byte
+	var err error
+	if file == "-" {
+		data, err = io.ReadAll(os.Stdin)
+	} else {
+		data, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	objects, err := kubeletconfig.Read(file, data)
+	if err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	cluster, openshift, err := a.readKubelets(ctx, objects)
+	if err != nil {
+		return err
+	}
+	plan := preview.Of(cluster)
+	if openshift {
+		plan.Notes = append(plan.Notes, "this cluster has MachineConfigPools: OpenShift's Machine Config Operator acts on KubeletConfig objects, one node after the other with a reboot, and fettle leaves that to it")
+	}
+	var refused error
+	for _, p := range plan.Pools {
+		if p.Refused != "" || slices.ContainsFunc(p.Nodes, func(n preview.NodePlan) bool { return n.Problem != "" }) {
+			refused = ui.Exit(ui.Refused, errors.New("something of it would be refused, as the plan says"))
+		}
+	}
+	if a.data() {
+		return a.result(plan, refused)
+	}
+	a.printKubeletPlan(plan)
+	return refused
+}
+
+// readKubelets reads the cluster; openshift says that it has pools of its own.
+func (a *app) readKubelets(ctx context.Context, objects kubeletconfig.Objects) (c preview.Cluster, openshift bool, err error) {
+	config, err := a.config()
+	if err != nil {
+		return c, false, err
+	}
+	config.QPS, config.Burst = 50, 100
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{kubeletconfig.AddToScheme, core.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return c, false, err
+		}
+	}
+	api, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return c, false, err
+	}
+	ask, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return c, false, err
+	}
+	var configs kubeletconfig.KubeletConfigList
+	var pools kubeletconfig.KubeletPoolList
+	theirs := unstructured.UnstructuredList{}
+	theirs.SetGroupVersionKind(machineConfigPools)
+	served := map[client.ObjectList]bool{}
+	for _, list := range []client.ObjectList{&configs, &pools, &theirs} {
+		err := api.List(ctx, list)
+		if err != nil && !meta.IsNoMatchError(err) {
+			return c, false, err
+		}
+		served[list] = err == nil
+	}
+	c.Configs = over(configs.Items, objects.Configs, func(k kubeletconfig.KubeletConfig) string { return k.Name })
+	for _, p := range over(pools.Items, objects.Pools, func(p kubeletconfig.KubeletPool) string { return p.Name }) {
+		c.Pools = append(c.Pools, preview.Pool{Name: p.Name, Labels: p.Labels, NodeSelector: p.Spec.NodeSelector, MaxUnavailable: p.Spec.MaxUnavailable, Paused: p.Spec.Paused})
+	}
+	for _, p := range theirs.Items {
+		// The fields that count have the names of a KubeletPool's.
+		var same kubeletconfig.KubeletPool
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"metadata": p.Object["metadata"], "spec": p.Object["spec"]}, &same); err != nil {
+			return c, false, fmt.Errorf("MachineConfigPool %s: %w", p.GetName(), err)
+		}
+		c.Pools = append(c.Pools, preview.Pool{Name: p.GetName(), Labels: p.GetLabels(), NodeSelector: same.Spec.NodeSelector, MaxUnavailable: same.Spec.MaxUnavailable, Paused: same.Spec.Paused})
+	}
+	c.Nodes, err = readNodes(ctx, api, ask)
+	return c, served[&theirs], err
+}
+
+// over are the objects of a cluster, with those of a file over them. An object that is
+// not there yet would be made now.
+func over[T any](cluster, file []T, name func(T) string) []T {
+	out := slices.DeleteFunc(cluster, func(o T) bool {
+		return slices.ContainsFunc(file, func(f T) bool { return name(f) == name(o) })
+	})
+	now := metav1.NewTime(time.Now())
+	for _, f := range file {
+		if k, ok := any(&f).(*kubeletconfig.KubeletConfig); ok && k.CreationTimestamp.IsZero() {
+			k.CreationTimestamp = now
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// asked is how many kubelets are asked at once.
+const asked = 16
+
+func readNodes(ctx context.Context, api client.Reader, ask kubernetes.Interface) ([]preview.Node, error) {
+	var nodes core.NodeList
+	var pods core.PodList
+	for _, list := range []client.ObjectList{&nodes, &pods} {
+		if err := api.List(ctx, list); err != nil {
+			return nil, err
+		}
+	}
+	on := map[string][]core.Pod{}
+	for _, p := range pods.Items {
+		if p.Status.Phase != core.PodSucceeded && p.Status.Phase != core.PodFailed {
+			on[p.Spec.NodeName] = append(on[p.Spec.NodeName], p)
+		}
+	}
+	out := make([]preview.Node, len(nodes.Items))
+	var all sync.WaitGroup
+	slots := make(chan struct{}, asked)
+	for i, n := range nodes.Items {
+		out[i] = preview.Node{Node: n, Pods: on[n.Name]}
+		all.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			runs, err := (&live.Kubelet{Client: ask, Node: n.Name}).Configz(ctx)
+			if err != nil {
+				out[i].Unread = err.Error()
+				return
+			}
+			out[i].Runs = runs
+		})
+	}
+	all.Wait()
+	return out, ctx.Err()
+}
+
+func (a *app) printKubeletPlan(p preview.Plan) {
+	s := a.screen
+	line := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
+	for _, pool := range p.Pools {
+		line("pool %s: %s", pool.Name, poolWords(pool))
+		for _, n := range pool.Notes {
+			line("! %s", n)
+		}
+		g := report.Grid{Head: []string{"ORDER", "NODE", "TAKES", "SETTINGS", "WHY NOT"}}
+		for _, n := range pool.Nodes {
+			order := "-"
+			if n.Order > 0 {
+				order = fmt.Sprint(n.Order)
+			}
+			if n.Now {
+				order += " (at once)"
+			}
+			takes := n.Class
+			if n.Moves > 0 {
+				takes += fmt.Sprintf(" (pods that move: %d)", n.Moves)
+			}
+			why := n.Problem
+			if why == "" {
+				why = n.Held
+			}
+			g.Rows = append(g.Rows, []string{order, n.Name, takes, strings.Join(n.Settings, ", "), why})
+		}
+		if len(g.Rows) > 0 {
+			g.Write(s)
+		}
+	}
+	if len(p.Pools) == 0 {
+		line("! there is no pool: a KubeletPool selects nodes, and a KubeletConfig selects pools by their labels")
+	}
+	for _, name := range p.Unselected {
+		line("! KubeletConfig %s selects no pool", name)
+	}
+	for _, n := range p.Notes {
+		line("! %s", n)
+	}
+}
+
+// poolWords say what a pool gets.
+func poolWords(p preview.PoolPlan) string {
+	switch {
+	case p.Refused != "":
+		return "refused: " + strings.ReplaceAll(p.Refused, "\n", "; ")
+	case len(p.Settings) == 0:
+		return "no KubeletConfig selects it"
+	}
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(p.Settings)) {
+		value, _ := json.Marshal(p.Settings[name])
+		all = append(all, name+" "+string(value))
+	}
+	text := fmt.Sprintf("%s from %s, at most %d unavailable", strings.Join(all, ", "), strings.Join(p.KubeletConfigs, ", "), p.MaxUnavailable)
+	if p.Stopped != "" {
+		text += "; " + p.Stopped
+	}
+	return text
+}

@@ -1,0 +1,483 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
+	policy "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/kube/kubelet"
+	"fettle.dev/fettle/internal/kube/kubelet/drain"
+	"fettle.dev/fettle/internal/kube/kubelet/live"
+	"fettle.dev/fettle/internal/kube/kubelet/node"
+	"fettle.dev/fettle/internal/kube/kubelet/visit"
+)
+
+// harness starts the kubelet of the node in systemd's place.
+type harness struct{ k *Kubelet }
+
+func (h harness) Stop(context.Context) error { return h.k.Stop() }
+
+func (h harness) Start(context.Context) error {
+	if h.k.Running() {
+		return nil
+	}
+	// One that ends at once is seen by Ended, as with systemd.
+	if err := h.k.Start(); err != nil && h.k.Running() {
+		return err
+	}
+	return nil
+}
+
+func (h harness) Ended(context.Context) error {
+	if !h.k.Running() {
+		return fmt.Errorf("%w (%s)", node.ErrEnded, h.k.cmd.ProcessState)
+	}
+	return nil
+}
+
+func (h harness) LastWords(context.Context) string { return h.k.Log(15) }
+
+// theNode is the node of the cluster, for changes of its kubelet.
+func (c *Cluster) theNode() *visit.Visit {
+	return &visit.Visit{
+		Node: &node.Node{
+			Host: host.Live(), StateDir: node.DefaultStateDir, Patience: 2 * time.Minute,
+			Kubelet: &live.Kubelet{Service: harness{c.Kubelet}, Client: c.Client, Node: c.Kubelet.Node},
+		},
+		API: &drain.Node{Client: c.Client, Name: c.Kubelet.Node, Patience: 2 * time.Minute, Interval: 500 * time.Millisecond},
+	}
+}
+
+func settings(t *testing.T, text string) kubelet.Want {
+	t.Helper()
+	f, err := kubelet.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := kubelet.WantOf([]kubelet.Config{{Name: "test", Fields: f}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// configz is one setting as the kubelet runs with it.
+func (c *Cluster) configz(t *testing.T, name string) string {
+	t.Helper()
+	f, err := (&live.Kubelet{Service: harness{c.Kubelet}, Client: c.Client, Node: c.Kubelet.Node}).Configz(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := json.Marshal(f[name])
+	return string(text)
+}
+
+// untouched checks that a pod runs as it did: the same process, never started again.
+func (c *Cluster) untouched(t *testing.T, p *core.Pod, pids []int) {
+	t.Helper()
+	now, err := c.Client.CoreV1().Pods(p.Namespace).Get(t.Context(), p.Name, meta.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now.Status.Phase != core.PodRunning || len(now.Status.ContainerStatuses) != 1 || now.Status.ContainerStatuses[0].RestartCount != 0 {
+		t.Errorf("pod %s: %s, %+v", p.Name, now.Status.Phase, now.Status.ContainerStatuses)
+	}
+	if got := c.Kubelet.Processes(p.UID); !slices.Equal(got, pids) {
+		t.Errorf("processes of pod %s: %v, before %v", p.Name, got, pids)
+	}
+}
+
+func (c *Cluster) cordoned(t *testing.T) bool {
+	t.Helper()
+	n, err := c.Client.CoreV1().Nodes().Get(t.Context(), c.Kubelet.Node, meta.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n.Spec.Unschedulable
+}
+
+// TestKubeletSettings: settings of a real kubelet under running pods: without a drain;
+// from CPU manager none to static, which by hand ends the kubelet; one that passes all
+// checks and that the kubelet refuses; and back to what the node had.
+func TestKubeletSettings(t *testing.T) {
+	if !Inside(t, Setup{Node: true, Nightly: true}) {
+		return
+	}
+	c := Start(t, Options{Node: "node1"})
+	v := c.theNode()
+	run := func(text, result string) *node.Report {
+		t.Helper()
+		began := time.Now()
+		r, err := v.Run(t.Context(), settings(t, text))
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		t.Logf("%s: %s after %.1f s, %.1f s without a kubelet; %s", text, r.Result, time.Since(began).Seconds(), r.DownSeconds, r.Error)
+		if r.Result != result {
+			t.Fatalf("%s: %+v", text, r)
+		}
+		if c.cordoned(t) {
+			t.Errorf("%s: the node is cordoned", text)
+		}
+		return r
+	}
+	daemon := c.daemon(t, "daemon")
+	pids := c.Kubelet.Processes(daemon.UID)
+	moved := c.deployment(t, "moved")
+	movedPids := c.Kubelet.Processes(moved.UID)
+
+	// Without a drain.
+	first := run("{maxPods: 50, kubeAPIQPS: 60, kubeAPIBurst: 120}", node.Done)
+	if got := c.configz(t, "maxPods"); got != "50" {
+		t.Errorf("maxPods is %s", got)
+	}
+	c.untouched(t, daemon, pids)
+	c.untouched(t, moved, movedPids)
+	if first.DownSeconds > 30 {
+		t.Errorf("no kubelet for %.1f s", first.DownSeconds)
+	}
+	run("{maxPods: 50, kubeAPIQPS: 60, kubeAPIBurst: 120}", node.Unchanged)
+	// What a process that was killed has cordoned is given back; what somebody else has, not.
+	c.must(v.API.Cordon(t.Context(), "a process that was killed"))
+	run("{maxPods: 50, kubeAPIQPS: 60, kubeAPIBurst: 120}", node.Unchanged)
+	somebody := func(cordons bool) {
+		t.Helper()
+		_, err := c.Client.CoreV1().Nodes().Patch(t.Context(), c.Kubelet.Node, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, cordons), meta.PatchOptions{})
+		c.must(err)
+	}
+	somebody(true)
+	if r, err := v.Run(t.Context(), settings(t, "{maxPods: 51, kubeAPIQPS: 60, kubeAPIBurst: 120}")); err != nil || r.Result != node.Done || !c.cordoned(t) {
+		t.Errorf("on a node that somebody has cordoned: %+v %v, still so: %v", r, err, c.cordoned(t))
+	}
+	somebody(false)
+	if _, err := v.Run(t.Context(), settings(t, "maxPods: 1")); err == nil || !strings.Contains(err.Error(), "2 pods run on the node, and it would take 1") {
+		t.Errorf("fewer pods than run: %v", err)
+	}
+
+	// A disruption budget that allows nothing is kept: the drain ends, and nothing is changed.
+	one := intstr.FromInt32(1)
+	budgets := c.Client.PolicyV1().PodDisruptionBudgets("default")
+	_, err := budgets.Create(t.Context(), &policy.PodDisruptionBudget{
+		ObjectMeta: meta.ObjectMeta{Name: "moved"},
+		Spec:       policy.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &meta.LabelSelector{MatchLabels: map[string]string{"app": "moved"}}},
+	}, meta.CreateOptions{})
+	c.must(err)
+	v.API.Patience = 5 * time.Second
+	kept := run("{maxPods: 50, topologyManagerPolicy: best-effort}", node.RolledBack)
+	if kept.Step != visit.Drained || !strings.Contains(kept.Error, "default/moved-") || !strings.Contains(kept.Error, "disruption budget") {
+		t.Errorf("against a disruption budget: %+v", kept)
+	}
+	c.untouched(t, moved, movedPids)
+	if got := c.configz(t, "topologyManagerPolicy"); got != `"none"` {
+		t.Errorf("topologyManagerPolicy is %s", got)
+	}
+	c.must(budgets.Delete(t.Context(), "moved", meta.DeleteOptions{}))
+	v.API.Patience = 2 * time.Minute
+
+	// The managers. A pod of a Deployment is moved away, that of a DaemonSet stays.
+	static := "{maxPods: 50, cpuManagerPolicy: static, cpuManagerReconcilePeriod: 5s, kubeReserved: {cpu: 500m}}"
+	run(static, node.Done)
+	if got := c.configz(t, "cpuManagerPolicy"); got != `"static"` {
+		t.Errorf("cpuManagerPolicy is %s", got)
+	}
+	c.untouched(t, daemon, pids)
+	c.Kubelet.Away(moved.UID, time.Minute)
+	before := c.state(t)
+	if !strings.Contains(before, `"policyName":"static"`) {
+		t.Errorf("cpu_manager_state: %s", before)
+	}
+	pinned := c.pod(t, "pinned", func(p *core.Pod) {
+		list := core.ResourceList{core.ResourceCPU: resource.MustParse("1"), core.ResourceMemory: resource.MustParse("64Mi")}
+		p.Spec.Containers[0].Resources = core.ResourceRequirements{Requests: list, Limits: list}
+	})
+	own := ask(t, pinned.Status.PodIP+":8080").AllowedCPUs
+	if strings.ContainsAny(own, ",-") || own == "" {
+		t.Errorf("the pinned pod may run on %q", own)
+	}
+	pinnedPids := c.Kubelet.Processes(pinned.UID)
+	before = c.state(t)
+
+	// A pod that nothing makes again is in the way of a drain, and is left alone.
+	r := run("{maxPods: 50, cpuManagerPolicy: none}", node.RolledBack)
+	if r.Step != visit.Drained || !strings.Contains(r.Error, "default/pinned: nothing would make them again") {
+		t.Errorf("a bare pod: %+v", r)
+	}
+	c.untouched(t, pinned, pinnedPids)
+
+	// What only the kubelet itself finds: more is reserved than the machine has.
+	v.API.Force = true
+	bad := `{maxPods: 50, cpuManagerPolicy: static, kubeReserved: {cpu: 500m}, systemReserved: {memory: 900Ti}}`
+	if problems := kubelet.Problems(settings(t, bad).Fields, nil); len(problems) > 0 {
+		t.Errorf("it is found before: %v", problems)
+	}
+	held := c.daemonState(t, daemon)
+	r, err = v.Node.Apply(t.Context(), settings(t, bad), 10, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", r)
+	if r.Result != node.RolledBack || r.Step != node.Health || !strings.Contains(r.LastWords, "Node Allocatable") {
+		t.Errorf("a kubelet that does not start: %+v", r)
+	}
+	if has := settings(t, static).Digest; r.Has != has {
+		t.Errorf("the node has %q, want %q", r.Has, has)
+	}
+	if got := c.state(t); got != before {
+		t.Errorf("cpu_manager_state: %s\nbefore: %s", got, before)
+	}
+	c.untouched(t, pinned, pinnedPids)
+	if got := ask(t, pinned.Status.PodIP+":8080").AllowedCPUs; got != own {
+		t.Errorf("the pinned pod may run on %q, before on %q", got, own)
+	}
+	c.untouched(t, daemon, pids)
+	if now := c.daemonState(t, daemon); now != held {
+		t.Errorf("the DaemonSet's pod: %s, before %s", now, held)
+	}
+
+	// Back to what the node had.
+	run("{}", node.Done)
+	if got := c.configz(t, "maxPods") + c.configz(t, "cpuManagerPolicy"); got != `110"none"` {
+		t.Errorf("back to its own: %s", got)
+	}
+	if left, _ := filepath.Glob(c.Kubelet.ConfigDir + "/*"); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	c.untouched(t, daemon, pids)
+}
+
+func (c *Cluster) daemonState(t *testing.T, p *core.Pod) string {
+	t.Helper()
+	return ask(t, p.Status.PodIP+":8080").AllowedCPUs
+}
+
+func (c *Cluster) state(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(c.Kubelet.Dir, "cpu_manager_state"))
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
+}
+
+// template is the workload with a label.
+func template(name string) core.PodTemplateSpec {
+	none := int64(1)
+	return core.PodTemplateSpec{
+		ObjectMeta: meta.ObjectMeta{Labels: map[string]string{"app": name}},
+		Spec: core.PodSpec{
+			TerminationGracePeriodSeconds: &none,
+			Containers:                    []core.Container{{Name: "workload", Image: Workload, ImagePullPolicy: core.PullNever}},
+		},
+	}
+}
+
+// daemon makes a DaemonSet and waits for its pod.
+func (c *Cluster) daemon(t *testing.T, name string) *core.Pod {
+	t.Helper()
+	_, err := c.Client.AppsV1().DaemonSets("default").Create(t.Context(), &apps.DaemonSet{
+		ObjectMeta: meta.ObjectMeta{Name: name},
+		Spec:       apps.DaemonSetSpec{Selector: &meta.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: template(name)},
+	}, meta.CreateOptions{})
+	c.must(err)
+	return c.podOf(name)
+}
+
+// deployment makes a Deployment of one pod and waits for that.
+func (c *Cluster) deployment(t *testing.T, name string) *core.Pod {
+	t.Helper()
+	_, err := c.Client.AppsV1().Deployments("default").Create(t.Context(), &apps.Deployment{
+		ObjectMeta: meta.ObjectMeta{Name: name},
+		Spec:       apps.DeploymentSpec{Selector: &meta.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: template(name)},
+	}, meta.CreateOptions{})
+	c.must(err)
+	return c.podOf(name)
+}
+
+func (c *Cluster) podOf(name string) *core.Pod {
+	var found *core.Pod
+	c.Wait("the pod of "+name+" to be Running", 2*time.Minute, func(ctx context.Context) error {
+		list, err := c.Client.CoreV1().Pods("default").List(ctx, meta.ListOptions{LabelSelector: "app=" + name})
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if found = &list.Items[i]; found.Status.Phase == core.PodRunning {
+				return nil
+			}
+		}
+		return fmt.Errorf("%d pods, none runs", len(list.Items))
+	})
+	return found
+}
+
+// killEnv is the number of the point at which a process of TestKubeletKilled kills
+// itself; it is set for that process alone.
+const killEnv = "FETTLE_TEST_KILL_AT"
+
+// TestKubeletKilled kills the process that changes a real kubelet from none to static in
+// the middle: when it has been stopped, between two files, after it was started, and when
+// it was held to what it says. The next one brings the node into order.
+func TestKubeletKilled(t *testing.T) {
+	if os.Getenv(killEnv) != "" {
+		killed(t)
+		return
+	}
+	if !Inside(t, Setup{Node: true, Nightly: true}) {
+		return
+	}
+	c := Start(t, Options{Node: "node1"})
+	daemon := c.daemon(t, "daemon")
+	pids := c.Kubelet.Processes(daemon.UID)
+	v := c.theNode()
+	want := settings(t, "{cpuManagerPolicy: static, kubeReserved: {cpu: 500m}}")
+	for _, point := range []string{"stop:after", "cpu_manager_state:after", node.DropIn + ":after", "start:after", "verify:after", "journal:commit:write"} {
+		t.Run(point, func(t *testing.T) {
+			// The process that dies cannot be this one, and cannot have the kubelet for a
+			// child: this one starts and stops it for the other, which asks by files.
+			orders := t.TempDir()
+			serve, done := context.WithCancel(t.Context())
+			served := make(chan struct{})
+			go func() { defer close(served); c.serve(serve, orders) }()
+			cmd := exec.Command(os.Args[0], "-test.run=^TestKubeletKilled$")
+			cmd.Env = append(os.Environ(), killEnv+"="+point, "FETTLE_TEST_ORDERS="+orders, "KUBECONFIG="+c.Kubeconfig, "FETTLE_TEST_NODE="+c.Kubelet.Node)
+			out, err := cmd.CombinedOutput()
+			done()
+			<-served
+			status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
+			if err == nil || !status.Signaled() {
+				t.Fatalf("it was not killed: %v: %s", err, out)
+			}
+			r, err := v.Node.Recover(t.Context())
+			if err != nil || r == nil || !r.Recovered {
+				t.Fatalf("%+v %v", r, err)
+			}
+			t.Logf("%s: %s (%s)", point, r.Result, r.Error)
+			finished := slices.Contains([]string{node.DropIn + ":after", "start:after", "verify:after", "journal:commit:write"}, point)
+			if finished != (r.Result == node.Done) || !finished && r.Result != node.RolledBack {
+				t.Errorf("%+v", r)
+			}
+			policy := map[bool]string{true: `"static"`, false: `"none"`}[finished]
+			if got := c.configz(t, "cpuManagerPolicy"); got != policy {
+				t.Errorf("cpuManagerPolicy is %s, want %s", got, policy)
+			}
+			if err := v.Node.Kubelet.Healthy(t.Context()); err != nil {
+				t.Error(err)
+			}
+			c.untouched(t, daemon, pids)
+			if finished { // and back, for the next
+				if r, err := v.Node.Apply(t.Context(), settings(t, "{}"), 10, true); err != nil || r.Result != node.Done {
+					t.Fatalf("%+v %v", r, err)
+				}
+			}
+			boot, err := host.Live().BootID()
+			c.must(err)
+			if s, err := journal.Read(node.DefaultStateDir, boot); err != nil || len(s.Interrupted()) > 0 {
+				t.Errorf("the journal is open: %v", err)
+			}
+		})
+	}
+	if r, err := v.Node.Apply(t.Context(), want, 10, true); err != nil || r.Result != node.Done {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+// serve starts and stops the kubelet as files in a directory say, until ctx ends.
+func (c *Cluster) serve(ctx context.Context, orders string) {
+	h := harness{c.Kubelet}
+	for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
+		order, err := os.ReadFile(filepath.Join(orders, "order"))
+		if err != nil {
+			continue
+		}
+		_ = os.Remove(filepath.Join(orders, "order"))
+		do := map[string]func(context.Context) error{"stop": h.Stop, "start": h.Start}[string(order)]
+		said := ""
+		if err := do(ctx); err != nil {
+			said = err.Error()
+		}
+		_ = os.WriteFile(filepath.Join(orders, "done.new"), []byte(said), 0o600)
+		_ = os.Rename(filepath.Join(orders, "done.new"), filepath.Join(orders, "done"))
+	}
+}
+
+// byOrder is the service of the process that is killed.
+type byOrder struct{ dir string }
+
+func (o byOrder) do(what string) error {
+	if err := os.WriteFile(filepath.Join(o.dir, "order.new"), []byte(what), 0o600); err != nil {
+		return err
+	}
+	if err := os.Rename(filepath.Join(o.dir, "order.new"), filepath.Join(o.dir, "order")); err != nil {
+		return err
+	}
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		said, err := os.ReadFile(filepath.Join(o.dir, "done"))
+		if err != nil {
+			continue
+		}
+		_ = os.Remove(filepath.Join(o.dir, "done"))
+		if len(said) > 0 {
+			return fmt.Errorf("%s: %s", what, said)
+		}
+		return nil
+	}
+	return fmt.Errorf("nobody does %s", what)
+}
+
+func (o byOrder) Stop(context.Context) error  { return o.do("stop") }
+func (o byOrder) Start(context.Context) error { return o.do("start") }
+
+func (byOrder) Ended(context.Context) error {
+	all, _ := filepath.Glob("/proc/[0-9]*/comm")
+	for _, name := range all {
+		if comm, err := os.ReadFile(name); err == nil && string(comm) == "kubelet\n" {
+			return nil
+		}
+	}
+	return node.ErrEnded
+}
+
+func (byOrder) LastWords(context.Context) string { return "" }
+
+// killed is the process that changes the kubelet and kills itself.
+func killed(t *testing.T) {
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node.Node{
+		Host: host.Live(), StateDir: node.DefaultStateDir,
+		Kubelet: &live.Kubelet{Service: byOrder{os.Getenv("FETTLE_TEST_ORDERS")}, Client: client, Node: os.Getenv("FETTLE_TEST_NODE")},
+		At: func(point string) {
+			if strings.HasSuffix(point, os.Getenv(killEnv)) {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			}
+		},
+	}
+	r, err := n.Apply(t.Context(), settings(t, "{cpuManagerPolicy: static, kubeReserved: {cpu: 500m}}"), 10, true)
+	t.Fatalf("it was not killed: %+v %v", r, err)
+}
