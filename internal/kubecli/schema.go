@@ -7,15 +7,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/kube/admission"
 	"fettle.dev/fettle/internal/kube/kubelet/preview"
+	"fettle.dev/fettle/internal/kube/pinning"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
 
 // documents is the table of the kinds of JSON output.
 var documents = map[string]any{
-	"error":        Failure{},
-	"kubelet-plan": preview.Plan{},
+	"error":         Failure{},
+	"kubelet-plan":  preview.Plan{},
+	"pod-admission": admission.Document{},
+	"pod-verify":    pinning.Document{},
+	"scale-plan":    ScalePlan{},
 }
 
 func schemaCommand(a *app) *cobra.Command {
