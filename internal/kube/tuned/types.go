@@ -16,6 +16,10 @@ type Tuned struct {
 // others may change.
 const DefaultName = "default"
 
+// Namespace is where the objects are: the one of the Node Tuning Operator, so that
+// objects written for it are taken unmodified.
+const Namespace = "openshift-cluster-node-tuning-operator"
+
 // ManagementState says what the operator does with the nodes.
 type ManagementState string
 

@@ -1,0 +1,141 @@
+package kubecli
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// run runs a command line without any cluster.
+func run(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	home := t.TempDir()
+	for name, value := range map[string]string{"KUBECONFIG": filepath.Join(home, "none"), "HOME": home, "KUBERNETES_SERVICE_HOST": ""} {
+		t.Setenv(name, value)
+	}
+	var o, e bytes.Buffer
+	code = runUntil(t.Context(), "1.2.3", args, &o, &e)
+	return code, o.String(), e.String()
+}
+
+func TestCommandLine(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		code int
+		want string // in what is printed or said
+	}{
+		{"--version", ui.Done, "kubectl-fettle 1.2.3\n"},
+		{"--help", ui.Done, "kubectl fettle [flags]"},
+		{"--help", ui.Done, "  130  interrupted, undone\n"},
+		{"schemas", ui.Usage, `unknown command "schemas" (did you mean "schema"?)`},
+		{"schema error extra", ui.Usage, "see kubectl fettle schema --help"},
+		{"schema --no", ui.Usage, "unknown flag: --no"},
+		{"schema nothing", ui.Usage, "kubectl fettle schema lists the kinds"},
+		{"schema --output xml", ui.Usage, `--output "xml": want one of table, json, yaml, markdown`},
+	} {
+		code, out, errs := run(t, strings.Fields(c.args)...)
+		if code != c.code || !strings.Contains(out+errs, c.want) {
+			t.Errorf("%s: exit code %d, printed %q, said %q; want %d and %q", c.args, code, out, errs, c.code, c.want)
+		}
+	}
+}
+
+// TestVerbsAreWhatTheTableSays: a verb has the name of its line, a sentence, and
+// refuses words that it does not know.
+func TestVerbsAreWhatTheTableSays(t *testing.T) {
+	for _, v := range verbs {
+		c := v.command(&app{screen: ui.NewScreen(&bytes.Buffer{}, &bytes.Buffer{})})
+		if c.Name() != v.name || c.Short == "" || c.Args == nil && !c.HasSubCommands() {
+			t.Errorf("verb %s: command %q, short %q, or takes any words", v.name, c.Name(), c.Short)
+		}
+	}
+}
+
+// TestSchemas: each document has a schema, which takes what a failure prints.
+func TestSchemas(t *testing.T) {
+	for kind, doc := range documents {
+		if _, err := report.Schema("fettle/"+kind+"/v1", doc); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+	code, out, _ := run(t, "schema", "nothing", "--output", "json")
+	if code != ui.Usage {
+		t.Fatal(code)
+	}
+	valid(t, "error", []byte(out))
+}
+
+// valid holds a printed document against its schema.
+func valid(t *testing.T, kind string, text []byte) {
+	t.Helper()
+	schema, err := report.Schema("fettle/"+kind+"/v1", documents[kind])
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("schema.json", parsed); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := c.Compile("schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if err := compiled.Validate(v); err != nil {
+		t.Errorf("%s does not hold to its schema: %v\n%s", kind, err, text)
+	}
+}
+
+// TestKubeconfig: the cluster is the one that kubectl would take.
+func TestKubeconfig(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config")
+	text := `{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: a, cluster: {server: "https://a.test"}}, {name: b, cluster: {server: "https://b.test"}}],
+contexts: [{name: a, context: {cluster: a, namespace: of-a}}, {name: b, context: {cluster: b}}]}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	for _, c := range []struct {
+		options         kubeOptions
+		env             string
+		host, namespace string
+	}{
+		{kubeOptions{kubeconfig: file}, "", "https://a.test", "of-a"},
+		{kubeOptions{}, file, "https://a.test", "of-a"},
+		{kubeOptions{kubeconfig: file, context: "b"}, "", "https://b.test", "default"},
+		{kubeOptions{kubeconfig: file, namespace: "mine"}, "", "https://a.test", "mine"},
+		{kubeOptions{kubeconfig: file, context: "c"}, "", "", ""},
+		{kubeOptions{kubeconfig: file + ".gone"}, "", "", ""},
+		{kubeOptions{}, file + ".gone", "", ""},
+	} {
+		t.Setenv("KUBECONFIG", c.env)
+		t.Setenv("HOME", t.TempDir())
+		a := &app{version: "1", kube: c.options}
+		config, err := a.config()
+		if c.host == "" {
+			if ui.Code(err) != ui.Usage {
+				t.Errorf("%+v: %v", c.options, err)
+			}
+			continue
+		}
+		namespace, err2 := a.namespaceOfContext()
+		if err != nil || err2 != nil || config.Host != c.host || namespace != c.namespace || config.UserAgent != "kubectl-fettle/1" {
+			t.Errorf("%+v: %+v, namespace %q, %v %v", c.options, config, namespace, err, err2)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package kubecli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// documents is the table of the kinds of JSON output.
+var documents = map[string]any{
+	"error": Failure{},
+}
+
+func schemaCommand(a *app) *cobra.Command {
+	kinds := slices.Sorted(maps.Keys(documents))
+	return &cobra.Command{
+		Use: "schema [KIND]", Short: "Print the JSON Schema of an output; without a kind, list them",
+		Args: cobra.MaximumNArgs(1), ValidArgs: kinds,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				for _, k := range kinds {
+					fmt.Fprintln(a.screen.Out, k)
+				}
+				return nil
+			}
+			doc, ok := documents[args[0]]
+			if !ok {
+				return ui.Hinted(ui.Usage, fmt.Errorf("no output is of kind %q", args[0]), "kubectl fettle schema lists the kinds")
+			}
+			text, err := report.Schema("fettle/"+args[0]+"/v1", doc)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.screen.Out, "%s\n", text)
+			return nil
+		},
+	}
+}
