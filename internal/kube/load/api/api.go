@@ -62,9 +62,13 @@ type Answer struct {
 // Do sends a request and reads its answer into buf, over the connection of a lane, any
 // number. The error is that of the connection; what the server refuses is an Answer.
 func (s *Server) Do(ctx context.Context, lane int, method, path string, body, buf []byte) (Answer, error) {
+	return s.do(ctx, lane, method, path, body, buf, "application/json")
+}
+
+func (s *Server) do(ctx context.Context, lane int, method, path string, body, buf []byte, accept string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, Deadline)
 	defer cancel()
-	resp, err := s.send(ctx, lane, method, path, body, "application/json")
+	resp, err := s.send(ctx, lane, method, path, body, accept)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -114,7 +118,16 @@ func (s *Server) Stream(ctx context.Context, lane int, path string) (io.ReadClos
 
 // Get gets JSON into a value; any answer but 200 is an error.
 func (s *Server) Get(ctx context.Context, path string, into any) error {
-	a, err := s.Do(ctx, 0, http.MethodGet, path, nil, nil)
+	return s.get(ctx, 0, path, into, "application/json")
+}
+
+// GetMetadata is Get for an object or a list of which only the metadata is wanted.
+func (s *Server) GetMetadata(ctx context.Context, path string, into any) error {
+	return s.get(ctx, 0, path, into, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
+}
+
+func (s *Server) get(ctx context.Context, lane int, path string, into any, accept string) error {
+	a, err := s.do(ctx, lane, http.MethodGet, path, nil, nil, accept)
 	if err != nil {
 		return err
 	}

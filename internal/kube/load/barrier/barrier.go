@@ -24,14 +24,11 @@ type Server struct {
 	open, finished chan struct{}
 }
 
-// Listen listens on an address ("" for all) and port for want pods. Who asks too early is
-// kept waiting, so that the server may listen before there are pods.
-func Listen(address string, port, want int) (*Server, error) {
-	s := &Server{want: want, open: make(chan struct{}), finished: make(chan struct{})}
-	if want == 0 {
-		close(s.open)
-		close(s.finished)
-	}
+// Listen listens on an address ("" for all) and port. Who asks is kept waiting until
+// Expect says for how many to wait, and those have asked: so the server listens before
+// there are pods.
+func Listen(address string, port int) (*Server, error) {
+	s := &Server{want: -1, open: make(chan struct{}), finished: make(chan struct{})}
 	l, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
 	if err != nil {
 		return nil, fmt.Errorf("the server of sync: %w", err)
@@ -44,11 +41,35 @@ func Listen(address string, port, want int) (*Server, error) {
 	return s, nil
 }
 
+// Expect says how many pods there are. It is called once.
+func (s *Server) Expect(pods int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.want = pods
+	s.passed()
+}
+
+// passed opens what enough have asked for.
+func (s *Server) passed() {
+	for _, x := range []struct {
+		have int
+		gate chan struct{}
+	}{{s.starts, s.open}, {s.stops, s.finished}} {
+		if s.want < 0 || x.have < s.want {
+			continue
+		}
+		select {
+		case <-x.gate:
+		default:
+			close(x.gate)
+		}
+	}
+}
+
 func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	if s.starts++; s.starts == s.want {
-		close(s.open)
-	}
+	s.starts++
+	s.passed()
 	s.mu.Unlock()
 	select {
 	case <-s.open:
@@ -67,9 +88,8 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) stop(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
-	if s.stops++; s.stops == s.want {
-		close(s.finished)
-	}
+	s.stops++
+	s.passed()
 	s.mu.Unlock()
 	fmt.Fprintln(w, "stop")
 }

@@ -67,6 +67,8 @@ const (
 	Settle
 	// Pause waits for Timeout.
 	Pause
+	// Listen opens the server of the Sync that comes.
+	Listen
 	// Sync is a synchronisation of the pods of the objects From up to before To.
 	Sync
 )
@@ -107,6 +109,9 @@ func Compile(load *spec.Load, run string, kinds Kinds) (*Plan, error) {
 	p := &Plan{Run: run, Load: load, kinds: map[Kind]bool{}}
 	c := &compiler{load: load, run: run, kinds: kinds}
 	var all []error
+	if load.Sync != nil && load.Sync.Server {
+		p.add(Op{Do: Listen, Sync: load.Sync, At: load.Sync.At})
+	}
 	for i := range load.Stages {
 		if err := p.stage(c, i); err != nil {
 			all = append(all, err)
@@ -208,6 +213,9 @@ func (p *Plan) group(stage, number, iteration int, g *group, every time.Duration
 			p.add(op)
 			from = to
 		}
+	}
+	if g.of.Sync != nil && g.of.Sync.Server && g.of.Count > 0 {
+		p.add(Op{Do: Listen, Sync: g.of.Sync, At: g.of.Sync.At})
 	}
 	step := begin
 	for r := range g.of.Count {
