@@ -37,6 +37,7 @@ type verb struct {
 
 // verbs is the table of all verbs, in the order of the help text.
 var verbs = []verb{
+	{"load", loadCommand},
 	{"schema", schemaCommand},
 }
 

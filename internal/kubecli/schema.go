@@ -13,7 +13,11 @@ import (
 
 // documents is the table of the kinds of JSON output.
 var documents = map[string]any{
-	"error": Failure{},
+	"cluster-load-plan":   LoadPlan{},
+	"cluster-load-run":    LoadRun{},
+	"cluster-load-status": LoadStatus{},
+	"cluster-load-undo":   LoadUndo{},
+	"error":               Failure{},
 }
 
 func schemaCommand(a *app) *cobra.Command {

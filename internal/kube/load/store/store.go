@@ -109,7 +109,7 @@ func (s Store) Create(r *Run, h journal.Header) (*journal.Journal, error) {
 
 // Open reads a run and opens its journal to go on with it.
 func (s Store) Open(id string) (*Run, *journal.Journal, *journal.State, error) {
-	r, err := s.load(id)
+	r, err := s.Load(id)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -117,7 +117,8 @@ func (s Store) Open(id string) (*Run, *journal.Journal, *journal.State, error) {
 	return r, j, state, err
 }
 
-func (s Store) load(id string) (*Run, error) {
+// Load reads a run, without its journal.
+func (s Store) Load(id string) (*Run, error) {
 	if id == "" || id != filepath.Base(id) || id == "." || id == ".." {
 		return nil, fmt.Errorf("%q is no run", id)
 	}
