@@ -67,7 +67,7 @@ func (s *State) line(text []byte, number int) error {
 	if len(text) < 11 || text[8] != ' ' || text[10] != ' ' {
 		return fmt.Errorf("it is no record")
 	}
-	if sum, err := strconv.ParseUint(string(text[:8]), 16, 32); err != nil || uint32(sum) != crc32.ChecksumIEEE(text[9:]) {
+	if string(text[:8]) != fmt.Sprintf("%08x", crc32.ChecksumIEEE(text[9:])) {
 		return fmt.Errorf("its checksum is wrong")
 	}
 	letter, rest := text[9], string(text[11:])
