@@ -17,10 +17,12 @@ import (
 	"fettle.dev/fettle/internal/kube/load/drive"
 	"fettle.dev/fettle/internal/kube/load/journal"
 	"fettle.dev/fettle/internal/kube/load/measure"
+	"fettle.dev/fettle/internal/kube/load/observe"
 	"fettle.dev/fettle/internal/kube/load/store"
 	"fettle.dev/fettle/internal/kube/load/undo"
 	"fettle.dev/fettle/internal/load/rate"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // loadOptions are those of the verbs below load.
@@ -33,6 +35,8 @@ type loadOptions struct {
 	slo      []string
 	offline  bool
 	version  string
+	noBrake  bool
+	quota    string
 }
 
 func loadCommand(a *app) *cobra.Command {
@@ -54,6 +58,8 @@ a run that was killed can be gone on with (resume), and be taken back exactly (u
 func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.inFlight, "in-flight", 0, fmt.Sprintf("how many requests are under way at most, 1 to %d (default that of the file, or %d)", mostInFlight, drive.DefaultInFlight))
 	f.StringVar(&o.rate, "rate", "", "how many objects are started in a time at most: 500/s, 600/min (default that of the file, or no limit)")
+	f.BoolVar(&o.noBrake, "no-brake", false, "go on also where the API server turns requests away, etcd is slow or full, or nodes are not Ready any more")
+	f.StringVar(&o.quota, "etcd-quota", "2GiB", "etcd's --quota-backend-bytes, of which the brake keeps a fifth free; 8GiB on OpenShift")
 	f.BoolVar(&o.keep, "keep", false, "leave what was made when the run is interrupted, and ignore the file's cleanup")
 	f.StringArrayVar(&o.slo, "slo", nil, "exit with 3 unless this holds: 'create p99 < 1s', 'ready p99 < 5s', 'errors < 1%', 'rate > 450/s'; repeatable")
 }
@@ -62,12 +68,16 @@ func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
 const mostInFlight = 5000
 
 func (o *loadOptions) driving() (load.Options, error) {
-	x := load.Options{InFlight: o.inFlight}
+	x := load.Options{InFlight: o.inFlight, NoBrake: o.noBrake}
+	quota, err := unit.ParseSize(o.quota)
+	if err != nil {
+		return x, ui.Exit(ui.Usage, fmt.Errorf("--etcd-quota: %w", err))
+	}
+	x.QuotaBytes = int64(quota)
 	if o.inFlight < 0 || o.inFlight > mostInFlight {
 		return x, ui.Exit(ui.Usage, fmt.Errorf("--in-flight %d: want 1 to %d", o.inFlight, mostInFlight))
 	}
 	if o.rate != "" {
-		var err error
 		if x.Rate, err = rate.Parse(o.rate); err != nil {
 			return x, ui.Exit(ui.Usage, fmt.Errorf("--rate: %w", err))
 		}
@@ -152,6 +162,8 @@ func loadExit(err error) error {
 		return err
 	case errors.As(err, &refused):
 		return ui.Hinted(ui.Refused, err, refused.Hint)
+	case errors.Is(err, observe.ErrBrake):
+		return ui.Exit(ui.Refused, err)
 	case errors.Is(err, journal.ErrBusy):
 		return ui.Exit(ui.Busy, err)
 	case errors.Is(err, undo.ErrIncomplete):

@@ -6,8 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"fettle.dev/fettle/internal/kube/load/drive"
+	"fettle.dev/fettle/internal/kube/load"
 	"fettle.dev/fettle/internal/kube/load/measure"
+	"fettle.dev/fettle/internal/kube/load/observe"
 	"fettle.dev/fettle/internal/kube/load/spec"
 	"fettle.dev/fettle/internal/kube/load/undo"
 	"fettle.dev/fettle/internal/load/meter"
@@ -21,7 +22,8 @@ type LoadRun struct {
 	Schema string `json:"schema"` // fettle/cluster-load-run/v1
 	Run    string `json:"run"`
 	File   string `json:"file,omitempty"`
-	// State is done, failed or interrupted, and undone behind it where it was.
+	// State is done, failed, stopped by the brake or interrupted, and undone behind it
+	// where it was.
 	State   string `json:"state"`
 	Objects struct {
 		Planned int `json:"planned"`
@@ -42,10 +44,13 @@ type LoadRun struct {
 	Example  string           `json:"not_ready_example,omitempty"`
 	Times    measure.Times    `json:"times"`
 	Gates    []measure.Result `json:"gates"`
-	Errors   map[string]int   `json:"errors,omitempty"`
-	Removed  int              `json:"removed"`
-	Kept     []KeptObject     `json:"kept,omitempty"`
-	Waiting  []string         `json:"namespaces_terminating,omitempty"`
+	// Servers is what the API server's metrics say; NotSeen what could not be looked at.
+	Servers *observe.Servers `json:"servers,omitempty"`
+	NotSeen string           `json:"not_seen,omitempty"`
+	Errors  map[string]int   `json:"errors,omitempty"`
+	Removed int              `json:"removed"`
+	Kept    []KeptObject     `json:"kept,omitempty"`
+	Waiting []string         `json:"namespaces_terminating,omitempty"`
 }
 
 // KeptObject is one that an undo has left.
@@ -54,11 +59,12 @@ type KeptObject struct {
 	Why    string `json:"why"`
 }
 
-func newLoadRun(d *driven, l *spec.Load, out *drive.Outcome, m *measure.Meter, gates []measure.Result) *LoadRun {
+func newLoadRun(d *driven, l *spec.Load, out *load.Result, m *measure.Meter, gates []measure.Result) *LoadRun {
 	x := &LoadRun{
 		Schema: "fettle/cluster-load-run/v1", Run: d.id, File: l.File, State: "done",
 		DurationS: time.Since(d.began).Seconds(), RatePerS: out.Rate(), Throttled: out.Throttled, Retried: out.Retried, Late: out.Late,
 		NotReady: out.NotReady, Example: out.Example, Times: m.Times(), Gates: gates, Errors: out.Errors,
+		Servers: out.Servers, NotSeen: out.Blind,
 	}
 	x.Objects.Planned, x.Objects.Before, x.Objects.Created = d.plan.Len(), out.Before, out.Created
 	x.Objects.Adopted, x.Objects.Reused, x.Objects.Failed = out.Adopted, out.Reused, out.Failed
@@ -81,6 +87,11 @@ func (x *LoadRun) judge(asked bool) error {
 	for _, g := range x.Gates {
 		if !g.Met && (asked || !g.Unknown) {
 			return ui.Exit(ui.GateNotMet, fmt.Errorf("%s is not met: %s", g.Gate, g.Text))
+		}
+	}
+	if x.Servers != nil && !asked {
+		for _, c := range x.Servers.Missed() {
+			return ui.Exit(ui.GateNotMet, fmt.Errorf("the API server's own metrics: %s of %s (%s) took %s at the 99th percentile, and the objective is %s", c.Verb, c.Resource, c.Scope, threshold.Time(c.P99S), threshold.Time(c.LimitS)))
 		}
 	}
 	return nil
@@ -133,6 +144,7 @@ func (a *app) printRun(x *LoadRun) {
 		fmt.Fprintln(a.screen.Out)
 		g.Write(a.screen)
 	}
+	a.printServers(x)
 	if len(x.Gates) > 0 {
 		fmt.Fprintln(a.screen.Out)
 		v := report.Grid{Head: []string{"expected", "verdict", "measured"}}
@@ -148,4 +160,27 @@ func (a *app) printRun(x *LoadRun) {
 		}
 		v.Write(a.screen)
 	}
+}
+
+// shownCalls is how many sorts of calls the table has; the JSON has all.
+const shownCalls = 8
+
+func (a *app) printServers(x *LoadRun) {
+	if x.NotSeen != "" {
+		a.screen.Say("not looked at: %s", x.NotSeen)
+	}
+	if x.Servers == nil || len(x.Servers.Calls) == 0 {
+		return
+	}
+	g := report.Grid{Head: []string{"by the API server's metrics", "calls", "p50", "p99", "objective", "verdict"}}
+	for i, c := range x.Servers.Calls {
+		if i < shownCalls || c.Verdict == "missed" {
+			g.Rows = append(g.Rows, []string{c.Verb + " " + c.Resource + " (" + c.Scope + ")", fmt.Sprint(c.N), threshold.Time(c.P50S), threshold.Time(c.P99S), threshold.Time(c.LimitS), c.Verdict})
+		}
+	}
+	if n := x.Servers.EtcdN; n > 0 {
+		g.Rows = append(g.Rows, []string{"calls to etcd", fmt.Sprint(n), "", threshold.Time(x.Servers.EtcdP99S), "", ""})
+	}
+	fmt.Fprintln(a.screen.Out)
+	g.Write(a.screen)
 }

@@ -14,6 +14,7 @@ import (
 	"fettle.dev/fettle/internal/kube/load/follow"
 	"fettle.dev/fettle/internal/kube/load/journal"
 	"fettle.dev/fettle/internal/kube/load/measure"
+	"fettle.dev/fettle/internal/kube/load/observe"
 	"fettle.dev/fettle/internal/kube/load/plan"
 	"fettle.dev/fettle/internal/kube/load/spec"
 	"fettle.dev/fettle/internal/ui"
@@ -174,21 +175,23 @@ func (a *app) loadResume(ctx context.Context, o *loadOptions, args []string) err
 }
 
 // loadEnd is what comes after a run: the verdict, and the clean-up.
-func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster, d *driven, l *spec.Load, out *drive.Outcome, gates []*measure.Gate, asked bool, err error) error {
+func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster, d *driven, l *spec.Load, out *load.Result, gates []*measure.Gate, asked bool, err error) error {
 	a.screen.Status("")
-	doc := newLoadRun(d, l, out, d.meter, d.meter.Judge(gates, out))
+	doc := newLoadRun(d, l, out, d.meter, d.meter.Judge(gates, out.Outcome))
 	interrupted := ctx.Err() != nil && errors.Is(err, context.Canceled)
 	switch {
 	case interrupted:
 		doc.State = "interrupted"
 		err = ui.Exit(ui.Interrupted, errors.New("interrupted"))
 	case err != nil:
-		doc.State = "failed"
+		if doc.State = "failed"; errors.Is(err, observe.ErrBrake) {
+			doc.State = "stopped by the brake"
+		}
 		err = ui.Hinted(ui.Code(loadExit(err)), err, fmt.Sprintf("kubectl fettle load resume %s goes on, undo %s takes it back", d.id, d.id))
 	default:
 		err = doc.judge(asked)
 	}
-	if undo := !o.keep && (interrupted || l.Cleanup && doc.State != "failed"); undo {
+	if undo := !o.keep && (interrupted || l.Cleanup && doc.State == "done"); undo {
 		err = errors.Join(err, a.loadCleanUp(context.WithoutCancel(ctx), cluster, d.id, doc))
 	}
 	if a.data() {

@@ -29,7 +29,7 @@ const quickstart = `{"kind": "Template", "apiVersion": "v1", "metadata": {"name"
 // TestLoadPods: source 002's example, pods in steps, and the built-in load, on nodes of
 // kwok: all of it runs, is measured, and is gone afterwards.
 func TestLoadPods(t *testing.T) {
-	if !Inside(t, Setup{Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}, Files: []string{"internal/kube/load/clusterloader/testdata/source002.yaml"}}) {
 		return
 	}
 	ctx := t.Context()
@@ -39,7 +39,7 @@ func TestLoadPods(t *testing.T) {
 
 	t.Run("source 002", func(t *testing.T) {
 		l := &loader{t, c, l.state, l.dir}
-		text, err := os.ReadFile(source002(t))
+		text, err := os.ReadFile(filepath.Join(FilesDir, "source002.yaml"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,16 +134,6 @@ func TestLoadPods(t *testing.T) {
 	})
 }
 
-// source002 is the example file of source 002.
-func source002(t *testing.T) string {
-	t.Helper()
-	name, err := filepath.Abs("../../internal/kube/load/clusterloader/testdata/source002.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return name
-}
-
 func (c *Cluster) running(t *testing.T, ctx context.Context, want int) {
 	t.Helper()
 	pods, err := c.Client.CoreV1().Pods("").List(ctx, meta.ListOptions{LabelSelector: "fettle.dev/load-run"})
@@ -187,6 +177,8 @@ func TestLoadMany(t *testing.T) {
 	c := Start(t, Options{})
 	l := newLoader(t, c)
 	l.write("map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"map-${IDENTIFIER}\"}\ndata: {text: \""+strings.Repeat("x", 1000)+"\"}\n")
+	// What the plan says of etcd is about what its database grows by.
+	planned, _ := l.run(0, "plan", l.write("planned.yaml", "ClusterLoader: {projects: [{num: 1, basename: flat, objects: [{num: 20000, file: map.yaml}]}]}\n"))
 	many := func(name string, count int, more ...string) (result, float64, float64) {
 		t.Helper()
 		file := l.write(name+".yaml", fmt.Sprintf("ClusterLoader: {projects: [{num: 1, basename: %s, objects: [{num: %d, file: map.yaml}]}]}\n", name, count))
@@ -207,12 +199,25 @@ func TestLoadMany(t *testing.T) {
 		l.run(0, "undo")
 		return x, cpu, rss
 	}
-	_, cpu, rss := many("flat", 20_000)
+	flat, cpu, rss := many("flat", 20_000)
 	if cpu > 0.25e-3 {
 		t.Errorf("flat out: %.3f ms of CPU for each object, want 0.25 at most", 1e3*cpu)
 	}
 	if rss > 64 {
 		t.Errorf("flat out: %.0f MiB, want 64 at most", rss)
+	}
+	t.Logf("etcd: the plan says %d bytes, the database has grown by %d", planned.EtcdBytes, flat.Servers.GrownBytes)
+	if grown := float64(flat.Servers.GrownBytes); grown > 0 && (grown > 2*float64(planned.EtcdBytes) || grown < float64(planned.EtcdBytes)/2) {
+		t.Errorf("etcd: the plan says %d bytes, the database has grown by %d", planned.EtcdBytes, flat.Servers.GrownBytes)
+	}
+	posts := 0
+	for _, c := range flat.Servers.Calls {
+		if c.Verb == "POST" && c.Resource == "configmaps" {
+			posts = c.N
+		}
+	}
+	if posts < 20_000 || posts > 20_100 {
+		t.Errorf("by the API server's metrics %d config maps were posted", posts)
 	}
 	x, _, _ := many("paced", 5_000, "--rate=500/s")
 	if x.RatePerS < 495 || x.RatePerS > 505 {

@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/kube/load/drive"
 	"fettle.dev/fettle/internal/kube/load/follow"
 	"fettle.dev/fettle/internal/kube/load/journal"
+	"fettle.dev/fettle/internal/kube/load/observe"
 	"fettle.dev/fettle/internal/kube/load/plan"
 	"fettle.dev/fettle/internal/kube/load/spec"
 	"fettle.dev/fettle/internal/kube/load/store"
@@ -47,13 +48,25 @@ type Cluster struct {
 type Options struct {
 	InFlight int
 	Rate     float64
-	// On is called with each answer, and Pause before each object (drive.Options).
-	On    func(drive.Answer)
-	Pause func() error
+	// On is called with each answer.
+	On func(drive.Answer)
+	// NoBrake lets a run go on whatever becomes of the cluster. QuotaBytes is etcd's quota,
+	// of which the brake keeps some free; 0 for not looking at it.
+	NoBrake    bool
+	QuotaBytes int64
 	// Begun is called when the run has its name and its plan, before anything is made.
 	Begun func(id string, p *plan.Plan, before *journal.State)
 	// Pod is called when a pod is first seen to be scheduled or ready.
 	Pod func(k follow.Key, what string, at time.Time)
+}
+
+// Result is what came of a run.
+type Result struct {
+	*drive.Outcome
+	// Servers is what the API server's metrics say of it; nil where they cannot be read.
+	Servers *observe.Servers
+	// Blind is what of the cluster could not be looked at, and why; "" for nothing.
+	Blind string
 }
 
 // Plan compiles a load against the kinds that the cluster has.
@@ -72,7 +85,7 @@ func (c *Cluster) Plan(ctx context.Context, l *spec.Load, run string) (*plan.Pla
 
 // Run makes a load. The outcome is there as soon as something may have been made, with an
 // error too; id is "" as long as nothing was.
-func (c *Cluster) Run(ctx context.Context, l *spec.Load, o Options) (id string, out *drive.Outcome, err error) {
+func (c *Cluster) Run(ctx context.Context, l *spec.Load, o Options) (id string, out *Result, err error) {
 	now := time.Now
 	if c.Now != nil {
 		now = c.Now
@@ -111,7 +124,7 @@ func Lacks(missing []plan.Missing) string {
 }
 
 // Resume goes on with a run: it makes what is missing.
-func (c *Cluster) Resume(ctx context.Context, id string, o Options) (*drive.Outcome, error) {
+func (c *Cluster) Resume(ctx context.Context, id string, o Options) (*Result, error) {
 	r, p, j, state, err := c.open(ctx, id)
 	if err != nil {
 		return nil, err
@@ -155,18 +168,18 @@ func (c *Cluster) open(ctx context.Context, id string) (*store.Run, *plan.Plan, 
 	return r, p, j, state, nil
 }
 
-func (c *Cluster) drive(ctx context.Context, r *store.Run, p *plan.Plan, j *journal.Journal, state *journal.State, o Options) (*drive.Outcome, error) {
+func (c *Cluster) drive(ctx context.Context, r *store.Run, p *plan.Plan, j *journal.Journal, state *journal.State, o Options) (*Result, error) {
 	if o.Begun != nil {
 		o.Begun(r.ID, p, state)
 	}
 	follower, end, err := c.follow(ctx, p, o)
 	if err != nil {
-		return &drive.Outcome{}, err
+		return &Result{Outcome: &drive.Outcome{}}, err
 	}
 	defer end()
 	d := &drive.Run{
 		Plan: p, Server: c.Server, Journal: j, State: state, Follower: follower,
-		Options: drive.Options{InFlight: o.InFlight, Rate: o.Rate, On: o.On, Pause: o.Pause},
+		Options: drive.Options{InFlight: o.InFlight, Rate: o.Rate, On: o.On},
 	}
 	if d.InFlight == 0 {
 		d.InFlight = r.Load.InFlight
@@ -174,7 +187,35 @@ func (c *Cluster) drive(ctx context.Context, r *store.Run, p *plan.Plan, j *jour
 	if d.Rate == 0 {
 		d.Rate = r.Load.Rate
 	}
-	return d.Do(ctx)
+	before, blind := observe.Scrape(ctx, c.Server)
+	brake := &observe.Brake{Server: c.Server, QuotaBytes: o.QuotaBytes}
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	if !o.NoBrake {
+		d.Pause = brake.Check
+		d.Throttle = func() { brake.Throttled.Add(1) }
+		d.On = func(a drive.Answer) {
+			brake.Answered.Add(1)
+			if o.On != nil {
+				o.On(a)
+			}
+		}
+		watch.Go(func() { brake.Watch(watching, before) })
+	}
+	out, err := d.Do(ctx)
+	stop()
+	watch.Wait()
+	x := &Result{Outcome: out, Blind: brake.Blind()}
+	if blind == nil && ctx.Err() == nil {
+		var after *observe.Sample
+		if after, blind = observe.Scrape(ctx, c.Server); blind == nil {
+			x.Servers = observe.Compare(before, after)
+		}
+	}
+	if blind != nil && x.Blind == "" {
+		x.Blind = "the API server's metrics: " + blind.Error()
+	}
+	return x, err
 }
 
 // follow watches what takes a while, where the plan has such.

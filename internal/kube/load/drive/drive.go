@@ -29,8 +29,10 @@ type Options struct {
 	// Patience is how long an object is tried while the server does not answer, or asks
 	// to be left alone; 0 for a minute.
 	Patience time.Duration
-	// On is called with each answer, from many goroutines.
-	On func(Answer)
+	// On is called with each answer, Throttle whenever the server asks to be left alone;
+	// both from many goroutines.
+	On       func(Answer)
+	Throttle func()
 	// Pause, if not nil, is asked before each object; its error ends the run (a brake).
 	Pause func() error
 }

@@ -126,6 +126,9 @@ func (w *worker) make(i int, a *Answer) (uid string, adopted bool, err error) {
 			wait = max(wait, 200*time.Millisecond)
 		case answer.Status == http.StatusTooManyRequests:
 			w.throttled.Add(1)
+			if w.Throttle != nil {
+				w.Throttle()
+			}
 			wait = max(wait, answer.After)
 		case answer.Status >= 500, notYet(answer):
 			wait = max(wait, answer.After)
