@@ -83,6 +83,10 @@ func (r *Reader) into(n *yaml.Node, v reflect.Value, path string, tag reflect.St
 		}
 		s := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
 		for i, item := range n.Content {
+			if item.ShortTag() == "!!null" {
+				r.Fault(item, "%s[%d]: there is nothing", path, i)
+				continue
+			}
 			r.into(item, s.Index(i), fmt.Sprintf("%s[%d]", path, i), tag)
 		}
 		v.Set(s)
