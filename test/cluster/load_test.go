@@ -46,6 +46,10 @@ func (l *loader) command(args ...string) (*exec.Cmd, *bytes.Buffer, *bytes.Buffe
 	if args[0] == "run" || args[0] == "resume" {
 		// A busy machine does not meet Kubernetes' own objectives.
 		args = append(args, "--slo=errors < 1%")
+		// Nor does it keep a cluster well, which the brake would see.
+		if !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--etcd-quota") }) {
+			args = append(args, "--no-brake")
+		}
 	}
 	cmd := exec.Command("kubectl-fettle", append([]string{"load", "--kubeconfig=" + l.c.Kubeconfig, "--state-dir=" + l.state, "--output=json"}, args...)...)
 	var out, errs bytes.Buffer
@@ -372,6 +376,19 @@ func TestLoadKilled(t *testing.T) {
 		}
 		if err := same(before, c.world(ctx)); err != nil {
 			t.Errorf("after Ctrl-C:\n%v", err)
+		}
+	})
+
+	t.Run("brake", func(t *testing.T) {
+		before := c.world(ctx)
+		l := &loader{t, c, l.state, l.dir}
+		x, said := l.run(4, "run", "--rate=50/s", "--etcd-quota=1MiB", file)
+		if x.State != "stopped by the brake" || !strings.Contains(said, "etcd's database has") || x.created == 0 || x.created >= planned {
+			t.Errorf("%+v\n%s", x, said)
+		}
+		l.run(0, "undo")
+		if err := same(before, c.world(ctx)); err != nil {
+			t.Error(err)
 		}
 	})
 

@@ -216,7 +216,7 @@ func readObject(r *strict.Reader, l *spec.Load, j *job, s *spec.Stage, o *object
 		}
 		variables = r.JSON(o.InputVars)
 	}
-	s.Groups = append(s.Groups, spec.Group{At: o.At, Count: max(1, o.Replicas), Text: string(text), Variables: variables, File: name})
+	s.Groups = append(s.Groups, spec.Group{At: o.At, Name: j.Name, Count: max(1, o.Replicas), Text: string(text), Variables: variables, File: name})
 }
 
 func open(of, name string, read func(string) ([]byte, error)) (string, []byte, error) {

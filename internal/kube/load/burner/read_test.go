@@ -57,7 +57,7 @@ func TestRead(t *testing.T) {
 	}
 	s := l.Stages[0]
 	if s.Namespaces() != 2 || s.Prefix != "density-" || s.Iterations != 6 || s.PerNamespace != 4 || s.Rate != 20 || s.Wait != 2*time.Minute || s.WaitEach != 0 ||
-		s.After != 10*time.Second || s.Between != 250*time.Millisecond || s.Labels["team"] != "a" || s.Groups[0].Count != 3 || string(s.Groups[0].Variables) != `{"image":"pause","size":7}` {
+		s.After != 10*time.Second || s.Between != 250*time.Millisecond || s.Labels["team"] != "a" || s.Groups[0].Count != 3 || s.Groups[0].Name != "density" || string(s.Groups[0].Variables) != `{"image":"pause","size":7}` {
 		t.Errorf("%+v", s)
 	}
 	if s := l.Stages[1]; s.Namespaces() != 1 || !s.Single || s.Prefix != "one" || s.Iterations != 1 || s.Rate != defaultQPS || s.Wait != 0 || s.Groups[0].Count != 1 {

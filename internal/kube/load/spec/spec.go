@@ -90,7 +90,8 @@ func (s *Stage) Namespaces() int {
 type Group struct {
 	At    string `json:"at"`
 	Count int    `json:"count"`
-	// Name is the beginning of the names of pods: NAME-pod-0 and on.
+	// Name is the beginning of the names of pods, NAME-pod-0 and on, or the job that a
+	// Text sees as its own.
 	Name string `json:"name,omitempty"`
 
 	// Pod is the spec of a pod.

@@ -70,8 +70,7 @@ func (u *Undo) Do(ctx context.Context) (*Outcome, error) {
 	var single []int // those that no namespace takes along
 	for i := u.Plan.Len() - 1; i >= 0; i-- {
 		was := u.State.Objects[i].Was
-		_, space := u.Plan.StageSpace(i)
-		if (was == journal.Created || was == journal.Kept) && !space && spaces[u.Plan.Namespace(i)] == 0 {
+		if (was == journal.Created || was == journal.Kept) && !u.space(i) && spaces[u.Plan.Namespace(i)] == 0 {
 			single = append(single, i)
 		}
 	}
@@ -151,12 +150,18 @@ func (u *Undo) path(i int) string {
 	return u.Plan.Kind(i).Path(u.Plan.Namespace(i)) + "/" + u.Plan.Name(i)
 }
 
+// space says that an object is a namespace, of a stage or of a template.
+func (u *Undo) space(i int) bool {
+	k := u.Plan.Kind(i)
+	return k.Kind == "Namespace" && k.APIVersion == "v1"
+}
+
 // spaces are the namespaces that the run made and that hold nothing of somebody else's,
 // each with the number of its object, plus one. One that holds something is kept.
 func (u *Undo) spaces(ctx context.Context, out *Outcome) (map[string]int, error) {
 	spaces := map[string]int{}
 	for i := range u.Plan.Len() {
-		if was := u.State.Objects[i].Was; u.Plan.Kind(i).Kind == "Namespace" && (was == journal.Created || was == journal.Kept) {
+		if was := u.State.Objects[i].Was; u.space(i) && (was == journal.Created || was == journal.Kept) {
 			spaces[u.Plan.Name(i)] = i + 1
 		}
 	}
@@ -300,7 +305,7 @@ func (u *Undo) removeSpaces(ctx context.Context, spaces map[string]int, out *Out
 	}
 	for i := range u.Plan.Len() {
 		in := u.Plan.Namespace(i)
-		if u.Plan.Kind(i).Kind == "Namespace" {
+		if u.space(i) {
 			in = u.Plan.Name(i)
 		}
 		if was := u.State.Objects[i].Was; gone[in] && (was == journal.Created || was == journal.Kept) {
