@@ -37,6 +37,7 @@ type loadOptions struct {
 	version  string
 	noBrake  bool
 	quota    string
+	html     string
 }
 
 func loadCommand(a *app) *cobra.Command {
@@ -61,6 +62,7 @@ func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.noBrake, "no-brake", false, "go on also where the API server turns requests away, etcd is slow or full, or nodes are not Ready any more")
 	f.StringVar(&o.quota, "etcd-quota", "2GiB", "etcd's --quota-backend-bytes, of which the brake keeps a fifth free; 8GiB on OpenShift")
 	f.BoolVar(&o.keep, "keep", false, "leave what was made when the run is interrupted, and ignore the file's cleanup")
+	f.StringVar(&o.html, "html", "", "write what came of the run into this file as well, as one page")
 	f.StringArrayVar(&o.slo, "slo", nil, "exit with 3 unless this holds: 'create p99 < 1s', 'ready p99 < 5s', 'errors < 1%', 'rate > 450/s'; repeatable")
 }
 

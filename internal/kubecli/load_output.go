@@ -1,8 +1,10 @@
 package kubecli
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"time"
 
@@ -106,32 +108,52 @@ func (x *LoadRun) undone(out *undo.Outcome) {
 	x.Waiting = out.Waiting
 }
 
-func (a *app) printRun(x *LoadRun) {
+// sum is what came of it in a line.
+func (x *LoadRun) sum() string {
 	o := x.Objects
-	fmt.Fprintf(a.screen.Out, "%s: %d objects made", x.State, o.Created)
+	text := fmt.Sprintf("%s: %d objects made", x.State, o.Created)
 	for _, more := range []struct {
 		n    int
 		what string
 	}{{o.Before, "made before"}, {o.Adopted, "of them by a process that was killed"}, {o.Reused, "reused"}, {o.Failed, "could not be made"}, {x.NotReady, "not ready"}, {x.Removed, "removed"}} {
 		if more.n > 0 {
-			fmt.Fprintf(a.screen.Out, ", %d %s", more.n, more.what)
+			text += fmt.Sprintf(", %d %s", more.n, more.what)
 		}
 	}
-	fmt.Fprintf(a.screen.Out, "; %.4g/s", x.RatePerS)
+	text += fmt.Sprintf("; %.4g/s", x.RatePerS)
 	if x.Throttled > 0 {
-		fmt.Fprintf(a.screen.Out, ", throttled %d times", x.Throttled)
+		text += fmt.Sprintf(", throttled %d times", x.Throttled)
 	}
-	fmt.Fprintln(a.screen.Out)
+	return text
+}
+
+// lines are what else is to be said of it.
+func (x *LoadRun) lines() []string {
+	var all []string
 	for _, text := range slices.Sorted(maps.Keys(x.Errors)) {
-		a.screen.Say("%d times: %s", x.Errors[text], text)
+		all = append(all, fmt.Sprintf("%d times: %s", x.Errors[text], text))
 	}
 	for _, k := range x.Kept {
-		a.screen.Say("%s is kept: %s", k.Object, k.Why)
+		all = append(all, k.Object+" is kept: "+k.Why)
 	}
-	g := report.Grid{Head: []string{"time", "number", "p50", "p95", "p99", "max"}}
+	for _, name := range x.Waiting {
+		all = append(all, "the namespace "+name+" is still being removed by the server")
+	}
+	if x.NotSeen != "" {
+		all = append(all, "not looked at: "+x.NotSeen)
+	}
+	return all
+}
+
+// shownCalls is how many sorts of calls a table has; the JSON has all.
+const shownCalls = 8
+
+// tables are those with something in them.
+func (x *LoadRun) tables() []report.Titled {
+	times := report.Grid{Head: []string{"time", "number", "p50", "p95", "p99", "max"}}
 	row := func(what string, t meter.Times) {
 		if t.N > 0 {
-			g.Rows = append(g.Rows, []string{what, fmt.Sprint(t.N), threshold.Time(t.P50S), threshold.Time(t.P95S), threshold.Time(t.P99S), threshold.Time(t.MaxS)})
+			times.Rows = append(times.Rows, []string{what, fmt.Sprint(t.N), threshold.Time(t.P50S), threshold.Time(t.P95S), threshold.Time(t.P99S), threshold.Time(t.MaxS)})
 		}
 	}
 	row("create", x.Times.Create)
@@ -140,47 +162,59 @@ func (a *app) printRun(x *LoadRun) {
 	}
 	row("pod scheduled", x.Times.Scheduled)
 	row("pod ready", x.Times.Ready)
-	if len(g.Rows) > 0 {
-		fmt.Fprintln(a.screen.Out)
-		g.Write(a.screen)
-	}
-	a.printServers(x)
-	if len(x.Gates) > 0 {
-		fmt.Fprintln(a.screen.Out)
-		v := report.Grid{Head: []string{"expected", "verdict", "measured"}}
-		for _, gate := range x.Gates {
-			word := "not met"
-			switch {
-			case gate.Met:
-				word = "met"
-			case gate.Unknown:
-				word = "cannot tell"
+
+	calls := report.Grid{Head: []string{"by the API server's metrics", "calls", "p50", "p99", "objective", "verdict"}}
+	if s := x.Servers; s != nil {
+		for i, c := range s.Calls {
+			if i < shownCalls || c.Verdict == "missed" {
+				calls.Rows = append(calls.Rows, []string{c.Verb + " " + c.Resource + " (" + c.Scope + ")", fmt.Sprint(c.N), threshold.Time(c.P50S), threshold.Time(c.P99S), threshold.Time(c.LimitS), c.Verdict})
 			}
-			v.Rows = append(v.Rows, []string{gate.Gate, word, gate.Text})
 		}
-		v.Write(a.screen)
+		if s.EtcdN > 0 {
+			calls.Rows = append(calls.Rows, []string{"calls to etcd", fmt.Sprint(s.EtcdN), "", threshold.Time(s.EtcdP99S), "", ""})
+		}
+	}
+
+	gates := report.Grid{Head: []string{"expected", "verdict", "measured"}}
+	for _, gate := range x.Gates {
+		word := "not met"
+		switch {
+		case gate.Met:
+			word = "met"
+		case gate.Unknown:
+			word = "cannot tell"
+		}
+		gates.Rows = append(gates.Rows, []string{gate.Gate, word, gate.Text})
+	}
+	var all []report.Titled
+	for _, g := range []report.Grid{times, calls, gates} {
+		if len(g.Rows) > 0 {
+			all = append(all, report.Titled{Grid: g})
+		}
+	}
+	return all
+}
+
+func (a *app) printRun(x *LoadRun) {
+	fmt.Fprintln(a.screen.Out, ui.Printable(x.sum()))
+	for _, line := range x.lines() {
+		a.screen.Say("%s", line)
+	}
+	for _, t := range x.tables() {
+		fmt.Fprintln(a.screen.Out)
+		t.Write(a.screen)
 	}
 }
 
-// shownCalls is how many sorts of calls the table has; the JSON has all.
-const shownCalls = 8
-
-func (a *app) printServers(x *LoadRun) {
-	if x.NotSeen != "" {
-		a.screen.Say("not looked at: %s", x.NotSeen)
+// writePage writes the run as a page; err is what the run ends with.
+func (x *LoadRun) writePage(name string, err error) error {
+	page := report.Tables{Title: "Cluster load " + x.Run, Verdict: "the gates are met", Good: err == nil, Lines: append([]string{x.sum()}, x.lines()...), Tables: x.tables()}
+	if err != nil {
+		page.Verdict = err.Error()
 	}
-	if x.Servers == nil || len(x.Servers.Calls) == 0 {
-		return
+	f, err := os.Create(name)
+	if err != nil {
+		return err
 	}
-	g := report.Grid{Head: []string{"by the API server's metrics", "calls", "p50", "p99", "objective", "verdict"}}
-	for i, c := range x.Servers.Calls {
-		if i < shownCalls || c.Verdict == "missed" {
-			g.Rows = append(g.Rows, []string{c.Verb + " " + c.Resource + " (" + c.Scope + ")", fmt.Sprint(c.N), threshold.Time(c.P50S), threshold.Time(c.P99S), threshold.Time(c.LimitS), c.Verdict})
-		}
-	}
-	if n := x.Servers.EtcdN; n > 0 {
-		g.Rows = append(g.Rows, []string{"calls to etcd", fmt.Sprint(n), "", threshold.Time(x.Servers.EtcdP99S), "", ""})
-	}
-	fmt.Fprintln(a.screen.Out)
-	g.Write(a.screen)
+	return errors.Join(page.HTML(f), f.Close())
 }

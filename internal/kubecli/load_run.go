@@ -194,6 +194,9 @@ func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster
 	if undo := !o.keep && (interrupted || l.Cleanup && doc.State == "done"); undo {
 		err = errors.Join(err, a.loadCleanUp(context.WithoutCancel(ctx), cluster, d.id, doc))
 	}
+	if o.html != "" {
+		err = errors.Join(err, doc.writePage(o.html, err))
+	}
 	if a.data() {
 		return a.result(doc, err)
 	}
