@@ -51,7 +51,7 @@ measured turn by turn. Nothing is left behind, also after kill -9.`,
 	f.BoolVar(&o.classic, "classic", false, "storage-benchmark's cells: 4 KiB at a time, through the page cache, over the whole file")
 	f.BoolVar(&o.sustained, "sustained", false, "write until the speed is steady or the budget ends")
 	f.DurationVar(&o.budget, "budget", 10*time.Minute, "time of each cell of --sustained")
-	f.StringVar(&o.size, "size", "", "size of the file, as 4GiB, or 2xRAM (default 1GiB); never more than a quarter of the free space")
+	f.StringVar(&o.size, "size", "", "size of the file, as 4GiB, or 2xRAM (default 1GiB); at least 64MiB, and never more than a quarter of the free space")
 	f.StringVar(&o.fio, "fio", "", "the fio to run (default: the installed one)")
 	f.StringVar(&o.role, "role", "", "what the directories are for: pulp, postgresql or etcd; exit with 3 if they are too slow for that")
 	f.StringVar(&o.platform, "platform", "", "satellite: its data directories, each device once, instead of DIR")
@@ -267,7 +267,7 @@ func (o benchDiskOptions) sizes(facts *fact.Facts, places []*disk.Place) error {
 			}
 		}
 		if p.SizeBytes, err = disk.FileSize(asked, p.FreeBytes, sharers); err != nil {
-			return ui.Hinted(ui.Refused, fmt.Errorf("%s: %w", p.Directory, err), "make room, or name a smaller --size")
+			return ui.Exit(ui.Refused, fmt.Errorf("%s: %w", p.Directory, err))
 		}
 	}
 	return nil

@@ -18,6 +18,7 @@ import (
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/prove"
 	"fettle.dev/fettle/internal/prove/running"
+	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
@@ -117,10 +118,16 @@ func (p *proof) applying(begins bool) error {
 	if !begins {
 		return p.watchdog.tell(applied)
 	}
-	if err := tune.Arm(p.lease, "cd "+p.o.Dir+" && "+p.o.UndoCmd); err != nil {
+	if err := tune.Arm(p.lease, undoByHand(p.o.Dir, p.o.UndoCmd)); err != nil {
 		return err
 	}
 	return p.watchdog.tell(applying)
+}
+
+// undoByHand is the line with which a person undoes the change of a pair of commands, as
+// fettle does: in its directory, and all of it or, without that directory, nothing.
+func undoByHand(dir, command string) string {
+	return "(" + rule.CommandLine([]string{"cd", "--", dir}) + " && " + rule.CommandLine([]string{"sh", "-c", command}) + ")"
 }
 
 // settings prepares a change through the journal.
@@ -354,13 +361,14 @@ func (p *proof) finish() error {
 		return err
 	}
 	r := p.underway.Run
-	r.Body, r.Verdict, r.Ended = body, p.body.Text, p.host.Clock.Now().UTC()
+	r.Body, r.Verdict = body, p.body.Text
 	if p.resumable() {
 		// Kept as it is: --resume goes on.
 		return errors.Join(p.underway.Append(stop{p.body.Ending, p.body.Error}), p.underway.Close())
 	}
+	r.Ended = p.host.Clock.Now().UTC()
 	if err := p.runs().Finish(p.underway); err != nil {
-		r.ID = "" // there is no such record
+		r.ID, r.Ended = "", time.Time{} // there is no such record
 		return fmt.Errorf("the record cannot be kept: %w; what was measured is in %s", err, p.underway.Path)
 	}
 	return nil
@@ -419,7 +427,7 @@ func (p *proof) verdict(ending prove.Ending, err error, want prove.Word) error {
 	case err != nil:
 		return err
 	case want != "" && p.body.Word != want:
-		return ui.Exit(ui.GateNotMet, fmt.Errorf("expected %s, and it is: %s", p.o.expect, p.body.Text))
+		return ui.Exit(ui.GateNotMet, fmt.Errorf("expected %s; the verdict is: %s", p.o.expect, p.body.Text))
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func (p *proof) takeUpEnded(name string) error {
 		return ui.Hinted(ui.Usage, fmt.Errorf("no experiment %q was cut off", name), "fettle runs list shows them")
 	}
 	if err != nil {
-		return err
+		return damaged(err)
 	}
 	var e prove.Evidence
 	if r.Kind != "prove" {

@@ -183,7 +183,7 @@ func TestProveInterrupted(t *testing.T) {
 		}
 		p.restored()
 		out, err := p.command("runs", "prune", "--cut-off", "--yes").CombinedOutput()
-		if names, unread := p.runs().CutOff(); err != nil || unread != nil || len(names) > 0 || !strings.Contains(string(out), "interrupted, can be resumed") {
+		if names, unread := p.runs().CutOff(); err != nil || unread != nil || len(names) > 0 || !strings.Contains(string(out), map[bool]string{true: "interrupted before its first quad, can be resumed", false: "interrupted, can be resumed"}[c.visit == 1]) {
 			t.Errorf("%v: %v, %v left: %s", c, err, names, out)
 		}
 	}
@@ -204,7 +204,7 @@ func TestProveFaults(t *testing.T) {
 		"below 0":              {nil, []string{"--percentile", "-5"}, 2, "--percentile -5: want 0 to 100"},
 		"the values are there": {func(p *proving) { p.write("10\n") }, nil, 1, "the machine has these values already"},
 		"no such setting":      {nil, []string{"--set", "vm.no_such=1"}, 1, "vm.no_such: unsupported"},
-		"--expect not met":     {nil, []string{"--expect", "no-effect"}, 3, "expected no-effect, and it is: faster by "},
+		"--expect not met":     {nil, []string{"--expect", "no-effect"}, 3, "expected no-effect; the verdict is: faster by "},
 		"no margin":            {nil, []string{"--margin", "2"}, 2, "want a percentage"},
 		"a bad pattern":        {nil, []string{"--metric", "a=("}, 2, "missing closing"},
 		"two changes":          {nil, []string{"--change-cmd", "true", "--undo-cmd", "true"}, 2, "want one of"},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -107,6 +108,14 @@ func replace(name string, text, begins []byte, kind string) (err error) {
 	return os.Rename(f.Name(), name)
 }
 
+// damaged says what to do about a record that is not as it was recorded.
+func damaged(err error) error {
+	if !errors.As(err, new(*evidence.Damaged)) {
+		return err
+	}
+	return ui.Hinted(ui.Failed, err, "a damaged record is no evidence: put an intact copy in its place (fettle runs export writes one where it was measured), or remove the file")
+}
+
 // findRuns are the runs that a command line names: by ID, or by files that hold them;
 // of no words the one that began last.
 func (a *app) findRuns(c *cobra.Command, words []string) (all []*evidence.Run, err error) {
@@ -127,18 +136,24 @@ func (a *app) findRuns(c *cobra.Command, words []string) (all []*evidence.Run, e
 		}
 		runs, err := m.runs().All()
 		if len(runs) > 0 {
+			if err != nil {
+				a.screen.Say("left out: %v", err) // it may have been the last one
+			}
 			return runs[len(runs)-1:], nil
 		}
 		if err != nil {
-			return nil, m.unread(err)
+			return nil, damaged(m.unread(err))
 		}
 		return nil, ui.Hinted(ui.Failed, errors.New("nothing was measured yet"), "fettle prove and fettle bench do it")
 	}
 	for _, word := range words {
+		if strings.TrimSpace(word) == "" {
+			return nil, ui.Hinted(ui.Usage, errors.New("the name of a run is empty"), "want the ID of a run or its beginning, which fettle runs list shows, or a file with records")
+		}
 		if filepath.Ext(word) == ".json" || filepath.Base(word) != word {
 			runs, err := evidence.ReadFile(word)
 			if err != nil {
-				return nil, err
+				return nil, damaged(err)
 			}
 			all = append(all, runs...)
 			continue

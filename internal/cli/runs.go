@@ -34,6 +34,8 @@ type ListedRun struct {
 	Began     time.Time `json:"began"`
 	Command   string    `json:"command"`
 	Verdict   string    `json:"verdict"`
+	// Quads are those of an experiment that are complete, without the placebo's.
+	Quads int `json:"quads,omitempty"`
 	// Method is that of an experiment's verdict, and VerdictNow what the method of this
 	// version makes of the same samples, where that is something else.
 	Method     int    `json:"method,omitempty"`
@@ -82,10 +84,10 @@ func (a *app) runsList(c *cobra.Command) error {
 		list.Runs = append(list.Runs, l)
 	}
 	if a.data() {
-		return a.result(list, err)
+		return a.result(list, damaged(err))
 	}
 	listRuns(list.Runs).Write(a.screen)
-	return err
+	return damaged(err)
 }
 
 // listRuns is a list of runs for eyes.
@@ -103,7 +105,10 @@ func listRuns(runs []ListedRun) *report.Grid {
 
 // state is how the run stands, for eyes.
 func (r *ListedRun) state() string {
-	if r.Resumable {
+	switch {
+	case r.Resumable && r.Quads == 0:
+		return r.State + " before its first quad, can be resumed"
+	case r.Resumable:
 		return r.State + ", can be resumed"
 	}
 	return r.State
@@ -122,7 +127,7 @@ func listed(r *evidence.Run) ListedRun {
 	if e.Ending == prove.EndedFailed {
 		l.State = "failed"
 	}
-	l.Method = e.JudgedBy()
+	l.Method, l.Quads = e.JudgedBy(), len(e.Quads)
 	otherwise := (*prove.Otherwise)(nil)
 	// Of the same method there is nothing else to say: that it was changed is found where it is shown.
 	if l.Method != prove.Method && errors.As(e.Again(), &otherwise) {
@@ -140,7 +145,7 @@ func (m *machine) listedOpen(name string) (ListedRun, error) {
 	if err != nil {
 		return ListedRun{}, err
 	}
-	l := ListedRun{Name: name, State: "cut-off", Resumable: !alive, Kind: r.Kind, Began: r.Began, Command: r.Command, Verdict: e.Text, Method: e.Method}
+	l := ListedRun{Name: name, State: "cut-off", Resumable: !alive, Kind: r.Kind, Began: r.Began, Command: r.Command, Verdict: e.Text, Quads: len(e.Quads), Method: e.Method}
 	switch {
 	case alive:
 		l.State = "under-way"
@@ -205,7 +210,7 @@ func (m *machine) lookAt(name string) (*evidence.Run, bool, *prove.Evidence, err
 func (m *machine) findRun(word string) (*evidence.Run, error) {
 	r, err := m.runs().Get(word)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return r, m.unread(err)
+		return r, damaged(m.unread(err))
 	}
 	r, _, e, err := m.lookAt(word)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -92,9 +92,11 @@ func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*frontend.Requests
 	}
 	res, formats, err := log.read(ctx, func(formats []*format.Format) [][]string {
 		by := [][]string{}
-		for _, name := range []string{"connections", "termination"} { // of HAProxy
-			if !slices.ContainsFunc(formats, func(f *format.Format) bool { return f.Field(name) < 0 }) {
-				by = append(by, []string{name})
+		for _, names := range [][]string{{"connections"}, {"termination"}, {format.FieldClient, "client_port"}} { // of HAProxy
+			if !slices.ContainsFunc(names, func(name string) bool {
+				return slices.ContainsFunc(formats, func(f *format.Format) bool { return f.Field(name) < 0 })
+			}) {
+				by = append(by, names)
 			}
 		}
 		return by
@@ -118,8 +120,14 @@ func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*frontend.Requests
 		out.Rate = float64(m.Requests) / rep.Busy.MinuteS
 	}
 	for t, by := range res.By {
-		for i := range res.Tables[t].Len() {
-			key, s := parts(res.Tables[t], i)[0], res.Tables[t].At(i)
+		table := res.Tables[t]
+		if by[0] == format.FieldClient && table.Len() > 0 {
+			// Of the connections that are told apart, where there are more than that.
+			out.PerConnection = float64(rep.Requests-table.Other.Count) / float64(table.Len())
+			continue
+		}
+		for i := range table.Len() {
+			key, s := parts(table, i)[0], table.At(i)
 			switch by[0] {
 			case "connections":
 				if n, err := strconv.ParseFloat(key, 64); err == nil {

@@ -92,7 +92,7 @@ func Runs(a, b *evidence.Run, margin float64, force bool) (*Comparison, error) {
 		return nil, fmt.Errorf("a %s and a %s have nothing in common", a.Kind, b.Kind)
 	}
 	if !force && (a.Machine.Hardware == "" || a.Machine.Hardware != b.Machine.Hardware) {
-		return nil, fmt.Errorf("%w: %s (%d × %s) and %s (%d × %s)", ErrMachines, a.Machine.Name, a.Machine.CPUs, a.Machine.CPU, b.Machine.Name, b.Machine.CPUs, b.Machine.CPU)
+		return nil, fmt.Errorf("%w: %s, %s; and %s, %s", ErrMachines, a.Machine.Name, a.Machine.HardwareText(), b.Machine.Name, b.Machine.HardwareText())
 	}
 	c := &Comparison{Schema: Schema, A: side(a), B: side(b), Margin: margin, Alpha: 0.05, Differing: differing(a, b)}
 	if a.Kind == "prove" {
@@ -115,11 +115,8 @@ func differing(a, b *evidence.Run) []Difference {
 			out = append(out, Difference{name, a, b})
 		}
 	}
-	hardware := func(m evidence.Machine) string {
-		return fmt.Sprintf("%s, %d × %s, %d MiB (%s)", m.Model, m.CPUs, m.CPU, m.MemoryBytes>>20, m.Hardware)
-	}
 	if a.Machine.Hardware != b.Machine.Hardware {
-		add("hardware", hardware(a.Machine), hardware(b.Machine))
+		add("hardware", a.Machine.HardwareText(), b.Machine.HardwareText())
 	}
 	add("machine", a.Machine.Name, b.Machine.Name)
 	add("system", a.Machine.OS, b.Machine.OS)

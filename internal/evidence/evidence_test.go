@@ -62,6 +62,28 @@ func TestStore(t *testing.T) {
 	if len(all) != 2 || err == nil || !strings.Contains(err.Error(), "was changed after it was recorded") {
 		t.Errorf("%d, %v", len(all), err)
 	}
+
+	// Neither is one without its ID, or under another's.
+	for name, text := range map[string]string{
+		ids[1]:             strings.Replace(string(text), `"id": "`+ids[1]+`"`, `"id": ""`, 1),
+		ids[2]:             strings.Replace(string(text), `"id": "`+ids[1]+`",`, "", 1),
+		"0123456789abcdef": string(text),
+	} {
+		path := filepath.Join(s.Dir, name+".json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var damaged *Damaged
+		if r, err := s.Get(name); !errors.As(err, &damaged) || damaged.Path != path {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+	if err := os.Remove(filepath.Join(s.Dir, ids[0]+".json")); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := s.All(); all == nil || len(all) != 0 || strings.Count(err.Error(), "\n") != 2 {
+		t.Errorf("%v, %v", all, err)
+	}
 }
 
 func TestManyWriters(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 const longestFile = 256 << 20
 
 // ReadFile reads the records in a file: one or several, one after the other, as they
-// were exported, or as a verb printed them with --output json.
+// were exported, or as a verb printed them with --output json. The error is a *Damaged
+// where one of them is not as it was recorded.
 func ReadFile(name string) ([]*Run, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -38,18 +39,22 @@ func ReadFile(name string) ([]*Run, error) {
 			return nil, fmt.Errorf("%s: no record of a run: its schema is %q, not %q", name, r.Schema, Schema)
 		}
 		// What is printed with it (the exit code, messages) and the spaces between do
-		// not belong to the record. One of a run that has not ended has no ID.
+		// not belong to the record.
 		id := r.ID
 		if _, err := r.sealed(); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, &Damaged{name, err}
 		}
-		if id != "" && r.ID != id {
-			return nil, fmt.Errorf("%s: run %s was changed after it was recorded", name, id)
+		if err := r.genuine(id); err != nil && !(id == "" && r.open()) {
+			return nil, &Damaged{name, err}
 		}
 		r.ID = id
 		runs = append(runs, &r)
 	}
 }
+
+// open says whether a record is that of an experiment that has not ended, as runs show
+// prints it: that one has no ID yet. Every other one is kept with its ID, or not at all.
+func (r *Run) open() bool { return r.Kind == "prove" && r.Ended.IsZero() }
 
 // Text is the record as the store keeps it, for other places.
 func (r *Run) Text() ([]byte, error) {

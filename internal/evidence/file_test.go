@@ -3,10 +3,12 @@ package evidence
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestFile: what was exported or printed is read again, and nothing else.
@@ -30,6 +32,18 @@ func TestFile(t *testing.T) {
 		}
 		texts = append(texts, text)
 	}
+	ended := run(1)
+	ended.Ended = ended.Began.Add(time.Hour)
+	bench := run(1)
+	bench.Kind = "bench-disk"
+	without := func(r *Run) string {
+		t.Helper()
+		text, err := r.sealed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Replace(string(text), r.ID, "", 1)
+	}
 	open := run(1)
 	open.Schema = Schema
 	printed, err := json.Marshal(struct {
@@ -49,6 +63,9 @@ func TestFile(t *testing.T) {
 		"one":           {string(texts[0]), 1, ""},
 		"two":           {string(texts[0]) + string(texts[1]), 2, ""},
 		"not ended":     {string(printed), 1, ""},
+		"no id":         {without(ended), 0, "the record has no id: it would be " + ended.ID},
+		"bench, no id":  {without(bench), 0, "the record has no id: it would be " + bench.ID},
+		"another id":    {strings.Replace(string(texts[0]), `"id": "`, `"id": "0`, 1), 0, "was changed after it was recorded"},
 		"other spaces":  {strings.ReplaceAll(string(texts[0]), "\n", "\n\t"), 1, ""},
 		"empty":         {"", 0, "it is empty"},
 		"another":       {`{"schema":"fettle/plan/v1"}`, 0, `its schema is "fettle/plan/v1"`},
@@ -63,6 +80,10 @@ func TestFile(t *testing.T) {
 		runs, err := ReadFile(file)
 		if len(runs) != c.runs || (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
 			t.Errorf("%s: %d runs, %v", name, len(runs), err)
+		}
+		var damaged *Damaged
+		if changed := strings.Contains(c.fault, "changed") || strings.Contains(c.fault, "no id"); errors.As(err, &damaged) != changed || changed && damaged.Path != file {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if runs, err := ReadFile(filepath.Join(t.TempDir(), "none")); err == nil {

@@ -4,12 +4,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Machine is the fingerprint of a machine: what a measurement depends on.
@@ -57,6 +59,30 @@ func Fingerprint(h *host.Host) Machine {
 	sum := sha256.Sum256(text)
 	m.Hardware = hex.EncodeToString(sum[:8])
 	return m
+}
+
+// HardwareText is the hardware in words, as far as it is known, with its digest.
+func (m *Machine) HardwareText() string {
+	var parts []string
+	if m.Model != "" {
+		parts = append(parts, m.Model)
+	}
+	switch {
+	case m.CPU != "" && m.CPUs > 0:
+		parts = append(parts, fmt.Sprintf("%d × %s", m.CPUs, m.CPU))
+	case m.CPUs > 0:
+		parts = append(parts, fmt.Sprintf("%d processors", m.CPUs))
+	case m.CPU != "":
+		parts = append(parts, m.CPU)
+	}
+	if m.MemoryBytes > 0 {
+		parts = append(parts, unit.Size(m.MemoryBytes).Human())
+	}
+	digest := m.Hardware
+	if digest == "" {
+		digest = "no digest"
+	}
+	return strings.TrimSpace(strings.Join(parts, ", ") + " (" + digest + ")")
 }
 
 // places are the settings of the fingerprint: patterns of files, and by what the name

@@ -97,6 +97,28 @@ func (r *Run) text() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// Damaged is that a file does not hold the record that was written: nothing in it is
+// evidence.
+type Damaged struct {
+	Path string
+	Err  error // what is wrong with it
+}
+
+func (d *Damaged) Error() string { return d.Path + ": " + d.Err.Error() }
+func (d *Damaged) Unwrap() error { return d.Err }
+
+// genuine is an error where a record is not the one with the ID that it had before it was
+// sealed again.
+func (r *Run) genuine(had string) error {
+	switch {
+	case had == "":
+		return fmt.Errorf("the record has no id: it would be %s", r.ID)
+	case had != r.ID:
+		return fmt.Errorf("run %s was changed after it was recorded", had)
+	}
+	return nil
+}
+
 // Read reads the text of a record and refuses one that is not as it was written.
 func Read(text []byte) (*Run, error) {
 	var r Run
@@ -111,7 +133,10 @@ func Read(text []byte) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.ID != id || !bytes.Equal(again, text) {
+	if err := r.genuine(id); err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(again, text) {
 		return nil, fmt.Errorf("run %s was changed after it was recorded", id)
 	}
 	return &r, nil

@@ -109,13 +109,17 @@ func (s Store) Get(id string) (*Run, error) {
 }
 
 func (s Store) read(id string) (*Run, error) {
-	text, err := os.ReadFile(filepath.Join(s.Dir, id+whole))
+	path := filepath.Join(s.Dir, id+whole)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
 	r, err := Read(text)
+	if err == nil && r.ID != id {
+		err = fmt.Errorf("it holds run %s, and the store names a record by its ID", r.ID)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(s.Dir, id+whole), err)
+		return nil, &Damaged{path, err}
 	}
 	return r, nil
 }
@@ -139,14 +143,14 @@ func (s Store) names(ending string) ([]string, error) {
 	return out, nil
 }
 
-// All are the runs, oldest first; those that cannot be read are told as errors beside
-// the others.
+// All are the runs, oldest first; those that cannot be read are told as errors (*Damaged)
+// beside the others, which are nil only where the store cannot be read.
 func (s Store) All() ([]*Run, error) {
 	names, err := s.names(whole)
 	if err != nil {
 		return nil, err
 	}
-	var out []*Run
+	out := []*Run{} // nil where the store cannot be read
 	var errs []error
 	for _, n := range names {
 		r, err := s.read(n)

@@ -222,6 +222,23 @@ type Guarded struct {
 	Worse *[2]float64 `json:"worse_ratio,omitempty"`
 }
 
+// Text says in words by how much the metric is worse with the change, or better.
+func (g *Guarded) Text() string {
+	if g.Worse == nil {
+		return "not known yet"
+	}
+	low, high := g.Worse[0], g.Worse[1]
+	switch {
+	case number(low) == "0" && number(high) == "0":
+		return "as without it"
+	case low >= 0:
+		return "worse by " + number(low) + " to " + percent(high)
+	case high <= 0:
+		return "better by " + number(-high) + " to " + percent(-low)
+	}
+	return "between " + percent(-low) + " better and " + percent(high) + " worse"
+}
+
 // Guards is what is known of the guard rails.
 func (c *Course) Guards() (out []Guarded) {
 	for i, g := range c.design.Guards {

@@ -10,6 +10,7 @@ import (
 
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Schema names the JSON form of the evidence.
@@ -69,6 +70,9 @@ type Resumption struct {
 	Ending  Ending    `json:"ending"`
 }
 
+// NoiseKnown says whether there is a Noise: from the first quad of the placebo on.
+func (e *Evidence) NoiseKnown() bool { return len(e.Placebo)+len(e.Quads) > 0 }
+
 // Unanswered says whether an experiment has ended without an answer, for want of time or
 // of quads: it can go on.
 func (e *Evidence) Unanswered() bool {
@@ -103,11 +107,20 @@ type SecondOpinion struct {
 	SignFlip float64 `json:"sign_flip_p"`
 	// Drift is the change of the value from one counted visit to the next.
 	Drift float64 `json:"drift_ratio_per_visit"`
-	// Lag1 is the autocorrelation of the counted visits, less their quad's difference.
-	Lag1 float64 `json:"lag1_autocorrelation"`
+	// Lag1 is the autocorrelation of the counted visits, less their quad's difference;
+	// absent where these do not differ, or are too few.
+	Lag1 *float64 `json:"lag1_autocorrelation,omitempty"`
 	// Between is the share of the variance of the single measurements that lies
 	// between the runs, where a visit had many.
 	Between *float64 `json:"between_runs_share,omitempty"`
+}
+
+// Autocorrelation is Lag1 in words.
+func (s *SecondOpinion) Autocorrelation() string {
+	if s.Lag1 == nil {
+		return "none: nothing is left to vary"
+	}
+	return fmt.Sprintf("%.2f", *s.Lag1)
 }
 
 // Movement is something that the machine did differently with the change.
@@ -149,7 +162,10 @@ func Sum(c *Course, ending Ending, err error, visits []Visit) *Evidence {
 			counted = append(counted, log)
 		}
 	}
-	e.Second.Drift, e.Second.Lag1 = math.Expm1(stats.Slope(counted)), stats.Lag1(counted)
+	e.Second.Drift = math.Expm1(stats.Slope(counted))
+	if lag := stats.Lag1(counted); !math.IsNaN(lag) && stats.SD(counted) > rounding {
+		e.Second.Lag1 = &lag
+	}
 	if share := stats.BetweenRuns(runs); !math.IsNaN(share) {
 		e.Second.Between = &share
 	}
@@ -215,12 +231,15 @@ func (c *Course) warnings(ending Ending) (out []string) {
 		out = append(out, "the visit after the change was applied differs by "+percent(math.Abs(with))+" from the next one: a switch costs that; it was dropped")
 	}
 	if b := c.Covariate(); b != nil && b.P < 0.05 {
-		out = append(out, fmt.Sprintf("%s differs with the change too (%+.2g %%, p %.2g): taking it out may take a part of the effect away, or make one up; look at the metric without it as well", b.Name, 100*math.Expm1(b.Difference), b.P))
+		out = append(out, fmt.Sprintf("%s differs with the change too (%s %%, p %.2g): taking it out may take a part of the effect away, or make one up; look at the metric without it as well", b.Name, unit.SignedPercent(math.Expm1(b.Difference)), b.P))
 	}
 	if c.washout > c.design.Washout {
 		out = append(out, "the machine took longer to settle after a switch: more visits were dropped than asked for")
 	}
 	if ending == EndedVerdict && len(c.tracks[0].placebo) > 0 && c.quad < 2*c.design.Least {
+		if w := c.Verdict().Word; w != Better && w != Worse {
+			return out // there is no effect whose size could be overstated
+		}
 		out = append(out, "stopped early: the estimate of an early stop tends to be larger than the effect; the interval is right all the same")
 	}
 	return out

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Word is the verdict in short.
@@ -120,24 +121,6 @@ func words(m Metric) (better, worse string) {
 }
 
 // number is a ratio in percent with as many digits as matter.
-func number(ratio float64) string {
-	p := 100 * ratio
-	switch {
-	case math.Abs(p) < 1e-9: // what is left of rounding
-		return "0"
-	case math.IsInf(p, -1):
-		return "-inf"
-	case math.IsInf(p, 1):
-		return "inf"
-	case math.Abs(p) >= 99.95:
-		return strconv.FormatFloat(math.Round(p), 'f', 0, 64)
-	}
-	s := strconv.FormatFloat(p, 'f', 1, 64)
-	if s == "-0.0" || s == "0.0" {
-		// Not nothing: a bound just beside 0 decides.
-		s = strconv.FormatFloat(p, 'g', 1, 64)
-	}
-	return strings.TrimSuffix(s, ".0")
-}
+func number(ratio float64) string { return unit.Percent(ratio) }
 
 func percent(ratio float64) string { return number(ratio) + " %" }

@@ -6,6 +6,7 @@ import (
 	"fettle.dev/fettle/internal/bench/etcd"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // BenchEtcd prints what the bench of etcd has found: the verdict first.
@@ -38,7 +39,7 @@ func BenchEtcd(s *ui.Screen, r *evidence.Run, b *etcd.Result) {
 		}
 		row("writes", "%d of %d bytes, one after the other: median %.2f ms, %s, %.0f a second", w.N, w.ValueBytes, 1000*w.P50S, p99, w.RateS)
 	}
-	row("database", "%.1f MiB, %.0f changes of the leader since its start", b.SizeBytes/(1<<20), b.LeaderChanges)
+	row("database", "%s, %.0f changes of the leader since its start", unit.Size(b.SizeBytes).Human(), b.LeaderChanges)
 	if r.ID != "" {
 		row("evidence", "run %s", r.ID)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"fettle.dev/fettle/internal/compare"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Compared prints what can be said of two runs: the caution first.
@@ -82,12 +83,12 @@ func effectWords(ratio *float64) string {
 	if ratio == nil {
 		return ""
 	}
-	return fmt.Sprintf("%+.2g %%", 100**ratio)
+	return unit.SignedPercent(*ratio) + " %"
 }
 
 func intervalWords(i *[2]float64) string {
 	if i == nil {
 		return "none"
 	}
-	return fmt.Sprintf("[%+.2g, %+.2g]", 100*i[0], 100*i[1])
+	return "[" + unit.SignedPercent(i[0]) + ", " + unit.SignedPercent(i[1]) + "]"
 }

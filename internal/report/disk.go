@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/bench/disk"
@@ -54,7 +53,7 @@ func Disk(s *ui.Screen, r *evidence.Run, e *disk.Evidence) {
 		if i > 0 {
 			fmt.Fprintln(s.Out)
 		}
-		fmt.Fprintf(s.Out, "%s: %s\n\n", ui.Printable(p.Directory), ui.Printable(storage(p)))
+		fmt.Fprintf(s.Out, "%s: %s\n\n", ui.Printable(p.Directory), ui.Printable(p.HeldBy()))
 		diskVerdicts(s, p)
 		diskCells(s, p)
 	}
@@ -75,30 +74,13 @@ func Disk(s *ui.Screen, r *evidence.Run, e *disk.Evidence) {
 	}
 }
 
-// storage says what holds a directory.
-func storage(p disk.Measured) string {
-	parts := []string{p.Storage.Type + " on " + p.Storage.Source}
-	for _, l := range p.Storage.Layers {
-		name := strings.TrimSpace(l.Device + " " + l.Kind)
-		if !l.Lower {
-			name = strings.Join(strings.Fields(l.Device+" "+l.Transport+" "+l.Model), " ")
-		}
-		parts = append(parts, name)
-	}
-	return strings.Join(parts, " < ") + ", class " + string(p.Storage.Class)
-}
-
 func diskVerdicts(s *ui.Screen, p disk.Measured) {
 	g := Grid{Head: []string{"verdict", "what", "value", "why"}}
 	for _, j := range p.Verdict {
-		value := figure(j.Value) + " " + j.Unit
-		if j.Unit == "MiB/s" {
-			value += " (" + figure(j.Value*(1<<20)/1e6) + " MB/s)"
-		}
-		g.Rows = append(g.Rows, []string{string(j.Verdict), j.Name, value, j.Text})
+		g.Rows = append(g.Rows, []string{string(j.Verdict), j.Name, j.Figure(), j.Text})
 	}
 	if f := p.Foreman; f != nil {
-		g.Rows = append(g.Rows, []string{"(" + f.Says + ")", "what foreman-maintain would say", figure(f.MiBPS) + " MiB/s", "4 KiB, one request at a time: the answer to another question"})
+		g.Rows = append(g.Rows, []string{"(" + f.Says + ")", "what foreman-maintain would say", f.Figure(), disk.ForemanQuestion})
 	}
 	if len(g.Rows) == 0 {
 		return
@@ -121,10 +103,6 @@ func diskCells(s *ui.Screen, p disk.Measured) {
 		if c.FromStorage != nil {
 			from = fmt.Sprintf("%.0f %%", 100**c.FromStorage)
 		}
-		value := figure(c.Value) + " " + c.Unit
-		if c.Unit == "ms" {
-			value += ", " + figure(c.SyncsPS) + " 1/s"
-		}
 		var doubts []string
 		for _, d := range c.Doubts {
 			doubts = append(doubts, string(d.Kind))
@@ -132,22 +110,14 @@ func diskCells(s *ui.Screen, p disk.Measured) {
 				notes = append(notes, c.Name+": "+d.Text)
 			}
 		}
-		g.Rows = append(g.Rows, []string{c.Name, value, fmt.Sprintf("%.0f %%", 100*c.Spread), fmt.Sprintf("%.1f", c.InFlight), latency(c.MeanS), latency(c.P99S), from, c.Steady.Text(), strings.Join(doubts, ", ")})
+		g.Rows = append(g.Rows, []string{c.Name, c.Text(), c.SpreadText(), fmt.Sprintf("%.1f", c.InFlight), latency(c.MeanS), latency(c.P99S), from, c.Steady.Text(), strings.Join(doubts, ", ")})
 	}
 	g.Write(s)
 	for _, n := range notes {
 		fmt.Fprintf(s.Out, "  %s\n", ui.Printable(n))
 	}
-	left := strings.Join(p.Unfitted, ", ")
-	switch f := p.Fit; {
-	case f != nil:
-		fmt.Fprintf(s.Out, "\nBlock sizes: each request costs %s, and then its bytes at %.4g MB/s; no rung is further than %.0f %% from that.", latency(f.FixedS), f.BytesPS/1e6, 100*f.Worst)
-		if left != "" {
-			fmt.Fprintf(s.Out, " Without %s: doubtful.", left)
-		}
-		fmt.Fprintln(s.Out)
-	case left != "":
-		fmt.Fprintf(s.Out, "\nBlock sizes: too few figures for a fit: %s are doubtful.\n", left)
+	if fit := p.FitText(); fit != "" {
+		fmt.Fprintf(s.Out, "\n%s\n", ui.Printable(fit))
 	}
 }
 
@@ -169,52 +139,21 @@ func latency(s float64) string {
 
 // diskChart puts the directories among the reference devices, fastest first.
 func diskChart(e *disk.Evidence) Grid {
-	type row struct {
-		name        string
-		read, write float64
-		doubtful    bool // the reads
-	}
-	var rows []row
-	for _, p := range e.Places {
-		at := row{name: "this: " + p.Directory}
-		var doubts []string
-		for i := range p.Results {
-			r, to := &p.Results[i], &at.read
-			switch r.Name {
-			case "buffered-read", "classic-read":
-			case "buffered-write", "classic-write":
-				to = &at.write
-			default:
-				continue
-			}
-			*to = r.Value * 1e6 / (1 << 20)
-			if d := r.Doubtful(); d != nil {
-				doubts = append(doubts, r.Name+" "+string(d.Kind))
-				at.doubtful = at.doubtful || to == &at.read
-			}
-		}
-		if len(doubts) > 0 {
-			at.name += " (doubtful: " + strings.Join(doubts, ", ") + ")"
-		}
-		if at.read > 0 && at.write > 0 {
-			rows = append(rows, at)
-		}
-	}
-	if len(rows) == 0 {
-		return Grid{}
-	}
-	for _, d := range disk.References {
-		rows = append(rows, row{name: d.Device, read: d.Read, write: d.Write})
-	}
-	slices.SortStableFunc(rows, func(a, b row) int { return int(b.read - a.read) })
 	const widest = 30
 	g := Grid{Head: []string{"device", "read MiB/s", "write MiB/s", "read"}}
+	rows := e.Chart()
 	for _, r := range rows {
-		sign := "#"
-		if r.doubtful {
+		name, sign := r.Name, "#"
+		if r.Here {
+			name = "this: " + name
+		}
+		if len(r.Doubts) > 0 {
+			name += " (doubtful: " + strings.Join(r.Doubts, ", ") + ")"
+		}
+		if r.Doubtful {
 			sign = "-"
 		}
-		g.Rows = append(g.Rows, []string{r.name, figure(r.read), figure(r.write), strings.Repeat(sign, max(1, int(widest*r.read/rows[0].read+0.5)))})
+		g.Rows = append(g.Rows, []string{name, figure(r.Read), figure(r.Write), strings.Repeat(sign, max(1, int(widest*r.Read/rows[0].Read+0.5)))})
 	}
 	return g
 }

@@ -27,6 +27,11 @@ func TestDiskDoubtful(t *testing.T) {
 		return out.String()
 	}
 	place := disk.Place{Directory: "/srv"}
+	once := cell("stream-read")
+	once.Visits = make([]disk.Visit, 1)
+	if got := show(disk.Measured{Place: disk.Place{Directory: "/srv"}, Results: []disk.Result{once}}); strings.Contains(got, "0 %") {
+		t.Errorf("one repeat has no spread:\n%s", got)
+	}
 	sound := disk.Measured{Place: place, Results: []disk.Result{cell("buffered-read"), cell("buffered-write")}, Fit: &disk.Fit{FixedS: 1e-4, BytesPS: 1e9}}
 	doubtful := sound
 	doubtful.Results = []disk.Result{cell("buffered-read", disk.Contended), cell("buffered-write", disk.Shallow, disk.Noisy)}

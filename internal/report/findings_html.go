@@ -17,7 +17,7 @@ var findingsPage string
 // It is parsed when a page is asked for: that takes as long as a short verb does.
 var findingsTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("findings").Funcs(template.FuncMap{
-		"text": func(s string) string { return ui.Printable(strings.ToValidUTF8(s, "\ufffd")) },
+		"text": func(s string) string { return ui.Line(strings.ToValidUTF8(s, "\ufffd")) },
 		"sign": func(s rule.State) string { sign, _ := findingSign(s); return sign },
 		"sources": func(all []rule.Source) string {
 			return sourceWords(all)

@@ -19,7 +19,7 @@ var logsPage string
 
 var logsTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("logs").Funcs(template.FuncMap{
-		"text": func(s string) string { return ui.Printable(strings.ToValidUTF8(s, "\ufffd")) },
+		"text": func(s string) string { return ui.Line(strings.ToValidUTF8(s, "\ufffd")) },
 		"long": unit.FormatSeconds,
 	}).Parse(logsPage))
 })

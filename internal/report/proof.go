@@ -9,6 +9,7 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/prove"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Proof prints what an experiment found: the verdict first.
@@ -37,27 +38,32 @@ func Proof(s *ui.Screen, r *evidence.Run, e *prove.Evidence) {
 	}
 	row("metric", "%s", e.Design.Metric.Name)
 	for _, g := range e.Guards {
-		known := "not known yet"
-		if w := g.Worse; w != nil {
-			known = fmt.Sprintf("%+.2g to %+.2g %%", 100*w[0], 100*w[1])
-		}
-		row("guard rail", "%s: %s; worse by %s, %.4g %% are allowed", g.Name, g.State, known, 100*g.Most)
+		row("guard rail", "%s: %s; %s, and at most %.4g %% worse is allowed", g.Name, g.State, g.Text(), 100*g.Most)
 	}
 	for _, c := range e.Design.Caps {
 		row("cap", "%s: %.4g", c.Name, c.Most)
 	}
 	if c := e.Covariate; c != nil {
-		row("covariate", "%s: the metric follows its power %.2g; its own difference %+.2g %%, p %.2g", c.Name, c.Slope, 100*math.Expm1(c.Difference), c.P)
+		row("covariate", "%s: the metric follows its power %.2g; its own difference %s %%, p %.2g", c.Name, c.Slope, unit.SignedPercent(math.Expm1(c.Difference)), c.P)
 	}
-	row("quads", "%d of %d at the most, %d placebo, %d limited", len(e.Quads), e.Design.Most, len(e.Placebo), e.Limited)
-	row("noise of a quad", "%.2g %%", 100*e.Noise)
+	row("placebo", "%d of %d quads", len(e.Placebo), e.Design.Placebo)
+	row("quads", "%d of %d at the most, %d limited", len(e.Quads), e.Design.Most, e.Limited)
+	if e.NoiseKnown() {
+		row("noise of a quad", "%.2g %%", 100*e.Noise)
+	} else {
+		row("noise of a quad", "not known yet")
+	}
 	row(e.Design.Unit()+"s", "%d, of which %d after each switch are dropped", len(e.Visits), e.Washout)
 	ended := string(e.Ending)
 	if e.Error != "" {
 		ended += ": " + e.Error
 	}
 	row("ended by", "%s", ended)
-	row("second opinion", "sign flip p %.3g, drift %+.2g %% a %s, autocorrelation %.2f", e.Second.SignFlip, 100*e.Second.Drift, e.Design.Unit(), e.Second.Lag1)
+	if len(e.Quads) > 0 {
+		row("second opinion", "sign flip p %.3g, drift %s %% a %s, autocorrelation %s", e.Second.SignFlip, unit.SignedPercent(e.Second.Drift), e.Design.Unit(), e.Second.Autocorrelation())
+	} else {
+		row("second opinion", "none: no quad is complete")
+	}
 	if b := e.Second.Between; b != nil {
 		row("between runs", "%.0f %% of the variance of single measurements", 100**b)
 	}

@@ -22,7 +22,14 @@ func Size(s *ui.Screen, r *sizing.Result) {
 		if in.From == "default" {
 			of = &assumed
 		}
-		*of = append(*of, strings.TrimSpace("--"+in.Name+" "+in.Value))
+		switch in.Value { // as the command line takes it again
+		case "true":
+			*of = append(*of, "--"+in.Name)
+		case "false":
+			*of = append(*of, "--"+in.Name+"=false")
+		default:
+			*of = append(*of, strings.TrimSpace("--"+in.Name+" "+in.Value))
+		}
 	}
 	words := strings.Join(asked, " ")
 	if len(asked) == 0 {

@@ -47,7 +47,7 @@ func (g *Grid) Write(s *ui.Screen) {
 	for i, r := range g.Rows {
 		row := make(table.Row, len(r))
 		for j, c := range r {
-			c = ui.Printable(c)
+			c = ui.Line(c)
 			printed.Rows[i] = append(printed.Rows[i], c)
 			if s.Format == ui.Table && g.Color != nil {
 				c = s.Paint(g.Color(i, j), c)

@@ -18,11 +18,11 @@ func Slope(x []float64) float64 {
 	return top / bottom
 }
 
-// Lag1 is the autocorrelation of neighbours, -1 to 1; 0 where all values are equal
-// or there are fewer than three.
+// Lag1 is the autocorrelation of neighbours, -1 to 1; NaN where all values are equal or
+// there are fewer than three.
 func Lag1(x []float64) float64 {
 	if len(x) < 3 {
-		return 0
+		return math.NaN()
 	}
 	m := Mean(x)
 	top, bottom := 0.0, 0.0
@@ -33,7 +33,7 @@ func Lag1(x []float64) float64 {
 		bottom += (v - m) * (v - m)
 	}
 	if bottom == 0 {
-		return 0
+		return math.NaN()
 	}
 	return top / bottom
 }

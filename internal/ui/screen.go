@@ -67,7 +67,7 @@ func NewScreen(out, errw io.Writer) *Screen {
 
 // Say writes a line of talk.
 func (s *Screen) Say(format string, args ...any) {
-	line := Printable(fmt.Sprintf(format, args...))
+	line := Line(fmt.Sprintf(format, args...))
 	s.Messages = append(s.Messages, line)
 	fmt.Fprintln(s.Err, "fettle: "+line)
 }
@@ -78,7 +78,7 @@ func (s *Screen) Status(format string, args ...any) {
 	if s.Width == 0 || s.Format != Table {
 		return
 	}
-	line := []rune(Printable(fmt.Sprintf(format, args...)))
+	line := []rune(Line(fmt.Sprintf(format, args...)))
 	fmt.Fprint(s.Err, "\r\x1b[K"+string(line[:min(len(line), s.Width-1)]))
 }
 
@@ -89,7 +89,7 @@ func (s *Screen) Progress(format string, args ...any) {
 		s.Status(format, args...)
 		return
 	}
-	fmt.Fprintln(s.Err, "fettle: "+Printable(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(s.Err, "fettle: "+Line(fmt.Sprintf(format, args...)))
 }
 
 // Fail says what went wrong and what to do about it.
@@ -136,6 +136,28 @@ func Printable(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// Line is Printable text on one line, for a message or for the cell of a table: an error
+// may have several lines, as one that was joined of others has.
+func Line(s string) string {
+	if !strings.Contains(s, "\n") {
+		return Printable(s)
+	}
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "":
+			continue
+		case strings.HasSuffix(b.String(), ":"):
+			b.WriteString(" ")
+		case b.Len() > 0:
+			b.WriteString("; ")
+		}
+		b.WriteString(line)
+	}
+	return Printable(b.String())
 }
 
 // Of a terminal (ECMA-48, and xterm's control sequences): a screen of its own without a

@@ -3,8 +3,12 @@ package proofs
 import (
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/sizing"
 	"fettle.dev/fettle/internal/sizing/sizingtest"
@@ -183,7 +187,7 @@ func (p *routerPage) size() {
 
 // sizing says what it means for fettle size router.
 func (p *routerPage) sizing() {
-	p.say("\n## What it means for fettle size router\n\n`fettle size router --route ROUTE` takes the source's figure for LoadBalancerService and connections that are kept as what one router of four threads serves, and doubles what the log asks for (`--headroom 2`). Where the traffic is another, this is what our ratios make of that figure, in requests/s:\n\n")
+	p.say("\n## What it means for fettle size router\n\n`fettle size router --route ROUTE` takes the source's figures for LoadBalancerService as what one router of four threads serves: that for connections that are kept, that for closed ones, or what lies between them by how many requests the log has over one connection; and it doubles what the log asks for (`--headroom 2`). Beside the source's figure for closed connections, this is what our ratios make of that for kept ones, in requests/s:\n\n")
 	p.table("--route", "counts with", "a connection for each request: source", "by ours", "and no sessions taken up", "pages of 8 kB, connections kept")
 	var words []string
 	for _, mode := range routerModes {
@@ -195,15 +199,17 @@ func (p *routerPage) sizing() {
 			unresumed = p.ratio(closed.unresumed(), base, capacity).times(figure)
 		}
 		p.row(mode, fmt.Sprintf("%.0f", figure), fmt.Sprintf("%.0f", p.published(closed, balancer)), p.ratio(closed, base, capacity).times(figure), unresumed, p.ratio(cellOf(mode, false, page8k), base, capacity).times(figure))
-		more := p.ratio(closed, base, capacity).inverted()
-		said := "more than the headroom covers"
+		more, published := p.ratio(closed, base, capacity).inverted(), figure/p.published(closed, balancer)
+		said := "as it reckons"
 		switch {
-		case more.High <= 2:
-			said = "which the headroom covers, and nothing else then"
-		case more.Low <= 2:
-			said = "which the headroom may cover, and nothing else then"
+		case more.Low > 2*published:
+			said = "more than the headroom covers"
+		case more.Low > published:
+			said = "more than it reckons with, and the headroom may have to cover it"
+		case more.High < published:
+			said = "less than it reckons with"
 		}
-		words = append(words, fmt.Sprintf("- %s: clients that open a connection for each request take %s times as many routers (the source: %.1f), %s.", mode, more, figure/p.published(closed, balancer), said))
+		words = append(words, fmt.Sprintf("- %s: clients that open a connection for each request take %s times as many routers (the source, and so size router: %.1f), %s.", mode, more, published, said))
 	}
 	p.say("\n%s\n\nA log of HAProxy has a line for each request, with the address and the port that its client came from (`%%ci:%%cp`): where there are as many of these as requests, each had a connection of its own.\n", strings.Join(words, "\n"))
 }
@@ -241,6 +247,32 @@ func (p *routerPage) cells() {
 	}
 }
 
+// TestRouterPage: docs/proofs/router.md is what its record makes.
+func TestRouterPage(t *testing.T) {
+	dir := records(t)
+	r, err := readRouter(filepath.Join(dir, "router", "router.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := newRouterPage(t, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "router.md")
+	if os.Getenv("FETTLE_UPDATE_GOLDEN") == "1" {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, string(have)); d != "" {
+		t.Errorf("%s is not what its record makes: run make golden (-want +got):\n%s", file, d)
+	}
+}
+
 // TestRouterPageOf: the page says of an invented record what was put into it.
 func TestRouterPageOf(t *testing.T) {
 	page, err := newRouterPage(t, invented())
@@ -259,7 +291,7 @@ func TestRouterPageOf(t *testing.T) {
 		"The largest of these 6 differences is 0.0 %, and 0 of their intervals leave 1 out",
 		"\n| none | keep-alive | 0.67 [0.67, 0.67] | 0.87 |\n",
 		"\n| edge | 16743 | 2729 | 4190 [4190, 4190] | 1670 [1670, 1670] | 11200 [11200, 11200] |\n",
-		"- edge: clients that open a connection for each request take 4.00 [4.00, 4.00] times as many routers (the source: 6.1), more than the headroom covers.",
+		"- edge: clients that open a connection for each request take 4.00 [4.00, 4.00] times as many routers (the source, and so size router: 6.1), less than it reckons with.",
 		"\n| edge | close | not | 1 kB | 666.7 (562.5-812.5) | 1429 | ",
 		"\n| re-encrypt | close | taken up | 8 kB | 800.0 ", " | 100.0 | 100.0 | 100.0 | 90.0 | 8492 |\n",
 		"None was discarded.", "TLS is TLS 1.3 with TLS_AES_128_GCM_SHA256 (edge), TLS 1.3 with TLS_AES_128_GCM_SHA256 (passthrough), TLS 1.3 with TLS_AES_128_GCM_SHA256 (re-encrypt), by OpenSSL 3.0.22; the congestion control of TCP is cubic.", "everything else on the machine had 1.0 % of a processor", "HAProxy had 3 to 348 % of a processor",

@@ -58,7 +58,7 @@ func (c Cell) value(f *fio.Figures) float64 {
 
 // The block sizes and the depths of the ladders.
 var (
-	blockSizes = []int64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20}
+	blockSizes = []int64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, largestBlock}
 	depths     = []int{1, 2, 4, 8, 16, 32}
 )
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Mode is what kind of run is made.
@@ -112,26 +114,37 @@ const (
 	usualSize = 1 << 30
 	leastSize = 64 << 20
 	logSize   = 64 << 20 // of the second one, for the log cells
+	// largestBlock is the one of the ladder's last rung: a file is whole ones.
+	largestBlock = 4 << 20
 )
 
 // FileSize is how large the file of a directory is: as asked for, or 1 GiB; never
 // more than a quarter of the free space, which several directories on one file system
-// share. 0 asks for the usual size.
+// share. 0 asks for the usual size. The error says what is possible.
 func FileSize(asked, freeBytes int64, sharers int) (int64, error) {
-	quarter := freeBytes / 4 / int64(max(sharers, 1))
-	most := quarter - logSize
+	share := int64(max(sharers, 1))
+	most := max(freeBytes/4/share-logSize, 0)
 	want := asked
 	if want == 0 {
 		want = min(usualSize, most)
 	}
-	want = want >> 22 << 22 // whole blocks of all cells
+	want, most = want/largestBlock*largestBlock, most/largestBlock*largestBlock
+	human := func(bytes int64) string {
+		if bytes >= 1<<20 && bytes < 10<<30 {
+			return fmt.Sprintf("%d MiB", bytes>>20)
+		}
+		return unit.Size(bytes).Human()
+	}
 	switch {
-	case want < leastSize && asked == 0:
-		return 0, fmt.Errorf("a quarter of the free space is %d MiB, and a measurement wants at least %d MiB", quarter>>20, (leastSize+logSize)>>20)
+	case most < leastSize:
+		return 0, fmt.Errorf("a quarter of the free space is %s, and a measurement wants at least %s, for a file of %s and one of %s for the log: make room until %s are free",
+			human(max(freeBytes/4/share, 0)), human(leastSize+logSize), human(leastSize), human(logSize), human(4*share*(leastSize+logSize)))
 	case want < leastSize:
-		return 0, fmt.Errorf("a file of %d MiB is too small: want at least %d MiB", asked>>20, leastSize>>20)
+		return 0, fmt.Errorf("a file of %s is too small: %s is the least, because the blocks of up to %s would come round again so soon that the disk's own cache answers; %s to %s are possible here",
+			human(asked), human(leastSize), human(largestBlock), unit.Size(leastSize), unit.Size(most))
 	case want > most:
-		return 0, fmt.Errorf("a file of %d MiB and one of %d MiB for the log are more than a quarter of the free space", want>>20, logSize>>20)
+		return 0, fmt.Errorf("a file of %s and one of %s for the log are more than a quarter of the free space, which is %s: %s to %s are possible here",
+			human(want), human(logSize), human(freeBytes/4/share), unit.Size(leastSize), unit.Size(most))
 	}
 	return want, nil
 }

@@ -2,9 +2,11 @@ package disk
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Steady says whether a speed has settled: over a window of five rounds it neither
@@ -114,7 +116,7 @@ func (s Steady) Text() string {
 	case NotTested:
 		return string(s.State)
 	case No:
-		return fmt.Sprintf("no: moves by %.0f %% in %d s, trend %+.0f %%%s", 100*s.Excursion, s.WindowS, 100*s.Slope, s.fall())
+		return fmt.Sprintf("no: moves by %.0f %% in %d s, trend %s %%%s", 100*s.Excursion, s.WindowS, unit.SignedPercent(math.Round(100*s.Slope)/100), s.fall())
 	}
 	return fmt.Sprintf("yes, for %d s%s", s.WindowS, s.fall())
 }

@@ -197,8 +197,12 @@ func inInputUnit(option string, v float64) float64 {
 	return v
 }
 
-// setUp tells whether a product is set up on the machine.
+// setUp tells whether a Satellite's product is set up on the machine. What nobody
+// knows to be a Satellite may have one of its own.
 func (s *satellite) setUp(product string) (there bool, unknown string) {
+	if p := s.find(); p.unknown != "" {
+		return false, p.unknown
+	}
 	all, unknown := s.subject.Items(product)
 	if unknown != "" || len(all) > 0 {
 		return unknown == "", unknown

@@ -1,16 +1,23 @@
 package page
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 
+	"fettle.dev/fettle/internal/bench/memory"
+	"fettle.dev/fettle/internal/bench/postgres"
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/load"
+	"fettle.dev/fettle/internal/load/mqtt"
 	"fettle.dev/fettle/internal/stats"
 )
 
 // bench is what the page shows of a measurement without a change.
 type bench struct {
+	Notes  []string // what a reader has to know
+	Disks  *disks   // nil of another bench
 	Series []series
 	Curves []curve
 }
@@ -36,6 +43,14 @@ func newBench(r *evidence.Run) (*bench, error) {
 		return nil, err
 	}
 	b := &bench{}
+	if b.Disks, b.Notes, err = newDisks(r); err != nil {
+		return nil, err
+	}
+	others, err := notes(r)
+	if err != nil {
+		return nil, err
+	}
+	b.Notes = append(b.Notes, others...)
 	for _, s := range all {
 		v := series{Name: s.Name, N: len(s.Samples), Better: "less is better"}
 		if s.More {
@@ -71,6 +86,37 @@ func newBench(r *evidence.Run) (*bench, error) {
 		b.Curves = append(b.Curves, newCurve(c))
 	}
 	return b, nil
+}
+
+// notes are what a reader of another bench's figures has to know: what was not measured,
+// and what was measured instead.
+func notes(r *evidence.Run) (out []string, err error) {
+	switch r.Kind {
+	case "bench-memory":
+		var b memory.Result
+		err = json.Unmarshal(r.Body, &b)
+		for _, l := range b.Left {
+			out = append(out, "not measured: "+l.Cell+": "+l.Why)
+		}
+	case "bench-postgres":
+		var b postgres.Result
+		err = json.Unmarshal(r.Body, &b)
+		for _, f := range b.Failed {
+			out = append(out, "not measured: "+f.String())
+		}
+		if b.InCache != "" {
+			out = append(out, b.InCache)
+		}
+	case load.Kind:
+		var x load.Result
+		err = json.Unmarshal(r.Body, &x)
+		out = x.Generator.Texts
+	case mqtt.Kind:
+		var x mqtt.Result
+		err = json.Unmarshal(r.Body, &x)
+		out = x.Generator.Texts
+	}
+	return out, err
 }
 
 // newCurve adds the table: a row for each x that any line has.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/prove"
+	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/testbrowser"
 	"fettle.dev/fettle/internal/testroot"
 )
@@ -25,6 +27,8 @@ type seen struct {
 	Strips   int
 	Overlong int // elements that reach beyond the screen and cannot be scrolled
 	Towers   int // cells that are much higher than wide
+	Cut      int // cells of a table with reasons that are not all to be seen without scrolling
+	Unmarked int // tables that go on beyond an edge which does not show it
 	Globals  int // what a script that broke out would have left
 }
 
@@ -47,7 +51,9 @@ const measure = `(() => {
 	const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
 	const overlong = [...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1 && !e.closest(".scroll, pre, svg, .u-over")).length;
 	const s = getComputedStyle(document.body);
-	return { charts: document.querySelectorAll("canvas").length, blank: blank.length, wide, paper: s.backgroundColor, ink: s.color, strips: document.querySelectorAll("svg.strip .at").length, overlong, towers: [...document.querySelectorAll("td")].filter(e => e.offsetWidth > 0 && e.offsetHeight > 4 * e.offsetWidth).length, globals: document.querySelectorAll("img, iframe, object").length };
+	return { charts: document.querySelectorAll("canvas").length, blank: blank.length, wide, paper: s.backgroundColor, ink: s.color, strips: document.querySelectorAll("svg.strip .at").length, overlong, towers: [...document.querySelectorAll("td")].filter(e => e.offsetWidth > 0 && e.offsetHeight > 4 * e.offsetWidth).length, globals: document.querySelectorAll("img, iframe, object").length,
+		cut: [...document.querySelectorAll(".scroll table")].filter(t => [...t.querySelectorAll("th")].some(h => /^(why|why not|steady|doubts|read MiB\/s)$/.test(h.textContent))).flatMap(t => [...t.querySelectorAll("td")]).filter(e => e.offsetWidth > 0 && e.getBoundingClientRect().right > e.closest(".scroll").getBoundingClientRect().right + 1).length,
+		unmarked: [...document.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).backgroundImage === "none").length };
 })()`
 
 // TestBrowser looks at the page in a real browser: on a large screen, on a narrow one,
@@ -87,6 +93,13 @@ func TestBrowser(t *testing.T) {
 	proof, bench := experiment(t, 0.92, nil), benchmark(t)
 	bench.Verdict = "random of thp 1.53 times as fast [1.37, 1.63]; touch of thp 2.61 times as fast [2.38, 2.76]"
 	bench.Command = "fettle bench memory --no-reserve --size 64MiB --rounds 7 --reads 300000"
+	disks := diskRun(t, false)
+	tuned := experiment(t, 0.92, func(_ *evidence.Run, e *prove.Evidence) {
+		why := "/usr/lib/tuned/profiles/throughput-performance-of-this-site/tuned.conf:114, which includes throughput-performance"
+		for _, name := range []string{"kernel.sched_min_granularity_ns", "net.ipv4.tcp_congestion_control"} {
+			e.Change.Settings = append(e.Change.Settings, prove.Setting{Setting: setting.Setting{Kind: "sysctl", Name: name}, Before: setting.Text("3000000"), With: setting.Text("10000000"), Why: why})
+		}
+	})
 	for _, c := range []struct {
 		name   string
 		width  int
@@ -100,6 +113,10 @@ func TestBrowser(t *testing.T) {
 		{"proof-dark", 1200, true, []*evidence.Run{proof}, 2, 1},
 		{"several-narrow", 400, true, []*evidence.Run{proof, bench, experiment(t, 1, nil)}, 6, 4},
 		{"several", 1200, false, []*evidence.Run{proof, bench, experiment(t, 1, nil)}, 6, 4},
+		{"change-dark", 500, true, []*evidence.Run{tuned}, 2, 1},
+		{"disks", 1200, false, []*evidence.Run{disks}, 0, 0},
+		{"disks-narrow", 400, false, []*evidence.Run{disks}, 0, 0},
+		{"disks-dark", 400, true, []*evidence.Run{disks}, 0, 0},
 		{"hostile", 400, false, hostileRuns(t), 3, 2},
 	} {
 		s := show(c.name, c.width, c.dark, c.runs...)

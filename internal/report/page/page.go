@@ -16,7 +16,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-//go:embed page.html page.css page.js uplot
+//go:embed page.html disk.html page.css page.js uplot
 var files embed.FS
 
 // asset is a file that is put into the page as it is, and its digest for the page's
@@ -43,15 +43,25 @@ var sources = sync.OnceValue(func() (s struct {
 	s.uplot, s.script = read("uplot/uPlot.iife.min.js"), read("page.js")
 	s.uplotStyle, s.style = read("uplot/uPlot.min.css"), read("page.css")
 	s.page = template.Must(template.New("page.html").Funcs(template.FuncMap{
-		"text": printable,
-		"join": func(words []string) string { return printable(strings.Join(words, " ")) },
-		"add":  func(a, b int) int { return a + b },
-	}).ParseFS(files, "page.html"))
+		"text":    printable,
+		"command": command,
+		"join":    func(words []string) string { return printable(strings.Join(words, " ")) },
+		"add":     func(a, b int) int { return a + b },
+	}).ParseFS(files, "page.html", "disk.html"))
 	return s
 })
 
 // printable is text of a record, in which anything may stand.
-func printable(s string) string { return ui.Printable(strings.ToValidUTF8(s, "\ufffd")) }
+func printable(s string) string { return ui.Line(strings.ToValidUTF8(s, "\ufffd")) }
+
+// command is a command of a record, which may have several lines.
+func command(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		lines[i] = printable(line)
+	}
+	return strings.Join(lines, "\n")
+}
 
 // Write writes runs as one page. What it says depends on the records alone.
 func Write(w io.Writer, runs []*evidence.Run) error {

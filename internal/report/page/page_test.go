@@ -226,7 +226,7 @@ func hostileRuns(t testing.TB) []*evidence.Run {
 		t.Fatal(err)
 	}
 	b.Body, b.Verdict, b.Kind = body, bad, bad
-	return []*evidence.Run{p, b}
+	return []*evidence.Run{p, b, diskRun(t, true)}
 }
 
 // TestEscape: whatever stands in a record, the page has no element and no attribute

@@ -128,28 +128,31 @@ func newProof(e *prove.Evidence) (*proof, error) {
 	p.Figures = []figure{
 		{e.Design.Unit() + "s made", fmt.Sprint(len(e.Visits))}, {"of them count", fmt.Sprint(counted)},
 		{"quads of the experiment", fmt.Sprintf("%d of at most %d", len(e.Quads), e.Design.Most)},
-		{"noise of one quad", plain(e.Noise) + " %"}, {"smallest effect that matters", plain(e.Design.Margin) + " %"},
+		{"noise of one quad", "not known yet"}, {"smallest effect that matters", plain(e.Design.Margin) + " %"},
 		{"chance of a wrong verdict", "at most " + plain(e.Design.Alpha) + " %"},
 	}
+	if e.NoiseKnown() {
+		p.Figures[3].Value = plain(e.Noise) + " %"
+	}
 	for _, g := range e.Guards {
-		r := rail{g.Name, g.State, "not known yet", "at most " + plain(g.Most) + " % worse"}
-		if g.Worse != nil {
-			r.Worse = signed(g.Worse[0]) + " % to " + signed(g.Worse[1]) + " %"
-		}
-		p.Rails = append(p.Rails, r)
+		p.Rails = append(p.Rails, rail{g.Name, g.State, g.Text(), "at most " + plain(g.Most) + " % worse"})
 	}
 	for _, x := range e.Moved {
 		p.Moves = append(p.Moves, move{x.Name, digits(x.Without), digits(x.With), fmt.Sprintf("%.3f", x.P)})
 	}
-	p.Opinion = []figure{
-		{"exact sign-flip test of no effect", fmt.Sprintf("p = %.3g", e.Second.SignFlip)},
-		{"drift from one " + e.Design.Unit() + " to the next", signed(e.Second.Drift) + " %"},
-		{"autocorrelation of neighbours", fmt.Sprintf("%.2f", e.Second.Lag1)},
+	if len(e.Quads) > 0 {
+		p.Opinion = []figure{
+			{"exact sign-flip test of no effect", fmt.Sprintf("p = %.3g", e.Second.SignFlip)},
+			{"drift from one " + e.Design.Unit() + " to the next", signed(e.Second.Drift) + " %"},
+			{"autocorrelation of neighbours", e.Second.Autocorrelation()},
+		}
+	}
+	p.Opinion = append(p.Opinion, []figure{
 		{"quads that count only to a limit", fmt.Sprint(e.Limited)},
 		{e.Design.Unit() + "s dropped after each switch", fmt.Sprint(e.Washout)},
-		{"placebo quads", fmt.Sprint(len(e.Placebo))},
+		{"placebo quads", fmt.Sprintf("%d of %d", len(e.Placebo), e.Design.Placebo)},
 		{"ended by", string(e.Ending)},
-	}
+	}...)
 	if l := e.Design.Live; l != nil {
 		p.Live = fmt.Sprintf("what runs there, in windows of %s; %s after each switch do not count", duration(l.WindowS), duration(l.SettleS))
 	}

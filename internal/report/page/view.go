@@ -99,9 +99,7 @@ func differences(runs []*evidence.Run) (out []difference) {
 		}
 	}
 	add("machine", func(m *evidence.Machine) string { return m.Name })
-	add("hardware", func(m *evidence.Machine) string {
-		return fmt.Sprintf("%s, %d × %s, %s (%s)", m.Model, m.CPUs, m.CPU, unit.Size(max(m.MemoryBytes, 0)).Human(), m.Hardware)
-	})
+	add("hardware", (*evidence.Machine).HardwareText)
 	add("system", func(m *evidence.Machine) string { return m.OS })
 	add("kernel", func(m *evidence.Machine) string { return m.Kernel })
 	names := map[string]bool{}

@@ -27,6 +27,9 @@ type Requests struct {
 	Slow    float64 // 99.9 of 100 took no longer, in seconds
 	// Connections is the most that HAProxy says it had at a time; 0 where it does not.
 	Connections float64
+	// PerConnection is how many requests came over one connection of a client, on
+	// average; 0 where the log does not say which came over which.
+	PerConnection float64
 	// Timeouts are the requests that a timeout ended, by HAProxy's word for how: "sH".
 	Timeouts map[string]uint64
 }

@@ -66,8 +66,13 @@ func TestRouter(t *testing.T) {
 	}{
 		"the default does": {log(nil), "cpus=4 ram=16GiB", map[string]string{"router/maxconn": "50000", "router/threads": "4", "router/routers": "2", "router/timeout_server": "30"}, "tuningOptions:\n    threadCount: 4\n    maxConnections: 50000\n    clientTimeout: 30s\n    serverTimeout: 30s\n", "threadCount is there"},
 		// Edge routes: 16743 requests/s by one (002, 11.1).
-		"many requests":    {log(func(l *Requests) { l.Rate = 40_000 }), "cpus=4 ram=16GiB", map[string]string{"router/routers": "5"}, "replicas: 5\n", ""},
-		"of passthrough":   {log(func(l *Requests) { l.Rate = 40_000 }), "cpus=4 ram=16GiB route=passthrough", map[string]string{"router/routers": "3"}, "replicas: 3\n", ""},
+		"many requests":  {log(func(l *Requests) { l.Rate = 40_000 }), "cpus=4 ram=16GiB", map[string]string{"router/routers": "5"}, "replicas: 5\n", ""},
+		"of passthrough": {log(func(l *Requests) { l.Rate = 40_000 }), "cpus=4 ram=16GiB route=passthrough", map[string]string{"router/routers": "3"}, "replicas: 3\n", ""},
+		// 2729 where each has its own connection; with two for each, 1/(1/16743 + (1/2729 - 1/16743)/2) is 4693.
+		"none is kept":     {log(func(l *Requests) { l.Rate, l.PerConnection = 40_000, 1 }), "cpus=4 ram=16GiB", map[string]string{"router/routers": "30", "log/per_connection": "1"}, "replicas: 30\n", ""},
+		"two requests":     {log(func(l *Requests) { l.Rate, l.PerConnection = 40_000, 2 }), "cpus=4 ram=16GiB", map[string]string{"router/routers": "18"}, "replicas: 18\n", ""},
+		"all are kept":     {log(func(l *Requests) { l.Rate, l.PerConnection = 40_000, 1e6 }), "cpus=4 ram=16GiB", map[string]string{"router/routers": "5"}, "replicas: 5\n", ""},
+		"nobody knows":     {log(nil), "cpus=4 ram=16GiB", map[string]string{"router/routers": "2"}, "", "take 6.1 times as many routers"},
 		"many connections": {log(func(l *Requests) { l.Connections = 41_300 }), "cpus=4 ram=16GiB", map[string]string{"router/maxconn": "83000"}, "maxConnections: 83000\n", ""},
 		"slow answers":     {log(func(l *Requests) { l.Longest = 100 }), "cpus=4 ram=16GiB", map[string]string{"router/timeout_server": "125"}, "serverTimeout: 125s\n", ""},
 		"cut off":          {log(func(l *Requests) { l.Longest, l.Timeouts = 30, map[string]uint64{"server": 7} }), "cpus=4 ram=16GiB", map[string]string{"router/timeout_server": "60", "log/timeouts_server": "7"}, "serverTimeout: 60s\n", ""},

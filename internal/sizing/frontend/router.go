@@ -85,6 +85,9 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	r := sizing.NewResult("router", "")
 	r.Heard(w.inputs)
 	w.said(r)
+	if n := w.Requests.PerConnection; n > 0 {
+		r.Add(sizing.Value{Group: "log", Name: "per_connection", Value: sizing.Round(n), Unit: "requests", Why: "over each connection of a client (%ci:%cp)"})
+	}
 	figure := func(row string) float64 { return e.Number(row, "value") }
 	add := func(name string, value any, unit, why string, sources ...rule.Source) {
 		r.Add(sizing.Value{Group: "router", Name: name, Value: value, Unit: unit, Why: why, Sources: sources})
@@ -123,14 +126,16 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	r.Spend("memory", "MiB", math.Floor(float64(w.RAM)/(1<<20)), sizing.Part{Name: fmt.Sprintf("buffers of %.0f connections, %.0f bytes each (L03)", conns, each), Amount: sizing.Round(conns * each / (1 << 20))})
 	r.Max(sizing.Limit{Name: "connections", Maximum: conns, Wanted: now, Why: of, Sources: []rule.Source{chapter}})
 
-	// The requests that one router served, with four threads on four CPUs.
-	capacity := measured.Number(w.Route, "load_balancer")
 	threads := math.Min(float64(w.CPUs), figure("threads measured"))
+	capacity, how := w.capacity(measured)
 	rate := w.Requests.Rate * w.Headroom
 	replicas := max(2, sizing.Ceil(rate, capacity*threads/figure("threads measured")))
 	add("threads", int(threads), "", fmt.Sprintf("the figures of a router are with %.0f on as many CPUs; beyond them routers are added, not threads", figure("threads measured")), chapter)
-	add("routers", replicas, "", fmt.Sprintf("%.0f requests/s in the busiest minute x %g; one router with %.0f threads served %.0f/s (%s, connections kept, pages of 1 kB); two are the least", w.Requests.Rate, w.Headroom, figure("threads measured"), capacity, w.Route), measured.Sources...)
-	r.Max(sizing.Limit{Name: "requests/s of the routers", Maximum: float64(replicas) * capacity * threads / figure("threads measured"), Wanted: sizing.Round(w.Requests.Rate), Why: "with the figures of 002", Sources: []rule.Source{chapter}})
+	add("routers", replicas, "", fmt.Sprintf("%.0f requests/s in the busiest minute x %g; one router with %.0f threads served %.0f/s (%s, %s, pages of 1 kB); two are the least", w.Requests.Rate, w.Headroom, figure("threads measured"), capacity, w.Route, how), measured.Sources...)
+	if w.Requests.PerConnection == 0 {
+		r.Note("the log does not say which requests came over one connection (HAProxy's %%ci:%%cp): they are taken to be kept; clients that open one for each take %.1f times as many routers by the same figures", measured.Number(w.Route, "load_balancer")/measured.Number(w.Route, "load_balancer_close"))
+	}
+	r.Max(sizing.Limit{Name: "requests/s of the routers", Maximum: math.Round(float64(replicas) * capacity * threads / figure("threads measured")), Wanted: sizing.Round(w.Requests.Rate), Why: "with the figures of 002", Sources: []rule.Source{chapter}})
 
 	server := figure("timeout server")
 	sWhy := fmt.Sprintf("the default; the longest request took %.3g s", w.Requests.Longest)
@@ -173,6 +178,22 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 		return r, e.Err()
 	}
 	return r, w.openshift(r, int(conns), int(threads), replicas, int(client), int(server))
+}
+
+// capacity is how many requests a second one router served by the source's table, and
+// how its connections were. A request that opens one costs the time of both: what a
+// kept one takes, and what the table has between kept and closed; the log says how
+// many of them do.
+func (w *Router) capacity(measured *sizing.Edition) (perSecond float64, how string) {
+	kept, closed := measured.Number(w.Route, "load_balancer"), measured.Number(w.Route, "load_balancer_close")
+	switch each := w.Requests.PerConnection; {
+	case each == 0:
+		return kept, "connections kept"
+	case each <= 1:
+		return closed, "a connection for each request"
+	default:
+		return 1 / (1/kept + (1/closed-1/kept)/each), fmt.Sprintf("%.3g requests over a connection; %.0f/s where all are kept, %.0f/s where none is", each, kept, closed)
+	}
 }
 
 func (w *Router) haproxy(r *sizing.Result, conns, threads, client, server, connect int) {

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestRunsBeforeFirstQuad: an experiment that failed with its placebo alone is listed so,
+// shown without numbers that nobody knows, read again from what is printed of it, and
+// goes on.
+func TestRunsBeforeFirstQuad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes an experiment")
+	}
+	p := newProving(t)
+	text, err := os.ReadFile(p.work)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(p.work, append(text, "[ $n -lt 20 ] || [ -e "+p.file("mended")+" ] || exit 9\n"...), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := p.prove("--anyway").CombinedOutput(); err == nil || !strings.Contains(string(out), "fettle prove --resume") {
+		t.Fatalf("%v: %s", err, out)
+	}
+	list, err := p.command("runs", "list", "--output", "json").Output()
+	var l RunList
+	if err != nil || json.Unmarshal(list, &l) != nil || len(l.Runs) != 1 || l.Runs[0].Quads != 0 || !l.Runs[0].Resumable {
+		t.Fatalf("%v: %s", err, list)
+	}
+	if out, code := p.run("runs", "list"); code != 0 || !strings.Contains(out, "failed before its first quad, can be resumed") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	printed, err := p.command("runs", "show", l.Runs[0].Name, "--output", "json").Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, printed)
+	}
+	file := p.file("open.json")
+	if err := os.WriteFile(file, printed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range []string{l.Runs[0].Name, file} {
+		out, code := p.run("runs", "show", of)
+		for _, want := range []string{" of 4 quads\n", "0 of 40 at the most", "none: no quad is complete"} {
+			if code != 0 || !strings.Contains(out, want) {
+				t.Errorf("exit code %d, no %q: %s", code, want, out)
+			}
+		}
+	}
+	p.touch("mended")
+	if out, code := p.run("prove", "--resume", "last", "--anyway", "--expect", "slower"); code != 3 || !strings.Contains(out, "expected slower; the verdict is: faster by ") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	p.restored()
+}

@@ -1,0 +1,78 @@
+package prove
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestGuardedText(t *testing.T) {
+	for want, worse := range map[string]*[2]float64{
+		"not known yet":                        nil,
+		"better by 6 to 9.9 %":                 {-0.099, -0.06},
+		"worse by 6 to 9.9 %":                  {0.06, 0.099},
+		"worse by 0 to 5 %":                    {0, 0.05},
+		"between 3 % better and 0.04 % worse":  {-0.03, 0.0004},
+		"between 120 % better and 140 % worse": {-1.2, 1.4},
+		"as without it":                        {-1e-15, 1e-15},
+	} {
+		if got := (&Guarded{Worse: worse}).Text(); got != want {
+			t.Errorf("%v: %q, want %q", worse, got, want)
+		}
+	}
+}
+
+// course is an experiment on a machine where each run takes what take says.
+func course(t *testing.T, take func(s Step, visit int) float64) *Evidence {
+	t.Helper()
+	c := Begin(Defaults(Metric{Name: "time", Unit: "s"}))
+	var visits []Visit
+	for {
+		s := c.Next()
+		if s.Phase == Done {
+			return Sum(c, EndedVerdict, nil, visits)
+		}
+		v := Visit{Step: s, Values: Values{"time": take(s, len(visits))}}
+		if err := c.Took(v.Values); err != nil {
+			t.Fatal(err)
+		}
+		visits = append(visits, v)
+	}
+}
+
+// TestEarlyStop: that its estimate tends to be too large is said of an effect, and not
+// where there is none.
+func TestEarlyStop(t *testing.T) {
+	for word, effect := range map[Word]float64{Better: 0.9, Worse: 1.1, NoEffect: 1} {
+		e := course(t, func(s Step, visit int) float64 {
+			value := 10 + 0.001*float64(visit*7%5)
+			if s.Arm == With && s.Phase == Quads {
+				value *= effect
+			}
+			return value
+		})
+		said := strings.Contains(strings.Join(e.Warnings, "\n"), "stopped early")
+		if e.Word != word || len(e.Quads) >= 2*e.Design.Least || said != (word != NoEffect) {
+			t.Errorf("%s: %s after %d quads, warned of an early stop: %v", word, e.Text, len(e.Quads), said)
+		}
+	}
+}
+
+// TestNothingVaries: runs that all take the same have no autocorrelation, also where the
+// difference of the sides has left something of rounding in them.
+func TestNothingVaries(t *testing.T) {
+	for _, effect := range []float64{1, 0.9, 1.1} {
+		e := course(t, func(s Step, _ int) float64 {
+			if s.Arm == With && s.Phase == Quads {
+				return 3.7 * effect
+			}
+			return 3.7
+		})
+		if e.Second.Lag1 != nil || strings.ContainsAny(e.Second.Autocorrelation(), "0123456789") {
+			t.Errorf("%v: %q", effect, e.Second.Autocorrelation())
+		}
+	}
+	e := course(t, func(_ Step, visit int) float64 { return 10 + float64(visit*7%5) })
+	if e.Second.Lag1 == nil || e.Second.Autocorrelation() == "0.00" {
+		t.Errorf("%q", e.Second.Autocorrelation())
+	}
+}

@@ -1,0 +1,31 @@
+package ui
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+)
+
+// TestLine: an error of several lines is told on one, and what acts on a terminal does not.
+func TestLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"one":                  "one",
+		"  one ":               "  one ",
+		"one\ntwo":             "one; two",
+		"one\n\n  two\r\n":     "one; two",
+		"these:\none\ntwo\n":   "these: one; two",
+		"one\x1b[2J\ntwo\rand": "one\ufffd[2J; two\ufffdand",
+	} {
+		if got := Line(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	var said bytes.Buffer
+	s := &Screen{Out: &said, Err: &said, Format: Table}
+	err := errors.Join(errors.New("this"), errors.New("and that"))
+	s.Say("left as it is: %v", err)
+	s.Progress("waiting: %v", err)
+	if want := "fettle: left as it is: this; and that\nfettle: waiting: this; and that\n"; said.String() != want || s.Messages[0] != "left as it is: this; and that" {
+		t.Errorf("%q, %q", said.String(), s.Messages)
+	}
+}
