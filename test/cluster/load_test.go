@@ -245,7 +245,7 @@ func TestLoadKilled(t *testing.T) {
 	foreign("shared0", "somebodys")
 	before := c.world(ctx)
 
-	rounds := 3
+	rounds := 2
 	if os.Getenv("FETTLE_TEST_NIGHTLY") == "1" {
 		rounds = 10
 	}
