@@ -13,8 +13,8 @@ require (
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/eclipse/paho.mqtt.golang v1.5.1
-	github.com/klauspost/compress v1.20.3
 	github.com/go-logr/logr v1.4.2
+	github.com/klauspost/compress v1.20.3
 	github.com/prometheus/client_golang v1.22.0
 	k8s.io/api v0.34.4
 	k8s.io/apimachinery v0.34.4
@@ -61,6 +61,7 @@ require (
 	golang.org/x/oauth2 v0.27.0 // indirect
 	golang.org/x/time v0.9.0 // indirect
 	gomodules.xyz/jsonpatch/v2 v2.4.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20250303144028-a0af3efb3deb // indirect
 	google.golang.org/protobuf v1.36.5 // indirect
 	gopkg.in/evanphx/json-patch.v4 v4.12.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
@@ -95,4 +96,6 @@ require (
 	golang.org/x/term v0.47.0
 	golang.org/x/text v0.41.0 // indirect
 	golang.org/x/tools v0.48.0 // indirect
+	google.golang.org/grpc v1.72.1
+	k8s.io/kubelet v0.34.4
 )

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -29,8 +27,8 @@ type BenchResult struct {
 // mayMeasure looks whether a bench can be made and its record be kept, before
 // anything is measured.
 func (m *machine) mayMeasure() error {
-	if tune.Leased(m.engine.StateDir) {
-		return ui.Hinted(ui.Refused, errors.New("an experiment is under way: each would disturb the other"), "fettle runs list shows it")
+	if x := tune.Holder(m.engine.StateDir); x != nil {
+		return besideExperiment(x)
 	}
 	if err := journal.Prepare(m.engine.StateDir); err != nil {
 		return ui.Hinted(ui.Refused, err, "run it with sudo, or keep the record elsewhere with --state-dir")
@@ -54,12 +52,7 @@ func cutShort(ctx context.Context, err error, left string, kept *evidence.Run) e
 	return err
 }
 
-// record puts what a bench has measured into the store.
-func (m *machine) record(r *evidence.Run, body any) (err error) {
-	if r.Body, err = json.Marshal(body); err != nil {
-		return err
-	}
-	r.Command, r.User, r.Version = m.command, user(), m.version
-	r.Machine, r.Ended = evidence.Fingerprint(m.host), m.host.Clock.Now().UTC()
-	return m.runs().Put(r)
+// record puts what was measured in one go into the store.
+func (m *machine) record(r *evidence.Run, body any) error {
+	return (&keeper{machine: m, run: r}).record(r.Verdict, body)
 }

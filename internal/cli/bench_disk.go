@@ -13,7 +13,6 @@ import (
 
 	"fettle.dev/fettle/internal/bench/disk"
 	"fettle.dev/fettle/internal/bench/fio"
-	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
@@ -141,29 +140,32 @@ func (a *app) benchDisk(ctx context.Context, o benchDiskOptions, dirs []string) 
 	if err := m.mayMeasure(); err != nil {
 		return err
 	}
-	engine, err := fio.Find(ctx, m.host, o.fio)
-	if errors.Is(err, fio.ErrNone) {
-		return ui.Hinted(ui.Failed, err, installHint(facts))
-	}
+	engine, err := m.fio(ctx, o.fio)
 	if err != nil {
 		return err
 	}
 	a.sayTime(plan, places)
-	run := &evidence.Run{Kind: disk.Kind, Began: m.host.Clock.Now().UTC()}
-	e, err := (&disk.Bench{Engine: engine, Host: m.host, Mode: mode}).Run(ctx, plan, places, func(done, all int, p *disk.Place, c disk.Cell) {
+	k := m.keeper(disk.Kind, m.host.Clock.Now())
+	sum := func(e *disk.Evidence) {
+		if o.platform != "" {
+			e.CompareForeman()
+		}
+		e.Sum(facts.Virtualization.Hypervisor.Or(""))
+	}
+	bench := &disk.Bench{Engine: engine, Host: m.host, Mode: mode, Finished: func(e *disk.Evidence) error {
+		sum(e)
+		return k.finished(e.Text(), e)
+	}}
+	e, err := bench.Run(ctx, plan, places, func(done, all int, p *disk.Place, c disk.Cell) {
 		a.screen.Progress("%d of %d: %s in %s", done+1, all, c.Name, p.Directory)
 	})
 	a.screen.Status("")
 	const left = "the files are gone"
 	if e == nil {
-		return cutShort(ctx, err, left, nil)
+		return cutShort(ctx, unmade(err), left, nil)
 	}
-	if o.platform != "" {
-		e.CompareForeman()
-	}
-	e.Sum(facts.Virtualization.Hypervisor.Or(""))
-	run.Verdict = e.Text()
-	recorded := m.record(run, e)
+	sum(e)
+	recorded, run := k.record(e.Text(), e), k.run
 	switch {
 	case err != nil:
 		err = errors.Join(cutShort(ctx, err, left, run), recorded)
@@ -188,6 +190,31 @@ func fitForRole(e *disk.Evidence) error {
 		return ui.Exit(ui.Failed, errors.New("no verdict: the figures are not those of the disk alone"))
 	}
 	return nil
+}
+
+// fio finds the fio to run, at the path that was asked for, if any.
+func (m *machine) fio(ctx context.Context, path string) (*fio.Engine, error) {
+	engine, err := fio.Find(ctx, m.host, path)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return engine, err
+	case errors.Is(err, fio.ErrNone):
+		return nil, ui.Hinted(ui.Failed, err, installHint(fact.Collect(m.host)))
+	case path == "":
+		return nil, ui.Hinted(ui.Failed, err, "--fio PATH names another one")
+	}
+	return nil, ui.Exit(ui.Usage, err)
+}
+
+// unmade gives the error of a directory in which the files cannot be made its exit code.
+func unmade(err error) error {
+	switch {
+	case errors.Is(err, disk.ErrNoRoom):
+		return ui.Hinted(ui.Refused, err, "make room, or name a smaller --size")
+	case errors.Is(err, disk.ErrUnwritable):
+		return ui.Exit(ui.Usage, err)
+	}
+	return err
 }
 
 func installHint(facts *fact.Facts) string {

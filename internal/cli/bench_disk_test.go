@@ -104,8 +104,8 @@ func TestBenchDiskRefuses(t *testing.T) {
 		"--size 8MiB " + dir:              {4, "MiB are possible here"},
 		"--size 1000000TiB " + dir:        {4, "more than a quarter of the free space"},
 		"--size= " + dir:                  {2, "--size is empty"},
-		"--fio /bin/true " + dir:          {1, "/bin/true is no fio"},
-		"--fio /nonexistent/fio " + dir:   {1, "--fio: "},
+		"--fio /bin/true " + dir:          {2, "/bin/true is no fio"},
+		"--fio /nonexistent/fio " + dir:   {2, "--fio: "},
 		"--root /tmp " + dir:              {2, "takes no --root"},
 		"--dry-run --size 128MiB " + dir:  {0, ""},
 		"--dry-run --sustained " + dir:    {0, ""},
@@ -120,6 +120,46 @@ func TestBenchDiskRefuses(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 2 { // the file, and the place of the journal
 		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// TestBenchDiskUnwritable: a directory in which nothing can be written is a wrong word of
+// the call, and a disk without room a guard rail, for bench and prove alike.
+func TestBenchDiskUnwritable(t *testing.T) {
+	if os.Getuid() != 0 {
+		testroot.Missing(t, "root's rights: file systems are mounted, and given up for another user")
+	}
+	fettle, dir := filepath.Join(binDir(t), "fettle"), t.TempDir()
+	at := filepath.Join(dir, "at")
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755), os.Mkdir(at, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	fio := fakeFio(t, 0)
+	for name, x := range map[string]struct {
+		mount string
+		user  string
+		code  int
+		says  string
+	}{
+		"read-only":   {"mount -t tmpfs -o ro none " + at, "", 2, "read-only file system"},
+		"not allowed": {"true", "65534", 2, "nothing can be written here: make a file in " + at + ": permission denied"},
+		"full":        {"mount -t tmpfs -o size=300m none " + at, "", 4, "a quarter of the free space is 75 MiB"},
+	} {
+		for _, verb := range []string{"bench disk --fio " + fio + " " + at, "prove --change-cmd true --undo-cmd true --anyway --fio " + fio + " --bench disk:randread@" + at} {
+			state := t.TempDir() // below /tmp
+			if err := os.Chmod(state, 0o777); err != nil {
+				t.Fatal(err)
+			}
+			if x.user != "" && strings.HasPrefix(verb, "prove") {
+				continue // it wants root
+			}
+			cmd := exec.Command("unshare", "--mount", "sh", "-c", x.mount+" && exec "+fettle+" --state-dir "+state+"/state "+verb)
+			cmd.Env = append(os.Environ(), "FETTLE_TEST_UID="+x.user)
+			out, _ := cmd.CombinedOutput()
+			if code := cmd.ProcessState.ExitCode(); code != x.code || !strings.Contains(string(out), x.says) {
+				t.Errorf("%s: %s: exit code %d, want %d: %s", name, verb, code, x.code, out)
+			}
+		}
 	}
 }
 

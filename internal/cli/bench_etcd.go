@@ -12,7 +12,6 @@ import (
 	bench "fettle.dev/fettle/internal/bench/etcd"
 	"fettle.dev/fettle/internal/component/etcd"
 	"fettle.dev/fettle/internal/component/metrics"
-	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -94,7 +93,11 @@ func (a *app) benchEtcd(ctx context.Context, o benchEtcdOptions) error {
 	} else {
 		a.screen.Say("%s is watched for %s", member.Name, o.window)
 	}
-	began := m.host.Clock.Now()
+	k := m.keeper("bench-etcd", m.host.Clock.Now())
+	b.Finished = func(r *bench.Result) error {
+		r.Member = member.Name
+		return k.finished(r.Text, r)
+	}
 	b.Progress = func(done, all int) { a.screen.Progress("part %d of %d", done+1, all) }
 	result, err := b.Run(ctx)
 	a.screen.Status("")
@@ -107,11 +110,10 @@ func (a *app) benchEtcd(ctx context.Context, o benchEtcdOptions) error {
 		}
 	}
 	if result == nil {
-		return cutShort(ctx, err, left, nil)
+		return errors.Join(cutShort(ctx, err, left, nil), k.nothing())
 	}
 	result.Member = member.Name
-	r := &evidence.Run{Kind: "bench-etcd", Began: began.UTC(), Verdict: result.Text}
-	recorded := m.record(r, result)
+	recorded, r := k.record(result.Text, result), k.run
 	if err != nil {
 		err = cutShort(ctx, err, left, r)
 	}

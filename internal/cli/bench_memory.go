@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/bench/memory"
-	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
@@ -79,6 +78,9 @@ func (m *machine) benchMemoryPlan(o benchMemoryOptions) (*memory.Plan, error) {
 	if errors.Is(err, memory.ErrTooLarge) {
 		return nil, ui.Hinted(ui.Refused, err, "a smaller --size, or fewer --cells")
 	}
+	if errors.Is(err, memory.ErrAsked) {
+		return nil, ui.Exit(ui.Usage, err)
+	}
 	return p, err
 }
 
@@ -101,7 +103,8 @@ func (a *app) benchMemory(ctx context.Context, o benchMemoryOptions) error {
 	if err != nil {
 		return err
 	}
-	began := m.host.Clock.Now()
+	k := m.keeper("bench-memory", m.host.Clock.Now())
+	p.Finished = func(r *memory.Result) error { return k.finished(r.Text, r) }
 	pages, err := m.reserve(ctx, p)
 	if err != nil {
 		return err
@@ -116,10 +119,9 @@ func (a *app) benchMemory(ctx context.Context, o benchMemoryOptions) error {
 	}
 	const left = "the machine is as it was"
 	if result == nil {
-		return cutShort(ctx, err, left, nil)
+		return errors.Join(cutShort(ctx, err, left, nil), k.nothing())
 	}
-	r := &evidence.Run{Kind: "bench-memory", Began: began.UTC(), Verdict: result.Text}
-	recorded := m.record(r, result)
+	recorded, r := k.record(result.Text, result), k.run
 	if err != nil {
 		err = cutShort(ctx, err, left, r)
 	}

@@ -36,6 +36,9 @@ func (m *machine) pgbench(s *postgresql.Server, path string) (*pgbench, error) {
 			break
 		}
 	}
+	if b.path == "" && path != "" {
+		return nil, ui.Exit(ui.Usage, fmt.Errorf("--pgbench: there is no program %s", path))
+	}
 	if b.path == "" {
 		return nil, ui.Hinted(ui.Failed, fmt.Errorf("there is no %s", strings.Join(tried, ", and no ")), "dnf install postgresql-contrib (Red Hat), apt install postgresql (Debian), or --pgbench PATH")
 	}

@@ -14,7 +14,6 @@ import (
 
 	"fettle.dev/fettle/internal/bench/postgres"
 	"fettle.dev/fettle/internal/component/postgresql"
-	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
@@ -191,7 +190,11 @@ func (a *app) benchPostgres(ctx context.Context, o benchPostgresOptions) error {
 	}
 	defer p.program.end()
 	a.screen.Say("%d rounds of %d steps of %s at scale %d: about %s", p.Rounds, len(p.Clients), p.Step, p.Scale, roughly(p.TakesS()))
-	began := m.host.Clock.Now()
+	k := m.keeper("bench-postgres", m.host.Clock.Now())
+	p.Finished = func(r *postgres.Result) error {
+		r.Server = p.server.Name
+		return k.finished(r.Text, r)
+	}
 	d, err := postgres.Create(ctx, p.server)
 	if err != nil {
 		return err
@@ -205,11 +208,10 @@ func (a *app) benchPostgres(ctx context.Context, o benchPostgresOptions) error {
 	}
 	const left = "the database is dropped"
 	if result == nil {
-		return cutShort(ctx, err, left, nil)
+		return errors.Join(cutShort(ctx, err, left, nil), k.nothing())
 	}
 	result.Server = p.server.Name
-	r := &evidence.Run{Kind: "bench-postgres", Began: began.UTC(), Verdict: result.Text}
-	recorded := m.record(r, result)
+	recorded, r := k.record(result.Text, result), k.run
 	if err != nil {
 		err = cutShort(ctx, err, left, r)
 	}

@@ -162,7 +162,7 @@ func TestBenchPostgres(t *testing.T) {
 	says(fettle(4, "--scale", "90000"), "more than a quarter of the free space")
 	says(fettle(2, "--scale", "0"), "--scale")
 	says(fettle(2, "--top", "5"), "for --tables")
-	says(fettle(1, "--pgbench", "/nonexistent"), "there is no /nonexistent", "postgresql-contrib")
+	says(fettle(2, "--pgbench", "/nonexistent"), "--pgbench: there is no program /nonexistent")
 	t.Run("a step fails", func(t *testing.T) {
 		fake := filepath.Join(t.TempDir(), "pgbench")
 		text := "#!/bin/sh\ncase \"$*\" in *'-c 2 '*) echo 'pgbench: error: out of memory' >&2; exit 2;; esac\nexec /usr/lib/postgresql/15/bin/pgbench \"$@\"\n"

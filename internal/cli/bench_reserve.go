@@ -44,8 +44,10 @@ func (m *machine) reserve(ctx context.Context, p *memory.Plan) (r *reserved, err
 			how+"; then rm "+filepath.Join(m.engine.StateDir, "experiment"))
 	}
 	if r.lease, err = tune.Lease(m.engine.StateDir); err != nil {
-		return nil, ui.Exit(ui.Refused, err)
+		return nil, m.leaseTaken(err)
 	}
+	// A transaction of somebody else takes a moment, and is no answer of the kernel's.
+	m.engine.Wait = patience
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.release(ctx))
@@ -73,7 +75,7 @@ func (m *machine) reserve(ctx context.Context, p *memory.Plan) (r *reserved, err
 		switch {
 		case ctx.Err() != nil:
 			return r, ctx.Err()
-		case errors.As(err, &incomplete):
+		case errors.As(err, &incomplete), errors.Is(err, journal.ErrBusy), errors.Is(err, tune.ErrLeased):
 			return r, err
 		case err != nil:
 			p.LeaveOut(w.Pages, fmt.Sprintf("%d pages of the size cannot be reserved: free memory is in pieces, or another has taken it (%s)", w.To-w.From, err))

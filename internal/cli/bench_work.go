@@ -2,15 +2,12 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 
 	"fettle.dev/fettle/internal/bench/disk"
-	"fettle.dev/fettle/internal/bench/fio"
-	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/prove"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -46,10 +43,7 @@ func (m *machine) diskWork(ctx context.Context, name, fioPath, mark string) (*di
 	if place.SizeBytes, err = disk.FileSize(0, place.FreeBytes, 1); err != nil {
 		return nil, ui.Exit(ui.Refused, fmt.Errorf("%s: %w", place.Directory, err))
 	}
-	engine, err := fio.Find(ctx, m.host, fioPath)
-	if errors.Is(err, fio.ErrNone) {
-		return nil, ui.Hinted(ui.Failed, err, installHint(fact.Collect(m.host)))
-	}
+	engine, err := m.fio(ctx, fioPath)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +57,9 @@ func (w *diskWork) Metric() prove.Metric {
 }
 
 // Check makes the file, which is gone with Close or with this process.
-func (w *diskWork) Check(ctx context.Context) error { return w.bench.Prepare(ctx, w.place) }
+func (w *diskWork) Check(ctx context.Context) error {
+	return orFailed(unmade(w.bench.Prepare(ctx, w.place)))
+}
 
 // Visit measures the cell once. A figure that is not the disk's ends the experiment;
 // what others do meanwhile is noise like any other.

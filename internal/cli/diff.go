@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +13,7 @@ import (
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/spell"
 	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -118,6 +121,16 @@ func summarise(names []string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), len(names)-3)
 	}
 	return strings.Join(names, ", ")
+}
+
+// asked reads KIND:NAME=VALUE of a kind that there is.
+func (m *machine) asked(text string) (setting.Change, error) {
+	c, err := parseChange(text)
+	if err == nil && m.kinds[c.Setting.Kind] == nil {
+		known := slices.Sorted(maps.Keys(m.kinds))
+		err = fmt.Errorf("%q: %w %q%s: there are %s", text, setting.ErrUnknownKind, c.Setting.Kind, spell.Suggest(c.Setting.Kind, known), strings.Join(known, ", "))
+	}
+	return c, err
 }
 
 // parseChange reads KIND:NAME=VALUE.

@@ -2,12 +2,14 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"fettle.dev/fettle/internal/bench/memory"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/prove"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // benchWork is a cell of one of fettle's benches as the work of an experiment.
@@ -50,6 +52,15 @@ func (p *proof) bench(ctx context.Context, kind, name, mark string) (benchWork, 
 	return nil, fmt.Errorf("--bench %s: want disk:CELL[@DIR], memory:CELL, postgres:clients-N[@SERVER] or etcd:put=PREFIX[@MEMBER], as disk:randrw@/srv, memory:thp-random, postgres:clients-8, etcd:put=bench", p.o.Bench)
 }
 
+// orFailed is an error of work that was named well and cannot be measured here, unless it
+// says itself what it is.
+func orFailed(err error) error {
+	if err == nil || errors.As(err, new(*ui.Error)) {
+		return err
+	}
+	return ui.Exit(ui.Failed, err)
+}
+
 // memoryWork is a cell of bench memory.
 type memoryWork struct {
 	name  string
@@ -61,14 +72,20 @@ func (m *machine) memoryWork(name string) (*memoryWork, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, _, err := memory.ParseName(name); err != nil {
+		return nil, ui.Exit(ui.Usage, err)
+	}
 	visit, err := memory.Work(fact.Collect(m.host), run, name)
-	return &memoryWork{name, visit}, err
+	if errors.Is(err, memory.ErrTooLarge) {
+		err = ui.Exit(ui.Refused, err)
+	}
+	return &memoryWork{name, visit}, orFailed(err)
 }
 
 func (w *memoryWork) Metric() prove.Metric { return prove.Metric{Name: w.name, Unit: "s"} }
 
 // Check measures once: whether the pages are there shows only then.
-func (w *memoryWork) Check(ctx context.Context) error { _, err := w.visit(ctx); return err }
+func (w *memoryWork) Check(ctx context.Context) error { _, err := w.visit(ctx); return orFailed(err) }
 
 func (w *memoryWork) Visit(ctx context.Context, _ prove.Step) (prove.Measurement, error) {
 	v, err := w.visit(ctx)

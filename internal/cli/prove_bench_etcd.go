@@ -39,7 +39,7 @@ func (m *machine) etcdWork(ctx context.Context, name string) (*etcdWork, error) 
 	}
 	found, err := m.etcdMember(ctx, member)
 	if err != nil {
-		return nil, err
+		return nil, orFailed(err)
 	}
 	return &etcdWork{found, &bench.Writer{Prefix: prefix, Writes: etcdWrites, Value: etcdValueSize, Clock: m.host.Clock, Call: found.Call}}, nil
 }
@@ -49,7 +49,7 @@ func (w *etcdWork) Metric() prove.Metric { return prove.Metric{Name: etcdMetric,
 // Check writes once: whether that is possible shows only then.
 func (w *etcdWork) Check(ctx context.Context) error {
 	_, err := w.write(ctx)
-	return err
+	return orFailed(err)
 }
 
 func (w *etcdWork) Visit(ctx context.Context, _ prove.Step) (prove.Measurement, error) {

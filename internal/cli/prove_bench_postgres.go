@@ -47,7 +47,9 @@ func (w *postgresWork) Metric() prove.Metric {
 }
 
 // Check creates the database and fills it.
-func (w *postgresWork) Check(ctx context.Context) (err error) {
+func (w *postgresWork) Check(ctx context.Context) error { return orFailed(w.prepare(ctx)) }
+
+func (w *postgresWork) prepare(ctx context.Context) (err error) {
 	if w.plan, err = w.machine.planPostgres(ctx, w.asked); err != nil {
 		return err
 	}

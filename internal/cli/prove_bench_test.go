@@ -26,6 +26,7 @@ func TestProveBench(t *testing.T) {
 		"disk":              {[]string{"--bench", "disk:randread@" + dir, "--fio", fio, "--budget", "1s"}, 0, []string{"fettle bench disk randread@" + dir, "ended by         budget"}},
 		"no such bench":     {[]string{"--bench", "network:tcp"}, 2, []string{"want disk:CELL"}},
 		"no such cell":      {[]string{"--bench", "memory:5k-touch"}, 2, []string{"no cell of the memory test"}},
+		"no such fio":       {[]string{"--bench", "disk:etcd@" + dir, "--fio", "/nonexistent"}, 2, []string{"--fio: "}},
 		"no such place":     {[]string{"--bench", "disk:etcd@/nonexistent", "--fio", fio}, 2, []string{"/nonexistent"}},
 		"another metric":    {[]string{"--bench", "memory:4k-touch", "--metric", "time"}, 2, []string{"--metric means nothing with --bench"}},
 		"and a command":     {[]string{"--bench", "memory:4k-touch", "--", "true"}, 2, []string{"--bench is the work"}},
@@ -52,17 +53,21 @@ func TestProveBench(t *testing.T) {
 	}
 }
 
-// TestProveBenchEtcd: what cannot be written to is said before anything is changed.
-func TestProveBenchEtcd(t *testing.T) {
+// TestProveBenchCannot: what cannot be measured here is said before anything is changed.
+func TestProveBenchCannot(t *testing.T) {
 	p := newProving(t)
-	for name, says := range map[string]string{
-		"etcd:put=bench":      "no etcd is set up here",
-		"etcd:put=bench@east": "no etcd is set up here",
-		"etcd:get":            `no cell of the etcd bench is called "get": want put=PREFIX`,
-		"etcd":                `no cell of the etcd bench is called "": want put=PREFIX`,
+	for name, x := range map[string]struct {
+		code int
+		says string
+	}{
+		"etcd:put=bench":          {1, "no etcd is set up here"},
+		"etcd:put=bench@east":     {1, "no etcd is set up here"},
+		"etcd:get":                {2, `no cell of the etcd bench is called "get": want put=PREFIX`},
+		"etcd":                    {2, `no cell of the etcd bench is called "": want put=PREFIX`},
+		"memory:thp-remote-touch": {1, "one node of memory"},
 	} {
-		if out, code := p.run("prove", "--set", "vm.swappiness=10", "--anyway", "--bench", name); code != 2 || !strings.Contains(out, says) {
-			t.Errorf("%s: exit code %d: %s", name, code, out)
+		if out, code := p.run("prove", "--set", "vm.swappiness=10", "--anyway", "--bench", name); code != x.code || !strings.Contains(out, x.says) {
+			t.Errorf("%s: exit code %d, want %d: %s", name, code, x.code, out)
 		}
 	}
 	p.restored()

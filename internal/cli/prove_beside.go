@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"fettle.dev/fettle/internal/journal"
@@ -33,6 +34,30 @@ func (p *proof) leased(ctx context.Context) (*os.File, error) {
 			return nil, err
 		}
 	}
+}
+
+// besideExperiment is the error of a measurement while another one switches values to and
+// fro, or has left that to its watchdog.
+func besideExperiment(x *tune.Leaseholder) error {
+	who := fmt.Sprintf("process %d", x.PID)
+	if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", x.PID)); err == nil && len(line) > 0 && !x.Restoring {
+		who += ": " + strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " "))
+	}
+	switch {
+	case x.PID == 0:
+		return ui.Hinted(ui.Busy, fmt.Errorf("%w: each would disturb the other", tune.ErrLeased), "wait for its end; fettle status shows it")
+	case x.Restoring:
+		return ui.Hinted(ui.Busy, fmt.Errorf("%w: it has ended, and its watchdog is still undoing its change (%s)", tune.ErrLeased, who), "wait a moment; fettle status says when that is done")
+	}
+	return ui.Hinted(ui.Busy, fmt.Errorf("%w (%s): each would disturb the other", tune.ErrLeased, who), fmt.Sprintf("wait for its end, or interrupt it, which restores the machine: kill -INT %d", x.PID))
+}
+
+// leaseTaken says of the error of a lease who has it, and what can be done.
+func (m *machine) leaseTaken(err error) error {
+	if x := tune.Holder(m.engine.StateDir); errors.Is(err, tune.ErrLeased) && x != nil {
+		return besideExperiment(x)
+	}
+	return err
 }
 
 // unrehearsed is the error of a change that cannot be made, or taken back: nothing has

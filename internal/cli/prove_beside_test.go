@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,7 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/bench/memory"
+	"fettle.dev/fettle/internal/testroot"
 	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // waiting makes the first runs with the change wait as long as there is a file, and
@@ -60,6 +64,14 @@ func TestProveBeside(t *testing.T) {
 		t.Errorf("a second experiment: %v: %s", code, out)
 	} else if exit := (*exec.ExitError)(nil); !errors.As(code, &exit) || exit.ExitCode() != 75 {
 		t.Errorf("a second experiment: %v: %s", code, out)
+	}
+	for _, bench := range [][]string{{"memory"}, {"disk", "/var/lib"}, {"postgres"}} {
+		out, code := p.run(append([]string{"bench"}, bench...)...)
+		for _, says := range []string{"an experiment is under way already (process ", "prove --set vm.swappiness=10", "each would disturb the other", "wait for its end, or interrupt it, which restores the machine: kill -INT "} {
+			if code != 75 || !strings.Contains(out, says) {
+				t.Errorf("bench %s: exit code %d: %s", bench, code, out)
+			}
+		}
 	}
 	if out, code := p.run("status"); code != 0 || !strings.Contains(out, "an experiment is under way (process ") || strings.Contains(out, "fettle confirm") {
 		t.Errorf("status: exit code %d: %s", code, out)
@@ -243,4 +255,37 @@ func TestProveGoesOn(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	p.restored()
+}
+
+// TestReserveBeside: huge pages are not reserved beside an experiment that began a moment
+// ago, and one that is over does not hold anybody.
+func TestReserveBeside(t *testing.T) {
+	if os.Getuid() != 0 {
+		testroot.Missing(t, "root's rights: huge pages are reserved by root")
+	}
+	state := filepath.Join(t.TempDir(), "state")
+	lease, err := tune.Lease(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	m := &machine{app: &app{screen: ui.NewScreen(&out, &out)}, host: live()}
+	m.engine = &tune.Engine{Host: m.host, StateDir: state}
+	_, err = m.reserve(t.Context(), &memory.Plan{Reserve: []memory.Reservation{{File: "/nonexistent"}}})
+	var coded *ui.Error
+	if ui.Code(err) != ui.Busy || !errors.As(err, &coded) || !strings.Contains(err.Error(), fmt.Sprintf("process %d: ", os.Getpid())) || !strings.Contains(coded.Hint, "wait for its end") {
+		t.Errorf("%d, %v", ui.Code(err), err)
+	}
+	if err := tune.Restoring(lease); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.mayMeasure(); ui.Code(err) != ui.Busy || !strings.Contains(err.Error(), "its watchdog is still undoing its change (process ") {
+		t.Errorf("%d, %v", ui.Code(err), err)
+	}
+	if err := errors.Join(tune.End(lease), lease.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.mayMeasure(); err != nil {
+		t.Error(err)
+	}
 }

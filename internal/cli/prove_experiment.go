@@ -68,7 +68,7 @@ func (p *proof) prepare(ctx context.Context) (err error) {
 	}
 	// As long as this process lives the daemon keeps its hands off.
 	if p.lease, err = p.leased(ctx); err != nil {
-		return err
+		return p.leaseTaken(err)
 	}
 	if how := tune.Armed(p.engine.StateDir); how != "" && p.o.resume == "" {
 		return ui.Hinted(ui.Refused, errors.New(leftBehind),
@@ -196,7 +196,7 @@ func (p *proof) settings(ctx context.Context, deadline *journal.Try) error {
 func (p *proof) twice() error {
 	asked := map[setting.Setting]string{}
 	for _, text := range p.o.Set {
-		c, err := parseChange(text)
+		c, err := p.asked(text)
 		if err != nil {
 			return ui.Exit(ui.Usage, err)
 		}

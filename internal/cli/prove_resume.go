@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"fettle.dev/fettle/internal/evidence"
@@ -18,14 +19,10 @@ import (
 func (p *proof) takeUp() error {
 	store, name := p.runs(), p.o.resume
 	if name == "last" {
-		names, err := store.CutOff()
-		if err != nil {
+		var err error
+		if name, err = lastCutOff(store); err != nil {
 			return err
 		}
-		if len(names) == 0 {
-			return ui.Exit(ui.Usage, errors.New("no experiment was cut off"))
-		}
-		name = names[len(names)-1]
 	}
 	var l lines
 	u, err := store.Resume(name, l.take)
@@ -34,6 +31,9 @@ func (p *proof) takeUp() error {
 	}
 	if err != nil {
 		return err
+	}
+	if u.Run.Kind != "prove" {
+		return ui.Hinted(ui.Usage, errors.Join(fmt.Errorf("run %s is a %s, and no experiment: it cannot go on", name, u.Run.Kind), u.Close()), "fettle runs show "+name+" shows what it has finished")
 	}
 	if p.o.more != (further{}) {
 		return ui.Exit(ui.Usage, errors.Join(fmt.Errorf("run %s was cut off, and goes on as it was begun: it takes no --budget and no --quads", name), u.Close()))
@@ -57,6 +57,22 @@ func (p *proof) takeUp() error {
 		return ui.Exit(ui.Refused, fmt.Errorf("run %s was begun on another machine (%s, %s)", name, u.Run.Machine.Name, u.Run.Machine.CPU))
 	}
 	return nil
+}
+
+// lastCutOff is the experiment that was cut off last, by its name.
+func lastCutOff(store evidence.Store) (string, error) {
+	names, err := store.CutOff()
+	if err != nil {
+		return "", err
+	}
+	for _, name := range slices.Backward(names) {
+		// What is wrong with one is said where it is taken up.
+		r, _, err := store.Look(name, func([]byte) error { return nil })
+		if err != nil || r.Kind == "prove" {
+			return name, nil
+		}
+	}
+	return "", ui.Exit(ui.Usage, errors.New("no experiment was cut off"))
 }
 
 // further is what an experiment that has ended gets for going on.

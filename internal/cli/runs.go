@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -137,94 +136,6 @@ func listed(r *evidence.Run) ListedRun {
 		}
 	}
 	return l
-}
-
-// listedOpen is a run that is under way or was cut off, in brief.
-func (m *machine) listedOpen(name string) (ListedRun, error) {
-	r, alive, e, err := m.lookAt(name)
-	if err != nil {
-		return ListedRun{}, err
-	}
-	l := ListedRun{Name: name, State: "cut-off", Resumable: !alive, Kind: r.Kind, Began: r.Began, Command: r.Command, Verdict: e.Text, Quads: len(e.Quads), Method: e.Method}
-	switch {
-	case alive:
-		l.State = "under-way"
-	case e.Ending != "":
-		l.State = string(e.Ending)
-	}
-	return l, nil
-}
-
-// lines are those of an experiment that has not ended: what was measured, and why it
-// stopped, where its process could still say so.
-type lines struct {
-	visits  []prove.Visit
-	stopped prove.Ending // empty where it was killed, or goes on
-	why     string
-}
-
-// stop is the line that ends what was measured.
-type stop struct {
-	Stopped prove.Ending `json:"stopped"`
-	Why     string       `json:"error,omitempty"`
-}
-
-func (l *lines) take(text []byte) error {
-	var line struct {
-		prove.Visit
-		stop
-	}
-	if err := json.Unmarshal(text, &line); err != nil {
-		return err
-	}
-	l.stopped, l.why = line.Stopped, line.stop.Why
-	if line.Stopped == "" {
-		l.visits = append(l.visits, line.Visit)
-	}
-	return nil
-}
-
-// lookAt reads a run that has not ended, with the verdict of what was measured; its
-// ending is empty where it does not tell one.
-func (m *machine) lookAt(name string) (*evidence.Run, bool, *prove.Evidence, error) {
-	var l lines
-	r, alive, err := m.runs().Look(name, l.take)
-	if err != nil {
-		return nil, alive, nil, err
-	}
-	var e prove.Evidence
-	if err := json.Unmarshal(r.Body, &e); err != nil {
-		return nil, alive, nil, fmt.Errorf("run %s: %w", name, err)
-	}
-	course, err := prove.Replay(e.Design, l.visits)
-	if err != nil {
-		return nil, alive, nil, fmt.Errorf("run %s: %w", name, err)
-	}
-	found := e.Summed(prove.Sum(course, l.stopped, nil, l.visits))
-	found.Error = l.why
-	return r, alive, found, nil
-}
-
-// findRun is the run that a word names: one that has ended by its ID, or one that was
-// cut off or is under way by its name, with what it has measured so far.
-func (m *machine) findRun(word string) (*evidence.Run, error) {
-	r, err := m.runs().Get(word)
-	if err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return r, damaged(m.unread(err))
-	}
-	r, _, e, err := m.lookAt(word)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ui.Hinted(ui.Usage, fmt.Errorf("no run %q", word), "fettle runs list shows them")
-	}
-	if err != nil {
-		return nil, m.unread(err)
-	}
-	r.Verdict = e.Text
-	if e.Ending == "" {
-		e.Ending = prove.EndedInterrupted
-	}
-	r.Body, err = json.Marshal(e)
-	return r, err
 }
 
 // credible is an error where a record says something else than its samples do. That

@@ -161,7 +161,7 @@ func (m *machine) going(o pruneOptions, age time.Duration) ([]ListedRun, error) 
 		l, err := m.listedOpen(name)
 		if err != nil {
 			m.screen.Say("left as it is: %v", err)
-		} else if l.Resumable {
+		} else if l.State != underWayState {
 			out = append(out, l)
 		}
 	}

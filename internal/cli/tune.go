@@ -273,7 +273,7 @@ func (m *machine) planner(ctx context.Context, names []string, o tuneOptions) (t
 	case len(o.set) > 0:
 		var changes []setting.Change
 		for _, text := range o.set {
-			c, err := parseChange(text)
+			c, err := m.asked(text)
 			if err != nil {
 				return nil, apply, ui.Exit(ui.Usage, err)
 			}

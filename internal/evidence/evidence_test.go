@@ -183,6 +183,70 @@ func TestCutOffAtEachByte(t *testing.T) {
 	}
 }
 
+// TestReplace: there is always one line, of a run whose process lives, and nothing else is
+// left of the run when it is dropped, or has ended.
+func TestReplace(t *testing.T) {
+	s := Store{filepath.Join(t.TempDir(), "runs")}
+	u, err := s.Begin(run(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Replace(0); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	over := make(chan struct{})
+	for range 2 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				n, whole := -1, 0
+				r, alive, err := s.Look(u.Name(), func(text []byte) error { whole++; return json.Unmarshal(text, &n) })
+				if err != nil || !alive || whole != 1 || n < 0 || r.Verdict != "faster by 1 %" {
+					t.Errorf("%v, alive %v, %d lines, the last is %d", err, alive, whole, n)
+					return
+				}
+				if err := s.Drop(u.Name()); err != nil && !errors.Is(err, ErrAtWork) {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for n := range 60 {
+		if err := u.Replace(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(over)
+	wg.Wait()
+	if err := os.WriteFile(u.Path+replacing, []byte("half a l"), 0o600); err != nil { // killed in Replace
+		t.Fatal(err)
+	}
+	if names, err := s.CutOff(); err != nil || len(names) != 1 || names[0] != u.Name() {
+		t.Error(names, err)
+	}
+	if err := s.Finish(u); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(s.Dir); err != nil || len(left) != 1 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+	if u, err = s.Begin(run(2)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(u.Replace("a"), u.Close(), os.WriteFile(u.Path+replacing, nil, 0o600), s.Drop(u.Name())); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(s.Dir); err != nil || len(left) != 1 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
 func TestRefusedStore(t *testing.T) {
 	dir := t.TempDir()
 	for name, prepare := range map[string]func(string) error{

@@ -59,7 +59,10 @@ func (r *Run) open() bool { return r.Kind == "prove" && r.Ended.IsZero() }
 // Text is the record as the store keeps it, for other places.
 func (r *Run) Text() ([]byte, error) {
 	if r.ID == "" {
-		return nil, errors.New("the run has not ended: fettle prove --resume goes on with it")
+		if r.Kind == "prove" {
+			return nil, errors.New("the run has not ended: fettle prove --resume goes on with it")
+		}
+		return nil, errors.New("the run has not ended, or was cut off: fettle runs show shows what it has finished")
 	}
 	return r.sealed()
 }

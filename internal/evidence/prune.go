@@ -37,7 +37,7 @@ func (s Store) Drop(name string) error {
 	if !linked(f, path) {
 		return nil // finished or dropped while it was being opened
 	}
-	return errors.Join(os.Remove(path), syncDir(s.Dir))
+	return errors.Join(remove(path), syncDir(s.Dir))
 }
 
 // linked says whether an open file is still the one of that name.

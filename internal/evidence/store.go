@@ -199,15 +199,51 @@ func (s Store) Begin(r *Run) (*Underway, error) {
 }
 
 // Append adds a line; it is durable when Append returns.
-func (u *Underway) Append(v any) error {
+func (u *Underway) Append(v any) error { return errors.Join(u.write(v), u.file.Sync()) }
+
+func (u *Underway) write(v any) error {
 	text, err := json.Marshal(v)
+	if err == nil {
+		_, err = u.file.Write(append(text, '\n'))
+	}
+	return err
+}
+
+// replacing is the ending of a file that is to take the place of another: whoever is
+// killed in between leaves it beside that, and it is removed with that.
+const replacing = ".new"
+
+// Replace puts a line in the place of all but the first; it is durable when Replace
+// returns, and whenever this process is killed there is the old line or the new one.
+func (u *Underway) Replace(v any) (err error) {
+	f, err := os.OpenFile(u.Path+replacing, os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
-	if _, err := u.file.Write(append(text, '\n')); err != nil {
+	// Locked before it has the name: nobody sees a run without its process.
+	if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+		next := &Underway{Run: u.Run, Path: f.Name(), file: f}
+		if err = next.write(u.Run); err == nil {
+			err = next.Append(v)
+		}
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), u.Path)
+	}
+	if err != nil {
+		return errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	was := u.file
+	u.file = f
+	return errors.Join(syncDir(filepath.Dir(u.Path)), was.Close())
+}
+
+// remove removes the lines of a run, and what Replace may have left.
+func remove(path string) error {
+	if err := os.Remove(path + replacing); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return u.file.Sync()
+	return os.Remove(path)
 }
 
 // Name is how Resume and CutOff call the run.
@@ -221,7 +257,12 @@ func (s Store) Finish(u *Underway) error {
 	if err := s.Put(u.Run); err != nil {
 		return errors.Join(err, u.file.Close())
 	}
-	return errors.Join(os.Remove(u.Path), u.file.Close())
+	return errors.Join(remove(u.Path), u.file.Close())
+}
+
+// Discard removes the lines of a run in which nothing counts.
+func (s Store) Discard(u *Underway) error {
+	return errors.Join(remove(u.Path), u.file.Close(), syncDir(s.Dir))
 }
 
 // ErrAtWork is that the process which records a run still lives.
@@ -294,15 +335,27 @@ func lines(from io.Reader, r *Run, line func([]byte) error) (end int64, err erro
 	}
 }
 
+// locked says whether the process that records a run lives.
+func locked(f *os.File) bool { return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil }
+
 // Look reads a run that is under way or was cut off, and says whether the process
 // that records it lives.
 func (s Store) Look(name string, line func([]byte) error) (r *Run, alive bool, err error) {
-	f, err := os.OpenFile(filepath.Join(s.Dir, filepath.Base(name)+ledger), os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	path := filepath.Join(s.Dir, filepath.Base(name)+ledger)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, false, err
 	}
-	defer f.Close()
-	alive = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
+	defer func() { f.Close() }()
+	for alive = locked(f); !alive && !linked(f, path); alive = locked(f) {
+		// Another has taken its place meanwhile, or it has ended.
+		next, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			return nil, false, err
+		}
+		f.Close()
+		f = next
+	}
 	r = &Run{}
 	if _, err := lines(f, r, line); err != nil {
 		return nil, alive, fmt.Errorf("%s: %w", f.Name(), err)

@@ -38,6 +38,8 @@ type verb struct {
 // verbs is the table of all verbs, in the order of the help text.
 var verbs = []verb{
 	{"load", loadCommand},
+	{"pod", podCommand},
+	{"scale", scaleCommand},
 	{"schema", schemaCommand},
 }
 

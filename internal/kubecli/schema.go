@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/kube/admission"
+	"fettle.dev/fettle/internal/kube/pinning"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -18,6 +20,9 @@ var documents = map[string]any{
 	"cluster-load-status": LoadStatus{},
 	"cluster-load-undo":   LoadUndo{},
 	"error":               Failure{},
+	"pod-admission":       admission.Document{},
+	"pod-verify":          pinning.Document{},
+	"scale-plan":          ScalePlan{},
 }
 
 func schemaCommand(a *app) *cobra.Command {

@@ -47,6 +47,16 @@ var table = []place{
 	}},
 	{path: "internal/kube/admission/explain", layer: 4, also: []string{"internal/kube/admission", "internal/report", "internal/ui"}},
 	{path: "internal/kube/admission/...", layer: 4, also: []string{"internal/kube/admission"}},
+	{path: "internal/kube/pinning", layer: 4, also: []string{"internal/kube/admission", "internal/kube/cgroup"}, never: map[string]string{
+		"internal/host": "it judges values: it sees no machine",
+	}},
+	{path: "internal/kube/machine", layer: 4},
+	{path: "internal/kube/health", layer: 4, also: []string{"internal/kube/machine"}, never: map[string]string{
+		"internal/host": "it judges values: it sees no machine",
+	}},
+	{path: "internal/kube/scale", layer: 4, also: []string{"internal/kube/machine", "internal/kube/health"}, never: map[string]string{
+		"internal/host": "a plan is made of values: it sees no machine",
+	}},
 	{path: "internal/kube/...", layer: 4},
 	{path: "internal/platform", layer: 4},
 	{path: "internal/platform/...", layer: 4, also: []string{"internal/platform"}},
@@ -95,6 +105,7 @@ var table = []place{
 	{path: "internal/host", layer: 0, also: []string{"internal/lazyregexp", "internal/unit"}},
 	{path: "internal/host/hosttest", layer: testSupport},
 	{path: "internal/lazyregexp", layer: 0},
+	{path: "internal/peak", layer: 0},
 	{path: "internal/plaintext", layer: 0},
 	{path: "internal/spell", layer: 0},
 	{path: "internal/unit", layer: 0},

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/peak"
 	"fettle.dev/fettle/internal/stats"
 )
 
@@ -82,8 +83,11 @@ type Command struct {
 	Clock   interface{ Now() time.Time }
 	// Mark is in the environment of all that it starts.
 	Mark string
-	// Memory is true where max-memory is asked for.
+	// Memory is true where max-memory is asked for; nobody else's work gets a process
+	// more before it.
 	Memory bool
+
+	starter *peak.Starter // of the work whose memory is asked for; nil where there is none
 }
 
 // Check looks whether there is such a program.
@@ -92,6 +96,22 @@ func (c *Command) Check(context.Context) error {
 		return fmt.Errorf("the work cannot be started: %w", err)
 	}
 	return nil
+}
+
+// measureMemory puts a starter before the command, if its memory is asked for and one can
+// be had; else it returns nil.
+func (c *Command) measureMemory(cmd *exec.Cmd) (*peak.Started, error) {
+	if !c.Memory {
+		return nil, nil
+	}
+	if c.starter == nil {
+		s, err := peak.New()
+		if err != nil {
+			return nil, nil // above fettle's own memory it can be told all the same
+		}
+		c.starter = s
+	}
+	return c.starter.Put(cmd)
 }
 
 // most is how much of a command's output is kept, in bytes.
@@ -115,11 +135,17 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
+	started, err := c.measureMemory(cmd)
+	if err != nil {
+		return m, err
+	}
+	if started != nil {
+		defer started.Close()
+	}
 	brood, err := host.Adopt()
 	if err != nil {
 		return m, err
 	}
-	floor := float64(peak())
 	began := c.Clock.Now()
 	if err = cmd.Start(); err == nil {
 		err = host.AwaitEnd(ctx, cmd.Wait)
@@ -138,22 +164,19 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 	if cause := context.Cause(ctx); cause != nil {
 		return m, cause
 	}
+	memory := int64(0)
+	if err == nil && c.Memory {
+		memory, err = peakOf(started, cmd)
+	}
 	if err != nil {
 		if last := talk.end(out); last != "" {
 			err = fmt.Errorf("%w: %s", err, last)
 		}
 		return m, err
 	}
-	v := Values{"time": took.Seconds()}
-	if use, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		v["cpu-time"] = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
-		// A process has from its birth the largest resident set of the one that
-		// made it (exec_mmap, fs/exec.c), which is this one.
-		memory := float64(use.Maxrss) * 1024
-		if c.Memory && memory <= floor {
-			return m, fmt.Errorf("max-memory cannot be told of work that takes less than fettle itself (%.0f MiB): measure it with /usr/bin/time -f %%M and --metric 'kib=^(\\d+)$'", floor/(1<<20))
-		}
-		v["max-memory"] = memory
+	v := Values{"time": took.Seconds(), "cpu-time": (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()}
+	if c.Memory {
+		v["max-memory"] = float64(memory)
 	}
 	for i, p := range c.Metrics {
 		if out.over {
@@ -173,13 +196,23 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 	return m, nil
 }
 
-// peak is the largest resident set that this process has had, in bytes.
-func peak() int64 {
-	var use syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
-		return 0
+// peakOf is the largest resident set of a command that has ended, in bytes. Without a
+// starter its figure begins with that of this process, and below it nothing is known.
+func peakOf(started *peak.Started, cmd *exec.Cmd) (int64, error) {
+	if started != nil {
+		return started.Peak()
 	}
-	return use.Maxrss * 1024
+	var own syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil {
+		return 0, err
+	}
+	use, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	// The kernel's count of pages is exact to some for each CPU (percpu_counter), which
+	// is why one that is hardly larger is none.
+	if floor := own.Maxrss + own.Maxrss/8; !ok || use.Maxrss <= floor {
+		return 0, fmt.Errorf("max-memory cannot be told here of work that takes less than fettle itself (%d MiB): measure it with /usr/bin/time -f %%M and --metric 'kib=^(\\d+)$'", floor>>10)
+	}
+	return use.Maxrss * 1024, nil
 }
 
 // limited keeps the beginning of what is written to it.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +41,6 @@ func TestCommand(t *testing.T) {
 		"a percentile":           {command("seq 1 101", printed("p90", `^(\d+)$`, 90)), "p90", 91, ""},
 		"the time":               {command("sleep 0.05"), "time", 0.05, ""},
 		"the time of processors": {command("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"), "cpu-time", 0.02, ""},
-		"memory":                 {command("true"), "max-memory", 1e6, ""},
 		"a decimal comma":        {command("echo 0,9", printed("n", `([0-9,]+)`, -1)), "", 0, `"0,9", which`},
 		"infinite":               {command("echo inf", printed("n", `(inf)`, -1)), "", 0, "is no number"},
 		"nothing printed":        {command("true", printed("n", `(\d+)`, -1)), "", 0, "n does not appear"},
@@ -71,11 +72,43 @@ func TestCommand(t *testing.T) {
 	}
 }
 
+// TestCommandWithoutStarter: where there is no starter, what cannot be told is refused.
+func TestCommandWithoutStarter(t *testing.T) {
+	ballast := make([]byte, 64<<20)
+	for i := 0; i < len(ballast); i += 4096 {
+		ballast[i] = 1
+	}
+	defer runtime.KeepAlive(ballast)
+	for script, says := range map[string]string{
+		":": "max-memory cannot be told here of work that takes less than fettle itself",
+		"dd if=/dev/zero of=/dev/null bs=300M count=1 2>/dev/null; :": "",
+	} {
+		cmd := exec.Command("/bin/sh", "-c", script)
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := peakOf(nil, cmd)
+		switch {
+		case says != "" && (err == nil || !strings.Contains(err.Error(), says)):
+			t.Errorf("%d bytes, %v, want %q", got, err, says)
+		case says == "" && (err != nil || got < 300<<20):
+			t.Errorf("%d bytes, %v", got, err)
+		}
+	}
+}
+
 // TestCommandEnds: whatever ends a visit ends all that it has started.
 func TestCommandEnds(t *testing.T) {
 	dir := t.TempDir()
 	child := filepath.Join(dir, "child")
+	for _, memory := range []bool{false, true} {
+		testCommandEnds(t, child, memory)
+	}
+}
+
+func testCommandEnds(t *testing.T, child string, memory bool) {
 	c := command("sleep 1000 & echo $! >" + child + "; wait")
+	c.Memory = memory
 	gone := func() {
 		t.Helper()
 		pid, err := os.ReadFile(child)
@@ -106,6 +139,7 @@ func TestCommandEnds(t *testing.T) {
 	}
 	gone()
 	c = command("sleep 1000 >/dev/null 2>&1 & echo $! >" + child)
+	c.Memory = memory
 	if _, err := c.Visit(t.Context(), Step{}); err != nil {
 		t.Error(err)
 	}

@@ -1,15 +1,20 @@
 package disk
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"fettle.dev/fettle/internal/bench/fio"
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -432,6 +437,26 @@ func TestFind(t *testing.T) {
 		}
 	}
 	if _, err := Find("nope"); err == nil || !strings.Contains(err.Error(), "stream-read") {
+		t.Error(err)
+	}
+}
+
+// TestNoRoom: a file that the disk has no blocks for is that, whatever the free space said.
+func TestNoRoom(t *testing.T) {
+	p, err := LookAt(host.Live(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.SizeBytes = 1 << 60
+	if err := p.Open(); !errors.Is(err, ErrNoRoom) {
+		t.Error(err)
+	}
+	for why, want := range map[error]error{unix.EDQUOT: ErrNoRoom, unix.EROFS: ErrUnwritable, unix.EPERM: ErrUnwritable} {
+		if err := unmade(&os.PathError{Op: "x", Path: "y", Err: why}); !errors.Is(err, want) || !errors.Is(err, why) {
+			t.Error(err)
+		}
+	}
+	if err := unmade(unix.EIO); err != unix.EIO {
 		t.Error(err)
 	}
 }

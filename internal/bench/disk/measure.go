@@ -44,6 +44,9 @@ type Bench struct {
 	Engine *fio.Engine
 	Host   *host.Host
 	Mode   Mode
+	// Finished is called after each visit with what there is by then, if not nil; an
+	// error ends the run.
+	Finished func(*Evidence) error
 	// Queue is the engine of fio for cells with more than one request in flight.
 	Queue string
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -63,6 +64,28 @@ func (p *Place) Shares(q *Place) bool {
 	return p.device == q.device || p.Storage.Device != "" && p.Storage.Device == q.Storage.Device
 }
 
+// Why the files of a place cannot be made.
+var (
+	ErrNoRoom     = errors.New("there is no room")
+	ErrUnwritable = errors.New("nothing can be written here")
+)
+
+// unmade says which of the two it is, if one; path is in the error already.
+func unmade(err error) error {
+	for _, why := range []struct {
+		is  []error
+		say error
+	}{
+		{[]error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG}, ErrNoRoom},
+		{[]error{unix.EROFS, unix.EACCES, unix.EPERM}, ErrUnwritable},
+	} {
+		if slices.ContainsFunc(why.is, func(e error) bool { return errors.Is(err, e) }) {
+			return fmt.Errorf("%w: %w", why.say, err)
+		}
+	}
+	return err
+}
+
 // prefix begins the name of a file that a file system gives no chance to make without
 // one. It is gone at once.
 const prefix = ".fettle-bench-"
@@ -73,7 +96,7 @@ func (p *Place) Open() error {
 	sweep(p.files, p.Directory)
 	var err error
 	if p.data, err = nameless(p.Directory); err != nil {
-		return err
+		return unmade(err)
 	}
 	if p.log, err = nameless(p.Directory); err == nil {
 		err = p.room(p.data, p.SizeBytes)
@@ -82,7 +105,7 @@ func (p *Place) Open() error {
 		err = p.direct()
 	}
 	if err != nil {
-		return errors.Join(err, p.Close())
+		return errors.Join(unmade(err), p.Close())
 	}
 	return nil
 }

@@ -47,8 +47,24 @@ func (b *Bench) Run(ctx context.Context, plan Plan, places []*Place, progress fu
 			v.Value = lastly(c, &v)
 		}
 		visits[s.Place][s.Cell] = append(visits[s.Place][s.Cell], v)
+		if b.Finished == nil {
+			continue
+		}
+		by := &evidence.Cut{Done: n + 1, Planned: len(steps), Of: "measurements"}
+		if by.Done == by.Planned {
+			by = nil
+		}
+		if err = b.Finished(b.found(plan, places, visits, by)); err != nil {
+			cut = by
+			break
+		}
 	}
-	e = &Evidence{Plan: plan, Cut: cut, FIO: b.Engine.Version, Queue: b.Queue}
+	return b.found(plan, places, visits, cut), err
+}
+
+// found sums the visits of each place and cell up.
+func (b *Bench) found(plan Plan, places []*Place, visits [][][]Visit, cut *evidence.Cut) *Evidence {
+	e := &Evidence{Plan: plan, Cut: cut, FIO: b.Engine.Version, Queue: b.Queue}
 	for i, p := range places {
 		var results []Result
 		for j, c := range plan.Cells {
@@ -63,5 +79,5 @@ func (b *Bench) Run(ctx context.Context, plan Plan, places []*Place, progress fu
 		}
 		e.Places = append(e.Places, measured(p, results))
 	}
-	return e, err
+	return e
 }

@@ -48,6 +48,9 @@ type Bench struct {
 	Writer *Writer
 	// Progress is called before each slice, if not nil.
 	Progress func(done, all int)
+	// Finished is called after each slice but the last with what there is by then, if
+	// not nil; an error ends the bench.
+	Finished func(*Result) error
 }
 
 // Result is what a bench has found.
@@ -120,7 +123,25 @@ func (b *Bench) Run(ctx context.Context) (*Result, error) {
 		}
 		last = now
 		r.WindowS = b.Clock.Now().Sub(began).Seconds()
+		if done := slice + 1; b.Finished != nil && done < b.Slices {
+			by := *r
+			by.Cut = &evidence.Cut{Done: done, Planned: b.Slices, Of: "parts of its time"}
+			if err := b.sum(&by, first, last, fsync, commit); err != nil {
+				return nil, err
+			}
+			if ended = b.Finished(&by); ended != nil {
+				return &by, ended
+			}
+		}
 	}
+	if err := b.sum(r, first, last, fsync, commit); err != nil {
+		return nil, err
+	}
+	return r, ended
+}
+
+// sum completes a result of what the member told first and last.
+func (b *Bench) sum(r *Result, first, last Page, fsync, commit evidence.Series) error {
 	r.LeaderChanges, r.SizeBytes = last.LeaderChanges, last.SizeBytes
 	for _, j := range []struct {
 		what         string
@@ -129,7 +150,7 @@ func (b *Bench) Run(ctx context.Context) (*Result, error) {
 	}{{"fsync", first.Fsync, last.Fsync, FsyncLimitS}, {"commit", first.Commit, last.Commit, CommitLimitS}} {
 		window, err := j.ended.since(j.begin)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		r.Judged = append(r.Judged, judge(j.what, "since-start", j.ended, j.limit), judge(j.what, "window", window, j.limit))
 	}
@@ -141,7 +162,7 @@ func (b *Bench) Run(ctx context.Context) (*Result, error) {
 	r.Series = slices.DeleteFunc(r.Series, func(s evidence.Series) bool { return len(s.Samples) == 0 })
 	r.Word, r.Text = r.verdict()
 	r.Text = r.Cut.Text(r.Text)
-	return r, ended
+	return nil
 }
 
 // page asks, and refuses what cannot be.

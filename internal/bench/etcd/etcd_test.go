@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 var inf = math.Inf(1)
@@ -306,5 +308,35 @@ func TestCut(t *testing.T) {
 		if r != nil && (!strings.HasPrefix(r.Text, want) || r.WindowS != 2 || r.Series[0].Samples[0] != 2 || len(r.Series[0].Samples) != 2) {
 			t.Errorf("%d: %+v", at, r)
 		}
+	}
+}
+
+// After each part of its time what there is by then is handed over, which changes nothing
+// of what comes in the end; where it cannot be kept the bench ends with what it has.
+func TestFinished(t *testing.T) {
+	watch := func(finished func(*Result) error) (*Result, error) {
+		m := newMember()
+		m.windows = []Histogram{histogram(0, 0, 0, 0, 0, 0, 2000), histogram(5), histogram(5), histogram(5), histogram(5), histogram(5)}
+		b := m.bench()
+		b.Finished = finished
+		return b.Run(t.Context())
+	}
+	want, err := watch(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	got, err := watch(func(r *Result) error {
+		if n++; r.Cut == nil || r.Cut.Done != n || len(r.Judged) != 4 || len(r.Series[0].Samples) != n || !strings.HasPrefix(r.Text, r.Cut.String()) {
+			t.Errorf("%+v", r)
+		}
+		return nil
+	})
+	if d := cmp.Diff(want, got); err != nil || d != "" || n != 4 {
+		t.Error(n, err, d)
+	}
+	full := errors.New("no space left on device")
+	if got, err := watch(func(*Result) error { return full }); !errors.Is(err, full) || got == nil || got.Cut == nil || got.Cut.Done != 1 {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

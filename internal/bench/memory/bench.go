@@ -146,8 +146,25 @@ func (p *Plan) Run(ctx context.Context, run Runner, seed uint64, told func(done,
 			}
 			r.Visits = append(r.Visits, Record{round, c.String(), s})
 		}
+		if done := round + 1; p.Finished != nil && len(cells) > 0 && done < p.Rounds {
+			if err := p.finished(*r, cells, done); err != nil {
+				r.Cut, r.Rounds = &evidence.Cut{Done: done, Planned: p.Rounds, Of: "rounds"}, done
+				return r.summed(cells, err)
+			}
+		}
 	}
 	return r.summed(cells, nil)
+}
+
+// finished hands over what so many rounds have found.
+func (p *Plan) finished(r Result, cells []Cell, done int) error {
+	r.Visits, r.Left = slices.Clone(r.Visits), slices.Clone(r.Left)
+	r.Cut, r.Rounds = &evidence.Cut{Done: done, Planned: p.Rounds, Of: "rounds"}, done
+	found, err := r.summed(cells, nil)
+	if err != nil {
+		return err
+	}
+	return p.Finished(found)
 }
 
 // summed completes the result of the cells that were measured in all rounds, and returns

@@ -487,3 +487,32 @@ func TestCut(t *testing.T) {
 		t.Errorf("told %v", told)
 	}
 }
+
+// After each whole round what there is by then is handed over, which changes nothing of
+// what comes in the end; where it cannot be kept the run ends with what it has.
+func TestFinished(t *testing.T) {
+	measure := func(finished func(*Result) error) (*Result, error) {
+		p := simulatedPlan(Cell{Small, Local}, Cell{THP, Local})
+		p.Finished = finished
+		return p.Run(t.Context(), simulated(rand.New(rand.NewPCG(1, 2)), map[Pages]float64{Small: 1.5, THP: 1}), 5, nil)
+	}
+	want, err := measure(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var by []*Result
+	got, err := measure(func(r *Result) error { by = append(by, r); return nil })
+	if d := cmp.Diff(want, got); err != nil || d != "" || len(by) != Rounds-1 {
+		t.Fatal(len(by), err, d)
+	}
+	for i, r := range by {
+		if r.Rounds != i+1 || r.Cut == nil || *r.Cut != (evidence.Cut{Done: i + 1, Planned: Rounds, Of: "rounds"}) || !slices.Equal(r.Visits, want.Visits[:2*(i+1)]) || len(r.Series) != 4 || !slices.Equal(r.Series[0].Samples, want.Series[0].Samples[:i+1]) {
+			t.Errorf("after round %d: %+v", i+1, r)
+		}
+	}
+	full := errors.New("no space left on device")
+	got, err = measure(func(*Result) error { return full })
+	if !errors.Is(err, full) || got == nil || got.Rounds != 1 || got.Cut == nil || len(got.Visits) != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

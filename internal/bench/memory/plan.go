@@ -53,6 +53,9 @@ type Plan struct {
 	Node, Far int
 	// THP is whether the machine gives transparent huge pages: always, madvise, never.
 	THP string
+	// Finished is called after each whole round but the last with what there is by then,
+	// if not nil; an error ends the run.
+	Finished func(*Result) error
 }
 
 // LeftOut is a cell that is not measured.
@@ -72,6 +75,9 @@ type Reservation struct {
 // ErrTooLarge is that a size is more than a quarter of what is available.
 var ErrTooLarge = errors.New("more than a quarter of the available memory")
 
+// ErrAsked is that what was asked for is not within its limits, whatever the machine.
+var ErrAsked = errors.New("not within its limits")
+
 // Make decides what is measured on a machine.
 func Make(f *fact.Facts, a Asked) (*Plan, error) {
 	available, ok := f.Memory.AvailableBytes.Get()
@@ -87,11 +93,11 @@ func Make(f *fact.Facts, a Asked) (*Plan, error) {
 	}
 	switch {
 	case p.Rounds < 1 || p.Rounds > mostRounds:
-		return nil, fmt.Errorf("%d rounds: want 1 to %d", p.Rounds, mostRounds)
+		return nil, fmt.Errorf("%d rounds: %w: want 1 to %d", p.Rounds, ErrAsked, mostRounds)
 	case p.Reads < 1000 || p.Reads > mostReads:
-		return nil, fmt.Errorf("%d reads: want 1000 to %d", p.Reads, mostReads)
+		return nil, fmt.Errorf("%d reads: %w: want 1000 to %d", p.Reads, ErrAsked, mostReads)
 	case p.Bytes < 0 || p.Bytes%huge != 0:
-		return nil, fmt.Errorf("%d bytes: want a multiple of 2 MiB", p.Bytes)
+		return nil, fmt.Errorf("%d bytes: %w: want a multiple of 2 MiB", p.Bytes, ErrAsked)
 	}
 	p.nodes(f)
 	all := a.Cells

@@ -115,6 +115,13 @@ func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, 
 				continue
 			}
 			samples[c] = append(samples[c], one)
+			if p.Finished == nil || done == all {
+				continue
+			}
+			if err := p.finished(*r, samples, done, all); err != nil {
+				r.Cut = &evidence.Cut{Done: done, Planned: all, Of: "steps"}
+				return r.whole(samples, err)
+			}
 		}
 		slices.Reverse(order)
 	}
@@ -122,6 +129,16 @@ func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, 
 		return nil, fmt.Errorf("no step could be measured: with %d clients: %s", r.Failed[0].Clients, r.Failed[0].Why)
 	}
 	return r.whole(samples, nil)
+}
+
+// finished hands over what so many steps have found.
+func (p *Plan) finished(r Result, samples map[int][]sample, done, all int) error {
+	r.Failed, r.Cut = slices.Clone(r.Failed), &evidence.Cut{Done: done, Planned: all, Of: "steps"}
+	found, err := r.whole(samples, nil)
+	if err != nil {
+		return err
+	}
+	return p.Finished(found)
 }
 
 // whole completes the result, and returns it with the error that has ended the ladder;

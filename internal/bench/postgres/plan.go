@@ -75,6 +75,9 @@ type Plan struct {
 	ReadOnly bool
 	// Left are the steps that the server has no connections for.
 	Left []int
+	// Finished is called after each step but the last with what there is by then, if not
+	// nil; an error ends the run.
+	Finished func(*Result) error
 }
 
 // ErrNoSpace is that a database would take more than a quarter of the free space.

@@ -10,6 +10,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"fettle.dev/fettle/internal/evidence"
 )
 
 const GiB = 1 << 30
@@ -297,5 +301,38 @@ func TestCut(t *testing.T) {
 		if r != nil && !strings.HasPrefix(r.Text, want) {
 			t.Errorf("%d: %s", at, r.Text)
 		}
+	}
+}
+
+// After each step what there is by then is handed over, which changes nothing of what
+// comes in the end; where it cannot be kept the ladder ends with what it has.
+func TestFinished(t *testing.T) {
+	climb := func(finished func(*Result) error) (*Result, error) {
+		plan, err := Make(room(), Asked{Clients: []int{1, 4}, Rounds: 2, Step: time.Second, Scale: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan.Finished = finished
+		return plan.Run(t.Context(), &server{}, &Database{Name: "x"}, &cutting{at: 100}, nil)
+	}
+	want, err := climb(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var steps []int
+	got, err := climb(func(r *Result) error {
+		if n := len(steps) + 1; r.Cut == nil || *r.Cut != (evidence.Cut{Done: n, Planned: 4, Of: "steps"}) || len(r.Steps) != min(n, 2) || len(r.Curves) != 2 {
+			t.Errorf("%+v", r)
+		}
+		steps = append(steps, len(r.Series))
+		return nil
+	})
+	if d := cmp.Diff(want, got); err != nil || d != "" || !slices.Equal(steps, []int{2, 4, 4}) {
+		t.Error(steps, err, d)
+	}
+	full := errors.New("no space left on device")
+	got, err = climb(func(*Result) error { return full })
+	if !errors.Is(err, full) || got == nil || got.Cut == nil || got.Cut.Done != 1 || len(got.Steps) != 1 {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -53,6 +53,16 @@ func (p *Prediction) advise() {
 	}
 }
 
+// keepPageRules says how a rule of huge pages is kept that does not decide on the
+// admission: the kubelet admits a volume that is larger than what may be written to it.
+func (p *Prediction) keepPageRules() {
+	for _, r := range p.HugePages {
+		if r.Result == "fail" && r.fix != "" {
+			p.Advice = append(p.Advice, Advice{r.where, r.fix, "holds: " + r.Rule})
+		}
+	}
+}
+
 // first keeps the first edit of a group that helps, with others.
 func (p *Prediction) first(group []edit, with ...edit) {
 	for _, e := range group {

@@ -7,6 +7,53 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
+// CapacityOf is the room of a node with pods on it that have not ended.
+func CapacityOf(allocatable Resources, pods []Pod) *Capacity {
+	c := &Capacity{Allocatable: allocatable, Requested: Resources{}, Pods: len(pods)}
+	for i := range pods {
+		c.Requested.plus(pods[i].requests())
+	}
+	return c
+}
+
+// Room is what is left of a resource of a node, as quantities.
+type Room struct{ Name, Allocatable, Requested, Left string }
+
+// Left is what is left of each resource that a pod can ask for, CPU and memory first.
+// What the node does not have at all is left out.
+func (c *Capacity) Left() []Room {
+	var out []Room
+	names := []string{CPU, Memory}
+	for _, name := range c.Allocatable.names() {
+		if name != CPU && name != Memory && isCounted(name) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		have, used := c.Allocatable[name], c.Requested[name]
+		if have.IsZero() {
+			continue
+		}
+		left := have.DeepCopy()
+		left.Sub(used)
+		if name == Memory || name == EphemeralStorage || isHugePages(name) {
+			left = *resource.NewQuantity(left.Value()>>10<<10, resource.BinarySI) // whole Ki
+		}
+		out = append(out, Room{name, have.String(), used.String(), left.String()})
+	}
+	if pods, ok := c.Allocatable["pods"]; ok {
+		out = append(out, Room{"pods", pods.String(), fmt.Sprint(c.Pods), fmt.Sprint(pods.Value() - int64(c.Pods))})
+	}
+	return out
+}
+
+// Whole is how many whole pieces of a resource are left, never below zero.
+func (c *Capacity) Whole(name string) int {
+	left := c.Allocatable[name].DeepCopy()
+	left.Sub(c.Requested[name])
+	return int(max(left.MilliValue()/1000, 0))
+}
+
 // units is an amount as the scheduler counts it: thousandths of a CPU, bytes, or
 // pieces.
 func units(name string, q resource.Quantity) int64 {

@@ -22,6 +22,9 @@ type Document struct {
 	Advice     []Advice   `json:"advice"`
 	Notes      []string   `json:"notes"`
 	Limits     []string   `json:"limits"`
+	// Sources are where the node was read, Assumed what nobody knew of it.
+	Sources []Source `json:"sources"`
+	Assumed []string `json:"assumed"`
 }
 
 // PodName says which pod it is.
@@ -125,6 +128,7 @@ func (p *Prediction) Document() Document {
 		},
 		Verdict: p.Verdict, QoS: p.QoS, Complete: p.Complete, Courses: []Course{},
 		Problems: list(p.Problems), Pages: list(p.HugePages), Advice: list(p.Advice), Notes: list(p.Notes), Limits: limits,
+		Sources: list(p.in.Sources), Assumed: list(p.in.Assumed),
 	}
 	for i := range p.Outcomes {
 		d.Courses = append(d.Courses, p.course(&p.Outcomes[i]))

@@ -32,8 +32,18 @@ type Input struct {
 	// that out.
 	Capacity *Capacity
 	Pod      Pod
+	// Sources and Assumed are for the document: where the above was read, and what of
+	// it nobody knew and was taken to be so.
+	Sources []Source
+	Assumed []string
 
 	built *topology // of Node, once it is asked for
+}
+
+// Source says where something was read.
+type Source struct {
+	What string `json:"what"`
+	From string `json:"from"`
 }
 
 func (in *Input) topology() *topology {

@@ -118,6 +118,7 @@ func Predict(in Input) (*Prediction, error) {
 	}
 	p.HugePages = in.Pod.hugePageRules(&in.Node)
 	p.advise()
+	p.keepPageRules()
 	p.note()
 	return p, nil
 }

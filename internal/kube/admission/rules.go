@@ -120,6 +120,8 @@ type PageRule struct {
 	// Result is pass or fail.
 	Result string `json:"result"`
 	Why    string `json:"why"`
+
+	fix, where string // what to change for it, and where; "" if another advice says so
 }
 
 // hugePageRules holds a pod that uses huge pages to their rules; nothing for others.
@@ -130,7 +132,7 @@ func (p *Pod) hugePageRules(n *Node) []PageRule {
 		if !ok {
 			result = "fail"
 		}
-		out = append(out, PageRule{rule, result, why})
+		out = append(out, PageRule{Rule: rule, Result: result, Why: why})
 	}
 	type entry struct {
 		who              string
@@ -169,6 +171,7 @@ func (p *Pod) hugePageRules(n *Node) []PageRule {
 		switch {
 		case !known:
 			rule(false, "the node has pages of this size", fmt.Sprintf("%s: the kernel of the node has no pages of this size", name))
+			out[len(out)-1].where, out[len(out)-1].fix = "pod", name+": ask for a size that the node has"+n.pageSizes()
 		default:
 			rule(have >= uint64(max(asked.Value(), 0)), "the node has pages of this size",
 				fmt.Sprintf("%s: %s for the pod, %s on the node, used or free", name, asked.String(), resource.NewQuantity(int64(have), resource.BinarySI)))
@@ -184,15 +187,18 @@ func (p *Pod) hugePageRules(n *Node) []PageRule {
 // size of the pages that the pod asks for (pkg/volume/emptydir); what is written there
 // counts towards the limit of the pod's cgroup.
 func (p *Pod) volumeRules(v HugePageVolume, sizes map[string]bool, total Resources) []PageRule {
-	fail := func(rule, why string) PageRule { return PageRule{rule, "fail", "volume " + v.Name + ": " + why} }
-	pass := func(rule, why string) PageRule { return PageRule{rule, "pass", "volume " + v.Name + ": " + why} }
+	result := func(rule, result, why, fix string) PageRule {
+		return PageRule{rule, result, "volume " + v.Name + ": " + why, fix, "pod"}
+	}
+	fail := func(rule, why, fix string) PageRule { return result(rule, "fail", why, "volume "+v.Name+": "+fix) }
+	pass := func(rule, why string) PageRule { return result(rule, "pass", why, "") }
 	const medium, within = "the medium of an emptyDir is a size that the pod asks for", "an emptyDir is within the pod's request"
 	var name string
 	switch {
 	case len(sizes) == 0:
-		return []PageRule{fail(medium, "no container asks for huge pages")}
+		return []PageRule{fail(medium, "no container asks for huge pages", "a container that asks for hugepages-SIZE, and as much")}
 	case v.Medium == "HugePages" && len(sizes) > 1:
-		return []PageRule{fail(medium, "the pod asks for several sizes, so that the medium has to be HugePages-SIZE")}
+		return []PageRule{fail(medium, "the pod asks for several sizes, so that the medium has to be HugePages-SIZE", "medium HugePages-SIZE")}
 	case v.Medium == "HugePages":
 		name = slices.Collect(maps.Keys(sizes))[0]
 	default:
@@ -203,7 +209,7 @@ func (p *Pod) volumeRules(v HugePageVolume, sizes map[string]bool, total Resourc
 			}
 		}
 		if name == "" {
-			return []PageRule{fail(medium, v.Medium+", and no container asks for pages of this size")}
+			return []PageRule{fail(medium, v.Medium+", and no container asks for pages of this size", "a container that asks for pages of its size; or another medium")}
 		}
 	}
 	out := []PageRule{pass(medium, v.Medium+", "+name)}
@@ -213,9 +219,25 @@ func (p *Pod) volumeRules(v HugePageVolume, sizes map[string]bool, total Resourc
 	asked := total[name]
 	why := fmt.Sprintf("sizeLimit %s, request of the pod %s", v.SizeLimit.String(), asked.String())
 	if v.SizeLimit.Cmp(asked) > 0 {
-		return append(out, fail(within, why))
+		return append(out, fail(within, why, fmt.Sprintf("sizeLimit %s; or %s of the containers in all %s", asked.String(), name, v.SizeLimit.String())))
 	}
 	return append(out, pass(within, why))
+}
+
+// pageSizes lists the sizes of huge pages of which the node has some.
+func (n *Node) pageSizes() string {
+	seen := map[string]bool{}
+	for _, m := range n.NUMA {
+		for _, h := range m.HugePages {
+			if h.Pages > 0 {
+				seen[h.resource()] = true
+			}
+		}
+	}
+	if len(seen) == 0 {
+		return ", of which it has none now"
+	}
+	return ": " + strings.Join(slices.Sorted(maps.Keys(seen)), ", ")
 }
 
 // pages is what the node has of a size of huge pages, in bytes, used or free.

@@ -167,3 +167,33 @@ func TestAdvice(t *testing.T) {
 		})
 	}
 }
+
+// A rule of huge pages that is broken has advice of its own, also where the kubelet
+// would admit the pod.
+func TestPageRulesHaveAdvice(t *testing.T) {
+	n := machine(1, 1, 4, 1)
+	n.NUMA[0].HugePages[0].Pages = 64
+	for name, c := range map[string]struct {
+		pages, medium, limit string
+		want                 []string
+	}{
+		"kept":           {"hugepages-2Mi=64Mi", "HugePages", "64Mi", nil},
+		"too large":      {"hugepages-2Mi=64Mi", "HugePages", "128Mi", []string{"volume v: sizeLimit 64Mi; or hugepages-2Mi of the containers in all 128Mi"}},
+		"another medium": {"hugepages-2Mi=64Mi", "HugePages-1Gi", "64Mi", []string{"volume v: a container that asks for pages of its size; or another medium"}},
+		"nobody asks":    {"", "HugePages", "64Mi", []string{"volume v: a container that asks for hugepages-SIZE, and as much"}},
+		"no such size":   {"hugepages-1Gi=1Gi", "HugePages", "1Gi", []string{"hugepages-1Gi: ask for a size that the node has: hugepages-2Mi"}},
+	} {
+		in := Input{Node: n, Pod: pod(guaranteed("c", "cpu=1 memory=1Gi "+c.pages))}
+		limit := resource.MustParse(c.limit)
+		in.Pod.Volumes = []HugePageVolume{{Name: "v", Medium: c.medium, SizeLimit: &limit}}
+		var got []string
+		for _, a := range mustPredict(t, in).Advice {
+			if a.Where == "pod" && strings.HasPrefix(a.Then, "holds: ") {
+				got = append(got, a.Change)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

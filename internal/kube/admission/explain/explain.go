@@ -27,8 +27,19 @@ func Write(s *ui.Screen, p *admission.Prediction, exitCode int) error {
 	w.pages()
 	w.advice()
 	w.list("Worth knowing", d.Notes)
+	w.list("Assumed, because it is not known", d.Assumed)
 	w.list("What this does not cover", d.Limits)
+	w.sources()
 	return nil
+}
+
+// sources says where the node was read.
+func (w *writer) sources() {
+	var lines []string
+	for _, x := range w.d.Sources {
+		lines = append(lines, x.What+": "+x.From)
+	}
+	w.list("Read from", lines)
 }
 
 type writer struct {

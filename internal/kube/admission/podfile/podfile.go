@@ -194,7 +194,7 @@ func at(spec *core.PodSpec) func() *core.PodSpec { return func() *core.PodSpec {
 
 // Of takes what counts out of a pod's specification, without defaults.
 func Of(spec *core.PodSpec) admission.Pod {
-	p := admission.Pod{Overhead: resources(spec.Overhead)}
+	p := admission.Pod{Overhead: Resources(spec.Overhead)}
 	for i := range spec.InitContainers {
 		p.Init = append(p.Init, container(&spec.InitContainers[i]))
 	}
@@ -203,7 +203,7 @@ func Of(spec *core.PodSpec) admission.Pod {
 		p.Containers[i].Sidecar = false
 	}
 	if r := spec.Resources; r != nil {
-		if p.Requests, p.Limits = resources(r.Requests), resources(r.Limits); p.Requests == nil {
+		if p.Requests, p.Limits = Resources(r.Requests), Resources(r.Limits); p.Requests == nil {
 			p.Requests = admission.Resources{} // there are some, though empty
 		}
 	}
@@ -218,11 +218,12 @@ func Of(spec *core.PodSpec) admission.Pod {
 func container(c *core.Container) admission.Container {
 	return admission.Container{
 		Name: c.Name, Sidecar: c.RestartPolicy != nil && *c.RestartPolicy == core.ContainerRestartPolicyAlways,
-		Requests: resources(c.Resources.Requests), Limits: resources(c.Resources.Limits),
+		Requests: Resources(c.Resources.Requests), Limits: Resources(c.Resources.Limits),
 	}
 }
 
-func resources(list core.ResourceList) admission.Resources {
+// Resources takes a list of the API as it is; nil stays nil.
+func Resources(list core.ResourceList) admission.Resources {
 	if list == nil {
 		return nil
 	}

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/evidence"
+)
+
+// TestBenchKilled: after kill -9 at any moment what was finished is kept, listed and
+// shown; on the disk nothing is left, and the next bench is none the wiser.
+func TestBenchKilled(t *testing.T) {
+	fio := fakeFio(t, 1000)
+	for name, x := range map[string]struct {
+		args    []string
+		of      string
+		planned int
+	}{
+		"disk":   {[]string{"bench", "disk", "--size", "64MiB", "--fio", fio}, "measurements", 60},
+		"memory": {[]string{"bench", "memory", "--size", "2MiB", "--reads", "1000", "--rounds", "400", "--cells", "4k", "--no-reserve"}, "rounds", 400},
+	} {
+		for range 6 {
+			dir, state := t.TempDir(), filepath.Join(t.TempDir(), "state")
+			fettle := func(args ...string) *exec.Cmd {
+				return exec.Command(filepath.Join(binDir(t), "fettle"), append([]string{"--state-dir", state}, args...)...)
+			}
+			args := x.args
+			if name == "disk" {
+				args = append(args[:len(args):len(args)], dir)
+			}
+			cmd := fettle(args...)
+			var said watched
+			cmd.Stderr = &said
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = cmd.Process.Kill() })
+			// At the beginning of this one those before it are finished.
+			at := 2 + rand.IntN(50)
+			await(t, "a measurement", func() bool { return strings.Contains(said.String(), fmt.Sprintf("fettle: %d of %d: ", at, x.planned)) })
+			if text, err := fettle("runs", "list").CombinedOutput(); name == "memory" && (err != nil || !strings.Contains(string(text), "  under-way  ") || !strings.Contains(string(text), "of 400 rounds are finished")) {
+				t.Errorf("%s: %v %s", name, err, text)
+			}
+			time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			if cmd.Wait() == nil {
+				continue // it was over already
+			}
+			text, err := fettle("runs", "list", "-o", "json").Output()
+			var list RunList
+			if err != nil || json.Unmarshal(text, &list) != nil || validate(text) != nil || len(list.Runs) != 1 {
+				t.Fatalf("%s: %v %s", name, err, text)
+			}
+			r := list.Runs[0]
+			if r.State != "cut-off" || r.Resumable || r.Kind != "bench-"+name || !strings.HasPrefix(r.Verdict, "interrupted after ") {
+				t.Errorf("%s: %+v", name, r)
+			}
+			text, err = fettle("runs", "show", r.Name, "-o", "json").Output()
+			var shown evidence.Run
+			if err != nil || json.Unmarshal(text, &shown) != nil || validate(text) != nil {
+				t.Fatalf("%s: %v %s", name, err, text)
+			}
+			bodyValid(t, &shown)
+			cut := evidence.CutOf(&shown)
+			if cut == nil || cut.Done < at-1 || cut.Planned != x.planned || cut.Of != x.of || shown.Machine.CPUs == 0 {
+				t.Errorf("%s: killed in %d: %v", name, at, cut)
+			}
+			if series, err := evidence.SeriesOf(&shown); err != nil || len(series) == 0 {
+				t.Errorf("%s: %v, %v", name, series, err)
+			}
+			if text, err := fettle("runs", "show", r.Name).CombinedOutput(); err != nil || !strings.Contains(string(text), cut.String()) {
+				t.Errorf("%s: %v %s", name, err, text)
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("%s: left are %v, %v", name, left, err)
+			}
+			steps := [][2]string{
+				{"runs export " + r.Name, "has not ended, or was cut off"},
+				{"prove --resume last", "no experiment was cut off"},
+				{"prove --resume " + r.Name, "is a bench-" + name + ", and no experiment"},
+				{"runs prune --cut-off --yes", r.Name},
+				{"runs show " + r.Name, "no run "},
+			}
+			for _, s := range steps {
+				if text, _ := fettle(strings.Fields(s[0])...).CombinedOutput(); !strings.Contains(string(text), s[1]) {
+					t.Errorf("%s: %s: %s", name, s[0], text)
+				}
+			}
+			if left, err := os.ReadDir(filepath.Join(state, "runs")); err != nil || len(left) > 0 {
+				t.Errorf("%s: left are %v, %v", name, left, err)
+			}
+		}
+	}
+}
+
+// TestBenchKept: a bench that ends leaves its record alone, and none of the lines that
+// were kept meanwhile.
+func TestBenchKept(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	cmd := exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", state, "bench", "disk", "--size", "64MiB", "--fio", fakeFio(t, 1000), t.TempDir())
+	out, err := cmd.CombinedOutput()
+	id := regexp.MustCompile(`run ([0-9a-f]{16})`).FindSubmatch(out)
+	if err != nil || id == nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	left, err := os.ReadDir(filepath.Join(state, "runs"))
+	if err != nil || len(left) != 1 || left[0].Name() != string(id[1])+".json" {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}

@@ -1,0 +1,49 @@
+package admission
+
+import (
+	"errors"
+	"strings"
+
+	"fettle.dev/fettle/internal/unit"
+)
+
+// QoS is the class of a pod with its reasons.
+func (p *Pod) QoS() QoS { return p.qos() }
+
+// OwnCPUs is how many CPUs a container gets for itself where the CPU manager is static;
+// 0 with the reason where it gets none. An unknown container gets none.
+func (p *Pod) OwnCPUs(container string) (int, string) {
+	c := p.container(container)
+	if c == nil {
+		return 0, "the pod has no such container"
+	}
+	return p.wantsCPUs(c, p.qos().Class)
+}
+
+// Pool is what a CPU manager has to give.
+type Pool struct {
+	// Static says that containers get CPUs for themselves at all.
+	Static bool
+	// Online are all CPUs, Shared those of everybody who has none for himself, Reserved
+	// those of them that nobody else gets, and Free those that a container may still
+	// get.
+	Online, Shared, Reserved, Free unit.CPUSet
+}
+
+// Pool says what the CPU manager of a node has to give before the pod comes. The error
+// is of a kubelet that would not start with these settings and this state.
+func (in Input) Pool() (Pool, error) {
+	if err := in.Node.Check(); err != nil {
+		return Pool{}, err
+	}
+	k, problems := start(&in)
+	if len(problems) > 0 {
+		return Pool{}, errors.New(strings.Join(problems, "; "))
+	}
+	pool := Pool{Static: k.cpu.static, Online: k.cpu.t.all}
+	if pool.Static {
+		pool.Shared, pool.Reserved = k.cpu.shared, k.cpu.reserved
+		pool.Free = k.cpu.available(k.cpu.shared)
+	}
+	return pool, nil
+}

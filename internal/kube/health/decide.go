@@ -1,0 +1,238 @@
+package health
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"fettle.dev/fettle/internal/kube/machine"
+)
+
+// Input is all that a decision is made of.
+type Input struct {
+	Now      time.Time
+	Check    *machine.HealthCheck
+	Machines []machine.Machine
+	// Nodes are all of the cluster.
+	Nodes []core.Node
+	// Checks are all MachineHealthChecks of the cluster, this one included.
+	Checks []machine.HealthCheck
+	// Others are controllers of another kind that look after nodes.
+	Others []Other
+	// Pauses are what remediation waits for, each as a sentence: a roll-out of the
+	// kubelet's settings, a scale, an upgrade of the cluster.
+	Pauses []string
+	// InFlight is how many machines may be on their way at once; 0 stands for one.
+	InFlight int
+	// ControlPlane allows that machines of the control plane are remediated.
+	ControlPlane bool
+}
+
+// Other is a controller that remediates nodes itself.
+type Other struct {
+	// Who is its kind and name: NodeHealthCheck workers.
+	Who string
+	// Selects says which nodes it looks after.
+	Selects func(*core.Node) bool
+}
+
+// Skipped is a machine that is unhealthy and left alone.
+type Skipped struct{ Machine, Why string }
+
+// Decision is what a check makes of its machines.
+type Decision struct {
+	// Machines are those that the check selects, by name.
+	Machines []Judged
+	// Expected is how many these are, Healthy how many are healthy, and Unhealthy the
+	// rest: pending and leaving ones count too.
+	Expected, Healthy, Unhealthy int
+	// Allowed is how many more may become unhealthy before remediation closes.
+	Allowed int
+	Limit   Limit
+	// Sentence is the arithmetic of the limit.
+	Sentence string
+	// Waits are the reasons for which nothing is remediated, though the limit allows it;
+	// empty if there is none.
+	Waits []string
+	// Remediate are the machines to be made anew now, the longest ill first.
+	Remediate []Judged
+	// Queued are those whose turn comes after them.
+	Queued []Judged
+	// Skipped are unhealthy ones that are left alone.
+	Skipped []Skipped
+	// Overlaps are machines that other checks select as well, as sentences.
+	Overlaps []string
+	// Next is when the check has to be made again though nothing changes; zero for never.
+	Next time.Time
+}
+
+// Decide judges the machines of a check and says which are to be made anew now. The
+// error is of a check that cannot be read.
+func Decide(in Input) (*Decision, error) {
+	selector, err := meta.LabelSelectorAsSelector(&in.Check.Spec.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("MachineHealthCheck %s: spec.selector: %w", in.Check.Name, err)
+	}
+	nodes := map[string]*core.Node{}
+	for i := range in.Nodes {
+		nodes[in.Nodes[i].Name] = &in.Nodes[i]
+	}
+	d := &Decision{}
+	var ill []Judged
+	for i := range in.Machines {
+		m := &in.Machines[i]
+		if m.Namespace != in.Check.Namespace || !selector.Matches(labels.Set(m.Labels)) {
+			continue
+		}
+		j := Judge(in.Check, m, nodes[m.Node()], in.Now)
+		d.Machines = append(d.Machines, j)
+		switch j.State {
+		case Healthy:
+			d.Healthy++
+		case Unhealthy:
+			ill = append(ill, j)
+		case Pending:
+			if d.Next.IsZero() || j.Due.Before(d.Next) {
+				d.Next = j.Due
+			}
+		}
+	}
+	slices.SortFunc(d.Machines, func(a, b Judged) int { return strings.Compare(a.Machine.Name, b.Machine.Name) })
+	d.Expected = len(d.Machines)
+	d.Unhealthy = d.Expected - d.Healthy
+	d.Limit = LimitOf(in.Check.Spec.MaxUnhealthy, d.Expected)
+	d.Allowed = max(d.Limit.Machines-d.Unhealthy, 0)
+	d.Sentence = d.Limit.Sentence(d.Unhealthy)
+	d.Overlaps = overlaps(in, d.Machines)
+	d.waits(in)
+	d.choose(in, ill)
+	return d, nil
+}
+
+// waits collects why nothing is remediated for now.
+func (d *Decision) waits(in Input) {
+	if _, ok := in.Check.Annotations[machine.PausedAnnotation]; ok {
+		d.Waits = append(d.Waits, "the check is paused ("+machine.PausedAnnotation+")")
+	}
+	d.Waits = append(d.Waits, in.Pauses...)
+	if t := in.Check.Spec.RemediationTemplate; t != nil {
+		d.Waits = append(d.Waits, fmt.Sprintf("whoever reads %s %s remedies machines, by spec.remediationTemplate", t.Kind, t.Name))
+	}
+}
+
+// choose takes of the unhealthy machines those whose turn it is.
+func (d *Decision) choose(in Input, ill []Judged) {
+	slices.SortFunc(ill, func(a, b Judged) int {
+		// What has no time, such as a phase or a node that is gone, is as old as can be.
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Machine.Name, b.Machine.Name))
+	})
+	leaving := 0
+	for _, j := range d.Machines {
+		if j.State == Leaving {
+			leaving++
+		}
+	}
+	room := max(cmp.Or(in.InFlight, 1)-leaving, 0)
+	for _, j := range ill {
+		if why := in.leave(&j); why != "" {
+			d.Skipped = append(d.Skipped, Skipped{j.Machine.Name, why})
+			continue
+		}
+		if len(d.Waits) > 0 || !d.Limit.Open(d.Unhealthy) || len(d.Remediate) >= room {
+			d.Queued = append(d.Queued, j)
+			continue
+		}
+		d.Remediate = append(d.Remediate, j)
+	}
+}
+
+// leave says why an unhealthy machine is left alone, or nothing.
+func (in *Input) leave(j *Judged) string {
+	m := j.Machine
+	if m.ControlPlane(j.Node) && !in.ControlPlane {
+		return "it is one of the control plane, which is never remediated unless that is allowed"
+	}
+	if m.Set() == "" {
+		return "no machine set owns it: nothing would make another one in its place"
+	}
+	if others := in.alsoBy(m); len(others) > 0 {
+		return "MachineHealthCheck " + strings.Join(others, ", ") + " selects it as well: the limit of neither would hold"
+	}
+	if j.Node != nil {
+		for _, o := range in.Others {
+			if o.Selects(j.Node) {
+				return o.Who + " looks after its node " + j.Node.Name
+			}
+		}
+	}
+	return ""
+}
+
+// alsoBy names the other checks that select a machine.
+func (in *Input) alsoBy(m *machine.Machine) (names []string) {
+	for i := range in.Checks {
+		c := &in.Checks[i]
+		if c.Namespace != m.Namespace || c.Name == in.Check.Name && c.Namespace == in.Check.Namespace {
+			continue
+		}
+		if s, err := meta.LabelSelectorAsSelector(&c.Spec.Selector); err == nil && s.Matches(labels.Set(m.Labels)) {
+			names = append(names, c.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// overlaps are sentences on machines that others look after as well, healthy ones too.
+func overlaps(in Input, machines []Judged) (out []string) {
+	by := map[string][]string{}
+	add := func(who, machine string) { by[who] = append(by[who], machine) }
+	for _, j := range machines {
+		for _, name := range in.alsoBy(j.Machine) {
+			add("MachineHealthCheck "+name, j.Machine.Name)
+		}
+		if j.Node == nil {
+			continue
+		}
+		for _, o := range in.Others {
+			if o.Selects(j.Node) {
+				add(o.Who, j.Machine.Name)
+			}
+		}
+	}
+	const room = 5
+	for who, names := range by {
+		text := strings.Join(names[:min(len(names), room)], ", ")
+		if more := len(names) - room; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		out = append(out, who+" looks after "+text+" as well")
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Words are the decision in a few sentences, for a status.
+func (d *Decision) Words() []string {
+	out := []string{d.Sentence}
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	for _, w := range d.Waits {
+		add("nothing is remediated: %s", w)
+	}
+	for _, j := range d.Remediate {
+		add("machine %s is to be made anew: %s", j.Machine.Name, j.Why)
+	}
+	if n := len(d.Queued); n > 0 && len(d.Waits) == 0 && d.Limit.Open(d.Unhealthy) {
+		add("%s more after that", count(n, "machine"))
+	}
+	for _, s := range d.Skipped {
+		add("machine %s is left alone: %s", s.Machine, s.Why)
+	}
+	return append(out, d.Overlaps...)
+}

@@ -1,0 +1,101 @@
+package health
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Limit is how many unhealthy machines a check puts up with: with more of them nothing is
+// remediated.
+type Limit struct {
+	// Machines is the number; -1 if there is none to be had, and nothing is remediated.
+	Machines int
+	// Words are how it comes about: "40 % of 6 machines is 2 (2.4 rounded down)".
+	Words string
+}
+
+// LimitOf is that of maxUnhealthy for a number of machines. A number may be written as a
+// text. Below zero is zero; what is neither number nor percentage allows nothing.
+func LimitOf(max *intstr.IntOrString, machines int) Limit {
+	if max == nil {
+		return Limit{machines, fmt.Sprintf("maxUnhealthy is not set, which is 100 %%: all %d machines", machines)}
+	}
+	if max.Type == intstr.Int {
+		return number(int(max.IntVal))
+	}
+	if percent, ok := strings.CutSuffix(max.StrVal, "%"); ok {
+		if p, err := strconv.Atoi(percent); err == nil {
+			return share(p, machines)
+		}
+	} else if n, err := strconv.Atoi(max.StrVal); err == nil {
+		return number(n)
+	}
+	return Limit{-1, fmt.Sprintf("maxUnhealthy is %q, which is neither a number nor a percentage", max.StrVal)}
+}
+
+func number(n int) Limit {
+	if n < 0 {
+		return Limit{0, fmt.Sprintf("maxUnhealthy is %d, which counts as 0", n)}
+	}
+	return Limit{n, fmt.Sprintf("maxUnhealthy is %d", n)}
+}
+
+// share is a percentage of machines, rounded down.
+func share(percent, machines int) Limit {
+	product := max(percent, 0) * machines
+	words := fmt.Sprintf("%d %% of %s is %d", percent, count(machines, "machine"), product/100)
+	if rest := product % 100; rest != 0 {
+		words += fmt.Sprintf(" (%s rounded down)", strings.TrimRight(fmt.Sprintf("%d.%02d", product/100, rest), "0"))
+	}
+	return Limit{product / 100, words}
+}
+
+// Open says whether machines are remediated with so many unhealthy ones.
+func (l Limit) Open(unhealthy int) bool { return unhealthy <= l.Machines }
+
+// Sentence is the arithmetic: "40 % of 25 machines is 10; 11 are unhealthy: nothing is
+// remediated".
+func (l Limit) Sentence(unhealthy int) string {
+	are := fmt.Sprintf("%d are unhealthy", unhealthy)
+	if unhealthy == 1 {
+		are = "1 is unhealthy"
+	}
+	switch {
+	case l.Machines < 0:
+		return l.Words + ": nothing is remediated"
+	case !l.Open(unhealthy):
+		return l.Words + "; " + are + ": nothing is remediated"
+	case unhealthy == 0:
+		return l.Words + "; none is unhealthy"
+	}
+	return l.Words + "; " + are + ": remediation is open"
+}
+
+// Batch is the largest number of machines that can join a pool at once without closing
+// remediation while they do: machines that have not joined count as unhealthy.
+// unhealthy is how many are already. It is the largest n with
+// unhealthy + n <= limit(machines + n): 0 if remediation is closed or about to be, and -1
+// if there is no end to it.
+func Batch(limit *intstr.IntOrString, machines, unhealthy int) int {
+	if LimitOf(limit, 1000).Machines >= 1000 && (limit == nil || limit.Type == intstr.String && strings.HasSuffix(limit.StrVal, "%")) {
+		return -1 // 100 % and more
+	}
+	// Each machine more raises the limit by one at the most, so that once it is closed it
+	// stays closed. With 99 % it is so at the latest with 99 times as many machines.
+	closed := sort.Search(100*machines+LimitOf(limit, 0).Machines+2, func(n int) bool { return !LimitOf(limit, machines+n).Open(unhealthy + n) })
+	if closed == 0 {
+		return 0
+	}
+	return closed - 1
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

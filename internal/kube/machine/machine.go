@@ -1,0 +1,152 @@
+// Package machine has the objects of machine.openshift.io/v1beta1 that fettle reads: the
+// machines of a cluster, the sets that make them, and the checks of their health.
+package machine
+
+import (
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// APIVersion is that of all objects here.
+const APIVersion = "machine.openshift.io/v1beta1"
+
+// Namespace is that in which OpenShift keeps its machines.
+const Namespace = "openshift-machine-api"
+
+// Labels and annotations that decide something.
+const (
+	// RoleLabel says what a machine is for: worker, master.
+	RoleLabel = "machine.openshift.io/cluster-api-machine-role"
+	// SetLabel is the name of its machine set.
+	SetLabel = "machine.openshift.io/cluster-api-machineset"
+	// ZoneLabel is the zone that the provider put it in.
+	ZoneLabel = "machine.openshift.io/zone"
+	// DeleteAnnotation marks the machine that goes first when its set shrinks.
+	DeleteAnnotation = "machine.openshift.io/delete-machine"
+	// PausedAnnotation on a check keeps it from doing anything.
+	PausedAnnotation = "cluster.x-k8s.io/paused"
+	// ExternalAnnotation on a machine says that something outside of the cluster is at
+	// work on it.
+	ExternalAnnotation = "host.metal3.io/external-remediation"
+)
+
+// Phases of a machine.
+const (
+	PhaseRunning = "Running"
+	PhaseFailed  = "Failed"
+)
+
+// Machine is one.
+type Machine struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata"`
+	Status          Status `json:"status"`
+}
+
+// Status is what is known of a machine.
+type Status struct {
+	// NodeRef is its node; nil until it has joined.
+	NodeRef     *core.ObjectReference `json:"nodeRef"`
+	LastUpdated *meta.Time            `json:"lastUpdated"`
+	Phase       *string               `json:"phase"`
+}
+
+// Phase is the machine's, "" if it has none yet.
+func (m *Machine) Phase() string {
+	if m.Status.Phase == nil {
+		return ""
+	}
+	return *m.Status.Phase
+}
+
+// Node is the name of the machine's node; "" until it has joined.
+func (m *Machine) Node() string {
+	if m.Status.NodeRef == nil {
+		return ""
+	}
+	return m.Status.NodeRef.Name
+}
+
+// Set is the name of the machine set that would make another one in its place; "" if
+// there is none.
+func (m *Machine) Set() string {
+	if o := meta.GetControllerOf(m); o != nil && o.Kind == "MachineSet" {
+		return o.Name
+	}
+	return ""
+}
+
+// ControlPlane says that a machine, or its node, is one of the control plane. node may
+// be nil.
+func (m *Machine) ControlPlane(node *core.Node) bool {
+	if role := m.Labels[RoleLabel]; role == "master" || role == "control-plane" {
+		return true
+	}
+	if node == nil {
+		return false
+	}
+	_, master := node.Labels["node-role.kubernetes.io/master"]
+	_, control := node.Labels["node-role.kubernetes.io/control-plane"]
+	return master || control
+}
+
+// Set is a MachineSet, which keeps a number of machines.
+type Set struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata"`
+	Spec            SetSpec   `json:"spec"`
+	Status          SetStatus `json:"status"`
+}
+
+// SetSpec is what is wanted.
+type SetSpec struct {
+	// Replicas is 1 where nothing is said.
+	Replicas *int32             `json:"replicas"`
+	Selector meta.LabelSelector `json:"selector"`
+	// DeletePolicy is Random (the default), Newest or Oldest.
+	DeletePolicy string `json:"deletePolicy"`
+}
+
+// SetStatus is what there is.
+type SetStatus struct {
+	Replicas      int32 `json:"replicas"`
+	ReadyReplicas int32 `json:"readyReplicas"`
+}
+
+// HealthCheck is a MachineHealthCheck.
+type HealthCheck struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata"`
+	Spec            HealthCheckSpec   `json:"spec"`
+	Status          HealthCheckStatus `json:"status,omitzero"`
+}
+
+// HealthCheckSpec is what is watched, and when it is ill.
+type HealthCheckSpec struct {
+	// Selector picks machines; an empty one picks all.
+	Selector            meta.LabelSelector   `json:"selector"`
+	UnhealthyConditions []UnhealthyCondition `json:"unhealthyConditions"`
+	// MaxUnhealthy is a number or a percentage; 100% where nothing is said.
+	MaxUnhealthy *intstr.IntOrString `json:"maxUnhealthy,omitempty"`
+	// NodeStartupTimeout is how long a machine may take to join: 10 minutes where nothing
+	// is said, 0 for as long as it likes.
+	NodeStartupTimeout *meta.Duration `json:"nodeStartupTimeout,omitempty"`
+	// RemediationTemplate makes an object that somebody else remedies a machine by.
+	RemediationTemplate *core.ObjectReference `json:"remediationTemplate,omitempty"`
+}
+
+// UnhealthyCondition is a condition of a node that makes it ill after a time.
+type UnhealthyCondition struct {
+	Type    core.NodeConditionType `json:"type"`
+	Status  core.ConditionStatus   `json:"status"`
+	Timeout meta.Duration          `json:"timeout"`
+}
+
+// HealthCheckStatus is what the controller of the cluster writes; it is not looked at.
+type HealthCheckStatus struct {
+	ExpectedMachines    *int  `json:"expectedMachines,omitempty"`
+	CurrentHealthy      *int  `json:"currentHealthy,omitempty"`
+	RemediationsAllowed int32 `json:"remediationsAllowed,omitempty"`
+	Conditions          []any `json:"conditions,omitempty"`
+}

@@ -1,0 +1,251 @@
+package scale
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	policy "k8s.io/api/policy/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"fettle.dev/fettle/internal/kube/health"
+	"fettle.dev/fettle/internal/kube/machine"
+)
+
+// routerLabel is on the pods of OpenShift's routers.
+const routerLabel = "ingresscontroller.operator.openshift.io/deployment-ingresscontroller"
+
+// leaver is a machine that goes, and what has to leave it first.
+type leaver struct {
+	m    *machine.Machine
+	node *core.Node
+	pods []*core.Pod
+	rank int
+}
+
+// The order in which machines go.
+const (
+	failed    = iota // they serve nobody
+	marked           // somebody has said so
+	notReady         // their pods are elsewhere, or will be
+	unwilling        // somebody has cordoned them
+	serving
+)
+
+// down removes machines, those that serve nobody first.
+func (p *planner) down(fewer int) {
+	ready := p.leavers()
+	for fewer > 0 {
+		before := p.replicas()
+		left := map[*watch]int{}
+		var batch []*leaver
+		for len(batch) < min(fewer, p.Batch) {
+			x := p.fullest()
+			x.replicas--
+			for _, w := range p.watched {
+				if w.covers(x) {
+					left[w]++
+				}
+			}
+			if list := ready[x]; len(list) > 0 {
+				batch = append(batch, list[0])
+				ready[x] = list[1:]
+			} else {
+				batch = append(batch, &leaver{}) // it has not been made yet
+			}
+		}
+		p.plan.Steps = append(p.plan.Steps, p.drain(batch, left, p.resizes(before)))
+		fewer -= len(batch)
+	}
+	p.routers()
+	p.together()
+}
+
+// leavers are the machines of each set in the order in which they go.
+func (p *planner) leavers() map[*pool][]*leaver {
+	evictable := p.evictable()
+	ready := map[*pool][]*leaver{}
+	for _, x := range p.pools {
+		for _, m := range x.machines {
+			if m.DeletionTimestamp == nil {
+				ready[x] = append(ready[x], p.leaver(m, evictable))
+			}
+		}
+		slices.SortFunc(ready[x], func(a, b *leaver) int {
+			return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(len(a.pods), len(b.pods)), strings.Compare(a.m.Name, b.m.Name))
+		})
+	}
+	return ready
+}
+
+// leaver says what a machine leaves behind.
+func (p *planner) leaver(m *machine.Machine, evictable map[string][]*core.Pod) *leaver {
+	l := &leaver{m: m, node: p.nodes[m.Node()], rank: serving}
+	l.pods = evictable[m.Node()]
+	_, wanted := m.Annotations[machine.DeleteAnnotation]
+	switch {
+	case m.Phase() == machine.PhaseFailed || l.node == nil:
+		l.rank, l.pods = failed, nil
+	case wanted:
+		l.rank = marked
+	case !isReady(l.node):
+		l.rank = notReady
+	case l.node.Spec.Unschedulable:
+		l.rank = unwilling
+	}
+	return l
+}
+
+func isReady(n *core.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c core.NodeCondition) bool {
+		return c.Type == core.NodeReady && c.Status == core.ConditionTrue
+	})
+}
+
+// evictable are the pods by node that a drain has to evict: not those of DaemonSets, not
+// the kubelet's own, and none that has ended.
+func (p *planner) evictable() map[string][]*core.Pod {
+	out := map[string][]*core.Pod{}
+	for i := range p.Pods {
+		pod := &p.Pods[i]
+		owner := meta.GetControllerOf(pod)
+		_, mirror := pod.Annotations[core.MirrorPodAnnotationKey]
+		if pod.Spec.NodeName == "" || mirror || owner != nil && owner.Kind == "DaemonSet" || pod.Status.Phase == core.PodSucceeded || pod.Status.Phase == core.PodFailed {
+			continue
+		}
+		out[pod.Spec.NodeName] = append(out[pod.Spec.NodeName], pod)
+	}
+	return out
+}
+
+// fullest is the set from which the next machine goes: of the zone with the most machines
+// that with the most.
+func (p *planner) fullest() *pool {
+	zones := p.byZone()
+	var best *pool
+	for _, x := range p.pools {
+		if x.replicas == 0 {
+			continue
+		}
+		if best == nil || cmp.Or(cmp.Compare(zones[x.zone], zones[best.zone]), cmp.Compare(x.replicas, best.replicas)) > 0 {
+			best = x
+		}
+	}
+	return best
+}
+
+// drain is the step that removes a batch: so many of each check's machines.
+func (p *planner) drain(batch []*leaver, left map[*watch]int, sets []Resize) Step {
+	s := Step{Sets: sets, Remove: []string{}, Remediation: []string{}, Until: "the machines are gone; if a drain stands still, stop here"}
+	for _, w := range p.watched {
+		if n := left[w]; n > 0 {
+			// What is being deleted is counted, and not as healthy.
+			s.Remediation = append(s.Remediation, w.check.Name+": "+health.LimitOf(w.check.Spec.MaxUnhealthy, w.machines).Sentence(w.unhealthy+n))
+			w.machines -= n
+		}
+	}
+	grace := time.Duration(0)
+	moved := map[*policy.PodDisruptionBudget]int{}
+	for _, l := range batch {
+		if l.m != nil {
+			s.Remove = append(s.Remove, l.m.Name)
+		}
+		s.Evictions += len(l.pods)
+		for _, pod := range l.pods {
+			if t := pod.Spec.TerminationGracePeriodSeconds; t != nil {
+				grace = max(grace, time.Duration(*t)*time.Second)
+			}
+			p.budgets(pod, moved)
+		}
+	}
+	for _, b := range slices.SortedFunc(maps.Keys(moved), func(a, b *policy.PodDisruptionBudget) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	}) {
+		switch allowed := int(b.Status.DisruptionsAllowed); {
+		case allowed == 0:
+			p.block("PodDisruptionBudget %s/%s allows no disruption now, and %d of its pods have to go: the drain stands still until it does", b.Namespace, b.Name, moved[b])
+		case moved[b] > allowed:
+			p.note("PodDisruptionBudget %s/%s allows %d disruptions at once, and %d of its pods have to go: the drain waits for pods that are ready elsewhere", b.Namespace, b.Name, allowed, moved[b])
+		}
+	}
+	// An eviction is a request, and to see that the pod is gone is another one at least.
+	s.AtLeastS = throttled(2*s.Evictions, p.QPS, p.Burst)
+	if s.Evictions > 0 {
+		s.AtLeastS += grace.Seconds()
+		p.note("%s: %d pods are evicted; at %d requests a second (burst %d) that takes %.0f s at least, and a pod has up to %.0f s to end", step(len(p.plan.Steps)), s.Evictions, p.QPS, p.Burst, throttled(2*s.Evictions, p.QPS, p.Burst), grace.Seconds())
+	}
+	return s
+}
+
+func step(done int) string { return fmt.Sprintf("step %d", done+1) }
+
+// throttled is how long a client takes for a number of requests, in seconds.
+func throttled(requests, qps, burst int) float64 {
+	return float64(max(requests-burst, 0)) / float64(qps)
+}
+
+// budgets counts a pod in its budget. With two of them it cannot be evicted at all.
+func (p *planner) budgets(pod *core.Pod, moved map[*policy.PodDisruptionBudget]int) {
+	var mine []*policy.PodDisruptionBudget
+	for i := range p.Budgets {
+		b := &p.Budgets[i]
+		if b.Namespace != pod.Namespace || b.Spec.Selector == nil {
+			continue
+		}
+		if s, err := meta.LabelSelectorAsSelector(b.Spec.Selector); err == nil && s.Matches(labels.Set(pod.Labels)) {
+			mine = append(mine, b)
+			moved[b]++
+		}
+	}
+	if len(mine) > 1 {
+		p.block("pod %s/%s has %d PodDisruptionBudgets: the API server evicts no pod that has more than one", pod.Namespace, pod.Name, len(mine))
+	}
+}
+
+// routers blocks what would leave routers without a machine to run on.
+func (p *planner) routers() {
+	gone := map[string]bool{}
+	for _, s := range p.plan.Steps {
+		for _, name := range s.Remove {
+			gone[name] = true
+		}
+	}
+	left := map[string]bool{} // nodes that stay, and take pods
+	for i := range p.Machines {
+		m := &p.Machines[i]
+		if n := p.nodes[m.Node()]; n != nil && !gone[m.Name] && !m.ControlPlane(n) && !n.Spec.Unschedulable && isReady(n) {
+			left[n.Name] = true
+		}
+	}
+	for _, x := range p.pools {
+		if x.replicas > 0 {
+			continue
+		}
+		var names []string
+		for i := range p.Pods {
+			pod := &p.Pods[i]
+			_, router := pod.Labels[routerLabel]
+			if router && slices.ContainsFunc(x.machines, func(m *machine.Machine) bool { return m.Node() != "" && m.Node() == pod.Spec.NodeName }) {
+				names = append(names, pod.Namespace+"/"+pod.Name)
+			}
+		}
+		if len(names) > 0 {
+			p.block("machine set %s would have no machine, and routers run there: %s. Place them elsewhere first (spec.nodePlacement of their IngressController)", x.set.Name, strings.Join(names, ", "))
+		}
+	}
+	if len(left) == 0 {
+		p.block("no node but those of the control plane would be left that takes pods")
+	}
+}
+
+// together says that the end is not the deletion of machines by their names.
+func (p *planner) together() {
+	if len(p.plan.Steps) > 0 {
+		p.note("the machines that go are marked with the annotation %s before their set shrinks: it takes these first", machine.DeleteAnnotation)
+	}
+}

@@ -1,0 +1,246 @@
+// Package scale plans changes of machine sets: up in batches that keep remediation open
+// and zones balanced, down in an order that disturbs least. It sees values and does
+// nothing.
+package scale
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	policy "k8s.io/api/policy/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"fettle.dev/fettle/internal/kube/health"
+	"fettle.dev/fettle/internal/kube/machine"
+)
+
+// MaxBatch is how many machines are asked of a provider at once: source 002, section 3.1,
+// and what its authors measured.
+const MaxBatch = 50
+
+// joinTimeout is how long machines may take to join where no check says it.
+const joinTimeout = 10 * time.Minute
+
+// zoneLabel is a node's.
+const zoneLabel = "topology.kubernetes.io/zone"
+
+// Input is all that a plan is made of.
+type Input struct {
+	Now time.Time
+	// Sets are those that are changed, Machines and Nodes all of the cluster.
+	Sets     []machine.Set
+	Machines []machine.Machine
+	Nodes    []core.Node
+	// Pods are all of the cluster; they count on the way down.
+	Pods    []core.Pod
+	Budgets []policy.PodDisruptionBudget
+	Checks  []machine.HealthCheck
+	// Batch is the most machines at once; 0 stands for MaxBatch.
+	Batch int
+	// QPS and Burst are those of the client that drains; 0 stands for 5 and 10, which
+	// cannot be changed on OpenShift.
+	QPS, Burst int
+}
+
+// Step is one thing to do, after which is waited.
+type Step struct {
+	// Sets are the replicas that are set, by machine set, in the order of their names.
+	Sets []Resize `json:"sets"`
+	// Remove are the machines that are marked to be the ones that go.
+	Remove []string `json:"remove"`
+	// Until says what is waited for, and Timeout for how long at the most.
+	Until    string  `json:"until"`
+	TimeoutS float64 `json:"timeout_s"`
+	// Remediation is the arithmetic of the checks while this step runs.
+	Remediation []string `json:"remediation"`
+	// AtLeastS is how long the step takes at the least, by the limits of the client that
+	// evicts and by the time that pods have to end.
+	AtLeastS float64 `json:"at_least_s"`
+	// Evictions is how many pods have to go elsewhere.
+	Evictions int `json:"evictions_count"`
+}
+
+// Resize is a change of the replicas of one set.
+type Resize struct {
+	Set  string `json:"set"`
+	Zone string `json:"zone"`
+	From int    `json:"from"`
+	To   int    `json:"to"`
+}
+
+// Plan is what is to be done.
+type Plan struct {
+	From  int    `json:"machines_before"`
+	To    int    `json:"machines_after"`
+	Steps []Step `json:"steps"`
+	// Blocked are why it cannot be carried through as things are.
+	Blocked []string `json:"blocked"`
+	// Notes are worth knowing.
+	Notes []string `json:"notes"`
+}
+
+// pool is a set while it is planned.
+type pool struct {
+	set      *machine.Set
+	zone     string
+	replicas int
+	machines []*machine.Machine
+}
+
+// planner is one plan in the making.
+type planner struct {
+	Input
+	plan  *Plan
+	pools []*pool
+	nodes map[string]*core.Node
+	// watched is the state of each check's machines.
+	watched []*watch
+}
+
+// watch is a check and its machines as they are at a step.
+type watch struct {
+	check     *machine.HealthCheck
+	selector  labels.Selector
+	machines  int
+	unhealthy int
+}
+
+func newPlanner(in Input) (*planner, error) {
+	p := &planner{Input: in, plan: &Plan{Steps: []Step{}, Blocked: []string{}, Notes: []string{}}, nodes: map[string]*core.Node{}}
+	p.Batch, p.QPS, p.Burst = cmp.Or(in.Batch, MaxBatch), cmp.Or(in.QPS, 5), cmp.Or(in.Burst, 10)
+	if p.Batch < 1 || p.QPS < 1 || p.Burst < 1 {
+		return nil, fmt.Errorf("a batch of %d, %d requests a second and a burst of %d: want at least 1 of each", p.Batch, p.QPS, p.Burst)
+	}
+	if len(in.Sets) == 0 {
+		return nil, fmt.Errorf("no machine set is named")
+	}
+	for i := range in.Nodes {
+		p.nodes[in.Nodes[i].Name] = &in.Nodes[i]
+	}
+	for i := range in.Sets {
+		s := &in.Sets[i]
+		x := &pool{set: s, replicas: 1}
+		if s.Spec.Replicas != nil {
+			x.replicas = int(*s.Spec.Replicas)
+		}
+		for j := range in.Machines {
+			m := &in.Machines[j]
+			if m.Namespace == s.Namespace && m.Set() == s.Name {
+				x.machines = append(x.machines, m)
+			}
+		}
+		x.zone = p.zoneOf(x)
+		p.pools = append(p.pools, x)
+		p.plan.From += x.replicas
+	}
+	slices.SortFunc(p.pools, func(a, b *pool) int { return strings.Compare(a.set.Name, b.set.Name) })
+	for i := range in.Checks {
+		c := &in.Checks[i]
+		selector, err := meta.LabelSelectorAsSelector(&c.Spec.Selector)
+		if err != nil {
+			return nil, fmt.Errorf("MachineHealthCheck %s: spec.selector: %w", c.Name, err)
+		}
+		w := &watch{check: c, selector: selector}
+		for j := range in.Machines {
+			m := &in.Machines[j]
+			if m.Namespace != c.Namespace || !selector.Matches(labels.Set(m.Labels)) {
+				continue
+			}
+			w.machines++
+			if health.Judge(c, m, p.nodes[m.Node()], in.Now).State != health.Healthy {
+				w.unhealthy++
+			}
+		}
+		p.watched = append(p.watched, w)
+	}
+	return p, nil
+}
+
+// zoneOf is the zone of the machines of a set, or of their nodes; the set's name if
+// nobody says.
+func (p *planner) zoneOf(x *pool) string {
+	for _, m := range x.machines {
+		if zone := m.Labels[machine.ZoneLabel]; zone != "" {
+			return zone
+		}
+		if n := p.nodes[m.Node()]; n != nil && n.Labels[zoneLabel] != "" {
+			return n.Labels[zoneLabel]
+		}
+	}
+	return x.set.Name
+}
+
+// covers says whether the machines that a set makes are a check's: by those that it has,
+// or by the labels that it selects them by.
+func (w *watch) covers(x *pool) bool {
+	if w.check.Namespace != x.set.Namespace {
+		return false
+	}
+	if len(x.machines) > 0 {
+		return w.selector.Matches(labels.Set(x.machines[0].Labels))
+	}
+	return w.selector.Matches(labels.Set(x.set.Spec.Selector.MatchLabels))
+}
+
+// byZone is how many machines each zone has.
+func (p *planner) byZone() map[string]int {
+	zones := map[string]int{}
+	for _, x := range p.pools {
+		zones[x.zone] += x.replicas
+	}
+	return zones
+}
+
+// resizes are the changes of the sets since before.
+func (p *planner) resizes(before []int) (out []Resize) {
+	for i, x := range p.pools {
+		if x.replicas != before[i] {
+			out = append(out, Resize{x.set.Name, x.zone, before[i], x.replicas})
+		}
+	}
+	return out
+}
+
+func (p *planner) replicas() (out []int) {
+	for _, x := range p.pools {
+		out = append(out, x.replicas)
+	}
+	return out
+}
+
+func (p *planner) note(format string, args ...any) {
+	p.plan.Notes = append(p.plan.Notes, fmt.Sprintf(format, args...))
+}
+
+func (p *planner) block(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if !slices.Contains(p.plan.Blocked, text) {
+		p.plan.Blocked = append(p.plan.Blocked, text)
+	}
+}
+
+// To plans a change to a number of machines, over all sets together.
+func To(in Input, machines int) (*Plan, error) {
+	if machines < 0 {
+		return nil, fmt.Errorf("%d machines: want at least 0", machines)
+	}
+	p, err := newPlanner(in)
+	if err != nil {
+		return nil, err
+	}
+	p.plan.To = machines
+	switch {
+	case machines > p.plan.From:
+		p.up(machines - p.plan.From)
+	case machines < p.plan.From:
+		p.down(p.plan.From - machines)
+	default:
+		p.note("the sets have %d machines together: nothing is to be done", machines)
+	}
+	return p.plan, nil
+}

@@ -1,0 +1,228 @@
+package kubecli
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/kube/admission/node"
+	"fettle.dev/fettle/internal/kube/admission/podfile"
+	"fettle.dev/fettle/internal/kube/cgroup"
+	"fettle.dev/fettle/internal/kube/pinning"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+func podVerifyCommand(a *app) *cobra.Command {
+	var o machineOptions
+	c := &cobra.Command{
+		Use: "verify POD", Short: "On a node: see whether a pod runs on the CPUs that it was promised, and who else may",
+		Long: `Looks at a pod on its node: its class, the CPUs that the kubelet's CPU manager
+holds for its containers, those of their control groups (version 1 or 2), those
+that each of their threads may run on, who else may run there, and what is left
+for other pods. It runs on the pod's node, as root, and sees all processes there;
+in a pod of that node it needs hostPID and the node's root (--root /host).
+
+Exit code 3 if the pod has not what it was promised.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.podVerify(c.Context(), args[0], o) },
+	}
+	o.flags(c.Flags())
+	return c
+}
+
+func (a *app) podVerify(ctx context.Context, name string, o machineOptions) error {
+	facts, err := a.podFacts(ctx, strings.TrimPrefix(name, "pod/"), o)
+	if err != nil {
+		return asRoot(err)
+	}
+	d := pinning.Verify(facts)
+	switch d.Result {
+	case pinning.Fail:
+		err = ui.Exit(ui.GateNotMet, fmt.Errorf("pod %s/%s has not what it was promised", d.Namespace, d.Pod))
+	case pinning.Unknown:
+		err = ui.Exit(ui.Failed, fmt.Errorf("not everything about pod %s/%s could be determined", d.Namespace, d.Pod))
+	}
+	if a.data() {
+		return a.result(d, err)
+	}
+	printVerified(a.screen, d)
+	return err
+}
+
+// podFacts reads all that is known of a pod on this machine.
+func (a *app) podFacts(ctx context.Context, name string, o machineOptions) (*pinning.Facts, error) {
+	h, err := o.machine()
+	if err != nil {
+		return nil, err
+	}
+	namespace, err := a.namespaceOfContext()
+	if err != nil {
+		return nil, err
+	}
+	client, err := a.client()
+	if err != nil {
+		return nil, err
+	}
+	pod, err := client.CoreV1().Pods(namespace).Get(ctx, name, meta.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	full := namespace + "/" + name
+	if pod.Spec.NodeName == "" {
+		return nil, ui.Hinted(ui.Refused, fmt.Errorf("pod %s is on no node yet: it is %s", full, pod.Status.Phase), "kubectl describe pod says why the scheduler finds none")
+	}
+	if pod.Status.Phase == core.PodFailed || pod.Status.Phase == core.PodSucceeded {
+		return nil, ui.Exit(ui.Refused, fmt.Errorf("pod %s has ended: it is %s %s", full, pod.Status.Phase, pod.Status.Reason))
+	}
+	s := &node.Snapshot{From: h.Name, Taken: time.Now(), Files: h.Files, KubeletDir: o.kubeletDir, Unasked: "devices are not looked at here"}
+	if s.Node, err = nodeOf(ctx, client, h, pod.Spec.NodeName); err != nil {
+		return nil, fmt.Errorf("pod %s: %w", full, err)
+	}
+	if s.Config, err = configz(ctx, client, s.Node.Name); err != nil {
+		return nil, err
+	}
+	if s.Pods, err = podsOn(ctx, client, s.Node.Name); err != nil {
+		return nil, err
+	}
+	return factsOf(h, s, pod)
+}
+
+// factsOf puts together what the API and the machine say.
+func factsOf(h *host.Host, s *node.Snapshot, pod *core.Pod) (*pinning.Facts, error) {
+	in, err := s.Input()
+	if err != nil {
+		return nil, err
+	}
+	f := &pinning.Facts{
+		Node: s.Node.Name, Namespace: pod.Namespace, Name: pod.Name, UID: node.KubeletUID(pod),
+		Class: string(pod.Status.QOSClass), Pod: podfile.Of(&pod.Spec), Containers: containersOf(pod),
+		HeldFrom: path.Join(s.KubeletDir, "cpu_manager_state"), Capacity: in.Capacity,
+		Groups: map[string]pinning.Group{}, Unread: map[string]string{},
+	}
+	if f.Pool, err = in.Pool(); err != nil {
+		return nil, fmt.Errorf("the kubelet's CPU manager: %w", err)
+	}
+	f.Default = f.Pool.Shared
+	if in.State.CPU != nil && f.Pool.Static {
+		f.Default, f.Held = in.State.CPU.Default, in.State.CPU.Entries
+	}
+	for i := range s.Pods.Items {
+		p := &s.Pods.Items[i]
+		if p.UID == pod.UID {
+			continue
+		}
+		for _, c := range containersOf(p) {
+			if c.Running {
+				f.Others = append(f.Others, pinning.Other{Pod: p.Namespace + "/" + p.Name, Container: c.Name, ID: c.ID})
+			}
+		}
+	}
+	if f.Processes, err = cgroup.Processes(h.Files); err != nil {
+		return nil, err
+	}
+	tree, err := cgroup.Find(h.Files)
+	if err != nil {
+		return nil, fmt.Errorf("control groups: %w", err)
+	}
+	f.Version = tree.Version
+	for _, p := range f.Processes {
+		mine := false
+		for _, c := range f.Containers {
+			mine = mine || cgroup.Container(p.Group, c.ID)
+		}
+		if _, seen := f.Groups[p.Group]; !mine || seen {
+			continue
+		}
+		if cpus, file, err := tree.CPUs(p.Group); err != nil {
+			f.Unread[p.Group] = err.Error()
+		} else {
+			f.Groups[p.Group] = pinning.Group{CPUs: cpus, File: file}
+		}
+	}
+	return f, nil
+}
+
+// containersOf are the containers of a pod with what its status says of them.
+func containersOf(p *core.Pod) []pinning.Container {
+	var out []pinning.Container
+	add := func(c *core.Container, kind string, statuses []core.ContainerStatus) {
+		x := pinning.Container{Name: c.Name, Kind: kind}
+		for _, st := range statuses {
+			if st.Name != c.Name {
+				continue
+			}
+			if _, id, ok := strings.Cut(st.ContainerID, "://"); ok {
+				x.ID = id
+			}
+			x.Running = st.State.Running != nil
+		}
+		out = append(out, x)
+	}
+	for i := range p.Spec.InitContainers {
+		c, kind := &p.Spec.InitContainers[i], "init"
+		if c.RestartPolicy != nil && *c.RestartPolicy == core.ContainerRestartPolicyAlways {
+			kind = "sidecar"
+		}
+		add(c, kind, p.Status.InitContainerStatuses)
+	}
+	for i := range p.Spec.Containers {
+		add(&p.Spec.Containers[i], "container", p.Status.ContainerStatuses)
+	}
+	return out
+}
+
+// printVerified is the table for people.
+func printVerified(s *ui.Screen, d *pinning.Document) {
+	color := map[string]string{pinning.Pass: ui.Green, pinning.Fail: ui.Red, pinning.Unknown: ui.Yellow}
+	fmt.Fprintf(s.Out, "pod %s/%s on %s: %s\n", ui.Printable(d.Namespace), ui.Printable(d.Pod), ui.Printable(d.Node), s.Paint(color[d.Result], d.Result))
+	heading := func(text string) {
+		if s.Format == ui.Markdown {
+			text = "## " + text + "\n"
+		}
+		fmt.Fprintf(s.Out, "\n%s\n", text)
+	}
+	heading("Checks")
+	g := report.Grid{Head: []string{"CONTAINER", "CHECK", "RESULT", "BECAUSE"}, Color: func(row, col int) string {
+		if col != 2 {
+			return ""
+		}
+		return color[d.Checks[row].Result]
+	}}
+	for _, c := range d.Checks {
+		g.Rows = append(g.Rows, []string{orDash(c.Of), c.What, c.Result, c.Says})
+	}
+	g.Write(s)
+
+	heading("Processes")
+	g = report.Grid{Head: []string{"CONTAINER", "PID", "NAME", "THREADS", "ALLOWED CPUS"}}
+	for _, c := range d.Containers {
+		for _, p := range c.Processes {
+			g.Rows = append(g.Rows, []string{c.Name, fmt.Sprint(p.PID), p.Name, fmt.Sprint(p.Threads), p.CPUs})
+		}
+	}
+	g.Write(s)
+
+	if len(d.Left.Resources) > 0 {
+		heading("Left for other pods")
+		g = report.Grid{Head: []string{"RESOURCE", "ALLOCATABLE", "REQUESTED", "LEFT"}}
+		for _, r := range d.Left.Resources {
+			g.Rows = append(g.Rows, []string{r.Name, r.Allocatable, r.Requested, r.Left})
+		}
+		g.Write(s)
+	}
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

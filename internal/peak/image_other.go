@@ -1,0 +1,11 @@
+//go:build !amd64
+
+package peak
+
+import (
+	"fmt"
+	"runtime"
+)
+
+// image is not there for this processor.
+func image() ([]byte, error) { return nil, fmt.Errorf("there is no starter for %s", runtime.GOARCH) }

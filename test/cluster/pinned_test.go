@@ -1,0 +1,240 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TestPinned: on a real node with a static CPU manager, pod explain says beforehand which
+// CPUs a Guaranteed pod gets, pod verify sees afterwards that it has them, a pod for which
+// there are none is refused with the reason that was predicted, and a container that is
+// let onto CPUs of another is found.
+func TestPinned(t *testing.T) {
+	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+		return
+	}
+	c := Start(t, Options{Node: "node1"})
+	c.Kubelet.DropIn("90-static", `{"cpuManagerPolicy": "static", "reservedSystemCPUs": "0", "topologyManagerPolicy": "single-numa-node"}`)
+	c.must(c.Kubelet.Stop())
+	c.must(os.Remove(filepath.Join(c.Kubelet.Dir, "cpu_manager_state")))
+	c.must(c.Kubelet.Start())
+	c.Wait("the node to be Ready with a static CPU manager", time.Minute, c.Kubelet.Ready)
+
+	whole := func(p *core.Pod) {
+		one := core.ResourceList{core.ResourceCPU: resource.MustParse("1"), core.ResourceMemory: resource.MustParse("64Mi")}
+		p.Spec.Containers[0].Resources = core.ResourceRequirements{Requests: one, Limits: one}
+	}
+	manifest := filepath.Join(t.TempDir(), "pod.yaml")
+	c.must(os.WriteFile(manifest, []byte(`{apiVersion: v1, kind: Pod, metadata: {name: next}, spec: {containers: [{name: workload, image: any, resources: {limits: {cpu: 1, memory: 64Mi}}}]}}`), 0o644))
+
+	var before prediction
+	c.fettle(t, 0, &before, "pod", "explain", manifest, "--node", "node1", "--expect", "admitted")
+	if len(before.Assumed) > 0 {
+		t.Errorf("on the node itself something was assumed: %q", before.Assumed)
+	}
+	cpus := before.Courses[0].Containers[0].CPUs
+	if cpus == "" || cpus == "0" {
+		t.Fatalf("predicted: CPUs %q", cpus)
+	}
+
+	pinned := c.pod(t, "pinned", whole)
+	shared := c.pod(t, "shared", nil)
+	type verified struct {
+		Result     string
+		Checks     []struct{ Container, Check, Result, Says string }
+		Containers []struct {
+			Exclusive  bool
+			CPUs       string
+			CgroupCPUs string `json:"cgroup_cpus"`
+			Processes  []struct {
+				PID  int
+				CPUs string `json:"allowed_cpus"`
+			}
+		}
+		Left struct {
+			Free string `json:"free_cpus"`
+		}
+	}
+	verify := func(p *core.Pod, code int) (v verified) {
+		t.Helper()
+		c.fettle(t, code, &v, "pod", "verify", p.Name)
+		return v
+	}
+	// The kubelet lets go of the CPUs of others only when it reconciles.
+	var v verified
+	c.Wait("the CPU manager to have set all CPUs", time.Minute, func(context.Context) error {
+		_, code := c.run(t, "pod", "verify", shared.Name)
+		if code != 0 {
+			return fmt.Errorf("exit code %d", code)
+		}
+		return nil
+	})
+	v = verify(pinned, 0)
+	if x := v.Containers[0]; v.Result != "pass" || !x.Exclusive || x.CPUs != cpus || x.CgroupCPUs != cpus || len(x.Processes) != 1 || x.Processes[0].CPUs != cpus || x.Processes[0].PID != c.Kubelet.Processes(pinned.UID)[0] {
+		t.Errorf("CPUs %s were predicted, and the pod has: %+v", cpus, v)
+	}
+	if a := ask(t, pinned.Status.PodIP+":8080"); a.AllowedCPUs != cpus {
+		t.Errorf("the pod itself says that it may run on %s", a.AllowedCPUs)
+	}
+	if v := verify(shared, 0); v.Containers[0].Exclusive || strings.Contains(v.Containers[0].CPUs, cpus) {
+		t.Errorf("a pod of the shared pool: %+v", v)
+	}
+
+	// Where there are no CPUs left, the kubelet refuses as predicted. The pod names the
+	// node, so that no scheduler keeps it back.
+	var after prediction
+	for {
+		// On a machine with more CPUs all of them are taken first.
+		if c.fettle(t, 0, &after, "pod", "explain", manifest); after.Verdict.Outcome == "refused" {
+			break
+		}
+		c.pod(t, fmt.Sprintf("filler-%d", time.Now().UnixNano()), whole)
+	}
+	c.fettle(t, 3, &after, "pod", "explain", manifest, "--expect", "admitted")
+	c.refused(t, "too-many", after.Verdict.Reason, whole)
+
+	// A copy of the node says the same.
+	copied := filepath.Join(t.TempDir(), "copy")
+	if out, code := c.run(t, "pod", "record", copied); code != 0 {
+		t.Fatalf("record: exit code %d: %s", code, out)
+	}
+	var elsewhere prediction
+	c.fettle(t, 0, &elsewhere, "pod", "explain", manifest, "--state", copied)
+	if elsewhere.Verdict != after.Verdict || elsewhere.Node != "node1" {
+		t.Errorf("on the node %+v, from a copy %+v on %s", after.Verdict, elsewhere.Verdict, elsewhere.Node)
+	}
+
+	// Somebody lets a container onto the CPUs of the other.
+	for _, name := range groupFiles(t, c.Kubelet.Processes(shared.UID)[0]) {
+		all, err := os.ReadFile("/sys/devices/system/cpu/online")
+		c.must(err)
+		c.must(os.WriteFile(name, all, 0))
+	}
+	v = verify(pinned, 3)
+	found := false
+	for _, x := range v.Checks {
+		found = found || x.Result == "fail" && strings.Contains(x.Says, "container workload of pod default/shared")
+	}
+	if !found {
+		t.Errorf("a container that may run on CPUs of another was not found: %+v", v.Checks)
+	}
+
+	// A pod of another node is refused.
+	nodes := c.Client.CoreV1().Nodes()
+	if _, err := nodes.Create(t.Context(), &core.Node{ObjectMeta: meta.ObjectMeta{Name: "node2"}}, meta.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nodes.Patch(t.Context(), "node2", types.MergePatchType, []byte(`{"status": {"nodeInfo": {"bootID": "another"}}}`), meta.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	p := &core.Pod{ObjectMeta: meta.ObjectMeta{Name: "far"}, Spec: core.PodSpec{NodeName: "node2", Containers: []core.Container{{Name: "c", Image: "any"}}}}
+	if _, err := c.Client.CoreV1().Pods("default").Create(t.Context(), p, meta.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := c.run(t, "pod", "verify", "far"); code != 4 || !strings.Contains(out, "this machine is not node node2") {
+		t.Errorf("a pod of another node: exit code %d: %s", code, out)
+	}
+}
+
+// prediction is what is read of pod explain.
+type prediction struct {
+	Verdict struct{ Outcome, Reason string }
+	Node    string
+	Assumed []string
+	Courses []struct {
+		Containers []struct {
+			CPUs    string
+			Devices []struct {
+				Resource string
+				Devices  []string
+				Certain  bool
+			}
+		}
+	}
+}
+
+// refused makes a pod that names the node, so that no scheduler keeps it back, and waits
+// until the kubelet has refused it with a reason.
+func (c *Cluster) refused(t *testing.T, name, reason string, change func(*core.Pod)) {
+	t.Helper()
+	none := int64(1)
+	p := &core.Pod{ObjectMeta: meta.ObjectMeta{Name: name}, Spec: core.PodSpec{
+		NodeName: c.Kubelet.Node, TerminationGracePeriodSeconds: &none,
+		Containers: []core.Container{{Name: "workload", Image: Workload, ImagePullPolicy: core.PullNever}},
+	}}
+	change(p)
+	pods := c.Client.CoreV1().Pods("default")
+	if _, err := pods.Create(t.Context(), p, meta.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.Wait("the kubelet to refuse a pod as predicted: "+reason, time.Minute, func(ctx context.Context) error {
+		got, err := pods.Get(ctx, name, meta.GetOptions{})
+		if err == nil && (got.Status.Phase != core.PodFailed || got.Status.Reason != reason) {
+			err = fmt.Errorf("it is %s, %s: %s", got.Status.Phase, got.Status.Reason, got.Status.Message)
+		}
+		return err
+	})
+}
+
+// run runs kubectl fettle and returns all that it says, and the exit code.
+func (c *Cluster) run(t *testing.T, args ...string) (string, int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "kubectl-fettle", append([]string{"--kubeconfig", c.Kubeconfig}, args...)...)
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// fettle runs kubectl fettle, which is to end with an exit code, and reads its JSON.
+func (c *Cluster) fettle(t *testing.T, code int, into any, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "kubectl-fettle", append([]string{"--kubeconfig", c.Kubeconfig, "--output", "json"}, args...)...)
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if got := cmd.ProcessState.ExitCode(); got != code {
+		t.Fatalf("%s: exit code %d, want %d: %v\n%s\n%s", strings.Join(args, " "), got, code, err, errs.String(), out)
+	}
+	if err := json.Unmarshal(out, into); err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// groupFiles are the files with the CPUs of a process's control group, in every hierarchy
+// that has some.
+func groupFiles(t *testing.T, pid int) (files []string) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		group := strings.SplitN(strings.TrimSpace(line), ":", 3)[2]
+		for _, root := range hierarchies() {
+			name := filepath.Join(root, group, "cpuset.cpus")
+			if _, err := os.Stat(name); err == nil && group != "/" {
+				files = append(files, name)
+			}
+		}
+	}
+	if len(files) == 0 {
+		t.Fatalf("no control group of process %d has CPUs: %s", pid, text)
+	}
+	return files
+}
