@@ -3,8 +3,8 @@ package deploy
 
 import "embed"
 
-// FS has the definitions of the objects in crds, and the operator's own Tuned
-// object in default-tuned.yaml.
+// FS has the definitions of the objects in crds, the operator's own Tuned object in
+// default-tuned.yaml, and what the operator and the agents need in operator and agent.
 //
-//go:embed crds/*.yaml default-tuned.yaml
+//go:embed *.yaml crds/*.yaml operator/*.yaml agent/*.yaml
 var FS embed.FS

@@ -188,6 +188,15 @@ var kubeletTunables = []struct{ name, value string }{
 	{"kernel.keys.root_maxbytes", "25000000"},
 }
 
+// KubeletSysctls are the names of the sysctls that a kubelet sets.
+func KubeletSysctls() []string {
+	var names []string
+	for _, t := range kubeletTunables {
+		names = append(names, t.name)
+	}
+	return names
+}
+
 // kubelets are the services that contain a kubelet, with the configuration that
 // they read when their command line names none, and its key.
 var kubelets = []struct{ unit, config, key string }{

@@ -74,23 +74,25 @@ type NotStartedError struct{ Err error }
 func (e *NotStartedError) Error() string { return e.Err.Error() }
 func (e *NotStartedError) Unwrap() error { return e.Err }
 
-type liveExec struct{}
+// liveExec runs programs of this machine; root is where its root is mounted, ""
+// where that is this process's own.
+type liveExec struct{ root string }
 
-func (liveExec) LookPath(name string) (string, error) {
+func (e liveExec) LookPath(name string) (string, error) {
 	if strings.Contains(name, "/") {
-		return name, executable(name)
+		return name, e.executable(name)
 	}
 	for _, dir := range commandPath {
 		p := path.Join(dir, name)
-		if executable(p) == nil {
+		if e.executable(p) == nil {
 			return p, nil
 		}
 	}
 	return "", &fs.PathError{Op: "look up", Path: name, Err: fs.ErrNotExist}
 }
 
-func executable(p string) error {
-	st, err := os.Stat(p)
+func (e liveExec) executable(p string) error {
+	st, err := e.stat(p)
 	if err != nil {
 		return err
 	}
@@ -98,6 +100,13 @@ func executable(p string) error {
 		return &fs.PathError{Op: "execute", Path: p, Err: fs.ErrPermission}
 	}
 	return nil
+}
+
+func (e liveExec) stat(p string) (fs.FileInfo, error) {
+	if e.root == "" {
+		return os.Stat(p)
+	}
+	return rootedFiles{e.root}.Stat(p)
 }
 
 func (e liveExec) Run(ctx context.Context, c Command) (Result, error) {
@@ -133,7 +142,7 @@ func (e liveExec) Run(ctx context.Context, c Command) (Result, error) {
 	}
 	// The whole process group goes on a timeout, and a grandchild that keeps
 	// the pipe open cannot hold us.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Chroot: e.root}
 	if c.As != nil && c.As.UID != uint32(os.Geteuid()) {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: c.As.UID, Gid: c.As.GID}
 	}

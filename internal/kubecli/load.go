@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"fettle.dev/fettle/internal/kube/load"
-	"fettle.dev/fettle/internal/kube/load/api"
+	loadapi "fettle.dev/fettle/internal/kube/load/api"
 	"fettle.dev/fettle/internal/kube/load/drive"
 	"fettle.dev/fettle/internal/kube/load/journal"
 	"fettle.dev/fettle/internal/kube/load/measure"
@@ -118,7 +118,7 @@ func (a *app) loadCluster(o *loadOptions, inFlight int) (*load.Cluster, error) {
 		return nil, ui.Exit(ui.Usage, err)
 	}
 	var lanes []http.RoundTripper
-	for range api.Lanes(inFlight) {
+	for range loadapi.Lanes(inFlight) {
 		// client-go shares a connection between transports of one configuration; a
 		// dialer of its own makes it another one.
 		own := rest.CopyConfig(config)
@@ -129,7 +129,7 @@ func (a *app) loadCluster(o *loadOptions, inFlight int) (*load.Cluster, error) {
 		}
 		lanes = append(lanes, t)
 	}
-	return &load.Cluster{Server: api.New(base, lanes...), Store: s}, nil
+	return &load.Cluster{Server: loadapi.New(base, lanes...), Store: s}, nil
 }
 
 func (a *app) loadStore(o *loadOptions) (store.Store, error) {

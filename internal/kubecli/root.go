@@ -37,6 +37,9 @@ type verb struct {
 
 // verbs is the table of all verbs, in the order of the help text.
 var verbs = []verb{
+	{"status", statusCommand},
+	{"operator", operatorCommand},
+	{"agent", agentCommand},
 	{"load", loadCommand},
 	{"pod", podCommand},
 	{"scale", scaleCommand},

@@ -39,6 +39,12 @@ func TestCommandLine(t *testing.T) {
 		{"schema error extra", ui.Usage, "see kubectl fettle schema --help"},
 		{"schema --no", ui.Usage, "unknown flag: --no"},
 		{"schema nothing", ui.Usage, "kubectl fettle schema lists the kinds"},
+		{"operator --allow scripts", ui.Usage, `--allow: nothing called "scripts" is refused`},
+		{"operator --lease 1s", ui.Usage, "--lease 1s: want 3s or more"},
+		{"operator", ui.Usage, "name one with --kubeconfig, or set KUBECONFIG"},
+		{"operator now", ui.Usage, `unknown command "now"`},
+		{"status --allow x", ui.Usage, "--allow: nothing called"},
+		{"status", ui.Usage, "no cluster: there is no kubeconfig, and this is no pod"},
 		{"schema --output xml", ui.Usage, `--output "xml": want one of table, json, yaml, markdown`},
 	} {
 		code, out, errs := run(t, strings.Fields(c.args)...)

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/kube/admission"
+	"fettle.dev/fettle/internal/kube/agent"
+	"fettle.dev/fettle/internal/kube/nodestatus"
 	"fettle.dev/fettle/internal/kube/pinning"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
@@ -20,6 +22,8 @@ var documents = map[string]any{
 	"cluster-load-status": LoadStatus{},
 	"cluster-load-undo":   LoadUndo{},
 	"error":               Failure{},
+	"node-values":         agent.Values{},
+	"node-status":         nodestatus.Document{},
 	"pod-admission":       admission.Document{},
 	"pod-verify":          pinning.Document{},
 	"scale-plan":          ScalePlan{},

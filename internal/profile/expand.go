@@ -34,6 +34,7 @@ type expander struct {
 	// mayExecute is nil where functions may run programs now; else it says why
 	// not, which defers the call (errDeferred) or ends the load.
 	mayExecute func() error
+	refuse     func(function string) error // Loader.Refuse
 
 	values      map[string]string // of variables defined so far
 	definitions map[string][]*definition
@@ -216,6 +217,11 @@ func (x *expander) call(text string, argsDeferred bool, pos Pos, calls *[]Call) 
 	if f == nil {
 		x.warn(pos, "unknown function %q", name)
 		return "", unexpanded, nil
+	}
+	if x.refuse != nil {
+		if err := x.refuse(name); err != nil {
+			return "", unexpanded, errAt(pos, "%s: %w", clip(callText(name, args)), err)
+		}
 	}
 	if !f.accepts(len(args)) {
 		x.warn(pos, "function %s: %s", name, wrongArgs(f, len(args)))

@@ -25,6 +25,9 @@ type Loader struct {
 	Main *MainConfig
 	// Execute allows functions that run programs, on a live host.
 	Execute bool
+	// Refuse says which built-in functions may not be called, by an error; nil
+	// lets all be called. A call that is refused ends the load.
+	Refuse func(function string) error
 	// Answers of functions that run programs, from an earlier load: they are used
 	// instead of running anything. The Snapshot's, if nil.
 	Answers map[string]Answer
@@ -139,6 +142,7 @@ func (l *Loader) begin(ctx context.Context) *loading {
 		answers:     l.recordedAnswers(),
 		given:       map[string]Answer{},
 		mayExecute:  s.mayExecute,
+		refuse:      l.Refuse,
 		values:      map[string]string{},
 		definitions: map[string][]*definition{},
 		warn:        s.warn,

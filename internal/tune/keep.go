@@ -22,14 +22,21 @@ type Keep []KeepEntry
 type KeepEntry struct {
 	Pattern string `json:"pattern"` // of a setting, with * ? [...] inside one path element
 	Reason  string `json:"reason"`
-	File    string `json:"file"`
-	Line    int    `json:"line"`
+	// File and Line are where it stands; Line is 0 where it stands in no file, and
+	// File then says who keeps it.
+	File string `json:"file"`
+	Line int    `json:"line"`
 
 	// id is the one identity of the place where Pattern names one.
 	id setting.Setting
 }
 
-func (k KeepEntry) String() string { return fmt.Sprintf("%s:%d", k.File, k.Line) }
+func (k KeepEntry) String() string {
+	if k.Line == 0 {
+		return k.File
+	}
+	return fmt.Sprintf("%s:%d", k.File, k.Line)
+}
 
 // ReadKeep reads every *.conf in KeepDir in the order of their names. A line
 // without a reason is an error: a year later nobody knows why it is there. The

@@ -23,6 +23,10 @@ type Selection struct {
 	Profiles   []string `json:"profiles"`
 	Mode       string   `json:"mode"` // auto, manual
 	PostLoaded string   `json:"post_loaded,omitempty"`
+	// Origin is what the selection was made from, in the words of the program that
+	// made it: the agent of a cluster's node knows its own by it. Empty where a
+	// person selected.
+	Origin string `json:"origin,omitempty"`
 	// Accepted is the SHA-256 of the accepted content, which is a file of its
 	// own in the state directory.
 	Accepted string `json:"accepted"`

@@ -191,6 +191,19 @@ func runs(name string) bool {
 // root (Documentation/admin-guide/sysctl/kernel.rst; binfmt-misc.rst).
 var programs = []string{"kernel.core_pattern", "kernel.modprobe", "kernel.hotplug", "kernel.poweroff_cmd", "fs.binfmt_misc.register"}
 
+// NamesProgram is true for a place, by its one identity, that names a program which
+// the kernel runs as root with such a value. It is for who applies a profile: what
+// Check reads may be put together only there.
+func NamesProgram(s setting.Setting, value string) bool {
+	switch s.Kind {
+	case "sysctl":
+		return namesProgram(profile.Line{Name: s.Name, Value: value})
+	case "sysfs":
+		return namesProgramInSysfs(s.Name)
+	}
+	return false
+}
+
 func namesProgram(l profile.Line) bool {
 	file, err := setting.SysctlPath(l.Name)
 	if err != nil {

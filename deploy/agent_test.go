@@ -1,0 +1,109 @@
+package deploy_test
+
+import (
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	admission "k8s.io/api/admissionregistration/v1"
+	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
+	rbac "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+
+	"fettle.dev/fettle/deploy"
+	"fettle.dev/fettle/internal/kube/agent"
+	"fettle.dev/fettle/internal/kube/tuned"
+)
+
+// TestAgent reads each object of deploy/agent strictly, as its own type, and holds
+// them against the program and against each other. What the API server makes of the
+// policy, test/cluster asks it.
+func TestAgent(t *testing.T) {
+	kustomization := document(t, "agent/kustomization.yaml")[0]
+	var k struct{ Resources []string }
+	if err := yaml.Unmarshal([]byte(kustomization), &k); err != nil {
+		t.Fatal(err)
+	}
+	files, err := fs.Glob(deploy.FS, "agent/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]any{}
+	for _, file := range files {
+		name := strings.TrimPrefix(file, "agent/")
+		if name == "kustomization.yaml" {
+			continue
+		}
+		if !slices.Contains(k.Resources, name) {
+			t.Errorf("%s is not in kustomization.yaml", name)
+		}
+		for _, text := range document(t, file) {
+			var kind struct{ Kind string }
+			if err := yaml.Unmarshal([]byte(text), &kind); err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			object := map[string]any{
+				"Namespace": &core.Namespace{}, "ServiceAccount": &core.ServiceAccount{}, "Role": &rbac.Role{}, "RoleBinding": &rbac.RoleBinding{},
+				"ValidatingAdmissionPolicy": &admission.ValidatingAdmissionPolicy{}, "ValidatingAdmissionPolicyBinding": &admission.ValidatingAdmissionPolicyBinding{},
+				"DaemonSet": &apps.DaemonSet{},
+			}[kind.Kind]
+			if object == nil {
+				t.Fatalf("%s: a %s", file, kind.Kind)
+			}
+			if err := yaml.UnmarshalStrict([]byte(text), object); err != nil {
+				t.Errorf("%s: %s: %v", file, kind.Kind, err)
+			}
+			found[kind.Kind] = object
+		}
+	}
+	if len(k.Resources) != len(files)-1 {
+		t.Errorf("kustomization.yaml has %v, there are %v", k.Resources, files)
+	}
+
+	set := found["DaemonSet"].(*apps.DaemonSet)
+	pod := set.Spec.Template.Spec
+	account := found["ServiceAccount"].(*core.ServiceAccount)
+	if pod.ServiceAccountName != account.Name || set.Namespace != tuned.Namespace || account.Namespace != tuned.Namespace || found["Namespace"].(*core.Namespace).Name != tuned.Namespace {
+		t.Errorf("account %s/%s, set in %s", account.Namespace, account.Name, set.Namespace)
+	}
+	if !pod.HostNetwork || !pod.HostPID || !pod.HostIPC {
+		t.Error("the agent is not where the node is")
+	}
+	c := pod.Containers[0]
+	if !slices.Contains(c.Args, "--root="+c.VolumeMounts[0].MountPath) || c.Args[0] != "agent" || pod.Volumes[0].HostPath.Path != "/" {
+		t.Errorf("%v: the node's root is at %s", c.Args, c.VolumeMounts[0].MountPath)
+	}
+	for _, r := range found["Role"].(*rbac.Role).Rules {
+		for _, verb := range r.Verbs {
+			if slices.Contains([]string{"*", "update", "delete", "deletecollection"}, verb) {
+				t.Errorf("the role lets agents %s %v", verb, r.Resources)
+			}
+		}
+	}
+	policy := found["ValidatingAdmissionPolicy"].(*admission.ValidatingAdmissionPolicy)
+	text, err := yaml.Marshal(policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range []string{agent.ValuesAnnotation, account.Name + "$"} {
+		if !strings.Contains(string(text), word) {
+			t.Errorf("the policy does not know %s", word)
+		}
+	}
+	binding := found["ValidatingAdmissionPolicyBinding"].(*admission.ValidatingAdmissionPolicyBinding)
+	if binding.Spec.PolicyName != policy.Name {
+		t.Errorf("the binding is of %s", binding.Spec.PolicyName)
+	}
+}
+
+// document reads the documents of a file.
+func document(t *testing.T, file string) []string {
+	t.Helper()
+	text, err := fs.ReadFile(deploy.FS, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(string(text), "\n---\n")
+}

@@ -1,0 +1,150 @@
+package deploy_test
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
+	rbac "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+
+	"fettle.dev/fettle/deploy"
+	"fettle.dev/fettle/internal/kube/tuned"
+)
+
+// kustomization is the part of a kustomization.yaml that is used here.
+type kustomization struct {
+	Namespace string
+	Resources []string
+	Images    []struct{ Name string }
+}
+
+func kustomizationOf(t *testing.T, dir string) (k kustomization) {
+	t.Helper()
+	text, err := fs.ReadFile(deploy.FS, path.Join(dir, "kustomization.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, &k); err != nil {
+		t.Fatalf("%s: %v", dir, err)
+	}
+	return k
+}
+
+// files are those that a kustomization stands for.
+func files(t *testing.T, dir string) (out []string) {
+	t.Helper()
+	for _, r := range kustomizationOf(t, dir).Resources {
+		if name := path.Join(dir, r); path.Ext(name) == ".yaml" {
+			out = append(out, name)
+		} else {
+			out = append(out, files(t, name)...)
+		}
+	}
+	return out
+}
+
+// TestKustomization: what is listed is there, once, and whatever is not listed is meant
+// to be; images can be named in one place.
+func TestKustomization(t *testing.T) {
+	all := files(t, ".")
+	images := kustomizationOf(t, ".").Images
+	objects := map[string]bool{}
+	for _, file := range all {
+		for _, text := range document(t, file) {
+			var o struct {
+				Kind     string
+				Metadata struct{ Name, Namespace string }
+				Spec     struct {
+					Template struct{ Spec core.PodSpec }
+				}
+			}
+			if err := yaml.Unmarshal([]byte(text), &o); err != nil && o.Kind != "CustomResourceDefinition" {
+				t.Fatalf("%s: %v", file, err)
+			}
+			key := o.Kind + " " + o.Metadata.Namespace + "/" + o.Metadata.Name
+			if objects[key] {
+				t.Errorf("%s: %s is there twice", file, key)
+			}
+			objects[key] = true
+			if n := o.Metadata.Namespace; n != "" && n != tuned.Namespace {
+				t.Errorf("%s: %s is in another namespace", file, key)
+			}
+			for _, c := range o.Spec.Template.Spec.Containers {
+				name, _, _ := strings.Cut(c.Image, ":")
+				if !slices.ContainsFunc(images, func(i struct{ Name string }) bool { return i.Name == name }) {
+					t.Errorf("%s: the image %s cannot be named in kustomization.yaml", file, c.Image)
+				}
+			}
+		}
+	}
+	notListed := []string{"default-tuned.yaml"} // the operator makes it
+	err := fs.WalkDir(deploy.FS, ".", func(p string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && path.Base(p) != "kustomization.yaml" && !slices.Contains(all, p) && !slices.Contains(notListed, p) {
+			t.Errorf("%s is not listed", p)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOperator reads the objects of deploy/operator strictly. That they are enough, and
+// that an API server takes them, is seen in test/cluster.
+func TestOperator(t *testing.T) {
+	kinds := map[string]func() any{
+		"ServiceAccount": func() any { return &core.ServiceAccount{} }, "ClusterRole": func() any { return &rbac.ClusterRole{} },
+		"ClusterRoleBinding": func() any { return &rbac.ClusterRoleBinding{} }, "Role": func() any { return &rbac.Role{} },
+		"RoleBinding": func() any { return &rbac.RoleBinding{} }, "Deployment": func() any { return &apps.Deployment{} },
+	}
+	seen := map[string]bool{}
+	for _, file := range files(t, "operator") {
+		for _, text := range document(t, file) {
+			var head struct{ Kind string }
+			if err := yaml.Unmarshal([]byte(text), &head); err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			if kinds[head.Kind] == nil {
+				t.Errorf("%s: a %s", file, head.Kind)
+				continue
+			}
+			o := kinds[head.Kind]()
+			if err := yaml.UnmarshalStrict([]byte(text), o); err != nil {
+				t.Errorf("%s: %s: %v", file, head.Kind, err)
+			}
+			seen[head.Kind] = true
+			var rules []rbac.PolicyRule
+			switch o := o.(type) {
+			case *rbac.Role:
+				rules = o.Rules
+			case *rbac.ClusterRole:
+				rules = o.Rules
+				for _, r := range rules {
+					if slices.ContainsFunc(r.Verbs, func(v string) bool { return !slices.Contains([]string{"get", "list", "watch"}, v) }) {
+						t.Errorf("%s: the operator writes %v in all namespaces", file, r.Resources)
+					}
+				}
+			case *apps.Deployment:
+				spec := o.Spec.Template.Spec
+				if spec.HostNetwork || spec.HostPID || spec.HostIPC || !*spec.SecurityContext.RunAsNonRoot || len(spec.Volumes) > 0 || spec.Containers[0].Args[0] != "operator" {
+					t.Errorf("%s: the operator has more than it needs: %+v", file, spec)
+				}
+			}
+			for _, r := range rules {
+				for _, word := range slices.Concat(r.Verbs, r.Resources, r.APIGroups) {
+					if word == "*" || word == "secrets" || word == "escalate" {
+						t.Errorf("%s: %v", file, r)
+					}
+				}
+			}
+		}
+	}
+	if len(seen) != len(kinds) {
+		t.Errorf("only %v are there", seen)
+	}
+}

@@ -1,0 +1,155 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"fettle.dev/fettle/internal/kube/tuned"
+)
+
+// client asks the API server about one node's Profile object, and writes what there is
+// to say of it. It needs no right to anything else.
+type client struct {
+	node, namespace string
+	profiles, core  rest.Interface
+	// written is the status that was written last, and of which object.
+	written    tuned.ProfileStatus
+	writtenUID types.UID
+}
+
+// fieldManager is under which the API server notes what an agent wrote.
+const fieldManager = "kubectl-fettle-agent"
+
+func newClient(config *rest.Config, node, namespace string) (*client, error) {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{tuned.AddToScheme, corev1.AddToScheme} {
+		if err := add(s); err != nil {
+			return nil, err
+		}
+	}
+	codecs := serializer.NewCodecFactory(s).WithoutConversion()
+	of := func(gv schema.GroupVersion, path string) (rest.Interface, error) {
+		c := rest.CopyConfig(config)
+		c.GroupVersion, c.APIPath, c.NegotiatedSerializer = &gv, path, codecs
+		c.ContentType = runtime.ContentTypeJSON
+		return rest.RESTClientFor(c)
+	}
+	c := &client{node: node, namespace: namespace}
+	var err error
+	if c.profiles, err = of(tuned.GroupVersion, "/apis"); err != nil {
+		return nil, err
+	}
+	c.core, err = of(corev1.SchemeGroupVersion, "/api")
+	return c, err
+}
+
+// watch follows the node's Profile object until ctx ends, and calls changed each time
+// that what it asks for has become another. The store has the object; synced is true
+// once the API server has answered.
+func (c *client) watch(ctx context.Context, changed func()) (store cache.Store, synced func() bool) {
+	store, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: cache.NewListWatchFromClient(c.profiles, "profiles", c.namespace, fields.OneTermEqualSelector("metadata.name", c.node)),
+		ObjectType:    &tuned.Profile{},
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(any) { changed() },
+			DeleteFunc: func(any) { changed() },
+			UpdateFunc: func(before, now any) {
+				a, b := before.(*tuned.Profile), now.(*tuned.Profile)
+				if a.UID != b.UID || a.Generation != b.Generation || a.Annotations[tuned.DeferredAnnotation] != b.Annotations[tuned.DeferredAnnotation] {
+					changed()
+				}
+			},
+		},
+	})
+	go informer.RunWithContext(ctx)
+	go func() {
+		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+			changed()
+		}
+	}()
+	return store, informer.HasSynced
+}
+
+// profile is the node's Profile object; nil for none.
+func (c *client) profile(store cache.Store) *tuned.Profile {
+	found, ok, err := store.GetByKey(c.namespace + "/" + c.node)
+	if err != nil || !ok {
+		return nil
+	}
+	return found.(*tuned.Profile)
+}
+
+// report writes how the node stands into its Profile object, where it says something
+// else.
+func (c *client) report(ctx context.Context, p *tuned.Profile, out Outcome, now time.Time) error {
+	status := tuned.ProfileStatus{TunedProfile: out.Profile, Conditions: p.Status.Conditions, ObservedGeneration: p.Generation}
+	if c.writtenUID == p.UID {
+		status.Conditions = c.written.Conditions // the watch may not have brought them yet
+	}
+	for _, condition := range Conditions(out, p.Spec.Config.TunedProfile) {
+		status.Conditions, _ = tuned.SetCondition(status.Conditions, condition, metav1.NewTime(now.UTC().Truncate(time.Second)))
+	}
+	said := reflect.DeepEqual(status, p.Status) || c.writtenUID == p.UID && reflect.DeepEqual(status, c.written)
+	if !said {
+		if err := c.patch(ctx, map[string]any{"status": status}, "status"); err != nil {
+			return err
+		}
+		c.written, c.writtenUID = status, p.UID
+	}
+	text, err := ValuesText(out)
+	if err != nil || text == p.Annotations[ValuesAnnotation] {
+		return err
+	}
+	var value any = text
+	if text == "" {
+		value = nil // takes it away
+	}
+	return c.patch(ctx, map[string]any{"metadata": map[string]any{"annotations": map[string]any{ValuesAnnotation: value}}})
+}
+
+func (c *client) patch(ctx context.Context, change any, subresource ...string) error {
+	body, err := json.Marshal(change)
+	if err != nil {
+		return err
+	}
+	err = c.profiles.Patch(types.MergePatchType).Namespace(c.namespace).Resource("profiles").Name(c.node).SubResource(subresource...).Param("fieldManager", fieldManager).Body(body).Do(ctx).Error()
+	if err != nil {
+		return fmt.Errorf("Profile %s/%s cannot be written: %w", c.namespace, c.node, err)
+	}
+	return nil
+}
+
+// event makes an event about the node's Profile object.
+func (c *client) event(ctx context.Context, p *tuned.Profile, e Event, now time.Time) error {
+	kind := corev1.EventTypeNormal
+	if e.Warning {
+		kind = corev1.EventTypeWarning
+	}
+	at := metav1.NewTime(now)
+	body, err := json.Marshal(&corev1.Event{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: c.node + ".", Namespace: c.namespace},
+		InvolvedObject: corev1.ObjectReference{
+			APIVersion: tuned.GroupVersion.String(), Kind: "Profile", Namespace: c.namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion,
+		},
+		Type: kind, Reason: e.Reason, Message: e.Text, Count: 1, FirstTimestamp: at, LastTimestamp: at,
+		Source: corev1.EventSource{Component: "fettle-agent", Host: c.node},
+	})
+	if err != nil {
+		return err
+	}
+	return c.core.Post().Namespace(c.namespace).Resource("events").Body(body).SetHeader("Content-Type", runtime.ContentTypeJSON).Do(ctx).Error()
+}

@@ -1,0 +1,161 @@
+package operator
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"fettle.dev/fettle/internal/kube/recommend"
+	"fettle.dev/fettle/internal/kube/tuned"
+)
+
+// Metric describes a metric, for the manual.
+type Metric struct {
+	Name, Type string
+	Labels     []string
+	Doc        string
+}
+
+// Metrics are those of the operator, beside the ones of controller-runtime and of the
+// Go runtime.
+var Metrics = []Metric{
+	{"fettle_operator_nodes", "gauge", []string{"state"}, "nodes by what was decided: decided, held, no-match, not-linux"},
+	{"fettle_operator_profiles", "gauge", []string{"condition", "status"}, "Profile objects by what their agents say: condition applied or degraded; status true, false or unknown, which is also that of an agent that has said nothing yet"},
+	{"fettle_operator_profiles_foreign", "gauge", nil, "Profile objects that somebody else has written, and that are left alone"},
+	{"fettle_operator_tuned_objects", "gauge", []string{"valid"}, "Tuned objects, valid true or false"},
+	{"fettle_operator_management_state", "gauge", []string{"state"}, "1 for the management state in force: Managed, Unmanaged or Removed"},
+	{"fettle_operator_report_only", "gauge", nil, "1 while nothing is written because another controller owns the objects"},
+	{"fettle_operator_profile_writes_total", "counter", []string{"action"}, "writes of Profile objects: create, update or delete"},
+	{"fettle_operator_profile_write_failures_total", "counter", []string{"action"}, "writes of Profile objects that failed; they are tried again"},
+}
+
+// tally is what the metrics say, collected when somebody asks.
+type tally struct {
+	descriptions map[string]*prometheus.Desc
+	// profiles lists the Profile objects.
+	profiles func() []tuned.Profile
+
+	mu         sync.Mutex
+	nodes      map[string]recommend.State
+	objects    map[bool]int
+	managed    tuned.ManagementState
+	reportOnly bool
+	writes     map[action]int
+	failures   map[action]int
+}
+
+func newTally(profiles func() []tuned.Profile) *tally {
+	t := &tally{
+		descriptions: map[string]*prometheus.Desc{}, profiles: profiles,
+		nodes: map[string]recommend.State{}, writes: map[action]int{}, failures: map[action]int{},
+	}
+	for _, m := range Metrics {
+		t.descriptions[m.Name] = prometheus.NewDesc(m.Name, m.Doc, m.Labels, nil)
+	}
+	return t
+}
+
+// decided notes the state of a node, "" for one that is gone, and returns the last one.
+func (t *tally) decided(node string, s recommend.State) (last recommend.State) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last = t.nodes[node]
+	if s == "" {
+		delete(t.nodes, node)
+	} else {
+		t.nodes[node] = s
+	}
+	return last
+}
+
+func (t *tally) wrote(do action, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		t.failures[do]++
+		return
+	}
+	t.writes[do]++
+}
+
+// ruled notes what holds for all nodes.
+func (t *tally) ruled(s *situation, objects []recommend.Object) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.objects = map[bool]int{}
+	for _, o := range objects {
+		t.objects[o.Valid]++
+	}
+	t.managed, t.reportOnly = s.rules.Managed(), s.reportOnly != ""
+}
+
+// Describe is part of prometheus.Collector.
+func (t *tally) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range t.descriptions {
+		out <- d
+	}
+}
+
+// Collect is part of prometheus.Collector.
+func (t *tally) Collect(out chan<- prometheus.Metric) {
+	gauge := func(name string, v int, labels ...string) {
+		out <- prometheus.MustNewConstMetric(t.descriptions[name], prometheus.GaugeValue, float64(v), labels...)
+	}
+	status := map[tuned.ConditionType]map[metav1.ConditionStatus]int{tuned.Applied: {}, tuned.Degraded: {}}
+	others := 0
+	for _, p := range t.profiles() {
+		if !ours(&p) {
+			others++
+		}
+		for kind, count := range status {
+			count[conditionStatus(p.Status.Conditions, kind)]++
+		}
+	}
+	gauge("fettle_operator_profiles_foreign", others)
+	for kind, count := range status {
+		for _, s := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown} {
+			gauge("fettle_operator_profiles", count[s], strings.ToLower(string(kind)), strings.ToLower(string(s)))
+		}
+	}
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	states := map[recommend.State]int{}
+	for _, s := range t.nodes {
+		states[s]++
+	}
+	for _, s := range []recommend.State{recommend.Decided, recommend.Held, recommend.NoMatch, recommend.NotLinux} {
+		gauge("fettle_operator_nodes", states[s], string(s))
+	}
+	gauge("fettle_operator_tuned_objects", t.objects[true], "true")
+	gauge("fettle_operator_tuned_objects", t.objects[false], "false")
+	for _, s := range []tuned.ManagementState{tuned.Managed, tuned.Unmanaged, tuned.Removed} {
+		gauge("fettle_operator_management_state", one(t.managed == s), string(s))
+	}
+	gauge("fettle_operator_report_only", one(t.reportOnly))
+	for _, a := range actions {
+		counter := func(name string, v int) {
+			out <- prometheus.MustNewConstMetric(t.descriptions[name], prometheus.CounterValue, float64(v), string(a))
+		}
+		counter("fettle_operator_profile_writes_total", t.writes[a])
+		counter("fettle_operator_profile_write_failures_total", t.failures[a])
+	}
+}
+
+func one(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+func conditionStatus(all []tuned.StatusCondition, kind tuned.ConditionType) metav1.ConditionStatus {
+	for _, c := range all {
+		if c.Type == kind {
+			return c.Status
+		}
+	}
+	return metav1.ConditionUnknown
+}

@@ -1,0 +1,102 @@
+package kubecli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/kube/agent"
+	"fettle.dev/fettle/internal/kube/boundary"
+	"fettle.dev/fettle/internal/kube/tuned"
+	"fettle.dev/fettle/internal/ui"
+)
+
+type agentOptions struct {
+	node, root string
+	allow      string
+	interval   time.Duration
+	debug      bool
+	uninstall  bool
+}
+
+func agentCommand(a *app) *cobra.Command {
+	var o agentOptions
+	var kinds []string
+	for _, k := range boundary.Kinds {
+		kinds = append(kinds, string(k.Kind))
+	}
+	c := &cobra.Command{
+		Use: "agent", Short: "Run the agent of one node: apply its profile, report each value", Args: cobra.NoArgs,
+		Long: `Runs in the cluster, in a pod on each node that has the node's root mounted and
+shares its network, processes and IPC. It applies what the Profile object of its
+node names, through the journal of fettle on the node, and says in the object's
+status what came of it. Values stay when it ends; they go back when the node is to
+have no profile any more, or with --uninstall.`,
+		RunE: func(c *cobra.Command, _ []string) error { return a.agent(c.Context(), o) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "name of the node (default $NODE_NAME)")
+	f.StringVar(&o.root, "root", "/host", "where the root of the node is mounted")
+	f.StringVar(&o.allow, "allow", "", "what profiles may do beyond settings: a list of "+strings.Join(kinds, ", "))
+	f.DurationVar(&o.interval, "interval", time.Minute, "how often the values are looked at; they are reported, not put back")
+	f.BoolVar(&o.debug, "debug", false, "log what the client of the API server does")
+	f.BoolVar(&o.uninstall, "uninstall", false, "give the node back what it had before the agent came, remove what the agent keeps there, and end")
+	return c
+}
+
+func (a *app) agent(ctx context.Context, o agentOptions) error {
+	allow, err := boundary.ParseAllow(o.allow)
+	if err != nil {
+		return ui.Exit(ui.Usage, fmt.Errorf("--allow: %w", err))
+	}
+	switch {
+	case o.node == "":
+		return ui.Hinted(ui.Usage, errors.New("which node this is has to be said"), "name it with --node, or set NODE_NAME from spec.nodeName")
+	case o.interval < time.Second:
+		return ui.Exit(ui.Usage, fmt.Errorf("--interval %v: want at least 1s", o.interval))
+	}
+	if st, err := os.Stat(o.root); err != nil || !st.IsDir() {
+		return ui.Hinted(ui.Usage, fmt.Errorf("--root %s is no directory", o.root), "mount the node's root there")
+	}
+	apart, err := host.Apart(o.root)
+	if err != nil {
+		return err
+	}
+	if len(apart) > 0 {
+		return ui.Hinted(ui.Refused, fmt.Errorf("this process is in other namespaces than the node (%s): what it set would not be the node's", strings.Join(apart, ", ")),
+			"run it with hostNetwork, hostPID and hostIPC")
+	}
+	n := &agent.Node{Name: o.node, Root: o.root, Allow: allow}
+	if o.uninstall {
+		return a.uninstallAgent(ctx, n)
+	}
+	config, err := a.config()
+	if err != nil {
+		return err
+	}
+	log := slog.New(logr.ToSlogHandler(logTo(a.screen.Err, o.debug)))
+	return agent.Run(ctx, agent.Options{Node: n, Config: config, Namespace: a.namespaceOr(tuned.Namespace), Interval: o.interval, Log: log})
+}
+
+// uninstallAgent takes the agent from a node; no API server is asked.
+func (a *app) uninstallAgent(ctx context.Context, n *agent.Node) error {
+	n.Tell = func(text string) { a.screen.Say("%s", text) }
+	out, err := n.Uninstall(context.WithoutCancel(ctx))
+	if err != nil {
+		return err
+	}
+	if out.Tx == 0 {
+		a.screen.Say("nothing of the cluster's is in force on node %s", n.Name)
+	} else {
+		a.screen.Say("node %s has what it had before: transaction %d", n.Name, out.Tx)
+	}
+	return nil
+}

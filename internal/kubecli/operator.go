@@ -1,0 +1,124 @@
+package kubecli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/deploy"
+	"fettle.dev/fettle/internal/kube/boundary"
+	"fettle.dev/fettle/internal/kube/operator"
+	"fettle.dev/fettle/internal/kube/recommend"
+	"fettle.dev/fettle/internal/kube/tuned"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/profiles"
+)
+
+// gcPercent is by how much the memory in use may grow until it is collected.
+const gcPercent = 50
+
+// leastLease is how short a lease may be: it is renewed several times in its time.
+const leastLease = 3 * time.Second
+
+// deciding are the options on which decisions depend.
+type deciding struct {
+	podLabels bool
+	allow     string
+}
+
+func (d *deciding) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVar(&d.podLabels, "pod-labels", false, "let rules ask for labels of pods (watches all pods of the cluster)")
+	f.StringVar(&d.allow, "allow", "", "what profiles may do beyond the boundary: some of script,bootloader,service,systemd,modules,exec")
+}
+
+func (d *deciding) options() (recommend.Options, error) {
+	allow, err := boundary.ParseAllow(d.allow)
+	if err != nil {
+		return recommend.Options{}, ui.Exit(ui.Usage, fmt.Errorf("--allow: %w", err))
+	}
+	return recommend.Options{PodLabels: d.podLabels, Allow: allow, Builtin: profiles.FS}, nil
+}
+
+func operatorCommand(a *app) *cobra.Command {
+	var o operator.Options
+	var d deciding
+	var debug bool
+	c := &cobra.Command{
+		Use: "operator", Short: "Keep one Profile for each node as the Tuned objects want it (runs in the cluster)",
+		Long: `operator decides which profile each node gets, by the Tuned objects of its
+namespace, and writes it into a Profile object named like the node, which the
+node's agent applies. It runs until it is ended.
+
+Where another controller has these objects already it writes nothing and says
+which one it is, unless it is told to take them over (--adopt).`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var err error
+			if o.Recommend, err = d.options(); err != nil {
+				return err
+			}
+			if o.Lease < leastLease {
+				return ui.Exit(ui.Usage, fmt.Errorf("--lease %s: want %s or more", o.Lease, leastLease))
+			}
+			if o.Default, err = defaultTuned(); err != nil {
+				return err
+			}
+			o.Namespace = a.namespaceOr(tuned.Namespace)
+			o.Log = logTo(a.screen.Err, debug)
+			return a.operate(c.Context(), o)
+		},
+	}
+	d.flags(c)
+	f := c.Flags()
+	f.BoolVar(&o.Adopt, "adopt", false, "take over the objects of another controller")
+	f.BoolVar(&o.Elect, "leader-elect", true, "let only one of several operators act at a time")
+	f.DurationVar(&o.Lease, "lease", operator.DefaultLease, "how long another operator waits for one that has gone without a word")
+	f.StringVar(&o.MetricsAddress, "metrics-address", ":8080", "where metrics are served, HOST:PORT; 0 for nowhere")
+	f.StringVar(&o.HealthAddress, "health-address", ":8081", "where /healthz and /readyz are served, HOST:PORT; 0 for nowhere")
+	f.BoolVar(&debug, "debug", false, "log each Profile that is written")
+	return c
+}
+
+func (a *app) operate(ctx context.Context, o operator.Options) error {
+	config, err := a.config()
+	if err != nil {
+		return err
+	}
+	if os.Getenv("GOGC") == "" {
+		// What is kept of a cluster is a small part of what is read: memory goes to
+		// what is waiting to be collected. There is CPU time enough for that.
+		debug.SetGCPercent(gcPercent)
+	}
+	err = operator.Run(ctx, config, o)
+	switch {
+	case errors.Is(err, operator.ErrNotServed):
+		return ui.Hinted(ui.Refused, err, "kubectl apply -k deploy makes them")
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return nil // ended before it had begun
+	}
+	return err
+}
+
+// defaultTuned is the operator's own object.
+func defaultTuned() (*tuned.Tuned, error) {
+	const file = "default-tuned.yaml"
+	text, err := fs.ReadFile(deploy.FS, file)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := tuned.Read(file, text)
+	if err != nil {
+		return nil, err
+	}
+	if len(objects.Tuneds) != 1 {
+		return nil, fmt.Errorf("%s has %d Tuned objects", file, len(objects.Tuneds))
+	}
+	return &objects.Tuneds[0], nil
+}

@@ -1,0 +1,212 @@
+package kubecli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fettle.dev/fettle/internal/kube/nodestatus"
+	"fettle.dev/fettle/internal/kube/operator"
+	"fettle.dev/fettle/internal/kube/recommend"
+	"fettle.dev/fettle/internal/kube/tuned"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// maxValues is how many values of a node the table shows.
+const maxValues = 5
+
+func statusCommand(a *app) *cobra.Command {
+	var d deciding
+	c := &cobra.Command{
+		Use: "status [NODE]...", Short: "Say which profile each node is to have and has, by which rule, and which values do not hold",
+		Long: `status says of each node, or of those that are named, which profile it is to have,
+which one its agent says is in force, the rule that chose it, and the values that
+do not hold. Where the operator has left no word about a rule, it is what the
+rules say now; --allow and --pod-labels are then those of the operator.`,
+		RunE: func(c *cobra.Command, args []string) error { return a.status(c.Context(), d, args) },
+		Args: cobra.ArbitraryArgs,
+	}
+	d.flags(c)
+	return c
+}
+
+func (a *app) status(ctx context.Context, d deciding, names []string) error {
+	cluster, err := a.readCluster(ctx, d)
+	if err != nil {
+		return err
+	}
+	doc := nodestatus.Look(cluster)
+	if len(names) > 0 {
+		if err := only(&doc, names); err != nil {
+			return err
+		}
+	}
+	if a.data() {
+		return report.Data(a.screen, doc, ui.Done)
+	}
+	a.printStatus(doc)
+	return nil
+}
+
+// readCluster reads all that status needs.
+func (a *app) readCluster(ctx context.Context, d deciding) (nodestatus.Cluster, error) {
+	out := nodestatus.Cluster{Namespace: a.namespaceOr(tuned.Namespace)}
+	var err error
+	if out.Options, err = d.options(); err != nil {
+		return out, err
+	}
+	config, err := a.config()
+	if err != nil {
+		return out, err
+	}
+	api, err := client.New(config, client.Options{Scheme: operator.Scheme()})
+	if err != nil {
+		return out, err
+	}
+	var tuneds tuned.TunedList
+	var profiles tuned.ProfileList
+	for _, list := range []client.ObjectList{&tuneds, &profiles} {
+		if err := api.List(ctx, list, client.InNamespace(out.Namespace)); meta.IsNoMatchError(err) {
+			return out, ui.Hinted(ui.Failed, operator.ErrNotServed, "kubectl apply -k deploy makes them")
+		} else if err != nil {
+			return out, err
+		}
+	}
+	for i := range tuneds.Items {
+		out.Tuneds = append(out.Tuneds, &tuneds.Items[i])
+	}
+	out.Profiles = profiles.Items
+	nodes := metav1.PartialObjectMetadataList{}
+	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	if err := api.List(ctx, &nodes); err != nil {
+		return out, err
+	}
+	pods, err := a.pods(ctx, api, d)
+	if err != nil {
+		return out, err
+	}
+	for _, n := range nodes.Items {
+		out.Nodes = append(out.Nodes, recommend.Node{Name: n.Name, Labels: n.Labels, Pods: pods[n.Name]})
+	}
+	pools := unstructured.UnstructuredList{}
+	pools.SetGroupVersionKind(operator.MachineConfigPool)
+	if err := api.List(ctx, &pools); err != nil && !meta.IsNoMatchError(err) {
+		return out, err
+	}
+	out.Pools = operator.Pools(pools.Items)
+	return out, nil
+}
+
+// pods are those of each node, if rules may ask for their labels.
+func (a *app) pods(ctx context.Context, api client.Reader, d deciding) (map[string][]recommend.Pod, error) {
+	out := map[string][]recommend.Pod{}
+	if !d.podLabels {
+		return out, nil
+	}
+	var pods corev1.PodList
+	if err := api.List(ctx, &pods); err != nil {
+		return nil, err
+	}
+	for i := range pods.Items {
+		if p := &pods.Items[i]; !operator.Finished(p) {
+			out[p.Spec.NodeName] = append(out[p.Spec.NodeName], recommend.Pod{Name: p.Namespace + "/" + p.Name, Labels: p.Labels})
+		}
+	}
+	return out, nil
+}
+
+// only keeps the nodes that are named.
+func only(doc *nodestatus.Document, names []string) error {
+	byName := map[string]nodestatus.Node{}
+	for _, n := range doc.Nodes {
+		byName[n.Node] = n
+	}
+	doc.Nodes, doc.Counts, doc.Stray = []nodestatus.Node{}, map[nodestatus.Standing]int{}, []string{}
+	for _, name := range names {
+		n, ok := byName[name]
+		if !ok {
+			return ui.Hinted(ui.Usage, fmt.Errorf("no node is called %q", name), "kubectl get nodes lists them")
+		}
+		doc.Nodes = append(doc.Nodes, n)
+		doc.Counts[n.Standing]++
+	}
+	return nil
+}
+
+func (a *app) printStatus(doc nodestatus.Document) {
+	s := a.screen
+	g := report.Grid{
+		Head: []string{"NODE", "WANTED", "APPLIED", "STANDING", "RULE"},
+		Color: func(row, col int) string {
+			if col != 3 {
+				return ""
+			}
+			switch doc.Nodes[row].Standing {
+			case nodestatus.OK:
+				return ui.Green
+			case nodestatus.Failed, nodestatus.Degraded:
+				return ui.Red
+			}
+			return ui.Yellow
+		},
+	}
+	for _, n := range doc.Nodes {
+		g.Rows = append(g.Rows, []string{n.Node, dash(n.Wanted), dash(n.Applied), string(n.Standing), n.Rule})
+	}
+	if len(g.Rows) > 0 {
+		g.Write(s)
+	}
+	var counts []string
+	for _, w := range nodestatus.Standings {
+		if doc.Counts[w] > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", doc.Counts[w], w))
+		}
+	}
+	line := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
+	line("%d nodes: %s", len(doc.Nodes), dash(strings.Join(counts, ", ")))
+	if doc.Management != tuned.Managed {
+		line("! managementState of Tuned %s is %s", tuned.DefaultName, doc.Management)
+	}
+	for _, n := range doc.Nodes {
+		for _, c := range n.Conditions {
+			if c.Message != "" && (c.Type == tuned.Degraded) == (c.Status == string(metav1.ConditionTrue)) {
+				line("! node %s: %s is %s (%s): %s", n.Node, c.Type, c.Status, c.Reason, c.Message)
+			}
+		}
+		for i, v := range n.Values {
+			if i == maxValues {
+				line("! node %s: %d more values do not hold: --output json has them", n.Node, len(n.Values)-i)
+				break
+			}
+			why := ""
+			if v.Why != "" {
+				why = " (" + v.Why + ")"
+			}
+			line("! node %s: %s: want %s, has %s: %s%s", n.Node, v.Setting, dash(v.Want), dash(v.Now), v.Verdict, why)
+		}
+	}
+	for _, o := range doc.Objects {
+		if c := o.Condition(); !o.Valid {
+			line("! Tuned %s is not valid: %s", o.Name, c.Message)
+		}
+	}
+	for _, name := range doc.Stray {
+		line("! Profile %s: there is no such node", name)
+	}
+}
+
+// dash stands for nothing in a table.
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

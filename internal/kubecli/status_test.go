@@ -1,0 +1,98 @@
+package kubecli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/ui"
+)
+
+// api is an API server that answers these paths, and "not found" to all others.
+func api(t *testing.T, answers map[string]string) (kubeconfig string) {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		text, ok := answers[r.URL.Path]
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+			text = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`
+		}
+		fmt.Fprint(w, text)
+	}))
+	t.Cleanup(s.Close)
+	kubeconfig = filepath.Join(t.TempDir(), "config")
+	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: a, cluster: {server: %q}}], contexts: [{name: a, context: {cluster: a}}]}`, s.URL)
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
+
+const (
+	groups = `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"tuned.openshift.io","versions":[{"groupVersion":"tuned.openshift.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"tuned.openshift.io/v1","version":"v1"}}]}`
+	tuneds = `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"tuned.openshift.io/v1","resources":[
+{"name":"tuneds","namespaced":true,"kind":"Tuned","verbs":["list"]},{"name":"profiles","namespaced":true,"kind":"Profile","verbs":["list"]}]}`
+	coreResources = `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[{"name":"nodes","namespaced":false,"kind":"Node","verbs":["list"]}]}`
+)
+
+func TestStatus(t *testing.T) {
+	const in = "/apis/tuned.openshift.io/v1/namespaces/openshift-cluster-node-tuning-operator/"
+	kubeconfig := api(t, map[string]string{
+		"/apis": groups, "/apis/tuned.openshift.io/v1": tuneds, "/api": `{"kind":"APIVersions","versions":["v1"]}`, "/api/v1": coreResources,
+		"/apis/tuned.openshift.io": `{"kind":"APIGroup","apiVersion":"v1","name":"tuned.openshift.io","versions":[{"groupVersion":"tuned.openshift.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"tuned.openshift.io/v1","version":"v1"}}`,
+		"/api/v1/nodes":            `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[{"metadata":{"name":"n1","labels":{"a":""}}},{"metadata":{"name":"n2"}}]}`,
+		in + "tuneds": `{"kind":"TunedList","apiVersion":"tuned.openshift.io/v1","items":[{"metadata":{"name":"default"},"spec":{"managementState":"Unmanaged",
+"profile":[{"name":"p","data":"[vm]\n"},{"name":"bad","data":"x"}],"recommend":[{"profile":"p","priority":1,"match":[{"label":"a"}]}]}}]}`,
+		in + "profiles": `{"kind":"ProfileList","apiVersion":"tuned.openshift.io/v1","items":[
+{"metadata":{"name":"n1","annotations":{"fettle.dev/rule":"as it was said","fettle.dev/values":"{\"values\":[{\"setting\":\"sysctl:a\",\"verdict\":\"drifted\",\"want\":\"1\",\"now\":\"2\"}]}"}},
+"spec":{"config":{"tunedProfile":"p"}},"status":{"tunedProfile":"p","conditions":[{"type":"Applied","status":"True","lastTransitionTime":null},
+{"type":"Degraded","status":"True","reason":"ValuesDrifted","message":"changed since","lastTransitionTime":null}]}},
+{"metadata":{"name":"n3"},"spec":{"config":{"tunedProfile":"p"}}}]}`,
+	})
+	t.Setenv("KUBECONFIG", "")
+	status := func(args ...string) (int, string, string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		code := runUntil(t.Context(), "1", append([]string{"status", "--kubeconfig", kubeconfig}, args...), &out, &errs)
+		return code, out.String(), errs.String()
+	}
+	code, out, errs := status()
+	const want = `NODE  WANTED  APPLIED  STANDING  RULE
+n1    p       p        degraded  as it was said
+n2    -       -        none      no rule of any Tuned object holds
+2 nodes: 1 degraded, 1 none
+! managementState of Tuned default is Unmanaged
+! node n1: Degraded is True (ValuesDrifted): changed since
+! node n1: sysctl:a: want 1, has 2: drifted
+! Tuned default is not valid: profile bad, line 1: expected a [section] before "x"
+! Profile n3: there is no such node
+`
+	if code != ui.Done || out != want || errs != "" {
+		t.Errorf("exit code %d, said %q, printed\n%s\nwant\n%s", code, errs, out, want)
+	}
+	code, out, _ = status("n2", "--output", "json")
+	var d struct {
+		Nodes []struct{ Node, Standing string }
+	}
+	if err := json.Unmarshal([]byte(out), &d); err != nil || code != ui.Done || len(d.Nodes) != 1 || d.Nodes[0].Node != "n2" {
+		t.Errorf("%d %v %s", code, err, out)
+	}
+	valid(t, "node-status", []byte(out))
+	if _, out, _ := status("--output", "json"); out != "" {
+		valid(t, "node-status", []byte(out))
+	}
+	if code, _, errs := status("n4"); code != ui.Usage || !strings.Contains(errs, `no node is called "n4"`) {
+		t.Errorf("%d %q", code, errs)
+	}
+	kubeconfig = api(t, map[string]string{"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`, "/api": `{"kind":"APIVersions","versions":["v1"]}`, "/api/v1": coreResources})
+	if code, _, errs := status(); code != ui.Failed || !strings.Contains(errs, "the cluster has no Tuned and Profile") {
+		t.Errorf("%d %q", code, errs)
+	}
+}
