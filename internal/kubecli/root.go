@@ -40,6 +40,7 @@ var verbs = []verb{
 	{"status", statusCommand},
 	{"operator", operatorCommand},
 	{"agent", agentCommand},
+	{"load", loadCommand},
 	{"pod", podCommand},
 	{"scale", scaleCommand},
 	{"kubelet", kubeletCommand},

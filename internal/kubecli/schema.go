@@ -18,13 +18,17 @@ import (
 
 // documents is the table of the kinds of JSON output.
 var documents = map[string]any{
-	"error":         Failure{},
-	"node-values":   agent.Values{},
-	"node-status":   nodestatus.Document{},
-	"pod-admission": admission.Document{},
-	"pod-verify":    pinning.Document{},
-	"scale-plan":    ScalePlan{},
-	"kubelet-plan":  preview.Plan{},
+	"cluster-load-plan":   LoadPlan{},
+	"cluster-load-run":    LoadRun{},
+	"cluster-load-status": LoadStatus{},
+	"cluster-load-undo":   LoadUndo{},
+	"error":               Failure{},
+	"kubelet-plan":        preview.Plan{},
+	"node-status":         nodestatus.Document{},
+	"node-values":         agent.Values{},
+	"pod-admission":       admission.Document{},
+	"pod-verify":          pinning.Document{},
+	"scale-plan":          ScalePlan{},
 }
 
 func schemaCommand(a *app) *cobra.Command {

@@ -38,7 +38,13 @@ type Setup struct {
 	// Programs are main packages of the repository ("./cmd/fettle"), which the test
 	// finds in its PATH by their last element.
 	Programs []string
+	// Files are files of the repository, which the test finds in FilesDir by their last
+	// element.
+	Files []string
 }
+
+// FilesDir is where Setup.Files are.
+const FilesDir = "/usr/local/share/fettle-test"
 
 const (
 	// cgroupEnv names the control group that a kubelet keeps its pods in; it is set,
@@ -93,6 +99,9 @@ func Inside(t *testing.T, s Setup) bool {
 	}
 	for _, pkg := range s.Programs {
 		show(testroot.Program(t, pkg), filepath.Base(pkg))
+	}
+	for _, name := range s.Files {
+		o.Binds = append(o.Binds, testroot.Bind{Source: filepath.Join(testroot.Module(t), name), Target: filepath.Join(FilesDir, filepath.Base(name)), ReadOnly: true})
 	}
 	inCgroup := ""
 	if s.Node {

@@ -1,0 +1,179 @@
+// Package api asks an API server of Kubernetes over HTTP: many requests at a time, spread
+// over connections, each with a deadline.
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// PerLane is how many requests are under way on one connection at most. An API server
+// allows 100 streams on each unless told otherwise (k8s.io/apiserver, secure_serving.go).
+const PerLane = 90
+
+// Deadline is how long an answer may take.
+const Deadline = 60 * time.Second
+
+// maxAnswer caps an answer that is read whole, in bytes.
+const maxAnswer = 64 << 20
+
+// Server is an API server.
+type Server struct {
+	base  string
+	lanes []*http.Client
+}
+
+// Lanes is how many connections so many requests at a time want.
+func Lanes(inFlight int) int { return max(1, (inFlight+PerLane-1)/PerLane) }
+
+// New takes the address of a server and one transport for each connection. A transport
+// authenticates by itself.
+func New(base *url.URL, transports ...http.RoundTripper) *Server {
+	s := &Server{base: strings.TrimSuffix(base.String(), "/")}
+	for _, t := range transports {
+		s.lanes = append(s.lanes, &http.Client{
+			Transport:     t,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return errors.New("an API server does not send elsewhere") },
+		})
+	}
+	return s
+}
+
+// Base is the address.
+func (s *Server) Base() string { return s.base }
+
+// Answer is what a server says.
+type Answer struct {
+	Status int
+	Body   []byte
+	// After is how long the server wants to be left alone; 0 where it does not say.
+	After time.Duration
+}
+
+// Do sends a request and reads its answer into buf, over the connection of a lane, any
+// number. The error is that of the connection; what the server refuses is an Answer.
+func (s *Server) Do(ctx context.Context, lane int, method, path string, body, buf []byte) (Answer, error) {
+	return s.do(ctx, lane, method, path, body, buf, "application/json")
+}
+
+func (s *Server) do(ctx context.Context, lane int, method, path string, body, buf []byte, accept string) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, Deadline)
+	defer cancel()
+	resp, err := s.send(ctx, lane, method, path, body, accept)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer resp.Body.Close()
+	a := Answer{Status: resp.StatusCode, Body: buf[:0]}
+	w := bytes.NewBuffer(a.Body)
+	_, err = w.ReadFrom(io.LimitReader(resp.Body, maxAnswer))
+	a.Body = w.Bytes()
+	if text := resp.Header.Get("Retry-After"); text != "" {
+		if n, err := strconv.Atoi(text); err == nil && n >= 0 {
+			a.After = min(time.Duration(n)*time.Second, Deadline)
+		}
+	}
+	return a, err
+}
+
+func (s *Server) send(ctx context.Context, lane int, method, path string, body []byte, accept string) (*http.Response, error) {
+	var reader io.Reader
+	if body != nil {
+		reader = bytes.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, s.base+path, reader)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", accept)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return s.lanes[lane%len(s.lanes)].Do(req)
+}
+
+// Stream asks for an answer that does not end, and hands its body out. The caller closes
+// it.
+func (s *Server) Stream(ctx context.Context, lane int, path string) (io.ReadCloser, error) {
+	resp, err := s.send(ctx, lane, http.MethodGet, path, nil, "application/json")
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+		resp.Body.Close()
+		return nil, Answer{Status: resp.StatusCode, Body: text}.Err()
+	}
+	return resp.Body, nil
+}
+
+// Get gets JSON into a value; any answer but 200 is an error.
+func (s *Server) Get(ctx context.Context, path string, into any) error {
+	return s.get(ctx, 0, path, into, "application/json")
+}
+
+// GetMetadata is Get for an object or a list of which only the metadata is wanted.
+func (s *Server) GetMetadata(ctx context.Context, path string, into any) error {
+	return s.get(ctx, 0, path, into, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
+}
+
+func (s *Server) get(ctx context.Context, lane int, path string, into any, accept string) error {
+	a, err := s.do(ctx, lane, http.MethodGet, path, nil, nil, accept)
+	if err != nil {
+		return err
+	}
+	if a.Status != http.StatusOK {
+		return a.Err()
+	}
+	if raw, ok := into.(*[]byte); ok {
+		*raw = a.Body
+		return nil
+	}
+	if err := json.Unmarshal(a.Body, into); err != nil {
+		return fmt.Errorf("%s%s does not answer as an API server does: %w", s.base, path, err)
+	}
+	return nil
+}
+
+// Error is what a server refuses.
+type Error struct {
+	Status  int
+	Reason  string // as AlreadyExists
+	Message string
+}
+
+func (e *Error) Error() string {
+	text := e.Message
+	if text == "" {
+		text = http.StatusText(e.Status)
+	}
+	return fmt.Sprintf("the API server answers %d: %s", e.Status, text)
+}
+
+// Err is what an answer that is no success says.
+func (a Answer) Err() error {
+	e := &Error{Status: a.Status}
+	var status struct{ Reason, Message string }
+	if json.Unmarshal(a.Body, &status) == nil {
+		e.Reason, e.Message = status.Reason, status.Message
+	}
+	if e.Message == "" {
+		e.Message = strings.TrimSpace(string(a.Body[:min(len(a.Body), 200)]))
+	}
+	return e
+}
+
+// IsStatus says that an error is an answer with a status.
+func IsStatus(err error, status int) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Status == status
+}

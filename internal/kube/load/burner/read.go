@@ -1,0 +1,237 @@
+// Package burner reads jobs of kube-burner that create objects into a load.
+package burner
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/kube/load/gotext"
+	"fettle.dev/fettle/internal/kube/load/spec"
+	"fettle.dev/fettle/internal/kube/load/strict"
+)
+
+// Files is where the templates are that a job names, and the environment.
+type Files struct {
+	Read func(name string) ([]byte, error)
+	Env  []string // NAME=TEXT
+}
+
+// Ours says whether a document is for this package.
+func Ours(doc *yaml.Node) bool { return strict.Get(doc, "jobs") != nil }
+
+type config struct {
+	// What is measured is fettle's own.
+	Global           *yaml.Node `yaml:"global"`
+	MetricsEndpoints *yaml.Node `yaml:"metricsEndpoints"`
+	Jobs             []job      `yaml:"jobs"`
+}
+
+// job has the fields of kube-burner's configuration of a create job (its documentation,
+// reference/configuration). Those that are nodes have no meaning here, and are noted.
+type job struct {
+	At                     string
+	Name                   string         `yaml:"name"`
+	JobType                string         `yaml:"jobType"`
+	JobIterations          int            `yaml:"jobIterations" min:"1"`
+	JobIterationDelay      time.Duration  `yaml:"jobIterationDelay"`
+	JobPause               time.Duration  `yaml:"jobPause"`
+	Namespace              string         `yaml:"namespace"`
+	NamespacedIterations   *bool          `yaml:"namespacedIterations"`
+	IterationsPerNamespace int            `yaml:"iterationsPerNamespace" min:"1"`
+	NamespaceLabels        strict.Pairs   `yaml:"namespaceLabels"`
+	NamespaceAnnotations   strict.Pairs   `yaml:"namespaceAnnotations"`
+	QPS                    float64        `yaml:"qps"`
+	Burst                  int            `yaml:"burst"`
+	WaitWhenFinished       *bool          `yaml:"waitWhenFinished"`
+	PodWait                bool           `yaml:"podWait"`
+	MaxWaitTimeout         *time.Duration `yaml:"maxWaitTimeout"`
+	Objects                []object       `yaml:"objects"`
+	Churn                  bool           `yaml:"churn"`
+
+	Cleanup             *yaml.Node `yaml:"cleanup"`
+	ErrorOnVerify       *yaml.Node `yaml:"errorOnVerify"`
+	VerifyObjects       *yaml.Node `yaml:"verifyObjects"`
+	PreLoadImages       *yaml.Node `yaml:"preLoadImages"`
+	PreLoadPeriod       *yaml.Node `yaml:"preLoadPeriod"`
+	PreLoadNodeLabels   *yaml.Node `yaml:"preLoadNodeLabels"`
+	SkipIndexing        *yaml.Node `yaml:"skipIndexing"`
+	DefaultMissingKeys  *yaml.Node `yaml:"defaultMissingKeysWithZero"`
+	MetricsClosing      *yaml.Node `yaml:"metricsClosing"`
+	MetricsAggregate    *yaml.Node `yaml:"metricsAggregate"`
+	BeforeCleanup       *yaml.Node `yaml:"beforeCleanup"`
+	ChurnCycles         *yaml.Node `yaml:"churnCycles"`
+	ChurnDuration       *yaml.Node `yaml:"churnDuration"`
+	ChurnPercent        *yaml.Node `yaml:"churnPercent"`
+	ChurnDelay          *yaml.Node `yaml:"churnDelay"`
+	ChurnDeletionPolicy *yaml.Node `yaml:"churnDeletionStrategy"`
+}
+
+type object struct {
+	At             string
+	ObjectTemplate string     `yaml:"objectTemplate"`
+	Replicas       int        `yaml:"replicas" min:"1"`
+	InputVars      *yaml.Node `yaml:"inputVars"`
+	Wait           *yaml.Node `yaml:"wait"`
+	WaitOptions    *yaml.Node `yaml:"waitOptions"`
+	Kind           *yaml.Node `yaml:"kind"`
+}
+
+// kube-burner's own defaults.
+const (
+	defaultQPS  = 5
+	defaultWait = 4 * time.Hour
+)
+
+// Expand is the text of a configuration with {{ }} in it replaced, from the environment.
+func Expand(name string, text []byte, env []string) ([]byte, error) {
+	if !strings.Contains(string(text), "{{") {
+		return text, nil
+	}
+	t, err := gotext.Parse(name, string(text))
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]any{}
+	for _, e := range env {
+		key, value, _ := strings.Cut(e, "=")
+		values[key] = value
+	}
+	out, err := t.Text(values)
+	if err != nil {
+		return nil, fmt.Errorf("%w (the environment has no such variable)", err)
+	}
+	return []byte(out), nil
+}
+
+// Read reads a configuration that Expand has seen. The error lists all that is wrong.
+func Read(name string, text []byte, from Files) (*spec.Load, error) {
+	r := &strict.Reader{File: name}
+	docs := r.Documents(text)
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	if len(docs) != 1 {
+		return nil, fmt.Errorf("%s: want one document with jobs, found %d", name, len(docs))
+	}
+	var c config
+	r.Into(docs[0], &c)
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	l := &spec.Load{Schema: spec.Schema, File: name, Format: "kube-burner"}
+	unused(r, l, "", c.Global, "global", c.MetricsEndpoints, "metricsEndpoints")
+	if len(c.Jobs) == 0 {
+		return nil, fmt.Errorf("%s: there are no jobs", name)
+	}
+	for i := range c.Jobs {
+		readJob(r, l, &c.Jobs[i], from)
+	}
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// unused notes the nodes that are there: pairs of a node and its name.
+func unused(r *strict.Reader, l *spec.Load, job string, pairs ...any) {
+	for i := 0; i < len(pairs); i += 2 {
+		if n := pairs[i].(*yaml.Node); n != nil {
+			l.Notes = append(l.Notes, fmt.Sprintf("%s: %s%s is kube-burner's own, and nothing is made of it", r.At(n), job, pairs[i+1]))
+		}
+	}
+}
+
+func readJob(r *strict.Reader, l *spec.Load, j *job, from Files) {
+	bad := func(format string, args ...any) { r.FaultAt(j.At, "job %s: %w", j.Name, fmt.Errorf(format, args...)) }
+	unused(r, l, "job "+j.Name+": ", j.Cleanup, "cleanup", j.ErrorOnVerify, "errorOnVerify", j.VerifyObjects, "verifyObjects",
+		j.PreLoadImages, "preLoadImages", j.PreLoadPeriod, "preLoadPeriod", j.PreLoadNodeLabels, "preLoadNodeLabels", j.SkipIndexing, "skipIndexing",
+		j.DefaultMissingKeys, "defaultMissingKeysWithZero", j.MetricsClosing, "metricsClosing", j.MetricsAggregate, "metricsAggregate", j.BeforeCleanup, "beforeCleanup")
+	switch {
+	case j.Name == "":
+		bad("it has no name")
+	case j.JobType != "" && j.JobType != "create":
+		bad("jobType %s: only create jobs are read", j.JobType)
+	case j.Churn:
+		bad("churn is not read here: take it out, or say churn: false")
+	case j.Namespace == "":
+		bad("it has no namespace")
+	case len(j.Objects) == 0:
+		bad("it has no objects")
+	}
+	s := spec.Stage{
+		At: j.At, Name: j.Name, Prefix: j.Namespace + "-", Iterations: max(1, j.JobIterations), PerNamespace: max(1, j.IterationsPerNamespace),
+		IfExists: spec.Reuse, Labels: j.NamespaceLabels.Map(), Annotations: j.NamespaceAnnotations.Map(),
+		Rate: j.QPS, Between: j.JobIterationDelay, After: j.JobPause,
+	}
+	if j.QPS == 0 {
+		s.Rate = defaultQPS
+		l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s has no qps: %d a second, as kube-burner", j.At, j.Name, defaultQPS))
+	}
+	if j.NamespacedIterations != nil && !*j.NamespacedIterations {
+		s.Single, s.Prefix = true, j.Namespace
+	}
+	wait := defaultWait
+	if j.MaxWaitTimeout != nil {
+		wait = *j.MaxWaitTimeout
+	}
+	if j.PodWait {
+		s.WaitEach = wait
+	}
+	if j.WaitWhenFinished == nil || *j.WaitWhenFinished {
+		s.Wait = wait
+	}
+	for i := range j.Objects {
+		readObject(r, l, j, &s, &j.Objects[i], from)
+	}
+	l.Stages = append(l.Stages, s)
+}
+
+func readObject(r *strict.Reader, l *spec.Load, j *job, s *spec.Stage, o *object, from Files) {
+	unused(r, l, "job "+j.Name+": ", o.Wait, "wait", o.WaitOptions, "waitOptions", o.Kind, "kind")
+	if o.ObjectTemplate == "" {
+		r.FaultAt(o.At, "an object has no objectTemplate")
+		return
+	}
+	name, text, err := open(r.File, o.ObjectTemplate, from.Read)
+	if err != nil {
+		r.FaultAt(o.At, "%w", err)
+		return
+	}
+	if _, err := gotext.Parse(name, string(text)); err != nil {
+		r.FaultAt(o.At, "%w", err)
+		return
+	}
+	variables := json.RawMessage("{}")
+	if o.InputVars != nil {
+		if o.InputVars.Kind != yaml.MappingNode {
+			r.Fault(o.InputVars, "inputVars: want names and values, found %s", strict.Found(o.InputVars))
+			return
+		}
+		variables = r.JSON(o.InputVars)
+	}
+	s.Groups = append(s.Groups, spec.Group{At: o.At, Name: j.Name, Count: max(1, o.Replicas), Text: string(text), Variables: variables, File: name})
+}
+
+func open(of, name string, read func(string) ([]byte, error)) (string, []byte, error) {
+	if strings.Contains(name, "://") {
+		return "", nil, fmt.Errorf("%s: templates are read from files only", name)
+	}
+	text, err := read(filepath.Clean(name))
+	if errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(name) {
+		beside := filepath.Join(filepath.Dir(of), name)
+		if text, err = read(beside); err == nil {
+			return beside, text, nil
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil, fmt.Errorf("there is no file %s, neither here nor beside %s", name, of)
+	}
+	return filepath.Clean(name), text, err
+}

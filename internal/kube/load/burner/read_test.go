@@ -1,0 +1,101 @@
+package burner
+
+import (
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+)
+
+func read(text string) (notes []string, err error) {
+	l, err := Read("dir/c.yml", []byte(text), Files{Read: files})
+	if err != nil {
+		return nil, err
+	}
+	return l.Notes, nil
+}
+
+func files(name string) ([]byte, error) {
+	if name == "dir/t/pod.yml" {
+		return []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: 'p-{{.Replica}}'}\n"), nil
+	}
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+}
+
+// sample has the shape of kube-burner's own examples.
+const sample = `global:
+  gc: true
+  measurements: [{name: podLatency}]
+metricsEndpoints: []
+jobs:
+- name: density
+  jobIterations: 6
+  iterationsPerNamespace: 4
+  qps: 20
+  burst: 20
+  namespacedIterations: true
+  namespace: density
+  podWait: false
+  waitWhenFinished: true
+  maxWaitTimeout: 2m
+  jobPause: 10s
+  jobIterationDelay: 250ms
+  cleanup: true
+  preLoadImages: false
+  namespaceLabels: {team: a}
+  objects:
+  - objectTemplate: t/pod.yml
+    replicas: 3
+    inputVars: {image: pause, size: 7}
+- {name: two, namespace: one, namespacedIterations: false, waitWhenFinished: false, objects: [{objectTemplate: t/pod.yml}]}
+`
+
+func TestRead(t *testing.T) {
+	l, err := Read("dir/c.yml", []byte(sample), Files{Read: files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := l.Stages[0]
+	if s.Namespaces() != 2 || s.Prefix != "density-" || s.Iterations != 6 || s.PerNamespace != 4 || s.Rate != 20 || s.Wait != 2*time.Minute || s.WaitEach != 0 ||
+		s.After != 10*time.Second || s.Between != 250*time.Millisecond || s.Labels["team"] != "a" || s.Groups[0].Count != 3 || s.Groups[0].Name != "density" || string(s.Groups[0].Variables) != `{"image":"pause","size":7}` {
+		t.Errorf("%+v", s)
+	}
+	if s := l.Stages[1]; s.Namespaces() != 1 || !s.Single || s.Prefix != "one" || s.Iterations != 1 || s.Rate != defaultQPS || s.Wait != 0 || s.Groups[0].Count != 1 {
+		t.Errorf("%+v", s)
+	}
+	if len(l.Notes) != 5 { // global, metricsEndpoints, cleanup, preLoadImages, and no qps
+		t.Errorf("%q", l.Notes)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	for text, want := range map[string]string{
+		"jobs: []": "there are no jobs",
+		"jobs: [{name: a, namespace: n, jobType: delete, objects: [{objectTemplate: t/pod.yml}]}]":  "dir/c.yml:1: job a: jobType delete: only create jobs are read",
+		"jobs: [{name: a, namespace: n, churn: true, objects: [{objectTemplate: t/pod.yml}]}]":      "churn is not read here",
+		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: no.yml}]}]":                      "there is no file no.yml, neither here nor beside dir/c.yml",
+		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: 'https://x/y'}]}]":               "templates are read from files only",
+		"jobs: [{name: a, namespace: n, iterations: 3, objects: []}]":                               `there is no field "iterations"`,
+		"jobs: [{name: a, namespace: n, qps: -1, objects: [{objectTemplate: t/pod.yml}]}]":          "want a number of 0 or more",
+		"jobs: [{name: a, namespace: n, jobIterations: 0, objects: [{objectTemplate: t/pod.yml}]}]": "want a whole number of 1 or more",
+	} {
+		if _, err := read(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\n got %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+func TestExpand(t *testing.T) {
+	text, err := Expand("c.yml", []byte("jobs: {{.COUNT}}"), []string{"COUNT=3"})
+	if err != nil || string(text) != "jobs: 3" {
+		t.Errorf("%s %v", text, err)
+	}
+	if _, err := Expand("c.yml", []byte("a\njobs: {{.NO}}"), nil); err == nil || !strings.Contains(err.Error(), "c.yml:2:") || !strings.Contains(err.Error(), "no such variable") {
+		t.Errorf("%v", err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(sample))
+	f.Fuzz(func(_ *testing.T, text []byte) { _, _ = read(string(text)) })
+}

@@ -1,0 +1,286 @@
+// Package drive carries a plan out: it makes the objects in their order, as many at a time
+// and as fast as the load says, and keeps the journal of it.
+package drive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"fettle.dev/fettle/internal/kube/load/api"
+	"fettle.dev/fettle/internal/kube/load/barrier"
+	"fettle.dev/fettle/internal/kube/load/follow"
+	"fettle.dev/fettle/internal/kube/load/journal"
+	"fettle.dev/fettle/internal/kube/load/plan"
+)
+
+// DefaultInFlight is how many requests are under way at most where nobody says it.
+const DefaultInFlight = 64
+
+// Options of a run.
+type Options struct {
+	// InFlight is how many requests are under way at most.
+	InFlight int
+	// Rate is how many objects are started in a second at most; 0 for no limit.
+	Rate float64
+	// Patience is how long an object is tried while the server does not answer, or asks
+	// to be left alone; 0 for a minute.
+	Patience time.Duration
+	// On is called with each answer, Throttle whenever the server asks to be left alone;
+	// both from many goroutines.
+	On       func(Answer)
+	Throttle func()
+	// Pause, if not nil, is asked before each object; its error ends the run (a brake).
+	Pause func() error
+}
+
+// Answer is what came of the making of one object.
+type Answer struct {
+	Object int
+	// Due is when it was to be asked for, Sent when it was asked for last, End when the
+	// answer was there.
+	Due, Sent, End time.Time
+	Was            journal.Was
+}
+
+// Run is one carrying out.
+type Run struct {
+	Plan    *plan.Plan
+	Server  *api.Server
+	Journal *journal.Journal
+	// State is what the journal said when the run began.
+	State *journal.State
+	// Follower knows how the objects are; it may be nil where nothing is waited for.
+	Follower *follow.Follower
+	Options
+}
+
+// Outcome is what came of a run.
+type Outcome struct {
+	Created, Reused, Failed int
+	// Adopted are those of Created that a killed run had made, and not noted.
+	Adopted int
+	// Before are those that were made before this process went on.
+	Before int
+	// Throttled is how often the server asked to be left alone (429), Retried how often a
+	// request was sent again for any reason.
+	Throttled, Retried int64
+	// Late are objects that were started more than a millisecond after they were due,
+	// because all requests that may be under way were.
+	Late int64
+	// First and Last are when the first and the last object were started.
+	First, Last time.Time
+	// Started is how many were started in between, both included.
+	Started int
+	// NotReady are objects that were not ready at the end, the first of them with why.
+	NotReady int
+	Example  string
+	// Errors are the reasons why objects could not be made, and how many for each.
+	Errors map[string]int
+}
+
+// Rate is how many objects a second were started; 0 where it cannot be told.
+func (o *Outcome) Rate() float64 {
+	if d := o.Last.Sub(o.First).Seconds(); o.Started > 1 && d > 0 {
+		return float64(o.Started-1) / d
+	}
+	return 0
+}
+
+// ErrTooMany says that so many objects could not be made that the run was ended.
+var ErrTooMany = errors.New("too many objects could not be made")
+
+// running is one call of Do.
+type running struct {
+	*Run
+	out      Outcome
+	reserved reserver
+	jobs     chan job
+	workers  int
+	underWay sync.WaitGroup
+	mu       sync.Mutex // of out, where workers write to it
+	// quit ends with what must not go on: the context, the journal, too many failures.
+	quit   context.Context
+	end    context.CancelCauseFunc
+	total  clock
+	pace   clock
+	fresh  bool // something has been made by this process
+	opened *barrier.Server
+
+	throttled, retried, late atomic.Int64
+}
+
+type job struct {
+	object int
+	due    time.Time
+}
+
+// Do carries the plan out. When ctx ends nothing new is begun, and it returns once the
+// answers to what was begun are in the journal. The outcome is there with an error too.
+func (r *Run) Do(ctx context.Context) (*Outcome, error) {
+	if r.InFlight <= 0 {
+		r.InFlight = DefaultInFlight
+	}
+	if r.Patience <= 0 {
+		r.Patience = time.Minute
+	}
+	x := &running{Run: r, jobs: make(chan job)}
+	x.out.Errors = map[string]int{}
+	x.reserved = reserver{journal: r.Journal, upTo: r.State.Reserved, most: r.Plan.Len()}
+	x.quit, x.end = context.WithCancelCause(ctx)
+	defer x.end(nil)
+	err := r.Journal.Begin(journal.Running)
+	for i := 0; i < len(r.Plan.Ops) && err == nil; i++ {
+		err = x.do(i)
+	}
+	close(x.jobs)
+	x.underWay.Wait()
+	x.reserved.wait()
+	if x.opened != nil {
+		err = errors.Join(err, x.opened.Close())
+	}
+	if cause := context.Cause(x.quit); cause != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		err = cause
+	}
+	x.out.Throttled, x.out.Retried, x.out.Late = x.throttled.Load(), x.retried.Load(), x.late.Load()
+	if err == nil {
+		return &x.out, r.Journal.Begin(journal.Ended)
+	}
+	return &x.out, errors.Join(err, r.Journal.Sync())
+}
+
+// do does one operation.
+func (x *running) do(i int) error {
+	op := &x.Plan.Ops[i]
+	switch op.Do {
+	case plan.Create:
+		return x.create(op)
+	case plan.Drain:
+		return x.drain()
+	case plan.Settle:
+		if err := x.drain(); err != nil {
+			return err
+		}
+		if op.Must && !x.fresh {
+			return nil // what was waited for before
+		}
+		return x.settle(op)
+	case plan.Pause:
+		x.pace = clock{}
+		if !x.fresh {
+			return nil
+		}
+		return x.sleep(op.Timeout)
+	case plan.Listen:
+		var err error
+		if x.opened == nil {
+			x.opened, err = barrier.Listen(op.Sync.Address, op.Sync.Port)
+		}
+		return err
+	case plan.Sync:
+		return x.sync(op)
+	}
+	return fmt.Errorf("operation %d is none", op.Do)
+}
+
+func (x *running) sleep(d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-x.quit.Done():
+		return context.Cause(x.quit)
+	}
+}
+
+// create starts the objects of an operation.
+func (x *running) create(op *plan.Op) error {
+	last := -1
+	every := time.Duration(0)
+	if x.Rate > 0 {
+		every = time.Duration(float64(time.Second) / x.Rate)
+	}
+	for i := op.From; i < op.To; i++ {
+		switch was := x.State.Objects[i].Was; was {
+		case journal.Created, journal.Reused:
+			x.out.Before++
+			continue
+		case journal.Gone:
+			return fmt.Errorf("%s was deleted by an undo: this run cannot go on", x.Plan.Describe(i))
+		}
+		if x.Pause != nil {
+			if err := x.Pause(); err != nil {
+				return err
+			}
+		}
+		due := time.Now()
+		if unit := x.Plan.Unit(i); op.Every > 0 && (op.Each || unit != last) {
+			last = unit
+			due = x.pace.due(op.Every)
+		}
+		if every > 0 {
+			if d := x.total.due(every); d.After(due) {
+				due = d
+			}
+		}
+		if wait := time.Until(due); wait > 0 {
+			if err := x.sleep(wait); err != nil {
+				return err
+			}
+		}
+		if err := x.start(i, due); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start hands an object to a worker.
+func (x *running) start(i int, due time.Time) error {
+	if err := x.reserved.cover(i); err != nil {
+		return err
+	}
+	if err := x.quit.Err(); err != nil {
+		return context.Cause(x.quit)
+	}
+	x.underWay.Add(1)
+	select {
+	case x.jobs <- job{i, due}:
+	default:
+		if x.workers < x.InFlight {
+			w := &worker{running: x, lane: x.workers}
+			x.workers++
+			go w.work(job{i, due})
+			break
+		}
+		select {
+		case x.jobs <- job{i, due}:
+		case <-x.quit.Done():
+			x.underWay.Done()
+			return context.Cause(x.quit)
+		}
+	}
+	now := time.Now()
+	if now.Sub(due) > time.Millisecond {
+		x.late.Add(1)
+	}
+	if x.fresh = true; x.out.Started == 0 {
+		x.out.First = now
+	}
+	x.out.Last = now
+	x.out.Started++
+	return nil
+}
+
+// drain waits for the answers to all that was started.
+func (x *running) drain() error {
+	x.underWay.Wait()
+	if x.quit.Err() != nil {
+		return context.Cause(x.quit)
+	}
+	return nil
+}

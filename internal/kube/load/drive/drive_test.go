@@ -1,0 +1,250 @@
+package drive
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/kube/load/api"
+	"fettle.dev/fettle/internal/kube/load/journal"
+	"fettle.dev/fettle/internal/kube/load/plan"
+	"fettle.dev/fettle/internal/kube/load/spec"
+)
+
+// server keeps objects by their path, as an API server does. answer may answer a request
+// before it does: a status other than 0, and whether the object is made all the same.
+type server struct {
+	mu      sync.Mutex
+	objects map[string]json.RawMessage
+	posts   map[string]int
+	answer  func(path string, nth int) (status int, made bool)
+
+	under, most atomic.Int64
+	takes       time.Duration
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n := s.under.Add(1)
+	defer s.under.Add(-1)
+	for most := s.most.Load(); n > most && !s.most.CompareAndSwap(most, n); most = s.most.Load() {
+	}
+	time.Sleep(s.takes)
+	body, _ := io.ReadAll(r.Body)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	say := func(status int, text string) {
+		w.WriteHeader(status)
+		fmt.Fprint(w, text)
+	}
+	switch r.Method {
+	case http.MethodGet:
+		if o, ok := s.objects[r.URL.Path]; ok {
+			say(200, string(o))
+		} else {
+			say(404, `{"reason":"NotFound","message":"not found"}`)
+		}
+	case http.MethodPost:
+		var o struct{ Metadata map[string]any }
+		_ = json.Unmarshal(body, &o)
+		path := fmt.Sprint(r.URL.Path, "/", o.Metadata["name"])
+		s.posts[path]++
+		status, made := 0, true
+		if s.answer != nil {
+			if status, made = s.answer(path, s.posts[path]); status == 0 {
+				made = true
+			}
+		}
+		if _, there := s.objects[path]; there && status == 0 {
+			say(409, `{"reason":"AlreadyExists","message":"already exists"}`)
+			return
+		}
+		if made {
+			o.Metadata["uid"] = fmt.Sprintf("uid-%d", len(s.objects))
+			text, _ := json.Marshal(o)
+			s.objects[path] = []byte(strings.ReplaceAll(string(text), `"Metadata"`, `"metadata"`))
+		}
+		if status != 0 {
+			w.Header().Set("Retry-After", "0")
+			say(status, `{"message":"of the test"}`)
+			return
+		}
+		say(201, string(s.objects[path]))
+	}
+}
+
+// drive runs a load of so many config maps against a server.
+func run(t *testing.T, s *server, count int, change func(*Run, *spec.Load)) (*Outcome, *journal.State, error) {
+	t.Helper()
+	s.objects, s.posts = map[string]json.RawMessage{}, map[string]int{}
+	if s.answer == nil {
+		s.answer = func(string, int) (int, bool) { return 0, true }
+	}
+	h := httptest.NewServer(s)
+	defer h.Close()
+	base, err := url.Parse(h.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{MaxIdleConnsPerHost: 5000}
+	defer transport.CloseIdleConnections()
+	l := &spec.Load{Stages: []spec.Stage{{At: "f:1", Prefix: "n", Iterations: 1, PerNamespace: 1, IfExists: spec.Fail, Groups: []spec.Group{{
+		At: "f:2", File: "t", Count: count, Template: json.RawMessage(`{"kind":"Template","apiVersion":"v1","parameters":[{"name":"IDENTIFIER"}],"objects":[{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"m${IDENTIFIER}"}}]}`),
+	}}}}}
+	r := &Run{Server: api.New(base, transport)}
+	r.Patience = 20 * time.Second
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if change != nil {
+		change(r, l)
+	}
+	if r.Plan, err = plan.Compile(l, "run-1", nil); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	r.State = &journal.State{Objects: make([]journal.Object, r.Plan.Len())}
+	if r.Journal, err = journal.Create(dir, journal.Header{Objects: r.Plan.Len()}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := r.Do(ctx)
+	if closed := r.Journal.Close(); closed != nil {
+		t.Fatal(closed)
+	}
+	state, read := journal.Read(dir)
+	if read != nil {
+		t.Fatal(read)
+	}
+	return out, state, err
+}
+
+// TestTroubles: what the server turns away, loses the answer to, or cannot do yet, is tried
+// again and made once.
+func TestTroubles(t *testing.T) {
+	s := &server{answer: func(path string, nth int) (int, bool) {
+		switch {
+		case nth > 1 || strings.HasSuffix(path, "/n0"):
+			return 0, true
+		case strings.HasSuffix(path, "1"):
+			return 429, false
+		case strings.HasSuffix(path, "2"):
+			return 503, true // made, and the answer is lost
+		case strings.HasSuffix(path, "3"):
+			return 500, false
+		}
+		return 0, true
+	}}
+	out, state, err := run(t, s, 100, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Created != 101 || out.Adopted != 10 || out.Throttled != 10 || out.Retried != 30 || out.Failed != 0 {
+		t.Errorf("%+v", out)
+	}
+	if state.Count(journal.Created) != 101 || state.Phase != journal.Ended || state.Reserved != 101 {
+		t.Errorf("%d in the journal, phase %s, reserved %d", state.Count(journal.Created), state.Phase, state.Reserved)
+	}
+}
+
+// TestFailures: what cannot be made is counted with its reason; too much of it ends the
+// run; a namespace that cannot be made ends it at once.
+func TestFailures(t *testing.T) {
+	out, state, err := run(t, &server{answer: func(path string, _ int) (int, bool) {
+		if strings.HasSuffix(path, "/m7") {
+			return 422, false
+		}
+		return 0, true
+	}}, 100, nil)
+	if err != nil || out.Failed != 1 || out.Errors["the API server answers 422: of the test"] != 1 || state.Objects[8].Was != journal.Failed {
+		t.Errorf("%v %+v", err, out)
+	}
+	out, _, err = run(t, &server{answer: func(path string, _ int) (int, bool) {
+		if strings.Contains(path, "configmaps") {
+			return 403, false
+		}
+		return 0, true
+	}}, 2000, nil)
+	if !errors.Is(err, ErrTooMany) || out.Failed > 300 {
+		t.Errorf("%v %+v", err, out)
+	}
+	s := &server{answer: func(path string, _ int) (int, bool) {
+		if strings.HasSuffix(path, "/n0") {
+			return 403, false
+		}
+		return 0, true
+	}}
+	if _, _, err = run(t, s, 100, nil); err == nil || !strings.Contains(err.Error(), "f:1: Namespace n0") || len(s.posts) != 1 {
+		t.Errorf("%v, %d objects asked for", err, len(s.posts))
+	}
+}
+
+// TestWide: 2,000 requests are under way, and nothing stalls.
+func TestWide(t *testing.T) {
+	s := &server{takes: 200 * time.Millisecond}
+	began := time.Now()
+	out, _, err := run(t, s, 6000, func(r *Run, _ *spec.Load) { r.InFlight = 2000 })
+	if err != nil || out.Created != 6001 {
+		t.Fatalf("%v %+v", err, out)
+	}
+	if most := s.most.Load(); most < 1000 || most > 2000 {
+		t.Errorf("%d requests were under way", most)
+	}
+	t.Logf("%s for 6000 objects of 200 ms, %d under way", time.Since(began), s.most.Load())
+}
+
+// TestRate: the rate is kept by the clock, whatever single answers take.
+func TestRate(t *testing.T) {
+	s := &server{takes: 20 * time.Millisecond}
+	out, _, err := run(t, s, 1000, func(r *Run, _ *spec.Load) { r.Rate = 500 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch rate := out.Rate(); {
+	case math.Abs(rate-500) <= 5:
+	case out.Late > 50:
+		t.Logf("%.1f/s: this machine was busy, %d were late", rate, out.Late)
+	default:
+		t.Errorf("%.1f/s, want 500 within 1 %%", rate)
+	}
+}
+
+func TestClock(t *testing.T) {
+	var c clock
+	first := c.due(2 * time.Millisecond)
+	for i := range 1000 {
+		if at := c.due(2 * time.Millisecond); at.Sub(first) != time.Duration(i+1)*2*time.Millisecond {
+			t.Fatalf("start %d is due after %s", i+1, at.Sub(first))
+		}
+	}
+	c.next = time.Now().Add(-2 * behind)
+	if at := c.due(time.Millisecond); time.Since(at) > time.Second {
+		t.Errorf("what was missed is made up for from %s on", at)
+	}
+}
+
+// TestBrake: what the brake says ends the run, and what was begun is in the journal.
+func TestBrake(t *testing.T) {
+	s := &server{}
+	n := 0
+	stop := errors.New("the cluster suffers")
+	out, state, err := run(t, s, 1000, func(r *Run, _ *spec.Load) {
+		r.Pause = func() error {
+			if n++; n > 100 {
+				return stop
+			}
+			return nil
+		}
+	})
+	if !errors.Is(err, stop) || out.Created != 100 || state.Count(journal.Created) != 100 || state.Phase != journal.Running {
+		t.Errorf("%v %+v %s", err, out, state.Phase)
+	}
+}

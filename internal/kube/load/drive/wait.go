@@ -1,0 +1,95 @@
+package drive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"fettle.dev/fettle/internal/kube/load/follow"
+	"fettle.dev/fettle/internal/kube/load/journal"
+	"fettle.dev/fettle/internal/kube/load/plan"
+)
+
+// settle waits until objects are ready.
+func (x *running) settle(op *plan.Op) error {
+	x.pace = clock{}
+	keys := x.keys(op)
+	if len(keys) == 0 {
+		return nil
+	}
+	if x.Follower == nil {
+		return errors.New("nobody follows the objects")
+	}
+	left := x.Follower.Until(x.quit, keys, op.Timeout)
+	if x.quit.Err() != nil {
+		return context.Cause(x.quit)
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	example := left[0].String()
+	if why := x.Follower.Why(left[0]); why != "" {
+		example += " (" + why + ")"
+	}
+	if op.Must {
+		return fmt.Errorf("%s: after %s %d of %d are not ready, %s among them", op.At, op.Timeout, len(left), len(keys), example)
+	}
+	x.out.NotReady, x.out.Example = len(left), example
+	return nil
+}
+
+// keys are the objects of an operation that take a while, but those that could not be made.
+func (x *running) keys(op *plan.Op) []follow.Key {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var keys []follow.Key
+	for i := op.From; i < op.To; i++ {
+		if kind := x.Plan.Kind(i).Kind; follow.Takes(kind) && x.State.Objects[i].Was != journal.Failed {
+			keys = append(keys, follow.Key{Kind: kind, Namespace: x.Plan.Namespace(i), Name: x.Plan.Name(i)})
+		}
+	}
+	return keys
+}
+
+// sync is a synchronisation.
+func (x *running) sync(op *plan.Op) error {
+	if err := x.drain(); err != nil {
+		return err
+	}
+	if !x.fresh {
+		return nil
+	}
+	spaces, pods := map[string]bool{}, 0
+	for i := op.From; i < op.To; i++ {
+		if space := x.Plan.Namespace(i); space != "" {
+			spaces[space] = true
+		}
+		n, _ := x.Plan.Pods(i)
+		pods += n
+	}
+	s := op.Sync
+	fail := func(err error) error {
+		if err != nil {
+			err = fmt.Errorf("%s: sync: %w", op.At, err)
+		}
+		return err
+	}
+	if s.Server && x.opened != nil {
+		b := x.opened
+		x.opened = nil
+		b.Expect(pods)
+		err := b.Wait(x.quit, s.Timeout)
+		if err = errors.Join(err, b.Close()); err != nil {
+			return fail(err)
+		}
+	}
+	if s.Running {
+		if err := x.Follower.Phase(x.quit, spaces, pods, s.Selectors, s.Timeout, "Running"); err != nil {
+			return fail(err)
+		}
+	}
+	if s.Succeeded {
+		return fail(x.Follower.Phase(x.quit, spaces, pods, s.Selectors, s.Timeout, "Succeeded"))
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+package drive
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/kube/load/api"
+	"fettle.dev/fettle/internal/kube/load/journal"
+	"fettle.dev/fettle/internal/kube/load/plan"
+	"fettle.dev/fettle/internal/kube/load/spec"
+)
+
+// worker sends one request at a time.
+type worker struct {
+	*running
+	lane         int
+	body, answer []byte
+}
+
+func (w *worker) work(first job) {
+	w.one(first)
+	for j := range w.jobs {
+		w.one(j)
+	}
+}
+
+// one makes an object. What was begun is seen to its end, also when the run is ended in
+// the meantime, so that the journal knows of it.
+func (w *worker) one(j job) {
+	defer w.underWay.Done()
+	a := Answer{Object: j.object, Due: j.due}
+	uid, adopted, err := w.make(j.object, &a)
+	a.End = time.Now()
+	switch {
+	case err == nil:
+		if a.Was == journal.Reused {
+			w.Journal.Reused(j.object, uid)
+		} else {
+			w.Journal.Created(j.object, uid)
+		}
+	case w.quit.Err() != nil && errors.Is(err, errCut):
+		return // nothing is known of it: the journal has it as reserved
+	default:
+		a.Was = journal.Failed
+		w.Journal.Failed(j.object, err.Error())
+	}
+	w.count(j.object, a.Was, adopted, err)
+	if w.On != nil {
+		w.On(a)
+	}
+	if err := w.Journal.Err(); err != nil {
+		w.end(err)
+	}
+}
+
+// errCut says that an object was given up because the run ended.
+var errCut = errors.New("the run ended")
+
+// Too many failures end a run: this share of what was tried, and at least so many.
+const (
+	tooMany      = 50
+	tooManyShare = 0.1
+)
+
+func (w *worker) count(i int, was journal.Was, adopted bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.State.Objects[i].Was = was
+	o := &w.out
+	switch was {
+	case journal.Created:
+		o.Created++
+		if adopted {
+			o.Adopted++
+		}
+	case journal.Reused:
+		o.Reused++
+	default:
+		o.Failed++
+		text := err.Error()
+		if _, known := o.Errors[text]; known || len(o.Errors) < 20 {
+			o.Errors[text]++
+		} else {
+			o.Errors["others"]++
+		}
+		if _, space := w.Plan.StageSpace(i); space {
+			w.end(fmt.Errorf("%s: %s: %s", w.Plan.At(i), w.Plan.Describe(i), text))
+		}
+		if o.Failed >= tooMany && float64(o.Failed) > tooManyShare*float64(o.Created+o.Reused+o.Failed) {
+			w.end(fmt.Errorf("%w: %d of %d; the last one: %s: %s", ErrTooMany, o.Failed, o.Created+o.Reused+o.Failed, w.Plan.Describe(i), text))
+		}
+	}
+}
+
+// make sends the object until it is there, or cannot be.
+func (w *worker) make(i int, a *Answer) (uid string, adopted bool, err error) {
+	kind := w.Plan.Kind(i)
+	space := w.Plan.Namespace(i)
+	path := kind.Path(space)
+	w.body = w.Plan.Body(i, w.body[:0])
+	began, pause := time.Now(), 20*time.Millisecond
+	// The request is not cut off when the run is: it may have been done all the same.
+	ctx := context.WithoutCancel(w.quit)
+	for {
+		a.Sent = time.Now()
+		answer, err := w.Server.Do(ctx, w.lane/api.PerLane, http.MethodPost, path, w.body, w.answer)
+		wait := pause
+		switch {
+		case err != nil: // no answer
+		case answer.Status == http.StatusCreated || answer.Status == http.StatusOK || answer.Status == http.StatusAccepted:
+			w.answer = answer.Body
+			a.Was = journal.Created
+			uid, err := uidOf(answer.Body)
+			return uid, false, err
+		case answer.Status == http.StatusConflict:
+			uid, was, again, err := w.there(ctx, i, path)
+			if !again {
+				a.Was = was
+				return uid, was == journal.Created, err
+			}
+			wait = max(wait, 200*time.Millisecond)
+		case answer.Status == http.StatusTooManyRequests:
+			w.throttled.Add(1)
+			if w.Throttle != nil {
+				w.Throttle()
+			}
+			wait = max(wait, answer.After)
+		case answer.Status >= 500, notYet(answer):
+			wait = max(wait, answer.After)
+		default:
+			return "", false, answer.Err()
+		}
+		if err == nil {
+			err = answer.Err()
+		}
+		if time.Since(began)+wait > w.Patience {
+			return "", false, fmt.Errorf("given up after %s: %w", time.Since(began).Round(time.Second), err)
+		}
+		w.retried.Add(1)
+		select {
+		case <-time.After(wait):
+		case <-w.quit.Done():
+			return "", false, errCut
+		}
+		pause = min(2*pause, 5*time.Second)
+	}
+}
+
+// notYet says that an object cannot be made before another one of the load is there, which
+// is on its way: a pod before its service account, which a controller makes for each new
+// namespace, and anything before its namespace.
+func notYet(a api.Answer) bool {
+	if a.Status != http.StatusForbidden && a.Status != http.StatusNotFound {
+		return false
+	}
+	text := string(a.Body)
+	return a.Status == http.StatusForbidden && strings.Contains(text, "serviceaccount") && strings.Contains(text, "not found") ||
+		a.Status == http.StatusNotFound && strings.Contains(text, `namespaces \"`)
+}
+
+func uidOf(body []byte) (string, error) {
+	var o struct{ Metadata struct{ UID string } }
+	if err := json.Unmarshal(body, &o); err != nil || o.Metadata.UID == "" {
+		return "", errors.New("the server's answer has no uid")
+	}
+	return o.Metadata.UID, nil
+}
+
+// there looks at an object whose name is taken: by this run before it was killed, by
+// somebody else, or by one that is about to go.
+func (w *worker) there(ctx context.Context, i int, path string) (uid string, was journal.Was, again bool, err error) {
+	m, err := w.Server.Metadata(ctx, w.lane/api.PerLane, path+"/"+w.Plan.Name(i))
+	switch ifExists, space := w.Plan.StageSpace(i); {
+	case api.IsStatus(err, http.StatusNotFound):
+		return "", journal.Failed, true, nil
+	case err != nil:
+		return "", journal.Failed, true, nil // asked again with the next conflict
+	case m.DeletionTimestamp != "":
+		return "", journal.Failed, true, nil
+	case Ours(w.Plan, i, m):
+		return m.UID, journal.Created, false, nil
+	case space && ifExists == spec.Reuse:
+		return m.UID, journal.Reused, false, nil
+	}
+	return "", journal.Failed, false, fmt.Errorf("%s is there already, and not of this run", w.Plan.Kind(i).Kind)
+}
+
+// Ours says that an object was made by the run of a plan, as its object i.
+func Ours(p *plan.Plan, i int, m api.Metadata) bool {
+	return m.Labels[plan.RunLabel] == p.Run && m.Annotations[plan.ObjectNote] == fmt.Sprint(i) && m.Name == p.Name(i)
+}

@@ -1,0 +1,336 @@
+// Package load runs cluster loads: it reads what is asked for, plans it against what the
+// cluster has, makes it, goes on with it after a crash, and takes it back.
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"fettle.dev/fettle/internal/kube/load/api"
+	"fettle.dev/fettle/internal/kube/load/drive"
+	"fettle.dev/fettle/internal/kube/load/follow"
+	"fettle.dev/fettle/internal/kube/load/journal"
+	"fettle.dev/fettle/internal/kube/load/observe"
+	"fettle.dev/fettle/internal/kube/load/plan"
+	"fettle.dev/fettle/internal/kube/load/spec"
+	"fettle.dev/fettle/internal/kube/load/store"
+	"fettle.dev/fettle/internal/kube/load/undo"
+)
+
+// Refused says that a guard rail stopped what was asked for, before anything was changed.
+type Refused struct {
+	Err  error
+	Hint string
+}
+
+func (r *Refused) Error() string { return r.Err.Error() }
+func (r *Refused) Unwrap() error { return r.Err }
+
+func refuse(hint, format string, args ...any) error {
+	return &Refused{fmt.Errorf(format, args...), hint}
+}
+
+// Cluster is where loads are run.
+type Cluster struct {
+	Server *api.Server
+	Store  store.Store
+	// Now is the time by which runs are named; nil for the clock.
+	Now func() time.Time
+}
+
+// Options of a run, beside what its load says. Zero values leave that as it is.
+type Options struct {
+	InFlight int
+	Rate     float64
+	// On is called with each answer.
+	On func(drive.Answer)
+	// NoBrake lets a run go on whatever becomes of the cluster. QuotaBytes is etcd's quota,
+	// of which the brake keeps some free; 0 for not looking at it.
+	NoBrake    bool
+	QuotaBytes int64
+	// Begun is called when the run has its name and its plan, before anything is made.
+	Begun func(id string, p *plan.Plan, before *journal.State)
+	// Pod is called when a pod is first seen to be scheduled or ready.
+	Pod func(k follow.Key, what string, at time.Time)
+}
+
+// Result is what came of a run.
+type Result struct {
+	*drive.Outcome
+	// Servers is what the API server's metrics say of it; nil where they cannot be read.
+	Servers *observe.Servers
+	// Blind is what of the cluster could not be looked at, and why; "" for nothing.
+	Blind string
+}
+
+// Plan compiles a load against the kinds that the cluster has.
+func (c *Cluster) Plan(ctx context.Context, l *spec.Load, run string) (*plan.Plan, plan.Kinds, error) {
+	versions, err := plan.Versions(l)
+	if err != nil {
+		return nil, nil, err
+	}
+	kinds, err := c.Server.Discover(ctx, versions)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := plan.Compile(l, run, kinds)
+	return p, kinds, err
+}
+
+// Run makes a load. The outcome is there as soon as something may have been made, with an
+// error too; id is "" as long as nothing was.
+func (c *Cluster) Run(ctx context.Context, l *spec.Load, o Options) (id string, out *Result, err error) {
+	now := time.Now
+	if c.Now != nil {
+		now = c.Now
+	}
+	name := store.NewID(now())
+	p, kinds, err := c.Plan(ctx, l, name)
+	if err != nil {
+		return "", nil, err
+	}
+	if len(p.Missing) > 0 {
+		return "", nil, refuse("kubectl fettle load plan shows what the load wants", "the cluster has no %s: nothing was made", Lacks(p.Missing))
+	}
+	cluster, err := c.Server.Cluster(ctx)
+	if err != nil {
+		return "", nil, fmt.Errorf("the namespace kube-system, by which the cluster is known: %w", err)
+	}
+	if err := c.preflight(ctx, p, cluster); err != nil {
+		return "", nil, err
+	}
+	r := &store.Run{ID: name, Load: l, Kinds: kinds, InFlight: o.InFlight, Rate: o.Rate}
+	j, err := c.Store.Create(r, journal.Header{Run: name, Began: now().UTC(), Server: c.Server.Base(), Cluster: cluster, File: l.File, Objects: p.Len(), Plan: p.Sum()})
+	if err != nil {
+		return "", nil, err
+	}
+	out, err = c.drive(ctx, r, p, j, &journal.State{Objects: make([]journal.Object, p.Len())}, o)
+	return name, out, errors.Join(err, j.Close())
+}
+
+// Lacks lists missing kinds.
+func Lacks(missing []plan.Missing) string {
+	var all []string
+	for _, m := range missing {
+		all = append(all, m.Kind+" of "+m.APIVersion)
+	}
+	return strings.Join(all, ", ")
+}
+
+// Resume goes on with a run: it makes what is missing.
+func (c *Cluster) Resume(ctx context.Context, id string, o Options) (*Result, error) {
+	r, p, j, state, err := c.open(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if state.Phase == journal.Undoing || state.Phase == journal.Undone {
+		return nil, errors.Join(refuse("run the file anew", "the run %s has been undone, or the undo has begun", id), j.Close())
+	}
+	if o.InFlight == 0 {
+		o.InFlight = r.InFlight
+	}
+	if o.Rate == 0 {
+		o.Rate = r.Rate
+	}
+	out, err := c.drive(ctx, r, p, j, state, o)
+	return out, errors.Join(err, j.Close())
+}
+
+// open opens a run of this cluster.
+func (c *Cluster) open(ctx context.Context, id string) (*store.Run, *plan.Plan, *journal.Journal, *journal.State, error) {
+	r, j, state, err := c.Store.Open(id)
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	fail := func(err error) (*store.Run, *plan.Plan, *journal.Journal, *journal.State, error) {
+		return nil, nil, nil, nil, errors.Join(err, j.Close())
+	}
+	cluster, err := c.Server.Cluster(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	if cluster != state.Header.Cluster {
+		return fail(refuse("name its kubeconfig or context", "the run %s was made on another cluster (%s), not on %s", id, state.Header.Server, c.Server.Base()))
+	}
+	p, err := plan.Compile(r.Load, id, r.Kinds)
+	if err != nil {
+		return fail(err)
+	}
+	if p.Len() != state.Header.Objects || p.Sum() != state.Header.Plan {
+		return fail(fmt.Errorf("the plan of the run %s cannot be made again as it was: another version of this program has made it", id))
+	}
+	return r, p, j, state, nil
+}
+
+func (c *Cluster) drive(ctx context.Context, r *store.Run, p *plan.Plan, j *journal.Journal, state *journal.State, o Options) (*Result, error) {
+	if o.Begun != nil {
+		o.Begun(r.ID, p, state)
+	}
+	follower, end, err := c.follow(ctx, p, o)
+	if err != nil {
+		return &Result{Outcome: &drive.Outcome{}}, err
+	}
+	defer end()
+	d := &drive.Run{
+		Plan: p, Server: c.Server, Journal: j, State: state, Follower: follower,
+		Options: drive.Options{InFlight: o.InFlight, Rate: o.Rate, On: o.On},
+	}
+	if d.InFlight == 0 {
+		d.InFlight = r.Load.InFlight
+	}
+	if d.Rate == 0 {
+		d.Rate = r.Load.Rate
+	}
+	before, blind := observe.Scrape(ctx, c.Server)
+	brake := &observe.Brake{Server: c.Server, QuotaBytes: o.QuotaBytes}
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	if !o.NoBrake {
+		d.Pause = brake.Check
+		d.Throttle = func() { brake.Throttled.Add(1) }
+		d.On = func(a drive.Answer) {
+			brake.Answered.Add(1)
+			if o.On != nil {
+				o.On(a)
+			}
+		}
+		watch.Go(func() { brake.Watch(watching, before) })
+	}
+	out, err := d.Do(ctx)
+	stop()
+	watch.Wait()
+	x := &Result{Outcome: out, Blind: brake.Blind()}
+	if blind == nil && ctx.Err() == nil {
+		var after *observe.Sample
+		if after, blind = observe.Scrape(ctx, c.Server); blind == nil {
+			x.Servers = observe.Compare(before, after)
+		}
+	}
+	if blind != nil && x.Blind == "" {
+		x.Blind = "the API server's metrics: " + blind.Error()
+	}
+	return x, err
+}
+
+// follow watches what takes a while, where the plan has such.
+func (c *Cluster) follow(ctx context.Context, p *plan.Plan, o Options) (*follow.Follower, func(), error) {
+	var kinds []plan.Kind
+	pods := false
+	for _, k := range p.Kinds {
+		if follow.Takes(k.Kind) {
+			kinds = append(kinds, k)
+			pods = true
+		}
+	}
+	pod := plan.Kind{APIVersion: "v1", Kind: "Pod", Resource: "pods", Namespaced: true}
+	if pods && !slices.Contains(kinds, pod) {
+		kinds = append(kinds, pod)
+	}
+	labels := slices.ContainsFunc(p.Ops, func(op plan.Op) bool { return op.Sync != nil })
+	ctx, cancel := context.WithCancel(ctx)
+	f := follow.New(c.Server, p.Run, follow.Options{Labels: labels, On: o.Pod})
+	if err := f.Start(ctx, kinds); err != nil {
+		cancel()
+		f.Wait()
+		return nil, nil, fmt.Errorf("what is made cannot be watched: %w", err)
+	}
+	return f, func() { cancel(); f.Wait() }, nil
+}
+
+// Undo takes a run back. on is called with how far it is; it may be nil.
+func (c *Cluster) Undo(ctx context.Context, id string, on func(done, all int)) (*undo.Outcome, error) {
+	_, p, j, state, err := c.open(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if state.Phase == journal.Undone {
+		return &undo.Outcome{}, j.Close()
+	}
+	var mu sync.Mutex
+	u := &undo.Undo{Plan: p, Server: c.Server, Journal: j, State: state, On: func(done, all int) {
+		if mu.Lock(); on != nil {
+			on(done, all)
+		}
+		mu.Unlock()
+	}}
+	out, err := u.Do(ctx)
+	return out, errors.Join(err, j.Close())
+}
+
+// preflight looks for namespaces that are there already, before anything is made, and
+// removes those of earlier runs where the load says so.
+func (c *Cluster) preflight(ctx context.Context, p *plan.Plan, cluster string) error {
+	want := map[string]string{}
+	for i := range p.Len() {
+		if ifExists, space := p.StageSpace(i); space && ifExists != spec.Reuse {
+			want[p.Name(i)] = ifExists
+		}
+	}
+	if len(want) == 0 {
+		return nil
+	}
+	there, err := c.namespaces(ctx)
+	if err != nil {
+		return err
+	}
+	uids := map[string]bool{}
+	for name, how := range want {
+		uid, is := there[name]
+		if is && how == spec.Fail {
+			return refuse("ifexists: reuse uses it, and leaves what is in it", "the namespace %s is there already: nothing was made", name)
+		}
+		if is {
+			uids[uid] = true
+		}
+	}
+	if len(uids) == 0 {
+		return nil
+	}
+	by, err := c.Store.Owns(cluster, uids)
+	if err != nil {
+		return err
+	}
+	runs := map[string]bool{}
+	for name, how := range want {
+		uid, is := there[name]
+		if !is || how != spec.Delete {
+			continue
+		}
+		run := by[uid]
+		if run == "" {
+			return refuse("delete it yourself, or say ifexists: reuse", "the namespace %s is there, and no run of fettle's has made it: ifexists: delete does not delete it, and nothing was made", name)
+		}
+		runs[run] = true
+	}
+	for run := range runs {
+		if _, err := c.Undo(ctx, run, nil); err != nil {
+			return fmt.Errorf("the run %s, whose namespaces are in the way (ifexists: delete), cannot be undone: %w", run, err)
+		}
+	}
+	return nil
+}
+
+// namespaces are those that there are, and their uids.
+func (c *Cluster) namespaces(ctx context.Context) (map[string]string, error) {
+	var page struct {
+		Items []struct{ Metadata api.Metadata }
+	}
+	if err := c.Server.GetMetadata(ctx, "/api/v1/namespaces", &page); err != nil {
+		var e *api.Error
+		if errors.As(err, &e) && e.Status == http.StatusForbidden {
+			return map[string]string{}, nil // each is told of when it is made
+		}
+		return nil, err
+	}
+	all := map[string]string{}
+	for _, i := range page.Items {
+		all[i.Metadata.Name] = i.Metadata.UID
+	}
+	return all, nil
+}

@@ -1,0 +1,107 @@
+package measure
+
+import (
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/kube/load/drive"
+	"fettle.dev/fettle/internal/load/meter"
+	"fettle.dev/fettle/internal/load/threshold"
+)
+
+// Gate is a threshold of a run: "create p99 < 1s", "scheduled p50 < 100ms", "ready p99 <
+// 5s", "errors < 1%", "rate > 450/s".
+type Gate struct {
+	of   string // create, scheduled, ready; "" for the run's own
+	gate *threshold.Gate
+}
+
+// Defaults are Kubernetes' own objectives, of which a run is judged where it has none: of
+// a call that changes one object 1 s at the 99th percentile, of a pod without state whose
+// image is there 5 s until it runs (kubernetes/community, sig-scalability/slos).
+func Defaults() []*Gate {
+	var all []*Gate
+	for _, text := range []string{"create p99 <= 1s", "ready p99 <= 5s"} {
+		g, err := ParseGate(text)
+		if err != nil {
+			panic(err) // they are written above
+		}
+		all = append(all, g)
+	}
+	return all
+}
+
+// ParseGate reads one.
+func ParseGate(text string) (*Gate, error) {
+	of, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
+	switch of {
+	case "create", "scheduled", "ready":
+	default:
+		of, rest = "", text
+	}
+	g, err := threshold.Parse(rest)
+	if err != nil {
+		return nil, fmt.Errorf("%w; before a time stands of what: create, scheduled or ready", err)
+	}
+	switch {
+	case g.Observed():
+		return nil, fmt.Errorf("%q: nobody observes the servers here: want create, scheduled or ready with a percentile, errors or rate", text)
+	case of == "" && g.Wants() > 0:
+		return nil, fmt.Errorf("%q: of what? want create, scheduled or ready before it", text)
+	case of != "" && g.Wants() == 0:
+		return nil, fmt.Errorf("%q: %s is of the whole run: leave out %s", text, g.Asks(), of)
+	}
+	return &Gate{of, g}, nil
+}
+
+// Result is what came of a gate.
+type Result struct {
+	Gate    string `json:"gate"`
+	Met     bool   `json:"met"`
+	Unknown bool   `json:"unknown,omitempty"`
+	Text    string `json:"text"`
+}
+
+// Judge says whether the gates are met.
+func (m *Meter) Judge(gates []*Gate, out *drive.Outcome) []Result {
+	all := []Result{}
+	for _, g := range gates {
+		d := m.create
+		switch g.of {
+		case "scheduled":
+			d = m.scheduled
+		case "ready":
+			d = m.ready
+		}
+		r := g.gate.Judge(measured{d, d.Times(), out})
+		name := r.Gate
+		if g.of != "" {
+			name = g.of + " " + name
+		}
+		all = append(all, Result{name, r.Met, r.Unknown, r.Text})
+	}
+	return all
+}
+
+// measured is what a gate asks.
+type measured struct {
+	d   *meter.Distribution
+	t   meter.Times
+	out *drive.Outcome
+}
+
+func (m measured) Percentile(p float64) float64 { return m.d.Percentile(p) }
+func (m measured) MeanS() float64               { return m.t.MeanS }
+func (m measured) MaxS() float64                { return m.t.MaxS }
+func (m measured) Latencies() int64             { return m.t.N }
+func (m measured) Rate() float64                { return m.out.Rate() }
+
+func (m measured) Errors() float64 {
+	all := m.out.Created + m.out.Reused + m.out.Failed
+	if all == 0 {
+		return 0
+	}
+	return float64(m.out.Failed) / float64(all)
+}
+
+func (m measured) Observed(string) (float64, bool) { return 0, false }

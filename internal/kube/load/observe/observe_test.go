@@ -1,0 +1,120 @@
+package observe
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/kube/load/api"
+)
+
+// metrics are those of a server after so many calls that took less than 50 ms, and so many
+// between one second and two.
+func metrics(quick, slow int) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, "# HELP apiserver_request_duration_seconds x")
+	for _, x := range []struct {
+		le string
+		n  int
+	}{{"0.05", quick}, {"1", quick}, {"2", quick + slow}, {"+Inf", quick + slow}} {
+		fmt.Fprintf(&b, `apiserver_request_duration_seconds_bucket{component="apiserver",dry_run="",group="",le="%s",resource="configmaps",scope="resource",subresource="",verb="POST",version="v1"} %d`+"\n", x.le, x.n)
+		fmt.Fprintf(&b, `apiserver_request_duration_seconds_bucket{le="%s",resource="pods",scope="resource",subresource="log",verb="GET"} %d`+"\n", x.le, x.n)
+		fmt.Fprintf(&b, `apiserver_request_duration_seconds_bucket{le="%s",resource="pods",scope="cluster",subresource="",verb="WATCH"} %d`+"\n", x.le, x.n)
+		fmt.Fprintf(&b, `etcd_request_duration_seconds_bucket{operation="create",type="a\"b",le="%s"} %d`+"\n", x.le, x.n)
+	}
+	fmt.Fprintf(&b, "apiserver_flowcontrol_rejected_requests_total{reason=\"queue-full\"} %d\n", slow)
+	fmt.Fprintf(&b, "apiserver_storage_size_bytes{storage_cluster_id=\"etcd-0\"} %d\n", 1000*(quick+slow))
+	return b.String()
+}
+
+func sample(t *testing.T, quick, slow int) *Sample {
+	t.Helper()
+	x, err := Parse(strings.NewReader(metrics(quick, slow)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func TestCompare(t *testing.T) {
+	s := Compare(sample(t, 1000, 500), sample(t, 1990, 510))
+	if len(s.Calls) != 1 {
+		t.Fatalf("%+v", s.Calls)
+	}
+	c := s.Calls[0]
+	// 990 of 1000 are below 50 ms: the 99th percentile is there.
+	if c.N != 1000 || c.Verdict != "met" || math.Abs(c.P99S-0.05) > 1e-9 || math.Abs(c.P50S-0.05*500/990) > 1e-9 || c.Resource != "configmaps" {
+		t.Errorf("%+v", c)
+	}
+	if s.Rejected != 10 || s.GrownBytes != 1_000_000 || s.EtcdN != 1000 {
+		t.Errorf("%+v", s)
+	}
+	s = Compare(sample(t, 1000, 500), sample(t, 1000, 1000))
+	if c := s.Calls[0]; c.Verdict != "missed" || c.P99S < 1.9 || len(s.Missed()) != 1 {
+		t.Errorf("%+v", c)
+	}
+	if s := Compare(sample(t, 10, 5), sample(t, 10, 300)); s.Calls[0].Verdict != "cannot tell" {
+		t.Errorf("of 295 calls: %+v", s.Calls)
+	}
+	// A server that began anew has counted less than before.
+	if s := Compare(sample(t, 1000, 500), sample(t, 10, 0)); len(s.Calls) != 0 {
+		t.Errorf("%+v", s.Calls)
+	}
+}
+
+// TestBrake: each of the brake's reasons ends a run, and a cluster that is well does not.
+func TestBrake(t *testing.T) {
+	for want, set := range map[string]func(*Brake, *looking, *server){
+		"":                                       func(*Brake, *looking, *server) {},
+		"turned away 60 of 200 requests":         func(b *Brake, _ *looking, _ *server) { b.Throttled.Store(60); b.Answered.Store(140) },
+		"calls of the API server to etcd":        func(_ *Brake, l *looking, s *server) { l.slow = 1; s.slow = 900 },
+		"etcd's database has":                    func(b *Brake, _ *looking, _ *server) { b.QuotaBytes = 1_300_000 },
+		"1 of 2 nodes are not Ready any more, b": func(_ *Brake, _ *looking, s *server) { s.b = "Unknown" },
+	} {
+		s := &server{b: "True"}
+		http := httptest.NewServer(s)
+		base, err := url.Parse(http.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &Brake{Server: api.New(base, http.Client().Transport), QuotaBytes: 1 << 30}
+		l := looking{last: sample(t, 1000, 0)}
+		if l.ready, l.err = b.ready(t.Context()); l.err != nil {
+			t.Fatal(l.err)
+		}
+		set(b, &l, s)
+		b.look(t.Context(), &l)
+		http.Close()
+		if err := b.Check(); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v", want, err)
+		}
+	}
+}
+
+type server struct {
+	slow int
+	b    string
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/metrics" {
+		fmt.Fprint(w, metrics(1100, s.slow))
+		return
+	}
+	fmt.Fprintf(w, `{"items":[{"metadata":{"name":"a"},"status":{"conditions":[{"type":"Ready","status":"True"}]}},{"metadata":{"name":"b"},"status":{"conditions":[{"type":"Ready","status":"%s"}]}}]}`, s.b)
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(metrics(3, 4)))
+	f.Add([]byte(`apiserver_request_duration_seconds_bucket{verb="\`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		x, err := Parse(strings.NewReader(string(text)))
+		if err == nil {
+			Compare(&Sample{}, x)
+		}
+	})
+}

@@ -1,0 +1,358 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/kube/load/gotext"
+	"fettle.dev/fettle/internal/kube/load/skeleton"
+	"fettle.dev/fettle/internal/kube/load/spec"
+	"fettle.dev/fettle/internal/kube/load/template"
+)
+
+// The variables of each object; those that are generated come behind them.
+const (
+	varReplica = iota
+	varIteration
+	varObject
+	varFirstGenerated
+)
+
+// body is one of the objects that a group makes for each replica.
+type body struct {
+	kind      Kind
+	name      *skeleton.Skeleton
+	namespace *skeleton.Skeleton // nil for that of the iteration
+	text      *skeleton.Skeleton
+	// pods is how many pods it will have; perNode says that it has one on each node.
+	pods    int
+	perNode bool
+}
+
+// group is a compiled one.
+type group struct {
+	of *spec.Group
+	// make are the objects for the values of the variables.
+	make      func(values []string) ([]map[string]any, error)
+	generated []generated
+	// bodies are those of every replica where these differ in texts alone; each, for each
+	// iteration and replica, where they do not.
+	bodies []body
+	each   [][]body
+}
+
+type generated struct {
+	parameter string
+	generate  func(number func() uint64) string
+}
+
+// compiler is one call of Compile.
+type compiler struct {
+	load  *spec.Load
+	run   string
+	kinds Kinds
+	// missing are kinds that the server has not, with where they are asked for.
+	missing []Missing
+	notes   []string
+}
+
+// source makes the function that makes the objects of a group.
+func (c *compiler) source(g *spec.Group) (*group, error) {
+	out := &group{of: g}
+	switch {
+	case g.Pod != nil || g.Manifest != nil:
+		text := g.Manifest
+		if g.Pod != nil {
+			text = g.Pod
+		}
+		out.make = func(values []string) ([]map[string]any, error) {
+			o, err := decode(text)
+			if err != nil {
+				return nil, err
+			}
+			if g.Pod != nil {
+				metadata(o)["name"] = g.Name + "-pod-" + values[varReplica]
+			}
+			return []map[string]any{o}, nil
+		}
+	case g.Template != nil:
+		t, err := template.Parse(g.File, g.Template)
+		if err != nil {
+			return nil, err
+		}
+		names := t.Generated(g.Parameters)
+		_, chosen := g.Parameters[identifier]
+		if t.Has(identifier) && !chosen {
+			names = slices.DeleteFunc(names, func(n string) bool { return n == identifier })
+		}
+		for _, name := range names {
+			out.generated = append(out.generated, generated{name, func(number func() uint64) string {
+				return t.Values(g.Parameters, func(string) func() uint64 { return number })[name]
+			}})
+		}
+		out.make = func(values []string) ([]map[string]any, error) {
+			given := map[string]string{}
+			for name, value := range g.Parameters {
+				given[name] = value
+			}
+			if t.Has(identifier) && !chosen {
+				given[identifier] = values[varReplica]
+			}
+			for i, name := range names {
+				given[name] = values[varFirstGenerated+i]
+			}
+			return t.Process(t.Values(given, func(string) func() uint64 { return func() uint64 { return 0 } })), nil
+		}
+	case g.Text != "":
+		t, err := gotext.Parse(g.File, g.Text)
+		if err != nil {
+			return nil, err
+		}
+		var variables map[string]any
+		if err := json.Unmarshal(g.Variables, &variables); err != nil && len(g.Variables) > 0 {
+			return nil, err
+		}
+		out.make = func(values []string) ([]map[string]any, error) {
+			all := map[string]any{"UUID": c.run, "RunID": c.run, "JobName": g.Name}
+			for name, value := range variables {
+				all[name] = value
+			}
+			all["Replica"], _ = strconv.Atoi(values[varReplica])
+			all["Iteration"], _ = strconv.Atoi(values[varIteration])
+			return t.Objects(all)
+		}
+	default:
+		return nil, errors.New("there is nothing to make")
+	}
+	return out, nil
+}
+
+// identifier is the parameter of a template that is the number of the replica.
+const identifier = "IDENTIFIER"
+
+// differsInText says that replicas of a group differ in nothing but where the variables
+// stand.
+func (g *group) differsInText() bool {
+	switch {
+	case g.of.Text != "":
+		t, err := gotext.Parse(g.of.File, g.of.Text)
+		return err == nil && t.Plain("Replica", "Iteration")
+	case g.of.Template != nil:
+		for _, p := range g.generated {
+			if strings.Contains(string(g.of.Template), "${{"+p.parameter+"}}") {
+				return false // what becomes of it depends on the value
+			}
+		}
+	}
+	return true
+}
+
+// compile makes the bodies of a group.
+func (c *compiler) compile(s *spec.Stage, g *spec.Group) (*group, error) {
+	out, err := c.source(g)
+	if err != nil {
+		return nil, err
+	}
+	if out.differsInText() {
+		whole := string(g.Pod) + string(g.Manifest) + string(g.Template) + g.Text + string(g.Variables) + fmt.Sprint(g.Parameters) + c.run
+		marks := make([]string, varFirstGenerated+len(out.generated))
+		for i := range marks {
+			marks[i] = skeleton.Mark(whole, i)
+		}
+		if out.bodies, err = c.bodies(out, marks, marks); err != nil {
+			return nil, err
+		}
+		return out, nil
+	}
+	if s.Iterations*g.Count > maxEach {
+		return nil, fmt.Errorf("each of its %d replicas is made by itself, and more than %d would fill the memory: write {{.Replica}} and {{.Iteration}} by themselves", s.Iterations*g.Count, maxEach)
+	}
+	for i := range s.Iterations {
+		for r := range g.Count {
+			values := out.values(c.load.Seed, s, i, r, 0)
+			values[varObject] = skeleton.Mark("", 0)
+			one, err := c.bodies(out, values, []string{varObject: values[varObject]})
+			if err != nil {
+				return nil, err
+			}
+			out.each = append(out.each, one)
+		}
+	}
+	return out, nil
+}
+
+// maxEach caps the replicas that are kept one by one.
+const maxEach = 20_000
+
+// values are those of the variables for one replica; those of an object have its number.
+func (g *group) values(seed uint64, s *spec.Stage, iteration, replica, object int) []string {
+	values := make([]string, varFirstGenerated, varFirstGenerated+len(g.generated))
+	values[varReplica], values[varIteration], values[varObject] = strconv.Itoa(replica), strconv.Itoa(iteration), strconv.Itoa(object)
+	for _, p := range g.generated {
+		h := fnv.New64a()
+		fmt.Fprintf(h, "%s\x00%s\x00%s\x00%d\x00%d", s.Prefix, g.of.At, p.parameter, iteration, replica)
+		values = append(values, p.generate(rand.New(rand.NewPCG(seed, h.Sum64())).Uint64))
+	}
+	return values
+}
+
+// bodies makes the objects for values, and cuts them at marks, of which "" is none.
+func (c *compiler) bodies(g *group, values, marks []string) ([]body, error) {
+	objects, err := g.make(values)
+	if err != nil {
+		return nil, err
+	}
+	var out []body
+	for i, o := range objects {
+		b, err := c.body(o, values[varObject], marks)
+		if err != nil {
+			return nil, fmt.Errorf("%s: object %d: %w", g.of.File, i+1, err)
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}
+
+// Labels and annotations of what a run makes.
+const (
+	// RunLabel has the run; pods that controllers make have it too.
+	RunLabel = "fettle.dev/load-run"
+	// ObjectNote has the number of the object in the run's plan.
+	ObjectNote = "fettle.dev/load-object"
+)
+
+func (c *compiler) body(o map[string]any, number string, marks []string) (body, error) {
+	version, _ := o["apiVersion"].(string)
+	kind, _ := o["kind"].(string)
+	if group, old := legacy[kind]; old && version == "v1" {
+		version = group
+		o["apiVersion"] = group
+	}
+	if kind == "" || version == "" {
+		return body{}, errors.New("it has no apiVersion or no kind")
+	}
+	meta := metadata(o)
+	name, _ := meta["name"].(string)
+	if name == "" {
+		return body{}, fmt.Errorf("the %s has no metadata.name; a name that the server makes up cannot be told again, so that generateName is not taken", kind)
+	}
+	b := body{kind: c.kind(version, kind)}
+	if space, ok := meta["namespace"].(string); ok && space != "" && b.kind.Namespaced {
+		b.namespace = skeleton.Cut([]byte(space), marksOf(marks))
+	}
+	delete(meta, "namespace")
+	label(meta, "labels", RunLabel, c.run)
+	label(meta, "annotations", ObjectNote, number)
+	spec, _ := o["spec"].(map[string]any)
+	if path := podHolders[kind]; path != nil && spec != nil {
+		at := spec
+		for _, step := range path {
+			at, _ = at[step].(map[string]any)
+		}
+		if at != nil {
+			label(metadata(at), "labels", RunLabel, c.run)
+		}
+	}
+	b.pods, b.perNode = pods(kind, spec)
+	text, err := json.Marshal(o)
+	if err != nil {
+		return body{}, err
+	}
+	b.name = skeleton.Cut([]byte(name), marksOf(marks))
+	b.text = skeleton.Cut(text, marksOf(marks))
+	return b, nil
+}
+
+// marksOf are marks without those that are none.
+func marksOf(marks []string) []string {
+	out := slices.Clone(marks)
+	for i, m := range out {
+		if m == "" {
+			out[i] = "\x00" // is in no text of JSON
+		}
+	}
+	return out
+}
+
+// kind finds a kind, and notes one that the server has not.
+func (c *compiler) kind(version, name string) Kind {
+	if k, ok := c.kinds.find(version, name); ok {
+		return k
+	}
+	k, ok := usual.find(version, name)
+	if !ok {
+		k = Kind{version, name, strings.ToLower(name) + "s", true}
+	}
+	if c.kinds == nil && ok {
+		return k
+	}
+	if !slices.ContainsFunc(c.missing, func(m Missing) bool { return m.Kind == name && m.APIVersion == version }) {
+		c.missing = append(c.missing, Missing{APIVersion: version, Kind: name})
+	}
+	return k
+}
+
+// pods is how many pods an object will have.
+func pods(kind string, spec map[string]any) (n int, perNode bool) {
+	count := func(field string) int {
+		text, ok := spec[field].(json.Number)
+		if !ok {
+			if f, is := spec[field].(float64); is {
+				return int(f)
+			}
+			return 1
+		}
+		v, err := strconv.Atoi(text.String())
+		if err != nil || v > 1_000_000 {
+			return 1 // one of the variables stands there
+		}
+		return v
+	}
+	switch kind {
+	case "Pod":
+		return 1, false
+	case "Deployment", "ReplicaSet", "StatefulSet", "ReplicationController", "DeploymentConfig":
+		return count("replicas"), false
+	case "Job":
+		return count("parallelism"), false
+	case "DaemonSet":
+		return 0, true
+	}
+	return 0, false
+}
+
+// metadata is that of an object, which is made where there is none.
+func metadata(o map[string]any) map[string]any {
+	m, _ := o["metadata"].(map[string]any)
+	if m == nil {
+		m = map[string]any{}
+		o["metadata"] = m
+	}
+	return m
+}
+
+func label(meta map[string]any, field, name, value string) {
+	m, _ := meta[field].(map[string]any)
+	if m == nil {
+		m = map[string]any{}
+		meta[field] = m
+	}
+	m[name] = value
+}
+
+func decode(text []byte) (map[string]any, error) {
+	var o map[string]any
+	dec := json.NewDecoder(strings.NewReader(string(text)))
+	dec.UseNumber()
+	err := dec.Decode(&o)
+	if err == nil && o == nil {
+		err = errors.New("it is no object")
+	}
+	return o, err
+}

@@ -1,0 +1,146 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash/maphash"
+)
+
+// Len is the number of objects.
+func (p *Plan) Len() int { return len(p.objects) }
+
+// body of an object; nil for a namespace of the stage.
+func (p *Plan) body(i int) *body {
+	o := p.objects[i]
+	if o.group < 0 {
+		return nil
+	}
+	return &p.stages[o.stage].groups[o.group].at(int(o.iteration), int(o.replica))[o.body]
+}
+
+// Kind is that of an object.
+func (p *Plan) Kind(i int) Kind {
+	if b := p.body(i); b != nil {
+		return b.kind
+	}
+	return namespaceKind
+}
+
+// StageSpace says that an object is a namespace of a stage, and what is to happen if there
+// is one of its name.
+func (p *Plan) StageSpace(i int) (ifExists string, ok bool) {
+	o := p.objects[i]
+	return p.stages[o.stage].of.IfExists, o.group < 0
+}
+
+// At is where in the file an object is from.
+func (p *Plan) At(i int) string {
+	o := p.objects[i]
+	s := p.stages[o.stage]
+	if o.group < 0 {
+		return s.of.At
+	}
+	return s.of.Groups[o.group].At
+}
+
+// Unit is the same for objects of one replica, and different for others that follow.
+func (p *Plan) Unit(i int) int {
+	o := p.objects[i]
+	if o.group < 0 {
+		return int(o.iteration)
+	}
+	return int(o.replica)
+}
+
+func (p *Plan) values(i int) []string {
+	o := p.objects[i]
+	s := &p.stages[o.stage]
+	return s.groups[o.group].values(p.Load.Seed, s.of, int(o.iteration), int(o.replica), i)
+}
+
+// Namespace is that of an object; "" for one that is in none.
+func (p *Plan) Namespace(i int) string {
+	o, b := p.objects[i], p.body(i)
+	switch {
+	case b == nil || !b.kind.Namespaced:
+		return ""
+	case b.namespace != nil:
+		return string(b.namespace.Append(nil, p.values(i)))
+	}
+	s := &p.stages[o.stage]
+	if s.of.Single {
+		return s.namespaces[0]
+	}
+	return s.namespaces[int(o.iteration)/s.of.PerNamespace]
+}
+
+// Name is that of an object.
+func (p *Plan) Name(i int) string {
+	o, b := p.objects[i], p.body(i)
+	if b == nil {
+		return p.stages[o.stage].namespaces[o.iteration]
+	}
+	return string(b.name.Append(nil, p.values(i)))
+}
+
+// Body appends the JSON of an object.
+func (p *Plan) Body(i int, dst []byte) []byte {
+	b := p.body(i)
+	if b == nil {
+		o := p.objects[i]
+		return p.stages[o.stage].spaceBody.Append(dst, []string{varReplica: p.Name(i), varIteration: "", varObject: fmt.Sprint(i)})
+	}
+	return b.text.Append(dst, p.values(i))
+}
+
+// Pods is how many pods an object will have; perNode says that it has one on each node.
+func (p *Plan) Pods(i int) (n int, perNode bool) {
+	if b := p.body(i); b != nil {
+		return b.pods, b.perNode
+	}
+	return 0, false
+}
+
+// Describe names an object for people.
+func (p *Plan) Describe(i int) string {
+	name := p.Name(i)
+	if space := p.Namespace(i); space != "" {
+		name = space + "/" + name
+	}
+	return p.Kind(i).Kind + " " + name
+}
+
+// unique refuses two objects of one name.
+func (p *Plan) unique() error {
+	seed := maphash.MakeSeed()
+	seen := make(map[uint64]int32, len(p.objects))
+	for i := range p.objects {
+		key := p.Kind(i).Path(p.Namespace(i)) + "/" + p.Name(i)
+		h := maphash.String(seed, key)
+		j, twice := seen[h]
+		if twice && p.Kind(int(j)).Path(p.Namespace(int(j)))+"/"+p.Name(int(j)) == key {
+			hint := ""
+			if o := p.objects[i]; o.group >= 0 && p.stages[o.stage].of.Groups[o.group].Template != nil {
+				hint = "; a name in a template that is made more than once needs ${IDENTIFIER}, the number of each, in it"
+			}
+			return fmt.Errorf("%s: %s would be made twice (also by %s)%s", p.At(i), p.Describe(i), p.At(int(j)), hint)
+		}
+		seen[h] = int32(i)
+	}
+	return nil
+}
+
+// Sum is the same for plans that make the same objects at the same places.
+func (p *Plan) Sum() string {
+	h := sha256.New()
+	var text []byte
+	for i := range p.objects {
+		text = append(text[:0], p.Kind(i).Path(p.Namespace(i))...)
+		text = append(text, ' ')
+		text = p.Body(i, text)
+		text = append(text, '\n')
+		h.Write(text)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

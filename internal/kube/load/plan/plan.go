@@ -1,0 +1,273 @@
+// Package plan makes of a load the ordered list of what a run does: which objects it makes,
+// under names that are the same each time, and where it waits. It asks nobody: what a
+// server has is handed in.
+package plan
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"fettle.dev/fettle/internal/kube/load/skeleton"
+	"fettle.dev/fettle/internal/kube/load/spec"
+)
+
+// MaxObjects is how many objects a plan has at most.
+const MaxObjects = 2_000_000
+
+// Missing is a kind that the server has not.
+type Missing struct {
+	APIVersion string `json:"api_version"`
+	Kind       string `json:"kind"`
+}
+
+// Plan is what a run does.
+type Plan struct {
+	Run  string
+	Load *spec.Load
+	Ops  []Op
+	// Missing are kinds that the server has not, or of which nobody knows without one.
+	Missing []Missing
+	Kinds   []Kind // that the objects are of
+
+	objects []object
+	stages  []stage
+	kinds   map[Kind]bool
+}
+
+type stage struct {
+	of         *spec.Stage
+	groups     []*group
+	namespaces []string
+	spaceBody  *skeleton.Skeleton
+}
+
+// object is one that is made; group is -1 for a namespace of the stage, whose number
+// iteration is then.
+type object struct {
+	stage, group, iteration, replica, body int32
+}
+
+// Do is what an operation does.
+type Do int
+
+// The operations.
+const (
+	// Create makes the objects From up to before To, one unit each Every, or one object
+	// where Each.
+	Create Do = iota
+	// Drain waits until the answers to all requests are there.
+	Drain
+	// Settle waits until the objects From up to before To are ready, Timeout long.
+	Settle
+	// Pause waits for Timeout.
+	Pause
+	// Listen opens the server of the Sync that comes.
+	Listen
+	// Sync is a synchronisation of the pods of the objects From up to before To.
+	Sync
+)
+
+// Op is one operation.
+type Op struct {
+	Do       Do
+	From, To int
+	Every    time.Duration
+	Each     bool
+	Timeout  time.Duration
+	Sync     *spec.Sync
+	// At is where in the file it is from.
+	At string
+	// Must says that the run fails when Settle is not done in time.
+	Must bool
+}
+
+// Versions are the apiVersions of the objects of a load, which a server is asked about.
+func Versions(load *spec.Load) ([]string, error) {
+	p, err := Compile(load, "run", nil)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, k := range p.Kinds {
+		if !slices.Contains(all, k.APIVersion) {
+			all = append(all, k.APIVersion)
+		}
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// Compile makes the plan of a load for a run. kinds are those of the server, nil where
+// there is none.
+func Compile(load *spec.Load, run string, kinds Kinds) (*Plan, error) {
+	p := &Plan{Run: run, Load: load, kinds: map[Kind]bool{}}
+	c := &compiler{load: load, run: run, kinds: kinds}
+	var all []error
+	if load.Sync != nil && load.Sync.Server {
+		p.add(Op{Do: Listen, Sync: load.Sync, At: load.Sync.At})
+	}
+	for i := range load.Stages {
+		if err := p.stage(c, i); err != nil {
+			all = append(all, err)
+		}
+	}
+	if err := errors.Join(all...); err != nil {
+		return nil, err
+	}
+	if load.Sync != nil {
+		p.add(Op{Do: Sync, To: len(p.objects), Sync: load.Sync, Timeout: load.Sync.Timeout, At: load.Sync.At})
+	}
+	p.add(Op{Do: Drain})
+	if load.Wait > 0 && len(p.objects) > 0 {
+		p.add(Op{Do: Settle, To: len(p.objects), Timeout: load.Wait})
+	}
+	p.Missing = c.missing
+	for k := range p.kinds {
+		p.Kinds = append(p.Kinds, k)
+	}
+	slices.SortFunc(p.Kinds, func(a, b Kind) int { return bytes.Compare([]byte(a.String()), []byte(b.String())) })
+	return p, p.unique()
+}
+
+func (p *Plan) add(o Op) { p.Ops = append(p.Ops, o) }
+
+func (p *Plan) stage(c *compiler, number int) error {
+	s := &c.load.Stages[number]
+	st := stage{of: s}
+	var all []error
+	for g := range s.Groups {
+		compiled, err := c.compile(s, &s.Groups[g])
+		if err != nil {
+			all = append(all, fmt.Errorf("%s: %w", s.Groups[g].At, err))
+			continue
+		}
+		st.groups = append(st.groups, compiled)
+	}
+	if len(all) > 0 {
+		return errors.Join(all...)
+	}
+	if err := st.spaces(c); err != nil {
+		return err
+	}
+	p.stages = append(p.stages, st)
+	begin := len(p.objects)
+	every, each := time.Duration(0), false
+	if s.Rate > 0 {
+		every, each = time.Duration(float64(time.Second)/s.Rate), true
+	}
+	if s.Iterations > 0 {
+		for i := range st.namespaces {
+			p.put(object{int32(number), -1, int32(i), 0, 0}, namespaceKind)
+		}
+		p.add(Op{Do: Create, From: begin, To: len(p.objects), Every: every, Each: each, At: s.At})
+		p.add(Op{Do: Drain})
+	}
+	for i := range s.Iterations {
+		from := len(p.objects)
+		for g, compiled := range st.groups {
+			p.group(number, g, i, compiled, every, each)
+			if len(p.objects) > MaxObjects {
+				return fmt.Errorf("%s: more than %d objects", s.At, MaxObjects)
+			}
+		}
+		if s.WaitEach > 0 {
+			p.add(Op{Do: Settle, From: from, To: len(p.objects), Timeout: s.WaitEach, At: s.At, Must: true})
+		}
+		if s.Between > 0 {
+			p.add(Op{Do: Drain})
+			p.add(Op{Do: Pause, Timeout: s.Between, At: s.At})
+		}
+	}
+	if s.Wait > 0 && len(p.objects) > begin {
+		p.add(Op{Do: Settle, From: begin, To: len(p.objects), Timeout: s.Wait, At: s.At, Must: true})
+	}
+	if s.After > 0 {
+		p.add(Op{Do: Drain})
+		p.add(Op{Do: Pause, Timeout: s.After, At: s.At})
+	}
+	return nil
+}
+
+// put adds an object.
+func (p *Plan) put(o object, k Kind) {
+	p.objects = append(p.objects, o)
+	p.kinds[k] = true
+}
+
+// group adds what a group makes in one iteration.
+func (p *Plan) group(stage, number, iteration int, g *group, every time.Duration, each bool) {
+	pace := g.of.Pace
+	begin, from := len(p.objects), len(p.objects)
+	flush := func() {
+		if to := len(p.objects); to > from {
+			op := Op{Do: Create, From: from, To: to, Every: every, Each: each, At: g.of.At}
+			if pace != nil && pace.Delay > 0 {
+				op.Every, op.Each = pace.Delay, false
+			}
+			p.add(op)
+			from = to
+		}
+	}
+	if g.of.Sync != nil && g.of.Sync.Server && g.of.Count > 0 {
+		p.add(Op{Do: Listen, Sync: g.of.Sync, At: g.of.Sync.At})
+	}
+	step := begin
+	for r := range g.of.Count {
+		for b, body := range g.at(iteration, r) {
+			p.put(object{int32(stage), int32(number), int32(iteration), int32(r), int32(b)}, body.kind)
+		}
+		if pace != nil && pace.Step > 0 && (r+1)%pace.Step == 0 {
+			flush()
+			p.add(Op{Do: Settle, From: step, To: len(p.objects), Timeout: pace.Timeout, At: g.of.At, Must: true})
+			if pace.Pause > 0 {
+				p.add(Op{Do: Pause, Timeout: pace.Pause, At: g.of.At})
+			}
+			step = len(p.objects)
+		}
+	}
+	flush()
+	if g.of.Sync != nil && len(p.objects) > begin {
+		p.add(Op{Do: Sync, From: begin, To: len(p.objects), Sync: g.of.Sync, Timeout: g.of.Sync.Timeout, At: g.of.Sync.At})
+	}
+}
+
+// at are the bodies of a replica.
+func (g *group) at(iteration, replica int) []body {
+	if g.each == nil {
+		return g.bodies
+	}
+	return g.each[iteration*g.of.Count+replica]
+}
+
+// spaces are the namespaces of a stage and what they look like.
+func (st *stage) spaces(c *compiler) error {
+	s := st.of
+	for i := range s.Namespaces() {
+		name := s.Prefix
+		if !s.Single {
+			name = fmt.Sprint(s.Prefix, i)
+		}
+		if len(name) > 63 {
+			return fmt.Errorf("%s: %s is too long for a namespace: 63 letters at most", s.At, name)
+		}
+		st.namespaces = append(st.namespaces, name)
+	}
+	mark := skeleton.Mark(s.Prefix+c.run+fmt.Sprint(s.Labels, s.Annotations), 0)
+	nameMark := skeleton.Mark(s.Prefix+c.run+fmt.Sprint(s.Labels, s.Annotations)+mark, 1)
+	meta := map[string]any{"name": nameMark}
+	for name, value := range s.Labels {
+		label(meta, "labels", name, value)
+	}
+	for name, value := range s.Annotations {
+		label(meta, "annotations", name, value)
+	}
+	b, err := c.body(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": meta}, mark, []string{varReplica: nameMark, varIteration: "", varObject: mark})
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.At, err)
+	}
+	st.spaceBody = b.text
+	return nil
+}

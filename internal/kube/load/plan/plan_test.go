@@ -1,0 +1,215 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"fettle.dev/fettle/internal/kube/load/spec"
+)
+
+const webTemplate = `{"kind":"Template","apiVersion":"v1","parameters":[{"name":"IDENTIFIER"},{"name":"REPLICAS","value":"2"},{"name":"PASSWORD","generate":"expression","from":"[\\A]{3}[a-z]{4}"},{"name":"NUMBER","generate":"expression","from":"[1-9]{3}"}],
+"objects":[
+ {"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web-${IDENTIFIER}"},"spec":{"replicas":"${{REPLICAS}}","ordinal":"${{IDENTIFIER}}","template":{"spec":{}}}},
+ {"apiVersion":"v1","kind":"Secret","metadata":{"name":"s${IDENTIFIER}"},"stringData":{"p":"${PASSWORD}/${IDENTIFIER}"}}]}`
+
+func load(groups ...spec.Group) *spec.Load {
+	return &spec.Load{Seed: 3, Stages: []spec.Stage{{At: "f:1", Prefix: "p", Iterations: 2, PerNamespace: 1, IfExists: spec.Fail, Groups: groups}}}
+}
+
+func compile(t *testing.T, l *spec.Load) *Plan {
+	t.Helper()
+	p, err := Compile(l, "run-1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// object is what an object's body says.
+func bodyOf(t *testing.T, p *Plan, i int) map[string]any {
+	t.Helper()
+	var o map[string]any
+	text := p.Body(i, nil)
+	if err := json.Unmarshal(text, &o); err != nil {
+		t.Fatalf("object %d: %v\n%s", i, err, text)
+	}
+	return o
+}
+
+func TestTemplate(t *testing.T) {
+	p := compile(t, load(spec.Group{At: "f:2", Count: 3, Template: json.RawMessage(webTemplate), File: "t.json"}))
+	if p.Len() != 2+2*3*2 {
+		t.Fatalf("%d objects", p.Len())
+	}
+	var names []string
+	for i := range p.Len() {
+		names = append(names, p.Describe(i))
+		o := bodyOf(t, p, i)
+		m := o["metadata"].(map[string]any)
+		if m["name"] != p.Name(i) || m["labels"].(map[string]any)[RunLabel] != "run-1" || m["annotations"].(map[string]any)[ObjectNote] != fmt.Sprint(i) {
+			t.Errorf("object %d: %v", i, m)
+		}
+	}
+	want := []string{
+		"Namespace p0", "Namespace p1",
+		"Deployment p0/web-0", "Secret p0/s0", "Deployment p0/web-1", "Secret p0/s1", "Deployment p0/web-2", "Secret p0/s2",
+		"Deployment p1/web-0", "Secret p1/s0", "Deployment p1/web-1", "Secret p1/s1", "Deployment p1/web-2", "Secret p1/s2",
+	}
+	if d := cmp.Diff(want, names); d != "" {
+		t.Error(d)
+	}
+	d := bodyOf(t, p, 4)["spec"].(map[string]any)
+	if d["replicas"] != 2.0 || d["ordinal"] != 1.0 {
+		t.Errorf("%v", d)
+	}
+	if l := d["template"].(map[string]any)["metadata"].(map[string]any)["labels"].(map[string]any); l[RunLabel] != "run-1" {
+		t.Errorf("the pods' labels: %v", l)
+	}
+	if n, _ := p.Pods(2); n != 2 {
+		t.Errorf("%d pods", n)
+	}
+	seen := map[any]bool{}
+	for _, i := range []int{3, 5, 7, 9, 11, 13} {
+		v := bodyOf(t, p, i)["stringData"].(map[string]any)["p"].(string)
+		if seen[v] || !strings.HasSuffix(v, p.Name(i)[1:]) || len(v) != 9 {
+			t.Errorf("generated %q", v)
+		}
+		seen[v] = true
+	}
+	again := compile(t, load(spec.Group{At: "f:2", Count: 3, Template: json.RawMessage(webTemplate), File: "t.json"}))
+	if p.Sum() != again.Sum() {
+		t.Error("the same load has two plans")
+	}
+	other := load(spec.Group{At: "f:2", Count: 3, Template: json.RawMessage(webTemplate), File: "t.json"})
+	other.Seed++
+	if compile(t, other).Sum() == p.Sum() {
+		t.Error("another seed makes the same")
+	}
+}
+
+// TestSkeletonsAreRight: what is put together from pieces is what the template makes by
+// itself, also where replicas differ in more than texts.
+func TestSkeletonsAreRight(t *testing.T) {
+	for name, g := range map[string]spec.Group{
+		"pod":            {Count: 3, Name: "a", Pod: json.RawMessage(`{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{"x":"<&>"}}`)},
+		"template":       {Count: 3, Template: json.RawMessage(webTemplate)},
+		"value":          {Count: 3, Template: json.RawMessage(strings.Replace(webTemplate, "${PASSWORD}/${IDENTIFIER}", "${{NUMBER}}", 1))},
+		"key":            {Count: 3, Template: json.RawMessage(strings.Replace(webTemplate, `"p":`, `"p${NUMBER}":`, 1))},
+		"go":             {Count: 3, Text: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m-{{.Iteration}}-{{ .Replica }}}\nport: {{.Replica}}\ndata: {j: '{{.JobName}} {{.UUID}} {{.size}}'}\n", Variables: json.RawMessage(`{"size":7}`)},
+		"go, arithmetic": {Count: 3, Text: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m-{{.Replica}}}\nport: {{add .Replica 1}}\n{{if eq .Replica 1}}odd: true{{end}}\n"},
+		"go, two":        {Count: 3, Text: "{{range $i, $e := .list}}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: m-{{$.Replica}}-{{$e}}}\n{{end}}", Variables: json.RawMessage(`{"list":["a","b"]}`)},
+	} {
+		g.At, g.File = "f:2", "t"
+		l := load(g)
+		p := compile(t, l)
+		c := &compiler{load: l, run: "run-1"}
+		direct, err := c.source(&l.Stages[0].Groups[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 2
+		for iteration := range 2 {
+			for replica := range 3 {
+				values := direct.values(l.Seed, &l.Stages[0], iteration, replica, n)
+				objects, err := direct.make(values)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, o := range objects {
+					meta := metadata(o)
+					label(meta, "labels", RunLabel, "run-1")
+					label(meta, "annotations", ObjectNote, fmt.Sprint(n))
+					if s, ok := o["spec"].(map[string]any); ok && s["template"] != nil {
+						label(metadata(s["template"].(map[string]any)), "labels", RunLabel, "run-1")
+					}
+					text, err := json.Marshal(o)
+					if err != nil {
+						t.Fatal(err)
+					}
+					var want any
+					if err := json.Unmarshal(text, &want); err != nil {
+						t.Fatal(err)
+					}
+					if d := cmp.Diff(want, any(bodyOf(t, p, n))); d != "" {
+						t.Errorf("%s: object %d:\n%s", name, n, d)
+					}
+					n++
+				}
+			}
+		}
+		if n != p.Len() {
+			t.Errorf("%s: %d objects, want %d", name, p.Len(), n)
+		}
+	}
+}
+
+func TestSteps(t *testing.T) {
+	pod := json.RawMessage(`{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{}}`)
+	l := load(spec.Group{At: "f:2", Count: 5, Name: "a", Pod: pod, Pace: &spec.Pace{Step: 2, Pause: time.Second, Timeout: time.Minute, Delay: 2 * time.Millisecond}, Sync: &spec.Sync{At: "f:9", Server: true, Timeout: time.Minute}})
+	l.Stages[0].Iterations = 1
+	l.Wait = time.Hour
+	var got []string
+	for _, op := range compile(t, l).Ops {
+		name := map[Do]string{Create: "create", Drain: "drain", Settle: "settle", Pause: "pause", Listen: "listen", Sync: "sync"}[op.Do]
+		got = append(got, fmt.Sprintf("%s %d-%d %s %s", name, op.From, op.To, op.Every, op.Timeout))
+	}
+	want := []string{
+		"create 0-1 0s 0s", "drain 0-0 0s 0s", "listen 0-0 0s 0s",
+		"create 1-3 2ms 0s", "settle 1-3 0s 1m0s", "pause 0-0 0s 1s",
+		"create 3-5 2ms 0s", "settle 3-5 0s 1m0s", "pause 0-0 0s 1s",
+		"create 5-6 2ms 0s", "sync 1-6 0s 1m0s", "drain 0-0 0s 0s", "settle 0-6 0s 1h0m0s",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for want, g := range map[string]spec.Group{
+		"would be made twice (also by f:2); a name in a template that is made more than once needs ${IDENTIFIER}": {Count: 2, Template: json.RawMessage(`{"kind":"Template","apiVersion":"v1","objects":[{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"m"}}]}`)},
+		"has no metadata.name":            {Count: 1, Manifest: json.RawMessage(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"generateName":"m"}}`)},
+		"no apiVersion or no kind":        {Count: 1, Manifest: json.RawMessage(`{"kind":"ConfigMap","metadata":{"name":"m"}}`)},
+		"function \"lookup\" not defined": {Count: 1, Text: "{{lookup 1}}"},
+		"map has no entry for key":        {Count: 1, Text: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{.nothing}}'}"},
+	} {
+		g.At, g.File = "f:2", "t"
+		if _, err := Compile(load(g), "run-1", nil); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "f:2: ") {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// TestMissing: kinds that a server has not are named, also where they are usual ones, and
+// OpenShift's early names are led to their groups.
+func TestMissing(t *testing.T) {
+	l := load(spec.Group{At: "f:2", Count: 1, Manifest: json.RawMessage(`{"kind":"Route","apiVersion":"v1","metadata":{"name":"r"}}`)})
+	p, err := Compile(l, "r", Kinds{namespaceKind})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]Missing{{"route.openshift.io/v1", "Route"}}, p.Missing); d != "" {
+		t.Error(d)
+	}
+	p, err = Compile(l, "r", nil)
+	if err != nil || len(p.Missing) != 0 || p.Kind(2).Path("p0") != "/apis/route.openshift.io/v1/namespaces/p0/routes" {
+		t.Errorf("%v %v %v", err, p.Missing, p.Kind(2))
+	}
+}
+
+func BenchmarkBody(b *testing.B) {
+	p, err := Compile(load(spec.Group{At: "f:2", Count: 1000, Template: json.RawMessage(webTemplate), File: "t.json"}), "r", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var text []byte
+	i := 0
+	for b.Loop() {
+		text = p.Body(2+i%4000, text[:0])
+		i++
+	}
+}

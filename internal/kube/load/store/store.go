@@ -1,0 +1,193 @@
+// Package store keeps runs of cluster loads in a directory, one below it for each: the load
+// with all that it names, the kinds of the server, and the journal.
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"fettle.dev/fettle/internal/kube/load/journal"
+	"fettle.dev/fettle/internal/kube/load/plan"
+	"fettle.dev/fettle/internal/kube/load/spec"
+)
+
+// Store is a directory of runs.
+type Store struct{ Dir string }
+
+// Default is the directory of this user's runs.
+func Default() (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "fettle", "load"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("%w: name a directory for the journal with --state-dir", err)
+	}
+	return filepath.Join(home, ".local", "state", "fettle", "load"), nil
+}
+
+// saved is what a run needs beside its journal to be gone on with.
+type saved struct {
+	Load  *spec.Load `json:"load"`
+	Kinds plan.Kinds `json:"kinds"`
+	// InFlight and Rate are what was asked for on the command line.
+	InFlight int     `json:"in_flight,omitempty"`
+	Rate     float64 `json:"rate_per_s,omitempty"`
+}
+
+// Run is one that is kept.
+type Run struct {
+	ID       string
+	Load     *spec.Load
+	Kinds    plan.Kinds
+	InFlight int
+	Rate     float64
+}
+
+const loadFile = "load.json"
+
+// NewID is a name for a run that begins now.
+func NewID(now time.Time) string {
+	return strings.ReplaceAll(now.UTC().Format("20060102-150405.000"), ".", "-")
+}
+
+// prepare makes the directory, or refuses one that others may write to.
+func (s Store) prepare() error {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return err
+	}
+	st, err := os.Stat(s.Dir)
+	if err != nil {
+		return err
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	switch {
+	case !st.IsDir():
+		return fmt.Errorf("%s is no directory: name another one with --state-dir", s.Dir)
+	case !ok || int(sys.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to user %d, not to you (%d): name another one with --state-dir", s.Dir, sys.Uid, os.Geteuid())
+	case st.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("%s can be written by others: chmod 0700 it, or name another one with --state-dir", s.Dir)
+	}
+	return nil
+}
+
+// Create keeps a run and begins its journal.
+func (s Store) Create(r *Run, h journal.Header) (*journal.Journal, error) {
+	if err := s.prepare(); err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(s.Dir, r.ID)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(saved{r.Load, r.Kinds, r.InFlight, r.Rate})
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, loadFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Write(text); err != nil {
+		f.Close()
+		return nil, err
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return nil, err
+	}
+	return journal.Create(dir, h)
+}
+
+// Open reads a run and opens its journal to go on with it.
+func (s Store) Open(id string) (*Run, *journal.Journal, *journal.State, error) {
+	r, err := s.Load(id)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	j, state, err := journal.Open(filepath.Join(s.Dir, id))
+	return r, j, state, err
+}
+
+// Load reads a run, without its journal.
+func (s Store) Load(id string) (*Run, error) {
+	if id == "" || id != filepath.Base(id) || id == "." || id == ".." {
+		return nil, fmt.Errorf("%q is no run", id)
+	}
+	text, err := os.ReadFile(filepath.Join(s.Dir, id, loadFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no run %s in %s", id, s.Dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var x saved
+	if err := json.Unmarshal(text, &x); err != nil || x.Load == nil {
+		return nil, fmt.Errorf("%s/%s is damaged: %w", id, loadFile, errors.Join(err))
+	}
+	return &Run{id, x.Load, x.Kinds, x.InFlight, x.Rate}, nil
+}
+
+// Kept is what is known of a run without going on with it.
+type Kept struct {
+	ID    string
+	State *journal.State
+	Err   error // why its journal cannot be read
+}
+
+// List are the runs, the last one first.
+func (s Store) List() ([]Kept, error) {
+	entries, err := os.ReadDir(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []Kept
+	for _, e := range slices.Backward(entries) {
+		if !e.IsDir() {
+			continue
+		}
+		state, err := journal.Read(filepath.Join(s.Dir, e.Name()))
+		all = append(all, Kept{e.Name(), state, err})
+	}
+	return all, nil
+}
+
+// Last is the run that began last; "" for none.
+func (s Store) Last() (string, error) {
+	all, err := s.List()
+	if err != nil || len(all) == 0 {
+		return "", err
+	}
+	return all[0].ID, nil
+}
+
+// Owns finds the run that has made an object of a cluster, by its uid.
+func (s Store) Owns(cluster string, uids map[string]bool) (map[string]string, error) {
+	all, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	by := map[string]string{}
+	for _, k := range all {
+		if k.Err != nil || k.State.Header.Cluster != cluster {
+			continue
+		}
+		for _, o := range k.State.Objects {
+			if (o.Was == journal.Created || o.Was == journal.Kept) && uids[o.UID] {
+				by[o.UID] = k.ID
+			}
+		}
+	}
+	return by, nil
+}

@@ -1,0 +1,197 @@
+// Package tally adds up what a plan makes, and holds it against what a cluster was tested
+// with.
+package tally
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/kube/load/plan"
+	"fettle.dev/fettle/internal/sizing"
+)
+
+// Cluster is what is known of a cluster; the zero value is nothing.
+type Cluster struct {
+	Known bool `json:"known"`
+	// OpenShift is its version of OpenShift; "" for another Kubernetes.
+	OpenShift string `json:"openshift,omitempty"`
+	// Nodes take pods; Room is how many pods they take together.
+	Nodes int `json:"nodes"`
+	Room  int `json:"pods_allocatable"`
+	// Have is how many objects of a kind there are: pods, namespaces, services.
+	Have map[string]int `json:"have,omitempty"`
+}
+
+// Tally is what a plan makes.
+type Tally struct {
+	Objects    int            `json:"objects"`
+	Kinds      []Count        `json:"kinds"`
+	Namespaces int            `json:"namespaces"`
+	Pods       int            `json:"pods"` // those of controllers too
+	PerNode    int            `json:"pods_for_each_node,omitempty"`
+	EtcdBytes  int64          `json:"etcd_bytes"`
+	Missing    []plan.Missing `json:"missing,omitempty"`
+	Steps      int            `json:"steps"`
+	// PodsPerNode is what there will be on each node, with the pods that are there; 0
+	// where no nodes are known.
+	PodsPerNode float64  `json:"pods_per_node,omitempty"`
+	Limits      []Limit  `json:"limits"`
+	Cluster     *Cluster `json:"cluster,omitempty"`
+}
+
+// Count is how many objects of a kind.
+type Count struct {
+	APIVersion string `json:"api_version"`
+	Kind       string `json:"kind"`
+	Count      int    `json:"count"`
+	Bytes      int64  `json:"etcd_bytes"`
+}
+
+// Limit is a figure beside its maximum.
+type Limit struct {
+	What    string `json:"what"`
+	Value   int    `json:"value"` // what there will be
+	Of      string `json:"of,omitempty"`
+	Maximum int    `json:"maximum"`
+	Over    bool   `json:"over"`
+	Source  string `json:"source"`
+}
+
+// overhead is what an object takes of etcd's database beside its JSON, in bytes: its key, what
+// the server adds (uid, time, managed fields), and the room that is left in the pages. With
+// 20,000 ConfigMaps of 1 kB (1,177 bytes of JSON, Kubernetes 1.34.4) the database grew by
+// 2,068 bytes for each.
+const overhead = 900
+
+// Of adds a plan up.
+func Of(p *plan.Plan, figures sizing.Figures, c *Cluster) (*Tally, error) {
+	t := &Tally{Objects: p.Len(), Kinds: []Count{}, Limits: []Limit{}, Missing: p.Missing, Cluster: c}
+	inSpace := map[string]map[string]int{"Pod": {}, "Service": {}, "Deployment": {}}
+	var text []byte
+	at := map[plan.Kind]int{}
+	for i := range p.Len() {
+		k := p.Kind(i)
+		n, ok := at[k]
+		if !ok {
+			n = len(t.Kinds)
+			at[k] = n
+			t.Kinds = append(t.Kinds, Count{APIVersion: k.APIVersion, Kind: k.Kind})
+		}
+		text = p.Body(i, text[:0])
+		bytes := int64(len(text) + overhead)
+		t.Kinds[n].Count++
+		t.Kinds[n].Bytes += bytes
+		t.EtcdBytes += bytes
+		pods, each := p.Pods(i)
+		if t.Pods += pods; each {
+			t.PerNode++
+		}
+		space := p.Namespace(i)
+		inSpace["Pod"][space] += pods
+		if m := inSpace[k.Kind]; m != nil && k.Kind != "Pod" {
+			m[space]++
+		}
+		if k.Kind == "Namespace" {
+			t.Namespaces++
+		}
+	}
+	for _, op := range p.Ops {
+		if op.Do == plan.Settle && op.Must {
+			t.Steps++
+		}
+	}
+	slices.SortFunc(t.Kinds, func(a, b Count) int { return strings.Compare(a.Kind+a.APIVersion, b.Kind+b.APIVersion) })
+	return t, t.limits(figures, c, inSpace)
+}
+
+func (t *Tally) count(kind string) int {
+	n := 0
+	for _, k := range t.Kinds {
+		if k.Kind == kind {
+			n += k.Count
+		}
+	}
+	return n
+}
+
+// limits holds the sums against the maximums.
+func (t *Tally) limits(figures sizing.Figures, c *Cluster, inSpace map[string]map[string]int) error {
+	have := func(string) int { return 0 }
+	pods := t.Pods
+	if c != nil {
+		have = func(resource string) int { return c.Have[resource] }
+		pods += t.PerNode * c.Nodes
+	}
+	maximum, source, err := maximums(figures, c)
+	if err != nil {
+		return err
+	}
+	add := func(what string, value int, of string) {
+		most, known := maximum(what)
+		if known && value > 0 {
+			t.Limits = append(t.Limits, Limit{what, value, of, most, value > most, source})
+		}
+	}
+	add("pods", pods+have("pods"), "")
+	add("namespaces", t.Namespaces+have("namespaces"), "")
+	add("services", t.count("Service")+have("services"), "")
+	for _, x := range []struct{ what, kind string }{{"routes", "Route"}, {"secrets", "Secret"}, {"config_maps", "ConfigMap"}, {"builds", "Build"}, {"build_configs", "BuildConfig"}} {
+		add(x.what, t.count(x.kind), "")
+	}
+	for _, x := range []struct{ what, kind string }{{"pods_per_namespace", "Pod"}, {"services_per_namespace", "Service"}, {"deployments_per_namespace", "Deployment"}} {
+		most, in := 0, ""
+		for space, n := range inSpace[x.kind] {
+			if n > most || n == most && space < in {
+				most, in = n, space
+			}
+		}
+		add(x.what, most, in)
+	}
+	if c != nil && c.Known && pods > 0 {
+		all := pods + have("pods")
+		if c.Nodes > 0 {
+			t.PodsPerNode = float64(all) / float64(c.Nodes)
+			add("pods_per_node", (all+c.Nodes-1)/c.Nodes, "")
+		}
+		t.Limits = append(t.Limits, Limit{"pods that the nodes take", all, "", c.Room, all > c.Room, "status.allocatable of the nodes"})
+	}
+	return nil
+}
+
+// upstream are Kubernetes' own maximums (kubernetes.io, Considerations for large clusters).
+var upstream = map[string]int{"pods": 150_000, "pods_per_node": 110}
+
+// maximums are those of the version.
+func maximums(figures sizing.Figures, c *Cluster) (func(string) (int, bool), string, error) {
+	if c == nil || c.OpenShift == "" {
+		return func(what string) (int, bool) { n, ok := upstream[what]; return n, ok }, "kubernetes.io, considerations for large clusters", nil
+	}
+	e, err := sizing.Of(figures, "openshift-maximums", c.OpenShift)
+	if err != nil {
+		return nil, "", fmt.Errorf("the maximums of OpenShift %s: %w", c.OpenShift, err)
+	}
+	var from []string
+	for _, s := range e.Sources {
+		from = append(from, s.Document+" "+s.Section)
+	}
+	return func(what string) (int, bool) {
+		row, err := e.Row(what)
+		if err != nil {
+			return 0, false
+		}
+		n, ok := row.Cells["maximum"].(float64)
+		return int(n), ok
+	}, strings.Join(from, "; "), nil
+}
+
+// Over are the limits that are passed.
+func (t *Tally) Over() []Limit {
+	var over []Limit
+	for _, l := range t.Limits {
+		if l.Over {
+			over = append(over, l)
+		}
+	}
+	return over
+}

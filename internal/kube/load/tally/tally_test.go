@@ -1,0 +1,55 @@
+package tally
+
+import (
+	"encoding/json"
+	"testing"
+
+	"fettle.dev/fettle/internal/kube/load/plan"
+	"fettle.dev/fettle/internal/kube/load/spec"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/rules"
+)
+
+func figures(t *testing.T) *rule.Catalogue {
+	t.Helper()
+	files, err := rule.Embedded(rules.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := rule.Tables(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestOf(t *testing.T) {
+	pod := json.RawMessage(`{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{}}`)
+	l := &spec.Load{Stages: []spec.Stage{{Prefix: "p", Iterations: 2, PerNamespace: 1, Groups: []spec.Group{
+		{Count: 1100, Name: "a", Pod: pod},
+		{Count: 1, Manifest: json.RawMessage(`{"apiVersion":"apps/v1","kind":"DaemonSet","metadata":{"name":"d"},"spec":{"template":{}}}`)},
+	}}}}
+	p, err := plan.Compile(l, "r", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 9.3: 2200 pods on 20 nodes are 110 on each.
+	x, err := Of(p, figures(t), &Cluster{Known: true, OpenShift: "4.4.33", Nodes: 20, Room: 5000, Have: map[string]int{"pods": 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x.Pods != 2200 || x.PerNode != 2 || x.Objects != 2204 || x.Namespaces != 2 || x.PodsPerNode != 112 || len(x.Over()) != 0 {
+		t.Errorf("%+v", x)
+	}
+	most := map[string]int{}
+	for _, l := range x.Limits {
+		most[l.What] = l.Maximum
+	}
+	if most["pods"] != 62500 || most["pods_per_node"] != 500 || most["pods_per_namespace"] != 25000 || most["pods that the nodes take"] != 5000 {
+		t.Errorf("%v", most)
+	}
+	x, err = Of(p, figures(t), &Cluster{Known: true, Nodes: 20, Room: 2200})
+	if err != nil || len(x.Over()) != 2 { // the nodes' room, and 110 on a node
+		t.Errorf("%v %+v", err, x.Over())
+	}
+}

@@ -1,0 +1,177 @@
+package kubecli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+
+	"fettle.dev/fettle/internal/kube/load"
+	loadapi "fettle.dev/fettle/internal/kube/load/api"
+	"fettle.dev/fettle/internal/kube/load/drive"
+	"fettle.dev/fettle/internal/kube/load/journal"
+	"fettle.dev/fettle/internal/kube/load/measure"
+	"fettle.dev/fettle/internal/kube/load/observe"
+	"fettle.dev/fettle/internal/kube/load/store"
+	"fettle.dev/fettle/internal/kube/load/undo"
+	"fettle.dev/fettle/internal/load/rate"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// loadOptions are those of the verbs below load.
+type loadOptions struct {
+	stateDir string
+	inFlight int
+	rate     string
+	keep     bool
+	beyond   bool
+	slo      []string
+	offline  bool
+	version  string
+	noBrake  bool
+	quota    string
+	html     string
+}
+
+func loadCommand(a *app) *cobra.Command {
+	o := &loadOptions{}
+	c := &cobra.Command{
+		Use: "load", Short: "Make many objects in a cluster as a file says, measure it, and take them back",
+		Long: `Reads files of OpenShift's Cluster Loader, create jobs of kube-burner, or without a
+file a load of its own, and makes the objects. Each is written into a journal, so that
+a run that was killed can be gone on with (resume), and be taken back exactly (undo).`,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args: knownVerb,
+	}
+	c.PersistentFlags().StringVar(&o.stateDir, "state-dir", "", "directory of the runs (default $XDG_STATE_HOME/fettle/load, ~/.local/state/fettle/load)")
+	c.AddCommand(a.loadPlanCommand(o), a.loadRunCommand(o), a.loadResumeCommand(o), a.loadStatusCommand(o), a.loadUndoCommand(o))
+	return c
+}
+
+// drivingFlags are those of run and resume.
+func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
+	f.IntVar(&o.inFlight, "in-flight", 0, fmt.Sprintf("how many requests are under way at most, 1 to %d (default that of the file, or %d)", mostInFlight, drive.DefaultInFlight))
+	f.StringVar(&o.rate, "rate", "", "how many objects are started in a time at most: 500/s, 600/min (default that of the file, or no limit)")
+	f.BoolVar(&o.noBrake, "no-brake", false, "go on also where the API server turns requests away, etcd is slow or full, or nodes are not Ready any more")
+	f.StringVar(&o.quota, "etcd-quota", "2GiB", "etcd's --quota-backend-bytes, of which the brake keeps a fifth free; 8GiB on OpenShift")
+	f.BoolVar(&o.keep, "keep", false, "leave what was made when the run is interrupted, and ignore the file's cleanup")
+	f.StringVar(&o.html, "html", "", "write what came of the run into this file as well, as one page")
+	f.StringArrayVar(&o.slo, "slo", nil, "exit with 3 unless this holds: 'create p99 < 1s', 'ready p99 < 5s', 'errors < 1%', 'rate > 450/s'; repeatable")
+}
+
+// mostInFlight is what one process keeps under way.
+const mostInFlight = 5000
+
+func (o *loadOptions) driving() (load.Options, error) {
+	x := load.Options{InFlight: o.inFlight, NoBrake: o.noBrake}
+	quota, err := unit.ParseSize(o.quota)
+	if err != nil {
+		return x, ui.Exit(ui.Usage, fmt.Errorf("--etcd-quota: %w", err))
+	}
+	x.QuotaBytes = int64(quota)
+	if o.inFlight < 0 || o.inFlight > mostInFlight {
+		return x, ui.Exit(ui.Usage, fmt.Errorf("--in-flight %d: want 1 to %d", o.inFlight, mostInFlight))
+	}
+	if o.rate != "" {
+		if x.Rate, err = rate.Parse(o.rate); err != nil {
+			return x, ui.Exit(ui.Usage, fmt.Errorf("--rate: %w", err))
+		}
+	}
+	return x, nil
+}
+
+// gates are those of the options and of a file, or else Kubernetes' own, of which asked is
+// false.
+func (o *loadOptions) gates(fromFile []string) (gates []*measure.Gate, asked bool, err error) {
+	for _, text := range append(fromFile, o.slo...) {
+		g, err := measure.ParseGate(text)
+		if err != nil {
+			return nil, false, ui.Exit(ui.Usage, fmt.Errorf("--slo: %w", err))
+		}
+		gates = append(gates, g)
+	}
+	if len(gates) == 0 {
+		return measure.Defaults(), false, nil
+	}
+	return gates, true, nil
+}
+
+// loadCluster is where loads are run, with connections for so many requests at a time.
+func (a *app) loadCluster(o *loadOptions, inFlight int) (*load.Cluster, error) {
+	config, err := a.config()
+	if err != nil {
+		return nil, err
+	}
+	s, err := a.loadStore(o)
+	if err != nil {
+		return nil, err
+	}
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, ui.Exit(ui.Usage, err)
+	}
+	var lanes []http.RoundTripper
+	for range loadapi.Lanes(inFlight) {
+		// client-go shares a connection between transports of one configuration; a
+		// dialer of its own makes it another one.
+		own := rest.CopyConfig(config)
+		own.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+		t, err := rest.TransportFor(own)
+		if err != nil {
+			return nil, ui.Exit(ui.Usage, err)
+		}
+		lanes = append(lanes, t)
+	}
+	return &load.Cluster{Server: loadapi.New(base, lanes...), Store: s}, nil
+}
+
+func (a *app) loadStore(o *loadOptions) (store.Store, error) {
+	if o.stateDir != "" {
+		return store.Store{Dir: o.stateDir}, nil
+	}
+	dir, err := store.Default()
+	if err != nil {
+		return store.Store{}, ui.Exit(ui.Usage, err)
+	}
+	return store.Store{Dir: dir}, nil
+}
+
+// runNamed is the run that is named, or else the last one.
+func runNamed(s store.Store, args []string) (string, error) {
+	if len(args) > 0 {
+		return args[0], nil
+	}
+	id, err := s.Last()
+	if err == nil && id == "" {
+		err = ui.Exit(ui.Usage, fmt.Errorf("there is no run in %s", s.Dir))
+	}
+	return id, err
+}
+
+// loadExit gives an error of a load its exit code.
+func loadExit(err error) error {
+	var refused *load.Refused
+	var done *ui.Error
+	switch {
+	case err == nil || errors.As(err, &done):
+		return err
+	case errors.As(err, &refused):
+		return ui.Hinted(ui.Refused, err, refused.Hint)
+	case errors.Is(err, observe.ErrBrake):
+		return ui.Exit(ui.Refused, err)
+	case errors.Is(err, journal.ErrBusy):
+		return ui.Exit(ui.Busy, err)
+	case errors.Is(err, undo.ErrIncomplete):
+		return ui.Exit(ui.Incomplete, err)
+	case errors.Is(err, context.Canceled):
+		return ui.Exit(ui.Interrupted, err)
+	}
+	return err
+}

@@ -1,0 +1,220 @@
+package kubecli
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"fettle.dev/fettle/internal/kube/load"
+	"fettle.dev/fettle/internal/kube/load/measure"
+	"fettle.dev/fettle/internal/kube/load/observe"
+	"fettle.dev/fettle/internal/kube/load/spec"
+	"fettle.dev/fettle/internal/kube/load/undo"
+	"fettle.dev/fettle/internal/load/meter"
+	"fettle.dev/fettle/internal/load/threshold"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// LoadRun is what came of a run.
+type LoadRun struct {
+	Schema string `json:"schema"` // fettle/cluster-load-run/v1
+	Run    string `json:"run"`
+	File   string `json:"file,omitempty"`
+	// State is done, failed, stopped by the brake or interrupted, and undone behind it
+	// where it was.
+	State   string `json:"state"`
+	Objects struct {
+		Planned int `json:"planned"`
+		Before  int `json:"made_before"` // by a process before this one
+		Created int `json:"created"`
+		Adopted int `json:"adopted"` // of created: made by a killed process that could not note it
+		Reused  int `json:"reused"`
+		Failed  int `json:"failed"`
+	} `json:"objects"`
+	DurationS float64 `json:"duration_s"`
+	// RatePerS is how many objects were started in a second.
+	RatePerS  float64 `json:"rate_per_s"`
+	Throttled int64   `json:"throttled"` // answers 429
+	Retried   int64   `json:"retried"`
+	Late      int64   `json:"late"` // started late, because all requests were under way
+	// NotReady are objects that were not ready when the time to wait was over.
+	NotReady int              `json:"not_ready"`
+	Example  string           `json:"not_ready_example,omitempty"`
+	Times    measure.Times    `json:"times"`
+	Gates    []measure.Result `json:"gates"`
+	// Servers is what the API server's metrics say; NotSeen what could not be looked at.
+	Servers *observe.Servers `json:"servers,omitempty"`
+	NotSeen string           `json:"not_seen,omitempty"`
+	Errors  map[string]int   `json:"errors,omitempty"`
+	Removed int              `json:"removed"`
+	Kept    []KeptObject     `json:"kept,omitempty"`
+	Waiting []string         `json:"namespaces_terminating,omitempty"`
+}
+
+// KeptObject is one that an undo has left.
+type KeptObject struct {
+	Object string `json:"object"`
+	Why    string `json:"why"`
+}
+
+func newLoadRun(d *driven, l *spec.Load, out *load.Result, m *measure.Meter, gates []measure.Result) *LoadRun {
+	x := &LoadRun{
+		Schema: "fettle/cluster-load-run/v1", Run: d.id, File: l.File, State: "done",
+		DurationS: time.Since(d.began).Seconds(), RatePerS: out.Rate(), Throttled: out.Throttled, Retried: out.Retried, Late: out.Late,
+		NotReady: out.NotReady, Example: out.Example, Times: m.Times(), Gates: gates, Errors: out.Errors,
+		Servers: out.Servers, NotSeen: out.Blind,
+	}
+	x.Objects.Planned, x.Objects.Before, x.Objects.Created = d.plan.Len(), out.Before, out.Created
+	x.Objects.Adopted, x.Objects.Reused, x.Objects.Failed = out.Adopted, out.Reused, out.Failed
+	return x
+}
+
+// judge is the verdict on a run that came to its end. A gate that nobody asked for fails
+// only where it is known not to be met.
+func (x *LoadRun) judge(asked bool) error {
+	switch {
+	case x.Objects.Failed > 0:
+		code := ui.Partial
+		if x.Objects.Created+x.Objects.Reused+x.Objects.Before == 0 {
+			code = ui.Failed
+		}
+		return ui.Hinted(code, fmt.Errorf("%d of %d objects could not be made", x.Objects.Failed, x.Objects.Planned), "kubectl fettle load resume tries them again")
+	case x.NotReady > 0:
+		return ui.Exit(ui.GateNotMet, fmt.Errorf("%d objects were not ready when the time to wait was over: %s", x.NotReady, x.Example))
+	}
+	for _, g := range x.Gates {
+		if !g.Met && (asked || !g.Unknown) {
+			return ui.Exit(ui.GateNotMet, fmt.Errorf("%s is not met: %s", g.Gate, g.Text))
+		}
+	}
+	if x.Servers != nil && !asked {
+		for _, c := range x.Servers.Missed() {
+			return ui.Exit(ui.GateNotMet, fmt.Errorf("the API server's own metrics: %s of %s (%s) took %s at the 99th percentile, and the objective is %s", c.Verb, c.Resource, c.Scope, threshold.Time(c.P99S), threshold.Time(c.LimitS)))
+		}
+	}
+	return nil
+}
+
+// undone takes note of an undo.
+func (x *LoadRun) undone(out *undo.Outcome) {
+	x.Removed = out.Removed
+	for _, k := range out.Kept {
+		x.Kept = append(x.Kept, KeptObject{k.Object, k.Why})
+	}
+	x.Waiting = out.Waiting
+}
+
+// sum is what came of it in a line.
+func (x *LoadRun) sum() string {
+	o := x.Objects
+	text := fmt.Sprintf("%s: %d objects made", x.State, o.Created)
+	for _, more := range []struct {
+		n    int
+		what string
+	}{{o.Before, "made before"}, {o.Adopted, "of them by a process that was killed"}, {o.Reused, "reused"}, {o.Failed, "could not be made"}, {x.NotReady, "not ready"}, {x.Removed, "removed"}} {
+		if more.n > 0 {
+			text += fmt.Sprintf(", %d %s", more.n, more.what)
+		}
+	}
+	text += fmt.Sprintf("; %.4g/s", x.RatePerS)
+	if x.Throttled > 0 {
+		text += fmt.Sprintf(", throttled %d times", x.Throttled)
+	}
+	return text
+}
+
+// lines are what else is to be said of it.
+func (x *LoadRun) lines() []string {
+	var all []string
+	for _, text := range slices.Sorted(maps.Keys(x.Errors)) {
+		all = append(all, fmt.Sprintf("%d times: %s", x.Errors[text], text))
+	}
+	for _, k := range x.Kept {
+		all = append(all, k.Object+" is kept: "+k.Why)
+	}
+	for _, name := range x.Waiting {
+		all = append(all, "the namespace "+name+" is still being removed by the server")
+	}
+	if x.NotSeen != "" {
+		all = append(all, "not looked at: "+x.NotSeen)
+	}
+	return all
+}
+
+// shownCalls is how many sorts of calls a table has; the JSON has all.
+const shownCalls = 8
+
+// tables are those with something in them.
+func (x *LoadRun) tables() []report.Titled {
+	times := report.Grid{Head: []string{"time", "number", "p50", "p95", "p99", "max"}}
+	row := func(what string, t meter.Times) {
+		if t.N > 0 {
+			times.Rows = append(times.Rows, []string{what, fmt.Sprint(t.N), threshold.Time(t.P50S), threshold.Time(t.P95S), threshold.Time(t.P99S), threshold.Time(t.MaxS)})
+		}
+	}
+	row("create", x.Times.Create)
+	for _, c := range x.Times.Calls {
+		row("call for "+c.Kind, c.Times)
+	}
+	row("pod scheduled", x.Times.Scheduled)
+	row("pod ready", x.Times.Ready)
+
+	calls := report.Grid{Head: []string{"by the API server's metrics", "calls", "p50", "p99", "objective", "verdict"}}
+	if s := x.Servers; s != nil {
+		for i, c := range s.Calls {
+			if i < shownCalls || c.Verdict == "missed" {
+				calls.Rows = append(calls.Rows, []string{c.Verb + " " + c.Resource + " (" + c.Scope + ")", fmt.Sprint(c.N), threshold.Time(c.P50S), threshold.Time(c.P99S), threshold.Time(c.LimitS), c.Verdict})
+			}
+		}
+		if s.EtcdN > 0 {
+			calls.Rows = append(calls.Rows, []string{"calls to etcd", fmt.Sprint(s.EtcdN), "", threshold.Time(s.EtcdP99S), "", ""})
+		}
+	}
+
+	gates := report.Grid{Head: []string{"expected", "verdict", "measured"}}
+	for _, gate := range x.Gates {
+		word := "not met"
+		switch {
+		case gate.Met:
+			word = "met"
+		case gate.Unknown:
+			word = "cannot tell"
+		}
+		gates.Rows = append(gates.Rows, []string{gate.Gate, word, gate.Text})
+	}
+	var all []report.Titled
+	for _, g := range []report.Grid{times, calls, gates} {
+		if len(g.Rows) > 0 {
+			all = append(all, report.Titled{Grid: g})
+		}
+	}
+	return all
+}
+
+func (a *app) printRun(x *LoadRun) {
+	fmt.Fprintln(a.screen.Out, ui.Printable(x.sum()))
+	for _, line := range x.lines() {
+		a.screen.Say("%s", line)
+	}
+	for _, t := range x.tables() {
+		fmt.Fprintln(a.screen.Out)
+		t.Write(a.screen)
+	}
+}
+
+// writePage writes the run as a page; err is what the run ends with.
+func (x *LoadRun) writePage(name string, err error) error {
+	page := report.Tables{Title: "Cluster load " + x.Run, Verdict: "the gates are met", Good: err == nil, Lines: append([]string{x.sum()}, x.lines()...), Tables: x.tables()}
+	if err != nil {
+		page.Verdict = err.Error()
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(page.HTML(f), f.Close())
+}

@@ -1,0 +1,167 @@
+package kubecli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/kube/load"
+	"fettle.dev/fettle/internal/kube/load/plan"
+	"fettle.dev/fettle/internal/kube/load/spec"
+	"fettle.dev/fettle/internal/kube/load/tally"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+	"fettle.dev/fettle/rules"
+)
+
+// LoadPlan is what load plan prints.
+type LoadPlan struct {
+	Schema string   `json:"schema"` // fettle/cluster-load-plan/v1
+	File   string   `json:"file,omitempty"`
+	Format string   `json:"format"`
+	Notes  []string `json:"notes,omitempty"`
+	*tally.Tally
+}
+
+func (a *app) loadPlanCommand(o *loadOptions) *cobra.Command {
+	c := &cobra.Command{
+		Use: "plan [FILE]", Short: "Say what a load would make, against the maximums of the cluster; nothing is made",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.loadPlan(c.Context(), o, args) },
+	}
+	c.Flags().BoolVar(&o.offline, "offline", false, "ask no cluster")
+	c.Flags().StringVar(&o.version, "openshift", "", "with --offline: the version of OpenShift whose maximums hold, as 4.4")
+	return c
+}
+
+// readLoad reads the file of a load.
+func readLoad(args []string) (*spec.Load, error) {
+	file := ""
+	if len(args) > 0 {
+		file = args[0]
+	}
+	l, err := load.Read(file)
+	if err != nil {
+		return nil, ui.Exit(ui.Usage, err)
+	}
+	return l, nil
+}
+
+func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error {
+	if o.version != "" && !o.offline {
+		return ui.Exit(ui.Usage, errors.New("--openshift is for --offline: a cluster says its version itself"))
+	}
+	l, err := readLoad(args)
+	if err != nil {
+		return err
+	}
+	var p *plan.Plan
+	var c *tally.Cluster
+	if o.offline {
+		if p, err = plan.Compile(l, "plan", nil); err != nil {
+			return ui.Exit(ui.Usage, err)
+		}
+		if o.version != "" {
+			c = &tally.Cluster{OpenShift: o.version}
+		}
+	} else {
+		cluster, err := a.loadCluster(o, 1)
+		if err != nil {
+			return err
+		}
+		if p, _, err = cluster.Plan(ctx, l, "plan"); err != nil {
+			return loadExit(err)
+		}
+		if c, err = cluster.Server.Describe(ctx); err != nil {
+			return err
+		}
+	}
+	t, err := tallyOf(p, c)
+	if err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	doc := LoadPlan{"fettle/cluster-load-plan/v1", l.File, l.Format, l.Notes, t}
+	err = planVerdict(t, o.offline)
+	if a.data() {
+		return a.result(doc, err)
+	}
+	a.printPlan(&doc)
+	return err
+}
+
+// tallyOf adds a plan up, with the figures of the catalogue.
+func tallyOf(p *plan.Plan, c *tally.Cluster) (*tally.Tally, error) {
+	files, err := rule.Embedded(rules.FS)
+	if err != nil {
+		return nil, err
+	}
+	figures, err := rule.Tables(files)
+	if err != nil {
+		return nil, err
+	}
+	return tally.Of(p, figures, c)
+}
+
+// planVerdict refuses what the cluster cannot hold. Without a cluster it is not known what
+// kinds there are.
+func planVerdict(t *tally.Tally, offline bool) error {
+	if len(t.Missing) > 0 && !offline {
+		return ui.Hinted(ui.Refused, fmt.Errorf("the cluster has no %s", load.Lacks(t.Missing)), "take them out of the load, or install what has them")
+	}
+	if over := t.Over(); len(over) > 0 {
+		l := over[0]
+		where := ""
+		if l.Of != "" {
+			where = " in " + l.Of
+		}
+		return ui.Hinted(ui.Refused, fmt.Errorf("%d %s%s: the maximum is %d (%s)", l.Value, l.What, where, l.Maximum, l.Source), "a smaller load, or run it all the same with --beyond-maximums")
+	}
+	return nil
+}
+
+func (a *app) printPlan(d *LoadPlan) {
+	for _, n := range d.Notes {
+		a.screen.Say("%s", n)
+	}
+	fmt.Fprintf(a.screen.Out, "%d objects, %d pods, %s in etcd; %d steps to wait for\n\n", d.Objects, d.Pods, unit.Size(d.EtcdBytes).Human(), d.Steps)
+	g := report.Grid{Head: []string{"kind", "objects", "in etcd"}}
+	for _, k := range d.Kinds {
+		name := k.Kind + " " + k.APIVersion
+		for _, m := range d.Missing {
+			if m.Kind == k.Kind && m.APIVersion == k.APIVersion {
+				name += " (not known without a cluster)"
+				if d.Cluster != nil && d.Cluster.Known {
+					name = k.Kind + " " + k.APIVersion + " (the cluster has it not)"
+				}
+			}
+		}
+		g.Rows = append(g.Rows, []string{name, fmt.Sprint(k.Count), unit.Size(k.Bytes).Human()})
+	}
+	g.Write(a.screen)
+	if len(d.Limits) == 0 {
+		return
+	}
+	fmt.Fprintln(a.screen.Out)
+	g = report.Grid{Head: []string{"there will be", "number", "maximum", "verdict", "source"}}
+	for _, l := range d.Limits {
+		word, what := "within", l.What
+		if l.Over {
+			word = "over"
+		}
+		if l.Of != "" {
+			what += " (" + l.Of + ")"
+		}
+		g.Rows = append(g.Rows, []string{what, fmt.Sprint(l.Value), fmt.Sprint(l.Maximum), word, l.Source})
+	}
+	g.Color = func(row, col int) string {
+		if col == 3 && d.Limits[row].Over {
+			return ui.Red
+		}
+		return ""
+	}
+	g.Write(a.screen)
+}

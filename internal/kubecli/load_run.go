@@ -1,0 +1,220 @@
+package kubecli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/kube/load"
+	"fettle.dev/fettle/internal/kube/load/drive"
+	"fettle.dev/fettle/internal/kube/load/follow"
+	"fettle.dev/fettle/internal/kube/load/journal"
+	"fettle.dev/fettle/internal/kube/load/measure"
+	"fettle.dev/fettle/internal/kube/load/observe"
+	"fettle.dev/fettle/internal/kube/load/plan"
+	"fettle.dev/fettle/internal/kube/load/spec"
+	"fettle.dev/fettle/internal/ui"
+)
+
+func (a *app) loadRunCommand(o *loadOptions) *cobra.Command {
+	c := &cobra.Command{
+		Use: "run [FILE]", Short: "Make the objects of a load, and measure how the cluster takes it",
+		Long: `Makes the objects of a load in their order. Ctrl-C ends the run and takes back what it
+has made (unless --keep). A run that was killed is gone on with by resume, or taken
+back by undo. Without --slo it is judged by Kubernetes' own objectives.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.loadRun(c.Context(), o, args) },
+	}
+	o.drivingFlags(c.Flags())
+	c.Flags().BoolVar(&o.beyond, "beyond-maximums", false, "make it also where there will be more than the version's tested maximums, or than the nodes take")
+	return c
+}
+
+func (a *app) loadResumeCommand(o *loadOptions) *cobra.Command {
+	c := &cobra.Command{
+		Use: "resume [RUN]", Short: "Go on with a run that was killed or interrupted: what is missing is made (default the last run)",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.loadResume(c.Context(), o, args) },
+	}
+	o.drivingFlags(c.Flags())
+	return c
+}
+
+// driven is a run under way, as the verbs see it.
+type driven struct {
+	id     string
+	plan   *plan.Plan
+	meter  *measure.Meter
+	began  time.Time
+	done   atomic.Int64
+	before int
+}
+
+// watch sets up what is measured and shown.
+func (d *driven) watch(a *app, x *load.Options) {
+	x.Begun = func(id string, p *plan.Plan, state *journal.State) {
+		d.id, d.plan, d.meter, d.began = id, p, measure.New(p), time.Now()
+		d.before = state.Count(journal.Created) + state.Count(journal.Reused)
+		a.screen.Say("run %s: %d objects; the journal is in the state directory", id, p.Len()-d.before)
+	}
+	var shown atomic.Int64
+	x.On = func(answer drive.Answer) {
+		d.meter.Answer(answer)
+		n := d.done.Add(1)
+		// At most five times a second, by whoever comes first.
+		if now, last := time.Now().UnixMilli(), shown.Load(); now-last > 200 && shown.CompareAndSwap(last, now) {
+			a.screen.Status("%d of %d objects", n+int64(d.before), d.plan.Len())
+		}
+	}
+	x.Pod = func(k follow.Key, what string, at time.Time) { d.meter.Pod(k, what, at) }
+}
+
+func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error {
+	l, err := readLoad(args)
+	if err != nil {
+		return err
+	}
+	x, err := o.driving()
+	if err != nil {
+		return err
+	}
+	gates, asked, err := o.gates(gateTexts(l))
+	if err != nil {
+		return err
+	}
+	cluster, err := a.loadCluster(o, inFlightOf(x.InFlight, l))
+	if err != nil {
+		return err
+	}
+	for _, n := range l.Notes {
+		a.screen.Say("%s", n)
+	}
+	if !o.beyond {
+		p, _, err := cluster.Plan(ctx, l, "plan")
+		if err != nil {
+			return loadExit(err)
+		}
+		c, err := cluster.Server.Describe(ctx)
+		if err != nil {
+			return ui.Hinted(ui.Failed, err, "--beyond-maximums does not ask how large the cluster is")
+		}
+		t, err := tallyOf(p, c)
+		if err == nil {
+			err = planVerdict(t, false)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	d := &driven{}
+	d.watch(a, &x)
+	id, out, err := cluster.Run(ctx, l, x)
+	if id == "" {
+		return loadExit(err)
+	}
+	return a.loadEnd(ctx, o, cluster, d, l, out, gates, asked, err)
+}
+
+func inFlightOf(asked int, l *spec.Load) int {
+	switch {
+	case asked > 0:
+		return asked
+	case l != nil && l.InFlight > 0:
+		return min(l.InFlight, mostInFlight)
+	}
+	return drive.DefaultInFlight
+}
+
+func gateTexts(l *spec.Load) []string {
+	var all []string
+	for _, g := range l.Gates {
+		all = append(all, g.Text)
+	}
+	return all
+}
+
+func (a *app) loadResume(ctx context.Context, o *loadOptions, args []string) error {
+	x, err := o.driving()
+	if err != nil {
+		return err
+	}
+	s, err := a.loadStore(o)
+	if err != nil {
+		return err
+	}
+	id, err := runNamed(s, args)
+	if err != nil {
+		return err
+	}
+	kept, err := s.Load(id)
+	if err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	gates, asked, err := o.gates(gateTexts(kept.Load))
+	if err != nil {
+		return err
+	}
+	if x.InFlight == 0 {
+		x.InFlight = kept.InFlight
+	}
+	cluster, err := a.loadCluster(o, inFlightOf(x.InFlight, kept.Load))
+	if err != nil {
+		return err
+	}
+	d := &driven{}
+	d.watch(a, &x)
+	out, err := cluster.Resume(ctx, id, x)
+	if out == nil || d.plan == nil {
+		return loadExit(err)
+	}
+	return a.loadEnd(ctx, o, cluster, d, kept.Load, out, gates, asked, err)
+}
+
+// loadEnd is what comes after a run: the verdict, and the clean-up.
+func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster, d *driven, l *spec.Load, out *load.Result, gates []*measure.Gate, asked bool, err error) error {
+	a.screen.Status("")
+	doc := newLoadRun(d, l, out, d.meter, d.meter.Judge(gates, out.Outcome))
+	interrupted := ctx.Err() != nil && errors.Is(err, context.Canceled)
+	switch {
+	case interrupted:
+		doc.State = "interrupted"
+		err = ui.Exit(ui.Interrupted, errors.New("interrupted"))
+	case err != nil:
+		if doc.State = "failed"; errors.Is(err, observe.ErrBrake) {
+			doc.State = "stopped by the brake"
+		}
+		err = ui.Hinted(ui.Code(loadExit(err)), err, fmt.Sprintf("kubectl fettle load resume %s goes on, undo %s takes it back", d.id, d.id))
+	default:
+		err = doc.judge(asked)
+	}
+	if undo := !o.keep && (interrupted || l.Cleanup && doc.State == "done"); undo {
+		err = errors.Join(err, a.loadCleanUp(context.WithoutCancel(ctx), cluster, d.id, doc))
+	}
+	if o.html != "" {
+		err = errors.Join(err, doc.writePage(o.html, err))
+	}
+	if a.data() {
+		return a.result(doc, err)
+	}
+	a.printRun(doc)
+	return err
+}
+
+// loadCleanUp takes a run back at its end.
+func (a *app) loadCleanUp(ctx context.Context, cluster *load.Cluster, id string, doc *LoadRun) error {
+	a.screen.Say("what the run %s has made is removed", id)
+	out, err := cluster.Undo(ctx, id, func(done, all int) { a.screen.Status("%d of %d removed", done, all) })
+	a.screen.Status("")
+	if out != nil {
+		doc.undone(out)
+	}
+	if err != nil {
+		return loadExit(err)
+	}
+	doc.State += ", undone"
+	return nil
+}

@@ -1,0 +1,144 @@
+package kubecli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/kube/load/journal"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// LoadStatus lists the runs.
+type LoadStatus struct {
+	Schema string          `json:"schema"` // fettle/cluster-load-status/v1
+	Runs   []LoadRunStatus `json:"runs"`
+}
+
+// LoadRunStatus is one run, as its journal has it.
+type LoadRunStatus struct {
+	Run     string    `json:"run"`
+	File    string    `json:"file,omitempty"`
+	Server  string    `json:"server,omitempty"`
+	Began   time.Time `json:"began"`
+	Phase   string    `json:"phase"` // running (also where it was killed), ended, undoing, undone, unreadable
+	Objects int       `json:"objects"`
+	Created int       `json:"created"`
+	Reused  int       `json:"reused"`
+	Failed  int       `json:"failed"`
+	Removed int       `json:"removed"`
+	Kept    int       `json:"kept"`
+	Error   string    `json:"error,omitempty"`
+}
+
+func (a *app) loadStatusCommand(o *loadOptions) *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "List the runs of this user, and what is left of each",
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return a.loadStatus(o) },
+	}
+}
+
+func (a *app) loadStatus(o *loadOptions) error {
+	s, err := a.loadStore(o)
+	if err != nil {
+		return err
+	}
+	kept, err := s.List()
+	if err != nil {
+		return err
+	}
+	doc := LoadStatus{Schema: "fettle/cluster-load-status/v1", Runs: []LoadRunStatus{}}
+	for _, k := range kept {
+		r := LoadRunStatus{Run: k.ID, Phase: "unreadable"}
+		if k.Err != nil {
+			r.Error = k.Err.Error()
+		} else {
+			h := k.State.Header
+			r.File, r.Server, r.Began, r.Phase, r.Objects = h.File, h.Server, h.Began, string(k.State.Phase), h.Objects
+			r.Created, r.Reused, r.Failed = k.State.Count(journal.Created), k.State.Count(journal.Reused), k.State.Count(journal.Failed)
+			r.Removed, r.Kept = k.State.Count(journal.Gone), k.State.Count(journal.Kept)
+		}
+		doc.Runs = append(doc.Runs, r)
+	}
+	if a.data() {
+		return a.result(doc, nil)
+	}
+	if len(doc.Runs) == 0 {
+		a.screen.Say("there are no runs in %s", s.Dir)
+		return nil
+	}
+	g := report.Grid{Head: []string{"run", "phase", "objects", "there", "failed", "removed", "kept", "file"}}
+	for _, r := range doc.Runs {
+		g.Rows = append(g.Rows, []string{r.Run, r.Phase, fmt.Sprint(r.Objects), fmt.Sprint(r.Created + r.Reused), fmt.Sprint(r.Failed), fmt.Sprint(r.Removed), fmt.Sprint(r.Kept), r.File})
+		if r.Error != "" {
+			a.screen.Say("%s: %s", r.Run, r.Error)
+		}
+	}
+	g.Write(a.screen)
+	return nil
+}
+
+// LoadUndo is what came of an undo.
+type LoadUndo struct {
+	Schema  string       `json:"schema"` // fettle/cluster-load-undo/v1
+	Run     string       `json:"run"`
+	Removed int          `json:"removed"`
+	Absent  int          `json:"absent"` // were gone already
+	Kept    []KeptObject `json:"kept"`
+	Waiting []string     `json:"namespaces_terminating,omitempty"`
+}
+
+func (a *app) loadUndoCommand(o *loadOptions) *cobra.Command {
+	return &cobra.Command{
+		Use: "undo [RUN]", Short: "Remove what a run has made, by its uid, and nothing else (default the last run)",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.loadUndo(c.Context(), o, args) },
+	}
+}
+
+func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error {
+	s, err := a.loadStore(o)
+	if err != nil {
+		return err
+	}
+	id, err := runNamed(s, args)
+	if err != nil {
+		return err
+	}
+	if _, err := s.Load(id); err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	cluster, err := a.loadCluster(o, 0)
+	if err != nil {
+		return err
+	}
+	out, err := cluster.Undo(ctx, id, func(done, all int) { a.screen.Status("%d of %d removed", done, all) })
+	a.screen.Status("")
+	err = loadExit(err)
+	if out == nil {
+		return err
+	}
+	doc := LoadUndo{Schema: "fettle/cluster-load-undo/v1", Run: id, Removed: out.Removed, Absent: out.Absent, Kept: []KeptObject{}, Waiting: out.Waiting}
+	for _, k := range out.Kept {
+		doc.Kept = append(doc.Kept, KeptObject{k.Object, k.Why})
+	}
+	if a.data() {
+		return a.result(doc, err)
+	}
+	fmt.Fprintf(a.screen.Out, "run %s: %d objects removed", id, doc.Removed)
+	if doc.Absent > 0 {
+		fmt.Fprintf(a.screen.Out, ", %d were gone already", doc.Absent)
+	}
+	fmt.Fprintln(a.screen.Out)
+	for _, k := range doc.Kept {
+		a.screen.Say("%s is kept: %s", k.Object, k.Why)
+	}
+	for _, name := range doc.Waiting {
+		a.screen.Say("the namespace %s is still being removed by the server", name)
+	}
+	return err
+}

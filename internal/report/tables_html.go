@@ -1,0 +1,38 @@
+package report
+
+import (
+	_ "embed"
+	"html/template"
+	"io"
+	"strings"
+	"sync"
+
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Tables is a verdict with the tables that it is from.
+type Tables struct {
+	Title, Verdict string
+	Good           bool // the verdict is
+	Lines          []string
+	Tables         []Titled
+}
+
+// Titled is a table with its title, which may be empty.
+type Titled struct {
+	Title string
+	Grid
+}
+
+//go:embed tables.html
+var tablesPage string
+
+var tablesTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("tables").Funcs(template.FuncMap{
+		"text": func(s string) string { return ui.Printable(strings.ToValidUTF8(s, "\ufffd")) },
+	}).Parse(tablesPage))
+})
+
+// HTML writes it as one page that needs nothing else: no script, no network, light and
+// dark, and for paper.
+func (t *Tables) HTML(w io.Writer) error { return tablesTemplate().Execute(w, t) }

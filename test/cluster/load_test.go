@@ -1,0 +1,420 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// loader runs kubectl fettle load against a cluster, with a state directory of its own.
+type loader struct {
+	t     *testing.T
+	c     *Cluster
+	state string
+	dir   string // the working directory
+}
+
+func newLoader(t *testing.T, c *Cluster) *loader {
+	return &loader{t, c, filepath.Join(t.TempDir(), "runs"), t.TempDir()}
+}
+
+func (l *loader) write(name, text string) string {
+	l.t.Helper()
+	name = filepath.Join(l.dir, name)
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+	return name
+}
+
+func (l *loader) command(args ...string) (*exec.Cmd, *bytes.Buffer, *bytes.Buffer) {
+	if args[0] == "run" || args[0] == "resume" {
+		// A busy machine does not meet Kubernetes' own objectives.
+		args = append(args, "--slo=errors < 1%")
+		// Nor does it keep a cluster well, which the brake would see.
+		if !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--etcd-quota") }) {
+			args = append(args, "--no-brake")
+		}
+	}
+	cmd := exec.Command("kubectl-fettle", append([]string{"load", "--kubeconfig=" + l.c.Kubeconfig, "--state-dir=" + l.state, "--output=json"}, args...)...)
+	var out, errs bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = l.dir, &out, &errs
+	return cmd, &out, &errs
+}
+
+// result is what of the documents these tests ask for.
+type result struct {
+	Run, State string
+	Objects    json.RawMessage
+	Removed    int
+	RatePerS   float64 `json:"rate_per_s"`
+	NotReady   int     `json:"not_ready"`
+	Late       int
+	EtcdBytes  int64 `json:"etcd_bytes"`
+	Kept       []struct{ Object, Why string }
+	Servers    struct {
+		GrownBytes int64 `json:"database_grown_bytes"`
+		Calls      []struct {
+			Verb, Resource string
+			N              int
+		}
+	}
+	ExitCode                                              int `json:"exit_code"`
+	Pods                                                  int
+	Missing                                               []struct{ Kind string }
+	Times                                                 struct{ Scheduled, Ready struct{ N int } }
+	planned, before, created, adopted, reused, unmakeable int
+}
+
+// run runs it to its end and expects an exit code.
+func (l *loader) run(want int, args ...string) (x result, said string) {
+	l.t.Helper()
+	cmd, out, errs := l.command(args...)
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		l.t.Fatal(err)
+	}
+	if got := cmd.ProcessState.ExitCode(); got != want {
+		l.t.Fatalf("load %s: exit code %d, want %d\n%s\n%s", strings.Join(args, " "), got, want, out, errs)
+	}
+	if out.Len() > 0 {
+		x = l.parse(out.Bytes())
+	}
+	return x, errs.String()
+}
+
+// parse reads a document.
+func (l *loader) parse(text []byte) (x result) {
+	l.t.Helper()
+	if err := json.Unmarshal(text, &x); err != nil {
+		l.t.Fatalf("%v\n%s", err, text)
+	}
+	var o struct {
+		Planned, Created, Adopted, Reused, Failed int
+		MadeBefore                                int `json:"made_before"`
+	}
+	if json.Unmarshal(x.Objects, &o) == nil {
+		x.planned, x.before, x.created, x.adopted, x.reused, x.unmakeable = o.Planned, o.MadeBefore, o.Created, o.Adopted, o.Reused, o.Failed
+	}
+	return x
+}
+
+// kill runs it and kills it after a while; false if it has ended before.
+func (l *loader) kill(after time.Duration, args ...string) bool {
+	l.t.Helper()
+	cmd, out, errs := l.command(args...)
+	if err := cmd.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
+	_ = cmd.Wait()
+	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if !status.Signaled() && cmd.ProcessState.ExitCode() != 0 {
+		l.t.Fatalf("load %s: exit code %d\n%s\n%s", strings.Join(args, " "), cmd.ProcessState.ExitCode(), out, errs)
+	}
+	return status.Signaled()
+}
+
+// world is every object of some kinds, with its uid: what a load may have changed.
+func (c *Cluster) world(ctx context.Context) map[string]string {
+	c.t.Helper()
+	all := map[string]string{}
+	add := func(kind string, m *meta.ObjectMeta) {
+		if m.Name != "kube-root-ca.crt" { // which a controller puts into each namespace, sooner or later
+			all[kind+" "+m.Namespace+"/"+m.Name] = string(m.UID)
+		}
+	}
+	must := func(err error) {
+		c.t.Helper()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	o := meta.ListOptions{}
+	spaces, err := c.Client.CoreV1().Namespaces().List(ctx, o)
+	must(err)
+	for i := range spaces.Items {
+		add("Namespace", &spaces.Items[i].ObjectMeta)
+	}
+	maps, err := c.Client.CoreV1().ConfigMaps("").List(ctx, o)
+	must(err)
+	for i := range maps.Items {
+		add("ConfigMap", &maps.Items[i].ObjectMeta)
+	}
+	secrets, err := c.Client.CoreV1().Secrets("").List(ctx, o)
+	must(err)
+	for i := range secrets.Items {
+		add("Secret", &secrets.Items[i].ObjectMeta)
+	}
+	services, err := c.Client.CoreV1().Services("").List(ctx, o)
+	must(err)
+	for i := range services.Items {
+		add("Service", &services.Items[i].ObjectMeta)
+	}
+	pods, err := c.Client.CoreV1().Pods("").List(ctx, o)
+	must(err)
+	for i := range pods.Items {
+		add("Pod", &pods.Items[i].ObjectMeta)
+	}
+	deployments, err := c.Client.AppsV1().Deployments("").List(ctx, o)
+	must(err)
+	for i := range deployments.Items {
+		add("Deployment", &deployments.Items[i].ObjectMeta)
+	}
+	sets, err := c.Client.AppsV1().ReplicaSets("").List(ctx, o)
+	must(err)
+	for i := range sets.Items {
+		add("ReplicaSet", &sets.Items[i].ObjectMeta)
+	}
+	return all
+}
+
+// same compares two worlds.
+func same(before, after map[string]string) error {
+	var all []error
+	for name, uid := range before {
+		if after[name] != uid {
+			all = append(all, fmt.Errorf("%s was %s and is %q", name, uid, after[name]))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if before[name] == "" {
+			all = append(all, fmt.Errorf("%s is left", name))
+		}
+	}
+	if len(all) > 10 {
+		all = append(all[:10], fmt.Errorf("and %d more", len(all)-10))
+	}
+	return errors.Join(all...)
+}
+
+const objectsOfALoad = `apiVersion: v1
+kind: ConfigMap
+metadata: {name: "map-${IDENTIFIER}"}
+data: {text: "%s"}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: "secret-${IDENTIFIER}"}
+stringData: {number: "${IDENTIFIER}"}
+`
+
+// TestLoadKilled: whenever a run is killed, resume makes exactly what is missing, and undo
+// removes exactly what was made, killed itself or not; what was in a reused namespace
+// stays, and so does what somebody puts into a namespace of the run.
+func TestLoadKilled(t *testing.T) {
+	if !Inside(t, Setup{Programs: []string{"./cmd/kubectl-fettle"}}) {
+		return
+	}
+	ctx := t.Context()
+	c := Start(t, Options{})
+	l := newLoader(t, c)
+	file := l.write("load.yaml", `ClusterLoader:
+  projects:
+  - {num: 3, basename: fresh, ifexists: fail, objects: [{num: 150, file: objects.yaml}]}
+  - {num: 1, basename: shared, ifexists: reuse, objects: [{num: 300, file: objects.yaml}]}
+`)
+	l.write("objects.yaml", fmt.Sprintf(objectsOfALoad, strings.Repeat("x", 1000)))
+	const planned = 3 + 3*300 + 1 + 600
+
+	if _, err := c.Client.CoreV1().Namespaces().Create(ctx, &core.Namespace{ObjectMeta: meta.ObjectMeta{Name: "shared0"}}, meta.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	foreign := func(space, name string) {
+		t.Helper()
+		if _, err := c.Client.CoreV1().ConfigMaps(space).Create(ctx, &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Name: name}}, meta.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	foreign("shared0", "somebodys")
+	before := c.world(ctx)
+
+	rounds := 2
+	if os.Getenv("FETTLE_TEST_NIGHTLY") == "1" {
+		rounds = 10
+	}
+	for round := range rounds {
+		r := rand.New(rand.NewPCG(7, uint64(round)))
+		wait := func() time.Duration {
+			return 50*time.Millisecond + time.Duration(r.Int64N(int64(1500*time.Millisecond)))
+		}
+		kills, adopted := 0, 0
+		killed := l.kill(wait(), "run", "--rate=1500/s", file)
+		for killed {
+			kills++
+			if l.runs() <= round { // before it had a journal
+				killed = l.kill(wait(), "run", "--rate=1500/s", file)
+				continue
+			}
+			if kills >= 4 || r.IntN(3) == 0 {
+				break
+			}
+			killed = l.kill(wait(), "resume")
+		}
+		half := c.world(ctx)
+		x, _ := l.run(0, "resume")
+		adopted += x.adopted
+		whole := c.world(ctx)
+		for name, uid := range half {
+			if whole[name] != uid {
+				t.Errorf("round %d: %s was made again", round, name)
+			}
+		}
+		if n := len(whole) - len(before); n != planned-1 {
+			t.Errorf("round %d: %d objects more than before, want %d", round, n, planned-1)
+		}
+		if x.planned != planned || x.before+x.created+x.reused != planned || x.unmakeable != 0 {
+			t.Errorf("round %d: %+v", round, x)
+		}
+		undos := 0
+		for l.kill(wait(), "undo") {
+			undos++
+			if undos == 3 {
+				break
+			}
+		}
+		l.run(0, "undo")
+		if err := same(before, c.world(ctx)); err != nil {
+			t.Errorf("round %d: after the undo:\n%v", round, err)
+		}
+		t.Logf("round %d: the run killed %d times, %d objects adopted, the undo killed %d times", round, kills, adopted, undos)
+		if t.Failed() {
+			return
+		}
+	}
+
+	t.Run("left alone", func(t *testing.T) {
+		l := &loader{t, c, l.state, l.dir}
+		l.run(0, "run", file)
+		_, said := l.run(4, "run", file)
+		if !strings.Contains(said, "the namespace fresh0 is there already") {
+			t.Errorf("a run over what is there: %s", said)
+		}
+		foreign("fresh1", "somebodys-too")
+		// Ours is deleted by somebody, who makes one of the same name.
+		if err := c.Client.CoreV1().ConfigMaps("shared0").Delete(ctx, "map-7", meta.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		foreign("shared0", "map-7")
+		now := c.world(ctx)
+		x, _ := l.run(6, "undo")
+		if len(x.Kept) != 1 || x.Kept[0].Object != "Namespace fresh1" || !strings.Contains(x.Kept[0].Why, "somebodys-too") {
+			t.Errorf("the undo of a namespace with another's object: %+v", x)
+		}
+		for name, uid := range before {
+			now[name] = uid
+		}
+		keep := maps.Clone(before)
+		for _, name := range []string{"Namespace /fresh1", "ConfigMap fresh1/somebodys-too", "ConfigMap shared0/map-7"} {
+			keep[name] = now[name]
+		}
+		if err := same(keep, c.world(ctx)); err != nil {
+			t.Errorf("after the undo:\n%v", err)
+		}
+		// Once it is gone the undo ends.
+		if err := c.Client.CoreV1().ConfigMaps("fresh1").Delete(ctx, "somebodys-too", meta.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		l.run(0, "undo")
+		delete(keep, "Namespace /fresh1")
+		delete(keep, "ConfigMap fresh1/somebodys-too")
+		if err := same(keep, c.world(ctx)); err != nil {
+			t.Errorf("after the second undo:\n%v", err)
+		}
+	})
+
+	t.Run("ifexists delete", func(t *testing.T) {
+		l := &loader{t, c, l.state, l.dir}
+		file := l.write("delete.yaml", "ClusterLoader: {projects: [{num: 1, basename: again, ifexists: delete, objects: [{num: 5, file: objects.yaml}]}]}\n")
+		l.run(0, "run", file)
+		first, err := c.Client.CoreV1().Namespaces().Get(ctx, "again0", meta.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.run(0, "run", file)
+		second, err := c.Client.CoreV1().Namespaces().Get(ctx, "again0", meta.GetOptions{})
+		if err != nil || first.UID == second.UID {
+			t.Errorf("the namespace of an earlier run was not made anew: %v", err)
+		}
+		l.run(0, "undo")
+		if _, err := c.Client.CoreV1().Namespaces().Create(ctx, &core.Namespace{ObjectMeta: meta.ObjectMeta{Name: "again0"}}, meta.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, said := l.run(4, "run", file); !strings.Contains(said, "no run of fettle's has made it") {
+			t.Errorf("somebody's namespace: %s", said)
+		}
+	})
+
+	t.Run("interrupted", func(t *testing.T) {
+		before := c.world(ctx)
+		l := &loader{t, c, l.state, l.dir}
+		cmd, out, errs := l.command("run", "--rate=300/s", file)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(1500 * time.Millisecond)
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+		if got := cmd.ProcessState.ExitCode(); got != 130 {
+			t.Errorf("after Ctrl-C: exit code %d\n%s\n%s", got, out, errs)
+		}
+		if err := same(before, c.world(ctx)); err != nil {
+			t.Errorf("after Ctrl-C:\n%v", err)
+		}
+	})
+
+	t.Run("brake", func(t *testing.T) {
+		before := c.world(ctx)
+		l := &loader{t, c, l.state, l.dir}
+		x, said := l.run(4, "run", "--rate=50/s", "--etcd-quota=1MiB", file)
+		if x.State != "stopped by the brake" || !strings.Contains(said, "etcd's database has") || x.created == 0 || x.created >= planned {
+			t.Errorf("%+v\n%s", x, said)
+		}
+		l.run(0, "undo")
+		if err := same(before, c.world(ctx)); err != nil {
+			t.Error(err)
+		}
+	})
+
+	t.Run("missing kinds", func(t *testing.T) {
+		l := &loader{t, c, l.state, l.dir}
+		l.write("route.yaml", "apiVersion: route.openshift.io/v1\nkind: Route\nmetadata: {name: \"r-${IDENTIFIER}\"}\n")
+		file := l.write("missing.yaml", "ClusterLoader: {projects: [{num: 1, basename: routes, objects: [{num: 2, file: route.yaml}]}]}\n")
+		x, _ := l.run(4, "plan", file)
+		if len(x.Missing) != 1 || x.Missing[0].Kind != "Route" {
+			t.Errorf("the plan says: %+v", x)
+		}
+		if _, said := l.run(4, "run", file); !strings.Contains(said, "the cluster has no Route of route.openshift.io/v1") {
+			t.Errorf("the run says: %s", said)
+		}
+	})
+}
+
+// runs is how many runs have a journal.
+func (l *loader) runs() int {
+	l.t.Helper()
+	all, _ := filepath.Glob(filepath.Join(l.state, "*", "journal"))
+	n := 0
+	for _, name := range all {
+		if st, err := os.Stat(name); err == nil && st.Size() > 0 {
+			n++
+		}
+	}
+	return n
+}
