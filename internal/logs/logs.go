@@ -6,6 +6,7 @@ import (
 	"iter"
 	"maps"
 	"math"
+	"runtime"
 	"time"
 
 	"fettle.dev/fettle/internal/logs/format"
@@ -73,6 +74,10 @@ func Read(ctx context.Context, set *source.Set, formats []*format.Format, o Opti
 		}
 		shards[w] = s
 	}
+	// Tables grow, and leave little behind: a collection at 4 MB, at 8 and so on would look
+	// through all of them and find nothing. The collector waits until as much as this, which
+	// nobody touches and which therefore takes no memory, has come twice.
+	ballast := make([]byte, 64<<20)
 	err := set.Read(ctx, o.Workers, func(w int, b *source.Block) { shards[w].block(b) })
 	lines := map[blockID]int{}
 	for _, s := range shards {
@@ -88,6 +93,7 @@ func Read(ctx context.Context, set *source.Set, formats []*format.Format, o Opti
 	for i, l := range set.Logs {
 		r.Logs = append(r.Logs, LogOf(l, formats[i]))
 	}
+	runtime.KeepAlive(ballast)
 	return r, err
 }
 

@@ -5,11 +5,7 @@
 // A Format is compiled once; Scan then cuts a line into fields without copying it.
 package format
 
-import (
-	"bytes"
-	"encoding/binary"
-	"math/bits"
-)
+import "bytes"
 
 // Kind is what a field's text means.
 type Kind uint8
@@ -172,46 +168,24 @@ func (f *Format) Scan(line []byte, spans []Span) Line {
 		at += len(f.prefix)
 	}
 	begin := at
-	wide := line[:cap(line)] // read eight bytes at a time; what stands behind the line does not count
-	for i := range f.steps {
-		s := &f.steps[i]
-		p := &s.quick
-		end, number := -1, int64(0)
-		switch p.how {
-		case byDigits:
-			if at+8 <= len(wide) {
-				d := binary.LittleEndian.Uint64(wide[at:]) ^ zeros
-				if n := bits.TrailingZeros64((d+tens|d)&highs) &^ 7; n > 0 && n < 64 {
-					end, number = at+n>>3, eight(d<<(64-n))+1
-				}
-			}
-		case byWidth:
-			end = at + p.width
-		case byShort:
-			end = p.short(wide, at)
-		case bySearch:
-			if n := bytes.IndexByte(line[at:], p.first); n >= 0 {
-				end = at + n
-			}
+	for i := 0; ; i++ {
+		if i, at = f.quickly(line, i, at, spans); i == len(f.steps) {
+			break
 		}
-		// Most literals are "] " or shorter, and one comparison is cheaper than a call.
-		if end < 0 || end+4 > len(wide) || binary.LittleEndian.Uint32(wide[end:])&p.mask != p.word || end+p.size > len(line) ||
-			s.quoted && end > at && line[end-1] == '\\' {
-			if s.braced != 0 && (at == len(line) || line[at] != s.braced) {
-				spans[s.field] = span(at, at)
-				if at = s.without(line, at); at < 0 {
-					return f.scanBack(line, begin, spans)
-				}
-				continue
-			}
-			n := s.end(line[at:])
-			if n < 0 || s.number && n > 0 && line[at]-'0' > 9 && line[at] != '-' && line[at] != '+' {
+		s := &f.steps[i]
+		if s.braced != 0 && (at == len(line) || line[at] != s.braced) {
+			spans[s.field] = span(at, at)
+			if at = s.without(line, at); at < 0 {
 				return f.scanBack(line, begin, spans)
 			}
-			end, number = at+n, 0
+			continue
 		}
-		spans[s.field] = Span{int32(at), int32(end), number}
-		at = end + p.over
+		n := s.end(line[at:])
+		if n < 0 || s.number && n > 0 && line[at]-'0' > 9 && line[at] != '-' && line[at] != '+' {
+			return f.scanBack(line, begin, spans)
+		}
+		spans[s.field] = span(at, at+n)
+		at += n + s.quick.over
 	}
 	if at != len(line) {
 		return f.scanBack(line, begin, spans)

@@ -78,7 +78,7 @@ func quickly(t *testing.T, f *Format, line []byte) {
 	}
 	want := make([]Span, len(f.Fields))
 	l := slow.Scan(slices.Clip(bytes.Clone(line)), want)
-	for _, behind := range []string{"", "\n", "0123456789", string(line), strings.Repeat(`"] `, 10)} {
+	for _, behind := range []string{"", "\n", strings.Repeat("0123456789", 5), string(line), strings.Repeat(`"] `, 20), strings.Repeat(" ", ahead)} {
 		got := make([]Span, len(f.Fields))
 		whole := append(append(make([]byte, 0, len(line)+len(behind)), line...), behind...)
 		if is := f.Scan(whole[:len(line)], got); is != l {

@@ -1,8 +1,10 @@
 package format
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"unsafe"
 )
 
 // quick is how the end of a step's field is found where nothing is out of the ordinary: by
@@ -65,21 +67,65 @@ const (
 	tens  = 0x7676767676767676 // added to a byte above 9, sets its highest bit
 )
 
-// short is where the literal's first byte is, if within sixteen bytes of at, or -1.
-func (p *quick) short(wide []byte, at int) int {
-	if at+16 > len(wide) {
-		return -1
+// quickly cuts fields from the i-th step on, as long as each ends where quick has it. It
+// gives the step that it has not cut, and where that begins.
+func (f *Format) quickly(line []byte, i, at int, spans []Span) (int, int) {
+	if cap(line)-len(line) < ahead {
+		return i, at
 	}
-	// The lowest of the high bits that are left is that of the first byte that is first.
-	w := binary.LittleEndian.Uint64(wide[at:]) ^ p.every
-	if w = (w - ones) &^ w & highs; w != 0 {
-		return at + bits.TrailingZeros64(w)>>3
+	// No field begins behind the line's end, so what is read is within its capacity, and
+	// need not be checked for each of ten fields.
+	text := unsafe.Pointer(unsafe.SliceData(line))
+	for ; i < len(f.steps); i++ {
+		s := &f.steps[i]
+		p := &s.quick
+		end, number := at, int64(0)
+		switch p.how {
+		case byShort:
+			// The lowest of the high bits that are left is that of the first byte that is first.
+			w := eightAt(text, at) ^ p.every
+			if w = (w - ones) &^ w & highs; w == 0 {
+				end += 8
+				w = eightAt(text, end) ^ p.every
+				w = (w - ones) &^ w & highs
+			}
+			end += bits.TrailingZeros64(w) >> 3
+		case byDigits:
+			d := eightAt(text, at) ^ zeros
+			n := bits.TrailingZeros64((d+tens|d)&highs) &^ 7
+			if n == 0 || n == 64 {
+				return i, at
+			}
+			end, number = at+n>>3, eight(d<<(64-n))+1
+		case byWidth:
+			end += p.width
+		case bySearch:
+			n := bytes.IndexByte(line[at:], p.first)
+			if n < 0 {
+				return i, at
+			}
+			end += n
+		default:
+			return i, at
+		}
+		// Most literals are "] " or shorter, and one comparison is cheaper than a call.
+		if uint32(eightAt(text, end))&p.mask != p.word || end+p.size > len(line) ||
+			s.quoted && end > at && line[end-1] == '\\' {
+			return i, at
+		}
+		spans[s.field] = Span{int32(at), int32(end), number}
+		at = end + p.over
 	}
-	w = binary.LittleEndian.Uint64(wide[at+8:]) ^ p.every
-	if w = (w - ones) &^ w & highs; w != 0 {
-		return at + 8 + bits.TrailingZeros64(w)>>3
-	}
-	return -1
+	return i, at
+}
+
+// ahead is how far behind the end of a line quickly may read, in bytes: behind the longest of
+// its fields that is not searched for.
+const ahead = len("18/Mar/2012:04:02:25 +0000") + 8
+
+// eightAt is the eight bytes from at on.
+func eightAt(text unsafe.Pointer, at int) uint64 {
+	return binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(text, at))[:])
 }
 
 // eight is the number that eight digits are, each a byte from 0 to 9: pairs are added, then

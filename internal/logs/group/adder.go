@@ -15,11 +15,12 @@ type Adder struct {
 }
 
 const (
-	// batch is how many requests are added together: all that is known of them stays in a
-	// core's first cache.
-	batch = 128
+	// batch is how many requests are added together. Each pass over them ends with a wait
+	// for the last read, which of fewer would show; all that is known of so many stays in a
+	// core's own caches.
+	batch = 512
 	// inCache is how many groups there may be that a core's own caches still have.
-	inCache = 4096
+	inCache = 512
 )
 
 // NewAdder adds to a table, which nobody else may change until Flush.
@@ -27,8 +28,13 @@ func NewAdder(t *Table) *Adder { return &Adder{table: t} }
 
 // Add adds a request to its group. The key's text has to stay until Flush.
 func (a *Adder) Add(k Key, text []byte, x Sample) {
-	if a.table.n <= inCache {
-		a.table.Add(a.table.Find(k, text), x)
+	if t := a.table; t.n <= inCache {
+		s := t.slots[k.slot&uint64(len(t.slots)-1)]
+		i := int(uint32(s)) - 1
+		if s>>32 != k.tag>>32 || i < 0 || t.At(i).tag != uint32(k.tag) {
+			i = t.Find(k, text)
+		}
+		t.Add(i, x)
 		return
 	}
 	i := a.n
@@ -42,21 +48,41 @@ func (a *Adder) Add(k Key, text []byte, x Sample) {
 func (a *Adder) Flush() {
 	t, keys, groups := a.table, a.keys[:a.n], a.groups[:a.n]
 	a.n = 0
-	mask, sink := uint64(len(t.slots)-1), uint64(0)
-	for i := range keys {
-		groups[i] = int32(uint32(t.slots[keys[i].slot&mask]))
+	if len(groups) == 0 {
+		return
 	}
-	// Of nearly all keys the first slot is the right one.
+	// What is read below for its place alone is summed up, so that it is read.
+	slots, sink := t.slots, uint64(0)
+	mask := uint64(len(slots) - 1)
+	for i := range keys {
+		sink += slots[keys[i].slot&mask]
+	}
+	// What a slot has of a hash is nearly always enough to know whose it is. A third of
+	// all keys are not in their first slot.
+	for i := range keys {
+		at, tag := keys[i].slot, keys[i].tag>>32
+		s := slots[at&mask]
+		for s>>32 != tag && s != 0 {
+			at++
+			s = slots[at&mask]
+		}
+		groups[i] = int32(uint32(s)) - 1
+	}
+	// Nothing else is done here, so that as many reads as there can be wait together.
 	for _, g := range groups {
-		if g == 0 {
-			continue
-		}
-		if sink += t.At(int(g - 1)).Count; t.Percentiles {
-			sink += uint64(t.hists.heads[(g-1)>>chunkBits][(g-1)&(chunk-1)][0])
+		g = max(g, 0)
+		sink += t.stats[g>>chunkBits][g&(chunk-1)].Count
+	}
+	if t.Percentiles {
+		for _, g := range groups {
+			g = max(g, 0)
+			sink += uint64(t.hists.heads[g>>chunkBits][g&(chunk-1)][0])
 		}
 	}
 	for i := range keys {
-		groups[i] = int32(t.Find(keys[i], a.texts[i]))
+		if g := int(groups[i]); g < 0 || t.At(g).tag != uint32(keys[i].tag) {
+			groups[i] = int32(t.Find(keys[i], a.texts[i]))
+		}
 	}
 	if t.Percentiles {
 		for _, g := range groups {

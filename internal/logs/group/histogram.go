@@ -83,7 +83,12 @@ func (h *histograms) add(i int, s *Stats, b uint16) {
 		h.counts[s.hist>>4].add(b, 1)
 		return
 	}
-	h.addMany(i, s, s.Timed(), b, 1)
+	n := s.Timed()
+	if s.hist == 0 && n < headRoom {
+		h.heads[i>>chunkBits][i&(chunk-1)][n] = b
+		return
+	}
+	h.addMany(i, s, n, b, 1)
 }
 
 // addMany adds a bucket k times to the histogram of a group, which has n.

@@ -200,8 +200,10 @@ func word(text []byte) int {
 }
 
 func (r *Request) setURL(url []byte) {
-	r.URL = url
-	r.Path, r.Query, _ = bytes.Cut(url, []byte{'?'})
+	r.URL, r.Path, r.Query = url, url, nil
+	if n := bytes.IndexByte(url, '?'); n >= 0 {
+		r.Path, r.Query = url[:n], url[n+1:]
+	}
 }
 
 // Field is the text of a format's field, as the client sent it.

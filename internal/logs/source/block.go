@@ -18,78 +18,82 @@ type Block struct {
 	Skipped int
 }
 
-// Size is of a block, in bytes: 1 MiB is as fast as larger ones, and what one is at work
-// on stays in the second-level cache.
+// Size is the most that a block has, and so a line, in bytes.
 const Size = 1 << 20
 
-// cut reads r to its end and gives its blocks to f, which owns them: they come from get.
-// to is how far r was read, to the end of a block. wholeLines leaves out what stands
-// behind the last end of line.
-func cut(r io.Reader, log int, wholeLines bool, get func() *Block, f func(b *Block, to int64) error) error {
-	var rest []byte // of the last block: a line that is not whole
-	to := int64(0)
-	skipping, skipped := false, 0
-	from := int64(0) // where the line begins that is skipped
-	for seq := 0; ; {
-		b := get()
-		b.Log, b.Seq, b.Skipped = log, seq, 0
-		b.Data = append(b.Data[:0], rest...)
-		n, broken := fill(r, b.Data[len(b.Data):cap(b.Data)])
-		b.Data = b.Data[:len(b.Data)+n]
-		to += int64(n + len(rest))
-		over := broken != nil // what was there before an error counts
-		if errors.Is(broken, io.EOF) {
-			broken = nil
-		}
-		if skipping {
-			end := bytes.IndexByte(b.Data, '\n')
-			skipping = end < 0
-			if end < 0 {
-				end = len(b.Data) - 1
-			}
-			b.Data = append(b.Data[:0], b.Data[end+1:]...)
-		}
-		rest = rest[:0]
-		if !over {
-			end := bytes.LastIndexByte(b.Data, '\n')
-			if end < 0 && len(b.Data) == cap(b.Data) { // one line is more than a block
-				skipping, from = true, to-int64(len(b.Data))
-				skipped++
-				b.Data = b.Data[:0]
-			} else {
-				rest = append(rest, b.Data[end+1:]...)
-				b.Data = b.Data[:end+1]
-				to -= int64(len(rest))
-			}
-		}
-		switch {
-		case over && wholeLines && skipping: // it counts when its end is there
-			b.Data, to = b.Data[:0], from
-			skipped--
-		case over && wholeLines:
-			end := bytes.LastIndexByte(b.Data, '\n')
-			to -= int64(len(b.Data) - end - 1)
-			b.Data = b.Data[:end+1]
-		}
-		if len(b.Data) > 0 || over {
-			b.Skipped, skipped = skipped, 0
-			seq++
-		}
-		if err := f(b, to); err != nil || over {
-			return errors.Join(err, broken)
-		}
-	}
+// usual is how many bytes a block has unless a line is longer: what is read is still in the
+// core's second cache when it is worked on, and has not driven out the groups that are there.
+const usual = 256 << 10
+
+// cutter cuts what it reads into blocks.
+type cutter struct {
+	r          io.Reader
+	log        int
+	wholeLines bool  // what stands behind the last end of line is left out
+	to         int64 // how far r was read, to the end of the last block
+
+	seq      int
+	rest     []byte // the beginning of a line, behind the last block
+	skipping bool   // of a line that is longer than a block: what comes next is of it
+	skipped  int    // such lines since the last block
+	from     int64  // where that line begins
 }
 
-// fill reads until p is full. An io.EOF is the end, and any other error is one: a file
-// that is compressed and cut off ends in io.ErrUnexpectedEOF.
-func fill(r io.Reader, p []byte) (n int, err error) {
-	for n < len(p) {
-		k, err := r.Read(p[n:])
-		n += k
+// next reads the next block into b, which has room for Size. over says that it is the last;
+// what was there before an error counts. Of a line that is longer than a block it may be
+// empty.
+func (c *cutter) next(b *Block) (over bool, err error) {
+	b.Log, b.Seq, b.Skipped = c.log, c.seq, 0
+	b.Data = append(b.Data[:0], c.rest...)
+	c.to += int64(len(c.rest))
+	c.rest = c.rest[:0]
+	broken := c.fill(b, usual)
+	if broken == nil && bytes.LastIndexByte(b.Data, '\n') < 0 {
+		broken = c.fill(b, Size)
+	}
+	over = broken != nil
+	if errors.Is(broken, io.EOF) {
+		broken = nil
+	}
+	if c.skipping {
+		end := bytes.IndexByte(b.Data, '\n')
+		c.skipping = end < 0
+		if end < 0 {
+			end = len(b.Data) - 1
+		}
+		b.Data = append(b.Data[:0], b.Data[end+1:]...)
+	}
+	switch end := bytes.LastIndexByte(b.Data, '\n'); {
+	case over && !c.wholeLines: // the last line may be without its end
+	case over && c.skipping: // it counts when its end is there
+		b.Data, c.to = b.Data[:0], c.from
+		c.skipped--
+	case end < 0 && len(b.Data) == Size && !over: // one line is more than a block
+		c.skipping, c.from = true, c.to-int64(len(b.Data))
+		c.skipped++
+		b.Data = b.Data[:0]
+	default:
+		c.to -= int64(len(b.Data) - end - 1)
+		c.rest = append(c.rest, b.Data[end+1:]...)
+		b.Data = b.Data[:end+1]
+	}
+	if len(b.Data) > 0 || over {
+		b.Skipped, c.skipped = c.skipped, 0
+		c.seq++
+	}
+	return over, broken
+}
+
+// fill reads until a block has n bytes. An io.EOF is the end, and any other error is one:
+// a file that is compressed and cut off ends in io.ErrUnexpectedEOF.
+func (c *cutter) fill(b *Block, n int) error {
+	for len(b.Data) < n {
+		k, err := c.r.Read(b.Data[len(b.Data):n])
+		b.Data = b.Data[:len(b.Data)+k]
+		c.to += int64(k)
 		if err != nil {
-			return n, err
+			return err
 		}
 	}
-	return n, nil
+	return nil
 }

@@ -67,18 +67,10 @@ func (s *Set) reader(i int) (io.Reader, error) {
 func (s *Set) Read(ctx context.Context, workers int, work func(w int, b *Block)) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	// A log that is followed is read again and again, a block at the most.
-	free := make(chan *Block, 2*workers+2)
-	for range cap(free) {
-		free <- nil
+	q := &queue{workers: workers, tasks: make(chan task, workers), free: make(chan *Block, 2*workers+2)}
+	for range cap(q.free) {
+		q.free <- nil
 	}
-	get := func() *Block {
-		if b := <-free; b != nil {
-			return b
-		}
-		return blocks.Get().(*Block)
-	}
-	full := make(chan *Block, workers)
 	next := make(chan int, len(s.Logs))
 	for i := range s.Logs {
 		next <- i
@@ -88,7 +80,7 @@ func (s *Set) Read(ctx context.Context, workers int, work func(w int, b *Block))
 	for range min(workers, len(s.Logs)) {
 		readers.Go(func() {
 			for i := range next {
-				if err := s.read(ctx, i, get, full); err != nil {
+				if err := s.read(ctx, i, q); err != nil {
 					stop(err)
 					return
 				}
@@ -97,17 +89,21 @@ func (s *Set) Read(ctx context.Context, workers int, work func(w int, b *Block))
 	}
 	for w := range workers {
 		working.Go(func() {
-			for b := range full {
-				work(w, b)
-				free <- b
+			for t := range q.tasks {
+				if t.plain != nil {
+					t.plain.read(ctx, func(b *Block) { work(w, b) })
+					continue
+				}
+				work(w, t.block)
+				q.free <- t.block
 			}
 		})
 	}
 	readers.Wait()
-	close(full)
+	close(q.tasks)
 	working.Wait()
-	for range len(free) {
-		if b := <-free; b != nil {
+	for range len(q.free) {
+		if b := <-q.free; b != nil {
 			blocks.Put(b)
 		}
 	}
@@ -117,7 +113,92 @@ func (s *Set) Read(ctx context.Context, workers int, work func(w int, b *Block))
 // blocks are those that no Read has at work.
 var blocks = sync.Pool{New: func() any { return &Block{Data: make([]byte, 0, Size)} }}
 
-func (s *Set) read(ctx context.Context, i int, get func() *Block, full chan *Block) (err error) {
+// queue is what there is to do for the workers of a Read.
+type queue struct {
+	workers int
+	tasks   chan task
+	free    chan *Block // nil: one that was not made yet; a log that is followed is read again and again, a block at the most
+}
+
+// task is a block, or a plain log to take part in reading of.
+type task struct {
+	block *Block
+	plain *plain
+}
+
+// plain is a log that its workers read themselves, a block each in turn: that is then
+// already in the caches of the core that works on it, and nobody has to be woken for it.
+type plain struct {
+	asked sync.WaitGroup // workers
+
+	mu   sync.Mutex
+	cut  *cutter
+	over bool
+	err  error
+}
+
+// read works on blocks of the log as long as there are any.
+func (p *plain) read(ctx context.Context, work func(b *Block)) {
+	defer p.asked.Done()
+	b := blocks.Get().(*Block)
+	defer blocks.Put(b)
+	for p.next(ctx, b) {
+		work(b)
+	}
+}
+
+func (p *plain) next(ctx context.Context, b *Block) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.over:
+		return false
+	case ctx.Err() != nil:
+		p.over, p.err = true, context.Cause(ctx)
+		return false
+	}
+	p.over, p.err = p.cut.next(b)
+	return true
+}
+
+// share has the workers read a plain log.
+func (q *queue) share(ctx context.Context, c *cutter) error {
+	p := &plain{cut: c}
+	for range q.workers {
+		p.asked.Add(1)
+		select {
+		case q.tasks <- task{plain: p}:
+		case <-ctx.Done():
+			p.asked.Done()
+		}
+	}
+	p.asked.Wait()
+	if p.err != nil {
+		return p.err
+	}
+	return context.Cause(ctx)
+}
+
+// ahead reads a log and hands its blocks to the workers.
+func (q *queue) ahead(ctx context.Context, c *cutter) error {
+	for {
+		b := <-q.free
+		if b == nil {
+			b = blocks.Get().(*Block)
+		}
+		over, err := c.next(b)
+		select {
+		case q.tasks <- task{block: b}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if over {
+			return err
+		}
+	}
+}
+
+func (s *Set) read(ctx context.Context, i int, q *queue) (err error) {
 	l := s.Logs[i]
 	s.ends[i] = l.skip
 	r, err := s.rest(i)
@@ -130,22 +211,18 @@ func (s *Set) read(ctx context.Context, i int, get func() *Block, full chan *Blo
 		s.heads[i] = l.was // rotated just now: the next reader finds it where it has gone to
 		return nil
 	}
-	defer func() {
-		if file != nil && err == nil {
-			s.heads[i], err = headOf(file, min(s.ends[i], headMost))
-		}
-	}()
-	err = cut(r, i, s.WholeLines, get, func(b *Block, to int64) error {
-		s.ends[i] = s.Logs[i].skip + to
-		select {
-		case full <- b:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	})
+	c := &cutter{r: r, log: i, wholeLines: s.WholeLines}
+	if file != nil {
+		err = q.share(ctx, c)
+	} else {
+		err = q.ahead(ctx, c)
+	}
+	s.ends[i] += c.to
+	if err == nil && file != nil {
+		s.heads[i], err = headOf(file, min(s.ends[i], headMost))
+	}
 	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("%s: %w", s.Logs[i].Path, err)
+		return fmt.Errorf("%s: %w", l.Path, err)
 	}
 	return err
 }

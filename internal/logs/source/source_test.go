@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
@@ -49,22 +51,23 @@ func TestCut(t *testing.T) {
 			in = iotest.HalfReader(in)
 		}
 		one := &Block{Data: make([]byte, 0, Size)} // used again and again, as Read does
-		err := cut(in, 0, false, func() *Block { return one }, func(b *Block, _ int64) error {
-			if b.Seq > seq+1 {
-				t.Fatalf("block %d behind %d", b.Seq, seq)
+		c := &cutter{r: in}
+		for over := false; !over; {
+			var err error
+			if over, err = c.next(one); err != nil {
+				t.Fatal(err)
 			}
-			seq = max(seq, b.Seq)
-			for range b.Skipped {
+			if one.Seq > seq+1 {
+				t.Fatalf("block %d behind %d", one.Seq, seq)
+			}
+			seq = max(seq, one.Seq)
+			for range one.Skipped {
 				got = append(got, "skipped")
 			}
-			skipped += b.Skipped
-			for line := range bytes.Lines(b.Data) {
+			skipped += one.Skipped
+			for line := range bytes.Lines(one.Data) {
 				got = append(got, string(bytes.TrimSuffix(line, []byte("\n"))))
 			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
 		}
 		if len(got) != len(want) {
 			t.Fatalf("seed %d: %d lines, want %d", seed, len(got), len(want))
@@ -160,6 +163,65 @@ func TestFind(t *testing.T) {
 		if _, err := Find(host.Live(), []string{p}); err == nil {
 			t.Errorf("%s has logs", p)
 		}
+	}
+}
+
+// TestShared: several workers read one plain log, and each block comes to one of them; when
+// the context ends they stop, and the error is its cause.
+func TestShared(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.log")
+	var text bytes.Buffer
+	for i := range 200_000 {
+		fmt.Fprintf(&text, "line %d of a log that several read\n", i)
+	}
+	if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	logs, err := Find(host.Live(), []string{path, path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const workers = 3
+	got := [workers]map[[2]int]string{{}, {}, {}}
+	if err := NewSet(logs).Read(context.Background(), workers, func(w int, b *Block) {
+		got[w][[2]int{b.Log, b.Seq}] = string(b.Data)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	all := map[[2]int]string{}
+	for _, one := range got {
+		for id, data := range one {
+			if _, twice := all[id]; twice {
+				t.Errorf("block %v came twice", id)
+			}
+			all[id] = data
+		}
+	}
+	for log := range logs {
+		var whole strings.Builder
+		for seq := 0; ; seq++ {
+			data, ok := all[[2]int{log, seq}]
+			if !ok {
+				break
+			}
+			whole.WriteString(data)
+		}
+		if whole.String() != text.String() {
+			t.Errorf("log %d: %d bytes, want %d", log, whole.Len(), text.Len())
+		}
+	}
+
+	ctx, stop := context.WithCancelCause(context.Background())
+	enough := errors.New("enough")
+	var blocks atomic.Int32
+	if err := NewSet(logs).Read(ctx, workers, func(int, *Block) {
+		blocks.Add(1)
+		stop(enough)
+	}); !errors.Is(err, enough) {
+		t.Errorf("stopped: %v", err)
+	}
+	if n := blocks.Load(); n > 2*workers {
+		t.Errorf("%d blocks came after the end", n)
 	}
 }
 
