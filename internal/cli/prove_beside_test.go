@@ -136,7 +136,7 @@ func TestProveWatchdogAtWork(t *testing.T) {
 	if out, code := p.run("undo"); code != 1 || !strings.Contains(out, "is to undo it") || strings.Contains(out, leftBehind) {
 		t.Errorf("undo: exit code %d: %s", code, out)
 	}
-	if out, code := p.run(args...); code != 75 || !strings.Contains(out, "still undoing the change") {
+	if out, code := p.run(args...); code != 75 || !strings.Contains(out, "still undoing its change") {
 		t.Errorf("a second experiment: exit code %d: %s", code, out)
 	}
 	if err := os.Remove(stuck); err != nil {
