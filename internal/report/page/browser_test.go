@@ -155,6 +155,9 @@ func TestBrowser(t *testing.T) {
 		t.Error("nothing is read out")
 	}
 	for _, complaint := range b.Complaints() {
-		t.Error(complaint)
+		// Advice about measure above, which reads the charts back; no page does.
+		if !strings.Contains(complaint, "willReadFrequently") {
+			t.Error(complaint)
+		}
 	}
 }
