@@ -84,13 +84,6 @@ func (a *Adder) Flush() {
 			groups[i] = int32(t.Find(keys[i], a.texts[i]))
 		}
 	}
-	if t.Percentiles {
-		for _, g := range groups {
-			if g >= 0 {
-				sink += t.hists.touch(int(g), t.At(int(g)))
-			}
-		}
-	}
 	for i, g := range groups {
 		t.Add(int(g), a.samples[i])
 	}
