@@ -69,14 +69,16 @@ func (a *Adder) Flush() {
 		groups[i] = int32(uint32(s)) - 1
 	}
 	// Nothing else is done here, so that as many reads as there can be wait together.
-	for _, g := range groups {
-		g = max(g, 0)
-		sink += t.stats[g>>chunkBits][g&(chunk-1)].Count
-	}
-	if t.Percentiles {
+	if t.wide {
 		for _, g := range groups {
 			g = max(g, 0)
-			sink += uint64(t.hists.heads[g>>chunkBits][g&(chunk-1)][0])
+			r := &t.records[g>>chunkBits][g&(chunk-1)]
+			sink += r.Count + uint64(r.head[0])
+		}
+	} else {
+		for _, g := range groups {
+			g = max(g, 0)
+			sink += t.stats[g>>chunkBits][g&(chunk-1)].Count
 		}
 	}
 	for i := range keys {

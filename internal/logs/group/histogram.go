@@ -41,11 +41,17 @@ func middle(b int) float64 {
 // Of a group with n durations n modulo headRoom are in the head, whichever way they came
 // there, and the others behind it: nothing else says how many.
 type histograms struct {
-	heads  [][][headRoom]uint16 // in chunks, as the groups' records
-	pages  [][]uint16           // of lists
-	used   int                  // of the last page
+	pages  [][]uint16 // of lists
+	used   int        // of the last page
 	free   [classes + 1][]histogram
 	counts []counts
+}
+
+// record is a group with a histogram. The head stands beside the rest, so that one page of
+// memory has both.
+type record struct {
+	Stats
+	head [headRoom]uint16
 }
 
 const (
@@ -66,51 +72,46 @@ func (g histogram) room() uint64 { return headRoom << (g & 15) >> 1 &^ (headRoom
 // counts are those of a group with many requests.
 type counts [octaves]*[sub]uint64
 
-// chunk makes room for the heads of another chunk of groups.
-func (h *histograms) chunk() { h.heads = append(h.heads, make([][headRoom]uint16, chunk)) }
-
-// add adds a request's bucket to the histogram of the i-th group, before the request is
-// added to the group.
-func (h *histograms) add(i int, s *Stats, b uint16) {
-	n := s.Timed()
-	h.heads[i>>chunkBits][i&(chunk-1)][n&(headRoom-1)] = b
+// add adds a request's bucket to the histogram of a group, before the request is added to
+// the group.
+func (h *histograms) add(r *record, b uint16) {
+	n := r.Timed()
+	r.head[n&(headRoom-1)] = b
 	if n&(headRoom-1) == headRoom-1 {
-		h.empty(i, s, n&^(headRoom-1))
+		h.empty(r, n&^(headRoom-1))
 	}
 }
 
 // addMany adds a bucket k times to the histogram of a group, which has n.
-func (h *histograms) addMany(i int, s *Stats, n uint64, b uint16, k uint64) {
-	head := &h.heads[i>>chunkBits][i&(chunk-1)]
+func (h *histograms) addMany(r *record, n uint64, b uint16, k uint64) {
 	for ; k > 0; k-- {
-		if s.hist&15 == counted && k >= headRoom { // as many as are whole heads
-			h.counts[s.hist>>4].add(b, k&^(headRoom-1))
+		if r.hist&15 == counted && k >= headRoom { // as many as are whole heads
+			h.counts[r.hist>>4].add(b, k&^(headRoom-1))
 			if k &= headRoom - 1; k == 0 {
 				return
 			}
 		}
-		head[n&(headRoom-1)] = b
+		r.head[n&(headRoom-1)] = b
 		if n&(headRoom-1) == headRoom-1 {
-			h.empty(i, s, n&^(headRoom-1))
+			h.empty(r, n&^(headRoom-1))
 		}
 		n++
 	}
 }
 
-// empty empties the full head of the i-th group, which has n buckets behind it.
-func (h *histograms) empty(i int, s *Stats, n uint64) {
-	head := &h.heads[i>>chunkBits][i&(chunk-1)]
-	if s.hist&15 != counted {
-		if n == s.hist.room() {
-			h.grow(s)
+// empty empties the full head of a group, which has n buckets behind it.
+func (h *histograms) empty(r *record, n uint64) {
+	if r.hist&15 != counted {
+		if n == r.hist.room() {
+			h.grow(&r.Stats)
 		}
-		if s.hist&15 != counted {
-			copy(h.list(s.hist)[n:], head[:])
+		if r.hist&15 != counted {
+			copy(h.list(r.hist)[n:], r.head[:])
 			return
 		}
 	}
-	c := &h.counts[s.hist>>4]
-	for _, b := range head {
+	c := &h.counts[r.hist>>4]
+	for _, b := range r.head {
 		c.add(b, 1)
 	}
 }
@@ -180,20 +181,20 @@ func (h *histograms) count(s *Stats) {
 	h.counts = append(h.counts, counts{})
 }
 
-// each calls f with each bucket of the i-th group that has something in it, in no order,
+// each calls f with each bucket of a group that has something in it, in no order,
 // and how many.
-func (h *histograms) each(i int, s *Stats, f func(b uint16, n uint64)) {
-	n := s.Timed()
-	for _, b := range h.heads[i>>chunkBits][i&(chunk-1)][:n&(headRoom-1)] {
+func (h *histograms) each(r *record, f func(b uint16, n uint64)) {
+	n := r.Timed()
+	for _, b := range r.head[:n&(headRoom-1)] {
 		f(b, 1)
 	}
-	if s.hist&15 != counted {
-		for _, b := range h.list(s.hist)[:n&^(headRoom-1)] {
+	if r.hist&15 != counted {
+		for _, b := range h.list(r.hist)[:n&^(headRoom-1)] {
 			f(b, 1)
 		}
 		return
 	}
-	for o, block := range h.counts[s.hist>>4] {
+	for o, block := range h.counts[r.hist>>4] {
 		if block == nil {
 			continue
 		}
@@ -205,12 +206,12 @@ func (h *histograms) each(i int, s *Stats, f func(b uint16, n uint64)) {
 	}
 }
 
-// merge adds the histogram of the j-th group of another table to that of the i-th, before
-// the group is added.
-func (h *histograms) merge(i int, s *Stats, o *histograms, j int, of *Stats) {
-	n := s.Timed()
-	o.each(j, of, func(b uint16, k uint64) {
-		h.addMany(i, s, n, b, k)
+// merge adds the histogram of a group of another table to that of one, before the group is
+// added.
+func (h *histograms) merge(r *record, o *histograms, of *record) {
+	n := r.Timed()
+	o.each(of, func(b uint16, k uint64) {
+		h.addMany(r, n, b, k)
 		n += k
 	})
 }
@@ -220,7 +221,7 @@ func (h *histograms) merge(i int, s *Stats, o *histograms, j int, of *Stats) {
 func (t *Table) Quantiles(i int, qs []float64) []float64 {
 	var c counts
 	if t.Percentiles {
-		t.hists.each(i, t.At(i), c.add)
+		t.hists.each(t.record(i), c.add)
 	}
 	return c.quantiles(t.At(i), qs)
 }
