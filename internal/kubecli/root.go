@@ -37,6 +37,7 @@ type verb struct {
 
 // verbs is the table of all verbs, in the order of the help text.
 var verbs = []verb{
+	{"check", checkCommand},
 	{"status", statusCommand},
 	{"operator", operatorCommand},
 	{"agent", agentCommand},
