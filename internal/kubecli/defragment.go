@@ -1,18 +1,14 @@
 package kubecli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
-
 	"fettle.dev/fettle/internal/kube/etcd"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
@@ -79,7 +75,7 @@ func (a *app) defragment(ctx context.Context, o checkOptions) error {
 	}
 	a.printDefragment(plan)
 	if !o.defrag.yes {
-		yes, err := a.agreed("Defragment?")
+		yes, err := a.screen.Agreed("Defragment?")
 		if err != nil || !yes {
 			return err
 		}
@@ -112,23 +108,6 @@ func defragmentExit(err error, done *etcd.Result) error {
 		return ui.Hinted(ui.Refused, fmt.Errorf("nothing is defragmented: %w", err), "a member stands still while it is defragmented: all others have to be well")
 	}
 	return err
-}
-
-// agreed asks the person at the terminal; where there is none, nothing is done.
-func (a *app) agreed(question string) (bool, error) {
-	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return false, ui.Hinted(ui.Refused, errors.New("nothing is changed: there is nobody to ask"), "--yes does it without asking")
-	}
-	fmt.Fprint(a.screen.Err, question+" [y/N] ")
-	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if err != nil && line == "" {
-		return false, ui.Exit(ui.Interrupted, errors.New("nothing is changed"))
-	}
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		a.screen.Say("nothing is changed")
-		return false, nil
-	}
-	return true, nil
 }
 
 func size(n uint64) string { return unit.Size(n).Human() }

@@ -27,6 +27,7 @@ var documents = map[string]any{
 	"error":               Failure{},
 	"etcd-defragment":     etcd.Result{},
 	"kubelet-plan":        preview.Plan{},
+	"node-history":        agent.History{},
 	"node-status":         nodestatus.Document{},
 	"node-values":         agent.Values{},
 	"pod-admission":       admission.Document{},
