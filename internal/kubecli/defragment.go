@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
 	"fettle.dev/fettle/internal/kube/etcd"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
+	"github.com/spf13/pflag"
 )
 
 // defragmentOptions are those of check --defragment.

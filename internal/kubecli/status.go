@@ -195,9 +195,6 @@ func (a *app) printStatus(doc nodestatus.Document, named bool) {
 			line("! node %s: %s: want %s, has %s: %s%s", n.Node, v.Setting, dash(v.Want), dash(v.Now), v.Verdict, why)
 		}
 	}
-	if named {
-		a.printHistory(doc.Nodes)
-	}
 	for _, o := range doc.Objects {
 		if c := o.Condition(); !o.Valid {
 			line("! Tuned %s is not valid: %s", o.Name, c.Message)
@@ -205,6 +202,9 @@ func (a *app) printStatus(doc nodestatus.Document, named bool) {
 	}
 	for _, name := range doc.Stray {
 		line("! Profile %s: there is no such node", name)
+	}
+	if named {
+		a.printHistory(doc.Nodes)
 	}
 }
 
