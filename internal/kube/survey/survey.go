@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"fettle.dev/fettle/internal/kube/audit"
@@ -28,7 +27,6 @@ type Survey struct {
 	// Tell is called with what is read; nil: nobody listens.
 	Tell func(what string)
 
-	mu      sync.Mutex
 	cluster *audit.Cluster
 	pods    pods
 }
