@@ -84,7 +84,7 @@ func (w *Work) run(ctx context.Context, p *Plan, r *Result, left map[string]*Mem
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrStopped, err)
 		}
-		m := next(s, left)
+		m := w.next(s, left)
 		before := s.status[m.URL]
 		done := Done{Endpoint: m.URL, Leader: before.Leader == before.Member, BeforeBytes: before.DatabaseBytes, AfterBytes: before.DatabaseBytes}
 		if !p.Limits.worth(before.DatabaseBytes, before.InUseBytes) {
@@ -101,14 +101,19 @@ func (w *Work) run(ctx context.Context, p *Plan, r *Result, left map[string]*Mem
 
 // next is the member whose turn it is: any that follows, and the leader when no other is
 // left. Who leads may have changed meanwhile.
-func next(s *state, left map[string]*Member) *Member {
-	var steps []Step
-	for url := range left {
-		x := s.status[url]
-		steps = append(steps, Step{Endpoint: url, Leader: x.Leader == x.Member})
+func (w *Work) next(s *state, left map[string]*Member) *Member {
+	var leader *Member
+	for _, m := range w.Members {
+		x := s.status[m.URL]
+		switch {
+		case left[m.URL] == nil:
+		case x.Leader != x.Member:
+			return m
+		default:
+			leader = m
+		}
 	}
-	leaderLast(steps)
-	return left[steps[0].Endpoint]
+	return leader
 }
 
 // one defragments a member, and waits until the cluster is well and the member has what

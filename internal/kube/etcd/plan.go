@@ -82,20 +82,17 @@ func Make(ctx context.Context, members []*Member, l Limits, compact bool) (*Plan
 			p.CompactTo = max(p.CompactTo, x.Revision)
 		}
 	}
-	leaderLast(p.Steps)
-	return p, nil
-}
-
-func leaderLast(steps []Step) {
-	slices.SortStableFunc(steps, func(a, b Step) int {
+	// Otherwise they are as they were named.
+	slices.SortStableFunc(p.Steps, func(a, b Step) int {
 		switch {
 		case a.Leader == b.Leader:
-			return cmp.Compare(a.Endpoint, b.Endpoint)
+			return 0
 		case a.Leader:
 			return 1
 		}
 		return -1
 	})
+	return p, nil
 }
 
 // observe asks all members, and refuses a cluster that is not well, or of which not all
