@@ -167,7 +167,7 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 	}
 	s := survey.Survey{
 		Server: loadapi.New(base, transport), Etcd: members, Kubelets: o.kubelets,
-		Tell: func(what string) { a.screen.Progress("reading %s", what) },
+		Tell: func(what string) { a.screen.Status("reading %s", what) },
 	}
 	cluster, err := s.Read(ctx)
 	a.screen.Status("")

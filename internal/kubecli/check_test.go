@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/ui"
@@ -67,6 +68,9 @@ type fakeEtcd struct {
 
 func newEtcd(t *testing.T) *fakeEtcd {
 	t.Helper()
+	long := calm
+	calm = 10 * time.Millisecond
+	t.Cleanup(func() { calm = long })
 	f := &fakeEtcd{free: map[int]bool{1: true, 2: true, 3: true}}
 	for i := 1; i <= 3; i++ {
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1%d:2379", i))

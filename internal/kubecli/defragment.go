@@ -59,6 +59,9 @@ const (
 	lookEvery = 500 * time.Millisecond
 )
 
+// calm is how long after a compaction what is in use has to stay as it is.
+var calm = 10 * time.Second
+
 // defragment shows what would be done, asks, and does it.
 func (a *app) defragment(ctx context.Context, o checkOptions) error {
 	members, err := o.etcd.members()
@@ -80,7 +83,7 @@ func (a *app) defragment(ctx context.Context, o checkOptions) error {
 			return err
 		}
 	}
-	w := etcd.Work{Members: members, Settle: settle, Look: lookEvery, Tell: func(text string) { a.screen.Say("%s", text) }}
+	w := etcd.Work{Members: members, Settle: settle, Look: lookEvery, Calm: calm, Tell: func(text string) { a.screen.Say("%s", text) }}
 	done, err := w.Run(ctx, plan)
 	err = defragmentExit(err, done)
 	if a.data() {
@@ -133,7 +136,7 @@ func (a *app) printDefragment(p *etcd.Plan) {
 		g.Write(a.screen)
 	}
 	if p.CompactTo > 0 {
-		a.screen.Say("history before revision %d is compacted first: who reads older revisions is told to list anew", p.CompactTo)
+		a.screen.Say("history before revision %d is compacted first: who reads older revisions is told to list anew. It takes some seconds until the members have counted what is free then", p.CompactTo)
 	}
 	a.screen.Say("then each member of whose database more than %g %% and more than %s are free is defragmented; it answers nobody meanwhile (about 2 s for each GiB on a fast disk)", 100*p.Limits.Share, size(p.Limits.Bytes))
 	if p.NoSpace {

@@ -11,7 +11,7 @@ import (
 )
 
 func work(members []*Member) *Work {
-	return &Work{Members: members, Settle: 60 * time.Millisecond, Look: 5 * time.Millisecond}
+	return &Work{Members: members, Settle: 60 * time.Millisecond, Look: 5 * time.Millisecond, Calm: 20 * time.Millisecond}
 }
 
 // Databases of three members, in MiB: 400 with 300 free each.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 )
 
 // fakeCluster is some members of etcd that answer as its gateway does.
@@ -113,8 +114,12 @@ func (m *fakeMember) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		c.did = append(c.did, "compact "+asked.Revision)
-		for _, o := range c.members {
-			o.inUse -= min(o.inUse, c.compacts)
+		for i, o := range c.members { // each in the background, and at its next commit
+			time.AfterFunc(time.Duration(5*i)*time.Millisecond, func() {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				o.inUse -= min(o.inUse, c.compacts)
+			})
 		}
 	case "/v3/maintenance/defragment":
 		m.size = m.inUse

@@ -126,6 +126,25 @@ func fill(t *testing.T, m *Member) {
 	}
 }
 
+// ticking writes a key all the time, as the components of Kubernetes renew their leases.
+func ticking(t *testing.T, url string) {
+	t.Helper()
+	members, err := Open([]string{url}, Access{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	code := base64.StdEncoding.EncodeToString
+	go func() {
+		defer close(ended)
+		for t.Context().Err() == nil {
+			_, _ = members[0].call(t.Context(), "/v3/kv/put", map[string]string{"key": code([]byte("lease")), "value": code([]byte("mine"))}, patience)
+			time.Sleep(100 * time.Millisecond)
+		}
+	}()
+	t.Cleanup(func() { <-ended })
+}
+
 func kept(t *testing.T, m *Member) {
 	t.Helper()
 	code := base64.StdEncoding.EncodeToString
@@ -151,6 +170,7 @@ func TestThreeMembers(t *testing.T) {
 	}
 	start(t, servers, members)
 	fill(t, members[0])
+	ticking(t, servers[0].url)
 
 	limits := Limits{Share: 0.45, Bytes: 5e6}
 	p, err := Make(t.Context(), members, limits, true)
@@ -160,7 +180,7 @@ func TestThreeMembers(t *testing.T) {
 	if len(p.Steps) != 3 || !p.Steps[2].Leader || p.Steps[0].Leader || p.CompactTo == 0 || p.Steps[0].DatabaseBytes < 10e6 {
 		t.Fatalf("%+v", p)
 	}
-	w := &Work{Members: members, Settle: time.Minute, Look: 50 * time.Millisecond, Tell: func(s string) { t.Log(s) }}
+	w := &Work{Members: members, Settle: time.Minute, Look: 50 * time.Millisecond, Calm: 2 * time.Second, Tell: func(s string) { t.Log(s) }}
 	r, err := w.Run(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
