@@ -1,6 +1,7 @@
 package kubecli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,17 +58,22 @@ addresses of all members, and the files that the API server itself is started wi
 
 With --defragment it does not audit, but compacts etcd's history and writes the
 databases of its members anew, one after the other and the leader last, where enough
-of them is free. It shows what it would do, and asks.`,
+of them is free. It shows what it would do, and asks.
+
+--output has, beside the usual, html (one page), sarif (2.1.0) and openmetrics.`,
 		Example: `  kubectl fettle check --etcd-endpoints https://10.0.0.1:2379,https://10.0.0.2:2379,https://10.0.0.3:2379 \
     --etcd-cacert /etc/kubernetes/pki/etcd/ca.crt --etcd-cert /etc/kubernetes/pki/apiserver-etcd-client.crt \
     --etcd-key /etc/kubernetes/pki/apiserver-etcd-client.key
   kubectl fettle check --fail-on fail --disable O03.node='Calico hands out the addresses'`,
-		Args: cobra.NoArgs,
+		Args: cobra.NoArgs, Annotations: map[string]string{moreFormats: "sarif openmetrics html"},
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.check(c.Flags().Changed); err != nil {
 				return ui.Exit(ui.Usage, err)
 			}
 			if o.defrag.asked {
+				if !a.data() && a.screen.Format != ui.Table {
+					return ui.Exit(ui.Usage, fmt.Errorf("--defragment has no form %s: want table, json or yaml", a.screen.Format))
+				}
 				return a.defragment(c.Context(), o)
 			}
 			return a.check(c.Context(), o)
@@ -191,17 +197,22 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 
 // printAudit prints an audit in the form asked for, and returns the gate's error.
 func (a *app) printAudit(x *report.Audit, all bool, gate error) error {
-	switch {
-	case a.data():
+	var err error
+	switch a.screen.Format {
+	case ui.JSON, ui.YAML:
 		return a.result(x, gate)
-	case a.screen.Format == ui.Markdown:
-		if err := report.FindingsMarkdown(a.screen.Out, x, all); err != nil {
-			return err
-		}
+	case "sarif":
+		err = report.SARIF(a.screen.Out, a.version, all, x)
+	case "openmetrics":
+		err = report.OpenMetrics(a.screen.Out, x)
+	case "html":
+		err = report.FindingsHTML(a.screen.Out, x)
+	case ui.Markdown:
+		err = report.FindingsMarkdown(a.screen.Out, x, all)
 	default:
 		report.Findings(a.screen, x, all)
 	}
-	return gate
+	return cmp.Or(err, gate)
 }
 
 // disabledBy are the rules that nobody wants, with the reason as findings have it.

@@ -179,7 +179,13 @@ func TestCheck(t *testing.T) {
 	if out, _ := check(ui.Done, "--output", "markdown"); !strings.Contains(out, "# Audit of 127.0.0.1:") {
 		t.Error(out)
 	}
+	for form, want := range map[string]string{"html": "<html", "sarif": `"ruleId": "O63"`, "openmetrics": `fettle_check_finding{id="O63",item="worker-2",state="fail"`} {
+		if out, _ := check(ui.Done, "--output", form); !strings.Contains(out, want) {
+			t.Errorf("%s: no %s in %.300s", form, want, out)
+		}
+	}
 	for _, args := range []string{
+		"--etcd-endpoints http://127.0.0.11:2379 --defragment --output html",
 		"--fail-on bad", "--disable O63", "--disable O630=x", "--etcd-cert a", "--defragment", "--yes", "--etcd-endpoints 10.0.0.1", "--kubelet-time 0s", "stray",
 		"--etcd-endpoints http://127.0.0.11:2379 --etcd-cacert /is/not/there", "--etcd-endpoints http://127.0.0.11:2379 --defragment --fail-on fail",
 		"--etcd-endpoints http://127.0.0.11:2379 --defragment --defragment-share 101", "--etcd-endpoints http://127.0.0.11:2379 --defragment --defragment-size much",

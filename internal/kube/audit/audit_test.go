@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,21 +24,29 @@ import (
 	"fettle.dev/fettle/rules"
 )
 
-func catalogue(t testing.TB) (all *rule.Catalogue, tables Tables) {
-	t.Helper()
+type ours struct{ all, tables *rule.Catalogue }
+
+var load = sync.OnceValues(func() (ours, error) {
 	files, err := rule.Embedded(rules.FS)
 	if err != nil {
-		t.Fatal(err)
+		return ours{}, err
 	}
-	if tables, err = rule.Tables(files); err != nil {
-		t.Fatal(err)
+	tables, err := rule.Tables(files)
+	if err != nil {
+		return ours{}, err
 	}
 	inputs, sets := platform.Inputs(slices.Concat(platform.Facts(), Sources()))
-	all, err = rule.Load(inputs, sets, rule.Only(files, AllPlatforms))
+	all, err := rule.Load(inputs, sets, rule.Only(files, AllPlatforms))
+	return ours{all, tables}, err
+})
+
+func catalogue(t testing.TB) (all *rule.Catalogue, tables Tables) {
+	t.Helper()
+	c, err := load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all, tables
+	return c.all, c.tables
 }
 
 // judged is what the rules say of a cluster: "ID instance" to the finding.
@@ -334,6 +343,20 @@ func TestFixesAreWords(t *testing.T) {
 	for _, r := range all.Rules() {
 		if slices.Contains(r.Platforms, cluster.Name) && len(r.Platforms) == 1 && r.Fix != nil && len(r.Fix.Changes) > 0 {
 			t.Errorf("%s: %s changes a machine", r.At, r.ID)
+		}
+	}
+}
+
+// A large cluster is judged in seconds: 2000 nodes with five rules of kubelets each.
+func BenchmarkFindings(b *testing.B) {
+	all, tables := catalogue(b)
+	c := &Cluster{Now: time.Unix(2e9, 0)}
+	for i := range 2000 {
+		c.Nodes = append(c.Nodes, Node{Name: fmt.Sprint("n", i), Ready: true, CIDRs: []string{"10.0.0.0/24"}, MaxPods: 500, Kubelet: "v1.34.4", Config: []byte(`{"maxPods":500,"kubeAPIQPS":5,"cpuManagerPolicy":"static"}`)})
+	}
+	for b.Loop() {
+		if _, err := c.Findings(b.Context(), all, tables, nil); err != nil {
+			b.Fatal(err)
 		}
 	}
 }
