@@ -276,3 +276,29 @@ func TestSubnets(t *testing.T) {
 		}
 	}
 }
+
+// What anybody who may make pods and volumes can write is read without a fault.
+func FuzzObjects(f *testing.F) {
+	for _, text := range small().lists["/api/v1/pods"] {
+		f.Add([]byte(text))
+	}
+	f.Add([]byte(`{"spec":{"nfs":{},"csi":{"driver":"x"}}}`))
+	f.Add([]byte(`{"spec":{"csi":[]}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var p pod
+		if json.Unmarshal(text, &p) == nil {
+			x := pods{users: map[string][]audit.User{}, replicas: map[string]int{}}
+			x.take(&p)
+			if len(x.users) > len(p.Spec.Volumes) || len(x.replicas) > 1 {
+				t.Errorf("%+v", x)
+			}
+			_ = controller(&p)
+		}
+		var v struct{ Spec map[string]json.RawMessage }
+		if json.Unmarshal(text, &v) == nil {
+			if d := driverOf(v.Spec); len(v.Spec) == 0 && d != "" {
+				t.Errorf("%q", d)
+			}
+		}
+	})
+}
