@@ -20,9 +20,10 @@ type Limits struct {
 // (openshift-docs, 4.9, "Defragmenting etcd data"): 45 % and 100 MB.
 var Default = Limits{Share: 0.45, Bytes: 100e6}
 
-// worth says whether a database is worth it.
+// worth says whether a database is worth it. Of one that does not say what is in use
+// nobody knows.
 func (l Limits) worth(size, inUse uint64) bool {
-	return size > inUse && size-inUse > l.Bytes && float64(size-inUse) > l.Share*float64(size)
+	return inUse > 0 && size > inUse && size-inUse > l.Bytes && float64(size-inUse) > l.Share*float64(size)
 }
 
 // Refused is why nothing is defragmented: a member that stands still while another one is
