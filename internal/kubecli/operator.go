@@ -10,9 +10,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"fettle.dev/fettle/deploy"
 	"fettle.dev/fettle/internal/kube/boundary"
+	"fettle.dev/fettle/internal/kube/kubeletconfig"
+	"fettle.dev/fettle/internal/kube/kubeletoperator"
 	"fettle.dev/fettle/internal/kube/operator"
 	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
@@ -51,10 +54,14 @@ func operatorCommand(a *app) *cobra.Command {
 	var d deciding
 	var debug bool
 	c := &cobra.Command{
-		Use: "operator", Short: "Keep one Profile for each node as the Tuned objects want it (runs in the cluster)",
+		Use: "operator", Short: "Keep the nodes as Tuned and KubeletConfig objects want them (runs in the cluster)",
 		Long: `operator decides which profile each node gets, by the Tuned objects of its
 namespace, and writes it into a Profile object named like the node, which the
 node's agent applies. It runs until it is ended.
+
+It also takes the settings that KubeletConfig objects want to the nodes of
+KubeletPools, as many at a time as the pool lets be unavailable, and stops after
+the first failure. The NodeKubelet object of a node tells its agent.
 
 Where another controller has these objects already it writes nothing and says
 which one it is, unless it is told to take them over (--adopt).`,
@@ -72,6 +79,12 @@ which one it is, unless it is told to take them over (--adopt).`,
 			}
 			o.Namespace = a.namespaceOr(tuned.Namespace)
 			o.Log = logTo(a.screen.Err, debug)
+			o.Parts = []operator.Part{{
+				AddToScheme: kubeletconfig.AddToScheme,
+				Add: func(m manager.Manager) error {
+					return kubeletoperator.Add(m, kubeletoperator.Options{Adopt: o.Adopt, Log: o.Log})
+				},
+			}}
 			return a.operate(c.Context(), o)
 		},
 	}

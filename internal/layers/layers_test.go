@@ -70,6 +70,10 @@ var table = []place{
 	{path: "internal/kube/kubelet/preview", layer: 4, also: []string{"internal/kube/kubelet", "internal/kube/kubelet/drain", "internal/kube/kubeletconfig", "internal/kube/rollout"}},
 	{path: "internal/kube/kubelet/...", layer: 4, also: []string{"internal/kube/kubelet", "internal/kube/kubelet/...", "internal/kube/admission"}},
 	{path: "internal/kube/kubeletconfig", layer: 4, also: []string{"internal/kube/kubelet"}},
+	{path: "internal/kube/kubeletoperator", layer: 4, also: []string{"internal/kube/kubelet", "internal/kube/kubeletconfig", "internal/kube/rollout"}, never: map[string]string{
+		"internal/host": "it tells agents what to do: it sees no machine",
+	}},
+	{path: "internal/kube/kubeletagent", layer: 4, also: []string{"internal/kube/admission/node", "internal/kube/kubelet", "internal/kube/kubelet/...", "internal/kube/kubeletconfig"}},
 	{path: "internal/kube/...", layer: 4},
 	{path: "internal/platform", layer: 4},
 	{path: "internal/platform/...", layer: 4, also: []string{"internal/platform"}},

@@ -47,6 +47,15 @@ type Options struct {
 	Elect bool
 	Lease time.Duration
 	Log   logr.Logger
+	// Parts are other controllers of the same process, each with a duty of its own.
+	Parts []Part
+}
+
+// Part is a controller beside those of the Tuned objects. It shares the lease, the
+// caches, and what these keep of nodes.
+type Part struct {
+	AddToScheme func(*runtime.Scheme) error
+	Add         func(manager.Manager) error
 }
 
 const (
@@ -108,8 +117,14 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	}
 	renew, retry := o.Lease*5/6, o.Lease/18
 	shared := true
+	scheme := Scheme()
+	for _, p := range o.Parts {
+		if err := p.AddToScheme(scheme); err != nil {
+			return err
+		}
+	}
 	m, err := manager.New(config, manager.Options{
-		Scheme: Scheme(),
+		Scheme: scheme,
 		Logger: o.Log,
 		Cache: cache.Options{
 			ByObject: map[client.Object]cache.ByObject{
@@ -151,6 +166,11 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	}
 	if err := op.watch(m); err != nil {
 		return err
+	}
+	for _, p := range o.Parts {
+		if err := p.Add(m); err != nil {
+			return err
+		}
 	}
 	for _, add := range []func(string, healthz.Checker) error{m.AddHealthzCheck, m.AddReadyzCheck} {
 		if err := add("ping", healthz.Ping); err != nil {
