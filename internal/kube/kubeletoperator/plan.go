@@ -47,6 +47,7 @@ type group struct {
 	pool  *kubeletconfig.KubeletPool // nil: of no pool
 	want  kubelet.Want
 	wrong error // why nothing is wanted for certain: nodes keep what they have
+	blind bool  // its nodes are not known: those that it had are still its own
 	nodes []rollout.Node
 	rollout.Decision
 }
@@ -118,7 +119,7 @@ func (c Cluster) groups() (map[string]*group, map[string]rollout.Member) {
 		g := &group{pool: p}
 		g.want, g.wrong = kubeletconfig.WantOf(c.Configs, p.Labels)
 		if problem := problems[p.Name]; problem != nil {
-			g.wrong = problem
+			g.wrong, g.blind = problem, true
 		}
 		if g.wrong != nil {
 			g.want = kubelet.Want{Digest: p.Status.Digest, Configs: p.Status.KubeletConfigs}
@@ -143,6 +144,7 @@ func (c Cluster) place(p *Plan, groups map[string]*group, m rollout.Member, n *c
 			Spec:       kubeletconfig.NodeKubeletSpec{Pool: m.Pool},
 		})
 	case k == nil, m.Conflict != "":
+	case m.Pool == "" && groups[k.Spec.Pool] != nil && groups[k.Spec.Pool].blind:
 	case m.Pool == "" && !k.Changing() && k.Status.Has == "" && k.Status.Phase != kubeletconfig.Broken:
 		p.Remove = append(p.Remove, *k)
 	default:
