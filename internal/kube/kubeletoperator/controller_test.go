@@ -203,14 +203,17 @@ func TestLook(t *testing.T) {
 		t.Errorf("kept: %v", b.told)
 	}
 
-	// Somebody deletes the object of a node that changes: it is made anew, and its agent
-	// says what the node has.
+	// Somebody deletes the object of a node that changes: it has no slot any more, and its
+	// object is made anew.
 	k = b.kubelets()["n2"]
 	if err := b.client.Delete(t.Context(), &k); err != nil {
 		t.Fatal(err)
 	}
 	b.settle()
-	b.changing("n2")
+	b.changing("n3")
+	if k, ok := b.kubelets()["n2"]; !ok || k.Spec.Turn != 0 {
+		t.Errorf("%v %+v", ok, k)
+	}
 }
 
 // TestWriteFails: a turn of which it is not known whether it was given is read anew; one

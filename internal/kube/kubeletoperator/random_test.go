@@ -16,9 +16,9 @@ import (
 // other pools, and counts at each moment, by its own rule, how many nodes of each pool are
 // unavailable when others begin; and that nobody begins with settings that have failed.
 func TestRandom(t *testing.T) {
-	rounds := 300
+	rounds := 100
 	if testing.Short() {
-		rounds = 30
+		rounds = 10
 	}
 	finished, stopped := 0, 0
 	for seed := range uint64(rounds) {
