@@ -271,7 +271,7 @@ func (r *rolled) rolledBack(t *testing.T, has string) {
 		return degraded(p, "NodeFailed") != "" && !k.Changing()
 	})
 	t.Logf("%s; systemd was told %s", degraded(p, "NodeFailed"), r.systemd.orders())
-	if k.Status.Phase != kubeletconfig.Failed || k.Status.Has != has || !strings.Contains(k.Status.LastWords, "Node Allocatable") || !strings.HasPrefix(degraded(p, "NodeFailed"), "node1: ") {
+	if k.Status.Phase != kubeletconfig.Failed || k.Status.Has != has || !strings.Contains(k.Status.LastWords, "Node Allocatable") || !strings.Contains(degraded(p, "NodeFailed"), "Node Allocatable") || !strings.HasPrefix(degraded(p, "NodeFailed"), "node1: ") {
 		t.Errorf("%+v", k.Status)
 	}
 	if got := r.c.configz(t, "cpuManagerPolicy"); got != `"static"` || r.c.state(t) != before || r.c.cordoned(t) {

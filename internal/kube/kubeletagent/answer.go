@@ -77,7 +77,17 @@ func tell(out *kubeletconfig.NodeKubeletStatus, r *node.Report) {
 	default:
 		return
 	}
-	out.Step, out.Message, out.LastWords = string(r.Step), clip(r.Error, maxMessage), tail(r.LastWords, maxWords)
+	out.Step, out.Message, out.LastWords = string(r.Step), r.Error, tail(r.LastWords, maxWords)
+	if said := lastLine(r.LastWords); said != "" && strings.Contains(r.Error, node.ErrEnded.Error()) {
+		out.Message += ": " + said // with which a kubelet that does not start ends
+	}
+	out.Message = clip(out.Message, maxMessage)
+}
+
+// lastLine is the last one that says something.
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
 // final says whether an error ends a turn. Others, of the API server or of a lock that
