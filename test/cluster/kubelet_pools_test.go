@@ -42,7 +42,9 @@ type agents struct {
 	// were given, late those given after a failure was seen.
 	most, turns, late int
 	failedAt          time.Time
-	// answer says how a node's turn ends, for its phase and why; "" for no answer yet.
+	// held are answers that wait until as many nodes are unavailable as may be; nil: none do.
+	held []func()
+	// answer says how a node's turn ends, in a phase, and why.
 	answer func(name string, s kubeletconfig.NodeKubeletSpec) (kubeletconfig.NodePhase, string)
 }
 
@@ -93,13 +95,30 @@ func (a *agents) see(ctx context.Context, k kubeletconfig.NodeKubelet) {
 	case k.Status.Phase == "" && !k.Changing():
 		go a.say(ctx, k, kubeletconfig.Settled, "")
 	case k.Changing() && (!known || was.Spec.Turn != k.Spec.Turn):
-		if phase, why := a.answer(k.Name, k.Spec); phase != "" {
+		phase, why := a.answer(k.Name, k.Spec)
+		say := func() {
 			time.AfterFunc(time.Duration(50+rand.IntN(400))*time.Millisecond, func() { a.say(ctx, k, phase, why) })
 		}
+		if a.held != nil {
+			a.held = append(a.held, say)
+		} else {
+			say()
+		}
+	}
+	if now >= mostAway {
+		a.release()
 	}
 	if k.Status.Phase == kubeletconfig.Failed && was.Status.Phase != kubeletconfig.Failed {
 		a.failedAt = time.Now()
 	}
+}
+
+// release lets the answers go that were held.
+func (a *agents) release() {
+	for _, say := range a.held {
+		say()
+	}
+	a.held = nil
 }
 
 // say writes a status as an agent does.
@@ -122,6 +141,13 @@ func (a *agents) reset(answer func(string, kubeletconfig.NodeKubeletSpec) (kubel
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.most, a.turns, a.late, a.failedAt, a.answer = 0, 0, 0, time.Time{}, answer
+	a.held = []func(){}
+	// A node that is not Ready on a busy machine takes a slot that is not counted here.
+	time.AfterFunc(30*time.Second, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.release()
+	})
 }
 
 func (a *agents) counted(what string, since time.Time) (most, turns, late int) {
@@ -187,17 +213,17 @@ func TestKubeletPools(t *testing.T) {
 	r.config("limits", "{maxPods: 200}")
 	began := time.Now()
 	c.must(c.post(t.Context(), kubeletPools, "{apiVersion: fettle.dev/v1alpha1, kind: KubeletPool, metadata: {name: real, labels: {kubelet: real}}, spec: {nodeSelector: {matchLabels: {pool: real}}, maxUnavailable: 10%}}"))
-	pool("a quarter to be done", 3*time.Minute, func(p kubeletconfig.KubeletPool) bool { return p.Status.Updated > manyKubelets/4 })
+	pool("a quarter to be done", 6*time.Minute, func(p kubeletconfig.KubeletPool) bool { return p.Status.Updated > manyKubelets/4 })
 	operator.Kill()
 	c.must(operator.Start())
-	p := pool("all that can to be done", 5*time.Minute, func(p kubeletconfig.KubeletPool) bool {
+	p := pool("all that can to be done", 10*time.Minute, func(p kubeletconfig.KubeletPool) bool {
 		return p.Status.Updated == manyKubelets-5 && len(p.Status.Changing) == 0
 	})
 	most, turns, _ := a.counted("500 nodes, the operator killed", began)
-	if most > mostAway || most < mostAway/2 || turns != manyKubelets-3 {
+	if most > mostAway || most < mostAway*4/5 || turns != manyKubelets-3 {
 		t.Errorf("at most %d, %d turns", most, turns)
 	}
-	if condition := meta.FindStatusCondition(p.Status.Conditions, kubeletconfig.Updating); condition == nil || condition.Reason != "Waiting" || p.Status.Unavailable != 3 {
+	if condition := meta.FindStatusCondition(p.Status.Conditions, kubeletconfig.Updating); condition == nil || condition.Reason != "Waiting" || p.Status.Unavailable < 3 {
 		t.Errorf("%+v", p.Status)
 	}
 
@@ -211,7 +237,7 @@ func TestKubeletPools(t *testing.T) {
 	})
 	began = time.Now()
 	r.config("limits", "{maxPods: 201}")
-	p = pool("the failure to be said", 3*time.Minute, func(p kubeletconfig.KubeletPool) bool {
+	p = pool("the failure to be said", 6*time.Minute, func(p kubeletconfig.KubeletPool) bool {
 		return degraded(p, "NodeFailed") != "" && len(p.Status.Changing) == 0
 	})
 	done := p.Status.Updated
@@ -230,7 +256,7 @@ func TestKubeletPools(t *testing.T) {
 	a.reset(fine)
 	began = time.Now()
 	c.must(c.Client.CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath(kubeletPools, "real").Body([]byte(`{"metadata":{"annotations":{"fettle.dev/retry":"1"}}}`)).Do(t.Context()).Error())
-	pool("the rest to be done", 5*time.Minute, func(p kubeletconfig.KubeletPool) bool {
+	pool("the rest to be done", 10*time.Minute, func(p kubeletconfig.KubeletPool) bool {
 		return p.Status.Updated == manyKubelets-3 && len(p.Status.Changing) == 0
 	})
 	if most, _, _ := a.counted("the rest", began); most > mostAway {

@@ -3,6 +3,7 @@ package kubeletagent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -93,15 +94,15 @@ type agent struct {
 
 // look looks at the node and its object once, and does what is to be done.
 func (a *agent) look(ctx context.Context) error {
-	if err := a.recover(ctx); err != nil {
-		return err
-	}
+	left := a.recover(ctx)
 	var k kubeletconfig.NodeKubelet
 	switch err := a.Client.Get(ctx, client.ObjectKey{Name: a.Node}, &k); {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-		return nil // nobody wants anything
+		return left // nobody wants anything
 	case err != nil:
-		return err
+		return errors.Join(left, err)
+	case left != nil:
+		return a.waits(ctx, &k, left)
 	}
 	if k.Changing() {
 		return a.turn(ctx, &k)
@@ -169,12 +170,7 @@ func (a *agent) turn(ctx context.Context, k *kubeletconfig.NodeKubelet) error {
 	case ctx.Err() != nil && (r == nil || r.Result == node.RolledBack):
 		return ctx.Err() // it was this agent's end that took it back: the next one takes the turn
 	case err != nil && !final(err):
-		waiting := k.Status
-		waiting.Waiting = clip(err.Error(), maxMessage)
-		if e := a.report(ctx, k, waiting); e != nil {
-			a.Log.Warn("the kubelet's settings: report", "error", e)
-		}
-		return err
+		return a.waits(ctx, k, err)
 	}
 	a.ended, a.began = nil, r != nil && r.Result == node.Incomplete
 	a.cordoned = a.began || err != nil
@@ -185,6 +181,13 @@ func (a *agent) turn(ctx context.Context, k *kubeletconfig.NodeKubelet) error {
 	status := answer(k.Spec, r, err, has)
 	a.Log.Info("the kubelet's settings", "phase", status.Phase, "has", has, "step", status.Step, "message", status.Message)
 	return a.report(context.WithoutCancel(ctx), k, status)
+}
+
+// waits says what keeps the node from going on, which is tried again.
+func (a *agent) waits(ctx context.Context, k *kubeletconfig.NodeKubelet, why error) error {
+	status := k.Status
+	status.Waiting = clip(why.Error(), maxMessage)
+	return errors.Join(why, a.report(ctx, k, status))
 }
 
 // report writes the status, where it says something else.

@@ -350,9 +350,14 @@ func TestKilled(t *testing.T) {
 		t.Error("no error")
 	}
 	b.did("recover")
+	b.says("0  has= tried=", "busy")
 	b.visitor.fails = nil
 	b.looks()
 	b.did("recover", "run")
+	b.says("1 Settled has=D tried=D")
+	if s := b.object().Status; s.Waiting != "" {
+		t.Errorf("%+v", s)
+	}
 }
 
 // TestEnded: an agent that is ended in its turn, as by its replacement, leaves the turn
