@@ -2,6 +2,7 @@ package kubeletoperator
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"time"
 
@@ -264,14 +265,19 @@ func (r *roller) withTold(ctx context.Context, kubelets []kubeletconfig.NodeKube
 // nodes that are to begin: a node stays Ready for a while when its kubelet has ended. A
 // cluster whose nodes have no leases has no more than that.
 func (r *roller) silent(ctx context.Context, p Plan) (map[string]bool, error) {
+	ages, lasts := make([]time.Duration, len(p.Begin)), make([]time.Duration, len(p.Begin))
+	now := r.now()
+	err := errors.Join(atOnce(len(p.Begin), func(i int) (err error) {
+		ages[i], lasts[i], err = leaseOf(ctx, r.api, p.Begin[i].Name, now)
+		return err
+	})...)
+	if err != nil {
+		return nil, err
+	}
 	out := map[string]bool{}
-	for _, k := range p.Begin {
-		age, lasts, err := leaseOf(ctx, r.api, k.Name, r.now())
-		if err != nil {
-			return nil, err
-		}
-		if age > lasts {
-			r.Log.Info("a kubelet is silent", "node", k.Name, "its lease was renewed", age.Round(time.Second).String()+" ago")
+	for i, k := range p.Begin {
+		if ages[i] > lasts[i] {
+			r.Log.Info("a kubelet is silent", "node", k.Name, "its lease was renewed", ages[i].Round(time.Second).String()+" ago")
 			out[k.Name] = true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,19 +34,29 @@ func (r *roller) write(ctx context.Context, c Cluster, p Plan) error {
 	if err != nil {
 		return err
 	}
-	return each(p.Begin, "telling", func(k *kubeletconfig.NodeKubelet) error {
-		r.told[k.Name] = turn{k.UID, k.Spec.Turn}
-		switch err := r.patch(ctx, had[k.Name], k); {
-		case apierrors.IsConflict(err):
+	return r.begin(ctx, p.Begin, had)
+}
+
+// begin gives nodes their turns, and notes those that it has given.
+func (r *roller) begin(ctx context.Context, all []kubeletconfig.NodeKubelet, had map[string]*kubeletconfig.NodeKubelet) error {
+	for i := range all {
+		r.told[all[i].Name] = turn{all[i].UID, all[i].Spec.Turn}
+	}
+	var wrong []error
+	for i, err := range atOnce(len(all), func(i int) error { return r.patch(ctx, had[all[i].Name], &all[i]) }) {
+		switch k := &all[i]; {
+		case err == nil:
+			r.Log.Info("a node is told to change its kubelet", "node", k.Name, "pool", k.Spec.Pool, "settings", k.Spec.Digest, "turn", k.Spec.Turn)
+		case apierrors.IsConflict(err): // nothing was written
 			delete(r.told, k.Name)
-			return err
-		case err != nil:
-			r.told = nil // whether it was written is not known: all are read anew
-			return err
+		default:
+			wrong = append(wrong, fmt.Errorf("telling NodeKubelet %s: %w", k.Name, err))
 		}
-		r.Log.Info("a node is told to change its kubelet", "node", k.Name, "pool", k.Spec.Pool, "settings", k.Spec.Digest, "turn", k.Spec.Turn)
-		return nil
-	})
+	}
+	if len(wrong) > 0 {
+		r.told = nil // whether these were written is not known: all are read anew
+	}
+	return errors.Join(wrong...)
 }
 
 // patch writes what differs, for the version that was read.
@@ -53,15 +64,35 @@ func (r *roller) patch(ctx context.Context, from, to *kubeletconfig.NodeKubelet)
 	return r.client.Patch(ctx, to, client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldManager))
 }
 
-// each does something with all objects up to the first failure. A conflict is none: there
-// is a newer version, which is a reason to look again.
+// each does something with all objects. A conflict is no failure: there is a newer
+// version, which is a reason to look again.
 func each(all []kubeletconfig.NodeKubelet, verb string, do func(*kubeletconfig.NodeKubelet) error) error {
-	for i := range all {
-		if err := do(&all[i]); err != nil && !apierrors.IsConflict(err) {
-			return fmt.Errorf("%s NodeKubelet %s: %w", verb, all[i].Name, err)
+	var wrong []error
+	for i, err := range atOnce(len(all), func(i int) error { return do(&all[i]) }) {
+		if err != nil && !apierrors.IsConflict(err) {
+			wrong = append(wrong, fmt.Errorf("%s NodeKubelet %s: %w", verb, all[i].Name, err))
 		}
 	}
-	return nil
+	return errors.Join(wrong...)
+}
+
+// writers is how many requests are under way at the most.
+const writers = 16
+
+// atOnce does things by their numbers, some at a time, and returns what became of each.
+func atOnce(count int, do func(i int) error) []error {
+	out := make([]error, count)
+	var all sync.WaitGroup
+	slots := make(chan struct{}, writers)
+	for i := range count {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			out[i] = do(i)
+		})
+	}
+	all.Wait()
+	return out
 }
 
 // writeStatus writes the status of the objects that have another one. Those of KubeletConfig
