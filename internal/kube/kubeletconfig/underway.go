@@ -6,23 +6,25 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// Stuck is the reason of a pool's condition Degraded where a node does not say how its
+// change ended.
+const Stuck = "Stuck"
+
 // UnderWay says which pools are being changed now, each as a sentence: what makes nodes
-// unavailable on purpose, and is nothing to remediate. A pool that waits for somebody,
-// because it is paused or a node has failed, is not under way unless a node still changes.
+// unavailable on purpose, and is nothing to remediate. A pool of which no node changes is
+// not under way, though nodes wait for their turns: what they wait for may be the very
+// node that is to be remediated. Nor is one whose node is stuck.
 func UnderWay(pools []KubeletPool) []string {
 	var out []string
 	for _, p := range pools {
 		s := p.Status
-		if len(s.Changing) == 0 && !meta.IsStatusConditionTrue(s.Conditions, Updating) {
+		if d := meta.FindStatusCondition(s.Conditions, Degraded); len(s.Changing) == 0 || d != nil && d.Status == metav1.ConditionTrue && d.Reason == Stuck {
 			continue
 		}
-		text := fmt.Sprintf("the kubelets of pool %s get other settings: %d of %d nodes have them", p.Name, s.Updated, s.Nodes)
-		if len(s.Changing) > 0 {
-			text += ", now at " + strings.Join(first(s.Changing, 3), ", ")
-		}
-		out = append(out, text)
+		out = append(out, fmt.Sprintf("the kubelets of pool %s get other settings: %d of %d nodes have them, now at %s", p.Name, s.Updated, s.Nodes, strings.Join(first(s.Changing, 3), ", ")))
 	}
 	slices.Sort(out)
 	return out

@@ -16,19 +16,19 @@ import (
 
 // The reasons of a pool's conditions.
 const (
-	AllUpdated = "AllUpdated" // Updated is True
-	NotAll     = "NotAll"     // Updated is False
-	RollingOut = "RollingOut" // Updating is True
-	NothingDue = "NothingDue" // Updating is False: all nodes have the settings
-	Paused     = "Paused"     // Updating is False
-	Stopped    = "Stopped"    // Updating is False: Degraded says why
-	Waiting    = "Waiting"    // Updating is False: no node that is left can begin
-	ReportOnly = "ReportOnly" // Updating is False: another controller acts
-	AsExpected = "AsExpected" // Degraded is False
-	Refused    = "Refused"    // Degraded is True: an object asks for what may not be, or cannot be read
-	NodeFailed = "NodeFailed" // Degraded is True
-	Conflict   = "Conflict"   // Degraded is True: nodes are in another pool too
-	Stuck      = "Stuck"      // Degraded is True: a node does not say how its change ended
+	AllUpdated = "AllUpdated"        // Updated is True
+	NotAll     = "NotAll"            // Updated is False
+	RollingOut = "RollingOut"        // Updating is True
+	NothingDue = "NothingDue"        // Updating is False: all nodes have the settings
+	Paused     = "Paused"            // Updating is False
+	Stopped    = "Stopped"           // Updating is False: Degraded says why
+	Waiting    = "Waiting"           // Updating is False: no node that is left can begin
+	ReportOnly = "ReportOnly"        // Updating is False: another controller acts
+	AsExpected = "AsExpected"        // Degraded is False
+	Refused    = "Refused"           // Degraded is True: an object asks for what may not be, or cannot be read
+	NodeFailed = "NodeFailed"        // Degraded is True
+	Conflict   = "Conflict"          // Degraded is True: nodes are in another pool too
+	Stuck      = kubeletconfig.Stuck // Degraded is True: a node does not say how its change ended
 )
 
 // stuckAfter is how long a node may change: its pods have ten minutes to go, and its
