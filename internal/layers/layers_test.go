@@ -39,6 +39,7 @@ var table = []place{
 	{path: "packaging/man", layer: 6}, // makes the manual from the commands
 	{path: "internal/cli", layer: 5},
 	{path: "internal/kubecli", layer: 5},
+	{path: "internal/command", layer: 4, also: []string{"internal/report", "internal/ui"}},
 	{path: "internal/daemon", layer: 4},
 	{path: "internal/daemon/schedule", layer: 3},
 	{path: "internal/daemon/...", layer: 4, also: []string{"internal/daemon"}},
@@ -70,6 +71,7 @@ var table = []place{
 	{path: "internal/kube/kubelet/preview", layer: 4, also: []string{"internal/kube/kubelet", "internal/kube/kubelet/drain", "internal/kube/kubeletconfig", "internal/kube/rollout"}},
 	{path: "internal/kube/kubelet/...", layer: 4, also: []string{"internal/kube/kubelet", "internal/kube/kubelet/...", "internal/kube/admission"}},
 	{path: "internal/kube/kubeletconfig", layer: 4, also: []string{"internal/kube/kubelet"}},
+	{path: "internal/kube/strict", layer: 1},
 	{path: "internal/kube/...", layer: 4},
 	{path: "internal/platform", layer: 4},
 	{path: "internal/platform/...", layer: 4, also: []string{"internal/platform"}},
