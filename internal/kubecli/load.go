@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
+	"fettle.dev/fettle/internal/command"
 	"fettle.dev/fettle/internal/kube/load"
 	loadapi "fettle.dev/fettle/internal/kube/load/api"
 	"fettle.dev/fettle/internal/kube/load/drive"
@@ -48,7 +49,7 @@ func loadCommand(a *app) *cobra.Command {
 file a load of its own, and makes the objects. Each is written into a journal, so that
 a run that was killed can be gone on with (resume), and be taken back exactly (undo).`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-		Args: knownVerb,
+		Args: command.KnownVerb,
 	}
 	c.PersistentFlags().StringVar(&o.stateDir, "state-dir", "", "directory of the runs (default $XDG_STATE_HOME/fettle/load, ~/.local/state/fettle/load)")
 	c.AddCommand(a.loadPlanCommand(o), a.loadRunCommand(o), a.loadResumeCommand(o), a.loadStatusCommand(o), a.loadUndoCommand(o))

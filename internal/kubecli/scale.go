@@ -14,6 +14,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"fettle.dev/fettle/internal/command"
 	"fettle.dev/fettle/internal/kube/machine"
 	"fettle.dev/fettle/internal/kube/scale"
 	"fettle.dev/fettle/internal/report"
@@ -31,7 +32,7 @@ type ScalePlan struct {
 func scaleCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "scale", Short: "Plan how machine sets get more machines, or fewer",
-		Args: knownVerb,
+		Args: command.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(scalePlanCommand(a))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/command"
 	"fettle.dev/fettle/internal/kube/admission"
 	"fettle.dev/fettle/internal/kube/agent"
 	"fettle.dev/fettle/internal/kube/etcd"
@@ -24,7 +25,7 @@ var documents = map[string]any{
 	"cluster-load-run":    LoadRun{},
 	"cluster-load-status": LoadStatus{},
 	"cluster-load-undo":   LoadUndo{},
-	"error":               Failure{},
+	"error":               command.Failure{},
 	"etcd-defragment":     etcd.Result{},
 	"kubelet-plan":        preview.Plan{},
 	"node-history":        agent.History{},

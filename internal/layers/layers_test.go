@@ -39,6 +39,7 @@ var table = []place{
 	{path: "packaging/man", layer: 6}, // makes the manual from the commands
 	{path: "internal/cli", layer: 5},
 	{path: "internal/kubecli", layer: 5},
+	{path: "internal/command", layer: 4, also: []string{"internal/report", "internal/ui"}},
 	{path: "internal/daemon", layer: 4},
 	{path: "internal/daemon/schedule", layer: 3},
 	{path: "internal/daemon/...", layer: 4, also: []string{"internal/daemon"}},
@@ -74,6 +75,7 @@ var table = []place{
 		"internal/host": "it tells agents what to do: it sees no machine",
 	}},
 	{path: "internal/kube/kubeletagent", layer: 4, also: []string{"internal/kube/admission/node", "internal/kube/kubelet", "internal/kube/kubelet/...", "internal/kube/kubeletconfig"}},
+	{path: "internal/kube/strict", layer: 1},
 	{path: "internal/kube/...", layer: 4},
 	{path: "internal/platform", layer: 4},
 	{path: "internal/platform/...", layer: 4, also: []string{"internal/platform"}},

@@ -133,7 +133,7 @@ type HealthCheck struct {
 // HealthCheckSpec is what is watched, and when it is ill.
 type HealthCheckSpec struct {
 	// Selector picks machines; an empty one picks all.
-	Selector            meta.LabelSelector   `json:"selector"`
+	Selector            meta.LabelSelector   `json:"selector,omitzero"`
 	UnhealthyConditions []UnhealthyCondition `json:"unhealthyConditions"`
 	// MaxUnhealthy is a number or a percentage; 100% where nothing is said.
 	MaxUnhealthy *intstr.IntOrString `json:"maxUnhealthy,omitempty"`
@@ -148,7 +148,7 @@ type HealthCheckSpec struct {
 type UnhealthyCondition struct {
 	Type    core.NodeConditionType `json:"type"`
 	Status  core.ConditionStatus   `json:"status"`
-	Timeout meta.Duration          `json:"timeout"`
+	Timeout meta.Duration          `json:"timeout,omitzero"`
 }
 
 // HealthCheckStatus is what the controller of the cluster writes; it is not looked at.
