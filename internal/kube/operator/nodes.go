@@ -14,6 +14,7 @@ import (
 
 // decideNode decides a node and writes its Profile, if it has to be another one.
 func (o *operator) decideNode(ctx context.Context, name string) error {
+	defer o.sleeper.Worked()
 	s := o.inForce.Load()
 	if s == nil {
 		return nil // once there are rules, all nodes are put into the queue
