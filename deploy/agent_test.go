@@ -45,6 +45,7 @@ func TestAgent(t *testing.T) {
 				t.Fatalf("%s: %v", file, err)
 			}
 			object := map[string]any{
+				"ClusterRole": &rbac.ClusterRole{}, "ClusterRoleBinding": &rbac.ClusterRoleBinding{},
 				"Namespace": &core.Namespace{}, "ServiceAccount": &core.ServiceAccount{}, "Role": &rbac.Role{}, "RoleBinding": &rbac.RoleBinding{},
 				"ValidatingAdmissionPolicy": &admission.ValidatingAdmissionPolicy{}, "ValidatingAdmissionPolicyBinding": &admission.ValidatingAdmissionPolicyBinding{},
 				"DaemonSet": &apps.DaemonSet{},
@@ -81,6 +82,21 @@ func TestAgent(t *testing.T) {
 				t.Errorf("the role lets agents %s %v", verb, r.Resources)
 			}
 		}
+	}
+	for _, r := range found["ClusterRole"].(*rbac.ClusterRole).Rules {
+		if !slices.Equal(r.Verbs, []string{"get"}) || !slices.Equal(r.Resources, []string{"nodes"}) {
+			t.Errorf("in the whole cluster agents may %v %v", r.Verbs, r.Resources)
+		}
+	}
+	// It is told the name of its set, which it may look at; and it is root, which the
+	// image is not.
+	if !slices.Contains(c.Args, "--daemonset="+set.Name) || !slices.ContainsFunc(found["Role"].(*rbac.Role).Rules, func(r rbac.PolicyRule) bool {
+		return slices.Equal(r.Resources, []string{"daemonsets"}) && slices.Equal(r.ResourceNames, []string{set.Name})
+	}) {
+		t.Errorf("%v: the set is %s", c.Args, set.Name)
+	}
+	if s := c.SecurityContext; s.RunAsUser == nil || *s.RunAsUser != 0 {
+		t.Error("the agent is not root")
 	}
 	policy := found["ValidatingAdmissionPolicy"].(*admission.ValidatingAdmissionPolicy)
 	text, err := yaml.Marshal(policy)
