@@ -3,6 +3,7 @@ package deploy_test
 import (
 	"encoding/json"
 	"io/fs"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -58,6 +59,73 @@ func TestDashboard(t *testing.T) {
 			t.Fatalf("%s is not exported: this test sees too little", name)
 		}
 	}
+	targets := targetLabels(t)
+	asked := map[string]bool{}
+	look := func(where, expr string) {
+		t.Helper()
+		u := usesOf(expr)
+		if len(u.metrics) == 0 {
+			t.Errorf("%s: %s asks for nothing", where, expr)
+		}
+		for _, name := range u.metrics {
+			labels, ok := known[name]
+			if !ok {
+				t.Errorf("%s: nobody exports %s", where, name)
+			}
+			asked[name] = true
+			for _, l := range u.labels {
+				if !slices.Contains(labels, l) && !slices.Contains(targets, l) {
+					t.Errorf("%s: %s has no label %s, only %v and %v", where, name, l, labels, targets)
+				}
+			}
+		}
+	}
+	ids := map[int]bool{}
+	for _, p := range dashboard(t).Panels {
+		if ids[p.ID] || p.Title == "" || p.Type != "row" && (len(p.Targets) == 0 || p.Description == "") {
+			t.Errorf("panel %d %q: an id that is there twice, or no title, description or expression", p.ID, p.Title)
+		}
+		ids[p.ID] = true
+		for _, target := range p.Targets {
+			look("panel "+p.Title, target.Expr)
+		}
+	}
+	// A metric of ours that nobody looks at is none worth its price.
+	for _, m := range slices.Concat(operator.Metrics, agent.Metrics) {
+		if !asked[m.Name] && !asked[m.Name+"_bucket"] {
+			t.Errorf("no panel shows %s", m.Name)
+		}
+	}
+	for _, v := range dashboard(t).Templating.List {
+		if v.Type == "query" {
+			inside, _ := strings.CutPrefix(v.Definition, "label_values(")
+			name, label, _ := strings.Cut(strings.TrimSuffix(inside, ")"), ", ")
+			look("variable "+v.Name, name+"{"+label+`="x"}`)
+		}
+	}
+	alerts := 0
+	text, err := os.ReadFile("../docs/156-kubernetes-install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "| expression | says |\n|---|---|\n")
+	for line := range strings.Lines(table) {
+		expr, ok := strings.CutPrefix(line, "| `")
+		if !ok {
+			break
+		}
+		expr, _, _ = strings.Cut(expr, "`")
+		look("the manual's alert", expr)
+		alerts++
+	}
+	if alerts < 3 {
+		t.Errorf("%d alerts are in the manual", alerts)
+	}
+}
+
+// targetLabels are the labels that Prometheus gives what it gets.
+func targetLabels(t *testing.T) []string {
+	t.Helper()
 	targets := []string{"job", "instance"}
 	text, err := fs.ReadFile(deploy.FS, "metrics/prometheus.yaml")
 	if err != nil {
@@ -78,43 +146,7 @@ func TestDashboard(t *testing.T) {
 			targets = append(targets, r.Target)
 		}
 	}
-	asked := map[string]bool{}
-	ids := map[int]bool{}
-	for _, p := range dashboard(t).Panels {
-		if ids[p.ID] || p.Title == "" || p.Type != "row" && (len(p.Targets) == 0 || p.Description == "") {
-			t.Errorf("panel %d %q: an id that is there twice, or no title, description or expression", p.ID, p.Title)
-		}
-		ids[p.ID] = true
-		for _, target := range p.Targets {
-			u := usesOf(target.Expr)
-			if len(u.metrics) == 0 {
-				t.Errorf("panel %q: %s asks for nothing", p.Title, target.Expr)
-			}
-			for _, name := range u.metrics {
-				labels, ok := known[name]
-				if !ok {
-					t.Errorf("panel %q: nobody exports %s", p.Title, name)
-				}
-				asked[name] = true
-				for _, l := range u.labels {
-					if !slices.Contains(labels, l) && !slices.Contains(targets, l) {
-						t.Errorf("panel %q: %s has no label %s, only %v and %v", p.Title, name, l, labels, targets)
-					}
-				}
-			}
-		}
-	}
-	// A metric of ours that nobody looks at is none worth its price.
-	for _, m := range slices.Concat(operator.Metrics, agent.Metrics) {
-		if !asked[m.Name] && !asked[m.Name+"_bucket"] {
-			t.Errorf("no panel shows %s", m.Name)
-		}
-	}
-	for _, v := range dashboard(t).Templating.List {
-		if v.Type == "query" && !strings.HasPrefix(v.Definition, "label_values(fettle_") {
-			t.Errorf("variable %s: %s", v.Name, v.Definition)
-		}
-	}
+	return targets
 }
 
 // grafana is the part of a dashboard that is looked at.

@@ -61,7 +61,6 @@ func TestUsesOf(t *testing.T) {
 		`time() - x_seconds > bool 5 or on (f) y offset 5m`:                        "[x_seconds y] [f]",
 		`histogram_quantile(0.99, sum by (le) (rate(h_bucket[$__rate_interval])))`: "[h_bucket] [le]",
 		`topk(20, sum by (node) (v{verdict!~"ok|kept"}))`:                          "[v] [node verdict]",
-		`label_values(x, job)`: "[x job] []",
 	} {
 		u := usesOf(expr)
 		if got := fmt.Sprint(u.metrics, u.labels); got != want {

@@ -14,7 +14,6 @@ import (
 
 // decideNode decides a node and writes its Profile, if it has to be another one.
 func (o *operator) decideNode(ctx context.Context, name string) error {
-	defer o.sleeper.Worked()
 	s := o.inForce.Load()
 	if s == nil {
 		return nil // once there are rules, all nodes are put into the queue
@@ -47,6 +46,7 @@ func (o *operator) decideNode(ctx context.Context, name string) error {
 	}
 	err = o.write(ctx, do, present, profile)
 	o.tally.wrote(do, err)
+	o.sleeper.Worked() // to find nothing to write takes little: that is no work
 	if err != nil {
 		return fmt.Errorf("%s Profile %s: %w", do, name, err)
 	}

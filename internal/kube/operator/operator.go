@@ -71,8 +71,8 @@ const (
 	// have appeared.
 	recheck = time.Minute
 
-	// The operator rests when it has done nothing for the time quiet, and has not rested
-	// for the time seldom.
+	// The operator rests when it has written nothing for the time quiet, and has not
+	// rested for the time seldom.
 	quiet, seldom = 5 * time.Second, 2 * time.Minute
 )
 
