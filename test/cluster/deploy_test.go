@@ -230,7 +230,9 @@ patches:
   patch: '[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--lease=9s"}]'
 `
 
-// twoOperators: one decides, and when it is killed the other one.
+// twoOperators: one decides, and when it is killed another one: the one that waited, or
+// the one that the kubelet starts in its place, whoever asks first once the lease has run
+// out.
 func (d *deployed) twoOperators() {
 	d.Helper()
 	overlay := filepath.Join(d.c.Dir, "two")
@@ -238,7 +240,7 @@ func (d *deployed) twoOperators() {
 	d.c.must(os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(twoOperators), 0o600))
 	d.kubectl("apply", "-k", overlay)
 	d.rolledOut()
-	holder := func(other string) (pod core.Pod) {
+	holder := func(other string) (identity string, pod core.Pod) {
 		d.Helper()
 		d.c.Wait("an operator to hold the lease", time.Minute, func(ctx context.Context) error {
 			lease, err := d.c.Client.CoordinationV1().Leases(operatorNamespace).Get(ctx, "fettle-operator", metav1.GetOptions{})
@@ -248,10 +250,10 @@ func (d *deployed) twoOperators() {
 			if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
 				return errors.New("nobody holds it")
 			}
-			name, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
-			if name == other {
+			if identity = *lease.Spec.HolderIdentity; identity == other {
 				return fmt.Errorf("it is still %s", other)
 			}
+			name, _, _ := strings.Cut(identity, "_") // of the pod, and what each process adds
 			p, err := d.c.Client.CoreV1().Pods(operatorNamespace).Get(ctx, name, metav1.GetOptions{})
 			if err == nil && p.DeletionTimestamp != nil {
 				err = fmt.Errorf("pod %s ends", name)
@@ -261,9 +263,9 @@ func (d *deployed) twoOperators() {
 			}
 			return err
 		})
-		return pod
+		return identity, pod
 	}
-	first := holder("")
+	killed, first := holder("")
 	pids := d.c.Kubelet.Processes(first.UID)
 	if len(pids) != 1 {
 		d.Fatalf("processes of operator %s: %v", first.Name, pids)
@@ -271,7 +273,7 @@ func (d *deployed) twoOperators() {
 	d.c.must(syscall.Kill(pids[0], syscall.SIGKILL))
 	began := time.Now()
 	d.kubectl("label", "node", "node1", "huge=")
-	second := holder(first.Name)
+	_, second := holder(killed)
 	d.standing("huge")
 	d.Logf("operator %s was killed: %s decides %.1f s later (lease 9 s)", first.Name, second.Name, time.Since(began).Seconds())
 	d.kubectl("label", "node", "node1", "huge-")
