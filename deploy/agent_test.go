@@ -111,6 +111,16 @@ func TestAgent(t *testing.T) {
 			}
 		}
 	}
+	// It is told the name of its set, which it may look at; and it is root, which the
+	// image is not.
+	if !slices.Contains(c.Args, "--daemonset="+set.Name) || !slices.ContainsFunc(found["Role"].(*rbac.Role).Rules, func(r rbac.PolicyRule) bool {
+		return slices.Equal(r.Resources, []string{"daemonsets"}) && slices.Equal(r.ResourceNames, []string{set.Name})
+	}) {
+		t.Errorf("%v: the set is %s", c.Args, set.Name)
+	}
+	if s := c.SecurityContext; s.RunAsUser == nil || *s.RunAsUser != 0 {
+		t.Error("the agent is not root")
+	}
 	for name, words := range map[string][]string{
 		"fettle-agent":         {agent.ValuesAnnotation, account.Name + "$"},
 		"fettle-agent-kubelet": {drain.Cordoned, account.Name + "$", "/healthz", "/configz"},

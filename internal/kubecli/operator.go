@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"fettle.dev/fettle/deploy"
 	"fettle.dev/fettle/internal/kube/boundary"
 	"fettle.dev/fettle/internal/kube/kubeletconfig"
 	"fettle.dev/fettle/internal/kube/kubeletoperator"
+	"fettle.dev/fettle/internal/kube/metric"
 	"fettle.dev/fettle/internal/kube/operator"
 	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
@@ -74,6 +76,9 @@ which one it is, unless it is told to take them over (--adopt).`,
 			if o.Lease < leastLease {
 				return ui.Exit(ui.Usage, fmt.Errorf("--lease %s: want %s or more", o.Lease, leastLease))
 			}
+			if err := o.Metrics.Check(); err != nil {
+				return ui.Exit(ui.Usage, err)
+			}
 			if o.Default, err = defaultTuned(); err != nil {
 				return err
 			}
@@ -93,10 +98,17 @@ which one it is, unless it is told to take them over (--adopt).`,
 	f.BoolVar(&o.Adopt, "adopt", false, "take over the objects of another controller")
 	f.BoolVar(&o.Elect, "leader-elect", true, "let only one of several operators act at a time")
 	f.DurationVar(&o.Lease, "lease", operator.DefaultLease, "how long another operator waits for one that has gone without a word")
-	f.StringVar(&o.MetricsAddress, "metrics-address", ":8080", "where metrics are served, HOST:PORT; 0 for nowhere")
+	metricFlags(f, &o.Metrics, ":8443")
 	f.StringVar(&o.HealthAddress, "health-address", ":8081", "where /healthz and /readyz are served, HOST:PORT; 0 for nowhere")
 	f.BoolVar(&debug, "debug", false, "log each Profile that is written")
 	return c
+}
+
+// metricFlags are the options of a verb that has metrics.
+func metricFlags(f *pflag.FlagSet, o *metric.Options, address string) {
+	f.StringVar(&o.Address, "metrics-address", address, "where metrics are served, HOST:PORT; 0 for nowhere")
+	f.BoolVar(&o.Open, "metrics-open", false, "serve metrics over plain HTTP, to everybody who reaches the address (else HTTPS, to whom the cluster lets get /metrics)")
+	f.StringVar(&o.CertDir, "metrics-cert-dir", "", "directory with tls.crt and tls.key for metrics (default a certificate that nobody has signed)")
 }
 
 func (a *app) operate(ctx context.Context, o operator.Options) error {

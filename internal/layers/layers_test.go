@@ -126,6 +126,7 @@ var table = []place{
 	{path: "internal/lazyregexp", layer: 0},
 	{path: "internal/peak", layer: 0},
 	{path: "internal/plaintext", layer: 0},
+	{path: "internal/resident", layer: 0}, // of this process, not of the machine
 	{path: "internal/spell", layer: 0},
 	{path: "internal/unit", layer: 0},
 	{path: "internal/stats", layer: 0},

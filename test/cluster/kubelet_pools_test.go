@@ -266,6 +266,6 @@ func TestKubeletPools(t *testing.T) {
 		t.Errorf("%+v", p.Status)
 	}
 	b := &operatorBench{t: t, Cluster: c}
-	b.memory(operator, "after three roll-outs")
+	b.memory(operator, "after three roll-outs", operatorRSSWorking)
 	c.must(operator.Stop())
 }
