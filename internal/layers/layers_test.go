@@ -54,6 +54,9 @@ var table = []place{
 	{path: "internal/kube/health", layer: 4, also: []string{"internal/kube/machine"}, never: map[string]string{
 		"internal/host": "it judges values: it sees no machine",
 	}},
+	{path: "internal/kube/health/around", layer: 4, also: []string{"internal/kube/machine", "internal/kube/health"}},
+	{path: "internal/kube/health/control", layer: 4, also: []string{"internal/kube/machine", "internal/kube/health", "internal/kube/health/around"}},
+	{path: "internal/kube/scale/carry", layer: 4, also: []string{"internal/kube/machine", "internal/kube/scale", "internal/kube/kubelet/drain"}},
 	{path: "internal/kube/scale", layer: 4, also: []string{"internal/kube/machine", "internal/kube/health"}, never: map[string]string{
 		"internal/host": "a plan is made of values: it sees no machine",
 	}},

@@ -46,7 +46,9 @@ type Options struct {
 	// others wait for one that has gone without a word; DefaultLease if 0.
 	Elect bool
 	Lease time.Duration
-	Log   logr.Logger
+	// Also adds what else the operator does to its manager.
+	Also []func(manager.Manager) error
+	Log  logr.Logger
 }
 
 const (
@@ -151,6 +153,11 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	}
 	if err := op.watch(m); err != nil {
 		return err
+	}
+	for _, add := range o.Also {
+		if err := add(m); err != nil {
+			return err
+		}
 	}
 	for _, add := range []func(string, healthz.Checker) error{m.AddHealthzCheck, m.AddReadyzCheck} {
 		if err := add("ping", healthz.Ping); err != nil {
