@@ -24,11 +24,13 @@ var documents = map[string]any{
 	"cluster-load-undo":   LoadUndo{},
 	"error":               Failure{},
 	"kubelet-plan":        preview.Plan{},
+	"machine-health":      MachineHealth{},
 	"node-status":         nodestatus.Document{},
 	"node-values":         agent.Values{},
 	"pod-admission":       admission.Document{},
 	"pod-verify":          pinning.Document{},
 	"scale-plan":          ScalePlan{},
+	"scale-run":           ScaleRun{},
 }
 
 func schemaCommand(a *app) *cobra.Command {

@@ -24,6 +24,8 @@ const (
 	ZoneLabel = "machine.openshift.io/zone"
 	// DeleteAnnotation marks the machine that goes first when its set shrinks.
 	DeleteAnnotation = "machine.openshift.io/delete-machine"
+	// OldDeleteAnnotation is what it was called before OpenShift 4.11.
+	OldDeleteAnnotation = "machine.openshift.io/cluster-api-delete-machine"
 	// PausedAnnotation on a check keeps it from doing anything.
 	PausedAnnotation = "cluster.x-k8s.io/paused"
 	// ExternalAnnotation on a machine says that something outside of the cluster is at

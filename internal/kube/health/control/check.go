@@ -26,7 +26,7 @@ func (c *controller) check(ctx context.Context, name string) (reconcile.Result, 
 	if c.found == nil {
 		return reconcile.Result{}, nil // the first look puts all checks into the queue
 	}
-	api := c.own.GetClient()
+	api := c.client
 	check := &machine.HealthCheck{}
 	if err := api.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, check); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -62,7 +62,7 @@ func (c *controller) decide(ctx context.Context, api client.Reader, check *machi
 // remediate decides once more, from what the API server says now, and deletes the
 // machines whose turn it is.
 func (c *controller) remediate(ctx context.Context, name string) (reconcile.Result, error) {
-	api := c.own.GetAPIReader()
+	api := c.api
 	// The check first: whoever writes its status after this has to read it again.
 	check := &machine.HealthCheck{}
 	if err := api.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, check); err != nil {
@@ -96,7 +96,7 @@ func (c *controller) remediate(ctx context.Context, name string) (reconcile.Resu
 // remove deletes a machine, if it is still as it was judged.
 func (c *controller) remove(ctx context.Context, check *machine.HealthCheck, j *health.Judged) error {
 	m := j.Machine
-	err := c.own.GetClient().Delete(ctx, m, client.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion})
+	err := c.client.Delete(ctx, m, client.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion})
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return nil // it has changed, which is an event
@@ -155,7 +155,7 @@ func (c *controller) write(ctx context.Context, check *machine.HealthCheck, want
 	if locked {
 		patch = client.MergeFromWithOptions(check, client.MergeFromWithOptimisticLock{})
 	}
-	err := c.own.GetClient().Status().Patch(ctx, updated, patch, client.FieldOwner(Name))
+	err := c.client.Status().Patch(ctx, updated, patch, client.FieldOwner(Name))
 	if apierrors.IsConflict(err) {
 		return err
 	}

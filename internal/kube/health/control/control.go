@@ -58,7 +58,9 @@ const (
 // controller is one that runs. All its work is done by one goroutine.
 type controller struct {
 	Options
-	own    cluster.Cluster // its caches have what this controller needs, and only where there are machines
+	client client.Client // reads from caches, whose objects are shared: copy before you change one
+	api    client.Reader
+	cache  cache.Cache
 	reader *around.Reader
 	events record.EventRecorder
 	now    func() time.Time
@@ -87,6 +89,8 @@ func Scheme() *runtime.Scheme {
 // them.
 func Add(m manager.Manager, o Options) error {
 	shared := true
+	// Caches of its own: they have what this controller needs, and only where there are
+	// machines.
 	own, err := cluster.New(m.GetConfig(), func(c *cluster.Options) {
 		c.Scheme, c.Logger = Scheme(), o.Log
 		here := cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}}}
@@ -103,7 +107,7 @@ func Add(m manager.Manager, o Options) error {
 		return err
 	}
 	c := &controller{
-		Options: o, own: own, events: own.GetEventRecorderFor(Name), now: time.Now,
+		Options: o, client: own.GetClient(), api: own.GetAPIReader(), cache: own.GetCache(), events: own.GetEventRecorderFor(Name), now: time.Now,
 		reader: &around.Reader{API: own.GetAPIReader(), Mapper: own.GetRESTMapper(), Namespace: o.Namespace},
 	}
 	c.queue, err = ctrl.NewTyped("machine health", m, ctrl.TypedOptions[string]{

@@ -69,7 +69,7 @@ func (c *controller) lookAround(ctx context.Context) error {
 // allChecks puts all checks into the queue.
 func (c *controller) allChecks(ctx context.Context) error {
 	var all machine.HealthCheckList
-	if err := c.own.GetClient().List(ctx, &all); err != nil {
+	if err := c.client.List(ctx, &all); err != nil {
 		return err
 	}
 	for i := range all.Items {
@@ -80,7 +80,7 @@ func (c *controller) allChecks(ctx context.Context) error {
 
 // watch begins to watch, or says why it does not.
 func (c *controller) watch(ctx context.Context) (why string, err error) {
-	switch err := around.Served(c.own.GetRESTMapper()); {
+	switch err := around.Served(c.reader.Mapper); {
 	case errors.Is(err, around.ErrNotServed):
 		return around.ErrNotServed.Error(), nil
 	case err != nil:
@@ -88,7 +88,7 @@ func (c *controller) watch(ctx context.Context) (why string, err error) {
 	}
 	// An informer whose account may not list says so again and again.
 	for _, l := range []client.ObjectList{&machine.HealthCheckList{}, &machine.MachineList{}} {
-		err := c.own.GetAPIReader().List(ctx, l, client.InNamespace(c.Namespace), client.Limit(1))
+		err := c.api.List(ctx, l, client.InNamespace(c.Namespace), client.Limit(1))
 		if apierrors.IsForbidden(err) {
 			return err.Error() + " (kubectl apply -k deploy/machines gives the right)", nil
 		}
@@ -99,7 +99,7 @@ func (c *controller) watch(ctx context.Context) (why string, err error) {
 	every := func(ctx context.Context) []string {
 		var names []string
 		var all machine.HealthCheckList
-		if err := c.own.GetClient().List(ctx, &all); err != nil {
+		if err := c.client.List(ctx, &all); err != nil {
 			return nil // not before the cache is there, which begins with all of them
 		}
 		for i := range all.Items {
@@ -123,7 +123,7 @@ func (c *controller) watch(ctx context.Context) (why string, err error) {
 // kind watches a kind of object: each event puts names of checks into the queue, an
 // update only if changed says so. A name is in the queue once.
 func kind[T client.Object](c *controller, of T, names func(context.Context, T) []string, changed func(old, now T) bool) source.TypedSyncingSource[string] {
-	return source.TypedKind(c.own.GetCache(), of,
+	return source.TypedKind(c.cache, of,
 		handler.TypedEnqueueRequestsFromMapFunc(names),
 		predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool { return changed(e.ObjectOld, e.ObjectNew) }})
 }
