@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,6 +96,7 @@ func runManual(t *testing.T, name string) {
 	answers := map[string]any{}
 	if strings.HasPrefix(name, "154") {
 		answers = machines()
+		maps.Copy(answers, fleet())
 	}
 	t.Setenv("KUBECONFIG", apiServer(t, answers))
 	root := vm(t)

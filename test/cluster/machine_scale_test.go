@@ -92,11 +92,11 @@ func (b *healthBench) forget() {
 func (b *healthBench) up() {
 	b.t.Helper()
 	f := b.follow()
-	// The operator sees the scale while it runs.
 	b.killedAfter(4*time.Second, "east", "west", "--to", "12", "--batch", "3")
-	b.says("workers", "Remediating", "False", "Waiting", "machine sets are being scaled by", 70*time.Second)
 	// The lease of one that was killed holds for a minute, at most.
 	b.scale(75, "machine sets are being scaled already", "east", "west", "--to", "12", "--batch", "3")
+	// The operator has seen it too, and waits as long.
+	b.says("workers", "Remediating", "False", "Waiting", "machine sets are being scaled by", 70*time.Second)
 	b.forget()
 	b.scale(0, "done: ", "east", "west", "--to", "12", "--batch", "3")
 	b.settled("east", 6)
@@ -177,6 +177,7 @@ func (b *healthBench) down() {
 	stop := b.fewest()
 	b.killedAfter(6*time.Second, "east", "west", "--to", "6", "--batch", "3")
 	b.forget()
+	b.webReady(16) // else the budget is in the way of the plan
 	b.scale(0, "done: ", "east", "west", "--to", "6", "--batch", "3")
 	b.settled("east", 3)
 	b.settled("west", 3)
@@ -231,8 +232,10 @@ func (b *healthBench) roll() {
 	b.killedAfter(9*time.Second, "east", "west", "--roll", "--batch", "2")
 	b.forget()
 	b.scale(4, "finish it with --roll", "east", "--to", "9")
+	b.webReady(16)
 	b.killedAfter(15*time.Second, "east", "west", "--roll", "--batch", "2")
 	b.forget()
+	b.webReady(16)
 	out := b.scale(0, "done: ", "east", "west", "--roll", "--batch", "2")
 	if !strings.Contains(out, "is gone on with") {
 		b.t.Errorf("it does not say that it goes on:\n%s", out)
