@@ -84,7 +84,10 @@ none while a roll-out of the kubelet's settings, a scale or an upgrade runs.`,
 			o.Namespace = a.namespaceOr(tuned.Namespace)
 			o.Log = logTo(a.screen.Err, debug)
 			o.Adopt, machines.Adopt, machines.Log = adopt.tuned, adopt.machines, o.Log
-			o.Also = append(o.Also, func(m manager.Manager) error { return control.Add(m, machines) })
+			o.Parts = append(o.Parts, operator.Part{
+				AddToScheme: machine.AddToScheme,
+				Add:         func(m manager.Manager) error { return control.Add(m, machines) },
+			})
 			return a.operate(c.Context(), o)
 		},
 	}

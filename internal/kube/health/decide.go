@@ -261,6 +261,6 @@ func some(n int, what string, add func(string, ...any), sentence func(int) strin
 		add("%s", sentence(i))
 	}
 	if n > shown {
-		add("%s more are %s", count(n-shown, "machine"), what)
+		add("%s more %s %s", count(n-shown, "machine"), ifOne(n-shown, "is", "are"), what)
 	}
 }

@@ -14,15 +14,14 @@ import (
 )
 
 // RollOut reads a KubeletPool (fettle.dev/v1alpha1), and says why remediation waits for
-// it: nodes change, or more of them are about to. "" if it does not: a pool that is
-// paused, or that a failure has stopped, would have remediation wait for ever.
+// it: nodes change, and are not Ready meanwhile. "" if it does not. A roll-out that waits
+// itself is no reason, be it paused, stopped by a failure, or waiting for nodes that are
+// not available: these may be the ones to be remedied, and then both would wait for ever.
+// Nor is one whose node has not been heard of for too long (Degraded, Stuck).
 func RollOut(pool []byte) (why string, err error) {
 	var p struct {
 		Metadata meta.ObjectMeta `json:"metadata"`
-		Spec     struct {
-			Paused bool `json:"paused"`
-		} `json:"spec"`
-		Status struct {
+		Status   struct {
 			Nodes      int              `json:"nodes"`
 			Updated    int              `json:"updated"`
 			Changing   []string         `json:"changing"`
@@ -32,21 +31,18 @@ func RollOut(pool []byte) (why string, err error) {
 	if err := json.Unmarshal(pool, &p); err != nil {
 		return "", fmt.Errorf("KubeletPool: %w", err)
 	}
-	is := func(kind string) bool {
-		return slices.ContainsFunc(p.Status.Conditions, func(c meta.Condition) bool { return c.Type == kind && c.Status == meta.ConditionTrue })
+	n := len(p.Status.Changing)
+	stuck := slices.ContainsFunc(p.Status.Conditions, func(c meta.Condition) bool {
+		return c.Type == "Degraded" && c.Status == meta.ConditionTrue && c.Reason == "Stuck"
+	})
+	if n == 0 || stuck {
+		return "", nil
 	}
-	done := fmt.Sprintf("%d of %s of pool %s have the new settings", p.Status.Updated, count(p.Status.Nodes, "node"), p.Metadata.Name)
-	switch n := len(p.Status.Changing); {
-	case n > 0:
-		names := strings.Join(p.Status.Changing[:min(n, shown)], ", ")
-		if n > shown {
-			names += fmt.Sprintf(" and %d more", n-shown)
-		}
-		return fmt.Sprintf("a roll-out of the kubelet's settings runs: %s, %s changing", done, names+ifOne(n, " is", " are")), nil
-	case is("Updating") && !p.Spec.Paused && !is("Degraded"):
-		return "a roll-out of the kubelet's settings runs: " + done, nil
+	names := strings.Join(p.Status.Changing[:min(n, shown)], ", ")
+	if n > shown {
+		names += fmt.Sprintf(" and %d more", n-shown)
 	}
-	return "", nil
+	return fmt.Sprintf("a roll-out of the kubelet's settings runs in pool %s: %d of %s %s them, %s %s changing", p.Metadata.Name, p.Status.Updated, count(p.Status.Nodes, "node"), ifOne(p.Status.Updated, "has", "have"), names, ifOne(n, "is", "are")), nil
 }
 
 func ifOne(n int, one, more string) string {

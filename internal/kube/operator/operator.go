@@ -46,9 +46,16 @@ type Options struct {
 	// others wait for one that has gone without a word; DefaultLease if 0.
 	Elect bool
 	Lease time.Duration
-	// Also adds what else the operator does to its manager.
-	Also []func(manager.Manager) error
-	Log  logr.Logger
+	Log   logr.Logger
+	// Parts are other controllers of the same process, each with a duty of its own.
+	Parts []Part
+}
+
+// Part is a controller beside those of the Tuned objects. It shares the lease, the
+// caches, and what these keep of nodes.
+type Part struct {
+	AddToScheme func(*runtime.Scheme) error
+	Add         func(manager.Manager) error
 }
 
 const (
@@ -110,8 +117,14 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	}
 	renew, retry := o.Lease*5/6, o.Lease/18
 	shared := true
+	scheme := Scheme()
+	for _, p := range o.Parts {
+		if err := p.AddToScheme(scheme); err != nil {
+			return err
+		}
+	}
 	m, err := manager.New(config, manager.Options{
-		Scheme: Scheme(),
+		Scheme: scheme,
 		Logger: o.Log,
 		Cache: cache.Options{
 			ByObject: map[client.Object]cache.ByObject{
@@ -154,8 +167,8 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if err := op.watch(m); err != nil {
 		return err
 	}
-	for _, add := range o.Also {
-		if err := add(m); err != nil {
+	for _, p := range o.Parts {
+		if err := p.Add(m); err != nil {
 			return err
 		}
 	}
