@@ -355,7 +355,7 @@ func TestNext(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.Status.Conditions[0].Status, n.Status.Conditions[0].LastTransitionTime = core.ConditionFalse, metav1.NewTime(b.at.Add(-since))
-		if err := b.api.Update(t.Context(), n); err != nil {
+		if err := b.api.Status().Update(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
 	}
