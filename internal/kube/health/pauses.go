@@ -96,7 +96,7 @@ func Scaling(l *coordination.Lease, last LeaseSeen, now time.Time) (why string, 
 	if l == nil {
 		return "", LeaseSeen{}, time.Time{}
 	}
-	if seen = last; seen.Version != l.ResourceVersion {
+	if seen = last; seen.At.IsZero() || seen.Version != l.ResourceVersion {
 		seen = LeaseSeen{l.ResourceVersion, now}
 	}
 	if l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" {
