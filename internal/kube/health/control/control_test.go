@@ -220,6 +220,19 @@ func TestStaleCache(t *testing.T) {
 		t.Errorf("deleted %v", b.deleted)
 	}
 	b.client = live
+	// So is a machine that somebody else has deleted since.
+	b = newBench(t, "40%", 25, 3).look()
+	live = b.client
+	b.client = reading{live, stale}
+	m := &machine.Machine{}
+	m.Namespace, m.Name = machine.Namespace, "m10"
+	if err := live.Delete(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	b.once()
+	if fmt.Sprint(b.deleted) != "[m10]" {
+		t.Errorf("somebody has deleted m10; deleted %v", b.deleted)
+	}
 	// A scale that has begun since the last look is seen, too.
 	b = newBench(t, "40%", 25, 3).look()
 	who := "host/1"

@@ -247,6 +247,26 @@ func TestKilledEverywhere(t *testing.T) {
 	}
 }
 
+// What a scale that was killed has left is taken back also by one that wants something
+// else: nodes take pods again, and machines are not marked any more.
+func TestKilledThenAnother(t *testing.T) {
+	for at := 1; at < 12; at++ {
+		s := newSim(t, "", 6)
+		s.kill, s.after = at, true
+		if err := s.run(Goal{Machines: 3}).Go(t.Context()); !errors.Is(err, errKilled) {
+			if at < 8 { // three nodes cordoned and drained, and two machines marked
+				t.Errorf("killed at %d: %v", at, err)
+			}
+			break
+		}
+		s.dead, s.kill = false, -1
+		if err := s.run(Goal{Machines: 7}).Go(t.Context()); err != nil || s.replicas() != "7" {
+			t.Errorf("killed at %d: %v, replicas %s", at, err, s.replicas())
+		}
+		s.clean()
+	}
+}
+
 // Ctrl-C gives back what was taken, and the same call goes on.
 func TestInterrupted(t *testing.T) {
 	s := newSim(t, "", 6)
