@@ -69,6 +69,7 @@ type controller struct {
 	items   workqueue.TypedRateLimitingInterface[string]
 	watched bool
 	told    string // why nothing is watched, as it was last logged
+	taken   string // from whom checks were taken over at the last look
 	found   *around.Found
 	spread  *around.Found // what all checks have been decided with
 }

@@ -58,9 +58,11 @@ func (c *controller) lookAround(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Adopt && found.Rival != "" {
-		c.Log.Info("machine health is taken over (--adopt): the other controller must not run any more", "other", found.Rival)
-		found.Rival = ""
+	if c.Adopt {
+		if found.Rival != "" && found.Rival != c.taken {
+			c.Log.Info("machine health is taken over (--adopt): the other controller must not run any more", "other", found.Rival)
+		}
+		c.taken, found.Rival = found.Rival, ""
 	}
 	c.found = found
 	return nil
