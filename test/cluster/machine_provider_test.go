@@ -110,6 +110,32 @@ func (x *cloud) tick(ctx context.Context) error {
 			return err
 		}
 	}
+	return x.pods(ctx)
+}
+
+// pods says of new pods that they run, and lets those go that have been asked to end.
+func (x *cloud) pods(ctx context.Context) error {
+	pods, err := x.c.Client.CoreV1().Pods("default").List(ctx, meta.ListOptions{})
+	if err != nil {
+		return err
+	}
+	none := int64(0)
+	for _, p := range pods.Items {
+		in := x.c.Client.CoreV1().Pods(p.Namespace)
+		switch {
+		case p.Spec.NodeName == "":
+		case p.DeletionTimestamp != nil:
+			err = in.Delete(ctx, p.Name, meta.DeleteOptions{GracePeriodSeconds: &none})
+		case p.Status.Phase == core.PodPending:
+			patch, _ := json.Marshal(map[string]any{"status": map[string]any{"phase": "Running", "conditions": []any{
+				map[string]any{"type": "ContainersReady", "status": "True"}, map[string]any{"type": "Ready", "status": "True", "lastTransitionTime": time.Now().UTC().Format(time.RFC3339)},
+			}}})
+			_, err = in.Patch(ctx, p.Name, types.StrategicMergePatchType, patch, meta.PatchOptions{}, "status")
+		}
+		if ignoreGone(err) != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -186,6 +212,9 @@ func (x *cloud) machine(ctx context.Context, m *unstructured.Unstructured, sets 
 	n.Name = name
 	n.Labels[core.LabelHostname] = name
 	n.Labels["machine"] = "yes"
+	// kwok hears of a new node only after up to a minute, with an etcd as old as Debian's.
+	now := meta.Now()
+	n.Status.Conditions = []core.NodeCondition{{Type: core.NodeReady, Status: core.ConditionTrue, LastHeartbeatTime: now, LastTransitionTime: now, Reason: "Simulated", Message: "said by the simulated provider"}}
 	if m.GetLabels()["machine.openshift.io/cluster-api-machine-role"] == "master" {
 		n.Labels["node-role.kubernetes.io/control-plane"] = ""
 	}
