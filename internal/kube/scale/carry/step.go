@@ -59,7 +59,6 @@ func (r *Run) grow(ctx context.Context, in *scale.Input, s *scale.Step) error {
 // until they are gone. If the drain fails, nothing else is done, and the nodes take pods
 // again.
 func (r *Run) shrink(ctx context.Context, in *scale.Input, s *scale.Step) (err error) {
-	r.Say("%s; %d pods have to move", words(s), s.Evictions)
 	var leave []*machine.Machine
 	var nodes, drained []string
 	for _, m := range members(in) {
@@ -78,6 +77,7 @@ func (r *Run) shrink(ctx context.Context, in *scale.Input, s *scale.Step) (err e
 			drained = append(drained, n.Name)
 		}
 	}
+	r.Say("%s; pods that have to move: %d", words(s), s.Evictions)
 	taken := false
 	defer func() {
 		if err == nil || taken {
