@@ -55,9 +55,12 @@ func (d *Decision) Status(has machine.HealthCheckStatus, now time.Time) machine.
 	default:
 		c.Reason = NothingToDo
 	}
+	if want.RemediationsAllowed == nil {
+		want.RemediationsAllowed = new(int32) // a status has to have it
+	}
 	if d.ReportOnly == "" {
-		want.ExpectedMachines, want.CurrentHealthy = &d.Expected, &d.Healthy
-		want.RemediationsAllowed = int32(d.Allowed)
+		left := int32(d.Allowed)
+		want.ExpectedMachines, want.CurrentHealthy, want.RemediationsAllowed = &d.Expected, &d.Healthy, &left
 		allowed := machine.Condition{Type: RemediationAllowed, Status: core.ConditionTrue, Reason: WithinLimit, Message: d.Sentence}
 		if !d.Limit.Open(d.Unhealthy) {
 			allowed.Status, allowed.Reason, allowed.Severity = core.ConditionFalse, TooManyUnhealthy, "Warning"
@@ -71,6 +74,9 @@ func (d *Decision) Status(has machine.HealthCheckStatus, now time.Time) machine.
 // Unreadable is the status of a check that cannot be read.
 func Unreadable(has machine.HealthCheckStatus, err error, now time.Time) machine.HealthCheckStatus {
 	want := has.DeepCopy()
+	if want.RemediationsAllowed == nil {
+		want.RemediationsAllowed = new(int32)
+	}
 	want.Conditions = set(want.Conditions, machine.Condition{Type: Remediating, Status: core.ConditionFalse, Severity: "Error", Reason: BadCheck, Message: err.Error()}, now)
 	return want
 }

@@ -58,8 +58,8 @@ func TestStatus(t *testing.T) {
 		if allowed.Status != c.allowed || allowed.Message != d.Sentence || doing.Status != c.status || doing.Reason != c.reason || !strings.Contains(doing.Message, c.says) {
 			t.Errorf("%s: %+v\n%+v", name, allowed, doing)
 		}
-		if *s.ExpectedMachines != c.machines || *s.CurrentHealthy != c.machines-c.ill || s.RemediationsAllowed != c.remediationsOK {
-			t.Errorf("%s: %d of %d healthy, %d allowed", name, *s.CurrentHealthy, *s.ExpectedMachines, s.RemediationsAllowed)
+		if *s.ExpectedMachines != c.machines || *s.CurrentHealthy != c.machines-c.ill || *s.RemediationsAllowed != c.remediationsOK {
+			t.Errorf("%s: %d of %d healthy, %d allowed", name, *s.CurrentHealthy, *s.ExpectedMachines, *s.RemediationsAllowed)
 		}
 		// A minute later the same decision is the same status: nothing is written.
 		in.Now = in.Now.Add(time.Minute)
@@ -75,12 +75,25 @@ func TestStatusReportOnly(t *testing.T) {
 	in := pool(25, 4)
 	in.ReportOnly = "machine-healthcheck-controller remedies machines by these checks"
 	d := decide(t, in)
-	has := machine.HealthCheckStatus{RemediationsAllowed: 3, Conditions: []machine.Condition{{Type: RemediationAllowed, Status: core.ConditionTrue}}}
+	three := int32(3)
+	has := machine.HealthCheckStatus{RemediationsAllowed: &three, Conditions: []machine.Condition{{Type: RemediationAllowed, Status: core.ConditionTrue}}}
 	s := d.Status(has, now)
 	if c := find(t, s, Remediating); len(d.Remediate) != 0 || c.Reason != OtherController || !strings.Contains(c.Message, in.ReportOnly) {
 		t.Errorf("%v %+v", names(d.Remediate), c)
 	}
-	if s.RemediationsAllowed != 3 || s.ExpectedMachines != nil || find(t, s, RemediationAllowed).Message != "" || len(has.Conditions) != 1 {
+	if *s.RemediationsAllowed != 3 || s.ExpectedMachines != nil || find(t, s, RemediationAllowed).Message != "" || len(has.Conditions) != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A status that is new has all that it has to have.
+func TestStatusIsWhole(t *testing.T) {
+	in := pool(3, 1)
+	in.ReportOnly = "somebody"
+	if s := decide(t, in).Status(machine.HealthCheckStatus{}, now); s.RemediationsAllowed == nil || *s.RemediationsAllowed != 0 || s.ExpectedMachines != nil {
+		t.Errorf("%+v", s)
+	}
+	if s := Unreadable(machine.HealthCheckStatus{}, fmt.Errorf("x"), now); s.RemediationsAllowed == nil {
 		t.Errorf("%+v", s)
 	}
 }

@@ -69,7 +69,7 @@ func (c *HealthCheck) DeepCopy() *HealthCheck {
 
 // DeepCopy shares nothing with s.
 func (s HealthCheckStatus) DeepCopy() HealthCheckStatus {
-	s.ExpectedMachines, s.CurrentHealthy = pointer(s.ExpectedMachines), pointer(s.CurrentHealthy)
+	s.ExpectedMachines, s.CurrentHealthy, s.RemediationsAllowed = pointer(s.ExpectedMachines), pointer(s.CurrentHealthy), pointer(s.RemediationsAllowed)
 	s.Conditions = slices.Clone(s.Conditions)
 	for i := range s.Conditions {
 		s.Conditions[i].LastTransitionTime = *s.Conditions[i].LastTransitionTime.DeepCopy()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -14,7 +15,7 @@ import (
 var everything = map[string]string{
 	"Machine": `{"metadata":{"name":"a","labels":{"a":"b"},"annotations":{"c":"d"},"ownerReferences":[{"kind":"MachineSet","name":"s","controller":true}]},
 		"status":{"nodeRef":{"name":"n"},"lastUpdated":"2026-03-01T12:00:00Z","phase":"Running"}}`,
-	"MachineSet": `{"metadata":{"name":"a","annotations":{"c":"d"}},"spec":{"replicas":3,"selector":{"matchLabels":{"a":"b"}},"deletePolicy":"Oldest"},"status":{"replicas":2}}`,
+	"MachineSet": `{"metadata":{"name":"a","labels":{"a":"b"},"annotations":{"c":"d"}},"spec":{"replicas":3,"selector":{"matchLabels":{"a":"b"}},"deletePolicy":"Oldest"},"status":{"replicas":2}}`,
 	"MachineHealthCheck": `{"metadata":{"name":"a","labels":{"a":"b"}},"spec":{"selector":{"matchLabels":{"a":"b"}},"unhealthyConditions":[{"type":"Ready","status":"False","timeout":"5m0s"}],
 		"maxUnhealthy":"40%","nodeStartupTimeout":"10m0s","remediationTemplate":{"name":"t"}},
 		"status":{"expectedMachines":3,"currentHealthy":2,"remediationsAllowed":1,"conditions":[{"type":"X","status":"True","lastTransitionTime":"2026-03-01T12:00:00Z"}]}}`,
@@ -39,6 +40,9 @@ func TestDeepCopy(t *testing.T) {
 			}
 			if err := json.Unmarshal([]byte(text), o); err != nil {
 				t.Fatal(err)
+			}
+			for _, path := range unfilled(reflect.ValueOf(o).Elem(), name) {
+				t.Errorf("%s is not in the sample: whether it is copied is not seen", path)
 			}
 			before, c := asJSON(t, o), o.DeepCopyObject()
 			if d := cmp.Diff(before, asJSON(t, c)); d != "" {
@@ -68,6 +72,43 @@ func asJSON(t *testing.T, o any) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// unfilled are the places of a value that hold nothing by reference, and could.
+func unfilled(v reflect.Value, path string) (out []string) {
+	switch x := v.Interface().(type) {
+	case meta.ObjectMeta:
+		if len(x.Labels) == 0 {
+			return []string{path}
+		}
+		return nil
+	case meta.LabelSelector:
+		if len(x.MatchLabels) == 0 {
+			return []string{path}
+		}
+		return nil
+	case meta.ListMeta, meta.Time:
+		return nil
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return []string{path}
+		}
+		return unfilled(v.Elem(), path)
+	case reflect.Slice, reflect.Map:
+		if v.Len() == 0 {
+			return []string{path}
+		}
+		if v.Kind() == reflect.Slice {
+			return unfilled(v.Index(0), path+"[0]")
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			out = append(out, unfilled(v.Field(i), path+"."+v.Type().Field(i).Name)...)
+		}
+	}
+	return out
 }
 
 // spoil changes every text, number and truth that can be reached.

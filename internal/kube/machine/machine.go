@@ -159,7 +159,7 @@ type UnhealthyCondition struct {
 type HealthCheckStatus struct {
 	ExpectedMachines    *int        `json:"expectedMachines,omitempty"`
 	CurrentHealthy      *int        `json:"currentHealthy,omitempty"`
-	RemediationsAllowed int32       `json:"remediationsAllowed"`
+	RemediationsAllowed *int32      `json:"remediationsAllowed,omitempty"`
 	Conditions          []Condition `json:"conditions,omitempty"`
 }
 
@@ -169,7 +169,7 @@ type Condition struct {
 	Type               string               `json:"type"`
 	Status             core.ConditionStatus `json:"status"`
 	Severity           string               `json:"severity,omitempty"`
-	LastTransitionTime meta.Time            `json:"lastTransitionTime"`
+	LastTransitionTime meta.Time            `json:"lastTransitionTime,omitzero"`
 	Reason             string               `json:"reason,omitempty"`
 	Message            string               `json:"message,omitempty"`
 }
