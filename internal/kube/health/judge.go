@@ -56,6 +56,7 @@ func judge(c *machine.HealthCheck, m *machine.Machine, node *core.Node, now time
 	j := Judged{Machine: m, Node: node, State: Healthy}
 	if m.DeletionTimestamp != nil {
 		j.State, j.Why, j.Since = Leaving, "it is being deleted", m.DeletionTimestamp.Time
+		j.Cause = "it is being deleted since " + j.Since.UTC().Format(time.RFC3339)
 		return j
 	}
 	if _, ok := m.Annotations[machine.ExternalAnnotation]; ok {

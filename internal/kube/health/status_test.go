@@ -41,7 +41,7 @@ func TestStatus(t *testing.T) {
 		"one is on its way": {25, 2, func(in *Input) {
 			at := meta.NewTime(now)
 			in.Machines[1].DeletionTimestamp = &at
-		}, core.ConditionTrue, core.ConditionTrue, InProgress, "machine m01 is on its way: it is being deleted. 1 machine more after that", 8},
+		}, core.ConditionTrue, core.ConditionTrue, InProgress, "machine m01 is on its way: it is being deleted since 2026-03-01T12:00:00Z. 1 machine more after that", 8},
 		"left alone": {25, 7, func(in *Input) {
 			for i := range in.Machines {
 				in.Machines[i].OwnerReferences = nil

@@ -159,7 +159,7 @@ func TestOneAtATime(t *testing.T) {
 	if fmt.Sprint(b.deleted) != "[m02]" {
 		t.Fatalf("deleted %v", b.deleted)
 	}
-	if c := condition(b.status()); c.Reason != health.InProgress || !strings.Contains(c.Message, "machine m02 is on its way: it is being deleted. 2 machines more after that") {
+	if c := condition(b.status()); c.Reason != health.InProgress || !strings.HasPrefix(c.Message, "machine m02 is on its way: it is being deleted since ") || !strings.HasSuffix(c.Message, ". 2 machines more after that") {
 		t.Errorf("%+v", c)
 	}
 	writes := b.writes
