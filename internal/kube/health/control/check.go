@@ -71,6 +71,11 @@ func (c *controller) remediate(ctx context.Context, name string) (reconcile.Resu
 	if err := c.lookAround(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
+	if !c.found.Same(c.spread) {
+		// All checks are to be decided with it, and again when it is over.
+		c.spread = nil
+		c.items.Add(theLook)
+	}
 	nodes, err := around.Nodes(ctx, api)
 	if err != nil {
 		return reconcile.Result{}, err

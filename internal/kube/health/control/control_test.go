@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -75,7 +76,8 @@ func newBench(t *testing.T, limit string, machines, ill int, more ...client.Obje
 	}).Build()
 	b.controller = &controller{
 		Options: Options{Namespace: machine.Namespace, Log: logr.Discard()}, client: b.api, api: b.api,
-		events: record.NewFakeRecorder(1000), now: func() time.Time { return b.at },
+		events: record.NewFakeRecorder(1000), now: func() time.Time { return b.at }, watched: true,
+		items:  workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
 		reader: &around.Reader{API: b.api, Mapper: none{}, Namespace: machine.Namespace},
 	}
 	return b
@@ -258,6 +260,55 @@ func (r reading) Get(ctx context.Context, k client.ObjectKey, o client.Object, o
 
 func (r reading) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
 	return r.from.List(ctx, l, opts...)
+}
+
+// A pause that is seen only when a machine is about to be deleted is looked after: when
+// it is over the check is decided again.
+func TestPauseThatIsFoundLate(t *testing.T) {
+	b := newBench(t, "40%", 25, 3)
+	queued := func() (all []string) {
+		for b.items.Len() > 0 {
+			name, _ := b.items.Get()
+			b.items.Done(name)
+			all = append(all, name)
+		}
+		return all
+	}
+	look := func() time.Duration {
+		t.Helper()
+		r, err := b.controller.look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.RequeueAfter
+	}
+	if d := look(); d != recheck || fmt.Sprint(queued()) != "[workers]" {
+		t.Errorf("the first look: again in %s", d)
+	}
+	if look(); len(queued()) > 0 {
+		t.Error("nothing has changed, and checks are decided again")
+	}
+	who, seconds := "host/1", int32(20)
+	lease := &coordination.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: machine.ScaleLease}, Spec: coordination.LeaseSpec{HolderIdentity: &who, LeaseDurationSeconds: &seconds}}
+	if err := b.api.Create(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	b.once()
+	if got := fmt.Sprint(queued()); got != "["+theLook+"]" || len(b.deleted) > 0 {
+		t.Errorf("queued %s, deleted %v", got, b.deleted)
+	}
+	if d := look(); d != 20*time.Second || fmt.Sprint(queued()) != "[workers]" {
+		t.Errorf("again in %s", d)
+	}
+	b.once()
+	b.at = b.at.Add(20 * time.Second)
+	if look(); fmt.Sprint(queued()) != "[workers]" {
+		t.Error("it is over, and the check is not decided again")
+	}
+	b.once()
+	if fmt.Sprint(b.deleted) != "[m02]" {
+		t.Errorf("deleted %v", b.deleted)
+	}
 }
 
 // Of two operators that act at once, one fails before it has deleted anything.
