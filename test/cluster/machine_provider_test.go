@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -43,10 +44,10 @@ type cloud struct {
 	c       *Cluster
 	dynamic dynamic.Interface
 
-	mu sync.Mutex
-	// deleted are machines by when somebody deleted them; ready, when each last was.
+	known int // machines, of the one who ticks
+
+	mu     sync.Mutex
 	events []string
-	wrong  []string
 	// inFlight is the largest number of machines that were being deleted at once.
 	inFlight int
 	// leastReady is the smallest number of machines with a node of each set since reset.
@@ -65,11 +66,17 @@ func (c *Cluster) cloud(t *testing.T, d dynamic.Interface) *cloud {
 			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(200 * time.Millisecond):
+			case <-time.After(200*time.Millisecond + time.Duration(x.known)*2*time.Millisecond):
 			}
 		}
 	}()
-	t.Cleanup(func() { stop(); <-done })
+	t.Cleanup(func() {
+		stop()
+		<-done
+		if t.Failed() {
+			t.Logf("what the simulated provider did last:\n%s", strings.Join(x.events[max(0, len(x.events)-40):], "\n"))
+		}
+	})
 	return x
 }
 
@@ -91,6 +98,7 @@ func (x *cloud) tick(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	x.known = len(machines.Items)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	leaving := 0
@@ -265,7 +273,7 @@ func (x *cloud) makeSet(name string, replicas int, more map[string]string) {
 // settled waits until a set has so many machines, all with a Ready node.
 func (x *cloud) settled(name string, replicas int) {
 	x.t.Helper()
-	x.c.Wait(fmt.Sprintf("%d machines of %s", replicas, name), 2*time.Minute, func(ctx context.Context) error {
+	x.c.Wait(fmt.Sprintf("%d machines of %s", replicas, name), 2*time.Minute+time.Duration(replicas)*time.Second/4, func(ctx context.Context) error {
 		machines := x.machines(name)
 		if len(machines) != replicas {
 			return fmt.Errorf("there are %d", len(machines))
