@@ -16,6 +16,8 @@ import (
 	"fettle.dev/fettle/deploy"
 	"fettle.dev/fettle/internal/kube/boundary"
 	"fettle.dev/fettle/internal/kube/health/control"
+	"fettle.dev/fettle/internal/kube/kubeletconfig"
+	"fettle.dev/fettle/internal/kube/kubeletoperator"
 	"fettle.dev/fettle/internal/kube/machine"
 	"fettle.dev/fettle/internal/kube/operator"
 	"fettle.dev/fettle/internal/kube/recommend"
@@ -57,10 +59,14 @@ func operatorCommand(a *app) *cobra.Command {
 	var adopt adopting
 	machines := control.Options{Namespace: machine.Namespace}
 	c := &cobra.Command{
-		Use: "operator", Short: "Keep one Profile for each node as the Tuned objects want it (runs in the cluster)",
+		Use: "operator", Short: "Keep the nodes as Tuned and KubeletConfig objects want them (runs in the cluster)",
 		Long: `operator decides which profile each node gets, by the Tuned objects of its
 namespace, and writes it into a Profile object named like the node, which the
 node's agent applies. It runs until it is ended.
+
+It also takes the settings that KubeletConfig objects want to the nodes of
+KubeletPools, as many at a time as the pool lets be unavailable, and stops after
+the first failure. The NodeKubelet object of a node tells its agent.
 
 Where another controller has these objects already it writes nothing and says
 which one it is, unless it is told to take them over (--adopt).
@@ -84,16 +90,21 @@ none while a roll-out of the kubelet's settings, a scale or an upgrade runs.`,
 			o.Namespace = a.namespaceOr(tuned.Namespace)
 			o.Log = logTo(a.screen.Err, debug)
 			o.Adopt, machines.Adopt, machines.Log = adopt.tuned, adopt.machines, o.Log
-			o.Parts = append(o.Parts, operator.Part{
+			o.Parts = []operator.Part{{
+				AddToScheme: kubeletconfig.AddToScheme,
+				Add: func(m manager.Manager) error {
+					return kubeletoperator.Add(m, kubeletoperator.Options{Adopt: adopt.kubelets, Log: o.Log})
+				},
+			}, {
 				AddToScheme: machine.AddToScheme,
 				Add:         func(m manager.Manager) error { return control.Add(m, machines) },
-			})
+			}}
 			return a.operate(c.Context(), o)
 		},
 	}
 	d.flags(c)
 	f := c.Flags()
-	f.Var(&adopt, "adopt", "take over from another controller: tuned, machines, or all")
+	f.Var(&adopt, "adopt", "take over from another controller: some of tuned,kubelets,machines, or all")
 	f.Lookup("adopt").NoOptDefVal = "all"
 	f.StringVar(&machines.Namespace, "machine-namespace", machines.Namespace, "namespace of the machines and their MachineHealthChecks")
 	f.BoolVar(&machines.ControlPlane, "remediate-control-plane", false, "let MachineHealthChecks remedy machines of the control plane, too")
@@ -106,20 +117,21 @@ none while a roll-out of the kubelet's settings, a scale or an upgrade runs.`,
 }
 
 // adopting are the kinds of objects that are taken over from another controller.
-type adopting struct{ tuned, machines bool }
+type adopting struct{ tuned, kubelets, machines bool }
 
 func (a *adopting) Type() string { return "objects" }
 
 func (a *adopting) String() string {
-	switch {
-	case a.tuned && a.machines:
-		return "all"
-	case a.tuned:
-		return "tuned"
-	case a.machines:
-		return "machines"
+	var out []string
+	for _, k := range []struct {
+		name string
+		is   bool
+	}{{"tuned", a.tuned}, {"kubelets", a.kubelets}, {"machines", a.machines}} {
+		if k.is {
+			out = append(out, k.name)
+		}
 	}
-	return ""
+	return strings.Join(out, ",")
 }
 
 // Set takes a list of kinds.
@@ -127,13 +139,15 @@ func (a *adopting) Set(text string) error {
 	for word := range strings.SplitSeq(text, ",") {
 		switch strings.TrimSpace(word) {
 		case "all", "true":
-			a.tuned, a.machines = true, true
+			a.tuned, a.kubelets, a.machines = true, true, true
 		case "tuned":
 			a.tuned = true
+		case "kubelets":
+			a.kubelets = true
 		case "machines":
 			a.machines = true
 		default:
-			return fmt.Errorf("%q: want some of tuned, machines, or all", word)
+			return fmt.Errorf("%q: want some of tuned, kubelets, machines, or all", word)
 		}
 	}
 	return nil

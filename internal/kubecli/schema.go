@@ -9,6 +9,7 @@ import (
 
 	"fettle.dev/fettle/internal/kube/admission"
 	"fettle.dev/fettle/internal/kube/agent"
+	"fettle.dev/fettle/internal/kube/etcd"
 	"fettle.dev/fettle/internal/kube/kubelet/preview"
 	"fettle.dev/fettle/internal/kube/nodestatus"
 	"fettle.dev/fettle/internal/kube/pinning"
@@ -18,13 +19,16 @@ import (
 
 // documents is the table of the kinds of JSON output.
 var documents = map[string]any{
+	"check":               report.Audit{},
 	"cluster-load-plan":   LoadPlan{},
 	"cluster-load-run":    LoadRun{},
 	"cluster-load-status": LoadStatus{},
 	"cluster-load-undo":   LoadUndo{},
 	"error":               Failure{},
+	"etcd-defragment":     etcd.Result{},
 	"kubelet-plan":        preview.Plan{},
 	"machine-health":      MachineHealth{},
+	"node-history":        agent.History{},
 	"node-status":         nodestatus.Document{},
 	"node-values":         agent.Values{},
 	"pod-admission":       admission.Document{},

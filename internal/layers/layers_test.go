@@ -51,6 +51,13 @@ var table = []place{
 		"internal/host": "it judges values: it sees no machine",
 	}},
 	{path: "internal/kube/machine", layer: 4},
+	{path: "internal/kube/etcd", layer: 4, never: map[string]string{
+		"internal/host": "it asks over the network: it sees no machine",
+	}},
+	{path: "internal/kube/audit", layer: 4, also: []string{"internal/kube/etcd", "internal/kube/machine", "internal/kube/health", "internal/platform", "internal/platform/..."}},
+	{path: "internal/kube/survey", layer: 4, also: []string{"internal/kube/audit", "internal/kube/etcd", "internal/kube/machine", "internal/kube/load/...", "internal/platform/openshift"}, never: map[string]string{
+		"internal/host": "it asks the API server: it sees no machine",
+	}},
 	{path: "internal/kube/health", layer: 4, also: []string{"internal/kube/machine"}, never: map[string]string{
 		"internal/host": "it judges values: it sees no machine",
 	}},
@@ -66,6 +73,10 @@ var table = []place{
 	{path: "internal/kube/kubelet/preview", layer: 4, also: []string{"internal/kube/kubelet", "internal/kube/kubelet/drain", "internal/kube/kubeletconfig", "internal/kube/rollout"}},
 	{path: "internal/kube/kubelet/...", layer: 4, also: []string{"internal/kube/kubelet", "internal/kube/kubelet/...", "internal/kube/admission"}},
 	{path: "internal/kube/kubeletconfig", layer: 4, also: []string{"internal/kube/kubelet"}},
+	{path: "internal/kube/kubeletoperator", layer: 4, also: []string{"internal/kube/kubelet", "internal/kube/kubeletconfig", "internal/kube/rollout"}, never: map[string]string{
+		"internal/host": "it tells agents what to do: it sees no machine",
+	}},
+	{path: "internal/kube/kubeletagent", layer: 4, also: []string{"internal/kube/admission/node", "internal/kube/kubelet", "internal/kube/kubelet/...", "internal/kube/kubeletconfig"}},
 	{path: "internal/kube/...", layer: 4},
 	{path: "internal/platform", layer: 4},
 	{path: "internal/platform/...", layer: 4, also: []string{"internal/platform"}},

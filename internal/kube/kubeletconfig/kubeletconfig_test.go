@@ -179,7 +179,7 @@ func TestDeepCopy(t *testing.T) {
 	if err := AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range []runtime.Object{&KubeletConfig{}, &KubeletConfigList{}, &KubeletPool{}, &KubeletPoolList{}} {
+	for _, o := range []runtime.Object{&KubeletConfig{}, &KubeletConfigList{}, &KubeletPool{}, &KubeletPoolList{}, &NodeKubelet{}, &NodeKubeletList{}} {
 		n := 0
 		fill(reflect.ValueOf(o).Elem(), &n)
 		c := o.DeepCopyObject()
@@ -212,6 +212,7 @@ type form struct {
 func TestDefinitions(t *testing.T) {
 	for file, typ := range map[string]reflect.Type{
 		"crds/fettle.dev_kubeletpools.yaml":                                reflect.TypeFor[KubeletPool](),
+		"crds/fettle.dev_nodekubelets.yaml":                                reflect.TypeFor[NodeKubelet](),
 		"crds/plain/machineconfiguration.openshift.io_kubeletconfigs.yaml": reflect.TypeFor[KubeletConfig](),
 	} {
 		text, err := fs.ReadFile(deploy.FS, file)

@@ -48,6 +48,7 @@ func (s *Set) DeepCopy() *Set {
 	s.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	out.Spec.Replicas = pointer(s.Spec.Replicas)
 	s.Spec.Selector.DeepCopyInto(&out.Spec.Selector)
+	s.Spec.Template.ObjectMeta.DeepCopyInto(&out.Spec.Template.ObjectMeta)
 	return &out
 }
 

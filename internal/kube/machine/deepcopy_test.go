@@ -15,7 +15,7 @@ import (
 var everything = map[string]string{
 	"Machine": `{"metadata":{"name":"a","labels":{"a":"b"},"annotations":{"c":"d"},"ownerReferences":[{"kind":"MachineSet","name":"s","controller":true}]},
 		"status":{"nodeRef":{"name":"n"},"lastUpdated":"2026-03-01T12:00:00Z","phase":"Running"}}`,
-	"MachineSet": `{"metadata":{"name":"a","labels":{"a":"b"},"annotations":{"c":"d"}},"spec":{"replicas":3,"selector":{"matchLabels":{"a":"b"}},"deletePolicy":"Oldest"},"status":{"replicas":2}}`,
+	"MachineSet": `{"metadata":{"name":"a","labels":{"a":"b"},"annotations":{"c":"d"}},"spec":{"replicas":3,"selector":{"matchLabels":{"a":"b"}},"deletePolicy":"Oldest","template":{"metadata":{"labels":{"a":"b"}}}},"status":{"replicas":2}}`,
 	"MachineHealthCheck": `{"metadata":{"name":"a","labels":{"a":"b"}},"spec":{"selector":{"matchLabels":{"a":"b"}},"unhealthyConditions":[{"type":"Ready","status":"False","timeout":"5m0s"}],
 		"maxUnhealthy":"40%","nodeStartupTimeout":"10m0s","remediationTemplate":{"name":"t"}},
 		"status":{"expectedMachines":3,"currentHealthy":2,"remediationsAllowed":1,"conditions":[{"type":"X","status":"True","lastTransitionTime":"2026-03-01T12:00:00Z"}]}}`,
