@@ -113,7 +113,7 @@ func TestAgent(t *testing.T) {
 	}
 	// It is told the name of its set, which it may look at; and it is root, which the
 	// image is not.
-	if !slices.Contains(c.Args, "--daemonset="+set.Name) || !slices.ContainsFunc(found["Role"].(*rbac.Role).Rules, func(r rbac.PolicyRule) bool {
+	if !slices.Contains(c.Args, "--daemonset="+set.Name) || !slices.ContainsFunc(rules, func(r rbac.PolicyRule) bool {
 		return slices.Equal(r.Resources, []string{"daemonsets"}) && slices.Equal(r.ResourceNames, []string{set.Name})
 	}) {
 		t.Errorf("%v: the set is %s", c.Args, set.Name)

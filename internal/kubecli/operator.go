@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,8 +16,10 @@ import (
 
 	"fettle.dev/fettle/deploy"
 	"fettle.dev/fettle/internal/kube/boundary"
+	"fettle.dev/fettle/internal/kube/health/control"
 	"fettle.dev/fettle/internal/kube/kubeletconfig"
 	"fettle.dev/fettle/internal/kube/kubeletoperator"
+	"fettle.dev/fettle/internal/kube/machine"
 	"fettle.dev/fettle/internal/kube/metric"
 	"fettle.dev/fettle/internal/kube/operator"
 	"fettle.dev/fettle/internal/kube/recommend"
@@ -55,6 +58,8 @@ func operatorCommand(a *app) *cobra.Command {
 	var o operator.Options
 	var d deciding
 	var debug bool
+	var adopt adopting
+	machines := control.Options{Namespace: machine.Namespace}
 	c := &cobra.Command{
 		Use: "operator", Short: "Keep the nodes as Tuned and KubeletConfig objects want them (runs in the cluster)",
 		Long: `operator decides which profile each node gets, by the Tuned objects of its
@@ -66,7 +71,12 @@ KubeletPools, as many at a time as the pool lets be unavailable, and stops after
 the first failure. The NodeKubelet object of a node tells its agent.
 
 Where another controller has these objects already it writes nothing and says
-which one it is, unless it is told to take them over (--adopt).`,
+which one it is, unless it is told to take them over (--adopt).
+
+Where there are MachineHealthChecks (machine.openshift.io/v1beta1), and its
+account may read them (kubectl apply -k deploy/machines), it remedies machines by
+them: one at a time, never those of the control plane unless that is allowed, and
+none while a roll-out of the kubelet's settings, a scale or an upgrade runs.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
@@ -84,18 +94,25 @@ which one it is, unless it is told to take them over (--adopt).`,
 			}
 			o.Namespace = a.namespaceOr(tuned.Namespace)
 			o.Log = logTo(a.screen.Err, debug)
+			o.Adopt, machines.Adopt, machines.Log = adopt.tuned, adopt.machines, o.Log
 			o.Parts = []operator.Part{{
 				AddToScheme: kubeletconfig.AddToScheme,
 				Add: func(m manager.Manager) error {
-					return kubeletoperator.Add(m, kubeletoperator.Options{Adopt: o.Adopt, Log: o.Log})
+					return kubeletoperator.Add(m, kubeletoperator.Options{Adopt: adopt.kubelets, Log: o.Log})
 				},
+			}, {
+				AddToScheme: machine.AddToScheme,
+				Add:         func(m manager.Manager) error { return control.Add(m, machines) },
 			}}
 			return a.operate(c.Context(), o)
 		},
 	}
 	d.flags(c)
 	f := c.Flags()
-	f.BoolVar(&o.Adopt, "adopt", false, "take over the objects of another controller")
+	f.Var(&adopt, "adopt", "take over from another controller: some of tuned,kubelets,machines, or all")
+	f.Lookup("adopt").NoOptDefVal = "all"
+	f.StringVar(&machines.Namespace, "machine-namespace", machines.Namespace, "namespace of the machines and their MachineHealthChecks")
+	f.BoolVar(&machines.ControlPlane, "remediate-control-plane", false, "let MachineHealthChecks remedy machines of the control plane, too")
 	f.BoolVar(&o.Elect, "leader-elect", true, "let only one of several operators act at a time")
 	f.DurationVar(&o.Lease, "lease", operator.DefaultLease, "how long another operator waits for one that has gone without a word")
 	metricFlags(f, &o.Metrics, ":8443")
@@ -109,6 +126,43 @@ func metricFlags(f *pflag.FlagSet, o *metric.Options, address string) {
 	f.StringVar(&o.Address, "metrics-address", address, "where metrics are served, HOST:PORT; 0 for nowhere")
 	f.BoolVar(&o.Open, "metrics-open", false, "serve metrics over plain HTTP, to everybody who reaches the address (else HTTPS, to whom the cluster lets get /metrics)")
 	f.StringVar(&o.CertDir, "metrics-cert-dir", "", "directory with tls.crt and tls.key for metrics (default a certificate that nobody has signed)")
+}
+
+// adopting are the kinds of objects that are taken over from another controller.
+type adopting struct{ tuned, kubelets, machines bool }
+
+func (a *adopting) Type() string { return "objects" }
+
+func (a *adopting) String() string {
+	var out []string
+	for _, k := range []struct {
+		name string
+		is   bool
+	}{{"tuned", a.tuned}, {"kubelets", a.kubelets}, {"machines", a.machines}} {
+		if k.is {
+			out = append(out, k.name)
+		}
+	}
+	return strings.Join(out, ",")
+}
+
+// Set takes a list of kinds.
+func (a *adopting) Set(text string) error {
+	for word := range strings.SplitSeq(text, ",") {
+		switch strings.TrimSpace(word) {
+		case "all", "true":
+			a.tuned, a.kubelets, a.machines = true, true, true
+		case "tuned":
+			a.tuned = true
+		case "kubelets":
+			a.kubelets = true
+		case "machines":
+			a.machines = true
+		default:
+			return fmt.Errorf("%q: want some of tuned, kubelets, machines, or all", word)
+		}
+	}
+	return nil
 }
 
 func (a *app) operate(ctx context.Context, o operator.Options) error {

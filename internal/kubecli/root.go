@@ -38,6 +38,7 @@ var verbs = []verb{
 	{"agent", agentCommand},
 	{"load", loadCommand},
 	{"pod", podCommand},
+	{"health", healthCommand},
 	{"scale", scaleCommand},
 	{"kubelet", kubeletCommand},
 	{"schema", schemaCommand},

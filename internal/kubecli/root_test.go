@@ -44,6 +44,8 @@ func TestCommandLine(t *testing.T) {
 		{"schema --no", ui.Usage, "unknown flag: --no"},
 		{"schema nothing", ui.Usage, "kubectl fettle schema lists the kinds"},
 		{"operator --allow scripts", ui.Usage, `--allow: nothing called "scripts" is refused`},
+		{"operator --adopt=everything", ui.Usage, `"everything": want some of tuned, kubelets, machines, or all`},
+		{"operator --adopt --lease 1s", ui.Usage, "--lease 1s"},
 		{"operator --lease 1s", ui.Usage, "--lease 1s: want 3s or more"},
 		{"operator", ui.Usage, "name one with --kubeconfig, or set KUBECONFIG"},
 		{"operator now", ui.Usage, `unknown command "now"`},

@@ -28,12 +28,14 @@ var documents = map[string]any{
 	"error":               command.Failure{},
 	"etcd-defragment":     etcd.Result{},
 	"kubelet-plan":        preview.Plan{},
+	"machine-health":      MachineHealth{},
 	"node-history":        agent.History{},
 	"node-status":         nodestatus.Document{},
 	"node-values":         agent.Values{},
 	"pod-admission":       admission.Document{},
 	"pod-verify":          pinning.Document{},
 	"scale-plan":          ScalePlan{},
+	"scale-run":           ScaleRun{},
 }
 
 func schemaCommand(a *app) *cobra.Command {

@@ -59,9 +59,12 @@ var table = []place{
 	{path: "internal/kube/survey", layer: 4, also: []string{"internal/kube/audit", "internal/kube/etcd", "internal/kube/machine", "internal/kube/load/...", "internal/platform/openshift"}, never: map[string]string{
 		"internal/host": "it asks the API server: it sees no machine",
 	}},
-	{path: "internal/kube/health", layer: 4, also: []string{"internal/kube/machine"}, never: map[string]string{
+	{path: "internal/kube/health", layer: 4, also: []string{"internal/kube/machine", "internal/kube/kubeletconfig"}, never: map[string]string{
 		"internal/host": "it judges values: it sees no machine",
 	}},
+	{path: "internal/kube/health/around", layer: 4, also: []string{"internal/kube/machine", "internal/kube/health"}},
+	{path: "internal/kube/health/control", layer: 4, also: []string{"internal/kube/machine", "internal/kube/health", "internal/kube/health/around"}},
+	{path: "internal/kube/scale/carry", layer: 4, also: []string{"internal/kube/machine", "internal/kube/scale", "internal/kube/kubelet/drain"}},
 	{path: "internal/kube/scale", layer: 4, also: []string{"internal/kube/machine", "internal/kube/health"}, never: map[string]string{
 		"internal/host": "a plan is made of values: it sees no machine",
 	}},

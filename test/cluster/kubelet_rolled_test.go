@@ -59,7 +59,7 @@ func (c *Cluster) deployKubelets(t *testing.T, options ...string) (operator *Pro
 	c.must(err)
 	b := &operatorBench{t: t, Cluster: c}
 	operator = c.program(b.ready, append([]string{
-		"kubectl-fettle", "operator", "--kubeconfig=" + kubeconfig, "--metrics-address=" + operatorMetrics, "--health-address=" + operatorHealth, "--lease=20s",
+		"kubectl-fettle", "operator", "--kubeconfig=" + kubeconfig, "--metrics-address=" + operatorMetrics, "--metrics-open", "--health-address=" + operatorHealth, "--lease=20s",
 	}, options...)...)
 	operator.log = filepath.Join(c.Dir, "operator.log")
 	c.must(operator.Start())

@@ -79,3 +79,7 @@ type NodeKubeletList struct {
 
 	Items []NodeKubelet `json:"items"`
 }
+
+// Stuck is the reason of a pool's condition Degraded where a node does not say how its
+// change ended.
+const Stuck = "Stuck"

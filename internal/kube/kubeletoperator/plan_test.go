@@ -34,9 +34,6 @@ func TestLife(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	w.says("workers", "Updating True RollingOut", "now at n1, n2")
-	if all := kubeletconfig.UnderWay(w.Pools); len(all) != 1 || all[0] != "the kubelets of pool workers get other settings: 0 of 3 nodes have them, now at n1, n2" {
-		t.Errorf("under way: %q", all)
-	}
 	w.begin()
 	w.done("n2")
 	w.begin("n3")
@@ -45,9 +42,6 @@ func TestLife(t *testing.T) {
 	w.says("workers", "Updated True AllUpdated", "3 of 3")
 	w.says("workers", "Updating False NothingDue")
 	w.says("workers", "Degraded False AsExpected")
-	if all := kubeletconfig.UnderWay(w.Pools); len(all) != 0 {
-		t.Errorf("under way: %q", all)
-	}
 	if c := w.Configs[0].Status; c.ObservedGeneration != 1 || len(c.Conditions) != 2 || c.Conditions[0].Status != metav1.ConditionTrue || c.Conditions[0].Message != "it selects the pools workers" {
 		t.Errorf("%+v", c)
 	}
@@ -95,9 +89,6 @@ func TestFailed(t *testing.T) {
 	w.says("workers", "Degraded True NodeFailed", "n1: wait for its health: the kubelet has ended. No other node begins")
 	if s := w.Pools[0].Status; s.Updated != 1 || s.Unavailable != 1 {
 		t.Errorf("%+v", s)
-	}
-	if all := kubeletconfig.UnderWay(w.Pools); len(all) != 0 {
-		t.Errorf("under way: %q", all)
 	}
 	w.Pools[0].Annotations = map[string]string{kubeletconfig.RetryAnnotation: "1"}
 	w.begin("n1", "n3")
