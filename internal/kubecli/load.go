@@ -4,16 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/rest"
 
 	"fettle.dev/fettle/internal/kube/load"
-	loadapi "fettle.dev/fettle/internal/kube/load/api"
+	"fettle.dev/fettle/internal/kube/load/connect"
 	"fettle.dev/fettle/internal/kube/load/drive"
 	"fettle.dev/fettle/internal/kube/load/journal"
 	"fettle.dev/fettle/internal/kube/load/measure"
@@ -113,23 +109,11 @@ func (a *app) loadCluster(o *loadOptions, inFlight int) (*load.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, _, err := rest.DefaultServerUrlFor(config)
+	server, err := connect.Server(config, inFlight)
 	if err != nil {
 		return nil, ui.Exit(ui.Usage, err)
 	}
-	var lanes []http.RoundTripper
-	for range loadapi.Lanes(inFlight) {
-		// client-go shares a connection between transports of one configuration; a
-		// dialer of its own makes it another one.
-		own := rest.CopyConfig(config)
-		own.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
-		t, err := rest.TransportFor(own)
-		if err != nil {
-			return nil, ui.Exit(ui.Usage, err)
-		}
-		lanes = append(lanes, t)
-	}
-	return &load.Cluster{Server: loadapi.New(base, lanes...), Store: s}, nil
+	return &load.Cluster{Server: server, Store: s}, nil
 }
 
 func (a *app) loadStore(o *loadOptions) (store.Store, error) {

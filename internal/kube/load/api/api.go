@@ -28,28 +28,29 @@ const maxAnswer = 64 << 20
 
 // Server is an API server.
 type Server struct {
-	base  string
-	lanes []*http.Client
+	base *url.URL
+	// whole is for what is large or does not end, lanes for one object at a time.
+	whole http.RoundTripper
+	lanes []http.RoundTripper
 }
 
 // Lanes is how many connections so many requests at a time want.
 func Lanes(inFlight int) int { return max(1, (inFlight+PerLane-1)/PerLane) }
 
-// New takes the address of a server and one transport for each connection. A transport
-// authenticates by itself.
-func New(base *url.URL, transports ...http.RoundTripper) *Server {
-	s := &Server{base: strings.TrimSuffix(base.String(), "/")}
-	for _, t := range transports {
-		s.lanes = append(s.lanes, &http.Client{
-			Transport:     t,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return errors.New("an API server does not send elsewhere") },
-		})
+// New takes the address of a server, a transport for lists and watches, and one for each
+// connection over which single objects go; without those it is the one for both. A
+// transport authenticates by itself, and follows no redirection.
+func New(base *url.URL, whole http.RoundTripper, lanes ...http.RoundTripper) *Server {
+	if len(lanes) == 0 {
+		lanes = []http.RoundTripper{whole}
 	}
-	return s
+	own := *base
+	own.Path = strings.TrimSuffix(own.Path, "/")
+	return &Server{&own, whole, lanes}
 }
 
 // Base is the address.
-func (s *Server) Base() string { return s.base }
+func (s *Server) Base() string { return s.base.String() }
 
 // Answer is what a server says.
 type Answer struct {
@@ -59,24 +60,29 @@ type Answer struct {
 	After time.Duration
 }
 
-// Do sends a request and reads its answer into buf, over the connection of a lane, any
-// number. The error is that of the connection; what the server refuses is an Answer.
-func (s *Server) Do(ctx context.Context, lane int, method, path string, body, buf []byte) (Answer, error) {
-	return s.do(ctx, lane, method, path, body, buf, "application/json")
+// Do sends a request and reads its answer, over the connection of a lane, any number. The
+// error is that of the connection; what the server refuses is an Answer.
+func (s *Server) Do(ctx context.Context, lane int, method, path string, body []byte) (Answer, error) {
+	return s.do(ctx, s.lanes[lane%len(s.lanes)], method, path, body, "application/json")
 }
 
-func (s *Server) do(ctx context.Context, lane int, method, path string, body, buf []byte, accept string) (Answer, error) {
+// whole is what a transport may have read of an answer already.
+type whole interface{ Bytes() []byte }
+
+func (s *Server) do(ctx context.Context, over http.RoundTripper, method, path string, body []byte, accept string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, Deadline)
 	defer cancel()
-	resp, err := s.send(ctx, lane, method, path, body, accept)
+	resp, err := s.send(ctx, over, method, path, body, accept)
 	if err != nil {
 		return Answer{}, err
 	}
 	defer resp.Body.Close()
-	a := Answer{Status: resp.StatusCode, Body: buf[:0]}
-	w := bytes.NewBuffer(a.Body)
-	_, err = w.ReadFrom(io.LimitReader(resp.Body, maxAnswer))
-	a.Body = w.Bytes()
+	a := Answer{Status: resp.StatusCode}
+	if w, is := resp.Body.(whole); is {
+		a.Body = w.Bytes()
+	} else {
+		a.Body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	}
 	if text := resp.Header.Get("Retry-After"); text != "" {
 		if n, err := strconv.Atoi(text); err == nil && n >= 0 {
 			a.After = min(time.Duration(n)*time.Second, Deadline)
@@ -85,12 +91,12 @@ func (s *Server) do(ctx context.Context, lane int, method, path string, body, bu
 	return a, err
 }
 
-func (s *Server) send(ctx context.Context, lane int, method, path string, body []byte, accept string) (*http.Response, error) {
+func (s *Server) send(ctx context.Context, over http.RoundTripper, method, path string, body []byte, accept string) (*http.Response, error) {
 	var reader io.Reader
 	if body != nil {
 		reader = bytes.NewReader(body)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, s.base+path, reader)
+	req, err := http.NewRequestWithContext(ctx, method, s.base.String()+path, reader)
 	if err != nil {
 		return nil, err
 	}
@@ -98,13 +104,17 @@ func (s *Server) send(ctx context.Context, lane int, method, path string, body [
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	return s.lanes[lane%len(s.lanes)].Do(req)
+	resp, err := over.RoundTrip(req)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", method, req.URL.Redacted(), err)
+	}
+	return resp, nil
 }
 
 // Stream asks for an answer that does not end, and hands its body out. The caller closes
 // it.
-func (s *Server) Stream(ctx context.Context, lane int, path string) (io.ReadCloser, error) {
-	resp, err := s.send(ctx, lane, http.MethodGet, path, nil, "application/json")
+func (s *Server) Stream(ctx context.Context, path string) (io.ReadCloser, error) {
+	resp, err := s.send(ctx, s.whole, http.MethodGet, path, nil, "application/json")
 	if err != nil {
 		return nil, err
 	}
@@ -118,16 +128,16 @@ func (s *Server) Stream(ctx context.Context, lane int, path string) (io.ReadClos
 
 // Get gets JSON into a value; any answer but 200 is an error.
 func (s *Server) Get(ctx context.Context, path string, into any) error {
-	return s.get(ctx, 0, path, into, "application/json")
+	return s.get(ctx, s.whole, path, into, "application/json")
 }
 
 // GetMetadata is Get for an object or a list of which only the metadata is wanted.
 func (s *Server) GetMetadata(ctx context.Context, path string, into any) error {
-	return s.get(ctx, 0, path, into, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
+	return s.get(ctx, s.whole, path, into, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
 }
 
-func (s *Server) get(ctx context.Context, lane int, path string, into any, accept string) error {
-	a, err := s.do(ctx, lane, http.MethodGet, path, nil, nil, accept)
+func (s *Server) get(ctx context.Context, over http.RoundTripper, path string, into any, accept string) error {
+	a, err := s.do(ctx, over, http.MethodGet, path, nil, accept)
 	if err != nil {
 		return err
 	}
@@ -139,7 +149,7 @@ func (s *Server) get(ctx context.Context, lane int, path string, into any, accep
 		return nil
 	}
 	if err := json.Unmarshal(a.Body, into); err != nil {
-		return fmt.Errorf("%s%s does not answer as an API server does: %w", s.base, path, err)
+		return fmt.Errorf("%s%s does not answer as an API server does: %w", s.Base(), path, err)
 	}
 	return nil
 }

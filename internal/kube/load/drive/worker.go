@@ -18,8 +18,8 @@ import (
 // worker sends one request at a time.
 type worker struct {
 	*running
-	lane         int
-	body, answer []byte
+	lane int
+	body []byte
 }
 
 func (w *worker) work(first job) {
@@ -108,12 +108,11 @@ func (w *worker) make(i int, a *Answer) (uid string, adopted bool, err error) {
 	ctx := context.WithoutCancel(w.quit)
 	for {
 		a.Sent = time.Now()
-		answer, err := w.Server.Do(ctx, w.lane/api.PerLane, http.MethodPost, path, w.body, w.answer)
+		answer, err := w.Server.Do(ctx, w.lane/api.PerLane, http.MethodPost, path, w.body)
 		wait := pause
 		switch {
 		case err != nil: // no answer
 		case answer.Status == http.StatusCreated || answer.Status == http.StatusOK || answer.Status == http.StatusAccepted:
-			w.answer = answer.Body
 			a.Was = journal.Created
 			uid, err := uidOf(answer.Body)
 			return uid, false, err

@@ -49,7 +49,7 @@ const maxLine = 64 << 10
 func Scrape(ctx context.Context, s *api.Server) (*Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, api.Deadline)
 	defer cancel()
-	body, err := s.Stream(ctx, 0, "/metrics")
+	body, err := s.Stream(ctx, "/metrics")
 	if err != nil {
 		return nil, err
 	}
