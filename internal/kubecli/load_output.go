@@ -40,7 +40,8 @@ type LoadRun struct {
 	RatePerS  float64 `json:"rate_per_s"`
 	Throttled int64   `json:"throttled"` // answers 429
 	Retried   int64   `json:"retried"`
-	Late      int64   `json:"late"` // started late, because all requests were under way
+	Late      int64   `json:"late"`      // started late, because all requests were under way
+	Widest    int     `json:"in_flight"` // how many requests were under way at most
 	// NotReady are objects that were not ready when the time to wait was over.
 	NotReady int              `json:"not_ready"`
 	Example  string           `json:"not_ready_example,omitempty"`
@@ -64,7 +65,7 @@ type KeptObject struct {
 func newLoadRun(d *driven, l *spec.Load, out *load.Result, m *measure.Meter, gates []measure.Result) *LoadRun {
 	x := &LoadRun{
 		Schema: "fettle/cluster-load-run/v1", Run: d.id, File: l.File, State: "done",
-		DurationS: time.Since(d.began).Seconds(), RatePerS: out.Rate(), Throttled: out.Throttled, Retried: out.Retried, Late: out.Late,
+		DurationS: time.Since(d.began).Seconds(), RatePerS: out.Rate(), Throttled: out.Throttled, Retried: out.Retried, Late: out.Late, Widest: out.Widest,
 		NotReady: out.NotReady, Example: out.Example, Times: m.Times(), Gates: gates, Errors: out.Errors,
 		Servers: out.Servers, NotSeen: out.Blind,
 	}

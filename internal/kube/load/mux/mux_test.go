@@ -359,10 +359,15 @@ func TestRefusedStream(t *testing.T) {
 // TestNonsense: frames that no server may send end the connection, with an error.
 func TestNonsense(t *testing.T) {
 	for name, then := range map[string]func(*http2.Framer, uint32){
-		"a window beyond what there is": func(fr *http2.Framer, id uint32) { _ = fr.WriteWindowUpdate(0, 1<<31-1); _ = fr.WriteWindowUpdate(0, 1<<31-1) },
-		"a frame that is too large":     func(fr *http2.Framer, id uint32) { _ = fr.WriteData(id, true, make([]byte, 40_000)) },
-		"a push":                        func(fr *http2.Framer, id uint32) { _ = fr.WritePushPromise(http2.PushPromiseParam{StreamID: id, PromiseID: 2, EndHeaders: true}) },
-		"data before a header":          func(fr *http2.Framer, id uint32) { _ = fr.WriteData(id, true, []byte("x")) },
+		"a window beyond what there is": func(fr *http2.Framer, id uint32) {
+			_ = fr.WriteWindowUpdate(0, 1<<31-1)
+			_ = fr.WriteWindowUpdate(0, 1<<31-1)
+		},
+		"a frame that is too large": func(fr *http2.Framer, id uint32) { _ = fr.WriteData(id, true, make([]byte, 40_000)) },
+		"a push": func(fr *http2.Framer, id uint32) {
+			_ = fr.WritePushPromise(http2.PushPromiseParam{StreamID: id, PromiseID: 2, EndHeaders: true})
+		},
+		"data before a header": func(fr *http2.Framer, id uint32) { _ = fr.WriteData(id, true, []byte("x")) },
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://nonsense/", nil)
