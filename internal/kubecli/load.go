@@ -34,6 +34,16 @@ type loadOptions struct {
 	noBrake  bool
 	quota    string
 	html     string
+	forProve bool
+	margin   string
+	force    bool
+	// Of mirror.
+	namespaces []string
+	all        bool
+	write      string
+	image      string
+	// Of etcd's own metrics.
+	etcd []string
 }
 
 func loadCommand(a *app) *cobra.Command {
@@ -47,7 +57,7 @@ a run that was killed can be gone on with (resume), and be taken back exactly (u
 		Args: knownVerb,
 	}
 	c.PersistentFlags().StringVar(&o.stateDir, "state-dir", "", "directory of the runs (default $XDG_STATE_HOME/fettle/load, ~/.local/state/fettle/load)")
-	c.AddCommand(a.loadPlanCommand(o), a.loadRunCommand(o), a.loadResumeCommand(o), a.loadStatusCommand(o), a.loadUndoCommand(o))
+	c.AddCommand(a.loadPlanCommand(o), a.loadRunCommand(o), a.loadResumeCommand(o), a.loadStatusCommand(o), a.loadUndoCommand(o), a.loadCompareCommand(o), a.loadMirrorCommand(o))
 	return c
 }
 

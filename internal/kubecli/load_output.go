@@ -54,6 +54,8 @@ type LoadRun struct {
 	Removed int              `json:"removed"`
 	Kept    []KeptObject     `json:"kept,omitempty"`
 	Waiting []string         `json:"namespaces_terminating,omitempty"`
+	// Record is the ID of the evidence, which load compare takes.
+	Record string `json:"record,omitempty"`
 }
 
 // KeptObject is one that an undo has left.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/compare"
 	"fettle.dev/fettle/internal/kube/admission"
 	"fettle.dev/fettle/internal/kube/agent"
 	"fettle.dev/fettle/internal/kube/kubelet/preview"
@@ -22,6 +23,8 @@ var documents = map[string]any{
 	"cluster-load-run":    LoadRun{},
 	"cluster-load-status": LoadStatus{},
 	"cluster-load-undo":   LoadUndo{},
+	"cluster-load-mirror": LoadMirror{},
+	"compare":             compare.Comparison{},
 	"error":               Failure{},
 	"kubelet-plan":        preview.Plan{},
 	"node-status":         nodestatus.Document{},

@@ -48,6 +48,8 @@ type Cluster struct {
 type Options struct {
 	InFlight int
 	Rate     float64
+	// Visit says that the run is one of many of an experiment.
+	Visit bool
 	// On is called with each answer.
 	On func(drive.Answer)
 	// NoBrake lets a run go on whatever becomes of the cluster. QuotaBytes is etcd's quota,
@@ -105,7 +107,7 @@ func (c *Cluster) Run(ctx context.Context, l *spec.Load, o Options) (id string, 
 	if err := c.preflight(ctx, p, cluster); err != nil {
 		return "", nil, err
 	}
-	r := &store.Run{ID: name, Load: l, Kinds: kinds, InFlight: o.InFlight, Rate: o.Rate}
+	r := &store.Run{ID: name, Load: l, Kinds: kinds, InFlight: o.InFlight, Rate: o.Rate, Visit: o.Visit}
 	j, err := c.Store.Create(r, journal.Header{Run: name, Began: now().UTC(), Server: c.Server.Base(), Cluster: cluster, File: l.File, Objects: p.Len(), Plan: p.Sum()})
 	if err != nil {
 		return "", nil, err
@@ -261,6 +263,36 @@ func (c *Cluster) Undo(ctx context.Context, id string, on func(done, all int)) (
 	}}
 	out, err := u.Do(ctx)
 	return out, errors.Join(err, j.Close())
+}
+
+// UndoVisits takes back what visits of an experiment have left that were cut off, and
+// removes what is known of them. It returns how many there were.
+func (c *Cluster) UndoVisits(ctx context.Context) (int, error) {
+	all, err := c.Store.List()
+	if err != nil {
+		return 0, err
+	}
+	cluster, err := c.Server.Cluster(ctx)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, k := range all {
+		if k.Err != nil || k.State.Header.Cluster != cluster {
+			continue
+		}
+		if r, err := c.Store.Load(k.ID); err != nil || !r.Visit {
+			continue
+		}
+		if _, err := c.Undo(ctx, k.ID, nil); err != nil {
+			return n, fmt.Errorf("the run %s, which was cut off, cannot be undone: %w", k.ID, err)
+		}
+		if err := c.Store.Remove(k.ID); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
 }
 
 // preflight looks for namespaces that are there already, before anything is made, and
