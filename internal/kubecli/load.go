@@ -38,10 +38,8 @@ type loadOptions struct {
 	margin   string
 	force    bool
 	// Of mirror.
-	namespaces []string
-	all        bool
-	write      string
-	image      string
+	write string
+	image string
 	// Of etcd's own metrics.
 	etcd []string
 }
