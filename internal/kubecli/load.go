@@ -64,7 +64,8 @@ func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.inFlight, "in-flight", 0, fmt.Sprintf("how many requests are under way at most, 1 to %d (default that of the file, or %d)", mostInFlight, drive.DefaultInFlight))
 	f.StringVar(&o.rate, "rate", "", "how many objects are started in a time at most: 500/s, 600/min (default that of the file, or no limit)")
 	f.BoolVar(&o.noBrake, "no-brake", false, "go on also where the API server turns requests away, etcd is slow or full, or nodes are not Ready any more")
-	f.StringVar(&o.quota, "etcd-quota", "2GiB", "etcd's --quota-backend-bytes, of which the brake keeps a fifth free; 8GiB on OpenShift")
+	f.StringVar(&o.quota, "etcd-quota", "2GiB", "etcd's --quota-backend-bytes, of which the brake keeps a fifth free, where etcd does not say it; 8GiB on OpenShift")
+	f.StringArrayVar(&o.etcd, "etcd-metrics", nil, "where a member of etcd tells its metrics, as http://127.0.0.1:2381, for the brake; repeatable (default its pods, where they can be reached)")
 	f.BoolVar(&o.keep, "keep", false, "leave what was made when the run is interrupted, and ignore the file's cleanup")
 	f.StringVar(&o.html, "html", "", "write what came of the run into this file as well, as one page")
 	f.StringArrayVar(&o.slo, "slo", nil, "exit with 3 unless this holds: 'create p99 < 1s', 'ready p99 < 5s', 'errors < 1%', 'rate > 450/s'; repeatable")
@@ -82,6 +83,13 @@ func (o *loadOptions) driving() (load.Options, error) {
 	x.QuotaBytes = int64(quota)
 	if o.inFlight < 0 || o.inFlight > mostInFlight {
 		return x, ui.Exit(ui.Usage, fmt.Errorf("--in-flight %d: want 1 to %d", o.inFlight, mostInFlight))
+	}
+	for _, address := range o.etcd {
+		m, err := observe.MemberAt(address)
+		if err != nil {
+			return x, ui.Exit(ui.Usage, fmt.Errorf("--etcd-metrics %w", err))
+		}
+		x.Etcd = append(x.Etcd, m)
 	}
 	if o.rate != "" {
 		if x.Rate, err = rate.Parse(o.rate); err != nil {

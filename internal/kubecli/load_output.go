@@ -176,6 +176,11 @@ func (x *LoadRun) tables() []report.Titled {
 		if s.EtcdN > 0 {
 			calls.Rows = append(calls.Rows, []string{"calls to etcd", fmt.Sprint(s.EtcdN), "", threshold.Time(s.EtcdP99S), "", ""})
 		}
+		for _, m := range s.Members {
+			if m.FsyncN > 0 {
+				calls.Rows = append(calls.Rows, []string{"etcd's log to the disk (" + m.Member + ")", fmt.Sprint(m.FsyncN), "", threshold.Time(m.FsyncP99S), "", ""})
+			}
+		}
 	}
 
 	gates := report.Grid{Head: []string{"expected", "verdict", "measured"}}

@@ -56,6 +56,9 @@ type Options struct {
 	// of which the brake keeps some free; 0 for not looking at it.
 	NoBrake    bool
 	QuotaBytes int64
+	// Etcd are members that tell their metrics; none for those that run as pods and can be
+	// reached.
+	Etcd []*observe.Member
 	// Begun is called when the run has its name and its plan, before anything is made.
 	Begun func(id string, p *plan.Plan, before *journal.State)
 	// Pod is called when a pod is first seen to be scheduled or ready.
@@ -190,10 +193,13 @@ func (c *Cluster) drive(ctx context.Context, r *store.Run, p *plan.Plan, j *jour
 		d.Rate = r.Load.Rate
 	}
 	before, blind := observe.Scrape(ctx, c.Server)
-	brake := &observe.Brake{Server: c.Server, QuotaBytes: o.QuotaBytes}
+	brake := &observe.Brake{Server: c.Server, QuotaBytes: o.QuotaBytes, Members: o.Etcd}
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	if !o.NoBrake {
+		if len(o.Etcd) == 0 {
+			brake.Members = observe.Members(ctx, c.Server)
+		}
 		d.Pause = brake.Check
 		d.Throttle = func() { brake.Throttled.Add(1) }
 		d.On = func(a drive.Answer) {
@@ -212,6 +218,7 @@ func (c *Cluster) drive(ctx context.Context, r *store.Run, p *plan.Plan, j *jour
 		var after *observe.Sample
 		if after, blind = observe.Scrape(ctx, c.Server); blind == nil {
 			x.Servers = observe.Compare(before, after)
+			x.Servers.Members = brake.Etcd()
 		}
 	}
 	if blind != nil && x.Blind == "" {
