@@ -90,7 +90,7 @@ func TestBrake(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := &Brake{Server: api.New(base, http.Client().Transport), QuotaBytes: 1 << 30, Members: []*Member{member}}
-		before := &page{fsync: map[float64]float64{0.001: 1000, 1: 1000, 2: 1000, math.Inf(1): 1000}, leader: true, leaderChanges: 3}
+		before := &page{quota: 100 << 20, fsync: map[float64]float64{0.001: 1000, 1: 1000, 2: 1000, math.Inf(1): 1000}, leader: true, leaderChanges: 3}
 		l := looking{last: sample(t, 1000, 0), members: []seen{{first: before, last: before}}}
 		if l.ready, l.err = b.ready(t.Context()); l.err != nil {
 			t.Fatal(l.err)
