@@ -15,7 +15,7 @@ import (
 // removed, nothing is kept of it, and its numbers are printed.
 func (a *app) loadVisited(ctx context.Context, cluster *load.Cluster, d *driven, l *spec.Load, out *load.Result, err error) error {
 	a.screen.Status("")
-	doc := newLoadRun(d, l, out, d.meter, nil)
+	doc := newLoadRun(d, l, out, d.meter, d.meter.Judge(nil, out.Outcome))
 	switch {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		doc.State = "interrupted"

@@ -58,7 +58,7 @@ func writeImage(w io.Writer, name, program string) error {
 	}
 	config, err := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH, "os": runtime.GOOS,
-		"config": map[string]any{"Entrypoint": []string{entry}, "WorkingDir": "/"},
+		"config": map[string]any{"Entrypoint": []string{entry}, "Env": []string{"PATH=/"}, "WorkingDir": "/"},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer.Bytes()))}},
 	})
 	if err != nil {

@@ -192,7 +192,11 @@ func (c *Cluster) drive(ctx context.Context, r *store.Run, p *plan.Plan, j *jour
 	if d.Rate == 0 {
 		d.Rate = r.Load.Rate
 	}
-	before, blind := observe.Scrape(ctx, c.Server)
+	var before *observe.Sample
+	blind := errors.New("nobody asks in a visit of an experiment")
+	if !r.Visit {
+		before, blind = observe.Scrape(ctx, c.Server)
+	}
 	brake := &observe.Brake{Server: c.Server, QuotaBytes: o.QuotaBytes, Members: o.Etcd}
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
