@@ -14,8 +14,8 @@ import (
 // LoadFile is the name of the load that Write writes.
 const LoadFile = "load.yaml"
 
-// load is a file of Cluster Loader, as much of it as a mirror needs.
-type load struct {
+// document is a file of Cluster Loader, as much of it as a mirror needs.
+type document struct {
 	ClusterLoader struct {
 		Projects []project `yaml:"projects"`
 	} `yaml:"ClusterLoader"`
@@ -57,7 +57,7 @@ func (m *Mirror) Write(dir string) (string, error) {
 		names = append(names, name)
 		return nil
 	}
-	var l load
+	var l document
 	for i, s := range m.Spaces {
 		p := project{Num: s.Count, BaseName: fmt.Sprintf("mirror%d-", i), IfExists: "fail"}
 		of := map[string]int{}

@@ -23,6 +23,8 @@ import (
 const (
 	// buffer is what is written at a time, one TLS record.
 	buffer = 16 << 10
+	// streamWindow lets an answer be seen to be too large.
+	streamWindow = MaxAnswer + 64<<10
 	// connWindow is how many bytes of answers the server may have under way.
 	connWindow = 16 << 20
 	// maxHeader caps the header of an answer, in bytes.
@@ -99,7 +101,7 @@ func open(n net.Conn) (*conn, error) {
 	_, err := c.out.WriteString(http2.ClientPreface)
 	err = errors.Join(err, c.fr.WriteSettings(
 		http2.Setting{ID: http2.SettingEnablePush, Val: 0},
-		http2.Setting{ID: http2.SettingInitialWindowSize, Val: MaxAnswer},
+		http2.Setting{ID: http2.SettingInitialWindowSize, Val: streamWindow},
 		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: maxHeader},
 	), c.fr.WriteWindowUpdate(0, connWindow-firstWindow))
 	c.unlock()
@@ -355,12 +357,12 @@ func (c *conn) finish(s *stream, err error) bool {
 
 // fail ends the connection and all that is under way on it.
 func (c *conn) fail(err error) {
-	_ = c.net.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err == nil {
 		c.err = fmt.Errorf("the connection is lost: %w", err)
 	}
+	_ = c.net.Close() // the reader fails with it, and is not the first
 	for id, s := range c.streams {
 		delete(c.streams, id)
 		c.active--

@@ -12,9 +12,9 @@ import (
 	"fettle.dev/fettle/internal/kube/load/api"
 )
 
-// metrics are those of a server after so many calls that took less than 50 ms, and so many
+// ofServer are those of a server after so many calls that took less than 50 ms, and so many
 // between one second and two.
-func metrics(quick, slow int) string {
+func ofServer(quick, slow int) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, "# HELP apiserver_request_duration_seconds x")
 	for _, x := range []struct {
@@ -33,7 +33,7 @@ func metrics(quick, slow int) string {
 
 func sample(t *testing.T, quick, slow int) *Sample {
 	t.Helper()
-	x, err := Parse(strings.NewReader(metrics(quick, slow)))
+	x, err := Parse(strings.NewReader(ofServer(quick, slow)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestBrake(t *testing.T) {
 		"":                                func(*Brake, *looking, *server) {},
 		"turned away 60 of 200 requests":  func(b *Brake, _ *looking, _ *server) { b.Throttled.Store(60); b.Answered.Store(140) },
 		"calls of the API server to etcd": func(_ *Brake, l *looking, s *server) { l.slow = 1; s.slow = 900 },
-		"etcd's database has":             func(b *Brake, _ *looking, _ *server) { b.QuotaBytes = 1_300_000 },
+		"etcd's database has":             func(b *Brake, l *looking, _ *server) { b.QuotaBytes = 1_300_000; l.members[0].last.quota = 0 },
 		"takes 2 s at the 99th percentile to write its log": func(_ *Brake, l *looking, s *server) { l.members[0].slow = 1; s.etcd.slow = 900 },
 		"has no leader":             func(_ *Brake, _ *looking, s *server) { s.etcd.lost = true },
 		"has chosen another leader": func(_ *Brake, _ *looking, s *server) { s.etcd.changes = 1 },
@@ -133,7 +133,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Path == "/metrics" {
-		fmt.Fprint(w, metrics(1100, s.slow))
+		fmt.Fprint(w, ofServer(1100, s.slow))
 		return
 	}
 	fmt.Fprintf(w, `{"items":[{"metadata":{"name":"a"},"status":{"conditions":[{"type":"Ready","status":"True"}]}},{"metadata":{"name":"b"},"status":{"conditions":[{"type":"Ready","status":"%s"}]}}]}`, s.b)
@@ -182,7 +182,7 @@ func TestMembers(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(metrics(3, 4)))
+	f.Add([]byte(ofServer(3, 4)))
 	f.Add([]byte(`apiserver_request_duration_seconds_bucket{verb="\`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		x, err := Parse(strings.NewReader(string(text)))
