@@ -9,10 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/kube/load"
 	"fettle.dev/fettle/internal/kube/load/drive"
 	"fettle.dev/fettle/internal/kube/load/follow"
 	"fettle.dev/fettle/internal/kube/load/journal"
+	"fettle.dev/fettle/internal/kube/load/lean"
 	"fettle.dev/fettle/internal/kube/load/measure"
 	"fettle.dev/fettle/internal/kube/load/observe"
 	"fettle.dev/fettle/internal/kube/load/plan"
@@ -132,6 +134,7 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 		x.Visit = true
 	}
 	d.watch(a, &x)
+	defer lean.Begin(host.Live())()
 	id, out, err := cluster.Run(ctx, l, x)
 	if id == "" {
 		return loadExit(err)
@@ -198,6 +201,7 @@ func (a *app) loadResume(ctx context.Context, o *loadOptions, args []string) err
 	d := &driven{wide: inFlightOf(x.InFlight, kept.Load), rate: rateOf(max(x.Rate, kept.Rate), kept.Load)}
 	d.facts.Settings = map[string]string{}
 	d.watch(a, &x)
+	defer lean.Begin(host.Live())()
 	out, err := cluster.Resume(ctx, id, x)
 	if out == nil || d.plan == nil {
 		return loadExit(err)

@@ -3,7 +3,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -32,6 +32,36 @@ type Server struct {
 	// whole is for what is large or does not end, lanes for one object at a time.
 	whole http.RoundTripper
 	lanes []http.RoundTripper
+	agent string
+	// headers are those of requests, which share them: nobody changes them.
+	headers sync.Map // of headerOf and http.Header
+}
+
+type headerOf struct {
+	accept string
+	body   bool
+}
+
+// As has requests say who asks (User-Agent).
+func (s *Server) As(agent string) *Server {
+	s.agent = agent
+	return s
+}
+
+func (s *Server) header(accept string, body bool) http.Header {
+	key := headerOf{accept, body}
+	if h, ok := s.headers.Load(key); ok {
+		return h.(http.Header)
+	}
+	h := http.Header{"Accept": {accept}}
+	if body {
+		h.Set("Content-Type", "application/json")
+	}
+	if s.agent != "" {
+		h.Set("User-Agent", s.agent)
+	}
+	s.headers.Store(key, h)
+	return h
 }
 
 // Lanes is how many connections so many requests at a time want.
@@ -46,7 +76,7 @@ func New(base *url.URL, whole http.RoundTripper, lanes ...http.RoundTripper) *Se
 	}
 	own := *base
 	own.Path = strings.TrimSuffix(own.Path, "/")
-	return &Server{&own, whole, lanes}
+	return &Server{base: &own, whole: whole, lanes: lanes}
 }
 
 // Base is the address.
@@ -60,16 +90,20 @@ type Answer struct {
 	After time.Duration
 }
 
-// Do sends a request and reads its answer, over the connection of a lane, any number. The
-// error is that of the connection; what the server refuses is an Answer.
-func (s *Server) Do(ctx context.Context, lane int, method, path string, body []byte) (Answer, error) {
+// Body writes the body of a request behind dst. It is called for each time that the body
+// is sent, so that nobody has to keep it in the meantime, and gives the same each time.
+type Body func(dst []byte) []byte
+
+// Do sends a request and reads its answer, over the connection of a lane, any number. body
+// may be nil. The error is that of the connection; what the server refuses is an Answer.
+func (s *Server) Do(ctx context.Context, lane int, method, path string, body Body) (Answer, error) {
 	return s.do(ctx, s.lanes[lane%len(s.lanes)], method, path, body, "application/json")
 }
 
 // whole is what a transport may have read of an answer already.
 type whole interface{ Bytes() []byte }
 
-func (s *Server) do(ctx context.Context, over http.RoundTripper, method, path string, body []byte, accept string) (Answer, error) {
+func (s *Server) do(ctx context.Context, over http.RoundTripper, method, path string, body Body, accept string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, Deadline)
 	defer cancel()
 	resp, err := s.send(ctx, over, method, path, body, accept)
@@ -91,22 +125,22 @@ func (s *Server) do(ctx context.Context, over http.RoundTripper, method, path st
 	return a, err
 }
 
-func (s *Server) send(ctx context.Context, over http.RoundTripper, method, path string, body []byte, accept string) (*http.Response, error) {
-	var reader io.Reader
+func (s *Server) send(ctx context.Context, over http.RoundTripper, method, path string, body Body, accept string) (*http.Response, error) {
+	at := *s.base
+	var query string
+	path, query, _ = strings.Cut(path, "?")
+	at.Path, at.RawQuery = at.Path+path, query
+	req := (&http.Request{
+		Method: method, URL: &at, Host: at.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: s.header(accept, body != nil),
+	}).WithContext(ctx)
 	if body != nil {
-		reader = bytes.NewReader(body)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, s.base.String()+path, reader)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Accept", accept)
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
+		req.ContentLength = length(body)
+		req.Body = &rendered{make: body}
+		req.GetBody = func() (io.ReadCloser, error) { return &rendered{make: body}, nil }
 	}
 	resp, err := over.RoundTrip(req)
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", method, req.URL.Redacted(), err)
+		return nil, fmt.Errorf("%s %s: %w", method, at.Redacted(), err)
 	}
 	return resp, nil
 }

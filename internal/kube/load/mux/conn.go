@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// buffer is what is written at a time, one TLS record.
-	buffer = 16 << 10
+	// buffer is what is read at a time, and about how much may be waiting to be written.
+	buffer = 8 << 10
 	// streamWindow lets an answer be seen to be too large.
 	streamWindow = MaxAnswer + 64<<10
 	// connWindow is how many bytes of answers the server may have under way.
@@ -58,21 +58,24 @@ type conn struct {
 	net net.Conn
 	fr  *http2.Framer
 
-	// writing is of what is written: the buffer, the compression, the order of streams.
-	writing  sync.Mutex
-	writers  atomic.Int32 // who wait for it, and will flush
-	out      *bufio.Writer
-	deadline time.Time
-	encoder  *hpack.Encoder
-	header   bytes.Buffer
-	chunk    []byte
-	next     uint32
+	// writing is of what is to be written: the buffer, the compression, the order of
+	// streams. It is sent by a goroutine of its own, whose stack alone TLS needs; room
+	// waits while there is too much of it.
+	writing sync.Mutex
+	room    *sync.Cond
+	out     bytes.Buffer
+	some    chan struct{} // there is something in out
+	encoder *hpack.Encoder
+	header  bytes.Buffer
+	chunk   []byte
+	next    uint32
 
 	mu       sync.Mutex
 	changed  *sync.Cond // windows, streams, the end
 	streams  map[uint32]*stream
 	active   int   // streams, and those about to be one
-	most     int   // of active
+	most     int   // of active; 0 until the server has said what it allows
+	settled  bool  // it has
 	window   int64 // what may be sent in all streams together
 	initial  int64 // window of a new stream
 	maxFrame int
@@ -87,19 +90,20 @@ type conn struct {
 // open begins with HTTP/2 on a connection.
 func open(n net.Conn) (*conn, error) {
 	c := &conn{
-		net: n, out: bufio.NewWriterSize(n, buffer), next: 1, streams: map[uint32]*stream{},
-		most: firstStreams, window: firstWindow, initial: firstWindow, maxFrame: firstFrame, chunk: make([]byte, firstFrame),
+		net: n, some: make(chan struct{}, 1), next: 1, streams: map[uint32]*stream{},
+		window: firstWindow, initial: firstWindow, maxFrame: firstFrame,
 	}
 	c.changed = sync.NewCond(&c.mu)
 	c.encoder = hpack.NewEncoder(&c.header)
-	c.fr = http2.NewFramer(c.out, bufio.NewReaderSize(n, buffer))
+	c.room = sync.NewCond(&c.writing)
+	c.fr = http2.NewFramer(&c.out, bufio.NewReaderSize(n, buffer))
 	c.fr.SetReuseFrames()
 	c.fr.SetMaxReadFrameSize(firstFrame)
 	c.fr.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	c.fr.MaxHeaderListSize = maxHeader
 	c.lock()
-	_, err := c.out.WriteString(http2.ClientPreface)
-	err = errors.Join(err, c.fr.WriteSettings(
+	c.out.WriteString(http2.ClientPreface)
+	err := errors.Join(c.fr.WriteSettings(
 		http2.Setting{ID: http2.SettingEnablePush, Val: 0},
 		http2.Setting{ID: http2.SettingInitialWindowSize, Val: streamWindow},
 		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: maxHeader},
@@ -112,30 +116,61 @@ func open(n net.Conn) (*conn, error) {
 	c.mu.Lock() // which look waits for
 	c.watch = time.AfterFunc(pingAfter, c.look)
 	c.mu.Unlock()
+	go c.write()
 	go c.read()
 	return c, nil
 }
 
-// lock is for writing; what is written is sent by the last one who unlocks.
-func (c *conn) lock() {
-	c.writers.Add(1)
-	c.writing.Lock()
-	c.writers.Add(-1)
-	if now := time.Now(); c.deadline.Sub(now) < writeWithin {
-		c.deadline = now.Add(2 * writeWithin)
-		_ = c.net.SetWriteDeadline(c.deadline) // a closed one is found by the write
+// lock is for writing.
+func (c *conn) lock() { c.writing.Lock() }
+
+func (c *conn) unlock() {
+	c.writing.Unlock()
+	c.tell()
+}
+
+// tell tells the writer that there is something, or that the connection has ended.
+func (c *conn) tell() {
+	select {
+	case c.some <- struct{}{}:
+	default: // it has not looked since it was told
 	}
 }
 
-func (c *conn) unlock() {
-	var err error
-	if c.writers.Load() == 0 {
-		err = c.out.Flush()
+// write sends what is to be written, all that there is at a time, until the connection
+// ends.
+func (c *conn) write() {
+	defer func() { // who came to wait after the connection failed is told now
+		c.lock()
+		c.room.Broadcast()
+		c.writing.Unlock()
+	}()
+	var sending []byte
+	for range c.some {
+		c.lock()
+		sending = append(sending[:0], c.out.Bytes()...)
+		c.out.Reset()
+		c.room.Broadcast()
+		c.writing.Unlock()
+		if len(sending) == 0 {
+			if !c.going() {
+				return
+			}
+			continue
+		}
+		_ = c.net.SetWriteDeadline(time.Now().Add(writeWithin)) // a closed one is found by the write
+		if _, err := c.net.Write(sending); err != nil {
+			c.fail(err)
+			return
+		}
 	}
-	c.writing.Unlock()
-	if err != nil {
-		c.fail(err)
-	}
+}
+
+// going says that the connection has not ended.
+func (c *conn) going() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err == nil
 }
 
 // usable says that the connection takes another request.
@@ -148,12 +183,18 @@ func (c *conn) usable() bool {
 // exchange sends a request and waits for its answer.
 func (c *conn) exchange(req *http.Request) (*stream, error) {
 	ctx := req.Context()
-	if err := c.enter(ctx); err != nil {
-		return nil, err
-	}
 	s := &stream{done: make(chan struct{})}
-	if err := c.send(ctx, req, s); err != nil {
-		return nil, err
+	for {
+		if err := c.enter(ctx); err != nil {
+			return nil, err
+		}
+		err := c.send(ctx, req, s)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, errFull) {
+			return nil, err
+		}
 	}
 	select {
 	case <-s.done:
@@ -190,6 +231,9 @@ func (c *conn) wake() {
 	c.mu.Unlock()
 }
 
+// errFull says that the server has come to allow fewer streams in the meantime.
+var errFull = errors.New("too many streams")
+
 // begin gives a stream its number, in the order in which headers are written.
 func (c *conn) begin(s *stream) error {
 	c.mu.Lock()
@@ -197,6 +241,10 @@ func (c *conn) begin(s *stream) error {
 	if c.err != nil || c.away {
 		c.active--
 		return errAway
+	}
+	if len(c.streams) >= c.most {
+		c.active--
+		return errFull
 	}
 	if len(c.streams) == 0 {
 		c.heard.Store(time.Now().UnixNano()) // it had nothing to say
@@ -217,6 +265,7 @@ func (c *conn) send(ctx context.Context, req *http.Request, s *stream) error {
 	}
 	c.lock()
 	defer c.unlock()
+	c.waitForRoom()
 	if err := c.begin(s); err != nil {
 		return err
 	}
@@ -225,6 +274,7 @@ func (c *conn) send(ctx context.Context, req *http.Request, s *stream) error {
 		return err
 	}
 	for left > 0 {
+		c.waitForRoom()
 		n := c.grant(s, left)
 		if n == 0 {
 			c.unlock()
@@ -240,6 +290,9 @@ func (c *conn) send(ctx context.Context, req *http.Request, s *stream) error {
 			}
 			continue
 		}
+		if len(c.chunk) < n {
+			c.chunk = make([]byte, n)
+		}
 		chunk := c.chunk[:n]
 		if _, err := io.ReadFull(req.Body, chunk); err != nil {
 			c.reset(s, http2.ErrCodeCancel)
@@ -254,6 +307,14 @@ func (c *conn) send(ctx context.Context, req *http.Request, s *stream) error {
 	return nil
 }
 
+// waitForRoom waits, for who is writing, until not too much is waiting to be sent.
+func (c *conn) waitForRoom() {
+	for c.out.Len() > buffer && c.going() {
+		c.tell()
+		c.room.Wait()
+	}
+}
+
 // grant is how much of a body may be written now, and takes it from the windows.
 func (c *conn) grant(s *stream, left int64) int {
 	c.mu.Lock()
@@ -261,7 +322,7 @@ func (c *conn) grant(s *stream, left int64) int {
 	if c.streams[s.id] != s {
 		return 0
 	}
-	n := max(0, min(left, s.window, c.window, int64(min(c.maxFrame, len(c.chunk)))))
+	n := max(0, min(left, s.window, c.window, int64(min(c.maxFrame, firstFrame))))
 	s.window -= n
 	c.window -= n
 	return int(n)
@@ -333,7 +394,7 @@ func (c *conn) cancel(s *stream, code http2.ErrCode) {
 // reset is cancel for who is writing.
 func (c *conn) reset(s *stream, code http2.ErrCode) {
 	if c.finish(s, http2.StreamError{StreamID: s.id, Code: code}) {
-		_ = c.fr.WriteRSTStream(s.id, code) // what fails is found by the flush
+		_ = c.fr.WriteRSTStream(s.id, code) // into memory
 	}
 }
 
@@ -373,12 +434,14 @@ func (c *conn) fail(err error) {
 		c.watch.Stop()
 	}
 	c.changed.Broadcast()
+	c.room.Broadcast()
+	c.tell()
 }
 
 // look finds a server that says nothing any more.
 func (c *conn) look() {
 	c.mu.Lock()
-	waited, over := len(c.streams) > 0, c.err != nil
+	waited, over := len(c.streams) > 0 || !c.settled, c.err != nil
 	c.mu.Unlock()
 	silent := time.Since(time.Unix(0, c.heard.Load()))
 	switch {

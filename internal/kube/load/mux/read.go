@@ -142,6 +142,9 @@ func (c *conn) onSettings(f *http2.SettingsFrame) error {
 	c.lock()
 	defer c.unlock()
 	c.mu.Lock()
+	if !c.settled {
+		c.settled, c.most = true, firstStreams
+	}
 	err := f.ForeachSetting(func(s http2.Setting) error {
 		if err := s.Valid(); err != nil {
 			return err
