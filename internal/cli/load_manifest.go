@@ -23,8 +23,8 @@ const (
 	// directory of its own.
 	podVolume = "/var/lib/fettle"
 	podState  = podVolume + "/state"
-	podFiles = "/etc/fettle-load"
-	jobName  = "fettle-load"
+	podFiles  = "/etc/fettle-load"
+	jobName   = "fettle-load"
 )
 
 // job is a Job of Kubernetes (batch/v1), as much of it as a load needs.
