@@ -19,6 +19,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/platform/cluster"
 	"fettle.dev/fettle/internal/platform/linux"
 	"fettle.dev/fettle/internal/platform/openshift"
 	"fettle.dev/fettle/internal/platform/puppet"
@@ -89,7 +90,7 @@ should be refused: about fifteen requests, all of them GET.`,
 
 // sources are where the rules' inputs come from.
 func sources() []platform.Source {
-	all := slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{satellite.Source(), puppet.Source(), puppet.FrontSource(), openshift.Source()})
+	all := slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{satellite.Source(), puppet.Source(), puppet.FrontSource(), openshift.Source(), cluster.Source()})
 	for _, p := range components.All {
 		all = append(all, platform.Product(p))
 	}
@@ -220,7 +221,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	for _, p := range absent {
 		a.screen.Say("there is no %s here: its rules are asked all the same", p)
 	}
-	return a.printAudit(audit, o.all, cmp.Or(undetermined(audit, absent), gate(audit, o.failOn)))
+	return a.printAudit(audit, o.all, cmp.Or(undetermined(audit, absent), audit.Gate(o.failOn)))
 }
 
 // undetermined is the error of an audit of which nothing came: nothing that was
@@ -294,23 +295,4 @@ func directoryOf(root string) string {
 		return root
 	}
 	return full
-}
-
-// gate is the error of --fail-on, which counts as the report does. With a baseline only what is new or worse
-// counts.
-func gate(a *report.Audit, failOn string) error {
-	order := []rule.State{rule.Failed, rule.Warned, rule.Unknown}
-	for _, s := range order[:slices.Index(order, rule.State(failOn))+1] {
-		if rules, items := a.Counted(s); rules > 0 {
-			are, of := "rules are", ""
-			if rules == 1 {
-				are = "rule is"
-			}
-			if items > rules {
-				of = fmt.Sprintf(" (%d items)", items)
-			}
-			return ui.Exit(ui.GateNotMet, fmt.Errorf("%d %s %s%s, and --fail-on is %s", rules, are, s, of, failOn))
-		}
-	}
-	return nil
 }

@@ -103,7 +103,7 @@ func (a *app) printFleet(fleet *report.Fleet, o checkOptions) error {
 			problems = append(problems, fmt.Errorf("%s: %s", h.Host, h.Error))
 			continue
 		}
-		if err := gate(h.Audit, o.failOn); err != nil {
+		if err := h.Audit.Gate(o.failOn); err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", h.Host, err))
 		}
 	}

@@ -1,13 +1,11 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,7 +14,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	components "fettle.dev/fettle/internal/component/table"
 	"fettle.dev/fettle/internal/host"
@@ -465,17 +462,5 @@ func (m *machine) contested(ctx context.Context, p *tune.Plan) error {
 // agreed asks the person at the terminal; where there is none, nothing is
 // done.
 func (a *app) agreed(question string) (bool, error) {
-	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return false, ui.Hinted(ui.Refused, errors.New("nothing is changed: there is nobody to ask"), "--yes does it without asking")
-	}
-	fmt.Fprint(a.screen.Err, question+" [y/N] ")
-	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if err != nil && line == "" {
-		return false, ui.Exit(ui.Interrupted, errors.New("nothing is changed"))
-	}
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		a.screen.Say("nothing is changed")
-		return false, nil
-	}
-	return true, nil
+	return a.screen.Agreed(question)
 }

@@ -37,6 +37,7 @@ type verb struct {
 
 // verbs is the table of all verbs, in the order of the help text.
 var verbs = []verb{
+	{"check", checkCommand},
 	{"status", statusCommand},
 	{"operator", operatorCommand},
 	{"agent", agentCommand},
@@ -100,7 +101,7 @@ Exit codes:
 		Version:           a.version,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		PersistentPreRunE: func(*cobra.Command, []string) error { return a.setUp() },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return a.setUp(c) },
 		Args:              knownVerb,
 		// Names that are this many changes away are suggested.
 		SuggestionsMinimumDistance: 2,
@@ -153,8 +154,15 @@ func usage(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-func (a *app) setUp() error {
-	format, err := ui.ParseFormat(a.output)
+// moreFormats is the annotation of a command that has further formats.
+const moreFormats = "formats"
+
+func (a *app) setUp(c *cobra.Command) error {
+	var more []ui.Format
+	for name := range strings.FieldsSeq(c.Annotations[moreFormats]) {
+		more = append(more, ui.Format(name))
+	}
+	format, err := ui.ParseFormat(a.output, more...)
 	if err != nil {
 		return err
 	}

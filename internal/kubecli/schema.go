@@ -10,6 +10,7 @@ import (
 	"fettle.dev/fettle/internal/compare"
 	"fettle.dev/fettle/internal/kube/admission"
 	"fettle.dev/fettle/internal/kube/agent"
+	"fettle.dev/fettle/internal/kube/etcd"
 	"fettle.dev/fettle/internal/kube/kubelet/preview"
 	"fettle.dev/fettle/internal/kube/nodestatus"
 	"fettle.dev/fettle/internal/kube/pinning"
@@ -19,6 +20,7 @@ import (
 
 // documents is the table of the kinds of JSON output.
 var documents = map[string]any{
+	"check":               report.Audit{},
 	"cluster-load-plan":   LoadPlan{},
 	"cluster-load-run":    LoadRun{},
 	"cluster-load-status": LoadStatus{},
@@ -26,7 +28,9 @@ var documents = map[string]any{
 	"cluster-load-mirror": LoadMirror{},
 	"compare":             compare.Comparison{},
 	"error":               Failure{},
+	"etcd-defragment":     etcd.Result{},
 	"kubelet-plan":        preview.Plan{},
+	"node-history":        agent.History{},
 	"node-status":         nodestatus.Document{},
 	"node-values":         agent.Values{},
 	"pod-admission":       admission.Document{},

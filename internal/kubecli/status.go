@@ -29,7 +29,8 @@ func statusCommand(a *app) *cobra.Command {
 		Use: "status [NODE]...", Short: "Say which profile each node is to have and has, by which rule, and which values do not hold",
 		Long: `status says of each node, or of those that are named, which profile it is to have,
 which one its agent says is in force, the rule that chose it, and the values that
-do not hold. Where the operator has left no word about a rule, it is what the
+do not hold; of nodes that are named also the last switches: when, from which profile
+to which, by whom and why, as the journal of the node has them. Where the operator has left no word about a rule, it is what the
 rules say now; --allow and --pod-labels are then those of the operator.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.status(c.Context(), d, args) },
 		Args: cobra.ArbitraryArgs,
@@ -52,7 +53,7 @@ func (a *app) status(ctx context.Context, d deciding, names []string) error {
 	if a.data() {
 		return report.Data(a.screen, doc, ui.Done)
 	}
-	a.printStatus(doc)
+	a.printStatus(doc, len(names) > 0)
 	return nil
 }
 
@@ -141,7 +142,8 @@ func only(doc *nodestatus.Document, names []string) error {
 	return nil
 }
 
-func (a *app) printStatus(doc nodestatus.Document) {
+// printStatus prints it for people; of nodes that were named also what was before.
+func (a *app) printStatus(doc nodestatus.Document, named bool) {
 	s := a.screen
 	g := report.Grid{
 		Head: []string{"NODE", "WANTED", "APPLIED", "STANDING", "RULE"},
@@ -200,6 +202,27 @@ func (a *app) printStatus(doc nodestatus.Document) {
 	}
 	for _, name := range doc.Stray {
 		line("! Profile %s: there is no such node", name)
+	}
+	if named {
+		a.printHistory(doc.Nodes)
+	}
+}
+
+// printHistory prints the switches of nodes.
+func (a *app) printHistory(nodes []nodestatus.Node) {
+	g := report.Grid{Head: []string{"NODE", "SINCE", "FROM", "TO", "BY", "WHY"}}
+	for _, n := range nodes {
+		for _, x := range n.History {
+			to := dash(x.To)
+			if x.To == x.From {
+				to += " (its text has changed)"
+			}
+			g.Rows = append(g.Rows, []string{n.Node, x.Time.UTC().Format("2006-01-02 15:04:05Z"), dash(x.From), to, x.By, x.Why})
+		}
+	}
+	if len(g.Rows) > 0 {
+		fmt.Fprintln(a.screen.Out)
+		g.Write(a.screen)
 	}
 }
 

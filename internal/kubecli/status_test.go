@@ -51,7 +51,7 @@ func TestStatus(t *testing.T) {
 		in + "tuneds": `{"kind":"TunedList","apiVersion":"tuned.openshift.io/v1","items":[{"metadata":{"name":"default"},"spec":{"managementState":"Unmanaged",
 "profile":[{"name":"p","data":"[vm]\n"},{"name":"bad","data":"x"}],"recommend":[{"profile":"p","priority":1,"match":[{"label":"a"}]}]}}]}`,
 		in + "profiles": `{"kind":"ProfileList","apiVersion":"tuned.openshift.io/v1","items":[
-{"metadata":{"name":"n1","annotations":{"fettle.dev/rule":"as it was said","fettle.dev/values":"{\"values\":[{\"setting\":\"sysctl:a\",\"verdict\":\"drifted\",\"want\":\"1\",\"now\":\"2\"}]}"}},
+{"metadata":{"name":"n1","annotations":{"fettle.dev/rule":"as it was said","fettle.dev/values":"{\"values\":[{\"setting\":\"sysctl:a\",\"verdict\":\"drifted\",\"want\":\"1\",\"now\":\"2\"}]}","fettle.dev/history":"{\"switches\":[{\"time\":\"2026-11-21T08:00:00Z\",\"to\":\"p\",\"transaction\":1,\"by\":\"agent of node n1\",\"why\":\"Profile n1: p\"},{\"time\":\"2026-11-21T09:00:00Z\",\"from\":\"p\",\"to\":\"p\",\"transaction\":2,\"by\":\"agent of node n1\",\"why\":\"Profile n1: p\"}]}"}},
 "spec":{"config":{"tunedProfile":"p"}},"status":{"tunedProfile":"p","conditions":[{"type":"Applied","status":"True","lastTransitionTime":null},
 {"type":"Degraded","status":"True","reason":"ValuesDrifted","message":"changed since","lastTransitionTime":null}]}},
 {"metadata":{"name":"n3"},"spec":{"config":{"tunedProfile":"p"}}}]}`,
@@ -76,6 +76,13 @@ n2    -       -        none      no rule of any Tuned object holds
 `
 	if code != ui.Done || out != want || errs != "" {
 		t.Errorf("exit code %d, said %q, printed\n%s\nwant\n%s", code, errs, out, want)
+	}
+	if _, out, _ := status("n1"); !strings.HasSuffix(out, `
+NODE  SINCE                 FROM  TO                        BY                WHY
+n1    2026-11-21 08:00:00Z  -     p                         agent of node n1  Profile n1: p
+n1    2026-11-21 09:00:00Z  p     p (its text has changed)  agent of node n1  Profile n1: p
+`+"") {
+		t.Errorf("the history is not at the end:\n%s", out)
 	}
 	code, out, _ = status("n2", "--output", "json")
 	var d struct {

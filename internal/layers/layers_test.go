@@ -51,6 +51,13 @@ var table = []place{
 		"internal/host": "it judges values: it sees no machine",
 	}},
 	{path: "internal/kube/machine", layer: 4},
+	{path: "internal/kube/etcd", layer: 4, never: map[string]string{
+		"internal/host": "it asks over the network: it sees no machine",
+	}},
+	{path: "internal/kube/audit", layer: 4, also: []string{"internal/kube/etcd", "internal/kube/machine", "internal/kube/health", "internal/platform", "internal/platform/..."}},
+	{path: "internal/kube/survey", layer: 4, also: []string{"internal/kube/audit", "internal/kube/etcd", "internal/kube/machine", "internal/kube/load/...", "internal/platform/openshift"}, never: map[string]string{
+		"internal/host": "it asks the API server: it sees no machine",
+	}},
 	{path: "internal/kube/health", layer: 4, also: []string{"internal/kube/machine"}, never: map[string]string{
 		"internal/host": "it judges values: it sees no machine",
 	}},

@@ -27,6 +27,7 @@ var All = []Platform{
 	{"satellite", "Red Hat Satellite and Foreman with Katello, Capsules included", "satellite.version", []string{"satellite-maintain", "health", "check"}}, // source 000, 5.1
 	{"puppet", "Puppet Server", "puppetserver.version", nil},
 	{"openshift", "an OpenShift cluster, by the documents that it is installed and set up with", "openshift.documents", nil},
+	{"cluster", "a running cluster of Kubernetes, which kubectl fettle check asks", "cluster.version", nil},
 	{"kubernetes-node", "a node of OpenShift or Kubernetes", "kubelet.installed", nil},
 }
 

@@ -24,8 +24,10 @@ type Audit struct {
 	Root string `json:"root,omitempty"`
 	// Copied is true for a directory or an archive of the machine, and On is the name
 	// of another host that was asked: what is to be done is done there, not here.
-	Copied    bool      `json:"-"`
-	On        string    `json:"-"`
+	Copied bool   `json:"-"`
+	On     string `json:"-"`
+	// Cluster is true for a cluster, which kubectl fettle has asked.
+	Cluster   bool      `json:"-"`
 	Time      time.Time `json:"time"`
 	Platforms []string  `json:"platforms"`
 	// Counts is how many findings there are in each state: a rule that is asked of
@@ -125,9 +127,9 @@ const shown = 6
 // Findings prints an audit: what is wrong in full, the rest only where all is
 // asked for.
 func Findings(s *ui.Screen, a *Audit, all bool) {
-	w := &writer{s, width(s)}
+	w := &writer{s, width(s), a}
 	var rest []group
-	for _, g := range fewer(groups(a.Findings)) {
+	for _, g := range a.fewer(groups(a.Findings)) {
 		switch {
 		case Bad(g.State) && g.Change != Same:
 			w.group(g)
@@ -185,19 +187,34 @@ func (a *Audit) next() string {
 		}
 		steps = append(steps, fmt.Sprintf("fettle fix %s%s shows what it would write, and asks", strings.Join(mended[:min(3, len(mended))], " "), where))
 	}
-	if bad > 0 {
+	switch {
+	case bad > 0 && a.Cluster:
+		steps = append(steps, "fettle rules show ID says why, and where it is from")
+	case bad > 0:
 		steps = append(steps, "fettle check --explain ID says why, and where it is from")
 	}
-	if unknown > 0 {
+	switch {
+	case unknown > 0 && a.Cluster:
+		steps = append(steps, "what is unknown says who has to be asked, or which right it takes")
+	case unknown > 0:
 		steps = append(steps, "what is unknown names the file that is missing, or wants root")
 	}
 	return strings.Join(steps, "; ")
+}
+
+// explained is where all things are that a rule has judged, and the reasons.
+func (a *Audit) explained(id string) string {
+	if a.Cluster {
+		return "--all --output json has them"
+	}
+	return "fettle check --explain " + id
 }
 
 // writer sets text for a terminal.
 type writer struct {
 	*ui.Screen
 	width int
+	audit *Audit
 }
 
 // lines writes text, each wrapped; what follows a first line is indented by two
@@ -235,7 +252,7 @@ func (w *writer) group(g group) {
 			w.lines("  ", i.says())
 		}
 		if more := len(told) - shown; more > 0 {
-			w.lines("  ", fmt.Sprintf("and %d more (fettle check --explain %s)", more, g.ID))
+			w.lines("  ", fmt.Sprintf("and %d more (%s)", more, w.audit.explained(g.ID)))
 		}
 	}
 	if g.State != rule.Unknown {

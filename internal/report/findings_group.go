@@ -154,7 +154,7 @@ func groups(findings []rule.Finding) []group {
 
 // fewer puts the things of which a rule says nothing, each for a reason of its own,
 // together after the first few groups.
-func fewer(all []group) []group {
+func (a *Audit) fewer(all []group) []group {
 	var out []group
 	seen, rest := map[string]int{}, map[string]int{}
 	for _, g := range all {
@@ -167,7 +167,7 @@ func fewer(all []group) []group {
 			out = append(out, g)
 		case seen[id] == shown+1:
 			rest[id] = len(out)
-			g.Reason = "reasons of their own (fettle check --explain " + g.ID + ")"
+			g.Reason = "reasons of their own (" + a.explained(g.ID) + ")"
 			out = append(out, g)
 		default:
 			of := &out[rest[id]]

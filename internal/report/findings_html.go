@@ -47,7 +47,7 @@ func FindingsHTML(w io.Writer, a *Audit) error {
 		page.States = append(page.States, count{s, a.RuleCounts[s], a.Counts[s]})
 		page.Several = page.Several || a.RuleCounts[s] != a.Counts[s]
 	}
-	for _, g := range fewer(groups(a.Findings)) {
+	for _, g := range a.fewer(groups(a.Findings)) {
 		switch {
 		case Bad(g.State) && g.Change == Same:
 			page.Before = append(page.Before, g)

@@ -22,7 +22,7 @@ func FindingsMarkdown(out io.Writer, a *Audit, all bool) error {
 		fmt.Fprintln(w)
 	}
 	var rest []group
-	for _, g := range fewer(groups(a.Findings)) {
+	for _, g := range a.fewer(groups(a.Findings)) {
 		if !Bad(g.State) || g.Change == Same {
 			rest = append(rest, g)
 			continue

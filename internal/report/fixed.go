@@ -98,7 +98,7 @@ func (e *errand) head() string {
 
 // Fixed prints what is left to do by hand, and what the rules say now.
 func Fixed(s *ui.Screen, byHand []ByHand, findings []rule.Finding) {
-	w := &writer{s, width(s)}
+	w := &writer{s, width(s), &Audit{}}
 	for _, e := range errands(byHand) {
 		fmt.Fprintln(s.Out)
 		w.lines("", e.head())

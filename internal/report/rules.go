@@ -143,7 +143,7 @@ func Explained(s *ui.Screen, r *rule.Rule, evidence []*rule.Evidence, tables []*
 		Table(s, t)
 	}
 	fmt.Fprintln(s.Out, "\nhere:")
-	w := &writer{s, width(s)}
+	w := &writer{s, width(s), &Audit{}}
 	for _, g := range groups(ordered(findings)) {
 		sign, color := findingSign(g.State)
 		fmt.Fprintln(s.Out, "  "+s.Paint(color, sign+" "+string(g.State)))

@@ -47,6 +47,9 @@ func TestAgent(t *testing.T) {
 	if text := o.GetAnnotations()[valuesAnnotation]; !strings.Contains(text, `"counts":{"ok":2}`) || !strings.Contains(text, `{"setting":"sysctl:vm.swappiness","verdict":"ok","want":"10"}`) {
 		t.Errorf("the values: %s", text)
 	}
+	if text := o.GetAnnotations()["fettle.dev/history"]; !strings.Contains(text, `"to":"day"`) || !strings.Contains(text, `"by":"agent of node node1"`) {
+		t.Errorf("the history: %s", text)
+	}
 	if name, _, _ := unstructured.NestedString(o.Object, "status", "tunedProfile"); name != "day" {
 		t.Errorf("status.tunedProfile is %q", name)
 	}
@@ -206,6 +209,7 @@ func (c *Cluster) onlyItsOwn(t *testing.T, admin dynamic.ResourceInterface, toke
 	}{
 		{"its own status", token, "node1", status, "status", ""},
 		{"its own values", token, "node1", annotate(valuesAnnotation), "", ""},
+		{"its own history", token, "node1", annotate("fettle.dev/history"), "", ""},
 		{"another node's status", token, "node2", status, "status", "the agent of node node1 writes only the Profile of that node"},
 		{"another node's values", token, "node2", annotate(valuesAnnotation), "", "the agent of node node1 writes only the Profile of that node"},
 		{"its own spec", token, "node1", `{"spec":{"config":{"tunedProfile":"mine"}}}`, "", "the rest is the operator's"},

@@ -16,12 +16,23 @@ import (
 	"fettle.dev/fettle/internal/testroot"
 )
 
-// What the log of the bench has: as much as the source's busiest week, of which the
-// speeds of fettle logs are promised.
+// kinds are the requests of the log of source 003, "Top resource types", and of how many
+// things they are: 7,586,285 requests of sixty hours, of 300,000 resources together.
+var kinds = []struct {
+	method, name string
+	n, of        int
+}{
+	{"GET", "file_metadata", 7129326, 270_000},
+	{"GET", "file_metadatas", 285765, 18_200},
+	{"GET", "catalog", 85287, 5_000},
+	{"PUT", "report", 84108, 5_000},
+	{"GET", "file_content", 1770, 1_800},
+}
+
 const (
-	logLines     = 2_000_000
-	logResources = 300_000 // distinct, over all indirectors
-	logRounds    = 5
+	logRounds = 5
+	// few is how many requests the short log has, for those who take minutes for it.
+	few = 2_000_000
 )
 
 // dimensions are what the log is grouped by, by everybody: the four of source 003.
@@ -39,11 +50,11 @@ func TestBenchLogs(t *testing.T) {
 	program := asInstalled(t, testroot.Program(t, "./cmd/fettle"))
 	dir := t.TempDir()
 	log := filepath.Join(dir, "access.log")
-	resources := writeLog(t, log)
+	lines, resources := writeLog(t, log)
 	root := testroot.New(t, testroot.Options{Servers: true, Binds: []testroot.Bind{
 		{Source: program, Target: "/usr/bin/fettle", ReadOnly: true}, {Source: dir, Target: "/srv"}},
 		Env: []string{"LC_ALL=C"}})
-	root.Must("sh", "-c", "gzip -k /srv/access.log")
+	root.Must("sh", "-c", fmt.Sprintf("gzip -k /srv/access.log && head -n %d /srv/access.log >/srv/few.log && head -n %d /srv/access.log >/srv/some.log", few, alpLines))
 	fettle := func(workers, file string, more ...string) []string {
 		words := []string{"fettle", "logs", "--workers", workers, "--output", "json"}
 		for by := range strings.SplitSeq(dimensions, ",") {
@@ -51,95 +62,104 @@ func TestBenchLogs(t *testing.T) {
 		}
 		return append(append(words, more...), file)
 	}
-	inRoot := func(words ...string) func() *exec.Cmd { return func() *exec.Cmd { return root.Command(words...) } }
-	jobs := []*job{
-		{name: "`grep -c`", run: inRoot("grep", "-c", "file_metadata", "/srv/access.log")},
-		{name: "fettle logs, four groupings", run: inRoot(fettle("1", "/srv/access.log", "--no-percentiles")...)},
-		{name: "the same with percentiles", run: inRoot(fettle("1", "/srv/access.log")...)},
-		{name: "without them, two workers", run: inRoot(fettle("2", "/srv/access.log", "--no-percentiles")...)},
-		{name: "`gzip -dc`", run: inRoot("sh", "-c", "gzip -dc /srv/access.log.gz | cat >/dev/null")},
-		{name: "fettle logs of the compressed log, with percentiles, two workers", run: inRoot(fettle("2", "/srv/access.log.gz")...)},
-		{name: "mawk, the same groupings without percentiles", run: inRoot("mawk", mawkProgram, "/srv/access.log")},
+	inRoot := func(name string, words ...string) *job {
+		return &job{name: name, run: func() *exec.Cmd { return root.Command(words...) }}
 	}
-	if duckdb := os.Getenv("FETTLE_BENCH_DUCKDB"); duckdb != "" {
-		jobs = append(jobs, &job{name: "DuckDB, the same without percentiles, one thread", run: func() *exec.Cmd {
-			c := exec.Command(duckdb, "-c", fmt.Sprintf(duckdbProgram, log))
+	var (
+		grep    = inRoot("`grep -c`", "grep", "-c", "file_metadata", "/srv/access.log")
+		plain   = inRoot("fettle logs, four groupings", fettle("1", "/srv/access.log", "--no-percentiles")...)
+		all     = inRoot("the same with percentiles", fettle("1", "/srv/access.log")...)
+		two     = inRoot("without them, two workers", fettle("2", "/srv/access.log", "--no-percentiles")...)
+		gzip    = inRoot("`gzip -dc`", "sh", "-c", "gzip -dc /srv/access.log.gz | cat >/dev/null")
+		packed  = inRoot("fettle logs of the compressed log, with percentiles, two workers", fettle("2", "/srv/access.log.gz")...)
+		mawk    = inRoot("mawk, the same groupings without percentiles", "mawk", mawkProgram, "/srv/access.log")
+		grepFew = inRoot("`grep -c` of the short log", "grep", "-c", "file_metadata", "/srv/few.log")
+		someFew = inRoot("fettle logs of the short log, four groupings", fettle("1", "/srv/few.log", "--no-percentiles")...)
+		allFew  = inRoot("the same with percentiles", fettle("1", "/srv/few.log")...)
+		theirs  = inRoot("GoAccess of the short log, its own panels", "goaccess", "/srv/few.log", "--no-global-config",
+			`--log-format=%h %^ %^ [%d:%t %^] "%r" %s %b %D "%R" "%u"`, "--date-format=%d/%b/%Y", "--time-format=%H:%M:%S", "-o", "/tmp/out.json")
+		someAlp = inRoot("fettle logs, the same", "fettle", "logs", "--workers", "1", "--output", "json", "--by", "method,url", "/srv/some.log")
+		duckdb  = &job{name: "DuckDB, the same without percentiles, one thread"}
+		alp     = &job{name: fmt.Sprintf("alp of %d lines, its usual columns of method and URL", alpLines)}
+	)
+	quick, slow := []*job{grep, plain, all, two, gzip, packed, grepFew, someFew, allFew}, []*job{mawk, theirs}
+	if program := os.Getenv("FETTLE_BENCH_DUCKDB"); program != "" {
+		duckdb.run = func() *exec.Cmd {
+			c := exec.Command(program, "-c", fmt.Sprintf(duckdbProgram, log))
 			c.Dir = dir
 			return c
-		}})
+		}
+		slow = append(slow, duckdb)
 	}
-	goaccess := &job{name: "GoAccess, its own panels", run: inRoot("goaccess", "/srv/access.log", "--no-global-config",
-		`--log-format=%h %^ %^ [%d:%t %^] "%r" %s %b %D "%R" "%u"`, "--date-format=%d/%b/%Y", "--time-format=%H:%M:%S", "-o", "/tmp/out.json")}
+	if program := os.Getenv("FETTLE_BENCH_ALP"); program != "" {
+		alp.run = func() *exec.Cmd {
+			return exec.Command(program, "regexp", "--file", filepath.Join(dir, "some.log"), "--limit", "1000000", "--pattern", alpPattern, "-o", "count,method,uri,min,max,sum,avg,p99")
+		}
+		slow = append(slow, alp, someAlp)
+	}
 	for range logRounds {
-		for _, j := range jobs {
+		for _, j := range quick {
 			j.measure(t)
 		}
 	}
-	for range 2 { // twenty times as long as the others
-		goaccess.measure(t)
-	}
-	jobs = append(jobs, goaccess)
-
-	var alp []*job
-	if program := os.Getenv("FETTLE_BENCH_ALP"); program != "" {
-		some := filepath.Join(dir, "some.log")
-		root.Must("sh", "-c", fmt.Sprintf("head -n %d /srv/access.log >/srv/some.log", alpLines))
-		alp = []*job{
-			{name: "alp, its usual columns of method and URL", run: func() *exec.Cmd {
-				return exec.Command(program, "regexp", "--file", some, "--limit", "1000000", "--pattern", alpPattern, "-o", "count,method,uri,min,max,sum,avg,p99")
-			}},
-			{name: "fettle logs, the same", run: inRoot("fettle", "logs", "--workers", "1", "--output", "json", "--by", "method,url", "/srv/some.log")},
-		}
-		for range 2 {
-			for _, j := range alp {
-				j.measure(t)
-			}
+	for range 2 { // ten times as long as the others, and more
+		for _, j := range slow {
+			j.measure(t)
 		}
 	}
 
-	one := peak(t, exec.Command(program, fettle("1", log)[1:]...))
-	two := peak(t, exec.Command(program, fettle("2", log)[1:]...))
-	grep, plain, percentiles := jobs[0].cpu(), jobs[1].cpu(), jobs[2].cpu()
 	var b strings.Builder
 	var unmet []string
-	fmt.Fprintf(&b, "%d requests with %d resources, %d rounds in turn (GoAccess: 2), the log in the page cache; processor time, medians.\n\n| job | CPU, s | of `grep -c`'s | promised |\n|---|---|---|---|\n", logLines, resources, logRounds)
+	fmt.Fprintf(&b, "A log of %d requests for %d resources, as many of each kind as in the log of source 003, and a short one: its first %d lines. %d rounds in turn (mawk, GoAccess, DuckDB and alp: 2), the log in the page cache; processor time, medians.\n\n| job | CPU, s | of `grep -c`'s | promised |\n|---|---|---|---|\n", lines, resources, few, logRounds)
 	promise := func(name, got, promised string, met bool) {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, got, promised)
 		if !met {
 			unmet = append(unmet, name+": "+strings.TrimSpace(got)+", promised "+promised)
 		}
 	}
-	for i, j := range jobs {
-		at, times := j.cpu(), j.cpu().Seconds()/grep.Seconds()
-		got := fmt.Sprintf("%.3f (%.3f-%.3f) | %.1f", at.Seconds(), slices.Min(j.cpus).Seconds(), slices.Max(j.cpus).Seconds(), times)
-		switch {
-		case i == 1:
-			promise(j.name, got, "at most 5", times <= 5)
-		case i == 2:
-			promise(j.name, got, "at most 7", times <= 7)
-		case i == 3:
-			faster := jobs[1].wall().Seconds() / j.wall().Seconds()
-			promise(j.name, got, fmt.Sprintf("done %.2f times as soon as with one, 1.5 at least", faster), faster >= 1.5)
-		case i == 5:
-			longer := j.wall().Seconds() / jobs[4].wall().Seconds()
-			promise(j.name, got, fmt.Sprintf("done in %.2f of the time of `gzip -dc`, 1 at most", longer), longer <= 1)
-		case strings.HasPrefix(j.name, "mawk"):
-			promise(j.name, got, fmt.Sprintf("%.1f times fettle's, 6 at least", at.Seconds()/plain.Seconds()), at.Seconds() >= 6*plain.Seconds())
-		case strings.HasPrefix(j.name, "DuckDB"):
-			promise(j.name, got, fmt.Sprintf("%.1f times fettle's, 4 at least", at.Seconds()/plain.Seconds()), at.Seconds() >= 4*plain.Seconds())
-		case j == goaccess:
-			promise(j.name, got, fmt.Sprintf("%.1f times fettle's with percentiles, 30 at least", at.Seconds()/percentiles.Seconds()), at.Seconds() >= 30*percentiles.Seconds())
-		default:
-			promise(j.name, got, "-", true)
+	row := func(j, of *job, promised string, met bool) {
+		if len(j.cpus) > 0 {
+			promise(j.name, fmt.Sprintf("%.3f (%.3f-%.3f) | %.1f", j.cpu().Seconds(), slices.Min(j.cpus).Seconds(), slices.Max(j.cpus).Seconds(), times(j.cpu(), of.cpu())), promised, met)
 		}
 	}
-	for _, j := range alp {
-		promise(fmt.Sprintf("%s, of %d lines", j.name, alpLines), fmt.Sprintf("%.3f | %.1f", j.cpu().Seconds(), j.cpu().Seconds()/grep.Seconds()), "-", true)
+	most := func(j *job, limit float64) {
+		row(j, grep, fmt.Sprintf("at most %.0f", limit), times(j.cpu(), grep.cpu()) <= limit)
 	}
-	promise("memory at the most with percentiles, one worker, MB", fmt.Sprintf("%.0f | ", one), "at most 250", one <= 250)
-	promise("and with two workers, MB", fmt.Sprintf("%.0f | ", two), "at most 450", two <= 450)
+	slower := func(j, of, than *job, whose string, least float64) {
+		if len(j.cpus) > 0 {
+			n := times(j.cpu(), than.cpu())
+			row(j, of, fmt.Sprintf("%.1f times %s, %.0f at least", n, whose, least), n >= least)
+		}
+	}
+	row(grep, grep, "-", true)
+	most(plain, 5)
+	most(all, 7)
+	faster := times(plain.wall(), two.wall())
+	row(two, grep, fmt.Sprintf("done %.2f times as soon as with one, 1.5 at least", faster), faster >= 1.5)
+	row(gzip, grep, "-", true)
+	longer := times(packed.wall(), gzip.wall())
+	row(packed, grep, fmt.Sprintf("done in %.2f of the time of `gzip -dc`, 1 at most", longer), longer <= 1)
+	slower(mawk, grep, plain, "fettle's", 6)
+	slower(duckdb, grep, plain, "fettle's", 4)
+	row(grepFew, grepFew, "-", true)
+	row(someFew, grepFew, "-", true)
+	row(allFew, grepFew, "-", true)
+	slower(theirs, grepFew, allFew, "fettle's with percentiles", 30)
+	if len(alp.cpus) > 0 {
+		promise(alp.name, fmt.Sprintf("%.3f | ", alp.cpu().Seconds()), fmt.Sprintf("%.0f times fettle's", times(alp.cpu(), someAlp.cpu())), true)
+		promise(someAlp.name, fmt.Sprintf("%.3f | ", someAlp.cpu().Seconds()), "-", true)
+	}
+	for _, m := range []struct {
+		name, workers string
+		most          float64
+	}{{"memory at the most with percentiles, one worker, MB", "1", 250}, {"and with two workers, MB", "2", 450}} {
+		got := peak(t, exec.Command(program, fettle(m.workers, log)[1:]...))
+		promise(m.name, fmt.Sprintf("%.0f | ", got), fmt.Sprintf("at most %.0f", m.most), got <= m.most)
+	}
 	record(t, "logs", b.String(), unmet)
 }
+
+func times(a, b time.Duration) float64 { return a.Seconds() / b.Seconds() }
 
 // job is one way to answer a question, measured several times.
 type job struct {
@@ -165,9 +185,9 @@ func (j *job) measure(t *testing.T) {
 func (j *job) cpu() time.Duration  { return median(j.cpus) }
 func (j *job) wall() time.Duration { return median(j.walls) }
 
-// writeLog writes a log of Puppet's requests through Apache, of sixty hours, and says
-// how many resources are in it.
-func writeLog(t *testing.T, path string) int {
+// writeLog writes a log of Puppet's requests through Apache, of sixty hours, and says how
+// many lines and resources are in it.
+func writeLog(t *testing.T, path string) (lines, resources int) {
 	t.Helper()
 	f, err := os.Create(path)
 	if err != nil {
@@ -175,29 +195,36 @@ func writeLog(t *testing.T, path string) int {
 	}
 	w := bufio.NewWriterSize(f, 1<<20)
 	r := rand.New(rand.NewPCG(1, 2))
-	indirectors := []string{"file_metadata", "file_metadata", "file_metadata", "file_metadata", "file_metadata", "file_metadata", "file_metadata", "file_metadatas", "file_content", "catalog", "report"}
 	const nodes = 5000
 	seen := map[string]bool{}
 	start := time.Date(2012, 3, 18, 4, 2, 25, 0, time.UTC)
-	for i := range logLines {
-		what, node := indirectors[r.IntN(len(indirectors))], r.IntN(nodes)
-		when := start.Add(time.Duration(float64(i) / logLines * 60 * float64(time.Hour)))
+	total, left := 0, make([]int, len(kinds))
+	for i, k := range kinds {
+		left[i] = k.n
+		total += k.n
+	}
+	for ; lines < total; lines++ {
+		at, kind := r.IntN(total-lines), 0 // each of the requests that are left alike
+		for at >= left[kind] {
+			at -= left[kind]
+			kind++
+		}
+		left[kind]--
+		what, node := kinds[kind], r.IntN(nodes)
+		when := start.Add(time.Duration(float64(lines) / float64(total) * 60 * float64(time.Hour)))
 		took := int(math.Exp(r.NormFloat64()*0.9 + 8.5))
-		method, key := "GET", ""
-		switch what {
+		// Most files are asked for again and again, some by one node.
+		n := int(float64(what.of) * math.Pow(r.Float64(), 1.5))
+		key := fmt.Sprintf("modules/module%d/etc/application/file%d.conf", n%400, n)
+		switch what.name {
 		case "catalog":
 			key, took = fmt.Sprintf("host%d.example.com", node), took*300
 		case "report":
-			key, took, method = fmt.Sprintf("host%d.example.com", node), took*100, "PUT"
-		default:
-			// Most files are asked for again and again, some by one node: files of one
-			// indirector are so many that all together are logResources.
-			n := int(logResources / 2.6 * math.Pow(r.Float64(), 1.5))
-			key = fmt.Sprintf("modules/module%d/etc/application/file%d.conf", n%400, n)
+			key, took = fmt.Sprintf("host%d.example.com", node), took*100
 		}
-		seen[what+"/"+key] = true
+		seen[what.name+"/"+key] = true
 		fmt.Fprintf(w, "10.%d.%d.%d - - [%s] \"%s /environment%d/%s/%s HTTP/1.1\" 200 %d %d \"-\" \"-\"\n",
-			node>>16, node>>8&255, node&255, when.Format("02/Jan/2006:15:04:05 +0000"), method, r.IntN(12), what, key, 300+r.IntN(100), took)
+			node>>16, node>>8&255, node&255, when.Format("02/Jan/2006:15:04:05 +0000"), what.method, r.IntN(12), what.name, key, 300+r.IntN(100), took)
 	}
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
@@ -205,7 +232,7 @@ func writeLog(t *testing.T, path string) int {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return len(seen)
+	return lines, len(seen)
 }
 
 const alpPattern = `^\S+ \S+ \S+ \[(?P<time>[^\]]+)\] "(?P<method>\S+) (?P<uri>\S+) [^"]*" (?P<status>\d+) (?P<body_bytes>\d+) (?P<response_time>\d+) `

@@ -275,12 +275,12 @@ func TestDoubts(t *testing.T) {
 	}{
 		"as it should be":                {direct, disk, Visit{Read: read(100*mb, 1600), StorageBytes: 100 * mb, Device: &Traffic{ReadBytes: 101 * mb, Reads: 1700, Writes: 3, WrittenBytes: 20 << 10}}, ""},
 		"silently buffered, cached":      {direct, disk, Visit{Read: read(100*mb, 1600), StorageBytes: 3 * mb}, "cached"},
-		"silently buffered, not cached":  {direct, disk, Visit{Read: read(100*mb, 1600), StorageBytes: 102 * mb, Resident: 0.09}, "cached"},
-		"silently buffered writes":       {write, disk, Visit{InFlight: 8, Write: read(100*mb, 100), Resident: 0.09}, "cached"},
-		"left behind by others":          {write, disk, Visit{InFlight: 8, Write: read(1000*mb, 100), Resident: 0.01}, ""},
-		"a read-ahead too many":          {cold, disk, Visit{Read: read(100*mb, 25600), StorageBytes: 106 * mb, Resident: 0.1}, ""},
+		"silently buffered, not cached":  {direct, disk, Visit{Read: read(100*mb, 1600), StorageBytes: 102 * mb, Resident: new(0.09)}, "cached"},
+		"silently buffered writes":       {write, disk, Visit{InFlight: 8, Write: read(100*mb, 100), Resident: new(0.09)}, "cached"},
+		"left behind by others":          {write, disk, Visit{InFlight: 8, Write: read(1000*mb, 100), Resident: new(0.01)}, ""},
+		"a read-ahead too many":          {cold, disk, Visit{Read: read(100*mb, 25600), StorageBytes: 106 * mb, Resident: new(0.1)}, ""},
 		"cold that was warm":             {cold, disk, Visit{Read: read(100*mb, 25600), StorageBytes: 40 * mb}, "cached"},
-		"warm":                           {warm, disk, Visit{Read: read(900*mb, 200000), Resident: 0.06}, ""},
+		"warm":                           {warm, disk, Visit{Read: read(900*mb, 200000), Resident: new(0.06)}, ""},
 		"warm that was cold":             {warm, disk, Visit{Read: read(100*mb, 25600), StorageBytes: 60 * mb}, "not-cached"},
 		"others read":                    {direct, disk, Visit{Read: read(100*mb, 1600), StorageBytes: 100 * mb, Device: &Traffic{ReadBytes: 120 * mb, Reads: 2000}}, "contended"},
 		"others write":                   {direct, disk, Visit{Read: read(100*mb, 1600), StorageBytes: 100 * mb, Device: &Traffic{ReadBytes: 100 * mb, WrittenBytes: 20 * mb, Writes: 20}}, "contended"},
@@ -308,7 +308,7 @@ func TestDoubts(t *testing.T) {
 	}
 	refusing := place(fact.ClassSSD, "sda")
 	refusing.NoDirect = "it refuses"
-	if d := doubts(direct, refusing, &Visit{Read: read(100*mb, 1600), StorageBytes: 100 * mb, Resident: 0.1}); len(d) != 1 || d[0].Kind != Refused {
+	if d := doubts(direct, refusing, &Visit{Read: read(100*mb, 1600), StorageBytes: 100 * mb, Resident: new(0.1)}); len(d) != 1 || d[0].Kind != Refused {
 		t.Errorf("%v", d)
 	}
 }

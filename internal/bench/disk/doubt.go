@@ -55,7 +55,10 @@ func doubts(c Cell, p *Place, v *Visit) (out []Doubt) {
 	if read > 0 {
 		share = float64(v.StorageBytes) / float64(read)
 	}
-	resident := v.Resident * float64(p.SizeBytes) / float64(max(min(moved, p.SizeBytes), 1))
+	resident := 0.0
+	if v.Resident != nil {
+		resident = *v.Resident * float64(p.SizeBytes) / float64(max(min(moved, p.SizeBytes), 1))
+	}
 	enough := fromStorage
 	if c.Cache == Cold && c.writes() {
 		enough = fromMixed

@@ -87,7 +87,7 @@ func TestEveryCell(t *testing.T) {
 	}
 	for _, r := range e.Places[0].Results {
 		v := r.Visits[0]
-		t.Logf("%-15s %10.2f %-5s in flight %4.1f, mean %.3g s, from storage %d, resident %.2f, %v", r.Name, r.Value, r.Unit, r.InFlight, r.MeanS, v.StorageBytes, v.Resident, v.Doubts)
+		t.Logf("%-15s %10.2f %-5s in flight %4.1f, mean %.3g s, from storage %d, %v", r.Name, r.Value, r.Unit, r.InFlight, r.MeanS, v.StorageBytes, v.Doubts)
 		for _, d := range r.Doubts {
 			if d.Kind == Cached || d.Kind == Unproven || d.Kind == Memory || d.Kind == Refused {
 				t.Errorf("%s: %s: %s", r.Name, d.Kind, d.Text)

@@ -202,19 +202,20 @@ func (p *Place) Close() (err error) {
 }
 
 // resident is how much of the data is in the page cache, as a ratio of size.
-func (p *Place) resident() (float64, error) {
+func (p *Place) resident() (*float64, error) {
 	area, err := unix.Mmap(int(p.data.Fd()), 0, int(p.SizeBytes), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer func() { _ = unix.Munmap(area) }()
 	pages, err := mincore(area)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	n := 0
 	for _, b := range pages {
 		n += int(b & 1)
 	}
-	return float64(n) / float64(len(pages)), nil
+	ratio := float64(n) / float64(len(pages))
+	return &ratio, nil
 }

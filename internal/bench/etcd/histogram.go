@@ -74,6 +74,18 @@ func (h Histogram) quantile(q float64) Bucket {
 	return Bucket{Low: low} // not reached: the last bucket counts all
 }
 
+// P99 is the bucket in which the 99th percentile lies, and how many observations there
+// are; of none the bucket is zero. The error is that of counts which are no histogram's.
+func (h Histogram) P99() (b Bucket, n int64, err error) {
+	if err := h.check(); err != nil {
+		return b, 0, err
+	}
+	if n = int64(min(h.all(), 1<<53)); n > 0 {
+		b = h.quantile(0.99)
+	}
+	return b, n, nil
+}
+
 // String is "between 4 and 8 ms".
 func (b Bucket) String() string {
 	switch {

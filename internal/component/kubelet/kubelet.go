@@ -123,6 +123,23 @@ func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 	return []component.Installed{i}, nil
 }
 
+// Of is the kubelet of a node that says itself what it runs with: the KubeletConfiguration
+// of its /configz, as JSON, with where that is from, and its version.
+func Of(config []byte, at, version string) (component.Installed, error) {
+	i := &installed{files: map[string]told{}, flags: map[string]told{}, running: map[string]told{}, config: told{at, at}}
+	if err := readConfig(string(config), at, i.running); err != nil {
+		return nil, err
+	}
+	for name := range i.running {
+		i.running[name] = told{i.running[name].value, at} // it is one line
+	}
+	i.version = rule.Answer{Value: version, At: at}
+	if version == "" {
+		i.version = rule.Answer{Unknown: "the node does not say which version it is"}
+	}
+	return i, nil
+}
+
 // flag is a flag of the process, or else of the unit's files.
 func (i *installed) flag(name string) (told, bool) {
 	if t, ok := i.running["--"+name]; ok {

@@ -191,3 +191,46 @@ func TestSetup(t *testing.T) {
 		t.Errorf("without a kubelet: %v", err)
 	}
 }
+
+// What a kubelet says that it runs with counts as what runs.
+func TestOf(t *testing.T) {
+	i, err := Of([]byte(`{"kind":"KubeletConfiguration","apiVersion":"kubelet.config.k8s.io/v1beta1","maxPods":250,"systemReserved":{"cpu":"500m"},"enforceNodeAllocatable":["pods"],"failSwapOn":false}`), "/configz of node a", "1.34.4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"maxPods": "250", "systemReserved": "cpu=500m", "failSwapOn": "false", "podsPerCore": ""} {
+		if v, _ := i.Option(name).Effective().Get(); v != want {
+			t.Errorf("%s is %q, want %q", name, v, want)
+		}
+	}
+	if at := i.Option("maxPods").Effective().Source(); at != "/configz of node a" {
+		t.Errorf("it is from %q", at)
+	}
+	if i.Answer("version").Value != "1.34.4" || i.Answer("installed").Value != true {
+		t.Errorf("%+v", i.Answer("version"))
+	}
+	if i, err := Of([]byte(`{}`), "x", ""); err != nil || i.Answer("version").Unknown == "" {
+		t.Errorf("%v", err)
+	}
+	for _, text := range []string{`[]`, `{"kind":"Node"}`, `{"a":`} {
+		if _, err := Of([]byte(text), "x", ""); err == nil {
+			t.Errorf("%s is taken", text)
+		}
+	}
+}
+
+func FuzzOf(f *testing.F) {
+	f.Add([]byte(`{"maxPods":250,"systemReserved":{"cpu":"500m"},"a":[1,2],"b":null}`))
+	f.Add([]byte("maxPods: &a 250\nb: *a\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		i, err := Of(text, "x", "1")
+		if err != nil {
+			return
+		}
+		for _, name := range i.Options() {
+			if _, known := i.Option(name).Running.Get(); !known {
+				t.Errorf("%q is listed, and has no value", name)
+			}
+		}
+	})
+}

@@ -109,15 +109,23 @@ func (c *client) report(ctx context.Context, p *tuned.Profile, out Outcome, now 
 		}
 		c.written, c.writtenUID = status, p.UID
 	}
-	text, err := ValuesText(out)
-	if err != nil || text == p.Annotations[ValuesAnnotation] {
-		return err
+	changes := map[string]any{}
+	for name, write := range map[string]func(Outcome) (string, error){ValuesAnnotation: ValuesText, HistoryAnnotation: HistoryText} {
+		switch text, err := write(out); {
+		case err != nil:
+			return err
+		case text == p.Annotations[name]:
+		case text == "" && name == HistoryAnnotation: // it could not be read: what was stays
+		case text == "":
+			changes[name] = nil // takes it away
+		default:
+			changes[name] = text
+		}
 	}
-	var value any = text
-	if text == "" {
-		value = nil // takes it away
+	if len(changes) == 0 {
+		return nil
 	}
-	return c.patch(ctx, map[string]any{"metadata": map[string]any{"annotations": map[string]any{ValuesAnnotation: value}}})
+	return c.patch(ctx, map[string]any{"metadata": map[string]any{"annotations": changes}})
 }
 
 func (c *client) patch(ctx context.Context, change any, subresource ...string) error {

@@ -24,6 +24,8 @@ type Outcome struct {
 	Tx int
 	// Values has a verdict for each value of the profile in force; nil for none.
 	Values *tune.Verification
+	// Switches are those of the node's journal, the newest last.
+	Switches []Switch
 	// Err is why something could not be done; nil if all could.
 	Err error
 	// Recovered are transactions that had been cut off, and were taken back first.
@@ -75,6 +77,9 @@ func (n *Node) look(ctx context.Context, heard bool, p *tuned.Profile, out *Outc
 	if s.Wanted != nil && s.Wanted.Fault == "" {
 		s.Wanted.Fault = m.otherTuner(ctx)
 	}
+	if p != nil {
+		m.rule = p.Annotations[ruleAnnotation]
+	}
 	out.Decision = Decide(s)
 	if out.Decision.Action == Apply || s.Wanted != nil && s.InForce != nil && s.InForce.Origin == s.Wanted.Origin {
 		mem.ReapplySysctl = reapplyOf(p)
@@ -96,7 +101,7 @@ func (n *Node) look(ctx context.Context, heard bool, p *tuned.Profile, out *Outc
 func (m *machine) carryOut(ctx context.Context, out *Outcome, s Situation, sel *tune.Selection, state *journal.State) error {
 	switch out.Decision.Action {
 	case Apply:
-		m.engine.Reason = "Profile " + m.Name + ": " + s.Wanted.Profile
+		m.engine.Reason = because("Profile "+m.Name+": "+s.Wanted.Profile, m.rule)
 		p, err := m.load(ctx, s.Wanted.Profile)
 		if err != nil {
 			return err
@@ -196,6 +201,13 @@ func (m *machine) verify(ctx context.Context, out *Outcome) error {
 	state, err := m.engine.State()
 	if err != nil {
 		return err
+	}
+	boot, err := m.host.BootID()
+	if err != nil {
+		return err
+	}
+	if out.Switches, err = m.recall(state, boot); err != nil {
+		m.tellOnce("the history of the node's journal cannot be read: " + err.Error())
 	}
 	now, sel, err := inForce(state)
 	if err != nil || now == nil || now.Origin == "" {

@@ -50,6 +50,7 @@ type Node struct {
 	held     map[setting.Setting]holding
 	prepared prepared
 	told     map[string]bool
+	recalled recalled
 }
 
 // machine is the node opened for one look: configuration, keep.d and the
@@ -60,7 +61,11 @@ type machine struct {
 	engine  *tune.Engine
 	loader  profile.Loader
 	sysctls *claim.Claims
+	rule    string // by which the operator has decided
 }
+
+// ruleAnnotation of a Profile object is the operator's sentence about its decision.
+const ruleAnnotation = "fettle.dev/rule"
 
 func (n *Node) tell(format string, args ...any) {
 	if n.Tell != nil {

@@ -106,6 +106,14 @@ type SetSpec struct {
 	Selector meta.LabelSelector `json:"selector"`
 	// DeletePolicy is Random (the default), Newest or Oldest.
 	DeletePolicy string `json:"deletePolicy"`
+	// Template is what its machines are made of.
+	Template Template `json:"template"`
+}
+
+// Template is what a set gives its machines.
+type Template struct {
+	// ObjectMeta has the labels by which checks select them.
+	meta.ObjectMeta `json:"metadata"`
 }
 
 // SetStatus is what there is.

@@ -65,6 +65,9 @@ type Node struct {
 	Conditions []Condition `json:"conditions"`
 	// Values are those that do not hold.
 	Values []Value `json:"values"`
+	// History are the last switches of the node, the newest last, as its agent has read
+	// them in the journal of the node.
+	History []Switch `json:"history"`
 	// Decision is what the rules say now.
 	Decision recommend.Decision `json:"decision"`
 }
@@ -87,11 +90,23 @@ type Value struct {
 	Why     string `json:"why,omitempty"`
 }
 
-// Annotations of a Profile object: the operator's sentence, and the agent's verdict of
-// each value (fettle/node-values/v1).
+// Switch is a change of what is in force on a node.
+type Switch struct {
+	Time time.Time `json:"time"`
+	From string    `json:"from,omitempty"` // "" for no profile
+	To   string    `json:"to,omitempty"`
+	// Transaction is that of the node's journal, By who made it, Why its reason.
+	Transaction int    `json:"transaction"`
+	By          string `json:"by"`
+	Why         string `json:"why"`
+}
+
+// Annotations of a Profile object: the operator's sentence, the agent's verdict of each
+// value (fettle/node-values/v1), and the switches (fettle/node-history/v1).
 const (
-	ruleAnnotation   = "fettle.dev/rule"
-	valuesAnnotation = "fettle.dev/values"
+	ruleAnnotation    = "fettle.dev/rule"
+	valuesAnnotation  = "fettle.dev/values"
+	historyAnnotation = "fettle.dev/history"
 )
 
 // Cluster is what is read of a cluster.
@@ -132,7 +147,7 @@ func Look(c Cluster) Document {
 func look(decision recommend.Decision, p *tuned.Profile) Node {
 	n := Node{
 		Node: decision.Node, Standing: None, Rule: decision.Why(), Computed: true,
-		Conditions: []Condition{}, Values: []Value{}, Decision: decision,
+		Conditions: []Condition{}, Values: []Value{}, History: []Switch{}, Decision: decision,
 	}
 	if p == nil {
 		return n
@@ -149,6 +164,7 @@ func look(decision recommend.Decision, p *tuned.Profile) Node {
 	}
 	n.Standing = standing(p)
 	n.Values = values(p.Annotations[valuesAnnotation])
+	n.History = history(p.Annotations[historyAnnotation])
 	return n
 }
 
@@ -196,4 +212,18 @@ func values(text string) []Value {
 		}
 	}
 	return out
+}
+
+// maxSwitches is how many are taken of an annotation; an agent writes no more.
+const maxSwitches = 20
+
+// history are the switches of the agent's annotation; none of one that cannot be read.
+func history(text string) []Switch {
+	var said struct {
+		Switches []Switch `json:"switches"`
+	}
+	if text == "" || json.Unmarshal([]byte(text), &said) != nil {
+		return []Switch{}
+	}
+	return append([]Switch{}, said.Switches[max(0, len(said.Switches)-maxSwitches):]...)
 }

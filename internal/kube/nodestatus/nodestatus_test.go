@@ -65,7 +65,8 @@ func TestLook(t *testing.T) {
 			profile("n2", nil), profile("gone", nil),
 			profile("n1", map[string]string{
 				"fettle.dev/rule": "the operator's words", tuned.DeferredAnnotation: "update",
-				"fettle.dev/values": `{"schema":"fettle/node-values/v1","profile":"p","values":[{"setting":"sysctl:a","verdict":"drifted","want":"1","now":"2"},{"setting":"sysctl:b","verdict":"ok"}]}`,
+				"fettle.dev/values":  `{"schema":"fettle/node-values/v1","profile":"p","values":[{"setting":"sysctl:a","verdict":"drifted","want":"1","now":"2"},{"setting":"sysctl:b","verdict":"ok"}]}`,
+				"fettle.dev/history": `{"schema":"fettle/node-history/v1","switches":[{"time":"2026-11-21T08:00:00Z","to":"p","transaction":3,"by":"agent of node n1","why":"w"}]}`,
 			}),
 		},
 	})
@@ -78,6 +79,9 @@ func TestLook(t *testing.T) {
 	}
 	if len(n.Values) != 1 || n.Values[0] != (Value{Setting: "sysctl:a", Verdict: "drifted", Want: "1", Now: "2"}) {
 		t.Errorf("%+v", n.Values)
+	}
+	if len(n.History) != 1 || n.History[0].To != "p" || n.History[0].Transaction != 3 || n.History[0].Time.Hour() != 8 || len(d.Nodes[1].History) != 0 || d.Nodes[1].History == nil {
+		t.Errorf("%+v", n.History)
 	}
 	if n := d.Nodes[1]; !n.Computed || n.Rule != `Tuned o, recommend[0] (priority 10): match[0]: node has a=""` {
 		t.Errorf("%+v", n)
@@ -95,6 +99,9 @@ func TestLook(t *testing.T) {
 
 // TestSameWords: what is read here is what the operator and the agents write.
 func TestSameWords(t *testing.T) {
+	if historyAnnotation != agent.HistoryAnnotation {
+		t.Errorf("%s is not %s", historyAnnotation, agent.HistoryAnnotation)
+	}
 	if ruleAnnotation != operator.RuleAnnotation || valuesAnnotation != agent.ValuesAnnotation {
 		t.Errorf("%s is not %s, or %s is not %s", ruleAnnotation, operator.RuleAnnotation, valuesAnnotation, agent.ValuesAnnotation)
 	}
@@ -110,4 +117,19 @@ func TestSameWords(t *testing.T) {
 	if got := standing(p); got != Deferred {
 		t.Errorf("%s", got)
 	}
+}
+
+// What an annotation says is anybody's who may write it: it is bounded, and never fails.
+func FuzzAnnotations(f *testing.F) {
+	f.Add(`{"switches":[{"time":"2026-11-21T08:00:00Z","from":"a","to":"b","transaction":1}]}`)
+	f.Add(`{"values":[{"setting":"a","verdict":"drifted"}]}`)
+	f.Add(`{"switches":null}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		if h := history(text); h == nil || len(h) > maxSwitches {
+			t.Errorf("%d", len(h))
+		}
+		if v := values(text); v == nil {
+			t.Error("nil")
+		}
+	})
 }

@@ -69,26 +69,21 @@ func (a *Adder) Flush() {
 		groups[i] = int32(uint32(s)) - 1
 	}
 	// Nothing else is done here, so that as many reads as there can be wait together.
-	for _, g := range groups {
-		g = max(g, 0)
-		sink += t.stats[g>>chunkBits][g&(chunk-1)].Count
-	}
-	if t.Percentiles {
+	if t.wide {
 		for _, g := range groups {
 			g = max(g, 0)
-			sink += uint64(t.hists.heads[g>>chunkBits][g&(chunk-1)][0])
+			r := &t.records[g>>chunkBits][g&(chunk-1)]
+			sink += r.Count + uint64(r.head[0])
+		}
+	} else {
+		for _, g := range groups {
+			g = max(g, 0)
+			sink += t.stats[g>>chunkBits][g&(chunk-1)].Count
 		}
 	}
 	for i := range keys {
 		if g := int(groups[i]); g < 0 || t.At(g).tag != uint32(keys[i].tag) {
 			groups[i] = int32(t.Find(keys[i], a.texts[i]))
-		}
-	}
-	if t.Percentiles {
-		for _, g := range groups {
-			if g >= 0 {
-				sink += t.hists.touch(int(g), t.At(int(g)))
-			}
 		}
 	}
 	for i, g := range groups {

@@ -28,7 +28,7 @@ func (t *Table) Encode(w *bufio.Writer) error {
 			continue
 		}
 		var c counts
-		t.hists.each(i, t.At(i), c.add)
+		t.hists.each(t.record(i), c.add)
 		found = found[:0]
 		for o, block := range c {
 			if block == nil {
@@ -110,7 +110,7 @@ func Decode(r *bufio.Reader, limit int) (*Table, error) {
 				return nil, d.damaged()
 			}
 			if i >= 0 {
-				t.hists.addMany(i, t.At(i), sum, uint16(b), k)
+				t.hists.addMany(t.record(i), sum, uint16(b), k)
 			}
 			sum += k
 		}

@@ -103,8 +103,8 @@ func TestTable(t *testing.T) {
 		for i := range one.Len() {
 			j := merged.Find(HashParts(one.Text(i)), nil)
 			a, b := map[uint16]uint64{}, map[uint16]uint64{}
-			one.hists.each(i, one.At(i), func(k uint16, n uint64) { a[k] += n })
-			merged.hists.each(j, merged.At(j), func(k uint16, n uint64) { b[k] += n })
+			one.hists.each(one.record(i), func(k uint16, n uint64) { a[k] += n })
+			merged.hists.each(merged.record(j), func(k uint16, n uint64) { b[k] += n })
 			x, y := *one.At(i), *merged.At(j)
 			x.hist, y.hist = 0, 0 // where a histogram lies may differ
 			if fmt.Sprint(a) != fmt.Sprint(b) || x != y {

@@ -33,77 +33,86 @@ func middle(b int) float64 {
 	return float64(low) + (float64(uint64(1)<<e)-1)/2
 }
 
-// histograms are those of a table's groups. Most groups of a log have few requests:
-// their buckets stand in a head as they came, which each group has, so that where it is is
-// known before its record is there. What outgrows that has a list of 32, 64, ... 1024
-// places, to which is written at the end alone; only what outgrows that too gets counts,
-// in blocks of one octave.
+// histograms are those of a table's groups. A group has a head of one line of the cache,
+// where its buckets stand as they came; so whatever the group is, a request writes to that
+// line alone. A head that is full is emptied into what the group has behind it: at first a
+// list of 32, 64, ... 1024 places, then counts, in blocks of one octave.
+//
+// Of a group with n durations n modulo headRoom are in the head, whichever way they came
+// there, and the others behind it: nothing else says how many.
 type histograms struct {
-	heads  [][][headRoom]uint16 // in chunks, as the groups' records
-	pages  [][]uint16           // of lists
-	used   int                  // of the last page
+	pages  [][]uint16 // of lists
+	used   int        // of the last page
 	free   [classes + 1][]histogram
 	counts []counts
 }
 
+// record is a group with a histogram. The head stands beside the rest, so that one page of
+// memory has both.
+type record struct {
+	Stats
+	head [headRoom]uint16
+}
+
 const (
-	headRoom = 16
-	classes  = 6 // lists of headRoom<<class places
+	headRoom = 32
+	classes  = 6 // lists of headRoom<<(class-1) places
 	counted  = 15
 	pageBits = 16
 	mostList = 1 << 28 // where places end, in fours
 )
 
-// histogram is where a group's is: in the lower 4 bits the class, 0 for the head, and above
-// them the place of the list, in fours, or which of the counts. A list has as many
-// buckets as its group has requests with a duration: nothing else says how many.
+// histogram is what a group has behind its head: in the lower 4 bits the class, 0 for
+// nothing, and above them the place of the list, in fours, or which of the counts.
 type histogram uint32
 
 // room is how many buckets a list can have.
-func (g histogram) room() uint64 { return headRoom << (g & 15) }
+func (g histogram) room() uint64 { return headRoom << (g & 15) >> 1 &^ (headRoom - 1) }
 
 // counts are those of a group with many requests.
 type counts [octaves]*[sub]uint64
 
-// chunk makes room for the heads of another chunk of groups.
-func (h *histograms) chunk() { h.heads = append(h.heads, make([][headRoom]uint16, chunk)) }
-
-// touch reads where add will write to a list.
-func (h *histograms) touch(i int, s *Stats) uint64 {
-	if class := s.hist & 15; class == 0 || class == counted {
-		return 0
+// add adds a request's bucket to the histogram of a group, before the request is added to
+// the group.
+func (h *histograms) add(r *record, b uint16) {
+	n := r.Timed()
+	r.head[n&(headRoom-1)] = b
+	if n&(headRoom-1) == headRoom-1 {
+		h.empty(r, n&^(headRoom-1))
 	}
-	return uint64(h.list(i, s.hist)[min(s.Timed(), s.hist.room()-1)])
-}
-
-// add adds a request's bucket to the histogram of the i-th group, before the request is
-// added to the group.
-func (h *histograms) add(i int, s *Stats, b uint16) {
-	if s.hist&15 == counted {
-		h.counts[s.hist>>4].add(b, 1)
-		return
-	}
-	n := s.Timed()
-	if s.hist == 0 && n < headRoom {
-		h.heads[i>>chunkBits][i&(chunk-1)][n] = b
-		return
-	}
-	h.addMany(i, s, n, b, 1)
 }
 
 // addMany adds a bucket k times to the histogram of a group, which has n.
-func (h *histograms) addMany(i int, s *Stats, n uint64, b uint16, k uint64) {
-	for ; k > 0 && s.hist&15 != counted; k-- {
-		if n == s.hist.room() {
-			if h.grow(i, s); s.hist&15 == counted {
-				break
+func (h *histograms) addMany(r *record, n uint64, b uint16, k uint64) {
+	for ; k > 0; k-- {
+		if r.hist&15 == counted && k >= headRoom { // as many as are whole heads
+			h.counts[r.hist>>4].add(b, k&^(headRoom-1))
+			if k &= headRoom - 1; k == 0 {
+				return
 			}
 		}
-		h.list(i, s.hist)[n] = b
+		r.head[n&(headRoom-1)] = b
+		if n&(headRoom-1) == headRoom-1 {
+			h.empty(r, n&^(headRoom-1))
+		}
 		n++
 	}
-	if k > 0 {
-		h.counts[s.hist>>4].add(b, k)
+}
+
+// empty empties the full head of a group, which has n buckets behind it.
+func (h *histograms) empty(r *record, n uint64) {
+	if r.hist&15 != counted {
+		if n == r.hist.room() {
+			h.grow(&r.Stats)
+		}
+		if r.hist&15 != counted {
+			copy(h.list(r.hist)[n:], r.head[:])
+			return
+		}
+	}
+	c := &h.counts[r.hist>>4]
+	for _, b := range r.head {
+		c.add(b, 1)
 	}
 }
 
@@ -116,10 +125,10 @@ func (c *counts) add(b uint16, n uint64) {
 	block[b&(sub-1)] += n
 }
 
-// list is the room of a list, or of the i-th group's head.
-func (h *histograms) list(i int, g histogram) []uint16 {
+// list is the room of a list.
+func (h *histograms) list(g histogram) []uint16 {
 	if g == 0 {
-		return h.heads[i>>chunkBits][i&(chunk-1)][:]
+		return nil
 	}
 	at := uint64(g>>4) << 2
 	page := h.pages[at>>pageBits]
@@ -146,16 +155,16 @@ func (h *histograms) place(class histogram) (g histogram, ok bool) {
 	return histogram(at>>2)<<4 | class, true
 }
 
-// grow moves a full head or list to a list of twice the room, or to counts.
-func (h *histograms) grow(i int, s *Stats) {
+// grow moves a full list to one of twice the room, or to counts.
+func (h *histograms) grow(s *Stats) {
 	was := s.hist
-	old := h.list(i, was)
+	old := h.list(was)
 	if was != 0 {
 		h.free[was&15] = append(h.free[was&15], was)
 	}
 	if class := was&15 + 1; class <= classes {
 		if g, ok := h.place(class); ok {
-			copy(h.list(i, g), old)
+			copy(h.list(g), old)
 			s.hist = g
 			return
 		}
@@ -172,16 +181,20 @@ func (h *histograms) count(s *Stats) {
 	h.counts = append(h.counts, counts{})
 }
 
-// each calls f with each bucket of the i-th group that has something in it, in no order,
+// each calls f with each bucket of a group that has something in it, in no order,
 // and how many.
-func (h *histograms) each(i int, s *Stats, f func(b uint16, n uint64)) {
-	if s.hist&15 != counted {
-		for _, b := range h.list(i, s.hist)[:s.Timed()] {
+func (h *histograms) each(r *record, f func(b uint16, n uint64)) {
+	n := r.Timed()
+	for _, b := range r.head[:n&(headRoom-1)] {
+		f(b, 1)
+	}
+	if r.hist&15 != counted {
+		for _, b := range h.list(r.hist)[:n&^(headRoom-1)] {
 			f(b, 1)
 		}
 		return
 	}
-	for o, block := range h.counts[s.hist>>4] {
+	for o, block := range h.counts[r.hist>>4] {
 		if block == nil {
 			continue
 		}
@@ -193,12 +206,12 @@ func (h *histograms) each(i int, s *Stats, f func(b uint16, n uint64)) {
 	}
 }
 
-// merge adds the histogram of the j-th group of another table to that of the i-th, before
-// the group is added.
-func (h *histograms) merge(i int, s *Stats, o *histograms, j int, of *Stats) {
-	n := s.Timed()
-	o.each(j, of, func(b uint16, k uint64) {
-		h.addMany(i, s, n, b, k)
+// merge adds the histogram of a group of another table to that of one, before the group is
+// added.
+func (h *histograms) merge(r *record, o *histograms, of *record) {
+	n := r.Timed()
+	o.each(of, func(b uint16, k uint64) {
+		h.addMany(r, n, b, k)
 		n += k
 	})
 }
@@ -208,7 +221,7 @@ func (h *histograms) merge(i int, s *Stats, o *histograms, j int, of *Stats) {
 func (t *Table) Quantiles(i int, qs []float64) []float64 {
 	var c counts
 	if t.Percentiles {
-		t.hists.each(i, t.At(i), c.add)
+		t.hists.each(t.record(i), c.add)
 	}
 	return c.quantiles(t.At(i), qs)
 }

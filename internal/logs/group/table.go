@@ -18,8 +18,12 @@ type Table struct {
 	Other Stats
 
 	slots []uint64 // tag32<<32 | index+1
-	stats [][]Stats
-	n     int
+	// The groups, in chunks: in records if it was made with percentiles.
+	wide    bool
+	stats   [][]Stats
+	records [][]record
+	n       int
+
 	keys  keys
 	hists histograms
 	sink  uint64 // of what was read for its place alone, so that it is read
@@ -32,7 +36,7 @@ const (
 
 // New makes an empty table.
 func New(percentiles bool, limit int) *Table {
-	t := &Table{Percentiles: percentiles, Limit: limit, slots: make([]uint64, 1024)}
+	t := &Table{Percentiles: percentiles, wide: percentiles, Limit: limit, slots: make([]uint64, 1024)}
 	t.Other.Min = math.MaxUint64
 	return t
 }
@@ -41,7 +45,15 @@ func New(percentiles bool, limit int) *Table {
 func (t *Table) Len() int { return t.n }
 
 // At is the i-th group.
-func (t *Table) At(i int) *Stats { return &t.stats[i>>chunkBits][i&(chunk-1)] }
+func (t *Table) At(i int) *Stats {
+	if t.wide {
+		return &t.records[i>>chunkBits][i&(chunk-1)].Stats
+	}
+	return &t.stats[i>>chunkBits][i&(chunk-1)]
+}
+
+// record is the i-th group of a table with percentiles.
+func (t *Table) record(i int) *record { return &t.records[i>>chunkBits][i&(chunk-1)] }
 
 // Text is the i-th group's key.
 func (t *Table) Text(i int) []byte { return t.keys.at(i) }
@@ -69,13 +81,14 @@ func (t *Table) Find(k Key, text []byte) int {
 
 func (t *Table) insert(at uint64, k Key, text []byte) int {
 	i := t.n
-	if i&(chunk-1) == 0 {
+	switch {
+	case i&(chunk-1) != 0:
+	case t.wide:
+		t.records = append(t.records, make([]record, chunk))
+	default:
 		t.stats = append(t.stats, make([]Stats, chunk))
 	}
 	t.n++
-	if t.Percentiles && i&(chunk-1) == 0 {
-		t.hists.chunk()
-	}
 	s := t.At(i)
 	s.tag, s.Min = uint32(k.tag), math.MaxUint64
 	t.keys.add(text)
@@ -111,11 +124,15 @@ func (t *Table) Add(i int, x Sample) {
 		t.Other.add(x)
 		return
 	}
-	s := t.At(i)
-	if t.Percentiles && x.took >= 0 {
-		t.hists.add(i, s, x.bucket)
+	if !t.Percentiles {
+		t.At(i).add(x)
+		return
 	}
-	s.add(x)
+	r := t.record(i)
+	if x.took >= 0 {
+		t.hists.add(r, x.bucket)
+	}
+	r.add(x)
 }
 
 // Merge adds another table's groups to this one's, in batches as an Adder does. Of a table
@@ -142,7 +159,7 @@ func (t *Table) Merge(o *Table) {
 				continue
 			}
 			if t.Percentiles {
-				t.hists.merge(i, t.At(i), &o.hists, from+k, of)
+				t.hists.merge(t.record(i), &o.hists, o.record(from+k))
 			}
 			t.At(i).merge(of)
 		}
@@ -159,7 +176,7 @@ func (t *Table) Sum() *Table {
 	sum.hists.count(one) // no list: the requests of Other are in no histogram
 	for i := range t.n {
 		if t.Percentiles {
-			sum.hists.merge(0, one, &t.hists, i, t.At(i))
+			sum.hists.merge(sum.record(0), &t.hists, t.record(i))
 		}
 		one.merge(t.At(i))
 	}

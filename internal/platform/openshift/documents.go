@@ -47,6 +47,9 @@ type document struct {
 	*yaml.Node
 	// whole is true for an item of a list: its neighbours are there too.
 	whole bool
+	// object is what an object of a running cluster is called, which has no lines; ""
+	// for a document of a file.
+	object string
 }
 
 // reader reads the documents of a machine's directories.
@@ -186,7 +189,7 @@ func parse(name, text string) (docs []document, err error) {
 				break
 			}
 			item = follow(item)
-			docs = append(docs, document{name, named(item, kind, d.text("apiVersion")), true})
+			docs = append(docs, document{file: name, Node: named(item, kind, d.text("apiVersion")), whole: true})
 		}
 	}
 	if len(docs) >= maxDocuments {
@@ -274,6 +277,9 @@ func text(n *yaml.Node, keys ...string) string {
 
 // at is the place of a node, or of the document where there is none.
 func (d document) at(n *yaml.Node) string {
+	if d.object != "" {
+		return d.object
+	}
 	if n == nil {
 		n = d.Node
 	}
@@ -292,7 +298,7 @@ func (d document) within(keys ...string) (inner document, err error) {
 		return inner, err
 	}
 	if len(all) == 0 {
-		return document{file: d.file, Node: &yaml.Node{Kind: yaml.MappingNode, Line: n.Line}}, nil
+		return document{file: d.file, Node: &yaml.Node{Kind: yaml.MappingNode, Line: n.Line}, object: d.object}, nil
 	}
 	first := 0 // a text in one line is where it begins
 	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
@@ -315,5 +321,5 @@ func (d document) within(keys ...string) (inner document, err error) {
 		}
 	}
 	shift(all[0].Node)
-	return document{file: d.file, Node: all[0].Node}, nil
+	return document{file: d.file, Node: all[0].Node, object: d.object}, nil
 }

@@ -159,8 +159,36 @@ func (t *told) unclear(input, at string, why error) {
 	t.answers["openshift."+input] = rule.Answer{Unknown: fmt.Sprintf("%s: %v", at, why), At: at}
 }
 
+// Object is an object of a running cluster as JSON.
+type Object struct {
+	Kind, Name string
+	Text       []byte
+	// Listed says that all others of its kind are among the objects too.
+	Listed bool
+}
+
+// Of answers of the objects of a running cluster as of documents. unread says why some
+// may be missing; "" where none is.
+func Of(objects []Object, unread string) platform.Answers {
+	r := &reader{problem: unread, ours: true}
+	for _, o := range objects {
+		docs, err := parse(o.Kind, string(o.Text))
+		if err != nil {
+			r.problem = err.Error()
+		}
+		for _, d := range docs {
+			d.whole, d.object = o.Listed, o.Kind+" "+o.Name
+			r.docs = append(r.docs, d)
+		}
+	}
+	return answers(r)
+}
+
 func open(_ context.Context, s *platform.Subject) platform.Answers {
-	r := documents(s.Host)
+	return answers(documents(s.Host))
+}
+
+func answers(r *reader) platform.Answers {
 	t := newTold()
 	found, first := 0, ""
 	for _, d := range r.docs {

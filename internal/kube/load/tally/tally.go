@@ -159,17 +159,15 @@ func (t *Tally) limits(figures sizing.Figures, c *Cluster, inSpace map[string]ma
 	return nil
 }
 
-// upstream are Kubernetes' own maximums (kubernetes.io, Considerations for large clusters).
-var upstream = map[string]int{"pods": 150_000, "pods_per_node": 110}
-
-// maximums are those of the version.
+// maximums are those of the version of OpenShift, or Kubernetes' own.
 func maximums(figures sizing.Figures, c *Cluster) (func(string) (int, bool), string, error) {
-	if c == nil || c.OpenShift == "" {
-		return func(what string) (int, bool) { n, ok := upstream[what]; return n, ok }, "kubernetes.io, considerations for large clusters", nil
+	table, version, of := "kubernetes-maximums", "", "Kubernetes"
+	if c != nil && c.OpenShift != "" {
+		table, version, of = "openshift-maximums", c.OpenShift, "OpenShift "+c.OpenShift
 	}
-	e, err := sizing.Of(figures, "openshift-maximums", c.OpenShift)
+	e, err := sizing.Of(figures, table, version)
 	if err != nil {
-		return nil, "", fmt.Errorf("the maximums of OpenShift %s: %w", c.OpenShift, err)
+		return nil, "", fmt.Errorf("the maximums of %s: %w", of, err)
 	}
 	var from []string
 	for _, s := range e.Sources {

@@ -1,0 +1,180 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/component"
+	"fettle.dev/fettle/internal/component/etcd"
+	"fettle.dev/fettle/internal/component/kubelet"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/platform/cluster"
+	"fettle.dev/fettle/internal/platform/openshift"
+	"fettle.dev/fettle/internal/rule"
+)
+
+// Sources say what the rules of a cluster may ask. The answers come with the cluster.
+func Sources() []platform.Source {
+	return []platform.Source{cluster.Source(), openshift.Source(), platform.Product(kubelet.Product), platform.Product(etcd.Product)}
+}
+
+// The platforms whose rules are asked.
+const (
+	ofOpenShift = "openshift"
+	ofKubelet   = "kubelet"
+)
+
+// AllPlatforms are those whose rules are asked of a cluster, if it is OpenShift.
+var AllPlatforms = []string{cluster.Name, ofKubelet, ofOpenShift}
+
+// Platforms are those that a cluster is held against.
+func (c *Cluster) Platforms() []string {
+	all := []string{cluster.Name, ofKubelet}
+	if c.OpenShift != "" {
+		all = append(all, ofOpenShift)
+	}
+	return all
+}
+
+// Tables are those of the catalogue.
+type Tables interface {
+	Table(name string) *rule.Table
+}
+
+// Findings asks the rules. disabled are ids with what a finding says of a rule that
+// somebody does not want.
+func (c *Cluster) Findings(ctx context.Context, rules *rule.Catalogue, tables Tables, disabled map[string]string) ([]rule.Finding, error) {
+	m := c.answers(tables)
+	platforms := []string{cluster.Name}
+	if c.OpenShift != "" {
+		platforms = append(platforms, ofOpenShift)
+	}
+	out := once(rules.Check(ctx, m, platforms, disabled))
+	out = append(out, c.kubelets(ctx, rules, disabled)...)
+	return out, ctx.Err()
+}
+
+// once puts the findings of rules about etcd together where none of it was asked: it is
+// one thing to do.
+func once(all []rule.Finding) []rule.Finding {
+	sets := []string{ofEtcd, cluster.Members, cluster.Peers}
+	var out []rule.Finding
+	told := false
+	for _, f := range all {
+		if f.State != rule.Unknown || f.Instance != "" || f.Rule == nil || !slices.Contains(sets, f.Rule.Each) {
+			out = append(out, f)
+			continue
+		}
+		if !told {
+			out = append(out, rule.Finding{
+				ID: "etcd", Title: "etcd says how it is", State: rule.Unknown, Reason: f.Reason,
+				Why:     "The cluster is what etcd holds, and as fast as etcd: its quota, its disk and its leader are looked at.",
+				Sources: []rule.Source{{Document: "002", Section: "2.4"}},
+			})
+		}
+		told = true
+	}
+	return out
+}
+
+// answers are all that is known of the cluster.
+func (c *Cluster) answers(tables Tables) *machineOf {
+	a := cluster.New()
+	if c.Version != "" {
+		a.Give("cluster.version", c.Version, "/version")
+	}
+	if c.OpenShift != "" {
+		a.Give("cluster.openshift", c.OpenShift, "ClusterVersion version")
+	}
+	c.etcd(a)
+	c.network(a)
+	c.counts(a, cluster.Objects, "cluster.objects")
+	c.storage(a, tables)
+	c.machines(a)
+	m := &machineOf{own: a, counted: cluster.New()}
+	c.counts(m.counted, objectsOfOpenShift, objectsOfOpenShift)
+	if c.OpenShift != "" {
+		m.documents = openshift.Of(c.Objects, c.Unread[OfObjects])
+	}
+	return m
+}
+
+// objectsOfOpenShift are counted in the cluster, and not among its documents.
+const objectsOfOpenShift = "openshift.objects"
+
+// machineOf answers for a cluster.
+type machineOf struct {
+	own, counted *cluster.Answers
+	documents    platform.Answers // nil where it is no OpenShift
+}
+
+func (m *machineOf) of(name string) platform.Answers {
+	switch {
+	case strings.HasPrefix(name, objectsOfOpenShift):
+		return m.counted
+	case strings.HasPrefix(name, ofOpenShift+".") && m.documents != nil:
+		return m.documents
+	}
+	return m.own
+}
+
+// Answer implements rule.Machine.
+func (m *machineOf) Answer(input string) rule.Answer { return m.of(input).Answer(input) }
+
+// Items implements rule.Machine.
+func (m *machineOf) Items(set string) (names []string, unknown string) { return m.of(set).Items(set) }
+
+// Read implements rule.Machine: a cluster has no settings of a machine.
+func (m *machineOf) Read(name string, _ rule.Type) rule.Answer {
+	return rule.Answer{Unknown: name + " is a setting of a machine, and this is a cluster"}
+}
+
+// kubelets asks the rules of kubelets of each node. A rule that nobody wants is told once.
+func (c *Cluster) kubelets(ctx context.Context, rules *rule.Catalogue, disabled map[string]string) []rule.Finding {
+	var out []rule.Finding
+	told := map[string]bool{}
+	if len(c.Nodes) == 0 && c.Unread[OfNodes] != "" {
+		c = &Cluster{Nodes: []Node{{Unread: c.Unread[OfNodes]}}}
+	}
+	for _, n := range c.Nodes {
+		for _, f := range rules.Check(ctx, n.machine(ctx), []string{ofKubelet}, disabled) {
+			if _, off := f.IsDisabled(); off {
+				if !told[f.ID] {
+					out = append(out, f)
+				}
+				told[f.ID] = true
+				continue
+			}
+			f.Instance = n.Name
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// kubeletOf answers for the kubelet of a node.
+type kubeletOf struct{ platform.Answers }
+
+// Read implements rule.Machine.
+func (kubeletOf) Read(name string, _ rule.Type) rule.Answer {
+	return rule.Answer{Unknown: name + " is read on the node"}
+}
+
+func (n *Node) machine(ctx context.Context) rule.Machine {
+	p := kubelet.Product
+	p.Find = func(context.Context, *host.Host) ([]component.Installed, error) {
+		if n.Unread != "" {
+			return nil, errors.New(n.Unread)
+		}
+		i, err := kubelet.Of(n.Config, "/configz of node "+n.Name, strings.TrimPrefix(n.Kubelet, "v"))
+		if err != nil {
+			return nil, fmt.Errorf("/configz: %w", err)
+		}
+		return []component.Installed{i}, nil
+	}
+	return kubeletOf{platform.Product(p).Open(ctx, &platform.Subject{})}
+}

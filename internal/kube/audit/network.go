@@ -1,0 +1,127 @@
+package audit
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/platform/cluster"
+)
+
+// ownAddresses are those of a node's part that no pod gets: of the network, for
+// broadcast, and the node's own.
+const ownAddresses = 3
+
+// addresses is how many pods of a node get one: a pod of two families has one of each.
+func addresses(cidrs []string) (float64, error) {
+	least := math.Inf(1)
+	for _, text := range cidrs {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return 0, fmt.Errorf("%q is no network", text)
+		}
+		least = min(least, math.Exp2(float64(p.Addr().BitLen()-p.Bits()))-ownAddresses)
+	}
+	return max(0, least), nil
+}
+
+// parts is for how many nodes the cluster networks are that the controller manager is
+// started with; known is false where it gives nodes none
+// (kube-controller-manager, nodeipam_controller: 24 and 64 bits where nothing is said).
+func parts(args []string) (n float64, known bool, err error) {
+	flags := map[string]string{}
+	for i, a := range args {
+		name, value, ok := strings.Cut(a, "=")
+		if !ok && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+			value = args[i+1]
+		}
+		if name, is := strings.CutPrefix(name, "--"); is {
+			flags[name] = value
+		}
+	}
+	if flags["allocate-node-cidrs"] == "false" || flags["cluster-cidr"] == "" {
+		return 0, false, nil
+	}
+	bits := map[bool]int{true: 24, false: 64} // by whether it is IPv4
+	for _, f := range []struct {
+		flag     string
+		families []bool
+	}{{"node-cidr-mask-size", []bool{true, false}}, {"node-cidr-mask-size-ipv4", []bool{true}}, {"node-cidr-mask-size-ipv6", []bool{false}}} {
+		if flags[f.flag] == "" {
+			continue
+		}
+		n, err := strconv.Atoi(flags[f.flag])
+		if err != nil {
+			return 0, false, fmt.Errorf("--%s=%s is no number", f.flag, flags[f.flag])
+		}
+		for _, family := range f.families {
+			bits[family] = n
+		}
+	}
+	n = math.Inf(1)
+	for text := range strings.SplitSeq(flags["cluster-cidr"], ",") {
+		p, err := netip.ParsePrefix(strings.TrimSpace(text))
+		if err != nil {
+			return 0, false, fmt.Errorf("--cluster-cidr=%s: %q is no network", flags["cluster-cidr"], text)
+		}
+		node := bits[p.Addr().Is4()]
+		if node < p.Bits() || node > p.Addr().BitLen() {
+			return 0, false, fmt.Errorf("parts of /%d do not fit into --cluster-cidr=%s", node, text)
+		}
+		n = min(n, math.Exp2(float64(node-p.Bits())))
+	}
+	return n, true, nil
+}
+
+// network tells of the nodes and of the cluster network.
+func (c *Cluster) network(a *cluster.Answers) {
+	const flags = "arguments of the controller manager"
+	if why := c.Unread[OfNodes]; why != "" {
+		a.Unlisted(cluster.Nodes, why)
+		a.Unclear("cluster.node_count", "nodes", why)
+	} else {
+		a.Give("cluster.node_count", float64(len(c.Nodes)), "nodes")
+	}
+	switch n, known, err := parts(c.Controller); {
+	case err != nil:
+		a.Unclear("cluster.node_parts", flags, err.Error())
+	case known:
+		a.Give("cluster.node_parts", n, flags)
+	}
+	for _, n := range c.Nodes {
+		a.Item(cluster.Nodes, n.Name)
+		in, at := "cluster.node."+n.Name, "node "+n.Name
+		a.Give(in+".max_pods", float64(n.MaxPods), at)
+		a.Give(in+".cores", n.Cores, at)
+		a.Give(in+".ready", n.Ready, at)
+		if len(n.CIDRs) == 0 {
+			continue
+		}
+		if room, err := addresses(n.CIDRs); err != nil {
+			a.Unclear(in+".addresses", at, err.Error())
+		} else {
+			a.Give(in+".addresses", room, at)
+		}
+	}
+}
+
+// counts tells how many objects there are.
+func (c *Cluster) counts(a *cluster.Answers, set, in string) {
+	for _, n := range c.Counts {
+		a.Item(set, n.What)
+		if n.Unread != "" {
+			a.Unclear(in+"."+n.What+".count", "the whole cluster", n.Unread)
+			continue
+		}
+		at := n.Where
+		if at == "" {
+			at = "the whole cluster"
+		}
+		a.Give(in+"."+n.What+".count", float64(n.N), at)
+		if n.Where != "" && set == cluster.Objects {
+			a.Give(in+"."+n.What+".where", n.Where, at)
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package etcd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// number is one of the gateway's: JSON has no 64 bits, so that it writes them as texts,
+// and leaves out what is 0.
+type number uint64
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *number) UnmarshalJSON(text []byte) error {
+	v, err := strconv.ParseUint(strings.Trim(string(text), `"`), 10, 64)
+	if err != nil {
+		return fmt.Errorf("%s is no whole number from 0 on", text)
+	}
+	*n = number(v)
+	return nil
+}
+
+// header is that of every answer.
+type header struct {
+	Cluster  number `json:"cluster_id"`
+	Member   number `json:"member_id"`
+	Revision number `json:"revision"`
+}
+
+// Status is what a member says of itself (etcd, rpc.proto, StatusResponse).
+type Status struct {
+	Cluster, Member, Leader uint64 // ids; the leader's is 0 where there is none
+	Revision                uint64
+	Applied, Raft           uint64 // the last entries that it has applied, and that it knows
+	DatabaseBytes           uint64
+	// InUseBytes is what of them is used; with etcd before 3.4 it is not told, and 0.
+	InUseBytes uint64
+	Version    string
+	Errors     []string
+	Learner    bool
+}
+
+// parseStatus reads the answer to /v3/maintenance/status.
+func parseStatus(text []byte) (*Status, error) {
+	var a struct {
+		Header  header   `json:"header"`
+		Version string   `json:"version"`
+		Size    number   `json:"dbSize"`
+		InUse   number   `json:"dbSizeInUse"`
+		Leader  number   `json:"leader"`
+		Raft    number   `json:"raftIndex"`
+		Applied number   `json:"raftAppliedIndex"`
+		Errors  []string `json:"errors"`
+		Learner bool     `json:"isLearner"`
+	}
+	if err := json.Unmarshal(text, &a); err != nil {
+		return nil, err
+	}
+	if a.Header.Member == 0 || a.Header.Cluster == 0 {
+		return nil, errors.New("it says neither which member it is nor of which cluster: is it etcd's API?")
+	}
+	if a.InUse > a.Size {
+		return nil, fmt.Errorf("it says that %d bytes of %d are in use", a.InUse, a.Size)
+	}
+	return &Status{
+		Cluster: uint64(a.Header.Cluster), Member: uint64(a.Header.Member), Leader: uint64(a.Leader), Revision: uint64(a.Header.Revision),
+		Applied: uint64(a.Applied), Raft: uint64(a.Raft), DatabaseBytes: uint64(a.Size), InUseBytes: uint64(a.InUse), Version: a.Version, Errors: a.Errors, Learner: a.Learner,
+	}, nil
+}
+
+// Peer is a member as the cluster's list has it.
+type Peer struct {
+	ID   uint64
+	Name string
+	URLs []string // at which it says it hears clients
+}
+
+// parsePeers reads the answer to /v3/cluster/member/list.
+func parsePeers(text []byte) ([]Peer, error) {
+	var a struct {
+		Members []struct {
+			ID   number   `json:"ID"`
+			Name string   `json:"name"`
+			URLs []string `json:"clientURLs"`
+		} `json:"members"`
+	}
+	if err := json.Unmarshal(text, &a); err != nil {
+		return nil, err
+	}
+	var out []Peer
+	for _, m := range a.Members {
+		out = append(out, Peer{uint64(m.ID), m.Name, m.URLs})
+	}
+	if len(out) == 0 {
+		return nil, errors.New("the list of members is empty")
+	}
+	return out, nil
+}
+
+// parseAlarms reads the answer to /v3/maintenance/alarm: the names, such as NOSPACE.
+func parseAlarms(text []byte) ([]string, error) {
+	var a struct {
+		Alarms []struct {
+			Alarm string `json:"alarm"`
+		} `json:"alarms"`
+	}
+	if err := json.Unmarshal(text, &a); err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, x := range a.Alarms {
+		if x.Alarm != "" { // NONE is left out
+			out = append(out, x.Alarm)
+		}
+	}
+	return out, nil
+}
+
+// parseHealth reads the answer to /health: a truth, or the word for one before 3.5.
+func parseHealth(text []byte) (well bool, reason string, err error) {
+	var a struct {
+		Health any    `json:"health"`
+		Reason string `json:"reason"`
+	}
+	if err := json.Unmarshal(text, &a); err != nil {
+		return false, "", err
+	}
+	switch a.Health {
+	case true, "true":
+		return true, "", nil
+	case false, "false":
+		return false, a.Reason, nil
+	}
+	return false, "", errors.New("it does not say whether it is well: is it etcd?")
+}
+
+// read reads an answer to a method.
+func read[T any](m *Member, method string, text []byte, err error, parse func([]byte) (T, error)) (T, error) {
+	var none T
+	if err != nil {
+		return none, err
+	}
+	v, err := parse(text)
+	if err != nil {
+		return none, fmt.Errorf("the answer of %s%s: %w", m.URL, method, err)
+	}
+	return v, nil
+}
+
+// Status asks how the member stands.
+func (m *Member) Status(ctx context.Context) (*Status, error) {
+	const method = "/v3/maintenance/status"
+	text, err := m.call(ctx, method, struct{}{}, patience)
+	return read(m, method, text, err, parseStatus)
+}
+
+// Peers asks for the members of the cluster.
+func (m *Member) Peers(ctx context.Context) ([]Peer, error) {
+	const method = "/v3/cluster/member/list"
+	text, err := m.call(ctx, method, struct{}{}, patience)
+	return read(m, method, text, err, parsePeers)
+}
+
+// Alarms asks for those of the cluster.
+func (m *Member) Alarms(ctx context.Context) ([]string, error) {
+	const method = "/v3/maintenance/alarm"
+	text, err := m.call(ctx, method, map[string]string{"action": "GET"}, patience)
+	return read(m, method, text, err, parseAlarms)
+}
+
+// Health asks whether the member is well, and why it is not.
+func (m *Member) Health(ctx context.Context) (well bool, reason string, err error) {
+	text, err := m.get(ctx, "/health")
+	var refused *statusError
+	if err != nil && (!errors.As(err, &refused) || refused.code != 503) { // which is how it says no
+		return false, "", err
+	}
+	well, reason, err = parseHealth(text)
+	if err != nil {
+		err = fmt.Errorf("the answer of %s/health: %w", m.URL, err)
+	}
+	return well, reason, err
+}
+
+// compact drops all revisions before one, and waits until they are gone from the
+// database.
+func (m *Member) compact(ctx context.Context, revision uint64) error {
+	_, err := m.call(ctx, "/v3/kv/compaction", map[string]any{"revision": strconv.FormatUint(revision, 10), "physical": true}, longest)
+	if err != nil && strings.Contains(err.Error(), "has been compacted") {
+		return nil // somebody was faster
+	}
+	return err
+}
+
+// defragment writes the member's database anew. It answers nobody meanwhile.
+func (m *Member) defragment(ctx context.Context) error {
+	_, err := m.call(ctx, "/v3/maintenance/defragment", struct{}{}, longest)
+	return err
+}
+
+// longest is how long a compaction and a defragmentation are waited for. With 0.57 s for
+// 270 MB (measured), 8 GiB on a disk that is a fifth as fast take a minute and a half.
+const longest = 10 * time.Minute

@@ -1,0 +1,217 @@
+package etcd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Limits are from what on a member is defragmented: what is free in its database has to
+// be more than both.
+type Limits struct {
+	Share float64 `json:"free_share"` // of the database, 0 to 1
+	Bytes uint64  `json:"free_bytes"`
+}
+
+// Default are the limits from which on the operator of OpenShift defragments by itself
+// (openshift-docs, 4.9, "Defragmenting etcd data"): 45 % and 100 MB.
+var Default = Limits{Share: 0.45, Bytes: 100e6}
+
+// worth says whether a database is worth it. Of one that does not say what is in use
+// nobody knows.
+func (l Limits) worth(size, inUse uint64) bool {
+	return inUse > 0 && size > inUse && size-inUse > l.Bytes && float64(size-inUse) > l.Share*float64(size)
+}
+
+// Refused is why nothing is defragmented: a member that stands still while another one is
+// ill can cost the cluster its quorum.
+type Refused struct{ Why []string }
+
+func (r *Refused) Error() string { return strings.Join(r.Why, "\n") }
+
+// Step is one member of a plan.
+type Step struct {
+	Endpoint string `json:"endpoint"`
+	MemberID string `json:"member_id"` // as etcdctl prints it
+	Leader   bool   `json:"leader"`
+	Version  string `json:"version"`
+	// DatabaseBytes is the size of the file, InUseBytes what of it is used.
+	DatabaseBytes uint64 `json:"database_bytes"`
+	InUseBytes    uint64 `json:"in_use_bytes"`
+	// Worth says that it is above the limits by now; a compaction may bring it there.
+	Worth bool `json:"above_limits"`
+}
+
+// Plan is what a defragmentation would do.
+type Plan struct {
+	Limits Limits `json:"limits"`
+	// CompactTo is the revision before which history goes first; 0 for none.
+	CompactTo uint64 `json:"compact_to_revision,omitempty"`
+	// Steps are in the order of the work, the leader last.
+	Steps []Step `json:"members"`
+	// NoSpace says that the cluster takes no writes, because its quota is full.
+	NoSpace bool `json:"no_space_alarm"`
+}
+
+// state is a cluster at a moment, all of whose members are well.
+type state struct {
+	status  map[string]*Status // by URL
+	noSpace bool
+}
+
+// Make looks at the cluster and plans. The error is a *Refused where it is not to be
+// touched.
+func Make(ctx context.Context, members []*Member, l Limits, compact bool) (*Plan, error) {
+	if len(members) == 0 {
+		return nil, errNobody
+	}
+	s, err := observe(ctx, members)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{Limits: l, NoSpace: s.noSpace}
+	for _, m := range members {
+		x := s.status[m.URL]
+		p.Steps = append(p.Steps, Step{
+			Endpoint: m.URL, MemberID: fmt.Sprintf("%x", x.Member), Leader: x.Leader == x.Member, Version: x.Version,
+			DatabaseBytes: x.DatabaseBytes, InUseBytes: x.InUseBytes, Worth: l.worth(x.DatabaseBytes, x.InUseBytes),
+		})
+		if compact {
+			p.CompactTo = max(p.CompactTo, x.Revision)
+		}
+	}
+	// Otherwise they are as they were named.
+	slices.SortStableFunc(p.Steps, func(a, b Step) int {
+		switch {
+		case a.Leader == b.Leader:
+			return 0
+		case a.Leader:
+			return 1
+		}
+		return -1
+	})
+	return p, nil
+}
+
+// observe asks all members, and refuses a cluster that is not well, or of which not all
+// are named.
+func observe(ctx context.Context, members []*Member) (*state, error) {
+	s := &state{status: map[string]*Status{}}
+	var why []string
+	refuse := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
+	for _, m := range members {
+		x, err := m.Status(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			refuse("%v", err)
+			continue
+		}
+		s.status[m.URL] = x
+	}
+	if len(why) > 0 {
+		return nil, &Refused{why}
+	}
+	alarms, err := members[0].Alarms(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range alarms {
+		if a != "NOSPACE" {
+			refuse("the cluster has the alarm %s: that is mended first (etcdctl alarm list)", a)
+		}
+		s.noSpace = true
+	}
+	for _, m := range members {
+		// While an alarm is on, no member calls itself well.
+		well, reason, err := m.Health(ctx)
+		switch {
+		case err != nil:
+			refuse("%v", err)
+		case !well && !s.noSpace:
+			refuse("%s says that it is not well%s", m.URL, colon(reason))
+		}
+	}
+	why = append(why, s.disagree(members)...)
+	if len(why) == 0 {
+		missing, err := s.missing(ctx, members)
+		if err != nil {
+			return nil, err
+		}
+		why = missing
+	}
+	if len(why) > 0 {
+		return nil, &Refused{why}
+	}
+	return s, nil
+}
+
+func colon(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+// disagree says in what the members are not of one mind.
+func (s *state) disagree(members []*Member) (why []string) {
+	first := s.status[members[0].URL]
+	ids := map[uint64]string{}
+	for _, m := range members {
+		x := s.status[m.URL]
+		switch {
+		case x.Cluster != first.Cluster:
+			why = append(why, fmt.Sprintf("%s and %s are of two clusters", members[0].URL, m.URL))
+		case ids[x.Member] != "":
+			why = append(why, fmt.Sprintf("%s and %s are one member: name each once", ids[x.Member], m.URL))
+		case x.Leader == 0:
+			why = append(why, m.URL+" has no leader")
+		case x.Leader != first.Leader:
+			why = append(why, fmt.Sprintf("%s and %s follow two leaders: an election is under way", members[0].URL, m.URL))
+		}
+		for _, e := range x.Errors {
+			if !strings.Contains(e, "NOSPACE") {
+				why = append(why, fmt.Sprintf("%s says: %s", m.URL, e))
+			}
+		}
+		ids[x.Member] = m.URL
+	}
+	return why
+}
+
+// missing are the members of the cluster that nobody has named: of them it is not known
+// whether they are well.
+func (s *state) missing(ctx context.Context, members []*Member) (why []string, err error) {
+	peers, err := members[0].Peers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range peers {
+		if !slices.ContainsFunc(members, func(m *Member) bool { return s.status[m.URL].Member == p.ID }) {
+			at := strings.Join(p.URLs, ", ")
+			why = append(why, fmt.Sprintf("the member %s (%s) is not named: whether it is well has to be known while others stand still; --etcd-endpoints with all of them", cmp.Or(p.Name, fmt.Sprintf("%x", p.ID)), cmp.Or(at, "it has not joined yet")))
+		}
+	}
+	return why, nil
+}
+
+// caughtUp says whether all members are well, and have applied what the cluster had
+// agreed on until a moment.
+func caughtUp(ctx context.Context, members []*Member, index uint64) error {
+	s, err := observe(ctx, members)
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		if x := s.status[m.URL]; x.Applied < index {
+			return fmt.Errorf("%s has applied %d entries of %d", m.URL, x.Applied, index)
+		}
+	}
+	return nil
+}
+
+var errNobody = errors.New("no member is named")

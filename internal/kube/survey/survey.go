@@ -1,0 +1,153 @@
+// Package survey reads of a running cluster what an audit judges, through its API server.
+// It changes nothing, and reads no secret: of objects that are only counted it asks for
+// the metadata.
+package survey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/kube/audit"
+	"fettle.dev/fettle/internal/kube/etcd"
+	"fettle.dev/fettle/internal/kube/load/api"
+)
+
+// Survey is what is read, and how.
+type Survey struct {
+	Server *api.Server
+	// Etcd are the members that are asked; none for no etcd.
+	Etcd []*etcd.Member
+	// Kubelets is how long all kubelets together may take to say what they run with.
+	Kubelets time.Duration
+	// Tell is called with what is read; nil: nobody listens.
+	Tell func(what string)
+
+	cluster *audit.Cluster
+	pods    pods
+}
+
+// Read reads the cluster. What cannot be read of it is noted there; the error is that of a
+// server which does not answer at all.
+func (s *Survey) Read(ctx context.Context) (*audit.Cluster, error) {
+	c := &audit.Cluster{Now: time.Now()}
+	s.cluster = c
+	var version struct{ GitVersion string }
+	if err := s.Server.Get(ctx, "/version", &version); err != nil {
+		return nil, fmt.Errorf("the API server: %w", err)
+	}
+	c.Version = strings.TrimPrefix(version.GitVersion, "v")
+	if err := s.openShift(ctx); err != nil {
+		return nil, err
+	}
+	for _, part := range []struct {
+		what string
+		read func(context.Context)
+	}{
+		{"nodes", s.nodes}, {"pods", s.readPods}, {"objects", s.objects}, {"claims", s.claims}, {"machines", s.machines},
+		{"configuration", s.documents}, {"etcd", s.etcd}, {"kubelets", s.kubelets},
+	} {
+		if s.Tell != nil {
+			s.Tell(part.what)
+		}
+		part.read(ctx)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// openShift asks of which version of OpenShift the cluster is, if it is one.
+func (s *Survey) openShift(ctx context.Context) error {
+	var version struct {
+		Status struct{ Desired struct{ Version string } }
+	}
+	err := s.Server.Get(ctx, "/apis/config.openshift.io/v1/clusterversions/version", &version)
+	switch {
+	case absent(err):
+	case api.IsStatus(err, http.StatusForbidden):
+		s.cluster.Miss(audit.OfObjects, "whether it is OpenShift is not known: %v", err)
+	case err != nil:
+		return fmt.Errorf("the version of OpenShift: %w", err)
+	default:
+		s.cluster.OpenShift = version.Status.Desired.Version
+	}
+	return nil
+}
+
+// absent is true of what a server does not have.
+func absent(err error) bool { return api.IsStatus(err, http.StatusNotFound) }
+
+// etcd asks its members.
+func (s *Survey) etcd(ctx context.Context) {
+	if len(s.Etcd) > 0 {
+		s.cluster.Members = etcd.Looks(ctx, s.Etcd)
+	}
+}
+
+// pageSize is how many objects are asked for at a time.
+const pageSize = 500
+
+// page is a part of a list.
+type page[T any] struct {
+	Metadata struct {
+		Continue           string
+		RemainingItemCount int
+	}
+	Items []T
+}
+
+// list hands every object of a list to each, a page after the other; of each only the
+// metadata where no more is wanted.
+func list[T any](ctx context.Context, s *api.Server, path string, metadata bool, each func(*T)) error {
+	next := ""
+	for {
+		query := fmt.Sprintf("%s?limit=%d", path, pageSize)
+		if next != "" {
+			query += "&continue=" + url.QueryEscape(next)
+		}
+		var p page[T]
+		get := s.Get
+		if metadata {
+			get = s.GetMetadata
+		}
+		if err := get(ctx, query, &p); err != nil {
+			return err
+		}
+		for i := range p.Items {
+			each(&p.Items[i])
+		}
+		if p.Metadata.Continue == "" {
+			return nil
+		}
+		if p.Metadata.Continue == next {
+			return errors.New(path + ": the server repeats a page of the list")
+		}
+		next = p.Metadata.Continue
+	}
+}
+
+// meta is what is read of the metadata of an object.
+type meta struct {
+	Namespace, Name, UID string
+	Labels, Annotations  map[string]string
+	OwnerReferences      []struct {
+		UID        string
+		Controller bool
+	}
+}
+
+// owner is the uid of the object that made this one; "" for none.
+func (m *meta) owner() string {
+	for _, o := range m.OwnerReferences {
+		if o.Controller {
+			return o.UID
+		}
+	}
+	return ""
+}

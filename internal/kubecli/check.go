@@ -1,0 +1,236 @@
+package kubecli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+
+	"fettle.dev/fettle/internal/kube/audit"
+	"fettle.dev/fettle/internal/kube/etcd"
+	loadapi "fettle.dev/fettle/internal/kube/load/api"
+	"fettle.dev/fettle/internal/kube/survey"
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/spell"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/rules"
+)
+
+type checkOptions struct {
+	all      bool
+	failOn   string
+	disable  []string
+	kubelets time.Duration
+	etcd     etcdOptions
+	defrag   defragmentOptions
+}
+
+// etcdOptions say where the members of etcd are, and with what they are asked: the names
+// of the options are those of the API server's, which asks the same members.
+type etcdOptions struct {
+	endpoints      []string
+	ca, cert, keys string
+}
+
+func checkCommand(a *app) *cobra.Command {
+	var o checkOptions
+	c := &cobra.Command{
+		Use: "check", Short: "Audit a running cluster with the rules of the field, each with its source",
+		Long: `Reads a running cluster and holds it against the rules of the catalogue: etcd
+(quota, fragments, leader, and by their buckets its disk and the round trips between
+its members), the number of objects against their maximums, the size of its network,
+the settings of each kubelet, the volumes of registry, monitoring, logging, etcd and
+databases, machine sets and the checks of their health; on OpenShift also its
+configuration. It writes nothing. What cannot be read is unknown, and never passed.
+
+etcd tells only those with a certificate of its authority: --etcd-endpoints with the
+addresses of all members, and the files that the API server itself is started with.
+
+With --defragment it does not audit, but compacts etcd's history and writes the
+databases of its members anew, one after the other and the leader last, where enough
+of them is free. It shows what it would do, and asks.
+
+--output has, beside the usual, html (one page), sarif (2.1.0) and openmetrics.`,
+		Example: `  kubectl fettle check --etcd-endpoints https://10.0.0.1:2379,https://10.0.0.2:2379,https://10.0.0.3:2379 \
+    --etcd-cacert /etc/kubernetes/pki/etcd/ca.crt --etcd-cert /etc/kubernetes/pki/apiserver-etcd-client.crt \
+    --etcd-key /etc/kubernetes/pki/apiserver-etcd-client.key
+  kubectl fettle check --fail-on fail --disable O03.node='Calico hands out the addresses'`,
+		Args: cobra.NoArgs, Annotations: map[string]string{moreFormats: "sarif openmetrics html"},
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.check(c.Flags().Changed); err != nil {
+				return ui.Exit(ui.Usage, err)
+			}
+			if o.defrag.asked {
+				if !a.data() && a.screen.Format != ui.Table {
+					return ui.Exit(ui.Usage, fmt.Errorf("--defragment has no form %s: want table, json or yaml", a.screen.Format))
+				}
+				return a.defragment(c.Context(), o)
+			}
+			return a.check(c.Context(), o)
+		},
+	}
+	f := c.Flags()
+	f.BoolVarP(&o.all, "all", "a", false, "also list what has passed or is not applicable")
+	f.StringVar(&o.failOn, "fail-on", "", "exit with 3 if there is a finding of this state or a worse one: fail, warn or unknown")
+	f.StringArrayVar(&o.disable, "disable", nil, "do not ask a rule: ID=REASON; repeatable")
+	f.DurationVar(&o.kubelets, "kubelet-time", time.Minute, "how long all kubelets together may take to say what they run with")
+	f.StringSliceVar(&o.etcd.endpoints, "etcd-endpoints", nil, "addresses of all members of etcd: https://HOST:2379,...")
+	f.StringVar(&o.etcd.ca, "etcd-cacert", "", "file with the authority of etcd's certificates (default that of this machine)")
+	f.StringVar(&o.etcd.cert, "etcd-cert", "", "file with the certificate that is shown to etcd")
+	f.StringVar(&o.etcd.keys, "etcd-key", "", "file with its key")
+	o.defrag.flags(f)
+	_ = c.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"fail", "warn", "unknown"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// check refuses what does not go together.
+func (o *checkOptions) check(changed func(string) bool) error {
+	if o.failOn != "" && !slices.Contains([]string{"fail", "warn", "unknown"}, o.failOn) {
+		return fmt.Errorf("--fail-on %q: want fail, warn or unknown", o.failOn)
+	}
+	if o.kubelets <= 0 {
+		return fmt.Errorf("--kubelet-time %v: want a time above 0", o.kubelets)
+	}
+	if len(o.etcd.endpoints) == 0 {
+		for _, name := range []string{"etcd-cacert", "etcd-cert", "etcd-key", "defragment"} {
+			if changed(name) {
+				return fmt.Errorf("--%s wants --etcd-endpoints", name)
+			}
+		}
+	}
+	return o.defrag.check(changed)
+}
+
+// members are those of etcd that are named.
+func (o *etcdOptions) members() ([]*etcd.Member, error) {
+	var access etcd.Access
+	for _, f := range []struct {
+		flag, name string
+		into       *[]byte
+	}{{"--etcd-cacert", o.ca, &access.CA}, {"--etcd-cert", o.cert, &access.Cert}, {"--etcd-key", o.keys, &access.Key}} {
+		if f.name == "" {
+			continue
+		}
+		text, err := os.ReadFile(f.name)
+		if err != nil {
+			return nil, ui.Exit(ui.Usage, fmt.Errorf("%s: %w", f.flag, err))
+		}
+		*f.into = text
+	}
+	all, err := etcd.Open(o.endpoints, access)
+	if err != nil {
+		return nil, ui.Exit(ui.Usage, err)
+	}
+	return all, nil
+}
+
+// atOnce is how many requests an audit has under way at the most: those of kubelets.
+const atOnce = 16
+
+func (a *app) check(ctx context.Context, o checkOptions) error {
+	members, err := o.etcd.members()
+	if err != nil {
+		return err
+	}
+	config, err := a.config()
+	if err != nil {
+		return err
+	}
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return ui.Exit(ui.Usage, err)
+	}
+	files, err := rule.Embedded(rules.FS)
+	if err != nil {
+		return err
+	}
+	tables, err := rule.Tables(files)
+	if err != nil {
+		return err
+	}
+	inputs, sets := platform.Inputs(slices.Concat(platform.Facts(), audit.Sources()))
+	all, err := rule.Load(inputs, sets, rule.Only(files, audit.AllPlatforms))
+	if err != nil {
+		return err
+	}
+	disabled, err := disabledBy(all, o.disable)
+	if err != nil {
+		return err
+	}
+	s := survey.Survey{
+		Server: loadapi.New(base, transport), Etcd: members, Kubelets: o.kubelets,
+		Tell: func(what string) { a.screen.Status("reading %s", what) },
+	}
+	cluster, err := s.Read(ctx)
+	a.screen.Status("")
+	for _, m := range members {
+		m.Close()
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return ui.Exit(ui.Interrupted, errors.New("interrupted; nothing is changed"))
+		}
+		return err
+	}
+	findings, err := cluster.Findings(ctx, all, tables, disabled)
+	if err != nil {
+		return ui.Exit(ui.Interrupted, errors.New("interrupted; nothing is changed"))
+	}
+	result := report.NewAudit(base.Host, cluster.Now.UTC(), cluster.Platforms(), findings)
+	result.Cluster = true
+	return a.printAudit(result, o.all, result.Gate(o.failOn))
+}
+
+// printAudit prints an audit in the form asked for, and returns the gate's error.
+func (a *app) printAudit(x *report.Audit, all bool, gate error) error {
+	var err error
+	switch a.screen.Format {
+	case ui.JSON, ui.YAML:
+		return a.result(x, gate)
+	case "sarif":
+		err = report.SARIF(a.screen.Out, a.version, all, x)
+	case "openmetrics":
+		err = report.OpenMetrics(a.screen.Out, x)
+	case "html":
+		err = report.FindingsHTML(a.screen.Out, x)
+	case ui.Markdown:
+		err = report.FindingsMarkdown(a.screen.Out, x, all)
+	default:
+		report.Findings(a.screen, x, all)
+	}
+	return cmp.Or(err, gate)
+}
+
+// disabledBy are the rules that nobody wants, with the reason as findings have it.
+func disabledBy(all *rule.Catalogue, words []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, w := range words {
+		id, reason, _ := strings.Cut(w, "=")
+		if strings.TrimSpace(reason) == "" {
+			return nil, ui.Exit(ui.Usage, fmt.Errorf("--disable %q: want ID=REASON; the reason will be shown", w))
+		}
+		if all.Rule(id) == nil {
+			ids := map[string]bool{}
+			for _, r := range all.Rules() {
+				ids[r.ID] = true
+			}
+			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--disable: no rule of a cluster has the id %q%s", id, spell.Suggest(id, slices.Sorted(maps.Keys(ids)))), "fettle rules list cluster openshift kubelet lists them")
+		}
+		out[id] = rule.Disabled + strings.TrimSpace(reason) + " (--disable)"
+	}
+	return out, nil
+}

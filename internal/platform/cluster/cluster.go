@@ -1,0 +1,125 @@
+// Package cluster says what rules may ask of a running cluster of Kubernetes, and keeps
+// the answers. It asks nobody: kubectl fettle check reads the cluster, and a machine is
+// none.
+package cluster
+
+import (
+	"context"
+	"slices"
+
+	"fettle.dev/fettle/internal/platform"
+	"fettle.dev/fettle/internal/rule"
+)
+
+// Name is the platform's.
+const Name = "cluster"
+
+// The sets.
+const (
+	Members      = "cluster.member"       // of etcd, by their address
+	Peers        = "cluster.peer"         // pairs of members of etcd
+	Objects      = "cluster.objects"      // sorts of object, by the name of their maximum
+	Nodes        = "cluster.node"         // by name
+	Claims       = "cluster.claim"        // PersistentVolumeClaims of known applications
+	Shared       = "cluster.shared_claim" // those that more than one node is to use at once
+	MachineSets  = "cluster.machine_set"
+	HealthChecks = "cluster.health_check"
+)
+
+// Source is the table of the inputs.
+func Source() platform.Source {
+	s := platform.Source{
+		Prefix: "cluster", Sets: []string{Members, Peers, Objects, Nodes, Claims, Shared, MachineSets, HealthChecks},
+		Open: func(context.Context, *platform.Subject) platform.Answers { return New() },
+	}
+	for _, in := range []rule.Input{
+		{Name: "version", Type: rule.Text, Doc: "version of Kubernetes that the API server says it is"},
+		{Name: "openshift", Type: rule.Text, Doc: "version of OpenShift; absent where it is another Kubernetes"},
+
+		{Name: "member.*.fsync", Type: rule.Text, Doc: "bucket of the 99th percentile of writing the log down, and of how many"},
+		{Name: "member.*.fsync_above_s", Type: rule.Number, Unit: "s", Doc: "that bucket's lower bound"},
+		{Name: "member.*.fsync_at_most_s", Type: rule.Number, Unit: "s", Doc: "its upper bound; 0 for none"},
+		{Name: "member.*.commit", Type: rule.Text, Doc: "the same of commits of the database"},
+		{Name: "member.*.commit_above_s", Type: rule.Number, Unit: "s"},
+		{Name: "member.*.commit_at_most_s", Type: rule.Number, Unit: "s"},
+		{Name: "peer.*.round_trip", Type: rule.Text, Doc: "bucket of the 99th percentile of round trips to another member, and of how many"},
+		{Name: "peer.*.above_s", Type: rule.Number, Unit: "s", Doc: "that bucket's lower bound"},
+		{Name: "peer.*.at_most_s", Type: rule.Number, Unit: "s", Doc: "its upper bound; 0 for none"},
+
+		{Name: "objects.*.count", Type: rule.Number, Doc: "objects of a sort, by the name of their maximum"},
+		{Name: "objects.*.where", Type: rule.Text, Doc: "the namespace, node or service that has most of them; absent for those of the whole cluster"},
+
+		{Name: "node_count", Type: rule.Number},
+		{Name: "node_parts", Type: rule.Number, Doc: "parts of the cluster network, one for a node"},
+		{Name: "node.*.addresses", Type: rule.Number, Doc: "addresses for pods in the node's part of the cluster network"},
+		{Name: "node.*.max_pods", Type: rule.Number, Doc: "pods that the node takes"},
+		{Name: "node.*.cores", Type: rule.Number, Unit: "cores"},
+		{Name: "node.*.ready", Type: rule.Truth},
+
+		{Name: "claim.*.role", Type: rule.Text, Doc: "the row of table openshift-storage: registry, scaled registry, metrics, logging, etcd or databases"},
+		{Name: "claim.*.technology", Type: rule.Text, Doc: "block or file"},
+		{Name: "claim.*.driver", Type: rule.Text, Doc: "what provides the volume"},
+		{Name: "claim.*.family", Type: rule.Text, Doc: "nfs, ceph, or empty for others"},
+		{Name: "claim.*.modes", Type: rule.List, Doc: "access modes that are asked for"},
+		{Name: "claim.*.users", Type: rule.Number, Doc: "running pods that use it"},
+
+		{Name: "shared_claim.*.technology", Type: rule.Text},
+		{Name: "shared_claim.*.driver", Type: rule.Text},
+		{Name: "shared_claim.*.modes", Type: rule.List},
+		{Name: "shared_claim.*.raw", Type: rule.Truth, Doc: "whether it is used as a device (volumeMode Block), and not as a file system"},
+		{Name: "shared_claim.*.many_readers", Type: rule.Truth, Doc: "whether many nodes may read what provides it (footnote 4 of the table)"},
+
+		{Name: "machine_set.*.wanted", Type: rule.Number, Doc: "machines that it is to have"},
+		{Name: "machine_set.*.ready", Type: rule.Number, Doc: "machines of it that are ready"},
+		{Name: "machine_set.*.checks", Type: rule.List, Doc: "MachineHealthChecks that select its machines"},
+		{Name: "health_check.*.open", Type: rule.Truth, Doc: "whether its limit lets machines be remediated"},
+		{Name: "health_check.*.limit", Type: rule.Text, Doc: "the arithmetic of that"},
+		{Name: "health_check.*.hindrances", Type: rule.List, Doc: "what it waits for, and who looks after its machines as well"},
+	} {
+		in.Name = "cluster." + in.Name
+		s.Inputs = append(s.Inputs, in)
+	}
+	return s
+}
+
+// Answers are what is known of one cluster. What nobody has told is absent.
+type Answers struct {
+	values  map[string]rule.Answer
+	items   map[string][]string
+	unknown map[string]string // of sets
+}
+
+// New knows nothing.
+func New() *Answers {
+	return &Answers{map[string]rule.Answer{}, map[string][]string{}, map[string]string{}}
+}
+
+// Give answers an input.
+func (a *Answers) Give(input string, value any, at string) {
+	a.values[input] = rule.Answer{Value: value, At: at}
+}
+
+// Unclear says why an input is not known.
+func (a *Answers) Unclear(input, at, why string) {
+	a.values[input] = rule.Answer{Unknown: why, At: at}
+}
+
+// Item adds one to a set.
+func (a *Answers) Item(set, name string) {
+	if !slices.Contains(a.items[set], name) {
+		a.items[set] = append(a.items[set], name)
+	}
+}
+
+// Unlisted says why a set is not known, or not all of it.
+func (a *Answers) Unlisted(set, why string) { a.unknown[set] = why }
+
+// Answer implements platform.Answers.
+func (a *Answers) Answer(input string) rule.Answer { return a.values[input] }
+
+// Items implements platform.Answers.
+func (a *Answers) Items(set string) (names []string, unknown string) {
+	names = slices.Clone(a.items[set])
+	slices.Sort(names)
+	return names, a.unknown[set]
+}
