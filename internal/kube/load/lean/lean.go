@@ -14,7 +14,7 @@ import (
 )
 
 // percent is how much garbage there may be, of what is in use.
-const percent = 25
+const percent = 15
 
 // Begin begins with it; what is returned ends it.
 func Begin(h *host.Host) (end func()) {
