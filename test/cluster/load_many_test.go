@@ -131,15 +131,16 @@ func TestLoadMany(t *testing.T) {
 
 // TestLoadRate: 500 a second are kept within 1 % for 36 s, by the client's own clock, and by
 // the times that the API server has written into the objects. A machine on which the server
-// cannot do so many is told by all requests being under way, and is no reason to fail.
+// cannot do so many is told by how many requests are under way, and is no reason to fail;
+// where some wait for it, and not all that may, the client has to keep its rate all the same.
 func TestLoadRate(t *testing.T) {
 	if !Inside(t, Setup{Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
 		return
 	}
 	c := Start(t, Options{})
 	m := newMany(t, c)
-	const count, rate, inFlight = 18_000, 500.0, 64
-	x, _ := m.make("paced", count, "--rate=500/s")
+	const count, rate, inFlight = 18_000, 500.0, 1000
+	x, _ := m.make("paced", count, "--rate=500/s", fmt.Sprint("--in-flight=", inFlight))
 	list, err := c.Client.CoreV1().ConfigMaps("paced0").List(t.Context(), meta.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -168,6 +169,8 @@ func TestLoadRate(t *testing.T) {
 		t.Logf("the server could not do so many: all %d requests that may be were under way", inFlight)
 	case x.RatePerS < 0.99*rate || x.RatePerS > 1.01*rate:
 		t.Errorf("started %.2f/s, want 500 within 1 %%", x.RatePerS)
+	case x.Widest > 64:
+		t.Logf("the server was behind at times: up to %d requests waited for it", x.Widest)
 	case seconds < 30 || served < 0.99*rate || served > 1.01*rate:
 		t.Errorf("the server made %.2f/s in %.0f s, want 500 within 1 %%", served, seconds)
 	}
