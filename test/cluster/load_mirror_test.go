@@ -114,7 +114,11 @@ func TestLoadMirror(t *testing.T) {
 	file := l.write("compared.yaml", "ClusterLoader: {projects: [{num: 1, basename: compared, objects: [{num: 600, file: map.yaml}]}]}\n")
 	var runs []string
 	for range 2 {
-		x, _ := l.run(0, "run", file)
+		// etcd tells itself how it is.
+		x, _ := l.run(0, "run", file, "--etcd-quota=8GiB", "--etcd-metrics=http://127.0.0.1:2379")
+		if m := x.Servers.Members; len(m) != 1 || m[0].DatabaseBytes < 1<<20 || m[0].QuotaBytes != 2<<30 {
+			t.Errorf("etcd says: %+v", m)
+		}
 		l.run(0, "undo")
 		runs = append(runs, x.Run)
 	}

@@ -71,6 +71,10 @@ type result struct {
 	Kept       []struct{ Object, Why string }
 	Servers    struct {
 		GrownBytes int64 `json:"database_grown_bytes"`
+		Members    []struct {
+			DatabaseBytes int64 `json:"database_bytes"`
+			QuotaBytes    int64 `json:"quota_bytes"`
+		} `json:"etcd_members"`
 		Calls      []struct {
 			Verb, Resource string
 			N              int
