@@ -75,7 +75,7 @@ type result struct {
 			DatabaseBytes int64 `json:"database_bytes"`
 			QuotaBytes    int64 `json:"quota_bytes"`
 		} `json:"etcd_members"`
-		Calls      []struct {
+		Calls []struct {
 			Verb, Resource string
 			N              int
 		}
