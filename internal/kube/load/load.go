@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -323,7 +324,8 @@ func (c *Cluster) preflight(ctx context.Context, p *plan.Plan, cluster string) e
 		return err
 	}
 	uids := map[string]bool{}
-	for name, how := range want {
+	for _, name := range slices.Sorted(maps.Keys(want)) { // of several the first is told
+		how := want[name]
 		uid, is := there[name]
 		if is && how == spec.Fail {
 			return refuse("ifexists: reuse uses it, and leaves what is in it", "the namespace %s is there already: nothing was made", name)

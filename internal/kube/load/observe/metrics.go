@@ -175,10 +175,12 @@ func quantile(buckets map[float64]float64, q float64) (value float64, n float64,
 	if len(bounds) == 0 {
 		return 0, 0, false
 	}
-	n = buckets[bounds[len(bounds)-1]]
+	if n = buckets[bounds[len(bounds)-1]]; n <= 0 {
+		return 0, 0, false
+	}
 	lower, below := 0.0, 0.0
 	for _, le := range bounds {
-		if count := buckets[le]; n > 0 && count >= q*n {
+		if count := buckets[le]; count >= q*n {
 			if math.IsInf(le, 1) {
 				return lower, n, true
 			}

@@ -60,6 +60,10 @@ func TestCompare(t *testing.T) {
 	if s := Compare(sample(t, 10, 5), sample(t, 10, 300)); s.Calls[0].Verdict != "cannot tell" {
 		t.Errorf("of 295 calls: %+v", s.Calls)
 	}
+	// Of nothing there is no infinity, which JSON could not hold.
+	if p99, n, _ := quantile(map[float64]float64{0.1: 0, math.Inf(1): 0}, 0.99); p99 != 0 || n != 0 {
+		t.Errorf("of nothing: %v of %v", p99, n)
+	}
 	// A server that began anew has counted less than before.
 	if s := Compare(sample(t, 1000, 500), sample(t, 10, 0)); len(s.Calls) != 0 {
 		t.Errorf("%+v", s.Calls)
