@@ -19,9 +19,12 @@ import (
 
 // Where a pod has what a load needs.
 const (
-	podState = "/var/lib/fettle"
-	podFiles = "/etc/fettle-load"
-	jobName  = "fettle-load"
+	// A volume that is made for a pod can be written by all; below it fettle has a
+	// directory of its own.
+	podVolume = "/var/lib/fettle"
+	podState  = podVolume + "/state"
+	podFiles  = "/etc/fettle-load"
+	jobName   = "fettle-load"
 )
 
 // job is a Job of Kubernetes (batch/v1), as much of it as a load needs.
@@ -110,7 +113,7 @@ func (a *app) manifest(o loadHTTPOptions, flags *pflag.FlagSet, urls []string) e
 	}
 	j := job{APIVersion: "batch/v1", Kind: "Job"}
 	j.Metadata.Name = jobName
-	one := container{Name: "fettle", Image: o.image, Command: append(append(words, "--output=json"), urls...), VolumeMounts: []mount{{Name: "state", MountPath: podState}}}
+	one := container{Name: "fettle", Image: o.image, Command: append(append(words, "--output=json"), urls...), VolumeMounts: []mount{{Name: "state", MountPath: podVolume}}}
 	spec := podSpec{RestartPolicy: "Never", Volumes: []volume{{Name: "state", EmptyDir: &struct{}{}}}}
 	if len(files.names) > 0 {
 		one.VolumeMounts = append(one.VolumeMounts, mount{"files", podFiles, true})

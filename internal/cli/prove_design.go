@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"fettle.dev/fettle/internal/prove"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // expected are the words of --expect.
@@ -96,11 +96,11 @@ func (o *proveOptions) design(read func(text string, decides bool) (prove.Metric
 	d = prove.Defaults(metric)
 	d.Alpha, d.Most, d.Placebo, d.Washout, d.Seed, d.BudgetS = o.Alpha, o.Quads, o.Placebo, o.Washout, o.Seed, o.Budget.Seconds()
 	d.Least = min(d.Least, max(d.Most, 2))
-	if d.Margin, err = parsePercent(o.Margin); err != nil {
+	if d.Margin, err = unit.ParsePercent(o.Margin); err != nil {
 		return d, fmt.Errorf("--margin %s: %w", o.Margin, err)
 	}
 	for _, g := range o.Guards {
-		metric, limit, err := limited(g, read, parsePercent)
+		metric, limit, err := limited(g, read, unit.ParsePercent)
 		if err != nil {
 			return d, fmt.Errorf("--guard %s: %w (as max-memory:10%%)", g, err)
 		}
@@ -134,14 +134,6 @@ func limited(text string, read func(string, bool) (prove.Metric, error), limit f
 	}
 	most, err = limit(text[at+1:])
 	return m, most, err
-}
-
-func parsePercent(text string) (float64, error) {
-	n, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "%")), 64)
-	if err != nil || !strings.HasSuffix(text, "%") || math.IsInf(n, 0) || math.IsNaN(n) {
-		return 0, errors.New("want a percentage, as 2%")
-	}
-	return n / 100, nil
 }
 
 // ways is how many ways to change the machine were named.

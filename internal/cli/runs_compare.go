@@ -9,6 +9,7 @@ import (
 	"fettle.dev/fettle/internal/compare"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 )
 
 func runsCompareCommand(a *app) *cobra.Command {
@@ -22,7 +23,7 @@ other are a weak design, which is said: what else changed meanwhile counts as a
 difference. A and B are IDs, their beginnings, or files.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			limit, err := parsePercent(margin)
+			limit, err := unit.ParsePercent(margin)
 			if err == nil && !(limit > 0 && limit <= 1) {
 				err = errors.New("want more than 0 % and at most 100 %")
 			}

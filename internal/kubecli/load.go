@@ -4,17 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/rest"
 
 	"fettle.dev/fettle/internal/command"
 	"fettle.dev/fettle/internal/kube/load"
-	loadapi "fettle.dev/fettle/internal/kube/load/api"
+	"fettle.dev/fettle/internal/kube/load/connect"
 	"fettle.dev/fettle/internal/kube/load/drive"
 	"fettle.dev/fettle/internal/kube/load/journal"
 	"fettle.dev/fettle/internal/kube/load/measure"
@@ -39,6 +35,14 @@ type loadOptions struct {
 	noBrake  bool
 	quota    string
 	html     string
+	forProve bool
+	margin   string
+	force    bool
+	// Of mirror.
+	write string
+	image string
+	// Of etcd's own metrics.
+	etcd []string
 }
 
 func loadCommand(a *app) *cobra.Command {
@@ -52,7 +56,7 @@ a run that was killed can be gone on with (resume), and be taken back exactly (u
 		Args: command.KnownVerb,
 	}
 	c.PersistentFlags().StringVar(&o.stateDir, "state-dir", "", "directory of the runs (default $XDG_STATE_HOME/fettle/load, ~/.local/state/fettle/load)")
-	c.AddCommand(a.loadPlanCommand(o), a.loadRunCommand(o), a.loadResumeCommand(o), a.loadStatusCommand(o), a.loadUndoCommand(o))
+	c.AddCommand(a.loadPlanCommand(o), a.loadRunCommand(o), a.loadResumeCommand(o), a.loadStatusCommand(o), a.loadUndoCommand(o), a.loadCompareCommand(o), a.loadMirrorCommand(o))
 	return c
 }
 
@@ -61,7 +65,8 @@ func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.inFlight, "in-flight", 0, fmt.Sprintf("how many requests are under way at most, 1 to %d (default that of the file, or %d)", mostInFlight, drive.DefaultInFlight))
 	f.StringVar(&o.rate, "rate", "", "how many objects are started in a time at most: 500/s, 600/min (default that of the file, or no limit)")
 	f.BoolVar(&o.noBrake, "no-brake", false, "go on also where the API server turns requests away, etcd is slow or full, or nodes are not Ready any more")
-	f.StringVar(&o.quota, "etcd-quota", "2GiB", "etcd's --quota-backend-bytes, of which the brake keeps a fifth free; 8GiB on OpenShift")
+	f.StringVar(&o.quota, "etcd-quota", "2GiB", "etcd's --quota-backend-bytes, of which the brake keeps a fifth free, where etcd does not say it; 8GiB on OpenShift")
+	f.StringArrayVar(&o.etcd, "etcd-metrics", nil, "where a member of etcd tells its metrics, as http://127.0.0.1:2381, for the brake; repeatable (default its pods, where they can be reached)")
 	f.BoolVar(&o.keep, "keep", false, "leave what was made when the run is interrupted, and ignore the file's cleanup")
 	f.StringVar(&o.html, "html", "", "write what came of the run into this file as well, as one page")
 	f.StringArrayVar(&o.slo, "slo", nil, "exit with 3 unless this holds: 'create p99 < 1s', 'ready p99 < 5s', 'errors < 1%', 'rate > 450/s'; repeatable")
@@ -79,6 +84,13 @@ func (o *loadOptions) driving() (load.Options, error) {
 	x.QuotaBytes = int64(quota)
 	if o.inFlight < 0 || o.inFlight > mostInFlight {
 		return x, ui.Exit(ui.Usage, fmt.Errorf("--in-flight %d: want 1 to %d", o.inFlight, mostInFlight))
+	}
+	for _, address := range o.etcd {
+		m, err := observe.MemberAt(address)
+		if err != nil {
+			return x, ui.Exit(ui.Usage, fmt.Errorf("--etcd-metrics %w", err))
+		}
+		x.Etcd = append(x.Etcd, m)
 	}
 	if o.rate != "" {
 		if x.Rate, err = rate.Parse(o.rate); err != nil {
@@ -114,23 +126,11 @@ func (a *app) loadCluster(o *loadOptions, inFlight int) (*load.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, _, err := rest.DefaultServerUrlFor(config)
+	server, err := connect.Server(config, inFlight)
 	if err != nil {
 		return nil, ui.Exit(ui.Usage, err)
 	}
-	var lanes []http.RoundTripper
-	for range loadapi.Lanes(inFlight) {
-		// client-go shares a connection between transports of one configuration; a
-		// dialer of its own makes it another one.
-		own := rest.CopyConfig(config)
-		own.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
-		t, err := rest.TransportFor(own)
-		if err != nil {
-			return nil, ui.Exit(ui.Usage, err)
-		}
-		lanes = append(lanes, t)
-	}
-	return &load.Cluster{Server: loadapi.New(base, lanes...), Store: s}, nil
+	return &load.Cluster{Server: server, Store: s}, nil
 }
 
 func (a *app) loadStore(o *loadOptions) (store.Store, error) {

@@ -40,7 +40,8 @@ type LoadRun struct {
 	RatePerS  float64 `json:"rate_per_s"`
 	Throttled int64   `json:"throttled"` // answers 429
 	Retried   int64   `json:"retried"`
-	Late      int64   `json:"late"` // started late, because all requests were under way
+	Late      int64   `json:"late"`      // started late, because all requests were under way
+	Widest    int     `json:"in_flight"` // how many requests were under way at most
 	// NotReady are objects that were not ready when the time to wait was over.
 	NotReady int              `json:"not_ready"`
 	Example  string           `json:"not_ready_example,omitempty"`
@@ -53,6 +54,8 @@ type LoadRun struct {
 	Removed int              `json:"removed"`
 	Kept    []KeptObject     `json:"kept,omitempty"`
 	Waiting []string         `json:"namespaces_terminating,omitempty"`
+	// Record is the ID of the evidence, which load compare takes.
+	Record string `json:"record,omitempty"`
 }
 
 // KeptObject is one that an undo has left.
@@ -64,7 +67,7 @@ type KeptObject struct {
 func newLoadRun(d *driven, l *spec.Load, out *load.Result, m *measure.Meter, gates []measure.Result) *LoadRun {
 	x := &LoadRun{
 		Schema: "fettle/cluster-load-run/v1", Run: d.id, File: l.File, State: "done",
-		DurationS: time.Since(d.began).Seconds(), RatePerS: out.Rate(), Throttled: out.Throttled, Retried: out.Retried, Late: out.Late,
+		DurationS: time.Since(d.began).Seconds(), RatePerS: out.Rate(), Throttled: out.Throttled, Retried: out.Retried, Late: out.Late, Widest: out.Widest,
 		NotReady: out.NotReady, Example: out.Example, Times: m.Times(), Gates: gates, Errors: out.Errors,
 		Servers: out.Servers, NotSeen: out.Blind,
 	}
@@ -172,6 +175,11 @@ func (x *LoadRun) tables() []report.Titled {
 		}
 		if s.EtcdN > 0 {
 			calls.Rows = append(calls.Rows, []string{"calls to etcd", fmt.Sprint(s.EtcdN), "", unit.FormatSeconds(s.EtcdP99S), "", ""})
+		}
+		for _, m := range s.Members {
+			if m.FsyncN > 0 {
+				calls.Rows = append(calls.Rows, []string{"etcd's log to the disk (" + m.Member + ")", fmt.Sprint(m.FsyncN), "", unit.FormatSeconds(m.FsyncP99S), "", ""})
+			}
 		}
 	}
 

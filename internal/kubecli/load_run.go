@@ -9,13 +9,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/kube/load"
 	"fettle.dev/fettle/internal/kube/load/drive"
 	"fettle.dev/fettle/internal/kube/load/follow"
 	"fettle.dev/fettle/internal/kube/load/journal"
+	"fettle.dev/fettle/internal/kube/load/lean"
 	"fettle.dev/fettle/internal/kube/load/measure"
 	"fettle.dev/fettle/internal/kube/load/observe"
 	"fettle.dev/fettle/internal/kube/load/plan"
+	"fettle.dev/fettle/internal/kube/load/record"
 	"fettle.dev/fettle/internal/kube/load/spec"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -30,6 +33,7 @@ back by undo. Without --slo it is judged by Kubernetes' own objectives.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.loadRun(c.Context(), o, args) },
 	}
 	o.drivingFlags(c.Flags())
+	c.Flags().BoolVar(&o.forProve, "for-prove", false, "as the work of fettle prove: judge nothing, print a number a line, and take everything back, also what a visit before has left")
 	c.Flags().BoolVar(&o.beyond, "beyond-maximums", false, "make it also where there will be more than the version's tested maximums, or than the nodes take")
 	return c
 }
@@ -47,6 +51,9 @@ func (a *app) loadResumeCommand(o *loadOptions) *cobra.Command {
 // driven is a run under way, as the verbs see it.
 type driven struct {
 	id     string
+	facts  record.Facts
+	wide   int
+	rate   float64
 	plan   *plan.Plan
 	meter  *measure.Meter
 	began  time.Time
@@ -78,6 +85,9 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 	if err != nil {
 		return err
 	}
+	if o.forProve && (o.keep || o.html != "" || len(o.slo) > 0) {
+		return ui.Exit(ui.Usage, errors.New("--for-prove goes without --keep, --html and --slo: fettle prove judges, and what was made is removed"))
+	}
 	x, err := o.driving()
 	if err != nil {
 		return err
@@ -93,6 +103,8 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 	for _, n := range l.Notes {
 		a.screen.Say("%s", n)
 	}
+	d := &driven{wide: inFlightOf(x.InFlight, l), rate: rateOf(x.Rate, l)}
+	d.facts.Settings = map[string]string{}
 	if !o.beyond {
 		p, _, err := cluster.Plan(ctx, l, "plan")
 		if err != nil {
@@ -102,6 +114,7 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 		if err != nil {
 			return ui.Hinted(ui.Failed, err, "--beyond-maximums does not ask how large the cluster is")
 		}
+		d.knows(c)
 		t, err := tallyOf(p, c)
 		if err == nil {
 			err = planVerdict(t, false)
@@ -110,11 +123,24 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 			return err
 		}
 	}
-	d := &driven{}
+	if o.forProve {
+		n, err := cluster.UndoVisits(ctx)
+		if err != nil {
+			return loadExit(err)
+		}
+		if n > 0 {
+			a.screen.Say("%d visits before were cut off: what they have left is removed", n)
+		}
+		x.Visit = true
+	}
 	d.watch(a, &x)
+	defer lean.Begin(host.Live())()
 	id, out, err := cluster.Run(ctx, l, x)
 	if id == "" {
 		return loadExit(err)
+	}
+	if o.forProve {
+		return a.loadVisited(ctx, cluster, d, l, out, err)
 	}
 	return a.loadEnd(ctx, o, cluster, d, l, out, gates, asked, err)
 }
@@ -127,6 +153,13 @@ func inFlightOf(asked int, l *spec.Load) int {
 		return min(l.InFlight, mostInFlight)
 	}
 	return drive.DefaultInFlight
+}
+
+func rateOf(asked float64, l *spec.Load) float64 {
+	if asked > 0 {
+		return asked
+	}
+	return l.Rate
 }
 
 func gateTexts(l *spec.Load) []string {
@@ -165,8 +198,10 @@ func (a *app) loadResume(ctx context.Context, o *loadOptions, args []string) err
 	if err != nil {
 		return err
 	}
-	d := &driven{}
+	d := &driven{wide: inFlightOf(x.InFlight, kept.Load), rate: rateOf(max(x.Rate, kept.Rate), kept.Load)}
+	d.facts.Settings = map[string]string{}
 	d.watch(a, &x)
+	defer lean.Begin(host.Live())()
 	out, err := cluster.Resume(ctx, id, x)
 	if out == nil || d.plan == nil {
 		return loadExit(err)
@@ -194,6 +229,7 @@ func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster
 	if undo := !o.keep && (interrupted || l.Cleanup && doc.State == "done"); undo {
 		err = errors.Join(err, a.loadCleanUp(context.WithoutCancel(ctx), cluster, d.id, doc))
 	}
+	err = errors.Join(err, a.keepRecord(ctx, cluster, d, l, out, doc))
 	if o.html != "" {
 		err = errors.Join(err, doc.writePage(o.html, err))
 	}

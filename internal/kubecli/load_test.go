@@ -1,6 +1,7 @@
 package kubecli
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -29,6 +30,13 @@ func TestLoadUsage(t *testing.T) {
 		{"load run --slo p99<1s", ui.Usage, "of what? want create, scheduled or ready before it"},
 		{"load run --slo", ui.Usage, "flag needs an argument"},
 		{"load run --etcd-quota much", ui.Usage, "--etcd-quota"},
+		{"load run --etcd-metrics 2381", ui.Usage, "--etcd-metrics"},
+		{"load run --for-prove --keep", ui.Usage, "--for-prove goes without --keep"},
+		{"load mirror", ui.Usage, "--write DIR says where the load goes"},
+		{"load mirror --write x", ui.Usage, "no cluster"},
+		{"load compare 1", ui.Usage, "B is missing: want kubectl fettle load compare A B"},
+		{"load compare 1 2", ui.Usage, "there is no run 1 in"},
+		{"load compare 1 2 --margin 2", ui.Usage, "--margin 2: want a percentage"},
 		{"load run", ui.Usage, "no cluster"},
 		{"load run " + bad, ui.Usage, bad + `:2: ClusterLoader: there is no field "project" (did you mean "projects"?)`},
 		{"load run /nowhere.yaml", ui.Usage, "/nowhere.yaml"},
@@ -65,37 +73,91 @@ func TestLoadPlanJSON(t *testing.T) {
 	}
 }
 
-// TestLoadPage: the example of the manual is what its command prints.
+// TestLoadPage runs the examples of the manual's page: its YAML blocks are the files that
+// their first lines name, and the cluster is an API server with two teams' namespaces.
 func TestLoadPage(t *testing.T) {
-	const page = "../../docs/155-cluster-load.md"
+	page, err := filepath.Abs("../../docs/155-cluster-load.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, yaml, ok := strings.Cut(string(text), "```yaml\n")
-	yaml, _, end := strings.Cut(yaml, "```\n")
-	before, block, found := strings.Cut(string(text), "```text\n$ kubectl fettle ")
-	command, rest, line := strings.Cut(block, "\n")
-	shown, after, closed := strings.Cut(rest, "```\n")
-	if !ok || !end || !found || !line || !closed {
-		t.Fatal("the page has no example")
+	t.Setenv("KUBECONFIG", apiServer(t, teams()))
+	t.Chdir(t.TempDir())
+	for block := range strings.SplitSeq(string(text), "```yaml\n# ") {
+		name, body, ok := strings.Cut(block, "\n")
+		if body, _, end := strings.Cut(body, "```\n"); ok && end && strings.HasSuffix(name, ".yaml") {
+			if err := os.WriteFile(name, []byte(body), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	dir := t.TempDir()
-	file := filepath.Join(dir, "load.yaml")
-	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
+	var out strings.Builder
+	examples := 0
+	for rest := string(text); ; examples++ {
+		before, block, ok := strings.Cut(rest, "```text\n$ kubectl fettle ")
+		out.WriteString(before)
+		if !ok {
+			break
+		}
+		shown, after, closed := strings.Cut(block, "```\n")
+		command, want, line := strings.Cut(shown, "\n")
+		if !closed || !line {
+			t.Fatal("a block has no end")
+		}
+		var printed bytes.Buffer
+		code := runUntil(t.Context(), "devel", strings.Fields(command), &printed, &printed)
+		if code != ui.Done {
+			t.Errorf("$ kubectl fettle %s: exit code %d\n%s", command, code, &printed)
+		}
+		if d := cmp.Diff(want, printed.String()); d != "" && !*update {
+			t.Errorf("$ kubectl fettle %s (-page +printed)\n%s", command, d)
+		}
+		out.WriteString("```text\n$ kubectl fettle " + command + "\n" + printed.String() + "```\n")
+		rest = after
 	}
-	code, out, errs := run(t, strings.Fields(strings.ReplaceAll(command, "load.yaml", file))...)
-	if code != ui.Done || errs != "" {
-		t.Fatalf("%d %s", code, errs)
+	if examples < 3 {
+		t.Errorf("%d examples found", examples)
 	}
-	if os.Getenv("FETTLE_UPDATE_GOLDEN") == "1" {
-		if err := os.WriteFile(page, []byte(before+"```text\n$ kubectl fettle "+command+"\n"+out+"```\n"+after), 0o644); err != nil {
+	if *update {
+		if err := os.WriteFile(page, []byte(out.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		return
 	}
-	if d := cmp.Diff(shown, out); d != "" {
-		t.Errorf("(-page +printed)\n%s", d)
+}
+
+// teams are what an API server answers that has two namespaces of one content and one with
+// another.
+func teams() map[string]any {
+	type o = map[string]any
+	list := func(items ...any) o { return o{"items": items} }
+	meta := func(space, name string) o { return o{"name": name, "namespace": space} }
+	var spaces, maps, secrets, deployments, jobs []any
+	for _, space := range []string{"shop-blue", "shop-green", "billing"} {
+		spaces = append(spaces, o{"metadata": o{"name": space}})
+		maps = append(maps, o{"metadata": meta(space, "kube-root-ca.crt"), "data": o{"ca.crt": "x"}})
+		for _, name := range []string{"settings", "texts"} {
+			maps = append(maps, o{"metadata": meta(space, name), "data": o{"a": strings.Repeat(name, 50)}})
+		}
+		if space == "billing" {
+			jobs = append(jobs, o{"metadata": meta(space, "nightly")})
+			continue
+		}
+		secrets = append(secrets, o{"metadata": meta(space, "login")})
+		deployments = append(deployments, o{"metadata": meta(space, "web"), "spec": o{"replicas": 3, "template": o{"spec": o{"containers": []any{o{"name": "web", "resources": o{"requests": o{"cpu": "250m"}}}}}}}})
 	}
+	none := list()
+	all := map[string]any{"/api/v1/namespaces": list(append(spaces, o{"metadata": o{"name": "kube-system"}})...)}
+	for _, path := range []string{"/api/v1/serviceaccounts", "/api/v1/services", "/apis/apps/v1/statefulsets", "/apis/apps/v1/daemonsets", "/apis/apps/v1/replicasets", "/api/v1/replicationcontrollers", "/apis/batch/v1/cronjobs", "/api/v1/pods",
+		"/api/v1/persistentvolumeclaims", "/apis/networking.k8s.io/v1/ingresses", "/apis/networking.k8s.io/v1/networkpolicies", "/apis/rbac.authorization.k8s.io/v1/rolebindings", "/apis/autoscaling/v2/horizontalpodautoscalers", "/apis/policy/v1/poddisruptionbudgets"} {
+		all[path] = none
+	}
+	all["/api/v1/configmaps"], all["/api/v1/secrets"], all["/apis/apps/v1/deployments"], all["/apis/batch/v1/jobs"] = list(maps...), list(secrets...), list(deployments...), list(jobs...)
+	asked := map[string]any{}
+	for path, answer := range all {
+		asked[path+"?limit=250"] = answer
+	}
+	return asked
 }

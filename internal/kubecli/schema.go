@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/command"
+	"fettle.dev/fettle/internal/compare"
 	"fettle.dev/fettle/internal/kube/admission"
 	"fettle.dev/fettle/internal/kube/agent"
 	"fettle.dev/fettle/internal/kube/etcd"
@@ -25,6 +26,8 @@ var documents = map[string]any{
 	"cluster-load-run":    LoadRun{},
 	"cluster-load-status": LoadStatus{},
 	"cluster-load-undo":   LoadUndo{},
+	"cluster-load-mirror": LoadMirror{},
+	"compare":             compare.Comparison{},
 	"error":               command.Failure{},
 	"etcd-defragment":     etcd.Result{},
 	"kubelet-plan":        preview.Plan{},

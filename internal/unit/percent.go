@@ -1,6 +1,7 @@
 package unit
 
 import (
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -35,4 +36,13 @@ func SignedPercent(ratio float64) string {
 		return text
 	}
 	return "+" + text
+}
+
+// ParsePercent reads a percentage, as 2%, and returns it as a ratio.
+func ParsePercent(text string) (float64, error) {
+	n, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "%")), 64)
+	if err != nil || !strings.HasSuffix(text, "%") || math.IsInf(n, 0) || math.IsNaN(n) {
+		return 0, errors.New("want a percentage, as 2%")
+	}
+	return n / 100, nil
 }

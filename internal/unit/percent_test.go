@@ -13,3 +13,16 @@ func TestPercent(t *testing.T) {
 		}
 	}
 }
+
+func TestParsePercent(t *testing.T) {
+	for text, want := range map[string]float64{"2%": 0.02, " 0.5 %": 0.005, "-3%": -0.03, "100%": 1} {
+		if got, err := ParsePercent(text); err != nil || math.Abs(got-want) > 1e-12 {
+			t.Errorf("%q: %v %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "2", "%", "two%", "inf%", "NaN%", "1%%"} {
+		if got, err := ParsePercent(text); err == nil {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}

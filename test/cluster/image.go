@@ -30,7 +30,7 @@ func (c *Cluster) Image(name, program string) {
 	content, err := os.ReadFile(program)
 	c.must(err)
 	file := filepath.Base(program)
-	c.load(name, image{config: map[string]any{"Entrypoint": []string{"/" + file}, "WorkingDir": "/"}, files: []tarFile{{file, 0o755, content}}})
+	c.load(name, image{config: map[string]any{"Entrypoint": []string{"/" + file}, "Env": []string{"PATH=/"}, "WorkingDir": "/"}, files: []tarFile{{file, 0o755, content}}})
 }
 
 // load gives containerd an image.

@@ -6,16 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 )
 
 // quickstart is a template as Cluster Loader's files name them, of kinds that every
@@ -169,118 +164,4 @@ func (c *Cluster) gone(t *testing.T, ctx context.Context, before map[string]stri
 		}
 		time.Sleep(500 * time.Millisecond)
 	}
-}
-
-// TestLoadMany: 20,000 objects flat out, at a rate, and with 2,000 requests under way: what
-// the client takes for each, and that the rate is kept. A busy machine is slow, which is
-// said, and is no reason to fail; what does not depend on it is.
-func TestLoadMany(t *testing.T) {
-	if !Inside(t, Setup{Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
-		return
-	}
-	c := Start(t, Options{})
-	l := newLoader(t, c)
-	l.write("map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"map-${IDENTIFIER}\"}\ndata: {text: \""+strings.Repeat("x", 1000)+"\"}\n")
-	// What the plan says of etcd is about what its database grows by.
-	planned, _ := l.run(0, "plan", l.write("planned.yaml", "ClusterLoader: {projects: [{num: 1, basename: flat, objects: [{num: 20000, file: map.yaml}]}]}\n"))
-	many := func(name string, count int, more ...string) (result, float64, float64) {
-		t.Helper()
-		file := l.write(name+".yaml", fmt.Sprintf("ClusterLoader: {projects: [{num: 1, basename: %s, objects: [{num: %d, file: map.yaml}]}]}\n", name, count))
-		cmd, out, errs := l.command(append([]string{"run", file, "--beyond-maximums"}, more...)...)
-		began := time.Now()
-		if err := cmd.Run(); err != nil {
-			t.Fatalf("%v\n%s\n%s", err, out, errs)
-		}
-		took := time.Since(began)
-		x := l.parse(out.Bytes())
-		usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-		cpu := (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds() / float64(count)
-		rss := float64(usage.Maxrss) / 1024
-		t.Logf("%s: %d objects in %.1f s, %.1f/s; %.3f ms of CPU for each, %.0f MiB at most", name, count, took.Seconds(), x.RatePerS, 1e3*cpu, rss)
-		if x.created != count+1 {
-			t.Errorf("%s: %+v", name, x)
-		}
-		l.run(0, "undo")
-		return x, cpu, rss
-	}
-	flat, cpu, rss := many("flat", 20_000)
-	if cpu > 0.25e-3 {
-		t.Errorf("flat out: %.3f ms of CPU for each object, want 0.25 at most", 1e3*cpu)
-	}
-	if rss > 64 {
-		t.Errorf("flat out: %.0f MiB, want 64 at most", rss)
-	}
-	naive := c.naive(t, 4_000)
-	t.Logf("a loop over client-go's dynamic client: %.3f ms of CPU for each object, %.1f times as much", 1e3*naive, naive/cpu)
-	if naive < cpu {
-		t.Errorf("a loop over client-go's dynamic client takes less CPU: %.3f ms", 1e3*naive)
-	}
-	t.Logf("etcd: the plan says %d bytes, the database has grown by %d", planned.EtcdBytes, flat.Servers.GrownBytes)
-	if grown := float64(flat.Servers.GrownBytes); grown > 0 && (grown > 2*float64(planned.EtcdBytes) || grown < float64(planned.EtcdBytes)/2) {
-		t.Errorf("etcd: the plan says %d bytes, the database has grown by %d", planned.EtcdBytes, flat.Servers.GrownBytes)
-	}
-	posts := 0
-	for _, c := range flat.Servers.Calls {
-		if c.Verb == "POST" && c.Resource == "configmaps" {
-			posts = c.N
-		}
-	}
-	if posts < 20_000 || posts > 20_100 {
-		t.Errorf("by the API server's metrics %d config maps were posted", posts)
-	}
-	x, _, _ := many("paced", 5_000, "--rate=500/s")
-	if x.RatePerS < 495 || x.RatePerS > 505 {
-		if x.Late > 50 {
-			t.Logf("500/s were not kept: %d objects were late, because the server was", x.Late)
-		} else {
-			t.Errorf("500/s: %.1f", x.RatePerS)
-		}
-	}
-	_, _, rss = many("wide", 10_000, "--in-flight=2000")
-	t.Logf("2,000 in flight: %.0f MiB", rss)
-}
-
-// naive makes as many config maps as anybody would do it, 64 at a time, and returns the
-// seconds of CPU that this process took for each.
-func (c *Cluster) naive(t *testing.T, count int) float64 {
-	t.Helper()
-	client, err := dynamic.NewForConfig(c.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Client.CoreV1().Namespaces().Create(t.Context(), &core.Namespace{ObjectMeta: meta.ObjectMeta{Name: "naive"}}, meta.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	maps := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("naive")
-	text := strings.Repeat("x", 1000)
-	numbers := make(chan int)
-	var all sync.WaitGroup
-	before := cpuOfSelf(t)
-	for range 64 {
-		all.Go(func() {
-			for i := range numbers {
-				o := &unstructured.Unstructured{Object: map[string]any{
-					"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": fmt.Sprint("map-", i)}, "data": map[string]any{"text": text},
-				}}
-				if _, err := maps.Create(t.Context(), o, meta.CreateOptions{}); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	for i := range count {
-		numbers <- i
-	}
-	close(numbers)
-	all.Wait()
-	return (cpuOfSelf(t) - before) / float64(count)
-}
-
-func cpuOfSelf(t *testing.T) float64 {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }

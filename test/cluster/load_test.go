@@ -65,19 +65,31 @@ type result struct {
 	RatePerS   float64 `json:"rate_per_s"`
 	NotReady   int     `json:"not_ready"`
 	Late       int
+	Retried    int
+	Widest     int   `json:"in_flight"`
 	EtcdBytes  int64 `json:"etcd_bytes"`
 	Kept       []struct{ Object, Why string }
 	Servers    struct {
 		GrownBytes int64 `json:"database_grown_bytes"`
-		Calls      []struct {
+		Members    []struct {
+			DatabaseBytes int64 `json:"database_bytes"`
+			QuotaBytes    int64 `json:"quota_bytes"`
+		} `json:"etcd_members"`
+		Calls []struct {
 			Verb, Resource string
 			N              int
 		}
 	}
-	ExitCode                                              int `json:"exit_code"`
-	Pods                                                  int
-	Missing                                               []struct{ Kind string }
-	Times                                                 struct{ Scheduled, Ready struct{ N int } }
+	ExitCode int `json:"exit_code"`
+	Pods     int
+	Missing  []struct{ Kind string }
+	Times    struct {
+		Scheduled, Ready struct{ N int }
+		Create           struct {
+			N    int
+			MaxS float64 `json:"max_s"`
+		}
+	}
 	planned, before, created, adopted, reused, unmakeable int
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -48,12 +49,17 @@ type Cluster struct {
 type Options struct {
 	InFlight int
 	Rate     float64
+	// Visit says that the run is one of many of an experiment.
+	Visit bool
 	// On is called with each answer.
 	On func(drive.Answer)
 	// NoBrake lets a run go on whatever becomes of the cluster. QuotaBytes is etcd's quota,
 	// of which the brake keeps some free; 0 for not looking at it.
 	NoBrake    bool
 	QuotaBytes int64
+	// Etcd are members that tell their metrics; none for those that run as pods and can be
+	// reached.
+	Etcd []*observe.Member
 	// Begun is called when the run has its name and its plan, before anything is made.
 	Begun func(id string, p *plan.Plan, before *journal.State)
 	// Pod is called when a pod is first seen to be scheduled or ready.
@@ -105,7 +111,7 @@ func (c *Cluster) Run(ctx context.Context, l *spec.Load, o Options) (id string, 
 	if err := c.preflight(ctx, p, cluster); err != nil {
 		return "", nil, err
 	}
-	r := &store.Run{ID: name, Load: l, Kinds: kinds, InFlight: o.InFlight, Rate: o.Rate}
+	r := &store.Run{ID: name, Load: l, Kinds: kinds, InFlight: o.InFlight, Rate: o.Rate, Visit: o.Visit}
 	j, err := c.Store.Create(r, journal.Header{Run: name, Began: now().UTC(), Server: c.Server.Base(), Cluster: cluster, File: l.File, Objects: p.Len(), Plan: p.Sum()})
 	if err != nil {
 		return "", nil, err
@@ -187,11 +193,18 @@ func (c *Cluster) drive(ctx context.Context, r *store.Run, p *plan.Plan, j *jour
 	if d.Rate == 0 {
 		d.Rate = r.Load.Rate
 	}
-	before, blind := observe.Scrape(ctx, c.Server)
-	brake := &observe.Brake{Server: c.Server, QuotaBytes: o.QuotaBytes}
+	var before *observe.Sample
+	blind := errors.New("nobody asks in a visit of an experiment")
+	if !r.Visit {
+		before, blind = observe.Scrape(ctx, c.Server)
+	}
+	brake := &observe.Brake{Server: c.Server, QuotaBytes: o.QuotaBytes, Members: o.Etcd}
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	if !o.NoBrake {
+		if len(o.Etcd) == 0 {
+			brake.Members = observe.Members(ctx, c.Server)
+		}
 		d.Pause = brake.Check
 		d.Throttle = func() { brake.Throttled.Add(1) }
 		d.On = func(a drive.Answer) {
@@ -210,6 +223,7 @@ func (c *Cluster) drive(ctx context.Context, r *store.Run, p *plan.Plan, j *jour
 		var after *observe.Sample
 		if after, blind = observe.Scrape(ctx, c.Server); blind == nil {
 			x.Servers = observe.Compare(before, after)
+			x.Servers.Members = brake.Etcd()
 		}
 	}
 	if blind != nil && x.Blind == "" {
@@ -263,6 +277,36 @@ func (c *Cluster) Undo(ctx context.Context, id string, on func(done, all int)) (
 	return out, errors.Join(err, j.Close())
 }
 
+// UndoVisits takes back what visits of an experiment have left that were cut off, and
+// removes what is known of them. It returns how many there were.
+func (c *Cluster) UndoVisits(ctx context.Context) (int, error) {
+	all, err := c.Store.List()
+	if err != nil {
+		return 0, err
+	}
+	cluster, err := c.Server.Cluster(ctx)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, k := range all {
+		if k.Err != nil || k.State.Header.Cluster != cluster {
+			continue
+		}
+		if r, err := c.Store.Load(k.ID); err != nil || !r.Visit {
+			continue
+		}
+		if _, err := c.Undo(ctx, k.ID, nil); err != nil {
+			return n, fmt.Errorf("the run %s, which was cut off, cannot be undone: %w", k.ID, err)
+		}
+		if err := c.Store.Remove(k.ID); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
 // preflight looks for namespaces that are there already, before anything is made, and
 // removes those of earlier runs where the load says so.
 func (c *Cluster) preflight(ctx context.Context, p *plan.Plan, cluster string) error {
@@ -280,7 +324,8 @@ func (c *Cluster) preflight(ctx context.Context, p *plan.Plan, cluster string) e
 		return err
 	}
 	uids := map[string]bool{}
-	for name, how := range want {
+	for _, name := range slices.Sorted(maps.Keys(want)) { // of several the first is told
+		how := want[name]
 		uid, is := there[name]
 		if is && how == spec.Fail {
 			return refuse("ifexists: reuse uses it, and leaves what is in it", "the namespace %s is there already: nothing was made", name)

@@ -3,7 +3,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -28,28 +28,59 @@ const maxAnswer = 64 << 20
 
 // Server is an API server.
 type Server struct {
-	base  string
-	lanes []*http.Client
+	base *url.URL
+	// whole is for what is large or does not end, lanes for one object at a time.
+	whole http.RoundTripper
+	lanes []http.RoundTripper
+	agent string
+	// headers are those of requests, which share them: nobody changes them.
+	headers sync.Map // of headerOf and http.Header
+}
+
+type headerOf struct {
+	accept string
+	body   bool
+}
+
+// As has requests say who asks (User-Agent).
+func (s *Server) As(agent string) *Server {
+	s.agent = agent
+	return s
+}
+
+func (s *Server) header(accept string, body bool) http.Header {
+	key := headerOf{accept, body}
+	if h, ok := s.headers.Load(key); ok {
+		return h.(http.Header)
+	}
+	h := http.Header{"Accept": {accept}}
+	if body {
+		h.Set("Content-Type", "application/json")
+	}
+	if s.agent != "" {
+		h.Set("User-Agent", s.agent)
+	}
+	s.headers.Store(key, h)
+	return h
 }
 
 // Lanes is how many connections so many requests at a time want.
 func Lanes(inFlight int) int { return max(1, (inFlight+PerLane-1)/PerLane) }
 
-// New takes the address of a server and one transport for each connection. A transport
-// authenticates by itself.
-func New(base *url.URL, transports ...http.RoundTripper) *Server {
-	s := &Server{base: strings.TrimSuffix(base.String(), "/")}
-	for _, t := range transports {
-		s.lanes = append(s.lanes, &http.Client{
-			Transport:     t,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return errors.New("an API server does not send elsewhere") },
-		})
+// New takes the address of a server, a transport for lists and watches, and one for each
+// connection over which single objects go; without those it is the one for both. A
+// transport authenticates by itself, and follows no redirection.
+func New(base *url.URL, whole http.RoundTripper, lanes ...http.RoundTripper) *Server {
+	if len(lanes) == 0 {
+		lanes = []http.RoundTripper{whole}
 	}
-	return s
+	own := *base
+	own.Path = strings.TrimSuffix(own.Path, "/")
+	return &Server{base: &own, whole: whole, lanes: lanes}
 }
 
 // Base is the address.
-func (s *Server) Base() string { return s.base }
+func (s *Server) Base() string { return s.base.String() }
 
 // Answer is what a server says.
 type Answer struct {
@@ -59,24 +90,33 @@ type Answer struct {
 	After time.Duration
 }
 
-// Do sends a request and reads its answer into buf, over the connection of a lane, any
-// number. The error is that of the connection; what the server refuses is an Answer.
-func (s *Server) Do(ctx context.Context, lane int, method, path string, body, buf []byte) (Answer, error) {
-	return s.do(ctx, lane, method, path, body, buf, "application/json")
+// Body writes the body of a request behind dst. It is called for each time that the body
+// is sent, so that nobody has to keep it in the meantime, and gives the same each time.
+type Body func(dst []byte) []byte
+
+// Do sends a request and reads its answer, over the connection of a lane, any number. body
+// may be nil. The error is that of the connection; what the server refuses is an Answer.
+func (s *Server) Do(ctx context.Context, lane int, method, path string, body Body) (Answer, error) {
+	return s.do(ctx, s.lanes[lane%len(s.lanes)], method, path, body, "application/json")
 }
 
-func (s *Server) do(ctx context.Context, lane int, method, path string, body, buf []byte, accept string) (Answer, error) {
+// whole is what a transport may have read of an answer already.
+type whole interface{ Bytes() []byte }
+
+func (s *Server) do(ctx context.Context, over http.RoundTripper, method, path string, body Body, accept string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, Deadline)
 	defer cancel()
-	resp, err := s.send(ctx, lane, method, path, body, accept)
+	resp, err := s.send(ctx, over, method, path, body, accept)
 	if err != nil {
 		return Answer{}, err
 	}
 	defer resp.Body.Close()
-	a := Answer{Status: resp.StatusCode, Body: buf[:0]}
-	w := bytes.NewBuffer(a.Body)
-	_, err = w.ReadFrom(io.LimitReader(resp.Body, maxAnswer))
-	a.Body = w.Bytes()
+	a := Answer{Status: resp.StatusCode}
+	if w, is := resp.Body.(whole); is {
+		a.Body = w.Bytes()
+	} else {
+		a.Body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	}
 	if text := resp.Header.Get("Retry-After"); text != "" {
 		if n, err := strconv.Atoi(text); err == nil && n >= 0 {
 			a.After = min(time.Duration(n)*time.Second, Deadline)
@@ -85,26 +125,30 @@ func (s *Server) do(ctx context.Context, lane int, method, path string, body, bu
 	return a, err
 }
 
-func (s *Server) send(ctx context.Context, lane int, method, path string, body []byte, accept string) (*http.Response, error) {
-	var reader io.Reader
+func (s *Server) send(ctx context.Context, over http.RoundTripper, method, path string, body Body, accept string) (*http.Response, error) {
+	at := *s.base
+	var query string
+	path, query, _ = strings.Cut(path, "?")
+	at.Path, at.RawQuery = at.Path+path, query
+	req := (&http.Request{
+		Method: method, URL: &at, Host: at.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: s.header(accept, body != nil),
+	}).WithContext(ctx)
 	if body != nil {
-		reader = bytes.NewReader(body)
+		req.ContentLength = length(body)
+		req.Body = &rendered{make: body}
+		req.GetBody = func() (io.ReadCloser, error) { return &rendered{make: body}, nil }
 	}
-	req, err := http.NewRequestWithContext(ctx, method, s.base+path, reader)
+	resp, err := over.RoundTrip(req)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s %s: %w", method, at.Redacted(), err)
 	}
-	req.Header.Set("Accept", accept)
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	return s.lanes[lane%len(s.lanes)].Do(req)
+	return resp, nil
 }
 
 // Stream asks for an answer that does not end, and hands its body out. The caller closes
 // it.
-func (s *Server) Stream(ctx context.Context, lane int, path string) (io.ReadCloser, error) {
-	resp, err := s.send(ctx, lane, http.MethodGet, path, nil, "application/json")
+func (s *Server) Stream(ctx context.Context, path string) (io.ReadCloser, error) {
+	resp, err := s.send(ctx, s.whole, http.MethodGet, path, nil, "application/json")
 	if err != nil {
 		return nil, err
 	}
@@ -118,16 +162,16 @@ func (s *Server) Stream(ctx context.Context, lane int, path string) (io.ReadClos
 
 // Get gets JSON into a value; any answer but 200 is an error.
 func (s *Server) Get(ctx context.Context, path string, into any) error {
-	return s.get(ctx, 0, path, into, "application/json")
+	return s.get(ctx, s.whole, path, into, "application/json")
 }
 
 // GetMetadata is Get for an object or a list of which only the metadata is wanted.
 func (s *Server) GetMetadata(ctx context.Context, path string, into any) error {
-	return s.get(ctx, 0, path, into, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
+	return s.get(ctx, s.whole, path, into, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
 }
 
-func (s *Server) get(ctx context.Context, lane int, path string, into any, accept string) error {
-	a, err := s.do(ctx, lane, http.MethodGet, path, nil, nil, accept)
+func (s *Server) get(ctx context.Context, over http.RoundTripper, path string, into any, accept string) error {
+	a, err := s.do(ctx, over, http.MethodGet, path, nil, accept)
 	if err != nil {
 		return err
 	}
@@ -139,7 +183,7 @@ func (s *Server) get(ctx context.Context, lane int, path string, into any, accep
 		return nil
 	}
 	if err := json.Unmarshal(a.Body, into); err != nil {
-		return fmt.Errorf("%s%s does not answer as an API server does: %w", s.base, path, err)
+		return fmt.Errorf("%s%s does not answer as an API server does: %w", s.Base(), path, err)
 	}
 	return nil
 }

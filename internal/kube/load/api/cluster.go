@@ -9,6 +9,13 @@ import (
 	"fettle.dev/fettle/internal/kube/load/tally"
 )
 
+// Version is that of the API server, as v1.34.4.
+func (s *Server) Version(ctx context.Context) (string, error) {
+	var v struct{ GitVersion string }
+	err := s.Get(ctx, "/version", &v)
+	return v.GitVersion, err
+}
+
 // Describe finds out what a plan is held against: version, nodes, and how much there is.
 func (s *Server) Describe(ctx context.Context) (*tally.Cluster, error) {
 	c := &tally.Cluster{Known: true, Have: map[string]int{}}

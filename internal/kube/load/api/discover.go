@@ -57,6 +57,6 @@ type Metadata struct {
 // Metadata gets that of the object at a path.
 func (s *Server) Metadata(ctx context.Context, lane int, path string) (Metadata, error) {
 	var o struct{ Metadata Metadata }
-	err := s.get(ctx, lane, path, &o, "application/json")
+	err := s.get(ctx, s.lanes[lane%len(s.lanes)], path, &o, "application/json")
 	return o.Metadata, err
 }

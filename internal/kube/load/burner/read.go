@@ -54,8 +54,19 @@ type job struct {
 	MaxWaitTimeout         *time.Duration `yaml:"maxWaitTimeout"`
 	Objects                []object       `yaml:"objects"`
 	Churn                  bool           `yaml:"churn"`
+	ChurnConfig            *yaml.Node     `yaml:"churnConfig"`
+	IncrementalLoad        *yaml.Node     `yaml:"incrementalLoad"`
+	GC                     bool           `yaml:"gc"`
 
 	Cleanup             *yaml.Node `yaml:"cleanup"`
+	Hooks               *yaml.Node `yaml:"hooks"`
+	Measurements        *yaml.Node `yaml:"measurements"`
+	Watchers            *yaml.Node `yaml:"watchers"`
+	ExecutionMode       *yaml.Node `yaml:"executionMode"`
+	ObjectDelay         *yaml.Node `yaml:"objectDelay"`
+	ObjectWait          *yaml.Node `yaml:"objectWait"`
+	WaitForDeletion     *yaml.Node `yaml:"waitForDeletion"`
+	PreCreateNamespaces *yaml.Node `yaml:"preCreateNamespaces"`
 	ErrorOnVerify       *yaml.Node `yaml:"errorOnVerify"`
 	VerifyObjects       *yaml.Node `yaml:"verifyObjects"`
 	PreLoadImages       *yaml.Node `yaml:"preLoadImages"`
@@ -76,11 +87,21 @@ type job struct {
 type object struct {
 	At             string
 	ObjectTemplate string     `yaml:"objectTemplate"`
-	Replicas       int        `yaml:"replicas" min:"1"`
+	Replicas       *int       `yaml:"replicas" min:"0"`
 	InputVars      *yaml.Node `yaml:"inputVars"`
-	Wait           *yaml.Node `yaml:"wait"`
-	WaitOptions    *yaml.Node `yaml:"waitOptions"`
-	Kind           *yaml.Node `yaml:"kind"`
+	Wait           *bool      `yaml:"wait"`
+	RunOnce        bool       `yaml:"runOnce"`
+	RepeatEvery    int        `yaml:"repeatEveryNIterations" min:"1"`
+	Group          *yaml.Node `yaml:"group"`
+
+	// Of other sorts of jobs, or how kube-burner knows that an object is ready.
+	WaitOptions   *yaml.Node `yaml:"waitOptions"`
+	Kind          *yaml.Node `yaml:"kind"`
+	APIVersion    *yaml.Node `yaml:"apiVersion"`
+	LabelSelector *yaml.Node `yaml:"labelSelector"`
+	PatchType     *yaml.Node `yaml:"patchType"`
+	KubeVirtOp    *yaml.Node `yaml:"kubeVirtOp"`
+	Churn         *yaml.Node `yaml:"churn"`
 }
 
 // kube-burner's own defaults.
@@ -126,13 +147,18 @@ func Read(name string, text []byte, from Files) (*spec.Load, error) {
 		return nil, err
 	}
 	l := &spec.Load{Schema: spec.Schema, File: name, Format: "kube-burner"}
-	unused(r, l, "", c.Global, "global", c.MetricsEndpoints, "metricsEndpoints")
+	unused(r, l, "", c.MetricsEndpoints, "metricsEndpoints")
 	if len(c.Jobs) == 0 {
 		return nil, fmt.Errorf("%s: there are no jobs", name)
 	}
 	for i := range c.Jobs {
+		if c.Jobs[i].GC && len(c.Jobs) > 1 {
+			r.FaultAt(c.Jobs[i].At, "job %s: gc: of single jobs it is not read, of all it is in global", c.Jobs[i].Name)
+		}
+		l.Cleanup = l.Cleanup || c.Jobs[i].GC
 		readJob(r, l, &c.Jobs[i], from)
 	}
+	readGlobal(r, l, c.Global)
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
@@ -150,7 +176,8 @@ func unused(r *strict.Reader, l *spec.Load, job string, pairs ...any) {
 
 func readJob(r *strict.Reader, l *spec.Load, j *job, from Files) {
 	bad := func(format string, args ...any) { r.FaultAt(j.At, "job %s: %w", j.Name, fmt.Errorf(format, args...)) }
-	unused(r, l, "job "+j.Name+": ", j.Cleanup, "cleanup", j.ErrorOnVerify, "errorOnVerify", j.VerifyObjects, "verifyObjects",
+	unused(r, l, "job "+j.Name+": ", j.Hooks, "hooks", j.Measurements, "measurements", j.Watchers, "watchers", j.ExecutionMode, "executionMode",
+		j.ObjectDelay, "objectDelay", j.ObjectWait, "objectWait", j.WaitForDeletion, "waitForDeletion", j.Cleanup, "cleanup", j.ErrorOnVerify, "errorOnVerify", j.VerifyObjects, "verifyObjects",
 		j.PreLoadImages, "preLoadImages", j.PreLoadPeriod, "preLoadPeriod", j.PreLoadNodeLabels, "preLoadNodeLabels", j.SkipIndexing, "skipIndexing",
 		j.DefaultMissingKeys, "defaultMissingKeysWithZero", j.MetricsClosing, "metricsClosing", j.MetricsAggregate, "metricsAggregate", j.BeforeCleanup, "beforeCleanup")
 	switch {
@@ -158,8 +185,10 @@ func readJob(r *strict.Reader, l *spec.Load, j *job, from Files) {
 		bad("it has no name")
 	case j.JobType != "" && j.JobType != "create":
 		bad("jobType %s: only create jobs are read", j.JobType)
-	case j.Churn:
+	case j.Churn, given(j.ChurnConfig, "cycles"), given(j.ChurnConfig, "duration"):
 		bad("churn is not read here: take it out, or say churn: false")
+	case j.IncrementalLoad != nil:
+		bad("incrementalLoad is not read here: take it out, or make a job of each step")
 	case j.Namespace == "":
 		bad("it has no namespace")
 	case len(j.Objects) == 0:
@@ -173,6 +202,9 @@ func readJob(r *strict.Reader, l *spec.Load, j *job, from Files) {
 	if j.QPS == 0 {
 		s.Rate = defaultQPS
 		l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s has no qps: %d a second, as kube-burner", j.At, j.Name, defaultQPS))
+	}
+	if j.Burst > 1 && float64(j.Burst) > s.Rate {
+		l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s: burst: objects are started at the steady pace of qps, and none are saved up for a burst", j.At, j.Name))
 	}
 	if j.NamespacedIterations != nil && !*j.NamespacedIterations {
 		s.Single, s.Prefix = true, j.Namespace
@@ -194,7 +226,10 @@ func readJob(r *strict.Reader, l *spec.Load, j *job, from Files) {
 }
 
 func readObject(r *strict.Reader, l *spec.Load, j *job, s *spec.Stage, o *object, from Files) {
-	unused(r, l, "job "+j.Name+": ", o.Wait, "wait", o.WaitOptions, "waitOptions", o.Kind, "kind")
+	unused(r, l, "job "+j.Name+": ", o.WaitOptions, "waitOptions", o.Kind, "kind", o.APIVersion, "apiVersion", o.LabelSelector, "labelSelector", o.PatchType, "patchType", o.KubeVirtOp, "kubeVirtOp")
+	if given(o.Group, "id") || given(o.Group, "gc") {
+		r.Fault(o.Group, "job %s: group is not read here: objects are made in their order", j.Name)
+	}
 	if o.ObjectTemplate == "" {
 		r.FaultAt(o.At, "an object has no objectTemplate")
 		return
@@ -216,7 +251,18 @@ func readObject(r *strict.Reader, l *spec.Load, j *job, s *spec.Stage, o *object
 		}
 		variables = r.JSON(o.InputVars)
 	}
-	s.Groups = append(s.Groups, spec.Group{At: o.At, Name: j.Name, Count: max(1, o.Replicas), Text: string(text), Variables: variables, File: name})
+	g := spec.Group{At: o.At, Name: j.Name, Count: 1, Text: string(text), Variables: variables, File: name, Every: o.RepeatEvery, NoWait: o.Wait != nil && !*o.Wait}
+	if o.RunOnce {
+		g.Every = max(1, j.JobIterations)
+	}
+	if o.Replicas != nil {
+		g.Count = *o.Replicas
+	}
+	if g.Count == 0 {
+		l.Notes = append(l.Notes, fmt.Sprintf("%s: no replicas: nothing is made of it", o.At))
+		return
+	}
+	s.Groups = append(s.Groups, g)
 }
 
 func open(of, name string, read func(string) ([]byte, error)) (string, []byte, error) {

@@ -25,7 +25,10 @@ func files(name string) ([]byte, error) {
 // sample has the shape of kube-burner's own examples.
 const sample = `global:
   gc: true
-  measurements: [{name: podLatency}]
+  requestTimeout: 60s
+  measurements:
+  - {name: podLatency, thresholds: [{conditionType: Ready, metric: P99, threshold: 2s}, {conditionType: Initialized, metric: P99, threshold: 2s}]}
+  - name: serviceLatency
 metricsEndpoints: []
 jobs:
 - name: density
@@ -47,7 +50,17 @@ jobs:
   - objectTemplate: t/pod.yml
     replicas: 3
     inputVars: {image: pause, size: 7}
-- {name: two, namespace: one, namespacedIterations: false, waitWhenFinished: false, objects: [{objectTemplate: t/pod.yml}]}
+- name: two
+  jobIterations: 8
+  namespace: one
+  namespacedIterations: false
+  waitWhenFinished: false
+  churnConfig: {percent: 10}
+  objects:
+  - objectTemplate: t/pod.yml
+  - {objectTemplate: t/pod.yml, repeatEveryNIterations: 4, wait: false}
+  - {objectTemplate: t/pod.yml, runOnce: true}
+  - {objectTemplate: t/pod.yml, replicas: 0}
 `
 
 func TestRead(t *testing.T) {
@@ -60,24 +73,49 @@ func TestRead(t *testing.T) {
 		s.After != 10*time.Second || s.Between != 250*time.Millisecond || s.Labels["team"] != "a" || s.Groups[0].Count != 3 || s.Groups[0].Name != "density" || string(s.Groups[0].Variables) != `{"image":"pause","size":7}` {
 		t.Errorf("%+v", s)
 	}
-	if s := l.Stages[1]; s.Namespaces() != 1 || !s.Single || s.Prefix != "one" || s.Iterations != 1 || s.Rate != defaultQPS || s.Wait != 0 || s.Groups[0].Count != 1 {
+	if s := l.Stages[1]; s.Namespaces() != 1 || !s.Single || s.Prefix != "one" || s.Iterations != 8 || s.Rate != defaultQPS || s.Wait != 0 || len(s.Groups) != 3 || s.Groups[0].Count != 1 || s.Groups[0].Every > 1 || s.Groups[0].NoWait {
 		t.Errorf("%+v", s)
 	}
-	if len(l.Notes) != 5 { // global, metricsEndpoints, cleanup, preLoadImages, and no qps
+	made := []int{0, 0, 0}
+	for i := range 8 {
+		for g := range made {
+			if l.Stages[1].Groups[g].Made(i) {
+				made[g]++
+			}
+		}
+	}
+	if made[0] != 8 || made[1] != 2 || made[2] != 1 || !l.Stages[1].Groups[1].NoWait {
+		t.Errorf("%v", made)
+	}
+	if !l.Cleanup || len(l.Gates) != 1 || l.Gates[0].Text != "ready p99 <= 2s" || l.Wait != 0 {
+		t.Errorf("%v %+v", l.Cleanup, l.Gates)
+	}
+	// requestTimeout, the other threshold, serviceLatency, metricsEndpoints, cleanup,
+	// preLoadImages, no qps, no replicas
+	if len(l.Notes) != 8 {
 		t.Errorf("%q", l.Notes)
+	}
+	l, err = Read("dir/c.yml", []byte(strings.Replace(sample, "gc: true", "waitWhenFinished: true", 1)), Files{Read: files})
+	if err != nil || l.Cleanup || l.Wait != defaultWait || l.Stages[0].Wait != 0 {
+		t.Errorf("%v %+v", err, l)
 	}
 }
 
 func TestMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"jobs: []": "there are no jobs",
-		"jobs: [{name: a, namespace: n, jobType: delete, objects: [{objectTemplate: t/pod.yml}]}]":  "dir/c.yml:1: job a: jobType delete: only create jobs are read",
-		"jobs: [{name: a, namespace: n, churn: true, objects: [{objectTemplate: t/pod.yml}]}]":      "churn is not read here",
-		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: no.yml}]}]":                      "there is no file no.yml, neither here nor beside dir/c.yml",
-		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: 'https://x/y'}]}]":               "templates are read from files only",
-		"jobs: [{name: a, namespace: n, iterations: 3, objects: []}]":                               `there is no field "iterations"`,
-		"jobs: [{name: a, namespace: n, qps: -1, objects: [{objectTemplate: t/pod.yml}]}]":          "want a number of 0 or more",
-		"jobs: [{name: a, namespace: n, jobIterations: 0, objects: [{objectTemplate: t/pod.yml}]}]": "want a whole number of 1 or more",
+		"jobs: [{name: a, namespace: n, jobType: delete, objects: [{objectTemplate: t/pod.yml}]}]":                                                                                                  "dir/c.yml:1: job a: jobType delete: only create jobs are read",
+		"jobs: [{name: a, namespace: n, churnConfig: {cycles: 2}, objects: [{objectTemplate: t/pod.yml}]}]":                                                                                         "churn is not read here",
+		"jobs: [{name: a, namespace: n, incrementalLoad: {startIterations: 2}, objects: [{objectTemplate: t/pod.yml}]}]":                                                                            "incrementalLoad is not read here",
+		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: t/pod.yml, group: {id: 1}}]}]":                                                                                                   "group is not read here",
+		"{global: {functionTemplates: [x.tpl]}, jobs: [{name: a, namespace: n, objects: [{objectTemplate: t/pod.yml}]}]}":                                                                           "functionTemplates are not read here",
+		"{global: {measurements: [{name: podLatency, thresholds: [{conditionType: Ready, metric: P98, threshold: 2s}]}]}, jobs: [{name: a, namespace: n, objects: [{objectTemplate: t/pod.yml}]}]}": "want P50, P95, P99, Max or Avg",
+		"jobs: [{name: a, namespace: n, churn: true, objects: [{objectTemplate: t/pod.yml}]}]":                                                                                                      "churn is not read here",
+		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: no.yml}]}]":                                                                                                                      "there is no file no.yml, neither here nor beside dir/c.yml",
+		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: 'https://x/y'}]}]":                                                                                                               "templates are read from files only",
+		"jobs: [{name: a, namespace: n, iterations: 3, objects: []}]":                                                                                                                               `there is no field "iterations"`,
+		"jobs: [{name: a, namespace: n, qps: -1, objects: [{objectTemplate: t/pod.yml}]}]":                                                                                                          "want a number of 0 or more",
+		"jobs: [{name: a, namespace: n, jobIterations: 0, objects: [{objectTemplate: t/pod.yml}]}]":                                                                                                 "want a whole number of 1 or more",
 	} {
 		if _, err := read(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n got %v\nwant %s", text, err, want)

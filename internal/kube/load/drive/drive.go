@@ -75,6 +75,8 @@ type Outcome struct {
 	First, Last time.Time
 	// Started is how many were started in between, both included.
 	Started int
+	// Widest is how many requests were under way at most.
+	Widest int
 	// NotReady are objects that were not ready at the end, the first of them with why.
 	NotReady int
 	Example  string
@@ -145,6 +147,7 @@ func (r *Run) Do(ctx context.Context) (*Outcome, error) {
 	if cause := context.Cause(x.quit); cause != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		err = cause
 	}
+	x.out.Widest = x.workers
 	x.out.Throttled, x.out.Retried, x.out.Late = x.throttled.Load(), x.retried.Load(), x.late.Load()
 	if err == nil {
 		return &x.out, r.Journal.Begin(journal.Ended)

@@ -44,7 +44,7 @@ func (x *running) keys(op *plan.Op) []follow.Key {
 	defer x.mu.Unlock()
 	var keys []follow.Key
 	for i := op.From; i < op.To; i++ {
-		if kind := x.Plan.Kind(i).Kind; follow.Takes(kind) && x.State.Objects[i].Was != journal.Failed {
+		if kind := x.Plan.Kind(i).Kind; follow.Takes(kind) && x.Plan.Waits(i) && x.State.Objects[i].Was != journal.Failed {
 			keys = append(keys, follow.Key{Kind: kind, Namespace: x.Plan.Namespace(i), Name: x.Plan.Name(i)})
 		}
 	}

@@ -2,7 +2,6 @@ package drive
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -18,8 +17,7 @@ import (
 // worker sends one request at a time.
 type worker struct {
 	*running
-	lane         int
-	body, answer []byte
+	lane int
 }
 
 func (w *worker) work(first job) {
@@ -102,18 +100,17 @@ func (w *worker) make(i int, a *Answer) (uid string, adopted bool, err error) {
 	kind := w.Plan.Kind(i)
 	space := w.Plan.Namespace(i)
 	path := kind.Path(space)
-	w.body = w.Plan.Body(i, w.body[:0])
+	body := func(dst []byte) []byte { return w.Plan.Body(i, dst) }
 	began, pause := time.Now(), 20*time.Millisecond
 	// The request is not cut off when the run is: it may have been done all the same.
 	ctx := context.WithoutCancel(w.quit)
 	for {
 		a.Sent = time.Now()
-		answer, err := w.Server.Do(ctx, w.lane/api.PerLane, http.MethodPost, path, w.body, w.answer)
+		answer, err := w.Server.Do(ctx, w.lane/api.PerLane, http.MethodPost, path, body)
 		wait := pause
 		switch {
 		case err != nil: // no answer
 		case answer.Status == http.StatusCreated || answer.Status == http.StatusOK || answer.Status == http.StatusAccepted:
-			w.answer = answer.Body
 			a.Was = journal.Created
 			uid, err := uidOf(answer.Body)
 			return uid, false, err
@@ -161,14 +158,6 @@ func notYet(a api.Answer) bool {
 	text := string(a.Body)
 	return a.Status == http.StatusForbidden && strings.Contains(text, "serviceaccount") && strings.Contains(text, "not found") ||
 		a.Status == http.StatusNotFound && strings.Contains(text, `namespaces \"`)
-}
-
-func uidOf(body []byte) (string, error) {
-	var o struct{ Metadata struct{ UID string } }
-	if err := json.Unmarshal(body, &o); err != nil || o.Metadata.UID == "" {
-		return "", errors.New("the server's answer has no uid")
-	}
-	return o.Metadata.UID, nil
 }
 
 // there looks at an object whose name is taken: by this run before it was killed, by

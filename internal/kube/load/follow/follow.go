@@ -146,7 +146,7 @@ func (f *Follower) watch(ctx context.Context, k plan.Kind, version string) {
 // stream reads one watch to its end, and returns the version up to which it has come.
 func (f *Follower) stream(ctx context.Context, k plan.Kind, version string) (string, error) {
 	path := k.Path("") + "?" + f.selector() + "&watch=1&allowWatchBookmarks=true&timeoutSeconds=290&resourceVersion=" + url.QueryEscape(version)
-	body, err := f.server.Stream(ctx, 0, path)
+	body, err := f.server.Stream(ctx, path)
 	if err != nil {
 		return version, err
 	}

@@ -28,6 +28,9 @@ type Meter struct {
 	// calls are the times of the calls alone, by kind.
 	calls map[plan.Kind]*meter.Distribution
 	pods  map[follow.Key]*pod
+	// The single times, in the order in which they were known, for Series.
+	began                       time.Time // the first one was due
+	creates, schedules, readies []single
 }
 
 // pod is one between its making and being ready. The watch may be before the answer.
@@ -53,6 +56,10 @@ func (m *Meter) Answer(a drive.Answer) {
 		calls = meter.NewDistribution(most)
 		m.calls[kind] = calls
 	}
+	if m.began.IsZero() {
+		m.began = a.Due
+	}
+	m.creates = append(m.creates, m.single(a.End, a.End.Sub(a.Due)))
 	m.mu.Unlock()
 	m.create.Add(a.End.Sub(a.Due))
 	calls.Add(a.End.Sub(a.Sent))
@@ -87,10 +94,12 @@ func (m *Meter) pod(k follow.Key, set func(*pod)) {
 	}
 	if !p.scheduled.IsZero() {
 		m.scheduled.Add(p.scheduled.Sub(p.sent))
+		m.schedules = append(m.schedules, m.single(p.scheduled, p.scheduled.Sub(p.sent)))
 		p.scheduled = time.Time{}
 	}
 	if !p.ready.IsZero() {
 		m.ready.Add(p.ready.Sub(p.sent))
+		m.readies = append(m.readies, m.single(p.ready, p.ready.Sub(p.sent)))
 		delete(m.pods, k)
 	}
 }

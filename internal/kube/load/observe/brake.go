@@ -25,6 +25,10 @@ const (
 	etcdLeast  = 100
 	// quotaShare of etcd's quota is full.
 	quotaShare = 0.8
+	// fsyncLimitS is the 99th percentile of writing etcd's log to the disk, over two looks:
+	// half of the time after which its members choose another leader, as it comes
+	// (--election-timeout, 1 s).
+	fsyncLimitS = 0.5
 	// nodesShare of the nodes that were Ready are not any more; one at least.
 	nodesShare = 0.01
 )
@@ -32,13 +36,17 @@ const (
 // Brake watches a cluster during a run.
 type Brake struct {
 	Server *api.Server
-	// QuotaBytes is etcd's quota; its own default is 2 GiB (--quota-backend-bytes).
+	// QuotaBytes is etcd's quota, where its members do not say it; its own default is 2 GiB
+	// (--quota-backend-bytes).
 	QuotaBytes int64
+	// Members are those of etcd that tell their own metrics.
+	Members []*Member
 	// Throttled and Answered count what the run itself was told.
 	Throttled, Answered atomic.Int64
 
 	mu   sync.Mutex
 	trip error
+	etcd []Etcd // what the members say of the run so far
 	// Blind says what could not be looked at.
 	blind string
 }
@@ -55,6 +63,13 @@ func (b *Brake) Blind() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.blind
+}
+
+// Etcd is what the members say of the time from the beginning of Watch until the last look.
+func (b *Brake) Etcd() []Etcd {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.etcd
 }
 
 func (b *Brake) act(format string, args ...any) {
@@ -78,7 +93,15 @@ func (b *Brake) cannot(what string, err error) {
 func (b *Brake) Watch(ctx context.Context, before *Sample) {
 	tick := time.NewTicker(brakeEvery)
 	defer tick.Stop()
-	look := looking{last: before}
+	look := looking{last: before, members: make([]seen, len(b.Members))}
+	for i, m := range b.Members {
+		p, err := m.look(ctx)
+		if err != nil {
+			b.cannot("etcd", err)
+			continue
+		}
+		look.members[i] = seen{first: p, last: p}
+	}
 	look.ready, look.err = b.ready(ctx)
 	if look.err != nil {
 		b.cannot("the nodes", look.err)
@@ -86,6 +109,7 @@ func (b *Brake) Watch(ctx context.Context, before *Sample) {
 	for {
 		select {
 		case <-ctx.Done():
+			b.lookAtEtcd(context.WithoutCancel(ctx), &look) // of the whole run
 			return
 		case <-tick.C:
 		}
@@ -100,6 +124,13 @@ type looking struct {
 	err                 error
 	throttled, answered int64
 	slow                int // looks in which etcd was slow
+	members             []seen
+}
+
+// seen is what is known of a member; of one that could not be asked nothing.
+type seen struct {
+	first, last *page
+	slow        int // looks in which its disk was slow
 }
 
 func (b *Brake) look(ctx context.Context, l *looking) {
@@ -111,9 +142,57 @@ func (b *Brake) look(ctx context.Context, l *looking) {
 	if l.last != nil {
 		b.lookAtMetrics(ctx, l)
 	}
+	b.lookAtEtcd(ctx, l)
 	if l.err == nil {
 		b.lookAtNodes(ctx, l)
 	}
+}
+
+func (b *Brake) lookAtEtcd(ctx context.Context, l *looking) {
+	var all []Etcd
+	for i, m := range b.Members {
+		x := &l.members[i]
+		if x.first == nil {
+			continue
+		}
+		now, err := m.look(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				b.cannot("etcd", err)
+			}
+			all = append(all, m.etcdBetween(x.first, x.last))
+			continue
+		}
+		since := m.etcdBetween(x.last, now)
+		if x.slow++; since.FsyncN < etcdLeast || since.FsyncP99S <= fsyncLimitS {
+			x.slow = 0
+		}
+		switch {
+		case x.slow >= 2:
+			b.act("etcd (%s) takes %.2g s at the 99th percentile to write its log to the disk, more than %g s, for %s", m.Name, since.FsyncP99S, fsyncLimitS, 2*brakeEvery)
+		case !now.leader:
+			b.act("etcd (%s) has no leader", m.Name)
+		case since.LeaderChanges > 0:
+			b.act("etcd (%s) has chosen another leader", m.Name)
+		case now.quota > 0 && now.bytes > quotaShare*now.quota:
+			b.act("etcd's database (%s) has %.0f MiB, more than %.0f %% of its quota of %.0f MiB", m.Name, now.bytes/(1<<20), 100*quotaShare, now.quota/(1<<20))
+		}
+		x.last = now
+		all = append(all, m.etcdBetween(x.first, now))
+	}
+	b.mu.Lock()
+	b.etcd = all
+	b.mu.Unlock()
+}
+
+// quotaSaid says that a member tells its quota itself.
+func (l *looking) quotaSaid() bool {
+	for _, x := range l.members {
+		if x.last != nil && x.last.quota > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (b *Brake) lookAtMetrics(ctx context.Context, l *looking) {
@@ -131,7 +210,7 @@ func (b *Brake) lookAtMetrics(ctx context.Context, l *looking) {
 	if l.slow >= 2 {
 		b.act("calls of the API server to etcd take %.2g s at the 99th percentile, more than %g s, for %s", p99, etcdLimitS, 2*brakeEvery)
 	}
-	if b.QuotaBytes > 0 && now.DatabaseBytes > quotaShare*float64(b.QuotaBytes) {
+	if b.QuotaBytes > 0 && !l.quotaSaid() && now.DatabaseBytes > quotaShare*float64(b.QuotaBytes) {
 		b.act("etcd's database has %.0f MiB, more than %.0f %% of its quota of %d MiB (--etcd-quota)", now.DatabaseBytes/(1<<20), 100*quotaShare, b.QuotaBytes>>20)
 	}
 	l.last = now

@@ -49,7 +49,7 @@ const maxLine = 64 << 10
 func Scrape(ctx context.Context, s *api.Server) (*Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, api.Deadline)
 	defer cancel()
-	body, err := s.Stream(ctx, 0, "/metrics")
+	body, err := s.Stream(ctx, "/metrics")
 	if err != nil {
 		return nil, err
 	}
@@ -175,10 +175,12 @@ func quantile(buckets map[float64]float64, q float64) (value float64, n float64,
 	if len(bounds) == 0 {
 		return 0, 0, false
 	}
-	n = buckets[bounds[len(bounds)-1]]
+	if n = buckets[bounds[len(bounds)-1]]; n <= 0 {
+		return 0, 0, false
+	}
 	lower, below := 0.0, 0.0
 	for _, le := range bounds {
-		if count := buckets[le]; n > 0 && count >= q*n {
+		if count := buckets[le]; count >= q*n {
 			if math.IsInf(le, 1) {
 				return lower, n, true
 			}

@@ -12,9 +12,9 @@ import (
 	"fettle.dev/fettle/internal/kube/load/api"
 )
 
-// metrics are those of a server after so many calls that took less than 50 ms, and so many
+// ofServer are those of a server after so many calls that took less than 50 ms, and so many
 // between one second and two.
-func metrics(quick, slow int) string {
+func ofServer(quick, slow int) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, "# HELP apiserver_request_duration_seconds x")
 	for _, x := range []struct {
@@ -33,7 +33,7 @@ func metrics(quick, slow int) string {
 
 func sample(t *testing.T, quick, slow int) *Sample {
 	t.Helper()
-	x, err := Parse(strings.NewReader(metrics(quick, slow)))
+	x, err := Parse(strings.NewReader(ofServer(quick, slow)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +60,10 @@ func TestCompare(t *testing.T) {
 	if s := Compare(sample(t, 10, 5), sample(t, 10, 300)); s.Calls[0].Verdict != "cannot tell" {
 		t.Errorf("of 295 calls: %+v", s.Calls)
 	}
+	// Of nothing there is no infinity, which JSON could not hold.
+	if p99, n, _ := quantile(map[float64]float64{0.1: 0, math.Inf(1): 0}, 0.99); p99 != 0 || n != 0 {
+		t.Errorf("of nothing: %v of %v", p99, n)
+	}
 	// A server that began anew has counted less than before.
 	if s := Compare(sample(t, 1000, 500), sample(t, 10, 0)); len(s.Calls) != 0 {
 		t.Errorf("%+v", s.Calls)
@@ -69,11 +73,15 @@ func TestCompare(t *testing.T) {
 // TestBrake: each of the brake's reasons ends a run, and a cluster that is well does not.
 func TestBrake(t *testing.T) {
 	for want, set := range map[string]func(*Brake, *looking, *server){
-		"":                                       func(*Brake, *looking, *server) {},
-		"turned away 60 of 200 requests":         func(b *Brake, _ *looking, _ *server) { b.Throttled.Store(60); b.Answered.Store(140) },
-		"calls of the API server to etcd":        func(_ *Brake, l *looking, s *server) { l.slow = 1; s.slow = 900 },
-		"etcd's database has":                    func(b *Brake, _ *looking, _ *server) { b.QuotaBytes = 1_300_000 },
-		"1 of 2 nodes are not Ready any more, b": func(_ *Brake, _ *looking, s *server) { s.b = "Unknown" },
+		"":                                func(*Brake, *looking, *server) {},
+		"turned away 60 of 200 requests":  func(b *Brake, _ *looking, _ *server) { b.Throttled.Store(60); b.Answered.Store(140) },
+		"calls of the API server to etcd": func(_ *Brake, l *looking, s *server) { l.slow = 1; s.slow = 900 },
+		"etcd's database has":             func(b *Brake, l *looking, _ *server) { b.QuotaBytes = 1_300_000; l.members[0].last.quota = 0 },
+		"takes 2 s at the 99th percentile to write its log": func(_ *Brake, l *looking, s *server) { l.members[0].slow = 1; s.etcd.slow = 900 },
+		"has no leader":             func(_ *Brake, _ *looking, s *server) { s.etcd.lost = true },
+		"has chosen another leader": func(_ *Brake, _ *looking, s *server) { s.etcd.changes = 1 },
+		"has 90 MiB, more than 80 % of its quota of 100 MiB": func(b *Brake, _ *looking, s *server) { s.etcd.mib = 90; b.QuotaBytes = 1 },
+		"1 of 2 nodes are not Ready any more, b":             func(_ *Brake, _ *looking, s *server) { s.b = "Unknown" },
 	} {
 		s := &server{b: "True"}
 		http := httptest.NewServer(s)
@@ -81,14 +89,22 @@ func TestBrake(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &Brake{Server: api.New(base, http.Client().Transport), QuotaBytes: 1 << 30}
-		l := looking{last: sample(t, 1000, 0)}
+		member, err := MemberAt(http.URL + "/etcd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &Brake{Server: api.New(base, http.Client().Transport), QuotaBytes: 1 << 30, Members: []*Member{member}}
+		before := &page{quota: 100 << 20, fsync: map[float64]float64{0.001: 1000, 1: 1000, 2: 1000, math.Inf(1): 1000}, leader: true, leaderChanges: 3}
+		l := looking{last: sample(t, 1000, 0), members: []seen{{first: before, last: before}}}
 		if l.ready, l.err = b.ready(t.Context()); l.err != nil {
 			t.Fatal(l.err)
 		}
 		set(b, &l, s)
 		b.look(t.Context(), &l)
 		http.Close()
+		if x := b.Etcd(); len(x) != 1 || x[0].FsyncN != 1000 || x[0].QuotaBytes != 100<<20 || x[0].Member != http.URL {
+			t.Errorf("%q: of etcd: %+v", want, x)
+		}
 		if err := b.Check(); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v", want, err)
 		}
@@ -98,18 +114,79 @@ func TestBrake(t *testing.T) {
 type server struct {
 	slow int
 	b    string
+	etcd struct {
+		slow, changes, mib int // slow of 1000 writes of the log since the first look
+		lost               bool
+	}
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/etcd" {
+		e := &s.etcd
+		for _, x := range []struct {
+			le string
+			n  int
+		}{{"0.001", 2000 - e.slow}, {"1", 2000 - e.slow}, {"2", 2000}, {"+Inf", 2000}} {
+			fmt.Fprintf(w, "etcd_disk_wal_fsync_duration_seconds_bucket{le=%q} %d\n", x.le, x.n)
+		}
+		leader := 1
+		if e.lost {
+			leader = 0
+		}
+		fmt.Fprintf(w, "etcd_server_has_leader %d\netcd_server_leader_changes_seen_total %d\netcd_server_quota_backend_bytes 1.048576e+08\netcd_mvcc_db_total_size_in_bytes %d\n", leader, 3+e.changes, e.mib<<20)
+		return
+	}
 	if r.URL.Path == "/metrics" {
-		fmt.Fprint(w, metrics(1100, s.slow))
+		fmt.Fprint(w, ofServer(1100, s.slow))
 		return
 	}
 	fmt.Fprintf(w, `{"items":[{"metadata":{"name":"a"},"status":{"conditions":[{"type":"Ready","status":"True"}]}},{"metadata":{"name":"b"},"status":{"conditions":[{"type":"Ready","status":"%s"}]}}]}`, s.b)
 }
 
+// TestMembers: members are found that tell their metrics to more than their own machine,
+// and asked through the API server.
+func TestMembers(t *testing.T) {
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/api/v1/namespaces/kube-system/pods":
+			fmt.Fprint(w, `{"items":[
+				{"metadata":{"name":"etcd-a","namespace":"kube-system"},"spec":{"containers":[{"command":["etcd","--listen-metrics-urls=http://127.0.0.1:2381,http://10.0.0.1:2382"]}]}},
+				{"metadata":{"name":"etcd-b","namespace":"kube-system"},"spec":{"containers":[{"command":["etcd"],"args":["--listen-metrics-urls","http://127.0.0.1:2381"]}]}},
+				{"metadata":{"name":"etcd-c","namespace":"kube-system"},"spec":{"containers":[{"command":["etcd","--listen-metrics-urls","https://10.0.0.1:2381"]}]}}]}`)
+		case "/api/v1/namespaces/kube-system/pods/http:etcd-a:2382/proxy/metrics":
+			fmt.Fprint(w, "etcd_server_has_leader 1\n")
+		default:
+			w.WriteHeader(http.StatusForbidden)
+		}
+	}))
+	defer h.Close()
+	base, err := url.Parse(h.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := Members(t.Context(), api.New(base, h.Client().Transport))
+	if len(all) != 1 || all[0].Name != "pod etcd-a" {
+		t.Fatalf("%+v", all)
+	}
+	if p, err := all[0].look(t.Context()); err != nil || !p.leader {
+		t.Errorf("%+v %v", p, err)
+	}
+	for _, bad := range []string{"", "127.0.0.1:2381", "ftp://x", "http://", "http://user:secret@x"} {
+		if _, err := MemberAt(bad); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+	m, err := MemberAt(h.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.look(t.Context()); err == nil || !strings.Contains(err.Error(), "403") {
+		t.Errorf("%v", err)
+	}
+}
+
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(metrics(3, 4)))
+	f.Add([]byte(ofServer(3, 4)))
 	f.Add([]byte(`apiserver_request_duration_seconds_bucket{verb="\`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		x, err := Parse(strings.NewReader(string(text)))

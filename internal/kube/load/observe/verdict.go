@@ -39,6 +39,8 @@ type Servers struct {
 	// has grown.
 	DatabaseBytes int64 `json:"database_bytes,omitempty"`
 	GrownBytes    int64 `json:"database_grown_bytes,omitempty"`
+	// Members are what etcd says itself, where it can be asked.
+	Members []Etcd `json:"etcd_members,omitempty"`
 }
 
 // Compare is what was between two samples.

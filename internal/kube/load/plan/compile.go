@@ -175,6 +175,10 @@ func (c *compiler) compile(s *spec.Stage, g *spec.Group) (*group, error) {
 	}
 	for i := range s.Iterations {
 		for r := range g.Count {
+			if !g.Made(i) {
+				out.each = append(out.each, nil)
+				continue
+			}
 			values := out.values(c.load.Seed, s, i, r, 0)
 			values[varObject] = skeleton.Mark("", 0)
 			one, err := c.bodies(out, values, []string{varObject: values[varObject]})
@@ -192,6 +196,9 @@ const maxEach = 20_000
 
 // values are those of the variables for one replica; those of an object have its number.
 func (g *group) values(seed uint64, s *spec.Stage, iteration, replica, object int) []string {
+	if g.of.Every > 1 {
+		iteration /= g.of.Every
+	}
 	values := make([]string, varFirstGenerated, varFirstGenerated+len(g.generated))
 	values[varReplica], values[varIteration], values[varObject] = strconv.Itoa(replica), strconv.Itoa(iteration), strconv.Itoa(object)
 	for _, p := range g.generated {

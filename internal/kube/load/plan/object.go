@@ -34,6 +34,12 @@ func (p *Plan) StageSpace(i int) (ifExists string, ok bool) {
 	return p.stages[o.stage].of.IfExists, o.group < 0
 }
 
+// Waits says that an object is waited for, where such are.
+func (p *Plan) Waits(i int) bool {
+	o := p.objects[i]
+	return o.group < 0 || !p.stages[o.stage].of.Groups[o.group].NoWait
+}
+
 // At is where in the file an object is from.
 func (p *Plan) At(i int) string {
 	o := p.objects[i]

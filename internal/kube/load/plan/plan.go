@@ -168,6 +168,9 @@ func (p *Plan) stage(c *compiler, number int) error {
 	for i := range s.Iterations {
 		from := len(p.objects)
 		for g, compiled := range st.groups {
+			if !compiled.of.Made(i) {
+				continue
+			}
 			p.group(number, g, i, compiled, every, each)
 			if len(p.objects) > MaxObjects {
 				return fmt.Errorf("%s: more than %d objects", s.At, MaxObjects)

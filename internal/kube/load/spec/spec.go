@@ -109,9 +109,18 @@ type Group struct {
 	// File is the file that it is from.
 	File string `json:"file,omitempty"`
 
+	// Every says that it is made in each Every-th iteration alone, and that its iterations
+	// are counted by that; 0 and 1 are all.
+	Every int `json:"every,omitempty"`
+	// NoWait says that nobody waits until it is ready.
+	NoWait bool `json:"no_wait,omitempty"`
+
 	Pace *Pace `json:"pace,omitempty"`
 	Sync *Sync `json:"sync,omitempty"`
 }
+
+// Made says whether it is made in an iteration.
+func (g *Group) Made(iteration int) bool { return g.Every <= 1 || iteration%g.Every == 0 }
 
 // Pace is one half of a tuning set.
 type Pace struct {

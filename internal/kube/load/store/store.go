@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/kube/load/journal"
 	"fettle.dev/fettle/internal/kube/load/plan"
 	"fettle.dev/fettle/internal/kube/load/spec"
@@ -41,6 +42,7 @@ type saved struct {
 	// InFlight and Rate are what was asked for on the command line.
 	InFlight int     `json:"in_flight,omitempty"`
 	Rate     float64 `json:"rate_per_s,omitempty"`
+	Visit    bool    `json:"visit,omitempty"`
 }
 
 // Run is one that is kept.
@@ -50,6 +52,8 @@ type Run struct {
 	Kinds    plan.Kinds
 	InFlight int
 	Rate     float64
+	// Visit says that it is one of many of an experiment, which each takes back itself.
+	Visit bool
 }
 
 const loadFile = "load.json"
@@ -89,7 +93,7 @@ func (s Store) Create(r *Run, h journal.Header) (*journal.Journal, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(saved{r.Load, r.Kinds, r.InFlight, r.Rate})
+	text, err := json.Marshal(saved{r.Load, r.Kinds, r.InFlight, r.Rate, r.Visit})
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +137,24 @@ func (s Store) Load(id string) (*Run, error) {
 	if err := json.Unmarshal(text, &x); err != nil || x.Load == nil {
 		return nil, fmt.Errorf("%s/%s is damaged: %w", id, loadFile, errors.Join(err))
 	}
-	return &Run{id, x.Load, x.Kinds, x.InFlight, x.Rate}, nil
+	return &Run{id, x.Load, x.Kinds, x.InFlight, x.Rate, x.Visit}, nil
+}
+
+// Records is where the evidence of a run is.
+func (s Store) Records(id string) evidence.Store {
+	return evidence.Store{Dir: filepath.Join(s.Dir, id, "records")}
+}
+
+// Remove removes a run that has been undone, and refuses any other.
+func (s Store) Remove(id string) error {
+	r, j, state, err := s.Open(id)
+	if err != nil {
+		return err
+	}
+	if state.Phase != journal.Undone {
+		return errors.Join(fmt.Errorf("the run %s has not been undone", id), j.Close())
+	}
+	return errors.Join(os.RemoveAll(filepath.Join(s.Dir, r.ID)), j.Close())
 }
 
 // Kept is what is known of a run without going on with it.

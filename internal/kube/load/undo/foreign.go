@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/kube/load/api"
+	"fettle.dev/fettle/internal/kube/load/given"
 	"fettle.dev/fettle/internal/kube/load/plan"
 )
 
@@ -55,30 +56,13 @@ func (u *Undo) foreign(ctx context.Context, spaces map[string]int) (map[string]s
 				return nil, fmt.Errorf("what is in the run's namespaces: %w", err)
 			}
 			for _, m := range all {
-				if spaces[m.Namespace] > 0 && len(m.OwnerReferences) == 0 && !madeForAll(resource, &m) {
+				if spaces[m.Namespace] > 0 && len(m.OwnerReferences) == 0 && !given.ToAll(resource, m.Name, m.Annotations) {
 					found[m.Namespace] = "it holds " + resource + "/" + m.Name + ", which this run did not make"
 				}
 			}
 		}
 	}
 	return found, nil
-}
-
-// madeForAll says that controllers put such an object into each namespace.
-func madeForAll(resource string, m *item) bool {
-	switch resource {
-	case "configmaps":
-		return m.Name == "kube-root-ca.crt" || m.Name == "openshift-service-ca.crt"
-	case "serviceaccounts":
-		return m.Name == "default" || m.Name == "builder" || m.Name == "deployer"
-	case "secrets":
-		for note := range m.Annotations {
-			if note == "kubernetes.io/service-account.name" || strings.HasPrefix(note, "openshift.io/internal-registry") {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // list lists the metadata of objects.

@@ -1,0 +1,107 @@
+package burner
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/kube/load/spec"
+	"fettle.dev/fettle/internal/kube/strict"
+)
+
+// given says that a field is there and is neither false nor 0.
+func given(n *yaml.Node, field string) bool {
+	if n == nil {
+		return false
+	}
+	v := strict.Get(n, field)
+	return v != nil && v.Value != "false" && v.Value != "0" && v.Value != "" && v.Value != "0s"
+}
+
+// readGlobal reads what of the global part is about what is made and how it is judged.
+func readGlobal(r *strict.Reader, l *spec.Load, global *yaml.Node) {
+	if global == nil {
+		return
+	}
+	if global.Kind != yaml.MappingNode {
+		r.Fault(global, "global: want fields, found %s", strict.Found(global))
+		return
+	}
+	for i := 0; i+1 < len(global.Content); i += 2 {
+		key, value := global.Content[i], global.Content[i+1]
+		switch key.Value {
+		case "gc":
+			l.Cleanup = l.Cleanup || given(global, "gc")
+		case "waitWhenFinished":
+			if !given(global, "waitWhenFinished") {
+				continue
+			}
+			for s := range l.Stages {
+				l.Stages[s].Wait, l.Stages[s].WaitEach = 0, 0
+			}
+			l.Wait = defaultWait
+		case "measurements":
+			readMeasurements(r, l, value)
+		case "functionTemplates":
+			if len(value.Content) > 0 {
+				r.Fault(value, "global: functionTemplates are not read here: write them into the templates")
+			}
+		default:
+			unused(r, l, "global: ", value, key.Value)
+		}
+	}
+}
+
+// conditions are kube-burner's names of what fettle measures of pods.
+var conditions = map[string]string{"PodScheduled": "scheduled", "Ready": "ready"}
+
+// readMeasurements makes gates of the thresholds of pod latencies. What is measured is
+// fettle's own: the time from the call until the watch has it.
+func readMeasurements(r *strict.Reader, l *spec.Load, n *yaml.Node) {
+	for _, m := range n.Content {
+		name := strict.Get(m, "name")
+		if name == nil {
+			r.Fault(m, "global: a measurement has no name")
+			continue
+		}
+		thresholds := strict.Get(m, "thresholds")
+		if thresholds == nil || name.Value != "podLatency" {
+			unused(r, l, "global: the measurement ", m, name.Value)
+			continue
+		}
+		for _, t := range thresholds.Content {
+			readThreshold(r, l, t)
+		}
+	}
+}
+
+func readThreshold(r *strict.Reader, l *spec.Load, t *yaml.Node) {
+	text := func(field string) string {
+		if v := strict.Get(t, field); v != nil {
+			return v.Value
+		}
+		return ""
+	}
+	of, known := conditions[text("conditionType")]
+	if !known {
+		unused(r, l, "global: the threshold of the condition ", t, text("conditionType"))
+		return
+	}
+	metric := strings.ToLower(text("metric"))
+	switch metric {
+	case "p50", "p95", "p99", "max":
+	case "avg":
+		metric = "mean"
+	default:
+		r.Fault(t, "global: a threshold's metric: want P50, P95, P99, Max or Avg, found %q", text("metric"))
+		return
+	}
+	limit, ok := strict.ParseDuration(text("threshold"), 0)
+	if !ok || limit < time.Millisecond {
+		r.Fault(t, "global: a threshold: want a time with its unit, as 2s, found %q", text("threshold"))
+		return
+	}
+	l.Gates = append(l.Gates, spec.Gate{At: r.At(t), Text: fmt.Sprintf("%s %s <= %s", of, metric, limit)})
+}

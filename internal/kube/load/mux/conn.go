@@ -1,0 +1,459 @@
+package mux
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+const (
+	// buffer is what is read at a time, and about how much may be waiting to be written.
+	buffer = 8 << 10
+	// streamWindow lets an answer be seen to be too large.
+	streamWindow = MaxAnswer + 64<<10
+	// connWindow is how many bytes of answers the server may have under way.
+	connWindow = 16 << 20
+	// maxHeader caps the header of an answer, in bytes.
+	maxHeader = 64 << 10
+	// writeWithin is how long the server may take nothing, at least.
+	writeWithin = 30 * time.Second
+	// What RFC 9113 (6.5.2) gives where the server says nothing; it may have any number of
+	// streams then, of which this is enough.
+	firstWindow, firstFrame, firstStreams = 65_535, 16 << 10, 1000
+)
+
+// When a server is asked whether it is there, and given up, if it says nothing while it is
+// waited for. They are variables for tests.
+var pingAfter, pingWithin = 15 * time.Second, 15 * time.Second
+
+// stream is a request under way. Its answer is written by the reader alone until done is
+// closed, and read by the caller after that.
+type stream struct {
+	id     uint32
+	window int64 // what may be sent; of conn.mu
+	done   chan struct{}
+
+	status int
+	header http.Header
+	body   []byte
+	err    error
+}
+
+// conn is a connection. Who holds writing may take mu, never the other way round.
+type conn struct {
+	net net.Conn
+	fr  *http2.Framer
+
+	// writing is of what is to be written: the buffer, the compression, the order of
+	// streams. It is sent by a goroutine of its own, whose stack alone TLS needs; room
+	// waits while there is too much of it.
+	writing sync.Mutex
+	room    *sync.Cond
+	out     bytes.Buffer
+	some    chan struct{} // there is something in out
+	encoder *hpack.Encoder
+	header  bytes.Buffer
+	chunk   []byte
+	next    uint32
+
+	mu       sync.Mutex
+	changed  *sync.Cond // windows, streams, the end
+	streams  map[uint32]*stream
+	active   int   // streams, and those about to be one
+	most     int   // of active; 0 until the server has said what it allows
+	settled  bool  // it has
+	window   int64 // what may be sent in all streams together
+	initial  int64 // window of a new stream
+	maxFrame int
+	away     bool // no new streams
+	err      error
+
+	heard atomic.Int64 // when the server said something, Unix nanoseconds
+	watch *time.Timer
+	taken int // bytes of answers that the server has not been given back; of the reader
+}
+
+// open begins with HTTP/2 on a connection.
+func open(n net.Conn) (*conn, error) {
+	c := &conn{
+		net: n, some: make(chan struct{}, 1), next: 1, streams: map[uint32]*stream{},
+		window: firstWindow, initial: firstWindow, maxFrame: firstFrame,
+	}
+	c.changed = sync.NewCond(&c.mu)
+	c.encoder = hpack.NewEncoder(&c.header)
+	c.room = sync.NewCond(&c.writing)
+	c.fr = http2.NewFramer(&c.out, bufio.NewReaderSize(n, buffer))
+	c.fr.SetReuseFrames()
+	c.fr.SetMaxReadFrameSize(firstFrame)
+	c.fr.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	c.fr.MaxHeaderListSize = maxHeader
+	c.lock()
+	c.out.WriteString(http2.ClientPreface)
+	err := errors.Join(c.fr.WriteSettings(
+		http2.Setting{ID: http2.SettingEnablePush, Val: 0},
+		http2.Setting{ID: http2.SettingInitialWindowSize, Val: streamWindow},
+		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: maxHeader},
+	), c.fr.WriteWindowUpdate(0, connWindow-firstWindow))
+	c.unlock()
+	if err != nil {
+		return nil, errors.Join(err, n.Close())
+	}
+	c.heard.Store(time.Now().UnixNano())
+	c.mu.Lock() // which look waits for
+	c.watch = time.AfterFunc(pingAfter, c.look)
+	c.mu.Unlock()
+	go c.write()
+	go c.read()
+	return c, nil
+}
+
+// lock is for writing.
+func (c *conn) lock() { c.writing.Lock() }
+
+func (c *conn) unlock() {
+	c.writing.Unlock()
+	c.tell()
+}
+
+// tell tells the writer that there is something, or that the connection has ended.
+func (c *conn) tell() {
+	select {
+	case c.some <- struct{}{}:
+	default: // it has not looked since it was told
+	}
+}
+
+// write sends what is to be written, all that there is at a time, until the connection
+// ends.
+func (c *conn) write() {
+	defer func() { // who came to wait after the connection failed is told now
+		c.lock()
+		c.room.Broadcast()
+		c.writing.Unlock()
+	}()
+	var sending []byte
+	for range c.some {
+		c.lock()
+		sending = append(sending[:0], c.out.Bytes()...)
+		c.out.Reset()
+		c.room.Broadcast()
+		c.writing.Unlock()
+		if len(sending) == 0 {
+			if !c.going() {
+				return
+			}
+			continue
+		}
+		_ = c.net.SetWriteDeadline(time.Now().Add(writeWithin)) // a closed one is found by the write
+		if _, err := c.net.Write(sending); err != nil {
+			c.fail(err)
+			return
+		}
+	}
+}
+
+// going says that the connection has not ended.
+func (c *conn) going() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err == nil
+}
+
+// usable says that the connection takes another request.
+func (c *conn) usable() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err == nil && !c.away
+}
+
+// exchange sends a request and waits for its answer.
+func (c *conn) exchange(req *http.Request) (*stream, error) {
+	ctx := req.Context()
+	s := &stream{done: make(chan struct{})}
+	for {
+		if err := c.enter(ctx); err != nil {
+			return nil, err
+		}
+		err := c.send(ctx, req, s)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, errFull) {
+			return nil, err
+		}
+	}
+	select {
+	case <-s.done:
+		return s, s.err
+	case <-ctx.Done():
+		c.cancel(s, http2.ErrCodeCancel)
+		return nil, context.Cause(ctx)
+	}
+}
+
+// enter waits until the server allows another stream, and takes it.
+func (c *conn) enter(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.active >= c.most {
+		defer context.AfterFunc(ctx, c.wake)()
+	}
+	for c.active >= c.most && c.err == nil && !c.away && ctx.Err() == nil {
+		c.changed.Wait()
+	}
+	switch {
+	case c.err != nil || c.away:
+		return errAway // nothing of the request was sent
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	c.active++
+	return nil
+}
+
+func (c *conn) wake() {
+	c.mu.Lock()
+	c.changed.Broadcast()
+	c.mu.Unlock()
+}
+
+// errFull says that the server has come to allow fewer streams in the meantime.
+var errFull = errors.New("too many streams")
+
+// begin gives a stream its number, in the order in which headers are written.
+func (c *conn) begin(s *stream) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil || c.away {
+		c.active--
+		return errAway
+	}
+	if len(c.streams) >= c.most {
+		c.active--
+		return errFull
+	}
+	if len(c.streams) == 0 {
+		c.heard.Store(time.Now().UnixNano()) // it had nothing to say
+	}
+	s.id, s.window = c.next, c.initial
+	c.streams[s.id] = s
+	if c.next += 2; c.next > math.MaxInt32 {
+		c.away = true
+	}
+	return nil
+}
+
+// send writes a request. When it fails, the stream is none.
+func (c *conn) send(ctx context.Context, req *http.Request, s *stream) error {
+	left := int64(0)
+	if req.Body != nil {
+		left = req.ContentLength
+	}
+	c.lock()
+	defer c.unlock()
+	c.waitForRoom()
+	if err := c.begin(s); err != nil {
+		return err
+	}
+	if err := c.writeHeader(req, s.id, left); err != nil {
+		c.fail(err)
+		return err
+	}
+	for left > 0 {
+		c.waitForRoom()
+		n := c.grant(s, left)
+		if n == 0 {
+			c.unlock()
+			ended, err := c.await(ctx, s)
+			c.lock()
+			if err != nil {
+				c.reset(s, http2.ErrCodeCancel)
+				return err
+			}
+			if ended { // answered before it had all
+				_ = c.fr.WriteRSTStream(s.id, http2.ErrCodeNo)
+				return nil
+			}
+			continue
+		}
+		if len(c.chunk) < n {
+			c.chunk = make([]byte, n)
+		}
+		chunk := c.chunk[:n]
+		if _, err := io.ReadFull(req.Body, chunk); err != nil {
+			c.reset(s, http2.ErrCodeCancel)
+			return fmt.Errorf("the body of a request: %w", err)
+		}
+		left -= int64(n)
+		if err := c.fr.WriteData(s.id, left == 0, chunk); err != nil {
+			c.fail(err)
+			return err
+		}
+	}
+	return nil
+}
+
+// waitForRoom waits, for who is writing, until not too much is waiting to be sent.
+func (c *conn) waitForRoom() {
+	for c.out.Len() > buffer && c.going() {
+		c.tell()
+		c.room.Wait()
+	}
+}
+
+// grant is how much of a body may be written now, and takes it from the windows.
+func (c *conn) grant(s *stream, left int64) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.streams[s.id] != s {
+		return 0
+	}
+	n := max(0, min(left, s.window, c.window, int64(min(c.maxFrame, firstFrame))))
+	s.window -= n
+	c.window -= n
+	return int(n)
+}
+
+// await returns when there is a window for a stream, or it has ended.
+func (c *conn) await(ctx context.Context, s *stream) (ended bool, err error) {
+	defer context.AfterFunc(ctx, c.wake)()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		switch {
+		case c.streams[s.id] != s:
+			return true, nil
+		case ctx.Err() != nil:
+			return false, context.Cause(ctx)
+		case s.window > 0 && c.window > 0:
+			return false, nil
+		}
+		c.changed.Wait()
+	}
+}
+
+// writeHeader writes the header of a request.
+func (c *conn) writeHeader(req *http.Request, id uint32, length int64) error {
+	c.header.Reset()
+	field := func(name, value string) {
+		_ = c.encoder.WriteField(hpack.HeaderField{Name: name, Value: value}) // into memory
+	}
+	host := req.Host
+	if host == "" {
+		host = req.URL.Host
+	}
+	field(":authority", host)
+	field(":method", req.Method)
+	field(":path", req.URL.RequestURI())
+	field(":scheme", req.URL.Scheme)
+	for name, values := range req.Header {
+		switch name = strings.ToLower(name); name {
+		case "host", "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "content-length":
+			continue // of HTTP/1.1 (RFC 9113, 8.2.2), or said otherwise
+		}
+		for _, v := range values {
+			field(name, v)
+		}
+	}
+	if length > 0 {
+		field("content-length", strconv.FormatInt(length, 10))
+	}
+	block := c.header.Bytes()
+	first := block[:min(len(block), firstFrame)]
+	block = block[len(first):]
+	err := c.fr.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: first, EndStream: length == 0, EndHeaders: len(block) == 0})
+	for len(block) > 0 && err == nil {
+		part := block[:min(len(block), firstFrame)]
+		block = block[len(part):]
+		err = c.fr.WriteContinuation(id, len(block) == 0, part)
+	}
+	return err
+}
+
+// cancel gives a stream up and tells the server.
+func (c *conn) cancel(s *stream, code http2.ErrCode) {
+	c.lock()
+	c.reset(s, code)
+	c.unlock()
+}
+
+// reset is cancel for who is writing.
+func (c *conn) reset(s *stream, code http2.ErrCode) {
+	if c.finish(s, http2.StreamError{StreamID: s.id, Code: code}) {
+		_ = c.fr.WriteRSTStream(s.id, code) // into memory
+	}
+}
+
+// finish ends a stream; false if it has ended before.
+func (c *conn) finish(s *stream, err error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.streams[s.id] != s {
+		return false
+	}
+	delete(c.streams, s.id)
+	c.active--
+	s.err = err
+	close(s.done)
+	c.changed.Broadcast()
+	if c.away && len(c.streams) == 0 {
+		_ = c.net.Close() // the reader ends with it
+	}
+	return true
+}
+
+// fail ends the connection and all that is under way on it.
+func (c *conn) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = fmt.Errorf("the connection is lost: %w", err)
+	}
+	_ = c.net.Close() // the reader fails with it, and is not the first
+	for id, s := range c.streams {
+		delete(c.streams, id)
+		c.active--
+		s.err = c.err
+		close(s.done)
+	}
+	if c.watch != nil {
+		c.watch.Stop()
+	}
+	c.changed.Broadcast()
+	c.room.Broadcast()
+	c.tell()
+}
+
+// look finds a server that says nothing any more.
+func (c *conn) look() {
+	c.mu.Lock()
+	waited, over := len(c.streams) > 0 || !c.settled, c.err != nil
+	c.mu.Unlock()
+	silent := time.Since(time.Unix(0, c.heard.Load()))
+	switch {
+	case over:
+		return
+	case waited && silent > pingAfter+pingWithin:
+		c.fail(fmt.Errorf("the server has said nothing for %s", silent.Round(time.Second)))
+		return
+	case waited && silent > pingAfter:
+		c.lock()
+		_ = c.fr.WritePing(false, [8]byte{'f', 'e', 't', 't', 'l', 'e'})
+		c.unlock()
+	}
+	c.watch.Reset(pingAfter / 3)
+}

@@ -1,0 +1,166 @@
+// Package mux sends many requests at a time over one connection of HTTP/2 (RFC 9113). A
+// request that waits for its answer is an entry in a table and its caller: there are no
+// goroutines, timers and buffers for each, as golang.org/x/net/http2's own client has, with
+// whose framer and header compression this is made. It is for small bodies and answers that
+// are read whole; what streams goes another way.
+package mux
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// MaxAnswer is the largest body of an answer, in bytes. An object of Kubernetes has 1.5 MiB
+// at most where etcd's limit is as it comes (--max-request-bytes).
+const MaxAnswer = 4 << 20
+
+// dialWithin is how long a connection may take to be opened.
+const dialWithin = 30 * time.Second
+
+// Transport is one connection to one server, opened when it is needed and anew when it is
+// lost or the server sends its clients elsewhere.
+type Transport struct {
+	// Dial opens a connection and agrees on its protocol.
+	Dial func(context.Context) (*tls.Conn, error)
+	// Plain takes the requests where the server has not agreed to HTTP/2.
+	Plain http.RoundTripper
+
+	mu      sync.Mutex
+	conn    *conn
+	plain   bool
+	dialing *dialing
+}
+
+// dialing is a connection that is being opened; all who want it wait for the one.
+type dialing struct {
+	done chan struct{}
+	err  error
+}
+
+// get is the connection; nil for none of HTTP/2.
+func (t *Transport) get(ctx context.Context) (*conn, error) {
+	for {
+		t.mu.Lock()
+		if t.plain {
+			t.mu.Unlock()
+			return nil, nil
+		}
+		if c := t.conn; c != nil && c.usable() {
+			t.mu.Unlock()
+			return c, nil
+		}
+		d := t.dialing
+		if d == nil {
+			d = &dialing{done: make(chan struct{})}
+			t.dialing = d
+			go t.dial(d) // its handshake is not to grow the stack of a caller
+		}
+		t.mu.Unlock()
+		select {
+		case <-d.done:
+			if d.err != nil {
+				return nil, d.err
+			}
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (t *Transport) dial(d *dialing) {
+	ctx, cancel := context.WithTimeout(context.Background(), dialWithin)
+	defer cancel()
+	var c *conn
+	plain := false
+	outer, err := t.Dial(ctx)
+	switch {
+	case err != nil:
+	case outer.ConnectionState().NegotiatedProtocol == http2.NextProtoTLS:
+		c, err = open(outer)
+	default:
+		plain = true
+		err = outer.Close()
+	}
+	t.mu.Lock()
+	if err == nil {
+		t.conn, t.plain = c, plain
+	}
+	t.dialing, d.err = nil, err
+	t.mu.Unlock()
+	close(d.done)
+}
+
+// tries is how often a request is sent that the server has not looked at.
+const tries = 3
+
+// RoundTrip sends a request, whose body has a known length, and returns when its answer is
+// whole, whose body then is a Whole. Of its header the Content-Type, Retry-After and
+// Warning are kept. What the server is sure not to have looked at is sent again.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		defer req.Body.Close()
+	}
+	if req.Body != nil && req.Body != http.NoBody && req.ContentLength < 0 {
+		return nil, errors.New("mux: the length of the body is not known")
+	}
+	for try := 1; ; try++ {
+		c, err := t.get(req.Context())
+		if err != nil {
+			return nil, err
+		}
+		if c == nil {
+			return t.Plain.RoundTrip(req)
+		}
+		s, err := c.exchange(req)
+		if err == nil {
+			return s.response(req), nil
+		}
+		again := req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
+		if !unseen(err) || try == tries || !again || req.Context().Err() != nil {
+			return nil, err
+		}
+		if req.GetBody != nil {
+			if req.Body, err = req.GetBody(); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// errAway says that the server closes the connection, and has not looked at the request.
+var errAway = errors.New("the server is closing the connection")
+
+// unseen says of an error that the server has not looked at the request (RFC 9113, 6.8 and
+// 8.7).
+func unseen(err error) bool {
+	var stream http2.StreamError
+	return errors.Is(err, errAway) || errors.As(err, &stream) && stream.Code == http2.ErrCodeRefusedStream
+}
+
+// Whole is the body of an answer.
+type Whole struct {
+	*bytes.Reader
+	text []byte
+}
+
+// Bytes is all of it, whatever has been read.
+func (w Whole) Bytes() []byte { return w.text }
+
+// Close does nothing.
+func (w Whole) Close() error { return nil }
+
+func (s *stream) response(req *http.Request) *http.Response {
+	return &http.Response{
+		Status: fmt.Sprintf("%d %s", s.status, http.StatusText(s.status)), StatusCode: s.status,
+		Proto: "HTTP/2.0", ProtoMajor: 2, Header: s.header, ContentLength: int64(len(s.body)),
+		Body: Whole{bytes.NewReader(s.body), s.body}, Request: req,
+	}
+}

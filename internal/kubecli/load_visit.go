@@ -1,0 +1,67 @@
+package kubecli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"fettle.dev/fettle/internal/kube/load"
+	"fettle.dev/fettle/internal/kube/load/spec"
+	"fettle.dev/fettle/internal/load/meter"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// loadVisited is the end of a run that is a visit of an experiment: what it has made is
+// removed, nothing is kept of it, and its numbers are printed.
+func (a *app) loadVisited(ctx context.Context, cluster *load.Cluster, d *driven, l *spec.Load, out *load.Result, err error) error {
+	a.screen.Status("")
+	doc := newLoadRun(d, l, out, d.meter, d.meter.Judge(nil, out.Outcome))
+	switch {
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		doc.State = "interrupted"
+		err = ui.Exit(ui.Interrupted, errors.New("interrupted"))
+	case err != nil:
+		doc.State = "failed"
+		err = loadExit(err)
+	case doc.Objects.Failed > 0 || doc.NotReady > 0:
+		err = doc.judge(false) // no measurement
+	}
+	undone := a.loadCleanUp(context.WithoutCancel(ctx), cluster, d.id, doc)
+	if undone == nil {
+		undone = cluster.Store.Remove(d.id)
+	}
+	if err = errors.Join(err, undone); err != nil || a.data() {
+		if a.data() {
+			return a.result(doc, err)
+		}
+		return err
+	}
+	for _, line := range doc.numbers() {
+		fmt.Fprintln(a.screen.Out, line)
+	}
+	return nil
+}
+
+// numbers are a measurement a line, as fettle prove finds them in what a command prints:
+// its name, the number, its unit.
+func (x *LoadRun) numbers() []string {
+	var all []string
+	add := func(what string, t meter.Times) {
+		if t.N == 0 {
+			return
+		}
+		for _, p := range []struct {
+			name  string
+			value float64
+		}{{"mean", t.MeanS}, {"p50", t.P50S}, {"p95", t.P95S}, {"p99", t.P99S}, {"max", t.MaxS}} {
+			all = append(all, fmt.Sprintf("%s-%s %.7f s", what, p.name, p.value))
+		}
+	}
+	add("create", x.Times.Create)
+	for _, c := range x.Times.Calls {
+		add("call-"+c.Kind, c.Times)
+	}
+	add("scheduled", x.Times.Scheduled)
+	add("ready", x.Times.Ready)
+	return append(all, fmt.Sprintf("made %.3f /s", x.RatePerS))
+}
