@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"fettle.dev/fettle/deploy"
 	"fettle.dev/fettle/internal/kube/agent"
+	"fettle.dev/fettle/internal/kube/kubelet/drain"
 	"fettle.dev/fettle/internal/kube/tuned"
 )
 
@@ -31,6 +33,8 @@ func TestAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := map[string]any{}
+	var rules []rbac.PolicyRule
+	policies, bound := map[string]*admission.ValidatingAdmissionPolicy{}, map[string]bool{}
 	for _, file := range files {
 		name := strings.TrimPrefix(file, "agent/")
 		if name == "kustomization.yaml" {
@@ -46,6 +50,7 @@ func TestAgent(t *testing.T) {
 			}
 			object := map[string]any{
 				"Namespace": &core.Namespace{}, "ServiceAccount": &core.ServiceAccount{}, "Role": &rbac.Role{}, "RoleBinding": &rbac.RoleBinding{},
+				"ClusterRole": &rbac.ClusterRole{}, "ClusterRoleBinding": &rbac.ClusterRoleBinding{},
 				"ValidatingAdmissionPolicy": &admission.ValidatingAdmissionPolicy{}, "ValidatingAdmissionPolicyBinding": &admission.ValidatingAdmissionPolicyBinding{},
 				"DaemonSet": &apps.DaemonSet{},
 			}[kind.Kind]
@@ -56,6 +61,16 @@ func TestAgent(t *testing.T) {
 				t.Errorf("%s: %s: %v", file, kind.Kind, err)
 			}
 			found[kind.Kind] = object
+			switch o := object.(type) {
+			case *rbac.Role:
+				rules = append(rules, o.Rules...)
+			case *rbac.ClusterRole:
+				rules = append(rules, o.Rules...)
+			case *admission.ValidatingAdmissionPolicy:
+				policies[o.Name] = o
+			case *admission.ValidatingAdmissionPolicyBinding:
+				bound[o.Spec.PolicyName] = true
+			}
 		}
 	}
 	if len(k.Resources) != len(files)-1 {
@@ -75,26 +90,56 @@ func TestAgent(t *testing.T) {
 	if !slices.Contains(c.Args, "--root="+c.VolumeMounts[0].MountPath) || c.Args[0] != "agent" || pod.Volumes[0].HostPath.Path != "/" {
 		t.Errorf("%v: the node's root is at %s", c.Args, c.VolumeMounts[0].MountPath)
 	}
-	for _, r := range found["Role"].(*rbac.Role).Rules {
+	for _, r := range rules {
 		for _, verb := range r.Verbs {
 			if slices.Contains([]string{"*", "update", "delete", "deletecollection"}, verb) {
-				t.Errorf("the role lets agents %s %v", verb, r.Resources)
+				t.Errorf("the roles let agents %s %v", verb, r.Resources)
+			}
+		}
+		// What can be written or reached elsewhere too has to be in a policy.
+		for _, resource := range r.Resources {
+			if len(slices.DeleteFunc(slices.Clone(r.Verbs), func(v string) bool { return slices.Contains([]string{"get", "list", "watch"}, v) })) == 0 && resource != "nodes/proxy" {
+				continue
+			}
+			limited := slices.ContainsFunc(slices.Collect(maps.Values(policies)), func(p *admission.ValidatingAdmissionPolicy) bool {
+				return slices.ContainsFunc(p.Spec.MatchConstraints.ResourceRules, func(n admission.NamedRuleWithOperations) bool {
+					return slices.Contains(n.Resources, resource)
+				})
+			})
+			if !limited && resource != "pods/eviction" { // no policy sees where a pod is
+				t.Errorf("no policy says of which nodes agents may write %s", resource)
 			}
 		}
 	}
-	policy := found["ValidatingAdmissionPolicy"].(*admission.ValidatingAdmissionPolicy)
-	text, err := yaml.Marshal(policy)
-	if err != nil {
-		t.Fatal(err)
+	// It is told the name of its set, which it may look at; and it is root, which the
+	// image is not.
+	if !slices.Contains(c.Args, "--daemonset="+set.Name) || !slices.ContainsFunc(rules, func(r rbac.PolicyRule) bool {
+		return slices.Equal(r.Resources, []string{"daemonsets"}) && slices.Equal(r.ResourceNames, []string{set.Name})
+	}) {
+		t.Errorf("%v: the set is %s", c.Args, set.Name)
 	}
-	for _, word := range []string{agent.ValuesAnnotation, account.Name + "$"} {
-		if !strings.Contains(string(text), word) {
-			t.Errorf("the policy does not know %s", word)
+	if s := c.SecurityContext; s.RunAsUser == nil || *s.RunAsUser != 0 {
+		t.Error("the agent is not root")
+	}
+	for name, words := range map[string][]string{
+		"fettle-agent":         {agent.ValuesAnnotation, account.Name + "$"},
+		"fettle-agent-kubelet": {drain.Cordoned, account.Name + "$", "/healthz", "/configz"},
+	} {
+		text, err := yaml.Marshal(policies[name])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range words {
+			if !strings.Contains(string(text), word) {
+				t.Errorf("the policy %s does not know %s", name, word)
+			}
+		}
+		if !bound[name] {
+			t.Errorf("the policy %s is not bound", name)
 		}
 	}
-	binding := found["ValidatingAdmissionPolicyBinding"].(*admission.ValidatingAdmissionPolicyBinding)
-	if binding.Spec.PolicyName != policy.Name {
-		t.Errorf("the binding is of %s", binding.Spec.PolicyName)
+	if len(policies) != len(bound) {
+		t.Errorf("policies %d, bound %v", len(policies), bound)
 	}
 }
 

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -55,4 +57,24 @@ func cutShort(ctx context.Context, err error, left string, kept *evidence.Run) e
 // record puts what was measured in one go into the store.
 func (m *machine) record(r *evidence.Run, body any) error {
 	return (&keeper{machine: m, run: r}).record(r.Verdict, body)
+}
+
+// oneOf is the server that an option names, or the only one that there is. product and
+// none are for errors: what runs here, and what to say where nothing does.
+func oneOf[T any](product, none, option string, all []T, nameOf func(T) string, asked string) (one T, err error) {
+	var names []string
+	for _, s := range all {
+		name := nameOf(s)
+		if name == asked || asked == "" && len(all) == 1 {
+			return s, nil
+		}
+		names = append(names, name)
+	}
+	switch {
+	case len(all) == 0:
+		return one, errors.New(none)
+	case asked == "":
+		return one, ui.Exit(ui.Usage, fmt.Errorf("several run here: %s %s", option, strings.Join(names, " or ")))
+	}
+	return one, ui.Exit(ui.Usage, fmt.Errorf("no %s %q runs here, but %s", product, asked, strings.Join(names, ", ")))
 }

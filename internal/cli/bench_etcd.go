@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -143,20 +142,7 @@ func (m *machine) etcdMember(ctx context.Context, name string) (*etcd.Member, er
 	if err != nil {
 		return nil, fmt.Errorf("etcd: %w", err)
 	}
-	var names []string
-	for _, member := range all {
-		if member.Name == name || name == "" && len(all) == 1 {
-			return member, nil
-		}
-		names = append(names, member.Name)
-	}
-	switch {
-	case len(all) == 0:
-		return nil, errors.New("no etcd is set up here: neither etcd.service nor a static pod")
-	case name == "":
-		return nil, ui.Exit(ui.Usage, fmt.Errorf("several run here: --member %s", strings.Join(names, " or ")))
-	}
-	return nil, ui.Exit(ui.Usage, fmt.Errorf("no etcd %q runs here, but %s", name, strings.Join(names, ", ")))
+	return oneOf("etcd", "no etcd is set up here: neither etcd.service nor a static pod", "--member", all, func(member *etcd.Member) string { return member.Name }, name)
 }
 
 // askEtcd asks a member for what the bench wants of its metrics.

@@ -54,6 +54,9 @@ nothing, and lists the largest tables of foreman, candlepin and pulpcore.`,
 					return ui.Exit(ui.Usage, fmt.Errorf("--%s is for --tables: the benchmark runs in a database of its own alone", name))
 				}
 			}
+			if err := o.asked.Check(); err != nil {
+				return ui.Exit(ui.Usage, err)
+			}
 			return a.benchPostgres(c.Context(), o)
 		},
 	}
@@ -79,20 +82,7 @@ func (m *machine) postgresServer(name string) (*postgresql.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("PostgreSQL: %w", err)
 	}
-	var names []string
-	for _, s := range all {
-		if s.Name == name || name == "" && len(all) == 1 {
-			return s, nil
-		}
-		names = append(names, s.Name)
-	}
-	switch {
-	case len(all) == 0:
-		return nil, errors.New("no PostgreSQL is set up here")
-	case name == "":
-		return nil, ui.Exit(ui.Usage, fmt.Errorf("several run here: --server %s", strings.Join(names, " or ")))
-	}
-	return nil, ui.Exit(ui.Usage, fmt.Errorf("no PostgreSQL %q runs here, but %s", name, strings.Join(names, ", ")))
+	return oneOf("PostgreSQL", "no PostgreSQL is set up here", "--server", all, func(s *postgresql.Server) string { return s.Name }, name)
 }
 
 // postgresRoom is what server and machine have.

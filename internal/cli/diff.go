@@ -123,14 +123,21 @@ func summarise(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// asked reads KIND:NAME=VALUE of a kind that there is.
+// asked reads KIND:NAME=VALUE of a kind that there is, with a name that one of its
+// settings may have.
 func (m *machine) asked(text string) (setting.Change, error) {
 	c, err := parseChange(text)
 	if err == nil && m.kinds[c.Setting.Kind] == nil {
 		known := slices.Sorted(maps.Keys(m.kinds))
 		err = fmt.Errorf("%q: %w %q%s: there are %s", text, setting.ErrUnknownKind, c.Setting.Kind, spell.Suggest(c.Setting.Kind, known), strings.Join(known, ", "))
 	}
-	return c, err
+	if err != nil {
+		return c, err
+	}
+	if _, err := m.kinds.Resolve(c.Setting); setting.Misnamed(err) {
+		return c, err
+	}
+	return c, nil
 }
 
 // parseChange reads KIND:NAME=VALUE.

@@ -7,9 +7,9 @@ import (
 
 	"fettle.dev/fettle/internal/load"
 	"fettle.dev/fettle/internal/load/fleet"
-	"fettle.dev/fettle/internal/load/threshold"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // liveSeconds are shown of a load that goes on.
@@ -42,7 +42,7 @@ func (v *loadView) second(at, all time.Duration, now fleet.Now) {
 	}
 	if at-v.said >= 10*time.Second { // a line in a log now and then
 		v.said = at
-		v.screen.Progress("%s", fmt.Sprintf("%.0f of %.0f s: %.4g answers a second, p50 %s, p99 %s, errors %.3g %%", at.Seconds(), all.Seconds(), now.AnswerRate, threshold.Time(now.P50S), threshold.Time(now.P99S), 100*now.ErrorShare))
+		v.screen.Progress("%s", fmt.Sprintf("%.0f of %.0f s: %.4g answers a second, p50 %s, p99 %s, errors %.3g %%", at.Seconds(), all.Seconds(), now.AnswerRate, unit.FormatSeconds(now.P50S), unit.FormatSeconds(now.P99S), 100*now.ErrorShare))
 	}
 }
 

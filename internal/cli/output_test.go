@@ -4,8 +4,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/ui"
 )
@@ -71,5 +74,22 @@ func TestTableOfVerbs(t *testing.T) {
 		if got := v.command(&app{screen: ui.NewScreen(io.Discard, io.Discard)}).Name(); got != v.name {
 			t.Errorf("the table calls %s %s", got, v.name)
 		}
+	}
+}
+
+// None of cobra's own "accepts 1 arg(s)" is left: what is missing, or too much, is named.
+func TestWordsAreAskedForInSentences(t *testing.T) {
+	sentences(t, Command("test"))
+}
+
+func sentences(t *testing.T, c *cobra.Command) {
+	t.Helper()
+	for n := range 5 {
+		if err := c.ValidateArgs(slices.Repeat([]string{"x"}, n)); err != nil && strings.Contains(err.Error(), "arg(s)") {
+			t.Errorf("%s: %v", c.CommandPath(), err)
+		}
+	}
+	for _, sub := range c.Commands() {
+		sentences(t, sub)
 	}
 }

@@ -154,6 +154,7 @@ func TestPruneStanding(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
+	await(t, "the watchdog's end", func() bool { return syscall.Kill(watchdog, 0) != nil })
 	if text, err := os.ReadFile(filepath.Join(p.machine, "proc/sys/vm/swappiness")); err != nil || strings.TrimSpace(string(text)) != "10" {
 		t.Fatalf("the change is not in force: %q, %v", text, err)
 	}

@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,8 +19,8 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"fettle.dev/fettle/internal/command"
 	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -35,7 +34,6 @@ type app struct {
 	output      string
 	screen      *ui.Screen
 	command     string    // the command line as sh takes it, for the journal and the evidence
-	told        bool      // what went wrong has been said
 	once        *sync.Map // what is said once in a process
 }
 
@@ -85,14 +83,8 @@ func runUntil(ctx context.Context, version string, args []string, out, errw io.W
 		if f := askedFormat(args); a.screen.Format == ui.Table && f != "" {
 			a.screen.Format = f // the words are off, so nothing has read --output yet
 		}
-		if !a.told {
-			a.screen.Fail(err)
-		}
-		if a.data() && !a.screen.Printed {
-			// Who asked for data gets some, also of a failure.
-			_ = report.Data(a.screen, Failure{Schema: "fettle/error/v1"}, ui.Code(err))
-		}
 	}
+	command.Ended(a.screen, err)
 	if w := a.screen.Out.(*countedOut); w.err != nil && err == nil {
 		a.screen.Say("the output could not be written: %v", w.err)
 		return ui.Failed
@@ -113,12 +105,6 @@ func askedFormat(args []string) ui.Format {
 		return ""
 	}
 	return f
-}
-
-// Failure is the JSON form of a command that failed before it had anything to
-// print: the messages say why.
-type Failure struct {
-	Schema string `json:"schema"` // fettle/error/v1
 }
 
 // countedOut remembers that standard output could not be written. A reader that
@@ -167,39 +153,22 @@ func (a *app) rootCommand(args ...string) *cobra.Command {
 		Short: "Measure a machine, tune it, prove that it helped, and undo it",
 		Long: `fettle shows every change before it is made, applies TuneD profiles in
 milliseconds, gives a verdict for every value, and takes all of it back exactly,
-even after a crash.
-
-Exit codes:
-` + exitCodeList(),
+even after a crash.`,
 		Version:           a.version,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return a.setUp(c) },
-		Args:              knownVerb,
-		// Names that are this many changes away are suggested.
-		SuggestionsMinimumDistance: 2,
-		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetVersionTemplate("fettle {{.Version}}\n")
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		// The options of a verb that there is not are unknown, too.
-		if words := c.Flags().Args(); c.HasSubCommands() && len(words) > 0 {
-			err = cmp.Or(c.ValidateArgs(words), err)
-		}
-		return ui.Hinted(ui.Usage, err, fmt.Sprintf("see %s --help", c.CommandPath()))
-	})
 	f := root.PersistentFlags()
 	f.StringVar(&a.root, "root", "", "read another machine: a directory (sosreport, fixture) or an archive made by fettle facts --archive")
 	f.StringVar(&a.stateDir, "state-dir", "", "where journal and selection are (default /var/lib/fettle)")
 	f.StringArrayVar(&a.profileDirs, "profile-dir", nil, "a further place for profiles; repeatable, the last one wins")
-	f.StringVarP(&a.output, "output", "o", "table", "table, json, yaml or markdown")
-	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml", "markdown"}, cobra.ShellCompDirectiveNoFileComp))
+	command.Root(root, &a.output)
 	root.SetOut(a.screen.Out) // now, because the completion command keeps what it finds
 	if v, ok := asked(args); ok {
 		root.CompletionOptions.DisableDefaultCmd = true
 		root.SetHelpCommand(&cobra.Command{Hidden: true})
 		root.AddCommand(v.command(a))
-		return a.checkUsage(root)
+		return command.Words(root)
 	}
 	for _, v := range verbs {
 		root.AddCommand(v.command(a))
@@ -215,19 +184,7 @@ Exit codes:
 			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 		}
 	}
-	return a.checkUsage(root)
-}
-
-// knownVerb refuses a verb that there is not.
-func knownVerb(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	near := ""
-	if s := c.SuggestionsFor(args[0]); len(s) > 0 {
-		near = fmt.Sprintf(" (did you mean %q?)", s[0])
-	}
-	return fmt.Errorf("unknown command %q%s", args[0], near)
+	return command.Words(root)
 }
 
 // knownTopic refuses help about a command that there is not.
@@ -293,22 +250,6 @@ func asked(args []string) (verb, bool) {
 	return verbs[i], true
 }
 
-// checkUsage turns cobra's complaints about arguments into usage errors.
-func (a *app) checkUsage(c *cobra.Command) *cobra.Command {
-	if check := c.Args; check != nil {
-		c.Args = func(c *cobra.Command, args []string) error {
-			if err := check(c, args); err != nil {
-				return ui.Hinted(ui.Usage, err, fmt.Sprintf("see %s --help", c.CommandPath()))
-			}
-			return nil
-		}
-	}
-	for _, sub := range c.Commands() {
-		a.checkUsage(sub)
-	}
-	return c
-}
-
 func (a *app) setUp(c *cobra.Command) error {
 	if a.stateDir == "" && c.Flags().Changed("state-dir") {
 		return ui.Hinted(ui.Usage, errors.New("--state-dir is empty"), "leave it out for "+journal.DefaultDir)
@@ -319,11 +260,7 @@ func (a *app) setUp(c *cobra.Command) error {
 	if slices.Contains(a.profileDirs, "") {
 		return ui.Exit(ui.Usage, errors.New("--profile-dir is empty"))
 	}
-	var more []ui.Format
-	for name := range strings.FieldsSeq(c.Annotations[moreFormats]) {
-		more = append(more, ui.Format(name))
-	}
-	format, err := ui.ParseFormat(a.output, more...)
+	format, err := command.Format(c, a.output)
 	if err != nil {
 		return err
 	}
@@ -355,28 +292,13 @@ func noneEmpty(c *cobra.Command) error {
 }
 
 // moreFormats is the annotation of a command that has further formats.
-const moreFormats = "formats"
+const moreFormats = command.MoreFormats
 
 // data is true when the output is for programs.
-func (a *app) data() bool { return a.screen.Format == ui.JSON || a.screen.Format == ui.YAML }
+func (a *app) data() bool { return command.ForPrograms(a.screen) }
 
-// result prints what came of a command as data, also where err is not nil, and
-// returns err. What went wrong is said first, so that it is among the messages.
-func (a *app) result(doc any, err error) error {
-	if err != nil {
-		a.screen.Fail(err)
-		a.told = true
-	}
-	return errors.Join(err, report.Data(a.screen, doc, ui.Code(err)))
-}
-
-func exitCodeList() string {
-	var b strings.Builder
-	for _, e := range ui.ExitCodes {
-		fmt.Fprintf(&b, "  %3d  %s\n", e.Code, e.Meaning)
-	}
-	return b.String()
-}
+// result prints what came of a command as data, and returns err.
+func (a *app) result(doc any, err error) error { return command.Result(a.screen, doc, err) }
 
 var errReadOnlyRoot = errors.New("this verb acts on the live machine and takes no --root")
 

@@ -10,6 +10,7 @@ import (
 	"fettle.dev/fettle/internal/bench/etcd"
 	"fettle.dev/fettle/internal/bench/memory"
 	"fettle.dev/fettle/internal/bench/postgres"
+	"fettle.dev/fettle/internal/command"
 	"fettle.dev/fettle/internal/compare"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/fact"
@@ -33,7 +34,7 @@ var documents = map[string]any{
 	"check":           report.Audit{},
 	"compare":         compare.Comparison{},
 	"confirm":         ConfirmResult{},
-	"error":           Failure{},
+	"error":           command.Failure{},
 	"explain":         Explanation{},
 	"facts":           fact.Facts{},
 	"fix":             FixResult{},

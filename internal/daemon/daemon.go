@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/resident"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/tune"
 )
@@ -209,6 +211,12 @@ func (d *Daemon) loop(ctx context.Context, ev *events) {
 		}
 		rest()
 	}
+}
+
+// rest is what the daemon does before it sleeps, for days perhaps.
+func rest() {
+	debug.SetGCPercent(25)
+	resident.Rest()
 }
 
 // open opens the machine with the kinds that hold descriptors.

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"runtime"
@@ -25,6 +26,25 @@ func (h *Host) Ask(ctx context.Context, question string, ask func(context.Contex
 		return noAsks{}.Ask(ctx, question, ask)
 	}
 	return h.Asks.Ask(ctx, question, ask)
+}
+
+// AskFor is Ask for a value, which is kept as JSON.
+func AskFor[T any](ctx context.Context, h *Host, question string, ask func(context.Context, *Host) (T, error)) (T, error) {
+	var answer T
+	text, err := h.Ask(ctx, question, func(ctx context.Context, live *Host) ([]byte, error) {
+		found, err := ask(ctx, live)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(found)
+	})
+	if err != nil {
+		return answer, err
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return answer, fmt.Errorf("the answer of %s: %w", question, err)
+	}
+	return answer, nil
 }
 
 type liveAsks struct{}

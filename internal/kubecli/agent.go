@@ -11,20 +11,31 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/kube/agent"
 	"fettle.dev/fettle/internal/kube/boundary"
+	"fettle.dev/fettle/internal/kube/kubeletagent"
+	"fettle.dev/fettle/internal/kube/kubeletconfig"
+	"fettle.dev/fettle/internal/kube/metric"
 	"fettle.dev/fettle/internal/kube/tuned"
 	"fettle.dev/fettle/internal/ui"
 )
 
 type agentOptions struct {
 	node, root string
+	set        string
+	metrics    metric.Options
 	allow      string
 	interval   time.Duration
 	debug      bool
 	uninstall  bool
+	unit       string
 }
 
 func agentCommand(a *app) *cobra.Command {
@@ -39,7 +50,11 @@ func agentCommand(a *app) *cobra.Command {
 shares its network, processes and IPC. It applies what the Profile object of its
 node names, through the journal of fettle on the node, and says in the object's
 status what came of it. Values stay when it ends; they go back when the node is to
-have no profile any more, or with --uninstall.`,
+have no profile any more, when the agent's DaemonSet is deleted (--daemonset), or
+with --uninstall.
+
+Where the cluster has KubeletPools it also changes the settings of the node's
+kubelet, when the NodeKubelet object of its node says that it is the node's turn.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.agent(c.Context(), o) },
 	}
 	f := c.Flags()
@@ -47,6 +62,9 @@ have no profile any more, or with --uninstall.`,
 	f.StringVar(&o.root, "root", "/host", "where the root of the node is mounted")
 	f.StringVar(&o.allow, "allow", "", "what profiles may do beyond settings: a list of "+strings.Join(kinds, ", "))
 	f.DurationVar(&o.interval, "interval", time.Minute, "how often the values are looked at; they are reported, not put back")
+	f.StringVar(&o.unit, "kubelet-unit", kubeletagent.DefaultUnit, "the unit of systemd that starts the kubelet of the node")
+	f.StringVar(&o.set, "daemonset", "", "name of the DaemonSet whose pod this is: when that or its namespace is deleted, the node gets back what it had")
+	metricFlags(f, &o.metrics, "0")
 	f.BoolVar(&o.debug, "debug", false, "log what the client of the API server does")
 	f.BoolVar(&o.uninstall, "uninstall", false, "give the node back what it had before the agent came, remove what the agent keeps there, and end")
 	return c
@@ -60,6 +78,8 @@ func (a *app) agent(ctx context.Context, o agentOptions) error {
 	switch {
 	case o.node == "":
 		return ui.Hinted(ui.Usage, errors.New("which node this is has to be said"), "name it with --node, or set NODE_NAME from spec.nodeName")
+	case o.metrics.Check() != nil:
+		return ui.Exit(ui.Usage, o.metrics.Check())
 	case o.interval < time.Second:
 		return ui.Exit(ui.Usage, fmt.Errorf("--interval %v: want at least 1s", o.interval))
 	}
@@ -82,13 +102,65 @@ func (a *app) agent(ctx context.Context, o agentOptions) error {
 	if err != nil {
 		return err
 	}
-	log := slog.New(logr.ToSlogHandler(logTo(a.screen.Err, o.debug)))
-	return agent.Run(ctx, agent.Options{Node: n, Config: config, Namespace: a.namespaceOr(tuned.Namespace), Interval: o.interval, Log: log})
+	l := logTo(a.screen.Err, o.debug)
+	log := slog.New(logr.ToSlogHandler(l))
+	kubelet, err := kubeletOptions(o, config, log)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		defer cancel()
+		ended <- kubeletagent.Run(ctx, kubelet)
+	}()
+	go func() {
+		// A node is tuned whether or not somebody can look at the metrics of that.
+		if err := metric.Serve(ctx, config, o.metrics, l); err != nil {
+			log.Error("no metrics are served", "address", o.metrics.Address, "error", err)
+		}
+	}()
+	err = agent.Run(ctx, agent.Options{
+		Node: n, Config: config, Namespace: a.namespaceOr(tuned.Namespace), Set: o.set, Interval: o.interval, Log: log, Metrics: metrics.Registry,
+	})
+	cancel()
+	return errors.Join(err, <-ended)
+}
+
+// kubeletOptions are those of the part that changes the node's kubelet. It waits for
+// nothing of the profile's, nor that for it.
+func kubeletOptions(o agentOptions, config *rest.Config, log *slog.Logger) (kubeletagent.Options, error) {
+	scheme := runtime.NewScheme()
+	if err := kubeletconfig.AddToScheme(scheme); err != nil {
+		return kubeletagent.Options{}, err
+	}
+	objects, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return kubeletagent.Options{}, err
+	}
+	api, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return kubeletagent.Options{}, err
+	}
+	m, err := kubeletagent.NewMachine(o.node, o.root, o.unit, api)
+	if err != nil {
+		return kubeletagent.Options{}, err
+	}
+	return kubeletagent.Options{Node: o.node, Visitor: m, Client: objects, Interval: o.interval, Log: log}, nil
 }
 
 // uninstallAgent takes the agent from a node; no API server is asked.
 func (a *app) uninstallAgent(ctx context.Context, n *agent.Node) error {
 	n.Tell = func(text string) { a.screen.Say("%s", text) }
+	// A kubelet is not started again without a drain where one is needed, which takes a
+	// cluster.
+	kept, err := kubeletagent.Kept(n.Root)
+	if err != nil {
+		return err
+	}
+	if kept != "" {
+		a.screen.Say("the kubelet of node %s keeps its settings %s: the operator takes them back when no KubeletPool selects the node, as long as its agent runs", n.Name, kept)
+	}
 	out, err := n.Uninstall(context.WithoutCancel(ctx))
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"fettle.dev/fettle/internal/command"
 	"fettle.dev/fettle/internal/kube/load"
 	"fettle.dev/fettle/internal/kube/load/connect"
 	"fettle.dev/fettle/internal/kube/load/drive"
@@ -52,7 +53,7 @@ func loadCommand(a *app) *cobra.Command {
 file a load of its own, and makes the objects. Each is written into a journal, so that
 a run that was killed can be gone on with (resume), and be taken back exactly (undo).`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-		Args: knownVerb,
+		Args: command.KnownVerb,
 	}
 	c.PersistentFlags().StringVar(&o.stateDir, "state-dir", "", "directory of the runs (default $XDG_STATE_HOME/fettle/load, ~/.local/state/fettle/load)")
 	c.AddCommand(a.loadPlanCommand(o), a.loadRunCommand(o), a.loadResumeCommand(o), a.loadStatusCommand(o), a.loadUndoCommand(o), a.loadCompareCommand(o), a.loadMirrorCommand(o))

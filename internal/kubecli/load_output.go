@@ -14,9 +14,9 @@ import (
 	"fettle.dev/fettle/internal/kube/load/spec"
 	"fettle.dev/fettle/internal/kube/load/undo"
 	"fettle.dev/fettle/internal/load/meter"
-	"fettle.dev/fettle/internal/load/threshold"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // LoadRun is what came of a run.
@@ -96,7 +96,7 @@ func (x *LoadRun) judge(asked bool) error {
 	}
 	if x.Servers != nil && !asked {
 		for _, c := range x.Servers.Missed() {
-			return ui.Exit(ui.GateNotMet, fmt.Errorf("the API server's own metrics: %s of %s (%s) took %s at the 99th percentile, and the objective is %s", c.Verb, c.Resource, c.Scope, threshold.Time(c.P99S), threshold.Time(c.LimitS)))
+			return ui.Exit(ui.GateNotMet, fmt.Errorf("the API server's own metrics: %s of %s (%s) took %s at the 99th percentile, and the objective is %s", c.Verb, c.Resource, c.Scope, unit.FormatSeconds(c.P99S), unit.FormatSeconds(c.LimitS)))
 		}
 	}
 	return nil
@@ -156,7 +156,7 @@ func (x *LoadRun) tables() []report.Titled {
 	times := report.Grid{Head: []string{"time", "number", "p50", "p95", "p99", "max"}}
 	row := func(what string, t meter.Times) {
 		if t.N > 0 {
-			times.Rows = append(times.Rows, []string{what, fmt.Sprint(t.N), threshold.Time(t.P50S), threshold.Time(t.P95S), threshold.Time(t.P99S), threshold.Time(t.MaxS)})
+			times.Rows = append(times.Rows, []string{what, fmt.Sprint(t.N), unit.FormatSeconds(t.P50S), unit.FormatSeconds(t.P95S), unit.FormatSeconds(t.P99S), unit.FormatSeconds(t.MaxS)})
 		}
 	}
 	row("create", x.Times.Create)
@@ -170,11 +170,11 @@ func (x *LoadRun) tables() []report.Titled {
 	if s := x.Servers; s != nil {
 		for i, c := range s.Calls {
 			if i < shownCalls || c.Verdict == "missed" {
-				calls.Rows = append(calls.Rows, []string{c.Verb + " " + c.Resource + " (" + c.Scope + ")", fmt.Sprint(c.N), threshold.Time(c.P50S), threshold.Time(c.P99S), threshold.Time(c.LimitS), c.Verdict})
+				calls.Rows = append(calls.Rows, []string{c.Verb + " " + c.Resource + " (" + c.Scope + ")", fmt.Sprint(c.N), unit.FormatSeconds(c.P50S), unit.FormatSeconds(c.P99S), unit.FormatSeconds(c.LimitS), c.Verdict})
 			}
 		}
 		if s.EtcdN > 0 {
-			calls.Rows = append(calls.Rows, []string{"calls to etcd", fmt.Sprint(s.EtcdN), "", threshold.Time(s.EtcdP99S), "", ""})
+			calls.Rows = append(calls.Rows, []string{"calls to etcd", fmt.Sprint(s.EtcdN), "", unit.FormatSeconds(s.EtcdP99S), "", ""})
 		}
 		for _, m := range s.Members {
 			if m.FsyncN > 0 {

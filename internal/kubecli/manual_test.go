@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -101,6 +102,7 @@ func runManual(t *testing.T, name string) {
 	switch {
 	case strings.HasPrefix(name, "154"):
 		answers = machines()
+		maps.Copy(answers, fleet())
 	case strings.HasPrefix(name, "156"):
 		answers = checked()
 		newEtcd(t)

@@ -7,12 +7,20 @@ import (
 	"io/fs"
 	"os"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"fettle.dev/fettle/deploy"
 	"fettle.dev/fettle/internal/kube/boundary"
+	"fettle.dev/fettle/internal/kube/health/control"
+	"fettle.dev/fettle/internal/kube/kubeletconfig"
+	"fettle.dev/fettle/internal/kube/kubeletoperator"
+	"fettle.dev/fettle/internal/kube/machine"
+	"fettle.dev/fettle/internal/kube/metric"
 	"fettle.dev/fettle/internal/kube/operator"
 	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
@@ -50,14 +58,25 @@ func operatorCommand(a *app) *cobra.Command {
 	var o operator.Options
 	var d deciding
 	var debug bool
+	var adopt adopting
+	machines := control.Options{Namespace: machine.Namespace}
 	c := &cobra.Command{
-		Use: "operator", Short: "Keep one Profile for each node as the Tuned objects want it (runs in the cluster)",
+		Use: "operator", Short: "Keep the nodes as Tuned and KubeletConfig objects want them (runs in the cluster)",
 		Long: `operator decides which profile each node gets, by the Tuned objects of its
 namespace, and writes it into a Profile object named like the node, which the
 node's agent applies. It runs until it is ended.
 
+It also takes the settings that KubeletConfig objects want to the nodes of
+KubeletPools, as many at a time as the pool lets be unavailable, and stops after
+the first failure. The NodeKubelet object of a node tells its agent.
+
 Where another controller has these objects already it writes nothing and says
-which one it is, unless it is told to take them over (--adopt).`,
+which one it is, unless it is told to take them over (--adopt).
+
+Where there are MachineHealthChecks (machine.openshift.io/v1beta1), and its
+account may read them (kubectl apply -k deploy/machines), it remedies machines by
+them: one at a time, never those of the control plane unless that is allowed, and
+none while a roll-out of the kubelet's settings, a scale or an upgrade runs.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
@@ -67,23 +86,83 @@ which one it is, unless it is told to take them over (--adopt).`,
 			if o.Lease < leastLease {
 				return ui.Exit(ui.Usage, fmt.Errorf("--lease %s: want %s or more", o.Lease, leastLease))
 			}
+			if err := o.Metrics.Check(); err != nil {
+				return ui.Exit(ui.Usage, err)
+			}
 			if o.Default, err = defaultTuned(); err != nil {
 				return err
 			}
 			o.Namespace = a.namespaceOr(tuned.Namespace)
 			o.Log = logTo(a.screen.Err, debug)
+			o.Adopt, machines.Adopt, machines.Log = adopt.tuned, adopt.machines, o.Log
+			o.Parts = []operator.Part{{
+				AddToScheme: kubeletconfig.AddToScheme,
+				Add: func(m manager.Manager) error {
+					return kubeletoperator.Add(m, kubeletoperator.Options{Adopt: adopt.kubelets, Log: o.Log})
+				},
+			}, {
+				AddToScheme: machine.AddToScheme,
+				Add:         func(m manager.Manager) error { return control.Add(m, machines) },
+			}}
 			return a.operate(c.Context(), o)
 		},
 	}
 	d.flags(c)
 	f := c.Flags()
-	f.BoolVar(&o.Adopt, "adopt", false, "take over the objects of another controller")
+	f.Var(&adopt, "adopt", "take over from another controller: some of tuned,kubelets,machines, or all")
+	f.Lookup("adopt").NoOptDefVal = "all"
+	f.StringVar(&machines.Namespace, "machine-namespace", machines.Namespace, "namespace of the machines and their MachineHealthChecks")
+	f.BoolVar(&machines.ControlPlane, "remediate-control-plane", false, "let MachineHealthChecks remedy machines of the control plane, too")
 	f.BoolVar(&o.Elect, "leader-elect", true, "let only one of several operators act at a time")
 	f.DurationVar(&o.Lease, "lease", operator.DefaultLease, "how long another operator waits for one that has gone without a word")
-	f.StringVar(&o.MetricsAddress, "metrics-address", ":8080", "where metrics are served, HOST:PORT; 0 for nowhere")
+	metricFlags(f, &o.Metrics, ":8443")
 	f.StringVar(&o.HealthAddress, "health-address", ":8081", "where /healthz and /readyz are served, HOST:PORT; 0 for nowhere")
 	f.BoolVar(&debug, "debug", false, "log each Profile that is written")
 	return c
+}
+
+// metricFlags are the options of a verb that has metrics.
+func metricFlags(f *pflag.FlagSet, o *metric.Options, address string) {
+	f.StringVar(&o.Address, "metrics-address", address, "where metrics are served, HOST:PORT; 0 for nowhere")
+	f.BoolVar(&o.Open, "metrics-open", false, "serve metrics over plain HTTP, to everybody who reaches the address (else HTTPS, to whom the cluster lets get /metrics)")
+	f.StringVar(&o.CertDir, "metrics-cert-dir", "", "directory with tls.crt and tls.key for metrics (default a certificate that nobody has signed)")
+}
+
+// adopting are the kinds of objects that are taken over from another controller.
+type adopting struct{ tuned, kubelets, machines bool }
+
+func (a *adopting) Type() string { return "objects" }
+
+func (a *adopting) String() string {
+	var out []string
+	for _, k := range []struct {
+		name string
+		is   bool
+	}{{"tuned", a.tuned}, {"kubelets", a.kubelets}, {"machines", a.machines}} {
+		if k.is {
+			out = append(out, k.name)
+		}
+	}
+	return strings.Join(out, ",")
+}
+
+// Set takes a list of kinds.
+func (a *adopting) Set(text string) error {
+	for word := range strings.SplitSeq(text, ",") {
+		switch strings.TrimSpace(word) {
+		case "all", "true":
+			a.tuned, a.kubelets, a.machines = true, true, true
+		case "tuned":
+			a.tuned = true
+		case "kubelets":
+			a.kubelets = true
+		case "machines":
+			a.machines = true
+		default:
+			return fmt.Errorf("%q: want some of tuned, kubelets, machines, or all", word)
+		}
+	}
+	return nil
 }
 
 func (a *app) operate(ctx context.Context, o operator.Options) error {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 
+	"fettle.dev/fettle/internal/command"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/kube/admission/node"
 	"fettle.dev/fettle/internal/kube/admission/podresources"
@@ -26,7 +27,7 @@ import (
 func podCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "pod", Short: "Say which CPUs, memory and devices a pod will get on a node, and whether it has them",
-		Args: knownVerb,
+		Args: command.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(podExplainCommand(a), podVerifyCommand(a), podRecordCommand(a))

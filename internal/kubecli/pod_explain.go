@@ -82,7 +82,6 @@ func (a *app) podExplain(ctx context.Context, file string, o podExplainOptions) 
 	if o.expect != "" && p.Verdict.Outcome != o.expect {
 		err = ui.Exit(ui.GateNotMet, fmt.Errorf("the pod would be %s, and %s was expected", p.Verdict.Outcome, o.expect))
 		a.screen.Fail(err)
-		a.told = true
 	}
 	return errors.Join(err, explain.Write(a.screen, p, ui.Code(err)))
 }

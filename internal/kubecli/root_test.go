@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
@@ -37,11 +39,13 @@ func TestCommandLine(t *testing.T) {
 		{"--help", ui.Done, "  130  interrupted, undone\n"},
 		{"schemas", ui.Usage, `unknown command "schemas" (did you mean "schema"?)`},
 		{"schema error extra", ui.Usage, "see kubectl fettle schema --help"},
-		{"kubelet plan", ui.Usage, "accepts 1 arg(s), received 0"},
+		{"kubelet plan", ui.Usage, "kubectl fettle: FILE is missing: want kubectl fettle kubelet plan FILE\nkubectl fettle: see kubectl fettle kubelet plan --help\n"},
 		{"kubelet plan nowhere.yaml", ui.Usage, "nowhere.yaml: no such file"},
 		{"schema --no", ui.Usage, "unknown flag: --no"},
 		{"schema nothing", ui.Usage, "kubectl fettle schema lists the kinds"},
 		{"operator --allow scripts", ui.Usage, `--allow: nothing called "scripts" is refused`},
+		{"operator --adopt=everything", ui.Usage, `"everything": want some of tuned, kubelets, machines, or all`},
+		{"operator --adopt --lease 1s", ui.Usage, "--lease 1s"},
 		{"operator --lease 1s", ui.Usage, "--lease 1s: want 3s or more"},
 		{"operator", ui.Usage, "name one with --kubeconfig, or set KUBECONFIG"},
 		{"operator now", ui.Usage, `unknown command "now"`},
@@ -64,6 +68,23 @@ func TestVerbsAreWhatTheTableSays(t *testing.T) {
 		if c.Name() != v.name || c.Short == "" || c.Args == nil && !c.HasSubCommands() {
 			t.Errorf("verb %s: command %q, short %q, or takes any words", v.name, c.Name(), c.Short)
 		}
+	}
+}
+
+// TestWordsAreAskedForInSentences: none of cobra's own "accepts 1 arg(s)" is left.
+func TestWordsAreAskedForInSentences(t *testing.T) {
+	sentences(t, (&app{screen: ui.NewScreen(&bytes.Buffer{}, &bytes.Buffer{})}).rootCommand())
+}
+
+func sentences(t *testing.T, c *cobra.Command) {
+	t.Helper()
+	for n := range 5 {
+		if err := c.ValidateArgs(slices.Repeat([]string{"x"}, n)); err != nil && strings.Contains(err.Error(), "arg(s)") {
+			t.Errorf("%s: %v", c.CommandPath(), err)
+		}
+	}
+	for _, sub := range c.Commands() {
+		sentences(t, sub)
 	}
 }
 

@@ -2,19 +2,15 @@ package kubecli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+	"github.com/spf13/pflag"
 
-	"fettle.dev/fettle/internal/kube/machine"
+	"fettle.dev/fettle/internal/command"
 	"fettle.dev/fettle/internal/kube/scale"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
@@ -30,17 +26,40 @@ type ScalePlan struct {
 
 func scaleCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "scale", Short: "Plan how machine sets get more machines, or fewer",
-		Args: knownVerb,
+		Use: "scale", Short: "Plan how machine sets get more machines, or fewer, and do it",
+		Args: command.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(scalePlanCommand(a))
+	c.AddCommand(scalePlanCommand(a), scaleExecuteCommand(a))
 	return c
 }
 
+// scaleOptions are those of planning and of doing it.
 type scaleOptions struct {
 	to, batch, qps, burst int
 	roll                  bool
+	// Of doing it.
+	yes, force, afresh bool
+	patience           time.Duration
+}
+
+func (o *scaleOptions) flags(f *pflag.FlagSet) {
+	f.IntVar(&o.to, "to", 0, "machines that the sets are to have together")
+	f.BoolVar(&o.roll, "roll", false, "make every machine anew, after an edit of the sets")
+	f.IntVar(&o.batch, "batch", scale.MaxBatch, "most machines at once")
+	f.IntVar(&o.qps, "qps", 5, "requests a second of the client that evicts pods")
+	f.IntVar(&o.burst, "burst", 10, "its requests at once")
+}
+
+// check refuses options that make no sense.
+func (o *scaleOptions) check(c *cobra.Command) error {
+	if c.Flags().Changed("to") == o.roll {
+		return ui.Exit(ui.Usage, errors.New("want one of --to (how many machines the sets are to have together) and --roll (all of them anew)"))
+	}
+	if o.to < 0 || o.batch < 1 || o.qps < 1 || o.burst < 1 {
+		return ui.Exit(ui.Usage, fmt.Errorf("--to %d, --batch %d, --qps %d, --burst %d: want at least 0, 1, 1 and 1", o.to, o.batch, o.qps, o.burst))
+	}
+	return nil
 }
 
 func scalePlanCommand(a *app) *cobra.Command {
@@ -59,43 +78,24 @@ then as many old ones go. It changes nothing.
 Exit code 4 if something is in the way.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, sets []string) error {
-			if c.Flags().Changed("to") == o.roll {
-				return ui.Exit(ui.Usage, errors.New("want one of --to (how many machines the sets are to have together) and --roll (all of them anew)"))
-			}
-			if o.to < 0 || o.batch < 1 || o.qps < 1 || o.burst < 1 {
-				return ui.Exit(ui.Usage, fmt.Errorf("--to %d, --batch %d, --qps %d, --burst %d: want at least 0, 1, 1 and 1", o.to, o.batch, o.qps, o.burst))
+			if err := o.check(c); err != nil {
+				return err
 			}
 			return a.scalePlan(c.Context(), sets, o)
 		},
 	}
-	f := c.Flags()
-	f.IntVar(&o.to, "to", 0, "machines that the sets are to have together")
-	f.BoolVar(&o.roll, "roll", false, "make every machine anew, after an edit of the sets")
-	f.IntVar(&o.batch, "batch", scale.MaxBatch, "most machines at once")
-	f.IntVar(&o.qps, "qps", 5, "requests a second of the client that evicts pods")
-	f.IntVar(&o.burst, "burst", 10, "its requests at once")
+	o.flags(c.Flags())
 	return c
 }
 
 func (a *app) scalePlan(ctx context.Context, sets []string, o scaleOptions) error {
-	client, err := a.client()
+	run, namespace, err := a.scaleRun(sets, o)
 	if err != nil {
 		return err
 	}
-	namespace := a.namespaceOr(machine.Namespace)
-	in, err := scaleInput(ctx, client, namespace, sets)
+	p, err := run.Plan(ctx)
 	if err != nil {
-		return err
-	}
-	in.Now, in.Batch, in.QPS, in.Burst = time.Now(), o.batch, o.qps, o.burst
-	var p *scale.Plan
-	if o.roll {
-		p, err = scale.Roll(*in)
-	} else {
-		p, err = scale.To(*in, o.to)
-	}
-	if err != nil {
-		return err
+		return scaleExit(err)
 	}
 	if len(p.Blocked) > 0 {
 		err = ui.Exit(ui.Refused, fmt.Errorf("as things are the plan cannot be carried through: %s", strings.Join(p.Blocked, "\n")))
@@ -105,56 +105,6 @@ func (a *app) scalePlan(ctx context.Context, sets []string, o scaleOptions) erro
 	}
 	printScale(a.screen, p)
 	return err
-}
-
-// scaleInput reads what a plan is made of.
-func scaleInput(ctx context.Context, client kubernetes.Interface, namespace string, names []string) (*scale.Input, error) {
-	in := &scale.Input{}
-	var sets struct{ Items []machine.Set }
-	var machines struct{ Items []machine.Machine }
-	var checks struct{ Items []machine.HealthCheck }
-	for kind, into := range map[string]any{"machinesets": &sets, "machines": &machines, "machinehealthchecks": &checks} {
-		path := "/apis/" + machine.APIVersion + "/namespaces/" + namespace + "/" + kind
-		text, err := client.CoreV1().RESTClient().Get().AbsPath(path).DoRaw(ctx)
-		if apierrors.IsNotFound(err) {
-			return nil, ui.Hinted(ui.Failed, fmt.Errorf("the cluster has no %s of %s", kind, machine.APIVersion), "machine sets are OpenShift's; other clusters are scaled by whoever makes their machines")
-		}
-		if err == nil {
-			err = json.Unmarshal(text, into)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-	}
-	for _, name := range names {
-		i := slices.IndexFunc(sets.Items, func(s machine.Set) bool { return s.Name == name })
-		if i < 0 {
-			var all []string
-			for _, s := range sets.Items {
-				all = append(all, s.Name)
-			}
-			return nil, ui.Exit(ui.Usage, fmt.Errorf("there is no machine set %s in %s; there are %s", name, namespace, strings.Join(all, ", ")))
-		}
-		if slices.ContainsFunc(in.Sets, func(s machine.Set) bool { return s.Name == name }) {
-			return nil, ui.Exit(ui.Usage, fmt.Errorf("machine set %s is named twice", name))
-		}
-		in.Sets = append(in.Sets, sets.Items[i])
-	}
-	in.Machines, in.Checks = machines.Items, checks.Items
-	nodes, err := client.CoreV1().Nodes().List(ctx, meta.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	pods, err := client.CoreV1().Pods(meta.NamespaceAll).List(ctx, meta.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	budgets, err := client.PolicyV1().PodDisruptionBudgets(meta.NamespaceAll).List(ctx, meta.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	in.Nodes, in.Pods, in.Budgets = nodes.Items, pods.Items, budgets.Items
-	return in, nil
 }
 
 // printScale is the table for people.

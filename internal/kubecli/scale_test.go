@@ -76,6 +76,11 @@ func TestScalePlan(t *testing.T) {
 	if p.Steps[0].Remediation[0] != "workers: 40 % of 6 machines is 2 (2.4 rounded down); 2 are unhealthy: remediation is open" {
 		t.Errorf("%q", p.Steps[0].Remediation)
 	}
+	code, out, errs = run(t, "--kubeconfig", config, "scale", "execute", "workers-a", "--to", "3", "--yes", "--output", "json")
+	valid(t, "scale-run", []byte(out))
+	if code != ui.Done || !strings.Contains(out, `"state": "nothing"`) {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
 	for _, c := range []struct {
 		args string
 		code int
@@ -92,6 +97,14 @@ func TestScalePlan(t *testing.T) {
 		{"scale plan workers-a --to -1", ui.Usage, "--to -1"},
 		{"scale plan --to 1", ui.Usage, "see kubectl fettle scale plan --help"},
 		{"scale plan workers-a --to 1 -n other", ui.Failed, "the cluster has no"},
+		{"scale execute workers-a --to 4", ui.Refused, "nothing is changed: there is nobody to ask"},
+		{"scale execute workers-a", ui.Usage, "want one of --to"},
+		{"scale execute workers-a --to 4 --patience 0s --yes", ui.Usage, "--patience 0s: want more than nothing"},
+		{"scale execute workers-a --to 4 --afresh --yes", ui.Usage, "--afresh is for --roll"},
+		{"scale execute workers-b --to 0 --yes", ui.Refused, "routers run there: openshift-ingress/router-default-1"},
+		{"scale execute workers-c --to 4 --yes", ui.Usage, "there are workers-a, workers-b"},
+		{"scale execute workers-a --to 3 --yes", ui.Done, "nothing: 0 steps carried out, 3 machines"},
+		{"scale execute workers-a --to 4 --yes", ui.Failed, "the lease openshift-machine-api/fettle-scale"}, // this API server lets nobody write
 	} {
 		code, out, errs := run(t, append([]string{"--kubeconfig", config}, strings.Fields(c.args)...)...)
 		if code != c.code || !strings.Contains(out+errs, c.want) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/command"
 	"fettle.dev/fettle/internal/compare"
 	"fettle.dev/fettle/internal/kube/admission"
 	"fettle.dev/fettle/internal/kube/agent"
@@ -27,15 +28,17 @@ var documents = map[string]any{
 	"cluster-load-undo":   LoadUndo{},
 	"cluster-load-mirror": LoadMirror{},
 	"compare":             compare.Comparison{},
-	"error":               Failure{},
+	"error":               command.Failure{},
 	"etcd-defragment":     etcd.Result{},
 	"kubelet-plan":        preview.Plan{},
+	"machine-health":      MachineHealth{},
 	"node-history":        agent.History{},
 	"node-status":         nodestatus.Document{},
 	"node-values":         agent.Values{},
 	"pod-admission":       admission.Document{},
 	"pod-verify":          pinning.Document{},
 	"scale-plan":          ScalePlan{},
+	"scale-run":           ScaleRun{},
 }
 
 func schemaCommand(a *app) *cobra.Command {

@@ -39,6 +39,7 @@ var table = []place{
 	{path: "packaging/man", layer: 6}, // makes the manual from the commands
 	{path: "internal/cli", layer: 5},
 	{path: "internal/kubecli", layer: 5},
+	{path: "internal/command", layer: 4, also: []string{"internal/report", "internal/ui"}},
 	{path: "internal/daemon", layer: 4},
 	{path: "internal/daemon/schedule", layer: 3},
 	{path: "internal/daemon/...", layer: 4, also: []string{"internal/daemon"}},
@@ -58,9 +59,12 @@ var table = []place{
 	{path: "internal/kube/survey", layer: 4, also: []string{"internal/kube/audit", "internal/kube/etcd", "internal/kube/machine", "internal/kube/load/...", "internal/platform/openshift"}, never: map[string]string{
 		"internal/host": "it asks the API server: it sees no machine",
 	}},
-	{path: "internal/kube/health", layer: 4, also: []string{"internal/kube/machine"}, never: map[string]string{
+	{path: "internal/kube/health", layer: 4, also: []string{"internal/kube/machine", "internal/kube/kubeletconfig"}, never: map[string]string{
 		"internal/host": "it judges values: it sees no machine",
 	}},
+	{path: "internal/kube/health/around", layer: 4, also: []string{"internal/kube/machine", "internal/kube/health"}},
+	{path: "internal/kube/health/control", layer: 4, also: []string{"internal/kube/machine", "internal/kube/health", "internal/kube/health/around"}},
+	{path: "internal/kube/scale/carry", layer: 4, also: []string{"internal/kube/machine", "internal/kube/scale", "internal/kube/kubelet/drain"}},
 	{path: "internal/kube/scale", layer: 4, also: []string{"internal/kube/machine", "internal/kube/health"}, never: map[string]string{
 		"internal/host": "a plan is made of values: it sees no machine",
 	}},
@@ -70,6 +74,11 @@ var table = []place{
 	{path: "internal/kube/kubelet/preview", layer: 4, also: []string{"internal/kube/kubelet", "internal/kube/kubelet/drain", "internal/kube/kubeletconfig", "internal/kube/rollout"}},
 	{path: "internal/kube/kubelet/...", layer: 4, also: []string{"internal/kube/kubelet", "internal/kube/kubelet/...", "internal/kube/admission"}},
 	{path: "internal/kube/kubeletconfig", layer: 4, also: []string{"internal/kube/kubelet"}},
+	{path: "internal/kube/kubeletoperator", layer: 4, also: []string{"internal/kube/kubelet", "internal/kube/kubeletconfig", "internal/kube/rollout"}, never: map[string]string{
+		"internal/host": "it tells agents what to do: it sees no machine",
+	}},
+	{path: "internal/kube/kubeletagent", layer: 4, also: []string{"internal/kube/admission/node", "internal/kube/kubelet", "internal/kube/kubelet/...", "internal/kube/kubeletconfig"}},
+	{path: "internal/kube/strict", layer: 1},
 	{path: "internal/kube/...", layer: 4},
 	{path: "internal/platform", layer: 4},
 	{path: "internal/platform/...", layer: 4, also: []string{"internal/platform"}},
@@ -120,6 +129,7 @@ var table = []place{
 	{path: "internal/lazyregexp", layer: 0},
 	{path: "internal/peak", layer: 0},
 	{path: "internal/plaintext", layer: 0},
+	{path: "internal/resident", layer: 0}, // of this process, not of the machine
 	{path: "internal/spell", layer: 0},
 	{path: "internal/unit", layer: 0},
 	{path: "internal/stats", layer: 0},

@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/load/knee"
 	"fettle.dev/fettle/internal/load/observe"
 	"fettle.dev/fettle/internal/load/rate"
-	"fettle.dev/fettle/internal/load/threshold"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Knee is how the highest rate was searched for at which the thresholds are met.
@@ -203,7 +203,7 @@ func (x *Result) kneeVerdict(r knee.Result) (Word, string) {
 
 // String is a stage in words.
 func (s KneeStage) String() string {
-	text := fmt.Sprintf("%s %s: p50 %s, p99 %s", rate.Stage{From: s.Rate, To: s.Rate}, s.Verdict, threshold.Time(s.P50S), threshold.Time(s.P99S))
+	text := fmt.Sprintf("%s %s: p50 %s, p99 %s", rate.Stage{From: s.Rate, To: s.Rate}, s.Verdict, unit.FormatSeconds(s.P50S), unit.FormatSeconds(s.P99S))
 	if s.Verdict != knee.Holds {
 		text = fmt.Sprintf("%s %s: %s", rate.Stage{From: s.Rate, To: s.Rate}, s.Verdict, s.Why)
 	}

@@ -48,7 +48,7 @@ func TestHolds(t *testing.T) {
 		want  knee.Verdict
 		why   string
 	}{
-		"holds":        {steady(5 * ms), []string{"p99 < 20ms", "errors < 1%"}, knee.Holds, "p50 5.00 ms, p99 5.00 ms, no errors"},
+		"holds":        {steady(5 * ms), []string{"p99 < 20ms", "errors < 1%"}, knee.Holds, "p50 5 ms, p99 5 ms, no errors"},
 		"slow":         {steady(50 * ms), []string{"p99 < 20ms"}, knee.Fails, "expected p99 < 20ms, and it was 50"},
 		"falls behind": {func(at time.Duration) meter.Sample { return answer(at) }, []string{"p99 < 1h"}, knee.Fails, "did not keep up"},
 		"dead": {func(time.Duration) meter.Sample {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
-	"fettle.dev/fettle/internal/load/threshold"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Limits of what is put down to the generator.
@@ -85,13 +85,13 @@ func (c *course) client(one *part) (client Client, limits []string) {
 	client.CPUShare /= float64(max(1, n))
 	latency := t.Percentile(99)
 	if client.LateShare > lateShare && delay.P99S > lateMatters*latency {
-		limits = append(limits, fmt.Sprintf("%.3g %% of the requests were sent more than 1 ms late though a connection was free (p99 %s): this machine has not enough processor time for the rate", 100*client.LateShare, threshold.Time(delay.P99S)))
+		limits = append(limits, fmt.Sprintf("%.3g %% of the requests were sent more than 1 ms late though a connection was free (p99 %s): this machine has not enough processor time for the rate", 100*client.LateShare, unit.FormatSeconds(delay.P99S)))
 	}
 	if client.CPUShare > cpuShare {
 		limits = append(limits, fmt.Sprintf("the generator took %.0f %% of its %d processors", 100*client.CPUShare, one.Processors))
 	}
 	if client.LateBeginS > lateBegin {
-		limits = append(limits, fmt.Sprintf("it began %s after the others", threshold.Time(client.LateBeginS)))
+		limits = append(limits, fmt.Sprintf("it began %s after the others", unit.FormatSeconds(client.LateBeginS)))
 	}
 	return client, limits
 }

@@ -13,6 +13,7 @@ import (
 	"fettle.dev/fettle/internal/load/meter"
 	"fettle.dev/fettle/internal/load/observe"
 	"fettle.dev/fettle/internal/load/threshold"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // mostReplayed are kept of the requests of a log: those that came most often.
@@ -265,7 +266,7 @@ func (x *Result) verdict() (Word, string) {
 	}
 	var each []string
 	for _, s := range x.Stages {
-		each = append(each, fmt.Sprintf("%s p99 %s", s.Rate, threshold.Time(s.Latency.P99S)))
+		each = append(each, fmt.Sprintf("%s p99 %s", s.Rate, unit.FormatSeconds(s.Latency.P99S)))
 	}
 	return Held, fmt.Sprintf("all held: %s; %s", strings.Join(each, ", "), f.errors())
 }

@@ -107,11 +107,11 @@ func TestVerdicts(t *testing.T) {
 		text  string
 		other func(x *Result) bool
 	}{
-		"held": {at(500, minute), 0.1, func(time.Duration) meter.Sample { return answer(5 * ms) }, Held, "500/s held: p50 5.00 ms, p99 5.00 ms, no errors", func(x *Result) bool {
+		"held": {at(500, minute), 0.1, func(time.Duration) meter.Sample { return answer(5 * ms) }, Held, "500/s held: p50 5 ms, p99 5 ms, no errors", func(x *Result) bool {
 			return x.Whole.Starts == 30_000 && x.WarmUp.State == Settled && len(x.Series) == 3 && len(x.Series[0].Samples) == 10
 		}},
 		"overload": {at(500, minute), 0.1, overload(500), NotHeld, "500/s was not held: 200 answers a second", nil},
-		"closed":   {Plan{For: minute}, 0.1, func(time.Duration) meter.Sample { return answer(5 * ms) }, Measured, "answers a second with 3 connections, p50 5.00 ms", nil},
+		"closed":   {Plan{For: minute}, 0.1, func(time.Duration) meter.Sample { return answer(5 * ms) }, Measured, "answers a second with 3 connections, p50 5 ms", nil},
 		"late":     {at(500, minute), 0.1, late, Limited, "the generator was the limit, not the server: 100 % of the requests were sent more than 1 ms late though a connection was free (p99 5", nil},
 		"busy":     {at(500, minute), 0.95, func(time.Duration) meter.Sample { return answer(5 * ms) }, Limited, "the generator took 95 % of its", nil},
 		// Late by what makes no difference to answers that take so long.
@@ -137,17 +137,17 @@ func TestVerdicts(t *testing.T) {
 			}
 			return answer(5 * ms)
 		}, Held, "2 % errors", func(x *Result) bool { return x.Whole.Statuses["503"] == 600 && x.Whole.Latency.N == 29_400 }},
-		"warms up": {at(500, minute), 0.1, warming, Held, "500/s held: p50 10.0 ms", func(x *Result) bool {
+		"warms up": {at(500, minute), 0.1, warming, Held, "500/s held: p50 10 ms", func(x *Result) bool {
 			return x.WarmUp.LeftOutS >= 15 && x.WarmUp.LeftOutS <= 25 && !x.Slices[0].Counts && x.Slices[59].Counts && strings.Contains(x.WarmUp.Text, "are left out")
 		}},
 		"not warm": {at(500, 20*time.Second), 0.1, warming, Warming, "not settled: it was getting faster until the end", func(x *Result) bool { return x.Whole.FromS >= 15 }},
-		"asked to warm up": {Plan{For: 30 * time.Second, WarmUp: 30 * time.Second, Stages: at(500, 30*time.Second).Stages}, 0.1, warming, Held, "500/s held: p50 10.0 ms", func(x *Result) bool {
+		"asked to warm up": {Plan{For: 30 * time.Second, WarmUp: 30 * time.Second, Stages: at(500, 30*time.Second).Stages}, 0.1, warming, Held, "500/s held: p50 10 ms", func(x *Result) bool {
 			return x.Whole.FromS >= 30 && x.WarmUp.AskedS == 30 && x.WarmUp.LeftOutS == 0
 		}},
 		"steps": {steps, 0.1, func(at time.Duration) meter.Sample {
 			return answer(5*ms + 600*ms*time.Duration(max(0, at-40*time.Second)/time.Second)) // the third gets 3 s late each 5 s
-		}, NotHeld, "200/s was held (p50 5.00 ms, p99 5.00 ms, no errors); 400/s was not held", func(x *Result) bool { return len(x.Stages) == 3 && len(x.Series) == 9 }},
-		"steps held": {steps, 0.1, func(time.Duration) meter.Sample { return answer(5 * ms) }, Held, "all held: 100/s p99 5.00 ms, 200/s p99 5.00 ms, 400/s p99 5.00 ms; no errors", nil},
+		}, NotHeld, "200/s was held (p50 5 ms, p99 5 ms, no errors); 400/s was not held", func(x *Result) bool { return len(x.Stages) == 3 && len(x.Series) == 9 }},
+		"steps held": {steps, 0.1, func(time.Duration) meter.Sample { return answer(5 * ms) }, Held, "all held: 100/s p99 5 ms, 200/s p99 5 ms, 400/s p99 5 ms; no errors", nil},
 		"ramp":       {ramp, 0.1, func(at time.Duration) meter.Sample { return answer(5*ms + at/10_000) }, Held, "10/s..100/s held", func(x *Result) bool { return x.WarmUp.State == Unknown }},
 		"nothing": {at(0.01, time.Minute), 0.1, func(time.Duration) meter.Sample {
 			return meter.Sample{Answer: exchange.Answer{Failure: exchange.Timeout}, End: minute}

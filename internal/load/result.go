@@ -10,6 +10,7 @@ import (
 	"fettle.dev/fettle/internal/load/observe"
 	"fettle.dev/fettle/internal/load/replay"
 	"fettle.dev/fettle/internal/load/threshold"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Schema names the JSON form of Result, and Kind that of its run.
@@ -270,7 +271,7 @@ func (c *course) figuresOf(t *meter.Total) Figures {
 func (f *Figures) said() string {
 	var out []string
 	if f.Latency.N > 0 {
-		out = append(out, "p50 "+threshold.Time(f.Latency.P50S), "p99 "+threshold.Time(f.Latency.P99S))
+		out = append(out, "p50 "+unit.FormatSeconds(f.Latency.P50S), "p99 "+unit.FormatSeconds(f.Latency.P99S))
 	}
 	if f.Errors > 0 {
 		out = append(out, fmt.Sprintf("%.3g %% errors", 100*f.ErrorShare))

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"fettle.dev/fettle/internal/load/threshold"
 	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // WarmUp says from when on the figures count.
@@ -99,13 +99,13 @@ func trend(x []float64) State {
 func (w *WarmUp) text(counts float64) string {
 	switch {
 	case w.State == Unsettled:
-		return fmt.Sprintf("it was getting faster until the end (p50 %s at first, %s in the last %.3g s, which alone count): measure longer", threshold.Time(w.BeforeS), threshold.Time(w.AfterS), counts)
+		return fmt.Sprintf("it was getting faster until the end (p50 %s at first, %s in the last %.3g s, which alone count): measure longer", unit.FormatSeconds(w.BeforeS), unit.FormatSeconds(w.AfterS), counts)
 	case w.State == Worsening && w.LeftOutS == 0:
 		return "it was getting slower until the end"
 	case w.LeftOutS > 0 && w.State == Worsening:
-		return fmt.Sprintf("the first %.3g s are left out (p50 %s, then %s); then it was getting slower until the end", w.LeftOutS, threshold.Time(w.BeforeS), threshold.Time(w.AfterS))
+		return fmt.Sprintf("the first %.3g s are left out (p50 %s, then %s); then it was getting slower until the end", w.LeftOutS, unit.FormatSeconds(w.BeforeS), unit.FormatSeconds(w.AfterS))
 	case w.LeftOutS > 0:
-		return fmt.Sprintf("the first %.3g s are left out: p50 %s, and %s then", w.LeftOutS, threshold.Time(w.BeforeS), threshold.Time(w.AfterS))
+		return fmt.Sprintf("the first %.3g s are left out: p50 %s, and %s then", w.LeftOutS, unit.FormatSeconds(w.BeforeS), unit.FormatSeconds(w.AfterS))
 	case w.State == Unknown:
 		return "whether the server was warm is not known: that takes a steady rate for 10 s or longer"
 	}

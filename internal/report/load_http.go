@@ -9,7 +9,6 @@ import (
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/load"
-	"fettle.dev/fettle/internal/load/threshold"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -91,7 +90,7 @@ func loadObserved(s *ui.Screen, x *load.Result) {
 func loadClients(s *ui.Screen, x *load.Result) {
 	g := Grid{Head: []string{"client", "starts", "connections", "CPU", "start delay p99", "clock off by at most"}}
 	for _, c := range x.Generator.Clients {
-		g.Rows = append(g.Rows, []string{c.Name, fmt.Sprint(c.Starts), fmt.Sprint(c.Connections), fmt.Sprintf("%.0f %% of %d", 100*c.CPUShare, c.Processors), threshold.Time(c.StartDelayP99S), threshold.Time(c.ClockErrorS)})
+		g.Rows = append(g.Rows, []string{c.Name, fmt.Sprint(c.Starts), fmt.Sprint(c.Connections), fmt.Sprintf("%.0f %% of %d", 100*c.CPUShare, c.Processors), unit.FormatSeconds(c.StartDelayP99S), unit.FormatSeconds(c.ClockErrorS)})
 	}
 	g.Write(s)
 }
@@ -106,7 +105,7 @@ func loadStages(s *ui.Screen, x *load.Result) {
 			rate = fmt.Sprintf("%d connections", x.Connections)
 		}
 		g.Rows = append(g.Rows, []string{rate, fmt.Sprintf("%.4g/s", stage.AnswerRate), fmt.Sprintf("%.3g %%", 100*stage.ErrorShare),
-			threshold.Time(l.P50S), threshold.Time(l.P90S), threshold.Time(l.P99S), threshold.Time(l.P99_9S), threshold.Time(l.MaxS)})
+			unit.FormatSeconds(l.P50S), unit.FormatSeconds(l.P90S), unit.FormatSeconds(l.P99S), unit.FormatSeconds(l.P99_9S), unit.FormatSeconds(l.MaxS)})
 	}
 	g.Write(s)
 }
@@ -147,7 +146,7 @@ func loadFacts(r *evidence.Run, x *load.Result) *Grid {
 		row("server", "%s", text)
 	}
 	if t := x.Replay; t != nil {
-		row("replay", "%d requests of %s (%s), %s to %s, times as exact as %s; %s", t.Requests, strings.Join(t.Logs, ", "), strings.Join(t.Formats, ", "), t.From.Format(time.DateTime), t.To.Format(time.DateTime), threshold.Time(t.ResolutionS), t.Left())
+		row("replay", "%d requests of %s (%s), %s to %s, times as exact as %s; %s", t.Requests, strings.Join(t.Logs, ", "), strings.Join(t.Formats, ", "), t.From.Format(time.DateTime), t.To.Format(time.DateTime), unit.FormatSeconds(t.ResolutionS), t.Left())
 	}
 	for _, o := range x.Observed {
 		text := "run queue from " + o.RunQueueSource
@@ -163,7 +162,7 @@ func loadFacts(r *evidence.Run, x *load.Result) *Grid {
 	row("measured", "%s, %d connections; %s", x.Protocol, x.Connections, model)
 	row("warm-up", "%s", x.WarmUp.Text)
 	if x.Model == "open" && x.Whole.Service.N > 0 {
-		row("from sending", "p50 %s, p99 %s", threshold.Time(x.Whole.Service.P50S), threshold.Time(x.Whole.Service.P99S))
+		row("from sending", "p50 %s, p99 %s", unit.FormatSeconds(x.Whole.Service.P50S), unit.FormatSeconds(x.Whole.Service.P99S))
 	}
 	if statuses := statusCounts(x.Whole.Statuses); statuses != "" {
 		row("statuses", "%s", statuses)
@@ -184,7 +183,7 @@ func loadFacts(r *evidence.Run, x *load.Result) *Grid {
 		}
 		row("TLS", "%d handshakes, %s", t.Handshakes, how)
 	}
-	row("generator", "%.0f %% of %d processors, %s of processor time an answer; p99 of its start delay %s", 100*x.Generator.CPUShare, x.Generator.Processors, threshold.Time(x.Generator.CPUPerAnswerS), threshold.Time(x.Generator.StartDelay.P99S))
+	row("generator", "%.0f %% of %d processors, %s of processor time an answer; p99 of its start delay %s", 100*x.Generator.CPUShare, x.Generator.Processors, unit.FormatSeconds(x.Generator.CPUPerAnswerS), unit.FormatSeconds(x.Generator.StartDelay.P99S))
 	for _, text := range x.Generator.Texts {
 		row("", "%s", text)
 	}

@@ -16,16 +16,16 @@ func TestLoadLive(t *testing.T) {
 	var text bytes.Buffer
 	LoadLive(&ui.Screen{Out: &text, Format: ui.Table}, &LiveLoad{Title: "100/s for 30s", At: 3 * time.Second, All: 30 * time.Second,
 		Seconds: []fleet.Now{{At: 2 * time.Second, AnswerRate: 99, P50S: 0.001, P99S: 0.002}, {At: 3 * time.Second, AnswerRate: 80, P50S: 0.001, P99S: 0.006, ErrorShare: 0.2}},
-		Stages:  []load.KneeStage{{Purpose: knee.Seek, Rate: 50, ForS: 10, Verdict: knee.Holds, Why: "p99 2.00 ms"}}})
+		Stages:  []load.KneeStage{{Purpose: knee.Seek, Rate: 50, ForS: 10, Verdict: knee.Holds, Why: "p99 2 ms"}}})
 	const want = `100/s for 30s
 3 of 30 s
 
-s  answers/s  errors  p50      p99
-3  80         20 %    1.00 ms  6.00 ms  ##############################
-2  99         0 %     1.00 ms  2.00 ms  ##########
+s  answers/s  errors  p50   p99
+3  80         20 %    1 ms  6 ms  ##############################
+2  99         0 %     1 ms  2 ms  ##########
 
 stage     rate           verdict  why
-1 search  50/s for 10 s  holds    p99 2.00 ms
+1 search  50/s for 10 s  holds    p99 2 ms
 `
 	if got := text.String(); got != want {
 		t.Errorf("%s", got)

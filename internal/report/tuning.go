@@ -150,6 +150,8 @@ func Plan(s *ui.Screen, p *tune.Plan, all bool) {
 		switch {
 		case st.Action == tune.Same:
 			arrow = "="
+		case st.Action == tune.Release && st.Override != nil:
+			note += " (an administrator's file)"
 		case st.Action == tune.Release:
 			note = "goes back: not in the new selection"
 		case st.Why != "":

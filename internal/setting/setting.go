@@ -217,6 +217,14 @@ func (k Kinds) For(s Setting) (Kind, error) {
 	return kind, nil
 }
 
+// Misnamed says whether an error of Resolve is of the name itself, which no machine has,
+// and not of what this machine lacks, does not let be read, or is not to be reached.
+func Misnamed(err error) bool {
+	var path *fs.PathError
+	return err != nil && !errors.As(err, &path) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) &&
+		!errors.Is(err, ErrOutside) && !errors.Is(err, host.ErrNotRecorded)
+}
+
 // Resolve gives the identity of a setting.
 func (k Kinds) Resolve(s Setting) (Setting, error) {
 	kind, err := k.For(s)

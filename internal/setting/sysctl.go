@@ -128,11 +128,12 @@ func globSettings(h *host.Host, pattern, kind string) []Setting {
 	return out
 }
 
-// defaultHugePage is the directory suffix of the default huge page size, such
-// as "2048kB" (Hugepagesize in /proc/meminfo).
-func (k sysctl) defaultHugePage() string { return defaultHugePage(k.host) }
+func (k sysctl) defaultHugePage() string { return DefaultHugePage(k.host) }
 
-func defaultHugePage(h *host.Host) string {
+// DefaultHugePage is the size of the huge pages that vm.nr_hugepages counts, as the
+// kernel's directories have it: "2048kB" (Hugepagesize in /proc/meminfo); "none" where
+// there are none.
+func DefaultHugePage(h *host.Host) string {
 	b, err := h.Files.ReadFile("/proc/meminfo")
 	if err != nil {
 		return "none"

@@ -55,7 +55,7 @@ func (k sysfs) alias(p string) Setting {
 		if attribute == "nr_hugepages_mempolicy" {
 			attribute, p = "nr_hugepages", hugePools+size+"/nr_hugepages"
 		}
-		if (attribute == "nr_hugepages" || attribute == "nr_overcommit_hugepages") && size == defaultHugePage(k.host) {
+		if (attribute == "nr_hugepages" || attribute == "nr_overcommit_hugepages") && size == DefaultHugePage(k.host) {
 			return Setting{"sysctl", "vm." + attribute}
 		}
 	}

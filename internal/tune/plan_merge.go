@@ -1,14 +1,11 @@
 package tune
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
-	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/profile"
-	"fettle.dev/fettle/internal/setting"
 )
 
 // add puts a step into the plan. Of two steps for one place the later one
@@ -45,64 +42,6 @@ func (b *builder) displace(s Step) {
 		old.Action, old.Verdict = None, plugin.Overridden
 		old.Why = fmt.Sprintf("not written: %s sets %s, and writing that zeroes this", s.Reason, s.Setting.Name)
 	}
-}
-
-// releases adds what the old selection set and the new one does not: it goes
-// back to what it was, unless a later single change stands above it.
-func (b *builder) releases(ctx context.Context) {
-	for _, en := range newestFirst(b.under.chains) {
-		if _, wanted := b.at[en.Setting]; wanted {
-			continue
-		}
-		to, ok := b.under.released(en.Setting)
-		if !ok {
-			continue
-		}
-		if _, kept := b.Keep.Match(en.Setting); kept || b.notReleased(en) {
-			continue
-		}
-		kind, err := b.Kinds.For(en.Setting)
-		if err != nil {
-			continue
-		}
-		now, err := kind.Read(ctx, en.Setting)
-		// A place that has followed the load is released also where it is back
-		// already: from then on it is not fettle's own doing whatever it reads.
-		if err != nil || equal(kind, now, to) && len(en.Varies) == 0 || gone(kind, now, to) || setting.Ended(kind, now) {
-			continue
-		}
-		if !en.LeftBy(now, func(a, b setting.Value) bool { return equal(kind, a, b) }) {
-			b.problem(profile.Pos{File: en.Reason.File, Line: en.Reason.Line},
-				"%s is no longer set by the selection and stays at %s: somebody changed it since (fettle had set %s)", en.Setting, show(now), show(*en.After))
-			continue
-		}
-		activation, _ := b.Kinds.Activation(ctx, en.Setting)
-		b.add(Step{
-			Setting: en.Setting, Before: now, Want: to, Action: Release, Activation: activation, Verdict: plugin.Drifted,
-			Why: "no longer set by the selection: goes back", Reason: en.Reason, Lifetime: kind.Lifetime(), Stage: b.stage,
-		})
-	}
-}
-
-// notReleased is true for a place whose value goes with another one: the twin of
-// one that the new selection sets, and what a write had only changed on the way
-// while the place written itself does not go back.
-func (b *builder) notReleased(top *journal.Entry) bool {
-	if twin, ok := b.Kinds.Twin(top.Setting); ok {
-		if i, ok := b.at[twin]; ok && b.plan.Steps[i].Action != None && b.plan.Steps[i].Action != Release {
-			return true
-		}
-	}
-	for _, en := range b.under.chains[top.Setting] {
-		if selectionEntry(en) && en.CoupledTo == 0 {
-			return false
-		}
-	}
-	if top.CoupledTo == 0 || top.CoupledTo > len(top.Tx.Entries) {
-		return false
-	}
-	i, ok := b.at[top.Tx.Entries[top.CoupledTo-1].Setting]
-	return !ok || b.plan.Steps[i].Action != Release
 }
 
 func (b *builder) done() *Plan {

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,9 @@ func ParseFormat(s string, more ...Format) (Format, error) {
 // Screen is where a command talks: data to Out, talk to Err.
 type Screen struct {
 	Out, Err io.Writer
-	Format   Format
+	// Name stands before each line of talk; "" is fettle.
+	Name   string
+	Format Format
 	// Color is true for a terminal without NO_COLOR. A word and a sign always
 	// carry the meaning as well.
 	Color bool
@@ -49,6 +52,8 @@ type Screen struct {
 	framed bool
 	// Messages are what was said on Err, for the JSON output.
 	Messages []string
+	// Failed is set once it has been said what went wrong.
+	Failed bool
 	// Printed is set once a document has been printed.
 	Printed bool
 }
@@ -69,8 +74,10 @@ func NewScreen(out, errw io.Writer) *Screen {
 func (s *Screen) Say(format string, args ...any) {
 	line := Line(fmt.Sprintf(format, args...))
 	s.Messages = append(s.Messages, line)
-	fmt.Fprintln(s.Err, "fettle: "+line)
+	s.talk(line)
 }
+
+func (s *Screen) talk(line string) { fmt.Fprintln(s.Err, cmp.Or(s.Name, "fettle")+": "+line) }
 
 // Status shows on a terminal how far the work is, in place of what it said last; an
 // empty one takes the line away.
@@ -89,11 +96,12 @@ func (s *Screen) Progress(format string, args ...any) {
 		s.Status(format, args...)
 		return
 	}
-	fmt.Fprintln(s.Err, "fettle: "+Line(fmt.Sprintf(format, args...)))
+	s.talk(Line(fmt.Sprintf(format, args...)))
 }
 
 // Fail says what went wrong and what to do about it.
 func (s *Screen) Fail(err error) {
+	s.Failed = true
 	if Code(err) == Interrupted && errors.Is(err, context.Canceled) {
 		s.Say("interrupted") // in the middle of reading: there is nothing more to tell
 		return

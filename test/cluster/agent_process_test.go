@@ -43,7 +43,7 @@ var profileKind = schema.GroupVersionResource{Group: "tuned.openshift.io", Versi
 func (c *Cluster) deployAgents(t *testing.T) {
 	t.Helper()
 	a := c.applier(t)
-	for _, file := range []string{"crds/tuned.openshift.io_tuneds.yaml", "crds/tuned.openshift.io_profiles.yaml"} {
+	for _, file := range []string{"crds/tuned.openshift.io_tuneds.yaml", "crds/tuned.openshift.io_profiles.yaml", "crds/fettle.dev_nodekubelets.yaml"} {
 		text, err := fs.ReadFile(deploy.FS, file)
 		if err != nil {
 			t.Fatal(err)

@@ -126,6 +126,7 @@ func TestAgent(t *testing.T) {
 
 	t.Run("killed while it applies", func(t *testing.T) { a.killedWhileApplying(t) })
 	t.Run("another node's", func(t *testing.T) { c.onlyItsOwn(t, all, token) })
+	t.Run("another node's kubelet", func(t *testing.T) { c.onlyItsKubelet(t, token) })
 
 	// What is removed by hand.
 	a.put("", "day", day)

@@ -116,15 +116,12 @@ func TestKept(t *testing.T) {
 
 // TestImage: the parts of an image name each other by what they are.
 func TestImage(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "program")
-	if err := os.WriteFile(program, []byte("\x7fELF and so on"), 0o755); err != nil {
+	i := image{config: map[string]any{"Entrypoint": []string{"/program"}}, files: []tarFile{{"program", 0o755, []byte("\x7fELF and so on")}}}
+	var text bytes.Buffer
+	if err := i.write(&text, "fettle.test/program:1"); err != nil {
 		t.Fatal(err)
 	}
-	var image bytes.Buffer
-	if err := writeImage(&image, "fettle.test/program:1", program); err != nil {
-		t.Fatal(err)
-	}
-	files := untar(t, &image)
+	files := untar(t, &text)
 	var manifest []struct {
 		Config           string
 		RepoTags, Layers []string

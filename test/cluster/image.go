@@ -27,11 +27,20 @@ func runtimeReady() error {
 // program, which a container of it runs. Pods use it with the pull policy Never.
 func (c *Cluster) Image(name, program string) {
 	c.t.Helper()
+	content, err := os.ReadFile(program)
+	c.must(err)
+	file := filepath.Base(program)
+	c.load(name, image{config: map[string]any{"Entrypoint": []string{"/" + file}, "Env": []string{"PATH=/"}, "WorkingDir": "/"}, files: []tarFile{{file, 0o755, content}}})
+}
+
+// load gives containerd an image.
+func (c *Cluster) load(name string, i image) {
+	c.t.Helper()
 	file := filepath.Join(c.Dir, "image.tar")
 	f, err := os.Create(file)
 	c.must(err)
 	defer os.Remove(file)
-	err = writeImage(f, name, program)
+	err = i.write(f, name)
 	if closed := f.Close(); err == nil {
 		err = closed
 	}
@@ -43,22 +52,23 @@ func (c *Cluster) Image(name, program string) {
 	}
 }
 
-// writeImage writes an image as `docker save` does (Docker Image Specification v1.2,
+// image is what is to be an image.
+type image struct {
+	// config is its execution parameters: Entrypoint, User and so on.
+	config map[string]any
+	files  []tarFile
+}
+
+// write writes an image as `docker save` does (Docker Image Specification v1.2,
 // "Combined Image JSON + Filesystem Changeset Format"): a list of images, for each its
-// configuration, and the layers, here one with one file.
-func writeImage(w io.Writer, name, program string) error {
-	content, err := os.ReadFile(program)
-	if err != nil {
-		return err
-	}
-	entry := "/" + filepath.Base(program)
+// configuration, and the layers, here one.
+func (i image) write(w io.Writer, name string) error {
 	var layer bytes.Buffer
-	if err := writeTar(&layer, tarFile{entry[1:], 0o755, content}); err != nil {
+	if err := writeTar(&layer, i.files...); err != nil {
 		return err
 	}
 	config, err := json.Marshal(map[string]any{
-		"architecture": runtime.GOARCH, "os": runtime.GOOS,
-		"config": map[string]any{"Entrypoint": []string{entry}, "Env": []string{"PATH=/"}, "WorkingDir": "/"},
+		"architecture": runtime.GOARCH, "os": runtime.GOOS, "config": i.config,
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer.Bytes()))}},
 	})
 	if err != nil {

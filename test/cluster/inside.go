@@ -38,6 +38,8 @@ type Setup struct {
 	// Programs are main packages of the repository ("./cmd/fettle"), which the test
 	// finds in its PATH by their last element.
 	Programs []string
+	// Kubectl says that the test finds kubectl in its PATH.
+	Kubectl bool
 	// Files are files of the repository, which the test finds in FilesDir by their last
 	// element.
 	Files []string
@@ -76,7 +78,13 @@ func Inside(t *testing.T, s Setup) bool {
 		return testroot.Inside(t, testroot.Options{})
 	}
 	nightly := os.Getenv("FETTLE_TEST_NIGHTLY") == "1"
-	dir, have := built(t)
+	dir, have := built(t, buildScript, "complete")
+	kubectl := ""
+	if s.Kubectl {
+		var too bool
+		kubectl, too = built(t, kubectlScript, "kubectl")
+		have = have && too
+	}
 	if testing.Short() || !nightly && (s.Nightly || !have) {
 		t.Skip("starts a real Kubernetes; FETTLE_TEST_NIGHTLY=1 builds it if need be, or run: test/cluster/build")
 	}
@@ -87,7 +95,10 @@ func Inside(t *testing.T, s Setup) bool {
 		testroot.Disposable(t)
 	}
 	if !have {
-		build(t)
+		build(t, buildScript)
+		if s.Kubectl {
+			build(t, kubectlScript)
+		}
 	}
 
 	o := testroot.Options{Servers: true}
@@ -96,6 +107,9 @@ func Inside(t *testing.T, s Setup) bool {
 	}
 	for _, name := range programs {
 		show(filepath.Join(dir, name), name)
+	}
+	if s.Kubectl {
+		show(filepath.Join(kubectl, "kubectl"), "kubectl")
 	}
 	for _, pkg := range s.Programs {
 		show(testroot.Program(t, pkg), filepath.Base(pkg))
@@ -118,33 +132,36 @@ func Inside(t *testing.T, s Setup) bool {
 	return testroot.Inside(t, o)
 }
 
-// built is where test/cluster/build puts the programs, and whether they are there.
-func built(t *testing.T) (dir string, have bool) {
+// What builds the programs of Kubernetes, below the repository's root: each prints where
+// it puts them.
+const (
+	buildScript   = "test/cluster/build"
+	kubectlScript = "test/cluster/kubectl/build"
+)
+
+// built is where a script puts its programs, and whether they are there, which a file
+// shows.
+func built(t *testing.T, script, file string) (dir string, have bool) {
 	t.Helper()
-	out, err := exec.Command(script(t), "--print").Output()
+	out, err := exec.Command(filepath.Join(testroot.Module(t), script), "--print").Output()
 	if err != nil {
-		t.Fatalf("test/cluster/build --print: %v", err)
+		t.Fatalf("%s --print: %v", script, err)
 	}
 	dir = strings.TrimSpace(string(out))
-	_, err = os.Stat(filepath.Join(dir, "complete"))
+	_, err = os.Stat(filepath.Join(dir, file))
 	return dir, err == nil
 }
 
-// build makes the programs.
-func build(t *testing.T) {
+// build makes the programs of a script that are not there.
+func build(t *testing.T, script string) {
 	t.Helper()
-	if _, err := exec.Command(script(t)).Output(); err != nil {
+	if _, err := exec.Command(filepath.Join(testroot.Module(t), script)).Output(); err != nil {
 		var exit *exec.ExitError
 		if errors.As(err, &exit) {
 			os.Stderr.Write(exit.Stderr)
 		}
-		testroot.Missing(t, "Kubernetes cannot be built: test/cluster/build: %v", err)
+		testroot.Missing(t, "Kubernetes cannot be built: %s: %v", script, err)
 	}
-}
-
-func script(t *testing.T) string {
-	t.Helper()
-	return filepath.Join(testroot.Module(t), "test/cluster/build")
 }
 
 // static builds a main package of this module.

@@ -25,8 +25,9 @@ const (
 	operatorMetrics = "127.0.0.1:18080"
 	operatorHealth  = "127.0.0.1:18081"
 	operatorNodes   = 500
-	// What is asked of the operator: 60 MB at rest. Beyond this the test fails.
-	operatorRSSMost = 75 << 20
+	// What is asked of the operator: 60 MB at rest. While it works it may have more.
+	operatorRSSAtRest  = 60e6
+	operatorRSSWorking = 100e6
 	// A change of all nodes is asked to be decided within 2 s, on a machine that does
 	// nothing else. Beyond this the test fails.
 	operatorSlowest = 60 * time.Second
@@ -158,7 +159,7 @@ func TestOperator(t *testing.T) {
 		t.Helper()
 		p := c.program(b.ready, append([]string{
 			"kubectl-fettle", "operator", "--kubeconfig=" + kubeconfig,
-			"--metrics-address=" + operatorMetrics, "--health-address=" + operatorHealth,
+			"--metrics-address=" + operatorMetrics, "--metrics-open", "--health-address=" + operatorHealth,
 		}, options...)...)
 		p.log = strings.TrimSuffix(p.log, ".log") + fmt.Sprintf("-%d.log", len(c.programs))
 		c.must(p.Start())
@@ -169,7 +170,7 @@ func TestOperator(t *testing.T) {
 	p := start("--adopt", "--lease=15s")
 	a.apply("the test's objects", []byte(tunedObjects))
 	b.settled("500 new nodes", time.Now())
-	b.memory(p, "after the start")
+	b.memory(p, "after the start", operatorRSSWorking)
 	b.atRest(p)
 
 	for range 2 {
@@ -187,7 +188,7 @@ func TestOperator(t *testing.T) {
 	p = start("--pod-labels") // with the usual lease, which is longer than a minute
 	b.outage(p)
 	b.podLabels(a)
-	b.memory(p, "at the end")
+	b.memory(p, "at the end", operatorRSSWorking)
 	c.must(p.Stop())
 }
 

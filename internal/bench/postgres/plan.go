@@ -83,16 +83,31 @@ type Plan struct {
 // ErrNoSpace is that a database would take more than a quarter of the free space.
 var ErrNoSpace = errors.New("more than a quarter of the free space")
 
-// Make decides what is measured.
-func Make(r Room, a Asked) (*Plan, error) {
-	p := &Plan{Room: r, Scale: a.Scale, Rounds: a.Rounds, Step: a.Step, ReadOnly: a.ReadOnly}
+// Check says what of it no server could do.
+func (a Asked) Check() error {
 	switch {
 	case a.Rounds < 1 || a.Rounds > 100:
-		return nil, fmt.Errorf("%d rounds: want 1 to 100", a.Rounds)
+		return fmt.Errorf("%d rounds: want 1 to 100", a.Rounds)
 	case a.Step < time.Second || a.Step > time.Hour:
-		return nil, fmt.Errorf("steps of %v: want between 1s and 1h", a.Step)
+		return fmt.Errorf("steps of %v: want between 1s and 1h", a.Step)
 	case a.Scale < 0 || a.Scale > mostScale:
-		return nil, fmt.Errorf("scale %d: want 1 to %d", a.Scale, mostScale)
+		return fmt.Errorf("scale %d: want 1 to %d", a.Scale, mostScale)
+	}
+	for _, c := range a.Clients {
+		if c < 1 || c > 10_000 {
+			return fmt.Errorf("%d clients: want 1 to 10000", c)
+		}
+	}
+	return nil
+}
+
+// Make decides what is measured.
+func Make(r Room, a Asked) (*Plan, error) {
+	if err := a.Check(); err != nil {
+		return nil, err
+	}
+	p := &Plan{Room: r, Scale: a.Scale, Rounds: a.Rounds, Step: a.Step, ReadOnly: a.ReadOnly}
+	switch {
 	case p.Scale == 0 && a.OutOfCache:
 		p.Scale = r.scaleOutOfCache()
 	case p.Scale == 0:
@@ -109,12 +124,9 @@ func Make(r Room, a Asked) (*Plan, error) {
 	}
 	slices.Sort(clients)
 	for _, c := range slices.Compact(clients) {
-		switch {
-		case c < 1 || c > 10_000:
-			return nil, fmt.Errorf("%d clients: want 1 to 10000", c)
-		case c > r.Connections-spare:
+		if c > r.Connections-spare {
 			p.Left = append(p.Left, c)
-		default:
+		} else {
 			p.Clients = append(p.Clients, c)
 		}
 	}

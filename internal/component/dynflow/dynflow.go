@@ -5,7 +5,6 @@ package dynflow
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -162,7 +161,7 @@ var title = lazyregexp.New(`^sidekiq [0-9]\S* (?:.* )?\[([0-9]+) of ([0-9]+) bus
 
 // question asks for all that run, those that are still starting with no threads.
 func question(ctx context.Context, h *host.Host) ([]running, error) {
-	b, err := h.Ask(ctx, "dynflow", func(ctx context.Context, live *host.Host) ([]byte, error) {
+	return host.AskFor(ctx, h, "dynflow", func(ctx context.Context, live *host.Host) ([]running, error) {
 		all, err := program.Find(ctx, live, "sidekiq", "ruby", "bundle")
 		if err != nil {
 			return nil, err
@@ -180,16 +179,8 @@ func question(ctx context.Context, h *host.Host) ([]running, error) {
 			r.Process.Argv = nil
 			out = append(out, r)
 		}
-		return json.Marshal(out)
+		return out, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	var out []running
-	if err := json.Unmarshal(b, &out); err != nil {
-		return nil, fmt.Errorf("the answer of dynflow: %w", err)
-	}
-	return out, nil
 }
 
 // of is the process of a unit.

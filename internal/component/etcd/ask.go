@@ -50,21 +50,7 @@ var histograms = map[string]string{
 
 // question asks the member of an instance; program.ErrStopped where none runs.
 func question(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
-	b, err := h.Ask(ctx, "etcd "+in.Name, func(ctx context.Context, live *host.Host) ([]byte, error) {
-		a, err := query(ctx, live, in)
-		if err != nil {
-			return nil, err
-		}
-		return json.Marshal(a)
-	})
-	if err != nil {
-		return nil, err
-	}
-	a := new(answer)
-	if err := json.Unmarshal(b, a); err != nil {
-		return nil, fmt.Errorf("the answer of etcd: %w", err)
-	}
-	return a, nil
+	return host.AskFor(ctx, h, "etcd "+in.Name, func(ctx context.Context, live *host.Host) (*answer, error) { return query(ctx, live, in) })
 }
 
 // started is what a running member was started with.

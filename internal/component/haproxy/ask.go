@@ -2,7 +2,6 @@ package haproxy
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -63,21 +62,9 @@ func question(ctx context.Context, h *host.Host, main string, s settings) (map[s
 	if network == "" {
 		return nil, errNoSocket
 	}
-	b, err := h.Ask(ctx, "haproxy "+main+": show info", func(ctx context.Context, _ *host.Host) ([]byte, error) {
-		info, err := query(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return json.Marshal(info)
+	return host.AskFor(ctx, h, "haproxy "+main+": show info", func(ctx context.Context, _ *host.Host) (map[string]string, error) {
+		return query(ctx, network, address)
 	})
-	if err != nil {
-		return nil, err
-	}
-	info := map[string]string{}
-	if err := json.Unmarshal(b, &info); err != nil {
-		return nil, fmt.Errorf("the answer of haproxy: %w", err)
-	}
-	return info, nil
 }
 
 func query(ctx context.Context, network, address string) (map[string]string, error) {

@@ -2,7 +2,6 @@ package mosquitto
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -58,7 +57,7 @@ func question(ctx context.Context, h *host.Host, main string, s settings) (*answ
 	if n < 0 {
 		return nil, errMute
 	}
-	b, err := h.Ask(ctx, "mosquitto "+main, func(ctx context.Context, _ *host.Host) ([]byte, error) {
+	return host.AskFor(ctx, h, "mosquitto "+main, func(ctx context.Context, _ *host.Host) (*answer, error) {
 		m, code, err := open(ctx, all[n])
 		if err != nil {
 			return nil, err
@@ -75,16 +74,8 @@ func question(ctx context.Context, h *host.Host, main string, s settings) (*answ
 		if err != nil {
 			more = nil // before 1.6 there is no MQTT 5
 		}
-		return json.Marshal(answer{sys, more})
+		return &answer{sys, more}, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	a := new(answer)
-	if err := json.Unmarshal(b, a); err != nil {
-		return nil, fmt.Errorf("the answer of mosquitto: %w", err)
-	}
-	return a, nil
 }
 
 // control tells a broker. It has one process, which reads its files again when it

@@ -5,7 +5,6 @@ package program
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -53,21 +52,7 @@ const maxProcesses = 10000
 // their root: those of containers have others. The error
 // wraps host.ErrNotRecorded where nobody has noted any process.
 func Find(ctx context.Context, h *host.Host, names ...string) ([]Process, error) {
-	b, err := h.Ask(ctx, "processes "+strings.Join(names, " "), func(_ context.Context, live *host.Host) ([]byte, error) {
-		all, err := read(live, names)
-		if err != nil {
-			return nil, err
-		}
-		return json.Marshal(all)
-	})
-	if err != nil {
-		return nil, err
-	}
-	var all []Process
-	if err := json.Unmarshal(b, &all); err != nil {
-		return nil, fmt.Errorf("processes: %w", err)
-	}
-	return all, nil
+	return host.AskFor(ctx, h, "processes "+strings.Join(names, " "), func(_ context.Context, live *host.Host) ([]Process, error) { return read(live, names) })
 }
 
 func read(h *host.Host, names []string) ([]Process, error) {
@@ -353,22 +338,21 @@ const mending = time.Hour
 // Changed is the last change of any file of an instance, in seconds since the
 // epoch; 0 where one cannot be seen. main names the instance.
 func Changed(ctx context.Context, h *host.Host, main string, files []string) float64 {
-	b, err := h.Ask(ctx, "last change of "+main+" and what it includes", func(_ context.Context, live *host.Host) ([]byte, error) {
+	last, err := host.AskFor(ctx, h, "last change of "+main+" and what it includes", func(_ context.Context, live *host.Host) (float64, error) {
 		last := 0.0
 		for _, f := range files {
 			st, err := live.Files.Stat(f)
 			if err != nil {
-				return nil, err
+				return 0, err
 			}
 			if !live.Live && st.ModTime().After(live.Clock.Now().Add(-mending)) {
-				return nil, fmt.Errorf("the last change of %s: %w", f, host.ErrNotRecorded)
+				return 0, fmt.Errorf("the last change of %s: %w", f, host.ErrNotRecorded)
 			}
 			last = max(last, float64(st.ModTime().UnixNano())/1e9)
 		}
-		return json.Marshal(last)
+		return last, nil
 	})
-	var last float64
-	if err != nil || json.Unmarshal(b, &last) != nil {
+	if err != nil {
 		return 0
 	}
 	return last
@@ -378,20 +362,15 @@ func Changed(ctx context.Context, h *host.Host, main string, files []string) flo
 // most; name is the product's. The error wraps host.ErrNotRecorded where nobody
 // has counted.
 func FilesOpen(ctx context.Context, h *host.Host, name string, processes ...Process) (int, error) {
-	b, err := h.Ask(ctx, "open files of "+name, func(_ context.Context, live *host.Host) ([]byte, error) {
+	return host.AskFor(ctx, h, "open files of "+name, func(_ context.Context, live *host.Host) (int, error) {
 		most := 0
 		for _, p := range processes {
 			open, err := live.Files.ReadDir("/proc/" + strconv.Itoa(p.PID) + "/fd")
 			if err != nil {
-				return nil, err
+				return 0, err
 			}
 			most = max(most, len(open))
 		}
-		return json.Marshal(most)
+		return most, nil
 	})
-	most := 0
-	if err == nil {
-		err = json.Unmarshal(b, &most)
-	}
-	return most, err
 }

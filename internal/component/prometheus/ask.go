@@ -52,21 +52,7 @@ var kept = []string{
 
 // question asks the server of an instance; program.ErrStopped where none runs.
 func question(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
-	b, err := h.Ask(ctx, "prometheus "+in.Main, func(ctx context.Context, live *host.Host) ([]byte, error) {
-		a, err := query(ctx, live, in)
-		if err != nil {
-			return nil, err
-		}
-		return json.Marshal(a)
-	})
-	if err != nil {
-		return nil, err
-	}
-	a := new(answer)
-	if err := json.Unmarshal(b, a); err != nil {
-		return nil, fmt.Errorf("the answer of prometheus: %w", err)
-	}
-	return a, nil
+	return host.AskFor(ctx, h, "prometheus "+in.Main, func(ctx context.Context, live *host.Host) (*answer, error) { return query(ctx, live, in) })
 }
 
 func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {

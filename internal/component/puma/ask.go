@@ -89,21 +89,7 @@ var (
 // question asks for all that run here; the instances say whose variables and
 // files matter.
 func question(ctx context.Context, h *host.Host, all []*instance) ([]running, error) {
-	b, err := h.Ask(ctx, "puma", func(ctx context.Context, live *host.Host) ([]byte, error) {
-		out, err := query(ctx, live, all)
-		if err != nil {
-			return nil, err
-		}
-		return json.Marshal(out)
-	})
-	if err != nil {
-		return nil, err
-	}
-	var out []running
-	if err := json.Unmarshal(b, &out); err != nil {
-		return nil, fmt.Errorf("the answer of puma: %w", err)
-	}
-	return out, nil
+	return host.AskFor(ctx, h, "puma", func(ctx context.Context, live *host.Host) ([]running, error) { return query(ctx, live, all) })
 }
 
 func query(ctx context.Context, h *host.Host, all []*instance) ([]running, error) {

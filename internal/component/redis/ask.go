@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -35,21 +34,7 @@ var infos = []string{
 // question asks the server of an instance for all of it; program.ErrStopped where
 // none runs.
 func question(ctx context.Context, h *host.Host, main string, s settings) (*answer, error) {
-	b, err := h.Ask(ctx, "redis "+main, func(ctx context.Context, live *host.Host) ([]byte, error) {
-		a, err := query(ctx, live, main, s)
-		if err != nil {
-			return nil, err
-		}
-		return json.Marshal(a)
-	})
-	if err != nil {
-		return nil, err
-	}
-	a := new(answer)
-	if err := json.Unmarshal(b, a); err != nil {
-		return nil, fmt.Errorf("the answer of redis: %w", err)
-	}
-	return a, nil
+	return host.AskFor(ctx, h, "redis "+main, func(ctx context.Context, live *host.Host) (*answer, error) { return query(ctx, live, main, s) })
 }
 
 func query(ctx context.Context, h *host.Host, main string, s settings) (*answer, error) {

@@ -47,7 +47,7 @@ func Queues(ctx context.Context, h *host.Host, address string) ([]Queue, error) 
 	if n, err := strconv.Atoi(database); database != "" && (err != nil || n < 0) {
 		return nil, fmt.Errorf("database %.20q of Redis is no number", database)
 	}
-	b, err := h.Ask(ctx, "queues of Sidekiq in Redis at "+port+"/"+database, func(ctx context.Context, live *host.Host) ([]byte, error) {
+	return host.AskFor(ctx, h, "queues of Sidekiq in Redis at "+port+"/"+database, func(ctx context.Context, live *host.Host) ([]Queue, error) {
 		s, err := listening(live, port)
 		if err != nil {
 			return nil, err
@@ -57,20 +57,8 @@ func Queues(ctx context.Context, h *host.Host, address string) ([]Queue, error) 
 			return nil, fmt.Errorf("%w: %w", program.ErrStopped, err)
 		}
 		defer c.close()
-		all, err := c.queues(database, live.Clock.Now())
-		if err != nil {
-			return nil, err
-		}
-		return json.Marshal(all)
+		return c.queues(database, live.Clock.Now())
 	})
-	if err != nil {
-		return nil, err
-	}
-	var all []Queue
-	if err := json.Unmarshal(b, &all); err != nil {
-		return nil, fmt.Errorf("the queues: %w", err)
-	}
-	return all, nil
 }
 
 // listening is the configuration of the instance at a port.

@@ -140,6 +140,15 @@ func (c *client) patch(ctx context.Context, change any, subresource ...string) e
 	return nil
 }
 
+// capacity is what the node's kubelet says that the node has.
+func (c *client) capacity(ctx context.Context) (corev1.ResourceList, error) {
+	var node corev1.Node
+	if err := c.core.Get().Resource("nodes").Name(c.node).Do(ctx).Into(&node); err != nil {
+		return nil, fmt.Errorf("Node %s: %w", c.node, err)
+	}
+	return node.Status.Capacity, nil
+}
+
 // event makes an event about the node's Profile object.
 func (c *client) event(ctx context.Context, p *tuned.Profile, e Event, now time.Time) error {
 	kind := corev1.EventTypeNormal

@@ -5,10 +5,12 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"fettle.dev/fettle/internal/kube/tuned"
+	"fettle.dev/fettle/internal/resident"
 )
 
 // Options of an agent.
@@ -17,49 +19,72 @@ type Options struct {
 	// Config says how to reach the API server.
 	Config    *rest.Config
 	Namespace string
+	// Set is the name of the DaemonSet whose pod the agent is: where that is deleted, the
+	// node gets back what it had. "" for none: values always stay.
+	Set string
 	// Interval is how often the values are looked at without being asked.
 	Interval time.Duration
 	Log      *slog.Logger
+	// Metrics is where the agent's metrics are registered; nil for nowhere.
+	Metrics prometheus.Registerer
 }
 
 // firstRetry is how soon something that failed is tried again; then twice that, until
 // it is as rare as any look.
 const firstRetry = time.Second
 
+// An agent rests when it has done nothing for the time quiet, and has not rested for the
+// time seldom.
+const quiet, seldom = 5 * time.Second, 2 * time.Minute
+
 // Run brings the node's profile into force and keeps an eye on it until ctx ends. All
-// values stay when it ends, but those that only an open descriptor holds.
+// values stay then, but those that only an open descriptor holds; unless the agents are
+// taken from the cluster (Options.Set).
 func Run(ctx context.Context, o Options) error {
 	c, err := newClient(o.Config, o.Node.Name, o.Namespace)
 	if err != nil {
 		return err
 	}
 	changed := make(chan struct{}, 1)
-	store, synced := c.watch(ctx, func() {
+	// The watch goes on while the agent ends.
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	store, synced := c.watch(watching, func() {
 		select {
 		case changed <- struct{}{}:
 		default: // a look is due already
 		}
 	})
 	o.Node.Tell = func(text string) { o.Log.Warn(text) }
-	a := &running{Options: o, client: c}
+	a := &running{Options: o, client: c, tally: newTally()}
+	if o.Metrics != nil {
+		if err := o.Metrics.Register(a.tally); err != nil {
+			return err
+		}
+	}
+	wanted := func() (heard bool, p *tuned.Profile) {
+		if !synced() {
+			return false, nil
+		}
+		return true, c.profile(store)
+	}
+	var sleeper resident.Sleeper
+	go sleeper.Run(watching, quiet, seldom)
 	retry := firstRetry
 	for {
-		var p *tuned.Profile
-		heard := synced()
-		if heard {
-			p = c.profile(store)
-		}
+		heard, p := wanted()
 		wait := o.Interval
 		if a.look(ctx, heard, p) {
 			retry = firstRetry
 		} else {
 			wait, retry = retry, min(2*retry, o.Interval)
 		}
+		sleeper.Worked()
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			o.Log.Info("ended; the values stay in force")
+			a.end(changed, wanted)
 			return nil
 		case <-changed:
 			timer.Stop()
@@ -73,6 +98,7 @@ func Run(ctx context.Context, o Options) error {
 type running struct {
 	Options
 	client *client
+	tally  *tally
 	last   Outcome
 	told   bool // something has been told since the start
 }
@@ -90,7 +116,10 @@ func said(conditions, now []tuned.StatusCondition) bool {
 // look looks at the node once and tells; false where it has to be tried again soon.
 func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine bool) {
 	// A transaction that has begun goes to its end: it is short.
+	began := time.Now()
 	out := a.Node.Look(context.WithoutCancel(ctx), heard, p)
+	a.kubeletCounts(ctx, &out)
+	a.tally.looked(out, heard, wantedBy(p), began, time.Now())
 	fine = out.Err == nil
 	log := a.Log.With("action", out.Decision.Action, "profile", out.Profile)
 	switch {
@@ -115,10 +144,12 @@ func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine 
 	a.told = true
 	for _, e := range Events(last, out, p.Spec.Config.TunedProfile) {
 		if err := a.client.event(ctx, p, e, time.Now()); err != nil {
+			a.tally.notReported()
 			log.Warn("event", "error", err)
 		}
 	}
 	if err := a.client.report(ctx, p, out, time.Now()); err != nil {
+		a.tally.notReported()
 		log.Error("report", "error", err)
 		fine = false
 	}

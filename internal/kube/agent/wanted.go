@@ -86,37 +86,13 @@ func (m *machine) judge(all []tuned.TunedProfile) (texts, bad map[string]string)
 			continue
 		}
 		if found := boundary.Check(m.Name, p.Name, sections, m.Allow); len(found) > 0 {
-			r := found[0]
-			bad[p.Name] = fmt.Sprintf("profile %s, line %d: %s; the agent has to allow %s", r.Profile, r.Line, r.Text, r.Kind)
-			continue
-		}
-		if line := m.readsElsewhere(sections); line != nil {
-			bad[p.Name] = fmt.Sprintf("profile %s, line %d: include=%s in [variables]: a text of the cluster reads files below the node's profile directories only (%s)",
-				p.Name, line.Pos.Line, line.Value, strings.Join(m.loader.Dirs, ", "))
+			bad[p.Name] = found[0].Reason("agent")
 		}
 	}
 	for name := range bad {
 		delete(texts, name)
 	}
 	return texts, bad
-}
-
-// readsElsewhere finds a file of variables that is not meant for profiles: what it
-// holds would be told to everybody who may read a Profile object.
-func (m *machine) readsElsewhere(sections []profile.Section) *profile.Line {
-	for i := range sections {
-		if sections[i].Type != "variables" {
-			continue
-		}
-		for j, l := range sections[i].Lines {
-			file := path.Clean("/" + l.Value)
-			inside := slices.ContainsFunc(m.loader.Dirs, func(dir string) bool { return strings.HasPrefix(file, dir+"/") })
-			if l.Name == "include" && !inside {
-				return &sections[i].Lines[j]
-			}
-		}
-	}
-	return nil
 }
 
 // validName is true for a name that becomes a directory on the node, and means no

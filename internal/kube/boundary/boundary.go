@@ -69,12 +69,21 @@ type Refusal struct {
 	Object  string `json:"object"`
 	Profile string `json:"profile"`
 	Line    int    `json:"line"` // of the profile's text, from 1
-	Kind    Kind   `json:"kind"`
-	Text    string `json:"text"`
+	// Kind is what has to be allowed; empty for what nobody can allow.
+	Kind Kind   `json:"kind,omitempty"`
+	Text string `json:"text"`
 }
 
-func (r Refusal) String() string {
-	return fmt.Sprintf("Tuned %s, profile %s, line %d: %s; the operator has to allow %s", r.Object, r.Profile, r.Line, r.Text, r.Kind)
+func (r Refusal) String() string { return "Tuned " + r.Object + ", " + r.Reason("operator") }
+
+// Reason says which line is refused and why, and what who, the operator or the agent,
+// would have to allow.
+func (r Refusal) Reason(who string) string {
+	text := fmt.Sprintf("profile %s, line %d: %s", r.Profile, r.Line, r.Text)
+	if r.Kind != "" {
+		text += fmt.Sprintf("; the %s has to allow %s", who, r.Kind)
+	}
+	return text
 }
 
 // sections are the plug-ins that are refused.
@@ -144,6 +153,9 @@ func (c *checker) line(s *profile.Section, l profile.Line) {
 	}
 	variable := s.Type == "variables"
 	switch {
+	case variable && readsElsewhere(l):
+		c.refuse("", l.Pos, "include=%s in [%s]: a text of the cluster reads files below the node's profile directories only (%s)",
+			clip(l.Value), s.Name, strings.Join(profile.DefaultDirs, ", "))
 	case variable:
 	case l.Name == "script_pre" || l.Name == "script_post":
 		c.refuse(Script, l.Pos, "%s in [%s] is refused", l.Name, s.Name)

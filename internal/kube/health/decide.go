@@ -28,6 +28,12 @@ type Input struct {
 	// Pauses are what remediation waits for, each as a sentence: a roll-out of the
 	// kubelet's settings, a scale, an upgrade of the cluster.
 	Pauses []string
+	// ReportOnly names the controller that has the checks, so that nothing is done here;
+	// "" for none.
+	ReportOnly string
+	// Adopt acts on machines though Others look after their nodes; they are named all
+	// the same.
+	Adopt bool
 	// InFlight is how many machines may be on their way at once; 0 stands for one.
 	InFlight int
 	// ControlPlane allows that machines of the control plane are remediated.
@@ -60,6 +66,10 @@ type Decision struct {
 	// Waits are the reasons for which nothing is remediated, though the limit allows it;
 	// empty if there is none.
 	Waits []string
+	// ReportOnly names the controller because of which nothing is done; "" for none.
+	ReportOnly string
+	// Leaving are machines that are on their way: being deleted, or remedied outside.
+	Leaving []Judged
 	// Remediate are the machines to be made anew now, the longest ill first.
 	Remediate []Judged
 	// Queued are those whose turn comes after them.
@@ -83,7 +93,7 @@ func Decide(in Input) (*Decision, error) {
 	for i := range in.Nodes {
 		nodes[in.Nodes[i].Name] = &in.Nodes[i]
 	}
-	d := &Decision{}
+	d := &Decision{ReportOnly: in.ReportOnly}
 	var ill []Judged
 	for i := range in.Machines {
 		m := &in.Machines[i]
@@ -132,19 +142,18 @@ func (d *Decision) choose(in Input, ill []Judged) {
 		// What has no time, such as a phase or a node that is gone, is as old as can be.
 		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Machine.Name, b.Machine.Name))
 	})
-	leaving := 0
 	for _, j := range d.Machines {
 		if j.State == Leaving {
-			leaving++
+			d.Leaving = append(d.Leaving, j)
 		}
 	}
-	room := max(cmp.Or(in.InFlight, 1)-leaving, 0)
+	room := max(cmp.Or(in.InFlight, 1)-len(d.Leaving), 0)
 	for _, j := range ill {
 		if why := in.leave(&j); why != "" {
 			d.Skipped = append(d.Skipped, Skipped{j.Machine.Name, why})
 			continue
 		}
-		if len(d.Waits) > 0 || !d.Limit.Open(d.Unhealthy) || len(d.Remediate) >= room {
+		if d.ReportOnly != "" || len(d.Waits) > 0 || !d.Limit.Open(d.Unhealthy) || len(d.Remediate) >= room {
 			d.Queued = append(d.Queued, j)
 			continue
 		}
@@ -164,7 +173,7 @@ func (in *Input) leave(j *Judged) string {
 	if others := in.alsoBy(m); len(others) > 0 {
 		return "MachineHealthCheck " + strings.Join(others, ", ") + " selects it as well: the limit of neither would hold"
 	}
-	if j.Node != nil {
+	if j.Node != nil && !in.Adopt {
 		for _, o := range in.Others {
 			if o.Selects(j.Node) {
 				return o.Who + " looks after its node " + j.Node.Name
@@ -206,10 +215,9 @@ func overlaps(in Input, machines []Judged) (out []string) {
 			}
 		}
 	}
-	const room = 5
 	for who, names := range by {
-		text := strings.Join(names[:min(len(names), room)], ", ")
-		if more := len(names) - room; more > 0 {
+		text := strings.Join(names[:min(len(names), shown)], ", ")
+		if more := len(names) - shown; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
 		}
 		out = append(out, who+" looks after "+text+" as well")
@@ -218,21 +226,41 @@ func overlaps(in Input, machines []Judged) (out []string) {
 	return out
 }
 
-// Words are the decision in a few sentences, for a status.
+// shown is how many machines of one sort are named.
+const shown = 5
+
+// Words are the decision in a few sentences, for a status: as long as nothing changes
+// they are the same.
 func (d *Decision) Words() []string {
 	out := []string{d.Sentence}
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if d.ReportOnly != "" {
+		add("nothing is remediated from here: %s", d.ReportOnly)
+	}
 	for _, w := range d.Waits {
 		add("nothing is remediated: %s", w)
 	}
+	some(len(d.Leaving), "on their way", add, func(i int) string {
+		return fmt.Sprintf("machine %s is on its way: %s", d.Leaving[i].Machine.Name, d.Leaving[i].Cause)
+	})
 	for _, j := range d.Remediate {
-		add("machine %s is to be made anew: %s", j.Machine.Name, j.Why)
+		add("machine %s is to be made anew: %s", j.Machine.Name, j.Cause)
 	}
-	if n := len(d.Queued); n > 0 && len(d.Waits) == 0 && d.Limit.Open(d.Unhealthy) {
+	if n := len(d.Queued); n > 0 && d.ReportOnly == "" && len(d.Waits) == 0 && d.Limit.Open(d.Unhealthy) {
 		add("%s more after that", count(n, "machine"))
 	}
-	for _, s := range d.Skipped {
-		add("machine %s is left alone: %s", s.Machine, s.Why)
-	}
+	some(len(d.Skipped), "left alone", add, func(i int) string {
+		return fmt.Sprintf("machine %s is left alone: %s", d.Skipped[i].Machine, d.Skipped[i].Why)
+	})
 	return append(out, d.Overlaps...)
+}
+
+// some adds the first few of n sentences, and how many more there are.
+func some(n int, what string, add func(string, ...any), sentence func(int) string) {
+	for i := range min(n, shown) {
+		add("%s", sentence(i))
+	}
+	if n > shown {
+		add("%s more %s %s", count(n-shown, "machine"), ifOne(n-shown, "is", "are"), what)
+	}
 }

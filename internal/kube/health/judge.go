@@ -4,6 +4,7 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -34,6 +35,8 @@ type Judged struct {
 	Node    *core.Node
 	State   string
 	Why     string
+	// Cause is why, without what changes from one moment to the next.
+	Cause string
 	// Since is when what is wrong with it began; zero if it is not known.
 	Since time.Time
 	// Due is when a pending machine becomes unhealthy if nothing changes; zero for others.
@@ -44,9 +47,16 @@ type Judged struct {
 // the name that the machine has.
 // Source: openshift/machine-api-operator, pkg/controller/machinehealthcheck, needsRemediation.
 func Judge(c *machine.HealthCheck, m *machine.Machine, node *core.Node, now time.Time) Judged {
+	j := judge(c, m, node, now)
+	j.Cause = cmp.Or(j.Cause, j.Why)
+	return j
+}
+
+func judge(c *machine.HealthCheck, m *machine.Machine, node *core.Node, now time.Time) Judged {
 	j := Judged{Machine: m, Node: node, State: Healthy}
 	if m.DeletionTimestamp != nil {
 		j.State, j.Why, j.Since = Leaving, "it is being deleted", m.DeletionTimestamp.Time
+		j.Cause = "it is being deleted since " + j.Since.UTC().Format(time.RFC3339)
 		return j
 	}
 	if _, ok := m.Annotations[machine.ExternalAnnotation]; ok {
@@ -93,10 +103,12 @@ func (j *Judged) over(timeout time.Duration, now time.Time, what, name string) {
 	lasts := now.Sub(j.Since).Truncate(time.Second)
 	if end.Before(now) {
 		j.State, j.Why = Unhealthy, fmt.Sprintf("%s for %s, longer than %s %s", what, lasts, name, timeout)
+		j.Cause = fmt.Sprintf("%s for longer than %s %s", what, name, timeout)
 		return
 	}
 	j.State, j.Why = Pending, fmt.Sprintf("%s for %s, of %s %s", what, lasts, name, timeout)
 	j.Due = end.Add(time.Second)
+	j.Cause = fmt.Sprintf("%s; unhealthy at %s", what, end.UTC().Format(time.RFC3339))
 }
 
 // conditions judges a node by the conditions of the check: unhealthy by the first that

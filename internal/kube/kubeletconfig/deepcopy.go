@@ -21,6 +21,12 @@ func (p *KubeletPool) DeepCopyObject() runtime.Object { return copied(p) }
 // DeepCopyObject makes a KubeletPoolList a runtime.Object.
 func (l *KubeletPoolList) DeepCopyObject() runtime.Object { return copied(l) }
 
+// DeepCopyObject makes a NodeKubelet a runtime.Object.
+func (k *NodeKubelet) DeepCopyObject() runtime.Object { return copied(k) }
+
+// DeepCopyObject makes a NodeKubeletList a runtime.Object.
+func (l *NodeKubeletList) DeepCopyObject() runtime.Object { return copied(l) }
+
 type copier[T any] interface {
 	*T
 	runtime.Object
@@ -63,6 +69,30 @@ func (p *KubeletPool) DeepCopy() *KubeletPool {
 	out.Spec.NodeSelector, out.Spec.MaxUnavailable = p.Spec.NodeSelector.DeepCopy(), own(p.Spec.MaxUnavailable)
 	out.Status.KubeletConfigs, out.Status.Changing = slices.Clone(p.Status.KubeletConfigs), slices.Clone(p.Status.Changing)
 	out.Status.Conditions = each(p.Status.Conditions, (*metav1.Condition).DeepCopy)
+	return &out
+}
+
+// DeepCopy shares nothing with k.
+func (k *NodeKubelet) DeepCopy() *NodeKubelet {
+	if k == nil {
+		return nil
+	}
+	out := *k
+	k.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	k.Spec.Since.DeepCopyInto(&out.Spec.Since)
+	out.Spec.KubeletConfig = k.Spec.KubeletConfig.DeepCopy()
+	out.Spec.KubeletConfigs, out.Status.Settings = slices.Clone(k.Spec.KubeletConfigs), slices.Clone(k.Status.Settings)
+	return &out
+}
+
+// DeepCopy shares nothing with l.
+func (l *NodeKubeletList) DeepCopy() *NodeKubeletList {
+	if l == nil {
+		return nil
+	}
+	out := *l
+	l.ListMeta.DeepCopyInto(&out.ListMeta)
+	out.Items = each(l.Items, (*NodeKubelet).DeepCopy)
 	return &out
 }
 

@@ -68,16 +68,21 @@ func TestRead(t *testing.T) {
 func TestRefused(t *testing.T) {
 	const config = "apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: a}\n"
 	for text, want := range map[string]string{
-		config + "spec: {kubeletConfigs: {}}\n":                          `f.yaml:1: unknown field "spec.kubeletConfigs"`,
-		config + "spec: {kubeletConfig: {maxPods: 1, maxPods: 2}}\n":     "already set in map",
-		config + "spec: {machineConfigPoolSelector: {matchLabel: {}}}\n": `unknown field "spec.machineConfigPoolSelector.matchLabel"`,
+		config + "spec: {kubeletConfigs: {}}\n":                          `f.yaml:4: spec: there is no field "kubeletConfigs" (did you mean "kubeletConfig"?)`,
+		config + "spec: {kubeletConfig: {maxPods: 1, maxPods: 2}}\n":     `f.yaml:4: spec.kubeletConfig: "maxPods" is there twice`,
+		config + "spec: {machineConfigPoolSelector: {matchLabel: {}}}\n": `f.yaml:4: spec.machineConfigPoolSelector: there is no field "matchLabel" (did you mean "matchLabels"?)`,
 		strings.Replace(config, "name: a", "", 1):                        "metadata.name is missing",
 		strings.Replace(config, "Config\nm", "Confg\nm", 1):              `(did you mean "KubeletConfig"?)`,
 		"a: b\n": "want KubeletConfig of machineconfiguration.openshift.io/v1 or KubeletPool of fettle.dev/v1alpha1",
 		"- a\n":  "f.yaml:1: want an object",
-		"a: [\n": "f.yaml: ",
-		"# first\n---\n" + config + "---\n\n" + config + "spec: {a: 1}\n":                                  `f.yaml:8: unknown field "spec.a"`,
-		"apiVersion: fettle.dev/v1alpha1\nkind: KubeletPool\nmetadata: {name: p}\nspec: {paused: maybe}\n": "f.yaml:1: ",
+		"a: [\n": "f.yaml:1: did not find",
+		"# first\n---\n" + config + "---\n\n" + config + "spec: {a: 1}\n":                                  `f.yaml:11: spec: there is no field "a"`,
+		"apiVersion: fettle.dev/v1alpha1\nkind: KubeletPool\nmetadata: {name: p}\nspec: {paused: maybe}\n": `f.yaml:4: spec.paused: want true or false, found "maybe"`,
+		config: "f.yaml:1: spec is missing",
+		config + "spec: {kubeletConfig: {failSwapOn: no}}\n":                  `f.yaml:4: spec.kubeletConfig: no is true or false to kubectl: write true or false, or the text "no", with the quotes`,
+		config + "spec: {kubeletConfig: {maxPods: 0x10}}\n":                   `f.yaml:4: spec.kubeletConfig: want a decimal number, found 0x10`,
+		config + "spec: {logLevel: 3000000000}\n":                             `f.yaml:4: spec.logLevel: want a whole number from -2147483648 to 2147483647, found 3000000000`,
+		config + "spec: {kubeletConfig: &a {b: 1}, tlsSecurityProfile: *a}\n": `f.yaml:4: spec.tlsSecurityProfile: aliases (*a) are not read here: write it out`,
 	} {
 		if _, err := Read("f.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n%v, want %q", text, err, want)
@@ -179,7 +184,7 @@ func TestDeepCopy(t *testing.T) {
 	if err := AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range []runtime.Object{&KubeletConfig{}, &KubeletConfigList{}, &KubeletPool{}, &KubeletPoolList{}} {
+	for _, o := range []runtime.Object{&KubeletConfig{}, &KubeletConfigList{}, &KubeletPool{}, &KubeletPoolList{}, &NodeKubelet{}, &NodeKubeletList{}} {
 		n := 0
 		fill(reflect.ValueOf(o).Elem(), &n)
 		c := o.DeepCopyObject()
@@ -212,6 +217,7 @@ type form struct {
 func TestDefinitions(t *testing.T) {
 	for file, typ := range map[string]reflect.Type{
 		"crds/fettle.dev_kubeletpools.yaml":                                reflect.TypeFor[KubeletPool](),
+		"crds/fettle.dev_nodekubelets.yaml":                                reflect.TypeFor[NodeKubelet](),
 		"crds/plain/machineconfiguration.openshift.io_kubeletconfigs.yaml": reflect.TypeFor[KubeletConfig](),
 	} {
 		text, err := fs.ReadFile(deploy.FS, file)

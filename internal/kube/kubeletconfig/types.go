@@ -1,7 +1,8 @@
 // Package kubeletconfig has the objects that ask for settings of kubelets, and reads them
 // strictly from files: KubeletConfig of machineconfiguration.openshift.io/v1, as
 // OpenShift has it, and KubeletPool of fettle.dev/v1alpha1, which says what OpenShift's
-// MachineConfigPool says of a roll-out, for clusters that have none.
+// MachineConfigPool says of a roll-out, for clusters that have none. NodeKubelet is what
+// the operator and the agent of a node say to each other.
 package kubeletconfig
 
 import (
@@ -125,7 +126,7 @@ type KubeletPoolList struct {
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(ConfigVersion, &KubeletConfig{}, &KubeletConfigList{})
 	metav1.AddToGroupVersion(s, ConfigVersion)
-	s.AddKnownTypes(PoolVersion, &KubeletPool{}, &KubeletPoolList{})
+	s.AddKnownTypes(PoolVersion, &KubeletPool{}, &KubeletPoolList{}, &NodeKubelet{}, &NodeKubeletList{})
 	metav1.AddToGroupVersion(s, PoolVersion)
 	return nil
 }

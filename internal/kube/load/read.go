@@ -8,7 +8,7 @@ import (
 	"fettle.dev/fettle/internal/kube/load/burner"
 	"fettle.dev/fettle/internal/kube/load/clusterloader"
 	"fettle.dev/fettle/internal/kube/load/spec"
-	"fettle.dev/fettle/internal/kube/load/strict"
+	"fettle.dev/fettle/internal/kube/strict"
 )
 
 // Read reads the file of a load, Cluster Loader's or kube-burner's; "" is the one that is

@@ -24,11 +24,23 @@ const (
 	ZoneLabel = "machine.openshift.io/zone"
 	// DeleteAnnotation marks the machine that goes first when its set shrinks.
 	DeleteAnnotation = "machine.openshift.io/delete-machine"
+	// OldDeleteAnnotation is what it was called before OpenShift 4.11.
+	OldDeleteAnnotation = "machine.openshift.io/cluster-api-delete-machine"
 	// PausedAnnotation on a check keeps it from doing anything.
 	PausedAnnotation = "cluster.x-k8s.io/paused"
 	// ExternalAnnotation on a machine says that something outside of the cluster is at
 	// work on it.
 	ExternalAnnotation = "host.metal3.io/external-remediation"
+	// RollAnnotation on a machine set says which of its machines are being made anew, so
+	// that who goes on with it knows the old ones.
+	RollAnnotation = "fettle.dev/roll"
+)
+
+// ScaleLease is the name of the Lease that is held while machine sets are scaled, in the
+// namespace of the machines. ScaleAnnotation on it says what is done.
+const (
+	ScaleLease      = "fettle-scale"
+	ScaleAnnotation = "fettle.dev/scale"
 )
 
 // Phases of a machine.
@@ -133,7 +145,7 @@ type HealthCheck struct {
 // HealthCheckSpec is what is watched, and when it is ill.
 type HealthCheckSpec struct {
 	// Selector picks machines; an empty one picks all.
-	Selector            meta.LabelSelector   `json:"selector"`
+	Selector            meta.LabelSelector   `json:"selector,omitzero"`
 	UnhealthyConditions []UnhealthyCondition `json:"unhealthyConditions"`
 	// MaxUnhealthy is a number or a percentage; 100% where nothing is said.
 	MaxUnhealthy *intstr.IntOrString `json:"maxUnhealthy,omitempty"`
@@ -148,13 +160,45 @@ type HealthCheckSpec struct {
 type UnhealthyCondition struct {
 	Type    core.NodeConditionType `json:"type"`
 	Status  core.ConditionStatus   `json:"status"`
-	Timeout meta.Duration          `json:"timeout"`
+	Timeout meta.Duration          `json:"timeout,omitzero"`
 }
 
-// HealthCheckStatus is what the controller of the cluster writes; it is not looked at.
+// HealthCheckStatus is what a controller says of a check; no decision is made by it.
 type HealthCheckStatus struct {
-	ExpectedMachines    *int  `json:"expectedMachines,omitempty"`
-	CurrentHealthy      *int  `json:"currentHealthy,omitempty"`
-	RemediationsAllowed int32 `json:"remediationsAllowed,omitempty"`
-	Conditions          []any `json:"conditions,omitempty"`
+	ExpectedMachines    *int        `json:"expectedMachines,omitempty"`
+	CurrentHealthy      *int        `json:"currentHealthy,omitempty"`
+	RemediationsAllowed *int32      `json:"remediationsAllowed,omitempty"`
+	Conditions          []Condition `json:"conditions,omitempty"`
+}
+
+// Condition is one of a check's. Severity is said where the status is False: Error,
+// Warning or Info.
+type Condition struct {
+	Type               string               `json:"type"`
+	Status             core.ConditionStatus `json:"status"`
+	Severity           string               `json:"severity,omitempty"`
+	LastTransitionTime meta.Time            `json:"lastTransitionTime,omitzero"`
+	Reason             string               `json:"reason,omitempty"`
+	Message            string               `json:"message,omitempty"`
+}
+
+// MachineList is a list of machines.
+type MachineList struct {
+	meta.TypeMeta `json:",inline"`
+	meta.ListMeta `json:"metadata"`
+	Items         []Machine `json:"items"`
+}
+
+// SetList is a list of machine sets.
+type SetList struct {
+	meta.TypeMeta `json:",inline"`
+	meta.ListMeta `json:"metadata"`
+	Items         []Set `json:"items"`
+}
+
+// HealthCheckList is a list of checks.
+type HealthCheckList struct {
+	meta.TypeMeta `json:",inline"`
+	meta.ListMeta `json:"metadata"`
+	Items         []HealthCheck `json:"items"`
 }

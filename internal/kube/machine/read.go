@@ -9,9 +9,8 @@ import (
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
 
+	"fettle.dev/fettle/internal/kube/strict"
 	"fettle.dev/fettle/internal/spell"
 )
 
@@ -26,27 +25,26 @@ var maxUnhealthy = regexp.MustCompile(`^((100|[0-9]{1,2})%|[0-9]+)$`)
 // server would not take, or would drop without a word, is an error. The name is for
 // messages.
 func ReadHealthCheck(name string, text []byte) (*HealthCheck, error) {
-	if len(text) > maxSize {
-		return nil, fmt.Errorf("%s has %d bytes: more than %d are not read", name, len(text), maxSize)
-	}
-	body, err := yaml.YAMLToJSONStrict(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	var head meta.TypeMeta
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &head); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if head.APIVersion != APIVersion || head.Kind != "MachineHealthCheck" {
-		return nil, fmt.Errorf("%s: %q of %q: want MachineHealthCheck of %s%s", name, head.Kind, head.APIVersion, APIVersion, spell.Suggest(head.APIVersion, []string{APIVersion}))
-	}
+	r := strict.Objects(name, maxSize)
 	c := &HealthCheck{}
-	strict, err := kjson.UnmarshalStrict(body, c)
-	if err = errors.Join(append([]error{err}, strict...)...); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	docs := r.Documents(text)
+	for _, n := range docs {
+		switch version, kind, ok := r.Head(n); {
+		case !ok:
+		case version != APIVersion || kind != "MachineHealthCheck":
+			r.Fault(n, "%q of %q: want MachineHealthCheck of %s%s", kind, version, APIVersion, spell.Suggest(version, []string{APIVersion}))
+		default:
+			r.Into(n, c)
+		}
+	}
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	if len(docs) != 1 {
+		return nil, fmt.Errorf("%s: want one MachineHealthCheck, found %d documents", name, len(docs))
 	}
 	if err := errors.Join(c.Problems()...); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", r.At(docs[0]), err)
 	}
 	return c, nil
 }

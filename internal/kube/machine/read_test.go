@@ -48,25 +48,27 @@ func TestRefused(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
 		{"v1beta1", "v1beta", `want MachineHealthCheck of machine.openshift.io/v1beta1 (did you mean "machine.openshift.io/v1beta1"?)`}, // as it is printed there
 		{"kind: MachineHealthCheck", "kind: NodeHealthCheck", `"NodeHealthCheck" of`},
-		{"maxUnhealthy:", "maxUnhealty:", `unknown field "spec.maxUnhealty"`},
+		{"maxUnhealthy:", "maxUnhealty:", `file.yaml:19: spec: there is no field "maxUnhealty" (did you mean "maxUnhealthy"?)`},
 		{`"40%"`, `"140%"`, `spec.maxUnhealthy is "140%"`},
 		{`"40%"`, `"some"`, `spec.maxUnhealthy is "some"`},
 		{`"40%"`, `-1`, `spec.maxUnhealthy is "-1"`},
-		{`"40%"`, "\"40%\"\n  maxUnhealthy: 3", "maxUnhealthy"},
+		{`"40%"`, "\"40%\"\n  maxUnhealthy: 3", `file.yaml:20: spec: "maxUnhealthy" is there twice (file.yaml:19)`},
 		{`timeout: "300s"`, `timeout: "soon"`, "invalid duration"},
 		{`timeout: "300s"`, `timeout: "-1s"`, "below zero"},
-		{`status: "False"`, `status: false`, "status"},
+		{`status: "False"`, `status: false`, `file.yaml:15: spec.unhealthyConditions[0].status: want text, found false (bool): write "false", with the quotes`},
 		{`status: "False"`, `status: "No"`, `spec.unhealthyConditions[0].status is "No"`},
+		{"  - type: \"Ready\"\n    timeout", "  - timeout", "file.yaml:13: spec.unhealthyConditions[0].type is missing"},
+		{"apiVersion", "---\n" + sample + "---\napiVersion", "want one MachineHealthCheck, found 2 documents"},
 		{"name: example", "generateName: example", "metadata.name is missing"},
 		{`"10m"`, `"-10m"`, "spec.nodeStartupTimeout is -10m0s"},
 		{"unhealthyConditions:\n  - type: \"Ready\"\n    timeout: \"300s\"\n    status: \"False\"\n  - type: \"Ready\"\n    timeout: \"300s\"\n    status: \"Unknown\"\n", "unhealthyConditions: []\n", "spec.unhealthyConditions has none"},
-		{"matchLabels:", "matchLabel:", `unknown field "spec.selector.matchLabel"`},
+		{"matchLabels:", "matchLabel:", `file.yaml:8: spec.selector: there is no field "matchLabel" (did you mean "matchLabels"?)`},
 	} {
 		text := strings.Replace(sample, c.from, c.to, 1)
 		if text == sample {
 			t.Fatalf("%q is not in the sample", c.from)
 		}
-		if _, err := ReadHealthCheck("file.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "file.yaml: ") {
+		if _, err := ReadHealthCheck("file.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "file.yaml:") {
 			t.Errorf("%s instead of %s: %v, want %q", c.to, c.from, err, c.want)
 		}
 	}

@@ -1,12 +1,13 @@
 package operator
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"fettle.dev/fettle/internal/kube/metric"
 )
 
 const manual = "../../../docs/150-kubernetes-tuned.md"
@@ -17,26 +18,13 @@ func TestManual(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var w strings.Builder
-	w.WriteString("\n| metric | type | labels | |\n|---|---|---|---|\n")
-	for _, m := range Metrics {
-		labels := ""
-		for i, l := range m.Labels {
-			if i > 0 {
-				labels += ", "
-			}
-			labels += "`" + l + "`"
-		}
-		fmt.Fprintf(&w, "| `%s` | %s | %s | %s |\n", m.Name, m.Type, labels, m.Doc)
-	}
-	w.WriteString("\n")
 	const begin, end = "<!-- begin metrics -->\n", "<!-- end metrics -->"
 	head, rest, ok := strings.Cut(string(b), begin)
 	_, tail, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
 		t.Fatalf("%s has no marks for the metrics", manual)
 	}
-	text := head + begin + w.String() + end + tail
+	text := head + begin + "\n" + metric.Table(Metrics) + "\n" + end + tail
 	if os.Getenv("FETTLE_UPDATE_GOLDEN") == "1" {
 		if err := os.WriteFile(manual, []byte(text), 0o644); err != nil {
 			t.Fatal(err)

@@ -13,8 +13,9 @@ import (
 )
 
 // What the caches keep of objects. A node has some ten kilobytes, most of them the
-// names of images; a decision needs its labels. Strings are copied where they are a
-// part of a longer one, which would be kept whole.
+// names of images; a decision needs its labels, and one about its kubelet whether it is
+// available. Strings are copied where they are a part of a longer one, which would be
+// kept whole.
 
 // lean makes an object that comes from the API server into what is kept of it.
 func lean(in any) (any, error) {
@@ -22,7 +23,8 @@ func lean(in any) (any, error) {
 	case *corev1.Node:
 		return &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion, Labels: o.Labels},
-			Spec:       corev1.NodeSpec{ProviderID: leanProvider(o.Spec.ProviderID)},
+			Spec:       corev1.NodeSpec{ProviderID: leanProvider(o.Spec.ProviderID), Unschedulable: o.Spec.Unschedulable},
+			Status:     corev1.NodeStatus{Conditions: leanConditions(o.Status.Conditions)},
 		}, nil
 	case *corev1.Pod:
 		return &corev1.Pod{
@@ -44,6 +46,18 @@ func lean(in any) (any, error) {
 		o.SetManagedFields(nil)
 	}
 	return in, nil
+}
+
+// leanConditions keeps those that say whether a node is available, and not why.
+func leanConditions(in []corev1.NodeCondition) []corev1.NodeCondition {
+	var out []corev1.NodeCondition
+	for _, c := range in {
+		switch c.Type {
+		case corev1.NodeReady, corev1.NodeDiskPressure, corev1.NodeNetworkUnavailable:
+			out = append(out, corev1.NodeCondition{Type: corev1.NodeConditionType(unique.Make(string(c.Type)).Value()), Status: corev1.ConditionStatus(unique.Make(string(c.Status)).Value())})
+		}
+	}
+	return out
 }
 
 func leanProvider(id string) string {

@@ -7,28 +7,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"fettle.dev/fettle/internal/kube/metric"
 	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
 )
 
-// Metric describes a metric, for the manual.
-type Metric struct {
-	Name, Type string
-	Labels     []string
-	Doc        string
-}
-
 // Metrics are those of the operator, beside the ones of controller-runtime and of the
 // Go runtime.
-var Metrics = []Metric{
-	{"fettle_operator_nodes", "gauge", []string{"state"}, "nodes by what was decided: decided, held, no-match, not-linux"},
-	{"fettle_operator_profiles", "gauge", []string{"condition", "status"}, "Profile objects by what their agents say: condition applied or degraded; status true, false or unknown, which is also that of an agent that has said nothing yet"},
-	{"fettle_operator_profiles_foreign", "gauge", nil, "Profile objects that somebody else has written, and that are left alone"},
-	{"fettle_operator_tuned_objects", "gauge", []string{"valid"}, "Tuned objects, valid true or false"},
-	{"fettle_operator_management_state", "gauge", []string{"state"}, "1 for the management state in force: Managed, Unmanaged or Removed"},
-	{"fettle_operator_report_only", "gauge", nil, "1 while nothing is written because another controller owns the objects"},
-	{"fettle_operator_profile_writes_total", "counter", []string{"action"}, "writes of Profile objects: create, update or delete"},
-	{"fettle_operator_profile_write_failures_total", "counter", []string{"action"}, "writes of Profile objects that failed; they are tried again"},
+var Metrics = []metric.Metric{
+	{Name: "fettle_operator_nodes", Type: "gauge", Labels: []string{"state"}, Doc: "nodes by what was decided: decided, held, no-match, not-linux"},
+	{Name: "fettle_operator_profiles", Type: "gauge", Labels: []string{"condition", "status"}, Doc: "Profile objects by what their agents say: condition applied or degraded; status true, false or unknown, which is also that of an agent that has said nothing yet"},
+	{Name: "fettle_operator_profiles_foreign", Type: "gauge", Doc: "Profile objects that somebody else has written, and that are left alone"},
+	{Name: "fettle_operator_tuned_objects", Type: "gauge", Labels: []string{"valid"}, Doc: "Tuned objects, valid true or false"},
+	{Name: "fettle_operator_management_state", Type: "gauge", Labels: []string{"state"}, Doc: "1 for the management state in force: Managed, Unmanaged or Removed"},
+	{Name: "fettle_operator_report_only", Type: "gauge", Doc: "1 while nothing is written because another controller owns the objects"},
+	{Name: "fettle_operator_profile_writes_total", Type: "counter", Labels: []string{"action"}, Doc: "writes of Profile objects: create, update or delete"},
+	{Name: "fettle_operator_profile_write_failures_total", Type: "counter", Labels: []string{"action"}, Doc: "writes of Profile objects that failed; they are tried again"},
 }
 
 // tally is what the metrics say, collected when somebody asks.
@@ -47,14 +41,10 @@ type tally struct {
 }
 
 func newTally(profiles func() []tuned.Profile) *tally {
-	t := &tally{
-		descriptions: map[string]*prometheus.Desc{}, profiles: profiles,
+	return &tally{
+		descriptions: metric.Descriptions(Metrics), profiles: profiles,
 		nodes: map[string]recommend.State{}, writes: map[action]int{}, failures: map[action]int{},
 	}
-	for _, m := range Metrics {
-		t.descriptions[m.Name] = prometheus.NewDesc(m.Name, m.Doc, m.Labels, nil)
-	}
-	return t
 }
 
 // decided notes the state of a node, "" for one that is gone, and returns the last one.

@@ -46,6 +46,7 @@ func (o *operator) decideNode(ctx context.Context, name string) error {
 	}
 	err = o.write(ctx, do, present, profile)
 	o.tally.wrote(do, err)
+	o.sleeper.Worked() // to find nothing to write takes little: that is no work
 	if err != nil {
 		return fmt.Errorf("%s Profile %s: %w", do, name, err)
 	}

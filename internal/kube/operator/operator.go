@@ -24,10 +24,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"fettle.dev/fettle/internal/kube/metric"
 	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
+	"fettle.dev/fettle/internal/resident"
 )
 
 // Options are how an operator runs.
@@ -39,14 +40,24 @@ type Options struct {
 	// and what others change in it is changed back, except for managementState.
 	Default *tuned.Tuned
 	// Adopt takes over objects that another controller owns.
-	Adopt bool
-	// MetricsAddress and HealthAddress are host:port; "0" for none.
-	MetricsAddress, HealthAddress string
+	Adopt   bool
+	Metrics metric.Options
+	// HealthAddress is host:port; "0" for none.
+	HealthAddress string
 	// Elect lets only one of several operators act at a time. Lease is how long the
 	// others wait for one that has gone without a word; DefaultLease if 0.
 	Elect bool
 	Lease time.Duration
 	Log   logr.Logger
+	// Parts are other controllers of the same process, each with a duty of its own.
+	Parts []Part
+}
+
+// Part is a controller beside those of the Tuned objects. It shares the lease, the
+// caches, and what these keep of nodes.
+type Part struct {
+	AddToScheme func(*runtime.Scheme) error
+	Add         func(manager.Manager) error
 }
 
 const (
@@ -68,6 +79,10 @@ const (
 	// recheck is how often is looked whether another controller, or OpenShift's pools,
 	// have appeared.
 	recheck = time.Minute
+
+	// The operator rests when it has written nothing for the time quiet, and has not
+	// rested for the time seldom.
+	quiet, seldom = 5 * time.Second, 2 * time.Minute
 )
 
 // operator is one that runs.
@@ -79,6 +94,7 @@ type operator struct {
 	mapper  meta.RESTMapper
 	events  record.EventRecorder
 	tally   *tally
+	sleeper resident.Sleeper
 	inForce atomic.Pointer[situation]
 
 	objectsQueue controller.TypedController[string]
@@ -108,8 +124,14 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	}
 	renew, retry := o.Lease*5/6, o.Lease/18
 	shared := true
+	scheme := Scheme()
+	for _, p := range o.Parts {
+		if err := p.AddToScheme(scheme); err != nil {
+			return err
+		}
+	}
 	m, err := manager.New(config, manager.Options{
-		Scheme: Scheme(),
+		Scheme: scheme,
 		Logger: o.Log,
 		Cache: cache.Options{
 			ByObject: map[client.Object]cache.ByObject{
@@ -126,7 +148,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		LeaseDuration:                 &o.Lease,
 		RenewDeadline:                 &renew,
 		RetryPeriod:                   &retry,
-		Metrics:                       server.Options{BindAddress: o.MetricsAddress},
+		Metrics:                       o.Metrics.Server(),
 		HealthProbeBindAddress:        o.HealthAddress,
 	})
 	if err != nil {
@@ -152,11 +174,18 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if err := op.watch(m); err != nil {
 		return err
 	}
+	for _, p := range o.Parts {
+		if err := p.Add(m); err != nil {
+			return err
+		}
+	}
 	for _, add := range []func(string, healthz.Checker) error{m.AddHealthzCheck, m.AddReadyzCheck} {
 		if err := add("ping", healthz.Ping); err != nil {
 			return err
 		}
 	}
+	op.sleeper.Worked() // what the start took goes back, of one that waits for the lease too
+	go op.sleeper.Run(ctx, quiet, seldom)
 	o.Log.Info("the operator starts", "namespace", o.Namespace, "adopt", o.Adopt, "pod labels", o.Recommend.PodLabels, "lease", o.Lease)
 	return m.Start(ctx)
 }

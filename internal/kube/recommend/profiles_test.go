@@ -33,6 +33,8 @@ func TestMistakesConcernTheirNodes(t *testing.T) {
 			[]string{"held a default[0] match match[0]= !DuplicateProfile", "b default[1] match match[0]=", "c default[2] match match[0]=", "default default[3] catch-all", "default DuplicateProfile DuplicateProfile"}},
 		{"refused", "--- o\nspec:\n  profile: [{name: a, data: \"[script]\\nscript=x\\n\"}, {name: b, data: \"[sysctl]\\nx=${f:exec:y}\\n\"}, {name: c, data: \"\"}]\n" + rules,
 			[]string{"held a o[0] match match[0]= !RefusedProfile", "held b o[1] match match[0]= !RefusedProfile", "c o[2] match match[0]=", "default o[3] catch-all", "o RefusedProfile RefusedProfile"}},
+		{"a file that is none of profiles", "--- o\nspec:\n  profile: [{name: a, data: \"[variables]\\ninclude=/etc/shadow\\n\"}, {name: b, data: \"[variables]\\ninclude=/etc/tuned/v\\n\"}, {name: c, data: \"\"}]\n" + rules,
+			[]string{"held a o[0] match match[0]= !RefusedProfile", "b o[1] match match[0]=", "c o[2] match match[0]=", "default o[3] catch-all", "o RefusedProfile"}},
 		{"unreadable", "--- o\nspec:\n  profile: [{name: a, data: \"x\"}, {name: b, data: \"[main]\\ninclude=-a\\n\"}, {name: c, data: \"\"}]\n" + rules,
 			[]string{"held a o[0] match match[0]= !UnreadableProfile", "held b o[1] match match[0]= !UnreadableProfile", "c o[2] match match[0]=", "default o[3] catch-all", "o UnreadableProfile"}},
 		{"another text that is unreadable", "--- default\nspec:\n  profile: [{name: a, data: \"\"}, {name: b, data: \"\"}, {name: c, data: \"\"}]\n" + rules + "--- o\nspec:\n  profile: [{name: a, data: \"x\"}]\n",

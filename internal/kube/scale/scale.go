@@ -45,6 +45,8 @@ type Input struct {
 	// QPS and Burst are those of the client that drains; 0 stands for 5 and 10, which
 	// cannot be changed on OpenShift.
 	QPS, Burst int
+	// Begun are rolls that have begun and are gone on with, by machine set.
+	Begun map[string]Begun
 }
 
 // Step is one thing to do, after which is waited.

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"fettle.dev/fettle/deploy"
+	"fettle.dev/fettle/internal/kube/strict"
 )
 
 // form is the part of OpenAPI v3 that the definitions use.
@@ -177,8 +178,8 @@ func agree(t *testing.T, path string, typ reflect.Type, tag reflect.StructTag, s
 		Description: s.Description, Type: "object", Pattern: tag.Get("pattern"), Required: s.Required, Properties: s.Properties, Items: s.Items,
 		AdditionalProperties: s.AdditionalProperties, Preserve: s.Preserve,
 	}
-	if tag.Get("enum") != "" {
-		want.Enum = strings.Split(tag.Get("enum"), ",")
+	if tag.Get("oneof") != "" {
+		want.Enum = strings.Split(tag.Get("oneof"), ",")
 	}
 	if tag.Get("min") != "" {
 		n, err := strconv.ParseInt(tag.Get("min"), 10, 64)
@@ -226,12 +227,12 @@ func agree(t *testing.T, path string, typ reflect.Type, tag reflect.StructTag, s
 func agreeFields(t *testing.T, path string, typ reflect.Type, s *form, above []reflect.Type) {
 	t.Helper()
 	var required, names []string
-	for _, f := range fields(typ) {
-		names = append(names, f.name)
-		if f.required {
-			required = append(required, f.name)
+	for _, f := range strict.Objects("", 0).Fields(typ) {
+		names = append(names, f.Names[0])
+		if f.Required {
+			required = append(required, f.Names[0])
 		}
-		agree(t, path+"."+f.name, typ.FieldByIndex(f.index).Type, f.tag, s.Properties[f.name], append(above, typ))
+		agree(t, path+"."+f.Names[0], typ.FieldByIndex(f.Index).Type, f.Tag, s.Properties[f.Names[0]], append(above, typ))
 	}
 	for name := range s.Properties {
 		if !slices.Contains(names, name) {

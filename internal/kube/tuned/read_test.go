@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	kjson "sigs.k8s.io/json"
 	kyaml "sigs.k8s.io/yaml"
+
+	"fettle.dev/fettle/internal/kube/strict"
 )
 
 const head = "apiVersion: tuned.openshift.io/v1\nkind: Tuned\nmetadata:\n  name: a\n"
@@ -95,8 +97,8 @@ status:
 func sameAsTheAPI(t *testing.T, got Objects, asJSON []byte) {
 	t.Helper()
 	compare := func(ours, theirs any) {
-		strict, err := kjson.UnmarshalStrict(asJSON, theirs)
-		if err = errors.Join(append(strict, err)...); err != nil {
+		wrong, err := kjson.UnmarshalStrict(asJSON, theirs)
+		if err = errors.Join(append(wrong, err)...); err != nil {
 			t.Errorf("read, but the API refuses it: %v\n%s", err, asJSON)
 			return
 		}
@@ -115,17 +117,17 @@ func sameAsTheAPI(t *testing.T, got Objects, asJSON []byte) {
 func TestReadRefuses(t *testing.T) {
 	const rule = head + "spec:\n  recommend:\n  - "
 	for _, c := range []struct{ text, want string }{
-		{"a: [", `f: line 1: did not find expected node content`},
+		{"a: [", `f:1: did not find expected node content`},
 		{"- a\n", `f:1: want an object, found a list`},
 		{"apiVersion: v1\nkind: ConfigMap\n", `f:1: ConfigMap of v1: want Tuned or Profile of tuned.openshift.io/v1`},
 		{"apiVersion: tuned.openshift.io/v1alpha1\nkind: Tuned\n", `f:1: Tuned of tuned.openshift.io/v1alpha1: want Tuned or Profile of tuned.openshift.io/v1`},
 		{"apiVersion: tuned.openshift.io/v1\nkind: Tunes\n", `f:1: Tunes of tuned.openshift.io/v1: want Tuned or Profile of tuned.openshift.io/v1 (did you mean "Tuned"?)`},
 		{"kind: Tuned\n", `f:1: apiVersion or kind is missing: want tuned.openshift.io/v1 and Tuned or Profile`},
 		{"apiVersion: tuned.openshift.io/v1\nkind: Tuned\n", `f:1: metadata.name is missing`},
-		{head + "spce: {}\n", `f:5: the object has no field "spce" (did you mean "spec"?)`},
-		{head + "spec:\n  recommends: []\n", `f:6: spec has no field "recommends" (did you mean "recommend"?)`},
-		{head + "spec: {}\nspec: {}\n", `f:6: the object has "spec" twice`},
-		{head + "  annotation: {}\n", `f:5: metadata has no field "annotation" (did you mean "annotations"?)`},
+		{head + "spce: {}\n", `f:5: there is no field "spce" (did you mean "spec"?)`},
+		{head + "spec:\n  recommends: []\n", `f:6: spec: there is no field "recommends" (did you mean "recommend"?)`},
+		{head + "spec: {}\nspec: {}\n", `f:6: "spec" is there twice (f:5)`},
+		{head + "  annotation: {}\n", `f:5: metadata: there is no field "annotation" (did you mean "annotations"?)`},
 		{head + "spec:\n", `f:5: spec is empty: give it a value, or leave it out`},
 		{head + "spec: []\n", `f:5: spec: want fields, found a list`},
 		{head + "spec: {managementState: managed}\n", `f:5: spec.managementState: want a text that matches ^(Managed|Unmanaged|Force|Removed)$, found "managed"`},
@@ -141,13 +143,13 @@ func TestReadRefuses(t *testing.T) {
 		{rule + "{profile: p, priority: 010}\n", `f:7: spec.recommend[0].priority: want a whole number, found 010 (int)`},
 		{rule + "{profile: p, priority: null}\n", `f:7: spec.recommend[0].priority is empty: give it a value, or leave it out`},
 		{rule + "{profile: p, priority: 1, match: [{value: x}]}\n", `f:7: spec.recommend[0].match[0].label is missing`},
-		{rule + "{profile: p, priority: 1, match: [{label: a, match: [{lable: x}]}]}\n", "f:7: spec.recommend[0].match[0].match[0] has no field \"lable\" (did you mean \"label\"?)\nf:7: spec.recommend[0].match[0].match[0].label is missing"},
+		{rule + "{profile: p, priority: 1, match: [{label: a, match: [{lable: x}]}]}\n", "f:7: spec.recommend[0].match[0].match[0]: there is no field \"lable\" (did you mean \"label\"?)\nf:7: spec.recommend[0].match[0].match[0].label is missing"},
 		{rule + "{profile: p, priority: 1, match: [{label: a, type: Pod}]}\n", `f:7: spec.recommend[0].match[0].type: want node or pod, found "Pod"`},
 		{rule + "{profile: p, priority: 1, match: [{label: a, value: true}]}\n", `f:7: spec.recommend[0].match[0].value: want text, found true (bool): write "true", with the quotes`},
 		{rule + "{profile: p, priority: 1, match: [{label: a, value: yes}]}\n", `f:7: spec.recommend[0].match[0].value: yes is true or false to kubectl: write "yes", with the quotes`},
 		{rule + "{profile: p, priority: 1, match: [{label: a, value: 1}]}\n", `f:7: spec.recommend[0].match[0].value: want text, found 1 (int): write "1", with the quotes`},
 		{rule + "{profile: p, priority: 1, machineConfigLabels: [a]}\n", `f:7: spec.recommend[0].machineConfigLabels: want names and texts, found a list`},
-		{rule + "{profile: p, priority: 1, machineConfigLabels: {a: b, a: c}}\n", `f:7: spec.recommend[0].machineConfigLabels has "a" twice`},
+		{rule + "{profile: p, priority: 1, machineConfigLabels: {a: b, a: c}}\n", `f:7: spec.recommend[0].machineConfigLabels: "a" is there twice`},
 		{rule + "{profile: p, priority: 1, machineConfigLabels: {a: 1}}\n", `f:7: spec.recommend[0].machineConfigLabels["a"]: want text, found 1 (int): write "1", with the quotes`},
 		{rule + "{profile: p, priority: 1, operand: {debug: \"true\"}}\n", `f:7: spec.recommend[0].operand.debug: want true or false, found "true"`},
 		{head + "  labels: &l {a: b}\n  annotations: *l\n", `f:6: metadata.annotations: aliases (*l) are not read here: write it out`},
@@ -159,7 +161,7 @@ func TestReadRefuses(t *testing.T) {
 		{"apiVersion: v1\nkind: List\nitem: []\n", `f:3: a list has no "item"`},
 		{"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: List, items: []}\n", `f:4: a list in a list`},
 		{`{"apiVersion": "tuned.openshift.io/v1", "kind": "Tuned",` + "\n" + ` "metadata": {"name": "a"}, "spec": {` + "\n" + `"profile": [{"name": "p", "data": 5}], "x": 1}}`,
-			"f:3: spec.profile[0].data: want text, found 5 (int): write \"5\", with the quotes\nf:3: spec has no field \"x\""},
+			"f:3: spec.profile[0].data: want text, found 5 (int): write \"5\", with the quotes\nf:3: spec: there is no field \"x\": there are managementState, profile, recommend"},
 	} {
 		got, err := Read("f", []byte(c.text))
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
@@ -186,7 +188,7 @@ func TestReadLists(t *testing.T) {
 
 func TestReadManyMistakes(t *testing.T) {
 	_, err := Read("f", []byte(head+"spec: {profile: ["+strings.Repeat("{}, ", 100)+"]}\n"))
-	if err == nil || !strings.HasSuffix(err.Error(), "\nf: and 150 mistakes more") || strings.Count(err.Error(), "\n") != maxProblems {
+	if err == nil || !strings.HasSuffix(err.Error(), "\nf: and 150 mistakes more") || strings.Count(err.Error(), "\n") != strict.MaxProblems {
 		t.Errorf("%v", err)
 	}
 	if _, err := Read("f", make([]byte, maxFile+1)); err == nil || err.Error() != "f: larger than 32 MiB" {

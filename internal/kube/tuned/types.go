@@ -66,7 +66,7 @@ type TunedMatch struct {
 	// Value is the label's; any, if nil.
 	Value *string `json:"value,omitempty"`
 	// Type is NodeLabel or PodLabel; none means NodeLabel.
-	Type string `json:"type,omitempty" enum:"node,pod"`
+	Type string `json:"type,omitempty" oneof:"node,pod"`
 	// Match is a list of which one item has to hold as well, if it has any.
 	Match []TunedMatch `json:"match,omitempty"`
 }

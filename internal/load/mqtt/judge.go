@@ -10,6 +10,7 @@ import (
 	"fettle.dev/fettle/internal/load/self"
 	"fettle.dev/fettle/internal/load/threshold"
 	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // cpuShare is how much of its processors the generator may take before it is the limit.
@@ -190,7 +191,7 @@ func (x *Result) verdict() (Word, string) {
 	case len(wrong) > 0:
 		return NotHeld, strings.Join(wrong, "; ")
 	}
-	text := fmt.Sprintf("%d hosts connected (p99 %s)", c.Connected, threshold.Time(c.Latency.P99S))
+	text := fmt.Sprintf("%d hosts connected (p99 %s)", c.Connected, unit.FormatSeconds(c.Latency.P99S))
 	for _, o := range x.whole() {
 		about := ""
 		if len(x.Rounds) > 1 {
@@ -200,7 +201,7 @@ func (x *Result) verdict() (Word, string) {
 		if o.Pull != nil {
 			did = "done"
 		}
-		text += fmt.Sprintf("; %sall %d jobs %s, notifications p50 %s, p99 %s", about, o.Jobs, did, threshold.Time(o.Latency.P50S), threshold.Time(o.Latency.P99S))
+		text += fmt.Sprintf("; %sall %d jobs %s, notifications p50 %s, p99 %s", about, o.Jobs, did, unit.FormatSeconds(o.Latency.P50S), unit.FormatSeconds(o.Latency.P99S))
 	}
 	return Held, text
 }

@@ -112,7 +112,7 @@ func Parse(text string) (*Gate, error) {
 		if err != nil || d <= 0 {
 			return nil, fmt.Errorf("%q: want a time with its unit, as 200ms or 1.5s", text)
 		}
-		g.limit, g.show, g.wants = d.Seconds(), Time, 1
+		g.limit, g.show, g.wants = d.Seconds(), unit.FormatSeconds, 1
 		switch what {
 		case "mean":
 			g.value = Measured.MeanS
@@ -173,28 +173,4 @@ func (g *Gate) Judge(m Measured) Result {
 		met = v < g.limit || g.equal && v == g.limit
 	}
 	return Result{g.Text, met, g.show(v), false}
-}
-
-// Time is a time in seconds for eyes.
-func Time(s float64) string {
-	switch {
-	case s <= 0:
-		return "0 s"
-	case s < 0.9995e-3:
-		return strconv.FormatFloat(s*1e6, 'f', digits(s*1e6), 64) + " us"
-	case s < 0.9995:
-		return strconv.FormatFloat(s*1e3, 'f', digits(s*1e3), 64) + " ms"
-	}
-	return strconv.FormatFloat(s, 'f', digits(s), 64) + " s"
-}
-
-// digits behind the point, so that there are three in all.
-func digits(v float64) int {
-	switch {
-	case v < 9.995:
-		return 2
-	case v < 99.95:
-		return 1
-	}
-	return 0
 }

@@ -7,9 +7,9 @@ import (
 	"math"
 )
 
-// Table is a set of groups by key. Its memory is of pages of the usual size: huge ones save
-// a tenth of the time where they lie ready, and cost more than that in a guest whose host takes
-// back what lies free (virtio_balloon's page reporting) and has to give it again.
+// Table is a set of groups by key. Its memory is of pages of the usual size: huge ones saved
+// a tenth of the time where they lay ready, and in the guest that this was measured in they
+// mostly did not, and cost more than that; why is not known.
 type Table struct {
 	Percentiles bool
 	// Limit is the most groups; what comes beyond, or beyond mostText of their keys, is

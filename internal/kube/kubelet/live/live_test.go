@@ -66,6 +66,16 @@ func TestUnit(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
+	for text, want := range map[string]string{"LoadState=loaded\n": "", "LoadState=masked\n": "no unit kubelet.service (masked)", "LoadState=not-found\n": "say which one does"} {
+		s.answers = map[string]host.Result{"systemctl show": {Stdout: []byte(text)}}
+		if err := u.Check(t.Context()); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	s.answers = map[string]host.Result{"systemctl show": {ExitCode: 1, Stderr: []byte("no bus\n")}}
+	if err := u.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot be asked") {
+		t.Errorf("without systemd: %v", err)
+	}
 	s.answers, s.asked = map[string]host.Result{"systemd-run": {ExitCode: 1, Stderr: []byte("no bus\n")}}, nil
 	if err := u.Stop(t.Context()); err == nil || !strings.Contains(err.Error(), "it is not stopped") || strings.Contains(strings.Join(s.asked, "\n"), "stop -- kubelet") {
 		t.Errorf("without a guard: %v; %v", err, s.asked)

@@ -33,6 +33,18 @@ const guard = "fettle-kubelet-guard"
 // guardAfter is when it acts: a kubelet that is to be started again is within seconds.
 const guardAfter = time.Minute
 
+// Check says why this machine's kubelet is none that the unit starts; nil if it is.
+func (u *Unit) Check(ctx context.Context) error {
+	s, err := systemctl.Show(ctx, u.Host, u.Name)
+	switch {
+	case err != nil:
+		return fmt.Errorf("systemd, which is to stop and start the kubelet, cannot be asked: %w", err)
+	case s.Load != "loaded":
+		return fmt.Errorf("systemd has no unit %s (%s), which is to start the kubelet: say which one does", u.Name, s.Load)
+	}
+	return nil
+}
+
 // Stop stops the unit, which systemd then does not start again before guardAfter.
 func (u *Unit) Stop(ctx context.Context) error {
 	u.unguard(ctx) // that of a process that was killed

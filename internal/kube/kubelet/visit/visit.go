@@ -42,7 +42,7 @@ func (v *Visit) Run(ctx context.Context, want kubelet.Want) (*node.Report, error
 		return r, v.back(ctx, nil)
 	}
 	if p.Change.Class == kubelet.Reboot {
-		return nil, v.back(ctx, fmt.Errorf("%w: it takes a reboot, which is not fettle's to do: %s", node.ErrRefused, p.Change.Why))
+		return nil, v.back(ctx, reboot(p))
 	}
 	if err := v.API.Cordon(ctx, "kubelet settings "+want.Digest+": "+strings.Join(p.Change.Settings, ", ")); err != nil {
 		return nil, v.back(ctx, err)
@@ -63,6 +63,42 @@ func (v *Visit) Run(ctx context.Context, want kubelet.Want) (*node.Report, error
 	}
 	return r, v.back(ctx, err)
 }
+
+func reboot(p *node.Plan) error {
+	return fmt.Errorf("%w: it takes a reboot, which is not fettle's to do: %s", node.ErrRefused, p.Change.Why)
+}
+
+// Check says what Run would refuse now (node.ErrRefused); nil for nothing. It reads only.
+func (v *Visit) Check(ctx context.Context, want kubelet.Want) error {
+	p, err := v.Node.Plan(ctx, want, -1)
+	if err != nil || p.Settled {
+		return err
+	}
+	if p.Change.Class == kubelet.Reboot {
+		return reboot(p)
+	}
+	pods, err := v.API.Pods(ctx)
+	if err != nil {
+		return err
+	}
+	if p.Change.Class == kubelet.Drain {
+		pods = drain.Sort(pods).Stay
+	}
+	_, err = v.Node.Plan(ctx, want, len(pods))
+	return err
+}
+
+// Recover finishes or takes back, on the node, what a former process has begun; nil
+// where there is nothing. It asks the API server only what the kubelet is held to, and
+// leaves the cordon to Run and Uncordon.
+func (v *Visit) Recover(ctx context.Context) (*node.Report, error) { return v.Node.Recover(ctx) }
+
+// Has names the settings that fettle has given the node's kubelet; "" for none.
+func (v *Visit) Has() (string, error) { return v.Node.Has() }
+
+// Uncordon lets pods come to the node again, where a visit that was cut off has kept
+// them away.
+func (v *Visit) Uncordon(ctx context.Context) error { return v.API.Uncordon(ctx) }
 
 // back lets pods come to the node again, where a visit has kept them away.
 func (v *Visit) back(ctx context.Context, err error) error {

@@ -14,7 +14,7 @@ import (
 
 	"fettle.dev/fettle/internal/kube/load/gotext"
 	"fettle.dev/fettle/internal/kube/load/spec"
-	"fettle.dev/fettle/internal/kube/load/strict"
+	"fettle.dev/fettle/internal/kube/strict"
 )
 
 // Files is where the templates are that a job names, and the environment.

@@ -5,7 +5,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"fettle.dev/fettle/internal/kube/load/strict"
+	"fettle.dev/fettle/internal/kube/strict"
 )
 
 // The fields of a file: those that source 002 documents (tables 5.1 to 5.7), those that are

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 
 	"fettle.dev/fettle/internal/kube/load/spec"
-	"fettle.dev/fettle/internal/kube/load/strict"
 	"fettle.dev/fettle/internal/kube/load/template"
+	"fettle.dev/fettle/internal/kube/strict"
 )
 
 // open reads a file that the load names: from the working directory, or else beside the

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/kube/load/spec"
-	"fettle.dev/fettle/internal/kube/load/strict"
+	"fettle.dev/fettle/internal/kube/strict"
 )
 
 // pod adds pods, of a file or of an image alone.

@@ -15,7 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"fettle.dev/fettle/internal/kube/load/spec"
-	"fettle.dev/fettle/internal/kube/load/strict"
+	"fettle.dev/fettle/internal/kube/strict"
 	"fettle.dev/fettle/internal/load/rate"
 	"fettle.dev/fettle/internal/spell"
 )

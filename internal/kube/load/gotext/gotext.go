@@ -14,7 +14,7 @@ import (
 	"text/template"
 	"text/template/parse"
 
-	"fettle.dev/fettle/internal/kube/load/strict"
+	"fettle.dev/fettle/internal/kube/strict"
 )
 
 // Template is a parsed one.

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"fettle.dev/fettle/internal/kube/load/strict"
+	"fettle.dev/fettle/internal/kube/strict"
 	"fettle.dev/fettle/internal/spell"
 )
 

@@ -1,8 +1,11 @@
-package daemon
+package resident
 
 import (
+	"context"
 	"os"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -51,8 +54,43 @@ func TestRestGoesOn(t *testing.T) {
 		return len(unchanged(string(smaps), self))
 	}
 	before := found()
-	rest()
+	Rest()
 	if after := found(); before == 0 || after != before {
 		t.Errorf("%d mappings as in the file, after the rest %d", before, after)
 	}
+}
+
+// What is done moves the rest away; what was rested from is not rested from again, and
+// after little it is not rested often.
+func TestSleeper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var s Sleeper
+		began := time.Now()
+		var rests []time.Duration
+		go s.run(ctx, 10*time.Second, 2*time.Minute, func() { rests = append(rests, time.Since(began)) })
+		time.Sleep(time.Minute) // it has done nothing
+		for range 12 {
+			s.Worked()
+			time.Sleep(5 * time.Second)
+		}
+		time.Sleep(time.Minute)
+		s.Worked()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if len(rests) != 2 || rests[0] < 2*time.Minute || rests[0] > 2*time.Minute+20*time.Second || rests[1]-rests[0] < 2*time.Minute {
+			t.Errorf("rests at %v", rests)
+		}
+		for range 2 {
+			for range many {
+				s.Worked()
+			}
+			time.Sleep(30 * time.Second)
+		}
+		synctest.Wait()
+		if len(rests) != 4 || rests[3]-rests[2] != 30*time.Second {
+			t.Errorf("rests at %v, the last two after much work", rests)
+		}
+	})
 }

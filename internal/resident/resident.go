@@ -1,20 +1,25 @@
-package daemon
+// Package resident keeps the memory of programs that run for long, and sleep for most of
+// that, at what they need while they sleep.
+package resident
 
 import (
+	"context"
 	"os"
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// rest gives back the memory that the last work took: from here on the daemon
-// sleeps, for days perhaps. The heap goes to the kernel, and so do the pages of
-// the program's own file, which are in the page cache anyway and are mapped again
-// as they are needed.
-func rest() {
-	debug.SetGCPercent(25)
+// Rest gives back the memory that the last work took: from here on the program sleeps.
+// The heap goes to the kernel, and so do the pages of the program's own file, which are
+// in the page cache anyway and are mapped again as they are needed. What a program does
+// while it starts (package initialization, tables of types) touches most of that file
+// once. It takes milliseconds, a collection of the heap included.
+func Rest() {
 	debug.FreeOSMemory()
 	self, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -26,6 +31,42 @@ func rest() {
 	}
 	for _, m := range unchanged(string(smaps), self) {
 		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.start, m.end-m.start, unix.MADV_DONTNEED)
+	}
+}
+
+// Sleeper rests whenever a program that works on many things at a time has done nothing
+// for a while.
+type Sleeper struct{ work atomic.Int64 }
+
+// Worked notes that something was done.
+func (s *Sleeper) Worked() { s.work.Add(1) }
+
+// many is how much has to be done until a rest is worth it whenever the last one was.
+const many = 100
+
+// Run rests each time that nothing was done for the time quiet, until ctx ends. Where
+// little was done since the last rest, that has to be the time seldom ago.
+func (s *Sleeper) Run(ctx context.Context, quiet, seldom time.Duration) {
+	s.run(ctx, quiet, seldom, Rest)
+}
+
+func (s *Sleeper) run(ctx context.Context, quiet, seldom time.Duration, rest func()) {
+	tick := time.NewTicker(quiet)
+	defer tick.Stop()
+	var rested, seen int64 // what had been done
+	var last time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			done := s.work.Load()
+			if done == seen && done != rested && (done-rested >= many || now.Sub(last) >= seldom) {
+				rest()
+				rested, last = done, now
+			}
+			seen = done
+		}
 	}
 }
 

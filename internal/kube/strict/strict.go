@@ -4,7 +4,7 @@
 // The fields of a struct are named by the tag yaml, and further spellings by the tag also;
 // names are compared without regard to case, as viper does, through which the files of
 // Cluster Loader were read. A field At of type string gets FILE:LINE of what the struct is
-// read from.
+// read from. Objects of a Kubernetes API are read as an API server takes them: see Objects.
 package strict
 
 import (
@@ -18,19 +18,34 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MaxFile caps a file, in bytes.
+// MaxFile caps a file, in bytes, where a reader says nothing else.
 const MaxFile = 16 << 20
 
-// maxProblems caps how many mistakes of a file are told.
-const maxProblems = 30
+// MaxProblems caps how many mistakes of a file are told.
+const MaxProblems = 50
 
 // Reader reads one file. Its problems come together; Err has them all.
 type Reader struct {
 	File string
+	// Max caps the file, in bytes; 0 is MaxFile.
+	Max int
+	// API takes what an API server takes and nothing else: fields are named by the tag
+	// json, in their own case, and have to be there unless the tag says that they may be
+	// omitted; values have the type that is wanted. Texts that kubectl takes for true or
+	// false, values that are empty, and aliases are refused.
+	API bool
+	// Empty are the fields of an object of an API in which a value may be empty all the
+	// same, since others write it.
+	Empty []string
 
 	problems []error
 	more     int
 	nodes    int
+}
+
+// Objects is a reader of objects of a Kubernetes API; max caps the file, in bytes.
+func Objects(file string, max int) *Reader {
+	return &Reader{File: file, Max: max, API: true, Empty: []string{"metadata", "status"}}
 }
 
 // FaultAt notes what is wrong at FILE:LINE.
@@ -44,7 +59,7 @@ func (r *Reader) Fault(n *yaml.Node, format string, args ...any) {
 }
 
 func (r *Reader) fail(err error) {
-	if len(r.problems) >= maxProblems {
+	if len(r.problems) >= MaxProblems {
 		r.more++
 		return
 	}
@@ -65,12 +80,19 @@ func (r *Reader) Err() error {
 // Documents are the documents of a text that are not empty. A text that is neither YAML
 // nor JSON is a problem of the reader.
 func (r *Reader) Documents(data []byte) []*yaml.Node {
-	if len(data) > MaxFile {
-		r.fail(fmt.Errorf("%s: larger than %d MiB", r.File, MaxFile>>20))
+	most := MaxFile
+	if r.Max > 0 {
+		most = r.Max
+	}
+	if len(data) > most {
+		r.fail(fmt.Errorf("%s: larger than %d MiB", r.File, most>>20))
 		return nil
 	}
+	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(data) {
+		return []*yaml.Node{fromJSON(data)}
+	}
 	var docs []*yaml.Node
-	for dec := yaml.NewDecoder(bytes.NewReader(untabbed(data))); ; {
+	for dec := yaml.NewDecoder(bytes.NewReader(data)); ; {
 		n := &yaml.Node{}
 		if err := dec.Decode(n); errors.Is(err, io.EOF) {
 			return docs
@@ -89,14 +111,6 @@ func (r *Reader) Documents(data []byte) []*yaml.Node {
 	}
 }
 
-// untabbed makes JSON that is indented with tabs into what YAML reads as well.
-func untabbed(data []byte) []byte {
-	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(data) {
-		return bytes.ReplaceAll(data, []byte("\t"), []byte(" ")) // within texts of JSON a tab is written \t
-	}
-	return data
-}
-
 // Get is the value of a key of a mapping, or nil; names are compared without regard to
 // case.
 func Get(n *yaml.Node, key string) *yaml.Node {
@@ -111,73 +125,26 @@ func Get(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// maxNodes caps what aliases may make of a file.
-const maxNodes = 1_000_000
-
-// JSON is a node as JSON; numbers are as they are written. A key that is there twice and
-// what is no JSON are problems.
-func (r *Reader) JSON(n *yaml.Node) json.RawMessage {
-	before := len(r.problems) + r.more
-	r.nodes = 0
-	v := r.plain(n, 0)
-	if len(r.problems)+r.more > before {
-		return nil
+// Head are the version and the kind of an object of an API, "" for those that are not
+// there. False, and a problem of the reader, if the node is none.
+func (r *Reader) Head(n *yaml.Node) (version, kind string, ok bool) {
+	if n.Kind != yaml.MappingNode {
+		r.Fault(n, "want an object, found %s", Found(n))
+		return "", "", false
 	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		r.Fault(n, "%w", err)
-		return nil
+	if v := Get(n, "apiVersion"); v != nil {
+		version = v.Value
 	}
-	return text
+	if k := Get(n, "kind"); k != nil {
+		kind = k.Value
+	}
+	return version, kind, true
 }
 
-func (r *Reader) plain(n *yaml.Node, depth int) any {
-	if r.nodes++; r.nodes > maxNodes || depth > 200 {
-		if r.nodes == maxNodes+1 || r.nodes <= maxNodes {
-			r.Fault(n, "too much is nested or repeated here")
-		}
-		return nil
+// Object reads an object of an API, which has to have a name.
+func (r *Reader) Object(n *yaml.Node, o interface{ GetName() string }) {
+	r.Into(n, o)
+	if o.GetName() == "" {
+		r.Fault(n, "metadata.name is missing")
 	}
-	switch n.Kind {
-	case yaml.AliasNode:
-		return r.plain(n.Alias, depth+1)
-	case yaml.MappingNode:
-		m := make(map[string]any, len(n.Content)/2)
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			key := n.Content[i]
-			switch _, twice := m[key.Value]; {
-			case key.Kind != yaml.ScalarNode || key.ShortTag() == "!!merge":
-				r.Fault(key, "want a name here, found %s", Found(key))
-			case twice:
-				r.Fault(key, "%q is there twice", key.Value)
-			default:
-				m[key.Value] = r.plain(n.Content[i+1], depth+1)
-			}
-		}
-		return m
-	case yaml.SequenceNode:
-		s := make([]any, 0, len(n.Content))
-		for _, c := range n.Content {
-			s = append(s, r.plain(c, depth+1))
-		}
-		return s
-	}
-	var v any
-	switch n.ShortTag() {
-	case "!!null":
-		return nil
-	case "!!bool":
-		return strings.EqualFold(n.Value, "true")
-	case "!!int", "!!float":
-		if json.Valid([]byte(n.Value)) {
-			return json.Number(n.Value)
-		}
-		if err := n.Decode(&v); err != nil {
-			r.Fault(n, "%w", err)
-		}
-		return v
-	case "!!binary":
-		r.Fault(n, "binary values are not read here: write the base64 text without its tag")
-	}
-	return n.Value
 }

@@ -1,0 +1,157 @@
+// Package command has what the command lines of fettle and of kubectl fettle share: what
+// is refused of their words, in sentences with the exit code for it, and what is printed
+// of a failure.
+package command
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Root gives the root of a tree of commands what both programs want of it: cobra says
+// nothing by itself, verbs and options that there are not are refused, and without any
+// word there is help. The output option is put into *output.
+func Root(c *cobra.Command, output *string) {
+	c.Long += "\n\nExit codes:\n" + exitCodes()
+	c.SilenceErrors, c.SilenceUsage = true, true
+	c.Args = KnownVerb
+	c.SuggestionsMinimumDistance = 2 // names that are this many changes away are suggested
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		// The options of a verb that there is not are unknown, too.
+		if words := c.Flags().Args(); c.HasSubCommands() && len(words) > 0 {
+			err = cmp.Or(c.ValidateArgs(words), err)
+		}
+		return seeHelp(c, err)
+	})
+	c.PersistentFlags().StringVarP(output, "output", "o", "table", "table, json, yaml or markdown")
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml", "markdown"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func exitCodes() string {
+	var b strings.Builder
+	for _, e := range ui.ExitCodes {
+		fmt.Fprintf(&b, "  %3d  %s\n", e.Code, e.Meaning)
+	}
+	return b.String()
+}
+
+// KnownVerb refuses a verb that there is not.
+func KnownVerb(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	near := ""
+	if s := c.SuggestionsFor(args[0]); len(s) > 0 {
+		near = fmt.Sprintf(" (did you mean %q?)", s[0])
+	}
+	return fmt.Errorf("unknown command %q%s", args[0], near)
+}
+
+// Words turns the complaints about the words of every command of a tree into usage errors.
+func Words(c *cobra.Command) *cobra.Command {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return seeHelp(c, counted(c, args, err))
+			}
+			return nil
+		}
+	}
+	for _, sub := range c.Commands() {
+		Words(sub)
+	}
+	return c
+}
+
+func seeHelp(c *cobra.Command, err error) error {
+	return ui.Hinted(ui.Usage, err, fmt.Sprintf("see %s --help", c.CommandPath()))
+}
+
+// counted says which words are missing or too many where cobra counts them only.
+func counted(c *cobra.Command, args []string, err error) error {
+	if !strings.Contains(err.Error(), " arg(s)") {
+		return err
+	}
+	words := words(c.Use)
+	var required []string
+	for _, w := range words {
+		if !strings.HasPrefix(w, "[") {
+			required = append(required, strings.ReplaceAll(strings.TrimSuffix(w, "..."), "|", " or "))
+		}
+	}
+	want := strings.Join(append([]string{c.CommandPath()}, words...), " ")
+	if missing := required[min(len(args), len(required)):]; len(missing) == 1 {
+		return fmt.Errorf("%s is missing: want %s", missing[0], want)
+	} else if len(missing) > 1 {
+		return fmt.Errorf("%s are missing: want %s", strings.Join(missing, " and "), want)
+	}
+	if len(args) <= len(words) {
+		return err
+	}
+	return fmt.Errorf("%q is too much: want %s", args[len(words)], want)
+}
+
+// words are those of a usage line that stand for what is no option: FILE, [RUN], PROFILE...
+func words(use string) []string {
+	var out []string
+	for _, w := range strings.Fields(use)[1:] {
+		if strings.HasPrefix(w, "-") || strings.HasPrefix(w, "(") {
+			break
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// MoreFormats is the annotation of a command that has formats beside those of all: their
+// names, with spaces between them.
+const MoreFormats = "formats"
+
+// Format is the one that --output names for a command.
+func Format(c *cobra.Command, output string) (ui.Format, error) {
+	var more []ui.Format
+	for name := range strings.FieldsSeq(c.Annotations[MoreFormats]) {
+		more = append(more, ui.Format(name))
+	}
+	return ui.ParseFormat(output, more...)
+}
+
+// Failure is the JSON form of a command that failed before it had anything to print: the
+// messages say why.
+type Failure struct {
+	Schema string `json:"schema"` // fettle/error/v1
+}
+
+// ForPrograms is true when the output is for programs.
+func ForPrograms(s *ui.Screen) bool { return s.Format == ui.JSON || s.Format == ui.YAML }
+
+// Result prints what came of a command as data, also where err is not nil, and returns
+// err. What went wrong is said first, so that it is among the messages.
+func Result(s *ui.Screen, doc any, err error) error {
+	if err != nil {
+		s.Fail(err)
+	}
+	return errors.Join(err, report.Data(s, doc, ui.Code(err)))
+}
+
+// Ended says what went wrong, if it has not been said. Who asked for data gets some, also
+// of a failure.
+func Ended(s *ui.Screen, err error) {
+	if err == nil {
+		return
+	}
+	if !s.Failed {
+		s.Fail(err)
+	}
+	if ForPrograms(s) && !s.Printed {
+		_ = report.Data(s, Failure{Schema: "fettle/error/v1"}, ui.Code(err))
+	}
+}

@@ -1,0 +1,94 @@
+package command
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/ui"
+)
+
+// tree is a small program.
+func tree() *cobra.Command {
+	var output string
+	root := &cobra.Command{Use: "prog", Long: "It does things."}
+	Root(root, &output)
+	run := func(*cobra.Command, []string) error { return nil }
+	root.AddCommand(
+		&cobra.Command{Use: "one FILE", Args: cobra.ExactArgs(1), RunE: run},
+		&cobra.Command{Use: "two A B (--x | --y)", Args: cobra.ExactArgs(2), RunE: run},
+		&cobra.Command{Use: "many TIME|LINE PROFILE... --to N", Args: cobra.MinimumNArgs(2), RunE: run},
+		&cobra.Command{Use: "maybe [RUN]", Args: cobra.MaximumNArgs(1), RunE: run},
+		&cobra.Command{Use: "none", Args: cobra.NoArgs, RunE: run},
+		&cobra.Command{Use: "own [X]", Args: func(*cobra.Command, []string) error { return errors.New("as it says") }, RunE: run},
+		&cobra.Command{Use: "unsaid", Args: cobra.MinimumNArgs(1), RunE: run},
+	)
+	return Words(root)
+}
+
+func TestWords(t *testing.T) {
+	for words, want := range map[string]string{
+		"one":            "FILE is missing: want prog one FILE",
+		"one a b":        `"b" is too much: want prog one FILE`,
+		"two":            "A and B are missing: want prog two A B",
+		"two a":          "B is missing: want prog two A B",
+		"two a b c d":    `"c" is too much: want prog two A B`,
+		"many":           "TIME or LINE and PROFILE are missing: want prog many TIME|LINE PROFILE...",
+		"many a":         "PROFILE is missing: want prog many TIME|LINE PROFILE...",
+		"maybe a b":      `"b" is too much: want prog maybe [RUN]`,
+		"none a":         `unknown command "a" for "prog none"`,
+		"own":            "as it says",
+		"unsaid":         "requires at least 1 arg(s), only received 0",
+		"oen":            `unknown command "oen" (did you mean "one"?)`,
+		"oen --no":       `unknown command "oen" (did you mean "one"?)`,
+		"one --no":       "unknown flag: --no",
+		"one a":          "",
+		"many a b c d e": "",
+		"maybe":          "",
+		"":               "",
+	} {
+		root := tree()
+		root.SetArgs(strings.Fields(words))
+		root.SetOut(&bytes.Buffer{})
+		err := root.Execute()
+		if want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", words, err)
+			}
+			continue
+		}
+		var e *ui.Error
+		if err == nil || err.Error() != want || !errors.As(err, &e) || e.Code != ui.Usage || !strings.HasPrefix(e.Hint, "see prog") {
+			t.Errorf("%s: %#v (%v), want %q", words, err, err, want)
+		}
+	}
+}
+
+// What went wrong is said once, and who asked for data gets some.
+func TestEnded(t *testing.T) {
+	for _, c := range []struct {
+		format ui.Format
+		result bool
+		out    string
+	}{{ui.Table, false, ""}, {ui.JSON, false, `"schema": "fettle/error/v1"`}, {ui.JSON, true, `"schema": "fettle/x/v1"`}} {
+		var out, said bytes.Buffer
+		s := ui.NewScreen(&out, &said)
+		s.Name, s.Format = "prog x", c.format
+		err := ui.Exit(ui.Refused, errors.New("it is refused"))
+		if c.result {
+			err = Result(s, struct {
+				Schema string `json:"schema"`
+			}{"fettle/x/v1"}, err)
+		}
+		Ended(s, err)
+		if said.String() != "prog x: it is refused\n" || !strings.Contains(out.String(), c.out) || strings.Count(out.String(), `"schema"`) != strings.Count(c.out, "schema") {
+			t.Errorf("%+v: said %q, printed %q", c, said.String(), out.String())
+		}
+		if c.out != "" && (!strings.Contains(out.String(), `"it is refused"`) || !strings.Contains(out.String(), `"exit_code": 4`)) {
+			t.Errorf("%+v: printed %s", c, out.String())
+		}
+	}
+}

@@ -1,0 +1,296 @@
+// Package around reads what else is at work on the machines of a cluster: other
+// controllers that remedy them, and what remediation waits for. It only reads.
+package around
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	coordination "k8s.io/api/coordination/v1"
+	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fettle.dev/fettle/internal/kube/health"
+	"fettle.dev/fettle/internal/kube/machine"
+)
+
+// The kinds that are looked at. A cluster may have any of them, or none.
+var (
+	deployment      = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
+	clusterVersion  = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ClusterVersion"}
+	nodeHealthCheck = schema.GroupKind{Group: "remediation.medik8s.io", Kind: "NodeHealthCheck"}
+	kubeletPool     = schema.GroupKind{Group: "fettle.dev", Kind: "KubeletPool"}
+	clusterCheck    = schema.GroupKind{Group: "cluster.x-k8s.io", Kind: "MachineHealthCheck"}
+	clusterMachine  = schema.GroupKind{Group: "cluster.x-k8s.io", Kind: "Machine"}
+)
+
+// OpenShift's own controller of checks is a container of this Deployment (openshift/
+// machine-api-operator, pkg/operator/sync.go).
+const (
+	rivalDeployment = "machine-api-controllers"
+	rivalContainer  = "machine-healthcheck-controller"
+)
+
+// Reader reads from a cluster. API has to read from the API server itself, and to know
+// kinds that are in no scheme.
+type Reader struct {
+	API    client.Reader
+	Mapper meta.RESTMapper
+	// Namespace is that of the machines.
+	Namespace string
+
+	lease health.LeaseSeen
+}
+
+// Explained is a check of Cluster API, which is not acted on.
+type Explained struct {
+	Namespace, Name string
+	// Words say when it remediates.
+	Words string
+}
+
+// Found is what else is at work.
+type Found struct {
+	// Rival is OpenShift's controller of checks; "" if it does not run.
+	Rival string
+	// Others remedy nodes of their own choice.
+	Others []health.Other
+	// Pauses are what remediation waits for.
+	Pauses []string
+	// ClusterAPI are the checks of Cluster API.
+	ClusterAPI []Explained
+	// Until is when a pause ends of which nothing else is heard; zero for none.
+	Until time.Time
+
+	inputs []string
+}
+
+// Same says whether a decision made with either would be the same.
+func (f *Found) Same(g *Found) bool {
+	return f != nil && g != nil && f.Rival == g.Rival && slices.Equal(f.Pauses, g.Pauses) && slices.Equal(f.inputs, g.inputs)
+}
+
+// Read looks at everything. Where the account has not the right to see something, that
+// is a pause: whether somebody else is at work is not known then.
+func (r *Reader) Read(ctx context.Context, now time.Time) (*Found, error) {
+	f := &Found{}
+	for _, look := range []func(context.Context, *Found, time.Time) error{r.rival, r.nodeChecks, r.clusterChecks, r.pools, r.upgrade, r.scale} {
+		err := look(ctx, f, now)
+		if apierrors.IsForbidden(err) {
+			f.Pauses = append(f.Pauses, "whether something else is at work is not known: "+err.Error())
+			err = nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// get reads an object; nil where there is none, or no such kind.
+func (r *Reader) get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(kind)
+	switch err := r.API.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o); {
+	case err == nil:
+		return o, nil
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return nil, nil
+	default:
+		return nil, err
+	}
+}
+
+// list reads all objects of a kind, each as JSON; none where there is no such kind.
+func (r *Reader) list(ctx context.Context, kind schema.GroupKind) (out [][]byte, all []unstructured.Unstructured, err error) {
+	m, err := r.Mapper.RESTMapping(kind)
+	if meta.IsNoMatchError(err) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	var l unstructured.UnstructuredList
+	l.SetGroupVersionKind(m.GroupVersionKind)
+	if err := r.API.List(ctx, &l); err != nil {
+		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+			return nil, nil, nil
+		}
+		return nil, nil, err
+	}
+	for i := range l.Items {
+		text, err := l.Items[i].MarshalJSON()
+		if err != nil {
+			return nil, nil, err
+		}
+		out = append(out, text)
+	}
+	return out, l.Items, nil
+}
+
+// rival looks for OpenShift's controller of checks.
+func (r *Reader) rival(ctx context.Context, f *Found, _ time.Time) error {
+	o, err := r.get(ctx, deployment, r.Namespace, rivalDeployment)
+	if o == nil || err != nil {
+		return err
+	}
+	containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+	runs := slices.ContainsFunc(containers, func(c any) bool {
+		fields, ok := c.(map[string]any)
+		return ok && fields["name"] == rivalContainer
+	})
+	// One that is scaled to none does nothing; none said is one.
+	if n, said, err := unstructured.NestedInt64(o.Object, "spec", "replicas"); runs && (err != nil || !said || n > 0) {
+		f.Rival = fmt.Sprintf("%s of the Machine API operator, in Deployment %s/%s, remedies machines by these checks", rivalContainer, r.Namespace, rivalDeployment)
+	}
+	return nil
+}
+
+// nodeChecks reads medik8s' NodeHealthChecks.
+func (r *Reader) nodeChecks(ctx context.Context, f *Found, _ time.Time) error {
+	texts, all, err := r.list(ctx, nodeHealthCheck)
+	if err != nil {
+		return err
+	}
+	for i, text := range texts {
+		o, err := health.NodeHealthCheck(text)
+		if err != nil {
+			return err
+		}
+		f.Others = append(f.Others, o)
+		f.inputs = append(f.inputs, input(&all[i]))
+	}
+	return nil
+}
+
+// clusterChecks reads the checks of Cluster API.
+func (r *Reader) clusterChecks(ctx context.Context, f *Found, _ time.Time) error {
+	checks, all, err := r.list(ctx, clusterCheck)
+	if err != nil || len(checks) == 0 {
+		return err
+	}
+	machines, those, err := r.list(ctx, clusterMachine)
+	if err != nil {
+		return err
+	}
+	for i, text := range checks {
+		o, words, err := health.ClusterAPI(text, machines)
+		if err != nil {
+			return err
+		}
+		f.Others = append(f.Others, o)
+		f.ClusterAPI = append(f.ClusterAPI, Explained{all[i].GetNamespace(), all[i].GetName(), words})
+		f.inputs = append(f.inputs, input(&all[i]))
+	}
+	for i := range those {
+		node, _, _ := unstructured.NestedString(those[i].Object, "status", "nodeRef", "name")
+		f.inputs = append(f.inputs, input(&those[i])+" "+node)
+	}
+	return nil
+}
+
+// input names what of an object decisions are made of, but for its status.
+func input(o *unstructured.Unstructured) string {
+	labels, _ := json.Marshal(o.GetLabels())
+	return fmt.Sprint(o.GetUID(), " ", o.GetGeneration(), " ", string(labels))
+}
+
+// pools reads the roll-outs of the kubelets' settings.
+func (r *Reader) pools(ctx context.Context, f *Found, _ time.Time) error {
+	texts, _, err := r.list(ctx, kubeletPool)
+	if err != nil {
+		return err
+	}
+	for _, text := range texts {
+		why, err := health.RollOut(text)
+		if err != nil {
+			return err
+		}
+		f.pause(why)
+	}
+	return nil
+}
+
+// upgrade reads whether the cluster is being upgraded.
+func (r *Reader) upgrade(ctx context.Context, f *Found, _ time.Time) error {
+	o, err := r.get(ctx, clusterVersion, "", "version")
+	if o == nil || err != nil {
+		return err
+	}
+	text, err := o.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	why, err := health.Upgrade(text)
+	f.pause(why)
+	return err
+}
+
+// scale reads whether machine sets are being scaled.
+func (r *Reader) scale(ctx context.Context, f *Found, now time.Time) error {
+	o, err := r.get(ctx, coordination.SchemeGroupVersion.WithKind("Lease"), r.Namespace, machine.ScaleLease)
+	if err != nil {
+		return err
+	}
+	var l *coordination.Lease
+	if o != nil {
+		text, err := o.MarshalJSON()
+		if err != nil {
+			return err
+		}
+		l = &coordination.Lease{}
+		if err := json.Unmarshal(text, l); err != nil {
+			return fmt.Errorf("Lease %s: %w", machine.ScaleLease, err)
+		}
+	}
+	var why string
+	why, r.lease, f.Until = health.Scaling(l, r.lease, now)
+	f.pause(why)
+	return nil
+}
+
+func (f *Found) pause(why string) {
+	if why != "" {
+		f.Pauses = append(f.Pauses, why)
+	}
+}
+
+// Check is the input of a decision about a check, of what the cluster has of machines.
+// api may be a cache.
+func Check(ctx context.Context, api client.Reader, check *machine.HealthCheck, nodes []core.Node, f *Found, now time.Time) (health.Input, error) {
+	in := health.Input{Now: now, Check: check, Nodes: nodes, Others: f.Others, Pauses: f.Pauses, ReportOnly: f.Rival}
+	var machines machine.MachineList
+	var checks machine.HealthCheckList
+	for _, l := range []client.ObjectList{&machines, &checks} {
+		if err := api.List(ctx, l, client.InNamespace(check.Namespace)); err != nil {
+			return in, err
+		}
+	}
+	in.Machines, in.Checks = machines.Items, checks.Items
+	return in, nil
+}
+
+// ErrNotServed says that a cluster has no machines of OpenShift.
+var ErrNotServed = errors.New("the cluster has no MachineHealthCheck of " + machine.APIVersion)
+
+// Served is an error where a cluster has not OpenShift's checks and machines.
+func Served(mapper meta.RESTMapper) error {
+	for _, kind := range []string{"MachineHealthCheck", "Machine"} {
+		if _, err := mapper.RESTMapping(machine.GroupVersion.WithKind(kind).GroupKind(), machine.GroupVersion.Version); err != nil {
+			if meta.IsNoMatchError(err) {
+				return fmt.Errorf("%w (%s)", ErrNotServed, strings.TrimSpace(err.Error()))
+			}
+			return err
+		}
+	}
+	return nil
+}

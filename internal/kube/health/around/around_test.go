@@ -1,0 +1,211 @@
+package around
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	coordination "k8s.io/api/coordination/v1"
+	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/yaml"
+
+	"fettle.dev/fettle/internal/kube/machine"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// served is a mapper that knows some kinds, each of one version.
+type served map[schema.GroupKind]string
+
+func (s served) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	v, ok := s[kind]
+	if !ok {
+		return nil, &meta.NoKindMatchError{GroupKind: kind, SearchedVersions: versions}
+	}
+	return &meta.RESTMapping{GroupVersionKind: kind.WithVersion(v)}, nil
+}
+
+// bench is a cluster of objects, with some kinds of others.
+type bench struct {
+	*Reader
+	t *testing.T
+	c client.WithWatch
+	// forbidden kinds may not be read.
+	forbidden string
+}
+
+// mapping is what of a RESTMapper is used.
+type mapping struct {
+	meta.RESTMapper
+	served
+}
+
+func (m mapping) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	return m.served.RESTMapping(kind, versions...)
+}
+
+func newBench(t *testing.T, texts ...string) *bench {
+	t.Helper()
+	b := &bench{t: t}
+	s, known := runtime.NewScheme(), served{}
+	for _, add := range []func(*runtime.Scheme) error{core.AddToScheme, coordination.AddToScheme, machine.AddToScheme} {
+		if err := add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var objects []client.Object
+	for _, text := range texts {
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+			t.Fatal(err)
+		}
+		known[u.GroupVersionKind().GroupKind()] = u.GroupVersionKind().Version
+		if !s.Recognizes(u.GroupVersionKind()) {
+			s.AddKnownTypeWithName(u.GroupVersionKind(), &unstructured.Unstructured{})
+			list := u.GroupVersionKind()
+			list.Kind += "List"
+			s.AddKnownTypeWithName(list, &unstructured.UnstructuredList{})
+		}
+		objects = append(objects, u)
+	}
+	refused := func(o runtime.Object) error {
+		if kind := o.GetObjectKind().GroupVersionKind().Kind; b.forbidden != "" && strings.TrimSuffix(kind, "List") == b.forbidden {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: b.forbidden}, "", errors.New("no right"))
+		}
+		return nil
+	}
+	b.c = fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if err := refused(o); err != nil {
+				return err
+			}
+			return c.Get(ctx, k, o, opts...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+			if err := refused(l); err != nil {
+				return err
+			}
+			return c.List(ctx, l, opts...)
+		},
+	}).Build()
+	b.Reader = &Reader{API: b.c, Mapper: mapping{served: known}, Namespace: machine.Namespace}
+	return b
+}
+
+func (b *bench) read(at time.Time) *Found {
+	b.t.Helper()
+	f, err := b.Read(b.t.Context(), at)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return f
+}
+
+const (
+	rivals = `{apiVersion: apps/v1, kind: Deployment, metadata: {name: machine-api-controllers, namespace: openshift-machine-api},
+spec: {replicas: 1, template: {spec: {containers: [{name: machineset-controller}, {name: machine-healthcheck-controller}]}}}}`
+	nodeCheck = `{apiVersion: remediation.medik8s.io/v1alpha1, kind: NodeHealthCheck, metadata: {name: nhc, uid: u1}, spec: {selector: {matchLabels: {pool: a}}}}`
+	capiCheck = `{apiVersion: cluster.x-k8s.io/v1beta2, kind: MachineHealthCheck, metadata: {name: chk, namespace: fleet, uid: u2},
+spec: {clusterName: c, selector: {matchLabels: {pool: a}}, remediation: {triggerIf: {unhealthyLessThanOrEqualTo: 40%}}}}`
+	capiMachine = `{apiVersion: cluster.x-k8s.io/v1beta2, kind: Machine, metadata: {name: m1, namespace: fleet, uid: u3, labels: {pool: a}}, spec: {clusterName: c}, status: {nodeRef: {name: n1}}}`
+	poolOf      = `{apiVersion: fettle.dev/v1alpha1, kind: KubeletPool, metadata: {name: workers}, status: {nodes: 3, updated: 1, changing: [n2]}}`
+	upgrading   = `{apiVersion: config.openshift.io/v1, kind: ClusterVersion, metadata: {name: version}, status: {desired: {version: 4.16.3}, conditions: [{type: Progressing, status: "True"}]}}`
+	scaling     = `{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: fettle-scale, namespace: openshift-machine-api}, spec: {holderIdentity: host/1, leaseDurationSeconds: 60}}`
+)
+
+func TestRead(t *testing.T) {
+	b := newBench(t)
+	if f := b.read(now); f.Rival != "" || len(f.Others)+len(f.Pauses)+len(f.ClusterAPI) > 0 {
+		t.Errorf("of nothing: %+v", f)
+	}
+	b = newBench(t, rivals, nodeCheck, capiCheck, capiMachine, poolOf, upgrading, scaling)
+	f := b.read(now)
+	if !strings.HasPrefix(f.Rival, "machine-healthcheck-controller of the Machine API operator, in Deployment openshift-machine-api/machine-api-controllers") {
+		t.Errorf("%q", f.Rival)
+	}
+	if len(f.Others) != 2 || f.Others[0].Who != "NodeHealthCheck nhc" || f.Others[1].Who != "MachineHealthCheck chk of Cluster API" {
+		t.Errorf("%+v", f.Others)
+	}
+	for name, mine := range map[string][2]bool{"n1": {true, true}, "n2": {true, false}} {
+		n := &core.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pool": "a"}}}
+		if f.Others[0].Selects(n) != mine[0] || f.Others[1].Selects(n) != mine[1] {
+			t.Errorf("%s is selected otherwise", name)
+		}
+	}
+	if len(f.ClusterAPI) != 1 || f.ClusterAPI[0] != (Explained{"fleet", "chk", "it remediates while at most 0 of 1 machine are unhealthy"}) {
+		t.Errorf("%+v", f.ClusterAPI)
+	}
+	want := []string{"a roll-out of the kubelet's settings runs in pool workers: 1 of 3 nodes has them, n2 is changing", "an upgrade of the cluster to 4.16.3 runs (ClusterVersion, condition Progressing)", "machine sets are being scaled by host/1"}
+	if fmt.Sprint(f.Pauses) != fmt.Sprint(want) || !f.Until.Equal(now.Add(time.Minute)) {
+		t.Errorf("%q, until %s", f.Pauses, f.Until)
+	}
+	// The same is the same, and a minute later the scale has not been heard of.
+	if !f.Same(b.read(now.Add(time.Second))) {
+		t.Error("nothing has changed")
+	}
+	if g := b.read(now.Add(time.Minute)); f.Same(g) || len(g.Pauses) != 2 {
+		t.Errorf("%q", g.Pauses)
+	}
+	var none *Found
+	if none.Same(f) || f.Same(nil) {
+		t.Error("nothing is the same as something")
+	}
+}
+
+// A machine of Cluster API that gets another node is another situation.
+func TestSame(t *testing.T) {
+	b := newBench(t, capiCheck, capiMachine)
+	f := b.read(now)
+	m := &unstructured.Unstructured{}
+	m.SetAPIVersion("cluster.x-k8s.io/v1beta2")
+	m.SetKind("Machine")
+	if err := b.c.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "m1"}, m); err != nil {
+		t.Fatal(err)
+	}
+	_ = unstructured.SetNestedField(m.Object, "n2", "status", "nodeRef", "name")
+	if err := b.c.Update(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	if f.Same(b.read(now)) {
+		t.Error("it is another node")
+	}
+}
+
+// What may not be seen may be at work: remediation waits.
+func TestForbidden(t *testing.T) {
+	for _, kind := range []string{"Deployment", "NodeHealthCheck", "MachineHealthCheck", "KubeletPool", "ClusterVersion", "Lease"} {
+		b := newBench(t, rivals, nodeCheck, capiCheck, capiMachine, poolOf, upgrading, scaling)
+		all := len(b.read(now).Pauses)
+		b.forbidden = kind
+		f := b.read(now)
+		text := strings.Join(f.Pauses, "\n")
+		gone := 0
+		if kind == "KubeletPool" || kind == "ClusterVersion" || kind == "Lease" {
+			gone = 1
+		}
+		if len(f.Pauses) != all+1-gone || !strings.Contains(text, "whether something else is at work is not known: ") || !strings.Contains(text, "no right") {
+			t.Errorf("%s: %s", kind, text)
+		}
+	}
+}
+
+func TestServed(t *testing.T) {
+	if err := Served(newBench(t).Mapper); !errors.Is(err, ErrNotServed) {
+		t.Error(err)
+	}
+	if err := Served(newBench(t, `{apiVersion: machine.openshift.io/v1beta1, kind: Machine, metadata: {name: m}}`, `{apiVersion: machine.openshift.io/v1beta1, kind: MachineHealthCheck, metadata: {name: c}}`).Mapper); err != nil {
+		t.Error(err)
+	}
+}

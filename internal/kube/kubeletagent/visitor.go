@@ -1,0 +1,92 @@
+package kubeletagent
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"path/filepath"
+
+	"k8s.io/client-go/kubernetes"
+
+	"fettle.dev/fettle/internal/host"
+	topology "fettle.dev/fettle/internal/kube/admission/node"
+	"fettle.dev/fettle/internal/kube/kubelet"
+	"fettle.dev/fettle/internal/kube/kubelet/drain"
+	"fettle.dev/fettle/internal/kube/kubelet/live"
+	"fettle.dev/fettle/internal/kube/kubelet/node"
+	"fettle.dev/fettle/internal/kube/kubelet/visit"
+)
+
+// DefaultUnit is the unit of systemd that starts a kubelet where nobody says another one.
+const DefaultUnit = "kubelet.service"
+
+// Machine is a node's machine, whose kubelet is changed.
+type Machine struct {
+	*visit.Visit
+	unit *live.Unit
+}
+
+// NewMachine is the machine of a node whose root is mounted at root. unit is what starts
+// its kubelet.
+func NewMachine(name, root, unit string, api kubernetes.Interface) (*Machine, error) {
+	h := host.Node(root)
+	state, err := stateDir(h, root)
+	if err != nil {
+		return nil, err
+	}
+	u := &live.Unit{Host: h, Name: unit}
+	return &Machine{unit: u, Visit: &visit.Visit{
+		Node: &node.Node{Host: h, StateDir: state, Kubelet: &live.Kubelet{Service: u, Client: api, Node: name}},
+		API:  &drain.Node{Client: api, Name: name},
+	}}, nil
+}
+
+// Kept says which settings of fettle's the kubelet of the machine at root has; "" for
+// none. Nothing but the machine is asked.
+func Kept(root string) (string, error) {
+	h := host.Node(root)
+	state, err := stateDir(h, root)
+	if err != nil {
+		return "", err
+	}
+	return (&node.Node{Host: h, StateDir: state}).Has()
+}
+
+// stateDir is where this process finds the journal of the machine: links on the way lead
+// where they lead there.
+func stateDir(h *host.Host, root string) (string, error) {
+	above, err := h.Files.Resolve(path.Dir(node.DefaultStateDir))
+	if err != nil {
+		return "", fmt.Errorf("the node's root at %s: %w", root, err)
+	}
+	return filepath.Join(root, above, path.Base(node.DefaultStateDir)), nil
+}
+
+// Check says what Run would refuse now.
+func (m *Machine) Check(ctx context.Context, want kubelet.Want) error {
+	if err := m.look(ctx); err != nil {
+		return err
+	}
+	return m.Visit.Check(ctx, want)
+}
+
+// Run makes the kubelet run with what is wanted.
+func (m *Machine) Run(ctx context.Context, want kubelet.Want) (*node.Report, error) {
+	if err := m.look(ctx); err != nil {
+		return nil, err
+	}
+	return m.Visit.Run(ctx, want)
+}
+
+// look sees what starts the kubelet, and what its managers see of the machine. Where that
+// cannot be read, the kubelet itself finds what does not fit.
+func (m *Machine) look(ctx context.Context) error {
+	if err := m.unit.Check(ctx); err != nil {
+		return refused(err)
+	}
+	m.Node.Machine = nil
+	if t, err := topology.Topology(m.Node.Host.Files); err == nil {
+		m.Node.Machine = &t
+	}
+	return nil
+}

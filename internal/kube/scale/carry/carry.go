@@ -1,0 +1,318 @@
+// Package carry carries a plan of machine sets out: a step, a wait until it has come
+// about, and the next, planned anew from what there is then. What it has to know after
+// it was killed is on the objects: the replicas of the sets, the machines, and for a roll
+// an annotation of the set. So the same call goes on where another one ended.
+package carry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/kube/machine"
+	"fettle.dev/fettle/internal/kube/scale"
+)
+
+// Cluster is what a scale does to a cluster.
+type Cluster interface {
+	// Read reads the sets that are named, and what a plan is made of; pods and disruption
+	// budgets only if they are asked for, since a cluster has many.
+	Read(ctx context.Context, pods bool) (*scale.Input, error)
+	// Resize sets the replicas of a set, if it still has those that it was read with.
+	Resize(ctx context.Context, s *machine.Set, replicas int) error
+	// Annotate sets an annotation of a set; "" takes it away.
+	Annotate(ctx context.Context, s *machine.Set, name, value string) error
+	// Mark marks a machine as one that goes when its set shrinks, or takes back what was
+	// marked so. A machine that is gone is no error where it is taken back.
+	Mark(ctx context.Context, m *machine.Machine, goes bool) error
+	// Cordon keeps new pods away from a node, and Uncordon takes that back where Cordon
+	// has done it. A node that is gone is no error.
+	Cordon(ctx context.Context, node, why string) error
+	Uncordon(ctx context.Context, node string) error
+	// Drain moves the pods of a node away, within a time.
+	Drain(ctx context.Context, node string, patience time.Duration) error
+}
+
+// Mine is the value of the annotations by which a machine is marked here.
+const Mine = "fettle"
+
+// CordonReason begins what a node says that is cordoned here.
+const CordonReason = "kubectl fettle scale"
+
+// Goal is what is to be reached.
+type Goal struct {
+	// Machines is how many the sets are to have together; Roll instead that all of them
+	// are made anew.
+	Machines int
+	Roll     bool
+	// Afresh begins a roll anew that has begun.
+	Afresh bool
+}
+
+// Options of a scale.
+type Options struct {
+	Goal
+	// Batch, QPS and Burst are those of scale.Input.
+	Batch, QPS, Burst int
+	// Patience is how long the drain of a step may take beyond the least that it takes,
+	// and how long machines then take to go, and sets to settle; 0 is DefaultPatience.
+	Patience time.Duration
+	// Force evicts pods that nothing makes again, too.
+	Force bool
+	// Interval is the time between two looks; 0 is DefaultInterval.
+	Interval time.Duration
+	// Say tells how far it is.
+	Say func(format string, args ...any)
+}
+
+// The defaults of Options.
+const (
+	DefaultPatience = 10 * time.Minute
+	DefaultInterval = 5 * time.Second
+)
+
+// Done is a step that has been carried out.
+type Done struct {
+	Sets   []scale.Resize `json:"sets"`
+	Remove []string       `json:"removed"`
+	TookS  float64        `json:"took_s"`
+}
+
+// Run is one scale.
+type Run struct {
+	Cluster
+	Options
+	// Steps are those that have been carried out.
+	Steps []Done
+	// Changed says that something has been changed that stays.
+	Changed bool
+
+	now   func() time.Time
+	sleep func(context.Context, time.Duration) error
+}
+
+// New is a scale of a cluster.
+func New(c Cluster, o Options) *Run {
+	if o.Patience == 0 {
+		o.Patience = DefaultPatience
+	}
+	if o.Interval == 0 {
+		o.Interval = DefaultInterval
+	}
+	if o.Say == nil {
+		o.Say = func(string, ...any) {}
+	}
+	return &Run{Cluster: c, Options: o, Steps: []Done{}, now: time.Now, sleep: func(ctx context.Context, d time.Duration) error {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(d):
+			return nil
+		}
+	}}
+}
+
+var (
+	// ErrBlocked says that something is in the way, as things are.
+	ErrBlocked = errors.New("as things are the plan cannot be carried through")
+	// ErrBegun says that a roll has begun that is not done.
+	ErrBegun = errors.New("a roll is not done")
+)
+
+// Plan is what there is to do, as things are.
+func (r *Run) Plan(ctx context.Context) (*scale.Plan, error) {
+	_, p, err := r.plan(ctx)
+	return p, err
+}
+
+func (r *Run) plan(ctx context.Context) (*scale.Input, *scale.Plan, error) {
+	in, err := r.Read(ctx, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	in.Now, in.Batch, in.QPS, in.Burst = r.now(), r.Batch, r.QPS, r.Burst
+	in.Begun = map[string]scale.Begun{}
+	for i := range in.Sets {
+		s := &in.Sets[i]
+		b, ok, err := scale.BegunOn(s)
+		switch {
+		case r.Roll && r.Afresh:
+			if ok {
+				in.Begun[s.Name] = again(in, s, b)
+			}
+		case err != nil:
+			return nil, nil, err
+		case ok && !r.Roll:
+			return nil, nil, fmt.Errorf("%w: of machine set %s; finish it with --roll, or forget it: kubectl annotate machinesets.machine.openshift.io %s -n %s %s-", ErrBegun, s.Name, s.Name, s.Namespace, machine.RollAnnotation)
+		case ok:
+			in.Begun[s.Name] = b
+		}
+	}
+	var p *scale.Plan
+	if r.Roll {
+		p, err = scale.Roll(*in)
+	} else {
+		p, err = scale.To(*in, r.Machines)
+	}
+	return in, p, err
+}
+
+// Go carries it out. What it has begun when it fails, or ctx ends, stays as it is, but
+// for nodes that it has kept pods away from, and whose machines do not go.
+func (r *Run) Go(ctx context.Context) error {
+	if err := r.Settle(ctx); err != nil {
+		return err
+	}
+	if err := r.tidy(ctx); err != nil {
+		return err
+	}
+	if r.Roll {
+		if err := r.begin(ctx); err != nil {
+			return err
+		}
+	}
+	for {
+		in, p, err := r.open(ctx)
+		if err != nil {
+			return err
+		}
+		if len(p.Steps) == 0 {
+			return r.finish(ctx, in)
+		}
+		began := r.now()
+		s := p.Steps[0]
+		if err := r.step(ctx, in, &s); err != nil {
+			return err
+		}
+		d := Done{Sets: s.Sets, Remove: s.Remove, TookS: r.now().Sub(began).Seconds()}
+		r.Steps = append(r.Steps, d)
+		r.Say("done after %s: %s", r.now().Sub(began).Round(time.Second), words(&s))
+		if err := r.Settle(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// open plans until nothing is in the way: after a step a disruption budget may allow
+// nothing until pods are ready elsewhere. Before the first step it does not wait.
+func (r *Run) open(ctx context.Context) (*scale.Input, *scale.Plan, error) {
+	for end := r.now().Add(r.Patience); ; {
+		in, p, err := r.plan(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(p.Blocked) == 0 {
+			return in, p, nil
+		}
+		if len(r.Steps) == 0 || r.now().After(end) {
+			return nil, nil, fmt.Errorf("%w: %s", ErrBlocked, strings.Join(p.Blocked, "\n"))
+		}
+		if err := r.sleep(ctx, r.Interval); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// step carries one step out.
+func (r *Run) step(ctx context.Context, in *scale.Input, s *scale.Step) error {
+	if slices.ContainsFunc(s.Sets, func(x scale.Resize) bool { return x.To > x.From }) {
+		return r.grow(ctx, in, s)
+	}
+	return r.shrink(ctx, in, s)
+}
+
+// begin notes on the sets which of their machines are to be made anew.
+func (r *Run) begin(ctx context.Context) error {
+	in, err := r.Read(ctx, false)
+	if err != nil {
+		return err
+	}
+	for i := range in.Sets {
+		s := &in.Sets[i]
+		b, ok, err := scale.BegunOn(s)
+		switch {
+		case ok && r.Afresh:
+			b = again(in, s, b)
+		case ok:
+			continue
+		case err != nil && !r.Afresh:
+			return err
+		default:
+			b = scale.Begin(*in, s)
+		}
+		text, err := json.Marshal(b)
+		if err != nil {
+			return err
+		}
+		if err := r.Annotate(ctx, s, machine.RollAnnotation, string(text)); err != nil {
+			return err
+		}
+		r.Changed = true
+	}
+	r.Afresh = false // it has begun now
+	return nil
+}
+
+// again is a roll that begins anew: with all machines that there are, and the replicas of
+// before it was cut off.
+func again(in *scale.Input, s *machine.Set, b scale.Begun) scale.Begun {
+	n := scale.Begin(*in, s)
+	n.Replicas = b.Replicas
+	return n
+}
+
+// finish takes the notes of a roll away, and says which machines are not as they are to
+// be: a batch that failed in another run, or what was so before.
+func (r *Run) finish(ctx context.Context, in *scale.Input) error {
+	for _, m := range members(in) {
+		if !ready(nodeOf(in, m)) {
+			r.Say("machine %s of machine set %s is not Ready", m.Name, m.Set())
+		}
+	}
+	for i := range in.Sets {
+		if _, ok := in.Sets[i].Annotations[machine.RollAnnotation]; ok && r.Roll {
+			if err := r.Annotate(ctx, &in.Sets[i], machine.RollAnnotation, ""); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tidy takes back what a run that was killed has left: nodes that nothing goes from, and
+// machines that do not go.
+func (r *Run) tidy(ctx context.Context) error {
+	in, err := r.Read(ctx, false)
+	if err != nil {
+		return err
+	}
+	for _, m := range members(in) {
+		if m.DeletionTimestamp != nil {
+			continue
+		}
+		if m.Annotations[machine.DeleteAnnotation] == Mine {
+			if err := r.Mark(ctx, m, false); err != nil {
+				return err
+			}
+		}
+		if n := nodeOf(in, m); n != nil && n.Spec.Unschedulable && strings.HasPrefix(n.Annotations[cordoned], CordonReason) {
+			if err := r.Uncordon(ctx, n.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// words are a step in short.
+func words(s *scale.Step) string {
+	var out []string
+	for _, x := range s.Sets {
+		out = append(out, fmt.Sprintf("%s from %d to %d", x.Set, x.From, x.To))
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,251 @@
+package strict
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/spell"
+)
+
+var (
+	durationType = reflect.TypeFor[time.Duration]()
+	pairsType    = reflect.TypeFor[Pairs]()
+	nodeType     = reflect.TypeFor[*yaml.Node]()
+	unmarshaler  = reflect.TypeFor[json.Unmarshaler]()
+)
+
+// Into reads a node into what v points to: a struct, or what a field may be of: string,
+// numbers, bool, time.Duration (a number without unit is in that of the tag unit, s or ms;
+// without that tag it has to be 0), Pairs, *yaml.Node (as it is), what decodes its own
+// JSON, any, pointers to these, lists of these and maps from texts to these. A tag min is
+// the least number that is allowed, oneof the words, pattern the form of a text, minLength
+// 1 that it is not empty.
+func (r *Reader) Into(n *yaml.Node, v any) { r.into(n, reflect.ValueOf(v).Elem(), "", "") }
+
+// into reads a node into a value. path names the node in messages; tag has the
+// constraints of the field that it is for.
+func (r *Reader) into(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {
+	if v.Type() == nodeType {
+		v.Set(reflect.ValueOf(n))
+		return
+	}
+	if n.Kind == yaml.AliasNode {
+		if r.API {
+			r.unaliased(n, path)
+			return
+		}
+		n = n.Alias
+	}
+	if v.Type() == pairsType {
+		v.Set(reflect.ValueOf(r.pairs(n, path)))
+		return
+	}
+	if n.ShortTag() == "!!null" {
+		if !r.mayBeEmpty(path) {
+			r.Fault(n, "%s is empty: give it a value, or leave it out", path)
+		}
+		return // the field keeps its default
+	}
+	if v.CanAddr() && v.Addr().Type().Implements(unmarshaler) {
+		r.own(n, v, path)
+		return
+	}
+	if v.Type() == durationType {
+		r.duration(n, v, path, tag)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		p := reflect.New(v.Type().Elem())
+		r.into(n, p.Elem(), path, tag)
+		v.Set(p)
+	case reflect.Struct:
+		r.object(n, v, path)
+	case reflect.Slice:
+		r.list(n, v, path, tag)
+	case reflect.Map:
+		r.mapping(n, v, path)
+	case reflect.Interface:
+		r.own(n, v, path)
+	default:
+		r.scalar(n, v, path, tag)
+	}
+}
+
+// mayBeEmpty says whether nothing may stand at a path. Of an API that is so only where
+// others than the reader's user write; elsewhere it means the default.
+func (r *Reader) mayBeEmpty(path string) bool {
+	if !r.API {
+		return !strings.HasSuffix(path, "]")
+	}
+	top, _, _ := strings.Cut(path, ".")
+	return slices.Contains(r.Empty, top)
+}
+
+func (r *Reader) unaliased(n *yaml.Node, path string) {
+	r.Fault(n, "%saliases (*%s) are not read here: write it out", lead(path), n.Value)
+}
+
+// Field is a field of a struct.
+type Field struct {
+	Names    []string // as it is written; the first is the one for messages
+	Index    []int    // for reflect.Type.FieldByIndex
+	Required bool
+	Tag      reflect.StructTag
+}
+
+// Fields are those of a struct that are read. Of an API they are those that JSON has: embedded structs
+// without a name of their own are part of it.
+func (r *Reader) Fields(t reflect.Type) []Field {
+	var out []Field
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if !f.IsExported() {
+			continue
+		}
+		if !r.API {
+			if name := f.Tag.Get("yaml"); name != "" && name != "-" {
+				names := []string{name}
+				if also := f.Tag.Get("also"); also != "" {
+					names = append(names, strings.Split(also, ",")...)
+				}
+				out = append(out, Field{names, []int{i}, false, f.Tag})
+			}
+			continue
+		}
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case name == "-":
+		case name == "" && f.Anonymous:
+			for _, inner := range r.Fields(f.Type) {
+				inner.Index = append([]int{i}, inner.Index...)
+				out = append(out, inner)
+			}
+		default:
+			out = append(out, Field{[]string{name}, []int{i}, !strings.Contains(options, "omit"), f.Tag})
+		}
+	}
+	return out
+}
+
+// called says whether a key of a mapping names a field.
+func (r *Reader) called(f Field, key *yaml.Node) bool {
+	if key.Kind != yaml.ScalarNode {
+		return false
+	}
+	if r.API {
+		return f.Names[0] == key.Value
+	}
+	return slices.ContainsFunc(f.Names, func(s string) bool { return strings.EqualFold(s, key.Value) })
+}
+
+// object reads a mapping into a struct.
+func (r *Reader) object(n *yaml.Node, v reflect.Value, path string) {
+	if n.Kind != yaml.MappingNode {
+		r.Fault(n, "%swant fields, found %s", lead(path), Found(n))
+		return
+	}
+	if at := v.FieldByName("At"); !r.API && at.IsValid() && at.Kind() == reflect.String {
+		at.SetString(r.At(n))
+	}
+	all := r.Fields(v.Type())
+	seen := map[int]string{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		k := slices.IndexFunc(all, func(f Field) bool { return r.called(f, key) })
+		if k < 0 {
+			r.unknown(key, all, path)
+			continue
+		}
+		if old, twice := seen[k]; twice {
+			r.Fault(key, "%s%q is there twice (%s)", lead(path), key.Value, old)
+			continue
+		}
+		seen[k] = r.At(key)
+		r.into(value, v.FieldByIndex(all[k].Index), join(path, all[k].Names[0]), all[k].Tag)
+	}
+	for k, f := range all {
+		if f.Required && seen[k] == "" {
+			r.Fault(n, "%s is missing", join(path, f.Names[0]))
+		}
+	}
+}
+
+// unknown says that there is no such field, and which there are.
+func (r *Reader) unknown(key *yaml.Node, all []Field, path string) {
+	var names []string
+	for _, f := range all {
+		names = append(names, f.Names[0])
+	}
+	word := key.Value
+	if !r.API {
+		word = strings.ToLower(word)
+	}
+	near := spell.Suggest(word, names)
+	if near == "" && len(names) > 0 {
+		near = ": there are " + strings.Join(names, ", ")
+	}
+	r.Fault(key, "%sthere is no field %q%s", lead(path), key.Value, near)
+}
+
+func (r *Reader) list(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {
+	if n.Kind != yaml.SequenceNode {
+		r.Fault(n, "%s: want a list, found %s", path, Found(n))
+		return
+	}
+	s := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
+	for i, item := range n.Content {
+		r.into(item, s.Index(i), fmt.Sprintf("%s[%d]", path, i), tag)
+	}
+	v.Set(s)
+}
+
+// mapping reads names and what belongs to them.
+func (r *Reader) mapping(n *yaml.Node, v reflect.Value, path string) {
+	if n.Kind != yaml.MappingNode {
+		r.Fault(n, "%s: want names and texts, found %s", path, Found(n))
+		return
+	}
+	m := reflect.MakeMapWithSize(v.Type(), len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		r.into(n.Content[i], key, path+": the name", "")
+		if m.MapIndex(key).IsValid() {
+			r.Fault(n.Content[i], "%s: %q is there twice", path, key)
+		}
+		r.into(n.Content[i+1], value, fmt.Sprintf("%s[%q]", path, key), "")
+		m.SetMapIndex(key, value)
+	}
+	v.Set(m)
+}
+
+// own reads what has a form of its own: times, amounts, what is taken as it is.
+func (r *Reader) own(n *yaml.Node, v reflect.Value, path string) {
+	text := r.json(n, path)
+	if text == nil {
+		return // it is told what is wrong
+	}
+	if err := json.Unmarshal(text, v.Addr().Interface()); err != nil {
+		r.Fault(n, "%s: %w", path, err)
+	}
+}
+
+func lead(path string) string {
+	if path == "" {
+		return ""
+	}
+	return path + ": "
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}

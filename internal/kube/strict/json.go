@@ -1,0 +1,142 @@
+package strict
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxNodes caps what aliases may make of a file.
+const maxNodes = 1_000_000
+
+// JSON is a node as JSON; numbers are as they are written. A key that is there twice and
+// what is no JSON are problems; then it is nil.
+func (r *Reader) JSON(n *yaml.Node) json.RawMessage { return r.json(n, "") }
+
+// json is JSON of a node that path names in messages.
+func (r *Reader) json(n *yaml.Node, path string) json.RawMessage {
+	before := len(r.problems) + r.more
+	r.nodes = 0
+	v := r.plain(n, path, 0)
+	if len(r.problems)+r.more > before {
+		return nil
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		r.Fault(n, "%s%w", lead(path), err)
+		return nil
+	}
+	return text
+}
+
+func (r *Reader) plain(n *yaml.Node, path string, depth int) any {
+	if r.nodes++; r.nodes > maxNodes || depth > 200 {
+		if r.nodes == maxNodes+1 || r.nodes <= maxNodes {
+			r.Fault(n, "%stoo much is nested or repeated here", lead(path))
+		}
+		return nil
+	}
+	switch n.Kind {
+	case yaml.AliasNode:
+		if r.API {
+			r.unaliased(n, path)
+			return nil
+		}
+		return r.plain(n.Alias, path, depth+1)
+	case yaml.MappingNode:
+		m := make(map[string]any, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i]
+			switch _, twice := m[key.Value]; {
+			case key.Kind != yaml.ScalarNode || key.ShortTag() == "!!merge" || r.API && isTruth(key):
+				r.Fault(key, "%swant a name here, found %s", lead(path), Found(key))
+			case twice:
+				r.Fault(key, "%s%q is there twice", lead(path), key.Value)
+			default:
+				m[key.Value] = r.plain(n.Content[i+1], path, depth+1)
+			}
+		}
+		return m
+	case yaml.SequenceNode:
+		s := make([]any, 0, len(n.Content))
+		for _, c := range n.Content {
+			s = append(s, r.plain(c, path, depth+1))
+		}
+		return s
+	}
+	var v any
+	switch n.ShortTag() {
+	case "!!null":
+		return nil
+	case "!!bool":
+		return strings.EqualFold(n.Value, "true")
+	case "!!int", "!!float":
+		if json.Valid([]byte(n.Value)) {
+			return json.Number(n.Value)
+		}
+		if r.API {
+			r.Fault(n, "%swant a decimal number, found %s", lead(path), n.Value)
+			return nil
+		}
+		if err := n.Decode(&v); err != nil {
+			r.Fault(n, "%s%w", lead(path), err)
+		}
+		return v
+	case "!!binary":
+		r.Fault(n, "%sbinary values are not read here: write the base64 text without its tag", lead(path))
+	}
+	if r.API && isTruth(n) {
+		r.Fault(n, "%s%s is true or false to kubectl: write true or false%s", lead(path), n.Value, strings.Replace(quote(n), ": write", ", or the text", 1))
+	}
+	return n.Value
+}
+
+// fromJSON turns valid JSON into the nodes that YAML has.
+func fromJSON(data []byte) *yaml.Node {
+	j := &jsonNodes{Decoder: json.NewDecoder(bytes.NewReader(data)), data: data, line: 1}
+	j.UseNumber()
+	return j.node()
+}
+
+type jsonNodes struct {
+	*json.Decoder
+	data     []byte
+	at, line int
+}
+
+func (j *jsonNodes) node() *yaml.Node {
+	token, err := j.Token()
+	if err != nil {
+		panic(fmt.Sprintf("valid JSON cannot be read: %v", err)) // json.Valid has seen it
+	}
+	end := int(j.InputOffset())
+	j.line += bytes.Count(j.data[j.at:end], []byte("\n"))
+	j.at = end
+	n := &yaml.Node{Kind: yaml.ScalarNode, Line: j.line}
+	switch t := token.(type) {
+	case json.Delim:
+		n.Kind, n.Tag = yaml.SequenceNode, "!!seq"
+		if t == '{' {
+			n.Kind, n.Tag = yaml.MappingNode, "!!map"
+		}
+		for j.More() {
+			n.Content = append(n.Content, j.node())
+		}
+		_, _ = j.Token()
+	case string:
+		n.Tag, n.Value, n.Style = "!!str", t, yaml.DoubleQuotedStyle
+	case json.Number:
+		n.Tag, n.Value = "!!int", t.String()
+		if strings.ContainsAny(n.Value, ".eE") {
+			n.Tag = "!!float"
+		}
+	case bool:
+		n.Tag, n.Value = "!!bool", fmt.Sprint(t)
+	default:
+		n.Tag, n.Value = "!!null", "null"
+	}
+	return n
+}

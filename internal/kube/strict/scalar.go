@@ -1,0 +1,141 @@
+package strict
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/spell"
+)
+
+var (
+	decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
+	// truths are the texts that YAML 1.1, and with it kubectl, takes for true or false.
+	truths = regexp.MustCompile(`^(y|Y|yes|Yes|YES|n|N|no|No|NO|on|On|ON|off|Off|OFF)$`)
+)
+
+// isTruth says whether kubectl reads true or false where a text is meant.
+func isTruth(n *yaml.Node) bool { return n.Style == 0 && truths.MatchString(n.Value) }
+
+// scalar reads a single value. Of an API it has to be of the type that is wanted; elsewhere
+// every text that can be read as one is.
+func (r *Reader) scalar(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {
+	switch v.Kind() {
+	case reflect.String:
+		r.text(n, v, path, tag)
+	case reflect.Bool:
+		r.truth(n, v, path)
+	case reflect.Float64:
+		x, err := strconv.ParseFloat(n.Value, 64)
+		if n.Kind != yaml.ScalarNode || err != nil || !(x >= 0) || math.IsInf(x, 0) {
+			r.Fault(n, "%s: want a number of 0 or more, found %s", path, Found(n))
+			return
+		}
+		v.SetFloat(x)
+	default:
+		r.number(n, v, path, tag)
+	}
+}
+
+func (r *Reader) text(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {
+	kind := n.ShortTag()
+	if n.Kind != yaml.ScalarNode || r.API && kind != "!!str" && kind != "!!timestamp" {
+		r.Fault(n, "%s: want text, found %s%s", path, Found(n), quote(n))
+		return
+	}
+	if r.API && isTruth(n) {
+		r.Fault(n, "%s: %s is true or false to kubectl%s", path, n.Value, quote(n))
+	}
+	if tag.Get("minLength") == "1" && n.Value == "" {
+		r.Fault(n, "%s is an empty text", path)
+	}
+	if words := tag.Get("oneof"); words != "" && !slices.Contains(strings.Split(words, ","), n.Value) {
+		r.Fault(n, "%s: want %s, found %q%s", path, strings.ReplaceAll(words, ",", " or "), n.Value, spell.Suggest(n.Value, strings.Split(words, ",")))
+		return
+	}
+	if pattern := tag.Get("pattern"); pattern != "" && !regexp.MustCompile(pattern).MatchString(n.Value) {
+		r.Fault(n, "%s: want a text that matches %s, found %q", path, pattern, n.Value)
+	}
+	v.SetString(n.Value)
+}
+
+func (r *Reader) truth(n *yaml.Node, v reflect.Value, path string) {
+	word := strings.ToLower(n.Value)
+	if r.API && n.ShortTag() != "!!bool" || n.Kind != yaml.ScalarNode {
+		word = ""
+	}
+	switch word {
+	case "true", "yes", "on":
+		v.SetBool(true)
+	case "false", "no", "off":
+		v.SetBool(false)
+	default:
+		r.Fault(n, "%s: want true or false, found %s", path, Found(n))
+	}
+}
+
+// number reads a whole number: of an API as large as the field takes, elsewhere of 32 bits
+// and, where no tag says otherwise, of 0 or more. An API has no unsigned ones: the largest
+// is that of int64 everywhere.
+func (r *Reader) number(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {
+	bits, least := 32, int64(0)
+	if r.API {
+		bits = v.Type().Bits()
+		least = math.MinInt64 >> (64 - bits)
+	}
+	most := int64(math.MaxInt64) >> (64 - bits)
+	if text := tag.Get("min"); text != "" {
+		least, _ = strconv.ParseInt(text, 10, 64)
+	}
+	x, err := strconv.ParseInt(n.Value, 10, bits)
+	switch {
+	case n.Kind != yaml.ScalarNode || r.API && (n.ShortTag() != "!!int" || !decimal.MatchString(n.Value)):
+		r.Fault(n, "%s: want a whole number, found %s", path, Found(n))
+	case err == nil && x >= least && v.CanUint():
+		v.SetUint(uint64(x))
+	case err == nil && x >= least:
+		v.SetInt(x)
+	case r.API:
+		r.Fault(n, "%s: want a whole number from %d to %d, found %s", path, least, most, n.Value)
+	default:
+		r.Fault(n, "%s: want a whole number of %d or more, found %s", path, least, Found(n))
+	}
+}
+
+// Found says what stands at a node.
+func Found(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "fields"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.AliasNode:
+		return "an alias"
+	}
+	text := n.Value
+	if len(text) > 40 {
+		text = strings.ToValidUTF8(text[:37], "") + "..."
+	}
+	switch kind := n.ShortTag(); kind {
+	case "!!null":
+		return "nothing"
+	case "!!str":
+		return strconv.Quote(text)
+	default:
+		return fmt.Sprintf("%s (%s)", text, strings.TrimPrefix(kind, "!!"))
+	}
+}
+
+// quote says how a scalar becomes a text.
+func quote(n *yaml.Node) string {
+	if n.Kind != yaml.ScalarNode || strings.ContainsAny(n.Value, "\"\n") {
+		return ""
+	}
+	return fmt.Sprintf(": write \"%s\", with the quotes", n.Value)
+}

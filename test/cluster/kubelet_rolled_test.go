@@ -1,0 +1,155 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"fettle.dev/fettle/deploy"
+	"fettle.dev/fettle/internal/kube/kubelet"
+	"fettle.dev/fettle/internal/kube/kubeletconfig"
+)
+
+const (
+	kubeletConfigs = "/apis/machineconfiguration.openshift.io/v1/kubeletconfigs"
+	kubeletPools   = "/apis/fettle.dev/v1alpha1/kubeletpools"
+	nodeKubelets   = "/apis/fettle.dev/v1alpha1/nodekubelets"
+)
+
+// unmanagedTuned keeps the operator and the agents from tuning: it is not what these
+// tests are about, and their agents act on this kernel.
+const unmanagedTuned = `
+apiVersion: tuned.openshift.io/v1
+kind: Tuned
+metadata: {name: default, namespace: openshift-cluster-node-tuning-operator}
+spec: {managementState: Unmanaged}
+`
+
+// deployKubelets gives the cluster what deploy/ has, KubeletConfig objects, and an operator
+// with the rights of deploy/.
+func (c *Cluster) deployKubelets(t *testing.T, options ...string) (operator *Program) {
+	t.Helper()
+	a := c.applier(t)
+	a.deploy(".")
+	const plain = "crds/plain/machineconfiguration.openshift.io_kubeletconfigs.yaml"
+	text, err := fs.ReadFile(deploy.FS, plain)
+	c.must(err)
+	a.apply(plain, text)
+	c.served()
+	a.apply("the object default", []byte(unmanagedTuned))
+	c.Wait("the definitions to be served", time.Minute, func(ctx context.Context) error {
+		for _, path := range []string{kubeletPools, kubeletConfigs, nodeKubelets} {
+			if err := c.Client.CoreV1().RESTClient().Get().AbsPath(path).Do(ctx).Error(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	account := "system:serviceaccount:" + tunedNamespace + ":fettle-operator"
+	kubeconfig, err := c.KubeconfigOf(account, "system:serviceaccounts", "system:serviceaccounts:"+tunedNamespace, "system:authenticated")
+	c.must(err)
+	b := &operatorBench{t: t, Cluster: c}
+	operator = c.program(b.ready, append([]string{
+		"kubectl-fettle", "operator", "--kubeconfig=" + kubeconfig, "--metrics-address=" + operatorMetrics, "--metrics-open", "--health-address=" + operatorHealth, "--lease=20s",
+	}, options...)...)
+	operator.log = filepath.Join(c.Dir, "operator.log")
+	c.must(operator.Start())
+	return operator
+}
+
+// rolled are the objects of a roll-out, and the agent of the real node.
+type rolled struct {
+	*testing.T
+	c       *Cluster
+	systemd *systemd
+	agent   *Program
+}
+
+func (r *rolled) get(path string, into any) error {
+	text, err := r.c.Client.CoreV1().RESTClient().Get().AbsPath(path).DoRaw(context.Background())
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
+}
+
+// config makes the KubeletConfig of a name say this; "" removes it.
+func (r *rolled) config(name, fields string) {
+	r.Helper()
+	client := r.c.Client.CoreV1().RESTClient()
+	if fields == "" {
+		r.c.must(client.Delete().AbsPath(kubeletConfigs, name).Do(r.Context()).Error())
+		return
+	}
+	f, err := kubelet.Parse([]byte(fields))
+	r.c.must(err)
+	text, err := json.Marshal(f)
+	r.c.must(err)
+	// In one step: nothing is wanted in between.
+	err = client.Patch(types.JSONPatchType).AbsPath(kubeletConfigs, name).Body(fmt.Appendf(nil, `[{"op":"replace","path":"/spec/kubeletConfig","value":%s}]`, text)).Do(r.Context()).Error()
+	if apierrors.IsNotFound(err) {
+		err = r.c.post(r.Context(), kubeletConfigs, fmt.Sprintf(
+			"{apiVersion: machineconfiguration.openshift.io/v1, kind: KubeletConfig, metadata: {name: %s}, spec: {machineConfigPoolSelector: {matchLabels: {kubelet: real}}, kubeletConfig: %s}}", name, fields))
+	}
+	r.c.must(err)
+}
+
+// until waits until the pool and the node's object say something.
+func (r *rolled) until(what string, holds func(kubeletconfig.KubeletPool, kubeletconfig.NodeKubelet) bool) (kubeletconfig.KubeletPool, kubeletconfig.NodeKubelet) {
+	r.Helper()
+	var p kubeletconfig.KubeletPool
+	var k kubeletconfig.NodeKubelet
+	r.c.Wait(what, 4*time.Minute, func(context.Context) error {
+		p, k = kubeletconfig.KubeletPool{}, kubeletconfig.NodeKubelet{}
+		if err := r.get(kubeletPools+"/real", &p); err != nil {
+			return err
+		}
+		if err := r.get(nodeKubelets+"/"+r.c.Kubelet.Node, &k); err != nil {
+			return err
+		}
+		if !holds(p, k) {
+			return fmt.Errorf("pool %+v\nnode %+v %+v\nthe agent: %s", p.Status, k.Spec, k.Status, r.agent.Log(8))
+		}
+		return nil
+	})
+	return p, k
+}
+
+// updated waits until the node has what is wanted now, by settings that it has not had
+// before: other is the digest of those.
+func (r *rolled) updated(what, other string) kubeletconfig.NodeKubelet {
+	r.Helper()
+	began := time.Now()
+	_, k := r.until(what, func(p kubeletconfig.KubeletPool, k kubeletconfig.NodeKubelet) bool {
+		return p.Status.Digest != other && p.Status.Updated == 1 && !k.Changing() && k.Status.Has == p.Status.Digest && meta.IsStatusConditionTrue(p.Status.Conditions, kubeletconfig.Updated)
+	})
+	r.Logf("%s: after %.1f s, %.1f s without a kubelet; systemd was told %s", what, time.Since(began).Seconds(), float64(k.Status.DownMilliseconds)/1000, r.systemd.orders())
+	if r.c.cordoned(r.T) {
+		r.Errorf("%s: the node is cordoned", what)
+	}
+	return k
+}
+
+func degraded(p kubeletconfig.KubeletPool, reason string) string {
+	c := meta.FindStatusCondition(p.Status.Conditions, kubeletconfig.Degraded)
+	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != reason {
+		return ""
+	}
+	return c.Message
+}
+
+// startAgent starts the agent of the node as a process, with the token that the kubelet
+// would give its pod.
+func (r *rolled) startAgent() {
+	r.Helper()
+	r.c.must(r.agent.Start())
+}
