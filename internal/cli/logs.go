@@ -111,12 +111,12 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	if res == nil {
 		return ui.Exit(ui.Usage, err)
 	}
-	if err == nil { // half of a log is no part
-		err = o.keep(res)
-	}
+	// Of a log that was cut off that much is known, and the part says so: the next time
+	// goes on from there.
+	err = errors.Join(err, o.keep(res))
 	err = a.sayLogs(res.Report(o.sort, o.top), err)
-	if err == nil && o.sinceLast != "" {
-		err = keepPositions(o.sinceLast, set)
+	if o.sinceLast != "" {
+		err = errors.Join(err, keepPositions(o.sinceLast, set))
 	}
 	return err
 }

@@ -142,7 +142,7 @@ func (o logsOptions) formats(set *source.Set) ([]*format.Format, error) {
 				return nil, readErr
 			}
 			if len(bytes.TrimSpace(head)) == 0 {
-				out = append(out, nil) // just begun: its format is that of the others
+				out = append(out, nil) // just begun, or damaged there: its format is that of the others
 				continue
 			}
 			if o.configured != nil {
@@ -164,6 +164,11 @@ func (o logsOptions) formats(set *source.Set) ([]*format.Format, error) {
 	}
 	known := slices.IndexFunc(out, func(f *format.Format) bool { return f != nil })
 	if known < 0 {
+		for i, l := range set.Logs {
+			if err := set.Cut(i); err != nil {
+				return nil, fmt.Errorf("%s: %w", l.Path, err)
+			}
+		}
 		return nil, ui.Exit(ui.Failed, fmt.Errorf("%s: has no line", set.Logs[0].Path))
 	}
 	for i := range out {

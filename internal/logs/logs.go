@@ -64,7 +64,8 @@ func newResult(o *Options) *Result {
 // mostHours are those of twenty years.
 const mostHours = 24 * 366 * 20
 
-// Read reads logs, of which each has a format.
+// Read reads logs, of which each has a format. Logs that could not be read to their ends
+// are named by the error and by Cut of the result, which has what could be read.
 func Read(ctx context.Context, set *source.Set, formats []*format.Format, o Options) (*Result, error) {
 	shards := make([]*shard, o.Workers)
 	for w := range shards {
@@ -91,7 +92,11 @@ func Read(ctx context.Context, set *source.Set, formats []*format.Format, o Opti
 		r.add(&s.res)
 	}
 	for i, l := range set.Logs {
-		r.Logs = append(r.Logs, LogOf(l, formats[i]))
+		read := LogOf(l, formats[i])
+		if cut := set.Cut(i); cut != nil {
+			read.Cut = cut.Error()
+		}
+		r.Logs = append(r.Logs, read)
 	}
 	runtime.KeepAlive(ballast)
 	return r, err

@@ -52,6 +52,8 @@ type LogRead struct {
 	// TimeIsEnd says that the lines have the time of the answer.
 	TimeIsEnd bool `json:"time_is_end"`
 	NoZone    bool `json:"no_zone"` // times without a zone, read as UTC
+	// Cut is why the log could not be read to its end. What came before counts.
+	Cut string `json:"cut,omitempty"`
 }
 
 // UnreadLines are lines that are not of their log's format.

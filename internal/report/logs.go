@@ -17,7 +17,7 @@ import (
 // Logs prints what request logs say: where the time went first.
 func Logs(s *ui.Screen, r *logs.Report) {
 	say := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
-	for _, l := range wentTo(r) {
+	for _, l := range append(cuts(r), wentTo(r)...) {
 		say("%s", l)
 	}
 	for i := range r.By {
@@ -78,6 +78,18 @@ func hours(r *logs.Report) Grid {
 		g.Rows = append(g.Rows, append(append([]string{}, r.Hours[i].Key...), values(&r.Hours[i], r)...))
 	}
 	return g
+}
+
+// cuts name the logs that could not be read to their ends, for whom that is to know before
+// any figure.
+func cuts(r *logs.Report) []string {
+	var out []string
+	for _, l := range r.Logs {
+		if l.Cut != "" {
+			out = append(out, fmt.Sprintf("not whole: %s could not be read to its end (%s): its requests before that count, those behind it do not", l.Path, l.Cut))
+		}
+	}
+	return out
 }
 
 // wentTo says in words where the time went: the grouping whose first group has most.

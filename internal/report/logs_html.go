@@ -40,12 +40,13 @@ func LogsHTML(w io.Writer, r *logs.Report) error {
 	page := struct {
 		Report      *logs.Report
 		First       string
+		Cuts        []string
 		Rest, Notes []string
 		Tables      []tableOf
 		Chart       string
 		Most, Step  string
 		From, To    string
-	}{Report: r, First: said[0], Rest: said[1:], Notes: notes(r)}
+	}{Report: r, First: said[0], Cuts: cuts(r), Rest: said[1:], Notes: notes(r)}
 	add := func(name string, g Grid, groups []logs.Group) {
 		t := tableOf{Name: name, Head: g.Head}
 		for i, cells := range g.Rows {

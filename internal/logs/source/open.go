@@ -130,11 +130,7 @@ func (l Log) open() (io.ReadCloser, error) {
 	text, done := all, file.Close
 	switch {
 	case bytes.HasPrefix(magic, gzipMagic):
-		z, err := gzip.NewReader(bufio.NewReaderSize(all, 256<<10))
-		if err != nil {
-			return nil, errors.Join(err, file.Close())
-		}
-		text = z
+		text = &unzipped{from: all}
 	case bytes.HasPrefix(magic, zstdMagic):
 		z, err := zstd.NewReader(all, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
 		if err != nil {
@@ -148,6 +144,27 @@ func (l Log) open() (io.ReadCloser, error) {
 		io.Reader
 		io.Closer
 	}{text, closer(done)}, nil
+}
+
+// unzipped is what a gzip file holds. One that is damaged at its beginning is opened too,
+// as one that is damaged further on.
+type unzipped struct {
+	from io.Reader
+	z    *gzip.Reader
+	err  error
+}
+
+func (u *unzipped) Read(p []byte) (int, error) {
+	if u.z == nil && u.err == nil {
+		u.z, u.err = gzip.NewReader(bufio.NewReaderSize(u.from, 256<<10))
+	}
+	if u.err != nil {
+		if errors.Is(u.err, io.EOF) { // not the end of what it holds
+			u.err = io.ErrUnexpectedEOF
+		}
+		return 0, u.err
+	}
+	return u.z.Read(p)
 }
 
 // How the files of the programs begin; those of xz are only known to be refused.
