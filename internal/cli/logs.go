@@ -56,6 +56,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	if err != nil {
 		return err
 	}
+	o.say = a.sayOnce
 	if o.configured, err = newLogsConfig(h, "--config", o.config); err != nil {
 		return err
 	}

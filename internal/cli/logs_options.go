@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,10 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"fettle.dev/fettle/internal/logs"
-	"fettle.dev/fettle/internal/logs/format"
 	"fettle.dev/fettle/internal/logs/request"
-	"fettle.dev/fettle/internal/logs/source"
-	"fettle.dev/fettle/internal/ui"
 )
 
 type logsOptions struct {
@@ -28,6 +24,8 @@ type logsOptions struct {
 	save, sinceLast              string
 	config                       []string
 	configured                   *logsConfig // what config says
+	// say is told of files of a directory that are left out; without it they are refused.
+	say func(string)
 }
 
 // common are the options of reading logs.
@@ -120,61 +118,4 @@ func moment(option, text string, now time.Time) (time.Time, error) {
 		}
 	}
 	return time.Time{}, fmt.Errorf("%s %s: want a time as 2026-11-20, 2026-11-20T13:00 or 2026-11-20T13:00:00+01:00, or 2h for that long ago", option, text)
-}
-
-// formats finds each log's format: what was said, or what its first lines are.
-func (o logsOptions) formats(set *source.Set) ([]*format.Format, error) {
-	var out []*format.Format
-	jsonUnits := map[string]int64{}
-	if o.duration != "" {
-		jsonUnits[o.duration] = durationUnits[o.unit]
-	}
-	for i, l := range set.Logs {
-		var f *format.Format
-		var err error
-		if o.format != "" {
-			if f, err = format.Parse(o.format); err != nil {
-				return nil, ui.Exit(ui.Usage, fmt.Errorf("--format: %w", err))
-			}
-		} else {
-			head, readErr := set.Head(i, format.HeadSize)
-			if readErr != nil {
-				return nil, readErr
-			}
-			if len(bytes.TrimSpace(head)) == 0 {
-				out = append(out, nil) // just begun, or damaged there: its format is that of the others
-				continue
-			}
-			if o.configured != nil {
-				f, err = o.configured.format(l.Path, head)
-				if err != nil {
-					return nil, err
-				}
-			} else if f, err = format.Detect(head, jsonUnits); err != nil {
-				return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, err), "--format says how its lines are written, as the server's configuration has it")
-			}
-		}
-		if d := f.Field(format.FieldDuration); o.unit != "" {
-			if d < 0 {
-				return nil, ui.Exit(ui.Usage, fmt.Errorf("--unit %s: %s: %s has no duration", o.unit, l.Path, f.Name))
-			}
-			f.Fields[d].Unit = durationUnits[o.unit]
-		}
-		out = append(out, f)
-	}
-	known := slices.IndexFunc(out, func(f *format.Format) bool { return f != nil })
-	if known < 0 {
-		for i, l := range set.Logs {
-			if err := set.Cut(i); err != nil {
-				return nil, fmt.Errorf("%s: %w", l.Path, err)
-			}
-		}
-		return nil, ui.Exit(ui.Failed, fmt.Errorf("%s: has no line", set.Logs[0].Path))
-	}
-	for i := range out {
-		if out[i] == nil {
-			out[i] = out[known]
-		}
-	}
-	return out, nil
 }

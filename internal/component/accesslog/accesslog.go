@@ -77,6 +77,9 @@ func (l *Log) Compile() (*format.Format, error) {
 	return f, nil
 }
 
+// ErrNotNamed is of a file that a configuration does not say anything of.
+var ErrNotNamed = errors.New("no directive of the configuration writes it")
+
 // Of finds the log that a file is, by its path in the machine that has the configuration:
 // the file that a directive names, or a part of it that was rotated away or compressed.
 // Where no directive names its path, one that names a file of the same name is taken, and
@@ -120,7 +123,7 @@ func Of(all []Log, file string) (l *Log, why string, err error) {
 		}
 		return found[0], why, nil
 	}
-	return nil, "", fmt.Errorf("%s: no directive of the configuration writes it; it names %s", file, Names(all))
+	return nil, "", fmt.Errorf("%s: %w; it names %s", file, ErrNotNamed, Names(all))
 }
 
 // Names are the logs, for a person.

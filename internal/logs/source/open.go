@@ -23,6 +23,8 @@ import (
 type Log struct {
 	Path string // "-" is the standard input
 	Size int64  // in bytes as it lies on the disk; 0 for what is no file
+	// Listed says that nobody named it: a directory has it, which may have other files too.
+	Listed bool
 
 	host *host.Host
 	skip int64     // what of it was read before, in bytes, decompressed
@@ -96,7 +98,7 @@ func in(h *host.Host, dir string) (logs []Log, err error) {
 				return nil, err
 			}
 			if info.Size() > 0 {
-				logs = append(logs, Log{Path: path, Size: info.Size(), host: h})
+				logs = append(logs, Log{Path: path, Size: info.Size(), Listed: true, host: h})
 			}
 		}
 	}

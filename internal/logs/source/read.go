@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -119,6 +120,21 @@ func (s *Set) Read(ctx context.Context, workers int, work func(w int, b *Block))
 		return err
 	}
 	return s.cut()
+}
+
+// Leave leaves a log out, of which no more than the beginning was read; those behind it
+// move up.
+func (s *Set) Leave(i int) error {
+	var err error
+	if s.begun[i].ReadCloser != nil {
+		err = s.begun[i].Close()
+	}
+	s.Logs = slices.Delete(slices.Clone(s.Logs), i, i+1)
+	s.begun = slices.Delete(s.begun, i, i+1)
+	s.cuts = slices.Delete(s.cuts, i, i+1)
+	s.ends = slices.Delete(s.ends, i, i+1)
+	s.heads = slices.Delete(s.heads, i, i+1)
+	return err
 }
 
 // Cut is why a log could not be read to its end; nil: it could, or was not read.
