@@ -33,7 +33,7 @@ func (o *logsOptions) common(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.paths, "path", nil, "paths that are one: /hosts/:id, /static/*; repeatable; the dimension is route")
 	f.StringVar(&o.learn, "paths", "", "auto: learn from the beginning of the logs which segments of paths name one of many")
 	f.StringVar(&o.where, "where", "", `only these requests: 'status >= 500 and indirector == "catalog"'`)
-	f.StringVar(&o.since, "since", "", "only requests from then on: 2026-11-20, 2026-11-20T13:00, with a zone, or 2h for that long ago")
+	f.StringVar(&o.since, "since", "", "only requests from then on: 2026-11-20, 2026-11-20 13:00 (this machine's zone), 2026-11-20 13:00:00Z (UTC, as it is printed), +01:00, or 2h for that long ago")
 	f.StringVar(&o.until, "until", "", "only requests before then")
 	f.StringVar(&o.sort, "sort", "total", "order of the groups, the largest first: "+strings.Join(logs.Sorts, ", "))
 	f.IntVar(&o.top, "top", 10, "how many groups of each grouping are shown; 0 is all")
@@ -103,8 +103,8 @@ func (o logsOptions) asked(now time.Time) (logs.Options, error) {
 	return out, nil
 }
 
-// moment reads a time: a date, a date and a time of day, either with a zone or in this
-// machine's, or how long ago.
+// moment reads a time: a date, a date and a time of day, either with a zone, as reports
+// print it, or in this machine's, or how long ago.
 func moment(option, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -112,7 +112,7 @@ func moment(option, text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return now.Add(-d), nil
 	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02"} {
+	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04Z07:00", "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02"} {
 		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
 			return t, nil
 		}

@@ -30,9 +30,9 @@ func Logs(s *ui.Screen, r *logs.Report) {
 		g := Grid{Head: []string{"at work at a time", "requests", "when"}}
 		g.Rows = append(g.Rows, []string{"mean", fmt.Sprintf("%.1f", b.Mean), ""})
 		if b.MostAt != nil {
-			g.Rows = append(g.Rows, []string{"most, over " + unit.FormatSeconds(b.StepS), fmt.Sprintf("%.1f", b.Most), b.MostAt.Format(time.DateTime)})
+			g.Rows = append(g.Rows, []string{"most, over " + unit.FormatSeconds(b.StepS), fmt.Sprintf("%.1f", b.Most), clock(r, b.MostAt)})
 		}
-		g.Rows = append(g.Rows, []string{"busiest " + unit.FormatSeconds(b.MinuteS), fmt.Sprintf("%.1f, %d came", b.Minute.Busy, b.Minute.Requests), b.Minute.Start.Format(time.DateTime)})
+		g.Rows = append(g.Rows, []string{"busiest " + unit.FormatSeconds(b.MinuteS), fmt.Sprintf("%.1f, %d came", b.Minute.Busy, b.Minute.Requests), clock(r, &b.Minute.Start)})
 		g.Write(s)
 	}
 	if len(r.Hours) > 1 && r.All.MeanS != nil {
@@ -49,7 +49,7 @@ func Logs(s *ui.Screen, r *logs.Report) {
 		fmt.Fprintln(s.Out)
 		g := Grid{Head: []string{"slowest", "came", "line"}}
 		for _, l := range r.Slowest {
-			g.Rows = append(g.Rows, []string{unit.FormatSeconds(l.TookS), l.Time.Format(time.DateTime), l.Line})
+			g.Rows = append(g.Rows, []string{unit.FormatSeconds(l.TookS), clock(r, &l.Time), l.Line})
 		}
 		g.Write(s)
 	}
@@ -68,6 +68,20 @@ func Logs(s *ui.Screen, r *logs.Report) {
 	}
 }
 
+// zone stands behind the times of logs: Z, which is UTC, unless no log says its zone and
+// the times are what the server's clock showed. --since takes both as they are printed.
+func zone(r *logs.Report) string {
+	for _, l := range r.Logs {
+		if !l.NoZone {
+			return "Z"
+		}
+	}
+	return ""
+}
+
+// clock is a time of logs with its zone.
+func clock(r *logs.Report, t *time.Time) string { return t.UTC().Format(time.DateTime) + zone(r) }
+
 // mostHours is how many hours are shown one by one: of a long log the first and the last.
 const mostHours = 26
 
@@ -75,7 +89,7 @@ const mostHours = 26
 func hours(r *logs.Report) Grid {
 	g := Grid{Head: append([]string{"hour"}, columns(r)...)}
 	for i := range r.Hours {
-		g.Rows = append(g.Rows, append(append([]string{}, r.Hours[i].Key...), values(&r.Hours[i], r)...))
+		g.Rows = append(g.Rows, append([]string{r.Hours[i].Key[0] + zone(r)}, values(&r.Hours[i], r)...))
 	}
 	return g
 }
@@ -100,7 +114,7 @@ func wentTo(r *logs.Report) []string {
 	}
 	span := ""
 	if r.First != nil {
-		span = fmt.Sprintf(" from %s to %s (%s)", r.First.Format(time.DateTime), r.Last.Format(time.DateTime), unit.FormatSeconds(r.SpanS))
+		span = fmt.Sprintf(" from %s to %s (%s)", clock(r, r.First), clock(r, r.Last), unit.FormatSeconds(r.SpanS))
 	}
 	if g := r.WentTo; g != nil && g.Share != nil {
 		out = append(out, fmt.Sprintf("%.0f %% of the time, %s, went to %s: %s requests of %s each on average",
@@ -227,6 +241,13 @@ func notes(r *logs.Report) (out []string) {
 	}
 	if r.Unbegun > 0 {
 		say("%d requests ended whose beginning is in no log", r.Unbegun)
+	}
+	if zone(r) != "" {
+		for _, l := range r.Logs {
+			if l.NoZone {
+				say("%s: its times have no zone, and stand among the others' as if they were UTC", l.Path)
+			}
+		}
 	}
 	for _, by := range r.By {
 		if by.Folded != nil {

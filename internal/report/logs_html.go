@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"time"
 
 	"fettle.dev/fettle/internal/logs"
 	"fettle.dev/fettle/internal/ui"
@@ -66,7 +65,7 @@ func LogsHTML(w io.Writer, r *logs.Report) error {
 	}
 	if m := r.Busy.Minutes; len(m) > 1 && r.All.MeanS != nil {
 		page.Chart, page.Most = chart(m, r.Busy.MinuteS)
-		page.Step, page.From, page.To = unit.FormatSeconds(r.Busy.MinuteS), m[0].Start.Format(time.DateTime), m[len(m)-1].Start.Format(time.DateTime)
+		page.Step, page.From, page.To = unit.FormatSeconds(r.Busy.MinuteS), clock(r, &m[0].Start), clock(r, &m[len(m)-1].Start)
 	}
 	return logsTemplate().Execute(w, page)
 }
