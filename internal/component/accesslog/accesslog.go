@@ -34,6 +34,11 @@ type Log struct {
 	Name    string // of the format, where it has one
 	At      string // FILE:LINE of the directive that names the log
 	What    string // the directive: CustomLog
+	// Scopes are the servers, virtual hosts and blocks whose requests it has; logs of one
+	// scope have the same requests. None: it is not known.
+	Scopes []string
+	// Some says that a condition decides which of the requests it has.
+	Some bool
 }
 
 // text is the log's format.
