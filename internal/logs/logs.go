@@ -64,6 +64,11 @@ func newResult(o *Options) *Result {
 // mostHours are those of twenty years.
 const mostHours = 24 * 366 * 20
 
+// Unfit is the error of what is asked of logs that they do not have.
+type Unfit struct{ error }
+
+func (u Unfit) Unwrap() error { return u.error }
+
 // Read reads logs, of which each has a format. Logs that could not be read to their ends
 // are named by the error and by Cut of the result, which has what could be read.
 func Read(ctx context.Context, set *source.Set, formats []*format.Format, o Options) (*Result, error) {
@@ -71,7 +76,7 @@ func Read(ctx context.Context, set *source.Set, formats []*format.Format, o Opti
 	for w := range shards {
 		s, err := newShard(&o, set, formats)
 		if err != nil {
-			return nil, err
+			return nil, Unfit{err}
 		}
 		shards[w] = s
 	}

@@ -15,6 +15,9 @@ func (r *Result) Merge(o *Result) error {
 	if r.Hours.Percentiles != o.Hours.Percentiles {
 		return fmt.Errorf("with percentiles, and without")
 	}
+	if r.timeless() != o.timeless() {
+		return fmt.Errorf("logs with times, and without: they cannot be put together")
+	}
 	mine := r.readings()
 	for _, id := range o.readings() {
 		if slices.Contains(mine, id) {

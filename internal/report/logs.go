@@ -80,7 +80,12 @@ func zone(r *logs.Report) string {
 }
 
 // clock is a time of logs with its zone.
-func clock(r *logs.Report, t *time.Time) string { return t.UTC().Format(time.DateTime) + zone(r) }
+func clock(r *logs.Report, t *time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.DateTime) + zone(r)
+}
 
 // mostHours is how many hours are shown one by one: of a long log the first and the last.
 const mostHours = 26
@@ -113,7 +118,9 @@ func wentTo(r *logs.Report) []string {
 		return []string{"no request"}
 	}
 	span := ""
-	if r.First != nil {
+	if r.First == nil {
+		span = " (the logs do not say when)"
+	} else {
 		span = fmt.Sprintf(" from %s to %s (%s)", clock(r, r.First), clock(r, r.Last), unit.FormatSeconds(r.SpanS))
 	}
 	if g := r.WentTo; g != nil && g.Share != nil {
@@ -168,7 +175,11 @@ func columns(r *logs.Report) []string {
 }
 
 func values(g *logs.Group, r *logs.Report) []string {
-	out := []string{fmt.Sprint(g.Count), fmt.Sprintf("%.3g", g.RatePerS), fmt.Sprint(g.Errors)}
+	rate := "-"
+	if r.First != nil {
+		rate = fmt.Sprintf("%.3g", g.RatePerS)
+	}
+	out := []string{fmt.Sprint(g.Count), rate, fmt.Sprint(g.Errors)}
 	if r.All.MeanS == nil {
 		return out
 	}
