@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"time"
@@ -111,6 +112,9 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	}
 	if res == nil {
 		return ui.Exit(ui.Usage, err)
+	}
+	if err == nil && o.sinceLast == "" && res.Nothing() {
+		err = fmt.Errorf("none of %d lines could be read", res.Unread.Lines)
 	}
 	// Of a log that was cut off that much is known, and the part says so: the next time
 	// goes on from there.

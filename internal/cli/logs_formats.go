@@ -74,6 +74,21 @@ func noLine(set *source.Set) error {
 	return ui.Exit(ui.Failed, fmt.Errorf("%s: %w", set.Logs[0].Path, errNoLine))
 }
 
+// said looks at the first lines of a log whose format somebody says. A log that was cut
+// under its server begins with zeros, and tells nothing.
+func said(f *format.Format, path string, head []byte) error {
+	n, all := f.Reads(head)
+	if n == 0 && all > 0 && bytes.IndexByte(head, 0) < 0 {
+		first, _, _ := bytes.Cut(bytes.TrimLeft(head, "\r\n"), []byte("\n"))
+		return ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", path, otherLines{fmt.Errorf("none of the first %d lines is as --format says; it begins with %.200q", all, first)}),
+			"without --format the format is found out from the lines")
+	}
+	if n < all {
+		f.Why += fmt.Sprintf("; %d of the first %d lines are so", n, all)
+	}
+	return nil
+}
+
 // formatOf is the format of a log; nil: it has no line, having just begun or being damaged
 // there, and its format is that of the others.
 func (o logsOptions) formatOf(set *source.Set, i int) (*format.Format, error) {
@@ -90,6 +105,9 @@ func (o logsOptions) formatOf(set *source.Set, i int) (*format.Format, error) {
 	case o.format != "":
 		if f, err = format.Parse(o.format); err != nil {
 			return nil, ui.Exit(ui.Usage, fmt.Errorf("--format: %w", err))
+		}
+		if err := said(f, l.Path, head); err != nil {
+			return nil, err
 		}
 	case o.configured != nil:
 		if f, err = o.configured.format(l.Path, head); err != nil {

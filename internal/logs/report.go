@@ -148,6 +148,11 @@ func (r *Result) span() float64 {
 	return float64(r.last-r.first) / 1e6
 }
 
+// Nothing says that there are lines, and none could be read.
+func (r *Result) Nothing() bool {
+	return r.Unread.Lines > 0 && r.Requests+r.Left+r.Others == 0 && r.Unended+r.Unbegun == 0
+}
+
 // timeless says that no line has a time: requests that are said to have come in 1970 came
 // at no time that is known.
 func (r *Result) timeless() bool {
