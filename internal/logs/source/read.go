@@ -122,6 +122,17 @@ func (s *Set) Read(ctx context.Context, workers int, work func(w int, b *Block))
 	return s.cut()
 }
 
+// Close closes logs of which no more than the beginning was read.
+func (s *Set) Close() error {
+	var all []error
+	for i := range s.begun {
+		if s.begun[i].ReadCloser != nil {
+			all = append(all, s.begun[i].Close())
+		}
+	}
+	return errors.Join(all...)
+}
+
 // Leave leaves a log out, of which no more than the beginning was read; those behind it
 // move up.
 func (s *Set) Leave(i int) error {
