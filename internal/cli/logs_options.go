@@ -62,7 +62,9 @@ func (o logsOptions) asked(now time.Time) (logs.Options, error) {
 				return out, fmt.Errorf("--by %s: a dimension between the commas has no name", by)
 			}
 		}
-		out.By = append(out.By, names)
+		if !slices.ContainsFunc(out.By, func(had []string) bool { return slices.Equal(had, names) }) {
+			out.By = append(out.By, names)
+		}
 	}
 	var err error
 	if out.Since, err = moment("--since", o.since, now); err != nil {

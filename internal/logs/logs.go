@@ -47,13 +47,14 @@ type Result struct {
 	ids         []string     // of the readings it is made of, once it has been saved
 	all         *group.Table // of one group, when a report is made
 	slowest     int
-	first, last int64 // when the first request came, and the last, in microseconds since 1970
+	where       string // only these requests
+	first, last int64  // when the first request came, and the last, in microseconds since 1970
 	timeline    timeline
 }
 
 // newResult is one without a request.
 func newResult(o *Options) *Result {
-	r := &Result{By: o.By, slowest: o.Slowest, first: math.MaxInt64, last: math.MinInt64,
+	r := &Result{By: o.By, slowest: o.Slowest, where: o.Where, first: math.MaxInt64, last: math.MinInt64,
 		Hours: group.New(o.Percentiles, mostHours), Unread: UnreadLines{Examples: []UnreadLine{}}}
 	for range o.By {
 		r.Tables = append(r.Tables, group.New(o.Percentiles, o.Groups))

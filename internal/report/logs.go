@@ -134,13 +134,33 @@ func wentTo(r *logs.Report) []string {
 	return append(out, all)
 }
 
+// keyed is a group's key for a person; a part that has blanks is in quotes beside others.
 func keyed(key []string) string {
 	var words []string
 	for _, k := range key {
-		if k == "" {
+		switch {
+		case k == "":
 			k = "-"
+		case len(key) > 1 && strings.ContainsAny(k, ` "`):
+			k = strconv.Quote(k)
+		default:
+			k = legible(k)
 		}
-		words = append(words, legible(k))
+		words = append(words, k)
+	}
+	return strings.Join(words, " ")
+}
+
+// exactly is a group's key so that no two are the same: in quotes are parts that begin with
+// one or have what cannot be printed, and of several those that are empty or have blanks.
+func exactly(key []string) string {
+	var words []string
+	for _, k := range key {
+		odd := func(r rune) bool { return !strconv.IsPrint(r) }
+		if strings.HasPrefix(k, `"`) || strings.ContainsFunc(k, odd) || len(key) > 1 && (k == "" || strings.ContainsAny(k, ` "`)) {
+			k = strconv.Quote(k)
+		}
+		words = append(words, k)
 	}
 	return strings.Join(words, " ")
 }

@@ -37,7 +37,7 @@ func LogsOpenMetrics(out io.Writer, r *logs.Report) error {
 	for i := range r.By {
 		for j := range r.By[i].Top {
 			g := &r.By[i].Top[j]
-			rows = append(rows, row{"by=" + label(strings.Join(r.By[i].By, ",")) + ",key=" + label(keyed(g.Key)), g})
+			rows = append(rows, row{"by=" + label(strings.Join(r.By[i].By, ",")) + ",key=" + label(exactly(g.Key)), g})
 		}
 	}
 	family("fettle_logs_requests", "gauge", "Requests by group.")
