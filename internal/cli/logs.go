@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"time"
@@ -56,6 +57,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	if err != nil {
 		return err
 	}
+	o.say = a.sayOnce
 	if o.configured, err = newLogsConfig(h, "--config", o.config); err != nil {
 		return err
 	}
@@ -78,25 +80,19 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	}
 	set := source.NewSet(found)
 	set.WholeLines = o.sinceLast != ""
-	formats, err := o.formats(set)
+	formats, err := awaited(ctx, func() ([]*format.Format, error) { return o.formats(set) })
+	begun := o.follow && errors.Is(err, errNoLine)
+	if begun {
+		set, formats, err = a.firstLine(ctx, h, o, paths)
+	}
 	if err != nil {
 		return err
 	}
-	if o.learn != "" {
-		if err := logs.Learn(asked.Routes, set, formats); err != nil {
-			return err
-		}
-	}
-	if len(asked.By) == 0 && asked.Routes != nil {
-		asked.By = [][]string{{"method", "route"}, {"requestor"}, {"status"}}
-	}
-	if len(asked.By) == 0 {
-		if asked.By, err = logs.Usual(set, formats); err != nil {
-			return err
-		}
+	if asked.By, err = awaited(ctx, func() ([][]string, error) { return groupings(asked, o.learn != "", set, formats) }); err != nil {
+		return err
 	}
 	if o.follow {
-		return a.follow(ctx, h, o, asked, paths, set, formats)
+		return a.follow(ctx, h, o, asked, paths, set, formats, begun)
 	}
 	if asked.Workers == 0 {
 		asked.Workers = runtime.GOMAXPROCS(0)
@@ -104,21 +100,63 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	if slices.ContainsFunc(formats, (*format.Format).Joined) {
 		asked.Workers = 1 // a request's lines have to be read in their order
 	}
-	res, err := logs.Read(ctx, set, formats, asked)
+	res, err := awaited(ctx, func() (*logs.Result, error) { return logs.Read(ctx, set, formats, asked) })
 	if ctx.Err() != nil {
-		return ui.Exit(ui.Interrupted, errors.New("interrupted"))
+		return errInterrupted
 	}
 	if res == nil {
 		return ui.Exit(ui.Usage, err)
 	}
-	if err == nil { // half of a log is no part
-		err = o.keep(res)
+	if err == nil && o.sinceLast == "" && res.Nothing() {
+		err = fmt.Errorf("none of %d lines could be read", res.Unread.Lines)
 	}
+	// Of a log that was cut off that much is known, and the part says so: the next time
+	// goes on from there.
+	err = errors.Join(err, o.keep(res))
 	err = a.sayLogs(res.Report(o.sort, o.top), err)
-	if err == nil && o.sinceLast != "" {
-		err = keepPositions(o.sinceLast, set)
+	if o.sinceLast != "" {
+		err = errors.Join(err, keepPositions(o.sinceLast, set))
 	}
 	return err
+}
+
+var errInterrupted = ui.Exit(ui.Interrupted, errors.New("interrupted"))
+
+// awaited is what f finds out, unless it is interrupted: nothing wakes one who waits for
+// the other end of a pipe, and that one is left waiting.
+func awaited[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type found struct {
+		what T
+		err  error
+	}
+	done := make(chan found, 1)
+	go func() {
+		what, err := f()
+		done <- found{what, err}
+	}()
+	select {
+	case r := <-done:
+		return r.what, r.err
+	case <-ctx.Done():
+		var none T
+		return none, errInterrupted
+	}
+}
+
+// groupings are those asked for, or what logs are about. learn looks for routes first.
+func groupings(asked logs.Options, learn bool, set *source.Set, formats []*format.Format) ([][]string, error) {
+	if learn {
+		if err := logs.Learn(asked.Routes, set, formats); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case len(asked.By) > 0:
+		return asked.By, nil
+	case asked.Routes != nil:
+		return [][]string{{"method", "route"}, {"requestor"}, {"status"}}, nil
+	}
+	return logs.Usual(set, formats)
 }
 
 // logsHost is where logs lie: what a user names are files as ever, and with --root those

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"time"
 
@@ -52,6 +53,7 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 	if err != nil {
 		return err
 	}
+	o.say = a.sayOnce
 	if o.configured, err = newLogsConfig(h, "--config", o.config); err != nil {
 		return err
 	}
@@ -68,11 +70,17 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 		if asked.By, err = logs.Usual(set, formats); err != nil {
 			return err
 		}
+		if len(asked.By) == 0 {
+			return ui.Exit(ui.Usage, fmt.Errorf("%s: --by says what to group by: its lines have no method, requestor or status", before))
+		}
 		asked.By = asked.By[:1]
 	}
 	c, err := logs.Compare(ctx, h, []string{before}, []string{after}, o.formats, asked, o.sort, o.top)
 	if ctx.Err() != nil {
 		return ui.Exit(ui.Interrupted, errors.New("interrupted"))
+	}
+	if errors.As(err, new(logs.Unfit)) {
+		return ui.Exit(ui.Usage, err)
 	}
 	if err != nil {
 		return err

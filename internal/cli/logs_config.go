@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/component/accesslog"
@@ -92,50 +89,4 @@ func (c *logsConfig) format(file string, head []byte) (*format.Format, error) {
 		f.Why += fmt.Sprintf("; %d of the first %d lines are so", n, all)
 	}
 	return f, nil
-}
-
-// files are the logs that the configuration names and that are there; of others say is
-// told.
-func (c *logsConfig) files(say func(string)) ([]string, error) {
-	var out, missing []string
-	for i := range c.logs {
-		l := &c.logs[i]
-		if l.Own {
-			continue
-		}
-		if l.Path == "" {
-			say(fmt.Sprintf("%s: it goes to %s, which is no file: left out", l.At, l.Goes))
-			continue
-		}
-		names := []string{l.Path}
-		if l.Pattern {
-			var err error
-			if names, err = host.Glob(c.host.Files, l.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, err
-			}
-		}
-		there := 0
-		for _, name := range names {
-			_, err := c.host.Files.Stat(name)
-			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotRecorded) {
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-			if there++; !slices.Contains(out, name) {
-				out = append(out, name)
-			}
-		}
-		if there == 0 && l.Goes == "" {
-			missing = append(missing, fmt.Sprintf("%s (%s)", l.Path, l.At))
-		}
-	}
-	if len(out) == 0 {
-		return nil, ui.Exit(ui.Failed, fmt.Errorf("none of the logs that the configuration names is there: %s", accesslog.Names(c.logs)))
-	}
-	for _, m := range missing {
-		say(m + " is not there: left out")
-	}
-	return out, nil
 }

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"time"
 
 	"fettle.dev/fettle/internal/host"
@@ -17,9 +19,10 @@ import (
 const followEvery = time.Second
 
 // follow reads logs as they grow until it is interrupted, which is how it ends: then it
-// prints what has come. On a terminal it shows that all the time.
-func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked logs.Options, paths []string, set *source.Set, formats []*format.Format) error {
-	f, err := logs.Follow(h, paths, set, formats, asked)
+// prints what has come. On a terminal it shows that all the time. begun says that the logs
+// had no line, and all that they have counts.
+func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked logs.Options, paths []string, set *source.Set, formats []*format.Format, begun bool) error {
+	f, err := logs.Follow(h, paths, set, formats, asked, begun)
 	if err != nil {
 		return err
 	}
@@ -54,6 +57,46 @@ func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked log
 		if f.Lost > lost && !live { // on a terminal it is said at the end
 			lost = f.Lost
 			a.screen.Say("%s", lostPart)
+		}
+	}
+}
+
+// firstLine waits until logs that were just rotated have a line, which says their format.
+func (a *app) firstLine(ctx context.Context, h *host.Host, o logsOptions, paths []string) (*source.Set, []*format.Format, error) {
+	a.screen.Say("no line yet; waiting for the first until Ctrl-C")
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, nil, ui.Exit(ui.Failed, errors.New("no line came"))
+		case <-tick.C:
+		}
+		found, err := source.Find(h, paths)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // between the two steps of a rotation
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		set := source.NewSet(found)
+		some := false
+		for i := range found {
+			head, err := set.Head(i, format.HeadSize)
+			if err != nil {
+				return nil, nil, err
+			}
+			some = some || bytes.IndexByte(head, '\n') >= 0
+		}
+		if !some {
+			if err := set.Close(); err != nil {
+				return nil, nil, err
+			}
+			continue
+		}
+		formats, err := o.formats(set)
+		if !errors.Is(err, errNoLine) {
+			return set, formats, err
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,10 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"fettle.dev/fettle/internal/logs"
-	"fettle.dev/fettle/internal/logs/format"
 	"fettle.dev/fettle/internal/logs/request"
-	"fettle.dev/fettle/internal/logs/source"
-	"fettle.dev/fettle/internal/ui"
 )
 
 type logsOptions struct {
@@ -28,6 +24,8 @@ type logsOptions struct {
 	save, sinceLast              string
 	config                       []string
 	configured                   *logsConfig // what config says
+	// say is told of files of a directory that are left out; without it they are refused.
+	say func(string)
 }
 
 // common are the options of reading logs.
@@ -35,7 +33,7 @@ func (o *logsOptions) common(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.paths, "path", nil, "paths that are one: /hosts/:id, /static/*; repeatable; the dimension is route")
 	f.StringVar(&o.learn, "paths", "", "auto: learn from the beginning of the logs which segments of paths name one of many")
 	f.StringVar(&o.where, "where", "", `only these requests: 'status >= 500 and indirector == "catalog"'`)
-	f.StringVar(&o.since, "since", "", "only requests from then on: 2026-11-20, 2026-11-20T13:00, with a zone, or 2h for that long ago")
+	f.StringVar(&o.since, "since", "", "only requests from then on: 2026-11-20, 2026-11-20 13:00 (this machine's zone), 2026-11-20 13:00:00Z (UTC, as it is printed), +01:00, or 2h for that long ago")
 	f.StringVar(&o.until, "until", "", "only requests before then")
 	f.StringVar(&o.sort, "sort", "total", "order of the groups, the largest first: "+strings.Join(logs.Sorts, ", "))
 	f.IntVar(&o.top, "top", 10, "how many groups of each grouping are shown; 0 is all")
@@ -64,7 +62,9 @@ func (o logsOptions) asked(now time.Time) (logs.Options, error) {
 				return out, fmt.Errorf("--by %s: a dimension between the commas has no name", by)
 			}
 		}
-		out.By = append(out.By, names)
+		if !slices.ContainsFunc(out.By, func(had []string) bool { return slices.Equal(had, names) }) {
+			out.By = append(out.By, names)
+		}
 	}
 	var err error
 	if out.Since, err = moment("--since", o.since, now); err != nil {
@@ -105,8 +105,8 @@ func (o logsOptions) asked(now time.Time) (logs.Options, error) {
 	return out, nil
 }
 
-// moment reads a time: a date, a date and a time of day, either with a zone or in this
-// machine's, or how long ago.
+// moment reads a time: a date, a date and a time of day, either with a zone, as reports
+// print it, or in this machine's, or how long ago.
 func moment(option, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -114,62 +114,10 @@ func moment(option, text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return now.Add(-d), nil
 	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02"} {
+	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04Z07:00", "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02"} {
 		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
 			return t, nil
 		}
 	}
 	return time.Time{}, fmt.Errorf("%s %s: want a time as 2026-11-20, 2026-11-20T13:00 or 2026-11-20T13:00:00+01:00, or 2h for that long ago", option, text)
-}
-
-// formats finds each log's format: what was said, or what its first lines are.
-func (o logsOptions) formats(set *source.Set) ([]*format.Format, error) {
-	var out []*format.Format
-	jsonUnits := map[string]int64{}
-	if o.duration != "" {
-		jsonUnits[o.duration] = durationUnits[o.unit]
-	}
-	for i, l := range set.Logs {
-		var f *format.Format
-		var err error
-		if o.format != "" {
-			if f, err = format.Parse(o.format); err != nil {
-				return nil, ui.Exit(ui.Usage, fmt.Errorf("--format: %w", err))
-			}
-		} else {
-			head, readErr := set.Head(i, format.HeadSize)
-			if readErr != nil {
-				return nil, readErr
-			}
-			if len(bytes.TrimSpace(head)) == 0 {
-				out = append(out, nil) // just begun: its format is that of the others
-				continue
-			}
-			if o.configured != nil {
-				f, err = o.configured.format(l.Path, head)
-				if err != nil {
-					return nil, err
-				}
-			} else if f, err = format.Detect(head, jsonUnits); err != nil {
-				return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, err), "--format says how its lines are written, as the server's configuration has it")
-			}
-		}
-		if d := f.Field(format.FieldDuration); o.unit != "" {
-			if d < 0 {
-				return nil, ui.Exit(ui.Usage, fmt.Errorf("--unit %s: %s: %s has no duration", o.unit, l.Path, f.Name))
-			}
-			f.Fields[d].Unit = durationUnits[o.unit]
-		}
-		out = append(out, f)
-	}
-	known := slices.IndexFunc(out, func(f *format.Format) bool { return f != nil })
-	if known < 0 {
-		return nil, ui.Exit(ui.Failed, fmt.Errorf("%s: has no line", set.Logs[0].Path))
-	}
-	for i := range out {
-		if out[i] == nil {
-			out[i] = out[known]
-		}
-	}
-	return out, nil
 }

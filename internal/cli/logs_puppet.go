@@ -59,6 +59,7 @@ func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, 
 	if err != nil {
 		return err
 	}
+	o.say = a.sayOnce
 	if o.configured, err = newLogsConfig(h, "--config", o.config); err != nil {
 		return err
 	}

@@ -163,6 +163,13 @@ even after a crash.`,
 	f.StringVar(&a.stateDir, "state-dir", "", "where journal and selection are (default /var/lib/fettle)")
 	f.StringArrayVar(&a.profileDirs, "profile-dir", nil, "a further place for profiles; repeatable, the last one wins")
 	command.Root(root, &a.output)
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		if more := strings.Fields(c.Annotations[moreFormats]); len(more) > 0 {
+			c.InheritedFlags().Lookup("output").Usage = "table, json, yaml, markdown, " + strings.Join(more, ", ")
+		}
+		help(c, args)
+	})
 	root.SetOut(a.screen.Out) // now, because the completion command keeps what it finds
 	if v, ok := asked(args); ok {
 		root.CompletionOptions.DisableDefaultCmd = true

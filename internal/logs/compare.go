@@ -154,7 +154,7 @@ func pairs(before, after *sliced) map[string][2]*Group {
 }
 
 func (s *sliced) side() Side {
-	return Side{s.whole.Logs, s.whole.Requests, s.whole.span().Seconds(), s.whole.Unread}
+	return Side{s.whole.Logs, s.whole.Requests, s.whole.span(), s.whole.Unread}
 }
 
 func (s *sliced) all() *Group {

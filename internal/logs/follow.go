@@ -21,8 +21,9 @@ type Follower struct {
 	Lost int
 }
 
-// Follow begins at the end of logs, each of which has a format.
-func Follow(h *host.Host, paths []string, set *source.Set, formats []*format.Format, o Options) (*Follower, error) {
+// Follow begins at the end of logs, each of which has a format, or at their beginning where
+// they have just begun.
+func Follow(h *host.Host, paths []string, set *source.Set, formats []*format.Format, o Options, begun bool) (*Follower, error) {
 	s, err := newShard(&o, set, formats)
 	if err != nil {
 		return nil, err
@@ -32,7 +33,9 @@ func Follow(h *host.Host, paths []string, set *source.Set, formats []*format.For
 		f.byPath[l.Path] = i
 		s.res.Logs = append(s.res.Logs, LogOf(l, formats[i]))
 	}
-	f.positions, err = source.Ends(set.Logs)
+	if !begun {
+		f.positions, err = source.Ends(set.Logs)
+	}
 	return f, err
 }
 

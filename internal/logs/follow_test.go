@@ -44,7 +44,7 @@ func TestFollow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := Follow(host.Live(), []string{path}, set, []*format.Format{detected}, Options{By: [][]string{{"path"}}, Groups: 1000, Percentiles: true, Slowest: 3})
+	f, err := Follow(host.Live(), []string{path}, set, []*format.Format{detected}, Options{By: [][]string{{"path"}}, Groups: 1000, Percentiles: true, Slowest: 3}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

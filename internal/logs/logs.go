@@ -47,13 +47,14 @@ type Result struct {
 	ids         []string     // of the readings it is made of, once it has been saved
 	all         *group.Table // of one group, when a report is made
 	slowest     int
-	first, last int64 // when the first request came, and the last, in microseconds since 1970
+	where       string // only these requests
+	first, last int64  // when the first request came, and the last, in microseconds since 1970
 	timeline    timeline
 }
 
 // newResult is one without a request.
 func newResult(o *Options) *Result {
-	r := &Result{By: o.By, slowest: o.Slowest, first: math.MaxInt64, last: math.MinInt64,
+	r := &Result{By: o.By, slowest: o.Slowest, where: o.Where, first: math.MaxInt64, last: math.MinInt64,
 		Hours: group.New(o.Percentiles, mostHours), Unread: UnreadLines{Examples: []UnreadLine{}}}
 	for range o.By {
 		r.Tables = append(r.Tables, group.New(o.Percentiles, o.Groups))
@@ -64,13 +65,19 @@ func newResult(o *Options) *Result {
 // mostHours are those of twenty years.
 const mostHours = 24 * 366 * 20
 
-// Read reads logs, of which each has a format.
+// Unfit is the error of what is asked of logs that they do not have.
+type Unfit struct{ error }
+
+func (u Unfit) Unwrap() error { return u.error }
+
+// Read reads logs, of which each has a format. Logs that could not be read to their ends
+// are named by the error and by Cut of the result, which has what could be read.
 func Read(ctx context.Context, set *source.Set, formats []*format.Format, o Options) (*Result, error) {
 	shards := make([]*shard, o.Workers)
 	for w := range shards {
 		s, err := newShard(&o, set, formats)
 		if err != nil {
-			return nil, err
+			return nil, Unfit{err}
 		}
 		shards[w] = s
 	}
@@ -91,7 +98,11 @@ func Read(ctx context.Context, set *source.Set, formats []*format.Format, o Opti
 		r.add(&s.res)
 	}
 	for i, l := range set.Logs {
-		r.Logs = append(r.Logs, LogOf(l, formats[i]))
+		read := LogOf(l, formats[i])
+		if cut := set.Cut(i); cut != nil {
+			read.Cut = cut.Error()
+		}
+		r.Logs = append(r.Logs, read)
 	}
 	runtime.KeepAlive(ballast)
 	return r, err

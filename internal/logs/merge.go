@@ -15,6 +15,12 @@ func (r *Result) Merge(o *Result) error {
 	if r.Hours.Percentiles != o.Hours.Percentiles {
 		return fmt.Errorf("with percentiles, and without")
 	}
+	if r.where != o.where {
+		return fmt.Errorf("its requests are %s, and those before %s: the whole would be neither", o.which(), r.which())
+	}
+	if r.timeless() != o.timeless() {
+		return fmt.Errorf("logs with times, and without: they cannot be put together")
+	}
 	mine := r.readings()
 	for _, id := range o.readings() {
 		if slices.Contains(mine, id) {
@@ -26,6 +32,14 @@ func (r *Result) Merge(o *Result) error {
 	r.slowest = max(r.slowest, o.slowest)
 	r.add(o)
 	return nil
+}
+
+// which says which requests a result is of.
+func (r *Result) which() string {
+	if r.where == "" {
+		return "all"
+	}
+	return fmt.Sprintf("those of --where %q", r.where)
 }
 
 // add adds what is known of other requests of the same logs.

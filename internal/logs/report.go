@@ -51,7 +51,10 @@ type LogRead struct {
 	DurationUnit string `json:"duration_unit,omitempty"`
 	// TimeIsEnd says that the lines have the time of the answer.
 	TimeIsEnd bool `json:"time_is_end"`
-	NoZone    bool `json:"no_zone"` // times without a zone, read as UTC
+	NoZone    bool `json:"no_zone"`           // times without a zone, read as UTC
+	NoTime    bool `json:"no_time,omitempty"` // the lines do not say when
+	// Cut is why the log could not be read to its end. What came before counts.
+	Cut string `json:"cut,omitempty"`
 }
 
 // UnreadLines are lines that are not of their log's format.
@@ -113,7 +116,7 @@ type Minute struct {
 
 // SlowLine is one of the slowest requests.
 type SlowLine struct {
-	Time  time.Time `json:"time"`
+	Time  time.Time `json:"time,omitzero"` // absent of logs that do not say when
 	TookS float64   `json:"took_s"`
 	Line  string    `json:"line"`
 }
@@ -129,19 +132,31 @@ var quantiles = []struct {
 
 // LogOf is a log and its format.
 func LogOf(l source.Log, f *format.Format) LogRead {
-	read := LogRead{Path: l.Path, SizeBytes: l.Size, Format: f.Name, FormatText: f.Source, Why: f.Why, TimeIsEnd: f.TimeIsEnd, NoZone: f.NoZone}
+	read := LogRead{Path: l.Path, SizeBytes: l.Size, Format: f.Name, FormatText: f.Source, Why: f.Why, TimeIsEnd: f.TimeIsEnd, NoZone: f.NoZone, NoTime: f.Field(format.FieldTime) < 0}
 	if d := f.Field(format.FieldDuration); d >= 0 {
 		read.Duration, read.DurationUnit = f.Fields[d].Asked, format.UnitName(f.Fields[d].Unit)
 	}
 	return read
 }
 
-// span is from the first request to the last.
-func (r *Result) span() time.Duration {
+// span is from the first request to the last, in seconds: a Duration has no more than 292
+// years, and a line with a wrong year is read.
+func (r *Result) span() float64 {
 	if r.Requests == 0 {
 		return 0
 	}
-	return time.Duration(r.last-r.first) * time.Microsecond
+	return float64(r.last-r.first) / 1e6
+}
+
+// Nothing says that there are lines, and none could be read.
+func (r *Result) Nothing() bool {
+	return r.Unread.Lines > 0 && r.Requests+r.Left+r.Others == 0 && r.Unended+r.Unbegun == 0
+}
+
+// timeless says that no line has a time: requests that are said to have come in 1970 came
+// at no time that is known.
+func (r *Result) timeless() bool {
+	return len(r.Logs) > 0 && !slices.ContainsFunc(r.Logs, func(l LogRead) bool { return !l.NoTime })
 }
 
 // Report makes the report of what was read, with the top groups of each grouping by a
@@ -150,9 +165,10 @@ func (r *Result) Report(sort string, top int) *Report {
 	out := &Report{Schema: "fettle/logs/v1", Logs: r.Logs, Requests: r.Requests, LeftOut: r.Left, OtherLines: r.Others, Unended: r.Unended, Unbegun: r.Unbegun,
 		Unread: r.Unread, By: []Grouping{}, Hours: []Group{}, Slowest: append([]SlowLine{}, r.Slowest...)}
 	span := r.span()
-	if r.Requests > 0 {
+	timed := !r.timeless()
+	if r.Requests > 0 && timed {
 		first, last := time.UnixMicro(r.first).UTC(), time.UnixMicro(r.last).UTC()
-		out.First, out.Last, out.SpanS = &first, &last, span.Seconds()
+		out.First, out.Last, out.SpanS = &first, &last, span
 	}
 	r.all = r.Hours.Sum()
 	out.All = r.group(r.all, 0, []string{}, span)
@@ -172,8 +188,15 @@ func (r *Result) Report(sort string, top int) *Report {
 		g := r.group(r.Tables[0], most, key(r.Tables[0].Text(most)), span)
 		out.WentTo = &g
 	}
+	if !timed {
+		for i := range out.Slowest {
+			out.Slowest[i].Time = time.Time{}
+		}
+		out.Busy.Minutes = []Minute{}
+		return out
+	}
 	for _, i := range byKey(r.Hours) {
-		out.Hours = append(out.Hours, r.group(r.Hours, i, key(r.Hours.Text(i)), time.Hour))
+		out.Hours = append(out.Hours, r.group(r.Hours, i, key(r.Hours.Text(i)), 3600))
 	}
 	out.Busy = r.busy()
 	return out
@@ -192,7 +215,7 @@ func (r *Result) busy() Busy {
 	if b.Most > 0 {
 		b.MostAt = &most
 	}
-	if span := r.span().Seconds(); span > 0 {
+	if span := r.span(); span > 0 {
 		b.Mean = float64(r.all.At(0).Sum) / 1e6 / span
 	}
 	step, moments = r.Moments(time.Minute)
@@ -319,7 +342,7 @@ func worth(t *group.Table, i int, by string) float64 {
 	return value
 }
 
-func (r *Result) group(t *group.Table, i int, key []string, over time.Duration) Group {
+func (r *Result) group(t *group.Table, i int, key []string, over float64) Group {
 	g := r.stats(t.At(i), key, over)
 	if t.Percentiles && t.At(i).Timed() > 0 {
 		qs := make([]float64, len(quantiles))
@@ -334,11 +357,11 @@ func (r *Result) group(t *group.Table, i int, key []string, over time.Duration) 
 	return g
 }
 
-// stats are those of a group whose requests came over so long.
-func (r *Result) stats(s *group.Stats, key []string, over time.Duration) Group {
+// stats are those of a group whose requests came over so many seconds.
+func (r *Result) stats(s *group.Stats, key []string, over float64) Group {
 	g := Group{Key: key, Count: s.Count, Errors: s.Errors, Untimed: s.Untimed, TotalS: float64(s.Sum) / 1e6}
 	if over > 0 {
-		g.RatePerS = float64(s.Count) / over.Seconds()
+		g.RatePerS = float64(s.Count) / over
 	}
 	if s.Timed() == 0 {
 		return g

@@ -2,8 +2,10 @@ package logs
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,6 +56,9 @@ func newShard(o *Options, set *source.Set, formats []*format.Format) (*shard, er
 		s.adders = append(s.adders, group.NewAdder(t))
 	}
 	for i, f := range formats {
+		if (f.Field(format.FieldTime) < 0) != (formats[0].Field(format.FieldTime) < 0) {
+			return nil, fmt.Errorf("%s has times, and %s has none: read them apart", timed(set, formats, true), timed(set, formats, false))
+		}
 		l, err := newReading(o, f)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", set.Logs[i].Path, err)
@@ -63,8 +68,16 @@ func newShard(o *Options, set *source.Set, formats []*format.Format) (*shard, er
 	return s, nil
 }
 
+// timed is the first log that has times, or has none.
+func timed(set *source.Set, formats []*format.Format, has bool) string {
+	return set.Logs[slices.IndexFunc(formats, func(f *format.Format) bool { return (f.Field(format.FieldTime) >= 0) == has })].Path
+}
+
 func newReading(o *Options, f *format.Format) (reading, error) {
 	l := reading{reader: request.NewReader(f), since: micro(o.Since, f.NoZone, math.MinInt64), until: micro(o.Until, f.NoZone, math.MaxInt64)}
+	if f.Field(format.FieldTime) < 0 && (!o.Since.IsZero() || !o.Until.IsZero() || o.slice != nil) {
+		return l, errNoTime
+	}
 	for _, names := range o.By {
 		d, err := dimensions(f, names, o.Routes)
 		if err != nil {
@@ -83,6 +96,9 @@ func newReading(o *Options, f *format.Format) (reading, error) {
 	}
 	return l, nil
 }
+
+// errNoTime is of a log of which a time is asked for and that has none.
+var errNoTime = errors.New("its lines do not say when requests came: neither a time nor slices of it can be asked for")
 
 // micro is a time in microseconds since 1970 as a log has it: one without zones has
 // what the clock on the wall shows, here as there, and that is read as UTC.

@@ -17,7 +17,7 @@ import (
 // Logs prints what request logs say: where the time went first.
 func Logs(s *ui.Screen, r *logs.Report) {
 	say := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
-	for _, l := range wentTo(r) {
+	for _, l := range append(cuts(r), wentTo(r)...) {
 		say("%s", l)
 	}
 	for i := range r.By {
@@ -30,9 +30,9 @@ func Logs(s *ui.Screen, r *logs.Report) {
 		g := Grid{Head: []string{"at work at a time", "requests", "when"}}
 		g.Rows = append(g.Rows, []string{"mean", fmt.Sprintf("%.1f", b.Mean), ""})
 		if b.MostAt != nil {
-			g.Rows = append(g.Rows, []string{"most, over " + unit.FormatSeconds(b.StepS), fmt.Sprintf("%.1f", b.Most), b.MostAt.Format(time.DateTime)})
+			g.Rows = append(g.Rows, []string{"most, over " + unit.FormatSeconds(b.StepS), fmt.Sprintf("%.1f", b.Most), clock(r, b.MostAt)})
 		}
-		g.Rows = append(g.Rows, []string{"busiest " + unit.FormatSeconds(b.MinuteS), fmt.Sprintf("%.1f, %d came", b.Minute.Busy, b.Minute.Requests), b.Minute.Start.Format(time.DateTime)})
+		g.Rows = append(g.Rows, []string{"busiest " + unit.FormatSeconds(b.MinuteS), fmt.Sprintf("%.1f, %d came", b.Minute.Busy, b.Minute.Requests), clock(r, &b.Minute.Start)})
 		g.Write(s)
 	}
 	if len(r.Hours) > 1 && r.All.MeanS != nil {
@@ -49,7 +49,7 @@ func Logs(s *ui.Screen, r *logs.Report) {
 		fmt.Fprintln(s.Out)
 		g := Grid{Head: []string{"slowest", "came", "line"}}
 		for _, l := range r.Slowest {
-			g.Rows = append(g.Rows, []string{unit.FormatSeconds(l.TookS), l.Time.Format(time.DateTime), l.Line})
+			g.Rows = append(g.Rows, []string{unit.FormatSeconds(l.TookS), clock(r, &l.Time), l.Line})
 		}
 		g.Write(s)
 	}
@@ -68,6 +68,25 @@ func Logs(s *ui.Screen, r *logs.Report) {
 	}
 }
 
+// zone stands behind the times of logs: Z, which is UTC, unless no log says its zone and
+// the times are what the server's clock showed. --since takes both as they are printed.
+func zone(r *logs.Report) string {
+	for _, l := range r.Logs {
+		if !l.NoZone {
+			return "Z"
+		}
+	}
+	return ""
+}
+
+// clock is a time of logs with its zone.
+func clock(r *logs.Report, t *time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.DateTime) + zone(r)
+}
+
 // mostHours is how many hours are shown one by one: of a long log the first and the last.
 const mostHours = 26
 
@@ -75,9 +94,21 @@ const mostHours = 26
 func hours(r *logs.Report) Grid {
 	g := Grid{Head: append([]string{"hour"}, columns(r)...)}
 	for i := range r.Hours {
-		g.Rows = append(g.Rows, append(append([]string{}, r.Hours[i].Key...), values(&r.Hours[i], r)...))
+		g.Rows = append(g.Rows, append([]string{r.Hours[i].Key[0] + zone(r)}, values(&r.Hours[i], r)...))
 	}
 	return g
+}
+
+// cuts name the logs that could not be read to their ends, for whom that is to know before
+// any figure.
+func cuts(r *logs.Report) []string {
+	var out []string
+	for _, l := range r.Logs {
+		if l.Cut != "" {
+			out = append(out, fmt.Sprintf("not whole: %s could not be read to its end (%s): its requests before that count, those behind it do not", l.Path, l.Cut))
+		}
+	}
+	return out
 }
 
 // wentTo says in words where the time went: the grouping whose first group has most.
@@ -87,8 +118,10 @@ func wentTo(r *logs.Report) []string {
 		return []string{"no request"}
 	}
 	span := ""
-	if r.First != nil {
-		span = fmt.Sprintf(" from %s to %s (%s)", r.First.Format(time.DateTime), r.Last.Format(time.DateTime), unit.FormatSeconds(r.SpanS))
+	if r.First == nil {
+		span = " (the logs do not say when)"
+	} else {
+		span = fmt.Sprintf(" from %s to %s (%s)", clock(r, r.First), clock(r, r.Last), unit.FormatSeconds(r.SpanS))
 	}
 	if g := r.WentTo; g != nil && g.Share != nil {
 		out = append(out, fmt.Sprintf("%.0f %% of the time, %s, went to %s: %s requests of %s each on average",
@@ -101,13 +134,33 @@ func wentTo(r *logs.Report) []string {
 	return append(out, all)
 }
 
+// keyed is a group's key for a person; a part that has blanks is in quotes beside others.
 func keyed(key []string) string {
 	var words []string
 	for _, k := range key {
-		if k == "" {
+		switch {
+		case k == "":
 			k = "-"
+		case len(key) > 1 && strings.ContainsAny(k, ` "`):
+			k = strconv.Quote(k)
+		default:
+			k = legible(k)
 		}
-		words = append(words, legible(k))
+		words = append(words, k)
+	}
+	return strings.Join(words, " ")
+}
+
+// exactly is a group's key so that no two are the same: in quotes are parts that begin with
+// one or have what cannot be printed, and of several those that are empty or have blanks.
+func exactly(key []string) string {
+	var words []string
+	for _, k := range key {
+		odd := func(r rune) bool { return !strconv.IsPrint(r) }
+		if strings.HasPrefix(k, `"`) || strings.ContainsFunc(k, odd) || len(key) > 1 && (k == "" || strings.ContainsAny(k, ` "`)) {
+			k = strconv.Quote(k)
+		}
+		words = append(words, k)
 	}
 	return strings.Join(words, " ")
 }
@@ -142,7 +195,11 @@ func columns(r *logs.Report) []string {
 }
 
 func values(g *logs.Group, r *logs.Report) []string {
-	out := []string{fmt.Sprint(g.Count), fmt.Sprintf("%.3g", g.RatePerS), fmt.Sprint(g.Errors)}
+	rate := "-"
+	if r.First != nil {
+		rate = fmt.Sprintf("%.3g", g.RatePerS)
+	}
+	out := []string{fmt.Sprint(g.Count), rate, fmt.Sprint(g.Errors)}
 	if r.All.MeanS == nil {
 		return out
 	}
@@ -215,6 +272,13 @@ func notes(r *logs.Report) (out []string) {
 	}
 	if r.Unbegun > 0 {
 		say("%d requests ended whose beginning is in no log", r.Unbegun)
+	}
+	if zone(r) != "" {
+		for _, l := range r.Logs {
+			if l.NoZone {
+				say("%s: its times have no zone, and stand among the others' as if they were UTC", l.Path)
+			}
+		}
 	}
 	for _, by := range r.By {
 		if by.Folded != nil {

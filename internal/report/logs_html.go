@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"time"
 
 	"fettle.dev/fettle/internal/logs"
 	"fettle.dev/fettle/internal/ui"
@@ -40,12 +39,13 @@ func LogsHTML(w io.Writer, r *logs.Report) error {
 	page := struct {
 		Report      *logs.Report
 		First       string
+		Cuts        []string
 		Rest, Notes []string
 		Tables      []tableOf
 		Chart       string
 		Most, Step  string
 		From, To    string
-	}{Report: r, First: said[0], Rest: said[1:], Notes: notes(r)}
+	}{Report: r, First: said[0], Cuts: cuts(r), Rest: said[1:], Notes: notes(r)}
 	add := func(name string, g Grid, groups []logs.Group) {
 		t := tableOf{Name: name, Head: g.Head}
 		for i, cells := range g.Rows {
@@ -65,7 +65,7 @@ func LogsHTML(w io.Writer, r *logs.Report) error {
 	}
 	if m := r.Busy.Minutes; len(m) > 1 && r.All.MeanS != nil {
 		page.Chart, page.Most = chart(m, r.Busy.MinuteS)
-		page.Step, page.From, page.To = unit.FormatSeconds(r.Busy.MinuteS), m[0].Start.Format(time.DateTime), m[len(m)-1].Start.Format(time.DateTime)
+		page.Step, page.From, page.To = unit.FormatSeconds(r.Busy.MinuteS), clock(r, &m[0].Start), clock(r, &m[len(m)-1].Start)
 	}
 	return logsTemplate().Execute(w, page)
 }

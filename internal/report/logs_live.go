@@ -23,7 +23,7 @@ func LogsLive(r *logs.Report, followed time.Duration, width, height int) string 
 	lines := 1 + len(wentTo(r))
 	if n := len(r.Busy.Minutes); n > 0 {
 		m := r.Busy.Minutes[n-1]
-		say("since %s: %s requests, %s errors, %.1f at work at a time", m.Start.Format(time.TimeOnly), thousands(m.Requests), thousands(m.Errors), m.Busy)
+		say("since %s: %s requests, %s errors, %.1f at work at a time", m.Start.UTC().Format(time.TimeOnly)+zone(r), thousands(m.Requests), thousands(m.Errors), m.Busy)
 		lines++
 	}
 	notes := notes(r)
@@ -51,7 +51,7 @@ func LogsLive(r *logs.Report, followed time.Duration, width, height int) string 
 		fmt.Fprintln(&b)
 		g := Grid{Head: []string{"slowest", "came", "line"}}
 		for _, l := range r.Slowest[:min(len(r.Slowest), room-2)] {
-			g.Rows = append(g.Rows, []string{unit.FormatSeconds(l.TookS), l.Time.Format(time.TimeOnly), l.Line})
+			g.Rows = append(g.Rows, []string{unit.FormatSeconds(l.TookS), l.Time.UTC().Format(time.TimeOnly) + zone(r), l.Line})
 		}
 		g.Write(&ui.Screen{Out: &b, Format: ui.Table})
 		room -= 2 + len(g.Rows)

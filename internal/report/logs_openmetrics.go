@@ -21,6 +21,14 @@ func LogsOpenMetrics(out io.Writer, r *logs.Report) error {
 	}{{"request", r.Requests}, {"left-out", r.LeftOut}, {"other", r.OtherLines}, {"unread", r.Unread.Lines}} {
 		fmt.Fprintf(w, "fettle_logs_lines{what=%s} %d\n", label(c.what), c.n)
 	}
+	cut := 0
+	for _, l := range r.Logs {
+		if l.Cut != "" {
+			cut++
+		}
+	}
+	family("fettle_logs_cut", "gauge", "Logs that could not be read to their ends.")
+	fmt.Fprintf(w, "fettle_logs_cut %d\n", cut)
 	type row struct {
 		labels string
 		g      *logs.Group
@@ -29,7 +37,7 @@ func LogsOpenMetrics(out io.Writer, r *logs.Report) error {
 	for i := range r.By {
 		for j := range r.By[i].Top {
 			g := &r.By[i].Top[j]
-			rows = append(rows, row{"by=" + label(strings.Join(r.By[i].By, ",")) + ",key=" + label(keyed(g.Key)), g})
+			rows = append(rows, row{"by=" + label(strings.Join(r.By[i].By, ",")) + ",key=" + label(exactly(g.Key)), g})
 		}
 	}
 	family("fettle_logs_requests", "gauge", "Requests by group.")

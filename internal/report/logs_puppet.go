@@ -29,8 +29,8 @@ func PuppetRuns(s *ui.Screen, r *puppetrun.Runs) {
 	if r.Runs == 0 {
 		say("no run")
 	} else {
-		say("%s runs of %s nodes from %s to %s: %d failed, %d changed something", thousands(uint64(r.Runs)), thousands(uint64(r.Nodes)),
-			r.First.Format(time.DateTime), r.Last.Format(time.DateTime), r.Failed, r.Changed)
+		say("%s runs of %s nodes from %sZ to %sZ: %d failed, %d changed something", thousands(uint64(r.Runs)), thousands(uint64(r.Nodes)),
+			r.First.UTC().Format(time.DateTime), r.Last.UTC().Format(time.DateTime), r.Failed, r.Changed)
 	}
 	head := []string{"runs", "total", "share", "mean", "p50", "p90", "p99", "max", "slowest on"}
 	table := func(name string, more []string, list []puppetrun.Measured, further func(m *puppetrun.Measured) []string) {

@@ -34,6 +34,11 @@ type Log struct {
 	Name    string // of the format, where it has one
 	At      string // FILE:LINE of the directive that names the log
 	What    string // the directive: CustomLog
+	// Scopes are the servers, virtual hosts and blocks whose requests it has; logs of one
+	// scope have the same requests. None: it is not known.
+	Scopes []string
+	// Some says that a condition decides which of the requests it has.
+	Some bool
 }
 
 // text is the log's format.
@@ -76,6 +81,9 @@ func (l *Log) Compile() (*format.Format, error) {
 	f.Why = l.why()
 	return f, nil
 }
+
+// ErrNotNamed is of a file that a configuration does not say anything of.
+var ErrNotNamed = errors.New("no directive of the configuration writes it")
 
 // Of finds the log that a file is, by its path in the machine that has the configuration:
 // the file that a directive names, or a part of it that was rotated away or compressed.
@@ -120,7 +128,7 @@ func Of(all []Log, file string) (l *Log, why string, err error) {
 		}
 		return found[0], why, nil
 	}
-	return nil, "", fmt.Errorf("%s: no directive of the configuration writes it; it names %s", file, Names(all))
+	return nil, "", fmt.Errorf("%s: %w; it names %s", file, ErrNotNamed, Names(all))
 }
 
 // Names are the logs, for a person.

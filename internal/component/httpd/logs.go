@@ -73,9 +73,29 @@ func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 		default:
 			s.defaultFormat(&l, d)
 		}
+		if l.Scopes = []string{scopeOf(main, d.server)}; d.name == "globallog" {
+			l.Scopes = s.scopes(main)
+		}
+		l.Some = d.name != "transferlog" && d.name != "cookielog" && len(d.words) > 2 // env= or expr=
 		out = append(out, l)
 	}
 	return out, nil
+}
+
+// scopeOf is a server as the scope of a log: one with logs of its own does not write those
+// of the main server.
+func scopeOf(main string, server int) string { return fmt.Sprintf("httpd %s server %d", main, server) }
+
+// scopes are all servers that have logs of their own, and the main one.
+func (s *settings) scopes(main string) []string {
+	all := []string{scopeOf(main, 0)}
+	for i := range s.logs {
+		d := &s.logs[i]
+		if of := scopeOf(main, d.server); d.name != "logformat" && d.name != "globallog" && !slices.Contains(all, of) {
+			all = append(all, of)
+		}
+	}
+	return all
 }
 
 var directiveNames = map[string]string{"customlog": "CustomLog", "globallog": "GlobalLog", "transferlog": "TransferLog", "cookielog": "CookieLog"}

@@ -3,6 +3,7 @@ package nginx
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/component/accesslog"
@@ -15,14 +16,15 @@ import (
 // logDirective is a log_format or an access_log.
 type logDirective struct {
 	key   string // with its blocks
+	block string // the innermost of them, by where it begins
 	words []string
 	conf.Quoted
 }
 
 // keepLog keeps one that stands in a file of this text.
-func (r *reader) keepLog(file, text, key string, d directive) {
+func (r *reader) keepLog(file, text, key, block string, d directive) {
 	line, column := conf.PositionOf(text, d.from)
-	r.logs = append(r.logs, logDirective{key, d.words, conf.Quoted{File: file, Line: line, Column: column, Raw: d.args, Read: formatText}})
+	r.logs = append(r.logs, logDirective{key, block, d.words, conf.Quoted{File: file, Line: line, Column: column, Raw: d.args, Read: formatText}})
 }
 
 // formatText is the format in the arguments of log_format, with escape= in front where
@@ -113,6 +115,8 @@ func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 			l.BuiltIn, l.Format = "", f.Quoted
 		}
 		destination(&l, d.words[0])
+		l.Scopes = []string{"nginx " + main + " " + d.block}
+		l.Some = slices.ContainsFunc(d.words[1:], func(w string) bool { return strings.HasPrefix(w, "if=") })
 		out = append(out, l)
 	}
 	if !says {

@@ -173,6 +173,23 @@ type reader struct {
 	includes conf.Includes
 	all      []found
 	logs     []logDirective
+	block    string // in which the file that is read now is included
+}
+
+// blockOf is the innermost block that a directive of a file stands in, by where it begins.
+func (r *reader) blockOf(file string, all []directive, of directive) string {
+	within := []string{r.block}
+	for _, d := range all {
+		switch {
+		case d.end == of.end:
+			return within[len(within)-1]
+		case d.block:
+			within = append(within, fmt.Sprintf("%s:%d", file, d.end))
+		case d.name == "}" && len(within) > 1:
+			within = within[:len(within)-1]
+		}
+	}
+	return r.block
 }
 
 // file reads one file inside some blocks, so many deep.
@@ -190,13 +207,16 @@ func (r *reader) text(name, text, context string, depth int) error {
 	}
 	err = walk(all, depth, func(local string, within int, d directive) error {
 		if d.name == "include" && len(d.words) == 1 {
+			outer := r.block
+			r.block = r.blockOf(name, all, d)
+			defer func() { r.block = outer }()
 			if err := r.include(d.words[0], context+local, within); err != nil {
 				return fmt.Errorf("%d: %w", d.number, err)
 			}
 			return nil
 		}
 		if d.name == "log_format" || d.name == "access_log" {
-			r.keepLog(name, text, context+local+d.name, d)
+			r.keepLog(name, text, context+local+d.name, r.blockOf(name, all, d), d)
 		}
 		if len(d.words) > 0 {
 			r.all = append(r.all, found{context + local + d.name, d.words, conf.Place{

@@ -21,7 +21,7 @@ func puppetLog() *Format {
 		{Name: "indirector"}, // what was made: Compiled catalog
 		{Name: "requestor"},
 		{Name: "environment"},
-		{Name: FieldDuration, Kind: Duration, Unit: 1e9},
+		{Name: FieldDuration, Asked: "Compiled catalog ... in", Kind: Duration, Unit: 1e9},
 	}}
 }
 

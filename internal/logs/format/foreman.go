@@ -27,7 +27,7 @@ func foreman() *Format {
 	for i, field := range map[int]Field{
 		foremanTime: {Name: FieldTime, Kind: Time, Layout: ISO}, foremanClient: {Name: FieldClient}, foremanMethod: {Name: FieldMethod}, foremanURL: {Name: FieldURL, Kind: URL},
 		foremanStatus: {Name: FieldStatus, Kind: Number}, foremanController: {Name: "controller"}, foremanAction: {Name: "action"}, foremanAs: {Name: "as"},
-		foremanDuration: ms(FieldDuration), foremanViews: ms("views"), foremanDatabase: ms("active_record"), foremanID: {Name: "request_id"},
+		foremanDuration: {Name: FieldDuration, Asked: "Completed ... in", Kind: Duration, Unit: 1e6}, foremanViews: ms("views"), foremanDatabase: ms("active_record"), foremanID: {Name: "request_id"},
 	} {
 		f.Fields[i] = field
 	}

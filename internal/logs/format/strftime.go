@@ -226,8 +226,11 @@ func (p *pattern) time(text []byte) (int64, bool) {
 	if hour > 23 || minute > 59 || second > 60 || yearDay > 366 {
 		return 0, false
 	}
-	days := time.Date(int(year), time.Month(month), int(day), 0, 0, 0, 0, time.UTC).Unix()
-	return (days+hour*3600+minute*60+second-east)*1e6 + micro, true
+	date := time.Date(int(year), time.Month(month), int(day), 0, 0, 0, 0, time.UTC)
+	if yearDay == 0 && date.Month() != time.Month(month) { // 31 February
+		return 0, false
+	}
+	return (date.Unix()+hour*3600+minute*60+second-east)*1e6 + micro, true
 }
 
 // digits reads so many digits; blank says that the first may be a space.

@@ -82,9 +82,9 @@ func TestTimes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"2012-02-30 04:02:60", "2012-13-01 00:00:00", "2012-03-18 24:00:00", "2012-03-18  4:02:25", "2012-03-18 04:02:2", "2012-03-18 04:02:251", ""} {
+	for _, text := range []string{"2012-02-29 04:02:60", "2012-13-01 00:00:00", "2012-03-18 24:00:00", "2012-03-18  4:02:25", "2012-03-18 04:02:2", "2012-03-18 04:02:251", ""} {
 		us, ok := f.Fields[1].Time([]byte(text), nil)
-		if ok != (text == "2012-02-30 04:02:60") {
+		if ok != (text == "2012-02-29 04:02:60") {
 			t.Errorf("%q is %s, %v", text, time.UnixMicro(us).UTC(), ok)
 		}
 	}
@@ -193,5 +193,42 @@ func TestForemanForgets(t *testing.T) {
 	}
 	if held != j.held {
 		t.Errorf("%d bytes are held, %d counted", held, j.held)
+	}
+}
+
+// TestDays: a day that its month does not have is no time.
+func TestDays(t *testing.T) {
+	for layout, ways := range map[string][2]string{
+		"%t":                 {"[29/Feb/2012:04:02:25 +0000]", "[31/Feb/2012:04:02:25 +0000]"},
+		"%{%d/%b/%Y %H:%M}t": {"29/Feb/2012 04:02", "30/Feb/2012 04:02"},
+		"%{%Y-%m-%d %T}t":    {"2012-04-30 04:02:25", "2012-04-31 04:02:25"},
+	} {
+		f, err := Apache(layout)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range ways {
+			field := &f.Fields[f.Field(FieldTime)]
+			spans := make([]Span, len(f.Fields))
+			if f.Scan([]byte(line), spans) != Whole {
+				t.Fatalf("%s does not read %s", layout, line)
+			}
+			if _, ok := field.Time(spans[f.Field(FieldTime)].Of([]byte(line)), new(Clock)); ok != (i == 0) {
+				t.Errorf("%s: %s: %v", layout, line, ok)
+			}
+		}
+	}
+}
+
+// TestDurationsHaveNames: what is said of a log names the duration.
+func TestDurationsHaveNames(t *testing.T) {
+	for name, parse := range Named {
+		f, err := parse()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := f.Field(FieldDuration); d >= 0 && f.Fields[d].Asked == "" {
+			t.Errorf("%s: its duration has no name", name)
+		}
 	}
 }

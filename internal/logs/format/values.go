@@ -185,8 +185,11 @@ func (c *Clock) local(text []byte) (int64, bool) {
 		if !ok1 || !ok2 || !ok3 || month == 0 || text[2] != '/' || text[6] != '/' || day < 1 || day > 31 {
 			return 0, false
 		}
-		c.day = [11]byte(text)
-		c.start = time.Date(int(hundreds*100+years), month, int(day), 0, 0, 0, 0, time.UTC).Unix()
+		start := time.Date(int(hundreds*100+years), month, int(day), 0, 0, 0, 0, time.UTC)
+		if start.Month() != month { // 31 February
+			return 0, false
+		}
+		c.day, c.start = [11]byte(text), start.Unix()
 	}
 	h, ok1 := two(text[12:])
 	m, ok2 := two(text[15:])

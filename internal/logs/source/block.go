@@ -52,8 +52,11 @@ func (c *cutter) next(b *Block) (over bool, err error) {
 		broken = c.fill(b, Size)
 	}
 	over = broken != nil
+	whole := c.wholeLines
 	if errors.Is(broken, io.EOF) {
 		broken = nil
+	} else if broken != nil {
+		whole = true // half a line may look like a whole one of another request
 	}
 	if c.skipping {
 		end := bytes.IndexByte(b.Data, '\n')
@@ -64,7 +67,7 @@ func (c *cutter) next(b *Block) (over bool, err error) {
 		b.Data = append(b.Data[:0], b.Data[end+1:]...)
 	}
 	switch end := bytes.LastIndexByte(b.Data, '\n'); {
-	case over && !c.wholeLines: // the last line may be without its end
+	case over && !whole: // the last line may be without its end
 	case over && c.skipping: // it counts when its end is there
 		b.Data, c.to = b.Data[:0], c.from
 		c.skipped--

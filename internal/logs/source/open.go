@@ -23,6 +23,8 @@ import (
 type Log struct {
 	Path string // "-" is the standard input
 	Size int64  // in bytes as it lies on the disk; 0 for what is no file
+	// Listed says that nobody named it: a directory has it, which may have other files too.
+	Listed bool
 
 	host *host.Host
 	skip int64     // what of it was read before, in bytes, decompressed
@@ -96,7 +98,7 @@ func in(h *host.Host, dir string) (logs []Log, err error) {
 				return nil, err
 			}
 			if info.Size() > 0 {
-				logs = append(logs, Log{Path: path, Size: info.Size(), host: h})
+				logs = append(logs, Log{Path: path, Size: info.Size(), Listed: true, host: h})
 			}
 		}
 	}
@@ -130,11 +132,7 @@ func (l Log) open() (io.ReadCloser, error) {
 	text, done := all, file.Close
 	switch {
 	case bytes.HasPrefix(magic, gzipMagic):
-		z, err := gzip.NewReader(bufio.NewReaderSize(all, 256<<10))
-		if err != nil {
-			return nil, errors.Join(err, file.Close())
-		}
-		text = z
+		text = &unzipped{from: all}
 	case bytes.HasPrefix(magic, zstdMagic):
 		z, err := zstd.NewReader(all, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
 		if err != nil {
@@ -148,6 +146,27 @@ func (l Log) open() (io.ReadCloser, error) {
 		io.Reader
 		io.Closer
 	}{text, closer(done)}, nil
+}
+
+// unzipped is what a gzip file holds. One that is damaged at its beginning is opened too,
+// as one that is damaged further on.
+type unzipped struct {
+	from io.Reader
+	z    *gzip.Reader
+	err  error
+}
+
+func (u *unzipped) Read(p []byte) (int, error) {
+	if u.z == nil && u.err == nil {
+		u.z, u.err = gzip.NewReader(bufio.NewReaderSize(u.from, 256<<10))
+	}
+	if u.err != nil {
+		if errors.Is(u.err, io.EOF) { // not the end of what it holds
+			u.err = io.ErrUnexpectedEOF
+		}
+		return 0, u.err
+	}
+	return u.z.Read(p)
 }
 
 // How the files of the programs begin; those of xz are only known to be refused.

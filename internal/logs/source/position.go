@@ -40,7 +40,13 @@ func (s *Set) Positions() ([]Position, error) {
 		p := s.heads[i]
 		if p == nil { // compressed
 			var err error
-			if p, err = l.head(min(s.ends[i], headMost)); err != nil {
+			if p, err = l.head(min(s.ends[i], headMost)); err != nil && s.cuts[i] != nil {
+				if l.was != nil {
+					out = append(out, *l.was)
+				}
+				continue // damaged to its beginning: it is read again
+			}
+			if err != nil {
 				return nil, err
 			}
 		}

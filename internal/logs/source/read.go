@@ -3,9 +3,12 @@ package source
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 )
 
@@ -21,8 +24,15 @@ func (s *Set) Head(i, n int) ([]byte, error) {
 	}
 	head := make([]byte, n)
 	had := copy(head, s.begun[i].head)
-	k, _ := io.ReadFull(r, head[had:]) // an error comes again when it is read whole
-	s.begun[i].head = head[:had+k]
+	for err = nil; had < n && err == nil; {
+		var k int
+		k, err = r.Read(head[had:])
+		had += k
+	}
+	s.begun[i].head = head[:had]
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.cuts[i] = err // it comes again when it is read whole
+	}
 	return s.begun[i].head, nil
 }
 
@@ -34,6 +44,7 @@ type Set struct {
 	WholeLines bool
 
 	begun []begun
+	cuts  []error     // why each could not be read to its end
 	ends  []int64     // how far each was read, in bytes, decompressed
 	heads []*Position // how each begins that was read through; of its Offset nothing
 }
@@ -46,7 +57,7 @@ type begun struct {
 
 // NewSet is for logs that Find found.
 func NewSet(logs []Log) *Set {
-	return &Set{Logs: logs, begun: make([]begun, len(logs)), ends: make([]int64, len(logs)), heads: make([]*Position, len(logs))}
+	return &Set{Logs: logs, begun: make([]begun, len(logs)), cuts: make([]error, len(logs)), ends: make([]int64, len(logs)), heads: make([]*Position, len(logs))}
 }
 
 func (s *Set) reader(i int) (io.Reader, error) {
@@ -62,11 +73,10 @@ func (s *Set) reader(i int) (io.Reader, error) {
 
 // Read reads all logs and hands each block to one of so many workers: work(w, block) is
 // never called twice at a time for the same w. Compressed logs are decompressed beside
-// that, as many at a time as there are workers. A log that ends in an error is named by
-// it; the blocks before it were handed on.
+// that, as many at a time as there are workers. A log that cannot be read to its end is
+// named by the error, and Cut says why; its whole lines before that were handed on, and
+// those of all other logs.
 func (s *Set) Read(ctx context.Context, workers int, work func(w int, b *Block)) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
 	q := &queue{workers: workers, tasks: make(chan task, workers), free: make(chan *Block, 2*workers+2)}
 	for range cap(q.free) {
 		q.free <- nil
@@ -80,8 +90,7 @@ func (s *Set) Read(ctx context.Context, workers int, work func(w int, b *Block))
 	for range min(workers, len(s.Logs)) {
 		readers.Go(func() {
 			for i := range next {
-				if err := s.read(ctx, i, q); err != nil {
-					stop(err)
+				if s.cuts[i] = s.read(ctx, i, q); ctx.Err() != nil {
 					return
 				}
 			}
@@ -107,7 +116,58 @@ func (s *Set) Read(ctx context.Context, workers int, work func(w int, b *Block))
 			blocks.Put(b)
 		}
 	}
-	return context.Cause(ctx)
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return s.cut()
+}
+
+// Close closes logs of which no more than the beginning was read.
+func (s *Set) Close() error {
+	var all []error
+	for i := range s.begun {
+		if s.begun[i].ReadCloser != nil {
+			all = append(all, s.begun[i].Close())
+		}
+	}
+	return errors.Join(all...)
+}
+
+// Leave leaves a log out, of which no more than the beginning was read; those behind it
+// move up.
+func (s *Set) Leave(i int) error {
+	var err error
+	if s.begun[i].ReadCloser != nil {
+		err = s.begun[i].Close()
+	}
+	s.Logs = slices.Delete(slices.Clone(s.Logs), i, i+1)
+	s.begun = slices.Delete(s.begun, i, i+1)
+	s.cuts = slices.Delete(s.cuts, i, i+1)
+	s.ends = slices.Delete(s.ends, i, i+1)
+	s.heads = slices.Delete(s.heads, i, i+1)
+	return err
+}
+
+// Cut is why a log could not be read to its end; nil: it could, or was not read.
+func (s *Set) Cut(i int) error { return s.cuts[i] }
+
+// cut names the logs that could not be read to their ends.
+func (s *Set) cut() error {
+	var all []error
+	for i, err := range s.cuts {
+		if err != nil {
+			all = append(all, s.named(i, err))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// named is an error of a log with its path, which that of a file system has already.
+func (s *Set) named(i int, err error) error {
+	if strings.Contains(err.Error(), s.Logs[i].Path) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", s.Logs[i].Path, err)
 }
 
 // blocks are those that no Read has at work.
@@ -221,9 +281,6 @@ func (s *Set) read(ctx context.Context, i int, q *queue) (err error) {
 	if err == nil && file != nil {
 		s.heads[i], err = headOf(file, min(s.ends[i], headMost))
 	}
-	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("%s: %w", l.Path, err)
-	}
 	return err
 }
 
@@ -252,8 +309,5 @@ func (s *Set) rest(i int) (io.Reader, error) {
 	} else {
 		_, err = io.CopyN(io.Discard, r, s.Logs[i].skip)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.Logs[i].Path, err)
-	}
-	return r, nil
+	return r, err
 }

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/component/accesslog"
+	"fettle.dev/fettle/internal/logs/format"
+	"fettle.dev/fettle/internal/logs/source"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// otherLines is of a log that has no line of the format that it is said to have, or of
+// any that is known.
+type otherLines struct{ error }
+
+// formats finds each log's format: what was said, or what its first lines are. A file
+// that is of another kind and that nobody named is left out: a directory of logs has the
+// errors too.
+func (o logsOptions) formats(set *source.Set) ([]*format.Format, error) {
+	var out []*format.Format
+	var left []string
+	var refused error // why the first of them was left
+	for i := 0; i < len(set.Logs); {
+		l := set.Logs[i]
+		f, err := o.formatOf(set, i)
+		if l.Listed && o.say != nil && (errors.As(err, new(otherLines)) || errors.Is(err, accesslog.ErrNotNamed)) {
+			if refused == nil {
+				refused = err
+			}
+			left = append(left, l.Path)
+			if err := set.Leave(i); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, f)
+		i++
+	}
+	known := slices.IndexFunc(out, func(f *format.Format) bool { return f != nil })
+	switch {
+	case known < 0 && refused != nil:
+		return nil, refused
+	case known < 0:
+		return nil, noLine(set)
+	}
+	for i := range out {
+		if out[i] == nil {
+			out[i] = out[known]
+		}
+	}
+	if len(left) > 0 {
+		o.say("left out, as none of a log of requests: " + strings.Join(left, ", "))
+	}
+	return out, nil
+}
+
+// errNoLine is of logs that are empty.
+var errNoLine = errors.New("has no line")
+
+// noLine is why no log has a line.
+func noLine(set *source.Set) error {
+	for i, l := range set.Logs {
+		if err := set.Cut(i); err != nil {
+			return fmt.Errorf("%s: %w", l.Path, err)
+		}
+	}
+	return ui.Exit(ui.Failed, fmt.Errorf("%s: %w", set.Logs[0].Path, errNoLine))
+}
+
+// said looks at the first lines of a log whose format somebody says. A log that was cut
+// under its server begins with zeros, and tells nothing.
+func said(f *format.Format, path string, head []byte) error {
+	n, all := f.Reads(head)
+	if n == 0 && all > 0 && bytes.IndexByte(head, 0) < 0 {
+		first, _, _ := bytes.Cut(bytes.TrimLeft(head, "\r\n"), []byte("\n"))
+		return ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", path, otherLines{fmt.Errorf("none of the first %d lines is as --format says; it begins with %.200q", all, first)}),
+			"without --format the format is found out from the lines")
+	}
+	if n < all {
+		f.Why += fmt.Sprintf("; %d of the first %d lines are so", n, all)
+	}
+	return nil
+}
+
+// formatOf is the format of a log; nil: it has no line, having just begun or being damaged
+// there, and its format is that of the others.
+func (o logsOptions) formatOf(set *source.Set, i int) (*format.Format, error) {
+	l := set.Logs[i]
+	head, err := set.Head(i, format.HeadSize)
+	if err != nil {
+		return nil, err
+	}
+	if len(bytes.TrimSpace(head)) == 0 {
+		return nil, nil
+	}
+	var f *format.Format
+	switch {
+	case o.format != "":
+		if f, err = format.Parse(o.format); err != nil {
+			return nil, ui.Exit(ui.Usage, fmt.Errorf("--format: %w", err))
+		}
+		if err := said(f, l.Path, head); err != nil {
+			return nil, err
+		}
+	case o.configured != nil:
+		if f, err = o.configured.format(l.Path, head); err != nil {
+			return nil, err
+		}
+	default:
+		jsonUnits := map[string]int64{}
+		if o.duration != "" {
+			jsonUnits[o.duration] = durationUnits[o.unit]
+		}
+		if f, err = format.Detect(head, jsonUnits); err != nil {
+			return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, otherLines{err}), "--format says how its lines are written, as the server's configuration has it")
+		}
+	}
+	if d := f.Field(format.FieldDuration); o.unit != "" {
+		if d < 0 {
+			return nil, ui.Exit(ui.Usage, fmt.Errorf("--unit %s: %s: %s has no duration", o.unit, l.Path, f.Name))
+		}
+		f.Fields[d].Unit = durationUnits[o.unit]
+	}
+	return f, nil
+}
