@@ -108,7 +108,8 @@ type Figures struct {
 	AskedRate float64 `json:"asked_per_s,omitempty"` // open model
 	// AnswerRate counts whole answers that came in it.
 	AnswerRate float64 `json:"answers_per_s"`
-	// Errors are starts with a status from 400 on (Wrong) or without a whole answer.
+	// Errors are starts with a status from 400 on (Wrong) or without a whole answer. What
+	// was under way when the load was interrupted is none: it is in Failures alone.
 	Errors     int64              `json:"errors"`
 	ErrorShare float64            `json:"error_share"`
 	Wrong      int64              `json:"wrong_status"`
