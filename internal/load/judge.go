@@ -267,7 +267,7 @@ func (x *Result) verdict() (Word, string) {
 	}
 	var each []string
 	for _, s := range x.Stages {
-		each = append(each, fmt.Sprintf("%s p99 %s", s.Rate, unit.FormatSeconds(s.Latency.P99S)))
+		each = append(each, fmt.Sprintf("%s p99 %s", s.Rate, unit.FormatSecondsOf(s.Latency.N, s.Latency.P99S)))
 	}
 	return Held, fmt.Sprintf("all held: %s; %s", strings.Join(each, ", "), f.errors())
 }

@@ -41,7 +41,7 @@ func LoadLive(s *ui.Screen, l *LiveLoad) {
 		if longest > 0 {
 			bar = int(float64(room)*n.P99S/longest + 0.5)
 		}
-		g.Rows = append(g.Rows, []string{fmt.Sprintf("%.0f", n.At.Seconds()), fmt.Sprintf("%.4g", n.AnswerRate), fmt.Sprintf("%.3g %%", 100*n.ErrorShare), unit.FormatSeconds(n.P50S), unit.FormatSeconds(n.P99S), strings.Repeat("#", bar)})
+		g.Rows = append(g.Rows, []string{fmt.Sprintf("%.0f", n.At.Seconds()), fmt.Sprintf("%.4g", n.AnswerRate), fmt.Sprintf("%.3g %%", 100*n.ErrorShare), unit.FormatSecondsMeasured(n.P50S), unit.FormatSecondsMeasured(n.P99S), strings.Repeat("#", bar)})
 	}
 	g.Write(s)
 	if len(l.Stages) > 0 {
