@@ -73,7 +73,7 @@ func places(t *testing.T, n int) (out []Place) {
 
 func started(t *testing.T, n int) *Fleet {
 	t.Helper()
-	f, err := Start(t.Context(), places(t, n), "job")
+	f, err := Start(t.Context(), places(t, n), "job", time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,12 +157,29 @@ func TestNotStarted(t *testing.T) {
 		if c.command != "" {
 			all[1].Words[2] = c.command
 		}
-		f, err := Start(t.Context(), all, c.job)
+		f, err := Start(t.Context(), all, c.job, time.Minute)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 		if f != nil {
 			f.Close()
+		}
+	}
+}
+
+// TestSilent: one that never speaks, or stops before it is ready, is not waited for longer
+// than it may take, whatever it has started and whoever holds its output.
+func TestSilent(t *testing.T) {
+	for _, command := range []string{"sleep 100", "setsid sleep 20", "trap '' TERM HUP; sleep 100", `echo '{"ready":{"schema":"fettle/load-worker/v1"}}'; sleep 100`} {
+		all := places(t, 2)
+		all[1].Words[2] = command
+		begin := time.Now()
+		_, err := Start(t.Context(), all, strings.Repeat("x", 1<<20), time.Second) // more than a pipe takes
+		if err == nil || !strings.Contains(err.Error(), "client b: it was not ready within 1s: does that start fettle load worker") || strings.Contains(err.Error(), "client a") {
+			t.Errorf("%s: %v", command, err)
+		}
+		if took := time.Since(begin); took > 15*time.Second {
+			t.Errorf("%s: it took %v", command, took)
 		}
 	}
 }
