@@ -100,6 +100,9 @@ func Prepare(ctx context.Context, p Plan) (*Prepared, error) {
 		if o.TLS {
 			d.TLS = p.TLS.Clone()
 			d.TLS.ServerName = o.Name
+			if len(d.TLS.Certificates) == 0 {
+				d.WithoutCertificate()
+			}
 			if p.HTTP2 {
 				d.TLS.NextProtos = []string{"h2"}
 			}
