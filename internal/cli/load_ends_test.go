@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -77,5 +78,23 @@ func TestInterruptedLoadHasNoErrors(t *testing.T) {
 		if x.Whole.Errors != 0 || x.Whole.Failures["interrupted"].N == 0 || len(x.Whole.Failures) != 1 || x.Requests[0].Errors != 0 || !strings.HasSuffix(x.Text, "no errors") {
 			t.Errorf("%s: %s: %+v", name, x.Text, x.Whole)
 		}
+	}
+}
+
+// TestRateOfClients: what several clients start together is what one would.
+func TestRateOfClients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	var asked atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	t.Cleanup(s.Close)
+	args := []string{"--rate", "1/s", "--for", "2s", s.URL, "-o", "json"}
+	for range 3 {
+		args = append(args, "--client-command", filepath.Join(binDir(t), "fettle")+" load worker")
+	}
+	out, x := loadHTTP(t, filepath.Join(t.TempDir(), "state"), 0, args...)
+	if n := asked.Load(); n != 2 || x == nil || x.Whole.Starts != 2 || x.Cut != nil || len(x.Generator.Clients) != 3 {
+		t.Errorf("the server was asked %d times: %s", n, out)
 	}
 }

@@ -24,9 +24,18 @@ type LiveLoad struct {
 // stands beside it.
 const bars, figures = 30, 48
 
+// Far says how far it is. Once nothing more is started the last answers are waited for.
+func (l *LiveLoad) Far() string {
+	text := fmt.Sprintf("%.0f of %.0f s", min(l.At, l.All).Seconds(), l.All.Seconds())
+	if l.At >= l.All+time.Second/2 {
+		text += ", waiting for the last answers"
+	}
+	return text
+}
+
 // LoadLive prints how a load goes: its last seconds, and the search that it is part of.
 func LoadLive(s *ui.Screen, l *LiveLoad) {
-	fmt.Fprintf(s.Out, "%s\n%.0f of %.0f s\n\n", ui.Printable(l.Title), l.At.Seconds(), l.All.Seconds())
+	fmt.Fprintf(s.Out, "%s\n%s\n\n", ui.Printable(l.Title), l.Far())
 	longest := 0.0
 	for _, n := range l.Seconds {
 		longest = max(longest, n.P99S)

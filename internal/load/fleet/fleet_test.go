@@ -92,11 +92,11 @@ func TestUnionOfParts(t *testing.T) {
 	}
 	for range 2 {
 		begin := f.Begin()
-		parts, err := f.Run(t.Context(), begin, time.Second, []Share{{Connections: 1}, {Connections: 20}, {Connections: 300, After: 50 * time.Millisecond}}, func(int, Now) {})
+		parts, err := f.Run(t.Context(), begin, time.Second, []Share{{Connections: 1}, {Connections: 20}, {Connections: 300}}, func(int, Now) {})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if early := time.Until(begin.Add(50 * time.Millisecond)); early > 20*time.Millisecond {
+		if early := time.Until(begin); early > 20*time.Millisecond {
 			t.Errorf("the last one has begun %v early", early)
 		}
 		whole := empty()
@@ -148,8 +148,8 @@ func TestNotStarted(t *testing.T) {
 		job     any
 	}{
 		"that is refused": {"", "refuse"},
-		"client b: it does not speak fettle/load-worker/v1, but says": {"echo hello; cat >/dev/null", 1},
-		"client b: it does not speak fettle/load-worker/v1: is its":   {`echo '{"ready":{"schema":"other"}}'; cat >/dev/null`, 1},
+		"client b: it does not speak fettle/load-worker/v2, but says": {"echo hello; cat >/dev/null", 1},
+		"client b: it does not speak fettle/load-worker/v2: is its":   {`echo '{"ready":{"schema":"other"}}'; cat >/dev/null`, 1},
 		"client b: the program is not installed there":                {"exec /no/such/fettle", 1},
 		"client b: it has ended: away (exit status 9)":                {"echo away >&2; exit 9", 1},
 	} {
@@ -170,7 +170,7 @@ func TestNotStarted(t *testing.T) {
 // TestSilent: one that never speaks, or stops before it is ready, is not waited for longer
 // than it may take, whatever it has started and whoever holds its output.
 func TestSilent(t *testing.T) {
-	for _, command := range []string{"sleep 100", "setsid sleep 20", "trap '' TERM HUP; sleep 100", `echo '{"ready":{"schema":"fettle/load-worker/v1"}}'; sleep 100`} {
+	for _, command := range []string{"sleep 100", "setsid sleep 20", "trap '' TERM HUP; sleep 100", `echo '{"ready":{"schema":"fettle/load-worker/v2"}}'; sleep 100`} {
 		all := places(t, 2)
 		all[1].Words[2] = command
 		begin := time.Now()
