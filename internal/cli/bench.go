@@ -48,7 +48,7 @@ func cutShort(ctx context.Context, err error, left string, kept *evidence.Run) e
 	if ctx.Err() != nil {
 		return ui.Exit(ui.Interrupted, fmt.Errorf("interrupted: %s; %s", left, until))
 	}
-	if kept != nil && kept.ID != "" {
+	if err != nil && kept != nil && kept.ID != "" {
 		err = ui.Hinted(ui.Failed, err, until)
 	}
 	return err

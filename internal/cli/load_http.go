@@ -120,12 +120,12 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 		return cutShort(ctx, err, "the connections are closed", nil)
 	}
 	if len(result.Slices) == 0 {
-		return cutShort(ctx, ctx.Err(), "the connections are closed", nil)
+		return cutShort(ctx, result.Early(), "the connections are closed", nil)
 	}
 	run.Verdict = result.Text
 	recorded := m.record(run, result)
 	if result.Cut != nil {
-		err = cutShort(ctx, ctx.Err(), "the connections are closed", run)
+		err = cutShort(ctx, result.Early(), "the connections are closed", run)
 	} else {
 		err = gates(result)
 	}

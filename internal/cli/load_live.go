@@ -42,7 +42,7 @@ func (v *loadView) second(at, all time.Duration, now fleet.Now) {
 	}
 	if at-v.said >= 10*time.Second { // a line in a log now and then
 		v.said = at
-		v.screen.Progress("%s", fmt.Sprintf("%.0f of %.0f s: %.4g answers a second, p50 %s, p99 %s, errors %.3g %%", at.Seconds(), all.Seconds(), now.AnswerRate, unit.FormatSeconds(now.P50S), unit.FormatSeconds(now.P99S), 100*now.ErrorShare))
+		v.screen.Progress("%s", fmt.Sprintf("%s: %.4g answers a second, p50 %s, p99 %s, errors %.3g %%", v.Far(), now.AnswerRate, unit.FormatSecondsMeasured(now.P50S), unit.FormatSecondsMeasured(now.P99S), 100*now.ErrorShare))
 	}
 }
 

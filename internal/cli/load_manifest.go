@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	"fettle.dev/fettle/internal/lazyregexp"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -71,7 +73,15 @@ type volume struct {
 type podFilesOf struct {
 	names []string
 	from  map[string]string
+	bytes int64 // of all
 }
+
+// secretBytes is the most that a secret holds (MaxSecretSize of k8s.io/api/core/v1).
+const secretBytes = 1 << 20
+
+// secretKey is a name that a secret takes for a file (IsConfigMapKey of
+// k8s.io/apimachinery/pkg/util/validation).
+var secretKey = lazyregexp.New(`^[-._a-zA-Z0-9]{1,253}$`)
 
 // put gives a file its name in the pod.
 func (p *podFilesOf) put(file string) (string, error) {
@@ -80,10 +90,39 @@ func (p *podFilesOf) put(file string) (string, error) {
 		return "", fmt.Errorf("%s and %s have one name, and come into one directory of the pod: rename one", was, file)
 	}
 	if p.from[name] == "" {
+		if !secretKey().MatchString(name) || strings.HasPrefix(name, "..") {
+			return "", fmt.Errorf("%s: a secret names its files by letters, digits, -, _ and .: rename it", file)
+		}
+		size, err := sizeOf(file)
+		if err != nil {
+			return "", err
+		}
 		p.names, p.from[name] = append(p.names, name), file
+		p.bytes += size
 	}
 	return path.Join(podFiles, name), nil
 }
+
+// sizeOf is that of a file that can be read, in bytes.
+func sizeOf(file string) (int64, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file", file)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return st.Size(), nil
+}
+
+// asIs is a word that a container's command is to have as it is: there $(NAME) is the
+// value of a variable, and $$ is one $ (Container.command of the API's reference).
+func asIs(word string) string { return strings.ReplaceAll(word, "$", "$$") }
 
 // manifest prints the Job that does in a cluster what the command line does here. Nothing
 // is resolved and nothing connected to: the names may be the cluster's own.
@@ -108,12 +147,19 @@ func (a *app) manifest(o loadHTTPOptions, flags *pflag.FlagSet, urls []string) e
 			words = append(words, "--"+f.Name+"="+v)
 		}
 	})
+	if failed == nil && files.bytes > secretBytes {
+		failed = fmt.Errorf("%s: %d bytes in all, and the secret that they come from holds %d: name smaller ones (a log of --replay may be compressed, or a part of it)", strings.Join(files.names, ", "), files.bytes, secretBytes)
+	}
 	if failed != nil {
 		return ui.Exit(ui.Usage, failed)
 	}
+	command := append(append(words, "--output=json"), urls...)
+	for i := range command {
+		command[i] = asIs(command[i])
+	}
 	j := job{APIVersion: "batch/v1", Kind: "Job"}
 	j.Metadata.Name = jobName
-	one := container{Name: "fettle", Image: o.image, Command: append(append(words, "--output=json"), urls...), VolumeMounts: []mount{{Name: "state", MountPath: podVolume}}}
+	one := container{Name: "fettle", Image: o.image, Command: command, VolumeMounts: []mount{{Name: "state", MountPath: podVolume}}}
 	spec := podSpec{RestartPolicy: "Never", Volumes: []volume{{Name: "state", EmptyDir: &struct{}{}}}}
 	if len(files.names) > 0 {
 		one.VolumeMounts = append(one.VolumeMounts, mount{"files", podFiles, true})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/load"
@@ -62,6 +63,16 @@ func (o loadHTTPOptions) places() (all []fleet.Place, err error) {
 	return all, nil
 }
 
+// toPrepare is how long a worker may take until it has reached the servers, one address
+// after the other.
+func toPrepare(p *load.Plan) time.Duration {
+	all := fleet.ToStart
+	for _, origin := range p.Set.Origins {
+		all += time.Duration(len(origin.Sockets)) * p.Timeout
+	}
+	return all
+}
+
 // rig starts whoever generates and whoever looks. What cannot work is found here.
 func (a *app) rig(ctx context.Context, o loadHTTPOptions, p *load.Plan, j *load.Job) (_ *load.Rig, err error) {
 	g := &load.Rig{}
@@ -96,7 +107,10 @@ func (a *app) rig(ctx context.Context, o loadHTTPOptions, p *load.Plan, j *load.
 		return g, err
 	}
 	j.Connections = (j.Connections + len(places) - 1) / len(places)
-	if g.Fleet, err = fleet.Start(ctx, places, j); err != nil {
+	a.screen.Status("waiting for %d clients", len(places))
+	g.Fleet, err = fleet.Start(ctx, places, j, toPrepare(p))
+	a.screen.Status("")
+	if err != nil {
 		return nil, err
 	}
 	g.Prepared = load.Led(*p, g.Fleet)

@@ -67,7 +67,7 @@ func (g *Rig) FindKnee(ctx context.Context, in Range, seed uint64, tell Tell, to
 	if warm := g.plan.WarmUp; warm > 0 {
 		r := g.with([]rate.Stage{{From: in.Lowest, To: in.Lowest, For: warm}}, warm, 0)
 		if x, err := g.measure(ctx, r, seed, tell); err != nil || x.Cut != nil {
-			return nil, cut(ctx, err)
+			return nil, cut(ctx, x, err)
 		}
 	}
 	search := knee.Search{Lowest: in.Lowest, Highest: in.Highest, Stage: func(perSecond float64, for_ knee.Purpose) (knee.Verdict, error) {
@@ -75,7 +75,7 @@ func (g *Rig) FindKnee(ctx context.Context, in Range, seed uint64, tell Tell, to
 		r := g.with([]rate.Stage{{From: perSecond, To: perSecond, For: length}}, length, before)
 		x, err := g.measure(ctx, r, seed+uint64(len(found.Stages)), tell)
 		if err != nil || x.Cut != nil {
-			return "", cut(ctx, err)
+			return "", cut(ctx, x, err)
 		}
 		at[perSecond] = x
 		s := KneeStage{Purpose: for_, Rate: perSecond, ForS: length.Seconds(), AnswerRate: x.Whole.AnswerRate, P50S: x.Whole.Latency.P50S, P99S: x.Whole.Latency.P99S, ErrorShare: x.Whole.ErrorShare, Observed: x.Whole.Observed}
@@ -104,11 +104,14 @@ func (g *Rig) FindKnee(ctx context.Context, in Range, seed uint64, tell Tell, to
 }
 
 // cut is the error of a stage that did not come to its end.
-func cut(ctx context.Context, err error) error {
-	if err != nil {
+func cut(ctx context.Context, x *Result, err error) error {
+	switch {
+	case err != nil:
 		return err
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	}
-	return context.Cause(ctx)
+	return x.Early()
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -30,6 +30,7 @@ func (c *course) generator(x *Result) {
 	cpu, answers := 0.0, int64(0)
 	for _, one := range c.parts {
 		client, limits := c.client(one)
+		client.EndedEarly = one.Until < c.plan.Length()
 		g.Limited = g.Limited || len(limits) > 0
 		for _, text := range limits {
 			if client.Name != "" {

@@ -122,7 +122,7 @@ func (w *Worker) Run(ctx context.Context, s fleet.Share, now func(fleet.Now)) (*
 		return nil, fmt.Errorf("a share without a job")
 	}
 	r := w.prepared.with(s.Stages, s.For, s.WarmUp)
-	r.plan.Connections = s.Connections
+	r.plan.Connections, r.plan.of = s.Connections, s
 	one, err := r.drive(ctx, s.Seed, now)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/load/exchange"
 	"fettle.dev/fettle/internal/load/meter"
 	"fettle.dev/fettle/internal/load/observe"
 	"fettle.dev/fettle/internal/load/threshold"
@@ -229,7 +230,7 @@ func (x *Result) verdict() (Word, string) {
 	f := &x.Whole
 	rate := fmt.Sprintf("%.4g answers a second", f.AnswerRate)
 	switch {
-	case f.Latency.N == 0 || f.Starts == f.Errors:
+	case f.Latency.N == 0 || f.Starts == f.Errors+f.Failures[string(exchange.Interrupted)].N:
 		return Silent, "no request was answered as wanted" + f.why()
 	case x.Generator.Limited:
 		return Limited, fmt.Sprintf("the generator was the limit, not the server: %s; %s, %s", x.Generator.Texts[0], rate, f.said())
@@ -266,7 +267,7 @@ func (x *Result) verdict() (Word, string) {
 	}
 	var each []string
 	for _, s := range x.Stages {
-		each = append(each, fmt.Sprintf("%s p99 %s", s.Rate, unit.FormatSeconds(s.Latency.P99S)))
+		each = append(each, fmt.Sprintf("%s p99 %s", s.Rate, unit.FormatSecondsOf(s.Latency.N, s.Latency.P99S)))
 	}
 	return Held, fmt.Sprintf("all held: %s; %s", strings.Join(each, ", "), f.errors())
 }

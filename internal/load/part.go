@@ -20,6 +20,14 @@ type part struct {
 	meter *meter.Meter
 }
 
+// idle says whether a share has no start at all.
+func (p *Plan) idle(s fleet.Share) bool {
+	again := *p
+	again.of = s
+	plan, _, err := again.schedule()
+	return err == nil && plan.Schedule != nil && plan.Schedule.Count() == 0
+}
+
 // with is the load over another time, with counts of its own.
 func (r *Prepared) with(stages []rate.Stage, length, warmUp time.Duration) *Prepared {
 	again := &Prepared{plan: r.plan, probes: r.probes, counts: &dial.Counts{}}
@@ -71,14 +79,7 @@ func (p *Plan) share(client, of int, seed uint64) fleet.Share {
 	if client < p.Connections%of {
 		s.Connections++
 	}
-	for _, stage := range p.Stages {
-		s.Stages = append(s.Stages, rate.Stage{From: stage.From / float64(of), To: stage.To / float64(of), For: stage.For})
-	}
-	if len(p.Stages) > 0 {
-		if first := p.Stages[0].From; first > 0 {
-			s.After = time.Duration(float64(client) / first * float64(time.Second))
-		}
-	}
+	s.Stages, s.First, s.Of = p.Stages, int64(client), int64(of)
 	return s
 }
 

@@ -108,7 +108,8 @@ type Figures struct {
 	AskedRate float64 `json:"asked_per_s,omitempty"` // open model
 	// AnswerRate counts whole answers that came in it.
 	AnswerRate float64 `json:"answers_per_s"`
-	// Errors are starts with a status from 400 on (Wrong) or without a whole answer.
+	// Errors are starts with a status from 400 on (Wrong) or without a whole answer. What
+	// was under way when the load was interrupted is none: it is in Failures alone.
 	Errors     int64              `json:"errors"`
 	ErrorShare float64            `json:"error_share"`
 	Wrong      int64              `json:"wrong_status"`
@@ -202,6 +203,8 @@ type Client struct {
 	// than it should.
 	ClockErrorS float64 `json:"clock_error_s"`
 	LateBeginS  float64 `json:"late_begin_s"`
+	// EndedEarly says that it stopped before the end of its plan, and the load with it.
+	EndedEarly bool `json:"ended_early,omitempty"`
 }
 
 // measured is what gates ask of a stretch of time.
@@ -243,6 +246,21 @@ func (r *Result) Failed() []Gate {
 		}
 	}
 	return out
+}
+
+// Early is why a load that nobody has interrupted is not whole: a client ended before its
+// plan did. nil where none has.
+func (r *Result) Early() error {
+	var names []string
+	for _, c := range r.Generator.Clients {
+		if c.EndedEarly {
+			names = append(names, c.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the load ended early: client %s was stopped where it runs, and the others count no longer than it", strings.Join(names, ", client "))
 }
 
 // figuresOf are those of slices that follow each other.

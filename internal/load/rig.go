@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"fettle.dev/fettle/internal/load/fleet"
@@ -73,10 +74,12 @@ func (g *Rig) generate(ctx context.Context, r *Prepared, seed uint64, begin time
 	}
 	clients := g.Fleet.Clients
 	var shares []fleet.Share
+	var idle []bool
 	for i := range clients {
 		shares = append(shares, r.plan.share(i, len(clients), seed))
+		idle = append(idle, r.plan.idle(shares[i]))
 	}
-	sum := &sum{last: make([]fleet.Now, len(clients)), told: make([]bool, len(clients)), tell: tell}
+	sum := &sum{last: make([]fleet.Now, len(clients)), told: slices.Clone(idle), idle: idle, tell: tell}
 	said, err := g.Fleet.Run(ctx, begin, r.plan.Length()+r.plan.Timeout, shares, sum.add)
 	if err != nil {
 		return nil, nil, err

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,17 +68,60 @@ func TestWorker(t *testing.T) {
 // TestShares: what the clients do together is what was asked for.
 func TestShares(t *testing.T) {
 	p := &Plan{Connections: 7, For: 9 * time.Second, Stages: []rate.Stage{{From: 100, To: 100, For: 9 * time.Second}, {From: 100, To: 400, For: time.Second}}}
-	connections, perSecond := 0, 0.0
+	connections := 0
+	var starts []time.Duration // of all
 	for i := range 3 {
 		s := p.share(i, 3, 40)
 		connections += s.Connections
-		perSecond += s.Stages[1].To
-		if s.Connections < 2 || s.Seed != uint64(40+i) || s.After != time.Duration(i)*10*time.Millisecond || s.Stages[0].For != 9*time.Second {
+		if s.Connections < 2 || s.Seed != uint64(40+i) {
 			t.Errorf("%+v", s)
 		}
+		starts = append(starts, startsOf(t, p, s)...)
 	}
-	if connections != 7 || perSecond < 399.999 || perSecond > 400.001 {
-		t.Errorf("%d connections, %v/s", connections, perSecond)
+	slices.Sort(starts)
+	if alone := startsOf(t, p, fleet.Share{}); connections != 7 || len(alone) != 1150 || !slices.Equal(starts, alone) {
+		t.Errorf("%d connections, and %d starts where one alone makes %d", connections, len(starts), len(alone))
+	}
+}
+
+// startsOf are when a share's starts are.
+func startsOf(t *testing.T, p *Plan, s fleet.Share) (at []time.Duration) {
+	t.Helper()
+	again := *p
+	again.Set, again.of = &target.Set{}, s
+	plan, _, err := again.schedule()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range plan.Schedule.Count() {
+		at = append(at, plan.Schedule.At(i))
+	}
+	return at
+}
+
+// TestFewerStartsThanClients: two starts are two, however many clients there are, and those
+// that make none are not waited for.
+func TestFewerStartsThanClients(t *testing.T) {
+	p := &Plan{Connections: 3, For: 2 * time.Second, WarmUp: time.Second, Stages: []rate.Stage{{From: 1, To: 1, For: 2 * time.Second}}, Set: &target.Set{}}
+	all := 0
+	for i := range 5 {
+		s := p.share(i, 5, 1)
+		n := len(startsOf(t, p, s))
+		all += n
+		if p.idle(s) != (i >= 3) || p.idle(s) != (n == 0) {
+			t.Errorf("client %d has %d starts", i, n)
+		}
+	}
+	if all != 3 { // one of them warms up
+		t.Errorf("%d starts", all)
+	}
+	told := 0
+	s := &sum{last: make([]fleet.Now, 2), told: []bool{false, true}, idle: []bool{false, true}, tell: func(fleet.Now) { told++ }}
+	for range 3 {
+		s.add(0, fleet.Now{})
+	}
+	if told != 3 {
+		t.Errorf("%d times", told)
 	}
 }
 

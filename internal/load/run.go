@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/load/dial"
 	"fettle.dev/fettle/internal/load/drive"
 	"fettle.dev/fettle/internal/load/exchange"
+	"fettle.dev/fettle/internal/load/fleet"
 	"fettle.dev/fettle/internal/load/h2"
 	"fettle.dev/fettle/internal/load/http1"
 	"fettle.dev/fettle/internal/load/meter"
@@ -49,6 +50,9 @@ type Plan struct {
 	Gates  []*threshold.Gate
 	// Replay is a log whose requests are made again, in place of Stages.
 	Replay *replay.Log
+
+	// of is which of the starts are made here, where several generate.
+	of fleet.Share
 }
 
 // open says that the load waits for nobody.
@@ -100,6 +104,9 @@ func Prepare(ctx context.Context, p Plan) (*Prepared, error) {
 		if o.TLS {
 			d.TLS = p.TLS.Clone()
 			d.TLS.ServerName = o.Name
+			if len(d.TLS.Certificates) == 0 {
+				d.WithoutCertificate()
+			}
 			if p.HTTP2 {
 				d.TLS.NextProtos = []string{"h2"}
 			}
@@ -237,6 +244,9 @@ func (p *Plan) schedule() (plan drive.Plan, stretches []meter.Stretch, err error
 		return plan, nil, err
 	}
 	plan.Schedule = schedule
+	if p.of.Of > 1 {
+		plan.Schedule = rate.Every{Schedule: schedule, First: p.of.First, N: p.of.Of}
+	}
 	return plan, stretches, nil
 }
 

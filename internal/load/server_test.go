@@ -328,6 +328,14 @@ func TestCertificates(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", f, err, want)
 		}
 	}
+	if _, err := load(identity.Files{PKCS12: container}, ""); err == nil || !strings.Contains(err.Error(), "it has a passphrase, and none was given: --pass-file FILE or --pass-env NAME") {
+		t.Errorf("no passphrase: %v", err)
+	}
+	secondURL, secondDir, _ := secured(t, true)
+	second, err := load(identity.Files{CA: filepath.Join(secondDir, "certs/ca.pem")}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	// Without a certificate, and without the authority: found before anything is sent.
 	p := perSecondFor(20, time.Second)
 	for name, f := range map[string]identity.Files{"no certificate": {CA: ca}, "no authority": {Cert: cert, Key: key}} {
@@ -336,8 +344,15 @@ func TestCertificates(t *testing.T) {
 		}
 		if name == "no certificate" {
 			// With TLS 1.3 the server refuses after the handshake, as answers go.
-			if x := loaded(t.Context(), t, p, target.Common{}, url); x.Word != Silent {
-				t.Errorf("%s: %s", name, x.Text)
+			for _, http2 := range []bool{false, true} {
+				p, to := p, url
+				if p.HTTP2 = http2; http2 {
+					to, p.TLS = secondURL, second
+				}
+				x := loaded(t.Context(), t, p, target.Common{}, to)
+				if x.Word != Silent || len(x.Whole.Failures) != 1 || x.Whole.Failures["tls"].N != 20 || !strings.Contains(x.Whole.Failures["tls"].Example, "certificate") {
+					t.Errorf("%s, HTTP/2 %t: %s: %+v", name, http2, x.Text, x.Whole.Failures)
+				}
 			}
 			continue
 		}
@@ -402,6 +417,19 @@ func TestHTTP2(t *testing.T) {
 	}
 	if _, err := prepared(t.Context(), t, Plan{For: time.Second, HTTP2: true, TLS: config}, target.Common{}, url); err == nil || !strings.Contains(err.Error(), "HTTP/2") {
 		t.Errorf("a server of HTTP/1.1: %v", err)
+	}
+}
+
+// TestHTTP2OfOlderServer: without TLS a server that speaks HTTP/1 alone is found out by its
+// first answer, and that is what is said.
+func TestHTTP2OfOlderServer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	p := perSecondFor(20, time.Second)
+	p.HTTP2 = true
+	x := loaded(t.Context(), t, p, target.Common{}, server.URL)
+	if f := x.Whole.Failures["protocol"]; x.Word != Silent || f.N < 15 || !strings.Contains(x.Text, "the server answers in HTTP/1, and not in HTTP/2") {
+		t.Errorf("%s: %+v", x.Text, x.Whole.Failures)
 	}
 }
 

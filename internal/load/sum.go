@@ -12,6 +12,7 @@ type sum struct {
 	mu   sync.Mutex
 	last []fleet.Now
 	told []bool // since the sum was told
+	idle []bool // those that have nothing to say
 	tell func(fleet.Now)
 }
 
@@ -31,5 +32,6 @@ func (s *sum) add(client int, now fleet.Now) {
 		all.P50S, all.P99S, all.ErrorShare = max(all.P50S, n.P50S), max(all.P99S, n.P99S), max(all.ErrorShare, n.ErrorShare)
 	}
 	clear(s.told)
+	copy(s.told, s.idle)
 	s.tell(all)
 }

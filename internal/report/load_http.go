@@ -90,7 +90,7 @@ func loadObserved(s *ui.Screen, x *load.Result) {
 func loadClients(s *ui.Screen, x *load.Result) {
 	g := Grid{Head: []string{"client", "starts", "connections", "CPU", "start delay p99", "clock off by at most"}}
 	for _, c := range x.Generator.Clients {
-		g.Rows = append(g.Rows, []string{c.Name, fmt.Sprint(c.Starts), fmt.Sprint(c.Connections), fmt.Sprintf("%.0f %% of %d", 100*c.CPUShare, c.Processors), unit.FormatSeconds(c.StartDelayP99S), unit.FormatSeconds(c.ClockErrorS)})
+		g.Rows = append(g.Rows, []string{c.Name, fmt.Sprint(c.Starts), fmt.Sprint(c.Connections), fmt.Sprintf("%.0f %% of %d", 100*c.CPUShare, c.Processors), unit.FormatSecondsMeasured(c.StartDelayP99S), unit.FormatSeconds(c.ClockErrorS)})
 	}
 	g.Write(s)
 }
@@ -105,7 +105,7 @@ func loadStages(s *ui.Screen, x *load.Result) {
 			rate = fmt.Sprintf("%d connections", x.Connections)
 		}
 		g.Rows = append(g.Rows, []string{rate, fmt.Sprintf("%.4g/s", stage.AnswerRate), fmt.Sprintf("%.3g %%", 100*stage.ErrorShare),
-			unit.FormatSeconds(l.P50S), unit.FormatSeconds(l.P90S), unit.FormatSeconds(l.P99S), unit.FormatSeconds(l.P99_9S), unit.FormatSeconds(l.MaxS)})
+			unit.FormatSecondsOf(l.N, l.P50S), unit.FormatSecondsOf(l.N, l.P90S), unit.FormatSecondsOf(l.N, l.P99S), unit.FormatSecondsOf(l.N, l.P99_9S), unit.FormatSecondsOf(l.N, l.MaxS)})
 	}
 	g.Write(s)
 }
@@ -183,7 +183,7 @@ func loadFacts(r *evidence.Run, x *load.Result) *Grid {
 		}
 		row("TLS", "%d handshakes, %s", t.Handshakes, how)
 	}
-	row("generator", "%.0f %% of %d processors, %s of processor time an answer; p99 of its start delay %s", 100*x.Generator.CPUShare, x.Generator.Processors, unit.FormatSeconds(x.Generator.CPUPerAnswerS), unit.FormatSeconds(x.Generator.StartDelay.P99S))
+	row("generator", "%.0f %% of %d processors, %s of processor time an answer; p99 of its start delay %s", 100*x.Generator.CPUShare, x.Generator.Processors, unit.FormatSecondsMeasured(x.Generator.CPUPerAnswerS), unit.FormatSecondsOf(x.Generator.StartDelay.N, x.Generator.StartDelay.P99S))
 	for _, text := range x.Generator.Texts {
 		row("", "%s", text)
 	}

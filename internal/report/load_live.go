@@ -24,9 +24,18 @@ type LiveLoad struct {
 // stands beside it.
 const bars, figures = 30, 48
 
+// Far says how far it is. Once nothing more is started the last answers are waited for.
+func (l *LiveLoad) Far() string {
+	text := fmt.Sprintf("%.0f of %.0f s", min(l.At, l.All).Seconds(), l.All.Seconds())
+	if l.At >= l.All+time.Second/2 {
+		text += ", waiting for the last answers"
+	}
+	return text
+}
+
 // LoadLive prints how a load goes: its last seconds, and the search that it is part of.
 func LoadLive(s *ui.Screen, l *LiveLoad) {
-	fmt.Fprintf(s.Out, "%s\n%.0f of %.0f s\n\n", ui.Printable(l.Title), l.At.Seconds(), l.All.Seconds())
+	fmt.Fprintf(s.Out, "%s\n%s\n\n", ui.Printable(l.Title), l.Far())
 	longest := 0.0
 	for _, n := range l.Seconds {
 		longest = max(longest, n.P99S)
@@ -41,7 +50,7 @@ func LoadLive(s *ui.Screen, l *LiveLoad) {
 		if longest > 0 {
 			bar = int(float64(room)*n.P99S/longest + 0.5)
 		}
-		g.Rows = append(g.Rows, []string{fmt.Sprintf("%.0f", n.At.Seconds()), fmt.Sprintf("%.4g", n.AnswerRate), fmt.Sprintf("%.3g %%", 100*n.ErrorShare), unit.FormatSeconds(n.P50S), unit.FormatSeconds(n.P99S), strings.Repeat("#", bar)})
+		g.Rows = append(g.Rows, []string{fmt.Sprintf("%.0f", n.At.Seconds()), fmt.Sprintf("%.4g", n.AnswerRate), fmt.Sprintf("%.3g %%", 100*n.ErrorShare), unit.FormatSecondsMeasured(n.P50S), unit.FormatSecondsMeasured(n.P99S), strings.Repeat("#", bar)})
 	}
 	g.Write(s)
 	if len(l.Stages) > 0 {

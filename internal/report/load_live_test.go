@@ -30,6 +30,11 @@ stage     rate           verdict  why
 	if got := text.String(); got != want {
 		t.Errorf("%s", got)
 	}
+	for at, want := range map[time.Duration]string{2996 * time.Millisecond: "3 of 3 s", 3001 * time.Millisecond: "3 of 3 s", 10 * time.Second: "3 of 3 s, waiting for the last answers"} {
+		if got := (&LiveLoad{At: at, All: 3 * time.Second}).Far(); got != want {
+			t.Errorf("%v: %s, want %s", at, got, want)
+		}
+	}
 	text.Reset()
 	LoadLive(&ui.Screen{Out: &text, Format: ui.Table, Width: 52}, &LiveLoad{Title: "100/s for 30s",
 		Seconds: []fleet.Now{{At: 3 * time.Second, AnswerRate: 80.12, P50S: 0.1234, P99S: 0.456, ErrorShare: 0.00123}}})

@@ -49,7 +49,7 @@ func mqttRounds(s *ui.Screen, x *mqtt.Result) {
 	}
 	for _, o := range x.Rounds {
 		l := o.Latency
-		row := []string{o.Settings, fmt.Sprint(o.Jobs), fmt.Sprint(o.Notified), fmt.Sprint(o.Undelivered), unit.FormatSeconds(l.P50S), unit.FormatSeconds(l.P99S), unit.FormatSeconds(l.MaxS), fmt.Sprint(o.SentAgain)}
+		row := []string{o.Settings, fmt.Sprint(o.Jobs), fmt.Sprint(o.Notified), fmt.Sprint(o.Undelivered), unit.FormatSecondsOf(l.N, l.P50S), unit.FormatSecondsOf(l.N, l.P99S), unit.FormatSecondsOf(l.N, l.MaxS), fmt.Sprint(o.SentAgain)}
 		if q := o.Pull; pull && q != nil {
 			row = append(row, fmt.Sprint(q.Fetched), fmt.Sprint(q.Failed), fmt.Sprint(q.StartedTwice), unit.FormatSeconds(o.DurationS))
 		}
@@ -85,7 +85,7 @@ func mqttFacts(r *evidence.Run, x *mqtt.Result) *Grid {
 	}
 	row("broker", "%s", broker)
 	c := &x.Connect
-	row("connected", "%d of %d hosts, at %.4g/s of %.4g/s; p50 %s, p99 %s, max %s", c.Connected, x.Hosts, c.Rate, c.AskedRate, unit.FormatSeconds(c.Latency.P50S), unit.FormatSeconds(c.Latency.P99S), unit.FormatSeconds(c.Latency.MaxS))
+	row("connected", "%d of %d hosts, at %.4g/s of %.4g/s; p50 %s, p99 %s, max %s", c.Connected, x.Hosts, c.Rate, c.AskedRate, unit.FormatSecondsOf(c.Latency.N, c.Latency.P50S), unit.FormatSecondsOf(c.Latency.N, c.Latency.P99S), unit.FormatSecondsOf(c.Latency.N, c.Latency.MaxS))
 	if c.FirstRefused != nil {
 		row("refused", "%d hosts, the first with %d connected", c.Refused, *c.FirstRefused)
 	}
@@ -106,7 +106,7 @@ func mqttFacts(r *evidence.Run, x *mqtt.Result) *Grid {
 		if q := o.Pull; q != nil {
 			failed("not fetched"+at, q.FetchFailures)
 			failed("report not taken"+at, q.ReportFailures)
-			row("jobs"+at, "picked up after p50 %s, p99 %s; a report taken in p50 %s, p99 %s; at most %d under way", unit.FormatSeconds(q.PickUp.P50S), unit.FormatSeconds(q.PickUp.P99S), unit.FormatSeconds(q.Report.P50S), unit.FormatSeconds(q.Report.P99S), q.MostUnderWay)
+			row("jobs"+at, "picked up after p50 %s, p99 %s; a report taken in p50 %s, p99 %s; at most %d under way", unit.FormatSecondsOf(q.PickUp.N, q.PickUp.P50S), unit.FormatSecondsOf(q.PickUp.N, q.PickUp.P99S), unit.FormatSecondsOf(q.Report.N, q.Report.P50S), unit.FormatSecondsOf(q.Report.N, q.Report.P99S), q.MostUnderWay)
 		}
 	}
 	row("generator", "%.0f %% of %d processors, %s of memory a host", 100*x.Generator.CPUShare, x.Generator.Processors, unit.Size(x.Generator.MemoryPerHostBytes).Human())

@@ -4,12 +4,14 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
 	"fettle.dev/fettle/internal/logs"
+	"fettle.dev/fettle/internal/logs/format"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -286,7 +288,11 @@ func notes(r *logs.Report) (out []string) {
 		}
 	}
 	if r.All.MeanS == nil && r.Requests > 0 {
-		say("the logs do not say how long requests took: Apache's %%D, nginx' $request_time would")
+		how := "Apache's %D, nginx' $request_time would"
+		if slices.ContainsFunc(r.Logs, func(l logs.LogRead) bool { return l.Format == format.JSONLines }) {
+			how = "--duration MEMBER --unit ms names the member of JSON lines that would"
+		}
+		say("the logs do not say how long requests took: %s", how)
 	}
 	return out
 }

@@ -78,6 +78,26 @@ func whyNotNumberAt(number, rest string) string {
 	return whyNotNumber(number)
 }
 
+// NotMeasured stands where a time would that nobody has measured.
+const NotMeasured = "-"
+
+// FormatSecondsOf prints a time that n others give, as one of their percentiles: of none it
+// is not known.
+func FormatSecondsOf(n int64, s float64) string {
+	if n == 0 {
+		return NotMeasured
+	}
+	return FormatSeconds(s)
+}
+
+// FormatSecondsMeasured prints a time that is 0 where nothing was measured.
+func FormatSecondsMeasured(s float64) string {
+	if s == 0 {
+		return NotMeasured
+	}
+	return FormatSeconds(s)
+}
+
 // FormatSeconds prints a span of so many seconds for people, with three digits and the
 // unit that suits it: "45 ms", "1.2 s", "13.8 min", "2.5 d".
 func FormatSeconds(s float64) string {

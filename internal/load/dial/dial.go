@@ -33,6 +33,30 @@ type Dialer struct {
 	Counts *Counts
 	// Context ends what is being opened.
 	Context context.Context
+
+	asked *atomic.Bool
+}
+
+// WithoutCertificate notes whether the server asks for a certificate, of which TLS has
+// none.
+func (d *Dialer) WithoutCertificate() {
+	asked := &atomic.Bool{}
+	d.asked = asked
+	d.TLS.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		asked.Store(true)
+		return &tls.Certificate{}, nil // which sends none
+	}
+}
+
+// Ended gives the error of a connection that the server has ended before any answer. With
+// TLS 1.3 it refuses a client without a certificate only when the handshake is done (RFC
+// 8446, 4.4.2.4), and whether its alert or the end of the connection is seen first is
+// chance.
+func (d *Dialer) Ended(err error) error {
+	if d.asked == nil || !d.asked.Load() {
+		return err
+	}
+	return &exchange.TLSError{Err: fmt.Errorf("the server asked for a certificate, was shown none and ended the connection: %w", err)}
 }
 
 // Dial opens a connection, its TLS handshake included.

@@ -114,6 +114,8 @@ func Run(ctx context.Context, p Plan) (Outcome, error) {
 	starts, stop := context.WithCancel(ctx)
 	defer stop()
 	e := &engine{Plan: p, ctx: starts, begin: time.Now(), alarm: clock}
+	interrupted := make(chan time.Duration, 1)
+	defer context.AfterFunc(ctx, func() { interrupted <- e.now() })()
 	watched := e.watch()
 	if p.Schedule == nil {
 		for range p.Connections {
@@ -128,7 +130,7 @@ func Run(ctx context.Context, p Plan) (Outcome, error) {
 	e.wait.Wait()
 	out := Outcome{Until: p.For, Ended: e.now(), Connections: len(e.workers)}
 	if ctx.Err() != nil {
-		out.Until = min(p.For, out.Ended)
+		out.Until = min(p.For, <-interrupted)
 	}
 	e.unsent(out.Until)
 	stop()
@@ -285,7 +287,8 @@ func (e *engine) finish() {
 // unsent counts the starts that were due until a moment and for which no connection
 // became free: they have waited until the end at least.
 func (e *engine) unsent(until time.Duration) {
-	if e.Schedule == nil {
+	// Where somebody was in time until the run was interrupted nothing was kept waiting.
+	if e.Schedule == nil || e.ended() && !e.nobody && !e.behind {
 		return
 	}
 	end, batch := e.now(), make([]meter.Sample, 0, batchSize)
@@ -340,7 +343,11 @@ func (w *worker) exchange(n uint64, at time.Duration, waited bool) (answered boo
 		w.mu.Lock()
 		closing := w.closing
 		w.mu.Unlock()
-		if closing && answer.Failure != exchange.Timeout {
+		switch {
+		case answer.Failure == exchange.Timeout:
+		case w.ended(): // nothing else ends that while a request is under way
+			answer.Failure, answer.Err = exchange.Interrupted, nil
+		case closing:
 			answer.Failure, answer.Err = exchange.Unfinished, nil
 		}
 	}

@@ -187,10 +187,24 @@ func TestCutShort(t *testing.T) {
 			}
 		}
 		out, total := run(ctx, t, s, p)
-		if out.Until >= time.Hour || total.Good < 25 || total.Good > 31 || total.Failures[exchange.Unfinished] == 0 {
+		// What was under way says nothing against the server, and starts that were due since
+		// then were never asked of it.
+		if out.Until >= time.Hour || total.Good < 25 || total.Good > 31 || total.Failures[exchange.Interrupted] == 0 || total.Failed > 0 || total.Starts != total.Good+total.Failures[exchange.Interrupted] {
 			t.Errorf("%s: %+v %+v", name, out, total)
 		}
 		cancel()
+	}
+}
+
+// TestInterruptedWhileNoneIsFree: starts for which no connection became free have waited for
+// the server, whoever ends the run.
+func TestInterruptedWhileNoneIsFree(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	s := &server{answer: func(_ int, gone <-chan struct{}) { <-gone }}
+	_, total := run(ctx, t, s, Plan{Schedule: steady(t, 100, time.Hour), Connections: 2})
+	if total.Failures[exchange.Interrupted] != 2 || total.Failures[exchange.Unsent] < 40 || total.Failed != total.Failures[exchange.Unsent] {
+		t.Errorf("%+v", total)
 	}
 }
 

@@ -46,7 +46,8 @@ func (r *Request) Repeatable() bool {
 // Failure is why there is no whole answer.
 type Failure string
 
-// The failures. Unsent and Unfinished are those of a run that ended first.
+// The failures. Unsent and Unfinished are those of a run that ended first; Interrupted
+// says nothing against the server.
 const (
 	None       Failure = ""
 	Timeout    Failure = "timeout"
@@ -56,14 +57,18 @@ const (
 	Closed     Failure = "closed-early" // the connection ended within an answer, or before it
 	Protocol   Failure = "protocol"     // what came is no HTTP, or more than is taken
 	Unsent     Failure = "not-sent"     // no connection became free for it
-	Unfinished Failure = "cut-off"      // it was under way when the run was ended
+	Unfinished Failure = "cut-off"      // it was under way a timeout after the end of the plan
 	Local      Failure = "local-limit"  // this machine has no port or file left for it
 	Other      Failure = "other"
+	// Interrupted was under way when somebody ended the run before its plan did.
+	Interrupted Failure = "interrupted"
 )
 
 // Waited says of a failure that its time is known to be at least what was waited, and
 // that to leave it out would flatter the others.
-func (f Failure) Waited() bool { return f == Timeout || f == Unsent || f == Unfinished }
+func (f Failure) Waited() bool {
+	return f == Timeout || f == Unsent || f == Unfinished || f == Interrupted
+}
 
 // Answer is what came of a request.
 type Answer struct {

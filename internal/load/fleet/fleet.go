@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fettle.dev/fettle/internal/remote"
@@ -36,8 +37,13 @@ type Fleet struct{ Clients []*Client }
 // pings are how often the clock of a worker is asked; the quickest answer counts.
 const pings = 20
 
-// Start starts a worker at each place, all at once, and gives each the job.
-func Start(ctx context.Context, places []Place, job any) (*Fleet, error) {
+// ToStart is how long a worker may take until it speaks, beyond what its job takes: ssh
+// itself tries for half a minute to connect.
+const ToStart = time.Minute
+
+// Start starts a worker at each place, all at once, and gives each the job. One that is not
+// ready within a time is ended, and none is then started.
+func Start(ctx context.Context, places []Place, job any, within time.Duration) (*Fleet, error) {
 	text, err := json.Marshal(job)
 	if err != nil {
 		return nil, err
@@ -47,7 +53,7 @@ func Start(ctx context.Context, places []Place, job any) (*Fleet, error) {
 	var wait sync.WaitGroup
 	for i, place := range places {
 		wait.Go(func() {
-			if f.Clients[i], failed[i] = start(ctx, place, text); failed[i] != nil {
+			if f.Clients[i], failed[i] = start(ctx, place, text, within); failed[i] != nil {
 				failed[i] = fmt.Errorf("client %s: %w", place.Name, failed[i])
 			}
 		})
@@ -60,7 +66,7 @@ func Start(ctx context.Context, places []Place, job any) (*Fleet, error) {
 	return f, nil
 }
 
-func start(ctx context.Context, place Place, job []byte) (_ *Client, err error) {
+func start(ctx context.Context, place Place, job []byte, within time.Duration) (_ *Client, err error) {
 	// A load that is interrupted is told so, and says what it has: ctx does not kill it.
 	session, err := remote.Start(context.WithoutCancel(ctx), place.Words, maxLine)
 	if err != nil {
@@ -68,8 +74,17 @@ func start(ctx context.Context, place Place, job []byte) (_ *Client, err error) 
 	}
 	kill := context.AfterFunc(ctx, session.Kill) // but while it connects
 	defer kill()
+	var late atomic.Bool
+	slow := time.AfterFunc(within, func() {
+		late.Store(true)
+		session.Kill()
+		session.Close() // what it has started elsewhere may hold its output open
+	})
 	c := &Client{Name: place.Name, session: session}
 	defer func() {
+		if !slow.Stop() && late.Load() {
+			err = fmt.Errorf("it was not ready within %v: does that start fettle load worker, and leave it standard input and output?", within)
+		}
 		if err != nil {
 			session.Close()
 		}

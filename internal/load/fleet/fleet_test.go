@@ -73,7 +73,7 @@ func places(t *testing.T, n int) (out []Place) {
 
 func started(t *testing.T, n int) *Fleet {
 	t.Helper()
-	f, err := Start(t.Context(), places(t, n), "job")
+	f, err := Start(t.Context(), places(t, n), "job", time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,11 +92,11 @@ func TestUnionOfParts(t *testing.T) {
 	}
 	for range 2 {
 		begin := f.Begin()
-		parts, err := f.Run(t.Context(), begin, time.Second, []Share{{Connections: 1}, {Connections: 20}, {Connections: 300, After: 50 * time.Millisecond}}, func(int, Now) {})
+		parts, err := f.Run(t.Context(), begin, time.Second, []Share{{Connections: 1}, {Connections: 20}, {Connections: 300}}, func(int, Now) {})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if early := time.Until(begin.Add(50 * time.Millisecond)); early > 20*time.Millisecond {
+		if early := time.Until(begin); early > 20*time.Millisecond {
 			t.Errorf("the last one has begun %v early", early)
 		}
 		whole := empty()
@@ -148,8 +148,8 @@ func TestNotStarted(t *testing.T) {
 		job     any
 	}{
 		"that is refused": {"", "refuse"},
-		"client b: it does not speak fettle/load-worker/v1, but says": {"echo hello; cat >/dev/null", 1},
-		"client b: it does not speak fettle/load-worker/v1: is its":   {`echo '{"ready":{"schema":"other"}}'; cat >/dev/null`, 1},
+		"client b: it does not speak fettle/load-worker/v2, but says": {"echo hello; cat >/dev/null", 1},
+		"client b: it does not speak fettle/load-worker/v2: is its":   {`echo '{"ready":{"schema":"other"}}'; cat >/dev/null`, 1},
 		"client b: the program is not installed there":                {"exec /no/such/fettle", 1},
 		"client b: it has ended: away (exit status 9)":                {"echo away >&2; exit 9", 1},
 	} {
@@ -157,12 +157,29 @@ func TestNotStarted(t *testing.T) {
 		if c.command != "" {
 			all[1].Words[2] = c.command
 		}
-		f, err := Start(t.Context(), all, c.job)
+		f, err := Start(t.Context(), all, c.job, time.Minute)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 		if f != nil {
 			f.Close()
+		}
+	}
+}
+
+// TestSilent: one that never speaks, or stops before it is ready, is not waited for longer
+// than it may take, whatever it has started and whoever holds its output.
+func TestSilent(t *testing.T) {
+	for _, command := range []string{"sleep 100", "setsid sleep 20", "trap '' TERM HUP; sleep 100", `echo '{"ready":{"schema":"fettle/load-worker/v2"}}'; sleep 100`} {
+		all := places(t, 2)
+		all[1].Words[2] = command
+		begin := time.Now()
+		_, err := Start(t.Context(), all, strings.Repeat("x", 1<<20), time.Second) // more than a pipe takes
+		if err == nil || !strings.Contains(err.Error(), "client b: it was not ready within 1s: does that start fettle load worker") || strings.Contains(err.Error(), "client a") {
+			t.Errorf("%s: %v", command, err)
+		}
+		if took := time.Since(begin); took > 15*time.Second {
+			t.Errorf("%s: it took %v", command, took)
 		}
 	}
 }

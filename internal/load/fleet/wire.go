@@ -15,7 +15,7 @@ import (
 )
 
 // Schema names the messages. Both sides have to have the same.
-const Schema = "fettle/load-worker/v1"
+const Schema = "fettle/load-worker/v2"
 
 // toWorker is one message to a worker: one of its members.
 type toWorker struct {
@@ -42,14 +42,15 @@ type Ready struct {
 
 // Share is how one worker's load goes over time.
 type Share struct {
+	// Stages are those of all workers together. This one makes each Of-th of their starts,
+	// from the First-th on, from 0.
 	Stages      []rate.Stage  `json:"stages"`
+	First       int64         `json:"first"`
+	Of          int64         `json:"of"`
 	For         time.Duration `json:"for_ns"`
 	WarmUp      time.Duration `json:"warm_up_ns"`
 	Connections int           `json:"connections"`
 	Seed        uint64        `json:"seed"`
-	// After is how long after the others it begins, so that the starts of all are evenly
-	// apart.
-	After time.Duration `json:"after_ns"`
 	// At is when it begins by the worker's clock, in ns since 1970.
 	At int64 `json:"at_ns"`
 }

@@ -108,7 +108,7 @@ func (s *served) prepare(ctx context.Context, job []byte) {
 
 // run waits for the moment and drives.
 func (s *served) run(ctx context.Context, share Share) {
-	begin := time.Unix(0, share.At).Add(share.After)
+	begin := time.Unix(0, share.At)
 	wait := time.NewTimer(time.Until(begin))
 	defer wait.Stop()
 	select {

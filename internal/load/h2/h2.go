@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -34,6 +35,29 @@ type Connection struct {
 	conn   net.Conn
 	client *http2.ClientConn
 	closed bool
+
+	answered atomic.Bool // there was an answer of HTTP/2
+	older    atomic.Bool // what came begins as an answer of HTTP/1
+}
+
+// begin is a connection without TLS, of which the first bytes are looked at: nothing has
+// said before whether the server speaks HTTP/2.
+type begin struct {
+	net.Conn
+	older *atomic.Bool
+	first []byte // the reader's
+}
+
+func (b *begin) Read(p []byte) (int, error) {
+	const older = "HTTP/1."
+	n, err := b.Conn.Read(p)
+	if missing := len(older) - len(b.first); missing > 0 {
+		b.first = append(b.first, p[:min(n, missing)]...)
+		if string(b.first) == older {
+			b.older.Store(true)
+		}
+	}
+	return n, err
 }
 
 // get is the connection as it can take a request.
@@ -60,6 +84,9 @@ func (c *Connection) get(until time.Time) (*http2.ClientConn, error) {
 		return nil, errors.Join(err, conn.Close())
 	}
 	transport.AllowHTTP, transport.DisableCompression, transport.MaxHeaderListSize = true, true, maxHeader
+	if c.Dialer.TLS == nil {
+		conn = &begin{Conn: conn, older: &c.older}
+	}
 	client, err := transport.NewClientConn(conn)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
@@ -104,8 +131,9 @@ func (s *Stream) once(r *exchange.Request, until time.Time) (a exchange.Answer, 
 	defer cancel()
 	answer, err := client.RoundTrip(request(ctx, r))
 	if err != nil {
-		return failed(ctx, err), unseen(err)
+		return s.Connection.failed(ctx, err), unseen(err)
 	}
+	s.Connection.answered.Store(true)
 	in := int64(0)
 	for {
 		n, err := answer.Body.Read(s.buffer[:])
@@ -144,6 +172,25 @@ func unseen(err error) bool {
 		strings.Contains(err.Error(), "client conn not usable") || strings.Contains(err.Error(), "graceful shutdown GOAWAY")
 }
 
+// failed is the answer of an error before one of HTTP/2 has come.
+func (c *Connection) failed(ctx context.Context, err error) exchange.Answer {
+	a := failed(ctx, err)
+	switch {
+	case c.answered.Load() || a.Failure == exchange.Timeout || ctx.Err() != nil:
+	case c.older.Load():
+		return exchange.Failed(exchange.ProtocolError("the server answers in HTTP/1, and not in HTTP/2: leave --http2 out, or load it by https, where both agree on it"), false)
+	case a.Failure == exchange.Closed:
+		return exchange.Failed(c.Dialer.Ended(err), false)
+	}
+	return a
+}
+
+// unmade says of an error that the connection has ended before the server's first frame. The
+// library has no name for it.
+func unmade(err error) bool {
+	return strings.Contains(err.Error(), "client conn could not be established")
+}
+
 // failed is the answer of an error of HTTP/2.
 func failed(ctx context.Context, err error) exchange.Answer {
 	a := exchange.Failed(err, false)
@@ -153,7 +200,7 @@ func failed(ctx context.Context, err error) exchange.Answer {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		a.Failure = exchange.Timeout
-	case ctx.Err() != nil, errors.As(err, &away):
+	case ctx.Err() != nil, errors.As(err, &away), unmade(err):
 		a.Failure = exchange.Closed
 	case errors.As(err, &stream), errors.As(err, &connection):
 		a.Failure = exchange.Protocol

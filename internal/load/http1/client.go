@@ -45,6 +45,9 @@ func (c *Client) Exchange(r *exchange.Request, until time.Time) exchange.Answer 
 			return exchange.Answer{Status: status, In: c.parser.in - before}
 		}
 		c.drop()
+		if !kept && c.parser.in == before && ended(err) {
+			err = c.Dialer.Ended(err)
+		}
 		if !kept || c.parser.in != before || !r.Repeatable() || !ended(err) {
 			return exchange.Failed(err, false)
 		}

@@ -115,6 +115,8 @@ func container(file string, read func(string) ([]byte, error), passphrase func()
 	}
 	key, leaf, others, err := pkcs12.DecodeChain(data, secret)
 	switch {
+	case errors.Is(err, pkcs12.ErrIncorrectPassword) && secret == "":
+		return nil, nil, fmt.Errorf("%s: it has a passphrase, and none was given: --pass-file FILE or --pass-env NAME", file)
 	case errors.Is(err, pkcs12.ErrIncorrectPassword):
 		return nil, nil, fmt.Errorf("%s: the passphrase is wrong", file)
 	case err != nil:

@@ -36,7 +36,8 @@ type Slice struct {
 	From, To time.Duration
 	Stage    int // of the schedule; 0 where there is none
 	// Starts are all that were meant to start in it. Good ones were answered as wanted,
-	// Wrong ones with another status, Failed ones not at all.
+	// Wrong ones with another status, Failed ones not at all; an interrupted one is none of
+	// these.
 	Starts, Good, Wrong, Failed int64
 	// Answered are whole answers that came in this time, whenever they were asked for.
 	Answered int64
@@ -150,9 +151,11 @@ func (m *Meter) add(x *Sample) {
 	}
 	switch f := x.Answer.Failure; {
 	case f != exchange.None:
-		s.Failed++
-		r.Failed++
 		s.Failures[f]++
+		if f != exchange.Interrupted {
+			s.Failed++
+			r.Failed++
+		}
 		if _, known := m.examples[f]; !known && x.Answer.Err != nil {
 			m.examples[f] = x.Answer.Err.Error()
 		}

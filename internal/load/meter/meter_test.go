@@ -79,21 +79,22 @@ func TestWhatIsCounted(t *testing.T) {
 		at(2600*ms, 2600*ms, 2601*ms, exchange.Answer{Failure: exchange.Refused}),
 		waited,
 		at(3900*ms, 9000*ms, 9000*ms, exchange.Answer{Failure: exchange.Unsent}),
+		at(3950*ms, 3950*ms, 3960*ms, exchange.Answer{Failure: exchange.Interrupted}),
 		at(5000*ms, 5000*ms, 5001*ms, exchange.Answer{Status: 200}), // after the end
 	})
 	x := m.Sum(2, 4)
-	if x.Starts != 6 || x.Good != 2 || x.Wrong != 1 || x.Failed != 3 || x.Late != 1 || x.Waited != 1 || x.In != 10 || x.Answered != 3 {
+	if x.Starts != 7 || x.Failures[exchange.Interrupted] != 1 || x.Good != 2 || x.Wrong != 1 || x.Failed != 3 || x.Late != 1 || x.Waited != 1 || x.In != 10 || x.Answered != 3 {
 		t.Errorf("%+v", x)
 	}
-	// Two answers, what timed out and what was not sent: an error that comes at once is no
+	// Two answers, what timed out, was not sent and was interrupted: an error that comes at once is no
 	// latency.
-	if l := x.Latency(); l.N != 4 || math.Abs(l.MaxS-5.1) > 0.006 {
+	if l := x.Latency(); l.N != 5 || math.Abs(l.MaxS-5.1) > 0.006 {
 		t.Errorf("%+v", l)
 	}
-	if s := x.Service(); s.N != 3 {
+	if s := x.Service(); s.N != 4 {
 		t.Errorf("%+v", s)
 	}
-	if r := m.Requests(); r[0].Starts != 6 || r[1].Starts != 1 || r[0].Wrong != 1 || r[0].Failed != 3 {
+	if r := m.Requests(); r[0].Starts != 7 || r[1].Starts != 1 || r[0].Wrong != 1 || r[0].Failed != 3 {
 		t.Errorf("%+v", r)
 	}
 	if first := m.Sum(0, 2); first.Starts != 1 || first.In != 7 || m.Slices(time.Hour)[0].Stage != -1 {

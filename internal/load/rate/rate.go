@@ -147,3 +147,16 @@ func ParseSteps(words string, each time.Duration) (stages []Stage, err error) {
 	}
 	return stages, nil
 }
+
+// Every is each n-th start of a schedule, from the first-th on, from 0: the share of one of n
+// that keep it together.
+type Every struct {
+	*Schedule
+	First, N int64
+}
+
+// Count is the number of starts of the share.
+func (e Every) Count() int64 { return max(0, (e.Schedule.Count()-e.First+e.N-1)/e.N) }
+
+// At is when the i-th start of the share is meant to be.
+func (e Every) At(i int64) time.Duration { return e.Schedule.At(e.First + i*e.N) }

@@ -3,6 +3,8 @@ package format
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -78,8 +80,17 @@ func Detect(head []byte, units map[string]int64) (*Format, error) {
 		if float64(objects) >= enough*float64(len(lines)) {
 			f := JSON(members, units)
 			f.Why = fmt.Sprintf("%d of the first %d lines are JSON objects", objects, len(lines))
-			if d := f.Field(FieldDuration); d >= 0 {
-				f.Why += fmt.Sprintf("; %q is the duration, in %s", f.Fields[d].Asked, UnitName(f.Fields[d].Unit))
+			d := f.Field(FieldDuration)
+			asked, is := "", false
+			if d >= 0 {
+				asked = f.Fields[d].Asked
+				_, is = members[asked]
+			}
+			switch {
+			case is:
+				f.Why += fmt.Sprintf("; %q is the duration, in %s", asked, UnitName(f.Fields[d].Unit))
+			case d >= 0: // only who was told of a member takes one that is not there
+				f.Why += fmt.Sprintf("; none of them has %q, which should be the duration: they have %s", asked, strings.Join(slices.Sorted(maps.Keys(members)), ", "))
 			}
 			return f, nil
 		}

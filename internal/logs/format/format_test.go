@@ -86,3 +86,18 @@ func TestDetect(t *testing.T) {
 		}
 	}
 }
+
+// TestMemberThatIsNotThere: a member that somebody named for the duration and no line has
+// is not told as the duration.
+func TestMemberThatIsNotThere(t *testing.T) {
+	head := []byte(`{"status":200,"took":5}` + "\n")
+	for member, want := range map[string]string{"took": `; "took" is the duration, in milliseconds`, "tok": `; none of them has "tok", which should be the duration: they have status, took`} {
+		f, err := Detect(head, map[string]int64{member: 1e6})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(f.Why, want) {
+			t.Errorf("%s: %s", member, f.Why)
+		}
+	}
+}

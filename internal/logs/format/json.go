@@ -237,11 +237,14 @@ var known = []struct {
 	{Field{Name: "forwarded_for"}, []string{"http_x_forwarded_for", "x_forwarded_for", "forwarded_for"}},
 }
 
+// JSONLines is the name of the format of lines that are objects.
+const JSONLines = "JSON lines"
+
 // JSON makes a format of lines that are objects. members are their names in the log's
 // first lines, with an example of each; units name members that are durations
 // ("took": 1e6 for milliseconds) beyond those that are known.
 func JSON(members map[string]string, units map[string]int64) *Format {
-	f := &Format{Name: "JSON lines", Source: "its members' names", backslash: true}
+	f := &Format{Name: JSONLines, Source: "its members' names", backslash: true}
 	k := &keys{root: node{field: -1}}
 	used := map[string]bool{}
 	add := func(field Field, member string) {

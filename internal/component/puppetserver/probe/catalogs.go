@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -24,12 +25,28 @@ func (r *run) catalog(s Site, node string, q question) outcome {
 	q.path, q.query = catalogPath+node, "environment="+r.Environments[0]+"&facts=fettle"
 	a := r.ask(s, q)
 	switch {
+	case a.status == http.StatusOK && !isCatalog(a.body):
+		return outcome{why: q.String() + ": its answer is no catalog of Puppet's"}
 	case a.status == http.StatusOK, a.status >= 400 && bytes.Contains(a.body, []byte("no fact format")):
 		return outcome{word: Given}
 	case a.refused():
 		return outcome{word: Refused}
 	}
 	return outcome{why: q.String() + ": " + a.says(), away: a.away != nil}
+}
+
+// isCatalog says whether an answer is one: anything may answer 200 to everything. Before
+// Puppet 4 the catalog was the data of a document.
+func isCatalog(body []byte) bool {
+	type catalog struct {
+		Name      string            `json:"name"`
+		Resources []json.RawMessage `json:"resources"`
+	}
+	var it struct {
+		catalog
+		Data catalog `json:"data"`
+	}
+	return json.Unmarshal(body, &it) == nil && (it.Name != "" && it.Resources != nil || it.Data.Name != "" && it.Data.Resources != nil)
 }
 
 // forged are the headers by which a front end tells whose certificate it has seen.
@@ -39,7 +56,7 @@ func forged(node string) map[string]string {
 
 // catalogs asks the front end for a catalog in all ways that should not give it.
 func (r *run) catalogs() {
-	at := origin(r.Front) + catalogPath
+	at := origin(r.Front) + catalogPath + r.other()
 	// That others are refused says something only where the node itself is not.
 	own := r.catalog(r.Front, r.Node, question{node: true})
 	if own.word == Refused {

@@ -266,6 +266,49 @@ func TestUnknown(t *testing.T) {
 		h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 		holds(t, plan(t, dir, serve(t, dir, h, tls.RequestClientCert)), all("status 503"))
 	})
+	t.Run("no Puppet Server", func(t *testing.T) {
+		const no = "its answer is no catalog of Puppet's"
+		hello := func(texts ...string) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if len(texts) > 1 && !strings.Contains(r.URL.Path, "agent1.test") {
+					http.Error(w, "", http.StatusForbidden)
+					return
+				}
+				_, _ = io.WriteString(w, texts[0])
+			})
+		}
+		for _, text := range []string{"hello", "", "{}", "[]", `{"name":"x"}`, `{"resources":[]}`, `{"name":1,"resources":[]}`} {
+			p := plan(t, dir, serve(t, dir, hello(text), tls.RequestClientCert))
+			p.BackEnds = []Site{p.Front}
+			want := all(no)
+			for _, name := range []string{CachedMetadata, AnonymousMetadata, CachedAnswer, CachedAge, CacheLifetime, CachedEnvironments} {
+				want[name] = unknown("") // it says that as well
+			}
+			holds(t, p, want)
+			told := Run(t.Context(), p)
+			if back := told[BelievingBackEnds]; !strings.Contains(back.Unknown, no) {
+				t.Errorf("%q as a back end: %+v", text, back)
+			}
+			if at := told[ForeignCatalog].At; !strings.HasSuffix(at, "/puppet/v3/catalog/fettle-0123.invalid") {
+				t.Errorf("it was asked at %s", at)
+			}
+		}
+		// Its own catalog is none, so that others are refused says nothing.
+		told := Run(t.Context(), plan(t, dir, serve(t, dir, hello("hello", "to one"), tls.RequestClientCert)))
+		for _, name := range []string{ForeignCatalog, AnonymousCatalog, ForgedAlone, ForgedBeside} {
+			if a := told[name]; a.Value != nil || !strings.Contains(a.Unknown, no) {
+				t.Errorf("%s: %+v", name, a)
+			}
+		}
+	})
+	t.Run("a catalog is compiled all the same", func(t *testing.T) {
+		for _, text := range []string{`{"name":"x","resources":[{"type":"Class"}],"edges":[]}`, `{"document_type":"Catalog","data":{"name":"x","resources":[]}}`} {
+			h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, text) })
+			if a := Run(t.Context(), plan(t, dir, serve(t, dir, h, tls.RequestClientCert)))[ForeignCatalog]; a.Value != Given {
+				t.Errorf("%s: %+v", text, a)
+			}
+		}
+	})
 	t.Run("led elsewhere", func(t *testing.T) {
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://192.0.2.1/", http.StatusMovedPermanently)

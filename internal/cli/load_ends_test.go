@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// hello is a server in this process that answers at once.
+func hello(t *testing.T) (url string) {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(s.Close)
+	return s.URL + "/"
+}
+
+// TestWorkerIsStopped: what was measured until a worker is stopped where it runs is kept,
+// and the load has failed with the worker's name.
+func TestWorkerIsStopped(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes ten seconds")
+	}
+	state, worker := filepath.Join(t.TempDir(), "state"), filepath.Join(binDir(t), "fettle")+" load worker"
+	for name, how := range map[string][]string{
+		"load":   {"--rate", "20/s", "--for", "5s", "-o", "json"},
+		"search": {"--find-knee", "--rate", "5/s", "--for", "5s", "--expect", "errors < 1%"},
+	} {
+		out, x := loadHTTP(t, state, 1, append(how, "--client-command", worker, "--client-command", "timeout 3 "+worker, hello(t))...)
+		if !strings.Contains(out, "the load ended early: client command 2 was stopped where it runs") {
+			t.Errorf("%s: %s", name, out)
+		}
+		if name == "load" && (x == nil || x.Cut == nil || x.Whole.Starts < 10 || !x.Generator.Clients[1].EndedEarly || x.Generator.Clients[0].EndedEarly) {
+			t.Errorf("%s: %+v", name, x)
+		}
+	}
+}
+
+// TestInterruptedLoadHasNoErrors: a request that Ctrl-C has cut says nothing against a
+// healthy server.
+func TestInterruptedLoadHasNoErrors(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(s.Close)
+	for name, how := range map[string][]string{
+		"open":   {"--rate", "50/s"},
+		"closed": {"--connections", "10"},
+		"worker": {"--rate", "50/s", "--client-command", filepath.Join(binDir(t), "fettle") + " load worker"},
+	} {
+		cmd := exec.Command(filepath.Join(binDir(t), "fettle"), append([]string{"--state-dir", filepath.Join(t.TempDir(), "state"), "load", "http", "--for", "1h", s.URL, "-o", "json"}, how...)...)
+		var text, talk strings.Builder
+		cmd.Stdout, cmd.Stderr = &text, &talk
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		x := loadResult(t, []byte(text.String()))
+		if code := cmd.ProcessState.ExitCode(); code != 130 || x == nil || x.Cut == nil || x.Whole.Statuses["200"] < 10 {
+			t.Errorf("%s: exit %d: %s", name, code, talk.String())
+			continue
+		}
+		if x.Whole.Errors != 0 || x.Whole.Failures["interrupted"].N == 0 || len(x.Whole.Failures) != 1 || x.Requests[0].Errors != 0 || !strings.HasSuffix(x.Text, "no errors") {
+			t.Errorf("%s: %s: %+v", name, x.Text, x.Whole)
+		}
+	}
+}
+
+// TestRateOfClients: what several clients start together is what one would.
+func TestRateOfClients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	var asked atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	t.Cleanup(s.Close)
+	args := []string{"--rate", "1/s", "--for", "2s", s.URL, "-o", "json"}
+	for range 3 {
+		args = append(args, "--client-command", filepath.Join(binDir(t), "fettle")+" load worker")
+	}
+	out, x := loadHTTP(t, filepath.Join(t.TempDir(), "state"), 0, args...)
+	if n := asked.Load(); n != 2 || x == nil || x.Whole.Starts != 2 || x.Cut != nil || len(x.Generator.Clients) != 3 {
+		t.Errorf("the server was asked %d times: %s", n, out)
+	}
+}
