@@ -70,7 +70,8 @@ func TestSleeper(t *testing.T) {
 		began := time.Now()
 		var rests []time.Duration
 		go s.run(ctx, 10*time.Second, 2*time.Minute, func() { rests = append(rests, time.Since(began)) })
-		time.Sleep(time.Minute) // it has done nothing
+		// Never at the moment of a tick: which of the two would be first is by chance.
+		time.Sleep(time.Minute + 3*time.Second) // it has done nothing
 		for range 12 {
 			s.Worked()
 			time.Sleep(5 * time.Second)
