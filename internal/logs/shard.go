@@ -156,7 +156,7 @@ func (s *shard) block(b *source.Block) {
 }
 
 func (s *shard) take(r *request.Request, by [][]request.Dimension) {
-	x := group.NewSample(r.Duration, r.Status >= 500)
+	x := s.res.Hours.Sample(r.Duration, r.Status >= 500)
 	s.res.Requests++
 	s.res.first, s.res.last = min(s.res.first, r.Time), max(s.res.last, r.Time)
 	s.res.timeline.add(r.Time, r.Duration, r.Status >= 500)

@@ -34,7 +34,11 @@ func (a *Adder) Add(k Key, text []byte, x Sample) {
 		if s>>32 != k.tag>>32 || i < 0 || t.At(i).tag != uint32(k.tag) {
 			i = t.Find(k, text)
 		}
-		t.Add(i, x)
+		if t.wide || i < 0 {
+			t.Add(i, x)
+			return
+		}
+		t.At(i).add(x)
 		return
 	}
 	i := a.n
@@ -86,8 +90,18 @@ func (a *Adder) Flush() {
 			groups[i] = int32(t.Find(keys[i], a.texts[i]))
 		}
 	}
-	for i, g := range groups {
-		t.Add(int(g), a.samples[i])
+	if t.wide {
+		for i, g := range groups {
+			t.Add(int(g), a.samples[i])
+		}
+	} else {
+		for i, g := range groups {
+			if g < 0 {
+				t.Add(int(g), a.samples[i])
+				continue
+			}
+			t.stats[g>>chunkBits][g&(chunk-1)].add(a.samples[i])
+		}
 	}
 	a.sink += sink
 }

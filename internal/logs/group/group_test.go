@@ -89,8 +89,8 @@ func TestTable(t *testing.T) {
 		requests(r, 30_000, func(key string, took int64) {
 			want[key] = append(want[key], took)
 			p := parts[r.IntN(3)]
-			p.Add(p.Find(Hash([]byte(key)), []byte(key)), NewSample(took, false))
-			adder.Add(Hash([]byte(key)), []byte(key), NewSample(took, false))
+			p.Add(p.Find(Hash([]byte(key)), []byte(key)), p.Sample(took, false))
+			adder.Add(Hash([]byte(key)), []byte(key), one.Sample(took, false))
 		})
 		adder.Flush()
 		want.check(t, one)
@@ -160,7 +160,7 @@ func TestLongKeys(t *testing.T) {
 	key := bytes.Repeat([]byte("x"), keyPage-100)
 	for i := range 2000 {
 		copy(key, fmt.Sprintf("%08d", i))
-		table.Add(table.Find(Hash(key), key), NewSample(1, false))
+		table.Add(table.Find(Hash(key), key), table.Sample(1, false))
 	}
 	if n := table.Len(); n != mostText/keyPage || len(table.keys.pages) != n || table.Other.Count != uint64(2000-n) {
 		t.Errorf("%d groups, %d pages, %d beyond", n, len(table.keys.pages), table.Other.Count)
@@ -172,7 +172,7 @@ func TestLimit(t *testing.T) {
 	table := New(true, 10)
 	for i := range 1000 {
 		key := []byte(fmt.Sprint(i % 50))
-		table.Add(table.Find(Hash(key), key), NewSample(int64(i), i%2 == 0))
+		table.Add(table.Find(Hash(key), key), table.Sample(int64(i), i%2 == 0))
 	}
 	sum, count, errors := table.Other.Sum, table.Other.Count, table.Other.Errors
 	for i := range table.Len() {
@@ -228,7 +228,7 @@ func TestEncode(t *testing.T) {
 	for _, percentiles := range []bool{true, false} {
 		table := New(percentiles, 500)
 		requests(r, 5000, func(key string, took int64) {
-			table.Add(table.Find(Hash([]byte(key)), []byte(key)), NewSample(took, took%7 == 0))
+			table.Add(table.Find(Hash([]byte(key)), []byte(key)), table.Sample(took, took%7 == 0))
 		})
 		var text bytes.Buffer
 		w := bufio.NewWriter(&text)

@@ -55,10 +55,14 @@ type Sample struct {
 	failed bool
 }
 
-// NewSample is of a request that took so many microseconds; below 0 is a request without
-// a duration.
-func NewSample(took int64, failed bool) Sample {
-	return Sample{took, bucket(uint64(max(took, 0))), failed}
+// Sample is of a request that took so many microseconds; below 0 is a request without
+// a duration. Tables that are made with percentiles, or without them, as t take it.
+func (t *Table) Sample(took int64, failed bool) Sample {
+	x := Sample{took: took, failed: failed}
+	if t.wide {
+		x.bucket = bucket(uint64(max(took, 0)))
+	}
+	return x
 }
 
 func (s *Stats) add(x Sample) {

@@ -49,7 +49,7 @@ func (t *tally) add(name string, seconds float64, failed, changed bool, node str
 	}
 	key := []byte(name)
 	i := t.table.Find(group.HashParts(key), key)
-	t.table.Add(i, group.NewSample(took, failed))
+	t.table.Add(i, t.table.Sample(took, failed))
 	if i < 0 {
 		return
 	}

@@ -37,11 +37,12 @@ type Reader struct {
 	clock  format.Clock
 	joiner format.Joiner
 	marks  bool // lines may have marked values
+	asks   bool // lines may have a query
 }
 
 // NewReader reads lines of a format. One reader is used by one goroutine.
 func NewReader(f *format.Format) *Reader {
-	return &Reader{Format: f, marks: true,
+	return &Reader{Format: f, marks: true, asks: true,
 		time: f.Field(format.FieldTime), duration: f.Field(format.FieldDuration), request: f.Field(format.FieldRequest),
 		method: f.Field(format.FieldMethod), url: f.Field(format.FieldURL), path: f.Field(format.FieldPath), query: f.Field(format.FieldQuery),
 		protocol: f.Field(format.FieldProtocol), status: f.Field(format.FieldStatus),
@@ -49,8 +50,11 @@ func NewReader(f *format.Format) *Reader {
 }
 
 // Block says of which block the next lines are, up to the next call of it: one look at
-// the block tells of all of them whether a value may be marked.
-func (d *Reader) Block(data []byte) { d.marks = d.Format.Joined() || d.Format.Marked(data) }
+// the block tells of all of them whether a value may be marked, or have a query.
+func (d *Reader) Block(data []byte) {
+	d.marks = d.Format.Joined() || d.Format.Marked(data)
+	d.asks = d.marks || bytes.IndexByte(data, '?') >= 0 // ? itself may be marked
+}
 
 // Unended is how many requests have begun in lines read and not ended, and Unbegun how
 // many ended whose beginning was in none, where a request has several lines.
@@ -125,7 +129,7 @@ func (d *Reader) values(r *Request) bool {
 		r.Status = int(n)
 	}
 	if d.request >= 0 {
-		r.ask(r.Field(d.request))
+		r.ask(r.Field(d.request), d.asks)
 		return true
 	}
 	r.Method, r.URL, r.Path, r.Query, r.Protocol = nil, nil, nil, nil, nil
@@ -136,7 +140,7 @@ func (d *Reader) values(r *Request) bool {
 		r.Protocol = r.Field(d.protocol)
 	}
 	if d.url >= 0 {
-		r.setURL(r.Field(d.url))
+		r.setURL(r.Field(d.url), d.asks)
 	}
 	if d.path >= 0 {
 		r.Path = r.Field(d.path)
@@ -165,11 +169,11 @@ func none(text []byte) bool {
 
 // ask takes METHOD URL PROTOCOL apart. What is not written so (a client that spoke TLS
 // to a port without it, or nothing) is a URL without a method.
-func (r *Request) ask(text []byte) {
+func (r *Request) ask(text []byte, asks bool) {
 	method := word(text)
 	if method == 0 {
 		r.Method, r.Protocol = nil, nil
-		r.setURL(text)
+		r.setURL(text, asks)
 		return
 	}
 	r.Method = text[:method]
@@ -183,7 +187,7 @@ func (r *Request) ask(text []byte) {
 	} else {
 		r.Protocol = nil
 	}
-	r.setURL(rest)
+	r.setURL(rest, asks)
 }
 
 // word is how long a method before a blank is, 20 letters at the most, or 0.
@@ -199,8 +203,11 @@ func word(text []byte) int {
 	return 0
 }
 
-func (r *Request) setURL(url []byte) {
+func (r *Request) setURL(url []byte, asks bool) {
 	r.URL, r.Path, r.Query = url, url, nil
+	if !asks {
+		return
+	}
 	if n := bytes.IndexByte(url, '?'); n >= 0 {
 		r.Path, r.Query = url[:n], url[n+1:]
 	}
