@@ -43,3 +43,29 @@ func TestEscaped(t *testing.T) {
 		t.Errorf("%q, %q", p.Certname(), p.Environment)
 	}
 }
+
+// TestQueryOfBlock: a block without a ? has no query, unless one is written otherwise.
+func TestQueryOfBlock(t *testing.T) {
+	apache, err := format.Languages["apache"](`%h %t "%r" %>s`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const head = `::1 [18/Mar/2012:04:02:25 +0200] `
+	for _, c := range []struct {
+		f                        *format.Format
+		block, line, path, query string
+	}{
+		{apache, "", head + `"GET /a HTTP/1.1" 200`, "/a", ""},
+		{apache, "", head + `"GET /a?b=1 HTTP/1.1" 200`, "/a", "b=1"},
+		{apache, "", head + `"GET /a\x3fb=1 HTTP/1.1" 200`, "/a", "b=1"},
+		{apache, head + `"GET /?b=1 HTTP/1.1" 200` + "\n", head + `"GET /a HTTP/1.1" 200`, "/a", ""},
+		{format.JSON(map[string]string{"time": "2026-11-20T00:00:00Z", "request_uri": "/", "status": "200"}, nil), "",
+			`{"time":"2026-11-20T00:00:00Z","request_uri":"\/a\u003fb=1","status":200}`, "/a", "b=1"},
+	} {
+		d, r := NewReader(c.f), &Request{}
+		d.Block([]byte(c.block + c.line))
+		if l := d.Read([]byte(c.line), r); l != format.Whole || string(r.Path) != c.path || string(r.Query) != c.query {
+			t.Errorf("%s: %v, path %q, query %q", c.line, l, r.Path, r.Query)
+		}
+	}
+}
