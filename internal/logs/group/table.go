@@ -120,19 +120,18 @@ func (t *Table) grow() {
 
 // Add adds a request to the group i, or to Other for -1.
 func (t *Table) Add(i int, x Sample) {
-	if i < 0 {
+	switch {
+	case i < 0:
 		t.Other.add(x)
-		return
+	case !t.wide:
+		t.stats[i>>chunkBits][i&(chunk-1)].add(x)
+	default:
+		r := t.record(i)
+		if t.Percentiles && x.took >= 0 {
+			t.hists.add(r, x.bucket)
+		}
+		r.add(x)
 	}
-	if !t.Percentiles {
-		t.At(i).add(x)
-		return
-	}
-	r := t.record(i)
-	if x.took >= 0 {
-		t.hists.add(r, x.bucket)
-	}
-	r.add(x)
 }
 
 // Merge adds another table's groups to this one's, in batches as an Adder does. Of a table

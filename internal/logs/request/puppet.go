@@ -1,6 +1,10 @@
 package request
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+)
 
 // Puppet is what a URL means to Puppet Server. All is empty for what is none of its.
 type Puppet struct {
@@ -40,7 +44,7 @@ func (p *Puppet) read(r *Request) {
 	if len(path) < 2 || path[0] != '/' {
 		return
 	}
-	first := bytes.IndexByte(path[1:], '/') + 1
+	first := slash(path[1:]) + 1
 	if first == 0 {
 		return
 	}
@@ -58,12 +62,34 @@ func (p *Puppet) read(r *Request) {
 		p.Environment = path[1:first]
 	}
 	p.Indirector = p.Resource
-	if n := bytes.IndexByte(p.Resource, '/'); n >= 0 {
+	if n := slash(p.Resource); n >= 0 {
 		p.Indirector, p.Key = p.Resource[:n], p.Resource[n+1:]
 	}
 	if !indirector(p.Indirector) {
 		*p = Puppet{}
 	}
+}
+
+// slash is where the first slash of a text is, or -1: of most within sixteen bytes, which
+// are looked through here for less than a call costs.
+func slash(text []byte) int {
+	const ones, highs, slashes = 0x0101010101010101, 0x8080808080808080, 0x2f2f2f2f2f2f2f2f
+	if len(text) < 16 {
+		return bytes.IndexByte(text, '/')
+	}
+	// The lowest of the high bits that are left is that of the first byte that is a slash.
+	w := binary.LittleEndian.Uint64(text) ^ slashes
+	if w = (w - ones) &^ w & highs; w != 0 {
+		return bits.TrailingZeros64(w) >> 3
+	}
+	w = binary.LittleEndian.Uint64(text[8:]) ^ slashes
+	if w = (w - ones) &^ w & highs; w != 0 {
+		return 8 + bits.TrailingZeros64(w)>>3
+	}
+	if n := bytes.IndexByte(text[16:], '/'); n >= 0 {
+		return 16 + n
+	}
+	return -1
 }
 
 // Certname is the node that a request is about, where its URL says so: what asked for a
