@@ -59,6 +59,10 @@ bench: root build ## measure fettle and its peers, side by side
 	FETTLE_BENCH=1 $(GO) test -run TestBench -v -count 1 -timeout $(TIMEOUT) ./test/peers
 	$(GO) test -run '^$$' -bench . -benchmem -timeout $(TIMEOUT) ./internal/...
 
+.PHONY: profile
+profile: ## write what the compiler is told of where time goes, cmd/fettle/default.pgo, anew
+	FETTLE_BENCH_PROFILE=1 $(GO) test -trimpath -run TestProfileLogs -v -count 1 ./test/peers
+
 .PHONY: golden
 golden: ## write expected outputs anew (look at the diff before you commit)
 	FETTLE_UPDATE_GOLDEN=1 $(GO) test -short ./...
