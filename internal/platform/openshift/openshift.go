@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -118,13 +117,9 @@ func Source() platform.Source {
 	return s
 }
 
-// told is what the documents say.
+// told is what the documents say, document by document.
 type told struct {
-	answers map[string]rule.Answer
-	items   map[string][]string
-	// unknown says why what is absent may only not have been read.
-	unknown string
-
+	known    platform.Known
 	networks map[string]networks // by the kind of document
 	devices  []device
 	census   census
@@ -137,26 +132,28 @@ type told struct {
 }
 
 func newTold() *told {
-	return &told{answers: map[string]rule.Answer{}, items: map[string][]string{}, networks: map[string]networks{}, census: newCensus(), profiles: newProfiles()}
+	return &told{networks: map[string]networks{}, census: newCensus(), profiles: newProfiles()}
 }
-
-// Answer implements platform.Answers.
-func (t *told) Answer(input string) rule.Answer {
-	if a, ok := t.answers[input]; ok {
-		return a
-	}
-	return rule.Answer{Unknown: t.unknown}
-}
-
-// Items implements platform.Answers.
-func (t *told) Items(set string) (names []string, unknown string) { return t.items[set], t.unknown }
 
 func (t *told) give(input string, value any, at string) {
-	t.answers["openshift."+input] = rule.Answer{Value: value, At: at}
+	t.known.Give("openshift."+input, value, at)
 }
 
 func (t *told) unclear(input, at string, why error) {
-	t.answers["openshift."+input] = rule.Answer{Unknown: fmt.Sprintf("%s: %v", at, why), At: at}
+	t.known.Unclear("openshift."+input, at, fmt.Sprintf("%s: %v", at, why))
+}
+
+// answer gives an input what is known of it, if anything is.
+func (t *told) answer(input string, a rule.Answer) {
+	if a.Value != nil || a.Unknown != "" {
+		t.known.Put(a, "openshift."+input)
+	}
+}
+
+// given is what an input was given so far.
+func (t *told) given(input string) rule.Answer {
+	a, _ := t.known.Given("openshift." + input)
+	return a
 }
 
 // Object is an object of a running cluster as JSON.
@@ -200,15 +197,14 @@ func answers(r *reader) platform.Answers {
 		}
 		t.take(d)
 	}
-	switch {
-	case found > 0:
-		t.unknown = r.problem
+	if found > 0 || r.ours {
+		t.known.Rest(r.problem)
+	}
+	if found > 0 {
 		t.finish()
 		t.give("documents", float64(found), first)
-	case r.ours:
-		t.unknown = r.problem
 	}
-	return t
+	return &t.known
 }
 
 // take adds what a document says.
@@ -270,9 +266,7 @@ func (t *told) finish() {
 	t.finishProfiles()
 	t.finishHugePages()
 	t.give("kubelet_configs", t.limits, "")
-	for set := range t.items {
-		slices.Sort(t.items[set])
-	}
+	t.known.Sort()
 }
 
 // kind is what sort of document it is, as this package takes it; "" for none of
@@ -332,10 +326,10 @@ func (t *told) item(set string, d document) string {
 		name = "line " + strconv.Itoa(d.Line)
 	}
 	name = strings.TrimPrefix(d.file, "/") + " " + name
-	for taken, n := name, 2; slices.Contains(t.items[set], name); n++ {
+	for taken, n := name, 2; t.known.Has(set, name); n++ {
 		name = fmt.Sprintf("%s (%d)", taken, n)
 	}
-	t.items[set] = append(t.items[set], name)
+	t.known.Add(set, name)
 	return strings.TrimPrefix(set, "openshift.") + "." + name
 }
 

@@ -268,9 +268,18 @@ func FuzzDocument(f *testing.F) {
 			}
 		}
 		got.finish()
-		for input, a := range got.answers {
-			if _, ok := rule.Plain(a.Value); !ok {
-				t.Error(fmt.Errorf("%s is %T", input, a.Value))
+		for _, in := range Source().Inputs {
+			items := []string{""}
+			if set := in.Of(); set != "" {
+				items, _ = got.known.Items(set)
+			}
+			for _, item := range items {
+				input := strings.Replace(in.Name, "*", item, 1)
+				if a := got.known.Answer(input); a.Value != nil {
+					if _, ok := rule.Plain(a.Value); !ok {
+						t.Errorf("%s is %T", input, a.Value)
+					}
+				}
 			}
 		}
 	})
