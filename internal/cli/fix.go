@@ -420,7 +420,7 @@ func (m *machine) fixByJournal(ctx context.Context, res *FixResult, changes []se
 		return nil
 	}
 	if !yes {
-		agreed, err := m.agreed("Write these values? fettle undo takes them back.")
+		agreed, err := m.screen.Agreed("Write these values? fettle undo takes them back.")
 		if err != nil || !agreed {
 			return err
 		}
@@ -457,10 +457,4 @@ func (m *machine) contested(ctx context.Context, p *tune.Plan) error {
 		return err
 	}
 	return inForce(tuners[0], "or fettle tune PROFILE --take-over, which does it and fettle undo gives back")
-}
-
-// agreed asks the person at the terminal; where there is none, nothing is
-// done.
-func (a *app) agreed(question string) (bool, error) {
-	return a.screen.Agreed(question)
 }
