@@ -3,6 +3,8 @@ package claim
 import (
 	"fmt"
 	"strings"
+
+	"fettle.dev/fettle/internal/wording"
 )
 
 // sysctlLine is one line of a sysctl.d file that says something.
@@ -61,12 +63,7 @@ const pathMax = 4096
 // spaces is systemd's WHITESPACE.
 const spaces = " \t\n\r"
 
-func clip(s string) string {
-	if len(s) > 80 {
-		return s[:80] + "..."
-	}
-	return s
-}
+func clip(s string) string { return wording.Clip(s, 80) }
 
 func badPath(p string) bool {
 	for c := range strings.SplitSeq(p, "/") {

@@ -197,7 +197,7 @@ func printVerified(s *ui.Screen, d *pinning.Document) {
 		return color[d.Checks[row].Result]
 	}}
 	for _, c := range d.Checks {
-		g.Rows = append(g.Rows, []string{orDash(c.Of), c.What, c.Result, c.Says})
+		g.Rows = append(g.Rows, []string{dash(c.Of), c.What, c.Result, c.Says})
 	}
 	g.Write(s)
 
@@ -218,11 +218,4 @@ func printVerified(s *ui.Screen, d *pinning.Document) {
 		}
 		g.Write(s)
 	}
-}
-
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
 }

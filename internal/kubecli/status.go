@@ -1,6 +1,7 @@
 package kubecli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -227,9 +228,4 @@ func (a *app) printHistory(nodes []nodestatus.Node) {
 }
 
 // dash stands for nothing in a table.
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
+func dash(s string) string { return cmp.Or(s, "-") }

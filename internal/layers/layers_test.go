@@ -135,6 +135,7 @@ var table = []place{
 	{path: "internal/spell", layer: 0},
 	{path: "internal/unit", layer: 0},
 	{path: "internal/stats", layer: 0},
+	{path: "internal/wording", layer: 0},
 	{path: "rules/...", layer: 0},
 	{path: "rules", layer: 0},
 	{path: "profiles", layer: 0},

@@ -14,6 +14,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // Applied prints what a transaction did. What the machine does not have was
@@ -54,7 +55,7 @@ func Applied(s *ui.Screen, a *tune.Applied, took time.Duration) {
 		wrote = 0
 	}
 	word := resultWord(a.Result)
-	line := fmt.Sprintf("%s: transaction %d, %s written, %d already as wanted", word, a.Tx, plural(wrote, "value"), same)
+	line := fmt.Sprintf("%s: transaction %d, %s written, %d already as wanted", word, a.Tx, wording.Count(wrote, "value"), same)
 	if a.Tx == 0 {
 		line = resultWord(a.Result)
 	}
@@ -201,7 +202,7 @@ func Undone(s *ui.Screen, u *tune.Undone) {
 			fmt.Fprintln(s.Out)
 		}
 	}
-	line := fmt.Sprintf("%s undone: %s, %s given back", map[bool]string{true: "✓", false: "✗"}[u.Result == journal.ResultDone], Transactions(u.Undoes), plural(u.Given(), "value"))
+	line := fmt.Sprintf("%s undone: %s, %s given back", map[bool]string{true: "✓", false: "✗"}[u.Result == journal.ResultDone], Transactions(u.Undoes), wording.Count(u.Given(), "value"))
 	for _, st := range []struct {
 		state journal.EntryState
 		text  string

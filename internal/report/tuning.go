@@ -8,6 +8,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // sign goes before a verdict, so that it can be read without colour.
@@ -161,7 +162,7 @@ func Plan(s *ui.Screen, p *tune.Plan, all bool) {
 		g.Write(s)
 	}
 	writeOthers(s, "not written", others, all)
-	fmt.Fprintf(s.Out, "\n%s would be written, %d already as wanted, %d not written\n", plural(p.Writes(), "value"), same, len(others))
+	fmt.Fprintf(s.Out, "\n%s would be written, %d already as wanted, %d not written\n", wording.Count(p.Writes(), "value"), same, len(others))
 	for _, a := range p.Activations() {
 		fmt.Fprintf(s.Out, "· then: %s\n", a)
 	}
@@ -203,13 +204,6 @@ func from(r setting.Reason) string {
 		f = strings.Join(parts[len(parts)-2:], "/")
 	}
 	return f
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
 }
 
 // SetAlone prints the values that were set one by one, at most so many.

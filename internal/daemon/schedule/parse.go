@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"fettle.dev/fettle/internal/wording"
 )
 
 // shorthands are the words for whole expressions (systemd.time(7)).
@@ -54,20 +56,13 @@ func ParseCalendar(text string) (Calendar, error) {
 			err = fmt.Errorf("%q is not understood", w)
 		}
 		if err != nil {
-			return c, fmt.Errorf("calendar expression %q: %w; want [weekdays] [date] [time], such as \"Mon-Fri 08:00\" or \"*-*-01 00:00\"", clip(c.text), err)
+			return c, fmt.Errorf("calendar expression %q: %w; want [weekdays] [date] [time], such as \"Mon-Fri 08:00\" or \"*-*-01 00:00\"", wording.Clip(c.text, 60), err)
 		}
 	}
 	if !c.possible() {
-		return c, fmt.Errorf("calendar expression %q: there is no such day", clip(c.text))
+		return c, fmt.Errorf("calendar expression %q: there is no such day", wording.Clip(c.text, 60))
 	}
 	return c, nil
-}
-
-func clip(s string) string {
-	if len(s) > 60 {
-		return s[:60] + "..."
-	}
-	return s
 }
 
 func isLetter(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' }

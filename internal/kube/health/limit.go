@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"fettle.dev/fettle/internal/wording"
 )
 
 // Limit is how many unhealthy machines a check puts up with: with more of them nothing is
@@ -47,7 +49,7 @@ func number(n int) Limit {
 // share is a percentage of machines, rounded down.
 func share(percent, machines int) Limit {
 	product := max(percent, 0) * machines
-	words := fmt.Sprintf("%d %% of %s is %d", percent, count(machines, "machine"), product/100)
+	words := fmt.Sprintf("%d %% of %s is %d", percent, wording.Count(machines, "machine"), product/100)
 	if rest := product % 100; rest != 0 {
 		words += fmt.Sprintf(" (%s rounded down)", strings.TrimRight(fmt.Sprintf("%d.%02d", product/100, rest), "0"))
 	}
@@ -91,11 +93,4 @@ func Batch(limit *intstr.IntOrString, machines, unhealthy int) int {
 		return 0
 	}
 	return closed - 1
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

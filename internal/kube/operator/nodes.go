@@ -10,6 +10,7 @@ import (
 
 	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // decideNode decides a node and writes its Profile, if it has to be another one.
@@ -101,7 +102,7 @@ func (o *operator) tellHeld(ctx context.Context, w wish) {
 	o.Log.Info("a node keeps what it has", "node", w.Node, "why", w.Why())
 	t := &tuned.Tuned{}
 	if err := o.client.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: w.Rule.Object}, t); err == nil {
-		o.events.Event(t, corev1.EventTypeWarning, "NodeHeld", clip(fmt.Sprintf("node %s: %s", w.Node, w.Why())))
+		o.events.Event(t, corev1.EventTypeWarning, "NodeHeld", wording.Clip(fmt.Sprintf("node %s: %s", w.Node, w.Why()), maxEvent))
 	}
 }
 

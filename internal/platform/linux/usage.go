@@ -7,6 +7,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // usage is what the whole machine uses of what the kernel allows
@@ -51,13 +52,7 @@ func parseFileNr(text string) (open, limit float64, ok bool) {
 }
 
 // clip shortens text of a machine for a message.
-func clip(text string) string {
-	text = strings.TrimSpace(text)
-	if len(text) > 60 {
-		return text[:60] + "..."
-	}
-	return text
-}
+func clip(text string) string { return wording.Clip(strings.TrimSpace(text), 60) }
 
 // pressure is how long tasks waited in the last five minutes, in percent of the
 // time (Documentation/accounting/psi.rst).
