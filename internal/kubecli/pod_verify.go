@@ -15,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/kube/admission/node"
 	"fettle.dev/fettle/internal/kube/admission/podfile"
 	"fettle.dev/fettle/internal/kube/cgroup"
+	"fettle.dev/fettle/internal/kube/corestate"
 	"fettle.dev/fettle/internal/kube/pinning"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
@@ -79,7 +80,7 @@ func (a *app) podFacts(ctx context.Context, name string, o machineOptions) (*pin
 	if pod.Spec.NodeName == "" {
 		return nil, ui.Hinted(ui.Refused, fmt.Errorf("pod %s is on no node yet: it is %s", full, pod.Status.Phase), "kubectl describe pod says why the scheduler finds none")
 	}
-	if pod.Status.Phase == core.PodFailed || pod.Status.Phase == core.PodSucceeded {
+	if corestate.Ended(pod) {
 		return nil, ui.Exit(ui.Refused, fmt.Errorf("pod %s has ended: it is %s %s", full, pod.Status.Phase, pod.Status.Reason))
 	}
 	s := &node.Snapshot{From: h.Name, Taken: time.Now(), Files: h.Files, KubeletDir: o.kubeletDir, Unasked: "devices are not looked at here"}

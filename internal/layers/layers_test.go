@@ -78,6 +78,7 @@ var table = []place{
 		"internal/host": "it tells agents what to do: it sees no machine",
 	}},
 	{path: "internal/kube/kubeletagent", layer: 4, also: []string{"internal/kube/admission/node", "internal/kube/kubelet", "internal/kube/kubelet/...", "internal/kube/kubeletconfig"}},
+	{path: "internal/kube/corestate", layer: 1},
 	{path: "internal/kube/deepcopy", layer: 1},
 	{path: "internal/kube/deepcopy/deepcopytest", layer: testSupport},
 	{path: "internal/kube/strict", layer: 1},
