@@ -292,22 +292,21 @@ func TestSearchPath(t *testing.T) {
 	}
 }
 
-func TestNewLoader(t *testing.T) {
+// What tuned-main.conf says of the search path and of priorities is in force; directories
+// behind the path go before it.
+func TestMainOfALoader(t *testing.T) {
 	h, _ := plant(t, map[string]string{
 		MainConfigFile: "profile_dirs=/opt/p\ndefault_instance_priority=7", "/opt/p/p/tuned.conf": "[u]\nx=main", "/home/p/tuned.conf": "[u]\nx=extra",
 	})
+	main, err := ReadMain(h)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for want, extra := range map[string][]string{"main": nil, "extra": {"/home"}} {
-		l, err := NewLoader(h, nil, extra...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := l.Load(context.Background(), "p")
+		p, err := (&Loader{Host: h, Main: main, Dirs: SearchPath(main, extra...)}).Load(context.Background(), "p")
 		if err != nil || p.Unit("u").Option("x").Value != want || p.Unit("u").Priority != 7 {
 			t.Errorf("%s: %+v %v", want, p, err)
 		}
-	}
-	if _, err := NewLoader(h, nil, "here"); err == nil {
-		t.Error("a relative directory was accepted")
 	}
 }
 

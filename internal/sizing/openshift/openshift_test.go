@@ -337,10 +337,10 @@ func readBack(t testing.TB, r *sizing.Result) {
 			t.Fatalf("what is %s?", a.Name)
 		}
 		m := &manifest.ConfigMap{}
-		if err := sizing.ReadYAML(a.Content, m); err != nil {
+		if err := sizingtest.ReadYAML(a.Content, m); err != nil {
 			t.Fatalf("%s: %v", a.Name, err)
 		}
-		if err := sizing.ReadYAML(m.Data["config.yaml"], &manifest.Monitoring{}); err != nil {
+		if err := sizingtest.ReadYAML(m.Data["config.yaml"], &manifest.Monitoring{}); err != nil {
 			t.Fatalf("config.yaml of %s: %v", a.Name, err)
 		}
 	}
