@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/load/mqtt"
 	"fettle.dev/fettle/internal/testroot"
 )
@@ -41,30 +40,7 @@ func loadMQTT(t *testing.T, state string, code int, args ...string) (out string,
 // mqttResult reads the data of a load, if it is that.
 func mqttResult(t *testing.T, text []byte) *mqtt.Result {
 	t.Helper()
-	if !bytes.HasPrefix(text, []byte("{")) {
-		return nil
-	}
-	if err := validate(text); err != nil {
-		t.Error(err)
-	}
-	run, x := &evidence.Run{}, &mqtt.Result{}
-	if err := json.Unmarshal(text, run); err != nil {
-		t.Fatal(err)
-	}
-	bodyValid(t, run)
-	if err := json.Unmarshal(run.Body, x); err != nil {
-		t.Fatal(err)
-	}
-	if run.Kind != mqtt.Kind || run.Verdict != x.Text {
-		t.Errorf("kind %s, verdict %q, in the body %q", run.Kind, run.Verdict, x.Text)
-	}
-	if _, err := evidence.SeriesOf(run); err != nil {
-		t.Error(err)
-	}
-	if _, err := evidence.CurvesOf(run); err != nil {
-		t.Error(err)
-	}
-	return x
+	return resultOf(t, text, mqtt.Kind, func(x *mqtt.Result) string { return x.Text })
 }
 
 // TestLoadMQTTLimits: 5,000 hosts at Debian's mosquitto before and after its limits are
