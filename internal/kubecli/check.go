@@ -134,9 +134,6 @@ func (o *etcdOptions) members() ([]*etcd.Member, error) {
 	return all, nil
 }
 
-// atOnce is how many requests an audit has under way at the most: those of kubelets.
-const atOnce = 16
-
 func (a *app) check(ctx context.Context, o checkOptions) error {
 	members, err := o.etcd.members()
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -87,7 +88,7 @@ func TestState(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || strings.Join(got.Names(), " ") != strings.Join(c.want.Names(), " ") || got.Mode != c.want.Mode {
+		if err != nil || !slices.Equal(got.Active, c.want.Active) || got.PostLoaded != c.want.PostLoaded || got.Mode != c.want.Mode {
 			t.Errorf("%s: got %+v %v, want %+v", c.name, got, err, c.want)
 		}
 	}

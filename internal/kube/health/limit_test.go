@@ -50,31 +50,3 @@ func TestTables(t *testing.T) {
 		}
 	}
 }
-
-// TestBatch holds the largest batch against its definition, one machine after the other.
-func TestBatch(t *testing.T) {
-	if got := Batch(maximum("40%"), 30, 0); got != 20 {
-		t.Errorf("30 machines, 40 %%: %d, want 20; with the 25 of the reference's example remediation is closed", got)
-	}
-	for _, m := range []string{"0%", "1%", "33%", "40%", "50%", "99%", "0", "2", "7", "some"} {
-		for machines := 0; machines < 40; machines += 3 {
-			for unhealthy := 0; unhealthy <= machines; unhealthy += 2 {
-				want := 0
-				for n := 1; n <= 10000; n++ {
-					if !LimitOf(maximum(m), machines+n).Open(unhealthy + n) {
-						break
-					}
-					want = n
-				}
-				if got := Batch(maximum(m), machines, unhealthy); got != want {
-					t.Errorf("%s, %d machines of which %d are unhealthy: %d, want %d", m, machines, unhealthy, got, want)
-				}
-			}
-		}
-	}
-	for _, m := range []string{"", "100%"} {
-		if got := Batch(maximum(m), 3, 3); got != -1 {
-			t.Errorf("%q: %d, want no end", m, got)
-		}
-	}
-}
