@@ -6,58 +6,31 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/testroot"
 	"fettle.dev/fettle/profiles"
-	"github.com/google/go-cmp/cmp"
 )
-
-// update writes the generated parts of the manual anew (make golden).
-var update = os.Getenv("FETTLE_UPDATE_GOLDEN") == "1"
-
-const manual = "../docs/070-profiles.md"
 
 // TestManual holds the generated tables of the manual against the profiles.
 func TestManual(t *testing.T) {
-	b, err := os.ReadFile(manual)
+	const page = "070-profiles.md"
+	testroot.Manual(t, page, testroot.Generated{Name: "refusals", Text: refusalTable()}, testroot.Generated{Name: "values", Text: valueTables(t)})
+	text, err := os.ReadFile("../docs/" + page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := fill(t, string(b), "refusals", refusalTable())
-	text = fill(t, text, "values", valueTables(t))
 	for _, name := range want {
-		if !strings.Contains(text, "`"+name+"`") {
+		if !strings.Contains(string(text), "`"+name+"`") {
 			t.Errorf("the manual does not name %s", name)
 		}
 	}
-	if update {
-		if err := os.WriteFile(manual, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(text, string(b)); diff != "" {
-		t.Errorf("%s is not what the profiles say; run make golden (-want +got):\n%s", manual, diff)
-	}
-}
-
-// fill replaces what stands between a part's marks.
-func fill(t *testing.T, text, part, with string) string {
-	t.Helper()
-	begin, end := "<!-- begin "+part+" -->\n", "<!-- end "+part+" -->"
-	head, rest, ok := strings.Cut(text, begin)
-	_, tail, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no marks for %s", manual, part)
-	}
-	return head + begin + with + end + tail
 }
 
 func refusalTable() string {
 	var w strings.Builder
-	w.WriteString("\n| name | profiles | guidance | why not | source |\n|---|---|---|---|---|\n")
+	w.WriteString("| name | profiles | guidance | why not | source |\n|---|---|---|---|---|\n")
 	for _, r := range profiles.Refusals {
 		fmt.Fprintf(&w, "| `%s` | %s | %s | %s | %s |\n", r.ID, strings.Join(r.Profiles, ", "), r.Guidance, r.Reason, r.Source)
 	}
-	w.WriteString("\n")
 	return w.String()
 }
 
@@ -91,6 +64,5 @@ func valueTables(t *testing.T) string {
 			fmt.Fprintf(&w, "\n| section | option | value | source |\n|---|---|---|---|\n%s", rows.String())
 		}
 	}
-	w.WriteString("\n")
 	return w.String()
 }

@@ -11,6 +11,3 @@ import "embed"
 //
 //go:embed */tuned.conf recommend.conf
 var FS embed.FS
-
-// RecommendFile is the name of the recommendation in FS.
-const RecommendFile = "recommend.conf"

@@ -42,7 +42,7 @@ func TestProfilesAreThere(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("profiles are\n%q, want\n%q", got, want)
 	}
-	if !strings.Contains(read(t, profiles.RecommendFile), "[throughput-performance]") {
+	if !strings.Contains(read(t, "recommend.conf"), "[throughput-performance]") {
 		t.Error("no recommendation")
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/command"
 	components "fettle.dev/fettle/internal/component/table"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
@@ -61,7 +62,7 @@ should be refused: about fifteen requests, all of them GET.`,
   fettle check puppet --probe --url https://puppet.example.com:8140 --allow puppet.example.com:8140 \
     --puppet-ssldir /etc/puppetlabs/puppet/ssl --certname agent1.example.com`,
 		ValidArgs:   platformNames(),
-		Annotations: map[string]string{moreFormats: "sarif openmetrics html"},
+		Annotations: map[string]string{moreFormats: command.AuditFormats},
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := noneEmpty(c); err != nil {
 				return err
@@ -221,7 +222,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	for _, p := range absent {
 		a.screen.Say("there is no %s here: its rules are asked all the same", p)
 	}
-	return a.printAudit(audit, o.all, cmp.Or(undetermined(audit, absent), audit.Gate(o.failOn)))
+	return command.Audit(a.screen, a.version, audit, o.all, cmp.Or(undetermined(audit, absent), audit.Gate(o.failOn)))
 }
 
 // undetermined is the error of an audit of which nothing came: nothing that was

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"fettle.dev/fettle/internal/command"
 	"fettle.dev/fettle/internal/remote"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/rule"
@@ -118,7 +119,7 @@ func (a *app) printFleet(fleet *report.Fleet, o checkOptions) error {
 	switch a.screen.Format {
 	case ui.JSON, ui.YAML:
 		return a.result(fleet, err)
-	case sarifFormat:
+	case command.SARIF:
 		failed = report.SARIF(a.screen.Out, a.version, o.all, fleet.Audits()...)
 	case ui.Markdown:
 		failed = report.FleetMarkdown(a.screen.Out, fleet, o.all)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -33,13 +34,20 @@ func loadHTTP(t *testing.T, state string, code int, args ...string) (out string,
 // loadResult reads the data of a load, if it is that.
 func loadResult(t *testing.T, text []byte) *load.Result {
 	t.Helper()
-	if !strings.HasPrefix(string(text), "{") {
+	return resultOf(t, text, load.Kind, func(x *load.Result) string { return x.Text })
+}
+
+// resultOf reads the data of a kind of measurement, if it is that, and looks whether the
+// record says of it what its body does.
+func resultOf[T any](t *testing.T, text []byte, kind string, verdict func(*T) string) *T {
+	t.Helper()
+	if !bytes.HasPrefix(text, []byte("{")) {
 		return nil
 	}
 	if err := validate(text); err != nil {
 		t.Error(err)
 	}
-	run, x := &evidence.Run{}, &load.Result{}
+	run, x := &evidence.Run{}, new(T)
 	if err := json.Unmarshal(text, run); err != nil {
 		t.Fatal(err)
 	}
@@ -47,8 +55,8 @@ func loadResult(t *testing.T, text []byte) *load.Result {
 	if err := json.Unmarshal(run.Body, x); err != nil {
 		t.Fatal(err)
 	}
-	if run.Kind != load.Kind || run.Verdict != x.Text {
-		t.Errorf("kind %s, verdict %q, in the body %q", run.Kind, run.Verdict, x.Text)
+	if run.Kind != kind || run.Verdict != verdict(x) {
+		t.Errorf("kind %s, verdict %q, in the body %q", run.Kind, run.Verdict, verdict(x))
 	}
 	if _, err := evidence.SeriesOf(run); err != nil {
 		t.Error(err)

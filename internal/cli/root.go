@@ -301,6 +301,12 @@ func noneEmpty(c *cobra.Command) error {
 // moreFormats is the annotation of a command that has further formats.
 const moreFormats = command.MoreFormats
 
+// Formats of audits that other verbs have too.
+const (
+	openMetricsFormat = command.OpenMetrics
+	htmlFormat        = command.HTML
+)
+
 // data is true when the output is for programs.
 func (a *app) data() bool { return command.ForPrograms(a.screen) }
 

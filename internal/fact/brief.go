@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"fettle.dev/fettle/internal/wording"
 )
 
 // Line is one line of the brief form.
@@ -130,9 +132,9 @@ func briefCPU(f *Facts) string {
 	c := f.CPU
 	shape := unknownWord + " count"
 	if n, ok := c.Count.Get(); ok {
-		shape = plural(n, "CPU")
+		shape = wording.Count(n, "CPU")
 		if c.Cores.known() && c.Sockets.known() {
-			shape += fmt.Sprintf(" (%s, %s, %s a core)", plural(c.Sockets.Or(0), "socket"), plural(c.Cores.Or(0), "core"), plural(c.ThreadsPerCore.Or(0), "thread"))
+			shape += fmt.Sprintf(" (%s, %s, %s a core)", wording.Count(c.Sockets.Or(0), "socket"), wording.Count(c.Cores.Or(0), "core"), wording.Count(c.ThreadsPerCore.Or(0), "thread"))
 		}
 	}
 	l3 := ""
@@ -147,13 +149,6 @@ func prefixed(prefix, s string) string {
 		return ""
 	}
 	return prefix + s
-}
-
-func plural(n int64, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
 }
 
 func briefFrequency(f *Facts) string {
@@ -199,7 +194,7 @@ func briefNUMA(f *Facts) string {
 	if !ok {
 		return absentIs(n.Count, "one node (no NUMA in this kernel)", func(int64) string { return "" })
 	}
-	parts := []string{plural(count, "node")}
+	parts := []string{wording.Count(count, "node")}
 	if count > 1 {
 		for i, name := range n.Node.Names() {
 			node := n.Node.Get(name)
@@ -221,7 +216,7 @@ func cpusText(f Fact[string]) string {
 			return "no CPU"
 		}
 		if len(list) > 20 {
-			return plural(cpuCount(list), "CPU")
+			return wording.Count(cpuCount(list), "CPU")
 		}
 		return "CPUs " + list
 	})

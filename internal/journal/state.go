@@ -305,9 +305,6 @@ func (s *State) entry(r Ref) *Entry {
 	return t.Entries[r.N-1]
 }
 
-// Entry finds an entry by its reference; nil if there is none.
-func (s *State) Entry(r Ref) *Entry { return s.entry(r) }
-
 // parse folds the whole text of a journal. A torn tail, which was never
 // acknowledged, is left out; a whole line that is damaged is listed and passed
 // over.

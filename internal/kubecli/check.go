@@ -1,7 +1,6 @@
 package kubecli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
+	"fettle.dev/fettle/internal/command"
 	"fettle.dev/fettle/internal/kube/audit"
 	"fettle.dev/fettle/internal/kube/etcd"
 	loadapi "fettle.dev/fettle/internal/kube/load/api"
@@ -65,7 +65,7 @@ of them is free. It shows what it would do, and asks.
     --etcd-cacert /etc/kubernetes/pki/etcd/ca.crt --etcd-cert /etc/kubernetes/pki/apiserver-etcd-client.crt \
     --etcd-key /etc/kubernetes/pki/apiserver-etcd-client.key
   kubectl fettle check --fail-on fail --disable O03.node='Calico hands out the addresses'`,
-		Args: cobra.NoArgs, Annotations: map[string]string{moreFormats: "sarif openmetrics html"},
+		Args: cobra.NoArgs, Annotations: map[string]string{moreFormats: command.AuditFormats},
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.check(c.Flags().Changed); err != nil {
 				return ui.Exit(ui.Usage, err)
@@ -134,9 +134,6 @@ func (o *etcdOptions) members() ([]*etcd.Member, error) {
 	return all, nil
 }
 
-// atOnce is how many requests an audit has under way at the most: those of kubelets.
-const atOnce = 16
-
 func (a *app) check(ctx context.Context, o checkOptions) error {
 	members, err := o.etcd.members()
 	if err != nil {
@@ -192,27 +189,7 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 	}
 	result := report.NewAudit(base.Host, cluster.Now.UTC(), cluster.Platforms(), findings)
 	result.Cluster = true
-	return a.printAudit(result, o.all, result.Gate(o.failOn))
-}
-
-// printAudit prints an audit in the form asked for, and returns the gate's error.
-func (a *app) printAudit(x *report.Audit, all bool, gate error) error {
-	var err error
-	switch a.screen.Format {
-	case ui.JSON, ui.YAML:
-		return a.result(x, gate)
-	case "sarif":
-		err = report.SARIF(a.screen.Out, a.version, all, x)
-	case "openmetrics":
-		err = report.OpenMetrics(a.screen.Out, x)
-	case "html":
-		err = report.FindingsHTML(a.screen.Out, x)
-	case ui.Markdown:
-		err = report.FindingsMarkdown(a.screen.Out, x, all)
-	default:
-		report.Findings(a.screen, x, all)
-	}
-	return cmp.Or(err, gate)
+	return command.Audit(a.screen, a.version, result, o.all, result.Gate(o.failOn))
 }
 
 // disabledBy are the rules that nobody wants, with the reason as findings have it.

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"fettle.dev/fettle/internal/kube/corestate"
 	"fettle.dev/fettle/internal/kube/kubelet/live"
 	"fettle.dev/fettle/internal/kube/kubelet/preview"
 	"fettle.dev/fettle/internal/kube/kubeletconfig"
@@ -168,7 +169,7 @@ func readNodes(ctx context.Context, api client.Reader, ask kubernetes.Interface)
 	}
 	on := map[string][]core.Pod{}
 	for _, p := range pods.Items {
-		if p.Status.Phase != core.PodSucceeded && p.Status.Phase != core.PodFailed {
+		if !corestate.Ended(&p) {
 			on[p.Spec.NodeName] = append(on[p.Spec.NodeName], p)
 		}
 	}

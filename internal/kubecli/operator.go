@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,7 +59,7 @@ func operatorCommand(a *app) *cobra.Command {
 	var o operator.Options
 	var d deciding
 	var debug bool
-	var adopt adopting
+	adopt := adopting{}
 	machines := control.Options{Namespace: machine.Namespace}
 	c := &cobra.Command{
 		Use: "operator", Short: "Keep the nodes as Tuned and KubeletConfig objects want them (runs in the cluster)",
@@ -94,11 +95,11 @@ none while a roll-out of the kubelet's settings, a scale or an upgrade runs.`,
 			}
 			o.Namespace = a.namespaceOr(tuned.Namespace)
 			o.Log = logTo(a.screen.Err, debug)
-			o.Adopt, machines.Adopt, machines.Log = adopt.tuned, adopt.machines, o.Log
+			o.Adopt, machines.Adopt, machines.Log = adopt[adoptTuned], adopt[adoptMachines], o.Log
 			o.Parts = []operator.Part{{
 				AddToScheme: kubeletconfig.AddToScheme,
 				Add: func(m manager.Manager) error {
-					return kubeletoperator.Add(m, kubeletoperator.Options{Adopt: adopt.kubelets, Log: o.Log})
+					return kubeletoperator.Add(m, kubeletoperator.Options{Adopt: adopt[adoptKubelets], Log: o.Log})
 				},
 			}, {
 				AddToScheme: machine.AddToScheme,
@@ -109,7 +110,7 @@ none while a roll-out of the kubelet's settings, a scale or an upgrade runs.`,
 	}
 	d.flags(c)
 	f := c.Flags()
-	f.Var(&adopt, "adopt", "take over from another controller: some of tuned,kubelets,machines, or all")
+	f.Var(adopt, "adopt", "take over from another controller: some of "+strings.Join(adoptable, ",")+", or all")
 	f.Lookup("adopt").NoOptDefVal = "all"
 	f.StringVar(&machines.Namespace, "machine-namespace", machines.Namespace, "namespace of the machines and their MachineHealthChecks")
 	f.BoolVar(&machines.ControlPlane, "remediate-control-plane", false, "let MachineHealthChecks remedy machines of the control plane, too")
@@ -128,38 +129,36 @@ func metricFlags(f *pflag.FlagSet, o *metric.Options, address string) {
 	f.StringVar(&o.CertDir, "metrics-cert-dir", "", "directory with tls.crt and tls.key for metrics (default a certificate that nobody has signed)")
 }
 
-// adopting are the kinds of objects that are taken over from another controller.
-type adopting struct{ tuned, kubelets, machines bool }
+// The kinds of objects that can be taken over from another controller.
+const (
+	adoptTuned    = "tuned"
+	adoptKubelets = "kubelets"
+	adoptMachines = "machines"
+)
 
-func (a *adopting) Type() string { return "objects" }
+var adoptable = []string{adoptTuned, adoptKubelets, adoptMachines}
 
-func (a *adopting) String() string {
-	var out []string
-	for _, k := range []struct {
-		name string
-		is   bool
-	}{{"tuned", a.tuned}, {"kubelets", a.kubelets}, {"machines", a.machines}} {
-		if k.is {
-			out = append(out, k.name)
-		}
-	}
-	return strings.Join(out, ",")
+// adopting are those that are.
+type adopting map[string]bool
+
+func (adopting) Type() string { return "objects" }
+
+func (a adopting) String() string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(adoptable), func(kind string) bool { return !a[kind] }), ",")
 }
 
 // Set takes a list of kinds.
-func (a *adopting) Set(text string) error {
+func (a adopting) Set(text string) error {
 	for word := range strings.SplitSeq(text, ",") {
-		switch strings.TrimSpace(word) {
-		case "all", "true":
-			a.tuned, a.kubelets, a.machines = true, true, true
-		case "tuned":
-			a.tuned = true
-		case "kubelets":
-			a.kubelets = true
-		case "machines":
-			a.machines = true
-		default:
-			return fmt.Errorf("%q: want some of tuned, kubelets, machines, or all", word)
+		kinds := []string{strings.TrimSpace(word)}
+		switch {
+		case kinds[0] == "all", kinds[0] == "true":
+			kinds = adoptable
+		case !slices.Contains(adoptable, kinds[0]):
+			return fmt.Errorf("%q: want some of %s, or all", word, strings.Join(adoptable, ", "))
+		}
+		for _, kind := range kinds {
+			a[kind] = true
 		}
 	}
 	return nil

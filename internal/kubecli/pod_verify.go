@@ -15,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/kube/admission/node"
 	"fettle.dev/fettle/internal/kube/admission/podfile"
 	"fettle.dev/fettle/internal/kube/cgroup"
+	"fettle.dev/fettle/internal/kube/corestate"
 	"fettle.dev/fettle/internal/kube/pinning"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
@@ -79,7 +80,7 @@ func (a *app) podFacts(ctx context.Context, name string, o machineOptions) (*pin
 	if pod.Spec.NodeName == "" {
 		return nil, ui.Hinted(ui.Refused, fmt.Errorf("pod %s is on no node yet: it is %s", full, pod.Status.Phase), "kubectl describe pod says why the scheduler finds none")
 	}
-	if pod.Status.Phase == core.PodFailed || pod.Status.Phase == core.PodSucceeded {
+	if corestate.Ended(pod) {
 		return nil, ui.Exit(ui.Refused, fmt.Errorf("pod %s has ended: it is %s %s", full, pod.Status.Phase, pod.Status.Reason))
 	}
 	s := &node.Snapshot{From: h.Name, Taken: time.Now(), Files: h.Files, KubeletDir: o.kubeletDir, Unasked: "devices are not looked at here"}
@@ -197,7 +198,7 @@ func printVerified(s *ui.Screen, d *pinning.Document) {
 		return color[d.Checks[row].Result]
 	}}
 	for _, c := range d.Checks {
-		g.Rows = append(g.Rows, []string{orDash(c.Of), c.What, c.Result, c.Says})
+		g.Rows = append(g.Rows, []string{dash(c.Of), c.What, c.Result, c.Says})
 	}
 	g.Write(s)
 
@@ -218,11 +219,4 @@ func printVerified(s *ui.Screen, d *pinning.Document) {
 		}
 		g.Write(s)
 	}
-}
-
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
 }

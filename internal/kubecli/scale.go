@@ -117,7 +117,7 @@ func printScale(s *ui.Screen, p *scale.Plan) {
 			for j, r := range x.Sets {
 				row := []string{"", r.Set, r.Zone, fmt.Sprintf("%d to %d", r.From, r.To), "", "", ""}
 				if j == 0 {
-					row[0], row[4], row[5], row[6] = fmt.Sprint(i+1), x.Until, "-", orDash(strings.Join(x.Remediation, "; "))
+					row[0], row[4], row[5], row[6] = fmt.Sprint(i+1), x.Until, "-", dash(strings.Join(x.Remediation, "; "))
 					if x.TimeoutS > 0 {
 						row[5] = (time.Duration(x.TimeoutS) * time.Second).String()
 					}

@@ -1,7 +1,6 @@
 package kubecli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 	"k8s.io/client-go/kubernetes"
 
 	"fettle.dev/fettle/internal/kube/machine"
@@ -135,8 +133,10 @@ func (a *app) scaleExecute(ctx context.Context, sets []string, o scaleOptions) e
 // scaleAgreed waits until nothing is on its way, shows the plan and asks. The plan is nil
 // where there is none.
 func (a *app) scaleAgreed(ctx context.Context, run *carry.Run, o scaleOptions) (*scale.Plan, error) {
-	if !o.yes && !term.IsTerminal(int(os.Stdin.Fd())) {
-		return nil, ui.Hinted(ui.Refused, errors.New("nothing is changed: there is nobody to ask"), "--yes does it without asking; kubectl fettle scale plan shows what")
+	if !o.yes {
+		if err := ui.Attended(); err != nil { // before the wait
+			return nil, err
+		}
 	}
 	if err := run.Settle(ctx); err != nil {
 		return nil, err
@@ -154,12 +154,11 @@ func (a *app) scaleAgreed(ctx context.Context, run *carry.Run, o scaleOptions) (
 	if o.yes || len(p.Steps) == 0 {
 		return p, nil
 	}
-	fmt.Fprint(a.screen.Err, "Do this? [y/N] ")
-	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
-		return p, ui.Exit(ui.Refused, errors.New("nothing is changed"))
+	yes, err := a.screen.Agreed("Do this?")
+	if err == nil && !yes {
+		err = ui.Exit(ui.Refused, errors.New("nobody agreed"))
 	}
-	return p, nil
+	return p, err
 }
 
 // scaleGo carries it out under the lease.

@@ -1,6 +1,7 @@
 package kubecli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"fettle.dev/fettle/internal/kube/corestate"
 	"fettle.dev/fettle/internal/kube/nodestatus"
 	"fettle.dev/fettle/internal/kube/operator"
 	"fettle.dev/fettle/internal/kube/recommend"
@@ -117,7 +119,7 @@ func (a *app) pods(ctx context.Context, api client.Reader, d deciding) (map[stri
 		return nil, err
 	}
 	for i := range pods.Items {
-		if p := &pods.Items[i]; !operator.Finished(p) {
+		if p := &pods.Items[i]; !corestate.Ended(p) {
 			out[p.Spec.NodeName] = append(out[p.Spec.NodeName], recommend.Pod{Name: p.Namespace + "/" + p.Name, Labels: p.Labels})
 		}
 	}
@@ -227,9 +229,4 @@ func (a *app) printHistory(nodes []nodestatus.Node) {
 }
 
 // dash stands for nothing in a table.
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
+func dash(s string) string { return cmp.Or(s, "-") }

@@ -14,8 +14,8 @@ import (
 // Everything else that is missing ends in testroot.Missing, which fails where
 // all components are required.
 var maySkip = map[string]string{
-	"internal/testroot/root.go Missing":       "fails under FETTLE_TEST_REQUIRE=1",
-	"internal/testvm/vm.go build":             "the slow matrix",
+	"internal/testroot/gate.go Missing":       "fails under FETTLE_TEST_REQUIRE=1",
+	"internal/testvm/hardware.go build":       "the slow matrix",
 	"test/peers/bench_test.go TestBench":      "make bench runs it: a measurement",
 	"test/peers/effect_test.go":               "the slow matrix",
 	"test/peers/saptune_test.go needSaptune":  "no package of Debian: FETTLE_TEST_SAPTUNE names one",

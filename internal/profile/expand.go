@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/lazyregexp"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // Limits of expansion: a profile may come from a copied, hostile tree.
@@ -182,16 +182,7 @@ func unescapeFunctions(out []byte) string {
 	return escapedFunction().ReplaceAllString(string(out), "$1")
 }
 
-func clip(s string) string {
-	if len(s) <= 120 {
-		return s
-	}
-	end := 117
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "..."
-}
+func clip(s string) string { return wording.Clip(s, 120) }
 
 type callState int
 

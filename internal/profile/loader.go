@@ -36,22 +36,6 @@ type Loader struct {
 	Snapshot *Snapshot
 }
 
-// NewLoader returns a loader for a machine: its tuned-main.conf, its search path
-// with extra directories last, which have to be absolute, and fettle's own
-// profiles. It runs nothing until Execute is set.
-func NewLoader(h *host.Host, builtin fs.FS, extra ...string) (*Loader, error) {
-	for _, dir := range extra {
-		if !path.IsAbs(dir) {
-			return nil, fmt.Errorf("profile directory %q: expected an absolute path", dir)
-		}
-	}
-	main, err := ReadMain(h)
-	if err != nil {
-		return nil, err
-	}
-	return &Loader{Host: h, Main: main, Dirs: SearchPath(main, extra...), Builtin: builtin}, nil
-}
-
 // maxFiles bounds the number of files of one load.
 const maxFiles = 500
 

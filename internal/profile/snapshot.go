@@ -93,22 +93,22 @@ func hexSum(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// LoadSnapshot reads a snapshot from JSON. The caller vouches for where the
-// JSON comes from: what it holds is not checked by Trusted again.
-func LoadSnapshot(data []byte) (*Snapshot, error) {
-	var s Snapshot
-	if err := json.Unmarshal(data, &s); err != nil {
-		return nil, fmt.Errorf("profile snapshot: %w", err)
+// UnmarshalJSON refuses what is no snapshot. The caller vouches for where the JSON comes
+// from: what it holds is not checked by Trusted again.
+func (s *Snapshot) UnmarshalJSON(data []byte) error {
+	type fields Snapshot // without this method
+	if err := json.Unmarshal(data, (*fields)(s)); err != nil {
+		return fmt.Errorf("profile snapshot: %w", err)
 	}
 	if s.Schema != SnapshotSchema {
-		return nil, fmt.Errorf("profile snapshot: schema %q, expected %q", s.Schema, SnapshotSchema)
+		return fmt.Errorf("profile snapshot: schema %q, expected %q", s.Schema, SnapshotSchema)
 	}
 	for _, f := range s.Files {
 		if !IsBuiltin(f.Path) && !path.IsAbs(f.Path) || path.Clean(f.Path) != f.Path {
-			return nil, fmt.Errorf("profile snapshot: %q is not a clean absolute path", f.Path)
+			return fmt.Errorf("profile snapshot: %q is not a clean absolute path", f.Path)
 		}
 	}
-	return &s, nil
+	return nil
 }
 
 // File returns a file of the snapshot by its path on the machine.

@@ -37,15 +37,6 @@ type State struct {
 	PostLoaded string // "" for none
 }
 
-// Names are the profiles to load, the post-loaded one last.
-func (s State) Names() []string {
-	names := append([]string{}, s.Active...)
-	if s.PostLoaded != "" {
-		names = append(names, s.PostLoaded)
-	}
-	return names
-}
-
 // ReadState reads TuneD's state files; missing ones are empty.
 func ReadState(h *host.Host) (State, error) {
 	var s State

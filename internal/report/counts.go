@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // count fills in the counts, of findings and of rules.
@@ -35,7 +36,7 @@ func (a *Audit) countWords() string {
 		rules += n
 		parts = append(parts, counted(n, items, string(state)))
 	}
-	text := fmt.Sprintf("%s: %s, of %s", strings.Join(a.Platforms, ", "), strings.Join(parts, ", "), plural(rules, "rule"))
+	text := fmt.Sprintf("%s: %s, of %s", strings.Join(a.Platforms, ", "), strings.Join(parts, ", "), wording.Count(rules, "rule"))
 	if off := a.disabledByCopy(); len(off) > 0 {
 		text += fmt.Sprintf("; %d disabled by the copy itself: %s", len(off), strings.Join(off, ", "))
 	}
@@ -59,7 +60,7 @@ func (a *Audit) disabledByCopy() []string {
 func counted(rules, items int, what string) string {
 	text := fmt.Sprintf("%d %s", rules, what)
 	if items != rules {
-		text += fmt.Sprintf(" (%s)", plural(items, "item"))
+		text += fmt.Sprintf(" (%s)", wording.Count(items, "item"))
 	}
 	return text
 }

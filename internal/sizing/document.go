@@ -2,9 +2,6 @@ package sizing
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
-	"io"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -28,22 +25,4 @@ func YAML(comment string, docs ...any) (string, error) {
 		return "", err
 	}
 	return b.String(), nil
-}
-
-// ReadYAML reads one document into a struct and refuses keys that it does not
-// have, keys twice, and a second document.
-func ReadYAML(text string, into any) error {
-	dec := yaml.NewDecoder(strings.NewReader(text))
-	dec.KnownFields(true)
-	if err := dec.Decode(into); err != nil {
-		if errors.Is(err, io.EOF) {
-			return errors.New("it is empty")
-		}
-		return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
-	}
-	var rest yaml.Node
-	if err := dec.Decode(&rest); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("line %d: want one document", rest.Line)
-	}
-	return nil
 }

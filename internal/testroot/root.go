@@ -9,147 +9,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 )
-
-// Missing ends the test because a component is not there: it fails where every
-// component is required (FETTLE_TEST_REQUIRE=1, as CI sets it) and skips
-// elsewhere. The sentence should say how to get the component.
-func Missing(t testing.TB, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("FETTLE_TEST_REQUIRE") == "1" {
-		t.Fatalf("required component is missing: "+format, args...)
-	}
-	t.Skipf(format, args...)
-}
-
-// Disposable skips the test unless FETTLE_TEST_DISPOSABLE=1 says that this
-// machine may be changed: kernel settings, services, installed packages. Until
-// the test ends it has the machine to itself, as Undisturbed says.
-func Disposable(t testing.TB) {
-	t.Helper()
-	if os.Getenv("FETTLE_TEST_DISPOSABLE") != "1" {
-		Missing(t, "changes this machine's kernel settings; set FETTLE_TEST_DISPOSABLE=1 where that is harmless")
-	}
-	Undisturbed(t)
-}
-
-// Undisturbed lets no other test that changes the machine run until this one ends,
-// in this process or another: go test runs packages side by side. Called again in
-// the same test or its subtests it changes nothing.
-func Undisturbed(t testing.TB) {
-	t.Helper()
-	test, _, _ := strings.Cut(t.Name(), "/")
-	if holder := disposing.Load(); holder != nil && *holder == test {
-		return
-	}
-	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "fettle-test-machine.lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if errors.Is(err, fs.ErrPermission) {
-		return // root's: without its rights a test can neither change the machine nor make a root
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	disposing.Store(&test)
-	t.Cleanup(func() { disposing.Store(nil); lock.Close() })
-}
-
-// disposing is the test of this process that may change the machine.
-var disposing atomic.Pointer[string]
-
-var (
-	cacheDir   = sync.OnceValues(func() (string, error) { return built("--print") })
-	serversDir = sync.OnceValues(func() (string, error) { return built("servers", "--print") })
-)
-
-// built asks the set-up where it puts a root.
-func built(args ...string) (string, error) {
-	module, err := moduleDir()
-	if err != nil {
-		return "", err
-	}
-	out, err := exec.Command(filepath.Join(module, "test/root/build"), args...).Output()
-	if err != nil {
-		return "", fmt.Errorf("test/root/build %s: %w", strings.Join(args, " "), err)
-	}
-	return strings.TrimSpace(string(out)), nil
-}
-
-// moduleDir finds the directory of this repository above the test's working
-// directory: the one that has the set-up, since modules below test/ have a go.mod of
-// their own.
-func moduleDir() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "test/root/build")); err == nil {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("no test/root/build above the working directory")
-		}
-		dir = filepath.Dir(dir)
-	}
-}
-
-// Module returns the directory of this repository.
-func Module(t testing.TB) string {
-	t.Helper()
-	dir, err := moduleDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-// Cache returns the directory that test/root/build made: root/, disk.ext4
-// and vmlinuz. It builds nothing.
-func Cache(t testing.TB) string {
-	t.Helper()
-	dir, err := cacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "complete")); err != nil {
-		Missing(t, "the Debian test root is not built; run: sudo test/root/build")
-	}
-	return dir
-}
-
-// Dir returns the Debian test root's tree. Nobody may write into it.
-func Dir(t testing.TB) string {
-	t.Helper()
-	return filepath.Join(Cache(t), "root")
-}
-
-// Servers returns the tree of the second root, which has the servers whose
-// tuning is tested (test/root/servers). Nobody may write into it.
-func Servers(t testing.TB) string {
-	t.Helper()
-	dir, err := serversDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "complete")); err != nil {
-		Missing(t, "the Debian root with the servers is not built; run: sudo test/root/build servers")
-	}
-	return filepath.Join(dir, "root")
-}
 
 // Bind shows a directory or file of this machine inside a Root.
 type Bind struct {

@@ -10,11 +10,19 @@ import (
 	"golang.org/x/term"
 )
 
-// Agreed asks the person at the terminal; where there is none, nothing is done, and the
-// error says so.
-func (s *Screen) Agreed(question string) (bool, error) {
+// Attended is nil where a person is at the terminal, who can be asked. The error else says
+// that nothing is done.
+func Attended() error {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return false, Hinted(Refused, errors.New("nothing is changed: there is nobody to ask"), "--yes does it without asking")
+		return Hinted(Refused, errors.New("nothing is changed: there is nobody to ask"), "--yes does it without asking")
+	}
+	return nil
+}
+
+// Agreed asks the person at the terminal; where there is none, the error is Attended's.
+func (s *Screen) Agreed(question string) (bool, error) {
+	if err := Attended(); err != nil {
+		return false, err
 	}
 	fmt.Fprint(s.Err, question+" [y/N] ")
 	line, err := bufio.NewReader(os.Stdin).ReadString('\n')

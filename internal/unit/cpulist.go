@@ -11,47 +11,35 @@ import (
 // numbers and ranges separated by commas, a range optionally with the part of
 // each group that counts, "0-3,8,16-31:2/4". White space around the list and
 // its elements is ignored; an empty list is the empty set, as in
-// /sys/devices/system/cpu/isolated. "N" and "all" depend on the machine: see
-// ParseCPUListOf. TuneD's own list grammar is package profile's.
-func ParseCPUList(s string) (CPUSet, error) { return parseCPUList(s, 0) }
-
-// ParseCPUListOf is ParseCPUList on a machine with count possible CPUs:
-// "N" is its last CPU ("8-N"), "all" all of them, and a CPU beyond is an
-// error. The kernel command line takes these.
-func ParseCPUListOf(s string, count int) (CPUSet, error) {
-	if count < 1 || count > MaxCPUs {
-		return CPUSet{}, fmt.Errorf("CPU list %q: %d CPUs is outside 1..%d", s, count, MaxCPUs)
-	}
-	return parseCPUList(s, count)
-}
-
-func parseCPUList(s string, count int) (CPUSet, error) {
+// /sys/devices/system/cpu/isolated. "N" and "all" depend on the machine, and are
+// errors. TuneD's own list grammar is package profile's.
+func ParseCPUList(s string) (CPUSet, error) {
 	var set CPUSet
 	if strings.TrimSpace(s) == "" {
 		return set, nil
 	}
 	for _, elem := range strings.Split(s, ",") {
-		if err := set.addRange(strings.TrimSpace(elem), count); err != nil {
+		if err := set.addRange(strings.TrimSpace(elem)); err != nil {
 			return CPUSet{}, fmt.Errorf("CPU list %q: %w", strings.TrimSpace(s), err)
 		}
 	}
 	return set, nil
 }
 
-// addRange adds one element: a, a-b, a-b:used/group, all.
-func (s *CPUSet) addRange(elem string, count int) error {
+// addRange adds one element: a, a-b, a-b:used/group.
+func (s *CPUSet) addRange(elem string) error {
 	span, part, grouped := strings.Cut(elem, ":")
 	from, to, isRange := strings.Cut(span, "-")
 	if strings.EqualFold(span, "all") {
 		from, to, isRange = "0", "N", true
 	}
-	first, err := cpuNumber(from, count)
+	first, err := cpuNumber(from)
 	if err != nil {
 		return err
 	}
 	last := first
 	if isRange {
-		if last, err = cpuNumber(to, count); err != nil {
+		if last, err = cpuNumber(to); err != nil {
 			return err
 		}
 	}
@@ -85,23 +73,15 @@ func (s *CPUSet) addRange(elem string, count int) error {
 	return nil
 }
 
-func cpuNumber(text string, count int) (int, error) {
+func cpuNumber(text string) (int, error) {
 	if text == "N" || text == "n" {
-		if count == 0 {
-			return 0, fmt.Errorf("%q needs a machine that says how many CPUs it can have", "N")
-		}
-		return count - 1, nil
+		return 0, fmt.Errorf("%q needs a machine that says how many CPUs it can have", "N")
 	}
 	n, err := decimal(text)
-	switch {
-	case err != nil:
-		return 0, err
-	case n >= MaxCPUs:
-		return 0, fmt.Errorf("CPU %d: no kernel has more than %d CPUs", n, MaxCPUs)
-	case count > 0 && n >= count:
-		return 0, fmt.Errorf("CPU %d: this machine has only 0-%d", n, count-1)
+	if err == nil && n >= MaxCPUs {
+		err = fmt.Errorf("CPU %d: no kernel has more than %d CPUs", n, MaxCPUs)
 	}
-	return n, nil
+	return n, err
 }
 
 // decimal reads an unsigned number of digits only: no sign, space or

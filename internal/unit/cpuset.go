@@ -162,29 +162,17 @@ func (s CPUSet) String() string {
 // Mask prints the set as a hexadecimal mask in groups of eight digits, the
 // highest CPUs first: "00000001,0000000f" is 0-3,32. The empty set is
 // "00000000".
-func (s CPUSet) Mask() string { return s.mask((max(s.Max(), 0)/32 + 1) * 32) }
-
-// KernelMask prints the set as the kernel does on a machine whose highest
-// possible CPU is count-1 (%*pb in lib/vsprintf.c): the first group has only
-// the digits that count needs, so CPUs 0 and 1 of 2 are "3". CPUs from count
-// on are left out.
-func (s CPUSet) KernelMask(count int) string { return s.mask(min(max(count, 1), MaxCPUs)) }
-
-func (s CPUSet) mask(width int) string {
+func (s CPUSet) Mask() string {
 	var b strings.Builder
-	for top := (width - 1) / 32; top >= 0; top-- {
+	for top := max(s.Max(), 0) / 32; top >= 0; top-- {
 		var group uint32
 		if i := top / 2; i < len(s.words) {
 			group = uint32(s.words[i] >> (32 * (top % 2)))
 		}
-		size := min(width-32*top, 32)
-		if size < 32 {
-			group &= 1<<size - 1
-		}
 		if b.Len() > 0 {
 			b.WriteByte(',')
 		}
-		fmt.Fprintf(&b, "%0*x", (size+3)/4, group)
+		fmt.Fprintf(&b, "%08x", group)
 	}
 	return b.String()
 }

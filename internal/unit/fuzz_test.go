@@ -13,7 +13,7 @@ func FuzzCPUList(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		set, err := ParseCPUListOf(s, MaxCPUs)
+		set, err := ParseCPUList(s)
 		if err != nil {
 			return
 		}
@@ -37,15 +37,14 @@ func FuzzCPUMask(f *testing.F) {
 
 func checkCPUSet(t *testing.T, set CPUSet) {
 	t.Helper()
-	for _, mask := range []string{set.Mask(), set.KernelMask(set.Max() + 1), set.KernelMask(MaxCPUs)} {
-		if again, err := ParseCPUMask(mask); err != nil || !again.Equal(set) {
-			t.Errorf("mask %q of %q is read back as %q, %v", mask, set, again, err)
-		}
+	if again, err := ParseCPUMask(set.Mask()); err != nil || !again.Equal(set) {
+		t.Errorf("mask %q of %q is read back as %q, %v", set.Mask(), set, again, err)
 	}
 	if again := CPUs(set.Numbers()...); !again.Equal(set) || len(set.Numbers()) != set.Len() {
 		t.Errorf("numbers of %q make %q", set, again)
 	}
-	all, _ := ParseCPUListOf("all", MaxCPUs)
+	var all CPUSet
+	all.AddRange(0, MaxCPUs-1)
 	inverted := set.Invert(all)
 	if !inverted.Invert(all).Equal(set) || inverted.Len()+set.Len() != MaxCPUs ||
 		!inverted.Union(set).Equal(all) || !inverted.Intersect(set).IsEmpty() {
@@ -54,7 +53,7 @@ func checkCPUSet(t *testing.T, set CPUSet) {
 }
 
 func FuzzSize(f *testing.F) {
-	for _, s := range []string{"", "0", "4 kB", "1.5G", "15E", "16E", "40%", "18446744073709551615", "1 KiB"} {
+	for _, s := range []string{"", "0", "4 kB", "1.5G", "15E", "16E", "18446744073709551615", "1 KiB"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -65,14 +64,6 @@ func FuzzSize(f *testing.F) {
 			if size.Human() == "" {
 				t.Errorf("%q: no words for %d", s, uint64(size))
 			}
-		}
-		if amount, err := ParseAmount(s); err == nil {
-			if again, err := ParseAmount(amount.String()); err != nil || again != amount {
-				t.Errorf("%q: amount %v is read back as %v, %v", s, amount, again, err)
-			}
-		}
-		if size, err := ParseReadAhead(s); err == nil && size%KiB != 0 {
-			t.Errorf("read-ahead %q is not whole KiB: %v", s, size)
 		}
 	})
 }

@@ -21,10 +21,6 @@ const (
 	EiB  Size = 1 << 60
 )
 
-// SectorSize is what the block layer calls a sector, whatever the disk's own
-// is: SECTOR_SIZE in include/linux/blk_types.h.
-const SectorSize = 512 * Byte
-
 var sizeUnits = []struct {
 	name string
 	size Size
@@ -118,61 +114,4 @@ func (s Size) Human() string {
 		return fmt.Sprintf("%.0f %s", v, u.name)
 	}
 	return fmt.Sprintf("%d B", uint64(s))
-}
-
-// Amount is a size, or a share of something whose size the reader knows, as
-// TuneD's dirty_bytes takes: "40%" is written to vm.dirty_ratio.
-type Amount struct {
-	Size    Size // bytes, when Percent is false
-	Share   int  // 0..100, when Percent is true
-	Percent bool
-}
-
-// ParseAmount reads a size (see ParseSize) or a whole percentage from 0% to
-// 100%.
-func ParseAmount(s string) (Amount, error) {
-	number, suffix := splitUnit(s)
-	if suffix != "%" {
-		size, err := ParseSize(s)
-		return Amount{Size: size}, err
-	}
-	n, err := strconv.ParseUint(number, 10, 64)
-	if err != nil {
-		return Amount{}, fmt.Errorf("percentage %q: %s", s, whyNotNumber(number))
-	}
-	if n > 100 {
-		return Amount{}, fmt.Errorf("percentage %q: more than 100%%", s)
-	}
-	return Amount{Share: int(n), Percent: true}, nil
-}
-
-// String prints the amount exactly; ParseAmount reads it back.
-func (a Amount) String() string {
-	if a.Percent {
-		return strconv.Itoa(a.Share) + "%"
-	}
-	return a.Size.String()
-}
-
-// ParseReadAhead reads TuneD's read-ahead: a number of KiB ("4096", the unit of
-// /sys/block/*/queue/read_ahead_kb), or of sectors of 512 bytes ("4096 s" or
-// "4096 sectors"), in which case an odd number is rounded down to whole KiB.
-func ParseReadAhead(s string) (Size, error) {
-	number, suffix := splitUnit(s)
-	n, err := strconv.ParseUint(number, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("read-ahead %q: %s", s, whyNotNumber(number))
-	}
-	switch strings.ToLower(suffix) {
-	case "", "k", "kb", "kib":
-	case "s", "sector", "sectors":
-		n /= uint64(KiB / SectorSize)
-	default:
-		return 0, fmt.Errorf("read-ahead %q: unknown unit %q (none is KiB, s is sectors)", s, suffix)
-	}
-	// read_ahead_kb is an unsigned long of KiB that the kernel shifts to bytes.
-	if n > 1<<53 {
-		return 0, fmt.Errorf("read-ahead %q: too large", s)
-	}
-	return Size(n) * KiB, nil
 }

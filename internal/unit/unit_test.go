@@ -50,14 +50,6 @@ func TestParseCPUList(t *testing.T) {
 			t.Errorf("ParseCPUList(%q) = %q, %v; want an error with %q", in, got, err, reason)
 		}
 	}
-	for in, want := range map[string]string{"all": "0-7", "N": "7", "2-N": "2-7", "ALL": "0-7", "all:1/2": "0,2,4,6"} {
-		if got, err := ParseCPUListOf(in, 8); err != nil || got.String() != want {
-			t.Errorf("ParseCPUListOf(%q, 8) = %q, %v; want %q", in, got, err, want)
-		}
-	}
-	if got, err := ParseCPUListOf("0-8", 8); err == nil {
-		t.Errorf("ParseCPUListOf(0-8, 8) = %q, want an error", got)
-	}
 }
 
 func TestParseCPUMask(t *testing.T) {
@@ -79,24 +71,6 @@ func TestParseCPUMask(t *testing.T) {
 	for _, in := range []string{"", "0x", "g", "f,", ",f", "f,,f", "123456789,1", "-1", "1" + strings.Repeat("0", 2048)} {
 		if got, err := ParseCPUMask(in); err == nil {
 			t.Errorf("ParseCPUMask(%q) = %q, want an error", in, got)
-		}
-	}
-}
-
-func TestKernelMask(t *testing.T) {
-	for _, c := range []struct {
-		set   CPUSet
-		count int
-		want  string
-	}{
-		{CPUs(0, 1), 2, "3"},
-		{CPUs(0, 1), 12, "003"},
-		{CPUs(0, 33), 40, "02,00000001"},
-		{CPUs(), 64, "00000000,00000000"},
-		{CPUs(5), 4, "0"},
-	} {
-		if got := c.set.KernelMask(c.count); got != c.want {
-			t.Errorf("KernelMask(%q, %d) = %q, want %q", c.set, c.count, got, c.want)
 		}
 	}
 }
@@ -153,29 +127,6 @@ func TestParseSize(t *testing.T) {
 	for size, want := range map[Size]string{0: "0 B", 512: "512 B", 1536 * MiB: "1.50 GiB", 38 * MiB: "38.0 MiB", 1023 * GiB: "1023 GiB"} {
 		if got := size.Human(); got != want {
 			t.Errorf("Size(%d).Human() = %q, want %q", uint64(size), got, want)
-		}
-	}
-}
-
-func TestParseAmountAndReadAhead(t *testing.T) {
-	for in, want := range map[string]string{"40%": "40%", "0%": "0%", "100 %": "100%", "512M": "512MiB"} {
-		if got, err := ParseAmount(in); err != nil || got.String() != want {
-			t.Errorf("ParseAmount(%q) = %v, %v; want %s", in, got, err, want)
-		}
-	}
-	for _, in := range []string{"101%", "-1%", "%", "1.5%", "40%%", "ten"} {
-		if got, err := ParseAmount(in); err == nil {
-			t.Errorf("ParseAmount(%q) = %v, want an error", in, got)
-		}
-	}
-	for in, want := range map[string]Size{"4096": 4 * MiB, "4096 s": 2 * MiB, "4096s": 2 * MiB, "8192 sectors": 4 * MiB, "3 s": KiB, "0": 0} {
-		if got, err := ParseReadAhead(in); err != nil || got != want {
-			t.Errorf("ParseReadAhead(%q) = %v, %v; want %v", in, got, err, want)
-		}
-	}
-	for _, in := range []string{"", "s", "-1", "4096 m", ">4096", "99999999999999999"} {
-		if got, err := ParseReadAhead(in); err == nil {
-			t.Errorf("ParseReadAhead(%q) = %v, want an error", in, got)
 		}
 	}
 }

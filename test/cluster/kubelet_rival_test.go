@@ -29,20 +29,7 @@ func TestKubeletRival(t *testing.T) {
 	operator := c.deployKubelets(t)
 	r := &rolled{T: t, c: c}
 	a := c.applier(t)
-	a.apply("the kind MachineConfigPool", []byte(`
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: machineconfigpools.machineconfiguration.openshift.io}
-spec:
-  group: machineconfiguration.openshift.io
-  names: {kind: MachineConfigPool, listKind: MachineConfigPoolList, plural: machineconfigpools, singular: machineconfigpool}
-  scope: Cluster
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`))
+	a.apply("the kind MachineConfigPool", []byte(machineConfigPool))
 	const theirs = "/apis/machineconfiguration.openshift.io/v1/machineconfigpools"
 	c.Wait("a MachineConfigPool to be taken", time.Minute, func(ctx context.Context) error {
 		return c.post(ctx, theirs, "{apiVersion: machineconfiguration.openshift.io/v1, kind: MachineConfigPool, metadata: {name: worker}, spec: {}}")

@@ -15,20 +15,7 @@ import (
 // what a rule gives those with its machineConfigLabels.
 func (b *operatorBench) pools(a *applier) {
 	b.t.Helper()
-	a.apply("the kind MachineConfigPool", []byte(`
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: machineconfigpools.machineconfiguration.openshift.io}
-spec:
-  group: machineconfiguration.openshift.io
-  names: {kind: MachineConfigPool, listKind: MachineConfigPoolList, plural: machineconfigpools, singular: machineconfigpool}
-  scope: Cluster
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`))
+	a.apply("the kind MachineConfigPool", []byte(machineConfigPool))
 	pool := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool", "metadata": map[string]any{"name": "fast"},
 		"spec": map[string]any{

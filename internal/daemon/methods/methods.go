@@ -17,8 +17,7 @@ const (
 	Namespace = "com.redhat.tuned"
 	// Signal announces a finished switch: names, whether it went well, and the
 	// error text.
-	Signal          = "profile_changed"
-	SignalSignature = "sbs"
+	Signal = "profile_changed"
 )
 
 // Target is what the methods work on.

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"fettle.dev/fettle/internal/wording"
 )
 
 // Advice is a change with which the pod would be admitted: it has been predicted.
@@ -185,7 +187,7 @@ func (p *Prediction) reshape() []edit {
 	if whole == int(q.Value()) {
 		return nil
 	}
-	return []edit{p.size(c.Name, CPU, int64(whole), "whole cores of "+count(per, "thread"))}
+	return []edit{p.size(c.Name, CPU, int64(whole), "whole cores of "+wording.Count(per, "thread"))}
 }
 
 // size is another amount of a resource for a container of the pod.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"fettle.dev/fettle/internal/wording"
 )
 
 // makeRoom looks for a pod of the node without which this one would be admitted.
@@ -49,7 +51,7 @@ func (p *Prediction) makeRoom() {
 				name = a.Name
 			}
 		}
-		if p.try(edit{"node", fmt.Sprintf("end pod %s, which has %s for itself", name, count(h.cpus, "CPU")), func(in *Input) { in.State.Active = append([]ActivePod{}, rest...) }}) {
+		if p.try(edit{"node", fmt.Sprintf("end pod %s, which has %s for itself", name, wording.Count(h.cpus, "CPU")), func(in *Input) { in.State.Active = append([]ActivePod{}, rest...) }}) {
 			if found++; found == 3 {
 				return
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/unit"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // cpuManager is the CPU manager of a kubelet that has started.
@@ -175,7 +176,7 @@ func (m *cpuManager) hints(shared, reuse unit.CPUSet, number int) Answer {
 		answer.Hints[i].Preferred = h.Nodes.Count() == least || m.options.bySocket && m.socketAligned(h.Nodes, least)
 	}
 	answer.None = len(answer.Hints) == 0
-	answer.Why = fmt.Sprintf("%s wanted; free: %s; they would fit on %s of an empty machine", count(number, "CPU"), strings.Join(words, ", "), count(least, "NUMA node"))
+	answer.Why = fmt.Sprintf("%s wanted; free: %s; they would fit on %s of an empty machine", wording.Count(number, "CPU"), strings.Join(words, ", "), wording.Count(least, "NUMA node"))
 	if !reuse.IsEmpty() {
 		answer.Why += fmt.Sprintf("; an init container had CPUs %s, which are used again", reuse)
 	}
@@ -197,10 +198,10 @@ func (m *cpuManager) socketAligned(set Mask, least int) bool {
 func (m *cpuManager) allocate(shared, reuse unit.CPUSet, number int, hint Alignment) (unit.CPUSet, error) {
 	if m.options.fullCores {
 		if perCore := m.t.perCore(); number%perCore != 0 {
-			return unit.CPUSet{}, &refusal{ReasonSMT, fmt.Sprintf("it wants %s, and with full-pcpus-only that has to be a multiple of %d, the threads of a core", count(number, "CPU"), perCore)}
+			return unit.CPUSet{}, &refusal{ReasonSMT, fmt.Sprintf("it wants %s, and with full-pcpus-only that has to be a multiple of %d, the threads of a core", wording.Count(number, "CPU"), perCore)}
 		}
 		if whole := shared.Minus(m.reservedCores).Len(); number > whole {
-			return unit.CPUSet{}, &refusal{ReasonSMT, fmt.Sprintf("it wants %s, and with full-pcpus-only there are %d on cores without a reserved CPU", count(number, "CPU"), whole)}
+			return unit.CPUSet{}, &refusal{ReasonSMT, fmt.Sprintf("it wants %s, and with full-pcpus-only there are %d on cores without a reserved CPU", wording.Count(number, "CPU"), whole)}
 		}
 	}
 	free := m.available(shared).Union(reuse)
@@ -229,12 +230,5 @@ func (m *cpuManager) failed(err error, number int, free unit.CPUSet) error {
 	if errors.Is(err, errLoop) {
 		return err
 	}
-	return &refusal{ReasonUnexpected, fmt.Sprintf("it wants %s, and %d are free (%s): %v", count(number, "CPU"), free.Len(), free, err)}
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return &refusal{ReasonUnexpected, fmt.Sprintf("it wants %s, and %d are free (%s): %v", wording.Count(number, "CPU"), free.Len(), free, err)}
 }

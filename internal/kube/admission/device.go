@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"fettle.dev/fettle/internal/wording"
 )
 
 // deviceManager is the device manager of a kubelet that has started.
@@ -119,7 +121,7 @@ func (m *deviceManager) answers(want map[string]int, taken, reuse map[string]dev
 		case !d.aligned:
 			a.Any, a.Why = true, "the device plug-in does not say on which NUMA nodes its devices are"
 		case len(free)+len(again) < number:
-			a.None, a.Why = true, fmt.Sprintf("%s wanted, and %d are free", count(number, "device"), len(free)+len(again))
+			a.None, a.Why = true, fmt.Sprintf("%s wanted, and %d are free", wording.Count(number, "device"), len(free)+len(again))
 		default:
 			d.hints(&a, m.nodes, free, again, number)
 		}
@@ -175,7 +177,7 @@ func (d *deviceResource) hints(a *Answer, nodes []int, free, again []string, num
 	for _, n := range sorted(near) {
 		words = append(words, fmt.Sprintf("%d on %s", near[n], n))
 	}
-	a.Why = fmt.Sprintf("%s wanted; free: %s", count(number, "device"), strings.Join(words, ", "))
+	a.Why = fmt.Sprintf("%s wanted; free: %s", wording.Count(number, "device"), strings.Join(words, ", "))
 	if len(again) > 0 {
 		a.Why += fmt.Sprintf("; an init container had %s, which are used again", strings.Join(again, ", "))
 	}
@@ -217,7 +219,7 @@ func (m *deviceManager) give(name string, number int, taken, reuse deviceSet, hi
 	}
 	free := d.free(taken)
 	if len(free) < number-len(got) {
-		return refuse("%s of %s wanted, and %d are free", count(number-len(got), "device"), name, len(free))
+		return refuse("%s of %s wanted, and %d are free", wording.Count(number-len(got), "device"), name, len(free))
 	}
 	var near, elsewhere, nowhere []string
 	for _, id := range free {

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"fettle.dev/fettle/internal/wording"
 )
 
 // memoryRequest is what is asked for in bytes, by resource.
@@ -176,7 +178,7 @@ func (a memoryAccounts) answers(want memoryRequest, reuse reusable) []Answer {
 	}
 	for _, name := range sorted(want) {
 		out = append(out, Answer{Provider: memoryProvider, Resource: name, Hints: hints,
-			Why: words[name] + conflicts + fmt.Sprintf("; with all that is asked for it would fit on %s of an empty machine", count(least, "NUMA node"))})
+			Why: words[name] + conflicts + fmt.Sprintf("; with all that is asked for it would fit on %s of an empty machine", wording.Count(least, "NUMA node"))})
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // HistoryAnnotation is where a Profile object has the switches of its node. They are those
@@ -65,8 +66,8 @@ func switches(txs []*journal.Tx) []Switch {
 		now := inForceOf(stand, gone)
 		if same := t.Kind == journal.Boot && namesOf(now) == namesOf(last); !same && differ(last, now) {
 			out = append(out, Switch{
-				Time: t.Commit.Time.UTC().Truncate(time.Second), From: clip(namesOf(last), maxText), To: clip(namesOf(now), maxText), Transaction: t.ID,
-				By: clip(oneLine(t.User), maxText), Why: clip(oneLine(t.Reason), maxText),
+				Time: t.Commit.Time.UTC().Truncate(time.Second), From: wording.Clip(namesOf(last), maxText), To: wording.Clip(namesOf(now), maxText), Transaction: t.ID,
+				By: wording.Clip(oneLine(t.User), maxText), Why: wording.Clip(oneLine(t.Reason), maxText),
 			})
 		}
 		last = now
@@ -141,7 +142,7 @@ func HistoryText(out Outcome) (string, error) {
 // because adds to the reason of a transaction the rule that the operator names.
 func because(reason, rule string) string {
 	if rule = oneLine(rule); rule != "" {
-		reason += ": " + clip(rule, maxText)
+		reason += ": " + wording.Clip(rule, maxText)
 	}
 	return reason
 }

@@ -13,6 +13,7 @@ import (
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // The reasons of the conditions. Those that begin with Tuned are the Node Tuning
@@ -47,7 +48,7 @@ func applied(out Outcome, wanted string) tuned.StatusCondition {
 	default:
 		c.Message = summary(out)
 	}
-	c.Message = clip(c.Message, maxMessage)
+	c.Message = wording.Clip(c.Message, maxMessage)
 	return c
 }
 
@@ -92,7 +93,7 @@ func degraded(out Outcome) tuned.StatusCondition {
 			c.Reason, c.Message = TunedWarning, out.Values.Problems[0].String()
 		}
 	}
-	c.Message = clip(c.Message, maxMessage)
+	c.Message = wording.Clip(c.Message, maxMessage)
 	return c
 }
 
@@ -155,7 +156,7 @@ func list(what string, all []tune.Checked) string {
 func describe(c tune.Checked) string {
 	text := fmt.Sprintf("%s: want %s, has %s: %s", showPlace(c.Setting), show(c.Want), show(c.Now), c.Verdict)
 	if c.Why != "" {
-		text += " (" + clip(c.Why, maxText) + ")"
+		text += " (" + wording.Clip(c.Why, maxText) + ")"
 	}
 	return text
 }
@@ -174,14 +175,7 @@ func show(v setting.Value) string {
 	case v.Absent:
 		return "nothing"
 	}
-	return clip(strings.TrimSpace(v.Text), maxText)
-}
-
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most-3], "") + "..."
+	return wording.Clip(strings.TrimSpace(v.Text), maxText)
 }
 
 // summary counts the verdicts.
@@ -239,7 +233,7 @@ func ValuesText(out Outcome) (string, error) {
 	doc := Values{Schema: ValuesSchema, Profile: out.Profile, Counts: out.Values.Counts, Values: []Value{}}
 	var fine []Value
 	for _, c := range out.Values.Values {
-		v := Value{Setting: showPlace(c.Setting), Verdict: c.Verdict, Want: show(c.Want), Why: clip(c.Why, maxText)}
+		v := Value{Setting: showPlace(c.Setting), Verdict: c.Verdict, Want: show(c.Want), Why: wording.Clip(c.Why, maxText)}
 		if !same(c) {
 			v.Now = show(c.Now)
 		}
@@ -280,7 +274,7 @@ const maxEvents = 10
 func Events(before, now Outcome, wanted string) []Event {
 	var all []Event
 	tell := func(warning bool, reason, format string, args ...any) {
-		all = append(all, Event{warning, reason, clip(fmt.Sprintf(format, args...), maxMessage)})
+		all = append(all, Event{warning, reason, wording.Clip(fmt.Sprintf(format, args...), maxMessage)})
 	}
 	if len(now.Recovered) > 0 {
 		tell(true, "Recovered", "transactions %v had been cut off, and were taken back", now.Recovered)

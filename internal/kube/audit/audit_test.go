@@ -1,9 +1,7 @@
 package audit
 
 import (
-	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -14,8 +12,6 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"fettle.dev/fettle/internal/component/metrics"
-	"fettle.dev/fettle/internal/kube/etcd"
 	"fettle.dev/fettle/internal/kube/machine"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/platform/cluster"
@@ -76,175 +72,6 @@ func want(t *testing.T, got map[string]rule.Finding, states map[string]rule.Stat
 			t.Errorf("%s is %s (%v, %s), want %s", id, f.State, f.Measured, f.Reason, state)
 		}
 	}
-}
-
-const url = "https://10.0.0.1:2379"
-
-// histogram is one of a member's with all observations in one bucket.
-func histogram(n float64, below, bound float64) metrics.Buckets {
-	return metrics.Buckets{below: 0, bound: n, 2 * bound: n, math.Inf(1): n}
-}
-
-// member is one that is well.
-func member() etcd.Look {
-	return etcd.Look{URL: url, Healthy: true, ID: 1, Peers: []etcd.Peer{{ID: 1, Name: "a"}, {ID: 0xb, Name: "b"}, {ID: 0xc, Name: "c"}}, Page: metrics.Page{
-		Values: map[string]float64{
-			"etcd_mvcc_db_total_size_in_bytes": 300 << 20, "etcd_mvcc_db_total_size_in_use_in_bytes": 290 << 20, "etcd_server_quota_backend_bytes": 2 << 30,
-			"etcd_server_has_leader": 1, "etcd_server_leader_changes_seen_total": 2, "process_start_time_seconds": 2e9 - 86400, "process_open_fds": 100, "process_max_fds": 65536,
-		},
-		Histograms: map[string]map[string]metrics.Buckets{
-			"etcd_disk_wal_fsync_duration_seconds":      {"": histogram(5000, 0.001, 0.002)},
-			"etcd_disk_backend_commit_duration_seconds": {"": histogram(5000, 0.004, 0.008)},
-			"etcd_network_peer_round_trip_time_seconds": {"b": histogram(4, 0.0128, 0.0256), "c": histogram(4, 0.0128, 0.0256)},
-		},
-	}}
-}
-
-func TestEtcd(t *testing.T) {
-	well := map[string]rule.State{
-		"E04 " + url: rule.Passed, "E07 " + url: rule.Passed, "E08 " + url: rule.Passed, "E10 " + url: rule.Passed, "E10.fragments " + url: rule.Passed,
-		"E11 " + url: rule.Passed, "E12 " + url: rule.Passed, "E01.buckets " + url: rule.Passed, "E02.buckets " + url: rule.Passed,
-		"E09.buckets " + url + " to b": rule.Passed, "E09.buckets " + url + " to c": rule.Passed,
-	}
-	for name, c := range map[string]struct {
-		change func(*etcd.Look)
-		want   map[string]rule.State
-	}{
-		"well": {func(*etcd.Look) {}, nil},
-		"fsync in the bucket of the limit": {func(m *etcd.Look) {
-			m.Page.Histograms["etcd_disk_wal_fsync_duration_seconds"][""] = histogram(5000, 0.008, 0.016)
-		}, map[string]rule.State{"E01.buckets " + url: rule.Warned}},
-		"fsync too slow": {func(m *etcd.Look) {
-			m.Page.Histograms["etcd_disk_wal_fsync_duration_seconds"][""] = histogram(5000, 0.016, 0.032)
-		}, map[string]rule.State{"E01.buckets " + url: rule.Failed}},
-		"young": {func(m *etcd.Look) {
-			m.Page.Histograms["etcd_disk_wal_fsync_duration_seconds"][""] = histogram(999, 0.016, 0.032)
-		}, map[string]rule.State{"E01.buckets " + url: rule.Unknown}},
-		"all round trips 26 ms": {func(m *etcd.Look) {
-			m.Page.Histograms["etcd_network_peer_round_trip_time_seconds"]["b"] = histogram(240, 0.0256, 0.0512)
-		}, map[string]rule.State{"E09.buckets " + url + " to b": rule.Warned}},
-		"far apart": {func(m *etcd.Look) {
-			m.Page.Histograms["etcd_network_peer_round_trip_time_seconds"]["b"] = histogram(4, 0.0512, 0.1024)
-		}, map[string]rule.State{"E09.buckets " + url + " to b": rule.Failed}},
-		"none measured yet": {func(m *etcd.Look) {
-			m.Page.Histograms["etcd_network_peer_round_trip_time_seconds"]["b"] = histogram(0, 0.0512, 0.1024)
-		}, map[string]rule.State{"E09.buckets " + url + " to b": rule.Unknown}},
-		"hostile": {func(m *etcd.Look) {
-			m.Page.Histograms["etcd_network_peer_round_trip_time_seconds"]["b"] = metrics.Buckets{1: 5, 2: 3, math.Inf(1): 5}
-			m.Page.Histograms["etcd_disk_wal_fsync_duration_seconds"][""] = metrics.Buckets{1: 5}
-		}, map[string]rule.State{"E09.buckets " + url + " to b": rule.Unknown, "E01.buckets " + url: rule.Unknown}},
-		"fragments":   {func(m *etcd.Look) { m.Page.Values["etcd_mvcc_db_total_size_in_use_in_bytes"] = 30 << 20 }, map[string]rule.State{"E10.fragments " + url: rule.Warned}},
-		"nearly full": {func(m *etcd.Look) { m.Page.Values["etcd_server_quota_backend_bytes"] = 310 << 20 }, map[string]rule.State{"E10 " + url: rule.Failed, "E04 " + url: rule.Warned}},
-		"before 3.4": {func(m *etcd.Look) {
-			delete(m.Page.Values, "etcd_mvcc_db_total_size_in_bytes")
-			m.Page.Values["etcd_debugging_mvcc_db_total_size_in_bytes"] = 300 << 20
-		}, nil},
-		"restless":  {func(m *etcd.Look) { m.Page.Values["etcd_server_leader_changes_seen_total"] = 900 }, map[string]rule.State{"E07 " + url: rule.Warned}},
-		"no leader": {func(m *etcd.Look) { m.Page.Values["etcd_server_has_leader"] = 0 }, map[string]rule.State{"E11 " + url: rule.Failed}},
-		"ill":       {func(m *etcd.Look) { m.Healthy = false }, map[string]rule.State{"E11 " + url: rule.Failed}},
-		"metrics only": {func(m *etcd.Look) { m.Peers, m.ID, m.Unwell = nil, 0, errors.New("404") },
-			map[string]rule.State{"E08 " + url: rule.Unknown, "E11 " + url: rule.Unknown}},
-		"two members": {func(m *etcd.Look) { m.Peers = m.Peers[:2] }, map[string]rule.State{"E08 " + url: rule.Warned, "E09.buckets " + url + " to c": ""}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := member()
-			c.change(&m)
-			got := judged(t, &Cluster{Members: []etcd.Look{m}}, nil)
-			states := map[string]rule.State{}
-			for id, s := range well {
-				states[id] = s
-			}
-			for id, s := range c.want {
-				if states[id] = s; s == "" {
-					delete(states, id)
-				}
-			}
-			want(t, got, states)
-		})
-	}
-	if f := judged(t, &Cluster{Members: []etcd.Look{member()}}, nil)["E09.buckets "+url+" to b"]; f.Measured != "p99 of 4 between 12.8 and 25.6 ms" {
-		t.Errorf("%v", f.Measured)
-	}
-	silent := judged(t, &Cluster{Members: []etcd.Look{{URL: url, Silent: errors.New("nothing listens")}}}, nil)
-	for id := range well {
-		if strings.HasPrefix(id, "E09") {
-			id = "E09.buckets " + url
-		}
-		if f := silent[id]; f.State != rule.Unknown || !strings.Contains(f.Reason, "nothing listens") {
-			t.Errorf("%s: %+v", id, f)
-		}
-	}
-	// Nobody has asked: that is one thing to do, and nothing has passed.
-	none := judged(t, &Cluster{}, nil)
-	for id, f := range none {
-		if strings.HasPrefix(id, "E") {
-			t.Errorf("%s: %s", id, f.State)
-		}
-	}
-	if f := none["etcd"]; f.State != rule.Unknown || !strings.Contains(f.Reason, "--etcd-endpoints") {
-		t.Errorf("%+v", f)
-	}
-}
-
-func TestAddresses(t *testing.T) {
-	for text, want := range map[string]float64{"10.244.1.0/24": 253, "10.128.0.0/23": 509, "10.244.1.0/24 fd00::/64": 253, "fd00::/120": 253, "10.0.0.0/31": 0} {
-		if got, err := addresses(strings.Fields(text)); err != nil || got != want {
-			t.Errorf("%s: %g %v, want %g", text, got, err, want)
-		}
-	}
-	if _, err := addresses([]string{"10.0.0.0"}); err == nil {
-		t.Error("no network is one")
-	}
-}
-
-func TestParts(t *testing.T) {
-	for text, want := range map[string]string{
-		"kube-controller-manager --cluster-cidr=10.244.0.0/16 --allocate-node-cidrs=true":                  "256 true <nil>",
-		"--cluster-cidr 10.244.0.0/16 --node-cidr-mask-size 26":                                            "1024 true <nil>",
-		"--cluster-cidr=10.0.0.0/16,fd00::/56":                                                             "256 true <nil>",
-		"--cluster-cidr=10.0.0.0/16,fd00::/60 --node-cidr-mask-size-ipv6=64 --node-cidr-mask-size-ipv4=25": "16 true <nil>",
-		"--cluster-cidr=10.244.0.0/16 --allocate-node-cidrs=false":                                         "0 false <nil>",
-		"--leader-elect": "0 false <nil>",
-		"":               "0 false <nil>",
-		"--cluster-cidr=10.244.0.0/16 --node-cidr-mask-size=12":   "0 false parts of /12 do not fit into --cluster-cidr=10.244.0.0/16",
-		"--cluster-cidr=10.244.0.0/16 --node-cidr-mask-size=many": "0 false --node-cidr-mask-size=many is no number",
-		"--cluster-cidr=here": `0 false --cluster-cidr=here: "here" is no network`,
-	} {
-		n, known, err := parts(strings.Fields(text))
-		if got := fmt.Sprintf("%g %v %v", n, known, err); got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
-		}
-	}
-}
-
-func FuzzParts(f *testing.F) {
-	f.Add("--cluster-cidr=10.244.0.0/16 --node-cidr-mask-size=24")
-	f.Add("--cluster-cidr=fd00::/56,10.0.0.0/8 --node-cidr-mask-size-ipv6 64")
-	f.Fuzz(func(t *testing.T, text string) {
-		n, known, err := parts(strings.Fields(text))
-		if known && (err != nil || n < 1 || math.IsInf(n, 0) || n != math.Trunc(n)) || !known && n != 0 {
-			t.Errorf("%g %v %v", n, known, err)
-		}
-	})
-}
-
-func TestNetwork(t *testing.T) {
-	c := &Cluster{
-		Controller: []string{"--cluster-cidr=10.244.0.0/22"},
-		Nodes: []Node{
-			{Name: "a", Ready: true, CIDRs: []string{"10.244.0.0/24"}, MaxPods: 110}, {Name: "b", CIDRs: []string{"10.244.1.0/24"}, MaxPods: 500},
-			{Name: "c", MaxPods: 500}, {Name: "d", CIDRs: []string{"odd"}},
-		},
-		Counts: []Count{{What: "nodes", N: 6000}, {What: "pods_per_node", N: 50, Where: "a"}, {What: "namespaces", Unread: "may not be listed"}, {What: "secrets", N: 1 << 20}},
-	}
-	want(t, judged(t, c, nil), map[string]rule.State{
-		"O02.cluster": rule.Warned, "O03.node a": rule.Passed, "O03.node b": rule.Failed, "O03.node c": rule.NotApplicable, "O03.node d": rule.Unknown,
-		"O66.objects nodes": rule.Warned, "O66.objects pods_per_node": rule.Passed, "O66.objects namespaces": rule.Unknown, "O66.objects secrets": rule.NotApplicable,
-	})
-	want(t, judged(t, &Cluster{Unread: map[Part]string{OfNodes: "forbidden"}, Controller: c.Controller}, nil), map[string]rule.State{
-		"O02.cluster": rule.Unknown, "O03.node": rule.Unknown, "O61": rule.Unknown, "O65": rule.Unknown,
-	})
-	want(t, judged(t, c, map[string]string{"O03.node": rule.Disabled + "Calico (--disable)", "O65": rule.Disabled + "why (--disable)"}), map[string]rule.State{"O03.node": rule.NotApplicable, "O65": rule.NotApplicable})
 }
 
 // TestKubelets: the rules of a node's kubelet are asked of what each kubelet runs with.

@@ -83,7 +83,7 @@ func once(all []rule.Finding) []rule.Finding {
 
 // answers are all that is known of the cluster.
 func (c *Cluster) answers(tables Tables) *machineOf {
-	a := cluster.New()
+	a := &platform.Known{}
 	if c.Version != "" {
 		a.Give("cluster.version", c.Version, "/version")
 	}
@@ -95,8 +95,10 @@ func (c *Cluster) answers(tables Tables) *machineOf {
 	c.counts(a, cluster.Objects, "cluster.objects")
 	c.storage(a, tables)
 	c.machines(a)
-	m := &machineOf{own: a, counted: cluster.New()}
+	m := &machineOf{own: a, counted: &platform.Known{}}
 	c.counts(m.counted, objectsOfOpenShift, objectsOfOpenShift)
+	a.Sort()
+	m.counted.Sort()
 	if c.OpenShift != "" {
 		m.documents = openshift.Of(c.Objects, c.Unread[OfObjects])
 	}
@@ -108,7 +110,7 @@ const objectsOfOpenShift = "openshift.objects"
 
 // machineOf answers for a cluster.
 type machineOf struct {
-	own, counted *cluster.Answers
+	own, counted *platform.Known
 	documents    platform.Answers // nil where it is no OpenShift
 }
 

@@ -8,11 +8,12 @@ import (
 
 	"fettle.dev/fettle/internal/kube/health"
 	"fettle.dev/fettle/internal/kube/machine"
+	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/platform/cluster"
 )
 
 // machines tells of machine sets and of the checks of their health.
-func (c *Cluster) machines(a *cluster.Answers) {
+func (c *Cluster) machines(a *platform.Known) {
 	if why := c.Unread[OfMachines]; why != "" {
 		a.Unlisted(cluster.MachineSets, why)
 		a.Unlisted(cluster.HealthChecks, why)
@@ -20,7 +21,7 @@ func (c *Cluster) machines(a *cluster.Answers) {
 	}
 	for i := range c.MachineSets {
 		s := &c.MachineSets[i]
-		a.Item(cluster.MachineSets, s.Name)
+		a.Add(cluster.MachineSets, s.Name)
 		in, at := cluster.MachineSets+"."+s.Name, "MachineSet "+s.Name
 		wanted := 1.0
 		if s.Spec.Replicas != nil {
@@ -32,7 +33,7 @@ func (c *Cluster) machines(a *cluster.Answers) {
 	}
 	for i := range c.Checks {
 		check := &c.Checks[i]
-		a.Item(cluster.HealthChecks, check.Name)
+		a.Add(cluster.HealthChecks, check.Name)
 		in, at := cluster.HealthChecks+"."+check.Name, "MachineHealthCheck "+check.Name
 		d, err := health.Decide(health.Input{Now: c.Now, Check: check, Machines: c.Machines, Nodes: c.CoreNodes, Checks: c.Checks})
 		if err != nil {

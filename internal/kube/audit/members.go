@@ -9,6 +9,7 @@ import (
 
 	bench "fettle.dev/fettle/internal/bench/etcd"
 	"fettle.dev/fettle/internal/kube/etcd"
+	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/platform/cluster"
 )
 
@@ -19,7 +20,7 @@ const unasked = "its members were not asked: --etcd-endpoints with their address
 const ofEtcd = "etcd"
 
 // etcd tells of its members.
-func (c *Cluster) etcd(a *cluster.Answers) {
+func (c *Cluster) etcd(a *platform.Known) {
 	if why := c.Unread[OfEtcd]; why != "" || len(c.Members) == 0 {
 		for _, set := range []string{ofEtcd, cluster.Members, cluster.Peers} {
 			a.Unlisted(set, cmp.Or(why, unasked))
@@ -27,8 +28,8 @@ func (c *Cluster) etcd(a *cluster.Answers) {
 		return
 	}
 	for _, m := range c.Members {
-		a.Item(ofEtcd, m.URL)
-		a.Item(cluster.Members, m.URL)
+		a.Add(ofEtcd, m.URL)
+		a.Add(cluster.Members, m.URL)
 		if m.Silent != nil {
 			for _, input := range append(slices.Clone(metered), "healthy", "members") {
 				a.Unclear(ofEtcd+"."+m.URL+"."+input, m.URL, m.Silent.Error())
@@ -36,7 +37,7 @@ func (c *Cluster) etcd(a *cluster.Answers) {
 			for _, what := range []string{"fsync", "commit"} {
 				unclear(a, cluster.Members+"."+m.URL+"."+what, "", m.URL, m.Silent.Error())
 			}
-			a.Item(cluster.Peers, m.URL)
+			a.Add(cluster.Peers, m.URL)
 			unclear(a, cluster.Peers+"."+m.URL+".round_trip", cluster.Peers+"."+m.URL, m.URL, m.Silent.Error())
 			continue
 		}
@@ -50,7 +51,7 @@ func (c *Cluster) etcd(a *cluster.Answers) {
 var metered = []string{"db_bytes", "db_in_use_bytes", "quota_bytes", "leader_changes", "uptime_s", "has_leader", "open_files", "open_files_limit"}
 
 // member tells what the rules of a member on a machine ask for too.
-func (c *Cluster) member(a *cluster.Answers, m *etcd.Look) {
+func (c *Cluster) member(a *platform.Known, m *etcd.Look) {
 	in, at := ofEtcd+"."+m.URL, m.URL+"/metrics"
 	give := func(input string, read func(float64) any, names ...string) {
 		for _, name := range names {
@@ -83,7 +84,7 @@ func (c *Cluster) member(a *cluster.Answers, m *etcd.Look) {
 }
 
 // histograms tells of its disk. Of few observations no 99th percentile is judged.
-func (c *Cluster) histograms(a *cluster.Answers, m *etcd.Look) {
+func (c *Cluster) histograms(a *platform.Known, m *etcd.Look) {
 	for what, name := range map[string]string{"fsync": "etcd_disk_wal_fsync_duration_seconds", "commit": "etcd_disk_backend_commit_duration_seconds"} {
 		in := cluster.Members + "." + m.URL + "." + what
 		b, n, err := p99(m.Page.Histograms[name][""])
@@ -99,11 +100,11 @@ func (c *Cluster) histograms(a *cluster.Answers, m *etcd.Look) {
 }
 
 // peers tells of its round trips to the others, however few: they are counted.
-func (c *Cluster) peers(a *cluster.Answers, m *etcd.Look) {
+func (c *Cluster) peers(a *platform.Known, m *etcd.Look) {
 	const name = "etcd_network_peer_round_trip_time_seconds"
 	for to, buckets := range m.Page.Histograms[name] {
 		item := m.URL + " to " + c.peerName(m, to)
-		a.Item(cluster.Peers, item)
+		a.Add(cluster.Peers, item)
 		in := cluster.Peers + "." + item
 		b, n, err := p99(buckets)
 		switch {
@@ -135,7 +136,7 @@ func p99(buckets map[float64]float64) (bench.Bucket, int64, error) {
 }
 
 // bucket tells of a percentile: words, and the bounds below a prefix.
-func bucket(a *cluster.Answers, words, prefix, at string, b bench.Bucket, n int64) {
+func bucket(a *platform.Known, words, prefix, at string, b bench.Bucket, n int64) {
 	a.Give(words, fmt.Sprintf("p99 of %d %s", n, b), at+"/metrics")
 	a.Give(prefix+"above_s", b.Low, at+"/metrics")
 	high := b.High
@@ -146,7 +147,7 @@ func bucket(a *cluster.Answers, words, prefix, at string, b bench.Bucket, n int6
 }
 
 // unclear says why nothing is known of a percentile.
-func unclear(a *cluster.Answers, words, prefix, at, why string) {
+func unclear(a *platform.Known, words, prefix, at, why string) {
 	if prefix == "" {
 		prefix = words + "_"
 	} else {

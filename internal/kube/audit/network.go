@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/platform/cluster"
 )
 
@@ -76,7 +77,7 @@ func parts(args []string) (n float64, known bool, err error) {
 }
 
 // network tells of the nodes and of the cluster network.
-func (c *Cluster) network(a *cluster.Answers) {
+func (c *Cluster) network(a *platform.Known) {
 	const flags = "arguments of the controller manager"
 	if why := c.Unread[OfNodes]; why != "" {
 		a.Unlisted(cluster.Nodes, why)
@@ -91,7 +92,7 @@ func (c *Cluster) network(a *cluster.Answers) {
 		a.Give("cluster.node_parts", n, flags)
 	}
 	for _, n := range c.Nodes {
-		a.Item(cluster.Nodes, n.Name)
+		a.Add(cluster.Nodes, n.Name)
 		in, at := "cluster.node."+n.Name, "node "+n.Name
 		a.Give(in+".max_pods", float64(n.MaxPods), at)
 		a.Give(in+".cores", n.Cores, at)
@@ -108,9 +109,9 @@ func (c *Cluster) network(a *cluster.Answers) {
 }
 
 // counts tells how many objects there are.
-func (c *Cluster) counts(a *cluster.Answers, set, in string) {
+func (c *Cluster) counts(a *platform.Known, set, in string) {
 	for _, n := range c.Counts {
-		a.Item(set, n.What)
+		a.Add(set, n.What)
 		if n.Unread != "" {
 			a.Unclear(in+"."+n.What+".count", "the whole cluster", n.Unread)
 			continue

@@ -8,6 +8,7 @@ import (
 
 	core "k8s.io/api/core/v1"
 
+	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/platform/cluster"
 )
 
@@ -109,7 +110,7 @@ func drivers(tables Tables, name string) driver {
 
 // storage tells of the claims of applications that are known, and of those that several
 // nodes are to use.
-func (c *Cluster) storage(a *cluster.Answers, tables Tables) {
+func (c *Cluster) storage(a *platform.Known, tables Tables) {
 	if why := c.Unread[OfClaims]; why != "" {
 		a.Unlisted(cluster.Claims, why)
 		a.Unlisted(cluster.Shared, why)
@@ -132,7 +133,7 @@ func (c *Cluster) storage(a *cluster.Answers, tables Tables) {
 			}
 		}
 		if role := x.role(); role != "" {
-			a.Item(cluster.Claims, x.id())
+			a.Add(cluster.Claims, x.id())
 			in := cluster.Claims + "." + x.id()
 			technology(in)
 			a.Give(in+".role", role, at)
@@ -145,7 +146,7 @@ func (c *Cluster) storage(a *cluster.Answers, tables Tables) {
 			}
 		}
 		if x.asks(core.ReadOnlyMany) || x.asks(core.ReadWriteMany) {
-			a.Item(cluster.Shared, x.id())
+			a.Add(cluster.Shared, x.id())
 			in := cluster.Shared + "." + x.id()
 			technology(in)
 			a.Give(in+".modes", slices.Clone(x.Modes), at)

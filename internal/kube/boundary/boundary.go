@@ -13,6 +13,7 @@ import (
 	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/spell"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // Kind is a sort of thing that is refused unless it is allowed.
@@ -155,7 +156,7 @@ func (c *checker) line(s *profile.Section, l profile.Line) {
 	switch {
 	case variable && readsElsewhere(l):
 		c.refuse("", l.Pos, "include=%s in [%s]: a text of the cluster reads files below the node's profile directories only (%s)",
-			clip(l.Value), s.Name, strings.Join(profile.DefaultDirs, ", "))
+			wording.Clip(l.Value, 60), s.Name, strings.Join(profile.DefaultDirs, ", "))
 	case variable:
 	case l.Name == "script_pre" || l.Name == "script_post":
 		c.refuse(Script, l.Pos, "%s in [%s] is refused", l.Name, s.Name)
@@ -174,7 +175,7 @@ func (c *checker) text(text string, pos profile.Pos, variable bool) {
 	found := profile.References(text)
 	for _, r := range found.Refs {
 		if r.Call && runs(r.Name) {
-			c.refuse(Exec, pos, "%s runs a program", clip(r.Text))
+			c.refuse(Exec, pos, "%s runs a program", wording.Clip(r.Text, 60))
 			return
 		}
 	}
@@ -188,7 +189,7 @@ func (c *checker) text(text string, pos profile.Pos, variable bool) {
 		if variable && rest[0] == '}' {
 			continue // closes a call at the most, and begins none
 		}
-		c.refuse(Exec, pos, "%s could become a call on the node: write references as ${name} and ${f:name:...}, whole and without others in the name", clip(rest))
+		c.refuse(Exec, pos, "%s could become a call on the node: write references as ${name} and ${f:name:...}, whole and without others in the name", wording.Clip(rest, 60))
 		return
 	}
 }
@@ -258,11 +259,4 @@ func legible(s string) string {
 		}
 		return ' '
 	}, s)
-}
-
-func clip(s string) string {
-	if len(s) <= 60 {
-		return s
-	}
-	return strings.ToValidUTF8(s[:57], "") + "..."
 }

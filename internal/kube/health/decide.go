@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"fettle.dev/fettle/internal/kube/machine"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // Input is all that a decision is made of.
@@ -247,7 +248,7 @@ func (d *Decision) Words() []string {
 		add("machine %s is to be made anew: %s", j.Machine.Name, j.Cause)
 	}
 	if n := len(d.Queued); n > 0 && d.ReportOnly == "" && len(d.Waits) == 0 && d.Limit.Open(d.Unhealthy) {
-		add("%s more after that", count(n, "machine"))
+		add("%s more after that", wording.Count(n, "machine"))
 	}
 	some(len(d.Skipped), "left alone", add, func(i int) string {
 		return fmt.Sprintf("machine %s is left alone: %s", d.Skipped[i].Machine, d.Skipped[i].Why)
@@ -261,6 +262,6 @@ func some(n int, what string, add func(string, ...any), sentence func(int) strin
 		add("%s", sentence(i))
 	}
 	if n > shown {
-		add("%s more %s %s", count(n-shown, "machine"), ifOne(n-shown, "is", "are"), what)
+		add("%s more %s %s", wording.Count(n-shown, "machine"), ifOne(n-shown, "is", "are"), what)
 	}
 }

@@ -2,11 +2,12 @@ package health
 
 import (
 	"fmt"
-	"sort"
 	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"fettle.dev/fettle/internal/wording"
 )
 
 // Limit is how many unhealthy machines a check puts up with: with more of them nothing is
@@ -47,7 +48,7 @@ func number(n int) Limit {
 // share is a percentage of machines, rounded down.
 func share(percent, machines int) Limit {
 	product := max(percent, 0) * machines
-	words := fmt.Sprintf("%d %% of %s is %d", percent, count(machines, "machine"), product/100)
+	words := fmt.Sprintf("%d %% of %s is %d", percent, wording.Count(machines, "machine"), product/100)
 	if rest := product % 100; rest != 0 {
 		words += fmt.Sprintf(" (%s rounded down)", strings.TrimRight(fmt.Sprintf("%d.%02d", product/100, rest), "0"))
 	}
@@ -73,29 +74,4 @@ func (l Limit) Sentence(unhealthy int) string {
 		return l.Words + "; none is unhealthy"
 	}
 	return l.Words + "; " + are + ": remediation is open"
-}
-
-// Batch is the largest number of machines that can join a pool at once without closing
-// remediation while they do: machines that have not joined count as unhealthy.
-// unhealthy is how many are already. It is the largest n with
-// unhealthy + n <= limit(machines + n): 0 if remediation is closed or about to be, and -1
-// if there is no end to it.
-func Batch(limit *intstr.IntOrString, machines, unhealthy int) int {
-	if LimitOf(limit, 1000).Machines >= 1000 && (limit == nil || limit.Type == intstr.String && strings.HasSuffix(limit.StrVal, "%")) {
-		return -1 // 100 % and more
-	}
-	// Each machine more raises the limit by one at the most, so that once it is closed it
-	// stays closed. With 99 % it is so at the latest with 99 times as many machines.
-	closed := sort.Search(100*machines+LimitOf(limit, 0).Machines+2, func(n int) bool { return !LimitOf(limit, machines+n).Open(unhealthy + n) })
-	if closed == 0 {
-		return 0
-	}
-	return closed - 1
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -12,6 +12,8 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"fettle.dev/fettle/internal/wording"
 )
 
 // NodeHealthCheck reads medik8s' NodeHealthCheck (remediation.medik8s.io/v1alpha1), of
@@ -128,7 +130,7 @@ func (c *clusterCheck) words(machines int) string {
 		if err1 != nil || err2 != nil || high < low {
 			return fmt.Sprintf("the range %s ends before it begins: nothing is remediated", inRange)
 		}
-		return fmt.Sprintf("it remediates while %d to %d of %s are unhealthy", low, high, count(machines, "machine"))
+		return fmt.Sprintf("it remediates while %d to %d of %s are unhealthy", low, high, wording.Count(machines, "machine"))
 	}
 	if atMost != nil && atMost.Type == intstr.String && !strings.HasSuffix(atMost.StrVal, "%") {
 		// A number as a text, which OpenShift takes.
@@ -138,5 +140,5 @@ func (c *clusterCheck) words(machines int) string {
 	if l.Machines < 0 {
 		return l.Words + ": nothing is remediated"
 	}
-	return fmt.Sprintf("it remediates while at most %d of %s are unhealthy", l.Machines, count(machines, "machine"))
+	return fmt.Sprintf("it remediates while at most %d of %s are unhealthy", l.Machines, wording.Count(machines, "machine"))
 }

@@ -12,6 +12,7 @@ import (
 
 	"fettle.dev/fettle/internal/kube/kubeletconfig"
 	"fettle.dev/fettle/internal/kube/machine"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // RollOut reads a KubeletPool (fettle.dev/v1alpha1), and says why remediation waits for
@@ -43,7 +44,7 @@ func RollOut(pool []byte) (why string, err error) {
 	if n > shown {
 		names += fmt.Sprintf(" and %d more", n-shown)
 	}
-	return fmt.Sprintf("a roll-out of the kubelet's settings runs in pool %s: %d of %s %s them, %s %s changing", p.Metadata.Name, p.Status.Updated, count(p.Status.Nodes, "node"), ifOne(p.Status.Updated, "has", "have"), names, ifOne(n, "is", "are")), nil
+	return fmt.Sprintf("a roll-out of the kubelet's settings runs in pool %s: %d of %s %s them, %s %s changing", p.Metadata.Name, p.Status.Updated, wording.Count(p.Status.Nodes, "node"), ifOne(p.Status.Updated, "has", "have"), names, ifOne(n, "is", "are")), nil
 }
 
 func ifOne(n int, one, more string) string {

@@ -8,6 +8,7 @@ import (
 	"fettle.dev/fettle/internal/kube/kubelet"
 	"fettle.dev/fettle/internal/kube/kubelet/node"
 	"fettle.dev/fettle/internal/kube/kubeletconfig"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // wantOf reads what a node is told. It is checked once more here, where it is carried
@@ -47,7 +48,7 @@ const (
 func answer(s kubeletconfig.NodeKubeletSpec, r *node.Report, err error, has string) kubeletconfig.NodeKubeletStatus {
 	out := kubeletconfig.NodeKubeletStatus{Turn: s.Turn, Phase: kubeletconfig.Settled, Has: has, Tried: s.Digest}
 	if err != nil {
-		out.Phase, out.Message = kubeletconfig.Blocked, clip(err.Error(), maxMessage)
+		out.Phase, out.Message = kubeletconfig.Blocked, wording.Clip(err.Error(), maxMessage)
 		return out
 	}
 	tell(&out, r)
@@ -81,7 +82,7 @@ func tell(out *kubeletconfig.NodeKubeletStatus, r *node.Report) {
 	if said := lastLine(r.LastWords); said != "" && strings.Contains(r.Error, node.ErrEnded.Error()) {
 		out.Message += ": " + said // with which a kubelet that does not start ends
 	}
-	out.Message = clip(out.Message, maxMessage)
+	out.Message = wording.Clip(out.Message, maxMessage)
 }
 
 // lastLine is the last one that says something.
@@ -93,13 +94,6 @@ func lastLine(text string) string {
 // final says whether an error ends a turn. Others, of the API server or of a lock that
 // somebody else has, may pass.
 func final(err error) bool { return errors.Is(err, node.ErrRefused) }
-
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most-3], "") + "..."
-}
 
 // tail keeps the end of a log.
 func tail(s string, most int) string {

@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/kube/kubelet"
 	"fettle.dev/fettle/internal/kube/kubelet/node"
 	"fettle.dev/fettle/internal/kube/kubeletconfig"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // Visitor changes the kubelet of a node: visit.Visit, whose methods these are.
@@ -186,7 +187,7 @@ func (a *agent) turn(ctx context.Context, k *kubeletconfig.NodeKubelet) error {
 // waits says what keeps the node from going on, which is tried again.
 func (a *agent) waits(ctx context.Context, k *kubeletconfig.NodeKubelet, why error) error {
 	status := k.Status
-	status.Waiting = clip(why.Error(), maxMessage)
+	status.Waiting = wording.Clip(why.Error(), maxMessage)
 	return errors.Join(why, a.report(ctx, k, status))
 }
 

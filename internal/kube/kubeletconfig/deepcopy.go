@@ -5,41 +5,27 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"fettle.dev/fettle/internal/kube/deepcopy"
 )
 
-// Objects from a cache are shared: whoever changes one copies it first.
-
 // DeepCopyObject makes a KubeletConfig a runtime.Object.
-func (k *KubeletConfig) DeepCopyObject() runtime.Object { return copied(k) }
+func (k *KubeletConfig) DeepCopyObject() runtime.Object { return deepcopy.Object(k) }
 
 // DeepCopyObject makes a KubeletConfigList a runtime.Object.
-func (l *KubeletConfigList) DeepCopyObject() runtime.Object { return copied(l) }
+func (l *KubeletConfigList) DeepCopyObject() runtime.Object { return deepcopy.Object(l) }
 
 // DeepCopyObject makes a KubeletPool a runtime.Object.
-func (p *KubeletPool) DeepCopyObject() runtime.Object { return copied(p) }
+func (p *KubeletPool) DeepCopyObject() runtime.Object { return deepcopy.Object(p) }
 
 // DeepCopyObject makes a KubeletPoolList a runtime.Object.
-func (l *KubeletPoolList) DeepCopyObject() runtime.Object { return copied(l) }
+func (l *KubeletPoolList) DeepCopyObject() runtime.Object { return deepcopy.Object(l) }
 
 // DeepCopyObject makes a NodeKubelet a runtime.Object.
-func (k *NodeKubelet) DeepCopyObject() runtime.Object { return copied(k) }
+func (k *NodeKubelet) DeepCopyObject() runtime.Object { return deepcopy.Object(k) }
 
 // DeepCopyObject makes a NodeKubeletList a runtime.Object.
-func (l *NodeKubeletList) DeepCopyObject() runtime.Object { return copied(l) }
-
-type copier[T any] interface {
-	*T
-	runtime.Object
-	DeepCopy() *T
-}
-
-// copied is a copy as an interface, which is nil for nil.
-func copied[T any, P copier[T]](p P) runtime.Object {
-	if p == nil {
-		return nil
-	}
-	return P(p.DeepCopy())
-}
+func (l *NodeKubeletList) DeepCopyObject() runtime.Object { return deepcopy.Object(l) }
 
 // DeepCopy shares nothing with k.
 func (k *KubeletConfig) DeepCopy() *KubeletConfig {
@@ -51,11 +37,8 @@ func (k *KubeletConfig) DeepCopy() *KubeletConfig {
 	s := &out.Spec
 	s.MachineConfigPoolSelector = s.MachineConfigPoolSelector.DeepCopy()
 	s.KubeletConfig, s.TLSSecurityProfile = s.KubeletConfig.DeepCopy(), s.TLSSecurityProfile.DeepCopy()
-	s.AutoSizingReserved, s.LogLevel = own(s.AutoSizingReserved), own(s.LogLevel)
+	s.AutoSizingReserved, s.LogLevel = deepcopy.Pointer(s.AutoSizingReserved), deepcopy.Pointer(s.LogLevel)
 	out.Status.Conditions = slices.Clone(k.Status.Conditions)
-	for i, c := range k.Status.Conditions {
-		c.LastTransitionTime.DeepCopyInto(&out.Status.Conditions[i].LastTransitionTime)
-	}
 	return &out
 }
 
@@ -66,9 +49,9 @@ func (p *KubeletPool) DeepCopy() *KubeletPool {
 	}
 	out := *p
 	p.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
-	out.Spec.NodeSelector, out.Spec.MaxUnavailable = p.Spec.NodeSelector.DeepCopy(), own(p.Spec.MaxUnavailable)
+	out.Spec.NodeSelector, out.Spec.MaxUnavailable = p.Spec.NodeSelector.DeepCopy(), deepcopy.Pointer(p.Spec.MaxUnavailable)
 	out.Status.KubeletConfigs, out.Status.Changing = slices.Clone(p.Status.KubeletConfigs), slices.Clone(p.Status.Changing)
-	out.Status.Conditions = each(p.Status.Conditions, (*metav1.Condition).DeepCopy)
+	out.Status.Conditions = deepcopy.Slice(p.Status.Conditions, (*metav1.Condition).DeepCopy)
 	return &out
 }
 
@@ -90,10 +73,7 @@ func (l *NodeKubeletList) DeepCopy() *NodeKubeletList {
 	if l == nil {
 		return nil
 	}
-	out := *l
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
-	out.Items = each(l.Items, (*NodeKubelet).DeepCopy)
-	return &out
+	return &NodeKubeletList{l.TypeMeta, *l.ListMeta.DeepCopy(), deepcopy.Slice(l.Items, (*NodeKubelet).DeepCopy)}
 }
 
 // DeepCopy shares nothing with l.
@@ -101,10 +81,7 @@ func (l *KubeletConfigList) DeepCopy() *KubeletConfigList {
 	if l == nil {
 		return nil
 	}
-	out := *l
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
-	out.Items = each(l.Items, (*KubeletConfig).DeepCopy)
-	return &out
+	return &KubeletConfigList{l.TypeMeta, *l.ListMeta.DeepCopy(), deepcopy.Slice(l.Items, (*KubeletConfig).DeepCopy)}
 }
 
 // DeepCopy shares nothing with l.
@@ -112,24 +89,5 @@ func (l *KubeletPoolList) DeepCopy() *KubeletPoolList {
 	if l == nil {
 		return nil
 	}
-	out := *l
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
-	out.Items = each(l.Items, (*KubeletPool).DeepCopy)
-	return &out
-}
-
-func own[T any](p *T) *T {
-	if p == nil {
-		return nil
-	}
-	v := *p
-	return &v
-}
-
-func each[T any](all []T, deep func(*T) *T) []T {
-	out := slices.Clone(all)
-	for i := range all {
-		out[i] = *deep(&all[i])
-	}
-	return out
+	return &KubeletPoolList{l.TypeMeta, *l.ListMeta.DeepCopy(), deepcopy.Slice(l.Items, (*KubeletPool).DeepCopy)}
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -111,96 +110,6 @@ func FuzzRead(f *testing.F) {
 			_, _ = WantOf(o.Configs, map[string]string{"a": "b"})
 		}
 	})
-}
-
-// fill gives every field a value of its own.
-func fill(v reflect.Value, n *int) {
-	*n++
-	switch v.Kind() {
-	case reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		fill(v.Elem(), n)
-	case reflect.Struct:
-		if v.Type() == reflect.TypeFor[runtime.RawExtension]() {
-			v.Field(0).SetBytes([]byte("{}"))
-			return
-		}
-		for i := range v.NumField() {
-			if v.Field(i).CanSet() {
-				fill(v.Field(i), n)
-			}
-		}
-	case reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
-		for i := range 2 {
-			fill(v.Index(i), n)
-		}
-	case reflect.Map:
-		m := reflect.MakeMap(v.Type())
-		m.SetMapIndex(reflect.ValueOf("k").Convert(v.Type().Key()), reflect.Zero(v.Type().Elem()))
-		v.Set(m)
-	case reflect.String:
-		v.SetString("s" + string(rune('a'+*n%26)))
-	case reflect.Bool:
-		v.SetBool(true)
-	case reflect.Int, reflect.Int32, reflect.Int64:
-		v.SetInt(int64(*n))
-	case reflect.Uint8:
-		v.SetUint(7)
-	}
-}
-
-// shared are places that two values have in common.
-func shared(a, b reflect.Value, path string) (out []string) {
-	switch a.Kind() {
-	case reflect.Pointer:
-		if a.IsNil() {
-			return nil
-		}
-		if a.Pointer() == b.Pointer() {
-			return []string{path}
-		}
-		return shared(a.Elem(), b.Elem(), path)
-	case reflect.Struct:
-		if a.Type().PkgPath() == "time" {
-			return nil
-		}
-		for i := range a.NumField() {
-			out = append(out, shared(a.Field(i), b.Field(i), path+"."+a.Type().Field(i).Name)...)
-		}
-	case reflect.Slice, reflect.Map:
-		if a.Len() > 0 && a.Pointer() == b.Pointer() {
-			return []string{path}
-		}
-		for i := 0; a.Kind() == reflect.Slice && i < a.Len(); i++ {
-			out = append(out, shared(a.Index(i), b.Index(i), path+"[]")...)
-		}
-	}
-	return out
-}
-
-func TestDeepCopy(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	for _, o := range []runtime.Object{&KubeletConfig{}, &KubeletConfigList{}, &KubeletPool{}, &KubeletPoolList{}, &NodeKubelet{}, &NodeKubeletList{}} {
-		n := 0
-		fill(reflect.ValueOf(o).Elem(), &n)
-		c := o.DeepCopyObject()
-		if d := cmp.Diff(o, c); d != "" || n < 40 {
-			t.Errorf("%T: %d values, the copy differs\n%s", o, n, d)
-		}
-		if s := shared(reflect.ValueOf(o).Elem(), reflect.ValueOf(c).Elem(), ""); len(s) > 0 {
-			t.Errorf("%T: shared: %v", o, s)
-		}
-		if kinds, _, err := scheme.ObjectKinds(o); err != nil || len(kinds) != 1 {
-			t.Errorf("%T: %v %v", o, kinds, err)
-		}
-	}
-	if (*KubeletPool)(nil).DeepCopyObject() != nil || (*KubeletConfig)(nil).DeepCopyObject() != nil {
-		t.Error("a copy of nil is something")
-	}
 }
 
 // form is the part of OpenAPI v3 that is looked at.

@@ -12,6 +12,7 @@ import (
 	"fettle.dev/fettle/internal/kube/kubelet"
 	"fettle.dev/fettle/internal/kube/kubeletconfig"
 	"fettle.dev/fettle/internal/kube/rollout"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // The reasons of a pool's conditions.
@@ -60,7 +61,7 @@ func (c Cluster) poolStatus(g *group, has map[string]*kubeletconfig.NodeKubelet)
 	slices.Sort(s.Changing)
 	for _, condition := range []metav1.Condition{g.updated(), c.updating(g, s.Changing, has), c.degraded(g, has)} {
 		condition.ObservedGeneration, condition.LastTransitionTime = g.pool.Generation, metav1.NewTime(c.Now.UTC().Truncate(time.Second))
-		condition.Message = clip(condition.Message)
+		condition.Message = wording.Clip(condition.Message, maxMessage)
 		meta.SetStatusCondition(&s.Conditions, condition)
 	}
 	return out
@@ -181,7 +182,7 @@ func (c Cluster) configStatus(groups map[string]*group) []kubeletconfig.KubeletC
 		failure := kubeletconfig.KubeletConfigCondition{Type: kubeletconfig.Failure, Status: metav1.ConditionFalse, Reason: AsExpected}
 		if err := alone(k); err != nil {
 			success.Status, success.Reason, success.Message = metav1.ConditionFalse, Refused, ""
-			failure.Status, failure.Reason, failure.Message = metav1.ConditionTrue, Refused, clip(strings.ReplaceAll(err.Error(), "\n", "; "))
+			failure.Status, failure.Reason, failure.Message = metav1.ConditionTrue, Refused, wording.Clip(strings.ReplaceAll(err.Error(), "\n", "; "), maxMessage)
 		}
 		before := k.Status.Conditions
 		k.Status.ObservedGeneration, k.Status.Conditions = k.Generation, nil
@@ -218,11 +219,4 @@ func few(all []string) []string {
 		return all
 	}
 	return append(slices.Clone(all[:maxNamed]), fmt.Sprintf("and %d more", len(all)-maxNamed))
-}
-
-func clip(s string) string {
-	if len(s) <= maxMessage {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxMessage-3], "") + "..."
 }

@@ -6,10 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -118,15 +115,6 @@ func (c *Cluster) Run(ctx context.Context, l *spec.Load, o Options) (id string, 
 	}
 	out, err = c.drive(ctx, r, p, j, &journal.State{Objects: make([]journal.Object, p.Len())}, o)
 	return name, out, errors.Join(err, j.Close())
-}
-
-// Lacks lists missing kinds.
-func Lacks(missing []plan.Missing) string {
-	var all []string
-	for _, m := range missing {
-		all = append(all, m.Kind+" of "+m.APIVersion)
-	}
-	return strings.Join(all, ", ")
 }
 
 // Resume goes on with a run: it makes what is missing.
@@ -305,77 +293,4 @@ func (c *Cluster) UndoVisits(ctx context.Context) (int, error) {
 		n++
 	}
 	return n, nil
-}
-
-// preflight looks for namespaces that are there already, before anything is made, and
-// removes those of earlier runs where the load says so.
-func (c *Cluster) preflight(ctx context.Context, p *plan.Plan, cluster string) error {
-	want := map[string]string{}
-	for i := range p.Len() {
-		if ifExists, space := p.StageSpace(i); space && ifExists != spec.Reuse {
-			want[p.Name(i)] = ifExists
-		}
-	}
-	if len(want) == 0 {
-		return nil
-	}
-	there, err := c.namespaces(ctx)
-	if err != nil {
-		return err
-	}
-	uids := map[string]bool{}
-	for _, name := range slices.Sorted(maps.Keys(want)) { // of several the first is told
-		how := want[name]
-		uid, is := there[name]
-		if is && how == spec.Fail {
-			return refuse("ifexists: reuse uses it, and leaves what is in it", "the namespace %s is there already: nothing was made", name)
-		}
-		if is {
-			uids[uid] = true
-		}
-	}
-	if len(uids) == 0 {
-		return nil
-	}
-	by, err := c.Store.Owns(cluster, uids)
-	if err != nil {
-		return err
-	}
-	runs := map[string]bool{}
-	for name, how := range want {
-		uid, is := there[name]
-		if !is || how != spec.Delete {
-			continue
-		}
-		run := by[uid]
-		if run == "" {
-			return refuse("delete it yourself, or say ifexists: reuse", "the namespace %s is there, and no run of fettle's has made it: ifexists: delete does not delete it, and nothing was made", name)
-		}
-		runs[run] = true
-	}
-	for run := range runs {
-		if _, err := c.Undo(ctx, run, nil); err != nil {
-			return fmt.Errorf("the run %s, whose namespaces are in the way (ifexists: delete), cannot be undone: %w", run, err)
-		}
-	}
-	return nil
-}
-
-// namespaces are those that there are, and their uids.
-func (c *Cluster) namespaces(ctx context.Context) (map[string]string, error) {
-	var page struct {
-		Items []struct{ Metadata api.Metadata }
-	}
-	if err := c.Server.GetMetadata(ctx, "/api/v1/namespaces", &page); err != nil {
-		var e *api.Error
-		if errors.As(err, &e) && e.Status == http.StatusForbidden {
-			return map[string]string{}, nil // each is told of when it is made
-		}
-		return nil, err
-	}
-	all := map[string]string{}
-	for _, i := range page.Items {
-		all[i.Metadata.Name] = i.Metadata.UID
-	}
-	return all, nil
 }

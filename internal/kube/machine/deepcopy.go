@@ -4,27 +4,27 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"fettle.dev/fettle/internal/kube/deepcopy"
 )
 
-// Objects from a cache are shared: whoever changes one copies it first.
-
 // DeepCopyObject makes a Machine a runtime.Object.
-func (m *Machine) DeepCopyObject() runtime.Object { return copied(m) }
+func (m *Machine) DeepCopyObject() runtime.Object { return deepcopy.Object(m) }
 
 // DeepCopyObject makes a MachineList a runtime.Object.
-func (l *MachineList) DeepCopyObject() runtime.Object { return copied(l) }
+func (l *MachineList) DeepCopyObject() runtime.Object { return deepcopy.Object(l) }
 
 // DeepCopyObject makes a Set a runtime.Object.
-func (s *Set) DeepCopyObject() runtime.Object { return copied(s) }
+func (s *Set) DeepCopyObject() runtime.Object { return deepcopy.Object(s) }
 
 // DeepCopyObject makes a SetList a runtime.Object.
-func (l *SetList) DeepCopyObject() runtime.Object { return copied(l) }
+func (l *SetList) DeepCopyObject() runtime.Object { return deepcopy.Object(l) }
 
 // DeepCopyObject makes a HealthCheck a runtime.Object.
-func (c *HealthCheck) DeepCopyObject() runtime.Object { return copied(c) }
+func (c *HealthCheck) DeepCopyObject() runtime.Object { return deepcopy.Object(c) }
 
 // DeepCopyObject makes a HealthCheckList a runtime.Object.
-func (l *HealthCheckList) DeepCopyObject() runtime.Object { return copied(l) }
+func (l *HealthCheckList) DeepCopyObject() runtime.Object { return deepcopy.Object(l) }
 
 // DeepCopy shares nothing with m.
 func (m *Machine) DeepCopy() *Machine {
@@ -35,7 +35,7 @@ func (m *Machine) DeepCopy() *Machine {
 	m.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	out.Status.NodeRef = m.Status.NodeRef.DeepCopy()
 	out.Status.LastUpdated = m.Status.LastUpdated.DeepCopy()
-	out.Status.Phase = pointer(m.Status.Phase)
+	out.Status.Phase = deepcopy.Pointer(m.Status.Phase)
 	return &out
 }
 
@@ -46,7 +46,7 @@ func (s *Set) DeepCopy() *Set {
 	}
 	out := *s
 	s.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
-	out.Spec.Replicas = pointer(s.Spec.Replicas)
+	out.Spec.Replicas = deepcopy.Pointer(s.Spec.Replicas)
 	s.Spec.Selector.DeepCopyInto(&out.Spec.Selector)
 	s.Spec.Template.ObjectMeta.DeepCopyInto(&out.Spec.Template.ObjectMeta)
 	return &out
@@ -61,8 +61,8 @@ func (c *HealthCheck) DeepCopy() *HealthCheck {
 	c.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	c.Spec.Selector.DeepCopyInto(&out.Spec.Selector)
 	out.Spec.UnhealthyConditions = slices.Clone(c.Spec.UnhealthyConditions)
-	out.Spec.MaxUnhealthy = pointer(c.Spec.MaxUnhealthy)
-	out.Spec.NodeStartupTimeout = pointer(c.Spec.NodeStartupTimeout)
+	out.Spec.MaxUnhealthy = deepcopy.Pointer(c.Spec.MaxUnhealthy)
+	out.Spec.NodeStartupTimeout = deepcopy.Pointer(c.Spec.NodeStartupTimeout)
 	out.Spec.RemediationTemplate = c.Spec.RemediationTemplate.DeepCopy()
 	out.Status = c.Status.DeepCopy()
 	return &out
@@ -70,11 +70,8 @@ func (c *HealthCheck) DeepCopy() *HealthCheck {
 
 // DeepCopy shares nothing with s.
 func (s HealthCheckStatus) DeepCopy() HealthCheckStatus {
-	s.ExpectedMachines, s.CurrentHealthy, s.RemediationsAllowed = pointer(s.ExpectedMachines), pointer(s.CurrentHealthy), pointer(s.RemediationsAllowed)
+	s.ExpectedMachines, s.CurrentHealthy, s.RemediationsAllowed = deepcopy.Pointer(s.ExpectedMachines), deepcopy.Pointer(s.CurrentHealthy), deepcopy.Pointer(s.RemediationsAllowed)
 	s.Conditions = slices.Clone(s.Conditions)
-	for i := range s.Conditions {
-		s.Conditions[i].LastTransitionTime = *s.Conditions[i].LastTransitionTime.DeepCopy()
-	}
 	return s
 }
 
@@ -83,13 +80,7 @@ func (l *MachineList) DeepCopy() *MachineList {
 	if l == nil {
 		return nil
 	}
-	out := *l
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
-	out.Items = slices.Clone(l.Items)
-	for i := range out.Items {
-		out.Items[i] = *l.Items[i].DeepCopy()
-	}
-	return &out
+	return &MachineList{l.TypeMeta, *l.ListMeta.DeepCopy(), deepcopy.Slice(l.Items, (*Machine).DeepCopy)}
 }
 
 // DeepCopy shares nothing with l.
@@ -97,13 +88,7 @@ func (l *SetList) DeepCopy() *SetList {
 	if l == nil {
 		return nil
 	}
-	out := *l
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
-	out.Items = slices.Clone(l.Items)
-	for i := range out.Items {
-		out.Items[i] = *l.Items[i].DeepCopy()
-	}
-	return &out
+	return &SetList{l.TypeMeta, *l.ListMeta.DeepCopy(), deepcopy.Slice(l.Items, (*Set).DeepCopy)}
 }
 
 // DeepCopy shares nothing with l.
@@ -111,31 +96,5 @@ func (l *HealthCheckList) DeepCopy() *HealthCheckList {
 	if l == nil {
 		return nil
 	}
-	out := *l
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
-	out.Items = slices.Clone(l.Items)
-	for i := range out.Items {
-		out.Items[i] = *l.Items[i].DeepCopy()
-	}
-	return &out
-}
-
-// copied avoids an interface that holds a nil pointer.
-func copied[T any, P interface {
-	*T
-	DeepCopy() *T
-	runtime.Object
-}](in P) runtime.Object {
-	if in == nil {
-		return nil
-	}
-	return P(in.DeepCopy())
-}
-
-func pointer[T any](p *T) *T {
-	if p == nil {
-		return nil
-	}
-	v := *p
-	return &v
+	return &HealthCheckList{l.TypeMeta, *l.ListMeta.DeepCopy(), deepcopy.Slice(l.Items, (*HealthCheck).DeepCopy)}
 }

@@ -8,8 +8,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"fettle.dev/fettle/internal/kube/corestate"
 	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // decideNode decides a node and writes its Profile, if it has to be another one.
@@ -72,7 +74,7 @@ func (o *operator) wish(ctx context.Context, s *situation, name string) (wish, e
 			return wish{}, err
 		}
 		for i := range pods.Items {
-			if p := &pods.Items[i]; !Finished(p) {
+			if p := &pods.Items[i]; !corestate.Ended(p) {
 				n.Pods = append(n.Pods, recommend.Pod{Name: p.Namespace + "/" + p.Name, Labels: p.Labels})
 			}
 		}
@@ -82,11 +84,6 @@ func (o *operator) wish(ctx context.Context, s *situation, name string) (wish, e
 		Decision: d, texts: s.rules.Texts(d.Profiles), providerName: providerName(node.Spec.ProviderID),
 		gone: s.rules.Managed() == tuned.Removed,
 	}, nil
-}
-
-// Finished says that nothing of a pod runs any more.
-func Finished(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
 // tellHeld says of a node that begins to be held, on the object whose rule holds it.
@@ -101,7 +98,7 @@ func (o *operator) tellHeld(ctx context.Context, w wish) {
 	o.Log.Info("a node keeps what it has", "node", w.Node, "why", w.Why())
 	t := &tuned.Tuned{}
 	if err := o.client.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: w.Rule.Object}, t); err == nil {
-		o.events.Event(t, corev1.EventTypeWarning, "NodeHeld", clip(fmt.Sprintf("node %s: %s", w.Node, w.Why())))
+		o.events.Event(t, corev1.EventTypeWarning, "NodeHeld", wording.Clip(fmt.Sprintf("node %s: %s", w.Node, w.Why()), maxEvent))
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // readObjects makes the rules of all objects, and says of each whether it is valid.
@@ -200,7 +201,7 @@ func (o *operator) sayValid(ctx context.Context, all []*tuned.Tuned, found []rec
 		}
 		switch {
 		case condition.Status == metav1.ConditionFalse:
-			o.events.Event(t, corev1.EventTypeWarning, condition.Reason, clip(condition.Message))
+			o.events.Event(t, corev1.EventTypeWarning, condition.Reason, wording.Clip(condition.Message, maxEvent))
 		case was == metav1.ConditionFalse:
 			o.events.Event(t, corev1.EventTypeNormal, "Valid", "the object is valid again")
 		}
@@ -208,11 +209,5 @@ func (o *operator) sayValid(ctx context.Context, all []*tuned.Tuned, found []rec
 	return errors.Join(failed...)
 }
 
-// clip keeps a text below what an event may have, 1 KiB.
-func clip(s string) string {
-	const most = 1000
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
-}
+// maxEvent is how long the text of an event gets, in bytes; the API server takes 1 KiB.
+const maxEvent = 1000

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"fettle.dev/fettle/internal/kube/corestate"
 	"fettle.dev/fettle/internal/kube/tuned"
 )
 
@@ -85,7 +86,7 @@ func (o *operator) watch(m manager.Manager) error {
 			return err
 		}
 		sources = append(sources, kind(o, &corev1.Pod{}, func(p client.Object) string { return p.(*corev1.Pod).Spec.NodeName }, func(old, now *corev1.Pod) bool {
-			return old.Spec.NodeName != now.Spec.NodeName || Finished(old) != Finished(now) || !maps.Equal(old.Labels, now.Labels)
+			return old.Spec.NodeName != now.Spec.NodeName || corestate.Ended(old) != corestate.Ended(now) || !maps.Equal(old.Labels, now.Labels)
 		}))
 	}
 	for _, s := range sources {

@@ -9,6 +9,7 @@ import (
 	"fettle.dev/fettle/internal/kube/admission"
 	"fettle.dev/fettle/internal/kube/cgroup"
 	"fettle.dev/fettle/internal/unit"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // Kinds of company on CPUs.
@@ -97,7 +98,7 @@ func (j *judge) company(c *Container, cpus unit.CPUSet) {
 		j.say(c.Name, "threads of the kernel beside it", Note, "%d may run on CPUs %s, those that are bound to a CPU among them", n, cpus)
 	}
 	if n := numbers[ofSandbox]; n > 0 {
-		j.say(c.Name, "sandboxes beside it", Note, "%s of pods may run on CPUs %s; a sandbox holds namespaces and sleeps", count(n, "process", "processes"), cpus)
+		j.say(c.Name, "sandboxes beside it", Note, "%s of pods may run on CPUs %s; a sandbox holds namespaces and sleeps", wording.Count(n, "process"), cpus)
 	}
 }
 
@@ -124,7 +125,7 @@ func (j *judge) left() {
 			free = fmt.Sprintf("CPUs %s are free to be given away", f.Pool.Free)
 		}
 		whole := min(f.Capacity.Whole(admission.CPU), f.Pool.Free.Len())
-		room := fmt.Sprintf("a container finds room that wants up to %s for itself", count(whole, "CPU", "CPUs"))
+		room := fmt.Sprintf("a container finds room that wants up to %s for itself", wording.Count(whole, "CPU"))
 		if whole == 0 {
 			room = "no container finds room that wants a CPU for itself"
 		}

@@ -10,6 +10,7 @@ import (
 	"fettle.dev/fettle/internal/kube/admission"
 	"fettle.dev/fettle/internal/kube/cgroup"
 	"fettle.dev/fettle/internal/unit"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // Facts are what is known of a pod on its node.
@@ -244,7 +245,7 @@ func (j *judge) threads(c *Container, mine []*cgroup.Process, promised unit.CPUS
 			}
 		}
 	}
-	text := fmt.Sprintf("%s, %s: all may run on %s", count(len(mine), "process", "processes"), count(threads, "thread", "threads"), promised)
+	text := fmt.Sprintf("%s, %s: all may run on %s", wording.Count(len(mine), "process"), wording.Count(threads, "thread"), promised)
 	if narrow > 0 {
 		text += fmt.Sprintf(", %d of them by their own wish on fewer", narrow)
 	}
@@ -256,11 +257,4 @@ func list(s unit.CPUSet) string {
 		return "none"
 	}
 	return s.String()
-}
-
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

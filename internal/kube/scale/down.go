@@ -13,6 +13,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"fettle.dev/fettle/internal/kube/corestate"
 	"fettle.dev/fettle/internal/kube/health"
 	"fettle.dev/fettle/internal/kube/machine"
 )
@@ -93,18 +94,12 @@ func (p *planner) leaver(m *machine.Machine, evictable map[string][]*core.Pod) *
 		l.rank, l.pods = failed, nil
 	case wanted:
 		l.rank = marked
-	case !isReady(l.node):
+	case !corestate.Ready(l.node):
 		l.rank = notReady
 	case l.node.Spec.Unschedulable:
 		l.rank = unwilling
 	}
 	return l
-}
-
-func isReady(n *core.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c core.NodeCondition) bool {
-		return c.Type == core.NodeReady && c.Status == core.ConditionTrue
-	})
 }
 
 // evictable are the pods by node that a drain has to evict: not those of DaemonSets, not
@@ -113,9 +108,7 @@ func (p *planner) evictable() map[string][]*core.Pod {
 	out := map[string][]*core.Pod{}
 	for i := range p.Pods {
 		pod := &p.Pods[i]
-		owner := meta.GetControllerOf(pod)
-		_, mirror := pod.Annotations[core.MirrorPodAnnotationKey]
-		if pod.Spec.NodeName == "" || mirror || owner != nil && owner.Kind == "DaemonSet" || pod.Status.Phase == core.PodSucceeded || pod.Status.Phase == core.PodFailed {
+		if pod.Spec.NodeName == "" || corestate.Stays(pod) || corestate.Ended(pod) {
 			continue
 		}
 		out[pod.Spec.NodeName] = append(out[pod.Spec.NodeName], pod)
@@ -218,7 +211,7 @@ func (p *planner) routers() {
 	left := map[string]bool{} // nodes that stay, and take pods
 	for i := range p.Machines {
 		m := &p.Machines[i]
-		if n := p.nodes[m.Node()]; n != nil && !gone[m.Name] && !m.ControlPlane(n) && !n.Spec.Unschedulable && isReady(n) {
+		if n := p.nodes[m.Node()]; n != nil && !gone[m.Name] && !m.ControlPlane(n) && !n.Spec.Unschedulable && corestate.Ready(n) {
 			left[n.Name] = true
 		}
 	}

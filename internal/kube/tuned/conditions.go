@@ -54,13 +54,6 @@ func SetCondition(conditions []StatusCondition, c StatusCondition, now metav1.Ti
 // DeferredAnnotation is where a Tuned object says when changes take effect.
 const DeferredAnnotation = "tuned.openshift.io/deferred"
 
-// Annotations of a Node in which its agent says which kernel arguments the
-// profile asks for, and of which objects and generations that was computed.
-const (
-	BootCmdlineAnnotation     = "tuned.openshift.io/bootcmdline"
-	BootCmdlineDepsAnnotation = "tuned.openshift.io/bootcmdline-deps"
-)
-
 // DeferMode is when a profile takes effect.
 type DeferMode string
 

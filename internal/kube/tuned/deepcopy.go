@@ -5,21 +5,21 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"fettle.dev/fettle/internal/kube/deepcopy"
 )
 
-// Objects from a cache are shared: whoever changes one copies it first.
-
 // DeepCopyObject makes a Tuned a runtime.Object.
-func (t *Tuned) DeepCopyObject() runtime.Object { return copied(t) }
+func (t *Tuned) DeepCopyObject() runtime.Object { return deepcopy.Object(t) }
 
 // DeepCopyObject makes a TunedList a runtime.Object.
-func (l *TunedList) DeepCopyObject() runtime.Object { return copied(l) }
+func (l *TunedList) DeepCopyObject() runtime.Object { return deepcopy.Object(l) }
 
 // DeepCopyObject makes a Profile a runtime.Object.
-func (p *Profile) DeepCopyObject() runtime.Object { return copied(p) }
+func (p *Profile) DeepCopyObject() runtime.Object { return deepcopy.Object(p) }
 
 // DeepCopyObject makes a ProfileList a runtime.Object.
-func (l *ProfileList) DeepCopyObject() runtime.Object { return copied(l) }
+func (l *ProfileList) DeepCopyObject() runtime.Object { return deepcopy.Object(l) }
 
 // DeepCopy shares nothing with t.
 func (t *Tuned) DeepCopy() *Tuned {
@@ -32,12 +32,12 @@ func (t *Tuned) DeepCopy() *Tuned {
 	out.Spec.Recommend = slices.Clone(t.Spec.Recommend)
 	for i := range out.Spec.Recommend {
 		r := &out.Spec.Recommend[i]
-		r.Priority = pointer(r.Priority)
+		r.Priority = deepcopy.Pointer(r.Priority)
 		r.Match = copyMatch(r.Match)
 		r.MachineConfigLabels = maps.Clone(r.MachineConfigLabels)
 		r.Operand.TuneDConfig = r.Operand.TuneDConfig.deepCopy()
 	}
-	out.Status.Conditions = copyConditions(t.Status.Conditions)
+	out.Status.Conditions = slices.Clone(t.Status.Conditions)
 	return &out
 }
 
@@ -46,13 +46,7 @@ func (l *TunedList) DeepCopy() *TunedList {
 	if l == nil {
 		return nil
 	}
-	out := *l
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
-	out.Items = slices.Clone(l.Items)
-	for i := range out.Items {
-		out.Items[i] = *l.Items[i].DeepCopy()
-	}
-	return &out
+	return &TunedList{l.TypeMeta, *l.ListMeta.DeepCopy(), deepcopy.Slice(l.Items, (*Tuned).DeepCopy)}
 }
 
 // DeepCopy shares nothing with p.
@@ -64,7 +58,7 @@ func (p *Profile) DeepCopy() *Profile {
 	p.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	out.Spec.Config.TuneDConfig = p.Spec.Config.TuneDConfig.deepCopy()
 	out.Spec.Profile = slices.Clone(p.Spec.Profile)
-	out.Status.Conditions = copyConditions(p.Status.Conditions)
+	out.Status.Conditions = slices.Clone(p.Status.Conditions)
 	return &out
 }
 
@@ -73,52 +67,18 @@ func (l *ProfileList) DeepCopy() *ProfileList {
 	if l == nil {
 		return nil
 	}
-	out := *l
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
-	out.Items = slices.Clone(l.Items)
-	for i := range out.Items {
-		out.Items[i] = *l.Items[i].DeepCopy()
-	}
-	return &out
-}
-
-// copied avoids an interface that holds a nil pointer.
-func copied[T any, P interface {
-	*T
-	DeepCopy() *T
-	runtime.Object
-}](in P) runtime.Object {
-	if in == nil {
-		return nil
-	}
-	return P(in.DeepCopy())
-}
-
-func pointer[T any](p *T) *T {
-	if p == nil {
-		return nil
-	}
-	v := *p
-	return &v
+	return &ProfileList{l.TypeMeta, *l.ListMeta.DeepCopy(), deepcopy.Slice(l.Items, (*Profile).DeepCopy)}
 }
 
 func copyMatch(in []TunedMatch) []TunedMatch {
 	out := slices.Clone(in)
 	for i := range out {
-		out[i].Value = pointer(out[i].Value)
+		out[i].Value = deepcopy.Pointer(out[i].Value)
 		out[i].Match = copyMatch(out[i].Match)
 	}
 	return out
 }
 
-func copyConditions(in []StatusCondition) []StatusCondition {
-	out := slices.Clone(in)
-	for i := range out {
-		in[i].LastTransitionTime.DeepCopyInto(&out[i].LastTransitionTime)
-	}
-	return out
-}
-
 func (c TuneDConfig) deepCopy() TuneDConfig {
-	return TuneDConfig{ReapplySysctl: pointer(c.ReapplySysctl), StartupUdevSettleWait: pointer(c.StartupUdevSettleWait)}
+	return TuneDConfig{ReapplySysctl: deepcopy.Pointer(c.ReapplySysctl), StartupUdevSettleWait: deepcopy.Pointer(c.StartupUdevSettleWait)}
 }

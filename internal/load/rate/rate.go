@@ -90,9 +90,6 @@ func (s *Schedule) Length() time.Duration {
 	return s.begins[last] + s.Stages[last].For
 }
 
-// Begins is when a stage begins.
-func (s *Schedule) Begins(stage int) time.Duration { return s.begins[stage] }
-
 // At is when the i-th start is meant to be, from 0, since the beginning.
 func (s *Schedule) At(i int64) time.Duration {
 	stage := len(s.Stages) - 1

@@ -55,7 +55,7 @@ func TestStartsFollowTheRate(t *testing.T) {
 			for step := range 1000 { // the rate at each millisecond
 				at := time.Duration(second)*time.Second + time.Duration(step)*time.Millisecond
 				for i, stage := range stages {
-					if begin := s.Begins(i); at >= begin && at < begin+stage.For {
+					if begin := s.begins[i]; at >= begin && at < begin+stage.For {
 						want += (stage.From + (stage.To-stage.From)*(at-begin).Seconds()/stage.For.Seconds()) / 1000
 					}
 				}

@@ -1,11 +1,9 @@
-// Package cluster says what rules may ask of a running cluster of Kubernetes, and keeps
-// the answers. It asks nobody: kubectl fettle check reads the cluster, and a machine is
-// none.
+// Package cluster says what rules may ask of a running cluster of Kubernetes. It asks
+// nobody: kubectl fettle check reads the cluster, and a machine is none.
 package cluster
 
 import (
 	"context"
-	"slices"
 
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/rule"
@@ -30,7 +28,7 @@ const (
 func Source() platform.Source {
 	s := platform.Source{
 		Prefix: "cluster", Sets: []string{Members, Peers, Objects, Nodes, Claims, Shared, MachineSets, HealthChecks},
-		Open: func(context.Context, *platform.Subject) platform.Answers { return New() },
+		Open: func(context.Context, *platform.Subject) platform.Answers { return &platform.Known{} },
 	}
 	for _, in := range []rule.Input{
 		{Name: "version", Type: rule.Text, Doc: "version of Kubernetes that the API server says it is"},
@@ -80,46 +78,4 @@ func Source() platform.Source {
 		s.Inputs = append(s.Inputs, in)
 	}
 	return s
-}
-
-// Answers are what is known of one cluster. What nobody has told is absent.
-type Answers struct {
-	values  map[string]rule.Answer
-	items   map[string][]string
-	unknown map[string]string // of sets
-}
-
-// New knows nothing.
-func New() *Answers {
-	return &Answers{map[string]rule.Answer{}, map[string][]string{}, map[string]string{}}
-}
-
-// Give answers an input.
-func (a *Answers) Give(input string, value any, at string) {
-	a.values[input] = rule.Answer{Value: value, At: at}
-}
-
-// Unclear says why an input is not known.
-func (a *Answers) Unclear(input, at, why string) {
-	a.values[input] = rule.Answer{Unknown: why, At: at}
-}
-
-// Item adds one to a set.
-func (a *Answers) Item(set, name string) {
-	if !slices.Contains(a.items[set], name) {
-		a.items[set] = append(a.items[set], name)
-	}
-}
-
-// Unlisted says why a set is not known, or not all of it.
-func (a *Answers) Unlisted(set, why string) { a.unknown[set] = why }
-
-// Answer implements platform.Answers.
-func (a *Answers) Answer(input string) rule.Answer { return a.values[input] }
-
-// Items implements platform.Answers.
-func (a *Answers) Items(set string) (names []string, unknown string) {
-	names = slices.Clone(a.items[set])
-	slices.Sort(names)
-	return names, a.unknown[set]
 }

@@ -6,34 +6,14 @@ import (
 	"fettle.dev/fettle/internal/rule"
 )
 
-// A machine is no cluster; and what was told of a cluster is answered, with why the rest
-// is not known.
-func TestAnswers(t *testing.T) {
+// A machine is no cluster.
+func TestNone(t *testing.T) {
 	none := Source().Open(t.Context(), nil)
 	if a := none.Answer("cluster.version"); a.Value != nil || a.Unknown != "" {
 		t.Errorf("a machine is a cluster: %+v", a)
 	}
 	if names, why := none.Items(Members); len(names) > 0 || why != "" {
 		t.Errorf("a machine has members: %v %s", names, why)
-	}
-	a := New()
-	for _, name := range []string{"b", "a", "b"} {
-		a.Item(Nodes, name)
-	}
-	a.Give("cluster.node.a.max_pods", 110.0, "node a")
-	a.Unclear("cluster.node.b.max_pods", "node b", "forbidden")
-	a.Unlisted(Claims, "forbidden")
-	if names, why := a.Items(Nodes); len(names) != 2 || names[0] != "a" || why != "" {
-		t.Errorf("%v %s", names, why)
-	}
-	if got := a.Answer("cluster.node.a.max_pods"); got.Value != 110.0 || got.At != "node a" {
-		t.Errorf("%+v", got)
-	}
-	if got := a.Answer("cluster.node.b.max_pods"); got.Value != nil || got.Unknown != "forbidden" {
-		t.Errorf("%+v", got)
-	}
-	if _, why := a.Items(Claims); why != "forbidden" {
-		t.Errorf("%q", why)
 	}
 }
 

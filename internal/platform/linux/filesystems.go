@@ -21,10 +21,10 @@ var filesystems = platform.Source{
 		rule.Input{Name: "*.rotational", Type: rule.Truth},
 	),
 	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
-		t := newTold()
+		t := &platform.Known{}
 		mounts, unknown := s.Items("mount")
 		if unknown != "" {
-			t.unknown = unknown
+			t.Rest(unknown)
 			return t
 		}
 		for _, dir := range directories {
@@ -35,14 +35,16 @@ var filesystems = platform.Source{
 			if holds == "" {
 				continue
 			}
-			t.add("filesystems", dir)
+			t.Add("filesystems", dir)
 			in, of := "filesystems."+dir+".", "mount."+holds+"."
-			t.give(in+"mount", holds, s.Answer(of+"type").At)
-			t.answers[in+"type"] = s.Answer(of + "type")
+			t.Give(in+"mount", holds, s.Answer(of+"type").At)
+			t.Put(s.Answer(of+"type"), in+"type")
 			device := s.Answer(of + "device")
-			t.answers[in+"device"] = device
+			t.Put(device, in+"device")
 			if name, ok := device.Value.(string); ok {
-				t.answers[in+"device_bytes"], t.answers[in+"rotational"] = deviceFacts(s, name)
+				bytes, rotational := deviceFacts(s, name)
+				t.Put(bytes, in+"device_bytes")
+				t.Put(rotational, in+"rotational")
 			}
 		}
 		return t

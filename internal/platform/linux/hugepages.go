@@ -32,14 +32,15 @@ var hugepools = platform.Source{
 		rule.Input{Name: "group", Type: rule.Text, Doc: "name of the group vm.hugetlb_shm_group in /etc/group; empty where it has none, absent where no group is meant"},
 	),
 	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
-		t := newTold()
+		t := &platform.Known{}
 		index := s.Facts()
 		pools, ok := index.Members("memory.huge_pages")
 		if !ok || pools == nil {
 			if it, ok := index.Lookup("memory.huge_pages"); ok && it.Unknown != "" {
-				t.unknown = it.Unknown
+				t.Rest(it.Unknown)
+				return t
 			}
-			t.give("hugepools.pages", map[string]string{}, "/sys/kernel/mm/hugepages")
+			t.Give("hugepools.pages", map[string]string{}, "/sys/kernel/mm/hugepages")
 			return t
 		}
 		sizes, pages := []string{}, map[string]string{}
@@ -53,27 +54,27 @@ var hugepools = platform.Source{
 			if n, ok := s.Answer(fact + ".total").Value.(float64); ok && n > 0 {
 				sizes, pages[pool] = append(sizes, pool), strconv.FormatFloat(n, 'f', -1, 64)
 			}
-			t.nodes(s, pool)
+			addNodes(t, s, pool)
 			winner, asked, ok := askedFor(s, pool, size == standard)
 			if !ok {
 				continue
 			}
-			t.add("hugepools", pool)
-			t.give("hugepools."+pool+".asked", asked, winner.Place())
-			t.give("hugepools."+pool+".bytes", size, fact)
-			t.answers["hugepools."+pool+".obtained"] = s.Answer(fact + ".total")
+			t.Add("hugepools", pool)
+			t.Give("hugepools."+pool+".asked", asked, winner.Place())
+			t.Give("hugepools."+pool+".bytes", size, fact)
+			t.Put(s.Answer(fact+".total"), "hugepools."+pool+".obtained")
 		}
 		const at = "/sys/kernel/mm/hugepages"
-		t.give("hugepools.sizes", sizes, at)
-		t.give("hugepools.pages", pages, at)
-		t.answers["hugepools.not_a_size"] = notASize(s, pools, standard)
-		t.answers["hugepools.group"] = groupOf(s)
+		t.Give("hugepools.sizes", sizes, at)
+		t.Give("hugepools.pages", pages, at)
+		t.Put(notASize(s, pools, standard), "hugepools.not_a_size")
+		t.Put(groupOf(s), "hugepools.group")
 		return t
 	},
 }
 
-// nodes are the NUMA nodes that have a claim of their own on a pool.
-func (t *told) nodes(s *platform.Subject, pool string) {
+// addNodes adds the NUMA nodes that have a claim of their own on a pool.
+func addNodes(t *platform.Known, s *platform.Subject, pool string) {
 	index := s.Facts()
 	of := "memory.huge_pages." + pool + ".node"
 	names, _ := index.Members(of)
@@ -83,9 +84,9 @@ func (t *told) nodes(s *platform.Subject, pool string) {
 		if !ok {
 			continue
 		}
-		t.add("hugepools.node", item)
-		t.give("hugepools.node."+item+".asked", asked, winner.Place())
-		t.answers["hugepools.node."+item+".obtained"] = s.Answer(of + "." + node + ".total")
+		t.Add("hugepools.node", item)
+		t.Give("hugepools.node."+item+".asked", asked, winner.Place())
+		t.Put(s.Answer(of+"."+node+".total"), "hugepools.node."+item+".obtained")
 	}
 }
 

@@ -23,38 +23,6 @@ func Sources() []platform.Source {
 	}
 }
 
-// told are the answers of one source: what was read when it was opened. An input
-// without an answer is absent.
-type told struct {
-	items   map[string][]string // of each set
-	unknown string              // why nothing of it is known
-	answers map[string]rule.Answer
-}
-
-func newTold() *told {
-	return &told{items: map[string][]string{}, answers: map[string]rule.Answer{}}
-}
-
-// Answer implements platform.Answers.
-func (t *told) Answer(input string) rule.Answer {
-	if t.unknown != "" {
-		return rule.Answer{Unknown: t.unknown}
-	}
-	return t.answers[input]
-}
-
-// Items implements platform.Answers.
-func (t *told) Items(set string) (names []string, unknown string) {
-	return t.items[set], t.unknown
-}
-
-// add adds an item to a set; give gives it an input.
-func (t *told) add(set, item string) { t.items[set] = append(t.items[set], item) }
-
-func (t *told) give(input string, value any, at string) {
-	t.answers[input] = rule.Answer{Value: value, At: at}
-}
-
 // inputs are those of a source, by name without its prefix.
 func inputs(prefix string, list ...rule.Input) []rule.Input {
 	for i := range list {
@@ -87,6 +55,6 @@ func number(word string) (float64, bool) {
 }
 
 // live is a source that is opened with the machine alone.
-func live(open func(*host.Host) *told) func(context.Context, *platform.Subject) platform.Answers {
+func live(open func(*host.Host) *platform.Known) func(context.Context, *platform.Subject) platform.Answers {
 	return func(_ context.Context, s *platform.Subject) platform.Answers { return open(s.Host) }
 }

@@ -27,15 +27,15 @@ var processes = platform.Source{
 		rule.Input{Name: "*.bound", Type: rule.Truth, Doc: "it may not use the CPUs of every node"},
 	),
 	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
-		t := newTold()
+		t := &platform.Known{}
 		nodes, smallest, why := numaNodes(s)
 		if why != "" || len(nodes) < 2 {
-			t.unknown = why
+			t.Rest(why)
 			return t
 		}
 		big, why := bigProcesses(s.Host, smallest)
 		if why != "" {
-			t.unknown = why
+			t.Rest(why)
 			return t
 		}
 		for _, p := range big {
@@ -125,31 +125,31 @@ func parseStatus(text string) map[string]string {
 }
 
 // give answers for the process; one that has ended meanwhile is left out.
-func (p process) give(h *host.Host, t *told, nodes map[int]unit.CPUSet, smallest float64) {
+func (p process) give(h *host.Host, t *platform.Known, nodes map[int]unit.CPUSet, smallest float64) {
 	item := fmt.Sprintf("%s[%s]", path.Base("/"+p.name), p.pid)
 	file := "/proc/" + p.pid + "/numa_maps"
 	text, why, ok := read(h, file)
 	if !ok && why.Unknown == "" {
 		return
 	}
-	t.add("processes", item)
+	t.Add("processes", item)
 	in := "processes." + item + "."
-	t.give(in+"resident_bytes", p.resident, "/proc/"+p.pid+"/status")
-	t.give(in+"node_bytes", smallest, "numa.node")
+	t.Give(in+"resident_bytes", p.resident, "/proc/"+p.pid+"/status")
+	t.Give(in+"node_bytes", smallest, "numa.node")
 	if !ok {
-		t.answers[in+"local_percent"], t.answers[in+"bound"] = why, why
+		t.Put(why, in+"local_percent", in+"bound")
 		return
 	}
 	status, _, _ := read(h, "/proc/"+p.pid+"/status")
 	allowed, err := unit.ParseCPUList(parseStatus(status)["Cpus_allowed_list"])
 	if err != nil || allowed.IsEmpty() {
 		why := rule.Answer{Unknown: "/proc/" + p.pid + "/status does not say which CPUs it may use"}
-		t.answers[in+"local_percent"], t.answers[in+"bound"] = why, why
+		t.Put(why, in+"local_percent", in+"bound")
 		return
 	}
 	share, bound := localShare(parseNumaMaps(text), nodes, allowed)
-	t.give(in+"local_percent", share, file)
-	t.give(in+"bound", bound, file)
+	t.Give(in+"local_percent", share, file)
+	t.Give(in+"bound", bound, file)
 }
 
 // localShare is how much of the memory is where the process runs, in percent.

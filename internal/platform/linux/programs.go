@@ -15,11 +15,11 @@ import (
 var programs = platform.Source{
 	Prefix: "programs",
 	Inputs: inputs("programs", rule.Input{Name: "running", Type: rule.List, Doc: "the names of the processes, each once; the kernel keeps 15 bytes of a name"}),
-	Open: live(func(h *host.Host) *told {
-		t := newTold()
+	Open: live(func(h *host.Host) *platform.Known {
+		t := &platform.Known{}
 		entries, err := h.Files.ReadDir("/proc")
 		if err != nil {
-			t.unknown = fmt.Sprintf("/proc cannot be listed: %v", err)
+			t.Rest(fmt.Sprintf("/proc cannot be listed: %v", err))
 			return t
 		}
 		names := map[string]bool{}
@@ -32,10 +32,10 @@ var programs = platform.Source{
 			}
 		}
 		if len(names) == 0 {
-			t.unknown = "/proc has no processes in this copy"
+			t.Rest("/proc has no processes in this copy")
 			return t
 		}
-		t.give("programs.running", slices.Sorted(maps.Keys(names)), "/proc/*/comm")
+		t.Give("programs.running", slices.Sorted(maps.Keys(names)), "/proc/*/comm")
 		return t
 	}),
 }

@@ -25,30 +25,30 @@ var space = platform.Source{
 		rule.Input{Name: "*.days", Type: rule.Number, Doc: "days since the earlier measurement, at least one; 0 without any"},
 	),
 	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
-		t := newTold()
+		t := &platform.Known{}
 		all, err := fact.FileSystems(s.Host)
 		switch {
 		case errors.Is(err, host.ErrNotRecorded):
-			t.unknown = "how full the file systems are is not in this copy"
+			t.Rest("how full the file systems are is not in this copy")
 			return t
 		case err != nil:
-			t.unknown = err.Error()
+			t.Rest(err.Error())
 			return t
 		}
 		for _, f := range all {
-			t.add("space", f.Mount)
+			t.Add("space", f.Mount)
 			in, at := "space."+f.Mount+".", "statfs "+f.Mount
-			t.give(in+"size_bytes", float64(f.SizeBytes), at)
-			t.give(in+"free_bytes", float64(f.FreeBytes), at)
+			t.Give(in+"size_bytes", float64(f.SizeBytes), at)
+			t.Give(in+"free_bytes", float64(f.FreeBytes), at)
 			grown, days, why := grown(f, s.Earlier, s.Host.Clock.Now())
 			if why != "" {
-				t.answers[in+"grown_bytes"] = rule.Answer{Value: 0.0, At: at, AtLeast: why}
-				t.give(in+"days", 0.0, at)
+				t.Put(rule.Answer{Value: 0.0, At: at, AtLeast: why}, in+"grown_bytes")
+				t.Give(in+"days", 0.0, at)
 				continue
 			}
 			since := s.Earlier.From + ", " + s.Earlier.Time.UTC().Format("2006-01-02 15:04 UTC")
-			t.give(in+"grown_bytes", grown, since)
-			t.give(in+"days", days, since)
+			t.Give(in+"grown_bytes", grown, since)
+			t.Give(in+"days", days, since)
 		}
 		return t
 	},

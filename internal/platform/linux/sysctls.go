@@ -27,11 +27,11 @@ var sysctls = platform.Source{
 		rule.Input{Name: "*.losers", Type: rule.List, Doc: "FILE:LINE of the lines that say otherwise and lose"},
 	),
 	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
-		t := newTold()
+		t := &platform.Known{}
 		claims := s.Claims()
 		if unread := claims.Unread(claim.Sysctl); len(unread) > 0 {
 			// Any line of it may be the last on its key.
-			t.unknown = unread[0].String()
+			t.Rest(unread[0].String())
 			return t
 		}
 		missing := first(claims.Unknown(), "sysctl")
@@ -41,8 +41,8 @@ var sysctls = platform.Source{
 			if !ok || winner.Value.Absent {
 				continue
 			}
-			give := func(input string, value any) { t.give("sysctls."+id.Name+"."+input, value, winner.Place()) }
-			t.add("sysctls", id.Name)
+			give := func(input string, value any) { t.Give("sysctls."+id.Name+"."+input, value, winner.Place()) }
+			t.Add("sysctls", id.Name)
 			give("claimed", winner.Value.Text)
 			give("by", string(winner.Source))
 			give("administrator", winner.Administrator)
@@ -55,8 +55,8 @@ var sysctls = platform.Source{
 			give("losers", losers)
 			compare(s, t, id, winner, missing)
 		}
-		if len(t.items) == 0 && missing != "" {
-			t.unknown = missing + " is " + host.ErrNotRecorded.Error()
+		if names, _ := t.Items("sysctls"); len(names) == 0 && missing != "" {
+			t.Rest(missing + " is " + host.ErrNotRecorded.Error())
 		}
 		return t
 	},
@@ -67,21 +67,21 @@ var sysctls = platform.Source{
 //
 // A directory that a copy does not hold hardly has the line that happens to be
 // what runs.
-func compare(s *platform.Subject, t *told, id setting.Setting, winner claim.Claim, missing string) {
+func compare(s *platform.Subject, t *platform.Known, id setting.Setting, winner claim.Claim, missing string) {
 	running, same := "sysctls."+id.Name+".running", "sysctls."+id.Name+".same"
 	answer := s.Read(id.String(), rule.Text)
-	t.answers[running] = answer
+	t.Put(answer, running)
 	text, ok := answer.Value.(string)
 	switch {
 	case answer.Unknown != "":
-		t.answers[same] = answer
+		t.Put(answer, same)
 	case !ok: // this kernel has no such key
 	case s.Kinds.Equal(id, setting.Text(text), setting.Text(winner.Value.Text)):
-		t.give(same, true, winner.Place())
+		t.Give(same, true, winner.Place())
 	case missing != "":
-		t.answers[same] = rule.Answer{Unknown: fmt.Sprintf("%s says %s, but %s is %v", winner.Place(), winner.Value.Text, missing, host.ErrNotRecorded), At: winner.Place()}
+		t.Unclear(same, winner.Place(), fmt.Sprintf("%s says %s, but %s is %v", winner.Place(), winner.Value.Text, missing, host.ErrNotRecorded))
 	default:
-		t.give(same, false, winner.Place())
+		t.Give(same, false, winner.Place())
 	}
 }
 

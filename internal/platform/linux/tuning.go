@@ -23,7 +23,7 @@ var tuning = platform.Source{
 		rule.Input{Name: "tuners", Type: rule.List, Doc: "the programs that hold the same settings and are enabled or running"},
 	),
 	Open: func(ctx context.Context, s *platform.Subject) platform.Answers {
-		t := newTold()
+		t := &platform.Known{}
 		var holding []string
 		profile, by, at := "", "", ""
 		runs := 0 // the process of TuneD
@@ -45,25 +45,25 @@ var tuning = platform.Source{
 			profile, by, at = ours, "fettle", "the journal of fettle"
 		}
 		slices.Sort(holding)
-		t.answers["tuning.tuners"] = rule.Answer{Value: append([]string{}, holding...)}
+		t.Give("tuning.tuners", append([]string{}, holding...), "")
 		if _, err := s.Host.Files.ReadDir(unitDir); len(holding) < 2 && errors.Is(err, host.ErrNotRecorded) {
-			t.answers["tuning.tuners"] = rule.Answer{Unknown: "which services are enabled: " + unitDir + " is " + host.ErrNotRecorded.Error()}
+			t.Unclear("tuning.tuners", "", "which services are enabled: "+unitDir+" is "+host.ErrNotRecorded.Error())
 		}
 		give := func(a rule.Answer) {
-			t.answers["tuning.profile"], t.answers["tuning.local_profile"], t.answers["tuning.by"] = a, a, a
+			t.Put(a, "tuning.profile", "tuning.local_profile", "tuning.by")
 		}
 		switch _, recorded, there := read(s.Host, activeProfile); {
 		case profile != "":
-			t.give("tuning.profile", profile, at)
-			t.give("tuning.local_profile", profile, at)
-			t.give("tuning.by", by, at)
+			t.Give("tuning.profile", profile, at)
+			t.Give("tuning.local_profile", profile, at)
+			t.Give("tuning.by", by, at)
 		case why != "":
 			give(rule.Answer{Unknown: why})
 		case !there && recorded.Unknown == "" && runs != 0:
 			// That of OpenShift's operator has the machine's processes and its own files.
 			elsewhere := rule.Answer{Unknown: fmt.Sprintf("TuneD (process %d) has its files in a container; on OpenShift oc get profile -n openshift-cluster-node-tuning-operator names its profile", runs), At: activeProfile}
 			give(elsewhere)
-			t.answers["tuning.local_profile"] = rule.Answer{At: activeProfile}
+			t.Put(rule.Answer{At: activeProfile}, "tuning.local_profile")
 		case !there && recorded.Unknown != "":
 			give(recorded)
 		}

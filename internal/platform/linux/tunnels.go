@@ -26,10 +26,10 @@ var tunnels = platform.Source{
 		rule.Input{Name: "*.without_offload", Type: rule.List, Doc: "those of them that do not cut packets inside a tunnel (tx-udp_tnl-segmentation)"},
 	),
 	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
-		t := newTold()
+		t := &platform.Known{}
 		devices, unknown := s.Items("net")
 		if unknown != "" {
-			t.unknown = unknown
+			t.Rest(unknown)
 			return t
 		}
 		up := uplinksOf(s, devices)
@@ -38,15 +38,15 @@ var tunnels = platform.Source{
 			if kind == "" {
 				continue
 			}
-			t.add("tunnels", name)
+			t.Add("tunnels", name)
 			in := "tunnels." + name + "."
-			t.give(in+"kind", kind, "/sys/class/net/"+name)
-			t.give(in+"overhead_bytes", overhead, "")
+			t.Give(in+"kind", kind, "/sys/class/net/"+name)
+			t.Give(in+"overhead_bytes", overhead, "")
 			mtu := s.Answer("net." + name + ".mtu_bytes")
 			if v, ok := mtu.Value.(float64); ok && v >= collectsMetadata {
 				mtu = rule.Answer{At: mtu.At}
 			}
-			t.answers[in+"mtu_bytes"] = mtu
+			t.Put(mtu, in+"mtu_bytes")
 			up.give(t, in)
 		}
 		return t
@@ -139,12 +139,12 @@ func carries(s *platform.Subject, name string) bool {
 }
 
 // give answers for the devices below a tunnel; without any, they are absent.
-func (u *uplinks) give(t *told, in string) {
+func (u *uplinks) give(t *platform.Known, in string) {
 	if len(u.names) == 0 {
 		return
 	}
-	t.give(in+"uplinks", u.names, "/sys/class/net")
-	t.answers[in+"uplink_mtu_bytes"] = u.mtu
-	t.answers[in+"uplink_bits_per_second"] = u.speed
-	t.answers[in+"without_offload"] = u.offload
+	t.Give(in+"uplinks", u.names, "/sys/class/net")
+	t.Put(u.mtu, in+"uplink_mtu_bytes")
+	t.Put(u.speed, in+"uplink_bits_per_second")
+	t.Put(u.offload, in+"without_offload")
 }

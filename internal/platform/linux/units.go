@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"slices"
 	"strconv"
 
 	"fettle.dev/fettle/internal/component/unit"
@@ -28,11 +27,11 @@ var units = platform.Source{
 		rule.Input{Name: "*.service", Type: rule.Text},
 	),
 	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
-		t := newTold()
+		t := &platform.Known{}
 		running := s.Answer("services.running_units")
 		names, ok := running.Value.([]string)
 		if !ok {
-			t.unknown = running.Unknown
+			t.Rest(running.Unknown)
 			return t
 		}
 		reader := unit.New(s.Host)
@@ -43,29 +42,28 @@ var units = platform.Source{
 				continue // a transient unit
 			}
 			if err != nil {
-				t.unclear(name, err.Error())
+				unclear(t, name, err.Error())
 				continue
 			}
 			if u.Partial {
-				t.unclear(name, "the file of "+name+" is not in this copy")
+				unclear(t, name, "the file of "+name+" is not in this copy")
 			}
 			for _, l := range limits {
 				if claimed, ok := u.Limit(l.unit); ok {
-					t.limit(u, l.unit, l.kernel, claimed.Hard, claimed.At, most)
+					addLimit(t, u, l.unit, l.kernel, claimed.Hard, claimed.At, most)
 				}
 			}
 		}
-		slices.Sort(t.items["units"])
+		t.Sort()
 		return t
 	},
 }
 
 // unclear says why nobody knows what a unit asks for.
-func (t *told) unclear(name, why string) {
-	t.add("units", name)
-	for _, input := range []string{".claimed", ".running", ".same"} {
-		t.answers["units."+name+input] = rule.Answer{Unknown: why}
-	}
+func unclear(t *platform.Known, name, why string) {
+	t.Add("units", name)
+	in := "units." + name + "."
+	t.Put(rule.Answer{Unknown: why}, in+"claimed", in+"running", in+"same")
 }
 
 // maxUnits bounds the services that are looked at.
@@ -85,8 +83,8 @@ func openFilesLimit(s *platform.Subject) float64 {
 	return math.Inf(1)
 }
 
-// limit gives one limit of one unit.
-func (t *told) limit(u *unit.Unit, name, kernel string, claimed float64, at string, most float64) {
+// addLimit adds one limit of one unit.
+func addLimit(t *platform.Known, u *unit.Unit, name, kernel string, claimed float64, at string, most float64) {
 	if name == "NOFILE" {
 		claimed = min(claimed, most)
 	}
@@ -96,16 +94,16 @@ func (t *told) limit(u *unit.Unit, name, kernel string, claimed float64, at stri
 	}
 	item := u.Name + " Limit" + name
 	in := "units." + item + "."
-	t.add("units", item)
-	t.give(in+"service", u.Name, at)
-	t.give(in+"claimed", limitText(claimed), at)
+	t.Add("units", item)
+	t.Give(in+"service", u.Name, at)
+	t.Give(in+"claimed", limitText(claimed), at)
 	if err != nil {
 		why := rule.Answer{Unknown: fmt.Sprintf("the limits that %s runs with: %v", u.Name, err), At: at}
-		t.answers[in+"running"], t.answers[in+"same"] = why, why
+		t.Put(why, in+"running", in+"same")
 		return
 	}
-	t.give(in+"running", limitText(l.Hard), l.At)
-	t.give(in+"same", l.Hard == claimed, at)
+	t.Give(in+"running", limitText(l.Hard), l.At)
+	t.Give(in+"same", l.Hard == claimed, at)
 }
 
 func limitText(v float64) string {

@@ -7,6 +7,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // usage is what the whole machine uses of what the kernel allows
@@ -17,22 +18,22 @@ var usage = platform.Source{
 		rule.Input{Name: "files_open", Type: rule.Number, Doc: "file handles in use"},
 		rule.Input{Name: "files_max", Type: rule.Number, Doc: "file handles there may be (fs.file-max)"},
 	),
-	Open: live(func(h *host.Host) *told {
+	Open: live(func(h *host.Host) *platform.Known {
 		const file = "/proc/sys/fs/file-nr"
-		t := newTold()
+		t := &platform.Known{}
 		text, why, ok := read(h, file)
 		if !ok {
-			t.answers["usage.files_open"], t.answers["usage.files_max"] = why, why
+			t.Put(why, "usage.files_open", "usage.files_max")
 			return t
 		}
 		open, limit, err := parseFileNr(text)
 		if !err {
 			bad := rule.Answer{Unknown: file + " is " + strconv.Quote(clip(text)) + ", which are not three numbers", At: file}
-			t.answers["usage.files_open"], t.answers["usage.files_max"] = bad, bad
+			t.Put(bad, "usage.files_open", "usage.files_max")
 			return t
 		}
-		t.give("usage.files_open", open, file)
-		t.give("usage.files_max", limit, file)
+		t.Give("usage.files_open", open, file)
+		t.Give("usage.files_max", limit, file)
 		return t
 	}),
 }
@@ -51,13 +52,7 @@ func parseFileNr(text string) (open, limit float64, ok bool) {
 }
 
 // clip shortens text of a machine for a message.
-func clip(text string) string {
-	text = strings.TrimSpace(text)
-	if len(text) > 60 {
-		return text[:60] + "..."
-	}
-	return text
-}
+func clip(text string) string { return wording.Clip(strings.TrimSpace(text), 60) }
 
 // pressure is how long tasks waited in the last five minutes, in percent of the
 // time (Documentation/accounting/psi.rst).
@@ -70,8 +65,8 @@ var pressure = platform.Source{
 		rule.Input{Name: "io_some_percent", Type: rule.Number, Unit: "%", Doc: "at least one task waited for a disk"},
 		rule.Input{Name: "io_full_percent", Type: rule.Number, Unit: "%", Doc: "all tasks waited for a disk"},
 	),
-	Open: live(func(h *host.Host) *told {
-		t := newTold()
+	Open: live(func(h *host.Host) *platform.Known {
+		t := &platform.Known{}
 		for _, resource := range []string{"cpu", "memory", "io"} {
 			file := "/proc/pressure/" + resource
 			text, why, ok := read(h, file)
@@ -79,15 +74,15 @@ var pressure = platform.Source{
 				if why.Unknown != "" && strings.Contains(why.Unknown, "operation not supported") {
 					why = rule.Answer{At: file} // built in and switched off: psi=0
 				}
-				t.answers["pressure."+resource+"_some_percent"], t.answers["pressure."+resource+"_full_percent"] = why, why
+				t.Put(why, "pressure."+resource+"_some_percent", "pressure."+resource+"_full_percent")
 				continue
 			}
 			percents := parsePressure(text)
 			for _, kind := range []string{"some", "full"} {
 				if percent, ok := percents[kind]; ok {
-					t.give("pressure."+resource+"_"+kind+"_percent", percent, file)
+					t.Give("pressure."+resource+"_"+kind+"_percent", percent, file)
 				} else if kind == "some" || resource != "cpu" || strings.Contains(text, kind) { // of CPUs kernels before 5.13 have no full
-					t.answers["pressure."+resource+"_"+kind+"_percent"] = rule.Answer{Unknown: file + ": cannot read " + strconv.Quote(clip(text)), At: file}
+					t.Unclear("pressure."+resource+"_"+kind+"_percent", file, file+": cannot read "+strconv.Quote(clip(text)))
 				}
 			}
 		}
@@ -122,14 +117,12 @@ var activity = platform.Source{
 		rule.Input{Name: "oom_kills", Type: rule.Number, Doc: "processes that the kernel has killed for want of memory since the start (counted since Linux 4.13)"},
 		rule.Input{Name: "uptime_s", Type: rule.Number, Unit: "s"},
 	),
-	Open: live(func(h *host.Host) *told {
+	Open: live(func(h *host.Host) *platform.Known {
 		const file, uptime = "/proc/vmstat", "/proc/uptime"
-		t := newTold()
+		t := &platform.Known{}
 		text, why, ok := read(h, file)
 		if !ok {
-			for _, name := range []string{"swap_pages_per_s", "swapped_pages", "oom_kills"} {
-				t.answers["activity."+name] = why
-			}
+			t.Put(why, "activity.swap_pages_per_s", "activity.swapped_pages", "activity.oom_kills")
 			return t
 		}
 		counted, bad := parseCounters(text)
@@ -137,33 +130,33 @@ var activity = platform.Source{
 			for _, name := range names {
 				switch word, isBad := bad[name]; {
 				case isBad:
-					t.answers["activity."+input] = rule.Answer{Unknown: file + ": " + name + " is " + strconv.Quote(clip(word)) + ", which is no number", At: file}
+					t.Unclear("activity."+input, file, file+": "+name+" is "+strconv.Quote(clip(word))+", which is no number")
 				case counted["nr_free_pages"] == 0 && len(counted) < 2: // every kernel has more
-					t.answers["activity."+input] = rule.Answer{Unknown: file + " is empty or cut off", At: file}
+					t.Unclear("activity."+input, file, file+" is empty or cut off")
 				}
 			}
 		}
 		if n, ok := counted["oom_kill"]; ok {
-			t.give("activity.oom_kills", n, file)
+			t.Give("activity.oom_kills", n, file)
 		}
 		in, ok1 := counted["pswpin"]
 		out, ok2 := counted["pswpout"]
 		if !ok1 || !ok2 {
 			return t // a kernel without swap
 		}
-		t.give("activity.swapped_pages", in+out, file)
+		t.Give("activity.swapped_pages", in+out, file)
 		up, why, ok := read(h, uptime)
 		if !ok {
-			t.answers["activity.swap_pages_per_s"], t.answers["activity.uptime_s"] = why, why
+			t.Put(why, "activity.swap_pages_per_s", "activity.uptime_s")
 			return t
 		}
 		first, _, _ := strings.Cut(up, " ")
 		if s, err := strconv.ParseFloat(strings.TrimSpace(first), 64); err == nil && s > 0 && s <= 1<<53 {
-			t.give("activity.uptime_s", s, uptime)
-			t.give("activity.swap_pages_per_s", (in+out)/s, file)
+			t.Give("activity.uptime_s", s, uptime)
+			t.Give("activity.swap_pages_per_s", (in+out)/s, file)
 		} else {
 			bad := rule.Answer{Unknown: uptime + " is " + strconv.Quote(clip(up)) + ", which begins with no time", At: uptime}
-			t.answers["activity.swap_pages_per_s"], t.answers["activity.uptime_s"] = bad, bad
+			t.Put(bad, "activity.swap_pages_per_s", "activity.uptime_s")
 		}
 		return t
 	}),

@@ -43,7 +43,7 @@ var usual = []float64{1500, 9000, 9001, 9216}
 
 // finishMTU says of which MTU the devices are, or that nobody does where it matters.
 func (t *told) finishMTU() {
-	inside, ok := t.answers["openshift.overlay_mtu"].Value.(float64)
+	inside, ok := t.given("overlay_mtu").Value.(float64)
 	switch {
 	case !ok:
 	case len(t.devices) > 0:
@@ -53,9 +53,9 @@ func (t *told) finishMTU() {
 		t.give("device_mtu", d.mtu, d.at)
 	case slices.Contains(usual, inside):
 		overhead := 100.0
-		if t.answers["openshift.network_type"].Value == "OpenShiftSDN" {
+		if t.given("network_type").Value == "OpenShiftSDN" {
 			overhead = 50
 		}
-		t.unclear("device_mtu", t.answers["openshift.overlay_mtu"].At, fmt.Errorf("no document says the MTU of the network devices: %g inside the overlay needs %g there, and is a mistake if they have %g", inside, inside+overhead, inside))
+		t.unclear("device_mtu", t.given("overlay_mtu").At, fmt.Errorf("no document says the MTU of the network devices: %g inside the overlay needs %g there, and is a mistake if they have %g", inside, inside+overhead, inside))
 	}
 }

@@ -76,7 +76,7 @@ func (t *told) node(d document) {
 	t.give(item+".role", role, d.at(d.get("metadata", "labels")))
 	t.measure(d, item+".cores", quantity, "status", "capacity", "cpu")
 	t.measure(d, item+".memory_bytes", quantity, "status", "capacity", "memory")
-	cores, known := t.answers["openshift."+item+".cores"].Value.(float64)
+	cores, known := t.given(item + ".cores").Value.(float64)
 	if known && role != "control-plane" {
 		t.census.cores = max(t.census.cores, cores)
 	}
@@ -135,21 +135,13 @@ func (t *told) finishCensus() {
 	}
 }
 
-func (t *told) answer(input string, a rule.Answer) {
-	if a.Value != nil || a.Unknown != "" {
-		t.answers["openshift."+input] = a
-	}
-}
-
 // counted is a number of objects, of which a maximum was tested.
 func (t *told) counted(name string, n int, at string) {
 	input := "objects." + name + ".count"
-	if old, ok := t.answers["openshift."+input]; ok && old.Value.(float64) >= float64(n) {
+	if old, ok := t.given(input).Value.(float64); ok && old >= float64(n) {
 		return // Projects are Namespaces
 	}
-	if _, ok := t.answers["openshift."+input]; !ok {
-		t.items[counts] = append(t.items[counts], name)
-	}
+	t.known.Add(counts, name)
 	t.give(input, float64(n), at)
 }
 

@@ -7,13 +7,7 @@ package openshift
 
 import (
 	"context"
-	"fmt"
-	"math"
-	"slices"
-	"strconv"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/rule"
@@ -118,47 +112,6 @@ func Source() platform.Source {
 	return s
 }
 
-// told is what the documents say.
-type told struct {
-	answers map[string]rule.Answer
-	items   map[string][]string
-	// unknown says why what is absent may only not have been read.
-	unknown string
-
-	networks map[string]networks // by the kind of document
-	devices  []device
-	census   census
-	profiles profiles
-	huge     hugepages
-	sized    sized
-	// installed are the machines of install-config.yaml.
-	workers, controlPlane rule.Answer
-	limits                float64 // KubeletConfigs with maxPods
-}
-
-func newTold() *told {
-	return &told{answers: map[string]rule.Answer{}, items: map[string][]string{}, networks: map[string]networks{}, census: newCensus(), profiles: newProfiles()}
-}
-
-// Answer implements platform.Answers.
-func (t *told) Answer(input string) rule.Answer {
-	if a, ok := t.answers[input]; ok {
-		return a
-	}
-	return rule.Answer{Unknown: t.unknown}
-}
-
-// Items implements platform.Answers.
-func (t *told) Items(set string) (names []string, unknown string) { return t.items[set], t.unknown }
-
-func (t *told) give(input string, value any, at string) {
-	t.answers["openshift."+input] = rule.Answer{Value: value, At: at}
-}
-
-func (t *told) unclear(input, at string, why error) {
-	t.answers["openshift."+input] = rule.Answer{Unknown: fmt.Sprintf("%s: %v", at, why), At: at}
-}
-
 // Object is an object of a running cluster as JSON.
 type Object struct {
 	Kind, Name string
@@ -200,79 +153,14 @@ func answers(r *reader) platform.Answers {
 		}
 		t.take(d)
 	}
-	switch {
-	case found > 0:
-		t.unknown = r.problem
+	if found > 0 || r.ours {
+		t.known.Rest(r.problem)
+	}
+	if found > 0 {
 		t.finish()
 		t.give("documents", float64(found), first)
-	case r.ours:
-		t.unknown = r.problem
 	}
-	return t
-}
-
-// take adds what a document says.
-func (t *told) take(d document) {
-	switch kind := d.kind(); kind {
-	case "InstallConfig":
-		t.interfaceOf(d, kind)
-		t.installConfig(d)
-		t.devicesOf(d)
-	case "Network":
-		t.interfaceOf(d, d.text("kind"))
-		t.devicesOf(d)
-		t.network(d)
-	case "KubeletConfig":
-		t.interfaceOf(d, d.text("kind"))
-		t.kubelet(d)
-	case "MachineHealthCheck":
-		t.interfaceOf(d, d.text("kind"))
-		t.healthCheck(d)
-	case "Tuned":
-		t.interfaceOf(d, d.text("kind"))
-		t.tuned(d)
-	case "MachineConfig":
-		t.interfaceOf(d, d.text("kind"))
-		t.machineConfig(d)
-	case "ClusterVersion":
-		t.version(d)
-	case "FeatureGate":
-		t.interfaceOf(d, kind)
-		t.featureGate(d)
-	case "Node":
-		t.node(d)
-	case "Monitoring":
-		t.interfaceOf(d, d.text("kind"))
-		t.monitoring(d)
-	case "ClusterConfig":
-		if inner, err := d.within("data", "install-config"); err == nil {
-			t.installConfig(inner)
-		}
-	case "Pod":
-		if d.asksForHugePages() {
-			t.interfaceOf(d, kind)
-			t.pod(d)
-		}
-		if d.whole {
-			t.census.count(kind, d)
-		}
-	default:
-		t.census.count(kind, d)
-	}
-}
-
-// finish answers what takes all documents together.
-func (t *told) finish() {
-	t.finishCensus()
-	t.finishMonitoring()
-	t.finishNetworks()
-	t.finishMTU()
-	t.finishProfiles()
-	t.finishHugePages()
-	t.give("kubelet_configs", t.limits, "")
-	for set := range t.items {
-		slices.Sort(t.items[set])
-	}
+	return &t.known
 }
 
 // kind is what sort of document it is, as this package takes it; "" for none of
@@ -315,67 +203,4 @@ func (d document) kind() string {
 		return kind
 	}
 	return ""
-}
-
-// interfaceOf notes a document's kind, its apiVersion and where it belongs.
-func (t *told) interfaceOf(d document, kind string) {
-	item := t.item(all, d)
-	t.give(item+".kind", kind, d.at(d.get("kind")))
-	t.give(item+".api", d.text("apiVersion"), d.at(d.get("apiVersion")))
-	t.words(d, item+".namespace", "metadata", "namespace")
-}
-
-// item is a document as one of a set, by its file and name.
-func (t *told) item(set string, d document) string {
-	name := d.text("metadata", "name")
-	if name == "" {
-		name = "line " + strconv.Itoa(d.Line)
-	}
-	name = strings.TrimPrefix(d.file, "/") + " " + name
-	for taken, n := name, 2; slices.Contains(t.items[set], name); n++ {
-		name = fmt.Sprintf("%s (%d)", taken, n)
-	}
-	t.items[set] = append(t.items[set], name)
-	return strings.TrimPrefix(set, "openshift.") + "." + name
-}
-
-// words gives an input the scalar that the keys lead to, if it is there.
-func (t *told) words(d document, input string, keys ...string) {
-	switch n := d.get(keys...); {
-	case n == nil:
-	case n.Kind != yaml.ScalarNode:
-		t.unclear(input, d.at(n), fmt.Errorf("%s is no text", strings.Join(keys, ".")))
-	default:
-		t.give(input, n.Value, d.at(n))
-	}
-}
-
-// number gives an input the number that the keys lead to, if it is there. A
-// number in quotes is a text, which the cluster does not take.
-func (t *told) number(d document, input string, keys ...string) {
-	n := d.get(keys...)
-	if n == nil {
-		return
-	}
-	v, err := strconv.ParseFloat(n.Value, 64)
-	if n.Kind != yaml.ScalarNode || n.Tag == "!!str" || err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-		t.unclear(input, d.at(n), fmt.Errorf("%s is no number", strings.Join(keys, ".")))
-		return
-	}
-	t.give(input, v, d.at(n))
-}
-
-// measure gives an input the amount or time that the keys lead to, if it is
-// there.
-func (t *told) measure(d document, input string, read func(string) (float64, error), keys ...string) {
-	n := d.get(keys...)
-	if n == nil {
-		return
-	}
-	v, err := read(n.Value)
-	if n.Kind != yaml.ScalarNode || err != nil {
-		t.unclear(input, d.at(n), fmt.Errorf("%s: %w", strings.Join(keys, "."), err))
-		return
-	}
-	t.give(input, v, d.at(n))
 }

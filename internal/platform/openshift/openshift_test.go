@@ -268,9 +268,18 @@ func FuzzDocument(f *testing.F) {
 			}
 		}
 		got.finish()
-		for input, a := range got.answers {
-			if _, ok := rule.Plain(a.Value); !ok {
-				t.Error(fmt.Errorf("%s is %T", input, a.Value))
+		for _, in := range Source().Inputs {
+			items := []string{""}
+			if set := in.Of(); set != "" {
+				items, _ = got.known.Items(set)
+			}
+			for _, item := range items {
+				input := strings.Replace(in.Name, "*", item, 1)
+				if a := got.known.Answer(input); a.Value != nil {
+					if _, ok := rule.Plain(a.Value); !ok {
+						t.Errorf("%s is %T", input, a.Value)
+					}
+				}
 			}
 		}
 	})
@@ -348,52 +357,5 @@ func TestVolumeForPods(t *testing.T) {
 	odd := with(strings.Replace(good[name], `fettle.dev/pods: "2200"`, "fettle.dev/pods: many", 1))
 	if f := verdict(odd); f.State != rule.Unknown || !strings.Contains(f.Reason, `"many" is no number of pods`) {
 		t.Errorf("%s %s", f.State, f.Reason)
-	}
-}
-
-// A key that no KubeletConfig has is found, with its line and what may be meant.
-func TestUnknownKeys(t *testing.T) {
-	const good = "apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: x}\nspec:\n  autoSizingReserved: true\n  kubeletConfig:\n    maxPods: 500\n    systemReserved: {cpu: 500m}\n"
-	for _, tt := range []struct{ text, want, at string }{
-		{good, "", "/k.yaml:7"},
-		{good + "    cpuManagerPolcy: x\n", `cpuManagerPolcy, line 9 (did you mean "cpuManagerPolicy"?)`, "/k.yaml:9"},
-		{good + "    maxpods: 1\n", `maxpods, line 9 (did you mean "maxPods"?)`, "/k.yaml:9"},
-		{good + "  machineConfigPoolSelctor: {}\n", `machineConfigPoolSelctor, line 9 (did you mean "machineConfigPoolSelector"?)`, "/k.yaml:9"},
-		{good + "sepc: {}\n", `sepc, line 9 (did you mean "spec"?)`, "/k.yaml:9"},
-		{good + "    zzz: {}\n    qqq: 1\n", "zzz, line 9|qqq, line 10", "/k.yaml:9"},
-	} {
-		s := directory(t, map[string]string{"k.yaml": tt.text})
-		a := s.Answer("openshift.kubelet.k.yaml x.unknown_keys")
-		if got, _ := a.Value.([]string); strings.Join(got, "|") != tt.want || a.At != tt.at {
-			t.Errorf("%q at %s, want %q at %s", got, a.At, tt.want, tt.at)
-		}
-		bad, passed := judge(catalogue(t), s)
-		if f := bad["O04.keys"]; (f.State == rule.Failed) != (tt.want != "") || passed["O04.keys"] == (tt.want != "") {
-			t.Errorf("%q: %+v", tt.want, f)
-		}
-	}
-}
-
-// The MTU inside is judged by that of the devices, where a document says it.
-func TestDeviceMTU(t *testing.T) {
-	inside := func(mtu, more string) string {
-		return "apiVersion: operator.openshift.io/v1\nkind: Network\nmetadata: {name: cluster" + more + "}\nspec: {defaultNetwork: {type: OVNKubernetes, ovnKubernetesConfig: {mtu: " + mtu + "}}}\n"
-	}
-	const hosts = "baseDomain: x\nplatform: {baremetal: {hosts: [{networkConfig: {interfaces: [{name: lo, mtu: 1500}, {name: bond0, mtu: 9100}]}}]}}\n"
-	for _, c := range []struct {
-		files   map[string]string
-		want    any
-		unknown string
-	}{
-		{map[string]string{"net.yml": inside("1500", ", annotations: {fettle.dev/device-mtu: '1600'}")}, 1600.0, ""},
-		{map[string]string{"net.yml": inside("9000", ""), "install-config.yaml": hosts}, 9100.0, ""},
-		{map[string]string{"net.yml": strings.Replace(inside("8900", ""), "spec: {", "spec: {migration: {mtu: {machine: {from: 1500, to: 9000}}}, ", 1)}, 9000.0, ""},
-		{map[string]string{"net.yml": inside("1400", "")}, nil, ""},
-		{map[string]string{"net.yml": inside("9000", "")}, nil, "9000 inside the overlay needs 9100 there, and is a mistake if they have 9000"},
-	} {
-		a := directory(t, c.files).Answer("openshift.device_mtu")
-		if a.Value != c.want || !strings.Contains(a.Unknown, c.unknown) || (a.Unknown == "") != (c.unknown == "") {
-			t.Errorf("%v: %+v, want %v %s", c.files, a, c.want, c.unknown)
-		}
 	}
 }

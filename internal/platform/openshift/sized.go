@@ -31,9 +31,9 @@ func (d document) sizedFor(what string) rule.Answer {
 func (t *told) finishMonitoring() {
 	nodes := t.sized.nodes
 	running := t.census.role["control-plane"] > 0
-	workers, known := t.answers["openshift.workers"]
+	workers, known := t.known.Given("openshift.workers")
 	if count, ok := workers.Value.(float64); ok {
-		masters, ok := t.answers["openshift.control_plane"].Value.(float64)
+		masters, ok := t.given("control_plane").Value.(float64)
 		if !ok {
 			masters = 3
 		}
@@ -45,7 +45,7 @@ func (t *told) finishMonitoring() {
 		nodes = workers
 	}
 	t.answer("monitoring.nodes", nodes)
-	if all, ok := t.answers["openshift.objects.pods.count"]; ok {
+	if all, ok := t.known.Given("openshift.objects.pods.count"); ok {
 		t.answer("monitoring.pods", all)
 		return
 	}

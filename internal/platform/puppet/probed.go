@@ -2,7 +2,6 @@ package puppet
 
 import (
 	"context"
-	"strings"
 
 	"fettle.dev/fettle/internal/component/puppetserver/probe"
 	"fettle.dev/fettle/internal/platform"
@@ -35,23 +34,14 @@ func FrontSource() platform.Source {
 			input(probe.CachedEnvironments, rule.Text, "The metadata of one environment, asked for in another one: apart, or mixed."),
 		},
 		Open: func(ctx context.Context, m *platform.Subject) platform.Answers {
-			if m.Probe == nil {
-				return asking{nil}
+			known := &platform.Known{} // what was not told is not there
+			known.Give(front+".asked", m.Probe != nil, "")
+			if m.Probe != nil {
+				for name, a := range m.Probe(ctx) {
+					known.Put(a, front+"."+name)
+				}
 			}
-			return asking{m.Probe(ctx)}
+			return known
 		},
 	}
-}
-
-// asking has what was answered; nil where nobody was asked.
-type asking struct{ told map[string]rule.Answer }
-
-func (asking) Items(set string) ([]string, string) { return nil, "what was asked has no set " + set }
-
-func (a asking) Answer(input string) rule.Answer {
-	name := strings.TrimPrefix(input, front+".")
-	if name == "asked" {
-		return rule.Answer{Value: a.told != nil}
-	}
-	return a.told[name] // what was not told is not there
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"fettle.dev/fettle/internal/component/dynflow"
 	"fettle.dev/fettle/internal/component/httpd"
 	"fettle.dev/fettle/internal/component/postgresql"
@@ -76,85 +74,6 @@ func check(t *testing.T, s *platform.Subject, want answers) {
 	}
 }
 
-func TestVersion(t *testing.T) {
-	const scenarios = "etc/foreman-installer/scenarios.d/"
-	for _, c := range []struct {
-		name  string
-		files map[string]string
-		live  bool
-		want  answers
-	}{
-		{"a sosreport of a Satellite", map[string]string{"installed-rpms": rpms("satellite-6.12.5-1.el8sat.noarch", "foreman-3.3.0.23-1.el8sat.noarch")}, false,
-			answers{"version": "6.12.5", "foreman_version": "3.3.0.23", "role": "server"}},
-		{"a sosreport of a Capsule", map[string]string{"installed-rpms": rpms("satellite-capsule-6.16.1-1.el9sat.noarch", "foreman-proxy-3.12.0-1.el9sat.noarch")}, false,
-			answers{"version": "6.16.1", "foreman_version": "3.12.0", "role": "capsule", "puma_workers": absent, "tuning": absent}},
-		{"an upstream Foreman with Katello", map[string]string{"installed-rpms": rpms("katello-4.13.1-1.el9.noarch", "foreman-3.11.2-1.el9.noarch")}, false,
-			answers{"version": "6.15", "foreman_version": "3.11.2", "role": "server"}},
-		{"Foreman alone", map[string]string{"installed-rpms": rpms("foreman-3.11.2-1.el9.noarch")}, false, answers{"version": absent, "role": absent}},
-		{"another machine's sosreport", map[string]string{"installed-rpms": rpms()}, false, answers{"version": absent}},
-		{"a list that was cut off", map[string]string{"installed-rpms": "a-1-1.noarch\n"}, false, answers{"version": unknown}},
-		{"a copy of nothing", map[string]string{"etc/os-release": "ID=rhel\n"}, false, answers{"version": unknown, "puma_workers": unknown}},
-		{"a live Satellite", map[string]string{"usr/share/foreman/VERSION": "3.12.0.4\n", scenarios + "satellite.yaml": "---\n", scenarios + "last_scenario.yaml": "-> /" + scenarios + "satellite.yaml"}, true,
-			answers{"version": "6.16", "foreman_version": "3.12.0.4", "role": "server"}},
-		{"a live Foreman without Katello", map[string]string{"usr/share/foreman/VERSION": "3.12.0\n", scenarios + "foreman.yaml": "---\n", scenarios + "last_scenario.yaml": "-> foreman.yaml"}, true, answers{"version": absent}},
-		{"a live Capsule", map[string]string{"usr/share/foreman-proxy/VERSION": "3.5.1\n", scenarios + "capsule.yaml": "---\n", scenarios + "last_scenario.yaml": "-> capsule.yaml"}, true,
-			answers{"version": "6.13", "role": "capsule"}},
-		{"a live machine of somebody else", map[string]string{"etc/os-release": "ID=debian\n"}, true, answers{"version": absent, "hosts": absent, "httpd_open_files": absent, "log.oom_kills": absent}},
-		{"a version that nobody knows", map[string]string{"usr/share/foreman/VERSION": "develop\n"}, true, answers{"version": unknown}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if c.live {
-				check(t, mounted(t, c.files), c.want)
-			} else {
-				check(t, sosreport(t, c.files), c.want)
-			}
-		})
-	}
-}
-
-// A release that fettle does not know is judged by the tables of one that it does, and
-// that is said.
-func TestUnknownRelease(t *testing.T) {
-	for _, c := range []struct {
-		packages        []string
-		release, judged string
-		known           bool
-	}{
-		{[]string{"satellite-6.12.5", "foreman-3.3.0"}, "Satellite 6.12.5", "Satellite 6.12", true},
-		{[]string{"satellite-6.18.0", "foreman-3.16.0"}, "Satellite 6.18.0", "Satellite 6.18", true},
-		{[]string{"satellite-capsule-6.7.1", "foreman-proxy-1.24.0"}, "Satellite 6.7.1", "Satellite 6.7", true},
-		{[]string{"satellite-7.16.0", "foreman-3.12.0"}, "Satellite 7.16.0", "Satellite 6.18", false},
-		{[]string{"satellite-6.19.1", "foreman-3.18.0"}, "Satellite 6.19.1", "Satellite 6.18", false},
-		{[]string{"satellite-6.5.3", "foreman-1.20.1"}, "Satellite 6.5.3", "Satellite 6.7", false},
-		{[]string{"satellite-capsule-8.0"}, "Satellite 8.0", "Satellite 6.18", false},
-		{[]string{"katello-4.13.1", "foreman-3.11.2"}, "Foreman 3.11.2", "Satellite 6.15", true},
-		{[]string{"katello-4.13.1", "foreman-3.16.9"}, "Foreman 3.16.9", "Satellite 6.18", true},
-		{[]string{"katello-4.19.0", "foreman-3.17.0"}, "Foreman 3.17.0", "Satellite 6.18", false},
-	} {
-		var list []string
-		for _, p := range c.packages {
-			list = append(list, p+"-1.el9.noarch")
-		}
-		check(t, sosreport(t, map[string]string{"installed-rpms": rpms(list...)}), answers{"release": c.release, "judged_as": c.judged, "release_known": c.known})
-	}
-	check(t, sosreport(t, map[string]string{"installed-rpms": rpms()}), answers{"release": absent, "judged_as": absent, "release_known": absent})
-}
-
-func TestReleases(t *testing.T) {
-	for foreman, want := range map[string]string{"3.3": "6.12", "3.4.1": "6.12", "3.16.0-rc1": "6.18", "4.1": "6.18", "1.24": "6.7", "1.2": "", "x": ""} {
-		if got := satelliteOf(foreman); got != want {
-			t.Errorf("Foreman %s is Satellite %q, want %q", foreman, got, want)
-		}
-	}
-	for i := 1; i < len(releases); i++ {
-		a, _ := minor(releases[i-1].foreman)
-		b, _ := minor(releases[i].foreman)
-		if a <= b || foremanOf(releases[i].satellite) != releases[i].foreman {
-			t.Errorf("%v comes after %v", releases[i], releases[i-1])
-		}
-	}
-}
-
 // satelliteFiles are a server's.
 func satelliteFiles(more map[string]string) map[string]string {
 	files := map[string]string{
@@ -171,78 +90,6 @@ func satelliteFiles(more map[string]string) map[string]string {
 		files[k] = v
 	}
 	return files
-}
-
-func TestInstaller(t *testing.T) {
-	s := sosreport(t, satelliteFiles(map[string]string{
-		"etc/foreman-installer/custom-hiera.yaml": "---\napache::mod::event::serverlimit: 64\napache::mod::event::maxrequestworkers: 2048\na::b: 1\npostgresql::server::config_entries:\n  max_connections: 600\n  shared_buffers: 4GB\n  shared_buffers: 2GB\n  checkpoint_segments: 32\nlist: [a, b]\n",
-	}))
-	check(t, s, answers{
-		"tuning": "large", "puma_workers_told": 9, "db_pool_told": absent, "db_pool": 7, "database_local": true,
-		"max_connections": 600, "shared_buffers": 2 << 30, "work_mem": 4 << 20, "effective_cache_size": 16 << 30, "autovacuum_vacuum_cost_limit": 2000,
-		"hiera_keys": []string{"a::b", "apache::mod::event::maxrequestworkers", "apache::mod::event::serverlimit", "list",
-			"postgresql::server::config_entries/checkpoint_segments", "postgresql::server::config_entries/max_connections", "postgresql::server::config_entries/shared_buffers"},
-	})
-	items, why := s.Items("satellite.override")
-	want := []string{"apache::mod::event::serverlimit", "apache::mod::event::maxrequestworkers", "postgresql::server::config_entries/max_connections", "postgresql::server::config_entries/shared_buffers"}
-	if diff := cmp.Diff(want, items); diff != "" || why != "" {
-		t.Errorf("%s\n%s", why, diff)
-	}
-	check(t, s, answers{
-		"override.apache::mod::event::serverlimit.value": "64", "override.apache::mod::event::serverlimit.size_value": "64", "override.apache::mod::event::serverlimit.lower": false,
-		"override.apache::mod::event::maxrequestworkers.lower":                   false,
-		"override.postgresql::server::config_entries/max_connections.size_value": "1000",
-		"override.postgresql::server::config_entries/max_connections.lower":      true,
-		"override.postgresql::server::config_entries/shared_buffers.value":       "2GB",
-		"override.postgresql::server::config_entries/shared_buffers.size_value":  "8GB",
-		"override.postgresql::server::config_entries/shared_buffers.lower":       true,
-	})
-	if a := s.Answer("satellite.override.postgresql::server::config_entries/shared_buffers.value"); a.At != "/etc/foreman-installer/custom-hiera.yaml:8" {
-		t.Errorf("the later of two keys counts: %+v", a)
-	}
-}
-
-// A key that the size has too is excused where the size's value does not suit the
-// memory and its own does; a value that suits it even less is not.
-func TestNeeded(t *testing.T) {
-	const key = "override.postgresql::server::config_entries/shared_buffers."
-	for value, c := range map[string]struct{ size, own, needed bool }{
-		"4GB": {false, true, true}, "5GB": {false, true, true}, "6GB": {false, false, false}, "64GB": {false, false, false}, "8gb": {false, false, false}, "655360": {false, true, true}, "1048576": {false, false, false},
-	} {
-		s := sosreport(t, satelliteFiles(map[string]string{ // of the size large, whose buffers are 8 GB
-			"proc/meminfo": "MemTotal:       20971520 kB\n",
-			"etc/foreman-installer/custom-hiera.yaml": "---\nqpid::open_file_limit: 1\npostgresql::server::config_entries:\n  shared_buffers: " + value + "\n  max_connections: 999\n",
-		}))
-		needed := []string{}
-		at := "/etc/foreman-installer/custom-hiera.yaml:4"
-		if c.needed {
-			needed, at = append(needed, "postgresql::server::config_entries/shared_buffers"), "/etc/foreman-installer/custom-hiera.yaml:5"
-		}
-		check(t, s, answers{key + "suits": c.size, key + "value_suits": c.own, "unsuited": needed})
-		if a := s.Answer("satellite.overridden"); a.At != at {
-			t.Errorf("%s: %+v, want at %s", value, a, at)
-		}
-	}
-}
-
-// The installer's own files go before what was published.
-func TestInstallersOwnSizes(t *testing.T) {
-	const dir = "usr/share/foreman-installer/config/foreman.hiera/tuning/"
-	s := sosreport(t, satelliteFiles(map[string]string{
-		dir + "common.yaml":                       "postgresql::server::config_entries:\n  max_connections: 501\n  work_mem: 5MB\n",
-		dir + "sizes/large.yaml":                  "postgresql::server::config_entries:\n  max_connections: 1001\n",
-		"etc/foreman-installer/custom-hiera.yaml": "# nothing\n",
-	}))
-	check(t, s, answers{"max_connections": 1001, "work_mem": 5 << 20, "shared_buffers": absent, "overridden": []string{}})
-}
-
-func TestInstallerUnknown(t *testing.T) {
-	files := satelliteFiles(nil)
-	delete(files, "etc/foreman-installer/scenarios.d/satellite-answers.yaml")
-	files["etc/foreman-installer/custom-hiera.yaml"] = "a: [\n"
-	check(t, sosreport(t, files), answers{"puma_workers_told": unknown, "hiera_keys": unknown, "overridden": unknown, "max_connections": unknown, "tuning": "large"})
-	check(t, sosreport(t, satelliteFiles(map[string]string{"etc/foreman/database.yml": "production:\n  host: db.example.com\n"})),
-		answers{"database_local": false, "max_connections": unknown, "db_pool": 5})
 }
 
 func TestServices(t *testing.T) {
@@ -337,87 +184,6 @@ func TestApache(t *testing.T) {
 	check(t, sosreport(t, satelliteFiles(map[string]string{"installed-rpms": rpms("satellite-6.12.5-1.el8sat.noarch", "foreman-3.3.0.23-1.el8sat.noarch", "httpd-2.4.37-1.el8.x86_64")})),
 		answers{"httpd_mpm": unknown, "httpd_server_limit": unknown, "httpd_keepalive": unknown, "proxy_timeout": unknown})
 	check(t, sosreport(t, satelliteFiles(nil)), answers{"httpd_mpm": absent, "httpd_max_request_workers": absent}) // its list of packages has none
-}
-
-func TestLogs(t *testing.T) {
-	s := sosreport(t, satelliteFiles(map[string]string{
-		"var/log/foreman/production.log":            "-> ../../../sos_strings/foreman/production.log.tailed",
-		"sos_strings/foreman/production.log.tailed": "x\nActiveRecord::ConnectionTimeoutError: could not\ny\n" + "ActiveRecord::ConnectionTimeoutError: again\n",
-		"var/log/httpd/foreman-ssl_access_ssl.log":  "h - - [d] \"GET / HTTP/1.1\" 503 1 \"-\" \"a\"\nh - - [d] \"GET /503?q=\\\" HTTP/1.1\" 200 503 \"-\" \"503 \"\nbroken\n",
-		"var/log/httpd/error_log":                   "AH00484: server reached MaxRequestWorkers setting\n(104)Connection reset by peer: x\n[proxy] The timeout specified has expired\n",
-		"sos_commands/logs/journalctl_--no-pager":   "qpidd[1]: [Broker] error Channel exception: not-attached: Channel 2 is not attached\nkernel: Out of memory: Killed process 7 (ruby)\n",
-		"var/log/messages":                          "kernel: Out of memory: Killed process 7 (ruby)\n",
-	}))
-	check(t, s, answers{"log.pool_timeouts": 2, "log.http_503": 1, "log.max_request_workers": 1, "log.connection_resets": 1, "log.proxy_timeouts": 1, "log.qpid_not_attached": 1, "log.oom_kills": 1})
-	if a := s.Answer("satellite.log.pool_timeouts"); a.At != "/var/log/foreman/production.log:4" {
-		t.Errorf("%+v", a)
-	}
-	check(t, sosreport(t, satelliteFiles(nil)), answers{"log.pool_timeouts": unknown, "log.http_503": unknown, "log.oom_kills": unknown})
-	check(t, mounted(t, map[string]string{"usr/share/foreman/VERSION": "3.3.0\n"}), answers{"log.pool_timeouts": absent})
-}
-
-// Of a large log the end is read, and no line is told that nobody counted; none in
-// it is not known to be none.
-func TestLargeLog(t *testing.T) {
-	const (
-		log   = "/var/log/foreman/production.log"
-		other = "/var/log/httpd/foreman_access.log"
-		ssl   = "/var/log/httpd/foreman-ssl_access_ssl.log"
-		none  = "none in the last 1 MiB of "
-		sign  = "ActiveRecord::ConnectionTimeoutError\n"
-		away  = "h - - [d] \"GET / HTTP/1.1\" 503 1\n"
-	)
-	long := strings.Repeat(strings.Repeat("x", 1023)+"\n", 1<<10)
-	for _, c := range []struct {
-		name, input string
-		files       map[string]string
-		all         bool
-		want        rule.Answer // AtLeast and Unknown by their beginning
-		unread      string
-	}{
-		{"short", "pool_timeouts", map[string]string{log: sign}, false, rule.Answer{Value: 1.0, At: log + ":1"}, ""},
-		{"one at the end", "pool_timeouts", map[string]string{log: sign + long + sign}, false, rule.Answer{Value: 1.0, At: log, AtLeast: "so many are in the last 1 MiB of " + log + "; --logs all"}, log},
-		{"all", "pool_timeouts", map[string]string{log: sign + long + sign}, true, rule.Answer{Value: 2.0, At: log + ":1026"}, ""},
-		{"at the beginning", "pool_timeouts", map[string]string{log: sign + long}, false, rule.Answer{At: log, Unknown: none + log + "; --logs all"}, log},
-		{"at the beginning, all", "pool_timeouts", map[string]string{log: sign + long}, true, rule.Answer{Value: 1.0, At: log + ":1"}, ""},
-		{"none at all", "pool_timeouts", map[string]string{log: "x\n" + long}, true, rule.Answer{Value: 0.0, At: log}, ""},
-		{"in one of two", "http_503", map[string]string{ssl: away + long, other: away}, false, rule.Answer{Value: 1.0, At: other + ":1", AtLeast: "so many are in the last 1 MiB of " + ssl}, ssl},
-		{"in neither", "http_503", map[string]string{ssl: away + long, other: "x\n"}, false, rule.Answer{At: ssl, Unknown: none + ssl}, ssl},
-	} {
-		tree := map[string]string{"usr/share/foreman/VERSION": "3.3.0\n"}
-		for p, text := range c.files {
-			tree[p[1:]] = text
-		}
-		s := mounted(t, tree)
-		if s.LogBytes = 1 << 20; c.all {
-			s.LogBytes = 0
-		}
-		a := s.Answer("satellite.log." + c.input)
-		if a.Value != c.want.Value || a.At != c.want.At || !begins(a.AtLeast, c.want.AtLeast) || !begins(a.Unknown, c.want.Unknown) {
-			t.Errorf("%s: %+v, want %+v", c.name, a, c.want)
-		}
-		if (c.unread != "") != (len(s.Unread) == 1) || c.unread != "" && s.Unread[c.unread] == 0 {
-			t.Errorf("%s: not read %v, want of %q", c.name, s.Unread, c.unread)
-		}
-	}
-}
-
-// begins: text has the beginning, and is empty where that is.
-func begins(text, with string) bool {
-	return strings.HasPrefix(text, with) && (text == "") == (with == "")
-}
-
-func TestPendingTasks(t *testing.T) {
-	const head = "id,type,label,started_at,ended_at,state,result\n"
-	s := sosreport(t, satelliteFiles(map[string]string{"sos_commands/foreman/foreman_tasks_tasks": head +
-		"1,T,Actions::Katello::Host::Update,a,,running,\n2,T,Actions::Katello::Host::Update,a,b,stopped,success\n3,T,Actions::Katello::ContentView::Publish,a,,paused,\n" +
-		"4,T,\"Actions::Katello::Host::UploadPackageProfile\",\"a\nb\",,planned,\n5,T,Actions::Katello::Ho"}))
-	check(t, s, answers{"pending_host_tasks": 2})
-	if a := s.Answer("satellite.pending_host_tasks"); a.At != "/sos_commands/foreman/foreman_tasks_tasks:5" {
-		t.Errorf("%+v", a)
-	}
-	check(t, sosreport(t, satelliteFiles(map[string]string{"sos_commands/foreman/foreman_tasks_tasks": "psql: error\n"})), answers{"pending_host_tasks": unknown})
-	check(t, sosreport(t, satelliteFiles(nil)), answers{"pending_host_tasks": unknown})
 }
 
 func TestStorage(t *testing.T) {

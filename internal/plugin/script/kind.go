@@ -3,14 +3,10 @@ package script
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"path"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -55,61 +51,6 @@ type kind struct {
 	start, stop string // the words of the call
 }
 
-// run is what is known of a script that has been called.
-type run struct {
-	Env   []string `json:"env,omitempty"`
-	State string   `json:"state"` // starting, on, failed
-	Said  string   `json:"said,omitempty"`
-	// Mark is that of the call of start (host.Command).
-	Mark string `json:"mark,omitempty"`
-	// Made are directories made for the shell library, to be removed again.
-	Made []string `json:"made,omitempty"`
-}
-
-// value is the setting's value for a script that is on: the word and the
-// variables it was called with, since other variables are another effect.
-func (r *run) value(word string) string {
-	parts := []string{word}
-	for _, e := range r.Env {
-		name, v, _ := strings.Cut(e, "=")
-		if strings.ContainsAny(v, " \t\n\"\\'") || v == "" {
-			v = strconv.Quote(v)
-		}
-		parts = append(parts, name+"="+v)
-	}
-	return strings.Join(parts, " ")
-}
-
-// parseValue is the inverse of value.
-func parseValue(text string) (word string, env []string, err error) {
-	word, rest, more := strings.Cut(text, " ")
-	for more {
-		name, tail, ok := strings.Cut(rest, "=")
-		if !ok || name == "" || strings.ContainsAny(name, " \"") {
-			return "", nil, fmt.Errorf("script value %q: want WORD NAME=VALUE ...", text)
-		}
-		var v string
-		if strings.HasPrefix(tail, `"`) {
-			quoted, err := strconv.QuotedPrefix(tail)
-			if err != nil {
-				return "", nil, fmt.Errorf("script value %q: %w", text, err)
-			}
-			if v, err = strconv.Unquote(quoted); err != nil {
-				return "", nil, fmt.Errorf("script value %q: %w", text, err)
-			}
-			tail = tail[len(quoted):]
-			rest, more = strings.CutPrefix(tail, " ")
-			if !more && tail != "" {
-				return "", nil, fmt.Errorf("script value %q: text after a closing quote", text)
-			}
-		} else {
-			v, rest, more = strings.Cut(tail, " ")
-		}
-		env = append(env, name+"="+v)
-	}
-	return word, env, nil
-}
-
 // MayAsk refuses programs that no profile could name.
 func (k kind) MayAsk(s setting.Setting, _ setting.Value, profileDirs []string) error {
 	file, _ := k.split(s.Name)
@@ -143,36 +84,6 @@ func (k kind) Resolve(s setting.Setting) (setting.Setting, error) {
 		file += " " + device
 	}
 	return setting.Setting{Kind: k.name, Name: file}, nil
-}
-
-func (k kind) record(s setting.Setting) string {
-	return recordDir + "/" + k.name + "-" + url.PathEscape(s.Name)
-}
-
-func (k kind) load(s setting.Setting) (*run, error) {
-	b, err := k.host.Files.ReadFile(k.record(s))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var r run
-	if err := json.Unmarshal(b, &r); err != nil {
-		return nil, fmt.Errorf("%s: %w", k.record(s), err)
-	}
-	return &r, nil
-}
-
-func (k kind) save(s setting.Setting, r *run) error {
-	if err := k.host.Files.Mkdir(recordDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	b, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	return k.host.Files.Replace(k.record(s), append(b, '\n'), host.Attr{Mode: 0o600})
 }
 
 // Read says what has been called. It never calls the script: Effect does.
@@ -251,11 +162,6 @@ func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 	return nil
 }
 
-// exited says what call ended with which exit code.
-func exited(call string, res host.Result) string {
-	return fmt.Sprintf("its %s exited with %d%s", call, res.ExitCode, lastLine(res))
-}
-
 // AfterBoot calls stop for a script that was on when the machine went down. What
 // it had set in the running kernel is gone, the files it wrote are not, and only
 // its stop knows them.
@@ -306,24 +212,6 @@ func (k kind) end(ctx context.Context, s setting.Setting, r *run) error {
 	return nil
 }
 
-// forget takes away the record of a script, and what was made for it.
-func (k kind) forget(s setting.Setting, r *run) error {
-	if err := k.host.Files.Remove(k.record(s)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for _, d := range slices.Backward(r.Made) {
-		_ = k.host.Files.Remove(d) // still in use when it is not empty
-	}
-	_ = k.host.Files.Remove(recordDir)
-	return nil
-}
-
-// notStarted is true where the kernel did not start the script.
-func notStarted(err error) bool {
-	var n *host.NotStartedError
-	return errors.As(err, &n)
-}
-
 func (k kind) makeLibraryDirs() (made []string) {
 	for _, d := range libraryDirs {
 		if k.host.Files.Mkdir(d, 0o755) == nil {
@@ -331,35 +219,6 @@ func (k kind) makeLibraryDirs() (made []string) {
 		}
 	}
 	return made
-}
-
-// call runs the script with the variables and the mark of r.
-func (k kind) call(ctx context.Context, s setting.Setting, r *run, words ...string) (host.Result, error) {
-	file, device := k.split(s.Name)
-	if err := runnable(k.host, file); err != nil {
-		return host.Result{}, err
-	}
-	argv := append([]string{file}, words...)
-	if device != "" {
-		argv = append(argv, device)
-	}
-	return k.host.Exec.Run(ctx, host.Command{Argv: argv, Env: r.Env, Dir: path.Dir(file), Timeout: timeout, EndsWithCaller: true, Mark: r.Mark})
-}
-
-// lastLine is the last line that a call wrote, to standard error if it wrote
-// there, and at most maxSaid bytes of it.
-func lastLine(res host.Result) string {
-	const maxSaid = 200
-	for _, b := range [][]byte{res.Stderr, res.Stdout} {
-		if t := strings.TrimSpace(string(b)); t != "" {
-			t = t[strings.LastIndexByte(t, '\n')+1:]
-			if len(t) > maxSaid {
-				t = strings.ToValidUTF8(t[:maxSaid], "") + " …"
-			}
-			return ": " + t
-		}
-	}
-	return ""
 }
 
 type ignoreMissing struct{}

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/sizing"
 	"fettle.dev/fettle/internal/sizing/manifest"
 	"fettle.dev/fettle/internal/sizing/sizingtest"
 )
@@ -25,7 +24,7 @@ func TestExamples(t *testing.T) {
 			r := sizingtest.Sized(t, f, New(), sizingtest.Words(said)...)
 			sizingtest.Want(t, r, want)
 			n := &manifest.Network{}
-			if err := sizing.ReadYAML(r.Artefact(File).Content, n); err != nil {
+			if err := sizingtest.ReadYAML(r.Artefact(File).Content, n); err != nil {
 				t.Error(err)
 			}
 			if o := n.Spec.DefaultNetwork.OVNKubernetesConfig; (o == nil) != strings.Contains(said, "vxlan") {

@@ -3,11 +3,8 @@ package openshift
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -16,14 +13,6 @@ import (
 	"fettle.dev/fettle/internal/sizing/manifest"
 	"fettle.dev/fettle/internal/sizing/sizingtest"
 )
-
-// apps are the source's example (002, 9.4).
-const apps = `
-- {name: apache, quantity: 100, memory: 500 MB, cpu: 0.5, storage: 1 GB}
-- {name: node.js, quantity: 200, memory: 1 GB, cpu: 1, storage: 1 GB}
-- {name: postgresql, quantity: 100, memory: 1 GB, cpu: 2, storage: 10 GB}
-- {name: JBoss EAP, quantity: 100, memory: 1 GB, cpu: 1, storage: 1 GB}
-`
 
 // The worked examples of the source, and what later versions say of the same.
 func TestExamples(t *testing.T) {
@@ -175,52 +164,6 @@ func TestBadInput(t *testing.T) {
 		"nodes=3 cluster-name=A_B":                                            "lower-case",
 		"nodes=3 max-unavailable=9 pods-per-node=100":                         "more than the 3 workers",
 	})
-}
-
-// A table of applications is read strictly.
-func TestApps(t *testing.T) {
-	f := sizingtest.Figures(t)
-	for text, want := range map[string]string{
-		"- {name: a, quantity: 1, cpu: 1}":                            `line 1: application "a" has no memory`,
-		"# x\n- {name: a, quantity: 0, cpu: 1, memory: 1G}":           `line 2: quantity: "0": want a whole number`,
-		"- name: a\n  quantity: -1\n  cpu: 1\n  memory: 1G":           `line 2: quantity: "-1"`,
-		"- {name: a, quantity: 1, cpu: 1, memory: 1Q}":                `line 1: memory: quantity "1Q": unknown unit "Q"`,
-		"- {name: a, quantity: 1, cpu: 1, memory: 1G, kind: x}":       "line 1",
-		"- {name: a, quantity: 1,\n  cpu: 1, memory: 1G, storge: 1G}": `line 2: an application has no "storge" (did you mean "storage"?)`,
-		"- {name: a, quantity: 1, cpu: 1, memory: 1G}\n---\n- 1":      "one list",
-		"- {name: a, name: b, quantity: 1, cpu: 1, memory: 1G}":       `an application has "name" twice`,
-		"- {name: a, quantity: [1], cpu: 1, memory: 1G}":              "line 1: quantity: want one value",
-		"- {name: a, quantity: 1, cpu: 1, memory: 1G, overcommit: x}": `overcommit: "x": want true or false`,
-		"- a\n":                  "line 1: want an application",
-		"- {name: a}\n- b: \x00": "line 2: the control character 0x00",
-		"- {name: \xff\xfe}":     "line 1: the byte 0xff is no UTF-8",
-		"{":                      "line 1: ",
-		" ":                      "the file is empty",
-		"#":                      "line 1: it is empty",
-		"42":                     "line 1: want a list",
-	} {
-		_, err := sizingtest.Ask(f, New(), "apps", text)
-		if err == nil || !strings.Contains(err.Error(), want) || !sizingtest.BadInput(err) {
-			t.Errorf("%s: %v, want %q", text, err, want)
-		}
-	}
-	// A file that is named is named with the mistake, and in the answer.
-	w := New()
-	_ = w.input("apps").SetFile("my/apps.yaml", "\n- {name: a, quantity: 1, cpu: 1}")
-	if _, err := w.Size(t.Context(), f); err == nil || err.Error() != `--apps: my/apps.yaml:2: application "a" has no memory` {
-		t.Error(err)
-	}
-	w = New()
-	_ = w.input("apps").SetFile("my/apps.yaml", "- &a {name: a, quantity: 1, cpu: 1, memory: 1G}\n- {<<: *a, name: b, quantity: 2}")
-	r, err := w.Size(t.Context(), f)
-	if err != nil || r.Value("applications", "pods").Value != 3 || !slices.Contains(r.Inputs, sizing.Said{Name: "apps", Value: "my/apps.yaml", From: "asked"}) {
-		t.Errorf("%v %+v", err, r)
-	}
-	// What must not be overcommitted is not.
-	r = sizingtest.Sized(t, f, New(), "apps", "- {name: java, quantity: 75, cpu: 1, memory: 1G, overcommit: false}", "overcommit", "100")
-	sizingtest.Want(t, r, map[string]string{"nodes/for_cores": "10"})
-	r = sizingtest.Sized(t, f, New(), "apps", "- {name: web, quantity: 75, cpu: 1, memory: 1G}", "overcommit", "100")
-	sizingtest.Want(t, r, map[string]string{"nodes/for_cores": "5"})
 }
 
 // Where the topology manager is an alpha feature, it is switched on before the kubelets
@@ -382,56 +325,6 @@ func TestMeasured(t *testing.T) {
 	}
 }
 
-// More is never answered by less, for 400 random clusters; every document is read
-// back strictly.
-func TestMonotone(t *testing.T) {
-	f := sizingtest.Figures(t)
-	rnd := rand.New(rand.NewPCG(1, 2))
-	versions := f.Table("openshift-releases").Editions[0].Rows
-	for range 400 {
-		pods := 1 + rnd.IntN(60000)
-		said := []string{"version", versions[rnd.IntN(len(versions))].Key, "pods-per-node", strconv.Itoa(16 + rnd.IntN(2000)), "node-cores", strconv.Itoa(4 + rnd.IntN(60)), "node-ram", strconv.Itoa(8 + rnd.IntN(500))}
-		if rnd.IntN(2) == 0 {
-			said = append(said, "apps", fmt.Sprintf("- {name: a, quantity: %d, cpu: %dm, memory: %dMi}", 1+rnd.IntN(pods), 1+rnd.IntN(3000), 1+rnd.IntN(4000)), "overcommit", strconv.Itoa(rnd.IntN(50)))
-		}
-		if rnd.IntN(2) == 0 {
-			said = append(said, "request-rate", strconv.Itoa(1+rnd.IntN(1e6)), "route", []string{"none", "edge", "passthrough", "re-encrypt"}[rnd.IntN(4)])
-		}
-		small, err := sizingtest.Ask(f, New(), append(said, "pods", strconv.Itoa(pods))...)
-		if err != nil {
-			if !sizingtest.BadInput(err) {
-				t.Fatal(said, err)
-			}
-			continue
-		}
-		sizingtest.Sound(t, small)
-		readBack(t, small)
-		large, err := sizingtest.Ask(f, New(), append(said, "pods", strconv.Itoa(pods+1+rnd.IntN(10000)))...)
-		if err != nil {
-			if !sizingtest.BadInput(err) {
-				t.Fatal(said, err)
-			}
-			continue
-		}
-		for _, key := range [][2]string{{"nodes", "for_pods"}, {"nodes", "workers"}, {"nodes", "all"}, {"control plane", "cores"}, {"control plane", "ram"}, {"prometheus", "storage"}, {"prometheus", "ram"}, {"network", "nodes_max"}} {
-			a, b := small.Value(key[0], key[1]), large.Value(key[0], key[1])
-			if a == nil || b == nil {
-				continue // beyond the documents
-			}
-			if asFloat(a.Value) > asFloat(b.Value) {
-				t.Fatalf("%v: %s is %v for %d pods and %v for more", said, key[1], a.Value, pods, b.Value)
-			}
-		}
-	}
-}
-
-func asFloat(v any) float64 {
-	if n, ok := v.(int); ok {
-		return float64(n)
-	}
-	return v.(float64)
-}
-
 // readBack reads the documents into the structs that they are made of, and refuses
 // a key too many.
 func readBack(t testing.TB, r *sizing.Result) {
@@ -444,10 +337,10 @@ func readBack(t testing.TB, r *sizing.Result) {
 			t.Fatalf("what is %s?", a.Name)
 		}
 		m := &manifest.ConfigMap{}
-		if err := sizing.ReadYAML(a.Content, m); err != nil {
+		if err := sizingtest.ReadYAML(a.Content, m); err != nil {
 			t.Fatalf("%s: %v", a.Name, err)
 		}
-		if err := sizing.ReadYAML(m.Data["config.yaml"], &manifest.Monitoring{}); err != nil {
+		if err := sizingtest.ReadYAML(m.Data["config.yaml"], &manifest.Monitoring{}); err != nil {
 			t.Fatalf("config.yaml of %s: %v", a.Name, err)
 		}
 	}
@@ -467,18 +360,6 @@ func FuzzWish(f *testing.F) {
 		if err == nil {
 			sizingtest.Sound(t, r)
 			readBack(t, r)
-		}
-	})
-}
-
-func FuzzApps(f *testing.F) {
-	figures := sizingtest.Figures(f)
-	f.Add(apps)
-	f.Add("- {name: a, quantity: 99999999, cpu: 999999, memory: 1P, storage: 1e9}")
-	f.Fuzz(func(t *testing.T, text string) {
-		r, err := sizingtest.Ask(figures, New(), "apps", text, "node-cores", "4096", "node-ram", "1048576")
-		if err == nil {
-			sizingtest.Sound(t, r)
 		}
 	})
 }

@@ -236,7 +236,7 @@ func readable(t *testing.T, r *sizing.Result) {
 		switch a.Name {
 		case HieraFile:
 			var h hiera
-			if err := sizing.ReadYAML(a.Content, &h); err != nil || h == (hiera{}) {
+			if err := sizingtest.ReadYAML(a.Content, &h); err != nil || h == (hiera{}) {
 				t.Fatalf("%s: %v\n%s", a.Name, err, a.Content)
 			}
 		case SysctlFile, HTTPDFile, MosquittoFile:

@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/sizing"
@@ -108,7 +111,7 @@ func ReadBack(t testing.TB, r *sizing.Result, into map[string]any) []sizing.Arte
 		document, ok := into[a.Name]
 		if !ok {
 			others = append(others, a)
-		} else if err := sizing.ReadYAML(a.Content, document); err != nil {
+		} else if err := ReadYAML(a.Content, document); err != nil {
 			t.Fatalf("%s: %v\n%s", a.Name, err, a.Content)
 		}
 	}
@@ -173,4 +176,22 @@ func Sound(t testing.TB, r *sizing.Result) {
 func BadInput(err error) bool {
 	var bad *sizing.InputError
 	return errors.As(err, &bad)
+}
+
+// ReadYAML reads one document into a struct and refuses keys that it does not
+// have, keys twice, and a second document.
+func ReadYAML(text string, into any) error {
+	dec := yaml.NewDecoder(strings.NewReader(text))
+	dec.KnownFields(true)
+	if err := dec.Decode(into); err != nil {
+		if errors.Is(err, io.EOF) {
+			return errors.New("it is empty")
+		}
+		return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	var rest yaml.Node
+	if err := dec.Decode(&rest); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("line %d: want one document", rest.Line)
+	}
+	return nil
 }

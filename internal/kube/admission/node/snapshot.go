@@ -15,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/kube/admission/podfile"
 	"fettle.dev/fettle/internal/kube/admission/podresources"
 	"fettle.dev/fettle/internal/kube/admission/state"
+	"fettle.dev/fettle/internal/kube/corestate"
 )
 
 // KubeletDir is the root directory of a kubelet, unless it is told otherwise.
@@ -136,11 +137,6 @@ func (s *Snapshot) managers(in *admission.Input, from func(string, string), assu
 	})
 }
 
-// ended says that a pod holds nothing any more.
-func ended(p *core.Pod) bool {
-	return p.Status.Phase == core.PodSucceeded || p.Status.Phase == core.PodFailed
-}
-
 // KubeletUID is the UID under which the kubelet knows a pod: that of a static pod's
 // mirror is another one, and the kubelet's own is noted on it.
 func KubeletUID(p *core.Pod) string {
@@ -158,7 +154,7 @@ func (s *Snapshot) pods(in *admission.Input, from func(string, string), assume f
 		in.State.Active = []admission.ActivePod{}
 		for i := range s.Pods.Items {
 			p := &s.Pods.Items[i]
-			if ended(p) {
+			if corestate.Ended(p) {
 				continue
 			}
 			a := admission.ActivePod{UID: KubeletUID(p), Name: p.Namespace + "/" + p.Name}
@@ -175,7 +171,7 @@ func (s *Snapshot) pods(in *admission.Input, from func(string, string), assume f
 	}
 	var counted []admission.Pod
 	for i := range s.Pods.Items {
-		if p := &s.Pods.Items[i]; !ended(p) {
+		if p := &s.Pods.Items[i]; !corestate.Ended(p) {
 			counted = append(counted, podfile.Of(&p.Spec))
 		}
 	}

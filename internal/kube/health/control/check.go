@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	core "k8s.io/api/core/v1"
@@ -15,6 +14,7 @@ import (
 	"fettle.dev/fettle/internal/kube/health"
 	"fettle.dev/fettle/internal/kube/health/around"
 	"fettle.dev/fettle/internal/kube/machine"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // minimum is the shortest time until a check is looked at again by itself.
@@ -106,11 +106,11 @@ func (c *controller) remove(ctx context.Context, check *machine.HealthCheck, j *
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return nil // it has changed, which is an event
 	case err != nil:
-		c.events.Event(check, core.EventTypeWarning, "MachineDeletionFailed", clip(fmt.Sprintf("machine %s cannot be deleted: %v", m.Name, err)))
+		c.events.Event(check, core.EventTypeWarning, "MachineDeletionFailed", wording.Clip(fmt.Sprintf("machine %s cannot be deleted: %v", m.Name, err), maxEvent))
 		return fmt.Errorf("machine %s cannot be deleted: %w", m.Name, err)
 	}
 	c.Log.Info("a machine is deleted, to be made anew", "machine", m.Name, "check", check.Name, "why", j.Why)
-	c.events.Event(check, core.EventTypeNormal, "MachineDeleted", clip(fmt.Sprintf("machine %s is deleted, so that machine set %s makes another: %s", m.Name, m.Set(), j.Why)))
+	c.events.Event(check, core.EventTypeNormal, "MachineDeleted", wording.Clip(fmt.Sprintf("machine %s is deleted, so that machine set %s makes another: %s", m.Name, m.Set(), j.Why), maxEvent))
 	return nil
 }
 
@@ -134,7 +134,7 @@ func (c *controller) say(ctx context.Context, check *machine.HealthCheck, d *hea
 		return err
 	}
 	if after.Reason == health.TooManyUnhealthy && before.Reason != after.Reason {
-		c.events.Event(check, core.EventTypeWarning, "RemediationRestricted", clip(d.Sentence))
+		c.events.Event(check, core.EventTypeWarning, "RemediationRestricted", wording.Clip(d.Sentence, maxEvent))
 	}
 	return nil
 }
@@ -170,11 +170,5 @@ func (c *controller) write(ctx context.Context, check *machine.HealthCheck, want
 	return nil
 }
 
-// clip keeps a text below what an event may have, 1 KiB.
-func clip(s string) string {
-	const most = 1000
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
-}
+// maxEvent is how long the text of an event gets, in bytes; the API server takes 1 KiB.
+const maxEvent = 1000

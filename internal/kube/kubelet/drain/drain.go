@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
+
+	"fettle.dev/fettle/internal/kube/corestate"
 )
 
 // Cordoned is the annotation of a node that fettle has cordoned. It is set in the same
@@ -100,7 +102,7 @@ func (n *Node) Pods(ctx context.Context) ([]core.Pod, error) {
 		return nil, err
 	}
 	return slices.DeleteFunc(list.Items, func(p core.Pod) bool {
-		return p.Spec.NodeName != n.Name || p.Status.Phase == core.PodSucceeded || p.Status.Phase == core.PodFailed
+		return p.Spec.NodeName != n.Name || corestate.Ended(&p)
 	}), nil
 }
 
@@ -117,12 +119,10 @@ type Sorted struct {
 func Sort(pods []core.Pod) Sorted {
 	var s Sorted
 	for _, p := range pods {
-		owner := meta.GetControllerOf(&p)
-		_, static := p.Annotations[core.MirrorPodAnnotationKey]
 		switch {
-		case static, owner != nil && owner.Kind == "DaemonSet":
+		case corestate.Stays(&p):
 			s.Stay = append(s.Stay, p)
-		case owner == nil:
+		case meta.GetControllerOf(&p) == nil:
 			s.Lost = append(s.Lost, p)
 		default:
 			s.Move = append(s.Move, p)

@@ -46,9 +46,6 @@ func (s *Skeleton) Append(dst []byte, values []string) []byte {
 	return append(dst, s.pieces[len(s.pieces)-1]...)
 }
 
-// Holes is how many holes there are.
-func (s *Skeleton) Holes() int { return len(s.holes) }
-
 // Size is about the length of the text, in bytes.
 func (s *Skeleton) Size() int { return s.size }
 

@@ -29,7 +29,7 @@ func FuzzAppend(f *testing.F) {
 			}
 			return b.String()
 		}
-		if got["a"] != perByte(fixed)+perByte(one) || got["b"] != perByte(two)+perByte(one)+"-"+perByte(two) || s.Holes() != 4 {
+		if got["a"] != perByte(fixed)+perByte(one) || got["b"] != perByte(two)+perByte(one)+"-"+perByte(two) || len(s.holes) != 4 {
 			t.Errorf("%q", got)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"fettle.dev/fettle/internal/kube/corestate"
 	"fettle.dev/fettle/internal/kube/machine"
 	"fettle.dev/fettle/internal/kube/scale"
 )
@@ -269,7 +270,7 @@ func again(in *scale.Input, s *machine.Set, b scale.Begun) scale.Begun {
 // be: a batch that failed in another run, or what was so before.
 func (r *Run) finish(ctx context.Context, in *scale.Input) error {
 	for _, m := range members(in) {
-		if !ready(nodeOf(in, m)) {
+		if !corestate.Ready(nodeOf(in, m)) {
 			r.Say("machine %s of machine set %s is not Ready", m.Name, m.Set())
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"fettle.dev/fettle/internal/kube/corestate"
 	"fettle.dev/fettle/internal/kube/kubelet/drain"
 	"fettle.dev/fettle/internal/kube/machine"
 	"fettle.dev/fettle/internal/kube/scale"
@@ -43,7 +44,7 @@ func (r *Run) grow(ctx context.Context, in *scale.Input, s *scale.Step) error {
 				case m.Set() != x.Set || known[m.UID] || m.DeletionTimestamp != nil:
 				case m.Phase() == machine.PhaseFailed:
 					return "", fmt.Errorf("machine %s of machine set %s is Failed", m.Name, x.Set)
-				case ready(nodeOf(in, m)):
+				case corestate.Ready(nodeOf(in, m)):
 					joined++
 				}
 			}
@@ -68,7 +69,7 @@ func (r *Run) shrink(ctx context.Context, in *scale.Input, s *scale.Step) (err e
 		leave = append(leave, m)
 		if n := nodeOf(in, m); n != nil {
 			nodes = append(nodes, n.Name)
-			if !ready(n) {
+			if !corestate.Ready(n) {
 				continue // nobody there would end a pod that is evicted
 			}
 			if err := r.movable(in, n.Name); err != nil {
@@ -131,7 +132,7 @@ func (r *Run) movable(in *scale.Input, node string) error {
 	var lost []string
 	for i := range in.Pods {
 		p := &in.Pods[i]
-		if p.Spec.NodeName != node || p.Status.Phase == core.PodSucceeded || p.Status.Phase == core.PodFailed {
+		if p.Spec.NodeName != node || corestate.Ended(p) {
 			continue
 		}
 		if len(drain.Sort([]core.Pod{*p}).Lost) > 0 {
@@ -278,10 +279,4 @@ func nodeOf(in *scale.Input, m *machine.Machine) *core.Node {
 		}
 	}
 	return nil
-}
-
-func ready(n *core.Node) bool {
-	return n != nil && slices.ContainsFunc(n.Status.Conditions, func(c core.NodeCondition) bool {
-		return c.Type == core.NodeReady && c.Status == core.ConditionTrue
-	})
 }

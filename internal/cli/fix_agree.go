@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/tune"
+)
+
+// withhold takes out of the findings of a copy what would carry any line of its
+// sysctl.d into a file of ours: its keys and values are a stranger's, and there they
+// are in force from the next boot on without us.
+func withhold(findings []rule.Finding) {
+	for i, f := range findings {
+		if f.Rule.Each == "sysctls" && f.Fix != nil && len(f.Fix.Changes) > 0 {
+			findings[i].Fix = &rule.Repair{Text: "not written: the files of the copy say it already, for the next boot"}
+		}
+	}
+}
+
+// waits is true where all that was written waits for a program of somebody else's.
+func waits(a *tune.Applied) bool {
+	return a.InForce() > 0 && !slices.ContainsFunc(a.Plan.Steps, func(st tune.Step) bool {
+		return st.Action == tune.Write && st.Verdict != plugin.NeedsRestart
+	})
+}
+
+// agree gives findings that want another value for one setting the same: of
+// numbers, which are limits, the largest, else the last one's. It returns what a
+// person should know of it.
+func agree(findings []rule.Finding) (said []string) {
+	type wish struct {
+		id, value string
+		all       []*rule.Entry
+	}
+	wishes := map[string]*wish{}
+	for _, f := range findings {
+		if f.Fix == nil {
+			continue
+		}
+		for i := range f.Fix.Changes {
+			e := &f.Fix.Changes[i]
+			w := wishes[e.Name]
+			if w == nil {
+				w = &wish{id: f.ID, value: e.Value}
+				wishes[e.Name] = w
+			}
+			w.all = append(w.all, e)
+			if e.Value == w.value {
+				continue
+			}
+			mine, err1 := strconv.ParseFloat(e.Value, 64)
+			theirs, err2 := strconv.ParseFloat(w.value, 64)
+			id, taken := f.ID, e.Value
+			if err1 == nil && err2 == nil && theirs > mine {
+				id, taken = w.id, w.value
+			}
+			said = append(said, fmt.Sprintf("%s wants %s for %s and %s wants %s: %s is taken", w.id, w.value, e.Name, f.ID, e.Value, taken))
+			w.id, w.value = id, taken
+		}
+	}
+	for _, w := range wishes {
+		for _, e := range w.all {
+			e.Value, e.For = w.value, w.id
+		}
+	}
+	return said
+}
+
+// sortOut puts what the findings want of other tools and of people into the
+// result, and returns what fettle writes itself.
+func sortOut(findings []rule.Finding, res *FixResult) ([]setting.Change, error) {
+	var changes []setting.Change
+	for _, f := range findings {
+		if f.Fix == nil {
+			res.ByHand = append(res.ByHand, report.ByHand{ID: f.ID, Instance: f.Instance, Text: "no program can mend it: " + f.Why})
+			continue
+		}
+		more, err := changesOf(f)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, more...)
+		b := report.ByHand{ID: f.ID, Instance: f.Instance, Artefact: f.Fix.Artefact, Entries: f.Fix.Entries, Command: f.Fix.Command, Text: f.Fix.Text}
+		if len(more) > 0 { // beside changes of fettle's own, words name another way
+			b.Text, b.After = "", f.Fix.Artefact == ""
+		}
+		if b.Artefact != "" || b.Command != "" || b.Text != "" {
+			res.ByHand = append(res.ByHand, b)
+		}
+	}
+	return changes, nil
+}
+
+// changesOf are the settings that a finding's fix writes.
+func changesOf(f rule.Finding) ([]setting.Change, error) {
+	var out []setting.Change
+	for _, e := range f.Fix.Changes {
+		s, err := setting.Parse(e.Name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: the fix of %s: %w", f.Rule.At, f.ID, err)
+		}
+		out = append(out, setting.Change{Setting: s, Want: setting.Text(e.Value), Reason: setting.Reason{Rule: f.ID, Text: f.Title}})
+	}
+	return out, nil
+}

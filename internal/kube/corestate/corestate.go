@@ -1,0 +1,29 @@
+// Package corestate says what the objects of pods and nodes tell of them.
+package corestate
+
+import (
+	"slices"
+
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Ended says that nothing of a pod runs any more, and that it holds nothing.
+func Ended(p *core.Pod) bool {
+	return p.Status.Phase == core.PodSucceeded || p.Status.Phase == core.PodFailed
+}
+
+// Stays says that a pod belongs to its node, so that a drain leaves it there: one of a
+// DaemonSet, or a static one.
+func Stays(p *core.Pod) bool {
+	owner := meta.GetControllerOf(p)
+	_, static := p.Annotations[core.MirrorPodAnnotationKey]
+	return static || owner != nil && owner.Kind == "DaemonSet"
+}
+
+// Ready says that a node is there and says of itself that it takes pods.
+func Ready(n *core.Node) bool {
+	return n != nil && slices.ContainsFunc(n.Status.Conditions, func(c core.NodeCondition) bool {
+		return c.Type == core.NodeReady && c.Status == core.ConditionTrue
+	})
+}

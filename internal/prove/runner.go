@@ -1,0 +1,193 @@
+package prove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// runner is a run of an experiment.
+type runner struct {
+	*Experiment
+	course *Course
+	at     Arm // what the machine is with; "" when that is not sure
+	began  time.Time
+}
+
+func (r *runner) run(ctx context.Context) (Ending, error) {
+	phase := r.course.Next().Phase
+	for {
+		s := r.course.Next()
+		switch {
+		case s.Phase == Done:
+			if r.course.Verdict().Word.Decided() {
+				return EndedVerdict, nil
+			}
+			return EndedMost, nil
+		case ctx.Err() != nil:
+			return EndedInterrupted, nil
+		case r.Design.BudgetS > 0 && r.Clock.Now().Sub(r.began).Seconds() > r.Design.BudgetS:
+			return EndedBudget, nil
+		case phase == Placebo && s.Phase == Quads:
+			phase = Quads
+			if err := r.reach(); err != nil && !r.Anyway {
+				return EndedHopeless, err
+			}
+		}
+		if err := r.step(ctx, s); err != nil {
+			if ctx.Err() != nil {
+				return EndedInterrupted, nil // whatever the cut did to the work
+			}
+			if errors.As(err, new(*guardError)) || errors.As(err, new(*Exceeded)) {
+				return EndedGuard, err
+			}
+			return EndedFailed, err
+		}
+	}
+}
+
+// step is one visit.
+func (r *runner) step(ctx context.Context, s Step) error {
+	if err := r.arm(ctx, s); err != nil {
+		return err
+	}
+	if err := r.holds(ctx); err != nil {
+		return err
+	}
+	if r.Watch != nil {
+		if err := r.Watch.Begin(); err != nil {
+			return err
+		}
+	}
+	began := r.Clock.Now()
+	measured, err := r.Workload.Visit(ctx, s)
+	took := r.Clock.Now().Sub(began)
+	if over := (*Exceeded)(nil); errors.As(err, &over) {
+		return over
+	}
+	if err != nil {
+		return fmt.Errorf("the work failed %s: %w", side(r.at), err)
+	}
+	v := Visit{Step: s, At: began, TookS: took.Seconds(), Values: measured.Values, Within: measured.Within}
+	if r.Watch != nil {
+		if v.Moved, err = r.Watch.End(); err != nil {
+			return err
+		}
+	}
+	// What was changed in the middle of it is neither side.
+	if err := r.holds(ctx); err != nil {
+		return err
+	}
+	if err := r.course.Took(v.Values); err != nil {
+		return err
+	}
+	if err := r.Record(v); err != nil {
+		return fmt.Errorf("the visit cannot be recorded: %w", err)
+	}
+	if r.Progress != nil {
+		r.Progress(r.course, v)
+	}
+	if err := r.Design.Exceeded(v.Values); err != nil {
+		return err
+	}
+	for _, g := range r.course.Guards() {
+		if g.State == "broken" {
+			return &guardError{g}
+		}
+	}
+	return nil
+}
+
+// holds looks whether the machine is on the side that it was brought to.
+func (r *runner) holds(ctx context.Context) error {
+	if err := r.Change.Holds(ctx, r.at); err != nil {
+		return &disturbed{err}
+	}
+	return nil
+}
+
+// disturbed is that somebody else has changed what is under test.
+type disturbed struct{ error }
+
+func (d *disturbed) Error() string {
+	return "somebody else has changed the machine: " + d.error.Error()
+}
+func (d *disturbed) Unwrap() error { return d.error }
+
+// side says with or without the change.
+func side(a Arm) string {
+	if a == With {
+		return "with the change"
+	}
+	return "without the change"
+}
+
+// arm brings the machine to the side that the visit is about.
+func (r *runner) arm(ctx context.Context, s Step) error {
+	if s.Phase == Placebo {
+		if !s.Switch {
+			return nil
+		}
+		if err := r.Change.Placebo(ctx); err != nil {
+			return fmt.Errorf("the values that are there cannot be written again: %w", err)
+		}
+		return nil
+	}
+	if s.Arm == r.at {
+		return nil
+	}
+	to, name := r.Change.Apply, "applied"
+	if s.Arm == Without {
+		to, name = r.Change.Undo, "undone"
+	}
+	r.at = ""
+	switch err := to(ctx); {
+	case errors.Is(err, ErrTakenBack):
+		r.at = Without
+		return err
+	case err != nil:
+		return &Unswitched{name, err}
+	}
+	r.at = s.Arm
+	return nil
+}
+
+// Unswitched is that the change could not be applied or undone when it was its turn.
+type Unswitched struct {
+	what string // applied, undone
+	Err  error
+}
+
+func (u *Unswitched) Error() string { return "the change cannot be " + u.what + ": " + u.Err.Error() }
+func (u *Unswitched) Unwrap() error { return u.Err }
+
+// reach says whether the margin can be seen with the noise that the placebo showed.
+func (r *runner) reach() error {
+	allowed := float64(r.Design.Most)
+	if spent := r.Clock.Now().Sub(r.began).Seconds(); r.Design.BudgetS > 0 && spent > 0 {
+		allowed = min(allowed, (r.Design.BudgetS-spent)/spent*float64(r.Design.Placebo))
+	}
+	const limit = 1_000_000
+	n := r.course.Planned(limit)
+	if float64(n) <= hopeless*allowed {
+		return nil
+	}
+	runs := fmt.Sprintf("about %.0f", float64(n)*r.course.Visits())
+	if n == limit {
+		runs = "millions of"
+	}
+	longer := "a longer workload"
+	if r.Design.Live != nil {
+		longer = "longer windows"
+	}
+	return fmt.Errorf("%w: the noise of a quad is %s, so this machine needs %s %ss to see %s, and %.0f are allowed: %s, a larger margin or more time are needed",
+		ErrHopeless, percent(r.course.Noise()), runs, r.Design.Unit(), percent(r.Design.Margin), allowed*r.course.Visits(), longer)
+}
+
+// guardError is a guard rail that was hit.
+type guardError struct{ Guarded }
+
+func (g *guardError) Error() string {
+	return fmt.Sprintf("guard rail: %s is at least %s worse with the change, %s are allowed", g.Name, percent(g.Worse[0]), percent(g.Most))
+}
