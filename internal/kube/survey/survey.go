@@ -86,11 +86,12 @@ func absent(err error) bool { return api.IsStatus(err, http.StatusNotFound) }
 
 // etcd asks its members.
 func (s *Survey) etcd(ctx context.Context) {
-	if len(s.Etcd) == 0 {
+	switch {
+	case len(s.Etcd) > 0:
+		s.cluster.Members = etcd.Looks(ctx, s.Etcd)
+	case s.Unasked != "":
 		s.cluster.Miss(audit.OfEtcd, "%s", s.Unasked)
-		return
 	}
-	s.cluster.Members = etcd.Looks(ctx, s.Etcd)
 }
 
 // pageSize is how many objects are asked for at a time.
