@@ -126,6 +126,21 @@ func TestUnreached(t *testing.T) {
 	}
 	gone := "http://" + l.Addr().String()
 	l.Close()
+	hangsUp, err := net.Listen("tcp", "127.0.0.1:0") // as etcd does where it speaks no TLS
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hangsUp.Close()
+	go func() {
+		for {
+			c, err := hangsUp.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 1<<14)) // the greeting
+			c.Close()
+		}
+	}()
 	advice := Advice{Unheard: "look elsewhere", Untrusted: "name its authority", Stranger: "show a certificate"}
 	for _, x := range []struct {
 		address string
@@ -139,6 +154,7 @@ func TestUnreached(t *testing.T) {
 		{strings.Replace(plain.URL, "http:", "https:", 1), Access{}, soon, Plain, " speaks no TLS: http:// instead of https://, if that is meant"},
 		{unknown.URL, Access{}, soon, Untrusted, "the certificate of " + unknown.URL + " is not trusted: name its authority ("},
 		{closed.URL, known, soon, Stranger, closed.URL + " does not take this client: show a certificate (remote error: tls: "},
+		{"https://" + hangsUp.Addr().String(), Access{}, soon, Other, " cannot be asked: EOF; a member that speaks no TLS hangs up so: http:// instead of https://, if that is meant"},
 		{"http://no.such.name.invalid:1", Access{}, soon, Other, "http://no.such.name.invalid:1 cannot be asked: "},
 	} {
 		c, err := New(x.address, x.access, advice)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -78,7 +79,11 @@ func (e *Unreached) Error() string {
 	case Plain:
 		text = e.URL + " speaks no TLS: http:// instead of https://, if that is meant"
 	default:
-		return fmt.Sprintf("%s cannot be asked: %v", e.URL, e.err)
+		text = fmt.Sprintf("%s cannot be asked: %v", e.URL, e.err)
+		if errors.Is(e.err, io.EOF) && strings.HasPrefix(e.URL, "https:") {
+			text += "; a member that speaks no TLS hangs up so: http:// instead of https://, if that is meant"
+		}
+		return text
 	}
 	if e.advice != "" {
 		text += ": " + e.advice
