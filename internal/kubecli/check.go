@@ -5,17 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
 
 	"fettle.dev/fettle/internal/command"
 	"fettle.dev/fettle/internal/kube/audit"
-	"fettle.dev/fettle/internal/kube/etcd"
 	loadapi "fettle.dev/fettle/internal/kube/load/api"
 	"fettle.dev/fettle/internal/kube/survey"
 	"fettle.dev/fettle/internal/platform"
@@ -35,13 +32,6 @@ type checkOptions struct {
 	defrag   defragmentOptions
 }
 
-// etcdOptions say where the members of etcd are, and with what they are asked: the names
-// of the options are those of the API server's, which asks the same members.
-type etcdOptions struct {
-	endpoints      []string
-	ca, cert, keys string
-}
-
 func checkCommand(a *app) *cobra.Command {
 	var o checkOptions
 	c := &cobra.Command{
@@ -53,17 +43,19 @@ the settings of each kubelet, the volumes of registry, monitoring, logging, etcd
 databases, machine sets and the checks of their health; on OpenShift also its
 configuration. It writes nothing. What cannot be read is unknown, and never passed.
 
-etcd tells only those with a certificate of its authority: --etcd-endpoints with the
-addresses of all members, and the files that the API server itself is started with.
+etcd is asked where the cluster shows its members: in the pods of kubeadm, k3s, RKE2 and
+OpenShift, or the API server's own options; elsewhere --etcd-endpoints names all of them.
+It tells only those with a certificate of its authority, which is never looked for in
+secrets: --etcd-cacert, --etcd-cert and --etcd-key name files, as those that the API
+server itself is started with.
 
 With --defragment it does not audit, but compacts etcd's history and writes the
 databases of its members anew, one after the other and the leader last, where enough
 of them is free. It shows what it would do, and asks.
 
 --output has, beside the usual, html (one page), sarif (2.1.0) and openmetrics.`,
-		Example: `  kubectl fettle check --etcd-endpoints https://10.0.0.1:2379,https://10.0.0.2:2379,https://10.0.0.3:2379 \
-    --etcd-cacert /etc/kubernetes/pki/etcd/ca.crt --etcd-cert /etc/kubernetes/pki/apiserver-etcd-client.crt \
-    --etcd-key /etc/kubernetes/pki/apiserver-etcd-client.key
+		Example: `  kubectl fettle check --etcd-cacert /etc/kubernetes/pki/etcd/ca.crt \
+    --etcd-cert /etc/kubernetes/pki/apiserver-etcd-client.crt --etcd-key /etc/kubernetes/pki/apiserver-etcd-client.key
   kubectl fettle check --fail-on fail --disable O03.node='Calico hands out the addresses'`,
 		Args: cobra.NoArgs, Annotations: map[string]string{moreFormats: command.AuditFormats},
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -84,10 +76,7 @@ of them is free. It shows what it would do, and asks.
 	f.StringVar(&o.failOn, "fail-on", "", "exit with 3 if there is a finding of this state or a worse one: fail, warn or unknown")
 	f.StringArrayVar(&o.disable, "disable", nil, "do not ask a rule: ID=REASON; repeatable")
 	f.DurationVar(&o.kubelets, "kubelet-time", time.Minute, "how long all kubelets together may take to say what they run with")
-	f.StringSliceVar(&o.etcd.endpoints, "etcd-endpoints", nil, "addresses of all members of etcd: https://HOST:2379,...")
-	f.StringVar(&o.etcd.ca, "etcd-cacert", "", "file with the authority of etcd's certificates (default that of this machine)")
-	f.StringVar(&o.etcd.cert, "etcd-cert", "", "file with the certificate that is shown to etcd")
-	f.StringVar(&o.etcd.keys, "etcd-key", "", "file with its key")
+	o.etcd.flags(f)
 	o.defrag.flags(f)
 	_ = c.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"fail", "warn", "unknown"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -101,55 +90,13 @@ func (o *checkOptions) check(changed func(string) bool) error {
 	if o.kubelets <= 0 {
 		return fmt.Errorf("--kubelet-time %v: want a time above 0", o.kubelets)
 	}
-	if len(o.etcd.endpoints) == 0 {
-		for _, name := range []string{"etcd-cacert", "etcd-cert", "etcd-key", "defragment"} {
-			if changed(name) {
-				return fmt.Errorf("--%s wants --etcd-endpoints", name)
-			}
-		}
-	}
 	return o.defrag.check(changed)
 }
 
-// members are those of etcd that are named.
-func (o *etcdOptions) members() ([]*etcd.Member, error) {
-	var access etcd.Access
-	for _, f := range []struct {
-		flag, name string
-		into       *[]byte
-	}{{"--etcd-cacert", o.ca, &access.CA}, {"--etcd-cert", o.cert, &access.Cert}, {"--etcd-key", o.keys, &access.Key}} {
-		if f.name == "" {
-			continue
-		}
-		text, err := os.ReadFile(f.name)
-		if err != nil {
-			return nil, ui.Exit(ui.Usage, fmt.Errorf("%s: %w", f.flag, err))
-		}
-		*f.into = text
-	}
-	all, err := etcd.Open(o.endpoints, access)
-	if err != nil {
-		return nil, ui.Exit(ui.Usage, err)
-	}
-	return all, nil
-}
-
 func (a *app) check(ctx context.Context, o checkOptions) error {
-	members, err := o.etcd.members()
+	server, base, err := a.apiServer()
 	if err != nil {
 		return err
-	}
-	config, err := a.config()
-	if err != nil {
-		return err
-	}
-	base, _, err := rest.DefaultServerUrlFor(config)
-	if err != nil {
-		return ui.Exit(ui.Usage, err)
-	}
-	transport, err := rest.TransportFor(config)
-	if err != nil {
-		return ui.Exit(ui.Usage, err)
 	}
 	files, err := rule.Embedded(rules.FS)
 	if err != nil {
@@ -168,8 +115,12 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 	if err != nil {
 		return err
 	}
+	members, unasked, err := a.members(ctx, &o.etcd, func() (*loadapi.Server, error) { return server, nil })
+	if err != nil {
+		return checkExit(ctx, err)
+	}
 	s := survey.Survey{
-		Server: loadapi.New(base, transport), Etcd: members, Kubelets: o.kubelets,
+		Server: server, Etcd: members, Unasked: unasked, Kubelets: o.kubelets,
 		Tell: func(what string) { a.screen.Status("reading %s", what) },
 	}
 	cluster, err := s.Read(ctx)
@@ -178,10 +129,7 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 		m.Close()
 	}
 	if err != nil {
-		if ctx.Err() != nil {
-			return ui.Exit(ui.Interrupted, errors.New("interrupted; nothing is changed"))
-		}
-		return err
+		return checkExit(ctx, err)
 	}
 	findings, err := cluster.Findings(ctx, all, tables, disabled)
 	if err != nil {
@@ -190,6 +138,14 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 	result := report.NewAudit(base.Host, cluster.Now.UTC(), cluster.Platforms(), findings)
 	result.Cluster = true
 	return command.Audit(a.screen, a.version, result, o.all, result.Gate(o.failOn))
+}
+
+// checkExit gives an error of what only reads its exit code.
+func checkExit(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ui.Exit(ui.Interrupted, errors.New("interrupted; nothing is changed"))
+	}
+	return err
 }
 
 // disabledBy are the rules that nobody wants, with the reason as findings have it.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/kube/etcd"
+	loadapi "fettle.dev/fettle/internal/kube/load/api"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
@@ -64,13 +65,19 @@ var calm = 10 * time.Second
 
 // defragment shows what would be done, asks, and does it.
 func (a *app) defragment(ctx context.Context, o checkOptions) error {
-	members, err := o.etcd.members()
-	if err != nil {
-		return err
-	}
 	size, err := unit.ParseSize(o.defrag.size)
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
+	}
+	members, unasked, err := a.members(ctx, &o.etcd, func() (*loadapi.Server, error) {
+		s, _, err := a.apiServer()
+		return s, err
+	})
+	switch {
+	case err != nil:
+		return checkExit(ctx, err)
+	case unasked != "":
+		return ui.Exit(ui.Usage, fmt.Errorf("nothing is defragmented: %s", unasked))
 	}
 	plan, err := etcd.Make(ctx, members, etcd.Limits{Share: o.defrag.share / 100, Bytes: uint64(size)}, !o.defrag.noCompact)
 	if err != nil {

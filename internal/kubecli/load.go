@@ -10,6 +10,7 @@ import (
 
 	"fettle.dev/fettle/internal/command"
 	"fettle.dev/fettle/internal/kube/load"
+	loadapi "fettle.dev/fettle/internal/kube/load/api"
 	"fettle.dev/fettle/internal/kube/load/connect"
 	"fettle.dev/fettle/internal/kube/load/drive"
 	"fettle.dev/fettle/internal/kube/load/journal"
@@ -41,8 +42,9 @@ type loadOptions struct {
 	// Of mirror.
 	write string
 	image string
-	// Of etcd's own metrics.
-	etcd []string
+	// Where members of etcd tell their metrics, and with what they are asked.
+	metrics []string
+	etcd    etcdAccess
 }
 
 func loadCommand(a *app) *cobra.Command {
@@ -66,7 +68,8 @@ func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.rate, "rate", "", "how many objects are started in a time at most: 500/s, 600/min (default that of the file, or no limit)")
 	f.BoolVar(&o.noBrake, "no-brake", false, "go on also where the API server turns requests away, etcd is slow or full, or nodes are not Ready any more")
 	f.StringVar(&o.quota, "etcd-quota", "2GiB", "etcd's --quota-backend-bytes, of which the brake keeps a fifth free, where etcd does not say it; 8GiB on OpenShift")
-	f.StringArrayVar(&o.etcd, "etcd-metrics", nil, "where a member of etcd tells its metrics, as http://127.0.0.1:2381, for the brake; repeatable (default its pods, where they can be reached)")
+	f.StringArrayVar(&o.metrics, "etcd-metrics", nil, "where a member of etcd tells its metrics, as http://127.0.0.1:2381 or, with a certificate, https://10.0.0.1:2379, for the brake; repeatable (default those that the cluster shows and that can be asked)")
+	o.etcd.flags(f)
 	f.BoolVar(&o.keep, "keep", false, "leave what was made when the run is interrupted, and ignore the file's cleanup")
 	f.StringVar(&o.html, "html", "", "write what came of the run into this file as well, as one page")
 	f.StringArrayVar(&o.slo, "slo", nil, "exit with 3 unless this holds: 'create p99 < 1s', 'ready p99 < 5s', 'errors < 1%', 'rate > 450/s'; repeatable")
@@ -85,12 +88,8 @@ func (o *loadOptions) driving() (load.Options, error) {
 	if o.inFlight < 0 || o.inFlight > mostInFlight {
 		return x, ui.Exit(ui.Usage, fmt.Errorf("--in-flight %d: want 1 to %d", o.inFlight, mostInFlight))
 	}
-	for _, address := range o.etcd {
-		m, err := observe.MemberAt(address)
-		if err != nil {
-			return x, ui.Exit(ui.Usage, fmt.Errorf("--etcd-metrics %w", err))
-		}
-		x.Etcd = append(x.Etcd, m)
+	if x.Etcd, err = o.etcd.watched(o.metrics); err != nil {
+		return x, err
 	}
 	if o.rate != "" {
 		if x.Rate, err = rate.Parse(o.rate); err != nil {
@@ -131,6 +130,37 @@ func (a *app) loadCluster(o *loadOptions, inFlight int) (*load.Cluster, error) {
 		return nil, ui.Exit(ui.Usage, err)
 	}
 	return &load.Cluster{Server: server, Store: s}, nil
+}
+
+// loadEtcd has the brake watch the members of etcd that were named, or that certificates
+// were given for. One that cannot be asked is told before anything is made: the load would
+// be made with less watched than was asked for.
+func (a *app) loadEtcd(ctx context.Context, o *loadOptions, s *loadapi.Server, x *load.Options) error {
+	if x.NoBrake {
+		return nil
+	}
+	if len(x.Etcd) == 0 && o.etcd.given() {
+		members, unasked, err := a.shown(ctx, s, &o.etcd, "--etcd-metrics")
+		switch {
+		case err != nil:
+			return err
+		case unasked != "":
+			return ui.Exit(ui.Usage, errors.New(unasked))
+		}
+		for _, m := range members {
+			x.Etcd = append(x.Etcd, metricsOf(m, "/metrics"))
+		}
+	}
+	for _, m := range x.Etcd {
+		err := m.Check(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return ui.Hinted(ui.Refused, fmt.Errorf("the brake cannot watch etcd, and nothing is made: %w", err), "without --etcd-metrics and certificates it watches what the API server says of etcd; --no-brake watches nothing")
+		}
+	}
+	return nil
 }
 
 func (a *app) loadStore(o *loadOptions) (store.Store, error) {

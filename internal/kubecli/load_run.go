@@ -100,6 +100,9 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 	if err != nil {
 		return err
 	}
+	if err := a.loadEtcd(ctx, o, cluster.Server, &x); err != nil {
+		return loadExit(err)
+	}
 	for _, n := range l.Notes {
 		a.screen.Say("%s", n)
 	}
@@ -197,6 +200,9 @@ func (a *app) loadResume(ctx context.Context, o *loadOptions, args []string) err
 	cluster, err := a.loadCluster(o, inFlightOf(x.InFlight, kept.Load))
 	if err != nil {
 		return err
+	}
+	if err := a.loadEtcd(ctx, o, cluster.Server, &x); err != nil {
+		return loadExit(err)
 	}
 	d := &driven{wide: inFlightOf(x.InFlight, kept.Load), rate: rateOf(max(x.Rate, kept.Rate), kept.Load)}
 	d.facts.Settings = map[string]string{}

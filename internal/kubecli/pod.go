@@ -77,6 +77,9 @@ func nodeOf(ctx context.Context, client kubernetes.Interface, h *host.Host, name
 	}
 	if name != "" {
 		n, err := client.CoreV1().Nodes().Get(ctx, name, meta.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil, ui.Hinted(ui.Usage, fmt.Errorf("no node is called %q", name), "kubectl get nodes lists them")
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -95,6 +96,9 @@ func (a *app) nodeState(ctx context.Context, o podExplainOptions) (*node.Snapsho
 		return nil, ui.Exit(ui.Usage, errors.New("--state and --root exclude each other: each says where the node is read"))
 	}
 	s, err := node.Load(o.state)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ui.Exit(ui.Usage, fmt.Errorf("--state: %w", err))
+	}
 	if err != nil {
 		return nil, err
 	}

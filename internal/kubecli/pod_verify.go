@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"fettle.dev/fettle/internal/host"
@@ -72,11 +73,14 @@ func (a *app) podFacts(ctx context.Context, name string, o machineOptions) (*pin
 	if err != nil {
 		return nil, err
 	}
+	full := namespace + "/" + name
 	pod, err := client.CoreV1().Pods(namespace).Get(ctx, name, meta.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("there is no pod %s", full), "--namespace names another namespace; kubectl get pods --all-namespaces lists all")
+	}
 	if err != nil {
 		return nil, err
 	}
-	full := namespace + "/" + name
 	if pod.Spec.NodeName == "" {
 		return nil, ui.Hinted(ui.Refused, fmt.Errorf("pod %s is on no node yet: it is %s", full, pod.Status.Phase), "kubectl describe pod says why the scheduler finds none")
 	}

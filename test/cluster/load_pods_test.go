@@ -115,6 +115,11 @@ func TestLoadPods(t *testing.T) {
 		c.gone(t, ctx, before)
 	})
 
+	t.Run("every field", func(t *testing.T) {
+		(&loader{t, c, l.state, l.dir}).everyField()
+		c.gone(t, ctx, before)
+	})
+
 	t.Run("built in", func(t *testing.T) {
 		l := &loader{t, c, l.state, l.dir}
 		if x, _ := l.run(0, "run"); x.created != 30 || x.NotReady != 0 || x.State != "done, undone" {

@@ -69,7 +69,7 @@ func ready(ctx context.Context, h *host.Host, main string, _ program.Process) er
 	switch {
 	case err != nil:
 		return err
-	case strings.Contains(a.Silent, "tls:") || strings.Contains(a.Silent, "certificate"):
+	case a.Guarded:
 		return nil
 	case a.Silent != "":
 		return errors.New(a.Silent)

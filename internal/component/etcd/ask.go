@@ -2,17 +2,9 @@ package etcd
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"net/url"
 	"strings"
-	"time"
 
 	"fettle.dev/fettle/internal/component/metrics"
 	"fettle.dev/fettle/internal/component/program"
@@ -28,9 +20,11 @@ type answer struct {
 	Whole bool              `json:"whole"`
 	// Taken says that it was started since its configuration file was changed.
 	Taken bool `json:"taken"`
-	// Healthy is what it answers to /health; Silent is why it says nothing.
+	// Healthy is what it answers to /health; Silent is why it says nothing, and Guarded
+	// that it hears, but takes this client for a stranger.
 	Healthy string             `json:"healthy"`
 	Silent  string             `json:"silent,omitempty"`
+	Guarded bool               `json:"guarded,omitempty"`
 	Version string             `json:"version"`
 	Values  map[string]float64 `json:"values"` // metrics
 	P99     map[string]float64 `json:"p99"`    // of histograms, in seconds
@@ -81,9 +75,11 @@ func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := get(ctx, h, in, a, "/metrics")
+	by := newAsker(h, in, a)
+	defer by.close()
+	page, err := by.get(ctx, "/metrics")
 	if err != nil {
-		a.Silent = err.Error()
+		a.Silent, a.Guarded = err.Error(), guarded(err)
 		return a, nil
 	}
 	m := metrics.Read(page)
@@ -100,7 +96,7 @@ func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 		}
 	}
 	a.Version = m.Labels["etcd_server_version"]["server_version"]
-	health, err := get(ctx, h, in, a, "/health")
+	health, err := by.get(ctx, "/health")
 	var said struct {
 		Health string `json:"health"`
 		Reason string `json:"reason"`
@@ -133,124 +129,4 @@ func (a *answer) value(in *instance, name string) (text, unknown string) {
 		return "", "its environment cannot be read"
 	}
 	return a.Env[name], ""
-}
-
-// maxPage caps what a server may answer.
-const maxPage = 8 << 20
-
-// get asks it for a page: where it tells metrics, else where it hears clients.
-func get(ctx context.Context, h *host.Host, in *instance, a *answer, page string) (string, error) {
-	all, problems := reached(in, a, "listen-metrics-urls", "listen-client-urls")
-	for _, at := range all {
-		text, err := fetch(ctx, h, in, at+page)
-		if err == nil || text != "" {
-			return text, err
-		}
-		problems = append(problems, err)
-	}
-	return "", errors.Join(problems...)
-}
-
-// reached is where it can be asked: by the first of the options that is set.
-func reached(in *instance, a *answer, options ...string) (all []string, problems []error) {
-	urls := ""
-	for _, name := range options {
-		if urls != "" {
-			break
-		}
-		t, _, _ := in.option(name)
-		if urls = t.text; !in.pod() {
-			if text, unknown := a.value(in, name); unknown == "" {
-				urls = text
-			}
-		}
-	}
-	if urls == "" {
-		urls = parameters.Named("listen-client-urls").Default
-	}
-	for u := range strings.SplitSeq(urls, ",") {
-		at, err := address(strings.TrimSpace(u))
-		if err != nil {
-			problems = append(problems, err)
-			continue
-		}
-		all = append(all, at)
-	}
-	return all, problems
-}
-
-// address is where a URL that is listened on can be reached from here.
-func address(listen string) (string, error) {
-	u, err := url.Parse(listen)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", fmt.Errorf("%q is nothing that can be asked", listen)
-	}
-	name, port := u.Hostname(), u.Port()
-	if ip := net.ParseIP(name); ip != nil && ip.IsUnspecified() {
-		name = "127.0.0.1"
-	}
-	if port == "" {
-		port = "2379"
-	}
-	return u.Scheme + "://" + net.JoinHostPort(name, port), nil
-}
-
-// fetch reads a page.
-func fetch(ctx context.Context, h *host.Host, in *instance, page string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
-	if err != nil {
-		return "", err
-	}
-	c := client(h, in)
-	defer c.CloseIdleConnections()
-	return answered(c, req)
-}
-
-// client asks a member. One that wants certificates gets its own: what it shows to
-// other members.
-func client(h *host.Host, in *instance) *http.Client {
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: certificates(h, in)}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-}
-
-// answered is what a member says to a request, also where it refuses it.
-func answered(c *http.Client, req *http.Request) (string, error) {
-	res, err := c.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer res.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(res.Body, maxPage))
-	if err != nil {
-		return "", err
-	}
-	if res.StatusCode != http.StatusOK {
-		return string(b), fmt.Errorf("%s: %s", req.URL, res.Status)
-	}
-	return string(b), nil
-}
-
-// certificates are the authority and the member's own certificate.
-func certificates(h *host.Host, in *instance) *tls.Config {
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	file := func(name string) []byte {
-		t, ok, _ := in.option(name)
-		if !ok {
-			return nil
-		}
-		b, err := h.Files.ReadFile(t.text)
-		if err != nil {
-			return nil
-		}
-		return b
-	}
-	if ca := file("trusted-ca-file"); ca != nil {
-		c.RootCAs = x509.NewCertPool()
-		c.RootCAs.AppendCertsFromPEM(ca)
-	}
-	if own, err := tls.X509KeyPair(file("cert-file"), file("key-file")); err == nil {
-		c.Certificates = []tls.Certificate{own}
-	}
-	return c
 }

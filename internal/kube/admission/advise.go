@@ -143,8 +143,18 @@ func (p *Prediction) repair() {
 			}
 		}
 	}
-	if len(done) > 0 {
-		p.try(edit{"pod", strings.Join(done, "; "), func(in *Input) { in.Pod = pod }})
+	if len(done) == 0 {
+		return
+	}
+	change := edit{"pod", strings.Join(done, "; "), func(in *Input) { in.Pod = pod }}
+	if p.try(change) {
+		return
+	}
+	// The API server takes it then, and the node does not: that is the next thing to see.
+	in := *p.in
+	in.Pod = pod
+	if then, err := predict(&in); err == nil && then.Verdict.Outcome != Invalid {
+		p.Advice = append(p.Advice, Advice{change.where, change.change, "the API server takes it; here it would be " + then.Verdict.words()})
 	}
 }
 

@@ -115,6 +115,19 @@ func (c *Capacity) short(p *Pod, given map[string]int) []shortage {
 	return out
 }
 
+// unheard are the resources that a pod asks for and a node does not have at all. The
+// kubelet takes them for resources of the cluster; the scheduler does not.
+func (c *Capacity) unheard(p *Pod, m *deviceManager) []string {
+	var out []string
+	for _, name := range p.requests().names() {
+		_, known := c.Allocatable[name]
+		if isExtended(name) && !known && m.resources[name] == nil {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // refuse is the kubelet's last check, that the node has room at all.
 func (c *Capacity) refuse(p *Pod, m *deviceManager, mine map[string]int) *refusal {
 	given := map[string]int{}

@@ -128,7 +128,7 @@ func (m *deviceManager) answers(want map[string]int, taken, reuse map[string]dev
 		out = append(out, a)
 	}
 	if len(out) == 0 {
-		out = append(out, Answer{Provider: deviceProvider, Any: true, Why: "no resource of a device plug-in is asked for"})
+		out = append(out, Answer{Provider: deviceProvider, Any: true, Why: "no resource of a device plug-in of the node is asked for"})
 	}
 	return out
 }

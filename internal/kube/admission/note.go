@@ -18,6 +18,11 @@ func (p *Prediction) note() {
 	if len(p.Outcomes) == 0 {
 		return
 	}
+	if p.in.Capacity != nil {
+		for _, name := range p.in.Capacity.unheard(&p.in.Pod, p.kubelet.devices) {
+			say("the node has no %s: the scheduler does not choose it. The kubelet takes it for a resource of the cluster and does not look: a pod that names the node is started without", name)
+		}
+	}
 	for _, al := range p.Outcomes[0].alignments() {
 		if al.Combinations > slowMerge {
 			say("the kubelet goes through %.3g combinations of hints, one after the other, before it decides: that takes long, and other pods wait", al.Combinations)

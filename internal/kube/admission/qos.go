@@ -58,11 +58,11 @@ func (p *Pod) qos() QoS {
 		}
 	}
 	if len(requests) == 0 && len(limits) == 0 {
-		who := "no container has"
+		who := "no container has a request or a limit"
 		if own {
-			who = "the pod's own resources (spec.resources) have"
+			who = "the pod's own resources (spec.resources) have neither a request nor a limit"
 		}
-		return QoS{BestEffort, []string{who + " neither a request nor a limit of cpu or memory"}}
+		return QoS{BestEffort, []string{who + " of cpu or memory"}}
 	}
 	equal := len(requests) == len(limits)
 	for name, request := range requests {

@@ -13,9 +13,6 @@ import (
 	"fettle.dev/fettle/internal/platform/cluster"
 )
 
-// unasked is what is said of etcd where nobody has named its members.
-const unasked = "its members were not asked: --etcd-endpoints with their addresses, and --etcd-cacert, --etcd-cert and --etcd-key of a client"
-
 // ofEtcd is the set of the rules that a member on a machine is held against as well.
 const ofEtcd = "etcd"
 
@@ -23,7 +20,7 @@ const ofEtcd = "etcd"
 func (c *Cluster) etcd(a *platform.Known) {
 	if why := c.Unread[OfEtcd]; why != "" || len(c.Members) == 0 {
 		for _, set := range []string{ofEtcd, cluster.Members, cluster.Peers} {
-			a.Unlisted(set, cmp.Or(why, unasked))
+			a.Unlisted(set, cmp.Or(why, "its members were not asked"))
 		}
 		return
 	}

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	"fettle.dev/fettle/internal/component/etcd/client"
 )
 
 // number is one of the gateway's: JSON has no 64 bits, so that it writes them as texts,
@@ -154,29 +157,29 @@ func read[T any](m *Member, method string, text []byte, err error, parse func([]
 // Status asks how the member stands.
 func (m *Member) Status(ctx context.Context) (*Status, error) {
 	const method = "/v3/maintenance/status"
-	text, err := m.call(ctx, method, struct{}{}, patience)
+	text, err := m.Call(ctx, method, struct{}{}, patience)
 	return read(m, method, text, err, parseStatus)
 }
 
 // Peers asks for the members of the cluster.
 func (m *Member) Peers(ctx context.Context) ([]Peer, error) {
 	const method = "/v3/cluster/member/list"
-	text, err := m.call(ctx, method, struct{}{}, patience)
+	text, err := m.Call(ctx, method, struct{}{}, patience)
 	return read(m, method, text, err, parsePeers)
 }
 
 // Alarms asks for those of the cluster.
 func (m *Member) Alarms(ctx context.Context) ([]string, error) {
 	const method = "/v3/maintenance/alarm"
-	text, err := m.call(ctx, method, map[string]string{"action": "GET"}, patience)
+	text, err := m.Call(ctx, method, map[string]string{"action": "GET"}, patience)
 	return read(m, method, text, err, parseAlarms)
 }
 
 // Health asks whether the member is well, and why it is not.
 func (m *Member) Health(ctx context.Context) (well bool, reason string, err error) {
-	text, err := m.get(ctx, "/health")
-	var refused *statusError
-	if err != nil && (!errors.As(err, &refused) || refused.code != 503) { // which is how it says no
+	text, err := m.Get(ctx, "/health", patience)
+	var refused *client.StatusError
+	if err != nil && (!errors.As(err, &refused) || refused.Code != http.StatusServiceUnavailable) { // which is how it says no
 		return false, "", err
 	}
 	well, reason, err = parseHealth(text)
@@ -189,7 +192,7 @@ func (m *Member) Health(ctx context.Context) (well bool, reason string, err erro
 // compact drops all revisions before one, and waits until they are gone from the
 // database.
 func (m *Member) compact(ctx context.Context, revision uint64) error {
-	_, err := m.call(ctx, "/v3/kv/compaction", map[string]any{"revision": strconv.FormatUint(revision, 10), "physical": true}, longest)
+	_, err := m.Call(ctx, "/v3/kv/compaction", map[string]any{"revision": strconv.FormatUint(revision, 10), "physical": true}, longest)
 	if err != nil && strings.Contains(err.Error(), "has been compacted") {
 		return nil // somebody was faster
 	}
@@ -198,7 +201,7 @@ func (m *Member) compact(ctx context.Context, revision uint64) error {
 
 // defragment writes the member's database anew. It answers nobody meanwhile.
 func (m *Member) defragment(ctx context.Context) error {
-	_, err := m.call(ctx, "/v3/maintenance/defragment", struct{}{}, longest)
+	_, err := m.Call(ctx, "/v3/maintenance/defragment", struct{}{}, longest)
 	return err
 }
 

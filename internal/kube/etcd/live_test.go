@@ -114,14 +114,14 @@ func fill(t *testing.T, m *Member) {
 	code := base64.StdEncoding.EncodeToString
 	value := code([]byte(strings.Repeat("x", 200<<10)))
 	for i := range 60 {
-		if _, err := m.call(t.Context(), "/v3/kv/put", map[string]string{"key": code(fmt.Appendf(nil, "big/%d", i)), "value": value}, patience); err != nil {
+		if _, err := m.Call(t.Context(), "/v3/kv/put", map[string]string{"key": code(fmt.Appendf(nil, "big/%d", i)), "value": value}, patience); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := m.call(t.Context(), "/v3/kv/put", map[string]string{"key": code([]byte("kept")), "value": code([]byte("yes"))}, patience); err != nil {
+	if _, err := m.Call(t.Context(), "/v3/kv/put", map[string]string{"key": code([]byte("kept")), "value": code([]byte("yes"))}, patience); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.call(t.Context(), "/v3/kv/deleterange", map[string]string{"key": code([]byte("big/")), "range_end": code([]byte("big0"))}, patience); err != nil {
+	if _, err := m.Call(t.Context(), "/v3/kv/deleterange", map[string]string{"key": code([]byte("big/")), "range_end": code([]byte("big0"))}, patience); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -138,7 +138,7 @@ func ticking(t *testing.T, url string) {
 	go func() {
 		defer close(ended)
 		for t.Context().Err() == nil {
-			_, _ = members[0].call(t.Context(), "/v3/kv/put", map[string]string{"key": code([]byte("lease")), "value": code([]byte("mine"))}, patience)
+			_, _ = members[0].Call(t.Context(), "/v3/kv/put", map[string]string{"key": code([]byte("lease")), "value": code([]byte("mine"))}, patience)
 			time.Sleep(100 * time.Millisecond)
 		}
 	}()
@@ -148,7 +148,7 @@ func ticking(t *testing.T, url string) {
 func kept(t *testing.T, m *Member) {
 	t.Helper()
 	code := base64.StdEncoding.EncodeToString
-	text, err := m.call(t.Context(), "/v3/kv/range", map[string]string{"key": code([]byte("kept"))}, patience)
+	text, err := m.Call(t.Context(), "/v3/kv/range", map[string]string{"key": code([]byte("kept"))}, patience)
 	if err != nil || !strings.Contains(string(text), code([]byte("yes"))) {
 		t.Errorf("%s has lost data: %s %v", m.URL, text, err)
 	}

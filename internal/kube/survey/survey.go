@@ -20,8 +20,9 @@ import (
 // Survey is what is read, and how.
 type Survey struct {
 	Server *api.Server
-	// Etcd are the members that are asked; none for no etcd.
-	Etcd []*etcd.Member
+	// Etcd are the members that are asked. Where there are none, Unasked says why.
+	Etcd    []*etcd.Member
+	Unasked string
 	// Kubelets is how long all kubelets together may take to say what they run with.
 	Kubelets time.Duration
 	// Tell is called with what is read; nil: nobody listens.
@@ -85,8 +86,11 @@ func absent(err error) bool { return api.IsStatus(err, http.StatusNotFound) }
 
 // etcd asks its members.
 func (s *Survey) etcd(ctx context.Context) {
-	if len(s.Etcd) > 0 {
+	switch {
+	case len(s.Etcd) > 0:
 		s.cluster.Members = etcd.Looks(ctx, s.Etcd)
+	case s.Unasked != "":
+		s.cluster.Miss(audit.OfEtcd, "%s", s.Unasked)
 	}
 }
 

@@ -175,6 +175,16 @@ func TestRead(t *testing.T) {
 
 // TestUnread: what may not be read, or does not answer, is noted where it is missing, and
 // the rest is read.
+// TestUnasked: of an etcd that nobody asks it is known why.
+func TestUnasked(t *testing.T) {
+	s := start(t, small())
+	s.Unasked = "want a certificate"
+	c, err := s.Read(t.Context())
+	if err != nil || c.Unread[audit.OfEtcd] != "want a certificate" || len(c.Members) > 0 {
+		t.Errorf("%v %v", c.Unread, err)
+	}
+}
+
 func TestUnread(t *testing.T) {
 	s := small()
 	s.status["/api/v1/pods"], s.status["/api/v1/nodes"] = http.StatusForbidden, http.StatusForbidden

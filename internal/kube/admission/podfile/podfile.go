@@ -28,6 +28,8 @@ type File struct {
 	Pods []Found
 	// Skipped are the objects without pods, as Kind/name.
 	Skipped []string
+
+	at place // where in the manifest its fields stand, of the document that is read
 }
 
 // Found is a pod of a manifest.
@@ -48,8 +50,9 @@ func Read(name string, text []byte) (*File, error) {
 	}
 	f := &File{}
 	for _, d := range documents(text) {
+		f.at = place{name: name, begin: d.line}
 		if err := f.read(d.text, d.line); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", name, d.line, err)
+			return nil, err
 		}
 	}
 	if len(f.Pods) == 0 {
@@ -94,31 +97,39 @@ func documents(text []byte) []document {
 func (f *File) read(text []byte, line int) error {
 	body, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
-		return err
+		return f.at.unreadable(err)
 	}
 	if bytes.Equal(bytes.TrimSpace(body), []byte("null")) {
 		return nil // nothing but comments
 	}
-	return f.object(body, line)
+	f.at.parse(text)
+	return f.object(body, line, "")
 }
 
-// object reads one object.
-func (f *File) object(body []byte, line int) error {
+// object reads one object; in is where in its document it is: "items[0]", or "" for all of
+// it.
+func (f *File) object(body []byte, line int, in string) error {
+	wrong := func(path string, err error) error {
+		if in != "" {
+			path, err = in+"."+path, fmt.Errorf("%s: %w", in, err)
+		}
+		return f.at.wrong(path, err)
+	}
 	var head struct {
 		meta.TypeMeta   `json:",inline"`
 		meta.ObjectMeta `json:"metadata"`
 		Items           []json.RawMessage `json:"items"`
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &head); err != nil {
-		return err
+		return wrong("", err)
 	}
 	if head.Kind == "" || head.APIVersion == "" {
-		return errors.New("an object needs apiVersion and kind")
+		return wrong("", errors.New("an object needs apiVersion and kind"))
 	}
 	if head.Kind == "List" && head.APIVersion == "v1" {
 		for i, item := range head.Items {
-			if err := f.object(item, line); err != nil {
-				return fmt.Errorf("items[%d]: %w", i, err)
+			if err := f.object(item, line, fmt.Sprintf("items[%d]", i)); err != nil {
+				return err
 			}
 		}
 		return nil
@@ -130,12 +141,18 @@ func (f *File) object(body []byte, line int) error {
 	}
 	object, spec := blank()
 	strict, err := kjson.UnmarshalStrict(body, object)
-	if err = errors.Join(append([]error{err}, strict...)...); err != nil {
-		return fmt.Errorf("%s %s: %w", head.Kind, head.Name, err)
+	var all []error
+	for _, e := range append([]error{err}, strict...) {
+		if e != nil {
+			all = append(all, wrong(fieldOf(e), fmt.Errorf("%s %s: %w", head.Kind, head.Name, e)))
+		}
+	}
+	if len(all) > 0 {
+		return errors.Join(all...)
 	}
 	of := spec()
 	if of == nil {
-		return fmt.Errorf("%s %s has no template of pods", head.Kind, head.Name)
+		return wrong("", fmt.Errorf("%s %s has no template of pods", head.Kind, head.Name))
 	}
 	found := Found{Line: line, Pod: Of(of)}
 	found.Pod.Kind, found.Pod.Namespace, found.Pod.Name = head.Kind, head.Namespace, head.Name

@@ -120,7 +120,9 @@ func TestKinds(t *testing.T) {
 func TestRefused(t *testing.T) {
 	const head = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
 	for name, c := range map[string]struct{ text, want string }{
-		"misspelt field":  {head + "spec: {containers: [{name: c, resource: {}}]}\n", `f.yaml:1: Pod p: unknown field "spec.containers[0].resource"`},
+		"misspelt field":  {head + "spec: {containers: [{name: c, resource: {}}]}\n", `f.yaml:4: Pod p: unknown field "spec.containers[0].resource"`},
+		"on its own line": {"# words\n" + head + "spec:\n  containers:\n  - name: c\n    image: i\n    resource: {}\n", `f.yaml:9: Pod p: unknown field "spec.containers[0].resource"`},
+		"in a list":       {head + "spec: {containers: [{name: c}]}\n---\napiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: q}\n  spec: {containers: [{name: c}],\n    volume: []}\n", `f.yaml:13: items[0]: Pod q: unknown field "spec.volume"`},
 		"other case":      {head + "spec: {Containers: [{name: c}]}\n", `unknown field "spec.Containers"`},
 		"twice":           {head + "spec: {containers: []}\nspec: {containers: []}\n", `"spec" already set`},
 		"no quantity":     {head + "spec: {containers: [{name: c, resources: {limits: {cpu: many}}}]}\n", "quantities must match"},
@@ -128,7 +130,7 @@ func TestRefused(t *testing.T) {
 		"nothing":         {"# only words\n", "there is no object at all"},
 		"no pods":         {"apiVersion: v1\nkind: Service\nmetadata: {name: s}\n", "there is only Service/s"},
 		"no template":     {"apiVersion: v1\nkind: ReplicationController\nmetadata: {name: r}\nspec: {}\n", "has no template of pods"},
-		"second document": {head + "spec: {containers: [{name: c}]}\n---\nkind: [\n", "f.yaml:5: "},
+		"second document": {head + "spec: {containers: [{name: c}]}\n---\nkind: [\n", "f.yaml:6: "},
 		"no YAML":         {"\tkind: Pod\n", "f.yaml:1: "},
 		"too large":       {strings.Repeat("#", maxSize+1), "are not read"},
 	} {

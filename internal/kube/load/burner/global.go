@@ -16,6 +16,9 @@ func given(n *yaml.Node, field string) bool {
 	if n == nil {
 		return false
 	}
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
 	v := strict.Get(n, field)
 	return v != nil && v.Value != "false" && v.Value != "0" && v.Value != "" && v.Value != "0s"
 }

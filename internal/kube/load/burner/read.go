@@ -151,11 +151,15 @@ func Read(name string, text []byte, from Files) (*spec.Load, error) {
 	if len(c.Jobs) == 0 {
 		return nil, fmt.Errorf("%s: there are no jobs", name)
 	}
+	jobs := strict.Get(docs[0], "jobs")
 	for i := range c.Jobs {
 		if c.Jobs[i].GC && len(c.Jobs) > 1 {
 			r.FaultAt(c.Jobs[i].At, "job %s: gc: of single jobs it is not read, of all it is in global", c.Jobs[i].Name)
 		}
 		l.Cleanup = l.Cleanup || c.Jobs[i].GC
+		if otherWork(r, item(jobs, i), &c.Jobs[i]) {
+			continue // what it has is for that
+		}
 		readJob(r, l, &c.Jobs[i], from)
 	}
 	readGlobal(r, l, c.Global)
@@ -175,24 +179,18 @@ func unused(r *strict.Reader, l *spec.Load, job string, pairs ...any) {
 }
 
 func readJob(r *strict.Reader, l *spec.Load, j *job, from Files) {
-	bad := func(format string, args ...any) { r.FaultAt(j.At, "job %s: %w", j.Name, fmt.Errorf(format, args...)) }
 	unused(r, l, "job "+j.Name+": ", j.Hooks, "hooks", j.Measurements, "measurements", j.Watchers, "watchers", j.ExecutionMode, "executionMode",
 		j.ObjectDelay, "objectDelay", j.ObjectWait, "objectWait", j.WaitForDeletion, "waitForDeletion", j.Cleanup, "cleanup", j.ErrorOnVerify, "errorOnVerify", j.VerifyObjects, "verifyObjects",
 		j.PreLoadImages, "preLoadImages", j.PreLoadPeriod, "preLoadPeriod", j.PreLoadNodeLabels, "preLoadNodeLabels", j.SkipIndexing, "skipIndexing",
-		j.DefaultMissingKeys, "defaultMissingKeysWithZero", j.MetricsClosing, "metricsClosing", j.MetricsAggregate, "metricsAggregate", j.BeforeCleanup, "beforeCleanup")
-	switch {
-	case j.Name == "":
-		bad("it has no name")
-	case j.JobType != "" && j.JobType != "create":
-		bad("jobType %s: only create jobs are read", j.JobType)
-	case j.Churn, given(j.ChurnConfig, "cycles"), given(j.ChurnConfig, "duration"):
-		bad("churn is not read here: take it out, or say churn: false")
-	case j.IncrementalLoad != nil:
-		bad("incrementalLoad is not read here: take it out, or make a job of each step")
-	case j.Namespace == "":
-		bad("it has no namespace")
-	case len(j.Objects) == 0:
-		bad("it has no objects")
+		j.DefaultMissingKeys, "defaultMissingKeysWithZero", j.MetricsClosing, "metricsClosing", j.MetricsAggregate, "metricsAggregate", j.BeforeCleanup, "beforeCleanup",
+		j.ChurnCycles, "churnCycles", j.ChurnDuration, "churnDuration", j.ChurnPercent, "churnPercent", j.ChurnDelay, "churnDelay", j.ChurnDeletionPolicy, "churnDeletionStrategy")
+	for _, x := range []struct {
+		what    string
+		missing bool
+	}{{"name", j.Name == ""}, {"namespace", j.Namespace == ""}, {"objects", len(j.Objects) == 0}} {
+		if x.missing {
+			r.FaultAt(j.At, "job %s: it has no %s", j.Name, x.what)
+		}
 	}
 	s := spec.Stage{
 		At: j.At, Name: j.Name, Prefix: j.Namespace + "-", Iterations: max(1, j.JobIterations), PerNamespace: max(1, j.IterationsPerNamespace),
@@ -228,7 +226,7 @@ func readJob(r *strict.Reader, l *spec.Load, j *job, from Files) {
 func readObject(r *strict.Reader, l *spec.Load, j *job, s *spec.Stage, o *object, from Files) {
 	unused(r, l, "job "+j.Name+": ", o.WaitOptions, "waitOptions", o.Kind, "kind", o.APIVersion, "apiVersion", o.LabelSelector, "labelSelector", o.PatchType, "patchType", o.KubeVirtOp, "kubeVirtOp")
 	if given(o.Group, "id") || given(o.Group, "gc") {
-		r.Fault(o.Group, "job %s: group is not read here: objects are made in their order", j.Name)
+		r.Fault(o.Group, "job %s: group is not read here: objects are made in their order; take it out, or make a job of each group", j.Name)
 	}
 	if o.ObjectTemplate == "" {
 		r.FaultAt(o.At, "an object has no objectTemplate")
@@ -267,7 +265,7 @@ func readObject(r *strict.Reader, l *spec.Load, j *job, s *spec.Stage, o *object
 
 func open(of, name string, read func(string) ([]byte, error)) (string, []byte, error) {
 	if strings.Contains(name, "://") {
-		return "", nil, fmt.Errorf("%s: templates are read from files only", name)
+		return "", nil, fmt.Errorf("%s: templates are read from files only: save it beside %s", name, of)
 	}
 	text, err := read(filepath.Clean(name))
 	if errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(name) {

@@ -104,7 +104,6 @@ func TestRead(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"jobs: []": "there are no jobs",
-		"jobs: [{name: a, namespace: n, jobType: delete, objects: [{objectTemplate: t/pod.yml}]}]":                                                                                                  "dir/c.yml:1: job a: jobType delete: only create jobs are read",
 		"jobs: [{name: a, namespace: n, churnConfig: {cycles: 2}, objects: [{objectTemplate: t/pod.yml}]}]":                                                                                         "churn is not read here",
 		"jobs: [{name: a, namespace: n, incrementalLoad: {startIterations: 2}, objects: [{objectTemplate: t/pod.yml}]}]":                                                                            "incrementalLoad is not read here",
 		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: t/pod.yml, group: {id: 1}}]}]":                                                                                                   "group is not read here",
@@ -118,6 +117,35 @@ func TestMistakes(t *testing.T) {
 		"jobs: [{name: a, namespace: n, jobIterations: 0, objects: [{objectTemplate: t/pod.yml}]}]":                                                                                                 "want a whole number of 1 or more",
 	} {
 		if _, err := read(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\n got %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+// TestOtherWork: what kube-burner's jobs do beside the creation of objects is an error that
+// says where it stands, what it is, and what to do; of a job of another sort nothing else is
+// told.
+func TestOtherWork(t *testing.T) {
+	const head = "jobs:\n- name: a\n  namespace: n\n  objects: [{objectTemplate: t/pod.yml}]\n"
+	const churn = ": churn is not read here; take it out: kubectl fettle load undo, and run again, make all of it anew"
+	for text, want := range map[string]string{
+		head + "- name: b\n  jobType: delete\n  objects: [{kind: Pod, labelSelector: {a: b}}]\n":  "dir/c.yml:6: job b: jobType delete: only create jobs are read; take the job out: gc: true in global removes everything at the end, kubectl fettle load undo at any time",
+		head + "- name: b\n  jobType: patch\n  objects: [{kind: Pod, objectTemplate: no.json}]\n": "dir/c.yml:6: job b: jobType patch: only create jobs are read; take the job out: what a run has made has the label fettle.dev/load-run, by which something else can patch it",
+		head + "- name: b\n  jobType: read\n  objects: [{kind: Pod}]\n":                           "dir/c.yml:6: job b: jobType read: only create jobs are read; take the job out: kubectl get -l fettle.dev/load-run reads what runs have made",
+		head + "- name: b\n  jobType: kubevirt\n  objects: [{kubeVirtOp: start}]\n":               "dir/c.yml:6: job b: jobType kubevirt: only create jobs are read; take the job out: what a run has made has the label fettle.dev/load-run, by which virtctl can be told of it",
+		head + "  jobType: creat\n":                               `dir/c.yml:5: job a: jobType: want create, found "creat" (did you mean "create"?)`,
+		head + "  churn: true\n  churnCycles: 2\n":                "dir/c.yml:5: job a: churn" + churn,
+		head + "  churnConfig:\n    percent: 10\n    cycles: 2\n": "dir/c.yml:7: job a: churnConfig.cycles" + churn,
+		head + "  churnConfig: {percent: 10, duration: 2h}\n":     "dir/c.yml:5: job a: churnConfig.duration" + churn,
+		head + "  churnConfig: &x {cycles: 0, duration: 1m}\n- name: b\n  namespace: m\n  objects: [{objectTemplate: t/pod.yml}]\n  churnConfig: *x\n": "dir/c.yml:5: job a: churnConfig.duration" + churn + "\ndir/c.yml:5: job b: churnConfig.duration" + churn,
+		head + "  incrementalLoad:\n    startIterations: 2\n":                                                              "dir/c.yml:5: job a: incrementalLoad is not read here; take it out: podWait: true waits after each iteration and jobIterationDelay pauses, or make a job of each step, with a namespace of its own",
+		head[:len(head)-1] + "\n  jobType: create\n  churn: false\n  churnConfig: {cycles: 0, duration: 0s, percent: 5}\n": "",
+	} {
+		_, err := read(text)
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s\n%v", text, err)
+		case want != "" && (err == nil || err.Error() != want):
 			t.Errorf("%s\n got %v\nwant %s", text, err, want)
 		}
 	}

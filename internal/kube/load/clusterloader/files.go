@@ -99,6 +99,11 @@ func (r *reading) template(s *spec.Stage, it *item, p *spec.Pace) {
 	if err := t.Check(withIdentifier(t, given)); err != nil {
 		r.FaultAt(it.At, "%s: %w", name, err)
 	}
+	for _, x := range []struct{ field, value string }{{"basename", it.BaseName}, {"image", it.Image}} {
+		if x.value != "" {
+			r.note(it.At, "%s of a template is not used: names and images are those of %s", x.field, name)
+		}
+	}
 	if !t.Has(identifier) && it.Num > 1 {
 		r.note(it.At, "%s has no parameter %s, the number of each", name, identifier)
 	}

@@ -34,6 +34,9 @@ func (r *reading) pod(s *spec.Stage, it *item, p *spec.Pace) {
 			return
 		}
 		g.File = name
+		if it.Image != "" {
+			r.note(it.At, "image is not used: those of %s hold", name)
+		}
 		doc, err := r.document(name, text)
 		if err == nil {
 			pod, err = podOf(doc)

@@ -125,8 +125,9 @@ func (r *reading) note(at, format string, args ...any) {
 func (r *reading) whole(c *config) {
 	r.load = &spec.Load{
 		Schema: spec.Schema, File: r.File, Format: "cluster-loader",
-		Cleanup: c.Cleanup, InFlight: c.InFlight, Seed: uint64(c.Seed), Wait: defaultWait, Sync: r.sync(c.Sync),
+		Cleanup: c.Cleanup, InFlight: c.InFlight, Seed: uint64(c.Seed), Wait: defaultWait,
 	}
+	r.load.Sync = r.sync(c.Sync)
 	if c.Wait != nil {
 		r.load.Wait = *c.Wait
 	}
@@ -260,7 +261,10 @@ func (r *reading) sync(s *sync) *spec.Sync {
 	}
 	if s.Server != nil && s.Server.Enabled {
 		out.Server, out.Address, out.Port = true, s.Server.Address, s.Server.Port
-		if out.Port <= 0 || out.Port > 65535 {
+		if out.Port > 65535 {
+			r.FaultAt(s.At, "sync.server.port: want 1 to 65535, or 0 for %d, found %d", defaultPort, out.Port)
+		}
+		if out.Port == 0 {
 			out.Port = defaultPort
 		}
 		if out.Address != "" {
@@ -271,6 +275,9 @@ func (r *reading) sync(s *sync) *spec.Sync {
 	}
 	if !out.Server && !out.Running && !out.Succeeded {
 		return nil
+	}
+	if whole := r.load.Sync; whole != nil && whole.Server && out.Server && whole.Port == out.Port {
+		r.FaultAt(s.At, "sync.server.port: %d is that of the sync at %s, which listens meanwhile: give one of them another port", out.Port, whole.At)
 	}
 	return out
 }

@@ -139,7 +139,7 @@ ClusterLoader:
 	if l.Sync == nil || l.Sync.Port != 9090 || l.Sync.Timeout != defaultTimeout {
 		t.Errorf("%+v", l.Sync)
 	}
-	if len(l.Notes) != 1 || !strings.Contains(l.Notes[0], "NOT_THERE has no value") {
+	if len(l.Notes) != 2 || !strings.Contains(l.Notes[0], "NOT_THERE has no value") || !strings.Contains(l.Notes[1], "image is not used: those of pod.json hold") {
 		t.Errorf("%q", l.Notes)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/kube/load/follow"
 	"fettle.dev/fettle/internal/kube/load/journal"
 	"fettle.dev/fettle/internal/kube/load/plan"
+	"fettle.dev/fettle/internal/kube/load/spec"
 )
 
 // DefaultInFlight is how many requests are under way at most where nobody says it.
@@ -105,12 +106,14 @@ type running struct {
 	underWay sync.WaitGroup
 	mu       sync.Mutex // of out, where workers write to it
 	// quit ends with what must not go on: the context, the journal, too many failures.
-	quit   context.Context
-	end    context.CancelCauseFunc
-	total  clock
-	pace   clock
-	fresh  bool // something has been made by this process
-	opened *barrier.Server
+	quit  context.Context
+	end   context.CancelCauseFunc
+	total clock
+	pace  clock
+	fresh bool // something has been made by this process
+	// opened are the servers of the synchronisations that come: one of the whole load may
+	// be open beside that of some pods.
+	opened map[*spec.Sync]*barrier.Server
 
 	throttled, retried, late atomic.Int64
 }
@@ -129,7 +132,7 @@ func (r *Run) Do(ctx context.Context) (*Outcome, error) {
 	if r.Patience <= 0 {
 		r.Patience = time.Minute
 	}
-	x := &running{Run: r, jobs: make(chan job)}
+	x := &running{Run: r, jobs: make(chan job), opened: map[*spec.Sync]*barrier.Server{}}
 	x.out.Errors = map[string]int{}
 	x.reserved = reserver{journal: r.Journal, upTo: r.State.Reserved, most: r.Plan.Len()}
 	x.quit, x.end = context.WithCancelCause(ctx)
@@ -141,8 +144,8 @@ func (r *Run) Do(ctx context.Context) (*Outcome, error) {
 	close(x.jobs)
 	x.underWay.Wait()
 	x.reserved.wait()
-	if x.opened != nil {
-		err = errors.Join(err, x.opened.Close())
+	for _, s := range x.opened {
+		err = errors.Join(err, s.Close())
 	}
 	if cause := context.Cause(x.quit); cause != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		err = cause
@@ -178,11 +181,12 @@ func (x *running) do(i int) error {
 		}
 		return x.sleep(op.Timeout)
 	case plan.Listen:
-		var err error
-		if x.opened == nil {
-			x.opened, err = barrier.Listen(op.Sync.Address, op.Sync.Port)
+		s, err := barrier.Listen(op.Sync.Address, op.Sync.Port)
+		if err != nil {
+			return fmt.Errorf("%s: %w", op.At, err)
 		}
-		return err
+		x.opened[op.Sync] = s
+		return nil
 	case plan.Sync:
 		return x.sync(op)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -246,5 +247,56 @@ func TestBrake(t *testing.T) {
 	})
 	if !errors.Is(err, stop) || out.Created != 100 || state.Count(journal.Created) != 100 || state.Phase != journal.Running {
 		t.Errorf("%v %+v %s", err, out, state.Phase)
+	}
+}
+
+// TestTwoServers: a synchronisation of the whole load listens while those of single pods
+// come and go, and each counts its own.
+func TestTwoServers(t *testing.T) {
+	var ports []int
+	for range 2 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		l.Close()
+	}
+	sync := func(port int) *spec.Sync {
+		return &spec.Sync{At: "f:3", Server: true, Address: "127.0.0.1", Port: port, Timeout: 20 * time.Second}
+	}
+	var answered atomic.Int64
+	s := &server{answer: func(path string, _ int) (int, bool) {
+		if strings.Contains(path, "/pods/") {
+			go func() { // what is in the pod
+				for _, port := range ports {
+					for _, page := range []string{"start", "stop"} {
+						resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/%s", port, page))
+						if err != nil {
+							return
+						}
+						resp.Body.Close()
+						answered.Add(1)
+					}
+				}
+			}()
+		}
+		return 0, true
+	}}
+	const pods, spaces = 3, 2
+	out, _, err := run(t, s, 0, func(_ *Run, l *spec.Load) {
+		l.Stages[0].Iterations = spaces
+		l.Stages[0].Groups = []spec.Group{{At: "f:2", Count: pods, Name: "a", Pod: json.RawMessage(`{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{}}`), Sync: sync(ports[0])}}
+		l.Sync = sync(ports[1])
+	})
+	if err != nil || out.Created != spaces+spaces*pods {
+		t.Fatalf("%v %+v", err, out)
+	}
+	// The last answers are on their way when the servers close.
+	for end := time.Now().Add(10 * time.Second); answered.Load() < 4*spaces*pods && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if n := answered.Load(); n != 4*spaces*pods {
+		t.Errorf("%d answers, want %d", n, 4*spaces*pods)
 	}
 }

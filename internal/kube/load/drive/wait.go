@@ -56,7 +56,13 @@ func (x *running) sync(op *plan.Op) error {
 	if err := x.drain(); err != nil {
 		return err
 	}
+	s := op.Sync
+	b := x.opened[s]
+	delete(x.opened, s)
 	if !x.fresh {
+		if b != nil { // its port may be wanted again
+			return b.Close()
+		}
 		return nil
 	}
 	spaces, pods := map[string]bool{}, 0
@@ -67,16 +73,13 @@ func (x *running) sync(op *plan.Op) error {
 		n, _ := x.Plan.Pods(i)
 		pods += n
 	}
-	s := op.Sync
 	fail := func(err error) error {
 		if err != nil {
 			err = fmt.Errorf("%s: sync: %w", op.At, err)
 		}
 		return err
 	}
-	if s.Server && x.opened != nil {
-		b := x.opened
-		x.opened = nil
+	if b != nil {
 		b.Expect(pods)
 		err := b.Wait(x.quit, s.Timeout)
 		if err = errors.Join(err, b.Close()); err != nil {
@@ -84,7 +87,8 @@ func (x *running) sync(op *plan.Op) error {
 		}
 	}
 	if s.Running {
-		if err := x.Follower.Phase(x.quit, spaces, pods, s.Selectors, s.Timeout, "Running"); err != nil {
+		// A pod that has ended well has run.
+		if err := x.Follower.Phase(x.quit, spaces, pods, s.Selectors, s.Timeout, "Running", "Succeeded"); err != nil {
 			return fail(err)
 		}
 	}

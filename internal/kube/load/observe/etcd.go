@@ -2,15 +2,13 @@ package observe
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
 	"fettle.dev/fettle/internal/component/metrics"
+	"fettle.dev/fettle/internal/kube/etcd/find"
 	"fettle.dev/fettle/internal/kube/load/api"
 )
 
@@ -27,98 +25,60 @@ const (
 type Member struct {
 	// Name is where: an address, or the pod.
 	Name string
-	// read gets its page.
+	// read gets its page, within Patience.
 	read func(context.Context) (string, error)
 }
 
-// maxPage caps a page of metrics, and askEtcd is how long one may take.
-const (
-	maxPage = 8 << 20
-	askEtcd = 5 * time.Second
-)
+// Patience is how long a page of metrics may take.
+const Patience = 5 * time.Second
 
-// MemberAt is one whose metrics are at an address: http://127.0.0.1:2381, with or without
-// /metrics. https is for a certificate that this machine trusts.
-func MemberAt(address string) (*Member, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return nil, fmt.Errorf("%q: want where a member of etcd tells its metrics, as http://127.0.0.1:2381", address)
-	}
-	if strings.Trim(u.Path, "/") == "" {
-		u.Path = "/metrics"
-	}
-	page := u.String()
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	return &Member{u.Scheme + "://" + u.Host, func(ctx context.Context) (string, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
-		if err != nil {
-			return "", err
-		}
-		resp, err := client.Do(req)
-		if err != nil {
-			return "", err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return "", errors.New(resp.Status)
-		}
-		text, err := io.ReadAll(io.LimitReader(resp.Body, maxPage))
-		return string(text), err
-	}}, nil
+// MemberOf is one whose page is got by its caller's means, within Patience. The errors of
+// read say whose they are.
+func MemberOf(name string, read func(context.Context) (string, error)) *Member {
+	return &Member{name, read}
+}
+
+// Check asks a member once: the error is why it cannot be watched.
+func (m *Member) Check(ctx context.Context) error {
+	_, err := m.look(ctx)
+	return err
 }
 
 // Members finds those that run as pods and tell their metrics without a certificate to
 // more than their own machine, through the API server. There may be none.
 func Members(ctx context.Context, s *api.Server) []*Member {
 	var all []*Member
-	for _, where := range []string{"kube-system/pods?labelSelector=component%3Detcd", "openshift-etcd/pods?labelSelector=app%3Detcd"} {
-		var pods struct {
-			Items []struct {
-				Metadata struct{ Name, Namespace string }
-				Spec     struct {
-					Containers []struct{ Command, Args []string }
-				}
-			}
-		}
-		if err := s.Get(ctx, "/api/v1/namespaces/"+where, &pods); err != nil {
+	for _, where := range []find.Place{find.KubeSystem, find.OpenShift} {
+		pods, err := find.Pods(ctx, s, where)
+		if err != nil {
 			continue // no rights, or no such namespace
 		}
-		for _, p := range pods.Items {
-			port := ""
-			for _, c := range p.Spec.Containers {
-				if port == "" {
-					port = openPort(append(c.Command, c.Args...))
-				}
-			}
+		for _, p := range pods {
+			port := openPort(p.Option("listen-metrics-urls"))
 			if port == "" {
 				continue
 			}
-			path := "/api/v1/namespaces/" + p.Metadata.Namespace + "/pods/http:" + p.Metadata.Name + ":" + port + "/proxy/metrics"
-			all = append(all, &Member{"pod " + p.Metadata.Name, func(ctx context.Context) (string, error) {
+			name, path := "pod "+p.Name, "/api/v1/namespaces/"+p.Namespace+"/pods/http:"+p.Name+":"+port+"/proxy/metrics"
+			all = append(all, &Member{name, func(ctx context.Context) (string, error) {
+				ctx, cancel := context.WithTimeout(ctx, Patience)
+				defer cancel()
 				var text []byte
-				err := s.Get(ctx, path, &text)
-				return string(text), err
+				if err := s.Get(ctx, path, &text); err != nil {
+					return "", fmt.Errorf("%s: %w", name, err)
+				}
+				return string(text), nil
 			}})
 		}
 	}
 	return all
 }
 
-// openPort is where a command line of etcd has it tell its metrics to other machines.
-func openPort(words []string) string {
-	for i, w := range words {
-		value, is := strings.CutPrefix(w, "--listen-metrics-urls")
-		if !is {
-			continue
-		}
-		if value == "" && i+1 < len(words) {
-			value = words[i+1]
-		}
-		for text := range strings.SplitSeq(strings.TrimPrefix(value, "="), ",") {
-			u, err := url.Parse(strings.TrimSpace(text))
-			if err == nil && u.Scheme == "http" && u.Port() != "" && u.Hostname() != "localhost" && !strings.HasPrefix(u.Hostname(), "127.") && u.Hostname() != "::1" {
-				return u.Port()
-			}
+// openPort is where, of a list of addresses, metrics are told to other machines by http.
+func openPort(urls string) string {
+	for text := range strings.SplitSeq(urls, ",") {
+		u, err := url.Parse(strings.TrimSpace(text))
+		if err == nil && u.Scheme == "http" && u.Port() != "" && u.Hostname() != "localhost" && !strings.HasPrefix(u.Hostname(), "127.") && u.Hostname() != "::1" {
+			return u.Port()
 		}
 	}
 	return ""
@@ -133,11 +93,9 @@ type page struct {
 }
 
 func (m *Member) look(ctx context.Context) (*page, error) {
-	ctx, cancel := context.WithTimeout(ctx, askEtcd)
-	defer cancel()
 	text, err := m.read(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", m.Name, err)
+		return nil, err
 	}
 	p := metrics.Read(text)
 	if _, is := p.Values[hasLeader]; !is {

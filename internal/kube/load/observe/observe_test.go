@@ -1,7 +1,10 @@
 package observe
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -89,10 +92,7 @@ func TestBrake(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		member, err := MemberAt(http.URL + "/etcd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		member := MemberOf(http.URL, pageAt(http.URL+"/etcd"))
 		b := &Brake{Server: api.New(base, http.Client().Transport), QuotaBytes: 1 << 30, Members: []*Member{member}}
 		before := &page{quota: 100 << 20, fsync: map[float64]float64{0.001: 1000, 1: 1000, 2: 1000, math.Inf(1): 1000}, leader: true, leaderChanges: 3}
 		l := looking{last: sample(t, 1000, 0), members: []seen{{first: before, last: before}}}
@@ -171,17 +171,33 @@ func TestMembers(t *testing.T) {
 	if p, err := all[0].look(t.Context()); err != nil || !p.leader {
 		t.Errorf("%+v %v", p, err)
 	}
-	for _, bad := range []string{"", "127.0.0.1:2381", "ftp://x", "http://", "http://user:secret@x"} {
-		if _, err := MemberAt(bad); err == nil {
-			t.Errorf("%q is taken", bad)
+	for name, read := range map[string]func(context.Context) (string, error){"403": pageAt(h.URL), "is it etcd?": func(context.Context) (string, error) { return "up 1", nil }} {
+		if err := MemberOf("x", read).Check(t.Context()); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%v, want %s", err, name)
 		}
 	}
-	m, err := MemberAt(h.URL)
-	if err != nil {
-		t.Fatal(err)
+	if err := all[0].Check(t.Context()); err != nil {
+		t.Error(err)
 	}
-	if _, err := m.look(t.Context()); err == nil || !strings.Contains(err.Error(), "403") {
-		t.Errorf("%v", err)
+}
+
+// pageAt reads a page as its caller's member does.
+func pageAt(address string) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+		if err != nil {
+			return "", err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return "", err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return "", errors.New(resp.Status)
+		}
+		text, err := io.ReadAll(resp.Body)
+		return string(text), err
 	}
 }
 

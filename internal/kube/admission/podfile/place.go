@@ -1,0 +1,90 @@
+package podfile
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+)
+
+// place knows at which line of a manifest the fields of one of its documents stand.
+type place struct {
+	name  string
+	begin int          // the document's first line
+	root  *yamlv3.Node // nil where it cannot be told
+}
+
+// parse looks at the text of the document.
+func (p *place) parse(text []byte) {
+	var doc yamlv3.Node
+	if yamlv3.Unmarshal(text, &doc) == nil && len(doc.Content) == 1 {
+		p.root = doc.Content[0]
+	}
+}
+
+// wrong says what is wrong at a field, or in the document where path is "".
+func (p *place) wrong(path string, err error) error {
+	return fmt.Errorf("%s:%d: %w", p.name, p.line(path), err)
+}
+
+// inText is where errors of YAML say the line of the text that was read.
+var inText = regexp.MustCompile(`line (\d+): `)
+
+// unreadable says what is wrong with a document that is no YAML.
+func (p *place) unreadable(err error) error {
+	line, text := p.begin, err.Error()
+	if m := inText.FindStringSubmatch(text); m != nil {
+		if n, e := strconv.Atoi(m[1]); e == nil {
+			line += n - 1
+		}
+		text = strings.TrimSpace(strings.Replace(text, m[0], "", 1))
+	}
+	return fmt.Errorf("%s:%d: %s", p.name, line, text)
+}
+
+// field is the path in what a strict reading says: unknown field "spec.containers[0].x".
+var field = regexp.MustCompile(`(?:unknown|duplicate) field "(.*)"`)
+
+// fieldOf is the field of which an error of a strict reading is; "" for another one.
+func fieldOf(err error) string {
+	if m := field.FindStringSubmatch(err.Error()); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// step is a name or a number of a path.
+var step = regexp.MustCompile(`[^.\[\]]+`)
+
+// line is that of a field, or of the innermost one around it that is found.
+func (p *place) line(path string) int {
+	n, line := p.root, 1
+	if n != nil && n.Line > 0 {
+		line = n.Line
+	}
+	for _, name := range step.FindAllString(path, -1) {
+		next := (*yamlv3.Node)(nil)
+		for n != nil && n.Kind == yamlv3.AliasNode {
+			n = n.Alias
+		}
+		switch {
+		case n == nil:
+		case n.Kind == yamlv3.MappingNode:
+			for i := 0; i+1 < len(n.Content); i += 2 {
+				if n.Content[i].Value == name {
+					line, next = n.Content[i].Line, n.Content[i+1]
+				}
+			}
+		case n.Kind == yamlv3.SequenceNode:
+			if i, err := strconv.Atoi(name); err == nil && i < len(n.Content) {
+				line, next = n.Content[i].Line, n.Content[i]
+			}
+		}
+		if n = next; n == nil {
+			break
+		}
+	}
+	return p.begin + line - 1
+}
