@@ -20,6 +20,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/kube/agent"
 	"fettle.dev/fettle/internal/kube/boundary"
+	"fettle.dev/fettle/internal/kube/kubelet/live"
 	"fettle.dev/fettle/internal/kube/kubeletagent"
 	"fettle.dev/fettle/internal/kube/kubeletconfig"
 	"fettle.dev/fettle/internal/kube/metric"
@@ -142,7 +143,11 @@ func kubeletOptions(o agentOptions, config *rest.Config, log *slog.Logger) (kube
 	if err != nil {
 		return kubeletagent.Options{}, err
 	}
-	m, err := kubeletagent.NewMachine(o.node, o.root, o.unit, api)
+	direct, err := live.NewDirect(config)
+	if err != nil {
+		return kubeletagent.Options{}, err
+	}
+	m, err := kubeletagent.NewMachine(o.node, o.root, o.unit, api, direct)
 	if err != nil {
 		return kubeletagent.Options{}, err
 	}
