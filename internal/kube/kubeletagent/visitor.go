@@ -44,14 +44,19 @@ func NewMachine(name, root, unit string, api kubernetes.Interface, direct *live.
 }
 
 // Kept says which settings of fettle's the kubelet of the machine at root has; "" for
-// none. Nothing but the machine is asked.
-func Kept(root string) (string, error) {
+// none; and whether a change of them was cut off. Nothing but the machine is asked.
+func Kept(root string) (has string, open bool, err error) {
 	h := host.Node(root)
 	state, err := stateDir(h, root)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	return (&node.Node{Host: h, StateDir: state}).Has()
+	n := &node.Node{Host: h, StateDir: state}
+	if open, err = n.CutOff(); err != nil {
+		return "", false, err
+	}
+	has, err = n.Has()
+	return has, open, err
 }
 
 // stateDir is where this process finds the journal of the machine: links on the way lead

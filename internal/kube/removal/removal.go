@@ -41,6 +41,9 @@ type Document struct {
 	Kubelets []Kubelet `json:"kubelets"`
 	// Pools are those of these nodes.
 	Pools []Pool `json:"pools"`
+	// Unseen are pools whose change the operator has not seen yet: it may still tell a node
+	// to begin with what was wanted before.
+	Unseen []string `json:"unseen"`
 	// Stopped say what keeps nodes from being given back, and what to do about it.
 	Stopped []string `json:"stopped"`
 }
@@ -145,7 +148,7 @@ func (r *Removal) read(ctx context.Context) (*objects, error) {
 
 // document is what follows from the objects.
 func (o *objects) document() *Document {
-	d := &Document{Schema: "fettle/uninstall/v1", State: Waiting, Profiles: append([]string{}, o.profiles...), Kubelets: []Kubelet{}, Pools: []Pool{}, Stopped: []string{}}
+	d := &Document{Schema: "fettle/uninstall/v1", State: Waiting, Profiles: append([]string{}, o.profiles...), Kubelets: []Kubelet{}, Pools: []Pool{}, Unseen: []string{}, Stopped: []string{}}
 	d.Asked = (o.managed == nil || o.managed.Spec.ManagementState == tuned.Removed) && !slices.ContainsFunc(o.pools, kept)
 	known := map[string]bool{}
 	for _, k := range o.kubelets {
@@ -164,10 +167,14 @@ func (o *objects) document() *Document {
 	}
 	slices.SortFunc(d.Kubelets, func(a, b Kubelet) int { return cmp.Compare(a.Node, b.Node) })
 	for i := range o.pools {
-		d.pool(&o.pools[i])
+		p := &o.pools[i]
+		if seen := p.Status.ObservedGeneration; seen != 0 && seen != p.Generation {
+			d.Unseen = append(d.Unseen, p.Name)
+		}
+		d.pool(p)
 	}
 	switch {
-	case d.Asked && len(d.Profiles) == 0 && len(d.Kubelets) == 0:
+	case d.Asked && len(d.Profiles) == 0 && len(d.Kubelets) == 0 && len(d.Unseen) == 0:
 		d.State = Done
 	case len(d.Stopped) > 0:
 		d.State = Stopped
@@ -294,6 +301,9 @@ func (d *Document) Words() string {
 			text += ", now at " + few(changing)
 		}
 		parts = append(parts, text)
+	}
+	if len(d.Unseen) > 0 {
+		parts = append(parts, "the operator has not looked yet at pools "+few(d.Unseen))
 	}
 	if len(parts) == 0 {
 		return "nothing is left on the nodes"

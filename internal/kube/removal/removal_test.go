@@ -211,6 +211,11 @@ func TestLeft(t *testing.T) {
 	if d := newBench(t).looks(); d.State != Done || !d.Asked {
 		t.Errorf("nothing: %+v", d)
 	}
+	seen := pool("workers")
+	seen.Spec.ManagementState, seen.Generation, seen.Status.ObservedGeneration = kubeletconfig.Removed, 3, 2
+	if d := newBench(t, seen).looks(); d.State != Waiting || !strings.Contains(d.Words(), "not looked yet at pools workers") {
+		t.Errorf("a pool that the operator has not looked at: %+v", d)
+	}
 	// The values may come back as long as that is not what is wanted.
 	if d := newBench(t, managed()).looks(); d.State != Waiting {
 		t.Errorf("managed: %+v", d)
