@@ -101,7 +101,9 @@ func (a *app) uninstallAll(ctx context.Context, r *removal.Removal, o uninstallO
 		return doc, ui.Hinted(ui.Refused, fmt.Errorf("nothing is changed: %s", strings.Join(doc.Stopped, "; ")), "kubectl get nodekubelets shows the nodes; kubectl get kubeletpools -o yaml says more")
 	}
 	if !o.yes {
-		a.printUninstall(doc)
+		if !a.data() {
+			a.printUninstall(doc)
+		}
 		yes, err := a.screen.Agreed("Give all of it back?")
 		if err != nil || !yes {
 			return nil, err
@@ -134,11 +136,11 @@ func (a *app) uninstallAll(ctx context.Context, r *removal.Removal, o uninstallO
 func (a *app) printUninstall(d *removal.Document) {
 	s := a.screen
 	line := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
-	line("profiles of %d nodes, at once", len(d.Profiles))
+	line("profiles of %s, at once", removal.Nodes(len(d.Profiles)))
 	if len(d.Kubelets) == 0 {
 		return
 	}
-	line("kubelet settings of %d nodes, each kubelet started again, some nodes drained first:", len(d.Kubelets))
+	line("kubelet settings of %s: each kubelet is started again, where it is needed after a drain", removal.Nodes(len(d.Kubelets)))
 	g := report.Grid{Head: []string{"POOL", "NODES", "AT ONCE"}}
 	left := len(d.Kubelets)
 	for _, p := range d.Pools {

@@ -78,6 +78,7 @@ var table = []place{
 		"internal/host": "it tells agents what to do: it sees no machine",
 	}},
 	{path: "internal/kube/kubeletagent", layer: 4, also: []string{"internal/kube/admission/node", "internal/kube/kubelet", "internal/kube/kubelet/...", "internal/kube/kubeletconfig"}},
+	{path: "internal/kube/operator", layer: 4, also: []string{"internal/kube/kubeletconfig", "internal/kube/metric", "internal/kube/recommend", "internal/kube/tuned"}},
 	{path: "internal/kube/removal", layer: 4, also: []string{"internal/kube/kubeletconfig", "internal/kube/kubeletoperator", "internal/kube/tuned"}},
 	{path: "internal/kube/strict", layer: 1},
 	{path: "internal/kube/...", layer: 4},

@@ -68,7 +68,7 @@ func (d *deployed) inOrder(r *rolled) {
 		d.Errorf("refused, and managementState is %s", got)
 	}
 	d.kubectl("patch", "kubeletpool", "real", "--type=merge", "-p", `{"spec":{"paused":false}}`)
-	if out, code := d.fettle("uninstall"); code != 4 || !strings.Contains(out, "kubelet settings of 1 nodes") || !strings.Contains(out, "--yes") {
+	if out, code := d.fettle("uninstall"); code != 4 || !strings.Contains(out, "kubelet settings of 1 node") || !strings.Contains(out, "--yes") {
 		d.Errorf("with nobody to ask: exit code %d, %s", code, out)
 	}
 	out, code = d.fettle("uninstall", "--yes", "--timeout=6m")

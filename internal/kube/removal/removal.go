@@ -293,10 +293,10 @@ func (d *Document) Words() string {
 		}
 	}
 	if n := len(d.Profiles); n > 0 {
-		parts = append(parts, fmt.Sprintf("profiles of %d nodes (%s)", n, few(d.Profiles)))
+		parts = append(parts, fmt.Sprintf("profiles of %s (%s)", Nodes(n), few(d.Profiles)))
 	}
 	if n := len(d.Kubelets); n > 0 {
-		text := fmt.Sprintf("kubelet settings of %d nodes", n)
+		text := "kubelet settings of " + Nodes(n)
 		if len(changing) > 0 {
 			text += ", now at " + few(changing)
 		}
@@ -313,6 +313,14 @@ func (d *Document) Words() string {
 		text += "; " + few(why)
 	}
 	return text
+}
+
+// Nodes counts them in words.
+func Nodes(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
 }
 
 // few are the first of a list, and how many more there are.

@@ -144,7 +144,7 @@ func TestRemoval(t *testing.T) {
 	if d := <-done; d.State != Done || len(d.Kubelets) != 0 {
 		t.Errorf("%+v", d)
 	}
-	for _, want := range []string{"left: profiles of 1 nodes (n1); kubelet settings of 1 nodes", "nothing has changed for 20ms: do operator and agents run?", "left: kubelet settings of 1 nodes, now at n1"} {
+	for _, want := range []string{"left: profiles of 1 node (n1); kubelet settings of 1 node", "nothing has changed for 20ms: do operator and agents run?", "left: kubelet settings of 1 node, now at n1"} {
 		if !slices.ContainsFunc(b.said, func(s string) bool { return strings.HasPrefix(s, want) }) {
 			t.Errorf("it does not say %q: %q", want, b.said)
 		}
