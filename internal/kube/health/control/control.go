@@ -95,7 +95,8 @@ func Add(m manager.Manager, o Options) error {
 	own, err := cluster.New(m.GetConfig(), func(c *cluster.Options) {
 		c.Scheme, c.Logger = Scheme(), o.Log
 		c.Cache = cache.Options{
-			// Not by kind: a kind that the cluster does not have would be an error here.
+			// Not by their kinds, of which it would be asked whether they are namespaced: a
+			// cluster may not have them.
 			DefaultNamespaces:            map[string]cache.Config{o.Namespace: {}},
 			DefaultTransform:             lean,
 			DefaultUnsafeDisableDeepCopy: &shared,
