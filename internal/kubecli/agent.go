@@ -20,6 +20,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/kube/agent"
 	"fettle.dev/fettle/internal/kube/boundary"
+	"fettle.dev/fettle/internal/kube/kubelet/live"
 	"fettle.dev/fettle/internal/kube/kubeletagent"
 	"fettle.dev/fettle/internal/kube/kubeletconfig"
 	"fettle.dev/fettle/internal/kube/metric"
@@ -51,7 +52,10 @@ shares its network, processes and IPC. It applies what the Profile object of its
 node names, through the journal of fettle on the node, and says in the object's
 status what came of it. Values stay when it ends; they go back when the node is to
 have no profile any more, when the agent's DaemonSet is deleted (--daemonset), or
-with --uninstall.
+with --uninstall, which is run on the node once no agent runs there. Where the
+kubelet has settings of the cluster's still it gives these back too, with a drain
+where one is needed: for that it has to reach the cluster, as an administrator
+(--kubeconfig). Exit code 7 if only the values could be given back.
 
 Where the cluster has KubeletPools it also changes the settings of the node's
 kubelet, when the NodeKubelet object of its node says that it is the node's turn.`,
@@ -66,7 +70,7 @@ kubelet, when the NodeKubelet object of its node says that it is the node's turn
 	f.StringVar(&o.set, "daemonset", "", "name of the DaemonSet whose pod this is: when that or its namespace is deleted, the node gets back what it had")
 	metricFlags(f, &o.metrics, "0")
 	f.BoolVar(&o.debug, "debug", false, "log what the client of the API server does")
-	f.BoolVar(&o.uninstall, "uninstall", false, "give the node back what it had before the agent came, remove what the agent keeps there, and end")
+	f.BoolVar(&o.uninstall, "uninstall", false, "give the node back what it had before the agent came, its kubelet's settings too, remove what the agent keeps there, and end")
 	return c
 }
 
@@ -96,7 +100,7 @@ func (a *app) agent(ctx context.Context, o agentOptions) error {
 	}
 	n := &agent.Node{Name: o.node, Root: o.root, Allow: allow}
 	if o.uninstall {
-		return a.uninstallAgent(ctx, n)
+		return a.uninstallAgent(ctx, n, o)
 	}
 	config, err := a.config()
 	if err != nil {
@@ -142,33 +146,13 @@ func kubeletOptions(o agentOptions, config *rest.Config, log *slog.Logger) (kube
 	if err != nil {
 		return kubeletagent.Options{}, err
 	}
-	m, err := kubeletagent.NewMachine(o.node, o.root, o.unit, api)
+	direct, err := live.NewDirect(config)
+	if err != nil {
+		return kubeletagent.Options{}, err
+	}
+	m, err := kubeletagent.NewMachine(o.node, o.root, o.unit, api, direct)
 	if err != nil {
 		return kubeletagent.Options{}, err
 	}
 	return kubeletagent.Options{Node: o.node, Visitor: m, Client: objects, Interval: o.interval, Log: log}, nil
-}
-
-// uninstallAgent takes the agent from a node; no API server is asked.
-func (a *app) uninstallAgent(ctx context.Context, n *agent.Node) error {
-	n.Tell = func(text string) { a.screen.Say("%s", text) }
-	// A kubelet is not started again without a drain where one is needed, which takes a
-	// cluster.
-	kept, err := kubeletagent.Kept(n.Root)
-	if err != nil {
-		return err
-	}
-	if kept != "" {
-		a.screen.Say("the kubelet of node %s keeps its settings %s: the operator takes them back when no KubeletPool selects the node, as long as its agent runs", n.Name, kept)
-	}
-	out, err := n.Uninstall(context.WithoutCancel(ctx))
-	if err != nil {
-		return err
-	}
-	if out.Tx == 0 {
-		a.screen.Say("nothing of the cluster's is in force on node %s", n.Name)
-	} else {
-		a.screen.Say("node %s has what it had before: transaction %d", n.Name, out.Tx)
-	}
-	return nil
 }

@@ -126,7 +126,7 @@ func (a *app) readKubelets(ctx context.Context, objects kubeletconfig.Objects) (
 	}
 	c.Configs = over(configs.Items, objects.Configs, func(k kubeletconfig.KubeletConfig) string { return k.Name })
 	for _, p := range over(pools.Items, objects.Pools, func(p kubeletconfig.KubeletPool) string { return p.Name }) {
-		c.Pools = append(c.Pools, preview.Pool{Name: p.Name, Labels: p.Labels, NodeSelector: p.Spec.NodeSelector, MaxUnavailable: p.Spec.MaxUnavailable, Paused: p.Spec.Paused})
+		c.Pools = append(c.Pools, preview.Pool{Name: p.Name, Labels: p.Labels, NodeSelector: p.Spec.NodeSelector, MaxUnavailable: p.Spec.MaxUnavailable, Paused: p.Spec.Paused, Removed: p.Spec.ManagementState == kubeletconfig.Removed})
 	}
 	for _, p := range theirs.Items {
 		// The fields that count have the names of a KubeletPool's.

@@ -41,6 +41,7 @@ var verbs = []verb{
 	{"health", healthCommand},
 	{"scale", scaleCommand},
 	{"kubelet", kubeletCommand},
+	{"uninstall", uninstallCommand},
 	{"schema", schemaCommand},
 }
 

@@ -15,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/kube/kubelet/preview"
 	"fettle.dev/fettle/internal/kube/nodestatus"
 	"fettle.dev/fettle/internal/kube/pinning"
+	"fettle.dev/fettle/internal/kube/removal"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -39,6 +40,7 @@ var documents = map[string]any{
 	"pod-verify":          pinning.Document{},
 	"scale-plan":          ScalePlan{},
 	"scale-run":           ScaleRun{},
+	"uninstall":           removal.Document{},
 }
 
 func schemaCommand(a *app) *cobra.Command {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	rbac "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,21 +57,19 @@ func (c *Cluster) onlyItsKubelet(t *testing.T, token string) {
 		{"its own answer", token, patch(kubelets, "node1", "status"), `{"status":{"phase":"Settled"}}`, ""},
 		{"its own cordon", token, patch(node, "node1"), cordon, ""},
 		{"and back", token, patch(node, "node1"), `{"spec":{"unschedulable":false},"metadata":{"annotations":{"fettle.dev/cordoned":null}}}`, ""},
-		{"its own health", token, ask(node + "node1/proxy/healthz"), "", ""},
-		{"its own settings", token, ask(node + "node1/proxy/configz"), "", ""},
+		{"its own mark", token, patch(node, "node1"), `{"metadata":{"annotations":{"fettle.dev/kubelet-settings":"x"}}}`, ""},
+		{"no mark", token, patch(node, "node1"), `{"metadata":{"annotations":{"fettle.dev/kubelet-settings":null}}}`, ""},
 		{"another answer", token, patch(kubelets, "node2", "status"), `{"status":{"phase":"Settled"}}`, own},
 		{"another cordon", token, patch(node, "node2"), cordon, own},
-		{"another health", token, ask(node + "node2/proxy/healthz"), "", own},
-		{"another port", token, ask(node + "node1:10250/proxy/healthz"), "", own},
-		{"a command in a pod", token, ask(node + "node1/proxy/run/default/p/c?cmd=id"), "", "asks its kubelet for /healthz and /configz"},
-		{"all that the kubelet says", token, ask(node + "node1/proxy/"), "", "asks its kubelet for /healthz and /configz"},
+		{"another mark", token, patch(node, "node2"), `{"metadata":{"annotations":{"fettle.dev/kubelet-settings":"x"}}}`, own},
 		{"its own label", token, patch(node, "node1"), `{"metadata":{"labels":{"a":"b"}}}`, "changes nothing else of it"},
 		{"its own taint", token, patch(node, "node1"), `{"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}`, "changes nothing else of it"},
 		{"its own annotation", token, patch(node, "node1"), `{"metadata":{"annotations":{"a":"b"}}}`, "changes nothing else of it"},
 		{"its own provider", token, patch(node, "node1"), `{"spec":{"providerID":"a://b"}}`, "changes nothing else of it"},
 		{"a token of no node", nowhere, patch(kubelets, "node1", "status"), `{"status":{"phase":"Failed"}}`, "does not say on which node it is"},
-		{"a token of no node, health", nowhere, ask(node + "node1/proxy/healthz"), "", "does not say on which node it is"},
 		// What the role does not give is nothing for the policy to refuse.
+		{"its own health", token, ask(node + "node1/proxy/healthz"), "", `cannot get resource "nodes/proxy"`},
+		{"a command in a pod", token, ask(node + "node1/proxy/run/default/p/c?cmd=id"), "", `cannot get resource "nodes/proxy"`},
 		{"its own turn", token, patch(kubelets, "node1"), `{"spec":{"turn":7}}`, "cannot patch resource"},
 		{"its own node's status", token, patch(node, "node1", "status"), `{"status":{"phase":"x"}}`, "cannot patch resource"},
 		{"a pool", token, patch("/apis/fettle.dev/v1alpha1/kubeletpools/a"), `{"spec":{"paused":true}}`, "cannot patch resource"},
@@ -82,6 +81,24 @@ func (c *Cluster) onlyItsKubelet(t *testing.T, token string) {
 		case try.refused != "" && (err == nil || !strings.Contains(err.Error(), try.refused)):
 			t.Errorf("%s: %v, want a refusal with %q", try.name, err, try.refused)
 		}
+	}
+	// Somebody whose kubelets are older has given agents the right to nodes/proxy: through
+	// the API server they come no further all the same.
+	roles := c.Client.RbacV1()
+	_, err := roles.ClusterRoles().Create(ctx, &rbac.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "older"}, Rules: []rbac.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes/proxy"}, Verbs: []string{"get"}}}}, metav1.CreateOptions{})
+	c.must(err)
+	_, err = roles.ClusterRoleBindings().Create(ctx, &rbac.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "older"}, RoleRef: rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: "older"},
+		Subjects: []rbac.Subject{{Kind: rbac.ServiceAccountKind, Namespace: operatorNamespace, Name: "fettle-agent"}},
+	}, metav1.CreateOptions{})
+	c.must(err)
+	for _, path := range []string{"node1/proxy/healthz", "node2/proxy/healthz", "node1:10250/proxy/healthz", "node1/proxy/run/default/p/c?cmd=id"} {
+		c.Wait("the policy to refuse "+path, 30*time.Second, func(context.Context) error {
+			if err := ask(node+path)(as(token), ""); err == nil || !strings.Contains(err.Error(), "none through the API server") {
+				return fmt.Errorf("it says: %v", err)
+			}
+			return nil
+		})
 	}
 	n, err := c.Client.CoreV1().Nodes().Get(ctx, "node2", metav1.GetOptions{})
 	c.must(err)

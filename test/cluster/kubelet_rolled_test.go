@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -71,7 +72,7 @@ type rolled struct {
 	*testing.T
 	c       *Cluster
 	systemd *systemd
-	agent   *Program
+	agent   *Program // nil where it is a pod
 }
 
 func (r *rolled) get(path string, into any) error {
@@ -117,11 +118,28 @@ func (r *rolled) until(what string, holds func(kubeletconfig.KubeletPool, kubele
 			return err
 		}
 		if !holds(p, k) {
-			return fmt.Errorf("pool %+v\nnode %+v %+v\nthe agent: %s", p.Status, k.Spec, k.Status, r.agent.Log(8))
+			return &notYet{fmt.Sprintf("pool %+v\nnode %+v %+v", p.Status, k.Spec, k.Status), r.agentSays}
 		}
 		return nil
 	})
 	return p, k
+}
+
+// notYet is an error that asks the agent only when somebody reads it.
+type notYet struct {
+	text string
+	says func() string
+}
+
+func (n *notYet) Error() string { return n.text + "\nthe agent: " + n.says() }
+
+// agentSays is the end of the log of the agent, which is a process or a pod.
+func (r *rolled) agentSays() string {
+	if r.agent != nil {
+		return r.agent.Log(8)
+	}
+	out, err := exec.Command("kubectl", "--kubeconfig="+r.c.Kubeconfig, "-n", operatorNamespace, "logs", "daemonset/fettle-agent", "--tail=12").CombinedOutput()
+	return fmt.Sprintf("%s %v", out, err)
 }
 
 // updated waits until the node has what is wanted now, by settings that it has not had

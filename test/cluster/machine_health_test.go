@@ -32,7 +32,7 @@ func TestMachineHealth(t *testing.T) {
 	if !Inside(t, Setup{Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
 		return
 	}
-	b := newHealthBench(t)
+	b := newHealthBench(t, Options{})
 	b.rival()
 	p := b.start("--adopt=machines", "--lease=3s")
 	b.tables()
@@ -44,8 +44,10 @@ func TestMachineHealth(t *testing.T) {
 	b.c.must(p.Stop())
 }
 
-func newHealthBench(t *testing.T) *healthBench {
+// newHealthBench starts a cluster with the options, and what is needed beside them.
+func newHealthBench(t *testing.T, o Options) *healthBench {
 	c := Start(t, Options{
+		Node: o.Node,
 		Kwok: 1, KwokNode: func(_ int, n *core.Node) { n.Spec.Unschedulable = true },
 		// Until kwok hears of a node nobody renews its lease.
 		Flags: map[string][]string{"kube-controller-manager": {"--node-monitor-grace-period=10m"}},

@@ -14,7 +14,7 @@ func TestMachineHealthMany(t *testing.T) {
 	if !Inside(t, Setup{Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
 		return
 	}
-	b := newHealthBench(t)
+	b := newHealthBench(t, Options{})
 	p := b.start("--lease=60s") // the machine has much to do
 	const machines = 500
 	began := time.Now()

@@ -26,7 +26,7 @@ func TestScale(t *testing.T) {
 	if !Inside(t, Setup{Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
 		return
 	}
-	b := newHealthBench(t)
+	b := newHealthBench(t, Options{})
 	p := b.start("--lease=3s")
 	b.makeSet("east", 3, map[string]string{"machine.openshift.io/zone": "east"})
 	b.makeSet("west", 1, map[string]string{"machine.openshift.io/zone": "west"})

@@ -32,6 +32,8 @@ type visitor struct {
 	run      func(want kubelet.Want) (*node.Report, error)
 	check    error
 	uncordon error
+	marks    []string // what was noted at the node
+	unmarked error    // noting fails with it
 }
 
 func (v *visitor) Recover(context.Context) (*node.Report, error) {
@@ -73,6 +75,13 @@ func (v *visitor) Uncordon(context.Context) error {
 }
 
 func (v *visitor) Has() (string, error) { return v.has, nil }
+
+func (v *visitor) Mark(_ context.Context, has string) error {
+	if v.unmarked == nil {
+		v.marks = append(v.marks, has)
+	}
+	return v.unmarked
+}
 
 // bench is an agent over an API server that is only imitated.
 type bench struct {

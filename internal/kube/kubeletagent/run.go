@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -26,6 +27,8 @@ type Visitor interface {
 	Run(context.Context, kubelet.Want) (*node.Report, error)
 	Uncordon(context.Context) error
 	Has() (string, error)
+	// Mark notes at the node which settings it has; "" for none.
+	Mark(ctx context.Context, has string) error
 }
 
 // Options are those of an agent.
@@ -91,11 +94,34 @@ type agent struct {
 	ended *node.Report
 	// cordoned says that it may have left the node cordoned.
 	cordoned bool
+	// marked is what was noted at the node last; nil before the first time.
+	marked *string
+}
+
+// mark notes at the node which settings of fettle's it has.
+func (a *agent) mark(ctx context.Context) error {
+	has, err := a.Visitor.Has()
+	if err != nil || a.marked != nil && *a.marked == has {
+		return err
+	}
+	if err := a.Visitor.Mark(ctx, has); err != nil {
+		return fmt.Errorf("the node's annotation %s: %w", kubeletconfig.SettingsAnnotation, err)
+	}
+	a.marked = &has
+	return nil
 }
 
 // look looks at the node and its object once, and does what is to be done.
 func (a *agent) look(ctx context.Context) error {
 	left := a.recover(ctx)
+	unmarked := a.mark(ctx)
+	err := a.follows(ctx, left)
+	return errors.Join(err, unmarked)
+}
+
+// follows does what the node's object says. left is why what a process before this one
+// has begun is not ended.
+func (a *agent) follows(ctx context.Context, left error) error {
 	var k kubeletconfig.NodeKubelet
 	switch err := a.Client.Get(ctx, client.ObjectKey{Name: a.Node}, &k); {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
@@ -180,8 +206,10 @@ func (a *agent) turn(ctx context.Context, k *kubeletconfig.NodeKubelet) error {
 		return e
 	}
 	status := answer(k.Spec, r, err, has)
+	// First the mark: whoever sees that the node has nothing any more finds none.
+	unmarked := a.mark(context.WithoutCancel(ctx))
 	a.Log.Info("the kubelet's settings", "phase", status.Phase, "has", has, "step", status.Step, "message", status.Message)
-	return a.report(context.WithoutCancel(ctx), k, status)
+	return errors.Join(a.report(context.WithoutCancel(ctx), k, status), unmarked)
 }
 
 // waits says what keeps the node from going on, which is tried again.

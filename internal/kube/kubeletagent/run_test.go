@@ -46,6 +46,11 @@ func TestTurns(t *testing.T) {
 	b.looks()
 	b.says("3 Settled has= tried=D")
 
+	// At each change it was noted at the node.
+	if m := b.visitor.marks; len(m) != 5 || m[0] != "" || m[1] == "" || m[2] != "" || m[3] == m[1] || m[4] != "" {
+		t.Errorf("marks: %q", m)
+	}
+
 	// No object: nothing is wanted, and what there is stays.
 	if err := b.Client.Delete(t.Context(), b.object()); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package kubeletagent
 import (
 	"context"
 	"fmt"
+	"os"
 	"path"
 	"path/filepath"
 
@@ -15,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/kube/kubelet/live"
 	"fettle.dev/fettle/internal/kube/kubelet/node"
 	"fettle.dev/fettle/internal/kube/kubelet/visit"
+	"fettle.dev/fettle/internal/kube/kubeletconfig"
 )
 
 // DefaultUnit is the unit of systemd that starts a kubelet where nobody says another one.
@@ -27,8 +29,8 @@ type Machine struct {
 }
 
 // NewMachine is the machine of a node whose root is mounted at root. unit is what starts
-// its kubelet.
-func NewMachine(name, root, unit string, api kubernetes.Interface) (*Machine, error) {
+// its kubelet; direct asks that one, by way of the API server where it is nil.
+func NewMachine(name, root, unit string, api kubernetes.Interface, direct *live.Direct) (*Machine, error) {
 	h := host.Node(root)
 	state, err := stateDir(h, root)
 	if err != nil {
@@ -36,20 +38,25 @@ func NewMachine(name, root, unit string, api kubernetes.Interface) (*Machine, er
 	}
 	u := &live.Unit{Host: h, Name: unit}
 	return &Machine{unit: u, Visit: &visit.Visit{
-		Node: &node.Node{Host: h, StateDir: state, Kubelet: &live.Kubelet{Service: u, Client: api, Node: name}},
+		Node: &node.Node{Host: h, StateDir: state, Kubelet: &live.Kubelet{Service: u, Client: api, Node: name, Direct: direct}},
 		API:  &drain.Node{Client: api, Name: name},
 	}}, nil
 }
 
 // Kept says which settings of fettle's the kubelet of the machine at root has; "" for
-// none. Nothing but the machine is asked.
-func Kept(root string) (string, error) {
+// none; and whether a change of them was cut off. Nothing but the machine is asked.
+func Kept(root string) (has string, open bool, err error) {
 	h := host.Node(root)
 	state, err := stateDir(h, root)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	return (&node.Node{Host: h, StateDir: state}).Has()
+	n := &node.Node{Host: h, StateDir: state}
+	if open, err = n.CutOff(); err != nil {
+		return "", false, err
+	}
+	has, err = n.Has()
+	return has, open, err
 }
 
 // stateDir is where this process finds the journal of the machine: links on the way lead
@@ -60,6 +67,23 @@ func stateDir(h *host.Host, root string) (string, error) {
 		return "", fmt.Errorf("the node's root at %s: %w", root, err)
 	}
 	return filepath.Join(root, above, path.Base(node.DefaultStateDir)), nil
+}
+
+// Mark notes at the node's object which settings it has.
+func (m *Machine) Mark(ctx context.Context, has string) error {
+	return m.API.Annotate(ctx, kubeletconfig.SettingsAnnotation, has)
+}
+
+// Forget removes the journal of a machine whose kubelet has nothing of fettle's any more.
+// It is an error if it has.
+func (m *Machine) Forget() error {
+	switch has, err := m.Has(); {
+	case err != nil:
+		return err
+	case has != "":
+		return fmt.Errorf("the kubelet has the settings %s still", has)
+	}
+	return os.RemoveAll(m.Node.StateDir)
 }
 
 // Check says what Run would refuse now.

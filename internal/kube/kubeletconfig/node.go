@@ -38,6 +38,11 @@ type NodeKubeletSpec struct {
 // them, or that they could not begin with, each time that it gets another value.
 const RetryAnnotation = "fettle.dev/retry"
 
+// SettingsAnnotation of a Node names the settings that its kubelet has of fettle's, as long
+// as it has some. It outlives the objects of fettle, which may be deleted first, and so
+// says then which nodes have them still.
+const SettingsAnnotation = "fettle.dev/kubelet-settings"
+
 // NodePhase is how a node's last turn ended.
 type NodePhase string
 

@@ -89,7 +89,16 @@ type KubeletPoolSpec struct {
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	// Paused lets no node begin.
 	Paused bool `json:"paused,omitempty"`
+	// ManagementState is Managed, or Removed: then the nodes get back what they had before
+	// fettle came, by slots as ever, whatever KubeletConfig objects want. None is Managed.
+	ManagementState string `json:"managementState,omitempty" pattern:"^(Managed|Removed)$"`
 }
+
+// The management states of a pool.
+const (
+	Managed = "Managed"
+	Removed = "Removed"
+)
 
 // KubeletPoolStatus is how far a change is.
 type KubeletPoolStatus struct {

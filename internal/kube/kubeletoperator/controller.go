@@ -124,7 +124,8 @@ func (r *roller) served() (bool, error) {
 			return a.UID != b.UID || !equality.Semantic.DeepEqual(a.Spec, b.Spec) || !equality.Semantic.DeepEqual(a.Status, b.Status)
 		}),
 		kind(r.cache, &core.Node{}, func(a, b *core.Node) bool {
-			return a.UID != b.UID || a.Spec.Unschedulable != b.Spec.Unschedulable || !maps.Equal(a.Labels, b.Labels) || !maps.Equal(conditions(a), conditions(b))
+			return a.UID != b.UID || a.Spec.Unschedulable != b.Spec.Unschedulable || !maps.Equal(a.Labels, b.Labels) || !maps.Equal(conditions(a), conditions(b)) ||
+				a.Annotations[kubeletconfig.SettingsAnnotation] != b.Annotations[kubeletconfig.SettingsAnnotation]
 		}),
 	} {
 		if err := r.queue.Watch(s); err != nil {

@@ -117,7 +117,9 @@ func (c Cluster) groups() (map[string]*group, map[string]rollout.Member) {
 	for i := range c.Pools {
 		p := &c.Pools[i]
 		g := &group{pool: p}
-		g.want, g.wrong = kubeletconfig.WantOf(c.Configs, p.Labels)
+		if p.Spec.ManagementState != kubeletconfig.Removed {
+			g.want, g.wrong = kubeletconfig.WantOf(c.Configs, p.Labels)
+		}
 		if problem := problems[p.Name]; problem != nil {
 			g.wrong, g.blind = problem, true
 		}
@@ -143,8 +145,13 @@ func (c Cluster) place(p *Plan, groups map[string]*group, m rollout.Member, n *c
 			ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{ManagedByLabel: ManagedBy}},
 			Spec:       kubeletconfig.NodeKubeletSpec{Pool: m.Pool},
 		})
+	case k == nil && m.Conflict == "" && n.Annotations[kubeletconfig.SettingsAnnotation] != "" && !anyBlind(groups):
+		// Its object went before its settings did, with the kind or by hand: in a new one its
+		// agent says what it has, and is told to give it back.
+		p.Make = append(p.Make, kubeletconfig.NodeKubelet{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{ManagedByLabel: ManagedBy}}})
 	case k == nil, m.Conflict != "":
 	case m.Pool == "" && groups[k.Spec.Pool] != nil && groups[k.Spec.Pool].blind:
+	case m.Pool == "" && k.Status.Phase == "" && n.Annotations[kubeletconfig.SettingsAnnotation] != "":
 	case m.Pool == "" && !k.Changing() && k.Status.Has == "" && k.Status.Phase != kubeletconfig.Broken:
 		p.Remove = append(p.Remove, *k)
 	default:
@@ -158,6 +165,16 @@ func (c Cluster) place(p *Plan, groups map[string]*group, m rollout.Member, n *c
 			p.Move = append(p.Move, *moved)
 		}
 	}
+}
+
+// anyBlind says whether there is a pool whose nodes are not known.
+func anyBlind(groups map[string]*group) bool {
+	for _, g := range groups {
+		if g.blind {
+			return true
+		}
+	}
+	return false
 }
 
 // state is a node as the decision sees it.

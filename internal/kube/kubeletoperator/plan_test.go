@@ -76,6 +76,78 @@ func TestLife(t *testing.T) {
 	}
 }
 
+// TestRemoved: a pool that is Removed gives back by its slots, whatever is wanted and
+// however wrong it is, keeps to a pause, and goes on where it was when it is Managed again.
+func TestRemoved(t *testing.T) {
+	w := newWorld(t, 3, intstr.FromInt32(2), config("a", `{"maxPods": 50}`)).started()
+	w.begin("n1", "n2")
+	w.done("n1", "n2")
+	w.begin("n3")
+	w.done("n3")
+	had := w.kubelet("n3").Status.Has
+	w.Configs = append(w.Configs, config("b", `{"cgroupDriver": "systemd"}`))
+	w.begin()
+	w.says("workers", "Degraded True Refused")
+	w.Pools[0].Spec.ManagementState, w.Pools[0].Spec.Paused = kubeletconfig.Removed, true
+	w.begin()
+	w.says("workers", "Updated False NotAll", "0 of 3 nodes have what they had before fettle came")
+	w.says("workers", "Updating False Paused")
+	w.Pools[0].Spec.Paused = false
+	w.begin("n1", "n2")
+	if k := w.kubelet("n1"); k.Spec.Digest != "" || k.Spec.KubeletConfig != nil || k.Spec.Pool != "workers" {
+		t.Errorf("%+v", k.Spec)
+	}
+	w.done("n1", "n2")
+	w.begin("n3")
+	w.done("n3")
+	w.begin()
+	w.says("workers", "Updated True AllUpdated", "3 of 3 nodes have what they had before fettle came")
+	w.says("workers", "Degraded False AsExpected")
+	w.Pools[0].Spec.ManagementState = kubeletconfig.Managed
+	w.Configs = w.Configs[:1]
+	w.begin("n1", "n2")
+	if d := w.kubelet("n1").Spec.Digest; d != had {
+		t.Errorf("managed again: %s, it was %s", d, had)
+	}
+}
+
+// TestLeftBehind: what nodes have of an installation before, whose objects are gone, is
+// found by what their agents have noted, and given back one node after the other.
+func TestLeftBehind(t *testing.T) {
+	w := newWorld(t, 3, intstr.FromInt32(1))
+	w.Pools = nil
+	for _, n := range []string{"n1", "n2"} {
+		w.node(n).Annotations = map[string]string{kubeletconfig.SettingsAnnotation: "0123456789ab"}
+	}
+	w.ReportOnly = "another controller"
+	w.begin()
+	if len(w.Kubelets) != 0 {
+		t.Errorf("beside another controller: %+v", w.Kubelets)
+	}
+	w.ReportOnly = ""
+	w.begin()
+	w.begin() // the agents have not said anything: the objects stay
+	if len(w.Kubelets) != 2 {
+		t.Fatalf("%+v", w.Kubelets)
+	}
+	for i := range w.Kubelets {
+		w.Kubelets[i].Status = kubeletconfig.NodeKubeletStatus{Phase: kubeletconfig.Settled, Has: "0123456789ab"}
+	}
+	for _, n := range []string{"n1", "n2"} {
+		w.begin(n)
+		if k := w.kubelet(n); k.Spec.Digest != "" || k.Spec.Pool != "" {
+			t.Errorf("%+v", k.Spec)
+		}
+		w.node(n).Annotations = nil
+		w.done(n)
+	}
+	w.begin()
+	w.begin()
+	if len(w.Kubelets) != 0 {
+		t.Errorf("left: %+v", w.Kubelets)
+	}
+}
+
 // TestFailed: after the first failure nobody begins; other settings, or a word, go on.
 func TestFailed(t *testing.T) {
 	w := newWorld(t, 4, intstr.FromInt32(2), config("a", `{"maxPods": 50}`)).started()

@@ -69,6 +69,9 @@ func (c Cluster) poolStatus(g *group, has map[string]*kubeletconfig.NodeKubelet)
 
 func (g *group) updated() metav1.Condition {
 	of := fmt.Sprintf("%d of %d nodes have the settings", g.Done, g.Total)
+	if g.pool.Spec.ManagementState == kubeletconfig.Removed {
+		of = fmt.Sprintf("%d of %d nodes have what they had before fettle came", g.Done, g.Total)
+	}
 	if g.wrong == nil && g.Done == g.Total {
 		return metav1.Condition{Type: kubeletconfig.Updated, Status: metav1.ConditionTrue, Reason: AllUpdated, Message: of}
 	}

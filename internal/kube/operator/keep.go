@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"fettle.dev/fettle/internal/kube/kubeletconfig"
 	"fettle.dev/fettle/internal/kube/tuned"
 )
 
@@ -22,7 +23,7 @@ func lean(in any) (any, error) {
 	switch o := in.(type) {
 	case *corev1.Node:
 		return &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion, Labels: o.Labels},
+			ObjectMeta: metav1.ObjectMeta{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion, Labels: o.Labels, Annotations: leanAnnotations(o.Annotations)},
 			Spec:       corev1.NodeSpec{ProviderID: leanProvider(o.Spec.ProviderID), Unschedulable: o.Spec.Unschedulable},
 			Status:     corev1.NodeStatus{Conditions: leanConditions(o.Status.Conditions)},
 		}, nil
@@ -46,6 +47,15 @@ func lean(in any) (any, error) {
 		o.SetManagedFields(nil)
 	}
 	return in, nil
+}
+
+// leanAnnotations keeps the one that names the kubelet's settings of fettle's.
+func leanAnnotations(in map[string]string) map[string]string {
+	const name = kubeletconfig.SettingsAnnotation
+	if in[name] == "" {
+		return nil
+	}
+	return map[string]string{name: strings.Clone(in[name])}
 }
 
 // leanConditions keeps those that say whether a node is available, and not why.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"fettle.dev/fettle/internal/kube/corestate"
+	"fettle.dev/fettle/internal/kube/kubeletconfig"
 	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
 )
@@ -136,6 +137,11 @@ func TestLean(t *testing.T) {
 	}
 	if c := got.Status.Conditions; !got.Spec.Unschedulable || len(c) != 1 || c[0] != (corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue}) {
 		t.Errorf("%+v", got)
+	}
+	node.Annotations[kubeletconfig.SettingsAnnotation] = "abc"
+	out, _ = lean(node)
+	if a := out.(*corev1.Node).Annotations; len(a) != 1 || a[kubeletconfig.SettingsAnnotation] != "abc" {
+		t.Errorf("%v", a)
 	}
 	profile := &tuned.Profile{ObjectMeta: metav1.ObjectMeta{
 		Annotations:   map[string]string{RuleAnnotation: "r", tuned.DeferredAnnotation: "always", "fettle.dev/values": "long"},

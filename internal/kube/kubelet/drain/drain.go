@@ -68,6 +68,20 @@ func (n *Node) Uncordon(ctx context.Context) error {
 	})
 }
 
+// Annotate gives the node an annotation; "" takes it away.
+func (n *Node) Annotate(ctx context.Context, name, value string) error {
+	return n.change(ctx, func(node *core.Node) any {
+		if node.Annotations[name] == value {
+			return nil
+		}
+		var to any
+		if value != "" {
+			to = value
+		}
+		return map[string]any{"metadata": map[string]any{"resourceVersion": node.ResourceVersion, "annotations": map[string]any{name: to}}}
+	})
+}
+
 // marked is a patch of a node, for the version of it that was read.
 func marked(node *core.Node, why any, cordoned bool) any {
 	return map[string]any{

@@ -168,3 +168,37 @@ func TestCordon(t *testing.T) {
 		t.Errorf("uncordoned by somebody: %v %q", u, why)
 	}
 }
+
+// TestAnnotate: it is there, and gone, and nothing else of the node is another; what is so
+// already is not written again.
+func TestAnnotate(t *testing.T) {
+	n, c, _ := cluster(t, nil)
+	annotations := func() map[string]string {
+		t.Helper()
+		o, err := c.CoreV1().Nodes().Get(t.Context(), "n", meta.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.Annotations
+	}
+	if err := n.Cordon(t.Context(), "why"); err != nil {
+		t.Fatal(err)
+	}
+	for _, value := range []string{"", "a", "b", "b", "", ""} {
+		if err := n.Annotate(t.Context(), "x", value); err != nil {
+			t.Fatal(err)
+		}
+		if a := annotations(); a["x"] != value || a[Cordoned] != "why" || value == "" && len(a) != 1 {
+			t.Errorf("%q: %v", value, a)
+		}
+	}
+	patches := 0
+	for _, a := range c.Actions() {
+		if a.Matches("patch", "nodes") {
+			patches++
+		}
+	}
+	if patches != 4 { // the cordon, a, b, and none
+		t.Errorf("%d patches", patches)
+	}
+}

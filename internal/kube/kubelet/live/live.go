@@ -1,6 +1,6 @@
 // Package live asks and tells the kubelet of a running node: it is started and stopped by
-// a service manager, and says what it runs with, and that it lives, by way of the API
-// server. It is what package node needs of a kubelet.
+// a service manager, and says what it runs with, and that it lives, itself or by way of
+// the API server. It is what package node needs of a kubelet.
 package live
 
 import (
@@ -27,12 +27,14 @@ type Service interface {
 	LastWords(context.Context) string
 }
 
-// Kubelet is the kubelet of a node. Who asks needs the right to get nodes, nodes/proxy
-// and the leases of kube-node-lease.
+// Kubelet is the kubelet of a node. Who asks needs the right to get nodes and the leases
+// of kube-node-lease, and nodes/proxy where Direct is nil.
 type Kubelet struct {
 	Service
 	Client kubernetes.Interface
 	Node   string
+	// Direct asks the kubelet of this machine; nil: it is asked by way of the API server.
+	Direct *Direct
 }
 
 // timeout bounds a question to the API server and to the kubelet through it.
@@ -67,11 +69,22 @@ func (k *Kubelet) Configz(ctx context.Context) (kubelet.Fields, error) {
 func (k *Kubelet) get(ctx context.Context, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	text, err := k.Client.CoreV1().RESTClient().Get().Resource("nodes").Name(k.Node).SubResource("proxy").Suffix(path).DoRaw(ctx)
+	text, err := k.ask(ctx, path)
 	if err != nil {
 		return nil, fmt.Errorf("/%s of the kubelet: %w", path, err)
 	}
 	return text, nil
+}
+
+func (k *Kubelet) ask(ctx context.Context, path string) ([]byte, error) {
+	if k.Direct == nil {
+		return k.Client.CoreV1().RESTClient().Get().Resource("nodes").Name(k.Node).SubResource("proxy").Suffix(path).DoRaw(ctx)
+	}
+	n, err := k.Client.CoreV1().Nodes().Get(ctx, k.Node, meta.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return k.Direct.get(ctx, n, path)
 }
 
 // Heartbeat asks the API server for the node and its lease.

@@ -4,13 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 
 	"fettle.dev/fettle/internal/host"
@@ -124,5 +129,51 @@ func TestKubelet(t *testing.T) {
 	}
 	if f, err := (&Kubelet{Client: client, Node: "m"}).Configz(t.Context()); err == nil {
 		t.Errorf("of a node that there is not: %v", f)
+	}
+}
+
+// TestDirect: a kubelet is asked at an address that is this machine's, with the token,
+// past every proxy and whatever its certificate; what it refuses is said.
+func TestDirect(t *testing.T) {
+	t.Setenv("HTTPS_PROXY", "http://192.0.2.1:1")
+	var asked []string
+	answer := http.NewServeMux()
+	answer.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Header.Get("Authorization"))
+		fmt.Fprint(w, "ok")
+	})
+	answer.HandleFunc("GET /configz", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "Forbidden (verb=get, resource=nodes, subresource(s)=[configz proxy])", http.StatusForbidden)
+	})
+	server := httptest.NewTLSServer(answer)
+	defer server.Close()
+	own, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := core.Node{ObjectMeta: meta.ObjectMeta{Name: "n"}}
+	fmt.Sscan(port, &node.Status.DaemonEndpoints.KubeletEndpoint.Port)
+	node.Status.Addresses = []core.NodeAddress{
+		{Type: core.NodeHostName, Address: own}, {Type: core.NodeInternalIP, Address: "192.0.2.7"}, {Type: core.NodeInternalIP, Address: own},
+	}
+	d, err := NewDirect(&rest.Config{Host: "https://api.example.com", BearerToken: "secret", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("none")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.addresses = func() ([]net.Addr, error) { return []net.Addr{&net.IPNet{IP: net.ParseIP(own)}}, nil }
+	k := &Kubelet{Service: runs{}, Client: fake.NewClientset(&node), Node: "n", Direct: d}
+	if err := k.Healthy(t.Context()); err != nil || !slices.Equal(asked, []string{"Bearer secret"}) {
+		t.Errorf("%v, asked by %v", err, asked)
+	}
+	if _, err := k.Configz(t.Context()); err == nil || !strings.Contains(err.Error(), "/configz of the kubelet: it refuses (Forbidden") || !strings.Contains(err.Error(), "before Kubernetes 1.33") {
+		t.Errorf("one that refuses: %v", err)
+	}
+	// The token goes to nobody else.
+	d.addresses = func() ([]net.Addr, error) { return []net.Addr{&net.IPNet{IP: net.ParseIP("198.51.100.1")}}, nil }
+	if at, err := d.at(&node); err != nil || at != "127.0.0.1:"+port {
+		t.Errorf("at %s %v", at, err)
+	}
+	if at, err := d.at(&core.Node{}); err != nil || at != "127.0.0.1:10250" {
+		t.Errorf("at %s %v", at, err)
 	}
 }

@@ -231,3 +231,30 @@ func (c course) recovered(t *testing.T, n *Node) {
 	}
 	held(t, n, after, nil)
 }
+
+// TestStandIn: one that is about to begin, or that has not ended yet, is none that has
+// ended; and nobody takes the next step before it has.
+func TestStandIn(t *testing.T) {
+	k := standing{t.TempDir()}
+	lock, err := k.free() // as a process that is not to be seen in /proc
+	if err != nil || lock == nil {
+		t.Fatal(lock, err)
+	}
+	if err := k.Healthy(t.Context()); err == nil || errors.Is(err, ErrEnded) {
+		t.Errorf("about to begin: %v", err)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- k.Stop(t.Context()) }()
+	select {
+	case err := <-stopped:
+		t.Errorf("it was said to have been stopped: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	lock.Close()
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if err := k.Healthy(t.Context()); !errors.Is(err, ErrEnded) {
+		t.Errorf("none: %v", err)
+	}
+}

@@ -16,16 +16,8 @@ import (
 // Where everything had been written, the kubelet is started with it and held to it as
 // usual. Else the files go back.
 func (n *Node) Recover(ctx context.Context) (*Report, error) {
-	boot, err := n.Host.BootID()
-	if err != nil {
+	if cut, err := n.CutOff(); err != nil || !cut {
 		return nil, err
-	}
-	s, err := journal.Read(n.StateDir, boot)
-	if err != nil {
-		return nil, err
-	}
-	if len(s.Interrupted()) == 0 {
-		return nil, nil
 	}
 	j, err := n.lock()
 	if err != nil {
@@ -33,6 +25,19 @@ func (n *Node) Recover(ctx context.Context) (*Report, error) {
 	}
 	defer j.Close()
 	return n.recover(ctx, j)
+}
+
+// CutOff says whether a former process has begun what it has not ended.
+func (n *Node) CutOff() (bool, error) {
+	boot, err := n.Host.BootID()
+	if err != nil {
+		return false, err
+	}
+	s, err := journal.Read(n.StateDir, boot)
+	if err != nil {
+		return false, err
+	}
+	return len(s.Interrupted()) > 0, nil
 }
 
 func (n *Node) recover(ctx context.Context, j *journal.Journal) (*Report, error) {

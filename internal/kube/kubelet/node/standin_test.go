@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -62,13 +63,6 @@ func state(policy, who string) string {
 
 // standIn is the process that stands in for a kubelet.
 func standIn(root string) error {
-	lock, err := os.OpenFile(root+"/lock", os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return fmt.Errorf("another one runs: %w", err)
-	}
 	names := []string{root + config}
 	drop, _ := filepath.Glob(root + configDir + "/*.conf")
 	slices.Sort(drop)
@@ -140,6 +134,26 @@ func socketDir(root string) string {
 // standing is the Kubelet of a node with a stand-in.
 type standing struct{ root string }
 
+// free has the file locked that a stand-in has locked as long as there is one; nil where
+// there is. The descriptor is handed on to it when it is started. /proc does not say it:
+// while a process becomes another program, and again while it ends, it has no environment,
+// and so it looked as if it had ended when it was about to begin, and as if it had ended
+// when it still held what the next one needs.
+func (s standing) free() (*os.File, error) {
+	lock, err := os.OpenFile(s.root+"/lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+		return lock, nil
+	}
+	lock.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = nil
+	}
+	return nil, err
+}
+
 // pids are its processes: those with its directory in their environment.
 func (s standing) pids() []int {
 	var out []int
@@ -159,14 +173,16 @@ func (s standing) pids() []int {
 
 func (s standing) Stop(context.Context) error {
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		pids := s.pids()
-		if len(pids) == 0 {
-			return nil
+		lock, err := s.free()
+		if err != nil {
+			return err
 		}
+		if lock != nil {
+			return lock.Close()
+		}
+		pids := s.pids()
 		for _, pid := range pids {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
-			var status syscall.WaitStatus
-			_, _ = syscall.Wait4(pid, &status, syscall.WNOHANG, nil) // if it is ours
 		}
 		if time.Now().After(end) {
 			return fmt.Errorf("%v do not end", pids)
@@ -175,9 +191,23 @@ func (s standing) Stop(context.Context) error {
 }
 
 func (s standing) Start(context.Context) error {
-	if len(s.pids()) > 0 {
-		return nil
+	var lock *os.File
+	for end := time.Now().Add(20 * time.Second); lock == nil; time.Sleep(5 * time.Millisecond) {
+		var err error
+		if lock, err = s.free(); err != nil {
+			return err
+		}
+		if lock != nil {
+			break
+		}
+		if len(s.pids()) > 0 {
+			return nil
+		}
+		if time.Now().After(end) {
+			return errors.New("neither does it run nor has it ended")
+		}
 	}
+	defer lock.Close()
 	log, err := os.OpenFile(s.root+"/log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -186,6 +216,7 @@ func (s standing) Start(context.Context) error {
 	c := exec.Command(os.Args[0])
 	c.Env, c.Stdout, c.Stderr, c.SysProcAttr = append(os.Environ(), standInEnv+"="+s.root, agentEnv+"="), log, log, &syscall.SysProcAttr{Setsid: true}
 	c.Env = slices.DeleteFunc(c.Env, func(e string) bool { return strings.HasPrefix(e, agentEnv) })
+	c.ExtraFiles = []*os.File{lock}
 	if err := c.Start(); err != nil {
 		return err
 	}
@@ -196,6 +227,14 @@ func (s standing) Start(context.Context) error {
 func (s standing) get(ctx context.Context, path string) ([]byte, error) {
 	pids := s.pids()
 	if len(pids) == 0 {
+		lock, err := s.free()
+		if err != nil {
+			return nil, err
+		}
+		if lock == nil {
+			return nil, errors.New("it is about to begin, or to end")
+		}
+		lock.Close()
 		return nil, ErrEnded
 	}
 	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

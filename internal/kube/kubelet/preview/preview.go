@@ -33,6 +33,8 @@ type Pool struct {
 	NodeSelector   *metav1.LabelSelector
 	MaxUnavailable *intstr.IntOrString
 	Paused         bool
+	// Removed says that its nodes get back what they had, whatever is wanted.
+	Removed bool
 }
 
 // Node is a node of the cluster.
@@ -115,9 +117,12 @@ func Of(c Cluster) Plan {
 		if err == nil {
 			err = wrong[pool.Name]
 		}
-		if err != nil {
+		switch {
+		case pool.Removed:
+			out.Notes = append(out.Notes, "its managementState is Removed: its nodes get back what they had, and KubeletConfig objects do nothing to them")
+		case err != nil:
 			out.Refused = err.Error()
-		} else {
+		default:
 			out.Settings, out.Notes = want.Fields, want.Notes
 			out.nodes(pool, want, c.Nodes, members)
 		}
