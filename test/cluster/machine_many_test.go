@@ -33,7 +33,7 @@ func TestMachineHealthMany(t *testing.T) {
 	f := b.follow()
 	began = time.Now()
 	b.check("large", "large", "2%")
-	b.renewed("large", machines, old, 3*time.Minute)
+	b.renewed("large", machines, old, 10*time.Minute)
 	f.stop()
 	slices.Sort(f.deleted)
 	if f.most != 1 || !slices.Equal(f.deleted, old) {
