@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -158,12 +157,23 @@ func conditions(n *core.Node) map[core.NodeConditionType]core.ConditionStatus {
 	return out
 }
 
-// kind watches a kind of object: each event is a reason to look, an update only if
+// soon is how long events are collected before a look: a change of all nodes is hundreds
+// of them, and a look reads all nodes.
+const soon = 100 * time.Millisecond
+
+// kind watches a kind of object: each event is a reason to look soon, an update only if
 // changed says so.
 func kind[T client.Object](c cache.Cache, of T, changed func(old, now T) bool) source.TypedSyncingSource[string] {
-	return source.TypedKind(c, of,
-		handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, T) []string { return []string{theItem} }),
-		predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool { return changed(e.ObjectOld, e.ObjectNew) }})
+	type queue = workqueue.TypedRateLimitingInterface[string]
+	return source.TypedKind(c, of, handler.TypedFuncs[T, string]{
+		CreateFunc: func(_ context.Context, _ event.TypedCreateEvent[T], q queue) { q.AddAfter(theItem, soon) },
+		DeleteFunc: func(_ context.Context, _ event.TypedDeleteEvent[T], q queue) { q.AddAfter(theItem, soon) },
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[T], q queue) {
+			if changed(e.ObjectOld, e.ObjectNew) {
+				q.AddAfter(theItem, soon)
+			}
+		},
+	})
 }
 
 // look decides once and writes.

@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"time"
 
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -106,12 +107,23 @@ func (c *controller) watch(ctx context.Context) (why string, err error) {
 	return "", nil
 }
 
-// kind watches a kind of object: each event is a reason to decide, an update only if
+// soon is how long events are collected before the checks are decided: a change of all
+// nodes is hundreds of events, and a decision looks at all nodes and machines.
+const soon = 200 * time.Millisecond
+
+// kind watches a kind of object: each event is a reason to decide soon, an update only if
 // changed says so.
 func kind[T client.Object](of cache.Cache, object T, changed func(old, now T) bool) source.TypedSyncingSource[string] {
-	return source.TypedKind(of, object,
-		handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, T) []string { return []string{theChecks} }),
-		predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool { return changed(e.ObjectOld, e.ObjectNew) }})
+	type queue = workqueue.TypedRateLimitingInterface[string]
+	return source.TypedKind(of, object, handler.TypedFuncs[T, string]{
+		CreateFunc: func(_ context.Context, _ event.TypedCreateEvent[T], q queue) { q.AddAfter(theChecks, soon) },
+		DeleteFunc: func(_ context.Context, _ event.TypedDeleteEvent[T], q queue) { q.AddAfter(theChecks, soon) },
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[T], q queue) {
+			if changed(e.ObjectOld, e.ObjectNew) {
+				q.AddAfter(theChecks, soon)
+			}
+		},
+	})
 }
 
 // checkChanged: not what is said in the status.
