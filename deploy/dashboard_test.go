@@ -15,15 +15,22 @@ import (
 
 	"fettle.dev/fettle/deploy"
 	"fettle.dev/fettle/internal/kube/agent"
+	"fettle.dev/fettle/internal/kube/health/control"
+	"fettle.dev/fettle/internal/kube/kubeletoperator"
 	"fettle.dev/fettle/internal/kube/metric"
 	"fettle.dev/fettle/internal/kube/operator"
 )
+
+// ours are the metrics of operator and agents.
+func ours() []metric.Metric {
+	return slices.Concat(operator.Metrics, kubeletoperator.Metrics, control.Metrics, agent.Metrics)
+}
 
 // exported are the metrics of the programs, each with its labels.
 func exported(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{"up": nil} // Prometheus makes it
-	for _, m := range slices.Concat(operator.Metrics, agent.Metrics) {
+	for _, m := range ours() {
 		if _, twice := all[m.Name]; twice {
 			t.Errorf("%s is there twice", m.Name)
 		}
@@ -91,7 +98,7 @@ func TestDashboard(t *testing.T) {
 		}
 	}
 	// A metric of ours that nobody looks at is none worth its price.
-	for _, m := range slices.Concat(operator.Metrics, agent.Metrics) {
+	for _, m := range ours() {
 		if !asked[m.Name] && !asked[m.Name+"_bucket"] {
 			t.Errorf("no panel shows %s", m.Name)
 		}
@@ -178,7 +185,7 @@ func TestMetricNames(t *testing.T) {
 	name := regexp.MustCompile(`^fettle_(operator|agent)(_[a-z]+)+$`)
 	label := regexp.MustCompile(`^[a-z]+$`)
 	units := regexp.MustCompile(`_(seconds|bytes|ratio|info|total|timestamp_seconds)$`)
-	for _, m := range slices.Concat([]metric.Metric(operator.Metrics), agent.Metrics) {
+	for _, m := range ours() {
 		if !name.MatchString(m.Name) || m.Doc == "" {
 			t.Errorf("%s: %q", m.Name, m.Doc)
 		}

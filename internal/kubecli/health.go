@@ -14,6 +14,7 @@ import (
 	"fettle.dev/fettle/internal/kube/health/around"
 	"fettle.dev/fettle/internal/kube/health/control"
 	"fettle.dev/fettle/internal/kube/machine"
+	"fettle.dev/fettle/internal/kube/nodecache"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -87,11 +88,11 @@ func (a *app) health(ctx context.Context, names []string) error {
 		return err
 	}
 	doc := &MachineHealth{Schema: "fettle/machine-health/v1", Namespace: a.namespaceOr(machine.Namespace), Waits: []string{}, Checks: []CheckHealth{}, ClusterAPI: []ClusterCheck{}}
-	found, err := (&around.Reader{API: api, Mapper: api.RESTMapper(), Namespace: doc.Namespace}).Read(ctx, time.Now())
+	found, err := (&around.Reader{API: api, Mapper: api.RESTMapper(), Namespaces: []string{doc.Namespace}}).Read(ctx, time.Now())
 	if err != nil {
 		return err
 	}
-	doc.ReportOnly, doc.Waits = found.Rival, append(doc.Waits, found.Pauses...)
+	doc.ReportOnly, doc.Waits = found.Rivals[doc.Namespace], append(doc.Waits, found.Pauses...)
 	for _, c := range found.ClusterAPI {
 		doc.ClusterAPI = append(doc.ClusterAPI, ClusterCheck{c.Namespace, c.Name, c.Words})
 	}
@@ -112,13 +113,18 @@ func (a *app) health(ctx context.Context, names []string) error {
 	return nil
 }
 
-// look decides about the checks.
+// look decides about the checks: of all of them one machine is remedied at a time.
 func (d *MachineHealth) look(ctx context.Context, api client.Reader, found *around.Found, names []string) error {
-	var checks machine.HealthCheckList
-	if err := api.List(ctx, &checks, client.InNamespace(d.Namespace)); err != nil {
+	in := []string{d.Namespace}
+	checks, err := around.Checks(ctx, api, in)
+	if err != nil {
 		return err
 	}
-	nodes, err := around.Nodes(ctx, api)
+	machines, err := around.Machines(ctx, api, in)
+	if err != nil {
+		return err
+	}
+	nodes, err := nodecache.Live(ctx, api)
 	if err != nil {
 		return err
 	}
@@ -126,17 +132,12 @@ func (d *MachineHealth) look(ctx context.Context, api client.Reader, found *arou
 	for _, name := range names {
 		wanted[name] = true
 	}
-	for i := range checks.Items {
-		c := &checks.Items[i]
-		if len(names) > 0 && !wanted[c.Name] {
+	for _, a := range found.Cluster(checks, machines, nodes, time.Now()).Decide() {
+		if len(names) > 0 && !wanted[a.Check.Name] {
 			continue
 		}
-		delete(wanted, c.Name)
-		in, err := around.Check(ctx, api, c, nodes, found, time.Now())
-		if err != nil {
-			return err
-		}
-		d.Checks = append(d.Checks, checkHealth(c.Name, in))
+		delete(wanted, a.Check.Name)
+		d.Checks = append(d.Checks, checkHealth(&a))
 	}
 	for name := range wanted {
 		return ui.Exit(ui.Usage, fmt.Errorf("there is no MachineHealthCheck %s in %s", name, d.Namespace))
@@ -144,11 +145,10 @@ func (d *MachineHealth) look(ctx context.Context, api client.Reader, found *arou
 	return nil
 }
 
-func checkHealth(name string, in health.Input) CheckHealth {
-	out := CheckHealth{Check: name, Words: []string{}, Machines: []MachineState{}}
-	d, err := health.Decide(in)
-	if err != nil {
-		out.Error = err.Error()
+func checkHealth(d *health.Answer) CheckHealth {
+	out := CheckHealth{Check: d.Check.Name, Words: []string{}, Machines: []MachineState{}}
+	if d.Err != nil {
+		out.Error = d.Err.Error()
 		return out
 	}
 	out.Expected, out.Healthy, out.Unhealthy, out.Allowed = d.Expected, d.Healthy, d.Unhealthy, d.Allowed

@@ -58,6 +58,16 @@ func TestHealth(t *testing.T) {
 	if c := d.Checks[0]; c.Expected != 6 || c.Healthy != 4 || c.Unhealthy != 2 || c.Allowed != 0 || !c.Open || len(c.Machines) != 2 || c.Words[1] != "machine w-2 is to be made anew: its node node-2 is no more" {
 		t.Errorf("%+v", c)
 	}
+	// Of two checks one has a turn; the other one says what it waits for.
+	two := fleet()
+	const checks = "/apis/machine.openshift.io/v1beta1/namespaces/fleet/machinehealthchecks"
+	second := strings.NewReplacer(`"items":[{"metadata":{"name":"fleet"`, `"items":[{"metadata":{"name":"fleet","namespace":"fleet"},"spec":{"selector":{"matchLabels":{"half":"a"}},
+"unhealthyConditions":[{"type":"Ready","status":"False","timeout":"300s"}]}},{"metadata":{"name":"second"`, `"selector":{},`, `"selector":{"matchLabels":{"half":"b"}},`)
+	two[checks] = json.RawMessage(second.Replace(string(two[checks].(json.RawMessage))))
+	half := strings.NewReplacer(`{"name":"w-2"`, `{"labels":{"half":"a"},"name":"w-2"`, `{"name":"w-4"`, `{"labels":{"half":"b"},"name":"w-4"`, `{"name":"w-5"`, `{"labels":{"half":"b"},"name":"w-5"`, `{"name":"w-1"`, `{"labels":{"half":"b"},"name":"w-1"`)
+	const machinesOf = "/apis/machine.openshift.io/v1beta1/namespaces/fleet/machines"
+	two[machinesOf] = json.RawMessage(half.Replace(string(two[machinesOf].(json.RawMessage))))
+	turns := apiServer(t, two)
 	// A machine more that has failed closes it.
 	answers := fleet()
 	const machines = "/apis/machine.openshift.io/v1beta1/namespaces/fleet/machines"
@@ -75,6 +85,8 @@ func TestHealth(t *testing.T) {
 	}{
 		{config, "health -n fleet fleet", ui.Done, "fleet: 4 of 6 healthy; 40 % of 6 machines is 2 (2.4 rounded down); 2 are unhealthy: remediation is open\n"},
 		{config, "health -n fleet", ui.Done, "w-4      node-4  unhealthy  its phase is Failed\n"},
+		{turns, "health -n fleet", ui.Done, "- machine w-2 is to be made anew: its node node-2 is no more\n"},
+		{turns, "health -n fleet second", ui.Done, "- nothing is remediated: one machine of the cluster is made anew at a time, and machine w-2 of MachineHealthCheck fleet goes first"},
 		{closed, "health -n fleet", ui.Done, "fleet: 3 of 6 healthy; 40 % of 6 machines is 2 (2.4 rounded down); 3 are unhealthy: nothing is remediated\n"},
 		{config, "health -n fleet none", ui.Usage, "there is no MachineHealthCheck none in fleet"},
 		{none, "health", ui.Failed, "the cluster has no MachineHealthCheck of machine.openshift.io/v1beta1"},

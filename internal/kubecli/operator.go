@@ -60,7 +60,7 @@ func operatorCommand(a *app) *cobra.Command {
 	var d deciding
 	var debug bool
 	adopt := adopting{}
-	machines := control.Options{Namespace: machine.Namespace}
+	machines := control.Options{Namespaces: []string{machine.Namespace}}
 	c := &cobra.Command{
 		Use: "operator", Short: "Keep the nodes as Tuned and KubeletConfig objects want them (runs in the cluster)",
 		Long: `operator decides which profile each node gets, by the Tuned objects of its
@@ -76,8 +76,9 @@ which one it is, unless it is told to take them over (--adopt).
 
 Where there are MachineHealthChecks (machine.openshift.io/v1beta1), and its
 account may read them (kubectl apply -k deploy/machines), it remedies machines by
-them: one at a time, never those of the control plane unless that is allowed, and
-none while a roll-out of the kubelet's settings, a scale or an upgrade runs.`,
+them: one at a time over all checks, never those of the control plane unless that
+is allowed, and none while a roll-out of the kubelet's settings, a scale or an
+upgrade runs.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
@@ -86,6 +87,9 @@ none while a roll-out of the kubelet's settings, a scale or an upgrade runs.`,
 			}
 			if o.Lease < leastLease {
 				return ui.Exit(ui.Usage, fmt.Errorf("--lease %s: want %s or more", o.Lease, leastLease))
+			}
+			if machines.Namespaces = namespacesOf(machines.Namespaces); len(machines.Namespaces) == 0 {
+				return ui.Exit(ui.Usage, errors.New("--machine-namespace: want a namespace, or several with commas between"))
 			}
 			if err := o.Metrics.Check(); err != nil {
 				return ui.Exit(ui.Usage, err)
@@ -99,11 +103,11 @@ none while a roll-out of the kubelet's settings, a scale or an upgrade runs.`,
 			o.Parts = []operator.Part{{
 				AddToScheme: kubeletconfig.AddToScheme,
 				Add: func(m manager.Manager) error {
-					return kubeletoperator.Add(m, kubeletoperator.Options{Adopt: adopt[adoptKubelets], Log: o.Log})
+					return kubeletoperator.Add(m, worked, kubeletoperator.Options{Adopt: adopt.kubelets, Log: o.Log})
 				},
 			}, {
 				AddToScheme: machine.AddToScheme,
-				Add:         func(m manager.Manager) error { return control.Add(m, machines) },
+				Add:         func(m manager.Manager, worked func()) error { return control.Add(m, worked, machines) },
 			}}
 			return a.operate(c.Context(), o)
 		},
@@ -112,7 +116,7 @@ none while a roll-out of the kubelet's settings, a scale or an upgrade runs.`,
 	f := c.Flags()
 	f.Var(adopt, "adopt", "take over from another controller: some of "+strings.Join(adoptable, ",")+", or all")
 	f.Lookup("adopt").NoOptDefVal = "all"
-	f.StringVar(&machines.Namespace, "machine-namespace", machines.Namespace, "namespace of the machines and their MachineHealthChecks")
+	f.StringSliceVar(&machines.Namespaces, "machine-namespace", machines.Namespaces, "namespaces of the machines and their MachineHealthChecks")
 	f.BoolVar(&machines.ControlPlane, "remediate-control-plane", false, "let MachineHealthChecks remedy machines of the control plane, too")
 	f.BoolVar(&o.Elect, "leader-elect", true, "let only one of several operators act at a time")
 	f.DurationVar(&o.Lease, "lease", operator.DefaultLease, "how long another operator waits for one that has gone without a word")
@@ -120,6 +124,16 @@ none while a roll-out of the kubelet's settings, a scale or an upgrade runs.`,
 	f.StringVar(&o.HealthAddress, "health-address", ":8081", "where /healthz and /readyz are served, HOST:PORT; 0 for nowhere")
 	f.BoolVar(&debug, "debug", false, "log each Profile that is written")
 	return c
+}
+
+// namespacesOf are those of a list, each once.
+func namespacesOf(list []string) (out []string) {
+	for _, n := range list {
+		if n = strings.TrimSpace(n); n != "" && !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // metricFlags are the options of a verb that has metrics.

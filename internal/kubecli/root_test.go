@@ -50,6 +50,7 @@ func TestCommandLine(t *testing.T) {
 		{"operator --adopt=everything", ui.Usage, `"everything": want some of tuned, kubelets, machines, or all`},
 		{"operator --adopt --lease 1s", ui.Usage, "--lease 1s"},
 		{"operator --lease 1s", ui.Usage, "--lease 1s: want 3s or more"},
+		{"operator --machine-namespace ,", ui.Usage, "--machine-namespace: want a namespace"},
 		{"operator", ui.Usage, "name one with --kubeconfig, or set KUBECONFIG"},
 		{"operator now", ui.Usage, `unknown command "now"`},
 		{"status --allow x", ui.Usage, "--allow: nothing called"},

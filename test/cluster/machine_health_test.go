@@ -36,6 +36,7 @@ func TestMachineHealth(t *testing.T) {
 	b.rival()
 	p := b.start("--adopt=machines", "--lease=3s")
 	b.tables()
+	b.together()
 	b.leftAlone()
 	b.timeout()
 	b.pauses()
@@ -64,7 +65,7 @@ func newHealthBench(t *testing.T, o Options) *healthBench {
 	b.start = func(options ...string) *Program {
 		t.Helper()
 		p := c.program(b.operator.ready, append([]string{
-			"kubectl-fettle", "operator", "--kubeconfig=" + kubeconfig, "--metrics-address=0", "--health-address=" + operatorHealth,
+			"kubectl-fettle", "operator", "--kubeconfig=" + kubeconfig, "--metrics-address=" + operatorMetrics, "--metrics-open", "--health-address=" + operatorHealth,
 		}, options...)...)
 		p.log = strings.TrimSuffix(p.log, ".log") + fmt.Sprintf("-%d.log", len(c.programs))
 		c.must(p.Start())
@@ -251,6 +252,39 @@ func (b *healthBench) tables() {
 			}
 		}
 		b.t.Logf("%s: %d deleted, %d at once, %.1f s", c.says, len(f.deleted), f.most, time.Since(began).Seconds())
+		b.dropCheck(name)
+		b.dropSet(name)
+	}
+}
+
+// together: of two checks that have something to remedy at once one waits for the other,
+// machine by machine, and says so.
+func (b *healthBench) together() {
+	b.t.Helper()
+	var old []string
+	for _, name := range []string{"east", "west"} {
+		b.makeSet(name, 5, nil)
+	}
+	old = append(old, b.ill("east", 2, time.Hour)...)
+	old = append(old, b.ill("west", 2, 2*time.Hour)...)
+	f := b.follow()
+	for _, name := range []string{"east", "west"} {
+		b.check(name, name, "40%")
+	}
+	b.says("east", "Remediating", "False", "Waiting", "nothing is remediated: one machine of the cluster is made anew at a time, and machine west-", time.Minute)
+	for _, name := range []string{"east", "west"} {
+		b.renewed(name, 5, old, 3*time.Minute)
+		b.says(name, "Remediating", "False", "NothingToDo", "", time.Minute)
+	}
+	f.stop()
+	order := slices.Clone(f.deleted)
+	slices.Sort(f.deleted)
+	slices.Sort(old)
+	if f.most != 1 || !slices.Equal(f.deleted, old) {
+		b.t.Errorf("two checks: %d at once, deleted %v, want %v", f.most, f.deleted, old)
+	}
+	b.t.Logf("two checks with two ill machines each: %d at once, in the order %v", f.most, order)
+	for _, name := range []string{"east", "west"} {
 		b.dropCheck(name)
 		b.dropSet(name)
 	}

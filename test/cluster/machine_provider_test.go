@@ -273,7 +273,7 @@ func (x *cloud) makeSet(name string, replicas int, more map[string]string) {
 // settled waits until a set has so many machines, all with a Ready node.
 func (x *cloud) settled(name string, replicas int) {
 	x.t.Helper()
-	x.c.Wait(fmt.Sprintf("%d machines of %s", replicas, name), 2*time.Minute+time.Duration(replicas)*time.Second/4, func(ctx context.Context) error {
+	x.c.Wait(fmt.Sprintf("%d machines of %s", replicas, name), 2*time.Minute+time.Duration(replicas)*time.Second, func(ctx context.Context) error {
 		machines := x.machines(name)
 		if len(machines) != replicas {
 			return fmt.Errorf("there are %d", len(machines))

@@ -137,21 +137,28 @@ func (b *operatorBench) writes() float64 {
 // memory is what the operator takes of it.
 func (b *operatorBench) memory(p *Program, when string, most float64) {
 	b.t.Helper()
+	size := rss(b.t, p)
+	b.t.Logf("memory of the operator %s: %.1f MB (most %.1f MB; anonymous %.1f MB)", when, size["VmRSS:"]/1e6, size["VmHWM:"]/1e6, size["RssAnon:"]/1e6)
+	if size["VmRSS:"] == 0 || size["VmRSS:"] > most {
+		b.t.Errorf("the operator takes %.1f MB %s, more than %.0f MB", size["VmRSS:"]/1e6, when, most/1e6)
+	}
+}
+
+// rss is what a program takes of memory, in bytes (proc(5), status).
+func rss(t *testing.T, p *Program) map[string]float64 {
+	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
 	if err != nil {
-		b.t.Fatal(err)
+		t.Fatal(err)
 	}
-	size := map[string]int64{}
+	size := map[string]float64{}
 	for line := range strings.Lines(string(status)) {
 		if fields := strings.Fields(line); len(fields) == 3 && fields[2] == "kB" {
-			size[fields[0]], _ = strconv.ParseInt(fields[1], 10, 64)
+			kib, _ := strconv.ParseInt(fields[1], 10, 64)
+			size[fields[0]] = float64(kib << 10)
 		}
 	}
-	mb := func(name string) float64 { return float64(size[name]<<10) / 1e6 }
-	b.t.Logf("memory of the operator %s: %.1f MB (most %.1f MB; anonymous %.1f MB)", when, mb("VmRSS:"), mb("VmHWM:"), mb("RssAnon:"))
-	if mb("VmRSS:") == 0 || mb("VmRSS:") > most/1e6 {
-		b.t.Errorf("the operator takes %.1f MB %s, more than %.0f MB", mb("VmRSS:"), when, most/1e6)
-	}
+	return size
 }
 
 // cpuSeconds is what a program has used (proc(5): utime and stime, in hundredths).

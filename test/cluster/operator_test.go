@@ -148,7 +148,11 @@ func TestOperator(t *testing.T) {
 	}})
 	a := c.applier(t)
 	a.deploy(".")
-	c.must(c.tellImages())
+	var nodes []string
+	for i := range operatorNodes {
+		nodes = append(nodes, nodeName(i))
+	}
+	c.must(c.tellImages(nodes))
 	b := &operatorBench{t: t, Cluster: c, dynamic: a.dynamic, gone: map[string]bool{}}
 	account := "system:serviceaccount:" + tunedNamespace + ":fettle-operator"
 	kubeconfig, err := c.KubeconfigOf(account, "system:serviceaccounts", "system:serviceaccounts:"+tunedNamespace, "system:authenticated")
@@ -194,7 +198,7 @@ func TestOperator(t *testing.T) {
 
 // tellImages lets each node tell of as many images as a kubelet does. Not when they are
 // made: whoever waits for them to be Ready would read all that again and again.
-func (c *Cluster) tellImages() error {
+func (c *Cluster) tellImages(nodes []string) error {
 	var images []core.ContainerImage
 	for j := range 50 {
 		images = append(images, core.ContainerImage{
@@ -206,8 +210,8 @@ func (c *Cluster) tellImages() error {
 	if err != nil {
 		return err
 	}
-	for i := range operatorNodes {
-		if _, err := c.Client.CoreV1().Nodes().Patch(context.Background(), nodeName(i), types.MergePatchType, patch, meta.PatchOptions{}, "status"); err != nil {
+	for _, name := range nodes {
+		if _, err := c.Client.CoreV1().Nodes().Patch(context.Background(), name, types.MergePatchType, patch, meta.PatchOptions{}, "status"); err != nil {
 			return err
 		}
 	}

@@ -35,10 +35,10 @@ type Input struct {
 	// Adopt acts on machines though Others look after their nodes; they are named all
 	// the same.
 	Adopt bool
-	// InFlight is how many machines may be on their way at once; 0 stands for one.
-	InFlight int
 	// ControlPlane allows that machines of the control plane are remediated.
 	ControlPlane bool
+
+	known *known
 }
 
 // Other is a controller that remediates nodes itself.
@@ -49,8 +49,9 @@ type Other struct {
 	Selects func(*core.Node) bool
 }
 
-// Skipped is a machine that is unhealthy and left alone.
-type Skipped struct{ Machine, Why string }
+// Skipped is a machine that is unhealthy and left alone. Reason is one of those of
+// Refused.
+type Skipped struct{ Machine, Reason, Why string }
 
 // Decision is what a check makes of its machines.
 type Decision struct {
@@ -71,9 +72,10 @@ type Decision struct {
 	ReportOnly string
 	// Leaving are machines that are on their way: being deleted, or remedied outside.
 	Leaving []Judged
-	// Remediate are the machines to be made anew now, the longest ill first.
+	// Remediate is the machine to be made anew now, the one that has been ill the
+	// longest; empty if there is none.
 	Remediate []Judged
-	// Queued are those whose turn comes after them.
+	// Queued are those whose turn comes later.
 	Queued []Judged
 	// Skipped are unhealthy ones that are left alone.
 	Skipped []Skipped
@@ -81,18 +83,46 @@ type Decision struct {
 	Overlaps []string
 	// Next is when the check has to be made again though nothing changes; zero for never.
 	Next time.Time
+
+	// behind says that it waits for a machine of another check, and for nothing else.
+	behind bool
 }
 
-// Decide judges the machines of a check and says which are to be made anew now. The
-// error is of a check that cannot be read.
+// known is what the decisions about all checks have in common.
+type known struct {
+	nodes map[string]*core.Node
+	// checks are those that can be read.
+	checks []readable
+}
+
+type readable struct {
+	namespace, name string
+	labels.Selector
+}
+
+func knownOf(nodes []core.Node, checks []machine.HealthCheck) *known {
+	k := &known{nodes: make(map[string]*core.Node, len(nodes))}
+	for i := range nodes {
+		k.nodes[nodes[i].Name] = &nodes[i]
+	}
+	for i := range checks {
+		if s, err := meta.LabelSelectorAsSelector(&checks[i].Spec.Selector); err == nil {
+			k.checks = append(k.checks, readable{checks[i].Namespace, checks[i].Name, s})
+		}
+	}
+	return k
+}
+
+// Decide judges the machines of a check and says which one is to be made anew now, as
+// far as this check goes: Cluster decides about several. The error is of a check that
+// cannot be read.
 func Decide(in Input) (*Decision, error) {
 	selector, err := meta.LabelSelectorAsSelector(&in.Check.Spec.Selector)
 	if err != nil {
 		return nil, fmt.Errorf("MachineHealthCheck %s: spec.selector: %w", in.Check.Name, err)
 	}
-	nodes := map[string]*core.Node{}
-	for i := range in.Nodes {
-		nodes[in.Nodes[i].Name] = &in.Nodes[i]
+	if in.known == nil {
+		in.known = knownOf(in.Nodes, in.Checks)
 	}
 	d := &Decision{ReportOnly: in.ReportOnly}
 	var ill []Judged
@@ -101,7 +131,7 @@ func Decide(in Input) (*Decision, error) {
 		if m.Namespace != in.Check.Namespace || !selector.Matches(labels.Set(m.Labels)) {
 			continue
 		}
-		j := Judge(in.Check, m, nodes[m.Node()], in.Now)
+		j := Judge(in.Check, m, in.known.nodes[m.Node()], in.Now)
 		d.Machines = append(d.Machines, j)
 		switch j.State {
 		case Healthy:
@@ -148,13 +178,12 @@ func (d *Decision) choose(in Input, ill []Judged) {
 			d.Leaving = append(d.Leaving, j)
 		}
 	}
-	room := max(cmp.Or(in.InFlight, 1)-len(d.Leaving), 0)
 	for _, j := range ill {
-		if why := in.leave(&j); why != "" {
-			d.Skipped = append(d.Skipped, Skipped{j.Machine.Name, why})
+		if reason, why := in.leave(&j); why != "" {
+			d.Skipped = append(d.Skipped, Skipped{j.Machine.Name, reason, why})
 			continue
 		}
-		if d.ReportOnly != "" || len(d.Waits) > 0 || !d.Limit.Open(d.Unhealthy) || len(d.Remediate) >= room {
+		if d.ReportOnly != "" || len(d.Waits) > 0 || !d.Limit.Open(d.Unhealthy) || len(d.Leaving)+len(d.Remediate) > 0 {
 			d.Queued = append(d.Queued, j)
 			continue
 		}
@@ -163,36 +192,32 @@ func (d *Decision) choose(in Input, ill []Judged) {
 }
 
 // leave says why an unhealthy machine is left alone, or nothing.
-func (in *Input) leave(j *Judged) string {
+func (in *Input) leave(j *Judged) (reason, why string) {
 	m := j.Machine
 	if m.ControlPlane(j.Node) && !in.ControlPlane {
-		return "it is one of the control plane, which is never remediated unless that is allowed"
+		return ControlPlane, "it is one of the control plane, which is never remediated unless that is allowed"
 	}
 	if m.Set() == "" {
-		return "no machine set owns it: nothing would make another one in its place"
+		return NoMachineSet, "no machine set owns it: nothing would make another one in its place"
 	}
 	if others := in.alsoBy(m); len(others) > 0 {
-		return "MachineHealthCheck " + strings.Join(others, ", ") + " selects it as well: the limit of neither would hold"
+		return AnotherCheck, "MachineHealthCheck " + strings.Join(others, ", ") + " selects it as well: the limit of neither would hold"
 	}
 	if j.Node != nil && !in.Adopt {
 		for _, o := range in.Others {
 			if o.Selects(j.Node) {
-				return o.Who + " looks after its node " + j.Node.Name
+				return AnotherRemedy, o.Who + " looks after its node " + j.Node.Name
 			}
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // alsoBy names the other checks that select a machine.
 func (in *Input) alsoBy(m *machine.Machine) (names []string) {
-	for i := range in.Checks {
-		c := &in.Checks[i]
-		if c.Namespace != m.Namespace || c.Name == in.Check.Name && c.Namespace == in.Check.Namespace {
-			continue
-		}
-		if s, err := meta.LabelSelectorAsSelector(&c.Spec.Selector); err == nil && s.Matches(labels.Set(m.Labels)) {
-			names = append(names, c.Name)
+	for _, c := range in.known.checks {
+		if c.namespace == m.Namespace && (c.name != in.Check.Name || c.namespace != in.Check.Namespace) && c.Matches(labels.Set(m.Labels)) {
+			names = append(names, c.name)
 		}
 	}
 	slices.Sort(names)

@@ -19,11 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"fettle.dev/fettle/internal/kube/kubeletconfig"
+	"fettle.dev/fettle/internal/kube/nodecache"
 )
 
 const (
@@ -59,6 +60,8 @@ type roller struct {
 	mapper meta.RESTMapper
 	queue  controller.TypedController[string]
 	now    func() time.Time
+	tally  *tally
+	worked func()
 
 	// By the one goroutine of the queue:
 	watching bool
@@ -76,9 +79,16 @@ type turn struct {
 }
 
 // Add adds the controller to the operator's process, whose scheme has the kinds of
-// kubeletconfig. Until the cluster has these kinds it waits for them.
-func Add(m manager.Manager, o Options) error {
-	r := &roller{Options: o, client: m.GetClient(), api: m.GetAPIReader(), cache: m.GetCache(), mapper: m.GetRESTMapper(), now: time.Now}
+// kubeletconfig. Until the cluster has these kinds it waits for them. worked is called
+// when something has been done.
+func Add(m manager.Manager, worked func(), o Options) error {
+	r := &roller{
+		Options: o, client: m.GetClient(), api: m.GetAPIReader(), cache: m.GetCache(), mapper: m.GetRESTMapper(), now: time.Now,
+		tally: newTally(), worked: worked,
+	}
+	if err := metrics.Registry.Register(r.tally); err != nil {
+		return err
+	}
 	queue, err := controller.NewTyped(theItem, m, controller.TypedOptions[string]{
 		MaxConcurrentReconciles: 1,
 		Reconciler:              reconcile.TypedFunc[string](func(ctx context.Context, _ string) (reconcile.Result, error) { return r.look(ctx) }),
@@ -148,12 +158,23 @@ func conditions(n *core.Node) map[core.NodeConditionType]core.ConditionStatus {
 	return out
 }
 
-// kind watches a kind of object: each event is a reason to look, an update only if
+// soon is how long events are collected before a look: a change of all nodes is hundreds
+// of them, and a look reads all nodes.
+const soon = 100 * time.Millisecond
+
+// kind watches a kind of object: each event is a reason to look soon, an update only if
 // changed says so.
 func kind[T client.Object](c cache.Cache, of T, changed func(old, now T) bool) source.TypedSyncingSource[string] {
-	return source.TypedKind(c, of,
-		handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, T) []string { return []string{theItem} }),
-		predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool { return changed(e.ObjectOld, e.ObjectNew) }})
+	type queue = workqueue.TypedRateLimitingInterface[string]
+	return source.TypedKind(c, of, handler.TypedFuncs[T, string]{
+		CreateFunc: func(_ context.Context, _ event.TypedCreateEvent[T], q queue) { q.AddAfter(theItem, soon) },
+		DeleteFunc: func(_ context.Context, _ event.TypedDeleteEvent[T], q queue) { q.AddAfter(theItem, soon) },
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[T], q queue) {
+			if changed(e.ObjectOld, e.ObjectNew) {
+				q.AddAfter(theItem, soon)
+			}
+		},
+	})
 }
 
 // look decides once and writes.
@@ -181,6 +202,7 @@ func (r *roller) look(ctx context.Context) (reconcile.Result, error) {
 		again.RequeueAfter = hearAgain
 		p = Of(c)
 	}
+	r.tally.decided(c, p)
 	return again, r.write(ctx, c, p)
 }
 
@@ -189,14 +211,17 @@ func (r *roller) read(ctx context.Context) (Cluster, error) {
 	c := Cluster{Silent: map[string]bool{}, Now: r.now()}
 	var configs kubeletconfig.KubeletConfigList
 	var pools kubeletconfig.KubeletPoolList
-	var nodes core.NodeList
 	var kubelets kubeletconfig.NodeKubeletList
-	for _, list := range []client.ObjectList{&configs, &pools, &nodes, &kubelets} {
+	for _, list := range []client.ObjectList{&configs, &pools, &kubelets} {
 		if err := r.client.List(ctx, list); err != nil {
 			return c, err
 		}
 	}
-	c.Configs, c.Pools, c.Nodes, c.Kubelets = configs.Items, pools.Items, nodes.Items, kubelets.Items
+	nodes, err := nodecache.All(ctx, r.client)
+	if err != nil {
+		return c, err
+	}
+	c.Configs, c.Pools, c.Nodes, c.Kubelets = configs.Items, pools.Items, nodes, kubelets.Items
 	if err := r.withTold(ctx, c.Kubelets); err != nil {
 		return c, err
 	}

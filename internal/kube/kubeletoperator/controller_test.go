@@ -71,7 +71,7 @@ func newBench(t *testing.T, o Options, objects ...client.Object) *bench {
 			},
 		}).Build()
 	o.Log = logr.Discard()
-	b.roller = &roller{Options: o, client: lagging{api, b}, api: api, watching: true, now: func() time.Time { return b.time }}
+	b.roller = &roller{Options: o, client: lagging{api, b}, api: api, watching: true, now: func() time.Time { return b.time }, tally: newTally(), worked: func() {}}
 	return b
 }
 

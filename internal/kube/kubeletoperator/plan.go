@@ -40,6 +40,8 @@ type Plan struct {
 	// Pools and Configs have their new status.
 	Pools   []kubeletconfig.KubeletPool
 	Configs []kubeletconfig.KubeletConfig
+	// Nodes counts the nodes of each pool by where they are, for the metrics.
+	Nodes map[string]map[string]int
 }
 
 // group is the nodes that share slots: those of a pool, and those of no pool.
@@ -57,7 +59,7 @@ const noAgent = "its agent has not said anything yet"
 
 // Of decides.
 func Of(c Cluster) Plan {
-	var p Plan
+	p := Plan{Nodes: map[string]map[string]int{}}
 	groups, members := c.groups()
 	has := map[string]*kubeletconfig.NodeKubelet{}
 	for i := range c.Kubelets {
@@ -93,6 +95,7 @@ func Of(c Cluster) Plan {
 		}
 		if g.pool != nil {
 			p.Pools = append(p.Pools, c.poolStatus(g, has))
+			p.Nodes[name] = c.phases(g)
 		}
 	}
 	p.Configs = c.configStatus(groups)

@@ -17,6 +17,9 @@ import (
 // write writes what is to be. Slots come last: a pool says that it is under way before
 // the first of its nodes begins.
 func (r *roller) write(ctx context.Context, c Cluster, p Plan) error {
+	if len(p.Remove)+len(p.Make)+len(p.Move)+len(p.Begin) > 0 {
+		r.worked()
+	}
 	had := map[string]*kubeletconfig.NodeKubelet{}
 	for i := range c.Kubelets {
 		had[c.Kubelets[i].Name] = &c.Kubelets[i]

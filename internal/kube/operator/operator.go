@@ -26,6 +26,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"fettle.dev/fettle/internal/kube/metric"
+	"fettle.dev/fettle/internal/kube/kubeletconfig"
+	"fettle.dev/fettle/internal/kube/nodecache"
 	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
 	"fettle.dev/fettle/internal/resident"
@@ -53,11 +55,13 @@ type Options struct {
 	Parts []Part
 }
 
-// Part is a controller beside those of the Tuned objects. It shares the lease, the
-// caches, and what these keep of nodes.
+// Part is a controller beside those of the Tuned objects. It shares the lease and the
+// caches, that of the nodes (internal/kube/nodecache) above all.
 type Part struct {
 	AddToScheme func(*runtime.Scheme) error
-	Add         func(manager.Manager) error
+	// Add adds it to the process. It calls worked whenever it has done something that
+	// takes memory: the process rests once nothing has been done for a while.
+	Add func(m manager.Manager, worked func()) error
 }
 
 const (
@@ -137,6 +141,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 			ByObject: map[client.Object]cache.ByObject{
 				&tuned.Tuned{}:   {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 				&tuned.Profile{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
+				&corev1.Node{}:   nodecache.ByObject(kubeletconfig.SettingsAnnotation),
 			},
 			DefaultTransform:             lean,
 			DefaultUnsafeDisableDeepCopy: &shared,
@@ -151,6 +156,9 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		Metrics:                       o.Metrics.Server(),
 		HealthProbeBindAddress:        o.HealthAddress,
 	})
+	if meta.IsNoMatchError(err) { // of the kinds that the cache is told of
+		return fmt.Errorf("%w (%w)", ErrNotServed, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -175,7 +183,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		return err
 	}
 	for _, p := range o.Parts {
-		if err := p.Add(m); err != nil {
+		if err := p.Add(m, op.sleeper.Worked); err != nil {
 			return err
 		}
 	}

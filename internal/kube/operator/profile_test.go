@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"fettle.dev/fettle/internal/kube/corestate"
-	"fettle.dev/fettle/internal/kube/kubeletconfig"
 	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
 )
@@ -125,30 +124,15 @@ func TestProviderName(t *testing.T) {
 
 // TestLean: what decisions and writes need stays, the rest goes.
 func TestLean(t *testing.T) {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}}}
-	node.Spec.ProviderID = "aws:///i"
-	node.Spec.Unschedulable = true
-	node.Status.Images = []corev1.ContainerImage{{Names: []string{"x"}}}
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Message: "long"}, {Type: corev1.NodePIDPressure}}
-	out, err := lean(node)
-	got := out.(*corev1.Node)
-	if err != nil || got.Name != "n" || got.UID != "u" || got.Labels["a"] != "b" || providerName(got.Spec.ProviderID) != "aws" || got.Annotations != nil || got.Status.Images != nil {
-		t.Errorf("%+v %v", got, err)
-	}
-	if c := got.Status.Conditions; !got.Spec.Unschedulable || len(c) != 1 || c[0] != (corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue}) {
-		t.Errorf("%+v", got)
-	}
-	node.Annotations[kubeletconfig.SettingsAnnotation] = "abc"
-	out, _ = lean(node)
-	if a := out.(*corev1.Node).Annotations; len(a) != 1 || a[kubeletconfig.SettingsAnnotation] != "abc" {
-		t.Errorf("%v", a)
-	}
 	profile := &tuned.Profile{ObjectMeta: metav1.ObjectMeta{
 		Annotations:   map[string]string{RuleAnnotation: "r", tuned.DeferredAnnotation: "always", "fettle.dev/values": "long"},
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")}}},
 	}}
 	profile.Spec.Profile = []tuned.TunedProfile{{Name: "p", Data: "text"}}
-	out, _ = lean(profile)
+	out, err := lean(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if p := out.(*tuned.Profile); len(p.Annotations) != 2 || p.ManagedFields[0].Manager != "m" || p.ManagedFields[0].FieldsV1 != nil || p.Spec.Profile[0].Data != "text" {
 		t.Errorf("%+v", p)
 	}

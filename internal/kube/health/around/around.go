@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -45,10 +46,10 @@ const (
 type Reader struct {
 	API    client.Reader
 	Mapper meta.RESTMapper
-	// Namespace is that of the machines.
-	Namespace string
+	// Namespaces are those of the machines.
+	Namespaces []string
 
-	lease health.LeaseSeen
+	leases map[string]health.LeaseSeen // by namespace
 }
 
 // Explained is a check of Cluster API, which is not acted on.
@@ -60,8 +61,8 @@ type Explained struct {
 
 // Found is what else is at work.
 type Found struct {
-	// Rival is OpenShift's controller of checks; "" if it does not run.
-	Rival string
+	// Rivals are OpenShift's controllers of checks that run, by namespace.
+	Rivals map[string]string
 	// Others remedy nodes of their own choice.
 	Others []health.Other
 	// Pauses are what remediation waits for.
@@ -76,14 +77,14 @@ type Found struct {
 
 // Same says whether a decision made with either would be the same.
 func (f *Found) Same(g *Found) bool {
-	return f != nil && g != nil && f.Rival == g.Rival && slices.Equal(f.Pauses, g.Pauses) && slices.Equal(f.inputs, g.inputs)
+	return f != nil && g != nil && maps.Equal(f.Rivals, g.Rivals) && slices.Equal(f.Pauses, g.Pauses) && slices.Equal(f.inputs, g.inputs)
 }
 
 // Read looks at everything. Where the account has not the right to see something, that
 // is a pause: whether somebody else is at work is not known then.
 func (r *Reader) Read(ctx context.Context, now time.Time) (*Found, error) {
-	f := &Found{}
-	for _, look := range []func(context.Context, *Found, time.Time) error{r.rival, r.nodeChecks, r.clusterChecks, r.pools, r.upgrade, r.scale} {
+	f := &Found{Rivals: map[string]string{}}
+	for _, look := range []func(context.Context, *Found, time.Time) error{r.rivals, r.nodeChecks, r.clusterChecks, r.pools, r.upgrade, r.scale} {
 		err := look(ctx, f, now)
 		if apierrors.IsForbidden(err) {
 			f.Pauses = append(f.Pauses, "whether something else is at work is not known: "+err.Error())
@@ -137,20 +138,25 @@ func (r *Reader) list(ctx context.Context, kind schema.GroupKind) (out [][]byte,
 	return out, l.Items, nil
 }
 
-// rival looks for OpenShift's controller of checks.
-func (r *Reader) rival(ctx context.Context, f *Found, _ time.Time) error {
-	o, err := r.get(ctx, deployment, r.Namespace, rivalDeployment)
-	if o == nil || err != nil {
-		return err
-	}
-	containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
-	runs := slices.ContainsFunc(containers, func(c any) bool {
-		fields, ok := c.(map[string]any)
-		return ok && fields["name"] == rivalContainer
-	})
-	// One that is scaled to none does nothing; none said is one.
-	if n, said, err := unstructured.NestedInt64(o.Object, "spec", "replicas"); runs && (err != nil || !said || n > 0) {
-		f.Rival = fmt.Sprintf("%s of the Machine API operator, in Deployment %s/%s, remedies machines by these checks", rivalContainer, r.Namespace, rivalDeployment)
+// rivals looks for OpenShift's controllers of checks.
+func (r *Reader) rivals(ctx context.Context, f *Found, _ time.Time) error {
+	for _, namespace := range r.Namespaces {
+		o, err := r.get(ctx, deployment, namespace, rivalDeployment)
+		if err != nil {
+			return err
+		}
+		if o == nil {
+			continue
+		}
+		containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+		runs := slices.ContainsFunc(containers, func(c any) bool {
+			fields, ok := c.(map[string]any)
+			return ok && fields["name"] == rivalContainer
+		})
+		// One that is scaled to none does nothing; none said is one.
+		if n, said, err := unstructured.NestedInt64(o.Object, "spec", "replicas"); runs && (err != nil || !said || n > 0) {
+			f.Rivals[namespace] = fmt.Sprintf("%s of the Machine API operator, in Deployment %s/%s, remedies machines by these checks", rivalContainer, namespace, rivalDeployment)
+		}
 	}
 	return nil
 }
@@ -237,24 +243,32 @@ func (r *Reader) upgrade(ctx context.Context, f *Found, _ time.Time) error {
 
 // scale reads whether machine sets are being scaled.
 func (r *Reader) scale(ctx context.Context, f *Found, now time.Time) error {
-	o, err := r.get(ctx, coordination.SchemeGroupVersion.WithKind("Lease"), r.Namespace, machine.ScaleLease)
-	if err != nil {
-		return err
-	}
-	var l *coordination.Lease
-	if o != nil {
-		text, err := o.MarshalJSON()
+	for _, namespace := range r.Namespaces {
+		o, err := r.get(ctx, coordination.SchemeGroupVersion.WithKind("Lease"), namespace, machine.ScaleLease)
 		if err != nil {
 			return err
 		}
-		l = &coordination.Lease{}
-		if err := json.Unmarshal(text, l); err != nil {
-			return fmt.Errorf("Lease %s: %w", machine.ScaleLease, err)
+		var l *coordination.Lease
+		if o != nil {
+			text, err := o.MarshalJSON()
+			if err != nil {
+				return err
+			}
+			l = &coordination.Lease{}
+			if err := json.Unmarshal(text, l); err != nil {
+				return fmt.Errorf("Lease %s: %w", machine.ScaleLease, err)
+			}
+		}
+		why, seen, until := health.Scaling(l, r.leases[namespace], now)
+		if r.leases == nil {
+			r.leases = map[string]health.LeaseSeen{}
+		}
+		r.leases[namespace] = seen
+		f.pause(why)
+		if f.Until.IsZero() || !until.IsZero() && until.Before(f.Until) {
+			f.Until = until
 		}
 	}
-	var why string
-	why, r.lease, f.Until = health.Scaling(l, r.lease, now)
-	f.pause(why)
 	return nil
 }
 
@@ -264,19 +278,33 @@ func (f *Found) pause(why string) {
 	}
 }
 
-// Check is the input of a decision about a check, of what the cluster has of machines.
-// api may be a cache.
-func Check(ctx context.Context, api client.Reader, check *machine.HealthCheck, nodes []core.Node, f *Found, now time.Time) (health.Input, error) {
-	in := health.Input{Now: now, Check: check, Nodes: nodes, Others: f.Others, Pauses: f.Pauses, ReportOnly: f.Rival}
-	var machines machine.MachineList
-	var checks machine.HealthCheckList
-	for _, l := range []client.ObjectList{&machines, &checks} {
-		if err := api.List(ctx, l, client.InNamespace(check.Namespace)); err != nil {
-			return in, err
+// Checks are those of some namespaces.
+func Checks(ctx context.Context, api client.Reader, namespaces []string) (out []machine.HealthCheck, err error) {
+	for _, namespace := range namespaces {
+		var all machine.HealthCheckList
+		if err := api.List(ctx, &all, client.InNamespace(namespace)); err != nil {
+			return nil, err
 		}
+		out = append(out, all.Items...)
 	}
-	in.Machines, in.Checks = machines.Items, checks.Items
-	return in, nil
+	return out, nil
+}
+
+// Machines are those of some namespaces.
+func Machines(ctx context.Context, api client.Reader, namespaces []string) (out []machine.Machine, err error) {
+	for _, namespace := range namespaces {
+		var all machine.MachineList
+		if err := api.List(ctx, &all, client.InNamespace(namespace)); err != nil {
+			return nil, err
+		}
+		out = append(out, all.Items...)
+	}
+	return out, nil
+}
+
+// Cluster is what the decisions about checks are made of, but for who acts.
+func (f *Found) Cluster(checks []machine.HealthCheck, machines []machine.Machine, nodes []core.Node, now time.Time) health.Cluster {
+	return health.Cluster{Now: now, Checks: checks, Machines: machines, Nodes: nodes, Others: f.Others, Pauses: f.Pauses, Rivals: f.Rivals}
 }
 
 // ErrNotServed says that a cluster has no machines of OpenShift.

@@ -100,7 +100,7 @@ func newBench(t *testing.T, texts ...string) *bench {
 			return c.List(ctx, l, opts...)
 		},
 	}).Build()
-	b.Reader = &Reader{API: b.c, Mapper: mapping{served: known}, Namespace: machine.Namespace}
+	b.Reader = &Reader{API: b.c, Mapper: mapping{served: known}, Namespaces: []string{machine.Namespace}}
 	return b
 }
 
@@ -127,13 +127,13 @@ spec: {clusterName: c, selector: {matchLabels: {pool: a}}, remediation: {trigger
 
 func TestRead(t *testing.T) {
 	b := newBench(t)
-	if f := b.read(now); f.Rival != "" || len(f.Others)+len(f.Pauses)+len(f.ClusterAPI) > 0 {
+	if f := b.read(now); len(f.Rivals)+len(f.Others)+len(f.Pauses)+len(f.ClusterAPI) > 0 {
 		t.Errorf("of nothing: %+v", f)
 	}
 	b = newBench(t, rivals, nodeCheck, capiCheck, capiMachine, poolOf, upgrading, scaling)
 	f := b.read(now)
-	if !strings.HasPrefix(f.Rival, "machine-healthcheck-controller of the Machine API operator, in Deployment openshift-machine-api/machine-api-controllers") {
-		t.Errorf("%q", f.Rival)
+	if len(f.Rivals) != 1 || !strings.HasPrefix(f.Rivals[machine.Namespace], "machine-healthcheck-controller of the Machine API operator, in Deployment openshift-machine-api/machine-api-controllers") {
+		t.Errorf("%q", f.Rivals)
 	}
 	if len(f.Others) != 2 || f.Others[0].Who != "NodeHealthCheck nhc" || f.Others[1].Who != "MachineHealthCheck chk of Cluster API" {
 		t.Errorf("%+v", f.Others)
@@ -161,6 +161,26 @@ func TestRead(t *testing.T) {
 	var none *Found
 	if none.Same(f) || f.Same(nil) {
 		t.Error("nothing is the same as something")
+	}
+}
+
+// TestNamespaces: what is at work in any of the namespaces is seen; a controller of
+// checks is that of its own.
+func TestNamespaces(t *testing.T) {
+	elsewhere := strings.ReplaceAll(scaling, "openshift-machine-api", "fleet")
+	b := newBench(t, rivals, strings.Replace(scaling, "host/1", "host/2", 1), elsewhere)
+	b.Namespaces = []string{"fleet", machine.Namespace}
+	f := b.read(now)
+	want := "[machine sets are being scaled by host/1 machine sets are being scaled by host/2]"
+	if fmt.Sprint(f.Pauses) != want || f.Rivals["fleet"] != "" || f.Rivals[machine.Namespace] == "" {
+		t.Errorf("%q, controllers %q", f.Pauses, f.Rivals)
+	}
+	if g := b.read(now.Add(30 * time.Second)); !f.Same(g) || !g.Until.Equal(now.Add(time.Minute)) {
+		t.Errorf("%q until %s", g.Pauses, g.Until)
+	}
+	b.Namespaces = []string{"fleet"}
+	if g := b.read(now); f.Same(g) || len(g.Rivals) > 0 || len(g.Pauses) != 1 {
+		t.Errorf("%q, controllers %q", g.Pauses, g.Rivals)
 	}
 }
 

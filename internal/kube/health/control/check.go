@@ -1,8 +1,11 @@
 package control
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	core "k8s.io/api/core/v1"
@@ -14,88 +17,93 @@ import (
 	"fettle.dev/fettle/internal/kube/health"
 	"fettle.dev/fettle/internal/kube/health/around"
 	"fettle.dev/fettle/internal/kube/machine"
+	"fettle.dev/fettle/internal/kube/nodecache"
 	"fettle.dev/fettle/internal/wording"
 )
 
-// minimum is the shortest time until a check is looked at again by itself.
+// minimum is the shortest time until the checks are looked at again by themselves.
 const minimum = time.Second
 
-// check decides about a check from the caches, writes its status, and remedies what is
-// to be.
-func (c *controller) check(ctx context.Context, name string) (reconcile.Result, error) {
+// checks decides about all checks from the caches, writes their status, and remedies the
+// machine whose turn it is.
+func (c *controller) checks(ctx context.Context) (reconcile.Result, error) {
 	if c.found == nil {
-		return reconcile.Result{}, nil // the first look puts all checks into the queue
+		return reconcile.Result{}, nil // the first look decides about all of them
 	}
-	api := c.client
-	check := &machine.HealthCheck{}
-	if err := api.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, check); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	var nodes core.NodeList
-	if err := api.List(ctx, &nodes); err != nil {
-		return reconcile.Result{}, err
-	}
-	d, err := c.decide(ctx, api, check, nodes.Items)
+	all, err := c.all(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if d != nil && len(d.Remediate) > 0 {
-		return c.remediate(ctx, name)
+	if health.Turn(all) != nil {
+		return c.remediate(ctx)
 	}
-	return c.later(d), c.say(ctx, check, d, false)
+	return c.later(all), c.say(ctx, all, false)
 }
 
-// decide decides about a check; nil where it cannot be read, which its status says.
-func (c *controller) decide(ctx context.Context, api client.Reader, check *machine.HealthCheck, nodes []core.Node) (*health.Decision, error) {
-	in, err := around.Check(ctx, api, check, nodes, c.found, c.now())
+// all decides about all checks from the caches.
+func (c *controller) all(ctx context.Context) ([]health.Answer, error) {
+	checks, err := around.Checks(ctx, c.machines, c.Namespaces)
 	if err != nil {
 		return nil, err
 	}
-	in.Adopt, in.ControlPlane = c.Adopt, c.ControlPlane
-	d, err := health.Decide(in)
+	machines, err := around.Machines(ctx, c.machines, c.Namespaces)
 	if err != nil {
-		return nil, c.write(ctx, check, health.Unreadable(check.Status, err, c.now()), false)
+		return nil, err
 	}
-	return d, nil
+	nodes, err := nodecache.All(ctx, c.client)
+	if err != nil {
+		return nil, err
+	}
+	all := c.decide(c.found, checks, machines, nodes)
+	c.tally.decided(all, machines, c.now())
+	return all, nil
+}
+
+// decide decides about all checks.
+func (c *controller) decide(f *around.Found, checks []machine.HealthCheck, machines []machine.Machine, nodes []core.Node) []health.Answer {
+	in := f.Cluster(checks, machines, nodes, c.now())
+	in.Adopt, in.ControlPlane = c.Adopt, c.ControlPlane
+	return in.Decide()
 }
 
 // remediate decides once more, from what the API server says now, and deletes the
-// machines whose turn it is.
-func (c *controller) remediate(ctx context.Context, name string) (reconcile.Result, error) {
-	api := c.api
-	// The check first: whoever writes its status after this has to read it again.
-	check := &machine.HealthCheck{}
-	if err := api.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, check); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+// machine whose turn it is.
+func (c *controller) remediate(ctx context.Context) (reconcile.Result, error) {
+	defer c.worked() // to read all this takes memory
+	// The checks first: whoever writes the status of one after this has to read it again.
+	checks, err := around.Checks(ctx, c.api, c.Namespaces)
+	if err != nil {
+		return reconcile.Result{}, err
 	}
 	if err := c.lookAround(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
 	if !c.found.Same(c.spread) {
-		// All checks are to be decided with it, and again when it is over.
+		// It is to be looked at again when it is over.
 		c.spread = nil
 		c.items.Add(theLook)
 	}
-	nodes, err := around.Nodes(ctx, api)
+	machines, err := around.Machines(ctx, c.api, c.Namespaces)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	d, err := c.decide(ctx, api, check, nodes)
-	if d == nil || err != nil {
+	nodes, err := nodecache.Live(ctx, c.api)
+	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := c.say(ctx, check, d, true); err != nil {
+	all := c.decide(c.found, checks, machines, nodes)
+	if err := c.say(ctx, all, true); err != nil {
 		if apierrors.IsConflict(err) {
 			return reconcile.Result{RequeueAfter: minimum}, nil
 		}
 		return reconcile.Result{}, err
 	}
-	for _, j := range d.Remediate {
-		if err := c.remove(ctx, check, &j); err != nil {
+	if turn := health.Turn(all); turn != nil {
+		if err := c.remove(ctx, turn.Check, &turn.Remediate[0]); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
-	return c.later(d), nil
+	return c.later(all), nil
 }
 
 // remove deletes a machine, if it is still as it was judged.
@@ -106,37 +114,76 @@ func (c *controller) remove(ctx context.Context, check *machine.HealthCheck, j *
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return nil // it has changed, which is an event
 	case err != nil:
+		c.tally.refuse(deletionFailed)
 		c.events.Event(check, core.EventTypeWarning, "MachineDeletionFailed", wording.Clip(fmt.Sprintf("machine %s cannot be deleted: %v", m.Name, err), maxEvent))
 		return fmt.Errorf("machine %s cannot be deleted: %w", m.Name, err)
 	}
+	c.tally.started(m)
 	c.Log.Info("a machine is deleted, to be made anew", "machine", m.Name, "check", check.Name, "why", j.Why)
 	c.events.Event(check, core.EventTypeNormal, "MachineDeleted", wording.Clip(fmt.Sprintf("machine %s is deleted, so that machine set %s makes another: %s", m.Name, m.Set(), j.Why), maxEvent))
 	return nil
 }
 
-// later is when a check has to be looked at again though nothing changes.
-func (c *controller) later(d *health.Decision) (r reconcile.Result) {
-	if d != nil && !d.Next.IsZero() {
-		r.RequeueAfter = max(d.Next.Sub(c.now()), minimum)
+// later is when the checks have to be looked at again though nothing changes.
+func (c *controller) later(all []health.Answer) (r reconcile.Result) {
+	var next time.Time
+	for _, a := range all {
+		if a.Decision != nil && !a.Next.IsZero() && (next.IsZero() || a.Next.Before(next)) {
+			next = a.Next
+		}
+	}
+	if !next.IsZero() {
+		r.RequeueAfter = max(next.Sub(c.now()), minimum)
 	}
 	return r
 }
 
-// say writes the status of a check. With locked it is an error if somebody has changed
-// the check since it was read.
-func (c *controller) say(ctx context.Context, check *machine.HealthCheck, d *health.Decision, locked bool) error {
-	if d == nil {
-		return nil
+// say writes the status of all checks, that of the one whose turn it is as the last.
+// With locked it ends with an error at the first that somebody has changed since it was
+// read.
+func (c *controller) say(ctx context.Context, all []health.Answer, locked bool) error {
+	turn := health.Turn(all)
+	isTurn := func(a *health.Answer) int {
+		if turn != nil && a.Check == turn.Check {
+			return 1
+		}
+		return 0
 	}
-	want := d.Status(check.Status, c.now())
-	before, after := condition(check.Status), condition(want)
-	if err := c.write(ctx, check, want, locked); err != nil {
+	order := make([]*health.Answer, len(all))
+	for i := range all {
+		order[i] = &all[i]
+	}
+	slices.SortStableFunc(order, func(a, b *health.Answer) int { return cmp.Compare(isTurn(a), isTurn(b)) })
+	var failed []error
+	for _, a := range order {
+		err := c.sayOf(ctx, a, locked)
+		if locked && err != nil {
+			return err
+		}
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
+}
+
+// sayOf writes the status of a check.
+func (c *controller) sayOf(ctx context.Context, a *health.Answer, locked bool) error {
+	want := statusOf(a, c.now())
+	if err := c.write(ctx, a.Check, want, locked); err != nil {
 		return err
 	}
+	before, after := condition(a.Check.Status), condition(want)
 	if after.Reason == health.TooManyUnhealthy && before.Reason != after.Reason {
-		c.events.Event(check, core.EventTypeWarning, "RemediationRestricted", wording.Clip(d.Sentence, maxEvent))
+		c.events.Event(a.Check, core.EventTypeWarning, "RemediationRestricted", wording.Clip(a.Sentence, maxEvent))
 	}
 	return nil
+}
+
+// statusOf is what a check is to say.
+func statusOf(a *health.Answer, now time.Time) machine.HealthCheckStatus {
+	if a.Decision == nil {
+		return health.Unreadable(a.Check.Status, a.Err, now)
+	}
+	return a.Status(a.Check.Status, now)
 }
 
 // condition is fettle's own of a status.
@@ -160,6 +207,7 @@ func (c *controller) write(ctx context.Context, check *machine.HealthCheck, want
 	if locked {
 		patch = client.MergeFromWithOptions(check, client.MergeFromWithOptimisticLock{})
 	}
+	c.worked()
 	err := c.client.Status().Patch(ctx, updated, patch, client.FieldOwner(Name))
 	if apierrors.IsConflict(err) {
 		return err

@@ -2,13 +2,14 @@
 // what internal/kube/health decides into their status, and deletes the machine that is
 // to be made anew.
 //
-// Nothing is remembered. What has been begun is seen from the objects: a machine that is
-// being deleted counts, whoever has deleted it, so that an operator that was killed
-// between two steps deletes no more than one that was not. Decisions are made from
-// caches; before a machine is deleted the decision is made once more, from what the API
-// server itself says, and the name of the machine is written into the status of the
-// check as it was read before that. Of two operators that take each other for gone one
-// fails at that, and deletes nothing.
+// All checks are decided together, because over all of them one machine is remedied at a
+// time. Nothing is remembered. What has been begun is seen from the objects: a machine
+// that is being deleted counts, whoever has deleted it, so that an operator that was
+// killed between two steps deletes no more than one that was not. Decisions are made
+// from caches; before a machine is deleted the decision is made once more, from what the
+// API server itself says, and is written into the status of the checks as they were read
+// before that: of those that wait first, then of the one whose machine it is. Of two
+// operators that take each other for gone one fails at that, and deletes nothing.
 package control
 
 import (
@@ -22,9 +23,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -34,8 +35,8 @@ import (
 
 // Options are how the controller works.
 type Options struct {
-	// Namespace is that of the machines and their checks.
-	Namespace string
+	// Namespaces are those of the machines and their checks.
+	Namespaces []string
 	// Adopt acts though another controller is at work on the same machines.
 	Adopt bool
 	// ControlPlane allows that machines of the control plane are remediated.
@@ -50,28 +51,41 @@ const (
 	// recheck is how often is looked what else is at work: that begins and ends without
 	// an event that would be seen here. Before a machine is deleted it is looked again.
 	recheck = time.Minute
+)
 
-	// theLook is the item of the queue that stands for that look; no check has this name.
-	theLook = "/"
+// The items of the queue: a look at what else is at work, and the decision about all
+// checks.
+const (
+	theLook   = "look"
+	theChecks = "checks"
 )
 
 // controller is one that runs. All its work is done by one goroutine.
 type controller struct {
 	Options
-	client client.Client // reads from caches, whose objects are shared: copy before you change one
-	api    client.Reader
-	cache  cache.Cache
-	reader *around.Reader
-	events record.EventRecorder
-	now    func() time.Time
+	// client writes, and reads nodes from the cache of the process.
+	client client.Client
+	// api reads from the API server itself.
+	api client.Reader
+	// machines reads machines and checks from the cache kept, which start makes once there
+	// are such kinds; nil until they are watched. Objects of caches are shared: copy before
+	// you change one.
+	machines client.Reader
+	start    func() (cache.Cache, error)
+	kept     cache.Cache
+	nodes    cache.Cache
+	reader   *around.Reader
+	events   record.EventRecorder
+	now      func() time.Time
+	tally    *tally
+	worked   func()
 
-	queue   ctrl.TypedController[string]
-	items   workqueue.TypedRateLimitingInterface[string]
-	watched bool
-	told    string // why nothing is watched, as it was last logged
-	taken   string // from whom checks were taken over at the last look
-	found   *around.Found
-	spread  *around.Found // what all checks have been decided with
+	queue  ctrl.TypedController[string]
+	items  workqueue.TypedRateLimitingInterface[string]
+	told   string            // why nothing is watched, as it was last logged
+	taken  map[string]string // from whom checks were taken over at the last look
+	found  *around.Found
+	spread *around.Found // what all checks have been decided with
 }
 
 // Scheme has the kinds that are read and written.
@@ -85,40 +99,28 @@ func Scheme() *runtime.Scheme {
 	return s
 }
 
-// Add makes the controller a part of a manager. It does nothing, and costs next to
-// nothing, in a cluster without OpenShift's machines, and where the account may not read
-// them.
-func Add(m manager.Manager, o Options) error {
-	shared := true
-	// Caches of its own: they have what this controller needs, and only where there are
-	// machines.
-	own, err := cluster.New(m.GetConfig(), func(c *cluster.Options) {
-		c.Scheme, c.Logger = Scheme(), o.Log
-		c.Cache = cache.Options{
-			// Not by their kinds, of which it would be asked whether they are namespaced: a
-			// cluster may not have them.
-			DefaultNamespaces:            map[string]cache.Config{o.Namespace: {}},
-			DefaultTransform:             lean,
-			DefaultUnsafeDisableDeepCopy: &shared,
-		}
-	})
-	if err != nil {
-		return err
-	}
-	if err := m.Add(own); err != nil {
-		return err
-	}
+// Add makes the controller a part of a manager whose scheme has the kinds of machine. It
+// reads nodes from the manager's cache. It does nothing, and costs next to nothing, in a
+// cluster without OpenShift's machines, and where the account may not read them. worked
+// is called when something has been done.
+func Add(m manager.Manager, worked func(), o Options) error {
 	c := &controller{
-		Options: o, client: own.GetClient(), api: own.GetAPIReader(), cache: own.GetCache(), events: own.GetEventRecorderFor(Name), now: time.Now,
-		reader: &around.Reader{API: own.GetAPIReader(), Mapper: own.GetRESTMapper(), Namespace: o.Namespace},
+		Options: o, client: m.GetClient(), api: m.GetAPIReader(), nodes: m.GetCache(), events: m.GetEventRecorderFor(Name), now: time.Now,
+		reader: &around.Reader{API: m.GetAPIReader(), Mapper: m.GetRESTMapper(), Namespaces: o.Namespaces},
+		tally:  newTally(), worked: worked,
+		start: func() (cache.Cache, error) { return startCache(m, o.Namespaces) },
 	}
+	if err := metrics.Registry.Register(c.tally); err != nil {
+		return err
+	}
+	var err error
 	c.queue, err = ctrl.NewTyped("machine health", m, ctrl.TypedOptions[string]{
 		MaxConcurrentReconciles: 1,
 		Reconciler: reconcile.TypedFunc[string](func(ctx context.Context, item string) (reconcile.Result, error) {
 			if item == theLook {
 				return c.look(ctx)
 			}
-			return c.check(ctx, item)
+			return c.checks(ctx)
 		}),
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 30*time.Second),
 	})

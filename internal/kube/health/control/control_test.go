@@ -40,6 +40,7 @@ type bench struct {
 	at      time.Time
 	deleted []string
 	writes  int
+	works   int
 	// fail is the answer to the next deletion, and lost what happens before the next
 	// status is written.
 	fail error
@@ -75,10 +76,10 @@ func newBench(t *testing.T, limit string, machines, ill int, more ...client.Obje
 		},
 	}).Build()
 	b.controller = &controller{
-		Options: Options{Namespace: machine.Namespace, Log: logr.Discard()}, client: b.api, api: b.api,
-		events: record.NewFakeRecorder(1000), now: func() time.Time { return b.at }, watched: true,
+		Options: Options{Namespaces: []string{machine.Namespace}, Log: logr.Discard()}, client: b.api, api: b.api, machines: b.api,
+		events: record.NewFakeRecorder(1000), now: func() time.Time { return b.at }, tally: newTally(), worked: func() { b.works++ },
 		items:  workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
-		reader: &around.Reader{API: b.api, Mapper: none{}, Namespace: machine.Namespace},
+		reader: &around.Reader{API: b.api, Mapper: none{}, Namespaces: []string{machine.Namespace}},
 	}
 	return b
 }
@@ -127,7 +128,7 @@ func (b *bench) look() *bench {
 
 func (b *bench) once() {
 	b.t.Helper()
-	if _, err := b.check(b.t.Context(), "workers"); err != nil {
+	if _, err := b.checks(b.t.Context()); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -164,13 +165,16 @@ func TestOneAtATime(t *testing.T) {
 	if c := condition(b.status()); c.Reason != health.InProgress || !strings.HasPrefix(c.Message, "machine m02 is on its way: it is being deleted since ") || !strings.HasSuffix(c.Message, ". 2 machines more after that") {
 		t.Errorf("%+v", c)
 	}
-	writes := b.writes
+	writes, works := b.writes, b.works
 	for range 5 {
 		b.at = b.at.Add(time.Minute)
 		b.once()
 	}
 	if b.writes != writes {
 		t.Errorf("nothing has changed, and the status was written %d times", b.writes-writes)
+	}
+	if b.works != works {
+		t.Error("nothing was done, and that counts as work: the process would not rest")
 	}
 	for _, want := range []string{"m02", "m01", "m00"} {
 		if got := b.deleted[len(b.deleted)-1]; got != want {
@@ -216,16 +220,16 @@ func TestStaleCache(t *testing.T) {
 	stale := fake.NewClientBuilder().WithScheme(Scheme()).WithObjects(pool(b.at, "40%", 25, 3)...).WithStatusSubresource(&machine.HealthCheck{}).Build()
 	b.once()
 	live := b.client
-	b.client = reading{live, stale}
+	b.client, b.machines = reading{live, stale}, stale
 	b.once()
 	if fmt.Sprint(b.deleted) != "[m02]" {
 		t.Errorf("deleted %v", b.deleted)
 	}
-	b.client = live
+	b.client, b.machines = live, live
 	// So is a machine that somebody else has deleted since.
 	b = newBench(t, "40%", 25, 3).look()
 	live = b.client
-	b.client = reading{live, stale}
+	b.client, b.machines = reading{live, stale}, stale
 	m := &machine.Machine{}
 	m.Namespace, m.Name = machine.Namespace, "m10"
 	if err := live.Delete(t.Context(), m); err != nil {
@@ -282,7 +286,7 @@ func TestPauseThatIsFoundLate(t *testing.T) {
 		}
 		return r.RequeueAfter
 	}
-	if d := look(); d != recheck || fmt.Sprint(queued()) != "[workers]" {
+	if d := look(); d != recheck || fmt.Sprint(queued()) != "["+theChecks+"]" {
 		t.Errorf("the first look: again in %s", d)
 	}
 	if look(); len(queued()) > 0 {
@@ -297,12 +301,12 @@ func TestPauseThatIsFoundLate(t *testing.T) {
 	if got := fmt.Sprint(queued()); got != "["+theLook+"]" || len(b.deleted) > 0 {
 		t.Errorf("queued %s, deleted %v", got, b.deleted)
 	}
-	if d := look(); d != 20*time.Second || fmt.Sprint(queued()) != "[workers]" {
+	if d := look(); d != 20*time.Second || fmt.Sprint(queued()) != "["+theChecks+"]" {
 		t.Errorf("again in %s", d)
 	}
 	b.once()
 	b.at = b.at.Add(20 * time.Second)
-	if look(); fmt.Sprint(queued()) != "[workers]" {
+	if look(); fmt.Sprint(queued()) != "["+theChecks+"]" {
 		t.Error("it is over, and the check is not decided again")
 	}
 	b.once()
@@ -327,7 +331,7 @@ func TestTwoOperators(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r, err := b.check(t.Context(), "workers")
+	r, err := b.checks(t.Context())
 	if err != nil || r.RequeueAfter != minimum || len(b.deleted) != 1 {
 		t.Errorf("%v %v, deleted %v", r, err, b.deleted)
 	}
@@ -341,7 +345,7 @@ func TestTwoOperators(t *testing.T) {
 func TestRefusedDeletion(t *testing.T) {
 	b := newBench(t, "40%", 25, 3).look()
 	b.fail = apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, "m02", errors.New("no right"))
-	if _, err := b.check(t.Context(), "workers"); err == nil || !strings.Contains(err.Error(), "machine m02 cannot be deleted") {
+	if _, err := b.checks(t.Context()); err == nil || !strings.Contains(err.Error(), "machine m02 cannot be deleted") {
 		t.Error(err)
 	}
 	b.once()
@@ -423,20 +427,17 @@ func TestNext(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r, err := b.check(t.Context(), "workers")
+	r, err := b.checks(t.Context())
 	if err != nil || r.RequeueAfter != time.Minute+time.Second || len(b.deleted) != 0 {
 		t.Errorf("%v %v", r, err)
 	}
 	b.at = b.at.Add(time.Minute + 500*time.Millisecond)
-	if r, err = b.check(t.Context(), "workers"); err != nil || len(b.deleted) != 1 && r.RequeueAfter != minimum {
+	if r, err = b.checks(t.Context()); err != nil || len(b.deleted) != 1 && r.RequeueAfter != minimum {
 		t.Errorf("%v %v %v", r, err, b.deleted)
 	}
-	// Nothing but the usual happens to a closed check, nor to one that is not there.
+	// Nothing but the usual happens to a closed check.
 	b = newBench(t, "0", 25, 3).look()
-	if r, err := b.check(t.Context(), "workers"); err != nil || r.RequeueAfter != 0 {
-		t.Errorf("%v %v", r, err)
-	}
-	if r, err := b.check(t.Context(), "none"); err != nil || r.RequeueAfter != 0 {
+	if r, err := b.checks(t.Context()); err != nil || r.RequeueAfter != 0 {
 		t.Errorf("%v %v", r, err)
 	}
 }

@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"time"
 
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -23,7 +24,7 @@ import (
 // look sees whether there is something to watch, and what else is at work.
 func (c *controller) look(ctx context.Context) (reconcile.Result, error) {
 	again := reconcile.Result{RequeueAfter: recheck}
-	if !c.watched {
+	if c.machines == nil {
 		why, err := c.watch(ctx)
 		if err != nil {
 			return again, err
@@ -40,10 +41,8 @@ func (c *controller) look(ctx context.Context) (reconcile.Result, error) {
 		return again, err
 	}
 	if !c.found.Same(c.spread) {
-		c.Log.Info("machine health", "another controller", c.found.Rival, "others", len(c.found.Others), "remediation waits for", c.found.Pauses)
-		if err := c.allChecks(ctx); err != nil {
-			return again, err
-		}
+		c.Log.Info("machine health", "other controllers", c.found.Rivals, "others", len(c.found.Others), "remediation waits for", c.found.Pauses)
+		c.items.Add(theChecks)
 		c.spread = c.found
 	}
 	if u := c.found.Until; !u.IsZero() {
@@ -59,24 +58,14 @@ func (c *controller) lookAround(ctx context.Context) error {
 		return err
 	}
 	if c.Adopt {
-		if found.Rival != "" && found.Rival != c.taken {
-			c.Log.Info("machine health is taken over (--adopt): the other controller must not run any more", "other", found.Rival)
+		for namespace, who := range found.Rivals {
+			if who != c.taken[namespace] {
+				c.Log.Info("machine health is taken over (--adopt): the other controller must not run any more", "other", who)
+			}
 		}
-		c.taken, found.Rival = found.Rival, ""
+		c.taken, found.Rivals = found.Rivals, nil
 	}
 	c.found = found
-	return nil
-}
-
-// allChecks puts all checks into the queue.
-func (c *controller) allChecks(ctx context.Context) error {
-	var all machine.HealthCheckList
-	if err := c.client.List(ctx, &all); err != nil {
-		return err
-	}
-	for i := range all.Items {
-		c.items.Add(all.Items[i].Name)
-	}
 	return nil
 }
 
@@ -89,45 +78,52 @@ func (c *controller) watch(ctx context.Context) (why string, err error) {
 		return "", err
 	}
 	// An informer whose account may not list says so again and again.
-	for _, l := range []client.ObjectList{&machine.HealthCheckList{}, &machine.MachineList{}} {
-		err := c.api.List(ctx, l, client.InNamespace(c.Namespace), client.Limit(1))
-		if apierrors.IsForbidden(err) {
-			return err.Error() + " (kubectl apply -k deploy/machines gives the right)", nil
+	for _, namespace := range c.Namespaces {
+		for _, l := range []client.ObjectList{&machine.HealthCheckList{}, &machine.MachineList{}} {
+			err := c.api.List(ctx, l, client.InNamespace(namespace), client.Limit(1))
+			if apierrors.IsForbidden(err) {
+				return err.Error() + " (kubectl apply -k deploy/machines gives the right)", nil
+			}
+			if err != nil {
+				return "", err
+			}
 		}
-		if err != nil {
+	}
+	if c.kept == nil {
+		if c.kept, err = c.start(); err != nil {
 			return "", err
 		}
 	}
-	every := func(ctx context.Context) []string {
-		var names []string
-		var all machine.HealthCheckList
-		if err := c.client.List(ctx, &all); err != nil {
-			return nil // not before the cache is there, which begins with all of them
-		}
-		for i := range all.Items {
-			names = append(names, all.Items[i].Name)
-		}
-		return names
-	}
 	for _, s := range []source.TypedSource[string]{
-		kind(c, &machine.HealthCheck{}, func(_ context.Context, x *machine.HealthCheck) []string { return []string{x.Name} }, checkChanged),
-		kind(c, &machine.Machine{}, func(ctx context.Context, _ *machine.Machine) []string { return every(ctx) }, machineChanged),
-		kind(c, &core.Node{}, func(ctx context.Context, _ *core.Node) []string { return every(ctx) }, nodeChanged),
+		kind(c.kept, &machine.HealthCheck{}, checkChanged),
+		kind(c.kept, &machine.Machine{}, machineChanged),
+		kind(c.nodes, &core.Node{}, nodeChanged),
 	} {
 		if err := c.queue.Watch(s); err != nil {
 			return "", err
 		}
 	}
-	c.watched = true
+	c.machines = c.kept
 	return "", nil
 }
 
-// kind watches a kind of object: each event puts names of checks into the queue, an
-// update only if changed says so. A name is in the queue once.
-func kind[T client.Object](c *controller, of T, names func(context.Context, T) []string, changed func(old, now T) bool) source.TypedSyncingSource[string] {
-	return source.TypedKind(c.cache, of,
-		handler.TypedEnqueueRequestsFromMapFunc(names),
-		predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool { return changed(e.ObjectOld, e.ObjectNew) }})
+// soon is how long events are collected before the checks are decided: a change of all
+// nodes is hundreds of events, and a decision looks at all nodes and machines.
+const soon = 200 * time.Millisecond
+
+// kind watches a kind of object: each event is a reason to decide soon, an update only if
+// changed says so.
+func kind[T client.Object](of cache.Cache, object T, changed func(old, now T) bool) source.TypedSyncingSource[string] {
+	type queue = workqueue.TypedRateLimitingInterface[string]
+	return source.TypedKind(of, object, handler.TypedFuncs[T, string]{
+		CreateFunc: func(_ context.Context, _ event.TypedCreateEvent[T], q queue) { q.AddAfter(theChecks, soon) },
+		DeleteFunc: func(_ context.Context, _ event.TypedDeleteEvent[T], q queue) { q.AddAfter(theChecks, soon) },
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[T], q queue) {
+			if changed(e.ObjectOld, e.ObjectNew) {
+				q.AddAfter(theChecks, soon)
+			}
+		},
+	})
 }
 
 // checkChanged: not what is said in the status.
@@ -143,15 +139,4 @@ func machineChanged(old, now *machine.Machine) bool {
 
 func nodeChanged(old, now *core.Node) bool {
 	return old.UID != now.UID || !maps.Equal(old.Labels, now.Labels) || !equality.Semantic.DeepEqual(old.Status.Conditions, now.Status.Conditions)
-}
-
-// lean makes an object that comes from the API server into what is kept of it.
-func lean(in any) (any, error) {
-	switch o := in.(type) {
-	case *core.Node:
-		return around.Lean(o), nil
-	case meta.Object:
-		o.SetManagedFields(nil)
-	}
-	return in, nil
 }
