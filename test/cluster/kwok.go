@@ -36,6 +36,9 @@ func (c *Cluster) kwok(count int, change func(int, *core.Node)) error {
 		return err
 	}
 	return wait(fmt.Sprintf("%d nodes of kwok to be Ready", count), time.Minute+time.Duration(count)*100*time.Millisecond, func(ctx context.Context) error {
+		if count > 500 {
+			time.Sleep(time.Duration(count) * time.Millisecond) // a list of so many is much to ask for
+		}
 		nodes, err := c.Client.CoreV1().Nodes().List(ctx, meta.ListOptions{ResourceVersion: "0", LabelSelector: "type=kwok"})
 		if err != nil {
 			return err
