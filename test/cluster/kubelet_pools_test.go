@@ -217,11 +217,11 @@ func rollOutPools(t *testing.T, nodes int) {
 	r.config("limits", "{maxPods: 200}")
 	began := time.Now()
 	c.must(c.post(t.Context(), kubeletPools, "{apiVersion: fettle.dev/v1alpha1, kind: KubeletPool, metadata: {name: real, labels: {kubelet: real}}, spec: {nodeSelector: {matchLabels: {pool: real}}, maxUnavailable: 10%}}"))
-	pool("a quarter to be done", within(6*time.Minute), func(p kubeletconfig.KubeletPool) bool { return p.Status.Updated > nodes/4 })
+	pool("a quarter to be done", within(6*time.Minute), func(p kubeletconfig.KubeletPool) bool { return int(p.Status.Updated) > nodes/4 })
 	operator.Kill()
 	c.must(operator.Start())
 	p := pool("all that can to be done", within(10*time.Minute), func(p kubeletconfig.KubeletPool) bool {
-		return p.Status.Updated == nodes-5 && len(p.Status.Changing) == 0
+		return int(p.Status.Updated) == nodes-5 && len(p.Status.Changing) == 0
 	})
 	most, turns, _ := a.counted(fmt.Sprint(nodes, " nodes, the operator killed"), began)
 	if most > mostAway || most < mostAway*4/5 || turns != nodes-3 {
@@ -261,7 +261,7 @@ func rollOutPools(t *testing.T, nodes int) {
 	began = time.Now()
 	c.must(c.Client.CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath(kubeletPools, "real").Body([]byte(`{"metadata":{"annotations":{"fettle.dev/retry":"1"}}}`)).Do(t.Context()).Error())
 	pool("the rest to be done", within(10*time.Minute), func(p kubeletconfig.KubeletPool) bool {
-		return p.Status.Updated == nodes-3 && len(p.Status.Changing) == 0
+		return int(p.Status.Updated) == nodes-3 && len(p.Status.Changing) == 0
 	})
 	if most, _, _ := a.counted("the rest", began); most > mostAway {
 		t.Errorf("at most %d", most)
