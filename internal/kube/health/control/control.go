@@ -94,9 +94,10 @@ func Add(m manager.Manager, o Options) error {
 	// machines.
 	own, err := cluster.New(m.GetConfig(), func(c *cluster.Options) {
 		c.Scheme, c.Logger = Scheme(), o.Log
-		here := cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}}}
 		c.Cache = cache.Options{
-			ByObject:                     map[client.Object]cache.ByObject{&machine.Machine{}: here, &machine.HealthCheck{}: here},
+			// Not by their kinds, of which it would be asked whether they are namespaced: a
+			// cluster may not have them.
+			DefaultNamespaces:            map[string]cache.Config{o.Namespace: {}},
 			DefaultTransform:             lean,
 			DefaultUnsafeDisableDeepCopy: &shared,
 		}
