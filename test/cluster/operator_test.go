@@ -134,7 +134,7 @@ func TestOperator(t *testing.T) {
 	b, a, start := newOperatorBench(t, operatorNodes)
 
 	b.reportOnly(start)
-	p := start("--adopt", "--lease=15s")
+	p := start("--adopt", "--lease=30s") // the machine has much to do
 	a.apply("the test's objects", []byte(tunedObjects))
 	b.settled("500 new nodes", time.Now())
 	b.memory(p, "after the start", operatorRSSWorking)
