@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -40,7 +41,11 @@ func newOperatorBench(t *testing.T, nodes int) (b *operatorBench, a *applier, st
 	}})
 	a = c.applier(t)
 	a.deploy(".")
-	c.tellImages(t, nodes)
+	var names []string
+	for i := range nodes {
+		names = append(names, nodeName(i))
+	}
+	c.must(c.tellImages(names))
 	b = &operatorBench{t: t, Cluster: c, dynamic: a.dynamic, nodes: nodes, gone: map[string]bool{}}
 	account := "system:serviceaccount:" + tunedNamespace + ":fettle-operator"
 	kubeconfig, err := c.KubeconfigOf(account, "system:serviceaccounts", "system:serviceaccounts:"+tunedNamespace, "system:authenticated")
@@ -59,8 +64,7 @@ func newOperatorBench(t *testing.T, nodes int) (b *operatorBench, a *applier, st
 
 // tellImages lets each node tell of as many images as a kubelet does. Not when they are
 // made: whoever waits for them to be Ready would read all that again and again.
-func (c *Cluster) tellImages(t *testing.T, nodes int) {
-	t.Helper()
+func (c *Cluster) tellImages(nodes []string) error {
 	var images []core.ContainerImage
 	for j := range 50 {
 		images = append(images, core.ContainerImage{
@@ -69,9 +73,13 @@ func (c *Cluster) tellImages(t *testing.T, nodes int) {
 		})
 	}
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"images": images}})
-	c.must(err)
-	parallel(t, nodes, func(i int) error {
-		_, err := c.Client.CoreV1().Nodes().Patch(t.Context(), nodeName(i), types.MergePatchType, patch, meta.PatchOptions{}, "status")
+	if err != nil {
 		return err
-	})
+	}
+	for _, name := range nodes {
+		if _, err := c.Client.CoreV1().Nodes().Patch(context.Background(), name, types.MergePatchType, patch, meta.PatchOptions{}, "status"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
