@@ -25,7 +25,7 @@ func (b *operatorBench) reportOnly(start func(...string) *Program) {
 	if _, err := b.profiles().Create(ctx, other, meta.CreateOptions{FieldManager: "cluster-node-tuning-operator"}); err != nil {
 		b.t.Fatal(err)
 	}
-	p := start("--lease=3s")
+	p := start("--lease=15s")
 	b.Wait("the operator to see the other one", time.Minute, func(context.Context) error {
 		if v, err := b.metric("fettle_operator_report_only"); err != nil || v != 1 {
 			return fmt.Errorf("report_only is %v: %w", v, errors.Join(err, errors.New("not yet")))

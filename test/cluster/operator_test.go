@@ -30,7 +30,7 @@ const (
 	operatorRSSWorking = 100e6
 	// A change of all nodes is asked to be decided within 2 s, on a machine that does
 	// nothing else. Beyond this the test fails.
-	operatorSlowest = 60 * time.Second
+	operatorSlowest = 2 * time.Minute
 )
 
 var (
