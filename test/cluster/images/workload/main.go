@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -36,12 +37,17 @@ func main() {
 		<-signals
 		os.Exit(0)
 	}()
+	// Who sees that pages are filled may ask at once.
+	listener, err := net.Listen("tcp", *listen)
+	if err != nil {
+		log.Fatal(err)
+	}
 	if *huge != "" {
 		if err := fill(*huge, *hugeBytes); err != nil {
 			log.Fatal(err)
 		}
 	}
-	log.Fatal(http.ListenAndServe(*listen, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, *hugeBytes) })))
+	log.Fatal(http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, *hugeBytes) })))
 }
 
 // fill writes to each page of a file of huge pages, through a mapping: there is no other
