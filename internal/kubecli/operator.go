@@ -102,8 +102,8 @@ upgrade runs.`,
 			o.Adopt, machines.Adopt, machines.Log = adopt[adoptTuned], adopt[adoptMachines], o.Log
 			o.Parts = []operator.Part{{
 				AddToScheme: kubeletconfig.AddToScheme,
-				Add: func(m manager.Manager) error {
-					return kubeletoperator.Add(m, worked, kubeletoperator.Options{Adopt: adopt.kubelets, Log: o.Log})
+				Add: func(m manager.Manager, worked func()) error {
+					return kubeletoperator.Add(m, worked, kubeletoperator.Options{Adopt: adopt[adoptKubelets], Log: o.Log})
 				},
 			}, {
 				AddToScheme: machine.AddToScheme,

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,7 +70,10 @@ func Start(t testing.TB, o Options) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Cluster{t: t, Dir: dir, flags: o.Flags}
+	c := &Cluster{t: t, Dir: dir, flags: maps.Clone(o.Flags)}
+	if o.Kwok > usualKwok {
+		c.patient()
+	}
 	t.Cleanup(c.stop)
 	began := time.Now()
 	c.must(c.identities())

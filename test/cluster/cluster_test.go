@@ -225,6 +225,7 @@ func (c *Cluster) pod(t *testing.T, name string, change func(*core.Pod)) *core.P
 func ask(t *testing.T, address string) (answer struct {
 	Host        string
 	AllowedCPUs string `json:"allowed_cpus"`
+	HugeBytes   int64  `json:"huge_bytes"`
 }) {
 	t.Helper()
 	client := http.Client{Timeout: 10 * time.Second}

@@ -38,20 +38,9 @@ func TestDeploy(t *testing.T) {
 		return
 	}
 	c := Start(t, Options{Node: "node1"})
-	d := &deployed{t, c, filepath.Join(c.Dir, "deploy")}
-	t.Setenv("KUBECONFIG", c.Kubeconfig)
-	c.Containerfile(agentImage, readDeployed(t), map[string]string{"bin/kubectl-fettle": filepath.Join(programDir, "kubectl-fettle")})
-	if err := os.CopyFS(d.dir, deploy.FS); err != nil {
-		t.Fatal(err)
-	}
+	d := c.deployed(t)
 	c.pod(t, "first", nil) // the plug-in that makes its network sets variables of the kernel too
 	before := sysctls(t)
-	t.Cleanup(func() {
-		if t.Failed() { // the kernel is the machine's: it has to have its values back
-			out, err := exec.Command("kubectl-fettle", "agent", "--node=node1", "--root=/", "--uninstall").CombinedOutput()
-			t.Logf("%s %v", out, err)
-		}
-	})
 
 	began := time.Now()
 	d.kubectl("apply", "-k", d.dir)
@@ -97,6 +86,23 @@ func TestDeploy(t *testing.T) {
 	if left := d.changed(before); slices.ContainsFunc(left, func(key string) bool { return slices.Contains(changed, key) }) {
 		t.Errorf("after the end of the namespace: %v", left)
 	}
+}
+
+// deployed has the image of deploy/Containerfile on the node, and a copy of deploy/ for
+// kubectl, which finds the cluster by itself.
+func (c *Cluster) deployed(t *testing.T) *deployed {
+	t.Helper()
+	d := &deployed{t, c, filepath.Join(c.Dir, "deploy")}
+	t.Setenv("KUBECONFIG", c.Kubeconfig)
+	c.Containerfile(agentImage, readDeployed(t), map[string]string{"bin/kubectl-fettle": filepath.Join(programDir, "kubectl-fettle")})
+	c.must(os.CopyFS(d.dir, deploy.FS))
+	t.Cleanup(func() {
+		if t.Failed() { // the kernel is the machine's: it has to have its values back
+			out, err := exec.Command("kubectl-fettle", "agent", "--node=node1", "--root=/", "--uninstall").CombinedOutput()
+			t.Logf("%s %v", out, err)
+		}
+	})
+	return d
 }
 
 // kubectl runs it, and returns both its outputs.

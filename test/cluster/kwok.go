@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,20 @@ const (
 // be Running.
 var KwokTolerates = core.Toleration{Key: kwokMark, Operator: core.TolerationOpExists, Effect: core.TaintEffectNoSchedule}
 
+// usualKwok is how many nodes kwok keeps Ready on any machine.
+const usualKwok = 500
+
+// patient lets the nodes of kwok renew their leases seldom, and nobody miss that: 2,000 of
+// them as usual are 200 writes a second, which leaves nothing of two processors.
+func (c *Cluster) patient() {
+	if c.flags == nil {
+		c.flags = map[string][]string{}
+	}
+	for program, flag := range map[string]string{"kwok": "--node-lease-duration-seconds=1200", "kube-controller-manager": "--node-monitor-grace-period=30m"} {
+		c.flags[program] = append(slices.Clone(c.flags[program]), flag)
+	}
+}
+
 // kwok starts kwok and makes its nodes, "kwok-0000" and on.
 func (c *Cluster) kwok(count int, change func(int, *core.Node)) error {
 	get, err := c.getter()
@@ -35,7 +50,10 @@ func (c *Cluster) kwok(count int, change func(int, *core.Node)) error {
 	if err := c.makeKwokNodes(count, change); err != nil {
 		return err
 	}
-	return wait(fmt.Sprintf("%d nodes of kwok to be Ready", count), time.Minute+time.Duration(count)*100*time.Millisecond, func(ctx context.Context) error {
+	return wait(fmt.Sprintf("%d nodes of kwok to be Ready", count), time.Minute+time.Duration(count)*200*time.Millisecond, func(ctx context.Context) error {
+		if count > usualKwok {
+			time.Sleep(time.Duration(count) * time.Millisecond) // a list of so many is much to ask for
+		}
 		nodes, err := c.Client.CoreV1().Nodes().List(ctx, meta.ListOptions{ResourceVersion: "0", LabelSelector: "type=kwok"})
 		if err != nil {
 			return err

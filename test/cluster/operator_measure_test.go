@@ -21,12 +21,12 @@ func (b *operatorBench) flip(p *Program) {
 	seen, watched := b.watchRight()
 	before, queued, worked := b.writes(), b.mean(waiting), b.mean(working)
 	began, cpu := time.Now(), cpuSeconds(b.t, p)
-	done := b.setLabels(0, operatorNodes)
+	done := b.setLabels(0, b.nodes)
 	flipped := time.Now()
 	select {
 	case <-watched:
-	case <-time.After(operatorSlowest):
-		b.t.Fatalf("not all nodes are decided %s after their labels were changed", operatorSlowest)
+	case <-time.After(b.within(operatorSlowest)):
+		b.t.Fatalf("not all nodes are decided %s after their labels were changed", b.within(operatorSlowest))
 	}
 	var each []time.Duration
 	last := flipped
@@ -79,7 +79,7 @@ func (b *operatorBench) mean(name string) (m mean) {
 // first seen to be; the map is complete when the channel is closed.
 func (b *operatorBench) watchRight() (map[string]time.Time, <-chan struct{}) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), 2*operatorSlowest)
+	ctx, cancel := context.WithTimeout(b.t.Context(), 2*b.within(operatorSlowest))
 	b.t.Cleanup(cancel)
 	seen, done := map[string]time.Time{}, make(chan struct{})
 	began := make(chan struct{})
@@ -106,7 +106,7 @@ func (b *operatorBench) watchRight() (map[string]time.Time, <-chan struct{}) {
 				if _, already := seen[o.GetName()]; err != nil || already || text(o, "spec", "config", "tunedProfile") != wanted(labelsOf(i, b.round)) {
 					continue
 				}
-				if seen[o.GetName()] = time.Now(); len(seen) == operatorNodes-len(b.gone) {
+				if seen[o.GetName()] = time.Now(); len(seen) == b.nodes-len(b.gone) {
 					w.Stop()
 					close(done)
 					return
@@ -175,8 +175,9 @@ func cpuSeconds(t *testing.T, p *Program) float64 {
 	return float64(user+system) / 100
 }
 
-// atRest: where nothing changes nothing is written, and little is done.
-func (b *operatorBench) atRest(p *Program) {
+// atRest: where nothing changes nothing is written, and little is done; most is the memory
+// that the operator may have then, in bytes.
+func (b *operatorBench) atRest(p *Program, most float64) {
 	b.t.Helper()
 	const pause = 30 * time.Second // it rests when it has done nothing for five seconds
 	list, err := b.profiles().List(b.t.Context(), meta.ListOptions{})
@@ -202,5 +203,5 @@ func (b *operatorBench) atRest(p *Program) {
 	if now := b.writes(); now != writes {
 		b.t.Errorf("%v writes at rest", now-writes)
 	}
-	b.memory(p, "at rest", operatorRSSAtRest)
+	b.memory(p, "at rest", most)
 }

@@ -25,13 +25,13 @@ func (b *operatorBench) reportOnly(start func(...string) *Program) {
 	if _, err := b.profiles().Create(ctx, other, meta.CreateOptions{FieldManager: "cluster-node-tuning-operator"}); err != nil {
 		b.t.Fatal(err)
 	}
-	p := start("--lease=3s")
+	p := start("--lease=15s")
 	b.Wait("the operator to see the other one", time.Minute, func(context.Context) error {
 		if v, err := b.metric("fettle_operator_report_only"); err != nil || v != 1 {
 			return fmt.Errorf("report_only is %v: %w", v, errors.Join(err, errors.New("not yet")))
 		}
 		v, err := b.metric(`fettle_operator_nodes{state="no-match"}`)
-		if err == nil && v != operatorNodes {
+		if err == nil && v != float64(b.nodes) {
 			err = fmt.Errorf("%v nodes are decided", v)
 		}
 		return err
@@ -58,7 +58,7 @@ func (b *operatorBench) oneRule() {
 	b.t.Helper()
 	b.patchTuned("database", map[string]any{"profile": []any{map[string]any{"name": "database", "data": "[main]\ninclude=openshift-node\n[sysctl]\nvm.swappiness=2\n"}}})
 	began := time.Now()
-	b.Wait("the text to be on all nodes", time.Minute, func(ctx context.Context) error {
+	b.Wait("the text to be on all nodes", b.within(time.Minute), func(ctx context.Context) error {
 		list, err := b.profiles().List(ctx, meta.ListOptions{})
 		if err != nil {
 			return err
@@ -93,9 +93,9 @@ func (b *operatorBench) patchTuned(name string, spec map[string]any) {
 func (b *operatorBench) killed(p *Program) {
 	b.t.Helper()
 	b.round++
-	b.setLabels(0, operatorNodes/5)
+	b.setLabels(0, b.nodes/5)
 	p.Kill()
-	b.setLabels(operatorNodes/5, operatorNodes)
+	b.setLabels(b.nodes/5, b.nodes)
 	for i := range 20 {
 		name := nodeName(i * 7)
 		if err := b.Client.CoreV1().Nodes().Delete(b.t.Context(), name, meta.DeleteOptions{}); err != nil {
@@ -105,7 +105,7 @@ func (b *operatorBench) killed(p *Program) {
 	}
 	began := time.Now()
 	b.must(p.Start())
-	b.settled("an operator that was killed (lease 15 s)", began)
+	b.settled("an operator that was killed", began)
 }
 
 // badObject: nodes that would get a profile that is refused keep what they have, the
@@ -132,7 +132,7 @@ spec:
 			}
 		}
 		held, err := b.metric(`fettle_operator_nodes{state="held"}`)
-		if err == nil && held < operatorNodes/4 {
+		if err == nil && held < float64(b.nodes/4) {
 			err = fmt.Errorf("%v nodes are held", held)
 		}
 		return err
@@ -225,7 +225,7 @@ func (b *operatorBench) status() {
 		b.t.Fatalf("%v: %s", err, out)
 	}
 	b.t.Logf("kubectl fettle status of %d nodes: %.2f s, %v", len(d.Nodes), took.Seconds(), d.Counts)
-	if len(d.Nodes) != operatorNodes-len(b.gone) || d.Counts["ok"] != 1 || d.Counts["failed"] != 1 || d.Counts["pending"] != len(d.Nodes)-2 {
+	if len(d.Nodes) != b.nodes-len(b.gone) || d.Counts["ok"] != 1 || d.Counts["failed"] != 1 || d.Counts["pending"] != len(d.Nodes)-2 {
 		b.t.Errorf("%d nodes: %v", len(d.Nodes), d.Counts)
 	}
 	for _, n := range d.Nodes {
@@ -264,7 +264,7 @@ func (b *operatorBench) outage(p *Program) {
 	b.must(b.APIServer.Start())
 	b.round++
 	began := time.Now()
-	b.setLabels(0, operatorNodes)
+	b.setLabels(0, b.nodes)
 	b.settled("labels of all nodes after a minute without an API server", began)
 	if !p.Running() || p.PID() != pid {
 		b.t.Errorf("the operator has ended:\n%s", p.Log(30))

@@ -1,14 +1,17 @@
 // Workload is what runs in the pods of tests: it answers each HTTP request with where it
-// runs, as its kernel says it.
+// runs, as its kernel says it, and what it has been told to fill of huge pages.
 package main
 
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"log"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 )
@@ -18,10 +21,14 @@ type where struct {
 	Host string `json:"host"`
 	// AllowedCPUs is Cpus_allowed_list of proc_pid_status(5).
 	AllowedCPUs string `json:"allowed_cpus"`
+	// HugeBytes are in huge pages, each of which has been written to.
+	HugeBytes int `json:"huge_bytes"`
 }
 
 func main() {
 	listen := flag.String("listen", ":8080", "address to answer at")
+	huge := flag.String("huge", "", "directory of a file system of huge pages")
+	hugeBytes := flag.Int("huge-bytes", 0, "how much of it is filled")
 	flag.Parse()
 	// The first process of a container ends by a signal only if it asks for it.
 	signals := make(chan os.Signal, 1)
@@ -30,10 +37,41 @@ func main() {
 		<-signals
 		os.Exit(0)
 	}()
-	log.Fatal(http.ListenAndServe(*listen, http.HandlerFunc(answer)))
+	// Who sees that pages are filled may ask at once.
+	listener, err := net.Listen("tcp", *listen)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if *huge != "" {
+		if err := fill(*huge, *hugeBytes); err != nil {
+			log.Fatal(err)
+		}
+	}
+	log.Fatal(http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, *hugeBytes) })))
 }
 
-func answer(w http.ResponseWriter, _ *http.Request) {
+// fill writes to each page of a file of huge pages, through a mapping: there is no other
+// way. It stays until the process ends.
+func fill(dir string, size int) error {
+	f, err := os.Create(filepath.Join(dir, "filled"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Truncate(int64(size)); err != nil {
+		return err
+	}
+	pages, err := syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		return fmt.Errorf("mapping %s: %w", f.Name(), err)
+	}
+	for at := 0; at < size; at += 2 << 20 {
+		pages[at] = 1
+	}
+	return nil
+}
+
+func answer(w http.ResponseWriter, hugeBytes int) {
 	host, err := os.Hostname()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -44,7 +82,7 @@ func answer(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	a := where{Host: host}
+	a := where{Host: host, HugeBytes: hugeBytes}
 	for line := range strings.Lines(string(status)) {
 		if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
 			a.AllowedCPUs = strings.TrimSpace(list)
