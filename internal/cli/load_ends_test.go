@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
@@ -10,14 +11,24 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"fettle.dev/fettle/internal/testroot"
 )
 
-// hello is a server in this process that answers at once.
-func hello(t *testing.T) (url string) {
+// answering is a server in this process, which counts what it has answered; each
+// takes a time.
+func answering(t *testing.T, takes time.Duration) (url string, answered *atomic.Int64) {
 	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	answered = &atomic.Int64{}
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(takes):
+			answered.Add(1)
+		case <-r.Context().Done():
+		}
+	}))
 	t.Cleanup(s.Close)
-	return s.URL + "/"
+	return s.URL + "/", answered
 }
 
 // TestWorkerIsStopped: what was measured until a worker is stopped where it runs is kept,
@@ -28,10 +39,22 @@ func TestWorkerIsStopped(t *testing.T) {
 	}
 	state, worker := filepath.Join(t.TempDir(), "state"), filepath.Join(binDir(t), "fettle")+" load worker"
 	for name, how := range map[string][]string{
-		"load":   {"--rate", "20/s", "--for", "5s", "-o", "json"},
-		"search": {"--find-knee", "--rate", "5/s", "--for", "5s", "--expect", "errors < 1%"},
+		"load":   {"--rate", "20/s", "--for", "1h", "-o", "json"},
+		"search": {"--find-knee", "--rate", "5/s", "--for", "1m", "--expect", "errors < 1%"},
 	} {
-		out, x := loadHTTP(t, state, 1, append(how, "--client-command", worker, "--client-command", "timeout 3 "+worker, hello(t))...)
+		url, answered := answering(t, 0)
+		pid := filepath.Join(t.TempDir(), "pid")
+		stopped := make(chan error, 1)
+		go func() {
+			if !testroot.Eventually(time.Minute, func() bool { return answered.Load() >= 30 }) {
+				stopped <- fmt.Errorf("%d requests were answered in a minute", answered.Load())
+			}
+			stopped <- exec.Command("sh", "-c", "kill -s TERM $(cat "+pid+")").Run()
+		}()
+		out, x := loadHTTP(t, state, 1, append(how, "--client-command", worker, "--client-command", "echo $$ >"+pid+"; exec "+worker, url)...)
+		if err := <-stopped; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 		if !strings.Contains(out, "the load ended early: client command 2 was stopped where it runs") {
 			t.Errorf("%s: %s", name, out)
 		}
@@ -47,25 +70,19 @@ func TestInterruptedLoadHasNoErrors(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-r.Context().Done():
-		}
-	}))
-	t.Cleanup(s.Close)
 	for name, how := range map[string][]string{
 		"open":   {"--rate", "50/s"},
 		"closed": {"--connections", "10"},
 		"worker": {"--rate", "50/s", "--client-command", filepath.Join(binDir(t), "fettle") + " load worker"},
 	} {
-		cmd := exec.Command(filepath.Join(binDir(t), "fettle"), append([]string{"--state-dir", filepath.Join(t.TempDir(), "state"), "load", "http", "--for", "1h", s.URL, "-o", "json"}, how...)...)
+		url, answered := answering(t, 200*time.Millisecond)
+		cmd := exec.Command(filepath.Join(binDir(t), "fettle"), append([]string{"--state-dir", filepath.Join(t.TempDir(), "state"), "load", "http", "--for", "1h", url, "-o", "json"}, how...)...)
 		var text, talk strings.Builder
 		cmd.Stdout, cmd.Stderr = &text, &talk
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(3 * time.Second)
+		await(t, "fifty answers", func() bool { return answered.Load() >= 50 })
 		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 			t.Fatal(err)
 		}

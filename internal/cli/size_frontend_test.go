@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -59,6 +60,21 @@ func TestSizeHTTPDFromLog(t *testing.T) {
 		if (g.ID == "H01" || g.ID == "H02") && g.State != rule.Passed {
 			t.Errorf("%s is %s: %v, want %v", g.ID, g.State, g.Measured, g.Want)
 		}
+	}
+}
+
+// The rate of a log that spans less than a minute is that of its seconds, whichever minutes
+// of the clock they are in.
+func TestSizeShortLog(t *testing.T) {
+	var b strings.Builder
+	for s := range 11 {
+		for range 20 {
+			fmt.Fprintf(&b, "10.0.0.1 - - [20/Nov/2026:10:%02d:%02d +0000] \"GET /a HTTP/1.1\" 200 1 500000 \"-\" \"x\"\n", (55+s)/60, (55+s)%60)
+		}
+	}
+	out := sizedFront(t, map[string]string{"a.log": b.String()}, "httpd", "--log", "/a.log", "--for", "debian")
+	if line := regexp.MustCompile(`(?m)^\s+rate .*$`).FindString(out); !strings.Contains(line, " 22 1/s ") || !strings.Contains(line, "in the 10 s that the log spans") {
+		t.Errorf("%q in\n%s", line, out)
 	}
 }
 

@@ -59,9 +59,17 @@ func (l *sizeLog) read(ctx context.Context, by func([]*format.Format) [][]string
 	return res, formats, err
 }
 
-// busiest is the stretch of time in which most was at work, on average.
-func busiest(r *logs.Result, least time.Duration) (most float64) {
-	_, all := r.Moments(least)
+// briefest is the least time, in seconds, that a log which begins and ends within it counts
+// as: its times may be whole seconds.
+const briefest = 1.0
+
+// busiest is the minute in which most was at work, on average; where the log spans less
+// than one, all that it spans, in seconds. seconds are all of its work.
+func busiest(r *logs.Result, seconds, span float64) (most float64) {
+	if span < time.Minute.Seconds() {
+		return seconds / max(briefest, span)
+	}
+	_, all := r.Moments(time.Minute)
 	for m := range all {
 		most = max(most, m.Busy)
 	}
@@ -117,7 +125,11 @@ func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*frontend.Requests
 		out.Longest = *rep.All.MaxS
 	}
 	if m := rep.Busy.Minute; m != nil {
-		out.Rate = float64(m.Requests) / rep.Busy.MinuteS
+		out.Rate, out.RateSeconds = float64(m.Requests)/rep.Busy.MinuteS, rep.Busy.MinuteS
+		if rep.SpanS < rep.Busy.MinuteS {
+			out.RateSeconds = max(briefest, rep.SpanS)
+			out.Rate = float64(rep.Requests) / out.RateSeconds
+		}
 	}
 	for t, by := range res.By {
 		table := res.Tables[t]

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"fettle.dev/fettle/internal/component/packages"
 	"fettle.dev/fettle/internal/component/puppetserver"
@@ -52,9 +51,10 @@ func gatherPuppet(ctx context.Context, a *app, h *host.Host, wish sizing.Wish) e
 	if err != nil {
 		return err
 	}
-	out := &puppet.Requests{Logs: w.Log.Paths, Of: map[string]puppet.Share{}, Same: map[string][]uint64{}, Busiest: busiest(res, time.Minute)}
+	out := &puppet.Requests{Logs: w.Log.Paths, Of: map[string]puppet.Share{}, Same: map[string][]uint64{}}
 	rep := res.Report("total", 1)
 	out.SpanSeconds, out.Count, out.Seconds = rep.SpanS, rep.Requests, rep.All.TotalS
+	out.Busiest = busiest(res, rep.All.TotalS, rep.SpanS)
 	if rep.All.MaxS != nil {
 		out.Longest = *rep.All.MaxS
 	}
@@ -79,7 +79,7 @@ func gatherPuppet(ctx context.Context, a *app, h *host.Host, wish sizing.Wish) e
 	if err != nil {
 		return err
 	}
-	out.BusiestRest = busiest(rest, time.Minute)
+	out.BusiestRest = busiest(rest, rest.Report("total", 1).All.TotalS, rep.SpanS)
 	w.Requests = out
 	return nil
 }

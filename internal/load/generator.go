@@ -30,7 +30,7 @@ func (c *course) generator(x *Result) {
 	cpu, answers := 0.0, int64(0)
 	for _, one := range c.parts {
 		client, limits := c.client(one)
-		client.EndedEarly = one.Until < c.plan.Length()
+		client.EndedEarly = one.Stopped
 		g.Limited = g.Limited || len(limits) > 0
 		for _, text := range limits {
 			if client.Name != "" {
@@ -43,6 +43,7 @@ func (c *course) generator(x *Result) {
 		}
 		g.Processors += one.Processors
 		g.CPUShare += client.CPUShare * float64(one.Processors)
+		g.CPUWanted += client.CPUWanted * float64(one.Processors)
 		g.Opened += one.Opened
 		g.Reopened += one.Reopened
 		cpu += one.CPU.Seconds()
@@ -51,6 +52,7 @@ func (c *course) generator(x *Result) {
 		answers += s.Answered
 	}
 	g.CPUShare /= float64(max(1, g.Processors))
+	g.CPUWanted /= float64(max(1, g.Processors))
 	if answers > 0 {
 		g.CPUPerAnswerS = cpu / float64(answers)
 	}
@@ -80,16 +82,21 @@ func (c *course) client(one *part) (client Client, limits []string) {
 	for i, s := range one.meter.Slices(one.Until) {
 		if i >= c.from && s.CPU > 0 {
 			client.CPUShare += s.CPU
+			client.CPUWanted += s.Wanted
 			n++
 		}
 	}
 	client.CPUShare /= float64(max(1, n))
+	client.CPUWanted /= float64(max(1, n))
 	latency := t.Percentile(99)
 	if client.LateShare > lateShare && delay.P99S > lateMatters*latency {
 		limits = append(limits, fmt.Sprintf("%.3g %% of the requests were sent more than 1 ms late though a connection was free (p99 %s): this machine has not enough processor time for the rate", 100*client.LateShare, unit.FormatSeconds(delay.P99S)))
 	}
-	if client.CPUShare > cpuShare {
+	switch {
+	case client.CPUShare > cpuShare:
 		limits = append(limits, fmt.Sprintf("the generator took %.0f %% of its %d processors", 100*client.CPUShare, one.Processors))
+	case client.CPUWanted > cpuShare:
+		limits = append(limits, fmt.Sprintf("the generator had work all the time and got %.0f %% of its %d processors, for which it waited: others had them", 100*client.CPUShare, one.Processors))
 	}
 	if client.LateBeginS > lateBegin {
 		limits = append(limits, fmt.Sprintf("it began %s after the others", unit.FormatSeconds(client.LateBeginS)))

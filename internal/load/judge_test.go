@@ -49,7 +49,11 @@ func judged(t *testing.T, p Plan, until time.Duration, cpu float64, each func(at
 		m.Add([]meter.Sample{x})
 	}
 	for at := time.Duration(0); at < until; at += time.Second {
-		m.CPU(at, cpu)
+		took := cpu
+		if cpu > 1 { // of processors that others had
+			took = 0.09
+		}
+		m.CPU(at, took, cpu)
 	}
 	r := &Prepared{plan: p}
 	x, err := r.result(m, []*part{{meter: m, Counts: fleet.Counts{Until: until, Connections: 3, CPU: time.Second, Processors: 2}}}, nil, p.Length())
@@ -114,6 +118,8 @@ func TestVerdicts(t *testing.T) {
 		"closed":   {Plan{For: minute}, 0.1, func(time.Duration) meter.Sample { return answer(5 * ms) }, Measured, "answers a second with 3 connections, p50 5 ms", nil},
 		"late":     {at(500, minute), 0.1, late, Limited, "the generator was the limit, not the server: 100 % of the requests were sent more than 1 ms late though a connection was free (p99 5", nil},
 		"busy":     {at(500, minute), 0.95, func(time.Duration) meter.Sample { return answer(5 * ms) }, Limited, "the generator took 95 % of its", nil},
+		// It has work all the time, and the server gets what others leave.
+		"starved": {at(500, minute), 1.2, overload(500), Limited, "the generator was the limit, not the server: the generator had work all the time and got 9 % of its 2 processors, for which it waited: others had them; 200 answers a second", nil},
 		// Late by what makes no difference to answers that take so long.
 		"a little late": {at(500, minute), 0.1, func(time.Duration) meter.Sample {
 			x := answer(500 * ms)

@@ -60,7 +60,8 @@ func (r *Prepared) drive(ctx context.Context, seed uint64, tell func(fleet.Now))
 	use, began := self.Now(), self.Now()
 	plan.Client, plan.Meter = r.connections(), m
 	plan.Tick = func(at time.Duration) {
-		m.CPU(at-time.Millisecond, use.Share())
+		took, wanted := use.Share()
+		m.CPU(at-time.Millisecond, took, wanted)
 		last := m.Now(at)
 		tell(fleet.Now{At: at, AnswerRate: perSecond(last.Answered, last.To-last.From), P50S: last.Percentile(50), P99S: last.Percentile(99), ErrorShare: last.Errors()})
 	}

@@ -178,9 +178,12 @@ type Generator struct {
 	LateShare float64 `json:"late_share"`
 	// WaitedShare are starts for which no connection was free.
 	WaitedShare float64 `json:"waited_share"`
-	// CPUShare is the mean share of its processors that the process took.
+	// CPUShare is the mean share of its processors that the process took, and CPUWanted
+	// that which it took and waited for because others had them: 1 and above where it was
+	// never idle.
 	Processors      int      `json:"processors"`
 	CPUShare        float64  `json:"cpu_share"`
+	CPUWanted       float64  `json:"cpu_wanted_share"`
 	CPUPerAnswerS   float64  `json:"cpu_per_answer_s"` // over the whole time
 	Opened          int64    `json:"connections_opened"`
 	Reopened        int64    `json:"connections_reopened"`
@@ -195,8 +198,9 @@ type Client struct {
 	Starts      int64  `json:"starts"` // in the time that counts
 	Connections int    `json:"connections"`
 	Processors  int    `json:"processors"`
-	// CPUShare, LateShare and StartDelayP99S are as those of Generator.
+	// CPUShare, CPUWanted, LateShare and StartDelayP99S are as those of Generator.
 	CPUShare       float64 `json:"cpu_share"`
+	CPUWanted      float64 `json:"cpu_wanted_share"`
 	LateShare      float64 `json:"late_share"`
 	StartDelayP99S float64 `json:"start_delay_p99_s"`
 	// ClockErrorS is how far its clock may be off, and LateBeginS how much later it began

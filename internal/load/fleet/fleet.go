@@ -174,7 +174,7 @@ const patience = 30 * time.Second
 
 // Run lets each client drive its share from a moment on, and gives what each has counted.
 // length is how long that takes. When ctx ends they stop, and give what they have; when one
-// fails the others stop too.
+// fails, or is stopped where it runs, the others stop too.
 func (f *Fleet) Run(ctx context.Context, begin time.Time, length time.Duration, shares []Share, now func(client int, n Now)) ([]*Part, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -187,6 +187,8 @@ func (f *Fleet) Run(ctx context.Context, begin time.Time, length time.Duration, 
 			if parts[i], failed[i] = c.run(ctx, share, time.Until(begin)+length, func(n Now) { now(i, n) }); failed[i] != nil {
 				failed[i] = fmt.Errorf("client %s: %w", c.Name, failed[i])
 				stop()
+			} else if parts[i].Stopped {
+				stop() // the others would count no longer than it
 			}
 		})
 	}

@@ -68,6 +68,8 @@ type Counts struct {
 	Processors  int           `json:"processors"`
 	// Late is how much later it began than it was told to.
 	Late time.Duration `json:"late_ns"`
+	// Stopped says that it was stopped where it runs, and not from the other side.
+	Stopped bool `json:"stopped,omitempty"`
 }
 
 // Part is what came of a share.

@@ -72,7 +72,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, w Worker) error {
 				running = done
 				go func() {
 					defer close(done)
-					s.run(turn, *m.Run)
+					s.run(turn, ctx, *m.Run)
 				}()
 			}
 		}
@@ -106,8 +106,9 @@ func (s *served) prepare(ctx context.Context, job []byte) {
 	s.say(fromWorker{Ready: ready})
 }
 
-// run waits for the moment and drives.
-func (s *served) run(ctx context.Context, share Share) {
+// run waits for the moment and drives, until ctx ends at the latest; all is the context of
+// the worker itself.
+func (s *served) run(ctx, all context.Context, share Share) {
 	begin := time.Unix(0, share.At)
 	wait := time.NewTimer(time.Until(begin))
 	defer wait.Stop()
@@ -126,6 +127,6 @@ func (s *served) run(ctx context.Context, share Share) {
 		s.say(fromWorker{Error: err.Error()})
 		return
 	}
-	part.Late = late
+	part.Late, part.Stopped = late, all.Err() != nil
 	s.say(fromWorker{Part: part})
 }

@@ -46,7 +46,9 @@ type Slice struct {
 	// those for which none was.
 	Late, Waited int64
 	// CPU is the share of its processors that this process took; 0 where not measured.
-	CPU      float64
+	CPU float64
+	// Wanted is what it took and waited for, as such a share; it may be above 1.
+	Wanted   float64
 	Statuses map[int]int64
 	Failures map[exchange.Failure]int64
 
@@ -183,13 +185,13 @@ func (m *Meter) add(x *Sample) {
 // within is a time that the histograms can hold.
 func (m *Meter) within(d time.Duration) int64 { return min(max(0, int64(d)), m.most) }
 
-// CPU notes what share of its processors the process took until a moment, in the slice
-// that was going on.
-func (m *Meter) CPU(at time.Duration, share float64) {
+// CPU notes what share of its processors the process took until a moment, and what it took
+// and waited for, in the slice that was going on.
+func (m *Meter) CPU(at time.Duration, took, wanted float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := m.at(at); s != nil {
-		s.CPU = max(s.CPU, share)
+		s.CPU, s.Wanted = max(s.CPU, took), max(s.Wanted, wanted)
 	}
 }
 

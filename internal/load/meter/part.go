@@ -93,7 +93,7 @@ func (m *Meter) merge(to *Slice, from *PartSlice) error {
 	to.In += from.In
 	to.Late += from.Late
 	to.Waited += from.Waited
-	to.CPU = max(to.CPU, from.CPU)
+	to.CPU, to.Wanted = max(to.CPU, from.CPU), max(to.Wanted, from.Wanted)
 	for status, n := range from.Statuses {
 		to.Statuses[status] += n
 	}

@@ -34,8 +34,8 @@ func TestUnion(t *testing.T) {
 		whole.Add([]Sample{x})
 		shares[r.IntN(3)].Add([]Sample{x})
 	}
-	shares[1].CPU(4*time.Second, 0.7)
-	whole.CPU(4*time.Second, 0.7)
+	shares[1].CPU(4*time.Second, 0.7, 1.5)
+	whole.CPU(4*time.Second, 0.7, 1.5)
 	union := fresh()
 	for _, m := range shares {
 		p, err := m.Part()
@@ -66,7 +66,7 @@ func TestUnion(t *testing.T) {
 	if d := cmp.Diff(whole.Requests(), union.Requests()); d != "" {
 		t.Error(d)
 	}
-	if whole.Delay() != union.Delay() || union.Example(exchange.Closed) != whole.Example(exchange.Closed) || union.Slices(13 * time.Second)[4].CPU != 0.7 {
+	if whole.Delay() != union.Delay() || union.Example(exchange.Closed) != whole.Example(exchange.Closed) || union.Slices(13 * time.Second)[4].CPU != 0.7 || union.Slices(13 * time.Second)[4].Wanted != 1.5 {
 		t.Errorf("%+v, %+v", whole.Delay(), union.Delay())
 	}
 }

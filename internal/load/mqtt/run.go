@@ -182,7 +182,8 @@ func (r *Prepared) Run(ctx context.Context, progress func(string)) (*Result, err
 	go func() {
 		defer close(ticking)
 		r.tick(running, func() {
-			busy.add(use.Share())
+			took, _ := use.Share()
+			busy.add(took)
 			if progress != nil {
 				progress(r.said())
 			}

@@ -21,10 +21,12 @@ type Requests struct {
 	Most        float64
 	StepSeconds float64
 	MostAt      time.Time
-	// Rate is how many came in a second of the busiest minute.
-	Rate    float64
-	Longest float64 // in seconds
-	Slow    float64 // 99.9 of 100 took no longer, in seconds
+	// Rate is how many came in a second of the busiest RateSeconds: a minute, or less where
+	// the log spans less.
+	Rate        float64
+	RateSeconds float64
+	Longest     float64 // in seconds
+	Slow        float64 // 99.9 of 100 took no longer, in seconds
 	// Connections is the most that HAProxy says it had at a time; 0 where it does not.
 	Connections float64
 	// PerConnection is how many requests came over one connection of a client, on
@@ -32,6 +34,14 @@ type Requests struct {
 	PerConnection float64
 	// Timeouts are the requests that a timeout ended, by HAProxy's word for how: "sH".
 	Timeouts map[string]uint64
+}
+
+// rateOf says of what Rate is.
+func (l *Requests) rateOf() string {
+	if l.RateSeconds < 60 {
+		return fmt.Sprintf("the %.0f s that the log spans", l.RateSeconds)
+	}
+	return "the busiest minute"
 }
 
 // wish is what both wishes have.
@@ -72,7 +82,7 @@ func (w *wish) said(r *sizing.Result) {
 	}
 	add("requests", l.Count, "", fmt.Sprintf("in %.0f s of %s", l.SpanSeconds, l.Logs))
 	add("at_work", sizing.Round(l.Most), "requests", fmt.Sprintf("at a time, over the busiest %.0f s, from %s on", l.StepSeconds, l.MostAt.UTC().Format("2006-01-02 15:04:05 UTC")))
-	add("rate", sizing.Round(l.Rate), "1/s", "in the busiest minute")
+	add("rate", sizing.Round(l.Rate), "1/s", "in "+l.rateOf())
 	add("longest", sizing.Round(l.Longest), "s", fmt.Sprintf("99.9 of 100 took %.3g s at most", l.Slow))
 	if l.SpanSeconds < 86_400 {
 		r.Note("the log is of less than a day: what comes once a day, such as all hosts at once, may not be in it")

@@ -9,7 +9,7 @@ import (
 )
 
 func log(change func(*Requests)) *Requests {
-	l := &Requests{Logs: "access.log", SpanSeconds: 100_000, Count: 1_000_000, Timed: true, Most: 40, StepSeconds: 1, Rate: 300, Longest: 12, Slow: 3, Timeouts: map[string]uint64{}}
+	l := &Requests{Logs: "access.log", SpanSeconds: 100_000, Count: 1_000_000, Timed: true, Most: 40, StepSeconds: 1, Rate: 300, RateSeconds: 60, Longest: 12, Slow: 3, Timeouts: map[string]uint64{}}
 	if change != nil {
 		change(l)
 	}

@@ -131,7 +131,7 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	rate := w.Requests.Rate * w.Headroom
 	replicas := max(2, sizing.Ceil(rate, capacity*threads/figure("threads measured")))
 	add("threads", int(threads), "", fmt.Sprintf("the figures of a router are with %.0f on as many CPUs; beyond them routers are added, not threads", figure("threads measured")), chapter)
-	add("routers", replicas, "", fmt.Sprintf("%.0f requests/s in the busiest minute x %g; one router with %.0f threads served %.0f/s (%s, %s, pages of 1 kB); two are the least", w.Requests.Rate, w.Headroom, figure("threads measured"), capacity, w.Route, how), measured.Sources...)
+	add("routers", replicas, "", fmt.Sprintf("%.0f requests/s in %s x %g; one router with %.0f threads served %.0f/s (%s, %s, pages of 1 kB); two are the least", w.Requests.Rate, w.Requests.rateOf(), w.Headroom, figure("threads measured"), capacity, w.Route, how), measured.Sources...)
 	if w.Requests.PerConnection == 0 {
 		r.Note("the log does not say which requests came over one connection (HAProxy's %%ci:%%cp): they are taken to be kept; clients that open one for each take %.1f times as many routers by the same figures", measured.Number(w.Route, "load_balancer")/measured.Number(w.Route, "load_balancer_close"))
 	}

@@ -27,9 +27,10 @@ func (p *plan) apache() web {
 	l.say("where agents come to, as ever", "Listen 8140")
 	l.say("the log says how long each request took (%D, microseconds), who asked, and whether the cache answered: fettle logs --config",
 		`LogFormat "%h %l %u %t \"%r\" %>s %b %D \"%{Referer}i\" \"%{User-Agent}i\" %{SSL_CLIENT_S_DN_CN}x \"%{cache-status}e\"" puppet`)
-	l.block("", "<VirtualHost *:8140>", "</VirtualHost>", func() {
-		l.say("", "CustomLog "+logs+"/puppet.log puppet")
-		l.say("the server's own certificate", "SSLEngine on", "SSLProtocol all -SSLv3 -TLSv1 -TLSv1.1", "SSLCertificateFile "+s.Certificate, "SSLCertificateKeyFile "+s.Key)
+	l.block("what agents speak with", "<VirtualHost *:8140>", "</VirtualHost>", func() {
+		l.say("a log of its own, in the format above", "CustomLog "+logs+"/puppet.log puppet")
+		l.say("agents speak TLS; what is before 1.2 is not to be used (RFC 8996)", "SSLEngine on", "SSLProtocol all -SSLv3 -TLSv1 -TLSv1.1")
+		l.say("the server's own certificate", "SSLCertificateFile "+s.Certificate, "SSLCertificateKeyFile "+s.Key)
 		l.say("clients' certificates are of Puppet's authority, and not revoked", "SSLCACertificateFile "+s.CA, "SSLCARevocationFile "+s.CRL, "SSLCARevocationCheck chain")
 		l.say("an agent without a certificate comes to ask for one; auth.conf and the locations below say what it may", "SSLVerifyClient optional")
 		l.say("Puppet's authority has one in between since version 6: the default of 1 refuses every agent", "SSLVerifyDepth 3")
@@ -48,13 +49,13 @@ func (p *plan) apache() web {
 		l.say("for a look from outside", "CacheHeader on")
 		for _, kept := range p.locations() {
 			for i, path := range kept.paths {
-				why := ""
-				if i == 0 {
-					why = kept.why
+				why := kept.why
+				if i > 0 {
+					why = "as above"
 				}
 				l.block(why, fmt.Sprintf("<Location \"%s\">", path), "</Location>", func() {
 					l.say("from the cache or not: for clients with a certificate alone", `Require expr "%{SSL_CLIENT_VERIFY} == 'SUCCESS'"`)
-					l.say("", "CacheEnable disk")
+					l.say("the cache of above", "CacheEnable disk")
 					l.say("the server says no time, and without one nothing with a query is kept", fmt.Sprintf(`Header set Cache-Control "max-age=%d" "expr=%%{REQUEST_STATUS} == 200"`, kept.seconds))
 					l.say("the server says Vary: Accept-Encoding, User-Agent, an entry for each version of Puppet; the answers differ by the form that is asked for, and are not compressed", "Header set Vary Accept", "RequestHeader unset Accept-Encoding")
 				})

@@ -100,10 +100,12 @@ func (p *plan) frontEnd(front string) error {
 	p.add("cache", "seconds", p.Seconds, "s", "a file that was changed may be missed for as long, unless the cache is emptied at each deployment; the source had 300", caching003)
 	p.Files = append(p.Files,
 		sizing.Artefact{Name: web.file, What: "the web server in front: TLS, certificates, cache", Checked: web.checked, Content: web.text},
-		sizing.Artefact{Name: p.Server.Options + "/webserver.conf", What: "Puppet Server on the loopback alone, without TLS", Checked: "Trapperkeeper's jetty-config", Content: p.Server.Webserver},
+		sizing.Artefact{Name: p.Server.Options + "/webserver.conf", What: "Puppet Server on the loopback alone, without TLS", Checked: "Trapperkeeper's jetty-config",
+			Content: because(p.Server.Webserver, "host and port are of the loopback, without TLS: the web server in front has the port of the agents, and whoever reaches this one is believed (header-certificates.conf)")},
 		sizing.Artefact{Name: HeadersFile(p.Server.Options), What: "Puppet Server believes the front end who a client is", Checked: "Trapperkeeper's authorization", Content: `# Written by fettle size puppet. Whoever reaches the server's port is believed with this:
 # it goes in place together with webserver.conf, which has it on the loopback alone.
 authorization: {
+    # who a client is comes in X-Client-Verify, X-Client-DN and X-Client-Cert: the web server in front has its certificate, and this one sees none
     allow-header-cert-info: true
 }
 `},
@@ -128,8 +130,8 @@ exec find ` + quote(web.cache) + ` -mindepth 1 -type f -delete
 		sizing.Step{Do: "Have each deployment empty the cache: postrun of r10k", Command: "/" + PurgeScript},
 		sizing.Step{Do: "Have the web server read the list of revoked certificates anew when it changes: it reads it at a reload only", Command: "systemctl enable --now puppet-revocations.path", Check: "systemctl list-units puppet-revocations.path"})
 	p.Files = append(p.Files,
-		sizing.Artefact{Name: "etc/systemd/system/puppet-revocations.path", What: "watches the list of revoked certificates", Checked: "systemd.path(5)", Content: fmt.Sprintf("# Written by fettle size puppet.\n[Path]\nPathChanged=%s\n\n[Install]\nWantedBy=multi-user.target\n", p.Server.CRL)},
-		sizing.Artefact{Name: "etc/systemd/system/puppet-revocations.service", What: "reloads the web server when it changes", Checked: "systemd.service(5)", Content: fmt.Sprintf("# Written by fettle size puppet.\n[Service]\nType=oneshot\nExecStart=/usr/bin/systemctl reload %s\n", service)})
+		sizing.Artefact{Name: "etc/systemd/system/puppet-revocations.path", What: "watches the list of revoked certificates", Checked: "systemd.path(5)", Content: fmt.Sprintf("# Written by fettle size puppet.\n[Path]\n# the authority writes it when a certificate is revoked, and a web server reads it at a reload only\nPathChanged=%s\n\n[Install]\n# at each boot\nWantedBy=multi-user.target\n", p.Server.CRL)},
+		sizing.Artefact{Name: "etc/systemd/system/puppet-revocations.service", What: "reloads the web server when it changes", Checked: "systemd.service(5)", Content: fmt.Sprintf("# Written by fettle size puppet.\n[Service]\n# puppet-revocations.path starts it when the list of revoked certificates has changed; a reload ends no request\nType=oneshot\nExecStart=/usr/bin/systemctl reload %s\n", service)})
 	if p.Server.RedHat {
 		p.Note("with SELinux the web server has to be allowed port 8140 and the connection behind it: semanage port -m -t http_port_t -p tcp 8140; setsebool -P httpd_can_network_connect 1. That was not tried here")
 	}
@@ -151,32 +153,6 @@ type web struct {
 // wait is how long the front end waits for the server, in seconds: longer than the
 // longest request of the log.
 func (p *plan) wait() int { return int(math.Max(300, math.Ceil(p.log.Longest)+60)) }
-
-// lines are directives, each with its reason above it.
-type lines struct {
-	strings.Builder
-	indent string
-}
-
-// say adds directives for one reason.
-func (l *lines) say(why string, directives ...string) {
-	if why != "" {
-		l.WriteString(l.indent + "# " + why + "\n")
-	}
-	for _, d := range directives {
-		l.WriteString(l.indent + d + "\n")
-	}
-}
-
-// block adds a block or section.
-func (l *lines) block(why, begin, end string, inner func()) {
-	l.WriteString("\n")
-	l.say(why, begin)
-	l.indent += "    "
-	inner()
-	l.indent = l.indent[4:]
-	l.say("", end)
-}
 
 func olderThan(version string, want ...int) bool {
 	var have [3]int

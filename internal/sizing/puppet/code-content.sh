@@ -2,7 +2,7 @@
 # Prints a file as it was in a version of an environment: Puppet Server's
 # versioned-code.code-content-command. Written by fettle size puppet.
 #
-#   @NAME@ ENVIRONMENT CODE-ID PATH
+#   @CONTENT@ ENVIRONMENT CODE-ID PATH
 #
 # CODE-ID is what @ID@ printed, PATH is below the environment's
 # directory: modules/ntp/files/ntp.conf.

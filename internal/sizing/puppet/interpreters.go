@@ -55,12 +55,13 @@ func (p *plan) interpreters() error {
 		code, whyCode = has, "as it has; "+whyCode
 	}
 	p.add("jruby", "max-active-instances", fit, "", why, tuningGuide, source003)
-	p.add("jruby", "heap", uint64(heap), "bytes", fmt.Sprintf("%s for each of %d interpreters and as much for the server (P07)", unit.Size(heapEach), fit), tuningGuide)
+	whyHeap := fmt.Sprintf("%s for each of %d interpreters and as much for the server (P07)", unit.Size(heapEach), fit)
+	p.add("jruby", "heap", uint64(heap), "bytes", whyHeap, tuningGuide)
 	p.add("jruby", "code_cache", uint64(code), "bytes", whyCode, codeCache)
 	p.Max(sizing.Limit{Name: "requests at work at a time", Maximum: float64(fit), Wanted: sizing.Round(work), Why: of, Sources: []rule.Source{tuningGuide}})
 	mib := func(n float64) float64 { return sizing.Round(n / (1 << 20)) }
 	p.Spend("memory", "MiB", mib(float64(p.RAM)), sizing.Part{Name: "heap", Amount: mib(heap)}, sizing.Part{Name: "compiled code", Amount: mib(code)}, sizing.Part{Name: "Java beside them", Amount: mib(p.figure("java beside"))})
-	return p.javaFiles(fit, heap, code)
+	return p.javaFiles(fit, heap, code, why, whyHeap, whyCode)
 }
 
 // javaCodeCache is what Java reserves for compiled code where nobody chose: 240 MB with
@@ -70,8 +71,9 @@ const javaCodeCache = 240 << 20
 // codeCache is what the server has for it, in bytes.
 func (p *plan) codeCache() uint64 { return cmp.Or(p.Server.CodeCache, javaCodeCache) }
 
-// javaFiles writes what is not as it should be.
-func (p *plan) javaFiles(interpreters int, heap, code float64) error {
+// javaFiles writes what is not as it should be; why, whyHeap and whyCode are the reasons
+// for the three figures.
+func (p *plan) javaFiles(interpreters int, heap, code float64, why, whyHeap, whyCode string) error {
 	s := p.Server
 	right := s.Interpreters == interpreters && s.Heap >= uint64(heap) && p.codeCache() >= uint64(code)
 	mb := func(n float64) string { return fmt.Sprintf("%.0fm", math.Ceil(n/(1<<20))) }
@@ -101,8 +103,8 @@ func (p *plan) javaFiles(interpreters int, heap, code float64) error {
 	}
 	p.add("jruby", "verdict", "third", "", fmt.Sprintf("now %d interpreters with %s of heap", s.Interpreters, known(s.Heap)), tuningGuide)
 	p.Files = append(p.Files,
-		sizing.Artefact{Name: s.OptionsFile, What: "the server's own, with max-active-instances", Checked: "Puppet Server's jruby-puppet", Content: options},
-		sizing.Artefact{Name: s.JavaFile, What: "the server's own, with Java's memory", Checked: "java(1)", Content: java})
+		sizing.Artefact{Name: s.OptionsFile, What: "the server's own, with max-active-instances", Checked: "Puppet Server's jruby-puppet", Content: because(options, fmt.Sprintf("max-active-instances is %d: %s", interpreters, why))},
+		sizing.Artefact{Name: s.JavaFile, What: "the server's own, with Java's memory", Checked: "java(1)", Content: because(java, fmt.Sprintf("the heap of Java is %s: %s; the least it takes is the same, so that it is there before it is asked for", mb(heap), whyHeap), fmt.Sprintf("the cache of compiled code is %s: %s", mb(code), whyCode))})
 	p.Steps = append(p.Steps, sizing.Step{
 		Do: "Interpreters and memory: put both files in place, and restart the server; fettle tune --set puppetserver:max_active_instances=N does the first with a way back", Command: "systemctl restart puppetserver.service",
 		Restarts: "puppetserver.service, about a minute", Check: "fettle check puppet passes P07, P08 and P11",

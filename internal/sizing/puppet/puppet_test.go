@@ -234,29 +234,44 @@ func TestHits(t *testing.T) {
 	}
 }
 
-// Every directive of what is written has a reason above it, its own or that of the lines
-// before it.
+// Every line of what is written has a reason: a comment above it, or above the lines before
+// it that belong together. Of a file of the machine's own the first lines say what was
+// changed in it, and a file that was written before has them once.
 func TestReasons(t *testing.T) {
 	for _, front := range []string{"nginx", "apache"} {
-		r, err := asked(t, plugins(), debian(), "front-end", front)
+		s := debian()
+		s.Webserver = because(s.Webserver, "what an earlier size said", "and more of it")
+		r, err := asked(t, plugins(), s, "front-end", front, "parts", "static,cache,jruby")
 		if err != nil {
 			t.Fatal(err)
 		}
-		file := NginxFile
-		if front == "apache" {
-			file = ApacheSite
-		}
-		reasons, directives := 0, 0
-		for line := range strings.Lines(r.Artefact(file).Content) {
-			switch line = strings.TrimSpace(line); {
-			case strings.HasPrefix(line, "#"):
-				reasons++
-			case line != "":
-				directives++
+		for _, f := range r.Files {
+			if strings.HasPrefix(f.Content, "#!") {
+				continue // a program
 			}
-		}
-		if reasons < 20 || directives > 5*reasons {
-			t.Errorf("%s: %d directives and %d reasons", front, directives, reasons)
+			if own := f.Name == s.Options+"/webserver.conf" || f.Name == s.OptionsFile || f.Name == s.JavaFile; own {
+				rest, reasons := f.Content, 0
+				for ; strings.HasPrefix(rest, byFettle); reasons++ {
+					_, rest, _ = strings.Cut(rest, "\n")
+				}
+				if reasons == 0 || rest == "" || strings.Contains(rest, byFettle) || strings.Contains(f.Content, "an earlier size") {
+					t.Errorf("%s: %q", f.Name, f.Content)
+				}
+				continue
+			}
+			reason := false
+			for line := range strings.Lines(f.Content) {
+				switch line = strings.TrimSpace(line); {
+				case strings.HasPrefix(line, "#"):
+					reason = len(line) > len("# x")
+				case line == "", line == "}", strings.HasPrefix(line, "</"), strings.HasPrefix(line, "["): // the title of a section
+					reason = false
+				case !reason:
+					t.Errorf("%s: %q has no reason", f.Name, line)
+				case strings.HasSuffix(line, "{") && !strings.HasPrefix(line, "if "), strings.HasPrefix(line, "<"):
+					reason = false // what is in the block has its own
+				}
+			}
 		}
 	}
 }

@@ -20,7 +20,8 @@ type Requests struct {
 	Nodes       int // that asked for a catalog
 	// Same are, by indirector, how often each thing of each environment was asked for.
 	Same map[string][]uint64
-	// Busiest is how many were at work at a time in the busiest minute, and BusiestRest how
+	// Busiest is how many were at work at a time in the busiest minute, or in all that the
+	// log spans where that is less, and BusiestRest how
 	// many of what is about no file were in theirs.
 	Busiest, BusiestRest float64
 }

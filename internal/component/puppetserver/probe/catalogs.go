@@ -59,6 +59,7 @@ func (r *run) catalogs() {
 	at := origin(r.Front) + catalogPath + r.other()
 	// That others are refused says something only where the node itself is not.
 	own := r.catalog(r.Front, r.Node, question{node: true})
+	r.serves = own.word == Given
 	if own.word == Refused {
 		own.why = fmt.Sprintf("its own catalog is refused to %s, too", r.Node)
 	}
@@ -100,7 +101,10 @@ func (r *run) backEnds() {
 		switch {
 		case o.word == Given:
 			believing = append(believing, origin(s))
-		case o.why != "" && !o.away: // nobody can forge anything where nobody answers
+		case o.away && r.serves: // nobody can forge anything where nobody answers
+		case o.away:
+			unknown = append(unknown, origin(s)+": "+o.why+", and no catalog came by the front end either: Puppet Server may just not run")
+		case o.why != "":
 			unknown = append(unknown, origin(s)+": "+o.why)
 		}
 	}

@@ -111,6 +111,8 @@ type run struct {
 	Plan
 	ctx  context.Context
 	told map[string]rule.Answer
+	// serves says that the node would have had its own catalog: Puppet Server runs.
+	serves bool
 }
 
 // tell keeps the answer to a name; why is what makes it unknown, or "".

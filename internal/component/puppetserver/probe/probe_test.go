@@ -200,6 +200,12 @@ func TestUnknown(t *testing.T) {
 		site := siteOf(t, server)
 		server.Close()
 		holds(t, plan(t, dir, site), all("nobody answers"))
+		// That nobody answers at a back end is no good sign where nothing does.
+		p := plan(t, dir, site)
+		p.BackEnds = []Site{site}
+		if a := Run(t.Context(), p)[BelievingBackEnds]; a.Value != nil || !strings.Contains(a.Unknown, "Puppet Server may just not run") {
+			t.Errorf("%+v", a)
+		}
 	})
 }
 
