@@ -81,7 +81,7 @@ var table = []place{
 	{path: "internal/kube/corestate", layer: 1},
 	{path: "internal/kube/deepcopy", layer: 1},
 	{path: "internal/kube/deepcopy/deepcopytest", layer: testSupport},
-	{path: "internal/kube/operator", layer: 4, also: []string{"internal/kube/kubeletconfig", "internal/kube/metric", "internal/kube/recommend", "internal/kube/tuned"}},
+	{path: "internal/kube/operator", layer: 4, also: []string{"internal/kube/kubeletconfig", "internal/kube/metric", "internal/kube/nodecache", "internal/kube/recommend", "internal/kube/tuned"}},
 	{path: "internal/kube/removal", layer: 4, also: []string{"internal/kube/kubeletconfig", "internal/kube/kubeletoperator", "internal/kube/tuned"}},
 	{path: "internal/kube/strict", layer: 1},
 	{path: "internal/kube/...", layer: 4},
