@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -28,9 +29,14 @@ func (c *course) generator(x *Result) {
 		g.LateShare, g.WaitedShare = float64(whole.Late)/float64(whole.Starts), float64(whole.Waited)/float64(whole.Starts)
 	}
 	cpu, answers := 0.0, int64(0)
+	lost := c.lost()
 	for _, one := range c.parts {
+		if one.lost != nil {
+			g.Clients = append(g.Clients, Client{Name: one.client.Name, ClockErrorS: one.client.Off.Seconds(), Lost: evidence.Readable(one.lost.Why())})
+			continue
+		}
 		client, limits := c.client(one)
-		client.EndedEarly = one.Until < c.plan.Length()
+		client.EndedEarly = one.Until < c.plan.Length() && len(lost) == 0 // else it was stopped from here
 		g.Limited = g.Limited || len(limits) > 0
 		for _, text := range limits {
 			if client.Name != "" {
@@ -64,6 +70,16 @@ func (c *course) generator(x *Result) {
 	if g.SharesProcessor {
 		g.Texts = append(g.Texts, "generator and server share this machine")
 	}
+}
+
+// lost are the names of the generators that were.
+func (c *course) lost() (names []string) {
+	for _, one := range c.parts {
+		if one.lost != nil {
+			names = append(names, one.client.Name)
+		}
+	}
+	return names
 }
 
 // client says how one generator did, and why it was at its limit.
