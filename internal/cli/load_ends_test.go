@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -12,7 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/load"
+	"fettle.dev/fettle/internal/load/fleet"
 	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // answering is a server in this process, which counts what it has answered; each
@@ -61,6 +65,53 @@ func TestWorkerIsStopped(t *testing.T) {
 		if name == "load" && (x == nil || x.Cut == nil || x.Whole.Starts < 10 || !x.Generator.Clients[1].EndedEarly || x.Generator.Clients[0].EndedEarly) {
 			t.Errorf("%s: %+v", name, x)
 		}
+	}
+}
+
+// TestWorkerIsLost: what the others have counted is kept where one is killed, or stands still
+// while its connection does not end, and it is said who, since when, and what to do.
+func TestWorkerIsLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	state, worker := filepath.Join(t.TempDir(), "state"), filepath.Join(binDir(t), "fettle")+" load worker"
+	url, _ := answering(t, 0)
+	lose := func(t *testing.T, how, length string) (out string) {
+		out, x := loadHTTP(t, state, 1, "--rate", "20/s", "--for", length, "-o", "json", "--expect", "p99 < 10s", "--client-command", worker, "--client-command", how, url)
+		for _, want := range []string{"the load ended early: client command 2: it has ", " s into the load", "Is its machine up, and the way there?", "without client command 2, of which nothing is known: ", "what was measured is run "} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%q is not in %s", want, out)
+			}
+		}
+		if x == nil || x.Word != load.Partial || x.Cut == nil || x.Whole.Starts < 10 || x.Whole.Errors != 0 || x.Generator.Clients[0].Starts != x.Whole.Starts || x.Generator.Clients[1].Lost == "" || !x.Gates[0].Unknown {
+			t.Errorf("%+v", x)
+		}
+		return out
+	}
+	lose(t, "exec timeout -s KILL 4 "+worker, "20s")
+	t.Run("silent", func(t *testing.T) {
+		if testing.Short() || os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
+			t.Skip("takes a minute; set FETTLE_TEST_NIGHTLY=1")
+		}
+		out := lose(t, "exec 3<&0; "+worker+" <&3 & sleep 4; kill -STOP $!; wait", "60s")
+		if !strings.Contains(out, "client command 2 has said nothing since ") || !strings.Contains(out, "and was given up after 30 s") {
+			t.Error(out)
+		}
+	})
+}
+
+// TestLoadGivesTheTerminalBack: the view of a load has a screen of its own, and what comes of
+// it is on the one that was there.
+func TestLoadGivesTheTerminalBack(t *testing.T) {
+	var text strings.Builder
+	a := &app{screen: &ui.Screen{Out: &text, Err: &text, Format: ui.Table, Width: 80}}
+	v := a.loadView("100/s")
+	v.second(time.Second, 3*time.Second, fleet.Now{At: time.Second})
+	v.quiet("b", time.Now())
+	v.end()
+	const its, back = "\x1b[?1049h", "\x1b[?1049l"
+	if got := text.String(); strings.Count(got, its) != 1 || strings.Count(got, back) != 1 || !strings.Contains(got[strings.Index(got, back):], "client b has said nothing since ") {
+		t.Errorf("%q", got)
 	}
 }
 

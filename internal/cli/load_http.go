@@ -87,6 +87,7 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 	if o.findKnee && !o.given("for") {
 		o.length = kneeStage
 	}
+	o.say = a.sayOnce
 	plan, job, err := o.plan(ctx, urls, net.DefaultResolver)
 	var not *target.NotAllowedError
 	switch {
@@ -114,6 +115,9 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 	a.screen.Say("%s", title)
 	run := &evidence.Run{Kind: load.Kind, Began: m.host.Clock.Now().UTC()}
 	view := a.loadView(title)
+	if rig.Fleet != nil {
+		rig.Fleet.Quiet = view.quiet
+	}
 	result, err := measure(ctx, o, rig, plan, view)
 	view.end()
 	if err != nil {

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"fmt"
+	"sync"
 	"time"
 
 	"fettle.dev/fettle/internal/load"
@@ -22,6 +23,9 @@ type loadView struct {
 	report.LiveLoad
 	live bool
 	said time.Duration
+	mu   sync.Mutex
+	// later is what is said once the terminal is as it was.
+	later []string
 }
 
 func (a *app) loadView(title string) *loadView {
@@ -30,11 +34,13 @@ func (a *app) loadView(title string) *loadView {
 
 // second tells how it goes.
 func (v *loadView) second(at, all time.Duration, now fleet.Now) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	if at < v.At { // the next stage of a search
 		v.said, v.Seconds = 0, nil
 	}
 	v.At, v.All = at, all
-	v.Seconds = append(v.Seconds, now)
+	v.Seconds, v.Trouble = append(v.Seconds, now), "" // all have said something
 	v.Seconds = v.Seconds[max(0, len(v.Seconds)-liveSeconds):]
 	if v.live {
 		v.paint()
@@ -48,12 +54,27 @@ func (v *loadView) second(at, all time.Duration, now fleet.Now) {
 
 // stage tells what came of a stage of a search.
 func (v *loadView) stage(s load.KneeStage) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	v.Stages = append(v.Stages, s)
 	if v.live {
 		v.paint()
 		return
 	}
 	v.screen.Say("%s", s)
+}
+
+// quiet tells of a client that says nothing: nothing else moves meanwhile.
+func (v *loadView) quiet(client string, since time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	text := fmt.Sprintf("client %s has said nothing since %s: is its machine up, and the way there? It is given up half a minute after that, and the load ends", client, since.Format(time.TimeOnly))
+	if !v.live {
+		v.screen.Say("%s", text)
+		return
+	}
+	v.Trouble, v.later = text, append(v.later, text)
+	v.paint()
 }
 
 func (v *loadView) paint() {
@@ -66,7 +87,11 @@ func (v *loadView) paint() {
 
 // end takes it away.
 func (v *loadView) end() {
-	if v.live && len(v.Seconds) > 0 {
-		v.screen.Frame("")
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.screen.Unframe()
+	for _, text := range v.later {
+		v.screen.Say("%s", text)
 	}
+	v.later = nil
 }

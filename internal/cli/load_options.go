@@ -41,6 +41,8 @@ type loadHTTPOptions struct {
 	manifest                         bool
 	image                            string
 	given                            func(flag string) bool
+	// say is told of files of a log's directory that are left out.
+	say func(string)
 }
 
 // Limits of the options.

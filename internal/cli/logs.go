@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"time"
@@ -169,19 +170,31 @@ func (a *app) logsHost() (*host.Host, error) {
 }
 
 // sayLogs prints what logs say; err is why it may not be all.
-func (a *app) sayLogs(r *logs.Report, err error) error {
+func (a *app) sayLogs(r *logs.Report, err error) error { return inForm(a, r, reportForms, err) }
+
+// logsForms write a document of logs in each of the forms that it has beside data.
+type logsForms[T any] struct {
+	table                  func(*ui.Screen, T)
+	csv, openMetrics, html func(io.Writer, T) error
+}
+
+// reportForms are those of what logs say.
+var reportForms = logsForms[*logs.Report]{report.Logs, report.LogsCSV, report.LogsOpenMetrics, report.LogsHTML}
+
+// inForm prints a document of logs in the form that is asked for; err is why it may not be all.
+func inForm[T any](a *app, doc T, forms logsForms[T], err error) error {
 	if a.data() {
-		return a.result(r, err)
+		return a.result(doc, err)
 	}
 	switch a.screen.Format {
 	case csvFormat:
-		return errors.Join(err, report.LogsCSV(a.screen.Out, r))
+		return errors.Join(err, forms.csv(a.screen.Out, doc))
 	case openMetricsFormat:
-		return errors.Join(err, report.LogsOpenMetrics(a.screen.Out, r))
+		return errors.Join(err, forms.openMetrics(a.screen.Out, doc))
 	case htmlFormat:
-		return errors.Join(err, report.LogsHTML(a.screen.Out, r))
+		return errors.Join(err, forms.html(a.screen.Out, doc))
 	}
-	report.Logs(a.screen, r)
+	forms.table(a.screen, doc)
 	return err
 }
 

@@ -24,7 +24,7 @@ of time, and what these differ by says how sure a difference is: an interval of 
 The change of the mean of all requests is divided into that of their mix and that of
 the durations. What else changed between the two times no log knows: fettle prove
 --live takes turns, and can tell.`,
-		Args: cobra.ExactArgs(2),
+		Args: cobra.ExactArgs(2), Annotations: map[string]string{moreFormats: logsFormats},
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := noneEmpty(c); err != nil {
 				return err
@@ -82,12 +82,11 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 	if errors.As(err, new(logs.Unfit)) {
 		return ui.Exit(ui.Usage, err)
 	}
-	if err != nil {
+	if c == nil {
 		return err
 	}
-	if a.data() {
-		return a.result(c, nil)
-	}
-	report.LogsCompare(a.screen, c)
-	return nil
+	return inForm(a, c, comparedForms, err)
 }
+
+// comparedForms are those of a comparison.
+var comparedForms = logsForms[*logs.Comparison]{report.LogsCompare, report.LogsCompareCSV, report.LogsCompareOpenMetrics, report.LogsCompareHTML}

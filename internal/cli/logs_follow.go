@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"strings"
 	"time"
 
 	"fettle.dev/fettle/internal/host"
@@ -23,8 +24,14 @@ const followEvery = time.Second
 // had no line, and all that they have counts.
 func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked logs.Options, paths []string, set *source.Set, formats []*format.Format, begun bool) error {
 	f, err := logs.Follow(h, paths, set, formats, asked, begun)
+	if errors.As(err, new(logs.Unfit)) {
+		return ui.Exit(ui.Usage, err)
+	}
 	if err != nil {
 		return err
+	}
+	if left := notFollowed(f.Packed); left != "" {
+		a.screen.Say("%s", left)
 	}
 	live := a.screen.Width > 0 && a.screen.Format == ui.Table
 	if live {
@@ -99,6 +106,21 @@ func (a *app) firstLine(ctx context.Context, h *host.Host, o logsOptions, paths 
 			return set, formats, err
 		}
 	}
+}
+
+// notFollowed names the logs of a directory that are compressed.
+func notFollowed(packed []source.NotRead) string {
+	var names []string
+	for _, p := range packed {
+		if p.Why != "" {
+			p.Path += " (damaged: " + p.Why + ")"
+		}
+		names = append(names, p.Path)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "not followed, as nothing more comes into what is compressed: " + strings.Join(names, ", ")
 }
 
 const lostPart = "a log was rotated, and its old part is gone: what came last in it is missing"

@@ -19,19 +19,25 @@ type otherLines struct{ error }
 
 // formats finds each log's format: what was said, or what its first lines are. A file
 // that is of another kind and that nobody named is left out: a directory of logs has the
-// errors too.
+// errors too. One that is compressed so that it cannot be read is named as that.
 func (o logsOptions) formats(set *source.Set) ([]*format.Format, error) {
 	var out []*format.Format
-	var left []string
+	var left, unread []string
 	var refused error // why the first of them was left
 	for i := 0; i < len(set.Logs); {
 		l := set.Logs[i]
 		f, err := o.formatOf(set, i)
-		if l.Listed && o.say != nil && (errors.As(err, new(otherLines)) || errors.Is(err, accesslog.ErrNotNamed)) {
+		var packed *source.PackedError
+		if l.Listed && o.say != nil && (errors.As(err, new(otherLines)) || errors.Is(err, accesslog.ErrNotNamed) || errors.As(err, &packed)) {
 			if refused == nil {
 				refused = err
 			}
-			left = append(left, l.Path)
+			if packed != nil {
+				unread = append(unread, l.Path)
+				set.NotRead = append(set.NotRead, source.NotRead{Path: l.Path, Why: "compressed by " + packed.By})
+			} else {
+				left = append(left, l.Path)
+			}
 			if err := set.Leave(i); err != nil {
 				return nil, err
 			}
@@ -54,6 +60,9 @@ func (o logsOptions) formats(set *source.Set) ([]*format.Format, error) {
 		if out[i] == nil {
 			out[i] = out[known]
 		}
+	}
+	if len(unread) > 0 {
+		o.say("not read, as they are compressed by xz: " + strings.Join(unread, ", ") + "; xz -dc FILE | fettle logs - reads one")
 	}
 	if len(left) > 0 {
 		o.say("left out, as none of a log of requests: " + strings.Join(left, ", "))

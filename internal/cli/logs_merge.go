@@ -10,6 +10,7 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/logs"
+	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -47,7 +48,11 @@ func (a *app) logsMerge(o logsOptions, paths []string) error {
 			all = part
 		}
 	}
-	return a.sayLogs(all.Report(o.sort, o.top), o.keep(all))
+	r := all.Report(o.sort, o.top)
+	for _, n := range report.LogsTimes(r) {
+		a.screen.Say("%s", n)
+	}
+	return a.sayLogs(r, o.keep(all))
 }
 
 // keep writes the part that --save asks for.

@@ -29,13 +29,13 @@ type sizeLog struct {
 // sizeGroups are the most groups of a size's log; what comes beyond is added up as one.
 const sizeGroups = 300_000
 
-// openSizeLog finds the logs of a size.
-func openSizeLog(h *host.Host, l sizing.Log) (*sizeLog, error) {
+// openSizeLog finds the logs of a size; say is told of files that are left out.
+func openSizeLog(h *host.Host, l sizing.Log, say func(string)) (*sizeLog, error) {
 	found, err := source.Find(h, l.Paths)
 	if err != nil {
 		return nil, err
 	}
-	return &sizeLog{found, logsOptions{format: l.Format, unit: l.Unit}}, nil
+	return &sizeLog{found, logsOptions{format: l.Format, unit: l.Unit, say: say}}, nil
 }
 
 // read reads all of the logs, grouped as by says for their formats.
@@ -94,7 +94,7 @@ func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*frontend.Requests
 	if err != nil {
 		return nil, err
 	}
-	log, err := openSizeLog(h, l)
+	log, err := openSizeLog(h, l, a.sayOnce)
 	if err != nil {
 		return nil, err
 	}

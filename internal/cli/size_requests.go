@@ -41,7 +41,7 @@ func gatherPuppet(ctx context.Context, a *app, h *host.Host, wish sizing.Wish) e
 		}
 		from = h
 	}
-	log, err := openSizeLog(from, w.Log)
+	log, err := openSizeLog(from, w.Log, a.sayOnce)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -29,6 +30,10 @@ func (c *course) generator(x *Result) {
 	}
 	cpu, answers := 0.0, int64(0)
 	for _, one := range c.parts {
+		if one.lost != nil {
+			g.Clients = append(g.Clients, Client{Name: one.client.Name, ClockErrorS: one.client.Off.Seconds(), Lost: evidence.Readable(one.lost.Why())})
+			continue
+		}
 		client, limits := c.client(one)
 		client.EndedEarly = one.Stopped
 		g.Limited = g.Limited || len(limits) > 0
@@ -66,6 +71,16 @@ func (c *course) generator(x *Result) {
 	if g.SharesProcessor {
 		g.Texts = append(g.Texts, "generator and server share this machine")
 	}
+}
+
+// lost are the names of the generators that were.
+func (c *course) lost() (names []string) {
+	for _, one := range c.parts {
+		if one.lost != nil {
+			names = append(names, one.client.Name)
+		}
+	}
+	return names
 }
 
 // client says how one generator did, and why it was at its limit.

@@ -43,6 +43,11 @@ func (r *Prepared) result(m *meter.Meter, parts []*part, seen []*observe.Course,
 		connections += one.Connections
 	}
 	c := &course{Prepared: r, meter: m, parts: parts, seen: seen, slices: m.Slices(until)}
+	// What a generator has counted that went on when another did not is only whole in whole
+	// slices.
+	if n := len(c.slices); n > 1 && c.slices[n-1].To > until && slices.ContainsFunc(parts, func(one *part) bool { return one.Until > until }) {
+		c.slices = c.slices[:n-1]
+	}
 	if n := len(c.slices); n > 0 {
 		c.slices[n-1].To = min(c.slices[n-1].To, until)
 	}
@@ -55,7 +60,7 @@ func (r *Prepared) result(m *meter.Meter, parts []*part, seen []*observe.Course,
 		x.Streams = p.Streams
 		x.Connections = min(connections, p.Connections)
 	}
-	if until < all {
+	if until < all || len(c.lost()) > 0 {
 		x.Cut = &evidence.Cut{Done: int(until.Seconds()), Planned: int((all + time.Second - 1).Seconds()), Of: "seconds"}
 	}
 	r.servers(x, parts)
@@ -80,7 +85,7 @@ func (r *Prepared) result(m *meter.Meter, parts []*part, seen []*observe.Course,
 		slices.SortStableFunc(x.Requests, func(a, b Request) int { return cmp.Compare(b.Starts, a.Starts) })
 		x.Requests = x.Requests[:mostReplayed]
 	}
-	x.Word, x.Text = x.verdict()
+	x.Word, x.Text = x.verdict(c.lost())
 	x.Text = x.Cut.Text(x.Text)
 	return x, nil
 }
@@ -178,6 +183,9 @@ func (c *course) figures(x *Result) (err error) {
 		x.Stages = append(x.Stages, stage)
 		for _, g := range c.plan.Gates {
 			judged := Gate{Result: g.Judge(measured{t, stage.AnswerRate, stage.Observed, len(c.seen)})}
+			if lost := c.lost(); len(lost) > 0 {
+				judged.Result = threshold.Result{Gate: g.Text, Text: "cannot tell: nothing is known of the requests of client " + strings.Join(lost, ", client "), Unknown: true}
+			}
 			if len(c.plan.Stages) > 1 {
 				judged.Stage = stage.Rate
 			}
@@ -225,13 +233,15 @@ func (c *course) keptUp(from, to int) bool {
 	return missing <= max(3, (1-keptUp)*float64(half.Starts))
 }
 
-// verdict says it in one line.
-func (x *Result) verdict() (Word, string) {
+// verdict says it in one line. lost are the generators of which nothing is known.
+func (x *Result) verdict(lost []string) (Word, string) {
 	f := &x.Whole
 	rate := fmt.Sprintf("%.4g answers a second", f.AnswerRate)
 	switch {
 	case f.Latency.N == 0 || f.Starts == f.Errors+f.Failures[string(exchange.Interrupted)].N:
 		return Silent, "no request was answered as wanted" + f.why()
+	case len(lost) > 0:
+		return Partial, fmt.Sprintf("without client %s, of which nothing is known: %s of the other clients, %s", strings.Join(lost, ", client "), rate, f.said())
 	case x.Generator.Limited:
 		return Limited, fmt.Sprintf("the generator was the limit, not the server: %s; %s, %s", x.Generator.Texts[0], rate, f.said())
 	}

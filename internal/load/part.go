@@ -18,6 +18,7 @@ type part struct {
 	client *fleet.Client // nil: this process
 	fleet.Counts
 	meter *meter.Meter
+	lost  *fleet.Lost // why there is no more of it than until when it was heard of; else nil
 }
 
 // idle says whether a share has no start at all.
@@ -84,12 +85,17 @@ func (p *Plan) share(client, of int, seed uint64) fleet.Share {
 	return s
 }
 
-// together puts what clients have counted into one.
-func (p *Plan) together(clients []*fleet.Client, said []*fleet.Part) (whole *meter.Meter, parts []*part, err error) {
+// together puts what clients have counted into one. Those that were lost have counted
+// nothing that is known.
+func (p *Plan) together(clients []*fleet.Client, said []*fleet.Part, lost []*fleet.Lost) (whole *meter.Meter, parts []*part, err error) {
 	if whole, _, err = p.meterOf(); err != nil {
 		return nil, nil, err
 	}
 	for i, one := range said {
+		if lost[i] != nil {
+			parts = append(parts, &part{client: clients[i], lost: lost[i], Counts: fleet.Counts{Until: min(lost[i].At, p.Length())}})
+			continue
+		}
 		own, _, err := p.meterOf()
 		if err != nil {
 			return nil, nil, err
@@ -99,7 +105,7 @@ func (p *Plan) together(clients []*fleet.Client, said []*fleet.Part) (whole *met
 				return nil, nil, fmt.Errorf("client %s: %w", clients[i].Name, err)
 			}
 		}
-		parts = append(parts, &part{clients[i], one.Counts, own})
+		parts = append(parts, &part{client: clients[i], Counts: one.Counts, meter: own})
 	}
 	return whole, parts, nil
 }

@@ -30,6 +30,7 @@ const (
 	Limited  Word = "generator-limited" // the generator could not do what was asked of it
 	Warming  Word = "not-settled"       // the server was getting faster until the end
 	Silent   Word = "nothing-answered"
+	Partial  Word = "client-lost"     // of several generators one was lost: what it has counted is missing
 	TooSlow  Word = "fails-at-lowest" // --find-knee: already the lowest rate does not meet the thresholds
 	Wavers   Word = "not-monotone"    // --find-knee: what holds is no matter of the rate alone
 )
@@ -209,6 +210,9 @@ type Client struct {
 	LateBeginS  float64 `json:"late_begin_s"`
 	// EndedEarly says that it stopped before the end of its plan, and the load with it.
 	EndedEarly bool `json:"ended_early,omitempty"`
+	// Lost is why nothing is known of what it has done: all figures are those of the others,
+	// until it was last heard of.
+	Lost string `json:"lost,omitempty"`
 }
 
 // measured is what gates ask of a stretch of time.
@@ -252,14 +256,20 @@ func (r *Result) Failed() []Gate {
 	return out
 }
 
-// Early is why a load that nobody has interrupted is not whole: a client ended before its
-// plan did. nil where none has.
+// Early is why a load that nobody has interrupted is not whole: a client was lost, or ended
+// before its plan did. nil where none has.
 func (r *Result) Early() error {
-	var names []string
+	var names, lost []string
 	for _, c := range r.Generator.Clients {
 		if c.EndedEarly {
 			names = append(names, c.Name)
 		}
+		if c.Lost != "" {
+			lost = append(lost, fmt.Sprintf("client %s: %s", c.Name, c.Lost))
+		}
+	}
+	if len(lost) > 0 {
+		return fmt.Errorf("the load ended early: %s. Is its machine up, and the way there? Its requests are in no figure; the other clients were stopped, and theirs are kept until it was last heard of. Start the load again, with it or without it", strings.Join(lost, "; "))
 	}
 	if len(names) == 0 {
 		return nil

@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -80,9 +81,15 @@ func (g *Rig) generate(ctx context.Context, r *Prepared, seed uint64, begin time
 		idle = append(idle, r.plan.idle(shares[i]))
 	}
 	sum := &sum{last: make([]fleet.Now, len(clients)), told: slices.Clone(idle), idle: idle, tell: tell}
-	said, err := g.Fleet.Run(ctx, begin, r.plan.Length()+r.plan.Timeout, shares, sum.add)
-	if err != nil {
-		return nil, nil, err
+	said, lost := g.Fleet.Run(ctx, begin, r.plan.Length()+r.plan.Timeout, shares, sum.add)
+	if !slices.ContainsFunc(said, func(one *fleet.Part) bool { return one != nil }) {
+		var all []error
+		for _, l := range lost {
+			if l != nil {
+				all = append(all, l)
+			}
+		}
+		return nil, nil, errors.Join(all...)
 	}
-	return r.plan.together(clients, said)
+	return r.plan.together(clients, said, lost)
 }

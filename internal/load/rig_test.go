@@ -2,6 +2,7 @@ package load
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -16,6 +17,7 @@ import (
 	"fettle.dev/fettle/internal/load/meter"
 	"fettle.dev/fettle/internal/load/rate"
 	"fettle.dev/fettle/internal/load/target"
+	"fettle.dev/fettle/internal/load/threshold"
 )
 
 // TestWorker: a job is all that it takes to load a server whose name nothing here resolves.
@@ -152,7 +154,7 @@ func TestClientsAreJudgedOneByOne(t *testing.T) {
 		clients = append(clients, &fleet.Client{Name: string(rune('a' + i))})
 		said = append(said, &fleet.Part{Meter: part, Counts: fleet.Counts{Until: 20 * time.Second, Connections: 5, Processors: 2, CPU: time.Second}})
 	}
-	whole, parts, err := p.together(clients, said)
+	whole, parts, err := p.together(clients, said, make([]*fleet.Lost, len(said)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,6 +165,64 @@ func TestClientsAreJudgedOneByOne(t *testing.T) {
 	g := x.Generator
 	if x.Word != Limited || !strings.HasPrefix(g.Texts[0], "h: 5 % of the requests were sent more than 1 ms late") || g.LateShare > lateShare || x.Whole.Starts != 10_000 || x.Connections != 50 || g.Processors != 20 || len(g.Clients) != 10 {
 		t.Errorf("%s %q %+v", x.Word, x.Text, g)
+	}
+}
+
+// TestLostClient: what the other clients have counted until one was lost is the result, which
+// says that it is not whole; no gate can be told of it.
+func TestLostClient(t *testing.T) {
+	p := at(100, 20*time.Second)
+	p.Set = &target.Set{Asked: []target.Asked{{Weight: 1, Method: "GET", URL: "http://localhost/"}}, Requests: []*exchange.Request{{}}}
+	p.Connections, p.Timeout = 100, time.Minute
+	gate, err := threshold.Parse("p99 < 1s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Gates = []*threshold.Gate{gate}
+	m, _, err := p.meterOf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 800 { // 50 a second, for 16 seconds
+		x := answer(20 * ms)
+		x.Begin = time.Duration(n) * 20 * ms
+		x.Sent, x.End = x.Begin, x.Begin+x.End
+		m.Add([]meter.Sample{x})
+	}
+	counted, err := m.Part()
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard := time.Date(2026, 11, 23, 8, 0, 12, 0, time.UTC)
+	for name, c := range map[string]struct {
+		lost   fleet.Lost
+		starts int64
+		done   int
+		want   string
+	}{
+		"silent":     {fleet.Lost{At: 10100 * ms, Heard: heard, Silent: 30 * time.Second}, 500, 10, "client b: it has said nothing since 08:00:12, 10 s into the load, and was given up after 30 s. Is its machine up"},
+		"ended":      {fleet.Lost{At: 10100 * ms, Heard: heard, Err: errors.New("it has ended: exit status 3")}, 500, 10, "client b: it has ended: exit status 3 (it was last heard of at 08:00:12, 10 s into the load). Is its machine up"},
+		"at the end": {fleet.Lost{At: 21 * time.Second, Heard: heard, Silent: 30 * time.Second}, 800, 16, "client b: it has said nothing since "},
+	} {
+		c.lost.Client = "b"
+		clients := []*fleet.Client{{Name: "a"}, {Name: "b"}}
+		whole, parts, err := p.together(clients, []*fleet.Part{{Meter: counted, Counts: fleet.Counts{Until: 16 * time.Second, Connections: 5, Processors: 2}}, nil}, []*fleet.Lost{nil, &c.lost})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := (&Prepared{plan: p}).result(whole, parts, nil, p.Length())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x.Word != Partial || x.Whole.Starts != c.starts || x.Cut == nil || x.Cut.Done != c.done || !strings.Contains(x.Text, " answers a second of the other clients, p50 20 ms") {
+			t.Errorf("%s: %s %q: %+v", name, x.Word, x.Text, x.Whole)
+		}
+		if g := x.Generator.Clients; len(g) != 2 || g[0].Lost != "" || g[0].EndedEarly || g[1].Lost == "" || len(x.Gates) != 1 || x.Gates[0].Met || !x.Gates[0].Unknown {
+			t.Errorf("%s: %+v %+v", name, g, x.Gates)
+		}
+		if err := x.Early(); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "theirs are kept until it was last heard of") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -40,10 +40,14 @@ type Comparison struct {
 
 // Side is the logs before or after.
 type Side struct {
-	Logs     []LogRead   `json:"logs"`
-	Requests uint64      `json:"requests"`
-	SpanS    float64     `json:"span_s"`
-	Unread   UnreadLines `json:"unread"`
+	Logs     []LogRead        `json:"logs"`
+	NotRead  []source.NotRead `json:"not_read,omitempty"` // as of Report
+	Requests uint64           `json:"requests"`
+	SpanS    float64          `json:"span_s"`
+	Unread   UnreadLines      `json:"unread"`
+	// LeftOut and OtherLines are as those of Report.
+	LeftOut    uint64 `json:"left_out"`
+	OtherLines uint64 `json:"other_lines"`
 }
 
 // Change is that of one group.
@@ -73,7 +77,8 @@ type sliced struct {
 	slices *Result // grouped further by slice
 }
 
-// readSliced reads logs twice: how long they are has to be known before they are cut.
+// readSliced reads logs twice: how long they are has to be known before they are cut. Of logs
+// that could not be read to their ends there is what came before, and the error names them.
 func readSliced(ctx context.Context, h *host.Host, paths []string, open func(*source.Set) ([]*format.Format, error), o Options) (*sliced, error) {
 	read := func(o Options) (*Result, error) {
 		found, err := source.Find(h, paths)
@@ -87,9 +92,9 @@ func readSliced(ctx context.Context, h *host.Host, paths []string, open func(*so
 		}
 		return Read(ctx, set, formats, o)
 	}
-	whole, err := read(o)
-	if err != nil {
-		return nil, err
+	whole, cut := read(o)
+	if whole == nil || ctx.Err() != nil {
+		return nil, cut
 	}
 	slice := request.Slice(whole.first, whole.last, sliceCount)
 	o.slice, o.Percentiles, o.Slowest = &slice, false, 0
@@ -97,25 +102,30 @@ func readSliced(ctx context.Context, h *host.Host, paths []string, open func(*so
 	o.Groups *= sliceCount
 	whole.all = whole.Hours.Sum()
 	parts, err := read(o)
-	return &sliced{whole, parts}, err
+	if parts == nil || ctx.Err() != nil {
+		return nil, err
+	}
+	return &sliced{whole, parts}, cut
 }
 
 // Compare compares logs before and after. The unit is a slice of time, not a request:
 // the requests of a busy minute are slow together, and as samples they would make an
-// interval several times too narrow.
+// interval several times too narrow. An error beside a comparison names logs that could not
+// be read to their ends.
 func Compare(ctx context.Context, h *host.Host, before, after []string, open func(*source.Set) ([]*format.Format, error), o Options, sort string, top int) (*Comparison, error) {
 	if slices.Contains(slices.Concat(before, after), source.Stdin) {
 		return nil, errors.New("logs are read twice to be compared, and the standard input can be read once")
 	}
 	o.Percentiles = true
-	b, err := readSliced(ctx, h, before, open, o)
-	if err != nil {
-		return nil, err
+	b, cut := readSliced(ctx, h, before, open, o)
+	if b == nil {
+		return nil, cut
 	}
 	a, err := readSliced(ctx, h, after, open, o)
-	if err != nil {
+	if a == nil {
 		return nil, err
 	}
+	cut = errors.Join(cut, err)
 	c := &Comparison{Schema: "fettle/logs-compare/v1", Before: b.side(), After: a.side(), By: o.By[0], Groups: []Change{}, Slices: sliceCount}
 	bAll, aAll := b.sums(1)[""], a.sums(1)[""]
 	c.All = change([]string{}, b.all(), a.all(), bAll, aAll)
@@ -133,7 +143,7 @@ func Compare(ctx context.Context, h *host.Host, before, after []string, open fun
 		c.More = len(c.Groups) - top
 		c.Groups = c.Groups[:top]
 	}
-	return c, nil
+	return c, cut
 }
 
 // pairs are the groups of the first grouping, by key, before and after; nil where one
@@ -154,7 +164,8 @@ func pairs(before, after *sliced) map[string][2]*Group {
 }
 
 func (s *sliced) side() Side {
-	return Side{s.whole.Logs, s.whole.Requests, s.whole.span(), s.whole.Unread}
+	r := s.whole
+	return Side{Logs: r.Logs, NotRead: r.NotRead, Requests: r.Requests, SpanS: r.span(), Unread: r.Unread, LeftOut: r.Left, OtherLines: r.Others}
 }
 
 func (s *sliced) all() *Group {

@@ -3,7 +3,9 @@ package logs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"slices"
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/logs/format"
@@ -17,26 +19,67 @@ type Follower struct {
 	positions []source.Position
 	shard     *shard
 	byPath    map[string]int // of the shard's readers
+	begin     map[string]int // those by the names under which the logs may have begun
 	// Lost counts rotated logs whose old part was gone before it was read.
 	Lost int
+	// Packed are logs that are compressed, and not followed: nothing more comes into them.
+	// Why is what is wrong with one that is damaged at its beginning, or nothing.
+	Packed []source.NotRead
 }
 
 // Follow begins at the end of logs, each of which has a format, or at their beginning where
-// they have just begun.
+// they have just begun. Of the set those are left that are followed.
 func Follow(h *host.Host, paths []string, set *source.Set, formats []*format.Format, o Options, begun bool) (*Follower, error) {
+	f := &Follower{host: h, paths: paths, byPath: map[string]int{}, begin: map[string]int{}}
+	formats, err := f.leavePacked(set, formats)
+	if err != nil {
+		return nil, err
+	}
 	s, err := newShard(&o, set, formats)
 	if err != nil {
 		return nil, err
 	}
-	f := &Follower{host: h, paths: paths, shard: s, byPath: map[string]int{}}
+	f.shard = s
 	for i, l := range set.Logs {
 		f.byPath[l.Path] = i
+		for _, name := range source.Names(l.Path) {
+			f.begin[name] = i
+		}
 		s.res.Logs = append(s.res.Logs, LogOf(l, formats[i]))
 	}
 	if !begun {
 		f.positions, err = source.Ends(set.Logs)
 	}
-	return f, err
+	// An open file that is rotated away and removed would keep its room on the disk.
+	return f, errors.Join(err, set.Close())
+}
+
+// leavePacked leaves out the logs that are compressed.
+func (f *Follower) leavePacked(set *source.Set, formats []*format.Format) ([]*format.Format, error) {
+	formats = slices.Clone(formats)
+	for i := 0; i < len(set.Logs); {
+		packed, err := set.Packed(i)
+		if err != nil {
+			return nil, err
+		}
+		if !packed {
+			i++
+			continue
+		}
+		one := source.NotRead{Path: set.Logs[i].Path}
+		if cut := set.Cut(i); cut != nil {
+			one.Why = cut.Error()
+		}
+		f.Packed = append(f.Packed, one)
+		if err := set.Leave(i); err != nil {
+			return nil, err
+		}
+		formats = slices.Delete(formats, i, i+1)
+	}
+	if len(set.Logs) == 0 {
+		return nil, Unfit{fmt.Errorf("%s is compressed, and nothing more comes into it: without --follow it is read", f.Packed[0].Path)}
+	}
+	return formats, nil
 }
 
 // Poll reads what has come since.
@@ -50,7 +93,7 @@ func (f *Follower) Poll(ctx context.Context) error {
 	}
 	known := found[:0]
 	for _, l := range found {
-		if _, ok := f.byPath[l.Path]; ok { // a rotated part that has come into a directory is read as its log
+		if f.knows(l.Path) { // a rotated part that has come into a directory is read as its log
 			known = append(known, l)
 		}
 	}
@@ -70,6 +113,19 @@ func (f *Follower) Poll(ctx context.Context) error {
 	f.positions, err = set.Positions()
 	f.shard.follow()
 	return err
+}
+
+// knows says whether a log is one that is followed. One that was empty in its directory, just
+// rotated, is known by its old part.
+func (f *Follower) knows(path string) bool {
+	if _, ok := f.byPath[path]; ok {
+		return true
+	}
+	i, ok := f.begin[path]
+	if ok {
+		f.byPath[path] = i
+	}
+	return ok
 }
 
 // Report is what has come so far, as of Result.

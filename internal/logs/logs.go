@@ -33,6 +33,7 @@ type Options struct {
 // Result is what logs say.
 type Result struct {
 	Logs     []LogRead
+	NotRead  []source.NotRead // files of a directory that may have requests too
 	By       [][]string
 	Tables   []*group.Table // of By
 	Hours    *group.Table   // by the hour in which requests came
@@ -97,8 +98,10 @@ func Read(ctx context.Context, set *source.Set, formats []*format.Format, o Opti
 	for _, s := range shards[1:] {
 		r.add(&s.res)
 	}
+	r.NotRead = set.NotRead
 	for i, l := range set.Logs {
 		read := LogOf(l, formats[i])
+		read.Since, read.Until = o.Since.UTC(), o.Until.UTC()
 		if cut := set.Cut(i); cut != nil {
 			read.Cut = cut.Error()
 		}

@@ -192,6 +192,35 @@ func TestTimeline(t *testing.T) {
 	for _, least := range []time.Duration{0, 10 * time.Second, time.Minute} {
 		check(line.moments(least))
 	}
+	for _, of := range [][2]int64{{0, length/1000 - 1}, {0, 60}, {0, 0}} { // nothing comes before the first
+		want := 0.0
+		for _, b := range busy[of[0] : of[1]+1] {
+			want += b / float64(of[1]-of[0]+1)
+		}
+		if got := line.mean(of[0]*1e6, of[1]*1e6+999_999); math.Abs(got-want) > 1e-6 {
+			t.Errorf("seconds %d to %d: %g at work on average, want %g", of[0], of[1], got, want)
+		}
+	}
+}
+
+// TestMeanIsBelowMost: requests that take longer than their log goes on are at work after it,
+// which is in no mean: there are never more on average than at a time.
+func TestMeanIsBelowMost(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	for name, took := range map[string]int{"quick": 1_000, "as long as the log": 60_000_000, "days": 4e11} {
+		var b bytes.Buffer
+		for i := range 60 {
+			fmt.Fprintf(&b, "::1 - - [18/Mar/2012:04:00:%02d +0000] \"GET / HTTP/1.1\" 200 1 %d \"-\" \"-\"\n", i, took)
+		}
+		if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		busy := readLogs(t, Options{By: [][]string{{"path"}}}, path).Report("total", 0).Busy
+		// The first is at work in all 60 seconds, the last in one of them.
+		if want := 30.5; busy.Mean > busy.Most || took > 1_000 && (math.Abs(busy.Mean-want) > 1e-9 || busy.Most != 60) {
+			t.Errorf("%s: %g at work on average, and at most %g", name, busy.Mean, busy.Most)
+		}
+	}
 }
 
 // TestTimelineBounded: a line of every year takes no more memory than the bound.

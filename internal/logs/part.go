@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"fettle.dev/fettle/internal/logs/group"
+	"fettle.dev/fettle/internal/logs/source"
 )
 
 // partSchema begins a part: what logs say, to be merged elsewhere with what others say.
@@ -42,6 +43,8 @@ type part struct {
 	Step     int         `json:"step"`
 	Chunks   int         `json:"chunks"`
 	Where    string      `json:"where,omitempty"` // only these requests, of all that were read
+
+	NotRead []source.NotRead `json:"not_read,omitempty"`
 }
 
 // Save writes a result so that Load makes the same of it. It is compressed by zstd, whose
@@ -56,7 +59,7 @@ func (r *Result) Save(to io.Writer) error {
 	for _, t := range r.Tables {
 		groups = t.Limit
 	}
-	head, err := json.Marshal(part{partSchema, r.readings(), r.Logs, r.By, groups, r.Slowest, r.slowest, r.Requests, r.Left, r.Others, r.Unread, r.Unended, r.Unbegun, r.first, r.last, r.timeline.step, len(r.timeline.chunks), r.where})
+	head, err := json.Marshal(part{partSchema, r.readings(), r.Logs, r.By, groups, r.Slowest, r.slowest, r.Requests, r.Left, r.Others, r.Unread, r.Unended, r.Unbegun, r.first, r.last, r.timeline.step, len(r.timeline.chunks), r.where, r.NotRead})
 	if err != nil {
 		return err
 	}
@@ -101,7 +104,7 @@ func Load(from io.Reader) (*Result, error) {
 	if len(p.IDs) == 0 || slices.Contains(p.IDs, "") {
 		return nil, errors.New("a part of fettle logs --save that does not say which reading it is of: save it again")
 	}
-	r := &Result{ids: p.IDs, Logs: p.Logs, By: p.By, Slowest: p.Slowest, slowest: p.Most, Requests: p.Requests, Left: p.Left, Others: p.Others, Unread: p.Unread, Unended: p.Unended, Unbegun: p.Unbegun, first: p.First, last: p.Last, where: p.Where}
+	r := &Result{ids: p.IDs, Logs: p.Logs, By: p.By, Slowest: p.Slowest, slowest: p.Most, Requests: p.Requests, Left: p.Left, Others: p.Others, Unread: p.Unread, Unended: p.Unended, Unbegun: p.Unbegun, first: p.First, last: p.Last, where: p.Where, NotRead: p.NotRead}
 	tables := make([]*group.Table, 1+len(p.By))
 	for i := range tables {
 		limit := p.Groups

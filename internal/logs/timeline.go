@@ -134,6 +134,31 @@ func (t *timeline) merge(o *timeline) {
 	}
 }
 
+// mean is how many requests were at work at a time, on average, from the stretch in which
+// the first came to that in which the last did, both in microseconds. What they were at
+// work after that is in no mean: it would be more than there ever were at a time.
+func (t *timeline) mean(first, last int64) float64 {
+	step := steps[t.step]
+	from, to := floor(first, step), floor(last, step)
+	busy, through, at := 0.0, int64(0), from
+	for _, n := range slices.Sorted(maps.Keys(t.chunks)) {
+		for i := range t.chunks[n] {
+			s, x := n<<6+int64(i), &t.chunks[n][i]
+			if s > to {
+				break
+			}
+			if *x == (cell{}) {
+				continue
+			}
+			busy += float64(through) * float64(s-at)
+			at, through = s, through+x.through
+			busy += float64(int64(x.busy)) / float64(step)
+		}
+	}
+	busy += float64(through) * float64(to+1-at)
+	return busy / float64(to+1-from)
+}
+
 // Moment is a stretch of time in a log.
 type Moment struct {
 	Start  time.Time

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/load"
@@ -90,6 +89,10 @@ func loadObserved(s *ui.Screen, x *load.Result) {
 func loadClients(s *ui.Screen, x *load.Result) {
 	g := Grid{Head: []string{"client", "starts", "connections", "CPU", "start delay p99", "clock off by at most"}}
 	for _, c := range x.Generator.Clients {
+		if c.Lost != "" {
+			g.Rows = append(g.Rows, []string{c.Name, "lost", "-", "-", "-", unit.FormatSeconds(c.ClockErrorS)})
+			continue
+		}
 		g.Rows = append(g.Rows, []string{c.Name, fmt.Sprint(c.Starts), fmt.Sprint(c.Connections), fmt.Sprintf("%.0f %% of %d", 100*c.CPUShare, c.Processors), unit.FormatSecondsMeasured(c.StartDelayP99S), unit.FormatSeconds(c.ClockErrorS)})
 	}
 	g.Write(s)
@@ -146,7 +149,7 @@ func loadFacts(r *evidence.Run, x *load.Result) *Grid {
 		row("server", "%s", text)
 	}
 	if t := x.Replay; t != nil {
-		row("replay", "%d requests of %s (%s), %s to %s, times as exact as %s; %s", t.Requests, strings.Join(t.Logs, ", "), strings.Join(t.Formats, ", "), t.From.Format(time.DateTime), t.To.Format(time.DateTime), unit.FormatSeconds(t.ResolutionS), t.Left())
+		row("replay", "%d requests of %s (%s), %s, times as exact as %s; %s", t.Requests, strings.Join(t.Logs, ", "), strings.Join(t.Formats, ", "), t.When(), unit.FormatSeconds(t.ResolutionS), t.Left())
 	}
 	for _, o := range x.Observed {
 		text := "run queue from " + o.RunQueueSource

@@ -18,6 +18,8 @@ type LiveLoad struct {
 	// Seconds are the last ones, the newest last, and Stages those of a search so far.
 	Seconds []fleet.Now
 	Stages  []load.KneeStage
+	// Trouble is what is wrong at the moment; empty for nothing.
+	Trouble string
 }
 
 // bars is how many signs the longest bar has at the most, and figures how wide is what
@@ -35,7 +37,7 @@ func (l *LiveLoad) Far() string {
 
 // LoadLive prints how a load goes: its last seconds, and the search that it is part of.
 func LoadLive(s *ui.Screen, l *LiveLoad) {
-	fmt.Fprintf(s.Out, "%s\n%s\n\n", ui.Printable(l.Title), l.Far())
+	fmt.Fprintf(s.Out, "%s\n%s\n%s\n", ui.Printable(l.Title), l.Far(), ui.Printable(l.Trouble))
 	longest := 0.0
 	for _, n := range l.Seconds {
 		longest = max(longest, n.P99S)

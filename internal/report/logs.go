@@ -1,17 +1,13 @@
 package report
 
 import (
-	"encoding/csv"
 	"fmt"
-	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
 	"fettle.dev/fettle/internal/logs"
-	"fettle.dev/fettle/internal/logs/format"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -19,7 +15,7 @@ import (
 // Logs prints what request logs say: where the time went first.
 func Logs(s *ui.Screen, r *logs.Report) {
 	say := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
-	for _, l := range append(cuts(r), wentTo(r)...) {
+	for _, l := range append(notWhole(r.Logs, r.NotRead), wentTo(r)...) {
 		say("%s", l)
 	}
 	for i := range r.By {
@@ -30,7 +26,7 @@ func Logs(s *ui.Screen, r *logs.Report) {
 	if b := r.Busy; b.Minute != nil && r.All.MeanS != nil {
 		fmt.Fprintln(s.Out)
 		g := Grid{Head: []string{"at work at a time", "requests", "when"}}
-		g.Rows = append(g.Rows, []string{"mean", fmt.Sprintf("%.1f", b.Mean), ""})
+		g.Rows = append(g.Rows, []string{"mean, over " + unit.FormatSeconds(max(r.SpanS, b.StepS)), fmt.Sprintf("%.1f", b.Mean), ""})
 		if b.MostAt != nil {
 			g.Rows = append(g.Rows, []string{"most, over " + unit.FormatSeconds(b.StepS), fmt.Sprintf("%.1f", b.Most), clock(r, b.MostAt)})
 		}
@@ -56,14 +52,7 @@ func Logs(s *ui.Screen, r *logs.Report) {
 		g.Write(s)
 	}
 	fmt.Fprintln(s.Out)
-	g := Grid{Head: []string{"log", "format", "why"}}
-	for _, l := range r.Logs {
-		f := l.Format
-		if l.DurationUnit != "" {
-			f += "; " + l.Duration + " in " + l.DurationUnit
-		}
-		g.Rows = append(g.Rows, []string{l.Path, f, l.Why})
-	}
+	g := Grid{Head: []string{"log", "format", "why"}, Rows: logRows(r.Logs)}
 	g.Write(s)
 	for _, n := range notes(r) {
 		s.Say("%s", n)
@@ -101,39 +90,16 @@ func hours(r *logs.Report) Grid {
 	return g
 }
 
-// cuts name the logs that could not be read to their ends, for whom that is to know before
-// any figure.
-func cuts(r *logs.Report) []string {
-	var out []string
-	for _, l := range r.Logs {
-		if l.Cut != "" {
-			out = append(out, fmt.Sprintf("not whole: %s could not be read to its end (%s): its requests before that count, those behind it do not", l.Path, l.Cut))
+// logRows say of each log as what it was read, and why.
+func logRows(read []logs.LogRead) (rows [][]string) {
+	for _, l := range read {
+		f := l.Format
+		if l.DurationUnit != "" {
+			f += "; " + l.Duration + " in " + l.DurationUnit
 		}
+		rows = append(rows, []string{l.Path, f, l.Why})
 	}
-	return out
-}
-
-// wentTo says in words where the time went: the grouping whose first group has most.
-func wentTo(r *logs.Report) []string {
-	var out []string
-	if r.Requests == 0 {
-		return []string{"no request"}
-	}
-	span := ""
-	if r.First == nil {
-		span = " (the logs do not say when)"
-	} else {
-		span = fmt.Sprintf(" from %s to %s (%s)", clock(r, r.First), clock(r, r.Last), unit.FormatSeconds(r.SpanS))
-	}
-	if g := r.WentTo; g != nil && g.Share != nil {
-		out = append(out, fmt.Sprintf("%.0f %% of the time, %s, went to %s: %s requests of %s each on average",
-			100**g.Share, unit.FormatSeconds(g.TotalS), keyed(g.Key), thousands(g.Count), unit.FormatSeconds(*g.MeanS)))
-	}
-	all := fmt.Sprintf("%s requests%s", thousands(r.Requests), span)
-	if r.All.MeanS != nil {
-		all += fmt.Sprintf(", %s of work in all", unit.FormatSeconds(r.All.TotalS))
-	}
-	return append(out, all)
+	return rows
 }
 
 // keyed is a group's key for a person; a part that has blanks is in quotes beside others.
@@ -250,94 +216,11 @@ func grouping(r *logs.Report, by *logs.Grouping) Grid {
 	return g
 }
 
-// notes are what was not read, and why figures may be other than they seem.
-func notes(r *logs.Report) (out []string) {
-	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	if n := r.Unread.Lines; n > 0 {
-		say("%s lines could not be read", thousands(n))
-		for _, e := range r.Unread.Examples {
-			where := e.Path
-			if e.Line > 0 {
-				where += fmt.Sprintf(":%d", e.Line)
-			}
-			say("  %s: %s", where, e.Text)
-		}
-		if r.Unread.TooLong > 0 {
-			say("  %d of them are longer than 1 MiB", r.Unread.TooLong)
-		}
-	}
-	if r.LeftOut > 0 {
-		say("%s requests were left out, as asked", thousands(r.LeftOut))
-	}
-	if r.Unended > 0 {
-		say("%d requests began and did not end", r.Unended)
-	}
-	if r.Unbegun > 0 {
-		say("%d requests ended whose beginning is in no log", r.Unbegun)
-	}
-	if zone(r) != "" {
-		for _, l := range r.Logs {
-			if l.NoZone {
-				say("%s: its times have no zone, and stand among the others' as if they were UTC", l.Path)
-			}
-		}
-	}
-	for _, by := range r.By {
-		if by.Folded != nil {
-			say("%s: more than %d groups: %s requests of further ones are added up as one; --groups allows more", strings.Join(by.By, ", "), by.Groups, thousands(by.Folded.Count))
-		}
-	}
-	if r.All.MeanS == nil && r.Requests > 0 {
-		how := "Apache's %D, nginx' $request_time would"
-		if slices.ContainsFunc(r.Logs, func(l logs.LogRead) bool { return l.Format == format.JSONLines }) {
-			how = "--duration MEMBER --unit ms names the member of JSON lines that would"
-		}
-		say("the logs do not say how long requests took: %s", how)
-	}
-	return out
-}
-
 // thousands writes a count with commas.
 func thousands(n uint64) string {
 	text := strconv.FormatUint(n, 10)
 	for i := len(text) - 3; i > 0; i -= 3 {
 		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
-
-// LogsCSV writes the groups of all groupings as one table. A text that a spreadsheet
-// would take for a formula gets an apostrophe in front.
-func LogsCSV(w io.Writer, r *logs.Report) error {
-	c := csv.NewWriter(w)
-	_ = c.Write([]string{"by", "key", "count", "rate_per_s", "errors", "total_s", "share", "mean_s", "deviation_s", "min_s", "max_s", "p50_s", "p90_s", "p95_s", "p99_s", "p99.9_s"})
-	number := func(v *float64) string {
-		if v == nil {
-			return ""
-		}
-		return strconv.FormatFloat(*v, 'g', -1, 64)
-	}
-	for _, by := range r.By {
-		for _, g := range by.Top {
-			row := []string{strings.Join(by.By, ","), plain(keyed(g.Key)), fmt.Sprint(g.Count), number(&g.RatePerS), fmt.Sprint(g.Errors), number(&g.TotalS), number(g.Share), number(g.MeanS), number(g.DeviationS), number(g.MinS), number(g.MaxS)}
-			for _, q := range []string{"p50", "p90", "p95", "p99", "p99.9"} {
-				if v, ok := g.QuantilesS[q]; ok {
-					row = append(row, number(&v))
-				} else {
-					row = append(row, "")
-				}
-			}
-			_ = c.Write(row)
-		}
-	}
-	c.Flush()
-	return c.Error()
-}
-
-// plain keeps a spreadsheet from reckoning with a text.
-func plain(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) && text != "-" {
-		return "'" + text
 	}
 	return text
 }

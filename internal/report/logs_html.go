@@ -23,49 +23,86 @@ var logsTemplate = sync.OnceValue(func() *template.Template {
 	}).Parse(logsPage))
 })
 
-// LogsHTML writes what logs say as one page that needs nothing else: no script, no
+// logsPageOf is what a page of logs has: one that needs nothing else, no script, no
 // network, light and dark, and for paper.
-func LogsHTML(w io.Writer, r *logs.Report) error {
-	type row struct {
-		Part  float64 // of the time of all, in percent: the bar behind the name
-		Cells []string
-	}
-	type tableOf struct {
-		Name string
-		Head []string
-		Rows []row
-	}
-	said := wentTo(r)
-	page := struct {
-		Report      *logs.Report
-		First       string
-		Cuts        []string
-		Rest, Notes []string
-		Tables      []tableOf
-		Chart       string
-		Most, Step  string
-		From, To    string
-	}{Report: r, First: said[0], Cuts: cuts(r), Rest: said[1:], Notes: notes(r)}
-	add := func(name string, g Grid, groups []logs.Group) {
-		t := tableOf{Name: name, Head: g.Head}
-		for i, cells := range g.Rows {
-			part := 0.0
-			if i < len(groups) && groups[i].Share != nil {
-				part = 100 * *groups[i].Share
-			}
-			t.Rows = append(t.Rows, row{part, cells})
+type logsPageOf struct {
+	First       string
+	NotWhole    []string
+	Rest, Notes []string
+	Tables      []logsTable
+	Chart       string
+	Most, Step  string
+	From, To    string
+	Slowest     []logs.SlowLine
+	Logs        [][]string
+}
+
+// logsTable is a table whose names have bars behind them.
+type logsTable struct {
+	Name string
+	Head []string
+	Rows []logsRow
+}
+
+// logsRow is a row of it.
+type logsRow struct {
+	Part  float64 // of the time of all, in percent: the bar behind the name
+	Cells []string
+}
+
+// add adds a table whose first rows are groups: group gives that of a row, or nil.
+func (p *logsPageOf) add(name string, g Grid, group func(row int) *logs.Group) {
+	t := logsTable{Name: name, Head: g.Head}
+	for i, cells := range g.Rows {
+		part := 0.0
+		if of := group(i); of != nil && of.Share != nil {
+			part = 100 * *of.Share
 		}
-		page.Tables = append(page.Tables, t)
+		t.Rows = append(t.Rows, logsRow{part, cells})
 	}
+	p.Tables = append(p.Tables, t)
+}
+
+// inList is a group of a list by its place.
+func inList(groups []logs.Group) func(int) *logs.Group {
+	return func(i int) *logs.Group {
+		if i < len(groups) {
+			return &groups[i]
+		}
+		return nil
+	}
+}
+
+// LogsHTML writes what logs say as one page.
+func LogsHTML(w io.Writer, r *logs.Report) error {
+	said := wentTo(r)
+	page := logsPageOf{First: said[0], NotWhole: notWhole(r.Logs, r.NotRead), Rest: said[1:], Notes: append(notes(r), LogsTimes(r)...), Slowest: r.Slowest, Logs: logRows(r.Logs)}
 	for i := range r.By {
-		add("By "+strings.Join(r.By[i].By, " and "), grouping(r, &r.By[i]), r.By[i].Top)
+		page.add("By "+strings.Join(r.By[i].By, " and "), grouping(r, &r.By[i]), inList(r.By[i].Top))
 	}
 	if len(r.Hours) > 1 {
-		add("By hour", hours(r), r.Hours)
+		page.add("By hour", hours(r), inList(r.Hours))
 	}
 	if m := r.Busy.Minutes; len(m) > 1 && r.All.MeanS != nil {
 		page.Chart, page.Most = chart(m, r.Busy.MinuteS)
 		page.Step, page.From, page.To = unit.FormatSeconds(r.Busy.MinuteS), clock(r, &m[0].Start), clock(r, &m[len(m)-1].Start)
+	}
+	return logsTemplate().Execute(w, page)
+}
+
+// LogsCompareHTML writes what changed as one page. The bars are the groups' shares of the
+// time after.
+func LogsCompareHTML(w io.Writer, c *logs.Comparison) error {
+	said := compared(c)
+	page := logsPageOf{First: said[0], NotWhole: comparedNotWhole(c), Rest: said[1:], Notes: comparedNotes(c)}
+	page.add("By "+strings.Join(c.By, " and "), comparedGroups(c), func(i int) *logs.Group {
+		if i < len(c.Groups) {
+			return c.Groups[i].After
+		}
+		return nil
+	})
+	for _, row := range comparedLogs(c).Rows {
+		page.Logs = append(page.Logs, row)
 	}
 	return logsTemplate().Execute(w, page)
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
-	"strconv"
 	"time"
 
 	"fettle.dev/fettle/internal/logs/puppetrun"
@@ -148,17 +147,11 @@ func measuredRow(m *puppetrun.Measured) []string {
 // PuppetRunsCSV writes stages, types, resources and nodes as one table.
 func PuppetRunsCSV(w io.Writer, r *puppetrun.Runs) error {
 	c := csv.NewWriter(w)
-	number := func(v *float64) string {
-		if v == nil {
-			return ""
-		}
-		return strconv.FormatFloat(*v, 'g', -1, 64)
-	}
 	_ = c.Write([]string{"of", "name", "count", "total_s", "share", "mean_s", "p50_s", "p90_s", "p99_s", "max_s", "slowest_on", "failed", "changed", "mean_config_retrieval_s", "mean_catalog_s"})
 	write := func(of string, list []puppetrun.Measured) {
 		for i := range list {
 			m := &list[i]
-			_ = c.Write([]string{of, plain(m.Name), fmt.Sprint(m.Count), number(&m.TotalS), number(m.Share), number(m.MeanS), number(m.P50S), number(m.P90S), number(m.P99S), number(m.MaxS),
+			_ = c.Write([]string{of, plain(m.Name), fmt.Sprint(m.Count), decimal(&m.TotalS), decimal(m.Share), decimal(m.MeanS), decimal(m.P50S), decimal(m.P90S), decimal(m.P99S), decimal(m.MaxS),
 				plain(m.SlowestOn), fmt.Sprint(m.Failed), fmt.Sprint(m.Changed), "", ""})
 		}
 	}
@@ -169,7 +162,7 @@ func PuppetRunsCSV(w io.Writer, r *puppetrun.Runs) error {
 	write("type", r.Types)
 	write("resource", r.Resources)
 	for _, n := range r.ByNode {
-		_ = c.Write([]string{"node", plain(n.Name), fmt.Sprint(n.Runs), "", "", number(n.MeanS), "", "", "", "", "", fmt.Sprint(n.Failed), fmt.Sprint(n.Changed), number(n.MeanRetrievalS), number(n.MeanCatalogS)})
+		_ = c.Write([]string{"node", plain(n.Name), fmt.Sprint(n.Runs), "", "", decimal(n.MeanS), "", "", "", "", "", fmt.Sprint(n.Failed), fmt.Sprint(n.Changed), decimal(n.MeanRetrievalS), decimal(n.MeanCatalogS)})
 	}
 	c.Flush()
 	return c.Error()

@@ -27,7 +27,8 @@ type answer struct {
 	Guarded bool               `json:"guarded,omitempty"`
 	Version string             `json:"version"`
 	Values  map[string]float64 `json:"values"` // metrics
-	P99     map[string]float64 `json:"p99"`    // of histograms, in seconds
+	// Percentiles are those of histograms.
+	Percentiles map[string]percentile `json:"p99_buckets"`
 }
 
 // kept are the metrics that are.
@@ -39,7 +40,7 @@ var kept = []string{
 
 // histograms are those whose 99th percentile is.
 var histograms = map[string]string{
-	"etcd_disk_wal_fsync_duration_seconds": "fsync", "etcd_disk_backend_commit_duration_seconds": "commit", "etcd_network_peer_round_trip_time_seconds": "peer",
+	"etcd_disk_wal_fsync_duration_seconds": "fsync", "etcd_disk_backend_commit_duration_seconds": "commit", "etcd_network_peer_round_trip_time_seconds": round,
 }
 
 // question asks the member of an instance; program.ErrStopped where none runs.
@@ -49,7 +50,7 @@ func question(ctx context.Context, h *host.Host, in *instance) (*answer, error) 
 
 // started is what a running member was started with.
 func started(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
-	a := &answer{Env: map[string]string{}, Values: map[string]float64{}, P99: map[string]float64{}}
+	a := &answer{Env: map[string]string{}, Values: map[string]float64{}, Percentiles: map[string]percentile{}}
 	if !in.pod() {
 		p, err := program.OfService(ctx, h, "etcd", in.unit.Name)
 		if err != nil {
@@ -89,11 +90,7 @@ func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 		}
 	}
 	for name, short := range histograms {
-		for _, b := range m.Histograms[name] {
-			if v, ok := b.Quantile(0.99); ok {
-				a.P99[short] = max(a.P99[short], v) // the worst of the other members
-			}
-		}
+		a.Percentiles[short] = percentileOf(short, m.Histograms[name])
 	}
 	a.Version = m.Labels["etcd_server_version"]["server_version"]
 	health, err := by.get(ctx, "/health")

@@ -14,7 +14,6 @@ import (
 
 	"fettle.dev/fettle/internal/component"
 	"fettle.dev/fettle/internal/component/conf"
-	"fettle.dev/fettle/internal/component/metrics"
 	"fettle.dev/fettle/internal/component/program"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
@@ -52,7 +51,7 @@ var Product = component.Product{
 	},
 }
 
-var inputs = []rule.Input{
+var inputs = append(percentileInputs(), []rule.Input{
 	{Name: "etcd.version", Type: rule.Text, Doc: "version of the running member"},
 	{Name: "etcd.pod", Type: rule.Truth, Doc: "whether it is the static pod of a cluster's node"},
 	{Name: "etcd.compacts", Type: rule.Truth, Doc: "whether it compacts its history by itself"},
@@ -64,16 +63,13 @@ var inputs = []rule.Input{
 	{Name: "etcd.db_bytes", Type: rule.Number, Unit: "bytes", Doc: "size of the database"},
 	{Name: "etcd.db_in_use_bytes", Type: rule.Number, Unit: "bytes", Doc: "part of it that is in use"},
 	{Name: "etcd.quota_bytes", Type: rule.Number, Unit: "bytes", Doc: "size at which it takes no more writes, as it runs with"},
-	{Name: "etcd.fsync_p99_s", Type: rule.Number, Unit: "s", Doc: "99th percentile of fdatasync of the log since it was started"},
-	{Name: "etcd.commit_p99_s", Type: rule.Number, Unit: "s", Doc: "99th percentile of a commit of the backend since it was started"},
-	{Name: "etcd.peer_p99_s", Type: rule.Number, Unit: "s", Doc: "99th percentile of the round trip to the slowest other member"},
 	{Name: "etcd.failed_proposals", Type: rule.Number, Doc: "changes that were not agreed on since it was started"},
 	{Name: "etcd.open_files", Type: rule.Number, Doc: "files that it has open"},
 	{Name: "etcd.open_files_limit", Type: rule.Number, Doc: "files that it may have open"},
 	{Name: "etcd.unit", Type: rule.Text, Doc: "service of systemd that runs it; empty where none does"},
 	{Name: "etcd.resident_bytes", Type: rule.Number, Unit: "bytes", Doc: "memory of the process"},
 	{Name: "etcd.pending_changes", Type: rule.List, Doc: "options whose value in the files is not the running member's"},
-}
+}...)
 
 func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 	all, err := instances(h)
@@ -189,14 +185,8 @@ func (i *installed) Answer(input string) rule.Answer {
 	case input == "healthy":
 		return rule.Answer{Value: i.asked.Healthy == "true", At: "/health of etcd"}
 	}
-	if h, ok := map[string]string{"fsync_p99_s": "fsync", "commit_p99_s": "commit", "peer_p99_s": "peer"}[input]; ok {
-		if v, ok := i.asked.P99[h]; ok {
-			return rule.Answer{Value: v, At: at}
-		}
-		if h == "peer" && i.setUp("members").Value == 1.0 {
-			return rule.Answer{At: at} // there is no other
-		}
-		return rule.Answer{Unknown: fmt.Sprintf("it has seen fewer than %d of them since it was started", metrics.Few), At: at}
+	if a, ok := i.percentileAnswer(input, at); ok {
+		return a
 	}
 	names, known := measured[input]
 	for _, name := range names {

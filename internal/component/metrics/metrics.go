@@ -3,7 +3,6 @@ package metrics
 
 import (
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -75,39 +74,4 @@ func Read(text string) Page {
 		m.Histograms[histogram][which][limit] = v
 	}
 	return m
-}
-
-// Few is the number of observations below which no percentile is worth its name.
-const Few = 100
-
-// Quantile is below what a share of the observations is, as histogram_quantile of
-// Prometheus has it: in a straight line within its bucket. ok is false for too few.
-func (b Buckets) Quantile(q float64) (v float64, ok bool) {
-	var bounds []float64
-	for limit := range b {
-		bounds = append(bounds, limit)
-	}
-	slices.Sort(bounds)
-	if len(bounds) < 2 {
-		return 0, false
-	}
-	total := b[bounds[len(bounds)-1]]
-	if !math.IsInf(bounds[len(bounds)-1], 1) || total < Few {
-		return 0, false
-	}
-	rank := q * total
-	for i, limit := range bounds {
-		if b[limit] < rank {
-			continue
-		}
-		below, from := 0.0, 0.0
-		if i > 0 {
-			below, from = b[bounds[i-1]], bounds[i-1]
-		}
-		if math.IsInf(limit, 1) {
-			return from, true
-		}
-		return from + (limit-from)*(rank-below)/(b[limit]-below), true
-	}
-	return 0, false
 }

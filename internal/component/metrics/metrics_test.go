@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"maps"
 	"math"
 	"testing"
 )
@@ -35,11 +36,13 @@ func TestRead(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, to string
-		q, want  float64
-		ok       bool
-	}{{"h", "", 0.99, 0.006, true}, {"h", "", 0.9, 0.002, true}, {"h", "", 1, 0.008, true}, {"few", "", 0.99, 0, false}, {"peer", "a", 0.99, 0.1, true}, {"none", "", 0.99, 0, false}} {
-		if v, ok := p.Histograms[c.name][c.to].Quantile(c.q); ok != c.ok || math.Abs(v-c.want) > 1e-9 {
-			t.Errorf("%s %g: %v %v, want %v", c.name, c.q, v, ok, c.want)
+		want     Buckets
+	}{
+		{"h", "", Buckets{0.001: 0, 0.002: 900, 0.004: 980, 0.008: 1000, math.Inf(1): 1000}}, {"few", "", Buckets{0.1: 5, math.Inf(1): 5}},
+		{"peer", "a", Buckets{0.1: 0, math.Inf(1): 200}}, {"none", "", nil},
+	} {
+		if got := p.Histograms[c.name][c.to]; !maps.Equal(got, c.want) {
+			t.Errorf("%s %s: %v, want %v", c.name, c.to, got, c.want)
 		}
 	}
 }
@@ -50,8 +53,10 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for name, all := range Read(text).Histograms {
 			for _, b := range all {
-				if v, ok := b.Quantile(0.99); ok && math.IsNaN(v) {
-					t.Errorf("%s: %v of %v", name, v, b)
+				for bound, n := range b {
+					if math.IsNaN(bound) || math.IsInf(bound, -1) || math.IsNaN(n) {
+						t.Errorf("%s: %v of %v", name, n, bound)
+					}
 				}
 			}
 		}

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,7 +33,14 @@ type Client struct {
 }
 
 // Fleet are workers that are ready.
-type Fleet struct{ Clients []*Client }
+type Fleet struct {
+	Clients []*Client
+	// Quiet is told of one that has said nothing for some seconds while it should drive; nil:
+	// nobody is.
+	Quiet func(client string, since time.Time)
+	// Patience is how long one may say nothing until it is given up; 0 is half a minute.
+	Patience time.Duration
+}
 
 // pings are how often the clock of a worker is asked; the quickest answer counts.
 const pings = 20
@@ -169,23 +177,28 @@ func (f *Fleet) Begin() time.Time {
 	return time.Now().Add(lead)
 }
 
-// patience is how long a worker may take for its last words, beyond what its load takes.
-const patience = 30 * time.Second
-
 // Run lets each client drive its share from a moment on, and gives what each has counted.
 // length is how long that takes. When ctx ends they stop, and give what they have; when one
-// fails, or is stopped where it runs, the others stop too.
-func (f *Fleet) Run(ctx context.Context, begin time.Time, length time.Duration, shares []Share, now func(client int, n Now)) ([]*Part, error) {
+// is lost, or is stopped where it runs, the others stop too; of a lost one there is why in
+// place of a part.
+func (f *Fleet) Run(ctx context.Context, begin time.Time, length time.Duration, shares []Share, now func(client int, n Now)) ([]*Part, []*Lost) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	parts, failed := make([]*Part, len(f.Clients)), make([]error, len(f.Clients))
+	parts, lost := make([]*Part, len(f.Clients)), make([]*Lost, len(f.Clients))
 	var wait sync.WaitGroup
 	for i, c := range f.Clients {
 		share := shares[i]
 		share.At = begin.Add(c.ahead).UnixNano()
+		heard := c.listen(begin, length, cmp.Or(f.Patience, patience), func(since time.Time) {
+			if f.Quiet != nil {
+				f.Quiet(c.Name, since)
+			}
+		})
 		wait.Go(func() {
-			if parts[i], failed[i] = c.run(ctx, share, time.Until(begin)+length, func(n Now) { now(i, n) }); failed[i] != nil {
-				failed[i] = fmt.Errorf("client %s: %w", c.Name, failed[i])
+			defer heard.end()
+			part, err := c.run(ctx, share, heard, func(n Now) { now(i, n) })
+			if parts[i] = part; err != nil {
+				lost[i] = heard.lost(err)
 				stop()
 			} else if parts[i].Stopped {
 				stop() // the others would count no longer than it
@@ -193,18 +206,15 @@ func (f *Fleet) Run(ctx context.Context, begin time.Time, length time.Duration, 
 		})
 	}
 	wait.Wait()
-	return parts, errors.Join(failed...)
+	return parts, lost
 }
 
-func (c *Client) run(ctx context.Context, share Share, length time.Duration, now func(Now)) (*Part, error) {
+func (c *Client) run(ctx context.Context, share Share, heard *hearing, now func(Now)) (*Part, error) {
 	if err := c.say(toWorker{Run: &share}); err != nil {
 		return nil, err
 	}
-	// Neither a worker that says nothing any more nor one that does not stop is waited for.
-	slow := time.AfterFunc(length+patience, c.session.Kill)
-	defer slow.Stop()
 	told := context.AfterFunc(ctx, func() {
-		slow.Reset(patience)
+		heard.stop()
 		_ = c.say(toWorker{Stop: true})
 	})
 	defer told()
@@ -214,6 +224,7 @@ func (c *Client) run(ctx context.Context, share Share, length time.Duration, now
 		case err != nil:
 			return nil, err
 		case m.Now != nil:
+			heard.heard(*m.Now)
 			now(*m.Now)
 		case m.Part != nil && m.Part.Meter != nil:
 			return m.Part, nil

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -51,9 +53,18 @@ func (invented) Run(ctx context.Context, s Share, now func(Now)) (*Part, error) 
 	switch {
 	case s.Seed == 666:
 		os.Exit(3) // a worker that is killed
+	case s.Seed == 667:
+		now(Now{At: 3 * time.Second})
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		select {} // until all of its threads have stopped
 	case s.For > time.Minute:
-		now(Now{AnswerRate: 7})
-		<-ctx.Done()
+		for ctx.Err() == nil {
+			now(Now{AnswerRate: 7})
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
 	}
 	part, err := m.Part()
 	return &Part{Counts: Counts{Until: s.For, Connections: s.Connections}, Meter: part}, err
@@ -92,9 +103,9 @@ func TestUnionOfParts(t *testing.T) {
 	}
 	for range 2 {
 		begin := f.Begin()
-		parts, err := f.Run(t.Context(), begin, time.Second, []Share{{Connections: 1}, {Connections: 20}, {Connections: 300}}, func(int, Now) {})
-		if err != nil {
-			t.Fatal(err)
+		parts, lost := f.Run(t.Context(), begin, time.Second, []Share{{Connections: 1}, {Connections: 20}, {Connections: 300}}, func(int, Now) {})
+		if !slices.Equal(lost, []*Lost{nil, nil, nil}) {
+			t.Fatal(lost)
 		}
 		if early := time.Until(begin); early > 20*time.Millisecond {
 			t.Errorf("the last one has begun %v early", early)
@@ -121,24 +132,54 @@ func TestStopped(t *testing.T) {
 	defer cancel()
 	var mu sync.Mutex
 	heard := map[int]bool{}
-	parts, err := f.Run(ctx, f.Begin(), time.Hour, []Share{{For: time.Hour, Connections: 4}, {For: time.Hour, Connections: 4}}, func(client int, n Now) {
+	parts, lost := f.Run(ctx, f.Begin(), time.Hour, []Share{{For: time.Hour, Connections: 4}, {For: time.Hour, Connections: 4}}, func(client int, n Now) {
 		mu.Lock()
 		defer mu.Unlock()
 		if heard[client] = n.AnswerRate == 7; len(heard) == 2 {
 			cancel()
 		}
 	})
-	if err != nil || len(parts) != 2 || parts[0] == nil || parts[1] == nil || parts[1].Connections != 4 {
-		t.Errorf("%v %v", parts, err)
+	if !slices.Equal(lost, []*Lost{nil, nil}) || len(parts) != 2 || parts[0] == nil || parts[1] == nil || parts[1].Connections != 4 {
+		t.Errorf("%v %v", parts, lost)
 	}
 }
 
-// TestLost: one that is gone is named, and the others are stopped.
+// TestLost: one that is gone is named, the others are stopped, and what they have counted is
+// there.
 func TestLost(t *testing.T) {
 	f := started(t, 2)
-	_, err := f.Run(t.Context(), f.Begin(), time.Hour, []Share{{For: time.Hour, Connections: 1}, {Seed: 666}}, func(int, Now) {})
-	if err == nil || !strings.Contains(err.Error(), "client b: it has ended: exit status 3") {
-		t.Error(err)
+	parts, lost := f.Run(t.Context(), f.Begin(), time.Hour, []Share{{For: time.Hour, Connections: 1}, {Seed: 666}}, func(int, Now) {})
+	if lost[0] != nil || lost[1] == nil || lost[1].Silent != 0 || !strings.HasPrefix(lost[1].Error(), "client b: it has ended: exit status 3 (it was last heard of at ") {
+		t.Error(lost)
+	}
+	if parts[0] == nil || parts[0].Connections != 1 || parts[1] != nil {
+		t.Error(parts)
+	}
+}
+
+// TestFallsSilent: one whose connection stands and that says nothing any more is told of, and
+// is given up after some time, whatever its load would take; the others are stopped, and what
+// they have counted is there.
+func TestFallsSilent(t *testing.T) {
+	f := started(t, 2)
+	f.Patience = 2 * time.Second
+	quiet := make(chan string, 10)
+	f.Quiet = func(client string, _ time.Time) { quiet <- client }
+	begin := f.Begin()
+	parts, lost := f.Run(t.Context(), begin, time.Hour, []Share{{For: time.Hour, Connections: 1}, {Seed: 667, For: time.Hour}}, func(int, Now) {})
+	if took := time.Since(begin); took > 30*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if len(quiet) == 0 || <-quiet != "b" {
+		t.Error("nobody was told of it")
+	}
+	l := lost[1]
+	if l == nil || l.At != 3*time.Second || l.Silent < 2*time.Second || l.Silent > 20*time.Second || l.Heard.Before(begin) ||
+		!strings.HasPrefix(l.Error(), "client b: it has said nothing since "+l.Heard.Format(time.TimeOnly)+", 3 s into the load, and was given up after ") {
+		t.Errorf("%v", l)
+	}
+	if lost[0] != nil || parts[0] == nil || parts[0].Connections != 1 || parts[1] != nil {
+		t.Errorf("%v, %v", parts, lost)
 	}
 }
 

@@ -46,6 +46,9 @@ type Told struct {
 	Requests int64     `json:"requests"`
 	From     time.Time `json:"from"` // of the log's time
 	To       time.Time `json:"to"`
+	// NoZone are the logs whose times have no zone: they are what the server's clock showed,
+	// and are taken as UTC.
+	NoZone []string `json:"no_zone,omitempty"`
 	// ResolutionS is how exactly the logs tell the time, in seconds; requests of one moment
 	// are spread evenly over it.
 	ResolutionS float64 `json:"resolution_s"`
@@ -108,7 +111,11 @@ func Read(ctx context.Context, set *source.Set, formats []*format.Format, o Opti
 			return nil, nil, fmt.Errorf("%s: %s does not say when a request came", set.Logs[i].Path, f.Name)
 		}
 		readers = append(readers, request.NewReader(f))
-		r.told.Logs = append(r.told.Logs, filepath.Base(set.Logs[i].Path))
+		name := filepath.Base(set.Logs[i].Path)
+		r.told.Logs = append(r.told.Logs, name)
+		if f.NoZone {
+			r.told.NoZone = append(r.told.NoZone, name)
+		}
 		if !slices.Contains(r.told.Formats, f.Name) {
 			r.told.Formats = append(r.told.Formats, f.Name)
 		}
@@ -251,6 +258,18 @@ func spread(entries []entry, unit int64) {
 		}
 		from = to
 	}
+}
+
+// When says of which time the requests are, with its zone.
+func (t *Told) When() string {
+	from, to := t.From.UTC().Format(time.DateTime), t.To.UTC().Format(time.DateTime)
+	switch {
+	case len(t.NoZone) == 0:
+		return fmt.Sprintf("%sZ to %sZ", from, to)
+	case len(t.NoZone) == len(t.Logs):
+		return fmt.Sprintf("%s to %s by the server's clock, whose zone the log does not say", from, to)
+	}
+	return fmt.Sprintf("%sZ to %sZ; the times of %s have no zone, and are taken as UTC", from, to, strings.Join(t.NoZone, ", "))
 }
 
 // Left says what was left out, in words.

@@ -127,7 +127,7 @@ func (l Log) open() (io.ReadCloser, error) {
 		return file, nil
 	}
 	if bytes.Equal(magic, xzMagic) {
-		return nil, errors.Join(fmt.Errorf("%s: compressed by xz, which is not read: xz -dc %s | fettle logs -", l.Path, l.Path), file.Close())
+		return nil, errors.Join(&PackedError{Path: l.Path, By: "xz"}, file.Close())
 	}
 	text, done := all, file.Close
 	switch {
@@ -142,10 +142,21 @@ func (l Log) open() (io.ReadCloser, error) {
 	case bytes.HasPrefix(magic, bzip2Magic):
 		text = bzip2.NewReader(bufio.NewReaderSize(all, 256<<10))
 	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{text, closer(done)}, nil
+	return stream{text, closer(done), packed(magic[:n])}, nil
+}
+
+// stream is a log that is read from its beginning to its end alone.
+type stream struct {
+	io.Reader
+	io.Closer
+	packed bool
+}
+
+// PackedError is of a log that is compressed by a program whose files are not read.
+type PackedError struct{ Path, By string }
+
+func (p *PackedError) Error() string {
+	return fmt.Sprintf("%s: compressed by %s, which is not read: %s -dc %s | fettle logs -", p.Path, p.By, p.By, p.Path)
 }
 
 // unzipped is what a gzip file holds. One that is damaged at its beginning is opened too,

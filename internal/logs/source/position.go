@@ -199,36 +199,67 @@ func (p *Position) is(l Log) bool {
 }
 
 // Continue is what is to be read of logs since positions: of a log that was rotated, the
-// rest of its old part first. A log without a position is read whole. lost names logs
-// that were rotated and whose old part is not there any more.
+// rest of its old part first, which may be one of the logs itself. A log without a position
+// is read whole. lost names logs that were rotated and whose old part is not there any more.
 func Continue(logs []Log, positions []Position) (next []Log, lost []string, err error) {
-	for _, l := range logs {
-		at := slices.IndexFunc(positions, func(p Position) bool { return p.Path == l.Path })
-		if at < 0 || l.Path == Stdin {
-			next = append(next, l)
-			continue
-		}
-		p := &positions[at]
-		if p.is(l) {
-			if l.skip, l.was = p.Offset, p; l.Size > 0 && l.Size < p.Offset && uncompressed(l.Path) == l.Path {
+	was := found(logs, positions)
+	for i, l := range logs {
+		p := positionOf(positions, l)
+		switch {
+		case was[i] != nil:
+			if l.skip, l.was = was[i].Offset, was[i]; was[i].Path == l.Path && l.Size > 0 && l.Size < l.skip && uncompressed(l.Path) == l.Path {
 				l.skip = 0 // truncated, and begun with the same lines
 			}
-			next = append(next, l)
-			continue
-		}
-		old, err := p.rotated(l.host)
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case old == nil:
-			lost = append(lost, l.Path)
+		case p == nil, slices.Contains(was, p): // new, or its old part is another of the logs
 		default:
+			old, err := p.rotated(l.host)
+			if err != nil {
+				return nil, nil, err
+			}
+			if old == nil {
+				lost = append(lost, l.Path)
+				break
+			}
 			old.skip, old.was, old.of = p.Offset, p, l.Path
 			next = append(next, *old)
 		}
 		next = append(next, l)
 	}
 	return next, lost, nil
+}
+
+// positionOf is that of a log by its name; nil: it has none.
+func positionOf(positions []Position, l Log) *Position {
+	at := slices.IndexFunc(positions, func(p Position) bool { return p.Path == l.Path })
+	if at < 0 || l.Path == Stdin {
+		return nil
+	}
+	return &positions[at]
+}
+
+// found are the positions at which the logs were read before, nil for those that were not:
+// a log is where it was, or has the name now that another had before it was rotated.
+func found(logs []Log, positions []Position) []*Position {
+	was := make([]*Position, len(logs))
+	taken := map[*Position]bool{}
+	for i, l := range logs {
+		if p := positionOf(positions, l); p != nil && p.is(l) {
+			was[i], taken[p] = p, true
+		}
+	}
+	for i, l := range logs {
+		if was[i] != nil || l.Path == Stdin {
+			continue
+		}
+		for k := range positions {
+			p := &positions[k]
+			if told := p.HeadBytes > 0 || p.Inode != 0; told && !taken[p] && p.is(l) {
+				was[i], taken[p] = p, true
+				break
+			}
+		}
+	}
+	return was
 }
 
 // rotated finds the file that a log was rotated into.

@@ -42,11 +42,19 @@ type Set struct {
 	// WholeLines leaves what stands behind the last end of line for another time: it is
 	// still being written.
 	WholeLines bool
+	// NotRead are the files of a directory that may have requests too and cannot be read.
+	NotRead []NotRead
 
 	begun []begun
 	cuts  []error     // why each could not be read to its end
 	ends  []int64     // how far each was read, in bytes, decompressed
 	heads []*Position // how each begins that was read through; of its Offset nothing
+}
+
+// NotRead is a file that is not read.
+type NotRead struct {
+	Path string `json:"path"`
+	Why  string `json:"why"`
 }
 
 // begun is a log of which the beginning was read.
@@ -146,6 +154,15 @@ func (s *Set) Leave(i int) error {
 	s.ends = slices.Delete(s.ends, i, i+1)
 	s.heads = slices.Delete(s.heads, i, i+1)
 	return err
+}
+
+// Packed says whether a log is compressed.
+func (s *Set) Packed(i int) (bool, error) {
+	if _, err := s.reader(i); err != nil {
+		return false, err
+	}
+	of, is := s.begun[i].ReadCloser.(stream)
+	return is && of.packed, nil
 }
 
 // Cut is why a log could not be read to its end; nil: it could, or was not read.

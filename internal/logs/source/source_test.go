@@ -317,6 +317,105 @@ func TestContinue(t *testing.T) {
 	read("twelve\nthirteen\n", 0)
 }
 
+// TestContinueDirectory: of a directory whose logs are rotated between two readings, the old
+// ones compressed, all is read and nothing twice.
+func TestContinueDirectory(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	add := func(name, text string) {
+		t.Helper()
+		f, err := os.OpenFile(at(name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString(text); err != nil || f.Close() != nil {
+			t.Fatal(err)
+		}
+	}
+	move := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(at(from), at(to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pack := func(from, to string) {
+		t.Helper()
+		text, err := os.ReadFile(at(from))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, _ = z.Write(text)
+		_ = z.Close()
+		if err := errors.Join(os.WriteFile(at(to), b.Bytes(), 0o600), os.Remove(at(from))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var positions []Position
+	read := func(want string) {
+		t.Helper()
+		found, err := Find(host.Live(), []string{dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		logs, lost, err := Continue(found, positions)
+		if err != nil || len(lost) > 0 {
+			t.Fatalf("lost %v, %v", lost, err)
+		}
+		set := NewSet(logs)
+		set.WholeLines = true
+		got := make([]string, len(logs))
+		if err := set.Read(context.Background(), 1, func(_ int, b *Block) { got[b.Log] += string(b.Data) }); err != nil {
+			t.Fatal(err)
+		}
+		if all := strings.Join(got, ""); all != want {
+			t.Fatalf("read %q, want %q", all, want)
+		}
+		if positions, err = set.Positions(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("access.log.1", "one\n")
+	add("access.log", "two\n")
+	read("one\ntwo\n")
+	read("")
+	add("access.log", "three\n")
+	pack("access.log.1", "access.log.2.gz")
+	move("access.log", "access.log.1")
+	add("access.log", "four\n")
+	add("access.log.1", "by a server that goes on in its old log\n")
+	read("three\nby a server that goes on in its old log\nfour\n")
+	read("")
+	// Twice between two readings.
+	add("access.log", "five\n")
+	move("access.log.2.gz", "access.log.4.gz")
+	pack("access.log.1", "access.log.3.gz")
+	pack("access.log", "access.log.2.gz")
+	add("access.log.1", "six\n")
+	add("access.log", "seven\n")
+	read("five\nsix\nseven\n")
+	read("")
+	// By a copy, and the log is cut.
+	add("access.log", "eight\n")
+	move("access.log.1", "access.log.5")
+	text, err := os.ReadFile(at("access.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	add("access.log.1", string(text))
+	if err := os.Truncate(at("access.log"), 0); err != nil {
+		t.Fatal(err)
+	}
+	add("access.log", "nine\n")
+	read("eight\nnine\n")
+	// The oldest goes.
+	if err := os.Remove(at("access.log.5")); err != nil {
+		t.Fatal(err)
+	}
+	read("")
+}
+
 // TestMoved: a log that is rotated after it was looked for and before it is read keeps
 // its position, and nothing is lost.
 func TestMoved(t *testing.T) {
