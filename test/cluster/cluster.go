@@ -71,7 +71,7 @@ func Start(t testing.TB, o Options) *Cluster {
 		t.Fatal(err)
 	}
 	c := &Cluster{t: t, Dir: dir, flags: maps.Clone(o.Flags)}
-	if o.Kwok > usualKwok {
+	if o.Kwok >= usualKwok {
 		c.patient()
 	}
 	t.Cleanup(c.stop)

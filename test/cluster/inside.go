@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"fettle.dev/fettle/internal/testroot"
 )
@@ -38,6 +39,8 @@ type Setup struct {
 	// Programs are main packages of the repository ("./cmd/fettle"), which the test
 	// finds in its PATH by their last element.
 	Programs []string
+	// Within is how long the test may take; 0 is testroot's own, twenty minutes.
+	Within time.Duration
 	// Kubectl says that the test finds kubectl in its PATH.
 	Kubectl bool
 	// Files are files of the repository, which the test finds in FilesDir by their last
@@ -101,7 +104,7 @@ func Inside(t *testing.T, s Setup) bool {
 		}
 	}
 
-	o := testroot.Options{Servers: true}
+	o := testroot.Options{Servers: true, Within: s.Within}
 	show := func(program, as string) {
 		o.Binds = append(o.Binds, testroot.Bind{Source: program, Target: filepath.Join(programDir, as), ReadOnly: true})
 	}

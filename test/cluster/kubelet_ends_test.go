@@ -143,6 +143,7 @@ func TestKubeletEnds(t *testing.T) {
 	} {
 		ok := t.Run(x.name, func(t *testing.T) {
 			v.Node.At = nil
+			s.anew(c)
 			x.kill()
 			want := fmt.Sprint(60 + i)
 			began := time.Now()
@@ -194,6 +195,7 @@ func TestKubeletEnds(t *testing.T) {
 	}
 
 	// And back to what it had.
+	s.anew(c)
 	if r, err := v.Run(t.Context(), settings(t, "{}")); err != nil || r.Result != node.Done {
 		t.Errorf("%+v %v", r, err)
 	}
@@ -204,6 +206,15 @@ func TestKubeletEnds(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 	c.untouched(t, daemon, pids)
+}
+
+// anew is systemctl restart, by somebody who has seen that the kubelet had ended: until
+// then no other change is begun.
+func (s *supervised) anew(c *Cluster) {
+	c.t.Helper()
+	c.must(s.Stop(context.Background()))
+	c.must(s.Start(context.Background()))
+	c.Wait("the node to be Ready after the kubelet's restart", time.Minute, s.k.Ready)
 }
 
 // killCordoned kills the kubelet once its node is cordoned.

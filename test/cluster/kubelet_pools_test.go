@@ -168,7 +168,7 @@ func TestKubeletPools(t *testing.T) { rollOutPools(t, operatorNodes) }
 func TestKubeletPoolsMany(t *testing.T) { rollOutPools(t, manyOperatorNodes) }
 
 func rollOutPools(t *testing.T, nodes int) {
-	if !Inside(t, Setup{Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Nightly: true, Within: time.Hour, Programs: []string{"./cmd/kubectl-fettle"}}) {
 		return
 	}
 	mostAway := nodes / 10 // maxUnavailable: 10%

@@ -22,7 +22,8 @@ const (
 // be Running.
 var KwokTolerates = core.Toleration{Key: kwokMark, Operator: core.TolerationOpExists, Effect: core.TaintEffectNoSchedule}
 
-// usualKwok is how many nodes kwok keeps Ready on any machine.
+// usualKwok is how many nodes most tests of kwok have: from so many on a machine with much
+// to do is late for their leases.
 const usualKwok = 500
 
 // patient lets the nodes of kwok renew their leases seldom, and nobody miss that: 2,000 of
