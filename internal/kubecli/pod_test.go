@@ -187,7 +187,8 @@ func TestPodExplainRefuses(t *testing.T) {
 		{[]string{"pod", "explain", two, "--root", root, "--only", "pod/other"}, ui.Done, "pod other on perf-node"},
 		{[]string{"pod", "explain", file, "--expect", "good"}, ui.Usage, `--expect "good": want one of admitted`},
 		{[]string{"pod", "explain", file, "--root", root, "--node", "other"}, ui.Refused, "is not node other: its boot id is " + bootID},
-		{[]string{"pod", "explain", file, "--root", root, "--node", "none"}, ui.Failed, "is not there"},
+		{[]string{"pod", "explain", file, "--root", root, "--node", "none"}, ui.Usage, `no node is called "none"`},
+		{[]string{"pod", "explain", file, "--state", root + "/none"}, ui.Usage, "--state: "},
 		{[]string{"pod", "explain", file, "--root", root + "/none"}, ui.Usage, "there is no such directory"},
 		{[]string{"pod", "explain", file, "--root", root, "--state", root}, ui.Usage, "exclude each other"},
 		{[]string{"pod", "explain", file, "--state", root}, ui.Failed, "has no configz.json"},
@@ -244,7 +245,7 @@ func TestPodVerify(t *testing.T) {
 		{"far", ui.Refused, "is not node other"},
 		{"pending", ui.Refused, "is on no node yet: it is Pending"},
 		{"ended", ui.Refused, "has ended: it is Succeeded"},
-		{"none", ui.Failed, "is not there"},
+		{"none", ui.Usage, "there is no pod default/none"},
 	} {
 		if code, out, errs := run(t, "--kubeconfig", config, "pod", "verify", c.pod, "--root", root); code != c.code || !strings.Contains(out+errs, c.want) {
 			t.Errorf("%s: exit code %d, want %d and %q:\n%s%s", c.pod, code, c.code, c.want, out, errs)
