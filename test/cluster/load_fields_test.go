@@ -38,13 +38,13 @@ ClusterLoader:
         running: true
         succeeded: true
         selectors: [{purpose: test}, {app: worker}]
-        timeout: 2m
+        timeout: 5m
     - {num: 2, basename: plain, image: nothing}
   tuningsets:
   - name: slowly
-    pods: {stepping: {stepsize: 2, pause: 1, timeout: 60}, rate_limit: {delay: 20}}
-    templates: {stepping: {stepsize: 2, pause: 500 ms, timeout: 1 min}, rate_limit: {delay: 20 ms}}
-  sync: {server: {enabled: true}, running: true, selectors: [{app: worker}], timeout: 2m}
+    pods: {stepping: {stepsize: 2, pause: 1, timeout: 300}, rate_limit: {delay: 20}}
+    templates: {stepping: {stepsize: 2, pause: 500 ms, timeout: 5 min}, rate_limit: {delay: 20 ms}}
+  sync: {server: {enabled: true}, running: true, selectors: [{app: worker}], timeout: 5m}
 `
 
 // workers are the containers of the pods of a load: each that runs asks the servers of sync
