@@ -148,6 +148,8 @@ func (byOrder) Ended(context.Context) error {
 	return node.ErrEnded
 }
 
+func (o byOrder) Steady(ctx context.Context) error { return o.Ended(ctx) }
+
 func (byOrder) LastWords(context.Context) string { return "" }
 
 // killed is the process that changes the kubelet and kills itself.

@@ -20,11 +20,13 @@ type Service struct {
 	MainPID      int    // 0 where none runs
 	CanReload    bool
 	Restarts     int // by itself, since somebody has told it to start
+	// Started is when its main process was, on CLOCK_MONOTONIC; 0 where none ever was.
+	Started time.Duration
 }
 
 // Show asks for one.
 func Show(ctx context.Context, h *host.Host, unit string) (Service, error) {
-	out, err := plugin.Run(ctx, h, "systemctl", "show", "--property=LoadState,ActiveState,MainPID,CanReload,NRestarts", "--", unit)
+	out, err := plugin.Run(ctx, h, "systemctl", "show", "--property=LoadState,ActiveState,MainPID,CanReload,NRestarts,ExecMainStartTimestampMonotonic", "--", unit)
 	if err != nil {
 		return Service{}, err
 	}
@@ -40,6 +42,9 @@ func Show(ctx context.Context, h *host.Host, unit string) (Service, error) {
 			s.MainPID, _ = strconv.Atoi(v)
 		case "NRestarts":
 			s.Restarts, _ = strconv.Atoi(v)
+		case "ExecMainStartTimestampMonotonic":
+			us, _ := strconv.ParseInt(v, 10, 64)
+			s.Started = time.Duration(us) * time.Microsecond
 		case "CanReload":
 			s.CanReload = v == "yes"
 		}

@@ -22,6 +22,8 @@ import (
 type Service interface {
 	Stop(context.Context) error
 	Start(context.Context) error
+	// Steady is nil of a kubelet that runs now, and has not been started again just before.
+	Steady(context.Context) error
 	// Ended is an error that wraps node.ErrEnded when it has ended since it was started.
 	Ended(context.Context) error
 	LastWords(context.Context) string
@@ -39,6 +41,15 @@ type Kubelet struct {
 
 // timeout bounds a question to the API server and to the kubelet through it.
 const timeout = 5 * time.Second
+
+// Well says whether it runs well now, whatever was before.
+func (k *Kubelet) Well(ctx context.Context) error {
+	if err := k.Steady(ctx); err != nil {
+		return err
+	}
+	_, err := k.get(ctx, "healthz")
+	return err
+}
 
 // Healthy asks /healthz.
 func (k *Kubelet) Healthy(ctx context.Context) error {

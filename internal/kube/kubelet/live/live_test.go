@@ -71,6 +71,19 @@ func TestUnit(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
+	u.uptime = func() (time.Duration, error) { return 1000 * time.Second, nil }
+	for text, want := range map[string]string{
+		"ActiveState=active\nNRestarts=0\nExecMainStartTimestampMonotonic=999000000\n":     "",
+		"ActiveState=active\nNRestarts=3\nExecMainStartTimestampMonotonic=900000000\n":     "",
+		"ActiveState=active\nNRestarts=1\nExecMainStartTimestampMonotonic=980000000\n":     "has started kubelet.service again 20s ago",
+		"ActiveState=activating\nNRestarts=3\nExecMainStartTimestampMonotonic=900000000\n": "kubelet.service is activating",
+		"ActiveState=failed\nNRestarts=0\n":                                                "kubelet.service is failed",
+	} {
+		s.answers = map[string]host.Result{"systemctl show": {Stdout: []byte("LoadState=loaded\n" + text)}}
+		if err := u.Steady(t.Context()); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("before a change, %q: %v", text, err)
+		}
+	}
 	for text, want := range map[string]string{"LoadState=loaded\n": "", "LoadState=masked\n": "no unit kubelet.service (masked)", "LoadState=not-found\n": "say which one does"} {
 		s.answers = map[string]host.Result{"systemctl show": {Stdout: []byte(text)}}
 		if err := u.Check(t.Context()); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
@@ -98,6 +111,12 @@ type runs struct{ Service }
 
 func (runs) Ended(context.Context) error { return nil }
 
+// hasEnded is one that was started again long ago.
+type hasEnded struct{ Service }
+
+func (hasEnded) Ended(context.Context) error  { return node.ErrEnded }
+func (hasEnded) Steady(context.Context) error { return nil }
+
 func TestKubelet(t *testing.T) {
 	api := http.NewServeMux()
 	say := func(path, text string) {
@@ -117,6 +136,11 @@ func TestKubelet(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := &Kubelet{Service: runs{}, Client: client, Node: "n"}
+	before := *k
+	before.Service = hasEnded{}
+	if well, healthy := before.Well(t.Context()), before.Healthy(t.Context()); well != nil || !errors.Is(healthy, node.ErrEnded) {
+		t.Errorf("before a change: %v; after it: %v", well, healthy)
+	}
 	if err := k.Healthy(t.Context()); err != nil {
 		t.Error(err)
 	}

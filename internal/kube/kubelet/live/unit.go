@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/kube/kubelet/node"
 	"fettle.dev/fettle/internal/plugin"
@@ -21,6 +23,8 @@ type Unit struct {
 	// GuardAfter is when a kubelet that was stopped is started again if this process has
 	// not done it; 0 is a minute.
 	GuardAfter time.Duration
+
+	uptime func() (time.Duration, error) // CLOCK_MONOTONIC; tests have another
 }
 
 // patience is how long systemctl may take: systemd itself ends a unit after 90 s.
@@ -29,6 +33,10 @@ const patience = 2 * time.Minute
 // guard is a timer that starts the kubelet again where nobody else does. The agent that
 // stops it may be a pod, which nobody starts again while there is no kubelet.
 const guard = "fettle-kubelet-guard"
+
+// steadyAfter is how long a kubelet that has ended by itself has to run until it counts as
+// one that runs well.
+const steadyAfter = time.Minute
 
 // guardAfter is when it acts: a kubelet that is to be started again is within seconds.
 const guardAfter = time.Minute
@@ -69,6 +77,42 @@ func (u *Unit) Start(ctx context.Context) error {
 // unguard ends the timer, if there is one.
 func (u *Unit) unguard(ctx context.Context) {
 	_, _ = plugin.Run(ctx, u.Host, "systemctl", "stop", "--", guard+".timer")
+}
+
+// Steady asks systemd whether the kubelet runs now, and has not just been started again.
+// What it counts goes back to when somebody last told the unit to start, which may be
+// months ago: that alone says nothing of a kubelet that runs well since.
+func (u *Unit) Steady(ctx context.Context) error {
+	s, err := systemctl.Show(ctx, u.Host, u.Name)
+	switch {
+	case err != nil:
+		return err
+	case s.Active == "failed", s.Active == "inactive":
+		return fmt.Errorf("%w: %s is %s", node.ErrEnded, u.Name, s.Active)
+	case s.Active != "active" && s.Active != "reloading":
+		return fmt.Errorf("%s is %s", u.Name, s.Active)
+	case s.Restarts == 0:
+		return nil
+	}
+	uptime := u.uptime
+	if uptime == nil {
+		uptime = monotonic
+	}
+	now, err := uptime()
+	if err != nil {
+		return err
+	}
+	if since := now - s.Started; since < steadyAfter {
+		return fmt.Errorf("%w: systemd has started %s again %s ago: it has to run for %s first", node.ErrEnded, u.Name, max(since, 0).Round(time.Second), steadyAfter)
+	}
+	return nil
+}
+
+// monotonic is the clock that systemd gives times of.
+func monotonic() (time.Duration, error) {
+	var t unix.Timespec
+	err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
+	return time.Duration(t.Nano()), err
 }
 
 // Ended asks systemd, which starts a kubelet that has ended again and again, and counts

@@ -38,6 +38,9 @@ type Kubelet interface {
 	Stop(context.Context) error
 	// Start starts it, if it does not run.
 	Start(context.Context) error
+	// Well says whether it runs well now, before anybody touches it: it is healthy, and
+	// has not been started again just before. That it has ended some time counts nothing.
+	Well(context.Context) error
 	// Healthy asks its /healthz. The error of one that has ended since it was started
 	// wraps ErrEnded.
 	Healthy(context.Context) error

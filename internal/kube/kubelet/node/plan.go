@@ -135,7 +135,7 @@ func (n *Node) plan(ctx context.Context, s *journal.State, want kubelet.Want, po
 	}
 	now, err := n.Kubelet.Configz(ctx)
 	if err == nil {
-		err = n.Kubelet.Healthy(ctx)
+		err = n.Kubelet.Well(ctx)
 	}
 	if err != nil {
 		return nil, refuse("the kubelet has to run well before its settings are changed: %w", err)
