@@ -124,6 +124,7 @@ func (a *app) readKubelets(ctx context.Context, objects kubeletconfig.Objects) (
 		}
 		served[list] = err == nil
 	}
+	created(configs.Items, objects.Configs, metav1.NewTime(time.Now()))
 	c.Configs = over(configs.Items, objects.Configs, func(k kubeletconfig.KubeletConfig) string { return k.Name })
 	for _, p := range over(pools.Items, objects.Pools, func(p kubeletconfig.KubeletPool) string { return p.Name }) {
 		c.Pools = append(c.Pools, preview.Pool{Name: p.Name, Labels: p.Labels, NodeSelector: p.Spec.NodeSelector, MaxUnavailable: p.Spec.MaxUnavailable, Paused: p.Spec.Paused, Removed: p.Spec.ManagementState == kubeletconfig.Removed})
@@ -140,20 +141,26 @@ func (a *app) readKubelets(ctx context.Context, objects kubeletconfig.Objects) (
 	return c, served[&theirs], err
 }
 
-// over are the objects of a cluster, with those of a file over them. An object that is
-// not there yet would be made now.
+// created gives the objects of a file the times that they have in the cluster: of two
+// objects the one that was made later holds. A change leaves an object's time as it is,
+// and one that is not there yet would be made now, whatever the file says of it.
+func created(cluster, file []kubeletconfig.KubeletConfig, now metav1.Time) {
+	for i := range file {
+		file[i].CreationTimestamp = now
+		for _, k := range cluster {
+			if k.Name == file[i].Name {
+				file[i].CreationTimestamp = k.CreationTimestamp
+			}
+		}
+	}
+}
+
+// over are the objects of a cluster, with those of a file over them.
 func over[T any](cluster, file []T, name func(T) string) []T {
 	out := slices.DeleteFunc(cluster, func(o T) bool {
 		return slices.ContainsFunc(file, func(f T) bool { return name(f) == name(o) })
 	})
-	now := metav1.NewTime(time.Now())
-	for _, f := range file {
-		if k, ok := any(&f).(*kubeletconfig.KubeletConfig); ok && k.CreationTimestamp.IsZero() {
-			k.CreationTimestamp = now
-		}
-		out = append(out, f)
-	}
-	return out
+	return append(out, file...)
 }
 
 // asked is how many kubelets are asked at once.
