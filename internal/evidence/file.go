@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+
+	"fettle.dev/fettle/internal/host"
 )
 
 // longestFile is the most that is read of a file with records, in bytes: one of an
@@ -16,7 +17,7 @@ const longestFile = 256 << 20
 // were exported, or as a verb printed them with --output json. The error is a *Damaged
 // where one of them is not as it was recorded.
 func ReadFile(name string) ([]*Run, error) {
-	f, err := os.Open(name)
+	f, err := host.OpenRegular(name)
 	if err != nil {
 		return nil, err
 	}

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -56,13 +54,7 @@ The exit code is 4 where something of it would be refused.`,
 var machineConfigPools = schema.GroupVersionKind{Group: kubeletconfig.ConfigVersion.Group, Version: "v1", Kind: "MachineConfigPoolList"}
 
 func (a *app) kubeletPlan(ctx context.Context, file string) error {
-	var data []byte
-	var err error
-	if file == "-" {
-		data, err = io.ReadAll(os.Stdin)
-	} else {
-		data, err = os.ReadFile(file)
-	}
+	data, err := readManifest(file)
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
 	}

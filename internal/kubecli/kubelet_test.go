@@ -1,12 +1,17 @@
 package kubecli
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"fettle.dev/fettle/internal/kube/kubeletconfig"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // TestCreated: which of two objects holds does not change when the older one is changed.
@@ -35,5 +40,45 @@ func TestCreated(t *testing.T) {
 		if err != nil || w.Fields["maxPods"] != c.want {
 			t.Errorf("%s: maxPods %v, want %d: %v", c.file.Name, w.Fields["maxPods"], c.want, err)
 		}
+	}
+}
+
+// TestNoRegularFile: what has no end, or nobody to write it, is refused at once.
+func TestNoRegularFile(t *testing.T) {
+	dir := t.TempDir()
+	fifo, large := filepath.Join(dir, "fifo"), filepath.Join(dir, "large")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(large, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(large, 64<<30); err != nil { // sparse
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"kubelet", "plan", fifo}, "want a regular file"},
+		{[]string{"kubelet", "plan", "/dev/zero"}, "want a regular file"},
+		{[]string{"kubelet", "plan", large}, "larger than 4 MiB"},
+		{[]string{"load", "compare", fifo, fifo}, "want a regular file"},
+		{[]string{"load", "compare", "/dev/zero", "/dev/zero"}, "want a regular file"},
+	} {
+		code, _, errs := run(t, c.args...)
+		if code == ui.Done || c.args[0] == "kubelet" && code != ui.Usage || !strings.Contains(errs, c.want) {
+			t.Errorf("%v: %d %q, want %q", c.args, code, errs, c.want)
+		}
+	}
+	zero, err := os.Open("/dev/zero")
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := os.Stdin
+	os.Stdin = zero
+	t.Cleanup(func() { os.Stdin = was; zero.Close() })
+	if code, _, errs := run(t, "kubelet", "plan", "-"); code != ui.Usage || !strings.Contains(errs, "larger than 4 MiB") {
+		t.Errorf("endless standard input: %d %q", code, errs)
 	}
 }

@@ -108,7 +108,7 @@ func (a *app) nodeState(ctx context.Context, o podExplainOptions) (*node.Snapsho
 	return s, nil
 }
 
-// maxManifest bounds a manifest from standard input, in bytes.
+// maxManifest bounds a manifest, in bytes: a larger one is refused by who reads it.
 const maxManifest = 4 << 20
 
 // readPod reads the one pod of a manifest, or the one that only names.
