@@ -64,6 +64,43 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestReadList reads what kubectl get -o yaml prints: a List, of objects with all that the
+// API server adds to them.
+func TestReadList(t *testing.T) {
+	const list = `apiVersion: v1
+items:
+- apiVersion: machineconfiguration.openshift.io/v1
+  kind: KubeletConfig
+  metadata:
+    annotations:
+      kubectl.kubernetes.io/last-applied-configuration: |
+        {}
+    creationTimestamp: "2026-01-02T03:04:05Z"
+    generation: 1
+    name: k
+    resourceVersion: "12"
+    uid: 5a6b
+  spec:
+    kubeletConfig: {maxPods: 500}
+    machineConfigPoolSelector: {matchLabels: {a: b}}
+  status:
+    conditions:
+    - {lastTransitionTime: "2026-01-02T03:04:05Z", message: "", reason: AsExpected, status: "True", type: Success}
+    observedGeneration: 1
+- apiVersion: fettle.dev/v1alpha1
+  kind: KubeletPool
+  metadata: {name: p}
+  spec: {nodeSelector: {matchLabels: {c: d}}}
+kind: List
+metadata:
+  resourceVersion: ""
+`
+	o, err := Read("f.yaml", []byte(list))
+	if err != nil || len(o.Configs) != 1 || o.Configs[0].Name != "k" || len(o.Pools) != 1 || o.Pools[0].Name != "p" {
+		t.Errorf("%+v %v", o, err)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	const config = "apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: a}\n"
 	for text, want := range map[string]string{
@@ -72,8 +109,15 @@ func TestRefused(t *testing.T) {
 		config + "spec: {machineConfigPoolSelector: {matchLabel: {}}}\n": `f.yaml:4: spec.machineConfigPoolSelector: there is no field "matchLabel" (did you mean "matchLabels"?)`,
 		strings.Replace(config, "name: a", "", 1):                        "metadata.name is missing",
 		strings.Replace(config, "Config\nm", "Confg\nm", 1):              `(did you mean "KubeletConfig"?)`,
-		"a: b\n": "want KubeletConfig of machineconfiguration.openshift.io/v1 or KubeletPool of fettle.dev/v1alpha1",
-		"- a\n":  "f.yaml:1: want an object",
+		"a: b\n":                               "want KubeletConfig of machineconfiguration.openshift.io/v1 or KubeletPool of fettle.dev/v1alpha1",
+		"- a\n":                                "f.yaml:1: want an object",
+		"":                                     "f.yaml: there is no object in it",
+		"# only words\n---\n---\n# and more\n": "f.yaml: there is no object in it",
+		"apiVersion: v1\nkind: List\nitems: []\n":                    "f.yaml: there is no object in it",
+		"apiVersion: v1\nkind: List\nitems: {}\n":                    "f.yaml:3: items: want a list",
+		"apiVersion: v1\nkind: List\nitem: []\n":                     `f.yaml:3: a list has no "item"`,
+		"apiVersion: v1\nkind: List\nitems:\n- {kind: Pod}\n":        `f.yaml:4: "Pod" of ""`,
+		"apiVersion: v1\nkind: List\nitems:\n- {kind: List, a: b}\n": `f.yaml:4: "List" of ""`,
 		"a: [\n": "f.yaml:1: did not find",
 		"# first\n---\n" + config + "---\n\n" + config + "spec: {a: 1}\n":                                  `f.yaml:11: spec: there is no field "a"`,
 		"apiVersion: fettle.dev/v1alpha1\nkind: KubeletPool\nmetadata: {name: p}\nspec: {paused: maybe}\n": `f.yaml:4: spec.paused: want true or false, found "maybe"`,

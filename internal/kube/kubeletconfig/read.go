@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -22,14 +23,15 @@ type Objects struct {
 // maxFile caps a file, in bytes.
 const maxFile = 4 << 20
 
-// Read reads the KubeletConfig and KubeletPool objects of a file, YAML documents or JSON.
+// Read reads the KubeletConfig and KubeletPool objects of a file, YAML documents or JSON,
+// by themselves or in a List, as kubectl get prints them. A file without any is an error.
 // It takes what an API server takes and nothing else: a field that there is not, a value
 // of another type and anything that is there twice are errors, with file and line and the
 // field.
 func Read(file string, data []byte) (Objects, error) {
 	var out Objects
 	r := strict.Objects(file, maxFile)
-	for _, n := range r.Documents(data) {
+	for _, n := range items(r, r.Documents(data)) {
 		version, kind, ok := r.Head(n)
 		switch {
 		case !ok:
@@ -48,7 +50,34 @@ func Read(file string, data []byte) (Objects, error) {
 	if err := r.Err(); err != nil {
 		return Objects{}, err
 	}
+	if len(out.Configs)+len(out.Pools) == 0 {
+		return Objects{}, fmt.Errorf("%s: there is no object in it: want KubeletConfig of %s or KubeletPool of %s", file, ConfigVersion, PoolVersion)
+	}
 	return out, nil
+}
+
+// items are the documents, with what is in it in the place of each List.
+func items(r *strict.Reader, documents []*yaml.Node) []*yaml.Node {
+	var out []*yaml.Node
+	for _, n := range documents {
+		version, kind := strict.Get(n, "apiVersion"), strict.Get(n, "kind")
+		if version == nil || version.Value != "v1" || kind == nil || kind.Value != "List" {
+			out = append(out, n)
+			continue
+		}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			switch key, value := n.Content[i], n.Content[i+1]; {
+			case slices.Contains([]string{"apiVersion", "kind", "metadata"}, key.Value):
+			case key.Value != "items":
+				r.Fault(key, "a list has no %q", key.Value)
+			case value.Kind != yaml.SequenceNode:
+				r.Fault(value, "items: want a list, found %s", strict.Found(value))
+			default:
+				out = append(out, value.Content...)
+			}
+		}
+	}
+	return out
 }
 
 // Config is what the object asks for. The error says what of it fettle cannot do, or
