@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -237,7 +238,7 @@ func TestUnclear(t *testing.T) {
 	w.Configs = append(w.Configs, config("b", `{"cgroupDriver": "systemd"}`))
 	w.begin()
 	w.says("workers", "Degraded True Refused", "the nodes keep what they have: KubeletConfig b: spec.kubeletConfig.cgroupDriver")
-	w.says("workers", "Updated False NotAll", "2 of 2")
+	w.says("workers", "Updated Unknown Refused", "not known, since what is wanted is refused")
 	if c := w.Configs[1].Status.Conditions; len(c) != 2 || c[0].Status != metav1.ConditionFalse || c[1].Type != kubeletconfig.Failure || c[1].Status != metav1.ConditionTrue || !strings.Contains(c[1].Message, "cgroupDriver") {
 		t.Errorf("%+v", c)
 	}
@@ -312,5 +313,40 @@ func TestReportOnly(t *testing.T) {
 	w.begin()
 	if w.Pools[0].Status.Unavailable != 0 {
 		t.Errorf("%+v", w.Pools[0].Status)
+	}
+}
+
+// TestOrderOfMessages: the same nodes in another order are the same text, which is
+// written anew when it is another one.
+func TestOrderOfMessages(t *testing.T) {
+	for reason, do := range map[string]func(w *world){
+		Conflict: func(w *world) { w.Pools = append(w.Pools, pool("too", "worker", intstr.FromInt32(1))) },
+		NodeFailed: func(w *world) {
+			for _, n := range []string{"n1", "n2", "n3"} {
+				w.ended(n, kubeletconfig.Failed, "the kubelet has ended")
+			}
+		},
+		Stuck: func(w *world) { w.Now = w.Now.Add(stuckAfter + time.Minute) },
+	} {
+		w := newWorld(t, 3, intstr.FromInt32(3), config("a", `{"maxPods": 50}`)).started()
+		w.begin("n1", "n2", "n3")
+		do(w)
+		text := ""
+		for _, order := range [][]int{{0, 1, 2}, {2, 0, 1}, {1, 2, 0}, {2, 1, 0}} {
+			in := w.Cluster
+			in.Nodes = nil
+			for _, i := range order {
+				in.Nodes = append(in.Nodes, w.Nodes[i])
+			}
+			pools := Of(in).Pools
+			i := slices.IndexFunc(pools, func(p kubeletconfig.KubeletPool) bool { return p.Name == "workers" })
+			c := meta.FindStatusCondition(pools[i].Status.Conditions, kubeletconfig.Degraded)
+			if text == "" {
+				text = c.Message
+			}
+			if c.Reason != reason || c.Message != text || !strings.HasPrefix(c.Message, "n1") {
+				t.Errorf("%s, nodes %v: %s %q, and it was %q", reason, order, c.Reason, c.Message, text)
+			}
+		}
 	}
 }

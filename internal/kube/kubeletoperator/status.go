@@ -18,7 +18,7 @@ import (
 // The reasons of a pool's conditions.
 const (
 	AllUpdated = "AllUpdated"        // Updated is True
-	NotAll     = "NotAll"            // Updated is False
+	NotAll     = "NotAll"            // Updated is False; it is Unknown where the settings are Refused
 	RollingOut = "RollingOut"        // Updating is True
 	NothingDue = "NothingDue"        // Updating is False: all nodes have the settings
 	Paused     = "Paused"            // Updating is False
@@ -72,7 +72,10 @@ func (g *group) updated() metav1.Condition {
 	if g.pool.Spec.ManagementState == kubeletconfig.Removed {
 		of = fmt.Sprintf("%d of %d nodes have what they had before fettle came", g.Done, g.Total)
 	}
-	if g.wrong == nil && g.Done == g.Total {
+	if g.wrong != nil { // what is counted is what was wanted before
+		return metav1.Condition{Type: kubeletconfig.Updated, Status: metav1.ConditionUnknown, Reason: Refused, Message: "not known, since what is wanted is refused: Degraded says why"}
+	}
+	if g.Done == g.Total {
 		return metav1.Condition{Type: kubeletconfig.Updated, Status: metav1.ConditionTrue, Reason: AllUpdated, Message: of}
 	}
 	return metav1.Condition{Type: kubeletconfig.Updated, Status: metav1.ConditionFalse, Reason: NotAll, Message: of}
@@ -143,6 +146,10 @@ func (c Cluster) degraded(g *group, has map[string]*kubeletconfig.NodeKubelet) m
 			stuck = append(stuck, text)
 		}
 	}
+	// Nodes come in no order, and a text that is another one is an event.
+	slices.Sort(failed)
+	slices.Sort(conflicts)
+	slices.Sort(stuck)
 	switch {
 	case g.wrong != nil:
 		out.Reason, out.Message = Refused, "the nodes keep what they have: "+strings.ReplaceAll(g.wrong.Error(), "\n", "; ")
