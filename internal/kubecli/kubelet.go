@@ -1,6 +1,7 @@
 package kubecli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,8 +39,8 @@ func kubeletCommand(a *app) *cobra.Command {
 	plan := &cobra.Command{
 		Use: "plan FILE", Short: "Check KubeletConfig objects, and say which nodes they would change, how, and in which order",
 		Long: `Reads the KubeletConfig and KubeletPool objects of FILE ("-" is standard input),
-those of the cluster beside them, its nodes with their pods, and what each
-kubelet runs with (/configz, by way of the API server). Of two objects of one
+those of the cluster beside them, its nodes with their pods, what each kubelet
+runs with (/configz, by way of the API server), and what its agent has said. Of two objects of one
 name that of FILE counts. Nothing is changed.
 
 The exit code is 4 where something of it would be refused.`,
@@ -106,10 +107,11 @@ func (a *app) readKubelets(ctx context.Context, objects kubeletconfig.Objects) (
 	}
 	var configs kubeletconfig.KubeletConfigList
 	var pools kubeletconfig.KubeletPoolList
+	var kubelets kubeletconfig.NodeKubeletList
 	theirs := unstructured.UnstructuredList{}
 	theirs.SetGroupVersionKind(machineConfigPools)
 	served := map[client.ObjectList]bool{}
-	for _, list := range []client.ObjectList{&configs, &pools, &theirs} {
+	for _, list := range []client.ObjectList{&configs, &pools, &kubelets, &theirs} {
 		err := api.List(ctx, list)
 		if err != nil && !meta.IsNoMatchError(err) {
 			return c, false, err
@@ -118,8 +120,12 @@ func (a *app) readKubelets(ctx context.Context, objects kubeletconfig.Objects) (
 	}
 	created(configs.Items, objects.Configs, metav1.NewTime(time.Now()))
 	c.Configs = over(configs.Items, objects.Configs, func(k kubeletconfig.KubeletConfig) string { return k.Name })
+	retry := map[string]string{} // a file rarely has the annotation, and applied it does not take it away
+	for _, p := range pools.Items {
+		retry[p.Name] = p.Annotations[kubeletconfig.RetryAnnotation]
+	}
 	for _, p := range over(pools.Items, objects.Pools, func(p kubeletconfig.KubeletPool) string { return p.Name }) {
-		c.Pools = append(c.Pools, preview.Pool{Name: p.Name, Labels: p.Labels, NodeSelector: p.Spec.NodeSelector, MaxUnavailable: p.Spec.MaxUnavailable, Paused: p.Spec.Paused, Removed: p.Spec.ManagementState == kubeletconfig.Removed})
+		c.Pools = append(c.Pools, preview.Pool{Name: p.Name, Labels: p.Labels, NodeSelector: p.Spec.NodeSelector, MaxUnavailable: p.Spec.MaxUnavailable, Paused: p.Spec.Paused, Retry: cmp.Or(p.Annotations[kubeletconfig.RetryAnnotation], retry[p.Name]), Removed: p.Spec.ManagementState == kubeletconfig.Removed})
 	}
 	for _, p := range theirs.Items {
 		// The fields that count have the names of a KubeletPool's.
@@ -127,9 +133,14 @@ func (a *app) readKubelets(ctx context.Context, objects kubeletconfig.Objects) (
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"metadata": p.Object["metadata"], "spec": p.Object["spec"]}, &same); err != nil {
 			return c, false, fmt.Errorf("MachineConfigPool %s: %w", p.GetName(), err)
 		}
-		c.Pools = append(c.Pools, preview.Pool{Name: p.GetName(), Labels: p.GetLabels(), NodeSelector: same.Spec.NodeSelector, MaxUnavailable: same.Spec.MaxUnavailable, Paused: same.Spec.Paused})
+		c.Pools = append(c.Pools, preview.Pool{Name: p.GetName(), Labels: p.GetLabels(), NodeSelector: same.Spec.NodeSelector, MaxUnavailable: same.Spec.MaxUnavailable, Paused: same.Spec.Paused, Theirs: true})
 	}
 	c.Nodes, err = readNodes(ctx, api, ask)
+	for i := range c.Nodes {
+		if k := slices.IndexFunc(kubelets.Items, func(k kubeletconfig.NodeKubelet) bool { return k.Name == c.Nodes[i].Name }); k >= 0 {
+			c.Nodes[i].Kubelet = &kubelets.Items[k]
+		}
+	}
 	return c, served[&theirs], err
 }
 

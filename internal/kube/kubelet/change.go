@@ -77,6 +77,15 @@ func ChangeOf(now, then Fields, m *Machine) Change {
 	return c
 }
 
+// ClassOf is what a change of a setting takes, whatever it is changed to; Nothing of one
+// that is not known.
+func ClassOf(name string) Class {
+	if s := find(name); s != nil {
+		return s.class
+	}
+	return Nothing
+}
+
 // standard is a setting's value, the kubelet's default where there is none
 // (pkg/kubelet/apis/config/v1beta1/defaults.go, 1.27 and later).
 func (s setting) standard(f Fields) any {

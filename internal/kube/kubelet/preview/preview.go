@@ -33,6 +33,11 @@ type Pool struct {
 	NodeSelector   *metav1.LabelSelector
 	MaxUnavailable *intstr.IntOrString
 	Paused         bool
+	// Retry is what its annotation kubeletconfig.RetryAnnotation says.
+	Retry string
+	// Theirs says that it is a MachineConfigPool: what its nodes have is not in fettle's
+	// drop-ins, and only what the kubelets run with says it.
+	Theirs bool
 	// Removed says that its nodes get back what they had, whatever is wanted.
 	Removed bool
 }
@@ -43,6 +48,8 @@ type Node struct {
 	// Runs is what its kubelet runs with (/configz); where it is nil, Unread says why.
 	Runs   kubelet.Fields
 	Unread string
+	// Kubelet is what was told to its agent, and what that has said; nil where there is none.
+	Kubelet *kubeletconfig.NodeKubelet
 	// Pods are those on it that have not ended.
 	Pods []core.Pod
 }
@@ -139,7 +146,6 @@ func Of(c Cluster) Plan {
 
 // nodes looks at each node of the pool and puts them in order.
 func (p *PoolPlan) nodes(pool Pool, want kubelet.Want, all []Node, members map[string]rollout.Member) {
-	const other = "other settings"
 	plans := map[string]*NodePlan{}
 	var states []rollout.Node
 	for _, n := range all {
@@ -147,14 +153,22 @@ func (p *PoolPlan) nodes(pool Pool, want kubelet.Want, all []Node, members map[s
 		if !ok || !slices.Contains(m.Selected, pool.Name) {
 			continue
 		}
-		plan := n.plan(want)
-		plans[n.Name] = &plan
-		s := n.state()
-		s.Conflict, s.Has = m.Conflict, other
-		if plan.Class == kubelet.Nothing.String() {
-			s.Has = want.Digest
+		plan, back := n.plan(pool, want)
+		for _, name := range back {
+			if note := name + " is taken out of what nodes have: they go back to what their own files say, which is not looked at here"; !slices.Contains(p.Notes, note) {
+				p.Notes = append(p.Notes, note)
+			}
 		}
-		if plan.Problem != "" {
+		plans[n.Name] = &plan
+		s := n.state(pool, want)
+		s.Conflict = m.Conflict
+		if pool.Theirs {
+			s.Has = "other settings"
+			if plan.Class == kubelet.Nothing.String() {
+				s.Has = want.Digest
+			}
+		}
+		if plan.Problem != "" && s.Phase == rollout.Idle {
 			s.Phase, s.Tried, s.Why = rollout.Blocked, want.Digest, plan.Problem
 		}
 		states = append(states, s)
@@ -167,6 +181,11 @@ func (p *PoolPlan) nodes(pool Pool, want kubelet.Want, all []Node, members map[s
 	for _, h := range d.Held {
 		if plans[h.Node].Problem == "" {
 			plans[h.Node].Held = h.Why
+		}
+	}
+	for _, u := range d.Unavailable {
+		if plan := plans[u.Node]; plan.Class != kubelet.Nothing.String() && plan.Order == 0 && plan.Problem == "" && plan.Held == "" {
+			plan.Held = u.Why
 		}
 	}
 	for _, s := range states {
@@ -182,36 +201,31 @@ func (p *PoolPlan) nodes(pool Pool, want kubelet.Want, all []Node, members map[s
 	slices.SortStableFunc(p.Nodes, func(a, b NodePlan) int { return cmp.Or(place(a)-place(b), cmp.Compare(a.Name, b.Name)) })
 }
 
-// state is what the Node object says.
-func (n *Node) state() rollout.Node {
-	s := rollout.Node{Name: n.Name, Unschedulable: n.Spec.Unschedulable}
-	for _, c := range n.Status.Conditions {
-		on := c.Status == core.ConditionTrue
-		switch c.Type {
-		case core.NodeReady:
-			s.Ready = on
-		case core.NodeDiskPressure:
-			s.DiskPressure = on
-		case core.NodeNetworkUnavailable:
-			s.NetworkUnavailable = on
-		}
-	}
-	return s
-}
-
-// plan is what the settings take on the node.
-func (n *Node) plan(want kubelet.Want) NodePlan {
-	p := NodePlan{Name: n.Name}
+// plan is what the settings take on the node, and which ones it is to have no more.
+func (n *Node) plan(pool Pool, want kubelet.Want) (p NodePlan, back []string) {
+	p.Name = n.Name
 	if n.Runs == nil {
 		p.Class, p.Problem = Unknown, "its kubelet does not say what it runs with: "+n.Unread
-		return p
+		return p, nil
 	}
 	then := kubelet.Merge(n.Runs, want.Fields)
 	c := kubelet.ChangeOf(n.Runs, then, nil)
+	if !pool.Theirs && n.has() != want.Digest {
+		// The drop-in is another one, which a kubelet reads when it starts.
+		c.Class = max(c.Class, kubelet.Restart)
+		back = n.back(want)
+	}
+	for _, name := range back {
+		c.Class = max(c.Class, kubelet.ClassOf(name))
+		if !slices.Contains(c.Settings, name) {
+			c.Settings = append(c.Settings, name)
+		}
+	}
+	slices.Sort(c.Settings)
 	p.Class, p.Settings = c.Class.String(), c.Settings
 	if problems := kubelet.Problems(then, nil); len(problems) > 0 {
 		p.Problem = "the kubelet would not start: " + strings.Join(problems, "; ")
-		return p
+		return p, back
 	}
 	pods := drain.Sort(n.Pods)
 	stay := len(n.Pods)
@@ -220,7 +234,7 @@ func (n *Node) plan(want kubelet.Want) NodePlan {
 		if len(pods.Lost) > 0 {
 			first := pods.Lost[0]
 			p.Problem = fmt.Sprintf("pods stand in the way of a drain, since nothing would make them again: %s/%s and %d more", first.Namespace, first.Name, len(pods.Lost)-1)
-			return p
+			return p, back
 		}
 	}
 	if c.Class != kubelet.Nothing {
@@ -229,5 +243,5 @@ func (n *Node) plan(want kubelet.Want) NodePlan {
 			p.Problem = err.Error()
 		}
 	}
-	return p
+	return p, back
 }

@@ -8,6 +8,7 @@ import (
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"fettle.dev/fettle/internal/kube/kubelet"
@@ -84,9 +85,9 @@ func TestOf(t *testing.T) {
 		in   Cluster
 		want string
 	}{
-		{"restart", cluster(t, "{maxPods: 20}", node("n10", "{maxPods: 110}"), node("n2", "{maxPods: 110}"), node("n1", "{maxPods: 20}"), cordoned, node("n5", ""), node("n6", "{}", crowd...)), `1 true n2 restart moves 0
-2 false n10 restart moves 0
-0 false n1 nothing moves 0
+		{"restart", cluster(t, "{maxPods: 20}", node("n10", "{maxPods: 110}"), node("n2", "{maxPods: 110}"), node("n1", "{maxPods: 20}"), cordoned, node("n5", ""), node("n6", "{}", crowd...)), `1 true n1 restart moves 0
+2 false n2 restart moves 0
+3 false n10 restart moves 0
 0 false n4 restart moves 0: somebody has cordoned it
 0 false n5 unknown moves 0: its kubelet does not say what it runs with: no answer
 0 false n6 restart moves 0: 21 pods run on the node, and it would take 20 (maxPods 20, podsPerCore <nil>): move pods away first, or raise it
@@ -117,5 +118,88 @@ func TestRefused(t *testing.T) {
 	in.Pools = append(in.Pools, Pool{Name: "x", NodeSelector: in.Pools[0].NodeSelector})
 	if p := Of(in); p.Pools[0].Nodes[0].Order != 0 || p.Pools[0].Nodes[0].Held != "it is in the pools w and x: let one of them select it" {
 		t.Errorf("%+v", p)
+	}
+}
+
+// told is a node that fettle has given settings, and whose agent has said how that ended.
+func told(t *testing.T, name, runs, settings string, phase kubeletconfig.NodePhase) Node {
+	t.Helper()
+	n := node(name, runs)
+	f, err := kubelet.Parse([]byte(settings))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := kubelet.WantOf([]kubelet.Config{{Name: "k", Fields: f}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Kubelet = &kubeletconfig.NodeKubelet{
+		Spec:   kubeletconfig.NodeKubeletSpec{Pool: "w", Turn: 1, Digest: w.Digest, KubeletConfig: &runtime.RawExtension{Raw: []byte(settings)}},
+		Status: kubeletconfig.NodeKubeletStatus{Turn: 1, Phase: phase, Tried: w.Digest},
+	}
+	if phase == kubeletconfig.Settled {
+		n.Kubelet.Status.Has = w.Digest
+	} else {
+		n.Kubelet.Status.Message = "the kubelet has ended"
+	}
+	return n
+}
+
+// TestTakenOut: a setting that an object has no more is one that changes, though the
+// kubelet runs with all that is wanted.
+func TestTakenOut(t *testing.T) {
+	const runs = "{maxPods: 20, podsPerCore: 5, kubeReserved: {cpu: 500m, memory: 1Gi}}"
+	same := told(t, "n2", runs, `{"maxPods": 20, "kubeReserved": {"cpu": "500m"}}`, kubeletconfig.Settled)
+	p := Of(cluster(t, "{maxPods: 20, kubeReserved: {cpu: 500m}}", same,
+		told(t, "n1", runs, `{"maxPods": 20, "podsPerCore": 5, "kubeReserved": {"cpu": "500m", "memory": "1Gi"}}`, kubeletconfig.Settled),
+		node("n3", runs)))
+	byName := map[string]NodePlan{}
+	for _, n := range p.Pools[0].Nodes {
+		byName[n.Name] = n
+	}
+	if n := byName["n1"]; !n.Now || n.Class != "drain and restart" || strings.Join(n.Settings, " ") != "kubeReserved podsPerCore" {
+		t.Errorf("taken out: %+v", n)
+	}
+	if n := byName["n2"]; n.Order != 0 || n.Class != "nothing" || n.Held != "" {
+		t.Errorf("as wanted: %+v", n)
+	}
+	if n := byName["n3"]; n.Order == 0 || n.Class != "restart" || len(n.Settings) != 0 {
+		t.Errorf("the same values, and not from fettle: %+v", n)
+	}
+	if notes := strings.Join(p.Pools[0].Notes, "\n"); !strings.Contains(notes, "podsPerCore is taken out") || strings.Contains(notes, "maxPods is") {
+		t.Errorf("notes: %s", notes)
+	}
+}
+
+// TestStopped: a pool in which a node has failed begins nothing, until the settings are
+// others or the pool says so.
+func TestStopped(t *testing.T) {
+	in := cluster(t, "{maxPods: 20}", told(t, "n1", "{maxPods: 110}", `{"maxPods": 20}`, kubeletconfig.Failed), node("n2", "{maxPods: 110}"))
+	p := Of(in)
+	if got, want := lines(t, p), "1 false n2 restart moves 0\n0 false n1 restart moves 0: the settings failed on it: the kubelet has ended\n"; got != want || !strings.HasPrefix(p.Pools[0].Stopped, "failed on n1") {
+		t.Errorf("%s\nwant\n%s%s", got, want, p.Pools[0].Stopped)
+	}
+	in.Pools[0].Retry = "1"
+	if got, want := lines(t, Of(in)), "1 true n1 restart moves 0\n2 true n2 restart moves 0\n"; got != want {
+		t.Errorf("again: %s", got)
+	}
+	other := cluster(t, "{maxPods: 30}", in.Nodes...)
+	if got, want := lines(t, Of(other)), "1 true n1 restart moves 0\n2 true n2 restart moves 0\n"; got != want {
+		t.Errorf("other settings: %s", got)
+	}
+	in = cluster(t, "{maxPods: 20}", in.Nodes...)
+	in.Nodes[0].Kubelet.Status.Turn = 0
+	two := Of(in)
+	if got, want := lines(t, two), "1 true n2 restart moves 0\n0 false n1 restart moves 0: it is changing\n"; got != want {
+		t.Errorf("one changes: %s", got)
+	}
+}
+
+// The Machine Config Operator leaves a node as it is that runs with the settings.
+func TestTheirs(t *testing.T) {
+	in := cluster(t, "{maxPods: 20}", node("n1", "{maxPods: 20}"), node("n2", "{maxPods: 110}"))
+	in.Pools[0].Theirs = true
+	if got, want := lines(t, Of(in)), "1 true n2 restart moves 0\n0 false n1 nothing moves 0\n"; got != want {
+		t.Errorf("%s", got)
 	}
 }
