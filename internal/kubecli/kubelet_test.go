@@ -1,6 +1,7 @@
 package kubecli
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,5 +81,52 @@ func TestNoRegularFile(t *testing.T) {
 	t.Cleanup(func() { os.Stdin = was; zero.Close() })
 	if code, _, errs := run(t, "kubelet", "plan", "-"); code != ui.Usage || !strings.Contains(errs, "larger than 4 MiB") {
 		t.Errorf("endless standard input: %d %q", code, errs)
+	}
+}
+
+// TestKubeletPlanReads: what the agents have said is read, by the objects' names.
+func TestKubeletPlanReads(t *testing.T) {
+	const fettle, configs = "/apis/fettle.dev/v1alpha1", "/apis/machineconfiguration.openshift.io/v1"
+	group := func(name, version string) string {
+		return `{"name":"` + name + `","versions":[{"groupVersion":"` + name + `/` + version + `","version":"` + version + `"}],"preferredVersion":{"groupVersion":"` + name + `/` + version + `","version":"` + version + `"}}`
+	}
+	node := func(name string) string {
+		return `{"metadata":{"name":"` + name + `","labels":{"w":""}},"status":{"capacity":{"cpu":"4"},"conditions":[{"type":"Ready","status":"True"}]}}`
+	}
+	answers := map[string]string{
+		"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[` + group("fettle.dev", "v1alpha1") + "," + group("machineconfiguration.openshift.io", "v1") + `]}`,
+		fettle: `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"fettle.dev/v1alpha1","resources":[
+{"name":"kubeletpools","namespaced":false,"kind":"KubeletPool","verbs":["list"]},{"name":"nodekubelets","namespaced":false,"kind":"NodeKubelet","verbs":["list"]}]}`,
+		configs: `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"machineconfiguration.openshift.io/v1","resources":[{"name":"kubeletconfigs","namespaced":false,"kind":"KubeletConfig","verbs":["list"]}]}`,
+		"/api":  `{"kind":"APIVersions","versions":["v1"]}`,
+		"/api/v1": `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[
+{"name":"nodes","namespaced":false,"kind":"Node","verbs":["list"]},{"name":"pods","namespaced":true,"kind":"Pod","verbs":["list"]}]}`,
+		"/api/v1/nodes":                  `{"kind":"NodeList","apiVersion":"v1","items":[` + node("n1") + "," + node("n2") + `]}`,
+		"/api/v1/pods":                   `{"kind":"PodList","apiVersion":"v1","items":[]}`,
+		"/api/v1/nodes/n1/proxy/configz": `{"kubeletconfig":{"maxPods":110}}`,
+		"/api/v1/nodes/n2/proxy/configz": `{"kubeletconfig":{"maxPods":110}}`,
+		configs + "/kubeletconfigs":      `{"kind":"KubeletConfigList","apiVersion":"machineconfiguration.openshift.io/v1","items":[]}`,
+		fettle + "/kubeletpools":         `{"kind":"KubeletPoolList","apiVersion":"fettle.dev/v1alpha1","items":[{"metadata":{"name":"workers","labels":{"pool":"w"}},"spec":{"nodeSelector":{"matchLabels":{"w":""}}}}]}`,
+		fettle + "/nodekubelets":         `{"kind":"NodeKubeletList","apiVersion":"fettle.dev/v1alpha1","items":[{"metadata":{"name":"n2"},"spec":{"pool":"workers","turn":1},"status":{"turn":1,"phase":"Broken","message":"it does not start"}}]}`,
+	}
+	t.Setenv("KUBECONFIG", "")
+	file := filepath.Join(t.TempDir(), "k.yaml")
+	if err := os.WriteFile(file, []byte("apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: k}\nspec: {machineConfigPoolSelector: {matchLabels: {pool: w}}, kubeletConfig: {maxPods: 50}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	plan := func() string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if code := runUntil(t.Context(), "1", []string{"kubelet", "plan", file, "--kubeconfig", api(t, answers)}, &out, &errs); code != ui.Done {
+			t.Errorf("exit code %d: %s", code, errs.String())
+		}
+		return out.String()
+	}
+	if got := plan(); !strings.Contains(got, "failed on n2") || strings.Contains(got, "at once") || !strings.Contains(got, "neither with the new settings nor with its former ones: it does not start") {
+		t.Errorf("a pool that has stopped:\n%s", got)
+	}
+	answers[fettle+"/nodekubelets"] = `{"kind":"NodeKubeletList","apiVersion":"fettle.dev/v1alpha1","items":[]}`
+	if got := plan(); !strings.Contains(got, "1 (at once)") || strings.Contains(got, "failed") {
+		t.Errorf("a pool that goes on:\n%s", got)
 	}
 }
