@@ -64,6 +64,21 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
+// TestOutputThatCannotBeWritten: who reads the exit code only has to know.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, words := range []string{"--help", "schema", "schema error", "check --help"} {
+		var said bytes.Buffer
+		if code := runUntil(t.Context(), "1.2.3", strings.Fields(words), full, &said); code != ui.Failed || !strings.Contains(said.String(), "the output could not be written") {
+			t.Errorf("%s: exit code %d, said %q", words, code, &said)
+		}
+	}
+}
+
 // TestVerbsAreWhatTheTableSays: a verb has the name of its line, a sentence, and
 // refuses words that it does not know.
 func TestVerbsAreWhatTheTableSays(t *testing.T) {
