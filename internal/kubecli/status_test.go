@@ -17,14 +17,23 @@ import (
 // api is an API server that answers these paths, and "not found" to all others.
 func api(t *testing.T, answers map[string]string) (kubeconfig string) {
 	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
+	t.Helper()
+	return server(t, func(w http.ResponseWriter, r *http.Request) {
 		text, ok := answers[r.URL.Path]
 		if !ok {
 			w.WriteHeader(http.StatusNotFound)
 			text = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`
 		}
 		fmt.Fprint(w, text)
+	})
+}
+
+// server is an API server that answers as it is told to.
+func server(t *testing.T, answer http.HandlerFunc) (kubeconfig string) {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		answer(w, r)
 	}))
 	t.Cleanup(s.Close)
 	kubeconfig = filepath.Join(t.TempDir(), "config")
