@@ -64,6 +64,31 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
+// TestKubeconfigsThatNameNoCluster: the file is named, and what it lacks.
+func TestKubeconfigsThatNameNoCluster(t *testing.T) {
+	dir := t.TempDir()
+	for i, c := range []struct{ text, args, want string }{
+		{"", "", "it has no clusters and no contexts"},
+		{"{clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: a, context: {cluster: c}}]}", "", "no context is the current one, and --context names none; it has a"},
+		{"{clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: a, context: {cluster: c}}]}", " --context b", `there is no context "b"; it has a`},
+		{"{current-context: a, clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: a, context: {cluster: d}}]}", "", `context "a" names the cluster "d", which it does not have`},
+		{"{current-context: a, contexts: [{name: a, context: {user: u}}]}", "", `context "a" names no cluster`},
+		{"{current-context: a, clusters: [{name: c, cluster: {insecure-skip-tls-verify: true}}], contexts: [{name: a, context: {cluster: c}}]}", "", `cluster "c" has no server`},
+	} {
+		file := filepath.Join(dir, strings.Repeat("x", i+1))
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, _, said := run(t, strings.Fields("status --kubeconfig "+file+c.args)...)
+		if want := "no cluster: kubeconfig " + file + ": " + c.want + "\n"; code != ui.Usage || !strings.Contains(said, want) {
+			t.Errorf("%s%s: exit code %d, said %q, want %q", c.text, c.args, code, said, want)
+		}
+	}
+	if code, _, said := run(t, "status", "--kubeconfig", os.DevNull); code != ui.Usage || !strings.Contains(said, "kubeconfig /dev/null: it has no clusters") {
+		t.Errorf("%d %q", code, said)
+	}
+}
+
 // TestOutputThatCannotBeWritten: who reads the exit code only has to know.
 func TestOutputThatCannotBeWritten(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
