@@ -44,6 +44,7 @@ func (a *app) config() (*rest.Config, error) {
 	if err != nil {
 		return nil, a.kube.unusable(err)
 	}
+	a.server = c.Host
 	c.UserAgent = "kubectl-fettle/" + a.version
 	return c, nil
 }

@@ -22,6 +22,8 @@ type app struct {
 	kube    kubeOptions
 	output  string
 	screen  *ui.Screen
+	// server is the address of the API server, once a verb knows it.
+	server string
 }
 
 // verb is one line of the table of verbs.
@@ -66,7 +68,7 @@ func runUntil(ctx context.Context, version string, args []string, out, errw io.W
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetErr(errw)
-	err := root.ExecuteContext(ctx)
+	err := a.unreached(root.ExecuteContext(ctx))
 	return command.Ended(a.screen, err)
 }
 

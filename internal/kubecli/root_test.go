@@ -3,6 +3,11 @@ package kubecli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,6 +91,33 @@ func TestKubeconfigsThatNameNoCluster(t *testing.T) {
 	}
 	if code, _, said := run(t, "status", "--kubeconfig", os.DevNull); code != ui.Usage || !strings.Contains(said, "kubeconfig /dev/null: it has no clusters") {
 		t.Errorf("%d %q", code, said)
+	}
+}
+
+// TestServerThatIsAway: every verb says the same of an API server that is not reached.
+func TestServerThatIsAway(t *testing.T) {
+	pod, objects := manifest(t, nextPod), filepath.Join(t.TempDir(), "kubelet.yaml")
+	if err := os.WriteFile(objects, []byte("apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: a}\nspec: {kubeletConfig: {maxPods: 100}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	trusted := httptest.NewTLSServer(http.NotFoundHandler())
+	defer trusted.Close()
+	trusted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	for _, c := range []struct{ server, want string }{
+		{"https://127.0.0.1:1", "cannot be reached: connect: connection refused\nkubectl fettle: check its address"},
+		{trusted.URL, "is not trusted: x509: certificate signed by unknown authority\nkubectl fettle: check certificate-authority-data"},
+	} {
+		file := filepath.Join(t.TempDir(), "config")
+		text := fmt.Sprintf("{current-context: here, clusters: [{name: c, cluster: {server: %q}}], contexts: [{name: here, context: {cluster: c}}]}", c.server)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, words := range []string{"status", "check", "health", "scale plan a --to 3", "scale execute a --to 3 --yes", "kubelet plan " + objects, "load plan", "pod verify x", "pod explain " + pod + " --root " + vm(t), "uninstall --yes"} {
+			code, _, said := run(t, append([]string{"--kubeconfig", file}, strings.Fields(words)...)...)
+			if want := "kubectl fettle: the API server " + c.server + ` (context "here" of ` + file + ") " + c.want; code != ui.Failed || !strings.HasPrefix(said, want) {
+				t.Errorf("%s: exit code %d, said %q, want %q", words, code, said, want)
+			}
+		}
 	}
 }
 
