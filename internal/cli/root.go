@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -73,7 +72,7 @@ func byAnotherNumber(w io.Writer) io.Writer {
 // runUntil is Main, interrupted when ctx ends.
 func runUntil(ctx context.Context, version string, args []string, out, errw io.Writer) int {
 	screen := ui.NewScreen(out, errw)
-	screen.Out = &countedOut{Writer: out}
+	screen.Out = &command.Out{Writer: out}
 	a := &app{version: version, once: &sync.Map{}, screen: screen, command: rule.CommandLine(append([]string{"fettle"}, args...))}
 	root := a.rootCommand(args...)
 	root.SetArgs(args)
@@ -84,12 +83,7 @@ func runUntil(ctx context.Context, version string, args []string, out, errw io.W
 			a.screen.Format = f // the words are off, so nothing has read --output yet
 		}
 	}
-	command.Ended(a.screen, err)
-	if w := a.screen.Out.(*countedOut); w.err != nil && err == nil {
-		a.screen.Say("the output could not be written: %v", w.err)
-		return ui.Failed
-	}
-	return ui.Code(err)
+	return command.Ended(a.screen, err)
 }
 
 // askedFormat is what --output says on a command line that is not understood
@@ -107,33 +101,10 @@ func askedFormat(args []string) ui.Format {
 	return f
 }
 
-// countedOut remembers that standard output could not be written. A reader that
-// has seen enough (a closed pipe) is no failure: unread says that there was one.
-type countedOut struct {
-	io.Writer
-	err    error
-	unread bool
-}
-
-func (w *countedOut) Write(b []byte) (int, error) {
-	if w.unread {
-		return len(b), nil
-	}
-	n, err := w.Writer.Write(b)
-	if errors.Is(err, syscall.EPIPE) {
-		w.unread = true
-		return len(b), nil
-	}
-	if err != nil && w.err == nil {
-		w.err = err
-	}
-	return n, err
-}
-
 // sayUnread says on standard error what came of a transaction whose report
 // nobody has read to its end.
 func (a *app) sayUnread(tx int, result string) {
-	if w, ok := a.screen.Out.(*countedOut); ok && w.unread && tx != 0 {
+	if w, ok := a.screen.Out.(*command.Out); ok && w.Unread && tx != 0 {
 		a.screen.Say("nobody read the output: transaction %d is complete: %s; fettle history lists it", tx, result)
 	}
 }

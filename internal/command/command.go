@@ -142,11 +142,15 @@ func Result(s *ui.Screen, doc any, err error) error {
 	return errors.Join(err, report.Data(s, doc, ui.Code(err)))
 }
 
-// Ended says what went wrong, if it has not been said. Who asked for data gets some, also
-// of a failure.
-func Ended(s *ui.Screen, err error) {
+// Ended says what went wrong, if it has not been said, and returns the exit code. Who
+// asked for data gets some, also of a failure. Output that could not be written is one.
+func Ended(s *ui.Screen, err error) int {
 	if err == nil {
-		return
+		if w, ok := s.Out.(*Out); ok && w.Err != nil {
+			s.Say("the output could not be written: %v", w.Err)
+			return ui.Failed
+		}
+		return ui.Done
 	}
 	if !s.Failed {
 		s.Fail(err)
@@ -154,4 +158,5 @@ func Ended(s *ui.Screen, err error) {
 	if ForPrograms(s) && !s.Printed {
 		_ = report.Data(s, Failure{Schema: "fettle/error/v1"}, ui.Code(err))
 	}
+	return ui.Code(err)
 }

@@ -1,6 +1,7 @@
 package kubecli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -137,7 +138,19 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 	}
 	result := report.NewAudit(base.Host, cluster.Now.UTC(), cluster.Platforms(), findings)
 	result.Cluster = true
-	return command.Audit(a.screen, a.version, result, o.all, result.Gate(o.failOn))
+	return command.Audit(a.screen, a.version, result, o.all, cmp.Or(undetermined(result), result.Gate(o.failOn)))
+}
+
+// undetermined is the error of an audit in which nothing has passed, nothing failed, and
+// something is unknown: no gate is met by that.
+func undetermined(a *report.Audit) error {
+	if a.Counts[rule.Passed]+a.Counts[rule.Failed]+a.Counts[rule.Warned] > 0 {
+		return nil
+	}
+	if n := a.RuleCounts[rule.Unknown]; n > 0 {
+		return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %d rules were asked, and all of them are unknown", n), "each finding says what could not be read")
+	}
+	return ui.Exit(ui.Failed, errors.New("nothing could be determined: no rule applies to this cluster"))
 }
 
 // checkExit gives an error of what only reads its exit code.

@@ -198,6 +198,23 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckWithoutRights: an audit of which all is unknown has determined nothing.
+func TestCheckWithoutRights(t *testing.T) {
+	kubeconfig := server(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/version" {
+			fmt.Fprint(w, `{"gitVersion":"v1.34.4"}`)
+			return
+		}
+		refuse(w, http.StatusForbidden, "Forbidden")
+	})
+	for _, args := range [][]string{{"check"}, {"check", "--fail-on", "unknown"}, {"check", "--output", "json"}} {
+		code, out, said := run(t, append([]string{"--kubeconfig", kubeconfig}, args...)...)
+		if code != ui.Failed || !strings.Contains(said, "nothing could be determined: ") {
+			t.Errorf("%v: exit code %d: %s%s", args, code, out, said)
+		}
+	}
+}
+
 func TestDefragment(t *testing.T) {
 	f := newEtcd(t)
 	stdin(t)

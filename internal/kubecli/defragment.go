@@ -86,7 +86,10 @@ func (a *app) defragment(ctx context.Context, o checkOptions) error {
 	a.printDefragment(plan)
 	if !o.defrag.yes {
 		yes, err := a.screen.Agreed("Defragment?")
-		if err != nil || !yes {
+		if err == nil && !yes {
+			err = ui.Exit(ui.Refused, errors.New("nobody agreed"))
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -68,6 +68,10 @@ func TestHealth(t *testing.T) {
 	const machinesOf = "/apis/machine.openshift.io/v1beta1/namespaces/fleet/machines"
 	two[machinesOf] = json.RawMessage(half.Replace(string(two[machinesOf].(json.RawMessage))))
 	turns := apiServer(t, two)
+	// One that cannot be read is named, and the others are judged.
+	bad := fleet()
+	bad[checks] = json.RawMessage(strings.Replace(string(bad[checks].(json.RawMessage)), `"items":[`, `"items":[{"metadata":{"name":"bad","namespace":"fleet"},"spec":{"selector":{},"unhealthyConditions":[{"type":"Ready","status":"False","timeout":"soon"}]}},`, 1))
+	odd := apiServer(t, bad)
 	// A machine more that has failed closes it.
 	answers := fleet()
 	const machines = "/apis/machine.openshift.io/v1beta1/namespaces/fleet/machines"
@@ -88,6 +92,9 @@ func TestHealth(t *testing.T) {
 		{turns, "health -n fleet", ui.Done, "- machine w-2 is to be made anew: its node node-2 is no more\n"},
 		{turns, "health -n fleet second", ui.Done, "- nothing is remediated: one machine of the cluster is made anew at a time, and machine w-2 of MachineHealthCheck fleet goes first"},
 		{closed, "health -n fleet", ui.Done, "fleet: 3 of 6 healthy; 40 % of 6 machines is 2 (2.4 rounded down); 3 are unhealthy: nothing is remediated\n"},
+		{odd, "health -n fleet", ui.Done, `bad: it cannot be read: MachineHealthCheck bad: spec.unhealthyConditions[0].timeout: time: invalid duration "soon"`},
+		{odd, "health -n fleet", ui.Done, "fleet: 4 of 6 healthy; 40 % of 6 machines is 2"},
+		{odd, "health -n fleet fleet", ui.Done, "fleet: 4 of 6 healthy; 40 % of 6 machines is 2"},
 		{config, "health -n fleet none", ui.Usage, "there is no MachineHealthCheck none in fleet"},
 		{none, "health", ui.Failed, "the cluster has no MachineHealthCheck of machine.openshift.io/v1beta1"},
 	} {

@@ -1,12 +1,18 @@
 package kubecli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"fettle.dev/fettle/internal/ui"
 )
@@ -35,14 +41,60 @@ func (o *kubeOptions) clientConfig() clientcmd.ClientConfig {
 // config says how to reach the cluster. The caller sets its own limits of requests.
 func (a *app) config() (*rest.Config, error) {
 	c, err := a.kube.clientConfig().ClientConfig()
-	switch {
-	case clientcmd.IsEmptyConfig(err):
-		return nil, ui.Hinted(ui.Usage, errors.New("no cluster: there is no kubeconfig, and this is no pod"), "name one with --kubeconfig, or set KUBECONFIG")
-	case err != nil:
-		return nil, ui.Hinted(ui.Usage, fmt.Errorf("the kubeconfig cannot be used: %w", err), "kubectl config view shows what is read")
+	if err != nil {
+		return nil, a.kube.unusable(err)
 	}
+	a.server = c.Host
 	c.UserAgent = "kubectl-fettle/" + a.version
 	return c, nil
+}
+
+// unusable says what is the matter with a kubeconfig: which file, and what it lacks.
+func (o *kubeOptions) unusable(err error) error {
+	const view = "kubectl config view shows what is read"
+	files := o.files()
+	if len(files) == 0 && clientcmd.IsEmptyConfig(err) {
+		return ui.Hinted(ui.Usage, errors.New("no cluster: there is no kubeconfig, and this is no pod"), "name one with --kubeconfig, or set KUBECONFIG")
+	}
+	if config, unread := o.clientConfig().RawConfig(); unread == nil {
+		if what := o.lacks(&config); what != "" {
+			return ui.Hinted(ui.Usage, fmt.Errorf("no cluster: kubeconfig %s: %s", strings.Join(files, ", "), what), view)
+		}
+	}
+	return ui.Hinted(ui.Usage, fmt.Errorf("the kubeconfig cannot be used: %w", err), view)
+}
+
+// files are those of the kubeconfig that there are.
+func (o *kubeOptions) files() []string {
+	if o.kubeconfig != "" {
+		return []string{o.kubeconfig}
+	}
+	return slices.DeleteFunc(clientcmd.NewDefaultClientConfigLoadingRules().GetLoadingPrecedence(), func(name string) bool {
+		_, err := os.Stat(name)
+		return err != nil
+	})
+}
+
+// lacks says what a kubeconfig lacks to name a cluster; "" if it does.
+func (o *kubeOptions) lacks(c *clientcmdapi.Config) string {
+	name := cmp.Or(o.context, c.CurrentContext)
+	has := "it has " + cmp.Or(strings.Join(slices.Sorted(maps.Keys(c.Contexts)), ", "), "none")
+	context := c.Contexts[name]
+	switch {
+	case len(c.Clusters) == 0 && len(c.Contexts) == 0:
+		return "it has no clusters and no contexts"
+	case name == "":
+		return "no context is the current one, and --context names none; " + has
+	case context == nil:
+		return fmt.Sprintf("there is no context %q; %s", name, has)
+	case context.Cluster == "":
+		return fmt.Sprintf("context %q names no cluster", name)
+	case c.Clusters[context.Cluster] == nil:
+		return fmt.Sprintf("context %q names the cluster %q, which it does not have", name, context.Cluster)
+	case c.Clusters[context.Cluster].Server == "":
+		return fmt.Sprintf("cluster %q has no server", context.Cluster)
+	}
+	return ""
 }
 
 // namespaceOr is --namespace, or else fallback.
@@ -61,7 +113,7 @@ func (a *app) namespaceOfContext() (string, error) {
 	}
 	name, _, err := a.kube.clientConfig().Namespace()
 	if err != nil {
-		return "", ui.Hinted(ui.Usage, fmt.Errorf("the kubeconfig cannot be used: %w", err), "kubectl config view shows what is read")
+		return "", a.kube.unusable(err)
 	}
 	return name, nil
 }

@@ -22,6 +22,8 @@ type app struct {
 	kube    kubeOptions
 	output  string
 	screen  *ui.Screen
+	// server is the address of the API server, once a verb knows it.
+	server string
 }
 
 // verb is one line of the table of verbs.
@@ -61,14 +63,13 @@ func Main(version string, args []string, out, errw io.Writer) int {
 // runUntil is Main, interrupted when ctx ends.
 func runUntil(ctx context.Context, version string, args []string, out, errw io.Writer) int {
 	screen := ui.NewScreen(out, errw)
-	screen.Name = "kubectl fettle"
+	screen.Name, screen.Out = "kubectl fettle", &command.Out{Writer: out}
 	a := &app{version: version, screen: screen}
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetErr(errw)
-	err := root.ExecuteContext(ctx)
-	command.Ended(a.screen, err)
-	return ui.Code(err)
+	err := a.unreached(root.ExecuteContext(ctx))
+	return command.Ended(a.screen, err)
 }
 
 // rootCommand makes the tree of commands.

@@ -3,6 +3,11 @@ package kubecli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,6 +65,73 @@ func TestCommandLine(t *testing.T) {
 		code, out, errs := run(t, strings.Fields(c.args)...)
 		if code != c.code || !strings.Contains(out+errs, c.want) {
 			t.Errorf("%s: exit code %d, printed %q, said %q; want %d and %q", c.args, code, out, errs, c.code, c.want)
+		}
+	}
+}
+
+// TestKubeconfigsThatNameNoCluster: the file is named, and what it lacks.
+func TestKubeconfigsThatNameNoCluster(t *testing.T) {
+	dir := t.TempDir()
+	for i, c := range []struct{ text, args, want string }{
+		{"", "", "it has no clusters and no contexts"},
+		{"{clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: a, context: {cluster: c}}]}", "", "no context is the current one, and --context names none; it has a"},
+		{"{clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: a, context: {cluster: c}}]}", " --context b", `there is no context "b"; it has a`},
+		{"{current-context: a, clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: a, context: {cluster: d}}]}", "", `context "a" names the cluster "d", which it does not have`},
+		{"{current-context: a, contexts: [{name: a, context: {user: u}}]}", "", `context "a" names no cluster`},
+		{"{current-context: a, clusters: [{name: c, cluster: {insecure-skip-tls-verify: true}}], contexts: [{name: a, context: {cluster: c}}]}", "", `cluster "c" has no server`},
+	} {
+		file := filepath.Join(dir, strings.Repeat("x", i+1))
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, _, said := run(t, strings.Fields("status --kubeconfig "+file+c.args)...)
+		if want := "no cluster: kubeconfig " + file + ": " + c.want + "\n"; code != ui.Usage || !strings.Contains(said, want) {
+			t.Errorf("%s%s: exit code %d, said %q, want %q", c.text, c.args, code, said, want)
+		}
+	}
+	if code, _, said := run(t, "status", "--kubeconfig", os.DevNull); code != ui.Usage || !strings.Contains(said, "kubeconfig /dev/null: it has no clusters") {
+		t.Errorf("%d %q", code, said)
+	}
+}
+
+// TestServerThatIsAway: every verb says the same of an API server that is not reached.
+func TestServerThatIsAway(t *testing.T) {
+	pod, objects := manifest(t, nextPod), filepath.Join(t.TempDir(), "kubelet.yaml")
+	if err := os.WriteFile(objects, []byte("apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: a}\nspec: {kubeletConfig: {maxPods: 100}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	trusted := httptest.NewTLSServer(http.NotFoundHandler())
+	defer trusted.Close()
+	trusted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	for _, c := range []struct{ server, want string }{
+		{"https://127.0.0.1:1", "cannot be reached: connect: connection refused\nkubectl fettle: check its address"},
+		{trusted.URL, "is not trusted: x509: certificate signed by unknown authority\nkubectl fettle: check certificate-authority-data"},
+	} {
+		file := filepath.Join(t.TempDir(), "config")
+		text := fmt.Sprintf("{current-context: here, clusters: [{name: c, cluster: {server: %q}}], contexts: [{name: here, context: {cluster: c}}]}", c.server)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, words := range []string{"status", "check", "health", "scale plan a --to 3", "scale execute a --to 3 --yes", "kubelet plan " + objects, "load plan", "pod verify x", "pod explain " + pod + " --root " + vm(t), "uninstall --yes"} {
+			code, _, said := run(t, append([]string{"--kubeconfig", file}, strings.Fields(words)...)...)
+			if want := "kubectl fettle: the API server " + c.server + ` (context "here" of ` + file + ") " + c.want; code != ui.Failed || !strings.HasPrefix(said, want) {
+				t.Errorf("%s: exit code %d, said %q, want %q", words, code, said, want)
+			}
+		}
+	}
+}
+
+// TestOutputThatCannotBeWritten: who reads the exit code only has to know.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, words := range []string{"--help", "schema", "schema error", "check --help"} {
+		var said bytes.Buffer
+		if code := runUntil(t.Context(), "1.2.3", strings.Fields(words), full, &said); code != ui.Failed || !strings.Contains(said.String(), "the output could not be written") {
+			t.Errorf("%s: exit code %d, said %q", words, code, &said)
 		}
 	}
 }

@@ -111,4 +111,19 @@ func TestScalePlan(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %d and %q:\n%s%s", c.args, code, c.code, c.want, out, errs)
 		}
 	}
+	// A check that cannot be read is named; the plan is made without it.
+	odd := machines()
+	const checksOf = "/apis/machine.openshift.io/v1beta1/namespaces/openshift-machine-api/machinehealthchecks"
+	odd[checksOf] = json.RawMessage(strings.Replace(string(odd[checksOf].(json.RawMessage)), `{"items":[`, `{"items":[{"metadata":{"name":"odd","namespace":"openshift-machine-api"},"spec":{"nodeStartupTimeout":"soon"}},`, 1))
+	code, out, errs = run(t, "--kubeconfig", apiServer(t, odd), "scale", "plan", "workers-a", "--to", "4")
+	if code != ui.Done || !strings.Contains(out, `- MachineHealthCheck odd cannot be read, and is not part of the plan: spec.nodeStartupTimeout: time: invalid duration "soon"`) || !strings.Contains(out, "workers: 40 %") {
+		t.Errorf("exit code %d, said %q:\n%s", code, errs, out)
+	}
+	const sets = "/apis/machine.openshift.io/v1beta1/namespaces/openshift-machine-api/machinesets"
+	denied := machines()
+	denied[sets] = meta.Status{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Reason: meta.StatusReasonForbidden, Code: 403, Message: `machinesets is forbidden: User "u" cannot list`}
+	code, _, errs = run(t, "--kubeconfig", apiServer(t, denied), "scale", "plan", "workers-a", "--to", "4")
+	if want := `the right to list machinesets of machine.openshift.io in openshift-machine-api is wanted: machinesets is forbidden: User "u" cannot list`; code != ui.Failed || !strings.Contains(errs, want) {
+		t.Errorf("exit code %d, said %q, want %q", code, errs, want)
+	}
 }

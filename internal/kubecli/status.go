@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -83,6 +84,11 @@ func (a *app) readCluster(ctx context.Context, d deciding) (nodestatus.Cluster, 
 			return out, err
 		}
 	}
+	if len(tuneds.Items) == 0 {
+		if err := a.noTuneds(ctx, api, out.Namespace); err != nil {
+			return out, err
+		}
+	}
 	for i := range tuneds.Items {
 		out.Tuneds = append(out.Tuneds, &tuneds.Items[i])
 	}
@@ -106,6 +112,21 @@ func (a *app) readCluster(ctx context.Context, d deciding) (nodestatus.Cluster, 
 	}
 	out.Pools = operator.Pools(pools.Items)
 	return out, nil
+}
+
+// noTuneds says that a namespace has no Tuned objects; the error is of one that is not
+// there. Who may not read namespaces is told the first.
+func (a *app) noTuneds(ctx context.Context, api client.Reader, namespace string) error {
+	var n metav1.PartialObjectMetadata
+	n.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := api.Get(ctx, client.ObjectKey{Name: namespace}, &n); apierrors.IsNotFound(err) {
+		if a.kube.namespace != "" {
+			return ui.Hinted(ui.Usage, fmt.Errorf("there is no namespace %s", namespace), "-n names that of the Tuned objects; without it it is "+tuned.Namespace)
+		}
+		return ui.Hinted(ui.Failed, fmt.Errorf("there is no namespace %s, in which the Tuned objects are looked for", namespace), "-n names another one; kubectl apply -k deploy makes it")
+	}
+	a.screen.Say("there is no Tuned object in %s: no rule can choose a profile", namespace)
+	return nil
 }
 
 // pods are those of each node, if rules may ask for their labels.
@@ -202,12 +223,41 @@ func (a *app) printStatus(doc nodestatus.Document, named bool) {
 			line("! Tuned %s is not valid: %s", o.Name, c.Message)
 		}
 	}
+	for _, tie := range ties(doc.Nodes) {
+		line("! %s", tie)
+	}
 	for _, name := range doc.Stray {
 		line("! Profile %s: there is no such node", name)
 	}
 	if named {
 		a.printHistory(doc.Nodes)
 	}
+}
+
+// ties are the rules of one priority that hold on nodes and want different things, each
+// with the nodes.
+func ties(nodes []nodestatus.Node) []string {
+	var texts []string
+	on := map[string][]string{}
+	for _, n := range nodes {
+		for _, note := range n.Decision.Notes {
+			if note.Reason != recommend.Tie {
+				continue
+			}
+			if on[note.Text] == nil {
+				texts = append(texts, note.Text)
+			}
+			on[note.Text] = append(on[note.Text], n.Node)
+		}
+	}
+	for i, text := range texts {
+		names, more := on[text], ""
+		if over := len(names) - maxValues; over > 0 {
+			names, more = names[:maxValues], fmt.Sprintf(" and %d more", over)
+		}
+		texts[i] = fmt.Sprintf("node %s%s: %s", strings.Join(names, ", "), more, text)
+	}
+	return texts
 }
 
 // printHistory prints the switches of nodes.

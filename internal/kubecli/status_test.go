@@ -17,14 +17,23 @@ import (
 // api is an API server that answers these paths, and "not found" to all others.
 func api(t *testing.T, answers map[string]string) (kubeconfig string) {
 	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
+	t.Helper()
+	return server(t, func(w http.ResponseWriter, r *http.Request) {
 		text, ok := answers[r.URL.Path]
 		if !ok {
 			w.WriteHeader(http.StatusNotFound)
 			text = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`
 		}
 		fmt.Fprint(w, text)
+	})
+}
+
+// server is an API server that answers as it is told to.
+func server(t *testing.T, answer http.HandlerFunc) (kubeconfig string) {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		answer(w, r)
 	}))
 	t.Cleanup(s.Close)
 	kubeconfig = filepath.Join(t.TempDir(), "config")
@@ -96,6 +105,32 @@ n1    2026-11-21 09:00:00Z  p     p (its text has changed)  agent of node n1  Pr
 		valid(t, "node-status", []byte(out))
 	}
 	if code, _, errs := status("n4"); code != ui.Usage || !strings.Contains(errs, `no node is called "n4"`) {
+		t.Errorf("%d %q", code, errs)
+	}
+	// Two rules of one priority; no objects; no namespace.
+	all := map[string]string{
+		"/apis": groups, "/apis/tuned.openshift.io/v1": tuneds, "/api": `{"kind":"APIVersions","versions":["v1"]}`,
+		"/api/v1":                  strings.Replace(coreResources, "}]}", `},{"name":"namespaces","namespaced":false,"kind":"Namespace","verbs":["get"]}]}`, 1),
+		"/apis/tuned.openshift.io": `{"kind":"APIGroup","apiVersion":"v1","name":"tuned.openshift.io","versions":[{"groupVersion":"tuned.openshift.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"tuned.openshift.io/v1","version":"v1"}}`,
+		"/api/v1/nodes":            `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[{"metadata":{"name":"n1"}},{"metadata":{"name":"n2"}}]}`,
+		in + "profiles":            `{"kind":"ProfileList","apiVersion":"tuned.openshift.io/v1","items":[]}`,
+		in + "tuneds": `{"kind":"TunedList","apiVersion":"tuned.openshift.io/v1","items":[
+{"metadata":{"name":"a"},"spec":{"profile":[{"name":"p","data":"[vm]\n"}],"recommend":[{"profile":"p","priority":7}]}},
+{"metadata":{"name":"b"},"spec":{"profile":[{"name":"q","data":"[vm]\n"}],"recommend":[{"profile":"q","priority":7}]}}]}`,
+	}
+	kubeconfig = api(t, all)
+	if code, out, _ := status(); code != ui.Done || !strings.Contains(out, "! node n1, n2: Tuned b, recommend[0], for profile q, holds too, with the same priority (priority 7): Tuned a") {
+		t.Errorf("%d\n%s", code, out)
+	}
+	const nowhere = "/apis/tuned.openshift.io/v1/namespaces/nowhere/"
+	all[in+"tuneds"] = `{"kind":"TunedList","apiVersion":"tuned.openshift.io/v1","items":[]}`
+	all[nowhere+"tuneds"], all[nowhere+"profiles"] = all[in+"tuneds"], all[in+"profiles"]
+	all["/api/v1/namespaces/openshift-cluster-node-tuning-operator"] = `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"openshift-cluster-node-tuning-operator"}}`
+	kubeconfig = api(t, all)
+	if code, out, errs := status(); code != ui.Done || !strings.Contains(errs, "there is no Tuned object in openshift-cluster-node-tuning-operator") || !strings.Contains(out, "none      there is no Tuned object in openshift-cluster-node-tuning-operator\n") {
+		t.Errorf("%d %q\n%s", code, errs, out)
+	}
+	if code, _, errs := status("-n", "nowhere"); code != ui.Usage || !strings.Contains(errs, "there is no namespace nowhere") {
 		t.Errorf("%d %q", code, errs)
 	}
 	kubeconfig = api(t, map[string]string{"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`, "/api": `{"kind":"APIVersions","versions":["v1"]}`, "/api/v1": coreResources})

@@ -105,7 +105,10 @@ func (a *app) uninstallAll(ctx context.Context, r *removal.Removal, o uninstallO
 			a.printUninstall(doc)
 		}
 		yes, err := a.screen.Agreed("Give all of it back?")
-		if err != nil || !yes {
+		if err == nil && !yes {
+			err = ui.Exit(ui.Refused, errors.New("nobody agreed"))
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -54,7 +54,7 @@ func (c *Cluster) checksOf(s *machine.Set) []string {
 	for i := range c.Checks {
 		check := &c.Checks[i]
 		selector, err := meta.LabelSelectorAsSelector(&check.Spec.Selector)
-		if err != nil || check.Namespace != s.Namespace {
+		if err != nil || check.Unread != "" || check.Namespace != s.Namespace {
 			continue
 		}
 		if selector.Matches(labels.Set(s.Spec.Template.Labels)) {

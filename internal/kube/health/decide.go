@@ -106,7 +106,7 @@ func knownOf(nodes []core.Node, checks []machine.HealthCheck) *known {
 		k.nodes[nodes[i].Name] = &nodes[i]
 	}
 	for i := range checks {
-		if s, err := meta.LabelSelectorAsSelector(&checks[i].Spec.Selector); err == nil {
+		if s, err := meta.LabelSelectorAsSelector(&checks[i].Spec.Selector); err == nil && checks[i].Unread == "" {
 			k.checks = append(k.checks, readable{checks[i].Namespace, checks[i].Name, s})
 		}
 	}
@@ -117,6 +117,9 @@ func knownOf(nodes []core.Node, checks []machine.HealthCheck) *known {
 // far as this check goes: Cluster decides about several. The error is of a check that
 // cannot be read.
 func Decide(in Input) (*Decision, error) {
+	if in.Check.Unread != "" {
+		return nil, fmt.Errorf("MachineHealthCheck %s: %s", in.Check.Name, in.Check.Unread)
+	}
 	selector, err := meta.LabelSelectorAsSelector(&in.Check.Spec.Selector)
 	if err != nil {
 		return nil, fmt.Errorf("MachineHealthCheck %s: spec.selector: %w", in.Check.Name, err)

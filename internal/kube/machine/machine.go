@@ -140,6 +140,9 @@ type HealthCheck struct {
 	meta.ObjectMeta `json:"metadata"`
 	Spec            HealthCheckSpec   `json:"spec"`
 	Status          HealthCheckStatus `json:"status,omitzero"`
+	// Unread says why its spec cannot be read, and is then empty: so that of a list of
+	// checks the others can. "" for one that is read.
+	Unread string `json:"-"`
 }
 
 // HealthCheckSpec is what is watched, and when it is ill.

@@ -132,6 +132,9 @@ func Look(c Cluster) Document {
 	}
 	for _, n := range c.Nodes {
 		node := look(rules.Decide(n), profiles[n.Name])
+		if len(c.Tuneds) == 0 && node.Computed {
+			node.Rule = "there is no Tuned object in " + c.Namespace
+		}
 		delete(profiles, n.Name)
 		d.Nodes = append(d.Nodes, node)
 		d.Counts[node.Standing]++

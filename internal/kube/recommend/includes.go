@@ -1,6 +1,7 @@
 package recommend
 
 import (
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/profile"
@@ -39,6 +40,58 @@ func includes(value string) (names []include, open bool) {
 		}
 	}
 	return names, open
+}
+
+// certain are the names in an include= that are the same on every node.
+func certain(value string) (names []string) {
+	for _, entry := range entries(value) {
+		texts, ok := choices(entry)
+		if !ok || len(texts) != 1 {
+			continue
+		}
+		for _, name := range profile.SplitList(texts[0]) {
+			if plain := strings.TrimPrefix(strings.TrimSpace(name), "-"); plain != "" {
+				names = append(names, plain)
+			}
+		}
+	}
+	return names
+}
+
+// circle are the profiles by which one includes itself, from the first of them by name
+// back to it; nil if it does not. A profile that names itself means the one below it, and
+// so does a circle that comes to a name which is built in as well.
+func (p *catalogue) circle(name string) []string {
+	seen := map[string]bool{}
+	var follow func(path []string) []string
+	follow = func(path []string) []string {
+		t := p.texts[path[len(path)-1]]
+		if t == nil || t.blocked != nil { // what nobody gets leads nowhere
+			return nil
+		}
+		for _, next := range t.certain {
+			if _, builtin := p.builtin[next]; builtin {
+				continue
+			}
+			if next == name && len(path) > 1 {
+				return path
+			}
+			if seen[next] || next == name {
+				continue
+			}
+			seen[next] = true
+			if found := follow(append(path, next)); found != nil {
+				return found
+			}
+		}
+		return nil
+	}
+	found := follow([]string{name})
+	if found == nil {
+		return nil
+	}
+	first := slices.Index(found, slices.Min(found))
+	return append(slices.Concat(found[first:], found[:first]), found[first])
 }
 
 // entries splits an include= at the separators that stand outside of references.

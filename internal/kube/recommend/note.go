@@ -23,6 +23,7 @@ const (
 	UnknownManagementState Reason = "UnknownManagementState"
 	LabelsAcrossPools      Reason = "LabelsAcrossPools"
 	PodLabelsIgnored       Reason = "PodLabelsIgnored"
+	IncludeCircle          Reason = "IncludeCircle"
 	MissingProfile         Reason = "MissingProfile"
 	SameProfile            Reason = "SameProfile"
 	EmptyMatch             Reason = "EmptyMatch"
@@ -50,6 +51,7 @@ var Reasons = []struct {
 	{UnknownManagementState, true, "`managementState` of the object `default` is no known word: nothing is done"},
 	{LabelsAcrossPools, true, "the `machineConfigLabels` of a rule are taken by more than one pool"},
 	{PodLabelsIgnored, true, "an item asks for a label of pods, and the operator was not told to look at those: it holds nowhere"},
+	{IncludeCircle, true, "profiles include each other in a circle: it ends where it began, as in TuneD, and nodes get them all the same"},
 	{MissingProfile, false, "a profile is in no Tuned object and not built in: the node itself has to have it"},
 	{SameProfile, false, "two profiles have one name and one text"},
 	{EmptyMatch, false, "an empty `match` holds on every node, whatever `machineConfigLabels` say"},

@@ -321,7 +321,7 @@ func (c *cluster) invalid() (names []string) {
 			if o.Name != "default" { // its own text has to be that of all
 				texts = append(texts, p.Data)
 			}
-			wrong = wrong || p.Name == "." || slices.Contains(badTexts, p.Data) || slices.ContainsFunc(texts, func(t string) bool { return t != texts[0] }) && c.concerns(o, p)
+			wrong = wrong || p.Name == "." || slices.Contains(badTexts, p.Data) || slices.ContainsFunc(texts, func(t string) bool { return t != texts[0] }) && c.concerns(o, p) || p.Data == texts[0] && c.circles(p.Name)
 		}
 		for _, r := range o.Spec.Recommend {
 			takers := 0
@@ -343,6 +343,34 @@ func (c *cluster) invalid() (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// circles says whether a profile that is not built in is reached again from what it
+// includes on every node, other than by naming itself.
+func (c *cluster) circles(name string) bool {
+	reached := map[string]bool{}
+	for round, from := 0, []string{name}; round < 10; round++ {
+		var next []string
+		for _, by := range from {
+			texts := slices.Compact(c.copies(by))
+			if len(texts) > 1 {
+				continue
+			}
+			for _, text := range texts {
+				_, line, _ := strings.Cut(text, "include=")
+				line, _, _ = strings.Cut(line, "\n")
+				for _, m := range strings.Split(strings.ReplaceAll(line, "-", ""), ",") {
+					if m != by && !strings.HasPrefix(line, "$") && builtins[m+"/tuned.conf"] == nil {
+						next = append(next, m)
+						reached[m] = true
+					}
+				}
+			}
+		}
+		slices.Sort(next)
+		from = slices.Compact(next)
+	}
+	return reached[name]
 }
 
 // concerns says whether a conflict about a name is an object's: where the object

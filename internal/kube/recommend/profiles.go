@@ -20,6 +20,8 @@ type text struct {
 	blocked  *Note
 	includes []include
 	open     bool
+	// certain are those that it includes on every node.
+	certain []string
 }
 
 // copyOf is a profile in an object.
@@ -52,6 +54,11 @@ func newCatalogue(copies []copyOf, o Options) *catalogue {
 	}
 	for _, name := range slices.Sorted(maps.Keys(byName)) { // the order of the notes
 		p.texts[name] = p.choose(byName[name])
+	}
+	for _, c := range copies {
+		if circle := p.circle(c.Name); circle != nil && p.texts[c.Name].Data == c.Data {
+			c.add(c.note(IncludeCircle, 0, "profiles include each other in a circle: %s", strings.Join(circle, " includes ")))
+		}
 	}
 	return p
 }
@@ -96,6 +103,7 @@ func (p *catalogue) choose(same []copyOf) *text {
 		for _, s := range sections {
 			if i := s.Line("include"); s.Name == "main" && i != nil {
 				t.includes, t.open = includes(i.Value)
+				t.certain = certain(i.Value)
 			}
 		}
 	}

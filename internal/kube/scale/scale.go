@@ -143,6 +143,10 @@ func newPlanner(in Input) (*planner, error) {
 	slices.SortFunc(p.pools, func(a, b *pool) int { return strings.Compare(a.set.Name, b.set.Name) })
 	for i := range in.Checks {
 		c := &in.Checks[i]
+		if c.Unread != "" {
+			p.note("MachineHealthCheck %s cannot be read, and is not part of the plan: %s", c.Name, c.Unread)
+			continue
+		}
 		selector, err := meta.LabelSelectorAsSelector(&c.Spec.Selector)
 		if err != nil {
 			return nil, fmt.Errorf("MachineHealthCheck %s: spec.selector: %w", c.Name, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	core "k8s.io/api/core/v1"
 
 	"fettle.dev/fettle/internal/kube/audit"
+	"fettle.dev/fettle/internal/kube/load/api"
 	"fettle.dev/fettle/internal/platform/openshift"
 )
 
@@ -136,7 +138,10 @@ func (s *Survey) configz(ctx context.Context, node string) (config []byte, unrea
 		if ctx.Err() != nil {
 			return nil, "it has not answered in time"
 		}
-		return nil, fmt.Sprintf("it does not say what it runs with, for which the right to get nodes/proxy is wanted: %v", err)
+		if api.IsStatus(err, http.StatusForbidden) {
+			return nil, fmt.Sprintf("it does not say what it runs with, for which the right to get nodes/proxy is wanted: %v", err)
+		}
+		return nil, fmt.Sprintf("it does not say what it runs with: %v", err)
 	}
 	config, err := configOf(text)
 	if err != nil {

@@ -139,7 +139,15 @@ func TestRead(t *testing.T) {
 	if diff := cmp.Diff(want, c.Nodes[:2]); diff != "" {
 		t.Error(diff)
 	}
-	if n := c.Nodes[2]; !strings.Contains(n.Unread, "nodes/proxy") {
+	if n := c.Nodes[2]; n.Unread == "" || strings.Contains(n.Unread, "nodes/proxy") {
+		t.Errorf("a kubelet that is not there is no lack of rights: %s", n.Unread)
+	}
+	s.status["/api/v1/nodes/c/proxy/configz"] = http.StatusForbidden
+	refused, err := start(t, s).Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := refused.Nodes[2]; !strings.Contains(n.Unread, "the right to get nodes/proxy") {
 		t.Errorf("%+v", n)
 	}
 	counts := map[string]string{}

@@ -54,6 +54,9 @@ func (l *Live) Read(ctx context.Context, pods bool) (*scale.Input, error) {
 		if apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("%w: no %s of %s", ErrNotServed, kind, machine.APIVersion)
 		}
+		if apierrors.IsForbidden(err) {
+			return nil, fmt.Errorf("the right to list %s of machine.openshift.io in %s is wanted: %w", kind, l.Namespace, refusal(text, err))
+		}
 		if err == nil {
 			err = json.Unmarshal(text, into)
 		}
@@ -94,6 +97,16 @@ func (l *Live) Read(ctx context.Context, pods bool) (*scale.Input, error) {
 	}
 	in.Pods, in.Budgets = all.Items, budgets.Items
 	return in, nil
+}
+
+// refusal is what the API server says of a request that it refuses: of a raw one client-go
+// does not read the answer, and says "unknown".
+func refusal(answer []byte, err error) error {
+	var status meta.Status
+	if json.Unmarshal(answer, &status) != nil || status.Message == "" {
+		return err
+	}
+	return &apierrors.StatusError{ErrStatus: status}
 }
 
 // patch changes an object of the machine API.

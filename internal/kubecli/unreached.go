@@ -1,0 +1,43 @@
+package kubecli
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"fettle.dev/fettle/internal/ui"
+)
+
+// unreached is the error of an API server that cannot be reached, in one sentence for all
+// verbs; another error stays as it is.
+func (a *app) unreached(err error) error {
+	_, address, _ := strings.Cut(a.server, "://")
+	if err == nil || address == "" || ui.Code(err) != ui.Failed || !strings.Contains(err.Error(), address) {
+		return err
+	}
+	var dial *net.OpError
+	var trust *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return ui.Hinted(ui.Failed, fmt.Errorf("the API server %s (%s) cannot be reached: %w", a.server, a.kube.where(), dial.Err), "check its address in the kubeconfig, that it runs, and the way to it: kubectl get --raw /readyz asks it")
+	case errors.As(err, &trust):
+		return ui.Hinted(ui.Failed, fmt.Errorf("the API server %s (%s) is not trusted: %w", a.server, a.kube.where(), trust.Err), "check certificate-authority-data of the cluster in the kubeconfig, and that the address is that of the cluster")
+	}
+	return err
+}
+
+// where says where the address of the API server is from.
+func (o *kubeOptions) where() string {
+	files := o.files()
+	if len(files) == 0 {
+		return "of this pod"
+	}
+	name := o.context
+	if config, err := o.clientConfig().RawConfig(); err == nil {
+		name = cmp.Or(name, config.CurrentContext)
+	}
+	return fmt.Sprintf("context %q of %s", name, strings.Join(files, ", "))
+}
