@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/kube/load/journal"
 	"fettle.dev/fettle/internal/kube/load/measure"
 	"fettle.dev/fettle/internal/kube/load/observe"
+	"fettle.dev/fettle/internal/kube/load/plan"
 	"fettle.dev/fettle/internal/kube/load/store"
 	"fettle.dev/fettle/internal/kube/load/undo"
 	"fettle.dev/fettle/internal/load/rate"
@@ -201,6 +202,8 @@ func loadExit(err error) error {
 		return ui.Exit(ui.Busy, err)
 	case errors.Is(err, undo.ErrIncomplete):
 		return ui.Exit(ui.Incomplete, err)
+	case errors.Is(err, plan.ErrTooLarge):
+		return ui.Exit(ui.Usage, err)
 	case errors.Is(err, context.Canceled):
 		return ui.Exit(ui.Interrupted, err)
 	}

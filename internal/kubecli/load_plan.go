@@ -62,7 +62,9 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 	var p *plan.Plan
 	var c *tally.Cluster
 	if o.offline {
-		if p, err = plan.Compile(l, "plan", nil); err != nil {
+		if p, err = plan.Compile(ctx, l, "plan", nil); ctx.Err() != nil {
+			return loadExit(ctx.Err())
+		} else if err != nil {
 			return ui.Exit(ui.Usage, err)
 		}
 		if o.version != "" {
@@ -80,7 +82,10 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 			return err
 		}
 	}
-	t, err := tallyOf(p, c)
+	t, err := tallyOf(ctx, p, c)
+	if ctx.Err() != nil {
+		return loadExit(ctx.Err())
+	}
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
 	}
@@ -94,7 +99,7 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 }
 
 // tallyOf adds a plan up, with the figures of the catalogue.
-func tallyOf(p *plan.Plan, c *tally.Cluster) (*tally.Tally, error) {
+func tallyOf(ctx context.Context, p *plan.Plan, c *tally.Cluster) (*tally.Tally, error) {
 	files, err := rule.Embedded(rules.FS)
 	if err != nil {
 		return nil, err
@@ -103,7 +108,7 @@ func tallyOf(p *plan.Plan, c *tally.Cluster) (*tally.Tally, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tally.Of(p, figures, c)
+	return tally.Of(ctx, p, figures, c)
 }
 
 // planVerdict refuses what the cluster cannot hold. Without a cluster it is not known what

@@ -118,7 +118,7 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 			return ui.Hinted(ui.Failed, err, "--beyond-maximums does not ask how large the cluster is")
 		}
 		d.knows(c)
-		t, err := tallyOf(p, c)
+		t, err := tallyOf(ctx, p, c)
 		if err == nil {
 			err = planVerdict(t, false)
 		}

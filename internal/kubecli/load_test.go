@@ -18,11 +18,16 @@ func TestLoadUsage(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("ClusterLoader:\n  project: []\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	huge := filepath.Join(t.TempDir(), "huge.yaml")
+	if err := os.WriteFile(huge, []byte("ClusterLoader:\n  projects:\n  - num: 2000000000\n    basename: p\n    pods:\n    - {num: 2000000000, basename: a, image: i}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args string
 		code int
 		want string
 	}{
+		{"load plan --offline " + huge, ui.Usage, huge + ":3: the load is too large: 2000000000 objects, and 2000000 is the most that is planned"},
 		{"load", ui.Done, "kubectl fettle load [command]"},
 		{"load start", ui.Usage, `unknown command "start"`},
 		{"load run --in-flight 9000", ui.Usage, "--in-flight 9000: want 1 to 5000"},

@@ -106,7 +106,7 @@ func TestDocumentedFields(t *testing.T) {
 			t.Errorf("%s %s: %v", d.table, d.fields, err)
 			continue
 		}
-		p, err := plan.Compile(l, "run", nil)
+		p, err := plan.Compile(t.Context(), l, "run", nil)
 		if err != nil {
 			t.Errorf("%s %s: %v", d.table, d.fields, err)
 			continue

@@ -3,6 +3,7 @@
 package tally
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,13 +65,16 @@ type Limit struct {
 // 2,068 bytes for each.
 const overhead = 900
 
-// Of adds a plan up.
-func Of(p *plan.Plan, figures sizing.Figures, c *Cluster) (*Tally, error) {
+// Of adds a plan up. A large one takes seconds, and ends with ctx.
+func Of(ctx context.Context, p *plan.Plan, figures sizing.Figures, c *Cluster) (*Tally, error) {
 	t := &Tally{Objects: p.Len(), Kinds: []Count{}, Limits: []Limit{}, Missing: p.Missing, Cluster: c}
 	inSpace := map[string]map[string]int{"Pod": {}, "Service": {}, "Deployment": {}}
 	var text []byte
 	at := map[plan.Kind]int{}
 	for i := range p.Len() {
+		if i%1024 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		k := p.Kind(i)
 		n, ok := at[k]
 		if !ok {

@@ -29,12 +29,12 @@ func TestOf(t *testing.T) {
 		{Count: 1100, Name: "a", Pod: pod},
 		{Count: 1, Manifest: json.RawMessage(`{"apiVersion":"apps/v1","kind":"DaemonSet","metadata":{"name":"d"},"spec":{"template":{}}}`)},
 	}}}}
-	p, err := plan.Compile(l, "r", nil)
+	p, err := plan.Compile(t.Context(), l, "r", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// 9.3: 2200 pods on 20 nodes are 110 on each.
-	x, err := Of(p, figures(t), &Cluster{Known: true, OpenShift: "4.4.33", Nodes: 20, Room: 5000, Have: map[string]int{"pods": 0}})
+	x, err := Of(t.Context(), p, figures(t), &Cluster{Known: true, OpenShift: "4.4.33", Nodes: 20, Room: 5000, Have: map[string]int{"pods": 0}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestOf(t *testing.T) {
 	if most["pods"] != 62500 || most["pods_per_node"] != 500 || most["pods_per_namespace"] != 25000 || most["pods that the nodes take"] != 5000 {
 		t.Errorf("%v", most)
 	}
-	x, err = Of(p, figures(t), &Cluster{Known: true, Nodes: 20, Room: 2200})
+	x, err = Of(t.Context(), p, figures(t), &Cluster{Known: true, Nodes: 20, Room: 2200})
 	if err != nil || len(x.Over()) != 2 { // the nodes' room, and 110 on a node
 		t.Errorf("%v %+v", err, x.Over())
 	}
