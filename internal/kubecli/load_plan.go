@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -34,6 +35,7 @@ func (a *app) loadPlanCommand(o *loadOptions) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error { return a.loadPlan(c.Context(), o, args) },
 	}
 	c.Flags().BoolVar(&o.offline, "offline", false, "ask no cluster")
+	o.quotaFlag(c.Flags())
 	c.Flags().StringVar(&o.version, "openshift", "", "with --offline: the version of OpenShift whose maximums hold, as 4.4")
 	return c
 }
@@ -55,6 +57,10 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 	if o.version != "" && !o.offline {
 		return ui.Exit(ui.Usage, errors.New("--openshift is for --offline: a cluster says its version itself"))
 	}
+	quota, err := o.quotaBytes()
+	if err != nil {
+		return err
+	}
 	l, err := readLoad(args)
 	if err != nil {
 		return err
@@ -67,8 +73,8 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 		} else if err != nil {
 			return ui.Exit(ui.Usage, err)
 		}
-		if o.version != "" {
-			c = &tally.Cluster{OpenShift: o.version}
+		if o.version != "" || quota > 0 {
+			c = &tally.Cluster{OpenShift: o.version, EtcdQuotaBytes: quota, EtcdQuotaSource: "--etcd-quota"}
 		}
 	} else {
 		cluster, err := a.loadCluster(o, 1)
@@ -79,6 +85,9 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 			return loadExit(err)
 		}
 		if c, err = cluster.Server.Describe(ctx); err != nil {
+			return err
+		}
+		if err := o.askEtcd(ctx, cluster.Server, nil, c); err != nil {
 			return err
 		}
 	}
@@ -123,9 +132,17 @@ func planVerdict(t *tally.Tally, offline bool) error {
 		if l.Of != "" {
 			where = " in " + l.Of
 		}
-		return ui.Hinted(ui.Refused, fmt.Errorf("%d %s%s: the maximum is %d (%s)", l.Value, l.What, where, l.Maximum, l.Source), "a smaller load, or run it all the same with --beyond-maximums")
+		return ui.Hinted(ui.Refused, fmt.Errorf("%s %s%s: the maximum is %s (%s)", figure(l, l.Value), strings.TrimPrefix(l.What, "bytes "), where, figure(l, l.Maximum), l.Source), "a smaller load, or run it all the same with --beyond-maximums")
 	}
 	return nil
+}
+
+// figure is one of a limit for people.
+func figure(l tally.Limit, n int) string {
+	if l.What == tally.BytesInEtcd {
+		return unit.Size(n).Human()
+	}
+	return fmt.Sprint(n)
 }
 
 func (a *app) printPlan(d *LoadPlan) {
@@ -160,7 +177,7 @@ func (a *app) printPlan(d *LoadPlan) {
 		if l.Of != "" {
 			what += " (" + l.Of + ")"
 		}
-		g.Rows = append(g.Rows, []string{what, fmt.Sprint(l.Value), fmt.Sprint(l.Maximum), word, l.Source})
+		g.Rows = append(g.Rows, []string{what, figure(l, l.Value), figure(l, l.Maximum), word, l.Source})
 	}
 	g.Color = func(row, col int) string {
 		if col == 3 && d.Limits[row].Over {

@@ -117,6 +117,10 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 		if err != nil {
 			return ui.Hinted(ui.Failed, err, "--beyond-maximums does not ask how large the cluster is")
 		}
+		if err := o.askEtcd(ctx, cluster.Server, x.Etcd, c); err != nil {
+			return err
+		}
+		x.QuotaBytes, _ = c.Quota()
 		d.knows(c)
 		t, err := tallyOf(ctx, p, c)
 		if err == nil {

@@ -28,6 +28,8 @@ func TestLoadUsage(t *testing.T) {
 		want string
 	}{
 		{"load plan --offline " + huge, ui.Usage, huge + ":3: the load is too large: 2000000000 objects, and 2000000 is the most that is planned"},
+		{"load plan --offline --etcd-quota 10KiB", ui.Refused, "KiB in etcd: the maximum is 10.0 KiB (--etcd-quota)"},
+		{"load plan --offline --etcd-quota much", ui.Usage, "--etcd-quota"},
 		{"load", ui.Done, "kubectl fettle load [command]"},
 		{"load start", ui.Usage, `unknown command "start"`},
 		{"load run --in-flight 9000", ui.Usage, "--in-flight 9000: want 1 to 5000"},

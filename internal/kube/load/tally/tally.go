@@ -22,6 +22,23 @@ type Cluster struct {
 	Room  int `json:"pods_allocatable"`
 	// Have is how many objects of a kind there are: pods, namespaces, services.
 	Have map[string]int `json:"have,omitempty"`
+	// EtcdBytes is the size of etcd's database, EtcdQuotaBytes what it may be, by
+	// EtcdQuotaSource; 0 where nobody says it.
+	EtcdBytes       int64  `json:"etcd_bytes,omitempty"`
+	EtcdQuotaBytes  int64  `json:"etcd_quota_bytes,omitempty"`
+	EtcdQuotaSource string `json:"etcd_quota_source,omitempty"`
+}
+
+// Quota is what etcd's database may be, in bytes, and by what: where nobody says it, etcd's
+// own default, and on OpenShift that of its operator.
+func (c *Cluster) Quota() (bytes int64, source string) {
+	switch {
+	case c != nil && c.EtcdQuotaBytes > 0:
+		return c.EtcdQuotaBytes, c.EtcdQuotaSource
+	case c != nil && c.OpenShift != "":
+		return 8 << 30, "OpenShift cluster-etcd-operator, backendQuotaGiB where nothing is said"
+	}
+	return 2 << 30, "etcd --quota-backend-bytes where nothing is said"
 }
 
 // Tally is what a plan makes.
@@ -58,6 +75,9 @@ type Limit struct {
 	Over    bool   `json:"over"`
 	Source  string `json:"source"`
 }
+
+// BytesInEtcd is a limit's What whose figures are bytes.
+const BytesInEtcd = "bytes in etcd"
 
 // overhead is what an object takes of etcd's database beside its JSON, in bytes: its key, what
 // the server adds (uid, time, managed fields), and the room that is left in the pages. With
@@ -151,6 +171,14 @@ func (t *Tally) limits(figures sizing.Figures, c *Cluster, inSpace map[string]ma
 			}
 		}
 		add(x.what, most, in)
+	}
+	if t.EtcdBytes > 0 {
+		quota, by := c.Quota()
+		there := t.EtcdBytes
+		if c != nil {
+			there += c.EtcdBytes
+		}
+		t.Limits = append(t.Limits, Limit{BytesInEtcd, int(there), "", int(quota), there > quota, by})
 	}
 	if c != nil && c.Known && pods > 0 {
 		all := pods + have("pods")
