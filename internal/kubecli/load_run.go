@@ -92,6 +92,9 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 	if err != nil {
 		return err
 	}
+	if err := o.writable(); err != nil {
+		return err
+	}
 	gates, asked, err := o.gates(gateTexts(l))
 	if err != nil {
 		return err
@@ -193,6 +196,9 @@ func (a *app) loadResume(ctx context.Context, o *loadOptions, args []string) err
 	kept, err := s.Load(id)
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
+	}
+	if err := o.writable(); err != nil {
+		return err
 	}
 	gates, asked, err := o.gates(gateTexts(kept.Load))
 	if err != nil {

@@ -30,6 +30,8 @@ func TestLoadUsage(t *testing.T) {
 		{"load plan --offline " + huge, ui.Usage, huge + ":3: the load is too large: 2000000000 objects, and 2000000 is the most that is planned"},
 		{"load plan --offline --etcd-quota 10KiB", ui.Refused, "KiB in etcd: the maximum is 10.0 KiB (--etcd-quota)"},
 		{"load plan --offline --etcd-quota much", ui.Usage, "--etcd-quota"},
+		{"load run --html /nonexistent/x", ui.Usage, "--html: open /nonexistent/x: no such file or directory; nothing is made"},
+		{"load run --html " + filepath.Dir(huge), ui.Usage, "is a directory; nothing is made"},
 		{"load", ui.Done, "kubectl fettle load [command]"},
 		{"load start", ui.Usage, `unknown command "start"`},
 		{"load run --in-flight 9000", ui.Usage, "--in-flight 9000: want 1 to 5000"},
@@ -167,4 +169,24 @@ func teams() map[string]any {
 		asked[path+"?limit=250"] = answer
 	}
 	return asked
+}
+
+// TestLoadWritable: the look at a page's place leaves what is there as it is.
+func TestLoadWritable(t *testing.T) {
+	dir := t.TempDir()
+	fresh, old := filepath.Join(dir, "new"), filepath.Join(dir, "old")
+	if err := os.WriteFile(old, []byte("a page"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{fresh, old} {
+		if err := (&loadOptions{html: name}).writable(); err != nil {
+			t.Error(err)
+		}
+	}
+	if text, err := os.ReadFile(old); string(text) != "a page" {
+		t.Errorf("%q %v", text, err)
+	}
+	if _, err := os.Stat(fresh); !os.IsNotExist(err) {
+		t.Errorf("%v", err)
+	}
 }
