@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -98,7 +99,7 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
 	}
-	doc := LoadPlan{"fettle/cluster-load-plan/v1", l.File, l.Format, l.Notes, t}
+	doc := LoadPlan{"fettle/cluster-load-plan/v1", l.File, l.Format, slices.Concat(l.Notes, t.Notes), t}
 	err = planVerdict(t, o.offline)
 	if a.data() {
 		return a.result(doc, err)

@@ -127,6 +127,9 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 		d.knows(c)
 		t, err := tallyOf(ctx, p, c)
 		if err == nil {
+			for _, n := range t.Notes {
+				a.screen.Say("%s", n)
+			}
 			err = planVerdict(t, false)
 		}
 		if err != nil {

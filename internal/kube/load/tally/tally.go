@@ -27,6 +27,8 @@ type Cluster struct {
 	EtcdBytes       int64  `json:"etcd_bytes,omitempty"`
 	EtcdQuotaBytes  int64  `json:"etcd_quota_bytes,omitempty"`
 	EtcdQuotaSource string `json:"etcd_quota_source,omitempty"`
+	// Notes are what could not be seen of it.
+	Notes []string `json:"-"`
 }
 
 // Quota is what etcd's database may be, in bytes, and by what: where nobody says it, etcd's
@@ -56,6 +58,8 @@ type Tally struct {
 	PodsPerNode float64  `json:"pods_per_node,omitempty"`
 	Limits      []Limit  `json:"limits"`
 	Cluster     *Cluster `json:"cluster,omitempty"`
+	// Notes say by what the limits are judged where that is not plain.
+	Notes []string `json:"-"`
 }
 
 // Count is how many objects of a kind.
@@ -126,6 +130,9 @@ func Of(ctx context.Context, p *plan.Plan, figures sizing.Figures, c *Cluster) (
 		}
 	}
 	slices.SortFunc(t.Kinds, func(a, b Count) int { return strings.Compare(a.Kind+a.APIVersion, b.Kind+b.APIVersion) })
+	if c != nil {
+		t.Notes = c.Notes
+	}
 	return t, t.limits(figures, c, inSpace)
 }
 
