@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -41,6 +42,9 @@ func (a *app) loadPlanCommand(o *loadOptions) *cobra.Command {
 	return c
 }
 
+// versionText is a version of OpenShift: 4.4, 4.17.3, 4.18.0-rc.1.
+var versionText = regexp.MustCompile(`^[0-9]+\.[0-9]+(\.[0-9]+)?([-+][0-9A-Za-z.+-]+)?$`)
+
 // readLoad reads the file of a load.
 func readLoad(args []string) (*spec.Load, error) {
 	file := ""
@@ -57,6 +61,9 @@ func readLoad(args []string) (*spec.Load, error) {
 func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error {
 	if o.version != "" && !o.offline {
 		return ui.Exit(ui.Usage, errors.New("--openshift is for --offline: a cluster says its version itself"))
+	}
+	if o.version != "" && !versionText.MatchString(o.version) {
+		return ui.Exit(ui.Usage, fmt.Errorf("--openshift %s: want a version as 4.4 or 4.17.3", o.version))
 	}
 	quota, err := o.quotaBytes()
 	if err != nil {

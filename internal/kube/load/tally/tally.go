@@ -154,9 +154,12 @@ func (t *Tally) limits(figures sizing.Figures, c *Cluster, inSpace map[string]ma
 		have = func(resource string) int { return c.Have[resource] }
 		pods += t.PerNode * c.Nodes
 	}
-	maximum, source, err := maximums(figures, c)
+	maximum, source, by, err := maximums(figures, c)
 	if err != nil {
 		return err
+	}
+	if by != "" {
+		t.Notes = append(slices.Clip(t.Notes), by)
 	}
 	add := func(what string, value int, of string) {
 		most, known := maximum(what)
@@ -198,15 +201,19 @@ func (t *Tally) limits(figures sizing.Figures, c *Cluster, inSpace map[string]ma
 	return nil
 }
 
-// maximums are those of the version of OpenShift, or Kubernetes' own.
-func maximums(figures sizing.Figures, c *Cluster) (func(string) (int, bool), string, error) {
+// maximums are those of the version of OpenShift, or Kubernetes' own. by says for which
+// versions they are, where the one is not named in the catalogue.
+func maximums(figures sizing.Figures, c *Cluster) (maximum func(what string) (int, bool), source, by string, err error) {
 	table, version, of := "kubernetes-maximums", "", "Kubernetes"
 	if c != nil && c.OpenShift != "" {
 		table, version, of = "openshift-maximums", c.OpenShift, "OpenShift "+c.OpenShift
 	}
 	e, err := sizing.Of(figures, table, version)
 	if err != nil {
-		return nil, "", fmt.Errorf("the maximums of %s: %w", of, err)
+		return nil, "", "", fmt.Errorf("the maximums of %s: %w", of, err)
+	}
+	if version != "" && version != e.From && !strings.HasPrefix(version, e.From+".") {
+		by = of + " is judged by the maximums of " + e.Words()
 	}
 	var from []string
 	for _, s := range e.Sources {
@@ -219,7 +226,7 @@ func maximums(figures sizing.Figures, c *Cluster) (func(string) (int, bool), str
 		}
 		n, ok := row.Cells["maximum"].(float64)
 		return int(n), ok
-	}, strings.Join(from, "; "), nil
+	}, strings.Join(from, "; "), by, nil
 }
 
 // Over are the limits that are passed.
