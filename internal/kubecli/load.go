@@ -117,6 +117,15 @@ func (o *loadOptions) askEtcd(ctx context.Context, s *loadapi.Server, members []
 // mostInFlight is what one process keeps under way.
 const mostInFlight = 5000
 
+// checkInFlight refuses a number of requests that was asked for and cannot be: 0 stands for
+// nothing asked.
+func (o *loadOptions) checkInFlight(f *pflag.FlagSet) error {
+	if f.Changed("in-flight") && (o.inFlight < 1 || o.inFlight > mostInFlight) {
+		return ui.Exit(ui.Usage, fmt.Errorf("--in-flight %d: want 1 to %d", o.inFlight, mostInFlight))
+	}
+	return nil
+}
+
 func (o *loadOptions) driving() (load.Options, error) {
 	x := load.Options{InFlight: o.inFlight, NoBrake: o.noBrake}
 	var err error
@@ -125,9 +134,6 @@ func (o *loadOptions) driving() (load.Options, error) {
 	}
 	if x.QuotaBytes == 0 {
 		x.QuotaBytes, _ = (*tally.Cluster)(nil).Quota()
-	}
-	if o.inFlight < 0 || o.inFlight > mostInFlight {
-		return x, ui.Exit(ui.Usage, fmt.Errorf("--in-flight %d: want 1 to %d", o.inFlight, mostInFlight))
 	}
 	if x.Etcd, err = o.etcd.watched(o.metrics); err != nil {
 		return x, err

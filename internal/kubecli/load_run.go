@@ -30,7 +30,12 @@ func (a *app) loadRunCommand(o *loadOptions) *cobra.Command {
 has made (unless --keep). A run that was killed is gone on with by resume, or taken
 back by undo. Without --slo it is judged by Kubernetes' own objectives.`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.loadRun(c.Context(), o, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.checkInFlight(c.Flags()); err != nil {
+				return err
+			}
+			return a.loadRun(c.Context(), o, args)
+		},
 	}
 	o.drivingFlags(c.Flags())
 	c.Flags().BoolVar(&o.forProve, "for-prove", false, "as the work of fettle prove: judge nothing, print a number a line, and take everything back, also what a visit before has left")
@@ -42,7 +47,12 @@ func (a *app) loadResumeCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use: "resume [RUN]", Short: "Go on with a run that was killed or interrupted: what is missing is made (default the last run)",
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.loadResume(c.Context(), o, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.checkInFlight(c.Flags()); err != nil {
+				return err
+			}
+			return a.loadResume(c.Context(), o, args)
+		},
 	}
 	o.drivingFlags(c.Flags())
 	return c
