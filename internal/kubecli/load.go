@@ -16,7 +16,9 @@ import (
 	"fettle.dev/fettle/internal/kube/load/journal"
 	"fettle.dev/fettle/internal/kube/load/measure"
 	"fettle.dev/fettle/internal/kube/load/observe"
+	"fettle.dev/fettle/internal/kube/load/plan"
 	"fettle.dev/fettle/internal/kube/load/store"
+	"fettle.dev/fettle/internal/kube/load/tally"
 	"fettle.dev/fettle/internal/kube/load/undo"
 	"fettle.dev/fettle/internal/load/rate"
 	"fettle.dev/fettle/internal/ui"
@@ -67,7 +69,7 @@ func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.inFlight, "in-flight", 0, fmt.Sprintf("how many requests are under way at most, 1 to %d (default that of the file, or %d)", mostInFlight, drive.DefaultInFlight))
 	f.StringVar(&o.rate, "rate", "", "how many objects are started in a time at most: 500/s, 600/min (default that of the file, or no limit)")
 	f.BoolVar(&o.noBrake, "no-brake", false, "go on also where the API server turns requests away, etcd is slow or full, or nodes are not Ready any more")
-	f.StringVar(&o.quota, "etcd-quota", "2GiB", "etcd's --quota-backend-bytes, of which the brake keeps a fifth free, where etcd does not say it; 8GiB on OpenShift")
+	o.quotaFlag(f)
 	f.StringArrayVar(&o.metrics, "etcd-metrics", nil, "where a member of etcd tells its metrics, as http://127.0.0.1:2381 or, with a certificate, https://10.0.0.1:2379, for the brake; repeatable (default those that the cluster shows and that can be asked)")
 	o.etcd.flags(f)
 	f.BoolVar(&o.keep, "keep", false, "leave what was made when the run is interrupted, and ignore the file's cleanup")
@@ -75,18 +77,63 @@ func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.slo, "slo", nil, "exit with 3 unless this holds: 'create p99 < 1s', 'ready p99 < 5s', 'errors < 1%', 'rate > 450/s'; repeatable")
 }
 
+func (o *loadOptions) quotaFlag(f *pflag.FlagSet) {
+	f.StringVar(&o.quota, "etcd-quota", "", "etcd's --quota-backend-bytes, of which the brake keeps a fifth free, where etcd does not say it (default 2GiB, 8GiB on OpenShift)")
+}
+
+// quotaBytes is what --etcd-quota says; 0 for nothing.
+func (o *loadOptions) quotaBytes() (int64, error) {
+	if o.quota == "" {
+		return 0, nil
+	}
+	quota, err := unit.ParseSize(o.quota)
+	if err == nil && quota <= 0 {
+		err = errors.New("want more than nothing")
+	}
+	if err != nil {
+		return 0, ui.Exit(ui.Usage, fmt.Errorf("--etcd-quota %s: %w", o.quota, err))
+	}
+	return int64(quota), nil
+}
+
+// askEtcd finds out how large etcd's database is and may be: its quota by the members
+// themselves, or else by --etcd-quota.
+func (o *loadOptions) askEtcd(ctx context.Context, s *loadapi.Server, members []*observe.Member, c *tally.Cluster) error {
+	given, err := o.quotaBytes()
+	if err != nil {
+		return err
+	}
+	if len(members) == 0 {
+		members = observe.Members(ctx, s)
+	}
+	size, quota := observe.Database(ctx, s, members)
+	c.EtcdBytes, c.EtcdQuotaBytes, c.EtcdQuotaSource = size, quota, "etcd's own metrics"
+	if quota == 0 {
+		c.EtcdQuotaBytes, c.EtcdQuotaSource = given, "--etcd-quota"
+	}
+	return nil
+}
+
 // mostInFlight is what one process keeps under way.
 const mostInFlight = 5000
 
+// checkInFlight refuses a number of requests that was asked for and cannot be: 0 stands for
+// nothing asked.
+func (o *loadOptions) checkInFlight(f *pflag.FlagSet) error {
+	if f.Changed("in-flight") && (o.inFlight < 1 || o.inFlight > mostInFlight) {
+		return ui.Exit(ui.Usage, fmt.Errorf("--in-flight %d: want 1 to %d", o.inFlight, mostInFlight))
+	}
+	return nil
+}
+
 func (o *loadOptions) driving() (load.Options, error) {
 	x := load.Options{InFlight: o.inFlight, NoBrake: o.noBrake}
-	quota, err := unit.ParseSize(o.quota)
-	if err != nil {
-		return x, ui.Exit(ui.Usage, fmt.Errorf("--etcd-quota: %w", err))
+	var err error
+	if x.QuotaBytes, err = o.quotaBytes(); err != nil {
+		return x, err
 	}
-	x.QuotaBytes = int64(quota)
-	if o.inFlight < 0 || o.inFlight > mostInFlight {
-		return x, ui.Exit(ui.Usage, fmt.Errorf("--in-flight %d: want 1 to %d", o.inFlight, mostInFlight))
+	if x.QuotaBytes == 0 {
+		x.QuotaBytes, _ = (*tally.Cluster)(nil).Quota()
 	}
 	if x.Etcd, err = o.etcd.watched(o.metrics); err != nil {
 		return x, err
@@ -201,6 +248,8 @@ func loadExit(err error) error {
 		return ui.Exit(ui.Busy, err)
 	case errors.Is(err, undo.ErrIncomplete):
 		return ui.Exit(ui.Incomplete, err)
+	case errors.Is(err, plan.ErrTooLarge):
+		return ui.Exit(ui.Usage, err)
 	case errors.Is(err, context.Canceled):
 		return ui.Exit(ui.Interrupted, err)
 	}

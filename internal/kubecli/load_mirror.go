@@ -84,7 +84,7 @@ func (a *app) loadMirror(ctx context.Context, o *loadOptions, namespaces []strin
 	if err != nil {
 		return fmt.Errorf("what was written cannot be read: %w", err)
 	}
-	p, err := plan.Compile(l, "plan", nil)
+	p, err := plan.Compile(ctx, l, "plan", nil)
 	if err != nil {
 		return fmt.Errorf("what was written is no load: %w", err)
 	}

@@ -3,6 +3,7 @@ package kubecli
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -212,6 +213,27 @@ func (a *app) printRun(x *LoadRun) {
 		fmt.Fprintln(a.screen.Out)
 		t.Write(a.screen)
 	}
+}
+
+// writable refuses a page that could not be written at the end: of a file that is there by
+// opening it, else by making it and removing it again.
+func (o *loadOptions) writable() error {
+	if o.html == "" {
+		return nil
+	}
+	f, err := os.OpenFile(o.html, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	switch {
+	case err == nil:
+		err = errors.Join(f.Close(), os.Remove(o.html))
+	case errors.Is(err, fs.ErrExist):
+		if f, err = os.OpenFile(o.html, os.O_WRONLY, 0); err == nil {
+			err = f.Close()
+		}
+	}
+	if err != nil {
+		return ui.Exit(ui.Usage, fmt.Errorf("--html: %w; nothing is made", err))
+	}
+	return nil
 }
 
 // writePage writes the run as a page; err is what the run ends with.

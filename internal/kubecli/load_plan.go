@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -34,9 +37,13 @@ func (a *app) loadPlanCommand(o *loadOptions) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error { return a.loadPlan(c.Context(), o, args) },
 	}
 	c.Flags().BoolVar(&o.offline, "offline", false, "ask no cluster")
+	o.quotaFlag(c.Flags())
 	c.Flags().StringVar(&o.version, "openshift", "", "with --offline: the version of OpenShift whose maximums hold, as 4.4")
 	return c
 }
+
+// versionText is a version of OpenShift: 4.4, 4.17.3, 4.18.0-rc.1.
+var versionText = regexp.MustCompile(`^[0-9]+\.[0-9]+(\.[0-9]+)?([-+][0-9A-Za-z.+-]+)?$`)
 
 // readLoad reads the file of a load.
 func readLoad(args []string) (*spec.Load, error) {
@@ -55,6 +62,13 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 	if o.version != "" && !o.offline {
 		return ui.Exit(ui.Usage, errors.New("--openshift is for --offline: a cluster says its version itself"))
 	}
+	if o.version != "" && !versionText.MatchString(o.version) {
+		return ui.Exit(ui.Usage, fmt.Errorf("--openshift %s: want a version as 4.4 or 4.17.3", o.version))
+	}
+	quota, err := o.quotaBytes()
+	if err != nil {
+		return err
+	}
 	l, err := readLoad(args)
 	if err != nil {
 		return err
@@ -62,11 +76,13 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 	var p *plan.Plan
 	var c *tally.Cluster
 	if o.offline {
-		if p, err = plan.Compile(l, "plan", nil); err != nil {
+		if p, err = plan.Compile(ctx, l, "plan", nil); ctx.Err() != nil {
+			return loadExit(ctx.Err())
+		} else if err != nil {
 			return ui.Exit(ui.Usage, err)
 		}
-		if o.version != "" {
-			c = &tally.Cluster{OpenShift: o.version}
+		if o.version != "" || quota > 0 {
+			c = &tally.Cluster{OpenShift: o.version, EtcdQuotaBytes: quota, EtcdQuotaSource: "--etcd-quota"}
 		}
 	} else {
 		cluster, err := a.loadCluster(o, 1)
@@ -79,12 +95,18 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 		if c, err = cluster.Server.Describe(ctx); err != nil {
 			return err
 		}
+		if err := o.askEtcd(ctx, cluster.Server, nil, c); err != nil {
+			return err
+		}
 	}
-	t, err := tallyOf(p, c)
+	t, err := tallyOf(ctx, p, c)
+	if ctx.Err() != nil {
+		return loadExit(ctx.Err())
+	}
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
 	}
-	doc := LoadPlan{"fettle/cluster-load-plan/v1", l.File, l.Format, l.Notes, t}
+	doc := LoadPlan{"fettle/cluster-load-plan/v1", l.File, l.Format, slices.Concat(l.Notes, t.Notes), t}
 	err = planVerdict(t, o.offline)
 	if a.data() {
 		return a.result(doc, err)
@@ -94,7 +116,7 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 }
 
 // tallyOf adds a plan up, with the figures of the catalogue.
-func tallyOf(p *plan.Plan, c *tally.Cluster) (*tally.Tally, error) {
+func tallyOf(ctx context.Context, p *plan.Plan, c *tally.Cluster) (*tally.Tally, error) {
 	files, err := rule.Embedded(rules.FS)
 	if err != nil {
 		return nil, err
@@ -103,7 +125,7 @@ func tallyOf(p *plan.Plan, c *tally.Cluster) (*tally.Tally, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tally.Of(p, figures, c)
+	return tally.Of(ctx, p, figures, c)
 }
 
 // planVerdict refuses what the cluster cannot hold. Without a cluster it is not known what
@@ -118,9 +140,17 @@ func planVerdict(t *tally.Tally, offline bool) error {
 		if l.Of != "" {
 			where = " in " + l.Of
 		}
-		return ui.Hinted(ui.Refused, fmt.Errorf("%d %s%s: the maximum is %d (%s)", l.Value, l.What, where, l.Maximum, l.Source), "a smaller load, or run it all the same with --beyond-maximums")
+		return ui.Hinted(ui.Refused, fmt.Errorf("%s %s%s: the maximum is %s (%s)", figure(l, l.Value), strings.TrimPrefix(l.What, "bytes "), where, figure(l, l.Maximum), l.Source), "a smaller load, or run it all the same with --beyond-maximums")
 	}
 	return nil
+}
+
+// figure is one of a limit for people.
+func figure(l tally.Limit, n int) string {
+	if l.What == tally.BytesInEtcd {
+		return unit.Size(n).Human()
+	}
+	return fmt.Sprint(n)
 }
 
 func (a *app) printPlan(d *LoadPlan) {
@@ -155,7 +185,7 @@ func (a *app) printPlan(d *LoadPlan) {
 		if l.Of != "" {
 			what += " (" + l.Of + ")"
 		}
-		g.Rows = append(g.Rows, []string{what, fmt.Sprint(l.Value), fmt.Sprint(l.Maximum), word, l.Source})
+		g.Rows = append(g.Rows, []string{what, figure(l, l.Value), figure(l, l.Maximum), word, l.Source})
 	}
 	g.Color = func(row, col int) string {
 		if col == 3 && d.Limits[row].Over {

@@ -30,7 +30,12 @@ func (a *app) loadRunCommand(o *loadOptions) *cobra.Command {
 has made (unless --keep). A run that was killed is gone on with by resume, or taken
 back by undo. Without --slo it is judged by Kubernetes' own objectives.`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.loadRun(c.Context(), o, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.checkInFlight(c.Flags()); err != nil {
+				return err
+			}
+			return a.loadRun(c.Context(), o, args)
+		},
 	}
 	o.drivingFlags(c.Flags())
 	c.Flags().BoolVar(&o.forProve, "for-prove", false, "as the work of fettle prove: judge nothing, print a number a line, and take everything back, also what a visit before has left")
@@ -42,7 +47,12 @@ func (a *app) loadResumeCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use: "resume [RUN]", Short: "Go on with a run that was killed or interrupted: what is missing is made (default the last run)",
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.loadResume(c.Context(), o, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.checkInFlight(c.Flags()); err != nil {
+				return err
+			}
+			return a.loadResume(c.Context(), o, args)
+		},
 	}
 	o.drivingFlags(c.Flags())
 	return c
@@ -92,6 +102,9 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 	if err != nil {
 		return err
 	}
+	if err := o.writable(); err != nil {
+		return err
+	}
 	gates, asked, err := o.gates(gateTexts(l))
 	if err != nil {
 		return err
@@ -117,9 +130,16 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 		if err != nil {
 			return ui.Hinted(ui.Failed, err, "--beyond-maximums does not ask how large the cluster is")
 		}
+		if err := o.askEtcd(ctx, cluster.Server, x.Etcd, c); err != nil {
+			return err
+		}
+		x.QuotaBytes, _ = c.Quota()
 		d.knows(c)
-		t, err := tallyOf(p, c)
+		t, err := tallyOf(ctx, p, c)
 		if err == nil {
+			for _, n := range t.Notes {
+				a.screen.Say("%s", n)
+			}
 			err = planVerdict(t, false)
 		}
 		if err != nil {
@@ -189,6 +209,9 @@ func (a *app) loadResume(ctx context.Context, o *loadOptions, args []string) err
 	kept, err := s.Load(id)
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
+	}
+	if err := o.writable(); err != nil {
+		return err
 	}
 	gates, asked, err := o.gates(gateTexts(kept.Load))
 	if err != nil {

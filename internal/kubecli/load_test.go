@@ -18,14 +18,28 @@ func TestLoadUsage(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("ClusterLoader:\n  project: []\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	huge := filepath.Join(t.TempDir(), "huge.yaml")
+	if err := os.WriteFile(huge, []byte("ClusterLoader:\n  projects:\n  - num: 2000000000\n    basename: p\n    pods:\n    - {num: 2000000000, basename: a, image: i}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args string
 		code int
 		want string
 	}{
+		{"load plan --offline " + huge, ui.Usage, huge + ":3: the load is too large: 2000000000 objects, and 2000000 is the most that is planned"},
+		{"load plan --offline --etcd-quota 10KiB", ui.Refused, "KiB in etcd: the maximum is 10.0 KiB (--etcd-quota)"},
+		{"load plan --offline --etcd-quota much", ui.Usage, "--etcd-quota"},
+		{"load run --html /nonexistent/x", ui.Usage, "--html: open /nonexistent/x: no such file or directory; nothing is made"},
+		{"load run --html " + filepath.Dir(huge), ui.Usage, "is a directory; nothing is made"},
+		{"load plan --offline --openshift banana", ui.Usage, "--openshift banana: want a version as 4.4 or 4.17.3"},
+		{"load plan --offline --openshift 4.", ui.Usage, "--openshift 4.: want a version"},
+		{"load plan --offline --openshift 9.9", ui.Done, "OpenShift 9.9 is judged by the maximums of 4.13 and later"},
 		{"load", ui.Done, "kubectl fettle load [command]"},
 		{"load start", ui.Usage, `unknown command "start"`},
 		{"load run --in-flight 9000", ui.Usage, "--in-flight 9000: want 1 to 5000"},
+		{"load run --in-flight 0", ui.Usage, "--in-flight 0: want 1 to 5000"},
+		{"load resume --in-flight -1", ui.Usage, "--in-flight -1: want 1 to 5000"},
 		{"load run --rate fast", ui.Usage, "want a rate with its time"},
 		{"load run --slo p99<1s", ui.Usage, "of what? want create, scheduled or ready before it"},
 		{"load run --slo", ui.Usage, "flag needs an argument"},
@@ -160,4 +174,24 @@ func teams() map[string]any {
 		asked[path+"?limit=250"] = answer
 	}
 	return asked
+}
+
+// TestLoadWritable: the look at a page's place leaves what is there as it is.
+func TestLoadWritable(t *testing.T) {
+	dir := t.TempDir()
+	fresh, old := filepath.Join(dir, "new"), filepath.Join(dir, "old")
+	if err := os.WriteFile(old, []byte("a page"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{fresh, old} {
+		if err := (&loadOptions{html: name}).writable(); err != nil {
+			t.Error(err)
+		}
+	}
+	if text, err := os.ReadFile(old); string(text) != "a page" {
+		t.Errorf("%q %v", text, err)
+	}
+	if _, err := os.Stat(fresh); !os.IsNotExist(err) {
+		t.Errorf("%v", err)
+	}
 }

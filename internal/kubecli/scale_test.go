@@ -95,6 +95,8 @@ func TestScalePlan(t *testing.T) {
 		{"scale plan workers-a --to 2 --roll", ui.Usage, "want one of --to"},
 		{"scale plan workers-a --roll", ui.Done, "1     workers-a    zone-a  3 to 5    2 machines have joined"},
 		{"scale plan workers-a --to -1", ui.Usage, "--to -1"},
+		{"scale plan workers-a --to 2000000000", ui.Usage, "--to 2000000000: want at most 5000"},
+		{"scale execute workers-a --to 5001 --yes", ui.Usage, "--to 5001: want at most 5000"},
 		{"scale plan --to 1", ui.Usage, "see kubectl fettle scale plan --help"},
 		{"scale plan workers-a --to 1 -n other", ui.Failed, "the cluster has no"},
 		{"scale execute workers-a --to 4", ui.Refused, "nothing is changed: there is nobody to ask"},

@@ -212,7 +212,7 @@ func TestLoadKilled(t *testing.T) {
 	t.Run("brake", func(t *testing.T) {
 		before := c.world(ctx)
 		l := &loader{t, c, l.state, l.dir}
-		x, said := l.run(4, "run", "--rate=50/s", "--etcd-quota=1MiB", file)
+		x, said := l.run(4, "run", "--rate=50/s", "--etcd-quota=1MiB", "--beyond-maximums", file)
 		if x.State != "stopped by the brake" || !strings.Contains(said, "etcd's database has") || x.created == 0 || x.created >= planned {
 			t.Errorf("%+v\n%s", x, said)
 		}

@@ -74,7 +74,7 @@ type Result struct {
 
 // Plan compiles a load against the kinds that the cluster has.
 func (c *Cluster) Plan(ctx context.Context, l *spec.Load, run string) (*plan.Plan, plan.Kinds, error) {
-	versions, err := plan.Versions(l)
+	versions, err := plan.Versions(ctx, l)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -82,7 +82,7 @@ func (c *Cluster) Plan(ctx context.Context, l *spec.Load, run string) (*plan.Pla
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := plan.Compile(l, run, kinds)
+	p, err := plan.Compile(ctx, l, run, kinds)
 	return p, kinds, err
 }
 
@@ -152,7 +152,7 @@ func (c *Cluster) open(ctx context.Context, id string) (*store.Run, *plan.Plan, 
 	if cluster != state.Header.Cluster {
 		return fail(refuse("name its kubeconfig or context", "the run %s was made on another cluster (%s), not on %s", id, state.Header.Server, c.Server.Base()))
 	}
-	p, err := plan.Compile(r.Load, id, r.Kinds)
+	p, err := plan.Compile(ctx, r.Load, id, r.Kinds)
 	if err != nil {
 		return fail(err)
 	}

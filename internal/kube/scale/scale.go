@@ -23,6 +23,11 @@ import (
 // and what its authors measured.
 const MaxBatch = 50
 
+// MaxMachines is to how many machines a plan leads at most: the nodes that Kubernetes is
+// promised to bear (kubernetes/community, sig-scalability, thresholds.md). OpenShift is
+// tested with 2,000 (source 002, section 9.1).
+const MaxMachines = 5000
+
 // joinTimeout is how long machines may take to join where no check says it.
 const joinTimeout = 10 * time.Minute
 
@@ -230,7 +235,8 @@ func (p *planner) block(format string, args ...any) {
 	}
 }
 
-// To plans a change to a number of machines, over all sets together.
+// To plans a change to a number of machines, over all sets together. More of them than
+// MaxMachines is an error, but on the way down.
 func To(in Input, machines int) (*Plan, error) {
 	if machines < 0 {
 		return nil, fmt.Errorf("%d machines: want at least 0", machines)
@@ -238,6 +244,9 @@ func To(in Input, machines int) (*Plan, error) {
 	p, err := newPlanner(in)
 	if err != nil {
 		return nil, err
+	}
+	if machines > MaxMachines && machines > p.plan.From {
+		return nil, fmt.Errorf("%d machines: want at most %d, the nodes that Kubernetes is promised to bear; OpenShift is tested with 2000", machines, MaxMachines)
 	}
 	p.plan.To = machines
 	switch {

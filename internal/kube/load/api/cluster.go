@@ -22,9 +22,12 @@ func (s *Server) Describe(ctx context.Context) (*tally.Cluster, error) {
 	var version struct {
 		Status struct{ Desired struct{ Version string } }
 	}
-	if err := s.Get(ctx, "/apis/config.openshift.io/v1/clusterversions/version", &version); err == nil {
+	switch err := s.Get(ctx, "/apis/config.openshift.io/v1/clusterversions/version", &version); {
+	case err == nil:
 		c.OpenShift = version.Status.Desired.Version
-	} else if !IsStatus(err, http.StatusNotFound) {
+	case IsStatus(err, http.StatusForbidden): // also where there is no such kind
+		c.Notes = append(c.Notes, "whether it is OpenShift cannot be seen, and the maximums of Kubernetes hold: "+err.Error())
+	case !IsStatus(err, http.StatusNotFound):
 		return nil, fmt.Errorf("the version of OpenShift: %w", err)
 	}
 	var nodes struct {

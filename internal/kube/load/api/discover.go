@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/kube/load/plan"
@@ -39,6 +40,65 @@ func (s *Server) Discover(ctx context.Context, versions []string) (plan.Kinds, e
 		}
 	}
 	return all, nil
+}
+
+// Listable are the namespaced resources that can be listed, of every group in the version
+// that the server prefers. Of a group whose own server does not answer it is unknown what
+// there is: its name is in blind, with why.
+func (s *Server) Listable(ctx context.Context) (all []plan.Kind, blind map[string]string, err error) {
+	var groups struct {
+		Groups []struct {
+			PreferredVersion struct{ GroupVersion string }
+			Versions         []struct{ GroupVersion string }
+		}
+	}
+	if err := s.Get(ctx, "/apis", &groups); err != nil {
+		return nil, nil, fmt.Errorf("the groups of the server: %w", err)
+	}
+	blind = map[string]string{}
+	read := func(path, version string, seen map[string]bool) error {
+		var list struct {
+			Resources []struct {
+				Name, Kind string
+				Namespaced bool
+				Verbs      []string
+			}
+		}
+		if err := s.Get(ctx, path, &list); err != nil {
+			if IsStatus(err, http.StatusNotFound) {
+				return nil
+			}
+			return err
+		}
+		for _, r := range list.Resources {
+			if r.Namespaced && slices.Contains(r.Verbs, "list") && !strings.Contains(r.Name, "/") && !seen[r.Name] {
+				seen[r.Name] = true
+				all = append(all, plan.Kind{APIVersion: version, Kind: r.Kind, Resource: r.Name, Namespaced: true})
+			}
+		}
+		return nil
+	}
+	if err := read("/api/v1", "v1", map[string]bool{}); err != nil {
+		return nil, nil, fmt.Errorf("the kinds of v1: %w", err)
+	}
+	for _, g := range groups.Groups {
+		// The other versions may have resources that the preferred one has not.
+		versions := []string{g.PreferredVersion.GroupVersion}
+		for _, v := range g.Versions {
+			if !slices.Contains(versions, v.GroupVersion) {
+				versions = append(versions, v.GroupVersion)
+			}
+		}
+		seen := map[string]bool{}
+		for _, v := range versions {
+			if err := read("/apis/"+v, v, seen); ctx.Err() != nil {
+				return nil, nil, ctx.Err()
+			} else if err != nil {
+				blind[v] = err.Error()
+			}
+		}
+	}
+	return all, blind, nil
 }
 
 // Cluster is the uid of the namespace kube-system, by which a cluster is known.

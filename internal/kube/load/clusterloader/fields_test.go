@@ -106,7 +106,7 @@ func TestDocumentedFields(t *testing.T) {
 			t.Errorf("%s %s: %v", d.table, d.fields, err)
 			continue
 		}
-		p, err := plan.Compile(l, "run", nil)
+		p, err := plan.Compile(t.Context(), l, "run", nil)
 		if err != nil {
 			t.Errorf("%s %s: %v", d.table, d.fields, err)
 			continue
@@ -201,4 +201,26 @@ func inWords(p *plan.Plan) (out []string) {
 		}
 	}
 	return out
+}
+
+// TestNothingMade: what makes nothing, or waits for nothing, is said.
+func TestNothingMade(t *testing.T) {
+	l, err := Read("f.yaml", []byte("ClusterLoader:\n  projects:\n  - num: 1\n    basename: p\n    pods:\n    - {basename: a, image: i}\n    - {num: 1, basename: b, image: i, sync: {selectors: {app: x}}}\n  - basename: q\n"), Here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"f.yaml:6: pods: num is 0 or missing: none are made",
+		"f.yaml:7: sync: nothing is waited for: its selectors say of which pods, and running: true or succeeded: true for what",
+		"f.yaml:8: projects: num is 0 or missing: none are made",
+	}
+	if d := cmp.Diff(want, l.Notes); d != "" {
+		t.Error(d)
+	}
+	for _, enabled := range []string{"true", "false"} {
+		text := "ClusterLoader:\n  projects:\n  - {num: 1, basename: m, pods: [{num: 1, basename: p, image: x, sync: {server: {enabled: " + enabled + ", port: 99999}, running: true}}]}\n"
+		if _, err := Read("f.yaml", []byte(text), Here); err == nil || !strings.Contains(err.Error(), "f.yaml:3: sync.server.port: want 1 to 65535, or 0 for 9090, found 99999") {
+			t.Errorf("enabled %s: %v", enabled, err)
+		}
+	}
 }

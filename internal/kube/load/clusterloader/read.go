@@ -171,6 +171,13 @@ func (r *reading) legacy(n *yaml.Node, name string) {
 	r.note(r.At(n), "%s is of the earlier loader alone, and nothing is made of it", name)
 }
 
+// none notes a number of things that is 0, also where the file does not say it.
+func (r *reading) none(at string, num int, of string) {
+	if num == 0 {
+		r.note(at, "%s: num is 0 or missing: none are made", of)
+	}
+}
+
 func (r *reading) project(p *project, ifExists string) {
 	s := spec.Stage{
 		At: p.At, Name: p.BaseName, Prefix: p.BaseName, Iterations: p.Num, PerNamespace: 1,
@@ -206,15 +213,19 @@ func (r *reading) project(p *project, ifExists string) {
 			r.FaultAt(p.At, "there is no tuning set %q%s", p.Tuning, spell.Suggest(p.Tuning, names))
 		}
 	}
+	r.none(p.At, p.Num, "projects")
 	r.contents(&s, p.ConfigMaps, "ConfigMap", "data")
 	r.contents(&s, p.Secrets, "Secret", "data")
 	for i := range p.Templates {
+		r.none(p.Templates[i].At, p.Templates[i].Num, "templates")
 		r.template(&s, &p.Templates[i], r.pace(t.Templates))
 	}
 	for i := range p.Pods {
+		r.none(p.Pods[i].At, p.Pods[i].Num, "pods")
 		r.pod(&s, &p.Pods[i], r.pace(t.Pods))
 	}
 	for i := range p.Objects {
+		r.none(p.Objects[i].At, p.Objects[i].Num, "objects")
 		r.object(&s, &p.Objects[i], r.pace(t.Templates))
 	}
 	r.load.Stages = append(r.load.Stages, s)
@@ -259,11 +270,11 @@ func (r *reading) sync(s *sync) *spec.Sync {
 	if out.Timeout == 0 {
 		out.Timeout = defaultTimeout
 	}
+	if s.Server != nil && s.Server.Port > 65535 {
+		r.FaultAt(s.At, "sync.server.port: want 1 to 65535, or 0 for %d, found %d", defaultPort, s.Server.Port)
+	}
 	if s.Server != nil && s.Server.Enabled {
 		out.Server, out.Address, out.Port = true, s.Server.Address, s.Server.Port
-		if out.Port > 65535 {
-			r.FaultAt(s.At, "sync.server.port: want 1 to 65535, or 0 for %d, found %d", defaultPort, out.Port)
-		}
 		if out.Port == 0 {
 			out.Port = defaultPort
 		}
@@ -274,6 +285,9 @@ func (r *reading) sync(s *sync) *spec.Sync {
 		}
 	}
 	if !out.Server && !out.Running && !out.Succeeded {
+		if len(out.Selectors) > 0 {
+			r.note(s.At, "sync: nothing is waited for: its selectors say of which pods, and running: true or succeeded: true for what")
+		}
 		return nil
 	}
 	if whole := r.load.Sync; whole != nil && whole.Server && out.Server && whole.Port == out.Port {

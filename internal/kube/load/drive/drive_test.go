@@ -109,7 +109,7 @@ func run(t *testing.T, s *server, count int, change func(*Run, *spec.Load)) (*Ou
 	if change != nil {
 		change(r, l)
 	}
-	if r.Plan, err = plan.Compile(l, "run-1", nil); err != nil {
+	if r.Plan, err = plan.Compile(t.Context(), l, "run-1", nil); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()

@@ -12,6 +12,8 @@ func ToAll(resource, name string, annotations map[string]string) bool {
 		return name == "kube-root-ca.crt" || name == "openshift-service-ca.crt"
 	case "serviceaccounts":
 		return name == "default" || name == "builder" || name == "deployer"
+	case "rolebindings":
+		return name == "system:deployers" || name == "system:image-builders" || name == "system:image-pullers"
 	case "secrets":
 		for note := range annotations {
 			if note == "kubernetes.io/service-account.name" || strings.HasPrefix(note, "openshift.io/internal-registry") {

@@ -15,6 +15,8 @@ func TestToAll(t *testing.T) {
 		{"serviceaccounts", "site", token, false},
 		{"secrets", "default-token-x", token, true},
 		{"secrets", "site", map[string]string{"note": "x"}, false},
+		{"rolebindings", "system:deployers", nil, true},
+		{"rolebindings", "default", nil, false},
 		{"pods", "default", token, false},
 	} {
 		if got := ToAll(c.resource, c.name, c.notes); got != c.want {

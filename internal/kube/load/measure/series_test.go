@@ -18,7 +18,7 @@ func TestSeries(t *testing.T) {
 	l := &spec.Load{Stages: []spec.Stage{{At: "f:1", Prefix: "n", Iterations: 1, PerNamespace: 1, IfExists: spec.Fail, Groups: []spec.Group{{
 		At: "f:2", File: "t", Count: 4000, Text: "{apiVersion: v1, kind: ConfigMap, metadata: {name: 'm{{.Replica}}'}}",
 	}}}}}
-	p, err := plan.Compile(l, "run", nil)
+	p, err := plan.Compile(t.Context(), l, "run", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

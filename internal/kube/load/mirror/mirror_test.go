@@ -173,7 +173,7 @@ func TestMirror(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.Compile(l, "run", nil)
+	p, err := plan.Compile(t.Context(), l, "run", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

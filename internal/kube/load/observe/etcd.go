@@ -107,6 +107,22 @@ func (m *Member) look(ctx context.Context) (*page, error) {
 	}, nil
 }
 
+// Database is the size of etcd's database and what it may be, in bytes, by the member with
+// the largest, and else the size by the API server; 0 for what nobody says.
+func Database(ctx context.Context, s *api.Server, members []*Member) (size, quota int64) {
+	for _, m := range members {
+		if p, err := m.look(ctx); err == nil && int64(p.bytes) >= size {
+			size, quota = int64(p.bytes), int64(p.quota)
+		}
+	}
+	if size == 0 {
+		if x, err := Scrape(ctx, s); err == nil {
+			size = int64(x.DatabaseBytes)
+		}
+	}
+	return size, quota
+}
+
 // Etcd is what a member says of a run.
 type Etcd struct {
 	Member    string  `json:"member"`

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -118,10 +119,13 @@ func (p *Plan) Describe(i int) string {
 }
 
 // unique refuses two objects of one name.
-func (p *Plan) unique() error {
+func (p *Plan) unique(ctx context.Context) error {
 	seed := maphash.MakeSeed()
 	seen := make(map[uint64]int32, len(p.objects))
 	for i := range p.objects {
+		if i%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		key := p.Kind(i).Path(p.Namespace(i)) + "/" + p.Name(i)
 		h := maphash.String(seed, key)
 		j, twice := seen[h]

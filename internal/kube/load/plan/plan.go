@@ -5,6 +5,7 @@ package plan
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,9 +14,6 @@ import (
 	"fettle.dev/fettle/internal/kube/load/skeleton"
 	"fettle.dev/fettle/internal/kube/load/spec"
 )
-
-// MaxObjects is how many objects a plan has at most.
-const MaxObjects = 2_000_000
 
 // Missing is a kind that the server has not.
 type Missing struct {
@@ -85,8 +83,8 @@ type Op struct {
 }
 
 // Versions are the apiVersions of the objects of a load, which a server is asked about.
-func Versions(load *spec.Load) ([]string, error) {
-	p, err := Compile(load, "run", nil)
+func Versions(ctx context.Context, load *spec.Load) ([]string, error) {
+	p, err := Compile(ctx, load, "run", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -101,8 +99,12 @@ func Versions(load *spec.Load) ([]string, error) {
 }
 
 // Compile makes the plan of a load for a run. kinds are those of the server, nil where
-// there is none.
-func Compile(load *spec.Load, run string, kinds Kinds) (*Plan, error) {
+// there is none. One of more than MaxObjects objects is ErrTooLarge; a large one takes
+// seconds, and ends with ctx.
+func Compile(ctx context.Context, load *spec.Load, run string, kinds Kinds) (*Plan, error) {
+	if err := bounded(load); err != nil {
+		return nil, err
+	}
 	p := &Plan{Run: run, Load: load, kinds: map[Kind]bool{}}
 	c := &compiler{load: load, run: run, kinds: kinds}
 	var all []error
@@ -110,7 +112,7 @@ func Compile(load *spec.Load, run string, kinds Kinds) (*Plan, error) {
 		p.add(Op{Do: Listen, Sync: load.Sync, At: load.Sync.At})
 	}
 	for i := range load.Stages {
-		if err := p.stage(c, i); err != nil {
+		if err := p.stage(ctx, c, i); err != nil {
 			all = append(all, err)
 		}
 	}
@@ -129,12 +131,12 @@ func Compile(load *spec.Load, run string, kinds Kinds) (*Plan, error) {
 		p.Kinds = append(p.Kinds, k)
 	}
 	slices.SortFunc(p.Kinds, func(a, b Kind) int { return bytes.Compare([]byte(a.String()), []byte(b.String())) })
-	return p, p.unique()
+	return p, p.unique(ctx)
 }
 
 func (p *Plan) add(o Op) { p.Ops = append(p.Ops, o) }
 
-func (p *Plan) stage(c *compiler, number int) error {
+func (p *Plan) stage(ctx context.Context, c *compiler, number int) error {
 	s := &c.load.Stages[number]
 	st := stage{of: s}
 	var all []error
@@ -148,6 +150,12 @@ func (p *Plan) stage(c *compiler, number int) error {
 	}
 	if len(all) > 0 {
 		return errors.Join(all...)
+	}
+	n := len(p.objects) + s.Namespaces()
+	for _, g := range st.groups {
+		if n += g.objects(s); n > MaxObjects {
+			return tooLarge(g.of.At, n)
+		}
 	}
 	if err := st.spaces(c); err != nil {
 		return err
@@ -166,15 +174,15 @@ func (p *Plan) stage(c *compiler, number int) error {
 		p.add(Op{Do: Drain})
 	}
 	for i := range s.Iterations {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		from := len(p.objects)
 		for g, compiled := range st.groups {
 			if !compiled.of.Made(i) {
 				continue
 			}
 			p.group(number, g, i, compiled, every, each)
-			if len(p.objects) > MaxObjects {
-				return fmt.Errorf("%s: more than %d objects", s.At, MaxObjects)
-			}
 		}
 		if s.WaitEach > 0 {
 			p.add(Op{Do: Settle, From: from, To: len(p.objects), Timeout: s.WaitEach, At: s.At, Must: true})

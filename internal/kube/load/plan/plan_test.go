@@ -1,8 +1,11 @@
 package plan
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +26,7 @@ func load(groups ...spec.Group) *spec.Load {
 
 func compile(t *testing.T, l *spec.Load) *Plan {
 	t.Helper()
-	p, err := Compile(l, "run-1", nil)
+	p, err := Compile(t.Context(), l, "run-1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +181,7 @@ func TestRefused(t *testing.T) {
 		"map has no entry for key":        {Count: 1, Text: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{.nothing}}'}"},
 	} {
 		g.At, g.File = "f:2", "t"
-		if _, err := Compile(load(g), "run-1", nil); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "f:2: ") {
+		if _, err := Compile(t.Context(), load(g), "run-1", nil); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "f:2: ") {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -188,21 +191,59 @@ func TestRefused(t *testing.T) {
 // OpenShift's early names are led to their groups.
 func TestMissing(t *testing.T) {
 	l := load(spec.Group{At: "f:2", Count: 1, Manifest: json.RawMessage(`{"kind":"Route","apiVersion":"v1","metadata":{"name":"r"}}`)})
-	p, err := Compile(l, "r", Kinds{namespaceKind})
+	p, err := Compile(t.Context(), l, "r", Kinds{namespaceKind})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff([]Missing{{"route.openshift.io/v1", "Route"}}, p.Missing); d != "" {
 		t.Error(d)
 	}
-	p, err = Compile(l, "r", nil)
+	p, err = Compile(t.Context(), l, "r", nil)
 	if err != nil || len(p.Missing) != 0 || p.Kind(2).Path("p0") != "/apis/route.openshift.io/v1/namespaces/p0/routes" {
 		t.Errorf("%v %v %v", err, p.Missing, p.Kind(2))
 	}
 }
 
+// TestTooLarge: huge counts are refused by their numbers, wherever they stand, and what
+// takes long ends with its context.
+func TestTooLarge(t *testing.T) {
+	pod := json.RawMessage(`{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{}}`)
+	two := json.RawMessage(webTemplate)
+	for name, change := range map[string]func(l *spec.Load){
+		"pods":            func(l *spec.Load) { l.Stages[0].Groups[0].Count = 2_000_000_000 },
+		"most pods":       func(l *spec.Load) { l.Stages[0].Groups[0].Count = math.MaxInt },
+		"projects":        func(l *spec.Load) { l.Stages[0].Iterations = 2_000_000_000 },
+		"empty projects":  func(l *spec.Load) { l.Stages[0].Iterations, l.Stages[0].Groups = 2_000_000_000, nil },
+		"their product":   func(l *spec.Load) { l.Stages[0].Iterations, l.Stages[0].Groups[0].Count = 2000, 1001 },
+		"with namespaces": func(l *spec.Load) { l.Stages[0].Groups[0].Count = 1_000_000 },
+		"with two of each": func(l *spec.Load) {
+			l.Stages[0].Groups[0] = spec.Group{At: "f:2", Count: 600_000, Template: two, File: "t"}
+		},
+		"of two stages": func(l *spec.Load) {
+			l.Stages[0].Iterations, l.Stages[0].Groups[0].Count = 1, 1_500_000
+			l.Stages = append(l.Stages, l.Stages[0])
+		},
+	} {
+		l := load(spec.Group{At: "f:2", Count: 1, Name: "a", Pod: pod})
+		change(l)
+		if _, err := Compile(t.Context(), l, "run", nil); !errors.Is(err, ErrTooLarge) || !strings.HasPrefix(err.Error(), "f:") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	l := load(spec.Group{At: "f:2", Count: 10, Name: "a", Pod: pod, Every: math.MaxInt})
+	l.Stages[0].PerNamespace = math.MaxInt
+	if p := compile(t, l); p.Len() != 1+10 {
+		t.Errorf("%d objects", p.Len())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Compile(ctx, l, "run", nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
 func BenchmarkBody(b *testing.B) {
-	p, err := Compile(load(spec.Group{At: "f:2", Count: 1000, Template: json.RawMessage(webTemplate), File: "t.json"}), "r", nil)
+	p, err := Compile(b.Context(), load(spec.Group{At: "f:2", Count: 1000, Template: json.RawMessage(webTemplate), File: "t.json"}), "r", nil)
 	if err != nil {
 		b.Fatal(err)
 	}

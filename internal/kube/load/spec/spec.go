@@ -82,7 +82,18 @@ func (s *Stage) Namespaces() int {
 	if s.Single {
 		return 1
 	}
-	return (s.Iterations + s.PerNamespace - 1) / s.PerNamespace
+	return over(s.Iterations, s.PerNamespace)
+}
+
+// Times is in how many iterations a group of the stage is made.
+func (s *Stage) Times(g *Group) int { return over(s.Iterations, max(1, g.Every)) }
+
+// over is n / by rounded up, also where their sum would overflow; 0 for n below 1.
+func over(n, by int) int {
+	if n < 1 {
+		return 0
+	}
+	return (n-1)/by + 1
 }
 
 // Group is so many of one sort of thing in each iteration. One of Pod, Manifest, Template

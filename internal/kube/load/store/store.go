@@ -63,6 +63,16 @@ func NewID(now time.Time) string {
 	return strings.ReplaceAll(now.UTC().Format("20060102-150405.000"), ".", "-")
 }
 
+// isID says that a name is one of NewID's: other directories are nobody's run.
+func isID(name string) bool {
+	at := strings.LastIndexByte(name, '-')
+	if at < 0 {
+		return false
+	}
+	_, err := time.Parse("20060102-150405.000", name[:at]+"."+name[at+1:])
+	return err == nil
+}
+
 // prepare makes the directory, or refuses one that others may write to.
 func (s Store) prepare() error {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
@@ -175,7 +185,7 @@ func (s Store) List() ([]Kept, error) {
 	}
 	var all []Kept
 	for _, e := range slices.Backward(entries) {
-		if !e.IsDir() {
+		if !e.IsDir() || !isID(e.Name()) {
 			continue
 		}
 		state, err := journal.Read(filepath.Join(s.Dir, e.Name()))

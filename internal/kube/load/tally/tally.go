@@ -3,6 +3,7 @@
 package tally
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +22,25 @@ type Cluster struct {
 	Room  int `json:"pods_allocatable"`
 	// Have is how many objects of a kind there are: pods, namespaces, services.
 	Have map[string]int `json:"have,omitempty"`
+	// EtcdBytes is the size of etcd's database, EtcdQuotaBytes what it may be, by
+	// EtcdQuotaSource; 0 where nobody says it.
+	EtcdBytes       int64  `json:"etcd_bytes,omitempty"`
+	EtcdQuotaBytes  int64  `json:"etcd_quota_bytes,omitempty"`
+	EtcdQuotaSource string `json:"etcd_quota_source,omitempty"`
+	// Notes are what could not be seen of it.
+	Notes []string `json:"-"`
+}
+
+// Quota is what etcd's database may be, in bytes, and by what: where nobody says it, etcd's
+// own default, and on OpenShift that of its operator.
+func (c *Cluster) Quota() (bytes int64, source string) {
+	switch {
+	case c != nil && c.EtcdQuotaBytes > 0:
+		return c.EtcdQuotaBytes, c.EtcdQuotaSource
+	case c != nil && c.OpenShift != "":
+		return 8 << 30, "OpenShift cluster-etcd-operator, backendQuotaGiB where nothing is said"
+	}
+	return 2 << 30, "etcd --quota-backend-bytes where nothing is said"
 }
 
 // Tally is what a plan makes.
@@ -38,6 +58,8 @@ type Tally struct {
 	PodsPerNode float64  `json:"pods_per_node,omitempty"`
 	Limits      []Limit  `json:"limits"`
 	Cluster     *Cluster `json:"cluster,omitempty"`
+	// Notes say by what the limits are judged where that is not plain.
+	Notes []string `json:"-"`
 }
 
 // Count is how many objects of a kind.
@@ -58,19 +80,25 @@ type Limit struct {
 	Source  string `json:"source"`
 }
 
+// BytesInEtcd is a limit's What whose figures are bytes.
+const BytesInEtcd = "bytes in etcd"
+
 // overhead is what an object takes of etcd's database beside its JSON, in bytes: its key, what
 // the server adds (uid, time, managed fields), and the room that is left in the pages. With
 // 20,000 ConfigMaps of 1 kB (1,177 bytes of JSON, Kubernetes 1.34.4) the database grew by
 // 2,068 bytes for each.
 const overhead = 900
 
-// Of adds a plan up.
-func Of(p *plan.Plan, figures sizing.Figures, c *Cluster) (*Tally, error) {
+// Of adds a plan up. A large one takes seconds, and ends with ctx.
+func Of(ctx context.Context, p *plan.Plan, figures sizing.Figures, c *Cluster) (*Tally, error) {
 	t := &Tally{Objects: p.Len(), Kinds: []Count{}, Limits: []Limit{}, Missing: p.Missing, Cluster: c}
 	inSpace := map[string]map[string]int{"Pod": {}, "Service": {}, "Deployment": {}}
 	var text []byte
 	at := map[plan.Kind]int{}
 	for i := range p.Len() {
+		if i%1024 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		k := p.Kind(i)
 		n, ok := at[k]
 		if !ok {
@@ -102,6 +130,9 @@ func Of(p *plan.Plan, figures sizing.Figures, c *Cluster) (*Tally, error) {
 		}
 	}
 	slices.SortFunc(t.Kinds, func(a, b Count) int { return strings.Compare(a.Kind+a.APIVersion, b.Kind+b.APIVersion) })
+	if c != nil {
+		t.Notes = c.Notes
+	}
 	return t, t.limits(figures, c, inSpace)
 }
 
@@ -123,9 +154,12 @@ func (t *Tally) limits(figures sizing.Figures, c *Cluster, inSpace map[string]ma
 		have = func(resource string) int { return c.Have[resource] }
 		pods += t.PerNode * c.Nodes
 	}
-	maximum, source, err := maximums(figures, c)
+	maximum, source, by, err := maximums(figures, c)
 	if err != nil {
 		return err
+	}
+	if by != "" {
+		t.Notes = append(slices.Clip(t.Notes), by)
 	}
 	add := func(what string, value int, of string) {
 		most, known := maximum(what)
@@ -148,6 +182,14 @@ func (t *Tally) limits(figures sizing.Figures, c *Cluster, inSpace map[string]ma
 		}
 		add(x.what, most, in)
 	}
+	if t.EtcdBytes > 0 {
+		quota, by := c.Quota()
+		there := t.EtcdBytes
+		if c != nil {
+			there += c.EtcdBytes
+		}
+		t.Limits = append(t.Limits, Limit{BytesInEtcd, int(there), "", int(quota), there > quota, by})
+	}
 	if c != nil && c.Known && pods > 0 {
 		all := pods + have("pods")
 		if c.Nodes > 0 {
@@ -159,15 +201,19 @@ func (t *Tally) limits(figures sizing.Figures, c *Cluster, inSpace map[string]ma
 	return nil
 }
 
-// maximums are those of the version of OpenShift, or Kubernetes' own.
-func maximums(figures sizing.Figures, c *Cluster) (func(string) (int, bool), string, error) {
+// maximums are those of the version of OpenShift, or Kubernetes' own. by says for which
+// versions they are, where the one is not named in the catalogue.
+func maximums(figures sizing.Figures, c *Cluster) (maximum func(what string) (int, bool), source, by string, err error) {
 	table, version, of := "kubernetes-maximums", "", "Kubernetes"
 	if c != nil && c.OpenShift != "" {
 		table, version, of = "openshift-maximums", c.OpenShift, "OpenShift "+c.OpenShift
 	}
 	e, err := sizing.Of(figures, table, version)
 	if err != nil {
-		return nil, "", fmt.Errorf("the maximums of %s: %w", of, err)
+		return nil, "", "", fmt.Errorf("the maximums of %s: %w", of, err)
+	}
+	if version != "" && version != e.From && !strings.HasPrefix(version, e.From+".") {
+		by = of + " is judged by the maximums of " + e.Words()
 	}
 	var from []string
 	for _, s := range e.Sources {
@@ -180,7 +226,7 @@ func maximums(figures sizing.Figures, c *Cluster) (func(string) (int, bool), str
 		}
 		n, ok := row.Cells["maximum"].(float64)
 		return int(n), ok
-	}, strings.Join(from, "; "), nil
+	}, strings.Join(from, "; "), by, nil
 }
 
 // Over are the limits that are passed.

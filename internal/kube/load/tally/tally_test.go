@@ -2,6 +2,7 @@ package tally
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"fettle.dev/fettle/internal/kube/load/plan"
@@ -29,12 +30,12 @@ func TestOf(t *testing.T) {
 		{Count: 1100, Name: "a", Pod: pod},
 		{Count: 1, Manifest: json.RawMessage(`{"apiVersion":"apps/v1","kind":"DaemonSet","metadata":{"name":"d"},"spec":{"template":{}}}`)},
 	}}}}
-	p, err := plan.Compile(l, "r", nil)
+	p, err := plan.Compile(t.Context(), l, "r", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// 9.3: 2200 pods on 20 nodes are 110 on each.
-	x, err := Of(p, figures(t), &Cluster{Known: true, OpenShift: "4.4.33", Nodes: 20, Room: 5000, Have: map[string]int{"pods": 0}})
+	x, err := Of(t.Context(), p, figures(t), &Cluster{Known: true, OpenShift: "4.4.33", Nodes: 20, Room: 5000, Have: map[string]int{"pods": 0}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,8 +49,43 @@ func TestOf(t *testing.T) {
 	if most["pods"] != 62500 || most["pods_per_node"] != 500 || most["pods_per_namespace"] != 25000 || most["pods that the nodes take"] != 5000 {
 		t.Errorf("%v", most)
 	}
-	x, err = Of(p, figures(t), &Cluster{Known: true, Nodes: 20, Room: 2200})
+	x, err = Of(t.Context(), p, figures(t), &Cluster{Known: true, Nodes: 20, Room: 2200})
 	if err != nil || len(x.Over()) != 2 { // the nodes' room, and 110 on a node
 		t.Errorf("%v %+v", err, x.Over())
+	}
+}
+
+// TestEtcd: what there will be in etcd is held against its quota, with what is there.
+func TestEtcd(t *testing.T) {
+	l := &spec.Load{Stages: []spec.Stage{{Prefix: "p", Iterations: 1, PerNamespace: 1, Groups: []spec.Group{
+		{Count: 1000, Name: "a", Pod: json.RawMessage(`{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{}}`)},
+	}}}}
+	p, err := plan.Compile(t.Context(), l, "r", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		of   *Cluster
+		most int
+		have int64
+		over bool
+	}{
+		{nil, 2 << 30, 0, false},
+		{&Cluster{OpenShift: "4.17"}, 8 << 30, 0, false},
+		{&Cluster{EtcdQuotaBytes: 1 << 20}, 1 << 20, 0, true},
+		{&Cluster{EtcdBytes: 2 << 30}, 2 << 30, 2 << 30, true},
+		{&Cluster{EtcdBytes: 2 << 30, EtcdQuotaBytes: 4 << 30}, 4 << 30, 2 << 30, false},
+	} {
+		x, err := Of(t.Context(), p, figures(t), c.of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(x.Limits, func(l Limit) bool { return l.What == BytesInEtcd })
+		if i < 0 {
+			t.Fatalf("%+v: no limit of etcd", c.of)
+		}
+		if l := x.Limits[i]; l.Maximum != c.most || int64(l.Value) != c.have+x.EtcdBytes || l.Over != c.over || len(x.Over()) > 0 != c.over {
+			t.Errorf("%+v: %+v", c.of, l)
+		}
 	}
 }

@@ -2,21 +2,39 @@ package undo
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 
 	"fettle.dev/fettle/internal/kube/load/api"
 	"fettle.dev/fettle/internal/kube/load/given"
 	"fettle.dev/fettle/internal/kube/load/plan"
 )
 
-// What somebody may have put into a namespace of the run. A namespace is deleted with all
-// that is in it, so these are looked for before. Other kinds are not.
-var looked = []string{
-	"/api/v1/pods", "/api/v1/configmaps", "/api/v1/secrets", "/api/v1/services", "/api/v1/serviceaccounts", "/api/v1/persistentvolumeclaims",
-	"/apis/apps/v1/deployments", "/apis/apps/v1/statefulsets", "/apis/apps/v1/daemonsets", "/apis/batch/v1/jobs", "/apis/batch/v1/cronjobs",
+// derived are resources that nobody puts into a namespace: what controllers and servers
+// make of the objects that are in it, and of nothing else. A group alone is all of its.
+var derived = map[string]bool{
+	"events": true, "events.k8s.io/events": true, // of what happened to the others
+	"endpoints":                                       true, // of services
+	"discovery.k8s.io/endpointslices":                 true,
+	"metrics.k8s.io":                                  true, // of pods that run
+	"custom.metrics.k8s.io":                           true,
+	"external.metrics.k8s.io":                         true,
+	"packages.operators.coreos.com":                   true, // shown in each namespace
+	"authorization.openshift.io":                      true, // rbac.authorization.k8s.io by another name
+	"image.openshift.io/imagestreamtags":              true, // of image streams
+	"image.openshift.io/imagetags":                    true,
+	"quota.openshift.io/appliedclusterresourcequotas": true, // of the cluster's quotas
+}
+
+func isDerived(k plan.Kind) bool {
+	group, _, named := strings.Cut(k.APIVersion, "/")
+	if !named {
+		return derived[k.Resource]
+	}
+	return derived[group] || derived[group+"/"+k.Resource]
 }
 
 // perSpace is up to how many namespaces are asked one by one; of more the whole cluster is
@@ -29,40 +47,87 @@ type item struct {
 	OwnerReferences []struct{ UID string }
 }
 
-// foreign are the namespaces that hold something that the run did not make, and what.
-func (u *Undo) foreign(ctx context.Context, spaces map[string]int) (map[string]string, error) {
-	found := map[string]string{}
-	for _, path := range looked {
-		resource := path[strings.LastIndexByte(path, '/')+1:]
-		paths := []string{path}
-		if len(spaces) <= perSpace {
-			paths = nil
-			for name := range spaces {
-				paths = append(paths, path[:len(path)-len(resource)]+"namespaces/"+name+"/"+resource)
-			}
+// atOnce is how many lists are asked for at a time: the server keeps each in memory.
+const atOnce = 16
+
+// query is a list to ask for.
+type query struct{ resource, path string }
+
+// queries are the lists in which what is in the namespaces would be, of each kind that the
+// server has. A namespace is deleted with all that is in it, so all of them are looked at.
+// Of groups of which it is not known what they have, blind says why.
+func (u *Undo) queries(ctx context.Context, spaces map[string]int) (all []query, blind map[string]string, err error) {
+	kinds, blind, err := u.Server.Listable(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for version := range blind {
+		if isDerived(plan.Kind{APIVersion: version}) {
+			delete(blind, version)
 		}
-		for _, p := range paths {
-			all, err := u.list(ctx, p, plan.RunLabel+"!="+u.Plan.Run)
-			var refused *api.Error
-			switch {
-			case errors.As(err, &refused) && refused.Status == 403:
-				for name := range spaces {
-					found[name] = "whether somebody has put " + resource + " into it cannot be seen: " + err.Error()
-				}
-				continue
-			case api.IsStatus(err, 404):
-				continue
-			case err != nil:
-				return nil, fmt.Errorf("what is in the run's namespaces: %w", err)
-			}
-			for _, m := range all {
-				if spaces[m.Namespace] > 0 && len(m.OwnerReferences) == 0 && !given.ToAll(resource, m.Name, m.Annotations) {
-					found[m.Namespace] = "it holds " + resource + "/" + m.Name + ", which this run did not make"
-				}
+	}
+	for _, k := range kinds {
+		switch {
+		case isDerived(k):
+		case len(spaces) > perSpace:
+			all = append(all, query{k.Resource, k.Path("")})
+		default:
+			for name := range spaces {
+				all = append(all, query{k.Resource, k.Path(name)})
 			}
 		}
 	}
-	return found, nil
+	return all, blind, nil
+}
+
+// foreign are the namespaces that hold something that the run did not make, and what; or
+// of which that cannot be seen. What has an owner is its owner's, which is in the namespace
+// too and looked at itself.
+func (u *Undo) foreign(ctx context.Context, spaces map[string]int) (map[string]string, error) {
+	found := map[string]string{}
+	if len(spaces) == 0 {
+		return found, nil
+	}
+	queries, blind, err := u.queries(ctx, spaces)
+	if err != nil {
+		return nil, fmt.Errorf("what is in the run's namespaces: %w", err)
+	}
+	unseen := func(what, why string) {
+		for name := range spaces {
+			found[name] = "whether somebody has put " + what + " into it cannot be seen: " + why
+		}
+	}
+	for version, why := range blind {
+		unseen("objects of "+version, why)
+	}
+	var mu sync.Mutex
+	numbers := make([]int, len(queries))
+	for i := range numbers {
+		numbers[i] = i
+	}
+	quiet := &Undo{AtOnce: atOnce, Plan: u.Plan, Server: u.Server}
+	err = quiet.each(ctx, numbers, func(ctx context.Context, _, i int) error {
+		q := queries[i]
+		all, err := u.list(ctx, q.path, plan.RunLabel+"!="+u.Plan.Run)
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case api.IsStatus(err, http.StatusForbidden):
+			unseen(q.resource, err.Error())
+			return nil
+		case api.IsStatus(err, http.StatusNotFound), api.IsStatus(err, http.StatusMethodNotAllowed):
+			return nil
+		case err != nil:
+			return fmt.Errorf("what is in the run's namespaces: %w", err)
+		}
+		for _, m := range all {
+			if spaces[m.Namespace] > 0 && len(m.OwnerReferences) == 0 && !given.ToAll(q.resource, m.Name, m.Annotations) && m.Labels["olm.copiedFrom"] == "" {
+				found[m.Namespace] = "it holds " + q.resource + "/" + m.Name + ", which this run did not make"
+			}
+		}
+		return nil
+	})
+	return found, err
 }
 
 // list lists the metadata of objects.
