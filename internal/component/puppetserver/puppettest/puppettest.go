@@ -5,8 +5,10 @@ package puppettest
 import (
 	_ "embed"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"fettle.dev/fettle/internal/component/producttest"
@@ -79,6 +81,11 @@ func StartBehind(t testing.TB, url string) Server {
 	})
 	producttest.Command(t, "chown", "-R", "puppet", "/etc/puppet/code")
 	t.Cleanup(func() { Stop(t) }) // by then fettle may have started another one
+	// Java would never hear a SIGHUP, by which the server reads its settings anew, where the
+	// tests run below nohup.
+	ignored := make(chan os.Signal, 1)
+	signal.Notify(ignored, syscall.SIGHUP)
+	defer signal.Stop(ignored)
 	producttest.Command(t, "sh", "-c", starts, "start", url)
 	return Server{Address: name + ":8140", SSLDir: "/var/lib/puppet/ssl"}
 }
