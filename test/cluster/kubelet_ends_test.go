@@ -97,7 +97,7 @@ func (s *supervised) kill() {
 // back. In the end it runs with all of the new settings or all of the former, as the
 // report says; the pods have not noticed, and the node is not cordoned.
 func TestKubeletEnds(t *testing.T) {
-	if !Inside(t, Setup{Node: true, Nightly: true}) {
+	if !Inside(t, Setup{Node: true}) {
 		return
 	}
 	c := Start(t, Options{Node: "node1"})

@@ -128,7 +128,7 @@ func labelsOf(i, round int) map[string]string {
 // killed in between, nodes that go, a bad object, pools, everything taken back, an API
 // server that is away for a minute, labels of pods. Figures are printed.
 func TestOperator(t *testing.T) {
-	if !Inside(t, Setup{Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Programs: []string{"./cmd/kubectl-fettle"}}) {
 		return
 	}
 	b, a, start := newOperatorBench(t, operatorNodes)
