@@ -191,8 +191,16 @@ func (r *puppetRecord) rates(w *words) {
 		rows = append(rows, []string{fmt.Sprint(l.Round), title(l.Front), yes(l.Cached), fmt.Sprintf("%.3g/s", f.AnswerRate), ms(f.Latency.P50S), ms(f.Latency.P99S), ms(f.Latency.MeanS), busy, queue, string(l.Result.Word)})
 	}
 	w.table(rows...)
-	if slices.ContainsFunc(r.Loads, func(l puppetLoad) bool { return l.Of == "mix" && l.Result.Word == load.Limited }) {
-		w.say("`%s`: more than one start of a hundred came over a millisecond late, because the processors were busy with something else. The lateness is in the latencies.", load.Limited)
+	for _, x := range []struct {
+		word  load.Word
+		means string
+	}{
+		{load.Limited, "more than one start of a hundred came over a millisecond late, because the processors were busy with something else. The lateness is in the latencies."},
+		{load.Warming, "answers still got faster towards the end, so that the latencies of this line are those of the last quarter. The comparison of the logs has all of it."},
+	} {
+		if slices.ContainsFunc(r.Loads, func(l puppetLoad) bool { return l.Of == "mix" && l.Result.Word == x.word }) {
+			w.say("`%s`: %s", x.word, x.means)
+		}
 	}
 }
 
