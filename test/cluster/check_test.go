@@ -103,7 +103,7 @@ func TestCheck(t *testing.T) {
 	mine := c.Kubeconfig
 	c.Kubeconfig = stranger
 	var nothing audited
-	c.fettle(t, 3, &nothing, "check", "--all", "--fail-on", "unknown")
+	c.fettle(t, 1, &nothing, "check", "--all") // nothing could be determined
 	c.Kubeconfig = mine
 	for _, f := range nothing.Findings {
 		if f.State == "pass" {
