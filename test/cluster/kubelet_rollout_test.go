@@ -93,10 +93,14 @@ func (r *rolled) refused(t *testing.T, has string) {
 		return strings.Contains(degraded(p, "Refused"), "KubeletConfig bad: spec.kubeletConfig.cgroupDriver: not set from an object")
 	})
 	var config kubeletconfig.KubeletConfig
-	r.c.must(r.get(kubeletConfigs+"/bad", &config))
-	if s := config.Status.Conditions; len(s) != 2 || s[1].Type != kubeletconfig.Failure || s[1].Status != metav1.ConditionTrue {
-		t.Errorf("%+v", s)
-	}
+	// Its own status is written after the pool's.
+	r.c.Wait("the object to say so itself", time.Minute, func(context.Context) error {
+		r.c.must(r.get(kubeletConfigs+"/bad", &config))
+		if s := config.Status.Conditions; len(s) != 2 || s[1].Type != kubeletconfig.Failure || s[1].Status != metav1.ConditionTrue {
+			return fmt.Errorf("%+v", s)
+		}
+		return nil
+	})
 	t.Logf("%s", degraded(p, "Refused"))
 
 	// What only the node can see: more pods run than it would take.
