@@ -2,10 +2,12 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -259,10 +261,39 @@ func TestOneBadObject(t *testing.T) {
 	if p.Spec.Profile[0].Data != "[vm]\n" {
 		t.Errorf("a node that is held has got %q", p.Spec.Profile[0].Data)
 	}
-	b.change("o", func(o *tuned.Tuned) { o.Spec.Profile[0].Data = "[vm]\nx=1\n" })
+	b.change("o", func(o *tuned.Tuned) { o.Spec.Profile[0].Data = "[vm]\ndirty_ratio=10\n" })
 	b.settle()
 	b.has("n1=p", "n2=base", "n3=p")
 	b.told("the object is valid again")
+}
+
+// TestSaidAtOnce: what an agent would find wrong on a node is said of the object before any
+// agent has read it, in its condition and in an event; nodes get the profile all the same.
+// An include that nobody here has makes nothing invalid, and is an event too, once.
+func TestSaidAtOnce(t *testing.T) {
+	b := newBench(t, Options{}, node("n1", "a"), object("o", "p", "a"))
+	b.change("o", func(o *tuned.Tuned) { o.Spec.Profile[0].Data = "[sysctls]\nvm.swappiness=1\n" })
+	b.settle()
+	b.has("n1=p")
+	const why = `Warning UnknownPlugin profile p, line 1: unknown plug-in "sysctls" (did you mean "sysctl"?)`
+	b.told(why)
+	b.change("o", func(o *tuned.Tuned) { o.Spec.Profile[0].Data = "[main]\ninclude=gone\n[vm]\n" })
+	b.settle()
+	b.told("the object is valid again")
+	b.told("Warning MissingProfile recommend[0]: profile gone, which p includes, is in no Tuned object and not built in: the node has to have it")
+	b.settle()
+	b.settle()
+	select {
+	case e := <-b.events.Events:
+		t.Errorf("nothing has changed, and it says %q", e)
+	default:
+	}
+	b.change("o", func(o *tuned.Tuned) { o.Spec.Profile[0].Data = "[main]\ninclude=p2\n" })
+	b.change("o", func(o *tuned.Tuned) {
+		o.Spec.Profile = append(o.Spec.Profile, tuned.TunedProfile{Name: "p2", Data: "[main]\ninclude=p\n"})
+	})
+	b.settle()
+	b.told("Warning IncludeCircle profiles include each other in a circle: p includes p2 includes p")
 }
 
 // TestReportOnly: where another controller has the objects nothing at all is written,
@@ -361,6 +392,71 @@ func (b *bench) metrics() map[string]float64 {
 		}
 	}
 	return out
+}
+
+// TestDecisionDuration: it counts from when a change was first heard of until the Profile is
+// written, over failures too; what changes no Profile counts for nothing.
+func TestDecisionDuration(t *testing.T) {
+	b := newBench(t, Options{}, node("n1"), node("n2"), object("o", "p", "a"))
+	b.settle()
+	count := func() (n uint64, sum float64) {
+		t.Helper()
+		r := prometheus.NewPedanticRegistry()
+		r.MustRegister(b.tally.decisions)
+		families, err := r.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := families[0].Metric[0].GetHistogram()
+		return h.GetSampleCount(), h.GetSampleSum()
+	}
+	if n, _ := count(); n != 0 {
+		t.Errorf("%d before anything was heard", n)
+	}
+	decide := func(name string) error { return b.decideNode(t.Context(), name) }
+	began := time.Now()
+	b.tally.heard("n1", began.Add(-3*time.Second))
+	b.tally.heard("n1", began) // a second change before it is decided
+	if err := decide("n1"); err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := count(); n != 0 {
+		t.Errorf("nothing had to be written, and %d count", n)
+	}
+	var n corev1.Node
+	if err := b.client.Get(t.Context(), client.ObjectKey{Name: "n1"}, &n); err != nil {
+		t.Fatal(err)
+	}
+	n.Labels = map[string]string{"a": ""}
+	if err := b.client.Update(t.Context(), &n); err != nil {
+		t.Fatal(err)
+	}
+	b.tally.heard("n1", began.Add(-3*time.Second))
+	b.tally.heard("n1", began)
+	whole := b.operator.client
+	b.operator.client = failing{whole}
+	if err := decide("n1"); err == nil {
+		t.Fatal("a Profile was written that could not be")
+	}
+	b.operator.client = whole
+	for range 2 {
+		if err := decide("n1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, sum := count(); n != 1 || sum < 3 || sum > 3+time.Since(began).Seconds() {
+		t.Errorf("%d, %.1f s", n, sum)
+	}
+	if len(b.tally.waiting) != 0 {
+		t.Errorf("still waiting: %v", b.tally.waiting)
+	}
+}
+
+// failing writes nothing.
+type failing struct{ client.Client }
+
+func (failing) Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error {
+	return errors.New("no answer")
 }
 
 // TestMetrics: all that the table names is there, with its labels, and right.
