@@ -99,13 +99,15 @@ type Group struct {
 
 // Busy says how many requests were at work at a time.
 type Busy struct {
-	StepS   float64    `json:"step_s"` // of what follows: the shortest stretch of time that is kept apart
-	Mean    float64    `json:"mean"`   // from the step in which the first request came to that in which the last did
-	Most    float64    `json:"most"`   // in one step, on average
-	MostAt  *time.Time `json:"most_at,omitempty"`
-	Minute  *Minute    `json:"busiest_minute,omitempty"` // in which most requests came
-	Minutes []Minute   `json:"minutes"`                  // or longer stretches, of a long log
-	MinuteS float64    `json:"minute_s"`                 // how long these are
+	StepS  float64    `json:"step_s"` // of what follows: the shortest stretch of time that is kept apart
+	Mean   float64    `json:"mean"`   // from the step in which the first request came to that in which the last did
+	Most   float64    `json:"most"`   // in one step, on average
+	MostAt *time.Time `json:"most_at,omitempty"`
+	Minute *Minute    `json:"busiest_minute,omitempty"` // in which most requests came
+	// Minutes are those from that in which the first request came to that in which the last
+	// did; longer stretches of a long log.
+	Minutes []Minute `json:"minutes"`
+	MinuteS float64  `json:"minute_s"` // how long these are
 }
 
 // Minute is a stretch of time.
