@@ -119,7 +119,7 @@ n1    2026-11-21 09:00:00Z  p     p (its text has changed)  agent of node n1  Pr
 {"metadata":{"name":"b"},"spec":{"profile":[{"name":"q","data":"[vm]\n"}],"recommend":[{"profile":"q","priority":7}]}}]}`,
 	}
 	kubeconfig = api(t, all)
-	if code, out, _ := status(); code != ui.Done || !strings.Contains(out, "! node n1, n2: Tuned b, recommend[0], for profile q, holds too, with the same priority (priority 7): Tuned a") {
+	if code, out, _ := status(); code != ui.Done || !strings.Contains(out, "! node n1, n2: Tuned b, recommend[0], for profile q, holds too, with the same priority 7: Tuned a") {
 		t.Errorf("%d\n%s", code, out)
 	}
 	const nowhere = "/apis/tuned.openshift.io/v1/namespaces/nowhere/"
