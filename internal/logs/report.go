@@ -125,11 +125,14 @@ type SlowLine struct {
 	Line  string    `json:"line"`
 }
 
-// LogOf is a log and its format.
-func LogOf(l source.Log, f *format.Format) LogRead {
+// LogOf is a log and its format; cut is why it could not be read to its end, or nil.
+func LogOf(l source.Log, f *format.Format, cut error) LogRead {
 	read := LogRead{Path: l.Path, SizeBytes: l.Size, Format: f.Name, FormatText: f.Source, Why: f.Why, TimeIsEnd: f.TimeIsEnd, NoZone: f.NoZone, NoTime: f.Field(format.FieldTime) < 0}
 	if d := f.Field(format.FieldDuration); d >= 0 {
 		read.Duration, read.DurationUnit = f.Fields[d].Asked, format.UnitName(f.Fields[d].Unit)
+	}
+	if cut != nil {
+		read.Cut = cut.Error()
 	}
 	return read
 }
