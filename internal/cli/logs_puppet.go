@@ -91,15 +91,19 @@ func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, 
 	}
 	var served *puppetrun.Served
 	var read []logs.LogRead
+	var cut error
 	if set != nil {
-		if served, err = puppetrun.ReadServed(ctx, set, formats, runs.Nodes(), workers); ctx.Err() != nil {
+		if served, cut = puppetrun.ReadServed(ctx, set, formats, runs.Nodes(), workers); ctx.Err() != nil {
 			return ui.Exit(ui.Interrupted, errors.New("interrupted"))
 		}
-		if err != nil {
-			return fmt.Errorf("--access-log: %w", err)
+		if cut != nil {
+			cut = fmt.Errorf("--access-log: %w", cut)
+		}
+		if served == nil {
+			return cut
 		}
 		for i, l := range set.Logs {
-			read = append(read, logs.LogOf(l, formats[i]))
+			read = append(read, logs.LogOf(l, formats[i], set.Cut(i)))
 		}
 	}
 	r := runs.Report(dir, served, read, o.top)
@@ -109,6 +113,7 @@ func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, 
 			err = nil // none of the time that was asked for
 		}
 	}
+	err = errors.Join(err, cut)
 	switch {
 	case a.data():
 		return a.result(r, err)

@@ -214,8 +214,9 @@ func (a *app) size(ctx context.Context, wish sizing.Wish, here map[string]machin
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
 	}
+	var cut *cutLogs
 	if gather != nil {
-		if err := gather(ctx, a, h, wish); err != nil {
+		if err := gather(ctx, a, h, wish); err != nil && !errors.As(err, &cut) {
 			return err
 		}
 	}
@@ -230,14 +231,22 @@ func (a *app) size(ctx context.Context, wish sizing.Wish, here map[string]machin
 	if assumed != "" {
 		r.Note("%s", assumed)
 	}
+	err = nil
+	if cut != nil { // as fettle logs: what could be read counts, and it is an error
+		err = cut
+		for _, text := range report.LogsNotWhole(cut.logs, nil) {
+			r.Note("%s", text)
+		}
+	}
 	if o.write != "" {
-		if r.Written, err = writeArtefacts(o.write, r.Platform, r.Files, o.force); err != nil {
-			return err
+		var wrong error
+		if r.Written, wrong = writeArtefacts(o.write, r.Platform, r.Files, o.force); wrong != nil {
+			return wrong
 		}
 	}
 	if a.data() {
-		return report.Data(a.screen, r, ui.Done)
+		return a.result(r, err)
 	}
 	report.Size(a.screen, r)
-	return nil
+	return err
 }

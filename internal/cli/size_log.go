@@ -24,6 +24,24 @@ import (
 type sizeLog struct {
 	found   []source.Log
 	options logsOptions
+	cut     *cutLogs // of what was read
+}
+
+// cutLogs is the error of logs that could not be read to their ends: what came before that
+// counts, and the answer says so.
+type cutLogs struct {
+	error
+	logs []logs.LogRead
+}
+
+func (c *cutLogs) Unwrap() error { return c.error }
+
+// whole is a *cutLogs of logs that could not be read to their ends, else nil.
+func (l *sizeLog) whole() error {
+	if l.cut == nil {
+		return nil
+	}
+	return l.cut
 }
 
 // sizeGroups are the most groups of a size's log; what comes beyond is added up as one.
@@ -35,10 +53,11 @@ func openSizeLog(h *host.Host, l sizing.Log, say func(string)) (*sizeLog, error)
 	if err != nil {
 		return nil, err
 	}
-	return &sizeLog{found, logsOptions{format: l.Format, unit: l.Unit, say: say}}, nil
+	return &sizeLog{found: found, options: logsOptions{format: l.Format, unit: l.Unit, say: say}}, nil
 }
 
-// read reads all of the logs, grouped as by says for their formats.
+// read reads all of the logs, grouped as by says for their formats. One that is cut off is
+// no error here: whole has it.
 func (l *sizeLog) read(ctx context.Context, by func([]*format.Format) [][]string, where string, percentiles bool) (*logs.Result, []*format.Format, error) {
 	set := source.NewSet(l.found)
 	formats, err := l.options.formats(set)
@@ -56,7 +75,10 @@ func (l *sizeLog) read(ctx context.Context, by func([]*format.Format) [][]string
 	if res == nil {
 		return nil, nil, ui.Exit(ui.Usage, err)
 	}
-	return res, formats, err
+	if err != nil {
+		l.cut = &cutLogs{err, res.Logs}
+	}
+	return res, formats, nil
 }
 
 // briefest is the least time, in seconds, that a log which begins and ends within it counts
@@ -85,7 +107,7 @@ func parts(t *group.Table, i int) []string {
 	return out
 }
 
-// frontendLog is what a front end's size wants of its log.
+// frontendLog is what a front end's size wants of its log; beside a *cutLogs it is there too.
 func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*frontend.Requests, error) {
 	if len(l.Paths) == 0 {
 		return nil, nil
@@ -152,7 +174,7 @@ func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*frontend.Requests
 			}
 		}
 	}
-	return out, nil
+	return out, log.whole()
 }
 
 // timeoutOf says which timeout ended a session (HAProxy's configuration manual, session

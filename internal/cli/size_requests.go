@@ -81,7 +81,7 @@ func gatherPuppet(ctx context.Context, a *app, h *host.Host, wish sizing.Wish) e
 	}
 	out.BusiestRest = busiest(rest, rest.Report("total", 1).All.TotalS, rep.SpanS)
 	w.Requests = out
-	return nil
+	return log.whole()
 }
 
 // puppetHere is what is known of the Puppet Server of a machine.
@@ -166,21 +166,31 @@ func puppetHere(ctx context.Context, h *host.Host, w *puppet.Wish) error {
 // gatherHTTPD hands in what a log says, and what the httpd of the machine has.
 func gatherHTTPD(ctx context.Context, a *app, h *host.Host, wish sizing.Wish) (err error) {
 	w := wish.(*frontend.HTTPD)
-	if w.Requests, err = a.frontendLog(ctx, w.Log); err != nil {
+	w.Requests, err = a.frontendLog(ctx, w.Log)
+	var cut *cutLogs
+	if err != nil && !errors.As(err, &cut) {
 		return err
 	}
+	if here := httpdHere(ctx, h, w); here != nil {
+		return here
+	}
+	return err
+}
+
+// httpdHere is what the httpd of a machine has.
+func httpdHere(ctx context.Context, h *host.Host, w *frontend.HTTPD) error {
 	m := platform.NewSubject(ctx, h, table.Kinds(h), sources())
 	if n, ok := m.Answer("httpd.max_request_workers").Value.(float64); ok {
 		w.Workers = int(n)
 	}
 	w.Proxies = m.Answer("httpd.proxies").Value == true
 	if mpm, ok := m.Answer("httpd.mpm").Value.(string); ok && (mpm == "event" || mpm == "prefork") {
-		if err := assume(wish, "mpm", mpm, "this machine"); err != nil {
+		if err := assume(w, "mpm", mpm, "this machine"); err != nil {
 			return err
 		}
 	}
 	if n, ok := m.Answer("httpd.threads_per_child").Value.(float64); ok && w.MPM == "event" {
-		if err := assume(wish, "threads", strconv.Itoa(int(n)), "this machine"); err != nil {
+		if err := assume(w, "threads", strconv.Itoa(int(n)), "this machine"); err != nil {
 			return err
 		}
 	}
@@ -194,7 +204,7 @@ func gatherHTTPD(ctx context.Context, a *app, h *host.Host, wish sizing.Wish) (e
 	if layout == "" {
 		return nil
 	}
-	return assume(wish, "for", layout, "this machine")
+	return assume(w, "for", layout, "this machine")
 }
 
 // gatherRouter hands in what a log says.

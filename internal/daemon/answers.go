@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/plugin/script"
 	"fettle.dev/fettle/internal/plugin/table"
 	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/tune"
@@ -264,7 +265,8 @@ func (d *Daemon) ProfileInfo(ctx context.Context, name string) (bool, Info) {
 
 // Verify is TuneD's strict answer: every value that the selection names reads as
 // wanted. A sysctl that this kernel lacks is passed over, as TuneD does;
-// ignoreMissing passes over everything that the machine does not have.
+// ignoreMissing passes over everything that the machine does not have, and tells scripts
+// to.
 func (d *Daemon) Verify(ctx context.Context, ignoreMissing bool) bool {
 	met := false
 	_ = d.act(ctx, func(m *Machine) error {
@@ -282,7 +284,11 @@ func (d *Daemon) Verify(ctx context.Context, ignoreMissing bool) bool {
 		}
 		e := *m.Engine
 		e.Holds = true
-		v, err := e.Verify(ctx, p, s)
+		asked := ctx
+		if ignoreMissing {
+			asked = script.IgnoreMissing(ctx)
+		}
+		v, err := e.Verify(asked, p, s)
 		if err != nil {
 			return err
 		}

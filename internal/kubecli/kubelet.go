@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fettle.dev/fettle/internal/kube/corestate"
+	"fettle.dev/fettle/internal/kube/kubelet"
 	"fettle.dev/fettle/internal/kube/kubelet/live"
 	"fettle.dev/fettle/internal/kube/kubelet/preview"
 	"fettle.dev/fettle/internal/kube/kubeletconfig"
@@ -246,17 +247,29 @@ func poolWords(p preview.PoolPlan) string {
 	switch {
 	case p.Refused != "":
 		return "refused: " + strings.ReplaceAll(p.Refused, "\n", "; ")
-	case len(p.Settings) == 0:
-		return "no KubeletConfig selects it"
+	case len(p.Settings) == 0 && !slices.ContainsFunc(p.Nodes, func(n preview.NodePlan) bool { return n.Class != kubelet.Nothing.String() }):
+		return nothingFrom(p.KubeletConfigs)
 	}
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(p.Settings)) {
 		value, _ := json.Marshal(p.Settings[name])
 		all = append(all, name+" "+string(value))
 	}
-	text := fmt.Sprintf("%s from %s, at most %d unavailable", strings.Join(all, ", "), strings.Join(p.KubeletConfigs, ", "), p.MaxUnavailable)
+	text := strings.Join(all, ", ") + " from " + strings.Join(p.KubeletConfigs, ", ")
+	if len(all) == 0 { // its nodes give back what they have
+		text = nothingFrom(p.KubeletConfigs)
+	}
+	text += fmt.Sprintf(", at most %d unavailable", p.MaxUnavailable)
 	if p.Stopped != "" {
 		text += "; " + p.Stopped
 	}
 	return text
+}
+
+// nothingFrom says why nothing is wanted.
+func nothingFrom(configs []string) string {
+	if len(configs) == 0 {
+		return "no KubeletConfig selects it"
+	}
+	return "no settings from " + strings.Join(configs, ", ")
 }

@@ -11,6 +11,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"fettle.dev/fettle/internal/kube/kubelet"
+	"fettle.dev/fettle/internal/kube/kubelet/preview"
 	"fettle.dev/fettle/internal/kube/kubeletconfig"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -128,5 +130,25 @@ func TestKubeletPlanReads(t *testing.T) {
 	answers[fettle+"/nodekubelets"] = `{"kind":"NodeKubeletList","apiVersion":"fettle.dev/v1alpha1","items":[]}`
 	if got := plan(); !strings.Contains(got, "1 (at once)") || strings.Contains(got, "failed") {
 		t.Errorf("a pool that goes on:\n%s", got)
+	}
+}
+
+// TestPoolWords: a pool whose nodes give settings back is said to roll as any other.
+func TestPoolWords(t *testing.T) {
+	back := []preview.NodePlan{{Name: "n1", Class: "restart", Order: 1}}
+	for _, c := range []struct {
+		pool preview.PoolPlan
+		want string
+	}{
+		{preview.PoolPlan{}, "no KubeletConfig selects it"},
+		{preview.PoolPlan{KubeletConfigs: []string{"k"}}, "no settings from k"},
+		{preview.PoolPlan{MaxUnavailable: 2, Nodes: back, Stopped: "the pool is paused"}, "no KubeletConfig selects it, at most 2 unavailable; the pool is paused"},
+		{preview.PoolPlan{KubeletConfigs: []string{"k", "l"}, MaxUnavailable: 1, Nodes: back}, "no settings from k, l, at most 1 unavailable"},
+		{preview.PoolPlan{KubeletConfigs: []string{"k"}, MaxUnavailable: 1, Settings: kubelet.Fields{"maxPods": 20}}, "maxPods 20 from k, at most 1 unavailable"},
+		{preview.PoolPlan{Refused: "a\nb"}, "refused: a; b"},
+	} {
+		if got := poolWords(c.pool); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
 	}
 }

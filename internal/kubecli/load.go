@@ -132,9 +132,6 @@ func (o *loadOptions) driving() (load.Options, error) {
 	if x.QuotaBytes, err = o.quotaBytes(); err != nil {
 		return x, err
 	}
-	if x.QuotaBytes == 0 {
-		x.QuotaBytes, _ = (*tally.Cluster)(nil).Quota()
-	}
 	if x.Etcd, err = o.etcd.watched(o.metrics); err != nil {
 		return x, err
 	}
@@ -180,11 +177,16 @@ func (a *app) loadCluster(o *loadOptions, inFlight int) (*load.Cluster, error) {
 }
 
 // loadEtcd has the brake watch the members of etcd that were named, or that certificates
-// were given for. One that cannot be asked is told before anything is made: the load would
-// be made with less watched than was asked for.
+// were given for, and tells it the quota of the others. A member that cannot be asked is
+// told before anything is made: the load would be made with less watched than was asked for.
 func (a *app) loadEtcd(ctx context.Context, o *loadOptions, s *loadapi.Server, x *load.Options) error {
 	if x.NoBrake {
 		return nil
+	}
+	if x.QuotaBytes == 0 {
+		var c tally.Cluster
+		c.OpenShift, _ = s.OpenShift(ctx) // who may not see it has the smaller one
+		x.QuotaBytes, _ = c.Quota()
 	}
 	if len(x.Etcd) == 0 && o.etcd.given() {
 		members, unasked, err := a.shown(ctx, s, &o.etcd, "--etcd-metrics")

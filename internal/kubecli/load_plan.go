@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/kube/load"
+	"fettle.dev/fettle/internal/kube/load/observe"
 	"fettle.dev/fettle/internal/kube/load/plan"
 	"fettle.dev/fettle/internal/kube/load/spec"
 	"fettle.dev/fettle/internal/kube/load/tally"
@@ -106,7 +107,7 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
 	}
-	doc := LoadPlan{"fettle/cluster-load-plan/v1", l.File, l.Format, slices.Concat(l.Notes, t.Notes), t}
+	doc := LoadPlan{"fettle/cluster-load-plan/v1", l.File, l.Format, slices.Concat(l.Notes, t.Notes, brakeNotes(t, false)), t}
 	err = planVerdict(t, o.offline)
 	if a.data() {
 		return a.result(doc, err)
@@ -126,6 +127,16 @@ func tallyOf(ctx context.Context, p *plan.Plan, c *tally.Cluster) (*tally.Tally,
 		return nil, err
 	}
 	return tally.Of(ctx, p, figures, c)
+}
+
+// brakeNotes say that the brake would end a run whose objects fit into etcd.
+func brakeNotes(t *tally.Tally, off bool) []string {
+	for _, l := range t.Limits {
+		if l.What == tally.BytesInEtcd && !off && !l.Over && float64(l.Value) > observe.QuotaShare*float64(l.Maximum) {
+			return []string{fmt.Sprintf("%s in etcd are more than the %.0f %% of its quota of %s at which the brake ends a run: --no-brake goes on", figure(l, l.Value), 100*observe.QuotaShare, figure(l, l.Maximum))}
+		}
+	}
+	return nil
 }
 
 // planVerdict refuses what the cluster cannot hold. Without a cluster it is not known what

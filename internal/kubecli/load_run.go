@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -127,17 +128,19 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 			return loadExit(err)
 		}
 		c, err := cluster.Server.Describe(ctx)
+		if ctx.Err() != nil {
+			return loadExit(ctx.Err())
+		}
 		if err != nil {
 			return ui.Hinted(ui.Failed, err, "--beyond-maximums does not ask how large the cluster is")
 		}
 		if err := o.askEtcd(ctx, cluster.Server, x.Etcd, c); err != nil {
 			return err
 		}
-		x.QuotaBytes, _ = c.Quota()
 		d.knows(c)
 		t, err := tallyOf(ctx, p, c)
 		if err == nil {
-			for _, n := range t.Notes {
+			for _, n := range slices.Concat(t.Notes, brakeNotes(t, x.NoBrake)) {
 				a.screen.Say("%s", n)
 			}
 			err = planVerdict(t, false)

@@ -3,6 +3,10 @@ package kubecli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	loadapi "fettle.dev/fettle/internal/kube/load/api"
+	"fettle.dev/fettle/internal/kube/load/tally"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -193,5 +199,54 @@ func TestLoadWritable(t *testing.T) {
 	}
 	if _, err := os.Stat(fresh); !os.IsNotExist(err) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestQuotaOfBrake: where neither etcd nor --etcd-quota says it, it is that of the sort of
+// cluster, for a run that asks for no maximums and for one that goes on too.
+func TestQuotaOfBrake(t *testing.T) {
+	for _, c := range []struct {
+		version string // of OpenShift; "" for none
+		o       loadOptions
+		want    int64
+	}{
+		{"", loadOptions{}, 2 << 30},
+		{"4.17.3", loadOptions{}, 8 << 30},
+		{"4.17.3", loadOptions{quota: "4GiB"}, 4 << 30},
+		{"4.17.3", loadOptions{noBrake: true}, 0},
+	} {
+		h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if c.version == "" || r.URL.Path != "/apis/config.openshift.io/v1/clusterversions/version" {
+				w.WriteHeader(http.StatusNotFound)
+			}
+			fmt.Fprintf(w, `{"status":{"desired":{"version":%q}}}`, c.version)
+		}))
+		base, err := url.Parse(h.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := c.o.driving()
+		if err == nil {
+			err = (&app{}).loadEtcd(t.Context(), &c.o, loadapi.New(base, http.DefaultTransport), &x)
+		}
+		h.Close()
+		if err != nil || x.QuotaBytes != c.want {
+			t.Errorf("OpenShift %q, %+v: %d, want %d: %v", c.version, c.o, x.QuotaBytes, c.want, err)
+		}
+	}
+}
+
+// TestBrakeNotes: what fits into etcd, and not under the brake, is said beforehand.
+func TestBrakeNotes(t *testing.T) {
+	of := func(mib int, over bool) *tally.Tally {
+		return &tally.Tally{Limits: []tally.Limit{{What: "pods", Value: 90, Maximum: 100}, {What: tally.BytesInEtcd, Value: mib << 20, Maximum: 100 << 20, Over: over}}}
+	}
+	if got := brakeNotes(of(81, false), false); len(got) != 1 || got[0] != "81.0 MiB in etcd are more than the 80 % of its quota of 100 MiB at which the brake ends a run: --no-brake goes on" {
+		t.Errorf("%q", got)
+	}
+	for _, none := range [][]string{brakeNotes(of(80, false), false), brakeNotes(of(81, false), true), brakeNotes(of(101, true), false)} {
+		if none != nil {
+			t.Errorf("%q", none)
+		}
 	}
 }

@@ -3,11 +3,14 @@ package kubecli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -116,6 +119,27 @@ func TestServerThatIsAway(t *testing.T) {
 			code, _, said := run(t, append([]string{"--kubeconfig", file}, strings.Fields(words)...)...)
 			if want := "kubectl fettle: the API server " + c.server + ` (context "here" of ` + file + ") " + c.want; code != ui.Failed || !strings.HasPrefix(said, want) {
 				t.Errorf("%s: exit code %d, said %q, want %q", words, code, said, want)
+			}
+		}
+	}
+}
+
+// TestServerThatGoesAway: what is to be done about a run that has begun is not lost.
+func TestServerThatGoesAway(t *testing.T) {
+	refused := &url.Error{Op: "Get", URL: "https://127.0.0.1:1/api", Err: &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}}
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	for _, server := range []string{"https://127.0.0.1:1", "127.0.0.1:1"} {
+		a := &app{server: server}
+		told := ui.Hinted(ui.Failed, fmt.Errorf("pod 7: %w", refused), "load resume 1 goes on")
+		if err := a.unreached(told); err != told { //nolint:errorlint // the very same
+			t.Errorf("%s: %v", server, err)
+		}
+		if err := a.unreached(fmt.Errorf("the nodes: %w", refused)); ui.Code(err) != ui.Failed || !strings.HasPrefix(err.Error(), "the API server "+server+" (of this pod) cannot be reached: connection refused") {
+			t.Errorf("%s: %v", server, err)
+		}
+		for _, other := range []error{nil, errors.New("127.0.0.1:1 is odd"), ui.Exit(ui.Incomplete, refused)} {
+			if err := a.unreached(other); err != other { //nolint:errorlint // the very same
+				t.Errorf("%s: %v", server, err)
 			}
 		}
 	}

@@ -190,7 +190,7 @@ func scaleExit(err error) error {
 	switch {
 	case errors.Is(err, carry.ErrNotServed):
 		return ui.Hinted(ui.Failed, err, "machine sets are OpenShift's; other clusters are scaled by whoever makes their machines")
-	case errors.Is(err, carry.ErrNames):
+	case errors.Is(err, carry.ErrNames), errors.Is(err, scale.ErrTooMany):
 		return ui.Exit(ui.Usage, err)
 	case errors.Is(err, carry.ErrBlocked), errors.Is(err, carry.ErrBegun):
 		return ui.Exit(ui.Refused, err)

@@ -12,10 +12,18 @@ import (
 )
 
 // unreached is the error of an API server that cannot be reached, in one sentence for all
-// verbs; another error stays as it is.
+// verbs; another error stays as it is, and so does one that says what to do, as how a run
+// goes on that has begun.
 func (a *app) unreached(err error) error {
-	_, address, _ := strings.Cut(a.server, "://")
+	address := a.server
+	if _, rest, ok := strings.Cut(a.server, "://"); ok {
+		address = rest
+	}
 	if err == nil || address == "" || ui.Code(err) != ui.Failed || !strings.Contains(err.Error(), address) {
+		return err
+	}
+	var told *ui.Error
+	if errors.As(err, &told) && told.Hint != "" {
 		return err
 	}
 	var dial *net.OpError

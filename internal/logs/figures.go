@@ -95,7 +95,11 @@ func (r *Result) busy() Busy {
 	}
 	step, moments = r.Moments(time.Minute)
 	b.MinuteS = step.Seconds()
+	end := time.UnixMicro(r.last)
 	for m := range moments {
+		if m.Start.After(end) {
+			break // what is at work still after the last request came; as in Mean
+		}
 		b.Minutes = append(b.Minutes, Minute{m.Start, m.Count, m.Errors, m.Busy})
 		if last := &b.Minutes[len(b.Minutes)-1]; b.Minute == nil || m.Count > b.Minute.Requests {
 			busiest := *last

@@ -45,7 +45,7 @@ func Follow(h *host.Host, paths []string, set *source.Set, formats []*format.For
 		for _, name := range source.Names(l.Path) {
 			f.begin[name] = i
 		}
-		s.res.Logs = append(s.res.Logs, LogOf(l, formats[i]))
+		s.res.Logs = append(s.res.Logs, LogOf(l, formats[i], nil))
 	}
 	if !begun {
 		f.positions, err = source.Ends(set.Logs)

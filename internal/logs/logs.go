@@ -100,11 +100,8 @@ func Read(ctx context.Context, set *source.Set, formats []*format.Format, o Opti
 	}
 	r.NotRead = set.NotRead
 	for i, l := range set.Logs {
-		read := LogOf(l, formats[i])
+		read := LogOf(l, formats[i], set.Cut(i))
 		read.Since, read.Until = o.Since.UTC(), o.Until.UTC()
-		if cut := set.Cut(i); cut != nil {
-			read.Cut = cut.Error()
-		}
 		r.Logs = append(r.Logs, read)
 	}
 	runtime.KeepAlive(ballast)

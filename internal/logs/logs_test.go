@@ -220,6 +220,9 @@ func TestMeanIsBelowMost(t *testing.T) {
 		if want := 30.5; busy.Mean > busy.Most || took > 1_000 && (math.Abs(busy.Mean-want) > 1e-9 || busy.Most != 60) {
 			t.Errorf("%s: %g at work on average, and at most %g", name, busy.Mean, busy.Most)
 		}
+		if m := busy.Minutes; len(m) != 1 || m[0].Requests != 60 || busy.MinuteS != 60 {
+			t.Errorf("%s: %d minutes of %g s of a log of one, the first %+v", name, len(m), busy.MinuteS, m[0])
+		}
 	}
 }
 

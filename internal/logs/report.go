@@ -99,13 +99,15 @@ type Group struct {
 
 // Busy says how many requests were at work at a time.
 type Busy struct {
-	StepS   float64    `json:"step_s"` // of what follows: the shortest stretch of time that is kept apart
-	Mean    float64    `json:"mean"`   // from the step in which the first request came to that in which the last did
-	Most    float64    `json:"most"`   // in one step, on average
-	MostAt  *time.Time `json:"most_at,omitempty"`
-	Minute  *Minute    `json:"busiest_minute,omitempty"` // in which most requests came
-	Minutes []Minute   `json:"minutes"`                  // or longer stretches, of a long log
-	MinuteS float64    `json:"minute_s"`                 // how long these are
+	StepS  float64    `json:"step_s"` // of what follows: the shortest stretch of time that is kept apart
+	Mean   float64    `json:"mean"`   // from the step in which the first request came to that in which the last did
+	Most   float64    `json:"most"`   // in one step, on average
+	MostAt *time.Time `json:"most_at,omitempty"`
+	Minute *Minute    `json:"busiest_minute,omitempty"` // in which most requests came
+	// Minutes are those from that in which the first request came to that in which the last
+	// did; longer stretches of a long log.
+	Minutes []Minute `json:"minutes"`
+	MinuteS float64  `json:"minute_s"` // how long these are
 }
 
 // Minute is a stretch of time.
@@ -123,11 +125,14 @@ type SlowLine struct {
 	Line  string    `json:"line"`
 }
 
-// LogOf is a log and its format.
-func LogOf(l source.Log, f *format.Format) LogRead {
+// LogOf is a log and its format; cut is why it could not be read to its end, or nil.
+func LogOf(l source.Log, f *format.Format, cut error) LogRead {
 	read := LogRead{Path: l.Path, SizeBytes: l.Size, Format: f.Name, FormatText: f.Source, Why: f.Why, TimeIsEnd: f.TimeIsEnd, NoZone: f.NoZone, NoTime: f.Field(format.FieldTime) < 0}
 	if d := f.Field(format.FieldDuration); d >= 0 {
 		read.Duration, read.DurationUnit = f.Fields[d].Asked, format.UnitName(f.Fields[d].Unit)
+	}
+	if cut != nil {
+		read.Cut = cut.Error()
 	}
 	return read
 }

@@ -15,7 +15,7 @@ import (
 // Logs prints what request logs say: where the time went first.
 func Logs(s *ui.Screen, r *logs.Report) {
 	say := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
-	for _, l := range append(notWhole(r.Logs, r.NotRead), wentTo(r)...) {
+	for _, l := range append(LogsNotWhole(r.Logs, r.NotRead), wentTo(r)...) {
 		say("%s", l)
 	}
 	for i := range r.By {

@@ -104,7 +104,7 @@ func comparedLogs(c *logs.Comparison) Grid {
 // comparedNotWhole names what could not be read.
 func comparedNotWhole(c *logs.Comparison) (out []string) {
 	for _, side := range comparedSides(c) {
-		for _, l := range notWhole(side.Logs, side.NotRead) {
+		for _, l := range LogsNotWhole(side.Logs, side.NotRead) {
 			out = append(out, side.name+": "+l)
 		}
 	}

@@ -23,6 +23,9 @@ func PuppetRuns(s *ui.Screen, r *puppetrun.Runs) {
 		say("%s%s, went to %s: in %s runs %s each on average", share, unit.FormatSeconds(m.TotalS), m.Name, thousands(m.Count), unit.FormatSeconds(*m.MeanS))
 	}
 	if x := r.Server; x != nil {
+		for _, l := range LogsNotWhole(x.Logs, nil) {
+			say("%s", l)
+		}
 		say("%s", ofServer(x))
 	}
 	if r.Runs == 0 {

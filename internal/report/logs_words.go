@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// notWhole names what of logs could not be read, for whom that is to know before any figure.
-func notWhole(read []logs.LogRead, left []source.NotRead) []string {
+// LogsNotWhole names what of logs could not be read, for whom that is to know before any figure.
+func LogsNotWhole(read []logs.LogRead, left []source.NotRead) []string {
 	var out []string
 	for _, l := range read {
 		if l.Cut != "" {

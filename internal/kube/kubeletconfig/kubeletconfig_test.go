@@ -104,6 +104,7 @@ metadata:
 func TestRefused(t *testing.T) {
 	const config = "apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: a}\n"
 	for text, want := range map[string]string{
+		"apiVersion: v1\nkind: List\nitems: []\nitems: []\n":             `f.yaml:4: "items" is there twice`,
 		config + "spec: {kubeletConfigs: {}}\n":                          `f.yaml:4: spec: there is no field "kubeletConfigs" (did you mean "kubeletConfig"?)`,
 		config + "spec: {kubeletConfig: {maxPods: 1, maxPods: 2}}\n":     `f.yaml:4: spec.kubeletConfig: "maxPods" is there twice`,
 		config + "spec: {machineConfigPoolSelector: {matchLabel: {}}}\n": `f.yaml:4: spec.machineConfigPoolSelector: there is no field "matchLabel" (did you mean "matchLabels"?)`,

@@ -65,8 +65,14 @@ func items(r *strict.Reader, documents []*yaml.Node) []*yaml.Node {
 			out = append(out, n)
 			continue
 		}
+		seen := map[string]bool{}
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			switch key, value := n.Content[i], n.Content[i+1]; {
+			key, value := n.Content[i], n.Content[i+1]
+			twice := seen[key.Value]
+			seen[key.Value] = true
+			switch {
+			case twice:
+				r.Fault(key, "%q is there twice", key.Value)
 			case slices.Contains([]string{"apiVersion", "kind", "metadata"}, key.Value):
 			case key.Value != "items":
 				r.Fault(key, "a list has no %q", key.Value)

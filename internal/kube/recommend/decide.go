@@ -85,14 +85,18 @@ func (a *asking) ties(decided int) (notes []Note) {
 	first := &a.rules[decided]
 	for i := decided + 1; i < len(a.rules) && order(a.rules[i].Priority) == order(first.Priority); i++ {
 		other := &a.rules[i]
-		same := other.Profile == first.Profile && other.deferred == first.deferred && reflect.DeepEqual(other.Operand, first.Operand)
-		if same || a.holds(other) == nil {
+		alike := other.Profile == first.Profile && other.deferred == first.deferred && reflect.DeepEqual(other.Operand, first.Operand)
+		if alike || a.holds(other) == nil {
 			continue
+		}
+		same := "no priority either"
+		if first.Priority != nil {
+			same = "the same " + priority(first.Priority)
 		}
 		notes = append(notes, Note{
 			Reason: Tie, Object: other.object, Path: fmt.Sprintf("spec.recommend[%d]", other.index), Profile: other.Profile,
-			Text: fmt.Sprintf("%s, for profile %s, holds too, with the same priority (%s): %s, for profile %s, comes first",
-				where(other.object, other.index), other.Profile, priority(first.Priority), where(first.object, first.index), first.Profile),
+			Text: fmt.Sprintf("%s, for profile %s, holds too, with %s: %s, for profile %s, comes first",
+				where(other.object, other.index), other.Profile, same, where(first.object, first.index), first.Profile),
 		})
 	}
 	return notes

@@ -137,7 +137,7 @@ func TestMissingPriority(t *testing.T) {
 		if got := outline(d); got != want {
 			t.Errorf("%q: got %s, want %s", text, got, want)
 		}
-		if text == "" && !strings.Contains(d.Notes[0].Text, "(no priority)") {
+		if text == "" && !strings.Contains(d.Notes[0].Text, "holds too, with no priority either: Tuned a, recommend[0]") {
 			t.Errorf("%s", d.Notes[0].Text)
 		}
 	}

@@ -28,6 +28,9 @@ const MaxBatch = 50
 // tested with 2,000 (source 002, section 9.1).
 const MaxMachines = 5000
 
+// ErrTooMany says that a plan would lead to more than MaxMachines.
+var ErrTooMany = fmt.Errorf("want at most %d, the nodes that Kubernetes is promised to bear; OpenShift is tested with 2000", MaxMachines)
+
 // joinTimeout is how long machines may take to join where no check says it.
 const joinTimeout = 10 * time.Minute
 
@@ -236,7 +239,7 @@ func (p *planner) block(format string, args ...any) {
 }
 
 // To plans a change to a number of machines, over all sets together. More of them than
-// MaxMachines is an error, but on the way down.
+// MaxMachines is ErrTooMany, but on the way down.
 func To(in Input, machines int) (*Plan, error) {
 	if machines < 0 {
 		return nil, fmt.Errorf("%d machines: want at least 0", machines)
@@ -246,7 +249,7 @@ func To(in Input, machines int) (*Plan, error) {
 		return nil, err
 	}
 	if machines > MaxMachines && machines > p.plan.From {
-		return nil, fmt.Errorf("%d machines: want at most %d, the nodes that Kubernetes is promised to bear; OpenShift is tested with 2000", machines, MaxMachines)
+		return nil, fmt.Errorf("%d machines: %w", machines, ErrTooMany)
 	}
 	p.plan.To = machines
 	switch {

@@ -1,7 +1,9 @@
 package scale
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -313,6 +315,16 @@ func TestRefused(t *testing.T) {
 	in.Checks[0].Spec.Selector.MatchExpressions = []meta.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}
 	if _, err := To(in, 3); err == nil || !strings.Contains(err.Error(), "MachineHealthCheck all: spec.selector") {
 		t.Error(err)
+	}
+	// Sets that are beyond what a cluster is promised to bear can shrink, and grow no more.
+	large := fleet("", MaxMachines+3)
+	for _, more := range []int{MaxMachines + 4, math.MaxInt} {
+		if _, err := To(large, more); !errors.Is(err, ErrTooMany) {
+			t.Errorf("%d: %v", more, err)
+		}
+	}
+	if p := plan(t, large, MaxMachines+1); p.To != MaxMachines+1 || len(p.Steps) == 0 {
+		t.Errorf("%+v", p.Steps)
 	}
 	if p := plan(t, fleet("", 3), 3); len(p.Steps) != 0 || !strings.Contains(p.Notes[0], "nothing is to be done") {
 		t.Errorf("%+v", p)

@@ -237,7 +237,7 @@ func (x *Result) wrong() (out []string) {
 			why := ""
 			switch {
 			case o.NotPublished > 0:
-				why = fmt.Sprintf(" (%d times the proxy could not publish%s)", o.NotPublished, often(o.PublishFailures))
+				why = fmt.Sprintf(" (the proxy, which tries one job again before the next, could not publish in %d attempts%s)", o.NotPublished, often(o.PublishFailures))
 			case o.Pull != nil && len(o.Pull.FetchFailures) > 0:
 				why = fmt.Sprintf(" (fetching failed%s)", often(o.Pull.FetchFailures))
 			case o.NotConnected > 0:

@@ -107,7 +107,9 @@ type Round struct {
 	Jobs         int     `json:"jobs"`
 	NotConnected int     `json:"host_not_connected"` // jobs of hosts that were not, when it began
 	// Published are notifications that the broker has taken, SentAgain those of them
-	// that were not the first of their job, NotPublished attempts that failed.
+	// that were not the first of their job, NotPublished attempts that failed: the proxy
+	// tries one job again with each thing that happens, and its clock's ticks are such too,
+	// so that there may be more of them than jobs.
 	Published        int                `json:"published"`
 	SentAgain        int                `json:"sent_again"`
 	NotPublished     int64              `json:"not_published"`

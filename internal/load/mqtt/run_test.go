@@ -107,6 +107,9 @@ func TestBrokerIsFull(t *testing.T) {
 	if o.Notified != 0 || o.Undelivered != 250 || o.NotConnected != 150 || o.Published != 0 || o.NotPublished == 0 || o.PublishFailures[closedOff].N != o.NotPublished || len(x.Failed()) != 1 {
 		t.Errorf("%+v %+v", o, x.Gates)
 	}
+	if want := fmt.Sprintf("250 of 250 jobs were not delivered (the proxy, which tries one job again before the next, could not publish in %d attempts: ", o.NotPublished); !strings.Contains(x.Text, want) {
+		t.Errorf("%q is not in %s", want, x.Text)
+	}
 	// With one place more the proxy gets in, one connection at a time.
 	b.mu.Lock()
 	b.most = 101

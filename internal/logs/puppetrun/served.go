@@ -31,7 +31,8 @@ type answered struct {
 const mostServed = 10_000_000
 
 // ReadServed reads what nodes asked for in logs, each of which has a format: catalogs, and
-// to take their reports.
+// to take their reports. Logs that could not be read to their ends are named by the error;
+// what came before that counts, and is there beside it.
 func ReadServed(ctx context.Context, set *source.Set, formats []*format.Format, nodes map[string]bool, workers int) (*Served, error) {
 	for i, f := range formats {
 		switch {
@@ -57,8 +58,8 @@ func ReadServed(ctx context.Context, set *source.Set, formats []*format.Format, 
 			stop(fmt.Errorf("more than about %d requests for catalogs: read fewer logs at a time", mostServed))
 		}
 	})
-	if err != nil {
-		return nil, err
+	if cause := context.Cause(ctx); cause != nil {
+		return nil, cause
 	}
 	out := &Served{nodes: map[string]*requests{}}
 	for _, p := range parts {
@@ -77,7 +78,7 @@ func ReadServed(ctx context.Context, set *source.Set, formats []*format.Format, 
 			slices.SortFunc(list, func(a, b answered) int { return cmp.Or(cmp.Compare(a.came, b.came), cmp.Compare(a.took, b.took)) })
 		}
 	}
-	return out, nil
+	return out, err
 }
 
 // servedPart is what one worker has read.

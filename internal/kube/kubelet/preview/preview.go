@@ -153,14 +153,14 @@ func (p *PoolPlan) nodes(pool Pool, want kubelet.Want, all []Node, members map[s
 		if !ok || !slices.Contains(m.Selected, pool.Name) {
 			continue
 		}
-		plan, back := n.plan(pool, want)
+		s := n.state(pool, want)
+		plan, back := n.plan(pool, want, s)
 		for _, name := range back {
 			if note := name + " is taken out of what nodes have: they go back to what their own files say, which is not looked at here"; !slices.Contains(p.Notes, note) {
 				p.Notes = append(p.Notes, note)
 			}
 		}
 		plans[n.Name] = &plan
-		s := n.state(pool, want)
 		s.Conflict = m.Conflict
 		if pool.Theirs {
 			s.Has = "other settings"
@@ -168,7 +168,9 @@ func (p *PoolPlan) nodes(pool Pool, want kubelet.Want, all []Node, members map[s
 				s.Has = want.Digest
 			}
 		}
-		if plan.Problem != "" && s.Phase == rollout.Idle {
+		tried := s.Tried == want.Digest || s.Phase == rollout.Changing || s.Phase == rollout.Broken
+		if plan.Problem != "" && (s.Phase == rollout.Idle || !tried) {
+			// So its agent will say of these settings, whatever it has said of others.
 			s.Phase, s.Tried, s.Why = rollout.Blocked, want.Digest, plan.Problem
 		}
 		states = append(states, s)
@@ -201,16 +203,25 @@ func (p *PoolPlan) nodes(pool Pool, want kubelet.Want, all []Node, members map[s
 	slices.SortStableFunc(p.Nodes, func(a, b NodePlan) int { return cmp.Or(place(a)-place(b), cmp.Compare(a.Name, b.Name)) })
 }
 
-// plan is what the settings take on the node, and which ones it is to have no more.
-func (n *Node) plan(pool Pool, want kubelet.Want) (p NodePlan, back []string) {
+// plan is what the settings take on the node as s has it, and which ones it is to have no
+// more.
+func (n *Node) plan(pool Pool, want kubelet.Want, s rollout.Node) (p NodePlan, back []string) {
 	p.Name = n.Name
-	if n.Runs == nil {
+	switch {
+	case n.Runs != nil:
+	case s.Phase == rollout.Changing: // there may be no kubelet just now
+		p.Class = Unknown
+		return p, nil
+	case !pool.Theirs && s.Has == want.Digest && s.Phase != rollout.Broken: // nothing is asked of it
+		p.Class = kubelet.Nothing.String()
+		return p, nil
+	default:
 		p.Class, p.Problem = Unknown, "its kubelet does not say what it runs with: "+n.Unread
 		return p, nil
 	}
 	then := kubelet.Merge(n.Runs, want.Fields)
 	c := kubelet.ChangeOf(n.Runs, then, nil)
-	if !pool.Theirs && n.has() != want.Digest {
+	if !pool.Theirs && s.Has != want.Digest {
 		// The drop-in is another one, which a kubelet reads when it starts.
 		c.Class = max(c.Class, kubelet.Restart)
 		back = n.back(want)
@@ -223,6 +234,9 @@ func (n *Node) plan(pool Pool, want kubelet.Want) (p NodePlan, back []string) {
 	}
 	slices.Sort(c.Settings)
 	p.Class, p.Settings = c.Class.String(), c.Settings
+	if c.Class == kubelet.Nothing {
+		return p, back
+	}
 	if problems := kubelet.Problems(then, nil); len(problems) > 0 {
 		p.Problem = "the kubelet would not start: " + strings.Join(problems, "; ")
 		return p, back
@@ -237,11 +251,9 @@ func (n *Node) plan(pool Pool, want kubelet.Want) (p NodePlan, back []string) {
 			return p, back
 		}
 	}
-	if c.Class != kubelet.Nothing {
-		cpus := n.Status.Capacity[core.ResourceCPU]
-		if err := kubelet.TooManyPods(then, int(cpus.Value()), stay); err != nil {
-			p.Problem = err.Error()
-		}
+	cpus := n.Status.Capacity[core.ResourceCPU]
+	if err := kubelet.TooManyPods(then, int(cpus.Value()), stay); err != nil {
+		p.Problem = err.Error()
 	}
 	return p, back
 }

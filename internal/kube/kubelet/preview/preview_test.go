@@ -195,6 +195,43 @@ func TestStopped(t *testing.T) {
 	}
 }
 
+// TestTriedOthers: what is in the way of these settings holds also on a node that has
+// tried others, or was told to try again.
+func TestTriedOthers(t *testing.T) {
+	const why = "the kubelet would not start: the static CPU manager needs CPUs"
+	for _, phase := range []kubeletconfig.NodePhase{kubeletconfig.Failed, kubeletconfig.Blocked, kubeletconfig.Settled} {
+		in := cluster(t, "{cpuManagerPolicy: static}", told(t, "n1", "{}", `{"maxPods": 20}`, phase))
+		if got := lines(t, Of(in)); !strings.HasPrefix(got, "0 false n1 drain and restart moves 0: "+why) {
+			t.Errorf("%s: %s", phase, got)
+		}
+		in = cluster(t, "{cpuManagerPolicy: static}", told(t, "n1", "{}", `{"cpuManagerPolicy": "static"}`, phase))
+		in.Nodes[0].Kubelet.Status.Has, in.Pools[0].Retry = "", "2"
+		if got := lines(t, Of(in)); !strings.HasPrefix(got, "0 false n1 drain and restart moves 0: "+why) {
+			t.Errorf("%s, again: %s", phase, got)
+		}
+	}
+}
+
+// TestUnread: of a node that has what is wanted nothing is asked, and of one that changes
+// nothing is known, so that a kubelet that does not answer is no refusal there.
+func TestUnread(t *testing.T) {
+	changing, broken := told(t, "n2", "", `{"maxPods": 10}`, kubeletconfig.Settled), told(t, "n3", "", `{"maxPods": 20}`, kubeletconfig.Broken)
+	changing.Kubelet.Spec.Turn = 2
+	in := cluster(t, "{maxPods: 20}", told(t, "n1", "", `{"maxPods": 20}`, kubeletconfig.Settled), changing, broken)
+	const want = `0 false n1 nothing moves 0
+0 false n2 unknown moves 0: it is changing
+0 false n3 unknown moves 0: its kubelet does not say what it runs with: no answer
+`
+	if got := lines(t, Of(in)); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	in = cluster(t, "{maxPods: 20}", node("n1", ""))
+	in.Pools[0].Labels = nil // nothing is wanted of it
+	if got := lines(t, Of(in)); got != "0 false n1 nothing moves 0\n" {
+		t.Errorf("%s", got)
+	}
+}
+
 // The Machine Config Operator leaves a node as it is that runs with the settings.
 func TestTheirs(t *testing.T) {
 	in := cluster(t, "{maxPods: 20}", node("n1", "{maxPods: 20}"), node("n2", "{maxPods: 110}"))

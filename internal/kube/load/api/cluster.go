@@ -16,18 +16,26 @@ func (s *Server) Version(ctx context.Context) (string, error) {
 	return v.GitVersion, err
 }
 
-// Describe finds out what a plan is held against: version, nodes, and how much there is.
-func (s *Server) Describe(ctx context.Context) (*tally.Cluster, error) {
-	c := &tally.Cluster{Known: true, Have: map[string]int{}}
+// OpenShift is the version of OpenShift, as 4.17.3; "" for another Kubernetes.
+func (s *Server) OpenShift(ctx context.Context) (string, error) {
 	var version struct {
 		Status struct{ Desired struct{ Version string } }
 	}
-	switch err := s.Get(ctx, "/apis/config.openshift.io/v1/clusterversions/version", &version); {
-	case err == nil:
-		c.OpenShift = version.Status.Desired.Version
+	err := s.Get(ctx, "/apis/config.openshift.io/v1/clusterversions/version", &version)
+	if IsStatus(err, http.StatusNotFound) {
+		return "", nil
+	}
+	return version.Status.Desired.Version, err
+}
+
+// Describe finds out what a plan is held against: version, nodes, and how much there is.
+func (s *Server) Describe(ctx context.Context) (*tally.Cluster, error) {
+	c := &tally.Cluster{Known: true, Have: map[string]int{}}
+	var err error
+	switch c.OpenShift, err = s.OpenShift(ctx); {
 	case IsStatus(err, http.StatusForbidden): // also where there is no such kind
 		c.Notes = append(c.Notes, "whether it is OpenShift cannot be seen, and the maximums of Kubernetes hold: "+err.Error())
-	case !IsStatus(err, http.StatusNotFound):
+	case err != nil:
 		return nil, fmt.Errorf("the version of OpenShift: %w", err)
 	}
 	var nodes struct {

@@ -14,6 +14,9 @@ import (
 // ErrBrake says that the cluster suffers, and that the run was ended for it.
 var ErrBrake = errors.New("the brake")
 
+// QuotaShare of etcd's quota is full when the brake acts.
+const QuotaShare = 0.8
+
 // When the brake acts.
 const (
 	brakeEvery = 5 * time.Second
@@ -23,8 +26,6 @@ const (
 	// etcdLimitS is the 99th percentile of the API server's calls to etcd, over two looks.
 	etcdLimitS = 1.0
 	etcdLeast  = 100
-	// quotaShare of etcd's quota is full.
-	quotaShare = 0.8
 	// fsyncLimitS is the 99th percentile of writing etcd's log to the disk, over two looks:
 	// half of the time after which its members choose another leader, as it comes
 	// (--election-timeout, 1 s).
@@ -174,8 +175,8 @@ func (b *Brake) lookAtEtcd(ctx context.Context, l *looking) {
 			b.act("etcd (%s) has no leader", m.Name)
 		case since.LeaderChanges > 0:
 			b.act("etcd (%s) has chosen another leader", m.Name)
-		case now.quota > 0 && now.bytes > quotaShare*now.quota:
-			b.act("etcd's database (%s) has %.0f MiB, more than %.0f %% of its quota of %.0f MiB", m.Name, now.bytes/(1<<20), 100*quotaShare, now.quota/(1<<20))
+		case now.quota > 0 && now.bytes > QuotaShare*now.quota:
+			b.act("etcd's database (%s) has %.0f MiB, more than %.0f %% of its quota of %.0f MiB", m.Name, now.bytes/(1<<20), 100*QuotaShare, now.quota/(1<<20))
 		}
 		x.last = now
 		all = append(all, m.etcdBetween(x.first, now))
@@ -210,8 +211,8 @@ func (b *Brake) lookAtMetrics(ctx context.Context, l *looking) {
 	if l.slow >= 2 {
 		b.act("calls of the API server to etcd take %.2g s at the 99th percentile, more than %g s, for %s", p99, etcdLimitS, 2*brakeEvery)
 	}
-	if b.QuotaBytes > 0 && !l.quotaSaid() && now.DatabaseBytes > quotaShare*float64(b.QuotaBytes) {
-		b.act("etcd's database has %.0f MiB, more than %.0f %% of its quota of %d MiB (--etcd-quota)", now.DatabaseBytes/(1<<20), 100*quotaShare, b.QuotaBytes>>20)
+	if b.QuotaBytes > 0 && !l.quotaSaid() && now.DatabaseBytes > QuotaShare*float64(b.QuotaBytes) {
+		b.act("etcd's database has %.0f MiB, more than %.0f %% of its quota of %d MiB (--etcd-quota)", now.DatabaseBytes/(1<<20), 100*QuotaShare, b.QuotaBytes>>20)
 	}
 	l.last = now
 }
