@@ -17,17 +17,33 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// kubeOptions say which cluster, in kubectl's words.
+// kubeOptions say which cluster and as whom, in kubectl's words.
 type kubeOptions struct {
 	kubeconfig string
-	context    string
-	namespace  string
+	// over is what options say in the place of the kubeconfig.
+	over clientcmd.ConfigOverrides
 }
 
+// ownFlags are those that the help of each verb shows; kubectl's others are named by that
+// of the program, and listed by kubectl options.
+var ownFlags = []string{"kubeconfig", clientcmd.FlagContext, clientcmd.FlagNamespace}
+
+// flags are kubectl's own, by the names that client-go has for them. Those for a user's
+// name and password are none of them: Kubernetes has had no such users since 1.19.
 func (o *kubeOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the cluster (default $KUBECONFIG, ~/.kube/config; in a pod its own account)")
-	f.StringVar(&o.context, "context", "", "context of the kubeconfig (default its current one)")
-	f.StringVarP(&o.namespace, "namespace", "n", "", "namespace (default the verb's own)")
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	names.CurrentContext.Description = "context of the kubeconfig (default its current one)"
+	names.ContextOverrideFlags.Namespace.Description = "namespace (default the verb's own)"
+	names.ClusterOverrideFlags.APIServer.ShortName = "s"
+	names.ClusterOverrideFlags.ProxyURL.LongName = "" // kubectl takes it from the kubeconfig alone
+	names.AuthOverrideFlags.Username.LongName, names.AuthOverrideFlags.Password.LongName = "", ""
+	theirs := pflag.NewFlagSet("kubectl", pflag.ContinueOnError)
+	clientcmd.BindOverrideFlags(&o.over, theirs, names)
+	theirs.VisitAll(func(flag *pflag.Flag) {
+		flag.Hidden = !slices.Contains(ownFlags, flag.Name)
+		f.AddFlag(flag)
+	})
 }
 
 // clientConfig reads the kubeconfig as kubectl does. Where there is none at all, and
@@ -35,18 +51,74 @@ func (o *kubeOptions) flags(f *pflag.FlagSet) {
 func (o *kubeOptions) clientConfig() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context})
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &o.over)
 }
 
 // config says how to reach the cluster. The caller sets its own limits of requests.
 func (a *app) config() (*rest.Config, error) {
+	if err := a.kube.check(); err != nil {
+		return nil, ui.Exit(ui.Usage, err)
+	}
 	c, err := a.kube.clientConfig().ClientConfig()
 	if err != nil {
 		return nil, a.kube.unusable(err)
 	}
+	if err := a.kube.forPod(c); err != nil {
+		return nil, ui.Exit(ui.Usage, err)
+	}
 	a.server = c.Host
 	c.UserAgent = "kubectl-fettle/" + a.version
 	return c, nil
+}
+
+// check refuses options that clientcmd would pass over, or tell of as if the kubeconfig
+// were to blame.
+func (o *kubeOptions) check() error {
+	who := o.over.AuthInfo
+	if who.Impersonate == "" && (who.ImpersonateUID != "" || len(who.ImpersonateGroups) > 0) {
+		return errors.New("--as-group and --as-uid want --as too: the user to act as")
+	}
+	if o.over.Timeout != "" {
+		if d, err := clientcmd.ParseTimeout(o.over.Timeout); err != nil || d < 0 {
+			return fmt.Errorf("--request-timeout %s: want a time as 30s or 2m, or 0 for none", o.over.Timeout)
+		}
+	}
+	if ca := o.over.ClusterInfo.CertificateAuthority; ca != "" {
+		if o.over.ClusterInfo.InsecureSkipTLSVerify {
+			return errors.New("--certificate-authority and --insecure-skip-tls-verify exclude each other")
+		}
+		if _, err := os.Stat(ca); err != nil {
+			return fmt.Errorf("--certificate-authority: %w", err)
+		}
+	}
+	return nil
+}
+
+// forPod puts into the configuration of a pod's own account what clientcmd does not: in a
+// pod it passes over all but the address, the token and the authority, so that the pod's
+// account would act where somebody else was named. Any other has it already.
+func (o *kubeOptions) forPod(c *rest.Config) error {
+	if who := o.over.AuthInfo; who.Impersonate != "" && c.Impersonate.UserName == "" {
+		c.Impersonate.UserName, c.Impersonate.UID, c.Impersonate.Groups = who.Impersonate, who.ImpersonateUID, who.ImpersonateGroups
+	}
+	if o.over.Timeout != "" {
+		d, err := clientcmd.ParseTimeout(o.over.Timeout)
+		if err != nil {
+			return err
+		}
+		c.Timeout = d
+	}
+	if o.over.ClusterInfo.InsecureSkipTLSVerify {
+		c.Insecure, c.CAFile, c.CAData = true, "", nil
+	}
+	if name := o.over.ClusterInfo.TLSServerName; name != "" {
+		c.ServerName = name
+	}
+	if cert := o.over.AuthInfo.ClientCertificate; cert != "" && c.CertFile == "" && len(c.CertData) == 0 {
+		c.CertFile, c.KeyFile = cert, o.over.AuthInfo.ClientKey
+		c.BearerToken, c.BearerTokenFile = o.over.AuthInfo.Token, ""
+	}
+	return nil
 }
 
 // unusable says what is the matter with a kubeconfig: which file, and what it lacks.
@@ -77,40 +149,46 @@ func (o *kubeOptions) files() []string {
 
 // lacks says what a kubeconfig lacks to name a cluster; "" if it does.
 func (o *kubeOptions) lacks(c *clientcmdapi.Config) string {
-	name := cmp.Or(o.context, c.CurrentContext)
-	has := "it has " + cmp.Or(strings.Join(slices.Sorted(maps.Keys(c.Contexts)), ", "), "none")
-	context := c.Contexts[name]
+	context, cluster, user := cmp.Or(o.over.CurrentContext, c.CurrentContext), o.over.Context.Cluster, o.over.Context.AuthInfo
 	switch {
 	case len(c.Clusters) == 0 && len(c.Contexts) == 0:
 		return "it has no clusters and no contexts"
-	case name == "":
-		return "no context is the current one, and --context names none; " + has
-	case context == nil:
-		return fmt.Sprintf("there is no context %q; %s", name, has)
-	case context.Cluster == "":
-		return fmt.Sprintf("context %q names no cluster", name)
-	case c.Clusters[context.Cluster] == nil:
-		return fmt.Sprintf("context %q names the cluster %q, which it does not have", name, context.Cluster)
-	case c.Clusters[context.Cluster].Server == "":
-		return fmt.Sprintf("cluster %q has no server", context.Cluster)
+	case user != "" && c.AuthInfos[user] == nil:
+		return fmt.Sprintf("there is no user %q; it has %s", user, namesOf(c.AuthInfos))
+	case cluster != "" && c.Clusters[cluster] == nil:
+		return fmt.Sprintf("there is no cluster %q; it has %s", cluster, namesOf(c.Clusters))
+	case cluster == "" && context == "":
+		return "no context is the current one, and --context names none; it has " + namesOf(c.Contexts)
+	case context != "" && c.Contexts[context] == nil:
+		return fmt.Sprintf("there is no context %q; it has %s", context, namesOf(c.Contexts))
+	}
+	if cluster == "" {
+		switch cluster = c.Contexts[context].Cluster; {
+		case cluster == "":
+			return fmt.Sprintf("context %q names no cluster", context)
+		case c.Clusters[cluster] == nil:
+			return fmt.Sprintf("context %q names the cluster %q, which it does not have", context, cluster)
+		}
+	}
+	if c.Clusters[cluster].Server == "" {
+		return fmt.Sprintf("cluster %q has no server", cluster)
 	}
 	return ""
 }
 
-// namespaceOr is --namespace, or else fallback.
-func (a *app) namespaceOr(fallback string) string {
-	if a.kube.namespace != "" {
-		return a.kube.namespace
-	}
-	return fallback
+func namesOf[T any](all map[string]T) string {
+	return cmp.Or(strings.Join(slices.Sorted(maps.Keys(all)), ", "), "none")
 }
+
+// namespace is --namespace; "" where it is not given.
+func (a *app) namespace() string { return a.kube.over.Context.Namespace }
+
+// namespaceOr is --namespace, or else fallback.
+func (a *app) namespaceOr(fallback string) string { return cmp.Or(a.namespace(), fallback) }
 
 // namespaceOfContext is --namespace, or else that of the kubeconfig's context, as
 // kubectl takes it for pods.
 func (a *app) namespaceOfContext() (string, error) {
-	if a.kube.namespace != "" {
-		return a.kube.namespace, nil
-	}
 	name, _, err := a.kube.clientConfig().Namespace()
 	if err != nil {
 		return "", a.kube.unusable(err)

@@ -58,8 +58,8 @@ func (a *app) loadMirror(ctx context.Context, o *loadOptions, namespaces []strin
 	if o.write == "" {
 		return ui.Exit(ui.Usage, errors.New("--write DIR says where the load goes"))
 	}
-	if a.kube.namespace != "" {
-		namespaces = append(namespaces, a.kube.namespace)
+	if a.namespace() != "" {
+		namespaces = append(namespaces, a.namespace())
 	}
 	cluster, err := a.loadCluster(o, 1)
 	if err != nil {

@@ -71,7 +71,7 @@ func (a *app) podExplain(ctx context.Context, file string, o podExplainOptions) 
 	}
 	in.Pod = found.Pod
 	if in.Pod.Namespace == "" {
-		in.Pod.Namespace = a.kube.namespace
+		in.Pod.Namespace = a.namespace()
 	}
 	if len(found.Defaulted) > 0 {
 		in.Sources = append(in.Sources, admission.Source{What: strings.Join(found.Defaulted, ", "), From: "as the API server fills them in"})

@@ -19,6 +19,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
@@ -246,9 +248,9 @@ contexts: [{name: a, context: {cluster: a, namespace: of-a}}, {name: b, context:
 	}{
 		{kubeOptions{kubeconfig: file}, "", "https://a.test", "of-a"},
 		{kubeOptions{}, file, "https://a.test", "of-a"},
-		{kubeOptions{kubeconfig: file, context: "b"}, "", "https://b.test", "default"},
-		{kubeOptions{kubeconfig: file, namespace: "mine"}, "", "https://a.test", "mine"},
-		{kubeOptions{kubeconfig: file, context: "c"}, "", "", ""},
+		{kubeOptions{kubeconfig: file, over: clientcmd.ConfigOverrides{CurrentContext: "b"}}, "", "https://b.test", "default"},
+		{kubeOptions{kubeconfig: file, over: clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: "mine"}}}, "", "https://a.test", "mine"},
+		{kubeOptions{kubeconfig: file, over: clientcmd.ConfigOverrides{CurrentContext: "c"}}, "", "", ""},
 		{kubeOptions{kubeconfig: file + ".gone"}, "", "", ""},
 		{kubeOptions{}, file + ".gone", "", ""},
 	} {

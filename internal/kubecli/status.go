@@ -144,7 +144,7 @@ func (a *app) noTuneds(ctx context.Context, api client.Reader, namespace string)
 	var n metav1.PartialObjectMetadata
 	n.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if err := api.Get(ctx, client.ObjectKey{Name: namespace}, &n); apierrors.IsNotFound(err) {
-		if a.kube.namespace != "" {
+		if a.namespace() != "" {
 			return ui.Hinted(ui.Usage, fmt.Errorf("there is no namespace %s", namespace), "-n names that of the Tuned objects; without it it is "+tuned.Namespace)
 		}
 		return ui.Hinted(ui.Failed, fmt.Errorf("there is no namespace %s, in which the Tuned objects are looked for", namespace), "-n names another one; kubectl apply -k deploy makes it")

@@ -30,22 +30,36 @@ func (a *app) unreached(err error) error {
 	var trust *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &dial) && dial.Op == "dial":
-		return ui.Hinted(ui.Failed, fmt.Errorf("the API server %s (%s) cannot be reached: %w", a.server, a.kube.where(), dial.Err), "check its address in the kubeconfig, that it runs, and the way to it: kubectl get --raw /readyz asks it")
+		return ui.Hinted(ui.Failed, fmt.Errorf("the API server %s (%s) cannot be reached: %w", a.server, a.kube.where(), dial.Err), "check its address"+a.kube.inFile()+", that it runs, and the way to it: kubectl get --raw /readyz asks it")
 	case errors.As(err, &trust):
-		return ui.Hinted(ui.Failed, fmt.Errorf("the API server %s (%s) is not trusted: %w", a.server, a.kube.where(), trust.Err), "check certificate-authority-data of the cluster in the kubeconfig, and that the address is that of the cluster")
+		return ui.Hinted(ui.Failed, fmt.Errorf("the API server %s (%s) is not trusted: %w", a.server, a.kube.where(), trust.Err), "check certificate-authority-data of the cluster in the kubeconfig, or --certificate-authority, and that the address is that of the cluster")
 	}
 	return err
 }
 
 // where says where the address of the API server is from.
 func (o *kubeOptions) where() string {
+	if o.over.ClusterInfo.Server != "" {
+		return "of --server"
+	}
 	files := o.files()
 	if len(files) == 0 {
 		return "of this pod"
 	}
-	name := o.context
+	if name := o.over.Context.Cluster; name != "" {
+		return fmt.Sprintf("cluster %q of %s", name, strings.Join(files, ", "))
+	}
+	name := o.over.CurrentContext
 	if config, err := o.clientConfig().RawConfig(); err == nil {
 		name = cmp.Or(name, config.CurrentContext)
 	}
 	return fmt.Sprintf("context %q of %s", name, strings.Join(files, ", "))
+}
+
+// inFile says that the address is the kubeconfig's, where it is.
+func (o *kubeOptions) inFile() string {
+	if o.over.ClusterInfo.Server != "" {
+		return ""
+	}
+	return " in the kubeconfig"
 }

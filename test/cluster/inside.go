@@ -39,6 +39,9 @@ type Setup struct {
 	// Programs are main packages of the repository ("./cmd/fettle"), which the test
 	// finds in its PATH by their last element.
 	Programs []string
+	// Given are programs of this machine, by the names by which the test finds them in its
+	// PATH; one that is "" is not there. They are linked statically.
+	Given map[string]string
 	// Within is how long the test may take; 0 is testroot's own, twenty minutes.
 	Within time.Duration
 	// Kubectl says that the test finds kubectl in its PATH.
@@ -116,6 +119,19 @@ func Inside(t *testing.T, s Setup) bool {
 	}
 	for _, pkg := range s.Programs {
 		show(testroot.Program(t, pkg), filepath.Base(pkg))
+	}
+	for name, program := range s.Given {
+		if program == "" {
+			continue
+		}
+		program, err := filepath.Abs(program)
+		if err == nil {
+			_, err = os.Stat(program)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		show(program, name)
 	}
 	for _, name := range s.Files {
 		o.Binds = append(o.Binds, testroot.Bind{Source: filepath.Join(testroot.Module(t), name), Target: filepath.Join(FilesDir, filepath.Base(name)), ReadOnly: true})

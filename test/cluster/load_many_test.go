@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -51,24 +52,13 @@ func (m *many) file(name string, count int) string {
 func (m *many) make(name string, count int, more ...string) (result, cost) {
 	m.t.Helper()
 	cmd, out, errs := m.command(append([]string{"run", m.file(name, count), "--beyond-maximums"}, more...)...)
-	started, err := m.starter.Put(cmd)
+	c, err := m.measured(cmd, count)
 	if err != nil {
-		m.t.Fatal(err)
-	}
-	defer started.Close()
-	began := time.Now()
-	if err := cmd.Run(); err != nil {
 		m.t.Fatalf("%v\n%s\n%s", err, out, errs)
 	}
-	took := time.Since(began)
-	most, err := started.Peak()
-	if err != nil {
-		m.t.Fatal(err)
-	}
 	x := m.parse(out.Bytes())
-	c := cost{took, (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds() / float64(count), float64(most) / (1 << 20)}
 	m.t.Logf("%s: %d objects in %.1f s, %.1f/s, %d requests under way at most, %d late, the slowest %.2f s; %.3f ms of CPU for each, %.0f MiB at most",
-		name, count, took.Seconds(), x.RatePerS, x.Widest, x.Late, x.Times.Create.MaxS, 1e3*c.cpu, c.peakMiB)
+		name, count, c.took.Seconds(), x.RatePerS, x.Widest, x.Late, x.Times.Create.MaxS, 1e3*c.cpu, c.peakMiB)
 	if x.created != count+1 {
 		m.t.Errorf("%s: %+v", name, x)
 	}
@@ -79,9 +69,10 @@ func (m *many) make(name string, count int, more ...string) (result, cost) {
 const mostMiB = 64
 
 // TestLoadMany: 20,000 objects flat out, and 10,000 with 2,000 requests under way: what the
-// client takes for each, and that nothing stalls.
+// client takes for each, beside a loop over client-go and beside kube-burner where there is
+// one, and that nothing stalls.
 func TestLoadMany(t *testing.T) {
-	if !Inside(t, Setup{Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}, Given: map[string]string{"kube-burner": os.Getenv(burnerEnv)}}) {
 		return
 	}
 	c := Start(t, Options{})
@@ -114,6 +105,7 @@ func TestLoadMany(t *testing.T) {
 	if naive < took.cpu {
 		t.Errorf("a loop over client-go's dynamic client takes less CPU: %.3f ms", 1e3*naive)
 	}
+	m.besideBurner(4_000)
 	t.Logf("etcd: the plan says %d bytes, the database has grown by %d", planned.EtcdBytes, flat.Servers.GrownBytes)
 	if grown := float64(flat.Servers.GrownBytes); grown > 0 && (grown > 2*float64(planned.EtcdBytes) || grown < float64(planned.EtcdBytes)/2) {
 		t.Errorf("etcd: the plan says %d bytes, the database has grown by %d", planned.EtcdBytes, flat.Servers.GrownBytes)

@@ -20,7 +20,7 @@ import (
 // allows 100 streams on each unless told otherwise (k8s.io/apiserver, secure_serving.go).
 const PerLane = 90
 
-// Deadline is how long an answer may take.
+// Deadline is how long an answer may take where nothing else is said.
 const Deadline = 60 * time.Second
 
 // maxAnswer caps an answer that is read whole, in bytes.
@@ -33,6 +33,8 @@ type Server struct {
 	whole http.RoundTripper
 	lanes []http.RoundTripper
 	agent string
+	// within is how long an answer may take.
+	within time.Duration
 	// headers are those of requests, which share them: nobody changes them.
 	headers sync.Map // of headerOf and http.Header
 }
@@ -45,6 +47,15 @@ type headerOf struct {
 // As has requests say who asks (User-Agent).
 func (s *Server) As(agent string) *Server {
 	s.agent = agent
+	return s
+}
+
+// Within has answers take no longer than this, where it is more than 0. What does not end
+// (Stream) is not held to it.
+func (s *Server) Within(d time.Duration) *Server {
+	if d > 0 {
+		s.within = d
+	}
 	return s
 }
 
@@ -76,7 +87,7 @@ func New(base *url.URL, whole http.RoundTripper, lanes ...http.RoundTripper) *Se
 	}
 	own := *base
 	own.Path = strings.TrimSuffix(own.Path, "/")
-	return &Server{base: &own, whole: whole, lanes: lanes}
+	return &Server{base: &own, whole: whole, lanes: lanes, within: Deadline}
 }
 
 // Base is the address.
@@ -104,7 +115,7 @@ func (s *Server) Do(ctx context.Context, lane int, method, path string, body Bod
 type whole interface{ Bytes() []byte }
 
 func (s *Server) do(ctx context.Context, over http.RoundTripper, method, path string, body Body, accept string) (Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, Deadline)
+	ctx, cancel := context.WithTimeout(ctx, s.within)
 	defer cancel()
 	resp, err := s.send(ctx, over, method, path, body, accept)
 	if err != nil {

@@ -50,7 +50,7 @@ func Server(config *rest.Config, inFlight int) (*api.Server, error) {
 		}
 		lanes = append(lanes, lane)
 	}
-	return api.New(base, whole, lanes...).As(config.UserAgent), nil
+	return api.New(base, whole, lanes...).As(config.UserAgent).Within(config.Timeout), nil
 }
 
 // ordinary is a transport of client-go's. It shares a connection between transports of one
