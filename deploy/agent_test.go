@@ -18,6 +18,7 @@ import (
 	"fettle.dev/fettle/internal/kube/kubelet/drain"
 	"fettle.dev/fettle/internal/kube/kubelet/node"
 	"fettle.dev/fettle/internal/kube/kubeletconfig"
+	"fettle.dev/fettle/internal/kube/nodestatus"
 	"fettle.dev/fettle/internal/kube/tuned"
 )
 
@@ -84,6 +85,12 @@ func TestAgent(t *testing.T) {
 	account := found["ServiceAccount"].(*core.ServiceAccount)
 	if pod.ServiceAccountName != account.Name || set.Namespace != tuned.Namespace || account.Namespace != tuned.Namespace || found["Namespace"].(*core.Namespace).Name != tuned.Namespace {
 		t.Errorf("account %s/%s, set in %s", account.Namespace, account.Name, set.Namespace)
+	}
+	// By these kubectl fettle status knows the pods of agents.
+	for name, value := range nodestatus.AgentSelector {
+		if got := set.Spec.Template.Labels[name]; got != value {
+			t.Errorf("agents' pods have %s=%s, and are looked for by %s", name, got, value)
+		}
 	}
 	if !pod.HostNetwork || !pod.HostPID || !pod.HostIPC {
 		t.Error("the agent is not where the node is")

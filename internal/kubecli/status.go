@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fettle.dev/fettle/internal/kube/corestate"
@@ -23,7 +25,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// maxValues is how many values of a node the table shows.
+// maxValues is how many values of a node, and nodes of one sentence, the table shows.
 const maxValues = 5
 
 func statusCommand(a *app) *cobra.Command {
@@ -33,8 +35,11 @@ func statusCommand(a *app) *cobra.Command {
 		Long: `status says of each node, or of those that are named, which profile it is to have,
 which one its agent says is in force, the rule that chose it, and the values that
 do not hold; of nodes that are named also the last switches: when, from which profile
-to which, by whom and why, as the journal of the node has them. Where the operator has left no word about a rule, it is what the
-rules say now; --allow and --pod-labels are then those of the operator.`,
+to which, by whom and why, as the journal of the node has them. Where no agent runs, what
+is said of a node is what its agent said last, and the node does not count as ok; who may
+not list pods of the namespace is not told that. Where the operator has left no word about
+a rule, it is what the rules say now; --allow and --pod-labels are then those of the
+operator.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.status(c.Context(), d, args) },
 		Args: cobra.ArbitraryArgs,
 	}
@@ -48,6 +53,9 @@ func (a *app) status(ctx context.Context, d deciding, names []string) error {
 		return err
 	}
 	doc := nodestatus.Look(cluster)
+	if doc.AgentsUnknown != "" {
+		a.screen.Say("whether agents run is not known: %s", doc.AgentsUnknown)
+	}
 	if len(names) > 0 {
 		if err := only(&doc, names); err != nil {
 			return err
@@ -111,7 +119,22 @@ func (a *app) readCluster(ctx context.Context, d deciding) (nodestatus.Cluster, 
 		return out, err
 	}
 	out.Pools = operator.Pools(pools.Items)
-	return out, nil
+	return out, seeAgents(ctx, api, &out)
+}
+
+// seeAgents looks at the pods of agents, where that is allowed.
+func seeAgents(ctx context.Context, api client.Reader, c *nodestatus.Cluster) error {
+	var pods corev1.PodList
+	err := api.List(ctx, &pods, client.InNamespace(c.Namespace), client.MatchingLabels(nodestatus.AgentSelector))
+	if apierrors.IsForbidden(err) {
+		c.AgentsUnknown = fmt.Sprintf("it takes the right to list pods in %s", c.Namespace)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c.Agents = nodestatus.Agents(pods.Items)
+	return nil
 }
 
 // noTuneds says that a namespace has no Tuned objects; the error is of one that is not
@@ -177,7 +200,7 @@ func (a *app) printStatus(doc nodestatus.Document, named bool) {
 			switch doc.Nodes[row].Standing {
 			case nodestatus.OK:
 				return ui.Green
-			case nodestatus.Failed, nodestatus.Degraded:
+			case nodestatus.Failed, nodestatus.Degraded, nodestatus.NoAgent:
 				return ui.Red
 			}
 			return ui.Yellow
@@ -199,6 +222,12 @@ func (a *app) printStatus(doc nodestatus.Document, named bool) {
 	line("%d nodes: %s", len(doc.Nodes), dash(strings.Join(counts, ", ")))
 	if doc.Management != tuned.Managed {
 		line("! managementState of Tuned %s is %s", tuned.DefaultName, doc.Management)
+	}
+	for _, text := range together(doc.Nodes, absent) {
+		line("! %s", text)
+	}
+	if slices.ContainsFunc(doc.Nodes, func(n nodestatus.Node) bool { return n.Absent() != "" }) {
+		line("! what is said of a node without an agent is what that said last; kubectl -n %s get daemonset,pods -l %s -o wide shows why there is none", doc.Namespace, labels.Set(nodestatus.AgentSelector))
 	}
 	for _, n := range doc.Nodes {
 		for _, c := range n.Conditions {
@@ -223,7 +252,7 @@ func (a *app) printStatus(doc nodestatus.Document, named bool) {
 			line("! Tuned %s is not valid: %s", o.Name, c.Message)
 		}
 	}
-	for _, tie := range ties(doc.Nodes) {
+	for _, tie := range together(doc.Nodes, ties) {
 		line("! %s", tie)
 	}
 	for _, name := range doc.Stray {
@@ -234,20 +263,34 @@ func (a *app) printStatus(doc nodestatus.Document, named bool) {
 	}
 }
 
-// ties are the rules of one priority that hold on nodes and want different things, each
-// with the nodes.
-func ties(nodes []nodestatus.Node) []string {
+// ties are the rules of one priority that hold on a node and want different things.
+func ties(n *nodestatus.Node) (texts []string) {
+	for _, note := range n.Decision.Notes {
+		if note.Reason == recommend.Tie {
+			texts = append(texts, note.Text)
+		}
+	}
+	return texts
+}
+
+// absent is that a node's agent does not run.
+func absent(n *nodestatus.Node) []string {
+	if text := n.Absent(); text != "" {
+		return []string{text}
+	}
+	return nil
+}
+
+// together are sentences that are said of nodes, each once, with the nodes.
+func together(nodes []nodestatus.Node, said func(*nodestatus.Node) []string) []string {
 	var texts []string
 	on := map[string][]string{}
-	for _, n := range nodes {
-		for _, note := range n.Decision.Notes {
-			if note.Reason != recommend.Tie {
-				continue
+	for i := range nodes {
+		for _, text := range said(&nodes[i]) {
+			if on[text] == nil {
+				texts = append(texts, text)
 			}
-			if on[note.Text] == nil {
-				texts = append(texts, note.Text)
-			}
-			on[note.Text] = append(on[note.Text], n.Node)
+			on[text] = append(on[text], nodes[i].Node)
 		}
 	}
 	for i, text := range texts {

@@ -48,8 +48,24 @@ const (
 	groups = `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"tuned.openshift.io","versions":[{"groupVersion":"tuned.openshift.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"tuned.openshift.io/v1","version":"v1"}}]}`
 	tuneds = `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"tuned.openshift.io/v1","resources":[
 {"name":"tuneds","namespaced":true,"kind":"Tuned","verbs":["list"]},{"name":"profiles","namespaced":true,"kind":"Profile","verbs":["list"]}]}`
-	coreResources = `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[{"name":"nodes","namespaced":false,"kind":"Node","verbs":["list"]}]}`
+	coreResources = `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[{"name":"nodes","namespaced":false,"kind":"Node","verbs":["list"]},{"name":"pods","namespaced":true,"kind":"Pod","verbs":["list"]}]}`
+	podsOfAgents  = "/api/v1/namespaces/openshift-cluster-node-tuning-operator/pods"
 )
+
+// agentPods are the pods of the agents of nodes; each that is named with a "!" behind it
+// is not Ready.
+func agentPods(nodes ...string) string {
+	var items []string
+	for _, n := range nodes {
+		name, ill := strings.CutSuffix(n, "!")
+		ready := "True"
+		if ill {
+			ready = "False"
+		}
+		items = append(items, fmt.Sprintf(`{"metadata":{"name":"agent-%s"},"spec":{"nodeName":%q,"containers":[]},"status":{"phase":"Running","conditions":[{"type":"Ready","status":%q,"lastTransitionTime":"2026-11-21T10:00:00Z","message":"no answer"}]}}`, name, name, ready))
+	}
+	return `{"kind":"PodList","apiVersion":"v1","items":[` + strings.Join(items, ",") + `]}`
+}
 
 func TestStatus(t *testing.T) {
 	const in = "/apis/tuned.openshift.io/v1/namespaces/openshift-cluster-node-tuning-operator/"
@@ -57,6 +73,7 @@ func TestStatus(t *testing.T) {
 		"/apis": groups, "/apis/tuned.openshift.io/v1": tuneds, "/api": `{"kind":"APIVersions","versions":["v1"]}`, "/api/v1": coreResources,
 		"/apis/tuned.openshift.io": `{"kind":"APIGroup","apiVersion":"v1","name":"tuned.openshift.io","versions":[{"groupVersion":"tuned.openshift.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"tuned.openshift.io/v1","version":"v1"}}`,
 		"/api/v1/nodes":            `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[{"metadata":{"name":"n1","labels":{"a":""}}},{"metadata":{"name":"n2"}}]}`,
+		podsOfAgents:               agentPods("n1"),
 		in + "tuneds": `{"kind":"TunedList","apiVersion":"tuned.openshift.io/v1","items":[{"metadata":{"name":"default"},"spec":{"managementState":"Unmanaged",
 "profile":[{"name":"p","data":"[vm]\n"},{"name":"bad","data":"x"}],"recommend":[{"profile":"p","priority":1,"match":[{"label":"a"}]}]}}]}`,
 		in + "profiles": `{"kind":"ProfileList","apiVersion":"tuned.openshift.io/v1","items":[
@@ -113,6 +130,7 @@ n1    2026-11-21 09:00:00Z  p     p (its text has changed)  agent of node n1  Pr
 		"/api/v1":                  strings.Replace(coreResources, "}]}", `},{"name":"namespaces","namespaced":false,"kind":"Namespace","verbs":["get"]}]}`, 1),
 		"/apis/tuned.openshift.io": `{"kind":"APIGroup","apiVersion":"v1","name":"tuned.openshift.io","versions":[{"groupVersion":"tuned.openshift.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"tuned.openshift.io/v1","version":"v1"}}`,
 		"/api/v1/nodes":            `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[{"metadata":{"name":"n1"}},{"metadata":{"name":"n2"}}]}`,
+		podsOfAgents:               agentPods(),
 		in + "profiles":            `{"kind":"ProfileList","apiVersion":"tuned.openshift.io/v1","items":[]}`,
 		in + "tuneds": `{"kind":"TunedList","apiVersion":"tuned.openshift.io/v1","items":[
 {"metadata":{"name":"a"},"spec":{"profile":[{"name":"p","data":"[vm]\n"}],"recommend":[{"profile":"p","priority":7}]}},
@@ -136,5 +154,69 @@ n1    2026-11-21 09:00:00Z  p     p (its text has changed)  agent of node n1  Pr
 	kubeconfig = api(t, map[string]string{"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`, "/api": `{"kind":"APIVersions","versions":["v1"]}`, "/api/v1": coreResources})
 	if code, _, errs := status(); code != ui.Failed || !strings.Contains(errs, "the cluster has no Tuned and Profile") {
 		t.Errorf("%d %q", code, errs)
+	}
+}
+
+// TestStatusOfAgents: a node whose agent does not run is not ok, whatever its agent said
+// last.
+func TestStatusOfAgents(t *testing.T) {
+	const in = "/apis/tuned.openshift.io/v1/namespaces/openshift-cluster-node-tuning-operator/"
+	var nodes, profiles []string
+	for _, n := range []string{"n1", "n2", "n3", "n4"} {
+		nodes = append(nodes, fmt.Sprintf(`{"metadata":{"name":%q}}`, n))
+		profiles = append(profiles, fmt.Sprintf(`{"metadata":{"name":%q,"annotations":{"fettle.dev/rule":"as it was said","fettle.dev/values":"{\"values\":[]}"}},"spec":{"config":{"tunedProfile":"p"}},
+"status":{"tunedProfile":"p","conditions":[{"type":"Applied","status":"True","lastTransitionTime":null},{"type":"Degraded","status":"False","lastTransitionTime":null}]}}`, n))
+	}
+	answers := map[string]string{
+		"/apis": groups, "/apis/tuned.openshift.io/v1": tuneds, "/api": `{"kind":"APIVersions","versions":["v1"]}`, "/api/v1": coreResources,
+		"/apis/tuned.openshift.io": `{"kind":"APIGroup","apiVersion":"v1","name":"tuned.openshift.io","versions":[{"groupVersion":"tuned.openshift.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"tuned.openshift.io/v1","version":"v1"}}`,
+		"/api/v1/nodes":            `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[` + strings.Join(nodes, ",") + `]}`,
+		in + "tuneds":              `{"kind":"TunedList","apiVersion":"tuned.openshift.io/v1","items":[{"metadata":{"name":"default"},"spec":{}}]}`,
+		in + "profiles":            `{"kind":"ProfileList","apiVersion":"tuned.openshift.io/v1","items":[` + strings.Join(profiles, ",") + `]}`,
+		podsOfAgents:               agentPods("n1", "n2!"),
+	}
+	status := func(kubeconfig string, args ...string) (int, string, string) {
+		t.Helper()
+		t.Setenv("KUBECONFIG", "")
+		var out, errs bytes.Buffer
+		code := runUntil(t.Context(), "1", append([]string{"status", "--kubeconfig", kubeconfig}, args...), &out, &errs)
+		return code, out.String(), errs.String()
+	}
+	kubeconfig := api(t, answers)
+	const want = `NODE  WANTED  APPLIED  STANDING  RULE
+n1    p       p        ok        as it was said
+n2    p       p        no-agent  as it was said
+n3    p       p        no-agent  as it was said
+n4    p       p        no-agent  as it was said
+4 nodes: 1 ok, 3 no-agent
+! node n2: its agent does not run: pod agent-n2 is not Ready since 2026-11-21T10:00:00Z: no answer
+! node n3, n4: there is no pod of its agent
+! what is said of a node without an agent is what that said last; kubectl -n openshift-cluster-node-tuning-operator get daemonset,pods -l app.kubernetes.io/name=fettle-agent -o wide shows why there is none
+`
+	if code, out, errs := status(kubeconfig); code != ui.Done || out != want || errs != "" {
+		t.Errorf("exit code %d, said %q, printed\n%s\nwant\n%s", code, errs, out, want)
+	}
+	code, out, _ := status(kubeconfig, "n2", "--output", "json")
+	if code != ui.Done || !strings.Contains(out, `"standing": "no-agent"`) || !strings.Contains(out, `"pod": "agent-n2"`) {
+		t.Errorf("%d %s", code, out)
+	}
+	valid(t, "node-status", []byte(out))
+	// Who may not see the pods is told what the agents have said, and that nobody knows
+	// whether they run.
+	forbidden := server(t, func(w http.ResponseWriter, r *http.Request) {
+		text, ok := answers[r.URL.Path]
+		switch {
+		case r.URL.Path == podsOfAgents:
+			w.WriteHeader(http.StatusForbidden)
+			text = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no"}`
+		case !ok:
+			w.WriteHeader(http.StatusNotFound)
+			text = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`
+		}
+		fmt.Fprint(w, text)
+	})
+	code, out, errs := status(forbidden)
+	if code != ui.Done || !strings.Contains(out, "4 nodes: 4 ok\n") || !strings.Contains(errs, "whether agents run is not known: it takes the right to list pods in openshift-cluster-node-tuning-operator") {
+		t.Errorf("%d %q\n%s", code, errs, out)
 	}
 }

@@ -23,8 +23,11 @@ type Document struct {
 	Namespace string `json:"namespace"`
 	// Management is what the operator is told to do: Managed, Unmanaged or Removed.
 	Management tuned.ManagementState `json:"management_state"`
-	Counts     map[Standing]int      `json:"counts"`
-	Nodes      []Node                `json:"nodes"`
+	// AgentsUnknown is why nobody can say whether agents run; left out where that is
+	// known.
+	AgentsUnknown string           `json:"agents_unknown,omitempty"`
+	Counts        map[Standing]int `json:"counts"`
+	Nodes         []Node           `json:"nodes"`
 	// Objects are the Tuned objects, and what is to be said of them.
 	Objects []recommend.Object `json:"tuned_objects"`
 	// Stray are Profile objects of which there is no node.
@@ -41,11 +44,12 @@ const (
 	Deferred Standing = "deferred" // it waits for the next boot
 	Failed   Standing = "failed"   // it could not be applied
 	Pending  Standing = "pending"  // the agent has not said yet what became of it
+	NoAgent  Standing = "no-agent" // no agent runs there: all that is known is what it said last
 	None     Standing = "none"     // the node has no Profile
 )
 
 // Standings lists them, in the order in which they are counted.
-var Standings = []Standing{OK, Degraded, Deferred, Failed, Pending, None}
+var Standings = []Standing{OK, Degraded, Deferred, Failed, Pending, NoAgent, None}
 
 // Node is how one node stands.
 type Node struct {
@@ -61,6 +65,9 @@ type Node struct {
 	Computed bool   `json:"rule_computed"`
 	// Deferred is when changes take effect: always or update; left out for at once.
 	Deferred tuned.DeferMode `json:"deferred,omitempty"`
+	// Agent is whether the node's agent runs; left out where nobody knows, or where it is
+	// not fettle's agent that says what became of the profile.
+	Agent *Agent `json:"agent,omitempty"`
 	// Conditions are what the agent says.
 	Conditions []Condition `json:"conditions"`
 	// Values are those that do not hold.
@@ -117,13 +124,17 @@ type Cluster struct {
 	Nodes     []recommend.Node
 	Pools     []recommend.Pool
 	Options   recommend.Options
+	// Agents are those of each node (Agents); nil where they may not be seen, for the
+	// reason AgentsUnknown.
+	Agents        map[string]Agent
+	AgentsUnknown string
 }
 
 // Look says how the nodes of a cluster stand, in order of their names.
 func Look(c Cluster) Document {
 	rules := recommend.New(c.Tuneds, c.Pools, c.Options)
 	d := Document{
-		Schema: Schema, Namespace: c.Namespace, Management: rules.Managed(), Counts: map[Standing]int{},
+		Schema: Schema, Namespace: c.Namespace, Management: rules.Managed(), AgentsUnknown: c.AgentsUnknown, Counts: map[Standing]int{},
 		Nodes: []Node{}, Objects: rules.Objects(), Stray: []string{},
 	}
 	profiles := map[string]*tuned.Profile{}
@@ -135,6 +146,7 @@ func Look(c Cluster) Document {
 		if len(c.Tuneds) == 0 && node.Computed {
 			node.Rule = "there is no Tuned object in " + c.Namespace
 		}
+		node.attend(&c, profiles[n.Name])
 		delete(profiles, n.Name)
 		d.Nodes = append(d.Nodes, node)
 		d.Counts[node.Standing]++
