@@ -63,7 +63,7 @@ var table = []place{
 		"internal/host": "it judges values: it sees no machine",
 	}},
 	{path: "internal/kube/health/around", layer: 4, also: []string{"internal/kube/machine", "internal/kube/health"}},
-	{path: "internal/kube/health/control", layer: 4, also: []string{"internal/kube/machine", "internal/kube/health", "internal/kube/health/around", "internal/kube/metric", "internal/kube/nodecache"}},
+	{path: "internal/kube/health/control", layer: 4, also: []string{"internal/kube/machine", "internal/kube/health", "internal/kube/health/around", "internal/kube/coalesce", "internal/kube/metric", "internal/kube/nodecache"}},
 	{path: "internal/kube/scale/carry", layer: 4, also: []string{"internal/kube/machine", "internal/kube/scale", "internal/kube/kubelet/drain"}},
 	{path: "internal/kube/scale", layer: 4, also: []string{"internal/kube/machine", "internal/kube/health"}, never: map[string]string{
 		"internal/host": "a plan is made of values: it sees no machine",
@@ -74,7 +74,7 @@ var table = []place{
 	{path: "internal/kube/kubelet/preview", layer: 4, also: []string{"internal/kube/kubelet", "internal/kube/kubelet/drain", "internal/kube/kubeletconfig", "internal/kube/rollout"}},
 	{path: "internal/kube/kubelet/...", layer: 4, also: []string{"internal/kube/kubelet", "internal/kube/kubelet/...", "internal/kube/admission"}},
 	{path: "internal/kube/kubeletconfig", layer: 4, also: []string{"internal/kube/kubelet"}},
-	{path: "internal/kube/kubeletoperator", layer: 4, also: []string{"internal/kube/kubelet", "internal/kube/kubeletconfig", "internal/kube/metric", "internal/kube/nodecache", "internal/kube/rollout"}, never: map[string]string{
+	{path: "internal/kube/kubeletoperator", layer: 4, also: []string{"internal/kube/coalesce", "internal/kube/kubelet", "internal/kube/kubeletconfig", "internal/kube/metric", "internal/kube/nodecache", "internal/kube/rollout"}, never: map[string]string{
 		"internal/host": "it tells agents what to do: it sees no machine",
 	}},
 	{path: "internal/kube/kubeletagent", layer: 4, also: []string{"internal/kube/admission/node", "internal/kube/kubelet", "internal/kube/kubelet/...", "internal/kube/kubeletconfig"}},

@@ -16,13 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"fettle.dev/fettle/internal/kube/coalesce"
 	"fettle.dev/fettle/internal/kube/kubeletconfig"
 	"fettle.dev/fettle/internal/kube/nodecache"
 )
@@ -124,16 +123,16 @@ func (r *roller) served() (bool, error) {
 		}
 	}
 	for _, s := range []source.TypedSource[string]{
-		kind(r.cache, &kubeletconfig.KubeletConfig{}, func(a, b *kubeletconfig.KubeletConfig) bool {
+		coalesce.Kind(soon, r.cache, &kubeletconfig.KubeletConfig{}, func(a, b *kubeletconfig.KubeletConfig) bool {
 			return a.Generation != b.Generation || actsOn(a) != actsOn(b)
 		}),
-		kind(r.cache, &kubeletconfig.KubeletPool{}, func(a, b *kubeletconfig.KubeletPool) bool {
+		coalesce.Kind(soon, r.cache, &kubeletconfig.KubeletPool{}, func(a, b *kubeletconfig.KubeletPool) bool {
 			return a.Generation != b.Generation || !maps.Equal(a.Labels, b.Labels) || !maps.Equal(a.Annotations, b.Annotations)
 		}),
-		kind(r.cache, &kubeletconfig.NodeKubelet{}, func(a, b *kubeletconfig.NodeKubelet) bool {
+		coalesce.Kind(soon, r.cache, &kubeletconfig.NodeKubelet{}, func(a, b *kubeletconfig.NodeKubelet) bool {
 			return a.UID != b.UID || !equality.Semantic.DeepEqual(a.Spec, b.Spec) || !equality.Semantic.DeepEqual(a.Status, b.Status)
 		}),
-		kind(r.cache, &core.Node{}, func(a, b *core.Node) bool {
+		coalesce.Kind(soon, r.cache, &core.Node{}, func(a, b *core.Node) bool {
 			return a.UID != b.UID || a.Spec.Unschedulable != b.Spec.Unschedulable || !maps.Equal(a.Labels, b.Labels) || !maps.Equal(conditions(a), conditions(b)) ||
 				a.Annotations[kubeletconfig.SettingsAnnotation] != b.Annotations[kubeletconfig.SettingsAnnotation]
 		}),
@@ -158,24 +157,8 @@ func conditions(n *core.Node) map[core.NodeConditionType]core.ConditionStatus {
 	return out
 }
 
-// soon is how long events are collected before a look: a change of all nodes is hundreds
-// of them, and a look reads all nodes.
-const soon = 100 * time.Millisecond
-
-// kind watches a kind of object: each event is a reason to look soon, an update only if
-// changed says so.
-func kind[T client.Object](c cache.Cache, of T, changed func(old, now T) bool) source.TypedSyncingSource[string] {
-	type queue = workqueue.TypedRateLimitingInterface[string]
-	return source.TypedKind(c, of, handler.TypedFuncs[T, string]{
-		CreateFunc: func(_ context.Context, _ event.TypedCreateEvent[T], q queue) { q.AddAfter(theItem, soon) },
-		DeleteFunc: func(_ context.Context, _ event.TypedDeleteEvent[T], q queue) { q.AddAfter(theItem, soon) },
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[T], q queue) {
-			if changed(e.ObjectOld, e.ObjectNew) {
-				q.AddAfter(theItem, soon)
-			}
-		},
-	})
-}
+// soon is a look at all kubelets, with the events that are collected before it.
+var soon = coalesce.Into{Item: theItem, Delay: 100 * time.Millisecond}
 
 // look decides once and writes.
 func (r *roller) look(ctx context.Context) (reconcile.Result, error) {

@@ -2,7 +2,6 @@ package kubeletoperator
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 
 	"fettle.dev/fettle/internal/kube/kubeletconfig"
 	"fettle.dev/fettle/internal/kube/metric"
+	"fettle.dev/fettle/internal/testroot"
 )
 
 // values are the metrics of the pool workers, those that are 0 left out.
@@ -113,28 +113,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-const manual = "../../../docs/152-kubelet.md"
-
 // TestMetricsOfTheManual holds the manual's table of metrics against these.
 func TestMetricsOfTheManual(t *testing.T) {
-	b, err := os.ReadFile(manual)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const begin, end = "<!-- begin metrics -->\n", "<!-- end metrics -->"
-	head, rest, ok := strings.Cut(string(b), begin)
-	_, tail, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no marks for the metrics", manual)
-	}
-	text := head + begin + "\n" + metric.Table(Metrics) + "\n" + end + tail
-	if os.Getenv("FETTLE_UPDATE_GOLDEN") == "1" {
-		if err := os.WriteFile(manual, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if d := cmp.Diff(text, string(b)); d != "" {
-		t.Errorf("%s is not what the table says; run make golden (-want +got):\n%s", manual, d)
-	}
+	testroot.Manual(t, "152-kubelet.md", testroot.Generated{Name: "metrics", Text: metric.Table(Metrics)})
 }

@@ -3,7 +3,6 @@ package control
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fettle.dev/fettle/internal/kube/metric"
+	"fettle.dev/fettle/internal/testroot"
 )
 
 // values are the metrics as they are collected, by name and labels, without those that
@@ -147,28 +147,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-const manual = "../../../../docs/154-machine-health.md"
-
 // TestManual holds the manual's table of metrics against these.
 func TestManual(t *testing.T) {
-	b, err := os.ReadFile(manual)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const begin, end = "<!-- begin metrics -->\n", "<!-- end metrics -->"
-	head, rest, ok := strings.Cut(string(b), begin)
-	_, tail, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no marks for the metrics", manual)
-	}
-	text := head + begin + "\n" + metric.Table(Metrics) + "\n" + end + tail
-	if os.Getenv("FETTLE_UPDATE_GOLDEN") == "1" {
-		if err := os.WriteFile(manual, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if d := cmp.Diff(text, string(b)); d != "" {
-		t.Errorf("%s is not what the table says; run make golden (-want +got):\n%s", manual, d)
-	}
+	testroot.Manual(t, "154-machine-health.md", testroot.Generated{Name: "metrics", Text: metric.Table(Metrics)})
 }

@@ -9,14 +9,11 @@ import (
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"fettle.dev/fettle/internal/kube/coalesce"
 	"fettle.dev/fettle/internal/kube/health/around"
 	"fettle.dev/fettle/internal/kube/machine"
 )
@@ -95,9 +92,9 @@ func (c *controller) watch(ctx context.Context) (why string, err error) {
 		}
 	}
 	for _, s := range []source.TypedSource[string]{
-		kind(c.kept, &machine.HealthCheck{}, checkChanged),
-		kind(c.kept, &machine.Machine{}, machineChanged),
-		kind(c.nodes, &core.Node{}, nodeChanged),
+		coalesce.Kind(soon, c.kept, &machine.HealthCheck{}, checkChanged),
+		coalesce.Kind(soon, c.kept, &machine.Machine{}, machineChanged),
+		coalesce.Kind(soon, c.nodes, &core.Node{}, nodeChanged),
 	} {
 		if err := c.queue.Watch(s); err != nil {
 			return "", err
@@ -107,24 +104,8 @@ func (c *controller) watch(ctx context.Context) (why string, err error) {
 	return "", nil
 }
 
-// soon is how long events are collected before the checks are decided: a change of all
-// nodes is hundreds of events, and a decision looks at all nodes and machines.
-const soon = 200 * time.Millisecond
-
-// kind watches a kind of object: each event is a reason to decide soon, an update only if
-// changed says so.
-func kind[T client.Object](of cache.Cache, object T, changed func(old, now T) bool) source.TypedSyncingSource[string] {
-	type queue = workqueue.TypedRateLimitingInterface[string]
-	return source.TypedKind(of, object, handler.TypedFuncs[T, string]{
-		CreateFunc: func(_ context.Context, _ event.TypedCreateEvent[T], q queue) { q.AddAfter(theChecks, soon) },
-		DeleteFunc: func(_ context.Context, _ event.TypedDeleteEvent[T], q queue) { q.AddAfter(theChecks, soon) },
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[T], q queue) {
-			if changed(e.ObjectOld, e.ObjectNew) {
-				q.AddAfter(theChecks, soon)
-			}
-		},
-	})
-}
+// soon is the decision about all checks, with the events that are collected before it.
+var soon = coalesce.Into{Item: theChecks, Delay: 200 * time.Millisecond}
 
 // checkChanged: not what is said in the status.
 func checkChanged(old, now *machine.HealthCheck) bool {
