@@ -248,8 +248,11 @@ func (a *app) printStatus(doc nodestatus.Document, named bool) {
 		}
 	}
 	for _, o := range doc.Objects {
-		if c := o.Condition(); !o.Valid {
+		switch c := o.Condition(); {
+		case !o.Valid:
 			line("! Tuned %s is not valid: %s", o.Name, c.Message)
+		case c.Message != "":
+			line("- Tuned %s: %s", o.Name, c.Message)
 		}
 	}
 	for _, tie := range together(doc.Nodes, ties) {

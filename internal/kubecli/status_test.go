@@ -134,9 +134,12 @@ n1    2026-11-21 09:00:00Z  p     p (its text has changed)  agent of node n1  Pr
 		in + "profiles":            `{"kind":"ProfileList","apiVersion":"tuned.openshift.io/v1","items":[]}`,
 		in + "tuneds": `{"kind":"TunedList","apiVersion":"tuned.openshift.io/v1","items":[
 {"metadata":{"name":"a"},"spec":{"profile":[{"name":"p","data":"[vm]\n"}],"recommend":[{"profile":"p","priority":7}]}},
-{"metadata":{"name":"b"},"spec":{"profile":[{"name":"q","data":"[vm]\n"}],"recommend":[{"profile":"q","priority":7}]}}]}`,
+{"metadata":{"name":"b"},"spec":{"profile":[{"name":"q","data":"[main]\ninclude=gone\n"}],"recommend":[{"profile":"q","priority":7}]}}]}`,
 	}
 	kubeconfig = api(t, all)
+	if _, out, _ := status(); !strings.Contains(out, "- Tuned b: recommend[0]: profile gone, which q includes, is in no Tuned object and not built in: the node has to have it\n") || strings.Contains(out, "not valid") {
+		t.Errorf("what is to be said of a valid object is not there:\n%s", out)
+	}
 	if code, out, _ := status(); code != ui.Done || !strings.Contains(out, "! node n1, n2: Tuned b, recommend[0], for profile q, holds too, with the same priority (priority 7): Tuned a") {
 		t.Errorf("%d\n%s", code, out)
 	}

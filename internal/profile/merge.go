@@ -70,13 +70,7 @@ func newRawUnit(s *section, entries []*entry, dir string) *rawUnit {
 	u.typ = field{value: s.name, pos: s.pos}
 	u.enabled = field{value: "True", pos: s.pos}
 	u.devices = field{value: "*", pos: s.pos}
-	attributes := map[string]*field{
-		"priority": &u.priority, "type": &u.typ, "enabled": &u.enabled,
-		"replace": &u.replace, "prepend": &u.prep, "drop": &u.drop,
-		"devices": &u.devices, "devices_udev_regex": &u.udevRegex,
-		"cpuinfo_regex": &u.cpuinfoRegex, "uname_regex": &u.unameRegex,
-		"script_pre": &u.scriptPre, "script_post": &u.scriptPost,
-	}
+	attributes := u.attributes()
 	for _, e := range entries {
 		value := expandProfileDir(e.value, dir)
 		if f := attributes[e.key]; f != nil {
@@ -91,6 +85,17 @@ func newRawUnit(s *section, entries []*entry, dir string) *rawUnit {
 		u.options.set(scriptOption, o)
 	}
 	return u
+}
+
+// attributes are the names that no plug-in gets as its option, and where they are kept.
+func (u *rawUnit) attributes() map[string]*field {
+	return map[string]*field{
+		"priority": &u.priority, "type": &u.typ, "enabled": &u.enabled,
+		"replace": &u.replace, "prepend": &u.prep, "drop": &u.drop,
+		"devices": &u.devices, "devices_udev_regex": &u.udevRegex,
+		"cpuinfo_regex": &u.cpuinfoRegex, "uname_regex": &u.unameRegex,
+		"script_pre": &u.scriptPre, "script_post": &u.scriptPost,
+	}
 }
 
 // joinPath is os.path.normpath(os.path.join(dir, name)), which keeps an absolute

@@ -1,5 +1,7 @@
 package profile
 
+import "slices"
+
 // Section is one section of a profile's file as it is written: nothing is
 // included, merged or expanded. What [DEFAULT] adds is among the lines.
 type Section struct {
@@ -27,6 +29,13 @@ func (s *Section) Line(name string) *Line {
 		}
 	}
 	return nil
+}
+
+// Options are the lines that the section's plug-in gets: those that are no attributes of
+// every unit, such as type, enabled and devices.
+func (s *Section) Options() []Line {
+	attributes := new(rawUnit).attributes()
+	return slices.DeleteFunc(slices.Clone(s.Lines), func(l Line) bool { return attributes[l.Name] != nil })
 }
 
 // Sections reads the text of a tuned.conf without loading it: for those who

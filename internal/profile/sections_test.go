@@ -32,6 +32,9 @@ func TestSections(t *testing.T) {
 	if got[1].Line("mtu") == nil || got[1].Line("type").Pos.Line != 7 || got[1].Line("x") != nil {
 		t.Error("lines by name")
 	}
+	if o := got[1].Options(); len(o) != 1 || o[0].Name != "mtu" || len(got[1].Lines) != 4 {
+		t.Errorf("options %v of %v", o, got[1].Lines)
+	}
 	if _, err := Sections("p", []byte("[a]\nb\n")); err == nil || !strings.Contains(err.Error(), "p:2: ") {
 		t.Errorf("a line without = is not refused with its place: %v", err)
 	}

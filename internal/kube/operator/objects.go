@@ -205,8 +205,27 @@ func (o *operator) sayValid(ctx context.Context, all []*tuned.Tuned, found []rec
 		case was == metav1.ConditionFalse:
 			o.events.Event(t, corev1.EventTypeNormal, "Valid", "the object is valid again")
 		}
+		if condition.Status == metav1.ConditionTrue {
+			o.sayNotes(t, byName[t.Name].Notes)
+		}
 	}
 	return errors.Join(failed...)
+}
+
+// sayNotes says as events what is to be said of an object that is valid.
+func (o *operator) sayNotes(t *tuned.Tuned, notes []recommend.Note) {
+	said := map[recommend.Reason]bool{}
+	for _, n := range notes {
+		if said[n.Reason] {
+			continue // the condition has them all
+		}
+		said[n.Reason] = true
+		kind := corev1.EventTypeNormal
+		if n.Reason == recommend.MissingProfile {
+			kind = corev1.EventTypeWarning // a node that lacks it gets nothing of the profile
+		}
+		o.events.Event(t, kind, string(n.Reason), wording.Clip(n.Text, maxEvent))
+	}
 }
 
 // maxEvent is how long the text of an event gets, in bytes; the API server takes 1 KiB.

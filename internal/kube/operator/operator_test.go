@@ -259,10 +259,39 @@ func TestOneBadObject(t *testing.T) {
 	if p.Spec.Profile[0].Data != "[vm]\n" {
 		t.Errorf("a node that is held has got %q", p.Spec.Profile[0].Data)
 	}
-	b.change("o", func(o *tuned.Tuned) { o.Spec.Profile[0].Data = "[vm]\nx=1\n" })
+	b.change("o", func(o *tuned.Tuned) { o.Spec.Profile[0].Data = "[vm]\ndirty_ratio=10\n" })
 	b.settle()
 	b.has("n1=p", "n2=base", "n3=p")
 	b.told("the object is valid again")
+}
+
+// TestSaidAtOnce: what an agent would find wrong on a node is said of the object before any
+// agent has read it, in its condition and in an event; nodes get the profile all the same.
+// An include that nobody here has makes nothing invalid, and is an event too, once.
+func TestSaidAtOnce(t *testing.T) {
+	b := newBench(t, Options{}, node("n1", "a"), object("o", "p", "a"))
+	b.change("o", func(o *tuned.Tuned) { o.Spec.Profile[0].Data = "[sysctls]\nvm.swappiness=1\n" })
+	b.settle()
+	b.has("n1=p")
+	const why = `Warning UnknownPlugin profile p, line 1: unknown plug-in "sysctls" (did you mean "sysctl"?)`
+	b.told(why)
+	b.change("o", func(o *tuned.Tuned) { o.Spec.Profile[0].Data = "[main]\ninclude=gone\n[vm]\n" })
+	b.settle()
+	b.told("the object is valid again")
+	b.told("Warning MissingProfile recommend[0]: profile gone, which p includes, is in no Tuned object and not built in: the node has to have it")
+	b.settle()
+	b.settle()
+	select {
+	case e := <-b.events.Events:
+		t.Errorf("nothing has changed, and it says %q", e)
+	default:
+	}
+	b.change("o", func(o *tuned.Tuned) { o.Spec.Profile[0].Data = "[main]\ninclude=p2\n" })
+	b.change("o", func(o *tuned.Tuned) {
+		o.Spec.Profile = append(o.Spec.Profile, tuned.TunedProfile{Name: "p2", Data: "[main]\ninclude=p\n"})
+	})
+	b.settle()
+	b.told("Warning IncludeCircle profiles include each other in a circle: p includes p2 includes p")
 }
 
 // TestReportOnly: where another controller has the objects nothing at all is written,

@@ -24,6 +24,8 @@ const (
 	LabelsAcrossPools      Reason = "LabelsAcrossPools"
 	PodLabelsIgnored       Reason = "PodLabelsIgnored"
 	IncludeCircle          Reason = "IncludeCircle"
+	UnknownPlugin          Reason = "UnknownPlugin"
+	UnknownOption          Reason = "UnknownOption"
 	MissingProfile         Reason = "MissingProfile"
 	SameProfile            Reason = "SameProfile"
 	EmptyMatch             Reason = "EmptyMatch"
@@ -52,6 +54,8 @@ var Reasons = []struct {
 	{LabelsAcrossPools, true, "the `machineConfigLabels` of a rule are taken by more than one pool"},
 	{PodLabelsIgnored, true, "an item asks for a label of pods, and the operator was not told to look at those: it holds nowhere"},
 	{IncludeCircle, true, "profiles include each other in a circle: it ends where it began, as in TuneD, and nodes get them all the same"},
+	{UnknownPlugin, true, "no plug-in is for a section of a profile: it is left out, and nodes get the rest, as with TuneD"},
+	{UnknownOption, true, "a plug-in does not have an option that a profile gives it: it is left out, and nodes get the rest, as with TuneD"},
 	{MissingProfile, false, "a profile is in no Tuned object and not built in: the node itself has to have it"},
 	{SameProfile, false, "two profiles have one name and one text"},
 	{EmptyMatch, false, "an empty `match` holds on every node, whatever `machineConfigLabels` say"},

@@ -31,6 +31,13 @@ func TestObjects(t *testing.T) {
 		{"deferred", "metadata: {name: o, annotations: {tuned.openshift.io/deferred: Always}}\n", "+o UnknownDeferred",
 			`tuned.openshift.io/deferred="Always" is none of always, update and never: it counts as never`},
 		{"a state that does not count", "spec: {managementState: Removed}\n", "+o ManagementStateIgnored", "managementState counts in Tuned default only"},
+		{"a section of no plug-in", "spec: {profile: [{name: a, data: \"[vm]\\n[sysctls]\\nx=1\\n\"}]}\n", "o UnknownPlugin",
+			`profile a, line 2: unknown plug-in "sysctls" (did you mean "sysctl"?)`},
+		{"a type of no plug-in", "spec: {profile: [{name: a, data: \"[sysctl]\\nx=1\\ntype=main\\n\"}]}\n", "o UnknownPlugin",
+			`profile a, line 3: unknown plug-in "main"`},
+		{"options that there are not", "spec: {profile: [{name: a, data: \"[vm]\\ndirty_ratios=10\\n[x]\\ntype=sysfs\\nkernel=1\\n/sys/kernel/y=1\\n\"}]}\n", "o UnknownOption UnknownOption",
+			`profile a, line 2: unknown option "dirty_ratios" of [vm] (did you mean "dirty_ratio"?); profile a, line 5: unknown option "kernel" of [sysfs]`},
+		{"nothing unknown", "spec: {profile: [{name: a, data: \"[main]\\nx=1\\n[variables]\\ny=1\\n[more]\\ntype=variables\\nz=1\\n[nothing]\\nenabled=0\\nx=1\\n[vm]\\ndrop=dirty_ratio\\npriority=3\\ndevices=a\\nuname_regex=x\\n[my]\\ntype=sysctl\\nany.key=1\\n\"}]}\n", "+o", ""},
 		{"the worst first", "spec: {managementState: Removed, profile: [{name: a, data: x}], recommend: [{profile: q, priority: 1, match: [{label: p, type: pod}]}]}\n",
 			"o UnreadableProfile PodLabelsIgnored MissingProfile ManagementStateIgnored", `profile a, line 1: expected a [section] before "x"; recommend[0].match[0]: asks for`},
 	} {
@@ -52,6 +59,14 @@ func TestObjects(t *testing.T) {
 				t.Errorf("message\n%s\nwant\n%s", condition.Message, c.message)
 			}
 		})
+	}
+}
+
+// TestStrangersAreLeftOut: what no plug-in knows keeps a profile from nobody.
+func TestStrangersAreLeftOut(t *testing.T) {
+	rules := New(parse(t, "--- o\nspec: {profile: [{name: a, data: \"[sysctls]\\nx=1\\n\"}], recommend: [{profile: a, priority: 1}]}\n"), nil, options())
+	if d := rules.Decide(node("")); outline(d) != "a o[0] catch-all" || len(rules.Texts(d.Profiles)) != 1 || rules.Objects()[0].Valid {
+		t.Errorf("%s, %+v", outline(d), rules.Objects())
 	}
 }
 

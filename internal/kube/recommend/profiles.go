@@ -91,7 +91,7 @@ func (p *catalogue) choose(same []copyOf) *text {
 	t := &text{TunedProfile: holds.TunedProfile}
 	for _, c := range same {
 		notes, sections := p.look(c)
-		for _, n := range notes {
+		for _, n := range append(slices.Clone(notes), strangers(c, sections)...) {
 			c.add(n)
 		}
 		if c.Data != holds.Data {
