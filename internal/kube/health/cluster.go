@@ -126,7 +126,7 @@ func (a candidate) seenFrom(other *machine.HealthCheck) string {
 }
 
 // Reasons for which an unhealthy machine is not remediated, beside those of conditions:
-// TooManyUnhealthy, OtherController, Waiting.
+// TooManyUnhealthy, OtherController, Waiting, BadCheck.
 const (
 	ControlPlane  = "ControlPlane"
 	NoMachineSet  = "NoMachineSet"
@@ -144,6 +144,8 @@ func (a *Answer) Refused() map[*machine.Machine]string {
 	switch {
 	case a.ReportOnly != "":
 		reason = OtherController
+	case a.Limit.Unread():
+		reason = BadCheck
 	case !a.Limit.Open(a.Unhealthy):
 		reason = TooManyUnhealthy
 	case len(a.Waits) > 0 && !a.behind:

@@ -141,10 +141,9 @@ func Decide(in Input) (*Decision, error) {
 			d.Healthy++
 		case Unhealthy:
 			ill = append(ill, j)
-		case Pending:
-			if d.Next.IsZero() || j.Due.Before(d.Next) {
-				d.Next = j.Due
-			}
+		}
+		if !j.Due.IsZero() && (d.Next.IsZero() || j.Due.Before(d.Next)) {
+			d.Next = j.Due
 		}
 	}
 	slices.SortFunc(d.Machines, func(a, b Judged) int { return strings.Compare(a.Machine.Name, b.Machine.Name) })
@@ -157,6 +156,16 @@ func Decide(in Input) (*Decision, error) {
 	d.waits(in)
 	d.choose(in, ill)
 	return d, nil
+}
+
+// Stuck is how many machines have been being deleted for too long.
+func (d *Decision) Stuck() (n int) {
+	for _, j := range d.Leaving {
+		if j.Stuck {
+			n++
+		}
+	}
+	return n
 }
 
 // waits collects why nothing is remediated for now.
@@ -272,6 +281,9 @@ func (d *Decision) Words() []string {
 	some(len(d.Leaving), "on their way", add, func(i int) string {
 		return fmt.Sprintf("machine %s is on its way: %s", d.Leaving[i].Machine.Name, d.Leaving[i].Cause)
 	})
+	if d.Stuck() > 0 {
+		add("nothing else is remediated in the cluster before that has come to an end, or no check selects it any more")
+	}
 	for _, j := range d.Remediate {
 		add("machine %s is to be made anew: %s", j.Machine.Name, j.Cause)
 	}

@@ -69,7 +69,15 @@ func TestJudge(t *testing.T) {
 		"being deleted": {core.ConditionFalse, time.Hour, func(_ *machine.HealthCheck, m *machine.Machine, _ *core.Node) {
 			at := meta.NewTime(now)
 			m.DeletionTimestamp = &at
-		}, Leaving, 0, "being deleted"},
+		}, Leaving, 30*time.Minute + time.Second, "being deleted"},
+		"being deleted, half an hour": {core.ConditionFalse, time.Hour, func(_ *machine.HealthCheck, m *machine.Machine, _ *core.Node) {
+			at := meta.NewTime(now.Add(-30 * time.Minute))
+			m.DeletionTimestamp = &at
+		}, Leaving, time.Second, "being deleted"},
+		"being deleted, and stuck": {core.ConditionFalse, time.Hour, func(_ *machine.HealthCheck, m *machine.Machine, _ *core.Node) {
+			at := meta.NewTime(now.Add(-30*time.Minute - time.Second))
+			m.DeletionTimestamp = &at
+		}, Leaving, 0, "it is being deleted, for longer than 30m0s: kubectl -n openshift-machine-api describe machines.machine.openshift.io m says what holds it up"},
 		"remediated outside": {core.ConditionTrue, time.Hour, func(_ *machine.HealthCheck, m *machine.Machine, _ *core.Node) {
 			m.Annotations = map[string]string{machine.ExternalAnnotation: ""}
 		}, Leaving, 0, "outside"},
@@ -91,7 +99,7 @@ func TestJudge(t *testing.T) {
 		"a failed one can leave": {core.ConditionTrue, 0, func(_ *machine.HealthCheck, m *machine.Machine, _ *core.Node) {
 			at := meta.NewTime(now)
 			m.DeletionTimestamp, m.Status.Phase = &at, &failed
-		}, Leaving, 0, ""},
+		}, Leaving, 30*time.Minute + time.Second, ""},
 	} {
 		m, n := aMachine("m", c.status, c.since)
 		of := check("40%")
@@ -259,8 +267,9 @@ func TestClusterAPI(t *testing.T) {
 	}
 	selects := `"clusterName":"c","selector":{"matchLabels":{"x":"y"}}`
 	for spec, want := range map[string]string{
-		selects:                           "it remediates while at most 2 of 2 machines are unhealthy",
-		selects + `,"maxUnhealthy":"40%"`: "at most 0 of 2 machines",
+		selects:                            "it remediates while at most 2 of 2 machines are unhealthy",
+		selects + `,"maxUnhealthy":"40%"`:  "at most 0 of 2 machines",
+		selects + `,"maxUnhealthy":"400%"`: `the limit "400%" is more than all of 2 machines: it remediates however many are unhealthy`,
 		selects + `,"remediation":{"triggerIf":{"unhealthyLessThanOrEqualTo":"50%"}}`:              "at most 1 of 2 machines",
 		selects + `,"remediation":{"triggerIf":{"unhealthyLessThanOrEqualTo":2}}`:                  "at most 2 of 2 machines",
 		selects + `,"remediation":{"triggerIf":{"unhealthyLessThanOrEqualTo":"2"}}`:                "a text without %: nothing is remediated",

@@ -29,6 +29,11 @@ const (
 // startupTimeout is nodeStartupTimeout where nothing is said.
 const startupTimeout = 10 * time.Minute
 
+// StuckAfter is how long a machine may be being deleted before its deletion counts as
+// stuck: as long as a drain that goes on and a provider that answers take. It is said then,
+// not worked around: what keeps a machine may be the last copy of somebody's data.
+const StuckAfter = 30 * time.Minute
+
 // Judged is a machine and its state.
 type Judged struct {
 	Machine *machine.Machine
@@ -39,8 +44,11 @@ type Judged struct {
 	Cause string
 	// Since is when what is wrong with it began; zero if it is not known.
 	Since time.Time
-	// Due is when a pending machine becomes unhealthy if nothing changes; zero for others.
+	// Due is when a pending machine becomes unhealthy, and one that is being deleted stuck,
+	// if nothing changes; zero for others.
 	Due time.Time
+	// Stuck says that it has been being deleted for longer than StuckAfter.
+	Stuck bool
 }
 
 // Judge says what a check makes of one machine at a time. node is nil if there is none of
@@ -55,8 +63,7 @@ func Judge(c *machine.HealthCheck, m *machine.Machine, node *core.Node, now time
 func judge(c *machine.HealthCheck, m *machine.Machine, node *core.Node, now time.Time) Judged {
 	j := Judged{Machine: m, Node: node, State: Healthy}
 	if m.DeletionTimestamp != nil {
-		j.State, j.Why, j.Since = Leaving, "it is being deleted", m.DeletionTimestamp.Time
-		j.Cause = "it is being deleted since " + j.Since.UTC().Format(time.RFC3339)
+		j.leaving(now)
 		return j
 	}
 	if _, ok := m.Annotations[machine.ExternalAnnotation]; ok {
@@ -77,6 +84,21 @@ func judge(c *machine.HealthCheck, m *machine.Machine, node *core.Node, now time
 	}
 	j.conditions(c, node, now)
 	return j
+}
+
+// leaving judges a machine that is being deleted.
+func (j *Judged) leaving(now time.Time) {
+	m := j.Machine
+	j.State, j.Why, j.Since = Leaving, "it is being deleted", m.DeletionTimestamp.Time
+	j.Cause = "it is being deleted since " + j.Since.UTC().Format(time.RFC3339)
+	end := j.Since.Add(StuckAfter)
+	if !end.Before(now) {
+		j.Due = end.Add(time.Second)
+		return
+	}
+	j.Stuck = true
+	more := fmt.Sprintf(", for longer than %s: kubectl -n %s describe machines.machine.openshift.io %s says what holds it up", StuckAfter, m.Namespace, m.Name)
+	j.Why, j.Cause = j.Why+more, j.Cause+more
 }
 
 // starting judges a machine that has not joined.

@@ -13,14 +13,18 @@ import (
 // Limit is how many unhealthy machines a check puts up with: with more of them nothing is
 // remediated.
 type Limit struct {
-	// Machines is the number; -1 if there is none to be had, and nothing is remediated.
+	// Machines is the number; -1 if it cannot be read, and nothing is remediated.
 	Machines int
 	// Words are how it comes about: "40 % of 6 machines is 2 (2.4 rounded down)".
 	Words string
 }
 
 // LimitOf is that of maxUnhealthy for a number of machines. A number may be written as a
-// text. Below zero is zero; what is neither number nor percentage allows nothing.
+// text. Below zero is zero; what is neither number nor percentage allows nothing, nor does
+// a percentage over 100. OpenShift's API server takes none of these (the pattern of
+// spec.maxUnhealthy in openshift/api, machine/v1beta1). Where one is stored all the same
+// its controller would multiply, 400 % of 10 machines being 40, and never stop: who wrote
+// it did not mean that there be no limit, which is what 100 % says.
 func LimitOf(max *intstr.IntOrString, machines int) Limit {
 	if max == nil {
 		return Limit{machines, fmt.Sprintf("maxUnhealthy is not set, which is 100 %%: all %d machines", machines)}
@@ -28,15 +32,30 @@ func LimitOf(max *intstr.IntOrString, machines int) Limit {
 	if max.Type == intstr.Int {
 		return number(int(max.IntVal))
 	}
-	if percent, ok := strings.CutSuffix(max.StrVal, "%"); ok {
-		if p, err := strconv.Atoi(percent); err == nil {
-			return share(p, machines)
+	if p, ok := percentage(max); ok {
+		if p > 100 {
+			return Limit{-1, fmt.Sprintf("maxUnhealthy is %q, and a percentage is 100%% at the most", max.StrVal)}
 		}
-	} else if n, err := strconv.Atoi(max.StrVal); err == nil {
+		return share(p, machines)
+	}
+	if n, err := strconv.Atoi(max.StrVal); err == nil {
 		return number(n)
 	}
 	return Limit{-1, fmt.Sprintf("maxUnhealthy is %q, which is neither a number nor a percentage", max.StrVal)}
 }
+
+// percentage is that of a text such as "40%".
+func percentage(max *intstr.IntOrString) (percent int, ok bool) {
+	text, ok := strings.CutSuffix(max.StrVal, "%")
+	if !ok || max.Type != intstr.String {
+		return 0, false
+	}
+	percent, err := strconv.Atoi(text)
+	return percent, err == nil
+}
+
+// Unread says that the limit cannot be read.
+func (l Limit) Unread() bool { return l.Machines < 0 }
 
 func number(n int) Limit {
 	if n < 0 {
@@ -66,7 +85,7 @@ func (l Limit) Sentence(unhealthy int) string {
 		are = "1 is unhealthy"
 	}
 	switch {
-	case l.Machines < 0:
+	case l.Unread():
 		return l.Words + ": nothing is remediated"
 	case !l.Open(unhealthy):
 		return l.Words + "; " + are + ": nothing is remediated"

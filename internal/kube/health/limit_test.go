@@ -41,6 +41,11 @@ func TestTables(t *testing.T) {
 		{maximum("0"), 3, 1, false, "maxUnhealthy is 0; 1 is unhealthy: nothing is remediated"},
 		{maximum("-1"), 3, 1, false, "maxUnhealthy is -1, which counts as 0; 1 is unhealthy: nothing is remediated"},
 		{maximum("-1"), 3, 0, true, "maxUnhealthy is -1, which counts as 0; none is unhealthy"},
+		{maximum("100%"), 3, 3, true, "100 % of 3 machines is 3; 3 are unhealthy: remediation is open"},
+		{maximum("0%"), 3, 1, false, "0 % of 3 machines is 0; 1 is unhealthy: nothing is remediated"},
+		{maximum("101%"), 3, 0, false, `maxUnhealthy is "101%", and a percentage is 100% at the most: nothing is remediated`},
+		{maximum("400%"), 10, 3, false, `maxUnhealthy is "400%", and a percentage is 100% at the most: nothing is remediated`},
+		{maximum("9223372036854775807%"), 10, 3, false, `maxUnhealthy is "9223372036854775807%", and a percentage is 100% at the most: nothing is remediated`},
 		{maximum("some"), 3, 0, false, `maxUnhealthy is "some", which is neither a number nor a percentage: nothing is remediated`},
 		{maximum("x%"), 3, 0, false, `maxUnhealthy is "x%", which is neither a number nor a percentage: nothing is remediated`},
 	} {

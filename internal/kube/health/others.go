@@ -136,8 +136,14 @@ func (c *clusterCheck) words(machines int) string {
 		// A number as a text, which OpenShift takes.
 		return fmt.Sprintf("the limit %q is a text without %%: nothing is remediated", atMost.StrVal)
 	}
+	if atMost != nil {
+		// Its API takes more than 100 %, and its controller multiplies.
+		if p, ok := percentage(atMost); ok && p > 100 {
+			return fmt.Sprintf("the limit %q is more than all of %s: it remediates however many are unhealthy", atMost.StrVal, wording.Count(machines, "machine"))
+		}
+	}
 	l := LimitOf(atMost, machines)
-	if l.Machines < 0 {
+	if l.Unread() {
 		return l.Words + ": nothing is remediated"
 	}
 	return fmt.Sprintf("it remediates while at most %d of %s are unhealthy", l.Machines, wording.Count(machines, "machine"))

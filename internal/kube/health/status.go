@@ -27,6 +27,7 @@ const (
 	OtherController  = "OtherController"
 	Waiting          = "Waiting"
 	InProgress       = "InProgress"
+	Stuck            = "Stuck"
 	LeftAlone        = "LeftAlone"
 	NothingToDo      = "NothingToDo"
 	BadCheck         = "BadCheck"
@@ -44,10 +45,15 @@ func (d *Decision) Status(has machine.HealthCheckStatus, now time.Time) machine.
 	switch {
 	case d.ReportOnly != "":
 		c.Reason = OtherController
+	case d.Limit.Unread():
+		c.Reason, c.Severity = BadCheck, "Error"
+		c.Message = strings.Join(d.Words(), ". ")
 	case !d.Limit.Open(d.Unhealthy):
 		c.Reason, c.Severity = TooManyUnhealthy, "Warning"
 	case len(d.Waits) > 0:
 		c.Reason = Waiting
+	case d.Stuck() > 0:
+		c.Reason, c.Severity = Stuck, "Warning"
 	case len(d.Remediate)+len(d.Leaving) > 0:
 		c.Status, c.Reason, c.Severity = core.ConditionTrue, InProgress, ""
 	case len(d.Skipped) > 0:
@@ -64,6 +70,9 @@ func (d *Decision) Status(has machine.HealthCheckStatus, now time.Time) machine.
 		allowed := machine.Condition{Type: RemediationAllowed, Status: core.ConditionTrue, Reason: WithinLimit, Message: d.Sentence}
 		if !d.Limit.Open(d.Unhealthy) {
 			allowed.Status, allowed.Reason, allowed.Severity = core.ConditionFalse, TooManyUnhealthy, "Warning"
+		}
+		if d.Limit.Unread() {
+			allowed.Reason, allowed.Severity = BadCheck, "Error"
 		}
 		want.Conditions = set(want.Conditions, allowed, now)
 	}

@@ -2,6 +2,7 @@ package health
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,12 @@ func TestStatus(t *testing.T) {
 			at := meta.NewTime(now)
 			in.Machines[1].DeletionTimestamp = &at
 		}, core.ConditionTrue, core.ConditionTrue, InProgress, "machine m01 is on its way: it is being deleted since 2026-03-01T12:00:00Z. 1 machine more after that", 8},
+		"one does not come to its end": {25, 2, func(in *Input) {
+			at := meta.NewTime(now.Add(-time.Hour))
+			in.Machines[1].DeletionTimestamp = &at
+		}, core.ConditionTrue, core.ConditionFalse, Stuck, "machine m01 is on its way: it is being deleted since 2026-03-01T11:00:00Z, for longer than 30m0s: kubectl -n openshift-machine-api describe machines.machine.openshift.io m01 says what holds it up. nothing else is remediated in the cluster before that has come to an end, or no check selects it any more. 1 machine more after that", 8},
+		"a limit that is none": {25, 1, func(in *Input) { in.Check.Spec.MaxUnhealthy = maximum("400%") }, core.ConditionFalse, core.ConditionFalse, BadCheck,
+			`maxUnhealthy is "400%", and a percentage is 100% at the most: nothing is remediated`, 0},
 		"left alone": {25, 7, func(in *Input) {
 			for i := range in.Machines {
 				in.Machines[i].OwnerReferences = nil
@@ -67,6 +74,39 @@ func TestStatus(t *testing.T) {
 		if fmt.Sprint(again.Conditions) != fmt.Sprint(s.Conditions) {
 			t.Errorf("%s: a minute later %+v, before %+v", name, again.Conditions, s.Conditions)
 		}
+	}
+}
+
+// TestStuck: a deletion that does not come to an end is said in time, by the check whose
+// machine it is and by those that wait for it; a machine that no check selects any more
+// holds up nobody.
+func TestStuck(t *testing.T) {
+	in := pool(3, 2)
+	at := meta.NewTime(now.Add(-10 * time.Minute))
+	in.Machines[0].DeletionTimestamp = &at
+	d := decide(t, in)
+	if want := now.Add(20*time.Minute + time.Second); !d.Next.Equal(want) || d.Stuck() != 0 {
+		t.Errorf("it is looked at again at %s, want %s; %d stuck", d.Next, want, d.Stuck())
+	}
+	second := check("100%")
+	second.Name, second.Spec.Selector.MatchLabels = "second", map[string]string{"pool": "b"}
+	m, n := aMachine("other", core.ConditionFalse, time.Hour)
+	m.Labels = map[string]string{"pool": "b"}
+	c := Cluster{
+		Now: d.Next, Checks: []machine.HealthCheck{*in.Check, *second},
+		Machines: append(slices.Clone(in.Machines), m), Nodes: append(slices.Clone(in.Nodes), n),
+	}
+	c.Checks[0].Spec.MaxUnhealthy = maximum("100%")
+	all := c.Decide()
+	if all[0].Stuck() != 1 || Turn(all) != nil {
+		t.Errorf("%v", all[0].Words())
+	}
+	if words := strings.Join(all[1].Words(), "\n"); !strings.Contains(words, "machine m00 of MachineHealthCheck example is on its way: it is being deleted since 2026-03-01T11:50:00Z, for longer than 30m0s") {
+		t.Errorf("who waits does not say for what:\n%s", words)
+	}
+	c.Machines[0].Labels = nil
+	if all = c.Decide(); all[0].Stuck() != 0 || Turn(all) == nil {
+		t.Errorf("no check selects it, and it holds up the others: %v %v", all[0].Words(), all[1].Words())
 	}
 }
 

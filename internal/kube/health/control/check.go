@@ -172,8 +172,16 @@ func (c *controller) sayOf(ctx context.Context, a *health.Answer, locked bool) e
 		return err
 	}
 	before, after := condition(a.Check.Status), condition(want)
-	if after.Reason == health.TooManyUnhealthy && before.Reason != after.Reason {
+	if before.Reason == after.Reason {
+		return nil
+	}
+	switch after.Reason {
+	case health.TooManyUnhealthy:
 		c.events.Event(a.Check, core.EventTypeWarning, "RemediationRestricted", wording.Clip(a.Sentence, maxEvent))
+	case health.Stuck:
+		c.events.Event(a.Check, core.EventTypeWarning, "RemediationStuck", wording.Clip(after.Message, maxEvent))
+	case health.BadCheck:
+		c.events.Event(a.Check, core.EventTypeWarning, "BadCheck", wording.Clip(after.Message, maxEvent))
 	}
 	return nil
 }

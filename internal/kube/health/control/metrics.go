@@ -17,9 +17,10 @@ var Metrics = []metric.Metric{
 	{Name: "fettle_operator_machine_checks", Type: "gauge", Labels: []string{"reason"}, Doc: "MachineHealthChecks by the reason of their condition Remediating"},
 	{Name: "fettle_operator_machines", Type: "gauge", Labels: []string{"check", "state"}, Doc: "machines that a check (NAMESPACE/NAME) selects by their state: healthy, pending, unhealthy, leaving; expected are all of them"},
 	{Name: "fettle_operator_machine_check_short_circuited", Type: "gauge", Labels: []string{"check"}, Doc: "1 while more machines of the check are unhealthy than its maxUnhealthy allows, so that nothing is remediated"},
+	{Name: "fettle_operator_machines_stuck", Type: "gauge", Labels: []string{"check"}, Doc: "machines of a check that have been being deleted for more than 30 minutes; nothing else is remediated in the cluster before they are gone"},
 	{Name: "fettle_operator_remediations_started_total", Type: "counter", Doc: "machines that were deleted to be made anew"},
 	{Name: "fettle_operator_remediations_finished_total", Type: "counter", Doc: "machines that were deleted to be made anew, and are gone"},
-	{Name: "fettle_operator_remediations_refused_total", Type: "counter", Labels: []string{"reason"}, Doc: "unhealthy machines that began not to be remediated: TooManyUnhealthy, OtherController, Waiting, ControlPlane, NoMachineSet, AnotherCheck, AnotherRemedy, or DeletionFailed, which is tried again; who only waits for those before it is not among them"},
+	{Name: "fettle_operator_remediations_refused_total", Type: "counter", Labels: []string{"reason"}, Doc: "unhealthy machines that began not to be remediated: TooManyUnhealthy, OtherController, Waiting, ControlPlane, NoMachineSet, AnotherCheck, AnotherRemedy, BadCheck (a limit that cannot be read), or DeletionFailed, which is tried again; who only waits for those before it is not among them"},
 }
 
 // deletionFailed is the reason of a remediation that the API server refused.
@@ -28,11 +29,11 @@ const deletionFailed = "DeletionFailed"
 // The values that are always there, also where they are 0.
 var (
 	reasons = []string{
-		health.InProgress, health.NothingToDo, health.TooManyUnhealthy, health.Waiting, health.LeftAlone, health.OtherController, health.BadCheck,
+		health.InProgress, health.Stuck, health.NothingToDo, health.TooManyUnhealthy, health.Waiting, health.LeftAlone, health.OtherController, health.BadCheck,
 	}
 	states   = []string{health.Healthy, health.Pending, health.Unhealthy, health.Leaving}
 	refusals = []string{
-		health.TooManyUnhealthy, health.OtherController, health.Waiting, health.ControlPlane, health.NoMachineSet, health.AnotherCheck, health.AnotherRemedy, deletionFailed,
+		health.TooManyUnhealthy, health.OtherController, health.Waiting, health.ControlPlane, health.NoMachineSet, health.AnotherCheck, health.AnotherRemedy, health.BadCheck, deletionFailed,
 	}
 )
 
@@ -45,6 +46,7 @@ type tally struct {
 	checks             map[string]int            // by reason
 	machines           map[string]map[string]int // by check and state
 	closed             map[string]bool           // by check
+	stuck              map[string]int            // by check
 	begun              map[types.UID]bool        // machines that were deleted and are not gone
 	startedN, finished int
 	refusedN           map[string]int
@@ -67,7 +69,7 @@ func newTally() *tally {
 func (t *tally) decided(all []health.Answer, machines []machine.Machine, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.checks, t.machines, t.closed = map[string]int{}, map[string]map[string]int{}, map[string]bool{}
+	t.checks, t.machines, t.closed, t.stuck = map[string]int{}, map[string]map[string]int{}, map[string]bool{}, map[string]int{}
 	refused := map[refusal]bool{}
 	for i := range all {
 		a := &all[i]
@@ -80,7 +82,8 @@ func (t *tally) decided(all []health.Answer, machines []machine.Machine, at time
 		for _, j := range a.Machines {
 			count[j.State]++
 		}
-		t.machines[name], t.closed[name] = count, !a.Limit.Open(a.Unhealthy)
+		t.machines[name], t.stuck[name] = count, a.Stuck()
+		t.closed[name] = !a.Limit.Unread() && !a.Limit.Open(a.Unhealthy)
 		for m, reason := range a.Refused() {
 			r := refusal{name, m.Name, m.UID, reason}
 			refused[r] = true
@@ -149,6 +152,7 @@ func (t *tally) Collect(out chan<- prometheus.Metric) {
 			closed = 1
 		}
 		say(prometheus.GaugeValue, "fettle_operator_machine_check_short_circuited", closed, check)
+		say(prometheus.GaugeValue, "fettle_operator_machines_stuck", t.stuck[check], check)
 	}
 	say(prometheus.CounterValue, "fettle_operator_remediations_started_total", t.startedN)
 	say(prometheus.CounterValue, "fettle_operator_remediations_finished_total", t.finished)
