@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -50,9 +49,6 @@ The exit code is 4 where something of it would be refused.`,
 	c.AddCommand(plan)
 	return c
 }
-
-// machineConfigPools are OpenShift's pools.
-var machineConfigPools = schema.GroupVersionKind{Group: kubeletconfig.ConfigVersion.Group, Version: "v1", Kind: "MachineConfigPoolList"}
 
 func (a *app) kubeletPlan(ctx context.Context, file string) error {
 	data, err := readManifest(file)
@@ -109,7 +105,7 @@ func (a *app) readKubelets(ctx context.Context, objects kubeletconfig.Objects) (
 	var pools kubeletconfig.KubeletPoolList
 	var kubelets kubeletconfig.NodeKubeletList
 	theirs := unstructured.UnstructuredList{}
-	theirs.SetGroupVersionKind(machineConfigPools)
+	theirs.SetGroupVersionKind(kubeletconfig.MachineConfigPools)
 	served := map[client.ObjectList]bool{}
 	for _, list := range []client.ObjectList{&configs, &pools, &kubelets, &theirs} {
 		err := api.List(ctx, list)

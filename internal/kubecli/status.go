@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fettle.dev/fettle/internal/kube/corestate"
+	"fettle.dev/fettle/internal/kube/kubeletconfig"
 	"fettle.dev/fettle/internal/kube/nodestatus"
 	"fettle.dev/fettle/internal/kube/operator"
 	"fettle.dev/fettle/internal/kube/recommend"
@@ -114,7 +115,7 @@ func (a *app) readCluster(ctx context.Context, d deciding) (nodestatus.Cluster, 
 		out.Nodes = append(out.Nodes, recommend.Node{Name: n.Name, Labels: n.Labels, Pods: pods[n.Name]})
 	}
 	pools := unstructured.UnstructuredList{}
-	pools.SetGroupVersionKind(operator.MachineConfigPool)
+	pools.SetGroupVersionKind(kubeletconfig.MachineConfigPool)
 	if err := api.List(ctx, &pools); err != nil && !meta.IsNoMatchError(err) {
 		return out, err
 	}

@@ -18,6 +18,12 @@ var (
 	PoolVersion   = schema.GroupVersion{Group: "fettle.dev", Version: "v1alpha1"}
 )
 
+// MachineConfigPool is OpenShift's kind of pools, and MachineConfigPools the list of them.
+var (
+	MachineConfigPool  = ConfigVersion.WithKind("MachineConfigPool")
+	MachineConfigPools = ConfigVersion.WithKind("MachineConfigPoolList")
+)
+
 // KubeletConfig asks for settings of the kubelets of pools.
 type KubeletConfig struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -43,7 +43,7 @@ func newBench(t *testing.T, o Options, objects ...client.Object) *bench {
 			t.Fatal(err)
 		}
 	}
-	for _, kind := range []schema.GroupVersionKind{kubeletconfig.ConfigVersion.WithKind("MachineConfigPool"), clusterOperator} {
+	for _, kind := range []schema.GroupVersionKind{kubeletconfig.MachineConfigPool, clusterOperator} {
 		scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
 		scheme.AddKnownTypeWithName(kind.GroupVersion().WithKind(kind.Kind+"List"), &unstructured.UnstructuredList{})
 	}
@@ -289,7 +289,7 @@ func TestSilent(t *testing.T) {
 // TestRival: beside another controller nothing is told, unless --adopt.
 func TestRival(t *testing.T) {
 	theirs := &unstructured.Unstructured{}
-	theirs.SetGroupVersionKind(kubeletconfig.ConfigVersion.WithKind("MachineConfigPool"))
+	theirs.SetGroupVersionKind(kubeletconfig.MachineConfigPool)
 	theirs.SetName("worker")
 	owned := cluster("n1")
 	owned[0].SetFinalizers([]string{"99-worker-generated-kubelet"})

@@ -14,11 +14,9 @@ import (
 	"fettle.dev/fettle/internal/kube/kubeletconfig"
 )
 
-// What shows that OpenShift's Machine Config Operator is at work.
-var (
-	machineConfigPools = schema.GroupVersionKind{Group: kubeletconfig.ConfigVersion.Group, Version: "v1", Kind: "MachineConfigPoolList"}
-	clusterOperator    = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ClusterOperator"}
-)
+// clusterOperator shows, as MachineConfigPools do, that OpenShift's Machine Config Operator
+// is at work.
+var clusterOperator = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ClusterOperator"}
 
 const rivalClusterOperator = "machine-config"
 
@@ -28,7 +26,7 @@ func machineConfigOperator(ctx context.Context, api client.Reader) (string, erro
 		return "", fmt.Errorf("whether another controller acts on KubeletConfig objects is not known: %s: %w", what, err)
 	}
 	pools := &metav1.PartialObjectMetadataList{}
-	pools.SetGroupVersionKind(machineConfigPools)
+	pools.SetGroupVersionKind(kubeletconfig.MachineConfigPools)
 	switch err := api.List(ctx, pools, client.Limit(1)); {
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 	case err != nil:

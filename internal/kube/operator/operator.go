@@ -229,7 +229,7 @@ func (o *operator) served() error {
 // pools are the MachineConfigPools, from the time on when the cluster has that kind.
 func (o *operator) pools(ctx context.Context) ([]recommend.Pool, error) {
 	if !o.poolsWatched {
-		_, err := o.mapper.RESTMapping(MachineConfigPool.GroupKind(), MachineConfigPool.Version)
+		_, err := o.mapper.RESTMapping(kubeletconfig.MachineConfigPool.GroupKind(), kubeletconfig.MachineConfigPool.Version)
 		if meta.IsNoMatchError(err) {
 			return nil, nil
 		}
@@ -242,7 +242,7 @@ func (o *operator) pools(ctx context.Context) ([]recommend.Pool, error) {
 		o.poolsWatched = true
 	}
 	var all unstructured.UnstructuredList
-	all.SetGroupVersionKind(MachineConfigPool)
+	all.SetGroupVersionKind(kubeletconfig.MachineConfigPool)
 	if err := o.cache.List(ctx, &all); err != nil {
 		return nil, err
 	}

@@ -7,13 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"fettle.dev/fettle/internal/kube/recommend"
 )
-
-// MachineConfigPool is OpenShift's; elsewhere there are none.
-var MachineConfigPool = schema.GroupVersionKind{Group: "machineconfiguration.openshift.io", Version: "v1", Kind: "MachineConfigPool"}
 
 // Pools reads MachineConfigPools, in order of their names. One that cannot be read
 // selects nothing.

@@ -32,13 +32,17 @@ type Cluster struct {
 }
 
 // Quota is what etcd's database may be, in bytes, and by what: where nobody says it, etcd's
-// own default, and on OpenShift that of its operator.
+// own default, and on OpenShift that of the object Etcd (operator.openshift.io/v1), whose
+// spec.backendQuotaGiB is 8 where nothing is said (openshift/api, operator/v1/types_etcd.go).
+// Clusters without the field, behind the feature gate EtcdBackendQuota, have the same 8 GiB
+// from the operator of etcd: ETCD_QUOTA_BACKEND_BYTES=8589934592 in cluster-etcd-operator,
+// pkg/etcdenvvar/etcd_env.go.
 func (c *Cluster) Quota() (bytes int64, source string) {
 	switch {
 	case c != nil && c.EtcdQuotaBytes > 0:
 		return c.EtcdQuotaBytes, c.EtcdQuotaSource
 	case c != nil && c.OpenShift != "":
-		return 8 << 30, "OpenShift cluster-etcd-operator, backendQuotaGiB where nothing is said"
+		return 8 << 30, "OpenShift Etcd (operator.openshift.io/v1), backendQuotaGiB where nothing is said"
 	}
 	return 2 << 30, "etcd --quota-backend-bytes where nothing is said"
 }

@@ -84,6 +84,9 @@ func TestEtcd(t *testing.T) {
 		if i < 0 {
 			t.Fatalf("%+v: no limit of etcd", c.of)
 		}
+		if c.of != nil && c.of.OpenShift != "" && !strings.Contains(x.Limits[i].Source, "backendQuotaGiB") {
+			t.Errorf("%+v: by %s", c.of, x.Limits[i].Source)
+		}
 		if l := x.Limits[i]; l.Maximum != c.most || int64(l.Value) != c.have+x.EtcdBytes || l.Over != c.over || len(x.Over()) > 0 != c.over {
 			t.Errorf("%+v: %+v", c.of, l)
 		}
