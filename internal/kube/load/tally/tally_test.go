@@ -3,6 +3,7 @@ package tally
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"fettle.dev/fettle/internal/kube/load/plan"
