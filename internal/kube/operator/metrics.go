@@ -3,6 +3,7 @@ package operator
 import (
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,17 +22,24 @@ var Metrics = []metric.Metric{
 	{Name: "fettle_operator_tuned_objects", Type: "gauge", Labels: []string{"valid"}, Doc: "Tuned objects, valid true or false"},
 	{Name: "fettle_operator_management_state", Type: "gauge", Labels: []string{"state"}, Doc: "1 for the management state in force: Managed, Unmanaged or Removed"},
 	{Name: "fettle_operator_report_only", Type: "gauge", Doc: "1 while nothing is written because another controller owns the objects"},
+	{Name: "fettle_operator_decision_duration_seconds", Type: "histogram", Doc: "from when it was heard that a node, a pod on it or the rules have changed until the node's Profile was written, of those that had to be"},
 	{Name: "fettle_operator_profile_writes_total", Type: "counter", Labels: []string{"action"}, Doc: "writes of Profile objects: create, update or delete"},
 	{Name: "fettle_operator_profile_write_failures_total", Type: "counter", Labels: []string{"action"}, Doc: "writes of Profile objects that failed; they are tried again"},
 }
+
+// decisionBounds are the bounds of the histogram's buckets, in seconds. What is promised of
+// 500 nodes is two.
+var decisionBounds = []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60}
 
 // tally is what the metrics say, collected when somebody asks.
 type tally struct {
 	descriptions map[string]*prometheus.Desc
 	// profiles lists the Profile objects.
-	profiles func() []tuned.Profile
+	profiles  func() []tuned.Profile
+	decisions prometheus.Histogram
 
 	mu         sync.Mutex
+	waiting    map[string]time.Time // nodes that are to be decided, and since when
 	nodes      map[string]recommend.State
 	objects    map[bool]int
 	managed    tuned.ManagementState
@@ -41,9 +49,41 @@ type tally struct {
 }
 
 func newTally(profiles func() []tuned.Profile) *tally {
-	return &tally{
-		descriptions: metric.Descriptions(Metrics), profiles: profiles,
+	t := &tally{
+		descriptions: metric.Descriptions(Metrics), profiles: profiles, waiting: map[string]time.Time{},
 		nodes: map[string]recommend.State{}, writes: map[action]int{}, failures: map[action]int{},
+	}
+	for _, m := range Metrics {
+		if m.Type == "histogram" {
+			t.decisions = prometheus.NewHistogram(prometheus.HistogramOpts{Name: m.Name, Help: m.Doc, Buckets: decisionBounds})
+		}
+	}
+	return t
+}
+
+// heard notes when it was first heard that a node is to be decided anew.
+func (t *tally) heard(node string, at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if was, waits := t.waiting[node]; !waits || at.Before(was) {
+		t.waiting[node] = at
+	}
+}
+
+// begun says since when a node that is decided now was waiting; zero if nothing was heard
+// of it. What is heard from now on is another change.
+func (t *tally) begun(node string) (since time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	since = t.waiting[node]
+	delete(t.waiting, node)
+	return since
+}
+
+// ended notes that what was heard of a node at a time is in its Profile.
+func (t *tally) ended(since, at time.Time) {
+	if !since.IsZero() {
+		t.decisions.Observe(at.Sub(since).Seconds())
 	}
 }
 
@@ -90,6 +130,7 @@ func (t *tally) Describe(out chan<- *prometheus.Desc) {
 
 // Collect is part of prometheus.Collector.
 func (t *tally) Collect(out chan<- prometheus.Metric) {
+	t.decisions.Collect(out)
 	gauge := func(name string, v int, labels ...string) {
 		out <- prometheus.MustNewConstMetric(t.descriptions[name], prometheus.GaugeValue, float64(v), labels...)
 	}

@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,13 +21,26 @@ func (o *operator) decideNode(ctx context.Context, name string) error {
 	if s == nil {
 		return nil // once there are rules, all nodes are put into the queue
 	}
+	since := o.tally.begun(name)
+	wrote, err := o.decideBy(ctx, s, name)
+	switch {
+	case err != nil && !since.IsZero():
+		o.tally.heard(name, since) // it waits still
+	case wrote:
+		o.tally.ended(since, time.Now())
+	}
+	return err
+}
+
+// decideBy decides a node by what holds for all, and says whether its Profile was written.
+func (o *operator) decideBy(ctx context.Context, s *situation, name string) (wrote bool, err error) {
 	w, err := o.wish(ctx, s, name)
 	if err != nil {
-		return err
+		return false, err
 	}
 	o.tellHeld(ctx, w)
 	if s.reportOnly != "" || s.rules.Managed() == tuned.Unmanaged {
-		return nil
+		return false, nil
 	}
 	var present *tuned.Profile
 	p := &tuned.Profile{}
@@ -34,26 +48,26 @@ func (o *operator) decideNode(ctx context.Context, name string) error {
 	case err == nil:
 		present = p
 	case !apierrors.IsNotFound(err):
-		return err
+		return false, err
 	}
 	if present != nil && !o.Adopt {
 		if who, _ := foreign(present); who != "" {
 			o.Log.V(1).Info("a Profile of somebody else's is left alone", "profile", name, "written by", who)
-			return nil
+			return false, nil
 		}
 	}
 	do, profile := step(o.Namespace, present, w)
 	if do == nothing {
-		return nil
+		return false, nil
 	}
 	err = o.write(ctx, do, present, profile)
 	o.tally.wrote(do, err)
 	o.sleeper.Worked() // to find nothing to write takes little: that is no work
 	if err != nil {
-		return fmt.Errorf("%s Profile %s: %w", do, name, err)
+		return false, fmt.Errorf("%s Profile %s: %w", do, name, err)
 	}
 	o.Log.V(1).Info("a Profile is written", "profile", name, "action", do, "tuned profile", w.Profile, "why", w.Why())
-	return nil
+	return true, nil
 }
 
 // wish says what a node is to have.

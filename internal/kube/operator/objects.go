@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -134,7 +135,9 @@ func (o *operator) putAllNodes(ctx context.Context, profiles []tuned.Profile) er
 	if err := o.client.List(ctx, &nodes); err != nil {
 		return err
 	}
+	now := time.Now()
 	for i := range nodes.Items {
+		o.tally.heard(nodes.Items[i].Name, now)
 		q.Add(nodes.Items[i].Name)
 	}
 	for i := range profiles {

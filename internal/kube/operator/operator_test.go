@@ -2,10 +2,12 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -390,6 +392,71 @@ func (b *bench) metrics() map[string]float64 {
 		}
 	}
 	return out
+}
+
+// TestDecisionDuration: it counts from when a change was first heard of until the Profile is
+// written, over failures too; what changes no Profile counts for nothing.
+func TestDecisionDuration(t *testing.T) {
+	b := newBench(t, Options{}, node("n1"), node("n2"), object("o", "p", "a"))
+	b.settle()
+	count := func() (n uint64, sum float64) {
+		t.Helper()
+		r := prometheus.NewPedanticRegistry()
+		r.MustRegister(b.tally.decisions)
+		families, err := r.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := families[0].Metric[0].GetHistogram()
+		return h.GetSampleCount(), h.GetSampleSum()
+	}
+	if n, _ := count(); n != 0 {
+		t.Errorf("%d before anything was heard", n)
+	}
+	decide := func(name string) error { return b.decideNode(t.Context(), name) }
+	began := time.Now()
+	b.tally.heard("n1", began.Add(-3*time.Second))
+	b.tally.heard("n1", began) // a second change before it is decided
+	if err := decide("n1"); err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := count(); n != 0 {
+		t.Errorf("nothing had to be written, and %d count", n)
+	}
+	var n corev1.Node
+	if err := b.client.Get(t.Context(), client.ObjectKey{Name: "n1"}, &n); err != nil {
+		t.Fatal(err)
+	}
+	n.Labels = map[string]string{"a": ""}
+	if err := b.client.Update(t.Context(), &n); err != nil {
+		t.Fatal(err)
+	}
+	b.tally.heard("n1", began.Add(-3*time.Second))
+	b.tally.heard("n1", began)
+	whole := b.operator.client
+	b.operator.client = failing{whole}
+	if err := decide("n1"); err == nil {
+		t.Fatal("a Profile was written that could not be")
+	}
+	b.operator.client = whole
+	for range 2 {
+		if err := decide("n1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, sum := count(); n != 1 || sum < 3 || sum > 3+time.Since(began).Seconds() {
+		t.Errorf("%d, %.1f s", n, sum)
+	}
+	if len(b.tally.waiting) != 0 {
+		t.Errorf("still waiting: %v", b.tally.waiting)
+	}
+}
+
+// failing writes nothing.
+type failing struct{ client.Client }
+
+func (failing) Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error {
+	return errors.New("no answer")
 }
 
 // TestMetrics: all that the table names is there, with its labels, and right.

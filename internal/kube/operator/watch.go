@@ -45,6 +45,12 @@ func (o *operator) watch(m manager.Manager) error {
 	}
 	one := func(client.Object) string { return theObjects }
 	own := func(p client.Object) string { return p.GetName() }
+	heard := func(node string) string {
+		if node != "" {
+			o.tally.heard(node, time.Now())
+		}
+		return node
+	}
 	for _, s := range []source.TypedSource[string]{
 		// Without any object there is the object default to make.
 		source.TypedFunc[string](func(_ context.Context, q workqueue.TypedRateLimitingInterface[string]) error {
@@ -70,7 +76,7 @@ func (o *operator) watch(m manager.Manager) error {
 			o.nodes = q
 			return nil
 		}),
-		kind(o, &corev1.Node{}, own, func(old, now *corev1.Node) bool {
+		kind(o, &corev1.Node{}, func(n client.Object) string { return heard(n.GetName()) }, func(old, now *corev1.Node) bool {
 			return old.UID != now.UID || old.Spec.ProviderID != now.Spec.ProviderID || !maps.Equal(old.Labels, now.Labels)
 		}),
 		// Not what agents say, in the status and in an annotation of theirs, which the
@@ -86,7 +92,7 @@ func (o *operator) watch(m manager.Manager) error {
 		if err != nil {
 			return err
 		}
-		sources = append(sources, kind(o, &corev1.Pod{}, func(p client.Object) string { return p.(*corev1.Pod).Spec.NodeName }, func(old, now *corev1.Pod) bool {
+		sources = append(sources, kind(o, &corev1.Pod{}, func(p client.Object) string { return heard(p.(*corev1.Pod).Spec.NodeName) }, func(old, now *corev1.Pod) bool {
 			return old.Spec.NodeName != now.Spec.NodeName || corestate.Ended(old) != corestate.Ended(now) || !maps.Equal(old.Labels, now.Labels)
 		}))
 	}
