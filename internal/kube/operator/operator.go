@@ -75,10 +75,11 @@ const (
 	// A change of labels on all nodes, or of a rule, is one write for each node that
 	// gets another profile. The client's usual limit, 20 a second, would make half a
 	// minute of that for 500 nodes. It is there to protect the API server, which does
-	// that itself by now (API priority and fairness); writers is how many requests are
-	// under way at the most.
-	qps, burst = 500, 500
-	writers    = 16
+	// that itself by now (API priority and fairness), and says when it is too much; so
+	// there is none here. What bounds the requests is writers: so many are under way at
+	// the most, and the next one waits for an answer.
+	noLimit = -1 // of requests a second
+	writers = 16
 
 	// recheck is how often is looked whether another controller, or OpenShift's pools,
 	// have appeared.
@@ -122,7 +123,7 @@ type situation struct {
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	log.SetLogger(o.Log)
 	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = qps, burst
+	config.QPS = noLimit
 	if o.Lease == 0 {
 		o.Lease = DefaultLease
 	}
