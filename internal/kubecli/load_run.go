@@ -78,6 +78,7 @@ func (d *driven) watch(a *app, x *load.Options) {
 		d.id, d.plan, d.meter, d.began = id, p, measure.New(p), time.Now()
 		d.before = state.Count(journal.Created) + state.Count(journal.Reused)
 		a.screen.Say("run %s: %d objects; the journal is in the state directory", id, p.Len()-d.before)
+		lean.GiveBack(host.Live())
 	}
 	var shown atomic.Int64
 	x.On = func(answer drive.Answer) {
