@@ -19,7 +19,7 @@ import (
 // MachineConfigPools, and beside another controller's status, it tells no node anything
 // and names the other one; --adopt takes over.
 func TestKubeletRival(t *testing.T) {
-	if !Inside(t, Setup{Programs: []string{"./cmd/kubectl-fettle"}}) {
+	if !Inside(t, Setup{Nightly: true, Programs: []string{"./cmd/kubectl-fettle"}}) {
 		return
 	}
 	c := Start(t, Options{})
