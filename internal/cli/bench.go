@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/command"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/tune"
@@ -15,7 +16,7 @@ import (
 )
 
 func benchCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "bench", Short: "Measure this machine's storage, memory and databases", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "bench", Short: "Measure this machine's storage, memory and databases", Args: command.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(benchDiskCommand(a), benchMemoryCommand(a), benchPostgresCommand(a), benchEtcdCommand(a))
 	return c

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/command"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/rhel6"
@@ -25,7 +26,7 @@ type ImportResult struct {
 }
 
 func importCommand(a *app) *cobra.Command {
-	parent := &cobra.Command{Use: "import", Short: "Turn the tuning of another tool into a profile", Args: cobra.NoArgs,
+	parent := &cobra.Command{Use: "import", Short: "Turn the tuning of another tool into a profile", Args: command.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	var write string
 	c := &cobra.Command{

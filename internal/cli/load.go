@@ -2,10 +2,12 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/command"
 )
 
 func loadCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "load", Short: "Load a server and say how it answers", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "load", Short: "Load a server and say how it answers", Args: command.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(loadHTTPCommand(a), loadMQTTCommand(a), loadWorkerCommand(a))
 	return c

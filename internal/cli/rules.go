@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/command"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/spell"
@@ -32,7 +33,7 @@ func rulesCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "rules", Short: "Show and test the rules that check asks",
 		Long: `The rules of fettle, and those of the administrator in ` + ownRules + `.`,
-		Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args: command.KnownVerb, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	ids := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return a.completeIDs(), cobra.ShellCompDirectiveNoFileComp

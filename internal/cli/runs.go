@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/command"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/prove"
 	"fettle.dev/fettle/internal/report"
@@ -42,7 +43,7 @@ type ListedRun struct {
 }
 
 func runsCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "runs", Short: "What was measured: list the runs, show and compare them, take them elsewhere, remove them", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "runs", Short: "What was measured: list the runs, show and compare them, take them elsewhere, remove them", Args: command.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(
 		&cobra.Command{Use: "list", Short: "List the runs, oldest first", Args: cobra.NoArgs,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/command"
 	"fettle.dev/fettle/internal/daemon/schedule"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/profile"
@@ -48,7 +49,7 @@ that somebody selects by hand holds until the next entry begins.
 
 Calendars are as in systemd.time(7): [weekdays] [date] [time], such as
 "Mon-Fri 08:00", "*-*-01 00:00", "Sat,Sun", "*:0/30", "daily".`,
-		Args: cobra.NoArgs,
+		Args: command.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return a.scheduleList(file) },
 	}
 	c.PersistentFlags().StringVar(&file, "file", schedule.File, "the file of the schedule")

@@ -127,7 +127,7 @@ func sizeCommand(a *app) *cobra.Command {
 		Long: `Turns a wish into values, each with its reason and source, into the files that
 the platform's own tools read, and into the steps in order. It changes no machine,
 and looks at none but where its answer says so; --write DIR writes the files below a directory.`,
-		Args: command.KnownVerb, SuggestionsMinimumDistance: 2,
+		Args: command.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	for _, s := range sizes {

@@ -22,7 +22,6 @@ func Root(c *cobra.Command, output *string) {
 	c.Long += "\n\nExit codes:\n" + exitCodes()
 	c.SilenceErrors, c.SilenceUsage = true, true
 	c.Args = KnownVerb
-	c.SuggestionsMinimumDistance = 2 // names that are this many changes away are suggested
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		// The options of a verb that there is not are unknown, too.
@@ -49,6 +48,7 @@ func KnownVerb(c *cobra.Command, args []string) error {
 		return nil
 	}
 	near := ""
+	c.SuggestionsMinimumDistance = 2 // names that are this many changes away; each command has its own
 	if s := c.SuggestionsFor(args[0]); len(s) > 0 {
 		near = fmt.Sprintf(" (did you mean %q?)", s[0])
 	}

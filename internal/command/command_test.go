@@ -26,6 +26,9 @@ func tree() *cobra.Command {
 		&cobra.Command{Use: "own [X]", Args: func(*cobra.Command, []string) error { return errors.New("as it says") }, RunE: run},
 		&cobra.Command{Use: "unsaid", Args: cobra.MinimumNArgs(1), RunE: run},
 	)
+	group := &cobra.Command{Use: "group", Args: KnownVerb, RunE: run}
+	group.AddCommand(&cobra.Command{Use: "inner", RunE: run})
+	root.AddCommand(group)
 	return Words(root)
 }
 
@@ -45,6 +48,8 @@ func TestWords(t *testing.T) {
 		"oen":            `unknown command "oen" (did you mean "one"?)`,
 		"oen --no":       `unknown command "oen" (did you mean "one"?)`,
 		"one --no":       "unknown flag: --no",
+		"group innre":    `unknown command "innre" (did you mean "inner"?)`,
+		"group nothing":  `unknown command "nothing"`,
 		"one a":          "",
 		"many a b c d e": "",
 		"maybe":          "",

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"fettle.dev/fettle/internal/command"
 	"fettle.dev/fettle/internal/kube/corestate"
 	"fettle.dev/fettle/internal/kube/kubelet"
 	"fettle.dev/fettle/internal/kube/kubelet/live"
@@ -33,7 +34,7 @@ import (
 func kubeletCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "kubelet", Short: "Settings of kubelets: what KubeletConfig objects would do to the nodes",
-		Args: cobra.NoArgs,
+		Args: command.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	plan := &cobra.Command{

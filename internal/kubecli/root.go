@@ -78,17 +78,18 @@ func (a *app) rootCommand() *cobra.Command {
 		Use:         "kubectl-fettle",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl fettle"},
 		Short:       "Tune the nodes of a cluster, and say what became of it",
-		Long: `kubectl fettle tunes the nodes of a cluster and the kubelets on them: it says which
-profile each node is to have, which one it has, and why. It checks a running cluster,
-loads it with many objects and takes them back, says what a kubelet does with a pod,
-and changes machine sets in steps. In the cluster the same program is the operator,
-which decides what each node is to have, and the agent, which applies it.
+		Long: `kubectl fettle tunes the nodes of a cluster and the kubelets on them: it says
+which profile each node is to have, which one it has, and why. It checks a
+running cluster, loads it with many objects and takes them back, says what a
+kubelet does with a pod, and changes machine sets in steps. In the cluster the
+same program is the operator, which decides what each node is to have, and the
+agent, which applies it.
 
-Which cluster, and as whom, is said with kubectl's own options, behind the verb. Beside
-those below there are --as, --as-group, --as-uid, --certificate-authority,
---client-certificate, --client-key, --cluster, --disable-compression,
---insecure-skip-tls-verify, --request-timeout, --server, --tls-server-name, --token and
---user; kubectl options tells of each.`,
+Which cluster, and as whom, is said with kubectl's own options, behind the verb.
+Beside those below there are --as, --as-group, --as-uid,
+--certificate-authority, --client-certificate, --client-key, --cluster,
+--disable-compression, --insecure-skip-tls-verify, --request-timeout, --server,
+--tls-server-name, --token and --user; kubectl options tells of each.`,
 		Version:           a.version,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return a.setUp(c) },
 	}
