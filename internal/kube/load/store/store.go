@@ -138,16 +138,28 @@ func (s Store) Load(id string) (*Run, error) {
 	}
 	text, err := os.ReadFile(filepath.Join(s.Dir, id, loadFile))
 	if errors.Is(err, fs.ErrNotExist) {
+		if _, there := os.Stat(filepath.Join(s.Dir, id)); there == nil {
+			return nil, s.damaged(id, errors.New("it is gone"))
+		}
 		return nil, fmt.Errorf("there is no run %s in %s", id, s.Dir)
 	}
 	if err != nil {
 		return nil, err
 	}
 	var x saved
-	if err := json.Unmarshal(text, &x); err != nil || x.Load == nil {
-		return nil, fmt.Errorf("%s/%s is damaged: %w", id, loadFile, errors.Join(err))
+	if err := json.Unmarshal(text, &x); err != nil {
+		return nil, s.damaged(id, err)
+	}
+	if x.Load == nil {
+		return nil, s.damaged(id, errors.New("it holds no load"))
 	}
 	return &Run{id, x.Load, x.Kinds, x.InFlight, x.Rate, x.Visit}, nil
+}
+
+// damaged says that a run's load cannot be read, and how what it made is found all the same.
+func (s Store) damaged(id string, why error) error {
+	return fmt.Errorf("%s is damaged: %w: without it the run cannot go on, nor be undone by itself; what it made has the label %s=%s",
+		filepath.Join(s.Dir, id, loadFile), why, plan.RunLabel, id)
 }
 
 // Records is where the evidence of a run is.
