@@ -88,7 +88,7 @@ func (a *app) health(ctx context.Context, names []string) error {
 		return err
 	}
 	doc := &MachineHealth{Schema: "fettle/machine-health/v1", Namespace: a.namespaceOr(machine.Namespace), Waits: []string{}, Checks: []CheckHealth{}, ClusterAPI: []ClusterCheck{}}
-	found, err := (&around.Reader{API: api, Mapper: api.RESTMapper(), Namespaces: []string{doc.Namespace}}).Read(ctx, time.Now())
+	found, err := (&around.Reader{API: api, Mapper: api.RESTMapper(), Namespaces: []string{doc.Namespace}, Once: true}).Read(ctx, time.Now())
 	if err != nil {
 		return err
 	}

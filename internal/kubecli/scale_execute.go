@@ -138,6 +138,10 @@ func (a *app) scaleAgreed(ctx context.Context, run *carry.Run, o scaleOptions) (
 			return nil, err
 		}
 	}
+	live := run.Cluster.(*carry.Live)
+	if err := carry.Free(ctx, live.API, live.Namespace); err != nil { // before the wait, too
+		return nil, err
+	}
 	if err := run.Settle(ctx); err != nil {
 		return nil, err
 	}

@@ -48,6 +48,9 @@ type Reader struct {
 	Mapper meta.RESTMapper
 	// Namespaces are those of the machines.
 	Namespaces []string
+	// Once is for who reads only once, and cannot see whether a lease is renewed: what its
+	// holder has written of that counts then.
+	Once bool
 
 	leases map[string]health.LeaseSeen // by namespace
 }
@@ -259,7 +262,11 @@ func (r *Reader) scale(ctx context.Context, f *Found, now time.Time) error {
 				return fmt.Errorf("Lease %s: %w", machine.ScaleLease, err)
 			}
 		}
-		why, seen, until := health.Scaling(l, r.leases[namespace], now)
+		last := r.leases[namespace]
+		if r.Once && l != nil && l.Spec.RenewTime != nil {
+			last = health.LeaseSeen{Version: l.ResourceVersion, At: l.Spec.RenewTime.Time}
+		}
+		why, seen, until := health.Scaling(l, last, now)
 		if r.leases == nil {
 			r.leases = map[string]health.LeaseSeen{}
 		}

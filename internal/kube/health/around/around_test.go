@@ -184,6 +184,21 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
+// TestOnce: who reads once goes by when a lease says that it was renewed.
+func TestOnce(t *testing.T) {
+	for renewed, want := range map[time.Duration]int{30 * time.Second: 1, 15 * time.Minute: 0} {
+		at := now.Add(-renewed).UTC().Format("2006-01-02T15:04:05.000000Z")
+		b := newBench(t, strings.Replace(scaling, "leaseDurationSeconds", `renewTime: "`+at+`", leaseDurationSeconds`, 1))
+		if f := b.read(now); len(f.Pauses) != 1 {
+			t.Errorf("renewed %s ago, when first seen: %q", renewed, f.Pauses)
+		}
+		b.Once = true
+		if f := b.read(now); len(f.Pauses) != want {
+			t.Errorf("renewed %s ago, read once: %q", renewed, f.Pauses)
+		}
+	}
+}
+
 // A machine of Cluster API that gets another node is another situation.
 func TestSame(t *testing.T) {
 	b := newBench(t, capiCheck, capiMachine)

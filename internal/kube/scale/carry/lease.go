@@ -46,8 +46,8 @@ func Hold(ctx context.Context, api kubernetes.Interface, namespace, who, what st
 		fill(l)
 		l, err = leases.Create(ctx, l, meta.CreateOptions{})
 	case err == nil:
-		if by, until := holder(l); by != "" && time.Now().Before(until) {
-			return nil, nil, fmt.Errorf("%w, by %s (%s); if it was killed, its lease ends at %s", ErrBusy, by, l.Annotations[machine.ScaleAnnotation], until.Format(time.TimeOnly))
+		if err := busy(l); err != nil {
+			return nil, nil, err
 		}
 		fill(l)
 		l, err = leases.Update(ctx, l, meta.UpdateOptions{})
@@ -95,6 +95,25 @@ func Hold(ctx context.Context, api kubernetes.Interface, namespace, who, what st
 		}
 		return err
 	}, nil
+}
+
+// Free fails with ErrBusy where somebody scales, who need not be waited for before that is
+// said. What cannot be read now fails when it is to be held.
+func Free(ctx context.Context, api kubernetes.Interface, namespace string) error {
+	l, err := api.CoordinationV1().Leases(namespace).Get(ctx, machine.ScaleLease, meta.GetOptions{})
+	if err != nil {
+		return nil
+	}
+	return busy(l)
+}
+
+// busy says who holds a lease, if somebody does.
+func busy(l *coordination.Lease) error {
+	by, until := holder(l)
+	if by == "" || !time.Now().Before(until) {
+		return nil
+	}
+	return fmt.Errorf("%w, by %s (%s); if it was killed, its lease ends at %s", ErrBusy, by, l.Annotations[machine.ScaleAnnotation], until.Format(time.TimeOnly))
 }
 
 // holder is who holds a lease, and until when.

@@ -38,6 +38,9 @@ func TestHold(t *testing.T) {
 	if _, _, err := Hold(t.Context(), api, machine.Namespace, "host/2", "b"); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "by host/1 (a to 9 machines)") {
 		t.Error(err)
 	}
+	if err := Free(t.Context(), api, machine.Namespace); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "by host/1 (a to 9 machines)") {
+		t.Error(err)
+	}
 	if held.Err() != nil {
 		t.Error(held.Err())
 	}
@@ -46,6 +49,9 @@ func TestHold(t *testing.T) {
 	}
 	if why, _, _ := health.Scaling(get(), health.LeaseSeen{}, time.Now()); why != "" || held.Err() == nil {
 		t.Errorf("it was given back: %q %v", why, held.Err())
+	}
+	if err := Free(t.Context(), api, machine.Namespace); err != nil {
+		t.Error(err)
 	}
 	// The next one takes it, is killed, and its lease ends.
 	if _, _, err := Hold(t.Context(), api, machine.Namespace, "host/3", "c"); err != nil {
