@@ -91,7 +91,11 @@ func (x *LoadRun) judge(asked bool) error {
 		return ui.Exit(ui.GateNotMet, fmt.Errorf("%d objects were not ready when the time to wait was over: %s", x.NotReady, x.Example))
 	}
 	for _, g := range x.Gates {
-		if !g.Met && (asked || !g.Unknown) {
+		switch {
+		case g.Met, g.Unknown && !asked:
+		case g.Unknown:
+			return ui.Exit(ui.GateNotMet, fmt.Errorf("whether %s is met is not known: %s", g.Gate, g.Text))
+		default:
 			return ui.Exit(ui.GateNotMet, fmt.Errorf("%s is not met: %s", g.Gate, g.Text))
 		}
 	}
