@@ -250,7 +250,7 @@ func loadExit(err error) error {
 		return ui.Exit(ui.Busy, err)
 	case errors.Is(err, undo.ErrIncomplete):
 		return ui.Exit(ui.Incomplete, err)
-	case errors.Is(err, plan.ErrTooLarge):
+	case errors.Is(err, plan.ErrTooLarge), errors.Is(err, plan.ErrTwice):
 		return ui.Exit(ui.Usage, err)
 	case errors.Is(err, context.Canceled):
 		return ui.Exit(ui.Interrupted, err)

@@ -91,7 +91,11 @@ func (x *LoadRun) judge(asked bool) error {
 		return ui.Exit(ui.GateNotMet, fmt.Errorf("%d objects were not ready when the time to wait was over: %s", x.NotReady, x.Example))
 	}
 	for _, g := range x.Gates {
-		if !g.Met && (asked || !g.Unknown) {
+		switch {
+		case g.Met, g.Unknown && !asked:
+		case g.Unknown:
+			return ui.Exit(ui.GateNotMet, fmt.Errorf("whether %s is met is not known: %s", g.Gate, g.Text))
+		default:
 			return ui.Exit(ui.GateNotMet, fmt.Errorf("%s is not met: %s", g.Gate, g.Text))
 		}
 	}
@@ -119,12 +123,14 @@ func (x *LoadRun) sum() string {
 	for _, more := range []struct {
 		n    int
 		what string
-	}{{o.Before, "made before"}, {o.Adopted, "of them by a process that was killed"}, {o.Reused, "reused"}, {o.Failed, "could not be made"}, {x.NotReady, "not ready"}, {x.Removed, "removed"}} {
+	}{{o.Before, "made before"}, {o.Adopted, "of them by a request whose answer was lost"}, {o.Reused, "reused"}, {o.Failed, "could not be made"}, {x.NotReady, "not ready"}, {x.Removed, "removed"}} {
 		if more.n > 0 {
 			text += fmt.Sprintf(", %d %s", more.n, more.what)
 		}
 	}
-	text += fmt.Sprintf("; %.4g/s", x.RatePerS)
+	if o.Created > 0 {
+		text += fmt.Sprintf("; %.4g/s", x.RatePerS)
+	}
 	if x.Throttled > 0 {
 		text += fmt.Sprintf(", throttled %d times", x.Throttled)
 	}

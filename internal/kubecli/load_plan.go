@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/kube/load"
+	"fettle.dev/fettle/internal/kube/load/measure"
 	"fettle.dev/fettle/internal/kube/load/observe"
 	"fettle.dev/fettle/internal/kube/load/plan"
 	"fettle.dev/fettle/internal/kube/load/spec"
@@ -55,6 +56,11 @@ func readLoad(args []string) (*spec.Load, error) {
 	l, err := load.Read(file)
 	if err != nil {
 		return nil, ui.Exit(ui.Usage, err)
+	}
+	for _, g := range l.Gates {
+		if _, err := measure.ParseGate(g.Text); err != nil {
+			return nil, ui.Exit(ui.Usage, fmt.Errorf("%s: %w", g.At, err))
+		}
 	}
 	return l, nil
 }

@@ -24,7 +24,7 @@ type LoadRunStatus struct {
 	File    string    `json:"file,omitempty"`
 	Server  string    `json:"server,omitempty"`
 	Began   time.Time `json:"began"`
-	Phase   string    `json:"phase"` // running (also where it was killed), ended, undoing, undone, unreadable
+	Phase   string    `json:"phase"` // running, stopped (killed, or by the brake), ended, undoing, undo incomplete, undone, unreadable
 	Objects int       `json:"objects"`
 	Created int       `json:"created"`
 	Reused  int       `json:"reused"`
@@ -58,7 +58,7 @@ func (a *app) loadStatus(o *loadOptions) error {
 			r.Error = k.Err.Error()
 		} else {
 			h := k.State.Header
-			r.File, r.Server, r.Began, r.Phase, r.Objects = h.File, h.Server, h.Began, string(k.State.Phase), h.Objects
+			r.File, r.Server, r.Began, r.Phase, r.Objects = h.File, h.Server, h.Began, phaseOf(k.State), h.Objects
 			r.Created, r.Reused, r.Failed = k.State.Count(journal.Created), k.State.Count(journal.Reused), k.State.Count(journal.Failed)
 			r.Removed, r.Kept = k.State.Count(journal.Gone), k.State.Count(journal.Kept)
 		}
@@ -80,6 +80,19 @@ func (a *app) loadStatus(o *loadOptions) error {
 	}
 	g.Write(a.screen)
 	return nil
+}
+
+// phaseOf is what a run is at. What was begun, and nobody is at, was stopped: resume or undo
+// goes on with it.
+func phaseOf(s *journal.State) string {
+	switch {
+	case s.Held:
+	case s.Phase == journal.Running:
+		return "stopped"
+	case s.Phase == journal.Undoing:
+		return "undo incomplete"
+	}
+	return string(s.Phase)
 }
 
 // LoadUndo is what came of an undo.

@@ -24,6 +24,14 @@ func TestLoadUsage(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("ClusterLoader:\n  project: []\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	twice := filepath.Join(t.TempDir(), "twice.yaml")
+	if err := os.WriteFile(twice, []byte("ClusterLoader:\n  projects:\n  - num: 1\n    basename: p\n    pods: [{num: 1, basename: a, image: i}, {num: 1, basename: a, image: i}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gate := filepath.Join(t.TempDir(), "gate.yaml")
+	if err := os.WriteFile(gate, []byte("ClusterLoader:\n  projects:\n  - {num: 1, basename: p}\n  slo: [\"foo p99 < 1\"]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	huge := filepath.Join(t.TempDir(), "huge.yaml")
 	if err := os.WriteFile(huge, []byte("ClusterLoader:\n  projects:\n  - num: 2000000000\n    basename: p\n    pods:\n    - {num: 2000000000, basename: a, image: i}\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -66,6 +74,8 @@ func TestLoadUsage(t *testing.T) {
 		{"load status", ui.Done, "there are no runs in"},
 		{"load plan --openshift 4.4", ui.Usage, "--openshift is for --offline"},
 		{"load plan --offline", ui.Done, "30 objects, 10 pods"},
+		{"load plan --offline " + gate, ui.Usage, gate + ":4: "},
+		{"load plan --offline " + twice, ui.Usage, "Pod p0/a-pod-0 would be made twice"},
 	} {
 		code, out, errs := run(t, strings.Fields(c.args)...)
 		if code != c.code || !strings.Contains(out+errs, c.want) {

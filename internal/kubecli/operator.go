@@ -79,7 +79,12 @@ account may read them (kubectl apply -k deploy/machines), it remedies machines b
 them: one at a time over all checks, never those of the control plane unless that
 is allowed, and none while a roll-out of the kubelet's settings, a scale or an
 upgrade runs.`,
-		Args: cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return ui.Exit(ui.Usage, fmt.Errorf("%q: the operator takes options alone; what it is to take over stands behind an equals sign: --adopt=%s", args[0], adoptTuned))
+		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
 			if o.Recommend, err = d.options(); err != nil {

@@ -71,10 +71,11 @@ var table = []place{
 	{path: "internal/kube/kubelet", layer: 4, also: []string{"internal/kube/admission"}, never: map[string]string{
 		"internal/host": "what is wanted is decided from values: it sees no machine",
 	}},
-	{path: "internal/kube/kubelet/preview", layer: 4, also: []string{"internal/kube/kubelet", "internal/kube/kubelet/drain", "internal/kube/kubeletconfig", "internal/kube/rollout"}},
+	{path: "internal/kube/kubelet/preview", layer: 4, also: []string{"internal/kube/kubelet", "internal/kube/kubelet/drain", "internal/kube/kubeletconfig", "internal/kube/rollout", "internal/kube/rollout/seen"}},
+	{path: "internal/kube/rollout/seen", layer: 4, also: []string{"internal/kube/kubeletconfig", "internal/kube/rollout"}},
 	{path: "internal/kube/kubelet/...", layer: 4, also: []string{"internal/kube/kubelet", "internal/kube/kubelet/...", "internal/kube/admission"}},
 	{path: "internal/kube/kubeletconfig", layer: 4, also: []string{"internal/kube/kubelet"}},
-	{path: "internal/kube/kubeletoperator", layer: 4, also: []string{"internal/kube/coalesce", "internal/kube/kubelet", "internal/kube/kubeletconfig", "internal/kube/metric", "internal/kube/nodecache", "internal/kube/rollout"}, never: map[string]string{
+	{path: "internal/kube/kubeletoperator", layer: 4, also: []string{"internal/kube/coalesce", "internal/kube/kubelet", "internal/kube/kubeletconfig", "internal/kube/metric", "internal/kube/nodecache", "internal/kube/rollout", "internal/kube/rollout/seen"}, never: map[string]string{
 		"internal/host": "it tells agents what to do: it sees no machine",
 	}},
 	{path: "internal/kube/kubeletagent", layer: 4, also: []string{"internal/kube/admission/node", "internal/kube/kubelet", "internal/kube/kubelet/...", "internal/kube/kubeletconfig"}},

@@ -14,6 +14,7 @@ import (
 	"fettle.dev/fettle/internal/kube/kubelet"
 	"fettle.dev/fettle/internal/kube/kubeletconfig"
 	"fettle.dev/fettle/internal/kube/rollout"
+	"fettle.dev/fettle/internal/kube/rollout/seen"
 )
 
 // Cluster is what a decision is made of. Nothing of it is changed.
@@ -53,9 +54,6 @@ type group struct {
 	nodes []rollout.Node
 	rollout.Decision
 }
-
-// noAgent is what is said of a node whose agent has said nothing.
-const noAgent = "its agent has not said anything yet"
 
 // Of decides.
 func Of(c Cluster) Plan {
@@ -182,35 +180,10 @@ func anyBlind(groups map[string]*group) bool {
 
 // state is a node as the decision sees it.
 func state(n *core.Node, k *kubeletconfig.NodeKubelet, g *group, silent bool) rollout.Node {
-	s := rollout.Node{Name: n.Name, Unschedulable: n.Spec.Unschedulable}
-	for _, c := range n.Status.Conditions {
-		on := c.Status == core.ConditionTrue
-		switch c.Type {
-		case core.NodeReady:
-			s.Ready = on && !silent
-		case core.NodeDiskPressure:
-			s.DiskPressure = on
-		case core.NodeNetworkUnavailable:
-			s.NetworkUnavailable = on
-		}
-	}
+	s := seen.Node(n, k, g.want.Digest, g.retry())
+	s.Ready = s.Ready && !silent
 	if k == nil {
-		s.Phase, s.Tried, s.Why = rollout.Blocked, g.want.Digest, noAgent
-		return s
-	}
-	s.Has, s.Tried, s.Why = k.Status.Has, k.Status.Tried, k.Status.Message
-	again := k.Spec.Retry != g.retry()
-	switch phase := k.Status.Phase; {
-	case k.Changing():
-		s.Phase = rollout.Changing
-	case phase == "":
-		s.Phase, s.Tried, s.Why = rollout.Blocked, g.want.Digest, noAgent
-	case phase == kubeletconfig.Broken:
-		s.Phase = rollout.Broken
-	case phase == kubeletconfig.Failed && !again:
-		s.Phase = rollout.Failed
-	case phase == kubeletconfig.Blocked && !again:
-		s.Phase = rollout.Blocked
+		seen.Silent(&s, g.want.Digest)
 	}
 	return s
 }

@@ -44,6 +44,9 @@ func (c *Cluster) preflight(ctx context.Context, p *plan.Plan, cluster string) e
 		how := want[name]
 		uid, is := there[name]
 		if is && how == spec.Fail {
+			if by, err := c.Store.Owns(cluster, map[string]bool{uid: true}); err == nil && by[uid] != "" {
+				return refuse("kubectl fettle load undo "+by[uid]+" removes what it made; ifexists: delete does that first", "the namespace %s is there already, of the run %s: nothing was made", name, by[uid])
+			}
 			return refuse("ifexists: reuse uses it, and leaves what is in it", "the namespace %s is there already: nothing was made", name)
 		}
 		if is {

@@ -229,7 +229,7 @@ func (p *catalogue) needs(name string) need {
 			inside = t.includes
 		case isBuiltin && !read[builtin]:
 			read[builtin] = true
-		case t != nil || isBuiltin || i.optional:
+		case t != nil && i.name != by || isBuiltin || i.optional:
 			return
 		default:
 			if m := (missing{i.name, by}); !slices.Contains(n.missing, m) {

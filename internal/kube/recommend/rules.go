@@ -158,6 +158,9 @@ func (m missing) String() string {
 	if m.by == "" {
 		return fmt.Sprintf("profile %s is in no Tuned object and not built in: the node has to have it", m.name)
 	}
+	if m.by == m.name {
+		return fmt.Sprintf("profile %s includes itself, which means another one of that name, and none is built in: the node has to have it", m.name)
+	}
 	return fmt.Sprintf("profile %s, which %s includes, is in no Tuned object and not built in: the node has to have it", m.name, m.by)
 }
 

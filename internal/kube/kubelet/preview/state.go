@@ -4,11 +4,10 @@ import (
 	"maps"
 	"slices"
 
-	core "k8s.io/api/core/v1"
-
 	"fettle.dev/fettle/internal/kube/kubelet"
 	"fettle.dev/fettle/internal/kube/kubeletconfig"
 	"fettle.dev/fettle/internal/kube/rollout"
+	"fettle.dev/fettle/internal/kube/rollout/seen"
 )
 
 // has names the settings that the node has of fettle's; "" none.
@@ -61,35 +60,7 @@ func covers(over, under any) bool {
 
 // state is the node as the operator's decision sees it.
 func (n *Node) state(pool Pool, want kubelet.Want) rollout.Node {
-	s := rollout.Node{Name: n.Name, Unschedulable: n.Spec.Unschedulable, Has: n.has()}
-	for _, c := range n.Status.Conditions {
-		on := c.Status == core.ConditionTrue
-		switch c.Type {
-		case core.NodeReady:
-			s.Ready = on
-		case core.NodeDiskPressure:
-			s.DiskPressure = on
-		case core.NodeNetworkUnavailable:
-			s.NetworkUnavailable = on
-		}
-	}
-	k := n.Kubelet
-	if k == nil {
-		return s
-	}
-	s.Tried, s.Why = k.Status.Tried, k.Status.Message
-	again := k.Spec.Retry != pool.Retry
-	switch phase := k.Status.Phase; {
-	case k.Changing():
-		s.Phase = rollout.Changing
-	case phase == "":
-		s.Phase, s.Tried, s.Why = rollout.Blocked, want.Digest, "its agent has not said anything yet"
-	case phase == kubeletconfig.Broken:
-		s.Phase = rollout.Broken
-	case phase == kubeletconfig.Failed && !again:
-		s.Phase = rollout.Failed
-	case phase == kubeletconfig.Blocked && !again:
-		s.Phase = rollout.Blocked
-	}
+	s := seen.Node(&n.Node, n.Kubelet, want.Digest, pool.Retry)
+	s.Has = n.has()
 	return s
 }

@@ -86,6 +86,8 @@ type State struct {
 	Objects  []Object
 	Phase    Phase
 	PhaseAt  time.Time
+	// Held says that another process is at the run; it is of Read alone.
+	Held bool
 }
 
 // Count is how many objects are in a state.
@@ -178,7 +180,12 @@ func Read(dir string) (*State, error) {
 	}
 	defer f.Close()
 	s, _, err := readFile(f)
-	return s, err
+	if err != nil {
+		return nil, err
+	}
+	// Given back at once, when f is closed.
+	s.Held = errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+	return s, nil
 }
 
 func readFile(f *os.File) (*State, int, error) {
@@ -194,7 +201,7 @@ func readFile(f *os.File) (*State, int, error) {
 	case err != nil:
 		return nil, 0, fmt.Errorf("%s: %w", f.Name(), err)
 	case whole == 0:
-		return nil, 0, fmt.Errorf("%s has no header: the run ended before it made anything", f.Name())
+		return nil, 0, fmt.Errorf("%s has no header: the run ended before it made anything, or the file was damaged since", f.Name())
 	}
 	return s, whole, nil
 }

@@ -115,8 +115,14 @@ func TestOneAtATime(t *testing.T) {
 	if _, _, err := Open(dir); !errors.Is(err, ErrBusy) {
 		t.Errorf("a second one: %v", err)
 	}
+	if s, err := Read(dir); err != nil || !s.Held {
+		t.Errorf("read meanwhile: %+v, %v", s, err)
+	}
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
+	}
+	if s, err := Read(dir); err != nil || s.Held {
+		t.Errorf("nobody is at it: %+v, %v", s, err)
 	}
 	if j, _, err = Open(dir); err != nil {
 		t.Fatal(err)

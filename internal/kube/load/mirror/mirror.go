@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -106,6 +107,7 @@ type reading struct {
 	alike map[string]map[string]int
 	left  map[Left]int // with Count 0
 	notes map[string]int
+	seen  bool // a list that could be read
 }
 
 // object is what is read of each.
@@ -118,7 +120,10 @@ type object struct {
 	Status struct{ Phase string }
 }
 
-// Read reads namespaces.
+// ErrUnseen says that no kind could be read.
+var ErrUnseen = errors.New("nothing of the namespaces can be seen")
+
+// Read reads namespaces. ErrUnseen is where none of their objects may be listed.
 func Read(ctx context.Context, server *api.Server, o Options) (*Mirror, error) {
 	if o.Image == "" {
 		o.Image = Pause
@@ -131,6 +136,9 @@ func Read(ctx context.Context, server *api.Server, o Options) (*Mirror, error) {
 		if err := r.read(ctx, &sources[i]); err != nil {
 			return nil, fmt.Errorf("%s: %w", sources[i].kind, err)
 		}
+	}
+	if !r.seen {
+		return nil, fmt.Errorf("%w: %s", ErrUnseen, slices.Min(slices.Collect(maps.Keys(r.notes))))
 	}
 	return r.sum()
 }
@@ -202,9 +210,10 @@ func (r *reading) read(ctx context.Context, s *source) error {
 		switch {
 		case api.IsStatus(err, http.StatusForbidden), api.IsStatus(err, http.StatusNotFound):
 			r.notes[fmt.Sprintf("%s is not mirrored: %v", s.kind, err)]++
-			return nil
 		case err != nil:
 			return err
+		default:
+			r.seen = true
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -23,8 +24,8 @@ const hidden = "Hush"
 type cluster struct {
 	t     *testing.T
 	lists map[string][]map[string]any
-	// forbidden is a path that may not be read.
-	forbidden string
+	// forbidden says which paths may not be read; nil for none.
+	forbidden func(path string) bool
 	asked     map[string]int
 }
 
@@ -53,7 +54,7 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.t.Errorf("%s: the content of secrets is asked for", r.URL)
 	}
 	path := r.URL.Path
-	if path == c.forbidden {
+	if c.forbidden != nil && c.forbidden(path) {
 		w.WriteHeader(http.StatusForbidden)
 		fmt.Fprint(w, `{"reason":"Forbidden","message":"not you"}`)
 		return
@@ -243,13 +244,17 @@ func TestMirror(t *testing.T) {
 // TestNamed: namespaces that are named are read alone, a kind that may not be read is said.
 func TestNamed(t *testing.T) {
 	c := site(t)
-	c.forbidden = "/api/v1/namespaces/kube-system/secrets"
+	c.forbidden = func(path string) bool { return path == "/api/v1/namespaces/kube-system/secrets" }
 	m, err := Read(t.Context(), c.server(t), Options{Namespaces: []string{"kube-system"}, Image: "x/y:1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(m.Spaces) != 1 || len(m.Spaces[0].Groups) != 0 || len(m.Notes) != 1 || !strings.Contains(m.Notes[0], "Secret is not mirrored: the API server answers 403: not you") {
 		t.Errorf("%+v", m)
+	}
+	c.forbidden = func(path string) bool { return strings.Contains(path, "/namespaces/kube-system/") }
+	if _, err := Read(t.Context(), c.server(t), Options{Namespaces: []string{"kube-system"}}); !errors.Is(err, ErrUnseen) {
+		t.Errorf("nothing may be seen: %v", err)
 	}
 	for path := range c.asked {
 		if !strings.HasPrefix(path, "/api/v1/namespaces/kube-system") && !strings.Contains(path, "/namespaces/kube-system/") {

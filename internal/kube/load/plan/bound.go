@@ -13,6 +13,9 @@ const MaxObjects = 2_000_000
 // ErrTooLarge says that a load has more than MaxObjects objects.
 var ErrTooLarge = errors.New("the load is too large")
 
+// ErrTwice says that two objects of a load have one name.
+var ErrTwice = errors.New("would be made twice")
+
 func tooLarge(at string, n int) error {
 	return fmt.Errorf("%s: %w: %d objects, and %d is the most that is planned", at, ErrTooLarge, n, MaxObjects)
 }

@@ -134,7 +134,7 @@ func (p *Plan) unique(ctx context.Context) error {
 			if o := p.objects[i]; o.group >= 0 && p.stages[o.stage].of.Groups[o.group].Template != nil {
 				hint = "; a name in a template that is made more than once needs ${IDENTIFIER}, the number of each, in it"
 			}
-			return fmt.Errorf("%s: %s would be made twice (also by %s)%s", p.At(i), p.Describe(i), p.At(int(j)), hint)
+			return fmt.Errorf("%s: %s %w (also by %s)%s", p.At(i), p.Describe(i), ErrTwice, p.At(int(j)), hint)
 		}
 		seen[h] = int32(i)
 	}

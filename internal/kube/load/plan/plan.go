@@ -99,8 +99,8 @@ func Versions(ctx context.Context, load *spec.Load) ([]string, error) {
 }
 
 // Compile makes the plan of a load for a run. kinds are those of the server, nil where
-// there is none. One of more than MaxObjects objects is ErrTooLarge; a large one takes
-// seconds, and ends with ctx.
+// there is none. One of more than MaxObjects objects is ErrTooLarge, one with two objects of
+// one name ErrTwice; a large one takes seconds, and ends with ctx.
 func Compile(ctx context.Context, load *spec.Load, run string, kinds Kinds) (*Plan, error) {
 	if err := bounded(load); err != nil {
 		return nil, err

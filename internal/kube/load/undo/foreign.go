@@ -50,8 +50,12 @@ type item struct {
 // atOnce is how many lists are asked for at a time: the server keeps each in memory.
 const atOnce = 16
 
-// query is a list to ask for.
-type query struct{ resource, path string }
+// query is a list to ask for: of a kind in a namespace, or in the whole cluster where that
+// is "".
+type query struct {
+	plan.Kind
+	namespace string
+}
 
 // queries are the lists in which what is in the namespaces would be, of each kind that the
 // server has. A namespace is deleted with all that is in it, so all of them are looked at.
@@ -70,10 +74,10 @@ func (u *Undo) queries(ctx context.Context, spaces map[string]int) (all []query,
 		switch {
 		case isDerived(k):
 		case len(spaces) > perSpace:
-			all = append(all, query{k.Resource, k.Path("")})
+			all = append(all, query{k, ""})
 		default:
 			for name := range spaces {
-				all = append(all, query{k.Resource, k.Path(name)})
+				all = append(all, query{k, name})
 			}
 		}
 	}
@@ -84,50 +88,95 @@ func (u *Undo) queries(ctx context.Context, spaces map[string]int) (all []query,
 // of which that cannot be seen. What has an owner is its owner's, which is in the namespace
 // too and looked at itself.
 func (u *Undo) foreign(ctx context.Context, spaces map[string]int) (map[string]string, error) {
-	found := map[string]string{}
+	f := &found{spaces: spaces, holds: map[string]string{}, unseen: map[string]string{}}
 	if len(spaces) == 0 {
-		return found, nil
+		return f.holds, nil
 	}
 	queries, blind, err := u.queries(ctx, spaces)
 	if err != nil {
 		return nil, fmt.Errorf("what is in the run's namespaces: %w", err)
 	}
-	unseen := func(what, why string) {
-		for name := range spaces {
-			found[name] = "whether somebody has put " + what + " into it cannot be seen: " + why
-		}
-	}
 	for version, why := range blind {
-		unseen("objects of "+version, why)
+		f.blind("", "objects of "+version, why)
 	}
-	var mu sync.Mutex
 	numbers := make([]int, len(queries))
 	for i := range numbers {
 		numbers[i] = i
 	}
 	quiet := &Undo{AtOnce: atOnce, Plan: u.Plan, Server: u.Server}
 	err = quiet.each(ctx, numbers, func(ctx context.Context, _, i int) error {
-		q := queries[i]
-		all, err := u.list(ctx, q.path, plan.RunLabel+"!="+u.Plan.Run)
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case api.IsStatus(err, http.StatusForbidden):
-			unseen(q.resource, err.Error())
-			return nil
-		case api.IsStatus(err, http.StatusNotFound), api.IsStatus(err, http.StatusMethodNotAllowed):
-			return nil
-		case err != nil:
-			return fmt.Errorf("what is in the run's namespaces: %w", err)
-		}
-		for _, m := range all {
-			if spaces[m.Namespace] > 0 && len(m.OwnerReferences) == 0 && !given.ToAll(q.resource, m.Name, m.Annotations) && m.Labels["olm.copiedFrom"] == "" {
-				found[m.Namespace] = "it holds " + q.resource + "/" + m.Name + ", which this run did not make"
+		err := u.ask(ctx, queries[i], f)
+		if queries[i].namespace == "" && api.IsStatus(err, http.StatusForbidden) {
+			// Who may not list the cluster may have rights in its namespaces.
+			for name := range spaces {
+				if err = u.ask(ctx, query{queries[i].Kind, name}, f); err != nil {
+					break
+				}
 			}
+		}
+		if err != nil {
+			return fmt.Errorf("what is in the run's namespaces: %w", err)
 		}
 		return nil
 	})
-	return found, err
+	// What is seen is more than what is not.
+	for name, why := range f.holds {
+		f.unseen[name] = why
+	}
+	return f.unseen, err
+}
+
+// ask asks for a list. That it may not be asked for is an error of the whole cluster's
+// alone: of a namespace it is noted.
+func (u *Undo) ask(ctx context.Context, q query, f *found) error {
+	all, err := u.list(ctx, q.Path(q.namespace), plan.RunLabel+"!="+u.Plan.Run)
+	switch {
+	case err == nil:
+		for _, m := range all {
+			f.see(q.Resource, m)
+		}
+	case api.IsStatus(err, http.StatusForbidden) && q.namespace != "":
+		f.blind(q.namespace, q.Resource, err.Error())
+	case api.IsStatus(err, http.StatusNotFound), api.IsStatus(err, http.StatusMethodNotAllowed):
+	default:
+		return err
+	}
+	return nil
+}
+
+// found is what the run's namespaces hold of others, and what of them cannot be seen, of
+// each the first by its text, so that a second look says the same.
+type found struct {
+	spaces        map[string]int
+	mu            sync.Mutex
+	holds, unseen map[string]string
+}
+
+// blind notes what cannot be seen in a namespace, or in all of them where that is "".
+func (f *found) blind(namespace, what, why string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name := range f.spaces {
+		if namespace == "" || namespace == name {
+			first(f.unseen, name, "whether somebody has put "+what+" into it cannot be seen: "+why)
+		}
+	}
+}
+
+// see notes an object that somebody else has put into a namespace of the run.
+func (f *found) see(resource string, m item) {
+	if f.spaces[m.Namespace] == 0 || len(m.OwnerReferences) > 0 || given.ToAll(resource, m.Name, m.Annotations) || m.Labels["olm.copiedFrom"] != "" {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	first(f.holds, m.Namespace, "it holds "+resource+"/"+m.Name+", which this run did not make")
+}
+
+func first(of map[string]string, name, text string) {
+	if was := of[name]; was == "" || text < was {
+		of[name] = text
+	}
 }
 
 // list lists the metadata of objects.

@@ -60,21 +60,15 @@ func (u *Undo) Do(ctx context.Context) (*Outcome, error) {
 	if err := u.Journal.Begin(journal.Undoing); err != nil {
 		return out, err
 	}
-	if err := u.lookUp(ctx); err != nil {
+	if err := u.lookUp(ctx, out); err != nil {
 		return out, err
 	}
 	spaces, err := u.spaces(ctx, out)
 	if err != nil {
 		return out, err
 	}
-	var single []int // those that no namespace takes along
-	for i := u.Plan.Len() - 1; i >= 0; i-- {
-		was := u.State.Objects[i].Was
-		if (was == journal.Created || was == journal.Kept) && !u.space(i) && spaces[u.Plan.Namespace(i)] == 0 {
-			single = append(single, i)
-		}
-	}
-	if err := u.remove(ctx, single, out); err != nil {
+	// Those that no namespace takes along.
+	if err := u.remove(ctx, u.objects(func(in string) bool { return spaces[in] == 0 }), out); err != nil {
 		return out, err
 	}
 	if err := u.removeSpaces(ctx, spaces, out); err != nil {
@@ -87,6 +81,18 @@ func (u *Undo) Do(ctx context.Context) (*Outcome, error) {
 		return out, ErrIncomplete
 	}
 	return out, u.Journal.Begin(journal.Undone)
+}
+
+// objects are those that the run made in some namespaces, the last ones first; "" is where
+// objects of the whole cluster are.
+func (u *Undo) objects(in func(namespace string) bool) (all []int) {
+	for i := u.Plan.Len() - 1; i >= 0; i-- {
+		was := u.State.Objects[i].Was
+		if (was == journal.Created || was == journal.Kept) && !u.space(i) && in(u.Plan.Namespace(i)) {
+			all = append(all, i)
+		}
+	}
+	return all
 }
 
 // each does something with objects, some at a time, and ends with the first error.
@@ -119,8 +125,9 @@ func (u *Undo) each(ctx context.Context, objects []int, do func(ctx context.Cont
 }
 
 // lookUp finds out about objects that may have been made without a line in the journal:
-// those that were asked for when the run was killed, or to which no answer came.
-func (u *Undo) lookUp(ctx context.Context) error {
+// those that were asked for when the run was killed, or to which no answer came. Of one that
+// this user may not see it is said; it is looked for again with the next undo.
+func (u *Undo) lookUp(ctx context.Context, out *Outcome) error {
 	var unknown []int
 	for i := range u.State.Reserved {
 		if was := u.State.Objects[i].Was; was == journal.Nothing || was == journal.Failed {
@@ -132,6 +139,11 @@ func (u *Undo) lookUp(ctx context.Context) error {
 		m, err := u.Server.Metadata(ctx, lane, u.path(i))
 		switch {
 		case api.IsStatus(err, http.StatusNotFound):
+			return nil
+		case api.IsStatus(err, http.StatusForbidden):
+			mu.Lock()
+			out.Kept = append(out.Kept, Left{u.Plan.Describe(i), "whether the run made it cannot be seen: " + err.Error()})
+			mu.Unlock()
 			return nil
 		case err != nil:
 			return fmt.Errorf("whether %s was made: %w", u.Plan.Describe(i), err)
@@ -258,22 +270,25 @@ func (u *Undo) removeSpaces(ctx context.Context, spaces map[string]int, out *Out
 	for _, n := range spaces {
 		list = append(list, n-1)
 	}
-	before := len(out.Kept)
-	if err := u.eachSpace(ctx, list, out); err != nil {
+	gone, kept, err := u.eachSpace(ctx, list, out)
+	if err != nil {
 		return err
 	}
-	kept := map[string]bool{}
-	for _, left := range out.Kept[before:] {
-		kept[left.Object] = true
+	// One that stays takes nothing along.
+	if err := u.remove(ctx, u.objects(func(in string) bool { return kept[in] }), out); err != nil {
+		return err
 	}
 	end := time.Now().Add(u.Within)
 	pause := 200 * time.Millisecond
-	gone := map[string]bool{}
 	for {
-		left, err := u.still(ctx, spaces, kept)
+		left, unseen, err := u.still(ctx, spaces, gone, kept)
+		for name, why := range unseen {
+			kept[name] = true
+			out.Kept = append(out.Kept, Left{u.Plan.Describe(spaces[name] - 1), "it was deleted, and whether it has gone cannot be seen: " + why})
+		}
 		if err == nil {
 			for name := range spaces {
-				if !left[name] && !kept[u.Plan.Describe(spaces[name]-1)] {
+				if !left[name] && !kept[name] {
 					gone[name] = true
 				}
 			}
@@ -317,31 +332,71 @@ func (u *Undo) removeSpaces(ctx context.Context, spaces map[string]int, out *Out
 	return nil
 }
 
-func (u *Undo) eachSpace(ctx context.Context, list []int, out *Outcome) error {
+// eachSpace deletes namespaces. Of gone there was nothing any more; kept are those that the
+// server refuses to delete.
+func (u *Undo) eachSpace(ctx context.Context, list []int, out *Outcome) (gone, kept map[string]bool, err error) {
+	gone, kept = map[string]bool{}, map[string]bool{}
 	var mu sync.Mutex
-	return u.each(ctx, list, func(ctx context.Context, lane, i int) error {
-		_, why, err := u.delete(ctx, lane, i)
-		if err == nil && why != "" {
-			mu.Lock()
-			out.Kept = append(out.Kept, Left{u.Plan.Describe(i), why})
-			mu.Unlock()
-			u.Journal.Kept(i, why)
+	return gone, kept, u.each(ctx, list, func(ctx context.Context, lane, i int) error {
+		absent, why, err := u.delete(ctx, lane, i)
+		if err != nil {
+			return err
 		}
-		return err
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case why != "":
+			kept[u.Plan.Name(i)] = true
+			out.Kept = append(out.Kept, Left{u.Plan.Describe(i), why})
+			u.Journal.Kept(i, why)
+		case absent:
+			gone[u.Plan.Name(i)] = true
+		}
+		return nil
 	})
 }
 
-// still are those of the namespaces that are there, under the uid of the journal.
-func (u *Undo) still(ctx context.Context, spaces map[string]int, kept map[string]bool) (map[string]bool, error) {
-	left := map[string]bool{}
-	if len(spaces) == 0 {
-		return left, nil
-	}
-	all, err := u.list(ctx, "/api/v1/namespaces", plan.RunLabel+"="+u.Plan.Run)
-	for _, m := range all {
-		if n := spaces[m.Name]; n > 0 && u.State.Objects[n-1].UID == m.UID && !kept[u.Plan.Describe(n-1)] {
-			left[m.Name] = true
+// still are those of the namespaces that are there, under the uid of the journal. Who may
+// not list namespaces may see each; unseen are those that cannot be seen at all, and why.
+func (u *Undo) still(ctx context.Context, spaces map[string]int, gone, kept map[string]bool) (left map[string]bool, unseen map[string]string, err error) {
+	left, unseen = map[string]bool{}, map[string]string{}
+	var asked []int
+	for name, n := range spaces {
+		if !gone[name] && !kept[name] {
+			asked = append(asked, n-1)
 		}
 	}
-	return left, err
+	if len(asked) == 0 {
+		return left, unseen, nil
+	}
+	all, err := u.list(ctx, "/api/v1/namespaces", plan.RunLabel+"="+u.Plan.Run)
+	if !api.IsStatus(err, http.StatusForbidden) {
+		there := map[string]string{}
+		for _, m := range all {
+			there[m.Name] = m.UID
+		}
+		for _, i := range asked {
+			if u.State.Objects[i].UID == there[u.Plan.Name(i)] {
+				left[u.Plan.Name(i)] = true
+			}
+		}
+		return left, unseen, err
+	}
+	var mu sync.Mutex
+	quiet := &Undo{AtOnce: u.AtOnce, Plan: u.Plan, Server: u.Server}
+	return left, unseen, quiet.each(ctx, asked, func(ctx context.Context, lane, i int) error {
+		m, err := u.Server.Metadata(ctx, lane, u.path(i))
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case api.IsStatus(err, http.StatusForbidden):
+			unseen[u.Plan.Name(i)] = err.Error()
+		case api.IsStatus(err, http.StatusNotFound):
+		case err != nil:
+			return err
+		case m.UID == u.State.Objects[i].UID:
+			left[u.Plan.Name(i)] = true
+		}
+		return nil
+	})
 }
