@@ -108,9 +108,12 @@ func urlsOf(all []*server) []string {
 	return out
 }
 
-// fill writes keys and deletes them again: what they took is free once history is gone.
-func fill(t *testing.T, m *Member) {
+// fill writes keys and deletes them again: what they took is free once history is gone. It
+// returns when all members tell of it: they apply what the leader has, and count the size
+// of their databases, a moment later.
+func fill(t *testing.T, members []*Member) {
 	t.Helper()
+	m := members[0]
 	code := base64.StdEncoding.EncodeToString
 	value := code([]byte(strings.Repeat("x", 200<<10)))
 	for i := range 60 {
@@ -123,6 +126,14 @@ func fill(t *testing.T, m *Member) {
 	}
 	if _, err := m.Call(t.Context(), "/v3/kv/deleterange", map[string]string{"key": code([]byte("big/")), "range_end": code([]byte("big0"))}, patience); err != nil {
 		t.Fatal(err)
+	}
+	if !testroot.Eventually(time.Minute, func() bool {
+		return !slices.ContainsFunc(members, func(m *Member) bool {
+			s, err := m.Status(t.Context())
+			return err != nil || s.DatabaseBytes < 12e6
+		})
+	}) {
+		t.Fatal("12 MB were written, and not all members have them")
 	}
 }
 
@@ -169,7 +180,7 @@ func TestThreeMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	start(t, servers, members)
-	fill(t, members[0])
+	fill(t, members)
 	ticking(t, servers[0].url)
 
 	limits := Limits{Share: 0.45, Bytes: 5e6}
@@ -217,7 +228,7 @@ func TestThreeMembers(t *testing.T) {
 		t.Error("no member has measured a round trip to both others")
 	}
 
-	fill(t, members[0])
+	fill(t, members)
 	if p, err = Make(t.Context(), members, limits, true); err != nil {
 		t.Fatal(err)
 	}
