@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/command"
+	kubeapi "fettle.dev/fettle/internal/kube/api"
 	"fettle.dev/fettle/internal/kube/audit"
-	loadapi "fettle.dev/fettle/internal/kube/load/api"
 	"fettle.dev/fettle/internal/kube/survey"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/report"
@@ -116,7 +116,7 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 	if err != nil {
 		return err
 	}
-	members, unasked, err := a.members(ctx, &o.etcd, func() (*loadapi.Server, error) { return server, nil })
+	members, unasked, err := a.members(ctx, &o.etcd, func() (*kubeapi.Server, error) { return server, nil })
 	if err != nil {
 		return checkExit(ctx, err)
 	}

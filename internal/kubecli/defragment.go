@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	kubeapi "fettle.dev/fettle/internal/kube/api"
 	"fettle.dev/fettle/internal/kube/etcd"
-	loadapi "fettle.dev/fettle/internal/kube/load/api"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
@@ -69,7 +69,7 @@ func (a *app) defragment(ctx context.Context, o checkOptions) error {
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
 	}
-	members, unasked, err := a.members(ctx, &o.etcd, func() (*loadapi.Server, error) {
+	members, unasked, err := a.members(ctx, &o.etcd, func() (*kubeapi.Server, error) {
 		s, _, err := a.apiServer()
 		return s, err
 	})

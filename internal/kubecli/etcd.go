@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
+	kubeapi "fettle.dev/fettle/internal/kube/api"
 	"fettle.dev/fettle/internal/kube/etcd"
 	"fettle.dev/fettle/internal/kube/etcd/find"
-	loadapi "fettle.dev/fettle/internal/kube/load/api"
 	"fettle.dev/fettle/internal/kube/load/observe"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -66,7 +66,7 @@ func (o *etcdAccess) open(endpoints []string) ([]*etcd.Member, error) {
 // shown are the members that the cluster shows. Where it shows none, or they want a
 // certificate and none is given, unasked says so and what to do; option is the one by which
 // they can be named.
-func (a *app) shown(ctx context.Context, s *loadapi.Server, o *etcdAccess, option string) (members []*etcd.Member, unasked string, err error) {
+func (a *app) shown(ctx context.Context, s *kubeapi.Server, o *etcdAccess, option string) (members []*etcd.Member, unasked string, err error) {
 	if _, err := o.open(nil); err != nil {
 		return nil, "", err // files that cannot be used, whatever there is
 	}
@@ -99,7 +99,7 @@ func (o *etcdOptions) flags(f *pflag.FlagSet) {
 }
 
 // members are those of etcd that are named, or else those that the cluster shows.
-func (a *app) members(ctx context.Context, o *etcdOptions, server func() (*loadapi.Server, error)) (members []*etcd.Member, unasked string, err error) {
+func (a *app) members(ctx context.Context, o *etcdOptions, server func() (*kubeapi.Server, error)) (members []*etcd.Member, unasked string, err error) {
 	if len(o.endpoints) > 0 {
 		members, err = o.open(o.endpoints)
 		return members, "", err
@@ -112,7 +112,7 @@ func (a *app) members(ctx context.Context, o *etcdOptions, server func() (*loada
 }
 
 // apiServer is the API server for a few requests at a time, and its address.
-func (a *app) apiServer() (*loadapi.Server, *url.URL, error) {
+func (a *app) apiServer() (*kubeapi.Server, *url.URL, error) {
 	config, err := a.config()
 	if err != nil {
 		return nil, nil, err
@@ -125,7 +125,7 @@ func (a *app) apiServer() (*loadapi.Server, *url.URL, error) {
 	if err != nil {
 		return nil, nil, ui.Exit(ui.Usage, err)
 	}
-	return loadapi.New(base, transport), base, nil
+	return kubeapi.New(base, transport), base, nil
 }
 
 // watched are members that the brake of a load watches, by where they tell their metrics:

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"fettle.dev/fettle/internal/command"
+	kubeapi "fettle.dev/fettle/internal/kube/api"
 	"fettle.dev/fettle/internal/kube/load"
-	loadapi "fettle.dev/fettle/internal/kube/load/api"
 	"fettle.dev/fettle/internal/kube/load/connect"
 	"fettle.dev/fettle/internal/kube/load/drive"
 	"fettle.dev/fettle/internal/kube/load/journal"
@@ -98,7 +98,7 @@ func (o *loadOptions) quotaBytes() (int64, error) {
 
 // askEtcd finds out how large etcd's database is and may be: its quota by the members
 // themselves, or else by --etcd-quota.
-func (o *loadOptions) askEtcd(ctx context.Context, s *loadapi.Server, members []*observe.Member, c *tally.Cluster) error {
+func (o *loadOptions) askEtcd(ctx context.Context, s *kubeapi.Server, members []*observe.Member, c *tally.Cluster) error {
 	given, err := o.quotaBytes()
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (a *app) loadCluster(o *loadOptions, inFlight int) (*load.Cluster, error) {
 // loadEtcd has the brake watch the members of etcd that were named, or that certificates
 // were given for, and tells it the quota of the others. A member that cannot be asked is
 // told before anything is made: the load would be made with less watched than was asked for.
-func (a *app) loadEtcd(ctx context.Context, o *loadOptions, s *loadapi.Server, x *load.Options) error {
+func (a *app) loadEtcd(ctx context.Context, o *loadOptions, s *kubeapi.Server, x *load.Options) error {
 	if x.NoBrake {
 		return nil
 	}

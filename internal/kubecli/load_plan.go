@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/kube/load"
+	"fettle.dev/fettle/internal/kube/load/discover"
 	"fettle.dev/fettle/internal/kube/load/measure"
 	"fettle.dev/fettle/internal/kube/load/observe"
 	"fettle.dev/fettle/internal/kube/load/plan"
@@ -99,7 +100,7 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 		if p, _, err = cluster.Plan(ctx, l, "plan"); err != nil {
 			return loadExit(err)
 		}
-		if c, err = cluster.Server.Describe(ctx); err != nil {
+		if c, err = discover.Cluster(ctx, cluster.Server); err != nil {
 			return err
 		}
 		if err := o.askEtcd(ctx, cluster.Server, nil, c); err != nil {

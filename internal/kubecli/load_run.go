@@ -12,6 +12,7 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/kube/load"
+	"fettle.dev/fettle/internal/kube/load/discover"
 	"fettle.dev/fettle/internal/kube/load/drive"
 	"fettle.dev/fettle/internal/kube/load/follow"
 	"fettle.dev/fettle/internal/kube/load/journal"
@@ -128,7 +129,7 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 		if err != nil {
 			return loadExit(err)
 		}
-		c, err := cluster.Server.Describe(ctx)
+		c, err := discover.Cluster(ctx, cluster.Server)
 		if ctx.Err() != nil {
 			return loadExit(ctx.Err())
 		}

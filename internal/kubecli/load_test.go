@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	loadapi "fettle.dev/fettle/internal/kube/load/api"
+	kubeapi "fettle.dev/fettle/internal/kube/api"
 	"fettle.dev/fettle/internal/kube/load/tally"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -237,7 +237,7 @@ func TestQuotaOfBrake(t *testing.T) {
 		}
 		x, err := c.o.driving()
 		if err == nil {
-			err = (&app{}).loadEtcd(t.Context(), &c.o, loadapi.New(base, http.DefaultTransport), &x)
+			err = (&app{}).loadEtcd(t.Context(), &c.o, kubeapi.New(base, http.DefaultTransport), &x)
 		}
 		h.Close()
 		if err != nil || x.QuotaBytes != c.want {

@@ -56,7 +56,7 @@ var table = []place{
 		"internal/host": "it asks over the network: it sees no machine",
 	}},
 	{path: "internal/kube/audit", layer: 4, also: []string{"internal/kube/etcd", "internal/kube/machine", "internal/kube/health", "internal/platform", "internal/platform/..."}},
-	{path: "internal/kube/survey", layer: 4, also: []string{"internal/kube/audit", "internal/kube/etcd", "internal/kube/machine", "internal/kube/load/...", "internal/platform/openshift"}, never: map[string]string{
+	{path: "internal/kube/survey", layer: 4, also: []string{"internal/kube/audit", "internal/kube/etcd", "internal/kube/machine", "internal/platform/openshift"}, never: map[string]string{
 		"internal/host": "it asks the API server: it sees no machine",
 	}},
 	{path: "internal/kube/health", layer: 4, also: []string{"internal/kube/machine", "internal/kube/kubeletconfig"}, never: map[string]string{
@@ -79,6 +79,7 @@ var table = []place{
 		"internal/host": "it tells agents what to do: it sees no machine",
 	}},
 	{path: "internal/kube/kubeletagent", layer: 4, also: []string{"internal/kube/admission/node", "internal/kube/kubelet", "internal/kube/kubelet/...", "internal/kube/kubeletconfig"}},
+	{path: "internal/kube/api", layer: 1},
 	{path: "internal/kube/corestate", layer: 1},
 	{path: "internal/kube/deepcopy", layer: 1},
 	{path: "internal/kube/deepcopy/deepcopytest", layer: testSupport},

@@ -10,7 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"fettle.dev/fettle/internal/kube/load/api"
+	"fettle.dev/fettle/internal/kube/api"
+	"fettle.dev/fettle/internal/kube/load/discover"
 	"fettle.dev/fettle/internal/kube/load/drive"
 	"fettle.dev/fettle/internal/kube/load/follow"
 	"fettle.dev/fettle/internal/kube/load/journal"
@@ -78,7 +79,7 @@ func (c *Cluster) Plan(ctx context.Context, l *spec.Load, run string) (*plan.Pla
 	if err != nil {
 		return nil, nil, err
 	}
-	kinds, err := c.Server.Discover(ctx, versions)
+	kinds, err := discover.Kinds(ctx, c.Server, versions)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -11,8 +11,8 @@ import (
 
 	core "k8s.io/api/core/v1"
 
+	"fettle.dev/fettle/internal/kube/api"
 	"fettle.dev/fettle/internal/kube/audit"
-	"fettle.dev/fettle/internal/kube/load/api"
 	"fettle.dev/fettle/internal/platform/openshift"
 )
 

@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"net/url"
 
+	"fettle.dev/fettle/internal/kube/api"
 	"fettle.dev/fettle/internal/kube/audit"
-	"fettle.dev/fettle/internal/kube/load/api"
 	"fettle.dev/fettle/internal/kube/machine"
 	"fettle.dev/fettle/internal/platform/openshift"
 )

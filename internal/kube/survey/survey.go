@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"fettle.dev/fettle/internal/kube/api"
 	"fettle.dev/fettle/internal/kube/audit"
 	"fettle.dev/fettle/internal/kube/etcd"
-	"fettle.dev/fettle/internal/kube/load/api"
 )
 
 // Survey is what is read, and how.

@@ -15,8 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/kube/api"
 	"fettle.dev/fettle/internal/kube/audit"
-	"fettle.dev/fettle/internal/kube/load/api"
 	"fettle.dev/fettle/internal/platform/openshift"
 )
 

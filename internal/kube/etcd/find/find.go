@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"fettle.dev/fettle/internal/kube/load/api"
+	"fettle.dev/fettle/internal/kube/api"
 )
 
 // Found is what a cluster shows of its etcd.

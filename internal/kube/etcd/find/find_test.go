@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"fettle.dev/fettle/internal/kube/load/api"
+	"fettle.dev/fettle/internal/kube/api"
 )
 
 // The lists that are asked for.

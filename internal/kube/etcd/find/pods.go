@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"fettle.dev/fettle/internal/kube/load/api"
+	"fettle.dev/fettle/internal/kube/api"
 )
 
 // Place is where a sort of cluster has the pods of its etcd.

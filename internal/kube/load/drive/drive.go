@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"fettle.dev/fettle/internal/kube/load/api"
+	"fettle.dev/fettle/internal/kube/api"
 	"fettle.dev/fettle/internal/kube/load/barrier"
 	"fettle.dev/fettle/internal/kube/load/follow"
 	"fettle.dev/fettle/internal/kube/load/journal"

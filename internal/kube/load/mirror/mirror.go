@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"fettle.dev/fettle/internal/kube/load/api"
+	"fettle.dev/fettle/internal/kube/api"
 	"fettle.dev/fettle/internal/kube/load/given"
 	"fettle.dev/fettle/internal/kube/load/plan"
 )

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/kube/api"
 	"fettle.dev/fettle/internal/kube/load"
-	"fettle.dev/fettle/internal/kube/load/api"
 	"fettle.dev/fettle/internal/kube/load/plan"
 )
 

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"fettle.dev/fettle/internal/kube/load/api"
+	"fettle.dev/fettle/internal/kube/api"
 )
 
 // ErrBrake says that the cluster suffers, and that the run was ended for it.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/component/metrics"
+	"fettle.dev/fettle/internal/kube/api"
 	"fettle.dev/fettle/internal/kube/etcd/find"
-	"fettle.dev/fettle/internal/kube/load/api"
 )
 
 // The metrics of etcd that are read (etcd.io, docs, metrics).

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"fettle.dev/fettle/internal/kube/load/api"
+	"fettle.dev/fettle/internal/kube/api"
 )
 
 // The metrics that are read (kubernetes.io, reference/instrumentation/metrics).

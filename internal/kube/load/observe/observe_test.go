@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/kube/load/api"
+	"fettle.dev/fettle/internal/kube/api"
 )
 
 // ofServer are those of a server after so many calls that took less than 50 ms, and so many

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"sync"
 
-	"fettle.dev/fettle/internal/kube/load/api"
+	"fettle.dev/fettle/internal/kube/api"
+	"fettle.dev/fettle/internal/kube/load/discover"
 	"fettle.dev/fettle/internal/kube/load/given"
 	"fettle.dev/fettle/internal/kube/load/plan"
 )
@@ -61,7 +62,7 @@ type query struct {
 // server has. A namespace is deleted with all that is in it, so all of them are looked at.
 // Of groups of which it is not known what they have, blind says why.
 func (u *Undo) queries(ctx context.Context, spaces map[string]int) (all []query, blind map[string]string, err error) {
-	kinds, blind, err := u.Server.Listable(ctx)
+	kinds, blind, err := discover.Listable(ctx, u.Server)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/kube/load/api"
+	"fettle.dev/fettle/internal/kube/api"
 	"fettle.dev/fettle/internal/kube/load/plan"
 )
 

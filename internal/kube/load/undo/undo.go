@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"fettle.dev/fettle/internal/kube/load/api"
+	"fettle.dev/fettle/internal/kube/api"
 	"fettle.dev/fettle/internal/kube/load/drive"
 	"fettle.dev/fettle/internal/kube/load/journal"
 	"fettle.dev/fettle/internal/kube/load/plan"

@@ -1,4 +1,4 @@
-package api
+package discover
 
 import (
 	"fmt"
@@ -7,11 +7,13 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"fettle.dev/fettle/internal/kube/api"
 )
 
-// TestDescribeForbidden: who may not see the version of OpenShift, as on a Kubernetes that
+// TestClusterForbidden: who may not see the version of OpenShift, as on a Kubernetes that
 // has none, is told so, and is not turned away.
-func TestDescribeForbidden(t *testing.T) {
+func TestClusterForbidden(t *testing.T) {
 	for status, want := range map[int]string{403: "whether it is OpenShift cannot be seen", 404: "", 500: "the version of OpenShift"} {
 		h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if strings.HasPrefix(r.URL.Path, "/apis/config.openshift.io/") {
@@ -23,7 +25,7 @@ func TestDescribeForbidden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := New(base, http.DefaultTransport).Describe(t.Context())
+		c, err := Cluster(t.Context(), api.New(base, http.DefaultTransport))
 		h.Close()
 		if status == 500 {
 			if err == nil || !strings.Contains(err.Error(), want) {

@@ -1,4 +1,4 @@
-package api
+package discover
 
 import (
 	"context"
@@ -6,34 +6,16 @@ import (
 	"net/http"
 	"strconv"
 
+	"fettle.dev/fettle/internal/kube/api"
 	"fettle.dev/fettle/internal/kube/load/tally"
 )
 
-// Version is that of the API server, as v1.34.4.
-func (s *Server) Version(ctx context.Context) (string, error) {
-	var v struct{ GitVersion string }
-	err := s.Get(ctx, "/version", &v)
-	return v.GitVersion, err
-}
-
-// OpenShift is the version of OpenShift, as 4.17.3; "" for another Kubernetes.
-func (s *Server) OpenShift(ctx context.Context) (string, error) {
-	var version struct {
-		Status struct{ Desired struct{ Version string } }
-	}
-	err := s.Get(ctx, "/apis/config.openshift.io/v1/clusterversions/version", &version)
-	if IsStatus(err, http.StatusNotFound) {
-		return "", nil
-	}
-	return version.Status.Desired.Version, err
-}
-
-// Describe finds out what a plan is held against: version, nodes, and how much there is.
-func (s *Server) Describe(ctx context.Context) (*tally.Cluster, error) {
+// Cluster finds out what a plan is held against: version, nodes, and how much there is.
+func Cluster(ctx context.Context, s *api.Server) (*tally.Cluster, error) {
 	c := &tally.Cluster{Known: true, Have: map[string]int{}}
 	var err error
 	switch c.OpenShift, err = s.OpenShift(ctx); {
-	case IsStatus(err, http.StatusForbidden): // also where there is no such kind
+	case api.IsStatus(err, http.StatusForbidden): // also where there is no such kind
 		c.Notes = append(c.Notes, "whether it is OpenShift cannot be seen, and the maximums of Kubernetes hold: "+err.Error())
 	case err != nil:
 		return nil, fmt.Errorf("the version of OpenShift: %w", err)

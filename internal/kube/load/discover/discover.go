@@ -1,4 +1,6 @@
-package api
+// Package discover finds out what a load has to know of a cluster before it begins: which
+// kinds there are, and what its plan is held against.
+package discover
 
 import (
 	"context"
@@ -7,12 +9,13 @@ import (
 	"slices"
 	"strings"
 
+	"fettle.dev/fettle/internal/kube/api"
 	"fettle.dev/fettle/internal/kube/load/plan"
 )
 
-// Discover asks which kinds of some versions (as apps/v1) the server has. A version that
+// Kinds asks which kinds of some versions (as apps/v1) the server has. A version that
 // it has not adds none.
-func (s *Server) Discover(ctx context.Context, versions []string) (plan.Kinds, error) {
+func Kinds(ctx context.Context, s *api.Server, versions []string) (plan.Kinds, error) {
 	all := plan.Kinds{}
 	for _, v := range versions {
 		path := "/apis/" + v
@@ -27,7 +30,7 @@ func (s *Server) Discover(ctx context.Context, versions []string) (plan.Kinds, e
 			}
 		}
 		err := s.Get(ctx, path, &list)
-		if IsStatus(err, http.StatusNotFound) {
+		if api.IsStatus(err, http.StatusNotFound) {
 			continue
 		}
 		if err != nil {
@@ -45,7 +48,7 @@ func (s *Server) Discover(ctx context.Context, versions []string) (plan.Kinds, e
 // Listable are the namespaced resources that can be listed, of every group in the version
 // that the server prefers. Of a group whose own server does not answer it is unknown what
 // there is: its name is in blind, with why.
-func (s *Server) Listable(ctx context.Context) (all []plan.Kind, blind map[string]string, err error) {
+func Listable(ctx context.Context, s *api.Server) (all []plan.Kind, blind map[string]string, err error) {
 	var groups struct {
 		Groups []struct {
 			PreferredVersion struct{ GroupVersion string }
@@ -65,7 +68,7 @@ func (s *Server) Listable(ctx context.Context) (all []plan.Kind, blind map[strin
 			}
 		}
 		if err := s.Get(ctx, path, &list); err != nil {
-			if IsStatus(err, http.StatusNotFound) {
+			if api.IsStatus(err, http.StatusNotFound) {
 				return nil
 			}
 			return err
@@ -99,24 +102,4 @@ func (s *Server) Listable(ctx context.Context) (all []plan.Kind, blind map[strin
 		}
 	}
 	return all, blind, nil
-}
-
-// Cluster is the uid of the namespace kube-system, by which a cluster is known.
-func (s *Server) Cluster(ctx context.Context) (string, error) {
-	m, err := s.Metadata(ctx, 0, "/api/v1/namespaces/kube-system")
-	return m.UID, err
-}
-
-// Metadata of an object.
-type Metadata struct {
-	Name, Namespace, UID, ResourceVersion string
-	Labels, Annotations                   map[string]string
-	DeletionTimestamp                     string
-}
-
-// Metadata gets that of the object at a path.
-func (s *Server) Metadata(ctx context.Context, lane int, path string) (Metadata, error) {
-	var o struct{ Metadata Metadata }
-	err := s.get(ctx, s.lanes[lane%len(s.lanes)], path, &o, "application/json")
-	return o.Metadata, err
 }
