@@ -114,6 +114,24 @@ func (c *Cluster) cordoned(t *testing.T) bool {
 	return n.Spec.Unschedulable
 }
 
+// apply has the node take settings, and checks what came of it.
+func (c *Cluster) apply(t *testing.T, v *visit.Visit, text, result string) *node.Report {
+	t.Helper()
+	began := time.Now()
+	r, err := v.Run(t.Context(), settings(t, text))
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	t.Logf("%s: %s after %.1f s, %.1f s without a kubelet; %s", text, r.Result, time.Since(began).Seconds(), r.DownSeconds, r.Error)
+	if r.Result != result {
+		t.Fatalf("%s: %+v", text, r)
+	}
+	if c.cordoned(t) {
+		t.Errorf("%s: the node is cordoned", text)
+	}
+	return r
+}
+
 // TestKubeletSettings: settings of a real kubelet under running pods: without a drain;
 // from CPU manager none to static, which by hand ends the kubelet; one that passes all
 // checks and that the kubelet refuses; and back to what the node had.
@@ -125,19 +143,7 @@ func TestKubeletSettings(t *testing.T) {
 	v := c.theNode()
 	run := func(text, result string) *node.Report {
 		t.Helper()
-		began := time.Now()
-		r, err := v.Run(t.Context(), settings(t, text))
-		if err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
-		t.Logf("%s: %s after %.1f s, %.1f s without a kubelet; %s", text, r.Result, time.Since(began).Seconds(), r.DownSeconds, r.Error)
-		if r.Result != result {
-			t.Fatalf("%s: %+v", text, r)
-		}
-		if c.cordoned(t) {
-			t.Errorf("%s: the node is cordoned", text)
-		}
-		return r
+		return c.apply(t, v, text, result)
 	}
 	daemon := c.daemon(t, "daemon")
 	pids := c.Kubelet.Processes(daemon.UID)
@@ -268,9 +274,16 @@ func (c *Cluster) daemonState(t *testing.T, p *core.Pod) string {
 	return ask(t, p.Status.PodIP+":8080").AllowedCPUs
 }
 
+// state is what the CPU manager keeps.
 func (c *Cluster) state(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(c.Kubelet.Dir, "cpu_manager_state"))
+	return c.kept(t, "cpu_manager_state")
+}
+
+// kept is a file of the kubelet's own.
+func (c *Cluster) kept(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(c.Kubelet.Dir, name))
 	if err != nil {
 		t.Error(err)
 	}

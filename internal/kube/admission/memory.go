@@ -76,31 +76,19 @@ func (a memoryAccounts) coveredBy(b memoryAccounts) bool {
 	return len(a) == len(b)
 }
 
-// reservedMemory is reservedMemory by node and resource, if its sums are what is
-// reserved of the node.
-func (s Settings) reservedMemory(n *Node) (map[int]map[string]uint64, error) {
-	out := map[int]map[string]uint64{}
-	for _, m := range n.NUMA {
-		out[m.ID] = map[string]uint64{}
-	}
+// memoryNeeds is what the memory manager's policy Static refuses on any machine.
+func (s Settings) memoryNeeds() error {
 	sums := map[string]*amount{Memory: {}}
 	for _, r := range s.ReservedMemory {
-		if out[r.NUMANode] == nil {
-			return nil, fmt.Errorf("reservedMemory: the machine has no NUMA node %d", r.NUMANode)
-		}
 		for _, name := range r.Limits.names() {
 			q := r.Limits[name]
-			_, twice := out[r.NUMANode][name]
 			bytes, whole := q.AsInt64()
 			switch {
 			case name != Memory && !isHugePages(name):
-				return nil, fmt.Errorf("reservedMemory: %s of NUMA node %d: only memory and hugepages-SIZE can be reserved", name, r.NUMANode)
-			case twice:
-				return nil, fmt.Errorf("reservedMemory: %s of NUMA node %d is there twice", name, r.NUMANode)
+				return fmt.Errorf("reservedMemory: %s of NUMA node %d: only memory and hugepages-SIZE can be reserved", name, r.NUMANode)
 			case !whole || bytes <= 0:
-				return nil, fmt.Errorf("reservedMemory: %s of NUMA node %d: %s is no number of bytes above zero", name, r.NUMANode, q.String())
+				return fmt.Errorf("reservedMemory: %s of NUMA node %d: %s is no number of bytes above zero", name, r.NUMANode, q.String())
 			}
-			out[r.NUMANode][name] = uint64(bytes)
 			if sums[name] == nil {
 				sums[name] = &amount{}
 			}
@@ -110,11 +98,36 @@ func (s Settings) reservedMemory(n *Node) (map[int]map[string]uint64, error) {
 	for _, name := range sorted(sums) {
 		want := s.reserved(name)
 		if sums[name].Cmp(want.Quantity) != 0 {
-			return nil, fmt.Errorf("reservedMemory: %s of all NUMA nodes has to be what is reserved of the node (kubeReserved, systemReserved and, of memory, evictionHard): %s, and it is %s", name, want.String(), sums[name].String())
+			return fmt.Errorf("reservedMemory: %s of all NUMA nodes has to be what is reserved of the node (kubeReserved, systemReserved and, of memory, evictionHard): %s, and it is %s", name, want.String(), sums[name].String())
 		}
 	}
 	if sums[Memory].Sign() <= 0 {
-		return nil, errors.New("the static memory manager needs memory that is reserved for the system: set reservedMemory")
+		return errors.New("the static memory manager needs memory that is reserved for the system: set reservedMemory")
+	}
+	return nil
+}
+
+// reservedMemory is reservedMemory by node and resource, if its sums are what is
+// reserved of the node.
+func (s Settings) reservedMemory(n *Node) (map[int]map[string]uint64, error) {
+	if err := s.memoryNeeds(); err != nil {
+		return nil, err
+	}
+	out := map[int]map[string]uint64{}
+	for _, m := range n.NUMA {
+		out[m.ID] = map[string]uint64{}
+	}
+	for _, r := range s.ReservedMemory {
+		if out[r.NUMANode] == nil {
+			return nil, fmt.Errorf("reservedMemory: the machine has no NUMA node %d", r.NUMANode)
+		}
+		for _, name := range r.Limits.names() {
+			if _, twice := out[r.NUMANode][name]; twice {
+				return nil, fmt.Errorf("reservedMemory: %s of NUMA node %d is there twice", name, r.NUMANode)
+			}
+			q := r.Limits[name]
+			out[r.NUMANode][name] = uint64(q.Value())
+		}
 	}
 	return out, nil
 }

@@ -28,6 +28,9 @@ func (s Settings) Problems() []string {
 	case PolicyNone:
 		wrong(s.noneTakes())
 	}
+	if s.MemoryManagerPolicy == MemoryPolicyStatic {
+		wrong(s.memoryNeeds())
+	}
 	return problems
 }
 

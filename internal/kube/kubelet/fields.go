@@ -169,6 +169,9 @@ func Differences(want, has Fields) []Difference {
 			continue
 		}
 		w, h := want[name], has[name]
+		if s := find(name); s != nil { // a kubelet leaves out what is 0 (podsPerCore)
+			w, h = s.standard(want), s.standard(has)
+		}
 		if counted && (name == "kubeReserved" || name == "systemReserved") {
 			w, h = withoutCPU(w), withoutCPU(h)
 		}

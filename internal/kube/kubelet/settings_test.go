@@ -137,6 +137,8 @@ func TestDifferences(t *testing.T) {
 	for _, c := range []struct{ want, has, wrong string }{
 		{"{maxPods: 500}", "{maxPods: 500, podsPerCore: 0}", ""},
 		{"{maxPods: 500}", "{maxPods: 110}", "maxPods is 110, want 500"},
+		{"{podsPerCore: 0}", "{}", ""}, // so says a kubelet: it leaves 0 out
+		{"{podsPerCore: 20}", "{}", "podsPerCore is null, want 20"},
 		{"{kubeReserved: {cpu: 0.5}}", "{kubeReserved: {cpu: 1}}", "kubeReserved"},
 		{`{kubeReserved: {cpu: "0.5"}}`, "{kubeReserved: {cpu: 500m, memory: 1Gi}}", ""},
 		{`{reservedSystemCPUs: "0,1"}`, `{reservedSystemCPUs: "0-1"}`, ""},
@@ -186,6 +188,7 @@ func TestProblems(t *testing.T) {
 		{`{topologyManagerPolicy: restricted, topologyManagerPolicyOptions: {max-allowable-numa-nodes: "4"}}`, nil, "want a number from 8"},
 		{`{reservedSystemCPUs: "0", systemReservedCgroup: /system}`, nil, "does not go with systemReservedCgroup"},
 		{"{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}], kubeReserved: {memory: 1Gi}}", machine(), "reservedMemory: memory of all NUMA nodes has to be"},
+		{"{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}], kubeReserved: {memory: 1Gi}}", nil, "reservedMemory: memory of all NUMA nodes has to be"},
 		{"{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 0, limits: {memory: 1124Mi}}], kubeReserved: {memory: 1Gi}}", machine(), ""},
 		{"{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}], kubeReserved: {memory: 1Gi}, evictionHard: {memory.available: 0%}}", machine(), ""},
 		{"{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}], evictionHard: {memory.available: 5%}}", machine(), "fettle needs it in bytes"},
