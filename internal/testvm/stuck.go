@@ -2,6 +2,7 @@ package testvm
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +18,59 @@ import (
 // consoleTail is how much of the console a report of a machine that does not
 // answer quotes; the whole of it is in the test's log.
 const consoleTail = 4096
+
+// errWedged says that the emulator has lost a CPU's wake-up while the machine booted: seen
+// with QEMU 7.2, TCG with a thread for each CPU, on processors that were not idle. A CPU
+// sleeps with the timer's bit in its IRR, and others spin until it answers, for ever.
+var errWedged = errors.New("the emulator has lost a CPU")
+
+// mostBoots is how often a machine is switched on until it has to come up.
+const mostBoots = 3
+
+// lockup is what the kernel's watchdog prints of a CPU that lets nobody else run.
+var lockup = regexp.MustCompile(`watchdog: BUG: soft lockup - CPU#\d+ stuck for (\d+)s!`)
+
+// stuckFor is how long a CPU has to be stuck to be given up. What a busy host holds up
+// comes back.
+const stuckFor = 100 * time.Second
+
+// wedged says whether a console tells of a CPU that will not come back.
+func wedged(console string) bool {
+	for _, m := range lockup.FindAllStringSubmatch(console, -1) {
+		if s, err := strconv.Atoi(m[1]); err == nil && time.Duration(s)*time.Second >= stuckFor {
+			return true
+		}
+	}
+	return false
+}
+
+// watch looks at the console of a machine that boots, and cuts the power when it is
+// wedged. What is returned ends that, and gives the machine's state as it was then.
+func (vm *VM) watch() (end func() string) {
+	before := len(vm.Console())
+	over, ended := make(chan struct{}), make(chan struct{})
+	var state string
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(time.Second):
+			}
+			if console := vm.Console(); wedged(console[min(before, len(console)):]) {
+				state = vm.state()
+				vm.Kill()
+				return
+			}
+		}
+	}()
+	return func() string {
+		close(over)
+		<-ended
+		return state
+	}
+}
 
 // state describes a machine that does not do what is waited for, so that the
 // reason can be found afterwards: what the emulator says of it, where each CPU

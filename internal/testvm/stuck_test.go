@@ -1,6 +1,8 @@
 package testvm
 
 import (
+	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +33,47 @@ func TestStuck(t *testing.T) {
 		if console := vm.Console(); !strings.Contains(console, want) {
 			t.Errorf("the console does not say %q:\n%s", want, state)
 		}
+	}
+}
+
+func TestWedged(t *testing.T) {
+	for console, want := range map[string]bool{
+		"": false,
+		"[   28.5] watchdog: BUG: soft lockup - CPU#2 stuck for 26s! [swapper/2:0]\n":                                                             false,
+		"[   28.5] watchdog: BUG: soft lockup - CPU#2 stuck for 26s! [a:0]\n[  112.5] watchdog: BUG: soft lockup - CPU#2 stuck for 104s! [a:0]\n": true,
+	} {
+		if got := wedged(console); got != want {
+			t.Errorf("%q: %t", console, got)
+		}
+	}
+}
+
+// A machine whose kernel says that a CPU is lost is switched on again.
+func TestWedgedBoot(t *testing.T) {
+	vm := build(t, Options{Ready: "sysinit.target"})
+	went := make(chan error)
+	go func() {
+		// The words are the test's: the kernel of a guest cannot be made to lose a CPU.
+		if !testroot.Eventually(time.Minute, func() bool { _, err := os.Stat(vm.file("qmp")); return err == nil }) {
+			went <- errors.New("it was not switched on")
+			return
+		}
+		f, err := os.OpenFile(vm.file("console"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err == nil {
+			_, err = f.WriteString("[  112.5] watchdog: BUG: soft lockup - CPU#2 stuck for 104s! [swapper/2:0]\n")
+		}
+		went <- errors.Join(err, f.Close())
+	}()
+	first := vm.start(bootTime)
+	if err := <-went; err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(first, errWedged) || vm.Running() || !strings.Contains(first.Error(), "CPU 3 ") {
+		t.Fatalf("it runs: %t, %v", vm.Running(), first)
+	}
+	vm.Start()
+	if out := vm.Must("nproc"); out != "4\n" {
+		t.Errorf("CPUs: %q", out)
 	}
 }
 

@@ -102,14 +102,30 @@ func (vm *VM) Start() {
 	if vm.Running() {
 		vm.t.Fatal("testvm: the machine is already running")
 	}
-	if err := vm.start(bootTime); err != nil {
-		vm.t.Fatal(err)
+	for boots := 1; ; boots++ {
+		err := vm.start(bootTime)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, errWedged) || boots == mostBoots {
+			vm.t.Fatal(err)
+		}
+		vm.t.Logf("the power is cut, and the machine switched on again: %v", err)
 	}
 }
 
 // start switches the machine on and waits some time until it is ready. The error
-// tells the machine's state.
+// tells the machine's state; with errWedged the machine is off again.
 func (vm *VM) start(within time.Duration) error {
+	wedged := vm.watch()
+	err := vm.boot(within)
+	if state := wedged(); state != "" && err != nil {
+		return fmt.Errorf("%w\n%s", errWedged, state)
+	}
+	return err
+}
+
+func (vm *VM) boot(within time.Duration) error {
 	end := time.Now().Add(within)
 	os.Remove(vm.file("agent"))
 	os.Remove(vm.file("qmp"))

@@ -22,6 +22,7 @@ import (
 type healthBench struct {
 	*cloud
 	operator *operatorBench
+	objects  *applier
 	start    func(options ...string) *Program
 }
 
@@ -33,6 +34,7 @@ func TestMachineHealth(t *testing.T) {
 		return
 	}
 	b := newHealthBench(t, Options{})
+	b.others()
 	b.rival()
 	p := b.start("--adopt=machines", "--lease=3s")
 	b.tables()
@@ -60,7 +62,7 @@ func newHealthBench(t *testing.T, o Options) *healthBench {
 	account := "system:serviceaccount:" + tunedNamespace + ":fettle-operator"
 	kubeconfig, err := c.KubeconfigOf(account, "system:serviceaccounts", "system:serviceaccounts:"+tunedNamespace, "system:authenticated")
 	c.must(err)
-	b := &healthBench{cloud: c.cloud(t, a.dynamic), operator: &operatorBench{t: t, Cluster: c, dynamic: a.dynamic}}
+	b := &healthBench{cloud: c.cloud(t, a.dynamic), objects: a, operator: &operatorBench{t: t, Cluster: c, dynamic: a.dynamic}}
 	t.Log("the machines of this test are a simulation: there is no cloud behind them")
 	b.start = func(options ...string) *Program {
 		t.Helper()
