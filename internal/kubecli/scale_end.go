@@ -110,5 +110,5 @@ func notCome(not *carry.NotCome, namespace string, sets []string, o scaleOptions
 	if o.roll {
 		return fmt.Sprintf("%s; the same call takes it back first, and goes on", not.What())
 	}
-	return fmt.Sprintf("%s; %s --to %d takes back what has not come; where it comes after all, the same call goes on", not.What(), call, not.Back)
+	return fmt.Sprintf("%s; %s --to %d takes back what has not come; where it comes after all, or has more time (--join-timeout), the same call goes on", not.What(), call, not.Back)
 }
