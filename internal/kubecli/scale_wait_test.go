@@ -108,8 +108,8 @@ func interruptedAt(t *testing.T, said string, args ...string) (code int, text st
 // what stands.
 func TestScaleIsInterrupted(t *testing.T) {
 	wanting := apiServer(t, edited(machineSets, `"replicas":3`, `"replicas":4`))
-	code, text, took := interruptedAt(t, "waiting for 0s, until ", "scale", "execute", "workers-a", "--to", "6", "--yes", "--kubeconfig", wanting)
-	if code != ui.Interrupted || took > time.Second || !strings.Contains(text, "(10m0s) at the most: machine set workers-a is to have 4 machines and has 3") || !strings.Contains(text, "interrupted: the machine sets are as they were") || !strings.Contains(text, "the same call begins again") {
+	code, text, took := interruptedAt(t, "waiting until ", "scale", "execute", "workers-a", "--to", "6", "--yes", "--kubeconfig", wanting)
+	if code != ui.Interrupted || took > time.Second || !strings.Contains(text, "at the most (0s of 10m0s): machine set workers-a is to have 4 machines and has 3") || !strings.Contains(text, "interrupted: the machine sets are as they were") || !strings.Contains(text, "the same call begins again") {
 		t.Errorf("exit code %d after %s:\n%s", code, took, text)
 	}
 	stdin := os.Stdin

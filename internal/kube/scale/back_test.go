@@ -57,6 +57,14 @@ func TestDownOrderOfTheController(t *testing.T) {
 	if p := plan(t, in, 3); fmt.Sprint(p.Steps[0].Remove) != "[set-a-03]" {
 		t.Errorf("%v", p.Steps[0].Remove)
 	}
+	in.Machines[1].Annotations = map[string]string{machine.DeleteAnnotation: "yes"}
+	if p := plan(t, in, 3); fmt.Sprint(p.Steps[0].Remove) != "[set-a-03]" || !strings.Contains(strings.Join(p.Notes, "\n"), "machine set-a-01 is marked by somebody (machine.openshift.io/delete-machine), and machine set set-a may take it") {
+		t.Errorf("%+v", p)
+	}
+	if p := plan(t, in, 1); fmt.Sprint(p.Steps[0].Remove, p.Steps[1].Remove) != "[set-a-03 set-a-00] [set-a-01]" || strings.Contains(strings.Join(p.Notes, "\n"), "by somebody") {
+		t.Errorf("%+v", p)
+	}
+	in.Machines[1].Annotations = nil
 	// A failed machine whose node is Ready is drained: its pods run.
 	pods(&in, "node-set-a-03", 2, nil)
 	if p := plan(t, in, 3); fmt.Sprint(p.Steps[0].Remove) != "[set-a-03]" || p.Steps[0].Evictions != 2 {

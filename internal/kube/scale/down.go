@@ -66,6 +66,25 @@ func (p *planner) down(fewer int) {
 	}
 	p.routers()
 	p.together()
+	p.rivals(ready)
+}
+
+// rivals names machines that somebody has marked and that stay by this plan, of sets that
+// shrink: to their controller they are as good as those that go.
+func (p *planner) rivals(ready map[*pool][]*leaver) {
+	shrinks := map[string]bool{}
+	for _, s := range p.plan.Steps {
+		for _, r := range s.Sets {
+			shrinks[r.Set] = true
+		}
+	}
+	for _, x := range p.pools {
+		for _, l := range ready[x] {
+			if l.rank == marked && shrinks[x.set.Name] {
+				p.note("machine %s is marked by somebody (%s), and machine set %s may take it in place of one that goes: take the mark away if it is to stay", l.m.Name, machine.DeleteAnnotation, x.set.Name)
+			}
+		}
+	}
 }
 
 // leavers are the machines of each set in the order in which they go, at least as many as
@@ -236,7 +255,7 @@ func (p *planner) idlers(batch []*leaver, s *Step) {
 		}
 	}
 	if never > 0 {
-		p.note("%s: %d machines that were asked for have never been made: their set asks for fewer, and nothing goes", step(len(p.plan.Steps)), never)
+		p.note("%s: machines that were asked for and have never been made: %d; their set asks for fewer, and nothing goes", step(len(p.plan.Steps)), never)
 	}
 	if len(nodeless) > 0 {
 		p.note("%s: nothing has to move from what has no node: %s", step(len(p.plan.Steps)), strings.Join(nodeless, ", "))

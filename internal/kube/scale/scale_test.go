@@ -187,7 +187,7 @@ func TestDownZones(t *testing.T) {
 	nine := int32(9)
 	in.Sets[0].Spec.Replicas = &nine
 	p := plan(t, in, 10)
-	if got := outline(p); got != "a 9-5" || len(p.Steps[0].Remove) != 0 || p.Steps[0].Until != "nothing: what goes has never been made" || !strings.Contains(p.Notes[0], "4 machines that were asked for have never been made") {
+	if got := outline(p); got != "a 9-5" || len(p.Steps[0].Remove) != 0 || p.Steps[0].Until != "nothing: what goes has never been made" || !strings.Contains(p.Notes[0], "machines that were asked for and have never been made: 4;") {
 		t.Errorf("%s: %+v", got, p)
 	}
 	if got := outline(plan(t, in, 8)); got != "a 9-5, a 5-3" {

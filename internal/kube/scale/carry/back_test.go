@@ -54,7 +54,7 @@ func TestMachineThatNeverComes(t *testing.T) {
 	if took := s.now.Sub(began); took < 4*time.Minute || took > 5*time.Minute || x.silence(began) > remind+5*time.Second {
 		t.Errorf("it waited %s, and was silent for %s", took, x.silence(began))
 	}
-	if until := "until " + began.Add(4*time.Minute).Local().Format(time.TimeOnly) + " (4m0s) at the most: of machine set set-a 0 of 1"; !strings.Contains(x.lines[1], until) || x.at[1] != began {
+	if until := "until " + began.Add(4*time.Minute).Local().Format(time.TimeOnly) + " at the most (0s of 4m0s): of machine set set-a 0 of 1"; !strings.Contains(x.lines[1], until) || x.at[1] != began {
 		t.Errorf("%q, want %q", x.lines, until)
 	}
 	// Once more: it is not waited for again.

@@ -49,7 +49,7 @@ func (w *waiting) say(what string) {
 		return
 	}
 	w.said, w.at = what, now
-	w.r.Say("waiting for %s, until %s (%s) at the most: %s", now.Sub(w.began).Round(time.Second), w.end.Local().Format(time.TimeOnly), w.end.Sub(w.began), what)
+	w.r.Say("waiting until %s at the most (%s of %s): %s", w.end.Local().Format(time.TimeOnly), now.Sub(w.began).Round(time.Second), w.end.Sub(w.began), what)
 }
 
 // wait looks until there is nothing missing any more. After the time it is late.
