@@ -178,7 +178,12 @@ func TestInterruptedInEachWait(t *testing.T) {
 		changed bool
 		want    string
 	}{
-		"before it begins":  {Goal{Machines: 6}, func(s *sim) { s.idle = true; n := int32(5); s.sets[0].Spec.Replicas = &n }, "is to have 5 machines and has 4", false, "5"},
+		"before it begins": {Goal{Machines: 6}, func(s *sim) { s.idle = true; n := int32(5); s.sets[0].Spec.Replicas = &n }, "is to have 5 machines and has 4", false, "5"},
+		"while one is on its way": {Goal{Machines: 6}, func(s *sim) {
+			n := int32(5)
+			s.sets[0].Spec.Replicas = &n
+			s.make(&s.sets[0], false)
+		}, "machines of machine set set-a that have not joined: 1 (set-a-05 until " + time.Date(2026, 3, 1, 12, 10, 0, 0, time.UTC).Local().Format(time.TimeOnly) + ")", false, "5"},
 		"while they join":   {Goal{Machines: 6}, nil, "0 of 2 new machines", true, "6"},
 		"while they go":     {Goal{Machines: 2}, nil, "still there", true, "2"},
 		"while a roll asks": {Goal{Roll: true}, nil, "0 of 3 new machines", true, "7"},

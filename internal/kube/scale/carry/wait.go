@@ -134,10 +134,13 @@ func (r *Run) unsettled(in *scale.Input, joins map[string]time.Duration) (not *N
 				leaving++
 			case m.Node() == "" && m.Phase() != machine.PhaseFailed:
 				has++
-				if since := m.CreationTimestamp.Time; !since.IsZero() && r.now().Sub(since) > joins[s.Name] {
-					not.Machines = append(not.Machines, absent(in, m, fmt.Sprintf(", more than %s after it was made", joins[s.Name])))
-				} else {
+				switch since := m.CreationTimestamp.Time; {
+				case since.IsZero():
 					starting = append(starting, m.Name)
+				case r.now().Sub(since) > joins[s.Name]:
+					not.Machines = append(not.Machines, absent(in, m, fmt.Sprintf(", more than %s after it was made", joins[s.Name])))
+				default:
+					starting = append(starting, m.Name+" until "+since.Add(joins[s.Name]).Local().Format(time.TimeOnly))
 				}
 			default:
 				has++
@@ -154,7 +157,7 @@ func (r *Run) unsettled(in *scale.Input, joins map[string]time.Duration) (not *N
 				not.unmade += unmade
 			}
 		case len(starting) > 0 && !r.falling: // else they are the first to go
-			out = append(out, fmt.Sprintf("%d machines of machine set %s have not joined (%s)", len(starting), s.Name, some(starting)))
+			out = append(out, fmt.Sprintf("machines of machine set %s that have not joined: %d (%s)", s.Name, len(starting), some(starting)))
 		}
 		not.Back += want
 	}
