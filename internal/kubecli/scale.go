@@ -1,6 +1,7 @@
 package kubecli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,9 +39,9 @@ func scaleCommand(a *app) *cobra.Command {
 type scaleOptions struct {
 	to, batch, qps, burst int
 	roll                  bool
+	patience, join        time.Duration
 	// Of doing it.
 	yes, force, afresh bool
-	patience           time.Duration
 }
 
 func (o *scaleOptions) flags(f *pflag.FlagSet) {
@@ -49,6 +50,8 @@ func (o *scaleOptions) flags(f *pflag.FlagSet) {
 	f.IntVar(&o.batch, "batch", scale.MaxBatch, "most machines at once")
 	f.IntVar(&o.qps, "qps", 5, "requests a second of the client that evicts pods")
 	f.IntVar(&o.burst, "burst", 10, "its requests at once")
+	f.DurationVar(&o.patience, "patience", scale.DefaultPatience, "how long a drain may take beyond the least that it takes, and machines to go")
+	f.DurationVar(&o.join, "join-timeout", 0, "how long the machines of a batch may take to join (default nodeStartupTimeout of their check, else 10m)")
 }
 
 // check refuses options that make no sense.
@@ -58,6 +61,12 @@ func (o *scaleOptions) check(c *cobra.Command) error {
 	}
 	if o.to < 0 || o.batch < 1 || o.qps < 1 || o.burst < 1 {
 		return ui.Exit(ui.Usage, fmt.Errorf("--to %d, --batch %d, --qps %d, --burst %d: want at least 0, 1, 1 and 1", o.to, o.batch, o.qps, o.burst))
+	}
+	if o.patience <= 0 {
+		return ui.Exit(ui.Usage, fmt.Errorf("--patience %s: want more than nothing", o.patience))
+	}
+	if c.Flags().Changed("join-timeout") && o.join <= 0 {
+		return ui.Exit(ui.Usage, fmt.Errorf("--join-timeout %s: want more than nothing", o.join))
 	}
 	return nil
 }
@@ -69,13 +78,13 @@ func scalePlanCommand(a *app) *cobra.Command {
 		Long: `Plans how machine sets (machine.openshift.io/v1beta1) come to N machines together.
 Up: in batches, zones kept even, each no larger than a MachineHealthCheck with
 maxUnhealthy bears without closing remediation, since machines that have not
-joined count as unhealthy. Down: machines that serve nobody first, with the time
-that evictions take, the disruption budgets that stand in the way, and never the
+joined count as unhealthy. Down: machines that serve nobody first (what was asked
+for and has not come), in steps of their own that drain nothing, with the time that evictions take, the disruption budgets that stand in the way, and never the
 last machines that routers run on. With --roll every machine is made anew, as an
 edited machine set wants it that concerns machines that exist: new ones first,
 then as many old ones go. It changes nothing.
 
-Exit code 4 if something is in the way.`,
+Exit code 4 if something is in the way, 1 if what would go is not known.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, sets []string) error {
 			if err := o.check(c); err != nil {
@@ -95,7 +104,7 @@ func (a *app) scalePlan(ctx context.Context, sets []string, o scaleOptions) erro
 	}
 	p, err := run.Plan(ctx)
 	if err != nil {
-		return scaleExit(err)
+		return scaleExit(err, namespace, sets, o)
 	}
 	if len(p.Blocked) > 0 {
 		err = ui.Exit(ui.Refused, fmt.Errorf("as things are the plan cannot be carried through: %s", strings.Join(p.Blocked, "\n")))
@@ -115,7 +124,7 @@ func printScale(s *ui.Screen, p *scale.Plan) {
 		g := report.Grid{Head: []string{"STEP", "MACHINE SET", "ZONE", "MACHINES", "THEN WAIT UNTIL", "AT MOST", "REMEDIATION"}}
 		for i, x := range p.Steps {
 			for j, r := range x.Sets {
-				row := []string{"", r.Set, r.Zone, fmt.Sprintf("%d to %d", r.From, r.To), "", "", ""}
+				row := []string{"", r.Set, cmp.Or(r.Zone, "not known"), fmt.Sprintf("%d to %d", r.From, r.To), "", "", ""}
 				if j == 0 {
 					row[0], row[4], row[5], row[6] = fmt.Sprint(i+1), x.Until, "-", dash(strings.Join(x.Remediation, "; "))
 					if x.TimeoutS > 0 {

@@ -39,23 +39,22 @@ func scaleExecuteCommand(a *app) *cobra.Command {
 		Long: `Shows the plan, asks, and carries it out step after step: it waits until the
 machines of a batch have joined and are Ready before the next begins; on the way
 down it drains the nodes of a batch itself, by the eviction API, which keeps
-disruption budgets, before their machine sets get fewer replicas. It stops at the
-first batch that fails: machines that have been asked for stay, and nodes whose
-machines do not go take pods again.
+disruption budgets, before their machine sets get fewer replicas. What it waits for,
+and until when, it says at once and every half minute. It stops at the first batch
+that fails and names what has not come: machines that have been asked for stay, and
+nodes whose machines do not go take pods again. Fewer machines (--to) takes back
+first what has not come; it has nothing to drain.
 
 After Ctrl-C, or where it was killed, the same call goes on: what has been done is
 seen from the machine sets and machines. While it runs, the operator remedies no
 machines, and nobody else can scale.
 
 Exit code 4 if something is in the way or nobody agrees, 7 if a part has been
-done, 75 if somebody else scales.`,
+done, 75 if somebody else scales, 130 after Ctrl-C if the sets are as before.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, sets []string) error {
 			if err := o.check(c); err != nil {
 				return err
-			}
-			if o.patience <= 0 {
-				return ui.Exit(ui.Usage, fmt.Errorf("--patience %s: want more than nothing", o.patience))
 			}
 			if o.afresh && !o.roll {
 				return ui.Exit(ui.Usage, errors.New("--afresh is for --roll"))
@@ -68,7 +67,6 @@ done, 75 if somebody else scales.`,
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	f.BoolVar(&o.force, "force", false, "evict pods that nothing makes again elsewhere, too")
 	f.BoolVar(&o.afresh, "afresh", false, "begin a roll anew that is not done, with all machines that there are now")
-	f.DurationVar(&o.patience, "patience", carry.DefaultPatience, "how long a drain may take beyond the least that it takes, and machines to go")
 	return c
 }
 
@@ -91,7 +89,7 @@ func (a *app) scaleRun(sets []string, o scaleOptions) (*carry.Run, string, error
 	namespace := a.namespaceOr(machine.Namespace)
 	return carry.New(&carry.Live{API: api, Evicting: evicting, Namespace: namespace, Sets: sets, Force: o.force}, carry.Options{
 		Goal:  carry.Goal{Machines: o.to, Roll: o.roll, Afresh: o.afresh},
-		Batch: o.batch, QPS: o.qps, Burst: o.burst, Patience: o.patience, Force: o.force,
+		Batch: o.batch, QPS: o.qps, Burst: o.burst, Patience: o.patience, JoinTimeout: o.join, Force: o.force,
 		Say: func(format string, args ...any) { a.screen.Progress(format, args...) },
 	}), namespace, nil
 }
@@ -117,7 +115,7 @@ func (a *app) scaleExecute(ctx context.Context, sets []string, o scaleOptions) e
 		doc.State = "nothing"
 	}
 	if err != nil {
-		if err = scaleEnd(err, run); ctx.Err() != nil {
+		if err = scaleEnd(ctx, err, run, namespace, sets, o); ctx.Err() != nil {
 			doc.State = "interrupted"
 		}
 	}
@@ -142,7 +140,9 @@ func (a *app) scaleAgreed(ctx context.Context, run *carry.Run, o scaleOptions) (
 	if err := carry.Free(ctx, live.API, live.Namespace); err != nil { // before the wait, too
 		return nil, err
 	}
-	if err := run.Settle(ctx); err != nil {
+	err := run.Settle(ctx)
+	a.screen.Status("")
+	if err != nil {
 		return nil, err
 	}
 	p, err := run.Plan(ctx)
@@ -158,7 +158,7 @@ func (a *app) scaleAgreed(ctx context.Context, run *carry.Run, o scaleOptions) (
 	if o.yes || len(p.Steps) == 0 {
 		return p, nil
 	}
-	yes, err := a.screen.Agreed("Do this?")
+	yes, err := a.agreed(ctx, "Do this?")
 	if err == nil && !yes {
 		err = ui.Exit(ui.Refused, errors.New("nobody agreed"))
 	}
@@ -187,27 +187,4 @@ func (a *app) scaleGo(ctx context.Context, run *carry.Run, namespace string, set
 		a.screen.Say("done after %s", time.Since(began).Round(time.Second))
 	}
 	return errors.Join(err, release())
-}
-
-// scaleExit gives what went wrong before anything was changed its exit code.
-func scaleExit(err error) error {
-	switch {
-	case errors.Is(err, carry.ErrNotServed):
-		return ui.Hinted(ui.Failed, err, "machine sets are OpenShift's; other clusters are scaled by whoever makes their machines")
-	case errors.Is(err, carry.ErrNames), errors.Is(err, scale.ErrTooMany):
-		return ui.Exit(ui.Usage, err)
-	case errors.Is(err, carry.ErrBlocked), errors.Is(err, carry.ErrBegun):
-		return ui.Exit(ui.Refused, err)
-	case errors.Is(err, carry.ErrBusy):
-		return ui.Exit(ui.Busy, err)
-	}
-	return err
-}
-
-// scaleEnd gives what went wrong its exit code, by what has been changed.
-func scaleEnd(err error, run *carry.Run) error {
-	if !run.Changed {
-		return scaleExit(err)
-	}
-	return ui.Hinted(ui.Partial, err, "the same call goes on; kubectl fettle scale plan shows what is left")
 }

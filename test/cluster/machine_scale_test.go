@@ -296,9 +296,11 @@ func (b *healthBench) refused() {
 	b.nothingLeft()
 }
 
-// fails: a batch whose machines do not join stops it.
+// fails: a batch whose machines do not join stops it, and they are taken back: nothing
+// waits for them, and nothing else goes.
 func (b *healthBench) fails() {
 	b.t.Helper()
+	serving := b.names("east")
 	b.c.must(b.patch(b.t.Context(), "machinesets", "east", map[string]any{"metadata": map[string]any{"annotations": map[string]any{neverJoins: "yes"}}}))
 	out := b.scale(7, "0 of 2 new machines have joined", "east", "--to", "7", "--batch", "2", "--output", "json")
 	var doc struct {
@@ -314,4 +316,22 @@ func (b *healthBench) fails() {
 	if n, _, _ := unstructured.NestedInt64(s.Object, "spec", "replicas"); n != 5 {
 		b.t.Errorf("%d replicas: only the first batch was to be asked for", n)
 	}
+	for _, want := range []string{" at the most (0s of 20s): of machine set east 0 of 2 new machines", "has no node", "kubectl fettle scale execute east --to 3 takes back what has not come"} {
+		if !strings.Contains(out, want) {
+			b.t.Errorf("it does not say %q:\n%s", want, out)
+		}
+	}
+	began := time.Now()
+	if out := b.scale(0, "done: ", "east", "--to", "3"); !strings.Contains(out, "nothing has to move from what has no node") || strings.Contains(out, "pods move away") {
+		b.t.Errorf("it does not say that nothing is drained:\n%s", out)
+	}
+	if took := time.Since(began); took > time.Minute {
+		b.t.Errorf("it took %s", took)
+	}
+	b.settled("east", 3)
+	if now := b.names("east"); !slices.Equal(now, serving) {
+		b.t.Errorf("machines %v, and before the batch %v", now, serving)
+	}
+	b.c.must(b.patch(b.t.Context(), "machinesets", "east", map[string]any{"metadata": map[string]any{"annotations": map[string]any{neverJoins: nil}}}))
+	b.nothingLeft()
 }

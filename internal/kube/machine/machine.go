@@ -132,6 +132,9 @@ type Template struct {
 type SetStatus struct {
 	Replicas      int32 `json:"replicas"`
 	ReadyReplicas int32 `json:"readyReplicas"`
+	// ObservedGeneration is of which generation of the set its controller says this; 0 if
+	// it has never looked at the set.
+	ObservedGeneration int64 `json:"observedGeneration"`
 }
 
 // HealthCheck is a MachineHealthCheck.

@@ -29,45 +29,66 @@ type leaver struct {
 	rank int
 }
 
-// The order in which machines go.
+// The order in which machines go. That of those that failed and those that have not joined
+// is the one of the controller of machine sets, to which the first count as marked, too
+// (openshift/machine-api-operator, pkg/controller/machineset/delete_policy.go).
 const (
-	failed    = iota // they serve nobody
+	unmade    = iota // they have been asked for, and do not exist
+	failed           // they serve nobody
+	unjoined         // they have no node
 	marked           // somebody has said so
 	notReady         // their pods are elsewhere, or will be
 	unwilling        // somebody has cordoned them
 	serving
 )
 
-// down removes machines, those that serve nobody first.
+// idle says that nothing has to be moved before it goes.
+func (l *leaver) idle() bool { return l.rank <= unjoined && len(l.pods) == 0 }
+
+// down removes machines, those that serve nobody first, and in steps of their own: these
+// do not wait for a drain.
 func (p *planner) down(fewer int) {
 	ready := p.leavers()
 	for fewer > 0 {
 		before := p.replicas()
-		left := map[*watch]int{}
 		var batch []*leaver
 		for len(batch) < min(fewer, p.Batch) {
-			x := p.fullest()
+			x := p.fullest(ready)
+			l := ready[x][0]
+			if len(batch) > 0 && l.idle() != batch[0].idle() {
+				break
+			}
 			x.replicas--
-			for _, w := range p.watched {
-				if w.covers(x) {
-					left[w]++
-				}
-			}
-			if list := ready[x]; len(list) > 0 {
-				batch = append(batch, list[0])
-				ready[x] = list[1:]
-			} else {
-				batch = append(batch, &leaver{}) // it has not been made yet
-			}
+			batch, ready[x] = append(batch, l), ready[x][1:]
 		}
-		p.plan.Steps = append(p.plan.Steps, p.drain(batch, left, p.resizes(before)))
+		p.plan.Steps = append(p.plan.Steps, p.drain(batch, p.resizes(before)))
 		fewer -= len(batch)
 	}
 	p.routers()
 	p.together()
+	p.rivals(ready)
 }
 
-// leavers are the machines of each set in the order in which they go.
+// rivals names machines that somebody has marked and that stay by this plan, of sets that
+// shrink: to their controller they are as good as those that go.
+func (p *planner) rivals(ready map[*pool][]*leaver) {
+	shrinks := map[string]bool{}
+	for _, s := range p.plan.Steps {
+		for _, r := range s.Sets {
+			shrinks[r.Set] = true
+		}
+	}
+	for _, x := range p.pools {
+		for _, l := range ready[x] {
+			if l.rank == marked && shrinks[x.set.Name] {
+				p.note("machine %s is marked by somebody (%s), and machine set %s may take it in place of one that goes: take the mark away if it is to stay", l.m.Name, machine.DeleteAnnotation, x.set.Name)
+			}
+		}
+	}
+}
+
+// leavers are the machines of each set in the order in which they go, at least as many as
+// it has replicas.
 func (p *planner) leavers() map[*pool][]*leaver {
 	evictable := p.evictable()
 	ready := map[*pool][]*leaver{}
@@ -77,7 +98,13 @@ func (p *planner) leavers() map[*pool][]*leaver {
 				ready[x] = append(ready[x], p.leaver(m, evictable))
 			}
 		}
-		slices.SortFunc(ready[x], func(a, b *leaver) int {
+		for len(ready[x]) < x.replicas {
+			ready[x] = append(ready[x], &leaver{rank: unmade})
+		}
+		slices.SortStableFunc(ready[x], func(a, b *leaver) int {
+			if a.m == nil || b.m == nil {
+				return cmp.Compare(a.rank, b.rank)
+			}
 			return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(len(a.pods), len(b.pods)), strings.Compare(a.m.Name, b.m.Name))
 		})
 	}
@@ -87,11 +114,17 @@ func (p *planner) leavers() map[*pool][]*leaver {
 // leaver says what a machine leaves behind.
 func (p *planner) leaver(m *machine.Machine, evictable map[string][]*core.Pod) *leaver {
 	l := &leaver{m: m, node: p.nodes[m.Node()], rank: serving}
-	l.pods = evictable[m.Node()]
+	if l.node != nil {
+		l.pods = evictable[l.node.Name]
+	}
 	_, wanted := m.Annotations[machine.DeleteAnnotation]
 	switch {
-	case m.Phase() == machine.PhaseFailed || l.node == nil:
-		l.rank, l.pods = failed, nil
+	case m.Phase() == machine.PhaseFailed:
+		if l.rank = failed; l.node != nil && !corestate.Ready(l.node) {
+			l.pods = nil // nobody there would end them
+		}
+	case l.node == nil:
+		l.rank = unjoined
 	case wanted:
 		l.rank = marked
 	case !corestate.Ready(l.node):
@@ -116,38 +149,37 @@ func (p *planner) evictable() map[string][]*core.Pod {
 	return out
 }
 
-// fullest is the set from which the next machine goes: of the zone with the most machines
-// that with the most.
-func (p *planner) fullest() *pool {
+// fullest is the set from which the next machine goes: one that has machines which serve
+// nobody, those that were never made before all; of these, of the zone with the most
+// machines that with the most.
+func (p *planner) fullest(ready map[*pool][]*leaver) *pool {
 	zones := p.byZone()
+	class := func(x *pool) int {
+		if l := ready[x][0]; l.idle() {
+			return min(l.rank, failed)
+		}
+		return serving
+	}
 	var best *pool
 	for _, x := range p.pools {
 		if x.replicas == 0 {
 			continue
 		}
-		if best == nil || cmp.Or(cmp.Compare(zones[x.zone], zones[best.zone]), cmp.Compare(x.replicas, best.replicas)) > 0 {
+		if best == nil || cmp.Or(cmp.Compare(class(best), class(x)), cmp.Compare(zones[x.zone], zones[best.zone]), cmp.Compare(x.replicas, best.replicas)) > 0 {
 			best = x
 		}
 	}
 	return best
 }
 
-// drain is the step that removes a batch: so many of each check's machines.
-func (p *planner) drain(batch []*leaver, left map[*watch]int, sets []Resize) Step {
+// drain is the step that removes a batch.
+func (p *planner) drain(batch []*leaver, sets []Resize) Step {
 	s := Step{Sets: sets, Remove: []string{}, Remediation: []string{}, Until: "the machines are gone; if a drain stands still, stop here"}
-	for _, w := range p.watched {
-		if n := left[w]; n > 0 {
-			// What is being deleted is counted, and not as healthy.
-			s.Remediation = append(s.Remediation, w.check.Name+": "+health.LimitOf(w.check.Spec.MaxUnhealthy, w.machines).Sentence(w.unhealthy+n))
-			w.machines -= n
-		}
-	}
+	p.leaving(batch, &s)
+	p.idlers(batch, &s)
 	grace := time.Duration(0)
 	moved := map[*policy.PodDisruptionBudget]int{}
 	for _, l := range batch {
-		if l.m != nil {
-			s.Remove = append(s.Remove, l.m.Name)
-		}
 		s.Evictions += len(l.pods)
 		for _, pod := range l.pods {
 			if t := pod.Spec.TerminationGracePeriodSeconds; t != nil {
@@ -172,7 +204,68 @@ func (p *planner) drain(batch []*leaver, left map[*watch]int, sets []Resize) Ste
 		s.AtLeastS += grace.Seconds()
 		p.note("%s: %d pods are evicted; at %d requests a second (burst %d) that takes %.0f s at least, and a pod has up to %.0f s to end", step(len(p.plan.Steps)), s.Evictions, p.QPS, p.Burst, throttled(2*s.Evictions, p.QPS, p.Burst), grace.Seconds())
 	}
+	switch {
+	case slices.ContainsFunc(batch, func(l *leaver) bool { return !l.idle() }):
+		s.TimeoutS = (s.Drained(p.Patience) + p.Patience).Seconds()
+	case len(s.Remove) > 0:
+		s.TimeoutS = p.Patience.Seconds()
+	}
 	return s
+}
+
+// Drained is how long the drain of a step may take at the most.
+func (s *Step) Drained(patience time.Duration) time.Duration {
+	return patience + 2*time.Duration(s.AtLeastS*float64(time.Second))
+}
+
+// leaving names the machines of a batch, and says what the checks make of it: what is
+// being deleted is counted, and not as healthy.
+func (p *planner) leaving(batch []*leaver, s *Step) {
+	for _, l := range batch {
+		if l.m != nil {
+			s.Remove = append(s.Remove, l.m.Name)
+		}
+	}
+	for _, w := range p.watched {
+		n, healthy := 0, 0
+		for _, l := range batch {
+			if l.m != nil && w.selects(l.m) {
+				if n++; !w.ill[l.m.Name] {
+					healthy++
+				}
+			}
+		}
+		if n > 0 {
+			s.Remediation = append(s.Remediation, w.check.Name+": "+health.LimitOf(w.check.Spec.MaxUnhealthy, w.machines).Sentence(w.unhealthy+healthy))
+			w.machines, w.unhealthy = w.machines-n, w.unhealthy-(n-healthy)
+		}
+	}
+}
+
+// idlers says of a step which of its machines have nothing to drain, and why.
+func (p *planner) idlers(batch []*leaver, s *Step) {
+	never := 0
+	var nodeless []string
+	for _, l := range batch {
+		switch l.rank {
+		case unmade:
+			never++
+		case unjoined:
+			nodeless = append(nodeless, l.m.Name)
+		}
+	}
+	if never > 0 {
+		p.note("%s: machines that were asked for and have never been made: %d; their set asks for fewer, and nothing goes", step(len(p.plan.Steps)), never)
+	}
+	if len(nodeless) > 0 {
+		p.note("%s: nothing has to move from what has no node: %s", step(len(p.plan.Steps)), strings.Join(nodeless, ", "))
+	}
+	switch {
+	case len(s.Remove) == 0:
+		s.Until = "nothing: what goes has never been made"
+	case len(batch) > 0 && batch[0].idle():
+		s.Until = "the machines are gone; if not, stop here"
+	}
 }
 
 func step(done int) string { return fmt.Sprintf("step %d", done+1) }
@@ -208,11 +301,17 @@ func (p *planner) routers() {
 			gone[name] = true
 		}
 	}
-	left := map[string]bool{} // nodes that stay, and take pods
+	away := map[string]bool{} // nodes that go, or are the control plane's
 	for i := range p.Machines {
 		m := &p.Machines[i]
-		if n := p.nodes[m.Node()]; n != nil && !gone[m.Name] && !m.ControlPlane(n) && !n.Spec.Unschedulable && corestate.Ready(n) {
-			left[n.Name] = true
+		if n := p.nodes[m.Node()]; n != nil && (gone[m.Name] || m.ControlPlane(n)) {
+			away[n.Name] = true
+		}
+	}
+	left := 0 // nodes that stay, and take pods; they need not have a machine
+	for name, n := range p.nodes {
+		if !away[name] && !(&machine.Machine{}).ControlPlane(n) && !n.Spec.Unschedulable && corestate.Ready(n) {
+			left++
 		}
 	}
 	for _, x := range p.pools {
@@ -231,14 +330,14 @@ func (p *planner) routers() {
 			p.block("machine set %s would have no machine, and routers run there: %s. Place them elsewhere first (spec.nodePlacement of their IngressController)", x.set.Name, strings.Join(names, ", "))
 		}
 	}
-	if len(left) == 0 {
+	if left == 0 && len(gone) > 0 {
 		p.block("no node but those of the control plane would be left that takes pods")
 	}
 }
 
 // together says that the end is not the deletion of machines by their names.
 func (p *planner) together() {
-	if len(p.plan.Steps) > 0 {
+	if slices.ContainsFunc(p.plan.Steps, func(s Step) bool { return len(s.Remove) > 0 }) {
 		p.note("the machines that go are marked with the annotation %s before their set shrinks: it takes these first", machine.DeleteAnnotation)
 	}
 }

@@ -2,8 +2,11 @@ package scale
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"fettle.dev/fettle/internal/kube/machine"
 )
@@ -14,23 +17,52 @@ import (
 type Begun struct {
 	Replicas int      `json:"replicas"`
 	Machines []string `json:"machines"`
+	// Set is the UID of the set: a record that was copied with a set is not the copy's.
+	Set types.UID `json:"machine_set_uid"`
 }
 
-// BegunOn reads the roll that has begun on a set; false if there is none.
+// ErrRecord says that the record of a roll is damaged, or another set's.
+var ErrRecord = errors.New("the record of a roll cannot be gone by")
+
+// BegunOn reads the roll that has begun on a set; false if there is none. What is no
+// record of a roll of this set is ErrRecord: a roll that went by it would remove machines
+// that serve.
 func BegunOn(s *machine.Set) (b Begun, ok bool, err error) {
 	text, ok := s.Annotations[machine.RollAnnotation]
 	if !ok {
 		return b, false, nil
 	}
-	if err := json.Unmarshal([]byte(text), &b); err != nil || b.Replicas < 0 {
-		return b, false, fmt.Errorf("machine set %s: its annotation %s cannot be read (%q): remove it, and the roll begins anew", s.Name, machine.RollAnnotation, text)
+	if why := b.read(text, s); why != "" {
+		return Begun{}, false, fmt.Errorf("%w: machine set %s, annotation %s: %s (%q); begin anew with --roll --afresh, which makes all machines anew that there are, or forget it: kubectl annotate machinesets.machine.openshift.io %s -n %s %s-",
+			ErrRecord, s.Name, machine.RollAnnotation, why, text, s.Name, s.Namespace, machine.RollAnnotation)
 	}
 	return b, true, nil
 }
 
+// read reads a record of a set, and says what is wrong with it.
+func (b *Begun) read(text string, s *machine.Set) (why string) {
+	var has struct {
+		Replicas *int       `json:"replicas"`
+		Machines *[]string  `json:"machines"`
+		Set      *types.UID `json:"machine_set_uid"`
+	}
+	switch err := json.Unmarshal([]byte(text), &has); {
+	case err != nil:
+		return err.Error()
+	case has.Replicas == nil || has.Machines == nil || has.Set == nil:
+		return "it does not say all of replicas, machines and machine_set_uid"
+	case *has.Replicas < 0 || *has.Replicas > MaxMachines:
+		return fmt.Sprintf("%d replicas: want 0 to %d", *has.Replicas, MaxMachines)
+	case *has.Set != s.UID:
+		return fmt.Sprintf("it is of the machine set with the UID %s, and this one has %s: it was copied from there", *has.Set, s.UID)
+	}
+	b.Replicas, b.Machines, b.Set = *has.Replicas, *has.Machines, *has.Set
+	return ""
+}
+
 // Begin is the roll that begins with a set as it is now.
 func Begin(in Input, s *machine.Set) Begun {
-	b := Begun{Replicas: 1, Machines: []string{}}
+	b := Begun{Replicas: 1, Machines: []string{}, Set: s.UID}
 	if s.Spec.Replicas != nil {
 		b.Replicas = int(*s.Spec.Replicas)
 	}
@@ -49,6 +81,9 @@ func Begin(in Input, s *machine.Set) Begun {
 func Roll(in Input) (*Plan, error) {
 	p, err := newPlanner(in)
 	if err != nil {
+		return nil, err
+	}
+	if err := p.known(); err != nil {
 		return nil, err
 	}
 	p.plan.To = p.plan.From
@@ -72,17 +107,21 @@ func Roll(in Input) (*Plan, error) {
 }
 
 // rest are the old machines that a roll has left of a set, in the order in which they go.
-// If it was cut off with new machines on top, as many old ones go first.
+// If it was cut off with new machines on top, as many go first: of the new ones those that
+// have not come, since they stand in for nobody, then old ones.
 func (p *planner) rest(x *pool, ready []*leaver) []*leaver {
 	b, ok := p.Begun[x.set.Name]
 	if !ok {
-		return ready
+		return slices.DeleteFunc(ready, func(l *leaver) bool { return l.m == nil })
 	}
-	var old, others []*leaver
+	var old, others, never []*leaver
 	for _, l := range ready {
-		if slices.Contains(b.Machines, l.m.Name) {
+		switch {
+		case l.m != nil && slices.Contains(b.Machines, l.m.Name):
 			old = append(old, l)
-		} else {
+		case l.idle():
+			never = append(never, l)
+		default:
 			others = append(others, l)
 		}
 	}
@@ -90,7 +129,10 @@ func (p *planner) rest(x *pool, ready []*leaver) []*leaver {
 	for x.replicas > b.Replicas {
 		// Somebody may have removed old ones meanwhile: then new ones are too many.
 		from := &old
-		if len(old) == 0 {
+		switch {
+		case len(never) > 0:
+			from = &never
+		case len(old) == 0:
 			from = &others
 		}
 		n := min(x.replicas-b.Replicas, len(*from), p.Batch)
@@ -130,13 +172,7 @@ func (p *planner) exchange(x *pool, old []*leaver) int {
 
 // shrink is the step in which machines of a set go.
 func (p *planner) shrink(x *pool, leave []*leaver) {
-	left := map[*watch]int{}
-	for _, w := range p.watched {
-		if w.covers(x) {
-			left[w] = len(leave)
-		}
-	}
 	before := p.replicas()
 	x.replicas -= len(leave)
-	p.plan.Steps = append(p.plan.Steps, p.drain(leave, left, p.resizes(before)))
+	p.plan.Steps = append(p.plan.Steps, p.drain(leave, p.resizes(before)))
 }

@@ -5,6 +5,7 @@ package scale
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,8 +35,12 @@ var ErrTooMany = fmt.Errorf("want at most %d, the nodes that Kubernetes is promi
 // joinTimeout is how long machines may take to join where no check says it.
 const joinTimeout = 10 * time.Minute
 
-// zoneLabel is a node's.
-const zoneLabel = "topology.kubernetes.io/zone"
+// DefaultPatience is that of Input.
+const DefaultPatience = 10 * time.Minute
+
+// ErrNoMachines says that sets are to have machines of which there is no object, so that
+// nobody knows what would go.
+var ErrNoMachines = errors.New("there are no Machine objects")
 
 // Input is all that a plan is made of.
 type Input struct {
@@ -53,6 +58,12 @@ type Input struct {
 	// QPS and Burst are those of the client that drains; 0 stands for 5 and 10, which
 	// cannot be changed on OpenShift.
 	QPS, Burst int
+	// JoinTimeout is how long the machines of a batch may take to join; 0 stands for the
+	// nodeStartupTimeout of their check, or ten minutes where there is none.
+	JoinTimeout time.Duration
+	// Patience is how long the drain of a batch may take beyond the least that it takes,
+	// and how long its machines then take to go; 0 is DefaultPatience.
+	Patience time.Duration
 	// Begun are rolls that have begun and are gone on with, by machine set.
 	Begun map[string]Begun
 }
@@ -77,7 +88,8 @@ type Step struct {
 
 // Resize is a change of the replicas of one set.
 type Resize struct {
-	Set  string `json:"set"`
+	Set string `json:"set"`
+	// Zone is "" where it is not known.
 	Zone string `json:"zone"`
 	From int    `json:"from"`
 	To   int    `json:"to"`
@@ -96,7 +108,8 @@ type Plan struct {
 
 // pool is a set while it is planned.
 type pool struct {
-	set      *machine.Set
+	set *machine.Set
+	// zone is "" where nobody says it.
 	zone     string
 	replicas int
 	machines []*machine.Machine
@@ -110,6 +123,8 @@ type planner struct {
 	nodes map[string]*core.Node
 	// watched is the state of each check's machines.
 	watched []*watch
+	// zoned says that the zones of all sets are known, so that they can be kept even.
+	zoned bool
 }
 
 // watch is a check and its machines as they are at a step.
@@ -118,13 +133,19 @@ type watch struct {
 	selector  labels.Selector
 	machines  int
 	unhealthy int
+	// ill are the machines that count as unhealthy, by name.
+	ill map[string]bool
 }
 
 func newPlanner(in Input) (*planner, error) {
-	p := &planner{Input: in, plan: &Plan{Steps: []Step{}, Blocked: []string{}, Notes: []string{}}, nodes: map[string]*core.Node{}}
+	p := &planner{Input: in, plan: &Plan{Steps: []Step{}, Blocked: []string{}, Notes: []string{}}, nodes: map[string]*core.Node{}, zoned: true}
+	p.Patience = cmp.Or(in.Patience, DefaultPatience)
 	p.Batch, p.QPS, p.Burst = cmp.Or(in.Batch, MaxBatch), cmp.Or(in.QPS, 5), cmp.Or(in.Burst, 10)
 	if p.Batch < 1 || p.QPS < 1 || p.Burst < 1 {
 		return nil, fmt.Errorf("a batch of %d, %d requests a second and a burst of %d: want at least 1 of each", p.Batch, p.QPS, p.Burst)
+	}
+	if p.Patience < 0 || in.JoinTimeout < 0 {
+		return nil, fmt.Errorf("%s for a drain, %s to join: want more than nothing", p.Patience, in.JoinTimeout)
 	}
 	if len(in.Sets) == 0 {
 		return nil, fmt.Errorf("no machine set is named")
@@ -145,6 +166,7 @@ func newPlanner(in Input) (*planner, error) {
 			}
 		}
 		x.zone = p.zoneOf(x)
+		p.zoned = p.zoned && x.zone != ""
 		p.pools = append(p.pools, x)
 		p.plan.From += x.replicas
 	}
@@ -159,15 +181,16 @@ func newPlanner(in Input) (*planner, error) {
 		if err != nil {
 			return nil, fmt.Errorf("MachineHealthCheck %s: spec.selector: %w", c.Name, err)
 		}
-		w := &watch{check: c, selector: selector}
+		w := &watch{check: c, selector: selector, ill: map[string]bool{}}
 		for j := range in.Machines {
 			m := &in.Machines[j]
-			if m.Namespace != c.Namespace || !selector.Matches(labels.Set(m.Labels)) {
+			if !w.selects(m) {
 				continue
 			}
 			w.machines++
 			if health.Judge(c, m, p.nodes[m.Node()], in.Now).State != health.Healthy {
 				w.unhealthy++
+				w.ill[m.Name] = true
 			}
 		}
 		p.watched = append(p.watched, w)
@@ -175,18 +198,9 @@ func newPlanner(in Input) (*planner, error) {
 	return p, nil
 }
 
-// zoneOf is the zone of the machines of a set, or of their nodes; the set's name if
-// nobody says.
-func (p *planner) zoneOf(x *pool) string {
-	for _, m := range x.machines {
-		if zone := m.Labels[machine.ZoneLabel]; zone != "" {
-			return zone
-		}
-		if n := p.nodes[m.Node()]; n != nil && n.Labels[zoneLabel] != "" {
-			return n.Labels[zoneLabel]
-		}
-	}
-	return x.set.Name
+// selects says whether a machine is a check's.
+func (w *watch) selects(m *machine.Machine) bool {
+	return w.check.Namespace == m.Namespace && w.selector.Matches(labels.Set(m.Labels))
 }
 
 // covers says whether the machines that a set makes are a check's: by those that it has,
@@ -201,13 +215,23 @@ func (w *watch) covers(x *pool) bool {
 	return w.selector.Matches(labels.Set(x.set.Spec.Selector.MatchLabels))
 }
 
-// byZone is how many machines each zone has.
-func (p *planner) byZone() map[string]int {
-	zones := map[string]int{}
+// known is ErrNoMachines where sets are to have machines and none of them has one, and
+// their controller has not looked at them either: then what would go is not known. A set
+// that its controller has looked at has none indeed.
+func (p *planner) known() error {
+	var names []string
 	for _, x := range p.pools {
-		zones[x.zone] += x.replicas
+		if len(x.machines) > 0 {
+			return nil
+		}
+		if x.replicas > 0 && x.set.Status.ObservedGeneration == 0 {
+			names = append(names, fmt.Sprintf("%s is to have %d", x.set.Name, x.replicas))
+		}
 	}
-	return zones
+	if len(names) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w of the machine sets in %s, of which %s: which nodes would go is not known", ErrNoMachines, p.pools[0].set.Namespace, strings.Join(names, " and "))
 }
 
 // resizes are the changes of the sets since before.
@@ -252,10 +276,14 @@ func To(in Input, machines int) (*Plan, error) {
 		return nil, fmt.Errorf("%d machines: %w", machines, ErrTooMany)
 	}
 	p.plan.To = machines
+	p.unzoned()
 	switch {
 	case machines > p.plan.From:
 		p.up(machines - p.plan.From)
 	case machines < p.plan.From:
+		if err := p.known(); err != nil {
+			return nil, err
+		}
 		p.down(p.plan.From - machines)
 	default:
 		p.note("the sets have %d machines together: nothing is to be done", machines)

@@ -173,12 +173,12 @@ func TestDownOrder(t *testing.T) {
 	pods(&in, "node-set-a-02", 9, func(p *core.Pod) { p.Annotations = map[string]string{core.MirrorPodAnnotationKey: "x"} })
 	pods(&in, "node-set-a-02", 9, func(p *core.Pod) { p.Status.Phase = core.PodSucceeded })
 	p := plan(t, in, 1)
-	if got := fmt.Sprint(p.Steps[0].Remove); got != "[set-a-06 set-a-05 set-a-04 set-a-03 set-a-02 set-a-00]" || p.Steps[0].Evictions != 3 || len(p.Blocked) != 0 {
-		t.Errorf("%s, %d evictions, %q", got, p.Steps[0].Evictions, p.Blocked)
+	if got := fmt.Sprint(p.Steps[0].Remove, p.Steps[1].Remove); got != "[set-a-06] [set-a-05 set-a-04 set-a-03 set-a-02 set-a-00]" || p.Steps[0].Evictions != 0 || p.Steps[1].Evictions != 3 || len(p.Blocked) != 0 {
+		t.Errorf("%s, %d evictions, %q", got, p.Steps[1].Evictions, p.Blocked)
 	}
 }
 
-// The zones stay even, and a machine that has not been made is not drained.
+// The zones stay even, and what was asked for and never made goes before all machines.
 func TestDownZones(t *testing.T) {
 	in := fleet("", 5, 2, 3)
 	if got := outline(plan(t, in, 5)); got != "a 5-1 c 3-2" {
@@ -187,8 +187,11 @@ func TestDownZones(t *testing.T) {
 	nine := int32(9)
 	in.Sets[0].Spec.Replicas = &nine
 	p := plan(t, in, 10)
-	if got := outline(p); got != "a 9-5" || len(p.Steps[0].Remove) != 4 {
-		t.Errorf("%s: %v", got, p.Steps[0].Remove)
+	if got := outline(p); got != "a 9-5" || len(p.Steps[0].Remove) != 0 || p.Steps[0].Until != "nothing: what goes has never been made" || !strings.Contains(p.Notes[0], "machines that were asked for and have never been made: 4;") {
+		t.Errorf("%s: %+v", got, p)
+	}
+	if got := outline(plan(t, in, 8)); got != "a 9-5, a 5-3" {
+		t.Error(got)
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 // the next begins.
 func (p *planner) up(more int) {
 	for _, x := range p.pools {
+		if has := len(x.machines); has < x.replicas {
+			p.note("machine set %s is to have %d machines and has %d: the others are waited for first", x.set.Name, x.replicas, has)
+		}
 		if !slices.ContainsFunc(p.watched, func(w *watch) bool { return w.covers(x) }) {
 			p.note("no MachineHealthCheck looks after machine set %s: a machine that does not come up stays so", x.set.Name)
 		}
@@ -48,7 +51,6 @@ func (p *planner) up(more int) {
 // check's.
 func (p *planner) join(size int, added map[*watch]int, sets []Resize) Step {
 	s := Step{Sets: sets, Remove: []string{}, Remediation: []string{}, Until: joined(size) + "; if not, stop here"}
-	timeout := time.Duration(0)
 	for _, w := range p.watched {
 		n := added[w]
 		if n == 0 {
@@ -57,14 +59,48 @@ func (p *planner) join(size int, added map[*watch]int, sets []Resize) Step {
 		w.machines += n
 		limit := health.LimitOf(w.check.Spec.MaxUnhealthy, w.machines)
 		s.Remediation = append(s.Remediation, w.check.Name+": "+limit.Sentence(w.unhealthy+n))
+	}
+	timeout := time.Duration(0)
+	for _, x := range p.pools {
+		if slices.ContainsFunc(sets, func(r Resize) bool { return r.Set == x.set.Name }) {
+			timeout = max(timeout, p.joins(x))
+		}
+	}
+	s.TimeoutS = timeout.Seconds()
+	return s
+}
+
+// joins is how long the machines of a set may take to join: as the options say, else the
+// longest of its checks.
+func (p *planner) joins(x *pool) time.Duration {
+	if p.JoinTimeout > 0 {
+		return p.JoinTimeout
+	}
+	longest := time.Duration(0)
+	for _, w := range p.watched {
+		if !w.covers(x) {
+			continue
+		}
 		wait := joinTimeout
 		if t := w.check.Spec.NodeStartupTimeout; t != nil && t.Duration > 0 {
 			wait = t.Duration
 		}
-		timeout = max(timeout, wait)
+		longest = max(longest, wait)
 	}
-	s.TimeoutS = cmp.Or(timeout, joinTimeout).Seconds()
-	return s
+	return cmp.Or(longest, joinTimeout)
+}
+
+// JoinTimeouts is how long the machines of each set may take to join, by its name.
+func JoinTimeouts(in Input) (map[string]time.Duration, error) {
+	p, err := newPlanner(in)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]time.Duration{}
+	for _, x := range p.pools {
+		out[x.set.Name] = p.joins(x)
+	}
+	return out, nil
 }
 
 func joined(n int) string {

@@ -6,7 +6,6 @@ package carry
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -64,6 +63,9 @@ type Options struct {
 	Patience time.Duration
 	// Force evicts pods that nothing makes again, too.
 	Force bool
+	// JoinTimeout is how long the machines of a batch may take to join; 0 stands for the
+	// nodeStartupTimeout of their check, or ten minutes.
+	JoinTimeout time.Duration
 	// Interval is the time between two looks; 0 is DefaultInterval.
 	Interval time.Duration
 	// Say tells how far it is.
@@ -72,7 +74,7 @@ type Options struct {
 
 // The defaults of Options.
 const (
-	DefaultPatience = 10 * time.Minute
+	DefaultPatience = scale.DefaultPatience
 	DefaultInterval = 5 * time.Second
 )
 
@@ -91,6 +93,13 @@ type Run struct {
 	Steps []Done
 	// Changed says that something has been changed that stays.
 	Changed bool
+	// Asked is what the sets have been asked for, from what they had.
+	Asked []scale.Resize
+
+	// falling says that the sets get fewer machines: nobody waits for more to join then.
+	falling bool
+	// since is when it looked at the sets for the first time.
+	since time.Time
 
 	now   func() time.Time
 	sleep func(context.Context, time.Duration) error
@@ -122,6 +131,8 @@ var (
 	ErrBlocked = errors.New("as things are the plan cannot be carried through")
 	// ErrBegun says that a roll has begun that is not done.
 	ErrBegun = errors.New("a roll is not done")
+	// ErrLeft says that something could not be given back.
+	ErrLeft = errors.New("it could not be given back")
 )
 
 // Plan is what there is to do, as things are.
@@ -135,23 +146,9 @@ func (r *Run) plan(ctx context.Context) (*scale.Input, *scale.Plan, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	in.Now, in.Batch, in.QPS, in.Burst = r.now(), r.Batch, r.QPS, r.Burst
-	in.Begun = map[string]scale.Begun{}
-	for i := range in.Sets {
-		s := &in.Sets[i]
-		b, ok, err := scale.BegunOn(s)
-		switch {
-		case r.Roll && r.Afresh:
-			if ok {
-				in.Begun[s.Name] = again(in, s, b)
-			}
-		case err != nil:
-			return nil, nil, err
-		case ok && !r.Roll:
-			return nil, nil, fmt.Errorf("%w: of machine set %s; finish it with --roll, or forget it: kubectl annotate machinesets.machine.openshift.io %s -n %s %s-", ErrBegun, s.Name, s.Name, s.Namespace, machine.RollAnnotation)
-		case ok:
-			in.Begun[s.Name] = b
-		}
+	r.fill(in)
+	if in.Begun, err = r.begun(in); err != nil {
+		return nil, nil, err
 	}
 	var p *scale.Plan
 	if r.Roll {
@@ -160,6 +157,12 @@ func (r *Run) plan(ctx context.Context) (*scale.Input, *scale.Plan, error) {
 		p, err = scale.To(*in, r.Machines)
 	}
 	return in, p, err
+}
+
+// fill gives an input what this run is by.
+func (r *Run) fill(in *scale.Input) {
+	in.Now, in.Batch, in.QPS, in.Burst = r.now(), r.Batch, r.QPS, r.Burst
+	in.JoinTimeout, in.Patience = r.JoinTimeout, r.Patience
 }
 
 // Go carries it out. What it has begun when it fails, or ctx ends, stays as it is, but
@@ -186,7 +189,13 @@ func (r *Run) Go(ctx context.Context) error {
 		}
 		began := r.now()
 		s := p.Steps[0]
-		if err := r.step(ctx, in, &s); err != nil {
+		switch err := r.step(ctx, in, &s); {
+		case errors.Is(err, errMoved) && !errors.Is(err, ErrLeft):
+			if err := r.Settle(ctx); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
 			return err
 		}
 		d := Done{Sets: s.Sets, Remove: s.Remove, TookS: r.now().Sub(began).Seconds()}
@@ -201,7 +210,7 @@ func (r *Run) Go(ctx context.Context) error {
 // open plans until nothing is in the way: after a step a disruption budget may allow
 // nothing until pods are ready elsewhere. Before the first step it does not wait.
 func (r *Run) open(ctx context.Context) (*scale.Input, *scale.Plan, error) {
-	for end := r.now().Add(r.Patience); ; {
+	for w := r.waiting(r.Patience); ; {
 		in, p, err := r.plan(ctx)
 		if err != nil {
 			return nil, nil, err
@@ -209,9 +218,10 @@ func (r *Run) open(ctx context.Context) (*scale.Input, *scale.Plan, error) {
 		if len(p.Blocked) == 0 {
 			return in, p, nil
 		}
-		if len(r.Steps) == 0 || r.now().After(end) {
+		if len(r.Steps) == 0 || w.over() {
 			return nil, nil, fmt.Errorf("%w: %s", ErrBlocked, strings.Join(p.Blocked, "\n"))
 		}
+		w.say(strings.Join(p.Blocked, "; "))
 		if err := r.sleep(ctx, r.Interval); err != nil {
 			return nil, nil, err
 		}
@@ -224,46 +234,6 @@ func (r *Run) step(ctx context.Context, in *scale.Input, s *scale.Step) error {
 		return r.grow(ctx, in, s)
 	}
 	return r.shrink(ctx, in, s)
-}
-
-// begin notes on the sets which of their machines are to be made anew.
-func (r *Run) begin(ctx context.Context) error {
-	in, err := r.Read(ctx, false)
-	if err != nil {
-		return err
-	}
-	for i := range in.Sets {
-		s := &in.Sets[i]
-		b, ok, err := scale.BegunOn(s)
-		switch {
-		case ok && r.Afresh:
-			b = again(in, s, b)
-		case ok:
-			continue
-		case err != nil && !r.Afresh:
-			return err
-		default:
-			b = scale.Begin(*in, s)
-		}
-		text, err := json.Marshal(b)
-		if err != nil {
-			return err
-		}
-		if err := r.Annotate(ctx, s, machine.RollAnnotation, string(text)); err != nil {
-			return err
-		}
-		r.Changed = true
-	}
-	r.Afresh = false // it has begun now
-	return nil
-}
-
-// again is a roll that begins anew: with all machines that there are, and the replicas of
-// before it was cut off.
-func again(in *scale.Input, s *machine.Set, b scale.Begun) scale.Begun {
-	n := scale.Begin(*in, s)
-	n.Replicas = b.Replicas
-	return n
 }
 
 // finish takes the notes of a roll away, and says which machines are not as they are to

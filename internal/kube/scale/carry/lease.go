@@ -21,6 +21,8 @@ const LeaseTime = time.Minute
 var (
 	// ErrBusy says that somebody else scales.
 	ErrBusy = errors.New("machine sets are being scaled already")
+	// ErrLease says that the lease is none of a scale, or damaged.
+	ErrLease = errors.New("the lease cannot be gone by")
 	// ErrLost says that somebody has taken the lease away.
 	ErrLost = errors.New("the lease of this scale is lost")
 )
@@ -107,22 +109,32 @@ func Free(ctx context.Context, api kubernetes.Interface, namespace string) error
 	return busy(l)
 }
 
-// busy says who holds a lease, if somebody does.
+// busy says who holds a lease, if somebody does. One with a holder that does not say until
+// when, or holds for longer than any scale does, is ErrLease: nobody knows whether it is held.
 func busy(l *coordination.Lease) error {
-	by, until := holder(l)
-	if by == "" || !time.Now().Before(until) {
+	if l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" {
 		return nil
 	}
-	return fmt.Errorf("%w, by %s (%s); if it was killed, its lease ends at %s", ErrBusy, by, l.Annotations[machine.ScaleAnnotation], until.Format(time.TimeOnly))
+	by := *l.Spec.HolderIdentity
+	odd := func(why string) error {
+		return fmt.Errorf("%w: %s/%s is held by %s and %s; if nobody scales, remove it: kubectl -n %s delete lease %s", ErrLease, l.Namespace, l.Name, by, why, l.Namespace, l.Name)
+	}
+	if l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil {
+		return odd("does not say until when (spec.renewTime, spec.leaseDurationSeconds)")
+	}
+	until := l.Spec.RenewTime.Add(time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second)
+	left := time.Until(until)
+	what, ours := l.Annotations[machine.ScaleAnnotation]
+	switch {
+	case left <= 0:
+		return nil
+	case left > most:
+		return odd("says that it is until " + until.Local().Format(time.DateTime) + ", and a scale's is for " + LeaseTime.String())
+	case !ours:
+		what = "it does not say what"
+	}
+	return fmt.Errorf("%w, by %s (%s); if it was killed, its lease ends at %s", ErrBusy, by, what, until.Local().Format(time.TimeOnly))
 }
 
-// holder is who holds a lease, and until when.
-func holder(l *coordination.Lease) (who string, until time.Time) {
-	if l.Spec.HolderIdentity != nil {
-		who = *l.Spec.HolderIdentity
-	}
-	if l.Spec.RenewTime != nil && l.Spec.LeaseDurationSeconds != nil {
-		until = l.Spec.RenewTime.Add(time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second)
-	}
-	return who, until
-}
+// most is for how long a lease of a scale is held at the most, with clocks that differ.
+const most = 10 * LeaseTime

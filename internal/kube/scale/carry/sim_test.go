@@ -46,6 +46,8 @@ type sim struct {
 	// be drained.
 	stuck     func(made int) bool
 	unmovable func(node string) bool
+	// idle says that nobody makes machines.
+	idle bool
 	// drained are nodes whose pods have been moved, since they were cordoned.
 	drained map[string]bool
 	// least is the smallest number of Ready machines, most the largest number of all, and
@@ -62,7 +64,7 @@ func newSim(t *testing.T, limit string, replicas ...int) *sim {
 		r := int32(n)
 		name := fmt.Sprintf("set-%c", 'a'+i)
 		s.sets = append(s.sets, machine.Set{
-			ObjectMeta: meta.ObjectMeta{Namespace: machine.Namespace, Name: name, Annotations: map[string]string{}},
+			ObjectMeta: meta.ObjectMeta{Namespace: machine.Namespace, Name: name, UID: types.UID("uid-" + name), Annotations: map[string]string{}},
 			Spec:       machine.SetSpec{Replicas: &r, Selector: meta.LabelSelector{MatchLabels: map[string]string{machine.SetLabel: name}}},
 		})
 		for range n {
@@ -146,6 +148,9 @@ func (s *sim) keep(set *machine.Set) {
 		}
 	}
 	for range int(*set.Spec.Replicas) - len(mine) {
+		if s.idle {
+			break
+		}
 		s.make(set, false)
 	}
 	slices.SortStableFunc(mine, func(a, b int) int {

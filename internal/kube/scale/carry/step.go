@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	core "k8s.io/api/core/v1"
@@ -35,25 +36,22 @@ func (r *Run) grow(ctx context.Context, in *scale.Input, s *scale.Step) error {
 	if err := r.resize(ctx, in, s); err != nil {
 		return err
 	}
-	return r.wait(ctx, time.Duration(s.TimeoutS*float64(time.Second)), func(in *scale.Input) (string, error) {
-		var missing []string
-		for _, x := range s.Sets {
-			joined := 0
-			for _, m := range members(in) {
-				switch {
-				case m.Set() != x.Set || known[m.UID] || m.DeletionTimestamp != nil:
-				case m.Phase() == machine.PhaseFailed:
-					return "", fmt.Errorf("machine %s of machine set %s is Failed", m.Name, x.Set)
-				case corestate.Ready(nodeOf(in, m)):
-					joined++
-				}
-			}
-			if want := x.To - x.From; joined < want {
-				missing = append(missing, fmt.Sprintf("of machine set %s %d of %d new machines have joined and are Ready", x.Set, joined, want))
-			}
+	var last *NotCome
+	err := r.wait(ctx, time.Duration(s.TimeoutS*float64(time.Second)), func(in *scale.Input) (string, error) {
+		if last = arrived(in, s, known); last == nil {
+			return "", nil
 		}
-		return strings.Join(missing, ", "), nil
+		if failed := last.failed(); failed != nil {
+			return "", failed
+		}
+		return last.Error(), nil
 	})
+	var end *late
+	if errors.As(err, &end) {
+		last.Late = end.within
+		return last
+	}
+	return err
 }
 
 // shrink drains the machines that go, lets their sets have fewer replicas, and waits
@@ -78,8 +76,14 @@ func (r *Run) shrink(ctx context.Context, in *scale.Input, s *scale.Step) (err e
 			drained = append(drained, n.Name)
 		}
 	}
-	r.Say("%s; pods that have to move: %d", words(s), s.Evictions)
+	fewer := 0
+	for _, x := range s.Sets {
+		fewer += x.From - x.To
+	}
+	r.Say("%s; pods that have to move: %d, machines that were never made: %d", words(s), s.Evictions, fewer-len(leave))
 	taken := false
+	var marked []*machine.Machine
+	var shut []string
 	defer func() {
 		if err == nil || taken {
 			return
@@ -87,22 +91,29 @@ func (r *Run) shrink(ctx context.Context, in *scale.Input, s *scale.Step) (err e
 		// Also where ctx has ended.
 		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), settling)
 		defer cancel()
-		for _, m := range leave {
-			err = errors.Join(err, r.Mark(back, m, false))
+		for _, m := range marked {
+			err = left(err, "the mark of machine "+m.Name, r.Mark(back, m, false))
 		}
-		for _, name := range nodes {
-			err = errors.Join(err, r.Uncordon(back, name))
+		for _, name := range shut {
+			err = left(err, "the cordon of node "+name, r.Uncordon(back, name))
 		}
 	}()
 	for _, name := range nodes {
+		shut = append(shut, name) // it may be cordoned though the answer is lost
 		if err := r.Cordon(ctx, name, CordonReason+": its machine goes"); err != nil {
 			return err
 		}
 	}
-	if err := r.drain(ctx, drained, r.Patience+2*time.Duration(s.AtLeastS*float64(time.Second))); err != nil {
+	if err := r.drain(ctx, drained, s.Drained(r.Patience)); err != nil {
 		return err
 	}
+	if fewer > len(leave) {
+		if err := r.moved(ctx, in); err != nil {
+			return err
+		}
+	}
 	for _, m := range leave {
+		marked = append(marked, m)
 		if err := r.Mark(ctx, m, true); err != nil {
 			return err
 		}
@@ -110,8 +121,22 @@ func (r *Run) shrink(ctx context.Context, in *scale.Input, s *scale.Step) (err e
 	if err := r.resizeNoting(ctx, in, s, &taken); err != nil {
 		return err
 	}
-	return r.wait(ctx, r.Patience, func(in *scale.Input) (string, error) {
-		var there []string
+	return r.gone(ctx, in, leave)
+}
+
+// left adds to an error what could not be given back.
+func left(err error, what string, failed error) error {
+	if failed == nil {
+		return err
+	}
+	return errors.Join(err, fmt.Errorf("%s: %w: %w", what, ErrLeft, failed))
+}
+
+// gone waits until machines are.
+func (r *Run) gone(ctx context.Context, in *scale.Input, leave []*machine.Machine) error {
+	var there []string
+	err := r.wait(ctx, r.Patience, func(in *scale.Input) (string, error) {
+		there = nil
 		for _, m := range members(in) {
 			if slices.ContainsFunc(leave, func(l *machine.Machine) bool { return l.UID == m.UID }) {
 				there = append(there, m.Name)
@@ -120,8 +145,36 @@ func (r *Run) shrink(ctx context.Context, in *scale.Input, s *scale.Step) (err e
 		if len(there) == 0 {
 			return "", nil
 		}
-		return "still there: " + strings.Join(there, ", "), nil
+		return "still there: " + some(there), nil
 	})
+	var end *late
+	if errors.As(err, &end) {
+		return fmt.Errorf("%w; kubectl -n %s describe machines.machine.openshift.io %s says what holds it up", err, in.Sets[0].Namespace, there[0])
+	}
+	return err
+}
+
+// moved is errMoved where the sets have other machines than were read. What a set was
+// asked for and has not made goes without a mark: had it made it since, something else
+// would go.
+func (r *Run) moved(ctx context.Context, in *scale.Input) error {
+	now, err := r.Read(ctx, false)
+	if err != nil {
+		return err
+	}
+	uids := func(in *scale.Input) (out []types.UID) {
+		for _, m := range members(in) {
+			if m.DeletionTimestamp == nil {
+				out = append(out, m.UID)
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	if !slices.Equal(uids(in), uids(now)) {
+		return errMoved
+	}
+	return nil
 }
 
 // movable is an error where pods of a node would be lost.
@@ -147,17 +200,37 @@ func (r *Run) movable(in *scale.Input, node string) error {
 
 // drain drains nodes together. Their requests are those of one client.
 func (r *Run) drain(ctx context.Context, nodes []string, patience time.Duration) error {
-	failed := make([]error, len(nodes))
+	failed, done := make([]error, len(nodes)), make([]atomic.Bool, len(nodes))
 	var all sync.WaitGroup
 	for i, name := range nodes {
 		all.Go(func() {
 			if err := r.Drain(ctx, name, patience); err != nil {
 				failed[i] = fmt.Errorf("node %s: %w", name, err)
 			}
+			done[i].Store(true)
 		})
 	}
-	all.Wait()
-	return errors.Join(failed...)
+	if len(nodes) == 0 {
+		return nil
+	}
+	ended := make(chan struct{})
+	go func() { all.Wait(); close(ended) }()
+	for w := r.waiting(patience); ; {
+		var under []string
+		for i, name := range nodes {
+			if !done[i].Load() {
+				under = append(under, name)
+			}
+		}
+		if len(under) > 0 {
+			w.say("pods move away from " + some(under))
+		}
+		select {
+		case <-ended:
+			return errors.Join(failed...)
+		case <-time.After(r.Interval):
+		}
+	}
 }
 
 // resize sets the replicas of the sets of a step.
@@ -173,88 +246,9 @@ func (r *Run) resizeNoting(ctx context.Context, in *scale.Input, s *scale.Step, 
 			return fmt.Errorf("machine set %s: %w", x.Set, err)
 		}
 		*taken, r.Changed = true, true
+		r.Asked = append(r.Asked, x)
 	}
 	return nil
-}
-
-// wait looks until there is nothing missing any more.
-func (r *Run) wait(ctx context.Context, within time.Duration, missing func(*scale.Input) (string, error)) error {
-	for end := r.now().Add(within); ; {
-		in, err := r.Read(ctx, false)
-		if err != nil {
-			return err
-		}
-		what, err := missing(in)
-		if err != nil || what == "" {
-			return err
-		}
-		if r.now().After(end) {
-			return fmt.Errorf("after %s: %s", within, what)
-		}
-		if err := r.sleep(ctx, r.Interval); err != nil {
-			return err
-		}
-	}
-}
-
-// Settle waits until the sets have the machines that they are to have, and none is on
-// its way: out, and for what adds machines also in.
-func (r *Run) Settle(ctx context.Context) error {
-	in, err := r.Read(ctx, false)
-	if err != nil {
-		return err
-	}
-	patience := r.Patience
-	for i := range in.Checks {
-		// For this long a machine may take to join.
-		if t := in.Checks[i].Spec.NodeStartupTimeout; t != nil {
-			patience = max(patience, t.Duration)
-		}
-	}
-	first := true
-	return r.wait(ctx, patience, func(in *scale.Input) (string, error) {
-		what := strings.Join(r.unsettled(in), ", ")
-		if what != "" && first {
-			r.Say("wait until what is on its way has come about: %s", what)
-			first = false
-		}
-		return what, nil
-	})
-}
-
-// unsettled says what of the sets is on its way.
-func (r *Run) unsettled(in *scale.Input) (out []string) {
-	all := 0
-	for i := range in.Sets {
-		s := &in.Sets[i]
-		want, has, starting, leaving := 1, 0, 0, 0
-		if s.Spec.Replicas != nil {
-			want = int(*s.Spec.Replicas)
-		}
-		all += want
-		for _, m := range members(in) {
-			switch {
-			case m.Set() != s.Name:
-			case m.DeletionTimestamp != nil:
-				leaving++
-			default:
-				has++
-				if m.Node() == "" && m.Phase() != machine.PhaseFailed {
-					starting++
-				}
-			}
-		}
-		if has != want || leaving > 0 {
-			out = append(out, fmt.Sprintf("machine set %s is to have %d machines and has %d, and %d are being deleted", s.Name, want, has, leaving))
-		} else if starting > 0 {
-			out = append(out, fmt.Sprintf("%d machines of machine set %s have not joined", starting, s.Name))
-		}
-	}
-	if !r.Roll && r.Machines < all {
-		// Those that do not come up are the first to go.
-		out = slices.DeleteFunc(out, func(s string) bool { return strings.HasSuffix(s, "have not joined") })
-	}
-	return out
 }
 
 // members are the machines of the sets.

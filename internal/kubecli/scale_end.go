@@ -1,0 +1,114 @@
+package kubecli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/kube/machine"
+	"fettle.dev/fettle/internal/kube/scale"
+	"fettle.dev/fettle/internal/kube/scale/carry"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// agreed asks, and ends with ctx too: a question reads the terminal, which no signal ends.
+func (a *app) agreed(ctx context.Context, question string) (bool, error) {
+	type answer struct {
+		yes bool
+		err error
+	}
+	given := make(chan answer, 1)
+	go func() {
+		yes, err := a.screen.Agreed(question)
+		given <- answer{yes, err}
+	}()
+	select {
+	case x := <-given:
+		return x.yes, x.err
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}
+
+// scaleExit gives what went wrong before anything was changed its exit code, and says what
+// to do.
+func scaleExit(err error, namespace string, sets []string, o scaleOptions) error {
+	var not *carry.NotCome
+	switch {
+	case errors.As(err, &not):
+		code := ui.Failed
+		if errors.Is(err, carry.ErrBlocked) {
+			code = ui.Refused
+		}
+		return ui.Hinted(code, err, notCome(not, namespace, sets, o))
+	case errors.Is(err, carry.ErrNotServed):
+		return ui.Hinted(ui.Failed, err, "machine sets are OpenShift's; other clusters are scaled by whoever makes their machines")
+	case errors.Is(err, scale.ErrNoMachines):
+		return ui.Hinted(ui.Failed, err, fmt.Sprintf("kubectl -n %s get machines.machine.openshift.io: their controller (the Deployment machine-api-controllers) makes them; without it only the number can be changed: kubectl -n %s scale machinesets.machine.openshift.io", namespace, namespace))
+	case errors.Is(err, carry.ErrNames), errors.Is(err, scale.ErrTooMany):
+		return ui.Exit(ui.Usage, err)
+	case errors.Is(err, carry.ErrBlocked), errors.Is(err, carry.ErrBegun), errors.Is(err, scale.ErrRecord), errors.Is(err, carry.ErrLease):
+		return ui.Exit(ui.Refused, err)
+	case errors.Is(err, carry.ErrBusy):
+		return ui.Exit(ui.Busy, err)
+	}
+	return err
+}
+
+// scaleEnd gives what went wrong its exit code, by what has been changed, and says what
+// stands and how to go on.
+func scaleEnd(ctx context.Context, err error, run *carry.Run, namespace string, sets []string, o scaleOptions) error {
+	const on = "the same call goes on; kubectl fettle scale plan shows what is left"
+	var not *carry.NotCome
+	switch interrupted := ctx.Err() != nil; {
+	case errors.Is(err, carry.ErrLeft):
+		code := ui.Incomplete
+		if run.Changed {
+			code = ui.Partial
+		}
+		return ui.Hinted(code, err, "the next kubectl fettle scale execute of these sets takes it back")
+	case interrupted && run.Changed:
+		return ui.Hinted(ui.Partial, errors.New("interrupted: "+stands(run)), on)
+	case interrupted:
+		return ui.Hinted(ui.Interrupted, errors.New("interrupted: the machine sets are as they were, and no node is kept from taking pods"), "the same call begins again")
+	case run.Changed && errors.As(err, &not):
+		return ui.Hinted(ui.Partial, fmt.Errorf("%w; %s", err, stands(run)), notCome(not, namespace, sets, o))
+	case run.Changed:
+		return ui.Hinted(ui.Partial, err, on)
+	}
+	return scaleExit(err, namespace, sets, o)
+}
+
+// stands says what has been asked for, and stays.
+func stands(run *carry.Run) string {
+	var order []string
+	from, to := map[string]int{}, map[string]int{}
+	for _, x := range run.Asked {
+		if _, ok := from[x.Set]; !ok {
+			from[x.Set], order = x.From, append(order, x.Set)
+		}
+		to[x.Set] = x.To
+	}
+	var out []string
+	for _, set := range order {
+		out = append(out, fmt.Sprintf("machine set %s was asked for %d machines (%d before)", set, to[set], from[set]))
+	}
+	if len(out) == 0 {
+		return "which machines are to be made anew is noted on the machine sets, and their numbers are as before"
+	}
+	return strings.Join(append(out, "that stays"), ", ")
+}
+
+// notCome says what to do about machines that have not come.
+func notCome(not *carry.NotCome, namespace string, sets []string, o scaleOptions) string {
+	where := ""
+	if namespace != machine.Namespace {
+		where = " -n " + namespace
+	}
+	call := fmt.Sprintf("kubectl fettle scale execute %s%s", strings.Join(sets, " "), where)
+	if o.roll {
+		return fmt.Sprintf("%s; the same call takes it back first, and goes on", not.What())
+	}
+	return fmt.Sprintf("%s; %s --to %d takes back what has not come; where it comes after all, or has more time (--join-timeout), the same call goes on", not.What(), call, not.Back)
+}
