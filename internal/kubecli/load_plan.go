@@ -114,7 +114,7 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
 	}
-	doc := LoadPlan{"fettle/cluster-load-plan/v1", l.File, l.Format, slices.Concat(l.Notes, t.Notes, brakeNotes(t, false)), t}
+	doc := LoadPlan{"fettle/cluster-load-plan/v1", l.File, l.Format, slices.Concat(l.Notes, t.Notes, brakeNotes(t, false), gateNotes(l, p)), t}
 	err = planVerdict(t, o.offline)
 	if a.data() {
 		return a.result(doc, err)
@@ -144,6 +144,25 @@ func brakeNotes(t *tally.Tally, off bool) []string {
 		}
 	}
 	return nil
+}
+
+// gateNotes say which of a file's gates its objects are too few for.
+func gateNotes(l *spec.Load, p *plan.Plan) []string {
+	if len(l.Gates) == 0 {
+		return nil
+	}
+	answers := measure.AnswersOf(p, nil)
+	var all []string
+	for _, text := range l.Gates {
+		g, err := measure.ParseGate(text.Text)
+		if err != nil {
+			continue // readLoad has refused it
+		}
+		if why := g.TooFew(answers); why != "" {
+			all = append(all, text.At+": "+why)
+		}
+	}
+	return all
 }
 
 // planVerdict refuses what the cluster cannot hold. Without a cluster it is not known what

@@ -71,6 +71,8 @@ type driven struct {
 	began  time.Time
 	done   atomic.Int64
 	before int
+	// gates are those that were asked for.
+	gates []*measure.Gate
 }
 
 // watch sets up what is measured and shown.
@@ -79,6 +81,14 @@ func (d *driven) watch(a *app, x *load.Options) {
 		d.id, d.plan, d.meter, d.began = id, p, measure.New(p), time.Now()
 		d.before = state.Count(journal.Created) + state.Count(journal.Reused)
 		a.screen.Say("run %s: %d objects; the journal is in the state directory", id, p.Len()-d.before)
+		if len(d.gates) > 0 {
+			answers := measure.AnswersOf(p, func(i int) bool { was := state.Objects[i].Was; return was == journal.Created || was == journal.Reused })
+			for _, g := range d.gates {
+				if why := g.TooFew(answers); why != "" {
+					a.screen.Say("%s", why)
+				}
+			}
+		}
 		lean.GiveBack(host.Live())
 	}
 	var shown atomic.Int64
@@ -124,6 +134,9 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 	}
 	d := &driven{wide: inFlightOf(x.InFlight, l), rate: rateOf(x.Rate, l)}
 	d.facts.Settings = map[string]string{}
+	if asked && !o.forProve {
+		d.gates = gates
+	}
 	if !o.beyond {
 		p, _, err := cluster.Plan(ctx, l, "plan")
 		if err != nil {
@@ -234,6 +247,9 @@ func (a *app) loadResume(ctx context.Context, o *loadOptions, args []string) err
 	}
 	d := &driven{wide: inFlightOf(x.InFlight, kept.Load), rate: rateOf(max(x.Rate, kept.Rate), kept.Load)}
 	d.facts.Settings = map[string]string{}
+	if asked && !o.forProve {
+		d.gates = gates
+	}
 	d.watch(a, &x)
 	defer lean.Begin(host.Live())()
 	out, err := cluster.Resume(ctx, id, x)
