@@ -83,6 +83,9 @@ type Object struct {
 	Was Was
 	UID string
 	Why string // of Failed and Kept
+	// Refused says of Failed that it was certainly not made: each request for it was
+	// answered, and the answers were refusals. It holds until the run goes on.
+	Refused bool
 }
 
 // Phase is what a run was at last.
@@ -322,6 +325,11 @@ func (j *Journal) Reused(i int, uid string) { j.add(letterReused, strconv.Itoa(i
 // Failed notes that an object could not be made.
 func (j *Journal) Failed(i int, why string) {
 	j.add(letterFailed, strconv.Itoa(i)+" "+strconv.Quote(why))
+}
+
+// Refused notes that an object could not be made, and that it was certainly not.
+func (j *Journal) Refused(i int, why string) {
+	j.add(letterRefused, strconv.Itoa(i)+" "+strconv.Quote(why))
 }
 
 // Gone notes that an object that the run has made is there no longer.

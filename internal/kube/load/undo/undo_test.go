@@ -26,6 +26,7 @@ type cluster struct {
 	objects   map[string]string
 	forbidden []string
 	notes     map[string]int // the numbers of the run's objects, by their paths
+	refused   bool           // what has failed was certainly not made
 }
 
 const spacesPath = "/api/v1/namespaces"
@@ -131,7 +132,7 @@ func undoneFrom(t *testing.T, c *cluster, before func(path string) (journal.Was,
 			was, there = before(u.path(i))
 		}
 		uid := fmt.Sprint("uid-", i)
-		u.State.Objects[i] = journal.Object{Was: was, UID: uid}
+		u.State.Objects[i] = journal.Object{Was: was, UID: uid, Refused: was == journal.Failed && c.refused}
 		if there {
 			c.objects[u.path(i)], c.notes[u.path(i)] = uid, i
 		}
@@ -198,5 +199,21 @@ func TestForbidden(t *testing.T) {
 				t.Errorf("%d removed, left %q, there are %q, waiting %q", out.Removed, left, there, out.Waiting)
 			}
 		})
+	}
+}
+
+// TestRefused: what was certainly not made is not looked for.
+func TestRefused(t *testing.T) {
+	for refused, want := range map[bool]error{true: nil, false: ErrIncomplete} {
+		c := &cluster{forbidden: []string{"GET /api/v1/namespaces/n1/configmaps/m1"}, refused: refused}
+		out, err := undone(t, c, func(path string) (journal.Was, bool) {
+			if strings.HasSuffix(path, "n1/configmaps/m1") {
+				return journal.Failed, false
+			}
+			return journal.Created, true
+		})
+		if !errors.Is(err, want) || out.Removed != 5 || len(out.Kept) > 0 == refused {
+			t.Errorf("refused %v: %+v %v", refused, out, err)
+		}
 	}
 }
