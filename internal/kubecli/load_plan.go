@@ -101,10 +101,10 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 			return loadExit(err)
 		}
 		if c, err = discover.Cluster(ctx, cluster.Server); err != nil {
-			return err
+			return loadExit(err)
 		}
 		if err := o.askEtcd(ctx, cluster.Server, nil, c); err != nil {
-			return err
+			return loadExit(err)
 		}
 	}
 	t, err := tallyOf(ctx, p, c)

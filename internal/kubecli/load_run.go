@@ -146,11 +146,14 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 		if ctx.Err() != nil {
 			return loadExit(ctx.Err())
 		}
+		if err == nil && len(c.NotSeen) > 0 { // a guard rail that cannot be looked at holds
+			err = fmt.Errorf("how large the cluster is cannot be seen, and nothing is made: %s: %s", c.NotSeen[0].What, c.NotSeen[0].Why)
+		}
 		if err != nil {
 			return ui.Hinted(ui.Failed, err, "--beyond-maximums does not ask how large the cluster is")
 		}
 		if err := o.askEtcd(ctx, cluster.Server, x.Etcd, c); err != nil {
-			return err
+			return loadExit(err)
 		}
 		d.knows(c)
 		t, err := tallyOf(ctx, p, c)
