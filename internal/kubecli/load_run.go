@@ -28,9 +28,10 @@ import (
 func (a *app) loadRunCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use: "run [FILE]", Short: "Make the objects of a load, and measure how the cluster takes it",
-		Long: `Makes the objects of a load in their order. Ctrl-C ends the run and takes back what it
-has made (unless --keep). A run that was killed is gone on with by resume, or taken
-back by undo. Without --slo it is judged by Kubernetes' own objectives.`,
+		Long: `Makes the objects of a load in their order ("-" is standard input). Ctrl-C ends the run
+and takes back what it has made (unless --keep). A run that was killed is gone on with
+by resume, or taken back by undo. Without --slo it is judged by Kubernetes' own
+objectives.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := o.checkInFlight(c.Flags()); err != nil {
@@ -80,7 +81,7 @@ func (d *driven) watch(a *app, x *load.Options) {
 	x.Begun = func(id string, p *plan.Plan, state *journal.State) {
 		d.id, d.plan, d.meter, d.began = id, p, measure.New(p), time.Now()
 		d.before = state.Count(journal.Created) + state.Count(journal.Reused)
-		a.screen.Say("run %s: %d objects; the journal is in the state directory", id, p.Len()-d.before)
+		a.screen.Say("run %s: %s; the journal is in the state directory", id, counted(p.Len()-d.before, "object"))
 		if len(d.gates) > 0 {
 			answers := measure.AnswersOf(p, func(i int) bool { was := state.Objects[i].Was; return was == journal.Created || was == journal.Reused })
 			for _, g := range d.gates {
@@ -173,7 +174,7 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 			return loadExit(err)
 		}
 		if n > 0 {
-			a.screen.Say("%d visits before were cut off: what they have left is removed", n)
+			a.screen.Say("%s before %s cut off: what is left of %s is removed", counted(n, "visit"), either(n, "was", "were"), either(n, "it", "them"))
 		}
 		x.Visit = true
 	}

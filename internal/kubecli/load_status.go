@@ -154,9 +154,9 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 	if a.data() {
 		return a.result(doc, err)
 	}
-	fmt.Fprintf(a.screen.Out, "run %s: %d objects removed", id, doc.Removed)
+	fmt.Fprintf(a.screen.Out, "run %s: %s removed", id, counted(doc.Removed, "object"))
 	if doc.Absent > 0 {
-		fmt.Fprintf(a.screen.Out, ", %d were gone already", doc.Absent)
+		fmt.Fprintf(a.screen.Out, ", %d %s gone already", doc.Absent, either(doc.Absent, "was", "were"))
 	}
 	fmt.Fprintln(a.screen.Out)
 	for _, k := range doc.Kept {

@@ -158,7 +158,14 @@ func (g *Gate) TooFew(n int64) string {
 	if n >= g.wants {
 		return ""
 	}
-	return fmt.Sprintf("cannot tell from %d answers: %d are asked for", n, g.wants)
+	answers, are := "answers", "are"
+	if n == 1 {
+		answers = "answer"
+	}
+	if g.wants == 1 {
+		are = "is"
+	}
+	return fmt.Sprintf("cannot tell from %d %s: %d %s asked for", n, answers, g.wants, are)
 }
 
 // Judge says whether a gate is met. Where too little was measured it is not.

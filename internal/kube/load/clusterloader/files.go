@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"go.yaml.in/yaml/v3"
+
 	"fettle.dev/fettle/internal/kube/load/spec"
 	"fettle.dev/fettle/internal/kube/load/template"
 	"fettle.dev/fettle/internal/kube/strict"
@@ -145,6 +147,9 @@ func (r *reading) document(name string, text []byte) (json.RawMessage, error) {
 		return nil, fmt.Errorf("%s: want one object, found %d", name, len(docs))
 	}
 	var out json.RawMessage
+	if sub.Err() == nil && docs[0].Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("%s: want an object with its apiVersion and kind, found %s", sub.At(docs[0]), strict.Found(docs[0]))
+	}
 	if sub.Err() == nil {
 		out = sub.JSON(docs[0])
 	}

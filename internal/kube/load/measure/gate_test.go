@@ -29,7 +29,7 @@ func TestTooFew(t *testing.T) {
 		{"create p99 < 1s", 298, "299 answers"}, // with the namespace
 		{"create p99 < 1s", 299, ""},
 		{"ready p50 < 1s", 2, "ready p50 < 1s will not be met: cannot tell from 2 answers: 6 are asked for"},
-		{"ready max < 1s", 0, "cannot tell from 0 answers: 1 are asked for"},
+		{"ready max < 1s", 0, "cannot tell from 0 answers: 1 is asked for"},
 		{"errors < 1%", 0, ""},
 		{"rate > 1/s", 0, ""},
 	} {
