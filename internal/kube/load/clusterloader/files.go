@@ -20,8 +20,8 @@ import (
 // file of the load, as Cluster Loader does.
 func (r *reading) open(at, name string) (string, []byte) {
 	names := []string{name}
-	if !filepath.IsAbs(name) {
-		names = append(names, filepath.Join(filepath.Dir(r.File), name))
+	if beside := filepath.Join(filepath.Dir(r.File), name); !filepath.IsAbs(name) && beside != filepath.Clean(name) {
+		names = append(names, beside)
 	}
 	var last error
 	for _, n := range names {

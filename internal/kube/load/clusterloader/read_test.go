@@ -209,6 +209,12 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("%s\n got %v\nwant %s", text, err, want)
 		}
 	}
+	// Beside the file of the load is another place, or none.
+	for file, want := range map[string]string{"test.yaml": "test.yaml:5: there is no file no.json", "dir/test.yaml": "dir/test.yaml:5: there is no file no.json, nor dir/no.json"} {
+		if _, err := Read(file, []byte(project("    templates: [{num: 1, file: no.json}]")), files); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
 }
 
 func TestBuiltIn(t *testing.T) {
