@@ -67,7 +67,7 @@ func (a *app) loadMirror(ctx context.Context, o *loadOptions, namespaces []strin
 	}
 	m, err := mirror.Read(ctx, cluster.Server, mirror.Options{Namespaces: namespaces, Image: o.image})
 	if err != nil {
-		return err
+		return loadExit(err)
 	}
 	file, err := m.Write(o.write)
 	switch {

@@ -48,12 +48,12 @@ func TestPlanWithoutNodes(t *testing.T) {
 	}
 }
 
-// TestPlanInterrupted: Ctrl-C is called so, with and without a cluster.
-func TestPlanInterrupted(t *testing.T) {
+// TestLoadInterrupted: Ctrl-C is called so, with and without a cluster.
+func TestLoadInterrupted(t *testing.T) {
 	t.Setenv("KUBECONFIG", apiServer(t, nil))
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	for _, args := range []string{"load plan --offline", "load plan", "load run"} {
+	for _, args := range []string{"load plan --offline", "load plan", "load run", "load mirror --write copy"} {
 		var printed bytes.Buffer
 		code := runUntil(ctx, "devel", append(strings.Fields(args), "--state-dir", t.TempDir()), &printed, &printed)
 		if code != ui.Interrupted || !strings.Contains(printed.String(), "interrupted") || strings.Contains(printed.String(), "context canceled") {
