@@ -238,6 +238,7 @@ func runNamed(s store.Store, args []string) (string, error) {
 // loadExit gives an error of a load its exit code.
 func loadExit(err error) error {
 	var refused *load.Refused
+	var unknown *undo.Unknown
 	var done *ui.Error
 	switch {
 	case err == nil || errors.As(err, &done):
@@ -248,12 +249,14 @@ func loadExit(err error) error {
 		return ui.Exit(ui.Refused, err)
 	case errors.Is(err, journal.ErrBusy):
 		return ui.Exit(ui.Busy, err)
+	case errors.As(err, &unknown):
+		return ui.Hinted(ui.Incomplete, err, unknown.Command()+" deletes all that has the label, whoever has put it there")
 	case errors.Is(err, undo.ErrIncomplete):
 		return ui.Exit(ui.Incomplete, err)
 	case errors.Is(err, plan.ErrTooLarge), errors.Is(err, plan.ErrTwice):
 		return ui.Exit(ui.Usage, err)
 	case errors.Is(err, context.Canceled):
-		return ui.Exit(ui.Interrupted, err)
+		return ui.Exit(ui.Interrupted, errors.New("interrupted"))
 	}
 	return err
 }

@@ -67,7 +67,7 @@ func (a *app) loadMirror(ctx context.Context, o *loadOptions, namespaces []strin
 	}
 	m, err := mirror.Read(ctx, cluster.Server, mirror.Options{Namespaces: namespaces, Image: o.image})
 	if err != nil {
-		return err
+		return loadExit(err)
 	}
 	file, err := m.Write(o.write)
 	switch {
@@ -118,7 +118,7 @@ func newLoadMirror(m *mirror.Mirror, file string) *LoadMirror {
 }
 
 func (a *app) printMirror(d *LoadMirror) {
-	fmt.Fprintf(a.screen.Out, "%d namespaces with %d objects in %s\n\n", d.Namespaces, d.Objects, d.File)
+	fmt.Fprintf(a.screen.Out, "%s with %s in %s\n\n", counted(d.Namespaces, "namespace"), counted(d.Objects, "object"), d.File)
 	g := report.Grid{Head: []string{"namespaces", "each has"}}
 	for _, s := range d.Spaces {
 		var words []string

@@ -54,7 +54,9 @@ type LoadRun struct {
 	Errors  map[string]int   `json:"errors,omitempty"`
 	Removed int              `json:"removed"`
 	Kept    []KeptObject     `json:"kept,omitempty"`
-	Waiting []string         `json:"namespaces_terminating,omitempty"`
+	// Absent were gone when they were to be removed.
+	Absent  int      `json:"absent,omitempty"`
+	Waiting []string `json:"namespaces_terminating,omitempty"`
 	// Record is the ID of the evidence, which load compare takes.
 	Record string `json:"record,omitempty"`
 }
@@ -88,7 +90,7 @@ func (x *LoadRun) judge(asked bool) error {
 		}
 		return ui.Hinted(code, fmt.Errorf("%d of %d objects could not be made", x.Objects.Failed, x.Objects.Planned), "kubectl fettle load resume tries them again")
 	case x.NotReady > 0:
-		return ui.Exit(ui.GateNotMet, fmt.Errorf("%d objects were not ready when the time to wait was over: %s", x.NotReady, x.Example))
+		return ui.Exit(ui.GateNotMet, fmt.Errorf("%s %s not ready when the time to wait was over: %s", counted(x.NotReady, "object"), either(x.NotReady, "was", "were"), x.Example))
 	}
 	for _, g := range x.Gates {
 		switch {
@@ -109,21 +111,34 @@ func (x *LoadRun) judge(asked bool) error {
 
 // undone takes note of an undo.
 func (x *LoadRun) undone(out *undo.Outcome) {
-	x.Removed = out.Removed
+	x.Removed, x.Absent = out.Removed, out.Absent
 	for _, k := range out.Kept {
 		x.Kept = append(x.Kept, KeptObject{k.Object, k.Why})
 	}
 	x.Waiting = out.Waiting
 }
 
+// counted is a number of things in words: 1 pod, 2 pods.
+func counted(n int, thing string) string {
+	return fmt.Sprint(n, " ", either(n, thing, thing+"s"))
+}
+
+// either is the word for one, or the one for another number.
+func either(n int, one, more string) string {
+	if n == 1 {
+		return one
+	}
+	return more
+}
+
 // sum is what came of it in a line.
 func (x *LoadRun) sum() string {
 	o := x.Objects
-	text := fmt.Sprintf("%s: %d objects made", x.State, o.Created)
+	text := fmt.Sprintf("%s: %s made", x.State, counted(o.Created, "object"))
 	for _, more := range []struct {
 		n    int
 		what string
-	}{{o.Before, "made before"}, {o.Adopted, "of them by a request whose answer was lost"}, {o.Reused, "reused"}, {o.Failed, "could not be made"}, {x.NotReady, "not ready"}, {x.Removed, "removed"}} {
+	}{{o.Before, "made before"}, {o.Adopted, "of them by a request whose answer was lost"}, {o.Reused, "reused"}, {o.Failed, "could not be made"}, {x.NotReady, "not ready"}, {x.Removed, "removed"}, {x.Absent, "gone already"}} {
 		if more.n > 0 {
 			text += fmt.Sprintf(", %d %s", more.n, more.what)
 		}
@@ -132,7 +147,7 @@ func (x *LoadRun) sum() string {
 		text += fmt.Sprintf("; %.4g/s", x.RatePerS)
 	}
 	if x.Throttled > 0 {
-		text += fmt.Sprintf(", throttled %d times", x.Throttled)
+		text += ", throttled " + counted(int(x.Throttled), "time")
 	}
 	return text
 }
@@ -141,7 +156,7 @@ func (x *LoadRun) sum() string {
 func (x *LoadRun) lines() []string {
 	var all []string
 	for _, text := range slices.Sorted(maps.Keys(x.Errors)) {
-		all = append(all, fmt.Sprintf("%d times: %s", x.Errors[text], text))
+		all = append(all, counted(x.Errors[text], "time")+": "+text)
 	}
 	for _, k := range x.Kept {
 		all = append(all, k.Object+" is kept: "+k.Why)

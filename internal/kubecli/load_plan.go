@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"fettle.dev/fettle/internal/kube/load/plan"
 	"fettle.dev/fettle/internal/kube/load/spec"
 	"fettle.dev/fettle/internal/kube/load/tally"
+	"fettle.dev/fettle/internal/kube/strict"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/ui"
@@ -36,6 +39,8 @@ type LoadPlan struct {
 func (a *app) loadPlanCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use: "plan [FILE]", Short: "Say what a load would make, against the maximums of the cluster; nothing is made",
+		Long: `Reads the file of a load ("-" is standard input) and says what it would make, against
+what the version of the cluster was tested with and what its nodes take. Nothing is made.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.loadPlan(c.Context(), o, args) },
 	}
@@ -48,13 +53,23 @@ func (a *app) loadPlanCommand(o *loadOptions) *cobra.Command {
 // versionText is a version of OpenShift: 4.4, 4.17.3, 4.18.0-rc.1.
 var versionText = regexp.MustCompile(`^[0-9]+\.[0-9]+(\.[0-9]+)?([-+][0-9A-Za-z.+-]+)?$`)
 
-// readLoad reads the file of a load.
+// readLoad reads the file of a load; "-" is standard input.
 func readLoad(args []string) (*spec.Load, error) {
 	file := ""
 	if len(args) > 0 {
 		file = args[0]
 	}
-	l, err := load.Read(file)
+	var l *spec.Load
+	var err error
+	if file == "-" {
+		var text []byte
+		// A byte more than may be: what is larger is told so, and not cut off.
+		if text, err = io.ReadAll(io.LimitReader(os.Stdin, strict.MaxFile+1)); err == nil {
+			l, err = load.ReadText("standard input", text)
+		}
+	} else {
+		l, err = load.Read(file)
+	}
 	if err != nil {
 		return nil, ui.Exit(ui.Usage, err)
 	}
@@ -101,10 +116,10 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 			return loadExit(err)
 		}
 		if c, err = discover.Cluster(ctx, cluster.Server); err != nil {
-			return err
+			return loadExit(err)
 		}
 		if err := o.askEtcd(ctx, cluster.Server, nil, c); err != nil {
-			return err
+			return loadExit(err)
 		}
 	}
 	t, err := tallyOf(ctx, p, c)
@@ -114,7 +129,7 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
 	}
-	doc := LoadPlan{"fettle/cluster-load-plan/v1", l.File, l.Format, slices.Concat(l.Notes, t.Notes, brakeNotes(t, false)), t}
+	doc := LoadPlan{"fettle/cluster-load-plan/v1", l.File, l.Format, slices.Concat(l.Notes, t.Notes, brakeNotes(t, false), gateNotes(l, p)), t}
 	err = planVerdict(t, o.offline)
 	if a.data() {
 		return a.result(doc, err)
@@ -146,6 +161,25 @@ func brakeNotes(t *tally.Tally, off bool) []string {
 	return nil
 }
 
+// gateNotes say which of a file's gates its objects are too few for.
+func gateNotes(l *spec.Load, p *plan.Plan) []string {
+	if len(l.Gates) == 0 {
+		return nil
+	}
+	answers := measure.AnswersOf(p, nil)
+	var all []string
+	for _, text := range l.Gates {
+		g, err := measure.ParseGate(text.Text)
+		if err != nil {
+			continue // readLoad has refused it
+		}
+		if why := g.TooFew(answers); why != "" {
+			all = append(all, text.At+": "+why)
+		}
+	}
+	return all
+}
+
 // planVerdict refuses what the cluster cannot hold. Without a cluster it is not known what
 // kinds there are.
 func planVerdict(t *tally.Tally, offline bool) error {
@@ -175,7 +209,7 @@ func (a *app) printPlan(d *LoadPlan) {
 	for _, n := range d.Notes {
 		a.screen.Say("%s", n)
 	}
-	fmt.Fprintf(a.screen.Out, "%d objects, %d pods, %s in etcd; %d steps to wait for\n\n", d.Objects, d.Pods, unit.Size(d.EtcdBytes).Human(), d.Steps)
+	fmt.Fprintf(a.screen.Out, "%s, %s, %s in etcd; %s to wait for\n\n", counted(d.Objects, "object"), counted(d.Pods, "pod"), unit.Size(d.EtcdBytes).Human(), counted(d.Steps, "step"))
 	g := report.Grid{Head: []string{"kind", "objects", "in etcd"}}
 	for _, k := range d.Kinds {
 		name := k.Kind + " " + k.APIVersion

@@ -28,9 +28,10 @@ import (
 func (a *app) loadRunCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use: "run [FILE]", Short: "Make the objects of a load, and measure how the cluster takes it",
-		Long: `Makes the objects of a load in their order. Ctrl-C ends the run and takes back what it
-has made (unless --keep). A run that was killed is gone on with by resume, or taken
-back by undo. Without --slo it is judged by Kubernetes' own objectives.`,
+		Long: `Makes the objects of a load in their order ("-" is standard input). Ctrl-C ends the run
+and takes back what it has made (unless --keep). A run that was killed is gone on with
+by resume, or taken back by undo. Without --slo it is judged by Kubernetes' own
+objectives.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := o.checkInFlight(c.Flags()); err != nil {
@@ -71,6 +72,8 @@ type driven struct {
 	began  time.Time
 	done   atomic.Int64
 	before int
+	// gates are those that were asked for.
+	gates []*measure.Gate
 }
 
 // watch sets up what is measured and shown.
@@ -78,7 +81,15 @@ func (d *driven) watch(a *app, x *load.Options) {
 	x.Begun = func(id string, p *plan.Plan, state *journal.State) {
 		d.id, d.plan, d.meter, d.began = id, p, measure.New(p), time.Now()
 		d.before = state.Count(journal.Created) + state.Count(journal.Reused)
-		a.screen.Say("run %s: %d objects; the journal is in the state directory", id, p.Len()-d.before)
+		a.screen.Say("run %s: %s; the journal is in the state directory", id, counted(p.Len()-d.before, "object"))
+		if len(d.gates) > 0 {
+			answers := measure.AnswersOf(p, func(i int) bool { was := state.Objects[i].Was; return was == journal.Created || was == journal.Reused })
+			for _, g := range d.gates {
+				if why := g.TooFew(answers); why != "" {
+					a.screen.Say("%s", why)
+				}
+			}
+		}
 		lean.GiveBack(host.Live())
 	}
 	var shown atomic.Int64
@@ -124,6 +135,9 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 	}
 	d := &driven{wide: inFlightOf(x.InFlight, l), rate: rateOf(x.Rate, l)}
 	d.facts.Settings = map[string]string{}
+	if asked && !o.forProve {
+		d.gates = gates
+	}
 	if !o.beyond {
 		p, _, err := cluster.Plan(ctx, l, "plan")
 		if err != nil {
@@ -133,11 +147,14 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 		if ctx.Err() != nil {
 			return loadExit(ctx.Err())
 		}
+		if err == nil && len(c.NotSeen) > 0 { // a guard rail that cannot be looked at holds
+			err = fmt.Errorf("how large the cluster is cannot be seen, and nothing is made: %s: %s", c.NotSeen[0].What, c.NotSeen[0].Why)
+		}
 		if err != nil {
 			return ui.Hinted(ui.Failed, err, "--beyond-maximums does not ask how large the cluster is")
 		}
 		if err := o.askEtcd(ctx, cluster.Server, x.Etcd, c); err != nil {
-			return err
+			return loadExit(err)
 		}
 		d.knows(c)
 		t, err := tallyOf(ctx, p, c)
@@ -157,7 +174,7 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 			return loadExit(err)
 		}
 		if n > 0 {
-			a.screen.Say("%d visits before were cut off: what they have left is removed", n)
+			a.screen.Say("%s before %s cut off: what is left of %s is removed", counted(n, "visit"), either(n, "was", "were"), either(n, "it", "them"))
 		}
 		x.Visit = true
 	}
@@ -234,6 +251,9 @@ func (a *app) loadResume(ctx context.Context, o *loadOptions, args []string) err
 	}
 	d := &driven{wide: inFlightOf(x.InFlight, kept.Load), rate: rateOf(max(x.Rate, kept.Rate), kept.Load)}
 	d.facts.Settings = map[string]string{}
+	if asked && !o.forProve {
+		d.gates = gates
+	}
 	d.watch(a, &x)
 	defer lean.Begin(host.Live())()
 	out, err := cluster.Resume(ctx, id, x)

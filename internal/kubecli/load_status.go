@@ -32,17 +32,21 @@ type LoadRunStatus struct {
 	Removed int       `json:"removed"`
 	Kept    int       `json:"kept"`
 	Error   string    `json:"error,omitempty"`
+	// Unknown are objects that stand in the cluster, are the run's by its label, and are not
+	// in its journal; Delete is kubectl's command that would delete them.
+	Unknown int    `json:"not_in_journal,omitempty"`
+	Delete  string `json:"delete_not_in_journal,omitempty"`
 }
 
 func (a *app) loadStatusCommand(o *loadOptions) *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "List the runs of this user, and what is left of each",
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return a.loadStatus(o) },
+		RunE: func(c *cobra.Command, _ []string) error { return a.loadStatus(c.Context(), o) },
 	}
 }
 
-func (a *app) loadStatus(o *loadOptions) error {
+func (a *app) loadStatus(ctx context.Context, o *loadOptions) error {
 	s, err := a.loadStore(o)
 	if err != nil {
 		return err
@@ -64,8 +68,9 @@ func (a *app) loadStatus(o *loadOptions) error {
 		}
 		doc.Runs = append(doc.Runs, r)
 	}
+	err = a.loadStanding(ctx, o, kept, doc.Runs)
 	if a.data() {
-		return a.result(doc, nil)
+		return a.result(doc, err)
 	}
 	if len(doc.Runs) == 0 {
 		a.screen.Say("there are no runs in %s", s.Dir)
@@ -79,7 +84,7 @@ func (a *app) loadStatus(o *loadOptions) error {
 		}
 	}
 	g.Write(a.screen)
-	return nil
+	return err
 }
 
 // phaseOf is what a run is at. What was begun, and nobody is at, was stopped: resume or undo
@@ -87,7 +92,7 @@ func (a *app) loadStatus(o *loadOptions) error {
 func phaseOf(s *journal.State) string {
 	switch {
 	case s.Held:
-	case s.Phase == journal.Running:
+	case s.Phase == journal.Running, s.Phase == "": // no phase: cut off behind its header
 		return "stopped"
 	case s.Phase == journal.Undoing:
 		return "undo incomplete"
@@ -103,6 +108,10 @@ type LoadUndo struct {
 	Absent  int          `json:"absent"` // were gone already
 	Kept    []KeptObject `json:"kept"`
 	Waiting []string     `json:"namespaces_terminating,omitempty"`
+	// Unknown are objects of the run that are not in its journal, and are left; Delete is
+	// kubectl's command that would delete them.
+	Unknown int    `json:"not_in_journal,omitempty"`
+	Delete  string `json:"delete_not_in_journal,omitempty"`
 }
 
 func (a *app) loadUndoCommand(o *loadOptions) *cobra.Command {
@@ -136,15 +145,18 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 		return err
 	}
 	doc := LoadUndo{Schema: "fettle/cluster-load-undo/v1", Run: id, Removed: out.Removed, Absent: out.Absent, Kept: []KeptObject{}, Waiting: out.Waiting}
+	if out.Unknown != nil {
+		doc.Unknown, doc.Delete = out.Unknown.Objects, out.Unknown.Command()
+	}
 	for _, k := range out.Kept {
 		doc.Kept = append(doc.Kept, KeptObject{k.Object, k.Why})
 	}
 	if a.data() {
 		return a.result(doc, err)
 	}
-	fmt.Fprintf(a.screen.Out, "run %s: %d objects removed", id, doc.Removed)
+	fmt.Fprintf(a.screen.Out, "run %s: %s removed", id, counted(doc.Removed, "object"))
 	if doc.Absent > 0 {
-		fmt.Fprintf(a.screen.Out, ", %d were gone already", doc.Absent)
+		fmt.Fprintf(a.screen.Out, ", %d %s gone already", doc.Absent, either(doc.Absent, "was", "were"))
 	}
 	fmt.Fprintln(a.screen.Out)
 	for _, k := range doc.Kept {
@@ -152,6 +164,9 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 	}
 	for _, name := range doc.Waiting {
 		a.screen.Say("the namespace %s is still being removed by the server", name)
+	}
+	if out.Unseen != "" {
+		a.screen.Say("whether more of the run is in the cluster than its journal holds cannot be seen: %s", out.Unseen)
 	}
 	return err
 }

@@ -32,6 +32,10 @@ func TestLoadUsage(t *testing.T) {
 	if err := os.WriteFile(gate, []byte("ClusterLoader:\n  projects:\n  - {num: 1, basename: p}\n  slo: [\"foo p99 < 1\"]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	few := filepath.Join(t.TempDir(), "few.yaml")
+	if err := os.WriteFile(few, []byte("ClusterLoader:\n  projects:\n  - num: 1\n    basename: p\n    pods: [{num: 100, basename: a, image: i}]\n  slo: [\"create p95 < 1s\", \"ready p99 < 5s\"]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	huge := filepath.Join(t.TempDir(), "huge.yaml")
 	if err := os.WriteFile(huge, []byte("ClusterLoader:\n  projects:\n  - num: 2000000000\n    basename: p\n    pods:\n    - {num: 2000000000, basename: a, image: i}\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -75,10 +79,11 @@ func TestLoadUsage(t *testing.T) {
 		{"load plan --openshift 4.4", ui.Usage, "--openshift is for --offline"},
 		{"load plan --offline", ui.Done, "30 objects, 10 pods"},
 		{"load plan --offline " + gate, ui.Usage, gate + ":4: "},
+		{"load plan --offline " + few, ui.Done, few + ":6: ready p99 < 5s will not be met: cannot tell from 100 answers: 300 are asked for; p95 can be told\n101 objects"},
 		{"load plan --offline " + twice, ui.Usage, "Pod p0/a-pod-0 would be made twice"},
 	} {
 		code, out, errs := run(t, strings.Fields(c.args)...)
-		if code != c.code || !strings.Contains(out+errs, c.want) {
+		if code != c.code || !strings.Contains(errs+out, c.want) {
 			t.Errorf("%s: exit code %d, printed %q, said %q; want %d and %q", c.args, code, out, errs, c.code, c.want)
 		}
 	}

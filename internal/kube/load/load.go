@@ -140,6 +140,10 @@ func (c *Cluster) Resume(ctx context.Context, id string, o Options) (*Result, er
 // open opens a run of this cluster.
 func (c *Cluster) open(ctx context.Context, id string) (*store.Run, *plan.Plan, *journal.Journal, *journal.State, error) {
 	r, j, state, err := c.Store.Open(id)
+	var damaged *journal.Damaged
+	if errors.As(err, &damaged) {
+		err = c.unread(ctx, r, damaged)
+	}
 	if err != nil {
 		return nil, nil, nil, nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"fettle.dev/fettle/internal/kube/load/burner"
 	"fettle.dev/fettle/internal/kube/load/clusterloader"
 	"fettle.dev/fettle/internal/kube/load/spec"
@@ -21,7 +23,14 @@ func Read(file string) (*spec.Load, error) {
 	if err != nil {
 		return nil, err
 	}
+	return ReadText(file, text)
+}
+
+// ReadText is Read for a text, which file names in messages. Files that it names are looked
+// for in the working directory, and beside file.
+func ReadText(file string, text []byte) (*spec.Load, error) {
 	if expanded := text; strings.Contains(string(text), "{{") && !strings.Contains(string(text), "ClusterLoader") {
+		var err error
 		if expanded, err = burner.Expand(file, text, os.Environ()); err != nil {
 			return nil, err
 		}
@@ -40,5 +49,9 @@ func Read(file string) (*spec.Load, error) {
 	case clusterloader.Ours(docs[0]):
 		return clusterloader.Read(file, text, clusterloader.Here)
 	}
-	return nil, fmt.Errorf("%s: want ClusterLoader (with projects) or kube-burner's jobs at the top", r.At(docs[0]))
+	found := ""
+	if docs[0].Kind != yaml.MappingNode {
+		found = ", found " + strict.Found(docs[0])
+	}
+	return nil, fmt.Errorf("%s: want ClusterLoader (with projects) or kube-burner's jobs at the top%s", r.At(docs[0]), found)
 }

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
-
-	"fettle.dev/fettle/internal/spell"
 )
 
 var (
@@ -26,7 +24,11 @@ var (
 // JSON, any, pointers to these, lists of these and maps from texts to these. A tag min is
 // the least number that is allowed, oneof the words, pattern the form of a text, minLength
 // 1 that it is not empty.
-func (r *Reader) Into(n *yaml.Node, v any) { r.into(n, reflect.ValueOf(v).Elem(), "", "") }
+func (r *Reader) Into(n *yaml.Node, v any) {
+	to := reflect.ValueOf(v).Elem()
+	r.root = to.Type()
+	r.into(n, to, "", "")
+}
 
 // into reads a node into a value. path names the node in messages; tag has the
 // constraints of the field that it is for.
@@ -175,23 +177,6 @@ func (r *Reader) object(n *yaml.Node, v reflect.Value, path string) {
 			r.Fault(n, "%s is missing", join(path, f.Names[0]))
 		}
 	}
-}
-
-// unknown says that there is no such field, and which there are.
-func (r *Reader) unknown(key *yaml.Node, all []Field, path string) {
-	var names []string
-	for _, f := range all {
-		names = append(names, f.Names[0])
-	}
-	word := key.Value
-	if !r.API {
-		word = strings.ToLower(word)
-	}
-	near := spell.Suggest(word, names)
-	if near == "" && len(names) > 0 {
-		near = ": there are " + strings.Join(names, ", ")
-	}
-	r.Fault(key, "%sthere is no field %q%s", lead(path), key.Value, near)
 }
 
 func (r *Reader) list(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {

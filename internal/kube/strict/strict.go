@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -38,6 +39,8 @@ type Reader struct {
 	// same, since others write it.
 	Empty []string
 
+	// root is what the whole file is read into.
+	root     reflect.Type
 	problems []error
 	more     int
 	nodes    int

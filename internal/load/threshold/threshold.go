@@ -153,11 +153,25 @@ type Result struct {
 	Unknown bool `json:"unknown,omitempty"`
 }
 
+// TooFew says why so many latencies are too few to meet the gate; "" where they are not.
+func (g *Gate) TooFew(n int64) string {
+	if n >= g.wants {
+		return ""
+	}
+	answers, are := "answers", "are"
+	if n == 1 {
+		answers = "answer"
+	}
+	if g.wants == 1 {
+		are = "is"
+	}
+	return fmt.Sprintf("cannot tell from %d %s: %d %s asked for", n, answers, g.wants, are)
+}
+
 // Judge says whether a gate is met. Where too little was measured it is not.
 func (g *Gate) Judge(m Measured) Result {
-	n := m.Latencies()
-	if n < g.wants {
-		return Result{g.Text, false, fmt.Sprintf("cannot tell from %d answers: %d are asked for", n, g.wants), true}
+	if why := g.TooFew(m.Latencies()); why != "" {
+		return Result{g.Text, false, why, true}
 	}
 	var v float64
 	if g.Observed() {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"go.yaml.in/yaml/v3"
+
 	"fettle.dev/fettle/internal/kube/load/spec"
 	"fettle.dev/fettle/internal/kube/load/template"
 	"fettle.dev/fettle/internal/kube/strict"
@@ -18,8 +20,8 @@ import (
 // file of the load, as Cluster Loader does.
 func (r *reading) open(at, name string) (string, []byte) {
 	names := []string{name}
-	if !filepath.IsAbs(name) {
-		names = append(names, filepath.Join(filepath.Dir(r.File), name))
+	if beside := filepath.Join(filepath.Dir(r.File), name); !filepath.IsAbs(name) && beside != filepath.Clean(name) {
+		names = append(names, beside)
 	}
 	var last error
 	for _, n := range names {
@@ -145,6 +147,9 @@ func (r *reading) document(name string, text []byte) (json.RawMessage, error) {
 		return nil, fmt.Errorf("%s: want one object, found %d", name, len(docs))
 	}
 	var out json.RawMessage
+	if sub.Err() == nil && docs[0].Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("%s: want an object with its apiVersion and kind, found %s", sub.At(docs[0]), strict.Found(docs[0]))
+	}
 	if sub.Err() == nil {
 		out = sub.JSON(docs[0])
 	}

@@ -39,10 +39,12 @@ func (r *reading) pod(s *spec.Stage, it *item, p *spec.Pace) {
 		}
 		doc, err := r.document(name, text)
 		if err == nil {
-			pod, err = podOf(doc)
+			if pod, err = podOf(doc); err != nil {
+				err = fmt.Errorf("%s: %w", name, err)
+			}
 		}
 		if err != nil {
-			r.FaultAt(it.At, "%s: %w", name, err)
+			r.FaultAt(it.At, "%w", err)
 			return
 		}
 	case it.Image != "":

@@ -163,7 +163,7 @@ func TestPublished(t *testing.T) {
 }
 
 func TestMistakes(t *testing.T) {
-	files := from(map[string]string{"t.json": aTemplate, "pod.json": aPod, "broken.json": "{", "bare.json": `{"kind":"Template","apiVersion":"v1","objects":[]}`})
+	files := from(map[string]string{"t.json": aTemplate, "pod.json": aPod, "broken.json": "{", "bare.json": `{"kind":"Template","apiVersion":"v1","objects":[]}`, "list.yaml": "- a", "text.yaml": "hello", "old.yaml": "kind: Pod\napiVersion: v2"})
 	project := func(more string) string { return "ClusterLoader:\n  projects:\n  - num: 1\n    basename: p\n" + more }
 	for text, want := range map[string]string{
 		"":                                   "want one document",
@@ -182,6 +182,12 @@ func TestMistakes(t *testing.T) {
 		project("    templates: [{num: -1, file: t.json}]"):                                  "want a whole number of 0 or more",
 		project("    pods: [{num: 1, basename: a}]"):                                         "test.yaml:5: pods have neither file nor image",
 		project("    pods: [{num: 1, basename: A_B, image: x}]"):                             "cannot begin the names of pods",
+		project("    pods: [{num: 1, basename: a, file: list.yaml}]"):                        "test.yaml:5: list.yaml:1: want an object with its apiVersion and kind, found a list",
+		project("    pods: [{num: 1, basename: a, file: text.yaml}]"):                        `test.yaml:5: text.yaml:1: want an object with its apiVersion and kind, found "hello"`,
+		project("    pods: [{num: 1, basename: a, file: old.yaml}]"):                         "test.yaml:5: old.yaml: want a Pod of v1, found Pod of v2",
+		project("    rate: 5/s"):                                                             `test.yaml:5: ClusterLoader.projects[0]: there is no field "rate": it belongs below ClusterLoader`,
+		project("    stepsize: 5"):                                                           `test.yaml:5: ClusterLoader.projects[0]: there is no field "stepsize": it belongs below ClusterLoader.tuningsets[].pods.stepping, or below ClusterLoader.tuningsets[].templates.stepping`,
+		"rate: 5/s\nClusterLoader: {projects: [{num: 1, basename: p}]}":                      `test.yaml:1: there is no field "rate": it belongs below ClusterLoader`,
 		project("    pods: [{num: 1, basename: a, file: t.json}]"):                           "want a Pod of v1, found Template of v1",
 		project("    pods: [{num: 1, basename: a, file: pod.json, parameters: {OTHER: 1}}]"): "has no variable OTHER; it has MODE",
 		project("    configmaps: {a: }"):                                                     "ConfigMap a has no file",
@@ -201,6 +207,12 @@ func TestMistakes(t *testing.T) {
 		}
 		if _, err := Read("test.yaml", []byte(text), files); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n got %v\nwant %s", text, err, want)
+		}
+	}
+	// Beside the file of the load is another place, or none.
+	for file, want := range map[string]string{"test.yaml": "test.yaml:5: there is no file no.json", "dir/test.yaml": "dir/test.yaml:5: there is no file no.json, nor dir/no.json"} {
+		if _, err := Read(file, []byte(project("    templates: [{num: 1, file: no.json}]")), files); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }

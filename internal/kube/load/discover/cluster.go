@@ -10,7 +10,8 @@ import (
 	"fettle.dev/fettle/internal/kube/load/tally"
 )
 
-// Cluster finds out what a plan is held against: version, nodes, and how much there is.
+// Cluster finds out what a plan is held against: version, nodes, and how much there is. What
+// this user may not see is no error: it is in NotSeen and in Notes.
 func Cluster(ctx context.Context, s *api.Server) (*tally.Cluster, error) {
 	c := &tally.Cluster{Known: true, Have: map[string]int{}}
 	var err error
@@ -29,7 +30,10 @@ func Cluster(ctx context.Context, s *api.Server) (*tally.Cluster, error) {
 			Status struct{ Allocatable map[string]string }
 		}
 	}
-	if err := s.Get(ctx, "/api/v1/nodes", &nodes); err != nil {
+	switch err := s.Get(ctx, "/api/v1/nodes", &nodes); {
+	case api.IsStatus(err, http.StatusForbidden):
+		c.NotSeen = append(c.NotSeen, tally.NotSeen{What: "nodes", Why: err.Error()})
+	case err != nil:
 		return nil, fmt.Errorf("the nodes: %w", err)
 	}
 	for _, n := range nodes.Items {
@@ -54,7 +58,11 @@ func Cluster(ctx context.Context, s *api.Server) (*tally.Cluster, error) {
 			Metadata struct{ RemainingItemCount int }
 			Items    []struct{}
 		}
-		if err := s.GetMetadata(ctx, "/api/v1/"+resource+"?limit=1", &page); err != nil {
+		switch err := s.GetMetadata(ctx, "/api/v1/"+resource+"?limit=1", &page); {
+		case api.IsStatus(err, http.StatusForbidden):
+			c.NotSeen = append(c.NotSeen, tally.NotSeen{What: resource, Why: err.Error()})
+			continue
+		case err != nil:
 			return nil, fmt.Errorf("the number of %s: %w", resource, err)
 		}
 		c.Have[resource] = page.Metadata.RemainingItemCount + len(page.Items)

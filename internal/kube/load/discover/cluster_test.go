@@ -38,3 +38,46 @@ func TestClusterForbidden(t *testing.T) {
 		}
 	}
 }
+
+// TestNotSeen: each list that is forbidden is noted, the others are counted; a list that
+// fails is an error.
+func TestNotSeen(t *testing.T) {
+	for forbidden, want := range map[string]string{"": "", "/api/v1/nodes": "nodes", "/api/v1/pods": "pods", "/api/v1/": "nodes pods namespaces services"} {
+		for _, status := range []int{403, 500} {
+			h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case strings.HasPrefix(r.URL.Path, "/apis/"):
+					w.WriteHeader(404)
+				case forbidden != "" && strings.HasPrefix(r.URL.Path, forbidden):
+					w.WriteHeader(status)
+				}
+				fmt.Fprint(w, `{"items":[{"status":{"allocatable":{"pods":"9"}}}],"message":"of the test"}`)
+			}))
+			base, err := url.Parse(h.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := Cluster(t.Context(), api.New(base, http.DefaultTransport))
+			h.Close()
+			if status == 500 && forbidden != "" {
+				if err == nil {
+					t.Errorf("%s: %d is no error", forbidden, status)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var not []string
+			for _, n := range c.NotSeen {
+				not = append(not, n.What)
+				if n.Why != "the API server answers 403: of the test" {
+					t.Error(n.Why)
+				}
+			}
+			if got := strings.Join(not, " "); got != want || len(c.Have)+len(c.NotSeen) != 3+map[bool]int{true: 1}[!c.Sees("nodes")] || c.Sees("nodes") != (c.Room == 9) {
+				t.Errorf("%s: not seen %q, want %q; %+v", forbidden, got, want, c)
+			}
+		}
+	}
+}

@@ -168,6 +168,26 @@ func TestFailures(t *testing.T) {
 	if err != nil || out.Failed != 1 || out.Errors["the API server answers 422: of the test"] != 1 || state.Objects[8].Was != journal.Failed {
 		t.Errorf("%v %+v", err, out)
 	}
+	if !state.Objects[8].Refused {
+		t.Error("what was refused may have been made")
+	}
+	// What was refused behind an answer that was lost may have been made.
+	_, state, err = run(t, &server{answer: func(path string, nth int) (int, bool) {
+		switch {
+		case strings.HasSuffix(path, "/m7") && nth == 1:
+			return 503, false
+		case strings.HasSuffix(path, "/m7"):
+			return 403, false
+		case strings.HasSuffix(path, "/m8") && nth == 1:
+			return 429, false
+		case strings.HasSuffix(path, "/m8"):
+			return 403, false
+		}
+		return 0, true
+	}}, 100, nil)
+	if err != nil || state.Objects[8].Was != journal.Failed || state.Objects[8].Refused || !state.Objects[9].Refused {
+		t.Errorf("%v %+v %+v", err, state.Objects[8], state.Objects[9])
+	}
 	out, _, err = run(t, &server{answer: func(path string, _ int) (int, bool) {
 		if strings.Contains(path, "configmaps") {
 			return 403, false

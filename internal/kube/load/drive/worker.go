@@ -45,7 +45,11 @@ func (w *worker) one(j job) {
 		return // nothing is known of it: the journal has it as reserved
 	default:
 		a.Was = journal.Failed
-		w.Journal.Failed(j.object, err.Error())
+		if refused := (*refused)(nil); errors.As(err, &refused) {
+			w.Journal.Refused(j.object, err.Error())
+		} else {
+			w.Journal.Failed(j.object, err.Error())
+		}
 	}
 	w.count(j.object, a.Was, adopted, err)
 	if w.On != nil {
@@ -95,6 +99,22 @@ func (w *worker) count(i int, was journal.Was, adopted bool, err error) {
 	}
 }
 
+// refused is the error of an object that was certainly not made.
+type refused struct{ error }
+
+func (r *refused) Unwrap() error { return r.error }
+
+// doubtful says that an earlier process may have made an object.
+func (w *worker) doubtful(i int) bool {
+	o := w.State.Objects[i]
+	return i < w.State.Reserved && !(o.Was == journal.Failed && o.Refused)
+}
+
+// definite says that an answer that is no success means that nothing was made.
+func definite(status int) bool {
+	return status >= 400 && status < 500 && status != http.StatusConflict && status != http.StatusRequestTimeout
+}
+
 // make sends the object until it is there, or cannot be.
 func (w *worker) make(i int, a *Answer) (uid string, adopted bool, err error) {
 	kind := w.Plan.Kind(i)
@@ -102,12 +122,20 @@ func (w *worker) make(i int, a *Answer) (uid string, adopted bool, err error) {
 	path := kind.Path(space)
 	body := func(dst []byte) []byte { return w.Plan.Body(i, dst) }
 	began, pause := time.Now(), 20*time.Millisecond
+	doubt := w.doubtful(i)
+	failed := func(err error) error {
+		if doubt {
+			return err
+		}
+		return &refused{err}
+	}
 	// The request is not cut off when the run is: it may have been done all the same.
 	ctx := context.WithoutCancel(w.quit)
 	for {
 		a.Sent = time.Now()
 		answer, err := w.Server.Do(ctx, w.lane/api.PerLane, http.MethodPost, path, body)
 		wait := pause
+		doubt = doubt || err != nil || !definite(answer.Status)
 		switch {
 		case err != nil: // no answer
 		case answer.Status == http.StatusCreated || answer.Status == http.StatusOK || answer.Status == http.StatusAccepted:
@@ -130,13 +158,13 @@ func (w *worker) make(i int, a *Answer) (uid string, adopted bool, err error) {
 		case answer.Status >= 500, notYet(answer):
 			wait = max(wait, answer.After)
 		default:
-			return "", false, answer.Err()
+			return "", false, failed(answer.Err())
 		}
 		if err == nil {
 			err = answer.Err()
 		}
 		if time.Since(began)+wait > w.Patience {
-			return "", false, fmt.Errorf("given up after %s: %w", time.Since(began).Round(time.Second), err)
+			return "", false, failed(fmt.Errorf("given up after %s: %w", time.Since(began).Round(time.Second), err))
 		}
 		w.retried.Add(1)
 		select {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -32,6 +33,22 @@ const (
 
 // ErrBusy says that another process has the run.
 var ErrBusy = errors.New("another process is at this run")
+
+// Damaged is the error of a journal that cannot be read, or is gone: what the run has made
+// is not known from it.
+type Damaged struct{ Err error }
+
+func (d *Damaged) Error() string { return d.Err.Error() }
+func (d *Damaged) Unwrap() error { return d.Err }
+
+// open opens a file of the journal in a directory; one that is not there is Damaged.
+func open(dir string, how int) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, name), how|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &Damaged{err}
+	}
+	return f, err
+}
 
 // Header is what a run is.
 type Header struct {
@@ -66,6 +83,9 @@ type Object struct {
 	Was Was
 	UID string
 	Why string // of Failed and Kept
+	// Refused says of Failed that it was certainly not made: each request for it was
+	// answered, and the answers were refusals. It holds until the run goes on.
+	Refused bool
 }
 
 // Phase is what a run was at last.
@@ -148,7 +168,7 @@ func Create(dir string, h Header) (*Journal, error) {
 // Open opens the journal of a run to add to it. What a crash has cut off at its end is
 // removed.
 func Open(dir string) (*Journal, *State, error) {
-	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|unix.O_NOFOLLOW, 0)
+	f, err := open(dir, os.O_RDWR)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -174,7 +194,7 @@ func Open(dir string) (*Journal, *State, error) {
 
 // Read reads the journal of a run.
 func Read(dir string) (*State, error) {
-	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	f, err := open(dir, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -199,9 +219,9 @@ func readFile(f *os.File) (*State, int, error) {
 	s, whole, err := parse(text)
 	switch {
 	case err != nil:
-		return nil, 0, fmt.Errorf("%s: %w", f.Name(), err)
+		return nil, 0, &Damaged{fmt.Errorf("%s: %w", f.Name(), err)}
 	case whole == 0:
-		return nil, 0, fmt.Errorf("%s has no header: the run ended before it made anything, or the file was damaged since", f.Name())
+		return nil, 0, &Damaged{fmt.Errorf("%s has no header: what the run has made cannot be known from it", f.Name())}
 	}
 	return s, whole, nil
 }
@@ -305,6 +325,11 @@ func (j *Journal) Reused(i int, uid string) { j.add(letterReused, strconv.Itoa(i
 // Failed notes that an object could not be made.
 func (j *Journal) Failed(i int, why string) {
 	j.add(letterFailed, strconv.Itoa(i)+" "+strconv.Quote(why))
+}
+
+// Refused notes that an object could not be made, and that it was certainly not.
+func (j *Journal) Refused(i int, why string) {
+	j.add(letterRefused, strconv.Itoa(i)+" "+strconv.Quote(why))
 }
 
 // Gone notes that an object that the run has made is there no longer.

@@ -41,7 +41,7 @@ func TestAnyCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Object{{Kept, "u0", "because"}, {Reused, "u1", ""}, {Created, "u2", "no\n\"way\""}, {Gone, "u3", ""}}
+	want := []Object{{Kept, "u0", "because", false}, {Reused, "u1", "", false}, {Created, "u2", "no\n\"way\"", false}, {Gone, "u3", "", false}}
 	if !reflect.DeepEqual(s.Objects[:4], want) || s.Reserved != 8 || s.Phase != Ended || s.Header.Plan != "sum" {
 		t.Errorf("%+v", s)
 	}
@@ -166,4 +166,40 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%d of %d, %+v", whole, len(text), s)
 		}
 	})
+}
+
+// TestRefused: that an object was certainly not made holds until the run goes on.
+func TestRefused(t *testing.T) {
+	dir := t.TempDir()
+	j, err := Create(dir, header(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func() []bool {
+		t.Helper()
+		if err := j.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Read(dir)
+		if err != nil || s.Count(Failed) != 2 || s.Objects[1].Why != "403" {
+			t.Fatalf("%+v %v", s, err)
+		}
+		return []bool{s.Objects[0].Refused, s.Objects[1].Refused}
+	}
+	j.Failed(0, "lost")
+	j.Refused(1, "403")
+	if got := refused(); got[0] || !got[1] {
+		t.Error(got)
+	}
+	for phase, want := range map[Phase]bool{Ended: true, Undoing: true} {
+		if _ = j.Begin(phase); refused()[1] != want {
+			t.Error(phase)
+		}
+	}
+	if _ = j.Begin(Running); refused()[1] {
+		t.Error("it may be asked for again")
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -18,6 +18,7 @@ import (
 //	c I UID         object I was made by this run
 //	x I UID         object I was there already, and is used (a namespace)
 //	f I "TEXT"      object I could not be made
+//	n I "TEXT"      object I could not be made, and each request for it was refused
 //	d I             object I, made by this run, has been deleted, or is no longer there
 //	k I "TEXT"      object I, made by this run, is kept by the undo, which says why
 //	m WORD TIME     a phase has begun
@@ -27,6 +28,7 @@ const (
 	letterCreated  = 'c'
 	letterReused   = 'x'
 	letterFailed   = 'f'
+	letterRefused  = 'n'
 	letterGone     = 'd'
 	letterKept     = 'k'
 	letterPhase    = 'm'
@@ -93,7 +95,12 @@ func (s *State) line(text []byte, number int) error {
 		if err != nil {
 			return err
 		}
-		s.Phase, s.PhaseAt = Phase(word), at
+		if s.Phase, s.PhaseAt = Phase(word), at; s.Phase == Running {
+			// What was refused may be asked for again, and that be cut off.
+			for i := range s.Objects {
+				s.Objects[i].Refused = false
+			}
+		}
 		return nil
 	}
 	n, err := strconv.Atoi(word)
@@ -112,7 +119,7 @@ func (s *State) line(text []byte, number int) error {
 		o.Was, o.UID = Reused, value
 	case letterGone:
 		o.Was = Gone
-	case letterFailed, letterKept:
+	case letterFailed, letterRefused, letterKept:
 		why, err := strconv.Unquote(value)
 		if err != nil {
 			return err
@@ -120,7 +127,7 @@ func (s *State) line(text []byte, number int) error {
 		if o.Why = why; letter == letterKept {
 			o.Was = Kept
 		} else {
-			o.Was = Failed
+			o.Was, o.Refused = Failed, letter == letterRefused
 		}
 	default:
 		return fmt.Errorf("%q is no letter of a record", letter)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/kube/load/drive"
+	"fettle.dev/fettle/internal/kube/load/plan"
 	"fettle.dev/fettle/internal/load/meter"
 	"fettle.dev/fettle/internal/load/threshold"
 )
@@ -74,13 +75,52 @@ func (m *Meter) Judge(gates []*Gate, out *drive.Outcome) []Result {
 			d = m.ready
 		}
 		r := g.gate.Judge(measured{d, d.Times(), out})
-		name := r.Gate
-		if g.of != "" {
-			name = g.of + " " + name
-		}
-		all = append(all, Result{name, r.Met, r.Unknown, r.Text})
+		all = append(all, Result{g.String(), r.Met, r.Unknown, r.Text})
 	}
 	return all
+}
+
+func (g *Gate) String() string {
+	return strings.TrimSpace(g.of + " " + g.gate.Text)
+}
+
+// Answers are how many times a run will measure, as far as its plan tells.
+type Answers struct {
+	Objects int64
+	Pods    int64 // that the load makes itself, and not by a controller
+}
+
+// AnswersOf are those of a plan, of which made says what is there already; nil for nothing.
+func AnswersOf(p *plan.Plan, made func(i int) bool) (a Answers) {
+	for i := range p.Len() {
+		if made != nil && made(i) {
+			continue
+		}
+		a.Objects++
+		if p.Kind(i).Kind == "Pod" {
+			a.Pods++
+		}
+	}
+	return a
+}
+
+// TooFew says that a gate will not be met because there will be too few answers to tell, as
+// Judge says it afterwards, and which percentile can be told; "" where there are enough.
+func (g *Gate) TooFew(a Answers) string {
+	n := a.Objects
+	if g.of == "scheduled" || g.of == "ready" {
+		n = a.Pods
+	}
+	why := g.gate.TooFew(n)
+	if why == "" {
+		return ""
+	}
+	for _, lower := range []string{"p99", "p95", "p90", "p50"} {
+		if other, err := threshold.Parse(lower + " < 1s"); err == nil && other.TooFew(n) == "" {
+			return fmt.Sprintf("%s will not be met: %s; %s can be told", g, why, lower)
+		}
+	}
+	return fmt.Sprintf("%s will not be met: %s", g, why)
 }
 
 // measured is what a gate asks.

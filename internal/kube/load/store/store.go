@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -58,6 +59,10 @@ type Run struct {
 
 const loadFile = "load.json"
 
+// maxLoad caps a run's load, in bytes. The files that a load names are of 16 MiB at most
+// each, and a plan has 2 million objects at most, of few sorts.
+const maxLoad = 256 << 20
+
 // NewID is a name for a run that begins now.
 func NewID(now time.Time) string {
 	return strings.ReplaceAll(now.UTC().Format("20060102-150405.000"), ".", "-")
@@ -99,12 +104,15 @@ func (s Store) Create(r *Run, h journal.Header) (*journal.Journal, error) {
 	if err := s.prepare(); err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(s.Dir, r.ID)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, err
-	}
 	text, err := json.Marshal(saved{r.Load, r.Kinds, r.InFlight, r.Rate, r.Visit})
 	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxLoad {
+		return nil, fmt.Errorf("the load comes to %d MiB with all that it names: %d MiB are the most that is kept, make it of smaller files", len(text)>>20, maxLoad>>20)
+	}
+	dir := filepath.Join(s.Dir, r.ID)
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(filepath.Join(dir, loadFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -136,12 +144,15 @@ func (s Store) Load(id string) (*Run, error) {
 	if id == "" || id != filepath.Base(id) || id == "." || id == ".." {
 		return nil, fmt.Errorf("%q is no run", id)
 	}
-	text, err := os.ReadFile(filepath.Join(s.Dir, id, loadFile))
+	text, err := s.text(id)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, there := os.Stat(filepath.Join(s.Dir, id)); there == nil {
 			return nil, s.damaged(id, errors.New("it is gone"))
 		}
 		return nil, fmt.Errorf("there is no run %s in %s", id, s.Dir)
+	}
+	if errors.Is(err, errTooLarge) {
+		return nil, s.damaged(id, err)
 	}
 	if err != nil {
 		return nil, err
@@ -154,6 +165,30 @@ func (s Store) Load(id string) (*Run, error) {
 		return nil, s.damaged(id, errors.New("it holds no load"))
 	}
 	return &Run{id, x.Load, x.Kinds, x.InFlight, x.Rate, x.Visit}, nil
+}
+
+// errTooLarge is of a load that nobody reads.
+var errTooLarge = fmt.Errorf("it is larger than %d MiB", maxLoad>>20)
+
+// text is that of a run's load.
+func (s Store) text(id string) ([]byte, error) {
+	f, err := os.Open(filepath.Join(s.Dir, id, loadFile))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err == nil && st.Size() > maxLoad {
+		err = errTooLarge
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxLoad+1))
+	if err == nil && len(text) > maxLoad {
+		err = errTooLarge
+	}
+	return text, err
 }
 
 // damaged says that a run's load cannot be read, and how what it made is found all the same.

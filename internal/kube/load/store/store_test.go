@@ -49,4 +49,9 @@ func TestDamaged(t *testing.T) {
 		}
 		want(why)
 	}
+	// One that is too large is not read.
+	if err := os.Truncate(filepath.Join(s.Dir, id, loadFile), maxLoad+1); err != nil {
+		t.Fatal(err)
+	}
+	want("it is larger than 256 MiB")
 }

@@ -27,8 +27,35 @@ type Cluster struct {
 	EtcdBytes       int64  `json:"etcd_bytes,omitempty"`
 	EtcdQuotaBytes  int64  `json:"etcd_quota_bytes,omitempty"`
 	EtcdQuotaSource string `json:"etcd_quota_source,omitempty"`
-	// Notes are what could not be seen of it.
+	// NotSeen are nodes, pods, namespaces and services that this user may not list. Of
+	// those there are none in the figures above, and what hangs on them is not judged.
+	NotSeen []NotSeen `json:"not_seen,omitempty"`
+	// Notes are what else could not be seen of it.
 	Notes []string `json:"-"`
+}
+
+// NotSeen is what of a cluster cannot be seen.
+type NotSeen struct {
+	What string `json:"what"`
+	Why  string `json:"why"`
+}
+
+// Sees says that something of the cluster could be looked at.
+func (c *Cluster) Sees(what string) bool {
+	return !slices.ContainsFunc(c.NotSeen, func(n NotSeen) bool { return n.What == what })
+}
+
+// blind are notes on what is not judged, or of the load alone.
+func (c *Cluster) blind() []string {
+	var all []string
+	for _, n := range c.NotSeen {
+		text := "how many " + n.What + " there are cannot be seen, and those of the load alone are judged: "
+		if n.What == "nodes" {
+			text = "the nodes cannot be seen: whether they take the pods, pods_per_node, and pods of daemon sets are not judged: "
+		}
+		all = append(all, text+n.Why)
+	}
+	return all
 }
 
 // Quota is what etcd's database may be, in bytes, and by what: where nobody says it, etcd's
@@ -135,7 +162,7 @@ func Of(ctx context.Context, p *plan.Plan, figures sizing.Figures, c *Cluster) (
 	}
 	slices.SortFunc(t.Kinds, func(a, b Count) int { return strings.Compare(a.Kind+a.APIVersion, b.Kind+b.APIVersion) })
 	if c != nil {
-		t.Notes = c.Notes
+		t.Notes = slices.Concat(c.Notes, c.blind())
 	}
 	return t, t.limits(figures, c, inSpace)
 }
@@ -194,7 +221,7 @@ func (t *Tally) limits(figures sizing.Figures, c *Cluster, inSpace map[string]ma
 		}
 		t.Limits = append(t.Limits, Limit{BytesInEtcd, int(there), "", int(quota), there > quota, by})
 	}
-	if c != nil && c.Known && pods > 0 {
+	if c != nil && c.Known && pods > 0 && c.Sees("nodes") {
 		all := pods + have("pods")
 		if c.Nodes > 0 {
 			t.PodsPerNode = float64(all) / float64(c.Nodes)

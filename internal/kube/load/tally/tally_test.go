@@ -56,6 +56,31 @@ func TestOf(t *testing.T) {
 	}
 }
 
+// TestNotSeen: what hangs on nodes that cannot be seen is not judged, and that is said.
+func TestNotSeen(t *testing.T) {
+	pod := json.RawMessage(`{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{}}`)
+	l := &spec.Load{Stages: []spec.Stage{{Prefix: "p", Iterations: 1, PerNamespace: 1, Groups: []spec.Group{{Count: 4000, Name: "a", Pod: pod}}}}}
+	p, err := plan.Compile(t.Context(), l, "r", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Cluster{Known: true, NotSeen: []NotSeen{{"nodes", "not you"}, {"pods", "nor these"}}, Notes: []string{"before"}}
+	x, err := Of(t.Context(), p, figures(t), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var judged []string
+	for _, l := range x.Limits {
+		judged = append(judged, l.What)
+	}
+	if want := []string{"pods", "namespaces", "pods_per_namespace", "bytes in etcd"}; !slices.Equal(judged, want) || x.PodsPerNode != 0 {
+		t.Errorf("judged %q, want %q", judged, want)
+	}
+	if len(x.Notes) != 3 || x.Notes[0] != "before" || !strings.HasSuffix(x.Notes[1], "pods_per_node, and pods of daemon sets are not judged: not you") || !strings.HasPrefix(x.Notes[2], "how many pods there are cannot be seen") {
+		t.Errorf("%q", x.Notes)
+	}
+}
+
 // TestEtcd: what there will be in etcd is held against its quota, with what is there.
 func TestEtcd(t *testing.T) {
 	l := &spec.Load{Stages: []spec.Stage{{Prefix: "p", Iterations: 1, PerNamespace: 1, Groups: []spec.Group{

@@ -63,6 +63,7 @@ func Parse(file string, text []byte) (*Template, error) {
 		Labels  map[string]string
 		Objects []map[string]any
 	}
+	shape(r, d)
 	whole := r.JSON(d)
 	if err := r.Err(); err != nil {
 		return nil, err

@@ -65,7 +65,13 @@ func TestMistakes(t *testing.T) {
 		"kind: Template\napiVersion: v1\nparameters:\n- {name: A-B}":                                         "want letters, digits and _",
 		"kind: Template\napiVersion: v1\nobjects:\n- {metadata: {}}":                                         "t.yaml:4: objects[0] has no kind",
 		"kind: Template\napiVersion: v1\nobjects:\n- {kind: A, kind: B}":                                     `"kind" is there twice`,
-		"kind: Template\napiVersion: v1\nparameters: 3":                                                      "t.yaml:1:",
+		"kind: Template\napiVersion: v1\nparameters: 3":                                                      "t.yaml:3: parameters: want a list, found 3 (int)",
+		"kind: Template\napiVersion: v1\nobjects:\n- hello":                                                  `t.yaml:4: objects[0]: want an object with its fields, found "hello"`,
+		"kind: Template\napiVersion: v1\nobjects: {}":                                                        "t.yaml:3: objects: want a list, found fields",
+		"kind: Template\napiVersion: v1\nlabels: {a: 1}":                                                     "t.yaml:3: labels.a: want a text, found 1 (int): write it in quotes",
+		"kind: Template\napiVersion: v1\nlabels: [a]":                                                        "t.yaml:3: labels: want names and texts, found a list",
+		"kind: Template\napiVersion: v1\nparameters:\n- {name: 1}":                                           "t.yaml:4: parameters[0].name: want a text, found 1 (int)",
+		"kind: Template\napiVersion: v1\nparameters:\n- {name: A, required: 1}":                              "t.yaml:4: parameters[0].required: want true or false, found 1 (int)",
 		"a: b: c": "t.yaml: mapping values",
 	} {
 		if _, err := Parse("t.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {

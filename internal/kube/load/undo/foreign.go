@@ -183,6 +183,12 @@ func first(of map[string]string, name, text string) {
 // list lists the metadata of objects.
 func (u *Undo) list(ctx context.Context, path, selector string) ([]item, error) {
 	var all []item
+	err := pages(ctx, u.Server, path, selector, func(m item) { all = append(all, m) })
+	return all, err
+}
+
+// pages hands out the metadata of objects, and keeps no more of them than a page.
+func pages(ctx context.Context, s *api.Server, path, selector string, see func(item)) error {
 	next := ""
 	for {
 		var page struct {
@@ -193,14 +199,14 @@ func (u *Undo) list(ctx context.Context, path, selector string) ([]item, error) 
 		if next != "" {
 			query += "&continue=" + url.QueryEscape(next)
 		}
-		if err := u.Server.GetMetadata(ctx, path+query, &page); err != nil {
-			return all, err
+		if err := s.GetMetadata(ctx, path+query, &page); err != nil {
+			return err
 		}
 		for _, i := range page.Items {
-			all = append(all, i.Metadata)
+			see(i.Metadata)
 		}
 		if next = page.Metadata.Continue; next == "" {
-			return all, nil
+			return nil
 		}
 	}
 }

@@ -30,6 +30,8 @@ type Undo struct {
 	Within time.Duration
 	// On is called with how much is done and how much there is.
 	On func(done, all int)
+
+	labelled *Labelled
 }
 
 // Outcome is what came of it.
@@ -40,6 +42,11 @@ type Outcome struct {
 	Kept []Left
 	// Waiting are namespaces that the server has not finished removing.
 	Waiting []string
+	// Unknown are objects of the run that its journal does not hold, and that stand in the
+	// cluster; nil for none. Unseen is why it cannot be told whether there are such; "" where
+	// it can.
+	Unknown *Unknown
+	Unseen  string
 }
 
 // Left is an object that was left.
@@ -63,6 +70,11 @@ func (u *Undo) Do(ctx context.Context) (*Outcome, error) {
 	if err := u.lookUp(ctx, out); err != nil {
 		return out, err
 	}
+	labelled, err := Look(ctx, u.Server, u.Plan)
+	if err != nil {
+		return out, fmt.Errorf("what of the run is in the cluster: %w", err)
+	}
+	u.labelled = labelled
 	spaces, err := u.spaces(ctx, out)
 	if err != nil {
 		return out, err
@@ -77,10 +89,27 @@ func (u *Undo) Do(ctx context.Context) (*Outcome, error) {
 	if err := u.Journal.Sync(); err != nil {
 		return out, err
 	}
-	if len(out.Kept) > 0 || len(out.Waiting) > 0 {
-		return out, ErrIncomplete
+	if u.State.Reserved < u.Plan.Len() {
+		out.Unknown, out.Unseen = labelled.Beyond(u.State.Reserved, u.Server, u.ended(out)), labelled.Unseen()
+	}
+	if err := out.incomplete(); err != nil {
+		return out, err
 	}
 	return out, u.Journal.Begin(journal.Undone)
+}
+
+// ended are the namespaces of the run that are gone, or are about to go.
+func (u *Undo) ended(out *Outcome) map[string]bool {
+	all := map[string]bool{}
+	for i := range u.Plan.Len() {
+		if u.space(i) && u.State.Objects[i].Was == journal.Gone {
+			all[u.Plan.Name(i)] = true
+		}
+	}
+	for _, name := range out.Waiting {
+		all[name] = true
+	}
+	return all
 }
 
 // objects are those that the run made in some namespaces, the last ones first; "" is where
@@ -130,7 +159,7 @@ func (u *Undo) each(ctx context.Context, objects []int, do func(ctx context.Cont
 func (u *Undo) lookUp(ctx context.Context, out *Outcome) error {
 	var unknown []int
 	for i := range u.State.Reserved {
-		if was := u.State.Objects[i].Was; was == journal.Nothing || was == journal.Failed {
+		if o := u.State.Objects[i]; o.Was == journal.Nothing || o.Was == journal.Failed && !o.Refused {
 			unknown = append(unknown, i)
 		}
 	}
@@ -166,28 +195,6 @@ func (u *Undo) path(i int) string {
 func (u *Undo) space(i int) bool {
 	k := u.Plan.Kind(i)
 	return k.Kind == "Namespace" && k.APIVersion == "v1"
-}
-
-// spaces are the namespaces that the run made and that hold nothing of somebody else's,
-// each with the number of its object, plus one. One that holds something is kept.
-func (u *Undo) spaces(ctx context.Context, out *Outcome) (map[string]int, error) {
-	spaces := map[string]int{}
-	for i := range u.Plan.Len() {
-		if was := u.State.Objects[i].Was; u.space(i) && (was == journal.Created || was == journal.Kept) {
-			spaces[u.Plan.Name(i)] = i + 1
-		}
-	}
-	foreign, err := u.foreign(ctx, spaces)
-	if err != nil {
-		return nil, err
-	}
-	for name, why := range foreign {
-		i := spaces[name] - 1
-		delete(spaces, name)
-		out.Kept = append(out.Kept, Left{u.Plan.Describe(i), why})
-		u.Journal.Kept(i, why)
-	}
-	return spaces, nil
 }
 
 // remove deletes objects one by one.
@@ -262,141 +269,4 @@ func (u *Undo) delete(ctx context.Context, lane, i int) (gone bool, why string, 
 		}
 		pause = min(2*pause, 2*time.Second)
 	}
-}
-
-// removeSpaces deletes namespaces with all that is in them, and waits until they are gone.
-func (u *Undo) removeSpaces(ctx context.Context, spaces map[string]int, out *Outcome) error {
-	var list []int
-	for _, n := range spaces {
-		list = append(list, n-1)
-	}
-	gone, kept, err := u.eachSpace(ctx, list, out)
-	if err != nil {
-		return err
-	}
-	// One that stays takes nothing along.
-	if err := u.remove(ctx, u.objects(func(in string) bool { return kept[in] }), out); err != nil {
-		return err
-	}
-	end := time.Now().Add(u.Within)
-	pause := 200 * time.Millisecond
-	for {
-		left, unseen, err := u.still(ctx, spaces, gone, kept)
-		for name, why := range unseen {
-			kept[name] = true
-			out.Kept = append(out.Kept, Left{u.Plan.Describe(spaces[name] - 1), "it was deleted, and whether it has gone cannot be seen: " + why})
-		}
-		if err == nil {
-			for name := range spaces {
-				if !left[name] && !kept[name] {
-					gone[name] = true
-				}
-			}
-			if u.On != nil {
-				u.On(len(gone), len(spaces))
-			}
-			if len(left) == 0 {
-				break
-			}
-		}
-		if err != nil && ctx.Err() != nil {
-			return err
-		}
-		if time.Now().After(end) {
-			for name := range left {
-				out.Waiting = append(out.Waiting, name)
-			}
-			if err != nil {
-				return err
-			}
-			break
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		pause = min(2*pause, 2*time.Second)
-	}
-	for i := range u.Plan.Len() {
-		in := u.Plan.Namespace(i)
-		if u.space(i) {
-			in = u.Plan.Name(i)
-		}
-		if was := u.State.Objects[i].Was; gone[in] && (was == journal.Created || was == journal.Kept) {
-			u.State.Objects[i].Was = journal.Gone
-			u.Journal.Gone(i)
-			out.Removed++
-		}
-	}
-	return nil
-}
-
-// eachSpace deletes namespaces. Of gone there was nothing any more; kept are those that the
-// server refuses to delete.
-func (u *Undo) eachSpace(ctx context.Context, list []int, out *Outcome) (gone, kept map[string]bool, err error) {
-	gone, kept = map[string]bool{}, map[string]bool{}
-	var mu sync.Mutex
-	return gone, kept, u.each(ctx, list, func(ctx context.Context, lane, i int) error {
-		absent, why, err := u.delete(ctx, lane, i)
-		if err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case why != "":
-			kept[u.Plan.Name(i)] = true
-			out.Kept = append(out.Kept, Left{u.Plan.Describe(i), why})
-			u.Journal.Kept(i, why)
-		case absent:
-			gone[u.Plan.Name(i)] = true
-		}
-		return nil
-	})
-}
-
-// still are those of the namespaces that are there, under the uid of the journal. Who may
-// not list namespaces may see each; unseen are those that cannot be seen at all, and why.
-func (u *Undo) still(ctx context.Context, spaces map[string]int, gone, kept map[string]bool) (left map[string]bool, unseen map[string]string, err error) {
-	left, unseen = map[string]bool{}, map[string]string{}
-	var asked []int
-	for name, n := range spaces {
-		if !gone[name] && !kept[name] {
-			asked = append(asked, n-1)
-		}
-	}
-	if len(asked) == 0 {
-		return left, unseen, nil
-	}
-	all, err := u.list(ctx, "/api/v1/namespaces", plan.RunLabel+"="+u.Plan.Run)
-	if !api.IsStatus(err, http.StatusForbidden) {
-		there := map[string]string{}
-		for _, m := range all {
-			there[m.Name] = m.UID
-		}
-		for _, i := range asked {
-			if u.State.Objects[i].UID == there[u.Plan.Name(i)] {
-				left[u.Plan.Name(i)] = true
-			}
-		}
-		return left, unseen, err
-	}
-	var mu sync.Mutex
-	quiet := &Undo{AtOnce: u.AtOnce, Plan: u.Plan, Server: u.Server}
-	return left, unseen, quiet.each(ctx, asked, func(ctx context.Context, lane, i int) error {
-		m, err := u.Server.Metadata(ctx, lane, u.path(i))
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case api.IsStatus(err, http.StatusForbidden):
-			unseen[u.Plan.Name(i)] = err.Error()
-		case api.IsStatus(err, http.StatusNotFound):
-		case err != nil:
-			return err
-		case m.UID == u.State.Objects[i].UID:
-			left[u.Plan.Name(i)] = true
-		}
-		return nil
-	})
 }

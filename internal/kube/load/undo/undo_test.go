@@ -25,6 +25,8 @@ type cluster struct {
 	mu        sync.Mutex
 	objects   map[string]string
 	forbidden []string
+	notes     map[string]int // the numbers of the run's objects, by their paths
+	refused   bool           // what has failed was certainly not made
 }
 
 const spacesPath = "/api/v1/namespaces"
@@ -52,6 +54,9 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if in, is := strings.CutPrefix(at, spacesPath+"/"); is && strings.Contains(in, "/") {
 			m["namespace"], _, _ = strings.Cut(in, "/")
 		}
+		if i, ours := c.notes[at]; ours {
+			m["labels"], m["annotations"] = o{plan.RunLabel: "r1"}, o{plan.ObjectNote: fmt.Sprint(i)}
+		}
 		return m
 	}
 	switch _, there := c.objects[path]; {
@@ -63,6 +68,15 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		var all []o
 		for at := range c.objects {
 			if strings.Count(at, "/") == 4 {
+				all = append(all, metadata(at))
+			}
+		}
+		say(http.StatusOK, items(all...))
+	case verb == "LIST" && r.URL.Query().Get("labelSelector") == plan.RunLabel+"=r1":
+		var all []o
+		space := strings.TrimSuffix(path, "configmaps") // of one namespace, or of all
+		for at := range c.objects {
+			if strings.Contains(at, "/configmaps/") && (space == "/api/v1/" || strings.HasPrefix(at, space)) {
 				all = append(all, metadata(at))
 			}
 		}
@@ -83,6 +97,15 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // before may change what the journal says of an object.
 func undone(t *testing.T, c *cluster, before func(path string) (journal.Was, bool)) (*Outcome, error) {
 	t.Helper()
+	return undoneFrom(t, c, before, everything)
+}
+
+// everything is the number of objects of a journal that covers all.
+const everything = 6
+
+// undoneFrom is undone with a journal that covers so many objects.
+func undoneFrom(t *testing.T, c *cluster, before func(path string) (journal.Was, bool), covered int) (*Outcome, error) {
+	t.Helper()
 	l := &spec.Load{Stages: []spec.Stage{{At: "f:1", Prefix: "n", Iterations: 2, PerNamespace: 1, IfExists: spec.Fail, Groups: []spec.Group{{
 		At: "f:2", File: "t", Count: 2, Template: json.RawMessage(`{"kind":"Template","apiVersion":"v1","parameters":[{"name":"IDENTIFIER"}],"objects":[{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"m${IDENTIFIER}"}}]}`),
 	}}}}}
@@ -101,17 +124,17 @@ func undone(t *testing.T, c *cluster, before func(path string) (journal.Was, boo
 		t.Fatal(err)
 	}
 	defer j.Close()
-	u := &Undo{Plan: p, Server: server, Journal: j, State: &journal.State{Reserved: p.Len(), Objects: make([]journal.Object, p.Len())}, Within: 10 * time.Second}
-	c.objects = map[string]string{}
+	u := &Undo{Plan: p, Server: server, Journal: j, State: &journal.State{Reserved: covered, Objects: make([]journal.Object, p.Len())}, Within: 10 * time.Second}
+	c.objects, c.notes = map[string]string{}, map[string]int{}
 	for i := range p.Len() {
 		was, there := journal.Created, true
 		if before != nil {
 			was, there = before(u.path(i))
 		}
 		uid := fmt.Sprint("uid-", i)
-		u.State.Objects[i] = journal.Object{Was: was, UID: uid}
+		u.State.Objects[i] = journal.Object{Was: was, UID: uid, Refused: was == journal.Failed && c.refused}
 		if there {
-			c.objects[u.path(i)] = uid
+			c.objects[u.path(i)], c.notes[u.path(i)] = uid, i
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -176,5 +199,21 @@ func TestForbidden(t *testing.T) {
 				t.Errorf("%d removed, left %q, there are %q, waiting %q", out.Removed, left, there, out.Waiting)
 			}
 		})
+	}
+}
+
+// TestRefused: what was certainly not made is not looked for.
+func TestRefused(t *testing.T) {
+	for refused, want := range map[bool]error{true: nil, false: ErrIncomplete} {
+		c := &cluster{forbidden: []string{"GET /api/v1/namespaces/n1/configmaps/m1"}, refused: refused}
+		out, err := undone(t, c, func(path string) (journal.Was, bool) {
+			if strings.HasSuffix(path, "n1/configmaps/m1") {
+				return journal.Failed, false
+			}
+			return journal.Created, true
+		})
+		if !errors.Is(err, want) || out.Removed != 5 || len(out.Kept) > 0 == refused {
+			t.Errorf("refused %v: %+v %v", refused, out, err)
+		}
 	}
 }

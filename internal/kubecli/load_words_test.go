@@ -1,0 +1,73 @@
+package kubecli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/kube/load"
+	"fettle.dev/fettle/internal/kube/load/drive"
+	"fettle.dev/fettle/internal/kube/load/measure"
+	"fettle.dev/fettle/internal/kube/load/plan"
+	"fettle.dev/fettle/internal/kube/load/spec"
+	"fettle.dev/fettle/internal/kube/strict"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// TestLoadStdin: "-" is standard input, as for kubectl, and is no file.
+func TestLoadStdin(t *testing.T) {
+	const one = "ClusterLoader:\n  projects:\n  - num: 1\n    basename: p\n    tuning: t\n    pods: [{num: 1, basename: a, image: i}]\n  tuningsets: [{name: t, pods: {stepping: {stepsize: 1}}}]\n"
+	for text, want := range map[string]struct {
+		code int
+		says string
+	}{
+		one:     {ui.Done, "2 objects, 1 pod, "},
+		one[:9]: {ui.Usage, `standard input:1: want ClusterLoader (with projects)`},
+		"# " + strings.Repeat("x", strict.MaxFile) + "\n" + one: {ui.Usage, "standard input: larger than 16 MiB"},
+	} {
+		name := filepath.Join(t.TempDir(), "stdin")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		was := os.Stdin
+		os.Stdin = f
+		code, out, errs := run(t, "load", "plan", "--offline", "-")
+		os.Stdin = was
+		f.Close()
+		if code != want.code || !strings.Contains(errs+out, want.says) {
+			t.Errorf("exit code %d, want %d and %q\n%s%s", code, want.code, want.says, out, errs)
+		}
+		if code == ui.Done && !strings.Contains(out, "1 step to wait for\n") {
+			t.Errorf("steps: %s", out)
+		}
+	}
+}
+
+// TestOne: one thing is called one.
+func TestOne(t *testing.T) {
+	p, err := plan.Compile(t.Context(), &spec.Load{Stages: []spec.Stage{{Prefix: "p", Iterations: 1, PerNamespace: 1}}}, "r", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(n int) *LoadRun {
+		out := &load.Result{Outcome: &drive.Outcome{Created: n, Throttled: int64(n), NotReady: n, Errors: map[string]int{"full": n}}}
+		return newLoadRun(&driven{plan: p}, &spec.Load{}, out, measure.New(p), nil)
+	}
+	for n, want := range map[int][]string{
+		1: {"done: 1 object made, 1 not ready; 0/s, throttled 1 time", "1 time: full", "1 object was not ready"},
+		2: {"done: 2 objects made, 2 not ready; 0/s, throttled 2 times", "2 times: full", "2 objects were not ready"},
+	} {
+		x := of(n)
+		text := x.sum() + "\n" + strings.Join(x.lines(), "\n") + "\n" + x.judge(true).Error()
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("%q is not in %q", w, text)
+			}
+		}
+	}
+}
