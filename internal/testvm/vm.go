@@ -119,7 +119,7 @@ func (vm *VM) Start() {
 func (vm *VM) start(within time.Duration) error {
 	wedged := vm.watch()
 	err := vm.boot(within)
-	if state := wedged(); state != "" && err != nil {
+	if state := wedged(); state != "" {
 		return fmt.Errorf("%w\n%s", errWedged, state)
 	}
 	return err
