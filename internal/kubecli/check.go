@@ -120,6 +120,9 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 	if err != nil {
 		return checkExit(ctx, err)
 	}
+	for _, m := range members {
+		m.Within(a.patience)
+	}
 	s := survey.Survey{
 		Server: server, Etcd: members, Unasked: unasked, Kubelets: o.kubelets,
 		Tell: func(what string) { a.screen.Status("reading %s", what) },

@@ -125,7 +125,7 @@ func (a *app) apiServer() (*kubeapi.Server, *url.URL, error) {
 	if err != nil {
 		return nil, nil, ui.Exit(ui.Usage, err)
 	}
-	return kubeapi.New(base, transport), base, nil
+	return kubeapi.New(base, transport).As(config.UserAgent).Within(config.Timeout), base, nil
 }
 
 // watched are members that the brake of a load watches, by where they tell their metrics:

@@ -66,7 +66,7 @@ func (a *app) config() (*rest.Config, error) {
 	if err := a.kube.forPod(c); err != nil {
 		return nil, ui.Exit(ui.Usage, err)
 	}
-	a.server = c.Host
+	a.server, a.patience = c.Host, c.Timeout
 	c.UserAgent = "kubectl-fettle/" + a.version
 	return c, nil
 }

@@ -1,6 +1,7 @@
 package kubecli
 
 import (
+	"encoding/json"
 	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
@@ -95,11 +96,57 @@ func TestRequestTimeout(t *testing.T) {
 	}))
 	defer server.Close()
 	defer close(over)
-	for _, verb := range []string{"status", "load plan"} {
+	for verb, asked := range map[string]string{
+		"status": "/api", "check": "/api/v1/namespaces/kube-system/pods", "check --etcd-endpoints=http://127.0.0.1:1": "/version", "health": "/api", "pod verify x": "/api/v1/namespaces/default/pods/x", "load plan": "",
+	} {
 		began := time.Now()
 		code, _, said := run(t, append(strings.Fields(verb), "--server="+server.URL, "--request-timeout=300ms")...)
-		if took := time.Since(began); code != ui.Failed || took > 30*time.Second {
-			t.Errorf("%s: exit code %d after %v, said %q", verb, code, took, said)
+		want := "the API server " + server.URL + " (of --server) has not answered within 300ms (--request-timeout): " + asked
+		if took := time.Since(began); code != ui.Failed || took > 10*time.Second || !strings.Contains(said, want) || !strings.Contains(said, "--request-timeout gives it more time") {
+			t.Errorf("%s: exit code %d after %v, said %q, want %q", verb, code, took, said, want)
+		}
+	}
+}
+
+// TestRequestTimeoutLater: one request that is not answered in time leaves its part of an
+// audit unknown; a server that has stopped to answer at all ends it.
+func TestRequestTimeoutLater(t *testing.T) {
+	for _, c := range []struct {
+		silent bool // is the whole server from then on
+		want   string
+	}{
+		{false, "the API server has not answered GET /api/v1/pods in time"},
+		{true, "has not answered within 300ms (--request-timeout): /api/v1/pods"},
+	} {
+		answers := checked()
+		var mu sync.Mutex
+		hung := 0
+		over := make(chan struct{})
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			if r.URL.RequestURI() == "/api/v1/pods?limit=500" || hung > 0 && c.silent {
+				hung++
+				mu.Unlock()
+				select {
+				case <-over:
+				case <-r.Context().Done():
+				}
+				return
+			}
+			mu.Unlock()
+			text, there := answers[r.URL.RequestURI()].(json.RawMessage)
+			if !there {
+				w.WriteHeader(http.StatusNotFound)
+				text = json.RawMessage(`{"kind":"Status","reason":"NotFound","code":404}`)
+			}
+			_, _ = w.Write(text)
+		}))
+		began := time.Now()
+		code, out, said := run(t, "check", "--output=json", "--server="+server.URL, "--request-timeout=300ms")
+		close(over)
+		server.Close()
+		if took := time.Since(began); took > 10*time.Second || !strings.Contains(out+said, c.want) || c.silent != (code == ui.Failed) || c.silent && hung != 2 {
+			t.Errorf("%+v: exit code %d after %v and %d requests without an answer; said %q, printed %.3000s", c, code, took, hung, said, out)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,6 +25,8 @@ type app struct {
 	screen  *ui.Screen
 	// server is the address of the API server, once a verb knows it.
 	server string
+	// patience is how long one request to it may take; 0 where nobody has said.
+	patience time.Duration
 }
 
 // verb is one line of the table of verbs.

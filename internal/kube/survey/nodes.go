@@ -3,6 +3,7 @@ package survey
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -22,7 +23,7 @@ const ofOVN = "k8s.ovn.org/node-subnets"
 // nodes reads them all.
 func (s *Survey) nodes(ctx context.Context) {
 	c := s.cluster
-	err := list(ctx, s.Server, "/api/v1/nodes", false, func(n *core.Node) {
+	err := list(ctx, s, "/api/v1/nodes", false, func(n *core.Node) {
 		out := audit.Node{Name: n.Name, CIDRs: cidrs(n), Kubelet: n.Status.NodeInfo.KubeletVersion}
 		out.MaxPods = int(n.Status.Capacity.Pods().Value())
 		out.Cores = n.Status.Capacity.Cpu().AsApproximateFloat64()
@@ -135,7 +136,7 @@ func (s *Survey) configz(ctx context.Context, node string) (config []byte, unrea
 	defer cancel()
 	var text []byte
 	if err := s.Server.Get(ctx, "/api/v1/nodes/"+node+"/proxy/configz", &text); err != nil {
-		if ctx.Err() != nil {
+		if errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 			return nil, "it has not answered in time"
 		}
 		if api.IsStatus(err, http.StatusForbidden) {
