@@ -10,10 +10,12 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"fettle.dev/fettle/internal/kube/strict"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -128,12 +130,38 @@ func (o *kubeOptions) unusable(err error) error {
 	if len(files) == 0 && clientcmd.IsEmptyConfig(err) {
 		return ui.Hinted(ui.Usage, errors.New("no cluster: there is no kubeconfig, and this is no pod"), "name one with --kubeconfig, or set KUBECONFIG")
 	}
+	for _, name := range files {
+		if wrong := wrongIn(name); wrong != nil {
+			return ui.Hinted(ui.Usage, fmt.Errorf("the kubeconfig cannot be used: %w", wrong), "mend it, or name another file with --kubeconfig or KUBECONFIG; kubectl config view --kubeconfig FILE shows what is read of one")
+		}
+	}
 	if config, unread := o.clientConfig().RawConfig(); unread == nil {
 		if what := o.lacks(&config); what != "" {
 			return ui.Hinted(ui.Usage, fmt.Errorf("no cluster: kubeconfig %s: %s", strings.Join(files, ", "), what), view)
 		}
 	}
 	return ui.Hinted(ui.Usage, fmt.Errorf("the kubeconfig cannot be used: %w", err), view)
+}
+
+// wrongIn says why a file is no kubeconfig, nil if it is one, or is no file.
+func wrongIn(name string) error {
+	if st, err := os.Stat(name); err != nil || !st.Mode().IsRegular() {
+		return nil
+	}
+	text, err := readManifest(name)
+	if err != nil {
+		return err
+	}
+	if len(text) > maxManifest {
+		return fmt.Errorf("%s has more than %d MiB", name, maxManifest>>20)
+	}
+	if _, err = clientcmd.Load(text); err == nil {
+		return nil
+	}
+	if runtime.IsNotRegisteredError(err) {
+		return fmt.Errorf("%s: want apiVersion v1 and kind Config", name)
+	}
+	return strict.Typed(name, text, err)
 }
 
 // files are those of the kubeconfig that there are.

@@ -151,6 +151,31 @@ func TestRequestTimeoutLater(t *testing.T) {
 	}
 }
 
+// TestKubeconfigUnreadable: what is wrong with a file is said in words of the file, and where.
+func TestKubeconfigUnreadable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config")
+	const head = "apiVersion: v1\nkind: Config\n"
+	for text, want := range map[string]string{
+		"just words\n":                   `:1: want fields, found "just words"`,
+		"- a\n- b\n":                     ":1: want fields, found a list",
+		"a: b\n c: d\n":                  ":2: mapping values are not allowed in this context",
+		head + "clusters: 5\n":           ":3: clusters: want a list, found 5 (int)",
+		"kind: [x]\n":                    ":1: kind: want text, found a list",
+		"apiVersion: v7\nkind: Config\n": ": want apiVersion v1 and kind Config",
+		head + "clusters:\n- name: a\n- name: b\n  cluster:\n    server: x\n    insecure-skip-tls-verify: maybe\n": `:8: clusters[1].cluster.insecure-skip-tls-verify: want true or false, found "maybe"`,
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"status"}, {"check"}, {"pod", "verify", "x"}} {
+			code, _, said := run(t, append(args, "--kubeconfig", file)...)
+			if code != ui.Usage || !strings.Contains(said, file+want) || strings.Contains(said, "json") || strings.Contains(said, "unmarshal") || !strings.Contains(said, "name another file with --kubeconfig") {
+				t.Errorf("%q: %v: exit code %d, said %q, want %q", text, args, code, said, want)
+			}
+		}
+	}
+}
+
 // TestOptionsInPod: clientcmd passes over most options where the pod's own account is
 // taken; here they hold.
 func TestOptionsInPod(t *testing.T) {

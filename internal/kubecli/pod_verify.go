@@ -88,8 +88,8 @@ func (a *app) podFacts(ctx context.Context, name string, o machineOptions) (*pin
 		return nil, ui.Exit(ui.Refused, fmt.Errorf("pod %s has ended: it is %s %s", full, pod.Status.Phase, pod.Status.Reason))
 	}
 	s := &node.Snapshot{From: h.Name, Taken: time.Now(), Files: h.Files, KubeletDir: o.kubeletDir, Unasked: "devices are not looked at here"}
-	if s.Node, err = nodeOf(ctx, client, h, pod.Spec.NodeName); err != nil {
-		return nil, fmt.Errorf("pod %s: %w", full, err)
+	if s.Node, err = (placed{client: client, h: h}).nodeOf(ctx, pod.Spec.NodeName); err != nil {
+		return nil, fmt.Errorf("pod %s is on node %s: %w", full, pod.Spec.NodeName, err)
 	}
 	if s.Config, err = configz(ctx, client, s.Node.Name); err != nil {
 		return nil, err
