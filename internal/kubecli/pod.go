@@ -21,6 +21,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/kube/admission/node"
 	"fettle.dev/fettle/internal/kube/admission/podresources"
+	"fettle.dev/fettle/internal/kube/corestate"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/wording"
 )
@@ -160,14 +161,17 @@ func podsOn(ctx context.Context, client kubernetes.Interface, name string) (*cor
 }
 
 // configz asks a kubelet for its configuration, through the API server.
-func configz(ctx context.Context, client kubernetes.Interface, name string) ([]byte, error) {
-	text, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name(name).SubResource("proxy").Suffix("configz").DoRaw(ctx)
+func configz(ctx context.Context, client kubernetes.Interface, n *core.Node) ([]byte, error) {
+	text, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name(n.Name).SubResource("proxy").Suffix("configz").DoRaw(ctx)
 	if err == nil {
 		return text, nil
 	}
-	err = fmt.Errorf("the configuration of the kubelet of node %s: %w", name, err)
+	err = fmt.Errorf("the configuration of the kubelet of node %s: %w", n.Name, err)
 	if apierrors.IsForbidden(err) {
 		return nil, ui.Hinted(ui.Failed, err, "it takes the right to get nodes/proxy")
+	}
+	if lacks := corestate.NoWay(n); lacks != "" {
+		return nil, ui.Hinted(ui.Failed, fmt.Errorf("the configuration of the kubelet of node %s cannot be asked for: %s", n.Name, lacks), "kubectl describe node "+n.Name+" shows what it has said")
 	}
 	return nil, err
 }
@@ -186,7 +190,7 @@ func (a *app) snapshot(ctx context.Context, name string, o machineOptions) (*nod
 	if s.Node, err = (placed{client, h, "or there first kubectl fettle pod record DIR, and here pod explain FILE --state DIR"}).nodeOf(ctx, name); err != nil {
 		return nil, err
 	}
-	if s.Config, err = configz(ctx, client, s.Node.Name); err != nil {
+	if s.Config, err = configz(ctx, client, s.Node); err != nil {
 		return nil, err
 	}
 	if s.Pods, err = podsOn(ctx, client, s.Node.Name); err != nil {

@@ -91,7 +91,7 @@ func (a *app) podFacts(ctx context.Context, name string, o machineOptions) (*pin
 	if s.Node, err = (placed{client: client, h: h}).nodeOf(ctx, pod.Spec.NodeName); err != nil {
 		return nil, fmt.Errorf("pod %s is on node %s: %w", full, pod.Spec.NodeName, err)
 	}
-	if s.Config, err = configz(ctx, client, s.Node.Name); err != nil {
+	if s.Config, err = configz(ctx, client, s.Node); err != nil {
 		return nil, err
 	}
 	if s.Pods, err = podsOn(ctx, client, s.Node.Name); err != nil {

@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 
 	"fettle.dev/fettle/internal/kube/api"
 	"fettle.dev/fettle/internal/kube/audit"
+	"fettle.dev/fettle/internal/kube/corestate"
 	"fettle.dev/fettle/internal/platform/openshift"
 )
 
@@ -130,6 +132,16 @@ func (s *Survey) kubelets(ctx context.Context) {
 	wait.Wait()
 }
 
+// noWay says what a node lacks to be asked, "" for nothing.
+func (s *Survey) noWay(name string) string {
+	for i := range s.cluster.CoreNodes {
+		if n := &s.cluster.CoreNodes[i]; n.Name == name {
+			return corestate.NoWay(n)
+		}
+	}
+	return ""
+}
+
 // configz is what a kubelet runs with, or why that is not known.
 func (s *Survey) configz(ctx context.Context, node string) (config []byte, unread string) {
 	ctx, cancel := context.WithTimeout(ctx, oneKubelet)
@@ -142,7 +154,7 @@ func (s *Survey) configz(ctx context.Context, node string) (config []byte, unrea
 		if api.IsStatus(err, http.StatusForbidden) {
 			return nil, fmt.Sprintf("it does not say what it runs with, for which the right to get nodes/proxy is wanted: %v", err)
 		}
-		return nil, fmt.Sprintf("it does not say what it runs with: %v", err)
+		return nil, cmp.Or(s.noWay(node), fmt.Sprintf("it does not say what it runs with: %v", err))
 	}
 	config, err := configOf(text)
 	if err != nil {

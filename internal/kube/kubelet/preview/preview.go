@@ -92,6 +92,9 @@ type NodePlan struct {
 	// Problem says why it would be refused on the node, Held why the node has to wait.
 	Problem string `json:"problem,omitempty"`
 	Held    string `json:"held,omitempty"`
+	// Unread says that the problem is that its kubelet could not be read: whether it would be
+	// refused there is not known.
+	Unread bool `json:"unread,omitempty"`
 }
 
 // Unknown is the class of a change of a kubelet that does not say what it runs with.
@@ -216,7 +219,7 @@ func (n *Node) plan(pool Pool, want kubelet.Want, s rollout.Node) (p NodePlan, b
 		p.Class = kubelet.Nothing.String()
 		return p, nil
 	default:
-		p.Class, p.Problem = Unknown, "its kubelet does not say what it runs with: "+n.Unread
+		p.Class, p.Unread, p.Problem = Unknown, true, "its kubelet does not say what it runs with: "+n.Unread
 		return p, nil
 	}
 	then := kubelet.Merge(n.Runs, want.Fields)
