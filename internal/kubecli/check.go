@@ -21,6 +21,7 @@ import (
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/spell"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/wording"
 	"fettle.dev/fettle/rules"
 )
 
@@ -151,7 +152,7 @@ func undetermined(a *report.Audit) error {
 		return nil
 	}
 	if n := a.RuleCounts[rule.Unknown]; n > 0 {
-		return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %d rules were asked, and all of them are unknown", n), "each finding says what could not be read")
+		return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s asked, and nothing is known of any", wording.Count(n, "rule")+map[bool]string{true: " was", false: " were"}[n == 1]), "each finding says what could not be read")
 	}
 	return ui.Exit(ui.Failed, errors.New("nothing could be determined: no rule applies to this cluster"))
 }

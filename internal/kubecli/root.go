@@ -103,7 +103,7 @@ Beside those below there are --as, --as-group, --as-uid,
 	for _, v := range verbs {
 		root.AddCommand(v.command(a))
 	}
-	return command.Words(root)
+	return command.Words(command.Defaults(root))
 }
 
 // moreFormats is the annotation of a command that has further formats.

@@ -250,7 +250,10 @@ func (n *Node) plan(pool Pool, want kubelet.Want, s rollout.Node) (p NodePlan, b
 		p.Moves, stay = len(pods.Move), len(pods.Stay)
 		if len(pods.Lost) > 0 {
 			first := pods.Lost[0]
-			p.Problem = fmt.Sprintf("pods stand in the way of a drain, since nothing would make them again: %s/%s and %d more", first.Namespace, first.Name, len(pods.Lost)-1)
+			p.Problem = "nothing would make pods again that stand in the way of a drain: " + first.Namespace + "/" + first.Name
+			if more := len(pods.Lost) - 1; more > 0 {
+				p.Problem += fmt.Sprintf(" and %d more", more)
+			}
 			return p, back
 		}
 	}
