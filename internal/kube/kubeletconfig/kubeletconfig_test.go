@@ -165,6 +165,17 @@ type form struct {
 	Preserve   bool             `yaml:"x-kubernetes-preserve-unknown-fields"`
 	IntString  bool             `yaml:"x-kubernetes-int-or-string"`
 	Map        *form            `yaml:"additionalProperties"`
+	Default    any              `yaml:"default"`
+}
+
+// at is the form of a field below it, by a path as .status.nodes.
+func (s *form) at(path string) *form {
+	for name := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {
+		if s = s.Properties[name]; s == nil {
+			return nil
+		}
+	}
+	return s
 }
 
 // TestDefinitions holds the definitions against the types, field by field.
@@ -186,7 +197,11 @@ func TestDefinitions(t *testing.T) {
 					ListKind     string `yaml:"listKind"`
 				}
 				Versions []struct {
-					Name   string
+					Name    string
+					Columns []struct {
+						Type string
+						Path string `yaml:"jsonPath"`
+					} `yaml:"additionalPrinterColumns"`
 					Schema struct {
 						OpenAPI *form `yaml:"openAPIV3Schema"`
 					}
@@ -205,6 +220,12 @@ func TestDefinitions(t *testing.T) {
 			t.Errorf("%s: %+v", file, s)
 		}
 		agree(t, typ.Name(), typ, s.Versions[0].Schema.OpenAPI)
+		for _, c := range s.Versions[0].Columns {
+			// Go leaves out a 0, and kubectl get shows nothing for what is not there.
+			if f := s.Versions[0].Schema.OpenAPI.at(c.Path); c.Type == "integer" && (f == nil || f.Default != 0) {
+				t.Errorf("%s: the column of %s would be empty for 0: want default: 0", file, c.Path)
+			}
+		}
 	}
 }
 
