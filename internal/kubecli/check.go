@@ -165,6 +165,19 @@ func checkExit(ctx context.Context, err error) error {
 	return err
 }
 
+// reading runs a verb that changes nothing. Interrupted, it says that and no more, unless
+// it had come to a result.
+func (a *app) reading(run func(context.Context, []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		ctx := c.Context()
+		err := run(ctx, args)
+		if code := ui.Code(err); a.screen.Failed || code != ui.Failed && code != ui.Interrupted {
+			return err
+		}
+		return checkExit(ctx, err)
+	}
+}
+
 // disabledBy are the rules that nobody wants, with the reason as findings have it.
 func disabledBy(all *rule.Catalogue, words []string) (map[string]string, error) {
 	out := map[string]string{}

@@ -65,7 +65,7 @@ func (a *app) config() (*rest.Config, error) {
 	if err != nil {
 		return nil, a.kube.unusable(err)
 	}
-	if err := a.kube.forPod(c); err != nil {
+	if err := a.kube.complete(c); err != nil {
 		return nil, ui.Exit(ui.Usage, err)
 	}
 	a.server, a.patience = c.Host, c.Timeout
@@ -96,10 +96,10 @@ func (o *kubeOptions) check() error {
 	return nil
 }
 
-// forPod puts into the configuration of a pod's own account what clientcmd does not: in a
-// pod it passes over all but the address, the token and the authority, so that the pod's
-// account would act where somebody else was named. Any other has it already.
-func (o *kubeOptions) forPod(c *rest.Config) error {
+// complete puts into a configuration what options say and clientcmd passes over. Of a
+// pod's own account it takes the address, the token and the authority alone, so that this
+// account would act where somebody else was named; one of a kubeconfig has it already.
+func (o *kubeOptions) complete(c *rest.Config) error {
 	if who := o.over.AuthInfo; who.Impersonate != "" && c.Impersonate.UserName == "" {
 		c.Impersonate.UserName, c.Impersonate.UID, c.Impersonate.Groups = who.Impersonate, who.ImpersonateUID, who.ImpersonateGroups
 	}
@@ -148,7 +148,7 @@ func wrongIn(name string) error {
 	if st, err := os.Stat(name); err != nil || !st.Mode().IsRegular() {
 		return nil
 	}
-	text, err := readManifest(name)
+	text, err := readNamed(name, maxManifest) // - is a name here
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package kubecli
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"encoding/pem"
 	"net/http"
@@ -151,6 +153,32 @@ func TestRequestTimeoutLater(t *testing.T) {
 	}
 }
 
+// TestInterrupted: what changes nothing says so when it is interrupted, once, and no more.
+func TestInterrupted(t *testing.T) {
+	pod, objects := manifest(t, nextPod), filepath.Join(t.TempDir(), "kubelet.yaml")
+	if err := os.WriteFile(objects, []byte("apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: a}\nspec: {kubeletConfig: {maxPods: 100}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"status", "check", "check --etcd-endpoints=http://127.0.0.1:1", "health", "kubelet plan " + objects, "pod verify x", "pod explain --root " + vm(t) + " " + pod} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			interrupt()
+			if r.URL.Path == "/api" || r.URL.Path == "/apis" { // which client-go asks to their end
+				http.NotFound(w, r)
+				return
+			}
+			<-r.Context().Done()
+		}))
+		var out, said bytes.Buffer
+		code := runUntil(ctx, "1", append(strings.Fields(verb), "--server="+server.URL), &out, &said)
+		server.Close()
+		if want := "kubectl fettle: interrupted; nothing is changed\n"; code != ui.Interrupted || said.String() != want || out.String() != "" {
+			t.Errorf("%s: exit code %d, printed %q, said %q, want %q", verb, code, out.String(), said.String(), want)
+		}
+		interrupt()
+	}
+}
+
 // TestKubeconfigUnreadable: what is wrong with a file is said in words of the file, and where.
 func TestKubeconfigUnreadable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config")
@@ -187,17 +215,17 @@ func TestOptionsInPod(t *testing.T) {
 		ClusterInfo: clientcmdapi.Cluster{InsecureSkipTLSVerify: true, TLSServerName: "api.test"},
 	}}
 	c := pod()
-	if err := o.forPod(c); err != nil || c.Impersonate.UserName != "jane" || !slices.Equal(c.Impersonate.Groups, []string{"dev"}) || c.Timeout != 5*time.Second ||
+	if err := o.complete(c); err != nil || c.Impersonate.UserName != "jane" || !slices.Equal(c.Impersonate.Groups, []string{"dev"}) || c.Timeout != 5*time.Second ||
 		!c.Insecure || c.CAFile != "" || c.ServerName != "api.test" || c.BearerToken != "of-the-pod" {
 		t.Errorf("%v %+v", err, c)
 	}
 	c = pod()
 	o = kubeOptions{over: clientcmd.ConfigOverrides{AuthInfo: clientcmdapi.AuthInfo{ClientCertificate: "c.pem", ClientKey: "k.pem"}}}
-	if err := o.forPod(c); err != nil || c.CertFile != "c.pem" || c.KeyFile != "k.pem" || c.BearerToken != "" || c.BearerTokenFile != "" {
+	if err := o.complete(c); err != nil || c.CertFile != "c.pem" || c.KeyFile != "k.pem" || c.BearerToken != "" || c.BearerTokenFile != "" {
 		t.Errorf("%v %+v", err, c)
 	}
 	c = pod()
-	if err := (&kubeOptions{}).forPod(c); err != nil || c.BearerToken != "of-the-pod" || c.CAFile != "/var/run/ca.crt" || c.Insecure {
+	if err := (&kubeOptions{}).complete(c); err != nil || c.BearerToken != "of-the-pod" || c.CAFile != "/var/run/ca.crt" || c.Insecure {
 		t.Errorf("%v %+v", err, c)
 	}
 }

@@ -48,7 +48,7 @@ name that of FILE counts. Nothing is changed.
 The exit code is 4 where something of it would be refused, and 1 where that is not
 known of a node, because its kubelet could not be read.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.kubeletPlan(c.Context(), args[0]) },
+		RunE: a.reading(func(ctx context.Context, args []string) error { return a.kubeletPlan(ctx, args[0]) }),
 	}
 	c.AddCommand(plan)
 	return c

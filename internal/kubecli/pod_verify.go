@@ -34,7 +34,7 @@ in a pod of that node it needs hostPID and the node's root (--root /host).
 
 Exit code 3 if the pod has not what it was promised.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.podVerify(c.Context(), args[0], o) },
+		RunE: a.reading(func(ctx context.Context, args []string) error { return a.podVerify(ctx, args[0], o) }),
 	}
 	o.flags(c.Flags())
 	return c

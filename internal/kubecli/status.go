@@ -42,7 +42,7 @@ is said of a node is what its agent said last, and the node does not count as ok
 not list pods of the namespace is not told that. Where the operator has left no word about
 a rule, it is what the rules say now; --allow and --pod-labels are then those of the
 operator.`,
-		RunE: func(c *cobra.Command, args []string) error { return a.status(c.Context(), d, args) },
+		RunE: a.reading(func(ctx context.Context, names []string) error { return a.status(ctx, d, names) }),
 		Args: cobra.ArbitraryArgs,
 	}
 	d.flags(c)
