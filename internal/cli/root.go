@@ -151,26 +151,7 @@ even after a crash.`,
 	for _, v := range verbs {
 		root.AddCommand(v.command(a))
 	}
-	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
-	for _, c := range root.Commands() {
-		switch c.Name() {
-		case "help":
-			c.Args = knownTopic
-		case "completion":
-			// Without a run function cobra looks at no argument.
-			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
-		}
-	}
-	return command.Words(root)
-}
-
-// knownTopic refuses help about a command that there is not.
-func knownTopic(c *cobra.Command, args []string) error {
-	if _, rest, err := c.Root().Find(args); err != nil || len(rest) > 0 {
-		return fmt.Errorf("no command is called %q", strings.Join(args, " "))
-	}
-	return nil
+	return command.Words(command.Defaults(root))
 }
 
 // verb is one line of the table of verbs.

@@ -55,11 +55,40 @@ func KnownVerb(c *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q%s", args[0], near)
 }
 
+// Defaults adds to the root of a tree the commands help and completion, which refuse what
+// there is not as any other does.
+func Defaults(root *cobra.Command) *cobra.Command {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Args = knownTopic
+		case "completion":
+			// Without a run function cobra looks at no argument.
+			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		}
+	}
+	return root
+}
+
+// knownTopic refuses help about a command that there is not.
+func knownTopic(c *cobra.Command, args []string) error {
+	about, rest, err := c.Root().Find(args)
+	if err != nil {
+		return err
+	}
+	return KnownVerb(about, rest)
+}
+
 // Words turns the complaints about the words of every command of a tree into usage errors.
 func Words(c *cobra.Command) *cobra.Command {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
+				if c.HasSubCommands() { // so the word was to be one of them
+					err = cmp.Or(KnownVerb(c, args), err)
+				}
 				return seeHelp(c, counted(c, args, err))
 			}
 			return nil

@@ -29,7 +29,10 @@ func tree() *cobra.Command {
 	group := &cobra.Command{Use: "group", Args: KnownVerb, RunE: run}
 	group.AddCommand(&cobra.Command{Use: "inner", RunE: run})
 	root.AddCommand(group)
-	return Words(root)
+	own := &cobra.Command{Use: "agent", Args: cobra.NoArgs, RunE: run}
+	own.AddCommand(&cobra.Command{Use: "uninstall", RunE: run})
+	root.AddCommand(own)
+	return Words(Defaults(root))
 }
 
 func TestWords(t *testing.T) {
@@ -50,6 +53,17 @@ func TestWords(t *testing.T) {
 		"one --no":       "unknown flag: --no",
 		"group innre":    `unknown command "innre" (did you mean "inner"?)`,
 		"group nothing":  `unknown command "nothing"`,
+		"agent unistall": `unknown command "unistall" (did you mean "uninstall"?)`,
+		"agent":          "",
+		"help":           "",
+		"help one":       "",
+		"help nothing":   `unknown command "nothing"`,
+		"help oen":       `unknown command "oen" (did you mean "one"?)`,
+		"help group inr": `unknown command "inr" (did you mean "inner"?)`,
+		"help group x":   `unknown command "x"`,
+		"help one x":     `unknown command "x"`,
+		"completion":     "",
+		"completion x":   `unknown command "x"`,
 		"one a":          "",
 		"many a b c d e": "",
 		"maybe":          "",

@@ -21,6 +21,7 @@ import (
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/spell"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/wording"
 	"fettle.dev/fettle/rules"
 )
 
@@ -120,6 +121,9 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 	if err != nil {
 		return checkExit(ctx, err)
 	}
+	for _, m := range members {
+		m.Within(a.patience)
+	}
 	s := survey.Survey{
 		Server: server, Etcd: members, Unasked: unasked, Kubelets: o.kubelets,
 		Tell: func(what string) { a.screen.Status("reading %s", what) },
@@ -148,7 +152,7 @@ func undetermined(a *report.Audit) error {
 		return nil
 	}
 	if n := a.RuleCounts[rule.Unknown]; n > 0 {
-		return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %d rules were asked, and all of them are unknown", n), "each finding says what could not be read")
+		return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s asked, and nothing is known of any", wording.Count(n, "rule")+map[bool]string{true: " was", false: " were"}[n == 1]), "each finding says what could not be read")
 	}
 	return ui.Exit(ui.Failed, errors.New("nothing could be determined: no rule applies to this cluster"))
 }
@@ -159,6 +163,19 @@ func checkExit(ctx context.Context, err error) error {
 		return ui.Exit(ui.Interrupted, errors.New("interrupted; nothing is changed"))
 	}
 	return err
+}
+
+// reading runs a verb that changes nothing. Interrupted, it says that and no more, unless
+// it had come to a result.
+func (a *app) reading(run func(context.Context, []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		ctx := c.Context()
+		err := run(ctx, args)
+		if code := ui.Code(err); a.screen.Failed || code != ui.Failed && code != ui.Interrupted {
+			return err
+		}
+		return checkExit(ctx, err)
+	}
 }
 
 // disabledBy are the rules that nobody wants, with the reason as findings have it.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -28,6 +27,10 @@ func (o *etcdAccess) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.key, "etcd-key", "", "file with its key")
 }
 
+// maxPEM bounds a file with certificates or a key, in bytes; bundles of all authorities of
+// a system have some 200 KiB.
+const maxPEM = 1 << 20
+
 // given says that one of them is.
 func (o *etcdAccess) given() bool { return o.ca+o.cert+o.key != "" }
 
@@ -41,7 +44,10 @@ func (o *etcdAccess) read() (etcd.Access, error) {
 		if f.name == "" {
 			continue
 		}
-		text, err := os.ReadFile(f.name)
+		text, err := readNamed(f.name, maxPEM)
+		if err == nil && len(text) > maxPEM {
+			err = fmt.Errorf("%s has more than %d KiB: want certificates in PEM", f.name, maxPEM>>10)
+		}
 		if err != nil {
 			return access, ui.Exit(ui.Usage, fmt.Errorf("%s: %w", f.flag, err))
 		}
@@ -125,7 +131,7 @@ func (a *app) apiServer() (*kubeapi.Server, *url.URL, error) {
 	if err != nil {
 		return nil, nil, ui.Exit(ui.Usage, err)
 	}
-	return kubeapi.New(base, transport), base, nil
+	return kubeapi.New(base, transport).As(config.UserAgent).Within(config.Timeout), base, nil
 }
 
 // watched are members that the brake of a load watches, by where they tell their metrics:

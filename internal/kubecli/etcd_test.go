@@ -39,7 +39,16 @@ func TestEtcdUnasked(t *testing.T) {
 	if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	large := filepath.Join(t.TempDir(), "large")
+	if err := os.WriteFile(large, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(large, 64<<30); err != nil { // sparse
+		t.Fatal(err)
+	}
 	for args, want := range map[string]string{
+		"check --etcd-key /dev/zero":                                     "--etcd-key: /dev/zero is a device; want a regular file",
+		"check --etcd-cacert " + large:                                   "--etcd-cacert: " + large + " has more than 1024 KiB: want certificates in PEM",
 		"check --etcd-key /is/not/there":                                 "--etcd-key: open /is/not/there",
 		"check --etcd-cert " + file:                                      "a certificate and its key go together",
 		"check --etcd-cacert " + file:                                    "the authority has no certificate in PEM",

@@ -74,7 +74,7 @@ unhealthy and why, the arithmetic of maxUnhealthy, who else is at work on the sa
 machines, and what remediation waits for. Checks of Cluster API are explained. It
 changes nothing, and needs no operator.`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, names []string) error { return a.health(c.Context(), names) },
+		RunE: a.reading(a.health),
 	}
 }
 

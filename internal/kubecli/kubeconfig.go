@@ -10,10 +10,12 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"fettle.dev/fettle/internal/kube/strict"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -63,10 +65,10 @@ func (a *app) config() (*rest.Config, error) {
 	if err != nil {
 		return nil, a.kube.unusable(err)
 	}
-	if err := a.kube.forPod(c); err != nil {
+	if err := a.kube.complete(c); err != nil {
 		return nil, ui.Exit(ui.Usage, err)
 	}
-	a.server = c.Host
+	a.server, a.patience = c.Host, c.Timeout
 	c.UserAgent = "kubectl-fettle/" + a.version
 	return c, nil
 }
@@ -94,10 +96,10 @@ func (o *kubeOptions) check() error {
 	return nil
 }
 
-// forPod puts into the configuration of a pod's own account what clientcmd does not: in a
-// pod it passes over all but the address, the token and the authority, so that the pod's
-// account would act where somebody else was named. Any other has it already.
-func (o *kubeOptions) forPod(c *rest.Config) error {
+// complete puts into a configuration what options say and clientcmd passes over. Of a
+// pod's own account it takes the address, the token and the authority alone, so that this
+// account would act where somebody else was named; one of a kubeconfig has it already.
+func (o *kubeOptions) complete(c *rest.Config) error {
 	if who := o.over.AuthInfo; who.Impersonate != "" && c.Impersonate.UserName == "" {
 		c.Impersonate.UserName, c.Impersonate.UID, c.Impersonate.Groups = who.Impersonate, who.ImpersonateUID, who.ImpersonateGroups
 	}
@@ -128,12 +130,38 @@ func (o *kubeOptions) unusable(err error) error {
 	if len(files) == 0 && clientcmd.IsEmptyConfig(err) {
 		return ui.Hinted(ui.Usage, errors.New("no cluster: there is no kubeconfig, and this is no pod"), "name one with --kubeconfig, or set KUBECONFIG")
 	}
+	for _, name := range files {
+		if wrong := wrongIn(name); wrong != nil {
+			return ui.Hinted(ui.Usage, fmt.Errorf("the kubeconfig cannot be used: %w", wrong), "mend it, or name another file with --kubeconfig or KUBECONFIG; kubectl config view --kubeconfig FILE shows what is read of one")
+		}
+	}
 	if config, unread := o.clientConfig().RawConfig(); unread == nil {
 		if what := o.lacks(&config); what != "" {
 			return ui.Hinted(ui.Usage, fmt.Errorf("no cluster: kubeconfig %s: %s", strings.Join(files, ", "), what), view)
 		}
 	}
 	return ui.Hinted(ui.Usage, fmt.Errorf("the kubeconfig cannot be used: %w", err), view)
+}
+
+// wrongIn says why a file is no kubeconfig, nil if it is one, or is no file.
+func wrongIn(name string) error {
+	if st, err := os.Stat(name); err != nil || !st.Mode().IsRegular() {
+		return nil
+	}
+	text, err := readNamed(name, maxManifest) // - is a name here
+	if err != nil {
+		return err
+	}
+	if len(text) > maxManifest {
+		return fmt.Errorf("%s has more than %d MiB", name, maxManifest>>20)
+	}
+	if _, err = clientcmd.Load(text); err == nil {
+		return nil
+	}
+	if runtime.IsNotRegisteredError(err) {
+		return fmt.Errorf("%s: want apiVersion v1 and kind Config", name)
+	}
+	return strict.Typed(name, text, err)
 }
 
 // files are those of the kubeconfig that there are.

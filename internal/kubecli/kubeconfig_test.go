@@ -1,6 +1,9 @@
 package kubecli
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
@@ -95,11 +98,108 @@ func TestRequestTimeout(t *testing.T) {
 	}))
 	defer server.Close()
 	defer close(over)
-	for _, verb := range []string{"status", "load plan"} {
+	for verb, asked := range map[string]string{
+		"status": "/api", "check": "/api/v1/namespaces/kube-system/pods", "check --etcd-endpoints=http://127.0.0.1:1": "/version", "health": "/api", "pod verify x": "/api/v1/namespaces/default/pods/x", "load plan": "",
+	} {
 		began := time.Now()
 		code, _, said := run(t, append(strings.Fields(verb), "--server="+server.URL, "--request-timeout=300ms")...)
-		if took := time.Since(began); code != ui.Failed || took > 30*time.Second {
-			t.Errorf("%s: exit code %d after %v, said %q", verb, code, took, said)
+		want := "the API server " + server.URL + " (of --server) has not answered within 300ms (--request-timeout): " + asked
+		if took := time.Since(began); code != ui.Failed || took > 10*time.Second || !strings.Contains(said, want) || !strings.Contains(said, "--request-timeout gives it more time") {
+			t.Errorf("%s: exit code %d after %v, said %q, want %q", verb, code, took, said, want)
+		}
+	}
+}
+
+// TestRequestTimeoutLater: one request that is not answered in time leaves its part of an
+// audit unknown; a server that has stopped to answer at all ends it.
+func TestRequestTimeoutLater(t *testing.T) {
+	for _, c := range []struct {
+		silent bool // is the whole server from then on
+		want   string
+	}{
+		{false, "the API server has not answered GET /api/v1/pods in time"},
+		{true, "has not answered within 300ms (--request-timeout): /api/v1/pods"},
+	} {
+		answers := checked()
+		var mu sync.Mutex
+		hung := 0
+		over := make(chan struct{})
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			if r.URL.RequestURI() == "/api/v1/pods?limit=500" || hung > 0 && c.silent {
+				hung++
+				mu.Unlock()
+				select {
+				case <-over:
+				case <-r.Context().Done():
+				}
+				return
+			}
+			mu.Unlock()
+			text, there := answers[r.URL.RequestURI()].(json.RawMessage)
+			if !there {
+				w.WriteHeader(http.StatusNotFound)
+				text = json.RawMessage(`{"kind":"Status","reason":"NotFound","code":404}`)
+			}
+			_, _ = w.Write(text)
+		}))
+		began := time.Now()
+		code, out, said := run(t, "check", "--output=json", "--server="+server.URL, "--request-timeout=300ms")
+		close(over)
+		server.Close()
+		if took := time.Since(began); took > 10*time.Second || !strings.Contains(out+said, c.want) || c.silent != (code == ui.Failed) || c.silent && hung != 2 {
+			t.Errorf("%+v: exit code %d after %v and %d requests without an answer; said %q, printed %.3000s", c, code, took, hung, said, out)
+		}
+	}
+}
+
+// TestInterrupted: what changes nothing says so when it is interrupted, once, and no more.
+func TestInterrupted(t *testing.T) {
+	pod, objects := manifest(t, nextPod), filepath.Join(t.TempDir(), "kubelet.yaml")
+	if err := os.WriteFile(objects, []byte("apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: a}\nspec: {kubeletConfig: {maxPods: 100}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"status", "check", "check --etcd-endpoints=http://127.0.0.1:1", "health", "kubelet plan " + objects, "pod verify x", "pod explain --root " + vm(t) + " " + pod} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			interrupt()
+			if r.URL.Path == "/api" || r.URL.Path == "/apis" { // which client-go asks to their end
+				http.NotFound(w, r)
+				return
+			}
+			<-r.Context().Done()
+		}))
+		var out, said bytes.Buffer
+		code := runUntil(ctx, "1", append(strings.Fields(verb), "--server="+server.URL), &out, &said)
+		server.Close()
+		if want := "kubectl fettle: interrupted; nothing is changed\n"; code != ui.Interrupted || said.String() != want || out.String() != "" {
+			t.Errorf("%s: exit code %d, printed %q, said %q, want %q", verb, code, out.String(), said.String(), want)
+		}
+		interrupt()
+	}
+}
+
+// TestKubeconfigUnreadable: what is wrong with a file is said in words of the file, and where.
+func TestKubeconfigUnreadable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config")
+	const head = "apiVersion: v1\nkind: Config\n"
+	for text, want := range map[string]string{
+		"just words\n":                   `:1: want fields, found "just words"`,
+		"- a\n- b\n":                     ":1: want fields, found a list",
+		"a: b\n c: d\n":                  ":2: mapping values are not allowed in this context",
+		head + "clusters: 5\n":           ":3: clusters: want a list, found 5 (int)",
+		"kind: [x]\n":                    ":1: kind: want text, found a list",
+		"apiVersion: v7\nkind: Config\n": ": want apiVersion v1 and kind Config",
+		head + "clusters:\n- name: a\n- name: b\n  cluster:\n    server: x\n    insecure-skip-tls-verify: maybe\n": `:8: clusters[1].cluster.insecure-skip-tls-verify: want true or false, found "maybe"`,
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"status"}, {"check"}, {"pod", "verify", "x"}} {
+			code, _, said := run(t, append(args, "--kubeconfig", file)...)
+			if code != ui.Usage || !strings.Contains(said, file+want) || strings.Contains(said, "json") || strings.Contains(said, "unmarshal") || !strings.Contains(said, "name another file with --kubeconfig") {
+				t.Errorf("%q: %v: exit code %d, said %q, want %q", text, args, code, said, want)
+			}
 		}
 	}
 }
@@ -115,17 +215,17 @@ func TestOptionsInPod(t *testing.T) {
 		ClusterInfo: clientcmdapi.Cluster{InsecureSkipTLSVerify: true, TLSServerName: "api.test"},
 	}}
 	c := pod()
-	if err := o.forPod(c); err != nil || c.Impersonate.UserName != "jane" || !slices.Equal(c.Impersonate.Groups, []string{"dev"}) || c.Timeout != 5*time.Second ||
+	if err := o.complete(c); err != nil || c.Impersonate.UserName != "jane" || !slices.Equal(c.Impersonate.Groups, []string{"dev"}) || c.Timeout != 5*time.Second ||
 		!c.Insecure || c.CAFile != "" || c.ServerName != "api.test" || c.BearerToken != "of-the-pod" {
 		t.Errorf("%v %+v", err, c)
 	}
 	c = pod()
 	o = kubeOptions{over: clientcmd.ConfigOverrides{AuthInfo: clientcmdapi.AuthInfo{ClientCertificate: "c.pem", ClientKey: "k.pem"}}}
-	if err := o.forPod(c); err != nil || c.CertFile != "c.pem" || c.KeyFile != "k.pem" || c.BearerToken != "" || c.BearerTokenFile != "" {
+	if err := o.complete(c); err != nil || c.CertFile != "c.pem" || c.KeyFile != "k.pem" || c.BearerToken != "" || c.BearerTokenFile != "" {
 		t.Errorf("%v %+v", err, c)
 	}
 	c = pod()
-	if err := (&kubeOptions{}).forPod(c); err != nil || c.BearerToken != "of-the-pod" || c.CAFile != "/var/run/ca.crt" || c.Insecure {
+	if err := (&kubeOptions{}).complete(c); err != nil || c.BearerToken != "of-the-pod" || c.CAFile != "/var/run/ca.crt" || c.Insecure {
 		t.Errorf("%v %+v", err, c)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -44,9 +45,10 @@ those of the cluster beside them, its nodes with their pods, what each kubelet
 runs with (/configz, by way of the API server), and what its agent has said. Of two objects of one
 name that of FILE counts. Nothing is changed.
 
-The exit code is 4 where something of it would be refused.`,
+The exit code is 4 where something of it would be refused, and 1 where that is not
+known of a node, because its kubelet could not be read.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.kubeletPlan(c.Context(), args[0]) },
+		RunE: a.reading(func(ctx context.Context, args []string) error { return a.kubeletPlan(ctx, args[0]) }),
 	}
 	c.AddCommand(plan)
 	return c
@@ -69,17 +71,39 @@ func (a *app) kubeletPlan(ctx context.Context, file string) error {
 	if openshift {
 		plan.Notes = append(plan.Notes, "this cluster has MachineConfigPools: OpenShift's Machine Config Operator acts on KubeletConfig objects, one node after the other with a reboot, and fettle leaves that to it")
 	}
-	var refused error
-	for _, p := range plan.Pools {
-		if p.Refused != "" || slices.ContainsFunc(p.Nodes, func(n preview.NodePlan) bool { return n.Problem != "" }) {
-			refused = ui.Exit(ui.Refused, errors.New("something of it would be refused, as the plan says"))
-		}
-	}
+	err = planned(&plan)
 	if a.data() {
-		return a.result(plan, refused)
+		return a.result(plan, err)
 	}
 	a.printKubeletPlan(plan)
-	return refused
+	return err
+}
+
+// planned is nil of a plan of which nothing would be refused. Of a node that could not be
+// read that is not known.
+func planned(plan *preview.Plan) error {
+	refused, unread, all := false, 0, 0
+	for _, p := range plan.Pools {
+		refused = refused || p.Refused != ""
+		for _, n := range p.Nodes {
+			all++
+			if n.Unread {
+				unread++
+			} else if n.Problem != "" {
+				refused = true
+			}
+		}
+	}
+	const advice = "the plan says what each node lacks"
+	switch {
+	case refused:
+		return ui.Exit(ui.Refused, errors.New("something of it would be refused, as the plan says"))
+	case unread == 0:
+		return nil
+	case unread == all:
+		return ui.Hinted(ui.Failed, errors.New("nothing could be determined: no kubelet of these nodes could be read"), advice)
+	}
+	return ui.Hinted(ui.Failed, fmt.Errorf("not everything could be determined: %d of %d kubelets could not be read", unread, all), advice)
 }
 
 // readKubelets reads the cluster; openshift says that it has pools of its own.
@@ -191,7 +215,7 @@ func readNodes(ctx context.Context, api client.Reader, ask kubernetes.Interface)
 			defer func() { <-slots }()
 			runs, err := (&live.Kubelet{Client: ask, Node: n.Name}).Configz(ctx)
 			if err != nil {
-				out[i].Unread = err.Error()
+				out[i].Unread = unread(&n, err)
 				return
 			}
 			out[i].Runs = runs
@@ -199,6 +223,19 @@ func readNodes(ctx context.Context, api client.Reader, ask kubernetes.Interface)
 	}
 	all.Wait()
 	return out, ctx.Err()
+}
+
+// unread says why a kubelet has not answered by way of the API server.
+func unread(n *core.Node, err error) string {
+	switch lacks := corestate.NoWay(n); {
+	case apierrors.IsForbidden(err):
+		return "it takes the right to get nodes/proxy: " + err.Error()
+	case lacks != "":
+		return lacks
+	case timedOut(err):
+		return "it has not answered in time"
+	}
+	return err.Error()
 }
 
 func (a *app) printKubeletPlan(p preview.Plan) {

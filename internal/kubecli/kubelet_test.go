@@ -2,6 +2,7 @@ package kubecli
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -130,6 +131,29 @@ func TestKubeletPlanReads(t *testing.T) {
 	answers[fettle+"/nodekubelets"] = `{"kind":"NodeKubeletList","apiVersion":"fettle.dev/v1alpha1","items":[]}`
 	if got := plan(); !strings.Contains(got, "1 (at once)") || strings.Contains(got, "failed") {
 		t.Errorf("a pool that goes on:\n%s", got)
+	}
+	// What could not be read is not refused.
+	for _, c := range []struct {
+		lost   []string
+		refuse bool
+		code   int
+		want   string
+	}{
+		{[]string{"n1"}, false, ui.Failed, "not everything could be determined: 1 of 2 kubelets could not be read"},
+		{[]string{"n1", "n2"}, false, ui.Failed, "nothing could be determined: no kubelet of these nodes could be read"},
+		{[]string{"n1"}, true, ui.Refused, "something of it would be refused"},
+	} {
+		answers := maps.Clone(answers)
+		for _, name := range c.lost {
+			delete(answers, "/api/v1/nodes/"+name+"/proxy/configz")
+		}
+		if c.refuse {
+			answers["/api/v1/nodes/n2/proxy/configz"] = `{"kubeletconfig":{"maxPods":110,"podsPerCore":-1,"cpuManagerPolicy":"static"}}`
+		}
+		code, out, errs := run(t, "kubelet", "plan", file, "--kubeconfig", api(t, answers))
+		if code != c.code || !strings.Contains(errs, c.want) || !strings.Contains(strings.Join(strings.Fields(out), " "), "no address (status.addresses)") {
+			t.Errorf("%v: exit code %d, said %q, want %q\n%s", c.lost, code, errs, c.want, out)
+		}
 	}
 }
 

@@ -21,7 +21,9 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/kube/admission/node"
 	"fettle.dev/fettle/internal/kube/admission/podresources"
+	"fettle.dev/fettle/internal/kube/corestate"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/wording"
 )
 
 func podCommand(a *app) *cobra.Command {
@@ -68,44 +70,89 @@ func (a *app) client() (*kubernetes.Clientset, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// nodeOf gets the Node object of a machine, by its name or, without one, by the boot of
+// placed says where a verb has to run that looks at a machine.
+type placed struct {
+	client kubernetes.Interface
+	h      *host.Host
+	// elsewhere is what else can be done where the node is another machine; "" for nothing.
+	elsewhere string
+}
+
+// nodeOf gets the Node object of the machine, by its name or, without one, by the boot of
 // the kernel that both name. A name of another machine is refused.
-func nodeOf(ctx context.Context, client kubernetes.Interface, h *host.Host, name string) (*core.Node, error) {
-	boot, err := h.BootID()
+func (p placed) nodeOf(ctx context.Context, name string) (*core.Node, error) {
+	boot, err := p.h.BootID()
+	if err == nil && boot == "" {
+		err = errors.New("/proc/sys/kernel/random/boot_id is empty")
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", h.Name, err)
+		return nil, fmt.Errorf("%s: %w", p.h.Name, err)
 	}
 	if name != "" {
-		n, err := client.CoreV1().Nodes().Get(ctx, name, meta.GetOptions{})
+		n, err := p.client.CoreV1().Nodes().Get(ctx, name, meta.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil, ui.Hinted(ui.Usage, fmt.Errorf("no node is called %q", name), "kubectl get nodes lists them")
 		}
 		if err != nil {
 			return nil, err
 		}
-		return n, sameMachine(h, boot, n)
+		return n, p.same(ctx, boot, n)
 	}
-	list, err := client.CoreV1().Nodes().List(ctx, meta.ListOptions{})
+	list, err := p.client.CoreV1().Nodes().List(ctx, meta.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
-	for i := range list.Items {
-		if list.Items[i].Status.NodeInfo.BootID == boot {
-			return &list.Items[i], nil
+	if n := booted(list, boot); n != nil {
+		return n, nil
+	}
+	silent := 0
+	for _, n := range list.Items {
+		if n.Status.NodeInfo.BootID == "" {
+			silent++
 		}
 	}
-	return nil, ui.Hinted(ui.Refused, fmt.Errorf("%s is none of the %d nodes of the cluster: no Node object has its boot id %s", h.Name, len(list.Items), boot), elsewhere)
+	without := ""
+	if silent > 0 {
+		without = fmt.Sprintf("; %s no boot id at all, which its kubelet says when it runs", wording.Count(silent, "node")+map[bool]string{true: " has", false: " have"}[silent == 1])
+	}
+	return nil, ui.Hinted(ui.Refused, fmt.Errorf("%s is no node of this cluster: of its %s none has the boot id %s%s", p.h.Name, wording.Count(len(list.Items), "node"), boot, without), p.advice("the node that is meant", "NODE"))
 }
 
-// elsewhere is what to do where this machine is not the node.
-const elsewhere = "run it on the node (in a pod of it with --root and the node's processes), or there first kubectl fettle pod record DIR, and here pod explain --state DIR"
-
-// sameMachine refuses a machine that is not the node.
-func sameMachine(h *host.Host, boot string, n *core.Node) error {
-	if n.Status.NodeInfo.BootID == boot {
-		return nil
+// booted is the node that runs the boot of a kernel, nil for none.
+func booted(list *core.NodeList, boot string) *core.Node {
+	for i := range list.Items {
+		if list.Items[i].Status.NodeInfo.BootID == boot {
+			return &list.Items[i]
+		}
 	}
-	return ui.Hinted(ui.Refused, fmt.Errorf("%s is not node %s: its boot id is %s, the node's %s; what the managers of the kubelet hold can only be read there", h.Name, n.Name, boot, n.Status.NodeInfo.BootID), elsewhere)
+	return nil
+}
+
+// advice is what to do where this machine is not the node.
+func (p placed) advice(node, name string) string {
+	text := fmt.Sprintf("run it on %s, as root: over ssh, or in a pod of that node with hostPID and the node's root, as kubectl debug node/%s makes one (--root /host)", node, name)
+	if p.elsewhere != "" {
+		text += "; " + p.elsewhere
+	}
+	return text
+}
+
+// same refuses a machine that is not the node, and says which one it is.
+func (p placed) same(ctx context.Context, boot string, n *core.Node) error {
+	theirs := n.Status.NodeInfo.BootID
+	switch {
+	case theirs == boot:
+		return nil
+	case theirs == "":
+		return ui.Hinted(ui.Failed, fmt.Errorf("whether %s is node %s cannot be known: its Node object has no boot id (status.nodeInfo.bootID), which its kubelet says when it runs", p.h.Name, n.Name), fmt.Sprintf("kubectl describe node %s shows whether its kubelet has ever told its status", n.Name))
+	}
+	is := fmt.Sprintf("%s is not node %s", p.h.Name, n.Name)
+	if list, err := p.client.CoreV1().Nodes().List(ctx, meta.ListOptions{}); err == nil {
+		if own := booted(list, boot); own != nil {
+			is += fmt.Sprintf(", but node %s", own.Name)
+		}
+	}
+	return ui.Hinted(ui.Refused, fmt.Errorf("%s: its boot id is %s, that of %s is %s; what the managers of the kubelet hold can only be read there", is, boot, n.Name, theirs), p.advice("node "+n.Name, n.Name))
 }
 
 // podsOn lists the pods that are bound to a node.
@@ -114,14 +161,17 @@ func podsOn(ctx context.Context, client kubernetes.Interface, name string) (*cor
 }
 
 // configz asks a kubelet for its configuration, through the API server.
-func configz(ctx context.Context, client kubernetes.Interface, name string) ([]byte, error) {
-	text, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name(name).SubResource("proxy").Suffix("configz").DoRaw(ctx)
+func configz(ctx context.Context, client kubernetes.Interface, n *core.Node) ([]byte, error) {
+	text, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name(n.Name).SubResource("proxy").Suffix("configz").DoRaw(ctx)
 	if err == nil {
 		return text, nil
 	}
-	err = fmt.Errorf("the configuration of the kubelet of node %s: %w", name, err)
+	err = fmt.Errorf("the configuration of the kubelet of node %s: %w", n.Name, err)
 	if apierrors.IsForbidden(err) {
 		return nil, ui.Hinted(ui.Failed, err, "it takes the right to get nodes/proxy")
+	}
+	if lacks := corestate.NoWay(n); lacks != "" {
+		return nil, ui.Hinted(ui.Failed, fmt.Errorf("the configuration of the kubelet of node %s cannot be asked for: %s", n.Name, lacks), "kubectl describe node "+n.Name+" shows what it has said")
 	}
 	return nil, err
 }
@@ -137,10 +187,10 @@ func (a *app) snapshot(ctx context.Context, name string, o machineOptions) (*nod
 		return nil, err
 	}
 	s := &node.Snapshot{From: h.Name, Taken: time.Now(), Files: h.Files, KubeletDir: o.kubeletDir}
-	if s.Node, err = nodeOf(ctx, client, h, name); err != nil {
+	if s.Node, err = (placed{client, h, "or there first kubectl fettle pod record DIR, and here pod explain FILE --state DIR"}).nodeOf(ctx, name); err != nil {
 		return nil, err
 	}
-	if s.Config, err = configz(ctx, client, s.Node.Name); err != nil {
+	if s.Config, err = configz(ctx, client, s.Node); err != nil {
 		return nil, err
 	}
 	if s.Pods, err = podsOn(ctx, client, s.Node.Name); err != nil {

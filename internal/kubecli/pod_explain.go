@@ -41,7 +41,7 @@ something that makes pods; "-" is standard input. Nothing is changed anywhere.
 It runs on the node, as root: the API does not have what the kubelet's managers
 hold. Elsewhere it reads what pod record wrote there: --state DIR.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.podExplain(c.Context(), args[0], o) },
+		RunE: a.reading(func(ctx context.Context, args []string) error { return a.podExplain(ctx, args[0], o) }),
 	}
 	f := c.Flags()
 	o.flags(f)
@@ -139,10 +139,15 @@ func readManifest(file string) ([]byte, error) {
 	if file == "-" {
 		return io.ReadAll(io.LimitReader(os.Stdin, maxManifest+1))
 	}
+	return readNamed(file, maxManifest)
+}
+
+// readNamed reads a file that a person named, as far as one byte beyond so many.
+func readNamed(file string, most int64) ([]byte, error) {
 	f, err := host.OpenRegular(file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxManifest+1))
+	return io.ReadAll(io.LimitReader(f, most+1))
 }

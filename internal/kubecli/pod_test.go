@@ -87,14 +87,17 @@ func apiServer(t *testing.T, answers map[string]any) string {
 		n.Status.NodeInfo = core.NodeSystemInfo{BootID: boot, KubeletVersion: "v1.34.4"}
 		return n
 	}
-	far, pending, ended := pinnedPod(), pinnedPod(), pinnedPod()
+	far, pending, ended, unsaid := pinnedPod(), pinnedPod(), pinnedPod(), pinnedPod()
+	unsaid.Spec.NodeName = "new"
 	far.Spec.NodeName, pending.Spec.NodeName, ended.Status.Phase = "other", "", core.PodSucceeded
 	pending.Status.Phase = core.PodPending
 	list := core.PodList{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []core.Pod{pinnedPod()}}
 	paths := map[string]any{
-		"/api/v1/nodes":                                        core.NodeList{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "NodeList"}, Items: []core.Node{node("other", "another"), node("perf-node", bootID)}},
+		"/api/v1/nodes":                                        core.NodeList{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "NodeList"}, Items: []core.Node{node("other", "another"), node("perf-node", bootID), node("new", "")}},
 		"/api/v1/nodes/perf-node":                              node("perf-node", bootID),
 		"/api/v1/nodes/other":                                  node("other", "another"),
+		"/api/v1/nodes/new":                                    node("new", ""),
+		"/api/v1/namespaces/default/pods/unsaid":               unsaid,
 		"/api/v1/nodes/perf-node/proxy/configz":                json.RawMessage(`{"kubeletconfig":{"cpuManagerPolicy":"static","reservedSystemCPUs":"0","topologyManagerPolicy":"restricted","evictionHard":{"memory.available":"0%"}}}`),
 		"/api/v1/pods?fieldSelector=spec.nodeName%3Dperf-node": list,
 		"/api/v1/namespaces/default/pods/cpumanager-6cqz7":     pinnedPod(),
@@ -173,6 +176,12 @@ func TestPodExplain(t *testing.T) {
 
 func TestPodExplainRefuses(t *testing.T) {
 	config, root, file := apiServer(t, nil), vm(t), manifest(t, nextPod)
+	stranger, unbooted := vm(t), vm(t)
+	for at, id := range map[string]string{stranger: "stranger\n", unbooted: "\n"} {
+		if err := os.WriteFile(filepath.Join(at, "/proc/sys/kernel/random/boot_id"), []byte(id), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	two := manifest(t, nextPod+"\n---\n"+strings.Replace(nextPod, "next", "other", 1))
 	denied := apiServer(t, map[string]any{"/api/v1/nodes/perf-node/proxy/configz": meta.Status{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Reason: meta.StatusReasonForbidden, Code: 403, Message: "no"}})
 	for _, c := range []struct {
@@ -186,7 +195,11 @@ func TestPodExplainRefuses(t *testing.T) {
 		{[]string{"pod", "explain", two, "--root", root, "--only", "Pod/third"}, ui.Usage, "has no Pod/third"},
 		{[]string{"pod", "explain", two, "--root", root, "--only", "pod/other"}, ui.Done, "pod other on perf-node"},
 		{[]string{"pod", "explain", file, "--expect", "good"}, ui.Usage, `--expect "good": want one of admitted`},
-		{[]string{"pod", "explain", file, "--root", root, "--node", "other"}, ui.Refused, "is not node other: its boot id is " + bootID},
+		{[]string{"pod", "explain", file, "--root", root, "--node", "other"}, ui.Refused, "is not node other, but node perf-node: its boot id is " + bootID + ", that of other is another"},
+		{[]string{"pod", "explain", file, "--root", root, "--node", "other"}, ui.Refused, "run it on node other, as root: over ssh, or in a pod of that node with hostPID and the node's root, as kubectl debug node/other makes one (--root /host); or there first kubectl fettle pod record DIR, and here pod explain FILE --state DIR"},
+		{[]string{"pod", "explain", file, "--root", root, "--node", "new"}, ui.Failed, "is node new cannot be known: its Node object has no boot id (status.nodeInfo.bootID)"},
+		{[]string{"pod", "explain", file, "--root", stranger}, ui.Refused, "is no node of this cluster: of its 3 nodes none has the boot id stranger; 1 node has no boot id at all"},
+		{[]string{"pod", "explain", file, "--root", unbooted}, ui.Failed, "boot_id is empty"},
 		{[]string{"pod", "explain", file, "--root", root, "--node", "none"}, ui.Usage, `no node is called "none"`},
 		{[]string{"pod", "explain", file, "--state", root + "/none"}, ui.Usage, "--state: "},
 		{[]string{"pod", "explain", file, "--root", root + "/none"}, ui.Usage, "there is no such directory"},
@@ -242,7 +255,10 @@ func TestPodVerify(t *testing.T) {
 		code int
 		want string
 	}{
-		{"far", ui.Refused, "is not node other"},
+		{"far", ui.Refused, "pod default/far is on node other: "},
+		{"far", ui.Refused, "is not node other, but node perf-node"},
+		{"far", ui.Refused, "run it on node other, as root: over ssh, or in a pod of that node with hostPID and the node's root, as kubectl debug node/other makes one (--root /host)\n"},
+		{"unsaid", ui.Failed, "is node new cannot be known: its Node object has no boot id"},
 		{"pending", ui.Refused, "is on no node yet: it is Pending"},
 		{"ended", ui.Refused, "has ended: it is Succeeded"},
 		{"none", ui.Usage, "there is no pod default/none"},

@@ -34,7 +34,7 @@ in a pod of that node it needs hostPID and the node's root (--root /host).
 
 Exit code 3 if the pod has not what it was promised.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.podVerify(c.Context(), args[0], o) },
+		RunE: a.reading(func(ctx context.Context, args []string) error { return a.podVerify(ctx, args[0], o) }),
 	}
 	o.flags(c.Flags())
 	return c
@@ -88,10 +88,10 @@ func (a *app) podFacts(ctx context.Context, name string, o machineOptions) (*pin
 		return nil, ui.Exit(ui.Refused, fmt.Errorf("pod %s has ended: it is %s %s", full, pod.Status.Phase, pod.Status.Reason))
 	}
 	s := &node.Snapshot{From: h.Name, Taken: time.Now(), Files: h.Files, KubeletDir: o.kubeletDir, Unasked: "devices are not looked at here"}
-	if s.Node, err = nodeOf(ctx, client, h, pod.Spec.NodeName); err != nil {
-		return nil, fmt.Errorf("pod %s: %w", full, err)
+	if s.Node, err = (placed{client: client, h: h}).nodeOf(ctx, pod.Spec.NodeName); err != nil {
+		return nil, fmt.Errorf("pod %s is on node %s: %w", full, pod.Spec.NodeName, err)
 	}
-	if s.Config, err = configz(ctx, client, s.Node.Name); err != nil {
+	if s.Config, err = configz(ctx, client, s.Node); err != nil {
 		return nil, err
 	}
 	if s.Pods, err = podsOn(ctx, client, s.Node.Name); err != nil {

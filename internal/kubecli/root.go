@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,6 +25,8 @@ type app struct {
 	screen  *ui.Screen
 	// server is the address of the API server, once a verb knows it.
 	server string
+	// patience is how long one request to it may take; 0 where nobody has said.
+	patience time.Duration
 }
 
 // verb is one line of the table of verbs.
@@ -100,7 +103,7 @@ Beside those below there are --as, --as-group, --as-uid,
 	for _, v := range verbs {
 		root.AddCommand(v.command(a))
 	}
-	return command.Words(root)
+	return command.Words(command.Defaults(root))
 }
 
 // moreFormats is the annotation of a command that has further formats.

@@ -24,6 +24,7 @@ import (
 	"fettle.dev/fettle/internal/kube/tuned"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // maxValues is how many values of a node, and nodes of one sentence, the table shows.
@@ -41,7 +42,7 @@ is said of a node is what its agent said last, and the node does not count as ok
 not list pods of the namespace is not told that. Where the operator has left no word about
 a rule, it is what the rules say now; --allow and --pod-labels are then those of the
 operator.`,
-		RunE: func(c *cobra.Command, args []string) error { return a.status(c.Context(), d, args) },
+		RunE: a.reading(func(ctx context.Context, names []string) error { return a.status(ctx, d, names) }),
 		Args: cobra.ArbitraryArgs,
 	}
 	d.flags(c)
@@ -178,7 +179,12 @@ func only(doc *nodestatus.Document, names []string) error {
 		byName[n.Node] = n
 	}
 	doc.Nodes, doc.Counts, doc.Stray = []nodestatus.Node{}, map[nodestatus.Standing]int{}, []string{}
+	seen := map[string]bool{}
 	for _, name := range names {
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
 		n, ok := byName[name]
 		if !ok {
 			return ui.Hinted(ui.Usage, fmt.Errorf("no node is called %q", name), "kubectl get nodes lists them")
@@ -220,7 +226,7 @@ func (a *app) printStatus(doc nodestatus.Document, named bool) {
 		}
 	}
 	line := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
-	line("%d nodes: %s", len(doc.Nodes), dash(strings.Join(counts, ", ")))
+	line("%s: %s", wording.Count(len(doc.Nodes), "node"), dash(strings.Join(counts, ", ")))
 	if doc.Management != tuned.Managed {
 		line("! managementState of Tuned %s is %s", tuned.DefaultName, doc.Management)
 	}
@@ -238,7 +244,7 @@ func (a *app) printStatus(doc nodestatus.Document, named bool) {
 		}
 		for i, v := range n.Values {
 			if i == maxValues {
-				line("! node %s: %d more values do not hold: --output json has them", n.Node, len(n.Values)-i)
+				line("! node %s: of its values that do not hold %d more: --output json has them", n.Node, len(n.Values)-i)
 				break
 			}
 			why := ""

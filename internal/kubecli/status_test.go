@@ -199,6 +199,12 @@ n4    p       p        no-agent  as it was said
 	if code, out, errs := status(kubeconfig); code != ui.Done || out != want || errs != "" {
 		t.Errorf("exit code %d, said %q, printed\n%s\nwant\n%s", code, errs, out, want)
 	}
+	if code, out, _ := status(kubeconfig, "n2", "n1", "n2"); code != ui.Done || !strings.Contains(out, "\n2 nodes: 1 ok, 1 no-agent\n") || strings.Count(out, "\nn2 ") != 1 {
+		t.Errorf("a node that is named twice: %d\n%s", code, out)
+	}
+	if _, out, _ := status(kubeconfig, "n1"); !strings.Contains(out, "\n1 node: 1 ok\n") {
+		t.Errorf("one node:\n%s", out)
+	}
 	code, out, _ := status(kubeconfig, "n2", "--output", "json")
 	if code != ui.Done || !strings.Contains(out, `"standing": "no-agent"`) || !strings.Contains(out, `"pod": "agent-n2"`) {
 		t.Errorf("%d %s", code, out)

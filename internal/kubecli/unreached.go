@@ -2,6 +2,7 @@ package kubecli
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -33,8 +34,32 @@ func (a *app) unreached(err error) error {
 		return ui.Hinted(ui.Failed, fmt.Errorf("the API server %s (%s) cannot be reached: %w", a.server, a.kube.where(), dial.Err), "check its address"+a.kube.inFile()+", that it runs, and the way to it: kubectl get --raw /readyz asks it")
 	case errors.As(err, &trust):
 		return ui.Hinted(ui.Failed, fmt.Errorf("the API server %s (%s) is not trusted: %w", a.server, a.kube.where(), trust.Err), "check certificate-authority-data of the cluster in the kubeconfig, or --certificate-authority, and that the address is that of the cluster")
+	case timedOut(err):
+		within := "in time"
+		if a.patience > 0 {
+			within = fmt.Sprintf("within %s (--request-timeout)", a.patience)
+		}
+		return ui.Hinted(ui.Failed, fmt.Errorf("the API server %s (%s) has not answered %s%s", a.server, a.kube.where(), within, askedOf(err.Error(), address)), "--request-timeout gives it more time; kubectl get --raw /readyz --request-timeout=10s shows whether it answers at all")
 	}
 	return err
+}
+
+// timedOut says that a request has taken too long, whoever has measured that.
+func timedOut(err error) bool {
+	var slow net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &slow) && slow.Timeout()
+}
+
+// askedOf is what a server was asked for, as the error of the request names it.
+func askedOf(text, address string) string {
+	_, after, _ := strings.Cut(text, address)
+	if end := strings.IndexAny(after, "?\": "); end >= 0 {
+		after = after[:end]
+	}
+	if after == "" {
+		return ""
+	}
+	return ": " + after
 }
 
 // where says where the address of the API server is from.

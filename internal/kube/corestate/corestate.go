@@ -27,3 +27,13 @@ func Ready(n *core.Node) bool {
 		return c.Type == core.NodeReady && c.Status == core.ConditionTrue
 	})
 }
+
+// NoWay says what a node lacks without which the API server cannot ask its kubelet, and
+// whose it is; "" where it lacks nothing. The API server looks for an address of the types
+// of its option --kubelet-preferred-address-types.
+func NoWay(n *core.Node) string {
+	if len(n.Status.Addresses) > 0 {
+		return ""
+	}
+	return "its Node object has no address (status.addresses), by which the API server would ask it: its kubelet, or the cloud's controller manager, has not said one yet"
+}

@@ -1,6 +1,7 @@
 package corestate
 
 import (
+	"strings"
 	"testing"
 
 	core "k8s.io/api/core/v1"
@@ -41,5 +42,16 @@ func TestNode(t *testing.T) {
 		if Ready(n) {
 			t.Errorf("it is Ready: %+v", n)
 		}
+	}
+}
+
+func TestNoWay(t *testing.T) {
+	var n core.Node
+	if got := NoWay(&n); !strings.Contains(got, "no address (status.addresses)") {
+		t.Error(got)
+	}
+	n.Status.Addresses = []core.NodeAddress{{Type: core.NodeInternalIP, Address: "10.0.0.1"}}
+	if got := NoWay(&n); got != "" {
+		t.Error(got)
 	}
 }

@@ -157,27 +157,27 @@ func read[T any](m *Member, method string, text []byte, err error, parse func([]
 // Status asks how the member stands.
 func (m *Member) Status(ctx context.Context) (*Status, error) {
 	const method = "/v3/maintenance/status"
-	text, err := m.Call(ctx, method, struct{}{}, patience)
+	text, err := m.Call(ctx, method, struct{}{}, m.patience)
 	return read(m, method, text, err, parseStatus)
 }
 
 // Peers asks for the members of the cluster.
 func (m *Member) Peers(ctx context.Context) ([]Peer, error) {
 	const method = "/v3/cluster/member/list"
-	text, err := m.Call(ctx, method, struct{}{}, patience)
+	text, err := m.Call(ctx, method, struct{}{}, m.patience)
 	return read(m, method, text, err, parsePeers)
 }
 
 // Alarms asks for those of the cluster.
 func (m *Member) Alarms(ctx context.Context) ([]string, error) {
 	const method = "/v3/maintenance/alarm"
-	text, err := m.Call(ctx, method, map[string]string{"action": "GET"}, patience)
+	text, err := m.Call(ctx, method, map[string]string{"action": "GET"}, m.patience)
 	return read(m, method, text, err, parseAlarms)
 }
 
 // Health asks whether the member is well, and why it is not.
 func (m *Member) Health(ctx context.Context) (well bool, reason string, err error) {
-	text, err := m.Get(ctx, "/health", patience)
+	text, err := m.Get(ctx, "/health", m.patience)
 	var refused *client.StatusError
 	if err != nil && (!errors.As(err, &refused) || refused.Code != http.StatusServiceUnavailable) { // which is how it says no
 		return false, "", err

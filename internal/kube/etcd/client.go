@@ -16,9 +16,12 @@ import (
 type Access = client.Access
 
 // Member is one, by the address at which it hears clients.
-type Member struct{ *client.Client }
+type Member struct {
+	*client.Client
+	patience time.Duration // for an answer, but that of a defragmentation
+}
 
-// patience is how long an answer is waited for, but that of a defragmentation.
+// patience is how long an answer is waited for where nothing else is said.
 const patience = 10 * time.Second
 
 // advice is what to do where a member does not answer: the options are those of who names
@@ -46,7 +49,15 @@ func Open(urls []string, a Access) ([]*Member, error) {
 		case slices.ContainsFunc(all, func(o *Member) bool { return o.URL == c.URL }):
 			return nil, fmt.Errorf("%s is named twice", c.URL)
 		}
-		all = append(all, &Member{c})
+		all = append(all, &Member{c, patience})
 	}
 	return all, nil
+}
+
+// Within has it wait no longer than d for an answer, but that of a defragmentation, where
+// d is above 0.
+func (m *Member) Within(d time.Duration) {
+	if d > 0 {
+		m.patience = min(m.patience, d)
+	}
 }

@@ -38,7 +38,7 @@ func Looks(ctx context.Context, members []*Member) []Look {
 
 func (m *Member) look(ctx context.Context) Look {
 	l := Look{URL: m.URL}
-	text, err := m.Get(ctx, "/metrics", patience)
+	text, err := m.Get(ctx, "/metrics", m.patience)
 	if err == nil {
 		if l.Page = metrics.Read(string(text)); len(l.Page.Histograms) == 0 {
 			err = errors.New(m.URL + "/metrics has no histograms: is it etcd?")

@@ -27,7 +27,7 @@ type Limit struct {
 // it did not mean that there be no limit, which is what 100 % says.
 func LimitOf(max *intstr.IntOrString, machines int) Limit {
 	if max == nil {
-		return Limit{machines, fmt.Sprintf("maxUnhealthy is not set, which is 100 %%: all %d machines", machines)}
+		return Limit{machines, fmt.Sprintf("maxUnhealthy is not set, which is 100 %%: all of %s", wording.Count(machines, "machine"))}
 	}
 	if max.Type == intstr.Int {
 		return number(int(max.IntVal))

@@ -37,7 +37,7 @@ func TestTables(t *testing.T) {
 		{maximum("60%"), 7, 5, false, "60 % of 7 machines is 4 (4.2 rounded down); 5 are unhealthy: nothing is remediated"},
 		{maximum("33%"), 7, 0, true, "33 % of 7 machines is 2 (2.31 rounded down); none is unhealthy"},
 		{maximum("40%"), 1, 1, false, "40 % of 1 machine is 0 (0.4 rounded down); 1 is unhealthy: nothing is remediated"},
-		{nil, 3, 3, true, "maxUnhealthy is not set, which is 100 %: all 3 machines; 3 are unhealthy: remediation is open"},
+		{nil, 3, 3, true, "maxUnhealthy is not set, which is 100 %: all of 3 machines; 3 are unhealthy: remediation is open"},
 		{maximum("0"), 3, 1, false, "maxUnhealthy is 0; 1 is unhealthy: nothing is remediated"},
 		{maximum("-1"), 3, 1, false, "maxUnhealthy is -1, which counts as 0; 1 is unhealthy: nothing is remediated"},
 		{maximum("-1"), 3, 0, true, "maxUnhealthy is -1, which counts as 0; none is unhealthy"},

@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"fettle.dev/fettle/internal/kube/strict"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -31,12 +33,19 @@ func Parse(text []byte) (Fields, error) {
 	}
 	b, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
-		return nil, err
+		line, words := strict.Syntax(err)
+		if line > 0 {
+			words = fmt.Sprintf("line %d: %s", line, words)
+		}
+		return nil, errors.New(words)
+	}
+	if b = bytes.TrimSpace(b); len(b) == 0 || b[0] != '{' && string(b) != "null" {
+		return nil, fmt.Errorf("want fields of a KubeletConfiguration, found %.40s", b)
 	}
 	var f map[string]any
-	strict, err := kjson.UnmarshalStrict(b, &f)
+	unknown, err := kjson.UnmarshalStrict(b, &f)
 	if err == nil {
-		err = errors.Join(strict...)
+		err = errors.Join(unknown...)
 	}
 	return f, err
 }

@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"fettle.dev/fettle/internal/kube/admission"
 	"fettle.dev/fettle/internal/unit"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // Machine is what is known of the node's machine; nil where nobody has looked yet.
@@ -198,12 +200,14 @@ func podsThatFit(effective Fields, cpus int) int64 {
 	return most
 }
 
+func orUnset(v any) any { return cmp.Or(v, any("unset")) }
+
 // TooManyPods says that more pods run on a node than its kubelet would take: it would
 // end some of them when it starts. running are those that have not ended; cpus are the
 // CPUs of the node, 0 where not known.
 func TooManyPods(effective Fields, cpus, running int) error {
 	if fit := podsThatFit(effective, cpus); int64(running) > fit {
-		return fmt.Errorf("%d pods run on the node, and it would take %d (maxPods %v, podsPerCore %v): move pods away first, or raise it", running, fit, effective["maxPods"], effective["podsPerCore"])
+		return fmt.Errorf("%s on the node, and it would take %d (maxPods %v, podsPerCore %v): move pods away first, or raise it", wording.Count(running, "pod")+map[bool]string{true: " runs", false: " run"}[running == 1], fit, orUnset(effective["maxPods"]), orUnset(effective["podsPerCore"]))
 	}
 	return nil
 }

@@ -117,8 +117,8 @@ func TestRefused(t *testing.T) {
 		"apiVersion: v1\nkind: List\nitems: []\n":                    "f.yaml: there is no object in it",
 		"apiVersion: v1\nkind: List\nitems: {}\n":                    "f.yaml:3: items: want a list",
 		"apiVersion: v1\nkind: List\nitem: []\n":                     `f.yaml:3: a list has no "item"`,
-		"apiVersion: v1\nkind: List\nitems:\n- {kind: Pod}\n":        `f.yaml:4: "Pod" of ""`,
-		"apiVersion: v1\nkind: List\nitems:\n- {kind: List, a: b}\n": `f.yaml:4: "List" of ""`,
+		"apiVersion: v1\nkind: List\nitems:\n- {kind: Pod}\n":        `f.yaml:4: apiVersion or kind is missing`,
+		"apiVersion: v1\nkind: List\nitems:\n- {kind: List, a: b}\n": `f.yaml:4: apiVersion or kind is missing`,
 		"a: [\n": "f.yaml:1: did not find",
 		"# first\n---\n" + config + "---\n\n" + config + "spec: {a: 1}\n":                                  `f.yaml:11: spec: there is no field "a"`,
 		"apiVersion: fettle.dev/v1alpha1\nkind: KubeletPool\nmetadata: {name: p}\nspec: {paused: maybe}\n": `f.yaml:4: spec.paused: want true or false, found "maybe"`,
@@ -165,6 +165,17 @@ type form struct {
 	Preserve   bool             `yaml:"x-kubernetes-preserve-unknown-fields"`
 	IntString  bool             `yaml:"x-kubernetes-int-or-string"`
 	Map        *form            `yaml:"additionalProperties"`
+	Default    any              `yaml:"default"`
+}
+
+// at is the form of a field below it, by a path as .status.nodes.
+func (s *form) at(path string) *form {
+	for name := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {
+		if s = s.Properties[name]; s == nil {
+			return nil
+		}
+	}
+	return s
 }
 
 // TestDefinitions holds the definitions against the types, field by field.
@@ -186,7 +197,11 @@ func TestDefinitions(t *testing.T) {
 					ListKind     string `yaml:"listKind"`
 				}
 				Versions []struct {
-					Name   string
+					Name    string
+					Columns []struct {
+						Type string
+						Path string `yaml:"jsonPath"`
+					} `yaml:"additionalPrinterColumns"`
 					Schema struct {
 						OpenAPI *form `yaml:"openAPIV3Schema"`
 					}
@@ -205,6 +220,12 @@ func TestDefinitions(t *testing.T) {
 			t.Errorf("%s: %+v", file, s)
 		}
 		agree(t, typ.Name(), typ, s.Versions[0].Schema.OpenAPI)
+		for _, c := range s.Versions[0].Columns {
+			// Go leaves out a 0, and kubectl get shows nothing for what is not there.
+			if f := s.Versions[0].Schema.OpenAPI.at(c.Path); c.Type == "integer" && (f == nil || f.Default != 0) {
+				t.Errorf("%s: the column of %s would be empty for 0: want default: 0", file, c.Path)
+			}
+		}
 	}
 }
 

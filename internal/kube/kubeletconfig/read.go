@@ -43,6 +43,8 @@ func Read(file string, data []byte) (Objects, error) {
 			var p KubeletPool
 			r.Object(n, &p)
 			out.Pools = append(out.Pools, p)
+		case version == "" || kind == "":
+			r.Fault(n, "apiVersion or kind is missing: want KubeletConfig of %s or KubeletPool of %s", ConfigVersion, PoolVersion)
 		default:
 			r.Fault(n, "%q of %q: want KubeletConfig of %s or KubeletPool of %s%s", kind, version, ConfigVersion, PoolVersion, spell.Suggest(kind, []string{"KubeletConfig", "KubeletPool"}))
 		}

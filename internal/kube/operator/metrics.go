@@ -13,6 +13,9 @@ import (
 	"fettle.dev/fettle/internal/kube/tuned"
 )
 
+// decisionDuration is the histogram's name.
+const decisionDuration = "fettle_operator_decision_duration_seconds"
+
 // Metrics are those of the operator, beside the ones of controller-runtime and of the
 // Go runtime.
 var Metrics = []metric.Metric{
@@ -22,7 +25,7 @@ var Metrics = []metric.Metric{
 	{Name: "fettle_operator_tuned_objects", Type: "gauge", Labels: []string{"valid"}, Doc: "Tuned objects, valid true or false"},
 	{Name: "fettle_operator_management_state", Type: "gauge", Labels: []string{"state"}, Doc: "1 for the management state in force: Managed, Unmanaged or Removed"},
 	{Name: "fettle_operator_report_only", Type: "gauge", Doc: "1 while nothing is written because another controller owns the objects"},
-	{Name: "fettle_operator_decision_duration_seconds", Type: "histogram", Doc: "from when it was heard that a node, a pod on it or the rules have changed until the node's Profile was written, of those that had to be"},
+	{Name: decisionDuration, Type: "histogram", Doc: "from when it was heard that a node, a pod on it or the rules have changed until the node's Profile was written, of those that had to be"},
 	{Name: "fettle_operator_profile_writes_total", Type: "counter", Labels: []string{"action"}, Doc: "writes of Profile objects: create, update or delete"},
 	{Name: "fettle_operator_profile_write_failures_total", Type: "counter", Labels: []string{"action"}, Doc: "writes of Profile objects that failed; they are tried again"},
 }
@@ -54,7 +57,7 @@ func newTally(profiles func() []tuned.Profile) *tally {
 		nodes: map[string]recommend.State{}, writes: map[action]int{}, failures: map[action]int{},
 	}
 	for _, m := range Metrics {
-		if m.Type == "histogram" {
+		if m.Name == decisionDuration {
 			t.decisions = prometheus.NewHistogram(prometheus.HistogramOpts{Name: m.Name, Help: m.Doc, Buckets: decisionBounds})
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"fettle.dev/fettle/internal/kube/metric"
 	"fettle.dev/fettle/internal/kube/recommend"
 	"fettle.dev/fettle/internal/kube/tuned"
 )
@@ -501,5 +502,17 @@ func TestMetrics(t *testing.T) {
 		if i < 0 {
 			t.Errorf("%s of the table is not served", m.Name)
 		}
+	}
+}
+
+// TestDecisionsByName: the histogram of decisions is the one of that name, whatever others
+// there are.
+func TestDecisionsByName(t *testing.T) {
+	was := Metrics
+	t.Cleanup(func() { Metrics = was })
+	Metrics = append(slices.Clone(was), metric.Metric{Name: "fettle_operator_other_seconds", Type: "histogram", Doc: "another one"})
+	tally := newTally(func() []tuned.Profile { return nil })
+	if got := tally.decisions.Desc().String(); !strings.Contains(got, `"fettle_operator_decision_duration_seconds"`) {
+		t.Error(got)
 	}
 }

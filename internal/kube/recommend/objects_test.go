@@ -62,6 +62,35 @@ func TestObjects(t *testing.T) {
 	}
 }
 
+// TestStrangersOfIncludes: a section has the type that it comes to where its profile is a
+// part of others only.
+func TestStrangersOfIncludes(t *testing.T) {
+	const base = `{name: base, data: "[nic]\nchannels=combined 1\n"}`
+	for _, c := range []struct{ name, profiles, chosen, want string }{
+		{"by itself", base, "a", `profile base, line 1: unknown plug-in "nic"`},
+		{"the profile around it", base + `, {name: a, data: "[main]\ninclude=base\n[nic]\ntype=net\n"}`, "a", ""},
+		{"one around that", base + `, {name: m, data: "[main]\ninclude=base\n"}, {name: a, data: "[main]\ninclude=m\n[nic]\ntype=net\n"}`, "a", ""},
+		{"one beside it", base + `, {name: b, data: "[nic]\ntype=net\n"}, {name: a, data: "[main]\ninclude=base,b\n"}`, "a", ""},
+		{"one before it", base + `, {name: b, data: "[nic]\ntype=net\n"}, {name: a, data: "[main]\ninclude=b,base\n"}`, "a", `profile base, line 1: unknown plug-in "nic"`},
+		{"only one of two", base + `, {name: b, data: "[main]\ninclude=base\n"}, {name: a, data: "[main]\ninclude=base\n[nic]\ntype=net\n"}`, "a", `profile base, line 1: unknown plug-in "nic"`},
+		{"chosen by itself", base + `, {name: a, data: "[main]\ninclude=base\n[nic]\ntype=net\n"}`, "base", `profile base, line 1: unknown plug-in "nic"`},
+		{"made into another that is none", base + `, {name: a, data: "[main]\ninclude=base\n[nic]\ntype=nets\n"}`, "a", `profile a, line 4: unknown plug-in "nets" (did you mean "net"?)`},
+		{"with an option that it has not", `{name: base, data: "[nic]\nchanels=combined 1\n"}, {name: a, data: "[main]\ninclude=base\n[nic]\ntype=net\n"}`, "a", `profile base, line 2: unknown option "chanels" of [net]`},
+		{"a circle", base + `, {name: a, data: "[main]\ninclude=b\n"}, {name: b, data: "[main]\ninclude=a,base\n"}`, "c", `unknown plug-in "nic"`},
+	} {
+		rules := New(parse(t, "--- o\nspec: {profile: ["+c.profiles+"], recommend: [{profile: "+c.chosen+", priority: 1}]}\n"), nil, options())
+		var said []string
+		for _, n := range rules.Objects()[0].Notes {
+			if n.Reason == UnknownPlugin || n.Reason == UnknownOption {
+				said = append(said, n.Text)
+			}
+		}
+		if got := strings.Join(said, "; "); c.want == "" && got != "" || !strings.Contains(got, c.want) || len(said) > 1 {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
 // TestStrangersAreLeftOut: what no plug-in knows keeps a profile from nobody.
 func TestStrangersAreLeftOut(t *testing.T) {
 	rules := New(parse(t, "--- o\nspec: {profile: [{name: a, data: \"[sysctls]\\nx=1\\n\"}], recommend: [{profile: a, priority: 1}]}\n"), nil, options())

@@ -21,7 +21,8 @@ type text struct {
 	includes []include
 	open     bool
 	// certain are those that it includes on every node.
-	certain []string
+	certain  []string
+	sections []profile.Section
 }
 
 // copyOf is a profile in an object.
@@ -43,6 +44,13 @@ type catalogue struct {
 	texts   map[string]*text
 	builtin map[string][]include
 	allow   boundary.Allow
+	read    []readCopy // in order of the profiles' names
+}
+
+// readCopy is a profile with what is in it.
+type readCopy struct {
+	copyOf
+	sections []profile.Section
 }
 
 // newCatalogue gives each name its text. copies are in order of the objects' names.
@@ -91,15 +99,17 @@ func (p *catalogue) choose(same []copyOf) *text {
 	t := &text{TunedProfile: holds.TunedProfile}
 	for _, c := range same {
 		notes, sections := p.look(c)
-		for _, n := range append(slices.Clone(notes), strangers(c, sections)...) {
+		for _, n := range notes {
 			c.add(n)
 		}
+		p.read = append(p.read, readCopy{c, sections})
 		if c.Data != holds.Data {
 			continue
 		}
 		if len(notes) > 0 && t.blocked == nil {
 			t.blocked = &notes[0]
 		}
+		t.sections = sections
 		for _, s := range sections {
 			if i := s.Line("include"); s.Name == "main" && i != nil {
 				t.includes, t.open = includes(i.Value)

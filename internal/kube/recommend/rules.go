@@ -56,6 +56,11 @@ func New(objects []*tuned.Tuned, all []Pool, o Options) *Rules {
 		r.manage(byObject[i], t)
 		r.add(byObject[i], t)
 	}
+	chosen := map[string]bool{}
+	for _, rule := range r.rules {
+		chosen[rule.Profile] = true
+	}
+	r.profiles.strangers(chosen)
 	slices.SortStableFunc(r.rules, func(a, b rule) int { return cmp.Compare(order(a.Priority), order(b.Priority)) })
 	for _, o := range r.objects {
 		o.finish()

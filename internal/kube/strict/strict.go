@@ -100,12 +100,7 @@ func (r *Reader) Documents(data []byte) []*yaml.Node {
 		if err := dec.Decode(n); errors.Is(err, io.EOF) {
 			return docs
 		} else if err != nil {
-			text := strings.TrimPrefix(err.Error(), "yaml: ")
-			if line, rest, ok := strings.Cut(strings.TrimPrefix(text, "line "), ": "); ok && strings.HasPrefix(text, "line ") {
-				r.fail(fmt.Errorf("%s:%s: %s", r.File, line, rest))
-			} else {
-				r.fail(fmt.Errorf("%s: %s", r.File, text))
-			}
+			r.fail(Typed(r.File, data, err))
 			return nil
 		}
 		if len(n.Content) == 1 && n.Content[0].ShortTag() != "!!null" {

@@ -1,8 +1,10 @@
 package survey
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -13,6 +15,7 @@ import (
 
 	"fettle.dev/fettle/internal/kube/api"
 	"fettle.dev/fettle/internal/kube/audit"
+	"fettle.dev/fettle/internal/kube/corestate"
 	"fettle.dev/fettle/internal/platform/openshift"
 )
 
@@ -22,7 +25,7 @@ const ofOVN = "k8s.ovn.org/node-subnets"
 // nodes reads them all.
 func (s *Survey) nodes(ctx context.Context) {
 	c := s.cluster
-	err := list(ctx, s.Server, "/api/v1/nodes", false, func(n *core.Node) {
+	err := list(ctx, s, "/api/v1/nodes", false, func(n *core.Node) {
 		out := audit.Node{Name: n.Name, CIDRs: cidrs(n), Kubelet: n.Status.NodeInfo.KubeletVersion}
 		out.MaxPods = int(n.Status.Capacity.Pods().Value())
 		out.Cores = n.Status.Capacity.Cpu().AsApproximateFloat64()
@@ -129,19 +132,29 @@ func (s *Survey) kubelets(ctx context.Context) {
 	wait.Wait()
 }
 
+// noWay says what a node lacks to be asked, "" for nothing.
+func (s *Survey) noWay(name string) string {
+	for i := range s.cluster.CoreNodes {
+		if n := &s.cluster.CoreNodes[i]; n.Name == name {
+			return corestate.NoWay(n)
+		}
+	}
+	return ""
+}
+
 // configz is what a kubelet runs with, or why that is not known.
 func (s *Survey) configz(ctx context.Context, node string) (config []byte, unread string) {
 	ctx, cancel := context.WithTimeout(ctx, oneKubelet)
 	defer cancel()
 	var text []byte
 	if err := s.Server.Get(ctx, "/api/v1/nodes/"+node+"/proxy/configz", &text); err != nil {
-		if ctx.Err() != nil {
+		if errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 			return nil, "it has not answered in time"
 		}
 		if api.IsStatus(err, http.StatusForbidden) {
 			return nil, fmt.Sprintf("it does not say what it runs with, for which the right to get nodes/proxy is wanted: %v", err)
 		}
-		return nil, fmt.Sprintf("it does not say what it runs with: %v", err)
+		return nil, cmp.Or(s.noWay(node), fmt.Sprintf("it does not say what it runs with: %v", err))
 	}
 	config, err := configOf(text)
 	if err != nil {

@@ -52,7 +52,7 @@ func (s *Survey) objects(ctx context.Context) {
 		{"services", "services_per_namespace", "/api/v1/services"}, {"", "deployments_per_namespace", "/apis/apps/v1/deployments"},
 	} {
 		per, n := map[string]int{}, 0
-		err := list(ctx, s.Server, x.path, true, func(o *object) {
+		err := list(ctx, s, x.path, true, func(o *object) {
 			per[o.Metadata.Namespace]++
 			n++
 		})
@@ -69,7 +69,7 @@ func (s *Survey) objects(ctx context.Context) {
 // many the server says remain.
 func (s *Survey) total(ctx context.Context, path string) (int, error) {
 	var p page[object]
-	if err := s.Server.GetMetadata(ctx, path+"?limit=1", &p); err != nil {
+	if err := s.getMetadata(ctx, path+"?limit=1", &p); err != nil {
 		return 0, err
 	}
 	return len(p.Items) + p.Metadata.RemainingItemCount, nil
@@ -85,7 +85,7 @@ func (s *Survey) backends(ctx context.Context) {
 	}
 	type key struct{ service, family string }
 	each := map[key]int{}
-	err := list(ctx, s.Server, "/apis/discovery.k8s.io/v1/endpointslices", false, func(e *slice) {
+	err := list(ctx, s, "/apis/discovery.k8s.io/v1/endpointslices", false, func(e *slice) {
 		if name := e.Metadata.Labels["kubernetes.io/service-name"]; name != "" {
 			each[key{e.Metadata.Namespace + "/" + name, e.AddressType}] += len(e.Endpoints)
 		}
@@ -107,13 +107,13 @@ func (s *Survey) machines(ctx context.Context) {
 	base := "/apis/" + machine.APIVersion + "/"
 	for kind, read := range map[string]func() error{
 		"machinesets": func() error {
-			return list(ctx, s.Server, base+"machinesets", false, func(x *machine.Set) { c.MachineSets = append(c.MachineSets, *x) })
+			return list(ctx, s, base+"machinesets", false, func(x *machine.Set) { c.MachineSets = append(c.MachineSets, *x) })
 		},
 		"machines": func() error {
-			return list(ctx, s.Server, base+"machines", false, func(x *machine.Machine) { c.Machines = append(c.Machines, *x) })
+			return list(ctx, s, base+"machines", false, func(x *machine.Machine) { c.Machines = append(c.Machines, *x) })
 		},
 		"machinehealthchecks": func() error {
-			return list(ctx, s.Server, base+"machinehealthchecks", false, func(x *machine.HealthCheck) { c.Checks = append(c.Checks, *x) })
+			return list(ctx, s, base+"machinehealthchecks", false, func(x *machine.HealthCheck) { c.Checks = append(c.Checks, *x) })
 		},
 	} {
 		if err := read(); err != nil && !absent(err) {
@@ -146,7 +146,7 @@ func (s *Survey) documents(ctx context.Context) {
 			path += "?fieldSelector=" + url.QueryEscape("metadata.name="+x.only)
 		}
 		var all page[map[string]any]
-		err := s.Server.Get(ctx, path, &all)
+		err := s.get(ctx, path, &all)
 		if absent(err) {
 			continue
 		}

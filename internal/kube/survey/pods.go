@@ -42,7 +42,7 @@ type pods struct {
 func (s *Survey) readPods(ctx context.Context) {
 	s.pods = pods{users: map[string][]audit.User{}, replicas: map[string]int{}}
 	all, in, on := 0, map[string]int{}, map[string]int{}
-	err := list(ctx, s.Server, "/api/v1/pods", false, func(p *pod) {
+	err := list(ctx, s, "/api/v1/pods", false, func(p *pod) {
 		all++
 		in[p.Metadata.Namespace]++
 		if p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed" {
@@ -134,12 +134,12 @@ func (s *Survey) claims(ctx context.Context) {
 			StorageClassName       string
 		}
 	}
-	err := list(ctx, s.Server, "/api/v1/persistentvolumes", false, func(v *volume) { volumes[v.Metadata.Name] = driverOf(v.Spec) })
+	err := list(ctx, s, "/api/v1/persistentvolumes", false, func(v *volume) { volumes[v.Metadata.Name] = driverOf(v.Spec) })
 	if err == nil {
-		err = list(ctx, s.Server, "/apis/storage.k8s.io/v1/storageclasses", false, func(x *class) { classes[x.Metadata.Name] = inTree(x.Provisioner) })
+		err = list(ctx, s, "/apis/storage.k8s.io/v1/storageclasses", false, func(x *class) { classes[x.Metadata.Name] = inTree(x.Provisioner) })
 	}
 	if err == nil {
-		err = list(ctx, s.Server, "/api/v1/persistentvolumeclaims", false, func(x *claim) {
+		err = list(ctx, s, "/api/v1/persistentvolumeclaims", false, func(x *claim) {
 			out := audit.Claim{Namespace: x.Metadata.Namespace, Name: x.Metadata.Name, Modes: x.Spec.AccessModes, Raw: x.Spec.VolumeMode == "Block"}
 			if out.Driver = volumes[x.Spec.VolumeName]; out.Driver == "" {
 				out.Driver = classes[x.Spec.StorageClassName]

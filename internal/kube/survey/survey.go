@@ -30,6 +30,7 @@ type Survey struct {
 
 	cluster *audit.Cluster
 	pods    pods
+	giveUp  context.CancelCauseFunc // what is under way, because of a server that is silent
 }
 
 // Read reads the cluster. What cannot be read of it is noted there; the error is that of a
@@ -37,6 +38,8 @@ type Survey struct {
 func (s *Survey) Read(ctx context.Context) (*audit.Cluster, error) {
 	c := &audit.Cluster{Now: time.Now()}
 	s.cluster = c
+	ctx, s.giveUp = context.WithCancelCause(ctx)
+	defer s.giveUp(nil)
 	var version struct{ GitVersion string }
 	if err := s.Server.Get(ctx, "/version", &version); err != nil {
 		return nil, fmt.Errorf("the API server: %w", err)
@@ -56,11 +59,36 @@ func (s *Survey) Read(ctx context.Context) (*audit.Cluster, error) {
 			s.Tell(part.what)
 		}
 		part.read(ctx)
-		if err := ctx.Err(); err != nil {
-			return nil, err
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
 	}
 	return c, nil
+}
+
+// get gets JSON from the API server into a value.
+func (s *Survey) get(ctx context.Context, path string, into any) error {
+	return s.answered(ctx, path, s.Server.Get(ctx, path, into))
+}
+
+// getMetadata is get of what has metadata only.
+func (s *Survey) getMetadata(ctx context.Context, path string, into any) error {
+	return s.answered(ctx, path, s.Server.GetMetadata(ctx, path, into))
+}
+
+// answered looks at the error of a request. One that took too long may be about what was
+// asked for; a server that does not even say its version any more is not asked on.
+func (s *Survey) answered(ctx context.Context, path string, err error) error {
+	if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if silent := s.Server.Get(ctx, "/version", new([]byte)); errors.Is(silent, context.DeadlineExceeded) {
+		err = fmt.Errorf("GET %s%s: %w", s.Server.Base(), path, context.DeadlineExceeded)
+		s.giveUp(err)
+		return err
+	}
+	path, _, _ = strings.Cut(path, "?")
+	return fmt.Errorf("the API server has not answered GET %s in time", path)
 }
 
 // openShift asks of which version of OpenShift the cluster is, if it is one.
@@ -108,7 +136,7 @@ type page[T any] struct {
 
 // list hands every object of a list to each, a page after the other; of each only the
 // metadata where no more is wanted.
-func list[T any](ctx context.Context, s *api.Server, path string, metadata bool, each func(*T)) error {
+func list[T any](ctx context.Context, s *Survey, path string, metadata bool, each func(*T)) error {
 	next := ""
 	for {
 		query := fmt.Sprintf("%s?limit=%d", path, pageSize)
@@ -116,9 +144,9 @@ func list[T any](ctx context.Context, s *api.Server, path string, metadata bool,
 			query += "&continue=" + url.QueryEscape(next)
 		}
 		var p page[T]
-		get := s.Get
+		get := s.get
 		if metadata {
-			get = s.GetMetadata
+			get = s.getMetadata
 		}
 		if err := get(ctx, query, &p); err != nil {
 			return err

@@ -84,7 +84,7 @@ func start(t *testing.T, s *server) *Survey {
 // small is a cluster of two nodes without machines.
 func small() *server {
 	node := func(name, ready string) string {
-		return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"podCIDR":"10.244.0.0/24","podCIDRs":["10.244.0.0/24"]},"status":{"capacity":{"cpu":"4","pods":"110","memory":"16Gi"},"conditions":[{"type":"Ready","status":%q}],"nodeInfo":{"kubeletVersion":"v1.34.4"}}}`, name, ready)
+		return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"podCIDR":"10.244.0.0/24","podCIDRs":["10.244.0.0/24"]},"status":{"capacity":{"cpu":"4","pods":"110","memory":"16Gi"},"addresses":[{"type":"InternalIP","address":"10.0.0.1"}],"conditions":[{"type":"Ready","status":%q}],"nodeInfo":{"kubeletVersion":"v1.34.4"}}}`, name, ready)
 	}
 	pod := func(ns, name, node, phase, more string) string {
 		return fmt.Sprintf(`{"metadata":{"namespace":%q,"name":%q,"ownerReferences":[{"uid":"o","controller":true}]},"spec":{"nodeName":%q%s},"status":{"phase":%q}}`, ns, name, node, more, phase)
@@ -141,6 +141,11 @@ func TestRead(t *testing.T) {
 	}
 	if n := c.Nodes[2]; n.Unread == "" || strings.Contains(n.Unread, "nodes/proxy") {
 		t.Errorf("a kubelet that is not there is no lack of rights: %s", n.Unread)
+	}
+	bare := small()
+	bare.lists["/api/v1/nodes"][2] = strings.Replace(bare.lists["/api/v1/nodes"][2], `"addresses"`, `"others"`, 1)
+	if c, err := start(t, bare).Read(t.Context()); err != nil || !strings.Contains(c.Nodes[2].Unread, "no address (status.addresses)") {
+		t.Errorf("%v %+v", err, c.Nodes[2])
 	}
 	s.status["/api/v1/nodes/c/proxy/configz"] = http.StatusForbidden
 	refused, err := start(t, s).Read(t.Context())

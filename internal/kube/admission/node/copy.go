@@ -17,6 +17,7 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/kube/admission/podresources"
+	"fettle.dev/fettle/internal/kube/strict"
 )
 
 // CopySchema names the list of contents of a copy.
@@ -199,7 +200,9 @@ func Load(dir string) (*Snapshot, error) {
 			return false, nil
 		}
 		if err == nil {
-			err = json.Unmarshal(text, into)
+			if err = json.Unmarshal(text, into); err != nil {
+				return false, strict.Typed(filepath.Join(dir, name), text, err)
+			}
 		}
 		if err != nil {
 			return false, fmt.Errorf("%s: %w", filepath.Join(dir, name), err)

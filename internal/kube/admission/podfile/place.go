@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
-	"strings"
 
 	yamlv3 "go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/kube/strict"
 )
 
 // place knows at which line of a manifest the fields of one of its documents stand.
@@ -29,19 +30,20 @@ func (p *place) wrong(path string, err error) error {
 	return fmt.Errorf("%s:%d: %w", p.name, p.line(path), err)
 }
 
-// inText is where errors of YAML say the line of the text that was read.
-var inText = regexp.MustCompile(`line (\d+): `)
-
 // unreadable says what is wrong with a document that is no YAML.
 func (p *place) unreadable(err error) error {
-	line, text := p.begin, err.Error()
-	if m := inText.FindStringSubmatch(text); m != nil {
-		if n, e := strconv.Atoi(m[1]); e == nil {
-			line += n - 1
-		}
-		text = strings.TrimSpace(strings.Replace(text, m[0], "", 1))
+	line, words := strict.Syntax(err)
+	return fmt.Errorf("%s:%d: %s", p.name, p.begin+max(line, 1)-1, words)
+}
+
+// mistyped says where a value of another type than is wanted stands; ok is false where the
+// error is about something else. what is the object that is read, and in where it is.
+func (p *place) mistyped(in, what string, err error) (wrong error, ok bool) {
+	if p.root == nil {
+		return nil, false
 	}
-	return fmt.Errorf("%s:%d: %s", p.name, line, text)
+	line, words, ok := strict.Mistyped(p.root, in, err)
+	return fmt.Errorf("%s:%d: %s%s", p.name, p.begin+line-1, what, words), ok
 }
 
 // field is the path in what a strict reading says: unknown field "spec.containers[0].x".

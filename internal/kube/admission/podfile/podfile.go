@@ -121,6 +121,9 @@ func (f *File) object(body []byte, line int, in string) error {
 		Items           []json.RawMessage `json:"items"`
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &head); err != nil {
+		if mistyped, ok := f.at.mistyped(in, "", err); ok {
+			return mistyped
+		}
 		return wrong("", err)
 	}
 	if head.Kind == "" || head.APIVersion == "" {
@@ -143,7 +146,12 @@ func (f *File) object(body []byte, line int, in string) error {
 	strict, err := kjson.UnmarshalStrict(body, object)
 	var all []error
 	for _, e := range append([]error{err}, strict...) {
-		if e != nil {
+		if e == nil {
+			continue
+		}
+		if mistyped, ok := f.at.mistyped(in, head.Kind+" "+head.Name+": ", e); ok {
+			all = append(all, mistyped)
+		} else {
 			all = append(all, wrong(fieldOf(e), fmt.Errorf("%s %s: %w", head.Kind, head.Name, e)))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"fettle.dev/fettle/internal/kube/kubelet/node"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/plugin/systemctl"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // Unit is a kubelet that systemd starts.
@@ -123,7 +124,7 @@ func (u *Unit) Ended(ctx context.Context) error {
 	case err != nil:
 		return err
 	case s.Restarts > 0:
-		return fmt.Errorf("%w: systemd has started %s again (%d times)", node.ErrEnded, u.Name, s.Restarts)
+		return fmt.Errorf("%w: systemd has started %s again (%s)", node.ErrEnded, u.Name, wording.Count(s.Restarts, "time"))
 	case s.Active == "failed", s.Active == "inactive":
 		return fmt.Errorf("%w: %s is %s", node.ErrEnded, u.Name, s.Active)
 	}

@@ -92,6 +92,9 @@ type NodePlan struct {
 	// Problem says why it would be refused on the node, Held why the node has to wait.
 	Problem string `json:"problem,omitempty"`
 	Held    string `json:"held,omitempty"`
+	// Unread says that the problem is that its kubelet could not be read: whether it would be
+	// refused there is not known.
+	Unread bool `json:"unread,omitempty"`
 }
 
 // Unknown is the class of a change of a kubelet that does not say what it runs with.
@@ -216,7 +219,7 @@ func (n *Node) plan(pool Pool, want kubelet.Want, s rollout.Node) (p NodePlan, b
 		p.Class = kubelet.Nothing.String()
 		return p, nil
 	default:
-		p.Class, p.Problem = Unknown, "its kubelet does not say what it runs with: "+n.Unread
+		p.Class, p.Unread, p.Problem = Unknown, true, "its kubelet does not say what it runs with: "+n.Unread
 		return p, nil
 	}
 	then := kubelet.Merge(n.Runs, want.Fields)
@@ -247,7 +250,10 @@ func (n *Node) plan(pool Pool, want kubelet.Want, s rollout.Node) (p NodePlan, b
 		p.Moves, stay = len(pods.Move), len(pods.Stay)
 		if len(pods.Lost) > 0 {
 			first := pods.Lost[0]
-			p.Problem = fmt.Sprintf("pods stand in the way of a drain, since nothing would make them again: %s/%s and %d more", first.Namespace, first.Name, len(pods.Lost)-1)
+			p.Problem = "nothing would make pods again that stand in the way of a drain: " + first.Namespace + "/" + first.Name
+			if more := len(pods.Lost) - 1; more > 0 {
+				p.Problem += fmt.Sprintf(" and %d more", more)
+			}
 			return p, back
 		}
 	}

@@ -90,10 +90,10 @@ func TestOf(t *testing.T) {
 3 false n10 restart moves 0
 0 false n4 restart moves 0: somebody has cordoned it
 0 false n5 unknown moves 0: its kubelet does not say what it runs with: no answer
-0 false n6 restart moves 0: 21 pods run on the node, and it would take 20 (maxPods 20, podsPerCore <nil>): move pods away first, or raise it
+0 false n6 restart moves 0: 21 pods run on the node, and it would take 20 (maxPods 20, podsPerCore unset): move pods away first, or raise it
 `},
 		{"drain", cluster(t, "{cpuManagerPolicy: static}", node("n1", "{kubeReserved: {cpu: 500m}}", pod("a", "ReplicaSet"), pod("b", "DaemonSet")), node("n2", "{kubeReserved: {cpu: 500m}}", pod("bare", "")), node("n3", "{}")), `1 true n1 drain and restart moves 1
-0 false n2 drain and restart moves 0: pods stand in the way of a drain, since nothing would make them again: a/bare and 0 more
+0 false n2 drain and restart moves 0: nothing would make pods again that stand in the way of a drain: a/bare
 0 false n3 drain and restart moves 0: the kubelet would not start: the static CPU manager needs CPUs that are reserved for the system: set reservedSystemCPUs, or cpu in kubeReserved or systemReserved
 `},
 	} {

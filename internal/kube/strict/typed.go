@@ -1,0 +1,159 @@
+package strict
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// What decoders that fill Go values say, of which none has an error that another package
+// could ask: encoding/json and its relatives (sigs.k8s.io/json has a copy of its own), and
+// those of YAML.
+var (
+	mistyped = regexp.MustCompile(`json: cannot unmarshal ([a-z]+).* into Go (?:value|struct field [^.]*\.(\S+)) of type (.+)`)
+	inText   = regexp.MustCompile(`line (\d+): `)
+	twice    = regexp.MustCompile(`(?:mapping )?key (".*") already (?:set in map|defined at line \d+)`)
+	step     = regexp.MustCompile(`[^.\[\]]+`)
+)
+
+// Syntax is what an error of YAML says of a text, and the line of the text, 0 for none.
+func Syntax(err error) (line int, words string) {
+	words = err.Error()
+	if m := inText.FindStringSubmatch(words); m != nil {
+		line, _ = strconv.Atoi(m[1])
+		words = strings.Replace(words, m[0], "", 1)
+	}
+	for _, begin := range []string{"error converting YAML to JSON: ", "yaml: ", "unmarshal errors:"} {
+		words = strings.TrimSpace(strings.TrimPrefix(words, begin))
+	}
+	return line, twice.ReplaceAllString(words, "$1 is there twice")
+}
+
+// Typed says of a file, YAML or JSON, which a decoder of Go values has refused what is wrong
+// in it and at which line. An error that is about something else keeps its words.
+func Typed(file string, text []byte, err error) error {
+	if err == nil {
+		return nil
+	}
+	var doc yaml.Node
+	if e := yaml.Unmarshal(text, &doc); e != nil {
+		err = e
+	} else if len(doc.Content) == 1 {
+		if line, words, ok := Mistyped(doc.Content[0], "", err); ok {
+			return fmt.Errorf("%s:%d: %s", file, line, words)
+		}
+	}
+	line, words := Syntax(err)
+	switch {
+	case line > 0:
+		return fmt.Errorf("%s:%d: %s", file, line, words)
+	case len(bytes.TrimSpace(text)) == 0:
+		return fmt.Errorf("%s: it is empty", file)
+	}
+	return fmt.Errorf("%s: %s", file, words)
+}
+
+// Mistyped says of an error about a value of another type which field it is, what is wanted
+// there and what is found, and its line in the document below root; in is where in it was
+// decoded, as items[0]. False if the error is about something else. Decoders leave out the
+// numbers of lists: the first value is taken that is as the error says.
+func Mistyped(root *yaml.Node, in string, err error) (line int, words string, ok bool) {
+	m := mistyped.FindStringSubmatch(err.Error())
+	if m == nil {
+		return 0, "", false
+	}
+	path := strings.TrimPrefix(in+"."+m[2], ".")
+	n, at := find(root, step.FindAllString(path, -1), "", m[1])
+	if n == nil {
+		return root.Line, fmt.Sprintf("%swant %s, found another type (%s)", lead(strings.TrimSuffix(path, ".")), wanted(m[3]), m[1]), true
+	}
+	return n.Line, fmt.Sprintf("%swant %s, found %s", lead(at), wanted(m[3]), Found(n)), true
+}
+
+// find is the first value at a path that is of a kind as JSON calls it, and its path with
+// the numbers of lists. Of what decoders do not name, as the keys of a map, it tries all.
+func find(n *yaml.Node, path []string, at, kind string) (*yaml.Node, string) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if len(path) == 0 && kindOf(n) == kind {
+		return n, at
+	}
+	switch n.Kind {
+	case yaml.SequenceNode:
+		for i, item := range n.Content {
+			rest := path
+			if len(path) > 0 && isNumber(path[0]) {
+				if path[0] != strconv.Itoa(i) {
+					continue
+				}
+				rest = path[1:]
+			}
+			if found, where := find(item, rest, fmt.Sprintf("%s[%d]", at, i), kind); found != nil {
+				return found, where
+			}
+		}
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i].Value
+			rest := path
+			if len(path) > 0 {
+				if !strings.EqualFold(key, path[0]) {
+					continue
+				}
+				rest = path[1:]
+			}
+			if found, where := find(n.Content[i+1], rest, join(at, key), kind); found != nil {
+				return found, where
+			}
+		}
+	}
+	return nil, ""
+}
+
+func isNumber(text string) bool {
+	_, err := strconv.Atoi(text)
+	return err == nil
+}
+
+// kindOf is a value's type as encoding/json calls it.
+func kindOf(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "object"
+	case yaml.SequenceNode:
+		return "array"
+	}
+	switch n.ShortTag() {
+	case "!!int", "!!float":
+		return "number"
+	case "!!bool":
+		return "bool"
+	case "!!null":
+		return "null"
+	}
+	return "string"
+}
+
+// wanted says what a Go type stands for in a file.
+func wanted(goType string) string {
+	switch t := strings.TrimLeft(goType, "*"); {
+	case t == "string":
+		return "text"
+	case t == "bool":
+		return "true or false"
+	case strings.HasPrefix(t, "int") && !strings.HasPrefix(t, "interface"), strings.HasPrefix(t, "uint"):
+		return "a whole number"
+	case strings.HasPrefix(t, "float"):
+		return "a number"
+	case strings.HasPrefix(t, "[]uint8"):
+		return "text in base64"
+	case strings.HasPrefix(t, "["):
+		return "a list"
+	}
+	return "fields"
+}
