@@ -321,7 +321,7 @@ func (m *machine) fixByJournal(ctx context.Context, res *FixResult, changes []se
 		return nil
 	}
 	if !yes {
-		agreed, err := m.screen.Agreed("Write these values? fettle undo takes them back.")
+		agreed, err := m.screen.Agreed(ctx, "Write these values? fettle undo takes them back.")
 		if err != nil || !agreed {
 			return err
 		}

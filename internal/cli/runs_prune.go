@@ -100,7 +100,7 @@ func (a *app) runsPrune(c *cobra.Command, o pruneOptions, age time.Duration) err
 		listRuns(going).Write(a.screen)
 	}
 	if !o.yes {
-		agreed, err := a.screen.Agreed(fmt.Sprintf("Remove the records of these %d runs? It cannot be undone.", len(going)))
+		agreed, err := a.screen.Agreed(c.Context(), fmt.Sprintf("Remove the records of these %d runs? It cannot be undone.", len(going)))
 		if err != nil || !agreed {
 			if a.data() {
 				return a.result(res, err)

@@ -85,7 +85,7 @@ func (a *app) defragment(ctx context.Context, o checkOptions) error {
 	}
 	a.printDefragment(plan)
 	if !o.defrag.yes {
-		yes, err := a.screen.Agreed("Defragment?")
+		yes, err := a.screen.Agreed(ctx, "Defragment?")
 		if err == nil && !yes {
 			err = ui.Exit(ui.Refused, errors.New("nobody agreed"))
 		}

@@ -12,25 +12,6 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// agreed asks, and ends with ctx too: a question reads the terminal, which no signal ends.
-func (a *app) agreed(ctx context.Context, question string) (bool, error) {
-	type answer struct {
-		yes bool
-		err error
-	}
-	given := make(chan answer, 1)
-	go func() {
-		yes, err := a.screen.Agreed(question)
-		given <- answer{yes, err}
-	}()
-	select {
-	case x := <-given:
-		return x.yes, x.err
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
-	}
-}
-
 // scaleExit gives what went wrong before anything was changed its exit code, and says what
 // to do.
 func scaleExit(err error, namespace string, sets []string, o scaleOptions) error {

@@ -158,7 +158,7 @@ func (a *app) scaleAgreed(ctx context.Context, run *carry.Run, o scaleOptions) (
 	if o.yes || len(p.Steps) == 0 {
 		return p, nil
 	}
-	yes, err := a.agreed(ctx, "Do this?")
+	yes, err := a.screen.Agreed(ctx, "Do this?")
 	if err == nil && !yes {
 		err = ui.Exit(ui.Refused, errors.New("nobody agreed"))
 	}

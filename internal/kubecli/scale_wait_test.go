@@ -12,10 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"fettle.dev/fettle/internal/kube/scale"
 	"fettle.dev/fettle/internal/kube/scale/carry"
+	"fettle.dev/fettle/internal/testroot"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -113,35 +112,12 @@ func TestScaleIsInterrupted(t *testing.T) {
 		t.Errorf("exit code %d after %s:\n%s", code, took, text)
 	}
 	stdin := os.Stdin
-	os.Stdin = terminal(t)
+	_, os.Stdin = testroot.Terminal(t)
 	code, text, took = interruptedAt(t, "Do this? [y/N]", "scale", "execute", "workers-a", "--to", "4", "--kubeconfig", apiServer(t, machines()))
 	os.Stdin = stdin
 	if code != ui.Interrupted || took > time.Second || !strings.Contains(text, "interrupted: the machine sets are as they were") {
 		t.Errorf("exit code %d after %s:\n%s", code, took, text)
 	}
-}
-
-// terminal is one at which nobody types.
-func terminal(t *testing.T) *os.File {
-	t.Helper()
-	main, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { main.Close() })
-	if err := unix.IoctlSetPointerInt(int(main.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(int(main.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	side, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { side.Close() })
-	return side
 }
 
 // How a scale ended, by what has been changed and what is left.

@@ -104,7 +104,7 @@ func (a *app) uninstallAll(ctx context.Context, r *removal.Removal, o uninstallO
 		if !a.data() {
 			a.printUninstall(doc)
 		}
-		yes, err := a.screen.Agreed("Give all of it back?")
+		yes, err := a.screen.Agreed(ctx, "Give all of it back?")
 		if err == nil && !yes {
 			err = ui.Exit(ui.Refused, errors.New("nobody agreed"))
 		}

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -19,19 +20,35 @@ func Attended() error {
 	return nil
 }
 
-// Agreed asks the person at the terminal; where there is none, the error is Attended's.
-func (s *Screen) Agreed(question string) (bool, error) {
+// Agreed asks the person at the terminal; where there is none, the error is Attended's. It
+// ends with ctx, too, as with Ctrl-C: reading a terminal, which no signal ends, is left to
+// itself then.
+func (s *Screen) Agreed(ctx context.Context, question string) (bool, error) {
 	if err := Attended(); err != nil {
 		return false, err
 	}
 	fmt.Fprint(s.Err, question+" [y/N] ")
-	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if err != nil && line == "" {
-		return false, Exit(Interrupted, errors.New("nothing is changed"))
+	answered := make(chan string, 1)
+	go func() {
+		line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+		if err != nil && line == "" {
+			close(answered)
+			return
+		}
+		answered <- line
+	}()
+	select {
+	case line, said := <-answered:
+		if !said {
+			return false, Exit(Interrupted, errors.New("nothing is changed"))
+		}
+		if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+			s.Say("nothing is changed")
+			return false, nil
+		}
+		return true, nil
+	case <-ctx.Done():
+		fmt.Fprintln(s.Err)
+		return false, Exit(Interrupted, errors.New("interrupted: nothing is changed"))
 	}
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		s.Say("nothing is changed")
-		return false, nil
-	}
-	return true, nil
 }
