@@ -1,6 +1,7 @@
 package kubecli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,7 +28,15 @@ type LoadRun struct {
 	File   string `json:"file,omitempty"`
 	// State is done, failed, stopped by the brake or interrupted, and undone behind it
 	// where it was.
-	State   string `json:"state"`
+	State string `json:"state"`
+	// Verdict is met, not met or cannot tell; none of a run that did not come to its end.
+	Verdict string `json:"verdict"`
+	// Began is when, and Server what was loaded: its address, cluster, version and size.
+	Began   time.Time         `json:"began"`
+	Server  string            `json:"server"`
+	Cluster string            `json:"cluster,omitempty"` // the uid of its namespace kube-system
+	Version string            `json:"kubernetes,omitempty"`
+	About   map[string]string `json:"about,omitempty"`
 	Objects struct {
 		Planned int `json:"planned"`
 		Before  int `json:"made_before"` // by a process before this one
@@ -69,7 +78,7 @@ type KeptObject struct {
 
 func newLoadRun(d *driven, l *spec.Load, out *load.Result, m *measure.Meter, gates []measure.Result) *LoadRun {
 	x := &LoadRun{
-		Schema: "fettle/cluster-load-run/v1", Run: d.id, File: l.File, State: "done",
+		Schema: "fettle/cluster-load-run/v1", Run: d.id, File: l.File, State: "done", Verdict: "none", Began: d.began,
 		DurationS: time.Since(d.began).Seconds(), RatePerS: out.Rate(), Throttled: out.Throttled, Retried: out.Retried, Late: out.Late, Widest: out.Widest,
 		NotReady: out.NotReady, Example: out.Example, Times: m.Times(), Gates: gates, Errors: out.Errors,
 		Servers: out.Servers, NotSeen: out.Blind,
@@ -107,6 +116,39 @@ func (x *LoadRun) judge(asked bool) error {
 		}
 	}
 	return nil
+}
+
+// decide takes note of the verdict on a run that came to its end; err is what judge says.
+func (x *LoadRun) decide(err error) {
+	x.Verdict = "met"
+	for _, g := range x.Gates {
+		if g.Unknown {
+			x.Verdict = "cannot tell"
+		}
+	}
+	known := x.Objects.Failed > 0 || x.NotReady > 0 || slices.ContainsFunc(x.Gates, func(g measure.Result) bool { return !g.Met && !g.Unknown })
+	if known || err != nil && x.Verdict == "met" { // the API server's own metrics
+		x.Verdict = "not met"
+	}
+}
+
+// expected is the verdict in words.
+func (x *LoadRun) expected() (report.Mark, string) {
+	unknown := 0
+	for _, g := range x.Gates {
+		if g.Unknown {
+			unknown++
+		}
+	}
+	switch x.Verdict {
+	case "met":
+		return report.MarkGood, "what was expected is met"
+	case "cannot tell":
+		return report.MarkOpen, fmt.Sprintf("whether what was expected is met cannot be told: of %s %d had too few answers", counted(len(x.Gates), "gate"), unknown)
+	case "not met":
+		return report.MarkBad, "what was expected is not met"
+	}
+	return report.MarkBad, "not judged: the run did not come to its end"
 }
 
 // undone takes note of an undo.
@@ -226,7 +268,8 @@ func (x *LoadRun) tables() []report.Titled {
 }
 
 func (a *app) printRun(x *LoadRun) {
-	fmt.Fprintln(a.screen.Out, ui.Printable(x.sum()))
+	_, expected := x.expected()
+	fmt.Fprintln(a.screen.Out, ui.Printable(x.sum()+"; "+expected))
 	for _, line := range x.lines() {
 		a.screen.Say("%s", line)
 	}
@@ -257,11 +300,26 @@ func (o *loadOptions) writable() error {
 	return nil
 }
 
+// where says what was loaded, and when.
+func (x *LoadRun) where() string {
+	text := fmt.Sprintf("%s, begun %s, %s", cmp.Or(x.File, "the load that is built in"), x.Began.UTC().Format("2006-01-02 15:04:05 UTC"), unit.FormatSeconds(x.DurationS))
+	if x.Server != "" {
+		text += ", at " + x.Server
+	}
+	if x.Version != "" {
+		text += ", Kubernetes " + x.Version
+	}
+	for _, name := range slices.Sorted(maps.Keys(x.About)) {
+		text += fmt.Sprintf(", %s: %s", name, x.About[name])
+	}
+	return text
+}
+
 // writePage writes the run as a page; err is what the run ends with.
 func (x *LoadRun) writePage(name string, err error) error {
-	page := report.Tables{Title: "Cluster load " + x.Run, Verdict: "the gates are met", Good: err == nil, Lines: append([]string{x.sum()}, x.lines()...), Tables: x.tables()}
-	if err != nil {
-		page.Verdict = err.Error()
+	page := report.Tables{Title: "Cluster load " + x.Run, Lines: append([]string{x.sum(), x.where()}, x.lines()...), Tables: x.tables()}
+	if page.Mark, page.Verdict = x.expected(); err != nil {
+		page.Mark, page.Verdict = report.MarkBad, err.Error()
 	}
 	f, err := os.Create(name)
 	if err != nil {

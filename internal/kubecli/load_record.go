@@ -47,6 +47,7 @@ func (a *app) keepRecord(ctx context.Context, cluster *load.Cluster, d *driven, 
 	if version, err := cluster.Server.Version(ctx); err == nil {
 		d.facts.Version = version
 	}
+	doc.Server, doc.Cluster, doc.Version, doc.About = d.facts.Server, d.facts.Cluster, d.facts.Version, d.facts.Settings
 	text, err := json.Marshal(doc)
 	if err != nil {
 		return err

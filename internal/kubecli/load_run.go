@@ -279,6 +279,7 @@ func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster
 		err = ui.Hinted(ui.Code(loadExit(err)), err, fmt.Sprintf("kubectl fettle load resume %s goes on, undo %s takes it back", d.id, d.id))
 	default:
 		err = doc.judge(asked)
+		doc.decide(err)
 	}
 	if undo := !o.keep && (interrupted || l.Cleanup && doc.State == "done"); undo {
 		err = errors.Join(err, a.loadCleanUp(context.WithoutCancel(ctx), cluster, d.id, doc))

@@ -1,6 +1,7 @@
 package kubecli
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"fettle.dev/fettle/internal/kube/load/plan"
 	"fettle.dev/fettle/internal/kube/load/spec"
 	"fettle.dev/fettle/internal/kube/strict"
+	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -68,6 +70,36 @@ func TestOne(t *testing.T) {
 			if !strings.Contains(text, w) {
 				t.Errorf("%q is not in %q", w, text)
 			}
+		}
+	}
+}
+
+// TestVerdict: what nobody can tell is neither met nor missed, on the page and elsewhere.
+func TestVerdict(t *testing.T) {
+	met, unknown, missed := measure.Result{Met: true}, measure.Result{Unknown: true}, measure.Result{}
+	for _, c := range []struct {
+		gates   []measure.Result
+		failed  int
+		err     error
+		verdict string
+		mark    report.Mark
+		says    string
+	}{
+		{[]measure.Result{met, met}, 0, nil, "met", report.MarkGood, "what was expected is met"},
+		{[]measure.Result{met, unknown}, 0, nil, "cannot tell", report.MarkOpen, "of 2 gates 1 had too few answers"},
+		{[]measure.Result{unknown}, 0, errors.New("whether it is met is not known"), "cannot tell", report.MarkOpen, "of 1 gate 1"},
+		{[]measure.Result{missed, unknown}, 0, errors.New("it is not met"), "not met", report.MarkBad, "is not met"},
+		{[]measure.Result{unknown}, 1, errors.New("1 of 3 objects could not be made"), "not met", report.MarkBad, "is not met"},
+		{[]measure.Result{met}, 0, errors.New("the API server's own metrics"), "not met", report.MarkBad, "is not met"},
+	} {
+		x := &LoadRun{Gates: c.gates}
+		x.Objects.Failed = c.failed
+		if mark, text := x.expected(); mark != report.MarkBad || !strings.HasPrefix(text, "not judged") {
+			t.Errorf("before its end: %s %s", mark, text)
+		}
+		x.decide(c.err)
+		if mark, text := x.expected(); x.Verdict != c.verdict || mark != c.mark || !strings.Contains(text, c.says) {
+			t.Errorf("%+v %v: %s, %s, %s", c.gates, c.err, x.Verdict, mark, text)
 		}
 	}
 }

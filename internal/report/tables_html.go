@@ -13,9 +13,30 @@ import (
 // Tables is a verdict with the tables that it is from.
 type Tables struct {
 	Title, Verdict string
-	Good           bool // the verdict is
+	Mark           Mark // of the verdict
 	Lines          []string
 	Tables         []Titled
+}
+
+// Mark is how a verdict is shown.
+type Mark string
+
+// The marks: of what is well, of what is not, and of what nobody can tell.
+const (
+	MarkGood Mark = "good"
+	MarkBad  Mark = "bad"
+	MarkOpen Mark = "open"
+)
+
+// Sign is what stands before the verdict.
+func (m Mark) Sign() string {
+	switch m {
+	case MarkGood:
+		return "✓"
+	case MarkBad:
+		return "✗"
+	}
+	return "?"
 }
 
 // Titled is a table with its title, which may be empty.
