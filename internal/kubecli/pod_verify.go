@@ -3,21 +3,17 @@ package kubecli
 import (
 	"context"
 	"fmt"
-	"path"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	core "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/kube/admission/node"
-	"fettle.dev/fettle/internal/kube/admission/podfile"
-	"fettle.dev/fettle/internal/kube/cgroup"
 	"fettle.dev/fettle/internal/kube/corestate"
 	"fettle.dev/fettle/internal/kube/pinning"
+	"fettle.dev/fettle/internal/kube/pinning/live"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -97,91 +93,7 @@ func (a *app) podFacts(ctx context.Context, name string, o machineOptions) (*pin
 	if s.Pods, err = podsOn(ctx, client, s.Node.Name); err != nil {
 		return nil, err
 	}
-	return factsOf(h, s, pod)
-}
-
-// factsOf puts together what the API and the machine say.
-func factsOf(h *host.Host, s *node.Snapshot, pod *core.Pod) (*pinning.Facts, error) {
-	in, err := s.Input()
-	if err != nil {
-		return nil, err
-	}
-	f := &pinning.Facts{
-		Node: s.Node.Name, Namespace: pod.Namespace, Name: pod.Name, UID: node.KubeletUID(pod),
-		Class: string(pod.Status.QOSClass), Pod: podfile.Of(&pod.Spec), Containers: containersOf(pod),
-		HeldFrom: path.Join(s.KubeletDir, "cpu_manager_state"), Capacity: in.Capacity,
-		Groups: map[string]pinning.Group{}, Unread: map[string]string{},
-	}
-	if f.Pool, err = in.Pool(); err != nil {
-		return nil, fmt.Errorf("the kubelet's CPU manager: %w", err)
-	}
-	f.Default = f.Pool.Shared
-	if in.State.CPU != nil && f.Pool.Static {
-		f.Default, f.Held = in.State.CPU.Default, in.State.CPU.Entries
-	}
-	for i := range s.Pods.Items {
-		p := &s.Pods.Items[i]
-		if p.UID == pod.UID {
-			continue
-		}
-		for _, c := range containersOf(p) {
-			if c.Running {
-				f.Others = append(f.Others, pinning.Other{Pod: p.Namespace + "/" + p.Name, Container: c.Name, ID: c.ID})
-			}
-		}
-	}
-	if f.Processes, err = cgroup.Processes(h.Files); err != nil {
-		return nil, err
-	}
-	tree, err := cgroup.Find(h.Files)
-	if err != nil {
-		return nil, fmt.Errorf("control groups: %w", err)
-	}
-	f.Version = tree.Version
-	for _, p := range f.Processes {
-		mine := false
-		for _, c := range f.Containers {
-			mine = mine || cgroup.Container(p.Group, c.ID)
-		}
-		if _, seen := f.Groups[p.Group]; !mine || seen {
-			continue
-		}
-		if cpus, file, err := tree.CPUs(p.Group); err != nil {
-			f.Unread[p.Group] = err.Error()
-		} else {
-			f.Groups[p.Group] = pinning.Group{CPUs: cpus, File: file}
-		}
-	}
-	return f, nil
-}
-
-// containersOf are the containers of a pod with what its status says of them.
-func containersOf(p *core.Pod) []pinning.Container {
-	var out []pinning.Container
-	add := func(c *core.Container, kind string, statuses []core.ContainerStatus) {
-		x := pinning.Container{Name: c.Name, Kind: kind}
-		for _, st := range statuses {
-			if st.Name != c.Name {
-				continue
-			}
-			if _, id, ok := strings.Cut(st.ContainerID, "://"); ok {
-				x.ID = id
-			}
-			x.Running = st.State.Running != nil
-		}
-		out = append(out, x)
-	}
-	for i := range p.Spec.InitContainers {
-		c, kind := &p.Spec.InitContainers[i], "init"
-		if c.RestartPolicy != nil && *c.RestartPolicy == core.ContainerRestartPolicyAlways {
-			kind = "sidecar"
-		}
-		add(c, kind, p.Status.InitContainerStatuses)
-	}
-	for i := range p.Spec.Containers {
-		add(&p.Spec.Containers[i], "container", p.Status.ContainerStatuses)
-	}
-	return out
+	return live.Facts(h.Files, s, pod)
 }
 
 // printVerified is the table for people.

@@ -51,6 +51,7 @@ var table = []place{
 	{path: "internal/kube/pinning", layer: 4, also: []string{"internal/kube/admission", "internal/kube/cgroup"}, never: map[string]string{
 		"internal/host": "it judges values: it sees no machine",
 	}},
+	{path: "internal/kube/pinning/live", layer: 4, also: []string{"internal/kube/pinning", "internal/kube/admission", "internal/kube/admission/...", "internal/kube/cgroup"}},
 	{path: "internal/kube/machine", layer: 4},
 	{path: "internal/kube/etcd", layer: 4, never: map[string]string{
 		"internal/host": "it asks over the network: it sees no machine",
