@@ -83,7 +83,7 @@ func (a *app) health(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	api, err := client.New(config, client.Options{Scheme: control.Scheme()})
+	api, err := client.New(within(ctx, config), client.Options{Scheme: control.Scheme()})
 	if err != nil {
 		return err
 	}

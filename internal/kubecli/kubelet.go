@@ -119,7 +119,7 @@ func (a *app) readKubelets(ctx context.Context, objects kubeletconfig.Objects) (
 			return c, false, err
 		}
 	}
-	api, err := client.New(config, client.Options{Scheme: scheme})
+	api, err := client.New(within(ctx, config), client.Options{Scheme: scheme})
 	if err != nil {
 		return c, false, err
 	}

@@ -81,7 +81,7 @@ func (a *app) readCluster(ctx context.Context, d deciding) (nodestatus.Cluster, 
 	if err != nil {
 		return out, err
 	}
-	api, err := client.New(config, client.Options{Scheme: operator.Scheme()})
+	api, err := client.New(within(ctx, config), client.Options{Scheme: operator.Scheme()})
 	if err != nil {
 		return out, err
 	}
