@@ -2,8 +2,6 @@ package cgroup
 
 import (
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,12 +39,7 @@ func TestInVM(t *testing.T) {
 	if testing.Short() || os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
 		t.Skip("boots a machine; FETTLE_TEST_NIGHTLY=1 runs it")
 	}
-	program := filepath.Join(t.TempDir(), "cgroup.test")
-	build := exec.Command("go", "test", "-c", "-o", program, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := testvm.Tests(t, ".")
 	vm := testvm.Boot(t, testvm.Options{MemoryMiB: 1024})
 	vm.Put(program, "/root/cgroup.test")
 	pid := strings.TrimSpace(vm.Must(pin))

@@ -1,9 +1,6 @@
 package net
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -69,12 +66,7 @@ func TestInVM(t *testing.T) {
 		t.Skip("boots a virtual machine")
 	}
 	fettle := testroot.Program(t, "./cmd/fettle")
-	keyTest := filepath.Join(t.TempDir(), "rtentsk.test")
-	build := exec.Command("go", "test", "-c", "-o", keyTest, "fettle.dev/fettle/internal/plugin/rtentsk")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	keyTest := testvm.Tests(t, "fettle.dev/fettle/internal/plugin/rtentsk")
 	vm := testvm.Boot(t, testvm.Options{MemoryMiB: 1024})
 	vm.Put(fettle, "/usr/local/bin/fettle")
 	vm.Put(keyTest, "/root/rtentsk.test")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -26,12 +25,7 @@ func TestInVM(t *testing.T) {
 	if testing.Short() {
 		t.Skip("boots a machine")
 	}
-	program := filepath.Join(t.TempDir(), "table.test")
-	build := exec.Command("go", "test", "-c", "-o", program, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := testvm.Tests(t, ".")
 	vm := testvm.Boot(t, testvm.Options{ATA: true, MemoryMiB: 1024})
 	vm.Must("modprobe -a loop ahci")
 	// The link comes up on its own time.

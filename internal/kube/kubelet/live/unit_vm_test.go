@@ -42,12 +42,7 @@ func TestUnitInVM(t *testing.T) {
 	if testing.Short() || os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
 		t.Skip("boots a machine; FETTLE_TEST_NIGHTLY=1 runs it")
 	}
-	program := filepath.Join(t.TempDir(), "live.test")
-	build := exec.Command("go", "test", "-c", "-o", program, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := testvm.Tests(t, ".")
 	vm := testvm.Boot(t, testvm.Options{MemoryMiB: 1024})
 	vm.Put(program, "/root/live.test")
 	vm.Write("/etc/systemd/system/kubelet.service", unitFile)
