@@ -45,6 +45,11 @@ type Answer struct {
 	// answer was there.
 	Due, Sent, End time.Time
 	Was            journal.Was
+	// Asked is when it was asked for first, of one that was made though no answer came, so
+	// that nobody knows by which request; zero of others.
+	Asked time.Time
+	// Found says that a process before this one had made it.
+	Found bool
 }
 
 // Run is one carrying out.
@@ -62,8 +67,9 @@ type Run struct {
 // Outcome is what came of a run.
 type Outcome struct {
 	Created, Reused, Failed int
-	// Adopted are those of Created that a killed run had made, and not noted.
-	Adopted int
+	// Adopted are those of Created that were made though no answer came, Found those of them
+	// that a process before this one had made, and not noted.
+	Adopted, Found int
 	// Before are those that were made before this process went on.
 	Before int
 	// Throttled is how often the server asked to be left alone (429), Retried how often a
@@ -85,10 +91,12 @@ type Outcome struct {
 	Errors map[string]int
 }
 
-// Rate is how many objects a second were started; 0 where it cannot be told.
+// Rate is how many objects a second were started, without those that were there; 0 where it
+// cannot be told.
 func (o *Outcome) Rate() float64 {
-	if d := o.Last.Sub(o.First).Seconds(); o.Started > 1 && d > 0 {
-		return float64(o.Started-1) / d
+	started := o.Started - o.Found
+	if d := o.Last.Sub(o.First).Seconds(); started > 1 && d > 0 {
+		return float64(started-1) / d
 	}
 	return 0
 }

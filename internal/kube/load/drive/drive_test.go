@@ -113,7 +113,9 @@ func run(t *testing.T, s *server, count int, change func(*Run, *spec.Load)) (*Ou
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	r.State = &journal.State{Objects: make([]journal.Object, r.Plan.Len())}
+	if r.State == nil {
+		r.State = &journal.State{Objects: make([]journal.Object, r.Plan.Len())}
+	}
 	if r.Journal, err = journal.Create(dir, journal.Header{Objects: r.Plan.Len()}); err != nil {
 		t.Fatal(err)
 	}
@@ -148,11 +150,35 @@ func TestTroubles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out.Created != 101 || out.Adopted != 10 || out.Throttled != 10 || out.Retried != 30 || out.Failed != 0 {
+	if out.Created != 101 || out.Adopted != 10 || out.Found != 0 || out.Throttled != 10 || out.Retried != 30 || out.Failed != 0 {
 		t.Errorf("%+v", out)
 	}
 	if state.Count(journal.Created) != 101 || state.Phase != journal.Ended || state.Reserved != 101 {
 		t.Errorf("%d in the journal, phase %s, reserved %d", state.Count(journal.Created), state.Phase, state.Reserved)
+	}
+}
+
+// TestFound: what a process before this one has made is found, and not made by this one.
+func TestFound(t *testing.T) {
+	for _, reserved := range []int{0, 51, 101} {
+		var asked, found atomic.Int64
+		out, _, err := run(t, &server{answer: func(string, int) (int, bool) { return 409, true }}, 100, func(r *Run, _ *spec.Load) {
+			r.State = &journal.State{Objects: make([]journal.Object, 101), Reserved: reserved}
+			r.On = func(a Answer) {
+				if !a.Asked.IsZero() && !a.Asked.After(a.Sent) {
+					asked.Add(1)
+				}
+				if a.Found {
+					found.Add(1)
+				}
+			}
+		})
+		if err != nil || out.Created != 101 || out.Adopted != 101 || out.Found != reserved || asked.Load() != 101 || found.Load() != int64(reserved) {
+			t.Errorf("%d reserved: %+v, %d asked, %d found: %v", reserved, out, asked.Load(), found.Load(), err)
+		}
+		if rate := out.Rate(); rate > 0 != (reserved < 100) {
+			t.Errorf("%d reserved: %v objects a second", reserved, rate)
+		}
 	}
 }
 

@@ -32,8 +32,11 @@ func (w *worker) work(first job) {
 func (w *worker) one(j job) {
 	defer w.underWay.Done()
 	a := Answer{Object: j.object, Due: j.due}
+	before, began := w.doubtful(j.object), time.Now()
 	uid, adopted, err := w.make(j.object, &a)
-	a.End = time.Now()
+	if a.End = time.Now(); adopted {
+		a.Asked, a.Found = began, before
+	}
 	switch {
 	case err == nil:
 		if a.Was == journal.Reused {
@@ -51,7 +54,7 @@ func (w *worker) one(j job) {
 			w.Journal.Failed(j.object, err.Error())
 		}
 	}
-	w.count(j.object, a.Was, adopted, err)
+	w.count(&a, err)
 	if w.On != nil {
 		w.On(a)
 	}
@@ -69,16 +72,20 @@ const (
 	tooManyShare = 0.1
 )
 
-func (w *worker) count(i int, was journal.Was, adopted bool, err error) {
+func (w *worker) count(a *Answer, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.State.Objects[i].Was = was
+	i := a.Object
+	w.State.Objects[i].Was = a.Was
 	o := &w.out
-	switch was {
+	switch a.Was {
 	case journal.Created:
 		o.Created++
-		if adopted {
+		if !a.Asked.IsZero() {
 			o.Adopted++
+		}
+		if a.Found {
+			o.Found++
 		}
 	case journal.Reused:
 		o.Reused++

@@ -44,9 +44,10 @@ func New(p *plan.Plan) *Meter {
 	}
 }
 
-// Answer counts what came of a request.
+// Answer counts what came of a request. How long it took to make what a process before this
+// one has made nobody knows.
 func (m *Meter) Answer(a drive.Answer) {
-	if a.Was != journal.Created {
+	if a.Was != journal.Created || a.Found {
 		return
 	}
 	kind := m.plan.Kind(a.Object)
@@ -64,7 +65,11 @@ func (m *Meter) Answer(a drive.Answer) {
 	m.create.Add(a.End.Sub(a.Due))
 	calls.Add(a.End.Sub(a.Sent))
 	if kind.Kind == "Pod" {
-		m.pod(follow.Key{Kind: "Pod", Namespace: m.plan.Namespace(a.Object), Name: m.plan.Name(a.Object)}, func(p *pod) { p.sent = a.Sent })
+		m.pod(follow.Key{Kind: "Pod", Namespace: m.plan.Namespace(a.Object), Name: m.plan.Name(a.Object)}, func(p *pod) {
+			if p.sent = a.Sent; !a.Asked.IsZero() {
+				p.sent = a.Asked
+			}
+		})
 	}
 }
 
