@@ -253,7 +253,7 @@ func loadExit(err error) error {
 		return ui.Hinted(ui.Incomplete, err, unknown.Command()+" deletes all that has the label, whoever has put it there")
 	case errors.Is(err, undo.ErrIncomplete):
 		return ui.Exit(ui.Incomplete, err)
-	case errors.Is(err, plan.ErrTooLarge), errors.Is(err, plan.ErrTwice):
+	case errors.Is(err, plan.ErrTooLarge), errors.Is(err, plan.ErrTwice), errors.Is(err, load.ErrNothing):
 		return ui.Exit(ui.Usage, err)
 	case errors.Is(err, context.Canceled):
 		return ui.Exit(ui.Interrupted, errors.New("interrupted"))

@@ -41,7 +41,7 @@ type LoadRun struct {
 		Planned int `json:"planned"`
 		Before  int `json:"made_before"` // by a process before this one
 		Created int `json:"created"`
-		Adopted int `json:"adopted"` // of created: made by a killed process that could not note it
+		Adopted int `json:"adopted"` // of created: made though no answer came
 		Reused  int `json:"reused"`
 		Failed  int `json:"failed"`
 	} `json:"objects"`
@@ -83,8 +83,8 @@ func newLoadRun(d *driven, l *spec.Load, out *load.Result, m *measure.Meter, gat
 		NotReady: out.NotReady, Example: out.Example, Times: m.Times(), Gates: gates, Errors: out.Errors,
 		Servers: out.Servers, NotSeen: out.Blind,
 	}
-	x.Objects.Planned, x.Objects.Before, x.Objects.Created = d.plan.Len(), out.Before, out.Created
-	x.Objects.Adopted, x.Objects.Reused, x.Objects.Failed = out.Adopted, out.Reused, out.Failed
+	x.Objects.Planned, x.Objects.Before, x.Objects.Created = d.plan.Len(), out.Before+out.Found, out.Created-out.Found
+	x.Objects.Adopted, x.Objects.Reused, x.Objects.Failed = out.Adopted-out.Found, out.Reused, out.Failed
 	return x
 }
 
@@ -180,7 +180,7 @@ func (x *LoadRun) sum() string {
 	for _, more := range []struct {
 		n    int
 		what string
-	}{{o.Before, "made before"}, {o.Adopted, "of them by a request whose answer was lost"}, {o.Reused, "reused"}, {o.Failed, "could not be made"}, {x.NotReady, "not ready"}, {x.Removed, "removed"}, {x.Absent, "gone already"}} {
+	}{{o.Adopted, "of them by a request whose answer was lost"}, {o.Before, "made before"}, {o.Reused, "reused"}, {o.Failed, "could not be made"}, {x.NotReady, "not ready"}, {x.Removed, "removed"}, {x.Absent, "gone already"}} {
 		if more.n > 0 {
 			text += fmt.Sprintf(", %d %s", more.n, more.what)
 		}

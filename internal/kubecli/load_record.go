@@ -34,7 +34,7 @@ func (d *driven) knows(c *tally.Cluster) {
 
 // keepRecord keeps what was measured beside the run's journal.
 func (a *app) keepRecord(ctx context.Context, cluster *load.Cluster, d *driven, l *spec.Load, out *load.Result, doc *LoadRun) error {
-	if out.Created == 0 {
+	if out.Created == out.Found {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)

@@ -30,6 +30,7 @@ type rbacRule struct {
 // loadServer is an API server that keeps objects by their paths, and allows what a role
 // does. It loses the answer to the first object of each kind that it makes.
 type loadServer struct {
+	made func() // called with each object that is made; may be nil
 	rules []rbacRule
 
 	mu      sync.Mutex
@@ -192,6 +193,9 @@ func (s *loadServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		meta["uid"] = "uid-of-" + at
+		if s.made != nil {
+			s.made()
+		}
 		if _, in, is := strings.Cut(path, "/namespaces/"); is {
 			meta["namespace"], _, _ = strings.Cut(in, "/")
 		}

@@ -31,7 +31,7 @@ func (a *app) loadRunCommand(o *loadOptions) *cobra.Command {
 		Long: `Makes the objects of a load in their order ("-" is standard input). Ctrl-C ends the run
 and takes back what it has made (unless --keep). A run that was killed is gone on with
 by resume, or taken back by undo. Without --slo it is judged by Kubernetes' own
-objectives.`,
+objectives. Without a file it is the built-in load, which is removed at its end.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := o.checkInFlight(c.Flags()); err != nil {
@@ -49,6 +49,8 @@ objectives.`,
 func (a *app) loadResumeCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use: "resume [RUN]", Short: "Go on with a run that was killed or interrupted: what is missing is made (default the last run)",
+		Long: `Makes the objects that a run's journal does not have. Ctrl-C removes nothing: what stands
+stays, for the next resume, or for undo. Its gates are those of the run, and --slo's.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := o.checkInFlight(c.Flags()); err != nil {
@@ -72,6 +74,8 @@ type driven struct {
 	began  time.Time
 	done   atomic.Int64
 	before int
+	// resumed says that a process before this one has begun.
+	resumed bool
 	// gates are those that were asked for.
 	gates []*measure.Gate
 }
@@ -132,6 +136,9 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 	}
 	for _, n := range l.Notes {
 		a.screen.Say("%s", n)
+	}
+	for _, text := range o.slo { // for who goes on with the run
+		l.Gates = append(l.Gates, spec.Gate{At: "--slo", Text: text})
 	}
 	d := &driven{wide: inFlightOf(x.InFlight, l), rate: rateOf(x.Rate, l)}
 	d.facts.Settings = map[string]string{}
@@ -249,7 +256,7 @@ func (a *app) loadResume(ctx context.Context, o *loadOptions, args []string) err
 	if err := a.loadEtcd(ctx, o, cluster.Server, &x); err != nil {
 		return loadExit(err)
 	}
-	d := &driven{wide: inFlightOf(x.InFlight, kept.Load), rate: rateOf(max(x.Rate, kept.Rate), kept.Load)}
+	d := &driven{resumed: true, wide: inFlightOf(x.InFlight, kept.Load), rate: rateOf(max(x.Rate, kept.Rate), kept.Load)}
 	d.facts.Settings = map[string]string{}
 	if asked && !o.forProve {
 		d.gates = gates
@@ -269,6 +276,9 @@ func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster
 	doc := newLoadRun(d, l, out, d.meter, d.meter.Judge(gates, out.Outcome))
 	interrupted := ctx.Err() != nil && errors.Is(err, context.Canceled)
 	switch {
+	case interrupted && (o.keep || d.resumed):
+		doc.State = "interrupted"
+		err = ui.Hinted(doc.stands(ui.Interrupted), errors.New("interrupted: what the run has made stays"), further(d.id))
 	case interrupted:
 		doc.State = "interrupted"
 		err = ui.Exit(ui.Interrupted, errors.New("interrupted"))
@@ -276,15 +286,25 @@ func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster
 		if doc.State = "failed"; errors.Is(err, observe.ErrBrake) {
 			doc.State = "stopped by the brake"
 		}
-		err = ui.Hinted(ui.Code(loadExit(err)), err, fmt.Sprintf("kubectl fettle load resume %s goes on, undo %s takes it back", d.id, d.id))
+		code := ui.Code(loadExit(err))
+		if code == ui.Failed {
+			code = doc.stands(code)
+		}
+		err = ui.Hinted(code, err, further(d.id))
 	default:
 		err = doc.judge(asked)
 		doc.decide(err)
 	}
-	if undo := !o.keep && (interrupted || l.Cleanup && doc.State == "done"); undo {
-		err = errors.Join(err, a.loadCleanUp(context.WithoutCancel(ctx), cluster, d.id, doc))
+	var undone error
+	if !o.keep && (interrupted && !d.resumed || l.Cleanup && doc.State == "done") {
+		if undone = a.loadCleanUp(context.WithoutCancel(ctx), cluster, d.id, doc); undone != nil {
+			// Before all else: something stands that nobody wants.
+			err = errors.Join(doc.leftStanding(undone, d.id, interrupted), err)
+		}
 	}
-	err = errors.Join(err, a.keepRecord(ctx, cluster, d, l, out, doc))
+	if kept := a.keepRecord(ctx, cluster, d, l, out, doc); undone == nil { // else it is said already why nothing can be asked
+		err = errors.Join(err, kept)
+	}
 	if o.html != "" {
 		err = errors.Join(err, doc.writePage(o.html, err))
 	}
@@ -295,9 +315,35 @@ func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster
 	return err
 }
 
+// further is how a run goes on, or back.
+func further(id string) string {
+	return fmt.Sprintf("kubectl fettle load resume %s goes on, undo %s takes it back", id, id)
+}
+
+// stands is the exit code of a run that did not come to its end: where something has been
+// made, that it is a part.
+func (x *LoadRun) stands(code int) int {
+	if x.Objects.Created+x.Objects.Before > 0 {
+		return ui.Partial
+	}
+	return code
+}
+
+// leftStanding is the error of a clean-up that could not remove everything.
+func (x *LoadRun) leftStanding(err error, id string, interrupted bool) error {
+	text := "not all that the run has made is removed"
+	if interrupted {
+		text = "interrupted, and " + text
+	}
+	if left := x.Objects.Created + x.Objects.Before - x.Removed - x.Absent; left > 0 {
+		text += fmt.Sprintf(": at most %s", either(left, "1 object stands", fmt.Sprintf("%d objects stand", left)))
+	}
+	return ui.Hinted(ui.Incomplete, fmt.Errorf("%s: %w", text, err), fmt.Sprintf("kubectl fettle load undo %s goes on with it", id))
+}
+
 // loadCleanUp takes a run back at its end.
 func (a *app) loadCleanUp(ctx context.Context, cluster *load.Cluster, id string, doc *LoadRun) error {
-	a.screen.Say("what the run %s has made is removed", id)
+	a.screen.Say("what the run %s has made is being removed; if that is cut off, kubectl fettle load undo %s goes on with it", id, id)
 	out, err := cluster.Undo(ctx, id, func(done, all int) { a.screen.Status("%d of %d removed", done, all) })
 	a.screen.Status("")
 	if out != nil {

@@ -87,6 +87,9 @@ func (c *Cluster) Plan(ctx context.Context, l *spec.Load, run string) (*plan.Pla
 	return p, kinds, err
 }
 
+// ErrNothing says that a load has no objects.
+var ErrNothing = errors.New("the load has nothing to make: each of its counts is 0")
+
 // Run makes a load. The outcome is there as soon as something may have been made, with an
 // error too; id is "" as long as nothing was.
 func (c *Cluster) Run(ctx context.Context, l *spec.Load, o Options) (id string, out *Result, err error) {
@@ -98,6 +101,9 @@ func (c *Cluster) Run(ctx context.Context, l *spec.Load, o Options) (id string, 
 	p, kinds, err := c.Plan(ctx, l, name)
 	if err != nil {
 		return "", nil, err
+	}
+	if p.Len() == 0 {
+		return "", nil, ErrNothing
 	}
 	if len(p.Missing) > 0 {
 		return "", nil, refuse("kubectl fettle load plan shows what the load wants", "the cluster has no %s: nothing was made", Lacks(p.Missing))

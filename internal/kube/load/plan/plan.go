@@ -126,7 +126,9 @@ func Compile(ctx context.Context, load *spec.Load, run string, kinds Kinds) (*Pl
 	if load.Wait > 0 && len(p.objects) > 0 {
 		p.add(Op{Do: Settle, To: len(p.objects), Timeout: load.Wait})
 	}
-	p.Missing = c.missing
+	if p.Len() > 0 { // what is not made need not be known
+		p.Missing = c.missing
+	}
 	for k := range p.kinds {
 		p.Kinds = append(p.Kinds, k)
 	}
