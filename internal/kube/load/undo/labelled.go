@@ -90,7 +90,7 @@ func (l *Labelled) spaces(k plan.Kind) []string {
 }
 
 func (l *Labelled) list(ctx context.Context, s *api.Server, q query) error {
-	return pages(ctx, s, q.Path(q.namespace), plan.RunLabel+"="+l.plan.Run, func(m item) {
+	return pages(ctx, s.GetMetadata, q.Path(q.namespace), plan.RunLabel+"="+l.plan.Run, func(m item) {
 		// A copy that somebody has made has the label too, and another name or place.
 		i, err := strconv.Atoi(m.Annotations[plan.ObjectNote])
 		if err != nil || i < 0 || i >= l.plan.Len() || l.plan.Kind(i) != q.Kind || l.plan.Namespace(i) != m.Namespace || !drive.Ours(l.plan, i, m.Metadata) {
