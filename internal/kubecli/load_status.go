@@ -2,7 +2,9 @@ package kubecli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -122,6 +124,9 @@ func (a *app) loadUndoCommand(o *loadOptions) *cobra.Command {
 	}
 }
 
+// shownWaiting is how many namespaces are named that are on their way out; the JSON has all.
+const shownWaiting = 5
+
 func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error {
 	s, err := a.loadStore(o)
 	if err != nil {
@@ -140,6 +145,9 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 	}
 	out, err := cluster.Undo(ctx, id, func(done, all int) { a.screen.Status("%d of %d removed", done, all) })
 	a.screen.Status("")
+	if out != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = ui.Hinted(ui.Incomplete, fmt.Errorf("interrupted: the undo of the run %s is not complete", id), fmt.Sprintf("kubectl fettle load undo %s goes on with it", id))
+	}
 	err = loadExit(err)
 	if out == nil {
 		return err
@@ -162,8 +170,12 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 	for _, k := range doc.Kept {
 		a.screen.Say("%s is kept: %s", k.Object, k.Why)
 	}
-	for _, name := range doc.Waiting {
-		a.screen.Say("the namespace %s is still being removed by the server", name)
+	if n := len(doc.Waiting); n > shownWaiting {
+		a.screen.Say("%d namespaces are still being removed by the server: %s and %d more", n, strings.Join(doc.Waiting[:shownWaiting], ", "), n-shownWaiting)
+	} else {
+		for _, name := range doc.Waiting {
+			a.screen.Say("the namespace %s is still being removed by the server", name)
+		}
 	}
 	if out.Unseen != "" {
 		a.screen.Say("whether more of the run is in the cluster than its journal holds cannot be seen: %s", out.Unseen)

@@ -1,0 +1,114 @@
+package kubecli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/ui"
+)
+
+// loadServed runs words of load on a server, with its own state directory, and returns the
+// exit code and all that was printed.
+type loadServed struct {
+	*loadServer
+	t *testing.T
+	// before sees each request; true says that it has answered it.
+	before func(w http.ResponseWriter, r *http.Request) bool
+}
+
+// serveLoad begins a server that allows everything, with a file load.yaml of a namespace
+// with four config maps.
+func serveLoad(t *testing.T) *loadServed {
+	t.Helper()
+	type o = map[string]any
+	s := &loadServed{t: t, loadServer: &loadServer{
+		rules: []rbacRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "create", "delete", "watch"}}},
+		lost:  map[string]bool{"namespaces": true, "configmaps": true}, used: map[string]bool{},
+		objects: map[string]map[string]any{"/api/v1/namespaces/kube-system": {"metadata": o{"name": "kube-system", "uid": "c1"}}},
+	}}
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.before == nil || !s.before(w, r) {
+			s.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(func() { h.CloseClientConnections(); h.Close() })
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("KUBECONFIG", filepath.Join(dir, "kubeconfig"))
+	for name, text := range map[string]string{
+		"kubeconfig":   fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: a, cluster: {server: %q}}], contexts: [{name: a, context: {cluster: a}}]}`, h.URL),
+		"load.yaml":    "ClusterLoader:\n  wait: 0\n  projects:\n  - {num: 1, basename: ours, objects: [{num: 4, file: objects.yaml}]}\n",
+		"objects.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: \"m${IDENTIFIER}\"}}\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func (s *loadServed) load(ctx context.Context, words string) (int, string) {
+	s.t.Helper()
+	var printed bytes.Buffer
+	code := runUntil(ctx, "devel", append([]string{"load", "--state-dir", "runs"}, strings.Fields(words)...), &printed, &printed)
+	return code, printed.String()
+}
+
+// made runs the load, and returns the run's name.
+func (s *loadServed) made() string {
+	s.t.Helper()
+	if code, said := s.load(s.t.Context(), "run load.yaml --beyond-maximums"); code != ui.Done {
+		s.t.Fatalf("exit code %d: %s", code, said)
+	}
+	runs, err := os.ReadDir("runs")
+	if err != nil || len(runs) == 0 {
+		s.t.Fatal(runs, err)
+	}
+	return runs[len(runs)-1].Name()
+}
+
+func wantSaid(t *testing.T, code int, said string, want int, words ...string) {
+	t.Helper()
+	if code != want {
+		t.Errorf("exit code %d, want %d", code, want)
+	}
+	for _, w := range words {
+		if !strings.Contains(said, w) {
+			t.Errorf("%q is not said in:\n%s", w, said)
+		}
+	}
+}
+
+// TestUndoInterrupted: an undo that is interrupted says what is on its way out and how it is
+// gone on with, and its exit code is not that of one that is complete.
+func TestUndoInterrupted(t *testing.T) {
+	s := serveLoad(t)
+	id := s.made()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s.before = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodDelete {
+			return false
+		}
+		time.AfterFunc(300*time.Millisecond, cancel)
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"kind":"Status"}`) // taken, and the namespace stays for a while
+		return true
+	}
+	code, said := s.load(ctx, "undo")
+	wantSaid(t, code, said, ui.Incomplete, "0 objects removed", "the namespace ours0 is still being removed by the server",
+		"interrupted: the undo of the run "+id+" is not complete", "kubectl fettle load undo "+id+" goes on with it")
+	s.before = nil
+	code, said = s.load(t.Context(), "status")
+	wantSaid(t, code, said, ui.Done, "undo incomplete")
+	code, said = s.load(t.Context(), "undo")
+	wantSaid(t, code, said, ui.Done, "5 objects removed")
+}
