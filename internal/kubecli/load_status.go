@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/kube/load/journal"
+	"fettle.dev/fettle/internal/kube/load/store"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -70,7 +71,19 @@ func (a *app) loadStatus(ctx context.Context, o *loadOptions) error {
 		}
 		doc.Runs = append(doc.Runs, r)
 	}
-	err = a.loadStanding(ctx, o, kept, doc.Runs)
+	lost := make([]bool, len(kept))
+	for i, k := range kept {
+		if k.Err == nil && (k.State.Phase == journal.Undone || k.State.Held) {
+			continue // nobody will ask for what it was to make
+		}
+		var damaged *store.Damaged
+		if _, err := s.Load(k.ID); errors.As(err, &damaged) {
+			lost[i] = true
+			r := &doc.Runs[i]
+			r.Error = strings.TrimPrefix(r.Error+"; "+damaged.Error(), "; ")
+		}
+	}
+	err = a.loadStanding(ctx, o, kept, lost, doc.Runs)
 	if a.data() {
 		return a.result(doc, err)
 	}
@@ -137,7 +150,7 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 		return err
 	}
 	if _, err := s.Load(id); err != nil {
-		return ui.Exit(ui.Usage, err)
+		return a.unloaded(ctx, o, id, err)
 	}
 	cluster, err := a.loadCluster(o, 0)
 	if err != nil {

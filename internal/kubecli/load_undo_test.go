@@ -112,3 +112,59 @@ func TestUndoInterrupted(t *testing.T) {
 	code, said = s.load(t.Context(), "undo")
 	wantSaid(t, code, said, ui.Done, "5 objects removed")
 }
+
+// TestLostLoad: of a run whose load is gone, cannot be read or was changed, status, undo and
+// resume say what of it stands in the cluster and which command deletes it, and change nothing.
+func TestLostLoad(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(text []byte) []byte // nil for removing the file
+		why    string
+	}{
+		"gone":    {nil, "it is gone"},
+		"cut":     {func(text []byte) []byte { return text[:len(text)/2] }, "it is not as the run has written it"},
+		"changed": {func(text []byte) []byte { return bytes.Replace(text, []byte(`"ours`), []byte(`"oars`), 1) }, "it is not as the run has written it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serveLoad(t)
+			id := s.made()
+			file := filepath.Join("runs", id, "load.json")
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.change == nil {
+				err = os.Remove(file)
+			} else {
+				err = os.WriteFile(file, c.change(text), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			// A copy that somebody has made, with the label alone, is no object of the run.
+			s.objects["/api/v1/namespaces/theirs/configmaps/m"] = map[string]any{"metadata": map[string]any{"name": "m", "namespace": "theirs", "uid": "x", "labels": map[string]any{"fettle.dev/load-run": id}}}
+			there := len(s.objects)
+			words := []string{
+				"load.json is damaged: " + c.why, "5 objects with the label fettle.dev/load-run=" + id + " stand in the cluster http://",
+				"kubectl delete configmaps,namespaces --all-namespaces -l fettle.dev/load-run=" + id,
+			}
+			for verb, want := range map[string]int{"undo": ui.Incomplete, "resume": ui.Incomplete, "status": ui.Failed} {
+				code, said := s.load(t.Context(), verb)
+				wantSaid(t, code, said, want, words...)
+			}
+			if len(s.objects) != there {
+				t.Errorf("there were %d objects, and are %d", there, len(s.objects))
+			}
+			// On another cluster nothing is looked for.
+			s.objects["/api/v1/namespaces/kube-system"]["metadata"].(map[string]any)["uid"] = "c2"
+			code, said := s.load(t.Context(), "undo")
+			wantSaid(t, code, said, ui.Refused, "it was made on another cluster")
+			s.objects["/api/v1/namespaces/kube-system"]["metadata"].(map[string]any)["uid"] = "c1"
+			// Given back, it is undone as any other.
+			if err := os.WriteFile(file, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			code, said = s.load(t.Context(), "undo")
+			wantSaid(t, code, said, ui.Done, "5 objects removed")
+		})
+	}
+}
