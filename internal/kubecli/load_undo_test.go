@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/kube/load"
+	"fettle.dev/fettle/internal/kube/load/journal"
+	"fettle.dev/fettle/internal/kube/load/store"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -167,4 +170,53 @@ func TestLostLoad(t *testing.T) {
 			wantSaid(t, code, said, ui.Done, "5 objects removed")
 		})
 	}
+}
+
+// TestOtherPlan: a run of another version, whose load makes another plan now, is said to be
+// that, and what it made is found all the same.
+func TestOtherPlan(t *testing.T) {
+	s := serveLoad(t)
+	s.made()
+	l, err := load.Read("load.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const id = "20990101-000000-000"
+	j, err := store.Store{Dir: "runs"}.Create(&store.Run{ID: id, Load: l}, journal.Header{Run: id, Began: time.Unix(1, 0), Cluster: "c1", Objects: 5, Plan: "of another version"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.objects["/api/v1/namespaces/ours7"] = map[string]any{"metadata": map[string]any{"name": "ours7", "uid": "x", "labels": map[string]any{"fettle.dev/load-run": id}, "annotations": map[string]any{"fettle.dev/load-object": "0"}}}
+	code, said := s.load(t.Context(), "undo "+id)
+	wantSaid(t, code, said, ui.Incomplete, "cannot be made again as it was: another version of this program has made it", "1 object with the label fettle.dev/load-run="+id+" stands",
+		"kubectl delete namespaces --all-namespaces -l fettle.dev/load-run="+id)
+}
+
+// TestVisitFails: what could not be made in a visit of an experiment is not offered for a
+// resume, which would go on with another run; that of a run is, by the run's name.
+func TestVisitFails(t *testing.T) {
+	s := serveLoad(t)
+	s.before = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/configmaps") {
+			return false
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		fmt.Fprint(w, `{"kind":"Status","code":422,"message":"not today"}`)
+		return true
+	}
+	code, said := s.load(t.Context(), "run load.yaml --beyond-maximums --for-prove")
+	wantSaid(t, code, said, ui.Partial, "4 of 5 objects could not be made: ", "not today", "begin anew")
+	if strings.Contains(said, "load resume") {
+		t.Errorf("a visit is offered for a resume: %s", said)
+	}
+	code, said = s.load(t.Context(), "run load.yaml --beyond-maximums")
+	runs, err := os.ReadDir("runs")
+	if err != nil || len(runs) != 1 {
+		t.Fatal(runs, err)
+	}
+	wantSaid(t, code, said, ui.Partial, "kubectl fettle load resume "+runs[0].Name()+" tries them again")
 }
