@@ -97,7 +97,7 @@ func (x *LoadRun) judge(asked bool) error {
 		if x.Objects.Created+x.Objects.Reused+x.Objects.Before == 0 {
 			code = ui.Failed
 		}
-		return ui.Hinted(code, fmt.Errorf("%d of %d objects could not be made", x.Objects.Failed, x.Objects.Planned), "kubectl fettle load resume tries them again")
+		return ui.Hinted(code, fmt.Errorf("%d of %d objects could not be made", x.Objects.Failed, x.Objects.Planned), "kubectl fettle load resume "+x.Run+" tries them again")
 	case x.NotReady > 0:
 		return ui.Exit(ui.GateNotMet, fmt.Errorf("%s %s not ready when the time to wait was over: %s", counted(x.NotReady, "object"), either(x.NotReady, "was", "were"), x.Example))
 	}

@@ -237,7 +237,7 @@ func (a *app) loadResume(ctx context.Context, o *loadOptions, args []string) err
 	}
 	kept, err := s.Load(id)
 	if err != nil {
-		return ui.Exit(ui.Usage, err)
+		return a.unloaded(ctx, o, id, err)
 	}
 	if err := o.writable(); err != nil {
 		return err

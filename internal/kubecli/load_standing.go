@@ -16,10 +16,11 @@ import (
 const standingWithin = 20 * time.Second
 
 // loadStanding looks in the cluster for objects of runs whose journals may not hold all
-// that they made, and says what there is. runs are those of kept, in their order. Its error
+// that they made, or whose loads are lost, and says what there is. lost and runs are of those
+// of kept, in their order. Its error
 // is that there are such; that the cluster cannot be asked is said, and is none.
-func (a *app) loadStanding(ctx context.Context, o *loadOptions, kept []store.Kept, runs []LoadRunStatus) error {
-	if !slices.ContainsFunc(kept, load.Doubtful) {
+func (a *app) loadStanding(ctx context.Context, o *loadOptions, kept []store.Kept, lost []bool, runs []LoadRunStatus) error {
+	if !slices.ContainsFunc(kept, load.Doubtful) && !slices.Contains(lost, true) {
 		return nil
 	}
 	blind := func(run string, why any) {
@@ -34,7 +35,7 @@ func (a *app) loadStanding(ctx context.Context, o *loadOptions, kept []store.Kep
 	defer cancel()
 	n := 0
 	for i, k := range kept {
-		if !load.Doubtful(k) {
+		if !load.Doubtful(k) && !lost[i] {
 			continue
 		}
 		found, unseen, err := cluster.Standing(began, k)
@@ -49,13 +50,26 @@ func (a *app) loadStanding(ctx context.Context, o *loadOptions, kept []store.Kep
 		case found != nil:
 			n++
 			runs[i].Unknown, runs[i].Delete = found.Objects, found.Command()
-			found.Journal = nil // which is said already
-			a.screen.Say("%s: %v; %s would", k.ID, found, found.Command())
+			a.screen.Say("%s: %s; %s would", k.ID, found.Standing(), found.Command())
 		case unseen != "":
 			blind(k.ID+": ", unseen)
 		}
 	}
 	return standing(n)
+}
+
+// unloaded is the error of a run whose load cannot be read: of one that there is, with what
+// of it is in the cluster.
+func (a *app) unloaded(ctx context.Context, o *loadOptions, id string, why error) error {
+	var damaged *store.Damaged
+	if !errors.As(why, &damaged) {
+		return ui.Exit(ui.Usage, why)
+	}
+	cluster, err := a.loadCluster(o, 1)
+	if err != nil {
+		return errors.Join(ui.Exit(ui.Incomplete, why), err)
+	}
+	return loadExit(cluster.Unloaded(ctx, id, damaged))
 }
 
 // standing is the error of a status that has found runs with objects of which their
@@ -64,5 +78,5 @@ func standing(runs int) error {
 	if runs == 0 {
 		return nil
 	}
-	return ui.Exit(ui.Failed, errors.New("objects stand in the cluster that no journal holds"))
+	return ui.Exit(ui.Failed, errors.New("objects of runs stand in the cluster that fettle cannot take back"))
 }

@@ -2,12 +2,15 @@ package kubecli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/kube/load/journal"
+	"fettle.dev/fettle/internal/kube/load/store"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -68,7 +71,19 @@ func (a *app) loadStatus(ctx context.Context, o *loadOptions) error {
 		}
 		doc.Runs = append(doc.Runs, r)
 	}
-	err = a.loadStanding(ctx, o, kept, doc.Runs)
+	lost := make([]bool, len(kept))
+	for i, k := range kept {
+		if k.Err == nil && (k.State.Phase == journal.Undone || k.State.Held) {
+			continue // nobody will ask for what it was to make
+		}
+		var damaged *store.Damaged
+		if _, err := s.Load(k.ID); errors.As(err, &damaged) {
+			lost[i] = true
+			r := &doc.Runs[i]
+			r.Error = strings.TrimPrefix(r.Error+"; "+damaged.Error(), "; ")
+		}
+	}
+	err = a.loadStanding(ctx, o, kept, lost, doc.Runs)
 	if a.data() {
 		return a.result(doc, err)
 	}
@@ -122,6 +137,9 @@ func (a *app) loadUndoCommand(o *loadOptions) *cobra.Command {
 	}
 }
 
+// shownWaiting is how many namespaces are named that are on their way out; the JSON has all.
+const shownWaiting = 5
+
 func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error {
 	s, err := a.loadStore(o)
 	if err != nil {
@@ -132,7 +150,7 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 		return err
 	}
 	if _, err := s.Load(id); err != nil {
-		return ui.Exit(ui.Usage, err)
+		return a.unloaded(ctx, o, id, err)
 	}
 	cluster, err := a.loadCluster(o, 0)
 	if err != nil {
@@ -140,6 +158,9 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 	}
 	out, err := cluster.Undo(ctx, id, func(done, all int) { a.screen.Status("%d of %d removed", done, all) })
 	a.screen.Status("")
+	if out != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = ui.Hinted(ui.Incomplete, fmt.Errorf("interrupted: the undo of the run %s is not complete", id), fmt.Sprintf("kubectl fettle load undo %s goes on with it", id))
+	}
 	err = loadExit(err)
 	if out == nil {
 		return err
@@ -162,8 +183,12 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 	for _, k := range doc.Kept {
 		a.screen.Say("%s is kept: %s", k.Object, k.Why)
 	}
-	for _, name := range doc.Waiting {
-		a.screen.Say("the namespace %s is still being removed by the server", name)
+	if n := len(doc.Waiting); n > shownWaiting {
+		a.screen.Say("%d namespaces are still being removed by the server: %s and %d more", n, strings.Join(doc.Waiting[:shownWaiting], ", "), n-shownWaiting)
+	} else {
+		for _, name := range doc.Waiting {
+			a.screen.Say("the namespace %s is still being removed by the server", name)
+		}
 	}
 	if out.Unseen != "" {
 		a.screen.Say("whether more of the run is in the cluster than its journal holds cannot be seen: %s", out.Unseen)

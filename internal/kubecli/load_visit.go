@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"fettle.dev/fettle/internal/kube/load"
 	"fettle.dev/fettle/internal/kube/load/spec"
@@ -24,7 +26,7 @@ func (a *app) loadVisited(ctx context.Context, cluster *load.Cluster, d *driven,
 		doc.State = "failed"
 		err = loadExit(err)
 	case doc.Objects.Failed > 0 || doc.NotReady > 0:
-		err = doc.judge(false) // no measurement
+		err = doc.unmeasured()
 	}
 	undone := a.loadCleanUp(context.WithoutCancel(ctx), cluster, d.id, doc)
 	if undone == nil {
@@ -40,6 +42,25 @@ func (a *app) loadVisited(ctx context.Context, cluster *load.Cluster, d *driven,
 		fmt.Fprintln(a.screen.Out, line)
 	}
 	return nil
+}
+
+// unmeasured is the error of a visit that is no measurement: not all was made, or ready. It
+// says why by itself, for nothing of the run is kept, neither to look at nor to resume.
+func (x *LoadRun) unmeasured() error {
+	err := x.judge(false)
+	if x.Objects.Failed == 0 {
+		return err
+	}
+	why, most := "", 0
+	for _, text := range slices.Sorted(maps.Keys(x.Errors)) {
+		if n := x.Errors[text]; n > most {
+			why, most = ": "+text, n
+		}
+	}
+	if len(x.Errors) > 1 {
+		why += fmt.Sprintf(" (and %s)", counted(len(x.Errors)-1, "other error"))
+	}
+	return ui.Hinted(ui.Code(err), fmt.Errorf("%d of %d objects could not be made%s", x.Objects.Failed, x.Objects.Planned, why), "nothing of a visit is kept to be resumed: see to what it says, and begin anew")
 }
 
 // numbers are a measurement a line, as fettle prove finds them in what a command prints:

@@ -13,6 +13,7 @@ import (
 
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // same compares two worlds.
@@ -131,12 +132,17 @@ func TestLoadKilled(t *testing.T) {
 
 	t.Run("left alone", func(t *testing.T) {
 		l := &loader{t, c, l.state, l.dir}
-		l.run(0, "run", file)
+		made, _ := l.run(0, "run", file)
 		_, said := l.run(4, "run", file)
 		if !strings.Contains(said, "the namespace fresh0 is there already") {
 			t.Errorf("a run over what is there: %s", said)
 		}
 		foreign("fresh1", "somebodys-too")
+		// It has the run's label as well, as a copy of one of the run's objects has.
+		label := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, "fettle.dev/load-run", made.Run)
+		if _, err := c.Client.CoreV1().ConfigMaps("fresh1").Patch(ctx, "somebodys-too", types.MergePatchType, []byte(label), meta.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
 		// Ours is deleted by somebody, who makes one of the same name.
 		if err := c.Client.CoreV1().ConfigMaps("shared0").Delete(ctx, "map-7", meta.DeleteOptions{}); err != nil {
 			t.Fatal(err)

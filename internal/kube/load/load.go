@@ -168,7 +168,7 @@ func (c *Cluster) open(ctx context.Context, id string) (*store.Run, *plan.Plan, 
 		return fail(err)
 	}
 	if p.Len() != state.Header.Objects || p.Sum() != state.Header.Plan {
-		return fail(fmt.Errorf("the plan of the run %s cannot be made again as it was: another version of this program has made it", id))
+		return fail(c.Unloaded(ctx, id, unplanned(state.Header)))
 	}
 	return r, p, j, state, nil
 }

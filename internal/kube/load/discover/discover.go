@@ -49,6 +49,15 @@ func Kinds(ctx context.Context, s *api.Server, versions []string) (plan.Kinds, e
 // that the server prefers. Of a group whose own server does not answer it is unknown what
 // there is: its name is in blind, with why.
 func Listable(ctx context.Context, s *api.Server) (all []plan.Kind, blind map[string]string, err error) {
+	return listable(ctx, s, false)
+}
+
+// Everything is Listable with the resources of the whole cluster.
+func Everything(ctx context.Context, s *api.Server) (all []plan.Kind, blind map[string]string, err error) {
+	return listable(ctx, s, true)
+}
+
+func listable(ctx context.Context, s *api.Server, everything bool) (all []plan.Kind, blind map[string]string, err error) {
 	var groups struct {
 		Groups []struct {
 			PreferredVersion struct{ GroupVersion string }
@@ -74,9 +83,9 @@ func Listable(ctx context.Context, s *api.Server) (all []plan.Kind, blind map[st
 			return err
 		}
 		for _, r := range list.Resources {
-			if r.Namespaced && slices.Contains(r.Verbs, "list") && !strings.Contains(r.Name, "/") && !seen[r.Name] {
+			if (everything || r.Namespaced) && slices.Contains(r.Verbs, "list") && !strings.Contains(r.Name, "/") && !seen[r.Name] {
 				seen[r.Name] = true
-				all = append(all, plan.Kind{APIVersion: version, Kind: r.Kind, Resource: r.Name, Namespaced: true})
+				all = append(all, plan.Kind{APIVersion: version, Kind: r.Kind, Resource: r.Name, Namespaced: r.Namespaced})
 			}
 		}
 		return nil

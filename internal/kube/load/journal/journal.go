@@ -6,6 +6,7 @@
 package journal
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,6 +64,9 @@ type Header struct {
 	Objects int    `json:"objects"`
 	// Plan is the plan's checksum.
 	Plan string `json:"plan"`
+	// Load is the checksum of the file that keeps the load, SHA-256 in hexadecimal digits; ""
+	// in a run of an earlier version.
+	Load string `json:"load_sha256,omitempty"`
 }
 
 // Was is what has become of an object.
@@ -206,6 +210,27 @@ func Read(dir string) (*State, error) {
 	// Given back at once, when f is closed.
 	s.Held = errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 	return s, nil
+}
+
+// maxHeader caps a header's line, in bytes.
+const maxHeader = 64 << 10
+
+// Head reads the header of a run's journal, and nothing behind it.
+func Head(dir string) (Header, error) {
+	f, err := open(dir, os.O_RDONLY)
+	if err != nil {
+		return Header{}, err
+	}
+	defer f.Close()
+	line, err := bufio.NewReader(io.LimitReader(f, maxHeader)).ReadBytes('\n')
+	s := &State{}
+	if err == nil {
+		err = s.line(line[:len(line)-1], 1)
+	}
+	if err != nil {
+		return Header{}, &Damaged{fmt.Errorf("%s has no header: %w", f.Name(), err)}
+	}
+	return s.Header, nil
 }
 
 func readFile(f *os.File) (*State, int, error) {

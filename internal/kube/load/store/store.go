@@ -3,6 +3,8 @@
 package store
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -126,6 +128,7 @@ func (s Store) Create(r *Run, h journal.Header) (*journal.Journal, error) {
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return nil, err
 	}
+	h.Load = sumOf(text)
 	return journal.Create(dir, h)
 }
 
@@ -147,7 +150,7 @@ func (s Store) Load(id string) (*Run, error) {
 	text, err := s.text(id)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, there := os.Stat(filepath.Join(s.Dir, id)); there == nil {
-			return nil, s.damaged(id, errors.New("it is gone"))
+			return nil, s.damaged(id, errGone)
 		}
 		return nil, fmt.Errorf("there is no run %s in %s", id, s.Dir)
 	}
@@ -156,6 +159,9 @@ func (s Store) Load(id string) (*Run, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if h, err := journal.Head(filepath.Join(s.Dir, id)); err == nil && h.Load != "" && h.Load != sumOf(text) {
+		return nil, s.damaged(id, errors.New("it is not as the run has written it"))
 	}
 	var x saved
 	if err := json.Unmarshal(text, &x); err != nil {
@@ -166,6 +172,28 @@ func (s Store) Load(id string) (*Run, error) {
 	}
 	return &Run{id, x.Load, x.Kinds, x.InFlight, x.Rate, x.Visit}, nil
 }
+
+// sumOf is the checksum of a load's file.
+func sumOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+var errGone = errors.New("it is gone")
+
+// Damaged is the error of a run whose load is gone, cannot be read, or is another one: what
+// the run has made is not known then, but for its uids.
+type Damaged struct {
+	Run  string
+	file string
+	why  error
+}
+
+func (d *Damaged) Error() string {
+	return fmt.Sprintf("%s is damaged: %v: without it the run cannot go on, nor be undone by itself; what it made has the label %s=%s", d.file, d.why, plan.RunLabel, d.Run)
+}
+
+func (d *Damaged) Unwrap() error { return d.why }
 
 // errTooLarge is of a load that nobody reads.
 var errTooLarge = fmt.Errorf("it is larger than %d MiB", maxLoad>>20)
@@ -191,10 +219,8 @@ func (s Store) text(id string) ([]byte, error) {
 	return text, err
 }
 
-// damaged says that a run's load cannot be read, and how what it made is found all the same.
 func (s Store) damaged(id string, why error) error {
-	return fmt.Errorf("%s is damaged: %w: without it the run cannot go on, nor be undone by itself; what it made has the label %s=%s",
-		filepath.Join(s.Dir, id, loadFile), why, plan.RunLabel, id)
+	return &Damaged{id, filepath.Join(s.Dir, id, loadFile), why}
 }
 
 // Records is where the evidence of a run is.

@@ -2,11 +2,8 @@ package undo
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
 	"fettle.dev/fettle/internal/kube/api"
@@ -90,7 +87,7 @@ func (l *Labelled) spaces(k plan.Kind) []string {
 }
 
 func (l *Labelled) list(ctx context.Context, s *api.Server, q query) error {
-	return pages(ctx, s, q.Path(q.namespace), plan.RunLabel+"="+l.plan.Run, func(m item) {
+	return pages(ctx, s.GetMetadata, q.Path(q.namespace), plan.RunLabel+"="+l.plan.Run, func(m item) {
 		// A copy that somebody has made has the label too, and another name or place.
 		i, err := strconv.Atoi(m.Annotations[plan.ObjectNote])
 		if err != nil || i < 0 || i >= l.plan.Len() || l.plan.Kind(i) != q.Kind || l.plan.Namespace(i) != m.Namespace || !drive.Ours(l.plan, i, m.Metadata) {
@@ -130,59 +127,9 @@ func (l *Labelled) Beyond(covered int, s *api.Server, out map[string]bool) *Unkn
 		if l.seen[i] != there || out[l.plan.Namespace(i)] {
 			continue
 		}
-		x.Objects++
-		name := k.Resource
-		if group, _, named := strings.Cut(k.APIVersion, "/"); named {
-			name += "." + group
-		}
-		if !slices.Contains(x.Resources, name) {
-			x.Resources = append(x.Resources, name)
-		}
+		x.add(k)
 	}
-	if x.Objects == 0 {
-		return nil
-	}
-	slices.Sort(x.Resources)
-	return x
-}
-
-// Unknown is the error of objects that stand in a cluster, are a run's by its label, and
-// are not in its journal. They are not deleted: what says that the run has made them can be
-// written by anybody.
-type Unknown struct {
-	Run, Server string
-	Objects     int
-	// Resources are of which kinds they are, as kubectl has them.
-	Resources []string
-	// Journal is why the journal cannot be read; nil where it can.
-	Journal error
-}
-
-func (x *Unknown) Error() string {
-	text := fmt.Sprintf("%d objects with the label %s stand in the cluster %s and are not in the journal: fettle does not delete what its journal does not hold", x.Objects, x.Label(), x.Server)
-	if x.Objects == 1 {
-		text = fmt.Sprintf("1 object with the label %s stands in the cluster %s and is not in the journal: fettle does not delete what its journal does not hold", x.Label(), x.Server)
-	}
-	if x.Journal != nil {
-		return fmt.Sprintf("%v; %s", x.Journal, text)
-	}
-	return text
-}
-
-// Unwrap says that the undo is not complete, and what is wrong with the journal.
-func (x *Unknown) Unwrap() []error {
-	if x.Journal == nil {
-		return []error{ErrIncomplete}
-	}
-	return []error{ErrIncomplete, x.Journal}
-}
-
-// Label is the one by which they are found.
-func (x *Unknown) Label() string { return plan.RunLabel + "=" + x.Run }
-
-// Command is kubectl's that deletes all that has the label.
-func (x *Unknown) Command() string {
-	return fmt.Sprintf("kubectl delete %s --all-namespaces -l %s", strings.Join(x.Resources, ","), x.Label())
+	return x.orNone()
 }
 
 // incomplete is what an undo ends with that left something.

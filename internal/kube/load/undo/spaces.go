@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,16 +36,26 @@ func (u *Undo) spaces(ctx context.Context, out *Outcome) (map[string]int, error)
 }
 
 // removeSpaces deletes namespaces with all that is in them, and waits until they are gone.
+// However it ends, the outcome says which are, and which the server is still removing.
 func (u *Undo) removeSpaces(ctx context.Context, spaces map[string]int, out *Outcome) error {
 	var list []int
 	for _, n := range spaces {
 		list = append(list, n-1)
 	}
-	gone, kept, err := u.eachSpace(ctx, list, out)
+	gone, kept, asked, err := u.eachSpace(ctx, list, out)
+	before := maps.Clone(gone) // others have deleted these, with what was in them
+	defer func() {
+		u.count(gone, before, out)
+		for name := range asked {
+			if !gone[name] && !kept[name] {
+				out.Waiting = append(out.Waiting, name)
+			}
+		}
+		slices.Sort(out.Waiting)
+	}()
 	if err != nil {
 		return err
 	}
-	before := maps.Clone(gone) // others have deleted these, with what was in them
 	// One that stays takes nothing along.
 	if err := u.remove(ctx, u.objects(func(in string) bool { return kept[in] }), out); err != nil {
 		return err
@@ -67,20 +78,11 @@ func (u *Undo) removeSpaces(ctx context.Context, spaces map[string]int, out *Out
 				u.On(len(gone), len(spaces))
 			}
 			if len(left) == 0 {
-				break
+				return nil
 			}
 		}
-		if err != nil && ctx.Err() != nil {
+		if err != nil && ctx.Err() != nil || time.Now().After(end) {
 			return err
-		}
-		if time.Now().After(end) {
-			for name := range left {
-				out.Waiting = append(out.Waiting, name)
-			}
-			if err != nil {
-				return err
-			}
-			break
 		}
 		select {
 		case <-time.After(pause):
@@ -89,6 +91,10 @@ func (u *Undo) removeSpaces(ctx context.Context, spaces map[string]int, out *Out
 		}
 		pause = min(2*pause, 2*time.Second)
 	}
+}
+
+// count notes what went with namespaces that are gone. Those of before were gone already.
+func (u *Undo) count(gone, before map[string]bool, out *Outcome) {
 	for i := range u.Plan.Len() {
 		in := u.Plan.Namespace(i)
 		if u.space(i) {
@@ -105,15 +111,14 @@ func (u *Undo) removeSpaces(ctx context.Context, spaces map[string]int, out *Out
 			out.Removed++
 		}
 	}
-	return nil
 }
 
 // eachSpace deletes namespaces. Of gone there was nothing any more; kept are those that the
-// server refuses to delete.
-func (u *Undo) eachSpace(ctx context.Context, list []int, out *Outcome) (gone, kept map[string]bool, err error) {
-	gone, kept = map[string]bool{}, map[string]bool{}
+// server refuses to delete; asked are those whose deletion it has taken.
+func (u *Undo) eachSpace(ctx context.Context, list []int, out *Outcome) (gone, kept, asked map[string]bool, err error) {
+	gone, kept, asked = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	var mu sync.Mutex
-	return gone, kept, u.each(ctx, list, func(ctx context.Context, lane, i int) error {
+	return gone, kept, asked, u.each(ctx, list, func(ctx context.Context, lane, i int) error {
 		absent, why, err := u.delete(ctx, lane, i)
 		if err != nil {
 			return err
@@ -127,6 +132,8 @@ func (u *Undo) eachSpace(ctx context.Context, list []int, out *Outcome) (gone, k
 			u.Journal.Kept(i, why)
 		case absent:
 			gone[u.Plan.Name(i)] = true
+		default:
+			asked[u.Plan.Name(i)] = true
 		}
 		return nil
 	})

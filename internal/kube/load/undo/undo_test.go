@@ -72,17 +72,16 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		say(http.StatusOK, items(all...))
-	case verb == "LIST" && r.URL.Query().Get("labelSelector") == plan.RunLabel+"=r1":
+	case verb == "LIST":
+		labelled := r.URL.Query().Get("labelSelector") != ""
 		var all []o
 		space := strings.TrimSuffix(path, "configmaps") // of one namespace, or of all
 		for at := range c.objects {
-			if strings.Contains(at, "/configmaps/") && (space == "/api/v1/" || strings.HasPrefix(at, space)) {
+			if _, ours := c.notes[at]; (ours || !labelled) && strings.Contains(at, "/configmaps/") && (space == "/api/v1/" || strings.HasPrefix(at, space)) {
 				all = append(all, metadata(at))
 			}
 		}
 		say(http.StatusOK, items(all...))
-	case verb == "LIST": // nothing is there that is not the run's
-		say(http.StatusOK, items())
 	case !there:
 		say(http.StatusNotFound, o{"kind": "Status"})
 	case verb == http.MethodDelete:
@@ -215,5 +214,23 @@ func TestRefused(t *testing.T) {
 		if !errors.Is(err, want) || out.Removed != 5 || len(out.Kept) > 0 == refused {
 			t.Errorf("refused %v: %+v %v", refused, out, err)
 		}
+	}
+}
+
+// TestSomebodyElses: what somebody has put into a namespace of the run is left with the
+// namespace, also where it has the run's label, and where it is a copy of the run's.
+func TestSomebodyElses(t *testing.T) {
+	c := &cluster{}
+	const theirs, copied = spacesPath + "/n0/configmaps/theirs", spacesPath + "/n1/configmaps/copied"
+	out, err := undone(t, c, func(string) (journal.Was, bool) {
+		c.objects[theirs], c.notes[theirs] = "uid-theirs", -1 // the label of the run
+		c.objects[copied], c.notes[copied] = "uid-copied", 1  // and the note of an object
+		return journal.Created, true
+	})
+	if !errors.Is(err, ErrIncomplete) || out.Removed != 4 || len(out.Kept) != 2 {
+		t.Errorf("%+v: %v", out, err)
+	}
+	if there := slices.Sorted(maps.Keys(c.objects)); !slices.Equal(there, []string{spacesPath + "/n0", theirs, spacesPath + "/n1", copied}) {
+		t.Errorf("there are %q", there)
 	}
 }
