@@ -155,10 +155,7 @@ func newPlanner(in Input) (*planner, error) {
 	}
 	for i := range in.Sets {
 		s := &in.Sets[i]
-		x := &pool{set: s, replicas: 1}
-		if s.Spec.Replicas != nil {
-			x.replicas = int(*s.Spec.Replicas)
-		}
+		x := &pool{set: s, replicas: replicas(s)}
 		for j := range in.Machines {
 			m := &in.Machines[j]
 			if m.Namespace == s.Namespace && m.Set() == s.Name {
