@@ -82,6 +82,7 @@ func (r *Run) Settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.Shut = shut(in)
 	if _, err := r.begun(in); err != nil { // before the wait
 		return err
 	}
@@ -104,6 +105,7 @@ func (r *Run) Settle(ctx context.Context) error {
 	}
 	var not *NotCome
 	err = r.wait(ctx, patience, func(in *scale.Input) (string, error) {
+		r.Shut = shut(in)
 		var what []string
 		not, what = r.unsettled(in, joins)
 		if len(not.Machines) > 0 && !r.falling && !r.Roll {
