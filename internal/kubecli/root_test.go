@@ -70,7 +70,7 @@ func TestCommandLine(t *testing.T) {
 		{"operator", ui.Usage, "name one with --kubeconfig, or set KUBECONFIG"},
 		{"operator now", ui.Usage, `"now": the operator takes options alone`},
 		{"status --allow x", ui.Usage, "--allow: nothing called"},
-		{"status", ui.Usage, "no cluster: there is no kubeconfig, and this is no pod"},
+		{"status", ui.Usage, "no cluster: KUBECONFIG names "},
 		{"schema --output xml", ui.Usage, `--output "xml": want one of table, json, yaml, markdown`},
 	} {
 		code, out, errs := run(t, strings.Fields(c.args)...)
@@ -98,6 +98,20 @@ func TestKubeconfigsThatNameNoCluster(t *testing.T) {
 		code, _, said := run(t, strings.Fields("status --kubeconfig "+file+c.args)...)
 		if want := "no cluster: kubeconfig " + file + ": " + c.want + "\n"; code != ui.Usage || !strings.Contains(said, want) {
 			t.Errorf("%s%s: exit code %d, said %q, want %q", c.text, c.args, code, said, want)
+		}
+	}
+	// Files that are named in the environment and that there are not are named; else there is
+	// none at all.
+	t.Setenv("HOME", dir)
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	for named, want := range map[string]string{
+		"": "no cluster: there is no kubeconfig, and this is no pod\n",
+		filepath.Join(dir, "gone") + ":" + filepath.Join(dir, "lost"): "no cluster: KUBECONFIG names " + dir + "/gone, " + dir + "/lost, and there is no such file, and this is no pod\n",
+	} {
+		t.Setenv("KUBECONFIG", named)
+		var out, said bytes.Buffer
+		if code := runUntil(t.Context(), "1", []string{"status"}, &out, &said); code != ui.Usage || !strings.Contains(said.String(), want) {
+			t.Errorf("%q: exit code %d, said %q, want %q", named, code, &said, want)
 		}
 	}
 	if code, _, said := run(t, "status", "--kubeconfig", os.DevNull); code != ui.Usage || !strings.Contains(said, "kubeconfig /dev/null: it has no clusters") {
