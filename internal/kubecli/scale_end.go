@@ -10,6 +10,7 @@ import (
 	"fettle.dev/fettle/internal/kube/scale"
 	"fettle.dev/fettle/internal/kube/scale/carry"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // scaleExit gives what went wrong before anything was changed its exit code, and says what
@@ -86,7 +87,7 @@ func stands(run *carry.Run) string {
 	}
 	var out []string
 	for _, set := range order {
-		out = append(out, fmt.Sprintf("machine set %s was asked for %d machines (%d before)", set, to[set], from[set]))
+		out = append(out, fmt.Sprintf("machine set %s was asked for %s (%d before)", set, wording.Count(to[set], "machine"), from[set]))
 	}
 	if len(out) == 0 {
 		return "which machines are to be made anew is noted on the machine sets, and their numbers are as before"

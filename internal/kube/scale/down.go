@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/kube/corestate"
 	"fettle.dev/fettle/internal/kube/health"
 	"fettle.dev/fettle/internal/kube/machine"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // routerLabel is on the pods of OpenShift's routers.
@@ -202,7 +203,7 @@ func (p *planner) drain(batch []*leaver, sets []Resize) Step {
 	s.AtLeastS = throttled(2*s.Evictions, p.QPS, p.Burst)
 	if s.Evictions > 0 {
 		s.AtLeastS += grace.Seconds()
-		p.note("%s: %d pods are evicted; at %d requests a second (burst %d) that takes %.0f s at least, and a pod has up to %.0f s to end", step(len(p.plan.Steps)), s.Evictions, p.QPS, p.Burst, throttled(2*s.Evictions, p.QPS, p.Burst), grace.Seconds())
+		p.note("%s: pods that are evicted: %d; at %s a second (burst %d) that takes %.0f s at least, and a pod has up to %.0f s to end", step(len(p.plan.Steps)), s.Evictions, wording.Count(p.QPS, "request"), p.Burst, throttled(2*s.Evictions, p.QPS, p.Burst), grace.Seconds())
 	}
 	switch {
 	case slices.ContainsFunc(batch, func(l *leaver) bool { return !l.idle() }):

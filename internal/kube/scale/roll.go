@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"fettle.dev/fettle/internal/kube/machine"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // Begun is a roll of a machine set that has begun: the replicas that the set had, and
@@ -74,7 +75,7 @@ func (b *Begun) impossible(s *machine.Set) string {
 	case b.Replicas == 0 && replicas(s) > 0:
 		return fmt.Sprintf("0 replicas, and the set is to have %d: the roll would empty it", replicas(s))
 	case len(b.Machines) > most:
-		return fmt.Sprintf("%d machines of a set of %d replicas: a roll has at most twice as many", len(b.Machines), b.Replicas)
+		return fmt.Sprintf("%d machines of a set of %s: a roll has at most twice as many", len(b.Machines), wording.Count(b.Replicas, "replica"))
 	}
 	return ""
 }
