@@ -192,11 +192,15 @@ func (p *planner) drain(batch []*leaver, sets []Resize) Step {
 	for _, b := range slices.SortedFunc(maps.Keys(moved), func(a, b *policy.PodDisruptionBudget) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	}) {
+		have := fmt.Sprintf("%d of its pods have", moved[b])
+		if moved[b] == 1 {
+			have = "1 of its pods has"
+		}
 		switch allowed := int(b.Status.DisruptionsAllowed); {
 		case allowed == 0:
-			p.block("PodDisruptionBudget %s/%s allows no disruption now, and %d of its pods have to go: the drain stands still until it does", b.Namespace, b.Name, moved[b])
+			p.block("PodDisruptionBudget %s/%s allows no disruption now, and %s to go: the drain stands still until it does", b.Namespace, b.Name, have)
 		case moved[b] > allowed:
-			p.note("PodDisruptionBudget %s/%s allows %d disruptions at once, and %d of its pods have to go: the drain waits for pods that are ready elsewhere", b.Namespace, b.Name, allowed, moved[b])
+			p.note("PodDisruptionBudget %s/%s allows %s at once, and %s to go: the drain waits for pods that are ready elsewhere", b.Namespace, b.Name, wording.Count(allowed, "disruption"), have)
 		}
 	}
 	// An eviction is a request, and to see that the pod is gone is another one at least.

@@ -159,7 +159,7 @@ func (p *planner) rest(x *pool, ready []*leaver) []*leaver {
 			others = append(others, l)
 		}
 	}
-	p.note("a roll of machine set %s is gone on with: %d of its %d old machines are left", x.set.Name, len(old), len(b.Machines))
+	p.note("a roll of machine set %s is gone on with: old machines that are left: %d of %d", x.set.Name, len(old), len(b.Machines))
 	for x.replicas > b.Replicas {
 		// Somebody may have removed old ones meanwhile: then new ones are too many.
 		from := &old

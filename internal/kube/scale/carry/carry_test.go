@@ -301,7 +301,7 @@ func TestRollThatIsNotDone(t *testing.T) {
 		t.Error(err)
 	}
 	p, err := s.run(Goal{Roll: true}).Plan(t.Context())
-	if err != nil || len(p.Steps) != 1 || p.To != 2 || fmt.Sprint(p.Steps[0].Remove) != "[set-a-01]" || !strings.Contains(p.Notes[0], "1 of its 1 old machines are left") {
+	if err != nil || len(p.Steps) != 1 || p.To != 2 || fmt.Sprint(p.Steps[0].Remove) != "[set-a-01]" || !strings.Contains(p.Notes[0], "old machines that are left: 1 of 1") {
 		t.Errorf("%+v %v", p, err)
 	}
 	afresh := s.run(Goal{Roll: true, Afresh: true})
