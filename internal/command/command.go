@@ -7,11 +7,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/spell"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -28,10 +31,36 @@ func Root(c *cobra.Command, output *string) {
 		if words := c.Flags().Args(); c.HasSubCommands() && len(words) > 0 {
 			err = cmp.Or(c.ValidateArgs(words), err)
 		}
-		return seeHelp(c, err)
+		return seeHelp(c, wanted(err))
 	})
 	c.PersistentFlags().StringVarP(output, "output", "o", "table", "table, json, yaml or markdown")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml", "markdown"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// wanted says of an option what it is to be, where its value is none of these: pflag tells
+// which function of Go did not take it.
+func wanted(err error) error {
+	var bad *pflag.InvalidValueError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	what := ""
+	var number *strconv.NumError
+	switch flag := bad.GetFlag(); {
+	case errors.As(err, &number) && errors.Is(number.Err, strconv.ErrRange):
+		what = "a number that is not so large"
+	case errors.As(err, &number) && number.Func == "ParseFloat":
+		what = "a number"
+	case errors.As(err, &number) && number.Func == "ParseBool":
+		what = "true or false"
+	case errors.As(err, &number):
+		what = "a whole number"
+	case flag.Value.Type() == "duration" && strings.Contains(err.Error(), "time: "):
+		what = "a time as 30s or 5m"
+	default:
+		return err
+	}
+	return fmt.Errorf("--%s %q: want %s", bad.GetFlag().Name, bad.GetValue(), what)
 }
 
 func exitCodes() string {
@@ -49,8 +78,17 @@ func KnownVerb(c *cobra.Command, args []string) error {
 	}
 	near := ""
 	c.SuggestionsMinimumDistance = 2 // names that are this many changes away; each command has its own
-	if s := c.SuggestionsFor(args[0]); len(s) > 0 {
-		near = fmt.Sprintf(" (did you mean %q?)", s[0])
+	least := c.SuggestionsMinimumDistance + 1
+	for _, name := range c.SuggestionsFor(args[0]) {
+		d := spell.Distance(args[0], name)
+		if strings.HasPrefix(name, args[0]) {
+			d = min(d, c.SuggestionsMinimumDistance)
+		} else if d > (max(len(name), len(args[0]))+2)/3 {
+			continue // another word, as pod is of foo
+		}
+		if d < least {
+			least, near = d, fmt.Sprintf(" (did you mean %q?)", name)
+		}
 	}
 	return fmt.Errorf("unknown command %q%s", args[0], near)
 }
@@ -106,7 +144,8 @@ func seeHelp(c *cobra.Command, err error) error {
 
 // counted says which words are missing or too many where cobra counts them only.
 func counted(c *cobra.Command, args []string, err error) error {
-	if !strings.Contains(err.Error(), " arg(s)") {
+	none := strings.HasSuffix(err.Error(), fmt.Sprintf(" for %q", c.CommandPath())) // cobra.NoArgs
+	if !none && !strings.Contains(err.Error(), " arg(s)") {
 		return err
 	}
 	words := words(c.Use)

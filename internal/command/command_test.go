@@ -31,43 +31,64 @@ func tree() *cobra.Command {
 	root.AddCommand(group)
 	own := &cobra.Command{Use: "agent", Args: cobra.NoArgs, RunE: run}
 	own.AddCommand(&cobra.Command{Use: "uninstall", RunE: run})
-	root.AddCommand(own)
+	pod := &cobra.Command{Use: "pod", Args: KnownVerb, RunE: run}
+	pod.AddCommand(&cobra.Command{Use: "verify", RunE: run})
+	root.AddCommand(own, pod)
+	for _, c := range root.Commands() {
+		if c.Name() == "none" {
+			c.Flags().Int("n", 0, "")
+			c.Flags().Float64("f", 0, "")
+			c.Flags().Bool("b", false, "")
+			c.Flags().Duration("d", 0, "")
+		}
+	}
 	return Words(Defaults(root))
 }
 
 func TestWords(t *testing.T) {
 	for words, want := range map[string]string{
-		"one":            "FILE is missing: want prog one FILE",
-		"one a b":        `"b" is too much: want prog one FILE`,
-		"two":            "A and B are missing: want prog two A B",
-		"two a":          "B is missing: want prog two A B",
-		"two a b c d":    `"c" is too much: want prog two A B`,
-		"many":           "TIME or LINE and PROFILE are missing: want prog many TIME|LINE PROFILE...",
-		"many a":         "PROFILE is missing: want prog many TIME|LINE PROFILE...",
-		"maybe a b":      `"b" is too much: want prog maybe [RUN]`,
-		"none a":         `unknown command "a" for "prog none"`,
-		"own":            "as it says",
-		"unsaid":         "requires at least 1 arg(s), only received 0",
-		"oen":            `unknown command "oen" (did you mean "one"?)`,
-		"oen --no":       `unknown command "oen" (did you mean "one"?)`,
-		"one --no":       "unknown flag: --no",
-		"group innre":    `unknown command "innre" (did you mean "inner"?)`,
-		"group nothing":  `unknown command "nothing"`,
-		"agent unistall": `unknown command "unistall" (did you mean "uninstall"?)`,
-		"agent":          "",
-		"help":           "",
-		"help one":       "",
-		"help nothing":   `unknown command "nothing"`,
-		"help oen":       `unknown command "oen" (did you mean "one"?)`,
-		"help group inr": `unknown command "inr" (did you mean "inner"?)`,
-		"help group x":   `unknown command "x"`,
-		"help one x":     `unknown command "x"`,
-		"completion":     "",
-		"completion x":   `unknown command "x"`,
-		"one a":          "",
-		"many a b c d e": "",
-		"maybe":          "",
-		"":               "",
+		"one":                             "FILE is missing: want prog one FILE",
+		"one a b":                         `"b" is too much: want prog one FILE`,
+		"two":                             "A and B are missing: want prog two A B",
+		"two a":                           "B is missing: want prog two A B",
+		"two a b c d":                     `"c" is too much: want prog two A B`,
+		"many":                            "TIME or LINE and PROFILE are missing: want prog many TIME|LINE PROFILE...",
+		"many a":                          "PROFILE is missing: want prog many TIME|LINE PROFILE...",
+		"maybe a b":                       `"b" is too much: want prog maybe [RUN]`,
+		"none a":                          `"a" is too much: want prog none`,
+		"none --n x":                      `--n "x": want a whole number`,
+		"none --n 1.5":                    `--n "1.5": want a whole number`,
+		"none --n=9999999999999999999999": `--n "9999999999999999999999": want a number that is not so large`,
+		"none --f x":                      `--f "x": want a number`,
+		"none --b=x":                      `--b "x": want true or false`,
+		"none --d 5":                      `--d "5": want a time as 30s or 5m`,
+		"foo":                             `unknown command "foo"`,
+		"pdo":                             `unknown command "pdo" (did you mean "pod"?)`,
+		"help foo":                        `unknown command "foo"`,
+		"mayb":                            `unknown command "mayb" (did you mean "maybe"?)`,
+		"ma":                              `unknown command "ma" (did you mean "many"?)`,
+		"own":                             "as it says",
+		"unsaid":                          "requires at least 1 arg(s), only received 0",
+		"oen":                             `unknown command "oen" (did you mean "one"?)`,
+		"oen --no":                        `unknown command "oen" (did you mean "one"?)`,
+		"one --no":                        "unknown flag: --no",
+		"group innre":                     `unknown command "innre" (did you mean "inner"?)`,
+		"group nothing":                   `unknown command "nothing"`,
+		"agent unistall":                  `unknown command "unistall" (did you mean "uninstall"?)`,
+		"agent":                           "",
+		"help":                            "",
+		"help one":                        "",
+		"help nothing":                    `unknown command "nothing"`,
+		"help oen":                        `unknown command "oen" (did you mean "one"?)`,
+		"help group inr":                  `unknown command "inr" (did you mean "inner"?)`,
+		"help group x":                    `unknown command "x"`,
+		"help one x":                      `unknown command "x"`,
+		"completion":                      "",
+		"completion x":                    `unknown command "x"`,
+		"one a":                           "",
+		"many a b c d e":                  "",
+		"maybe":                           "",
+		"":                                "",
 	} {
 		root := tree()
 		root.SetArgs(strings.Fields(words))

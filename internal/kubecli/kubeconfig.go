@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -128,7 +129,11 @@ func (o *kubeOptions) unusable(err error) error {
 	const view = "kubectl config view shows what is read"
 	files := o.files()
 	if len(files) == 0 && clientcmd.IsEmptyConfig(err) {
-		return ui.Hinted(ui.Usage, errors.New("no cluster: there is no kubeconfig, and this is no pod"), "name one with --kubeconfig, or set KUBECONFIG")
+		none := "there is no kubeconfig"
+		if named := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); named != "" {
+			none = "KUBECONFIG names " + strings.Join(filepath.SplitList(named), ", ") + ", and there is no such file"
+		}
+		return ui.Hinted(ui.Usage, fmt.Errorf("no cluster: %s, and this is no pod", none), "name one with --kubeconfig, or set KUBECONFIG")
 	}
 	for _, name := range files {
 		if wrong := wrongIn(name); wrong != nil {

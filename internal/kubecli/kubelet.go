@@ -55,7 +55,7 @@ known of a node, because its kubelet could not be read.`,
 }
 
 func (a *app) kubeletPlan(ctx context.Context, file string) error {
-	data, err := readManifest(file)
+	data, file, err := readManifest(file)
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
 	}

@@ -82,8 +82,21 @@ func TestNoRegularFile(t *testing.T) {
 	was := os.Stdin
 	os.Stdin = zero
 	t.Cleanup(func() { os.Stdin = was; zero.Close() })
-	if code, _, errs := run(t, "kubelet", "plan", "-"); code != ui.Usage || !strings.Contains(errs, "larger than 4 MiB") {
+	if code, _, errs := run(t, "kubelet", "plan", "-"); code != ui.Usage || !strings.Contains(errs, "standard input: larger than 4 MiB") {
 		t.Errorf("endless standard input: %d %q", code, errs)
+	}
+	for _, words := range []string{"kubelet plan -", "pod explain -"} {
+		from, into, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		os.Stdin = from
+		_, _ = into.WriteString("# a line\n- a\n")
+		into.Close()
+		code, _, errs := run(t, strings.Fields(words)...)
+		if from.Close(); code != ui.Usage || !strings.Contains(errs, "standard input:2: ") {
+			t.Errorf("%s: %d %q", words, code, errs)
+		}
 	}
 }
 

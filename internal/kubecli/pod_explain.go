@@ -113,7 +113,7 @@ const maxManifest = 4 << 20
 
 // readPod reads the one pod of a manifest, or the one that only names.
 func readPod(file, only string) (*podfile.Found, error) {
-	text, err := readManifest(file)
+	text, file, err := readManifest(file)
 	if err != nil {
 		return nil, ui.Exit(ui.Usage, err)
 	}
@@ -135,11 +135,14 @@ func readPod(file, only string) (*podfile.Found, error) {
 	return nil, ui.Exit(ui.Usage, fmt.Errorf("%s has no %s; it has %s", file, only, strings.Join(names, ", ")))
 }
 
-func readManifest(file string) ([]byte, error) {
+// readManifest reads a manifest, and says what it is called; "-" is standard input.
+func readManifest(file string) (text []byte, name string, err error) {
 	if file == "-" {
-		return io.ReadAll(io.LimitReader(os.Stdin, maxManifest+1))
+		text, err = io.ReadAll(io.LimitReader(os.Stdin, maxManifest+1))
+		return text, "standard input", err
 	}
-	return readNamed(file, maxManifest)
+	text, err = readNamed(file, maxManifest)
+	return text, file, err
 }
 
 // readNamed reads a file that a person named, as far as one byte beyond so many.

@@ -56,7 +56,11 @@ func TestCommandLine(t *testing.T) {
 		{"schema error extra", ui.Usage, "see kubectl fettle schema --help"},
 		{"kubelet plan", ui.Usage, "kubectl fettle: FILE is missing: want kubectl fettle kubelet plan FILE\nkubectl fettle: see kubectl fettle kubelet plan --help\n"},
 		{"kubelet plan nowhere.yaml", ui.Usage, "nowhere.yaml: no such file"},
-		{"uninstall now", ui.Usage, `unknown command "now"`},
+		{"uninstall now", ui.Usage, `"now" is too much: want kubectl fettle uninstall`},
+		{"check foo", ui.Usage, `"foo" is too much: want kubectl fettle check`},
+		{"help foo", ui.Usage, "unknown command \"foo\"\n"},
+		{"scale plan a --to x", ui.Usage, "--to \"x\": want a whole number\nkubectl fettle: see kubectl fettle scale plan --help"},
+		{"scale plan a --to 3 --patience soon", ui.Usage, `--patience "soon": want a time as 30s or 5m`},
 		{"uninstall --timeout 0s", ui.Usage, "--timeout 0s: want more than nothing"},
 		{"uninstall", ui.Usage, "name one with --kubeconfig, or set KUBECONFIG"},
 		{"schema --no", ui.Usage, "unknown flag: --no"},
@@ -70,7 +74,7 @@ func TestCommandLine(t *testing.T) {
 		{"operator", ui.Usage, "name one with --kubeconfig, or set KUBECONFIG"},
 		{"operator now", ui.Usage, `"now": the operator takes options alone`},
 		{"status --allow x", ui.Usage, "--allow: nothing called"},
-		{"status", ui.Usage, "no cluster: there is no kubeconfig, and this is no pod"},
+		{"status", ui.Usage, "no cluster: KUBECONFIG names "},
 		{"schema --output xml", ui.Usage, `--output "xml": want one of table, json, yaml, markdown`},
 	} {
 		code, out, errs := run(t, strings.Fields(c.args)...)
@@ -98,6 +102,20 @@ func TestKubeconfigsThatNameNoCluster(t *testing.T) {
 		code, _, said := run(t, strings.Fields("status --kubeconfig "+file+c.args)...)
 		if want := "no cluster: kubeconfig " + file + ": " + c.want + "\n"; code != ui.Usage || !strings.Contains(said, want) {
 			t.Errorf("%s%s: exit code %d, said %q, want %q", c.text, c.args, code, said, want)
+		}
+	}
+	// Files that are named in the environment and that there are not are named; else there is
+	// none at all.
+	t.Setenv("HOME", dir)
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	for named, want := range map[string]string{
+		"": "no cluster: there is no kubeconfig, and this is no pod\n",
+		filepath.Join(dir, "gone") + ":" + filepath.Join(dir, "lost"): "no cluster: KUBECONFIG names " + dir + "/gone, " + dir + "/lost, and there is no such file, and this is no pod\n",
+	} {
+		t.Setenv("KUBECONFIG", named)
+		var out, said bytes.Buffer
+		if code := runUntil(t.Context(), "1", []string{"status"}, &out, &said); code != ui.Usage || !strings.Contains(said.String(), want) {
+			t.Errorf("%q: exit code %d, said %q, want %q", named, code, &said, want)
 		}
 	}
 	if code, _, said := run(t, "status", "--kubeconfig", os.DevNull); code != ui.Usage || !strings.Contains(said, "kubeconfig /dev/null: it has no clusters") {

@@ -15,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/kube/scale"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // ScalePlan is the JSON form of a plan.
@@ -118,7 +119,7 @@ func (a *app) scalePlan(ctx context.Context, sets []string, o scaleOptions) erro
 
 // printScale is the table for people.
 func printScale(s *ui.Screen, p *scale.Plan) {
-	fmt.Fprintf(s.Out, "%d machines to %d\n", p.From, p.To)
+	fmt.Fprintf(s.Out, "%s to %d\n", wording.Count(p.From, "machine"), p.To)
 	if len(p.Steps) > 0 {
 		fmt.Fprintln(s.Out)
 		g := report.Grid{Head: []string{"STEP", "MACHINE SET", "ZONE", "MACHINES", "THEN WAIT UNTIL", "AT MOST", "REMEDIATION"}}

@@ -10,6 +10,7 @@ import (
 	"fettle.dev/fettle/internal/kube/scale"
 	"fettle.dev/fettle/internal/kube/scale/carry"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // scaleExit gives what went wrong before anything was changed its exit code, and says what
@@ -52,13 +53,26 @@ func scaleEnd(ctx context.Context, err error, run *carry.Run, namespace string, 
 	case interrupted && run.Changed:
 		return ui.Hinted(ui.Partial, errors.New("interrupted: "+stands(run)), on)
 	case interrupted:
-		return ui.Hinted(ui.Interrupted, errors.New("interrupted: the machine sets are as they were, and no node is kept from taking pods"), "the same call begins again")
+		return ui.Hinted(ui.Interrupted, errors.New("interrupted: the machine sets are as they were, and this call keeps no node from taking pods"+shut(run)), "the same call begins again")
 	case run.Changed && errors.As(err, &not):
 		return ui.Hinted(ui.Partial, fmt.Errorf("%w; %s", err, stands(run)), notCome(not, namespace, sets, o))
 	case run.Changed:
 		return ui.Hinted(ui.Partial, err, on)
 	}
 	return scaleExit(err, namespace, sets, o)
+}
+
+// shut names the nodes that an earlier call has kept from taking pods, and that still do
+// not.
+func shut(run *carry.Run) (text string) {
+	for _, n := range run.Shut {
+		why := "the next call of its machine set lets it take pods again"
+		if n.Goes {
+			why = "its machine goes"
+		}
+		text += fmt.Sprintf("; an earlier call keeps node %s from taking pods (%s)", n.Name, why)
+	}
+	return text
 }
 
 // stands says what has been asked for, and stays.
@@ -73,7 +87,7 @@ func stands(run *carry.Run) string {
 	}
 	var out []string
 	for _, set := range order {
-		out = append(out, fmt.Sprintf("machine set %s was asked for %d machines (%d before)", set, to[set], from[set]))
+		out = append(out, fmt.Sprintf("machine set %s was asked for %s (%d before)", set, wording.Count(to[set], "machine"), from[set]))
 	}
 	if len(out) == 0 {
 		return "which machines are to be made anew is noted on the machine sets, and their numbers are as before"

@@ -15,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/kube/scale"
 	"fettle.dev/fettle/internal/kube/scale/carry"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // scaleQPS and scaleBurst are the limits of the client that looks and waits.
@@ -123,7 +124,7 @@ func (a *app) scaleExecute(ctx context.Context, sets []string, o scaleOptions) e
 		return a.result(doc, err)
 	}
 	if err == nil {
-		fmt.Fprintf(a.screen.Out, "%s: %d steps carried out, %d machines\n", doc.State, len(doc.Done), doc.Plan.To)
+		fmt.Fprintf(a.screen.Out, "%s: %s carried out, %s\n", doc.State, wording.Count(len(doc.Done), "step"), wording.Count(doc.Plan.To, "machine"))
 	}
 	return err
 }
@@ -169,7 +170,7 @@ func (a *app) scaleAgreed(ctx context.Context, run *carry.Run, o scaleOptions) (
 func (a *app) scaleGo(ctx context.Context, run *carry.Run, namespace string, sets []string, o scaleOptions) error {
 	live := run.Cluster.(*carry.Live)
 	host, _ := os.Hostname()
-	what := fmt.Sprintf("%s to %d machines", strings.Join(sets, ", "), o.to)
+	what := fmt.Sprintf("%s to %s", strings.Join(sets, ", "), wording.Count(o.to, "machine"))
 	if o.roll {
 		what = strings.Join(sets, ", ") + ", all machines anew"
 	}

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	core "k8s.io/api/core/v1"
+
+	"fettle.dev/fettle/internal/kube/kubelet/drain"
 	"fettle.dev/fettle/internal/kube/scale"
 	"fettle.dev/fettle/internal/kube/scale/carry"
 	"fettle.dev/fettle/internal/testroot"
@@ -48,13 +51,18 @@ func TestScaleOfWhatIsNotKnown(t *testing.T) {
 		{none, "plan workers-a workers-b --to 2", ui.Failed, []string{"there are no Machine objects of the machine sets in openshift-machine-api, of which workers-a is to have 3", "kubectl -n openshift-machine-api get machines.machine.openshift.io"}},
 		{none, "plan workers-a --roll", ui.Failed, []string{"there are no Machine objects"}},
 		{absent, "plan workers-a workers-b --to 3", ui.Done, []string{"workers-a    zone-a  3 to 2    the machines are gone; if not, stop here  10m0s", "in this order\n- workers-a-1", "nothing has to move from what has no node: workers-a-1"}},
-		{absent, "plan workers-a --to 3 --join-timeout 5m", ui.Done, []string{"nothing is to be done"}},
+		{absent, "plan workers-a --to 3 --join-timeout 5m", ui.Done, []string{"3 machines to 3\n", "the sets are to have 3 machines together already: nothing is to be done; not joined yet: workers-a-1 (phase Provisioning)\n"}},
+		{edited(machineSets, `"replicas":1`, `"replicas":2`), "plan workers-b --to 2", ui.Done, []string{"nothing is to be done; not made yet: 1 machine\n"}},
+		{machines(), "plan workers-b --to 1", ui.Done, []string{"1 machine to 1\n", "to have 1 machine together already: nothing is to be done\n"}},
+		{machines(), "execute workers-b --to 1 --yes", ui.Done, []string{"nothing: 0 steps carried out, 1 machine\n"}},
+		{map[string]any{machineSets: json.RawMessage(`{"items":[]}`), machineList: json.RawMessage(`{"items":[]}`), machineSets[:len(machineSets)-len("sets")] + "healthchecks": json.RawMessage(`{"items":[]}`)}, "plan foo --to 1", ui.Usage, []string{"there is no machine set foo in openshift-machine-api; there is none there\n"}},
 		{machines(), "plan workers-a --to 4 --join-timeout 90s", ui.Done, []string{"1m30s"}},
 		{machines(), "plan workers-a --to 2 --patience 3m", ui.Done, []string{"6m0s"}},
 		{machines(), "plan workers-a --to 2 --patience 0s", ui.Usage, []string{"--patience 0s: want more than nothing"}},
 		{machines(), "plan workers-a --to 2 --join-timeout 0s", ui.Usage, []string{"--join-timeout 0s: want more than nothing"}},
 		{absent, "execute workers-a --to 5 --yes", ui.Refused, []string{"machine workers-a-1 of machine set workers-a has no node, more than 10m0s after it was made (phase Provisioning)", "kubectl -n openshift-machine-api describe machines.machine.openshift.io workers-a-1 says why it has not come; kubectl fettle scale execute workers-a --to 2 takes back what has not come"}},
 		{edited(machineSets, `"name":"workers-a"`, `"name":"workers-a","uid":"b","annotations":{"fettle.dev/roll":"{\"replicas\":0,\"machines\":[],\"machine_set_uid\":\"a\"}"}`), "execute workers-a --roll --yes", ui.Refused, []string{"machine set workers-a, annotation fettle.dev/roll: it is of the machine set with the UID a", "kubectl annotate machinesets.machine.openshift.io workers-a -n openshift-machine-api fettle.dev/roll-"}},
+		{edited(machineSets, `"name":"workers-a"`, `"name":"workers-a","uid":"a","annotations":{"fettle.dev/roll":"{\"replicas\":0,\"machines\":[\"workers-a-0\"],\"machine_set_uid\":\"a\"}"}`), "plan workers-a --roll", ui.Refused, []string{"fettle.dev/roll: 0 replicas, and it names machines: the roll would empty the set"}},
 	} {
 		code, out, errs := run(t, append([]string{"--kubeconfig", apiServer(t, c.cluster), "scale"}, strings.Fields(c.args)...)...)
 		for _, want := range c.want {
@@ -110,6 +118,22 @@ func TestScaleIsInterrupted(t *testing.T) {
 	code, text, took := interruptedAt(t, "waiting until ", "scale", "execute", "workers-a", "--to", "6", "--yes", "--kubeconfig", wanting)
 	if code != ui.Interrupted || took > time.Second || !strings.Contains(text, "at the most (0s of 10m0s): machine set workers-a is to have 4 machines and has 3") || !strings.Contains(text, "interrupted: the machine sets are as they were") || !strings.Contains(text, "the same call begins again") {
 		t.Errorf("exit code %d after %s:\n%s", code, took, text)
+	}
+	// Two nodes that an earlier call has cordoned: the machine of the one is being deleted,
+	// that of the other stays. A third one somebody else has.
+	kept := edited(machineSets, `"replicas":3`, `"replicas":4`)
+	kept[machineList] = json.RawMessage(strings.Replace(string(kept[machineList].(json.RawMessage)), `{"metadata":{"name":"workers-a-1"`, `{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z","name":"workers-a-1"`, 1))
+	nodes := kept["/api/v1/nodes"].(core.NodeList)
+	for i := range nodes.Items {
+		nodes.Items[i].Spec.Unschedulable = true
+		if nodes.Items[i].Name != "workers-b-0" {
+			nodes.Items[i].Annotations = map[string]string{drain.Cordoned: carry.CordonReason + ": its machine goes"}
+		}
+	}
+	nodes.Items[0].Annotations = nil
+	code, text, took = interruptedAt(t, "waiting until ", "scale", "execute", "workers-a", "--to", "6", "--yes", "--kubeconfig", apiServer(t, kept))
+	if want := "interrupted: the machine sets are as they were, and this call keeps no node from taking pods; an earlier call keeps node workers-a-1 from taking pods (its machine goes); an earlier call keeps node workers-a-2 from taking pods (the next call of its machine set lets it take pods again)\n"; code != ui.Interrupted || took > time.Second || !strings.Contains(text, want) {
+		t.Errorf("exit code %d after %s:\n%swant %q", code, took, text, want)
 	}
 	stdin := os.Stdin
 	_, os.Stdin = testroot.Terminal(t)

@@ -12,19 +12,25 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// unreached is the error of an API server that cannot be reached, in one sentence for all
-// verbs; another error stays as it is, and so does one that says what to do, as how a run
-// goes on that has begun.
+// unreached is the error of an API server that cannot be reached, or that takes nothing of
+// who asks, in one sentence for all verbs; another error stays as it is, and so does one
+// that says what to do, as how a run goes on that has begun.
 func (a *app) unreached(err error) error {
 	address := a.server
 	if _, rest, ok := strings.Cut(a.server, "://"); ok {
 		address = rest
 	}
-	if err == nil || address == "" || ui.Code(err) != ui.Failed || !strings.Contains(err.Error(), address) {
+	if err == nil || address == "" || ui.Code(err) != ui.Failed {
 		return err
 	}
 	var told *ui.Error
 	if errors.As(err, &told) && told.Hint != "" {
+		return err
+	}
+	if turned := a.turnedAway(err); turned != nil {
+		return turned
+	}
+	if !strings.Contains(err.Error(), address) { // another server
 		return err
 	}
 	var dial *net.OpError

@@ -200,6 +200,20 @@ func TestBaseline(t *testing.T) {
 	if rules, items := old.Counted(rule.Failed); rules != 3 || items != 4 {
 		t.Errorf("%d rules and %d items fail, want 3 and 4", rules, items)
 	}
+	for failOn, want := range map[string]string{
+		"fail":    "1 rule is fail, and --fail-on is fail",
+		"unknown": "1 rule is fail, 1 rule is warn, 2 rules are unknown, and --fail-on is unknown",
+	} {
+		if err := a.Gate(failOn); err == nil || err.Error() != want || ui.Code(err) != ui.GateNotMet {
+			t.Errorf("--fail-on %s: %v, want %q", failOn, err, want)
+		}
+	}
+	if err := old.Gate("warn"); err == nil || err.Error() != "3 rules are fail (4 items), 4 rules are warn, and --fail-on is warn" {
+		t.Errorf("%v", err)
+	}
+	if err := old.Gate(""); err != nil {
+		t.Error(err)
+	}
 	for text, want := range map[string]string{"[": "is no audit", `{"schema": "fettle/facts/v1"}`: `its schema is "fettle/facts/v1"`} {
 		if _, err := ReadBaseline("x.json", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/ui"
@@ -12,17 +13,21 @@ import (
 // as the report does; with a baseline only what is new or worse counts.
 func (a *Audit) Gate(failOn string) error {
 	order := []rule.State{rule.Failed, rule.Warned, rule.Unknown}
+	var found []string
 	for _, s := range order[:slices.Index(order, rule.State(failOn))+1] {
 		if rules, items := a.Counted(s); rules > 0 {
-			are, of := "rules are", ""
+			text := fmt.Sprintf("%d rules are %s", rules, s)
 			if rules == 1 {
-				are = "rule is"
+				text = fmt.Sprintf("1 rule is %s", s)
 			}
 			if items > rules {
-				of = fmt.Sprintf(" (%d items)", items)
+				text += fmt.Sprintf(" (%d items)", items)
 			}
-			return ui.Exit(ui.GateNotMet, fmt.Errorf("%d %s %s%s, and --fail-on is %s", rules, are, s, of, failOn))
+			found = append(found, text)
 		}
 	}
-	return nil
+	if len(found) == 0 {
+		return nil
+	}
+	return ui.Exit(ui.GateNotMet, fmt.Errorf("%s, and --fail-on is %s", strings.Join(found, ", "), failOn))
 }

@@ -18,7 +18,7 @@ func Suggest(word string, known []string) string {
 		if max(len(k)-len(word), len(word)-len(k)) >= least {
 			continue
 		}
-		if d := distance(word, k); d < least {
+		if d := Distance(word, k); d < least {
 			best, least = k, d
 		}
 	}
@@ -28,23 +28,26 @@ func Suggest(word string, known []string) string {
 	return fmt.Sprintf(" (did you mean %q?)", best)
 }
 
-// distance is the number of bytes to insert, delete or replace (Levenshtein,
-// 1966).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+// Distance is the number of bytes to insert, delete or replace, or of neighbours to
+// exchange, that makes one word of another (Damerau, 1964, without edits of what was
+// exchanged).
+func Distance(a, b string) int {
+	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			d := diagonal
-			if a[i] != b[j] {
-				d = 1 + min(d, row[j], row[j+1])
+	for i := 1; i <= len(a); i++ {
+		row := make([]int, len(b)+1)
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			row[j] = 1 + min(last[j], row[j-1], last[j-1])
+			if a[i-1] == b[j-1] {
+				row[j] = last[j-1]
+			} else if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
 			}
-			diagonal, row[j+1] = row[j+1], d
 		}
+		before, last = last, row
 	}
-	return row[len(b)]
+	return last[len(b)]
 }

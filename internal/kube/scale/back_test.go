@@ -184,6 +184,8 @@ func TestRollTakesBackFirst(t *testing.T) {
 // A record that is damaged, or was copied with its set, is not gone by.
 func TestRecord(t *testing.T) {
 	set := &machine.Set{ObjectMeta: meta.ObjectMeta{Namespace: machine.Namespace, Name: "set-a", UID: "this"}}
+	replicas := int32(0)
+	set.Spec.Replicas = &replicas
 	for text, want := range map[string]string{
 		`{"replicas":2,"machines":["a"],"machine_set_uid":"this"}`: "",
 		`{"replicas":0,"machines":[],"machine_set_uid":"this"}`:    "",
@@ -208,6 +210,26 @@ func TestRecord(t *testing.T) {
 		}
 		if ok || !errors.Is(err, ErrRecord) || !strings.Contains(err.Error(), "machine set set-a, annotation fettle.dev/roll: "+want) || !strings.Contains(err.Error(), "begin anew with --roll --afresh") {
 			t.Errorf("%s: %+v %v %v", text, b, ok, err)
+		}
+	}
+	// What no roll has written, and would make the set smaller.
+	replicas = 2
+	for text, want := range map[string]string{
+		`{"replicas":0,"machines":["a","b"],"machine_set_uid":"this"}`:         "0 replicas, and it names machines: the roll would empty the set",
+		`{"replicas":0,"machines":[],"machine_set_uid":"this"}`:                "0 replicas, and the set is to have 2: the roll would empty it",
+		`{"replicas":1,"machines":["a","b","c"],"machine_set_uid":"this"}`:     "3 machines of a set of 1 replica: a roll has at most twice as many",
+		`{"replicas":2,"machines":["a","b","c","d"],"machine_set_uid":"this"}`: "", // it began afresh, with two new ones
+	} {
+		set.Annotations = map[string]string{machine.RollAnnotation: text}
+		if b, ok, err := BegunOn(set); ok != (want == "") || want != "" && !(errors.Is(err, ErrRecord) && strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %+v %v", text, b, err)
+		}
+	}
+	// Nor does one that begins afresh write it, whatever somebody has made of the set.
+	in := fleet("", 3)
+	for kept, want := range map[int]int{0: 3, 1: 3, 2: 2, 3: 3} {
+		if b := Again(in, &in.Sets[0], Begun{Replicas: kept}); b.Replicas != want || len(b.Machines) != 3 {
+			t.Errorf("%d replicas kept: %+v, want %d", kept, b, want)
 		}
 	}
 	if b := Begin(fleet("", 2), set); b.Set != "this" {

@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/kube/corestate"
 	"fettle.dev/fettle/internal/kube/health"
 	"fettle.dev/fettle/internal/kube/machine"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // routerLabel is on the pods of OpenShift's routers.
@@ -191,18 +192,22 @@ func (p *planner) drain(batch []*leaver, sets []Resize) Step {
 	for _, b := range slices.SortedFunc(maps.Keys(moved), func(a, b *policy.PodDisruptionBudget) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	}) {
+		have := fmt.Sprintf("%d of its pods have", moved[b])
+		if moved[b] == 1 {
+			have = "1 of its pods has"
+		}
 		switch allowed := int(b.Status.DisruptionsAllowed); {
 		case allowed == 0:
-			p.block("PodDisruptionBudget %s/%s allows no disruption now, and %d of its pods have to go: the drain stands still until it does", b.Namespace, b.Name, moved[b])
+			p.block("PodDisruptionBudget %s/%s allows no disruption now, and %s to go: the drain stands still until it does", b.Namespace, b.Name, have)
 		case moved[b] > allowed:
-			p.note("PodDisruptionBudget %s/%s allows %d disruptions at once, and %d of its pods have to go: the drain waits for pods that are ready elsewhere", b.Namespace, b.Name, allowed, moved[b])
+			p.note("PodDisruptionBudget %s/%s allows %s at once, and %s to go: the drain waits for pods that are ready elsewhere", b.Namespace, b.Name, wording.Count(allowed, "disruption"), have)
 		}
 	}
 	// An eviction is a request, and to see that the pod is gone is another one at least.
 	s.AtLeastS = throttled(2*s.Evictions, p.QPS, p.Burst)
 	if s.Evictions > 0 {
 		s.AtLeastS += grace.Seconds()
-		p.note("%s: %d pods are evicted; at %d requests a second (burst %d) that takes %.0f s at least, and a pod has up to %.0f s to end", step(len(p.plan.Steps)), s.Evictions, p.QPS, p.Burst, throttled(2*s.Evictions, p.QPS, p.Burst), grace.Seconds())
+		p.note("%s: pods that are evicted: %d; at %s a second (burst %d) that takes %.0f s at least, and a pod has up to %.0f s to end", step(len(p.plan.Steps)), s.Evictions, wording.Count(p.QPS, "request"), p.Burst, throttled(2*s.Evictions, p.QPS, p.Burst), grace.Seconds())
 	}
 	switch {
 	case slices.ContainsFunc(batch, func(l *leaver) bool { return !l.idle() }):

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"fettle.dev/fettle/internal/kube/machine"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // Begun is a roll of a machine set that has begun: the replicas that the set had, and
@@ -56,16 +57,39 @@ func (b *Begun) read(text string, s *machine.Set) (why string) {
 	case *has.Set != s.UID:
 		return fmt.Sprintf("it is of the machine set with the UID %s, and this one has %s: it was copied from there", *has.Set, s.UID)
 	}
-	b.Replicas, b.Machines, b.Set = *has.Replicas, *has.Machines, *has.Set
+	now := Begun{*has.Replicas, *has.Machines, *has.Set}
+	if why := now.impossible(s); why != "" {
+		return why
+	}
+	*b = now
 	return ""
+}
+
+// impossible says what of a record no roll of a set has written: it would make the set
+// smaller, or empty. One that began afresh names the new machines that it found, too, and
+// of these a roll has no more than old ones.
+func (b *Begun) impossible(s *machine.Set) string {
+	switch most := 2 * b.Replicas; {
+	case b.Replicas == 0 && len(b.Machines) > 0:
+		return "0 replicas, and it names machines: the roll would empty the set"
+	case b.Replicas == 0 && replicas(s) > 0:
+		return fmt.Sprintf("0 replicas, and the set is to have %d: the roll would empty it", replicas(s))
+	case len(b.Machines) > most:
+		return fmt.Sprintf("%d machines of a set of %s: a roll has at most twice as many", len(b.Machines), wording.Count(b.Replicas, "replica"))
+	}
+	return ""
+}
+
+func replicas(s *machine.Set) int {
+	if s.Spec.Replicas == nil {
+		return 1
+	}
+	return int(*s.Spec.Replicas)
 }
 
 // Begin is the roll that begins with a set as it is now.
 func Begin(in Input, s *machine.Set) Begun {
-	b := Begun{Replicas: 1, Machines: []string{}, Set: s.UID}
-	if s.Spec.Replicas != nil {
-		b.Replicas = int(*s.Spec.Replicas)
-	}
+	b := Begun{Replicas: replicas(s), Machines: []string{}, Set: s.UID}
 	for i := range in.Machines {
 		if m := &in.Machines[i]; m.Namespace == s.Namespace && m.Set() == s.Name && m.DeletionTimestamp == nil {
 			b.Machines = append(b.Machines, m.Name)
@@ -73,6 +97,16 @@ func Begin(in Input, s *machine.Set) Begun {
 	}
 	slices.Sort(b.Machines)
 	return b
+}
+
+// Again is a roll that has begun on a set and begins anew: with all machines that there are
+// now, and the replicas of before it was cut off, where that can be.
+func Again(in Input, s *machine.Set, b Begun) Begun {
+	n := Begin(in, s)
+	if kept := (Begun{b.Replicas, n.Machines, n.Set}); kept.impossible(s) == "" {
+		return kept
+	}
+	return n // the set has been given other machines by hand
 }
 
 // Roll plans that every machine of the sets is made anew, as a change of a machine set
@@ -125,7 +159,7 @@ func (p *planner) rest(x *pool, ready []*leaver) []*leaver {
 			others = append(others, l)
 		}
 	}
-	p.note("a roll of machine set %s is gone on with: %d of its %d old machines are left", x.set.Name, len(old), len(b.Machines))
+	p.note("a roll of machine set %s is gone on with: old machines that are left: %d of %d", x.set.Name, len(old), len(b.Machines))
 	for x.replicas > b.Replicas {
 		// Somebody may have removed old ones meanwhile: then new ones are too many.
 		from := &old

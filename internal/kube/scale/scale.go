@@ -18,6 +18,7 @@ import (
 
 	"fettle.dev/fettle/internal/kube/health"
 	"fettle.dev/fettle/internal/kube/machine"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // MaxBatch is how many machines are asked of a provider at once: source 002, section 3.1,
@@ -155,10 +156,7 @@ func newPlanner(in Input) (*planner, error) {
 	}
 	for i := range in.Sets {
 		s := &in.Sets[i]
-		x := &pool{set: s, replicas: 1}
-		if s.Spec.Replicas != nil {
-			x.replicas = int(*s.Spec.Replicas)
-		}
+		x := &pool{set: s, replicas: replicas(s)}
 		for j := range in.Machines {
 			m := &in.Machines[j]
 			if m.Namespace == s.Namespace && m.Set() == s.Name {
@@ -266,7 +264,7 @@ func (p *planner) block(format string, args ...any) {
 // MaxMachines is ErrTooMany, but on the way down.
 func To(in Input, machines int) (*Plan, error) {
 	if machines < 0 {
-		return nil, fmt.Errorf("%d machines: want at least 0", machines)
+		return nil, fmt.Errorf("%s: want at least 0", wording.Count(machines, "machine"))
 	}
 	p, err := newPlanner(in)
 	if err != nil {
@@ -286,7 +284,35 @@ func To(in Input, machines int) (*Plan, error) {
 		}
 		p.down(p.plan.From - machines)
 	default:
-		p.note("the sets have %d machines together: nothing is to be done", machines)
+		p.note("the sets are to have %s together already: nothing is to be done%s", wording.Count(machines, "machine"), p.coming())
 	}
 	return p.plan, nil
+}
+
+// coming says which machines of the sets have not come: they have not joined, or were never
+// made; "" where all have.
+func (p *planner) coming() (text string) {
+	var names []string
+	unmade := 0
+	for _, x := range p.pools {
+		has := 0
+		for _, m := range x.machines {
+			if m.DeletionTimestamp != nil {
+				continue
+			}
+			has++
+			if p.nodes[m.Node()] == nil {
+				names = append(names, fmt.Sprintf("%s (phase %s)", m.Name, cmp.Or(m.Phase(), "not said")))
+			}
+		}
+		unmade += max(0, x.replicas-has)
+	}
+	slices.Sort(names)
+	if len(names) > 0 {
+		text = "; not joined yet: " + strings.Join(names, ", ")
+	}
+	if unmade > 0 {
+		text += fmt.Sprintf("; not made yet: %s", wording.Count(unmade, "machine"))
+	}
+	return text
 }

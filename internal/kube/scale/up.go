@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/kube/health"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // up adds machines, batch after batch. Each batch takes the first to have joined before
@@ -15,7 +16,7 @@ import (
 func (p *planner) up(more int) {
 	for _, x := range p.pools {
 		if has := len(x.machines); has < x.replicas {
-			p.note("machine set %s is to have %d machines and has %d: the others are waited for first", x.set.Name, x.replicas, has)
+			p.note("machine set %s is to have %s and has %d: the others are waited for first", x.set.Name, wording.Count(x.replicas, "machine"), has)
 		}
 		if !slices.ContainsFunc(p.watched, func(w *watch) bool { return w.covers(x) }) {
 			p.note("no MachineHealthCheck looks after machine set %s: a machine that does not come up stays so", x.set.Name)
@@ -149,5 +150,5 @@ func (p *planner) closed(more int) {
 			reasons = append(reasons, w.check.Name+": "+limit.Sentence(w.unhealthy+1))
 		}
 	}
-	p.block("%d machines cannot be added: with one more on its way remediation would close (%s). Mend what is unhealthy, or raise maxUnhealthy for as long as this lasts", more, strings.Join(reasons, "; "))
+	p.block("%s cannot be added: with one more on its way remediation would close (%s). Mend what is unhealthy, or raise maxUnhealthy for as long as this lasts", wording.Count(more, "machine"), strings.Join(reasons, "; "))
 }

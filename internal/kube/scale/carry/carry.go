@@ -85,6 +85,14 @@ type Done struct {
 	TookS  float64        `json:"took_s"`
 }
 
+// ShutNode is a node that a scale keeps from taking pods.
+type ShutNode struct {
+	Name string
+	// Goes says that it will not take pods again: its machine is being deleted, or is
+	// gone. Else the next call lets it.
+	Goes bool
+}
+
 // Run is one scale.
 type Run struct {
 	Cluster
@@ -95,6 +103,10 @@ type Run struct {
 	Changed bool
 	// Asked is what the sets have been asked for, from what they had.
 	Asked []scale.Resize
+
+	// Shut are the nodes that calls before this one have kept from taking pods, as they
+	// were seen last.
+	Shut []ShutNode
 
 	// falling says that the sets get fewer machines: nobody waits for more to join then.
 	falling bool
@@ -274,9 +286,24 @@ func (r *Run) tidy(ctx context.Context) error {
 			if err := r.Uncordon(ctx, n.Name); err != nil {
 				return err
 			}
+			r.Shut = slices.DeleteFunc(r.Shut, func(s ShutNode) bool { return s.Name == n.Name })
 		}
 	}
 	return nil
+}
+
+// shut are the nodes of a cluster that a scale has kept from taking pods, of whichever
+// sets.
+func shut(in *scale.Input) (out []ShutNode) {
+	for i := range in.Nodes {
+		n := &in.Nodes[i]
+		if !n.Spec.Unschedulable || !strings.HasPrefix(n.Annotations[cordoned], CordonReason) {
+			continue
+		}
+		stays := slices.ContainsFunc(in.Machines, func(m machine.Machine) bool { return m.Node() == n.Name && m.DeletionTimestamp == nil })
+		out = append(out, ShutNode{n.Name, !stays})
+	}
+	return out
 }
 
 // words are a step in short.

@@ -301,7 +301,7 @@ func TestRollThatIsNotDone(t *testing.T) {
 		t.Error(err)
 	}
 	p, err := s.run(Goal{Roll: true}).Plan(t.Context())
-	if err != nil || len(p.Steps) != 1 || p.To != 2 || fmt.Sprint(p.Steps[0].Remove) != "[set-a-01]" || !strings.Contains(p.Notes[0], "1 of its 1 old machines are left") {
+	if err != nil || len(p.Steps) != 1 || p.To != 2 || fmt.Sprint(p.Steps[0].Remove) != "[set-a-01]" || !strings.Contains(p.Notes[0], "old machines that are left: 1 of 1") {
 		t.Errorf("%+v %v", p, err)
 	}
 	afresh := s.run(Goal{Roll: true, Afresh: true})
@@ -312,4 +312,38 @@ func TestRollThatIsNotDone(t *testing.T) {
 		t.Error(err, s.replicas(), s.machines[0].Name)
 	}
 	s.clean()
+}
+
+// Between two steps a disruption budget that allows nothing is waited for, with its name
+// and until when; and no longer than Patience.
+func TestBudgetBetweenSteps(t *testing.T) {
+	for _, lasts := range []bool{false, true} {
+		s := newSim(t, "", 6)
+		for i := range 6 {
+			s.pod(fmt.Sprint("p", i), i, false)
+		}
+		b := policy.PodDisruptionBudget{ObjectMeta: meta.ObjectMeta{Namespace: "app", Name: "web"}, Spec: policy.PodDisruptionBudgetSpec{Selector: &meta.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}
+		b.Status.DisruptionsAllowed = 5
+		s.budgets = []policy.PodDisruptionBudget{b}
+		r := s.run(Goal{Machines: 1})
+		waits := 0
+		r.Say = func(format string, args ...any) {
+			switch text := fmt.Sprintf(format, args...); {
+			case strings.HasPrefix(text, "done after"):
+				s.budgets[0].Status.DisruptionsAllowed = 0
+			case strings.Contains(text, "of 5m0s): PodDisruptionBudget app/web allows no disruption now"):
+				if waits++; waits == 2 && !lasts {
+					s.budgets[0].Status.DisruptionsAllowed = 5
+				}
+			}
+		}
+		began := s.now
+		err := r.Go(t.Context())
+		if !lasts && (err != nil || s.replicas() != "1" || waits != 2) {
+			t.Errorf("%v; replicas %s, said %d times", err, s.replicas(), waits)
+		}
+		if took := s.now.Sub(began); lasts && (!errors.Is(err, ErrBlocked) || s.replicas() != "3" || took < 5*time.Minute || took > 7*time.Minute) {
+			t.Errorf("%v after %s; replicas %s", err, took, s.replicas())
+		}
+	}
 }

@@ -71,7 +71,11 @@ func (l *Live) Read(ctx context.Context, pods bool) (*scale.Input, error) {
 			for _, s := range sets.Items {
 				all = append(all, s.Name)
 			}
-			return nil, fmt.Errorf("%w: there is no machine set %s in %s; there are %s", ErrNames, name, l.Namespace, strings.Join(all, ", "))
+			there := "there is none there"
+			if len(all) > 0 {
+				there = "there are " + strings.Join(all, ", ")
+			}
+			return nil, fmt.Errorf("%w: there is no machine set %s in %s; %s", ErrNames, name, l.Namespace, there)
 		}
 		if slices.ContainsFunc(in.Sets, func(s machine.Set) bool { return s.Name == name }) {
 			return nil, fmt.Errorf("%w: machine set %s is named twice", ErrNames, name)

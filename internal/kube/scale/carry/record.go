@@ -18,7 +18,7 @@ func (r *Run) begun(in *scale.Input) (map[string]scale.Begun, error) {
 		switch {
 		case r.Roll && r.Afresh:
 			if ok {
-				all[s.Name] = again(in, s, b)
+				all[s.Name] = scale.Again(*in, s, b)
 			}
 		case err != nil:
 			return nil, err
@@ -42,7 +42,7 @@ func (r *Run) begin(ctx context.Context) error {
 		b, ok, err := scale.BegunOn(s)
 		switch {
 		case ok && r.Afresh:
-			b = again(in, s, b)
+			b = scale.Again(*in, s, b)
 		case ok:
 			continue
 		case err != nil && !r.Afresh:
@@ -61,12 +61,4 @@ func (r *Run) begin(ctx context.Context) error {
 	}
 	r.Afresh = false // it has begun now
 	return nil
-}
-
-// again is a roll that begins anew: with all machines that there are, and the replicas of
-// before it was cut off.
-func again(in *scale.Input, s *machine.Set, b scale.Begun) scale.Begun {
-	n := scale.Begin(*in, s)
-	n.Replicas = b.Replicas
-	return n
 }

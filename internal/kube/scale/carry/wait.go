@@ -9,6 +9,7 @@ import (
 
 	"fettle.dev/fettle/internal/kube/machine"
 	"fettle.dev/fettle/internal/kube/scale"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // remind is how often is said what is waited for, where nothing of it changes.
@@ -82,6 +83,7 @@ func (r *Run) Settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.Shut = shut(in)
 	if _, err := r.begun(in); err != nil { // before the wait
 		return err
 	}
@@ -95,15 +97,13 @@ func (r *Run) Settle(ctx context.Context) error {
 		all += replicas(&in.Sets[i])
 	}
 	r.falling = r.falling || !r.Roll && r.Machines < all
-	patience := r.Patience
-	for _, t := range joins {
-		patience = max(patience, t)
-	}
+	patience := r.settles(in, joins)
 	if r.since.IsZero() {
 		r.since = r.now()
 	}
 	var not *NotCome
 	err = r.wait(ctx, patience, func(in *scale.Input) (string, error) {
+		r.Shut = shut(in)
 		var what []string
 		not, what = r.unsettled(in, joins)
 		if len(not.Machines) > 0 && !r.falling && !r.Roll {
@@ -117,6 +117,28 @@ func (r *Run) Settle(ctx context.Context) error {
 		return not
 	}
 	return err
+}
+
+// settles is how long sets may take to settle: as long as machines may take to join, and to
+// go. Where only machines come, it is no more than these may take to be made and to join.
+func (r *Run) settles(in *scale.Input, joins map[string]time.Duration) time.Duration {
+	longest := time.Duration(0)
+	for _, t := range joins {
+		longest = max(longest, t)
+	}
+	has := map[string]int{}
+	for _, m := range members(in) {
+		if m.DeletionTimestamp != nil {
+			return max(longest, r.Patience)
+		}
+		has[m.Set()]++
+	}
+	for i := range in.Sets {
+		if r.falling || has[in.Sets[i].Name] > replicas(&in.Sets[i]) {
+			return max(longest, r.Patience)
+		}
+	}
+	return max(longest, min(r.Patience, longest+making))
 }
 
 // unsettled says what of the sets is on its way, and what has had its time and has not
@@ -151,7 +173,7 @@ func (r *Run) unsettled(in *scale.Input, joins map[string]time.Duration) (not *N
 		case unmade > 0 && leaving == 0 && r.takesBack(s):
 			// They are the first to go.
 		case has != want || leaving > 0:
-			out = append(out, fmt.Sprintf("machine set %s is to have %d machines and has %d, and %d are being deleted", s.Name, want, has, leaving))
+			out = append(out, fmt.Sprintf("machine set %s is to have %s and has %d, and %d being deleted", s.Name, wording.Count(want, "machine"), has, leaving))
 			if unmade > 0 {
 				not.Unmade = append(not.Unmade, out[len(out)-1])
 				not.unmade += unmade
