@@ -30,7 +30,7 @@ type rbacRule struct {
 // loadServer is an API server that keeps objects by their paths, and allows what a role
 // does. It loses the answer to the first object of each kind that it makes.
 type loadServer struct {
-	made func() // called with each object that is made; may be nil
+	made  func() // called with each object that is made; may be nil
 	rules []rbacRule
 
 	mu      sync.Mutex
