@@ -45,3 +45,6 @@ func (a answer) Close() error {
 	defer a.end()
 	return a.ReadCloser.Close()
 }
+
+// WrappedRoundTripper is how client-go finds who can cancel a request.
+func (r requests) WrappedRoundTripper() http.RoundTripper { return r.next }
