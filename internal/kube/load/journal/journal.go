@@ -114,6 +114,13 @@ type State struct {
 	Held bool
 }
 
+// Unsure says of an object that the journal covers that it may have been made without a line
+// of its own.
+func (s *State) Unsure(i int) bool {
+	o := s.Objects[i]
+	return i < s.Reserved && (o.Was == Nothing || o.Was == Failed && !o.Refused)
+}
+
 // Count is how many objects are in a state.
 func (s *State) Count(was Was) int {
 	n := 0
