@@ -17,6 +17,7 @@ import (
 	"fettle.dev/fettle/internal/kube/load/measure"
 	"fettle.dev/fettle/internal/kube/load/observe"
 	"fettle.dev/fettle/internal/kube/load/plan"
+	"fettle.dev/fettle/internal/kube/load/spec"
 	"fettle.dev/fettle/internal/kube/load/store"
 	"fettle.dev/fettle/internal/kube/load/tally"
 	"fettle.dev/fettle/internal/kube/load/undo"
@@ -115,7 +116,7 @@ func (o *loadOptions) askEtcd(ctx context.Context, s *kubeapi.Server, members []
 }
 
 // mostInFlight is what one process keeps under way.
-const mostInFlight = 5000
+const mostInFlight = spec.MostInFlight
 
 // checkInFlight refuses a number of requests that was asked for and cannot be: 0 stands for
 // nothing asked.

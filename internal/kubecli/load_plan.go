@@ -57,7 +57,9 @@ var versionText = regexp.MustCompile(`^[0-9]+\.[0-9]+(\.[0-9]+)?([-+][0-9A-Za-z.
 func readLoad(args []string) (*spec.Load, error) {
 	file := ""
 	if len(args) > 0 {
-		file = args[0]
+		if file = args[0]; file == "" { // a variable that is not set, as like as not
+			return nil, ui.Exit(ui.Usage, errors.New("the name of the load's file is empty: want a file, or none at all for the load that is built in"))
+		}
 	}
 	var l *spec.Load
 	var err error

@@ -28,7 +28,8 @@ import (
 func (a *app) loadRunCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use: "run [FILE]", Short: "Make the objects of a load, and measure how the cluster takes it",
-		Long: `Makes the objects of a load in their order ("-" is standard input). Ctrl-C ends the run
+		Long: `Makes the objects of a load in their order ("-" is standard input). Without a file it
+is a small load of its own, which is removed at the end (unless --keep). Ctrl-C ends the run
 and takes back what it has made (unless --keep). A run that was killed is gone on with
 by resume, or taken back by undo. Without --slo it is judged by Kubernetes' own
 objectives. Without a file it is the built-in load, which is removed at its end.`,

@@ -38,7 +38,9 @@ func (a *app) loadStanding(ctx context.Context, o *loadOptions, kept []store.Kep
 		if !load.Doubtful(k) && !lost[i] {
 			continue
 		}
-		found, unseen, err := cluster.Standing(began, k)
+		x, err := cluster.Standing(began, k)
+		found, unseen := x.Unknown, x.Unseen
+		runs[i].Unnoted = x.Unnoted
 		switch {
 		case ctx.Err() != nil:
 			return loadExit(ctx.Err())

@@ -9,7 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/kube/load/journal"
+	"fettle.dev/fettle/internal/kube/load/lean"
 	"fettle.dev/fettle/internal/kube/load/store"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
@@ -35,6 +37,9 @@ type LoadRunStatus struct {
 	Removed int       `json:"removed"`
 	Kept    int       `json:"kept"`
 	Error   string    `json:"error,omitempty"`
+	// Unnoted are objects that stand in the cluster and of which the journal does not say what
+	// became: undo removes them.
+	Unnoted int `json:"not_noted,omitempty"`
 	// Unknown are objects that stand in the cluster, are the run's by its label, and are not
 	// in its journal; Delete is kubectl's command that would delete them.
 	Unknown int    `json:"not_in_journal,omitempty"`
@@ -93,7 +98,11 @@ func (a *app) loadStatus(ctx context.Context, o *loadOptions) error {
 	}
 	g := report.Grid{Head: []string{"run", "phase", "objects", "there", "failed", "removed", "kept", "file"}}
 	for _, r := range doc.Runs {
-		g.Rows = append(g.Rows, []string{r.Run, r.Phase, fmt.Sprint(r.Objects), fmt.Sprint(r.Created + r.Reused), fmt.Sprint(r.Failed), fmt.Sprint(r.Removed), fmt.Sprint(r.Kept), r.File})
+		there := r.Created + r.Unnoted
+		if r.Phase != string(journal.Undone) {
+			there += r.Reused // of an undone run they are nothing that is left
+		}
+		g.Rows = append(g.Rows, []string{r.Run, r.Phase, fmt.Sprint(r.Objects), fmt.Sprint(there), fmt.Sprint(r.Failed), fmt.Sprint(r.Removed), fmt.Sprint(r.Kept), r.File})
 		if r.Error != "" {
 			a.screen.Say("%s: %s", r.Run, r.Error)
 		}
@@ -156,6 +165,7 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 	if err != nil {
 		return err
 	}
+	defer lean.Begin(host.Live())()
 	out, err := cluster.Undo(ctx, id, func(done, all int) { a.screen.Status("%d of %d removed", done, all) })
 	a.screen.Status("")
 	if out != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {

@@ -220,3 +220,78 @@ func TestVisitFails(t *testing.T) {
 	}
 	wantSaid(t, code, said, ui.Partial, "kubectl fettle load resume "+runs[0].Name()+" tries them again")
 }
+
+// TestUnnoted: what a journal covers without saying what became of it is looked for in the
+// cluster by status, and taken back by undo; a namespace that was reused is not left of an
+// undone run.
+func TestUnnoted(t *testing.T) {
+	s := serveLoad(t)
+	s.objects["/api/v1/namespaces/theirs0"] = map[string]any{"metadata": map[string]any{"name": "theirs0", "uid": "t0"}}
+	text, err := os.ReadFile("load.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("load.yaml", append(text, "  - {num: 1, basename: theirs, ifexists: reuse, objects: [{num: 1, file: objects.yaml}]}\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	id := s.made()
+	file := filepath.Join("runs", id, "journal")
+	if text, err = os.ReadFile(file); err != nil {
+		t.Fatal(err)
+	}
+	var kept []string
+	for _, line := range strings.SplitAfter(string(text), "\n") {
+		if len(line) > 9 && line[9] != 'c' {
+			kept = append(kept, line)
+		}
+	}
+	if err := os.WriteFile(file, []byte(strings.Join(kept, "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	there := func(phase string, want int) {
+		t.Helper()
+		code, said := s.load(t.Context(), "status")
+		wantSaid(t, code, said, ui.Done)
+		for line := range strings.Lines(said) {
+			if f := strings.Fields(strings.Replace(line, phase, "PHASE", 1)); len(f) > 4 && f[0] == id {
+				if f[1] != "PHASE" || f[3] != fmt.Sprint(want) {
+					t.Errorf("want %d there and %s: %s", want, phase, line)
+				}
+				return
+			}
+		}
+		t.Errorf("no run: %s", said)
+	}
+	there("ended", 7) // six that the journal does not say, and the one that was reused
+	code, said := s.load(t.Context(), "undo")
+	wantSaid(t, code, said, ui.Done, "6 objects removed")
+	there("undone", 0)
+}
+
+// TestEmptyName: a name that is empty, as a variable that is not set gives, is no wish for the
+// load that is built in.
+func TestEmptyName(t *testing.T) {
+	for _, verb := range []string{"run", "plan"} {
+		code, _, errs := run(t, "load", verb, "")
+		wantSaid(t, code, errs, ui.Usage, "the name of the load's file is empty")
+	}
+}
+
+// TestDeleteKept: an earlier run that ifexists: delete cannot undo is told with what keeps it.
+func TestDeleteKept(t *testing.T) {
+	s := serveLoad(t)
+	text, err := os.ReadFile("load.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("load.yaml", bytes.Replace(text, []byte("basename: ours"), []byte("basename: ours, ifexists: delete"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	id := s.made()
+	s.objects["/api/v1/namespaces/ours0/configmaps/theirs"] = map[string]any{"metadata": map[string]any{"name": "theirs", "namespace": "ours0", "uid": "x", "labels": map[string]any{"fettle.dev/load-run": id}}}
+	code, said := s.load(t.Context(), "run load.yaml --beyond-maximums")
+	wantSaid(t, code, said, ui.Incomplete, "the run "+id+", whose namespaces are in the way (ifexists: delete), cannot be undone: Namespace ours0 is kept: it holds configmaps/theirs, which this run did not make")
+	if s.objects["/api/v1/namespaces/ours0/configmaps/theirs"] == nil {
+		t.Error("it is gone")
+	}
+}

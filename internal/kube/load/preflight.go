@@ -73,7 +73,10 @@ func (c *Cluster) preflight(ctx context.Context, p *plan.Plan, cluster string) e
 		runs[run] = true
 	}
 	for run := range runs {
-		if _, err := c.Undo(ctx, run, nil); err != nil {
+		if out, err := c.Undo(ctx, run, nil); err != nil {
+			if out != nil && len(out.Kept) > 0 {
+				err = fmt.Errorf("%s is kept: %s: %w", out.Kept[0].Object, out.Kept[0].Why, err)
+			}
 			return fmt.Errorf("the run %s, whose namespaces are in the way (ifexists: delete), cannot be undone: %w", run, err)
 		}
 	}

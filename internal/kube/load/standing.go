@@ -15,10 +15,12 @@ import (
 // unread is the error of a run whose journal cannot be read: with what stands in the cluster
 // by the run's label, which is all that is known of it then.
 func (c *Cluster) unread(ctx context.Context, r *store.Run, why *journal.Damaged) error {
-	x, unseen, err := c.look(ctx, r, 0)
-	switch {
-	case err != nil:
+	seen, err := c.look(ctx, r)
+	if err != nil {
 		return fmt.Errorf("%w; what of the run is in the cluster: %w", why, err)
+	}
+	x, unseen := seen.Beyond(0, c.Server, nil), seen.Unseen()
+	switch {
 	case x != nil:
 		x.Journal = why
 		return x
@@ -62,52 +64,78 @@ func (c *Cluster) Unloaded(ctx context.Context, id string, why error) error {
 	return fmt.Errorf("%w; nothing in the cluster %s has it: it made nothing there, or that is gone", why, c.Server.Base())
 }
 
-// look looks for objects of a run that its journal does not hold: those from a number on.
-func (c *Cluster) look(ctx context.Context, r *store.Run, covered int) (*undo.Unknown, string, error) {
+// look looks for objects of a run by its label.
+func (c *Cluster) look(ctx context.Context, r *store.Run) (*undo.Labelled, error) {
 	p, err := plan.Compile(ctx, r.Load, r.ID, r.Kinds)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	found, err := undo.Look(ctx, c.Server, p)
-	if err != nil {
-		return nil, "", err
-	}
-	return found.Beyond(covered, c.Server, nil), found.Unseen(), nil
+	return undo.Look(ctx, c.Server, p)
 }
 
-// Doubtful says that a run may have made what its journal does not hold: it cannot be read,
-// or does not cover all objects of the load, as after a crash, or after it was cut.
+// Doubtful says that a run may have made what its journal does not say: it cannot be read,
+// does not cover all objects of the load, as after a crash, or after it was cut, or does not
+// say of all that it covers what became of them.
 func Doubtful(k store.Kept) bool {
 	var damaged *journal.Damaged
-	return errors.As(k.Err, &damaged) || k.Err == nil && !k.State.Held && k.State.Phase != journal.Undone && k.State.Reserved < k.State.Header.Objects
+	if k.Err != nil {
+		return errors.As(k.Err, &damaged)
+	}
+	s := k.State
+	if s.Held || s.Phase == journal.Undone {
+		return false
+	}
+	for i := range s.Reserved {
+		if s.Unsure(i) {
+			return true
+		}
+	}
+	return s.Reserved < s.Header.Objects
 }
 
-// Standing looks for objects of a run that stand in the cluster and are not in its journal,
-// or, where its load is damaged, for all of its objects; nil for none, and for a run of another cluster. unseen is why some cannot be seen.
-func (c *Cluster) Standing(ctx context.Context, k store.Kept) (found *undo.Unknown, unseen string, err error) {
+// Standing is what of a run stands in a cluster beside what its journal says.
+type Standing struct {
+	// Unknown are objects that are not in the journal, or, where the load is damaged, all of
+	// the run; nil for none.
+	Unknown *undo.Unknown
+	// Unnoted are so many of which the journal does not say what became: undo removes them.
+	Unnoted int
+	// Unseen is why some cannot be seen; "" where all can.
+	Unseen string
+}
+
+// Standing looks for objects of a run; of one of another cluster there are none here.
+func (c *Cluster) Standing(ctx context.Context, k store.Kept) (x Standing, err error) {
 	covered := 0
 	if k.Err == nil {
 		covered = k.State.Reserved
 		cluster, err := c.Server.Cluster(ctx)
 		if err != nil || cluster != k.State.Header.Cluster {
-			return nil, "", err
+			return x, err
 		}
 	}
 	r, err := c.Store.Load(k.ID)
 	var lost *store.Damaged
 	switch {
 	case errors.As(err, &lost):
-		if found, unseen, err = undo.Everywhere(ctx, c.Server, k.ID); found != nil {
-			found.Load = lost
+		if x.Unknown, x.Unseen, err = undo.Everywhere(ctx, c.Server, k.ID); x.Unknown != nil {
+			x.Unknown.Load = lost
 		}
-		return found, unseen, err
+		return x, err
 	case err != nil:
-		return nil, "", err
+		return x, err
 	}
-	found, unseen, err = c.look(ctx, r, covered)
+	seen, err := c.look(ctx, r)
+	if err != nil {
+		return x, err
+	}
+	x.Unknown, x.Unseen = seen.Beyond(covered, c.Server, nil), seen.Unseen()
 	var damaged *journal.Damaged
-	if found != nil && errors.As(k.Err, &damaged) {
-		found.Journal = damaged
+	if x.Unknown != nil && errors.As(k.Err, &damaged) {
+		x.Unknown.Journal = damaged
 	}
-	return found, unseen, err
+	if k.Err == nil {
+		x.Unnoted = seen.Unnoted(k.State)
+	}
+	return x, nil
 }

@@ -21,6 +21,10 @@ func (r *reading) pod(s *spec.Stage, it *item, p *spec.Pace) {
 			r.note(it.At, "%s is of the earlier loader alone, and nothing is made of it", n.name)
 		}
 	}
+	if len(it.BaseName) > maxBase {
+		r.FaultAt(it.At, "basename: %q has %d letters: want %d at most, as a number is added", it.BaseName, len(it.BaseName), maxBase)
+		return
+	}
 	if it.BaseName == "" || !validBase(it.BaseName) {
 		r.FaultAt(it.At, "basename: %q cannot begin the names of pods: want small letters, digits and -", it.BaseName)
 		return

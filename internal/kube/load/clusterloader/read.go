@@ -6,6 +6,7 @@ package clusterloader
 import (
 	"embed"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/sys/unix"
 
 	"fettle.dev/fettle/internal/kube/load/spec"
 	"fettle.dev/fettle/internal/kube/strict"
@@ -44,12 +46,29 @@ func readHere(name string) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case st.Mode()&fs.ModeNamedPipe != 0: // of a shell's <(COMMAND), for example
+		return readPipe(name)
 	case !st.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no file", name)
+		return nil, fmt.Errorf("%s is neither a file nor a pipe", name)
 	case st.Size() > strict.MaxFile:
 		return nil, fmt.Errorf("%s is larger than %d MiB", name, strict.MaxFile>>20)
 	}
 	return os.ReadFile(name)
+}
+
+// readPipe reads what comes out of a pipe, of at most strict.MaxFile bytes. One that nobody
+// writes to is empty, and is not waited for.
+func readPipe(name string) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, strict.MaxFile+1))
+	if err == nil && len(text) > strict.MaxFile {
+		err = fmt.Errorf("%s is larger than %d MiB", name, strict.MaxFile>>20)
+	}
+	return text, err
 }
 
 // Ours says whether a document is for this package.
@@ -110,6 +129,9 @@ func Read(name string, text []byte, from Files) (*spec.Load, error) {
 	}
 	if f.ClusterLoader == nil {
 		return nil, fmt.Errorf("%s: there is no ClusterLoader in it, below which Cluster Loader's fields are", name)
+	}
+	if n := f.ClusterLoader.InFlight; n > spec.MostInFlight {
+		r.FaultAt(f.ClusterLoader.At, "inflight: want 1 to %d, found %d", spec.MostInFlight, n)
 	}
 	r.whole(f.ClusterLoader)
 	if err := r.Err(); err != nil {
@@ -197,6 +219,8 @@ func (r *reading) project(p *project, ifExists string) {
 		r.FaultAt(p.At, "a project has no basename")
 	case old != "":
 		r.FaultAt(p.At, "the basename %q is that of the project at %s already", p.BaseName, old)
+	case len(p.BaseName) > maxBase:
+		r.FaultAt(p.At, "basename: %q has %d letters: want %d at most, as a number is added", p.BaseName, len(p.BaseName), maxBase)
 	case !validBase(p.BaseName):
 		r.FaultAt(p.At, "basename: %q cannot begin the name of a namespace: want small letters, digits and -", p.BaseName)
 	}
@@ -231,6 +255,10 @@ func (r *reading) project(p *project, ifExists string) {
 	r.load.Stages = append(r.load.Stages, s)
 }
 
+// maxBase is how long a name may be to which a number of five digits is added: a name of
+// RFC 1123 has 63 letters.
+const maxBase = 58
+
 // validBase is true for what may begin a name of RFC 1123 to which a number is added.
 func validBase(base string) bool {
 	for i := range len(base) {
@@ -239,7 +267,7 @@ func validBase(base string) bool {
 			return false
 		}
 	}
-	return len(base) <= 58
+	return len(base) <= maxBase
 }
 
 func (r *reading) pace(p *pace) *spec.Pace {

@@ -6,7 +6,6 @@
 package journal
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -114,6 +113,13 @@ type State struct {
 	Held bool
 }
 
+// Unsure says of an object that the journal covers that it may have been made without a line
+// of its own.
+func (s *State) Unsure(i int) bool {
+	o := s.Objects[i]
+	return i < s.Reserved && (o.Was == Nothing || o.Was == Failed && !o.Refused)
+}
+
 // Count is how many objects are in a state.
 func (s *State) Count(was Was) int {
 	n := 0
@@ -194,61 +200,6 @@ func Open(dir string) (*Journal, *State, error) {
 		return nil, nil, err
 	}
 	return start(f), s, nil
-}
-
-// Read reads the journal of a run.
-func Read(dir string) (*State, error) {
-	f, err := open(dir, os.O_RDONLY)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	s, _, err := readFile(f)
-	if err != nil {
-		return nil, err
-	}
-	// Given back at once, when f is closed.
-	s.Held = errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
-	return s, nil
-}
-
-// maxHeader caps a header's line, in bytes.
-const maxHeader = 64 << 10
-
-// Head reads the header of a run's journal, and nothing behind it.
-func Head(dir string) (Header, error) {
-	f, err := open(dir, os.O_RDONLY)
-	if err != nil {
-		return Header{}, err
-	}
-	defer f.Close()
-	line, err := bufio.NewReader(io.LimitReader(f, maxHeader)).ReadBytes('\n')
-	s := &State{}
-	if err == nil {
-		err = s.line(line[:len(line)-1], 1)
-	}
-	if err != nil {
-		return Header{}, &Damaged{fmt.Errorf("%s has no header: %w", f.Name(), err)}
-	}
-	return s.Header, nil
-}
-
-func readFile(f *os.File) (*State, int, error) {
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return nil, 0, err
-	}
-	text, err := io.ReadAll(f)
-	if err != nil {
-		return nil, 0, err
-	}
-	s, whole, err := parse(text)
-	switch {
-	case err != nil:
-		return nil, 0, &Damaged{fmt.Errorf("%s: %w", f.Name(), err)}
-	case whole == 0:
-		return nil, 0, &Damaged{fmt.Errorf("%s has no header: what the run has made cannot be known from it", f.Name())}
-	}
-	return s, whole, nil
 }
 
 func lock(f *os.File) error {

@@ -18,6 +18,9 @@ const (
 	Delete = "delete" // it is deleted and made anew, if a run of fettle's has made it
 )
 
+// MostInFlight is how many requests one process keeps under way at most.
+const MostInFlight = 5000
+
 // Load is a cluster load.
 type Load struct {
 	Schema string `json:"schema"`

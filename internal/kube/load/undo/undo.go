@@ -159,7 +159,7 @@ func (u *Undo) each(ctx context.Context, objects []int, do func(ctx context.Cont
 func (u *Undo) lookUp(ctx context.Context, out *Outcome) error {
 	var unknown []int
 	for i := range u.State.Reserved {
-		if o := u.State.Objects[i]; o.Was == journal.Nothing || o.Was == journal.Failed && !o.Refused {
+		if u.State.Unsure(i) {
 			unknown = append(unknown, i)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"fettle.dev/fettle/internal/kube/api"
 	"fettle.dev/fettle/internal/kube/load/discover"
+	"fettle.dev/fettle/internal/kube/load/journal"
 	"fettle.dev/fettle/internal/kube/load/plan"
 )
 
@@ -83,6 +84,18 @@ func (x *Unknown) Label() string { return plan.RunLabel + "=" + x.Run }
 // Command is kubectl's that deletes all that has the label.
 func (x *Unknown) Command() string {
 	return fmt.Sprintf("kubectl delete %s --all-namespaces -l %s", strings.Join(x.Resources, ","), x.Label())
+}
+
+// Unnoted is how many objects stand in the cluster that the journal covers without saying
+// what became of them: an undo removes them, too.
+func (l *Labelled) Unnoted(s *journal.State) int {
+	n := 0
+	for i := range s.Reserved {
+		if s.Unsure(i) && l.seen[i] == there {
+			n++
+		}
+	}
+	return n
 }
 
 // Everywhere looks for objects of a run by its label in the lists of all kinds that the
