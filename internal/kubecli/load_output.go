@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/kube/load"
+	"fettle.dev/fettle/internal/kube/load/drive"
 	"fettle.dev/fettle/internal/kube/load/measure"
 	"fettle.dev/fettle/internal/kube/load/observe"
 	"fettle.dev/fettle/internal/kube/load/spec"
@@ -194,12 +195,33 @@ func (x *LoadRun) sum() string {
 	return text
 }
 
+// shownReasons is how many reasons are told; the JSON has them.
+const shownReasons = 5
+
+// reasons are why objects could not be made, the commonest first, and last those that were
+// not told apart.
+func (x *LoadRun) reasons() []string {
+	rest := x.Errors[drive.OtherReasons]
+	texts := slices.DeleteFunc(slices.Sorted(maps.Keys(x.Errors)), func(text string) bool { return text == drive.OtherReasons })
+	slices.SortStableFunc(texts, func(a, b string) int { return cmp.Compare(x.Errors[b], x.Errors[a]) })
+	var all []string
+	for i, text := range texts {
+		if i < shownReasons {
+			all = append(all, counted(x.Errors[text], "time")+": "+text)
+		} else {
+			rest += x.Errors[text]
+		}
+	}
+	if rest > 0 {
+		all = append(all, counted(rest, "time")+": for other reasons (--output json has more of them)")
+	}
+	return all
+}
+
 // lines are what else is to be said of it.
 func (x *LoadRun) lines() []string {
 	var all []string
-	for _, text := range slices.Sorted(maps.Keys(x.Errors)) {
-		all = append(all, counted(x.Errors[text], "time")+": "+text)
-	}
+	all = append(all, x.reasons()...)
 	for _, k := range x.Kept {
 		all = append(all, k.Object+" is kept: "+k.Why)
 	}

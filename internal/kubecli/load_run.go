@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -75,6 +76,7 @@ type driven struct {
 	began  time.Time
 	done   atomic.Int64
 	before int
+	store  string // the directory of the runs
 	// resumed says that a process before this one has begun.
 	resumed bool
 	// gates are those that were asked for.
@@ -86,7 +88,7 @@ func (d *driven) watch(a *app, x *load.Options) {
 	x.Begun = func(id string, p *plan.Plan, state *journal.State) {
 		d.id, d.plan, d.meter, d.began = id, p, measure.New(p), time.Now()
 		d.before = state.Count(journal.Created) + state.Count(journal.Reused)
-		a.screen.Say("run %s: %s; the journal is in the state directory", id, counted(p.Len()-d.before, "object"))
+		a.screen.Say("run %s: %s; its journal is in %s", id, counted(p.Len()-d.before, "object"), filepath.Join(d.store, id))
 		if len(d.gates) > 0 {
 			answers := measure.AnswersOf(p, func(i int) bool { was := state.Objects[i].Was; return was == journal.Created || was == journal.Reused })
 			for _, g := range d.gates {
@@ -141,7 +143,7 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 	for _, text := range o.slo { // for who goes on with the run
 		l.Gates = append(l.Gates, spec.Gate{At: "--slo", Text: text})
 	}
-	d := &driven{wide: inFlightOf(x.InFlight, l), rate: rateOf(x.Rate, l)}
+	d := &driven{store: cluster.Store.Dir, wide: inFlightOf(x.InFlight, l), rate: rateOf(x.Rate, l)}
 	d.facts.Settings = map[string]string{}
 	if asked && !o.forProve {
 		d.gates = gates
@@ -257,7 +259,7 @@ func (a *app) loadResume(ctx context.Context, o *loadOptions, args []string) err
 	if err := a.loadEtcd(ctx, o, cluster.Server, &x); err != nil {
 		return loadExit(err)
 	}
-	d := &driven{resumed: true, wide: inFlightOf(x.InFlight, kept.Load), rate: rateOf(max(x.Rate, kept.Rate), kept.Load)}
+	d := &driven{store: cluster.Store.Dir, resumed: true, wide: inFlightOf(x.InFlight, kept.Load), rate: rateOf(max(x.Rate, kept.Rate), kept.Load)}
 	d.facts.Settings = map[string]string{}
 	if asked && !o.forProve {
 		d.gates = gates

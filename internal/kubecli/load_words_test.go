@@ -103,3 +103,11 @@ func TestVerdict(t *testing.T) {
 		}
 	}
 }
+
+// TestReasons: the commonest reason is the first, and those that were not told apart the last.
+func TestReasons(t *testing.T) {
+	x := &LoadRun{Errors: map[string]int{drive.OtherReasons: 30, "a": 1, "b": 7, "c": 1, "d": 1, "e": 1, "f": 1, "g": 1}}
+	if got := strings.Join(x.reasons(), "|"); got != "7 times: b|1 time: a|1 time: c|1 time: d|1 time: e|32 times: for other reasons (--output json has more of them)" {
+		t.Error(got)
+	}
+}

@@ -87,9 +87,13 @@ type Outcome struct {
 	// NotReady are objects that were not ready at the end, the first of them with why.
 	NotReady int
 	Example  string
-	// Errors are the reasons why objects could not be made, and how many for each.
+	// Errors are the reasons why objects could not be made, and how many for each; of more
+	// than twenty the rest is under OtherReasons.
 	Errors map[string]int
 }
+
+// OtherReasons are those of Outcome.Errors that are not told apart.
+const OtherReasons = "others"
 
 // Rate is how many objects a second were started, without those that were there; 0 where it
 // cannot be told.

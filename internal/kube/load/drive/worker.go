@@ -95,7 +95,7 @@ func (w *worker) count(a *Answer, err error) {
 		if _, known := o.Errors[text]; known || len(o.Errors) < 20 {
 			o.Errors[text]++
 		} else {
-			o.Errors["others"]++
+			o.Errors[OtherReasons]++
 		}
 		if _, space := w.Plan.StageSpace(i); space {
 			w.end(fmt.Errorf("%s: %s: %s", w.Plan.At(i), w.Plan.Describe(i), text))
