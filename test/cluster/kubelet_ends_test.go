@@ -112,14 +112,11 @@ func TestKubeletEnds(t *testing.T) {
 		},
 		API: &drain.Node{Client: c.Client, Name: c.Kubelet.Node, Patience: 2 * time.Minute, Interval: 500 * time.Millisecond},
 	}
-	// at kills the kubelet when a point is reached for the nth time.
+	// at kills the kubelet when a point is reached for the nth time, or a while after that.
+	// over is called when the change has ended: a kill that has not come by then does not come
+	// any more, and would be one of the next change's kubelet.
+	over := func() {}
 	at := func(point string, nth int, after time.Duration) {
-		var timer *time.Timer
-		t.Cleanup(func() {
-			if timer != nil {
-				timer.Stop()
-			}
-		})
 		v.Node.At = func(p string) {
 			if p == point {
 				nth--
@@ -129,7 +126,13 @@ func TestKubeletEnds(t *testing.T) {
 			case after == 0:
 				s.kill()
 			default:
-				timer = time.AfterFunc(after, s.kill)
+				killed := make(chan struct{})
+				timer := time.AfterFunc(after, func() { s.kill(); close(killed) })
+				over = func() {
+					if !timer.Stop() {
+						<-killed
+					}
+				}
 			}
 		}
 	}
@@ -149,12 +152,13 @@ func TestKubeletEnds(t *testing.T) {
 		{"while it is taken back", func() { at("start:after", 2, 0) }, ", systemReserved: {memory: 900Ti}", node.Incomplete},
 	} {
 		ok := t.Run(x.name, func(t *testing.T) {
-			v.Node.At = nil
+			v.Node.At, over = nil, func() {}
 			s.anew(c)
 			x.kill()
 			want := fmt.Sprint(60 + i)
 			began := time.Now()
 			r, err := v.Run(t.Context(), settings(t, "{maxPods: "+want+x.fields+"}"))
+			over()
 			if err != nil {
 				t.Fatal(err)
 			}
