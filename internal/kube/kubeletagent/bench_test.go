@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -106,9 +107,34 @@ func newBench(t *testing.T, v *visitor, objects ...client.Object) *bench {
 				}
 				return c.SubResource(sub).Patch(ctx, o, p, opts...)
 			},
+			Watch: fromTheStart,
 		}).Build()
 	b.agent = b.start(api)
 	return b
+}
+
+// fromTheStart is a watch that begins with what is there, as that of an API server and
+// not that of the imitation.
+func fromTheStart(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+	w, err := c.Watch(ctx, list, opts...)
+	if err != nil {
+		return nil, err
+	}
+	out := make(chan watch.Event, 1)
+	out <- watch.Event{Type: watch.Added, Object: &kubeletconfig.NodeKubelet{}}
+	go func() {
+		defer close(out)
+		defer w.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case e := <-w.ResultChan():
+				out <- e // follow reads until it is closed
+			}
+		}
+	}()
+	return watch.NewProxyWatcher(out), nil
 }
 
 // start is a new process.
