@@ -79,7 +79,7 @@ type KeptObject struct {
 
 func newLoadRun(d *driven, l *spec.Load, out *load.Result, m *measure.Meter, gates []measure.Result) *LoadRun {
 	x := &LoadRun{
-		Schema: "fettle/cluster-load-run/v1", Run: d.id, File: l.File, State: "done", Verdict: "none", Began: d.began,
+		Schema: "fettle/cluster-load-run/v1", Run: d.id, File: l.File, State: "done", Verdict: verdictNone, Began: d.began,
 		DurationS: time.Since(d.began).Seconds(), RatePerS: out.Rate(), Throttled: out.Throttled, Retried: out.Retried, Late: out.Late, Widest: out.Widest,
 		NotReady: out.NotReady, Example: out.Example, Times: m.Times(), Gates: gates, Errors: out.Errors,
 		Servers: out.Servers, NotSeen: out.Blind,
@@ -87,69 +87,6 @@ func newLoadRun(d *driven, l *spec.Load, out *load.Result, m *measure.Meter, gat
 	x.Objects.Planned, x.Objects.Before, x.Objects.Created = d.plan.Len(), out.Before+out.Found, out.Created-out.Found
 	x.Objects.Adopted, x.Objects.Reused, x.Objects.Failed = out.Adopted-out.Found, out.Reused, out.Failed
 	return x
-}
-
-// judge is the verdict on a run that came to its end. A gate that nobody asked for fails
-// only where it is known not to be met.
-func (x *LoadRun) judge(asked bool) error {
-	switch {
-	case x.Objects.Failed > 0:
-		code := ui.Partial
-		if x.Objects.Created+x.Objects.Reused+x.Objects.Before == 0 {
-			code = ui.Failed
-		}
-		return ui.Hinted(code, fmt.Errorf("%d of %d objects could not be made", x.Objects.Failed, x.Objects.Planned), "kubectl fettle load resume "+x.Run+" tries them again")
-	case x.NotReady > 0:
-		return ui.Exit(ui.GateNotMet, fmt.Errorf("%s %s not ready when the time to wait was over: %s", counted(x.NotReady, "object"), either(x.NotReady, "was", "were"), x.Example))
-	}
-	for _, g := range x.Gates {
-		switch {
-		case g.Met, g.Unknown && !asked:
-		case g.Unknown:
-			return ui.Exit(ui.GateNotMet, fmt.Errorf("whether %s is met is not known: %s", g.Gate, g.Text))
-		default:
-			return ui.Exit(ui.GateNotMet, fmt.Errorf("%s is not met: %s", g.Gate, g.Text))
-		}
-	}
-	if x.Servers != nil && !asked {
-		for _, c := range x.Servers.Missed() {
-			return ui.Exit(ui.GateNotMet, fmt.Errorf("the API server's own metrics: %s of %s (%s) took %s at the 99th percentile, and the objective is %s", c.Verb, c.Resource, c.Scope, unit.FormatSeconds(c.P99S), unit.FormatSeconds(c.LimitS)))
-		}
-	}
-	return nil
-}
-
-// decide takes note of the verdict on a run that came to its end; err is what judge says.
-func (x *LoadRun) decide(err error) {
-	x.Verdict = "met"
-	for _, g := range x.Gates {
-		if g.Unknown {
-			x.Verdict = "cannot tell"
-		}
-	}
-	known := x.Objects.Failed > 0 || x.NotReady > 0 || slices.ContainsFunc(x.Gates, func(g measure.Result) bool { return !g.Met && !g.Unknown })
-	if known || err != nil && x.Verdict == "met" { // the API server's own metrics
-		x.Verdict = "not met"
-	}
-}
-
-// expected is the verdict in words.
-func (x *LoadRun) expected() (report.Mark, string) {
-	unknown := 0
-	for _, g := range x.Gates {
-		if g.Unknown {
-			unknown++
-		}
-	}
-	switch x.Verdict {
-	case "met":
-		return report.MarkGood, "what was expected is met"
-	case "cannot tell":
-		return report.MarkOpen, fmt.Sprintf("whether what was expected is met cannot be told: of %s %d had too few answers", counted(len(x.Gates), "gate"), unknown)
-	case "not met":
-		return report.MarkBad, "what was expected is not met"
-	}
-	return report.MarkBad, "not judged: the run did not come to its end"
 }
 
 // undone takes note of an undo.
@@ -271,12 +208,12 @@ func (x *LoadRun) tables() []report.Titled {
 
 	gates := report.Grid{Head: []string{"expected", "verdict", "measured"}}
 	for _, gate := range x.Gates {
-		word := "not met"
+		word := verdictNotMet
 		switch {
 		case gate.Met:
-			word = "met"
+			word = verdictMet
 		case gate.Unknown:
-			word = "cannot tell"
+			word = verdictOpen
 		}
 		gates.Rows = append(gates.Rows, []string{gate.Gate, word, gate.Text})
 	}
@@ -341,7 +278,10 @@ func (x *LoadRun) where() string {
 func (x *LoadRun) writePage(name string, err error) error {
 	page := report.Tables{Title: "Cluster load " + x.Run, Lines: append([]string{x.sum(), x.where()}, x.lines()...), Tables: x.tables()}
 	if page.Mark, page.Verdict = x.expected(); err != nil {
-		page.Mark, page.Verdict = report.MarkBad, err.Error()
+		page.Verdict = err.Error()
+		if page.Mark == report.MarkGood {
+			page.Mark = report.MarkBad
+		}
 	}
 	f, err := os.Create(name)
 	if err != nil {

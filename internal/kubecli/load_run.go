@@ -296,7 +296,6 @@ func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster
 		err = ui.Hinted(code, err, further(d.id))
 	default:
 		err = doc.judge(asked)
-		doc.decide(err)
 	}
 	var undone error
 	if !o.keep && (interrupted && !d.resumed || l.Cleanup && doc.State == "done") {

@@ -1,7 +1,6 @@
 package kubecli
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"fettle.dev/fettle/internal/kube/load"
 	"fettle.dev/fettle/internal/kube/load/drive"
 	"fettle.dev/fettle/internal/kube/load/measure"
+	"fettle.dev/fettle/internal/kube/load/observe"
 	"fettle.dev/fettle/internal/kube/load/plan"
 	"fettle.dev/fettle/internal/kube/load/spec"
 	"fettle.dev/fettle/internal/kube/strict"
@@ -74,32 +74,50 @@ func TestOne(t *testing.T) {
 	}
 }
 
-// TestVerdict: what nobody can tell is neither met nor missed, on the page and elsewhere.
+// TestVerdict: what nobody can tell is neither met nor missed, on the page and elsewhere,
+// and what is missed hides behind nothing that cannot be told.
 func TestVerdict(t *testing.T) {
-	met, unknown, missed := measure.Result{Met: true}, measure.Result{Unknown: true}, measure.Result{}
+	met, unknown, missed := measure.Result{Gate: "a", Met: true}, measure.Result{Gate: "b", Unknown: true, Text: "4 answers"}, measure.Result{Gate: "c", Text: "2 s"}
+	slow := &observe.Servers{Calls: []observe.Calls{{Series: observe.Series{Verb: "GET", Resource: "pods", Scope: "resource"}, P99S: 2, LimitS: 1, Verdict: "missed"}}}
 	for _, c := range []struct {
 		gates   []measure.Result
+		asked   bool
 		failed  int
-		err     error
+		servers *observe.Servers
+		err     string
+		code    int
 		verdict string
 		mark    report.Mark
 		says    string
 	}{
-		{[]measure.Result{met, met}, 0, nil, "met", report.MarkGood, "what was expected is met"},
-		{[]measure.Result{met, unknown}, 0, nil, "cannot tell", report.MarkOpen, "of 2 gates 1 had too few answers"},
-		{[]measure.Result{unknown}, 0, errors.New("whether it is met is not known"), "cannot tell", report.MarkOpen, "of 1 gate 1"},
-		{[]measure.Result{missed, unknown}, 0, errors.New("it is not met"), "not met", report.MarkBad, "is not met"},
-		{[]measure.Result{unknown}, 1, errors.New("1 of 3 objects could not be made"), "not met", report.MarkBad, "is not met"},
-		{[]measure.Result{met}, 0, errors.New("the API server's own metrics"), "not met", report.MarkBad, "is not met"},
+		{gates: []measure.Result{met, met}, verdict: "met", mark: report.MarkGood, says: "what was expected is met"},
+		{gates: []measure.Result{met, unknown}, verdict: "cannot tell", mark: report.MarkOpen, says: "of 2 gates 1 had too few answers"},
+		{gates: []measure.Result{unknown}, asked: true, err: "whether b is met is not known: 4 answers", code: ui.GateNotMet, verdict: "cannot tell", mark: report.MarkOpen, says: "of 1 gate 1"},
+		{gates: []measure.Result{unknown, missed}, asked: true, err: "c is not met: 2 s", code: ui.GateNotMet, verdict: "not met", mark: report.MarkBad, says: "is not met"},
+		{gates: []measure.Result{unknown}, failed: 1, err: "1 of 3 objects could not be made", code: ui.Partial, verdict: "not met", mark: report.MarkBad, says: "is not met"},
+		{gates: []measure.Result{met}, servers: slow, err: "the API server's own metrics: GET of pods", code: ui.GateNotMet, verdict: "not met", mark: report.MarkBad, says: "is not met"},
+		{gates: []measure.Result{met}, asked: true, servers: slow, verdict: "met", mark: report.MarkGood, says: "is met"},
 	} {
-		x := &LoadRun{Gates: c.gates}
-		x.Objects.Failed = c.failed
+		x := &LoadRun{Verdict: "none", Gates: c.gates, Servers: c.servers}
+		x.Objects.Planned, x.Objects.Created, x.Objects.Failed = 3, 3-c.failed, c.failed
 		if mark, text := x.expected(); mark != report.MarkBad || !strings.HasPrefix(text, "not judged") {
 			t.Errorf("before its end: %s %s", mark, text)
 		}
-		x.decide(c.err)
+		err := x.judge(c.asked)
+		if (err == nil) != (c.err == "") || err != nil && (!strings.HasPrefix(err.Error(), c.err) || ui.Code(err) != c.code) {
+			t.Errorf("%+v: ends with %v (%d), want %q (%d)", c.gates, err, ui.Code(err), c.err, c.code)
+		}
 		if mark, text := x.expected(); x.Verdict != c.verdict || mark != c.mark || !strings.Contains(text, c.says) {
-			t.Errorf("%+v %v: %s, %s, %s", c.gates, c.err, x.Verdict, mark, text)
+			t.Errorf("%+v: %s, %s, %s", c.gates, x.Verdict, mark, text)
+		}
+		// A page without a good verdict has a bad mark, or that nobody can tell.
+		name := filepath.Join(t.TempDir(), "page.html")
+		if err := x.writePage(name, err); err != nil {
+			t.Fatal(err)
+		}
+		page, err := os.ReadFile(name)
+		if err != nil || !strings.Contains(string(page), `class="verdict `+string(c.mark)) {
+			t.Errorf("%+v: the page is not marked %s (%v)", c.gates, c.mark, err)
 		}
 	}
 }
