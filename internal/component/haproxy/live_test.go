@@ -1,6 +1,8 @@
 package haproxy
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -110,6 +112,53 @@ func TestMaster(t *testing.T) {
 	b.Refused("still serves", "maxconn", "2000000000")
 	producttest.Same(t, mainFile, before)
 	b.Running("maxconn", "500")
+	through(t, port)
+}
+
+// A master that has just counted a reload as failed, and starts itself anew, takes the
+// next one: what is rolled back is told at that moment.
+func TestMasterAfterFailure(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server")
+	}
+	if !testroot.Inside(t, testroot.Options{Servers: true}) {
+		return
+	}
+	b, port := serve(t, "-W", "-D")
+	good := producttest.Read(t, mainFile)
+	bad := strings.Replace(good, "maxconn 500", "maxconn 2000000000", 1) // more files than any process may open
+	c, h := newControl(), b.Host
+	ctx, end := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer end()
+	tell := func(config string) program.Group {
+		t.Helper()
+		if err := os.WriteFile(mainFile, []byte(config), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		g, err := processes(ctx, h, mainFile)
+		if err == nil {
+			err = c.reload(ctx, h, mainFile, g.Main)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	for range 5 {
+		was := tell(bad)
+		if err := program.Until(ctx, func() error {
+			if failures(h, was.Main) == 0 {
+				return errors.New("nothing has failed")
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		tell(good)
+		if err := program.Until(ctx, func() error { return c.ready(ctx, h, mainFile, was.Main) }); err != nil {
+			t.Fatal(err)
+		}
+	}
 	through(t, port)
 }
 

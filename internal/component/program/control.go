@@ -314,12 +314,6 @@ func Until(ctx context.Context, try func() error) error {
 	}
 }
 
-// Signal sends a signal by its name.
-func Signal(ctx context.Context, h *host.Host, name string, pid int) error {
-	_, err := plugin.Run(ctx, h, "/bin/sh", "-c", `kill -s "$1" "$2"`, "sh", name, strconv.Itoa(pid))
-	return err
-}
-
 // background starts a program that stays, without a terminal, and lets it go.
 const background = `setsid "$@" </dev/null >/dev/null 2>&1 &`
 
