@@ -40,7 +40,7 @@ func TestFollow(t *testing.T) {
 	testroot.Disposable(t)
 	h := host.Live()
 	early := child(t, "fettle-early")
-	all := affinity(t, early)
+	was, all := policy(t, early), affinity(t, early)
 	u := plugintest.Unit("scheduler", "perf_mmap_pages=1", "group.follow=0:f:4:1:^fettle-follow", "group.early=0:b:0:*:^fettle-early")
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -95,7 +95,7 @@ func TestFollow(t *testing.T) {
 	}
 	for _, id := range []host.TaskID{early, new, other} {
 		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", id.TID))
-		if policy(t, id) != "other 0" || affinity(t, id) != all {
+		if policy(t, id) != was || affinity(t, id) != all {
 			t.Errorf("%s is left with %s on %s", b, policy(t, id), affinity(t, id))
 		}
 	}
@@ -167,9 +167,8 @@ func TestFollowForks(t *testing.T) {
 	self := host.TaskEvent{Kind: host.EventExec, PID: os.Getpid(), TID: os.Getpid()}
 	for _, forks := range []bool{false, true} {
 		lines := []string{"group.forks=0:f:4:*:^fettle-forks"}
-		want := "other 0"
 		if forks {
-			lines, want = append(lines, "perf_process_fork=1"), "fifo 4"
+			lines = append(lines, "perf_process_fork=1")
 		}
 		h := host.Live()
 		sched := &toldTasks{Sched: h.Sched, events: make(chan host.TaskEvent)}
@@ -185,6 +184,11 @@ func TestFollowForks(t *testing.T) {
 			t.Errorf("perf_process_fork %v: the kernel is asked for forks: %v", forks, asked)
 		}
 		forked := child(t, "fettle-forks")
+		was := policy(t, forked)
+		want := was
+		if forks {
+			want = "fifo 4"
+		}
 		sched.events <- host.TaskEvent{Kind: host.EventFork, PID: forked.TID, TID: forked.TID, Parent: os.Getpid()}
 		sched.events <- self // the one before is handled
 		if got := policy(t, forked); got != want {
@@ -199,7 +203,7 @@ func TestFollowForks(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		if got := policy(t, forked); got != "other 0" {
+		if got := policy(t, forked); got != was {
 			t.Errorf("perf_process_fork %v: the child is left with %s", forks, got)
 		}
 	}
