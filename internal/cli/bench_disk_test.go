@@ -218,12 +218,22 @@ func TestDiskWork(t *testing.T) {
 	}
 	// The watchdog of an experiment finds what it has started.
 	done := make(chan error, 1)
-	go func() { _, err := w.Visit(context.WithoutCancel(t.Context()), prove.Step{}); done <- err }()
-	await(t, "fio", func() bool { return working(os.Getpid()) })
-	if err := host.EndMarked("experiment-work-test"); err != nil {
-		t.Error(err)
-	}
-	if err := <-done; err == nil || !strings.Contains(err.Error(), "killed") {
+	go func() {
+		for err == nil { // a visit may be over before it is ended
+			_, err = w.Visit(context.WithoutCancel(t.Context()), prove.Step{})
+		}
+		done <- err
+	}()
+	await(t, "the end of what it has started", func() bool {
+		if !working(os.Getpid()) {
+			return len(done) > 0
+		}
+		if err := host.EndMarked("experiment-work-test"); err != nil {
+			t.Error(err)
+		}
+		return len(done) > 0
+	})
+	if err := <-done; !strings.Contains(err.Error(), "killed") {
 		t.Errorf("%v", err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {

@@ -25,7 +25,7 @@ func TestBenchKilled(t *testing.T) {
 		planned int
 	}{
 		"disk":   {[]string{"bench", "disk", "--size", "64MiB", "--fio", fio}, "measurements", 60},
-		"memory": {[]string{"bench", "memory", "--size", "2MiB", "--reads", "1000", "--rounds", "400", "--cells", "4k", "--no-reserve"}, "rounds", 400},
+		"memory": {[]string{"bench", "memory", "--size", "2MiB", "--reads", "1000", "--rounds", "1000", "--cells", "4k", "--no-reserve"}, "rounds", 1000},
 	} {
 		for range 6 {
 			dir, state := t.TempDir(), filepath.Join(t.TempDir(), "state")
@@ -46,7 +46,7 @@ func TestBenchKilled(t *testing.T) {
 			// At the beginning of this one those before it are finished.
 			at := 2 + rand.IntN(50)
 			await(t, "a measurement", func() bool { return strings.Contains(said.String(), fmt.Sprintf("fettle: %d of %d: ", at, x.planned)) })
-			if text, err := fettle("runs", "list").CombinedOutput(); name == "memory" && (err != nil || !strings.Contains(string(text), "  under-way  ") || !strings.Contains(string(text), "of 400 rounds are finished")) {
+			if text, err := fettle("runs", "list").CombinedOutput(); name == "memory" && (err != nil || !strings.Contains(string(text), "  under-way  ") || !strings.Contains(string(text), "of 1000 rounds are finished")) {
 				t.Errorf("%s: %v %s", name, err, text)
 			}
 			time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)

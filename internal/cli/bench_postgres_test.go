@@ -15,14 +15,17 @@ import (
 	"fettle.dev/fettle/internal/testroot"
 )
 
-// psql asks with the distribution's own client.
+// psql asks with the distribution's own client, and waits until the server has let it
+// go: whoever looks next finds it among the connections otherwise.
 func psql(t *testing.T, database, statement string) string {
 	t.Helper()
-	out, err := exec.Command("runuser", "-u", "postgres", "--", "/usr/lib/postgresql/15/bin/psql", "-XAtqc", statement, database).CombinedOutput()
+	out, err := exec.Command("runuser", "-u", "postgres", "--", "/usr/lib/postgresql/15/bin/psql", "-XAtq", "-c", "SELECT pg_backend_pid()", "-c", statement, database).CombinedOutput()
+	pid, answer, _ := strings.Cut(string(out), "\n")
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", statement, err, out)
 	}
-	return strings.TrimSpace(string(out))
+	await(t, "the end of process "+pid, func() bool { _, err := os.Stat("/proc/" + pid); return err != nil })
+	return strings.TrimSpace(answer)
 }
 
 const databasesOfBenches = `SELECT coalesce(string_agg(datname, ' ' ORDER BY datname), '') FROM pg_database WHERE datname ~ '^fettle'`

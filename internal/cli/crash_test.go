@@ -154,14 +154,9 @@ func TestTrialSurvivesKill(t *testing.T) {
 	for _, n := range []int{2, 8, 14, 20, 1000} {
 		state := stateDir(t)
 		run(t, n, "tune", "throughput-performance", "--try", "1s", "--state-dir", state)
-		deadline := time.Now().Add(20 * time.Second)
-		for {
-			if d := before.Differences(testroot.Settings()); len(d) == 0 {
-				break
-			} else if time.Now().After(deadline) {
-				t.Fatalf("killed at point %d: not restored:\n%s", n, strings.Join(d, "\n"))
-			}
-			time.Sleep(200 * time.Millisecond)
+		var d []string
+		if !testroot.Eventually(2*time.Minute, func() bool { d = before.Differences(testroot.Settings()); return len(d) == 0 }) {
+			t.Fatalf("killed at point %d: not restored:\n%s", n, strings.Join(d, "\n"))
 		}
 	}
 }

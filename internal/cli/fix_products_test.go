@@ -170,9 +170,14 @@ func answers(page string) string {
 	return "timeout 60 sh -c 'until curl -sf " + page + "; do sleep 0.1; done'"
 }
 
-// ended ends a program of this root, and no other of its name.
+// ended ends a program of this root, and no other of its name, and waits for that.
 func ended(program string) string {
-	return "for p in $(pgrep -x " + program + "); do if [ /proc/$p/root/ -ef / ]; then kill $p; fi; done"
+	return "for p in $(pgrep -x " + program + "); do if [ /proc/$p/root/ -ef / ]; then kill $p; " + gone("$p") + "; fi; done"
+}
+
+// gone waits for the end of a process: another one may want its ports next.
+func gone(pid string) string {
+	return "timeout 60 sh -c 'while [ -e /proc/$0 ]; do sleep 0.05; done' " + pid
 }
 
 // sh is what a command of the shell prints.

@@ -182,8 +182,8 @@ func connections(t *testing.T) {
 }
 
 var (
-	httpd      = serves("apache2ctl start", "apache2ctl stop")
-	haproxy    = serves("mkdir -p /run/haproxy; haproxy -W -D -p /run/haproxy.pid -f /etc/haproxy/haproxy.cfg", "kill $(cat /run/haproxy.pid)")
+	httpd      = serves("apache2ctl start", "p=$(cat /run/apache2/apache2.pid); apache2ctl stop; "+gone("$p"))
+	haproxy    = serves("mkdir -p /run/haproxy; haproxy -W -D -p /run/haproxy.pid -f /etc/haproxy/haproxy.cfg", "p=$(cat /run/haproxy.pid); kill $p; "+gone("$p"))
 	prometheus = serves(". /etc/default/prometheus; "+as("prometheus", "prometheus $ARGS")+answers("http://127.0.0.1:9090/-/ready"), ended("prometheus"))
 	redis      = serves("install -d -o redis /run/redis; setpriv --reuid=redis --regid=redis --init-groups redis-server /etc/redis/redis.conf", "redis-cli shutdown nosave")
 )

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,20 +20,33 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// answering is a server in this process, which counts what it has answered; each
-// takes a time.
-func answering(t *testing.T, takes time.Duration) (url string, answered *atomic.Int64) {
+// answering is a server in this process, which counts what it has answered, at the most
+// so many, and which requests came to it after that: those wait.
+func answering(t *testing.T, most int64) (url string, answered, waiting *atomic.Int64) {
 	t.Helper()
-	answered = &atomic.Int64{}
+	answered, waiting = &atomic.Int64{}, &atomic.Int64{}
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		select {
-		case <-time.After(takes):
-			answered.Add(1)
-		case <-r.Context().Done():
+		if answered.Add(1) > most {
+			answered.Add(-1)
+			waiting.Add(1)
+			<-r.Context().Done()
 		}
 	}))
 	t.Cleanup(s.Close)
-	return s.URL + "/", answered
+	return s.URL + "/", answered, waiting
+}
+
+// afterAnswers sends a process a signal once a server has given some answers.
+func afterAnswers(answered *atomic.Int64, signal, pidFile string) <-chan error {
+	sent := make(chan error, 1)
+	go func() {
+		if !testroot.Eventually(time.Minute, func() bool { return answered.Load() >= 30 }) {
+			sent <- fmt.Errorf("%d requests were answered in a minute", answered.Load())
+			return
+		}
+		sent <- exec.Command("sh", "-c", "kill -s "+signal+" $(cat "+pidFile+")").Run()
+	}()
+	return sent
 }
 
 // TestWorkerIsStopped: what was measured until a worker is stopped where it runs is kept,
@@ -46,15 +60,9 @@ func TestWorkerIsStopped(t *testing.T) {
 		"load":   {"--rate", "20/s", "--for", "1h", "-o", "json"},
 		"search": {"--find-knee", "--rate", "5/s", "--for", "1m", "--expect", "errors < 1%"},
 	} {
-		url, answered := answering(t, 0)
+		url, answered, _ := answering(t, math.MaxInt64)
 		pid := filepath.Join(t.TempDir(), "pid")
-		stopped := make(chan error, 1)
-		go func() {
-			if !testroot.Eventually(time.Minute, func() bool { return answered.Load() >= 30 }) {
-				stopped <- fmt.Errorf("%d requests were answered in a minute", answered.Load())
-			}
-			stopped <- exec.Command("sh", "-c", "kill -s TERM $(cat "+pid+")").Run()
-		}()
+		stopped := afterAnswers(answered, "TERM", pid)
 		out, x := loadHTTP(t, state, 1, append(how, "--client-command", worker, "--client-command", "echo $$ >"+pid+"; exec "+worker, url)...)
 		if err := <-stopped; err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -75,9 +83,14 @@ func TestWorkerIsLost(t *testing.T) {
 		t.Skip("takes some seconds")
 	}
 	state, worker := filepath.Join(t.TempDir(), "state"), filepath.Join(binDir(t), "fettle")+" load worker"
-	url, _ := answering(t, 0)
-	lose := func(t *testing.T, how, length string) (out string) {
-		out, x := loadHTTP(t, state, 1, "--rate", "20/s", "--for", length, "-o", "json", "--expect", "p99 < 10s", "--client-command", worker, "--client-command", how, url)
+	lose := func(t *testing.T, signal, how string) (out string) {
+		url, answered, _ := answering(t, math.MaxInt64)
+		pid := filepath.Join(t.TempDir(), "pid")
+		lost := afterAnswers(answered, signal, pid)
+		out, x := loadHTTP(t, state, 1, "--rate", "20/s", "--for", "1h", "-o", "json", "--expect", "p99 < 10s", "--client-command", worker, "--client-command", fmt.Sprintf(how, pid), url)
+		if err := <-lost; err != nil {
+			t.Error(err)
+		}
 		for _, want := range []string{"the load ended early: client command 2: it has ", " s into the load", "Is its machine up, and the way there?", "without client command 2, of which nothing is known: ", "what was measured is run "} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%q is not in %s", want, out)
@@ -88,12 +101,12 @@ func TestWorkerIsLost(t *testing.T) {
 		}
 		return out
 	}
-	lose(t, "exec timeout -s KILL 4 "+worker, "20s")
+	lose(t, "KILL", "echo $$ >%s; exec "+worker)
 	t.Run("silent", func(t *testing.T) {
 		if testing.Short() || os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
 			t.Skip("takes a minute; set FETTLE_TEST_NIGHTLY=1")
 		}
-		out := lose(t, "exec 3<&0; "+worker+" <&3 & sleep 4; kill -STOP $!; wait", "60s")
+		out := lose(t, "STOP", "exec 3<&0; "+worker+" <&3 & echo $! >%s; wait")
 		if !strings.Contains(out, "client command 2 has said nothing since ") || !strings.Contains(out, "and was given up after 30 s") {
 			t.Error(out)
 		}
@@ -126,14 +139,14 @@ func TestInterruptedLoadHasNoErrors(t *testing.T) {
 		"closed": {"--connections", "10"},
 		"worker": {"--rate", "50/s", "--client-command", filepath.Join(binDir(t), "fettle") + " load worker"},
 	} {
-		url, answered := answering(t, 200*time.Millisecond)
-		cmd := exec.Command(filepath.Join(binDir(t), "fettle"), append([]string{"--state-dir", filepath.Join(t.TempDir(), "state"), "load", "http", "--for", "1h", url, "-o", "json"}, how...)...)
+		url, answered, waiting := answering(t, 50)
+		cmd := exec.Command(filepath.Join(binDir(t), "fettle"), append([]string{"--state-dir", filepath.Join(t.TempDir(), "state"), "load", "http", "--for", "1h", "--timeout", "10m", url, "-o", "json"}, how...)...)
 		var text, talk strings.Builder
 		cmd.Stdout, cmd.Stderr = &text, &talk
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		await(t, "fifty answers", func() bool { return answered.Load() >= 50 })
+		await(t, "fifty answers, and requests that wait", func() bool { return answered.Load() == 50 && waiting.Load() > 0 })
 		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 			t.Fatal(err)
 		}

@@ -172,7 +172,7 @@ func TestLoadPlaces(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		await(t, "a hundred requests", func() bool { return logged("/cut") > 100 })
+		await(t, "two hundred requests", func() bool { return logged("/cut") > 200 })
 		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 			t.Fatal(err)
 		}

@@ -156,31 +156,42 @@ func TestProveInsisted(t *testing.T) {
 		t.Skip("waits for a watchdog")
 	}
 	for _, c := range []struct {
-		signals, code int
-		says          string
-	}{{2, 130, "interrupted: the machine "}, {3, 6, "left to the watchdog"}} {
+		// Each another one: two of a kind may reach a busy process as one.
+		signals []os.Signal
+		code    int
+		says    string
+	}{
+		{[]os.Signal{syscall.SIGINT, syscall.SIGTERM}, 130, "interrupted: the machine "},
+		{[]os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}, 6, "left to the watchdog"},
+	} {
 		p := newProving(t)
 		place := filepath.Join(p.machine, "proc/sys/vm/swappiness")
-		cmd := p.command("prove", "--anyway", "--change-cmd", "echo 10 >"+place, "--undo-cmd", "sleep 1.5; echo 60 >"+place,
+		undoing, hold := p.file("undoing"), p.file("hold")
+		p.touch("hold")
+		cmd := p.command("prove", "--anyway", "--change-cmd", "echo 10 >"+place, "--undo-cmd", "echo >"+undoing+"; while [ -e "+hold+" ]; do sleep 0.02; done; echo 60 >"+place,
 			"--metric", "took=took ([0-9]+)", "--unit", "s", "--", p.work)
-		said := &bytes.Buffer{}
+		said := &watched{}
 		cmd.Stdout, cmd.Stderr = said, said
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		await(t, "the change", func() bool {
-			text, err := os.ReadFile(place)
-			return err == nil && strings.TrimSpace(string(text)) == "10"
-		})
-		for range c.signals {
-			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Cleanup(func() { _ = cmd.Process.Kill() })
+		await(t, "the undo", func() bool { _, err := os.Stat(undoing); return err == nil })
+		for _, s := range c.signals {
+			if err := cmd.Process.Signal(s); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(50 * time.Millisecond)
+		}
+		await(t, "a word about the second signal", func() bool { return strings.Contains(said.String(), "restoring; a moment") })
+		if c.code == 130 {
+			p.on()
 		}
 		_ = cmd.Wait()
-		if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(said.String(), "restoring; a moment") || !strings.Contains(said.String(), c.says) {
-			t.Errorf("%d signals: exit code %d: %s", c.signals, code, said)
+		if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(said.String(), c.says) {
+			t.Errorf("%v: exit code %d: %s", c.signals, code, said.String())
+		}
+		if c.code != 130 {
+			p.on()
 		}
 		p.restored()
 		await(t, "the end of the watchdog", func() bool { return !tune.Leased(filepath.Join(p.machine, "var/lib/fettle")) })

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,7 +39,7 @@ func newProving(t *testing.T) *proving {
 	text := fmt.Sprintf(`#!/bin/sh
 n=$(cat %[1]s/count 2>/dev/null || echo 0); n=$((n+1)); echo $n >%[1]s/count
 if [ -e %[1]s/fail ]; then echo "no such table" >&2; exit 3; fi
-if [ -e %[1]s/hang ]; then sleep 1000; fi
+if [ -e %[1]s/hang ] && [ $n -ge "$(cat %[1]s/hang)" ]; then echo >%[1]s/hangs; sleep 1000; fi
 base=10000; [ "$(cat %[2]s/proc/sys/vm/swappiness)" = 10 ] && base=9200
 echo "took $((base + n * 7919 %% 41 - 20))"
 `, dir, p.machine)
@@ -154,23 +155,14 @@ func TestProveInterrupted(t *testing.T) {
 		visit  int
 	}{{syscall.SIGINT, 1}, {syscall.SIGTERM, 40}, {syscall.SIGHUP, 41}, {syscall.SIGINT, 42}} {
 		p := newProving(t)
+		p.hang(c.visit)
 		cmd := p.prove()
 		var said strings.Builder
 		cmd.Stderr = &said
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		await(t, "the visit", func() bool {
-			n, err := os.ReadFile(p.file("count"))
-			if err != nil {
-				return false
-			}
-			i, _ := strconv.Atoi(strings.TrimSpace(string(n)))
-			return i >= c.visit
-		})
-		if err := os.WriteFile(p.file("hang"), nil, 0o644); err != nil { // the next visit does not end
-			t.Fatal(err)
-		}
+		await(t, "the visit", func() bool { _, err := os.Stat(p.file("hangs")); return err == nil })
 		if err := cmd.Process.Signal(c.signal); err != nil {
 			t.Fatal(err)
 		}
@@ -198,7 +190,7 @@ func TestProveFaults(t *testing.T) {
 		says    string
 	}{
 		"the work fails":       {func(p *proving) { p.touch("fail") }, nil, 1, "the work failed without the change: exit status 3: no such table"},
-		"the work hangs":       {func(p *proving) { p.touch("hang") }, []string{"--timeout", "300ms"}, 1, "it did not end within 300ms"},
+		"the work hangs":       {func(p *proving) { p.hang(1) }, []string{"--timeout", "300ms"}, 1, "it did not end within 300ms"},
 		"no such number":       {nil, []string{"--metric", "tps=tps ([0-9]+)"}, 1, "tps does not appear in what the command prints"},
 		"not a number":         {nil, []string{"--metric", "word=(took)"}, 1, `"took", which (took) finds, is no number`},
 		"below 0":              {nil, []string{"--percentile", "-5"}, 2, "--percentile -5: want 0 to 100"},
@@ -238,6 +230,13 @@ func (p *proving) touch(name string) {
 	}
 }
 
+// hang lets the work not end from one of its runs on.
+func (p *proving) hang(run int) {
+	if err := os.WriteFile(p.file("hang"), []byte(strconv.Itoa(run)), 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 func (p *proving) write(swappiness string) {
 	if err := os.WriteFile(filepath.Join(p.machine, "proc/sys/vm/swappiness"), []byte(swappiness), 0o644); err != nil {
 		p.t.Fatal(err)
@@ -258,22 +257,17 @@ func TestProveCommands(t *testing.T) {
 	}
 	p.restored()
 	cmd := p.command(args...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "the change", func() bool {
-		text, err := os.ReadFile(place)
-		return err == nil && strings.TrimSpace(string(text)) == "10"
-	})
+	p.waiting(cmd)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
+	p.on()
 	p.restored()
 
 	// Killed while the change is being made, by a child that would go on; commands of
 	// the caller's own directory; an UNDO that fails at first.
-	for name, script := range map[string]string{"apply.sh": "sleep 2; echo 10 >" + place, "undo.sh": "test -e failed || { touch failed; exit 1; }; echo 60 >" + place} {
+	for name, script := range map[string]string{"apply.sh": "while [ ! -e on ]; do sleep 0.1; done; echo 10 >" + place, "undo.sh": "test -e failed || { touch failed; exit 1; }; echo 60 >" + place} {
 		if err := os.WriteFile(p.file(name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -305,11 +299,12 @@ func TestProveCommands(t *testing.T) {
 		for _, name := range []string{"apply.sh", "experiment-apply"} {
 			await(t, "the end of "+name, func() bool { return exec.Command("pgrep", "-f", p.file(name)).Run() != nil })
 		}
-		time.Sleep(2500 * time.Millisecond) // what goes on beside UNDO would be there by now
+		p.touch("on")
+		time.Sleep(time.Second) // what goes on beside UNDO would be there by now
 		if text, err := os.ReadFile(place); err != nil || strings.TrimSpace(string(text)) != "60" {
 			t.Errorf("%v: the place is %q (%v)", how, text, err)
 		}
-		if err := os.Remove(p.file("begun")); err != nil {
+		if err := errors.Join(os.Remove(p.file("begun")), os.Remove(p.file("on"))); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -59,7 +59,7 @@ func TestExperiment(t *testing.T) {
 	if err := os.WriteFile(place, []byte("33"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if !testroot.Eventually(30*time.Second, func() bool { return value() == "10" }) {
+	if !testroot.Eventually(time.Minute, func() bool { return value() == "10" }) {
 		t.Errorf("after the experiment vm.swappiness stays at %s", value())
 	}
 	if err := p.cmd.Process.Kill(); err != nil {

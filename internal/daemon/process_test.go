@@ -142,7 +142,7 @@ func TestProcess(t *testing.T) {
 	}
 	wait := func(what string, want uint32) {
 		t.Helper()
-		if !testroot.Eventually(10*time.Second, func() bool { return latency(t) == want }) {
+		if !testroot.Eventually(time.Minute, func() bool { return latency(t) == want }) {
 			t.Fatalf("%s: the latency is %d µs, want %d\n%s", what, latency(t), want, p.log)
 		}
 	}
@@ -232,11 +232,11 @@ func TestNewTasksAreFollowed(t *testing.T) {
 		}
 		return int(n)
 	}
-	if !testroot.Eventually(10*time.Second, func() bool { return policy() == batch }) {
+	if !testroot.Eventually(time.Minute, func() bool { return policy() == batch }) {
 		t.Fatalf("policy %d of a new task, want %d\n%s", policy(), batch, p.log)
 	}
 	p.fettle("undo")
-	if !testroot.Eventually(10*time.Second, func() bool { return policy() == other }) {
+	if !testroot.Eventually(time.Minute, func() bool { return policy() == other }) {
 		t.Errorf("policy %d after undo, want %d\n%s", policy(), other, p.log)
 	}
 }

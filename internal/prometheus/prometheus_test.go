@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fettle.dev/fettle/internal/testroot"
 )
 
 // Answers of other kinds than a number are said in words; a number is read.
@@ -94,11 +96,7 @@ func TestUnreached(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone.Close()
+	gone := testroot.Unheard(t)
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
 	strange := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -112,7 +110,7 @@ func TestUnreached(t *testing.T) {
 	defer cut.Close()
 	for address, want := range map[string]string{
 		"http://" + silent.Addr().String():          "has not answered within 50ms: it is busy",
-		"http://" + gone.Addr().String():            "nothing listens at " + gone.Addr().String() + ": start Prometheus, or a tunnel",
+		"http://" + gone:                            "nothing listens at " + gone + ": start Prometheus, or a tunnel",
 		"https://" + plain.Listener.Addr().String(): "speaks no TLS: http://",
 		strange.URL: "is not trusted here: add its authority",
 		cut.URL:     "ends early: unexpected EOF",

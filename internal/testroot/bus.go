@@ -65,7 +65,7 @@ func (r *Root) StartBus() *Bus {
 		}
 		return err == nil
 	}
-	if !Eventually(10*time.Second, listens) {
+	if !Eventually(time.Minute, listens) {
 		r.t.Fatalf("dbus-daemon does not listen\n%s", d.Output())
 	}
 	r.Setenv("DBUS_SYSTEM_BUS_ADDRESS", b.Address)
@@ -117,20 +117,21 @@ func (r *Root) Start(argv ...string) *Daemon {
 	return d
 }
 
-// Signal sends a signal by name ("TERM", "KILL") and waits, at most half a
-// minute, until the program has ended.
+// Signal sends a signal by name ("TERM", "KILL") and waits, at most two minutes,
+// until the program has ended.
 func (d *Daemon) Signal(name string) {
 	d.root.t.Helper()
 	d.Send(name)
 	select {
 	case <-d.done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		d.root.t.Fatalf("program did not end after SIG%s", name)
 	}
 }
 
-// Send sends a signal and does not wait.
+// Send sends a signal, once the program has begun, and does not wait for what comes of it.
 func (d *Daemon) Send(name string) {
+	Eventually(time.Minute, func() bool { b, err := os.ReadFile(d.pidFile); return err != nil || len(b) > 0 || !d.Running() })
 	d.root.Run("sh", "-c", `kill -s "$0" "$(cat "$1")"`, name, d.pidFile)
 }
 

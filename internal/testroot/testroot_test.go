@@ -39,11 +39,11 @@ func TestNothingOutlivesARoot(t *testing.T) {
 	t.Run("start", func(t *testing.T) {
 		r := New(t, Options{})
 		r.Start("sleep", mark)
-		if !Eventually(5*time.Second, func() bool { return running(t, mark) }) {
+		if !Eventually(time.Minute, func() bool { return running(t, mark) }) {
 			t.Fatal("program did not start")
 		}
 	})
-	if !Eventually(5*time.Second, func() bool { return !running(t, mark) }) {
+	if !Eventually(time.Minute, func() bool { return !running(t, mark) }) {
 		t.Error("a program outlived its root")
 	}
 }
@@ -69,11 +69,11 @@ func TestLiveRoot(t *testing.T) {
 			t.Errorf("this machine does not see the write: %q %v", now, err)
 		}
 		r.Start("sleep", mark)
-		if !Eventually(5*time.Second, func() bool { return running(t, mark) }) {
+		if !Eventually(time.Minute, func() bool { return running(t, mark) }) {
 			t.Fatal("program did not start")
 		}
 	})
-	if !Eventually(5*time.Second, func() bool { return !running(t, mark) }) {
+	if !Eventually(time.Minute, func() bool { return !running(t, mark) }) {
 		t.Error("a program outlived its live root")
 	}
 }

@@ -20,7 +20,7 @@ func (b *Bus) StartTuned(profile string) *Daemon {
 		argv = append(argv, "--profile", profile)
 	}
 	d := r.Start(argv...)
-	if !Eventually(30*time.Second, func() bool { return !d.Running() || b.Owned(TunedName) }) || !d.Running() {
+	if !Eventually(time.Minute, func() bool { return !d.Running() || b.Owned(TunedName) }) || !d.Running() {
 		if d.Running() {
 			d.Signal("KILL")
 		}

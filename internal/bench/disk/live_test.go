@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,8 +45,10 @@ func nothing(t *testing.T, dir string) {
 	}
 }
 
-// inexact are the direct reads of which the storage does not say what fio says.
-func inexact(e *Evidence) (what []string) {
+// inexact are the direct reads of which the storage does not say what fio says, by their
+// names.
+func inexact(e *Evidence) map[string]string {
+	what := map[string]string{}
 	for _, r := range e.Places[0].Results {
 		if r.Cache != Direct || !r.reads() {
 			continue
@@ -53,7 +56,7 @@ func inexact(e *Evidence) (what []string) {
 		// Beside what fio counts there may be requests that were under way in the end.
 		v := r.Visits[0]
 		if more := v.StorageBytes - v.Read.Bytes; more < 0 || more > int64(r.Depth)*r.BlockBytes+1<<20 {
-			what = append(what, fmt.Sprintf("%s: read %d bytes, %d from storage", r.Name, v.Read.Bytes, v.StorageBytes))
+			what[r.Name] = fmt.Sprintf("read %d bytes, %d from storage", v.Read.Bytes, v.StorageBytes)
 		}
 	}
 	return what
@@ -73,14 +76,17 @@ func TestEveryCell(t *testing.T) {
 		nothing(t, dir)
 		return e
 	}
-	// Others read from the disk now and then: a cell is exact in one of a few runs.
+	// Others read from the disk now and then: each cell is exact in one of some runs.
 	e := run()
-	for n := 1; n < 4 && len(inexact(e)) > 0; n++ {
-		t.Logf("once more, as others may have read: %v", inexact(e))
+	never := inexact(e)
+	for n := 1; n < 12 && len(never) > 0; n++ {
+		t.Logf("once more, as others may have read: %v", never)
 		e = run()
+		now := inexact(e)
+		maps.DeleteFunc(never, func(name, _ string) bool { return now[name] == "" })
 	}
-	for _, what := range inexact(e) {
-		t.Error(what)
+	for name, what := range never {
+		t.Errorf("%s: %s", name, what)
 	}
 	if p.Storage.Class == fact.ClassMemory || p.Storage.Device == "" {
 		testroot.Missing(t, "%s is on %s: this test wants a disk", dir, p.Storage.Type)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"fettle.dev/fettle/internal/component"
 	"fettle.dev/fettle/internal/component/conf"
@@ -69,20 +70,36 @@ func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 	}
 	var out []component.Installed
 	for _, in := range all {
-		i := &installed{Instance: in, host: h}
-		i.files, i.fileErr = readSettings(h, in.Main)
-		if i.run, i.runErr = processes(ctx, h, in.Main); i.runErr == nil {
-			i.run.Changed = program.Changed(ctx, h, in.Main, i.files.files)
-			i.info, i.infoErr = question(ctx, h, in.Main, i.files)
-			if i.infoErr == nil && i.info["Pid"] != strconv.Itoa(worker(i.run).PID) {
-				i.info, i.infoErr = nil, errors.New("another process answers at its stats socket")
-			}
-		} else {
-			i.infoErr = i.runErr
+		i := lookAt(ctx, h, in)
+		for end := time.Now().Add(lingers); errors.Is(i.infoErr, errAnother) && h.Live && ctx.Err() == nil && time.Now().Before(end); {
+			time.Sleep(20 * time.Millisecond)
+			i = lookAt(ctx, h, in)
 		}
 		out = append(out, i)
 	}
 	return out, nil
+}
+
+// errAnother is that the answer is of another process than the one that serves.
+var errAnother = errors.New("another process answers at its stats socket")
+
+// lingers is how long after a reload the worker of before may take a question: until it
+// is told to end, both have the socket.
+const lingers = 5 * time.Second
+
+func lookAt(ctx context.Context, h *host.Host, in conf.Instance) *installed {
+	i := &installed{Instance: in, host: h}
+	i.files, i.fileErr = readSettings(h, in.Main)
+	if i.run, i.runErr = processes(ctx, h, in.Main); i.runErr != nil {
+		i.infoErr = i.runErr
+		return i
+	}
+	i.run.Changed = program.Changed(ctx, h, in.Main, i.files.files)
+	i.info, i.infoErr = question(ctx, h, in.Main, i.files)
+	if i.infoErr == nil && i.info["Pid"] != strconv.Itoa(worker(i.run).PID) {
+		i.info, i.infoErr = nil, errAnother
+	}
+	return i
 }
 
 type installed struct {

@@ -62,7 +62,7 @@ func serve(t *testing.T, argv ...string) (b *producttest.Bench, port int) {
 func through(t *testing.T, port int) {
 	t.Helper()
 	url := fmt.Sprintf("http://127.0.0.1:%d/", port)
-	if got := producttest.Command(t, "curl", "-sS", "--max-time", "20", "-o", "/dev/null", "-w", "%{http_code}", url); got != "204" {
+	if got := producttest.Command(t, "curl", "-sS", "--max-time", "60", "-o", "/dev/null", "-w", "%{http_code}", url); got != "204" {
 		t.Errorf("a client gets %s", got)
 	}
 }

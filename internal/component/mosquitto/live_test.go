@@ -40,7 +40,7 @@ func TestServer(t *testing.T) {
 		}
 	}
 	const topic = "$SYS/broker/version"
-	if got := producttest.Command(t, "mosquitto_sub", "-t", topic, "-C", "1", "-W", "20"); got != i.said.Sys[topic] || !strings.HasSuffix(got, i.Answer("version").Value.(string)) {
+	if got := producttest.Command(t, "mosquitto_sub", "-t", topic, "-C", "1", "-W", "60"); got != i.said.Sys[topic] || !strings.HasSuffix(got, i.Answer("version").Value.(string)) {
 		t.Errorf("%s is %q, mosquitto_sub hears %q", topic, i.said.Sys[topic], got)
 	}
 	for _, option := range []string{"max_inflight_messages", "max_packet_size", "max_keepalive"} {
@@ -103,5 +103,5 @@ func delivered(t *testing.T, message string) bool {
 // kept is the message that the broker keeps; "" for none.
 func kept(t *testing.T) string {
 	t.Helper()
-	return producttest.Command(t, "/bin/sh", "-c", `mosquitto_sub -t fettle -C 1 -W 20 || true`)
+	return producttest.Command(t, "/bin/sh", "-c", `mosquitto_sub -t fettle -C 1 -W 60 || true`)
 }

@@ -148,8 +148,9 @@ func (c *control) reload(ctx context.Context, h *host.Host, main string, p progr
 }
 
 // barren is after how long without any worker none is to be expected: nginx starts
-// them at once, and none again that has failed to begin.
-const barren = 5 * time.Second
+// them at once, which on a busy machine takes seconds, and none again that has failed to
+// begin.
+const barren = 10 * time.Second
 
 // ready waits until other workers take connections than those before the reload,
 // and for an answer on a socket.

@@ -68,7 +68,7 @@ func TestEveryEscape(t *testing.T) {
 		"\x16\x03\x01\x02\r\n",
 	}
 	var ports []string
-	for _, r := range requests {
+	for n, r := range requests {
 		var c net.Conn
 		producttest.Eventually(t, "nginx answers", func() (ok bool) {
 			var err error
@@ -84,6 +84,11 @@ func TestEveryEscape(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Close()
+		// Another worker may log the next one first.
+		producttest.Eventually(t, "the request is logged", func() bool {
+			text, _ := os.ReadFile("/var/log/nginx/every.log")
+			return strings.Count(string(text), "\n") == n+1
+		})
 	}
 	all, err := Logs(host.Live(), main)
 	if err != nil {

@@ -95,9 +95,8 @@ func one(h *host.Host, dir string, pid int, boot float64) (p Process, ok bool) {
 	began, noted := h.Began(pid)
 	switch {
 	case err == nil:
-		// The name is in brackets, and may have any byte (proc_pid_stat(5)).
-		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-		if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
+		fields := afterName(string(stat))
+		if len(fields) < 20 || ended(string(stat)) {
 			return p, false
 		}
 		p.Parent, _ = strconv.Atoi(fields[1])
@@ -116,7 +115,7 @@ func one(h *host.Host, dir string, pid int, boot float64) (p Process, ok bool) {
 	if !h.Live && noted {
 		p.StartedS, p.WithinS = float64(began.Unix()), 1
 	}
-	if b, err := h.Files.ReadFile(dir + "/cmdline"); err == nil {
+	if b, err := arguments(h, dir); err == nil {
 		p.Argv = strings.Split(strings.TrimRight(string(b), "\x00"), "\x00")
 	}
 	if b, err := h.Files.ReadFile(dir + "/status"); err == nil {
@@ -129,6 +128,38 @@ func one(h *host.Host, dir string, pid int, boot float64) (p Process, ok bool) {
 		p.OpenFiles = openFiles(string(b))
 	}
 	return p, true
+}
+
+// starting is how long a program that is about to start is waited for until it has
+// its arguments.
+const starting = 5 * time.Second
+
+// arguments reads those of a process, each with a zero byte at its end. A program
+// that starts itself anew has none for a moment (between exec_mmap and
+// create_elf_tables of the kernel's fs/exec.c and fs/binfmt_elf.c), nor has one that
+// ends.
+func arguments(h *host.Host, dir string) ([]byte, error) {
+	for end := time.Now().Add(starting); ; time.Sleep(time.Millisecond) {
+		b, err := h.Files.ReadFile(dir + "/cmdline")
+		if err != nil || len(b) > 0 || !h.Live || time.Now().After(end) {
+			return b, err
+		}
+		if stat, err := h.Files.ReadFile(dir + "/stat"); err != nil || ended(string(stat)) {
+			return b, err
+		}
+	}
+}
+
+// ended says whether a process is a zombie, or less (proc_pid_stat(5)).
+func ended(stat string) bool {
+	f := afterName(stat)
+	return len(f) == 0 || f[0] == "Z" || f[0] == "X"
+}
+
+// afterName are the fields of /proc/PID/stat from the state on: the name before them
+// is in brackets, and may have any byte (proc_pid_stat(5)).
+func afterName(stat string) []string {
+	return strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 }
 
 // Numbered is the process of a number that a program has written down itself;

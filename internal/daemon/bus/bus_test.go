@@ -204,7 +204,7 @@ func TestBusRestart(t *testing.T) {
 	// A switch while there is no bus is announced to nobody and holds nobody up.
 	c.changed <- daemon.ProfileChanged{Profiles: "lost"}
 	b = r.StartBus()
-	if !testroot.Eventually(10*time.Second, func() bool { return owned.Load() == 2 }) {
+	if !testroot.Eventually(time.Minute, func() bool { return owned.Load() == 2 }) {
 		t.Fatal("the name was not claimed again")
 	}
 	var name string

@@ -82,7 +82,7 @@ func TestPolkitJudges(t *testing.T) {
 	}
 	b := r.StartBus()
 	polkit := r.Start("/usr/lib/polkit-1/polkitd")
-	if !testroot.Eventually(10*time.Second, func() bool { return b.Owned("org.freedesktop.PolicyKit1") || !polkit.Running() }) || !polkit.Running() {
+	if !testroot.Eventually(time.Minute, func() bool { return b.Owned("org.freedesktop.PolicyKit1") || !polkit.Running() }) || !polkit.Running() {
 		t.Fatalf("polkit does not run: %s", polkit.Output())
 	}
 	ctx, cancel := context.WithCancel(context.Background())

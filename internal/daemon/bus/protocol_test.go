@@ -128,7 +128,7 @@ func start(t *testing.T, which string) *client {
 	case "fettle":
 		c.daemon = b.Root.Start("/usr/local/bin/fettle", "daemon")
 	}
-	if !testroot.Eventually(60*time.Second, func() bool { return b.Owned(Name) || !c.daemon.Running() }) || !c.daemon.Running() {
+	if !testroot.Eventually(time.Minute, func() bool { return b.Owned(Name) || !c.daemon.Running() }) || !c.daemon.Running() {
 		if c.daemon.Running() {
 			c.daemon.Signal("KILL")
 		}
@@ -141,7 +141,7 @@ func start(t *testing.T, which string) *client {
 // of messages are each daemon's own.
 func adm(args ...string) step {
 	return step{"tuned-adm " + strings.Join(args, " "), func(c *client) string {
-		cmd := c.bus.Root.Command(append([]string{"timeout", "60", "/usr/sbin/tuned-adm"}, args...)...)
+		cmd := c.bus.Root.Command(append([]string{"timeout", "180", "/usr/sbin/tuned-adm"}, args...)...)
 		var stdout, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 		err := cmd.Run()
@@ -229,7 +229,7 @@ func canonical(v any) string {
 func signals(after string, n int) step {
 	return step{"signals " + after, func(c *client) string {
 		var got []string
-		wait := 20 * time.Second
+		wait := time.Minute
 		for {
 			if len(got) == n {
 				wait = 300 * time.Millisecond
@@ -251,7 +251,7 @@ var forget = step{"(signals until here)", func(c *client) string {
 		select {
 		case <-c.signals:
 			continue
-		case <-time.After(2 * time.Second):
+		case <-time.After(5 * time.Second):
 		}
 		return ""
 	}
@@ -269,7 +269,7 @@ func file(after, name string) step {
 // root has: python.
 func ask(request string) step {
 	return step{"socket " + request, func(c *client) string {
-		return strings.TrimSpace(c.bus.Root.Must("timeout", "20", "python3", "-c", `
+		return strings.TrimSpace(c.bus.Root.Must("timeout", "120", "python3", "-c", `
 import json, socket, sys
 s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 s.connect(sys.argv[1])

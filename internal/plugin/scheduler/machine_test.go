@@ -76,7 +76,7 @@ func child(t *testing.T, name string) host.TaskID {
 func waitFor(t *testing.T, pid int, name string) host.Task {
 	t.Helper()
 	var task host.Task
-	if !testroot.Eventually(10*time.Second, func() bool {
+	if !testroot.Eventually(time.Minute, func() bool {
 		var err error
 		task, err = host.Live().Sched.Task(pid)
 		return err == nil && strings.HasPrefix(task.Cmdline, name)

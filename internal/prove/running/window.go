@@ -47,8 +47,17 @@ type Window struct {
 // jitter is by how much of its length a window may be longer or shorter.
 const jitter = 0.1
 
-// longest is how many times its length a window may last until something happens in it.
-const longest = 4
+// longest is how many times its length a window may last until something happens in it,
+// and longestLeast how long it may whatever its length: a busy machine stands still for
+// seconds.
+const (
+	longest      = 4
+	longestLeast = 30 * time.Second
+)
+
+// untilNothing is how long a window of some length may last until something happens in
+// it.
+func untilNothing(length time.Duration) time.Duration { return max(longest*length, longestLeast) }
 
 // Check looks whether all sources can be read. A log that was just rotated is waited for,
 // as long as a window would be: running work is never at rest, and nothing else of the
@@ -76,7 +85,7 @@ func (w *Window) check(ctx context.Context, s Source) error {
 		if !errors.Is(err, errEmpty) {
 			return err
 		}
-		if waited := w.Clock.Now().Sub(began); waited >= longest*w.Length {
+		if waited := w.Clock.Now().Sub(began); waited >= untilNothing(w.Length) {
 			return fmt.Errorf("%w after %v", err, waited.Round(time.Second))
 		}
 		if err := w.wait(ctx, min(w.Length/10, time.Second)); err != nil {
@@ -128,7 +137,7 @@ func (w *Window) Visit(ctx context.Context, s prove.Step) (m prove.Measurement, 
 		m, err = w.read(ctx, lasted)
 		over := lasted >= length
 		switch {
-		case errors.Is(err, errNothing) && lasted < longest*length:
+		case errors.Is(err, errNothing) && lasted < untilNothing(length):
 		case errors.Is(err, errNothing):
 			return m, fmt.Errorf("in %v %w", lasted.Round(time.Second), err)
 		case err != nil && over:

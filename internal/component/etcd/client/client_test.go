@@ -13,9 +13,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fettle.dev/fettle/internal/testroot"
 )
 
-const soon = 10 * time.Second
+const soon = time.Minute
 
 // TestNew: what is no address of a member, or no certificate, is refused before anybody is
 // asked; a password is not repeated.
@@ -120,12 +122,7 @@ func TestUnreached(t *testing.T) {
 		s.StartTLS()
 	}, http.NotFoundHandler())
 	known := Access{CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: closed.Certificate().Raw})}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone := "http://" + l.Addr().String()
-	l.Close()
+	gone := "http://" + testroot.Unheard(t)
 	hangsUp, err := net.Listen("tcp", "127.0.0.1:0") // as etcd does where it speaks no TLS
 	if err != nil {
 		t.Fatal(err)
