@@ -51,7 +51,7 @@ func TestOperatorSize(t *testing.T) {
 		s.put("machines", m)
 	}
 
-	metrics := fmt.Sprintf("127.0.0.1:%d", 20000+os.Getpid()%10000)
+	metrics := fmt.Sprint("127.0.0.1:", testroot.Port(t))
 	config := filepath.Join(t.TempDir(), "kubeconfig")
 	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":%q}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"users":[{"name":"u","user":{}}]}`, s.URL)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {

@@ -3,7 +3,6 @@ package barrier
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,20 +13,10 @@ import (
 	"fettle.dev/fettle/internal/testroot"
 )
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // TestGates: nobody passes /start before all have asked, and the barrier is done when all
 // have asked for /stop.
 func TestGates(t *testing.T) {
-	port := freePort(t)
+	port := testroot.Port(t)
 	s, err := Listen("127.0.0.1", port)
 	if err != nil {
 		t.Fatal(err)

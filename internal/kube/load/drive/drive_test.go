@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -22,6 +21,7 @@ import (
 	"fettle.dev/fettle/internal/kube/load/journal"
 	"fettle.dev/fettle/internal/kube/load/plan"
 	"fettle.dev/fettle/internal/kube/load/spec"
+	"fettle.dev/fettle/internal/testroot"
 )
 
 // server keeps objects by their path, as an API server does. answer may answer a request
@@ -335,15 +335,7 @@ func TestBrake(t *testing.T) {
 // TestTwoServers: a synchronisation of the whole load listens while those of single pods
 // come and go, and each counts its own.
 func TestTwoServers(t *testing.T) {
-	var ports []int
-	for range 2 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-		l.Close()
-	}
+	ports := []int{testroot.Port(t), testroot.Port(t)}
 	sync := func(port int) *spec.Sync {
 		return &spec.Sync{At: "f:3", Server: true, Address: "127.0.0.1", Port: port, Timeout: 2 * time.Minute}
 	}
