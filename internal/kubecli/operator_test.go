@@ -74,7 +74,7 @@ func TestOperatorSize(t *testing.T) {
 	})
 	wait := func(what string, is func() string) {
 		t.Helper()
-		for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 			why := is()
 			if why == "" {
 				return
@@ -120,7 +120,7 @@ func TestOperatorSize(t *testing.T) {
 	})
 	rest := func(when string) {
 		t.Helper()
-		for end := time.Now().Add(30 * time.Second); of(t, c.Process.Pid, "VmRSS:") > mostRSS && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		for end := time.Now().Add(2 * time.Minute); of(t, c.Process.Pid, "VmRSS:") > mostRSS && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		}
 		t.Logf("memory %s: %.1f MB, of that %.1f MB anonymous; most %.1f MB", when, of(t, c.Process.Pid, "VmRSS:")/1e6, of(t, c.Process.Pid, "RssAnon:")/1e6, of(t, c.Process.Pid, "VmHWM:")/1e6)
 		if size := of(t, c.Process.Pid, "VmRSS:"); size == 0 || size > mostRSS {
