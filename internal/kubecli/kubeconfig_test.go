@@ -104,7 +104,7 @@ func TestRequestTimeout(t *testing.T) {
 		began := time.Now()
 		code, _, said := run(t, append(strings.Fields(verb), "--server="+server.URL, "--request-timeout=300ms")...)
 		want := "the API server " + server.URL + " (of --server) has not answered within 300ms (--request-timeout): " + asked
-		if took := time.Since(began); code != ui.Failed || took > 10*time.Second || !strings.Contains(said, want) || !strings.Contains(said, "--request-timeout gives it more time") {
+		if took := time.Since(began); code != ui.Failed || took > time.Minute || !strings.Contains(said, want) || !strings.Contains(said, "--request-timeout gives it more time") {
 			t.Errorf("%s: exit code %d after %v, said %q, want %q", verb, code, took, said, want)
 		}
 	}
@@ -118,7 +118,7 @@ func TestRequestTimeoutLater(t *testing.T) {
 		want   string
 	}{
 		{false, "the API server has not answered GET /api/v1/pods in time"},
-		{true, "has not answered within 300ms (--request-timeout): /api/v1/pods"},
+		{true, "has not answered within 3s (--request-timeout): /api/v1/pods"},
 	} {
 		answers := checked()
 		var mu sync.Mutex
@@ -144,10 +144,10 @@ func TestRequestTimeoutLater(t *testing.T) {
 			_, _ = w.Write(text)
 		}))
 		began := time.Now()
-		code, out, said := run(t, "check", "--output=json", "--server="+server.URL, "--request-timeout=300ms")
+		code, out, said := run(t, "check", "--output=json", "--server="+server.URL, "--request-timeout=3s") // that the others do not take, on a busy machine either
 		close(over)
 		server.Close()
-		if took := time.Since(began); took > 10*time.Second || !strings.Contains(out+said, c.want) || c.silent != (code == ui.Failed) || c.silent && hung != 2 {
+		if took := time.Since(began); took > time.Minute || !strings.Contains(out+said, c.want) || c.silent != (code == ui.Failed) || c.silent && hung != 2 {
 			t.Errorf("%+v: exit code %d after %v and %d requests without an answer; said %q, printed %.3000s", c, code, took, hung, said, out)
 		}
 	}
@@ -169,7 +169,7 @@ func TestInterrupted(t *testing.T) {
 		var out, said bytes.Buffer
 		code := runUntil(ctx, "1", append(strings.Fields(verb), "--server="+server.URL), &out, &said)
 		server.Close()
-		if want := "kubectl fettle: interrupted; nothing is changed\n"; code != ui.Interrupted || said.String() != want || out.String() != "" || time.Since(began) > 5*time.Second {
+		if want := "kubectl fettle: interrupted; nothing is changed\n"; code != ui.Interrupted || said.String() != want || out.String() != "" || time.Since(began) > time.Minute {
 			t.Errorf("%s: exit code %d after %v, printed %q, said %q, want %q", verb, code, time.Since(began), out.String(), said.String(), want)
 		}
 		interrupt()

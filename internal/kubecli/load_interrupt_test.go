@@ -30,7 +30,7 @@ func TestLoadInterruptedInTheMiddle(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(dir, "kubeconfig"))
 	for name, text := range map[string]string{
 		"kubeconfig":  fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: a, cluster: {server: %q}}], contexts: [{name: a, context: {cluster: a}}]}`, server.URL),
-		"load.yaml":   "ClusterLoader:\n  wait: 0\n  projects:\n  - num: 1\n    basename: ours\n    objects: [{num: 40, file: object.yaml}]\n",
+		"load.yaml":   "ClusterLoader:\n  wait: 0\n  projects:\n  - num: 1\n    basename: ours\n    objects: [{num: 200, file: object.yaml}]\n",
 		"none.yaml":   "ClusterLoader:\n  projects:\n  - num: 0\n    basename: ours\n    objects: [{num: 4, file: object.yaml}]\n",
 		"object.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: \"m${IDENTIFIER}\"}}\n",
 	} {
@@ -74,9 +74,10 @@ func TestLoadInterruptedInTheMiddle(t *testing.T) {
 		return n
 	}
 	load(0, ui.Usage, "run none.yaml", "nothing to make")
+	// A machine that stands still for a while starts in one go what was due in its last second.
 	load(5, ui.Incomplete, "run --rate 20/s --slo rate>1000/s load.yaml", "interrupted, and not all that the run has made is removed: at most ", "objects stand", "goes on with it", "is being removed; if that is cut off, kubectl fettle load undo ")
 	stood := maps()
-	if stood == 0 || stood > 20 {
+	if stood == 0 || stood > 100 {
 		t.Fatalf("%d stand", stood)
 	}
 	undoing := "has been undone, or the undo has begun"
@@ -92,14 +93,14 @@ func TestLoadInterruptedInTheMiddle(t *testing.T) {
 	load(5, ui.Partial, "run --keep --rate 20/s --slo rate>1000/s load.yaml", "interrupted: what the run has made stays", "goes on, undo ")
 	stood = maps()
 	load(3, ui.Partial, "resume --rate 20/s", "interrupted: what the run has made stays", "made before")
-	if now := maps(); stood == 0 || now <= stood || now > 30 {
+	if now := maps(); stood == 0 || now <= stood || now > 150 {
 		t.Errorf("after an interrupted resume %d stand, before it %d", now, stood)
 	}
-	load(0, ui.GateNotMet, "resume --rate 200/s", "rate > 1000/s is not met")
-	if now := maps(); now != 40 {
+	load(0, ui.GateNotMet, "resume --rate 500/s", "rate > 1000/s is not met")
+	if now := maps(); now != 200 {
 		t.Errorf("%d stand", now)
 	}
-	load(0, ui.Done, "undo", "41 objects removed")
+	load(0, ui.Done, "undo", "201 objects removed")
 	load(5, ui.Interrupted, "run --rate 20/s load.yaml", "interrupted, undone")
 	if maps() != 0 {
 		t.Errorf("%d stand", maps())

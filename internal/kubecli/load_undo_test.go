@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -97,11 +98,15 @@ func TestUndoInterrupted(t *testing.T) {
 	id := s.made()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	var taken atomic.Bool
 	s.before = func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodDelete {
+			if taken.Load() && r.URL.Path == "/api/v1/namespaces" { // it looks whether it has gone
+				cancel()
+			}
 			return false
 		}
-		time.AfterFunc(300*time.Millisecond, cancel)
+		taken.Store(true)
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"kind":"Status"}`) // taken, and the namespace stays for a while
 		return true

@@ -51,7 +51,7 @@ func TestOperatorSize(t *testing.T) {
 		s.put("machines", m)
 	}
 
-	metrics := fmt.Sprintf("127.0.0.1:%d", 20000+os.Getpid()%10000)
+	metrics := fmt.Sprint("127.0.0.1:", testroot.Port(t))
 	config := filepath.Join(t.TempDir(), "kubeconfig")
 	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":%q}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"users":[{"name":"u","user":{}}]}`, s.URL)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
@@ -74,7 +74,7 @@ func TestOperatorSize(t *testing.T) {
 	})
 	wait := func(what string, is func() string) {
 		t.Helper()
-		for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 			why := is()
 			if why == "" {
 				return
@@ -120,7 +120,7 @@ func TestOperatorSize(t *testing.T) {
 	})
 	rest := func(when string) {
 		t.Helper()
-		for end := time.Now().Add(30 * time.Second); of(t, c.Process.Pid, "VmRSS:") > mostRSS && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		for end := time.Now().Add(2 * time.Minute); of(t, c.Process.Pid, "VmRSS:") > mostRSS && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		}
 		t.Logf("memory %s: %.1f MB, of that %.1f MB anonymous; most %.1f MB", when, of(t, c.Process.Pid, "VmRSS:")/1e6, of(t, c.Process.Pid, "RssAnon:")/1e6, of(t, c.Process.Pid, "VmHWM:")/1e6)
 		if size := of(t, c.Process.Pid, "VmRSS:"); size == 0 || size > mostRSS {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +22,14 @@ type standIn struct {
 	version  int
 	objects  map[string]map[string]map[string]any // by resource and NAMESPACE/NAME
 	watchers map[string][]chan []byte             // by resource
+	told     map[string][]event                   // by resource, all from the beginning on
 	writes   map[string]int                       // by method and resource
+}
+
+// event is what those who watch are told.
+type event struct {
+	version int
+	text    []byte
 }
 
 // served are the kinds: resource, and what discovery says of it.
@@ -37,7 +46,7 @@ var served = []struct {
 }
 
 func newStandIn(t *testing.T) *standIn {
-	s := &standIn{objects: map[string]map[string]map[string]any{}, watchers: map[string][]chan []byte{}, writes: map[string]int{}}
+	s := &standIn{objects: map[string]map[string]map[string]any{}, watchers: map[string][]chan []byte{}, told: map[string][]event{}, writes: map[string]int{}}
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(func() {
 		s.CloseClientConnections()
@@ -74,6 +83,7 @@ func (s *standIn) tell(resource, what string, o map[string]any) {
 	if err != nil {
 		panic(err)
 	}
+	s.told[resource] = append(s.told[resource], event{s.version, text})
 	for _, w := range s.watchers[resource] {
 		w <- text
 	}
@@ -180,13 +190,27 @@ func (s *standIn) list(w http.ResponseWriter, resource, namespace string) {
 	refuse(w, http.StatusNotFound, "NotFound")
 }
 
-// watch tells of what changes from now on: nothing does between a list and its watch
-// before the operator is ready.
+// watch tells of what has changed since the list that it follows.
 func (s *standIn) watch(w http.ResponseWriter, r *http.Request, resource string) {
-	events := make(chan []byte, 10000)
+	since, err := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "BadRequest") // nobody watches without a list before
+		return
+	}
 	s.mu.Lock()
+	events := make(chan []byte, 10000+len(s.told[resource]))
+	for _, e := range s.told[resource] {
+		if e.version > since {
+			events <- e.text
+		}
+	}
 	s.watchers[resource] = append(s.watchers[resource], events)
 	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.watchers[resource] = slices.DeleteFunc(s.watchers[resource], func(c chan []byte) bool { return c == events })
+	}()
 	w.WriteHeader(http.StatusOK)
 	w.(http.Flusher).Flush()
 	for {
@@ -226,6 +250,7 @@ func (s *standIn) one(w http.ResponseWriter, r *http.Request, resource, key stri
 		s.store(resource, o)
 	case r.Method == http.MethodDelete:
 		delete(s.objects[resource], key)
+		s.version++
 		s.tell(resource, "DELETED", o)
 	}
 	_ = json.NewEncoder(w).Encode(o)

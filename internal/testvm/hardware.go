@@ -2,7 +2,6 @@ package testvm
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,7 +74,7 @@ func build(t testing.TB, o Options) *VM {
 		vm.makeDisk(name, 64)
 	}
 	for _, port := range append([]int{22}, o.Forward...) {
-		vm.ports[port] = freePort(t)
+		vm.ports[port] = testroot.Port(t)
 	}
 	return vm
 }
@@ -106,17 +105,6 @@ func copyFile(t testing.TB, from, to string) {
 	if err := os.WriteFile(to, data, info.Mode().Perm()); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// freePort finds a port of 127.0.0.1 that nobody listens on.
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // arguments of QEMU. Everything is named, so that Monitor can speak of it:

@@ -52,7 +52,7 @@ func TestAgreed(t *testing.T) {
 		if ui.Code(err) != ui.Interrupted || !strings.Contains(err.Error(), "nothing is changed") {
 			t.Error(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the question is still asked")
 	}
 }

@@ -198,7 +198,7 @@ func (a *agentProcess) delete() {
 // Degraded, each STATUS/REASON. It returns what Degraded says.
 func (a *agentProcess) says(applied, degraded string) (message string) {
 	a.Helper()
-	a.c.Wait("the status "+applied+", "+degraded, time.Minute, func(ctx context.Context) error {
+	a.c.Wait("the status "+applied+", "+degraded, 3*time.Minute, func(ctx context.Context) error {
 		o, err := a.profiles.Get(ctx, "node1", metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -236,7 +236,7 @@ func (a *agentProcess) write(name, text string) {
 // has waits until the node has these values of sysctls.
 func (a *agentProcess) has(want map[string]string) {
 	a.Helper()
-	a.c.Wait("the node's values", 30*time.Second, func(context.Context) error { return a.differs(want) })
+	a.c.Wait("the node's values", 3*time.Minute, func(context.Context) error { return a.differs(want) })
 }
 
 func (a *agentProcess) differs(want map[string]string) error {

@@ -2,14 +2,16 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
@@ -85,6 +87,11 @@ func (s *supervised) LastWords(ctx context.Context) string {
 	return s.harness.LastWords(ctx)
 }
 
+// asking is a transport that is a function.
+type asking func(*http.Request) (*http.Response, error)
+
+func (a asking) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
+
 // kill is kill -9 of the kubelet.
 func (s *supervised) kill() {
 	s.mu.Lock()
@@ -105,12 +112,25 @@ func TestKubeletEnds(t *testing.T) {
 	pids := c.Kubelet.Processes(daemon.UID)
 	c.deployment(t, "moved")
 	s := c.supervise(t)
+	// evict is called before a pod is asked to go; moved says that one was.
+	evict, moved := func() {}, false
+	config := rest.CopyConfig(c.Config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return asking(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/eviction") {
+				evict()
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	evicting, err := kubernetes.NewForConfig(config)
+	c.must(err)
 	v := &visit.Visit{
 		Node: &node.Node{
 			Host: host.Live(), StateDir: node.DefaultStateDir, Patience: 2 * time.Minute,
 			Kubelet: &live.Kubelet{Service: s, Client: c.Client, Node: c.Kubelet.Node},
 		},
-		API: &drain.Node{Client: c.Client, Name: c.Kubelet.Node, Patience: 2 * time.Minute, Interval: 500 * time.Millisecond},
+		API: &drain.Node{Client: evicting, Name: c.Kubelet.Node, Patience: 2 * time.Minute, Interval: 500 * time.Millisecond},
 	}
 	// at kills the kubelet when a point is reached for the nth time, or a while after that.
 	// over is called when the change has ended: a kill that has not come by then does not come
@@ -148,11 +168,11 @@ func TestKubeletEnds(t *testing.T) {
 		{"while it is verified", func() { at("start:after", 1, 200*time.Millisecond) }, "", ""},
 		{"when it was verified", func() { at("verify:after", 1, 0) }, "", node.Done},
 		{"when it is kept", func() { at("journal:commit:write", 1, 0) }, "", node.Done},
-		{"while pods are moved away", func() { go s.killCordoned(c) }, ", topologyManagerPolicy: best-effort", node.Done},
+		{"while pods are moved away", func() { evict = sync.OnceFunc(func() { s.kill(); moved = true }) }, ", topologyManagerPolicy: best-effort", node.Done},
 		{"while it is taken back", func() { at("start:after", 2, 0) }, ", systemReserved: {memory: 900Ti}", node.Incomplete},
 	} {
 		ok := t.Run(x.name, func(t *testing.T) {
-			v.Node.At, over = nil, func() {}
+			v.Node.At, over, evict = nil, func() {}, func() {}
 			s.anew(c)
 			x.kill()
 			want := fmt.Sprint(60 + i)
@@ -183,7 +203,7 @@ func TestKubeletEnds(t *testing.T) {
 			default:
 				t.Fatalf("%+v", r)
 			}
-			c.Wait("the kubelet to run", time.Minute, func(ctx context.Context) error {
+			c.Wait("the kubelet to run", 3*time.Minute, func(ctx context.Context) error {
 				_, err := (&live.Kubelet{Service: s, Client: c.Client, Node: c.Kubelet.Node}).Configz(ctx)
 				return err
 			})
@@ -203,6 +223,10 @@ func TestKubeletEnds(t *testing.T) {
 		if !ok {
 			return
 		}
+	}
+
+	if !moved {
+		t.Error("no pod was asked to go, and the kubelet was not killed meanwhile")
 	}
 
 	// And back to what it had.
@@ -225,17 +249,5 @@ func (s *supervised) anew(c *Cluster) {
 	c.t.Helper()
 	c.must(s.Stop(context.Background()))
 	c.must(s.Start(context.Background()))
-	c.Wait("the node to be Ready after the kubelet's restart", time.Minute, s.k.Ready)
-}
-
-// killCordoned kills the kubelet once its node is cordoned.
-func (s *supervised) killCordoned(c *Cluster) {
-	_ = wait("the node to be cordoned", time.Minute, func(ctx context.Context) error {
-		n, err := c.Client.CoreV1().Nodes().Get(ctx, c.Kubelet.Node, meta.GetOptions{})
-		if err == nil && !n.Spec.Unschedulable {
-			err = errors.New("it is not")
-		}
-		return err
-	})
-	s.kill()
+	c.Wait("the node to be Ready after the kubelet's restart", 3*time.Minute, s.k.Ready)
 }

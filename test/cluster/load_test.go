@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -200,11 +201,20 @@ func TestLoadKilled(t *testing.T) {
 	t.Run("interrupted", func(t *testing.T) {
 		before := c.world(ctx)
 		l := &loader{t, c, l.state, l.dir}
-		cmd, out, errs := l.command("run", "--rate=300/s", file)
+		cmd, out, errs := l.command("run", "--rate=50/s", file) // for half a minute
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(1500 * time.Millisecond)
+		// In the middle: the namespaces are there, and some of what comes into them.
+		err := wait("something to be made", 3*time.Minute, func(ctx context.Context) error {
+			if made := len(c.world(ctx)) - len(before); made < 10 {
+				return fmt.Errorf("%d objects", made)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("%v\n%s\n%s", err, out, errs)
+		}
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = cmd.Wait()
 		if got := cmd.ProcessState.ExitCode(); got != 130 {

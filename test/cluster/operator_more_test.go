@@ -140,19 +140,22 @@ spec:
 	if err := b.right(b.t.Context()); err != nil {
 		b.t.Errorf("nodes that are held have lost what they had: %v", err)
 	}
-	events, err := b.Client.CoreV1().Events(tunedNamespace).List(b.t.Context(), meta.ListOptions{})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	reasons := map[string]int{}
-	for _, e := range events.Items {
-		reasons[e.Reason+" of "+e.InvolvedObject.Name]++
-	}
-	for _, want := range []string{"RefusedProfile of bad", "NodeHeld of bad"} {
-		if reasons[want] == 0 {
-			b.t.Errorf("no event %s among %v", want, reasons)
+	b.Wait("the events of it", b.within(time.Minute), func(ctx context.Context) error { // they are sent beside the work
+		events, err := b.Client.CoreV1().Events(tunedNamespace).List(ctx, meta.ListOptions{})
+		if err != nil {
+			return err
 		}
-	}
+		reasons := map[string]int{}
+		for _, e := range events.Items {
+			reasons[e.Reason+" of "+e.InvolvedObject.Name]++
+		}
+		for _, want := range []string{"RefusedProfile of bad", "NodeHeld of bad"} {
+			if reasons[want] == 0 {
+				return fmt.Errorf("no event %s among %v", want, reasons)
+			}
+		}
+		return nil
+	})
 	if err := b.tuneds().Delete(b.t.Context(), "bad", meta.DeleteOptions{}); err != nil {
 		b.t.Fatal(err)
 	}

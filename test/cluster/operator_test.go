@@ -162,7 +162,7 @@ func TestOperator(t *testing.T) {
 func (b *operatorBench) ready() error { return b.get("http://"+operatorHealth+"/readyz", nil) }
 
 func (b *operatorBench) get(url string, read func(text string) error) error {
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get(url)
 	if err != nil {
 		return err

@@ -33,14 +33,14 @@ type Program struct {
 func (c *Cluster) program(ready func() error, argv ...string) *Program {
 	name := argv[0]
 	p := &Program{
-		Name: name, argv: append(argv, c.flags[name]...), ready: ready, patience: 2 * time.Minute,
+		Name: name, argv: append(argv, c.flags[name]...), ready: ready, patience: 5 * time.Minute,
 		log: filepath.Join(c.Dir, name+".log"),
 	}
 	c.programs = append(c.programs, p)
 	return p
 }
 
-// Start starts the program and waits until it is ready, two minutes at most. An error
+// Start starts the program and waits until it is ready, five minutes at most. An error
 // has the end of its log; a program that does not become ready is left running.
 func (p *Program) Start() error {
 	if p.Running() {
@@ -78,8 +78,8 @@ func (p *Program) Start() error {
 	return nil
 }
 
-// Stop ends the program as a service manager does: by SIGTERM, after twenty seconds by
-// SIGKILL, which is an error.
+// Stop ends the program as systemd does: by SIGTERM, after ninety seconds by SIGKILL, which
+// is an error.
 func (p *Program) Stop() error {
 	if !p.Running() {
 		return nil
@@ -90,9 +90,9 @@ func (p *Program) Stop() error {
 	select {
 	case <-p.done:
 		return nil
-	case <-time.After(20 * time.Second):
+	case <-time.After(90 * time.Second):
 		p.Kill()
-		return fmt.Errorf("%s did not end within 20 s of SIGTERM; the end of its log:\n%s", p.Name, p.Log(30))
+		return fmt.Errorf("%s did not end within 90 s of SIGTERM; the end of its log:\n%s", p.Name, p.Log(30))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,7 +84,7 @@ func TestTuning(t *testing.T) {
 	}
 	inForce := func(want string) {
 		t.Helper()
-		c.Wait("profile "+want+" on node1", time.Minute, func(context.Context) error {
+		c.Wait("profile "+want+" on node1", 3*time.Minute, func(context.Context) error {
 			o, err := a.profiles.Get(ctx, "node1", metav1.GetOptions{})
 			if err != nil {
 				return err
@@ -92,6 +93,21 @@ func TestTuning(t *testing.T) {
 			now, _, _ := unstructured.NestedString(o.Object, "status", "tunedProfile")
 			if wanted != want || now != want {
 				return fmt.Errorf("wanted %q, in force %q: %v", wanted, now, o.Object["status"])
+			}
+			return nil
+		})
+	}
+	// isSaid waits until the operator says so of an object.
+	isSaid := func(name, reason string) {
+		t.Helper()
+		c.Wait("Tuned "+name+" to be said "+reason, 3*time.Minute, func(context.Context) error {
+			o, err := tuneds.Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+			if said, err := json.Marshal(conditions); err != nil || !strings.Contains(string(said), reason) {
+				return fmt.Errorf("%s, %w", said, err)
 			}
 			return nil
 		})
@@ -116,7 +132,8 @@ func TestTuning(t *testing.T) {
 	// A text that is refused holds the node: it keeps what it has. So does a name with
 	// two texts. Whichever is mended, the node is followed again.
 	patch("site", `{"spec":{"profile":[{"name":"site","data":"[script]\nscript=x.sh\n[sysctl]\ntest.key5=78\n"}]}}`)
-	time.Sleep(3 * time.Second)
+	isSaid("site", "RefusedProfile")
+	time.Sleep(3 * time.Second) // for what must not happen
 	inForce("site")
 	value("77")
 	patch("site", `{"spec":{"profile":[{"name":"site","data":"[sysctl]\ntest.key5=79\n"}]}}`)
@@ -127,9 +144,9 @@ metadata: {name: rival, namespace: openshift-cluster-node-tuning-operator}
 spec:
   profile: [{name: site, data: "[sysctl]\ntest.key5=80\n"}]
 `))
-	time.Sleep(2 * time.Second)
+	isSaid("rival", "DuplicateProfile")
 	patch("site", `{"spec":{"profile":[{"name":"site","data":"[sysctl]\ntest.key5=81\n"}]}}`)
-	time.Sleep(2 * time.Second)
+	time.Sleep(3 * time.Second) // for what must not happen
 	value("79")
 	if err := tuneds.Delete(ctx, "rival", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -149,7 +166,7 @@ spec:
 	c.must(operator.Start())
 	patch("default", `{"spec":{"managementState":"Removed"}}`)
 	a.has(pristine())
-	c.Wait("the Profile of node1 to be gone", time.Minute, func(context.Context) error {
+	c.Wait("the Profile of node1 to be gone", 3*time.Minute, func(context.Context) error {
 		if _, err := a.profiles.Get(ctx, "node1", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("it is there: %w", err)
 		}

@@ -115,6 +115,7 @@ func (w *Work) calm(ctx context.Context) error {
 	end := time.Now().Add(w.Settle)
 	before, since := map[string]uint64{}, time.Now()
 	for {
+		began := time.Now() // what is seen from here on counts: time in which nobody looks does not
 		for _, m := range w.Members {
 			x, err := m.Status(ctx)
 			if err != nil {
@@ -124,7 +125,7 @@ func (w *Work) calm(ctx context.Context) error {
 				before[m.URL], since = x.InUseBytes, time.Now()
 			}
 		}
-		if time.Since(since) >= w.Calm || time.Now().After(end) {
+		if began.Sub(since) >= w.Calm || began.After(end) {
 			return nil
 		}
 		select {

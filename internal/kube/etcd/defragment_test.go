@@ -11,7 +11,7 @@ import (
 )
 
 func work(members []*Member) *Work {
-	return &Work{Members: members, Settle: 60 * time.Millisecond, Look: 5 * time.Millisecond, Calm: 20 * time.Millisecond}
+	return &Work{Members: members, Settle: time.Minute, Look: 5 * time.Millisecond, Calm: 20 * time.Millisecond}
 }
 
 // Databases of three members, in MiB: 400 with 300 free each.
@@ -113,7 +113,9 @@ func TestStopped(t *testing.T) {
 				t.Fatal(err)
 			}
 			cluster.after = func(m *fakeMember) { after(cluster, m) }
-			r, err := work(members).Run(t.Context(), p)
+			w := work(members)
+			w.Settle = 60 * time.Millisecond
+			r, err := w.Run(t.Context(), p)
 			if !errors.Is(err, ErrStopped) || !strings.Contains(err.Error(), "not well again within 60ms") {
 				t.Errorf("%v", err)
 			}
@@ -139,9 +141,7 @@ func TestStopped(t *testing.T) {
 			m.ill = false
 		})
 	}
-	w := work(members)
-	w.Settle = 30 * time.Second
-	if r, err := w.Run(t.Context(), p); err != nil || len(r.Left) != 0 {
+	if r, err := work(members).Run(t.Context(), p); err != nil || len(r.Left) != 0 {
 		t.Errorf("%+v %v", r, err)
 	}
 	// An interruption is heeded between members, not within one.

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 )
 
 // fakeCluster is some members of etcd that answer as its gateway does.
@@ -35,8 +34,10 @@ type fakeMember struct {
 	ill         bool
 	mute        bool
 	errors      []string
-	url         string
-	of          *fakeCluster
+	// looks are how often it is still asked until it gives back what was compacted.
+	looks int
+	url   string
+	of    *fakeCluster
 }
 
 // newCluster starts members with databases of these sizes and so much of each in use, in
@@ -81,6 +82,9 @@ func (m *fakeMember) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"health":"true"}`)
 		return
 	case "/v3/maintenance/status":
+		if m.looks--; m.looks == 0 {
+			m.inUse -= min(m.inUse, c.compacts)
+		}
 		answer["version"], answer["dbSize"], answer["dbSizeInUse"] = "3.4.23", text(m.size), text(m.inUse)
 		answer["raftIndex"], answer["raftAppliedIndex"] = text(m.applied), text(m.applied)
 		if c.leader != 0 {
@@ -115,11 +119,7 @@ func (m *fakeMember) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		c.did = append(c.did, "compact "+asked.Revision)
 		for i, o := range c.members { // each in the background, and at its next commit
-			time.AfterFunc(time.Duration(5*i)*time.Millisecond, func() {
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				o.inUse -= min(o.inUse, c.compacts)
-			})
+			o.looks = 2 + i
 		}
 	case "/v3/maintenance/defragment":
 		m.size = m.inUse

@@ -4,8 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -18,6 +18,8 @@ import (
 	authentication "k8s.io/api/authentication/v1"
 	authorization "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/rest"
+
+	"fettle.dev/fettle/internal/testroot"
 )
 
 // reviewer answers token and access reviews as an API server does: the token "monitor"
@@ -138,12 +140,7 @@ func TestServe(t *testing.T) {
 	defer server.Close()
 	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // its own certificate
 	for _, open := range []bool{false, true} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		address := l.Addr().String()
-		l.Close()
+		address := fmt.Sprint("127.0.0.1:", testroot.Port(t))
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
@@ -156,7 +153,7 @@ func TestServe(t *testing.T) {
 		get := func(token string) (int, string) {
 			r, _ := http.NewRequest(http.MethodGet, url, nil)
 			r.Header.Set("Authorization", "Bearer "+token)
-			for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 				resp, err := insecure.Do(r)
 				if err != nil {
 					if time.Now().After(end) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	core "k8s.io/api/core/v1"
@@ -94,7 +95,9 @@ func marked(name, has string) *core.Node {
 }
 
 // TestRemoval: from what is in force to nothing, which is said on the way.
-func TestRemoval(t *testing.T) {
+func TestRemoval(t *testing.T) { synctest.Test(t, testRemoval) }
+
+func testRemoval(t *testing.T) {
 	b := newBench(t, managed(), pool("workers"), pool("empty"), kubelet("n1", "workers", "abc"), kubelet("n2", "workers", ""), marked("n1", "abc"), &core.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}},
 		&tuned.Profile{ObjectMeta: metav1.ObjectMeta{Name: "n1", Namespace: namespace}})
 	d := b.looks()
@@ -220,9 +223,11 @@ func TestLeft(t *testing.T) {
 	if d := newBench(t, managed()).looks(); d.State != Waiting {
 		t.Errorf("managed: %+v", d)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
-	defer cancel()
-	if d, err := newBench(t, kubelet("n1", "", "abc")).Wait(ctx); !errors.Is(err, context.DeadlineExceeded) || d == nil || len(d.Kubelets) != 1 {
-		t.Errorf("%+v %v", d, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		defer cancel()
+		if d, err := newBench(t, kubelet("n1", "", "abc")).Wait(ctx); !errors.Is(err, context.DeadlineExceeded) || d == nil || len(d.Kubelets) != 1 {
+			t.Errorf("%+v %v", d, err)
+		}
+	})
 }

@@ -78,7 +78,7 @@ func start(t *testing.T, s *server) *Survey {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Survey{Server: api.New(u, http.DefaultTransport), Kubelets: 5 * time.Second}
+	return &Survey{Server: api.New(u, http.DefaultTransport), Kubelets: time.Minute}
 }
 
 // small is a cluster of two nodes without machines.

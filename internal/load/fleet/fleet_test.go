@@ -162,19 +162,19 @@ func TestLost(t *testing.T) {
 // they have counted is there.
 func TestFallsSilent(t *testing.T) {
 	f := started(t, 2)
-	f.Patience = 2 * time.Second
+	f.Patience = 10 * time.Second // that the other is heard of in, on a busy machine too
 	quiet := make(chan string, 10)
 	f.Quiet = func(client string, _ time.Time) { quiet <- client }
 	begin := f.Begin()
 	parts, lost := f.Run(t.Context(), begin, time.Hour, []Share{{For: time.Hour, Connections: 1}, {Seed: 667, For: time.Hour}}, func(int, Now) {})
-	if took := time.Since(begin); took > 30*time.Second {
+	if took := time.Since(begin); took > 2*time.Minute {
 		t.Errorf("it took %v", took)
 	}
 	if len(quiet) == 0 || <-quiet != "b" {
 		t.Error("nobody was told of it")
 	}
 	l := lost[1]
-	if l == nil || l.At != 3*time.Second || l.Silent < 2*time.Second || l.Silent > 20*time.Second || l.Heard.Before(begin) ||
+	if l == nil || l.At != 3*time.Second || l.Silent < f.Patience || l.Silent > time.Minute || l.Heard.Before(begin) ||
 		!strings.HasPrefix(l.Error(), "client b: it has said nothing since "+l.Heard.Format(time.TimeOnly)+", 3 s into the load, and was given up after ") {
 		t.Errorf("%v", l)
 	}
@@ -211,17 +211,21 @@ func TestNotStarted(t *testing.T) {
 // TestSilent: one that never speaks, or stops before it is ready, is not waited for longer
 // than it may take, whatever it has started and whoever holds its output.
 func TestSilent(t *testing.T) {
-	for _, command := range []string{"sleep 100", "setsid sleep 20", "trap '' TERM HUP; sleep 100", `echo '{"ready":{"schema":"fettle/load-worker/v2"}}'; sleep 100`} {
-		all := places(t, 2)
-		all[1].Words[2] = command
-		begin := time.Now()
-		_, err := Start(t.Context(), all, strings.Repeat("x", 1<<20), time.Second) // more than a pipe takes
-		if err == nil || !strings.Contains(err.Error(), "client b: it was not ready within 1s: does that start fettle load worker") || strings.Contains(err.Error(), "client a") {
-			t.Errorf("%s: %v", command, err)
-		}
-		if took := time.Since(begin); took > 15*time.Second {
-			t.Errorf("%s: it took %v", command, took)
-		}
+	for _, command := range []string{"sleep 100", "setsid sleep 60", "trap '' TERM HUP; sleep 100", `echo '{"ready":{"schema":"fettle/load-worker/v2"}}'; sleep 100`} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			all := places(t, 2)
+			all[1].Words[2] = command
+			begin := time.Now()
+			// The other one has that time to be ready. The job is more than a pipe takes.
+			_, err := Start(t.Context(), all, strings.Repeat("x", 1<<20), 10*time.Second)
+			if err == nil || !strings.Contains(err.Error(), "client b: it was not ready within 10s: does that start fettle load worker") || strings.Contains(err.Error(), "client a") {
+				t.Error(err)
+			}
+			if took := time.Since(begin); took > 45*time.Second {
+				t.Errorf("it took %v", took)
+			}
+		})
 	}
 }
 

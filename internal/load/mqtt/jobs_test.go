@@ -101,7 +101,7 @@ func TestRefusedJobs(t *testing.T) {
 	b := newBroker(t)
 	go b.start()
 	p := planOf(t, b, 6)
-	p.Pull, p.Wait = j.pull(t, 100*time.Millisecond, 200*time.Millisecond), 2*time.Second
+	p.Pull, p.Wait = j.pull(t, 100*time.Millisecond, 200*time.Millisecond), 10*time.Second
 	x := ran(t.Context(), t, p)
 	o := x.Rounds[0]
 	q := o.Pull
@@ -159,15 +159,16 @@ func TestStartedTwice(t *testing.T) {
 		return http.StatusOK
 	})
 	b := newBroker(t)
-	// Three seconds after the notification the job was given up, and now it is fetched.
+	// Two seconds after the notification the job is given up, two later it is fetched, and two
+	// later it is sent again: a busy machine may lose one.
 	b.deaf = func(string) bool {
-		time.AfterFunc(3*time.Second, func() { once.Do(func() { close(slow) }) })
+		time.AfterFunc(4*time.Second, func() { once.Do(func() { close(slow) }) })
 		return false
 	}
 	go b.start()
 	p := planOf(t, b, 1)
 	p.Pull = j.pull(t, 100*time.Millisecond, 6*time.Second)
-	p.Settings = []dispatch.Settings{{TTL: time.Second, Resend: 3 * time.Second}}
+	p.Settings = []dispatch.Settings{{TTL: time.Second, Resend: 4 * time.Second}}
 	x := ran(t.Context(), t, p)
 	if q := x.Rounds[0].Pull; q.StartedTwice != 1 || q.Finished != 1 || x.Rounds[0].SentAgain < 1 {
 		t.Errorf("%s: %+v", x.Text, q)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	core "k8s.io/api/core/v1"
@@ -65,7 +66,9 @@ func left(t *testing.T, c *fake.Clientset) string {
 	return strings.Join(names, " ")
 }
 
-func TestDrain(t *testing.T) {
+func TestDrain(t *testing.T) { synctest.Test(t, testDrain) }
+
+func testDrain(t *testing.T) {
 	other, done := pod("elsewhere", "ReplicaSet"), pod("done", "Job")
 	other.Spec.NodeName, done.Status.Phase = "m", core.PodSucceeded
 	n, c, tries := cluster(t, map[string]int{"web": 4}, pod("web", "ReplicaSet"), pod("db", "StatefulSet"), pod("agent", "DaemonSet"), pod("etcd", "static"), other, done)
@@ -81,14 +84,16 @@ func TestDrain(t *testing.T) {
 }
 
 // What a disruption budget does not allow is not done, and is told with its reason.
-func TestBudget(t *testing.T) {
+func TestBudget(t *testing.T) { synctest.Test(t, testBudget) }
+
+func testBudget(t *testing.T) {
 	n, c, _ := cluster(t, map[string]int{"web": 1 << 30}, pod("web", "ReplicaSet"), pod("db", "StatefulSet"))
 	began := time.Now()
 	err := n.Drain(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "a/web (the disruption budget web needs 2 healthy pods and has 2 currently)") || strings.Contains(err.Error(), "a/db") {
 		t.Errorf("%v", err)
 	}
-	if took := time.Since(began); took > 20*time.Second {
+	if took := time.Since(began); took < n.Patience || took > n.Patience+n.Interval {
 		t.Errorf("it took %s", took)
 	}
 	if got := left(t, c); got != "web" {
@@ -97,7 +102,9 @@ func TestBudget(t *testing.T) {
 }
 
 // Pods that nothing makes again are not evicted, and nothing else is then.
-func TestLost(t *testing.T) {
+func TestLost(t *testing.T) { synctest.Test(t, testLost) }
+
+func testLost(t *testing.T) {
 	n, c, tries := cluster(t, nil, pod("bare", ""), pod("web", "ReplicaSet"))
 	if err := n.Drain(t.Context()); err == nil || !strings.Contains(err.Error(), "a/bare: nothing would make them again") {
 		t.Errorf("%v", err)

@@ -45,7 +45,7 @@ func agent() {
 		panic(err)
 	}
 	r, err := n.Apply(context.Background(), w, 10, true)
-	for end := time.Now().Add(10 * time.Second); errors.Is(err, journal.ErrBusy) && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); errors.Is(err, journal.ErrBusy) && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		r, err = n.Apply(context.Background(), w, 10, true) // a child of the test that was about to be another program has the lock a moment longer
 	}
 	if err != nil {
@@ -177,7 +177,7 @@ func (c course) guarded(t *testing.T, k standing) {
 	if err := k.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		h, _ := k.Heartbeat(t.Context())
 		if err := k.Healthy(t.Context()); errors.Is(err, ErrEnded) || err == nil && h.Ready {
 			if err != nil && c.result == Done {
@@ -195,7 +195,7 @@ func (c course) guarded(t *testing.T, k standing) {
 func (c course) recovered(t *testing.T, n *Node) {
 	t.Helper()
 	r, err := n.Recover(t.Context())
-	for end := time.Now().Add(10 * time.Second); errors.Is(err, journal.ErrBusy) && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); errors.Is(err, journal.ErrBusy) && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		r, err = n.Recover(t.Context()) // a child that was about to be another program has the lock a moment longer
 	}
 	if err != nil {

@@ -150,6 +150,7 @@ func TestIncomplete(t *testing.T) {
 	if err := os.Remove(broken); err != nil {
 		t.Fatal(err)
 	}
+	n.Patience = patience
 	if r, err = n.Recover(t.Context()); err != nil || r == nil || r.Result != RolledBack {
 		t.Fatalf("%+v %v", r, err)
 	}

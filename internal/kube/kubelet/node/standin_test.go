@@ -40,6 +40,9 @@ const (
 	configDir  = "/etc/kubernetes/kubelet.conf.d"
 	stateFile  = "/var/lib/kubelet/cpu_manager_state"
 	stateDir   = "/var/lib/fettle-kubelet"
+	// patience is how long a stand-in, and a lock, are waited for: a moment where the machine
+	// has nothing else to do.
+	patience = 2 * time.Minute
 )
 
 func TestMain(m *testing.M) {
@@ -172,7 +175,7 @@ func (s standing) pids() []int {
 }
 
 func (s standing) Stop(context.Context) error {
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		lock, err := s.free()
 		if err != nil {
 			return err
@@ -192,7 +195,7 @@ func (s standing) Stop(context.Context) error {
 
 func (s standing) Start(context.Context) error {
 	var lock *os.File
-	for end := time.Now().Add(20 * time.Second); lock == nil; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); lock == nil; time.Sleep(5 * time.Millisecond) {
 		var err error
 		if lock, err = s.free(); err != nil {
 			return err
@@ -237,7 +240,7 @@ func (s standing) get(ctx context.Context, path string) ([]byte, error) {
 		lock.Close()
 		return nil, ErrEnded
 	}
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(socketDir(s.root), strconv.Itoa(pids[0])))
 	}}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://kubelet"+path, nil)
@@ -313,7 +316,7 @@ func newNode(t testing.TB, more map[string]string) (*Node, standing) {
 	if err := k.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		h, _ := k.Heartbeat(t.Context())
 		if h.Ready && k.Healthy(t.Context()) == nil {
 			return n, k
@@ -325,5 +328,5 @@ func newNode(t testing.TB, more map[string]string) (*Node, standing) {
 }
 
 func nodeAt(root string) *Node {
-	return &Node{Host: host.Mounted(root), Kubelet: standing{root}, StateDir: root + stateDir, Patience: 30 * time.Second}
+	return &Node{Host: host.Mounted(root), Kubelet: standing{root}, StateDir: root + stateDir, Patience: patience}
 }
