@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -100,6 +101,7 @@ type agentProcess struct {
 	profiles   dynamic.ResourceInterface
 	cmd        *exec.Cmd
 	log        string
+	patience   time.Duration // with which says waits; three minutes where it is 0
 }
 
 // agentOfFiles makes two nodes without kubelets, and a tree of files for the first one,
@@ -198,7 +200,7 @@ func (a *agentProcess) delete() {
 // Degraded, each STATUS/REASON. It returns what Degraded says.
 func (a *agentProcess) says(applied, degraded string) (message string) {
 	a.Helper()
-	a.c.Wait("the status "+applied+", "+degraded, 3*time.Minute, func(ctx context.Context) error {
+	a.c.Wait("the status "+applied+", "+degraded, cmp.Or(a.patience, 3*time.Minute), func(ctx context.Context) error {
 		o, err := a.profiles.Get(ctx, "node1", metav1.GetOptions{})
 		if err != nil {
 			return err

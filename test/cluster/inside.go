@@ -49,10 +49,17 @@ type Setup struct {
 	// Files are files of the repository, which the test finds in FilesDir by their last
 	// element.
 	Files []string
+	// Shared is a directory of this machine, which the test finds as SharedDir and may write:
+	// sockets in it lead out of the root's network. "" for none.
+	Shared string
 }
 
-// FilesDir is where Setup.Files are.
-const FilesDir = "/usr/local/share/fettle-test"
+const (
+	// FilesDir is where Setup.Files are.
+	FilesDir = "/usr/local/share/fettle-test"
+	// SharedDir is where Setup.Shared is.
+	SharedDir = "/run/fettle-test"
+)
 
 const (
 	// cgroupEnv names the control group that a kubelet keeps its pods in; it is set,
@@ -135,6 +142,9 @@ func Inside(t *testing.T, s Setup) bool {
 	}
 	for _, name := range s.Files {
 		o.Binds = append(o.Binds, testroot.Bind{Source: filepath.Join(testroot.Module(t), name), Target: filepath.Join(FilesDir, filepath.Base(name)), ReadOnly: true})
+	}
+	if s.Shared != "" {
+		o.Binds = append(o.Binds, testroot.Bind{Source: s.Shared, Target: SharedDir})
 	}
 	inCgroup := ""
 	if s.Node {

@@ -31,6 +31,30 @@ spec:
   - {profile: site, priority: 20, match: [{label: site}]}
 `
 
+// operator is the operator of deploy, with the rights of its account, which is not started
+// yet.
+func (c *Cluster) operator(t *testing.T) *Program {
+	t.Helper()
+	kubeconfig, err := c.KubeconfigOf("system:serviceaccount:"+operatorNamespace+":fettle-operator", "system:serviceaccounts", "system:serviceaccounts:"+operatorNamespace, "system:authenticated")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const health = "127.0.0.1:18081"
+	p := c.program(func() error {
+		r, err := http.Get("http://" + health + "/readyz")
+		if err != nil {
+			return err
+		}
+		r.Body.Close()
+		if r.StatusCode != http.StatusOK {
+			return fmt.Errorf("readyz: %s", r.Status)
+		}
+		return nil
+	}, "kubectl-fettle", "operator", "--kubeconfig="+kubeconfig, "--metrics-address=0", "--health-address="+health)
+	p.log = filepath.Join(c.Dir, "operator.log")
+	return p
+}
+
 // TestTuning: operator and agent together, by the objects and with the rights of
 // deploy/. The label of a node comes and goes, and with it the values; a mistake in one
 // object, and a name with two texts, leave the node as it is; all is taken back.
@@ -44,23 +68,7 @@ func TestTuning(t *testing.T) {
 	objects.deploy(".")
 	c.served()
 	a, _ := c.agentOfFiles(t)
-	kubeconfig, err := c.KubeconfigOf("system:serviceaccount:"+operatorNamespace+":fettle-operator", "system:serviceaccounts", "system:serviceaccounts:"+operatorNamespace, "system:authenticated")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const health = "127.0.0.1:18081"
-	operator := c.program(func() error {
-		r, err := http.Get("http://" + health + "/readyz")
-		if err != nil {
-			return err
-		}
-		r.Body.Close()
-		if r.StatusCode != http.StatusOK {
-			return fmt.Errorf("readyz: %s", r.Status)
-		}
-		return nil
-	}, "kubectl-fettle", "operator", "--kubeconfig="+kubeconfig, "--metrics-address=0", "--health-address="+health)
-	operator.log = filepath.Join(c.Dir, "operator.log")
+	operator := c.operator(t)
 	c.must(operator.Start())
 	a.start()
 	t.Cleanup(a.kill)

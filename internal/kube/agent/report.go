@@ -270,22 +270,32 @@ type Event struct {
 // maxEvents caps the events of one look about single values.
 const maxEvents = 10
 
-// Events are what is to be told of a look after the one before it.
-func Events(before, now Outcome, wanted string) []Event {
+// Deeds are what is to be told of what a look has done, whatever was before it.
+func Deeds(now Outcome) []Event {
 	var all []Event
-	tell := func(warning bool, reason, format string, args ...any) {
-		all = append(all, Event{warning, reason, wording.Clip(fmt.Sprintf(format, args...), maxMessage)})
-	}
 	if len(now.Recovered) > 0 {
-		tell(true, "Recovered", "transactions %v had been cut off, and were taken back", now.Recovered)
+		all = append(all, event(true, "Recovered", "transactions %v had been cut off, and were taken back", now.Recovered))
 	}
 	if now.Tx != 0 {
 		switch now.Decision.Action {
 		case Apply, Again:
-			tell(false, "Applied", "transaction %d: %s", now.Tx, summary(now))
+			all = append(all, event(false, "Applied", "transaction %d: %s", now.Tx, summary(now)))
 		case Restore:
-			tell(false, "Restored", "transaction %d: the node has what it had before", now.Tx)
+			all = append(all, event(false, "Restored", "transaction %d: the node has what it had before", now.Tx))
 		}
+	}
+	return all
+}
+
+func event(warning bool, reason, format string, args ...any) Event {
+	return Event{warning, reason, wording.Clip(fmt.Sprintf(format, args...), maxMessage)}
+}
+
+// Events are what is to be told of a look after the one before it.
+func Events(before, now Outcome, wanted string) []Event {
+	all := Deeds(now)
+	tell := func(warning bool, reason, format string, args ...any) {
+		all = append(all, event(warning, reason, format, args...))
 	}
 	if now.Decision.Waits && !before.Decision.Waits {
 		tell(false, Deferred, "profile %s waits for the next boot of the node", wanted)

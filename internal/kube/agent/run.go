@@ -100,7 +100,8 @@ type running struct {
 	client *client
 	tally  *tally
 	last   Outcome
-	told   bool // something has been told since the start
+	told   bool   // something has been told since the start
+	owed   []owed // the oldest first
 }
 
 // said is true where conditions say all that now is to be said.
@@ -125,6 +126,7 @@ func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine 
 	switch {
 	case out.Busy:
 		log.Info("somebody else is at work on the node", "error", out.Err)
+		a.owe(Deeds(out), time.Now())
 		return false
 	case out.Err != nil && out.fault() != a.last.fault():
 		log.Error("not done", "error", out.Err)
@@ -133,7 +135,12 @@ func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine 
 	}
 	last := a.last
 	a.last = out
-	if p == nil {
+	switch {
+	case !heard:
+		a.owe(Deeds(out), time.Now())
+		return fine
+	case p == nil:
+		a.owed = nil // there is nothing any more that they would be about
 		return fine
 	}
 	// Events go first: an agent that is killed between the two tells them again, and
@@ -142,11 +149,9 @@ func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine 
 		last = out // an agent before this one has told it
 	}
 	a.told = true
-	for _, e := range Events(last, out, p.Spec.Config.TunedProfile) {
-		if err := a.client.event(ctx, p, e, time.Now()); err != nil {
-			a.tally.notReported()
-			log.Warn("event", "error", err)
-		}
+	a.owe(Events(last, out, p.Spec.Config.TunedProfile), time.Now())
+	if !a.pay(ctx, p, log) {
+		fine = false
 	}
 	if err := a.client.report(ctx, p, out, time.Now()); err != nil {
 		a.tally.notReported()
