@@ -194,7 +194,7 @@ func TestLoadMQTT(t *testing.T) {
 		mu.Lock()
 		failing = true
 		mu.Unlock()
-		out, _ := loadMQTT(t, state, 3, append(pull, "--wait", "3s", "--expect", "errors < 1%")...)
+		out, _ := loadMQTT(t, state, 3, append(pull, "--wait", "10s", "--expect", "errors < 1%")...)
 		for _, want := range []string{"100 jobs hang: the report of their end was not taken: status-503", "expected errors < 1%, and it is: 100 %", "not met", "report not taken", "ttl=5s,resend=15m,limit=none"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%q is not in %s", want, out)
