@@ -60,3 +60,14 @@ func TestFindStartsItself(t *testing.T) {
 		})
 	}
 }
+
+// The number of no process is never handed to kill, which would take it for a group: 0
+// for that of the caller.
+func TestSignalOfNobody(t *testing.T) {
+	h := hosttest.Mounted(t, nil)
+	for _, pid := range []int{0, -1} {
+		if err := Signal(t.Context(), h, "TERM", pid); err == nil || !strings.Contains(err.Error(), "the number of none") {
+			t.Errorf("%d: %v", pid, err)
+		}
+	}
+}

@@ -11,8 +11,12 @@ import (
 	"fettle.dev/fettle/internal/plugin"
 )
 
-// Signal sends a signal by its name.
+// Signal sends a signal by its name to one process: 0 and less, which kill(2) takes for
+// groups of them, are refused.
 func Signal(ctx context.Context, h *host.Host, name string, pid int) error {
+	if pid <= 0 {
+		return fmt.Errorf("SIG%s is for one process, and %d is the number of none", name, pid)
+	}
 	_, err := plugin.Run(ctx, h, "/bin/sh", "-c", `kill -s "$1" "$2"`, "sh", name, strconv.Itoa(pid))
 	return err
 }
