@@ -3,8 +3,6 @@ package format
 import (
 	"bytes"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 )
 
@@ -70,28 +68,8 @@ func Detect(head []byte, units map[string]int64) (*Format, error) {
 	if len(lines) == 0 {
 		return nil, fmt.Errorf("has no line")
 	}
-	if members := map[string]string{}; bytes.HasPrefix(bytes.TrimLeft(lines[0], " \t"), []byte("{")) {
-		objects := 0
-		for _, line := range lines {
-			if membersOf(line, members) {
-				objects++
-			}
-		}
-		if float64(objects) >= enough*float64(len(lines)) {
-			f := JSON(members, units)
-			f.Why = fmt.Sprintf("%d of the first %d lines are JSON objects", objects, len(lines))
-			d := f.Field(FieldDuration)
-			asked, is := "", false
-			if d >= 0 {
-				asked = f.Fields[d].Asked
-				_, is = members[asked]
-			}
-			switch {
-			case is:
-				f.Why += fmt.Sprintf("; %q is the duration, in %s", asked, UnitName(f.Fields[d].Unit))
-			case d >= 0: // only who was told of a member takes one that is not there
-				f.Why += fmt.Sprintf("; none of them has %q, which should be the duration: they have %s", asked, strings.Join(slices.Sorted(maps.Keys(members)), ", "))
-			}
+	if bytes.HasPrefix(bytes.TrimLeft(lines[0], " \t"), []byte("{")) {
+		if f := detectJSON(lines, 0, units); f != nil {
 			return f, nil
 		}
 	}
@@ -118,6 +96,9 @@ func Detect(head []byte, units map[string]int64) (*Format, error) {
 		}
 	}
 	if best == nil || float64(most) < enough*float64(len(lines)) {
+		if f := behindBanner(head, units); f != nil {
+			return f, nil
+		}
 		return nil, fmt.Errorf("its format is none that is known; it begins with %q", cut(lines[0], 200))
 	}
 	return best, nil
@@ -126,6 +107,8 @@ func Detect(head []byte, units map[string]int64) (*Format, error) {
 // UnitName is the word for a unit of so many nanoseconds.
 func UnitName(unit int64) string {
 	switch unit {
+	case 0:
+		return "the unit that each value names"
 	case 1:
 		return "nanoseconds"
 	case 1e3:
