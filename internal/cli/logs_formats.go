@@ -131,6 +131,11 @@ func (o logsOptions) formatOf(set *source.Set, i int) (*format.Format, error) {
 			return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, otherLines{err}), "--format says how its lines are written, as the server's configuration has it")
 		}
 	}
+	if o.unit != "" && f.UnitUnknown != "" {
+		if f, err = format.Detect(head, map[string]int64{f.UnitUnknown: durationUnits[o.unit]}); err != nil {
+			return nil, err
+		}
+	}
 	if d := f.Field(format.FieldDuration); o.unit != "" {
 		if d < 0 {
 			return nil, ui.Exit(ui.Usage, fmt.Errorf("--unit %s: %s: %s has no duration", o.unit, l.Path, f.Name))

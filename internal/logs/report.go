@@ -47,6 +47,9 @@ type LogRead struct {
 	// unit; without one nothing is said of time.
 	Duration     string `json:"duration,omitempty"`
 	DurationUnit string `json:"duration_unit,omitempty"`
+	// UnitUnknown is a member of JSON lines that is a duration whose unit nothing says: it
+	// is not read.
+	UnitUnknown string `json:"unit_unknown,omitempty"`
 	// TimeIsEnd says that the lines have the time of the answer.
 	TimeIsEnd bool `json:"time_is_end"`
 	NoZone    bool `json:"no_zone"`           // times without a zone, read as UTC
@@ -127,7 +130,7 @@ type SlowLine struct {
 
 // LogOf is a log and its format; cut is why it could not be read to its end, or nil.
 func LogOf(l source.Log, f *format.Format, cut error) LogRead {
-	read := LogRead{Path: l.Path, SizeBytes: l.Size, Format: f.Name, FormatText: f.Source, Why: f.Why, TimeIsEnd: f.TimeIsEnd, NoZone: f.NoZone, NoTime: f.Field(format.FieldTime) < 0}
+	read := LogRead{Path: l.Path, SizeBytes: l.Size, Format: f.Name, FormatText: f.Source, Why: f.Why, UnitUnknown: f.UnitUnknown, TimeIsEnd: f.TimeIsEnd, NoZone: f.NoZone, NoTime: f.Field(format.FieldTime) < 0}
 	if d := f.Field(format.FieldDuration); d >= 0 {
 		read.Duration, read.DurationUnit = f.Fields[d].Asked, format.UnitName(f.Fields[d].Unit)
 	}

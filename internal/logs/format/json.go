@@ -256,7 +256,7 @@ type jsonBuilder struct {
 	*sample
 	f       *Format
 	k       *keys
-	product *product
+	product *jsonProduct
 	used    map[string]bool
 	guesses []string
 }

@@ -9,7 +9,7 @@ import (
 // not. skipped is how many lines stood before them.
 func detectJSON(lines [][]byte, skipped int, units map[string]int64) *Format {
 	f := JSON(lines, units)
-	if f == nil {
+	if f == nil || !f.asks() {
 		return nil
 	}
 	objects := 0
@@ -48,4 +48,15 @@ func behindBanner(head []byte, units map[string]int64) *Format {
 		return nil
 	}
 	return detectJSON(lines, skipped, units)
+}
+
+// asks reports whether a format of objects has a member that tells a request: what was asked
+// for, how, or how it ended. The messages of a container's log have none.
+func (f *Format) asks() bool {
+	for _, name := range []string{FieldRequest, FieldURL, FieldMethod, FieldStatus, FieldDuration} {
+		if f.Field(name) >= 0 {
+			return true
+		}
+	}
+	return false
 }

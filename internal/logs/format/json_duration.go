@@ -65,7 +65,7 @@ type timed struct {
 
 // durations finds the members that are the request's duration, the most telling first, and
 // those that are one in a unit which nothing says.
-func (s *sample) durations(p *product) (known, unknown []timed) {
+func (s *sample) durations(p *jsonProduct) (known, unknown []timed) {
 	for _, member := range s.list() {
 		values := s.members[member]
 		own := p != nil && p.duration == member

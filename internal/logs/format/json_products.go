@@ -2,9 +2,9 @@ package format
 
 import "strings"
 
-// product is a program that writes one JSON object for each request, and what its members
+// jsonProduct is a program that writes one JSON object for each request, and what its members
 // mean. It is recognized by the members that it alone writes together, never by one name.
-type product struct {
+type jsonProduct struct {
 	name string
 	// marks are groups of members: of each group the log has at least one.
 	marks [][]string
@@ -32,13 +32,13 @@ const (
 	thousandths      // three digits behind the point
 )
 
-// products are those whose members are known. Run here: nginx 1.22.1 (log_format
+// jsonProducts are those whose members are known. Run here: nginx 1.22.1 (log_format
 // escape=json), Caddy 2.6.2 and 2.11 (its default encoder), lograge 0.10.0 with Rails 6.1. From
 // documentation: Traefik 3.2 (doc.traefik.io, observability/access-logs), Istio 1.24
 // (istio.io, default accessLogFormat) and Envoy Gateway 1.2, pino-http 10, Echo 4.12
 // (middleware/logger.go), Google Cloud's HttpRequest, logstash-logback-encoder 7.4
 // (LogstashAccessEncoder), Elastic Common Schema 8.11 (event.duration).
-var products = []product{
+var jsonProducts = []jsonProduct{
 	{
 		name: "Traefik's access log", marks: [][]string{{"DownstreamStatus"}, {"RequestMethod", "RequestPath", "RouterName", "ServiceName", "OriginStatus"}},
 		must: []string{"DownstreamStatus"}, begin: []string{"StartUTC", "StartLocal"}, end: []string{"time"}, duration: "Duration", unit: 1, form: whole,
@@ -113,7 +113,7 @@ var products = []product{
 }
 
 // musts are the groups of members of which a request has one.
-func (p *product) musts() (groups [][]string) {
+func (p *jsonProduct) musts() (groups [][]string) {
 	for _, one := range p.must {
 		groups = append(groups, strings.Split(one, "|"))
 	}
@@ -121,9 +121,9 @@ func (p *product) musts() (groups [][]string) {
 }
 
 // product recognizes the program that wrote the lines; nil: none that is known.
-func (s *sample) product() *product {
-	for i := range products {
-		p := &products[i]
+func (s *sample) product() *jsonProduct {
+	for i := range jsonProducts {
+		p := &jsonProducts[i]
 		is := true
 		for _, group := range p.marks {
 			one := false
@@ -140,7 +140,7 @@ func (s *sample) product() *product {
 }
 
 // writes reports whether the durations of a log are written as the product writes them.
-func (p *product) writes(values []string) bool {
+func (p *jsonProduct) writes(values []string) bool {
 	all, points := 0, 0
 	for _, v := range values {
 		if v == "" || v == "-" {

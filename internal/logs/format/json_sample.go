@@ -44,7 +44,7 @@ func (s *sample) index(of func(row map[string]string) bool) {
 
 // requests leaves of the values those of rows that are requests: of a product's, or of rows
 // that say what was asked for. Where none does, all rows stay.
-func (s *sample) requests(p *product) {
+func (s *sample) requests(p *jsonProduct) {
 	asks := func(row map[string]string) bool {
 		if p != nil && len(p.must) > 0 {
 			return p.has(row)
@@ -63,7 +63,7 @@ func (s *sample) requests(p *product) {
 }
 
 // has reports whether an object is a request of the product.
-func (p *product) has(row map[string]string) bool {
+func (p *jsonProduct) has(row map[string]string) bool {
 	for _, group := range p.musts() {
 		if !slices.ContainsFunc(group, func(member string) bool { _, is := row[member]; return is }) {
 			return false
