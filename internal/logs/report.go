@@ -12,7 +12,9 @@ type Report struct {
 	Schema string    `json:"schema"` // fettle/logs/v1
 	Logs   []LogRead `json:"logs"`
 	// NotRead are files of a directory that may have requests too, and could not be read.
-	NotRead  []source.NotRead `json:"not_read,omitempty"`
+	NotRead []source.NotRead `json:"not_read,omitempty"`
+	// Copies are files whose lines another one has: they do not count.
+	Copies   []source.NotRead `json:"copies,omitempty"`
 	Requests uint64           `json:"requests"`
 	First    *time.Time       `json:"first,omitempty"` // when the first request came, and the last
 	Last     *time.Time       `json:"last,omitempty"`
@@ -56,6 +58,9 @@ type LogRead struct {
 	NoTime    bool `json:"no_time,omitempty"` // the lines do not say when
 	// Cut is why the log could not be read to its end. What came before counts.
 	Cut string `json:"cut,omitempty"`
+	// ZeroBytes are bytes before, between and behind its lines that are zero, and were skipped:
+	// a log truncated while its server writes on, or a padded file.
+	ZeroBytes int64 `json:"zero_bytes,omitempty"`
 	// Since and Until are the time whose requests alone count, as it was asked for; absent
 	// without a limit.
 	Since time.Time `json:"since,omitzero"`

@@ -115,6 +115,11 @@ func notes(r *logs.Report) (out []string) {
 			say("  %d of them are longer than 1 MiB", r.Unread.TooLong)
 		}
 	}
+	for _, l := range r.Logs {
+		if l.ZeroBytes > 0 {
+			say("%s: %s zero bytes were skipped: a log that was truncated while its server wrote on, or a padded file", l.Path, thousands(uint64(l.ZeroBytes)))
+		}
+	}
 	if r.OtherLines > 0 {
 		say("%s lines are not requests", thousands(r.OtherLines))
 	}
