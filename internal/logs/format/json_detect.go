@@ -3,11 +3,15 @@ package format
 import (
 	"bytes"
 	"fmt"
+	"slices"
 )
 
 // detectJSON makes the format of lines of which at least half are objects; nil: they are
 // not. skipped is how many lines stood before them.
 func detectJSON(lines [][]byte, skipped int, units map[string]int64) *Format {
+	if afterDocker(lines[0]) > 0 { // its messages are within
+		return nil
+	}
 	f := JSON(lines, units)
 	if f == nil || !f.asks() {
 		return nil
@@ -30,24 +34,31 @@ func detectJSON(lines [][]byte, skipped int, units map[string]int64) *Format {
 	return f
 }
 
-// behindBanner finds JSON lines behind others, as a server's messages at its start; nil:
-// there are none.
+// behindBanner finds JSON lines behind others, as a server's messages at its start, also
+// where another program wrote something around all of them; nil: there are none.
 func behindBanner(head []byte, units map[string]int64) *Format {
-	skipped := 0
-	for len(head) > 0 && head[0] != '{' {
-		n := bytes.IndexByte(head, '\n')
-		if n < 0 {
-			return nil
+	all := bytes.Split(head, []byte("\n"))
+	if len(all) > 1 {
+		all = all[:len(all)-1] // the last one may be cut off
+	}
+	all = slices.DeleteFunc(all, func(line []byte) bool { return len(bytes.TrimSpace(line)) == 0 })
+	for w := -1; w < len(wraps); w++ {
+		bare, ok := unwrapped(all, w)
+		if !ok {
+			continue
 		}
-		if head = head[n+1:]; n > 0 {
-			skipped++
+		skipped := 0
+		for len(bare) > 0 && (len(bare[0]) == 0 || bare[0][0] != '{') {
+			skipped, bare = skipped+1, bare[1:]
+		}
+		if len(bare) == 0 {
+			continue
+		}
+		if f := detectJSON(bare[:min(len(bare), looked)], skipped, units); f != nil {
+			return f.wrappedBy(w)
 		}
 	}
-	lines := lines(head)
-	if len(lines) == 0 {
-		return nil
-	}
-	return detectJSON(lines, skipped, units)
+	return nil
 }
 
 // asks reports whether a format of objects has a member that tells a request: what was asked

@@ -61,7 +61,7 @@ func (f *Field) strictDuration(text []byte) (int64, bool) {
 	if i == len(text) {
 		return f.Whole(whole)
 	}
-	if text[i] != '.' || i+1 == len(text) || whole > longest/f.Unit {
+	if text[i] != '.' || f.Digits || i+1 == len(text) || whole > longest/f.Unit {
 		return 0, false
 	}
 	part, scale := int64(0), int64(1)
@@ -95,21 +95,21 @@ func (f *Field) Whole(n int64) (int64, bool) {
 	return (n*f.Unit + 500) / 1000, true
 }
 
-// durations adds the numbers of a list: "0.010, 0.002 : 0.1"; a - among them is nothing.
+// durations adds the numbers of a list: "0.010, 0.002 : 0.1"; a - among them is nothing, and
+// without one of the parts of a Sum there is none.
 func (f *Field) durations(text []byte) (int64, bool) {
 	one := Field{Unit: f.Unit}
 	sum, some := int64(0), false
 	for len(text) > 0 {
-		n := bytes.IndexAny(text, ",:")
+		n := bytes.IndexAny(text, ",: ")
 		word := text
 		if n >= 0 {
 			word, text = text[:n], text[n+1:]
 		} else {
 			text = nil
 		}
-		word = bytes.TrimSpace(word)
-		if string(word) == "-" {
-			continue
+		if len(word) == 0 || string(word) == "-" && !f.Sum {
+			continue // of two separators, or an attempt without an answer
 		}
 		d, ok := one.Duration(word)
 		if !ok {
