@@ -76,6 +76,7 @@ type Step struct {
 	// Changed is true for a rejected value that has changed the place all the
 	// same: the kernel made another value of it, which is there now.
 	Changed bool `json:"changed,omitempty"`
+	seq     int  // when it was added to the plan: of two that exclude each other the later holds
 	// Stage groups the steps whose before-images are taken together.
 	Stage    int              `json:"stage"`
 	Lifetime setting.Lifetime `json:"lifetime,omitempty"`
@@ -125,6 +126,7 @@ func (e *Engine) PlanProfile(ctx context.Context, p *profile.Profile, s *journal
 		seen[u.Type] = seen[u.Type] || b.undecided[u] == nil
 	}
 	b.sayDynamic()
+	b.pairs()
 	b.releases(ctx)
 	return b.done(), nil
 }
@@ -194,6 +196,7 @@ func (e *Engine) PlanChanges(ctx context.Context, changes []setting.Change, s *j
 		}
 		b.item(ctx, plugin.Item{Change: c}, "")
 	}
+	b.pairs()
 	return b.done(), nil
 }
 

@@ -210,6 +210,7 @@ func (w *writer) retry(ctx context.Context) {
 // readBack compares every place with what was wanted and puts the verdicts into
 // the plan.
 func (w *writer) readBack(ctx context.Context) {
+	w.zeros(ctx)
 	for i := range w.entries {
 		en := &w.entries[i]
 		if en.step < 0 {
@@ -239,6 +240,20 @@ func (w *writer) readBack(ctx context.Context) {
 			s.Verdict, s.Why, s.Changed = plugin.Rejected, fmt.Sprintf("the kernel makes %s of it", show(now)), true
 		default:
 			s.Verdict, s.Why = plugin.Rejected, fmt.Sprintf("the kernel keeps %s", show(now))
+		}
+	}
+}
+
+// zeros looks at the spellings of limits that are not written, because they become 0
+// with the other one.
+func (w *writer) zeros(ctx context.Context) {
+	for i := range w.plan.Steps {
+		s := &w.plan.Steps[i]
+		if _, twin := w.Kinds.Twin(s.Setting); !twin || s.Action != None || s.Verdict != plugin.Drifted {
+			continue
+		}
+		if now, err := w.Kinds.Read(ctx, s.Setting); err == nil && setting.Zero(now) {
+			s.Verdict = plugin.OK
 		}
 	}
 }
