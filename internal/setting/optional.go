@@ -29,6 +29,12 @@ type Aliaser interface {
 	Alias(Setting) (id Setting, ok bool)
 }
 
+// Comparer is a kind whose places are compared one by one, because the kernel reads
+// and prints each in its own way.
+type Comparer interface {
+	Compare(s Setting, want, read Value) Likeness
+}
+
 // KernelFileLister is a kind whose places are files of the kernel. KernelFiles lists all through
 // which a place can be written: its own and the second names that Resolve folds
 // into it. They need not exist.

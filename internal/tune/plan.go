@@ -75,8 +75,9 @@ type Step struct {
 	Device  string         `json:"device,omitempty"`
 	// Changed is true for a rejected value that has changed the place all the
 	// same: the kernel made another value of it, which is there now.
-	Changed bool `json:"changed,omitempty"`
-	seq     int  // when it was added to the plan: of two that exclude each other the later holds
+	Changed  bool `json:"changed,omitempty"`
+	accepted bool // reads otherwise than written, and as after fettle's own write
+	seq      int  // when it was added to the plan: of two that exclude each other the later holds
 	// Stage groups the steps whose before-images are taken together.
 	Stage    int              `json:"stage"`
 	Lifetime setting.Lifetime `json:"lifetime,omitempty"`
