@@ -14,8 +14,8 @@ import (
 // Tuner is another program that tunes this machine.
 type Tuner struct {
 	Name string `json:"name"`
-	// Exclusive: tune and daemon refuse beside it (one tuner at a time); it
-	// holds the same settings and writes them again.
+	// Exclusive: tune and daemon refuse while it is in force (one tuner at a
+	// time); it holds the same settings and writes them again. See Conflicts.
 	Exclusive bool   `json:"exclusive"`
 	Unit      string `json:"unit"`
 	Enabled   bool   `json:"enabled"` // starts at boot
@@ -35,10 +35,12 @@ type tuner struct {
 	name, unit string
 	comm       string // of its process, at most 15 bytes (TASK_COMM_LEN); empty: it does not stay
 	exclusive  bool
-	files      []string // its own state: the first that exists says what is in force
-	init       string   // a System V script of old
-	sets       string
-	handOver   string
+	// partly: exclusive only where fettle writes what it may set.
+	partly   bool
+	files    []string // its own state: the first that exists says what is in force
+	init     string   // a System V script of old
+	sets     string
+	handOver string
 	// may are patterns of the kernel's files that it may write, beyond
 	// what its files name, * standing for any characters; nil for anything.
 	may []string
@@ -72,7 +74,7 @@ var tuners = []tuner{
 		may:      energy,
 	},
 	{
-		name: "numad", unit: "numad.service", comm: "numad", exclusive: true,
+		name: "numad", unit: "numad.service", comm: "numad", exclusive: true, partly: true,
 		sets: "NUMA placement of processes, kernel.numa_balancing, transparent huge page scanning", handOver: "systemctl disable --now numad",
 		may: []string{"/proc/sys/kernel/numa_balancing", "/sys/kernel/mm/transparent_hugepage/khugepaged/*"},
 	},
@@ -109,6 +111,13 @@ var tuners = []tuner{
 	{
 		name: "ktune", unit: "ktune.service", init: "ktune", sets: "sysctls and I/O schedulers of RHEL 6", handOver: "service ktune stop; chkconfig ktune off",
 	},
+}
+
+// Conflicts reports whether the tuner bears no other that writes these files of the
+// kernel: an exclusive one bears none at all, numad none that writes what it sets.
+func (t Tuner) Conflicts(files []string) bool {
+	i := slices.IndexFunc(tuners, func(k tuner) bool { return k.name == t.Name })
+	return t.Exclusive && t.InForce() && (i < 0 || !tuners[i].partly || t.MaySet(files))
 }
 
 // MaySet reports whether the tuner may write one of the kernel's files through
