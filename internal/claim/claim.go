@@ -1,13 +1,15 @@
 // Package claim finds who else sets a setting, in the machine's own order, and
 // who wins: sysctl.d and its relatives, the kernel command line, modprobe.d,
-// udev rules, tmpfiles.d, sysfsutils, cpupower, the kubelet. It reads files
-// only; it never runs what they name.
+// udev rules, tmpfiles.d, sysfsutils, cpupower, the kubelet, and the files of
+// other tuners (ktune, saptune, TLP). It reads files only; it never runs what
+// they name.
 package claim
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"fettle.dev/fettle/internal/host"
@@ -26,6 +28,10 @@ const (
 	Tmpfiles    Source = "tmpfiles.d"
 	Sysfsutils  Source = "sysfsutils"
 	Cpupower    Source = "cpupower"
+	Ktune       Source = "ktune"
+	TuneD       Source = "TuneD" // added by who can read its profiles: Claims.Add
+	Saptune     Source = "saptune"
+	TLP         Source = "TLP"
 	Kubelet     Source = "kubelet"
 )
 
@@ -63,6 +69,22 @@ func (c Claim) Place() string {
 	return c.File
 }
 
+// Before reports whether the claim acts before another one.
+func (c Claim) Before(d Claim) bool { return c.order.compare(d.order) < 0 }
+
+// Add adds the claim of a source that Read does not know, on a resolved setting.
+// Of several of one source the one added last acts last.
+func (c *Claims) Add(d Claim) {
+	c.added++
+	d.order = order{stages[d.Source], 0, c.added}
+	c.direct[d.Setting] = append(c.direct[d.Setting], d)
+}
+
+// Settings lists the settings that a source claims by their own names, sorted.
+func (c *Claims) Settings() []setting.Setting {
+	return slices.SortedFunc(maps.Keys(c.direct), func(a, b setting.Setting) int { return cmp.Compare(a.String(), b.String()) })
+}
+
 // Certain is true for a claim that takes effect without ifs.
 func (c Claim) Certain() bool { return c.Void == "" && c.Condition == "" }
 
@@ -94,6 +116,7 @@ type Claims struct {
 	kinds  setting.Kinds
 	direct map[setting.Setting][]Claim
 	sysctl sysctlOptions
+	added  int // claims by Add
 	// unknown are places that this copy of a machine does not hold, unread those
 	// that are there and were not read, by the source that they belong to.
 	unknown []string
@@ -122,7 +145,8 @@ func (c *Claims) Unknown() []string { return slices.Clone(c.unknown) }
 // modprobe's options come before the command line's because the kernel takes a
 // module parameter's last value and modprobe appends those of /proc/cmdline.
 // systemd-sysctl, udev and systemd-tmpfiles-setup are not ordered against each
-// other except by their usual time; they share hardly a setting.
+// other except by their usual time; they share hardly a setting. saptune's unit
+// is ordered after TuneD's (saptune.service, After=).
 var sources = []struct {
 	source Source
 	read   func(*reader)
@@ -134,12 +158,15 @@ var sources = []struct {
 	{Tmpfiles, readTmpfiles},
 	{Sysfsutils, readSysfsutils},
 	{Cpupower, readCpupower},
+	{Ktune, readKtune},
+	{Saptune, readSaptune},
+	{TLP, readTLP},
 	{Kubelet, readKubelet},
 }
 
 // stages gives a source its place in time.
 var stages = map[Source]int{
-	Modprobe: 1, CommandLine: 2, Sysctl: 3, Udev: 4, Tmpfiles: 5, Sysfsutils: 6, Cpupower: 7, Kubelet: 8,
+	Modprobe: 1, CommandLine: 2, Sysctl: 3, Udev: 4, Tmpfiles: 5, Sysfsutils: 6, Cpupower: 7, Ktune: 8, TuneD: 9, Saptune: 10, TLP: 11, Kubelet: 12,
 }
 
 // Read reads every source once, or only those named. Places that cannot be read

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,12 +14,13 @@ import (
 // Tuner is another program that tunes this machine.
 type Tuner struct {
 	Name string `json:"name"`
-	// Exclusive: tune and daemon refuse beside it (one tuner at a time); it
-	// holds the same settings and writes them again.
+	// Exclusive: tune and daemon refuse while it is in force (one tuner at a
+	// time); it holds the same settings and writes them again. See Conflicts.
 	Exclusive bool   `json:"exclusive"`
 	Unit      string `json:"unit"`
 	Enabled   bool   `json:"enabled"` // starts at boot
 	Running   bool   `json:"running"`
+	Stays     bool   `json:"-"` // it is a process that stays: Running says whether it is at work
 	PID       int    `json:"pid,omitempty"`
 	Profile   string `json:"profile,omitempty"` // what it has in force by its own files
 	Sets      string `json:"sets"`
@@ -33,11 +35,31 @@ type tuner struct {
 	name, unit string
 	comm       string // of its process, at most 15 bytes (TASK_COMM_LEN); empty: it does not stay
 	exclusive  bool
-	files      []string // its own state: the first that exists says what is in force
-	init       string   // a System V script of old
-	sets       string
-	handOver   string
+	// partly: exclusive only where fettle writes what it may set.
+	partly   bool
+	files    []string // its own state: the first that exists says what is in force
+	init     string   // a System V script of old
+	sets     string
+	handOver string
+	// may are patterns of the kernel's files that it may write, beyond
+	// what its files name, * standing for any characters; nil for anything.
+	may []string
 }
+
+// energy are the files of energy preference, boost and the frequency governor.
+var energy = []string{
+	"/sys/devices/system/cpu/cpu*/scaling_*", "/sys/devices/system/cpu/cpu*/energy_perf*", "/sys/devices/system/cpu/cpufreq/boost",
+	"/sys/devices/system/cpu/*_pstate/*", "/sys/firmware/acpi/platform_profile",
+}
+
+// tlpMay is what TLP may write for each device, or without a line in its files
+// (TLP 1.9, func.d).
+var tlpMay = append([]string{
+	"/proc/sys/vm/laptop_mode", "/proc/sys/vm/dirty_*_centisecs", "/proc/sys/fs/xfs/*", "/proc/sys/kernel/nmi_watchdog",
+	"/sys/power/mem_sleep", "/sys/module/pcie_aspm/parameters/policy", "/sys/module/snd_*/parameters/power_save*",
+	"/sys/*/queue/scheduler", "/sys/*/link_power_management_policy", "/sys/*/power/control", "/sys/*/power/autosuspend*",
+	"/sys/*/power_dpm_*", "/sys/*/gt_*_freq_mhz",
+}, energy...)
 
 var tuners = []tuner{
 	{
@@ -49,18 +71,22 @@ var tuners = []tuner{
 		name: "power-profiles-daemon", unit: "power-profiles-daemon.service", comm: "power-profiles-daemon", exclusive: true,
 		files: []string{"/var/lib/power-profiles-daemon/state.ini"}, sets: "energy preference, platform profile, boost",
 		handOver: "systemctl disable --now power-profiles-daemon",
+		may:      energy,
 	},
 	{
-		name: "numad", unit: "numad.service", comm: "numad", exclusive: true,
+		name: "numad", unit: "numad.service", comm: "numad", exclusive: true, partly: true,
 		sets: "NUMA placement of processes, kernel.numa_balancing, transparent huge page scanning", handOver: "systemctl disable --now numad",
+		may: []string{"/proc/sys/kernel/numa_balancing", "/sys/kernel/mm/transparent_hugepage/khugepaged/*"},
 	},
 	{
 		name: "tuned-ppd", unit: "tuned-ppd.service", comm: "tuned-ppd",
 		files: []string{"/etc/tuned/ppd_base_profile"}, sets: "switches TuneD's profile for the desktop's power menu", handOver: "systemctl disable --now tuned-ppd",
+		may: []string{},
 	},
 	{
 		name: "TLP", unit: "tlp.service", sets: "governor, energy preference, disk and USB power saving, by power source",
 		handOver: "systemctl disable --now tlp",
+		may:      tlpMay,
 	},
 	{
 		name: "saptune", unit: "saptune.service", sets: "sysctl, limits and block devices by SAP notes", handOver: "saptune service takedown",
@@ -68,19 +94,73 @@ var tuners = []tuner{
 	{
 		name: "auto-cpufreq", unit: "auto-cpufreq.service", comm: "auto-cpufreq", sets: "governor, energy preference, boost",
 		handOver: "systemctl disable --now auto-cpufreq",
+		may:      energy,
 	},
 	{
 		name: "bpftune", unit: "bpftune.service", comm: "bpftune", sets: "network sysctls, by what it watches", handOver: "systemctl disable --now bpftune",
+		may: []string{"/proc/sys/net/*"},
 	},
 	{
 		name: "cpupower", unit: "cpupower.service", sets: "governor and frequency limits, once at boot", handOver: "systemctl disable --now cpupower",
+		may: []string{},
 	},
 	{
 		name: "irqbalance", unit: "irqbalance.service", comm: "irqbalance", sets: "the CPU affinity of interrupts", handOver: "systemctl disable --now irqbalance",
+		may: []string{"/proc/irq/*/smp_affinity", "/proc/irq/*/smp_affinity_list"},
 	},
 	{
 		name: "ktune", unit: "ktune.service", init: "ktune", sets: "sysctls and I/O schedulers of RHEL 6", handOver: "service ktune stop; chkconfig ktune off",
 	},
+}
+
+// Conflicts reports whether the tuner bears no other that writes these files of the
+// kernel: an exclusive one bears none at all, numad none that writes what it sets.
+func (t Tuner) Conflicts(files []string) bool {
+	i := slices.IndexFunc(tuners, func(k tuner) bool { return k.name == t.Name })
+	return t.Exclusive && t.InForce() && (i < 0 || !tuners[i].partly || t.MaySet(files))
+}
+
+// MaySet reports whether the tuner may write one of the kernel's files through
+// which a setting can be written (setting.Kinds.KernelFiles). It says nothing of
+// what the tuner's own files name: those are claims.
+func (t Tuner) MaySet(files []string) bool {
+	i := slices.IndexFunc(tuners, func(k tuner) bool { return k.name == t.Name })
+	if i < 0 {
+		return false
+	}
+	if tuners[i].may == nil {
+		return len(files) > 0
+	}
+	return slices.ContainsFunc(files, func(f string) bool {
+		return slices.ContainsFunc(tuners[i].may, func(p string) bool { return wildcard(p, f) })
+	})
+}
+
+// wildcard matches text with a pattern whose only special character is *, which
+// stands for any characters, slashes too.
+func wildcard(pattern, text string) bool {
+	parts := strings.Split(pattern, "*")
+	text, ok := strings.CutPrefix(text, parts[0])
+	for _, part := range parts[1:max(1, len(parts)-1)] {
+		_, after, found := strings.Cut(text, part)
+		ok, text = ok && found, after
+	}
+	if len(parts) == 1 {
+		return ok && text == ""
+	}
+	return ok && strings.HasSuffix(text, parts[len(parts)-1])
+}
+
+// Phase says in words whether the tuner runs now, or is enabled and not running.
+// known is false where the processes of the machine are not known.
+func (t Tuner) Phase(known bool) string {
+	switch {
+	case t.Running:
+		return "is running"
+	case known && t.Stays:
+		return "is enabled, not running: it starts at the next boot"
+	}
+	return "is enabled"
 }
 
 // Tuners lists the other tuners that are enabled or running, the exclusive ones
@@ -92,7 +172,7 @@ func Tuners(ctx context.Context, h *host.Host) ([]Tuner, error) {
 	running, err := r.processes(ctx)
 	var out []Tuner
 	for _, t := range tuners {
-		found := Tuner{Name: t.name, Exclusive: t.exclusive, Unit: t.unit, Sets: t.sets, HandOver: t.handOver}
+		found := Tuner{Stays: t.comm != "", Name: t.name, Exclusive: t.exclusive, Unit: t.unit, Sets: t.sets, HandOver: t.handOver}
 		found.PID = running[t.comm[:min(15, len(t.comm))]]
 		found.Running = found.PID != 0
 		found.Enabled = r.unitEnabled(t.unit) && !r.ours(t.unit)

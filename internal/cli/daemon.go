@@ -59,7 +59,7 @@ func (a *app) daemon(ctx context.Context, o daemonOptions) error {
 	if err != nil {
 		return err
 	}
-	if _, err := m.oneTuner(ctx, o.takeOver); err != nil {
+	if _, err := m.oneTuner(ctx, o.takeOver, m.writesOfSelection(ctx)); err != nil {
 		return err
 	}
 	c := daemon.Config{Open: a.daemonMachine, TuneD: o.tuned, Schedule: o.schedule, Enforce: o.enforce, Log: a.screen.Err}

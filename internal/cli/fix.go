@@ -353,9 +353,9 @@ func (m *machine) contested(ctx context.Context, p *tune.Plan) error {
 	if !slices.ContainsFunc(p.Steps, func(st tune.Step) bool { return st.Action == tune.Write && products[st.Setting.Kind] == nil }) {
 		return nil
 	}
-	tuners, err := m.otherTuners(ctx)
+	tuners, err := m.otherTuners(ctx, func() []setting.Setting { return settingsOf(p) })
 	if err != nil || len(tuners) == 0 {
 		return err
 	}
-	return inForce(tuners[0], "or fettle tune PROFILE --take-over, which does it and fettle undo gives back")
+	return inForce(tuners[0], "fettle tune PROFILE --take-over")
 }

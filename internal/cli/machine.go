@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -108,13 +109,9 @@ func (a *app) machineOn(ctx context.Context, h *host.Host, bad func(error) error
 	for _, w := range m.main.Warnings {
 		a.sayOnce(w.String() + ": left out")
 	}
-	dirs := slices.Clone(a.profileDirs)
-	for i, d := range dirs {
-		// A relative one is this process's; below --root all paths are the
-		// copy's own.
-		if dirs[i], err = filepath.Abs(d); err != nil {
-			return nil, err
-		}
+	dirs, err := a.searchedToo(h)
+	if err != nil {
+		return nil, err
 	}
 	m.loader = profile.Loader{Host: h, Dirs: profile.SearchPath(m.main, dirs...), Builtin: profiles.FS, Main: m.main}
 	keep, err := tune.ReadKeep(h, m.kinds)
@@ -137,6 +134,27 @@ func (a *app) machineOn(ctx context.Context, h *host.Host, bad func(error) error
 		Overridden: func(s setting.Setting) (tune.Override, bool) { return m.overridden(ctx, s) },
 	}
 	return m, nil
+}
+
+// searchedToo are the directories of --profile-dir: this process's, or with --root
+// those of the tree.
+func (a *app) searchedToo(h *host.Host) ([]string, error) {
+	dirs := slices.Clone(a.profileDirs)
+	for i, d := range dirs {
+		var err error
+		if a.root != "" {
+			dirs[i] = path.Clean("/" + d)
+		} else if dirs[i], err = filepath.Abs(d); err != nil {
+			return nil, err
+		}
+		if a.root == "" {
+			continue
+		}
+		if _, err := h.Files.Stat(dirs[i]); err != nil {
+			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--profile-dir %s: %s has no %s", d, h.Name, dirs[i]), "with --root it is a path inside that tree: copy the profiles there")
+		}
+	}
+	return dirs, nil
 }
 
 // sayOnce says what would be said again each time that the daemon opens the

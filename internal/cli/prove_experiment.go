@@ -17,6 +17,7 @@ import (
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/prove"
 	"fettle.dev/fettle/internal/prove/running"
+	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -74,11 +75,6 @@ func (p *proof) prepare(ctx context.Context) (err error) {
 	// What others do with the journal meanwhile takes a moment, and none of it may keep
 	// the machine from being restored.
 	p.engine.Wait = patience
-	if tuners, err := p.otherTuners(ctx); err != nil {
-		return err
-	} else if len(tuners) > 0 {
-		return inForce(tuners[0], "or fettle tune PROFILE --take-over, which fettle undo gives back")
-	}
 	if err := p.takeBackExperiments(ctx, 0); err != nil {
 		return err
 	}
@@ -87,6 +83,9 @@ func (p *proof) prepare(ctx context.Context) (err error) {
 			Applying: p.applying, End: host.EndMarked}
 		p.body.Change = prove.Tested{Apply: evidence.Readable(p.o.ChangeCmd), Undo: evidence.Readable(p.o.UndoCmd)}
 	} else if err := p.settings(ctx, deadline); err != nil {
+		return err
+	}
+	if err := p.oneTuner(ctx); err != nil {
 		return err
 	}
 	switch err := p.work.Check(ctx); {
@@ -100,6 +99,27 @@ func (p *proof) prepare(ctx context.Context) (err error) {
 	p.watchdog, err = p.guard(deadline, p.o.UndoCmd, p.o.Dir, p.lease)
 	p.guarded.Store(err == nil)
 	return err
+}
+
+// oneTuner refuses an experiment where another tuner would write what it tests. What a
+// command changes fettle does not know, so --anyway lets that pass.
+func (p *proof) oneTuner(ctx context.Context) error {
+	tuners, err := p.otherTuners(ctx, func() (out []setting.Setting) {
+		for _, s := range p.body.Change.Settings {
+			out = append(out, s.Setting)
+		}
+		return out
+	})
+	switch {
+	case err != nil || len(tuners) == 0:
+		return err
+	case p.o.ChangeCmd == "":
+		return inForce(tuners[0], "fettle tune PROFILE --take-over")
+	case !p.o.Anyway:
+		return inForce(tuners[0], "--anyway measures while it runs; fettle tune PROFILE --take-over")
+	}
+	p.screen.Say("%s %s: what it writes while this measures is not known", tuners[0].Name, tuners[0].Phase(true))
+	return nil
 }
 
 // dismiss ends what guards the machine, which is restored: watchdog and lease.

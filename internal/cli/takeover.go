@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/claim"
@@ -153,15 +152,16 @@ func (tuner) Lifetime() setting.Lifetime                { return setting.File }
 func (tuner) Tuner() {}
 
 // oneTuner refuses where another tuner is in force, or takes over from it.
-// It returns the transactions of the take-over.
-func (m *machine) oneTuner(ctx context.Context, takeOver bool) (taken []int, err error) {
-	tuners, err := m.otherTuners(ctx)
+// It returns the transactions of the take-over. writes lists what is to be written;
+// it is asked only where that decides.
+func (m *machine) oneTuner(ctx context.Context, takeOver bool, writes func() []setting.Setting) (taken []int, err error) {
+	tuners, err := m.otherTuners(ctx, writes)
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range tuners {
 		if !takeOver {
-			return taken, inForce(t, "or --take-over, which fettle undo gives back")
+			return taken, inForce(t, m.command+" --take-over")
 		}
 		tx, err := m.takeOver(ctx, t)
 		if err != nil {
@@ -172,17 +172,81 @@ func (m *machine) oneTuner(ctx context.Context, takeOver bool) (taken []int, err
 	return taken, nil
 }
 
-// otherTuners are those in force that bear no other beside them.
-func (m *machine) otherTuners(ctx context.Context) ([]claim.Tuner, error) {
+// otherTuners are those in force that bear no other that writes. One that sets a few
+// places of which none is written (numad) is only named.
+func (m *machine) otherTuners(ctx context.Context, writes func() []setting.Setting) ([]claim.Tuner, error) {
 	all, err := claim.Tuners(ctx, m.host)
-	return slices.DeleteFunc(all, func(t claim.Tuner) bool { return !t.Exclusive || !t.InForce() }), err
+	var files []string
+	var out []claim.Tuner
+	for _, t := range all {
+		if !t.Exclusive || !t.InForce() {
+			continue
+		}
+		if files == nil && !t.Conflicts(nil) {
+			files = []string{}
+			for _, s := range writes() {
+				files = append(files, m.kinds.KernelFiles(s)...)
+			}
+		}
+		if t.Conflicts(files) {
+			out = append(out, t)
+		} else {
+			m.screen.Say("%s %s; it sets %s, and none of that is written here", t.Name, t.Phase(err == nil), t.Sets)
+		}
+	}
+	return out, err
 }
 
-// inForce is the refusal to write beside another tuner; way is another one than to
-// hand over by hand.
-func inForce(t claim.Tuner, way string) error {
-	return ui.Hinted(ui.Refused, fmt.Errorf("%s is in force here and sets %s: two tuners would overwrite each other", t.Name, t.Sets),
-		"hand over first: "+t.HandOver+"; "+way)
+// writesOf lists what a planner would write now; nothing where it cannot plan, which
+// is reported when the plan is applied.
+func (m *machine) writesOf(ctx context.Context, planner tune.Planner) func() []setting.Setting {
+	return func() []setting.Setting {
+		s, err := m.engine.State()
+		if err != nil {
+			return nil
+		}
+		p, err := planner(ctx, s)
+		if err != nil {
+			return nil
+		}
+		return settingsOf(p)
+	}
+}
+
+// settingsOf lists what a plan writes or owns.
+func settingsOf(p *tune.Plan) []setting.Setting {
+	var out []setting.Setting
+	for _, st := range p.Steps {
+		if st.Action != tune.None {
+			out = append(out, st.Setting)
+		}
+	}
+	return out
+}
+
+// writesOfSelection lists what the selection in force sets.
+func (m *machine) writesOfSelection(ctx context.Context) func() []setting.Setting {
+	return m.writesOf(ctx, func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
+		p, _, err := m.inForce(ctx, s)
+		if err != nil || p == nil {
+			return &tune.Plan{}, err
+		}
+		return m.engine.PlanProfile(ctx, p, s)
+	})
+}
+
+// inForce is the refusal to write where another tuner is in force; command is the one
+// that makes it work.
+func inForce(t claim.Tuner, command string) error {
+	what := "is in force here (it runs)"
+	if !t.Running {
+		what = "is in force here from the next boot on (it is enabled, not running)"
+		if !t.Stays {
+			what = "is in force here (it is enabled)"
+		}
+	}
+	return ui.Hinted(ui.Refused, fmt.Errorf("%s %s and sets %s: two tuners would overwrite each other", t.Name, what, t.Sets),
+		"hand over: "+command+" (fettle undo restores it), or by hand: "+t.HandOver)
 }
 
 // handBack gives the machine back to the tuners that were taken over, because

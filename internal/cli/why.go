@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/claim"
 	"fettle.dev/fettle/internal/journal"
-	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
@@ -28,6 +26,10 @@ type Why struct {
 	// Claims are the wishes of others for this setting, in the order in which
 	// they take effect: the last one wins.
 	Claims []claim.Claim `json:"claims"`
+	// Coupled are claims on other settings whose writes change this one too.
+	Coupled []WhyCoupled `json:"coupled,omitempty"`
+	// Tuners are the other tuners that run or are enabled.
+	Tuners []WhyTuner `json:"tuners,omitempty"`
 	// Changes are fettle's own, oldest first.
 	Changes []WhyChange     `json:"changes"`
 	Kept    *tune.KeepEntry `json:"kept,omitempty"`
@@ -107,7 +109,13 @@ func (a *app) why(ctx context.Context, name string) error {
 		return fmt.Errorf("%s cannot be read: %w", id, err)
 	}
 	claims := m.claimsOf(ctx)
+	tuners, tuned, err := m.tuners(ctx, claims)
+	if unknown := m.tunersUnknown(err); unknown != "" {
+		w.Unread = append(w.Unread, unknown)
+	}
 	w.Claims = append(w.Claims, claims.For(id)...)
+	w.Coupled = m.coupledClaims(id, claims, w.Claims)
+	w.Tuners = m.whyTuners(id, tuners, tuned, w.Claims, w.Coupled)
 	for _, en := range changes {
 		c := WhyChange{Tx: en.Tx.ID, Time: en.Tx.Time, User: en.Tx.User, Before: en.Orig, Wanted: en.Want, From: en.Reason.String(), Releases: en.Releases}
 		if n := en.CoupledTo; n > 0 && n <= len(en.Tx.Entries) {
@@ -151,7 +159,7 @@ func (a *app) why(ctx context.Context, name string) error {
 	if a.data() {
 		return a.result(w, none)
 	}
-	if none == nil || len(w.Claims)+len(w.Changes) > 0 || len(w.Within) > 0 || w.Wanted != nil || w.Kept != nil {
+	if none == nil || len(w.Claims)+len(w.Coupled)+len(w.Changes) > 0 || len(w.Within) > 0 || w.Wanted != nil || w.Kept != nil {
 		a.printWhy(w, len(unread) > 0)
 	}
 	return none
@@ -195,61 +203,3 @@ func (m *machine) within(chains map[setting.Setting][]*journal.Entry, id setting
 
 // isFile is true for settings that are whole files.
 func isFile(s setting.Setting) bool { return s.Kind == "file" || s.Kind == "bootfile" }
-
-// printWhy prints it for a person; someFiles says that the claims are not those of all
-// files.
-func (a *app) printWhy(w Why, someFiles bool) {
-	out := a.screen.Out
-	now := w.Now.String()
-	if first, rest, more := strings.Cut(now, "\n"); more && rest != "" && isFile(w.Setting) {
-		now = fmt.Sprintf("%s … (%d bytes)", first, len(now))
-	}
-	fmt.Fprintf(out, "%s = %s\n", w.Setting, ui.Printable(now))
-	g := report.Grid{Head: []string{"who", "wants", "where", ""}}
-	for i, c := range w.Claims {
-		note := ""
-		if i == len(w.Claims)-1 && c.Certain() {
-			note = "wins among the files"
-			if someFiles {
-				note += " that were read"
-			}
-		}
-		g.Rows = append(g.Rows, []string{string(c.Source), c.Value.String(), c.Place(), note})
-	}
-	for _, c := range w.Changes {
-		wants, note := c.Wanted.String(), ""
-		if c.Within != nil {
-			wants = c.Within.String() + " = " + wants
-		}
-		switch {
-		case c.CoupledTo != nil:
-			wants, note = "nothing", "kept because writing "+report.Place(*c.CoupledTo)+" changes it too; "
-		case c.Releases:
-			note = "given back: the new selection does not set it; "
-		}
-		note += fmt.Sprintf("was %s before; %s, %s", c.Before, c.User, c.Time.Local().Format(stamp))
-		g.Rows = append(g.Rows, []string{fmt.Sprintf("fettle, transaction %d", c.Tx), wants, c.From, note})
-	}
-	if w.Wanted != nil {
-		g.Rows = append(g.Rows, []string{"the selection in force", w.Wanted.Want.String(), w.Wanted.Reason.String(), string(w.Wanted.Verdict) + " " + w.Wanted.Why})
-	}
-	for _, c := range w.Within {
-		g.Rows = append(g.Rows, []string{"the selection in force", c.Setting.String() + " = " + c.Want.String(), c.Reason.String(), string(c.Verdict) + " " + c.Why})
-	}
-	if w.Kept != nil {
-		why := w.Kept.Reason
-		if w.KeptThrough != nil {
-			why = "writing it would change " + report.Place(*w.KeptThrough) + ": " + why
-		}
-		g.Rows = append(g.Rows, []string{"keep.d", "never written", w.Kept.String(), why})
-	}
-	switch {
-	case len(g.Rows) > 0:
-		g.Write(a.screen)
-	case len(w.Unread) > 0:
-		fmt.Fprintln(out, "nobody is known to claim it, but not everything could be read")
-	default:
-		fmt.Fprintln(out, "nobody claims it: no file, no profile in force, no change of fettle's")
-	}
-	w.WhyWriter.print(out, w.Now)
-}

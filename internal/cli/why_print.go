@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/claim"
+	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// printWhy prints it for a person; someFiles says that the claims are not those of all
+// files.
+func (a *app) printWhy(w Why, someFiles bool) {
+	out := a.screen.Out
+	now := w.Now.String()
+	if first, rest, more := strings.Cut(now, "\n"); more && rest != "" && isFile(w.Setting) {
+		now = fmt.Sprintf("%s … (%d bytes)", first, len(now))
+	}
+	fmt.Fprintf(out, "%s = %s\n", w.Setting, ui.Printable(now))
+	g := report.Grid{Head: []string{"who", "wants", "where", ""}}
+	for i, c := range w.Claims {
+		note := claimNote(c)
+		if i == len(w.Claims)-1 && c.Certain() {
+			note = "wins among the files"
+			if someFiles {
+				note += " that were read"
+			}
+		}
+		g.Rows = append(g.Rows, []string{w.who(c), claimWants(c), c.Place(), note})
+	}
+	for _, c := range w.Coupled {
+		note := "writing it changes this one too"
+		if c.Zeroes {
+			note = "writing it makes this one 0"
+		}
+		if more := claimNote(c.Claim); more != "" {
+			note += "; " + more
+		}
+		g.Rows = append(g.Rows, []string{w.who(c.Claim), report.Place(c.Setting) + " = " + claimWants(c.Claim), c.Place(), note})
+	}
+	w.ownRows(&g)
+	known := !slices.ContainsFunc(w.Unread, func(s string) bool { return strings.HasPrefix(s, "running tuners") })
+	may := slices.ContainsFunc(w.Tuners, func(t WhyTuner) bool { return t.Effect == tunerMay })
+	switch {
+	case len(g.Rows) > 0:
+		g.Write(a.screen)
+	case may:
+		fmt.Fprintln(out, "no profile or file that could be read sets it")
+	case len(w.Unread) > 0:
+		fmt.Fprintln(out, "no profile or file is known to set it, but not everything could be read")
+	default:
+		fmt.Fprintln(out, "no profile or file sets it, and no change of fettle's")
+	}
+	for _, t := range w.Tuners {
+		if t.Effect != tunerNo || t.Unit == tunedUnit {
+			fmt.Fprintln(out, ui.Printable(t.describe(known)))
+		}
+	}
+	w.WhyWriter.print(out, w.Now)
+}
+
+// who names the source of a claim, TuneD's with its profile.
+func (w Why) who(c claim.Claim) string {
+	for _, t := range w.Tuners {
+		if c.Source == claim.TuneD && t.Unit == tunedUnit && t.Profile != "" {
+			return t.Name + ", " + t.Profile
+		}
+	}
+	return string(c.Source)
+}
+
+// claimWants is the value of a claim; a line that only keeps others away wants none.
+func claimWants(c claim.Claim) string {
+	if c.Value.Absent {
+		return "-"
+	}
+	return c.Value.String()
+}
+
+// claimNote says why a line has no effect, or what must hold for it.
+func claimNote(c claim.Claim) string {
+	switch {
+	case c.Shadowed != "":
+		return "masked: " + c.Void
+	case c.Void != "" && c.Value.Absent:
+		return "excluded: " + c.Void
+	case c.Void != "":
+		return "no effect: " + c.Void
+	case c.Condition != "":
+		return "conditional: only if " + c.Condition
+	}
+	return ""
+}
+
+// ownRows are fettle's own changes, selection and keep.d.
+func (w Why) ownRows(g *report.Grid) {
+	for _, c := range w.Changes {
+		wants, note := c.Wanted.String(), ""
+		if c.Within != nil {
+			wants = c.Within.String() + " = " + wants
+		}
+		switch {
+		case c.CoupledTo != nil:
+			wants, note = "nothing", "kept because writing "+report.Place(*c.CoupledTo)+" changes it too; "
+		case c.Releases:
+			note = "given back: the new selection does not set it; "
+		}
+		note += fmt.Sprintf("was %s before; %s, %s", c.Before, c.User, c.Time.Local().Format(stamp))
+		g.Rows = append(g.Rows, []string{fmt.Sprintf("fettle, transaction %d", c.Tx), wants, c.From, note})
+	}
+	if w.Wanted != nil {
+		g.Rows = append(g.Rows, []string{"the selection in force", w.Wanted.Want.String(), w.Wanted.Reason.String(), string(w.Wanted.Verdict) + " " + w.Wanted.Why})
+	}
+	for _, c := range w.Within {
+		g.Rows = append(g.Rows, []string{"the selection in force", c.Setting.String() + " = " + c.Want.String(), c.Reason.String(), string(c.Verdict) + " " + c.Why})
+	}
+	if w.Kept != nil {
+		why := w.Kept.Reason
+		if w.KeptThrough != nil {
+			why = "writing it would change " + report.Place(*w.KeptThrough) + ": " + why
+		}
+		g.Rows = append(g.Rows, []string{"keep.d", "never written", w.Kept.String(), why})
+	}
+}

@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/claim"
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/tune"
+)
+
+// WhyTuner is another tuner that is in force, and what it has to do with the
+// setting.
+type WhyTuner struct {
+	claim.Tuner
+	// Effect is sets where a line of its files sets it (one of the claims), may
+	// where the tuner may set it and no file says so, no where it does not.
+	Effect string `json:"effect"`
+	Why    string `json:"why"`
+	// Chosen is the line by which tuned-ppd chose TuneD's profile.
+	Chosen *claim.PowerMapping `json:"chosen,omitempty"`
+}
+
+// The effects of a tuner.
+const (
+	tunerSets = "sets"
+	tunerMay  = "may"
+	tunerNo   = "no"
+)
+
+// WhyCoupled is a claim on another setting whose write changes this one too.
+type WhyCoupled struct {
+	claim.Claim
+	// Zeroes is true where the two are spellings of one limit: this one reads 0
+	// while the other is set.
+	Zeroes bool `json:"zeroes,omitempty"`
+}
+
+// tunedProfile is TuneD's profile as its files have it.
+type tunedProfile struct {
+	names   []string
+	claimed map[setting.Setting]bool
+	// unsure says why it may set more than its claims.
+	unsure string
+}
+
+// tuners finds the other tuners in force and adds what TuneD's profile sets to the
+// claims. known is false where it is not known which programs run.
+func (m *machine) tuners(ctx context.Context, claims *claim.Claims) (all []claim.Tuner, tuned *tunedProfile, err error) {
+	all, err = claim.Tuners(ctx, m.host)
+	for _, t := range all {
+		if t.Unit == tunedUnit {
+			tuned = m.tunedClaims(ctx, claims)
+		}
+	}
+	return all, tuned, err
+}
+
+// tunedClaims reads TuneD's profile through its own search path, includes and
+// variables, without executing anything, and adds a claim for each value.
+func (m *machine) tunedClaims(ctx context.Context, claims *claim.Claims) *tunedProfile {
+	state, err := profile.ReadState(m.host)
+	if err != nil {
+		return &tunedProfile{unsure: err.Error()}
+	}
+	t := &tunedProfile{names: state.Active, claimed: map[setting.Setting]bool{}}
+	condition := ""
+	if len(t.names) == 0 && state.Mode == profile.Auto {
+		l := m.tunedLoader()
+		r, err := l.Recommend(ctx)
+		if err != nil || r.Profile == "" {
+			t.unsure = profile.ActiveProfileFile + " is empty, and TuneD is in automatic mode: which profile it takes is not known"
+			return t
+		}
+		t.names = strings.Fields(r.Profile)
+		condition = "TuneD takes the profile that it recommends here, as " + profile.ActiveProfileFile + " is empty"
+	}
+	names := t.names
+	if state.PostLoaded != "" {
+		names = append(slices.Clone(names), state.PostLoaded)
+	}
+	if len(names) == 0 {
+		return t
+	}
+	l := m.tunedLoader()
+	p, err := l.Load(ctx, names...)
+	if err != nil {
+		t.unsure = "its profile could not be read: " + err.Error()
+		return t
+	}
+	e := *m.engine
+	e.Overridden, e.Keep, e.ProfileDirs = nil, tune.Keep{}, l.Dirs
+	plan, err := e.PlanProfile(ctx, p, &journal.State{})
+	if err != nil {
+		t.unsure = "its profile could not be read: " + err.Error()
+		return t
+	}
+	for _, u := range p.Units {
+		if u.Type == "script" {
+			t.unsure = "its profile runs a script (" + u.Pos.String() + "), which is not read"
+		}
+	}
+	for _, st := range plan.Steps {
+		if st.Reason.File == "" || st.Setting.Kind == plugin.OptionKind {
+			continue
+		}
+		if st.Verdict == plugin.Unsupported || st.Verdict == plugin.Rejected && !st.Changed {
+			continue
+		}
+		c := claim.Claim{
+			Setting: st.Setting, Value: st.Want, Source: claim.TuneD, File: st.Reason.File, Line: st.Reason.Line, Text: st.Reason.Text,
+			Administrator: strings.HasPrefix(st.Reason.File, "/etc/"), When: "when TuneD starts and when it changes its profile (" + strings.Join(names, " ") + ")",
+			Condition: condition,
+		}
+		switch st.Verdict {
+		case plugin.Deferred, plugin.Unknown:
+			if st.Want.Absent || st.Verdict == plugin.Deferred {
+				c.Condition = "what it writes is known only where TuneD runs: " + st.Why
+			}
+		case plugin.Dynamic:
+			c.Condition = "it follows the load"
+		}
+		if admin, ok := m.reapplied(claims, st.Setting); ok && c.Void == "" {
+			c.Void = "TuneD applies " + admin.Place() + " after it (reapply_sysctl of tuned-main.conf)"
+		}
+		claims.Add(c)
+		t.claimed[st.Setting] = true
+	}
+	return t
+}
+
+// tunedLoader reads profiles as TuneD does: neither fettle's own nor those of
+// --profile-dir.
+func (m *machine) tunedLoader() *profile.Loader {
+	return &profile.Loader{Host: m.host, Dirs: profile.SearchPath(m.main), Main: m.main}
+}
+
+// reapplied is the administrator's line that TuneD writes after its profile. It reads
+// the files line by line, and passes over patterns, a leading - and slashes (TuneD
+// 2.27 and 2.28, plugin_sysctl.py).
+func (m *machine) reapplied(claims *claim.Claims, s setting.Setting) (claim.Claim, bool) {
+	if s.Kind != "sysctl" || !m.main.ReapplySysctl {
+		return claim.Claim{}, false
+	}
+	if slices.ContainsFunc(m.main.ReapplySysctlExclude, func(p string) bool { return profile.Fnmatch(p, s.Name) }) {
+		return claim.Claim{}, false
+	}
+	c, ok := claims.Administrator(s)
+	key, _, _ := strings.Cut(c.Text, "=")
+	if !ok || strings.HasPrefix(key, "-") || strings.ContainsAny(key, "*?[/") || strings.HasPrefix(c.File, "/usr/") {
+		return claim.Claim{}, false
+	}
+	return c, true
+}
+
+// whyTuners says of each tuner in force what it has to do with a setting.
+func (m *machine) whyTuners(id setting.Setting, all []claim.Tuner, tuned *tunedProfile, claims []claim.Claim, coupled []WhyCoupled) []WhyTuner {
+	files := m.kinds.KernelFiles(id)
+	var out []WhyTuner
+	for _, t := range all {
+		w := WhyTuner{Tuner: t, Effect: tunerNo, Why: "its files do not name this, and it is not among what it sets (" + t.Sets + ")"}
+		if t.Profile == "" {
+			w.Why = "it sets " + t.Sets + ", and this is not among that"
+		}
+		if t.Unit == tunedUnit && len(tuned.names) > 0 {
+			w.Profile = strings.Join(tuned.names, " ")
+		}
+		switch {
+		case slices.ContainsFunc(claims, func(c claim.Claim) bool { return string(c.Source) == t.Name && c.Void == "" }):
+			w.Effect, w.Why = tunerSets, "a line of its files names this"
+		case slices.ContainsFunc(coupled, func(c WhyCoupled) bool { return string(c.Source) == t.Name }):
+			w.Effect, w.Why = tunerSets, "a line of its files sets another one whose write changes this"
+		case t.Unit == tunedUnit && tuned.unsure != "":
+			w.Effect, w.Why = tunerMay, tuned.unsure
+		case t.Unit == tunedUnit && len(tuned.names) == 0:
+			w.Why = "it has no profile in force"
+		case t.Unit == tunedUnit:
+			w.Why = "no line of its profile sets this"
+		case t.MaySet(files):
+			w.Effect, w.Why = tunerMay, "it sets "+t.Sets
+		}
+		if t.Unit == tunedUnit && tuned != nil && len(tuned.names) == 1 && slices.ContainsFunc(all, func(o claim.Tuner) bool { return o.Unit == "tuned-ppd.service" }) {
+			if by, ok := claim.PowerProfile(m.host, tuned.names[0]); ok {
+				w.Chosen = &by
+			}
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// coupledClaims are the claims on other settings whose writes change this one too,
+// and are not followed by a claim on this one.
+func (m *machine) coupledClaims(id setting.Setting, claims *claim.Claims, own []claim.Claim) []WhyCoupled {
+	winner, certain := claim.Winner(own)
+	twin, hasTwin := m.kinds.Twin(id)
+	candidates := append(claims.Settings(), claims.Sysctls(m.host.Files)...)
+	seen := map[setting.Setting]bool{id: true}
+	var out []WhyCoupled
+	for _, s := range candidates {
+		if seen[s] {
+			continue
+		}
+		seen[s] = true
+		k, err := m.kinds.For(s)
+		if err != nil || !slices.ContainsFunc(k.Coupled(s), func(d setting.Setting) bool { r, err := m.kinds.Resolve(d); return err == nil && r == id }) {
+			continue
+		}
+		theirs := slices.DeleteFunc(claims.For(s), func(c claim.Claim) bool { return c.Void != "" || c.Value.Absent })
+		if len(theirs) == 0 {
+			continue
+		}
+		c := theirs[len(theirs)-1]
+		zeroes := hasTwin && s == twin
+		if zeroes && c.Value.Text == "0" || certain && c.Before(winner) {
+			continue
+		}
+		out = append(out, WhyCoupled{c, zeroes})
+	}
+	slices.SortStableFunc(out, func(a, b WhyCoupled) int {
+		switch {
+		case a.Before(b.Claim):
+			return -1
+		case b.Before(a.Claim):
+			return 1
+		}
+		return 0
+	})
+	return out
+}
+
+// describe is the tuner in one sentence.
+func (t WhyTuner) describe(known bool) string {
+	text := t.Name
+	if t.Profile != "" {
+		text += fmt.Sprintf(" (profile %s)", t.Profile)
+	}
+	text += " " + t.Phase(known)
+	if t.Chosen != nil {
+		text += fmt.Sprintf(", chosen by tuned-ppd for %s (%s:%d)", t.Chosen.Power, t.Chosen.File, t.Chosen.Line)
+	}
+	switch t.Effect {
+	case tunerSets:
+		return text + ": its line is above"
+	case tunerMay:
+		return text + " and may set this: " + t.Why
+	}
+	return text + ": " + t.Why
+}
+
+// tunersUnknown says why it is not known which tuners run; empty where it is.
+func (m *machine) tunersUnknown(err error) string {
+	if err == nil || m.root == "" || errors.Is(err, context.Canceled) {
+		return ""
+	}
+	return err.Error()
+}
