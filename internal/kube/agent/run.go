@@ -100,7 +100,7 @@ type running struct {
 	client *client
 	tally  *tally
 	last   Outcome
-	told   bool   // something has been told since the start
+	told   bool   // something has been reported since the start
 	owed   []owed // the oldest first
 }
 
@@ -141,6 +141,12 @@ func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine 
 		return fine
 	case p == nil:
 		a.owed = nil // there is nothing any more that they would be about
+		return fine
+	case p.NodeTuningOwner() != "":
+		if out.fault() != last.fault() {
+			log.Warn("nothing is applied or written", "why", theOperands(p.NodeTuningOwner()))
+		}
+		a.owed = nil
 		return fine
 	}
 	// Events go first: an agent that is killed between the two tells them again, and
