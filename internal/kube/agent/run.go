@@ -57,6 +57,9 @@ func Run(ctx context.Context, o Options) error {
 	})
 	o.Node.Tell = func(text string) { o.Log.Warn(text) }
 	a := &running{Options: o, client: c, tally: newTally()}
+	if o.Set != "" {
+		a.setGone = c.watchSet(watching, o.Set)
+	}
 	if o.Metrics != nil {
 		if err := o.Metrics.Register(a.tally); err != nil {
 			return err
@@ -100,8 +103,10 @@ type running struct {
 	client *client
 	tally  *tally
 	last   Outcome
-	told   bool   // something has been reported since the start
-	owed   []owed // the oldest first
+	// setGone reports whether the DaemonSet was seen to be deleted; nil for no DaemonSet.
+	setGone func() bool
+	told    bool   // something has been reported since the start
+	owed    []owed // the oldest first
 }
 
 // said is true where conditions say all that now is to be said.
