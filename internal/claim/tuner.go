@@ -4,25 +4,35 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
 )
 
 // Tuner is another program that tunes this machine.
 type Tuner struct {
 	Name string `json:"name"`
-	// Exclusive: tune and daemon refuse beside it (one tuner at a time); it
+	// Exclusive: tune and daemon refuse next to it (one tuner at a time); it
 	// holds the same settings and writes them again.
-	Exclusive bool   `json:"exclusive"`
-	Unit      string `json:"unit"`
-	Enabled   bool   `json:"enabled"` // starts at boot
-	Running   bool   `json:"running"`
-	PID       int    `json:"pid,omitempty"`
-	Profile   string `json:"profile,omitempty"` // what it has in force by its own files
-	Sets      string `json:"sets"`
-	HandOver  string `json:"hand_over"` // the command that takes it out of force
+	Exclusive bool `json:"exclusive"`
+	// Only are the settings that it holds, of a tuner that leaves all others alone:
+	// it conflicts with a plan that writes one of them. Empty: it may hold any.
+	Only     []string `json:"only,omitempty"`
+	Unit     string   `json:"unit"`
+	Enabled  bool     `json:"enabled"` // starts at boot
+	Running  bool     `json:"running"`
+	PID      int      `json:"pid,omitempty"`
+	Profile  string   `json:"profile,omitempty"` // what it has in force by its own files
+	Sets     string   `json:"sets"`
+	HandOver string   `json:"hand_over"` // the command that takes it out of force
+}
+
+// Conflicts reports whether it may overwrite a setting.
+func (t Tuner) Conflicts(s setting.Setting) bool {
+	return t.Exclusive && (len(t.Only) == 0 || slices.Contains(t.Only, s.String()))
 }
 
 // InForce is true if it acts now or will act at the next boot.
@@ -33,6 +43,7 @@ type tuner struct {
 	name, unit string
 	comm       string // of its process, at most 15 bytes (TASK_COMM_LEN); empty: it does not stay
 	exclusive  bool
+	only       []string
 	files      []string // its own state: the first that exists says what is in force
 	init       string   // a System V script of old
 	sets       string
@@ -51,7 +62,11 @@ var tuners = []tuner{
 		handOver: "systemctl disable --now power-profiles-daemon",
 	},
 	{
+		// numad 0.5 moves processes and their memory, which no profile sets; of the
+		// kernel's settings it writes khugepaged's scan, and balancing by the kernel
+		// moves the same pages.
 		name: "numad", unit: "numad.service", comm: "numad", exclusive: true,
+		only: []string{"sysctl:kernel.numa_balancing", "sysfs:/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs"},
 		sets: "NUMA placement of processes, kernel.numa_balancing, transparent huge page scanning", handOver: "systemctl disable --now numad",
 	},
 	{
@@ -92,7 +107,7 @@ func Tuners(ctx context.Context, h *host.Host) ([]Tuner, error) {
 	running, err := r.processes(ctx)
 	var out []Tuner
 	for _, t := range tuners {
-		found := Tuner{Name: t.name, Exclusive: t.exclusive, Unit: t.unit, Sets: t.sets, HandOver: t.handOver}
+		found := Tuner{Name: t.name, Exclusive: t.exclusive, Only: t.only, Unit: t.unit, Sets: t.sets, HandOver: t.handOver}
 		found.PID = running[t.comm[:min(15, len(t.comm))]]
 		found.Running = found.PID != 0
 		found.Enabled = r.unitEnabled(t.unit) && !r.ours(t.unit)

@@ -240,10 +240,36 @@ func undetermined(a *report.Audit, absent []string) error {
 // subject is the machine as the rules see it, with what fettle has in force.
 func (a *app) subject(ctx context.Context, h *host.Host, kinds setting.Kinds) *platform.Subject {
 	s := platform.NewSubject(ctx, h, kinds, sources())
+	s.Planned = func(ctx context.Context, profiles []string) ([]setting.Setting, error) {
+		return a.planned(ctx, h, profiles)
+	}
 	if a.root == "" {
 		s.InForce = func() ([]string, error) { return a.profilesInForce(h) }
 	}
 	return s
+}
+
+// planned are the settings that profiles would set on a machine.
+func (a *app) planned(ctx context.Context, h *host.Host, profiles []string) ([]setting.Setting, error) {
+	m, err := a.machineOn(ctx, h, func(error) error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	p, err := m.load(ctx, false, profiles...)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := m.engine.PlanProfile(ctx, p, &journal.State{})
+	if err != nil {
+		return nil, err
+	}
+	var out []setting.Setting
+	for _, st := range plan.Steps {
+		if st.Action == tune.Write || st.Action == tune.Same {
+			out = append(out, st.Setting)
+		}
+	}
+	return out, nil
 }
 
 // sayCutLogs says what of logs was not read, and the call that reads it.

@@ -11,7 +11,9 @@ import (
 
 	"fettle.dev/fettle/internal/daemon"
 	"fettle.dev/fettle/internal/daemon/schedule"
+	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -59,7 +61,7 @@ func (a *app) daemon(ctx context.Context, o daemonOptions) error {
 	if err != nil {
 		return err
 	}
-	if _, err := m.oneTuner(ctx, o.takeOver); err != nil {
+	if _, err := m.oneTuner(ctx, o.takeOver, m.planInForce); err != nil {
 		return err
 	}
 	c := daemon.Config{Open: a.daemonMachine, TuneD: o.tuned, Schedule: o.schedule, Enforce: o.enforce, Log: a.screen.Err}
@@ -70,6 +72,15 @@ func (a *app) daemon(ctx context.Context, o daemonOptions) error {
 	}
 	// The daemon listens for signals itself: SIGHUP is a reload to it.
 	return daemon.Run(context.WithoutCancel(ctx), c)
+}
+
+// planInForce plans what the journal has in force: an empty plan where nothing is.
+func (m *machine) planInForce(ctx context.Context, s *journal.State) (*tune.Plan, error) {
+	p, sel, err := m.inForce(ctx, s)
+	if err != nil || sel == nil {
+		return &tune.Plan{}, err
+	}
+	return m.engine.PlanProfile(ctx, p, s)
 }
 
 // daemonMachine opens the machine anew for one operation of the daemon.

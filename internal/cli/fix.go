@@ -354,8 +354,11 @@ func (m *machine) contested(ctx context.Context, p *tune.Plan) error {
 		return nil
 	}
 	tuners, err := m.otherTuners(ctx)
-	if err != nil || len(tuners) == 0 {
-		return err
+	for _, t := range tuners {
+		if len(t.Only) > 0 && !conflicts(t, p) {
+			continue
+		}
+		return inForce(t, "or fettle tune PROFILE --take-over, which does it and fettle undo gives back")
 	}
-	return inForce(tuners[0], "or fettle tune PROFILE --take-over, which does it and fettle undo gives back")
+	return err
 }

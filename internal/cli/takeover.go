@@ -152,14 +152,29 @@ func (tuner) Lifetime() setting.Lifetime                { return setting.File }
 // Tuner: what it sets when it is given back is its own.
 func (tuner) Tuner() {}
 
-// oneTuner refuses where another tuner is in force, or takes over from it.
-// It returns the transactions of the take-over.
-func (m *machine) oneTuner(ctx context.Context, takeOver bool) (taken []int, err error) {
+// oneTuner refuses where another tuner is in force that may overwrite the plan, or
+// takes over from it. It returns the transactions of the take-over. A tuner of a few
+// settings (numad) is only named where the plan writes none of them.
+func (m *machine) oneTuner(ctx context.Context, takeOver bool, planner tune.Planner) (taken []int, err error) {
 	tuners, err := m.otherTuners(ctx)
 	if err != nil {
 		return nil, err
 	}
+	var plan *tune.Plan // made for tuners of a few settings only
 	for _, t := range tuners {
+		if len(t.Only) > 0 && plan == nil {
+			state, err := m.state()
+			if err != nil {
+				return taken, err
+			}
+			if plan, err = planner(ctx, state); err != nil {
+				return taken, err
+			}
+		}
+		if len(t.Only) > 0 && !conflicts(t, plan) {
+			m.sayOnce(besideTuner(t))
+			continue
+		}
 		if !takeOver {
 			return taken, inForce(t, "or --take-over, which fettle undo gives back")
 		}
@@ -172,7 +187,19 @@ func (m *machine) oneTuner(ctx context.Context, takeOver bool) (taken []int, err
 	return taken, nil
 }
 
-// otherTuners are those in force that bear no other beside them.
+// conflicts reports whether a tuner may overwrite a value of a plan.
+func conflicts(t claim.Tuner, p *tune.Plan) bool {
+	return slices.ContainsFunc(p.Steps, func(st tune.Step) bool {
+		return (st.Action == tune.Write || st.Action == tune.Same) && t.Conflicts(st.Setting)
+	})
+}
+
+// besideTuner names a tuner that goes on next to the plan.
+func besideTuner(t claim.Tuner) string {
+	return fmt.Sprintf("%s is in force too; of the settings of a profile it holds only %s, which this plan leaves alone", t.Name, strings.Join(t.Only, " and "))
+}
+
+// otherTuners are those in force that may overwrite what fettle sets.
 func (m *machine) otherTuners(ctx context.Context) ([]claim.Tuner, error) {
 	all, err := claim.Tuners(ctx, m.host)
 	return slices.DeleteFunc(all, func(t claim.Tuner) bool { return !t.Exclusive || !t.InForce() }), err

@@ -103,7 +103,7 @@ func (a *app) tune(ctx context.Context, names []string, o tuneOptions) error {
 	if err != nil {
 		return err
 	}
-	taken, err := m.oneTuner(ctx, o.takeOver)
+	taken, err := m.oneTuner(ctx, o.takeOver, planner)
 	if err != nil {
 		return m.handBack(ctx, taken, err)
 	}

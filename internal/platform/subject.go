@@ -47,6 +47,9 @@ type Subject struct {
 	// InForce answers the profiles that fettle has in force; nil where its journal
 	// is not at hand.
 	InForce func() ([]string, error)
+	// Planned are the settings that profiles would set here; nil where they cannot be
+	// planned.
+	Planned func(ctx context.Context, profiles []string) ([]setting.Setting, error)
 	// Probe asks servers that a person has named, and returns what they have shown, by
 	// the name of the input; nil where nobody wants them asked. It is called once.
 	Probe func(context.Context) map[string]rule.Answer
