@@ -22,6 +22,7 @@ import (
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/platform/cluster"
 	"fettle.dev/fettle/internal/platform/linux"
+	"fettle.dev/fettle/internal/platform/measured"
 	"fettle.dev/fettle/internal/platform/openshift"
 	"fettle.dev/fettle/internal/platform/puppet"
 	"fettle.dev/fettle/internal/platform/satellite"
@@ -91,7 +92,7 @@ should be refused: about fifteen requests, all of them GET.`,
 
 // sources are where the rules' inputs come from.
 func sources() []platform.Source {
-	all := slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{satellite.Source(), puppet.Source(), puppet.FrontSource(), openshift.Source(), cluster.Source()})
+	all := slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{satellite.Source(), puppet.Source(), puppet.FrontSource(), openshift.Source(), cluster.Source(), measured.Source()})
 	for _, p := range components.All {
 		all = append(all, platform.Product(p))
 	}
@@ -244,6 +245,7 @@ func (a *app) subject(ctx context.Context, h *host.Host, kinds setting.Kinds) *p
 		return a.planned(ctx, h, profiles)
 	}
 	if a.root == "" {
+		s.RunsDir = filepath.Join(cmp.Or(a.stateDir, defaultStateDir), "runs")
 		s.InForce = func() ([]string, error) { return a.profilesInForce(h) }
 	}
 	return s

@@ -213,6 +213,7 @@ var inputs = sync.OnceValue(func() []input {
 		one("pgsql_data_mount", rule.Text, "", "Where the file system of /var/lib/pgsql/data is mounted.", mountOf("/var/lib/pgsql/data")),
 		each(storageSet, "mount", rule.Text, "", "Where the file system of a directory is mounted.", (*satellite).mount),
 		each(storageSet, "type", rule.Text, "", "The type of the file system of a directory.", (*satellite).mountType),
+		one("root_rotational", rule.Truth, "", "A disk below / turns.", func(s *satellite) rule.Answer { return s.rotational("/") }),
 		each(storageSet, "rotational", rule.Truth, "", "A disk below a directory turns.", (*satellite).rotational),
 		each(storageSet, "size_bytes", rule.Number, "bytes", "The size of the file system of a directory.", (*satellite).spaceSize),
 		each(storageSet, "free_bytes", rule.Number, "bytes", "What is free on it.", (*satellite).spaceFree),
