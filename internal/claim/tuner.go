@@ -113,6 +113,12 @@ var tuners = []tuner{
 	},
 }
 
+// Partial reports whether an exclusive tuner holds a few settings only: it is in the
+// way of a plan that writes one of them.
+func (t Tuner) Partial() bool {
+	return slices.ContainsFunc(tuners, func(k tuner) bool { return k.name == t.Name && k.partly })
+}
+
 // Conflicts reports whether the tuner bears no other that writes these files of the
 // kernel: an exclusive one bears none at all, numad none that writes what it sets.
 func (t Tuner) Conflicts(files []string) bool {
