@@ -3,8 +3,8 @@ package logs
 import (
 	"bytes"
 	"context"
-	"errors"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"math"

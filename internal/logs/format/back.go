@@ -19,6 +19,7 @@ func (f *Format) scanBack(line []byte, begin int, spans []Span) Line {
 	if !b.try(0, begin) {
 		return Bad
 	}
+	f.settle(spans)
 	return Whole
 }
 
@@ -93,7 +94,7 @@ func (b *backtrack) try(i, at int) bool {
 			break
 		}
 		from = end
-		if !list && !field.Fits(line[at:end]) {
+		if !field.Fits(line[at:end]) {
 			if once {
 				break
 			}

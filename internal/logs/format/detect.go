@@ -182,14 +182,21 @@ var Languages = map[string]func(text string) (*Format, error){"apache": Apache, 
 func (f *Format) Reads(head []byte) (n, all int) {
 	lines := lines(head)
 	before := f.wrap
-	found := before
+	found, most := before, -1
 	for w := -1; w < len(wraps); w++ {
 		bare, ok := unwrapped(lines, w)
 		if !ok {
 			continue
 		}
-		if read, _ := f.reads(bare); read > n {
-			n = read
+		read, rows := f.reads(bare)
+		clients := 0 // that are addresses, which names in what is around a line are not
+		for _, r := range rows {
+			if isAddress(r.text(FieldClient)) {
+				clients++
+			}
+		}
+		if read > n || read == n && clients > most {
+			n, most = read, clients
 			if found = before; w >= 0 {
 				found = &wraps[w]
 			}

@@ -29,13 +29,13 @@ func (f *Field) Fits(text []byte) bool {
 	switch f.Kind {
 	case Duration:
 		if f.List {
-			return run(text) == len(text)
+			return f.list(text)
 		}
 		_, ok := f.Duration(text)
 		return ok || Absent(text)
 	case Number:
 		if f.List {
-			return run(text) == len(text)
+			return f.list(text)
 		}
 		n, ok := Int(bytes.TrimPrefix(text, []byte("+"))) // HAProxy's logasap
 		if f.Name == FieldStatus {
@@ -55,6 +55,36 @@ func (f *Field) Fits(text []byte) bool {
 		return len(text) > 0 && bytes.IndexAny(text, " \"") < 0
 	}
 	return true
+}
+
+// list reports whether a text is numbers of several attempts, some of which have none:
+// nginx writes ", " between servers and " : " between groups of them; the parts of a Sum
+// have a blank between them.
+func (f *Field) list(text []byte) bool {
+	for {
+		n := 0
+		for n < len(text) && (text[n]-'0' <= 9 || text[n] == '.' || text[n] == '-' && n == 0) {
+			n++
+		}
+		if word := text[:n]; n == 0 || !number(bytes.TrimPrefix(word, []byte("-"))) {
+			return n == len(text)
+		}
+		switch rest := text[n:]; {
+		case len(rest) == 0:
+			return true
+		case f.Sum && rest[0] == ' ':
+			text = rest[1:]
+		case bytes.HasPrefix(rest, []byte(", ")):
+			text = rest[2:]
+		case bytes.HasPrefix(rest, []byte(" : ")):
+			text = rest[3:]
+		default:
+			return false
+		}
+		if len(text) == 0 {
+			return false
+		}
+	}
 }
 
 // Absent reports whether a text stands for no number: -, nothing, or a number below 0
@@ -227,20 +257,23 @@ func ipv6(text []byte) bool {
 }
 
 // hostName reports whether a text is a name that a server may have looked up: letters,
-// digits, - and _ with points between, and not digits alone.
+// digits, - and _ with points between, and not digits alone. One word is not a name but
+// for localhost: what other programs write before a line begins with one.
 func hostName(text []byte) bool {
 	if len(text) == 0 || len(text) > mostAddress || text[0] == '.' || text[0] == '-' {
 		return false
 	}
-	letter := false
+	letter, point := false, string(text) == "localhost"
 	for _, c := range text {
 		switch {
 		case c|0x20 >= 'a' && c|0x20 <= 'z':
 			letter = true
-		case c >= '0' && c <= '9', c == '-', c == '_', c == '.':
+		case c == '.':
+			point = true
+		case c >= '0' && c <= '9', c == '-', c == '_':
 		default:
 			return false
 		}
 	}
-	return letter
+	return letter && point
 }
