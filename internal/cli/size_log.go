@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"strconv"
@@ -63,6 +64,11 @@ func (l *sizeLog) read(ctx context.Context, by func([]*format.Format) [][]string
 	formats, err := l.options.formats(set)
 	if err != nil {
 		return nil, nil, err
+	}
+	for i, f := range formats {
+		if f.Guessed != "" && l.options.say != nil {
+			l.options.say(fmt.Sprintf("%s: guessed: %s; --log-format says it", set.Logs[i].Path, f.Guessed))
+		}
 	}
 	asked := logs.Options{By: by(formats), Percentiles: percentiles, Groups: sizeGroups, Where: where, Workers: runtime.GOMAXPROCS(0)}
 	if slices.ContainsFunc(formats, (*format.Format).Joined) {

@@ -27,7 +27,13 @@ type Choice struct {
 	What string // what it says of the values about which they differ
 }
 
-func (a *Ambiguous) Error() string { return a.What }
+func (a *Ambiguous) Error() string {
+	var texts []string
+	for _, c := range a.Choices {
+		texts = append(texts, "'"+c.Text+"'")
+	}
+	return a.What + "; as a format one of " + strings.Join(texts, ", ")
+}
 
 // Detect finds the format of a log by its beginning. units are those of JSON.
 func Detect(head []byte, units map[string]int64) (*Format, error) {
