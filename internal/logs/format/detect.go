@@ -41,8 +41,10 @@ func Detect(head []byte, units map[string]int64) (*Format, error) {
 		if !ok {
 			continue
 		}
-		if f := detectJSON(bare, 0, units); f != nil {
-			return f.wrappedBy(w), nil
+		for _, keyed := range []*Format{detectJSON(bare, 0, units), detectRuby(bare, units), detectPairs(bare, units)} {
+			if keyed != nil {
+				return keyed.wrappedBy(w), nil
+			}
 		}
 		for _, found := range fits(bare) {
 			if found.wrap = w; len(best) == 0 || found.better(best[0]) {
@@ -58,7 +60,9 @@ func Detect(head []byte, units map[string]int64) (*Format, error) {
 		if f := behindBanner(head, units); f != nil {
 			return f, nil
 		}
-		return nil, unknown(lines, nearest)
+		if len(best) == 0 || float64(best[0].read) < enough*float64(len(lines)-best[0].banner(lines)) {
+			return nil, unknown(lines, nearest)
+		}
 	}
 	if err := conflict(best); err != nil {
 		return nil, err

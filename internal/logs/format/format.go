@@ -97,7 +97,7 @@ type Format struct {
 	wrap            *wrap // what another program wrote around each line
 	trailing        bool  // blanks may be left at the end of a line
 	scan            func(line []byte, spans []Span) Line
-	joined          bool
+	joined, rails   bool
 }
 
 // Line is what a line is.
