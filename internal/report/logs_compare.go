@@ -120,6 +120,9 @@ func comparedNotes(c *logs.Comparison) (out []string) {
 		if g := guesses(side.Logs); g != "" {
 			out = append(out, side.name+": "+strings.TrimPrefix(g, "; "))
 		}
+		for _, l := range LogsNoUnit(side.Logs) {
+			out = append(out, side.name+": "+l)
+		}
 	}
 	return append(out, "intervals of 95 %, each by itself: of 20 groups that did not change one looks as if it had")
 }

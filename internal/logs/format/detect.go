@@ -47,8 +47,10 @@ func Detect(head []byte, units map[string]int64) (*Format, error) {
 		if !ok {
 			continue
 		}
-		if f := detectJSON(bare, units); f != nil {
-			return f.wrappedBy(w), nil
+		for _, keyed := range []*Format{detectJSON(bare, 0, units), detectRuby(bare, units), detectPairs(bare, units)} {
+			if keyed != nil {
+				return keyed.wrappedBy(w), nil
+			}
 		}
 		for _, found := range fits(bare) {
 			if found.wrap = w; len(best) == 0 || found.better(best[0]) {
@@ -61,7 +63,12 @@ func Detect(head []byte, units map[string]int64) (*Format, error) {
 	}
 	nearest = best
 	if len(best) == 0 || float64(best[0].read) < enough*float64(len(lines)) {
-		return nil, unknown(lines, nearest)
+		if f := behindBanner(head, units); f != nil {
+			return f, nil
+		}
+		if len(best) == 0 || float64(best[0].read) < enough*float64(len(lines)-best[0].banner(lines)) {
+			return nil, unknown(lines, nearest)
+		}
 	}
 	if err := conflict(best); err != nil {
 		return nil, err
@@ -96,38 +103,6 @@ func (f *Format) wrappedBy(w int) *Format {
 	return f
 }
 
-// detectJSON is the format of lines that are JSON objects, or nil.
-func detectJSON(lines [][]byte, units map[string]int64) *Format {
-	members := map[string]string{}
-	if !bytes.HasPrefix(bytes.TrimLeft(lines[0], " \t"), []byte("{")) || afterDocker(lines[0]) > 0 {
-		return nil
-	}
-	objects := 0
-	for _, line := range lines {
-		if membersOf(line, members) {
-			objects++
-		}
-	}
-	if float64(objects) < enough*float64(len(lines)) {
-		return nil
-	}
-	f := JSON(members, units)
-	f.Why = fmt.Sprintf("%d of the first %d lines are JSON objects", objects, len(lines))
-	d := f.Field(FieldDuration)
-	asked, is := "", false
-	if d >= 0 {
-		asked = f.Fields[d].Asked
-		_, is = members[asked]
-	}
-	switch {
-	case is:
-		f.Why += fmt.Sprintf("; %q is the duration, in %s", asked, UnitName(f.Fields[d].Unit))
-	case d >= 0: // only who was told of a member takes one that is not there
-		f.Why += fmt.Sprintf("; none of them has %q, which should be the duration: they have %s", asked, strings.Join(slices.Sorted(maps.Keys(members)), ", "))
-	}
-	return f
-}
-
 // unknown is the error of a log that no format reads.
 func unknown(lines [][]byte, nearest []fit) error {
 	if len(nearest) == 0 {
@@ -139,6 +114,8 @@ func unknown(lines [][]byte, nearest []fit) error {
 // UnitName is the word for a unit of so many nanoseconds.
 func UnitName(unit int64) string {
 	switch unit {
+	case 0:
+		return "the unit that each value names"
 	case 1:
 		return "nanoseconds"
 	case 1e3:

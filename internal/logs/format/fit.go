@@ -100,7 +100,7 @@ func spread(lines [][]byte, n int) [][]byte {
 // further on.
 func (f *Format) begins(lines [][]byte) bool {
 	spans := make([]Span, len(f.Fields))
-	var j Joiner
+	j := f.Joiner()
 	for _, line := range lines {
 		j.Join(line, spans)
 	}
@@ -135,7 +135,7 @@ func (a *fit) clients() bool {
 
 // reads is how many lines are of the format, and those of them that are requests.
 func (f *Format) reads(lines [][]byte) (n int, rows []row) {
-	var j Joiner
+	j := f.Joiner()
 	for _, line := range lines {
 		spans := make([]Span, len(f.Fields))
 		var l Line

@@ -12,11 +12,12 @@ type Layout uint8
 
 // The layouts of times.
 const (
-	CLF      Layout = iota // 18/Mar/2012:04:02:25 +0000, as Apache, nginx and logback-access
-	CLFMilli               // 18/Mar/2012:04:02:25.123, as HAProxy, in the server's zone
-	ISO                    // 2012-03-18T04:02:25+00:00, fractions of a second and a space for T allowed
-	Unix                   // a number of Unit nanoseconds since 1970
-	Strftime               // as a pattern of strftime(3) has it
+	CLF         Layout = iota // 18/Mar/2012:04:02:25 +0000, as Apache, nginx and logback-access
+	CLFMilli                  // 18/Mar/2012:04:02:25.123, as HAProxy, in the server's zone
+	ISO                       // 2012-03-18T04:02:25+00:00, fractions of a second and a space for T allowed
+	Unix                      // a number of Unit nanoseconds since 1970
+	Strftime                  // as a pattern of strftime(3) has it
+	DateAndTime               // a date and a time of day in two members of a JSON object
 )
 
 // Names of fields that have a meaning here; a field of any other name is text that can
@@ -49,6 +50,9 @@ type Field struct {
 	List   bool
 	Sum    bool   // of a List: all its parts have to be there
 	Escape Escape // how bytes of the value are written
+	// Lenient says that a number may have an exponent, and a duration its own unit, as in
+	// JSON: 9.2e-05, 1.2s.
+	Lenient bool
 	// Names says that the server may write a host name for an Address (Apache's
 	// HostnameLookups).
 	Names bool
@@ -73,6 +77,10 @@ type Format struct {
 	// (nginx, logback-access), not when the request came (Apache, HAProxy).
 	TimeIsEnd bool
 
+	// UnitUnknown is a member of JSON lines that is a duration in a unit which nothing says:
+	// it is not read as one.
+	UnitUnknown string
+
 	// NoZone says that times are written in the server's own zone without naming it.
 	NoZone bool
 	// Why says why this is a log's format, where it was found out.
@@ -89,7 +97,7 @@ type Format struct {
 	wrap            *wrap // what another program wrote around each line
 	trailing        bool  // blanks may be left at the end of a line
 	scan            func(line []byte, spans []Span) Line
-	joined          bool
+	joined, rails   bool
 }
 
 // Line is what a line is.

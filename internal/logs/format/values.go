@@ -31,6 +31,15 @@ func (f *Field) Duration(text []byte) (int64, bool) {
 	if f.List {
 		return f.durations(text)
 	}
+	us, ok := f.strictDuration(text)
+	if !ok && f.Lenient {
+		return f.lenientDuration(text)
+	}
+	return us, ok
+}
+
+// strictDuration is Duration of digits with or without a point.
+func (f *Field) strictDuration(text []byte) (int64, bool) {
 	whole, digits := int64(0), 0
 	i := 0
 	if i < len(text) && text[i] == '+' { // HAProxy's logasap: it was still going on
@@ -46,7 +55,7 @@ func (f *Field) Duration(text []byte) (int64, bool) {
 		}
 		whole = whole*10 + int64(c)
 	}
-	if digits == 0 {
+	if digits == 0 || f.Unit <= 0 {
 		return 0, false
 	}
 	if i == len(text) {
@@ -77,7 +86,7 @@ func (f *Field) Whole(n int64) (int64, bool) {
 	case 1e6:
 		return n * 1e3, n <= longest/1e6
 	}
-	if n > longest/f.Unit {
+	if f.Unit <= 0 || n > longest/f.Unit { // without a unit a number says nothing
 		return 0, false
 	}
 	if f.Unit%1000 == 0 {
@@ -139,7 +148,13 @@ func (f *Field) Time(text []byte, clock *Clock) (int64, bool) {
 		milli, ok2 := Int(text[21:])
 		return whole*1e6 + milli*1e3, ok && ok2
 	case Unix:
-		return f.epoch(text)
+		us, ok := f.epoch(text)
+		if !ok && f.Lenient {
+			return f.lenientTime(text)
+		}
+		return us, ok
+	case DateAndTime:
+		return pairTime(text)
 	case Strftime:
 		return f.pattern.time(text)
 	}
@@ -217,7 +232,7 @@ func month(text []byte) time.Month {
 func (f *Field) epoch(text []byte) (int64, bool) {
 	whole, part, _ := bytes.Cut(text, []byte("."))
 	n, ok := Int(whole)
-	if !ok || n > (1<<62)/f.Unit {
+	if !ok || f.Unit <= 0 || n > (1<<62)/f.Unit {
 		return 0, false
 	}
 	micro := n * f.Unit / 1000
@@ -248,6 +263,9 @@ func iso(text []byte) (int64, bool) {
 	t := b[:copy(b[:], text)]
 	if t[10] == ' ' {
 		t[10] = 'T'
+	}
+	if t[4] == '/' && t[7] == '/' { // Go's own loggers
+		t[4], t[7] = '-', '-'
 	}
 	if len(t) > 19 && t[19] == ',' {
 		t[19] = '.'

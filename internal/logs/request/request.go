@@ -44,7 +44,7 @@ type Reader struct {
 
 // NewReader reads lines of a format. One reader is used by one goroutine.
 func NewReader(f *format.Format) *Reader {
-	return &Reader{Format: f, marks: true, asks: true,
+	return &Reader{Format: f, joiner: f.Joiner(), marks: true, asks: true,
 		time: f.Field(format.FieldTime), duration: f.Field(format.FieldDuration), request: f.Field(format.FieldRequest),
 		method: f.Field(format.FieldMethod), url: f.Field(format.FieldURL), path: f.Field(format.FieldPath), query: f.Field(format.FieldQuery),
 		protocol: f.Field(format.FieldProtocol), status: f.Field(format.FieldStatus),
