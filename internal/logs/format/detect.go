@@ -98,7 +98,7 @@ func unwrapped(lines [][]byte, w int) (bare [][]byte, ok bool) {
 func (f *Format) wrappedBy(w int) *Format {
 	if w >= 0 {
 		f.wrap = &wraps[w]
-		f.Why += "; behind what " + wraps[w].name + " wrote before each"
+		f.Why += "; behind " + wraps[w].name
 	}
 	return f
 }

@@ -29,13 +29,13 @@ func (f *Field) Fits(text []byte) bool {
 	switch f.Kind {
 	case Duration:
 		if f.List {
-			return f.list(text)
+			return f.list(text) == len(text)
 		}
 		_, ok := f.Duration(text)
 		return ok || Absent(text)
 	case Number:
 		if f.List {
-			return f.list(text)
+			return f.list(text) == len(text)
 		}
 		n, ok := Int(bytes.TrimPrefix(text, []byte("+"))) // HAProxy's logasap
 		if f.Name == FieldStatus {
@@ -57,32 +57,30 @@ func (f *Field) Fits(text []byte) bool {
 	return true
 }
 
-// list reports whether a text is numbers of several attempts, some of which have none:
-// nginx writes ", " between servers and " : " between groups of them; the parts of a Sum
-// have a blank between them.
-func (f *Field) list(text []byte) bool {
-	for {
-		n := 0
-		for n < len(text) && (text[n]-'0' <= 9 || text[n] == '.' || text[n] == '-' && n == 0) {
+// list is how much of the beginning of a text is numbers of several attempts, some of which
+// have none: nginx writes ", " between servers and " : " between groups of them; the parts
+// of a Sum have a blank between them.
+func (f *Field) list(text []byte) int {
+	text = text[:min(len(text), mostList)]
+	for at, whole := 0, 0; ; {
+		n, point := at, false
+		for n < len(text) && (text[n]-'0' <= 9 || text[n] == '.' && n > at && !point || text[n] == '-' && n == at) {
+			point = point || text[n] == '.'
 			n++
 		}
-		if word := text[:n]; n == 0 || !number(bytes.TrimPrefix(word, []byte("-"))) {
-			return n == len(text)
+		if n == at {
+			return whole
 		}
+		whole = n
 		switch rest := text[n:]; {
-		case len(rest) == 0:
-			return true
-		case f.Sum && rest[0] == ' ':
-			text = rest[1:]
+		case f.Sum && bytes.HasPrefix(rest, []byte(" ")):
+			at = n + 1
 		case bytes.HasPrefix(rest, []byte(", ")):
-			text = rest[2:]
+			at = n + 2
 		case bytes.HasPrefix(rest, []byte(" : ")):
-			text = rest[3:]
+			at = n + 3
 		default:
-			return false
-		}
-		if len(text) == 0 {
-			return false
+			return whole
 		}
 	}
 }
@@ -122,20 +120,6 @@ func number(text []byte) bool {
 	return true
 }
 
-// run is how much of the beginning of a text can be of a list of numbers: of several
-// attempts, some of which have none.
-func run(text []byte) int {
-	if len(text) > 0 && text[0] != '-' && text[0]-'0' > 9 {
-		return 0
-	}
-	for i, c := range text {
-		if (c < '0' || c > '9') && bytes.IndexByte([]byte("-.,: "), c) < 0 {
-			return i
-		}
-	}
-	return len(text)
-}
-
 // anything reports whether every text fits.
 func (f *Field) anything() bool {
 	return !f.strict && (f.Kind == Text || f.Kind == Request || f.Kind == URL)
@@ -156,12 +140,15 @@ func (f *Field) checked() bool {
 const (
 	mostAddress = 255
 	mostShort   = 40
+	mostList    = 512
 )
 
 // longest is how long a field's text can be, in bytes.
 func (f *Field) longest() int {
 	switch {
-	case f.Kind == Text || f.Kind == Request || f.Kind == URL || f.List:
+	case f.List:
+		return mostList
+	case f.Kind == Text || f.Kind == Request || f.Kind == URL:
 		return MaxLine
 	case f.Kind == Address || f.Kind == Ident || f.Kind == Host:
 		return mostAddress
