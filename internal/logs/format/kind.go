@@ -135,6 +135,11 @@ func (f *Field) checked() bool {
 	return f.Name != FieldTime && f.Name != FieldDuration
 }
 
+// check has a field checked once a line is cut.
+func (f *Format) check(i int) {
+	f.checks = append(f.checks, check{i, f.Fields[i].Kind, f.Fields[i].Name == FieldStatus})
+}
+
 // mostAddress is the longest host name, in bytes (RFC 1035, 2.3.4), and mostShort the
 // longest text of the other kinds that have a limit.
 const (
