@@ -41,7 +41,7 @@ var apacheBases = []struct {
 	{"the common log", ApacheCommon, nil},
 	{"the combined log behind the virtual host", `%v ` + apacheNames[1].format, hostNames},
 	{"the common log behind the virtual host", `%v ` + ApacheCommon, hostNames},
-	{"the combined log and X-Forwarded-For", apacheNames[1].format + ` "%{X-Forwarded-For}i"`, forwarded},
+	{"the combined log and X-Forwarded-For (nginx' main)", apacheNames[1].format + ` "%{X-Forwarded-For}i"`, forwarded},
 	{"the combined log of X-Forwarded-For", strings.Replace(apacheNames[1].format, "%h", "%{X-Forwarded-For}i", 1), listed},
 	{"the common log of X-Forwarded-For", strings.Replace(ApacheCommon, "%h", "%{X-Forwarded-For}i", 1), listed},
 }

@@ -27,7 +27,13 @@ type Choice struct {
 	What string // what it says of the values about which they differ
 }
 
-func (a *Ambiguous) Error() string { return a.What }
+func (a *Ambiguous) Error() string {
+	var texts []string
+	for _, c := range a.Choices {
+		texts = append(texts, "'"+c.Text+"'")
+	}
+	return a.What + "; as a format one of " + strings.Join(texts, ", ")
+}
 
 // Detect finds the format of a log by its beginning. units are those of JSON.
 func Detect(head []byte, units map[string]int64) (*Format, error) {
@@ -92,7 +98,7 @@ func unwrapped(lines [][]byte, w int) (bare [][]byte, ok bool) {
 func (f *Format) wrappedBy(w int) *Format {
 	if w >= 0 {
 		f.wrap = &wraps[w]
-		f.Why += "; behind what " + wraps[w].name + " wrote before each"
+		f.Why += "; behind " + wraps[w].name
 	}
 	return f
 }
@@ -159,14 +165,21 @@ var Languages = map[string]func(text string) (*Format, error){"apache": Apache, 
 func (f *Format) Reads(head []byte) (n, all int) {
 	lines := lines(head)
 	before := f.wrap
-	found := before
+	found, most := before, -1
 	for w := -1; w < len(wraps); w++ {
 		bare, ok := unwrapped(lines, w)
 		if !ok {
 			continue
 		}
-		if read, _ := f.reads(bare); read > n {
-			n = read
+		read, rows := f.reads(bare)
+		clients := 0 // that are addresses, which names in what is around a line are not
+		for _, r := range rows {
+			if isAddress(r.text(FieldClient)) {
+				clients++
+			}
+		}
+		if read > n || read == n && clients > most {
+			n, most = read, clients
 			if found = before; w >= 0 {
 				found = &wraps[w]
 			}

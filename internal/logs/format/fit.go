@@ -168,7 +168,11 @@ func conflict(best []fit) error {
 		}
 		err := &Ambiguous{What: fmt.Sprintf("its format is not certain: %d formats read the same lines, and a value may be %s or %s", len(best), a, b)}
 		for _, c := range best {
-			err.Choices = append(err.Choices, Choice{c.text, c.name})
+			what := c.name
+			if d := c.f.Field(FieldDuration); d >= 0 {
+				what += ": " + c.f.Fields[d].Asked + " in " + UnitName(c.f.Fields[d].Unit)
+			}
+			err.Choices = append(err.Choices, Choice{c.text, what})
 		}
 		return err
 	}

@@ -64,8 +64,7 @@ type Field struct {
 
 	pattern *pattern // of Strftime
 	quotes  bool     // around the braces
-	strict  bool     // in quotes, and a quote in the value is escaped
-	shut    bool     // where it is in quotes, a value with one is of another format
+	strict  bool     // in quotes: a quote within that is not escaped makes it another format's line
 	atEnd   bool     // a time of the answer, where the format's others are of the request
 }
 
@@ -91,6 +90,7 @@ type Format struct {
 
 	prefix  []byte
 	steps   []step
+	lone    int   // of Fields, what may be either of the two before it; 0: none
 	checked []int // of Fields, those whose text is checked once a line is cut
 	// Of some field the bytes are written otherwise than the client sent them.
 	backslash, hash bool
@@ -202,7 +202,21 @@ func (f *Format) Scan(line []byte, spans []Span) Line {
 	if at != len(line) || !f.right(line, spans) {
 		return f.scanBack(line, begin, spans)
 	}
+	f.settle(spans)
 	return Whole
+}
+
+// settle moves what stands alone in braces, where two fields may, to a field of its own:
+// which of the two it is the line does not say.
+func (f *Format) settle(spans []Span) {
+	if f.lone == 0 {
+		return
+	}
+	first, second, lone := &spans[f.lone-2], &spans[f.lone-1], &spans[f.lone]
+	*lone = Span{Start: first.Start, End: first.Start}
+	if first.End > first.Start && second.End == second.Start {
+		*lone, *first = *first, *lone
+	}
 }
 
 // right reports whether the fields of a line that was cut are what they have to be.

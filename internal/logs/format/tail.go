@@ -60,7 +60,7 @@ func nginxTail(line []byte) (c candidate, ok bool) {
 		default:
 			return c, false
 		}
-		text.WriteString(" " + label + string(w[2]) + quote + "${" + variable + "}" + quote)
+		text.WriteString(" " + label + string(w[2]) + quote + "$" + variable + quote)
 	}
 	c = candidate{name: "nginx' combined log with more behind it", text: "nginx:" + text.String(), reason: "labels, and times with points"}
 	switch {
@@ -80,15 +80,16 @@ func firstOf(list []byte) []byte {
 	return one
 }
 
-// upstreamWithin: a request takes at least as long as its upstreams, and is written with a
-// point.
+// upstreamWithin: a request takes about as long as its upstreams or longer, and is written
+// with a point. nginx rounds each by itself: 1.22 wrote 0.006 for a request and 0.007 for
+// its two upstreams together.
 func upstreamWithin(rows []row) verdict {
 	d := Field{Kind: Duration, Unit: 1e9, List: true}
 	if most(rows, func(r row) bool {
 		all := r.text(FieldDuration)
 		took, ok := d.Duration(all)
 		upstream, _ := d.Duration(r.text("upstream_duration"))
-		return ok && bytes.IndexByte(all, '.') > 0 && upstream <= took
+		return ok && bytes.IndexByte(all, '.') > 0 && upstream <= took+10e3
 	}) {
 		return neutral
 	}
