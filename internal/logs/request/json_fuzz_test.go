@@ -32,8 +32,8 @@ func FuzzJSON(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for _, units := range []map[string]int64{nil, {"duration": 1e6}} {
-			one, err := format.Detect(text, units)
-			if err != nil {
+			one := format.JSON(bytes.Split(text, []byte("\n")), units) // Detect tries all formats, which takes its time
+			if one == nil {
 				continue
 			}
 			d := NewReader(one)

@@ -48,6 +48,8 @@ var products = []struct {
 		"09:38:24.9157 84.3ms GET /hosts/0 200 127.0.0.1", "GET /hosts/1?a=b 200", "GET /go 302", "GET /500 500", "GET /404 404", "GET /hosts/2 200", "09:38:24.7936 1.2064s GET /slow 200"}},
 	{file: "traefik.log", from: "Traefik 3.2, accessLog.format json, and its own messages", documented: true, format: format.JSONLines, others: 2, want: []string{
 		"10:00:00.5 1m30s GET /slow?x=1 200 192.0.2.7", "10:01:32 42µs GET / 404 2001:db8::7"}},
+	{file: "traefik-handler.log", from: "the access log handler of Traefik 3.2.1 (pkg/middlewares/accesslog of its Go module) in a server of net/http", format: format.JSONLines, want: []string{
+		"09:59:43.184844 12µs GET /a?x=1 200 127.0.0.1", "09:59:43.185227 1.204439s GET /slow 200 127.0.0.1", "106µs GET /b%20c 200"}},
 	{file: "docker-traefik.log", from: "the same as docker's json-file keeps it", documented: true, format: format.JSONLines, others: 2, want: []string{
 		"10:00:00.5 1m30s GET /slow?x=1 200 192.0.2.7", "10:01:32 42µs GET / 404 2001:db8::7"}},
 	{file: "istio.log", from: "Istio 1.24, accessLogEncoding JSON: HTTP, TCP, and an address of IPv6", documented: true, format: format.JSONLines, others: 1, want: []string{
