@@ -62,6 +62,12 @@ type NodeOfHugePage struct {
 // TransparentHuge is transparent huge pages.
 type TransparentHuge struct {
 	Enabled    Fact[string] `json:"enabled"` // always, madvise, never
+	// InUse is the strongest mode of any size: since Linux 6.8 each size has a mode of
+	// its own, or inherits Enabled.
+	InUse Fact[string] `json:"in_use"`
+	// OwnSize is the size ("2048kB") that has InUse by a mode of its own, beyond what
+	// Enabled says; absent where none has.
+	OwnSize Fact[string] `json:"own_size"`
 	Defrag     Fact[string] `json:"defrag"`
 	Shmem      Fact[string] `json:"shmem"`
 	ZeroPage   Fact[bool]   `json:"zero_page"`
@@ -108,7 +114,38 @@ func collectMemory(r *reader, f *Facts) {
 			MaxEmptyPTEs: r.int(thpDir + "khugepaged/max_ptes_none"),
 		},
 	}
+	m.THP.InUse, m.THP.OwnSize = hugeModes(r, m.THP.Enabled)
 	m.KSM = convert(r.int("/sys/kernel/mm/ksm/run"), func(run int64) bool { return run == 1 })
+}
+
+// hugeModes reads the modes of the sizes of transparent huge pages, which decide: where
+// there are sizes, the global mode counts for those alone that inherit it.
+func hugeModes(r *reader, global Fact[string]) (inUse, ownSize Fact[string]) {
+	rank := map[string]int{"never": 1, "madvise": 2, "always": 3}
+	inUse, ownSize = global, Absent[string](thpDir)
+	names, _ := r.dir(strings.TrimSuffix(thpDir, "/"))
+	strongest := 0
+	for _, name := range names {
+		size, ok := strings.CutPrefix(name, "hugepages-")
+		mode := r.chosen(thpDir + name + "/enabled")
+		switch {
+		case !ok || mode.Absent(): // a size for files alone
+			continue
+		case mode.Unknown() != "":
+			return mode, mode
+		}
+		own := !Is(mode, "inherit")
+		if !own {
+			mode = global
+		}
+		if n := rank[mode.Or("")]; n > strongest {
+			strongest, inUse, ownSize = n, mode, Absent[string](thpDir)
+			if own && n > rank[global.Or("")] {
+				ownSize = Known(size, thpDir+name+"/enabled")
+			}
+		}
+	}
+	return inUse, ownSize
 }
 
 func milliseconds(f Fact[int64]) Fact[float64] {
