@@ -108,7 +108,7 @@ func matching(h *host.Host, pl *Plugin, u *profile.Unit, free []string) ([]strin
 	for _, d := range free {
 		props, err := UdevProperties(h, pl.DevicePath(d))
 		if err != nil {
-			if errors.Is(err, fs.ErrNotExist) {
+			if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
 				continue // gone since it was listed
 			}
 			return out, err
