@@ -115,11 +115,12 @@ func (it HistoryItem) who() string {
 	return it.User + ", " + it.From
 }
 
-// what is the command, who made its plan, and the reason that was given.
+// what is the command, who made its plan where that is another user, and the reason
+// that was given.
 func (it HistoryItem) what() string {
 	text := it.Reason
-	if p := it.Planned; p != nil {
-		text += fmt.Sprintf(" (plan by %s, %s)", p.By, p.Time.Local().Format(stamp))
+	if p := it.Planned; p != nil && p.By != it.User {
+		text += " (plan by " + p.By + ")"
 	}
 	if it.Note != "" {
 		text += ": " + it.Note

@@ -22,9 +22,15 @@ func ByCaller(ctx context.Context, c host.Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
+// CallerIn is the caller of a context of ByCaller.
+func CallerIn(ctx context.Context) (c host.Caller, ok bool) {
+	c, ok = ctx.Value(callerKey{}).(host.Caller)
+	return c, ok
+}
+
 // asker is who asks for what happens in the context.
 func (e *Engine) asker(ctx context.Context) (user string, caller *host.Caller) {
-	if c, ok := ctx.Value(callerKey{}).(host.Caller); ok {
+	if c, ok := CallerIn(ctx); ok {
 		return c.String(), &c
 	}
 	if e.Caller != nil {
