@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -33,9 +34,9 @@ type HistoryItem struct {
 	// Note is the text of --reason.
 	Note string `json:"note,omitempty"`
 	// Caller is who asked, as the kernel knows it; absent in records of an older
-	// fettle. From is where, in words; empty where that is not known.
+	// fettle. From is where, in words; "unknown" where that is not known.
 	Caller *host.Caller `json:"caller,omitempty"`
-	From   string       `json:"from,omitempty"`
+	From   string       `json:"from"`
 	// Planned is who made the saved plan that was applied.
 	Planned *journal.Planned `json:"planned,omitempty"`
 	// ConfirmedBy is who let a trial stay.
@@ -107,9 +108,11 @@ func (a *app) history(ctx context.Context) error {
 	return nil
 }
 
+const unknownPlace = "unknown"
+
 // who is the user and where they are, if that is known.
 func (it HistoryItem) who() string {
-	if it.From == "" {
+	if it.From == unknownPlace {
 		return it.User
 	}
 	return it.User + ", " + it.From
@@ -134,8 +137,9 @@ func historyItem(t *journal.Tx, all []*journal.Tx) HistoryItem {
 		Result: "cut-off", Live: t.IsLive(), UndoneBy: t.UndoneBy(), SupersededBy: t.Superseded, Undoes: t.Undoes,
 	}
 	it.Note, it.Caller, it.Planned, it.ConfirmedBy = t.Note, t.Caller, t.Planned, t.ConfirmedBy
+	it.From = unknownPlace
 	if t.Caller != nil {
-		it.From = t.Caller.From()
+		it.From = cmp.Or(t.Caller.From(), unknownPlace)
 	}
 	if t.Commit != nil {
 		it.Result = t.Commit.Result

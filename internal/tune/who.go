@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -83,7 +84,7 @@ func Fields(user string, c *host.Caller, note string, more ...host.Field) []host
 	if c == nil {
 		return append(fields, more...)
 	}
-	fields = append(fields, host.Field{Name: "FETTLE_UID", Value: strconv.Itoa(c.UID)}, host.Field{Name: "FETTLE_FROM", Value: c.From()})
+	fields = append(fields, host.Field{Name: "FETTLE_UID", Value: strconv.Itoa(c.UID)}, host.Field{Name: "FETTLE_FROM", Value: cmp.Or(c.From(), "unknown")})
 	if c.LoginUID != nil {
 		fields = append(fields, host.Field{Name: "FETTLE_LOGIN_UID", Value: strconv.Itoa(*c.LoginUID)})
 	}
