@@ -38,6 +38,10 @@ func readSaptune(r *reader) {
 		if !r.pattern(saptuneConfig, 1) {
 			return
 		}
+		void := void
+		if r.exists("/run/saptune/saved_state/" + path.Base(note)) {
+			void = "" // applied by hand in this boot
+		}
 		r.saptuneNote(note, void, i)
 	}
 }

@@ -65,6 +65,25 @@ x
 	}
 }
 
+// Without its service saptune's notes are not applied, unless by hand.
+func TestSaptuneByHand(t *testing.T) {
+	const files = `
+-- etc/sysconfig/saptune --
+NOTE_APPLY_ORDER="1"
+-- var/lib/saptune/working/notes/1 --
+[sysctl]
+vm.swappiness = 10
+`
+	c, _ := read(t, machine(t, files))
+	if got := claimsFor(t, c, "sysctl:vm.swappiness"); len(got) != 1 || got[0] != "/var/lib/saptune/working/notes/1:2 10 VOID saptune.service, which applies this note, is not enabled" {
+		t.Errorf("not enabled: %q", got)
+	}
+	c, _ = read(t, machine(t, files+"-- run/saptune/saved_state/1 --\n{}\n"))
+	if got := claimsFor(t, c, "sysctl:vm.swappiness"); len(got) != 1 || got[0] != "/var/lib/saptune/working/notes/1:2 10" {
+		t.Errorf("applied by hand: %q", got)
+	}
+}
+
 // TLP's files: the drop-ins go before tlp.conf, a parameter for one source of power
 // is conditional, and without its service nothing is applied.
 func TestTLP(t *testing.T) {

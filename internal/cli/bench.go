@@ -18,7 +18,7 @@ import (
 func benchCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "bench", Short: "Measure this machine's storage, memory and databases", Args: command.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
-	c.AddCommand(benchDiskCommand(a), benchMemoryCommand(a), benchPostgresCommand(a), benchEtcdCommand(a))
+	c.AddCommand(benchDiskCommand(a), a.writes(benchMemoryCommand(a)), benchPostgresCommand(a), benchEtcdCommand(a))
 	return c
 }
 

@@ -83,6 +83,7 @@ func (a *app) diff(ctx context.Context, names []string, update, all, sysctl bool
 	case sysctl && err == nil:
 		return a.sysctlFile(plan)
 	case a.data():
+		plan.By = user()
 		return a.result(plan, err)
 	}
 	report.Plan(a.screen, plan, all)

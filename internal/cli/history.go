@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/setting"
@@ -24,12 +26,22 @@ type History struct {
 
 // HistoryItem is one transaction.
 type HistoryItem struct {
-	Tx       int            `json:"transaction"`
-	Time     time.Time      `json:"time"`
-	Kind     journal.TxKind `json:"kind"`
-	User     string         `json:"user"`
-	Reason   string         `json:"reason"`
-	Profiles []string       `json:"profiles,omitempty"`
+	Tx     int            `json:"transaction"`
+	Time   time.Time      `json:"time"`
+	Kind   journal.TxKind `json:"kind"`
+	User   string         `json:"user"`
+	Reason string         `json:"reason"` // the command, or the program that asked
+	// Note is the text of --reason.
+	Note string `json:"note,omitempty"`
+	// Caller is who asked, as the kernel knows it; absent in records of an older
+	// fettle. From is where, in words; "unknown" where that is not known.
+	Caller *host.Caller `json:"caller,omitempty"`
+	From   string       `json:"from"`
+	// Planned is who made the saved plan that was applied.
+	Planned *journal.Planned `json:"planned,omitempty"`
+	// ConfirmedBy is who let a trial stay.
+	ConfirmedBy *journal.Confirm `json:"confirmed_by,omitempty"`
+	Profiles    []string         `json:"profiles,omitempty"`
 	// Values counts the places that it was about; those that an undo gave back.
 	Values int `json:"values"`
 	// Result is done, partial, rolled-back, incomplete or cut-off.
@@ -77,7 +89,13 @@ func (a *app) history(ctx context.Context) error {
 		case it.Live:
 			result += ", stands"
 		}
-		g.Rows = append(g.Rows, []string{fmt.Sprint(it.Tx), it.Time.Local().Format("2006-01-02 15:04:05"), it.User, it.Reason, fmt.Sprint(it.Values), result})
+		if c := it.ConfirmedBy; c != nil {
+			result += ", confirmed by " + c.User
+			if c.Note != "" {
+				result += ": " + c.Note
+			}
+		}
+		g.Rows = append(g.Rows, []string{fmt.Sprint(it.Tx), it.Time.Local().Format(stamp), it.who(), it.what(), fmt.Sprint(it.Values), result})
 	}
 	if a.data() {
 		return report.Data(a.screen, doc, ui.Done)
@@ -90,10 +108,38 @@ func (a *app) history(ctx context.Context) error {
 	return nil
 }
 
+const unknownPlace = "unknown"
+
+// who is the user and where they are, if that is known.
+func (it HistoryItem) who() string {
+	if it.From == unknownPlace {
+		return it.User
+	}
+	return it.User + ", " + it.From
+}
+
+// what is the command, who made its plan where that is another user, and the reason
+// that was given.
+func (it HistoryItem) what() string {
+	text := it.Reason
+	if p := it.Planned; p != nil && p.By != it.User {
+		text += " (plan by " + p.By + ")"
+	}
+	if it.Note != "" {
+		text += ": " + it.Note
+	}
+	return text
+}
+
 func historyItem(t *journal.Tx, all []*journal.Tx) HistoryItem {
 	it := HistoryItem{
 		Tx: t.ID, Time: t.Time, Kind: t.Kind, User: t.User, Reason: strings.Join(strings.Fields(t.Reason), " "),
 		Result: "cut-off", Live: t.IsLive(), UndoneBy: t.UndoneBy(), SupersededBy: t.Superseded, Undoes: t.Undoes,
+	}
+	it.Note, it.Caller, it.Planned, it.ConfirmedBy = t.Note, t.Caller, t.Planned, t.ConfirmedBy
+	it.From = unknownPlace
+	if t.Caller != nil {
+		it.From = cmp.Or(t.Caller.From(), unknownPlace)
 	}
 	if t.Commit != nil {
 		it.Result = t.Commit.Result

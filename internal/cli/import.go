@@ -37,7 +37,7 @@ With --write the profile is written below DIR and can be tuned at once.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.importRHEL6(c.Context(), args[0], write) },
 	}
 	c.Flags().StringVar(&write, "write", "", "write the profile into this directory, such as /etc/tuned; it is made if it is missing")
-	parent.AddCommand(c)
+	parent.AddCommand(a.writes(c))
 	return parent
 }
 
@@ -63,6 +63,7 @@ func (a *app) importRHEL6(ctx context.Context, dir, write string) error {
 		if doc.Written, err = writeProfile(write, res); err != nil {
 			return err
 		}
+		a.logFile(h, "import", doc.Written)
 	}
 	if a.data() {
 		return report.Data(a.screen, doc, ui.Done)

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/claim"
@@ -129,7 +127,7 @@ func (a *app) machineOn(ctx context.Context, h *host.Host, bad func(error) error
 	}
 	m.engine = &tune.Engine{
 		Host: h, Kinds: m.kinds, Plugins: table.All, StateDir: stateDir, Keep: keep, Main: m.main,
-		ProfileDirs: m.loader.Dirs, User: user(), Reason: a.command, At: crashPoint,
+		ProfileDirs: m.loader.Dirs, Caller: runBy, Reason: a.asCommand, Note: a.note, At: crashPoint,
 		Tell:       func(text string) { a.screen.Say("%s", text) },
 		Overridden: func(s setting.Setting) (tune.Override, bool) { return m.overridden(ctx, s) },
 	}
@@ -301,31 +299,4 @@ func (m *machine) stateIfReadable() (*journal.State, error) {
 		return &journal.State{}, nil
 	}
 	return s, err
-}
-
-// user is who is at work: the login behind sudo where the kernel knows it.
-func user() string {
-	uid := os.Geteuid()
-	name := userName(uid)
-	if sudo := os.Getenv("SUDO_USER"); sudo != "" && uid == 0 {
-		return fmt.Sprintf("%s (as %s)", sudo, name)
-	}
-	if b, err := os.ReadFile("/proc/self/loginuid"); err == nil {
-		if login, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 32); err == nil && login != 1<<32-1 && int(login) != uid {
-			return fmt.Sprintf("%s (as %s)", userName(int(login)), name)
-		}
-	}
-	return name
-}
-
-func userName(uid int) string {
-	passwd, err := os.ReadFile("/etc/passwd")
-	if err == nil {
-		for line := range strings.Lines(string(passwd)) {
-			if f := strings.Split(line, ":"); len(f) > 2 && f[2] == strconv.Itoa(uid) {
-				return f[0]
-			}
-		}
-	}
-	return strconv.Itoa(uid)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -49,12 +50,30 @@ func standIn(dir string) {
 	live = func() *host.Host {
 		h := host.Mounted(dir)
 		h.Spaces = spaceOf(filepath.Join(filepath.Dir(dir), "space"))
+		if now, err := time.Parse(time.RFC3339, os.Getenv("FETTLE_TEST_NOW")); err == nil {
+			h.Clock = clockAt{h.Clock, now}
+		}
 		return h
 	}
+	caller := host.Caller{Name: "root"} // who runs the tests is no part of the story
+	if text := os.Getenv("FETTLE_TEST_CALLER"); text != "" {
+		if err := json.Unmarshal([]byte(text), &caller); err != nil {
+			panic(err)
+		}
+	}
+	runBy = func() host.Caller { return caller }
 	defaultStateDir = filepath.Join(dir, "var/lib/fettle")
 	watchdogEnv = []string{"FETTLE_TEST_MACHINE=" + dir, "FETTLE_TEST_KILL_AT="}
 	settle, shortest = 0, time.Millisecond
 }
+
+// clockAt is a clock that stands still.
+type clockAt struct {
+	host.Clock
+	now time.Time
+}
+
+func (c clockAt) Now() time.Time { return c.now }
 
 // spaceOf is a file with the size of the stand-in's disk and what is free on it, in
 // bytes: how full the disks of the machine that tests are is no part of the story.
@@ -244,6 +263,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("MACHINE", machine)
 			env.Setenv("FETTLE_TEST_MACHINE", machine)
 			env.Setenv("HOSTS", filepath.Dir(archive))
+			env.Setenv("EVIL", "a\nb\x1b[2J\x07") // what may stand in an argument
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {

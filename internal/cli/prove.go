@@ -66,6 +66,8 @@ type proveOptions struct {
 	keep   bool
 	resume string
 	more   further // with resume
+	// windowed: --window is the length of a window, not hours of the day.
+	windowed bool
 }
 
 func proveCommand(a *app) *cobra.Command {
@@ -104,7 +106,7 @@ pressure tell the difference.`,
 			}
 			if o.resume != "" {
 				// What it is about was decided before its first run.
-				taken := map[string]bool{"budget": true, "quads": true, "resume": true, "expect": true, "keep": true, "anyway": true, "output": true, "state-dir": true}
+				taken := map[string]bool{"budget": true, "quads": true, "resume": true, "expect": true, "keep": true, "anyway": true, "output": true, "state-dir": true, "reason": true, "window": !o.windowed}
 				var more []string
 				c.Flags().Visit(func(f *pflag.Flag) {
 					if !taken[f.Name] {
@@ -156,7 +158,8 @@ pressure tell the difference.`,
 	f.StringVar(&o.Bench, "bench", "", "the work: one cell of a bench, as disk:randrw, disk:stream-read@/srv, memory:thp-random, postgres:clients-8, or etcd:put=bench, which writes beneath the keys bench/")
 	f.StringVar(&o.Fio, "fio", "", "with --bench disk: the fio to run (default: the installed one)")
 	f.BoolVar(&o.Live, "live", false, "measure work that goes on here anyhow, in windows of time with the change and without")
-	f.DurationVar(&o.Window, "window", 10*time.Minute, "with --live: length of a window; each is up to a tenth longer or shorter")
+	o.Window = 10 * time.Minute
+	f.Var(&bothWindows{a, &o}, "window", "with --live: length of a window; each is up to a tenth longer or shorter; as HH:MM-HH:MM: refuse outside these hours of the local clock")
 	f.DurationVar(&o.Settle, "settle", 0, "with --live: time after each switch that does not count (default: a fifth of --window)")
 	f.StringVar(&o.Covariate, "covariate", "", "with --live: what the metric depends on beside the change, and the change has no influence on: rate (of the requests in the metric's log), or a metric")
 	f.StringVar(&o.Pattern, "pattern", "", "with --live: REGEXP whose first group is the duration in a line of a log that is none of requests")

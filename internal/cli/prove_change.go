@@ -60,6 +60,9 @@ func (p *proof) settings(ctx context.Context, deadline *journal.Try) error {
 		}
 	}
 	apply.Try, apply.OrNothing = deadline, false
+	if p.planned != nil {
+		apply.Planned = p.planned
+	}
 	p.tuning = &prove.Tuning{Engine: p.engine, Planner: planner, Options: apply}
 	p.change = p.tuning
 	tested, left, err := p.tuning.Look(ctx)
@@ -120,10 +123,11 @@ func (p *proof) twice() error {
 // as it was then. From here on they are single changes: each visit is a transaction
 // more than the plan knows of.
 func (p *proof) settingsOfPlan(ctx context.Context) error {
-	planner, _, err := p.planner(ctx, nil, tuneOptions{plan: p.o.Plan})
+	planner, apply, err := p.planner(ctx, nil, tuneOptions{plan: p.o.Plan})
 	if err != nil {
 		return err
 	}
+	p.planned = apply.Planned
 	tested, _, err := (&prove.Tuning{Engine: p.engine, Planner: planner}).Look(ctx)
 	p.body.Change.Settings = underTest(tested)
 	if errors.Is(err, prove.ErrNoChange) {

@@ -48,7 +48,7 @@ func (o *proveOptions) suits(f *pflag.FlagSet) error {
 		foreign, why = ofCommand, "is for a command, and means nothing with --live"
 	}
 	for _, name := range foreign {
-		if f.Changed(name) {
+		if f.Changed(name) && (name != "window" || o.windowed) {
 			return fmt.Errorf("--%s %s", name, why)
 		}
 	}

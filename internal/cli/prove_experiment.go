@@ -39,6 +39,7 @@ type proof struct {
 	body     *prove.Evidence
 	underway *evidence.Underway // nil until the first visit can be recorded
 	visits   []prove.Visit
+	planned  *journal.Planned // who made the plan of --plan
 	watchdog *watchdog
 	lease    *os.File
 	guarded  atomic.Bool // the watchdog is there

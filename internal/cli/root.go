@@ -32,8 +32,12 @@ type app struct {
 	profileDirs []string
 	output      string
 	screen      *ui.Screen
-	command     string    // the command line as sh takes it, for the journal and the evidence
-	once        *sync.Map // what is said once in a process
+	command     string // the command line as sh takes it, for the journal and the evidence
+	// asCommand is the command without --reason, whose text is note.
+	asCommand string
+	note      string
+	window    string    // --window of a verb that writes
+	once      *sync.Map // what is said once in a process
 }
 
 // Main runs one command line and returns the exit code.
@@ -74,6 +78,7 @@ func runUntil(ctx context.Context, version string, args []string, out, errw io.W
 	screen := ui.NewScreen(out, errw)
 	screen.Out = &command.Out{Writer: out}
 	a := &app{version: version, once: &sync.Map{}, screen: screen, command: rule.CommandLine(append([]string{"fettle"}, args...))}
+	a.asCommand = rule.CommandLine(append([]string{"fettle"}, withoutReason(args)...))
 	root := a.rootCommand(args...)
 	root.SetArgs(args)
 	root.SetErr(errw)
@@ -167,25 +172,25 @@ type verb struct {
 var verbs = []verb{
 	{"facts", factsCommand, false},
 	{"check", checkCommand, false},
-	{"fix", fixCommand, false},
+	{"fix", writing(fixCommand), false},
 	{"rules", rulesCommand, false},
 	{"size", sizeCommand, false},
 	{"list", listCommand, true},
 	{"show", showCommand, true},
 	{"recommend", recommendCommand, true},
 	{"diff", diffCommand, false},
-	{"tune", tuneCommand, false},
-	{"confirm", confirmCommand, false},
+	{"tune", writing(tuneCommand), false},
+	{"confirm", writing(confirmCommand), false},
 	{"status", statusCommand, true},
 	{"verify", verifyCommand, true},
 	{"why", whyCommand, true},
 	{"history", historyCommand, true},
-	{"undo", undoCommand, false},
+	{"undo", writing(undoCommand), false},
 	{"schedule", scheduleCommand, false},
 	{"bench", benchCommand, false},
 	{"logs", logsCommand, false},
 	{"load", loadCommand, false},
-	{"prove", proveCommand, false},
+	{"prove", writing(proveCommand), false},
 	{"runs", runsCommand, false},
 	{"report", reportCommand, false},
 	{"daemon", daemonCommand, false},

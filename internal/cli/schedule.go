@@ -54,17 +54,17 @@ Calendars are as in systemd.time(7): [weekdays] [date] [time], such as
 	}
 	c.PersistentFlags().StringVar(&file, "file", schedule.File, "the file of the schedule")
 	c.AddCommand(
-		&cobra.Command{
+		a.writes(&cobra.Command{
 			Use: "add CALENDAR PROFILE...", Short: "From each moment of the calendar on, these profiles hold", Args: cobra.MinimumNArgs(2),
 			ValidArgsFunction: a.completeAfterCalendar,
 			RunE: func(c *cobra.Command, args []string) error {
 				return a.scheduleAdd(c.Context(), file, args[0], args[1:])
 			},
-		},
-		&cobra.Command{
+		}),
+		a.writes(&cobra.Command{
 			Use: "remove LINE|CALENDAR", Short: "Take an entry out, by its line or its calendar", Args: cobra.ExactArgs(1),
 			RunE: func(c *cobra.Command, args []string) error { return a.scheduleRemove(file, args[0]) },
-		},
+		}),
 		&cobra.Command{
 			Use: "list", Short: "List the entries, and which one holds", Args: cobra.NoArgs,
 			RunE: func(c *cobra.Command, _ []string) error { return a.scheduleList(file) },
@@ -73,12 +73,12 @@ Calendars are as in systemd.time(7): [weekdays] [date] [time], such as
 			Use: "next", Short: "Say which entry begins next, and when", Args: cobra.NoArgs,
 			RunE: func(c *cobra.Command, _ []string) error { return a.scheduleNext(file) },
 		},
-		&cobra.Command{
+		a.writes(&cobra.Command{
 			Use: "import-cron FILE", Short: "Take over the lines of a crontab that call tuned-adm profile", Args: cobra.ExactArgs(1),
 			RunE: func(c *cobra.Command, args []string) error {
 				return a.scheduleImport(c.Context(), file, args[0])
 			},
-		},
+		}),
 	)
 	return c
 }
@@ -208,6 +208,9 @@ func (a *app) editSchedule(file string, edit func(h *host.Host, text string, ent
 	if err == nil {
 		err = h.Files.Replace(file, []byte(next), attr)
 	}
+	if err == nil {
+		a.logFile(h, "schedule", file)
+	}
 	if errors.Is(err, fs.ErrPermission) {
 		return ui.Hinted(ui.Refused, fmt.Errorf("the schedule cannot be changed: %w", err), "run it with sudo")
 	}
@@ -222,11 +225,14 @@ func (a *app) scheduleAdd(ctx context.Context, file, calendar string, profiles [
 	if err := a.knownProfiles(ctx, profiles); err != nil {
 		return err
 	}
-	if err := a.editSchedule(file, func(_ *host.Host, text string, entries []schedule.Entry) (string, error) {
+	if err := a.editSchedule(file, func(h *host.Host, text string, entries []schedule.Entry) (string, error) {
 		for _, has := range entries {
 			if has.Calendar.String() == e.Calendar.String() { // two would begin at one moment
 				return "", ui.Hinted(ui.Usage, fmt.Errorf("%s:%d: %s is there already", file, has.Line, has), fmt.Sprintf("fettle schedule remove %d makes room for another one", has.Line))
 			}
+		}
+		if a.note != "" {
+			text = schedule.Comment(text, fmt.Sprintf("%s (%s, %s)", a.note, user(), h.Clock.Now().Local().Format(stamp)))
 		}
 		return schedule.Add(text, e), nil
 	}); err != nil {

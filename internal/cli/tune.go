@@ -250,7 +250,7 @@ func (m *machine) planner(ctx context.Context, names []string, o tuneOptions) (t
 		if err != nil {
 			return nil, apply, err
 		}
-		apply.Kind = journal.Apply
+		apply.Kind, apply.Planned = journal.Apply, p.Planned()
 		if len(p.Profiles) > 0 {
 			// A plan of profiles is a selection like any other.
 			loaded, err := m.load(ctx, false, p.Profiles...)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/claim"
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/report"
@@ -193,7 +194,7 @@ func (w *WhyWriter) describe() string {
 	l := w.LastWriter
 	text := l.By()
 	if l.UID != nil && *l.UID != 0 {
-		text += ", user " + userName(*l.UID)
+		text += ", user " + host.UserName(*l.UID)
 	}
 	text += ", " + clock(l.Time)
 	switch {

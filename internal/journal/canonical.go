@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
 )
 
@@ -275,6 +276,17 @@ func (c *cursor) begin() (b Begin) {
 	b.PID = c.number()
 	c.must(`,"reason":`)
 	b.Reason = c.text()
+	if c.is(`,"note":`) {
+		b.Note = c.text()
+	}
+	if c.is(`,"caller":`) {
+		b.Caller = new(host.Caller)
+		c.bad = json.Unmarshal(c.object(), b.Caller) != nil || c.bad
+	}
+	if c.is(`,"planned":`) {
+		b.Planned = new(Planned)
+		c.bad = json.Unmarshal(c.object(), b.Planned) != nil || c.bad
+	}
 	if c.is(`,"selection":`) {
 		b.Selection = c.object()
 	}
@@ -324,6 +336,10 @@ func (c *cursor) carried() (t carried) {
 		t.Commit = &m
 	}
 	t.Confirmed = c.is(`,"confirmed":true`)
+	if c.is(`,"confirmed_by":`) {
+		t.ConfirmedBy = new(Confirm)
+		c.bad = json.Unmarshal(c.object(), t.ConfirmedBy) != nil || c.bad
+	}
 	if c.is(`,"superseded":`) {
 		t.Superseded = c.number()
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
 )
 
@@ -36,7 +37,7 @@ func sample(t testing.TB) []byte {
 		must(j.Stage(tx, []Before{entry("a.b", "0", "1"), entry("a.c", "x", "y")}))
 		must(j.Commit(Commit{ID: tx.ID, Result: ResultDone, Outcomes: []Outcome{{N: 1, After: setting.Text("1")}, {N: 2, After: setting.Text("y")}}}))
 	}
-	must(j.Confirm(Confirm{ID: 2}))
+	must(j.Confirm(Confirm{ID: 2, Note: "fine", Caller: &host.Caller{UID: 1}}))
 	tx, err := j.Begin(Begin{Kind: Undo, BootID: "boot", Undoes: []int{1}, Restore: []Ref{{1, 1}}})
 	must(err)
 	must(j.Commit(Commit{ID: tx.ID, Result: ResultDone, Undone: []Undone{{Ref: Ref{1, 1}, State: Relinked}, {Ref: Ref{1, 2}, State: Relinked}}}))
@@ -55,7 +56,8 @@ func rotated(t testing.TB) []byte {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	tx, err := j.Begin(Begin{Kind: Tune, BootID: "boot", User: "jos\u00e9", Time: time.Unix(0, 1), Selection: []byte(`{"profiles":["a}\""]}`), Supersedes: []int{7}})
+	tx, err := j.Begin(Begin{Kind: Tune, BootID: "boot", User: "jos\u00e9", Time: time.Unix(0, 1), Selection: []byte(`{"profiles":["a}\""]}`), Supersedes: []int{7},
+		Note: "ticket {4711} \"é\"", Caller: &host.Caller{UID: 0, LoginUID: new(int), Name: "root", TTY: "pts/3"}, Planned: &Planned{By: "erin", Time: time.Unix(0, 2)}})
 	if err == nil {
 		reason := setting.Reason{File: "/etc/tuned/é/tuned.conf", Line: 28, Text: "readahead=>4096"}
 		err = j.Stage(tx, []Before{{Setting: setting.Setting{Kind: "sysctl", Name: "a.b"}, Before: setting.Text("0"), Want: setting.Text("1"), Reason: reason}})

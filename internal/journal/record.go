@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
 )
 
@@ -35,6 +36,13 @@ type Begin struct {
 	User   string    `json:"user"`
 	PID    int       `json:"pid"`
 	Reason string    `json:"reason"` // the command line, or who asked
+	// Note is the reason that the caller gave (--reason), at most MaxNote bytes
+	// and escaped.
+	Note string `json:"note,omitempty"`
+	// Caller is who asked, as the kernel knows it; null in records of before.
+	Caller *host.Caller `json:"caller,omitempty"`
+	// Planned is who made the saved plan that is applied; null without one.
+	Planned *Planned `json:"planned,omitempty"`
 	// Selection is what is in force once this transaction is committed, as
 	// package tune writes it; null where the selection does not change.
 	Selection json.RawMessage `json:"selection,omitempty"`
@@ -53,6 +61,15 @@ type Begin struct {
 	// is known beforehand; it is not recorded.
 	Room int64 `json:"-"`
 }
+
+// Planned is where a saved plan is from, as the plan itself says.
+type Planned struct {
+	By   string    `json:"by"`
+	Time time.Time `json:"time"`
+}
+
+// MaxNote bounds the reason that a caller gives, in bytes as given.
+const MaxNote = 500
 
 // Try is the deadline of a transaction on trial. SinceBoot counts where the
 // boot is still the same; a new boot ends every trial.
@@ -160,6 +177,9 @@ type Confirm struct {
 	ID   int       `json:"id"`
 	Time time.Time `json:"time"`
 	User string    `json:"user"`
+	// Note and Caller are as those of Begin.
+	Note   string       `json:"note,omitempty"`
+	Caller *host.Caller `json:"caller,omitempty"`
 }
 
 // record is one line of the file; exactly one field beside Seq is set.
@@ -183,12 +203,13 @@ type start struct {
 // carried is a transaction that still stood when the file that has its records
 // was set aside, as it was then.
 type carried struct {
-	Begin      Begin          `json:"begin"`
-	Commit     *Commit        `json:"commit"`
-	Confirmed  bool           `json:"confirmed,omitempty"`
-	Superseded int            `json:"superseded,omitempty"`
-	UndoneBy   int            `json:"undone_by,omitempty"`
-	Entries    []carriedEntry `json:"entries,omitempty"`
+	Begin       Begin          `json:"begin"`
+	Commit      *Commit        `json:"commit"`
+	Confirmed   bool           `json:"confirmed,omitempty"`
+	ConfirmedBy *Confirm       `json:"confirmed_by,omitempty"`
+	Superseded  int            `json:"superseded,omitempty"`
+	UndoneBy    int            `json:"undone_by,omitempty"`
+	Entries     []carriedEntry `json:"entries,omitempty"`
 }
 
 type carriedEntry struct {

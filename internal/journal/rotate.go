@@ -127,7 +127,7 @@ func (s *State) merge() {
 func (e *Entry) remains() bool { return e.Outlives && e.State == Closed }
 
 func (t *Tx) carry() carried {
-	c := carried{Begin: t.Begin, Confirmed: t.Confirmed, Superseded: t.Superseded, UndoneBy: t.undoneBy}
+	c := carried{Begin: t.Begin, Confirmed: t.Confirmed, ConfirmedBy: t.ConfirmedBy, Superseded: t.Superseded, UndoneBy: t.undoneBy}
 	c.Begin.Restore, c.Begin.Undoes = nil, nil
 	if t.Commit != nil {
 		// What it did with each entry is in the entries.
@@ -161,7 +161,7 @@ func (s *State) foldStart(first start, bootID string) error {
 			return err
 		}
 		t := s.Txs[len(s.Txs)-1]
-		t.Commit, t.Confirmed, t.Superseded, t.undoneBy = c.Commit, c.Confirmed, c.Superseded, c.UndoneBy
+		t.Commit, t.Confirmed, t.ConfirmedBy, t.Superseded, t.undoneBy = c.Commit, c.Confirmed, c.ConfirmedBy, c.Superseded, c.UndoneBy
 		for i, ce := range c.Entries {
 			if ce.N != i+1 {
 				return fmt.Errorf("entry %d of transaction %d stands where %d belongs", ce.N, t.ID, i+1)

@@ -32,6 +32,8 @@ type Tx struct {
 	Entries   []*Entry
 	Commit    *Commit // nil: cut off, or under way
 	Confirmed bool
+	// ConfirmedBy is who let a trial stay; null in records of before.
+	ConfirmedBy *Confirm
 	// Superseded is the later transaction that stands for this one; 0 if none.
 	Superseded int
 
@@ -181,7 +183,7 @@ func (s *State) fold(r record, bootID string) error {
 		if t == nil {
 			return fmt.Errorf("confirmation of transaction %d, which never began", r.Confirm.ID)
 		}
-		t.Confirmed = true
+		t.Confirmed, t.ConfirmedBy = true, r.Confirm
 	}
 	return nil
 }

@@ -26,6 +26,8 @@ type ApplyOptions struct {
 	Try *journal.Try
 	// Supersedes names transactions that this one stands for from now on.
 	Supersedes []int
+	// Planned is who made the saved plan that is applied; nil without one.
+	Planned *journal.Planned
 }
 
 // Applied is what one transaction did.
@@ -186,11 +188,9 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	t, err := j.Begin(journal.Begin{
-		Kind: o.Kind, Time: e.Host.Clock.Now().UTC(), BootID: e.bootID(), User: e.User, PID: pid(),
-		Reason: e.Reason, Selection: selection, Supersedes: o.Supersedes, Try: o.Try,
-		Room: p.room(),
-	})
+	t, err := j.Begin(e.started(ctx, journal.Begin{
+		Kind: o.Kind, Selection: selection, Supersedes: o.Supersedes, Try: o.Try, Planned: o.Planned, Room: p.room(),
+	}))
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +202,7 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 		// Ctrl-C and a journal that cannot be written end here too: what was
 		// written is known and goes back.
 		a.Result, err = w.takeBack()
-		e.log(t.ID, o.Kind, a.Result, len(w.entries))
+		e.log(t, a.Result, len(w.entries), a.Failed()+a.Failing())
 		return a, errors.Join(werr, err)
 	case a.Failed()+a.Failing() > 0:
 		a.Result = journal.ResultPartial
@@ -212,9 +212,9 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 	if err := j.Commit(journal.Commit{ID: t.ID, Time: e.Host.Clock.Now().UTC(), Result: a.Result, Outcomes: w.outcomes()}); err != nil {
 		res, back := w.takeBack()
 		a.Result = res
-		e.log(t.ID, o.Kind, a.Result, len(w.entries))
+		e.log(t, a.Result, len(w.entries), a.Failed()+a.Failing())
 		return a, errors.Join(err, back)
 	}
-	e.log(t.ID, o.Kind, a.Result, len(w.entries))
+	e.log(t, a.Result, len(w.entries), a.Failed()+a.Failing())
 	return a, nil
 }

@@ -38,8 +38,13 @@ type Engine struct {
 	// Arrived names devices that have just come, perhaps in the place of others
 	// that had their names: what the journal knows of those is not theirs.
 	Arrived map[string]bool
-	// User and Reason go into the journal: who, and with which command.
+	// User and Reason go into the journal: who, and with which command. Caller is
+	// who as the kernel knows it, and then goes before User; nil where it is not
+	// known. Note is the reason that was given. A context of ByCaller goes before
+	// both.
 	User, Reason string
+	Caller       func() host.Caller
+	Note         string
 	// Wait is how long a transaction waits for another one to end; 0: it does not,
 	// and is refused with ErrBusy.
 	Wait time.Duration
@@ -65,12 +70,6 @@ type Override struct {
 }
 
 func (o Override) String() string { return fmt.Sprintf("%s:%d", o.File, o.Line) }
-
-// log writes one line about a transaction to the system log. A machine without
-// one loses nothing: the journal has it all.
-func (e *Engine) log(tx int, kind journal.TxKind, result string, values int) {
-	_ = e.Host.Log(fmt.Sprintf("transaction %d: %s by %s: %s, %d values (%s)", tx, kind, e.User, result, values, e.Reason))
-}
 
 func (e *Engine) at(point string) {
 	if e.At != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/profile"
@@ -20,6 +21,7 @@ import (
 type Plan struct {
 	Schema   string    `json:"schema"` // fettle/plan/v1
 	Created  time.Time `json:"created"`
+	By       string    `json:"by,omitempty"` // who made a plan that is saved
 	Machine  string    `json:"machine"`
 	BootID   string    `json:"boot_id,omitempty"`
 	Profiles []string  `json:"profiles,omitempty"`
@@ -40,6 +42,15 @@ type Skipped struct {
 	Unit string      `json:"unit"`
 	Pos  profile.Pos `json:"pos"`
 	Why  string      `json:"why"`
+}
+
+// Planned is where the plan is from, for the journal of who applies it; nil where it
+// does not say.
+func (p *Plan) Planned() *journal.Planned {
+	if p.By == "" {
+		return nil
+	}
+	return &journal.Planned{By: host.Clipped(p.By, 200), Time: p.Created}
 }
 
 // PlanSchema names the JSON form of a plan.

@@ -30,7 +30,7 @@ func (e *Engine) recoverLocked(ctx context.Context, j *journal.Journal) ([]int, 
 		return nil, nil
 	}
 	sub := *e
-	sub.Reason = "recovery of what was cut off"
+	sub.Reason, sub.Note = "recovery of what was cut off", ""
 	u, err := sub.undoLocked(context.WithoutCancel(ctx), j, ids) // an undo goes to its end
 	if err != nil {
 		return nil, fmt.Errorf("an earlier transaction was cut off and could not be taken back: %w", err)
@@ -62,7 +62,7 @@ func (e *Engine) Recover(ctx context.Context) ([]int, error) {
 		return done, nil
 	}
 	sub := *e
-	sub.Reason = "trial not confirmed in time"
+	sub.Reason, sub.Note = "trial not confirmed in time", ""
 	u, err := sub.undoLocked(context.WithoutCancel(ctx), j, ids)
 	if u != nil {
 		done = append(done, u.Undoes...)

@@ -13,6 +13,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/tune"
 )
 
 // Each transaction writes one line to the system log, and an undo does.
@@ -30,6 +31,8 @@ func TestOneLineInTheSystemLog(t *testing.T) {
 		syscall.Unshare(syscall.CLONE_FS | syscall.CLONE_NEWNS),
 		syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""),
 		syscall.Mount("fettle-test", "/dev", "tmpfs", 0, ""),
+		syscall.Mount("fettle-test", "/run", "tmpfs", 0, ""),
+		os.MkdirAll("/run/systemd/journal", 0o755),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -66,6 +69,40 @@ func TestOneLineInTheSystemLog(t *testing.T) {
 	said("transaction 2: undo by test: done, 1 values")
 	if more := line(time.Millisecond); more != "" {
 		t.Errorf("one line more: %q", more)
+	}
+
+	// systemd's journal takes its place, and gets the fields.
+	native, err := net.ListenPacket("unixgram", "/run/systemd/journal/socket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	syslog := log
+	log = native
+	login := 12345
+	e.Caller = func() host.Caller {
+		return host.Caller{UID: 0, LoginUID: &login, Name: "alice", TTY: "pts/3", Client: "192.0.2.7"}
+	}
+	e.Note = "ticket 4711"
+	apply(t, e, journal.Apply, set("vm.page-cluster", want))
+	said("MESSAGE=transaction 3: apply by alice (as root): done, 1 values (TestOneLineInTheSystemLog): ticket 4711\n", "\nSYSLOG_IDENTIFIER=fettle\n", "\nPRIORITY=5\n",
+		"\nMESSAGE_ID="+tune.MessageID+"\n", "\nFETTLE_TRANSACTION=3\n", "\nFETTLE_KIND=apply\n", "\nFETTLE_USER=alice (as root)\n", "\nFETTLE_UID=0\n", "\nFETTLE_LOGIN_UID=12345\n",
+		"\nFETTLE_FROM=pts/3, ssh from 192.0.2.7\n", "\nFETTLE_REASON=ticket 4711\n", "\nFETTLE_COMMAND=TestOneLineInTheSystemLog\n", "\nFETTLE_VALUES=1\n", "\nFETTLE_FAILED=0\n", "\nFETTLE_RESULT=done\n")
+	if _, err := e.Undo(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	said("\nFETTLE_TRANSACTION=4\n", "\nFETTLE_KIND=undo\n", "\nFETTLE_RESULT=done\n")
+	if more := line(time.Millisecond); more != "" {
+		t.Errorf("one line more: %q", more)
+	}
+	if log = syslog; line(time.Millisecond) != "" {
+		t.Error("a second line, for syslog")
+	}
+	// Neither: nothing fails.
+	native.Close()
+	syslog.Close()
+	apply(t, e, journal.Apply, set("vm.page-cluster", want))
+	if _, err := e.Undo(context.Background()); err != nil {
+		t.Fatal(err)
 	}
 	if now := liveRead(t, sysctl("vm.page-cluster")); now != before {
 		t.Errorf("vm.page-cluster was %s and is %s", before, now)

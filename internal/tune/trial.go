@@ -17,7 +17,7 @@ func (e *Engine) Confirm(ctx context.Context) ([]int, error) {
 	if late := e.expired(j.State); len(late) > 0 {
 		// The deadline decides, not the watchdog's speed.
 		sub := *e
-		sub.Reason = "trial not confirmed in time"
+		sub.Reason, sub.Note = "trial not confirmed in time", ""
 		if _, err := sub.undoLocked(context.WithoutCancel(ctx), j, late); err != nil {
 			return nil, err
 		}
@@ -28,9 +28,12 @@ func (e *Engine) Confirm(ctx context.Context) ([]int, error) {
 		if t.Try == nil || t.Try.Experiment || t.Confirmed || t.Commit == nil {
 			continue
 		}
-		if err := j.Confirm(journal.Confirm{ID: t.ID, Time: e.Host.Clock.Now().UTC(), User: e.User}); err != nil {
+		c := journal.Confirm{ID: t.ID, Time: e.Host.Clock.Now().UTC(), Note: e.Note}
+		c.User, c.Caller = e.asker(ctx)
+		if err := j.Confirm(c); err != nil {
 			return ids, err
 		}
+		e.logConfirm(c)
 		ids = append(ids, t.ID)
 	}
 	if len(ids) == 0 {

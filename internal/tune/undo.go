@@ -130,7 +130,7 @@ func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) 
 	}
 	u := &Undone{Values: []UndoneValue{}}
 	moves := e.moves(ctx, j.State, txs)
-	begin := journal.Begin{Kind: journal.Undo, Time: e.Host.Clock.Now().UTC(), BootID: e.bootID(), User: e.User, PID: pid(), Reason: e.Reason}
+	begin := e.started(ctx, journal.Begin{Kind: journal.Undo})
 	for _, t := range txs {
 		begin.Undoes = append(begin.Undoes, t.ID)
 	}
@@ -212,7 +212,7 @@ func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) 
 	u.Result = commit.Result
 	commit.Time = e.Host.Clock.Now().UTC()
 	err = j.Commit(commit)
-	e.log(t.ID, journal.Undo, u.Result, u.Given())
+	e.log(t, u.Result, u.Given(), len(left))
 	if err != nil {
 		return u, errors.Join(err, incomplete)
 	}

@@ -17,6 +17,7 @@ import (
 	"fettle.dev/fettle/internal/daemon"
 	"fettle.dev/fettle/internal/daemon/methods"
 	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/tune"
 )
 
 // asked is a daemon for the tests of the bus itself: what it answers shows that
@@ -26,10 +27,16 @@ type asked struct {
 	changed chan daemon.ProfileChanged
 }
 
-func (a asked) Switch(_ context.Context, names string) (bool, string) { return true, "<" + names + ">" }
-func (a asked) ActiveProfile() string                                 { return "balanced" }
-func (a asked) IsRunning() bool                                       { return true }
-func (a asked) Mode() (string, string)                                { return "manual", "" }
+func (a asked) Switch(ctx context.Context, names string) (bool, string) {
+	if names == "who" {
+		c, ok := tune.CallerIn(ctx)
+		return ok, fmt.Sprintf("%d %s", c.UID, c.Via)
+	}
+	return true, "<" + names + ">"
+}
+func (a asked) ActiveProfile() string  { return "balanced" }
+func (a asked) IsRunning() bool        { return true }
+func (a asked) Mode() (string, string) { return "manual", "" }
 func (a asked) Profiles(context.Context) []daemon.NamedSummary {
 	return []daemon.NamedSummary{{Name: "a", Summary: "latin \xe9, nul \x00"}}
 }
@@ -86,6 +93,7 @@ func TestCallsOverTheBus(t *testing.T) {
 		{"/Tuned", control + "is_running", nil, `[true]`},
 		{"/Tuned", control + "switch_profile", []any{"a b"}, `[[]interface {}{true, "<a b>"}]`},
 		{"/Tuned", control + "switch_profile", []any{"a\n"}, `[[]interface {}{false, "Invalid profile_name"}]`},
+		{"/Tuned", control + "switch_profile", []any{"who"}, fmt.Sprintf(`[[]interface {}{true, "%d D-Bus"}]`, os.Geteuid())},
 		{"/Tuned", control + "profile_mode", nil, `[[]interface {}{"manual", ""}]`},
 		{"/Tuned", control + "profiles2", nil, `[[][]interface {}{[]interface {}{"a", "latin ` + "\uFFFD" + `, nul ` + "\uFFFD" + `"}}]`},
 		{"/Tuned", control + "get_all_plugins", nil, `[map[string]map[string]string{"rtentsk":map[string]string{}, "vm":map[string]string{"o":"d"}}]`},

@@ -110,7 +110,11 @@ func (m method) Call(args ...any) ([]any, error) {
 	if !m.authority.allows(m.ctx, m.log, sender, methods.Namespace+"."+m.Name) {
 		return []any{m.Denied}, nil
 	}
-	result, err := m.Method.Call(m.ctx, m.target, args[1:]...)
+	ctx := m.ctx
+	if m.Access != methods.Everybody {
+		ctx = m.authority.caller(ctx, sender)
+	}
+	result, err := m.Method.Call(ctx, m.target, args[1:]...)
 	if err != nil {
 		return nil, dbus.MakeFailedError(err)
 	}

@@ -6,6 +6,9 @@ import (
 	"sync/atomic"
 
 	"github.com/godbus/dbus/v5"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/tune"
 )
 
 // authority asks polkit whether a caller may do something. Where polkit does not
@@ -55,4 +58,19 @@ func (a *authority) allows(ctx context.Context, log *slog.Logger, sender, action
 		log.Warn("polkit does not answer; refused, not root", "action", action, "uid", uid, "polkit", err)
 	}
 	return uid == 0
+}
+
+// caller is a context of the process with the unique bus name sender, so that what it
+// asks for is recorded as its own.
+func (a *authority) caller(ctx context.Context, sender string) context.Context {
+	conn := a.conn.Load()
+	if conn == nil {
+		return ctx
+	}
+	var uid, pid uint32
+	if conn.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.GetConnectionUnixUser", 0, sender).Store(&uid) != nil ||
+		conn.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.GetConnectionUnixProcessID", 0, sender).Store(&pid) != nil {
+		return ctx
+	}
+	return tune.ByCaller(ctx, host.CallerOf(int(pid), int(uid), "D-Bus"))
 }

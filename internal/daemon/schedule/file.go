@@ -69,6 +69,16 @@ const Header = `# When which profiles hold: CALENDAR = PROFILE..., the calendar 
 # systemd.time(7). The last entry before now holds. fettle schedule edits this.
 `
 
+// Comment appends a line of comment to the text of a file.
+func Comment(text, comment string) string {
+	if text == "" {
+		text = Header
+	} else if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return text + "# " + strings.Join(strings.Fields(comment), " ") + "\n"
+}
+
 // Add appends an entry to the text of a file.
 func Add(text string, e Entry) string {
 	switch {

@@ -23,6 +23,8 @@ import (
 
 	"fettle.dev/fettle/internal/daemon"
 	"fettle.dev/fettle/internal/daemon/methods"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/tune"
 )
 
 // Options of a server; the names in parentheses are those of tuned-main.conf.
@@ -224,7 +226,7 @@ func (s *Server) answer(ctx context.Context, conn *net.UnixConn) {
 		case len(data) > maxRequest:
 			out = failure(nil, codeParse, "Parse error", fmt.Sprintf("longer than %d bytes", maxRequest))
 		default:
-			out = s.handle(ctx, data)
+			out = s.handle(tune.ByCaller(ctx, host.CallerOf(peer.pid, peer.uid, "socket")), data)
 		}
 	}
 	if out == nil {

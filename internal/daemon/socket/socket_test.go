@@ -3,6 +3,7 @@ package socket
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"fettle.dev/fettle/internal/daemon"
 	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/tune"
 )
 
 // asked is a daemon for the tests of the protocol: what it answers shows that
@@ -23,8 +25,14 @@ type asked struct {
 	changed chan daemon.ProfileChanged
 }
 
-func (a asked) Switch(_ context.Context, names string) (bool, string) { return true, "<" + names + ">" }
-func (a asked) ActiveProfile() string                                 { return "balanced" }
+func (a asked) Switch(ctx context.Context, names string) (bool, string) {
+	if names == "who" {
+		c, ok := tune.CallerIn(ctx)
+		return ok, fmt.Sprintf("%d %s", c.UID, c.Via)
+	}
+	return true, "<" + names + ">"
+}
+func (a asked) ActiveProfile() string { return "balanced" }
 func (a asked) Profiles(context.Context) []daemon.NamedSummary {
 	return []daemon.NamedSummary{{Name: "a", Summary: "first"}, {Name: "b"}}
 }
@@ -95,6 +103,7 @@ func TestRequests(t *testing.T) {
 		{`{"jsonrpc":"2.0","method":"get_all_plugins","id":1}`, `{"jsonrpc":"2.0","id":1,"result":{"vm":{"o":"d"}}}`},
 		{`{"jsonrpc":"2.0","method":"switch_profile","id":1,"params":["a&b"]}`, `{"jsonrpc":"2.0","id":1,"result":[true,"<a&b>"]}`},
 		{` {"jsonrpc":"2.0","method":"switch_profile","id":1,"params":{"profile_name":"a"}} ` + "\n", `{"jsonrpc":"2.0","id":1,"result":[true,"<a>"]}`},
+		{`{"jsonrpc":"2.0","method":"switch_profile","id":1,"params":["who"]}`, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":[true,"%d socket"]}`, os.Geteuid())},
 		{`{"jsonrpc":"2.0","method":"switch_profile","id":1,"params":["a\n"]}`, `{"jsonrpc":"2.0","id":1,"result":[false,"Invalid profile_name"]}`},
 		{`{"jsonrpc":"2.0","method":"log_capture_start","id":1,"params":{"timeout":5,"log_level":40}}`, `{"jsonrpc":"2.0","id":1,"result":"5s"}`},
 		{`{"jsonrpc":"2.0","method":"instance_create","id":1,"params":["disk","d",{"k":"v"}]}`, `{"jsonrpc":"2.0","id":1,"result":[true,"disk d v"]}`},

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"fettle.dev/fettle/internal/lazyregexp"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// window is a time of day, in minutes since midnight of the local clock: from its
+// beginning to before its end, over midnight where the end is not later.
+type window struct{ from, to int }
+
+var windowForm = lazyregexp.New(`^([01]?[0-9]|2[0-4]):([0-5][0-9])-([01]?[0-9]|2[0-4]):([0-5][0-9])$`)
+
+// parseWindow reads HH:MM-HH:MM.
+func parseWindow(text string) (window, error) {
+	m := windowForm().FindStringSubmatch(text)
+	if m == nil {
+		return window{}, fmt.Errorf("%q: want HH:MM-HH:MM, such as 22:00-04:00", text)
+	}
+	var n [4]int
+	for i := range n {
+		n[i], _ = strconv.Atoi(m[i+1]) // digits only
+	}
+	w := window{60*n[0] + n[1], 60*n[2] + n[3]}
+	if w.from >= 24*60 || w.to > 24*60 {
+		return window{}, fmt.Errorf("%q: want times from 00:00 to 24:00", text)
+	}
+	if w.from == w.to {
+		return window{}, fmt.Errorf("%q: begin and end are equal, so it has no length", text)
+	}
+	return w, nil
+}
+
+// contains reports whether the local clock is in the window. When clocks go back, both
+// runs of the repeated hour count alike.
+func (w window) contains(local time.Time) bool {
+	m := 60*local.Hour() + local.Minute()
+	if w.from < w.to {
+		return w.from <= m && m < w.to
+	}
+	return w.from <= m || m < w.to
+}
+
+// opens is when the local clock next comes into the window: also where clocks go
+// forward over its beginning.
+func (w window) opens(local time.Time) time.Time {
+	at := local.Truncate(time.Minute)
+	for range 50 * 60 {
+		if at = at.Add(time.Minute); w.contains(at) {
+			return at
+		}
+	}
+	return at // not reached: a day has at most 25 hours
+}
+
+// mayWrite checks --reason and --window before a verb that writes does anything.
+func (a *app) mayWrite(reason, hours bool) error {
+	if reason {
+		if err := a.checkNote(); err != nil {
+			return err
+		}
+	}
+	if !hours {
+		return nil
+	}
+	w, err := parseWindow(a.window)
+	if err != nil {
+		return ui.Exit(ui.Usage, fmt.Errorf("--window %w", err))
+	}
+	now := live().Clock.Now().Local()
+	if w.contains(now) {
+		return nil
+	}
+	at := w.opens(now)
+	const form = "2006-01-02 15:04 MST (UTC-07:00)"
+	text := fmt.Sprintf("it is %s, outside of --window %s, which opens at %s", now.Format(form), a.window, at.Format(form))
+	if _, before := now.Zone(); before != offset(at) {
+		text += "; the clocks change before that"
+	}
+	return ui.Hinted(ui.Refused, errors.New(text+"; nothing changed"),
+		fmt.Sprintf("systemd-run --same-dir --on-calendar='%s' -- %s", at.UTC().Format("2006-01-02 15:04:05 UTC"), a.command))
+}
+
+func offset(t time.Time) int {
+	_, seconds := t.Zone()
+	return seconds
+}
+
+// bothWindows is --window of prove: a time is the length of a window of --live, and
+// HH:MM-HH:MM the hours in which the machine may be changed, as with other verbs.
+type bothWindows struct {
+	app *app
+	o   *proveOptions
+}
+
+func (b *bothWindows) String() string {
+	if b.o == nil {
+		return ""
+	}
+	return b.o.Window.String()
+}
+
+func (b *bothWindows) Type() string { return "duration" }
+
+// Set implements pflag.Value.
+func (b *bothWindows) Set(text string) (err error) {
+	if windowForm().MatchString(text) {
+		b.app.window = text
+		return nil
+	}
+	b.o.windowed = true
+	b.o.Window, err = time.ParseDuration(text)
+	return err
+}
