@@ -20,7 +20,7 @@ type number struct {
 	conversion string
 	absent     string // a variable that is not set here: nil
 	line       int
-	unknown  string // why it cannot be told without running the file
+	unknown    string // why it cannot be told without running the file
 }
 
 // config is what a configuration file in Ruby says, as far as that can be read
