@@ -160,6 +160,13 @@ func Explained(s *ui.Screen, r *rule.Rule, evidence []*rule.Evidence, tables []*
 				w.lines("    ", i.says())
 			}
 		}
+		for _, in := range g.Inputs {
+			where := in.Name + ": " + in.From
+			if in.At != "" {
+				where += ", " + in.At
+			}
+			w.lines("    ", where)
+		}
 		for _, f := range g.Fixes() {
 			w.lines("    ", "fix: "+f)
 		}

@@ -111,6 +111,7 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m Machine
 	env := map[string]any{"instance": instance}
 	more := map[string]string{} // numbers that may be higher, lists that may be longer, and why
 	var at []string
+	var programs []ProgramInput
 	unknown, absent := "", ""
 	for _, b := range r.Inputs {
 		a, name := c.answer(b, instance, m)
@@ -138,6 +139,9 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m Machine
 		if a.At != "" && !slices.Contains(at, a.At) {
 			at = append(at, a.At)
 		}
+		if a.From != "" {
+			programs = append(programs, ProgramInput{name, a.From, a.At})
+		}
 	}
 	// What a machine does not have at all matters more than what nobody knows.
 	switch {
@@ -152,7 +156,7 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m Machine
 	go func() { judged <- c.judged(r, instance, env, more) }()
 	select {
 	case f := <-judged:
-		f.At = at
+		f.At, f.Inputs = at, programs
 		return f
 	case <-ctx.Done():
 		return r.finding(instance, Unknown, "interrupted: "+ctx.Err().Error())
