@@ -231,7 +231,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	for _, p := range absent {
 		a.screen.Say("there is no %s here: its rules are asked all the same", p)
 	}
-	return command.Audit(a.screen, a.version, audit, o.all, cmp.Or(undetermined(audit, absent), audit.Gate(o.failOn)))
+	return command.Audit(a.screen, a.version, audit, o.all, cmp.Or(undetermined(audit, absent), audit.Gate(o.failOn), allUnknown(audit)))
 }
 
 // noMachine is the error of a directory that is not one of a machine.
@@ -244,27 +244,27 @@ func noMachine(root string) error {
 }
 
 // undetermined is the error of an audit of which nothing came: nothing that was
-// asked for is there, or all of it is unknown, so there is nothing to pass, and no gate
-// is met.
+// asked for is there, so there is nothing to pass, and no gate is met.
 func undetermined(a *report.Audit, absent []string) error {
-	unknown := 0
-	for _, f := range a.Findings {
-		switch f.State {
-		case rule.Passed, rule.Warned, rule.Failed:
-			return nil
-		case rule.Unknown:
-			unknown++
-		}
+	if slices.ContainsFunc(a.Findings, func(f rule.Finding) bool { return f.State != rule.NotApplicable && f.State != rule.Reminded }) {
+		return nil
 	}
-	switch {
-	case len(absent) == 0 && unknown > 0 && a.Copied:
-		return ui.Hinted(ui.Failed, errors.New("nothing could be determined: the copy has nothing of what the rules ask"), "fettle facts --archive FILE on the machine records it, and fettle check --root FILE reads that")
-	case len(absent) == 0 && unknown > 0:
-		return ui.Hinted(ui.Failed, errors.New("nothing could be determined: each finding is unknown"), "run it as root: sudo fettle check")
-	case len(absent) == 0:
+	if len(absent) == 0 {
 		return ui.Exit(ui.Failed, errors.New("nothing could be determined: no rule applies to what was asked"))
 	}
 	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: there is no %s here", strings.Join(absent, ", no ")), "fettle check without a platform asks about all that is")
+}
+
+// allUnknown is the error of an audit in which no finding says anything.
+func allUnknown(a *report.Audit) error {
+	said := func(f rule.Finding) bool { return f.State == rule.Passed || f.State == rule.Warned || f.State == rule.Failed }
+	if slices.ContainsFunc(a.Findings, said) {
+		return nil
+	}
+	if a.Copied {
+		return ui.Hinted(ui.Failed, errors.New("nothing could be determined: the copy has nothing of what the rules ask"), "fettle facts --archive FILE on the machine records it, and fettle check --root FILE reads that")
+	}
+	return ui.Hinted(ui.Failed, errors.New("nothing could be determined: each finding is unknown"), "run it as root: sudo fettle check")
 }
 
 // subject is the machine as the rules see it, with what fettle has in force.
