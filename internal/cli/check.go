@@ -257,7 +257,9 @@ func undetermined(a *report.Audit, absent []string) error {
 
 // allUnknown is the error of an audit in which no finding says anything.
 func allUnknown(a *report.Audit) error {
-	said := func(f rule.Finding) bool { return f.State == rule.Passed || f.State == rule.Warned || f.State == rule.Failed }
+	said := func(f rule.Finding) bool {
+		return f.State == rule.Passed || f.State == rule.Warned || f.State == rule.Failed
+	}
 	if slices.ContainsFunc(a.Findings, said) {
 		return nil
 	}
