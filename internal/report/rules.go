@@ -77,6 +77,7 @@ func Rule(s *ui.Screen, r *rule.Rule) {
 		line("", v.Why)
 		line("", sourceWords(v.Sources))
 	}
+	line("missing", r.Missing)
 	line("why", r.Why)
 	line("source", sourceWords(r.Sources))
 	if r.Fix != nil {

@@ -106,7 +106,7 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m Machine
 		return f
 	}
 	if r.Reminder && r.Applies == nil {
-		return r.finding(instance, Reminded, "")
+		return r.finding(instance, Reminded, r.Missing)
 	}
 	env := map[string]any{"instance": instance}
 	more := map[string]string{} // numbers that may be higher, lists that may be longer, and why
@@ -273,7 +273,7 @@ func (c *Catalogue) judge(r *Rule, env map[string]any, f *Finding) error {
 		return err
 	}
 	if r.Reminder {
-		f.State = Reminded
+		f.State, f.Reason = Reminded, r.Missing
 		return nil
 	}
 	want, pass := r.Want, r.Pass
