@@ -45,7 +45,7 @@ func TestMistakesConcernTheirNodes(t *testing.T) {
 			[]string{"a o[0] match match[0]= !MissingProfile", "b o[1] match match[0]= !MissingProfile", "c o[2] match match[0]= !MissingProfile", "default o[3] catch-all", "+o MissingProfile MissingProfile MissingProfile"}},
 		{"a name that is none", "--- o\nspec:\n  profile: [{name: ../a, data: \"\"}, {name: b, data: \"\"}]\n  recommend: [{profile: ../a, priority: 1, match: [{label: a}]}, {profile: b, priority: 2}]\n",
 			[]string{"held ../a o[0] match match[0]= !InvalidRule", "b o[1] catch-all", "b o[1] catch-all", "b o[1] catch-all", "o InvalidProfile InvalidRule"}},
-		{"nobody has it", "--- o\nspec:\n  profile: [{name: a, data: \"[main]\\ninclude=realtime,-gone\\n\"}]\n" + rules,
+		{"nobody has it", "--- o\nspec:\n  profile: [{name: a, data: \"[main]\\ninclude=oracle,-gone\\n\"}]\n" + rules,
 			[]string{"a o[0] match match[0]= !MissingProfile", "b o[1] match match[0]= !MissingProfile", "c o[2] match match[0]= !MissingProfile", "default o[3] catch-all", "+o MissingProfile MissingProfile MissingProfile"}},
 		{"one of those that a function chooses is refused", "--- o\nspec:\n  profile: [{name: a, data: \"[main]\\ninclude=${f:virt_check:b:c}\\n\"}, {name: b, data: \"[script]\\n\"}, {name: c, data: \"\"}]\n" + rules,
 			[]string{"held a o[0] match match[0]= !RefusedProfile", "held b o[1] match match[0]= !RefusedProfile", "c o[2] match match[0]=", "default o[3] catch-all", "o RefusedProfile"}},
