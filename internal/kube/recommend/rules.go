@@ -149,7 +149,7 @@ func (r *Rules) labels(ru *rule, note func(Reason, string, string, ...any)) {
 		ru.takers[name] = true
 	}
 	switch {
-	case len(names) > 1:
+	case len(names) > 1 && len(ru.MachineConfigLabels) > 0: // of {} OpenShift says nothing
 		note(LabelsAcrossPools, at, "more than one pool takes them: %s", strings.Join(names, ", "))
 	case len(names) == 0:
 		note(NoPool, at, "no pool takes them")
