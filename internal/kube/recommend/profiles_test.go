@@ -49,6 +49,8 @@ func TestMistakesConcernTheirNodes(t *testing.T) {
 			[]string{"a o[0] match match[0]= !MissingProfile", "b o[1] match match[0]= !MissingProfile", "c o[2] match match[0]= !MissingProfile", "default o[3] catch-all", "+o MissingProfile MissingProfile MissingProfile"}},
 		{"built in", "--- o\nspec:\n  profile: [{name: a, data: \"[main]\\ninclude=openshift-node,cpu-partitioning,realtime\\n\"}, {name: b, data: \"\"}, {name: c, data: \"\"}]\n" + rules,
 			[]string{"a o[0] match match[0]=", "b o[1] match match[0]=", "c o[2] match match[0]=", "default o[3] catch-all", "+o"}},
+		{"of those that functions choose some are nowhere", "--- o\nspec:\n  profile: [{name: a, data: \"[main]\\ninclude=p-${f:lscpu_check:I:intel:A:amd:arm}-${f:lscpu_check:x:x86:aarch64},q\\n\"}, {name: b, data: \"\"}, {name: c, data: \"\"}, {name: p-intel-x86, data: \"\"}, {name: p-amd-x86, data: \"\"}]\n" + rules,
+			[]string{"a o[0] match match[0]= !MissingProfile !MissingProfile", "b o[1] match match[0]=", "c o[2] match match[0]=", "default o[3] catch-all", "+o MissingProfile MissingProfile"}},
 		{"one of those that a function chooses is refused", "--- o\nspec:\n  profile: [{name: a, data: \"[main]\\ninclude=${f:virt_check:b:c}\\n\"}, {name: b, data: \"[script]\\n\"}, {name: c, data: \"\"}]\n" + rules,
 			[]string{"held a o[0] match match[0]= !RefusedProfile", "held b o[1] match match[0]= !RefusedProfile", "c o[2] match match[0]=", "default o[3] catch-all", "o RefusedProfile"}},
 		{"a built-in profile includes one that is refused", "--- o\nspec:\n  profile: [{name: network-throughput, data: \"[script]\\n\"}, {name: a, data: \"\"}, {name: b, data: \"\"}]\n  recommend: [{profile: openshift-node, priority: 1, match: [{label: a}]}, {profile: b, priority: 2}]\n",

@@ -166,6 +166,9 @@ func (m missing) String() string {
 	if m.by == m.name {
 		return fmt.Sprintf("profile %s includes itself, which means another one of that name, and none is built in: the node has to have it", m.name)
 	}
+	if len(m.also) > 0 {
+		return fmt.Sprintf("profile %s includes one of several by what the node is; %s and %d more of them are in no Tuned object and not built in: a node that takes one of these has to have it", m.by, m.name, len(m.also))
+	}
 	return fmt.Sprintf("profile %s, which %s includes, is in no Tuned object and not built in: the node has to have it", m.name, m.by)
 }
 
