@@ -60,8 +60,10 @@ type Options struct {
 	Etcd []*observe.Member
 	// Begun is called when the run has its name and its plan, before anything is made.
 	Begun func(id string, p *plan.Plan, before *journal.State)
-	// Pod is called when a pod is first seen to be scheduled or ready.
-	Pod func(k follow.Key, what string, at time.Time)
+	// Pod is called when a pod is first seen to be scheduled or ready, OnAct with each action
+	// that was done.
+	Pod   func(follow.Seen)
+	OnAct func(drive.Acted)
 }
 
 // Result is what came of a run.
@@ -184,7 +186,7 @@ func (c *Cluster) drive(ctx context.Context, r *store.Run, p *plan.Plan, j *jour
 	defer end()
 	d := &drive.Run{
 		Plan: p, Server: c.Server, Journal: j, State: state, Follower: follower,
-		Options: drive.Options{InFlight: o.InFlight, Rate: o.Rate, On: o.On},
+		Options: drive.Options{InFlight: o.InFlight, Rate: o.Rate, On: o.On, OnAct: o.OnAct},
 	}
 	if d.InFlight == 0 {
 		d.InFlight = r.Load.InFlight
@@ -215,6 +217,9 @@ func (c *Cluster) drive(ctx context.Context, r *store.Run, p *plan.Plan, j *jour
 		watch.Go(func() { brake.Watch(watching, before) })
 	}
 	out, err := d.Do(ctx)
+	if err == nil && controllers(p) {
+		err = follower.CatchUp(ctx)
+	}
 	stop()
 	watch.Wait()
 	x := &Result{Outcome: out, Blind: brake.Blind()}
@@ -229,6 +234,11 @@ func (c *Cluster) drive(ctx context.Context, r *store.Run, p *plan.Plan, j *jour
 		x.Blind = "the API server's metrics: " + blind.Error()
 	}
 	return x, err
+}
+
+// controllers reports whether controllers make pods of what a plan makes.
+func controllers(p *plan.Plan) bool {
+	return slices.ContainsFunc(p.Kinds, func(k plan.Kind) bool { return k.Kind != "Pod" && follow.Takes(k.Kind) })
 }
 
 // follow watches what takes a while, where the plan has such.
