@@ -25,6 +25,7 @@ type object struct {
 		Phase                  string
 		ObservedGeneration     json.RawMessage // a text in objects of OpenShift's early versions
 		ReadyReplicas          int64
+		UpdatedReplicas        int64
 		NumberReady            int64
 		DesiredNumberScheduled int64
 		Succeeded              int64
@@ -38,8 +39,11 @@ type object struct {
 // readiness are the kinds that take a while until they are what they are for, and when
 // that is so.
 var readiness = map[string]func(*object) bool{
-	"Pod":                   func(o *object) bool { return o.Status.Phase == "Running" || o.Status.Phase == "Succeeded" },
-	"Deployment":            replicasReady,
+	"Pod": func(o *object) bool { return o.Status.Phase == "Running" || o.Status.Phase == "Succeeded" },
+	// Of one that was patched the new pods.
+	"Deployment": func(o *object) bool {
+		return replicasReady(o) && (o.Spec.Replicas == nil || o.Status.UpdatedReplicas >= *o.Spec.Replicas)
+	},
 	"ReplicaSet":            replicasReady,
 	"StatefulSet":           replicasReady,
 	"ReplicationController": replicasReady,
