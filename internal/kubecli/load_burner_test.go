@@ -20,6 +20,7 @@ var workloads = map[string]struct {
 	kinds map[string]int
 	pods  int
 	notes []string
+	acts  map[string]int
 	code  int
 	says  string
 }{
@@ -42,7 +43,7 @@ var workloads = map[string]struct {
 			"t/p.yml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {labels: {a{{.Iteration}}: b}}\n",
 		},
 		kinds: map[string]int{"Namespace": 3, "Deployment": 6, "ConfigMap": 3}, pods: 24,
-		notes: []string{"the load makes no Pod with kube-burner.io/job=app"},
+		notes: []string{"the load makes no Pod with kube-burner.io/job=app"}, acts: map[string]int{"patch": 24, "delete": 6},
 	},
 	"shared by iterations": {
 		files: map[string]string{
@@ -147,9 +148,10 @@ func TestBurnerWorkloads(t *testing.T) {
 				return
 			}
 			var doc struct {
-				Pods  int
-				Notes []string
-				Kinds []struct {
+				Pods    int
+				Notes   []string
+				Actions map[string]int
+				Kinds   []struct {
 					Kind  string
 					Count int
 				}
@@ -161,8 +163,8 @@ func TestBurnerWorkloads(t *testing.T) {
 			for _, k := range doc.Kinds {
 				kinds[k.Kind] = k.Count
 			}
-			if !maps.Equal(kinds, x.kinds) || doc.Pods != x.pods {
-				t.Errorf("%v and %d pods, want %v and %d", kinds, doc.Pods, x.kinds, x.pods)
+			if !maps.Equal(kinds, x.kinds) || !maps.Equal(doc.Actions, x.acts) || doc.Pods != x.pods {
+				t.Errorf("%v, %v and %d pods, want %v, %v and %d", kinds, doc.Actions, doc.Pods, x.kinds, x.acts, x.pods)
 			}
 			for _, want := range x.notes {
 				if !slices.ContainsFunc(doc.Notes, func(n string) bool { return strings.Contains(n, want) }) {

@@ -104,7 +104,11 @@ func (c *Cluster) Run(ctx context.Context, l *spec.Load, o Options) (id string, 
 	if err != nil {
 		return "", nil, err
 	}
-	if p.Len() == 0 {
+	switch {
+	case p.Len() > 0:
+	case slices.ContainsFunc(l.Stages, func(s spec.Stage) bool { return len(s.Actions) > 0 }):
+		return "", nil, refuse("a create job of the same file makes them", "the load makes nothing itself, and its patch, delete and read jobs are for what it makes alone: nothing was done")
+	default:
 		return "", nil, ErrNothing
 	}
 	if len(p.Missing) > 0 {
