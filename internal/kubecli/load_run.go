@@ -342,7 +342,11 @@ func (x *LoadRun) leftStanding(err error, id string, interrupted bool) error {
 	if interrupted {
 		text = "interrupted, and " + text
 	}
-	if left := x.Objects.Created + x.Objects.Before - x.Removed - x.Absent; left > 0 {
+	left := x.Objects.Created + x.Objects.Before - x.Removed - x.Absent
+	if x.Actions != nil {
+		left -= x.Actions.Deleted
+	}
+	if left > 0 {
 		text += fmt.Sprintf(": at most %s", either(left, "1 object stands", fmt.Sprintf("%d objects stand", left)))
 	}
 	return ui.Hinted(ui.Incomplete, fmt.Errorf("%s: %w", text, err), fmt.Sprintf("kubectl fettle load undo %s goes on with it", id))

@@ -204,9 +204,10 @@ func (p *Plan) matching(a *spec.Action) ([]int32, error) {
 			p.removed[i] = true
 		}
 	}
+	_, known := p.KindOf(a)
 	switch {
 	case len(all) > 0:
-	case a.Gone > 0:
+	case a.Gone > 0 && known:
 		p.Notes = append(p.Notes, fmt.Sprintf("%s: delete: the load makes no %s with %s: nothing is deleted, and those that controllers have made of its objects are waited for until they are gone", a.At, a.Kind, Selected(a.Labels)))
 	default:
 		p.Notes = append(p.Notes, fmt.Sprintf("%s: %s: the load makes no %s with %s: nothing is done; objects of others are never touched", a.At, a.Do, a.Kind, Selected(a.Labels)))
@@ -232,9 +233,9 @@ func groupOf(apiVersion string) string {
 	return group
 }
 
-// KindOf is the kind of the objects of an action as the server has it.
+// KindOf is the kind of the objects of an action as the server has it, as far as it is known.
 func (p *Plan) KindOf(a *spec.Action) (Kind, bool) {
-	for _, k := range p.Kinds {
+	for k := range p.kinds {
 		if k.Kind == a.Kind && groupOf(k.APIVersion) == groupOf(a.APIVersion) {
 			return k, true
 		}
