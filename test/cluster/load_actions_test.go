@@ -94,7 +94,7 @@ func TestLoadActions(t *testing.T) {
 	l := newLoader(t, c)
 	file := l.writeActing()
 
-	// Somebody's, with the labels that the jobs ask for.
+	// Another user's, with the labels that the jobs ask for.
 	labels := map[string]string{"kube-burner.io/job": "app"}
 	foreign := &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Name: "foreign", Labels: labels}, Data: map[string]string{"a": "b"}}
 	if _, err := c.Client.CoreV1().ConfigMaps("default").Create(ctx, foreign, meta.CreateOptions{}); err != nil {
@@ -112,11 +112,11 @@ func TestLoadActions(t *testing.T) {
 		t.Helper()
 		m, err := c.Client.CoreV1().ConfigMaps("default").Get(ctx, "foreign", meta.GetOptions{})
 		if err != nil || len(m.Data) != 1 {
-			t.Errorf("somebody's config map: %v %v", m.Data, err)
+			t.Errorf("another user's config map: %v %v", m.Data, err)
 		}
 		d, err := c.Client.AppsV1().Deployments("default").Get(ctx, "foreign", meta.GetOptions{})
 		if err != nil || len(d.Spec.Template.Labels) != 1 {
-			t.Errorf("somebody's deployment: %v %v", d.Spec.Template.Labels, err)
+			t.Errorf("another user's deployment: %v %v", d.Spec.Template.Labels, err)
 		}
 	}
 	before := c.world(ctx)

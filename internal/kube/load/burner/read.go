@@ -31,7 +31,7 @@ type Options struct {
 	// KEY is the path of a field, as jobs.0.qps.
 	UserData string
 	Set      []string
-	// AllowMissing says that a variable that there is not is empty, and no mistake.
+	// AllowMissing says that a missing variable is empty, not a mistake.
 	AllowMissing bool
 }
 
@@ -334,7 +334,7 @@ func (o *object) text(r *strict.Reader, l *spec.Load, j *job, from Options) (nam
 
 func open(of, name string, read func(string) ([]byte, error)) (string, []byte, error) {
 	if strings.Contains(name, "://") {
-		return "", nil, fmt.Errorf("%s: templates are read from files only: save it beside %s", name, of)
+		return "", nil, fmt.Errorf("%s: templates are read from files only: save it next to %s", name, of)
 	}
 	text, err := read(filepath.Clean(name))
 	if errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(name) {
@@ -344,7 +344,7 @@ func open(of, name string, read func(string) ([]byte, error)) (string, []byte, e
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil, fmt.Errorf("there is no file %s, neither here nor beside %s", name, of)
+		return "", nil, fmt.Errorf("there is no file %s, neither here nor next to %s", name, of)
 	}
 	return filepath.Clean(name), text, err
 }

@@ -108,7 +108,7 @@ func (s *State) line(text []byte, number int) error {
 	n, err := strconv.Atoi(word)
 	if letter == letterActed {
 		if err != nil || n < 0 || n > maxObjects {
-			return fmt.Errorf("%q is no action of the run", word)
+			return fmt.Errorf("%q is not an action of the run", word)
 		}
 		if s.Acted == nil {
 			s.Acted = map[int]bool{}
