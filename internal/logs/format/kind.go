@@ -18,7 +18,7 @@ const (
 	Address       // an IP address, or a host name where Names allows it; - is absent
 	Ident         // what identd says of the user: a word that is not an IP address; nearly always -
 	Word          // text without a blank or a quote
-	Host          // a name or an address of a server, without a port
+	Host          // a name or an address of a server without a port, or a word of the same characters
 )
 
 // Fits reports whether a text can be what the field is.
