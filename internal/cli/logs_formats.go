@@ -17,6 +17,8 @@ import (
 // any that is known.
 type otherLines struct{ error }
 
+func (o otherLines) Unwrap() error { return o.error }
+
 // formats finds each log's format: what was said, or what its first lines are. A file
 // that is of another kind and that nobody named is left out: a directory of logs has the
 // errors too. One that is compressed so that it cannot be read is named as that.
@@ -152,7 +154,11 @@ func (o logsOptions) formatOf(set *source.Set, i int) (*format.Format, error) {
 			return nil, uncertain(l.Path, several)
 		}
 		if err != nil {
-			return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, otherLines{err}), "--format says how its lines are written, as the server's configuration has it")
+			hint := "--format says how its lines are written, as the server's configuration has it"
+			if u := (*format.Unknown)(nil); errors.As(err, &u) && u.Text != "" {
+				hint += "; with the names of the values that are not known put in:\n" + fmt.Sprintf("fettle logs %s --format '%s'", l.Path, u.Text)
+			}
+			return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, otherLines{err}), hint)
 		}
 	}
 	if o.unit != "" && f.UnitUnknown != "" {

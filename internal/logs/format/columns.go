@@ -20,8 +20,8 @@ func columnar(f *Format, need int, fields []Field, sum Field, first, last string
 	c := &columns{need: need, sum: -1}
 	add := func(field Field) int {
 		f.Fields = append(f.Fields, field)
-		if i := len(f.Fields) - 1; field.checked() {
-			f.checked = append(f.checked, i)
+		if field.checked() {
+			f.check(len(f.Fields) - 1)
 		}
 		return len(f.Fields) - 1
 	}

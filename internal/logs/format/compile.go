@@ -81,7 +81,7 @@ func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 		}
 		last := &f.Fields[len(f.Fields)-1]
 		if last.strict = s.strict; last.checked() {
-			f.checked = append(f.checked, len(f.Fields)-1)
+			f.check(len(f.Fields) - 1)
 		}
 		s.prepare(p.field)
 		f.steps = append(f.steps, s)

@@ -103,12 +103,25 @@ func (f *Format) wrappedBy(w int) *Format {
 	return f
 }
 
+// Unknown is the error of a log that no format reads.
+type Unknown struct {
+	What string // which format comes nearest, and what the log begins with
+	// Text is a format that would read it, as --format takes it, with names to put in for
+	// the values that are not known; empty: none is near enough.
+	Text string
+}
+
+func (u *Unknown) Error() string { return u.What }
+
 // unknown is the error of a log that no format reads.
 func unknown(lines [][]byte, nearest []fit) error {
-	if len(nearest) == 0 {
-		return fmt.Errorf("unknown log format: no known format reads any of the first %d lines; it begins with %q", len(lines), cut(lines[0], 200))
+	what, text := "no known format reads any", ""
+	if len(nearest) > 0 {
+		what = fmt.Sprintf("%s comes nearest, and reads %d", nearest[0].name, nearest[0].read)
+	} else if c, _ := nginxTail(lines[0]); c.text != "" {
+		what, text = "the combined log comes nearest, with more behind it that is not known, and reads none", c.text
 	}
-	return fmt.Errorf("unknown log format: %s comes nearest, and reads %d of the first %d lines; it begins with %q", nearest[0].name, nearest[0].read, len(lines), cut(lines[0], 200))
+	return &Unknown{fmt.Sprintf("unknown log format: %s of the first %d lines; it begins with %q", what, len(lines), cut(lines[0], 200)), text}
 }
 
 // UnitName is the word for a unit of so many nanoseconds.

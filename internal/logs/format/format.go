@@ -88,10 +88,10 @@ type Format struct {
 	// Guessed is what of the format the lines do not say; empty: nothing.
 	Guessed string
 
-	prefix  []byte
-	steps   []step
-	lone    int   // of Fields, what may be either of the two before it; 0: none
-	checked []int // of Fields, those whose text is checked once a line is cut
+	prefix []byte
+	steps  []step
+	lone   int     // of Fields, what may be either of the two before it; 0: none
+	checks []check // of Fields, those whose text is checked once a line is cut
 	// Of some field the bytes are written otherwise than the client sent them.
 	backslash, hash bool
 	wrap            *wrap // what another program wrote around each line
@@ -219,14 +219,32 @@ func (f *Format) settle(spans []Span) {
 	}
 }
 
+// check is a field whose text is checked once a line is cut, in the way that most lines
+// pass at once.
+type check struct {
+	field  int
+	kind   Kind
+	status bool
+}
+
 // right reports whether the fields of a line that was cut are what they have to be.
 func (f *Format) right(line []byte, spans []Span) bool {
-	for _, i := range f.checked {
-		field, s := &f.Fields[i], spans[i]
-		if s.number > 0 && (field.Name != FieldStatus || status(s.number-1, int(s.End-s.Start))) {
-			continue // digits, as was seen when it was cut
+	for i := range f.checks {
+		c := &f.checks[i]
+		s := spans[c.field]
+		switch {
+		case s.number > 0: // digits, as was seen when it was cut
+			if !c.status || s.End-s.Start == 3 {
+				continue
+			}
+		case c.kind == Address:
+			if quickIPv4(line, int(s.Start), int(s.End)) {
+				continue
+			}
+		case c.kind == Ident && s.End-s.Start == 1 && line[s.Start] == '-':
+			continue
 		}
-		if !field.Fits(s.Of(line)) {
+		if !f.Fields[c.field].Fits(s.Of(line)) {
 			return false
 		}
 	}

@@ -1,6 +1,8 @@
 package format
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -98,5 +100,61 @@ func TestMemberThatIsNotThere(t *testing.T) {
 		if !strings.HasSuffix(f.Why, want) {
 			t.Errorf("%s: %s", member, f.Why)
 		}
+	}
+}
+
+// TestUncertain: logs that are refused: of a value that could be several, with the formats
+// to choose from, and of one that no format knows, with one that would read it.
+func TestUncertain(t *testing.T) {
+	const combined = `192.0.2.1 - - [20/Nov/2026:10:00:00 +0000] "GET /p HTTP/1.1" 200 9 "-" "curl/8"`
+	for behind, want := range map[string][]string{
+		" 52000":               {"%D", "%{ms}T", "%T", "%I", "%O"},
+		" 0":                   {"%D", "%{ms}T", "%T"},
+		` "52000"`:             {`"%D"`, `"%{ms}T"`, `"%T"`},
+		` "203.0.113.1" 52000`: {`"%{X-Forwarded-For}i" %D`, `"%{X-Forwarded-For}i" %{ms}T`, `"%{X-Forwarded-For}i" %T`},
+		" 52000 150 3400":      {"%D %I %O", "%{ms}T %I %O", "%T %I %O"},
+	} {
+		_, err := Detect([]byte(combined+behind+"\n"), nil)
+		var several *Ambiguous
+		if !errors.As(err, &several) {
+			t.Errorf("%s: %v", behind, err)
+			continue
+		}
+		for _, w := range want {
+			if !slices.ContainsFunc(several.Choices, func(c Choice) bool {
+				f, err := Parse(c.Text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n, _ := f.Reads([]byte(combined + behind + "\n"))
+				return n == 1 && strings.HasSuffix(c.Text, "i\" "+w)
+			}) {
+				t.Errorf("%s: %s is not one of %v", behind, w, several.Choices)
+			}
+		}
+	}
+	var u *Unknown
+	const odd = combined + ` 52000 "web@docker" [x]` + "\n"
+	if _, err := Detect([]byte(odd), nil); !errors.As(err, &u) {
+		t.Fatal(err)
+	}
+	f, err := Parse(u.Text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := f.Reads([]byte(odd)); n != 1 {
+		t.Errorf("%s does not read %s", u.Text, odd)
+	}
+}
+
+// TestMostLinesWin: what no format reads is not read, and what half of the lines are decides.
+func TestMostLinesWin(t *testing.T) {
+	lines := strings.Repeat(`192.0.2.1 - - [20/Nov/2026:10:00:00 +0000] "GET /p HTTP/1.1" 200 9 "-" "A"`+"\n"+`192.0.2.1 - - [20/Nov/2026:10:00:00 +0000] "GET /p HTTP/1.1" 200 9 "-" "A" x"y`+"\n", 50)
+	f, err := Detect([]byte(lines), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, all := f.Reads([]byte(lines)); n != 50 || all != 100 {
+		t.Errorf("%d of %d", n, all)
 	}
 }

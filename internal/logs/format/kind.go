@@ -18,7 +18,7 @@ const (
 	Address       // an IP address, or a host name where Names allows it; - is absent
 	Ident         // what identd says of the user: a word that is not an IP address; nearly always -
 	Word          // text without a blank or a quote
-	Host          // a name or an address of a server, without a port
+	Host          // a name or an address of a server without a port, or a word of the same characters
 )
 
 // Fits reports whether a text can be what the field is.
@@ -133,6 +133,11 @@ func (f *Field) checked() bool {
 		return false // a strict one ends at its own quote
 	}
 	return f.Name != FieldTime && f.Name != FieldDuration
+}
+
+// check has a field checked once a line is cut.
+func (f *Format) check(i int) {
+	f.checks = append(f.checks, check{i, f.Fields[i].Kind, f.Fields[i].Name == FieldStatus})
 }
 
 // mostAddress is the longest host name, in bytes (RFC 1035, 2.3.4), and mostShort the

@@ -220,6 +220,75 @@ func (w record) line(language, text string, f *format.Format) (string, map[strin
 	return b.String() + rest, want
 }
 
+// columns writes a record as an AWS load balancer does: words with a blank between them,
+// texts that a client sends in quotes.
+func (w record) columns(f *format.Format) (string, map[string]string) {
+	var words []string
+	want := map[string]string{}
+	all := ""
+	for i := range f.Fields {
+		field := &f.Fields[i]
+		value, is := w.value(field, field.Escape != format.Verbatim, apacheText)
+		switch {
+		case strings.HasSuffix(field.Name, "_port"):
+			want[field.Name] = value
+			continue
+		case field.Sum:
+			want[field.Name] = strings.TrimSpace(all)
+			continue
+		case field.Kind == format.Address:
+			want[field.Name] = value
+			words = append(words, value+":"+want[field.Name+"_port"])
+			continue
+		case field.Kind == format.Duration:
+			if w.r.IntN(8) == 0 {
+				value, is = "-1", "-1"
+			}
+			all += " " + value
+		}
+		if is == "" {
+			is = string(field.Escape.Plain([]byte(value)))
+		}
+		if field.Escape != format.Verbatim {
+			value = `"` + value + `"`
+		}
+		want[field.Name] = is
+		words = append(words, value)
+	}
+	return strings.Join(words, " "), want
+}
+
+// haproxyCLF writes a record as option httplog clf does, of one captured header of each
+// sort: every text is in quotes, and numbers, times and the client are not.
+func (w record) haproxyCLF(f *format.Format) (string, map[string]string) {
+	want := map[string]string{}
+	var b strings.Builder
+	for i := range f.Fields {
+		field := &f.Fields[i]
+		value, is := w.value(field, field.Escape != format.Verbatim, dialects["haproxy"])
+		bare := field.Kind == format.Number || field.Kind == format.Duration || field.Kind == format.Time || field.Name == "client" || field.Name == "termination" || field.Name == "time_fraction"
+		if is == "" {
+			is = string(field.Escape.Plain([]byte(value)))
+		}
+		want[field.Name] = is
+		switch {
+		case field.Name == "client":
+			value += " - -"
+		case field.Kind == format.Time:
+			value = "[" + value + "]"
+		case !bare:
+			value = `"` + value + `"`
+		case field.Name == "client_port":
+			value = `"" "" ` + value
+		}
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(value)
+	}
+	return b.String(), want
+}
+
 // wrapped writes what other programs write around a line.
 func (w record) wrapped(line string) string {
 	switch w.r.IntN(10) {
@@ -252,7 +321,7 @@ var written = []string{
 	"nginx:" + format.NginxCombined, "nginx:" + format.NginxCombined + ` "$http_x_forwarded_for"`, "nginx:" + format.NginxCombined + ` $request_time $upstream_response_time`,
 	"nginx:" + format.NginxCombined + ` "$http_x_forwarded_for" rt=$request_time uct="$upstream_connect_time" uht="$upstream_header_time" urt="$upstream_response_time"`,
 	"nginx:" + format.NginxCombined + ` "$http_x_forwarded_for" "$request_time"`,
-	"ingress-nginx", "haproxy", "haproxy-tcp", "puppetserver", "puppetdb", "envoy", "istio", "traefik",
+	"ingress-nginx", "haproxy", "haproxy-tcp", "haproxy-https", "haproxy-clf", "aws-alb", "aws-nlb", "puppetserver", "puppetdb", "envoy", "istio", "traefik",
 }
 
 // writes makes the format of one of written, and the language that it is in.
@@ -264,7 +333,7 @@ func writes(t testing.TB, text string) (language, source string, f *format.Forma
 	}
 	language, _, ok := strings.Cut(text, ":")
 	if !ok {
-		language = map[string]string{"ingress-nginx": "nginx", "haproxy": "haproxy", "haproxy-tcp": "haproxy"}[text]
+		language = map[string]string{"ingress-nginx": "nginx", "haproxy": "haproxy", "haproxy-tcp": "haproxy", "haproxy-https": "haproxy", "haproxy-clf": "haproxy"}[text]
 	}
 	return language, f.Source, f
 }
@@ -278,7 +347,15 @@ func readBack(t *testing.T, text string, w record) bool {
 			f.Fields[i].Asked = "{" + f.Fields[i].Name + "}"
 		}
 	}
-	line, want := w.line(language, source, f)
+	line, want := "", map[string]string{}
+	switch text {
+	case "aws-alb", "aws-nlb":
+		line, want = w.columns(f)
+	case "haproxy-clf":
+		line, want = w.haproxyCLF(f)
+	default:
+		line, want = w.line(language, source, f)
+	}
 	line = w.wrapped(line)
 	if strings.ContainsAny(line, "\x00\n") {
 		return true
