@@ -185,7 +185,7 @@ func TestZerosHole(t *testing.T) {
 	}
 	const hole = 100 << 30
 	if _, err := f.WriteAt([]byte("one\ntwo\n"), hole); err != nil {
-		t.Skipf("no file with a hole: %v", err)
+		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
