@@ -48,6 +48,8 @@ func TestDetect(t *testing.T) {
 			map[string]string{"user": "john doe", "user_agent": `x \" y`}},
 		{"nginx' combined log with more behind it", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" 0.012`, map[string]string{"duration": "0.012"}},
 		{"nginx' combined log with more behind it", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" 0.012 0.010, 0.002`, map[string]string{"upstream_duration": "0.010, 0.002"}},
+		{"the combined log and X-Forwarded-For (nginx' main)", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" "-"`,
+			map[string]string{"user_agent": "curl/7.88.1", "forwarded_for": "-"}}, // no proxy in front: always -
 		{"the common log", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5`, nil},
 		{"Apache's vhost_combined log", `www.example.com:443 ::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl"`, map[string]string{"host": "www.example.com", "port": "443"}},
 		{"JSON lines", `{"time_iso8601":"2026-11-20T23:58:28+00:00","remote_addr":"::1","request":"GET / HTTP/1.1","status":200,"request_time":0.012,"upstream":{"zone":"a"}}`,
