@@ -110,6 +110,14 @@ var workloads = map[string]struct {
 		files: map[string]string{"load.yml": hooked, "m.yml": mapTemplate}, args: []string{"--ignore", "hooks"},
 		code: ui.Refused, says: "--ignore hooks,waitOptions",
 	},
+	"a field that is read": {
+		files: map[string]string{"load.yml": hooked, "m.yml": mapTemplate}, args: []string{"--ignore", "hook"},
+		code: ui.Usage, says: `--ignore hook: want hooks, watchers, waitOptions, objectWait (did you mean "hooks"?)`,
+	},
+	"an option of another format": {
+		files: map[string]string{"load.yml": "ClusterLoader: {projects: [{num: 1, basename: p}]}\n"}, args: []string{"--uuid", "1"},
+		code: ui.Usage, says: "are for configurations of kube-burner, and this load is read as cluster-loader",
+	},
 	"operations of virtual machines": {
 		files: map[string]string{"load.yml": "jobs:\n- {name: k, jobType: kubevirt, qps: 9, objects: [{kubeVirtOp: stop, labelSelector: {a: b}}]}\n"},
 		code:  ui.Usage, says: "jobType kubevirt: only create, patch, delete and read jobs are read",
