@@ -92,6 +92,7 @@ type job struct {
 	MetricsClosing      *yaml.Node `yaml:"metricsClosing"`
 	MetricsAggregate    *yaml.Node `yaml:"metricsAggregate"`
 	BeforeCleanup       *yaml.Node `yaml:"beforeCleanup"`
+	WaitFor             *yaml.Node `yaml:"waitFor"` // of version 1: the kinds to wait for
 	ChurnCycles         *yaml.Node `yaml:"churnCycles"`
 	ChurnDuration       *yaml.Node `yaml:"churnDuration"`
 	ChurnPercent        *yaml.Node `yaml:"churnPercent"`
@@ -258,6 +259,9 @@ func readJob(r *strict.Reader, l *spec.Load, j *job, o Options) {
 	unused(r, l, "job "+j.Name+": ", j.Cleanup, "cleanup", j.ErrorOnVerify, "errorOnVerify", j.VerifyObjects, "verifyObjects",
 		j.PreLoadPeriod, "preLoadPeriod", j.PreLoadNodeLabels, "preLoadNodeLabels", j.BeforeCleanup, "beforeCleanup",
 		j.ChurnCycles, "churnCycles", j.ChurnDuration, "churnDuration", j.ChurnPercent, "churnPercent", j.ChurnDelay, "churnDelay", j.ChurnDeletionPolicy, "churnDeletionStrategy")
+	if filled(j.WaitFor) {
+		l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s: waitFor is of kube-burner 1: as version 2, all kinds are waited for that become ready", r.At(j.WaitFor), j.Name))
+	}
 	if j.Name == "" {
 		r.FaultAt(j.At, "job %s: it has no name", j.Name)
 	}
