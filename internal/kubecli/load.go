@@ -25,6 +25,7 @@ import (
 	"fettle.dev/fettle/internal/kube/load/tally"
 	"fettle.dev/fettle/internal/kube/load/undo"
 	"fettle.dev/fettle/internal/load/rate"
+	"fettle.dev/fettle/internal/spell"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -90,7 +91,24 @@ func (o *loadOptions) fileFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.read.Set, "set", nil, "KEY=VALUE: a field of a configuration of kube-burner, as jobs.0.qps=20; repeatable")
 	f.BoolVar(&o.read.AllowMissing, "allow-missing", false, "leave variables empty that a configuration of kube-burner asks for and that are not set")
 	f.StringVar(&o.read.UUID, "uuid", "", "UUID that templates of kube-burner see (default a new one)")
-	f.StringSliceVar(&o.ignore, "ignore", nil, "run a file of kube-burner without these of its fields: hooks, watchers, waitOptions, objectWait; repeatable")
+	f.StringSliceVar(&o.ignore, "ignore", nil, "run a file of kube-burner without these of its fields: "+strings.Join(ignorable, ", ")+"; repeatable")
+}
+
+// ignorable are the fields that --ignore takes.
+var ignorable = []string{"hooks", "watchers", "waitOptions", "objectWait"}
+
+// fitting refuses options that a file is not read with.
+func (o *loadOptions) fitting(l *spec.Load) error {
+	for _, field := range o.ignore {
+		if !slices.Contains(ignorable, field) {
+			return ui.Exit(ui.Usage, fmt.Errorf("--ignore %s: want %s%s", field, strings.Join(ignorable, ", "), spell.Suggest(field, ignorable)))
+		}
+	}
+	r := o.read
+	if l.Format != "kube-burner" && (r.UUID != "" || r.UserData != "" || len(r.Set) > 0 || r.AllowMissing || len(o.ignore) > 0) {
+		return ui.Exit(ui.Usage, fmt.Errorf("--user-data, --set, --allow-missing, --uuid and --ignore are for configurations of kube-burner, and this load is read as %s", l.Format))
+	}
+	return nil
 }
 
 // unread refuses a load whose file has fields that would change it, which are not read and

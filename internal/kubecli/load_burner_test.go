@@ -71,7 +71,7 @@ var workloads = map[string]struct {
 		files: map[string]string{
 			"load.yml": "jobs:\n- {name: deny, qps: 1, namespacedIterations: false, namespace: net, jobPause: 1m, preLoadImages: false, objects: [{objectTemplate: n.yml}]}\n- {name: net, jobIterations: 5, qps: 9, namespacedIterations: false, namespace: net, waitWhenFinished: true, podWait: false, preLoadImages: true, preLoadPeriod: 2m, objects: [{objectTemplate: p.yml, replicas: 2}]}\n",
 			"n.yml":    "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: deny}\nspec: {podSelector: {}}\n",
-			"p.yml":    "apiVersion: v1\nkind: Pod\nmetadata: {name: 'p-{{.Iteration}}-{{.Replica}}'}\n",
+			"p.yml":    "apiVersion: v1\nkind: Pod\nmetadata: {name: 'p-{{.Iteration}}-{{.Replica}}'}\nspec: {containers: [{name: c, image: pause}]}\n",
 		},
 		kinds: map[string]int{"Namespace": 1, "NetworkPolicy": 1, "Pod": 10}, pods: 10, notes: []string{"preLoadImages"},
 	},
@@ -98,6 +98,13 @@ var workloads = map[string]struct {
 		},
 		kinds: map[string]int{"Namespace": 1, "ConfigMap": 1},
 	},
+	"of version 1": {
+		files: map[string]string{
+			"load.yml": "global: {indexerConfig: {enabled: false}}\njobs:\n- {name: o, qps: 9, namespace: o, waitFor: [Deployment], objects: [{objectTemplate: m.yml}]}\n",
+			"m.yml":    mapTemplate,
+		},
+		kinds: map[string]int{"Namespace": 1, "ConfigMap": 1}, notes: []string{"waitFor is of kube-burner 1", "indexerConfig"},
+	},
 	"hooks": {
 		files: map[string]string{"load.yml": hooked, "m.yml": mapTemplate},
 		code:  ui.Refused, says: "hooks is not read here: job h: its hooks are not run\n--ignore hooks,waitOptions",
@@ -109,6 +116,14 @@ var workloads = map[string]struct {
 	"one of two ignored": {
 		files: map[string]string{"load.yml": hooked, "m.yml": mapTemplate}, args: []string{"--ignore", "hooks"},
 		code: ui.Refused, says: "--ignore hooks,waitOptions",
+	},
+	"a field that is read": {
+		files: map[string]string{"load.yml": hooked, "m.yml": mapTemplate}, args: []string{"--ignore", "hook"},
+		code: ui.Usage, says: `--ignore hook: want hooks, watchers, waitOptions, objectWait (did you mean "hooks"?)`,
+	},
+	"an option of another format": {
+		files: map[string]string{"load.yml": "ClusterLoader: {projects: [{num: 1, basename: p}]}\n"}, args: []string{"--uuid", "1"},
+		code: ui.Usage, says: "are for configurations of kube-burner, and this load is read as cluster-loader",
 	},
 	"operations of virtual machines": {
 		files: map[string]string{"load.yml": "jobs:\n- {name: k, jobType: kubevirt, qps: 9, objects: [{kubeVirtOp: stop, labelSelector: {a: b}}]}\n"},

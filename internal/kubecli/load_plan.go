@@ -102,6 +102,9 @@ func (o *loadOptions) readLoad(args []string) (*spec.Load, error) {
 	if err != nil {
 		return nil, ui.Exit(ui.Usage, err)
 	}
+	if err := o.fitting(l); err != nil {
+		return nil, err
+	}
 	for _, g := range l.Gates {
 		if _, err := measure.ParseGate(g.Text); err != nil {
 			return nil, ui.Exit(ui.Usage, fmt.Errorf("%s: %w", g.At, err))

@@ -96,14 +96,19 @@ func readAction(r *strict.Reader, l *spec.Load, j *job, o *object, from Options)
 // parallel reports whether a patch job starts everything at once.
 func (j *job) parallel() bool { return j.JobType == spec.Patch && j.ExecutionMode != "sequential" }
 
-// notePreload says once of the jobs that make pods that no images are loaded beforehand.
+// notePreload says of the first job that names images in its templates that they are not
+// loaded beforehand.
 func notePreload(l *spec.Load, jobs []job) {
+	off := map[string]bool{}
 	for i := range jobs {
-		j := &jobs[i]
-		if j.acts() || j.PreLoadImages != nil && j.PreLoadImages.Value == "false" {
-			continue
+		n := jobs[i].PreLoadImages
+		off[jobs[i].Name] = n != nil && n.Value == "false"
+	}
+	for i := range l.Stages {
+		s := &l.Stages[i]
+		if !off[s.Name] && slices.ContainsFunc(s.Groups, func(g spec.Group) bool { return strings.Contains(g.Text, "image:") }) {
+			l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s: preLoadImages, which kube-burner does where nothing is said, is not done here: where an image is not on a node, the times of pods hold its pull", s.At, s.Name))
+			return
 		}
-		l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s: preLoadImages, which kube-burner does where nothing is said, is not done here: where an image is not on a node, the times of pods hold its pull", j.At, j.Name))
-		return
 	}
 }

@@ -3,13 +3,8 @@
 package burner
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"regexp"
-	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -92,6 +87,7 @@ type job struct {
 	MetricsClosing      *yaml.Node `yaml:"metricsClosing"`
 	MetricsAggregate    *yaml.Node `yaml:"metricsAggregate"`
 	BeforeCleanup       *yaml.Node `yaml:"beforeCleanup"`
+	WaitFor             *yaml.Node `yaml:"waitFor"` // of version 1: the kinds to wait for
 	ChurnCycles         *yaml.Node `yaml:"churnCycles"`
 	ChurnDuration       *yaml.Node `yaml:"churnDuration"`
 	ChurnPercent        *yaml.Node `yaml:"churnPercent"`
@@ -258,6 +254,9 @@ func readJob(r *strict.Reader, l *spec.Load, j *job, o Options) {
 	unused(r, l, "job "+j.Name+": ", j.Cleanup, "cleanup", j.ErrorOnVerify, "errorOnVerify", j.VerifyObjects, "verifyObjects",
 		j.PreLoadPeriod, "preLoadPeriod", j.PreLoadNodeLabels, "preLoadNodeLabels", j.BeforeCleanup, "beforeCleanup",
 		j.ChurnCycles, "churnCycles", j.ChurnDuration, "churnDuration", j.ChurnPercent, "churnPercent", j.ChurnDelay, "churnDelay", j.ChurnDeletionPolicy, "churnDeletionStrategy")
+	if filled(j.WaitFor) {
+		l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s: waitFor is of kube-burner 1: as version 2, all kinds are waited for that become ready", r.At(j.WaitFor), j.Name))
+	}
 	if j.Name == "" {
 		r.FaultAt(j.At, "job %s: it has no name", j.Name)
 	}
@@ -312,39 +311,4 @@ func readObject(r *strict.Reader, l *spec.Load, j *job, s *spec.Stage, o *object
 		return
 	}
 	s.Groups = append(s.Groups, g)
-}
-
-// text reads the template of an object and its variables.
-func (o *object) text(r *strict.Reader, l *spec.Load, j *job, from Options) (name, text string, variables json.RawMessage, ok bool) {
-	name, raw, err := open(r.File, o.ObjectTemplate, from.Read)
-	if err != nil {
-		r.FaultAt(o.At, "%w", err)
-		return "", "", nil, false
-	}
-	variables = json.RawMessage("{}")
-	if o.InputVars != nil {
-		if o.InputVars.Kind != yaml.MappingNode {
-			r.Fault(o.InputVars, "inputVars: want names and values, found %s", strict.Found(o.InputVars))
-			return "", "", nil, false
-		}
-		variables = r.JSON(o.InputVars)
-	}
-	return name, string(raw), variables, true
-}
-
-func open(of, name string, read func(string) ([]byte, error)) (string, []byte, error) {
-	if strings.Contains(name, "://") {
-		return "", nil, fmt.Errorf("%s: templates are read from files only: save it next to %s", name, of)
-	}
-	text, err := read(filepath.Clean(name))
-	if errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(name) {
-		beside := filepath.Join(filepath.Dir(of), name)
-		if text, err = read(beside); err == nil {
-			return beside, text, nil
-		}
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil, fmt.Errorf("there is no file %s, neither here nor next to %s", name, of)
-	}
-	return filepath.Clean(name), text, err
 }

@@ -103,9 +103,9 @@ func TestRead(t *testing.T) {
 	if !l.Cleanup || len(l.Gates) != 1 || l.Gates[0].Text != "ready p99 <= 2s" || l.Wait != 0 {
 		t.Errorf("%v %+v", l.Cleanup, l.Gates)
 	}
-	// requestTimeout, the other threshold, serviceLatency, metricsEndpoints, cleanup,
-	// preLoadImages of the second job, no qps, no replicas
-	if len(l.Notes) != 8 {
+	// requestTimeout, the other threshold, serviceLatency, metricsEndpoints, cleanup, no qps,
+	// no replicas
+	if len(l.Notes) != 7 {
 		t.Errorf("%q", l.Notes)
 	}
 	l, err = Read("dir/c.yml", []byte(strings.Replace(sample, "gc: true", "waitWhenFinished: true", 1)), Options{Read: files})

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"os"
-	"slices"
 	"strings"
 	"text/template"
 	"time"
@@ -62,6 +61,8 @@ func (t *Template) functions(in Inputs) template.FuncMap {
 	for name := range removed {
 		delete(all, name)
 	}
+	maps.Copy(all, capped(all))
+	maps.Copy(all, timed(all, in.Now))
 	draw := func(letters string) func(n int) (string, error) {
 		return func(n int) (string, error) { return t.draw(letters, n) }
 	}
@@ -160,19 +161,6 @@ func UUID(number func() uint64) string {
 // NewUUID is a random UUID.
 func NewUUID() string { return UUID(rand.Uint64) }
 
-func ago(now time.Time, v any) string {
-	at := now
-	switch v := v.(type) {
-	case time.Time:
-		at = v
-	case int64:
-		at = time.Unix(v, 0)
-	case int:
-		at = time.Unix(int64(v), 0)
-	}
-	return now.Sub(at).Round(time.Second).String()
-}
-
 func (in *Inputs) env(name string) (string, error) {
 	if in.Env == nil {
 		return "", fmt.Errorf("env %s: no environment is read here", name)
@@ -188,53 +176,6 @@ func (in *Inputs) expand(text string) (string, error) {
 		return value
 	})
 	return out, failed
-}
-
-func keys(dicts ...map[string]any) []string {
-	all := []string{}
-	for _, d := range dicts {
-		all = append(all, slices.Sorted(maps.Keys(d))...)
-	}
-	return all
-}
-
-func values(d map[string]any) []any {
-	all := []any{}
-	for _, k := range slices.Sorted(maps.Keys(d)) {
-		all = append(all, d[k])
-	}
-	return all
-}
-
-func repeat(n int, text string) (string, error) {
-	if n < 0 || n > maxText || n*len(text) > maxText {
-		return "", fmt.Errorf("repeat %d: it makes more than %d MiB", n, maxText>>20)
-	}
-	return strings.Repeat(text, n), nil
-}
-
-// maxList caps how long a list is that a template makes.
-const maxList = 1_000_000
-
-func until(n int) ([]int, error) {
-	if n < 0 {
-		return untilStep(0, n, -1)
-	}
-	return untilStep(0, n, 1)
-}
-
-func untilStep(from, to, step int) ([]int, error) {
-	all := []int{}
-	if step == 0 || (to-from)/step < 0 {
-		return all, nil
-	}
-	if (to-from)/step > maxList {
-		return nil, fmt.Errorf("a list from %d to %d by %d has more than %d numbers", from, to, step, maxList)
-	}
-	for i := from; step > 0 && i < to || step < 0 && i > to; i += step {
-		all = append(all, i)
-	}
-	return all, nil
 }
 
 // binomial is how many sets of k of n things there are (gonum's combin.Binomial, which
@@ -258,6 +199,9 @@ func binomial(n, k int) (int, error) {
 // their order (gonum's combin.IndexToCombination). dst, which kube-burner's templates give
 // as nil or a list, is not used.
 func combination(_ []int, index, n, k int) ([]int, error) {
+	if n > maxList {
+		return nil, fmt.Errorf("IndexToCombination: %d numbers: want %d at most", n, maxList)
+	}
 	all, err := binomial(n, k)
 	if err != nil {
 		return nil, err
@@ -284,7 +228,7 @@ func combination(_ []int, index, n, k int) ([]int, error) {
 func addresses(list string, iteration, each int) (string, error) {
 	all := strings.Split(list, " ")
 	from := iteration * each
-	if iteration < 0 || each < 0 || from+each > len(all) {
+	if iteration < 0 || each < 0 || iteration > len(all) || each > len(all) || from+each > len(all) {
 		return "", fmt.Errorf("GetIPAddress: iteration %d wants addresses %d to %d, and there are %d", iteration, from+1, from+each, len(all))
 	}
 	return strings.Join(all[from:from+each], " "), nil

@@ -25,15 +25,15 @@ func text(t *testing.T, template string, in Inputs, seed uint64) string {
 func TestFunctions(t *testing.T) {
 	in := Inputs{Env: func(string) (string, error) { return "e", nil }, Now: time.Unix(1700000000, 0).UTC(), File: func(n string) (string, error) { return "<" + n + ">", nil }}
 	for template, want := range map[string]string{
-		`{{Binomial 5 2}} {{Binomial 9 9}} {{Binomial 52 5}}`:                                                                       "10 1 2598960",
-		`{{range until 6}}{{IndexToCombination nil . 4 2}}{{end}}`:                                                                  "[0 1][0 2][0 3][1 2][1 3][2 3]",
-		`{{GetSubnet24 0}} {{GetSubnet24 256}} {{GetSubnet24 65536}}`:                                                               "1.0.0.0/24 1.1.0.0/24 2.0.0.0/24",
-		`{{GetIPAddress "a b c d e f" 1 2}}`:                                                                                        "c d",
-		`{{ReadFile "x"}}{{env "A"}}{{expandenv "$A-${B}"}}`:                                                                        "<x>ee-e",
-		`{{now.Unix}} {{ago 1699999990}} {{now | date "2006"}}`:                                                                     "1700000000 10s 2023",
-		`{{until 3}} {{until -2}} {{untilStep 5 0 -2}} {{untilStep 0 3 0}} {{repeat 2 "ab"}}`:                                       "[0 1 2] [0 -1] [5 3 1] [] abab",
-		`{{list 1 "a" | toJson}} {{dict "b" 1 "a" 2 | values}} {{b64enc "x"}} {{"a,b" | splitList "," | join "-"}} {{quote 1 "b"}}`: `[1,"a"] [2 1] eA== a-b "1" "b"`,
-		`{{contains "b" "abc"}}{{toString 7}}{{nindent 2 "x"}}{{div 7 2}}{{default 3 0}}`:                                           "true7\n  x33",
+		`{{Binomial 5 2}} {{Binomial 9 9}} {{Binomial 52 5}}`:         "10 1 2598960",
+		`{{range until 6}}{{IndexToCombination nil . 4 2}}{{end}}`:    "[0 1][0 2][0 3][1 2][1 3][2 3]",
+		`{{GetSubnet24 0}} {{GetSubnet24 256}} {{GetSubnet24 65536}}`: "1.0.0.0/24 1.1.0.0/24 2.0.0.0/24",
+		`{{GetIPAddress "a b c d e f" 1 2}}`:                          "c d",
+		`{{ReadFile "x"}}{{env "A"}}{{expandenv "$A-${B}"}}`:          "<x>ee-e",
+		`{{now.Unix}} {{ago 1699999990}} {{now | date "2006"}} {{htmlDateInZone "x" "UTC"}} {{dateInZone "15:04" 1.5 "UTC"}} {{toDate "2006" "2022" | durationRound}}`: "1700000000 10s 2023 2023-11-14 22:13 1y",
+		`{{until 3}} {{until -2}} {{untilStep 5 0 -2}} {{untilStep 0 3 0}} {{untilStep 0 9223372036854775807 9223372036854775806}} {{seq 2 4}} {{repeat 2 "ab"}}`:      "[0 1 2] [0 -1] [5 3 1] [] [0 9223372036854775806] 2 3 4 abab",
+		`{{list 1 "a" | toJson}} {{dict "b" 1 "a" 2 | values}} {{b64enc "x"}} {{"a,b" | splitList "," | join "-"}} {{quote 1 "b"}}`:                                    `[1,"a"] [2 1] eA== a-b "1" "b"`,
+		`{{contains "b" "abc"}}{{toString 7}}{{nindent 2 "x"}}{{div 7 2}}{{default 3 0}}`:                                                                              "true7\n  x33",
 	} {
 		if got := text(t, template, in, 1); got != want {
 			t.Errorf("%s: %q, want %q", template, got, want)
@@ -42,6 +42,8 @@ func TestFunctions(t *testing.T) {
 	for template, want := range map[string]string{
 		`{{randInt 3 3}}`: "the second number has to be the larger one", `{{Binomial 2 5}}`: "want 0 <= k <= n", `{{IndexToCombination nil 6 4 2}}`: "want 0 to 5",
 		`{{GetIPAddress "a b" 1 2}}`: "there are 2", `{{repeat 9999999 "abc"}}`: "more than 4 MiB", `{{until 99999999}}`: "more than 1000000 numbers",
+		`{{untilStep 0 9223372036854775807 1}}`: "more than 1000000 numbers", `{{indent 999999999 "a"}}`: "more than 4 MiB", `{{seq 1 999999999}}`: "want numbers of",
+		`{{IndexToCombination nil 5 999999999 1}}`: "want 1000000 at most", `{{GetIPAddress "a" 4611686018427387904 4}}`: "there are 1",
 		`{{div 1 0}}`: "divide by zero", `{{randAlpha 99999999}}`: "want 0 to", `{{fail "no"}}`: "no", `{{Binomial 200 100}}`: "too large",
 	} {
 		parsed, err := Parse("t", template, in)
@@ -114,4 +116,31 @@ func TestMissingKeys(t *testing.T) {
 	if out, err := parsed.Text(map[string]any{}, 1); err != nil || out != "a<no value>" {
 		t.Errorf("%q %v", out, err)
 	}
+}
+
+// FuzzText: no template takes the process down, and one seed gives one text.
+func FuzzText(f *testing.F) {
+	for _, text := range []string{
+		`{{range $i, $e := until 3}}{{randInt 0 9}}{{end}}`, `{{index .list 0}}{{dict "a" 1 | toJson}}`, `{{define "x"}}{{.}}{{end}}{{template "x" .n}}`,
+		`{{IndexToCombination nil 3 5 2}}{{GetIPAddress "a b" 0 1}}{{untilStep 3 -3 -2}}`, `{{printf "%d" .n | repeat 3}}{{seq 1 2 9}}{{nindent 3 .s}}`,
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 300 {
+			return
+		}
+		parsed, err := Parse("t", text, Inputs{})
+		if err != nil {
+			return
+		}
+		values := func() map[string]any { return map[string]any{"n": 3, "s": "a\nb", "list": []any{1, "x"}} }
+		one, err := parsed.Text(values(), 5)
+		if err != nil {
+			return
+		}
+		if again, err := parsed.Text(values(), 5); err != nil || again != one {
+			t.Errorf("%q, then %q %v", one, again, err)
+		}
+	})
 }
