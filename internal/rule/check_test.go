@@ -162,3 +162,26 @@ func TestNoFigure(t *testing.T) {
 		}
 	}
 }
+
+// running is a machine whose Puma says what it runs with.
+type running struct{ answers }
+
+func (m running) Answer(input string) Answer {
+	a := m.answers.Answer(input)
+	if input == "puma.workers" {
+		a.From, a.At = Running, "process 7 of puma"
+	}
+	return a
+}
+
+// A finding says of its inputs about a program whether that is what runs.
+func TestFindingInputs(t *testing.T) {
+	c, err := load(t, chain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := c.Check(t.Context(), running{answers{"puma.workers": 1.0, "machine.cpus": 1.0, "foreman.db_pool": 1.0}}, []string{"linux"}, nil)
+	if len(all) != 3 || len(all[0].Inputs) != 1 || all[0].Inputs[0] != (ProgramInput{"puma.workers", Running, "process 7 of puma"}) || len(all[1].Inputs) > 0 {
+		t.Errorf("%+v", all)
+	}
+}

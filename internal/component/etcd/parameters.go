@@ -16,7 +16,7 @@ import (
 // parameters are those that rules ask for, with the defaults of etcd 3.4 and 3.5
 // (embed/config.go, server/embed/config.go).
 var parameters = component.Parameters{
-	{Name: "quota-backend-bytes", Type: rule.Number, Unit: "bytes", Read: readQuota, Default: "0", Doc: "size of the database at which the cluster takes no more writes; 0 is 2 GiB, below 0 is none"},
+	{Name: "quota-backend-bytes", Type: rule.Number, Unit: "bytes", Read: readQuota, Default: "0", Doc: "size of the database at which the cluster takes no more writes; 0 is 2 GiB, a negative value is no limit"},
 	milliseconds("heartbeat-interval", "100", "how often the leader tells that it is there"),
 	milliseconds("election-timeout", "1000", "silence after which another leader is elected"),
 	{Name: "snapshot-count", Type: rule.Number, Read: readInteger, Default: "100000", Doc: "changes after which a snapshot is written; 10000 since 3.6"},
@@ -54,7 +54,7 @@ func readInteger(text string) (any, error) {
 	return float64(n), nil
 }
 
-// readQuota reads a quota: every number below 0 is none (server/storage/quota.go).
+// readQuota reads a quota: every negative number means no limit (server/storage/quota.go).
 func readQuota(text string) (any, error) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n < 0 {
 		return -1.0, nil

@@ -233,7 +233,11 @@ func (i *installed) told(input string) rule.Answer {
 		}
 		return rule.Answer{Value: balance, At: at}
 	case "missing_timeouts":
-		return list(i.files.timeless())
+		a := list(i.files.timeless())
+		if a.Unknown != "" {
+			a.Unknown += "; haproxy -c -f " + i.Main + " says it, and runs the Lua of the configuration"
+		}
+		return a
 	case "frontends_beyond_maxconn":
 		process, why := i.maxconn()
 		if why != "" {

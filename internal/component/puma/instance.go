@@ -248,7 +248,7 @@ func (in *instance) option(name string, get getter) told {
 		case ok && text == "auto" && name == "workers":
 			return in.eachCPU(told{at: at, variable: v})
 		case ok && !isNumber:
-			return told{at: at, variable: v, unknown: fmt.Sprintf("%s is %q, which is no number: Puma does not start", v, text)}
+			return told{at: at, variable: v, unknown: fmt.Sprintf("%s is %q, which is not a number: Puma does not start", v, text)}
 		case ok:
 			return told{text: number, at: at, variable: v}
 		case unknown != "":

@@ -155,7 +155,7 @@ func TestFind(t *testing.T) {
 		"api threads_max=4 " + etc + "api.service:2",
 		"blog workers=3 /etc/default/blog:2",
 		"blog threads_min=",
-		`blog threads_max= /etc/default/blog:3 PUMA_MAX_THREADS is "many", which is no number: Puma does not start`,
+		`blog threads_max= /etc/default/blog:3 PUMA_MAX_THREADS is "many", which is not a number: Puma does not start`,
 		"shop workers=2 /srv/shop/puma.rb:2",
 		"shop threads_min=1 /srv/shop/puma.rb:3",
 		"shop threads_max=5 /srv/shop/puma.rb:3",

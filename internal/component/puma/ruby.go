@@ -321,7 +321,7 @@ func (n *number) value(get func(string) (text, at string, ok bool, unknown strin
 		if text, isNumber := integer(v); isNumber {
 			return text, where, ""
 		}
-		return "", where, fmt.Sprintf("%s is %q, which is no number: Puma does not start", n.variable, v)
+		return "", where, fmt.Sprintf("%s is %q, which is not a number: Puma does not start", n.variable, v)
 	case why != "":
 		return "", where, why
 	}

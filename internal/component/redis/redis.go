@@ -183,7 +183,7 @@ func (i *installed) pending() []string {
 	return out
 }
 
-// clientsAsked is maxclients as its files ask for it, or as somebody has told the server
+// clientsAsked is maxclients as its files ask for it, or as CONFIG SET has asked for
 // since: what runs alone may be what Redis has lowered to the files that it may open (8.0.2
 // and Valkey 8.1.1: 992 with 1024).
 func (i *installed) clientsAsked() rule.Answer {

@@ -1,6 +1,7 @@
 package satellite
 
 import (
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/platform"
@@ -14,13 +15,16 @@ type directed struct {
 	line int
 	// in is how deep in sections it is.
 	in int
+	// condition is the conditional section in which it stands, as <IfVersion; "" for none.
+	condition string
 }
 
 // directives reads httpd's syntax as far as these files need it: a directive a
 // line, goes on after a backslash, words in quotes. Sections are entered.
 func directives(text string) []directed {
 	var out []directed
-	number, first, pending, depth := 0, 0, "", 0
+	number, first, pending := 0, 0, ""
+	var open []string
 	for raw := range strings.Lines(text) {
 		number++
 		row := strings.TrimRight(raw, "\r\n")
@@ -35,12 +39,17 @@ func directives(text string) []directed {
 		switch {
 		case row == "" || row[0] == '#':
 		case strings.HasPrefix(row, "</"):
-			depth = max(0, depth-1)
+			open = open[:max(0, len(open)-1)]
 		case row[0] == '<':
-			depth++
+			open = append(open, strings.Trim(row, "<>"))
 		default:
 			if w := quoted(row); len(w) > 0 {
-				out = append(out, directed{strings.ToLower(w[0]), w[1:], first, depth})
+				condition := slices.IndexFunc(open, func(s string) bool { return strings.HasPrefix(strings.ToLower(s), "if") })
+				d := directed{strings.ToLower(w[0]), w[1:], first, len(open), ""}
+				if condition >= 0 {
+					d.condition = "<" + open[condition] + ">"
+				}
+				out = append(out, d)
 			}
 		}
 	}
@@ -100,7 +109,9 @@ func virtualHost(name string) func(*satellite) rule.Answer {
 			}
 			last = rule.Answer{At: p}
 			for _, d := range directives(f.text) {
-				if d.name == name && len(d.args) == 1 {
+				if d.name == name && d.condition != "" {
+					last = rule.Answer{Unknown: "it stands in " + d.condition + ", and whether httpd reads that is not known: set it outside of the condition", At: f.at(d.line)}
+				} else if d.name == name && len(d.args) == 1 {
 					last = platform.Typed(d.args[0], kind, f.at(d.line))
 				}
 			}

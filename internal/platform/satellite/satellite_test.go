@@ -169,6 +169,8 @@ func TestApache(t *testing.T) {
 			answers{"httpd_max_request_workers": 96, "httpd_server_limit": 6, "httpd_threads_per_child": 16}, "/etc/httpd/conf.d/zz.conf:1"},
 		"the installer's, not included": {map[string]string{"etc/httpd/conf/httpd.conf": strings.Replace(main, "Include conf.modules.d/*.conf\n", "", 1)},
 			answers{"httpd_max_request_workers": 400, "httpd_server_limit": 16, "proxy_timeout": 60}, "the default of the event module"},
+		"in a condition": {map[string]string{"etc/httpd/conf.d/05-foreman-ssl.conf": "<VirtualHost *:443>\n  <IfVersion < 2.4>\n  KeepAlive Off\n  </IfVersion>\n</VirtualHost>\n"},
+			answers{"httpd_keepalive": unknown, "httpd_max_request_workers": 1024}, "/" + mods + "event.conf:3"},
 		"a copy without what it includes": {map[string]string{"etc/httpd/conf/httpd.conf": strings.ReplaceAll(main, "conf.modules.d", "modules.d")}, none, ""},
 		"a link out of the copy":          {map[string]string{mods + "event.conf": "-> /srv/event.conf"}, none, ""},
 		"the main one a link out of it":   {map[string]string{"etc/httpd/conf/httpd.conf": "-> /srv/httpd.conf"}, none, ""},
