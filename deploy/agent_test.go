@@ -38,12 +38,12 @@ func TestAgent(t *testing.T) {
 	found := map[string]any{}
 	var rules []rbac.PolicyRule
 	policies, bound := map[string]*admission.ValidatingAdmissionPolicy{}, map[string]bool{}
-	for _, file := range files {
-		name := strings.TrimPrefix(file, "agent/")
+	for _, file := range append(files, "kubelet/rbac.yaml") {
+		name, ours := strings.CutPrefix(file, "agent/")
 		if name == "kustomization.yaml" {
 			continue
 		}
-		if !slices.Contains(k.Resources, name) {
+		if ours && !slices.Contains(k.Resources, name) {
 			t.Errorf("%s is not in kustomization.yaml", name)
 		}
 		for _, text := range document(t, file) {
@@ -126,6 +126,14 @@ func TestAgent(t *testing.T) {
 			})
 			if !limited && resource != "pods/eviction" { // no policy sees where a pod is
 				t.Errorf("no policy says of which nodes agents may write %s", resource)
+			}
+		}
+	}
+	// What a change of a kubelet takes agents have only with deploy/kubelet.
+	for _, text := range document(t, "agent/rbac.yaml") {
+		for _, word := range []string{"pods", "eviction", "configz", "healthz", "leases"} {
+			if strings.Contains(text, "["+word) || strings.Contains(text, "/"+word) {
+				t.Errorf("agents that change no kubelet have a right to %s", word)
 			}
 		}
 	}

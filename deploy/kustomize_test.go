@@ -52,7 +52,7 @@ func files(t *testing.T, dir string) (out []string) {
 // TestKustomization: what is listed is there, once, and whatever is not listed is meant
 // to be; images can be named in one place.
 func TestKustomization(t *testing.T) {
-	all := slices.Concat(files(t, "."), files(t, "machines"), files(t, "openshift")) // the last two only on OpenShift
+	all := slices.Concat(files(t, "."), files(t, "kubelet"), files(t, "machines"), files(t, "openshift")) // the last ones only where they are needed
 	images := kustomizationOf(t, ".").Images
 	objects := map[string]bool{}
 	for _, file := range all {
@@ -108,7 +108,7 @@ func TestKustomization(t *testing.T) {
 // TestRemovalKeeps: what kubectl delete -k removes, of whichever directory, is fettle's own.
 // With a kind that others have objects of, or with a namespace, these would go too.
 func TestRemovalKeeps(t *testing.T) {
-	for _, dir := range []string{".", "agent", "operator", "metrics", "machines", "openshift"} {
+	for _, dir := range []string{".", "agent", "operator", "metrics", "kubelet", "machines", "openshift"} {
 		for _, file := range files(t, dir) {
 			for _, text := range document(t, file) {
 				var o struct {

@@ -53,6 +53,7 @@ func (c *Cluster) deployAgents(t *testing.T) {
 	}
 	c.served()
 	a.deploy("agent")
+	a.deploy("kubelet")
 }
 
 // served waits until the API server knows Profile objects.

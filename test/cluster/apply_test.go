@@ -39,8 +39,8 @@ func (c *Cluster) applier(t *testing.T) *applier {
 // before is what a cluster without OpenShift needs before deploy, but KubeletConfig.
 var before = []string{"crds/plain/namespace.yaml", "crds/plain/tuned.openshift.io_tuneds.yaml", "crds/plain/tuned.openshift.io_profiles.yaml"}
 
-// deploy makes what deploy/kustomization.yaml lists, but for the image, and what has to
-// be there before it. The API server has to take each object, with all its fields. dir is
+// deploy makes what deploy/kustomization.yaml lists, but for the image, what has to be
+// there before it, and what agents need to change kubelets. The API server has to take each object, with all its fields. dir is
 // a directory of deploy.
 func (a *applier) deploy(dir string) {
 	a.t.Helper()
@@ -52,6 +52,7 @@ func (a *applier) deploy(dir string) {
 			}
 			a.apply(name, text)
 		}
+		defer a.deploy("kubelet")
 	}
 	text, err := fs.ReadFile(deploy.FS, path.Join(dir, "kustomization.yaml"))
 	if err != nil {

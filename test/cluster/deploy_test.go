@@ -347,7 +347,7 @@ func TestKustomize(t *testing.T) {
 	if err := os.CopyFS(dir, deploy.FS); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{".", "agent", "operator", "metrics", "machines", "openshift"} {
+	for _, name := range []string{".", "agent", "operator", "metrics", "kubelet", "machines", "openshift"} {
 		text := run(t, "kubectl", "kustomize", filepath.Join(dir, name))
 		if strings.Contains(text, "kind: Namespace\n") || strings.Contains(text, "kind: CustomResourceDefinition") && strings.Contains(text, "group: tuned.openshift.io") {
 			t.Errorf("deploy/%s has what is not fettle's own", name)

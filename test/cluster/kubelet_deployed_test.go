@@ -126,6 +126,7 @@ func (d *deployed) install() {
 	d.c.must(os.WriteFile(file, []byte(strings.Replace(string(text), "managementState: Managed", "managementState: Unmanaged", 1)), 0o600))
 	d.kubectl("apply", "-f", file)
 	d.kubectl("apply", "-k", d.dir)
+	d.kubectl("apply", "-k", d.dir+"/kubelet")
 	d.rolledOut()
 }
 

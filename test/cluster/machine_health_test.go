@@ -249,6 +249,13 @@ func (b *healthBench) tables() {
 			b.says(name, "Remediating", "False", "NothingToDo", "", time.Minute)
 			f.stop()
 			slices.Sort(f.deleted)
+			// A machine that has only just joined is pending until the operator hears of it.
+			b.c.Wait("the status to be "+c.status, time.Minute, func(context.Context) error {
+				if got := b.numbers(name); got != c.status {
+					return fmt.Errorf("it is %s", got)
+				}
+				return nil
+			})
 			if f.most != 1 || !slices.Equal(f.deleted, old) || b.numbers(name) != c.status {
 				b.t.Errorf("%s: %d at once, deleted %v, want %v; status %s, want %s", c.says, f.most, f.deleted, old, b.numbers(name), c.status)
 			}
