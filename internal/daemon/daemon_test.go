@@ -258,6 +258,28 @@ func TestNewDeviceGetsItsValues(t *testing.T) {
 	}
 }
 
+// A CPU goes off line or comes back, and the kernel computes the base slice anew.
+func TestCPUHotplugTakesValuesBack(t *testing.T) {
+	const slice = "/sys/kernel/debug/sched/base_slice_ns"
+	f := newFake(t, map[string]string{slice: "2100000", "/etc/tuned/slice/tuned.conf": "[sysfs]\n" + slice + "=4000000\n[sysctl]\nvm.swappiness=10"})
+	f.tune("slice", nil)
+	d := f.start(Config{})
+	for _, action := range []string{"offline", "online"} {
+		f.write(slice, "1400000")
+		f.write(swappiness, "44") // somebody's wish
+		if err := d.plugged(t.Context(), []Uevent{{Action: action, Path: "/devices/system/cpu/cpu1", Subsystem: "cpu"}}); err != nil {
+			t.Fatal(err)
+		}
+		f.want(slice, "4000000")
+		f.want(swappiness, "44")
+	}
+	f.write(slice, "1400000")
+	if err := d.plugged(t.Context(), []Uevent{{Action: "add", Path: "/devices/pci0/sdb", Subsystem: "block"}}); err != nil {
+		t.Fatal(err)
+	}
+	f.want(slice, "1400000") // no CPU has come or gone
+}
+
 func TestTrialIsNotSuperseded(t *testing.T) {
 	f := newFake(t, nil)
 	f.tune("night", nil)

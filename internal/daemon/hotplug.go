@@ -9,11 +9,42 @@ import (
 
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/tune"
 )
 
-// plugged gives devices that have come what the selection wants for them.
+// plugged gives devices that have come what the selection wants for them, and brings
+// back what the kernel has computed anew because a CPU has come or gone.
 func (d *Daemon) plugged(ctx context.Context, batch []Uevent) error {
+	cpus := slices.ContainsFunc(batch, func(u Uevent) bool { return u.Subsystem == "cpu" })
+	return errors.Join(d.arrivals(ctx, batch), d.recompute(ctx, cpus))
+}
+
+// recompute writes again the values that CPU hot-plug takes back: nobody has asked for
+// what they read now.
+func (d *Daemon) recompute(ctx context.Context, cpus bool) error {
+	if !cpus {
+		return nil
+	}
+	return d.inForce(ctx, func(m *Machine) error {
+		s, err := m.Engine.State()
+		if err != nil {
+			return err
+		}
+		ours := false
+		for place := range s.Chains() {
+			ours = ours || setting.CPUHotplug(place)
+		}
+		if !ours {
+			return nil
+		}
+		return d.restore(ctx, m, "CPU hot-plug", func(st tune.Step, e *journal.Entry) bool {
+			return e != nil && setting.CPUHotplug(st.Setting)
+		})
+	})
+}
+
+func (d *Daemon) arrivals(ctx context.Context, batch []Uevent) error {
 	batch = slices.DeleteFunc(batch, func(u Uevent) bool { return !u.arrived() && u.Path != "" })
 	if len(batch) == 0 {
 		return nil // what has gone takes its values with it

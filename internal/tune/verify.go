@@ -123,7 +123,11 @@ func (e *Engine) differs(st Step, ours *journal.Entry) (plugin.Verdict, string) 
 	if unclear && ours.Want == st.Want {
 		return plugin.Unknown, fmt.Sprintf("%s; %s was read after that", writtenAndRead(st.Want, st.Before), show(*ours.After))
 	}
-	return plugin.Drifted, fmt.Sprintf("fettle left %s at %s", show(*ours.After), ours.Tx.Time.Local().Format("2006-01-02 15:04:05"))
+	why := fmt.Sprintf("fettle left %s at %s", show(*ours.After), ours.Tx.Time.Local().Format("2006-01-02 15:04:05"))
+	if event := setting.TakenBackBy(st.Setting); event != "" {
+		why += "; " + event
+	}
+	return plugin.Drifted, why
 }
 
 // inPlace says whether a value that is in place also works already.

@@ -1,0 +1,38 @@
+package setting
+
+import (
+	"path"
+	"strings"
+)
+
+// CPUHotplug reports whether the kernel computes a value anew when a CPU goes off line
+// or comes back (kernel/sched/fair.c update_sysctl), which takes away what was written.
+func CPUHotplug(s Setting) bool {
+	dir, base := path.Split(s.Name)
+	if s.Kind == "sysctl" {
+		base = strings.TrimPrefix(s.Name, "kernel.sched_")
+	} else if dir != "/sys/kernel/debug/sched/" {
+		return false
+	}
+	switch base {
+	case "base_slice_ns", "min_granularity_ns", "latency_ns", "wakeup_granularity_ns":
+		return true
+	}
+	return false
+}
+
+// TakenBackBy names the event by which the kernel itself takes a written value back; ""
+// where none is known.
+func TakenBackBy(s Setting) string {
+	dir, base := path.Split(s.Name)
+	queue := s.Kind == "sysfs" && (strings.HasSuffix(dir, "/queue/") || strings.HasSuffix(dir, "/queue/iosched/"))
+	switch {
+	case CPUHotplug(s):
+		return "the kernel computes it anew when a CPU goes off line or comes back"
+	case queue && (base == "nr_requests" || base == "async_depth" || base == "wbt_lat_usec" || strings.HasSuffix(dir, "/iosched/")):
+		return "the kernel sets it anew at each change of the I/O scheduler"
+	case s == Setting{"sysctl", "vm.min_free_kbytes"}:
+		return "the kernel calculates it anew when transparent huge pages are switched on or off"
+	}
+	return ""
+}
