@@ -81,9 +81,13 @@ func TestAgent(t *testing.T) {
 	}
 
 	set := found["DaemonSet"].(*apps.DaemonSet)
+	namespace := &core.Namespace{}
+	if err := yaml.UnmarshalStrict([]byte(document(t, "crds/plain/namespace.yaml")[0]), namespace); err != nil {
+		t.Fatal(err)
+	}
 	pod := set.Spec.Template.Spec
 	account := found["ServiceAccount"].(*core.ServiceAccount)
-	if pod.ServiceAccountName != account.Name || set.Namespace != tuned.Namespace || account.Namespace != tuned.Namespace || found["Namespace"].(*core.Namespace).Name != tuned.Namespace {
+	if pod.ServiceAccountName != account.Name || set.Namespace != tuned.Namespace || account.Namespace != tuned.Namespace || namespace.Name != tuned.Namespace {
 		t.Errorf("account %s/%s, set in %s", account.Namespace, account.Name, set.Namespace)
 	}
 	// By these kubectl fettle status knows the pods of agents.
@@ -128,7 +132,7 @@ func TestAgent(t *testing.T) {
 	// It is told the name of its set, which it may look at; and it is root, which the
 	// image is not.
 	if !slices.Contains(c.Args, "--daemonset="+set.Name) || !slices.ContainsFunc(rules, func(r rbac.PolicyRule) bool {
-		return slices.Equal(r.Resources, []string{"daemonsets"}) && slices.Equal(r.ResourceNames, []string{set.Name})
+		return slices.Equal(r.Resources, []string{"daemonsets"}) && slices.Equal(r.ResourceNames, []string{set.Name}) && slices.Equal(r.Verbs, []string{"get", "list", "watch"})
 	}) {
 		t.Errorf("%v: the set is %s", c.Args, set.Name)
 	}

@@ -3,11 +3,12 @@ package deploy
 
 import "embed"
 
-// FS has the definitions of the objects in crds, those that only a cluster without
-// OpenShift's own needs in crds/plain, the operator's own Tuned object in
-// default-tuned.yaml, what the operator and the agents need in operator and agent, what
-// the operator needs to remedy OpenShift's machines in machines, what who looks at their
-// metrics needs in metrics, and Containerfile, their image.
+// FS has the definitions of fettle's own kinds in crds, those of OpenShift's kinds and its
+// namespace, for clusters without OpenShift, in crds/plain, the operator's own Tuned
+// object in default-tuned.yaml, what the operator and the agents need in operator and
+// agent, what they need on OpenShift in openshift, what the operator needs to remediate
+// OpenShift's machines in machines, what a reader of their metrics needs in metrics, and
+// Containerfile, their image.
 //
-//go:embed Containerfile *.yaml crds/*.yaml crds/plain/*.yaml operator/*.yaml agent/*.yaml machines/*.yaml metrics/*
+//go:embed Containerfile *.yaml crds/*.yaml crds/plain/*.yaml operator/*.yaml agent/*.yaml machines/*.yaml openshift/*.yaml metrics/*
 var FS embed.FS

@@ -52,7 +52,7 @@ func files(t *testing.T, dir string) (out []string) {
 // TestKustomization: what is listed is there, once, and whatever is not listed is meant
 // to be; images can be named in one place.
 func TestKustomization(t *testing.T) {
-	all := append(files(t, "."), files(t, "machines")...) // the second only on OpenShift
+	all := slices.Concat(files(t, "."), files(t, "machines"), files(t, "openshift")) // the last two only on OpenShift
 	images := kustomizationOf(t, ".").Images
 	objects := map[string]bool{}
 	for _, file := range all {
@@ -90,7 +90,9 @@ func TestKustomization(t *testing.T) {
 		"Containerfile",           // the image
 		"metrics/dashboard.json",  // Grafana's
 		"metrics/prometheus.yaml", // Prometheus'
-		"crds/plain/machineconfiguration.openshift.io_kubeletconfigs.yaml", // OpenShift has its own
+		// OpenShift has its own.
+		"crds/plain/machineconfiguration.openshift.io_kubeletconfigs.yaml", "crds/plain/namespace.yaml",
+		"crds/plain/tuned.openshift.io_tuneds.yaml", "crds/plain/tuned.openshift.io_profiles.yaml",
 	}
 	err := fs.WalkDir(deploy.FS, ".", func(p string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && path.Base(p) != "kustomization.yaml" && !slices.Contains(all, p) && !slices.Contains(notListed, p) {
@@ -100,6 +102,78 @@ func TestKustomization(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestRemovalKeeps: what kubectl delete -k removes, of whichever directory, is fettle's own.
+// With a kind that others have objects of, or with a namespace, these would go too.
+func TestRemovalKeeps(t *testing.T) {
+	for _, dir := range []string{".", "agent", "operator", "metrics", "machines", "openshift"} {
+		for _, file := range files(t, dir) {
+			for _, text := range document(t, file) {
+				var o struct {
+					Kind     string
+					Metadata struct{ Name string }
+				}
+				if err := yaml.Unmarshal([]byte(text), &o); err != nil {
+					t.Fatalf("%s: %v", file, err)
+				}
+				if o.Kind == "Namespace" || o.Kind == "CustomResourceDefinition" && !strings.HasSuffix(o.Metadata.Name, ".fettle.dev") {
+					t.Errorf("%s: kubectl delete -k deploy/%s removes %s %s", file, dir, o.Kind, o.Metadata.Name)
+				}
+			}
+		}
+	}
+}
+
+// TestSecurityContextConstraints: on OpenShift each account of ours may use one kind of
+// constraints, which admits the pods of that account: privileged admits everything;
+// nonroot-v2 (openshift/api, security/v1) admits pods of any user but root that drop ALL
+// capabilities, gain no privileges, have the seccomp profile RuntimeDefault and nothing of
+// the host's.
+func TestSecurityContextConstraints(t *testing.T) {
+	uses, bound := map[string][]string{}, map[string]string{}
+	for _, file := range files(t, "openshift") {
+		for _, text := range document(t, file) {
+			var o struct {
+				rbac.RoleBinding
+				Rules []rbac.PolicyRule
+			}
+			if err := yaml.Unmarshal([]byte(text), &o); err != nil {
+				t.Fatal(err)
+			}
+			switch o.Kind {
+			case "Role":
+				for _, r := range o.Rules {
+					if !slices.Equal(r.APIGroups, []string{"security.openshift.io"}) || !slices.Equal(r.Resources, []string{"securitycontextconstraints"}) || !slices.Equal(r.Verbs, []string{"use"}) {
+						t.Errorf("%s: %v", o.Name, r)
+					}
+					uses[o.Name] = append(uses[o.Name], r.ResourceNames...)
+				}
+			case "RoleBinding":
+				bound[o.Subjects[0].Name] = o.RoleRef.Name
+			default:
+				t.Errorf("%s: a %s", file, o.Kind)
+			}
+		}
+	}
+	for account, want := range map[string]string{"fettle-agent": "privileged", "fettle-operator": "nonroot-v2"} {
+		if got := uses[bound[account]]; !slices.Equal(got, []string{want}) {
+			t.Errorf("%s may use %v, want %s", account, got, want)
+		}
+	}
+	var d apps.Deployment
+	if err := yaml.UnmarshalStrict([]byte(document(t, "operator/deployment.yaml")[0]), &d); err != nil {
+		t.Fatal(err)
+	}
+	pod := d.Spec.Template.Spec
+	for _, c := range pod.Containers {
+		if s := c.SecurityContext; *s.AllowPrivilegeEscalation || len(s.Capabilities.Drop) != 1 || s.Capabilities.Drop[0] != "ALL" || s.Capabilities.Add != nil {
+			t.Errorf("nonroot-v2 does not admit %s: %+v", c.Name, s)
+		}
+	}
+	if *pod.SecurityContext.RunAsUser == 0 || pod.SecurityContext.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault || pod.SecurityContext.FSGroup != nil {
+		t.Errorf("nonroot-v2 does not admit %+v", pod.SecurityContext)
 	}
 }
 

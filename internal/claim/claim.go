@@ -196,7 +196,11 @@ func (c *Claims) For(s setting.Setting) []Claim {
 	found := c.on(s)
 	if rival, ok := last(c.twin(s), Claim.Certain); ok {
 		for i := range found {
-			if found[i].Void == "" && found[i].order.compare(rival.order) < 0 {
+			switch {
+			case found[i].Void != "":
+			case setting.Zero(found[i].Value):
+				found[i].Void = "0 says that " + rival.Setting.Name + " is the limit (" + rival.Place() + ")"
+			case found[i].order.compare(rival.order) < 0:
 				found[i].Void = "undone by " + rival.Place() + ", which sets " + rival.Setting.Name
 			}
 		}
@@ -229,7 +233,7 @@ func (c *Claims) twin(s setting.Setting) []Claim {
 	if !ok {
 		return nil
 	}
-	return slices.DeleteFunc(c.on(other), func(c Claim) bool { return c.Value.Text == "0" })
+	return slices.DeleteFunc(c.on(other), func(c Claim) bool { return setting.Zero(c.Value) })
 }
 
 func sortByEffect(claims []Claim) {
@@ -265,7 +269,10 @@ func (c *Claims) Administrator(s setting.Setting) (Claim, bool) {
 	theirs := func(c Claim) bool { return c.Certain() && c.Administrator && c.Source == Sysctl }
 	s = c.resolve(s)
 	own, ok := last(c.on(s), theirs)
-	if rival, found := last(c.twin(s), theirs); found && (!ok || own.order.compare(rival.order) < 0) {
+	if ok && setting.Zero(own.Value) && c.kinds.RefusesZero(s) {
+		ok = false // the kernel refuses it, so the line sets nothing
+	}
+	if rival, found := last(c.twin(s), theirs); found && (!ok || setting.Zero(own.Value) || own.order.compare(rival.order) < 0) {
 		return rival, true
 	}
 	return own, ok

@@ -76,7 +76,7 @@ var tuners = []tuner{
 	{
 		name: "numad", unit: "numad.service", comm: "numad", exclusive: true, partly: true,
 		sets: "NUMA placement of processes, kernel.numa_balancing, transparent huge page scanning", handOver: "systemctl disable --now numad",
-		may: []string{"/proc/sys/kernel/numa_balancing", "/sys/kernel/mm/transparent_hugepage/khugepaged/*"},
+		may: []string{"/proc/sys/kernel/numa_balancing", "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs"},
 	},
 	{
 		name: "tuned-ppd", unit: "tuned-ppd.service", comm: "tuned-ppd",
@@ -111,6 +111,12 @@ var tuners = []tuner{
 	{
 		name: "ktune", unit: "ktune.service", init: "ktune", sets: "sysctls and I/O schedulers of RHEL 6", handOver: "service ktune stop; chkconfig ktune off",
 	},
+}
+
+// Partial reports whether an exclusive tuner holds a few settings only: it is in the
+// way of a plan that writes one of them.
+func (t Tuner) Partial() bool {
+	return slices.ContainsFunc(tuners, func(k tuner) bool { return k.name == t.Name && k.partly })
 }
 
 // Conflicts reports whether the tuner bears no other that writes these files of the

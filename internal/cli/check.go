@@ -22,6 +22,7 @@ import (
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/platform/cluster"
 	"fettle.dev/fettle/internal/platform/linux"
+	"fettle.dev/fettle/internal/platform/measured"
 	"fettle.dev/fettle/internal/platform/openshift"
 	"fettle.dev/fettle/internal/platform/puppet"
 	"fettle.dev/fettle/internal/platform/satellite"
@@ -91,7 +92,7 @@ should be refused: about fifteen requests, all of them GET.`,
 
 // sources are where the rules' inputs come from.
 func sources() []platform.Source {
-	all := slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{satellite.Source(), puppet.Source(), puppet.FrontSource(), openshift.Source(), cluster.Source()})
+	all := slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{satellite.Source(), puppet.Source(), puppet.FrontSource(), openshift.Source(), cluster.Source(), measured.Source()})
 	for _, p := range components.All {
 		all = append(all, platform.Product(p))
 	}
@@ -240,10 +241,35 @@ func undetermined(a *report.Audit, absent []string) error {
 // subject is the machine as the rules see it, with what fettle has in force.
 func (a *app) subject(ctx context.Context, h *host.Host, kinds setting.Kinds) *platform.Subject {
 	s := platform.NewSubject(ctx, h, kinds, sources())
+	s.Planned = func(ctx context.Context, profiles []string) ([]string, error) {
+		return a.planned(ctx, h, profiles)
+	}
 	if a.root == "" {
+		s.RunsDir = filepath.Join(cmp.Or(a.stateDir, defaultStateDir), "runs")
 		s.InForce = func() ([]string, error) { return a.profilesInForce(h) }
 	}
 	return s
+}
+
+// planned are the kernel's files that profiles would set on a machine.
+func (a *app) planned(ctx context.Context, h *host.Host, profiles []string) ([]string, error) {
+	m, err := a.machineOn(ctx, h, func(error) error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	p, err := m.load(ctx, false, profiles...)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := m.engine.PlanProfile(ctx, p, &journal.State{})
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, s := range settingsOf(plan) {
+		out = append(out, m.kinds.KernelFiles(s)...)
+	}
+	return out, nil
 }
 
 // sayCutLogs says what of logs was not read, and the call that reads it.

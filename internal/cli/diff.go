@@ -96,7 +96,8 @@ func (a *app) sysctlFile(p *tune.Plan) error {
 	var other []string
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s, as planned by fettle on %s\n", strings.Join(p.Profiles, " "), p.Created.Format("2006-01-02"))
-	for _, st := range p.Steps {
+	steps := slices.SortedStableFunc(slices.Values(p.Steps), func(x, y tune.Step) int { return x.Stage - y.Stage })
+	for _, st := range steps { // in the order of the writes
 		if st.Verdict == plugin.Unsupported || st.Action == tune.Release {
 			continue
 		}

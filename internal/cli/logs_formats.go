@@ -21,6 +21,16 @@ type otherLines struct{ error }
 // that is of another kind and that nobody named is left out: a directory of logs has the
 // errors too. One that is compressed so that it cannot be read is named as that.
 func (o logsOptions) formats(set *source.Set) ([]*format.Format, error) {
+	if err := set.LeaveCopies(); err != nil {
+		return nil, err
+	}
+	if len(set.Copies) > 0 && o.say != nil {
+		var copies []string
+		for _, c := range set.Copies {
+			copies = append(copies, c.Path+" ("+c.Why+")")
+		}
+		o.say("left out, as its lines would count twice: " + strings.Join(copies, ", "))
+	}
 	var out []*format.Format
 	var left, unread []string
 	var refused error // why the first of them was left
@@ -129,6 +139,11 @@ func (o logsOptions) formatOf(set *source.Set, i int) (*format.Format, error) {
 		}
 		if f, err = format.Detect(head, jsonUnits); err != nil {
 			return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, otherLines{err}), "--format says how its lines are written, as the server's configuration has it")
+		}
+	}
+	if o.unit != "" && f.UnitUnknown != "" {
+		if f, err = format.Detect(head, map[string]int64{f.UnitUnknown: durationUnits[o.unit]}); err != nil {
+			return nil, err
 		}
 	}
 	if d := f.Field(format.FieldDuration); o.unit != "" {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"strconv"
@@ -63,6 +64,11 @@ func (l *sizeLog) read(ctx context.Context, by func([]*format.Format) [][]string
 	formats, err := l.options.formats(set)
 	if err != nil {
 		return nil, nil, err
+	}
+	for i, f := range formats {
+		if f.UnitUnknown != "" {
+			return nil, nil, ui.Exit(ui.Usage, fmt.Errorf("--log: %s: nothing says the unit of %q; --unit ms (or s, us, ns) does", set.Logs[i].Path, f.UnitUnknown))
+		}
 	}
 	asked := logs.Options{By: by(formats), Percentiles: percentiles, Groups: sizeGroups, Where: where, Workers: runtime.GOMAXPROCS(0)}
 	if slices.ContainsFunc(formats, (*format.Format).Joined) {

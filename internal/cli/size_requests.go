@@ -180,7 +180,7 @@ func gatherHTTPD(ctx context.Context, a *app, h *host.Host, wish sizing.Wish) (e
 // httpdHere is what the httpd of a machine has.
 func httpdHere(ctx context.Context, h *host.Host, w *frontend.HTTPD) error {
 	m := platform.NewSubject(ctx, h, table.Kinds(h), sources())
-	if n, ok := m.Answer("httpd.max_request_workers").Value.(float64); ok {
+	if n, ok := m.Answer("httpd.requests_limit").Value.(float64); ok {
 		w.Workers = int(n)
 	}
 	w.Proxies = m.Answer("httpd.proxies").Value == true

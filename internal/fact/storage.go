@@ -28,6 +28,7 @@ type Layer struct {
 	Kind       string `json:"kind,omitempty"`       // of a mapped one: lvm, mpath, crypt, or its RAID level
 	Model      string `json:"model,omitempty"`      // of one with hardware of its own
 	Rotational *bool  `json:"rotational,omitempty"` // as the device says; a virtual one says anything
+	SizeBytes  int64  `json:"size_bytes,omitempty"` // 0 where that is not known
 	// Lower is false of a device that nothing is below.
 	Lower bool `json:"has_lower_devices"`
 }
@@ -111,6 +112,7 @@ func (s *Storage) layers(r *reader, device string, depth int) {
 	readDisk(r, device, &d)
 	lower := d.LowerDevices.Or(nil)
 	l := Layer{Device: device, Transport: d.Transport.Or(""), Kind: firstKnown(d.MapperKind, d.RAIDLevel).Or(""), Model: strings.TrimSpace(d.Vendor.Or("") + " " + d.Model.Or("")), Lower: len(lower) > 0}
+	l.SizeBytes = d.SizeBytes.Or(0)
 	if rotational, ok := d.Rotational.Get(); ok {
 		l.Rotational = &rotational
 	}

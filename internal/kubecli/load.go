@@ -1,9 +1,12 @@
 package kubecli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -42,6 +45,9 @@ type loadOptions struct {
 	forProve bool
 	margin   string
 	force    bool
+	// Of files of kube-burner.
+	read   load.ReadOptions
+	ignore []string
 	// Of mirror.
 	write string
 	image string
@@ -54,8 +60,8 @@ func loadCommand(a *app) *cobra.Command {
 	o := &loadOptions{}
 	c := &cobra.Command{
 		Use: "load", Short: "Make many objects in a cluster as a file says, measure it, and take them back",
-		Long: `Reads files of OpenShift's Cluster Loader, create jobs of kube-burner, or without a
-file a load of its own, and makes the objects. Each is written into a journal, so that
+		Long: `Reads files of OpenShift's Cluster Loader, jobs of kube-burner, or without a file a load
+of its own, and makes the objects. Each is written into a journal, so that
 a run that was killed can be gone on with (resume), and be taken back exactly (undo).`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		Args: command.KnownVerb,
@@ -76,6 +82,34 @@ func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.keep, "keep", false, "leave what was made when the run is interrupted, and ignore the file's cleanup")
 	f.StringVar(&o.html, "html", "", "write what came of the run into this file as well, as one page")
 	f.StringArrayVar(&o.slo, "slo", nil, "exit with 3 unless this holds: 'create p99 < 1s', 'ready p99 < 5s', 'errors < 1%', 'rate > 450/s'; repeatable")
+}
+
+// fileFlags are those of plan and run: how a file of kube-burner is read.
+func (o *loadOptions) fileFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.read.UserData, "user-data", "", "file of variables for a configuration of kube-burner, YAML or JSON; before those of the environment")
+	f.StringArrayVar(&o.read.Set, "set", nil, "KEY=VALUE: a field of a configuration of kube-burner, as jobs.0.qps=20; repeatable")
+	f.BoolVar(&o.read.AllowMissing, "allow-missing", false, "leave variables empty that a configuration of kube-burner asks for and that are not set")
+	f.StringVar(&o.read.UUID, "uuid", "", "UUID that templates of kube-burner see (default a new one)")
+	f.StringSliceVar(&o.ignore, "ignore", nil, "run a file of kube-burner without these of its fields: hooks, watchers, waitOptions, objectWait; repeatable")
+}
+
+// unread refuses a load whose file has fields that would change it, which are not read and
+// were not said to be ignored.
+func (o *loadOptions) unread(l *spec.Load) error {
+	var first *spec.Unread
+	fields := o.ignore
+	for i := range l.Unread {
+		u := &l.Unread[i]
+		if !slices.Contains(fields, u.Field) {
+			fields = append(fields, u.Field)
+			first = cmp.Or(first, u)
+		}
+		l.Notes = append(l.Notes, u.At+": "+u.Field+" is ignored: "+u.What)
+	}
+	if first == nil {
+		return nil
+	}
+	return ui.Hinted(ui.Refused, fmt.Errorf("%s: %s is not read here: %s", first.At, first.Field, first.What), "--ignore "+strings.Join(fields, ",")+" runs the load without it")
 }
 
 func (o *loadOptions) quotaFlag(f *pflag.FlagSet) {

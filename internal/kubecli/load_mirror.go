@@ -80,7 +80,7 @@ func (a *app) loadMirror(ctx context.Context, o *loadOptions, namespaces []strin
 	}
 	doc := newLoadMirror(m, file)
 	// What was written is what it says.
-	l, err := load.Read(file)
+	l, err := load.Read(file, load.ReadOptions{})
 	if err != nil {
 		return fmt.Errorf("what was written cannot be read: %w", err)
 	}

@@ -46,6 +46,7 @@ what the version of the cluster was tested with and what its nodes take. Nothing
 	}
 	c.Flags().BoolVar(&o.offline, "offline", false, "ask no cluster")
 	o.quotaFlag(c.Flags())
+	o.fileFlags(c.Flags())
 	c.Flags().StringVar(&o.version, "openshift", "", "with --offline: the version of OpenShift whose maximums hold, as 4.4")
 	return c
 }
@@ -54,7 +55,7 @@ what the version of the cluster was tested with and what its nodes take. Nothing
 var versionText = regexp.MustCompile(`^[0-9]+\.[0-9]+(\.[0-9]+)?([-+][0-9A-Za-z.+-]+)?$`)
 
 // readLoad reads the file of a load; "-" is standard input.
-func readLoad(args []string) (*spec.Load, error) {
+func (o *loadOptions) readLoad(args []string) (*spec.Load, error) {
 	file := ""
 	if len(args) > 0 {
 		if file = args[0]; file == "" { // a variable that is not set, as like as not
@@ -67,10 +68,10 @@ func readLoad(args []string) (*spec.Load, error) {
 		var text []byte
 		// A byte more than may be: what is larger is told so, and not cut off.
 		if text, err = io.ReadAll(io.LimitReader(os.Stdin, strict.MaxFile+1)); err == nil {
-			l, err = load.ReadText("standard input", text)
+			l, err = load.ReadText("standard input", text, o.read)
 		}
 	} else {
-		l, err = load.Read(file)
+		l, err = load.Read(file, o.read)
 	}
 	if err != nil {
 		return nil, ui.Exit(ui.Usage, err)
@@ -80,7 +81,7 @@ func readLoad(args []string) (*spec.Load, error) {
 			return nil, ui.Exit(ui.Usage, fmt.Errorf("%s: %w", g.At, err))
 		}
 	}
-	return l, nil
+	return l, o.unread(l)
 }
 
 func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error {
@@ -94,7 +95,7 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 	if err != nil {
 		return err
 	}
-	l, err := readLoad(args)
+	l, err := o.readLoad(args)
 	if err != nil {
 		return err
 	}
@@ -131,7 +132,7 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
 	}
-	doc := LoadPlan{"fettle/cluster-load-plan/v1", l.File, l.Format, slices.Concat(l.Notes, t.Notes, brakeNotes(t, false), gateNotes(l, p)), t}
+	doc := LoadPlan{"fettle/cluster-load-plan/v1", l.File, l.Format, slices.Concat(l.Notes, p.Notes, t.Notes, brakeNotes(t, false), gateNotes(l, p)), t}
 	err = planVerdict(t, o.offline)
 	if a.data() {
 		return a.result(doc, err)

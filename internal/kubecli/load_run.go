@@ -43,6 +43,7 @@ objectives. Without a file it is the built-in load, which is removed at its end.
 		},
 	}
 	o.drivingFlags(c.Flags())
+	o.fileFlags(c.Flags())
 	c.Flags().BoolVar(&o.forProve, "for-prove", false, "as the work of fettle prove: judge nothing, print a number a line, and take everything back, also what a visit before has left")
 	c.Flags().BoolVar(&o.beyond, "beyond-maximums", false, "make it also where there will be more than the version's tested maximums, or than the nodes take")
 	return c
@@ -112,7 +113,7 @@ func (d *driven) watch(a *app, x *load.Options) {
 }
 
 func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error {
-	l, err := readLoad(args)
+	l, err := o.readLoad(args)
 	if err != nil {
 		return err
 	}

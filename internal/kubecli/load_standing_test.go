@@ -26,7 +26,7 @@ func TestLostJournal(t *testing.T) {
 	if err := os.WriteFile(file, []byte("ClusterLoader:\n  projects:\n  - {num: 2, basename: p}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := load.Read(file)
+	l, err := load.Read(file, load.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -182,7 +182,7 @@ func TestLostLoad(t *testing.T) {
 func TestOtherPlan(t *testing.T) {
 	s := serveLoad(t)
 	s.made()
-	l, err := load.Read("load.yaml")
+	l, err := load.Read("load.yaml", load.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

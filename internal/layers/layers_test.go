@@ -275,7 +275,7 @@ func TestImportsGoDownwards(t *testing.T) {
 // kubernetes are the libraries that only kubectl-fettle links, and those who may
 // import them.
 var (
-	kubernetes = []string{"k8s.io/", "sigs.k8s.io/", "github.com/openshift/"}
+	kubernetes = []string{"k8s.io/", "sigs.k8s.io/", "github.com/openshift/", "github.com/Masterminds/"}
 	ofKube     = []string{"internal/kube/...", "internal/kubecli", "cmd/kubectl-fettle"}
 )
 

@@ -42,6 +42,7 @@ type Comparison struct {
 type Side struct {
 	Logs     []LogRead        `json:"logs"`
 	NotRead  []source.NotRead `json:"not_read,omitempty"` // as of Report
+	Copies   []source.NotRead `json:"copies,omitempty"`   // as of Report
 	Requests uint64           `json:"requests"`
 	SpanS    float64          `json:"span_s"`
 	Unread   UnreadLines      `json:"unread"`
@@ -165,7 +166,7 @@ func pairs(before, after *sliced) map[string][2]*Group {
 
 func (s *sliced) side() Side {
 	r := s.whole
-	return Side{Logs: r.Logs, NotRead: r.NotRead, Requests: r.Requests, SpanS: r.span(), Unread: r.Unread, LeftOut: r.Left, OtherLines: r.Others}
+	return Side{Logs: r.Logs, NotRead: r.NotRead, Copies: r.Copies, Requests: r.Requests, SpanS: r.span(), Unread: r.Unread, LeftOut: r.Left, OtherLines: r.Others}
 }
 
 func (s *sliced) all() *Group {

@@ -30,7 +30,7 @@ func (r *Result) timeless() bool {
 // Report makes the report of what was read, with the top groups of each grouping by a
 // word of Sorts; top 0 is all of them.
 func (r *Result) Report(sort string, top int) *Report {
-	out := &Report{Schema: "fettle/logs/v1", Logs: r.Logs, NotRead: r.NotRead, Requests: r.Requests, LeftOut: r.Left, OtherLines: r.Others, Unended: r.Unended, Unbegun: r.Unbegun,
+	out := &Report{Schema: "fettle/logs/v1", Logs: r.Logs, NotRead: r.NotRead, Copies: r.Copies, Requests: r.Requests, LeftOut: r.Left, OtherLines: r.Others, Unended: r.Unended, Unbegun: r.Unbegun,
 		Unread: r.Unread, By: []Grouping{}, Hours: []Group{}, Slowest: append([]SlowLine{}, r.Slowest...)}
 	span := r.span()
 	timed := !r.timeless()

@@ -110,6 +110,9 @@ func (f *Follower) Poll(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
+	for i, l := range logs {
+		f.shard.res.Logs[f.byPath[l.Of()]].ZeroBytes += set.Zeros(i)
+	}
 	f.positions, err = set.Positions()
 	f.shard.follow()
 	return err

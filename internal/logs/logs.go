@@ -34,6 +34,7 @@ type Options struct {
 type Result struct {
 	Logs     []LogRead
 	NotRead  []source.NotRead // files of a directory that may have requests too
+	Copies   []source.NotRead // files whose lines another one has
 	By       [][]string
 	Tables   []*group.Table // of By
 	Hours    *group.Table   // by the hour in which requests came
@@ -98,9 +99,10 @@ func Read(ctx context.Context, set *source.Set, formats []*format.Format, o Opti
 	for _, s := range shards[1:] {
 		r.add(&s.res)
 	}
-	r.NotRead = set.NotRead
+	r.NotRead, r.Copies = set.NotRead, set.Copies
 	for i, l := range set.Logs {
 		read := LogOf(l, formats[i], set.Cut(i))
+		read.ZeroBytes = set.Zeros(i)
 		read.Since, read.Until = o.Since.UTC(), o.Until.UTC()
 		r.Logs = append(r.Logs, read)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -67,6 +68,9 @@ func readLogs(t *testing.T, o Options, paths ...string) *Result {
 			t.Fatal(err)
 		}
 		f, err := format.Detect(head, nil)
+		if several := (*format.Ambiguous)(nil); errors.As(err, &several) { // one with %D
+			f, err = format.Parse(several.Choices[0].Text)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

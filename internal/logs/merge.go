@@ -30,6 +30,7 @@ func (r *Result) Merge(o *Result) error {
 	r.ids = append(mine, o.readings()...)
 	r.Logs = append(r.Logs, o.Logs...)
 	r.NotRead = append(r.NotRead, o.NotRead...)
+	r.Copies = append(r.Copies, o.Copies...)
 	r.slowest = max(r.slowest, o.slowest)
 	r.add(o)
 	return nil

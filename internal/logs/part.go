@@ -45,6 +45,7 @@ type part struct {
 	Where    string      `json:"where,omitempty"` // only these requests, of all that were read
 
 	NotRead []source.NotRead `json:"not_read,omitempty"`
+	Copies  []source.NotRead `json:"copies,omitempty"`
 }
 
 // Save writes a result so that Load makes the same of it. It is compressed by zstd, whose
@@ -59,7 +60,7 @@ func (r *Result) Save(to io.Writer) error {
 	for _, t := range r.Tables {
 		groups = t.Limit
 	}
-	head, err := json.Marshal(part{partSchema, r.readings(), r.Logs, r.By, groups, r.Slowest, r.slowest, r.Requests, r.Left, r.Others, r.Unread, r.Unended, r.Unbegun, r.first, r.last, r.timeline.step, len(r.timeline.chunks), r.where, r.NotRead})
+	head, err := json.Marshal(part{partSchema, r.readings(), r.Logs, r.By, groups, r.Slowest, r.slowest, r.Requests, r.Left, r.Others, r.Unread, r.Unended, r.Unbegun, r.first, r.last, r.timeline.step, len(r.timeline.chunks), r.where, r.NotRead, r.Copies})
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func Load(from io.Reader) (*Result, error) {
 	if len(p.IDs) == 0 || slices.Contains(p.IDs, "") {
 		return nil, errors.New("a part of fettle logs --save that does not say which reading it is of: save it again")
 	}
-	r := &Result{ids: p.IDs, Logs: p.Logs, By: p.By, Slowest: p.Slowest, slowest: p.Most, Requests: p.Requests, Left: p.Left, Others: p.Others, Unread: p.Unread, Unended: p.Unended, Unbegun: p.Unbegun, first: p.First, last: p.Last, where: p.Where, NotRead: p.NotRead}
+	r := &Result{ids: p.IDs, Logs: p.Logs, By: p.By, Slowest: p.Slowest, slowest: p.Most, Requests: p.Requests, Left: p.Left, Others: p.Others, Unread: p.Unread, Unended: p.Unended, Unbegun: p.Unbegun, first: p.First, last: p.Last, where: p.Where, NotRead: p.NotRead, Copies: p.Copies}
 	tables := make([]*group.Table, 1+len(p.By))
 	for i := range tables {
 		limit := p.Groups

@@ -12,7 +12,9 @@ type Report struct {
 	Schema string    `json:"schema"` // fettle/logs/v1
 	Logs   []LogRead `json:"logs"`
 	// NotRead are files of a directory that may have requests too, and could not be read.
-	NotRead  []source.NotRead `json:"not_read,omitempty"`
+	NotRead []source.NotRead `json:"not_read,omitempty"`
+	// Copies are files whose lines another one has: they do not count.
+	Copies   []source.NotRead `json:"copies,omitempty"`
 	Requests uint64           `json:"requests"`
 	First    *time.Time       `json:"first,omitempty"` // when the first request came, and the last
 	Last     *time.Time       `json:"last,omitempty"`
@@ -47,12 +49,18 @@ type LogRead struct {
 	// unit; without one nothing is said of time.
 	Duration     string `json:"duration,omitempty"`
 	DurationUnit string `json:"duration_unit,omitempty"`
+	// UnitUnknown is a member of JSON lines that is a duration whose unit nothing says: it
+	// is not read.
+	UnitUnknown string `json:"unit_unknown,omitempty"`
 	// TimeIsEnd says that the lines have the time of the answer.
 	TimeIsEnd bool `json:"time_is_end"`
 	NoZone    bool `json:"no_zone"`           // times without a zone, read as UTC
 	NoTime    bool `json:"no_time,omitempty"` // the lines do not say when
 	// Cut is why the log could not be read to its end. What came before counts.
 	Cut string `json:"cut,omitempty"`
+	// ZeroBytes are bytes before, between and behind its lines that are zero, and were skipped:
+	// a log truncated while its server writes on, or a padded file.
+	ZeroBytes int64 `json:"zero_bytes,omitempty"`
 	// Since and Until are the time whose requests alone count, as it was asked for; absent
 	// without a limit.
 	Since time.Time `json:"since,omitzero"`
@@ -127,7 +135,7 @@ type SlowLine struct {
 
 // LogOf is a log and its format; cut is why it could not be read to its end, or nil.
 func LogOf(l source.Log, f *format.Format, cut error) LogRead {
-	read := LogRead{Path: l.Path, SizeBytes: l.Size, Format: f.Name, FormatText: f.Source, Why: f.Why, TimeIsEnd: f.TimeIsEnd, NoZone: f.NoZone, NoTime: f.Field(format.FieldTime) < 0}
+	read := LogRead{Path: l.Path, SizeBytes: l.Size, Format: f.Name, FormatText: f.Source, Why: f.Why, UnitUnknown: f.UnitUnknown, TimeIsEnd: f.TimeIsEnd, NoZone: f.NoZone, NoTime: f.Field(format.FieldTime) < 0}
 	if d := f.Field(format.FieldDuration); d >= 0 {
 		read.Duration, read.DurationUnit = f.Fields[d].Asked, format.UnitName(f.Fields[d].Unit)
 	}

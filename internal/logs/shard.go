@@ -167,7 +167,7 @@ func (s *shard) take(r *request.Request, by [][]request.Dimension) {
 	}
 	s.res.Hours.Add(s.hourGroup, x)
 	if r.Duration > s.slow && s.res.slowest > 0 {
-		s.res.slow(SlowLine{time.UnixMicro(r.Time).UTC(), float64(r.Duration) / 1e6, string(bytes.ToValidUTF8(r.Line[:min(len(r.Line), lineShown)], []byte("\ufffd")))})
+		s.res.slow(SlowLine{time.UnixMicro(r.Time).UTC(), float64(r.Duration) / 1e6, string(bytes.ToValidUTF8(r.Raw[:min(len(r.Raw), lineShown)], []byte("\ufffd")))})
 		if k := s.res.slowest; len(s.res.Slowest) == k {
 			s.slow = int64(math.Round(s.res.Slowest[k-1].TookS * 1e6))
 		}

@@ -47,6 +47,11 @@ type Subject struct {
 	// InForce answers the profiles that fettle has in force; nil where its journal
 	// is not at hand.
 	InForce func() ([]string, error)
+	// Planned are the kernel's files that profiles would set here; nil where they cannot be
+	// planned.
+	Planned func(ctx context.Context, profiles []string) ([]string, error)
+	// RunsDir is where fettle keeps what it has measured, on the machine.
+	RunsDir string
 	// Probe asks servers that a person has named, and returns what they have shown, by
 	// the name of the input; nil where nobody wants them asked. It is called once.
 	Probe func(context.Context) map[string]rule.Answer
@@ -76,10 +81,13 @@ type Earlier struct {
 // in bytes.
 const LogTail = 16 << 20
 
+// RunsDir is where fettle keeps its runs where nothing else is said.
+const RunsDir = "/var/lib/fettle/runs"
+
 // NewSubject makes a machine answer through the sources until ctx ends; of logs it
 // reads the last LogTail, and each program is asked once.
 func NewSubject(ctx context.Context, h *host.Host, kinds setting.Kinds, sources []Source) *Subject {
-	s := &Subject{Host: host.AskedOnce(h), Kinds: kinds, LogBytes: LogTail, Unread: map[string]int64{}, ctx: ctx, sources: map[string]*Source{}, open: map[string]Answers{}}
+	s := &Subject{Host: host.AskedOnce(h), Kinds: kinds, LogBytes: LogTail, Unread: map[string]int64{}, RunsDir: RunsDir, ctx: ctx, sources: map[string]*Source{}, open: map[string]Answers{}}
 	for i := range sources {
 		s.sources[sources[i].Prefix] = &sources[i]
 	}

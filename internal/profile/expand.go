@@ -196,6 +196,9 @@ const (
 // call, and a call without a result, stays as it is.
 func (x *expander) call(text string, argsDeferred bool, pos Pos, calls *[]Call) (string, callState, error) {
 	parts := splitArgs(text)
+	if argsDeferred {
+		parts = splitOuterArgs(text)
+	}
 	if parts[0] != "${f" {
 		return "", unexpanded, nil
 	}
@@ -290,6 +293,26 @@ func wrongArgs(f *Function, got int) string {
 		return fmt.Sprintf("%d arguments expected, found %d", f.MinArgs, got)
 	}
 	return fmt.Sprintf("%d to %d arguments expected, found %d", f.MinArgs, f.MaxArgs, got)
+}
+
+// splitOuterArgs is splitArgs for a call one of whose arguments is a call that is
+// known later only: that stays as text, with colons of its own, and is one argument.
+func splitOuterArgs(s string) []string {
+	var out []string
+	depth := 0
+	for _, part := range splitArgs(s) {
+		if depth > 0 {
+			out[len(out)-1] += ":" + part
+		} else {
+			out = append(out, part)
+		}
+		opened := strings.Count(part, "${") - strings.Count(part, "}")
+		if len(out) == 1 {
+			opened = 0 // the call itself, whose brace has been cut off
+		}
+		depth += opened
+	}
+	return out
 }
 
 // splitArgs splits at colons that no backslash precedes, and turns "\:" into

@@ -157,6 +157,7 @@ func merge(profiles []*rawProfile, warn func(Pos, string, ...any)) *merged {
 }
 
 func (m *merged) add(u *rawUnit) {
+	m.warnNotTrue(u)
 	old, exists := m.units.get(u.name)
 	switch {
 	case u.typ.value == variablesSection:
@@ -214,6 +215,33 @@ func (m *merged) update(old, u *rawUnit) {
 		}
 		old.options.set(o.name, o)
 	}
+}
+
+// warnNotTrue says where a word that is neither yes nor no to TuneD counts as no:
+// enabled=yes switches a section off, and ${on} stays as it is written.
+func (m *merged) warnNotTrue(u *rawUnit) {
+	for _, a := range []struct {
+		name, effect string
+		field
+	}{
+		{"enabled", "so the section is switched off", u.enabled},
+		{"replace", "so nothing is replaced", u.replace},
+		{"prepend", "so the variables do not go first", u.prep},
+	} {
+		if !a.set || isTrue(a.value) || meansNo(a.value) || a.name == "prepend" && u.typ.value != variablesSection {
+			continue
+		}
+		m.warn(a.pos, "[%s] %s=%s is not true: only 1, true and True count, %s", u.name, a.name, a.value, a.effect)
+	}
+}
+
+// meansNo reports whether a person who writes this means no.
+func meansNo(s string) bool {
+	switch strings.ToLower(strings.TrimSpace(s)) {
+	case "", "0", "false", "no", "off", "n", "f", "none", "disabled":
+		return true
+	}
+	return false
 }
 
 // warnReset tells of what a section takes away by not naming it.

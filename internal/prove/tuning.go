@@ -153,7 +153,7 @@ func (t *Tuning) Holds(ctx context.Context, a Arm) error {
 		if a == With {
 			want = p.want
 		}
-		if v.Absent != want.Absent || !v.Absent && !kind.Equal(v, want) {
+		if t.Engine.Kinds.Compare(p.setting, want, v) == setting.Different {
 			errs = append(errs, fmt.Errorf("%s is %s, not %s", p.setting, v, want))
 		}
 	}

@@ -18,6 +18,9 @@ func Logs(s *ui.Screen, r *logs.Report) {
 	for _, l := range append(LogsNotWhole(r.Logs, r.NotRead), wentTo(r)...) {
 		say("%s", l)
 	}
+	for _, l := range LogsNoUnit(r.Logs) {
+		say("%s", l)
+	}
 	for i := range r.By {
 		fmt.Fprintln(s.Out)
 		g := grouping(r, &r.By[i])

@@ -117,6 +117,9 @@ func comparedNotes(c *logs.Comparison) (out []string) {
 		if side.Unread.Lines > 0 {
 			out = append(out, fmt.Sprintf("%s: %s lines could not be read", side.name, thousands(side.Unread.Lines)))
 		}
+		for _, l := range LogsNoUnit(side.Logs) {
+			out = append(out, side.name+": "+l)
+		}
 	}
 	return append(out, "intervals of 95 %, each by itself: of 20 groups that did not change one looks as if it had")
 }

@@ -75,7 +75,7 @@ func inList(groups []logs.Group) func(int) *logs.Group {
 
 // LogsHTML writes what logs say as one page.
 func LogsHTML(w io.Writer, r *logs.Report) error {
-	said := wentTo(r)
+	said := append(wentTo(r), LogsNoUnit(r.Logs)...)
 	page := logsPageOf{First: said[0], NotWhole: LogsNotWhole(r.Logs, r.NotRead), Rest: said[1:], Notes: append(notes(r), LogsTimes(r)...), Slowest: r.Slowest, Logs: logRows(r.Logs)}
 	for i := range r.By {
 		page.add("By "+strings.Join(r.By[i].By, " and "), grouping(r, &r.By[i]), inList(r.By[i].Top))

@@ -115,6 +115,14 @@ func notes(r *logs.Report) (out []string) {
 			say("  %d of them are longer than 1 MiB", r.Unread.TooLong)
 		}
 	}
+	for _, l := range r.Logs {
+		if l.ZeroBytes > 0 {
+			say("%s: %s zero bytes were skipped: a log that was truncated while its server wrote on, or a padded file", l.Path, thousands(uint64(l.ZeroBytes)))
+		}
+	}
+	if r.OtherLines > 0 {
+		say("%s lines are not requests", thousands(r.OtherLines))
+	}
 	if r.LeftOut > 0 {
 		say("%s requests were left out, as asked", thousands(r.LeftOut))
 	}
@@ -139,7 +147,7 @@ func notes(r *logs.Report) (out []string) {
 			say("%s: more than %d groups: %s requests of further ones are added up as one; --groups allows more", strings.Join(by.By, ", "), by.Groups, thousands(by.Folded.Count))
 		}
 	}
-	if r.All.MeanS == nil && r.Requests > 0 {
+	if r.All.MeanS == nil && r.Requests > 0 && len(LogsNoUnit(r.Logs)) == 0 {
 		how := "Apache's %D, nginx' $request_time would"
 		if slices.ContainsFunc(r.Logs, func(l logs.LogRead) bool { return l.Format == format.JSONLines }) {
 			how = "--duration MEMBER --unit ms names the member of JSON lines that would"

@@ -38,15 +38,20 @@ func equalWord(a, b string) bool {
 	return oka && okb && ma == mb
 }
 
-// number reads decimal and 0x; a leading zero is decimal, because the kernel
-// prints fixed-width decimals but no sysctl prints octal.
+// number reads a whole number as the kernel's strtol in base 0 does: 0x is
+// hexadecimal and a leading 0 octal. No file of the kernel prints leading zeros.
 func number(s string) (int64, bool) {
-	if hex, ok := strings.CutPrefix(strings.ToLower(s), "0x"); ok {
-		n, err := strconv.ParseUint(hex, 16, 63)
-		return int64(n), err == nil
+	if d := strings.TrimLeft(strings.ToLower(s), "+-"); strings.Contains(d, "_") || strings.HasPrefix(d, "0b") || strings.HasPrefix(d, "0o") {
+		return 0, false // Go's, and not the kernel's
 	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	return n, err == nil
+	n, err := strconv.ParseInt(s, 0, 64)
+	if err != nil { // the largest ones, such as those of kernel.shmmax, wrap in one way
+		var u uint64
+		u, err = strconv.ParseUint(s, 0, 64)
+		n = int64(u)
+	}
+	// A file of jiffies prints -0 for a negative number of less than a unit.
+	return n, err == nil && (n != 0 || s[0] != '-')
 }
 
 // mask reads a bitmap as the kernel prints one (lib/bitmap "%*pb"): groups of
@@ -69,20 +74,4 @@ func mask(s string) (string, bool) {
 		}
 	}
 	return strings.TrimLeft(strings.Join(groups, ""), "0"), true
-}
-
-// equalBool knows the kernel's two spellings of a boolean module parameter.
-func equalBool(a, b string) bool {
-	truth := func(s string) (bool, bool) {
-		switch s {
-		case "Y", "y", "1":
-			return true, true
-		case "N", "n", "0":
-			return false, true
-		}
-		return false, false
-	}
-	x, okx := truth(strings.TrimSpace(a))
-	y, oky := truth(strings.TrimSpace(b))
-	return okx && oky && x == y
 }

@@ -3,6 +3,7 @@ package setting
 import (
 	"context"
 	"errors"
+	"strings"
 )
 
 // What a kind may be able to do beside what every Kind can. One that does more
@@ -26,6 +27,12 @@ type Activator interface {
 // none of these. No two kinds may claim one place.
 type Aliaser interface {
 	Alias(Setting) (id Setting, ok bool)
+}
+
+// Comparer is a kind whose places are compared one by one, because the kernel reads
+// and prints each in its own way.
+type Comparer interface {
+	Compare(s Setting, want, read Value) Likeness
 }
 
 // KernelFileLister is a kind whose places are files of the kernel. KernelFiles lists all through
@@ -120,9 +127,12 @@ type Tuner interface{ Tuner() }
 
 // Twinned is a kind some of whose places are two spellings of one limit, such as
 // vm.dirty_bytes and vm.dirty_ratio. Only one of the two is in force, the one
-// written last, and the other then reads 0.
+// written last, and the other then reads 0: a 0 says "not this spelling".
 type Twinned interface {
 	Twin(Setting) (twin Setting, ok bool)
+	// RefusesZero reports whether the kernel refuses a 0 in a spelling, which
+	// becomes 0 when the other one is written.
+	RefusesZero(Setting) bool
 }
 
 // Twin is the other spelling of a limit; ok is false for what has none.
@@ -131,4 +141,16 @@ func (k Kinds) Twin(s Setting) (twin Setting, ok bool) {
 		return t.Twin(s)
 	}
 	return Setting{}, false
+}
+
+// RefusesZero reports whether a spelling of a limit cannot be written as 0.
+func (k Kinds) RefusesZero(s Setting) bool {
+	t, is := k[s.Kind].(Twinned)
+	return is && t.RefusesZero(s)
+}
+
+// Zero reports whether a value is the number 0 in any spelling of it.
+func Zero(v Value) bool {
+	n, ok := number(strings.TrimSpace(v.Text))
+	return ok && n == 0
 }

@@ -263,18 +263,6 @@ func (k Kinds) Write(ctx context.Context, s Setting, v Value) error {
 	return kind.Write(ctx, s, v)
 }
 
-// Equal compares two values of one setting.
-func (k Kinds) Equal(s Setting, a, b Value) bool {
-	if a == b {
-		return true
-	}
-	if a.Absent != b.Absent {
-		return false
-	}
-	kind, err := k.For(s)
-	return err == nil && kind.Equal(a, b)
-}
-
 // Kernel is the table of the kinds that the kernel and the file system have.
 func Kernel(h *host.Host) Kinds {
 	return Kinds{

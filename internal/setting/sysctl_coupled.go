@@ -6,22 +6,31 @@ import (
 	"strings"
 )
 
-// sysctlPairs are two spellings of one limit: writing one zeroes the other
-// (mm/page-writeback.c dirty_*_handler, mm/util.c overcommit_*_handler).
-var sysctlPairs = map[string]string{
-	"vm.dirty_bytes":            "vm.dirty_ratio",
-	"vm.dirty_ratio":            "vm.dirty_bytes",
-	"vm.dirty_background_bytes": "vm.dirty_background_ratio",
-	"vm.dirty_background_ratio": "vm.dirty_background_bytes",
-	"vm.overcommit_ratio":       "vm.overcommit_kbytes",
-	"vm.overcommit_kbytes":      "vm.overcommit_ratio",
+// sysctlPairs are two spellings of one limit: a write that changes one zeroes the
+// other (mm/page-writeback.c dirty_*_handler, mm/util.c overcommit_*_handler).
+var sysctlPairs = map[string]pair{
+	"vm.dirty_bytes":            {twin: "vm.dirty_ratio", refusesZero: true}, // at least two pages
+	"vm.dirty_ratio":            {twin: "vm.dirty_bytes"},
+	"vm.dirty_background_bytes": {twin: "vm.dirty_background_ratio", refusesZero: true}, // at least 1
+	"vm.dirty_background_ratio": {twin: "vm.dirty_background_bytes"},
+	"vm.overcommit_ratio":       {twin: "vm.overcommit_kbytes"},
+	"vm.overcommit_kbytes":      {twin: "vm.overcommit_ratio"},
+}
+
+// pair is what is known of one of two spellings.
+type pair struct {
+	twin        string
+	refusesZero bool
 }
 
 // Twin implements Twinned.
 func (sysctl) Twin(s Setting) (Setting, bool) {
-	name, ok := sysctlPairs[s.Name]
-	return Setting{"sysctl", name}, ok
+	p, ok := sysctlPairs[s.Name]
+	return Setting{"sysctl", p.twin}, ok
 }
+
+// RefusesZero implements Twinned.
+func (sysctl) RefusesZero(s Setting) bool { return sysctlPairs[s.Name].refusesZero }
 
 // Restore implements Restorer, for the limits that the kernel lets nobody write as
 // 0 where the twin is to be 0 as well, as somebody had once made them: a limit

@@ -127,9 +127,7 @@ func (k sysfs) Write(_ context.Context, s Setting, v Value) error {
 	return k.host.Files.Store(real, line(v.Text))
 }
 
-func (k sysfs) Equal(a, b Value) bool {
-	return equalFields(a.Text, b.Text) || equalBool(a.Text, b.Text)
-}
+func (k sysfs) Equal(a, b Value) bool { return equalFields(a.Text, b.Text) }
 
 // Coupled knows what an attribute's write changes beside itself.
 func (k sysfs) Coupled(s Setting) []Setting {

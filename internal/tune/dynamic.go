@@ -119,14 +119,14 @@ func (b *builder) varies(step *Step, kind setting.Kind) bool {
 		return false
 	}
 	chain := b.under.chains[step.Setting]
-	if len(chain) == 0 || len(chain[len(chain)-1].Varies) == 0 || !chain[len(chain)-1].LeftBy(step.Before, func(x, y setting.Value) bool { return equal(kind, x, y) }) {
+	if len(chain) == 0 || len(chain[len(chain)-1].Varies) == 0 || !b.left(chain[len(chain)-1], step.Before) {
 		return false
 	}
 	for _, en := range slices.Backward(chain) {
 		if len(en.Varies) > 0 {
 			continue
 		}
-		if !selectionEntry(en) || !equal(kind, en.Want, step.Want) {
+		if !selectionEntry(en) || !b.same(step.Setting, en.Want, step.Want) {
 			return false
 		}
 		step.Action, step.Verdict = None, plugin.Dynamic
@@ -183,8 +183,8 @@ func (e *Engine) stuck(chain []*journal.Entry, st Step) bool {
 		return false
 	}
 	top := chain[len(chain)-1]
-	return len(top.Varies) > 0 && top.After != nil && !e.Kinds.Equal(st.Setting, st.Before, *top.After) &&
-		top.LeftBy(st.Before, func(a, b setting.Value) bool { return e.Kinds.Equal(st.Setting, a, b) })
+	return len(top.Varies) > 0 && top.After != nil && !e.same(st.Setting, *top.After, st.Before) &&
+		e.left(top, st.Before)
 }
 
 // UnitLoop is one part of a profile that follows the load.
@@ -292,7 +292,7 @@ func (e *Engine) vary(ctx context.Context, place setting.Setting, want *setting.
 		return err
 	}
 	ours := func(en *journal.Entry, v setting.Value) bool {
-		return en.LeftBy(v, func(a, b setting.Value) bool { return equal(kind, a, b) })
+		return e.left(en, v)
 	}
 	en := Varying(j.State, place)
 	if en == nil || want != nil && !ours(en, *want) {
@@ -307,7 +307,7 @@ func (e *Engine) vary(ctx context.Context, place setting.Setting, want *setting.
 	case !ours(en, now):
 		return fmt.Errorf("%s holds %s: %w", place, show(now), ErrForeign)
 	}
-	if equal(kind, now, *want) {
+	if e.same(place, *want, now) {
 		return nil
 	}
 	e.at("write:" + place.String() + ":before")

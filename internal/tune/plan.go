@@ -86,7 +86,9 @@ type Step struct {
 	Device  string         `json:"device,omitempty"`
 	// Changed is true for a rejected value that has changed the place all the
 	// same: the kernel made another value of it, which is there now.
-	Changed bool `json:"changed,omitempty"`
+	Changed  bool `json:"changed,omitempty"`
+	accepted bool // reads otherwise than written, and as after fettle's own write
+	seq      int  // when it was added to the plan: of two that exclude each other the later holds
 	// Stage groups the steps whose before-images are taken together.
 	Stage    int              `json:"stage"`
 	Lifetime setting.Lifetime `json:"lifetime,omitempty"`
@@ -136,6 +138,7 @@ func (e *Engine) PlanProfile(ctx context.Context, p *profile.Profile, s *journal
 		seen[u.Type] = seen[u.Type] || b.undecided[u] == nil
 	}
 	b.sayDynamic()
+	b.pairs()
 	b.releases(ctx)
 	return b.done(), nil
 }
@@ -205,6 +208,7 @@ func (e *Engine) PlanChanges(ctx context.Context, changes []setting.Change, s *j
 		}
 		b.item(ctx, plugin.Item{Change: c}, "")
 	}
+	b.pairs()
 	return b.done(), nil
 }
 

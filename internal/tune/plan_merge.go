@@ -1,16 +1,19 @@
 package tune
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/setting"
 )
 
 // add puts a step into the plan. Of two steps for one place the later one
 // holds, as the later write would.
 func (b *builder) add(s Step) {
+	b.added++
+	s.seq = b.added
 	if i, ok := b.at[s.Setting]; ok && s.Verdict != plugin.Deferred {
 		old := &b.plan.Steps[i]
 		if s.Action == None && old.Action != None {
@@ -23,29 +26,13 @@ func (b *builder) add(s Step) {
 		*old = s
 		return
 	}
-	if s.Action != Release {
-		b.displace(s)
-	}
 	b.at[s.Setting] = len(b.plan.Steps)
 	b.plan.Steps = append(b.plan.Steps, s)
 }
 
-// displace takes an earlier step out of the plan whose value this one's write
-// would undo: of dirty_bytes and dirty_ratio the later holds.
-func (b *builder) displace(s Step) {
-	twin, ok := b.Kinds.Twin(s.Setting)
-	if !ok || s.Action == None {
-		return
-	}
-	if i, ok := b.at[twin]; ok && b.plan.Steps[i].Action != None {
-		old := &b.plan.Steps[i]
-		old.Action, old.Verdict = None, plugin.Overridden
-		old.Why = fmt.Sprintf("not written: %s sets %s, and writing that zeroes this", s.Reason, s.Setting.Name)
-	}
-}
-
 func (b *builder) done() *Plan {
 	b.behindScheduler()
+	b.behindLeaders()
 	return b.plan
 }
 
@@ -80,4 +67,49 @@ func (b *builder) behindScheduler() {
 			}
 		}
 	}
+}
+
+// behindLeaders puts a value behind those whose writes change it as well, in a later
+// stage, so that the order of a profile's lines does not decide: switching
+// transparent huge pages on raises vm.min_free_kbytes (mm/khugepaged.c), and
+// net.ipv4.ip_forward turns the redirects of all off. Where each of two changes the
+// other, the profile's order holds.
+func (b *builder) behindLeaders() {
+	leads := map[setting.Setting][]setting.Setting{}
+	for _, st := range b.plan.Steps {
+		if st.Action == Write || st.Action == Same {
+			leads[st.Setting] = b.coupled(st.Setting)
+		}
+	}
+	for range 4 { // a leader may itself move behind another one
+		for _, lead := range b.plan.Steps {
+			if lead.Action != Write {
+				continue
+			}
+			for _, s := range leads[lead.Setting] {
+				i, ok := b.at[s]
+				if !ok || slices.Contains(leads[s], lead.Setting) {
+					continue
+				}
+				if f := &b.plan.Steps[i]; (f.Action == Write || f.Action == Same) && f.Stage <= lead.Stage {
+					f.Stage = lead.Stage + 1
+				}
+			}
+		}
+	}
+}
+
+// coupled are the identities of what a write to a setting changes as well.
+func (b *builder) coupled(s setting.Setting) []setting.Setting {
+	kind, err := b.Kinds.For(s)
+	if err != nil {
+		return nil
+	}
+	var out []setting.Setting
+	for _, c := range kind.Coupled(s) {
+		if id, err := b.Kinds.Resolve(c); err == nil && id != s {
+			out = append(out, id)
+		}
+	}
+	return out
 }

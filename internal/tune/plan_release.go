@@ -82,7 +82,7 @@ func (b *builder) letsGo(ctx context.Context, en *journal.Entry, st *Step, plann
 	st.Before, err = kind.Read(ctx, st.Setting)
 	// A place that has followed the load is released also where it is back
 	// already: from then on it is not fettle's own doing whatever it reads.
-	if err != nil || equal(kind, st.Before, st.Want) && len(en.Varies) == 0 || gone(kind, st.Before, st.Want) || setting.Ended(kind, st.Before) {
+	if err != nil || b.same(st.Setting, st.Want, st.Before) && len(en.Varies) == 0 || gone(kind, st.Before, st.Want) || setting.Ended(kind, st.Before) {
 		return false
 	}
 	now := st.Before
@@ -91,7 +91,7 @@ func (b *builder) letsGo(ctx context.Context, en *journal.Entry, st *Step, plann
 			return false
 		}
 	}
-	if !en.LeftBy(now, func(a, b setting.Value) bool { return equal(kind, a, b) }) {
+	if !b.left(en, now) {
 		if !planned {
 			b.problem(profile.Pos{File: en.Reason.File, Line: en.Reason.Line},
 				"%s is no longer set by the selection and stays at %s: somebody changed it since (fettle had set %s)", en.Setting, show(now), show(*en.After))

@@ -218,7 +218,7 @@ func (e *Engine) holds(ctx context.Context, st *Step) error {
 		st.ended()
 		return nil
 	}
-	if !equal(kind, now, st.Want) {
+	if !e.same(st.Setting, st.Want, now) {
 		if err := e.Kinds.MayAsk(st.Setting, st.Want, e.ProfileDirs); err != nil {
 			return err
 		}
@@ -226,10 +226,10 @@ func (e *Engine) holds(ctx context.Context, st *Step) error {
 			return fmt.Errorf("%s cannot be taken back: %s; make a new plan with fettle diff", st.Setting, why)
 		}
 	}
-	if !equal(kind, now, st.Before) {
+	if !e.same(st.Setting, st.Before, now) {
 		return fmt.Errorf("%w: before: %s was %s and is %s; make a new plan with fettle diff", ErrStale, st.Setting, show(st.Before), show(now))
 	}
-	if st.Action == Same && !equal(kind, now, st.Want) {
+	if st.Action == Same && e.Kinds.Compare(st.Setting, st.Want, now) == setting.Different {
 		return fmt.Errorf("action: same, but %s is %s and not %s: want write", st.Setting, show(now), show(st.Want))
 	}
 	if k, ok := e.Keep.Match(st.Setting); ok && st.Action != Same {

@@ -77,7 +77,7 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		return
 	}
 	if b.Overridden != nil && !b.single {
-		if o, ok := b.Overridden(step.Setting); ok && (o.Setting != step.Setting || !kind.Equal(o.Value, step.Want)) {
+		if o, ok := b.Overridden(step.Setting); ok && (o.Setting != step.Setting || !b.same(step.Setting, o.Value, step.Want)) {
 			step.Override = &o
 			step.Verdict, step.Why = plugin.Overridden, fmt.Sprintf("not written: %s sets %s", o, show(o.Value))
 			if o.Setting != step.Setting {
@@ -111,13 +111,21 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		// Nothing of it outlives the process that holds it, so it is not
 		// journalled; if it reads as wanted, the daemon holds it.
 		step.Verdict = plugin.OK
-		if !equal(kind, step.Before, step.Want) {
+		if !b.same(step.Setting, step.Want, step.Before) {
 			step.Verdict = plugin.NeedsDaemon
 			step.Why = or(step.Why, "held by an open descriptor, which only fettle's daemon can keep")
 		}
 		return
 	}
-	if equal(kind, step.Before, step.Want) {
+	like, ours := b.likeness(b.under.chains[step.Setting], step.Setting, step.Want, step.Before)
+	switch {
+	case ours != nil:
+		step.Action, step.Verdict, step.accepted, step.Why = Same, plugin.OK, true, writtenAndRead(step.Want, step.Before)
+		if like == setting.Unclear {
+			step.Verdict, step.Why = plugin.Unknown, step.Why+" as before"
+		}
+		return
+	case like == setting.Same:
 		step.Action, step.Verdict = Same, plugin.OK
 		return
 	}
@@ -155,10 +163,6 @@ func (b *builder) readOnly(s setting.Setting) bool {
 	}
 	st, err := b.Host.Files.Stat(file)
 	return err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o222 == 0
-}
-
-func equal(k setting.Kind, a, b setting.Value) bool {
-	return a.Absent == b.Absent && (a.Absent || k.Equal(a, b))
 }
 
 // isKernelValue is true where absence means that the kernel has no such thing,

@@ -22,6 +22,7 @@ type builder struct {
 	// their settings are named and not written.
 	undecided map[*profile.Unit]*profile.UndecidedError
 	stage     int
+	added     int                     // steps so far, those replaced included
 	at        map[setting.Setting]int // step of each identity
 	dynamic   dynamicPlan
 }

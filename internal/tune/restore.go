@@ -53,7 +53,7 @@ func (e *Engine) restorePlaces(ctx context.Context, targets []target) (left []Le
 				errs[i] = err
 				continue
 			}
-			if now, err := kind.Read(ctx, t.setting); err == nil && (equal(kind, now, t.want) || setting.Ended(kind, now)) {
+			if now, err := kind.Read(ctx, t.setting); err == nil && (e.same(t.setting, t.want, now) || setting.Ended(kind, now)) {
 				errs[i] = nil
 				continue
 			}
@@ -77,7 +77,7 @@ func (e *Engine) restorePlaces(ctx context.Context, targets []target) (left []Le
 			now, err = kind.Read(ctx, t.setting)
 		}
 		switch {
-		case err == nil && (equal(kind, now, t.want) || setting.Ended(kind, now)):
+		case err == nil && (e.same(t.setting, t.want, now) || setting.Ended(kind, now)):
 		case err == nil && gone(kind, now, t.want):
 			vanished[t.setting] = true
 		case errs[i] != nil:

@@ -147,7 +147,7 @@ func (e *Engine) restoreMove(ctx context.Context, run []*journal.Entry) move {
 	if gone(kind, m.found, m.to) {
 		return m // perhaps another place brings it back; otherwise it is closed
 	}
-	if m.cutOff || equal(kind, m.found, m.to) || top.LeftBy(m.found, func(a, b setting.Value) bool { return equal(kind, a, b) }) {
+	if m.cutOff || e.same(top.Setting, m.to, m.found) || e.left(top, m.found) {
 		return m
 	}
 	m.state = journal.KeptNow

@@ -106,7 +106,7 @@ func (e *Engine) bystander(ctx context.Context, chain []*journal.Entry, goes map
 	if err != nil || found.Absent && b.top.After == nil {
 		return b, false
 	}
-	same := func(x, y setting.Value) bool { return equal(kind, x, y) }
+	same := func(x, y setting.Value) bool { return e.same(b.top.Setting, x, y) }
 	b.want = found
 	b.ours = b.top.LeftBy(found, same)
 	if !b.ours && b.top.Undoing {

@@ -83,7 +83,9 @@ func (e *Engine) Verify(ctx context.Context, p *profile.Profile, s *journal.Stat
 				c.Why = "not applied since this boot"
 			}
 		case Same:
-			c.Verdict, c.Why = e.inPlace(ctx, st, ours, boot)
+			if !st.accepted {
+				c.Verdict, c.Why = e.inPlace(ctx, st, ours, boot)
+			}
 		}
 		v.add(c)
 	}
@@ -102,7 +104,11 @@ func Meets(v plugin.Verdict) bool {
 
 // differs says why a place does not read as wanted.
 func (e *Engine) differs(st Step, ours *journal.Entry) (plugin.Verdict, string) {
-	if ours == nil || ours.After == nil {
+	unclear := e.Kinds.Compare(st.Setting, st.Want, st.Before) == setting.Unclear
+	switch never := ours == nil || ours.After == nil; {
+	case never && unclear:
+		return plugin.Unknown, fmt.Sprintf("%s is wanted, %s is read, and fettle has not written it: whether the two are one value is not known", show(st.Want), show(st.Before))
+	case never:
 		return plugin.Drifted, "never applied"
 	}
 	if e.stuck([]*journal.Entry{ours}, st) {
@@ -113,6 +119,9 @@ func (e *Engine) differs(st Step, ours *journal.Entry) (plugin.Verdict, string) 
 	}
 	if v := plugin.Verdict(ours.Verdict); (v == plugin.Rejected || v == plugin.Unsupported) && e.Kinds.Equal(st.Setting, st.Before, *ours.After) {
 		return v, ours.Why
+	}
+	if unclear && ours.Want == st.Want {
+		return plugin.Unknown, fmt.Sprintf("%s; %s was read after that", writtenAndRead(st.Want, st.Before), show(*ours.After))
 	}
 	return plugin.Drifted, fmt.Sprintf("fettle left %s at %s", show(*ours.After), ours.Tx.Time.Local().Format("2006-01-02 15:04:05"))
 }

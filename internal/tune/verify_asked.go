@@ -8,6 +8,7 @@ import (
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/profile"
+	"fettle.dev/fettle/internal/setting"
 )
 
 // Asked are the values that were set one by one, beside a selection, and stand:
@@ -37,7 +38,14 @@ func (e *Engine) checkAsked(ctx context.Context, top *journal.Entry) Checked {
 	}
 	c.Now = now
 	st := Step{Setting: top.Setting, Before: now, Want: top.Want, Lifetime: top.Lifetime, Varies: top.Varies}
-	if e.Kinds.Equal(top.Setting, now, top.Want) {
+	switch like, ours := e.likeness([]*journal.Entry{top}, top.Setting, top.Want, now); {
+	case ours != nil && like == setting.Same:
+		c.Verdict, c.Why = plugin.OK, writtenAndRead(top.Want, now)
+		return c
+	case ours != nil:
+		c.Verdict, c.Why = plugin.Unknown, writtenAndRead(top.Want, now)+" as before"
+		return c
+	case like == setting.Same:
 		c.Verdict, c.Why = e.inPlace(ctx, st, top, e.bootID())
 		return c
 	}

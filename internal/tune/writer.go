@@ -31,9 +31,9 @@ func (w *writer) foreign(kind setting.Kind, s setting.Setting, now setting.Value
 	}
 	top := chain[len(chain)-1]
 	if len(top.Varies) > 0 && w.arrived(s) {
-		return top.After != nil && !equal(kind, now, *top.After) // another device has its place
+		return top.After != nil && !w.same(s, *top.After, now) // another device has its place
 	}
-	return !top.LeftBy(now, func(a, b setting.Value) bool { return equal(kind, a, b) })
+	return !w.left(top, now)
 }
 
 // arrived is true for a place of a device that has just come.
@@ -110,7 +110,7 @@ func (w *writer) stage(ctx context.Context, steps []int) error {
 		first := len(batch)
 		// What stands on a value that an earlier transaction brought needs what
 		// came with it as well: the earlier one may be undone first.
-		if !equal(kind, now, s.Want) || len(w.chains[s.Setting]) > 0 {
+		if !w.same(s.Setting, s.Want, now) || len(w.chains[s.Setting]) > 0 {
 			for _, c := range kind.Coupled(s.Setting) {
 				id, err := w.Kinds.Resolve(c)
 				if err != nil || main[id] || seen[id] {
@@ -128,7 +128,7 @@ func (w *writer) stage(ctx context.Context, steps []int) error {
 			}
 		}
 		s.Activation = setting.Activation{}
-		if !equal(kind, now, s.Want) {
+		if !w.same(s.Setting, s.Want, now) {
 			s.Activation, _ = w.Kinds.Activation(ctx, s.Setting)
 		}
 		_, outlives := kind.(setting.Outliver)
@@ -185,9 +185,11 @@ func (w *writer) write(ctx context.Context, en *written) {
 		return
 	}
 	now, err := kind.Read(ctx, en.Setting)
-	if err == nil && equal(kind, now, en.Want) {
-		en.err = nil
-		return
+	if err == nil {
+		if like, ours := w.likeness(w.chains[en.Setting], en.Setting, en.Want, now); like == setting.Same || ours != nil {
+			en.err = nil
+			return
+		}
 	}
 	w.at("write:" + en.Setting.String() + ":before")
 	en.err = w.heard(en.Setting, kind.Write(ctx, en.Setting, en.Want))
@@ -210,6 +212,7 @@ func (w *writer) retry(ctx context.Context) {
 // readBack compares every place with what was wanted and puts the verdicts into
 // the plan.
 func (w *writer) readBack(ctx context.Context) {
+	w.zeros(ctx)
 	for i := range w.entries {
 		en := &w.entries[i]
 		if en.step < 0 {
@@ -222,7 +225,7 @@ func (w *writer) readBack(ctx context.Context) {
 		}
 		now, err := kind.Read(ctx, en.Setting)
 		switch {
-		case err == nil && equal(kind, now, en.Want):
+		case err == nil && w.same(en.Setting, en.Want, now):
 			s.Verdict = effect(en.Lifetime)
 			if ef, ok := kind.(Effecter); ok && w.Host.Live && !en.Releases {
 				s.Verdict, s.Why = ef.Effect(ctx, en.Setting, en.Want)
@@ -235,10 +238,39 @@ func (w *writer) readBack(ctx context.Context) {
 			s.Verdict, s.Why = plugin.Rejected, errno(en.err)
 		case err != nil:
 			s.Verdict, s.Why = plugin.Unknown, errno(err)
-		case !equal(kind, now, en.Before.Before):
+		case w.Kinds.Compare(en.Setting, en.Want, now) == setting.Unclear:
+			s.Verdict, s.Why = w.accepted(en, now)
+		case !w.same(en.Setting, en.Before.Before, now):
 			s.Verdict, s.Why, s.Changed = plugin.Rejected, fmt.Sprintf("the kernel makes %s of it", show(now)), true
 		default:
 			s.Verdict, s.Why = plugin.Rejected, fmt.Sprintf("the kernel keeps %s", show(now))
+		}
+	}
+}
+
+// accepted is the verdict of a value that the kernel took without an error, and that
+// reads otherwise in a file of which it is not known how the kernel prints it.
+func (w *writer) accepted(en *written, now setting.Value) (plugin.Verdict, string) {
+	why := writtenAndRead(en.Want, now)
+	switch like, ours := w.likeness(w.chains[en.Setting], en.Setting, en.Want, now); {
+	case ours != nil && like == setting.Same:
+		return plugin.OK, why // by an earlier write, and not written again
+	case ours != nil || now == en.Before.Before:
+		return plugin.Unknown, why + " as before"
+	}
+	return plugin.OK, why
+}
+
+// zeros looks at the spellings of limits that are not written, because they become 0
+// with the other one.
+func (w *writer) zeros(ctx context.Context) {
+	for i := range w.plan.Steps {
+		s := &w.plan.Steps[i]
+		if _, twin := w.Kinds.Twin(s.Setting); !twin || s.Action != None || s.Verdict != plugin.Drifted {
+			continue
+		}
+		if now, err := w.Kinds.Read(ctx, s.Setting); err == nil && setting.Zero(now) {
+			s.Verdict = plugin.OK
 		}
 	}
 }
@@ -258,7 +290,7 @@ func (w *writer) giveBack(ctx context.Context) {
 		if main.err == nil || main.Releases || s.Verdict != plugin.Rejected {
 			continue
 		}
-		if now, err := w.Kinds.Read(ctx, main.Setting); err == nil && w.Kinds.Equal(main.Setting, now, main.Before.Before) {
+		if now, err := w.Kinds.Read(ctx, main.Setting); err == nil && w.same(main.Setting, main.Before.Before, now) {
 			continue // nothing of it was taken
 		}
 		targets = append(targets, target{setting: en.Setting, want: en.Before.Before})

@@ -36,10 +36,23 @@ func (c *Cluster) applier(t *testing.T) *applier {
 	return &applier{t, d, restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.Client.Discovery()))}
 }
 
-// deploy makes what deploy/kustomization.yaml lists, but for the image. The API server
-// has to take each object, with all its fields. dir is a directory of deploy.
+// before is what a cluster without OpenShift needs before deploy, but KubeletConfig.
+var before = []string{"crds/plain/namespace.yaml", "crds/plain/tuned.openshift.io_tuneds.yaml", "crds/plain/tuned.openshift.io_profiles.yaml"}
+
+// deploy makes what deploy/kustomization.yaml lists, but for the image, and what has to
+// be there before it. The API server has to take each object, with all its fields. dir is
+// a directory of deploy.
 func (a *applier) deploy(dir string) {
 	a.t.Helper()
+	if dir == "." {
+		for _, name := range before {
+			text, err := fs.ReadFile(deploy.FS, name)
+			if err != nil {
+				a.t.Fatal(err)
+			}
+			a.apply(name, text)
+		}
+	}
 	text, err := fs.ReadFile(deploy.FS, path.Join(dir, "kustomization.yaml"))
 	if err != nil {
 		a.t.Fatal(err)

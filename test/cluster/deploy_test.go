@@ -43,6 +43,7 @@ func TestDeploy(t *testing.T) {
 	before := sysctls(t)
 
 	began := time.Now()
+	d.kubectl("apply", "-f", d.dir+"/crds/plain")
 	d.kubectl("apply", "-k", d.dir)
 	d.rolledOut()
 	t.Logf("operator and agent are Ready %.1f s after kubectl apply -k", time.Since(began).Seconds())
@@ -72,6 +73,9 @@ func TestDeploy(t *testing.T) {
 			t.Errorf("%s is %q after the end of the agents, it was %q", key, now, before[key])
 		}
 	}
+	// What is not fettle's alone is still there.
+	d.kubectl("get", "crd", "tuneds.tuned.openshift.io", "profiles.tuned.openshift.io")
+	d.kubectl("-n", operatorNamespace, "get", "tuned", "default")
 	if t.Failed() {
 		return
 	}
@@ -331,4 +335,25 @@ func sysctls(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// TestKustomize: kubectl renders each directory of deploy, and what it renders of deploy
+// has neither a namespace nor a kind that is not fettle's own.
+func TestKustomize(t *testing.T) {
+	if !Inside(t, Setup{Kubectl: true}) {
+		return
+	}
+	dir := filepath.Join(t.TempDir(), "deploy")
+	if err := os.CopyFS(dir, deploy.FS); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{".", "agent", "operator", "metrics", "machines", "openshift"} {
+		text := run(t, "kubectl", "kustomize", filepath.Join(dir, name))
+		if strings.Contains(text, "kind: Namespace\n") || strings.Contains(text, "kind: CustomResourceDefinition") && strings.Contains(text, "group: tuned.openshift.io") {
+			t.Errorf("deploy/%s has what is not fettle's own", name)
+		}
+		if name == "." && (strings.Count(text, "kind: CustomResourceDefinition\n") != 2 || !strings.Contains(text, "kind: DaemonSet") || !strings.Contains(text, "kind: Deployment")) {
+			t.Errorf("deploy has:\n%s", text)
+		}
+	}
 }

@@ -120,7 +120,6 @@ func (d *deployed) install() {
 	d.kubectl("apply", "-f", d.dir+"/crds")
 	d.kubectl("apply", "-f", d.dir+"/crds/plain")
 	d.kubectl("wait", "--for=condition=Established", "--timeout=1m", "crd", "--all")
-	d.kubectl("apply", "-f", d.dir+"/agent/namespace.yaml")
 	text, err := os.ReadFile(d.dir + "/default-tuned.yaml")
 	d.c.must(err)
 	file := filepath.Join(d.c.Dir, "unmanaged.yaml")

@@ -313,7 +313,7 @@ func (b *healthBench) leftAlone() {
 	b.settled("nobodys", 1)
 	b.ill("nobodys", 1, time.Hour)
 	b.check("nobodys", "nobodys", "100%")
-	b.says("nobodys", "Remediating", "False", "LeftAlone", "machine nobodys is left alone: no machine set owns it", time.Minute)
+	b.says("nobodys", "Remediating", "False", "LeftAlone", "machine nobodys is left alone: no machine set or other controller owns it", time.Minute)
 	time.Sleep(3 * time.Second)
 	if len(b.machines("masters")) != 3 || b.machines("masters")[0].GetName() != old[0] || len(b.machines("nobodys")) != 1 {
 		b.t.Error("a machine was deleted that is to be left alone")

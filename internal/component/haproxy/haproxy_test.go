@@ -170,7 +170,7 @@ func TestPlace(t *testing.T) {
 		{"defaults\ndefaults\n", "defaults/retries", "say which of the defaults is meant"},
 		{"global", "global/maxconn", "no section global with a line of its own"},
 		{"", "global/maxconn", "no section global"},
-		{".if 1\nglobal\n.endif\n", "global/maxconn", "in a condition"},
+		{".if defined(A)\nglobal\n.endif\n", "global/maxconn", "in a condition"},
 		{"frontend web\n", "frontend web/maxconn", "add it by hand"},
 		{"global\n", "global/user", "add it by hand"},
 	} {

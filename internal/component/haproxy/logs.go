@@ -29,7 +29,7 @@ func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 		if x.kind != "frontend" && x.kind != "listen" {
 			continue
 		}
-		o, ok, err := s.inherited(n, func(o option) bool {
+		o, ok, err := s.effectiveOf(n, func(o option) bool {
 			return o.option == "log-format" || o.option == "option" && len(o.words) > 1 && slices.Contains(logFormats, o.words[1])
 		})
 		if err != nil {
@@ -76,21 +76,6 @@ func (s settings) captures(proxy int, of string) (n int) {
 func firstWord(raw string) string {
 	w, _, _, _ := word(raw, 0)
 	return w
-}
-
-// inherited is the last option of a proxy that is of some kind, its own or of its
-// defaults.
-func (s settings) inherited(proxy int, is func(option) bool) (option, bool, error) {
-	for range 20 {
-		o, ok, err := s.last(func(o option) bool { return o.section == proxy && is(o) })
-		if ok || err != nil {
-			return o, ok, err
-		}
-		if proxy = s.defaultsOf(proxy); proxy < 0 {
-			break
-		}
-	}
-	return option{}, false, nil
 }
 
 // usual is where Debian's package has rsyslog write to, and Red Hat's documentation.

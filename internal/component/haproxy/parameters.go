@@ -2,6 +2,7 @@ package haproxy
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,6 +67,9 @@ func readDuration(text string) (any, error) {
 	factor, ok := map[string]float64{"us": 1e-6, "ms": 1e-3, "": 1e-3, "s": 1, "m": 60, "h": 3600, "d": 86400}[text[len(digits):]]
 	if err != nil || !ok {
 		return nil, fmt.Errorf("%q is not a time as HAProxy writes one: 5000, 30s, 1m", text)
+	}
+	if float64(n)*factor > math.MaxInt32/1000.0 {
+		return nil, fmt.Errorf("%q is longer than HAProxy takes: 2147483647 ms, 24.8 days", text)
 	}
 	return float64(n) * factor, nil
 }

@@ -69,8 +69,12 @@ type option struct {
 	conf.Place
 }
 
+// value is what it is set to, without quotes.
+func (o option) value() string { return syntax{}.Unquote(o.args) }
+
 // settings is what HAProxy reads of one instance.
 type settings struct {
+	version  string   // of the package; "" where it is not known
 	args     []string // what it is started with
 	files    []string // the main one first
 	sections []section
@@ -80,6 +84,7 @@ type settings struct {
 // readSettings reads the files of an instance in the order in which HAProxy does.
 func readSettings(h *host.Host, main string) (settings, error) {
 	s := settings{args: arguments(h, main)}
+	s.version, _ = version(h)
 	includes := conf.Includes{From: h.Files, Depth: 2, Most: maxFiles}
 	read := func(name string) error {
 		return includes.File(name, func(text string) error { return s.text(name, text) })
@@ -108,12 +113,12 @@ func readSettings(h *host.Host, main string) (settings, error) {
 func (s *settings) text(name, text string) error {
 	all, err := scan(text)
 	if err == nil {
-		err = walk(all, func(now section, l *line, maybe bool) error {
+		err = walk(all, s.version, func(now section, l *line, counts truth) error {
 			switch {
 			case l == nil:
 				s.sections = append(s.sections, now)
-			case l.args != "":
-				s.options = append(s.options, option{len(s.sections) - 1, maybe, *l, conf.Place{File: name, Assignment: assignment(now, *l)}})
+			case l.args != "" || l.option == "disabled" || l.option == "enabled":
+				s.options = append(s.options, option{len(s.sections) - 1, counts != yes, *l, conf.Place{File: name, Assignment: assignment(now, *l)}})
 			}
 			return nil
 		})
@@ -145,22 +150,20 @@ func (s settings) get(key string) (option, bool, error) {
 	return s.last(func(o option) bool { return o.Key == key })
 }
 
-// last is the last of some options. One in a condition may not count, and what is
-// from the environment is known to HAProxy only.
+// last is the last of some options. One in a condition may not count, unless a later line
+// replaces it, and what is from the environment is known to HAProxy only.
 func (s settings) last(is func(option) bool) (option, bool, error) {
 	var found *option
 	for n := range s.options {
-		o := &s.options[n]
-		if !is(*o) {
-			continue
+		if o := &s.options[n]; is(*o) {
+			found = o
 		}
-		if o.maybe || s.sections[o.section].maybe {
-			return *o, true, fmt.Errorf("%s: it stands in a condition (.if)", o.Place)
-		}
-		found = o
 	}
 	if found == nil {
 		return option{}, false, nil
+	}
+	if found.maybe {
+		return *found, true, inCondition(*found)
 	}
 	if found.variable {
 		return *found, true, fmt.Errorf("%s: its value is from the environment", found.Place)
@@ -168,59 +171,19 @@ func (s settings) last(is func(option) bool) (option, bool, error) {
 	return *found, true, nil
 }
 
-// effective is an option of a proxy: its own, or what its defaults say.
-func (s settings) effective(proxy int, name string) (option, bool, error) {
-	for range 20 { // defaults may be from others
-		o, ok, err := s.last(func(o option) bool { return o.section == proxy && o.option == name })
-		if ok || err != nil {
-			return o, ok, err
-		}
-		if proxy = s.defaultsOf(proxy); proxy < 0 {
-			break
-		}
-	}
-	return option{}, false, nil
-}
-
-// defaultsOf is the section from which a proxy has what it does not say itself, or -1.
-func (s settings) defaultsOf(proxy int) int {
+// defaultsOf is the section from which a proxy has what it does not say itself, or -1. The
+// error says that it depends on a condition which one that is.
+func (s settings) defaultsOf(proxy int) (int, error) {
 	from, next := s.sections[proxy].from, -1
 	for n, x := range s.sections[:proxy] {
 		if x.kind == "defaults" && (from == "" && s.sections[proxy].kind != "defaults" || from != "" && x.name == from) {
 			next = n
 		}
 	}
-	return next
-}
-
-// has says whether a section has a line of an option.
-func (s settings) has(n int, name string) bool {
-	return slices.ContainsFunc(s.options, func(o option) bool { return o.section == n && o.option == name })
-}
-
-// timeless are the proxies that wait without an end for a client or a server, each
-// with what it lacks (src/cfgparse.c, check_config_validity).
-func (s settings) timeless() ([]string, error) {
-	out := []string{}
-	for n, x := range s.sections {
-		var want []string
-		if (x.kind == "frontend" || x.kind == "listen") && s.has(n, "bind") {
-			want = append(want, "timeout client")
-		}
-		if (x.kind == "backend" || x.kind == "listen") && s.has(n, "server") {
-			want = append(want, "timeout connect", "timeout server")
-		}
-		for _, name := range want {
-			o, ok, err := s.effective(n, name)
-			if err != nil {
-				return nil, err
-			}
-			if !ok || o.args == "0" {
-				out = append(out, x.key()+": "+name)
-			}
-		}
+	if next >= 0 && s.sections[next].counts != yes {
+		return -1, fmt.Errorf("line %d begins %s in a condition (.if) whose outcome depends on the environment or the build of HAProxy", s.sections[next].number, s.sections[next].key())
 	}
-	return out, nil
+	return next, nil
 }
 
 // backlog is the longest queue of connections that it asks the kernel for, and
@@ -228,7 +191,7 @@ func (s settings) timeless() ([]string, error) {
 // that of the process, which may not be known (-1); 0 where it listens nowhere.
 func (s settings) backlog(process float64) (longest float64, at string, err error) {
 	for n, x := range s.sections {
-		if x.kind != "frontend" && x.kind != "listen" || !s.has(n, "bind") {
+		if x.kind != "frontend" && x.kind != "listen" || s.has(n, "bind") == no {
 			continue
 		}
 		length, where := process, "maxconn of the process"
@@ -237,7 +200,7 @@ func (s settings) backlog(process float64) (longest float64, at string, err erro
 			if err != nil {
 				return 0, "", err
 			}
-			if v, err := component.ReadCount(o.args); ok && err == nil && v != 0.0 {
+			if v, err := component.ReadCount(o.value()); ok && err == nil && v != 0.0 {
 				length, where = v.(float64), o.Place.String()
 				break
 			}
@@ -263,8 +226,8 @@ func (s settings) beyond(limit float64) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if v, err := component.ReadCount(o.args); ok && err == nil && v.(float64) > limit {
-			out = append(out, fmt.Sprintf("%s: %s", x.key(), o.args))
+		if v, err := component.ReadCount(o.value()); ok && err == nil && v.(float64) > limit {
+			out = append(out, fmt.Sprintf("%s: %s", x.key(), o.value()))
 		}
 	}
 	return out, nil
@@ -338,7 +301,7 @@ func (s settings) socket() (network, address, at string) {
 // serves is where clients come in that can be reached from here; "" for nowhere.
 func (s settings) serves() (network, address string) {
 	for _, o := range s.options {
-		if kind := s.sections[o.section].kind; o.option != "bind" || kind != "frontend" && kind != "listen" || o.variable || o.maybe || s.sections[o.section].maybe {
+		if kind := s.sections[o.section].kind; o.option != "bind" || kind != "frontend" && kind != "listen" || o.variable || o.maybe || s.sections[o.section].counts != yes {
 			continue
 		}
 		if network, address := reach(strings.Split(o.words[1], ",")[0]); network != "" {

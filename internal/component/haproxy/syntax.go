@@ -156,8 +156,8 @@ type section struct {
 	kind, name, from string
 	// nth is which it is of the defaults without a name, from 1.
 	nth int
-	// maybe says that it, or the option, stands in a condition.
-	maybe bool
+	// counts says whether it is there: perhaps in a condition that only HAProxy knows.
+	counts truth
 	line
 }
 
@@ -171,22 +171,26 @@ func (s section) key() string {
 	return s.kind
 }
 
-// walk hands out each section as it begins, with a nil option, and each option in
-// its section.
-func walk(all []line, each func(s section, option *line, maybe bool) error) error {
+// walk calls each for every section as it begins, with a nil option, and for every option in
+// its section, and says whether it counts. What stands in a condition that is not fulfilled
+// is passed over; version is HAProxy's, "" where it is not known.
+func walk(all []line, version string, each func(s section, option *line, counts truth) error) error {
 	var now section
-	nth, conditions := 0, 0
+	nth := 0
+	var open blocks
 	for _, l := range all {
-		switch first := l.words[0]; {
-		case first == ".if":
-			conditions++
-		case first == ".endif":
-			if conditions--; conditions < 0 {
-				return fmt.Errorf("%d: .endif without .if", l.number)
+		first := l.words[0]
+		if strings.HasPrefix(first, ".") {
+			if !open.enter(l, version) {
+				return fmt.Errorf("%d: %s without .if", l.number, first)
 			}
-		case strings.HasPrefix(first, "."): // .else, .elif, .notice
+			continue
+		}
+		counts := open.counts()
+		switch {
+		case counts == no:
 		case slices.Contains(keywords, first):
-			now = section{kind: first, maybe: conditions > 0, line: l}
+			now = section{kind: first, counts: counts, line: l}
 			if len(l.words) > 1 && l.words[1] != "from" {
 				now.name = l.words[1]
 			}
@@ -197,32 +201,32 @@ func walk(all []line, each func(s section, option *line, maybe bool) error) erro
 				nth++
 				now.nth = nth
 			}
-			if err := each(now, nil, now.maybe); err != nil {
+			if err := each(now, nil, counts); err != nil {
 				return err
 			}
 		case now.kind == "":
 			return fmt.Errorf("%d: %.40q is in no section", l.number, first)
 		default:
-			if err := each(now, &l, conditions > 0); err != nil {
+			if err := each(now, &l, counts); err != nil {
 				return err
 			}
 		}
 	}
-	if conditions > 0 {
+	if len(open) > 0 {
 		return fmt.Errorf("%d: .if without .endif", all[len(all)-1].number)
 	}
 	return nil
 }
 
-// Assignments implements conf.Syntax. It takes every condition for fulfilled: what
-// counts is the reader's business.
+// Assignments implements conf.Syntax. A condition that may be fulfilled counts as
+// fulfilled: what is in force is the reader's business.
 func (s syntax) Assignments(text string) ([]conf.Assignment, error) {
 	all, err := scan(text)
 	if err != nil {
 		return nil, err
 	}
 	var out []conf.Assignment
-	err = walk(all, func(s section, option *line, _ bool) error {
+	err = walk(all, "", func(s section, option *line, _ truth) error {
 		if option != nil && option.args != "" {
 			out = append(out, assignment(s, *option))
 		}
@@ -274,13 +278,13 @@ func (syntax) Place(text, key string) (int, error) {
 		return 0, err
 	}
 	at := -1
-	err = walk(all, func(s section, option *line, maybe bool) error {
+	err = walk(all, "", func(s section, option *line, counts truth) error {
 		switch {
 		case option != nil || s.kind != kind:
 		case context == "defaults" && s.key() != context:
 			return fmt.Errorf("line %d: there is a section %s: say which of the defaults is meant", s.number, s.key())
 		case s.key() != context || at >= 0:
-		case maybe:
+		case counts != yes:
 			return fmt.Errorf("line %d begins the section %s in a condition: add %s by hand", s.number, context, key)
 		default:
 			at = s.end

@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,22 +30,61 @@ func (s settings) effective(scope, directive string) []int {
 	}
 }
 
-// around is the scope outside of a virtual host, or the virtual host around a section.
+// sections are those that may stand in a virtual host or in each other.
+var sections = append([]string{"/location ", "/locationmatch ", "/proxy ", "/directory "}, perRequest...)
+
+// perRequest are the sections whose condition each request answers.
+var perRequest = []string{"/if ", "/elseif ", "/else "}
+
+// around is the scope outside of a virtual host, or what is around a section in it.
 func around(scope string) string {
-	for _, section := range []string{"/location ", "/locationmatch ", "/proxy ", "/directory "} {
-		if i := strings.Index(scope, section); i >= 0 {
-			return scope[:i+1]
+	last := -1
+	for _, section := range sections {
+		last = max(last, strings.LastIndex(scope, section))
+	}
+	return scope[:last+1]
+}
+
+// certificateDirectives are those that certificateFaults looks at.
+var certificateDirectives = []string{"sslverifyclient", "requestheader", "cacheenable", "cacheignorequerystring", "cachequickhandler", "require"}
+
+// certificatesDecided says what certificateFaults depends on where any client is asked for
+// a certificate.
+func (s settings) certificatesDecided() error {
+	var doubt error
+	verifies := false
+	for n, p := range s.all {
+		at := strings.LastIndexByte(p.Key, '/')
+		scope, directive := p.Key[:at+1], p.Key[at+1:]
+		if !slices.Contains(certificateDirectives, directive) {
+			continue
+		}
+		verifies = verifies || directive == "sslverifyclient" && !strings.EqualFold(s.values[n], "none")
+		inIf := slices.ContainsFunc(perRequest, func(section string) bool { return strings.Contains("/"+scope, section) })
+		switch {
+		case doubt != nil:
+		case s.unsure[n] != "":
+			doubt = errors.New(s.unsure[n])
+		case inIf && directive != "require":
+			doubt = fmt.Errorf("%s: it stands in <If>, whose condition each request answers", p)
 		}
 	}
-	return ""
+	if !verifies {
+		return nil
+	}
+	return doubt
 }
 
 // certificateFaults are what is wrong with virtual hosts that ask clients for a
 // certificate and keep answers, or tell a back end who the client is: an answer that
 // somebody without a certificate gets, or who asked for another thing, and a header that
-// the client may forge.
-func (s settings) certificateFaults() []string {
+// the client may forge. The error says why they are not known: where a request decides
+// (<If>), or a condition whose outcome is not known.
+func (s settings) certificateFaults() ([]string, error) {
 	faults := []string{}
+	if err := s.certificatesDecided(); err != nil {
+		return nil, err
+	}
 	last := func(scope, directive, unless string) string {
 		if n := s.effective(scope, directive); len(n) > 0 {
 			return strings.ToLower(s.values[n[len(n)-1]])
@@ -96,5 +136,5 @@ func (s settings) certificateFaults() []string {
 			}
 		}
 	}
-	return faults
+	return faults, nil
 }

@@ -18,8 +18,10 @@ type instance struct {
 	unit string
 	// envvars is a shell script with variables; "" for none.
 	envvars string
-	// defines are the names that the command line defines (-D).
+	// defines are the names that the distribution's file of options defines (-D).
 	defines []string
+	// argv is the command line of the process that runs; nil where none is known.
+	argv []string
 	// builtIn are modules that are no file of their own.
 	builtIn []string
 }
@@ -72,15 +74,7 @@ func optionDefines(h *host.Host) []string {
 		if !ok {
 			continue
 		}
-		out = nil
-		fields := strings.Fields(strings.Trim(value, `"'`))
-		for i, f := range fields {
-			if f == "-D" && i+1 < len(fields) {
-				out = append(out, fields[i+1])
-			} else if d, ok := strings.CutPrefix(f, "-D"); ok && d != "" {
-				out = append(out, d)
-			}
-		}
+		out = defined(strings.Fields(strings.Trim(value, `"'`)))
 	}
 	return out
 }

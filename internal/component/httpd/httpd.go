@@ -5,6 +5,7 @@ package httpd
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -51,8 +52,9 @@ var inputs = []rule.Input{
 	{Name: "httpd.version", Type: rule.Text, Doc: "version of the package"},
 	{Name: "httpd.mpm", Type: rule.Text, Doc: "multi-processing module that is loaded: event, worker or prefork"},
 	{Name: "httpd.server_limit", Type: rule.Number, Doc: "ServerLimit, or its default with this module"},
-	{Name: "httpd.threads_per_child", Type: rule.Number, Doc: "ThreadsPerChild, or its default; 1 with prefork"},
-	{Name: "httpd.max_request_workers", Type: rule.Number, Doc: "MaxRequestWorkers, or its default with this module"},
+	{Name: "httpd.threads_per_child", Type: rule.Number, Doc: "threads of one process: ThreadsPerChild, or its default, as ThreadLimit allows; 1 with prefork"},
+	{Name: "httpd.max_request_workers", Type: rule.Number, Doc: "MaxRequestWorkers as it is asked for, or its default with this module"},
+	{Name: "httpd.requests_limit", Type: rule.Number, Doc: "requests that it serves at a time: MaxRequestWorkers in whole processes, as ServerLimit and ThreadLimit allow"},
 	{Name: "httpd.start_servers", Type: rule.Number, Doc: "StartServers, or its default with this module"},
 	{Name: "httpd.proxy_timeout_s", Type: rule.Number, Unit: "s", Doc: "ProxyTimeout, or else Timeout"},
 	{Name: "httpd.proxies", Type: rule.Truth, Doc: "whether mod_proxy is loaded"},
@@ -83,8 +85,11 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 	if err != nil {
 		return conf.Place{}, false, err
 	}
-	_, p, ok := s.value(key)
-	return p, ok, nil
+	t, ok := s.value(key)
+	if t.unknown != "" {
+		err = errors.New(t.unknown)
+	}
+	return t.at, ok, err
 }
 
 func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
@@ -95,8 +100,9 @@ func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 	var out []component.Installed
 	for _, in := range all {
 		i := &installed{instance: in, host: h}
-		i.files, i.fileErr = readSettings(h, in)
 		i.run, i.runErr = processes(ctx, h, in.Main)
+		i.argv = i.run.Main.Argv
+		i.files, i.fileErr = readSettings(h, i.instance)
 		if i.runErr == nil {
 			i.run.Changed = program.Changed(ctx, h, in.Main, i.files.files)
 		}
@@ -143,28 +149,17 @@ func (i *installed) Option(option string) component.Option {
 	if err == nil {
 		err = i.fileErr
 	}
-	if value, at, ok := i.files.value(key); ok {
-		file = fact.Known(value, at.String())
+	if t, ok := i.files.value(key); ok && err == nil {
+		file = fact.Known(t.value, t.at.String())
+		if t.unknown != "" {
+			err = errors.New(t.unknown)
+		}
 	}
 	taken := i.run.Taken()
 	if slices.Contains(atStart, key) {
 		taken = i.run.TakenAtStart()
 	}
 	return component.AsRead(i.Main, file, err, taken, i.runErr)
-}
-
-// number is a directive of the whole server, or its default with the module.
-func (i *installed) number(key string) rule.Answer {
-	value, at, ok := i.files.value(key)
-	if ok {
-		p := parameter(key)
-		n, err := p.Read(value)
-		if err != nil {
-			return rule.Answer{Unknown: p.Name + ": " + err.Error(), At: at.String()}
-		}
-		return rule.Answer{Value: n, At: at.String()}
-	}
-	return rule.Answer{Value: defaults(i.files.mpm, key), At: "the default of the " + i.files.mpm + " module"}
 }
 
 // Answer implements component.Installed.
@@ -191,32 +186,12 @@ func (i *installed) Answer(input string) rule.Answer {
 	switch input {
 	case "mpm":
 		return rule.Answer{Value: i.files.mpm, At: i.files.mpmAt}
-	case "server_limit":
-		return i.number("serverlimit")
-	case "threads_per_child":
-		if i.files.mpm == "prefork" {
-			return rule.Answer{Value: 1.0, At: i.files.mpmAt}
-		}
-		return i.number("threadsperchild")
-	case "start_servers":
-		return i.number("startservers")
-	case "max_request_workers":
-		if _, _, ok := i.files.value("maxrequestworkers"); ok {
-			return i.number("maxrequestworkers")
-		}
-		if i.files.mpm == "prefork" {
-			return rule.Answer{Value: 256.0, At: "the default of the prefork module"}
-		}
-		// Of event and worker: DEFAULT_SERVER_LIMIT x ThreadsPerChild.
-		threads := i.number("threadsperchild")
-		if n, ok := threads.Value.(float64); ok {
-			return rule.Answer{Value: 16 * n, At: "the default of the " + i.files.mpm + " module"}
-		}
-		return threads
+	case "server_limit", "threads_per_child", "start_servers", "max_request_workers", "requests_limit":
+		return i.capacity(input)
 	case "proxy_timeout_s":
 		for _, key := range []string{"proxytimeout", "timeout"} {
-			if _, _, ok := i.files.value(key); ok {
-				return i.number(key)
+			if t, ok := i.files.value(key); ok {
+				return i.number(t, key)
 			}
 		}
 		return rule.Answer{Value: 60.0, At: "the default of httpd"}
@@ -224,12 +199,19 @@ func (i *installed) Answer(input string) rule.Answer {
 		at, ok := i.files.modules["proxy_module"]
 		return rule.Answer{Value: ok, At: at}
 	case "certificate_faults":
-		return rule.Answer{Value: i.files.certificateFaults(), At: i.Main}
+		faults, err := i.files.certificateFaults()
+		if err != nil {
+			return rule.Answer{Unknown: err.Error(), At: i.Main}
+		}
+		return rule.Answer{Value: faults, At: i.Main}
 	case "virtual_host_timeouts":
 		list := []string{}
 		for n, p := range i.files.all {
 			scope, directive, _ := strings.Cut(p.Key, "/")
 			if strings.HasPrefix(scope, "virtualhost ") && (directive == "timeout" || directive == "proxytimeout") {
+				if why := i.files.unsure[n]; why != "" {
+					return rule.Answer{Unknown: why, At: p.String()}
+				}
 				list = append(list, scope+"/"+name(directive)+"="+i.files.values[n])
 			}
 		}

@@ -164,8 +164,8 @@ func asked(t *testing.T, b *producttest.Bench, mpm string) {
 		}
 	}
 	run := producttest.Command(t, "apache2ctl", "-t", "-D", "DUMP_RUN_CFG")
-	if v, _, _ := i.files.value("pidfile"); !strings.Contains(run, `PidFile: "`+v+`"`) {
-		t.Errorf("PidFile %s:\n%s", v, run)
+	if v, _ := i.files.value("pidfile"); !strings.Contains(run, `PidFile: "`+v.value+`"`) {
+		t.Errorf("PidFile %s:\n%s", v.value, run)
 	}
 	// mod_info's dump of what is read, in order: the last of each for the server.
 	config := producttest.Command(t, "apache2ctl", "-t", "-D", "DUMP_CONFIG", "-C", "LoadModule info_module /usr/lib/apache2/modules/mod_info.so")

@@ -18,7 +18,7 @@ var parameters = component.Parameters{
 	component.Count("ServerLimit", "", "upper limit of processes, for as long as it runs; 16, of prefork 256"),
 	component.Count("ThreadLimit", "64", "upper limit of ThreadsPerChild, for as long as it runs"),
 	component.Count("ThreadsPerChild", "25", "threads of one process"),
-	component.Count("MaxRequestWorkers", "", "requests at a time; ServerLimit x ThreadsPerChild, of prefork 256"),
+	component.Count("MaxRequestWorkers", "", "requests at a time; 400, of prefork 256, and at most ServerLimit x ThreadsPerChild"),
 	component.Count("StartServers", "", "processes at the start; 3, of prefork 5"),
 	component.Count("MinSpareThreads", "", "idle threads below which a process is started"),
 	component.Count("MaxSpareThreads", "", "idle threads above which a process is ended"),
@@ -93,27 +93,4 @@ func check(key, value string) error {
 	}
 	_, err := p.Read(value)
 	return err
-}
-
-// defaults are those of a multi-processing module (server/mpm/*, DEFAULT_*).
-func defaults(mpm, name string) float64 {
-	prefork := mpm == "prefork"
-	switch name {
-	case "serverlimit":
-		if prefork {
-			return 256
-		}
-		return 16
-	case "threadsperchild":
-		if prefork {
-			return 1
-		}
-		return 25
-	case "startservers":
-		if prefork {
-			return 5
-		}
-		return 3
-	}
-	return 0
 }

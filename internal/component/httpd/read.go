@@ -29,20 +29,39 @@ type settings struct {
 	mpmAt string
 	// values are the arguments with their variables replaced, by the place.
 	values []string
+	// unsure says by the place why it is not known whether a line is read; "" where it is.
+	unsure []string
 	listen []string
 	logs   []logDirective
 	root   string // ServerRoot
 }
 
-// value is what the files give a directive for the whole server: the last line
-// counts.
-func (s settings) value(key string) (value string, at conf.Place, ok bool) {
+// told is what the files say of a directive.
+type told struct {
+	value string
+	at    conf.Place
+	// unknown says why it is not known which line counts; "" where it is.
+	unknown string
+}
+
+// value is what the files give a directive for the whole server: the last line that is
+// read counts.
+func (s settings) value(key string) (found told, ok bool) {
 	for i, p := range slices.Backward(s.all) {
-		if p.Key == key {
-			return s.values[i], p, true
+		switch {
+		case p.Key != key:
+			continue
+		case !ok:
+			found, ok = told{s.values[i], p, s.unsure[i]}, true
+		case found.value != s.values[i]:
+			return found, true
+		}
+		if s.unsure[i] == "" {
+			found.unknown = "" // it has this value either way
+			return found, true
 		}
 	}
-	return "", conf.Place{}, false
+	return found, ok
 }
 
 // readSettings reads a main file as httpd would, with the modules that it loads
@@ -56,9 +75,10 @@ func readSettings(h *host.Host, in instance) (settings, error) {
 	for _, m := range in.builtIn {
 		r.modules["mod_"+m+".c"], r.modules[m+"_module"] = "", ""
 	}
-	for _, d := range in.defines {
+	for _, d := range commandDefines(h, in, r.env) {
 		r.defines[d] = ""
 	}
+	r.version = versionNumber(h)
 	err := r.file(in.Main, nil)
 	r.files = r.includes.Read
 	return r.settings, err
@@ -70,6 +90,8 @@ type reader struct {
 	includes conf.Includes
 	defines  map[string]string
 	env      map[string]string
+	version  string   // of httpd; "" where it is not known
+	doubts   []string // why it is not known whether what is read now counts, the outermost first
 	macros   map[string]macro
 	using    []string // the places of the Use that is read now, the outermost first
 	uses     int
@@ -90,7 +112,7 @@ func (r *reader) text(name, text string, context []string) error {
 	context = slices.Clone(context)
 	type section struct {
 		line
-		scopes bool
+		scopes, doubted bool
 	}
 	var sections []section
 	skip := 0 // sections that are not read, this deep
@@ -107,6 +129,8 @@ func (r *reader) text(name, text string, context []string) error {
 				if skip--; skip == 0 && last.name == "<macro" {
 					r.define(name, text, last.line, l)
 				}
+			} else if last.doubted {
+				r.doubts = r.doubts[:len(r.doubts)-1]
 			} else if last.scopes {
 				context = context[:len(context)-1]
 				if last.name == "<virtualhost" {
@@ -121,9 +145,18 @@ func (r *reader) text(name, text string, context []string) error {
 			}
 			s := section{line: l}
 			switch kind := l.name[1:]; {
-			case skip > 0, kind == "macro", conditional(kind) && !r.holds(kind, r.resolve(l.args)):
+			case skip > 0, kind == "macro":
 				skip++
-			case !conditional(kind):
+			case conditional(kind):
+				switch is, unknown := r.holds(kind, r.resolve(l.args)); is {
+				case no:
+					skip++
+				case perhaps:
+					s.doubted = true
+					r.doubts = append(r.doubts, fmt.Sprintf("%s: it stands in %s %s>: %s", at, sectionNames[kind], l.args, unknown))
+				case yes:
+				}
+			default:
 				s.scopes = true
 				context = append(context, scope(kind, r.resolve(l.args)))
 				if kind == "virtualhost" {
@@ -184,7 +217,7 @@ func (r *reader) directive(file string, l line, context []string) error {
 	case "listen":
 		r.listen = append(r.listen, arg(0))
 	}
-	if len(r.using) > 0 {
+	if len(r.using) > 0 && len(context) > 0 {
 		return nil
 	}
 	prefix := ""
@@ -200,38 +233,27 @@ func (r *reader) directive(file string, l line, context []string) error {
 	}
 	r.all = append(r.all, conf.Place{File: file, Assignment: conf.Assignment{Key: key, Literal: l.args, Line: l.number, From: l.from, To: l.to}})
 	r.values = append(r.values, strings.Join(args, " "))
+	doubt := ""
+	switch {
+	case len(r.using) > 0:
+		doubt = fmt.Sprintf("%s:%d sets %s by a macro (Use at %s), which fettle does not take apart", file, l.number, name(l.name), r.using[0])
+	case len(r.doubts) > 0:
+		doubt = r.doubts[0]
+	}
+	r.unsure = append(r.unsure, doubt)
 	return nil
 }
 
 // load notes a module by the names that IfModule knows it by: its identifier and
 // its source file.
 func (r *reader) load(identifier, file, at string) {
-	source := strings.TrimSuffix(path.Base(file), ".so") + ".c"
-	r.modules[identifier], r.modules[source] = at, at
+	r.modules[identifier] = at
 	if mpm, ok := strings.CutPrefix(identifier, "mpm_"); ok {
 		r.mpm, r.mpmAt = strings.TrimSuffix(mpm, "_module"), at
-		r.modules[r.mpm+".c"] = at
+		r.modules[r.mpm+".c"] = at // its source is not mod_mpm_NAME.c
+		return
 	}
-}
-
-// holds says whether a conditional section is read.
-func (r *reader) holds(kind, args string) bool {
-	w := words(args)
-	if len(w) == 0 {
-		return false
-	}
-	name, not := strings.CutPrefix(w[0], "!")
-	is := true
-	switch kind {
-	case "ifmodule":
-		_, is = r.modules[name]
-	case "ifdefine":
-		_, is = r.defines[name]
-	case "iffile":
-		_, err := r.host.Files.Stat(r.path(name))
-		is = err == nil
-	}
-	return is != not // of the version, of directives and sections: taken for fulfilled
+	r.modules[strings.TrimSuffix(path.Base(file), ".so")+".c"] = at
 }
 
 // resolve replaces ${NAME} by what is defined, or is in the environment. What

@@ -108,14 +108,12 @@ func isDirective(name string) bool {
 	return name != "" && strings.Trim(name, "_0123456789abcdefghijklmnopqrstuvwxyz") == ""
 }
 
-// conditional are the sections that scope nothing.
-func conditional(section string) bool {
-	switch section {
-	case "ifmodule", "ifdefine", "ifversion", "iffile", "ifdirective", "ifsection":
-		return true
-	}
-	return false
+// sectionNames are the sections that scope nothing, as the documentation writes them.
+var sectionNames = map[string]string{
+	"ifmodule": "<IfModule", "ifdefine": "<IfDefine", "ifversion": "<IfVersion", "iffile": "<IfFile", "ifdirective": "<IfDirective", "ifsection": "<IfSection",
 }
+
+func conditional(section string) bool { return sectionNames[section] != "" }
 
 // Assignments implements conf.Syntax. It takes every condition for fulfilled:
 // what counts on a machine is the reader's business.
@@ -159,6 +157,9 @@ func (s syntax) Assignments(text string) ([]conf.Assignment, error) {
 
 // scope is a section as keys have it.
 func scope(section, args string) string {
+	if section == "if" || section == "elseif" { // an expression has what no key has
+		args = strings.NewReplacer("<", "", ">", "", "#", "").Replace(args)
+	}
 	return section + " " + strings.Join(words(args), " ")
 }
 

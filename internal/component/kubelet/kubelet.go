@@ -28,7 +28,7 @@ var Product = component.Product{
 		{Name: "cpuManagerReconcilePeriod", Type: rule.Text, Default: "10s"},
 		{Name: "topologyManagerPolicy", Type: rule.Text, Default: "none"},
 		{Name: "memoryManagerPolicy", Type: rule.Text, Default: "None"},
-		{Name: "kubeAPIQPS", Type: rule.Number, Doc: "requests to the API server in a second; 50 by default since 1.27, 5 before"},
+		{Name: "kubeAPIQPS", Type: rule.Number, Doc: "requests to the API server in a second; 50 by default since 1.27, 5 before; with 0 the client's own limit of 5"},
 		{Name: "kubeAPIBurst", Type: rule.Number, Doc: "100 by default since 1.27, 10 before"},
 		{Name: "podPidsLimit", Type: rule.Number, Default: "-1", Doc: "processes of a pod; -1 is no limit"},
 		{Name: "containerLogMaxSize", Type: rule.Number, Unit: "bytes", Default: "10Mi", Read: readSize},
@@ -69,7 +69,7 @@ type unreadError struct{ err error }
 func (e unreadError) Error() string { return e.err.Error() }
 
 func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
-	i := &installed{host: h, files: map[string]told{}, flags: map[string]told{}, running: map[string]told{}}
+	i := &installed{host: h, flags: map[string]told{}, running: map[string]told{}}
 	units, env, err := unitFiles(h)
 	if err != nil {
 		return nil, err
@@ -105,11 +105,18 @@ func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 		configs = append(configs, more...)
 	}
 	i.config = told{configs[0], configs[0]}
+	var merged document
 	for n, name := range configs {
 		text, err := h.Files.ReadFile(name)
 		switch {
 		case err == nil:
-			err = readConfig(string(text), name, i.files)
+			var doc document
+			if doc, err = readConfig(string(text), name); err == nil && n == 0 {
+				doc.setDefaults() // the main file has its defaults before the drop-ins come
+				merged = doc
+			} else if err == nil {
+				merged.patch(doc)
+			}
 		case errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) && n == 0 && configs[0] == standardConfig:
 			err = nil // everything is on the command line
 		case errors.Is(err, host.ErrNotRecorded):
@@ -119,6 +126,8 @@ func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 			return nil, unreadError{err}
 		}
 	}
+	merged.setDefaults()
+	i.files = merged.options()
 	i.version = version(ctx, h)
 	return []component.Installed{i}, nil
 }
@@ -126,10 +135,11 @@ func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 // Of is the kubelet of a node that says itself what it runs with: the KubeletConfiguration
 // of its /configz, as JSON, with where that is from, and its version.
 func Of(config []byte, at, version string) (component.Installed, error) {
-	i := &installed{files: map[string]told{}, flags: map[string]told{}, running: map[string]told{}, config: told{at, at}}
-	if err := readConfig(string(config), at, i.running); err != nil {
+	doc, err := readConfig(string(config), at)
+	if err != nil {
 		return nil, err
 	}
+	i := &installed{files: map[string]told{}, flags: map[string]told{}, running: doc.options(), config: told{at, at}}
 	for name := range i.running {
 		i.running[name] = told{i.running[name].value, at} // it is one line
 	}

@@ -128,7 +128,11 @@ func FuzzConfig(f *testing.F) {
 	f.Add(`{"kind":"KubeletConfiguration","evictionHard":{"memory.available":"1"}}`, "KUBELET_ARGS=\"--max-pods=1 --config /x\"\n")
 	f.Add("a: &a [*a]\n", "--\n=--\n")
 	f.Fuzz(func(_ *testing.T, config, args string) {
-		_ = readConfig(config, "config.yaml", map[string]told{})
+		if doc, err := readConfig(config, "config.yaml"); err == nil {
+			doc.patch(doc)
+			doc.setDefaults()
+			doc.options()
+		}
 		readFlags(args, "unit", map[string]told{})
 		openshiftKubernetes(args)
 		_, _ = readPairs(args)
@@ -138,10 +142,11 @@ func FuzzConfig(f *testing.F) {
 
 // The kubelet's YAML is that of its library: merges, aliases, the first document.
 func TestConfigMerges(t *testing.T) {
-	got := map[string]told{}
-	if err := readConfig("x: &x {maxPods: 99, kubeAPIQPS: 7}\nr: &r 500m\nkind: KubeletConfiguration\n<<: *x\nkubeAPIQPS: 50\nsystemReserved: {cpu: *r}\n---\nmaxPods: 1\n", "c", got); err != nil {
+	doc, err := readConfig("x: &x {maxPods: 99, kubeAPIQPS: 7}\nr: &r 500m\nkind: KubeletConfiguration\n<<: *x\nkubeAPIQPS: 50\nsystemReserved: {cpu: *r}\n---\nmaxPods: 1\n", "c")
+	if err != nil {
 		t.Fatal(err)
 	}
+	got := doc.options()
 	for key, want := range map[string]told{"maxPods": {"99", "c:1"}, "kubeAPIQPS": {"50", "c:5"}, "systemReserved": {"cpu=500m", "c:6"}} {
 		if got[key] != want {
 			t.Errorf("%s: %+v, want %+v", key, got[key], want)

@@ -13,7 +13,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"fettle.dev/fettle/internal/component/conf"
 	"fettle.dev/fettle/internal/component/packages"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/rule"
@@ -193,69 +192,6 @@ func kindOf(h *host.Host, name string) bool {
 	}
 	// One that cannot be read is taken for it, so that what is wrong is said.
 	return yaml.Unmarshal(text, &doc) != nil || doc.Kind == "KubeletConfiguration"
-}
-
-// readConfig takes the options of a KubeletConfiguration, YAML or JSON. One of a
-// later file takes the place of the earlier; what is null or empty does not.
-func readConfig(text, name string, into map[string]told) error {
-	var doc yaml.Node
-	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
-		return fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
-	}
-	if len(doc.Content) == 0 {
-		return nil
-	}
-	root := doc.Content[0]
-	if root.Kind != yaml.MappingNode {
-		return fmt.Errorf("%s:%d: want the keys of a KubeletConfiguration", name, root.Line)
-	}
-	left := conf.MaxYAMLSteps
-	all, err := conf.Pairs(root, &left)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	for _, p := range all {
-		key, value := p.Key, conf.Aliased(p.Value)
-		if key.Value == "kind" && value.Value != "KubeletConfiguration" {
-			return fmt.Errorf("%s:%d: the kind is %q, and not KubeletConfiguration", name, key.Line, value.Value)
-		}
-		if flat, ok := flatten(value, &left); ok {
-			into[key.Value] = told{flat, name + ":" + strconv.Itoa(key.Line)}
-		}
-	}
-	return nil
-}
-
-// flatten is a value as a flag would have it: maps as "a=b,c=d".
-func flatten(n *yaml.Node, left *int) (string, bool) {
-	switch n.Kind {
-	case yaml.ScalarNode:
-		return n.Value, n.Tag != "!!null"
-	case yaml.MappingNode:
-		var parts []string
-		all, err := conf.Pairs(n, left)
-		if err != nil {
-			return "", false
-		}
-		for _, p := range all {
-			v := conf.Aliased(p.Value)
-			if v.Kind != yaml.ScalarNode {
-				return "", false
-			}
-			parts = append(parts, p.Key.Value+"="+v.Value)
-		}
-		return strings.Join(parts, ","), len(parts) > 0
-	case yaml.SequenceNode:
-		var parts []string
-		for _, c := range n.Content {
-			if c = conf.Aliased(c); c.Kind != yaml.ScalarNode {
-				return "", false
-			}
-			parts = append(parts, c.Value)
-		}
-		return strings.Join(parts, ","), len(parts) > 0
-	}
-	return "", false
 }
 
 // version finds the version of Kubernetes: in the package's record, in that of

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"sync/atomic"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -24,7 +26,8 @@ import (
 // to say of it. It needs no right to anything else.
 type client struct {
 	node, namespace string
-	profiles, core  rest.Interface
+	profiles        rest.Interface
+	core, apps      rest.Interface
 	// written is the status that was written last, and of which object.
 	written    tuned.ProfileStatus
 	writtenUID types.UID
@@ -35,7 +38,7 @@ const fieldManager = "kubectl-fettle-agent"
 
 func newClient(config *rest.Config, node, namespace string) (*client, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{tuned.AddToScheme, corev1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{tuned.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, err
 		}
@@ -52,8 +55,32 @@ func newClient(config *rest.Config, node, namespace string) (*client, error) {
 	if c.profiles, err = of(tuned.GroupVersion, "/apis"); err != nil {
 		return nil, err
 	}
-	c.core, err = of(corev1.SchemeGroupVersion, "/api")
+	if c.core, err = of(corev1.SchemeGroupVersion, "/api"); err != nil {
+		return nil, err
+	}
+	c.apps, err = of(appsv1.SchemeGroupVersion, "/apis")
 	return c, err
+}
+
+// watchSet follows a DaemonSet until ctx ends. gone reports whether it was there and has
+// been deleted, or is being deleted. A watch that runs goes on after the account has lost
+// its rights, as when all of fettle is deleted at once: no question could be asked then.
+func (c *client) watchSet(ctx context.Context, set string) (gone func() bool) {
+	var deleted atomic.Bool
+	look := func(object any) {
+		if s, ok := object.(*appsv1.DaemonSet); ok {
+			deleted.Store(s.DeletionTimestamp != nil)
+		}
+	}
+	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: cache.NewListWatchFromClient(c.apps, "daemonsets", c.namespace, fields.OneTermEqualSelector("metadata.name", set)),
+		ObjectType:    &appsv1.DaemonSet{},
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc: look, UpdateFunc: func(_, now any) { look(now) }, DeleteFunc: func(any) { deleted.Store(true) },
+		},
+	})
+	go informer.RunWithContext(ctx)
+	return deleted.Load
 }
 
 // watch follows the node's Profile object until ctx ends, and calls changed each time

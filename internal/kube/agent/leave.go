@@ -13,11 +13,11 @@ import (
 )
 
 // An agent that ends leaves the values to the next one. Who takes the agents from the
-// cluster wants the nodes as they were before: that is seen by the set of agents, or
-// their namespace, which is gone or going; or by the node's Profile object, which goes
-// with its kind. All of that is deleted at once (kubectl delete -k), in any order, the
-// agents' rights too: so one sign is enough, and who is told that he has no right waits
-// for the other.
+// cluster wants the nodes as they were before. The signs are the DaemonSet of the agents or
+// their namespace, which is gone or being deleted, and the node's Profile object, which is
+// gone. All of fettle is deleted at once (kubectl delete -k), in any order, the agents'
+// rights too: so one sign is enough, and an agent that has no right to ask any more waits
+// for what its watches of the DaemonSet and of the Profile report.
 
 // leaving is how long an agent waits for a sign, and for what it does then. A kubelet
 // kills a pod after half a minute.
@@ -31,6 +31,10 @@ func (a *running) end(changed <-chan struct{}, wanted func() (heard bool, p *tun
 	for {
 		if heard, p := wanted(); heard && p == nil {
 			a.restore(ctx, "the node's Profile object is gone")
+			return
+		}
+		if a.setGone != nil && a.setGone() {
+			a.restore(ctx, "DaemonSet "+a.Set+" is deleted")
 			return
 		}
 		if a.Set == "" {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -24,15 +25,18 @@ func TestEnd(t *testing.T) {
 		name, set, namespace, daemonset string
 		profileGoes                     time.Duration // after the beginning of the end; 0 for never
 		restored                        bool
+		watched                         string // the end of the watch of the DaemonSet: "", MODIFIED or DELETED
 	}{
-		{"replaced", "agents", there, there, 0, false},
-		{"of no set", "", gone, gone, 0, false},
-		{"the set is gone", "agents", there, gone, 0, true},
-		{"the set is being deleted", "agents", there, going, 0, true},
-		{"the namespace is being deleted", "agents", going, there, 0, true},
-		{"no right any more, then the Profile goes", "agents", forbidden, forbidden, 50 * time.Millisecond, true},
-		{"no right, and nothing else", "agents", forbidden, forbidden, 0, false},
-		{"nobody can say", "agents", broken, broken, 0, false},
+		{"replaced", "agents", there, there, 0, false, ""},
+		{"of no set", "", gone, gone, 0, false, ""},
+		{"the set is gone", "agents", there, gone, 0, true, ""},
+		{"the set is being deleted", "agents", there, going, 0, true, ""},
+		{"the namespace is being deleted", "agents", going, there, 0, true, ""},
+		{"no right any more, then the Profile goes", "agents", forbidden, forbidden, 50 * time.Millisecond, true, ""},
+		{"no right, and nothing else", "agents", forbidden, forbidden, 0, false, ""},
+		{"no right any more, and the set was deleted", "agents", forbidden, forbidden, 0, true, "DELETED"},
+		{"no right any more, and the set is being deleted", "agents", forbidden, forbidden, 0, true, "MODIFIED"},
+		{"nobody can say", "agents", broken, broken, 0, false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if leaving = 3 * time.Second; c.restored {
@@ -42,8 +46,24 @@ func TestEnd(t *testing.T) {
 			p := f.profile("", "day", day)
 			f.look(p, Apply)
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				answer := map[string]string{"/api/v1/namespaces/ns": c.namespace, "/apis/apps/v1/namespaces/ns/daemonsets/agents": c.daemonset}[r.URL.Path]
 				w.Header().Set("Content-Type", "application/json")
+				set := func(more string) string {
+					return `{"kind":"DaemonSet","apiVersion":"apps/v1","metadata":{"name":"agents","namespace":"ns","resourceVersion":"1"` + more + `}}`
+				}
+				if r.URL.Path == "/apis/apps/v1/namespaces/ns/daemonsets" && r.URL.Query().Get("watch") == "" {
+					fmt.Fprint(w, `{"kind":"DaemonSetList","apiVersion":"apps/v1","metadata":{"resourceVersion":"1"},"items":[`+set("")+`]}`)
+					return
+				}
+				if r.URL.Path == "/apis/apps/v1/namespaces/ns/daemonsets" {
+					if r.URL.Query().Get("fieldSelector") != "metadata.name=agents" {
+						t.Errorf("it asks for %s", r.URL.RawQuery) // the role allows this name alone
+					}
+					fmt.Fprintf(w, `{"type":%q,"object":%s}`, c.watched, set(`,"deletionTimestamp":"2026-01-01T00:00:00Z"`))
+					w.(http.Flusher).Flush()
+					<-r.Context().Done()
+					return
+				}
+				answer := map[string]string{"/api/v1/namespaces/ns": c.namespace, "/apis/apps/v1/namespaces/ns/daemonsets/agents": c.daemonset}[r.URL.Path]
 				var code int
 				if n, _ := fmt.Sscanf(answer, "%d", &code); n == 1 {
 					reason := map[int]string{404: "NotFound", 403: "Forbidden", 500: "InternalError"}[code]
@@ -59,6 +79,11 @@ func TestEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 			a := &running{Options: Options{Node: f.Node, Set: c.set, Log: slog.New(slog.DiscardHandler)}, client: api}
+			if c.watched != "" {
+				watching, stop := context.WithCancel(t.Context())
+				defer stop()
+				a.setGone = api.watchSet(watching, c.set)
+			}
 			changed := make(chan struct{}, 1)
 			var object atomic.Pointer[tuned.Profile]
 			object.Store(p)

@@ -75,7 +75,7 @@ func (n *Node) look(ctx context.Context, heard bool, p *tuned.Profile, out *Outc
 		}
 	}
 	if s.Wanted != nil && s.Wanted.Fault == "" {
-		s.Wanted.Fault = m.otherTuner(ctx)
+		s.Wanted.Fault = m.otherTuner(ctx, s.Wanted.Profile)
 	}
 	if p != nil {
 		m.rule = p.Annotations[ruleAnnotation]

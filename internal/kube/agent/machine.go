@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -187,11 +188,27 @@ func (m *machine) overridden(ctx context.Context, s setting.Setting) (tune.Overr
 	return tune.Override{Setting: c.Setting, Value: c.Value, File: c.File, Line: c.Line, Text: c.Text}, true
 }
 
-// otherTuner names a program on the node that tunes it as well and would fight; empty
-// for none.
-func (m *machine) otherTuner(ctx context.Context) string {
+// plansFor reports whether a profile sets what a tuner of a few settings holds; a
+// profile that cannot be planned fails by itself.
+func (m *machine) plansFor(ctx context.Context, t claim.Tuner, name string) bool {
+	p, err := m.load(ctx, name)
+	if err != nil {
+		return false
+	}
+	plan, err := m.engine.PlanProfile(ctx, p, &journal.State{})
+	return err == nil && slices.ContainsFunc(plan.Steps, func(st tune.Step) bool {
+		return st.Action != tune.None && t.Conflicts(m.kinds.KernelFiles(st.Setting))
+	})
+}
+
+// otherTuner names a program on the node that would overwrite what the profile sets;
+// empty for none.
+func (m *machine) otherTuner(ctx context.Context, profile string) string {
 	all, _ := claim.Tuners(ctx, m.host) // what cannot be listed runs nowhere here
 	for _, t := range all {
+		if t.Partial() && !m.plansFor(ctx, t, profile) {
+			continue
+		}
 		if t.Exclusive && t.InForce() {
 			return fmt.Sprintf("%s is in force on the node, and one tuner at a time is enough: %s", t.Name, t.HandOver)
 		}

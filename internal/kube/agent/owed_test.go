@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"fettle.dev/fettle/internal/kube/tuned"
@@ -125,4 +126,51 @@ func TestOwed(t *testing.T) {
 	if len(a.owed) != maxOwed || a.owed[maxOwed-1].Text != fmt.Sprint("transaction ", 3*maxOwed-1) {
 		t.Errorf("%d are kept, the last is %+v", len(a.owed), a.owed[len(a.owed)-1])
 	}
+}
+
+// TestForeignProfile: of a Profile that is the Node Tuning Operator's the agent applies
+// nothing and writes nothing, neither status nor annotation nor event; where fettle's
+// operator has taken it over, it does both.
+func TestForeignProfile(t *testing.T) {
+	f := newNode(t, nil)
+	writes := 0
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			writes++
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{}`)
+	}))
+	defer web.Close()
+	c, err := newClient(&rest.Config{Host: web.URL}, "node1", "ns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &running{Options: Options{Node: f.Node, Log: slog.New(slog.DiscardHandler)}, client: c, tally: newTally()}
+	p := f.profile("", "day", day)
+	yes := true
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "tuned.openshift.io/v1", Kind: "Tuned", Name: "default", Controller: &yes}}
+	for range 2 {
+		if !a.look(t.Context(), true, p) || writes != 0 || a.last.Decision.Action != Leave || !strings.Contains(a.last.fault(), "Tuned default") {
+			t.Fatalf("%d writes; %+v", writes, a.last.Decision)
+		}
+	}
+	f.wantPristine()
+	// A profile that was fettle's before stays as it is, and its node keeps the values.
+	own := f.profile("", "day", day)
+	if !a.look(t.Context(), true, own) || writes == 0 {
+		t.Fatalf("%d writes; %+v", writes, a.last)
+	}
+	f.want(swappiness, "10")
+	writes = 0
+	p.Generation, p.Spec.Profile[0].Data = 9, night
+	if !a.look(t.Context(), true, p) || writes != 0 {
+		t.Errorf("%d writes", writes)
+	}
+	f.want(swappiness, "10")
+	p.Labels = map[string]string{tuned.ManagedByLabel: tuned.ManagedBy}
+	if !a.look(t.Context(), true, p) || writes == 0 {
+		t.Errorf("--adopt: %d writes; %+v", writes, a.last)
+	}
+	f.want(swappiness, "30")
 }

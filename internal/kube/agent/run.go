@@ -57,6 +57,9 @@ func Run(ctx context.Context, o Options) error {
 	})
 	o.Node.Tell = func(text string) { o.Log.Warn(text) }
 	a := &running{Options: o, client: c, tally: newTally()}
+	if o.Set != "" {
+		a.setGone = c.watchSet(watching, o.Set)
+	}
 	if o.Metrics != nil {
 		if err := o.Metrics.Register(a.tally); err != nil {
 			return err
@@ -100,8 +103,10 @@ type running struct {
 	client *client
 	tally  *tally
 	last   Outcome
-	told   bool   // something has been told since the start
-	owed   []owed // the oldest first
+	// setGone reports whether the DaemonSet was seen to be deleted; nil for no DaemonSet.
+	setGone func() bool
+	told    bool   // something has been reported since the start
+	owed    []owed // the oldest first
 }
 
 // said is true where conditions say all that now is to be said.
@@ -141,6 +146,12 @@ func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine 
 		return fine
 	case p == nil:
 		a.owed = nil // there is nothing any more that they would be about
+		return fine
+	case p.NodeTuningOwner() != "":
+		if out.fault() != last.fault() {
+			log.Warn("nothing is applied or written", "why", theOperands(p.NodeTuningOwner()))
+		}
+		a.owed = nil
 		return fine
 	}
 	// Events go first: an agent that is killed between the two tells them again, and

@@ -35,6 +35,10 @@ func (m *machine) wanted(ctx context.Context, p *tuned.Profile) (*Wanted, error)
 		m.prepared = prepared{}
 		return nil, nil
 	}
+	if owner := p.NodeTuningOwner(); owner != "" {
+		m.prepared = prepared{}
+		return &Wanted{Profile: p.Spec.Config.TunedProfile, Fault: theOperands(owner)}, nil
+	}
 	text, err := json.Marshal(p.Spec)
 	if err != nil {
 		return nil, err
@@ -59,6 +63,11 @@ func (m *machine) wanted(ctx context.Context, p *tuned.Profile) (*Wanted, error)
 	w.Origin = originOf(loaded, p.Spec.Config.TuneDConfig.ReapplySysctl)
 	m.prepared = prepared{sum, w}
 	return &w, nil
+}
+
+// theOperands says why a Profile of the Node Tuning Operator is left to its operand.
+func theOperands(owner string) string {
+	return "the Profile object is the Node Tuning Operator's (owner " + owner + "), whose operand tunes the node and writes its status: fettle's agent does neither. To have fettle tune it, stop that operator and start fettle's with --adopt=tuned"
 }
 
 func sum(text []byte) string {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"fettle.dev/fettle/internal/kube/machine"
 )
@@ -24,8 +25,9 @@ type Cluster struct {
 	// Rivals name the controllers that have the checks of a namespace, so that nothing
 	// is done there.
 	Rivals map[string]string
-	// Adopt and ControlPlane are those of Input.
+	// Adopt, ControlPlane and External are those of Input.
 	Adopt, ControlPlane bool
+	External            map[types.UID]time.Time
 }
 
 // Answer is what was decided about a check.
@@ -46,7 +48,7 @@ func (c Cluster) Decide() []Answer {
 		check := &c.Checks[i]
 		d, err := Decide(Input{
 			Now: c.Now, Check: check, Machines: c.Machines, Others: c.Others, Pauses: c.Pauses,
-			ReportOnly: c.Rivals[check.Namespace], Adopt: c.Adopt, ControlPlane: c.ControlPlane, known: k,
+			ReportOnly: c.Rivals[check.Namespace], Adopt: c.Adopt, ControlPlane: c.ControlPlane, External: c.External, known: k,
 		})
 		all[i] = Answer{check, d, err}
 	}
@@ -89,7 +91,7 @@ func takeTurns(all []Answer) {
 			continue
 		}
 		for i := range a.Leaving {
-			if c := (candidate{&a.Leaving[i], a.Check}); c.before(away) {
+			if c := (candidate{&a.Leaving[i], a.Check}); c.holds() && c.before(away) {
 				away = c
 			}
 		}
@@ -125,13 +127,14 @@ func (a candidate) seenFrom(other *machine.HealthCheck) string {
 	return a.of.Namespace + "/" + a.of.Name
 }
 
-// Reasons for which an unhealthy machine is not remediated, beside those of conditions:
+// Reasons for which an unhealthy machine is not remediated, in addition to those of conditions:
 // TooManyUnhealthy, OtherController, Waiting, BadCheck.
 const (
-	ControlPlane  = "ControlPlane"
-	NoMachineSet  = "NoMachineSet"
-	AnotherCheck  = "AnotherCheck"
-	AnotherRemedy = "AnotherRemedy"
+	ControlPlane     = "ControlPlane"
+	ExternalStrategy = "ExternalStrategy"
+	NoController     = "NoController"
+	AnotherCheck     = "AnotherCheck"
+	AnotherRemedy    = "AnotherRemedy"
 )
 
 // Refused are the unhealthy machines that are not remediated, each with the reason. One

@@ -178,7 +178,7 @@ func TestRefused(t *testing.T) {
 		"map[TooManyUnhealthy:3]": func(c *Cluster) { c.Checks[0].Spec.MaxUnhealthy = maximum("2") },
 		"map[OtherController:3]":  func(c *Cluster) { c.Rivals = map[string]string{machine.Namespace: "somebody"} },
 		"map[Waiting:3]":          func(c *Cluster) { c.Pauses = []string{"an upgrade"} },
-		"map[NoMachineSet:1]":     func(c *Cluster) { c.Machines[0].OwnerReferences = nil },
+		"map[NoController:1]":     func(c *Cluster) { c.Machines[0].OwnerReferences = nil },
 		"map[ControlPlane:1 TooManyUnhealthy:2]": func(c *Cluster) {
 			c.Checks[0].Spec.MaxUnhealthy = maximum("2")
 			c.Nodes[0].Labels["node-role.kubernetes.io/master"] = ""

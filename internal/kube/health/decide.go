@@ -10,6 +10,7 @@ import (
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"fettle.dev/fettle/internal/kube/machine"
 	"fettle.dev/fettle/internal/wording"
@@ -37,6 +38,8 @@ type Input struct {
 	Adopt bool
 	// ControlPlane allows that machines of the control plane are remediated.
 	ControlPlane bool
+	// External is when machine.ExternalAnnotation was first seen on a machine, by its UID.
+	External map[types.UID]time.Time
 
 	known *known
 }
@@ -70,7 +73,8 @@ type Decision struct {
 	Waits []string
 	// ReportOnly names the controller because of which nothing is done; "" for none.
 	ReportOnly string
-	// Leaving are machines that are on their way: being deleted, or remedied outside.
+	// Leaving are machines that are on their way: being deleted, or remediated by the
+	// bare-metal provider.
 	Leaving []Judged
 	// Remediate is the machine to be made anew now, the one that has been ill the
 	// longest; empty if there is none.
@@ -134,7 +138,7 @@ func Decide(in Input) (*Decision, error) {
 		if m.Namespace != in.Check.Namespace || !selector.Matches(labels.Set(m.Labels)) {
 			continue
 		}
-		j := Judge(in.Check, m, in.known.nodes[m.Node()], in.Now)
+		j := Judge(in.Check, m, in.known.nodes[m.Node()], in.External[m.UID], in.Now)
 		d.Machines = append(d.Machines, j)
 		switch j.State {
 		case Healthy:
@@ -158,7 +162,7 @@ func Decide(in Input) (*Decision, error) {
 	return d, nil
 }
 
-// Stuck is how many machines have been being deleted for too long.
+// Stuck is how many machines have been leaving for too long.
 func (d *Decision) Stuck() (n int) {
 	for _, j := range d.Leaving {
 		if j.Stuck {
@@ -185,9 +189,13 @@ func (d *Decision) choose(in Input, ill []Judged) {
 		// What has no time, such as a phase or a node that is gone, is as old as can be.
 		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Machine.Name, b.Machine.Name))
 	})
+	holds := 0
 	for _, j := range d.Machines {
 		if j.State == Leaving {
 			d.Leaving = append(d.Leaving, j)
+		}
+		if j.holds() {
+			holds++
 		}
 	}
 	for _, j := range ill {
@@ -195,7 +203,7 @@ func (d *Decision) choose(in Input, ill []Judged) {
 			d.Skipped = append(d.Skipped, Skipped{j.Machine.Name, reason, why})
 			continue
 		}
-		if d.ReportOnly != "" || len(d.Waits) > 0 || !d.Limit.Open(d.Unhealthy) || len(d.Leaving)+len(d.Remediate) > 0 {
+		if d.ReportOnly != "" || len(d.Waits) > 0 || !d.Limit.Open(d.Unhealthy) || holds+len(d.Remediate) > 0 {
 			d.Queued = append(d.Queued, j)
 			continue
 		}
@@ -209,8 +217,11 @@ func (in *Input) leave(j *Judged) (reason, why string) {
 	if m.ControlPlane(j.Node) && !in.ControlPlane {
 		return ControlPlane, "it is one of the control plane, which is never remediated unless that is allowed"
 	}
-	if m.Set() == "" {
-		return NoMachineSet, "no machine set owns it: nothing would make another one in its place"
+	if in.Check.Annotations[machine.StrategyAnnotation] == machine.StrategyExternal && m.Phase() != machine.PhaseFailed {
+		return ExternalStrategy, fmt.Sprintf("its check has the %s %s, by which the bare-metal provider power-cycles its host; fettle does not ask it to, but kubectl -n %s annotate machines.machine.openshift.io %s %s= does", machine.StrategyAnnotation, machine.StrategyExternal, m.Namespace, m.Name, machine.ExternalAnnotation)
+	}
+	if m.Controller() == "" {
+		return NoController, "no machine set or other controller owns it: nothing would make another one in its place"
 	}
 	if others := in.alsoBy(m); len(others) > 0 {
 		return AnotherCheck, "MachineHealthCheck " + strings.Join(others, ", ") + " selects it as well: the limit of neither would hold"
@@ -281,7 +292,7 @@ func (d *Decision) Words() []string {
 	some(len(d.Leaving), "on their way", add, func(i int) string {
 		return fmt.Sprintf("machine %s is on its way: %s", d.Leaving[i].Machine.Name, d.Leaving[i].Cause)
 	})
-	if d.Stuck() > 0 {
+	if slices.ContainsFunc(d.Leaving, func(j Judged) bool { return j.Stuck && j.holds() }) {
 		add("nothing else is remediated in the cluster before that has come to an end, or no check selects it any more")
 	}
 	for _, j := range d.Remediate {

@@ -78,9 +78,19 @@ func TestJudge(t *testing.T) {
 			at := meta.NewTime(now.Add(-30*time.Minute - time.Second))
 			m.DeletionTimestamp = &at
 		}, Leaving, 0, "it is being deleted, for longer than 30m0s: kubectl -n openshift-machine-api describe machines.machine.openshift.io m says what holds it up"},
-		"remediated outside": {core.ConditionTrue, time.Hour, func(_ *machine.HealthCheck, m *machine.Machine, _ *core.Node) {
+		"remediated outside, since when is not known": {core.ConditionTrue, time.Hour, func(_ *machine.HealthCheck, m *machine.Machine, _ *core.Node) {
 			m.Annotations = map[string]string{machine.ExternalAnnotation: ""}
-		}, Leaving, 0, "outside"},
+		}, Leaving, 0, "the bare-metal provider is to power-cycle its host (host.metal3.io/external-remediation)"},
+		"remediated outside for 10 minutes": {core.ConditionFalse, time.Hour, func(_ *machine.HealthCheck, m *machine.Machine, _ *core.Node) {
+			marked(m, 10*time.Minute)
+		}, Leaving, 20*time.Minute + time.Second, "power-cycle"},
+		"remediated outside for 10 days": {core.ConditionTrue, time.Hour, func(_ *machine.HealthCheck, m *machine.Machine, _ *core.Node) {
+			marked(m, 240*time.Hour)
+		}, Leaving, 0, "for longer than 30m0s: if the provider is not at work on it, kubectl -n openshift-machine-api annotate machines.machine.openshift.io m host.metal3.io/external-remediation- removes the mark"},
+		"Failed, and remediated outside": {core.ConditionTrue, time.Hour, func(_ *machine.HealthCheck, m *machine.Machine, _ *core.Node) {
+			marked(m, time.Minute)
+			m.Status.Phase = &failed
+		}, Unhealthy, 0, "phase is Failed"},
 		"no node yet, new": {core.ConditionTrue, 0, func(_ *machine.HealthCheck, m *machine.Machine, _ *core.Node) {
 			m.Status.NodeRef = nil
 			at := meta.NewTime(now.Add(-9 * time.Minute))
@@ -95,7 +105,7 @@ func TestJudge(t *testing.T) {
 		"no node, no timeout": {core.ConditionTrue, 0, func(c *machine.HealthCheck, m *machine.Machine, _ *core.Node) {
 			m.Status.NodeRef = nil
 			c.Spec.NodeStartupTimeout = &never
-		}, Healthy, 0, "as long as it likes"},
+		}, Pending, 0, "no time limit"},
 		"a failed one can leave": {core.ConditionTrue, 0, func(_ *machine.HealthCheck, m *machine.Machine, _ *core.Node) {
 			at := meta.NewTime(now)
 			m.DeletionTimestamp, m.Status.Phase = &at, &failed
@@ -109,7 +119,7 @@ func TestJudge(t *testing.T) {
 				node = nil
 			}
 		}
-		j := Judge(of, &m, node, now)
+		j := Judge(of, &m, node, time.Time{}, now)
 		due := time.Duration(0)
 		if !j.Due.IsZero() {
 			due = j.Due.Sub(now)
@@ -117,6 +127,16 @@ func TestJudge(t *testing.T) {
 		if j.State != c.state || due != c.due || !strings.Contains(j.Why, c.why) {
 			t.Errorf("%s: %s, due in %s, %q; want %s, %s, %q", name, j.State, due, j.Why, c.state, c.due, c.why)
 		}
+	}
+}
+
+// marked sets ExternalAnnotation on a machine as a client did a while ago.
+func marked(m *machine.Machine, ago time.Duration) {
+	m.Annotations = map[string]string{machine.ExternalAnnotation: ""}
+	at, other := meta.NewTime(now.Add(-ago)), meta.NewTime(now.Add(-1000*time.Hour))
+	m.ManagedFields = []meta.ManagedFieldsEntry{
+		{Manager: "machineset-controller", Time: &other, FieldsV1: &meta.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{".":{},"f:other":{}},"f:labels":{}},"f:spec":{}}`)}},
+		{Manager: "machine-healthcheck", Time: &at, FieldsV1: &meta.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{"f:host.metal3.io/external-remediation":{}}}}`)}},
 	}
 }
 
@@ -196,7 +216,7 @@ func TestLeftAlone(t *testing.T) {
 		edit func(*Input)
 		want string
 	}{
-		"no owner":      {func(in *Input) { in.Machines[0].OwnerReferences = nil }, "machine m00 is left alone: no machine set owns it"},
+		"no owner":      {func(in *Input) { in.Machines[0].OwnerReferences = nil }, "machine m00 is left alone: no machine set or other controller owns it"},
 		"control plane": {func(in *Input) { in.Nodes[0].Labels["node-role.kubernetes.io/control-plane"] = "" }, "machine m00 is left alone: it is one of the control plane"},
 		"master by its label": {func(in *Input) {
 			in.Machines[0].Labels[machine.RoleLabel] = "master"
@@ -214,6 +234,9 @@ func TestLeftAlone(t *testing.T) {
 			}
 			in.Others = []Other{o}
 		}, "machine m00 is left alone: NodeHealthCheck nhc looks after its node node-m00"},
+		"the strategy is another's": {func(in *Input) {
+			in.Check.Annotations = map[string]string{machine.StrategyAnnotation: machine.StrategyExternal}
+		}, "machine m00 is left alone: its check has the machine.openshift.io/remediation-strategy external-baremetal"},
 		"paused": {paused, "nothing is remediated: the check is paused"},
 		"a roll-out": {func(in *Input) {
 			in.Pauses = []string{"a roll-out of the kubelet's settings runs: 3 of 25 nodes are done"}
@@ -234,6 +257,22 @@ func TestLeftAlone(t *testing.T) {
 	in.ControlPlane = true
 	if d := decide(t, in); len(d.Remediate) != 1 {
 		t.Errorf("the control plane is allowed: %v", d.Words())
+	}
+	in.Machines[0].OwnerReferences[0].Kind, in.Machines[0].OwnerReferences[0].Name = "ControlPlaneMachineSet", "cluster"
+	if d := decide(t, in); len(d.Remediate) != 1 {
+		t.Errorf("a ControlPlaneMachineSet owns it, and makes another: %v", d.Words())
+	}
+	// Of a machine that failed nothing is to be saved: it is deleted whatever the strategy.
+	in = pool(25, 1)
+	in.Check.Annotations = map[string]string{machine.StrategyAnnotation: machine.StrategyExternal}
+	failed := machine.PhaseFailed
+	in.Machines[7].Status.Phase = &failed
+	if d := decide(t, in); fmt.Sprint(names(d.Remediate)) != "[m07]" {
+		t.Errorf("m07 has failed: %v", d.Words())
+	}
+	in.Check.Annotations[machine.StrategyAnnotation] = "reboot" // OpenShift's controller ignores it
+	if d := decide(t, in); fmt.Sprint(names(append(d.Remediate, d.Queued...))) != "[m07 m00]" {
+		t.Errorf("an unknown strategy is none: %v", d.Words())
 	}
 	// An empty selector picks all machines of its namespace, and none of another one.
 	in = pool(25, 0)

@@ -22,16 +22,18 @@ const (
 	Pending = "pending"
 	// Unhealthy is to be made anew.
 	Unhealthy = "unhealthy"
-	// Leaving is being deleted, or something outside is at work on it.
+	// Leaving is being deleted, or the bare-metal provider works on it.
 	Leaving = "leaving"
 )
 
 // startupTimeout is nodeStartupTimeout where nothing is said.
 const startupTimeout = 10 * time.Minute
 
-// StuckAfter is how long a machine may be being deleted before its deletion counts as
-// stuck: as long as a drain that goes on and a provider that answers take. It is said then,
-// not worked around: what keeps a machine may be the last copy of somebody's data.
+// StuckAfter is how long the deletion or the external remediation of a machine may take
+// before it counts as stuck: as long as a drain that goes on and a provider that answers
+// take. A stuck deletion is reported, not worked around: what keeps a machine may be the
+// last copy of data. A stuck external remediation is reported too, and holds up no other
+// machine any more: the annotation may be a left-over.
 const StuckAfter = 30 * time.Minute
 
 // Judged is a machine and its state.
@@ -44,34 +46,42 @@ type Judged struct {
 	Cause string
 	// Since is when what is wrong with it began; zero if it is not known.
 	Since time.Time
-	// Due is when a pending machine becomes unhealthy, and one that is being deleted stuck,
-	// if nothing changes; zero for others.
+	// Due is when a pending machine becomes unhealthy, and a leaving one stuck, if nothing
+	// changes; zero for others.
 	Due time.Time
-	// Stuck says that it has been being deleted for longer than StuckAfter.
+	// External reports whether the bare-metal provider works on it, by the annotation.
+	External bool
+	// Stuck reports whether it has been leaving for longer than StuckAfter.
 	Stuck bool
 }
 
-// Judge says what a check makes of one machine at a time. node is nil if there is none of
-// the name that the machine has.
-// Source: openshift/machine-api-operator, pkg/controller/machinehealthcheck, needsRemediation.
-func Judge(c *machine.HealthCheck, m *machine.Machine, node *core.Node, now time.Time) Judged {
-	j := judge(c, m, node, now)
+// holds reports whether no other machine is remediated before this one has left.
+func (j *Judged) holds() bool { return j.State == Leaving && !(j.External && j.Stuck) }
+
+// Judge applies a check to one machine. node is nil if there is none of the name that the
+// machine has. seen is when ExternalAnnotation was first seen on it; zero if it was not.
+// Source: openshift/machine-api-operator at 9511961, pkg/controller/machinehealthcheck,
+// needsRemediation and healthCheckTargets: healthy is only what has a node, is not being
+// deleted, has no pending condition and no ExternalAnnotation; phase Failed is unhealthy
+// whatever the annotation says.
+func Judge(c *machine.HealthCheck, m *machine.Machine, node *core.Node, seen, now time.Time) Judged {
+	j := judge(c, m, node, seen, now)
 	j.Cause = cmp.Or(j.Cause, j.Why)
 	return j
 }
 
-func judge(c *machine.HealthCheck, m *machine.Machine, node *core.Node, now time.Time) Judged {
+func judge(c *machine.HealthCheck, m *machine.Machine, node *core.Node, seen, now time.Time) Judged {
 	j := Judged{Machine: m, Node: node, State: Healthy}
 	if m.DeletionTimestamp != nil {
-		j.leaving(now)
-		return j
-	}
-	if _, ok := m.Annotations[machine.ExternalAnnotation]; ok {
-		j.State, j.Why = Leaving, "something outside of the cluster is at work on it ("+machine.ExternalAnnotation+")"
+		j.deleted(now)
 		return j
 	}
 	if m.Phase() == machine.PhaseFailed {
 		j.State, j.Why = Unhealthy, "its phase is Failed"
+		return j
+	}
+	if _, ok := m.Annotations[machine.ExternalAnnotation]; ok {
+		j.external(seen, now)
 		return j
 	}
 	if m.Node() == "" {
@@ -86,18 +96,40 @@ func judge(c *machine.HealthCheck, m *machine.Machine, node *core.Node, now time
 	return j
 }
 
-// leaving judges a machine that is being deleted.
-func (j *Judged) leaving(now time.Time) {
+// deleted judges a machine that is being deleted.
+func (j *Judged) deleted(now time.Time) {
 	m := j.Machine
-	j.State, j.Why, j.Since = Leaving, "it is being deleted", m.DeletionTimestamp.Time
-	j.Cause = "it is being deleted since " + j.Since.UTC().Format(time.RFC3339)
-	end := j.Since.Add(StuckAfter)
+	j.leaving("it is being deleted", m.DeletionTimestamp.Time, now,
+		fmt.Sprintf("kubectl -n %s describe machines.machine.openshift.io %s says what holds it up", m.Namespace, m.Name))
+}
+
+// external judges a machine on which the bare-metal provider works. seen is when its
+// annotation was first seen; the managed fields may know an earlier time. With neither it
+// is not known for how long, and the machine does not count as stuck.
+func (j *Judged) external(seen, now time.Time) {
+	m := j.Machine
+	if f := m.ExternalMark(); f != nil && (seen.IsZero() || f.Time.Time.Before(seen)) {
+		seen = f.Time.Time
+	}
+	j.External = true
+	j.leaving("the bare-metal provider is to power-cycle its host ("+machine.ExternalAnnotation+")", seen, now,
+		fmt.Sprintf("if the provider is not at work on it, kubectl -n %s annotate machines.machine.openshift.io %s %s- removes the mark", m.Namespace, m.Name, machine.ExternalAnnotation))
+}
+
+// leaving says since when a machine leaves, and after StuckAfter what to do.
+func (j *Judged) leaving(what string, since, now time.Time, advice string) {
+	j.State, j.Why, j.Since = Leaving, what, since
+	if since.IsZero() {
+		return
+	}
+	j.Cause = what + " since " + since.UTC().Format(time.RFC3339)
+	end := since.Add(StuckAfter)
 	if !end.Before(now) {
 		j.Due = end.Add(time.Second)
 		return
 	}
 	j.Stuck = true
-	more := fmt.Sprintf(", for longer than %s: kubectl -n %s describe machines.machine.openshift.io %s says what holds it up", StuckAfter, m.Namespace, m.Name)
+	more := fmt.Sprintf(", for longer than %s: %s", StuckAfter, advice)
 	j.Why, j.Cause = j.Why+more, j.Cause+more
 }
 
@@ -107,14 +139,15 @@ func (j *Judged) starting(c *machine.HealthCheck, now time.Time) {
 	if t := c.Spec.NodeStartupTimeout; t != nil {
 		timeout = t.Duration
 	}
-	if timeout == 0 {
-		j.Why = "it has no node, and may take as long as it likes (nodeStartupTimeout 0)"
-		return
-	}
-	// The original waits without end for a machine that nothing was ever said of.
+	// OpenShift's controller waits without end for a machine that has no lastUpdated.
 	j.Since = j.Machine.CreationTimestamp.Time
 	if t := j.Machine.Status.LastUpdated; t != nil {
 		j.Since = t.Time
+	}
+	if timeout == 0 {
+		// Never unhealthy, and not healthy either: it counts against maxUnhealthy.
+		j.State, j.Why = Pending, "it has no node, and no time limit for that (nodeStartupTimeout 0)"
+		return
 	}
 	j.over(timeout, now, "it has no node", "nodeStartupTimeout")
 }

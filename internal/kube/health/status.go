@@ -52,7 +52,7 @@ func (d *Decision) Status(has machine.HealthCheckStatus, now time.Time) machine.
 		c.Reason, c.Severity = TooManyUnhealthy, "Warning"
 	case len(d.Waits) > 0:
 		c.Reason = Waiting
-	case d.Stuck() > 0:
+	case d.Stuck() > 0 && len(d.Remediate) == 0:
 		c.Reason, c.Severity = Stuck, "Warning"
 	case len(d.Remediate)+len(d.Leaving) > 0:
 		c.Status, c.Reason, c.Severity = core.ConditionTrue, InProgress, ""

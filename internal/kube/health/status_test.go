@@ -10,6 +10,7 @@ import (
 	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"fettle.dev/fettle/internal/kube/machine"
 )
@@ -53,7 +54,7 @@ func TestStatus(t *testing.T) {
 			for i := range in.Machines {
 				in.Machines[i].OwnerReferences = nil
 			}
-		}, core.ConditionTrue, core.ConditionFalse, LeftAlone, "no machine set owns it: nothing would make another one in its place. 2 machines more are left alone", 3},
+		}, core.ConditionTrue, core.ConditionFalse, LeftAlone, "no machine set or other controller owns it: nothing would make another one in its place. 2 machines more are left alone", 3},
 	} {
 		in := pool(c.machines, c.ill)
 		if c.edit != nil {
@@ -110,7 +111,44 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// Beside another controller only the condition that names it is written.
+// TestLeftOverAnnotation: a mark of the bare-metal provider holds remediation up for half
+// an hour; then it is reported as stuck, and the machines that are ill go on. The machine
+// counts against the limit all along.
+func TestLeftOverAnnotation(t *testing.T) {
+	in := pool(25, 2)
+	in.Machines[20].Annotations = map[string]string{machine.ExternalAnnotation: ""}
+	in.Machines[20].UID = "u20"
+	in.External = map[types.UID]time.Time{"u20": now}
+	d := decide(t, in)
+	if len(d.Remediate) != 0 || len(d.Leaving) != 1 || d.Unhealthy != 3 || d.Stuck() != 0 {
+		t.Errorf("one at a time: %v", d.Words())
+	}
+	in.Now = d.Next
+	if want := now.Add(StuckAfter + time.Second); !d.Next.Equal(want) {
+		t.Fatalf("it is looked at again at %s, want %s", d.Next, want)
+	}
+	d = decide(t, in)
+	if len(d.Remediate) != 1 || d.Unhealthy != 3 || d.Stuck() != 1 {
+		t.Errorf("it is a left-over: %v", d.Words())
+	}
+	if c := find(t, d.Status(machine.HealthCheckStatus{}, in.Now), Remediating); c.Reason != InProgress || !strings.Contains(c.Message, "annotate machines.machine.openshift.io m20 host.metal3.io/external-remediation-") {
+		t.Errorf("%+v", c)
+	}
+	// With nothing to remediate the condition says Stuck; other checks go on too.
+	second := check("100%")
+	second.Name, second.Spec.Selector.MatchLabels = "second", map[string]string{"pool": "b"}
+	m, n := aMachine("other", core.ConditionFalse, time.Hour)
+	m.Labels = map[string]string{"pool": "b"}
+	in = pool(3, 0)
+	marked(&in.Machines[0], time.Hour)
+	c := Cluster{Now: now, Checks: []machine.HealthCheck{*check("40%"), *second}, Machines: append(in.Machines, m), Nodes: append(in.Nodes, n)}
+	all := c.Decide()
+	if turn := Turn(all); turn == nil || turn.Check.Name != "second" || find(t, all[0].Status(machine.HealthCheckStatus{}, now), Remediating).Reason != Stuck {
+		t.Errorf("%v %v", all[0].Words(), all[1].Words())
+	}
+}
+
+// Next to another controller only the condition that names it is written.
 func TestStatusReportOnly(t *testing.T) {
 	in := pool(25, 4)
 	in.ReportOnly = "machine-healthcheck-controller remedies machines by these checks"

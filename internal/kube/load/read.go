@@ -1,9 +1,10 @@
 package load
 
 import (
+	"bytes"
 	"fmt"
 	"os"
-	"strings"
+	"regexp"
 
 	"go.yaml.in/yaml/v3"
 
@@ -13,9 +14,19 @@ import (
 	"fettle.dev/fettle/internal/kube/strict"
 )
 
+// ReadOptions are those of kube-burner's configurations.
+type ReadOptions struct {
+	// UUID is the benchmark's; "" for a new one. UserData is a file of variables, Set are
+	// KEY=VALUE, and AllowMissing has variables that there are not be empty.
+	UUID         string
+	UserData     string
+	Set          []string
+	AllowMissing bool
+}
+
 // Read reads the file of a load, Cluster Loader's or kube-burner's; "" is the one that is
 // built in. Errors have file and line.
-func Read(file string) (*spec.Load, error) {
+func Read(file string, o ReadOptions) (*spec.Load, error) {
 	if file == "" {
 		return clusterloader.BuiltIn()
 	}
@@ -23,18 +34,18 @@ func Read(file string) (*spec.Load, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ReadText(file, text)
+	return ReadText(file, text, o)
 }
 
 // ReadText is Read for a text, which file names in messages. Files that it names are looked
 // for in the working directory, and beside file.
-func ReadText(file string, text []byte) (*spec.Load, error) {
-	if expanded := text; strings.Contains(string(text), "{{") && !strings.Contains(string(text), "ClusterLoader") {
-		var err error
-		if expanded, err = burner.Expand(file, text, os.Environ()); err != nil {
-			return nil, err
-		}
-		text = expanded
+func ReadText(file string, text []byte, o ReadOptions) (*spec.Load, error) {
+	if otherLoader(text) {
+		return nil, fmt.Errorf("%s: this is ClusterLoader2 (kubernetes/perf-tests), which is not read: its files are programs for measurements of its own; fettle reads ClusterLoader (with projects) of OpenShift and kube-burner's jobs, and kubectl fettle load mirror --write DIR writes a load that is like a cluster", file)
+	}
+	burning := burner.Options{Read: clusterloader.Here.Read, Env: os.Environ(), UUID: o.UUID, UserData: o.UserData, Set: o.Set, AllowMissing: o.AllowMissing}
+	if !loaderForm.Match(text) && (jobsForm.Match(text) || bytes.Contains(text, []byte("{{")) && !projectsForm.Match(text)) {
+		return burner.Read(file, text, burning)
 	}
 	r := &strict.Reader{File: file}
 	docs := r.Documents(text)
@@ -45,7 +56,7 @@ func ReadText(file string, text []byte) (*spec.Load, error) {
 	case len(docs) != 1:
 		return nil, fmt.Errorf("%s: want one document, found %d", file, len(docs))
 	case burner.Ours(docs[0]):
-		return burner.Read(file, text, burner.Files{Read: clusterloader.Here.Read})
+		return burner.Read(file, text, burning)
 	case clusterloader.Ours(docs[0]):
 		return clusterloader.Read(file, text, clusterloader.Here)
 	}
@@ -54,4 +65,19 @@ func ReadText(file string, text []byte) (*spec.Load, error) {
 		found = ", found " + strict.Found(docs[0])
 	}
 	return nil, fmt.Errorf("%s: want ClusterLoader (with projects) or kube-burner's jobs at the top%s", r.At(docs[0]), found)
+}
+
+// These find the fields by which a file is known, before what is in {{ }} is replaced.
+var (
+	loaderForm   = regexp.MustCompile(`(?mi)^\s*["']?ClusterLoader["']?\s*:`)
+	projectsForm = regexp.MustCompile(`(?m)^["']?projects["']?\s*:`)
+	jobsForm     = regexp.MustCompile(`(?m)^["']?jobs["']?\s*:`)
+	stepsForm    = regexp.MustCompile(`(?m)^["']?(steps|tuningSets)["']?\s*:`)
+	callForm     = regexp.MustCompile(`\{\{([^}]*[^.\w}])?(DefaultParam|MultiplyInt|MultiplyFloat|AddInt|AddFloat|SubtractInt|SubtractFloat|DivideInt|DivideFloat|MaxInt|MaxFloat|MinInt|MinFloat|RandInt|RandSeed|StructuralMerge|IncludeFile|IncludeEmbeddedFile|YamlQuote)\b`)
+)
+
+// otherLoader reports whether a text is a configuration of ClusterLoader2, which has steps
+// (clusterloader2/api/types.go), or calls one of its functions (pkg/config).
+func otherLoader(text []byte) bool {
+	return !loaderForm.Match(text) && !jobsForm.Match(text) && (stepsForm.Match(text) || callForm.Match(text))
 }

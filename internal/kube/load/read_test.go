@@ -16,11 +16,32 @@ func TestReadText(t *testing.T) {
 		"ClusterLoader: 5":                "standard input:1: ClusterLoader: want fields, found 5 (int)",
 		"{\"ClusterLoader\": {\"a\": 1}}": `standard input:1: ClusterLoader: there is no field "a"`,
 	} {
-		if _, err := ReadText("standard input", []byte(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Go ") {
+		if _, err := ReadText("standard input", []byte(text), ReadOptions{}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Go ") {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	if l, err := ReadText("standard input", []byte("ClusterLoader: {projects: [{num: 1, basename: p}]}")); err != nil || l.File != "standard input" || len(l.Stages) != 1 {
+	if l, err := ReadText("standard input", []byte("ClusterLoader: {projects: [{num: 1, basename: p}]}"), ReadOptions{}); err != nil || l.File != "standard input" || len(l.Stages) != 1 {
 		t.Errorf("%+v %v", l, err)
+	}
+}
+
+// TestOtherLoader: files of ClusterLoader2 are called that, with and without its functions
+// and comments that name other loaders; files of kube-burner and Cluster Loader are not.
+func TestOtherLoader(t *testing.T) {
+	for text, other := range map[string]bool{
+		"{{$n := DefaultParam .N 2}}\nname: t\nsteps: []":                    true,
+		"# ClusterLoader2 configuration\n{{$n := MultiplyInt 2 3}}\nname: t": true,
+		"name: t\nnamespace: {number: 1}\ntuningSets: []\nsteps:\n- name: a": true,
+		"# used by ClusterLoader: 2\nsteps:\n- module: {path: x.yaml}":       true,
+		"{{if IncludeFile \"x\"}}{{end}}a: 1":                                true,
+		"jobs: [{name: '{{ .MaxInt }}', steps: 1}]":                          false,
+		"jobs: [{name: a, namespace: n, objects: []}]\nsteps: []":            false,
+		"ClusterLoader:\n  projects: [{num: 1, basename: p}]":                false,
+		"jobs: [{name: '{{ \"RandInt\" }}', namespace: n, objects: []}]":     false,
+	} {
+		_, err := ReadText("f", []byte(text), ReadOptions{})
+		if got := err != nil && strings.Contains(err.Error(), "this is ClusterLoader2 (kubernetes/perf-tests), which is not read"); got != other {
+			t.Errorf("%s\n%v", text, err)
+		}
 	}
 }

@@ -3,6 +3,8 @@
 package machine
 
 import (
+	"encoding/json"
+
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -28,9 +30,14 @@ const (
 	OldDeleteAnnotation = "machine.openshift.io/cluster-api-delete-machine"
 	// PausedAnnotation on a check keeps it from doing anything.
 	PausedAnnotation = "cluster.x-k8s.io/paused"
-	// ExternalAnnotation on a machine says that something outside of the cluster is at
-	// work on it.
+	// ExternalAnnotation on a machine asks the bare-metal provider to power-cycle its host;
+	// the provider removes it when it is done.
 	ExternalAnnotation = "host.metal3.io/external-remediation"
+	// StrategyAnnotation on a check says who remediates: with StrategyExternal OpenShift's
+	// controller sets ExternalAnnotation on a machine instead of deleting it. It ignores
+	// every other value.
+	StrategyAnnotation = "machine.openshift.io/remediation-strategy"
+	StrategyExternal   = "external-baremetal"
 	// RollAnnotation on a machine set says which of its machines are being made anew, so
 	// that who goes on with it knows the old ones.
 	RollAnnotation = "fettle.dev/roll"
@@ -79,6 +86,49 @@ func (m *Machine) Node() string {
 	}
 	return m.Status.NodeRef.Name
 }
+
+// Controller is the kind and the name of the object that makes another machine in its
+// place, such as "MachineSet workers-a" or "ControlPlaneMachineSet cluster"; "" if none
+// owns the machine.
+func (m *Machine) Controller() string {
+	o := meta.GetControllerOfNoCopy(m)
+	if o == nil {
+		return ""
+	}
+	return o.Kind + " " + o.Name
+}
+
+// ExternalMark is the entry of the machine's managed fields that has ExternalAnnotation,
+// reduced to that field; nil if there is no such entry. Its time is the earliest at which
+// the annotation is known to have been there. The API server keeps these entries, so the
+// time survives a restart of whoever reads it.
+func (m *Machine) ExternalMark() *meta.ManagedFieldsEntry {
+	var first *meta.ManagedFieldsEntry
+	for i := range m.ManagedFields {
+		f := &m.ManagedFields[i]
+		if f.Time == nil || f.FieldsV1 == nil || first != nil && !f.Time.Before(first.Time) {
+			continue
+		}
+		var fields struct {
+			Metadata struct {
+				Annotations map[string]json.RawMessage `json:"f:annotations"`
+			} `json:"f:metadata"`
+		}
+		if json.Unmarshal(f.FieldsV1.Raw, &fields) != nil {
+			continue
+		}
+		if _, ok := fields.Metadata.Annotations["f:"+ExternalAnnotation]; ok {
+			first = f
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	return &meta.ManagedFieldsEntry{Time: first.Time, FieldsV1: &meta.FieldsV1{Raw: []byte(externalField)}}
+}
+
+// externalField is the field of ExternalAnnotation as managed fields have it.
+const externalField = `{"f:metadata":{"f:annotations":{"f:` + ExternalAnnotation + `":{}}}}`
 
 // Set is the name of the machine set that would make another one in its place; "" if
 // there is none.

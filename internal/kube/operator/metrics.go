@@ -140,7 +140,7 @@ func (t *tally) Collect(out chan<- prometheus.Metric) {
 	status := map[tuned.ConditionType]map[metav1.ConditionStatus]int{tuned.Applied: {}, tuned.Degraded: {}}
 	others := 0
 	for _, p := range t.profiles() {
-		if !ours(&p) {
+		if !p.Ours() {
 			others++
 		}
 		for kind, count := range status {

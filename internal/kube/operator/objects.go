@@ -153,7 +153,7 @@ func (o *operator) keepDefault(ctx context.Context, all []*tuned.Tuned) (ready b
 	if i < 0 {
 		t := o.Default.DeepCopy()
 		t.Namespace = o.Namespace
-		t.Labels = map[string]string{ManagedByLabel: ManagedBy}
+		t.Labels = map[string]string{tuned.ManagedByLabel: tuned.ManagedBy}
 		err := o.client.Create(ctx, t, client.FieldOwner(Name))
 		if apierrors.IsAlreadyExists(err) {
 			return false, nil // the cache lags behind

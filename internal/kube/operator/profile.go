@@ -12,13 +12,8 @@ import (
 	"fettle.dev/fettle/internal/kube/tuned"
 )
 
-// What a Profile object of this operator has.
-const (
-	ManagedByLabel = "app.kubernetes.io/managed-by"
-	ManagedBy      = "fettle"
-	// RuleAnnotation says in a sentence how the decision came about.
-	RuleAnnotation = "fettle.dev/rule"
-)
+// RuleAnnotation of a Profile says in a sentence how the decision came about.
+const RuleAnnotation = "fettle.dev/rule"
 
 // action is what is to be done with the Profile of a node.
 type action string
@@ -93,7 +88,7 @@ func fresh(namespace string, present *tuned.Profile, w wish) *tuned.Profile {
 	if p.Annotations == nil {
 		p.Annotations = map[string]string{}
 	}
-	p.Labels[ManagedByLabel] = ManagedBy
+	p.Labels[tuned.ManagedByLabel] = tuned.ManagedBy
 	p.Annotations[RuleAnnotation] = w.Why()
 	return p
 }
@@ -107,19 +102,14 @@ func providerName(id string) string {
 	return name
 }
 
-// ours says whether this operator has written a Profile.
-func ours(p *tuned.Profile) bool { return p.Labels[ManagedByLabel] == ManagedBy }
-
 // foreign says who has written a Profile that is not ours, and whether that is a
 // controller, which would write it again.
 func foreign(p *tuned.Profile) (who string, controller bool) {
-	if ours(p) {
+	if p.Ours() {
 		return "", false
 	}
-	for _, o := range p.OwnerReferences {
-		if o.Kind == "Tuned" { // the Node Tuning Operator makes the object default the owner
-			who, controller = "a controller that makes "+o.Kind+" "+o.Name+" its owner", true
-		}
+	if owner := p.NodeTuningOwner(); owner != "" {
+		who, controller = "a controller that makes "+owner+" its owner", true
 	}
 	for _, f := range p.ManagedFields {
 		if f.Subresource != "" || f.Manager == "" {

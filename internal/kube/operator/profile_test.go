@@ -34,7 +34,7 @@ func TestStep(t *testing.T) {
 	do, first := step("ns", nil, decided("p"))
 	c := first.Spec.Config
 	if do != create || first.Name != "n" || first.Namespace != "ns" || c.TunedProfile != "p" || !c.Debug || c.Verbosity != 2 || !*c.TuneDConfig.ReapplySysctl ||
-		c.ProviderName != "aws" || len(first.Spec.Profile) != 1 || first.Annotations[tuned.DeferredAnnotation] != "update" || !ours(first) ||
+		c.ProviderName != "aws" || len(first.Spec.Profile) != 1 || first.Annotations[tuned.DeferredAnnotation] != "update" || !first.Ours() ||
 		first.Annotations[RuleAnnotation] != "Tuned o, recommend[0] (no priority): holds on every node" {
 		t.Fatalf("%s %+v", do, first)
 	}
@@ -46,7 +46,7 @@ func TestStep(t *testing.T) {
 	removed.gone = true
 	nobody := wish{Decision: recommend.Decision{Node: "n", State: recommend.NoMatch}}
 	strange := first.DeepCopy()
-	delete(strange.Labels, ManagedByLabel)
+	delete(strange.Labels, tuned.ManagedByLabel)
 	for _, c := range []struct {
 		name    string
 		present *tuned.Profile
@@ -59,7 +59,7 @@ func TestStep(t *testing.T) {
 			return p.Spec.Config.TunedProfile == "q" && p.UID == "1" && p.Annotations["else"] == "kept"
 		}},
 		{"at once", first, now, update, func(p *tuned.Profile) bool { _, there := p.Annotations[tuned.DeferredAnnotation]; return !there }},
-		{"without the mark", strange, decided("p"), update, ours},
+		{"without the mark", strange, decided("p"), update, (*tuned.Profile).Ours},
 		{"the node is gone", first, gone, remove, func(p *tuned.Profile) bool { return p.UID == "1" }},
 		{"the node is gone, and had none", nil, gone, nothing, nil},
 		{"all is taken back", first, removed, remove, nil},
@@ -100,7 +100,7 @@ func TestForeign(t *testing.T) {
 		who        string
 		controller bool
 	}{
-		{"ours", tuned.Profile{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{ManagedByLabel: ManagedBy}, ManagedFields: by("kubectl-edit", "x")}}, "", false},
+		{"ours", tuned.Profile{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{tuned.ManagedByLabel: tuned.ManagedBy}, ManagedFields: by("kubectl-edit", "x")}}, "", false},
 		{"a controller's", tuned.Profile{ObjectMeta: metav1.ObjectMeta{ManagedFields: by("agent/status", "cluster-node-tuning-operator")}}, "cluster-node-tuning-operator", true},
 		{"by hand", tuned.Profile{ObjectMeta: metav1.ObjectMeta{ManagedFields: by("x/status", "kubectl-create", "kubectl-edit")}}, "kubectl-create", false},
 		{"by hand, with what its agent says", tuned.Profile{ObjectMeta: metav1.ObjectMeta{ManagedFields: by("kubectl-create", "kubectl-fettle-agent")}}, "kubectl-create", false},

@@ -186,7 +186,7 @@ func newPlanner(in Input) (*planner, error) {
 				continue
 			}
 			w.machines++
-			if health.Judge(c, m, p.nodes[m.Node()], in.Now).State != health.Healthy {
+			if health.Judge(c, m, p.nodes[m.Node()], time.Time{}, in.Now).State != health.Healthy {
 				w.unhealthy++
 				w.ill[m.Name] = true
 			}

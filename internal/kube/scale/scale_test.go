@@ -74,6 +74,20 @@ func outline(p *Plan) string {
 	return strings.Join(out, ", ")
 }
 
+// TestNeverJoined: a machine that never joined counts against the limit of its check even
+// where it may take any time to join (nodeStartupTimeout 0).
+func TestNeverJoined(t *testing.T) {
+	in := fleet("40%", 10)
+	in.Checks[0].Spec.NodeStartupTimeout = &meta.Duration{}
+	for i := range 3 {
+		in.Machines[i].Status.NodeRef = nil
+	}
+	// 3 + N <= 40 % of 10 + N: 1 at a time, and then 2.
+	if got := outline(plan(t, in, 13)); got != "a 10-11, a 11-13" {
+		t.Error(got)
+	}
+}
+
 func TestUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		in   Input

@@ -135,6 +135,7 @@ func (s *Survey) documents(ctx context.Context) {
 		{"machineconfiguration.openshift.io/v1", "kubeletconfigs", "KubeletConfig", ""},
 		{machine.APIVersion, "machinehealthchecks", "MachineHealthCheck", ""},
 		{"tuned.openshift.io/v1", "tuneds", "Tuned", ""},
+		{"performance.openshift.io/v2", "performanceprofiles", "PerformanceProfile", ""},
 		{"v1", "namespaces/openshift-monitoring/configmaps", "ConfigMap", "cluster-monitoring-config"},
 	} {
 		base := "/apis/" + x.api

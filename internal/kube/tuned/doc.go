@@ -2,7 +2,7 @@
 // Go types, and reads them strictly from files. The fields, their JSON names and
 // what is allowed in them are those of the CustomResourceDefinitions that
 // OpenShift publishes, so that objects written for its Node Tuning Operator are
-// taken unmodified. deploy/crds has the same as YAML; a test holds one against
+// taken unmodified. deploy/crds/plain has the same as YAML; a test holds one against
 // the other.
 //
 // A field whose JSON name has no omitempty or omitzero must be there. The tags

@@ -20,12 +20,12 @@ const ApacheCommon = `%h %l %u %t "%r" %>s %b`
 // plain are the directives of Apache httpd 2.4 without an argument (mod_log_config,
 // "Custom Log Formats"; %I, %O, %S of mod_logio).
 var plain = map[byte]Field{
-	'a': {Name: FieldClient}, 'A': {Name: "server_address"}, 'B': {Name: FieldBytes, Kind: Number}, 'b': {Name: FieldBytes, Kind: Number},
-	'D': {Name: FieldDuration, Kind: Duration, Unit: 1e3}, 'f': {Name: "file"}, 'h': {Name: FieldClient}, 'H': {Name: FieldProtocol},
-	'k': {Name: "keepalive_requests", Kind: Number}, 'l': {Name: "ident"}, 'L': {Name: "error_log_id"}, 'm': {Name: FieldMethod},
+	'a': {Name: FieldClient, Kind: Address}, 'A': {Name: "server_address"}, 'B': {Name: FieldBytes, Kind: Number}, 'b': {Name: FieldBytes, Kind: Number},
+	'D': {Name: FieldDuration, Kind: Duration, Unit: 1e3, Digits: true}, 'f': {Name: "file"}, 'h': {Name: FieldClient, Kind: Address, Names: true}, 'H': {Name: FieldProtocol},
+	'k': {Name: "keepalive_requests", Kind: Number}, 'l': {Name: "ident", Kind: Ident}, 'L': {Name: "error_log_id"}, 'm': {Name: FieldMethod},
 	'p': {Name: "port", Kind: Number}, 'P': {Name: "pid"}, 'q': {Name: FieldQuery}, 'r': {Name: FieldRequest, Kind: Request}, 'R': {Name: "handler"},
-	's': {Name: FieldStatus, Kind: Number}, 'T': {Name: FieldDuration, Kind: Duration, Unit: 1e9},
-	'u': {Name: FieldUser}, 'U': {Name: FieldPath}, 'v': {Name: FieldHost}, 'V': {Name: FieldHost}, 'X': {Name: "connection_end"},
+	's': {Name: FieldStatus, Kind: Number}, 'T': {Name: FieldDuration, Kind: Duration, Unit: 1e9, Digits: true},
+	'u': {Name: FieldUser}, 'U': {Name: FieldPath}, 'v': {Name: FieldHost, Kind: Host}, 'V': {Name: FieldHost, Kind: Host}, 'X': {Name: "connection_end"},
 	'I': {Name: "bytes_in", Kind: Number}, 'O': {Name: FieldBytes, Kind: Number}, 'S': {Name: "bytes_both", Kind: Number},
 }
 
@@ -114,10 +114,10 @@ func (d asked) field() (f Field, before, after string, err error) {
 	word := strings.ToLower(d.argument)
 	switch d.letter {
 	case "^FB": // until the first byte of the answer, with LogIOTrackTTFB
-		return Field{Name: "first_byte", Kind: Duration, Unit: 1e3}, "", "", nil
+		return Field{Name: "first_byte", Kind: Duration, Unit: 1e3, Digits: true}, "", "", nil
 	case "a", "h":
 		if d.argument == "c" { // of the connection, not of X-Forwarded-For
-			return Field{Name: "peer"}, "", "", nil
+			return Field{Name: "peer", Kind: Address, Names: d.letter == "h"}, "", "", nil
 		}
 	case "p":
 		switch word {
@@ -140,7 +140,7 @@ func (d asked) field() (f Field, before, after string, err error) {
 		if !ok {
 			return f, "", "", fmt.Errorf("%%{...}T is s, ms or us")
 		}
-		return Field{Name: FieldDuration, Kind: Duration, Unit: unit}, "", "", nil
+		return Field{Name: FieldDuration, Kind: Duration, Unit: unit, Digits: true}, "", "", nil
 	case "t":
 		return d.time()
 	}

@@ -60,9 +60,9 @@ func (b *backtrack) try(i, at int) bool {
 		at = s.without(line, at)
 		return at >= 0 && b.try(i+1, at)
 	}
-	if s.braced != 0 {
+	if s.braced != 0 || s.strict || s.port != nil { // it has one end
 		n := s.end(line[at:])
-		if n < 0 || !b.try(i+1, at+n+s.skip()) {
+		if n < 0 || s.braced == 0 && !b.f.Fields[s.field].Fits(line[at:at+n]) || !b.try(i+1, at+n+s.skip()) {
 			return false
 		}
 		b.spans[s.field] = span(at, at+n)
@@ -74,7 +74,7 @@ func (b *backtrack) try(i, at int) bool {
 	}
 	field := &b.f.Fields[s.field]
 	most := field.longest()
-	list := field.Kind == Duration && field.List
+	list := field.List
 	if list {
 		most = run(line[at:])
 	}
@@ -93,7 +93,7 @@ func (b *backtrack) try(i, at int) bool {
 			break
 		}
 		from = end
-		if !list && !field.fits(line[at:end]) {
+		if !list && !field.Fits(line[at:end]) {
 			if once {
 				break
 			}
@@ -124,68 +124,6 @@ func (b *backtrack) try(i, at int) bool {
 func (b *backtrack) beyond(i, at int) bool {
 	d := &b.dead[i]
 	return b.f.steps[i].braced == 0 && at >= d.from && d.to == len(b.line)
-}
-
-// anything says whether every text fits.
-func (f *Field) anything() bool { return f.Kind != Duration && f.Kind != Number && f.Kind != Time }
-
-// longest is how long a field's text can be, in bytes.
-func (f *Field) longest() int {
-	switch {
-	case f.anything():
-		return MaxLine
-	case f.Kind == Duration && f.List:
-		return MaxLine
-	case f.Layout == Strftime:
-		return f.pattern.width
-	}
-	return 40
-}
-
-// fits says whether a text can be what the field is.
-func (f *Field) fits(text []byte) bool {
-	if len(text) > f.longest() {
-		return false
-	}
-	switch f.Kind {
-	case Duration:
-		if f.List {
-			return run(text) == len(text)
-		}
-		_, ok := f.Duration(text)
-		return ok || len(text) == 0 || text[0] == '-' && number(text[1:])
-	case Number:
-		_, ok := Int(bytes.TrimPrefix(text, []byte("+"))) // HAProxy's logasap
-		return ok || len(text) == 0 || string(text) == "-"
-	case Time:
-		_, ok := f.Time(text, nil)
-		return ok
-	}
-	return true
-}
-
-// number says whether a text is digits, or nothing.
-func number(text []byte) bool {
-	for _, c := range text {
-		if (c < '0' || c > '9') && c != '.' {
-			return false
-		}
-	}
-	return true
-}
-
-// run is how much of the beginning of a text can be of a list of numbers: of several
-// attempts, of which some have none.
-func run(text []byte) int {
-	if len(text) > 0 && text[0] != '-' && text[0]-'0' > 9 {
-		return 0
-	}
-	for i, c := range text {
-		if (c < '0' || c > '9') && bytes.IndexByte([]byte("-.,: "), c) < 0 {
-			return i
-		}
-	}
-	return len(text)
 }
 
 // skip is how much of what ends the field is behind it.

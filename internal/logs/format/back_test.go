@@ -12,11 +12,13 @@ func TestScanBack(t *testing.T) {
 		format, line string
 		want         map[string]string // nil: not of the format
 	}{
-		{`%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i" %D`, `::1 - john doe [18/Mar/2012:04:02:25 +0000] "GET /" x" 200 5 "a" b" "c "d" 200 "" 17`,
-			map[string]string{"user": "john doe", "request": `GET /" x`, "referer": `a" b`, "user_agent": `c "d" 200 "`, "duration": "17"}},
+		// A quote that is not escaped is not Apache's.
+		{`%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i" %D`, `::1 - john doe [18/Mar/2012:04:02:25 +0000] "GET /" x" 200 5 "a" "b" 17`, nil},
+		{`%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`, `::1 - - [18/Mar/2012:04:02:25 +0000] "GET / HTTP/1.1" 200 5 "a" "b" "c"`, nil},
 		{`%v:%p %h %s`, `::1:80:443 192.0.2.1 200`, map[string]string{"host": "::1:80", "port": "443"}},
 		{`%h %s %b`, `a 200 x`, nil},
-		{`%h %s %b`, `a b c 200 -`, map[string]string{"client": "a b c", "bytes": "-"}},
+		{`%h %s %b`, `a b c 200 -`, nil},
+		{`%u %s %b`, `a b c 200 -`, map[string]string{"user": "a b c", "bytes": "-"}},
 		{`%{%d/%B/%Y %I:%M %p}t %h %s`, `01/September/2012 11:05 PM ::1 200`, map[string]string{"time": "01/September/2012 11:05 PM"}},
 	} {
 		f, err := Apache(c.format)
@@ -34,6 +36,16 @@ func TestScanBack(t *testing.T) {
 			if got[name] != want {
 				t.Errorf("%s, %s: %s is %q, want %q", c.format, c.line, name, got[name], want)
 			}
+		}
+	}
+	none, err := Nginx(`escape=none $remote_addr - $remote_user "$request" $status "$http_referer" "$http_user_agent" $request_time`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	quotes := rescanned(t, none, `::1 - john doe "GET /" x" 200 "a" b" "c "d" 200 "" 0.017`)
+	for name, want := range map[string]string{"user": "john doe", "request": `GET /" x`, "referer": `a" b`, "user_agent": `c "d" 200 "`, "duration": "0.017"} {
+		if quotes[name] != want {
+			t.Errorf("%s is %q, want %q", name, quotes[name], want)
 		}
 	}
 	f, err := Nginx(`$remote_addr $upstream_response_time $request_time $status`)

@@ -70,7 +70,18 @@ func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 		if i+1 < len(joined) {
 			next := joined[i+1]
 			s.lit, s.keep = []byte(next.lit), next.at == -1
-			s.quoted = i > 0 && p.field.Escape.mark() == '\\' && strings.HasSuffix(joined[i-1].lit, `"`) && strings.HasPrefix(next.lit, `"`)
+			inQuotes := i > 0 && strings.HasSuffix(joined[i-1].lit, `"`) && strings.HasPrefix(next.lit, `"`)
+			s.quoted = inQuotes && p.field.Escape.mark() == '\\'
+			s.strict = inQuotes && (p.field.Escape.mark() != 0 || p.field.shut) && !p.field.Braced
+			if next.lit == ":" && i+2 < len(joined) && joined[i+2].field.Kind == Number && !strings.HasPrefix(joined[i+2].field.Name, FieldStatus) {
+				if s.port = []byte{}; i+3 < len(joined) {
+					s.port = []byte(joined[i+3].lit)
+				}
+			}
+		}
+		last := &f.Fields[len(f.Fields)-1]
+		if last.strict = s.strict; last.checked() {
+			f.checked = append(f.checked, len(f.Fields)-1)
 		}
 		s.prepare(p.field)
 		f.steps = append(f.steps, s)

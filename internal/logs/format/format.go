@@ -7,29 +7,17 @@ package format
 
 import "bytes"
 
-// Kind is what a field's text means.
-type Kind uint8
-
-// The kinds of fields.
-const (
-	Text     Kind = iota
-	Time          // when, in the field's Layout
-	Duration      // a number of Unit nanoseconds; - and what is below 0 are none
-	Number        // a count; - is none
-	Request       // METHOD URL PROTOCOL, as the client sent it
-	URL           // path and query
-)
-
 // Layout is how a time is written.
 type Layout uint8
 
 // The layouts of times.
 const (
-	CLF      Layout = iota // 18/Mar/2012:04:02:25 +0000, as Apache, nginx and logback-access
-	CLFMilli               // 18/Mar/2012:04:02:25.123, as HAProxy, in the server's zone
-	ISO                    // 2012-03-18T04:02:25+00:00, fractions of a second and a space for T allowed
-	Unix                   // a number of Unit nanoseconds since 1970
-	Strftime               // as a pattern of strftime(3) has it
+	CLF         Layout = iota // 18/Mar/2012:04:02:25 +0000, as Apache, nginx and logback-access
+	CLFMilli                  // 18/Mar/2012:04:02:25.123, as HAProxy, in the server's zone
+	ISO                       // 2012-03-18T04:02:25+00:00, fractions of a second and a space for T allowed
+	Unix                      // a number of Unit nanoseconds since 1970
+	Strftime                  // as a pattern of strftime(3) has it
+	DateAndTime               // a date and a time of day in two members of a JSON object
 )
 
 // Names of fields that have a meaning here; a field of any other name is text that can
@@ -60,13 +48,24 @@ type Field struct {
 	// List says that the text may be several numbers, of several attempts, with commas
 	// or colons between them (nginx' $upstream_response_time): they are added.
 	List   bool
+	Sum    bool   // of a List: all its parts have to be there
 	Escape Escape // how bytes of the value are written
+	// Lenient says that a number may have an exponent, and a duration its own unit, as in
+	// JSON: 9.2e-05, 1.2s.
+	Lenient bool
+	// Names says that the server may write a host name for an Address (Apache's
+	// HostnameLookups).
+	Names bool
+	// Digits says that the server writes a Duration without a point (Apache, HAProxy).
+	Digits bool
 	// Braced says that the value stands in braces, or is left out with the space behind
 	// it (HAProxy's captured headers).
 	Braced bool
 
 	pattern *pattern // of Strftime
 	quotes  bool     // around the braces
+	strict  bool     // in quotes, and a quote in the value is escaped
+	shut    bool     // where it is in quotes, a value with one is of another format
 	atEnd   bool     // a time of the answer, where the format's others are of the request
 }
 
@@ -79,16 +78,24 @@ type Format struct {
 	// (nginx, logback-access), not when the request came (Apache, HAProxy).
 	TimeIsEnd bool
 
+	// UnitUnknown is a member of JSON lines that is a duration in a unit which nothing says:
+	// it is not read as one.
+	UnitUnknown string
+
 	// NoZone says that times are written in the server's own zone without naming it.
 	NoZone bool
 	// Why says why this is a log's format, where it was found out.
 	Why string
+	// Guessed is what of the format the lines do not say; empty: nothing.
+	Guessed string
 
-	prefix []byte
-	steps  []step
+	prefix  []byte
+	steps   []step
+	checked []int // of Fields, those whose text is checked once a line is cut
 	// Of some field the bytes are written otherwise than the client sent them.
 	backslash, hash bool
-	syslog          bool // what a syslog daemon writes before the line is skipped
+	wrap            *wrap // what another program wrote around each line
+	trailing        bool  // blanks may be left at the end of a line
 	scan            func(line []byte, spans []Span) Line
 	joined          bool
 }
@@ -112,7 +119,9 @@ type step struct {
 	field  int    // in Fields
 	lit    []byte // ends the field; empty: it ends with the line
 	quoted bool   // a quote after an odd number of backslashes does not end it
+	strict bool   // the first quote that ends a value ends this one, or the line is of another format
 	number bool   // the value begins with a digit or a sign
+	port   []byte // ends the port behind the value and a colon: the last colon before it ends the value
 	keep   bool   // lit is the beginning of the next field, and stays
 	braced byte   // the value begins so, or is not there, and then lit is not either; 0: none
 
@@ -154,12 +163,15 @@ func (f *Format) Field(name string) int {
 // many as Fields.
 func (f *Format) Scan(line []byte, spans []Span) Line {
 	if f.scan != nil {
-		return f.scan(line, spans)
+		l := f.scan(line, spans)
+		if l == Whole && !f.right(line, spans) {
+			return Bad
+		}
+		return l
 	}
 	at := 0
-	if f.syslog {
+	if f.trailing {
 		line = bytes.TrimRight(line, " ") // what is left out at the end leaves its blank
-		at = afterSyslog(line)
 	}
 	if len(f.prefix) > 0 {
 		if !bytes.HasPrefix(line[at:], f.prefix) {
@@ -187,10 +199,24 @@ func (f *Format) Scan(line []byte, spans []Span) Line {
 		spans[s.field] = span(at, at+n)
 		at += n + s.quick.over
 	}
-	if at != len(line) {
+	if at != len(line) || !f.right(line, spans) {
 		return f.scanBack(line, begin, spans)
 	}
 	return Whole
+}
+
+// right reports whether the fields of a line that was cut are what they have to be.
+func (f *Format) right(line []byte, spans []Span) bool {
+	for _, i := range f.checked {
+		field, s := &f.Fields[i], spans[i]
+		if s.number > 0 && (field.Name != FieldStatus || status(s.number-1, int(s.End-s.Start))) {
+			continue // digits, as was seen when it was cut
+		}
+		if !field.Fits(s.Of(line)) {
+			return false
+		}
+	}
+	return true
 }
 
 // without is where the line goes on behind a value that was left out with the blank behind
@@ -212,9 +238,8 @@ func (f *Format) Rescan(line []byte, spans []Span) Line {
 		return Bad
 	}
 	at := 0
-	if f.syslog {
+	if f.trailing {
 		line = bytes.TrimRight(line, " ") // what is left out at the end leaves its blank
-		at = afterSyslog(line)
 	}
 	if !bytes.HasPrefix(line[at:], f.prefix) {
 		return Bad
@@ -237,6 +262,13 @@ func (s *step) end(text []byte) int {
 	if len(s.lit) == 0 {
 		return len(text)
 	}
+	if s.port != nil {
+		n := len(text)
+		if len(s.port) > 0 {
+			n = max(bytes.Index(text, s.port), 0)
+		}
+		return bytes.LastIndexByte(text[:n], ':')
+	}
 	first, from := s.lit[0], 0
 	for {
 		n := bytes.IndexByte(text[from:], first)
@@ -244,7 +276,14 @@ func (s *step) end(text []byte) int {
 			return -1
 		}
 		n += from
-		if s.quoted && escaped(text, n) || !bytes.HasPrefix(text[n:], s.lit) {
+		if s.quoted && escaped(text, n) {
+			from = n + 1
+			continue
+		}
+		if !bytes.HasPrefix(text[n:], s.lit) {
+			if s.strict {
+				return -1
+			}
 			from = n + 1
 			continue
 		}

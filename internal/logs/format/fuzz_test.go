@@ -31,7 +31,7 @@ func valued(f *Format, line []byte, spans []Span) {
 		case Time:
 			field.Time(text, &clock)
 		}
-		field.fits(text)
+		field.Fits(text)
 	}
 }
 
@@ -60,7 +60,7 @@ func read(t *testing.T, f *Format, line []byte) {
 		within(t, f, line, spans)
 		valued(f, line, spans)
 		for i, s := range spans {
-			if !f.Fields[i].fits(s.Of(line)) {
+			if !f.Fields[i].Fits(s.Of(line)) {
 				t.Fatalf("%s: %s of %q cannot be %q", f.Name, f.Fields[i].Name, line, s.Of(line))
 			}
 		}
@@ -127,7 +127,7 @@ func FuzzScan(f *testing.F) {
 		formats = append(formats, one)
 	}
 	for _, c := range candidates() {
-		one, err := c.make()
+		one, err := Parse(c.text)
 		if err != nil {
 			f.Fatal(err)
 		}

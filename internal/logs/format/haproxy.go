@@ -11,22 +11,28 @@ const haproxyHTTP = `%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS 
 // haproxyCLF is what `option httplog clf` writes.
 const haproxyCLF = `%{+Q}o %{-Q}ci - - [%trg] %r %ST %B "" "" %cp %ms %ft %b %s %TR %Tw %Tc %Tr %Ta %tsc %ac %fc %bc %sc %rc %sq %bq %CC %CS %hrl %hsl`
 
+// haproxyCLFBare is that of a frontend that captures no headers.
+var haproxyCLFBare = HAProxyCaptures(haproxyCLF, 0, 0)
+
+// haproxyTCP is what `option tcplog` writes (configuration manual, 8.2.2): connections.
+const haproxyTCP = `%ci:%cp [%t] %ft %b/%s %Tw/%Tc/%Tt %B %ts %ac/%fc/%bc/%sc/%rc %sq/%bq`
+
 // haproxyFields are HAProxy's log variables (configuration manual, 8.2.6). Times are in
 // milliseconds, and -1 is a phase that was not reached.
 var haproxyFields = map[string]Field{
-	"ci": {Name: FieldClient}, "cp": {Name: "client_port"}, "tr": {Name: FieldTime, Kind: Time, Layout: CLFMilli}, "t": {Name: FieldTime, Kind: Time, Layout: CLFMilli},
+	"ci": {Name: FieldClient, Kind: Address}, "cp": {Name: "client_port", Kind: Number}, "tr": {Name: FieldTime, Kind: Time, Layout: CLFMilli}, "t": {Name: FieldTime, Kind: Time, Layout: CLFMilli},
 	"trg": {Name: FieldTime, Kind: Time}, "trl": {Name: FieldTime, Kind: Time}, "T": {Name: FieldTime, Kind: Time}, "Tl": {Name: FieldTime, Kind: Time}, "Ts": {Name: FieldTime, Kind: Time, Layout: Unix, Unit: 1e9},
 	"ms": {Name: "time_fraction"},
 	"f":  {Name: "frontend"}, "ft": {Name: "frontend"}, "b": {Name: "backend"}, "s": {Name: "server"},
-	"TR": {Name: "wait_request", Kind: Duration, Unit: 1e6}, "Tw": {Name: "wait_queue", Kind: Duration, Unit: 1e6}, "Tc": {Name: "wait_connect", Kind: Duration, Unit: 1e6},
-	"Tr": {Name: "wait_response", Kind: Duration, Unit: 1e6}, "Ta": {Name: FieldDuration, Kind: Duration, Unit: 1e6}, "Tt": {Name: "session_duration", Kind: Duration, Unit: 1e6}, "Tq": {Name: "wait_client", Kind: Duration, Unit: 1e6},
-	"Th": {Name: "wait_handshake", Kind: Duration, Unit: 1e6}, "Ti": {Name: "wait_idle", Kind: Duration, Unit: 1e6}, "Td": {Name: "duration_data", Kind: Duration, Unit: 1e6}, "Tu": {Name: "duration_user", Kind: Duration, Unit: 1e6},
+	"TR": {Name: "wait_request", Kind: Duration, Unit: 1e6, Digits: true}, "Tw": {Name: "wait_queue", Kind: Duration, Unit: 1e6, Digits: true}, "Tc": {Name: "wait_connect", Kind: Duration, Unit: 1e6, Digits: true},
+	"Tr": {Name: "wait_response", Kind: Duration, Unit: 1e6, Digits: true}, "Ta": {Name: FieldDuration, Kind: Duration, Unit: 1e6, Digits: true}, "Tt": {Name: "session_duration", Kind: Duration, Unit: 1e6, Digits: true}, "Tq": {Name: "wait_client", Kind: Duration, Unit: 1e6, Digits: true},
+	"Th": {Name: "wait_handshake", Kind: Duration, Unit: 1e6, Digits: true}, "Ti": {Name: "wait_idle", Kind: Duration, Unit: 1e6, Digits: true}, "Td": {Name: "duration_data", Kind: Duration, Unit: 1e6, Digits: true}, "Tu": {Name: "duration_user", Kind: Duration, Unit: 1e6, Digits: true},
 	"ST": {Name: FieldStatus, Kind: Number}, "B": {Name: FieldBytes, Kind: Number}, "U": {Name: "bytes_in", Kind: Number}, "CC": {Name: "cookie_in"}, "CS": {Name: "cookie_out"},
-	"ts": {Name: "termination"}, "tsc": {Name: "termination"}, "ac": {Name: "connections", Kind: Number}, "fc": {Name: "frontend_connections", Kind: Number}, "bc": {Name: "backend_connections", Kind: Number}, "sc": {Name: "server_connections", Kind: Number}, "rc": {Name: "retries"},
+	"ts": {Name: "termination"}, "tsc": {Name: "termination"}, "ac": {Name: "connections", Kind: Number}, "fc": {Name: "frontend_connections", Kind: Number}, "bc": {Name: "backend_connections", Kind: Number}, "sc": {Name: "server_connections", Kind: Number}, "rc": {Name: "retries", Kind: Number},
 	"sq": {Name: "server_queue", Kind: Number}, "bq": {Name: "backend_queue", Kind: Number}, "hr": {Name: "captured_in", Braced: true}, "hs": {Name: "captured_out", Braced: true}, "hrl": {Name: "captured_in"}, "hsl": {Name: "captured_out"},
 	"r": {Name: FieldRequest, Kind: Request}, "ID": {Name: "request_id"}, "HM": {Name: FieldMethod}, "HP": {Name: FieldPath}, "HPO": {Name: FieldPath}, "HQ": {Name: FieldQuery}, "HU": {Name: FieldURL, Kind: URL}, "HV": {Name: FieldProtocol},
 	"H": {Name: "hostname"}, "pid": {Name: "pid"}, "rt": {Name: "request_number", Kind: Number}, "lc": {Name: "log_number"}, "sslc": {Name: "tls_cipher"}, "sslv": {Name: "tls_version"},
-	"fi": {Name: "frontend_address"}, "fp": {Name: "frontend_port"}, "bi": {Name: "backend_address"}, "bp": {Name: "backend_port"}, "si": {Name: "server_address"}, "sp": {Name: "server_port"},
+	"fi": {Name: "frontend_address", Kind: Address}, "fp": {Name: "frontend_port", Kind: Number}, "bi": {Name: "backend_address", Kind: Address}, "bp": {Name: "backend_port", Kind: Number}, "si": {Name: "server_address", Kind: Address}, "sp": {Name: "server_port", Kind: Number},
 }
 
 // HAProxyFormats are what HAProxy's options for logs of requests stand for.
@@ -53,7 +59,7 @@ var haproxyHashed = []string{"r", "HM", "HP", "HPO", "HQ", "HU", "HV", "hr", "hs
 
 // HAProxy compiles a log-format of HAProxy, as the configuration has it after its
 // quotes; a sample expression (%[...]) is a field named by its text. What a syslog
-// daemon writes in front of each line is skipped.
+// daemon writes in front of each line is taken away.
 func HAProxy(text string) (*Format, error) {
 	const what = "log-format"
 	var pieces []piece
@@ -108,7 +114,7 @@ func HAProxy(text string) (*Format, error) {
 				return nil, refuse(what, text, i, "no log variable of HAProxy is written so")
 			}
 		}
-		field.Asked = text[i:n]
+		field.Asked, field.shut = text[i:n], variable != ""
 		flags = all + flags
 		is := func(flag string) bool { return strings.LastIndex(flags, "+"+flag) > strings.LastIndex(flags, "-"+flag) }
 		switch {
@@ -116,6 +122,9 @@ func HAProxy(text string) (*Format, error) {
 			field.Escape = Hash
 		case is("E"):
 			field.Escape = Brackets
+		}
+		if is("X") && (field.Kind == Number || field.Kind == Address) {
+			field.Kind = Text // in hexadecimal
 		}
 		quoted := is("Q") && field.Kind != Number && field.Kind != Duration && field.Kind != Time && !slices.Contains(haproxyBare, variable)
 		if quoted && field.Braced {
@@ -133,7 +142,7 @@ func HAProxy(text string) (*Format, error) {
 	if n := len(pieces); n > 0 && pieces[n-1].lit == " " {
 		pieces = pieces[:n-1]
 	}
-	return compile(&Format{Name: "HAProxy's log-format", syslog: true}, what, text, pieces)
+	return compile(&Format{Name: "HAProxy's log-format", wrap: &wraps[0], trailing: true}, what, text, pieces)
 }
 
 // closing finds the bracket that ends the one at the beginning; brackets within quotes

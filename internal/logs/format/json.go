@@ -2,11 +2,8 @@ package format
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -15,6 +12,18 @@ import (
 type keys struct {
 	root   node
 	fields int
+
+	// need are groups of fields: a line that has none of one group is not a request.
+	need   [][]int
+	logger int    // of a line that has this field, it begins with prefix; -1: none
+	prefix []byte // the loggers of requests
+	pair   int    // the field that is a date and a time of day in two members; -1: none
+
+	client, status, bytes int // fields; -1: none
+}
+
+func newKeys() *keys {
+	return &keys{root: node{field: -1}, logger: -1, pair: -1, client: -1, status: -1, bytes: -1}
 }
 
 // node is an object's members by name.
@@ -68,7 +77,7 @@ func (k *keys) scan(line []byte, spans []Span) Line {
 	if at = k.object(line, at, &k.root, spans, depth); at < 0 || space(line, at) < len(line) {
 		return Bad
 	}
-	return Whole
+	return k.request(line, spans)
 }
 
 // object reads one that begins at at, and gives where it ends, or -1. A nil node is one
@@ -127,7 +136,7 @@ func (k *keys) value(line []byte, at int, n *node, spans []Span, deep int) int {
 			return -1
 		}
 		if n != nil && n.field >= 0 {
-			spans[n.field] = span(from+1, end-1)
+			k.put(spans, n.field, from+1, end-1)
 		}
 		return end
 	case '{':
@@ -140,14 +149,12 @@ func (k *keys) value(line []byte, at int, n *node, spans []Span, deep int) int {
 			return -1
 		}
 	default:
-		for end = at; end < len(line) && !bytes.ContainsRune([]byte(",}] \t\r"), rune(line[end])); end++ {
-		}
-		if end == at || !literal(line[at:end]) {
+		if end = literal(line, at); end < 0 {
 			return -1
 		}
 	}
-	if n != nil && n.field >= 0 && string(line[from:end]) != "null" {
-		spans[n.field] = span(from, end)
+	if n != nil && n.field >= 0 && line[from] != 'n' { // null
+		k.put(spans, n.field, from, end)
 	}
 	return end
 }
@@ -179,13 +186,43 @@ func (k *keys) array(line []byte, at int, spans []Span, deep int) int {
 	}
 }
 
-func literal(text []byte) bool {
-	switch string(text) {
-	case "true", "false", "null":
-		return true
+// literal is where a number, true, false or null ends, or -1.
+func literal(line []byte, at int) int {
+	for _, word := range []string{"true", "false", "null"} {
+		if line[at] == word[0] {
+			if len(line)-at < len(word) || string(line[at:at+len(word)]) != word {
+				return -1
+			}
+			return at + len(word)
+		}
 	}
-	_, err := strconv.ParseFloat(string(text), 64)
-	return err == nil
+	digits := func() bool {
+		from := at
+		for at < len(line) && line[at]-'0' <= 9 {
+			at++
+		}
+		return at > from
+	}
+	if line[at] == '-' {
+		at++
+	}
+	if !digits() {
+		return -1
+	}
+	if at < len(line) && line[at] == '.' {
+		if at++; !digits() {
+			return -1
+		}
+	}
+	if at < len(line) && line[at]|0x20 == 'e' {
+		if at++; at < len(line) && (line[at] == '-' || line[at] == '+') {
+			at++
+		}
+		if !digits() {
+			return -1
+		}
+	}
+	return at
 }
 
 func space(line []byte, at int) int {
@@ -211,124 +248,149 @@ func stringEnd(line []byte, at int) int {
 	}
 }
 
-// known are names of members that web servers, frameworks and shippers give to what has
-// a meaning here, with the unit where the name or its product says it.
-var known = []struct {
-	field Field
-	names []string
-}{
-	{Field{Name: FieldTime, Kind: Time}, []string{"time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "datetime", "date", "msec", "StartUTC", "start_time"}},
-	{Field{Name: FieldDuration, Kind: Duration, Unit: 1e9}, []string{"request_time", "duration_s", "duration_seconds", "elapsed_s", "latency_s", "response_time_s", "latency_seconds"}},
-	{Field{Name: FieldDuration, Kind: Duration, Unit: 1e6}, []string{"duration_ms", "elapsed_ms", "latency_ms", "response_time_ms", "took_ms", "request_time_ms"}},
-	{Field{Name: FieldDuration, Kind: Duration, Unit: 1e3}, []string{"duration_us", "elapsed_us", "latency_us", "response_time_us", "request_time_us"}},
-	{Field{Name: FieldDuration, Kind: Duration, Unit: 1}, []string{"event.duration", "duration_ns", "latency_ns", "elapsed_ns", "Duration"}}, // Elastic's schema; Traefik
-	{Field{Name: FieldRequest, Kind: Request}, []string{"request", "request_line"}},
-	{Field{Name: FieldMethod}, []string{"method", "request_method", "http.request.method", "request.method", "verb", "RequestMethod"}},
-	{Field{Name: FieldURL, Kind: URL}, []string{"request_uri", "uri", "url", "url.original", "request.uri", "path", "url.path", "RequestPath"}},
-	{Field{Name: FieldQuery}, []string{"query_string", "query", "args", "url.query"}},
-	{Field{Name: FieldProtocol}, []string{"protocol", "server_protocol", "request.proto", "RequestProtocol"}},
-	{Field{Name: FieldStatus, Kind: Number}, []string{"status", "status_code", "http.response.status_code", "response.status", "code", "DownstreamStatus"}},
-	{Field{Name: FieldBytes, Kind: Number}, []string{"body_bytes_sent", "bytes_sent", "bytes", "size", "response_size", "http.response.body.bytes", "DownstreamContentSize"}},
-	{Field{Name: FieldClient}, []string{"remote_addr", "client_ip", "remote_ip", "client.ip", "source.ip", "request.remote_ip", "client", "ip", "ClientHost"}},
-	{Field{Name: FieldHost}, []string{"host", "vhost", "http_host", "request.host", "url.domain", "RequestHost"}},
-	{Field{Name: FieldUser}, []string{"remote_user", "user", "user.name", "user_id"}},
-	{Field{Name: "referer"}, []string{"referer", "http_referer", "referrer", "http.request.referrer"}},
-	{Field{Name: "user_agent"}, []string{"user_agent", "http_user_agent", "user_agent.original", "agent"}},
-	{Field{Name: "forwarded_for"}, []string{"http_x_forwarded_for", "x_forwarded_for", "forwarded_for"}},
-}
-
 // JSONLines is the name of the format of lines that are objects.
 const JSONLines = "JSON lines"
 
-// JSON makes a format of lines that are objects. members are their names in the log's
-// first lines, with an example of each; units name members that are durations
-// ("took": 1e6 for milliseconds) beyond those that are known.
-func JSON(members map[string]string, units map[string]int64) *Format {
-	f := &Format{Name: JSONLines, Source: "its members' names", backslash: true}
-	k := &keys{root: node{field: -1}}
-	used := map[string]bool{}
-	add := func(field Field, member string) {
-		used[member] = true
-		field.Asked, field.Escape = member, JSONString
-		if field.Kind == Time {
-			field.Layout, field.Unit = timeLike(members[member])
-			f.NoZone = field.Layout == CLFMilli
-		}
-		k.add(member, len(f.Fields))
-		f.Fields = append(f.Fields, field)
-	}
-	for _, member := range slices.Sorted(maps.Keys(units)) {
-		if f.Field(FieldDuration) < 0 {
-			add(Field{Name: FieldDuration, Kind: Duration, Unit: units[member]}, member)
-		}
-	}
-	for _, w := range known {
-		for _, member := range w.names {
-			example, is := members[member]
-			if !is || used[member] || f.Field(w.field.Name) >= 0 {
-				continue
-			}
-			if w.field.Kind == Request && strings.Count(example, " ") == 0 {
-				continue
-			}
-			add(w.field, member)
-		}
-	}
-	for _, member := range slices.Sorted(maps.Keys(members)) {
-		if n := name(member); !used[member] && f.Field(n) < 0 {
-			add(Field{Name: n}, member)
-		}
-	}
-	f.scan = k.scan
-	return f
+// jsonBuilder makes a format of what members are called and of the values that they have.
+type jsonBuilder struct {
+	*sample
+	f       *Format
+	k       *keys
+	product *jsonProduct
+	used    map[string]bool
+	guesses []string
 }
 
-// timeLike tells the layout of a time from an example.
-func timeLike(example string) (Layout, int64) {
-	if n, ok := Int([]byte(strings.SplitN(example, ".", 2)[0])); ok {
+// JSON makes a format of lines that are objects, of the log's first lines; nil: none of
+// them is one. A member has a role by its name and its values together; durations beyond
+// those whose unit is known are named by units ("took": 1e6 for milliseconds).
+func JSON(lines [][]byte, units map[string]int64) *Format {
+	s := sampleOf(lines)
+	if len(s.rows) == 0 {
+		return nil
+	}
+	b := &jsonBuilder{sample: s, used: map[string]bool{}, product: s.product(),
+		f: &Format{Name: JSONLines, Source: "its members' names", backslash: true}, k: newKeys()}
+	s.requests(b.product)
+	b.duration(units)
+	b.time()
+	for i := range roles {
+		b.role(&roles[i])
+	}
+	for _, member := range b.list() {
+		n := name(member)
+		if reserved(n) {
+			n = "member_" + n
+		}
+		if !b.used[member] && b.f.Field(n) < 0 {
+			b.add(Field{Name: n}, member)
+		}
+	}
+	b.requests()
+	b.f.scan = b.k.scan
+	b.why(units)
+	return b.f
+}
+
+// add makes a member a field.
+func (b *jsonBuilder) add(field Field, member string) {
+	b.used[member] = true
+	field.Asked, field.Escape = member, JSONString
+	b.k.add(member, len(b.f.Fields))
+	b.f.Fields = append(b.f.Fields, field)
+}
+
+// named are the members whose name is normal's, in order.
+func (b *jsonBuilder) named(n string) (members []string) {
+	for _, member := range b.list() {
+		if normal(member) == n {
+			members = append(members, member)
+		}
+	}
+	return members
+}
+
+// role gives a role to the first member that has its name and its values: the product's
+// own before all others.
+func (b *jsonBuilder) role(r *role) {
+	taken := ""
+	try := func(member string, sure bool) {
 		switch {
-		case n > 1e17:
-			return Unix, 1
-		case n > 1e14:
-			return Unix, 1e3
-		case n > 1e11:
-			return Unix, 1e6
+		case b.used[member] || !r.can(b.members[member]):
+		case taken == "":
+			taken = member
+			b.add(r.field, member)
+			b.used[member] = true
+		case !sure && r.fits != nil && b.differ(taken, member):
+			b.guess("%q is the %s, not %q", taken, r.field.Name, member)
 		}
-		return Unix, 1e9
 	}
-	if len(example) > 3 && example[2] == '/' {
-		return CLF, 0
+	if b.product != nil {
+		for _, member := range b.product.roles[r.field.Name] {
+			try(member, true)
+		}
+		if taken != "" {
+			return
+		}
 	}
-	return ISO, 0
+	for _, n := range r.names {
+		for _, member := range b.named(n) {
+			try(member, false)
+		}
+	}
 }
 
-// membersOf are the names and values of an object's members, for JSON.
-func membersOf(line []byte, into map[string]string) bool {
-	var object map[string]any
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.UseNumber()
-	if d.Decode(&object) != nil {
-		return false
+// requests says which lines are requests: those of the product, or those that say what was
+// asked for, and how it ended or how long it took.
+func (b *jsonBuilder) requests() {
+	field := func(member string) (at int) {
+		at = slices.IndexFunc(b.f.Fields, func(f Field) bool { return f.Asked == member })
+		return at
 	}
-	var walk func(prefix string, o map[string]any, deep int)
-	walk = func(prefix string, o map[string]any, deep int) {
-		for name, v := range o {
-			switch v := v.(type) {
-			case map[string]any:
-				if deep > 0 {
-					walk(prefix+name+".", v, deep-1)
+	if b.product != nil && len(b.product.must) > 0 {
+		for _, group := range b.product.musts() {
+			var any []int
+			for _, member := range group {
+				if at := field(member); at >= 0 {
+					any = append(any, at)
 				}
-			case nil, []any:
-			default:
-				if _, is := into[prefix+name]; !is && len(into) < mostMembers {
-					into[prefix+name] = fmt.Sprint(v)
+			}
+			b.k.need = append(b.k.need, any)
+		}
+		if at := field(b.product.logger); at >= 0 {
+			b.k.logger, b.k.prefix = at, []byte(b.product.prefix)
+		}
+	} else {
+		for _, names := range [][]string{{FieldRequest, FieldURL}, {FieldStatus, FieldDuration, FieldMethod, FieldRequest}} {
+			var any []int
+			for _, n := range names {
+				if at := b.f.Field(n); at >= 0 {
+					any = append(any, at)
 				}
+			}
+			if len(any) > 0 {
+				b.k.need = append(b.k.need, any)
 			}
 		}
 	}
-	walk("", object, 4)
-	return true
+	b.k.client, b.k.status, b.k.bytes = b.f.Field(FieldClient), b.f.Field(FieldStatus), b.f.Field(FieldBytes)
 }
 
-// mostMembers is the most names of members that are looked at.
-const mostMembers = 100
+// why says what the format is by.
+func (b *jsonBuilder) why(units map[string]int64) {
+	if b.product != nil {
+		b.f.Why += "; members of " + b.product.name
+	}
+	if len(b.guesses) > 0 {
+		b.f.Why += "; guessed: that " + strings.Join(b.guesses, ", that ")
+	}
+	d := b.f.Field(FieldDuration)
+	switch {
+	case d >= 0 && b.members[b.f.Fields[d].Asked] != nil:
+		b.f.Why += fmt.Sprintf("; %q is the duration, in %s", b.f.Fields[d].Asked, UnitName(b.f.Fields[d].Unit))
+	case d >= 0: // only who was told of a member takes one that is not there
+		b.f.Why += fmt.Sprintf("; none of them has %q, which should be the duration: they have %s", b.f.Fields[d].Asked, strings.Join(b.list(), ", "))
+	case b.f.UnitUnknown != "":
+		b.f.Why += fmt.Sprintf("; the unit of %q is not known: --duration %s --unit s (or ms, us, ns) says it", b.f.UnitUnknown, b.f.UnitUnknown)
+	}
+}

@@ -6,16 +6,19 @@ import "strings"
 // 8; documentation/config_file_logbackxml.md).
 const puppetServer = `%h %l %u [%t] "%r" %s %b "%i{Referer}" "%i{User-Agent}" %D %i{Content-Length} %mdc{jruby.borrow-time:--}`
 
+// puppetDB is the pattern of PuppetDB's request-logging.xml (puppetdb 7 and 8).
+const puppetDB = `%h %l %u [%t] "%r" %s %b "%i{Referer}" "%i{User-Agent}" %D %header{X-Uncompressed-Length}`
+
 // words are the conversion words of logback-access' PatternLayout that stand for one
 // value ("Logback-access", layouts). Its %D is milliseconds, where Apache's is
 // microseconds.
 var words = map[string]Field{
-	"h": {Name: FieldClient}, "clientHost": {Name: FieldClient}, "remoteIP": {Name: FieldClient}, "a": {Name: FieldClient}, "l": {Name: "ident"}, "u": {Name: FieldUser}, "user": {Name: FieldUser},
+	"h": {Name: FieldClient, Kind: Address, Names: true}, "clientHost": {Name: FieldClient, Kind: Address, Names: true}, "remoteIP": {Name: FieldClient, Kind: Address}, "a": {Name: FieldClient, Kind: Address}, "l": {Name: "ident", Kind: Ident}, "u": {Name: FieldUser}, "user": {Name: FieldUser},
 	"t": {Name: FieldTime, Kind: Time}, "date": {Name: FieldTime, Kind: Time}, "r": {Name: FieldRequest, Kind: Request}, "requestURL": {Name: FieldRequest, Kind: Request},
 	"s": {Name: FieldStatus, Kind: Number}, "statusCode": {Name: FieldStatus, Kind: Number}, "b": {Name: FieldBytes, Kind: Number}, "B": {Name: FieldBytes, Kind: Number}, "bytesSent": {Name: FieldBytes, Kind: Number},
-	"D": {Name: FieldDuration, Kind: Duration, Unit: 1e6}, "elapsedTime": {Name: FieldDuration, Kind: Duration, Unit: 1e6}, "T": {Name: FieldDuration, Kind: Duration, Unit: 1e9}, "elapsedSeconds": {Name: FieldDuration, Kind: Duration, Unit: 1e9},
+	"D": {Name: FieldDuration, Kind: Duration, Unit: 1e6, Digits: true}, "elapsedTime": {Name: FieldDuration, Kind: Duration, Unit: 1e6, Digits: true}, "T": {Name: FieldDuration, Kind: Duration, Unit: 1e9, Digits: true}, "elapsedSeconds": {Name: FieldDuration, Kind: Duration, Unit: 1e9, Digits: true},
 	"m": {Name: FieldMethod}, "requestMethod": {Name: FieldMethod}, "U": {Name: FieldPath}, "requestURI": {Name: FieldPath}, "q": {Name: FieldQuery}, "queryString": {Name: FieldQuery}, "H": {Name: FieldProtocol}, "protocol": {Name: FieldProtocol},
-	"v": {Name: FieldHost}, "server": {Name: FieldHost}, "p": {Name: "port"}, "localPort": {Name: "port"}, "A": {Name: "server_address"}, "localIPAddress": {Name: "server_address"}, "threadName": {Name: "thread"}, "I": {Name: "thread"}, "S": {Name: "session"}, "sessionID": {Name: "session"},
+	"v": {Name: FieldHost}, "server": {Name: FieldHost}, "p": {Name: "port", Kind: Number}, "localPort": {Name: "port", Kind: Number}, "A": {Name: "server_address"}, "localIPAddress": {Name: "server_address"}, "threadName": {Name: "thread"}, "I": {Name: "thread"}, "S": {Name: "session"}, "sessionID": {Name: "session"},
 }
 
 // Logback compiles a pattern of logback-access.
@@ -84,6 +87,8 @@ func Logback(text string) (*Format, error) {
 				field = Field{Name: "referer"}
 			case "user-agent":
 				field = Field{Name: "user_agent"}
+			case "content-length", "x-uncompressed-length":
+				field = Field{Name: name("in", argument), Kind: Number}
 			default:
 				field = Field{Name: name("in", argument)}
 			}
@@ -97,7 +102,7 @@ func Logback(text string) (*Format, error) {
 			field, ok = Field{Name: name(key)}, true
 			if key == "jruby.borrow-time" {
 				// Until the JRuby instance was there; empty or - where none was needed.
-				field = Field{Name: "jruby_borrow_time"}
+				field = Field{Name: "jruby_borrow_time", Kind: Number}
 			}
 		}
 		if !ok {

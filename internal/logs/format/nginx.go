@@ -6,7 +6,7 @@ import "strings"
 // ngx_http_upstream_module, "Embedded Variables"); times are in seconds with a
 // resolution of milliseconds.
 var variables = map[string]Field{
-	"remote_addr": {Name: FieldClient}, "remote_user": {Name: FieldUser}, "http_referer": {Name: "referer"}, "http_user_agent": {Name: "user_agent"},
+	"remote_addr": {Name: FieldClient, Kind: Address}, "remote_user": {Name: FieldUser}, "http_referer": {Name: "referer"}, "http_user_agent": {Name: "user_agent"},
 	"http_x_forwarded_for": {Name: "forwarded_for"}, "host": {Name: FieldHost}, "http_host": {Name: FieldHost}, "server_name": {Name: "server_name"},
 	"time_local": {Name: FieldTime, Kind: Time}, "time_iso8601": {Name: FieldTime, Kind: Time, Layout: ISO}, "msec": {Name: FieldTime, Kind: Time, Layout: Unix, Unit: 1e9},
 	"request": {Name: FieldRequest, Kind: Request}, "request_method": {Name: FieldMethod}, "request_uri": {Name: FieldURL, Kind: URL},
@@ -14,11 +14,21 @@ var variables = map[string]Field{
 	"status": {Name: FieldStatus, Kind: Number}, "body_bytes_sent": {Name: FieldBytes, Kind: Number}, "bytes_sent": {Name: "bytes_both", Kind: Number}, "request_length": {Name: "bytes_in", Kind: Number},
 	"request_time":           {Name: FieldDuration, Kind: Duration, Unit: 1e9},
 	"upstream_response_time": {Name: "upstream_duration", Kind: Duration, Unit: 1e9, List: true}, "upstream_connect_time": {Name: "upstream_connect", Kind: Duration, Unit: 1e9, List: true}, "upstream_header_time": {Name: "upstream_header", Kind: Duration, Unit: 1e9, List: true},
+	"remote_port": {Name: "remote_port", Kind: Number}, "server_port": {Name: "server_port", Kind: Number}, "proxy_protocol_port": {Name: "proxy_protocol_port", Kind: Number}, "realip_remote_port": {Name: "realip_remote_port", Kind: Number},
+	"upstream_response_length": {Name: "upstream_response_length", Kind: Number, List: true}, "upstream_status": {Name: "upstream_status", Kind: Number, List: true},
+	"req_id": {Name: "request_id", Kind: Word}, "request_id": {Name: "request_id", Kind: Word},
 	"upstream_cache_status": {Name: "cache"}, "connection_requests": {Name: "keepalive_requests", Kind: Number}, "ssl_client_s_dn": {Name: "certname"},
 }
 
 // NginxCombined is nginx' own format, which a log has for which none was named.
 const NginxCombined = `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"`
+
+// nginxMain is the log_format main of nginx.conf in nginx.org's packages and images.
+const nginxMain = NginxCombined + ` "$http_x_forwarded_for"`
+
+// ingressNginx is the default log-format-upstream of the NGINX Ingress Controller
+// (kubernetes/ingress-nginx, user guide, "Log format").
+const ingressNginx = NginxCombined + ` $request_length $request_time [$proxy_upstream_name] [$proxy_alternative_upstream_name] $upstream_addr $upstream_response_length $upstream_response_time $upstream_status $req_id`
 
 // NginxEscapes are the words for escape= of a log_format.
 var NginxEscapes = map[string]Escape{"default": Backslash, "json": JSONString, "none": Verbatim}

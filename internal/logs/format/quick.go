@@ -36,7 +36,7 @@ const (
 func (s *step) prepare(f *Field) {
 	p := &s.quick
 	p.over = s.skip()
-	if len(s.lit) == 0 || len(s.lit) > 4 || s.braced != 0 {
+	if len(s.lit) == 0 || len(s.lit) > 4 || s.braced != 0 || s.port != nil {
 		return
 	}
 	for i, c := range s.lit {

@@ -5,24 +5,82 @@ import "bytes"
 // syslogMost is how much of a line is looked at for what a syslog daemon wrote, in bytes.
 const syslogMost = 512
 
-// afterSyslog is where the message of a line begins that a syslog daemon may have
-// written: behind "TIME HOST PROGRAM[PID]: ", with <N> in front of it or not, or behind
-// the header of RFC 5424. Without such a beginning it is the beginning of the line.
+// afterSyslog is where the message of a line begins that a syslog daemon or a client of one
+// wrote, or -1:
+//
+//	<N>MESSAGE                            HAProxy's formats short and priority, sd-daemon(3)
+//	<N>TIME MESSAGE                       HAProxy's format timed
+//	[<N>]TIME [HOST] PROGRAM[PID]: MESSAGE  RFC 3164, as a file of rsyslog, journalctl
+//	<N>1 TIME HOST APP PID ID DATA MESSAGE  RFC 5424
+//	PROGRAM[PID]: MESSAGE
 func afterSyslog(line []byte) int {
-	head := line[:min(len(line), syslogMost)]
-	if at := afterPriority(head); at > 0 && bytes.HasPrefix(head[at:], []byte("1 ")) {
+	at := afterPriority(line)
+	if at > 0 && bytes.HasPrefix(line[at:], []byte("1 ")) {
 		if n := after5424(line, at+2); n > 0 {
 			return n
 		}
 	}
-	end := bytes.Index(head, []byte("]: "))
-	if end >= 0 {
-		open := bytes.LastIndexByte(head[:end], '[')
-		if open > 0 {
+	if n := afterISO(line[at:]); n > 0 {
+		if tag := afterTag(line[at+n:]); tag > 0 {
+			return at + n + tag
+		}
+		if at > 0 {
+			return at + n
+		}
+		return -1
+	}
+	if n := afterStamp(line[at:]); n > 0 {
+		if tag := afterTag(line[at+n:]); tag > 0 {
+			return at + n + tag
+		}
+		return -1
+	}
+	if at > 0 {
+		return at
+	}
+	head := line[:min(len(line), syslogMost)]
+	if end := bytes.Index(head, []byte("]: ")); end > 0 {
+		if open := bytes.LastIndexByte(head[:end], '['); open > 0 && plainWord(head[:open]) {
 			if _, ok := Int(head[open+1 : end]); ok {
 				return end + 3
 			}
 		}
+	}
+	return -1
+}
+
+// afterStamp is behind "Nov 20 10:00:00 ", with a fraction of a second (journalctl -o
+// short-precise) or not, or 0.
+func afterStamp(line []byte) int {
+	if len(line) < 16 || month(line[:3]) == 0 || line[3] != ' ' || line[6] != ' ' || line[9] != ':' || line[12] != ':' {
+		return 0
+	}
+	n := bytes.IndexByte(line[15:min(len(line), 24)], ' ')
+	if n < 0 {
+		return 0
+	}
+	return 15 + n + 1
+}
+
+// afterTag is behind "[HOST ]PROGRAM[PID]: ", or 0. A program has a colon behind its name.
+func afterTag(line []byte) int {
+	at := 0
+	for range 2 {
+		n := bytes.IndexByte(line[at:min(len(line), at+mostAddress)], ' ')
+		if n <= 0 {
+			return 0
+		}
+		word := line[at : at+n]
+		if at += n + 1; word[n-1] != ':' {
+			continue
+		}
+		if open := bytes.IndexByte(word, '['); open >= 0 {
+			word = word[:open+1]
+		}
+		if word = word[:len(word)-1]; plainWord(word) {
+			return at
+		}
+		return 0
 	}
 	return 0
 }

@@ -31,6 +31,15 @@ func (f *Field) Duration(text []byte) (int64, bool) {
 	if f.List {
 		return f.durations(text)
 	}
+	us, ok := f.strictDuration(text)
+	if !ok && f.Lenient {
+		return f.lenientDuration(text)
+	}
+	return us, ok
+}
+
+// strictDuration is Duration of digits with or without a point.
+func (f *Field) strictDuration(text []byte) (int64, bool) {
 	whole, digits := int64(0), 0
 	i := 0
 	if i < len(text) && text[i] == '+' { // HAProxy's logasap: it was still going on
@@ -46,13 +55,13 @@ func (f *Field) Duration(text []byte) (int64, bool) {
 		}
 		whole = whole*10 + int64(c)
 	}
-	if digits == 0 {
+	if digits == 0 || f.Unit <= 0 {
 		return 0, false
 	}
 	if i == len(text) {
 		return f.Whole(whole)
 	}
-	if text[i] != '.' || i+1 == len(text) || whole > longest/f.Unit {
+	if text[i] != '.' || f.Digits || i+1 == len(text) || whole > longest/f.Unit {
 		return 0, false
 	}
 	part, scale := int64(0), int64(1)
@@ -77,7 +86,7 @@ func (f *Field) Whole(n int64) (int64, bool) {
 	case 1e6:
 		return n * 1e3, n <= longest/1e6
 	}
-	if n > longest/f.Unit {
+	if f.Unit <= 0 || n > longest/f.Unit { // without a unit a number says nothing
 		return 0, false
 	}
 	if f.Unit%1000 == 0 {
@@ -86,21 +95,21 @@ func (f *Field) Whole(n int64) (int64, bool) {
 	return (n*f.Unit + 500) / 1000, true
 }
 
-// durations adds the numbers of a list: "0.010, 0.002 : 0.1"; a - among them is nothing.
+// durations adds the numbers of a list: "0.010, 0.002 : 0.1"; a - among them is nothing, and
+// without one of the parts of a Sum there is none.
 func (f *Field) durations(text []byte) (int64, bool) {
 	one := Field{Unit: f.Unit}
 	sum, some := int64(0), false
 	for len(text) > 0 {
-		n := bytes.IndexAny(text, ",:")
+		n := bytes.IndexAny(text, ",: ")
 		word := text
 		if n >= 0 {
 			word, text = text[:n], text[n+1:]
 		} else {
 			text = nil
 		}
-		word = bytes.TrimSpace(word)
-		if string(word) == "-" {
-			continue
+		if len(word) == 0 || string(word) == "-" && !f.Sum {
+			continue // of two separators, or an attempt without an answer
 		}
 		d, ok := one.Duration(word)
 		if !ok {
@@ -139,7 +148,13 @@ func (f *Field) Time(text []byte, clock *Clock) (int64, bool) {
 		milli, ok2 := Int(text[21:])
 		return whole*1e6 + milli*1e3, ok && ok2
 	case Unix:
-		return f.epoch(text)
+		us, ok := f.epoch(text)
+		if !ok && f.Lenient {
+			return f.lenientTime(text)
+		}
+		return us, ok
+	case DateAndTime:
+		return pairTime(text)
 	case Strftime:
 		return f.pattern.time(text)
 	}
@@ -217,7 +232,7 @@ func month(text []byte) time.Month {
 func (f *Field) epoch(text []byte) (int64, bool) {
 	whole, part, _ := bytes.Cut(text, []byte("."))
 	n, ok := Int(whole)
-	if !ok || n > (1<<62)/f.Unit {
+	if !ok || f.Unit <= 0 || n > (1<<62)/f.Unit {
 		return 0, false
 	}
 	micro := n * f.Unit / 1000
@@ -248,6 +263,9 @@ func iso(text []byte) (int64, bool) {
 	t := b[:copy(b[:], text)]
 	if t[10] == ' ' {
 		t[10] = 'T'
+	}
+	if t[4] == '/' && t[7] == '/' { // Go's own loggers
+		t[4], t[7] = '-', '-'
 	}
 	if len(t) > 19 && t[19] == ',' {
 		t[19] = '.'

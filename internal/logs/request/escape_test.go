@@ -37,7 +37,7 @@ func TestEscaped(t *testing.T) {
 			t.Errorf("%s does not fulfil the condition", c.line)
 		}
 	}
-	f := format.JSON(map[string]string{"time": "2026-11-20T00:00:00Z", "request_uri": "/", "status": "200"}, nil)
+	f := format.JSON([][]byte{[]byte(`{"time":"2026-11-20T00:00:00Z","request_uri":"/","status":200}`)}, nil)
 	r := read(t, f, `{"time":"2026-11-20T00:00:00Z","request_uri":"\/puppet\/v3\/catalog\/a\u002eb?environment=\u00e4","status":200}`)
 	if p := r.Puppet(); string(p.Certname()) != "a.b" || string(p.Environment) != "ä" {
 		t.Errorf("%q, %q", p.Certname(), p.Environment)
@@ -59,7 +59,7 @@ func TestQueryOfBlock(t *testing.T) {
 		{apache, "", head + `"GET /a?b=1 HTTP/1.1" 200`, "/a", "b=1"},
 		{apache, "", head + `"GET /a\x3fb=1 HTTP/1.1" 200`, "/a", "b=1"},
 		{apache, head + `"GET /?b=1 HTTP/1.1" 200` + "\n", head + `"GET /a HTTP/1.1" 200`, "/a", ""},
-		{format.JSON(map[string]string{"time": "2026-11-20T00:00:00Z", "request_uri": "/", "status": "200"}, nil), "",
+		{format.JSON([][]byte{[]byte(`{"time":"2026-11-20T00:00:00Z","request_uri":"/","status":200}`)}, nil), "",
 			`{"time":"2026-11-20T00:00:00Z","request_uri":"\/a\u003fb=1","status":200}`, "/a", "b=1"},
 	} {
 		d, r := NewReader(c.f), &Request{}

@@ -11,7 +11,8 @@ import (
 // Request is one request. Its texts are parts of Line and are gone with it, but for those
 // that were written otherwise than the client sent them.
 type Request struct {
-	Line     []byte
+	Raw      []byte        // the line as the log has it
+	Line     []byte        // without what another program wrote around it
 	Spans    []format.Span // of the format's fields
 	Time     int64         // when it came, in microseconds since 1970
 	Duration int64         // in microseconds; -1: the line does not say
@@ -35,6 +36,7 @@ type Reader struct {
 	time, duration, request, method, url, path, query, protocol, status int
 
 	clock  format.Clock
+	unwrap format.Unwrapper
 	joiner format.Joiner
 	marks  bool // lines may have marked values
 	asks   bool // lines may have a query
@@ -69,6 +71,8 @@ func (d *Reader) Read(line []byte, r *Request) format.Line {
 	if len(r.Spans) != len(d.Format.Fields) {
 		r.Spans = make([]format.Span, len(d.Format.Fields))
 	}
+	r.Raw = line
+	line = d.unwrap.Line(d.Format, line)
 	var l format.Line
 	if d.Format.Joined() {
 		line, l = d.joiner.Join(line, r.Spans)
@@ -98,7 +102,7 @@ func (d *Reader) values(r *Request) bool {
 		}
 		if ok {
 			r.Duration = us
-		} else if !none(r.Field(d.duration)) {
+		} else if !fields[d.duration].Fits(r.Field(d.duration)) {
 			return false
 		}
 	}
@@ -119,12 +123,9 @@ func (d *Reader) values(r *Request) bool {
 		n, ok := r.Spans[d.status].Int()
 		if !ok {
 			text := r.Field(d.status)
-			if n, ok = format.Int(text); !ok && !none(text) {
+			if n, _ = format.Int(text); !fields[d.status].Fits(text) {
 				return false
 			}
-		}
-		if n > 999 {
-			return false
 		}
 		r.Status = int(n)
 	}
@@ -160,12 +161,6 @@ const (
 	firstTime = -62135596800e6
 	lastTime  = 253402300799e6
 )
-
-// none is what stands where there is no number: -, nothing, or a number below 0
-// (HAProxy's -1).
-func none(text []byte) bool {
-	return len(text) == 0 || text[0] == '-'
-}
 
 // ask takes METHOD URL PROTOCOL apart. What is not written so (a client that spoke TLS
 // to a port without it, or nothing) is a URL without a method.

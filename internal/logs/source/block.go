@@ -37,6 +37,7 @@ type cutter struct {
 	skipping bool   // of a line that is longer than a block: what comes next is of it
 	skipped  int    // such lines since the last block
 	from     int64  // where that line begins
+	zeros    int64  // bytes that were dropped
 }
 
 // next reads the next block into b, which has room for Size. over says that it is the last;
@@ -57,6 +58,11 @@ func (c *cutter) next(b *Block) (over bool, err error) {
 		broken = nil
 	} else if broken != nil {
 		whole = true // half a line may look like a whole one of another request
+	}
+	if over && !whole { // of the last line, which has no end
+		data := bytes.TrimRight(b.Data, "\x00")
+		c.zeros += int64(len(b.Data) - len(data))
+		b.Data = data
 	}
 	if c.skipping {
 		end := bytes.IndexByte(b.Data, '\n')
@@ -91,9 +97,11 @@ func (c *cutter) next(b *Block) (over bool, err error) {
 // a file that is compressed and cut off ends in io.ErrUnexpectedEOF.
 func (c *cutter) fill(b *Block, n int) error {
 	for len(b.Data) < n {
-		k, err := c.r.Read(b.Data[len(b.Data):n])
-		b.Data = b.Data[:len(b.Data)+k]
+		had := len(b.Data)
+		k, err := c.r.Read(b.Data[had:n])
+		b.Data = dropZeros(b.Data[:had+k], had, !c.wholeLines)
 		c.to += int64(k)
+		c.zeros += int64(had + k - len(b.Data))
 		if err != nil {
 			return err
 		}

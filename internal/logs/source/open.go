@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
 	"fettle.dev/fettle/internal/host"
@@ -129,27 +128,29 @@ func (l Log) open() (io.ReadCloser, error) {
 	if bytes.Equal(magic, xzMagic) {
 		return nil, errors.Join(&PackedError{Path: l.Path, By: "xz"}, file.Close())
 	}
-	text, done := all, file.Close
+	text, done, padding := all, file.Close, new(int64)
+	from := bufio.NewReaderSize(all, 256<<10)
 	switch {
 	case bytes.HasPrefix(magic, gzipMagic):
-		text = &unzipped{from: all}
+		text = &unzipped{from: from, padding: padding}
 	case bytes.HasPrefix(magic, zstdMagic):
-		z, err := zstd.NewReader(all, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
+		z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
 		if err != nil {
 			return nil, errors.Join(err, file.Close())
 		}
-		text, done = z, func() error { z.Close(); return file.Close() }
+		text, done = padded{z, from, padding}, func() error { z.Close(); return file.Close() }
 	case bytes.HasPrefix(magic, bzip2Magic):
-		text = bzip2.NewReader(bufio.NewReaderSize(all, 256<<10))
+		text = padded{bzip2.NewReader(from), from, padding}
 	}
-	return stream{text, closer(done), packed(magic[:n])}, nil
+	return stream{text, closer(done), packed(magic[:n]), padding}, nil
 }
 
 // stream is a log that is read from its beginning to its end alone.
 type stream struct {
 	io.Reader
 	io.Closer
-	packed bool
+	packed  bool
+	padding *int64 // zero bytes behind what is compressed, as far as it was read
 }
 
 // PackedError is of a log that is compressed by a program whose files are not read.
@@ -157,27 +158,6 @@ type PackedError struct{ Path, By string }
 
 func (p *PackedError) Error() string {
 	return fmt.Sprintf("%s: compressed by %s, which is not read: %s -dc %s | fettle logs -", p.Path, p.By, p.By, p.Path)
-}
-
-// unzipped is what a gzip file holds. One that is damaged at its beginning is opened too,
-// as one that is damaged further on.
-type unzipped struct {
-	from io.Reader
-	z    *gzip.Reader
-	err  error
-}
-
-func (u *unzipped) Read(p []byte) (int, error) {
-	if u.z == nil && u.err == nil {
-		u.z, u.err = gzip.NewReader(bufio.NewReaderSize(u.from, 256<<10))
-	}
-	if u.err != nil {
-		if errors.Is(u.err, io.EOF) { // not the end of what it holds
-			u.err = io.ErrUnexpectedEOF
-		}
-		return 0, u.err
-	}
-	return u.z.Read(p)
 }
 
 // How the files of the programs begin; those of xz are only known to be refused.

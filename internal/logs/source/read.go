@@ -44,8 +44,11 @@ type Set struct {
 	WholeLines bool
 	// NotRead are the files of a directory that may have requests too and cannot be read.
 	NotRead []NotRead
+	// Copies are logs whose lines another one has (LeaveCopies).
+	Copies []NotRead
 
 	begun []begun
+	zeros []int64     // bytes that were skipped as they are zero
 	cuts  []error     // why each could not be read to its end
 	ends  []int64     // how far each was read, in bytes, decompressed
 	heads []*Position // how each begins that was read through; of its Offset nothing
@@ -60,12 +63,13 @@ type NotRead struct {
 // begun is a log of which the beginning was read.
 type begun struct {
 	io.ReadCloser
-	head []byte
+	head  []byte
+	zeros int64 // that stand before the head
 }
 
 // NewSet is for logs that Find found.
 func NewSet(logs []Log) *Set {
-	return &Set{Logs: logs, begun: make([]begun, len(logs)), cuts: make([]error, len(logs)), ends: make([]int64, len(logs)), heads: make([]*Position, len(logs))}
+	return &Set{Logs: logs, begun: make([]begun, len(logs)), zeros: make([]int64, len(logs)), cuts: make([]error, len(logs)), ends: make([]int64, len(logs)), heads: make([]*Position, len(logs))}
 }
 
 func (s *Set) reader(i int) (io.Reader, error) {
@@ -74,9 +78,11 @@ func (s *Set) reader(i int) (io.Reader, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.begun[i].ReadCloser = r
+		if s.begun[i].ReadCloser, s.begun[i].zeros, err = skipZeros(r); err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
 	}
-	return s.begun[i], nil
+	return s.begun[i].ReadCloser, nil
 }
 
 // Read reads all logs and hands each block to one of so many workers: work(w, block) is
@@ -150,6 +156,7 @@ func (s *Set) Leave(i int) error {
 	}
 	s.Logs = slices.Delete(slices.Clone(s.Logs), i, i+1)
 	s.begun = slices.Delete(s.begun, i, i+1)
+	s.zeros = slices.Delete(s.zeros, i, i+1)
 	s.cuts = slices.Delete(s.cuts, i, i+1)
 	s.ends = slices.Delete(s.ends, i, i+1)
 	s.heads = slices.Delete(s.heads, i, i+1)
@@ -167,6 +174,10 @@ func (s *Set) Packed(i int) (bool, error) {
 
 // Cut is why a log could not be read to its end; nil: it could, or was not read.
 func (s *Set) Cut(i int) error { return s.cuts[i] }
+
+// Zeros is how many zero bytes of a log that was read were skipped before, between and behind
+// its lines.
+func (s *Set) Zeros(i int) int64 { return s.zeros[i] }
 
 // cut names the logs that could not be read to their ends.
 func (s *Set) cut() error {
@@ -282,6 +293,9 @@ func (s *Set) read(ctx context.Context, i int, q *queue) (err error) {
 	if err != nil {
 		return err
 	}
+	if l.skip == 0 {
+		s.ends[i] = s.begun[i].zeros
+	}
 	file, _ := s.begun[i].ReadCloser.(*os.File)
 	defer s.begun[i].Close()
 	if file != nil && l.was != nil && !l.was.of(file) {
@@ -295,6 +309,10 @@ func (s *Set) read(ctx context.Context, i int, q *queue) (err error) {
 		err = q.ahead(ctx, c)
 	}
 	s.ends[i] += c.to
+	s.zeros[i] = s.begun[i].zeros + c.zeros
+	if of, is := s.begun[i].ReadCloser.(stream); is {
+		s.zeros[i] += *of.padding
+	}
 	if err == nil && file != nil {
 		s.heads[i], err = headOf(file, min(s.ends[i], headMost))
 	}

@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"context"
 	"math"
 	"slices"
 	"strings"
@@ -316,6 +317,21 @@ func TestTuning(t *testing.T) {
 	s = machine(t, hosttest.Mounted, map[string]string{"etc/hostname": "x"})
 	expect(t, s, map[string]any{"tuning.profile": nil, "tuning.tuners": []string{}})
 	s.InForce = nil
+
+	// numad holds two settings: it counts where the profiles in force set one of them.
+	enabled["usr/lib/systemd/system/numad.service"] = "[Service]\n"
+	enabled["etc/systemd/system/multi-user.target.wants/numad.service"] = "-> /usr/lib/systemd/system/numad.service"
+	expect(t, machine(t, hosttest.Mounted, enabled), map[string]any{"tuning.tuners": unknown("numad is in force too")})
+	for planned, want := range map[string][]string{"/proc/sys/vm/swappiness": {"TuneD"}, "/proc/sys/kernel/numa_balancing": {"TuneD", "numad"}, "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs": {"TuneD", "numad"}} {
+		s := machine(t, hosttest.Mounted, enabled)
+		s.Planned = func(_ context.Context, profiles []string) ([]string, error) {
+			return []string{planned}, nil
+		}
+		expect(t, s, map[string]any{"tuning.tuners": want})
+	}
+	delete(enabled, "etc/systemd/system/multi-user.target.wants/tuned.service")
+	delete(enabled, "etc/tuned/active_profile")
+	expect(t, machine(t, hosttest.Mounted, enabled), map[string]any{"tuning.tuners": []string{}})
 
 	pod := map[string]string{"proc/2411/comm": "tuned\n", "proc/2411/cmdline": "/usr/bin/python3\x00/usr/sbin/tuned\x00--no-dbus\x00", "proc/2411/status": "Name:\ttuned\nUid:\t0\t0\t0\t0\nNSpid:\t2411\n"}
 	expect(t, machine(t, hosttest.Mounted, pod), map[string]any{"tuning.profile": unknown("in a container"), "tuning.by": unknown("process 2411"), "tuning.local_profile": nil, "tuning.tuners": []string{"TuneD"}})

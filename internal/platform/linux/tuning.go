@@ -20,15 +20,18 @@ var tuning = platform.Source{
 		rule.Input{Name: "profile", Type: rule.Text, Doc: "the profiles in force, whoever applied them, separated by spaces; absent where nobody tunes"},
 		rule.Input{Name: "local_profile", Type: rule.Text, Doc: "the same by the machine's own files: absent where TuneD has its files in a container"},
 		rule.Input{Name: "by", Type: rule.Text, Doc: "fettle or TuneD; absent where nobody tunes"},
-		rule.Input{Name: "tuners", Type: rule.List, Doc: "the programs that hold the same settings and are enabled or running"},
+		rule.Input{Name: "for_satellite", Type: rule.Truth, Doc: "whether the machine is a Satellite or Capsule, as far as that is known"},
+		rule.Input{Name: "tuners", Type: rule.List, Doc: "the programs that hold the same settings and are enabled or running; numad only where the profiles set what it holds"},
 	),
 	Open: func(ctx context.Context, s *platform.Subject) platform.Answers {
 		t := &platform.Known{}
+		t.Give("tuning.for_satellite", s.Answer("satellite.version").Value != nil, "")
 		var holding []string
 		profile, by, at := "", "", ""
 		runs := 0 // the process of TuneD
-		for _, other := range others(ctx, s) {
-			if !other.Exclusive {
+		all := others(ctx, s)
+		for _, other := range all {
+			if !other.Exclusive || other.Partial() {
 				continue
 			}
 			holding = append(holding, other.Name)
@@ -44,8 +47,24 @@ var tuning = platform.Source{
 			holding = append(holding, "fettle")
 			profile, by, at = ours, "fettle", "the journal of fettle"
 		}
+		unclear := ""
+		for _, other := range all {
+			if !other.Partial() || !other.InForce() {
+				continue
+			}
+			conflicts, err := overlaps(ctx, s, other, profile)
+			if err != nil {
+				unclear = fmt.Sprintf("%s is in force too, and whether %s sets the same (%s) is not known: %v", other.Name, profile, other.Sets, err)
+			}
+			if conflicts {
+				holding = append(holding, other.Name)
+			}
+		}
 		slices.Sort(holding)
 		t.Give("tuning.tuners", append([]string{}, holding...), "")
+		if unclear != "" && len(holding) < 2 {
+			t.Unclear("tuning.tuners", "", unclear)
+		}
 		if _, err := s.Host.Files.ReadDir(unitDir); len(holding) < 2 && errors.Is(err, host.ErrNotRecorded) {
 			t.Unclear("tuning.tuners", "", "which services are enabled: "+unitDir+" is "+host.ErrNotRecorded.Error())
 		}
@@ -77,6 +96,19 @@ const unitDir = "/etc/systemd/system"
 // activeProfile is TuneD's own record (and that of fettle's daemon where it
 // stands in for TuneD).
 const activeProfile = "/etc/tuned/active_profile"
+
+// overlaps reports whether the profiles in force set what a tuner of a few settings
+// holds.
+func overlaps(ctx context.Context, s *platform.Subject, other claim.Tuner, profiles string) (bool, error) {
+	if profiles == "" {
+		return false, nil
+	}
+	if s.Planned == nil {
+		return false, errors.New("its profiles are not at hand")
+	}
+	planned, err := s.Planned(ctx, strings.Fields(profiles))
+	return other.Conflicts(planned), err
+}
 
 // others are the programs that tune as well. That the processes of a copy are
 // not known leaves those that are enabled.

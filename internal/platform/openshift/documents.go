@@ -27,6 +27,7 @@ var gathered = []string{
 	"cluster-scoped-resources/config.openshift.io/networks",
 	"cluster-scoped-resources/operator.openshift.io/networks",
 	"cluster-scoped-resources/machineconfiguration.openshift.io/kubeletconfigs",
+	"cluster-scoped-resources/performance.openshift.io/performanceprofiles",
 	"namespaces/kube-system/core/configmaps",
 	"namespaces/openshift-machine-api/machine.openshift.io/machinehealthchecks",
 	"namespaces/openshift-monitoring/core/configmaps",

@@ -89,6 +89,7 @@ func Source() platform.Source {
 		{Name: "tuned.*.plugins", Type: rule.List, Doc: "plug-ins of TuneD that its profiles use"},
 		{Name: "tuned.*.priority", Type: rule.Number, Doc: "the highest priority number of its recommendations"},
 		{Name: "tuned.*.pod_labels", Type: rule.Truth, Doc: "whether it matches labels of pods"},
+		{Name: "performance_profiles", Type: rule.List, Doc: "PerformanceProfiles by name, each with its node selector and the CPUs that it isolates and reserves"},
 		{Name: "ipsec", Type: rule.Text, Doc: "mode of IPsec between nodes: Full, External or Disabled; absent where no document says"},
 
 		{Name: "huge_pages.*.resource", Type: rule.Text, Doc: "what a pod asks for: hugepages-2Mi"},
@@ -157,6 +158,9 @@ func answers(r *reader) platform.Answers {
 		t.known.Rest(r.problem)
 	}
 	if found > 0 {
+		if len(t.performs) > 0 || r.problem == "" { // else they are not known
+			t.give("performance_profiles", append([]string{}, t.performs...), t.performsAt)
+		}
 		t.finish()
 		t.give("documents", float64(found), first)
 	}
@@ -178,6 +182,10 @@ func (d document) kind() string {
 	case "MachineHealthCheck", "ClusterVersion", "FeatureGate":
 		if strings.HasSuffix(group, ".openshift.io") {
 			return kind // cluster.x-k8s.io has health checks too
+		}
+	case "PerformanceProfile":
+		if group == "performance.openshift.io" {
+			return kind
 		}
 	case "Network":
 		if group == "operator.openshift.io" || group == "config.openshift.io" {

@@ -14,13 +14,15 @@ import (
 
 // told is what the documents say, document by document.
 type told struct {
-	known    platform.Known
-	networks map[string]networks // by the kind of document
-	devices  []device
-	census   census
-	profiles profiles
-	huge     hugepages
-	sized    sized
+	known      platform.Known
+	networks   map[string]networks // by the kind of document
+	devices    []device
+	census     census
+	profiles   profiles
+	performs   []string // PerformanceProfiles
+	performsAt string
+	huge       hugepages
+	sized      sized
 	// installed are the machines of install-config.yaml.
 	workers, controlPlane rule.Answer
 	limits                float64 // KubeletConfigs with maxPods
@@ -71,6 +73,8 @@ func (t *told) take(d document) {
 	case "Tuned":
 		t.interfaceOf(d, d.text("kind"))
 		t.tuned(d)
+	case "PerformanceProfile":
+		t.performanceProfile(d)
 	case "MachineConfig":
 		t.interfaceOf(d, d.text("kind"))
 		t.machineConfig(d)

@@ -1,9 +1,12 @@
 package satellite
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"fettle.dev/fettle/internal/platform"
 )
 
 func TestInstaller(t *testing.T) {
@@ -55,6 +58,31 @@ func TestNeeded(t *testing.T) {
 		if a := s.Answer("satellite.overridden"); a.At != at {
 			t.Errorf("%s: %+v, want at %s", value, a, at)
 		}
+	}
+}
+
+// The guide's example for PostgreSQL (5.7) is right on every size, in its bounds.
+func TestGuidesPostgreSQL(t *testing.T) {
+	const prefix = "override.postgresql::server::config_entries/"
+	hiera := func(tuning, kib string, entries ...string) *platform.Subject {
+		return sosreport(t, satelliteFiles(map[string]string{
+			"proc/meminfo": "MemTotal:       " + kib + " kB\n",
+			"etc/foreman-installer/scenarios.d/satellite.yaml": ":answer_file: \"/etc/foreman-installer/scenarios.d/satellite-answers.yaml\"\n:facts:\n  tuning: " + tuning + "\n",
+			"etc/foreman-installer/custom-hiera.yaml":          "---\npostgresql::server::config_entries:\n  " + strings.Join(entries, "\n  ") + "\n",
+		}))
+	}
+	example := []string{"max_connections: 1000", "shared_buffers: 2GB", "work_mem: 8MB", "autovacuum_vacuum_cost_limit: 2000"}
+	for _, tuning := range []string{"default", "large"} {
+		s := hiera(tuning, "20971520", example...)
+		names, _ := s.Items("satellite.override")
+		if len(names) < 3 {
+			t.Errorf("%s: %v", tuning, names)
+		}
+		check(t, s, answers{"unsuited": names})
+	}
+	for value, within := range map[string]bool{"shared_buffers: 5GB": true, "shared_buffers: 6GB": false, "shared_buffers: 1GB": false, "work_mem: 64MB": false, "max_connections: 1500": false, "max_connections: 400": false, "max_connections: 700": true} {
+		key, _, _ := strings.Cut(value, ":")
+		check(t, hiera("default", "20971520", value), answers{prefix + key + ".in_guide": within})
 	}
 }
 

@@ -60,10 +60,48 @@ func (s *satellite) unsuited() rule.Answer {
 	return a
 }
 
-// needed is true of a key that is there because the size's own value does not suit
-// the machine, where its own does.
+// needed reports whether a key is rightly there: the size's own value does not suit
+// the machine and its own does, or the guide sets it whatever the size.
 func (s *satellite) needed(key string) bool {
-	return s.sizeSuits(key).Value == false && s.overrideSuits(key).Value == true
+	return s.sizeSuits(key).Value == false && s.overrideSuits(key).Value == true || s.overrideInGuide(key).Value == true
+}
+
+// guided are the options of PostgreSQL that the guide sets "irrespective of a tuning
+// profile" (000, 5.7): from the least to the most. A bound of 0 is that of the size; the
+// most of the buffers is a quarter of the memory.
+var guided = map[string]struct{ least, most float64 }{
+	"max_connections":              {0, 1000},
+	"shared_buffers":               {2 << 30, 0},
+	"work_mem":                     {0, 8 << 20},
+	"autovacuum_vacuum_cost_limit": {0, 2000},
+}
+
+// overrideInGuide is whether the value of custom-hiera.yaml is one that the guide sets
+// for every size.
+func (s *satellite) overrideInGuide(key string) rule.Answer {
+	mine, size := s.overrideValue(key), s.sizeValue(key)
+	for _, a := range []rule.Answer{mine, size} {
+		if a.Unknown != "" || a.Value == nil {
+			return a
+		}
+	}
+	option, isOption := strings.CutPrefix(key, configEntries)
+	g, is := guided[option]
+	if !isOption || !is {
+		return rule.Answer{Value: false, At: mine.At}
+	}
+	value, err1 := readOption(option, mine.Value.(string))
+	of, err2 := readOption(option, size.Value.(string))
+	if g.least == 0 {
+		g.least = of
+	}
+	if option == "shared_buffers" {
+		g.most = value
+		if ram, known := s.subject.Answer("memory.total_bytes").Value.(float64); known {
+			g.most = ram / 4
+		}
+	}
+	return rule.Answer{Value: err1 == nil && err2 == nil && value >= g.least && value <= g.most, At: mine.At}
 }
 
 // sizeSuits is whether what the size says suits the machine.

@@ -150,8 +150,9 @@ var inputs = sync.OnceValue(func() []input {
 		one("overridden", rule.List, "", "The keys of custom-hiera.yaml that the chosen size sets as well.", server((*satellite).overridden)),
 		each(overrideSet, "value", rule.Text, "", "What custom-hiera.yaml says.", (*satellite).overrideValue),
 		each(overrideSet, "size_value", rule.Text, "", "What the chosen size says.", (*satellite).sizeValue),
-		one("unsuited", rule.List, "", "Those of them that are needed: the size's own value does not suit this machine, and theirs does.", server((*satellite).unsuited)),
+		one("unsuited", rule.List, "", "Those of them that are right: the size's own value does not suit this machine and theirs does, or the guide sets them for any size (5.7).", server((*satellite).unsuited)),
 		each(overrideSet, "suits", rule.Truth, "", "The size's own value suits this machine; shared buffers above a quarter of the memory do not.", (*satellite).sizeSuits),
+		each(overrideSet, "in_guide", rule.Truth, "", "The value is within what the guide sets whatever the size (5.7).", (*satellite).overrideInGuide),
 		each(overrideSet, "value_suits", rule.Truth, "", "The value of custom-hiera.yaml does.", (*satellite).overrideSuits),
 		each(overrideSet, "lower", rule.Truth, "", "Both are amounts, and that of custom-hiera.yaml is the lower one.", (*satellite).overrideLower),
 
@@ -212,6 +213,7 @@ var inputs = sync.OnceValue(func() []input {
 		one("pgsql_data_mount", rule.Text, "", "Where the file system of /var/lib/pgsql/data is mounted.", mountOf("/var/lib/pgsql/data")),
 		each(storageSet, "mount", rule.Text, "", "Where the file system of a directory is mounted.", (*satellite).mount),
 		each(storageSet, "type", rule.Text, "", "The type of the file system of a directory.", (*satellite).mountType),
+		one("root_rotational", rule.Truth, "", "A disk below / turns.", func(s *satellite) rule.Answer { return s.rotational("/") }),
 		each(storageSet, "rotational", rule.Truth, "", "A disk below a directory turns.", (*satellite).rotational),
 		each(storageSet, "size_bytes", rule.Number, "bytes", "The size of the file system of a directory.", (*satellite).spaceSize),
 		each(storageSet, "free_bytes", rule.Number, "bytes", "What is free on it.", (*satellite).spaceFree),

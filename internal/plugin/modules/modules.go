@@ -115,6 +115,10 @@ func kernelHas(h *host.Host, name string) presence {
 		return unsure
 	}
 	lib := "/lib/modules/" + strings.TrimSpace(string(release)) + "/"
+	// A built-in module without parameters has no directory below /sys/module.
+	if list, err := h.Files.ReadFile(lib + "modules.builtin"); err == nil && lists(list, name) {
+		return builtin
+	}
 	dep, err := h.Files.ReadFile(lib + "modules.dep")
 	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
 		return nowhere // modprobe(8) finds none without it
@@ -122,12 +126,8 @@ func kernelHas(h *host.Host, name string) presence {
 	if err != nil {
 		return unsure
 	}
-	for line := range strings.Lines(string(dep)) {
-		file, _, _ := strings.Cut(line, ":")
-		base, _, _ := strings.Cut(path.Base(file), ".ko")
-		if canonical(base) == name {
-			return loadable
-		}
+	if lists(dep, name) {
+		return loadable
 	}
 	alias, _ := h.Files.ReadFile(lib + "modules.alias")
 	for line := range strings.Lines(string(alias)) {
@@ -136,6 +136,19 @@ func kernelHas(h *host.Host, name string) presence {
 		}
 	}
 	return nowhere
+}
+
+// lists reports whether a list of module files has a module: modules.dep with what
+// each needs after a colon, or modules.builtin.
+func lists(files []byte, name string) bool {
+	for line := range strings.Lines(string(files)) {
+		file, _, _ := strings.Cut(strings.TrimSpace(line), ":")
+		base, _, _ := strings.Cut(path.Base(file), ".ko")
+		if canonical(base) == name {
+			return true
+		}
+	}
+	return false
 }
 
 // differing are the options that the running module shows with other values.

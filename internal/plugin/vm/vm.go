@@ -11,7 +11,6 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/profile"
-	"fettle.dev/fettle/internal/setting"
 )
 
 // Plugin is the table entry.
@@ -36,23 +35,6 @@ var Plugin = plugin.Plugin{
 	},
 }
 
-// rivals are the options of one place or of two spellings of one limit; the
-// second is applied later and holds.
-var rivals = map[string]string{
-	"transparent_hugepages":  "transparent_hugepage",
-	"dirty_bytes":            "dirty_ratio",
-	"dirty_background_bytes": "dirty_background_ratio",
-}
-
-// overruled is the item for an option whose rival in the same unit holds.
-func overruled(r *plugin.Request, s setting.Setting, o profile.Option) ([]plugin.Item, bool) {
-	rival, ok := r.Option(rivals[o.Name])
-	if !ok {
-		return nil, false
-	}
-	return []plugin.Item{plugin.Refuse(s, o, plugin.Overridden, "%s: %s=%s of the same unit is applied later and holds", rival.Pos, rival.Name, rival.Value)}, true
-}
-
 // thpDir is the directory of the transparent huge pages; RHEL 6 has its own.
 func thpDir(h *host.Host) string {
 	const dir, rhel6 = "/sys/kernel/mm/transparent_hugepage", "/sys/kernel/mm/redhat_transparent_hugepage"
@@ -64,8 +46,8 @@ func thpDir(h *host.Host) string {
 
 func planTHP(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	s := plugin.Sysfs(thpDir(r.Host) + "/enabled")
-	if items, ok := overruled(r, s, o); ok {
-		return items, nil
+	if other, ok := r.Option("transparent_hugepage"); ok && other.Name != o.Name {
+		return []plugin.Item{plugin.Refuse(s, o, plugin.Overridden, "%s: %s=%s of the same unit is applied later and holds", other.Pos, other.Name, other.Value)}, nil
 	}
 	if !slices.Contains([]string{"always", "madvise", "never"}, o.Value) {
 		return plugin.BadValue(s, o, "always, madvise or never"), nil
@@ -115,13 +97,11 @@ func planDirty(_ context.Context, r *plugin.Request, o profile.Option, _ string)
 		name, value = strings.TrimSuffix(name, "bytes")+"ratio", percent
 	}
 	s := plugin.Sysctl("vm." + name)
-	if items, ok := overruled(r, s, o); ok {
-		return items, nil
-	}
 	n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 	switch page := plugin.PageSize(r.Host); {
 	case strings.HasSuffix(name, "_ratio") && (err != nil || n < 0 || n > 100):
 		return plugin.BadValue(s, o, "0 to 100 percent"), nil
+	case err == nil && n == 0: // says "not this spelling": the plan compares the two
 	case name == "dirty_bytes" && (err != nil || n < 2*page):
 		return plugin.BadValue(s, o, fmt.Sprintf("bytes, at least two pages (%d), or a percentage such as 40%%", 2*page)), nil
 	case name == "dirty_background_bytes" && (err != nil || n < 1):

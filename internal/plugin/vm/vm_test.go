@@ -58,10 +58,12 @@ func TestPlan(t *testing.T) {
 		{"ratio", machine, []string{"dirty_ratio=0", "dirty_background_ratio=100"}, []string{
 			"sysctl:vm.dirty_ratio = 0", "sysctl:vm.dirty_background_ratio = 100"}},
 		{"bytes and ratio", machine, []string{"dirty_ratio=10", "dirty_bytes=67108864"}, []string{
-			"sysctl:vm.dirty_bytes ! overridden: p.conf:2: dirty_ratio=10 of the same unit is applied later and holds", "sysctl:vm.dirty_ratio = 10"}},
-		{"too small", machine, []string{"dirty_bytes=8191", "dirty_background_bytes=0"}, []string{
+			"sysctl:vm.dirty_bytes = 67108864", "sysctl:vm.dirty_ratio = 10"}}, // the plan takes the later
+		{"0 says not this spelling", machine, []string{"dirty_bytes=0", "dirty_background_bytes=0"}, []string{
+			"sysctl:vm.dirty_bytes = 0", "sysctl:vm.dirty_background_bytes = 0"}},
+		{"too small", machine, []string{"dirty_bytes=8191", "dirty_background_bytes=-1"}, []string{
 			`sysctl:vm.dirty_bytes ! rejected: "8191" is no value for dirty_bytes: want bytes, at least two pages (8192), or a percentage such as 40%`,
-			`sysctl:vm.dirty_background_bytes ! rejected: "0" is no value for dirty_background_bytes: want bytes, at least 1, or a percentage such as 10%`}},
+			`sysctl:vm.dirty_background_bytes ! rejected: "-1" is no value for dirty_background_bytes: want bytes, at least 1, or a percentage such as 10%`}},
 		{"larger pages", plugintest.Join(machine, map[string]string{"/proc/self/auxv": auxv(16, 1, 6, 65536, 0, 0)}), []string{"dirty_bytes=8192"}, []string{
 			`sysctl:vm.dirty_bytes ! rejected: "8192" is no value for dirty_bytes: want bytes, at least two pages (131072), or a percentage such as 40%`}},
 		{"out of range", machine, []string{"dirty_ratio=101", "dirty_background_bytes=-1%"}, []string{

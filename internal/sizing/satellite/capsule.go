@@ -99,17 +99,31 @@ func (p *plan) capsules(f sizing.Figures) error {
 		}
 		p.capsule(e, c)
 	}
-	most := p.services.Number("downloads", "value")
-	if p.Downloads > 0 {
-		p.r.Max(sizing.Limit{Name: "downloads at once from the Satellite", Maximum: most, Wanted: float64(p.Downloads), Why: "a Satellite of 8 CPUs and 24 GiB failed above", Sources: []rule.Source{guide("5.9.1")}})
-	}
-	if float64(p.Downloads) > most {
-		p.r.Note("%d hosts that download at once ask for a Capsule (S63): a Satellite of 8 CPUs and 24 GiB failed above %.0f, a Capsule of that size served more than 1000. --capsule NAME,downloads=%d sizes it", p.Downloads, most, p.Downloads)
-	}
+	p.downloads()
 	if len(p.Capsules) > 0 {
 		p.r.Note("registrations never justify a larger Capsule: they end at the Satellite, and 16 CPUs and 46 GiB were at most 9 %% faster than 4 and 12 (S40)")
 	}
 	return e.Err()
+}
+
+// downloads holds those from the Satellite itself against the one machine of which a
+// limit is known: of a larger one nothing is.
+func (p *plan) downloads() {
+	most := p.services.Number("downloads", "value")
+	cpus, gib := p.services.Number("downloads", "cpus"), p.services.Number("downloads", "ram_gib")
+	switch {
+	case p.Downloads == 0:
+		return
+	case float64(p.cpus) > cpus || float64(p.ram) > gib*float64(unit.GiB):
+		if float64(p.Downloads) > most {
+			p.r.Note("how many hosts can download at once from a Satellite of %d CPUs and %s is not known: one of %.0f CPUs and %.0f GiB failed above %.0f. A Capsule of that size served more than 1000: --capsule NAME,downloads=%d sizes one", p.cpus, p.ram, cpus, gib, most, p.Downloads)
+		}
+		return
+	}
+	p.r.Max(sizing.Limit{Name: "downloads at once from the Satellite", Maximum: most, Wanted: float64(p.Downloads), Why: fmt.Sprintf("a Satellite of %.0f CPUs and %.0f GiB failed above", cpus, gib), Sources: []rule.Source{guide("5.9.1")}})
+	if float64(p.Downloads) > most {
+		p.r.Note("%d hosts that download at once ask for a Capsule (S63): a Satellite of %.0f CPUs and %.0f GiB failed above %.0f, a Capsule of that size served more than 1000. --capsule NAME,downloads=%d sizes it", p.Downloads, cpus, gib, most, p.Downloads)
+	}
 }
 
 // capsule takes the smallest size that has done what this one is for.
@@ -138,7 +152,7 @@ func (p *plan) capsule(e *sizing.Edition, c Capsule) {
 	case float64(max(job, c.Hosts)) > e.Number(keys[0], "rex_max"):
 		why = fmt.Sprintf("a job on 4000 hosts failed on 4 CPUs and 12 GiB, and on 2000 it did not: %d hosts want 8 CPUs and 24 GiB", max(job, c.Hosts))
 	default:
-		why = fmt.Sprintf("%d downloads at once; of 8 CPUs and 24 GiB it is known that more than 1000 are served", c.Downloads)
+		why = fmt.Sprintf("%d downloads at once; of 8 CPUs and 24 GiB it is known that more than 1000 are served, possibly even more", c.Downloads)
 	}
 	group := "capsule " + c.Name
 	also := []sizing.Figure{}
@@ -151,7 +165,7 @@ func (p *plan) capsule(e *sizing.Edition, c Capsule) {
 	p.r.Add(sizing.Value{Group: group, Name: "cpus", Value: int(e.Number(take, "cpus")), Why: "of the size " + take, Sources: e.Sources})
 	p.r.Add(sizing.Value{Group: group, Name: "memory", Value: uint64(unit.Size(e.Number(take, "ram"))), Unit: "bytes", Why: "of the size " + take, Sources: e.Sources})
 	p.r.Max(sizing.Limit{Name: "hosts of a job on Capsule " + c.Name, Maximum: e.Number(take, "rex_max"), Wanted: float64(job), Why: map[bool]string{true: "a job on 4000 hosts failed on this size", false: "the most that was measured"}[take == keys[0]], Sources: e.Sources})
-	p.r.Max(sizing.Limit{Name: "downloads at once from Capsule " + c.Name, Maximum: e.Number(take, "downloads_max"), Wanted: float64(c.Downloads), Why: map[bool]string{true: "above, a size with twice the CPUs is taken: it needs half the time for a package", false: "the most that was measured"}[take == keys[0]], Sources: e.Sources})
+	p.r.Max(sizing.Limit{Name: "downloads at once from Capsule " + c.Name, Maximum: e.Number(take, "downloads_max"), Wanted: float64(c.Downloads), Why: "the most that was measured; a size with twice the CPUs needs about half the time for a package", Sources: e.Sources})
 	if float64(job) > e.Number(take, "rex_max") || float64(c.Downloads) > e.Number(take, "downloads_max") {
 		p.r.Note("Capsule %s has more to do than any size was measured with: spread its hosts over more Capsules", c.Name)
 	}

@@ -17,6 +17,17 @@ const (
 
 const written = "Written by fettle size satellite."
 
+// far are the machines that Satellite's network is looked at towards.
+func (p *plan) far() (names []string) {
+	for _, c := range p.Capsules {
+		names = append(names, c.Name)
+	}
+	if len(names) == 0 {
+		return []string{"HOST"} // one of those that it manages
+	}
+	return names
+}
+
 // artefacts writes the files and the steps in the guide's order (5.1).
 func (p *plan) artefacts(sizing.Figures) error {
 	health := "satellite-maintain health check"
@@ -31,6 +42,13 @@ func (p *plan) artefacts(sizing.Figures) error {
 	}
 	step("Try all of it on a machine where nothing is lost; have a window, and monitoring from before, or nobody can say what it did", "", "", "")
 	step("Have a backup", "satellite-maintain backup offline /var/backup", "all of Satellite, for as long as it takes", "the backup is there")
+	step("Measure the disks before anything is installed on them, and again when Satellite runs", "fettle bench disk --role pulp /var/lib/pulp && fettle bench disk --role postgresql /var/lib/pgsql", "", "both read 80 MB/s or more, an SSD 600 (S04, D04); later fettle bench disk --platform satellite measures all of them")
+	if p.BareMetal {
+		step("Set the firmware (BIOS or UEFI) to its performance mode, as the maker's manual names it (Dell: System Profile Performance, HPE: Static High Performance)", "", "the machine", "fettle check satellite: the CPUs are not held back (S03)")
+	}
+	for _, to := range p.far() {
+		step("Look at the network to "+to+" with ping: a look at latency, jitter and loss, not a measurement of throughput", "ping -q -c 100 -i 0.2 "+to, "", "0% packet loss, and an mdev that is small next to avg; connections that are reset are in the logs (S60)")
+	}
 	tuned := p.r.Value("system", "tuned_profile").Value
 	step("Choose the TuneD profile", fmt.Sprintf("systemctl enable --now tuned && tuned-adm profile %v", tuned), "", "tuned-adm active names it")
 	step("Turn transparent huge pages off", "grubby --update-kernel=ALL --args=transparent_hugepage=never", "the machine", "cat /sys/kernel/mm/transparent_hugepage/enabled shows [never]")

@@ -29,8 +29,10 @@ func TestSizes(t *testing.T) {
 		buffers, work, heap int
 		workers, auto       int
 	}{
-		"1":      {"default", 4, 20, 500, gib / 2, 4 << 20, 4 * gib, 6, 6},
-		"5000":   {"default", 4, 20, 500, gib / 2, 4 << 20, 4 * gib, 6, 6},
+		// 2 GiB of buffers, where the guide's optimum begins whatever the size (5.7), take
+		// the place of the sixth worker.
+		"1":      {"default", 4, 20, 500, 2 * gib, 4 << 20, 4 * gib, 5, 6},
+		"5000":   {"default", 4, 20, 500, 2 * gib, 4 << 20, 4 * gib, 5, 6},
 		"5001":   {"medium", 8, 32, 1000, 4 * gib, 4 << 20, 4 * gib, 12, 12},
 		"10000":  {"medium", 8, 32, 1000, 4 * gib, 4 << 20, 4 * gib, 12, 12},
 		"12000":  {"large", 16, 64, 1000, 8 * gib, 4 << 20, 4 * gib, 18, 24},
@@ -96,21 +98,36 @@ func TestExamples(t *testing.T) {
 		{"hosts=8000 registrations=150", map[string]string{"httpd/MaxRequestWorkers": "1024"}, []string{"hiera/apache::mod::event::serverlimit"}, ""},
 		{"hosts=8000 registrations=300", nil, []string{"hiera/apache::mod::event::serverlimit"}, "lock out --tuning"},
 		// 5.5 and 5.6.1.
-		{"hosts=5000 mqtt-hosts=5000", map[string]string{"mosquitto/LimitNOFILE": "5000", "installer/--foreman-proxy-plugin-remote-execution-script-mode": "pull-mqtt"}, nil, "Bug 2244811"},
+		{"hosts=5000 mqtt-hosts=5000", map[string]string{"mosquitto/LimitNOFILE": "5050", "installer/--foreman-proxy-plugin-remote-execution-script-mode": "pull-mqtt"}, nil, "Bug 2244811"},
+		// 5.6.2: the options are written; without a number the guide gives none.
+		{"hosts=5000 mqtt-hosts=5000 mqtt-rate-limit=200 mqtt-resend-interval=600 mqtt-ttl=30", map[string]string{
+			"installer/--foreman-proxy-plugin-remote-execution-script-mqtt-rate-limit":      "200",
+			"installer/--foreman-proxy-plugin-remote-execution-script-mqtt-resend-interval": "600",
+			"installer/--foreman-proxy-plugin-remote-execution-script-mqtt-ttl":             "30",
+		}, nil, ""},
+		{"hosts=5000 mqtt-hosts=5000 mqtt-rate-limit=200", map[string]string{
+			"installer/--foreman-proxy-plugin-remote-execution-script-mqtt-resend-interval": "900",
+			"installer/--foreman-proxy-plugin-remote-execution-script-mqtt-ttl":             "5",
+		}, nil, ""},
+		{"hosts=5000 mqtt-hosts=5000", nil, []string{"installer/--foreman-proxy-plugin-remote-execution-script-mqtt-rate-limit"}, "fettle load mqtt --pull"},
 		{"hosts=500 mqtt-hosts=500", map[string]string{"mosquitto/LimitNOFILE": "1024"}, nil, ""},
 		{"hosts=500", nil, []string{"mosquitto/LimitNOFILE"}, ""},
 		// 5.7: 2000 where the size does not have it.
-		{"hosts=5000", map[string]string{"hiera/postgresql::server::config_entries/autovacuum_vacuum_cost_limit": "2000"}, nil, ""},
+		{"hosts=5000", map[string]string{"hiera/postgresql::server::config_entries/autovacuum_vacuum_cost_limit": "2000", "hiera/postgresql::server::config_entries/shared_buffers": "2GB"}, nil, ""},
+		{"hosts=5000 content=heavy", map[string]string{"hiera/postgresql::server::config_entries/shared_buffers": "2GB", "puma/workers": "4"}, nil, ""},
+		{"hosts=9000", nil, []string{"hiera/postgresql::server::config_entries/shared_buffers"}, ""},
 		// 5.2.4: heavy on content takes the fewest workers of the table.
 		{"hosts=12000 content=heavy", map[string]string{"puma/workers": "12", "installer/--foreman-foreman-service-puma-threads-max": "5"}, []string{"hiera/postgresql::server::config_entries/autovacuum_vacuum_cost_limit"}, "stays empty"},
 		// More CPUs than the size asks for: its 500 connections hold fewer threads.
 		{"hosts=3000 cpus=48 ram=256GiB", map[string]string{"size/tuning": "default", "puma/workers": "26", "installer/--foreman-foreman-service-puma-threads-max": "8"}, nil, "large enough for size extra-extra-large"},
-		{"hosts=3000 cpus=48 ram=20GiB", map[string]string{"puma/workers": "5"}, nil, ""},
+		{"hosts=3000 cpus=48 ram=20GiB", map[string]string{"puma/workers": "5"}, []string{"hiera/postgresql::server::config_entries/shared_buffers"}, ""},
 		// 5.9.1.
 		{"hosts=9000 capsule=a,rex=2000 capsule=b,rex=2001 capsule=c,rex=4000,hosts=4000", map[string]string{"capsule a/size": "minimal", "capsule b/size": "large", "capsule c/size": "large", "capsule c/cpus": "8", "capsule c/memory": fmt.Sprint(24 * gib)}, nil, "never justify"},
-		{"hosts=9000 capsule=a,downloads=500 capsule=b,downloads=501 capsule=c,downloads=2000", map[string]string{"capsule a/size": "minimal", "capsule b/size": "large", "capsule c/size": "large"}, nil, "spread its hosts"},
+		{"hosts=9000 capsule=a,downloads=500 capsule=b,downloads=501 capsule=c,downloads=2000", map[string]string{"capsule a/size": "minimal", "capsule b/size": "minimal", "capsule c/size": "large"}, nil, "spread its hosts"},
 		{"hosts=9000 registrations=400 capsule=a,hosts=500", map[string]string{"capsule a/size": "minimal", "hiera/apache::mod::proxy::proxy_timeout": "600"}, nil, ""},
-		{"hosts=9000 downloads=501", nil, nil, "ask for a Capsule"},
+		{"hosts=3000 cpus=8 ram=24GiB downloads=501", nil, nil, "ask for a Capsule"},
+		// Nothing is known of a larger one.
+		{"hosts=30000 downloads=600", nil, nil, "32 CPUs and 128GiB is not known"},
 		{"hosts=9000 bare-metal=true", map[string]string{"system/tuned_profile": "throughput-performance"}, nil, ""},
 	} {
 		r := ask(t, tt.said)
@@ -125,6 +142,19 @@ func TestExamples(t *testing.T) {
 			t.Errorf("%s: no note has %q: %q", tt.said, tt.notes, r.Notes)
 		}
 	}
+	for said, limited := range map[string]bool{"hosts=30000 downloads=600": false, "hosts=3000 cpus=8 ram=24GiB downloads=600": true, "hosts=3000 downloads=600": true} {
+		over := slices.ContainsFunc(ask(t, said).Limits, func(l sizing.Limit) bool {
+			return l.Name == "downloads at once from the Satellite" && l.Over && l.Maximum == 500
+		})
+		if over != limited {
+			t.Errorf("%s: over a limit of downloads: %v", said, over)
+		}
+	}
+	for _, bad := range []string{"hosts=5000 mqtt-rate-limit=200", "hosts=5000 mqtt-hosts=5000 mqtt-resend-interval=5 mqtt-ttl=30"} {
+		if _, err := sizingtest.Ask(sizingtest.Figures(t), New(), sizingtest.Words(bad)...); !sizingtest.BadInput(err) {
+			t.Errorf("%s is taken", bad)
+		}
+	}
 	if r := ask(t, "hosts=9000 downloads=500"); strings.Contains(strings.Join(r.Notes, " "), "ask for a Capsule") {
 		t.Error("500 downloads ask for a Capsule")
 	}
@@ -137,7 +167,7 @@ func TestReasons(t *testing.T) {
 		{"hosts=3000", "system/tuned_profile", "for a guest; --bare-metal says that the machine is none"},
 		{"hosts=3000 bare-metal=true", "system/tuned_profile", "for bare metal"},
 		{"hosts=3000", "installer/--foreman-foreman-service-puma-threads-min", "16 at once took 12 % less memory than none at first"},
-		{"hosts=3000", "postgresql/shared_buffers", "less than the 2 GiB with which the guide's optimum begins"},
+		{"hosts=3000", "postgresql/shared_buffers", "custom-hiera.yaml sets it, size default has 512MiB"},
 		{"hosts=12000", "postgresql/shared_buffers", "the guide calls 2 GiB to a quarter of the memory optimal"},
 		{"hosts=3000", "hardware/storage", "60 to 80 MB/s of reads are the least; a local SSD gives 600"},
 		{"hosts=3000 product-version=6.11", "httpd/MaxClients", "the guide's for 150 registrations at once"},
@@ -147,6 +177,22 @@ func TestReasons(t *testing.T) {
 		group, name, _ := strings.Cut(tt.value, "/")
 		if v := ask(t, tt.said).Value(group, name); v == nil || !strings.Contains(v.Why, tt.want) {
 			t.Errorf("%s: %s: %+v, want %q", tt.said, tt.value, v, tt.want)
+		}
+	}
+	// Disks are measured, firmware is set where there is any, and each Capsule is looked at.
+	for said, want := range map[string][]string{
+		"hosts=3000":                 {"fettle bench disk", "ping -q -c 100 -i 0.2 HOST"},
+		"hosts=3000 bare-metal=true": {"fettle bench disk", "performance mode"},
+		"hosts=3000 capsule=a.example capsule=b.example": {"0.2 a.example", "0.2 b.example", "a look at latency"},
+	} {
+		text := fmt.Sprint(ask(t, said).Steps)
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("%s: no step has %q", said, w)
+			}
+		}
+		if strings.Contains(text, "performance mode") != strings.Contains(said, "bare-metal") {
+			t.Errorf("%s: the step of the firmware", said)
 		}
 	}
 	if notes := strings.Join(ask(t, "hosts=12000").Notes, " "); !strings.Contains(notes, "on 16 CPUs 16 were 55 % faster than 2") {

@@ -8,6 +8,7 @@ import (
 
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/sizing"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // hiera is the part of custom-hiera.yaml that a plan writes: nothing that the size
@@ -26,7 +27,8 @@ type hiera struct {
 }
 
 type postgresql struct {
-	CostLimit int `yaml:"autovacuum_vacuum_cost_limit,omitempty"`
+	SharedBuffers string `yaml:"shared_buffers,omitempty"`
+	CostLimit     int    `yaml:"autovacuum_vacuum_cost_limit,omitempty"`
 }
 
 // web is httpd: its requests and its files.
@@ -123,16 +125,48 @@ func (p *plan) messages(sizing.Figures) error {
 		}
 	}
 	if p.MQTTHosts == 0 {
+		if p.RateLimit+p.Resend+p.TTL > 0 {
+			return sizing.Bad("mqtt-hosts", "how many hosts get their jobs over MQTT? The rate limit, resend interval and ttl are for those")
+		}
 		return nil
 	}
 	p.tell("--foreman-proxy-plugin-remote-execution-script-mode", "pull-mqtt", "a Satellite or a Capsule has one transport: ssh or MQTT", guide("5.6.1"))
 	// Any of the hosts may come over the one transport that there is.
-	p.mosquitto = max(int(hosts*p.services.Number("mosquitto files", "each")), int(p.services.Number("mosquitto files", "has")))
-	p.add("mosquitto", "LimitNOFILE", p.mosquitto, "", fmt.Sprintf("a connection each; %d are said to use MQTT, and as it is the only transport any of the %d may; 1024 is the least", p.MQTTHosts, p.Hosts), guide("5.6.1"))
-	p.r.Spend("open files of mosquitto", "files", float64(p.mosquitto), sizing.Part{Name: "hosts over MQTT", Amount: float64(p.MQTTHosts)})
-	p.r.Note("MQTT: the guide gives no values for rate limit, resend interval and ttl (S32); a higher rate limit is more load, the proxy cannot be made larger, and its memory may grow until it is killed (Bug 2244811)")
+	own := p.services.Number("mosquitto files", "own")
+	p.mosquitto = max(int(hosts*p.services.Number("mosquitto files", "each")+own), int(p.services.Number("mosquitto files", "has")))
+	p.add("mosquitto", "LimitNOFILE", p.mosquitto, "", fmt.Sprintf("a connection each, and %.0f for the proxy and mosquitto itself; %d are said to use MQTT, and as it is the only transport any of the %d may; 1024 is the least", own, p.MQTTHosts, p.Hosts), guide("5.6.1"))
+	p.r.Spend("open files of mosquitto", "files", float64(p.mosquitto), sizing.Part{Name: "hosts over MQTT", Amount: float64(p.MQTTHosts)}, sizing.Part{Name: "the proxy and mosquitto itself", Amount: own})
+	if err := p.pace(); err != nil {
+		return err
+	}
 	p.r.Note("the installer can keep mosquitto's drop-in itself: systemd::dropin_files in custom-hiera.yaml, with the same lines")
 	p.r.Note("a Capsule that tells its hosts their jobs over MQTT needs mosquitto's drop-in too, with the number of its own hosts")
+	return nil
+}
+
+// pace is how many hosts are told of jobs at a time, and how often (5.6.2).
+func (p *plan) pace() error {
+	const option = "--foreman-proxy-plugin-remote-execution-script-mqtt-"
+	resend, ttl := int(p.services.Number("mqtt resend interval", "has")), int(p.services.Number("mqtt ttl", "has"))
+	own := func(asked int, has *int, text string) string {
+		if asked == 0 {
+			return text + "; the proxy's own value"
+		}
+		*has = asked
+		return text
+	}
+	whyResend, whyTTL := own(p.Resend, &resend, "seconds after which a host that has not picked up its job is told again"), own(p.TTL, &ttl, "seconds that a host has to pick up its job")
+	if resend < 2*ttl {
+		return sizing.Bad("mqtt-resend-interval", "%d s are less than twice the ttl of %d s: hosts that are only slow would be told over and over (S75); --mqtt-resend-interval %d", resend, ttl, max(900, 2*ttl))
+	}
+	if p.RateLimit > 0 {
+		p.tell(option+"rate-limit", p.RateLimit, "jobs that may run at the same time; more are more load, and the proxy cannot be made larger", guide("5.6.2"))
+	}
+	p.tell(option+"resend-interval", resend, whyResend, guide("5.6.2"))
+	p.tell(option+"ttl", ttl, whyTTL, guide("5.6.2"))
+	if p.RateLimit == 0 {
+		p.r.Note("MQTT: no rate limit is set, so every host of a job asks the proxy at once, and its memory may grow until it is killed (S32, Bug 2244811). The guide gives no number; what this machine bears, fettle load mqtt --pull measures, and --mqtt-rate-limit N writes it")
+	}
 	return nil
 }
 
@@ -153,7 +187,7 @@ func (p *plan) database(sizing.Figures) error {
 	}
 	for _, o := range []struct{ name, why string }{
 		{"max_connections", "the budget below has who takes them"},
-		{"shared_buffers", fmt.Sprintf("of %s", p.ram) + optimal(p.tuned(entries+"shared_buffers"), float64(p.ram))},
+		{"shared_buffers", fmt.Sprintf("of %s", p.ram) + optimal(p.buffers, float64(p.ram))},
 		{"work_mem", "of each sort; 8 MB are more than enough"},
 		{"effective_cache_size", "what the planner believes to be in memory"},
 		{"autovacuum_vacuum_cost_limit", "so that the cleaning of dead rows keeps up"},
@@ -163,6 +197,10 @@ func (p *plan) database(sizing.Figures) error {
 			continue
 		}
 		value := sizing.Value{Group: "postgresql", Name: o.name, Value: int(v), Why: "size " + p.size + " sets it; " + o.why, Sources: p.ofSize()}
+		if o.name == "shared_buffers" && p.buffers != v {
+			value.Why, v = fmt.Sprintf("custom-hiera.yaml sets it, size %s has %s; %s", p.size, unit.Size(v), o.why), p.buffers
+			value.Sources = []rule.Source{guide("5.7")}
+		}
 		if o.name == "shared_buffers" || o.name == "work_mem" || o.name == "effective_cache_size" {
 			value.Value, value.Unit = uint64(v), "bytes"
 		}
@@ -170,8 +208,13 @@ func (p *plan) database(sizing.Figures) error {
 	}
 	if p.tuned(entries+"autovacuum_vacuum_cost_limit") == 0 {
 		limit := int(p.services.Number("autovacuum", "value"))
-		p.hiera.PostgreSQL = &postgresql{CostLimit: limit}
+		p.postgresql().CostLimit = limit
 		p.add("hiera", entries+"autovacuum_vacuum_cost_limit", limit, "", "the sizes from medium up have it, and this one leaves PostgreSQL at 200", guide("5.7"))
+	}
+	if p.buffers != p.tuned(entries+"shared_buffers") {
+		text := fmt.Sprintf("%.0fGB", p.buffers/(1<<30))
+		p.postgresql().SharedBuffers = text
+		p.add("hiera", entries+"shared_buffers", text, "", "the guide's example, where its optimum of 2 GiB to a quarter of the memory begins, irrespective of the size", guide("5.7"))
 	}
 	heap, why := p.budget.Number("candlepin", "memory"), "Candlepin's module has it without being told"
 	if told := heapOf(p.javaOpts()); told > 0 {
@@ -179,6 +222,14 @@ func (p *plan) database(sizing.Figures) error {
 	}
 	p.add("candlepin", "heap", uint64(heap), "bytes", why, p.ofSize()...)
 	return nil
+}
+
+// postgresql is the part of custom-hiera.yaml that is PostgreSQL's.
+func (p *plan) postgresql() *postgresql {
+	if p.hiera.PostgreSQL == nil {
+		p.hiera.PostgreSQL = &postgresql{}
+	}
+	return p.hiera.PostgreSQL
 }
 
 // optimal says where the buffers of a size are beside what the guide calls optimal:
@@ -236,6 +287,6 @@ func (p *plan) disks(f sizing.Figures) error {
 		}
 	}
 	p.r.Spend("disk space", "GB", total, parts...)
-	p.r.Note("/var/lib/pgsql/data stays on the file system of /var/lib/pgsql, or upgrades break (S66); a pgbench run would need 100 GiB there, and is nothing for a Satellite in use (S36)")
+	p.r.Note("/var/lib/pgsql/data stays on the file system of /var/lib/pgsql, or upgrades break (S66); a benchmark of PostgreSQL (fettle bench postgres) would need 100 GiB there, and is nothing for a Satellite in use (S36)")
 	return e.Err()
 }

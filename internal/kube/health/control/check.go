@@ -11,6 +11,7 @@ import (
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -62,8 +63,22 @@ func (c *controller) all(ctx context.Context) ([]health.Answer, error) {
 // decide decides about all checks.
 func (c *controller) decide(f *around.Found, checks []machine.HealthCheck, machines []machine.Machine, nodes []core.Node) []health.Answer {
 	in := f.Cluster(checks, machines, nodes, c.now())
-	in.Adopt, in.ControlPlane = c.Adopt, c.ControlPlane
+	in.Adopt, in.ControlPlane, in.External = c.Adopt, c.ControlPlane, c.external(machines)
 	return in.Decide()
+}
+
+// external is when machine.ExternalAnnotation was first seen on the machines that have it.
+// It matters for an API server that keeps no managed fields of them.
+func (c *controller) external(machines []machine.Machine) map[types.UID]time.Time {
+	seen := map[types.UID]time.Time{}
+	for i := range machines {
+		if _, ok := machines[i].Annotations[machine.ExternalAnnotation]; ok {
+			uid := machines[i].UID
+			seen[uid] = cmp.Or(c.marked[uid], c.now())
+		}
+	}
+	c.marked = seen
+	return seen
 }
 
 // remediate decides once more, from what the API server says now, and deletes the
@@ -120,7 +135,7 @@ func (c *controller) remove(ctx context.Context, check *machine.HealthCheck, j *
 	}
 	c.tally.started(m)
 	c.Log.Info("a machine is deleted, to be made anew", "machine", m.Name, "check", check.Name, "why", j.Why)
-	c.events.Event(check, core.EventTypeNormal, "MachineDeleted", wording.Clip(fmt.Sprintf("machine %s is deleted, so that machine set %s makes another: %s", m.Name, m.Set(), j.Why), maxEvent))
+	c.events.Event(check, core.EventTypeNormal, "MachineDeleted", wording.Clip(fmt.Sprintf("machine %s is deleted, so that %s makes another: %s", m.Name, m.Controller(), j.Why), maxEvent))
 	return nil
 }
 

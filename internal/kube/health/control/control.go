@@ -3,7 +3,7 @@
 // to be made anew.
 //
 // All checks are decided together, because over all of them one machine is remedied at a
-// time. Nothing is remembered. What has been begun is seen from the objects: a machine
+// time. Nothing that a decision to delete depends on is remembered. What has been begun is seen from the objects: a machine
 // that is being deleted counts, whoever has deleted it, so that an operator that was
 // killed between two steps deletes no more than one that was not. Decisions are made
 // from caches; before a machine is deleted the decision is made once more, from what the
@@ -19,6 +19,7 @@ import (
 	"github.com/go-logr/logr"
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -85,7 +86,8 @@ type controller struct {
 	told   string            // why nothing is watched, as it was last logged
 	taken  map[string]string // from whom checks were taken over at the last look
 	found  *around.Found
-	spread *around.Found // what all checks have been decided with
+	spread *around.Found           // what all checks have been decided with
+	marked map[types.UID]time.Time // when machine.ExternalAnnotation was first seen
 }
 
 // Scheme has the kinds that are read and written.

@@ -49,6 +49,9 @@ func keep(in any) (any, error) {
 		}
 		if why, ok := o.Annotations[machine.ExternalAnnotation]; ok {
 			out.Annotations = map[string]string{machine.ExternalAnnotation: why}
+			if f := o.ExternalMark(); f != nil {
+				out.ManagedFields = []meta.ManagedFieldsEntry{*f}
+			}
 		}
 		if n := o.Status.NodeRef; n != nil {
 			out.Status.NodeRef = &core.ObjectReference{Name: n.Name}

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -68,6 +70,58 @@ func TestStuck(t *testing.T) {
 	b.once()
 	if got := values(t, b.tally); fmt.Sprint(b.deleted) != "[m02 m01]" || got["machines_stuck{"+check+"}"] != 0 {
 		t.Errorf("it is gone; deleted %v, %v", b.deleted, got)
+	}
+}
+
+// TestStuckExternal: a left-over mark of the bare-metal provider holds remediation up for
+// half an hour from when the operator sees it first (the imitated API server keeps no
+// managed fields), also across the decision that is made from what the API server says.
+// Then the metric names it, and remediation goes on.
+func TestStuckExternal(t *testing.T) {
+	b := newBench(t, "40%", 25, 1).look()
+	m := &machine.Machine{}
+	key := client.ObjectKey{Namespace: machine.Namespace, Name: "m20"}
+	if err := b.api.Get(t.Context(), key, m); err != nil {
+		t.Fatal(err)
+	}
+	m.Annotations = map[string]string{machine.ExternalAnnotation: ""}
+	if err := b.api.Update(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	r, err := b.checks(t.Context())
+	if err != nil || len(b.deleted) != 0 || r.RequeueAfter != health.StuckAfter+minimum {
+		t.Fatalf("deleted %v, again in %s: %v", b.deleted, r.RequeueAfter, err)
+	}
+	b.at = b.at.Add(r.RequeueAfter)
+	b.once()
+	const check = "openshift-machine-api/workers"
+	if got := values(t, b.tally); fmt.Sprint(b.deleted) != "[m00]" || got["machines_stuck{"+check+"}"] != 1 {
+		t.Errorf("deleted %v, %v", b.deleted, got)
+	}
+	b.gone("m00")
+	b.once()
+	if c := condition(b.status()); c.Reason != health.Stuck {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestKeepMark: what is kept of a machine in the cache is what a decision looks at.
+func TestKeepMark(t *testing.T) {
+	yes, at := true, metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	m := &machine.Machine{ObjectMeta: metav1.ObjectMeta{
+		Name: "m", Annotations: map[string]string{machine.ExternalAnnotation: "", "other": "x"},
+		OwnerReferences: []metav1.OwnerReference{{Kind: "ControlPlaneMachineSet", Name: "cluster", Controller: &yes}},
+		ManagedFields: []metav1.ManagedFieldsEntry{
+			{Manager: "kubectl-annotate", Time: &at, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{".":{},"f:host.metal3.io/external-remediation":{}}}}`)}},
+		},
+	}}
+	o, err := keep(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := o.(*machine.Machine)
+	if f := k.ExternalMark(); k.Controller() != "ControlPlaneMachineSet cluster" || len(k.Annotations) != 1 || f == nil || !f.Time.Equal(&at) {
+		t.Errorf("%+v", k)
 	}
 }
 

@@ -2,11 +2,13 @@ package burner
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
+	"fettle.dev/fettle/internal/kube/load/gotext"
 	"fettle.dev/fettle/internal/kube/load/spec"
 	"fettle.dev/fettle/internal/kube/strict"
 )
@@ -24,7 +26,7 @@ func given(n *yaml.Node, field string) bool {
 }
 
 // readGlobal reads what of the global part is about what is made and how it is judged.
-func readGlobal(r *strict.Reader, l *spec.Load, global *yaml.Node) {
+func readGlobal(r *strict.Reader, l *spec.Load, global *yaml.Node, o Options) {
 	if global == nil {
 		return
 	}
@@ -41,19 +43,38 @@ func readGlobal(r *strict.Reader, l *spec.Load, global *yaml.Node) {
 			if !given(global, "waitWhenFinished") {
 				continue
 			}
-			for s := range l.Stages {
-				l.Stages[s].Wait, l.Stages[s].WaitEach = 0, 0
+			for i := range l.Stages {
+				if s := &l.Stages[i]; !s.Parallel { // a patch job that is parallel waits always
+					s.Wait, s.WaitEach = 0, 0
+				}
 			}
 			l.Wait = defaultWait
 		case "measurements":
 			readMeasurements(r, l, value)
 		case "functionTemplates":
-			if len(value.Content) > 0 {
-				r.Fault(value, "global: functionTemplates are not read here: write them into the templates")
-			}
+			readHelpers(r, l, value, o)
 		default:
 			unused(r, l, "global: ", value, key.Value)
 		}
+	}
+}
+
+// readHelpers reads the files of templates that all others may call, each by the names that
+// it defines.
+func readHelpers(r *strict.Reader, l *spec.Load, list *yaml.Node, o Options) {
+	if list.Kind != yaml.SequenceNode {
+		if list.ShortTag() != "!!null" {
+			r.Fault(list, "global: functionTemplates: want a list of files, found %s", strict.Found(list))
+		}
+		return
+	}
+	for _, n := range list.Content {
+		name, text, err := open(r.File, n.Value, o.Read)
+		if err != nil {
+			r.Fault(n, "%w", err)
+			continue
+		}
+		l.Helpers = append(l.Helpers, gotext.Helper{Name: filepath.Base(name), Text: string(text)})
 	}
 }
 
@@ -70,7 +91,10 @@ func readMeasurements(r *strict.Reader, l *spec.Load, n *yaml.Node) {
 			continue
 		}
 		thresholds := strict.Get(m, "thresholds")
-		if thresholds == nil || name.Value != "podLatency" {
+		if name.Value == "podLatency" && thresholds == nil {
+			continue // it is measured anyway
+		}
+		if name.Value != "podLatency" {
 			unused(r, l, "global: the measurement ", m, name.Value)
 			continue
 		}

@@ -1,11 +1,13 @@
 package burner
 
 import (
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"fettle.dev/fettle/internal/kube/load/plan"
+	"fettle.dev/fettle/internal/kube/load/spec"
 	"fettle.dev/fettle/internal/kube/strict"
 	"fettle.dev/fettle/internal/spell"
 )
@@ -13,9 +15,6 @@ import (
 // others are the sorts of jobs that do not create objects (kube-burner, docs/reference,
 // "Job types"), and what there is in their place.
 var others = map[string]string{
-	"delete":   "gc: true in global removes everything at the end, kubectl fettle load undo at any time",
-	"patch":    "what a run has made has the label " + plan.RunLabel + ", by which something else can patch it",
-	"read":     "kubectl get -l " + plan.RunLabel + " reads what runs have made",
 	"kubevirt": "what a run has made has the label " + plan.RunLabel + ", by which virtctl can be told of it",
 }
 
@@ -23,14 +22,15 @@ var others = map[string]string{
 // whether the job is of another sort altogether.
 func otherWork(r *strict.Reader, n *yaml.Node, j *job) bool {
 	at := func(field string) *yaml.Node { return key(n, field) }
-	if j.JobType != "" && j.JobType != "create" {
+	types := []string{"create", spec.Patch, spec.Remove, spec.Get}
+	if j.JobType != "" && !slices.Contains(types, j.JobType) {
 		instead, known := others[j.JobType]
 		if known {
-			r.Fault(at("jobType"), "job %s: jobType %s: only create jobs are read; take the job out: %s", j.Name, j.JobType, instead)
+			r.Fault(at("jobType"), "job %s: jobType %s: only create, patch, delete and read jobs are read; take the job out: %s", j.Name, j.JobType, instead)
 		} else {
-			r.Fault(at("jobType"), "job %s: jobType: want create, found %q%s", j.Name, j.JobType, spell.Suggest(j.JobType, []string{"create"}))
+			r.Fault(at("jobType"), "job %s: jobType: want create, patch, delete or read, found %q%s", j.Name, j.JobType, spell.Suggest(j.JobType, types))
 		}
-		return known
+		return true
 	}
 	const churn = "job %s: %s: churn is not read here; take it out: kubectl fettle load undo, and run again, make all of it anew"
 	if j.Churn {

@@ -1,4 +1,5 @@
-// Package burner reads jobs of kube-burner that create objects into a load.
+// Package burner reads a configuration of kube-burner into a load: its create, patch, delete
+// and read jobs.
 package burner
 
 import (
@@ -17,10 +18,20 @@ import (
 	"fettle.dev/fettle/internal/kube/strict"
 )
 
-// Files is where the templates are that a job names, and the environment.
-type Files struct {
+// Options of reading. UUID, UserData, Set and AllowMissing are kube-burner's own.
+type Options struct {
+	// Read reads a file that a job names.
 	Read func(name string) ([]byte, error)
-	Env  []string // NAME=TEXT
+	// Env is the environment, NAME=TEXT each.
+	Env []string
+	// UUID is the benchmark's; "" for a new one.
+	UUID string
+	// UserData is the name of a file of variables; "" for none. Set are KEY=VALUE, of which
+	// KEY is the path of a field, as jobs.0.qps.
+	UserData string
+	Set      []string
+	// AllowMissing says that a variable that there is not is empty, and no mistake.
+	AllowMissing bool
 }
 
 // Ours says whether a document is for this package.
@@ -58,14 +69,18 @@ type job struct {
 	IncrementalLoad        *yaml.Node     `yaml:"incrementalLoad"`
 	GC                     bool           `yaml:"gc"`
 
+	ExecutionMode      string        `yaml:"executionMode"`
+	ObjectDelay        time.Duration `yaml:"objectDelay"`
+	ObjectWait         bool          `yaml:"objectWait"`
+	WaitForDeletion    *bool         `yaml:"waitForDeletion"`
+	DefaultMissingKeys bool          `yaml:"defaultMissingKeysWithZero"`
+
+	// These would change what the load does, and are not read.
+	Hooks    *yaml.Node `yaml:"hooks"`
+	Watchers *yaml.Node `yaml:"watchers"`
+
 	Cleanup             *yaml.Node `yaml:"cleanup"`
-	Hooks               *yaml.Node `yaml:"hooks"`
 	Measurements        *yaml.Node `yaml:"measurements"`
-	Watchers            *yaml.Node `yaml:"watchers"`
-	ExecutionMode       *yaml.Node `yaml:"executionMode"`
-	ObjectDelay         *yaml.Node `yaml:"objectDelay"`
-	ObjectWait          *yaml.Node `yaml:"objectWait"`
-	WaitForDeletion     *yaml.Node `yaml:"waitForDeletion"`
 	PreCreateNamespaces *yaml.Node `yaml:"preCreateNamespaces"`
 	ErrorOnVerify       *yaml.Node `yaml:"errorOnVerify"`
 	VerifyObjects       *yaml.Node `yaml:"verifyObjects"`
@@ -73,7 +88,6 @@ type job struct {
 	PreLoadPeriod       *yaml.Node `yaml:"preLoadPeriod"`
 	PreLoadNodeLabels   *yaml.Node `yaml:"preLoadNodeLabels"`
 	SkipIndexing        *yaml.Node `yaml:"skipIndexing"`
-	DefaultMissingKeys  *yaml.Node `yaml:"defaultMissingKeysWithZero"`
 	MetricsClosing      *yaml.Node `yaml:"metricsClosing"`
 	MetricsAggregate    *yaml.Node `yaml:"metricsAggregate"`
 	BeforeCleanup       *yaml.Node `yaml:"beforeCleanup"`
@@ -93,15 +107,17 @@ type object struct {
 	RunOnce        bool       `yaml:"runOnce"`
 	RepeatEvery    int        `yaml:"repeatEveryNIterations" min:"1"`
 	Group          *yaml.Node `yaml:"group"`
+	// How kube-burner knows that an object is ready.
+	WaitOptions *yaml.Node `yaml:"waitOptions"`
 
-	// Of other sorts of jobs, or how kube-burner knows that an object is ready.
-	WaitOptions   *yaml.Node `yaml:"waitOptions"`
-	Kind          *yaml.Node `yaml:"kind"`
-	APIVersion    *yaml.Node `yaml:"apiVersion"`
-	LabelSelector *yaml.Node `yaml:"labelSelector"`
-	PatchType     *yaml.Node `yaml:"patchType"`
-	KubeVirtOp    *yaml.Node `yaml:"kubeVirtOp"`
-	Churn         *yaml.Node `yaml:"churn"`
+	// Of patch, delete and read jobs.
+	Kind          string       `yaml:"kind"`
+	APIVersion    string       `yaml:"apiVersion"`
+	LabelSelector strict.Pairs `yaml:"labelSelector"`
+	PatchType     string       `yaml:"patchType"`
+
+	KubeVirtOp *yaml.Node `yaml:"kubeVirtOp"`
+	Churn      *yaml.Node `yaml:"churn"`
 }
 
 // kube-burner's own defaults.
@@ -110,29 +126,15 @@ const (
 	defaultWait = 4 * time.Hour
 )
 
-// Expand is the text of a configuration with {{ }} in it replaced, from the environment.
-func Expand(name string, text []byte, env []string) ([]byte, error) {
-	if !strings.Contains(string(text), "{{") {
-		return text, nil
+// Read reads a configuration. The error lists all that is wrong.
+func Read(name string, text []byte, o Options) (*spec.Load, error) {
+	if o.UUID == "" {
+		o.UUID = gotext.NewUUID()
 	}
-	t, err := gotext.Parse(name, string(text))
+	text, err := o.expand(name, text)
 	if err != nil {
 		return nil, err
 	}
-	values := map[string]any{}
-	for _, e := range env {
-		key, value, _ := strings.Cut(e, "=")
-		values[key] = value
-	}
-	out, err := t.Text(values)
-	if err != nil {
-		return nil, fmt.Errorf("%w (the environment has no such variable)", err)
-	}
-	return []byte(out), nil
-}
-
-// Read reads a configuration that Expand has seen. The error lists all that is wrong.
-func Read(name string, text []byte, from Files) (*spec.Load, error) {
 	r := &strict.Reader{File: name}
 	docs := r.Documents(text)
 	if err := r.Err(); err != nil {
@@ -141,12 +143,15 @@ func Read(name string, text []byte, from Files) (*spec.Load, error) {
 	if len(docs) != 1 {
 		return nil, fmt.Errorf("%s: want one document with jobs, found %d", name, len(docs))
 	}
+	if err := o.set(r, docs[0]); err != nil {
+		return nil, err
+	}
 	var c config
 	r.Into(docs[0], &c)
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
-	l := &spec.Load{Schema: spec.Schema, File: name, Format: "kube-burner"}
+	l := &spec.Load{Schema: spec.Schema, File: name, Format: "kube-burner", UUID: o.UUID, ReadAt: time.Now().UTC()}
 	unused(r, l, "", c.MetricsEndpoints, "metricsEndpoints")
 	if len(c.Jobs) == 0 {
 		return nil, fmt.Errorf("%s: there are no jobs", name)
@@ -160,10 +165,18 @@ func Read(name string, text []byte, from Files) (*spec.Load, error) {
 		if otherWork(r, item(jobs, i), &c.Jobs[i]) {
 			continue // what it has is for that
 		}
-		readJob(r, l, &c.Jobs[i], from)
+		if c.Jobs[i].acts() {
+			readActions(r, l, &c.Jobs[i], o)
+		} else {
+			readJob(r, l, &c.Jobs[i], o)
+		}
 	}
-	readGlobal(r, l, c.Global)
+	readGlobal(r, l, c.Global, o)
 	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	notePreload(l, c.Jobs)
+	if err := keepInputs(l, o); err != nil {
 		return nil, err
 	}
 	return l, nil
@@ -178,53 +191,89 @@ func unused(r *strict.Reader, l *spec.Load, job string, pairs ...any) {
 	}
 }
 
-func readJob(r *strict.Reader, l *spec.Load, j *job, from Files) {
-	unused(r, l, "job "+j.Name+": ", j.Hooks, "hooks", j.Measurements, "measurements", j.Watchers, "watchers", j.ExecutionMode, "executionMode",
-		j.ObjectDelay, "objectDelay", j.ObjectWait, "objectWait", j.WaitForDeletion, "waitForDeletion", j.Cleanup, "cleanup", j.ErrorOnVerify, "errorOnVerify", j.VerifyObjects, "verifyObjects",
-		j.PreLoadImages, "preLoadImages", j.PreLoadPeriod, "preLoadPeriod", j.PreLoadNodeLabels, "preLoadNodeLabels", j.SkipIndexing, "skipIndexing",
-		j.DefaultMissingKeys, "defaultMissingKeysWithZero", j.MetricsClosing, "metricsClosing", j.MetricsAggregate, "metricsAggregate", j.BeforeCleanup, "beforeCleanup",
-		j.ChurnCycles, "churnCycles", j.ChurnDuration, "churnDuration", j.ChurnPercent, "churnPercent", j.ChurnDelay, "churnDelay", j.ChurnDeletionPolicy, "churnDeletionStrategy")
-	for _, x := range []struct {
-		what    string
-		missing bool
-	}{{"name", j.Name == ""}, {"namespace", j.Namespace == ""}, {"objects", len(j.Objects) == 0}} {
-		if x.missing {
-			r.FaultAt(j.At, "job %s: it has no %s", j.Name, x.what)
-		}
+// unread notes a field that would change the load.
+func unread(l *spec.Load, at, job, field, what string) {
+	l.Unread = append(l.Unread, spec.Unread{At: at, Field: field, What: "job " + job + ": " + what})
+}
+
+// filled reports whether a node holds something.
+func filled(n *yaml.Node) bool {
+	if n != nil && n.Kind == yaml.AliasNode {
+		n = n.Alias
 	}
-	s := spec.Stage{
-		At: j.At, Name: j.Name, Prefix: j.Namespace + "-", Iterations: max(1, j.JobIterations), PerNamespace: max(1, j.IterationsPerNamespace),
-		IfExists: spec.Reuse, Labels: j.NamespaceLabels.Map(), Annotations: j.NamespaceAnnotations.Map(),
-		Rate: j.QPS, Between: j.JobIterationDelay, After: j.JobPause,
+	return n != nil && (len(n.Content) > 0 || n.Kind == yaml.ScalarNode && n.Value != "" && n.ShortTag() != "!!null")
+}
+
+// common reads what every sort of job has.
+func common(r *strict.Reader, l *spec.Load, j *job) spec.Stage {
+	unused(r, l, "job "+j.Name+": ", j.Measurements, "measurements", j.SkipIndexing, "skipIndexing", j.MetricsClosing, "metricsClosing", j.MetricsAggregate, "metricsAggregate")
+	if filled(j.Hooks) {
+		unread(l, r.At(j.Hooks), j.Name, "hooks", "its hooks are not run")
+	}
+	if filled(j.Watchers) {
+		unread(l, r.At(j.Watchers), j.Name, "watchers", "nothing watches while it runs")
 	}
 	if j.QPS == 0 {
-		s.Rate = defaultQPS
 		l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s has no qps: %d a second, as kube-burner", j.At, j.Name, defaultQPS))
+		j.QPS = defaultQPS
 	}
-	if j.Burst > 1 && float64(j.Burst) > s.Rate {
+	if j.Burst > 1 && float64(j.Burst) > j.QPS {
 		l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s: burst: objects are started at the steady pace of qps, and none are saved up for a burst", j.At, j.Name))
 	}
-	if j.NamespacedIterations != nil && !*j.NamespacedIterations {
+	return spec.Stage{
+		At: j.At, Name: j.Name, Burner: true, Iterations: max(1, j.JobIterations), PerNamespace: max(1, j.IterationsPerNamespace),
+		IfExists: spec.Reuse, Rate: j.QPS, Between: j.JobIterationDelay, After: j.JobPause,
+	}
+}
+
+// wait is how long a job waits for what it has made.
+func (j *job) wait() time.Duration {
+	if j.MaxWaitTimeout != nil && *j.MaxWaitTimeout > 0 {
+		return *j.MaxWaitTimeout
+	}
+	return defaultWait
+}
+
+// waitsAtEnd reports whether a job waits when it has made everything, which is what
+// kube-burner does where nothing is said. It goes before podWait.
+func (j *job) waitsAtEnd() bool { return j.WaitWhenFinished == nil || *j.WaitWhenFinished }
+
+func readJob(r *strict.Reader, l *spec.Load, j *job, o Options) {
+	s := common(r, l, j)
+	unused(r, l, "job "+j.Name+": ", j.Cleanup, "cleanup", j.ErrorOnVerify, "errorOnVerify", j.VerifyObjects, "verifyObjects",
+		j.PreLoadPeriod, "preLoadPeriod", j.PreLoadNodeLabels, "preLoadNodeLabels", j.BeforeCleanup, "beforeCleanup",
+		j.ChurnCycles, "churnCycles", j.ChurnDuration, "churnDuration", j.ChurnPercent, "churnPercent", j.ChurnDelay, "churnDelay", j.ChurnDeletionPolicy, "churnDeletionStrategy")
+	if j.Name == "" {
+		r.FaultAt(j.At, "job %s: it has no name", j.Name)
+	}
+	if len(j.Objects) == 0 {
+		r.FaultAt(j.At, "job %s: it has no objects", j.Name)
+	}
+	s.Labels, s.Annotations = j.NamespaceLabels.Map(), j.NamespaceAnnotations.Map()
+	switch {
+	case j.Namespace == "": // an error of the plan, where an object needs one
+	case j.NamespacedIterations != nil && !*j.NamespacedIterations:
 		s.Single, s.Prefix = true, j.Namespace
+	default:
+		s.Prefix = j.Namespace + "-"
 	}
-	wait := defaultWait
-	if j.MaxWaitTimeout != nil {
-		wait = *j.MaxWaitTimeout
-	}
-	if j.PodWait {
-		s.WaitEach = wait
-	}
-	if j.WaitWhenFinished == nil || *j.WaitWhenFinished {
-		s.Wait = wait
+	switch {
+	case j.waitsAtEnd():
+		s.Wait = j.wait()
+	case j.PodWait:
+		s.WaitEach = j.wait()
 	}
 	for i := range j.Objects {
-		readObject(r, l, j, &s, &j.Objects[i], from)
+		readObject(r, l, j, &s, &j.Objects[i], o)
 	}
 	l.Stages = append(l.Stages, s)
 }
 
-func readObject(r *strict.Reader, l *spec.Load, j *job, s *spec.Stage, o *object, from Files) {
-	unused(r, l, "job "+j.Name+": ", o.WaitOptions, "waitOptions", o.Kind, "kind", o.APIVersion, "apiVersion", o.LabelSelector, "labelSelector", o.PatchType, "patchType", o.KubeVirtOp, "kubeVirtOp")
+func readObject(r *strict.Reader, l *spec.Load, j *job, s *spec.Stage, o *object, from Options) {
+	unused(r, l, "job "+j.Name+": ", o.KubeVirtOp, "kubeVirtOp")
+	if filled(o.WaitOptions) && (o.Wait == nil || *o.Wait) {
+		unread(l, r.At(o.WaitOptions), j.Name, "waitOptions", "an object is waited for until its kind is ready, and not until what waitOptions say")
+	}
 	if given(o.Group, "id") || given(o.Group, "gc") {
 		r.Fault(o.Group, "job %s: group is not read here: objects are made in their order; take it out, or make a job of each group", j.Name)
 	}
@@ -232,24 +281,11 @@ func readObject(r *strict.Reader, l *spec.Load, j *job, s *spec.Stage, o *object
 		r.FaultAt(o.At, "an object has no objectTemplate")
 		return
 	}
-	name, text, err := open(r.File, o.ObjectTemplate, from.Read)
-	if err != nil {
-		r.FaultAt(o.At, "%w", err)
+	name, text, variables, ok := o.text(r, l, j, from)
+	if !ok {
 		return
 	}
-	if _, err := gotext.Parse(name, string(text)); err != nil {
-		r.FaultAt(o.At, "%w", err)
-		return
-	}
-	variables := json.RawMessage("{}")
-	if o.InputVars != nil {
-		if o.InputVars.Kind != yaml.MappingNode {
-			r.Fault(o.InputVars, "inputVars: want names and values, found %s", strict.Found(o.InputVars))
-			return
-		}
-		variables = r.JSON(o.InputVars)
-	}
-	g := spec.Group{At: o.At, Name: j.Name, Count: 1, Text: string(text), Variables: variables, File: name, Every: o.RepeatEvery, NoWait: o.Wait != nil && !*o.Wait}
+	g := spec.Group{At: o.At, Name: j.Name, Count: 1, Text: text, Variables: variables, File: name, MissingZero: j.DefaultMissingKeys, Every: o.RepeatEvery, NoWait: o.Wait != nil && !*o.Wait}
 	if o.RunOnce {
 		g.Every = max(1, j.JobIterations)
 	}
@@ -261,6 +297,24 @@ func readObject(r *strict.Reader, l *spec.Load, j *job, s *spec.Stage, o *object
 		return
 	}
 	s.Groups = append(s.Groups, g)
+}
+
+// text reads the template of an object and its variables.
+func (o *object) text(r *strict.Reader, l *spec.Load, j *job, from Options) (name, text string, variables json.RawMessage, ok bool) {
+	name, raw, err := open(r.File, o.ObjectTemplate, from.Read)
+	if err != nil {
+		r.FaultAt(o.At, "%w", err)
+		return "", "", nil, false
+	}
+	variables = json.RawMessage("{}")
+	if o.InputVars != nil {
+		if o.InputVars.Kind != yaml.MappingNode {
+			r.Fault(o.InputVars, "inputVars: want names and values, found %s", strict.Found(o.InputVars))
+			return "", "", nil, false
+		}
+		variables = r.JSON(o.InputVars)
+	}
+	return name, string(raw), variables, true
 }
 
 func open(of, name string, read func(string) ([]byte, error)) (string, []byte, error) {

@@ -5,11 +5,36 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
+	"fettle.dev/fettle/internal/kube/load/plan"
 	"fettle.dev/fettle/internal/kube/load/spec"
 	"fettle.dev/fettle/internal/kube/strict"
 )
+
+// pods adds the pods of a project. The earlier loader's list may begin with the number of
+// all of them, of which the others are percentages then (openshift/svt, utils.py).
+func (r *reading) pods(s *spec.Stage, list []item, pace *spec.Pace) {
+	if len(list) > 0 && list[0].Total != nil && list[0].BaseName == "" && list[0].Num == 0 && list[0].File == "" {
+		at := list[0].At
+		total, err := strconv.Atoi(list[0].Total.Value)
+		if err != nil || total < 0 || total > plan.MaxObjects {
+			r.Fault(list[0].Total, "total: want a number of 0 to %d, found %s", plan.MaxObjects, strict.Found(list[0].Total))
+			return
+		}
+		if list = list[1:]; total != 100 {
+			r.note(at, "total: %d pods, of which num is the percentage, as the earlier loader has it", total)
+		}
+		for i := range list {
+			list[i].Num = int(int64(min(list[i].Num, plan.MaxObjects)) * int64(total) / 100)
+		}
+	}
+	for i := range list {
+		r.none(list[i].At, list[i].Num, "pods")
+		r.pod(s, &list[i], pace)
+	}
+}
 
 // pod adds pods, of a file or of an image alone.
 func (r *reading) pod(s *spec.Stage, it *item, p *spec.Pace) {

@@ -244,10 +244,7 @@ func (r *reading) project(p *project, ifExists string) {
 		r.none(p.Templates[i].At, p.Templates[i].Num, "templates")
 		r.template(&s, &p.Templates[i], r.pace(t.Templates))
 	}
-	for i := range p.Pods {
-		r.none(p.Pods[i].At, p.Pods[i].Num, "pods")
-		r.pod(&s, &p.Pods[i], r.pace(t.Pods))
-	}
+	r.pods(&s, p.Pods, r.pace(t.Pods))
 	for i := range p.Objects {
 		r.none(p.Objects[i].At, p.Objects[i].Num, "objects")
 		r.object(&s, &p.Objects[i], r.pace(t.Templates))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -256,4 +257,27 @@ func FuzzRead(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestTotal: an entry of nothing but a total is no pod; the numbers of the others are
+// percentages of it (openshift/svt, openshift_scalability/utils.py, pod_handler).
+func TestTotal(t *testing.T) {
+	for total, want := range map[string][]int{"100": {30, 40, 35}, "35": {10, 14, 12}, "0": {0, 0, 0}} {
+		l, err := Read("c.yaml", []byte("projects:\n- num: 2\n  basename: p\n  pods:\n  - total: "+total+"\n  - {num: 30, basename: a, image: i, storage: [{type: none}]}\n  - {num: 40, basename: b, image: i}\n  - {num: 35, basename: c, image: i}\n"), Files{Read: Here.Read})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []int
+		for _, g := range l.Stages[0].Groups {
+			got = append(got, g.Count)
+		}
+		if total != "0" && !slices.Equal(got, want) {
+			t.Errorf("of %s: %v, want %v", total, got, want)
+		}
+	}
+	for _, pods := range []string{"[{total: many}, {num: 1, basename: a, image: i}]", "[{num: 1, image: i, total: 3}]", "[{num: 1, basename: a, image: i}, {total: 3}]"} {
+		if _, err := Read("c.yaml", []byte("projects: [{num: 2, basename: p, pods: "+pods+"}]"), Files{Read: Here.Read}); err == nil {
+			t.Errorf("%s is read", pods)
+		}
+	}
 }

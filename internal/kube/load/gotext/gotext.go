@@ -6,113 +6,73 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
+	"math/rand/v2"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 	"text/template"
 	"text/template/parse"
 
 	"fettle.dev/fettle/internal/kube/strict"
+	"fettle.dev/fettle/internal/spell"
 )
 
 // Template is a parsed one.
 type Template struct {
 	file string
 	t    *template.Template
+	// fixed reports that a text depends on nothing but the values.
+	fixed bool
+
+	mu     sync.Mutex // of random, which one execution has at a time
+	random *rand.Rand
 }
 
 // maxText caps what one template makes, in bytes.
 const maxText = 4 << 20
 
-// Parse parses a template. Of the functions there are Go's own and those of Functions.
-func Parse(file, text string) (*Template, error) {
-	t, err := template.New(file).Option("missingkey=error").Funcs(functions).Parse(text)
+// undefined is the error of the parser for a function that it does not know.
+var undefined = regexp.MustCompile(`function "([^"]*)" not defined`)
+
+// Parse parses a template with Go's functions, those of sprig and those of kube-burner.
+// Functions that read outside the template ask in.
+func Parse(file, text string, in Inputs) (*Template, error) {
+	t := &Template{file: file}
+	option := "missingkey=error"
+	if in.MissingZero {
+		option = "missingkey=zero"
+	}
+	functions := t.functions(in)
+	parsed, err := template.New(file).Option(option).Funcs(functions).Parse(text)
+	for _, h := range in.Helpers {
+		if err != nil {
+			break
+		}
+		_, err = parsed.New(h.Name).Parse(h.Text)
+	}
 	if err != nil {
 		message := strings.TrimPrefix(err.Error(), "template: ")
-		if strings.Contains(message, "not defined") {
-			message += "; there are Go's own functions and " + strings.Join(Functions(), ", ")
+		if name := undefined.FindStringSubmatch(message); name != nil {
+			message += missing(name[1], functions)
 		}
 		return nil, errors.New(message)
 	}
-	return &Template{file, t}, nil
+	t.t, t.fixed = parsed, !slices.ContainsFunc(parsed.Templates(), unsteady)
+	return t, nil
 }
 
-// Functions are those of sprig that there are.
-func Functions() []string { return slices.Sorted(maps.Keys(functions)) }
-
-var functions = template.FuncMap{
-	"add": func(all ...any) (int64, error) {
-		sum := int64(0)
-		for _, v := range all {
-			n, err := whole(v)
-			if err != nil {
-				return 0, err
-			}
-			sum += n
-		}
-		return sum, nil
-	},
-	"sub": arithmetic(func(a, b int64) (int64, error) { return a - b, nil }),
-	"mul": arithmetic(func(a, b int64) (int64, error) { return a * b, nil }),
-	"div": arithmetic(func(a, b int64) (int64, error) {
-		if b == 0 {
-			return 0, errors.New("division by 0")
-		}
-		return a / b, nil
-	}),
-	"mod": arithmetic(func(a, b int64) (int64, error) {
-		if b == 0 {
-			return 0, errors.New("division by 0")
-		}
-		return a % b, nil
-	}),
-	"int":   whole,
-	"quote": func(v any) string { return strconv.Quote(fmt.Sprint(v)) },
-	"upper": strings.ToUpper,
-	"lower": strings.ToLower,
-	"default": func(fallback, v any) any {
-		if v == nil || v == "" || v == 0 || v == false {
-			return fallback
-		}
-		return v
-	},
-	"ternary": func(yes, no any, which bool) any {
-		if which {
-			return yes
-		}
-		return no
-	},
-}
-
-func arithmetic(f func(a, b int64) (int64, error)) func(a, b any) (int64, error) {
-	return func(a, b any) (int64, error) {
-		x, err := whole(a)
-		if err != nil {
-			return 0, err
-		}
-		y, err := whole(b)
-		if err != nil {
-			return 0, err
-		}
-		return f(x, y)
+// missing says what there is in place of a function.
+func missing(name string, functions template.FuncMap) string {
+	if why := removed[name]; why != "" {
+		return "; kube-burner has it, and it is not here: " + why
 	}
-}
-
-// whole is a number, or the number that a text is.
-func whole(v any) (int64, error) {
-	switch v := v.(type) {
-	case int:
-		return int64(v), nil
-	case int64:
-		return v, nil
-	case float64:
-		return int64(v), nil
-	case string:
-		return strconv.ParseInt(strings.TrimSpace(v), 10, 64)
+	var names []string
+	for n := range functions {
+		names = append(names, n)
 	}
-	return 0, fmt.Errorf("%v is no number", v)
+	slices.Sort(names)
+	return spell.Suggest(name, names) + "; there are the functions of Go, of sprig 3.3 and of kube-burner (" + strings.Join(own, ", ") + ")"
 }
 
 // limited is a buffer that does not grow for ever.
@@ -125,8 +85,11 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// Text executes the template.
-func (t *Template) Text(values map[string]any) (string, error) {
+// Text executes the template. Its random functions give the same for the same seed.
+func (t *Template) Text(values map[string]any, seed uint64) (string, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.random = rand.New(rand.NewPCG(seed, randomStream))
 	var out limited
 	if err := t.t.Execute(&out, values); err != nil {
 		return "", errors.New(strings.TrimPrefix(err.Error(), "template: "))
@@ -134,9 +97,29 @@ func (t *Template) Text(values map[string]any) (string, error) {
 	return out.String(), nil
 }
 
+// randomStream is the second half of each seed, so that others with that seed draw other
+// numbers.
+const randomStream = 0x676f74657874
+
 // Objects executes the template and reads the objects that it makes.
-func (t *Template) Objects(values map[string]any) ([]map[string]any, error) {
-	text, err := t.Text(values)
+func (t *Template) Objects(values map[string]any, seed uint64) ([]map[string]any, error) {
+	return t.objects(values, seed, "apiVersion", "kind")
+}
+
+// Mapping executes the template and reads the one mapping that it makes, as a patch is.
+func (t *Template) Mapping(values map[string]any, seed uint64) (map[string]any, error) {
+	all, err := t.objects(values, seed)
+	if err == nil && len(all) != 1 {
+		err = fmt.Errorf("%s: want one document, found %d", t.file, len(all))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+func (t *Template) objects(values map[string]any, seed uint64, fields ...string) ([]map[string]any, error) {
+	text, err := t.Text(values, seed)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +133,8 @@ func (t *Template) Objects(values map[string]any) ([]map[string]any, error) {
 		var o map[string]any
 		dec := json.NewDecoder(bytes.NewReader(whole))
 		dec.UseNumber()
-		if err := dec.Decode(&o); err != nil || o["kind"] == nil || o["apiVersion"] == nil {
+		err := dec.Decode(&o)
+		if err != nil || slices.ContainsFunc(fields, func(f string) bool { return o[f] == nil }) {
 			r.Fault(d, "want an object with apiVersion and kind")
 			break
 		}
@@ -159,11 +143,11 @@ func (t *Template) Objects(values map[string]any) ([]map[string]any, error) {
 	return out, r.Err()
 }
 
-// Plain says that the template only writes these fields where they are named, each by
-// itself, so that what it makes for one value differs from what it makes for another in
-// nothing but the values.
+// Plain reports whether the template only writes these fields where they are named, each
+// by itself, and calls nothing random, so that what it makes for one value differs from
+// what it makes for another in nothing but the values.
 func (t *Template) Plain(fields ...string) bool {
-	if len(t.t.Templates()) > 1 {
+	if len(t.t.Templates()) > 1 || !t.fixed {
 		return false
 	}
 	for _, n := range t.t.Tree.Root.Nodes {
@@ -180,3 +164,25 @@ func (t *Template) Plain(fields ...string) bool {
 
 // dotForm finds a dot that is all of the values, and not the beginning of a field.
 var dotForm = regexp.MustCompile(`\.([^a-zA-Z0-9_]|$)|\$`)
+
+// unsteady reports whether a template calls a random function.
+func unsteady(t *template.Template) bool {
+	if t.Tree == nil {
+		return false
+	}
+	for _, name := range wordForm.FindAllString(t.Root.String(), -1) {
+		if slices.Contains(random, name) {
+			return true
+		}
+	}
+	return false
+}
+
+var wordForm = regexp.MustCompile(`[a-zA-Z0-9_]+`)
+
+// Uses reports whether the template names one of these functions.
+func (t *Template) Uses(names ...string) bool {
+	return slices.ContainsFunc(t.t.Templates(), func(x *template.Template) bool {
+		return x.Tree != nil && slices.ContainsFunc(wordForm.FindAllString(x.Root.String(), -1), func(w string) bool { return slices.Contains(names, w) })
+	})
+}

@@ -170,7 +170,7 @@ func TestMirror(t *testing.T) {
 			t.Errorf("%s holds content of the cluster:\n%s", e.Name(), text)
 		}
 	}
-	l, err := load.Read(file)
+	l, err := load.Read(file, load.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"fettle.dev/fettle/internal/kube/load/gotext"
 	"fettle.dev/fettle/internal/kube/load/skeleton"
 	"fettle.dev/fettle/internal/kube/load/spec"
 	"fettle.dev/fettle/internal/kube/load/template"
@@ -21,6 +20,7 @@ const (
 	varReplica = iota
 	varIteration
 	varObject
+	varJobIteration // the iteration of the stage, also where Every divides it
 	varFirstGenerated
 )
 
@@ -45,6 +45,8 @@ type group struct {
 	// iteration and replica, where they do not.
 	bodies []body
 	each   [][]body
+	// plain reports of a Text that its replicas differ in texts alone.
+	plain bool
 }
 
 type generated struct {
@@ -63,7 +65,7 @@ type compiler struct {
 }
 
 // source makes the function that makes the objects of a group.
-func (c *compiler) source(g *spec.Group) (*group, error) {
+func (c *compiler) source(s *spec.Stage, g *spec.Group) (*group, error) {
 	out := &group{of: g}
 	switch {
 	case g.Pod != nil || g.Manifest != nil:
@@ -110,22 +112,8 @@ func (c *compiler) source(g *spec.Group) (*group, error) {
 			return t.Process(t.Values(given, func(string) func() uint64 { return func() uint64 { return 0 } })), nil
 		}
 	case g.Text != "":
-		t, err := gotext.Parse(g.File, g.Text)
-		if err != nil {
+		if err := c.text(s, g, out); err != nil {
 			return nil, err
-		}
-		var variables map[string]any
-		if err := json.Unmarshal(g.Variables, &variables); err != nil && len(g.Variables) > 0 {
-			return nil, err
-		}
-		out.make = func(values []string) ([]map[string]any, error) {
-			all := map[string]any{"UUID": c.run, "RunID": c.run, "JobName": g.Name}
-			for name, value := range variables {
-				all[name] = value
-			}
-			all["Replica"], _ = strconv.Atoi(values[varReplica])
-			all["Iteration"], _ = strconv.Atoi(values[varIteration])
-			return t.Objects(all)
 		}
 	default:
 		return nil, errors.New("there is nothing to make")
@@ -141,8 +129,7 @@ const identifier = "IDENTIFIER"
 func (g *group) differsInText() bool {
 	switch {
 	case g.of.Text != "":
-		t, err := gotext.Parse(g.of.File, g.of.Text)
-		return err == nil && t.Plain("Replica", "Iteration")
+		return g.plain
 	case g.of.Template != nil:
 		for _, p := range g.generated {
 			if strings.Contains(string(g.of.Template), "${{"+p.parameter+"}}") {
@@ -154,8 +141,10 @@ func (g *group) differsInText() bool {
 }
 
 // compile makes the bodies of a group.
-func (c *compiler) compile(s *spec.Stage, g *spec.Group) (*group, error) {
-	out, err := c.source(g)
+//
+// index is the number of the first of them among the objects of a job of kube-burner.
+func (c *compiler) compile(s *spec.Stage, g *spec.Group, index int) (*group, error) {
+	out, err := c.source(s, g)
 	if err != nil {
 		return nil, err
 	}
@@ -165,13 +154,13 @@ func (c *compiler) compile(s *spec.Stage, g *spec.Group) (*group, error) {
 		for i := range marks {
 			marks[i] = skeleton.Mark(whole, i)
 		}
-		if out.bodies, err = c.bodies(out, marks, marks); err != nil {
+		if out.bodies, err = c.bodies(s, out, marks, marks, index); err != nil {
 			return nil, err
 		}
 		return out, nil
 	}
 	if s.Iterations*g.Count > maxEach {
-		return nil, fmt.Errorf("each of its %d replicas is made by itself, and more than %d would fill the memory: write {{.Replica}} and {{.Iteration}} by themselves", s.Iterations*g.Count, maxEach)
+		return nil, tooMany(s.Iterations * g.Count)
 	}
 	for i := range s.Iterations {
 		for r := range g.Count {
@@ -181,7 +170,7 @@ func (c *compiler) compile(s *spec.Stage, g *spec.Group) (*group, error) {
 			}
 			values := out.values(c.load.Seed, s, i, r, 0)
 			values[varObject] = skeleton.Mark("", 0)
-			one, err := c.bodies(out, values, []string{varObject: values[varObject]})
+			one, err := c.bodies(s, out, values, []string{varObject: values[varObject]}, index)
 			if err != nil {
 				return nil, err
 			}
@@ -196,10 +185,14 @@ const maxEach = 20_000
 
 // values are those of the variables for one replica; those of an object have its number.
 func (g *group) values(seed uint64, s *spec.Stage, iteration, replica, object int) []string {
+	values := make([]string, varFirstGenerated, varFirstGenerated+len(g.generated))
+	values[varJobIteration] = strconv.Itoa(iteration)
 	if g.of.Every > 1 {
 		iteration /= g.of.Every
 	}
-	values := make([]string, varFirstGenerated, varFirstGenerated+len(g.generated))
+	if s.Burner {
+		replica++
+	}
 	values[varReplica], values[varIteration], values[varObject] = strconv.Itoa(replica), strconv.Itoa(iteration), strconv.Itoa(object)
 	for _, p := range g.generated {
 		h := fnv.New64a()
@@ -210,14 +203,18 @@ func (g *group) values(seed uint64, s *spec.Stage, iteration, replica, object in
 }
 
 // bodies makes the objects for values, and cuts them at marks, of which "" is none.
-func (c *compiler) bodies(g *group, values, marks []string) ([]body, error) {
+func (c *compiler) bodies(s *spec.Stage, g *group, values, marks []string, index int) ([]body, error) {
 	objects, err := g.make(values)
 	if err != nil {
 		return nil, err
 	}
 	var out []body
 	for i, o := range objects {
-		b, err := c.body(o, values[varObject], marks)
+		var labels map[string]string
+		if s.Burner {
+			labels = c.burnerLabels(s.Name, strconv.Itoa(index+i), values)
+		}
+		b, err := c.body(o, labels, values[varObject], marks)
 		if err != nil {
 			return nil, fmt.Errorf("%s: object %d: %w", g.of.File, i+1, err)
 		}
@@ -234,7 +231,7 @@ const (
 	ObjectNote = "fettle.dev/load-object"
 )
 
-func (c *compiler) body(o map[string]any, number string, marks []string) (body, error) {
+func (c *compiler) body(o map[string]any, labels map[string]string, number string, marks []string) (body, error) {
 	version, _ := o["apiVersion"].(string)
 	kind, _ := o["kind"].(string)
 	if group, old := legacy[kind]; old && version == "v1" {
@@ -254,6 +251,7 @@ func (c *compiler) body(o map[string]any, number string, marks []string) (body, 
 		b.namespace = skeleton.Cut([]byte(space), marksOf(marks))
 	}
 	delete(meta, "namespace")
+	addLabels(meta, labels)
 	label(meta, "labels", RunLabel, c.run)
 	label(meta, "annotations", ObjectNote, number)
 	spec, _ := o["spec"].(map[string]any)
@@ -263,6 +261,7 @@ func (c *compiler) body(o map[string]any, number string, marks []string) (body, 
 			at, _ = at[step].(map[string]any)
 		}
 		if at != nil {
+			addLabels(metadata(at), labels)
 			label(metadata(at), "labels", RunLabel, c.run)
 		}
 	}

@@ -76,7 +76,10 @@ func (p *Plan) Namespace(i int) string {
 		return string(b.namespace.Append(nil, p.values(i)))
 	}
 	s := &p.stages[o.stage]
-	if s.of.Single {
+	switch {
+	case len(s.namespaces) == 0:
+		return "" // of a kind that is not known
+	case s.of.Single:
 		return s.namespaces[0]
 	}
 	return s.namespaces[int(o.iteration)/s.of.PerNamespace]

@@ -29,10 +29,13 @@ type Plan struct {
 	// Missing are kinds that the server has not, or of which nobody knows without one.
 	Missing []Missing
 	Kinds   []Kind // that the objects are of
+	// Notes are what a reader should know of it.
+	Notes []string
 
 	objects []object
 	stages  []stage
 	kinds   map[Kind]bool
+	spaces  map[string]bool // the namespaces that are made
 }
 
 type stage struct {
@@ -105,7 +108,7 @@ func Compile(ctx context.Context, load *spec.Load, run string, kinds Kinds) (*Pl
 	if err := bounded(load); err != nil {
 		return nil, err
 	}
-	p := &Plan{Run: run, Load: load, kinds: map[Kind]bool{}}
+	p := &Plan{Run: run, Load: load, kinds: map[Kind]bool{}, spaces: map[string]bool{}}
 	c := &compiler{load: load, run: run, kinds: kinds}
 	var all []error
 	if load.Sync != nil && load.Sync.Server {
@@ -142,13 +145,15 @@ func (p *Plan) stage(ctx context.Context, c *compiler, number int) error {
 	s := &c.load.Stages[number]
 	st := stage{of: s}
 	var all []error
+	index := 0
 	for g := range s.Groups {
-		compiled, err := c.compile(s, &s.Groups[g])
+		compiled, err := c.compile(s, &s.Groups[g], index)
 		if err != nil {
 			all = append(all, fmt.Errorf("%s: %w", s.Groups[g].At, err))
 			continue
 		}
 		st.groups = append(st.groups, compiled)
+		index += compiled.documents()
 	}
 	if len(all) > 0 {
 		return errors.Join(all...)
@@ -159,7 +164,11 @@ func (p *Plan) stage(ctx context.Context, c *compiler, number int) error {
 			return tooLarge(g.of.At, n)
 		}
 	}
-	if err := st.spaces(c); err != nil {
+	needed, err := st.needsSpaces(c)
+	if err == nil && needed {
+		err = st.spaces(c)
+	}
+	if err != nil {
 		return err
 	}
 	p.stages = append(p.stages, st)
@@ -169,7 +178,10 @@ func (p *Plan) stage(ctx context.Context, c *compiler, number int) error {
 		every, each = time.Duration(float64(time.Second)/s.Rate), true
 	}
 	if s.Iterations > 0 {
-		for i := range st.namespaces {
+		for i, name := range st.namespaces {
+			if p.spaces[name] && s.IfExists == spec.Reuse {
+				continue // a stage before this one makes it
+			}
 			p.put(object{int32(number), -1, int32(i), 0, 0}, namespaceKind)
 		}
 		p.add(Op{Do: Create, From: begin, To: len(p.objects), Every: every, Each: each, At: s.At})
@@ -207,7 +219,9 @@ func (p *Plan) stage(ctx context.Context, c *compiler, number int) error {
 // put adds an object.
 func (p *Plan) put(o object, k Kind) {
 	p.objects = append(p.objects, o)
-	p.kinds[k] = true
+	if p.kinds[k] = true; k == namespaceKind {
+		p.spaces[p.Name(len(p.objects)-1)] = true
+	}
 }
 
 // group adds what a group makes in one iteration.
@@ -253,34 +267,4 @@ func (g *group) at(iteration, replica int) []body {
 		return g.bodies
 	}
 	return g.each[iteration*g.of.Count+replica]
-}
-
-// spaces are the namespaces of a stage and what they look like.
-func (st *stage) spaces(c *compiler) error {
-	s := st.of
-	for i := range s.Namespaces() {
-		name := s.Prefix
-		if !s.Single {
-			name = fmt.Sprint(s.Prefix, i)
-		}
-		if len(name) > 63 {
-			return fmt.Errorf("%s: %s is too long for a namespace: 63 letters at most", s.At, name)
-		}
-		st.namespaces = append(st.namespaces, name)
-	}
-	mark := skeleton.Mark(s.Prefix+c.run+fmt.Sprint(s.Labels, s.Annotations), 0)
-	nameMark := skeleton.Mark(s.Prefix+c.run+fmt.Sprint(s.Labels, s.Annotations)+mark, 1)
-	meta := map[string]any{"name": nameMark}
-	for name, value := range s.Labels {
-		label(meta, "labels", name, value)
-	}
-	for name, value := range s.Annotations {
-		label(meta, "annotations", name, value)
-	}
-	b, err := c.body(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": meta}, mark, []string{varReplica: nameMark, varIteration: "", varObject: mark})
-	if err != nil {
-		return fmt.Errorf("%s: %w", s.At, err)
-	}
-	st.spaceBody = b.text
-	return nil
 }

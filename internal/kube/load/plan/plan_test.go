@@ -105,13 +105,14 @@ func TestSkeletonsAreRight(t *testing.T) {
 		"key":            {Count: 3, Template: json.RawMessage(strings.Replace(webTemplate, `"p":`, `"p${NUMBER}":`, 1))},
 		"go":             {Count: 3, Text: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m-{{.Iteration}}-{{ .Replica }}}\nport: {{.Replica}}\ndata: {j: '{{.JobName}} {{.UUID}} {{.size}}'}\n", Variables: json.RawMessage(`{"size":7}`)},
 		"go, arithmetic": {Count: 3, Text: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m-{{.Replica}}}\nport: {{add .Replica 1}}\n{{if eq .Replica 1}}odd: true{{end}}\n"},
+		"go, random":     {Count: 3, Text: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m-{{.Replica}}}\ndata: {a: '{{randAlphaNum 9}}', b: '{{uuidv4}}'}\n"},
 		"go, two":        {Count: 3, Text: "{{range $i, $e := .list}}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: m-{{$.Replica}}-{{$e}}}\n{{end}}", Variables: json.RawMessage(`{"list":["a","b"]}`)},
 	} {
 		g.At, g.File = "f:2", "t"
 		l := load(g)
 		p := compile(t, l)
 		c := &compiler{load: l, run: "run-1"}
-		direct, err := c.source(&l.Stages[0].Groups[0])
+		direct, err := c.source(&l.Stages[0], &l.Stages[0].Groups[0])
 		if err != nil {
 			t.Fatal(err)
 		}

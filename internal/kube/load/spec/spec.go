@@ -6,6 +6,8 @@ package spec
 import (
 	"encoding/json"
 	"time"
+
+	"fettle.dev/fettle/internal/kube/load/gotext"
 )
 
 // Schema is the name of the JSON form.
@@ -45,6 +47,26 @@ type Load struct {
 	Gates []Gate `json:"gates,omitempty"`
 	// Notes are what a reader should know of the file that is no mistake.
 	Notes []string `json:"notes,omitempty"`
+	// Unread are fields of the file that would change the load and are not read: it is
+	// refused unless the user says to ignore them.
+	Unread []Unread `json:"unread,omitempty"`
+
+	// UUID is the benchmark's that templates see; "" for the name of the run.
+	UUID string `json:"uuid,omitempty"`
+	// ReadAt is when the file was read, which is the time that templates see.
+	ReadAt time.Time `json:"read_at,omitzero"`
+	// Helpers are templates that every Text may call; Env and Files what the texts ask for
+	// of the environment and of files.
+	Helpers []gotext.Helper   `json:"helpers,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
+	Files   map[string]string `json:"files,omitempty"`
+}
+
+// Unread is a field that is not read.
+type Unread struct {
+	At    string `json:"at"`
+	Field string `json:"field"`
+	What  string `json:"what"` // what the load does without it
 }
 
 // Gate is a threshold.
@@ -78,6 +100,44 @@ type Stage struct {
 	// each iteration and of the stage; 0 not at all.
 	WaitEach time.Duration `json:"wait_each_ns,omitempty"`
 	Wait     time.Duration `json:"wait_ns,omitempty"`
+	// Burner says that it is a job of kube-burner: replicas are numbered from 1, objects
+	// have kube-burner's labels, and namespaces are made only where an object of the stage
+	// is in one and names none of its own. Prefix may be "" then.
+	Burner bool `json:"burner,omitempty"`
+	// Actions make this a stage that makes nothing: it does something with objects that
+	// stages before it have made, Iterations times. Parallel starts those of all iterations
+	// at once.
+	Actions  []Action `json:"actions,omitempty"`
+	Parallel bool     `json:"parallel,omitempty"`
+}
+
+// What an action does with an object.
+const (
+	Patch  = "patch"
+	Remove = "delete"
+	Get    = "read"
+)
+
+// Action is one thing that is done with each object of the run that has a kind and labels.
+type Action struct {
+	At         string            `json:"at"`
+	Do         string            `json:"do"` // Patch, Remove or Get
+	APIVersion string            `json:"api_version"`
+	Kind       string            `json:"kind"`
+	Labels     map[string]string `json:"labels"`
+	// PatchType is the media type of a patch, Text its template, of JSON or of YAML, and
+	// File where that is from.
+	PatchType   string          `json:"patch_type,omitempty"`
+	Text        string          `json:"text,omitempty"`
+	JSON        bool            `json:"json,omitempty"`
+	File        string          `json:"file,omitempty"`
+	Variables   json.RawMessage `json:"variables,omitempty"`
+	MissingZero bool            `json:"missing_zero,omitempty"`
+	// Gone is how long to wait until the objects are gone; 0 not at all. After is waited
+	// behind the action.
+	Gone   time.Duration `json:"gone_ns,omitempty"`
+	After  time.Duration `json:"after_ns,omitempty"`
+	NoWait bool          `json:"no_wait,omitempty"`
 }
 
 // Namespaces is how many the stage has.
@@ -122,6 +182,8 @@ type Group struct {
 	Parameters map[string]string `json:"parameters,omitempty"`
 	// File is the file that it is from.
 	File string `json:"file,omitempty"`
+	// MissingZero says that a variable that a Text asks for and has not is empty.
+	MissingZero bool `json:"missing_zero,omitempty"`
 
 	// Every says that it is made in each Every-th iteration alone, and that its iterations
 	// are counted by that; 0 and 1 are all.

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"testing"
+
+	"fettle.dev/fettle/internal/host/hosttest"
+	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/tune"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// numad is in the way of a plan only where that writes what numad holds.
+func TestNumadInTheWay(t *testing.T) {
+	h := hosttest.Mounted(t, map[string]string{
+		"proc/1/comm":                          "systemd\n",
+		"usr/lib/systemd/system/numad.service": "[Service]\n",
+		"etc/systemd/system/multi-user.target.wants/numad.service": "-> /usr/lib/systemd/system/numad.service",
+	})
+	var out bytes.Buffer
+	m := &machine{app: &app{screen: ui.NewScreen(&out, &out), once: new(sync.Map)}, host: h, kinds: setting.Kernel(h), engine: &tune.Engine{Host: h, StateDir: t.TempDir()}}
+	plan := func(names ...string) tune.Planner {
+		return func(context.Context, *journal.State) (*tune.Plan, error) {
+			p := &tune.Plan{}
+			for _, name := range names {
+				p.Steps = append(p.Steps, tune.Step{Setting: setting.Setting{Kind: "sysctl", Name: name}, Action: tune.Write})
+			}
+			return p, nil
+		}
+	}
+	if _, err := m.oneTuner(t.Context(), false, m.writesOf(t.Context(), plan("vm.swappiness"))); err != nil {
+		t.Errorf("a plan that leaves alone what numad holds: %v", err)
+	}
+	if _, err := m.oneTuner(t.Context(), false, m.writesOf(t.Context(), plan("vm.swappiness", "kernel.numa_balancing"))); ui.Code(err) != ui.Refused {
+		t.Errorf("a plan with kernel.numa_balancing: %v", err)
+	}
+	for name, refused := range map[string]bool{"vm.swappiness": false, "kernel.numa_balancing": true} {
+		p, _ := plan(name)(t.Context(), nil)
+		if err := m.contested(t.Context(), p); (ui.Code(err) == ui.Refused) != refused {
+			t.Errorf("fix of %s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package haproxy
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// truth is what is known of a condition, a line or a lack.
+type truth int
+
+const (
+	no truth = iota
+	perhaps
+	yes
+)
+
+func truthOf(is bool) truth {
+	if is {
+		return yes
+	}
+	return no
+}
+
+func (t truth) not() truth { return yes - t }
+
+// blocks are the .if blocks that are open, the innermost last (Configuration Manual,
+// "Conditional blocks").
+type blocks []struct {
+	now    truth // whether the lines of the branch count
+	before truth // whether a branch before it counted
+}
+
+// enter takes a line that begins with a dot; false where it closes what is not open.
+func (b *blocks) enter(l line, version string) bool {
+	last := len(*b) - 1
+	cond := func() truth { return condition(strings.Join(l.words[1:], " "), version) }
+	switch l.words[0] {
+	case ".if":
+		c := cond()
+		*b = append(*b, struct{ now, before truth }{c, no})
+		return true
+	case ".elif", ".else", ".endif":
+	default:
+		return true // .notice and its kin
+	}
+	if last < 0 {
+		return false
+	}
+	if l.words[0] == ".endif" {
+		*b = (*b)[:last]
+		return true
+	}
+	is := &(*b)[last]
+	is.before = max(is.before, is.now)
+	if is.now = is.before.not(); l.words[0] == ".elif" {
+		is.now = min(is.now, cond())
+	}
+	return true
+}
+
+// counts reports whether a line in all of them counts.
+func (b blocks) counts() truth {
+	t := yes
+	for _, in := range b {
+		t = min(t, in.now)
+	}
+	return t
+}
+
+// condition is what an expression of .if says: a number, version_atleast and
+// version_before of a known version, streq, strneq, "!", "&&", "||" and parentheses. What
+// depends on the environment or on the build of HAProxy is perhaps, and so is what HAProxy
+// would not take.
+func condition(text, version string) truth {
+	e := expression{strings.TrimSpace(text), version}
+	if e.rest == "" {
+		return no
+	}
+	t, ok := e.or(0)
+	if !ok || e.rest != "" {
+		return perhaps
+	}
+	return t
+}
+
+type expression struct{ rest, version string }
+
+// maxNested bounds parentheses and negations.
+const maxNested = 100
+
+func (e *expression) skip(token string) bool {
+	rest, ok := strings.CutPrefix(strings.TrimLeft(e.rest, blank), token)
+	if ok {
+		e.rest = strings.TrimLeft(rest, blank)
+	}
+	return ok
+}
+
+func (e *expression) or(depth int) (truth, bool) {
+	t, ok := e.and(depth)
+	for ok && e.skip("||") {
+		var next truth
+		next, ok = e.and(depth)
+		t = max(t, next)
+	}
+	return t, ok
+}
+
+func (e *expression) and(depth int) (truth, bool) {
+	t, ok := e.term(depth)
+	for ok && e.skip("&&") {
+		var next truth
+		next, ok = e.term(depth)
+		t = min(t, next)
+	}
+	return t, ok
+}
+
+func (e *expression) term(depth int) (truth, bool) {
+	switch {
+	case depth > maxNested:
+		return perhaps, false
+	case e.skip("!"):
+		t, ok := e.term(depth + 1)
+		return t.not(), ok
+	case e.skip("("):
+		t, ok := e.or(depth + 1)
+		return t, ok && e.skip(")")
+	}
+	end := strings.IndexAny(e.rest, "()&|! \t")
+	if end < 0 || e.rest[end] != '(' {
+		if end < 0 {
+			end = len(e.rest)
+		}
+		n, err := strconv.Atoi(e.rest[:end])
+		e.rest = strings.TrimLeft(e.rest[end:], blank)
+		return truthOf(n != 0), err == nil
+	}
+	name, behind := e.rest[:end], e.rest[end+1:]
+	closed := strings.IndexByte(behind, ')')
+	if closed < 0 {
+		return perhaps, false
+	}
+	e.rest = strings.TrimLeft(behind[closed+1:], blank)
+	return predicate(name, strings.Split(behind[:closed], ","), e.version), true
+}
+
+func predicate(name string, args []string, version string) truth {
+	switch name {
+	case "version_atleast", "version_before":
+		is, ok := release(version)
+		asked, valid := release(args[0])
+		if !ok || !valid {
+			return perhaps
+		}
+		return truthOf((slices.Compare(is, asked) >= 0) == (name == "version_atleast"))
+	case "streq", "strneq":
+		if len(args) == 2 && !strings.ContainsAny(args[0]+args[1], "$\\") {
+			return truthOf((args[0] == args[1]) == (name == "streq"))
+		}
+	}
+	return perhaps
+}
+
+// release takes a version apart: 2.6.12, and 2.6-dev1, which is before 2.6.0.
+func release(version string) ([]int, bool) {
+	version, dev, isDev := strings.Cut(version, "-dev")
+	out := []int{0, 0, 0, 0}
+	for i, part := range strings.SplitN(version, ".", 3) {
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			return nil, false
+		}
+		out[i] = n
+	}
+	if isDev {
+		n, err := strconv.Atoi(dev)
+		if err != nil {
+			return nil, false
+		}
+		out[2], out[3] = -1, n
+	}
+	return out, true
+}

@@ -1,0 +1,181 @@
+package haproxy
+
+import "fmt"
+
+// candidates are the lines that may set an option of a proxy, itself or by its defaults,
+// the one that counts if it counts at all first. unset reports whether none of them may
+// count.
+func (s settings) candidates(proxy int, is func(option) bool) (found []option, unset bool, err error) {
+	for range 20 { // defaults may be from others
+		for n := len(s.options) - 1; n >= 0; n-- {
+			o := s.options[n]
+			if o.section != proxy || !is(o) {
+				continue
+			}
+			if found = append(found, o); !o.maybe {
+				return found, false, nil
+			}
+		}
+		if proxy, err = s.defaultsOf(proxy); proxy < 0 || err != nil {
+			break
+		}
+	}
+	return found, true, err
+}
+
+func named(names ...string) func(option) bool {
+	return func(o option) bool {
+		for _, name := range names {
+			if o.option == name {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// effective is an option of a proxy: its own, or what its defaults say. The error says
+// that it depends on a condition or on the environment.
+func (s settings) effective(proxy int, name string) (option, bool, error) {
+	return s.effectiveOf(proxy, named(name))
+}
+
+// effectiveOf is the last option of a proxy, itself or by its defaults, that is of some kind.
+func (s settings) effectiveOf(proxy int, is func(option) bool) (option, bool, error) {
+	all, unset, err := s.candidates(proxy, is)
+	if err != nil || len(all) == 0 {
+		return option{}, false, err
+	}
+	for _, o := range all {
+		if unset || o.option != all[0].option || o.value() != all[0].value() {
+			return all[0], true, inCondition(all[0])
+		}
+		if o.variable {
+			return o, true, fmt.Errorf("%s: its value is from the environment", o.Place)
+		}
+	}
+	return all[0], true, nil
+}
+
+func inCondition(o option) error {
+	return fmt.Errorf("%s: it stands in a condition (.if) whose outcome depends on the environment or the build of HAProxy", o.Place)
+}
+
+// missing reports whether a proxy has no timeout of a name, or one of 0. The error says on
+// what it depends where that is perhaps.
+func (s settings) missing(proxy int, name string) (truth, error) {
+	all, unset, err := s.candidates(proxy, named(name))
+	if err != nil {
+		return perhaps, err
+	}
+	without, with := unset, false
+	for _, o := range all {
+		if o.variable {
+			return perhaps, fmt.Errorf("%s: its value is from the environment", o.Place)
+		}
+		v, err := readDuration(o.value())
+		if err != nil {
+			return perhaps, fmt.Errorf("%s: %w", o.Place, err)
+		}
+		without = without || v == 0.0
+		with = with || v != 0.0
+	}
+	if with && without {
+		return perhaps, inCondition(all[0])
+	}
+	return truthOf(without), nil
+}
+
+// has reports whether a section has a line of one of the options.
+func (s settings) has(n int, names ...string) truth {
+	t, is := no, named(names...)
+	for _, o := range s.options {
+		switch {
+		case o.section != n || !is(o):
+		case o.maybe:
+			t = max(t, perhaps)
+		default:
+			return yes
+		}
+	}
+	return t
+}
+
+// disabled reports whether a proxy does not take part.
+func (s settings) disabled(n int) (truth, error) {
+	all, unset, err := s.candidates(n, named("disabled", "enabled"))
+	if err != nil || len(all) == 0 {
+		return no, err
+	}
+	off, on := false, unset
+	for _, o := range all {
+		off, on = off || o.option == "disabled", on || o.option == "enabled"
+	}
+	if off && on {
+		return perhaps, nil
+	}
+	return truthOf(off), nil
+}
+
+// timeless are the proxies that wait without an end for a client or a server, each with
+// what it lacks: those of which HAProxy 2.6 and 3.0 warn (src/cfgparse.c,
+// check_config_validity). A tunnel's timeout stands in for the server's where connections
+// are passed on as they are. The error says why it is not known of a proxy, where nothing
+// is known to be missing.
+func (s settings) timeless() ([]string, error) {
+	out := []string{}
+	var unknown error
+	for n, x := range s.sections {
+		front := x.kind == "frontend" || x.kind == "listen"
+		back := x.kind == "backend" || x.kind == "listen"
+		if !front && !back {
+			continue
+		}
+		off, err := s.disabled(n)
+		if err == nil && off == yes {
+			continue
+		}
+		lacks := func(name string, matters truth) {
+			if err != nil || matters == no {
+				return
+			}
+			is, why := s.missing(n, name)
+			if err = why; err != nil {
+				return
+			}
+			switch min(is, matters, off.not(), x.counts) {
+			case yes:
+				out = append(out, x.key()+": "+name)
+			case perhaps:
+				err = fmt.Errorf("%s: %s may be missing: it depends on a condition (.if)", x.key(), name)
+			}
+		}
+		lacks("timeout client", truthOf(front))
+		servers := min(s.has(n, "server", "server-template"), truthOf(back))
+		lacks("timeout connect", servers)
+		if servers != no && err == nil {
+			var tunnel truth
+			tunnel, err = s.untunneled(n)
+			lacks("timeout server", min(servers, tunnel))
+		}
+		if err != nil && unknown == nil {
+			unknown = err
+		}
+	}
+	if len(out) > 0 {
+		unknown = nil
+	}
+	return out, unknown
+}
+
+// untunneled reports whether nothing stands in for the server's timeout.
+func (s settings) untunneled(n int) (truth, error) {
+	mode, ok, err := s.effective(n, "mode")
+	if err != nil {
+		return perhaps, err
+	}
+	if ok && mode.value() == "http" {
+		return yes, nil
+	}
+	return s.missing(n, "timeout tunnel")
+}

@@ -1,0 +1,221 @@
+package kubelet
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/component/conf"
+)
+
+// document is a KubeletConfiguration, or a map in one: its members in the order of the
+// files.
+type document struct {
+	names   []string
+	members map[string]value
+}
+
+// value is a member of a document: a scalar or a list as text, a map, or null.
+type value struct {
+	told
+	null   bool
+	opaque bool      // a list of maps, which no flag has
+	fields *document // of a map; nil for everything else
+}
+
+func (d *document) set(name string, v value) {
+	if d.members == nil {
+		d.members = map[string]value{}
+	}
+	if _, ok := d.members[name]; !ok {
+		d.names = append(d.names, name)
+	}
+	d.members[name] = v
+}
+
+func (d *document) remove(name string) {
+	delete(d.members, name)
+	d.names = slices.DeleteFunc(d.names, func(n string) bool { return n == name })
+}
+
+// patch merges a drop-in into the document as JSON merge patch does (RFC 7396; kubelet
+// 1.28 to 1.37, cmd/kubelet/app/server.go, mergeKubeletConfigurations): null removes a
+// member, a map is merged member by member, everything else replaces what was there.
+func (d *document) patch(by document) {
+	for _, name := range by.names {
+		v, old := by.members[name], d.members[name]
+		switch {
+		case v.null:
+			d.remove(name)
+		case v.fields == nil:
+			d.set(name, v)
+		default:
+			merged := value{told: told{at: v.at}, fields: &document{}}
+			if old.fields != nil {
+				merged.fields = old.fields
+				if merged.at = old.at; !strings.HasSuffix(old.at, v.at) && len(v.fields.names) > 0 {
+					merged.at += ", " + v.at
+				}
+			}
+			merged.fields.patch(*v.fields)
+			d.set(name, merged)
+		}
+	}
+}
+
+// setDefaults removes what the kubelet's defaults replace: null, and the zero of options
+// that cannot hold one (kubelet 1.34 and 1.37, pkg/kubelet/apis/config/v1beta1/defaults.go,
+// SetDefaults_KubeletConfiguration). An explicit kubeAPIQPS of 0 stays.
+func (d *document) setDefaults() {
+	for _, name := range slices.Clone(d.names) {
+		unset, ok := replacedByDefault[name]
+		if v := d.members[name]; v.null || ok && v.fields == nil && !v.opaque && unset(v.value) {
+			d.remove(name)
+		}
+	}
+	// serializeImagePulls is off by default where images are pulled in parallel.
+	if _, ok := d.members["serializeImagePulls"]; ok {
+		return
+	}
+	serial := told{"true", "the kubelet's default"}
+	if v, ok := d.members["maxParallelImagePulls"]; ok {
+		if n, err := strconv.Atoi(v.value); err == nil && n > 1 {
+			serial = told{"false", v.at}
+		}
+	}
+	d.set("serializeImagePulls", value{told: serial})
+}
+
+// replacedByDefault reports of each option whether its default replaces a value.
+var replacedByDefault = map[string]func(text string) bool{
+	"maxPods": isZero, "kubeAPIBurst": isZero,
+	"cpuManagerPolicy": isEmpty, "memoryManagerPolicy": isEmpty, "topologyManagerPolicy": isEmpty, "topologyManagerScope": isEmpty,
+	"containerLogMaxSize": isEmpty, "cgroupDriver": isEmpty, "cpuManagerReconcilePeriod": isZeroTime,
+	"podPidsLimit": func(text string) bool { n, err := strconv.ParseInt(text, 10, 64); return err == nil && n < 0 },
+}
+
+func isZero(text string) bool  { return text == "0" }
+func isEmpty(text string) bool { return text == "" }
+func isZeroTime(text string) bool {
+	d, err := time.ParseDuration(text)
+	return err == nil && d == 0
+}
+
+// options are the members as flags would have them, with the place of each. What a flag
+// cannot have, and what is empty, is not there.
+func (d document) options() map[string]told {
+	out := map[string]told{}
+	for _, name := range d.names {
+		v := d.members[name]
+		if v.fields != nil {
+			v.value = v.fields.flat()
+			v.opaque = v.value == ""
+		}
+		if !v.opaque && !v.null {
+			out[name] = v.told
+		}
+	}
+	return out
+}
+
+// flat is a map as "a=b,c=d"; "" where a flag could not have it.
+func (d document) flat() string {
+	var parts []string
+	for _, name := range d.names {
+		v := d.members[name]
+		if v.fields != nil || v.opaque {
+			return ""
+		}
+		parts = append(parts, name+"="+v.value)
+	}
+	return strings.Join(parts, ",")
+}
+
+// readConfig reads a KubeletConfiguration, YAML or JSON. Nothing is read from an empty file.
+func readConfig(text, name string) (document, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
+		return document{}, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if len(doc.Content) == 0 {
+		return document{}, nil
+	}
+	root := doc.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return document{}, fmt.Errorf("%s:%d: want the keys of a KubeletConfiguration", name, root.Line)
+	}
+	left := conf.MaxYAMLSteps
+	out, err := readMap(root, name, &left, 0)
+	if err != nil {
+		return document{}, err
+	}
+	if kind, ok := out.members["kind"]; ok && kind.value != "KubeletConfiguration" {
+		return document{}, fmt.Errorf("%s: the kind is %q, and not KubeletConfiguration", kind.at, kind.value)
+	}
+	return *out, nil
+}
+
+func readMap(n *yaml.Node, name string, left *int, depth int) (*document, error) {
+	all, err := conf.Pairs(n, left)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", name, err)
+	case depth > maxDepth:
+		return nil, fmt.Errorf("%s:%d: maps are nested more than %d deep", name, n.Line, maxDepth)
+	}
+	out := &document{}
+	for _, p := range all {
+		v, err := readValue(conf.Aliased(p.Value), name, left, depth)
+		if err != nil {
+			return nil, err
+		}
+		v.at = name + ":" + strconv.Itoa(p.Key.Line)
+		out.set(p.Key.Value, v)
+	}
+	return out, nil
+}
+
+func readValue(n *yaml.Node, name string, left *int, depth int) (v value, err error) {
+	switch n.Kind {
+	case yaml.ScalarNode:
+		v.value, v.null = scalar(n), n.Tag == "!!null"
+	case yaml.MappingNode:
+		v.fields, err = readMap(n, name, left, depth+1)
+	case yaml.SequenceNode:
+		var parts []string
+		for _, c := range n.Content {
+			if c = conf.Aliased(c); c.Kind != yaml.ScalarNode {
+				return value{opaque: true}, nil
+			}
+			parts = append(parts, scalar(c))
+		}
+		v.value, v.opaque = strings.Join(parts, ","), len(parts) == 0
+	}
+	return v, err
+}
+
+// scalar is the text of a scalar as JSON would have it: 0x6e is 110, and "yes" without
+// quotes is true, since the kubelet's YAML is 1.1.
+func scalar(n *yaml.Node) string {
+	var number int64
+	switch {
+	case n.Tag == "!!null":
+		return ""
+	case n.Tag == "!!int" && n.Decode(&number) == nil:
+		return strconv.FormatInt(number, 10)
+	case n.Tag == "!!bool":
+		return strings.ToLower(n.Value)
+	case n.Style == 0:
+		switch strings.ToLower(n.Value) {
+		case "yes", "on":
+			return "true"
+		case "no", "off":
+			return "false"
+		}
+	}
+	return n.Value
+}

@@ -1,0 +1,100 @@
+package kubelet
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/component"
+	"fettle.dev/fettle/internal/host/hosttest"
+)
+
+// TestMergedAsKubelet holds what is read against what the kubelet's own code made of the
+// same files (test/admission, TestConfigMerge, kubelet 1.34.4).
+func TestMergedAsKubelet(t *testing.T) {
+	text, err := os.ReadFile("testdata/merges.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []struct {
+		Base    string            `json:"base"`
+		DropIns map[string]string `json:"drop_ins"`
+		Options map[string]string `json:"options"`
+		Starts  bool              `json:"starts"`
+	}
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	compared, wrong := 0, 0
+	for _, c := range all {
+		if !c.Starts {
+			continue
+		}
+		files := map[string]string{
+			"etc/systemd/system/kubelet.service": "[Service]\nExecStart=/usr/bin/kubelet --config=/etc/k.yaml --config-dir=/etc/k.d\n", "etc/k.yaml": c.Base,
+		}
+		for name, text := range c.DropIns {
+			files["etc/k.d/"+name] = text
+		}
+		found, err := find(t.Context(), hosttest.Mounted(t, files))
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%d found: %v\n%s", len(found), err, c.Base)
+		}
+		for _, p := range Product.Parameters {
+			def := p.Default
+			if more, ok := map[string]string{"kubeAPIQPS": "50", "kubeAPIBurst": "100"}[p.Name]; ok {
+				def = more
+			}
+			got, want := found[0].Option(p.Name).Effective().Or(def), c.Options[p.Name]
+			if parts := strings.Split(got, ","); strings.Contains(got, "=") {
+				slices.Sort(parts)
+				got = strings.Join(parts, ",")
+			}
+			compared++
+			if got != want {
+				if wrong++; wrong < 5 {
+					t.Errorf("%s is %q, and the kubelet has %q:\n%s%v", p.Name, got, want, c.Base, c.DropIns)
+				}
+			}
+		}
+	}
+	t.Logf("%d options compared", compared)
+	if compared < 2000 {
+		t.Error("too few were compared")
+	}
+}
+
+// TestMergePlaces says where each value is from, also of a map of several files.
+func TestMergePlaces(t *testing.T) {
+	files := map[string]string{
+		"etc/systemd/system/kubelet.service": "[Service]\nExecStart=/usr/bin/kubelet --config=/etc/k.yaml --config-dir=/etc/k.d\n",
+		"etc/k.yaml":                         "kind: KubeletConfiguration\nsystemReserved: {cpu: 500m, memory: 1Gi}\ncpuManagerPolicy: static\nkubeReserved:\n  cpu: 1\nevictionHard: {memory.available: 1Gi}\n",
+		"etc/k.d/10-a.conf":                  "kind: KubeletConfiguration\nsystemReserved: {memory: 2Gi}\ncpuManagerPolicy: null\nevictionHard: null\n",
+		"etc/k.d/20-more/b.conf":             "kind: KubeletConfiguration\nkubeReserved: {cpu: null}\n",
+		"etc/k.d/30.yaml":                    "kind: KubeletConfiguration\nmaxPods: 5\n",
+	}
+	found, err := find(t.Context(), hosttest.Mounted(t, files))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%d found: %v", len(found), err)
+	}
+	for name, want := range map[string]string{
+		"systemReserved": "cpu=500m,memory=2Gi /etc/k.yaml:2, /etc/k.d/10-a.conf:2", "cpuManagerPolicy": " ", "kubeReserved": " ", "evictionHard": " ", "maxPods": " ",
+	} {
+		f := found[0].Option(name).Effective()
+		got := f.Or("") + " " + f.Source()
+		if f.Or("") == "" {
+			got = " "
+		}
+		if got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	for name := range maps.Keys(replacedByDefault) {
+		if name != "topologyManagerScope" && !slices.ContainsFunc(Product.Parameters, func(p component.Parameter) bool { return p.Name == name }) {
+			t.Errorf("%s is no option", name)
+		}
+	}
+}

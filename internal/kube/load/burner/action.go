@@ -1,0 +1,109 @@
+package burner
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/kube/load/spec"
+	"fettle.dev/fettle/internal/kube/strict"
+	"fettle.dev/fettle/internal/spell"
+)
+
+// acts reports whether a job does something with objects that are there.
+func (j *job) acts() bool {
+	return slices.Contains([]string{spec.Patch, spec.Remove, spec.Get}, j.JobType)
+}
+
+// patchTypes are the media types of patches that an API server takes.
+var patchTypes = []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml"}
+
+// readActions reads a patch, delete or read job. As kube-burner's, a delete job runs once
+// and in order, and so does a read job but for its iterations; of patch jobs executionMode
+// says it.
+func readActions(r *strict.Reader, l *spec.Load, j *job, o Options) {
+	s := common(r, l, j)
+	s.IfExists, s.PerNamespace = spec.Reuse, 1
+	s.Parallel = j.JobType == spec.Patch && (j.ExecutionMode == "" || j.ExecutionMode == "parallel")
+	if modes := []string{"", "parallel", "sequential"}; !slices.Contains(modes, j.ExecutionMode) {
+		r.FaultAt(j.At, "job %s: executionMode: want parallel or sequential, found %q%s", j.Name, j.ExecutionMode, spell.Suggest(j.ExecutionMode, modes[1:]))
+	}
+	if j.JobType == spec.Remove {
+		s.Iterations = 1
+	}
+	if j.JobType != spec.Remove && (j.waitsAtEnd() || s.Parallel) {
+		s.Wait = j.wait()
+	}
+	if len(j.Objects) == 0 {
+		r.FaultAt(j.At, "job %s: it has no objects", j.Name)
+	}
+	for i := range j.Objects {
+		if a, ok := readAction(r, l, j, &j.Objects[i], o); ok {
+			s.Actions = append(s.Actions, a)
+		}
+	}
+	l.Stages = append(l.Stages, s)
+}
+
+func readAction(r *strict.Reader, l *spec.Load, j *job, o *object, from Options) (spec.Action, bool) {
+	a := spec.Action{At: o.At, Do: j.JobType, APIVersion: o.APIVersion, Kind: o.Kind, Labels: o.LabelSelector.Map(), Variables: json.RawMessage("{}"), NoWait: o.Wait != nil && !*o.Wait}
+	if a.APIVersion == "" {
+		a.APIVersion = "v1"
+	}
+	if filled(o.WaitOptions) && !a.NoWait {
+		unread(l, r.At(o.WaitOptions), j.Name, "waitOptions", "an object is waited for until its kind is ready, and not until what waitOptions say")
+	}
+	if o.Kind == "" {
+		r.FaultAt(o.At, "job %s: an object has no kind", j.Name)
+		return a, false
+	}
+	if len(a.Labels) == 0 {
+		r.FaultAt(o.At, "job %s: an object has no labelSelector", j.Name)
+		return a, false
+	}
+	if !j.parallel() {
+		a.After = j.ObjectDelay
+	}
+	if j.JobType == spec.Remove && (j.WaitForDeletion == nil || *j.WaitForDeletion) {
+		a.Gone = j.wait()
+	}
+	if j.JobType != spec.Patch {
+		return a, true
+	}
+	if !slices.Contains(patchTypes, o.PatchType) {
+		r.FaultAt(o.At, "job %s: patchType: want %s, found %q%s", j.Name, strings.Join(patchTypes, ", "), o.PatchType, spell.Suggest(o.PatchType, patchTypes))
+		return a, false
+	}
+	a.PatchType, a.JSON, a.MissingZero = o.PatchType, strings.HasSuffix(o.ObjectTemplate, "json"), j.DefaultMissingKeys
+	if o.ObjectTemplate == "" {
+		r.FaultAt(o.At, "job %s: a patch has no objectTemplate", j.Name)
+		return a, false
+	}
+	apply := strings.HasPrefix(a.PatchType, "application/apply")
+	if a.JSON && apply || !a.JSON && strings.HasPrefix(a.PatchType, "application/json-patch") {
+		r.FaultAt(o.At, "job %s: %s: a template of JSON is for %s, one of YAML for %s", j.Name, o.ObjectTemplate, strings.Join(patchTypes[:3], ", "), strings.Join(patchTypes[1:], ", "))
+		return a, false
+	}
+	if j.ObjectWait {
+		unread(l, o.At, j.Name, "objectWait", "it waits at the end of an iteration, and not behind each object")
+	}
+	var ok bool
+	a.File, a.Text, a.Variables, ok = o.text(r, l, j, from)
+	return a, ok
+}
+
+// parallel reports whether a patch job starts everything at once.
+func (j *job) parallel() bool { return j.JobType == spec.Patch && j.ExecutionMode != "sequential" }
+
+// notePreload says once of the jobs that make pods that no images are loaded beforehand.
+func notePreload(l *spec.Load, jobs []job) {
+	for i := range jobs {
+		j := &jobs[i]
+		if j.acts() || j.PreLoadImages != nil && j.PreLoadImages.Value == "false" {
+			continue
+		}
+		l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s: preLoadImages, which kube-burner does where nothing is said, is not done here: where an image is not on a node, the times of pods hold its pull", j.At, j.Name))
+		return
+	}
+}

@@ -1,0 +1,33 @@
+package plan
+
+import (
+	"cmp"
+	"maps"
+)
+
+// burnerLabels are those that kube-burner gives each object of a job (pkg/burner/create.go
+// of 2.7); a label of the object's own goes before them.
+func (c *compiler) burnerLabels(job, index string, values []string) map[string]string {
+	const prefix = "kube-burner.io/"
+	return map[string]string{
+		prefix + "job": job, prefix + "uuid": cmp.Or(c.load.UUID, c.run), prefix + "runid": c.run, prefix + "index": index,
+		prefix + "job-iteration": values[varJobIteration], prefix + "replica": values[varReplica], prefix + "group": "0",
+	}
+}
+
+// addLabels adds those that there are not.
+func addLabels(meta map[string]any, labels map[string]string) {
+	have, _ := meta["labels"].(map[string]any)
+	for name, value := range labels {
+		if _, own := have[name]; !own {
+			label(meta, "labels", name, value)
+		}
+	}
+}
+
+// spaceLabels are the labels that kube-burner gives the namespaces of a job.
+func (c *compiler) spaceLabels(job string, own map[string]string) map[string]string {
+	all := map[string]string{"kube-burner.io/job": job, "kube-burner.io/uuid": cmp.Or(c.load.UUID, c.run), "kube-burner.io/runid": c.run}
+	maps.Copy(all, own)
+	return all
+}

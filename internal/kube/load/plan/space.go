@@ -1,0 +1,78 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"fettle.dev/fettle/internal/kube/load/skeleton"
+)
+
+// documents is how many objects a group makes for a replica, the first that it makes.
+func (g *group) documents() int {
+	if g.each == nil {
+		return len(g.bodies)
+	}
+	for _, bodies := range g.each {
+		if len(bodies) > 0 {
+			return len(bodies)
+		}
+	}
+	return 0
+}
+
+// needsSpaces reports whether the stage makes namespaces: one of kube-burner does so only
+// where an object is in one and does not name it.
+func (st *stage) needsSpaces(c *compiler) (bool, error) {
+	if !st.of.Burner {
+		return true, nil
+	}
+	for _, g := range st.groups {
+		for _, bodies := range append(slices.Clip(g.each), g.bodies) {
+			for _, b := range bodies {
+				switch {
+				case !b.kind.Namespaced || b.namespace != nil:
+				case st.of.Prefix != "":
+					return true, nil
+				case !slices.Contains(c.missing, Missing{APIVersion: b.kind.APIVersion, Kind: b.kind.Kind}):
+					return false, fmt.Errorf("%s: job %s: a %s is in a namespace, and neither it nor the job names one: add namespace: NAME to the job", g.of.At, st.of.Name, b.kind.Kind)
+				}
+			}
+		}
+	}
+	return false, nil
+}
+
+// spaces are the namespaces of a stage and what they look like.
+func (st *stage) spaces(c *compiler) error {
+	s := st.of
+	for i := range s.Namespaces() {
+		name := s.Prefix
+		if !s.Single {
+			name = fmt.Sprint(s.Prefix, i)
+		}
+		if len(name) > 63 {
+			return fmt.Errorf("%s: %s is too long for a namespace: 63 letters at most", s.At, name)
+		}
+		st.namespaces = append(st.namespaces, name)
+	}
+	labels := maps.Clone(s.Labels)
+	if s.Burner {
+		labels = c.spaceLabels(s.Name, labels)
+	}
+	mark := skeleton.Mark(s.Prefix+c.run+fmt.Sprint(labels, s.Annotations), 0)
+	nameMark := skeleton.Mark(s.Prefix+c.run+fmt.Sprint(labels, s.Annotations)+mark, 1)
+	meta := map[string]any{"name": nameMark}
+	for name, value := range labels {
+		label(meta, "labels", name, value)
+	}
+	for name, value := range s.Annotations {
+		label(meta, "annotations", name, value)
+	}
+	b, err := c.body(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": meta}, nil, mark, []string{varReplica: nameMark, varIteration: "", varObject: mark})
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.At, err)
+	}
+	st.spaceBody = b.text
+	return nil
+}

@@ -1,0 +1,182 @@
+package plan
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"strconv"
+
+	"fettle.dev/fettle/internal/kube/load/gotext"
+	"fettle.dev/fettle/internal/kube/load/spec"
+)
+
+// text makes the function that makes the objects of a group of a Text.
+func (c *compiler) text(s *spec.Stage, g *spec.Group, out *group) error {
+	t, err := gotext.Parse(g.File, g.Text, Inputs(c.load, g.MissingZero))
+	if err != nil {
+		return err
+	}
+	variables, err := Variables(g.Variables)
+	if err != nil {
+		return err
+	}
+	out.plain = t.Plain("Replica", "Iteration")
+	out.make = func(values []string) ([]map[string]any, error) {
+		replica, _ := strconv.Atoi(values[varReplica])
+		iteration, _ := strconv.Atoi(values[varIteration])
+		all := textValues(c.load, c.run, g.Name, iteration, replica, variables())
+		return t.Objects(all, seedOf(c.load.Seed, s.Prefix, g.At, values[varJobIteration], values[varReplica]))
+	}
+	return nil
+}
+
+// Inputs are what the texts of a load see, which the load has kept.
+func Inputs(l *spec.Load, missingZero bool) gotext.Inputs {
+	kept := func(what string, from map[string]string) func(string) (string, error) {
+		return func(name string) (string, error) {
+			if text, ok := from[name]; ok {
+				return text, nil
+			}
+			return "", fmt.Errorf("%s %s was not asked for when the file was read", what, name)
+		}
+	}
+	return gotext.Inputs{Helpers: l.Helpers, MissingZero: missingZero, Env: kept("the variable", l.Env), File: kept("the file", l.Files), Now: l.ReadAt}
+}
+
+// Variables makes the function that gives the variables of a text. Each call gives others,
+// which the text may change; whole numbers are int, as kube-burner has them.
+func Variables(text json.RawMessage) (func() map[string]any, error) {
+	var all map[string]any
+	if len(text) > 0 {
+		dec := json.NewDecoder(bytes.NewReader(text))
+		dec.UseNumber()
+		if err := dec.Decode(&all); err != nil {
+			return nil, err
+		}
+	}
+	return func() map[string]any {
+		out := make(map[string]any, len(all))
+		for name, value := range all {
+			out[name] = typed(value)
+		}
+		return out
+	}, nil
+}
+
+// typed is a copy of a value, with numbers as kube-burner's reader of YAML has them.
+func typed(value any) any {
+	switch v := value.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return int(n)
+		}
+		f, _ := v.Float64()
+		return f
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, x := range v {
+			out[name] = typed(x)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, x := range v {
+			out[i] = typed(x)
+		}
+		return out
+	}
+	return value
+}
+
+// textValues are those that a text of a job sees. Its own variables go before the others,
+// and not before its numbers.
+func textValues(l *spec.Load, run, job string, iteration, replica int, variables map[string]any) map[string]any {
+	all := map[string]any{"UUID": cmp.Or(l.UUID, run), "RunID": run, "JobName": job}
+	maps.Copy(all, variables)
+	all["Iteration"], all["Replica"] = iteration, replica
+	return all
+}
+
+// seedOf is that of one rendering: the same in each run of a load.
+func seedOf(seed uint64, of ...string) uint64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d", seed)
+	for _, text := range of {
+		h.Write([]byte{0})
+		h.Write([]byte(text))
+	}
+	return h.Sum64()
+}
+
+// Text is a template of a stage.
+type Text struct {
+	At, File, Text string
+	MissingZero    bool
+	// Render executes the parsed text for each iteration and replica of the stage.
+	Render func(t *gotext.Template) error
+}
+
+// Texts are the templates of a stage of a load.
+func Texts(l *spec.Load, s *spec.Stage) []Text {
+	var all []Text
+	for i := range s.Groups {
+		g := &s.Groups[i]
+		if g.Text == "" {
+			continue
+		}
+		all = append(all, Text{g.At, g.File, g.Text, g.MissingZero, func(t *gotext.Template) error {
+			if s.Iterations > maxEach || s.Iterations*g.Count > maxEach {
+				return tooMany(s.Iterations * g.Count)
+			}
+			of := &group{of: g}
+			return render(t, l, s.Prefix, g.At, g.Name, g.Variables, func(each func(values []string) error) error {
+				for n := range s.Iterations * g.Count {
+					if i, r := n/g.Count, n%g.Count; g.Made(i) {
+						if err := each(of.values(l.Seed, s, i, r, 0)); err != nil {
+							return err
+						}
+					}
+				}
+				return nil
+			})
+		}})
+	}
+	for i := range s.Actions {
+		a := &s.Actions[i]
+		if a.Text == "" {
+			continue
+		}
+		all = append(all, Text{a.At, a.File, a.Text, a.MissingZero, func(t *gotext.Template) error {
+			return render(t, l, s.Name, a.At, s.Name, a.Variables, func(each func(values []string) error) error {
+				for n := range min(s.Iterations, maxEach) {
+					if err := each([]string{varReplica: "0", varIteration: strconv.Itoa(n), varJobIteration: strconv.Itoa(n)}); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}})
+	}
+	return all
+}
+
+// render executes a text for each of some values.
+func render(t *gotext.Template, l *spec.Load, of, at, job string, raw json.RawMessage, all func(each func(values []string) error) error) error {
+	variables, err := Variables(raw)
+	if err != nil {
+		return err
+	}
+	return all(func(values []string) error {
+		iteration, _ := strconv.Atoi(values[varIteration])
+		replica, _ := strconv.Atoi(values[varReplica])
+		_, err := t.Text(textValues(l, "run", job, iteration, replica, variables()), seedOf(l.Seed, of, at, values[varJobIteration], values[varReplica]))
+		return err
+	})
+}
+
+func tooMany(n int) error {
+	return fmt.Errorf("each of its %d replicas is made by itself, and more than %d would fill the memory: write {{.Replica}} and {{.Iteration}} by themselves", n, maxEach)
+}

@@ -1,0 +1,96 @@
+package format
+
+import (
+	"bytes"
+	"strings"
+
+	"fettle.dev/fettle/internal/lazyregexp"
+)
+
+// nginxKeys are the labels that nginx' documentation and examples give to variables
+// behind the combined log (nginx.com, "Using NGINX Logging for Application Performance
+// Monitoring").
+var nginxKeys = map[string]string{
+	"rt": "request_time", "uct": "upstream_connect_time", "uht": "upstream_header_time", "urt": "upstream_response_time", "ut": "upstream_response_time",
+	"ua": "upstream_addr", "us": "upstream_status", "ul": "upstream_response_length", "cs": "upstream_cache_status", "sn": "server_name", "xff": "http_x_forwarded_for",
+}
+
+var (
+	combinedTail = lazyregexp.New(`^\S+ - .*? \[[^]]*\] "(?:[^"\\]|\\.)*" \d{3} (?:\d+|-) "(?:[^"\\]|\\.)*" "(?:[^"\\]|\\.)*"( .+)$`)
+	tailWord     = lazyregexp.New(`^ (?:([A-Za-z_][\w-]*)([=:]))?(?:"((?:[^"\\]|\\.)*)"|([^\s",]+(?:(?:, | : )[^\s",]+)*))`)
+	pointed      = lazyregexp.New(`^(?:\d+\.\d{3}|-)(?:(?:, | : )(?:\d+\.\d{3}|-))*$`)
+)
+
+// nginxTail makes a candidate of a line of nginx' combined log with more behind it: values
+// with labels, and times with a point, which nginx alone writes. ok is false where a
+// value behind it could be anything.
+func nginxTail(line []byte) (c candidate, ok bool) {
+	m := combinedTail().FindSubmatch(line)
+	if m == nil {
+		return c, false
+	}
+	var text strings.Builder
+	text.WriteString(NginxCombined)
+	times, labels, first := 0, 0, true
+	for rest := m[1]; len(rest) > 0; first = false {
+		w := tailWord().FindSubmatch(rest)
+		if w == nil {
+			return c, false
+		}
+		rest = rest[len(w[0]):]
+		label, quote, value := string(w[1]), "", w[4]
+		if w[4] == nil {
+			quote, value = `"`, w[3]
+		}
+		variable := ""
+		switch isTime := pointed().Match(value); {
+		case label != "":
+			if variable = nginxKeys[label]; variable == "" {
+				variable = name(label)
+			}
+			if strings.HasSuffix(variable, "_time") && !isTime {
+				return c, false
+			}
+			labels++
+		case first && quote != "" && (string(value) == "-" || isAddress(firstOf(value))):
+			variable = "http_x_forwarded_for"
+		case isTime && string(value) != "-" && times < 2 || isTime && times == 1:
+			variable = []string{"request_time", "upstream_response_time"}[times]
+			times++
+		default:
+			return c, false
+		}
+		text.WriteString(" " + label + string(w[2]) + quote + "${" + variable + "}" + quote)
+	}
+	c = candidate{name: "nginx' combined log with more behind it", text: "nginx:" + text.String(), reason: "labels, and times with points"}
+	switch {
+	case times == 0 && labels == 0:
+		return c, false // nginx' main, which has a name
+	case times == 1:
+		c.guess, c.evidence = "that the number with a point is nginx' $request_time, seconds", upstreamWithin
+	case times == 2:
+		c.guess, c.evidence = "that the numbers with points are nginx' $request_time and $upstream_response_time, seconds", upstreamWithin
+	}
+	return c, true
+}
+
+// firstOf is the first of a list of addresses.
+func firstOf(list []byte) []byte {
+	one, _, _ := bytes.Cut(list, []byte(","))
+	return one
+}
+
+// upstreamWithin: a request takes at least as long as its upstreams, and is written with a
+// point.
+func upstreamWithin(rows []row) verdict {
+	d := Field{Kind: Duration, Unit: 1e9, List: true}
+	if most(rows, func(r row) bool {
+		all := r.text(FieldDuration)
+		took, ok := d.Duration(all)
+		upstream, _ := d.Duration(r.text("upstream_duration"))
+		return ok && bytes.IndexByte(all, '.') > 0 && upstream <= took
+	}) {
+		return neutral
+	}
+	return against
+}

@@ -1,0 +1,139 @@
+package setting
+
+import (
+	"path"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// compared is a text for a file of the kernel and the text that the file reads.
+type compared struct {
+	host             *host.Host
+	file, want, read string
+}
+
+// fileFormat is how the kernel reads what is written to some of its files, and how it
+// prints what they hold.
+type fileFormat struct {
+	// files are patterns of path.Match; one that begins with ".../" is for the end of
+	// a path, one that ends with "/..." for all below a directory.
+	files []string
+	// prints narrows the format to files that read so now; nil for all.
+	prints func(read string) bool
+	// reader and writer are the kernel's functions that parse a write and print the
+	// value.
+	reader, writer string
+	like           func(compared) Likeness
+}
+
+// fileFormats is the table of the files whose reader and writer are known, those of
+// single files before those of many: the first that fits decides. Names of functions
+// are those of Linux 6.12.
+var fileFormats = []fileFormat{
+	// Lists of ranges, CPU masks and CPU lists.
+	{files: []string{"/proc/sys/net/ipv4/ip_local_reserved_ports", "/proc/sys/kernel/watchdog_cpumask"},
+		reader: "proc_do_large_bitmap", writer: "proc_do_large_bitmap", like: likeRanges},
+	{files: []string{".../cpuset.cpus", ".../cpuset.cpus.exclusive", ".../cpuset.mems", ".../cpus_list"},
+		reader: "bitmap_parselist", writer: `"%*pbl"`, like: likeRanges},
+	{files: []string{"/proc/sys/net/core/rps_default_mask", "/proc/sys/net/core/flow_limit_cpu_bitmap",
+		".../queues/*/rps_cpus", ".../queues/*/xps_cpus", ".../queues/*/xps_rxqs", "/sys/devices/virtual/workqueue/...",
+		".../tracing/tracing_cpumask", "/sys/fs/resctrl/cpus", "/sys/fs/resctrl/*/cpus"},
+		prints: isMask, reader: "bitmap_parse", writer: `"%*pb"`, like: likeMask},
+
+	// Booleans.
+	{files: []string{"/sys/kernel/mm/lru_gen/enabled"}, reader: "mm/vmscan.c enabled_store", writer: "mm/vmscan.c enabled_show", like: likeGenerations},
+	{files: []string{"/sys/kernel/mm/..."}, prints: isTruthWord, reader: "kstrtobool", writer: "str_true_false, \"%c\"", like: likeBool},
+	{files: []string{"/sys/kernel/mm/ksm/use_zero_pages", "/sys/kernel/mm/ksm/smart_scan", "/sys/devices/system/cpu/cpufreq/boost", ".../cpufreq/policy*/boost", ".../online"},
+		prints: isBit, reader: "kstrtobool", writer: `"%d"`, like: likeBool},
+	{files: []string{"/sys/kernel/debug/..."}, prints: isTruthWord, reader: "debugfs_write_file_bool", writer: "debugfs_read_file_bool", like: likeBool},
+	{files: []string{"/sys/module/*/parameters/*"}, reader: "param_set_bool, param_set_int, ...", writer: "param_get_bool, param_get_int, ...", like: likeParameter},
+
+	// Lists of words of which one is written at a time, and sets of words.
+	{files: []string{"/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"}, reader: "sched_feat_write", writer: "sched_feat_show", like: likeFeature},
+	{files: []string{".../tracing/trace_options"}, reader: "tracing_trace_options_write", writer: "tracing_trace_options_show", like: likeTraceOption},
+	{files: []string{".../cgroup.subtree_control"}, reader: "cgroup_subtree_control_write", writer: "cgroup_print_ss_mask", like: likeSigned},
+	{files: []string{"/proc/sys/net/ipv4/tcp_allowed_congestion_control"}, reader: "tcp_set_allowed_congestion_control", writer: "tcp_get_allowed_congestion_control", like: likeSet},
+	{files: []string{"/proc/sys/kernel/seccomp/actions_logged"}, reader: "seccomp_names_to_actions_logged", writer: "seccomp_names_from_actions_logged", like: likeSet},
+
+	// Choices with a second name.
+	{files: []string{".../queue/scheduler"}, reader: "elevator_find_get", writer: "elv_iosched_show", like: likeWord("deadline=mq-deadline")},
+	{files: []string{".../queue/write_cache"}, reader: "queue_wc_store", writer: "queue_wc_show", like: likeWord("none=write through")},
+	{files: []string{".../power/energy_perf_bias"}, reader: "energy_perf_bias_store", writer: "energy_perf_bias_show",
+		like: likeWord("performance=0", "balance-performance=4", "normal=6", "normal-powersave=7", "balance-power=8", "power=15")},
+	{files: []string{"/sys/kernel/mm/transparent_hugepage/enabled", "/sys/kernel/mm/transparent_hugepage/defrag", "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+		"/sys/kernel/mm/transparent_hugepage/hugepages-*/enabled", "/sys/kernel/mm/transparent_hugepage/hugepages-*/shmem_enabled", ".../cpufreq/scaling_governor",
+		"/sys/devices/system/clocksource/clocksource0/current_clocksource"},
+		reader: "sysfs_streq", writer: "the word in brackets, or alone", like: likeWord()},
+	{files: []string{"/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/sys/kernel/domainname", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/poweroff_cmd",
+		"/proc/sys/kernel/printk_devkmsg", "/proc/sys/net/core/default_qdisc", "/proc/sys/net/ipv4/tcp_congestion_control", "/proc/sys/net/mptcp/path_manager",
+		"/proc/sys/net/mptcp/scheduler", "/proc/sys/net/netfilter/nf_log/*"},
+		reader: "proc_dostring", writer: "proc_dostring", like: likeWord()},
+
+	// Numbers that the kernel rounds, or that stand for a default.
+	{files: []string{".../queue/read_ahead_kb", "/sys/devices/virtual/bdi/*/read_ahead_kb"}, reader: "queue_ra_store", writer: "queue_ra_show", like: likeRounded(wholePages)},
+	{files: []string{".../queue/nr_requests"}, reader: "queue_requests_store", writer: "queue_requests_show", like: likeRounded(atLeastFour)},
+	{files: []string{".../queue/wbt_lat_usec"}, reader: "queue_wb_lat_store", writer: "queue_wb_lat_show", like: likeLatency},
+	{files: []string{".../queue/max_sectors_kb", ".../queue/discard_max_bytes", "/sys/kernel/mm/lru_gen/min_ttl_ms"}, reader: "queue_max_sectors_store, queue_max_discard_sectors_store, min_ttl_ms_store",
+		writer: "rounded, or the device's default", like: likeAbout},
+	{files: []string{".../queues/*/rps_flow_cnt", "/proc/sys/net/core/rps_sock_flow_entries"}, reader: "store_rps_dev_flow_table_cnt, rps_sock_flow_sysctl", writer: "a power of two", like: likeRounded(powerOfTwo)},
+	{files: []string{"/proc/sys/fs/pipe-max-size"}, reader: "proc_dopipe_max_size", writer: "round_pipe_size", like: likeRounded(pipeSize)},
+	{files: []string{"/proc/sys/net/netfilter/nf_conntrack_buckets", "/proc/sys/net/nf_conntrack_buckets"}, reader: "nf_conntrack_hash_sysctl", writer: "nf_ct_alloc_hashtable: whole pages", like: likeRounded(pageOfHeads)},
+	{files: []string{"/proc/sys/net/ipv4/neigh/*/*_ms", "/proc/sys/net/ipv6/neigh/*/*_ms", "/proc/sys/net/ipv4/route/*_ms", "/proc/sys/net/ipv6/route/*_ms"},
+		reader: "proc_dointvec_ms_jiffies", writer: "proc_dointvec_ms_jiffies", like: likeAbout},
+	{files: []string{"/proc/sys/net/ipv4/neigh/*/*", "/proc/sys/net/ipv6/neigh/*/*"}, reader: "proc_dointvec_userhz_jiffies", writer: "proc_dointvec_userhz_jiffies", like: likeAbout},
+	{files: []string{".../memory.min", ".../memory.low", ".../memory.high", ".../memory.max", ".../memory.swap.max", ".../memory.swap.high", ".../memory.limit_in_bytes", ".../memory.soft_limit_in_bytes"},
+		reader: "page_counter_memparse", writer: "page_counter: whole pages", like: likeSize},
+	{files: []string{".../cpu.max"}, reader: "cpu_max_write", writer: "cpu_max_show", like: likeNumbers},
+
+	// Numbers.
+	{files: []string{"/proc/sys/net/ipv4/tcp_fastopen_key"}, reader: "proc_tcp_fastopen_key", writer: "proc_tcp_fastopen_key", like: likeHexGroups},
+	{files: []string{"/proc/sys/..."}, prints: areNumbers, reader: "proc_get_long (strtoul_lenient, base 0)", writer: "proc_put_long", like: likeNumbers},
+	{files: []string{"/sys/..."}, prints: areNumbers, reader: "kstrtoul and kin, base 0 or 10", writer: `sysfs_emit("%d")`, like: likeDecimal},
+}
+
+// formatOf is the format of a file that reads so; nil where it is not known.
+func formatOf(file, read string) *fileFormat {
+	for i := range fileFormats {
+		f := &fileFormats[i]
+		if (f.prints == nil || f.prints(read)) && f.of(file) {
+			return f
+		}
+	}
+	return nil
+}
+
+func (f *fileFormat) of(file string) bool {
+	for _, p := range f.files {
+		if tail, ok := strings.CutPrefix(p, ".../"); ok {
+			parts := strings.Split(file, "/")
+			if n := strings.Count(tail, "/") + 1; n < len(parts) {
+				if ok, _ := path.Match(tail, strings.Join(parts[len(parts)-n:], "/")); ok {
+					return true
+				}
+			}
+		} else if dir, ok := strings.CutSuffix(p, "..."); ok {
+			if strings.HasPrefix(file, dir) {
+				return true
+			}
+		} else if ok, _ := path.Match(p, file); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// compareFile relates a text for a file to the text that the file reads. White space
+// separates, and what is equal word by word is the same in each file.
+func compareFile(c compared) Likeness {
+	if c.want == c.read || strings.TrimSpace(c.want) == strings.TrimSpace(c.read) {
+		return Same
+	}
+	if f := formatOf(c.file, c.read); f != nil {
+		return f.like(c)
+	}
+	if equalFields(c.want, c.read) {
+		return Same
+	}
+	return Unclear
+}

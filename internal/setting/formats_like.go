@@ -1,0 +1,297 @@
+package setting
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+func likeness(same bool) Likeness {
+	if same {
+		return Same
+	}
+	return Different
+}
+
+// likeNumbers compares what proc_dointvec and its kin read and print: each number in
+// base 0, so that a leading 0 means octal. Fewer numbers than the file has set the
+// first ones (kernel.printk = 3).
+func likeNumbers(c compared) Likeness {
+	want, read := strings.Fields(c.want), strings.Fields(c.read)
+	if len(want) == 0 || len(want) > len(read) {
+		return Different
+	}
+	for i := range want {
+		a, okA := number(want[i])
+		b, okB := number(read[i])
+		if want[i] != read[i] && (!okA || !okB || a != b) {
+			return Different
+		}
+	}
+	return Same
+}
+
+// likeDecimal compares numbers of a file of which it is not known whether the kernel
+// reads a leading 0 as octal.
+func likeDecimal(c compared) Likeness {
+	same := likeNumbers(c)
+	if octal(c.want) {
+		plain := compared{c.host, c.file, decimal(c.want), c.read}
+		if likeNumbers(plain) != same {
+			return Unclear
+		}
+	}
+	return same
+}
+
+func octal(s string) bool {
+	s = strings.TrimLeft(strings.TrimSpace(s), "-+")
+	return len(s) > 1 && s[0] == '0' && s[1] >= '0' && s[1] <= '9'
+}
+
+func decimal(s string) string {
+	s = strings.TrimSpace(s)
+	sign := ""
+	if s != "" && (s[0] == '-' || s[0] == '+') {
+		sign, s = s[:1], s[1:]
+	}
+	return sign + cmp.Or(strings.TrimLeft(s, "0"), "0")
+}
+
+func areNumbers(read string) bool {
+	fields := strings.Fields(read)
+	return len(fields) > 0 && !slices.ContainsFunc(fields, func(w string) bool { _, ok := number(w); return !ok })
+}
+
+// likeRanges compares sets of numbers, written as "a,b-c" in any order.
+func likeRanges(c compared) Likeness {
+	want, ok := ranges(c.want)
+	if !ok {
+		return Unclear // "all", "0-31:2/4": what only bitmap_parselist reads
+	}
+	read, ok := ranges(c.read)
+	if !ok {
+		return Unclear
+	}
+	return likeness(slices.Equal(want, read))
+}
+
+// ranges are the ranges of a list in order, those that touch made one.
+func ranges(list string) ([][2]int64, bool) {
+	var out [][2]int64
+	for _, part := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' }) {
+		first, last, isRange := strings.Cut(part, "-")
+		a, okA := number(first)
+		b, okB := a, okA
+		if isRange {
+			b, okB = number(last)
+		}
+		if !okA || !okB || a < 0 || b < a {
+			return nil, false
+		}
+		out = append(out, [2]int64{a, b})
+	}
+	slices.SortFunc(out, func(x, y [2]int64) int { return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1])) })
+	merged := out[:0]
+	for _, r := range out {
+		if n := len(merged); n > 0 && r[0] <= merged[n-1][1]+1 {
+			merged[n-1][1] = max(merged[n-1][1], r[1])
+			continue
+		}
+		merged = append(merged, r)
+	}
+	return merged, true
+}
+
+func isMask(read string) bool { _, ok := mask(strings.TrimSpace(read)); return ok }
+
+// likeMask compares bitmaps in hexadecimal, whose groups of 32 bits the kernel takes
+// without their leading zeros.
+func likeMask(c compared) Likeness {
+	groups := func(s string) (string, bool) {
+		var b strings.Builder
+		for _, g := range strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return r == ',' || r == ' ' || r == '\n' }) {
+			if len(g) > 8 || strings.Trim(g, "0123456789abcdef") != "" {
+				return "", false
+			}
+			b.WriteString(strings.Repeat("0", 8-len(g)) + g)
+		}
+		return strings.TrimLeft(b.String(), "0"), b.Len() > 0
+	}
+	want, ok := groups(c.want)
+	read, okRead := groups(c.read)
+	return likeness(ok && okRead && want == read)
+}
+
+// truth reads a boolean as lib/kstrtox.c kstrtobool does: by its first letter, and of
+// "on" and "off" by the second.
+func truth(s string) (on, ok bool) {
+	if s == "" {
+		return false, false
+	}
+	switch s[0] {
+	case 'y', 'Y', 't', 'T', '1':
+		return true, true
+	case 'n', 'N', 'f', 'F', '0':
+		return false, true
+	case 'o', 'O':
+		if len(s) > 1 && (s[1] == 'n' || s[1] == 'N') {
+			return true, true
+		}
+		if len(s) > 1 && (s[1] == 'f' || s[1] == 'F') {
+			return false, true
+		}
+	}
+	return false, false
+}
+
+func isTruthWord(read string) bool {
+	switch strings.TrimSpace(read) {
+	case "Y", "N", "true", "false":
+		return true
+	}
+	return false
+}
+
+func isBit(read string) bool { s := strings.TrimSpace(read); return s == "0" || s == "1" }
+
+func likeBool(c compared) Likeness {
+	want, ok := truth(c.want)
+	read, okRead := truth(c.read)
+	if !ok || !okRead {
+		return Unclear // a word of this file's own, such as auto
+	}
+	return likeness(want == read)
+}
+
+// likeParameter compares a parameter of a module: a boolean reads Y or N, numbers are
+// read in base 0, and an array has commas. Others print what they like.
+func likeParameter(c compared) Likeness {
+	want, read := strings.Split(strings.TrimSpace(c.want), ","), strings.Split(strings.TrimSpace(c.read), ",")
+	if len(want) != len(read) {
+		return Unclear
+	}
+	worst := Same
+	for i := range want {
+		one := compared{c.host, c.file, want[i], read[i]}
+		like := Unclear
+		_, isNumber := number(want[i])
+		switch {
+		case want[i] == read[i]:
+			like = Same
+		case isTruthWord(read[i]):
+			like = likeBool(one)
+		case areNumbers(read[i]) && isNumber:
+			like = likeNumbers(one)
+		}
+		if like == Different || like == Unclear && worst == Same {
+			worst = like
+		}
+	}
+	return worst
+}
+
+// likeGenerations compares the multi-generational LRU's switch: y, n, or a mask of
+// three bits, of which the file shows those that the machine has.
+func likeGenerations(c compared) Likeness {
+	read, ok := number(strings.TrimSpace(c.read))
+	if !ok {
+		return Unclear
+	}
+	want, all := int64(7), false
+	switch text := strings.TrimSpace(c.want); {
+	case text == "":
+		return Different
+	case text[0] == 'n' || text[0] == 'N':
+		want = 0
+	case text[0] == 'y' || text[0] == 'Y':
+		all = true
+	default:
+		if want, ok = number(text); !ok || want < 0 {
+			return Different
+		}
+		want &= 7
+	}
+	switch {
+	case want == read:
+		return Same
+	case (all || want&^read != 0) && read&1 == want&1 && read&^want == 0:
+		return Unclear // this machine may lack the others
+	}
+	return Different
+}
+
+// likeFeature compares a list of switches, of which one is written at a time: NAME or
+// NO_NAME.
+func likeFeature(c compared) Likeness { return likeSwitch(c, "NO_") }
+
+// likeTraceOption is the same for the options of tracing.
+func likeTraceOption(c compared) Likeness { return likeSwitch(c, "no") }
+
+func likeSwitch(c compared, no string) Likeness {
+	want, read := strings.Fields(c.want), strings.Fields(c.read)
+	for _, w := range want {
+		if slices.Contains(read, w) {
+			continue
+		}
+		if slices.Contains(read, opposite(w, no)) || len(want) > 1 {
+			return Different
+		}
+		return Unclear // this kernel has no such switch, or it is spelled otherwise
+	}
+	return likeness(len(want) == 1 || len(want) == len(read))
+}
+
+func opposite(word, no string) string {
+	if on, ok := strings.CutPrefix(word, no); ok {
+		return on
+	}
+	return no + word
+}
+
+// likeSigned compares "+name -name" with the names that the file lists.
+func likeSigned(c compared) Likeness {
+	read := strings.Fields(c.read)
+	signed := false
+	for _, w := range strings.Fields(c.want) {
+		name, has := strings.CutPrefix(w, "+")
+		without, minus := strings.CutPrefix(w, "-")
+		if signed = signed || has || minus; !has && !minus {
+			continue
+		}
+		if has && !slices.Contains(read, name) || minus && slices.Contains(read, without) {
+			return Different
+		}
+	}
+	if signed {
+		return Same
+	}
+	return likeSet(c)
+}
+
+func likeSet(c compared) Likeness {
+	words := func(s string) []string { f := strings.Fields(s); slices.Sort(f); return slices.Compact(f) }
+	return likeness(slices.Equal(words(c.want), words(c.read)))
+}
+
+// likeWord compares a word, of which the kernel may know a second name.
+func likeWord(aliases ...string) func(compared) Likeness {
+	return func(c compared) Likeness {
+		want, read := strings.TrimSpace(c.want), strings.TrimSpace(c.read)
+		return likeness(want == read || slices.Contains(aliases, want+"="+read) || equalFields(want, read))
+	}
+}
+
+// likeHexGroups compares keys such as those of TCP Fast Open.
+func likeHexGroups(c compared) Likeness {
+	split := func(s string) []string {
+		return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return r == '-' || r == ',' || r == ' ' || r == '\n' })
+	}
+	want, read := split(c.want), split(c.read)
+	return likeness(slices.EqualFunc(want, read, func(a, b string) bool {
+		x, errA := strconv.ParseUint(a, 16, 32)
+		y, errB := strconv.ParseUint(b, 16, 32)
+		return errA == nil && errB == nil && x == y
+	}))
+}

@@ -1,0 +1,103 @@
+package setting
+
+import (
+	"math/bits"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// likeRounded compares a number that the kernel rounds: what it makes of it is the
+// same value to the kernel.
+func likeRounded(round func(int64) int64) func(compared) Likeness {
+	return func(c compared) Likeness {
+		want, ok := number(strings.TrimSpace(c.want))
+		read, okRead := number(strings.TrimSpace(c.read))
+		if !ok || !okRead {
+			return Different
+		}
+		return likeness(want == read || round(want) == read)
+	}
+}
+
+// wholePages is a number of KiB in whole pages of 4 KiB, rounded down.
+func wholePages(kib int64) int64 { return kib &^ 3 }
+
+// atLeastFour is the least queue depth (BLKDEV_MIN_RQ).
+func atLeastFour(n int64) int64 { return max(n, 4) }
+
+func powerOfTwo(n int64) int64 {
+	if n <= 1 {
+		return n
+	}
+	return 1 << bits.Len64(uint64(n-1))
+}
+
+// pipeSize is a power of two of at least a page (fs/pipe.c round_pipe_size).
+func pipeSize(n int64) int64 { return max(powerOfTwo(n), 4096) }
+
+// pageOfHeads is a number of pointers in whole pages, rounded up.
+func pageOfHeads(n int64) int64 { return (n + 511) / 512 * 512 }
+
+// likeAbout compares numbers that the kernel rounds to its ticks or to what a device
+// takes, or where 0 stands for the device's default: another number may be what became
+// of the one that was written.
+func likeAbout(c compared) Likeness {
+	if likeNumbers(c) == Same {
+		return Same
+	}
+	want, ok := number(strings.TrimSpace(c.want))
+	read, okRead := number(strings.TrimSpace(c.read))
+	if !ok || !okRead {
+		return Different
+	}
+	const tick = 10 // ms, where the kernel's frequency is 100
+	if want == 0 || strings.HasSuffix(c.file, "_bytes") && read < want || max(want-read, read-want) <= tick {
+		return Unclear
+	}
+	return Different
+}
+
+// likeLatency compares the target of write-back throttling: -1 is the default, which
+// is 2 ms for a solid-state disk and 75 ms for a rotating one; the scheduler bfq turns
+// it off, and it then reads 0 (block/blk-wbt.c wbt_default_latency_nsec).
+func likeLatency(c compared) Likeness {
+	if strings.TrimSpace(c.want) != "-1" {
+		return likeNumbers(c)
+	}
+	rotating, err := c.host.Files.ReadFile(path.Join(path.Dir(c.file), "rotational"))
+	standard := map[string]string{"0": "2000", "1": "75000"}[strings.TrimSpace(string(rotating))]
+	switch read := strings.TrimSpace(c.read); {
+	case err != nil || read == "0":
+		return Unclear
+	default:
+		return likeness(read == standard)
+	}
+}
+
+// likeSize compares a size with a suffix with bytes in whole pages.
+func likeSize(c compared) Likeness {
+	want, ok := size(c.want)
+	read, okRead := size(c.read)
+	if !ok || !okRead {
+		return Unclear // max, and the largest number that stands for it
+	}
+	return likeness(want == read || want&^4095 == read)
+}
+
+// size reads a number with a suffix as lib/cmdline.c memparse does.
+func size(s string) (int64, bool) {
+	s = strings.ToLower(strings.TrimSpace(s))
+	if s == "" {
+		return 0, false
+	}
+	shift := 10 * (strings.IndexByte("kmgtpe", s[len(s)-1]) + 1)
+	if shift > 0 {
+		s = s[:len(s)-1]
+	}
+	n, err := strconv.ParseInt(s, 0, 64)
+	if err != nil || n < 0 || shift > 0 && bits.Len64(uint64(n))+shift > 63 {
+		return 0, false
+	}
+	return n << shift, true
+}

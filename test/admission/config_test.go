@@ -1,0 +1,157 @@
+package admission
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/test/admission/upstream"
+)
+
+// merges is the table that internal/component/kubelet is held against.
+const merges = "../../internal/component/kubelet/testdata/merges.json"
+
+// merge is a configuration file with its drop-ins, and what the kubelet runs with.
+type merge struct {
+	Base    string            `json:"base"`
+	DropIns map[string]string `json:"drop_ins,omitempty"`
+	// Options are those of fettle, maps as "a=b,c=d" in order; Starts is false where the
+	// kubelet refuses the files.
+	Options map[string]string `json:"options,omitempty"`
+	Starts  bool              `json:"starts"`
+}
+
+// mergeValues are what the options are set to: usual values, zeros, null, and other
+// spellings of YAML.
+var mergeValues = map[string][]string{
+	"maxPods": {"250", "0", "null", "0x6e", "0100"}, "podsPerCore": {"10", "0", "null"},
+	"cpuManagerPolicy": {"static", "none", "null", `""`}, "cpuManagerReconcilePeriod": {"5s", "0s", "null"},
+	"topologyManagerPolicy": {"restricted", "null", `""`}, "memoryManagerPolicy": {"Static", "null", `""`},
+	"kubeAPIQPS": {"20", "0", "null"}, "kubeAPIBurst": {"40", "0", "null"}, "podPidsLimit": {"4096", "-1", "-7", "0", "null"},
+	"containerLogMaxSize": {"50Mi", "null", `""`}, "containerLogMaxFiles": {"3", "null"},
+	"protectKernelDefaults": {"true", "false", "null"}, "failSwapOn": {"false", "no", "true", "null"},
+	"cgroupDriver": {"systemd", "null", `""`}, "serializeImagePulls": {"true", "false", "null"}, "maxParallelImagePulls": {"1", "5", "null"},
+	"reservedSystemCPUs": {"0-1", "null", `""`},
+	"systemReserved":     {"{cpu: 500m, memory: 1Gi}", "{memory: 2Gi}", "{cpu: null}", "{}", "null"},
+	"kubeReserved":       {"{cpu: 200m}", "{cpu: null, memory: 1Gi}", "null"},
+	"evictionHard":       {"{memory.available: 100Mi, nodefs.available: 10%}", "{memory.available: 5%}", "{nodefs.available: null}", "null"},
+}
+
+// TestConfigMerge makes files at random and lets the kubelet's own code read them; with
+// -update it writes the table anew.
+func TestConfigMerge(t *testing.T) {
+	r := rand.New(rand.NewPCG(20, 3))
+	names := make([]string, 0, len(mergeValues))
+	for name := range mergeValues {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	text := func(share int) string {
+		out := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+		for _, name := range names {
+			if r.IntN(100) < share {
+				values := mergeValues[name]
+				out += name + ": " + values[r.IntN(len(values))] + "\n"
+			}
+		}
+		return out
+	}
+	var all []merge
+	for range 150 {
+		m := merge{Base: text(40), DropIns: map[string]string{}}
+		for _, name := range []string{"10-a.conf", "20-more/b.conf", "20-more/c.yaml", "30-c.conf"} {
+			if r.IntN(2) == 0 {
+				m.DropIns[name] = text(25)
+			}
+		}
+		if err := m.run(t); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, m)
+	}
+	started := 0
+	for _, m := range all {
+		if m.Starts {
+			started++
+		}
+	}
+	t.Logf("%d of %d start", started, len(all))
+	var lines []string
+	for _, m := range all {
+		line, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, string(line))
+	}
+	got := "[\n" + strings.Join(lines, ",\n") + "\n]\n"
+	if *update {
+		if err := os.WriteFile(merges, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if want, err := os.ReadFile(merges); err != nil || string(want) != got {
+		t.Errorf("%s is not what the kubelet does (%v): go test -run TestConfigMerge . -update", merges, err)
+	}
+}
+
+// run lets the kubelet read the files.
+func (m *merge) run(t *testing.T) error {
+	dir := t.TempDir()
+	file, dropIns := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "d")
+	if err := os.MkdirAll(filepath.Join(dropIns, "20-more"), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, []byte(m.Base), 0o644); err != nil {
+		return err
+	}
+	for name, text := range m.DropIns {
+		if err := os.WriteFile(filepath.Join(dropIns, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	c, err := upstream.Config(t.Context(), file, dropIns)
+	if m.Starts = err == nil; err != nil {
+		t.Log(err)
+		return nil //nolint:nilerr // it is an outcome
+	}
+	m.Options = map[string]string{}
+	fields := reflect.ValueOf(c).Elem()
+	for i := range fields.NumField() {
+		name, _, _ := strings.Cut(fields.Type().Field(i).Tag.Get("json"), ",")
+		if _, ok := mergeValues[name]; !ok {
+			continue
+		}
+		v := fields.Field(i)
+		if v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				continue
+			}
+			v = v.Elem()
+		}
+		if v.Kind() == reflect.Map {
+			var parts []string
+			for _, key := range v.MapKeys() {
+				parts = append(parts, fmt.Sprintf("%v=%v", key, v.MapIndex(key)))
+			}
+			slices.Sort(parts)
+			m.Options[name] = strings.Join(parts, ",")
+			continue
+		}
+		m.Options[name] = fmt.Sprint(v.Interface())
+		if s, ok := v.Interface().(fmt.Stringer); ok {
+			m.Options[name] = s.String()
+		}
+		if name == "cpuManagerReconcilePeriod" {
+			m.Options[name] = strings.TrimSuffix(strings.TrimPrefix(m.Options[name], "{"), "}")
+		}
+	}
+	return nil
+}
