@@ -204,6 +204,8 @@ func (m *machine) whyTuners(id setting.Setting, all []claim.Tuner, tuned *tunedP
 		switch {
 		case slices.ContainsFunc(claims, func(c claim.Claim) bool { return string(c.Source) == t.Name && c.Void == "" }):
 			w.Effect, w.Why = tunerSets, "a line of its files names this"
+		case slices.ContainsFunc(claims, func(c claim.Claim) bool { return string(c.Source) == t.Name }):
+			w.Why = "its line on this has no effect"
 		case slices.ContainsFunc(coupled, func(c WhyCoupled) bool { return string(c.Source) == t.Name }):
 			w.Effect, w.Why = tunerSets, "a line of its files sets another one whose write changes this"
 		case t.Unit == tunedUnit && tuned.unsure != "":
