@@ -76,7 +76,7 @@ var tuners = []tuner{
 	{
 		name: "numad", unit: "numad.service", comm: "numad", exclusive: true, partly: true,
 		sets: "NUMA placement of processes, kernel.numa_balancing, transparent huge page scanning", handOver: "systemctl disable --now numad",
-		may: []string{"/proc/sys/kernel/numa_balancing", "/sys/kernel/mm/transparent_hugepage/khugepaged/*"},
+		may: []string{"/proc/sys/kernel/numa_balancing", "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs"},
 	},
 	{
 		name: "tuned-ppd", unit: "tuned-ppd.service", comm: "tuned-ppd",

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -126,10 +128,19 @@ func (m *machine) tunedClaims(ctx context.Context, claims *claim.Claims) *tunedP
 		case plugin.Dynamic:
 			c.Condition = "it follows the load"
 		}
-		if admin, ok := m.reapplied(claims, st.Setting); ok && c.Void == "" {
+		admin, sure, again := m.reapplied(claims, st.Setting)
+		switch {
+		case again && sure:
 			c.Void = "TuneD applies " + admin.Place() + " after it (reapply_sysctl of tuned-main.conf)"
+		case again && c.Condition == "":
+			c.Condition = "TuneD does not apply " + admin.Place() + " after it, which versions of TuneD do or do not"
 		}
+		winner, certain := claim.Winner(claims.For(admin.Setting))
 		claims.Add(c)
+		if again && sure && admin.Setting == st.Setting && (!certain || winner.Place() != admin.Place()) {
+			admin.Source, admin.Void, admin.When = claim.TuneD, "", "by TuneD after its profile (reapply_sysctl)"
+			claims.Add(admin)
+		}
 		t.claimed[st.Setting] = true
 	}
 	return t
@@ -141,22 +152,41 @@ func (m *machine) tunedLoader() *profile.Loader {
 	return &profile.Loader{Host: m.host, Dirs: profile.SearchPath(m.main), Main: m.main}
 }
 
-// reapplied is the administrator's line that TuneD writes after its profile. It reads
-// the files line by line, and passes over patterns, a leading - and slashes (TuneD
-// 2.27 and 2.28, plugin_sysctl.py).
-func (m *machine) reapplied(claims *claim.Claims, s setting.Setting) (claim.Claim, bool) {
+// reapplied is the administrator's line that TuneD writes after its profile, on the
+// setting or its twin. It reads the files of /run and /etc line by line, by name, then
+// /etc/sysctl.conf; patterns, lines with a leading - and exclusions mean nothing to it
+// (2.20 and 2.28, run). A key with slashes it writes in 2.20 and passes over in 2.28:
+// then sure is false.
+func (m *machine) reapplied(claims *claim.Claims, s setting.Setting) (last claim.Claim, sure, ok bool) {
 	if s.Kind != "sysctl" || !m.main.ReapplySysctl {
-		return claim.Claim{}, false
+		return last, false, false
 	}
-	if slices.ContainsFunc(m.main.ReapplySysctlExclude, func(p string) bool { return profile.Fnmatch(p, s.Name) }) {
-		return claim.Claim{}, false
+	lines := claims.For(s)
+	if twin, has := m.kinds.Twin(s); has {
+		lines = append(lines, slices.DeleteFunc(claims.For(twin), func(c claim.Claim) bool { return c.Value.Text == "0" })...)
 	}
-	c, ok := claims.Administrator(s)
-	key, _, _ := strings.Cut(c.Text, "=")
-	if !ok || strings.HasPrefix(key, "-") || strings.ContainsAny(key, "*?[/") || strings.HasPrefix(c.File, "/usr/") {
-		return claim.Claim{}, false
+	key := func(c claim.Claim) string { k, _, _ := strings.Cut(c.Text, "="); return strings.TrimSpace(k) }
+	lines = slices.DeleteFunc(lines, func(c claim.Claim) bool {
+		at := cmp.Or(c.Via, c.File)
+		return c.Source != claim.Sysctl || c.Shadowed != "" || c.Value.Absent || strings.HasPrefix(key(c), "-") || strings.ContainsAny(key(c), "*?[") ||
+			!strings.HasPrefix(at, "/etc/sysctl.") && !strings.HasPrefix(at, "/run/sysctl.d/") ||
+			slices.ContainsFunc(m.main.ReapplySysctlExclude, func(p string) bool { return profile.Fnmatch(p, key(c)) })
+	})
+	if len(lines) == 0 {
+		return last, false, false
 	}
-	return c, true
+	slices.SortStableFunc(lines, func(a, b claim.Claim) int {
+		const conf = "/etc/sysctl.conf"
+		rank := func(c claim.Claim) int {
+			if c.File == conf {
+				return 1
+			}
+			return 0
+		}
+		return cmp.Or(rank(a)-rank(b), strings.Compare(path.Base(cmp.Or(a.Via, a.File)), path.Base(cmp.Or(b.Via, b.File))), a.Line-b.Line)
+	})
+	last = lines[len(lines)-1]
+	return last, !strings.Contains(key(last), "/"), true
 }
 
 // whyTuners says of each tuner in force what it has to do with a setting.
@@ -174,6 +204,8 @@ func (m *machine) whyTuners(id setting.Setting, all []claim.Tuner, tuned *tunedP
 		switch {
 		case slices.ContainsFunc(claims, func(c claim.Claim) bool { return string(c.Source) == t.Name && c.Void == "" }):
 			w.Effect, w.Why = tunerSets, "a line of its files names this"
+		case slices.ContainsFunc(claims, func(c claim.Claim) bool { return string(c.Source) == t.Name }):
+			w.Why = "its line on this has no effect"
 		case slices.ContainsFunc(coupled, func(c WhyCoupled) bool { return string(c.Source) == t.Name }):
 			w.Effect, w.Why = tunerSets, "a line of its files sets another one whose write changes this"
 		case t.Unit == tunedUnit && tuned.unsure != "":

@@ -11,13 +11,14 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"fettle.dev/fettle/internal/testroot"
 )
 
 // As a helper this test is another process: FETTLE_TEST_HELPER says which.
 func TestHelperCaller(t *testing.T) {
 	switch helper := os.Getenv("FETTLE_TEST_HELPER"); {
-	case helper == "":
-		t.Skip("the other process of TestSelf")
+	case helper == "": // not the other process
 	case strings.HasPrefix(helper, "sshd "):
 		// A connection that this process holds, and a child that asks who it is.
 		c, err := net.Dial("tcp", strings.TrimPrefix(helper, "sshd "))
@@ -73,7 +74,7 @@ func helperIs(t *testing.T, helper string, attr *syscall.SysProcAttr) Caller {
 	text := strings.TrimPrefix(helperSays(t, helper, attr), "@")
 	var c Caller
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
-		t.Skipf("the helper cannot: %s", text)
+		testroot.Missing(t, "the other process cannot: %s", text)
 	}
 	return c
 }
@@ -81,10 +82,10 @@ func helperIs(t *testing.T, helper string, attr *syscall.SysProcAttr) Caller {
 // The login user goes before SUDO_USER, which counts as a claim where there is none.
 func TestSelf(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can change the login uid")
+		testroot.Missing(t, "only root can change the login uid")
 	}
 	if _, err := os.Stat("/proc/self/loginuid"); err != nil {
-		t.Skip("this kernel keeps no login uid")
+		testroot.Missing(t, "this kernel keeps no login uid (CONFIG_AUDIT)")
 	}
 	c := helperIs(t, "login 54321", nil)
 	if c.LoginUID == nil || *c.LoginUID != 54321 || c.Claimed != "" || c.String() != "54321 (as root)" {
@@ -104,7 +105,7 @@ func TestSelf(t *testing.T) {
 func TestCallerTerminal(t *testing.T) {
 	ptmx, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
-		t.Skip(err)
+		testroot.Missing(t, "a pseudo terminal: %v", err)
 	}
 	defer ptmx.Close()
 	n, err := unix.IoctlGetInt(int(ptmx.Fd()), unix.TIOCGPTN)
@@ -115,7 +116,7 @@ func TestCallerTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if terminalFD, err = unix.Open(fmt.Sprintf("/dev/pts/%d", n), unix.O_RDWR|unix.O_NOCTTY, 0); err != nil {
-		t.Skip(err)
+		testroot.Missing(t, "a pseudo terminal: %v", err)
 	}
 	if c := helperIs(t, "self", &syscall.SysProcAttr{Setsid: true, Setctty: true}); c.TTY != fmt.Sprintf("pts/%d", n) {
 		t.Errorf("%+v, want pts/%d", c, n)
@@ -128,7 +129,7 @@ func TestCallerTerminal(t *testing.T) {
 // The ssh client is the other end of the connection that root's sshd above holds.
 func TestCallerSSHClient(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("a sshd of root's")
+		testroot.Missing(t, "a sshd of root's needs root")
 	}
 	for _, network := range []string{"127.0.0.1:0", "[::1]:0"} {
 		l, err := net.Listen("tcp", network)
@@ -147,7 +148,7 @@ func TestCallerSSHClient(t *testing.T) {
 
 func TestProcAddress(t *testing.T) {
 	if !littleEndian {
-		t.Skip("the examples are little-endian")
+		return // the examples are
 	}
 	for text, want := range map[string]string{
 		"0100007F:1F90": "127.0.0.1", "070200C0:0016": "192.0.2.7",

@@ -206,6 +206,10 @@ func (j *Journal) Begin(b Begin) (*Tx, error) {
 	var err error
 	if b.Kind == Undo {
 		err = j.append("begin", r)
+		if isFull(err) {
+			short := b.short()
+			err = j.append("begin", record{Begin: &short})
+		}
 	} else {
 		err = j.add("begin", r, undoTxBytes+b.Room)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -148,4 +149,17 @@ func (c Commit) short() Commit {
 	}
 	c.Undone = undone
 	return c
+}
+
+// maxShortReason bounds the command line of an undo on a full disk, in bytes.
+const maxShortReason = 200
+
+// short is the beginning of an undo without what only a reader of the history
+// misses, so that it fits into the reserve whatever its command line and reason are.
+func (b Begin) short() Begin {
+	b.Note, b.Planned = "", nil
+	if len(b.Reason) > maxShortReason {
+		b.Reason = strings.ToValidUTF8(b.Reason[:maxShortReason], "")
+	}
+	return b
 }

@@ -5,6 +5,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,5 +92,21 @@ func TestWhoIsCarried(t *testing.T) {
 		if diff := cmp.Diff(&confirm, all[0].ConfirmedBy); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
+	}
+}
+
+// On a full disk an undo begins without its reason: what is left fits into the room
+// that was set aside.
+func TestShortBegin(t *testing.T) {
+	long := host.Escaped(strings.Repeat("\x07", MaxNote))
+	b := Begin{Kind: Undo, Reason: strings.Repeat("é", 4096), Note: long, Planned: &Planned{By: "erin"}, Undoes: []int{1}, Restore: []Ref{{1, 1}},
+		Caller: &host.Caller{Name: host.Clipped(long, 64), Claimed: host.Clipped(long, 64), TTY: host.Clipped(long, 64), Client: host.Clipped(long, 256)}}
+	short := b.short()
+	line, err := record{Begin: &short}.encode()
+	if err != nil || len(line) > undoTxBytes {
+		t.Errorf("%v: %d bytes: want at most %d", err, len(line), undoTxBytes)
+	}
+	if len(short.Undoes) != 1 || len(short.Restore) != 1 || short.Caller == nil {
+		t.Errorf("%+v: what the undo needs is gone", short)
 	}
 }
