@@ -26,7 +26,7 @@ type podExplainOptions struct {
 }
 
 // outcomes are the words of --expect.
-var outcomes = []string{admission.Admitted, admission.Refused, admission.Invalid, admission.NodeFails, admission.Undecided}
+var outcomes = []string{admission.Admitted, admission.Pending, admission.Refused, admission.Invalid, admission.NodeFails, admission.Undecided}
 
 func podExplainCommand(a *app) *cobra.Command {
 	var o podExplainOptions
@@ -80,8 +80,8 @@ func (a *app) podExplain(ctx context.Context, file string, o podExplainOptions) 
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.From, err)
 	}
-	if o.expect != "" && p.Verdict.Outcome != o.expect {
-		err = ui.Exit(ui.GateNotMet, fmt.Errorf("the pod would be %s, and %s was expected", p.Verdict.Outcome, o.expect))
+	if got := p.Answer().Outcome; o.expect != "" && got != o.expect {
+		err = ui.Exit(ui.GateNotMet, fmt.Errorf("the pod would be %s, and %s was expected", got, o.expect))
 		a.screen.Fail(err)
 	}
 	return errors.Join(err, explain.Write(a.screen, p, ui.Code(err)))

@@ -149,7 +149,7 @@ const nextPod = `{apiVersion: v1, kind: Pod, metadata: {name: next}, spec: {cont
 func TestPodExplain(t *testing.T) {
 	config, root, file := apiServer(t, nil), vm(t), manifest(t, nextPod)
 	code, out, errs := run(t, "--kubeconfig", config, "pod", "explain", file, "--node", "perf-node", "--root", root)
-	for _, want := range []string{"pod next on perf-node: refused, TopologyAffinityError", "class Guaranteed", "cpu_manager_state: " + root, "containers[c].resources.requests.cpu"} {
+	for _, want := range []string{"pod next on perf-node: pending, Insufficient cpu", "the kubelet would say: refused, TopologyAffinityError", "class Guaranteed", "cpu_manager_state: " + root, "containers[c].resources.requests.cpu"} {
 		if code != ui.Done || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, not printed: %s\n%s%s", code, want, out, errs)
 		}
@@ -160,16 +160,17 @@ func TestPodExplain(t *testing.T) {
 	}
 	// From here on there is no cluster.
 	code, out, errs = run(t, "pod", "explain", file, "--state", state, "--output", "json", "--expect", "admitted")
-	if code != ui.GateNotMet || !strings.Contains(errs, "the pod would be refused, and admitted was expected") {
+	if code != ui.GateNotMet || !strings.Contains(errs, "the pod would be pending, and admitted was expected") {
 		t.Errorf("exit code %d, said %q", code, errs)
 	}
 	valid(t, "pod-admission", []byte(out))
 	var d struct {
 		Node    string
 		Verdict struct{ Outcome, Reason string }
-		Code    int `json:"exit_code"`
+		Kubelet struct{ Outcome, Reason string } `json:"kubelet_verdict"`
+		Code    int                              `json:"exit_code"`
 	}
-	if err := json.Unmarshal([]byte(out), &d); err != nil || d.Node != "perf-node" || d.Verdict.Reason != "TopologyAffinityError" || d.Code != ui.GateNotMet {
+	if err := json.Unmarshal([]byte(out), &d); err != nil || d.Node != "perf-node" || d.Verdict.Outcome != "pending" || d.Kubelet.Reason != "TopologyAffinityError" || d.Code != ui.GateNotMet {
 		t.Errorf("%+v %v", d, err)
 	}
 }

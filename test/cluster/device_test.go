@@ -127,10 +127,10 @@ func TestDevices(t *testing.T) {
 	if p = explain("1"); p.Verdict.Outcome != "admitted" || !p.Courses[0].Containers[0].Devices[0].Certain {
 		t.Errorf("the last of two devices: %+v", p)
 	}
-	if p = explain("2"); p.Verdict.Outcome != "refused" {
+	if p = explain("2"); p.kubelet().Outcome != "refused" {
 		t.Fatalf("two devices, of which one is taken: %+v", p)
 	}
-	c.refused(t, "two", p.Verdict.Reason, with("2"))
+	c.refused(t, "two", p.kubelet().Reason, with("2"))
 	c.must(c.Client.CoreV1().Pods("default").Delete(t.Context(), "one", meta.DeleteOptions{}))
 	c.Kubelet.Away(one.UID, time.Minute)
 	c.Wait("the devices to be free again", time.Minute, func(context.Context) error {

@@ -98,13 +98,13 @@ func TestPinned(t *testing.T) {
 	var after prediction
 	for {
 		// On a machine with more CPUs all of them are taken first.
-		if c.fettle(t, 0, &after, "pod", "explain", manifest); after.Verdict.Outcome == "refused" {
+		if c.fettle(t, 0, &after, "pod", "explain", manifest); after.kubelet().Outcome == "refused" {
 			break
 		}
 		c.pod(t, fmt.Sprintf("filler-%d", time.Now().UnixNano()), whole)
 	}
 	c.fettle(t, 3, &after, "pod", "explain", manifest, "--expect", "admitted")
-	c.refused(t, "too-many", after.Verdict.Reason, whole)
+	c.refused(t, "too-many", after.kubelet().Reason, whole)
 
 	// A copy of the node says the same.
 	copied := filepath.Join(t.TempDir(), "copy")
@@ -152,6 +152,8 @@ func TestPinned(t *testing.T) {
 // prediction is what is read of pod explain.
 type prediction struct {
 	Verdict struct{ Outcome, Reason string }
+	// Kubelet is what the kubelet would do with a pod that the scheduler keeps back.
+	Kubelet *struct{ Outcome, Reason string } `json:"kubelet_verdict"`
 	Node    string
 	Assumed []string
 	Courses []struct {
@@ -164,6 +166,14 @@ type prediction struct {
 			}
 		}
 	}
+}
+
+// kubelet is the kubelet's part of the answer, whatever the scheduler does.
+func (p *prediction) kubelet() struct{ Outcome, Reason string } {
+	if p.Kubelet != nil {
+		return *p.Kubelet
+	}
+	return p.Verdict
 }
 
 // refused makes a pod that names the node, so that no scheduler keeps it back, and waits

@@ -219,10 +219,10 @@ func (d *deployed) consumed(t *testing.T) {
 	more := strings.NewReplacer("100Mi", "1950Mi", `cpu: "1"`, `cpu: "10m"`, "1Gi", "1Mi").Replace(hugePod)
 	c.must(os.WriteFile(file, []byte(more), 0o600))
 	c.fettle(t, 3, &p, "pod", "explain", file, "--expect", "admitted")
-	if p.Verdict.Outcome != "refused" || p.Verdict.Reason != "OutOfhugepages-2Mi" {
+	if p.Verdict.Outcome != "pending" || p.kubelet().Outcome != "refused" || p.kubelet().Reason != "OutOfhugepages-2Mi" {
 		t.Errorf("1950Mi of 1948Mi: %+v", p.Verdict)
 	}
-	c.refused(t, "more", p.Verdict.Reason, func(p *core.Pod) {
+	c.refused(t, "more", p.kubelet().Reason, func(p *core.Pod) {
 		p.Spec.Containers[0].Resources.Limits = core.ResourceList{"hugepages-2Mi": resource.MustParse("1950Mi"), "memory": resource.MustParse("1Mi"), "cpu": resource.MustParse("10m")}
 	})
 

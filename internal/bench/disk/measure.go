@@ -109,7 +109,9 @@ func (b *Bench) job(p *Place, c Cell, runtime time.Duration, seed uint64) fio.Jo
 	}
 	switch {
 	case c.Cache == Log:
-		j.File, j.SizeBytes, j.Fdatasync, j.Engine = path(p.log), logSize, true, "sync"
+		// Whole blocks: fio rounds a size up to one, and would write past the blocks that
+		// the file has.
+		j.File, j.SizeBytes, j.Fdatasync, j.Engine = path(p.log), logSize/c.BlockBytes*c.BlockBytes, true, "sync"
 	case c.Cache == Warm:
 		j.SizeBytes, j.Warm = warmSize, true
 	case c.Once && b.Mode != Classic:

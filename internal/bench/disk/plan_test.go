@@ -2,10 +2,12 @@ package disk
 
 import (
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -91,6 +93,27 @@ func TestFileSize(t *testing.T) {
 		}
 		if err == nil && (got+logSize)*int64(c.sharers)*4 > c.free {
 			t.Errorf("%d of %d: more than a quarter", got, c.free)
+		}
+	}
+}
+
+// Every cell goes over whole blocks: fio rounds a size that is not one up, and reads or
+// writes beyond it (seen with 3.33 and 3.39).
+func TestWholeBlocks(t *testing.T) {
+	p := place(fact.ClassSSD, "sda")
+	for _, f := range []**os.File{&p.data, &p.log} {
+		file, err := os.Open(os.DevNull)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		*f = file
+	}
+	for _, mode := range []Mode{Quick, Full, Classic, Sustained} {
+		for _, c := range NewPlan(mode, 1, 0).Cells {
+			if j := (&Bench{Mode: mode}).job(p, c, 0, 1); j.SizeBytes%j.BlockBytes != 0 || j.SizeBytes <= 0 {
+				t.Errorf("%s: %d bytes in blocks of %d", c.Name, j.SizeBytes, j.BlockBytes)
+			}
 		}
 	}
 }

@@ -69,6 +69,26 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// fio's names are not what they seem: bw_agg is a percentage, bw is in KiB/s, job_runtime
+// is the sum of the jobs, and runtime the time by the clock (fio 3.33 and 3.39).
+func TestFieldsOfFio(t *testing.T) {
+	const text = `{"fio version": "fio-3.39", "jobs": [{"jobname": "fettle", "error": 0, "job_runtime": 4004, "elapsed": 2, "usr_cpu": 1.5, "sys_cpu": 2.5,
+		"read": {"io_bytes": 104857600, "io_kbytes": 102400, "bw_bytes": 104752847, "bw": 102297, "bw_agg": 100.0, "bw_mean": 101000.5, "iops": 99.9, "runtime": 1001, "total_ios": 100,
+			"lat_ns": {"N": 100, "mean": 2000000}, "clat_ns": {"N": 100, "mean": 1900000, "percentile": {"50.000000": 1800000, "99.000000": 5000000, "99.900000": 6000000}}}}]}`
+	var got Figures
+	if err := Read(strings.NewReader(text), func(f Figures) { got = f }); err != nil {
+		t.Fatal(err)
+	}
+	want := Side{Bytes: 104857600, IOs: 100, BytesPS: 104752847, IOPS: 99.9, RuntimeS: 1.001, Latency: Latency{N: 100, Mean: 2e-3, P50: 1.8e-3, P99: 5e-3, P999: 6e-3}}
+	if d := cmp.Diff(want, got.Read, cmp.Comparer(func(a, b float64) bool { return abs(a-b) <= 1e-9*abs(a) })); d != "" {
+		t.Error(d)
+	}
+	// The rate is the bytes over the time by the clock.
+	if r := got.Read; abs(r.BytesPS*r.RuntimeS/float64(r.Bytes)-1) > 1e-3 {
+		t.Errorf("%+v", r)
+	}
+}
+
 func abs(x float64) float64 { return max(x, -x) }
 
 func TestReadRefuses(t *testing.T) {

@@ -110,11 +110,16 @@ func TestPrinted(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
+	if all, err := latencies(strings.NewReader("0 199 2241 0 1175850568 995598 12 0\n0 200 skipped 0 1175850568 995599 13 0\n")); err != nil || !slices.Equal(all, []float64{0.002241}) {
+		t.Errorf("with the lag and the retries: %v %v", all, err)
+	}
 	took, err := latencies(strings.NewReader("0 199 2241 0 1175850568 995598\n1 1 failed 0 1 2\n0 200 1000000 0 1 2\n"))
 	if err != nil || !slices.Equal(took, []float64{0.002241, 1}) {
 		t.Errorf("%v %v", took, err)
 	}
-	for text, want := range map[string]string{"1 2 3\n": "log:1", "0 1 2 0 1 2\n0 1 -2 0 1 2\n": "log:2", "0 1 x 0 1 2\n": "no time"} {
+	for text, want := range map[string]string{"1 2 3\n": "log:1", "0 1 2 0 1 2\n0 1 -2 0 1 2\n": "log:2", "0 1 x 0 1 2\n": "no time",
+		// A line of the aggregated log: its third column is a sum, and skipped transactions are not in it.
+		"1345828501 5601 1542744 483552416 61 2573 0 0 0 0 0 0 0 0 0\n": "15 columns"} {
 		if _, err := latencies(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}

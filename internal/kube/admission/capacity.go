@@ -152,7 +152,29 @@ func (c *Capacity) refuse(p *Pod, m *deviceManager, mine map[string]int) *refusa
 	for _, s := range list {
 		words = append(words, fmt.Sprintf("%s: %s asked for, %s of %s in use", s.resource, unitText(s.resource, s.asked), unitText(s.resource, s.used), unitText(s.resource, s.present)))
 	}
-	return &refusal{reasonOutOf + list[0].resource, "the node has too little: " + strings.Join(words, "; ") + ". The scheduler does not choose it then, and the pod stays pending; only a pod that names the node, or comes at the same time as another, is refused by the kubelet"}
+	return &refusal{reasonOutOf + list[0].resource, "the node has too little: " + strings.Join(words, "; ")}
+}
+
+// unscheduled is why the scheduler does not choose the node; nil where it may.
+func (c *Capacity) unscheduled(p *Pod, m *deviceManager) *Verdict {
+	var words []string
+	reason := ""
+	add := func(name, text string) {
+		if reason == "" {
+			reason = "Insufficient " + name
+		}
+		words = append(words, name+": "+text)
+	}
+	for _, s := range c.short(p, nil) {
+		add(s.resource, fmt.Sprintf("%s requested, %s of %s allocatable are requested by the node's pods", unitText(s.resource, s.asked), unitText(s.resource, s.used), unitText(s.resource, s.present)))
+	}
+	for _, name := range c.unheard(p, m) {
+		add(name, "the node has none")
+	}
+	if reason == "" {
+		return nil
+	}
+	return &Verdict{Outcome: Pending, Reason: reason, Message: "it stays Pending: the scheduler does not choose this node. " + strings.Join(words, "; ")}
 }
 
 func unitText(name string, n int64) string {

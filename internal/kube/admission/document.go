@@ -9,19 +9,22 @@ const Schema = "fettle/pod-admission/v1"
 type Document struct {
 	Schema string `json:"schema"`
 	// Kubernetes is the version whose rules were applied.
-	Kubernetes string     `json:"kubernetes"`
-	Node       string     `json:"node"`
-	Pod        PodName    `json:"pod"`
-	Policies   Policies   `json:"policies"`
-	Verdict    Verdict    `json:"verdict"`
-	QoS        QoS        `json:"qos"`
-	Problems   []string   `json:"problems"`
-	Pages      []PageRule `json:"huge_pages"`
-	Courses    []Course   `json:"courses"`
-	Complete   bool       `json:"courses_complete"`
-	Advice     []Advice   `json:"advice"`
-	Notes      []string   `json:"notes"`
-	Limits     []string   `json:"limits"`
+	Kubernetes string   `json:"kubernetes"`
+	Node       string   `json:"node"`
+	Pod        PodName  `json:"pod"`
+	Policies   Policies `json:"policies"`
+	// Verdict is what becomes of the pod. Kubelet is what the kubelet would do with it,
+	// where the scheduler does not choose the node.
+	Verdict  Verdict    `json:"verdict"`
+	Kubelet  *Verdict   `json:"kubelet_verdict,omitempty"`
+	QoS      QoS        `json:"qos"`
+	Problems []string   `json:"problems"`
+	Pages    []PageRule `json:"huge_pages"`
+	Courses  []Course   `json:"courses"`
+	Complete bool       `json:"courses_complete"`
+	Advice   []Advice   `json:"advice"`
+	Notes    []string   `json:"notes"`
+	Limits   []string   `json:"limits"`
 	// Sources are where the node was read, Assumed what nobody knew of it.
 	Sources []Source `json:"sources"`
 	Assumed []string `json:"assumed"`
@@ -126,9 +129,12 @@ func (p *Prediction) Document() Document {
 			s.TopologyManagerPolicy, s.TopologyManagerScope, options(s.TopologyManagerPolicyOptions),
 			s.MemoryManagerPolicy,
 		},
-		Verdict: p.Verdict, QoS: p.QoS, Complete: p.Complete, Courses: []Course{},
+		Verdict: p.Answer(), QoS: p.QoS, Complete: p.Complete, Courses: []Course{},
 		Problems: list(p.Problems), Pages: list(p.HugePages), Advice: list(p.Advice), Notes: list(p.Notes), Limits: limits,
 		Sources: list(p.in.Sources), Assumed: list(p.in.Assumed),
+	}
+	if p.Scheduler != nil {
+		d.Kubelet = &p.Verdict
 	}
 	for i := range p.Outcomes {
 		d.Courses = append(d.Courses, p.course(&p.Outcomes[i]))

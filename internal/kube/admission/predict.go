@@ -22,6 +22,9 @@ const (
 const (
 	// Admitted: the kubelet starts it.
 	Admitted = "admitted"
+	// Pending: no kubelet is asked; the scheduler finds no room on the node, and the pod
+	// waits.
+	Pending = "pending"
 	// Refused: the kubelet fails it, for good; who made it makes another.
 	Refused = "refused"
 	// Invalid: the API server does not take it.
@@ -90,8 +93,12 @@ type GivenDevices struct {
 
 // Prediction is what comes of a pod on a node.
 type Prediction struct {
+	// Verdict is what the kubelet does with the pod once it is bound to the node.
 	Verdict Verdict
-	QoS     QoS
+	// Scheduler is that it does not come so far; nil where it does, or nothing is known of
+	// the node's room.
+	Scheduler *Verdict
+	QoS       QoS
 	// Outcomes are the courses that it can take: more than one where it depends on
 	// which devices are taken. Empty where no kubelet comes to decide.
 	Outcomes []Outcome
@@ -116,11 +123,31 @@ func Predict(in Input) (*Prediction, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.schedule()
 	p.HugePages = in.Pod.hugePageRules(&in.Node)
 	p.advise()
 	p.keepPageRules()
 	p.note()
 	return p, nil
+}
+
+// Answer is what becomes of the pod: what the scheduler makes of it goes before what the
+// kubelet would do.
+func (p *Prediction) Answer() Verdict {
+	if p.Scheduler != nil {
+		return *p.Scheduler
+	}
+	return p.Verdict
+}
+
+// schedule says whether the scheduler chooses the node at all: it looks at requests,
+// what is allocatable, and the requests of the node's pods.
+func (p *Prediction) schedule() {
+	in := p.in
+	if in.Capacity == nil || in.Pod.Bound || p.Verdict.Outcome == Invalid || p.kubelet == nil {
+		return
+	}
+	p.Scheduler = in.Capacity.unscheduled(&in.Pod, p.kubelet.devices)
 }
 
 // kubelet is one that has started: what its managers know and hold.

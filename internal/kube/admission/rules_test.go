@@ -124,6 +124,47 @@ func TestOutOf(t *testing.T) {
 	}
 }
 
+// A pod that does not fit next to the requests of the node's pods stays Pending: that is
+// the answer, and what the kubelet would do comes after it. Chapter 6 of the OpenShift
+// guide: 1500m allocatable, 1440m requested, a second pod of a whole CPU.
+func TestPending(t *testing.T) {
+	node := machine(1, 1, 2, 1)
+	second := Input{
+		Node: node, Settings: Settings{CPUManagerPolicy: PolicyStatic, KubeReserved: with("cpu=500m")}, State: held(node, "1"),
+		Pod:      pod(guaranteed("c", "cpu=1 memory=1G")),
+		Capacity: &Capacity{Allocatable: with("cpu=1500m memory=7548500Ki pods=250"), Requested: with("cpu=1440m memory=1G"), Pods: 9},
+	}
+	p := mustPredict(t, second)
+	d := p.Document()
+	if d.Verdict.Outcome != Pending || d.Verdict.Reason != "Insufficient cpu" || d.Kubelet == nil || d.Kubelet.Outcome != Refused || d.Kubelet.Reason != ReasonUnexpected {
+		t.Errorf("%+v, kubelet %+v", d.Verdict, d.Kubelet)
+	}
+	// One that names its node goes past the scheduler.
+	bound := second
+	bound.Pod.Bound = true
+	if d := mustPredict(t, bound).Document(); d.Verdict.Outcome != Refused || d.Kubelet != nil {
+		t.Errorf("a pod that names its node: %+v, %+v", d.Verdict, d.Kubelet)
+	}
+	// With room there is nothing to say of a scheduler, and nothing where the room is not known.
+	roomy, unknown := second, second
+	roomy.State, roomy.Capacity = State{}, &Capacity{Allocatable: with("cpu=1500m memory=7548500Ki pods=250"), Requested: with("cpu=440m"), Pods: 9}
+	unknown.Capacity = nil
+	for name, c := range map[string]struct {
+		in   Input
+		want string
+	}{"room": {roomy, Admitted}, "room that is not known": {unknown, Refused}} {
+		if d := mustPredict(t, c.in).Document(); d.Verdict.Outcome != c.want || d.Kubelet != nil {
+			t.Errorf("%s: %+v, %+v", name, d.Verdict, d.Kubelet)
+		}
+	}
+	// What the node has not at all keeps the scheduler away too.
+	licence := roomy
+	licence.Pod = pod(guaranteed("c", "cpu=1 memory=1G example.com/licence=1"))
+	if d := mustPredict(t, licence).Document(); d.Verdict.Reason != "Insufficient example.com/licence" || d.Kubelet == nil || d.Kubelet.Outcome != Admitted {
+		t.Errorf("%+v, %+v", d.Verdict, d.Kubelet)
+	}
+}
+
 // Changes that are advised are those that help, and none that does not.
 func TestAdvice(t *testing.T) {
 	two := machine(2, 1, 4, 2) // node 0: 0-3,8-11; node 1: 4-7,12-15

@@ -42,7 +42,7 @@ func (p *plan) artefacts(sizing.Figures) error {
 	}
 	step("Try all of it on a machine where nothing is lost; have a window, and monitoring from before, or nobody can say what it did", "", "", "")
 	step("Have a backup", "satellite-maintain backup offline /var/backup", "all of Satellite, for as long as it takes", "the backup is there")
-	step("Measure the disks before anything is installed on them, and again when Satellite runs", "fettle bench disk --role pulp /var/lib/pulp && fettle bench disk --role postgresql /var/lib/pgsql", "", "both read 80 MB/s or more, an SSD 600 (S04, D04); later fettle bench disk --platform satellite measures all of them")
+	step("Measure the disks before anything is installed on them, and again when Satellite runs", "fettle bench disk --role pulp /var/lib/pulp && fettle bench disk --role postgresql /var/lib/pgsql", "", "both read 80 MiB/s or more, an SSD 600 (S04, D04), which fettle check then reads in the record; later fettle bench disk --platform satellite measures all of them")
 	if p.BareMetal {
 		step("Set the firmware (BIOS or UEFI) to its performance mode, as the maker's manual names it (Dell: System Profile Performance, HPE: Static High Performance)", "", "the machine", "fettle check satellite: the CPUs are not held back (S03)")
 	}

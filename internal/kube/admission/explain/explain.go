@@ -83,6 +83,9 @@ func (w *writer) head() {
 		}
 		w.line("  %s%s", where, d.Verdict.Message)
 	}
+	if k := d.Kubelet; k != nil {
+		w.line("  bound to the node in another way (spec.nodeName), the kubelet would say: %s. %s", words(*k), k.Message)
+	}
 	for i, problem := range d.Problems {
 		if i > 0 { // the first is the message
 			w.line("  %s", problem)
@@ -123,7 +126,7 @@ func colour(outcome string) string {
 	switch outcome {
 	case admission.Admitted:
 		return ui.Green
-	case admission.Undecided:
+	case admission.Undecided, admission.Pending:
 		return ui.Yellow
 	}
 	return ui.Red

@@ -219,7 +219,7 @@ func at(spec *core.PodSpec) func() *core.PodSpec { return func() *core.PodSpec {
 
 // Of takes what counts out of a pod's specification, without defaults.
 func Of(spec *core.PodSpec) admission.Pod {
-	p := admission.Pod{Overhead: Resources(spec.Overhead)}
+	p := admission.Pod{Overhead: Resources(spec.Overhead), Bound: spec.NodeName != ""}
 	for i := range spec.InitContainers {
 		p.Init = append(p.Init, container(&spec.InitContainers[i]))
 	}
