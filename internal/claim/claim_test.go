@@ -327,3 +327,40 @@ func TestUnknownInACopy(t *testing.T) {
 		t.Errorf("unknown on a live machine: %v", u)
 	}
 }
+
+// Lines with "-", patterns and slashes go before a profile as plain ones do (TuneD 2.28
+// passes over them); a 0 in one spelling of a limit sets nothing where the other has a
+// value, and none at all where the kernel refuses it.
+func TestAdministratorsSpellings(t *testing.T) {
+	h := machine(t, `
+-- /etc/sysctl.d/10-a.conf --
+-vm.swappiness = 7
+vm/dirty_expire_centisecs = 1500
+net.ipv4.conf.*.rp_filter = 2
+vm.dirty_bytes = 268435456
+vm.dirty_ratio = 0
+vm.dirty_background_bytes = 0
+vm.overcommit_ratio = 0
+vm.overcommit_kbytes = 7000000
+-- /proc/sys/net/ipv4/conf/eth0/rp_filter --
+0
+`)
+	c, problems := read(t, h)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	for name, want := range map[string]string{
+		"vm.swappiness": "vm.swappiness = 7", "vm.dirty_expire_centisecs": "vm.dirty_expire_centisecs = 1500", "net.ipv4.conf.eth0.rp_filter": "net.ipv4.conf.eth0.rp_filter = 2",
+		"vm.dirty_bytes": "vm.dirty_bytes = 268435456", "vm.dirty_ratio": "vm.dirty_bytes = 268435456",
+		"vm.dirty_background_bytes": "", "vm.dirty_background_ratio": "",
+		"vm.overcommit_kbytes": "vm.overcommit_kbytes = 7000000", "vm.overcommit_ratio": "vm.overcommit_kbytes = 7000000",
+	} {
+		got := ""
+		if a, ok := c.Administrator(setting.Setting{Kind: "sysctl", Name: name}); ok {
+			got = a.Setting.Name + " = " + a.Value.Text
+		}
+		if got != want {
+			t.Errorf("%s: %q goes before a profile, want %q", name, got, want)
+		}
+	}
+}

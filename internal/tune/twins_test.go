@@ -102,3 +102,21 @@ func TestTwinsBothZero(t *testing.T) {
 		t.Errorf("ratio %s bytes %s, want 0 and 0", liveRead(t, ratio), liveRead(t, bytes))
 	}
 }
+
+// A profile and its parent set one value: verify is met, and undo gives back the
+// machine's own value, not the parent's (TuneD 2.28 leaves the parent's).
+func TestParentSetsTheSameLimit(t *testing.T) {
+	k := &coupledKernel{ratio: 20}
+	h := host.Mounted(coupledTree(t))
+	k.Files = h.Files
+	h.Files = k
+	e := newEngine(t, h)
+	a := apply(t, e, journal.Tune, set("vm.dirty_ratio", "40"), set("vm.dirty_ratio", "30"))
+	if len(a.Plan.Steps) != 1 || k.ratio != 30 || len(a.Plan.Problems) != 1 {
+		t.Errorf("%d steps, ratio %d, problems %v", len(a.Plan.Steps), k.ratio, a.Plan.Problems)
+	}
+	undo(t, e)
+	if k.ratio != 20 || k.bytes != 0 {
+		t.Errorf("ratio %d, bytes %d, want 20 and 0", k.ratio, k.bytes)
+	}
+}

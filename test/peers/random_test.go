@@ -109,14 +109,14 @@ func generate(r *rand.Rand) (child, parent string) {
 
 // TestRandomProfilesAsTuneD applies generated profiles on the running kernel, by the
 // real TuneD and by fettle: the same values, but for the listed differences; verify
-// agrees with what the kernel shows; undo gives everything back. Twelve of them, and
+// agrees with what the kernel shows; undo gives everything back. Eight of them, and
 // 200 in the slow matrix.
 func TestRandomProfilesAsTuneD(t *testing.T) {
 	testroot.Disposable(t)
 	if testing.Short() {
 		t.Skip("runs TuneD for every profile")
 	}
-	count, seed := 12, uint64(20261127)
+	count, seed := 8, uint64(20261127)
 	if os.Getenv("FETTLE_TEST_NIGHTLY") == "1" {
 		count = 200
 	}
