@@ -49,7 +49,7 @@ func valueTables(t *testing.T) string {
 				source = strings.TrimPrefix(line, "# source: ")
 			case key == "summary":
 				fmt.Fprintf(&w, "%s.", value)
-			case key == "include":
+			case key == "include" && section == "main":
 				fmt.Fprintf(&w, " Includes `%s`.", value)
 			case key == "devices" || key == "devices_udev_regex":
 				devices = " (" + value + ")"

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/plugin/table"
@@ -19,6 +20,14 @@ import (
 // plug-in complains of an option or of a value.
 func TestPlugInsTakeOurProfiles(t *testing.T) {
 	m := testroot.NewMachine(t)
+	unrecorded := map[string]bool{}
+	hosttest.WriteFile(t, m.Dir, "/proc/cpuinfo", isolating["/proc/cpuinfo"])
+	for _, name := range []string{"cpu-partitioning", "realtime"} {
+		// It isolates tasks and queues that a copy does not have.
+		unrecorded[name] = true
+		file := "/etc/tuned/" + name + "-variables.conf"
+		hosttest.WriteFile(t, m.Dir, file, isolating[file])
+	}
 	h := host.Mounted(m.Dir)
 	e := &tune.Engine{Host: h, Kinds: table.Kinds(h), Plugins: table.All, StateDir: t.TempDir(), Main: profile.DefaultMain(), Holds: true}
 	expected := []string{
@@ -43,6 +52,9 @@ func TestPlugInsTakeOurProfiles(t *testing.T) {
 			}
 		}
 		for _, s := range plan.Steps {
+			if unrecorded[name] && s.Verdict == plugin.Unknown && slices.Contains([]string{"task", "net"}, s.Setting.Kind) {
+				continue
+			}
 			if !slices.Contains([]plugin.Verdict{plugin.OK, plugin.Drifted, plugin.Unsupported}, s.Verdict) {
 				t.Errorf("%s: %s is %s: %s", name, s.Setting, s.Verdict, s.Why)
 			}

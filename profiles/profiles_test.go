@@ -12,10 +12,10 @@ import (
 
 // want are the profiles that there have to be.
 var want = []string{
-	"balanced", "default", "desktop-powersave", "enterprise-storage", "hugepages", "laptop-ac-powersave",
+	"balanced", "cpu-partitioning", "default", "desktop-powersave", "enterprise-storage", "hugepages", "laptop-ac-powersave",
 	"laptop-battery-powersave", "latency-performance", "network-latency", "network-throughput", "openshift",
 	"openshift-4.4", "openshift-control-plane", "openshift-control-plane-4.4", "openshift-node",
-	"openshift-node-4.4", "postgresql", "sap", "server-powersave", "spindown-disk", "throughput-performance",
+	"openshift-node-4.4", "postgresql", "realtime", "sap", "server-powersave", "spindown-disk", "throughput-performance",
 	"virtual-guest", "virtual-host",
 }
 
@@ -69,11 +69,11 @@ func TestEveryValueHasASource(t *testing.T) {
 			case slices.Contains(structural, key):
 			case !strings.HasPrefix(before, "# source: "):
 				at("%s in [%s] has no source in the line above it", key, section)
-			case section == "script" || strings.HasPrefix(section, "bootloader"):
+			case section == "script" || strings.HasPrefix(section, "bootloader") && name != "cpu-partitioning" && name != "realtime":
 				at("[%s] is not for embedded profiles", section)
 			case key == "elevator" && !slices.Contains([]string{"none", "mq-deadline", "kyber", "bfq"}, value):
 				at("%s is no elevator of a multi-queue kernel", value)
-			case section == "sysctl" && strings.HasPrefix(key, "kernel.sched_") && key != "kernel.sched_autogroup_enabled":
+			case section == "sysctl" && strings.HasPrefix(key, "kernel.sched_") && !slices.Contains([]string{"kernel.sched_autogroup_enabled", "kernel.sched_rt_runtime_us"}, key):
 				at("%s left /proc/sys in Linux 5.13: set it in [scheduler]", key)
 			case strings.Contains(key, "barrier"):
 				at("barriers are never switched off")
@@ -90,7 +90,7 @@ func TestSourcesAreListed(t *testing.T) {
 		"OpenShift 4.4 Scalability and Performance ", "TuneD 2.28 ", "SAP Note ", "S. Thomas, ", "PowerTOP, ", "hdparm(8), ",
 		"vm.rst", "kernel.rst", "net.rst", "ip-sysctl.rst", "intel_pstate.rst", "cpufreq.rst", "transhuge.rst",
 		"hugetlbpage.rst", "switching-sched.rst", "bfq-iosched.rst", "laptop-mode.rst", "powersave.rst of sound",
-		"sysfs-platform_profile.rst", "libata",
+		"sysfs-platform_profile.rst", "libata", "kernel-parameters.txt", "workqueue.rst", "machinecheck.rst", "ksm.rst", "sched-rt-group.rst",
 	}
 	for _, name := range want {
 		for i, line := range strings.Split(read(t, name+"/tuned.conf"), "\n") {

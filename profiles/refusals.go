@@ -38,4 +38,21 @@ var Refusals = []Refusal{
 		Source: "Linux kernel/sched/fair.c, update_sysctl; Linux commit e4ec3318a17f5dcf11bc23b2d2c1da4c1c5bb507 " +
 			"(sched/debug: Rename sysctl_sched_min_granularity to sysctl_sched_base_slice)",
 	},
+	{
+		ID:       "initrd-workqueue-mask",
+		Profiles: []string{"cpu-partitioning"},
+		Guidance: "set the masks of the kernel's workqueues from the initrd, by a script of dracut's that reads tuned.non_isolcpus",
+		Reason: "a profile inside a program has no script, and the argument says nothing to the kernel; fettle's unit or agent sets " +
+			"the same masks at each boot, before the programs that the CPUs are kept for are put there",
+		Source: "TuneD 2.28, profiles/cpu-partitioning/00-tuned-pre-udev.sh; Linux Documentation/core-api/workqueue.rst",
+	},
+	{
+		ID:       "kvm-module-options",
+		Profiles: []string{"cpu-partitioning"},
+		Guidance: "load kvm with kvmclock_periodic_sync=0 and nx_huge_pages=0, and kvm_intel with ple_gap=0",
+		Reason: "nx_huge_pages=0 takes away the kernel's defense against guests that halt an Intel host (iTLB multihit); the " +
+			"options concern hosts of virtual machines only, and take effect when kvm is loaded: write those that a host needs " +
+			"into /etc/modprobe.d",
+		Source: "TuneD 2.28, functions, setup_kvm_mod_low_latency; Linux Documentation/admin-guide/hw-vuln/multihit.rst",
+	},
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/profiles"
@@ -88,9 +87,17 @@ var answers = map[string]map[string]answer{
 	"CPU C-States":    {"Locked @ 1": {unit: "cpu", option: "force_latency", value: "cstate.id_no_zero:1|3"}},
 }
 
+// isolating are the files of a machine of 8 CPUs, two of which are to be isolated.
+var isolating = map[string]string{
+	"/sys/devices/system/cpu/online": "0-7\n", "/sys/devices/system/cpu/present": "0-7\n",
+	"/etc/tuned/cpu-partitioning-variables.conf": "isolated_cores=2-3\n",
+	"/etc/tuned/realtime-variables.conf":         "isolated_cores=2-3\nisolate_managed_irq=Y\nnetdev_queue_count=6\n",
+	"/proc/cpuinfo":                              "processor\t: 0\nvendor_id\t: GenuineIntel\n",
+}
+
 func load(t *testing.T, names ...string) *profile.Profile {
 	t.Helper()
-	l := &profile.Loader{Host: host.Mounted(t.TempDir()), Dirs: []string{}, Builtin: profiles.FS}
+	l := &profile.Loader{Host: hosttest.Mounted(t, isolating), Dirs: []string{}, Builtin: profiles.FS}
 	p, err := l.Load(context.Background(), names...)
 	if err != nil {
 		t.Fatalf("%q: %v", names, err)
@@ -166,7 +173,7 @@ func TestTwelveNamesLoad(t *testing.T) {
 }
 
 // plugins are the types of units that there are.
-var plugins = []string{"acpi", "audio", "cpu", "disk", "net", "scheduler", "scsi_host", "selinux", "sysctl", "sysfs", "video", "vm"}
+var plugins = []string{"acpi", "audio", "bootloader", "cpu", "disk", "irqbalance", "net", "scheduler", "scsi_host", "selinux", "sysctl", "sysfs", "systemd", "video", "vm"}
 
 // TestEveryProfileLoads loads each alone: no error, no warning, no unit without
 // a plug-in, and disk sections that share no device.

@@ -192,6 +192,14 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	if len(names) == 0 {
 		var unknown map[string]string
 		names, unknown = subject.Of(products())
+		if !subject.HasMachine() {
+			// Only rules that documents answer are asked.
+			names, unknown = slices.DeleteFunc(names, func(p string) bool { return p != "openshift" }), nil
+			if len(names) == 0 {
+				return noMachine(a.root)
+			}
+			a.screen.Say("%s has documents of a cluster and nothing of a machine: only their rules are asked (fettle check linux --root %s asks the others)", a.root, a.root)
+		}
 		undecided = platform.Undetermined(unknown)
 	}
 	if c == nil {
@@ -223,7 +231,16 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	for _, p := range absent {
 		a.screen.Say("there is no %s here: its rules are asked all the same", p)
 	}
-	return command.Audit(a.screen, a.version, audit, o.all, cmp.Or(undetermined(audit, absent), audit.Gate(o.failOn)))
+	return command.Audit(a.screen, a.version, audit, o.all, cmp.Or(undetermined(audit, absent), audit.Gate(o.failOn), allUnknown(audit)))
+}
+
+// noMachine is the error of a directory that is not one of a machine.
+func noMachine(root string) error {
+	way := "fettle facts --archive FILE on the machine makes one that fettle check --root FILE reads"
+	if dir := filepath.Clean(root); slices.Contains([]string{"etc", "proc", "sys", "usr", "var"}, filepath.Base(dir)) {
+		way = "--root takes the directory above it: fettle check --root " + filepath.Dir(dir)
+	}
+	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s has neither /proc, /sys or /etc of a machine nor documents of a cluster", root), way)
 }
 
 // undetermined is the error of an audit of which nothing came: nothing that was
@@ -236,6 +253,20 @@ func undetermined(a *report.Audit, absent []string) error {
 		return ui.Exit(ui.Failed, errors.New("nothing could be determined: no rule applies to what was asked"))
 	}
 	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: there is no %s here", strings.Join(absent, ", no ")), "fettle check without a platform asks about all that is")
+}
+
+// allUnknown is the error of an audit in which no finding says anything.
+func allUnknown(a *report.Audit) error {
+	said := func(f rule.Finding) bool {
+		return f.State == rule.Passed || f.State == rule.Warned || f.State == rule.Failed
+	}
+	if slices.ContainsFunc(a.Findings, said) {
+		return nil
+	}
+	if a.Copied {
+		return ui.Hinted(ui.Failed, errors.New("nothing could be determined: the copy has nothing of what the rules ask"), "fettle facts --archive FILE on the machine records it, and fettle check --root FILE reads that")
+	}
+	return ui.Hinted(ui.Failed, errors.New("nothing could be determined: each finding is unknown"), "run it as root: sudo fettle check")
 }
 
 // subject is the machine as the rules see it, with what fettle has in force.

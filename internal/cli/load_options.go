@@ -27,6 +27,7 @@ import (
 type loadHTTPOptions struct {
 	rate, steps                 string
 	connections, maxConnections int
+	requests                    int64
 	length, warmUp, timeout     time.Duration
 	method, body, urls          string
 	headers, allow, expect      []string
@@ -49,6 +50,10 @@ type loadHTTPOptions struct {
 const (
 	maxFile = 16 << 20 // of a file that an option names, in bytes
 	maxRun  = 7 * 24 * time.Hour
+	// maxRequests are those of one connection, and requestsRun how long they take at the
+	// most where nothing else is said.
+	maxRequests = 1_000_000_000
+	requestsRun = time.Hour
 )
 
 // check says which options do not go together or make no sense.
@@ -66,6 +71,12 @@ func (o loadHTTPOptions) check() error {
 		return errors.New("want one of --rate, --steps, --connections and --replay")
 	case o.given("connections") && (o.connections < 1 || o.connections > 100_000):
 		return fmt.Errorf("--connections %d: want a number from 1 to 100000", o.connections)
+	case o.given("requests") && !o.given("connections"):
+		return errors.New("--requests are those of each connection: of how many? want --connections 100 --requests 1000")
+	case o.given("requests") && (o.requests < 1 || o.requests > maxRequests):
+		return fmt.Errorf("--requests %d: want a number from 1 to %d", o.requests, int64(maxRequests))
+	case o.given("requests") && (o.given("warm-up") || len(o.clients)+len(o.clientCommands) > 0):
+		return errors.New("--requests goes without --warm-up, --clients and --client-command: leave those out, or --requests, and say how long with --for 30s")
 	case o.given("connections") && o.given("max-connections"):
 		return errors.New("--max-connections is for a rate: --connections has as many as it says")
 	case o.maxConnections < 1 || o.maxConnections > 100_000:
@@ -128,7 +139,7 @@ func (o loadHTTPOptions) plan(ctx context.Context, urls []string, resolver targe
 	if err != nil {
 		return nil, nil, err
 	}
-	p.Stages, p.For, p.WarmUp, p.Gates, p.Replay = stages, o.length, o.warmUp, gates, replayed
+	p.Stages, p.For, p.WarmUp, p.Gates, p.Replay, p.Each = stages, o.length, o.warmUp, gates, replayed, o.requests
 	if p.Length() > maxRun {
 		return nil, nil, fmt.Errorf("all steps take %v: want at most %v", p.Length(), maxRun)
 	}

@@ -78,6 +78,8 @@ func (o loadHTTPOptions) says(p *load.Plan) string {
 	until := func(d time.Duration) string { return ", until " + time.Now().Add(d).Local().Format("15:04:05") }
 	what := fmt.Sprintf("%d connections", p.Connections)
 	switch {
+	case p.Each > 0:
+		return fmt.Sprintf("%s, %d requests of each; at most %v", what, p.Each, o.length) + until(p.Length())
 	case o.findKnee:
 		in := o.kneeRange(p)
 		stage, before := p.StageLength(in.Lowest, in.Each)

@@ -23,8 +23,9 @@ func logsCommand(a *app) *cobra.Command {
 	var o logsOptions
 	c := &cobra.Command{
 		Use: "logs [FILE...]", Short: "Find out of request logs who asked for what, and where the time went",
-		Long: `Reads logs of Apache, nginx, HAProxy, Puppet Server, Foreman and JSON lines, plain or
-compressed (gzip, zstd, bzip2); of a directory all files; - is the standard input. The
+		Long: `Reads logs of Apache, nginx, HAProxy, Envoy, Istio, Traefik, AWS load balancers, Puppet
+Server, PuppetDB, Foreman, Rails and JSON lines, also behind what syslog or a container
+runtime writes, plain or compressed (gzip, zstd, bzip2); of a directory all files; - is the standard input. The
 format is found out from the first lines, or read from the server's own configuration
 (--config, which also says which files there are), and said. For each group of requests: how
 many, how long in sum and as a share of all, mean, standard deviation, extremes and
@@ -114,7 +115,13 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	// Of a log that was cut off that much is known, and the part says so: the next time
 	// goes on from there.
 	err = errors.Join(err, o.keep(res))
-	err = a.sayLogs(res.Report(o.sort, o.top), err)
+	rep := res.Report(o.sort, o.top)
+	if a.screen.Format == csvFormat || a.screen.Format == openMetricsFormat { // whose data cannot say it
+		for _, l := range report.LogsNoUnit(rep.Logs) {
+			a.sayOnce(l)
+		}
+	}
+	err = a.sayLogs(rep, err)
 	if o.sinceLast != "" {
 		err = errors.Join(err, keepPositions(o.sinceLast, set))
 	}

@@ -17,6 +17,8 @@ import (
 // any that is known.
 type otherLines struct{ error }
 
+func (o otherLines) Unwrap() error { return o.error }
+
 // formats finds each log's format: what was said, or what its first lines are. A file
 // that is of another kind and that nobody named is left out: a directory of logs has the
 // errors too. One that is compressed so that it cannot be read is named as that.
@@ -108,6 +110,16 @@ func said(f *format.Format, path string, head []byte) error {
 	return nil
 }
 
+// uncertain refuses a log that several formats read, and names the commands of which one
+// is right.
+func uncertain(path string, several *format.Ambiguous) error {
+	hint := "the server's configuration decides (--config), or one of these:"
+	for _, c := range several.Choices {
+		hint += fmt.Sprintf("\nfettle logs %s --format '%s'  # %s", path, c.Text, c.What)
+	}
+	return ui.Hinted(ui.Refused, fmt.Errorf("%s: %s", path, several.What), hint)
+}
+
 // formatOf is the format of a log; nil: it has no line, having just begun or being damaged
 // there, and its format is that of the others.
 func (o logsOptions) formatOf(set *source.Set, i int) (*format.Format, error) {
@@ -137,8 +149,16 @@ func (o logsOptions) formatOf(set *source.Set, i int) (*format.Format, error) {
 		if o.duration != "" {
 			jsonUnits[o.duration] = durationUnits[o.unit]
 		}
-		if f, err = format.Detect(head, jsonUnits); err != nil {
-			return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, otherLines{err}), "--format says how its lines are written, as the server's configuration has it")
+		f, err = format.Detect(head, jsonUnits)
+		if several := (*format.Ambiguous)(nil); errors.As(err, &several) {
+			return nil, uncertain(l.Path, several)
+		}
+		if err != nil {
+			hint := "--format says how its lines are written, as the server's configuration has it"
+			if u := (*format.Unknown)(nil); errors.As(err, &u) && u.Text != "" {
+				hint += "; with the names of the values that are not known put in:\n" + fmt.Sprintf("fettle logs %s --format '%s'", l.Path, u.Text)
+			}
+			return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, otherLines{err}), hint)
 		}
 	}
 	if o.unit != "" && f.UnitUnknown != "" {

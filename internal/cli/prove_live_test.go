@@ -199,7 +199,7 @@ func TestProveLiveFaults(t *testing.T) {
 	}{
 		"no metric":           {[]string{"--live"}, "--live: want a --metric"},
 		"a window of a run":   {[]string{"--window", "1s", "--", "true"}, "--window is for --live"},
-		"no format":           {[]string{"--live", "--metric", "logs:/var/log/app.log:p99", "--log-format", "nonsense"}, "--log-format: \"nonsense\" is no format"},
+		"no format":           {[]string{"--live", "--metric", "logs:/var/log/app.log:p99", "--log-format", "nonsense"}, "--log-format: \"nonsense\" is not a format"},
 		"no configuration":    {[]string{"--live", "--metric", "logs:/var/log/app.log:p99", "--log-config", "/etc/nothing"}, "--log-config: "},
 		"no format in it":     {[]string{"--log-format", "combined", "--", "true"}, "--log-format is for --live"},
 		"the unit of a clock": {[]string{"--live", "--metric", "pressure:io", "--unit", "s"}, "--unit is for a --pattern"},

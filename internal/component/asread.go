@@ -46,3 +46,12 @@ func ReadSinceChange(main string, fileErr error, taken program.Taken, runErr err
 func RunBy(p program.Process) rule.Answer {
 	return rule.Answer{Value: p.Unit, At: "/proc/PID/cgroup"}
 }
+
+// Origin says of what the files of a program say whether the program that runs has it from
+// there, or will have it when it starts next.
+func Origin(taken program.Taken, runErr error) string {
+	if runErr == nil && taken == program.Yes {
+		return rule.Running
+	}
+	return rule.Files
+}

@@ -61,7 +61,13 @@ type NodeOfHugePage struct {
 
 // TransparentHuge is transparent huge pages.
 type TransparentHuge struct {
-	Enabled    Fact[string] `json:"enabled"` // always, madvise, never
+	Enabled Fact[string] `json:"enabled"` // always, madvise, never
+	// InUse is the strongest mode of any size: since Linux 6.8 each size has a mode of
+	// its own, or inherits Enabled.
+	InUse Fact[string] `json:"in_use"`
+	// OwnSize is the size ("2048kB") that has InUse by a mode of its own, beyond what
+	// Enabled says; absent where none has.
+	OwnSize    Fact[string] `json:"own_size"`
 	Defrag     Fact[string] `json:"defrag"`
 	Shmem      Fact[string] `json:"shmem"`
 	ZeroPage   Fact[bool]   `json:"zero_page"`
@@ -108,7 +114,54 @@ func collectMemory(r *reader, f *Facts) {
 			MaxEmptyPTEs: r.int(thpDir + "khugepaged/max_ptes_none"),
 		},
 	}
+	m.THP.InUse, m.THP.OwnSize = hugeModes(r, m.THP.Enabled)
 	m.KSM = convert(r.int("/sys/kernel/mm/ksm/run"), func(run int64) bool { return run == 1 })
+}
+
+// hugeModes reads the modes of the sizes of transparent huge pages, which decide: where
+// there are sizes, the global mode counts for those alone that inherit it.
+func hugeModes(r *reader, global Fact[string]) (inUse, ownSize Fact[string]) {
+	rank := map[string]int{"never": 1, "madvise": 2, "always": 3}
+	inUse, ownSize = global, Absent[string](thpDir)
+	names, n := r.dir(strings.TrimSuffix(thpDir, "/"))
+	switch {
+	case global.Unknown() != "":
+		return global, Fact[string]{note: global.note}
+	case n.unknown != "" && !r.before(6, 8):
+		return Fact[string]{note: n}, Fact[string]{note: n}
+	}
+	strongest := 0
+	for _, name := range names {
+		size, ok := strings.CutPrefix(name, "hugepages-")
+		mode := r.chosen(thpDir + name + "/enabled")
+		switch {
+		case !ok || mode.Absent(): // a size for files alone
+			continue
+		case mode.Unknown() != "":
+			return mode, mode
+		}
+		own := !Is(mode, "inherit")
+		if !own {
+			mode = global
+		}
+		if n := rank[mode.Or("")]; n > strongest {
+			strongest, inUse, ownSize = n, mode, Absent[string](thpDir)
+			if own && n > rank[global.Or("")] {
+				ownSize = Known(size, thpDir+name+"/enabled")
+			}
+		}
+	}
+	return inUse, ownSize
+}
+
+// before reports whether the kernel is known to be older than a version.
+func (r *reader) before(major, minor int) bool {
+	text, _ := r.text("/proc/sys/kernel/osrelease")
+	var a, b int
+	if n, _ := fmt.Sscanf(text, "%d.%d", &a, &b); n < 2 {
+		return false
+	}
+	return a < major || a == major && b < minor
 }
 
 func milliseconds(f Fact[int64]) Fact[float64] {

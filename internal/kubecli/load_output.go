@@ -46,7 +46,9 @@ type LoadRun struct {
 		Reused  int `json:"reused"`
 		Failed  int `json:"failed"`
 	} `json:"objects"`
-	DurationS float64 `json:"duration_s"`
+	// Actions are of patch, delete and read jobs.
+	Actions   *LoadActions `json:"actions,omitempty"`
+	DurationS float64      `json:"duration_s"`
 	// RatePerS is how many objects were started in a second.
 	RatePerS  float64 `json:"rate_per_s"`
 	Throttled int64   `json:"throttled"` // answers 429
@@ -71,6 +73,19 @@ type LoadRun struct {
 	Record string `json:"record,omitempty"`
 }
 
+// LoadActions is what was done with objects of the run.
+type LoadActions struct {
+	Planned int `json:"planned"`
+	Before  int `json:"done_before"` // by a process before this one
+	Patched int `json:"patched"`
+	Deleted int `json:"deleted"`
+	Read    int `json:"read"`
+	Failed  int `json:"failed"`
+	Skipped int `json:"skipped"` // their object was not there
+	// Others say where objects of others have the same labels, and were left alone.
+	Others []string `json:"others,omitempty"`
+}
+
 // KeptObject is one that an undo has left.
 type KeptObject struct {
 	Object string `json:"object"`
@@ -85,6 +100,12 @@ func newLoadRun(d *driven, l *spec.Load, out *load.Result, m *measure.Meter, gat
 		Servers: out.Servers, NotSeen: out.Blind,
 	}
 	x.Objects.Planned, x.Objects.Before, x.Objects.Created = d.plan.Len(), out.Before+out.Found, out.Created-out.Found
+	if n := d.plan.Actions(); n > 0 {
+		x.Actions = &LoadActions{
+			Planned: n, Before: out.ActedBefore, Patched: out.Acted[spec.Patch], Deleted: out.Acted[spec.Remove], Read: out.Acted[spec.Get],
+			Failed: out.ActFailed, Skipped: out.Skipped, Others: out.Others,
+		}
+	}
 	x.Objects.Adopted, x.Objects.Reused, x.Objects.Failed = out.Adopted-out.Found, out.Reused, out.Failed
 	return x
 }
@@ -126,6 +147,16 @@ func (x *LoadRun) sum() string {
 	if o.Created > 0 {
 		text += fmt.Sprintf("; %.4g/s", x.RatePerS)
 	}
+	if a := x.Actions; a != nil {
+		for _, more := range []struct {
+			n    int
+			what string
+		}{{a.Patched, "patched"}, {a.Deleted, "deleted"}, {a.Read, "read"}, {a.Before, "of these jobs done before"}, {a.Failed, "failed"}, {a.Skipped, "skipped"}} {
+			if more.n > 0 {
+				text += fmt.Sprintf(", %d %s", more.n, more.what)
+			}
+		}
+	}
 	if x.Throttled > 0 {
 		text += ", throttled " + counted(int(x.Throttled), "time")
 	}
@@ -159,6 +190,9 @@ func (x *LoadRun) reasons() []string {
 func (x *LoadRun) lines() []string {
 	var all []string
 	all = append(all, x.reasons()...)
+	if x.Actions != nil {
+		all = append(all, x.Actions.Others...)
+	}
 	for _, k := range x.Kept {
 		all = append(all, k.Object+" is kept: "+k.Why)
 	}
@@ -174,6 +208,14 @@ func (x *LoadRun) lines() []string {
 // shownCalls is how many sorts of calls a table has; the JSON has all.
 const shownCalls = 8
 
+// toSecond says of times that some of them are differences of whole seconds.
+func toSecond(n int64) string {
+	if n > 0 {
+		return " (±1 s)"
+	}
+	return ""
+}
+
 // tables are those with something in them.
 func (x *LoadRun) tables() []report.Titled {
 	times := report.Grid{Head: []string{"time", "number", "p50", "p95", "p99", "max"}}
@@ -184,10 +226,10 @@ func (x *LoadRun) tables() []report.Titled {
 	}
 	row("create", x.Times.Create)
 	for _, c := range x.Times.Calls {
-		row("call for "+c.Kind, c.Times)
+		row(cmp.Or(c.Do, "call for")+" "+c.Kind, c.Times)
 	}
-	row("pod scheduled", x.Times.Scheduled)
-	row("pod ready", x.Times.Ready)
+	row("pod scheduled"+toSecond(x.Times.WholeSeconds.Scheduled), x.Times.Scheduled)
+	row("pod ready"+toSecond(x.Times.WholeSeconds.Ready), x.Times.Ready)
 
 	calls := report.Grid{Head: []string{"by the API server's metrics", "calls", "p50", "p99", "objective", "verdict"}}
 	if s := x.Servers; s != nil {

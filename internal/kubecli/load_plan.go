@@ -33,7 +33,33 @@ type LoadPlan struct {
 	File   string   `json:"file,omitempty"`
 	Format string   `json:"format"`
 	Notes  []string `json:"notes,omitempty"`
+	// Actions are how many patches, deletions and reads there are of what is made.
+	Actions map[string]int `json:"actions,omitempty"`
 	*tally.Tally
+}
+
+// actionsOf counts the actions of a plan by what they do; nil for none.
+func actionsOf(p *plan.Plan) map[string]int {
+	if p.Actions() == 0 {
+		return nil
+	}
+	all := map[string]int{}
+	for i := range p.Actions() {
+		a, _ := p.Action(i)
+		all[a.Do]++
+	}
+	return all
+}
+
+// actions are those of a plan in words.
+func (d *LoadPlan) actions() string {
+	text := ""
+	for _, x := range []struct{ do, one, more string }{{spec.Patch, "patch", "patches"}, {spec.Remove, "deletion", "deletions"}, {spec.Get, "read", "reads"}} {
+		if n := d.Actions[x.do]; n > 0 {
+			text += fmt.Sprintf(", %d %s", n, either(n, x.one, x.more))
+		}
+	}
+	return text
 }
 
 func (a *app) loadPlanCommand(o *loadOptions) *cobra.Command {
@@ -132,7 +158,7 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
 	}
-	doc := LoadPlan{"fettle/cluster-load-plan/v1", l.File, l.Format, slices.Concat(l.Notes, p.Notes, t.Notes, brakeNotes(t, false), gateNotes(l, p)), t}
+	doc := LoadPlan{"fettle/cluster-load-plan/v1", l.File, l.Format, slices.Concat(l.Notes, p.Notes, t.Notes, brakeNotes(t, false), gateNotes(l, p)), actionsOf(p), t}
 	err = planVerdict(t, o.offline)
 	if a.data() {
 		return a.result(doc, err)
@@ -212,7 +238,7 @@ func (a *app) printPlan(d *LoadPlan) {
 	for _, n := range d.Notes {
 		a.screen.Say("%s", n)
 	}
-	fmt.Fprintf(a.screen.Out, "%s, %s, %s in etcd; %s to wait for\n\n", counted(d.Objects, "object"), counted(d.Pods, "pod"), unit.Size(d.EtcdBytes).Human(), counted(d.Steps, "step"))
+	fmt.Fprintf(a.screen.Out, "%s, %s, %s in etcd; %s to wait for%s\n\n", counted(d.Objects, "object"), counted(d.Pods, "pod"), unit.Size(d.EtcdBytes).Human(), counted(d.Steps, "step"), d.actions())
 	g := report.Grid{Head: []string{"kind", "objects", "in etcd"}}
 	for _, k := range d.Kinds {
 		name := k.Kind + " " + k.APIVersion

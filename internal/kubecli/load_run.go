@@ -89,6 +89,9 @@ func (d *driven) watch(a *app, x *load.Options) {
 	x.Begun = func(id string, p *plan.Plan, state *journal.State) {
 		d.id, d.plan, d.meter, d.began = id, p, measure.New(p), time.Now()
 		d.before = state.Count(journal.Created) + state.Count(journal.Reused)
+		for _, n := range p.Notes {
+			a.screen.Say("%s", n)
+		}
 		a.screen.Say("run %s: %s; its journal is in %s", id, counted(p.Len()-d.before, "object"), filepath.Join(d.store, id))
 		if len(d.gates) > 0 {
 			answers := measure.AnswersOf(p, func(i int) bool { was := state.Objects[i].Was; return was == journal.Created || was == journal.Reused })
@@ -109,7 +112,8 @@ func (d *driven) watch(a *app, x *load.Options) {
 			a.screen.Status("%d of %d objects", n+int64(d.before), d.plan.Len())
 		}
 	}
-	x.Pod = func(k follow.Key, what string, at time.Time) { d.meter.Pod(k, what, at) }
+	x.Pod = func(s follow.Seen) { d.meter.Pod(s) }
+	x.OnAct = func(acted drive.Acted) { d.meter.Act(acted) }
 }
 
 func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error {
@@ -338,7 +342,11 @@ func (x *LoadRun) leftStanding(err error, id string, interrupted bool) error {
 	if interrupted {
 		text = "interrupted, and " + text
 	}
-	if left := x.Objects.Created + x.Objects.Before - x.Removed - x.Absent; left > 0 {
+	left := x.Objects.Created + x.Objects.Before - x.Removed - x.Absent
+	if x.Actions != nil {
+		left -= x.Actions.Deleted
+	}
+	if left > 0 {
 		text += fmt.Sprintf(": at most %s", either(left, "1 object stands", fmt.Sprintf("%d objects stand", left)))
 	}
 	return ui.Hinted(ui.Incomplete, fmt.Errorf("%s: %w", text, err), fmt.Sprintf("kubectl fettle load undo %s goes on with it", id))

@@ -28,6 +28,8 @@ func (x *LoadRun) judge(asked bool) error {
 			code = ui.Failed
 		}
 		return ui.Hinted(code, fmt.Errorf("%d of %d objects could not be made", x.Objects.Failed, x.Objects.Planned), "kubectl fettle load resume "+x.Run+" tries them again")
+	case x.Actions != nil && x.Actions.Failed > 0:
+		return ui.Hinted(ui.Partial, fmt.Errorf("%d of %d patches, deletions and reads failed", x.Actions.Failed, x.Actions.Planned), "kubectl fettle load resume "+x.Run+" tries them again")
 	case x.NotReady > 0:
 		return ui.Exit(ui.GateNotMet, fmt.Errorf("%s %s not ready when the time to wait was over: %s", counted(x.NotReady, "object"), either(x.NotReady, "was", "were"), x.Example))
 	}

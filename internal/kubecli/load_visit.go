@@ -1,6 +1,7 @@
 package kubecli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ func (a *app) loadVisited(ctx context.Context, cluster *load.Cluster, d *driven,
 	case err != nil:
 		doc.State = "failed"
 		err = loadExit(err)
-	case doc.Objects.Failed > 0 || doc.NotReady > 0:
+	case doc.Objects.Failed > 0 || doc.NotReady > 0 || doc.Actions != nil && doc.Actions.Failed > 0:
 		err = doc.unmeasured()
 	}
 	undone := a.loadCleanUp(context.WithoutCancel(ctx), cluster, d.id, doc)
@@ -80,7 +81,7 @@ func (x *LoadRun) numbers() []string {
 	}
 	add("create", x.Times.Create)
 	for _, c := range x.Times.Calls {
-		add("call-"+c.Kind, c.Times)
+		add(cmp.Or(c.Do, "call")+"-"+c.Kind, c.Times)
 	}
 	add("scheduled", x.Times.Scheduled)
 	add("ready", x.Times.Ready)

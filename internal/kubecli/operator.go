@@ -196,7 +196,7 @@ func (a *app) operate(ctx context.Context, o operator.Options) error {
 	err = operator.Run(ctx, config, o)
 	switch {
 	case errors.Is(err, operator.ErrNotServed):
-		return ui.Hinted(ui.Refused, err, "kubectl apply -k deploy makes them")
+		return ui.Hinted(ui.Refused, err, kindsHint)
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return nil // ended before it had begun
 	}

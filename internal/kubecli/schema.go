@@ -40,6 +40,7 @@ var documents = map[string]any{
 	"pod-verify":          pinning.Document{},
 	"scale-plan":          ScalePlan{},
 	"scale-run":           ScaleRun{},
+	"tuned-preview":       TunedPreview{},
 	"uninstall":           removal.Document{},
 }
 

@@ -30,8 +30,12 @@ import (
 // maxValues is how many values of a node, and nodes of one sentence, the table shows.
 const maxValues = 5
 
+// kindsHint says what makes the kinds Tuned and Profile.
+const kindsHint = "kubectl apply -f deploy/crds/plain makes them, where the cluster is not OpenShift"
+
 func statusCommand(a *app) *cobra.Command {
 	var d deciding
+	var file string
 	c := &cobra.Command{
 		Use: "status [NODE]...", Short: "Say which profile each node is to have and has, by which rule, and which values do not hold",
 		Long: `status says of each node, or of those that are named, which profile it is to have,
@@ -41,16 +45,30 @@ to which, by whom and why, as the journal of the node has them. Where no agent r
 is said of a node is what its agent said last, and the node does not count as ok; who may
 not list pods of the namespace is not told that. Where the operator has left no word about
 a rule, it is what the rules say now; --allow and --pod-labels are then those of the
-operator.`,
-		RunE: a.reading(func(ctx context.Context, names []string) error { return a.status(ctx, d, names) }),
+operator.
+
+With --file it reads Tuned objects of FILE ("-" is standard input) next to those of the
+cluster, of two with one name that of FILE, and says which profile each node would get
+if FILE were applied. Nothing is changed. The exit code is 4 where an object of FILE
+would not be valid, or would hold a node without its profile.`,
+		Example: `  kubectl fettle status
+  kubectl fettle status worker-7 --output json
+  kubectl fettle status --file my-tuned.yaml`,
+		RunE: a.reading(func(ctx context.Context, names []string) error {
+			if file != "" {
+				return a.statusOfFile(ctx, d, file, names)
+			}
+			return a.status(ctx, d, names)
+		}),
 		Args: cobra.ArbitraryArgs,
 	}
 	d.flags(c)
+	c.Flags().StringVarP(&file, "file", "f", "", "Tuned objects that are not applied yet: say which profile each node would get")
 	return c
 }
 
 func (a *app) status(ctx context.Context, d deciding, names []string) error {
-	cluster, err := a.readCluster(ctx, d)
+	cluster, err := a.readCluster(ctx, d, nil)
 	if err != nil {
 		return err
 	}
@@ -70,8 +88,9 @@ func (a *app) status(ctx context.Context, d deciding, names []string) error {
 	return nil
 }
 
-// readCluster reads all that status needs.
-func (a *app) readCluster(ctx context.Context, d deciding) (nodestatus.Cluster, error) {
+// readCluster reads all that status needs. over are objects that take the place of the
+// cluster's; nil for none. With some the cluster need not have the kinds yet.
+func (a *app) readCluster(ctx context.Context, d deciding, over []tuned.Tuned) (nodestatus.Cluster, error) {
 	out := nodestatus.Cluster{Namespace: a.namespaceOr(tuned.Namespace)}
 	var err error
 	if out.Options, err = d.options(); err != nil {
@@ -89,8 +108,16 @@ func (a *app) readCluster(ctx context.Context, d deciding) (nodestatus.Cluster, 
 	var profiles tuned.ProfileList
 	for _, list := range []client.ObjectList{&tuneds, &profiles} {
 		if err := api.List(ctx, list, client.InNamespace(out.Namespace)); meta.IsNoMatchError(err) {
-			return out, ui.Hinted(ui.Failed, operator.ErrNotServed, "kubectl apply -k deploy makes them")
+			if len(over) > 0 {
+				break
+			}
+			return out, ui.Hinted(ui.Failed, operator.ErrNotServed, kindsHint)
 		} else if err != nil {
+			return out, err
+		}
+	}
+	if len(over) > 0 {
+		if tuneds.Items, err = laidOver(tuneds.Items, over); err != nil {
 			return out, err
 		}
 	}
@@ -148,7 +175,7 @@ func (a *app) noTuneds(ctx context.Context, api client.Reader, namespace string)
 		if a.namespace() != "" {
 			return ui.Hinted(ui.Usage, fmt.Errorf("there is no namespace %s", namespace), "-n names that of the Tuned objects; without it it is "+tuned.Namespace)
 		}
-		return ui.Hinted(ui.Failed, fmt.Errorf("there is no namespace %s, in which the Tuned objects are looked for", namespace), "-n names another one; kubectl apply -k deploy makes it")
+		return ui.Hinted(ui.Failed, fmt.Errorf("there is no namespace %s, in which the Tuned objects are looked for", namespace), "-n names another one; kubectl apply -f deploy/crds/plain makes it")
 	}
 	a.screen.Say("there is no Tuned object in %s: no rule can choose a profile", namespace)
 	return nil

@@ -42,6 +42,10 @@ func (r *Prepared) result(m *meter.Meter, parts []*part, seen []*observe.Course,
 		until = min(until, one.Until)
 		connections += one.Connections
 	}
+	asked, made := p.asked(), m.Sum(0, len(m.Slices(all))).Starts
+	if asked > 0 && made >= asked {
+		all = until
+	}
 	c := &course{Prepared: r, meter: m, parts: parts, seen: seen, slices: m.Slices(until)}
 	// What a generator has counted that went on when another did not is only whole in whole
 	// slices.
@@ -60,7 +64,11 @@ func (r *Prepared) result(m *meter.Meter, parts []*part, seen []*observe.Course,
 		x.Streams = p.Streams
 		x.Connections = min(connections, p.Connections)
 	}
-	if until < all || len(c.lost()) > 0 {
+	x.RequestsEach, x.RequestsAsked = p.Each, asked
+	switch {
+	case asked > 0 && made < asked:
+		x.Cut = &evidence.Cut{Done: int(made), Planned: int(asked), Of: "requests"}
+	case until < all || len(c.lost()) > 0:
 		x.Cut = &evidence.Cut{Done: int(until.Seconds()), Planned: int((all + time.Second - 1).Seconds()), Of: "seconds"}
 	}
 	r.servers(x, parts)
@@ -123,6 +131,10 @@ func (r *Prepared) servers(x *Result, parts []*part) {
 // warm finds from when on the slices count.
 func (c *course) warm() WarmUp {
 	w := WarmUp{AskedS: c.plan.WarmUp.Seconds(), State: Unknown}
+	if c.plan.Each > 0 {
+		w.Text = "none is left out: each of the requests that were asked for counts"
+		return w
+	}
 	for c.from < len(c.slices) && c.slices[c.from].Stage == warmUp {
 		c.from++
 	}

@@ -47,13 +47,17 @@ type Result struct {
 	Model    string `json:"model"`    // open or closed
 	Protocol string `json:"protocol"` // HTTP/1.1, HTTP/1.1 with a connection for each request, HTTP/2
 	// Connections are how many there were; at most MaxConnections in the open model.
-	Connections    int      `json:"connections"`
-	MaxConnections int      `json:"max_connections"`
-	Streams        int      `json:"streams_per_connection,omitempty"`
-	TimeoutS       float64  `json:"timeout_s"`
-	Seed           uint64   `json:"seed"` // of the order of the requests
-	Servers        []Server `json:"servers"`
-	TLS            *TLS     `json:"tls,omitempty"`
+	Connections    int `json:"connections"`
+	MaxConnections int `json:"max_connections"`
+	Streams        int `json:"streams_per_connection,omitempty"`
+	// RequestsEach are those that each connection (or stream) was to make, and
+	// RequestsAsked those of all; 0 where the time decided.
+	RequestsEach  int64    `json:"requests_per_connection,omitempty"`
+	RequestsAsked int64    `json:"requests_asked,omitempty"`
+	TimeoutS      float64  `json:"timeout_s"`
+	Seed          uint64   `json:"seed"` // of the order of the requests
+	Servers       []Server `json:"servers"`
+	TLS           *TLS     `json:"tls,omitempty"`
 
 	// Knee is how the highest rate was searched for; everything else is then of the last
 	// stage of the search at the rate that the verdict is about.
@@ -272,6 +276,9 @@ func (r *Result) Early() error {
 		return fmt.Errorf("the load ended early: %s. Is its machine up, and the way there? Its requests are in no figure; the other clients were stopped, and theirs are kept until it was last heard of. Start the load again, with it or without it", strings.Join(lost, "; "))
 	}
 	if len(names) == 0 {
+		if x := r.Cut; x != nil && r.RequestsAsked > 0 {
+			return fmt.Errorf("the load ended early: %d of %d requests were made until the time of --for was over; a longer --for lets it make all", x.Done, x.Planned)
+		}
 		return nil
 	}
 	return fmt.Errorf("the load ended early: client %s was stopped where it runs, and the others count no longer than it", strings.Join(names, ", client "))

@@ -32,6 +32,9 @@ type Plan struct {
 	// Stages are those of the open model; none for the closed one, which goes on for For.
 	Stages []rate.Stage
 	For    time.Duration
+	// Each is how many requests each connection of the closed model makes; For is then the
+	// most that they take. 0: as many as it can in For.
+	Each int64
 	// WarmUp is a time before, at the first rate, that is in no figure.
 	WarmUp time.Duration
 	// Connections are how many there are in the closed model, the most in the open one.
@@ -57,6 +60,16 @@ type Plan struct {
 
 // open says that the load waits for nobody.
 func (p *Plan) open() bool { return len(p.Stages) > 0 || p.Replay != nil }
+
+// asked is how many requests the closed model is to make; 0 where it makes as many as it
+// can.
+func (p *Plan) asked() int64 {
+	n := p.Each * int64(p.Connections)
+	if p.HTTP2 {
+		n *= int64(p.Streams)
+	}
+	return n
+}
 
 // stageName is what a stage of the open model is called.
 func (p *Plan) stageName(stage int) string {
@@ -220,7 +233,7 @@ func (p *Plan) schedule() (plan drive.Plan, stretches []meter.Stretch, err error
 	if p.WarmUp > 0 {
 		stretches = append(stretches, meter.Stretch{For: p.WarmUp, Stage: warmUp})
 	}
-	plan.Timeout, plan.Pick = p.Timeout, p.Set.Pick
+	plan.Timeout, plan.Pick, plan.Each = p.Timeout, p.Set.Pick, p.Each
 	switch {
 	case p.Replay != nil:
 		plan.Schedule, plan.Pick = p.Replay, p.Replay.Pick

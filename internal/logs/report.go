@@ -45,6 +45,8 @@ type LogRead struct {
 	Format     string `json:"format"`
 	FormatText string `json:"format_text"` // as the server's configuration has it
 	Why        string `json:"why"`
+	// Guessed is what of the format the lines do not say; absent where they say all.
+	Guessed string `json:"guessed,omitempty"`
 	// Duration is the field of the format that says how long a request took, and its
 	// unit; without one nothing is said of time.
 	Duration     string `json:"duration,omitempty"`
@@ -135,7 +137,7 @@ type SlowLine struct {
 
 // LogOf is a log and its format; cut is why it could not be read to its end, or nil.
 func LogOf(l source.Log, f *format.Format, cut error) LogRead {
-	read := LogRead{Path: l.Path, SizeBytes: l.Size, Format: f.Name, FormatText: f.Source, Why: f.Why, UnitUnknown: f.UnitUnknown, TimeIsEnd: f.TimeIsEnd, NoZone: f.NoZone, NoTime: f.Field(format.FieldTime) < 0}
+	read := LogRead{Path: l.Path, SizeBytes: l.Size, Format: f.Name, FormatText: f.Source, Why: f.Why, Guessed: f.Guessed, UnitUnknown: f.UnitUnknown, TimeIsEnd: f.TimeIsEnd, NoZone: f.NoZone, NoTime: f.Field(format.FieldTime) < 0}
 	if d := f.Field(format.FieldDuration); d >= 0 {
 		read.Duration, read.DurationUnit = f.Fields[d].Asked, format.UnitName(f.Fields[d].Unit)
 	}

@@ -58,6 +58,18 @@ func (s *Subject) Of(products []string) (names []string, unknown map[string]stri
 	return names, unknown
 }
 
+// machineDirs are directories of which every copy of a machine has one.
+var machineDirs = []string{"/proc", "/sys", "/etc", "/usr", "/var", "/sos_commands", "/installed-rpms"}
+
+// HasMachine reports whether anything of a machine is there: a must-gather, or a
+// directory of one's own documents, has nothing of one.
+func (s *Subject) HasMachine() bool {
+	return !s.Host.Copied() || slices.ContainsFunc(machineDirs, func(dir string) bool {
+		_, err := s.Host.Files.Stat(dir)
+		return err == nil
+	})
+}
+
 // Undetermined are findings for the platforms of which Of cannot tell whether the
 // machine is one: their rules were not asked, so nothing of them is well.
 func Undetermined(unknown map[string]string) []rule.Finding {

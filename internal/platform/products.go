@@ -113,10 +113,44 @@ func (p *products) Answer(input string) rule.Answer {
 func (p *products) one(i component.Installed, option string) rule.Answer {
 	at := slices.IndexFunc(p.product.Parameters, func(o component.Parameter) bool { return o.Name == option })
 	if at < 0 {
-		return i.Answer(option)
+		a := i.Answer(option)
+		if a.From == "" && a.Value != nil {
+			a.From = originOf(option, a.At)
+		}
+		return a
 	}
 	o := p.product.Parameters[at]
-	told := i.Option(option).Effective()
+	places := i.Option(option)
+	a := p.parameter(o, places)
+	if a.Value != nil {
+		a.From = rule.Files
+		if _, runs := places.Running.Get(); runs {
+			a.From = rule.Running
+		}
+	}
+	return a
+}
+
+// records are inputs that are about what is installed, and not about what it runs with.
+var records = []string{"version", "installed", "name", "config", "unit"}
+
+// originOf says whether a product has told an input from its files, or while it runs, by
+// where that was read.
+func originOf(option, at string) string {
+	switch {
+	case at == "" || slices.Contains(records, option):
+		return ""
+	case strings.HasPrefix(at, "/proc") || strings.HasPrefix(at, "/sys"):
+		return rule.Running
+	case strings.HasPrefix(at, "/") || strings.HasPrefix(at, "the default of"):
+		return rule.Files
+	}
+	return rule.Running
+}
+
+// parameter is the effective value of an option.
+func (p *products) parameter(o component.Parameter, places component.Option) rule.Answer {
+	option, told := o.Name, places.Effective()
 	text, ok := told.Get()
 	source := told.Source()
 	switch {

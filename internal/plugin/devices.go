@@ -29,21 +29,22 @@ func (p Problem) String() string { return p.Pos.String() + ": " + p.Text }
 // applied, its device-independent options included; that is a problem unless it
 // is for all but some devices.
 func Assign(ctx context.Context, h *host.Host, table []Plugin, units []*profile.Unit) (map[string][]string, []Problem) {
-	assigned, unlisted, problems := AssignKnown(ctx, h, table, units)
+	assigned, unknown, problems := AssignKnown(ctx, h, table, units)
 	for _, u := range units {
-		if err := unlisted[u.Type]; err != nil {
-			problems = append(problems, Problem{u.Pos, fmt.Sprintf("[%s]: %v", u.Name, err)})
-			delete(unlisted, u.Type)
+		if err := unknown[u.Name]; err != nil {
+			problems = append(problems, Problem{u.At("devices_udev_regex"), fmt.Sprintf("[%s]: %v", u.Name, err)})
 		}
 	}
 	return assigned, problems
 }
 
-// AssignKnown is Assign with the types of plug-in of which it is not known what
-// devices the machine has, and why, apart from the problems.
-func AssignKnown(ctx context.Context, h *host.Host, table []Plugin, units []*profile.Unit) (assigned map[string][]string, unlisted map[string]error, problems []Problem) {
-	assigned, unlisted = map[string][]string{}, map[string]error{}
-	free := map[string][]string{}
+// AssignKnown is Assign with the units of which it is not known what devices they
+// have, and why, apart from the problems: the machine's devices could not be listed,
+// or those of the unit, or of an earlier one of its type, not be told from the others.
+// Such a unit gets no device.
+func AssignKnown(ctx context.Context, h *host.Host, table []Plugin, units []*profile.Unit) (assigned map[string][]string, unknown map[string]error, problems []Problem) {
+	assigned, unknown = map[string][]string{}, map[string]error{}
+	free, unlisted, unclaimed := map[string][]string{}, map[string]error{}, map[string]error{}
 	for _, u := range units {
 		pl, ok := Find(table, u.Type)
 		if !ok || pl.Devices == nil {
@@ -58,24 +59,35 @@ func AssignKnown(ctx context.Context, h *host.Host, table []Plugin, units []*pro
 			free[u.Type] = all
 		}
 		taken, err := matching(h, pl, u, free[u.Type])
-		assigned[u.Name] = taken
+		if err == nil && len(u.Deferred) > 0 && u.DevicesUdevRegex == "" && strings.Contains(u.Devices, "${f:") {
+			err = fmt.Errorf("which devices it is for is known when applied: %s", u.Deferred[0].Text)
+		}
+		earlier := unclaimed[u.Type]
 		switch {
+		case unlisted[u.Type] != nil:
+			unknown[u.Name] = unlisted[u.Type] // those that are known stay its own
 		case err != nil:
-			problems = append(problems, Problem{u.At("devices_udev_regex"), fmt.Sprintf("[%s]: %v", u.Name, err)})
-		case len(taken) == 0 && unlisted[u.Type] == nil && (u.DevicesUdevRegex != "" || !profile.NewDeviceMatcher(u.Devices).Rest()):
-			if pl.NoDevice == nil || len(u.Deferred) > 0 {
-				problems = append(problems, Problem{u.Pos, noDevice(u, len(free[u.Type]) > 0)})
+			unknown[u.Name], assigned[u.Name] = err, nil
+			var invalid *InvalidError
+			if !errors.As(err, &invalid) && earlier == nil {
+				unclaimed[u.Type] = fmt.Errorf("which devices are left is not known, as those of [%s] are not: %w", u.Name, err)
 			}
+			continue
+		case earlier != nil && len(taken) > 0:
+			unknown[u.Name], assigned[u.Name] = earlier, nil
+			continue
+		}
+		assigned[u.Name] = taken
+		if len(taken) == 0 && unlisted[u.Type] == nil && (u.DevicesUdevRegex != "" || !profile.NewDeviceMatcher(u.Devices).Rest()) && pl.NoDevice == nil {
+			problems = append(problems, Problem{u.Pos, noDevice(u, len(free[u.Type]) > 0)})
 		}
 		free[u.Type] = without(free[u.Type], taken)
 	}
-	return assigned, unlisted, problems
+	return assigned, unknown, problems
 }
 
 func noDevice(u *profile.Unit, some bool) string {
 	switch {
-	case len(u.Deferred) > 0 && strings.Contains(u.Devices, "${f:"):
-		return fmt.Sprintf("[%s]: which devices it is for is known when applied: %s", u.Name, u.Deferred[0].Text)
 	case u.DevicesUdevRegex != "":
 		return fmt.Sprintf("[%s] does nothing: devices_udev_regex=%s matches no free device", u.Name, u.DevicesUdevRegex)
 	case some:
@@ -90,13 +102,13 @@ func matching(h *host.Host, pl *Plugin, u *profile.Unit, free []string) ([]strin
 		return profile.NewDeviceMatcher(u.Devices).Filter(free), nil
 	}
 	if pl.DevicePath == nil {
-		return nil, fmt.Errorf("plug-in %q has no udev devices, so devices_udev_regex cannot select any; use devices=", pl.Name)
+		return nil, Invalid("plug-in %q has no udev devices, so devices_udev_regex cannot select any; use devices=", pl.Name)
 	}
 	var out []string
 	for _, d := range free {
 		props, err := UdevProperties(h, pl.DevicePath(d))
 		if err != nil {
-			if errors.Is(err, fs.ErrNotExist) {
+			if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
 				continue // gone since it was listed
 			}
 			return out, err

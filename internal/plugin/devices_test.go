@@ -2,6 +2,7 @@ package plugin_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -149,6 +150,42 @@ func TestUnknown(t *testing.T) {
 	o := profile.Option{Name: "governer", Pos: profile.Pos{File: "a.conf", Line: 9}}
 	if got, want := table[1].UnknownOption(o).String(), `a.conf:9: unknown option "governer" of [cpu] (did you mean "governor"?)`; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// Which devices a unit has cannot be told where one's properties cannot be read, and
+// then neither can what an earlier unit of that type leaves to a later one.
+func TestDevicesThatCannotBeTold(t *testing.T) {
+	h, err := host.ParseArchive("a.txt", []byte("fettle archive v1\ntime 2026-11-21T16:00:00Z\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := []plugin.Plugin{{
+		Name: "disk", DevicePath: func(d string) string { return "/sys/class/disk/" + d },
+		Devices: func(context.Context, *host.Host) ([]string, error) { return []string{"sda", "sdb"}, nil },
+	}, {Name: "audio", Devices: func(context.Context, *host.Host) ([]string, error) { return []string{"card0"}, nil }}}
+	regex := func(name, typ, re string) *profile.Unit {
+		u := unit(name, typ, "*")
+		u.DevicesUdevRegex = re
+		return u
+	}
+	assigned, unknown, problems := plugin.AssignKnown(context.Background(), h, table, []*profile.Unit{
+		unit("first", "disk", "sda"), regex("told", "disk", "ID=1"), unit("rest", "disk", "*"), unit("none", "disk", "xvd*"), regex("card", "audio", "ID=1"),
+	})
+	if len(assigned["first"]) != 1 || len(assigned["told"])+len(assigned["rest"])+len(assigned["card"]) != 0 {
+		t.Errorf("assigned %v", assigned)
+	}
+	for name, want := range map[string]bool{"first": false, "told": true, "rest": true, "none": false, "card": true} {
+		if (unknown[name] != nil) != want {
+			t.Errorf("%s: unknown %v, want %v", name, unknown[name], want)
+		}
+	}
+	var invalid *plugin.InvalidError
+	if !errors.As(unknown["card"], &invalid) || errors.As(unknown["told"], &invalid) {
+		t.Errorf("unknown %v", unknown)
+	}
+	if len(problems) != 1 {
+		t.Errorf("problems %v, want one for [none]", problems)
 	}
 }
 

@@ -77,6 +77,11 @@ func Failed(unit string, o profile.Option, device string, err error) Item {
 	return it
 }
 
+// Later is the item of an option that is known when the profile is applied.
+func Later(unit string, o profile.Option, why string) Item {
+	return Refuse(OptionPlace(unit, o.Name, ""), o, Deferred, "%s", why)
+}
+
 // UnknownType says that no plug-in has the unit's type. The unit is rejected
 // and the others apply, as in TuneD.
 func UnknownType(table []Plugin, u *profile.Unit) Problem {

@@ -80,6 +80,25 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// Only 1, true and True are yes to TuneD. A word that a person may mean as yes is
+// warned of, one that means no is not; a call that is known later is one argument
+// whatever colons it has, and what such an include adds is not known.
+func TestWordsThatAreNotTrue(t *testing.T) {
+	p := load(t, map[string]string{
+		"p": lines("[a]", "enabled=yes", "[b]", "enabled=${on}", "[c]", "enabled=off", "[d]", "enabled=True", "[e]", "replace=TRUE", "[variables]", "prepend=on", "on=1", "[f]", "prepend=on"),
+	}, "p")
+	var got []string
+	for _, w := range p.Warnings {
+		if _, text, ok := strings.Cut(w.String(), "tuned.conf:"); ok && strings.Contains(text, "is not true") {
+			line, _, _ := strings.Cut(text, ":")
+			got = append(got, line)
+		}
+	}
+	if want := "2 4 10 12"; strings.Join(got, " ") != want {
+		t.Errorf("warned of lines %v, want %s", got, want)
+	}
+}
+
 // What is given twice and an include that leads back load as in TuneD, and are
 // said.
 func TestRepeated(t *testing.T) {

@@ -240,6 +240,7 @@ func (s *loading) include(e *entry) error {
 	s.deferCalls(calls)
 	for _, name := range splitList(text, false) {
 		if len(calls) > 0 && !ValidName(name) {
+			s.profile.Unresolved = append(s.profile.Unresolved, Option{Name: includeOption, Value: e.value, Pos: e.pos, Deferred: calls})
 			s.warn(e.pos, "include=%s is known only when the profile is applied: what it adds is not shown", e.value)
 			continue
 		}

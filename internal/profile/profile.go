@@ -27,6 +27,9 @@ type Profile struct {
 	// applied, each once.
 	Deferred []Call    `json:"deferred,omitempty"`
 	Warnings []Warning `json:"warnings,omitempty"`
+	// Unresolved are the lines include= of which it is not known what they name
+	// before the profile is applied: what they add is missing here.
+	Unresolved []Option `json:"unresolved_includes,omitempty"`
 
 	loader *Loader
 	dirs   []string // of the profiles read, for Snapshot

@@ -145,6 +145,7 @@ func groups(findings []rule.Finding) []group {
 		if n >= 0 && out[n].ID == f.ID && out[n].State == f.State && general(out[n].Finding) == general(f) && out[n].Because == f.Because && out[n].Change == f.Change {
 			out[n].Items = append(out[n].Items, i)
 			out[n].Changes = append(out[n].Changes, changesIn(f)...)
+			out[n].Inputs = append(slices.Clip(out[n].Inputs), f.Inputs...)
 			continue
 		}
 		out = append(out, group{Finding: f, Items: []item{i}, Changes: changesIn(f)})

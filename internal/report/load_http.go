@@ -163,6 +163,9 @@ func loadFacts(r *evidence.Run, x *load.Result) *Grid {
 		model = "closed model: each connection waits for its answer, so a stall delays few requests"
 	}
 	row("measured", "%s, %d connections; %s", x.Protocol, x.Connections, model)
+	if l := x.Whole.Latency; l.N > 0 {
+		row("latency", "mean %s, standard deviation %s, of %d", unit.FormatSeconds(l.MeanS), unit.FormatSeconds(l.SDS), l.N)
+	}
 	row("warm-up", "%s", x.WarmUp.Text)
 	if x.Model == "open" && x.Whole.Service.N > 0 {
 		row("from sending", "p50 %s, p99 %s", unit.FormatSeconds(x.Whole.Service.P50S), unit.FormatSeconds(x.Whole.Service.P99S))

@@ -117,6 +117,9 @@ func comparedNotes(c *logs.Comparison) (out []string) {
 		if side.Unread.Lines > 0 {
 			out = append(out, fmt.Sprintf("%s: %s lines could not be read", side.name, thousands(side.Unread.Lines)))
 		}
+		if g := guesses(side.Logs); g != "" {
+			out = append(out, side.name+": "+strings.TrimPrefix(g, "; "))
+		}
 		for _, l := range LogsNoUnit(side.Logs) {
 			out = append(out, side.name+": "+l)
 		}

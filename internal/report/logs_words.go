@@ -72,7 +72,7 @@ func LogsTimes(r *logs.Report) []string {
 func wentTo(r *logs.Report) []string {
 	var out []string
 	if r.Requests == 0 {
-		return []string{"no request"}
+		return []string{"no request" + doubts(r)}
 	}
 	span := ""
 	if r.First == nil {
@@ -96,7 +96,41 @@ func wentTo(r *logs.Report) []string {
 	if r.All.MeanS != nil {
 		all += fmt.Sprintf(", %s of work in all", unit.FormatSeconds(r.All.TotalS))
 	}
-	return append(out, all)
+	return append(out, all+doubts(r))
+}
+
+// doubts are what of the lines was not read, and what of their format is a guess: they
+// belong to the figures.
+func doubts(r *logs.Report) string {
+	out := ""
+	if n := r.Unread.Lines; n > 0 {
+		all := r.Requests + r.LeftOut + r.OtherLines + n
+		out += fmt.Sprintf("; %s of %s lines (%s %%) not read", thousands(n), thousands(all), unreadShare(n, all))
+	}
+	return out + guesses(r.Logs)
+}
+
+// guesses are those of the formats of logs.
+func guesses(read []logs.LogRead) string {
+	out := ""
+	for _, l := range read {
+		if text := "; guessed: " + l.Guessed; l.Guessed != "" && !strings.Contains(out, text) {
+			out += text
+		}
+	}
+	return out
+}
+
+// unreadShare is a share in percent that is neither 0 nor 100 unless it is that.
+func unreadShare(n, all uint64) string {
+	switch p := 100 * float64(n) / float64(all); {
+	case p < 0.1 && n > 0:
+		return "< 0.1"
+	case p < 1 || p > 99 && n < all:
+		return fmt.Sprintf("%.1f", min(p, 99.9))
+	default:
+		return fmt.Sprintf("%.0f", p)
+	}
 }
 
 // notes are what was not read, and why figures may be other than they seem.

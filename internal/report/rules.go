@@ -77,6 +77,7 @@ func Rule(s *ui.Screen, r *rule.Rule) {
 		line("", v.Why)
 		line("", sourceWords(v.Sources))
 	}
+	line("missing", r.Missing)
 	line("why", r.Why)
 	line("source", sourceWords(r.Sources))
 	if r.Fix != nil {
@@ -159,6 +160,13 @@ func Explained(s *ui.Screen, r *rule.Rule, evidence []*rule.Evidence, tables []*
 			case g.State != rule.Reminded:
 				w.lines("    ", i.says())
 			}
+		}
+		for _, in := range g.Inputs {
+			where := in.Name + ": " + in.From
+			if in.At != "" {
+				where += ", " + in.At
+			}
+			w.lines("    ", where)
 		}
 		for _, f := range g.Fixes() {
 			w.lines("    ", "fix: "+f)

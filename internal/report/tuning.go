@@ -162,7 +162,11 @@ func Plan(s *ui.Screen, p *tune.Plan, all bool) {
 		g.Write(s)
 	}
 	writeOthers(s, "not written", others, all)
-	fmt.Fprintf(s.Out, "\n%s would be written, %d already as wanted, %d not written\n", wording.Count(p.Writes(), "value"), same, len(others))
+	least := ""
+	if p.Partial() {
+		least = "at least "
+	}
+	fmt.Fprintf(s.Out, "\n%s%s would be written, %d already as wanted, %d not written\n", least, wording.Count(p.Writes(), "value"), same, len(others))
 	for _, a := range p.Activations() {
 		fmt.Fprintf(s.Out, "· then: %s\n", a)
 	}

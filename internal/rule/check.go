@@ -106,11 +106,12 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m Machine
 		return f
 	}
 	if r.Reminder && r.Applies == nil {
-		return r.finding(instance, Reminded, "")
+		return r.finding(instance, Reminded, r.Missing)
 	}
 	env := map[string]any{"instance": instance}
 	more := map[string]string{} // numbers that may be higher, lists that may be longer, and why
 	var at []string
+	var programs []ProgramInput
 	unknown, absent := "", ""
 	for _, b := range r.Inputs {
 		a, name := c.answer(b, instance, m)
@@ -138,6 +139,9 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m Machine
 		if a.At != "" && !slices.Contains(at, a.At) {
 			at = append(at, a.At)
 		}
+		if a.From != "" {
+			programs = append(programs, ProgramInput{name, a.From, a.At})
+		}
 	}
 	// What a machine does not have at all matters more than what nobody knows.
 	switch {
@@ -152,7 +156,7 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m Machine
 	go func() { judged <- c.judged(r, instance, env, more) }()
 	select {
 	case f := <-judged:
-		f.At = at
+		f.At, f.Inputs = at, programs
 		return f
 	case <-ctx.Done():
 		return r.finding(instance, Unknown, "interrupted: "+ctx.Err().Error())
@@ -269,7 +273,7 @@ func (c *Catalogue) judge(r *Rule, env map[string]any, f *Finding) error {
 		return err
 	}
 	if r.Reminder {
-		f.State = Reminded
+		f.State, f.Reason = Reminded, r.Missing
 		return nil
 	}
 	want, pass := r.Want, r.Pass

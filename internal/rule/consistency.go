@@ -30,6 +30,8 @@ func (c *Catalogue) check(r *Rule) []error {
 		fault(r.At, "no platforms: want platforms: %s", forms["platforms"])
 	case r.Reminder && (r.Want != nil || r.Pass != nil || len(r.Variants) > 0):
 		fault(r.At, "a reminder judges nothing: it has no want, pass or variants")
+	case !r.Reminder && r.Missing != "":
+		fault(r.Key("missing"), "missing is for a reminder: this rule reads its inputs")
 	case !r.Reminder && len(r.Inputs) == 0:
 		fault(r.At, "no inputs: what no program can read is a reminder")
 	case !r.Reminder && r.Pass == nil && r.Want == nil && len(r.Variants) == 0:

@@ -200,7 +200,7 @@ func (f *file) rule(n *yaml.Node) *Rule {
 			into(f, "severity", &r.Severity)(n)
 			f.oneOf(n, "severity", string(r.Severity), string(Fail), string(Warn))
 		},
-		"each": into(f, "each", &r.Each), "reminder": into(f, "reminder", &r.Reminder), "unit": into(f, "unit", &r.Unit),
+		"each": into(f, "each", &r.Each), "reminder": into(f, "reminder", &r.Reminder), "missing": into(f, "missing", &r.Missing), "unit": into(f, "unit", &r.Unit),
 		"inputs":  func(n *yaml.Node) { r.Inputs = f.inputs(n) },
 		"applies": f.expr(&r.Applies), "for": into(f, "for", &r.For), "measured": f.expr(&r.Measured), "want": f.expr(&r.Want), "pass": f.expr(&r.Pass), "nearly": f.expr(&r.Nearly),
 		"variants": func(n *yaml.Node) {

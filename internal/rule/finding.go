@@ -58,6 +58,8 @@ type Finding struct {
 	Want     any      `json:"want,omitempty"`
 	Unit     string   `json:"unit,omitempty"`
 	At       []string `json:"at,omitempty"` // where the inputs were read
+	// Inputs are those that are about a program: each with whether it runs so, or will.
+	Inputs []ProgramInput `json:"inputs,omitempty"`
 	// Reason says why it is not applicable or unknown.
 	Reason string `json:"reason,omitempty"`
 	Why    string `json:"why"`
@@ -71,6 +73,13 @@ type Finding struct {
 	// Own is the rule's own fix where another one explains it: what is written if
 	// somebody asks for this rule by its id, or where both set the same.
 	Own *Repair `json:"-"`
+}
+
+// ProgramInput is an input that is about a program.
+type ProgramInput struct {
+	Name string `json:"name"`
+	From string `json:"from"` // Running or Files
+	At   string `json:"at,omitempty"`
 }
 
 // Repair is a fix with its values filled in.

@@ -50,12 +50,21 @@ type Answer struct {
 	Value any
 	// At is where it was read: FILE:LINE, a path, a command.
 	At string
+	// From says of what a program runs with, or will run with, which of the two it is:
+	// Running or Files; "" for everything else.
+	From string
 	// Unknown says why nothing is known; "" where something is.
 	Unknown string
 	// AtLeast says why Value, a number, may be higher, or a list longer: not all was
 	// counted. A finding that more would turn bad is not passed.
 	AtLeast string
 }
+
+// What an answer about a program is of.
+const (
+	Running = "running"
+	Files   = "files (from the next start)"
+)
 
 // Machine answers for a machine: one that is there, one that is recorded, or one
 // that is only thought of.

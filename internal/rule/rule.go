@@ -43,6 +43,9 @@ type Rule struct {
 	// Reminder marks guidance that no program can check: it is shown where the
 	// rule applies, counted apart, and never passed.
 	Reminder bool `json:"reminder,omitempty"`
+	// Missing is, of a reminder, the fact that no program reads here, and the command
+	// that brings it.
+	Missing string `json:"missing,omitempty"`
 
 	Why     string   `json:"why"`
 	Sources []Source `json:"sources"`

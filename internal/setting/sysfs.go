@@ -163,9 +163,10 @@ func (k sysfs) Coupled(s Setting) []Setting {
 		return globSettings(k.host, "/sys/devices/system/node/node*/hugepages/"+path.Base(dir)+"/nr_hugepages", "sysfs")
 	case strings.HasPrefix(s.Name, "/sys/devices/system/node/node") && base == "nr_hugepages":
 		return []Setting{k.alias("/sys/kernel/mm/hugepages/" + path.Base(dir) + "/nr_hugepages")}
-	case s.Name == "/sys/kernel/mm/transparent_hugepage/enabled":
+	case strings.HasPrefix(s.Name, "/sys/kernel/mm/transparent_hugepage/") && (base == "enabled" || base == "shmem_enabled"):
 		// mm/khugepaged.c set_recommended_min_free_kbytes raises the reserve
-		// when huge pages are turned on.
+		// when huge pages are turned on, and calculates it anew when they are
+		// turned off: globally, of one size, or for files in memory.
 		return []Setting{{"sysctl", "vm.min_free_kbytes"}}
 	case s.Name == "/sys/devices/system/cpu/cpufreq/boost", s.Name == "/sys/devices/system/cpu/intel_pstate/no_turbo":
 		// drivers/cpufreq: the highest frequency moves with it, per policy.

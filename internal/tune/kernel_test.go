@@ -12,6 +12,7 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/testroot"
 )
@@ -232,4 +233,41 @@ func TestEmptyValueComesBack(t *testing.T) {
 	wantValue(t, e, name, "8080")
 	undo(t, e)
 	wantValue(t, e, name, "")
+}
+
+// On the running kernel: switching transparent huge pages on raises
+// vm.min_free_kbytes, so the order of a profile's lines must not decide: both values
+// are right at the first tune, and undo gives both back.
+func TestHugePagesAndReserve(t *testing.T) {
+	testroot.Disposable(t)
+	thp, reserve := setting.Setting{Kind: "sysfs", Name: "/sys/kernel/mm/transparent_hugepage/enabled"}, sysctl("vm.min_free_kbytes")
+	before := map[setting.Setting]string{thp: liveRead(t, thp), reserve: liveRead(t, reserve)}
+	t.Cleanup(func() { liveWrite(t, thp, before[thp]); liveWrite(t, reserve, before[reserve]) })
+	changes := []setting.Change{
+		{Setting: reserve, Want: setting.Text("20000"), Reason: setting.Reason{Text: "test"}},
+		{Setting: thp, Want: setting.Text("always"), Reason: setting.Reason{Text: "test"}},
+	}
+	for range 2 {
+		liveWrite(t, thp, "never")
+		liveWrite(t, reserve, "16000")
+		e := newEngine(t, host.Live())
+		a := apply(t, e, journal.Apply, changes...)
+		for _, st := range a.Plan.Steps {
+			if st.Verdict != plugin.OK {
+				t.Errorf("%s = %s: %s (%s)", st.Setting, st.Want, st.Verdict, st.Why)
+			}
+		}
+		if got := liveRead(t, reserve); got != "20000" {
+			t.Errorf("min_free_kbytes is %s", got)
+		}
+		undo(t, e)
+		if liveRead(t, thp) != "never" || liveRead(t, reserve) != "16000" {
+			t.Errorf("undo left %s and %s", liveRead(t, thp), liveRead(t, reserve))
+		}
+		changes[0], changes[1] = changes[1], changes[0]
+	}
+	liveWrite(t, reserve, "16000")
+	if liveWrite(t, thp, "always"); liveRead(t, reserve) == "16000" {
+		t.Log("this kernel did not raise the reserve")
+	}
 }

@@ -112,10 +112,23 @@ func (p *Plan) Writes() int {
 	return n
 }
 
-// Determined is false for a plan with steps of which not one place could be
-// looked at.
+// Partial reports whether the plan has parts of which it is not known what they set:
+// it would write at least what it says.
+func (p *Plan) Partial() bool {
+	return slices.ContainsFunc(p.Steps, func(s Step) bool {
+		return s.Verdict == plugin.Deferred || s.Verdict == plugin.Unknown && s.Setting.Kind == plugin.OptionKind
+	})
+}
+
+// Determined reports whether a plan with places of a machine could look at one of them.
 func (p *Plan) Determined() bool {
-	return len(p.Steps) == 0 || slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Verdict != plugin.Unknown && s.Verdict != plugin.Deferred })
+	places, known := false, false
+	for _, s := range p.Steps {
+		isPlace := s.Setting.Kind != plugin.OptionKind
+		places = places || isPlace
+		known = known || isPlace && s.Verdict != plugin.Unknown && s.Verdict != plugin.Deferred
+	}
+	return known || !places
 }
 
 // PlanProfile plans a profile against the machine and the selection in force:
@@ -125,6 +138,9 @@ func (e *Engine) PlanProfile(ctx context.Context, p *profile.Profile, s *journal
 	b.plan.Profiles, b.plan.Sources = p.Names, p.Sources
 	for _, w := range p.Warnings {
 		b.problem(w.Pos, "%s", w.Text)
+	}
+	for _, o := range p.Unresolved {
+		b.item(ctx, plugin.Later("main", o, "known when applied: "+o.Deferred[0].Text), "main")
 	}
 	possible, assigned, err := b.units(ctx, p)
 	if err != nil {
@@ -172,22 +188,23 @@ func (b *builder) units(ctx context.Context, p *profile.Profile) (possible []*pr
 		}
 		active, possible = append(active, u), append(possible, u)
 	}
-	assigned, unlisted, problems := plugin.AssignKnown(ctx, b.Host, b.Plugins, active)
+	assigned, unknown, problems := plugin.AssignKnown(ctx, b.Host, b.Plugins, active)
 	for _, pr := range problems {
 		b.problem(pr.Pos, "%s", pr.Text)
 	}
 	for _, u := range active {
-		b.unlisted(ctx, u, unlisted[u.Type])
+		b.unlisted(ctx, u, unknown[u.Name])
 	}
 	for u := range b.undecided {
 		// It takes no device away from those that do apply.
-		alone, _ := plugin.Assign(ctx, b.Host, b.Plugins, []*profile.Unit{u})
+		alone, missing, _ := plugin.AssignKnown(ctx, b.Host, b.Plugins, []*profile.Unit{u})
+		b.unlisted(ctx, u, missing[u.Name])
 		assigned[u.Name] = alone[u.Name]
 	}
 	possible = slices.DeleteFunc(possible, func(u *profile.Unit) bool {
 		pl, _ := b.plugin(u.Type)
 		none := pl.Devices != nil && len(assigned[u.Name]) == 0 // as TuneD: no device, no unit
-		if none && pl.NoDevice != nil && unlisted[u.Type] == nil && b.undecided[u] == nil {
+		if none && pl.NoDevice != nil && unknown[u.Name] == nil && b.undecided[u] == nil {
 			for _, it := range pl.NoDevice(b.request(ctx, u, nil, false)) {
 				b.item(ctx, it, u.Name)
 			}

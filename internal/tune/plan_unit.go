@@ -168,7 +168,11 @@ func (b *builder) unlisted(ctx context.Context, u *profile.Unit, err error) {
 		case spec.Control:
 			continue
 		}
-		b.item(ctx, plugin.Failed(u.Name, o, "", failed), u.Name)
+		it := plugin.Failed(u.Name, o, "", failed)
+		if it.Verdict == plugin.Unknown && len(u.Deferred) > 0 {
+			it.Verdict = plugin.Deferred
+		}
+		b.item(ctx, it, u.Name)
 	}
 }
 

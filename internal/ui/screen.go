@@ -111,7 +111,9 @@ func (s *Screen) Fail(err error) {
 	}
 	var e *Error
 	if errors.As(err, &e) && e.Hint != "" {
-		s.Say("%s", e.Hint)
+		for line := range strings.SplitSeq(e.Hint, "\n") {
+			s.Say("%s", line)
+		}
 	}
 }
 

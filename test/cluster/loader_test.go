@@ -79,9 +79,24 @@ type result struct {
 	ExitCode int `json:"exit_code"`
 	Pods     int
 	Missing  []struct{ Kind string }
-	Times    struct {
-		Scheduled, Ready struct{ N int }
-		Create           struct {
+	Actions  struct {
+		Planned, Patched, Deleted, Read, Failed, Skipped int
+		Before                                           int `json:"done_before"`
+		Others                                           []string
+	}
+	Gates []struct {
+		Gate         string
+		Met, Unknown bool
+	}
+	Times struct {
+		WholeSeconds struct {
+			Scheduled, Ready int
+		} `json:"whole_seconds"`
+		Scheduled, Ready struct {
+			N    int
+			MaxS float64 `json:"max_s"`
+		}
+		Create struct {
 			N    int
 			MaxS float64 `json:"max_s"`
 		}

@@ -264,6 +264,11 @@ func TestWritingRefused(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
+	free := newMember().page
+	free.SizeBytes, free.QuotaBytes = 20e9, -1 // a member without a quota reports -1
+	if err := writer(newMember()).Check(free); err != nil {
+		t.Errorf("without a quota: %v", err)
+	}
 	for method, want := range map[string]string{"/v3/lease/grant": "gone", "/v3/kv/put": "write 1: gone", "/v3/lease/revoke": "by itself within an hour: gone"} {
 		m := newMember()
 		m.fail[method] = errors.New("gone")

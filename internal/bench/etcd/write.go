@@ -68,6 +68,9 @@ func (w *Writer) Check(p Page) error {
 	if quota == 0 {
 		quota = 2 << 30 // the default
 	}
+	if quota < 0 {
+		return nil // it has none
+	}
 	// A page of the database for each revision, at the worst, beside what it holds.
 	if need := p.SizeBytes + float64(w.Writes)*float64(w.Value+4096); need > 0.8*quota {
 		return fmt.Errorf("the database has %.0f MiB, and the writes could bring it to %.0f MiB, above 80 %% of its quota of %.0f MiB, at which the cluster takes no more writes: defragment it, or write less", p.SizeBytes/(1<<20), need/(1<<20), quota/(1<<20))

@@ -96,7 +96,8 @@ func Of(all []Log, file string) (l *Log, why string, err error) {
 		is  func(l *Log, name string) bool
 		why string
 	}{
-		{func(l *Log, name string) bool { return l.matches(name) }, ""},
+		{func(l *Log, name string) bool { return !l.Pattern && l.Path == name }, ""}, // a name goes before a variable
+		{func(l *Log, name string) bool { return l.Pattern && l.matches(name) }, ""},
 		{func(l *Log, name string) bool { return path.Base(l.Path) == path.Base(name) && !l.Pattern }, "by its name: the configuration has it as %s"},
 		{func(l *Log, _ string) bool { return l.Goes != "" }, "which names no file: it goes to %s"},
 		{func(_ *Log, name string) bool { return name == "-" }, "the only format: of %s"},
@@ -153,10 +154,8 @@ func Names(all []Log) string {
 	return strings.Join(names, ", ")
 }
 
+// matches reports whether a name may be one of a pattern.
 func (l *Log) matches(name string) bool {
-	if l.Pattern {
-		ok, err := path.Match(l.Path, name)
-		return ok && err == nil
-	}
-	return l.Path == name
+	ok, err := path.Match(l.Path, name)
+	return ok && err == nil
 }

@@ -27,16 +27,23 @@ func TestOf(t *testing.T) {
 		{Path: "/var/log/both.log", Language: "apache", Format: quoted("%h %D", "/etc/a", 4), At: "/etc/a:4", What: "CustomLog"},
 		{Path: "/var/log/both.log", Language: "apache", Format: quoted("%h %T", "/etc/a", 5), At: "/etc/a:5", What: "CustomLog"},
 		{Path: "/var/log/*/x.log", Pattern: true, Language: "nginx", BuiltIn: "$remote_addr $status", Name: "combined", At: "/etc/n:1", What: "access_log"},
+		{Path: "/var/log/v/*.log", Pattern: true, Language: "nginx", BuiltIn: "$remote_addr $request_time", At: "/etc/n:2", What: "access_log"},
+		{Path: "/var/log/v/access.log", Language: "nginx", BuiltIn: "$remote_addr $status", Name: "combined", At: "/etc/n:3", What: "access_log"},
+		{Path: "/var/log/v/*.up.log", Pattern: true, Language: "nginx", BuiltIn: "$remote_addr $status", At: "/etc/n:4", What: "access_log"},
 		{Path: "/var/log/bad.log", Language: "apache", Format: quoted(`%h \"%r\" %Z`, "/etc/a", 6), At: "/etc/a:6", What: "CustomLog"},
 	}
 	for file, want := range map[string]string{
-		"/var/log/a.log.3.gz": "CustomLog of /etc/b:7, format mine of /etc/a:3|",
-		"/tmp/copy/a.log":     "CustomLog of /etc/b:7, format mine of /etc/a:3|by its name: the configuration has it as /var/log/a.log",
-		"/var/log/site/x.log": "access_log of /etc/n:1, format combined|",
-		"/var/log/both.log.1": "it is written in two formats: CustomLog of /etc/a:4; CustomLog of /etc/a:5",
-		"/var/log/site/y.log": "no directive of the configuration writes it; it names /var/log/a.log (/etc/b:7), ",
-		"/var/log/bad.log":    `/etc/a:6:20: LogFormat, %Z: no directive of Apache httpd 2.4`,
-		"-":                   "it is written in two formats",
+		"/var/log/a.log.3.gz":        "CustomLog of /etc/b:7, format mine of /etc/a:3|",
+		"/tmp/copy/a.log":            "CustomLog of /etc/b:7, format mine of /etc/a:3|by its name: the configuration has it as /var/log/a.log",
+		"/var/log/site/x.log":        "access_log of /etc/n:1, format combined|",
+		"/var/log/v/access.log":      "access_log of /etc/n:3, format combined|",
+		"/var/log/v/access.log.2.gz": "access_log of /etc/n:3, format combined|",
+		"/var/log/v/a.log.1":         "access_log of /etc/n:2, which names no format|",
+		"/var/log/v/a.up.log":        "it is written in two formats: access_log of /etc/n:2, which names no format; access_log of /etc/n:4",
+		"/var/log/both.log.1":        "it is written in two formats: CustomLog of /etc/a:4; CustomLog of /etc/a:5",
+		"/var/log/site/y.log":        "no directive of the configuration writes it; it names /var/log/a.log (/etc/b:7), ",
+		"/var/log/bad.log":           `/etc/a:6:20: LogFormat, %Z: no directive of Apache httpd 2.4`,
+		"-":                          "it is written in two formats",
 	} {
 		l, why, err := Of(all, file)
 		got := ""

@@ -16,7 +16,7 @@ import (
 // parameters are those that rules ask for, with the defaults of etcd 3.4 and 3.5
 // (embed/config.go, server/embed/config.go).
 var parameters = component.Parameters{
-	{Name: "quota-backend-bytes", Type: rule.Number, Unit: "bytes", Read: readInteger, Default: "0", Doc: "size of the database at which the cluster takes no more writes; 0 is 2 GiB"},
+	{Name: "quota-backend-bytes", Type: rule.Number, Unit: "bytes", Read: readQuota, Default: "0", Doc: "size of the database at which the cluster takes no more writes; 0 is 2 GiB, below 0 is none"},
 	milliseconds("heartbeat-interval", "100", "how often the leader tells that it is there"),
 	milliseconds("election-timeout", "1000", "silence after which another leader is elected"),
 	{Name: "snapshot-count", Type: rule.Number, Read: readInteger, Default: "100000", Doc: "changes after which a snapshot is written; 10000 since 3.6"},
@@ -52,6 +52,14 @@ func readInteger(text string) (any, error) {
 		return nil, fmt.Errorf("%q is not a whole number from 0 on", text)
 	}
 	return float64(n), nil
+}
+
+// readQuota reads a quota: every number below 0 is none (server/storage/quota.go).
+func readQuota(text string) (any, error) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n < 0 {
+		return -1.0, nil
+	}
+	return readInteger(text)
 }
 
 func readMode(text string) (any, error) {
@@ -94,7 +102,10 @@ func check(key, value string) error {
 	if p == nil || slices.Contains(byHand, key) {
 		return fmt.Errorf("%w: it is no tuning parameter of etcd", setting.ErrNoPlace)
 	}
-	_, err := p.Read(value)
+	v, err := p.Read(value)
+	if err == nil && v == -1.0 {
+		err = fmt.Errorf("%s = %s: without a quota the database grows until the disk is full", key, value)
+	}
 	return err
 }
 

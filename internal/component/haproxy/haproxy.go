@@ -187,7 +187,9 @@ func (i *installed) Answer(input string) rule.Answer {
 	if i.fileErr != nil {
 		return rule.Answer{Unknown: i.fileErr.Error(), At: i.Main}
 	}
-	return i.told(input)
+	a := i.told(input)
+	a.From = component.Origin(i.run.Taken(), i.runErr)
+	return a
 }
 
 // told answers what the files say.

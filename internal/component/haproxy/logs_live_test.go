@@ -152,6 +152,8 @@ func every(t *testing.T, option, captures string) {
 		t.Error(f.Why)
 	}
 	spans := make([]format.Span, len(f.Fields))
+	whole := line
+	line = string(new(format.Unwrapper).Line(f, []byte(line)))
 	if f.Scan([]byte(line), spans) != format.Whole {
 		t.Errorf("not read by %s: %s", f.Source, line)
 		return
@@ -212,7 +214,7 @@ func every(t *testing.T, option, captures string) {
 	}
 	// Without the configuration, where the option is one that is known by its lines.
 	if strings.HasPrefix(option, "option") && strings.Count(captures, "response") < 2 {
-		found, err := format.Detect([]byte(line+"\n"), nil)
+		found, err := format.Detect([]byte(whole+"\n"), nil)
 		if err != nil || found.Source != f.Source {
 			t.Errorf("%s is found to be %+v, %v", option, found, err)
 		}

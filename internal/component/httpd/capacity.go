@@ -95,7 +95,7 @@ func (i *installed) capacity(input string) rule.Answer {
 	if len(places) == 0 {
 		places = []string{"the default of the " + i.files.mpm + " module"}
 	}
-	return rule.Answer{Value: float64(of.value), At: strings.Join(places, ", ")}
+	return rule.Answer{Value: float64(of.value), At: places[0]}
 }
 
 // number is what the files say of a directive.

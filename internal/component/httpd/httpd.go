@@ -183,6 +183,17 @@ func (i *installed) Answer(input string) rule.Answer {
 	if i.files.mpm == "" && input != "proxies" && input != "proxy_timeout_s" && input != "virtual_host_timeouts" && input != "certificate_faults" {
 		return rule.Answer{Unknown: "no file loads a multi-processing module: it is compiled in", At: i.Main}
 	}
+	a := i.told(input)
+	taken := i.run.Taken()
+	if input == "server_limit" || input == "threads_per_child" || input == "requests_limit" {
+		taken = i.run.TakenAtStart()
+	}
+	a.From = component.Origin(taken, i.runErr)
+	return a
+}
+
+// told answers what the files say.
+func (i *installed) told(input string) rule.Answer {
 	switch input {
 	case "mpm":
 		return rule.Answer{Value: i.files.mpm, At: i.files.mpmAt}

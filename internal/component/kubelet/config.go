@@ -57,8 +57,8 @@ func (d *document) patch(by document) {
 			merged := value{told: told{at: v.at}, fields: &document{}}
 			if old.fields != nil {
 				merged.fields = old.fields
-				if merged.at = old.at; !strings.HasSuffix(old.at, v.at) && len(v.fields.names) > 0 {
-					merged.at += ", " + v.at
+				if len(v.fields.names) == 0 {
+					merged.at = old.at // nothing of it is from there
 				}
 			}
 			merged.fields.patch(*v.fields)

@@ -81,7 +81,7 @@ func TestMergePlaces(t *testing.T) {
 		t.Fatalf("%d found: %v", len(found), err)
 	}
 	for name, want := range map[string]string{
-		"systemReserved": "cpu=500m,memory=2Gi /etc/k.yaml:2, /etc/k.d/10-a.conf:2", "cpuManagerPolicy": " ", "kubeReserved": " ", "evictionHard": " ", "maxPods": " ",
+		"systemReserved": "cpu=500m,memory=2Gi /etc/k.d/10-a.conf:2", "cpuManagerPolicy": " ", "kubeReserved": " ", "evictionHard": " ", "maxPods": " ",
 	} {
 		f := found[0].Option(name).Effective()
 		got := f.Or("") + " " + f.Source()

@@ -37,6 +37,8 @@ server {
 	access_log /var/log/nginx/plain.log PLAIN;
 	access_log /var/log/nginx/object.log object;
 	access_log /var/log/sites/$host-by-name.log combined;
+	access_log /var/log/hosts/$host.log object;
+	access_log /var/log/hosts/access.log plain;
 	location / { return 200 "0123456789"; }
 	location /twice { proxy_pass http://two; proxy_next_upstream http_502; }
 }
@@ -57,7 +59,7 @@ func TestEveryEscape(t *testing.T) {
 	if err := os.WriteFile("/etc/nginx/conf.d/every.conf", []byte(everyEscape), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	producttest.Command(t, "install", "-d", "-m", "777", "/var/log/sites") // its workers open it
+	producttest.Command(t, "install", "-d", "-m", "777", "/var/log/sites", "/var/log/hosts") // its workers open it
 	producttest.Command(t, "nginx")
 	t.Cleanup(func() { producttest.Command(t, "nginx", "-s", "stop") })
 	begun := time.Now()
@@ -205,6 +207,12 @@ func TestEveryEscape(t *testing.T) {
 	f, _ = read("/var/log/sites/other.example.com-by-name.log", 2)
 	if want := fmt.Sprintf("access_log of /etc/nginx/conf.d/every.conf:%d, format combined", 1+strings.Count(everyEscape[:strings.Index(everyEscape, "access_log /var/log/sites/$host")], "\n")); f.Why != want {
 		t.Errorf("%s, want %s", f.Why, want)
+	}
+	// A name goes before a variable that could be it.
+	for name, asked := range map[string]string{"/var/log/hosts/access.log": "plain", "/var/log/hosts/other.example.com.log": "object"} {
+		if f, _ := read(name, map[string]int{"plain": 3, "object": 2}[asked]); !strings.HasSuffix(f.Name, " "+asked) {
+			t.Errorf("%s is read by %s", name, f.Name)
+		}
 	}
 	if l, _, err := accesslog.Of(all, "/var/log/nginx/access.log.1"); err != nil || l.Name != "combined" {
 		t.Errorf("Debian's own: %+v, %v", l, err)

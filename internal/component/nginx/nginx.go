@@ -124,7 +124,9 @@ func (i *installed) Answer(input string) rule.Answer {
 		if i.fileErr != nil {
 			return rule.Answer{Unknown: i.fileErr.Error(), At: i.Main}
 		}
-		return i.told(input)
+		a := i.told(input)
+		a.From = component.Origin(i.run.Taken(), i.runErr)
+		return a
 	case "read_since_change":
 		return component.ReadSinceChange(i.Main, i.fileErr, i.run.Taken(), i.runErr)
 	}

@@ -44,7 +44,8 @@ func (r running) at() string {
 }
 
 // ask is one statement: everything is of one moment. What this connection itself
-// has set is left out.
+// has set is left out. A parameter whose line was removed, and which runs with its default,
+// waits for no restart, whatever pending_restart says (15 to 18).
 const ask = `
 SELECT json_build_object(
   'version', split_part(current_setting('server_version'), ' ', 1),
@@ -53,11 +54,12 @@ SELECT json_build_object(
   'connections_used', (SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datid IS NOT NULL),
   'settings', (SELECT json_object_agg(name, json_build_object(
       'value', current_setting(name, true), 'context', context, 'source', source,
-      'file', coalesce(sourcefile, ''), 'line', coalesce(sourceline, 0), 'pending', pending_restart))
-    FROM pg_settings WHERE source NOT IN ('client', 'session') AND name !~ '^(transaction_|statement_timeout$|primary_conninfo$)'),
+      'file', coalesce(sourcefile, ''), 'line', coalesce(sourceline, 0),
+      'pending', pending_restart AND NOT (setting IS NOT DISTINCT FROM boot_val AND NOT EXISTS (SELECT 1 FROM pg_file_settings f WHERE f.name = s.name))))
+    FROM pg_settings s WHERE source NOT IN ('client', 'session') AND name !~ '^(transaction_|statement_timeout$|primary_conninfo$)'),
   'errors', (SELECT coalesce(json_agg(sourcefile || ':' || sourceline || ': ' || coalesce(name || ': ', '') || error), '[]')
     FROM pg_file_settings f WHERE error IS NOT NULL
-      AND NOT EXISTS (SELECT 1 FROM pg_settings s WHERE s.name = f.name AND s.pending_restart)))`
+      AND NOT EXISTS (SELECT 1 FROM pg_settings p WHERE p.name = f.name AND p.pending_restart)))`
 
 const askData = `SELECT sum(pg_database_size(oid)) FROM pg_database`
 

@@ -61,6 +61,37 @@ func sql(t *testing.T, statement string) string {
 	return run(t, "runuser", "-u", "postgres", "--", "/usr/lib/postgresql/15/bin/psql", "-XAtqc", statement, "postgres")
 }
 
+// TestPendingDefault: a line that is removed, and whose value was the default, waits for
+// nothing; another one does.
+func TestPendingDefault(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server")
+	}
+	if !testroot.Inside(t, testroot.Options{Servers: true}) {
+		return
+	}
+	if err := os.WriteFile("/etc/postgresql/15/main/conf.d/x.conf", []byte("max_worker_processes = 8\nmax_wal_senders = 9\nmax_prepared_transactions = 3\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h := server(t)
+	if err := os.WriteFile("/etc/postgresql/15/main/conf.d/x.conf", []byte("max_prepared_transactions = 0\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	wantSQL(t, "select pg_reload_conf()", "t")
+	if !testroot.Eventually(time.Minute, func() bool {
+		return sql(t, "select string_agg(name, ' ' order by name) from pg_settings where pending_restart") == "max_prepared_transactions max_wal_senders max_worker_processes"
+	}) {
+		t.Fatal(sql(t, "select name, setting, boot_val, pending_restart from pg_settings where name like 'max_w%'"))
+	}
+	all, err := find(t.Context(), h)
+	if err != nil || len(all) != 1 {
+		t.Fatal(all, err)
+	}
+	if got := all[0].Answer("pending_restart"); !reflect.DeepEqual(got.Value, []string{"max_prepared_transactions", "max_wal_senders"}) {
+		t.Errorf("%+v", got)
+	}
+}
+
 // nightly is the slow matrix: every start of a server takes seconds.
 func nightly() bool { return os.Getenv("FETTLE_TEST_NIGHTLY") == "1" }
 

@@ -13,6 +13,7 @@ const (
 	kB     = 1 << 10
 	mB     = 1 << 20
 	blocks = 8 * kB // of a build with the usual BLCKSZ
+	second = 1_000_000
 )
 
 // parameters are those that rules ask for (PostgreSQL 15, chapter 20; the
@@ -24,47 +25,51 @@ var parameters = []component.Parameter{
 	memory("effective_cache_size", blocks, "4GB", "what the planner takes to be cached, by the kernel too"),
 	memory("maintenance_work_mem", kB, "64MB", "memory of VACUUM and of building an index"),
 	number("autovacuum_vacuum_cost_limit", "-1", "cost after which autovacuum pauses; -1 takes vacuum_cost_limit"),
-	number("checkpoint_completion_target", "", "part of the time between checkpoints in which one is written; 0.9, before version 14 0.5"),
+	fraction("checkpoint_completion_target", "", "part of the time between checkpoints in which one is written; 0.9, before version 14 0.5"),
 	memory("max_wal_size", mB, "1GB", "log after which a checkpoint begins"),
 	memory("min_wal_size", mB, "80MB", "log that is kept to be used again"),
-	duration("checkpoint_timeout", 1, "5min", "longest time between checkpoints"),
+	duration("checkpoint_timeout", second, "5min", "longest time between checkpoints"),
 	memory("wal_buffers", blocks, "-1", "memory for log not yet written; -1 takes 1/32 of shared_buffers, at most 16 MiB"),
 	{Name: "wal_compression", Type: rule.Text, Read: readWord, Default: "off", Doc: "whether full pages in the log are compressed, and how"},
-	number("random_page_cost", "4", "what the planner takes a random read to cost, a sequential one being 1"),
+	fraction("random_page_cost", "4", "what the planner takes a random read to cost, a sequential one being 1"),
 	number("effective_io_concurrency", "", "reads ahead of a bitmap scan; 1, since version 18 16"),
 	{Name: "huge_pages", Type: rule.Text, Read: readWord, Default: "try", Doc: "whether shared memory is in huge pages: on, off, try"},
 	memory("huge_page_size", kB, "0", "size of a huge page; 0 is the kernel's standard one"),
 	number("max_worker_processes", "8", "background workers"),
 	number("max_parallel_workers", "8", "workers of parallel queries"),
 	number("max_parallel_workers_per_gather", "2", "workers of one step of a parallel query"),
-	duration("log_min_duration_statement", 1e-3, "-1", "time from which a statement is logged; -1 logs none"),
+	duration("log_min_duration_statement", second/1000, "-1", "time from which a statement is logged; -1 logs none"),
 	{Name: "synchronous_commit", Type: rule.Text, Read: readWord, Default: "on", Doc: "what a commit waits for"},
 	truth("fsync", "on", "whether writes are forced to the disk; off loses the database in a power cut"),
 	truth("full_page_writes", "on", "whether whole pages are logged after a checkpoint; off corrupts torn pages"),
 	{Name: "shared_preload_libraries", Type: rule.List, Read: readList, Doc: "libraries loaded at the start"},
 	memory("temp_file_limit", kB, "-1", "disk space of one process's temporary files; -1 is no limit"),
-	duration("idle_in_transaction_session_timeout", 1e-3, "0", "time after which an idle transaction is ended; 0 is never"),
+	duration("idle_in_transaction_session_timeout", second/1000, "0", "time after which an idle transaction is ended; 0 is never"),
 	number("port", "5432", "TCP port, and part of the socket's name"),
 	{Name: "listen_addresses", Type: rule.List, Read: readList, Default: "localhost", Doc: "addresses that it listens on"},
 	{Name: "data_directory", Type: rule.Text, Read: readText, Doc: "where the data is"},
 }
 
 func number(name, def, doc string) component.Parameter {
-	return component.Parameter{Name: name, Type: rule.Number, Read: readNumber, Default: def, Doc: doc}
+	return component.Parameter{Name: name, Type: rule.Number, Read: readCount, Default: def, Doc: doc}
+}
+
+func fraction(name, def, doc string) component.Parameter {
+	return component.Parameter{Name: name, Type: rule.Number, Read: readReal, Default: def, Doc: doc}
 }
 
 func truth(name, def, doc string) component.Parameter {
 	return component.Parameter{Name: name, Type: rule.Truth, Read: readTruth, Default: def, Doc: doc}
 }
 
-// memory is a size; a number without a unit counts plain bytes.
-func memory(name string, plain float64, def, doc string) component.Parameter {
-	return component.Parameter{Name: name, Type: rule.Number, Unit: "bytes", Read: in(memoryUnits, plain), Default: def, Doc: doc}
+// memory is a size, kept in units of base bytes.
+func memory(name string, base int64, def, doc string) component.Parameter {
+	return component.Parameter{Name: name, Type: rule.Number, Unit: "bytes", Read: in(memoryUnits, base), Default: def, Doc: doc}
 }
 
-// duration is a time; a number without a unit counts plain seconds.
-func duration(name string, plain float64, def, doc string) component.Parameter {
-	return component.Parameter{Name: name, Type: rule.Number, Unit: "s", Read: in(timeUnits, plain), Default: def, Doc: doc}
+// duration is a time, kept in units of base microseconds.
+func duration(name string, base int64, def, doc string) component.Parameter {
+	return component.Parameter{Name: name, Type: rule.Number, Unit: "s", Read: in(timeUnits, base), Default: def, Doc: doc}
 }
 
 // atStart are the parameters that a running server cannot take over (context

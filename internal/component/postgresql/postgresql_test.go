@@ -89,6 +89,10 @@ func TestValues(t *testing.T) {
 		{"log_min_duration_statement", "-1", -1.0}, {"log_min_duration_statement", "250", 0.25}, {"log_min_duration_statement", "1s", 1.0},
 		{"max_connections", "1000", 1000.0}, {"max_connections", "10MB", nil}, {"random_page_cost", "1.1", 1.1},
 		{"fsync", "yes", true}, {"fsync", "of", false}, {"fsync", "tru", true}, {"fsync", "o", nil}, {"fsync", "2", nil},
+		{"shared_buffers", "0.1GB", 102.0 * mB}, {"shared_buffers", "0x10MB", 16.0 * mB}, {"shared_buffers", "0100MB", 64.0 * mB}, {"max_connections", "0100", 64.0},
+		{"max_connections", "0x64", 100.0}, {"max_connections", "1e2", 100.0}, {"max_connections", "08", nil}, {"max_connections", "100.5", 100.0}, {"max_connections", "101.5", 102.0},
+		{"random_page_cost", "04", 4.0}, {"random_page_cost", "1.1e0", 1.1}, {"checkpoint_timeout", "2500ms", 2.0}, {"checkpoint_timeout", "3500ms", 4.0}, {"work_mem", "99999GB", nil},
+		{"shared_buffers", "1 GB ", 1024.0 * mB}, {"shared_buffers", "1G", nil}, {"temp_file_limit", "-1kB", -1.0}, {"work_mem", "1.4B", 0.0}, {"max_connections", "5000000000", nil},
 		{"huge_pages", "TRY", "try"}, {"shared_preload_libraries", "pg_stat_statements, \"x\"", []string{"pg_stat_statements", "x"}},
 	} {
 		got, err := by[c.name](c.text)
@@ -96,12 +100,12 @@ func TestValues(t *testing.T) {
 			t.Errorf("%s = %q: %v, %v; want %v", c.name, c.text, got, err, c.want)
 		}
 	}
-	for _, same := range [][2]string{{"8MB", "8192kB"}, {"1min", "60s"}, {"on", "TRUE"}, {"1.0", "1"}, {"1GB", "1024 MB"}} {
+	for _, same := range [][2]string{{"8MB", "8192kB"}, {"1min", "60s"}, {"on", "TRUE"}, {"1.0", "1"}, {"1GB", "1024 MB"}, {"0x10MB", "16MB"}, {"0.1GB", "102MB"}, {"1e3", "1000"}} {
 		if canonical(same[0]) != canonical(same[1]) {
 			t.Errorf("%q and %q are not the same", same[0], same[1])
 		}
 	}
-	for _, other := range [][2]string{{"8MB", "8"}, {"1min", "1MB"}, {"try", "on"}, {"-1", "1"}} {
+	for _, other := range [][2]string{{"8MB", "8"}, {"1min", "1MB"}, {"try", "on"}, {"-1", "1"}, {"0100", "100"}, {"0100", "64"}, {"0100MB", "100MB"}} {
 		if canonical(other[0]) == canonical(other[1]) {
 			t.Errorf("%q and %q are the same", other[0], other[1])
 		}

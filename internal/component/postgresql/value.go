@@ -7,54 +7,155 @@ import (
 	"strings"
 )
 
-// memoryUnits are those of PostgreSQL in bytes, timeUnits in seconds (case
-// counts; section 20.1.1).
+// A unit of PostgreSQL, in bytes or in microseconds.
+type measure struct {
+	name string
+	size int64
+}
+
+// memoryUnits and timeUnits are those of PostgreSQL from the largest to the smallest; case
+// counts (section 20.1.1).
 var (
-	memoryUnits = map[string]float64{"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
-	timeUnits   = map[string]float64{"us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600, "d": 86400}
+	memoryUnits = []measure{{"TB", 1 << 40}, {"GB", 1 << 30}, {"MB", 1 << 20}, {"kB", 1 << 10}, {"B", 1}}
+	timeUnits   = []measure{{"d", 86400e6}, {"h", 3600e6}, {"min", 60e6}, {"s", 1e6}, {"ms", 1e3}, {"us", 1}}
 )
 
-// quantity takes a number and the unit behind it apart.
-func quantity(text string) (n float64, unit string, ok bool) {
-	text = strings.TrimSpace(text)
-	if text == "" || !digit(text[len(text)-1]) && !letter(text[len(text)-1]) && text[len(text)-1] != '.' {
-		return 0, "", false
+// leadingNumber reads the number that a text begins with, as strtol with base 0 and then strtod
+// do (src/backend/utils/misc/guc.c of PostgreSQL 15 to 18, parse_int): 0100 is 64, 0x10 is
+// 16, and with a point or an exponent it is a decimal number. rest is what is behind it.
+func leadingNumber(text string, whole bool) (n float64, rest string, ok bool) {
+	bare := text
+	text = strings.TrimLeft(text, blank)
+	digits := strings.TrimLeft(text, "+-")
+	sign := text[:len(text)-len(digits)]
+	base, prefix := 10, 0
+	switch {
+	case len(digits) > 2 && strings.EqualFold(digits[:2], "0x") && hexadecimal(digits[2]):
+		base, prefix = 16, 2
+	case whole && strings.HasPrefix(digits, "0"):
+		base = 8
 	}
-	if hex := strings.TrimPrefix(strings.ToLower(text), "0x"); len(hex) < len(text) {
-		if v, err := strconv.ParseUint(hex, 16, 63); err == nil {
-			return float64(v), "", true
+	if whole || base == 16 {
+		end := prefix
+		for end < len(digits) && (base == 16 && hexadecimal(digits[end]) || base != 16 && digits[end] >= '0' && int(digits[end]-'0') < base) {
+			end++
+		}
+		v, err := strconv.ParseInt(sign+digits[prefix:end], base, 64)
+		switch {
+		case err == nil && (end == len(digits) || digits[end] != '.' && digits[end]|0x20 != 'e'):
+			return float64(v), digits[end:], true
+		case end == prefix && !strings.HasPrefix(bare, "."):
+			return 0, text, false // strtol found no digit, and no point where it began
 		}
 	}
-	end := strings.LastIndexFunc(text, func(r rune) bool { return r >= '0' && r <= '9' || r == '.' }) + 1
-	n, err := strconv.ParseFloat(strings.TrimSpace(text[:end]), 64)
-	if err != nil || math.IsInf(n, 0) || math.IsNaN(n) {
-		return 0, "", false
-	}
-	return n, strings.TrimSpace(text[end:]), true
+	end := decimal(text)
+	n, err := strconv.ParseFloat(text[:end], 64)
+	return n, text[end:], err == nil && end > 0
 }
 
-// in reads a number with one of the units; without one it is in plain ones. -1
-// stays -1: it means off, or that the server decides.
-func in(units map[string]float64, plain float64) func(string) (any, error) {
+// blank is what isspace takes for one.
+const blank = " \t\n\v\f\r"
+
+func hexadecimal(c byte) bool { return digit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
+
+// decimal is the length of the decimal number that a text begins with.
+func decimal(text string) (end int) {
+	run := func(is func(byte) bool) (n int) {
+		for end < len(text) && is(text[end]) {
+			end++
+			n++
+		}
+		return n
+	}
+	one := func(of string) bool {
+		if end < len(text) && strings.IndexByte(of, text[end]) >= 0 {
+			end++
+			return true
+		}
+		return false
+	}
+	one("+-")
+	if len(text) > end+2 && strings.EqualFold(text[end:end+2], "0x") {
+		return 0 // strtod has hexadecimal numbers with a point: nobody means one
+	}
+	digits := run(digit)
+	if one(".") {
+		digits += run(digit)
+	}
+	if digits == 0 {
+		return 0
+	}
+	if at := end; one("eE") {
+		if one("+-"); run(digit) == 0 {
+			end = at
+		}
+	}
+	return end
+}
+
+// converted is n of a unit in units of base: what has a fraction is first rounded to the
+// next smaller unit, half to even (convert_to_base_unit).
+func converted(n float64, unit string, all []measure, base int64) (float64, bool) {
+	// The factors are those of the server: a whole number, or one over one.
+	factor := func(size int64) float64 {
+		if size >= base {
+			return float64(size / base)
+		}
+		return 1 / float64(base/size)
+	}
+	for i, u := range all {
+		if u.name != unit {
+			continue
+		}
+		v := n * factor(u.size)
+		if i+1 < len(all) {
+			next := factor(all[i+1].size)
+			v = math.RoundToEven(v/next) * next
+		}
+		return v, true
+	}
+	return 0, false
+}
+
+// in reads a whole number of base, or one with a unit. -1 stays -1: it means off, or that
+// the server decides. The value is in bytes or seconds.
+func in(units []measure, base int64) func(string) (any, error) {
+	one := float64(base)
+	if units[0].name == timeUnits[0].name {
+		one /= 1e6
+	}
 	return func(text string) (any, error) {
-		n, unit, ok := quantity(text)
-		if ok && unit == "" {
-			if n == -1 {
-				return n, nil
-			}
-			return n * plain, nil
+		n, rest, ok := leadingNumber(text, true)
+		if unit := strings.Trim(rest, blank); ok && unit != "" {
+			n, ok = converted(n, unit, units, base)
 		}
-		f, known := units[unit]
-		if !ok || !known {
+		n = math.RoundToEven(n) + 0 // not -0
+		switch {
+		case !ok:
 			return nil, fmt.Errorf("%q is not a size or a time as PostgreSQL writes one", text)
+		case n > math.MaxInt32 || n < math.MinInt32:
+			return nil, fmt.Errorf("%q is beyond what PostgreSQL takes", text)
+		case n == -1:
+			return n, nil
 		}
-		return n * f, nil
+		return n * one, nil
 	}
 }
 
-func readNumber(text string) (any, error) {
-	n, unit, ok := quantity(text)
-	if !ok || unit != "" {
+// readCount reads a whole number without a unit; a fraction is rounded, half to even.
+func readCount(text string) (any, error) {
+	n, rest, ok := leadingNumber(text, true)
+	n = math.RoundToEven(n) + 0 // not -0
+	if !ok || strings.Trim(rest, blank) != "" || n > math.MaxInt32 || n < math.MinInt32 {
+		return nil, fmt.Errorf("%q is not a whole number", text)
+	}
+	return n, nil
+}
+
+// readReal reads a number with a fraction (parse_real); 0100 is 100 there.
+func readReal(text string) (any, error) {
+	n, rest, ok := leadingNumber(text, false)
+	if !ok || strings.Trim(rest, blank) != "" {
 		return nil, fmt.Errorf("%q is not a number", text)
 	}
 	return n, nil
@@ -89,19 +190,25 @@ func readList(text string) (any, error) {
 	return list, nil
 }
 
-// canonical is one spelling for values that any parameter takes for the same.
-// What is the same for one of them only, 16384 blocks and 128MB, stays apart.
+// canonical is one spelling for values that any parameter takes for the same. What is the
+// same for one of them only, 16384 blocks and 128MB, or 0100 which is 64 for a whole number
+// and 100 for another, stays apart.
 func canonical(value string) string {
 	value = strings.TrimSpace(value)
-	if n, unit, ok := quantity(value); ok {
-		if f, known := memoryUnits[unit]; known {
-			return strconv.FormatFloat(n*f, 'g', -1, 64) + " bytes"
-		}
-		if f, known := timeUnits[unit]; known {
-			return strconv.FormatFloat(math.Round(n*f*1e6), 'g', -1, 64) + " us"
-		}
-		if unit == "" {
-			return strconv.FormatFloat(n, 'g', -1, 64)
+	n, rest, ok := leadingNumber(value, true)
+	unit := strings.Trim(rest, blank)
+	if other, more, isReal := leadingNumber(value, false); ok && isReal && (other != n || more != rest) {
+		ok = false // octal
+	}
+	switch {
+	case !ok:
+	case unit == "":
+		return strconv.FormatFloat(n, 'g', -1, 64)
+	default:
+		for _, units := range [][]measure{memoryUnits, timeUnits} {
+			if v, known := converted(n, unit, units, 1); known {
+				return strconv.FormatFloat(v, 'g', -1, 64) + " " + units[len(units)-1].name
+			}
 		}
 	}
 	switch strings.ToLower(value) {

@@ -321,7 +321,7 @@ func of(r running, all []*instance) *instance {
 // byHand is the instance of a process that no unit sets up: what its directory and
 // its environment say. Of its command line nothing is left.
 func byHand(h *host.Host, r running) *instance {
-	in := &instance{name: path.Base(r.Dir), dir: r.Dir}
+	in := &instance{name: path.Base(r.Dir), dir: r.Dir, cpus: onlineCPUs(h)}
 	if dir, err := h.Files.Resolve(r.Dir); err == nil {
 		in.dir = dir
 	}

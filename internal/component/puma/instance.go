@@ -6,11 +6,13 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/component/conf"
 	"fettle.dev/fettle/internal/component/unit"
 	"fettle.dev/fettle/internal/host"
+	numbers "fettle.dev/fettle/internal/unit"
 )
 
 // instance is one Puma as a unit of systemd, and the files that it names, set it up.
@@ -25,6 +27,7 @@ type instance struct {
 	files   []string
 	configs []config // of files
 	unknown string   // why there are no configs
+	cpus    int      // of the machine; 0 where that is not known
 }
 
 // foremans are what the configuration of Foreman asks its environment for, since
@@ -91,7 +94,7 @@ func instances(h *host.Host) ([]*instance, error) {
 
 // fromUnit is nil for a unit that runs something else.
 func fromUnit(h *host.Host, u *unit.Unit) *instance {
-	in := &instance{name: strings.TrimSuffix(u.Name, ".service"), unit: u, dir: "/"}
+	in := &instance{name: strings.TrimSuffix(u.Name, ".service"), unit: u, dir: "/", cpus: onlineCPUs(h)}
 	argv, at := u.Command()
 	foreman := u.Name == "foreman.service"
 	var ok bool
@@ -220,7 +223,7 @@ func (in *instance) option(name string, get getter) told {
 			return told{at: in.name, unknown: in.unknown}
 		}
 		n := &number{variable: foremans[name], other: &number{unknown: in.unknown}}
-		text, at, unknown := n.value(get, in.unit.Name)
+		text, at, unknown := n.value(get, in.unit.Name, conversions[name])
 		return told{text: text, at: at, unknown: unknown, variable: n.variable}
 	}
 	for i := len(in.configs) - 1; i >= 0; i-- {
@@ -229,7 +232,7 @@ func (in *instance) option(name string, get getter) told {
 			continue
 		}
 		var t told
-		t.text, t.at, t.unknown = n.value(get, in.files[i])
+		t.text, t.at, t.unknown = n.value(get, in.files[i], conversions[name])
 		t.variable = n.variable
 		if n.to > 0 {
 			t.place = &conf.Place{File: in.files[i], Assignment: conf.Assignment{Key: name, Literal: n.literal, Line: n.line, From: n.from, To: n.to}}
@@ -238,16 +241,58 @@ func (in *instance) option(name string, get getter) told {
 	}
 	for _, v := range defaults[name] {
 		text, at, ok, unknown := get(v)
+		number, isNumber := integer(text)
 		switch {
-		case ok && !digits().MatchString(text):
-			return told{at: at, variable: v, unknown: fmt.Sprintf("%s is %q, which is no number", v, text)}
+		case ok && text == "": // since Puma 6.5; with an older one it does not start
+			return told{variable: v}
+		case ok && text == "auto" && name == "workers":
+			return in.eachCPU(told{at: at, variable: v})
+		case ok && !isNumber:
+			return told{at: at, variable: v, unknown: fmt.Sprintf("%s is %q, which is no number: Puma does not start", v, text)}
 		case ok:
-			return told{text: text, at: at, variable: v}
+			return told{text: number, at: at, variable: v}
 		case unknown != "":
 			return told{at: at, variable: v, unknown: unknown}
 		}
 	}
 	return told{variable: defaults[name][0]}
+}
+
+// conversions are what Puma's calls make of a text that is not a number yet.
+var conversions = map[string]string{"workers": "to_i", "threads_min": "Integer", "threads_max": "Integer"}
+
+// eachCPU is a worker for each CPU that the process may run on (WEB_CONCURRENCY=auto, puma
+// 6.6, lib/puma/configuration.rb; an older Puma does not start with it).
+func (in *instance) eachCPU(t told) told {
+	limited := false
+	for _, key := range []string{"CPUAffinity", "AllowedCPUs"} {
+		if in.unit != nil && !limited {
+			_, limited = in.unit.Last("Service", key)
+		}
+	}
+	switch {
+	case limited:
+		t.unknown = "auto: a worker for each CPU, of which its unit limits the number"
+	case in.cpus == 0:
+		t.unknown = "auto: a worker for each CPU, and their number is not in this copy"
+	default:
+		t.text = strconv.Itoa(in.cpus)
+		t.at += fmt.Sprintf(" (auto: the machine has %d CPUs)", in.cpus)
+	}
+	return t
+}
+
+// onlineCPUs is how many CPUs a machine has; 0 where that is not known.
+func onlineCPUs(h *host.Host) int {
+	text, err := h.Files.ReadFile("/sys/devices/system/cpu/online")
+	if err != nil {
+		return 0
+	}
+	cpus, err := numbers.ParseCPUList(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0
+	}
+	return cpus.Len()
 }
 
 func (c config) number(name string) *number {

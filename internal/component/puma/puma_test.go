@@ -17,7 +17,7 @@ func (n *number) String() string {
 	switch {
 	case n == nil:
 		return "-"
-	case n.unknown != "":
+	case n.unknown != "" || n.absent != "":
 		return "?"
 	case n.variable != "":
 		return n.variable + "|" + n.other.String()
@@ -50,7 +50,8 @@ func TestRuby(t *testing.T) {
 		"on_worker_boot do |n|\n  puts 'workers'\nend\nworkers 2": "2 - -",
 		"before_fork { puts 1 }\nworkers 2":                       "2 - -",
 		"before_fork {\n  puts 1\n}\nworkers 2":                   "2 - -",
-		"threads 1":                                               "- ? ?",
+		"threads 1":                                               "- 1 1",
+		"threads *[1, 2]":                                         "- ? ?",
 		"threads ENV.fetch('A', 0).to_i, ENV.fetch('B', 16).to_i": "- A|0 B|16",
 		"workers = 5\nworkers 3":                                  "3 - -",
 		"text = <<~EOS\nworkers 9\nEOS\nworkers 3":                "3 - -",
@@ -154,7 +155,7 @@ func TestFind(t *testing.T) {
 		"api threads_max=4 " + etc + "api.service:2",
 		"blog workers=3 /etc/default/blog:2",
 		"blog threads_min=",
-		`blog threads_max= /etc/default/blog:3 PUMA_MAX_THREADS is "many", which is no number`,
+		`blog threads_max= /etc/default/blog:3 PUMA_MAX_THREADS is "many", which is no number: Puma does not start`,
 		"shop workers=2 /srv/shop/puma.rb:2",
 		"shop threads_min=1 /srv/shop/puma.rb:3",
 		"shop threads_max=5 /srv/shop/puma.rb:3",

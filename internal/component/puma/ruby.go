@@ -15,8 +15,12 @@ type number struct {
 	from, to int    // the bytes of a literal that stands in its own call
 	variable string
 	other    *number
-	line     int
-	unknown  string // why it cannot be told without running the file
+	// conversion is what is made of the variable's text: "to_i" or "Integer"; "" for what
+	// the call makes of it.
+	conversion string
+	absent     string // a variable that is not set here: nil
+	line       int
+	unknown    string // why it cannot be told without running the file
 }
 
 // config is what a configuration file in Ruby says, as far as that can be read
@@ -138,6 +142,11 @@ func (r *ruby) call(what, args string, offset, n int) {
 	if what == "threads" {
 		targets = []**number{&r.min, &r.max}
 	}
+	if len(parts) == 1 && len(targets) == 2 && r.depth == 0 && !strings.HasPrefix(parts[0], "*") {
+		r.min = r.number(parts[0], -1, n) // since Puma 6: min and max are one
+		r.max = r.min
+		return
+	}
 	for i, t := range targets {
 		switch {
 		case len(parts) != len(targets):
@@ -181,24 +190,38 @@ func (r *ruby) deep(expr string, from, n, depth int) *number {
 		return &number{literal: strings.TrimLeft(m[2][:len(m[2])-1], "0") + m[2][len(m[2])-1:], line: n}
 	}
 	if inner, ok := strings.CutSuffix(expr, ".to_i"); ok && inner != "" {
-		return r.deep(inner, -1, n, depth+1)
+		return r.deep(inner, -1, n, depth+1).converted("to_i")
 	}
-	for _, around := range []string{"(", "Integer("} {
+	for around, conversion := range map[string]string{"(": "", "Integer(": "Integer"} {
 		if inner, ok := strings.CutPrefix(expr, around); ok && strings.HasSuffix(inner, ")") && whole("("+inner) {
-			return r.deep(inner[:len(inner)-1], -1, n, depth+1)
+			return r.deep(inner[:len(inner)-1], -1, n, depth+1).converted(conversion)
 		}
 	}
 	if m := fetch().FindStringSubmatch(expr); m != nil && (m[2] == "" || m[3] == "") && whole(strings.TrimPrefix(expr[:strings.LastIndexByte(expr, ')')+1], "ENV.fetch")) {
-		return r.variable(m[1], m[2]+m[3], "Puma does not start without "+m[1], n, depth)
+		return r.variable(m[1], m[2]+m[3], &number{line: n, unknown: "Puma does not start without " + m[1]}, n, depth)
 	}
 	if m := index().FindStringSubmatch(expr); m != nil {
-		return r.variable(m[1], m[2], "without "+m[1]+" it is nil", n, depth)
+		return r.variable(m[1], m[2], &number{line: n, absent: m[1]}, n, depth)
 	}
 	return unknown
 }
 
-func (r *ruby) variable(name, other, without string, n, depth int) *number {
-	v := &number{variable: name, line: n, other: &number{line: n, unknown: without}}
+// converted is the number with what is made of its variables' texts, where nothing is made
+// of them further inside.
+func (n *number) converted(by string) *number {
+	if n == nil || by == "" {
+		return n
+	}
+	out := *n
+	if out.conversion == "" {
+		out.conversion = by
+	}
+	out.other = out.other.converted(by)
+	return &out
+}
+
+func (r *ruby) variable(name, other string, without *number, n, depth int) *number {
+	v := &number{variable: name, line: n, other: without}
 	if other != "" {
 		v.other = r.deep(other, -1, n, depth+1)
 	}
@@ -270,27 +293,62 @@ func whole(s string) bool {
 	return false
 }
 
-// value is a number with an environment: get says what a variable is, and where
-// that was read; unknown that it cannot be known.
-func (n *number) value(get func(string) (text, at string, ok bool, unknown string), file string) (text, at, unknown string) {
+// value is a number with an environment: get says what a variable is, and where that was
+// read; unknown that it cannot be known. conversion is what the call makes of a text:
+// "to_i" for workers, "Integer" for threads (puma 5.6 and 6.6, lib/puma/dsl.rb).
+func (n *number) value(get func(string) (text, at string, ok bool, unknown string), file, conversion string) (text, at, unknown string) {
 	if at = file; n.line > 0 {
 		at += ":" + strconv.Itoa(n.line)
+	}
+	if n.conversion != "" {
+		conversion = n.conversion
 	}
 	switch {
 	case n.unknown != "":
 		return "", at, n.unknown
+	case n.absent != "" && conversion == "to_i":
+		return "0", at, ""
+	case n.absent != "":
+		return "", at, "without " + n.absent + " it is nil, and Puma does not start"
 	case n.variable == "":
 		return n.literal, at, ""
 	}
 	v, where, ok, why := get(n.variable)
 	switch {
+	case ok && conversion == "to_i":
+		return toI(v), where, ""
 	case ok:
-		if !digits().MatchString(v) {
-			return "", where, fmt.Sprintf("%s is %q, which is no number", n.variable, v)
+		if text, isNumber := integer(v); isNumber {
+			return text, where, ""
 		}
-		return v, where, ""
+		return "", where, fmt.Sprintf("%s is %q, which is no number: Puma does not start", n.variable, v)
 	case why != "":
 		return "", where, why
 	}
-	return n.other.value(get, file)
+	return n.other.value(get, file, conversion)
+}
+
+// toI is String#to_i of Ruby: the digits that a text begins with, and 0 for "auto".
+func toI(text string) string {
+	text = strings.TrimLeft(text, " \t\n\v\f\r")
+	var b strings.Builder
+	for i := 0; i < len(text) && b.Len() < 9; i++ {
+		switch c := text[i]; {
+		case c >= '0' && c <= '9':
+			b.WriteByte(c)
+		case c == '_' && i > 0 && text[i-1] != '_' && i+1 < len(text):
+		default:
+			i = len(text)
+		}
+	}
+	if digits := strings.TrimLeft(b.String(), "0"); digits != "" {
+		return digits
+	}
+	return "0"
+}
+
+// integer is Integer() of Ruby: 010 is 8, 0x4 is 4, and "3x" is refused.
+func integer(text string) (string, bool) {
+	n, err := strconv.ParseUint(strings.TrimSpace(text), 0, 30)
+	return strconv.FormatUint(n, 10), err == nil
 }

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"strings"
+	"syscall"
 	"testing"
 
 	"fettle.dev/fettle/internal/component/producttest"
@@ -28,6 +29,31 @@ func serve(t *testing.T) {
 		}
 		return err == nil
 	})
+}
+
+// TestFewFiles: Redis lowers maxclients to the files that it may open, and what it was
+// asked for is still known.
+func TestFewFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server")
+	}
+	if !testroot.Inside(t, testroot.Options{Servers: true}) {
+		return
+	}
+	limit := syscall.Rlimit{Cur: 1024, Max: 1024}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	serve(t)
+	b := producttest.New(t, Product)
+	b.Running("maxclients", "992")
+	i := b.Installed()
+	if a := i.Answer("clients_asked"); a.Value != 10000.0 {
+		t.Errorf("it was asked for %+v", a)
+	}
+	if a := i.Answer("open_files_limit"); a.Value != 1024.0 {
+		t.Errorf("its files: %+v", a)
+	}
 }
 
 // Values that a running server takes at once and values for which it is started

@@ -71,6 +71,7 @@ var inputs = []rule.Input{
 	{Name: "redis.used_memory_bytes", Type: rule.Number, Unit: "bytes", Doc: "memory of the data and of what Redis needs for it"},
 	{Name: "redis.resident_bytes", Type: rule.Number, Unit: "bytes", Doc: "memory of the process"},
 	{Name: "redis.connected_clients", Type: rule.Number, Doc: "clients that are connected"},
+	{Name: "redis.clients_asked", Type: rule.Number, Doc: "maxclients as it is asked for; what runs may have been lowered to the files that it may open"},
 	{Name: "redis.rejected_connections", Type: rule.Number, Doc: "connections refused for maxclients since the start"},
 	{Name: "redis.evicted_keys", Type: rule.Number, Doc: "keys evicted for maxmemory since the start"},
 	{Name: "redis.last_save_ok", Type: rule.Truth, Doc: "whether the last snapshot was written"},
@@ -182,9 +183,36 @@ func (i *installed) pending() []string {
 	return out
 }
 
+// clientsAsked is maxclients as its files ask for it, or as somebody has told the server
+// since: what runs alone may be what Redis has lowered to the files that it may open (8.0.2
+// and Valkey 8.1.1: 992 with 1024).
+func (i *installed) clientsAsked() rule.Answer {
+	p := parameters.Named("maxclients")
+	if i.fileErr != nil {
+		return rule.Answer{Unknown: i.fileErr.Error(), At: i.Main}
+	}
+	text, at := p.Default, "the default of redis"
+	if v, place, ok := i.files.value(p.Name); ok {
+		text, at = v, place.String()
+	}
+	n, err := p.Read(text)
+	if err != nil {
+		return rule.Answer{Unknown: p.Name + ": " + err.Error(), At: at}
+	}
+	if runs, ok := i.Option(p.Name).Running.Get(); ok {
+		if more, err := p.Read(runs); err == nil && more.(float64) > n.(float64) {
+			return rule.Answer{Value: more, At: "CONFIG GET maxclients"}
+		}
+	}
+	return rule.Answer{Value: n, At: at}
+}
+
 // Answer implements component.Installed.
 func (i *installed) Answer(input string) rule.Answer {
 	const at = "INFO of redis"
+	if input == "clients_asked" {
+		return i.clientsAsked()
+	}
 	if i.askErr != nil {
 		return rule.Answer{Unknown: i.askErr.Error(), At: i.Main}
 	}

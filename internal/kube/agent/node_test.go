@@ -343,3 +343,23 @@ func TestUninstall(t *testing.T) {
 		t.Errorf("once more: %+v %v", out, err)
 	}
 }
+
+// TestPartitioned: a profile that isolates CPUs, of the form in which OpenShift's operator
+// writes one, loads on a node without TuneD: what it includes is built in. Sections of that
+// which the agent does not allow are values that are refused, and no fault.
+func TestPartitioned(t *testing.T) {
+	const text = "[main]\ninclude=cpu-partitioning\n[variables]\nisolated_cores=2-3\n[irqbalance]\nenabled=false\n[bootloader]\ncmdline_cpu_part=+nohz=on rcu_nocbs=${isolated_cores}\n"
+	const mask = "/sys/devices/virtual/workqueue/cpumask"
+	f := newNode(t, map[string]string{"/sys/devices/system/cpu/online": "0-7\n", "/sys/devices/system/cpu/present": "0-7\n", mask: "ff\n"})
+	f.Node.Allow = boundary.Allow{boundary.BootLoader: true}
+	out := f.Look(t.Context(), true, f.profile("", "mine", text))
+	if out.Decision.Action != Apply || out.Err != nil || out.Values == nil || out.Values.Counts[plugin.Refused] != 1 {
+		t.Fatalf("%+v", out)
+	}
+	f.want(mask, "000000f3", swappiness, "10")
+	// Nobody says which CPUs.
+	bare := f.Look(t.Context(), true, f.profile("", "bare", "[main]\ninclude=cpu-partitioning\n"))
+	if !strings.Contains(bare.fault(), "/etc/tuned/cpu-partitioning-variables.conf") {
+		t.Errorf("%q", bare.fault())
+	}
+}

@@ -41,7 +41,7 @@ type Server struct {
 
 type headerOf struct {
 	accept string
-	body   bool
+	media  string // of the body; "" for none
 }
 
 // As has requests say who asks (User-Agent).
@@ -59,14 +59,14 @@ func (s *Server) Within(d time.Duration) *Server {
 	return s
 }
 
-func (s *Server) header(accept string, body bool) http.Header {
-	key := headerOf{accept, body}
+func (s *Server) header(accept, media string) http.Header {
+	key := headerOf{accept, media}
 	if h, ok := s.headers.Load(key); ok {
 		return h.(http.Header)
 	}
 	h := http.Header{"Accept": {accept}}
-	if body {
-		h.Set("Content-Type", "application/json")
+	if media != "" {
+		h.Set("Content-Type", media)
 	}
 	if s.agent != "" {
 		h.Set("User-Agent", s.agent)
@@ -108,16 +108,24 @@ type Body func(dst []byte) []byte
 // Do sends a request and reads its answer, over the connection of a lane, any number. body
 // may be nil. The error is that of the connection; what the server refuses is an Answer.
 func (s *Server) Do(ctx context.Context, lane int, method, path string, body Body) (Answer, error) {
-	return s.do(ctx, s.lanes[lane%len(s.lanes)], method, path, body, "application/json")
+	return s.do(ctx, s.lanes[lane%len(s.lanes)], method, path, body, "application/json", asJSON)
+}
+
+// asJSON is the media type of a body where nothing else is said.
+const asJSON = "application/json"
+
+// Patch sends a patch of a media type as Do does.
+func (s *Server) Patch(ctx context.Context, lane int, path, media string, body []byte) (Answer, error) {
+	return s.do(ctx, s.lanes[lane%len(s.lanes)], http.MethodPatch, path, func(dst []byte) []byte { return append(dst, body...) }, "application/json", media)
 }
 
 // whole is what a transport may have read of an answer already.
 type whole interface{ Bytes() []byte }
 
-func (s *Server) do(ctx context.Context, over http.RoundTripper, method, path string, body Body, accept string) (Answer, error) {
+func (s *Server) do(ctx context.Context, over http.RoundTripper, method, path string, body Body, accept, media string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.within)
 	defer cancel()
-	resp, err := s.send(ctx, over, method, path, body, accept)
+	resp, err := s.send(ctx, over, method, path, body, accept, media)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -136,13 +144,16 @@ func (s *Server) do(ctx context.Context, over http.RoundTripper, method, path st
 	return a, err
 }
 
-func (s *Server) send(ctx context.Context, over http.RoundTripper, method, path string, body Body, accept string) (*http.Response, error) {
+func (s *Server) send(ctx context.Context, over http.RoundTripper, method, path string, body Body, accept, media string) (*http.Response, error) {
+	if body == nil {
+		media = ""
+	}
 	at := *s.base
 	var query string
 	path, query, _ = strings.Cut(path, "?")
 	at.Path, at.RawQuery = at.Path+path, query
 	req := (&http.Request{
-		Method: method, URL: &at, Host: at.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: s.header(accept, body != nil),
+		Method: method, URL: &at, Host: at.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: s.header(accept, media),
 	}).WithContext(ctx)
 	if body != nil {
 		req.ContentLength = length(body)
@@ -159,7 +170,7 @@ func (s *Server) send(ctx context.Context, over http.RoundTripper, method, path 
 // Stream asks for an answer that does not end, and hands its body out. The caller closes
 // it.
 func (s *Server) Stream(ctx context.Context, path string) (io.ReadCloser, error) {
-	resp, err := s.send(ctx, s.whole, http.MethodGet, path, nil, "application/json")
+	resp, err := s.send(ctx, s.whole, http.MethodGet, path, nil, "application/json", "")
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +193,7 @@ func (s *Server) GetMetadata(ctx context.Context, path string, into any) error {
 }
 
 func (s *Server) get(ctx context.Context, over http.RoundTripper, path string, into any, accept string) error {
-	a, err := s.do(ctx, over, http.MethodGet, path, nil, accept)
+	a, err := s.do(ctx, over, http.MethodGet, path, nil, accept, "")
 	if err != nil {
 		return err
 	}

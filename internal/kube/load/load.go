@@ -60,8 +60,10 @@ type Options struct {
 	Etcd []*observe.Member
 	// Begun is called when the run has its name and its plan, before anything is made.
 	Begun func(id string, p *plan.Plan, before *journal.State)
-	// Pod is called when a pod is first seen to be scheduled or ready.
-	Pod func(k follow.Key, what string, at time.Time)
+	// Pod is called when a pod is first seen to be scheduled or ready, OnAct with each action
+	// that was done.
+	Pod   func(follow.Seen)
+	OnAct func(drive.Acted)
 }
 
 // Result is what came of a run.
@@ -102,7 +104,11 @@ func (c *Cluster) Run(ctx context.Context, l *spec.Load, o Options) (id string, 
 	if err != nil {
 		return "", nil, err
 	}
-	if p.Len() == 0 {
+	switch {
+	case p.Len() > 0:
+	case slices.ContainsFunc(l.Stages, func(s spec.Stage) bool { return len(s.Actions) > 0 }):
+		return "", nil, refuse("a create job of the same file makes them", "the load makes nothing itself, and its patch, delete and read jobs are for what it makes alone: nothing was done")
+	default:
 		return "", nil, ErrNothing
 	}
 	if len(p.Missing) > 0 {
@@ -184,7 +190,7 @@ func (c *Cluster) drive(ctx context.Context, r *store.Run, p *plan.Plan, j *jour
 	defer end()
 	d := &drive.Run{
 		Plan: p, Server: c.Server, Journal: j, State: state, Follower: follower,
-		Options: drive.Options{InFlight: o.InFlight, Rate: o.Rate, On: o.On},
+		Options: drive.Options{InFlight: o.InFlight, Rate: o.Rate, On: o.On, OnAct: o.OnAct},
 	}
 	if d.InFlight == 0 {
 		d.InFlight = r.Load.InFlight
@@ -215,6 +221,9 @@ func (c *Cluster) drive(ctx context.Context, r *store.Run, p *plan.Plan, j *jour
 		watch.Go(func() { brake.Watch(watching, before) })
 	}
 	out, err := d.Do(ctx)
+	if err == nil && controllers(p) {
+		err = follower.CatchUp(ctx)
+	}
 	stop()
 	watch.Wait()
 	x := &Result{Outcome: out, Blind: brake.Blind()}
@@ -229,6 +238,11 @@ func (c *Cluster) drive(ctx context.Context, r *store.Run, p *plan.Plan, j *jour
 		x.Blind = "the API server's metrics: " + blind.Error()
 	}
 	return x, err
+}
+
+// controllers reports whether controllers make pods of what a plan makes.
+func controllers(p *plan.Plan) bool {
+	return slices.ContainsFunc(p.Kinds, func(k plan.Kind) bool { return k.Kind != "Pod" && follow.Takes(k.Kind) })
 }
 
 // follow watches what takes a while, where the plan has such.

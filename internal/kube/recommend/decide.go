@@ -54,7 +54,7 @@ func (r *Rules) give(d *Decision, rule *rule) {
 	for _, m := range rule.need.missing {
 		d.Notes = append(d.Notes, Note{Reason: MissingProfile, Object: rule.object, Profile: m.name, Text: m.String()})
 	}
-	if len(rule.takers) > 1 && d.Rule.By == ByLabels {
+	if len(rule.takers) > 1 && d.Rule.By == ByLabels && len(rule.MachineConfigLabels) > 0 {
 		d.Notes = append(d.Notes, Note{
 			Reason: LabelsAcrossPools, Object: rule.object, Path: fmt.Sprintf("spec.recommend[%d].machineConfigLabels", rule.index),
 			Text: fmt.Sprintf("%s: more than one pool takes its machineConfigLabels: %s", where(rule.object, rule.index),

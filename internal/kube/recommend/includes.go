@@ -12,6 +12,9 @@ type include struct {
 	name string
 	// optional says that there need be no such profile.
 	optional bool
+	// choice is the entry of include= that stands for this name and for others, of which
+	// each node takes one; "" for a name that every node includes.
+	choice string
 }
 
 // maxChoices caps the names that one entry of include= may stand for.
@@ -21,11 +24,11 @@ const maxChoices = 64
 // among texts stand for all of those; open says that there are others, whose
 // result only the node knows.
 func includes(value string) (names []include, open bool) {
-	add := func(text string) {
+	add := func(text, choice string) {
 		for _, name := range profile.SplitList(text) {
 			plain, optional := strings.CutPrefix(strings.TrimSpace(name), "-")
 			if plain != "" {
-				names = append(names, include{plain, optional})
+				names = append(names, include{plain, optional, choice})
 			}
 		}
 	}
@@ -35,8 +38,12 @@ func includes(value string) (names []include, open bool) {
 			open = true
 			continue
 		}
+		choice := ""
+		if len(texts) > 1 {
+			choice = entry
+		}
 		for _, text := range texts {
-			add(text)
+			add(text, choice)
 		}
 	}
 	return names, open

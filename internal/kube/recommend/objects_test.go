@@ -182,3 +182,23 @@ func TestManual(t *testing.T) {
 	}
 	testroot.Manual(t, "150-kubernetes-tuned.md", testroot.Generated{Name: "reasons", Text: reasons.String()}, testroot.Generated{Name: "refused", Text: refused.String()})
 }
+
+// TestEmptyLabels: machineConfigLabels that are empty hold where a pool takes a
+// MachineConfig without labels (its selector has NotIn or DoesNotExist); that several pools
+// do is no mistake of the object. Source: openshift/cluster-node-tuning-operator at d2394aa,
+// pkg/operator/profilecalculator.go, machineConfigLabelsMatch.
+func TestEmptyLabels(t *testing.T) {
+	without := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "role", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"master"}}}}
+	rules := New(parse(t, "--- o\nspec: {recommend: [{profile: sap, priority: 1, machineConfigLabels: {}}]}\n"), []Pool{
+		{Name: "rt", NodeSelector: selector("r"), MachineConfigSelector: without}, {Name: "worker", NodeSelector: selector("w"), MachineConfigSelector: without},
+		{Name: "master", NodeSelector: selector("m"), MachineConfigSelector: selector("role=master")},
+	}, options())
+	if got := outlineObject(rules.Objects()[0]); got != "+o" {
+		t.Errorf("the object: %s", got)
+	}
+	for labels, want := range map[string]string{"w": "sap o[0] machine-config-labels worker", "w r": "sap o[0] machine-config-labels rt,worker", "m": "no-match", "": "no-match"} {
+		if got := outline(rules.Decide(node(labels))); got != want {
+			t.Errorf("%q: %s, want %s", labels, got, want)
+		}
+	}
+}

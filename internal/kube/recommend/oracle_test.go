@@ -326,7 +326,7 @@ func (c *cluster) invalid() (names []string) {
 		for _, r := range o.Spec.Recommend {
 			takers := 0
 			for _, p := range c.pools {
-				if r.MachineConfigLabels != nil && selects(p, true, r.MachineConfigLabels) {
+				if len(r.MachineConfigLabels) > 0 && selects(p, true, r.MachineConfigLabels) {
 					takers++
 				}
 			}

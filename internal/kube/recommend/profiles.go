@@ -217,7 +217,27 @@ type need struct {
 	open    bool
 }
 
-type missing struct{ name, by string }
+type missing struct {
+	name, by string
+	// choice is that of the include; also are other names of it that nobody has.
+	choice string
+	also   []string
+}
+
+// miss notes a name that nobody here has; of a choice the first, and how many more.
+func (n *need) miss(i include, by string) {
+	for k := range n.missing {
+		switch m := &n.missing[k]; {
+		case m.by != by:
+		case m.name == i.name || slices.Contains(m.also, i.name):
+			return
+		case i.choice != "" && m.choice == i.choice:
+			m.also = append(m.also, i.name)
+			return
+		}
+	}
+	n.missing = append(n.missing, missing{name: i.name, by: by, choice: i.choice})
+}
 
 // needs follows the includes of a profile. A profile that includes its own name
 // means the one below it, as it does for TuneD.
@@ -242,9 +262,7 @@ func (p *catalogue) needs(name string) need {
 		case t != nil && i.name != by || isBuiltin || i.optional:
 			return
 		default:
-			if m := (missing{i.name, by}); !slices.Contains(n.missing, m) {
-				n.missing = append(n.missing, m)
-			}
+			n.miss(i, by)
 			return
 		}
 		for _, next := range inside {

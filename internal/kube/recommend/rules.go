@@ -149,7 +149,7 @@ func (r *Rules) labels(ru *rule, note func(Reason, string, string, ...any)) {
 		ru.takers[name] = true
 	}
 	switch {
-	case len(names) > 1:
+	case len(names) > 1 && len(ru.MachineConfigLabels) > 0: // of {} OpenShift says nothing
 		note(LabelsAcrossPools, at, "more than one pool takes them: %s", strings.Join(names, ", "))
 	case len(names) == 0:
 		note(NoPool, at, "no pool takes them")
@@ -165,6 +165,9 @@ func (m missing) String() string {
 	}
 	if m.by == m.name {
 		return fmt.Sprintf("profile %s includes itself, which means another one of that name, and none is built in: the node has to have it", m.name)
+	}
+	if len(m.also) > 0 {
+		return fmt.Sprintf("profile %s includes one of several by what the node is; %s and %d more of them are in no Tuned object and not built in: a node that takes one of these has to have it", m.by, m.name, len(m.also))
 	}
 	return fmt.Sprintf("profile %s, which %s includes, is in no Tuned object and not built in: the node has to have it", m.name, m.by)
 }

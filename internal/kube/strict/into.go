@@ -80,14 +80,24 @@ func (r *Reader) into(n *yaml.Node, v reflect.Value, path string, tag reflect.St
 	}
 }
 
-// mayBeEmpty says whether nothing may stand at a path. Of an API that is so only where
-// others than the reader's user write; elsewhere it means the default.
+// mayBeEmpty reports whether a value that is null may stand at a path, and leaves what is
+// read there at its default. Fields and values of maps that are null do not come here of
+// an API: they are left out (see dropped).
 func (r *Reader) mayBeEmpty(path string) bool {
 	if !r.API {
 		return !strings.HasSuffix(path, "]")
 	}
 	top, _, _ := strings.Cut(path, ".")
 	return slices.Contains(r.Empty, top)
+}
+
+// dropped reports whether an API server leaves out the field or the value of a map that a
+// node is: null where the definition of the kind says nothing of nullable, which none of
+// ours does. What it takes as any JSON (own) keeps its nulls, and so does metadata, in which
+// a null is the zero value. Source: k8s.io/apiextensions-apiserver v0.34.4,
+// pkg/apiserver/schema/defaulting, PruneNonNullableNullsWithoutDefaults.
+func (r *Reader) dropped(n *yaml.Node, path string) bool {
+	return r.API && n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" && !r.mayBeEmpty(path)
 }
 
 func (r *Reader) unaliased(n *yaml.Node, path string) {
@@ -170,6 +180,12 @@ func (r *Reader) object(n *yaml.Node, v reflect.Value, path string) {
 			continue
 		}
 		seen[k] = r.At(key)
+		if r.dropped(value, join(path, all[k].Names[0])) {
+			if all[k].Required {
+				r.Fault(key, "%s is empty, which is the same as missing to an API server: give it a value", join(path, all[k].Names[0]))
+			}
+			continue
+		}
 		r.into(value, v.FieldByIndex(all[k].Index), join(path, all[k].Names[0]), all[k].Tag)
 	}
 	for k, f := range all {
@@ -203,6 +219,9 @@ func (r *Reader) mapping(n *yaml.Node, v reflect.Value, path string) {
 		r.into(n.Content[i], key, path+": the name", "")
 		if m.MapIndex(key).IsValid() {
 			r.Fault(n.Content[i], "%s: %q is there twice", path, key)
+		}
+		if r.dropped(n.Content[i+1], path) {
+			continue
 		}
 		r.into(n.Content[i+1], value, fmt.Sprintf("%s[%q]", path, key), "")
 		m.SetMapIndex(key, value)

@@ -32,11 +32,12 @@ type Reader struct {
 	Max int
 	// API takes what an API server takes and nothing else: fields are named by the tag
 	// json, in their own case, and have to be there unless the tag says that they may be
-	// omitted; values have the type that is wanted. Texts that kubectl takes for true or
-	// false, values that are empty, and aliases are refused.
+	// omitted; values have the type that is wanted. A field that is null is left out, as an
+	// API server does. Texts that kubectl takes for true or false, items of a list that are
+	// null, and aliases are refused.
 	API bool
-	// Empty are the fields of an object of an API in which a value may be empty all the
-	// same, since others write it.
+	// Empty are the fields of an object of an API in which every value may be null, since
+	// others than the user write it.
 	Empty []string
 
 	// root is what the whole file is read into.

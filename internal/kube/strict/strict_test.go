@@ -98,11 +98,18 @@ func TestObjects(t *testing.T) {
 	if err != nil || o.Version != "v1" || o.Metadata.Name != "a" || o.Metadata.Time != nil || o.Spec.Number != -128 || *o.Spec.Whole != 2 || o.Spec.Word != "pod" || o.Spec.Texts["a"] != "b" || string(o.Spec.Raw) != `{"a":null,"b":[1.50,"x"]}` || len(o.Spec.Any) != 2 || !o.Spec.On {
 		t.Errorf("%+v %v", o, err)
 	}
+	// What is null is left out, at every depth, but in what is taken as it is.
+	o, err = read("metadata: {name: a, time: null}\nspec: {number: 1, whole: null, word: , texts: {a: null, b: c}, any: null, on: ~}")
+	if err != nil || o.Spec.Whole != nil || o.Spec.Word != "" || len(o.Spec.Texts) != 1 || o.Spec.Any != nil || o.Spec.On {
+		t.Errorf("%+v %v", o, err)
+	}
 	for text, want := range map[string]string{
+		"metadata: {name: a}\nspec: {number: }":  "f:2: spec.number is empty, which is the same as missing",
+		"spec: {number: 1, number: null}":        `"number" is there twice`,
 		"metadata: {name: a}":                    "f:1: spec is missing",
 		"{metadata: {name: a},\nspec: {}}":       "f:2: spec.number is missing",
 		"spec: {number: 1}":                      "f:1: metadata.name is missing",
-		"metadata: {name: a}\nspec:":             "f:2: spec is empty: give it a value, or leave it out",
+		"metadata: {name: a}\nspec:":             "f:2: spec is empty, which is the same as missing to an API server: give it a value",
 		"spec: {number: 128}":                    "spec.number: want a whole number from -128 to 127, found 128",
 		"spec: {number: 1, whole: 1}":            "spec.whole: want a whole number from 2 to 9223372036854775807, found 1",
 		"spec: {number: 1, whole: 0x2}":          "spec.whole: want a whole number, found 0x2 (int)",

@@ -128,7 +128,6 @@ func TestReadRefuses(t *testing.T) {
 		{head + "spec:\n  recommends: []\n", `f:6: spec: there is no field "recommends" (did you mean "recommend"?)`},
 		{head + "spec: {}\nspec: {}\n", `f:6: "spec" is there twice (f:5)`},
 		{head + "  annotation: {}\n", `f:5: metadata: there is no field "annotation" (did you mean "annotations"?)`},
-		{head + "spec:\n", `f:5: spec is empty: give it a value, or leave it out`},
 		{head + "spec: []\n", `f:5: spec: want fields, found a list`},
 		{head + "spec: {managementState: managed}\n", `f:5: spec.managementState: want a text that matches ^(Managed|Unmanaged|Force|Removed)$, found "managed"`},
 		{head + "spec:\n  profile:\n  - name: p\n", `f:7: spec.profile[0].data is missing`},
@@ -141,7 +140,7 @@ func TestReadRefuses(t *testing.T) {
 		{rule + "{profile: p, priority: \"1\"}\n", `f:7: spec.recommend[0].priority: want a whole number, found "1"`},
 		{rule + "{profile: p, priority: 1.5}\n", `f:7: spec.recommend[0].priority: want a whole number, found 1.5 (float)`},
 		{rule + "{profile: p, priority: 010}\n", `f:7: spec.recommend[0].priority: want a whole number, found 010 (int)`},
-		{rule + "{profile: p, priority: null}\n", `f:7: spec.recommend[0].priority is empty: give it a value, or leave it out`},
+		{rule + "{profile: p, priority: null}\n", `f:7: spec.recommend[0].priority is empty, which is the same as missing to an API server: give it a value`},
 		{rule + "{profile: p, priority: 1, match: [{value: x}]}\n", `f:7: spec.recommend[0].match[0].label is missing`},
 		{rule + "{profile: p, priority: 1, match: [{label: a, match: [{lable: x}]}]}\n", "f:7: spec.recommend[0].match[0].match[0]: there is no field \"lable\" (did you mean \"label\"?)\nf:7: spec.recommend[0].match[0].match[0].label is missing"},
 		{rule + "{profile: p, priority: 1, match: [{label: a, type: Pod}]}\n", `f:7: spec.recommend[0].match[0].type: want node or pod, found "Pod"`},
@@ -272,4 +271,34 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestNulls: what is null is left out, as an API server leaves it out: the operator of
+// OpenShift renders reapply_sysctl: null.
+func TestNulls(t *testing.T) {
+	got, err := Read("f", []byte(head+`  creationTimestamp: null
+spec:
+  managementState:
+  profile:
+  - {name: p, data: "[main]\n"}
+  recommend:
+  - profile: p
+    priority: 20
+    match: null
+    machineConfigLabels: {role: worker, other: null}
+    operand: {debug: null, verbosity: , tunedConfig: {reapply_sysctl: null}}
+  - {profile: p, priority: 30, operand: {tunedConfig: }}
+status:
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := got.Tuneds[0].Spec.Recommend
+	if r[0].Match != nil || len(r[0].MachineConfigLabels) != 1 || r[0].Operand != (OperandConfig{}) || r[1].Operand != (OperandConfig{}) || got.Tuneds[0].Spec.ManagementState != "" {
+		t.Errorf("%+v", got.Tuneds[0].Spec)
+	}
+	got, err = Read("f", []byte("apiVersion: tuned.openshift.io/v1\nkind: Profile\nmetadata: {name: node}\nspec: {config: {tunedProfile: p, tunedConfig: {reapply_sysctl: null}}, profile: null}\n"))
+	if err != nil || got.Profiles[0].Spec.Config.TuneDConfig.ReapplySysctl != nil {
+		t.Errorf("%+v %v", got, err)
+	}
 }

@@ -31,6 +31,9 @@ type Plan struct {
 	For      time.Duration
 	// Connections are how many there are in the closed model, and the most in the open one.
 	Connections int
+	// Each is how many requests each connection of the closed model makes, within For; 0
+	// for as many as it can.
+	Each int64
 	// Timeout is how long an answer may take from when its request is sent.
 	Timeout time.Duration
 	// Pick gives the request of a number; Send sends one over a connection.
@@ -129,8 +132,11 @@ func Run(ctx context.Context, p Plan) (Outcome, error) {
 	}
 	e.wait.Wait()
 	out := Outcome{Until: p.For, Ended: e.now(), Connections: len(e.workers)}
+	if p.Schedule == nil && p.Each > 0 {
+		out.Until = min(p.For, out.Ended)
+	}
 	if ctx.Err() != nil {
-		out.Until = min(p.For, <-interrupted)
+		out.Until = min(out.Until, <-interrupted)
 	}
 	e.unsent(out.Until)
 	stop()
@@ -311,7 +317,7 @@ func (w *worker) closed() {
 	defer w.flush()
 	// Numbers of requests do not meet those of other connections.
 	n, failures := uint64(w.number)<<40, 0
-	for !w.ended() {
+	for made := int64(0); !w.ended() && (w.Each == 0 || made < w.Each); made++ {
 		at := w.now()
 		if at >= w.For {
 			return

@@ -10,7 +10,7 @@ func alb() (*Format, error) {
 		return Field{Name: name, Asked: asked, Kind: Duration, Unit: 1e9}
 	}
 	return columnar(&Format{Name: "the access log of an AWS Application Load Balancer", Source: "AWS, \"Access log entries\"", TimeIsEnd: true}, 17, []Field{
-		{Name: "type", Kind: Word}, {Name: FieldTime, Kind: Time, Layout: ISO}, {Name: "elb", Kind: Word}, {Name: FieldClient, Kind: Address}, {Name: "target", Kind: Address},
+		{Name: "type", Kind: Host}, {Name: FieldTime, Kind: Time, Layout: ISO}, {Name: "elb", Kind: Word}, {Name: FieldClient, Kind: Address}, {Name: "target", Kind: Address},
 		seconds("wait_request", "request_processing_time"), seconds("wait_target", "target_processing_time"), seconds("wait_response", "response_processing_time"),
 		{Name: FieldStatus, Kind: Number}, {Name: "target_status", Kind: Number}, {Name: "bytes_in", Kind: Number}, {Name: FieldBytes, Kind: Number},
 		{Name: FieldRequest, Kind: Request, Escape: Backslash}, quoted("user_agent"), {Name: "tls_cipher"}, {Name: "tls_version"}, {Name: "target_group"}, quoted("trace_id"),
@@ -24,7 +24,7 @@ func alb() (*Format, error) {
 // the connection's end, in UTC, and its times are milliseconds.
 func nlb() (*Format, error) {
 	return columnar(&Format{Name: "the access log of an AWS Network Load Balancer", Source: "AWS, \"Access logs for your Network Load Balancer\"", TimeIsEnd: true}, 14, []Field{
-		{Name: "type", Kind: Word}, {Name: "version", Kind: Word}, {Name: FieldTime, Kind: Time, Layout: ISO}, {Name: "elb", Kind: Word}, {Name: "listener", Kind: Word},
+		{Name: "type", Kind: Host}, {Name: "version", Kind: Word}, {Name: FieldTime, Kind: Time, Layout: ISO}, {Name: "elb", Kind: Word}, {Name: "listener", Kind: Word},
 		{Name: FieldClient, Kind: Address}, {Name: "target", Kind: Address},
 		{Name: FieldDuration, Asked: "connection_time", Kind: Duration, Unit: 1e6}, {Name: "wait_handshake", Asked: "tls_handshake_time", Kind: Duration, Unit: 1e6},
 		{Name: "bytes_in", Kind: Number}, {Name: FieldBytes, Kind: Number}, {Name: "tls_alert"}, {Name: "certificate"}, {Name: "certificate_serial"}, {Name: "tls_cipher"}, {Name: "tls_version"},

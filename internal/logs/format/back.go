@@ -19,6 +19,7 @@ func (f *Format) scanBack(line []byte, begin int, spans []Span) Line {
 	if !b.try(0, begin) {
 		return Bad
 	}
+	f.settle(spans)
 	return Whole
 }
 
@@ -76,7 +77,7 @@ func (b *backtrack) try(i, at int) bool {
 	most := field.longest()
 	list := field.List
 	if list {
-		most = run(line[at:])
+		most = field.list(line[at:])
 	}
 	// A number ends before the first byte that is of none.
 	once := s.number && !list && len(s.lit) > 0 && bytes.IndexByte([]byte("0123456789.+-"), s.lit[0]) < 0
@@ -93,7 +94,7 @@ func (b *backtrack) try(i, at int) bool {
 			break
 		}
 		from = end
-		if !list && !field.Fits(line[at:end]) {
+		if list && end > at && line[end-1] != '-' && line[end-1] != '.' && line[end-1]-'0' > 9 || !list && !field.Fits(line[at:end]) {
 			if once {
 				break
 			}
@@ -111,9 +112,6 @@ func (b *backtrack) try(i, at int) bool {
 	switch {
 	case field.anything():
 		*d = dead{at, len(line), nil}
-	case list:
-		d.from, d.to = at, at+most
-		d.mark(at, len(line))
 	default:
 		d.mark(at, len(line))
 	}

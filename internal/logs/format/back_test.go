@@ -38,16 +38,6 @@ func TestScanBack(t *testing.T) {
 			}
 		}
 	}
-	none, err := Nginx(`escape=none $remote_addr - $remote_user "$request" $status "$http_referer" "$http_user_agent" $request_time`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	quotes := rescanned(t, none, `::1 - john doe "GET /" x" 200 "a" b" "c "d" 200 "" 0.017`)
-	for name, want := range map[string]string{"user": "john doe", "request": `GET /" x`, "referer": `a" b`, "user_agent": `c "d" 200 "`, "duration": "0.017"} {
-		if quotes[name] != want {
-			t.Errorf("%s is %q, want %q", name, quotes[name], want)
-		}
-	}
 	f, err := Nginx(`$remote_addr $upstream_response_time $request_time $status`)
 	if err != nil {
 		t.Fatal(err)

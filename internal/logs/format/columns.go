@@ -20,8 +20,8 @@ func columnar(f *Format, need int, fields []Field, sum Field, first, last string
 	c := &columns{need: need, sum: -1}
 	add := func(field Field) int {
 		f.Fields = append(f.Fields, field)
-		if i := len(f.Fields) - 1; field.checked() {
-			f.checked = append(f.checked, i)
+		if field.checked() {
+			f.check(len(f.Fields) - 1)
 		}
 		return len(f.Fields) - 1
 	}
@@ -45,25 +45,13 @@ func (c *columns) scan(line []byte, spans []Span) Line {
 	clear(spans)
 	at, i := 0, 0
 	for ; i < len(c.of) && at < len(line); i++ {
-		from, end, next := at, 0, 0
-		if line[at] == '"' {
-			n := stringEnd(line, at)
-			if n < 0 {
-				return Bad
-			}
-			from, end, next = at+1, n-1, n
-		} else {
-			n := bytes.IndexByte(line[at:], ' ')
-			if n < 0 {
-				n = len(line) - at
-			}
-			if bytes.IndexByte(line[at:at+n], '"') >= 0 {
-				return Bad
-			}
-			end, next = at+n, at+n
-		}
-		if next < len(line) && line[next] != ' ' || end == from && next == at {
+		from, end := at, wordEnd(line, at)
+		if end < 0 {
 			return Bad
+		}
+		next := end
+		if line[at] == '"' && stringEnd(line, at) == end {
+			from, end = at+1, end-1
 		}
 		col := c.of[i]
 		if colon := bytes.LastIndexByte(line[from:end], ':'); col.port >= 0 && colon >= 0 {
@@ -80,4 +68,22 @@ func (c *columns) scan(line []byte, spans []Span) Line {
 		spans[c.sum] = span(int(spans[c.first].Start), int(spans[c.last].End))
 	}
 	return Whole
+}
+
+// wordEnd is where the word from at on ends, in which blanks may stand between quotes, or -1.
+func wordEnd(line []byte, at int) int {
+	from := at
+	for at < len(line) && line[at] != ' ' {
+		if line[at] != '"' {
+			at++
+			continue
+		}
+		if at = stringEnd(line, at); at < 0 {
+			return -1
+		}
+	}
+	if at == from {
+		return -1
+	}
+	return at
 }

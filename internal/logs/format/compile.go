@@ -72,7 +72,7 @@ func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 			s.lit, s.keep = []byte(next.lit), next.at == -1
 			inQuotes := i > 0 && strings.HasSuffix(joined[i-1].lit, `"`) && strings.HasPrefix(next.lit, `"`)
 			s.quoted = inQuotes && p.field.Escape.mark() == '\\'
-			s.strict = inQuotes && (p.field.Escape.mark() != 0 || p.field.shut) && !p.field.Braced
+			s.strict = inQuotes && !p.field.Braced
 			if next.lit == ":" && i+2 < len(joined) && joined[i+2].field.Kind == Number && !strings.HasPrefix(joined[i+2].field.Name, FieldStatus) {
 				if s.port = []byte{}; i+3 < len(joined) {
 					s.port = []byte(joined[i+3].lit)
@@ -81,10 +81,14 @@ func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 		}
 		last := &f.Fields[len(f.Fields)-1]
 		if last.strict = s.strict; last.checked() {
-			f.checked = append(f.checked, len(f.Fields)-1)
+			f.check(len(f.Fields) - 1)
 		}
 		s.prepare(p.field)
 		f.steps = append(f.steps, s)
+		if n := len(f.Fields); n > 1 && p.field.Braced && f.Fields[n-2].Braced && p.field.quotes == f.Fields[n-2].quotes && f.lone == 0 {
+			f.Fields = append(f.Fields, Field{Name: "captured", Escape: p.field.Escape})
+			f.lone = n
+		}
 		switch p.field.Escape.mark() {
 		case '\\':
 			f.backslash = true

@@ -27,7 +27,13 @@ type Choice struct {
 	What string // what it says of the values about which they differ
 }
 
-func (a *Ambiguous) Error() string { return a.What }
+func (a *Ambiguous) Error() string {
+	var texts []string
+	for _, c := range a.Choices {
+		texts = append(texts, "'"+c.Text+"'")
+	}
+	return a.What + "; as a format one of " + strings.Join(texts, ", ")
+}
 
 // Detect finds the format of a log by its beginning. units are those of JSON.
 func Detect(head []byte, units map[string]int64) (*Format, error) {
@@ -41,8 +47,10 @@ func Detect(head []byte, units map[string]int64) (*Format, error) {
 		if !ok {
 			continue
 		}
-		if f := detectJSON(bare, 0, units); f != nil {
-			return f.wrappedBy(w), nil
+		for _, keyed := range []*Format{detectJSON(bare, 0, units), detectRuby(bare, units), detectPairs(bare, units)} {
+			if keyed != nil {
+				return keyed.wrappedBy(w), nil
+			}
 		}
 		for _, found := range fits(bare) {
 			if found.wrap = w; len(best) == 0 || found.better(best[0]) {
@@ -58,7 +66,9 @@ func Detect(head []byte, units map[string]int64) (*Format, error) {
 		if f := behindBanner(head, units); f != nil {
 			return f, nil
 		}
-		return nil, unknown(lines, nearest)
+		if len(best) == 0 || float64(best[0].read) < enough*float64(len(lines)-best[0].banner(lines)) {
+			return nil, unknown(lines, nearest)
+		}
 	}
 	if err := conflict(best); err != nil {
 		return nil, err
@@ -88,17 +98,30 @@ func unwrapped(lines [][]byte, w int) (bare [][]byte, ok bool) {
 func (f *Format) wrappedBy(w int) *Format {
 	if w >= 0 {
 		f.wrap = &wraps[w]
-		f.Why += "; behind what " + wraps[w].name + " wrote before each"
+		f.Why += "; behind " + wraps[w].name
 	}
 	return f
 }
 
+// Unknown is the error of a log that no format reads.
+type Unknown struct {
+	What string // which format comes nearest, and what the log begins with
+	// Text is a format that would read it, as --format takes it, with names to put in for
+	// the values that are not known; empty: none is near enough.
+	Text string
+}
+
+func (u *Unknown) Error() string { return u.What }
+
 // unknown is the error of a log that no format reads.
 func unknown(lines [][]byte, nearest []fit) error {
-	if len(nearest) == 0 {
-		return fmt.Errorf("unknown log format: no known format reads any of the first %d lines; it begins with %q", len(lines), cut(lines[0], 200))
+	what, text := "no known format reads any", ""
+	if len(nearest) > 0 {
+		what = fmt.Sprintf("%s comes nearest, and reads %d", nearest[0].name, nearest[0].read)
+	} else if c, _ := nginxTail(lines[0]); c.text != "" {
+		what, text = "the combined log comes nearest, with more behind it that is not known, and reads none", c.text
 	}
-	return fmt.Errorf("unknown log format: %s comes nearest, and reads %d of the first %d lines; it begins with %q", nearest[0].name, nearest[0].read, len(lines), cut(lines[0], 200))
+	return &Unknown{fmt.Sprintf("unknown log format: %s of the first %d lines; it begins with %q", what, len(lines), cut(lines[0], 200)), text}
 }
 
 // UnitName is the word for a unit of so many nanoseconds.
@@ -155,14 +178,21 @@ var Languages = map[string]func(text string) (*Format, error){"apache": Apache, 
 func (f *Format) Reads(head []byte) (n, all int) {
 	lines := lines(head)
 	before := f.wrap
-	found := before
+	found, most := before, -1
 	for w := -1; w < len(wraps); w++ {
 		bare, ok := unwrapped(lines, w)
 		if !ok {
 			continue
 		}
-		if read, _ := f.reads(bare); read > n {
-			n = read
+		read, rows := f.reads(bare)
+		clients := 0 // that are addresses, which names in what is around a line are not
+		for _, r := range rows {
+			if isAddress(r.text(FieldClient)) {
+				clients++
+			}
+		}
+		if read > n || read == n && clients > most {
+			n, most = read, clients
 			if found = before; w >= 0 {
 				found = &wraps[w]
 			}

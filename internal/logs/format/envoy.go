@@ -15,19 +15,19 @@ const istioDefault = `[%START_TIME%] "%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?
 // the request began. What a client sent is written as it is.
 var operators = map[string]Field{
 	"START_TIME": {Name: FieldTime, Kind: Time, Layout: ISO}, "DURATION": {Name: FieldDuration, Kind: Duration, Unit: 1e6},
-	"REQ(:METHOD)": {Name: FieldMethod, Kind: Word}, "REQ(X-ENVOY-ORIGINAL-PATH?:PATH)": {Name: FieldURL, Kind: URL}, "REQ(:PATH)": {Name: FieldURL, Kind: URL}, "PROTOCOL": {Name: FieldProtocol},
-	"REQ_WITHOUT_QUERY(X-ENVOY-ORIGINAL-PATH?:PATH)": {Name: FieldPath}, "REQ(:AUTHORITY)": {Name: FieldHost},
-	"RESPONSE_CODE": {Name: FieldStatus, Kind: Number}, "RESPONSE_FLAGS": {Name: "response_flags", Kind: Word}, "RESPONSE_CODE_DETAILS": {Name: "response_code_details"},
+	"REQ(:METHOD)": {Name: FieldMethod, Kind: Word}, "REQ(X-ENVOY-ORIGINAL-PATH?:PATH)": {Name: FieldURL, Kind: URL}, "REQ(:PATH)": {Name: FieldURL, Kind: URL}, "PROTOCOL": {Name: FieldProtocol, Kind: Word},
+	"REQ_WITHOUT_QUERY(X-ENVOY-ORIGINAL-PATH?:PATH)": {Name: FieldPath}, "REQ(:AUTHORITY)": {Name: FieldHost, Kind: Word},
+	"RESPONSE_CODE": {Name: FieldStatus, Kind: Number}, "RESPONSE_FLAGS": {Name: "response_flags", Kind: Word}, "RESPONSE_CODE_DETAILS": {Name: "response_code_details", Kind: Word},
 	"BYTES_RECEIVED": {Name: "bytes_in", Kind: Number}, "BYTES_SENT": {Name: FieldBytes, Kind: Number},
 	"RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)": {Name: "upstream_duration", Kind: Duration, Unit: 1e6}, "RESPONSE_DURATION": {Name: "first_byte", Kind: Duration, Unit: 1e6}, "REQUEST_DURATION": {Name: "request_duration", Kind: Duration, Unit: 1e6},
 	"RESPONSE_TX_DURATION": {Name: "response_duration", Kind: Duration, Unit: 1e6},
-	"REQ(X-FORWARDED-FOR)": {Name: "forwarded_for"}, "REQ(USER-AGENT)": {Name: "user_agent"}, "REQ(REFERER)": {Name: "referer"}, "REQ(X-REQUEST-ID)": {Name: "request_id"},
+	"REQ(X-FORWARDED-FOR)": {Name: "forwarded_for"}, "REQ(USER-AGENT)": {Name: "user_agent"}, "REQ(REFERER)": {Name: "referer"}, "REQ(X-REQUEST-ID)": {Name: "request_id", Kind: Word},
 	"DOWNSTREAM_REMOTE_ADDRESS": {Name: FieldClient, Kind: Address}, "DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT": {Name: FieldClient, Kind: Address},
 	"DOWNSTREAM_DIRECT_REMOTE_ADDRESS": {Name: "peer", Kind: Address}, "DOWNSTREAM_LOCAL_ADDRESS": {Name: "downstream_local_address", Kind: Word},
-	"UPSTREAM_HOST": {Name: "upstream_host"}, "UPSTREAM_LOCAL_ADDRESS": {Name: "upstream_local_address", Kind: Word},
+	"UPSTREAM_HOST": {Name: "upstream_host", Kind: Word}, "UPSTREAM_LOCAL_ADDRESS": {Name: "upstream_local_address", Kind: Word},
 	"UPSTREAM_CLUSTER": {Name: "upstream_cluster", Kind: Word}, "UPSTREAM_CLUSTER_RAW": {Name: "upstream_cluster", Kind: Word},
 	"REQUESTED_SERVER_NAME": {Name: "requested_server_name", Kind: Word}, "ROUTE_NAME": {Name: "route_name", Kind: Word},
-	"CONNECTION_TERMINATION_DETAILS": {Name: "connection_termination_details"},
+	"CONNECTION_TERMINATION_DETAILS": {Name: "connection_termination_details", Kind: Word},
 }
 
 // Envoy compiles a text format of Envoy's access log (text_format_source, or Istio's

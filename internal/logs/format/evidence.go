@@ -56,6 +56,15 @@ func transferred(rows []row) verdict {
 	return against
 }
 
+// numbered: httpd writes a number for each request (mod_log_config, log_request_duration), so
+// that a - is another value: X-Forwarded-For of nginx' main without a proxy in front.
+func numbered(rows []row) verdict {
+	if most(rows, func(r row) bool { return string(r.text(FieldDuration)) != "-" }) {
+		return neutral
+	}
+	return against
+}
+
 // sameDuration: the seconds, or milliseconds, are the microseconds, cut and not rounded
 // (mod_log_config, log_request_duration_scaled). Zeros alone prove nothing.
 func sameDuration(rows []row) verdict {

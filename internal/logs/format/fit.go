@@ -100,7 +100,7 @@ func spread(lines [][]byte, n int) [][]byte {
 // further on.
 func (f *Format) begins(lines [][]byte) bool {
 	spans := make([]Span, len(f.Fields))
-	var j Joiner
+	j := f.Joiner()
 	for _, line := range lines {
 		j.Join(line, spans)
 	}
@@ -135,7 +135,7 @@ func (a *fit) clients() bool {
 
 // reads is how many lines are of the format, and those of them that are requests.
 func (f *Format) reads(lines [][]byte) (n int, rows []row) {
-	var j Joiner
+	j := f.Joiner()
 	for _, line := range lines {
 		spans := make([]Span, len(f.Fields))
 		var l Line
@@ -168,7 +168,11 @@ func conflict(best []fit) error {
 		}
 		err := &Ambiguous{What: fmt.Sprintf("its format is not certain: %d formats read the same lines, and a value may be %s or %s", len(best), a, b)}
 		for _, c := range best {
-			err.Choices = append(err.Choices, Choice{c.text, c.name})
+			what := c.name
+			if d := c.f.Field(FieldDuration); d >= 0 {
+				what += ": " + c.f.Fields[d].Asked + " in " + UnitName(c.f.Fields[d].Unit)
+			}
+			err.Choices = append(err.Choices, Choice{c.text, what})
 		}
 		return err
 	}

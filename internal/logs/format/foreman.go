@@ -27,7 +27,7 @@ func foreman() *Format {
 	for i, field := range map[int]Field{
 		foremanTime: {Name: FieldTime, Kind: Time, Layout: ISO}, foremanClient: {Name: FieldClient}, foremanMethod: {Name: FieldMethod}, foremanURL: {Name: FieldURL, Kind: URL},
 		foremanStatus: {Name: FieldStatus, Kind: Number}, foremanController: {Name: "controller"}, foremanAction: {Name: "action"}, foremanAs: {Name: "as"},
-		foremanDuration: {Name: FieldDuration, Asked: "Completed ... in", Kind: Duration, Unit: 1e6}, foremanViews: ms("views"), foremanDatabase: ms("active_record"), foremanID: {Name: "request_id"},
+		foremanDuration: {Name: FieldDuration, Asked: "the time of Completed", Kind: Duration, Unit: 1e6}, foremanViews: ms("views"), foremanDatabase: ms("active_record"), foremanID: {Name: "request_id"},
 	} {
 		f.Fields[i] = field
 	}
@@ -42,6 +42,9 @@ type Joiner struct {
 	// forgotten are those that began so long ago that others took their place.
 	forgotten int
 	lines     []byte // room for lines
+	// Of Rails: how its lines are written, and the requests that have no names.
+	rails, ruby, bare bool
+	processes         map[string][]*inProgress
 	// Lost are requests of which the log has the end and not the beginning: it was
 	// rotated meanwhile. They count, without what the beginning would say.
 	Lost int
@@ -68,11 +71,24 @@ func (s *started) size() int {
 }
 
 // Begun is how many requests have begun and not ended.
-func (j *Joiner) Begun() int { return len(j.begun) + j.forgotten }
+func (j *Joiner) Begun() int {
+	n := len(j.begun) + j.forgotten
+	for _, all := range j.processes {
+		for _, s := range all {
+			if s.controller != "" {
+				n++
+			}
+		}
+	}
+	return n
+}
 
 // Join takes a line. Whole says that it ended a request: then out is a line made of all
 // of its lines, and spans are of that.
 func (j *Joiner) Join(line []byte, spans []Span) (out []byte, l Line) {
+	if j.rails {
+		return j.joinRails(line, spans)
+	}
 	when, id, message, ok := foremanLine(line)
 	if ok && len(id) > longestID {
 		return nil, Bad
@@ -83,33 +99,21 @@ func (j *Joiner) Join(line []byte, spans []Span) (out []byte, l Line) {
 		}
 		return nil, Bad
 	}
+	return j.message(when, id, message, spans)
+}
+
+// message takes a message of the request with an id.
+func (j *Joiner) message(when, id, message []byte, spans []Span) (out []byte, l Line) {
 	switch {
 	case bytes.HasPrefix(message, []byte("Started ")):
 		s := j.of(id)
 		j.held -= s.size()
-		*s = started{time: string(when)}
-		rest := message[len("Started "):]
-		if n := bytes.IndexByte(rest, ' '); n > 0 {
-			s.method = string(rest[:n])
-			rest = rest[n+1:]
-		}
-		if len(rest) > 0 && rest[0] == '"' {
-			if n := bytes.IndexByte(rest[1:], '"'); n >= 0 {
-				s.url = string(rest[1 : 1+min(n, mostURL)])
-				rest = rest[2+n:]
-			}
-		}
-		if from, ok := bytes.CutPrefix(rest, []byte(" for ")); ok {
-			from, _, _ = bytes.Cut(from, []byte(" "))
-			s.client = string(from)
-		}
+		s.begin(when, message)
 		j.hold(s)
 	case bytes.HasPrefix(message, []byte("Processing by ")):
 		s := j.of(id)
 		j.held -= s.size()
-		what, as, _ := bytes.Cut(message[len("Processing by "):], []byte(" as "))
-		controller, action, _ := bytes.Cut(what, []byte("#"))
-		s.controller, s.action, s.as = string(controller), string(action), string(as)
+		s.processed(message)
 		if s.time == "" {
 			s.time = string(when)
 		}
@@ -118,6 +122,33 @@ func (j *Joiner) Join(line []byte, spans []Span) (out []byte, l Line) {
 		return j.completed(when, id, message[len("Completed "):], spans)
 	}
 	return nil, Other
+}
+
+// begin takes `Started GET "/api" for 10.0.0.1 at 2026-11-20 23:58:28 +0000`.
+func (s *started) begin(when, message []byte) {
+	*s = started{time: string(when)}
+	rest := message[len("Started "):]
+	if n := bytes.IndexByte(rest, ' '); n > 0 {
+		s.method = string(rest[:n])
+		rest = rest[n+1:]
+	}
+	if len(rest) > 0 && rest[0] == '"' {
+		if n := bytes.IndexByte(rest[1:], '"'); n >= 0 {
+			s.url = string(rest[1 : 1+min(n, mostURL)])
+			rest = rest[2+n:]
+		}
+	}
+	if from, ok := bytes.CutPrefix(rest, []byte(" for ")); ok {
+		from, _, _ = bytes.Cut(from, []byte(" "))
+		s.client = string(from)
+	}
+}
+
+// processed takes "Processing by HostsController#index as JSON".
+func (s *started) processed(message []byte) {
+	what, as, _ := bytes.Cut(message[len("Processing by "):], []byte(" as "))
+	controller, action, _ := bytes.Cut(what, []byte("#"))
+	s.controller, s.action, s.as = string(controller), string(action), string(as)
 }
 
 func (j *Joiner) of(id []byte) *started {
@@ -167,6 +198,21 @@ func (j *Joiner) forget(id string, s *started) {
 
 // completed ends a request: "200 OK in 251ms (Views: 100.2ms | ActiveRecord: 50.1ms | Allocations: 1234)".
 func (j *Joiner) completed(when, id, rest []byte, spans []Span) ([]byte, Line) {
+	if bytes.Index(rest, []byte("in ")) < 0 {
+		return nil, Bad
+	}
+	s := j.begun[string(id)]
+	if s == nil {
+		j.Lost++
+		s = &started{time: string(when)}
+	} else {
+		j.forget(string(id), s)
+	}
+	return j.ended(s, id, rest, spans)
+}
+
+// ended makes the line of a request that ended.
+func (j *Joiner) ended(s *started, id, rest []byte, spans []Span) ([]byte, Line) {
 	status, rest, _ := bytes.Cut(rest, []byte(" "))
 	in := bytes.Index(rest, []byte("in "))
 	if in > 0 && rest[in-1] != ' ' {
@@ -178,14 +224,6 @@ func (j *Joiner) completed(when, id, rest []byte, spans []Span) ([]byte, Line) {
 		return nil, Bad
 	}
 	took, rest, _ := bytes.Cut(rest[in+len("in "):], []byte("ms"))
-	s := j.begun[string(id)]
-	if s == nil {
-		j.Lost++
-		s = &started{time: string(when)}
-	}
-	if j.begun[string(id)] != nil {
-		j.forget(string(id), s)
-	}
 	line := j.room()
 	put := func(field int, before string, text []byte) {
 		line = append(line, before...)

@@ -64,8 +64,7 @@ type Field struct {
 
 	pattern *pattern // of Strftime
 	quotes  bool     // around the braces
-	strict  bool     // in quotes, and a quote in the value is escaped
-	shut    bool     // where it is in quotes, a value with one is of another format
+	strict  bool     // in quotes: a quote within that is not escaped makes it another format's line
 	atEnd   bool     // a time of the answer, where the format's others are of the request
 }
 
@@ -89,15 +88,16 @@ type Format struct {
 	// Guessed is what of the format the lines do not say; empty: nothing.
 	Guessed string
 
-	prefix  []byte
-	steps   []step
-	checked []int // of Fields, those whose text is checked once a line is cut
+	prefix []byte
+	steps  []step
+	lone   int     // of Fields, what may be either of the two before it; 0: none
+	checks []check // of Fields, those whose text is checked once a line is cut
 	// Of some field the bytes are written otherwise than the client sent them.
 	backslash, hash bool
 	wrap            *wrap // what another program wrote around each line
 	trailing        bool  // blanks may be left at the end of a line
 	scan            func(line []byte, spans []Span) Line
-	joined          bool
+	joined, rails   bool
 }
 
 // Line is what a line is.
@@ -202,17 +202,49 @@ func (f *Format) Scan(line []byte, spans []Span) Line {
 	if at != len(line) || !f.right(line, spans) {
 		return f.scanBack(line, begin, spans)
 	}
+	f.settle(spans)
 	return Whole
+}
+
+// settle moves what stands alone in braces, where two fields may, to a field of its own:
+// which of the two it is the line does not say.
+func (f *Format) settle(spans []Span) {
+	if f.lone == 0 {
+		return
+	}
+	first, second, lone := &spans[f.lone-2], &spans[f.lone-1], &spans[f.lone]
+	*lone = Span{Start: first.Start, End: first.Start}
+	if first.End > first.Start && second.End == second.Start {
+		*lone, *first = *first, *lone
+	}
+}
+
+// check is a field whose text is checked once a line is cut, in the way that most lines
+// pass at once.
+type check struct {
+	field  int
+	kind   Kind
+	status bool
 }
 
 // right reports whether the fields of a line that was cut are what they have to be.
 func (f *Format) right(line []byte, spans []Span) bool {
-	for _, i := range f.checked {
-		field, s := &f.Fields[i], spans[i]
-		if s.number > 0 && (field.Name != FieldStatus || status(s.number-1, int(s.End-s.Start))) {
-			continue // digits, as was seen when it was cut
+	for i := range f.checks {
+		c := &f.checks[i]
+		s := spans[c.field]
+		switch {
+		case s.number > 0: // digits, as was seen when it was cut
+			if !c.status || s.End-s.Start == 3 {
+				continue
+			}
+		case c.kind == Address:
+			if quickIPv4(line, int(s.Start), int(s.End)) {
+				continue
+			}
+		case c.kind == Ident && s.End-s.Start == 1 && line[s.Start] == '-':
+			continue
 		}
-		if !field.Fits(s.Of(line)) {
+		if !f.Fields[c.field].Fits(s.Of(line)) {
 			return false
 		}
 	}

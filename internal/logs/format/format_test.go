@@ -1,6 +1,8 @@
 package format
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -46,6 +48,8 @@ func TestDetect(t *testing.T) {
 			map[string]string{"user": "john doe", "user_agent": `x \" y`}},
 		{"nginx' combined log with more behind it", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" 0.012`, map[string]string{"duration": "0.012"}},
 		{"nginx' combined log with more behind it", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" 0.012 0.010, 0.002`, map[string]string{"upstream_duration": "0.010, 0.002"}},
+		{"the combined log and X-Forwarded-For (nginx' main)", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" "-"`,
+			map[string]string{"user_agent": "curl/7.88.1", "forwarded_for": "-"}}, // no proxy in front: always -
 		{"the common log", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5`, nil},
 		{"Apache's vhost_combined log", `www.example.com:443 ::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl"`, map[string]string{"host": "www.example.com", "port": "443"}},
 		{"JSON lines", `{"time_iso8601":"2026-11-20T23:58:28+00:00","remote_addr":"::1","request":"GET / HTTP/1.1","status":200,"request_time":0.012,"upstream":{"zone":"a"}}`,
@@ -98,5 +102,61 @@ func TestMemberThatIsNotThere(t *testing.T) {
 		if !strings.HasSuffix(f.Why, want) {
 			t.Errorf("%s: %s", member, f.Why)
 		}
+	}
+}
+
+// TestUncertain: logs that are refused: of a value that could be several, with the formats
+// to choose from, and of one that no format knows, with one that would read it.
+func TestUncertain(t *testing.T) {
+	const combined = `192.0.2.1 - - [20/Nov/2026:10:00:00 +0000] "GET /p HTTP/1.1" 200 9 "-" "curl/8"`
+	for behind, want := range map[string][]string{
+		" 52000":               {"%D", "%{ms}T", "%T", "%I", "%O"},
+		" 0":                   {"%D", "%{ms}T", "%T"},
+		` "52000"`:             {`"%D"`, `"%{ms}T"`, `"%T"`},
+		` "203.0.113.1" 52000`: {`"%{X-Forwarded-For}i" %D`, `"%{X-Forwarded-For}i" %{ms}T`, `"%{X-Forwarded-For}i" %T`},
+		" 52000 150 3400":      {"%D %I %O", "%{ms}T %I %O", "%T %I %O"},
+	} {
+		_, err := Detect([]byte(combined+behind+"\n"), nil)
+		var several *Ambiguous
+		if !errors.As(err, &several) {
+			t.Errorf("%s: %v", behind, err)
+			continue
+		}
+		for _, w := range want {
+			if !slices.ContainsFunc(several.Choices, func(c Choice) bool {
+				f, err := Parse(c.Text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n, _ := f.Reads([]byte(combined + behind + "\n"))
+				return n == 1 && strings.HasSuffix(c.Text, "i\" "+w)
+			}) {
+				t.Errorf("%s: %s is not one of %v", behind, w, several.Choices)
+			}
+		}
+	}
+	var u *Unknown
+	const odd = combined + ` 52000 "web@docker" [x]` + "\n"
+	if _, err := Detect([]byte(odd), nil); !errors.As(err, &u) {
+		t.Fatal(err)
+	}
+	f, err := Parse(u.Text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := f.Reads([]byte(odd)); n != 1 {
+		t.Errorf("%s does not read %s", u.Text, odd)
+	}
+}
+
+// TestMostLinesWin: what no format reads is not read, and what half of the lines are decides.
+func TestMostLinesWin(t *testing.T) {
+	lines := strings.Repeat(`192.0.2.1 - - [20/Nov/2026:10:00:00 +0000] "GET /p HTTP/1.1" 200 9 "-" "A"`+"\n"+`192.0.2.1 - - [20/Nov/2026:10:00:00 +0000] "GET /p HTTP/1.1" 200 9 "-" "A" x"y`+"\n", 50)
+	f, err := Detect([]byte(lines), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, all := f.Reads([]byte(lines)); n != 50 || all != 100 {
+		t.Errorf("%d of %d", n, all)
 	}
 }

@@ -114,7 +114,7 @@ func HAProxy(text string) (*Format, error) {
 				return nil, refuse(what, text, i, "no log variable of HAProxy is written so")
 			}
 		}
-		field.Asked, field.shut = text[i:n], variable != ""
+		field.Asked = text[i:n]
 		flags = all + flags
 		is := func(flag string) bool { return strings.LastIndex(flags, "+"+flag) > strings.LastIndex(flags, "-"+flag) }
 		switch {

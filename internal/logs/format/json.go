@@ -17,13 +17,15 @@ type keys struct {
 	need   [][]int
 	logger int    // of a line that has this field, it begins with prefix; -1: none
 	prefix []byte // the loggers of requests
+	clock  int    // the field that is the time of Ruby's Logger; -1: none
+	ruby   bool   // an object, or key=value, stands behind what Ruby's Logger writes
 	pair   int    // the field that is a date and a time of day in two members; -1: none
 
 	client, status, bytes int // fields; -1: none
 }
 
 func newKeys() *keys {
-	return &keys{root: node{field: -1}, logger: -1, pair: -1, client: -1, status: -1, bytes: -1}
+	return &keys{root: node{field: -1}, logger: -1, clock: -1, pair: -1, client: -1, status: -1, bytes: -1}
 }
 
 // node is an object's members by name.
@@ -70,8 +72,14 @@ const depth = 32
 
 func (k *keys) scan(line []byte, spans []Span) Line {
 	clear(spans)
-	at := space(line, 0)
-	if at == len(line) || line[at] != '{' {
+	at := 0
+	if k.ruby {
+		var ok bool
+		if at, ok = k.ofRuby(line, spans); !ok || at == len(line) || line[at] != '{' {
+			return Other
+		}
+	}
+	if at = space(line, at); at == len(line) || line[at] != '{' {
 		return Bad
 	}
 	if at = k.object(line, at, &k.root, spans, depth); at < 0 || space(line, at) < len(line) {
@@ -100,7 +108,10 @@ func (k *keys) object(line []byte, at int, n *node, spans []Span, deep int) int 
 		}
 		var member *node
 		if n != nil {
-			member = n.members[string(line[at+1:end-1])]
+			name := line[at+1 : end-1]
+			if member = n.members[string(name)]; member == nil && bytes.IndexByte(name, '\\') >= 0 {
+				member = n.members[string(JSONString.Plain(name))]
+			}
 		}
 		at = space(line, end)
 		if at >= len(line) || line[at] != ':' {
@@ -269,11 +280,25 @@ func JSON(lines [][]byte, units map[string]int64) *Format {
 	if len(s.rows) == 0 {
 		return nil
 	}
-	b := &jsonBuilder{sample: s, used: map[string]bool{}, product: s.product(),
-		f: &Format{Name: JSONLines, Source: "its members' names", backslash: true}, k: newKeys()}
-	s.requests(b.product)
+	b := newBuilder(s, JSONLines)
+	b.build(units)
+	return b.f
+}
+
+func newBuilder(s *sample, name string) *jsonBuilder {
+	return &jsonBuilder{sample: s, used: map[string]bool{}, product: s.product(), f: &Format{Name: name, Source: "its members' names", backslash: true}, k: newKeys()}
+}
+
+// build makes the format.
+func (b *jsonBuilder) build(units map[string]int64) {
+	b.sample.requests(b.product)
 	b.duration(units)
 	b.time()
+	if b.k.ruby && b.f.Field(FieldTime) < 0 {
+		b.k.clock = len(b.f.Fields)
+		b.f.Fields = append(b.f.Fields, Field{Name: FieldTime, Kind: Time, Layout: ISO, Asked: "the time of Ruby's Logger"})
+		b.f.NoZone, b.f.TimeIsEnd = true, true
+	}
 	for i := range roles {
 		b.role(&roles[i])
 	}
@@ -288,8 +313,7 @@ func JSON(lines [][]byte, units map[string]int64) *Format {
 	}
 	b.requests()
 	b.f.scan = b.k.scan
-	b.why(units)
-	return b.f
+	b.why()
 }
 
 // add makes a member a field.
@@ -377,7 +401,7 @@ func (b *jsonBuilder) requests() {
 }
 
 // why says what the format is by.
-func (b *jsonBuilder) why(units map[string]int64) {
+func (b *jsonBuilder) why() {
 	if b.product != nil {
 		b.f.Why += "; members of " + b.product.name
 	}

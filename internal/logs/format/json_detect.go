@@ -61,6 +61,21 @@ func behindBanner(head []byte, units map[string]int64) *Format {
 	return nil
 }
 
+// banner is how many lines stand before the first that a candidate reads: a server's messages
+// at its start.
+func (a *fit) banner(lines [][]byte) int {
+	bare, ok := unwrapped(lines, a.wrap)
+	if !ok {
+		return 0
+	}
+	for i := range bare {
+		if n, _ := a.f.reads(bare[i : i+1]); n > 0 {
+			return i
+		}
+	}
+	return 0
+}
+
 // asks reports whether a format of objects has a member that tells a request: what was asked
 // for, how, or how it ended. The messages of a container's log have none.
 func (f *Format) asks() bool {

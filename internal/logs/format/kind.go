@@ -18,7 +18,7 @@ const (
 	Address       // an IP address, or a host name where Names allows it; - is absent
 	Ident         // what identd says of the user: a word that is not an IP address; nearly always -
 	Word          // text without a blank or a quote
-	Host          // a name or an address of a server, without a port
+	Host          // a name or an address of a server without a port, or a word of the same characters
 )
 
 // Fits reports whether a text can be what the field is.
@@ -29,13 +29,13 @@ func (f *Field) Fits(text []byte) bool {
 	switch f.Kind {
 	case Duration:
 		if f.List {
-			return run(text) == len(text)
+			return f.list(text) == len(text)
 		}
 		_, ok := f.Duration(text)
 		return ok || Absent(text)
 	case Number:
 		if f.List {
-			return run(text) == len(text)
+			return f.list(text) == len(text)
 		}
 		n, ok := Int(bytes.TrimPrefix(text, []byte("+"))) // HAProxy's logasap
 		if f.Name == FieldStatus {
@@ -55,6 +55,34 @@ func (f *Field) Fits(text []byte) bool {
 		return len(text) > 0 && bytes.IndexAny(text, " \"") < 0
 	}
 	return true
+}
+
+// list is how much of the beginning of a text is numbers of several attempts, some of which
+// have none: nginx writes ", " between servers and " : " between groups of them; the parts
+// of a Sum have a blank between them.
+func (f *Field) list(text []byte) int {
+	text = text[:min(len(text), mostList)]
+	for at, whole := 0, 0; ; {
+		n, point := at, false
+		for n < len(text) && (text[n]-'0' <= 9 || text[n] == '.' && n > at && !point || text[n] == '-' && n == at) {
+			point = point || text[n] == '.'
+			n++
+		}
+		if n == at {
+			return whole
+		}
+		whole = n
+		switch rest := text[n:]; {
+		case f.Sum && bytes.HasPrefix(rest, []byte(" ")):
+			at = n + 1
+		case bytes.HasPrefix(rest, []byte(", ")):
+			at = n + 2
+		case bytes.HasPrefix(rest, []byte(" : ")):
+			at = n + 3
+		default:
+			return whole
+		}
+	}
 }
 
 // Absent reports whether a text stands for no number: -, nothing, or a number below 0
@@ -92,20 +120,6 @@ func number(text []byte) bool {
 	return true
 }
 
-// run is how much of the beginning of a text can be of a list of numbers: of several
-// attempts, some of which have none.
-func run(text []byte) int {
-	if len(text) > 0 && text[0] != '-' && text[0]-'0' > 9 {
-		return 0
-	}
-	for i, c := range text {
-		if (c < '0' || c > '9') && bytes.IndexByte([]byte("-.,: "), c) < 0 {
-			return i
-		}
-	}
-	return len(text)
-}
-
 // anything reports whether every text fits.
 func (f *Field) anything() bool {
 	return !f.strict && (f.Kind == Text || f.Kind == Request || f.Kind == URL)
@@ -121,17 +135,25 @@ func (f *Field) checked() bool {
 	return f.Name != FieldTime && f.Name != FieldDuration
 }
 
+// check has a field checked once a line is cut.
+func (f *Format) check(i int) {
+	f.checks = append(f.checks, check{i, f.Fields[i].Kind, f.Fields[i].Name == FieldStatus})
+}
+
 // mostAddress is the longest host name, in bytes (RFC 1035, 2.3.4), and mostShort the
 // longest text of the other kinds that have a limit.
 const (
 	mostAddress = 255
 	mostShort   = 40
+	mostList    = 512
 )
 
 // longest is how long a field's text can be, in bytes.
 func (f *Field) longest() int {
 	switch {
-	case f.Kind == Text || f.Kind == Request || f.Kind == URL || f.List:
+	case f.List:
+		return mostList
+	case f.Kind == Text || f.Kind == Request || f.Kind == URL:
 		return MaxLine
 	case f.Kind == Address || f.Kind == Ident || f.Kind == Host:
 		return mostAddress
@@ -227,20 +249,23 @@ func ipv6(text []byte) bool {
 }
 
 // hostName reports whether a text is a name that a server may have looked up: letters,
-// digits, - and _ with points between, and not digits alone.
+// digits, - and _ with points between, and not digits alone. One word is not a name but
+// for localhost: what other programs write before a line begins with one.
 func hostName(text []byte) bool {
 	if len(text) == 0 || len(text) > mostAddress || text[0] == '.' || text[0] == '-' {
 		return false
 	}
-	letter := false
+	letter, point := false, string(text) == "localhost"
 	for _, c := range text {
 		switch {
 		case c|0x20 >= 'a' && c|0x20 <= 'z':
 			letter = true
-		case c >= '0' && c <= '9', c == '-', c == '_', c == '.':
+		case c == '.':
+			point = true
+		case c >= '0' && c <= '9', c == '-', c == '_':
 		default:
 			return false
 		}
 	}
-	return letter
+	return letter && point
 }

@@ -134,3 +134,49 @@ func eight(d uint64) int64 {
 	d = d*10 + d>>8
 	return int64((d&0x000000ff000000ff*(100+1000000<<32) + d>>16&0x000000ff000000ff*(1+10000<<32)) >> 32)
 }
+
+// quickIPv4 reports whether a part of a line is an address as ipv4 has it, without a branch
+// for each byte. False says nothing.
+func quickIPv4(line []byte, from, to int) bool {
+	n := to - from
+	if n < len("0.0.0.0") || n > len("255.255.255.255") || cap(line)-from < 16 {
+		return false
+	}
+	text := unsafe.Pointer(unsafe.SliceData(line))
+	a, b := eightAt(text, from)^zeros, eightAt(text, from+8)^zeros
+	if n < 8 {
+		a, b = a&(1<<(8*n)-1), 0
+	} else {
+		b &= 1<<(8*(n-8)) - 1
+	}
+	const point = ('.' ^ '0') * ones
+	pa, pb := isZero(a^point), isZero(b^point)
+	if (a&^highs+tens|a)&highs != pa || (b&^highs+tens|b)&highs != pb {
+		return false
+	}
+	points := uint(pa>>7*0x0102040810204080>>56 | pb>>7*0x0102040810204080>>56<<8)
+	at := from
+	for range 3 {
+		end := from + bits.TrailingZeros(points)
+		points &= points - 1
+		if !octet(line, at, end) {
+			return false
+		}
+		at = end + 1
+	}
+	return points == 0 && octet(line, at, to)
+}
+
+// isZero has the highest bit of each byte that is zero.
+func isZero(w uint64) uint64 { return ^(w&^highs + ^uint64(highs) | w) & highs }
+
+// octet reports whether the digits of a line from one place to another are at most 255.
+func octet(line []byte, from, to int) bool {
+	switch to - from {
+	case 1, 2:
+		return true
+	case 3:
+		return line[from] < '2' || line[from] == '2' && (line[from+1] < '5' || line[from+1] == '5' && line[from+2] <= '5')
+	}
+	return false
+}

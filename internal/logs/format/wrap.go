@@ -17,14 +17,14 @@ type wrap struct {
 
 // wraps are the ways in which lines are wrapped, beside not at all.
 var wraps = []wrap{
-	{name: "syslog", from: afterSyslog},
+	{name: "what syslog writes", from: afterSyslog},
 	{name: "a time", from: afterISO},
-	{name: "the container runtime (CRI)", from: afterCRI, inner: true},
-	{name: "docker's json-file", from: afterDocker, quoted: true, inner: true},
-	{name: "docker compose", from: afterCompose, inner: true},
-	{name: "docker compose and a time", from: func(line []byte) int { return both(line, afterCompose, afterISO) }},
-	{name: "kubectl logs --prefix", from: afterPod, inner: true},
-	{name: "kubectl logs --prefix --timestamps", from: func(line []byte) int { return both(line, afterPod, afterISO) }},
+	{name: "what the container runtime writes (CRI)", from: afterCRI, inner: true},
+	{name: "what docker writes (json-file)", from: afterDocker, quoted: true, inner: true},
+	{name: "what docker compose writes", from: afterCompose, inner: true},
+	{name: "what docker compose writes and a time", from: func(line []byte) int { return both(line, afterCompose, afterISO) }},
+	{name: "what kubectl logs --prefix writes", from: afterPod, inner: true},
+	{name: "what kubectl logs --prefix --timestamps writes", from: func(line []byte) int { return both(line, afterPod, afterISO) }},
 }
 
 // Unwrapper takes away what is around the lines of a format. One is used by one goroutine;

@@ -44,7 +44,7 @@ type Reader struct {
 
 // NewReader reads lines of a format. One reader is used by one goroutine.
 func NewReader(f *format.Format) *Reader {
-	return &Reader{Format: f, marks: true, asks: true,
+	return &Reader{Format: f, joiner: f.Joiner(), marks: true, asks: true,
 		time: f.Field(format.FieldTime), duration: f.Field(format.FieldDuration), request: f.Field(format.FieldRequest),
 		method: f.Field(format.FieldMethod), url: f.Field(format.FieldURL), path: f.Field(format.FieldPath), query: f.Field(format.FieldQuery),
 		protocol: f.Field(format.FieldProtocol), status: f.Field(format.FieldStatus),
@@ -200,12 +200,30 @@ func word(text []byte) int {
 
 func (r *Request) setURL(url []byte, asks bool) {
 	r.URL, r.Path, r.Query = url, url, nil
+	if len(url) > 0 && url[0] != '/' {
+		url = relative(url)
+		r.Path = url
+	}
 	if !asks {
 		return
 	}
 	if n := bytes.IndexByte(url, '?'); n >= 0 {
 		r.Path, r.Query = url[:n], url[n+1:]
 	}
+}
+
+// relative is a URL without its scheme and host (RFC 9112, 3.2.2: what a client sends to a
+// proxy, and an AWS load balancer writes); what is not written so is itself.
+func relative(url []byte) []byte {
+	n := bytes.Index(url[:min(len(url), len("https://"))], []byte("://"))
+	if n <= 0 {
+		return url
+	}
+	host := url[n+len("://"):]
+	if at := bytes.IndexAny(host, "/?"); at >= 0 {
+		return host[at:]
+	}
+	return []byte("/")
 }
 
 // Field is the text of a format's field, as the client sent it.

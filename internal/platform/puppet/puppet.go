@@ -34,6 +34,7 @@ func Source() platform.Source {
 			{Name: "puppetserver.listens_beyond_loopback", Type: rule.List, Doc: "Addresses with ports that other machines can reach."},
 			{Name: "puppetserver.log.catalogs", Type: rule.Number, Doc: "Catalogs that agents asked for, in the access log."},
 			{Name: "puppetserver.log.file_metadata", Type: rule.Number, Doc: "Requests for the metadata of a file in it."},
+			{Name: "puppetserver.log.untimed", Type: rule.List, Doc: "The access logs whose format lacks the time that a request took; absent where no log of requests is configured."},
 			{Name: "puppetserver.environment_timeout", Type: rule.Text, Doc: "How long an environment is kept in memory: 0, a time, or unlimited."},
 		},
 		Open: func(_ context.Context, m *platform.Subject) platform.Answers {
@@ -66,6 +67,8 @@ func (p *puppet) Answer(name string) rule.Answer {
 		return p.requests("catalog")
 	case "puppetserver.log.file_metadata":
 		return p.requests("file_metadata")
+	case "puppetserver.log.untimed":
+		return p.untimed()
 	case "puppetserver.max_active_instances":
 		return p.instances()
 	case "puppetserver.heap":

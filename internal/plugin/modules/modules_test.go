@@ -21,6 +21,7 @@ const dep = "kernel/net/netrom/netrom.ko.xz: kernel/net/ax25/ax25.ko.xz\nkernel/
 func machine(t *testing.T, more map[string]string) *host.Host {
 	files := map[string]string{
 		"/proc/sys/kernel/osrelease": "6.1.0-test\n", "/lib/modules/6.1.0-test/modules.dep": dep,
+		"/lib/modules/6.1.0-test/modules.builtin": "kernel/drivers/cpufreq/cpufreq-conservative.ko\n",
 		"/sys/module/nvme_core/initstate": "live\n", "/sys/module/nvme_core/parameters/io_timeout": "30\n",
 		"/sys/module/nvme_core/parameters/multipath": "Y\n", "/sys/module/nvme_core/parameters/names": "(null)\n",
 		"/sys/module/rcutree/parameters/kthread_prio": "0\n", "/etc/modprobe.d/": "",
@@ -45,6 +46,7 @@ func TestPlan(t *testing.T) {
 		{"nvme-core=", []string{"module:nvme_core ok: loaded"}},
 		{"nosuch=a=1", []string{"modprobe:nosuch unsupported: this kernel has no module nosuch"}},
 		{"rcutree=kthread_prio=1", []string{"modprobe:rcutree unsupported: rcutree is built into this kernel: modprobe.d does not reach it; put rcutree.kthread_prio=1 on the kernel command line"}},
+		{"cpufreq_conservative=+r", []string{"modprobe:cpufreq_conservative ok: built into this kernel, with these options"}}, // no parameters, so nothing in /sys/module
 		{"rcutree=kthread_prio=0", []string{"modprobe:rcutree ok: built into this kernel, with these options"}},
 	} {
 		h := machine(t, nil)

@@ -47,8 +47,8 @@ func TestRotated(t *testing.T) {
 		"new":                    {files: map[string]string{"": ""}, grow: line, waits: true},
 		"for ever":               {files: map[string]string{"": ""}, says: "nothing is in it yet after 40s", waits: true},
 		"none":                   {files: map[string]string{}, says: "no such file"},
-		"of something else":      {files: map[string]string{"": "other\n"}, says: "its format is none that is known"},
-		"both of something else": {files: map[string]string{"": "other\n", ".1": "other\n"}, says: "its format is none that is known"},
+		"of something else":      {files: map[string]string{"": "other\n"}, says: "unknown log format"},
+		"both of something else": {files: map[string]string{"": "other\n", ".1": "other\n"}, says: "unknown log format"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "production.log")

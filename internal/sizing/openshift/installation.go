@@ -26,7 +26,11 @@ func (p *plan) maximums(context.Context) error {
 		}
 	}
 	for _, r := range e.Rows {
-		p.Max(sizing.Limit{Name: "tested maximum of " + strings.ReplaceAll(r.Key, "_", " "), Maximum: e.Number(r.Key, "maximum"), Wanted: wanted[r.Key], Why: e.Why, Sources: e.Sources})
+		name := strings.ReplaceAll(r.Key, "_", " ")
+		if of, _ := r.Cells["unit"].(string); r.Key == "nodes" && of == "worker nodes" {
+			name, wanted[r.Key] = of, float64(p.workers)
+		}
+		p.Max(sizing.Limit{Name: "tested maximum of " + name, Maximum: e.Number(r.Key, "maximum"), Wanted: wanted[r.Key], Why: e.Why, Sources: e.Sources})
 	}
 	slices.SortStableFunc(p.Limits, func(a, b sizing.Limit) int { return cmp.Compare(b.UsedPercent, a.UsedPercent) })
 	for _, l := range p.Limits {
@@ -91,6 +95,7 @@ func (p *plan) installation(context.Context) error {
 			Check: "oc get nodes: each is Ready before the next are added",
 		},
 		sizing.Step{Do: fmt.Sprintf("Label the %d infrastructure nodes", p.infra), Command: `oc label node NODE node-role.kubernetes.io/infra=`},
+		sizing.Step{Do: fmt.Sprintf("Where OpenShift Container Storage is to provide the volumes, add %d nodes with NVMe drives for it, and label them", p.storageNodes), Command: `oc label node NODE cluster.ocs.openshift.io/openshift-storage=`, Check: "oc get storageclass names its classes"},
 		sizing.Step{Do: "Let broken machines be replaced", Command: "oc apply -f healthcheck.yml", Check: "oc get machinehealthcheck -n openshift-machine-api"},
 	)
 	p.Steps = append(install, p.Steps...)

@@ -64,8 +64,8 @@ func (p *plan) kubelets(context.Context) error {
 	if k == (manifest.Kubelet{}) {
 		return nil
 	}
-	if p.w.MaxUnavailable > p.workers {
-		return sizing.Bad("max-unavailable", "%d is more than the %d workers", p.w.MaxUnavailable, p.workers)
+	if err := p.away(); err != nil {
+		return err
 	}
 	rounds := float64(sizing.Ceil(float64(p.workers), float64(p.w.MaxUnavailable)))
 	p.Add(sizing.Value{Group: "kubelet", Name: "roll_out", Value: rounds * high, Unit: "s", Why: fmt.Sprintf("%d workers, %d at a time, %g to %g s each, as three take 10 to 15 minutes", p.workers, p.w.MaxUnavailable, low, high), Sources: e.Sources,
@@ -74,15 +74,57 @@ func (p *plan) kubelets(context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.Files = append(p.Files, sizing.Artefact{Name: "change-maxPods-cr.yaml", What: "the kubelets of the pool worker", Checked: "the types of openshift/api", Content: text})
+	file := kubeletFile(k)
+	p.Files = append(p.Files, sizing.Artefact{Name: file, What: "the kubelets of the pool worker", Checked: "the types of openshift/api", Content: text})
 	p.Steps = append(p.Steps, sizing.Step{Do: "Label the pool of the workers", Command: "oc label machineconfigpool worker custom-kubelet=" + pool["custom-kubelet"]})
 	if p.w.MaxUnavailable > 1 {
 		p.Steps = append(p.Steps, sizing.Step{Do: "Let more workers change at once", Command: fmt.Sprintf(`oc patch machineconfigpool worker --type merge -p '{"spec":{"maxUnavailable":%d}}'`, p.w.MaxUnavailable)})
 	}
+	check := fmt.Sprintf("oc get kubeletconfigs %s -o yaml shows a condition Success with status True", name)
+	if k.MaxPods != 0 {
+		check = fmt.Sprintf("oc describe node shows pods: %d as allocatable", p.podsPerNode)
+	}
 	p.Steps = append(p.Steps, sizing.Step{
-		Do: "Change the kubelets", Command: "oc create -f change-maxPods-cr.yaml", Restarts: fmt.Sprintf("each worker, %d at a time, about %.0f minutes in all", p.w.MaxUnavailable, rounds*high/60),
-		Check: fmt.Sprintf("oc describe node shows pods: %d as allocatable", p.podsPerNode),
+		Do: "Change the kubelets", Command: "oc create -f " + file, Restarts: fmt.Sprintf("each worker, %d at a time, about %.0f minutes in all", p.w.MaxUnavailable, rounds*high/60),
+		Check: check,
 	})
+	if k.CPUManagerPolicy != "" {
+		p.Steps = append(p.Steps,
+			sizing.Step{Do: "Label the nodes whose pods are to have CPUs of their own, for the nodeSelector of those pods", Command: "oc label node NODE cpumanager=true", Check: "oc get nodes -l cpumanager=true names them; oc debug node/NODE -- grep cpuManager /host/etc/kubernetes/kubelet.conf shows static"},
+			sizing.Step{Do: "Create a Guaranteed pod that asks for whole CPUs with that nodeSelector, and look at its CPUs", Command: "kubectl fettle pod verify POD", Check: "it has CPUs that no other pod can use"},
+		)
+	}
+	return nil
+}
+
+// kubeletFile is the name of a KubeletConfig's file, as the documents have it: by what
+// it changes.
+func kubeletFile(k manifest.Kubelet) string {
+	pods := k.MaxPods != 0 || k.PodsPerCore != 0 || k.KubeAPIQPS != 0 || k.KubeAPIBurst != 0
+	switch {
+	case pods:
+		return "change-maxPods-cr.yaml"
+	case k.TopologyManagerPolicy != "":
+		return "topologymanager-kubeletconfig.yaml"
+	}
+	return "cpumanager-kubeletconfig.yaml"
+}
+
+// away refuses a roll-out that takes all workers at once, and says what one takes that
+// takes several.
+func (p *plan) away() error {
+	const reason = "consider how many workers can be away without affecting the applications that run (2.2, IMPORTANT)"
+	n := p.w.MaxUnavailable
+	switch {
+	case n > p.workers:
+		return sizing.Bad("max-unavailable", "%d is more than the %d workers; %s", n, p.workers, reason)
+	case n == p.workers && n > 1:
+		return sizing.Bad("max-unavailable", "%d are all of the %d workers: every application would stop at once; %s. --max-unavailable 1 changes them one by one", n, p.workers, reason)
+	case n == p.workers:
+		p.Note("the only worker is restarted: everything on it stops meanwhile")
+	case n > 1:
+		p.Note("%d of %d workers are away at once while the kubelets are changed; %s", n, p.workers, reason)
+	}
 	return nil
 }
 

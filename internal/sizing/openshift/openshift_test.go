@@ -163,6 +163,8 @@ func TestBadInput(t *testing.T) {
 		"pods=2200 overcommit=30":                                             "of which applications? --apps FILE",
 		"nodes=3 cluster-name=A_B":                                            "lower-case",
 		"nodes=3 max-unavailable=9 pods-per-node=100":                         "more than the 3 workers",
+		"nodes=3 max-unavailable=3 pods-per-node=100":                         "without affecting the applications",
+		"pods=500 version=4.4 cpu-manager=static max-unavailable=3":           "--max-unavailable 1",
 	})
 }
 
@@ -178,7 +180,7 @@ func TestTopologyGate(t *testing.T) {
 		step := func(command string) int {
 			return slices.IndexFunc(r.Steps, func(s sizing.Step) bool { return strings.Contains(s.Command, command) })
 		}
-		gate, kubelet := step("feature-gate.yaml"), step("change-maxPods-cr.yaml")
+		gate, kubelet := step("feature-gate.yaml"), step("topologymanager-kubeletconfig.yaml")
 		if (r.Artefact("feature-gate.yaml") != nil) != gated || (gate >= 0) != gated || gate >= kubelet {
 			t.Errorf("%s: step %d, that of the kubelets is %d, %+v", version, gate, kubelet, r.Artefact("feature-gate.yaml"))
 		}
@@ -278,11 +280,54 @@ func TestUnhealthy(t *testing.T) {
 	}
 }
 
+// A KubeletConfig is named after what it changes, and the step after it proves that.
+func TestKubeletFile(t *testing.T) {
+	f := sizingtest.Figures(t)
+	for said, want := range map[string]struct{ file, steps string }{
+		"version=4.4 pods=500 cpu-manager=static":                          {"cpumanager-kubeletconfig.yaml", "oc label node NODE cpumanager=true kubectl fettle pod verify POD"},
+		"version=4.20 pods=500 cpu-manager=static topology=best-effort":    {"topologymanager-kubeletconfig.yaml", "kubectl fettle pod verify POD"},
+		"version=4.4 pods=500 pods-per-node=500 cpu-manager=static":        {"change-maxPods-cr.yaml", "pods: 500 as allocatable"},
+		"version=4.4 pods=500 pods-per-node=100 nodes=9 max-unavailable=3": {"change-maxPods-cr.yaml", "pods: 100 as allocatable"},
+	} {
+		r, err := sizingtest.Ask(f, New(), words(said)...)
+		if err != nil {
+			t.Fatal(said, err)
+		}
+		if r.Artefact(want.file) == nil {
+			t.Errorf("%s: no %s", said, want.file)
+		}
+		steps := ""
+		for _, s := range r.Steps {
+			steps += s.Command + " " + s.Check + "\n"
+		}
+		for _, w := range strings.Split(want.steps, " kubectl") {
+			if !strings.Contains(steps, strings.TrimSpace(w)) {
+				t.Errorf("%s: no step has %q", said, w)
+			}
+		}
+		if strings.Contains(steps, "pods: 250") {
+			t.Errorf("%s: a check of the default proves nothing:\n%s", said, steps)
+		}
+	}
+	r, err := sizingtest.Ask(f, New(), words("version=4.4 pods=5000 pods-per-node=500")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes := strings.Join(r.Notes, "\n")
+	if v := r.Value("container storage", "nodes"); v == nil || v.Value != 3 || !strings.Contains(v.Why, "NVMe") || !strings.Contains(notes, "OpenShift Container Storage 4") {
+		t.Errorf("%+v\n%s", v, notes)
+	}
+	if v := r.Value("storage types", "file"); v == nil || !strings.Contains(v.Why, "Trident") || !strings.Contains(v.Why, "CNS is not supported") {
+		t.Errorf("%+v", v)
+	}
+}
+
 // The maximums are those of the version, and the one that is met first is on top.
 func TestMaximums(t *testing.T) {
 	f := sizingtest.Figures(t)
 	for _, tt := range []struct{ said, first, over string }{
-		{"version=4.4 nodes=300", "tested maximum of nodes", "tested maximum of nodes is exceeded: 306 of 250"},
+		{"version=4.4 nodes=300", "tested maximum of worker nodes", "tested maximum of worker nodes is exceeded: 300 of 250"},
+		{"version=4.4 nodes=250", "tested maximum of worker nodes", ""},
 		{"version=4.3 nodes=300", "nodes of the cluster network", ""},
 		{"version=4.4 pods=70000 pods-per-node=500", "tested maximum of pods", "70000 of 62500"},
 		{"version=4.2 pods=100 pods-per-node=500", "tested maximum of pods per node", "500 of 250"},
@@ -295,6 +340,9 @@ func TestMaximums(t *testing.T) {
 		}
 		if r.Limits[0].Name != tt.first {
 			t.Errorf("%s: %s is met first, want %s", tt.said, r.Limits[0].Name, tt.first)
+		}
+		if r.Limits[0].Over != (tt.over != "" && !strings.Contains(tt.over, "have no")) {
+			t.Errorf("%s: %+v", tt.said, r.Limits[0])
 		}
 		if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, tt.over) {
 			t.Errorf("%s: no %q in\n%s", tt.said, tt.over, notes)
@@ -330,7 +378,7 @@ func TestMeasured(t *testing.T) {
 func readBack(t testing.TB, r *sizing.Result) {
 	t.Helper()
 	for _, a := range sizingtest.ReadBack(t, r, map[string]any{
-		"install-config.yaml": &manifest.InstallConfig{}, "change-maxPods-cr.yaml": &manifest.KubeletConfig{}, "healthcheck.yml": &manifest.MachineHealthCheck{}, "feature-gate.yaml": &manifest.FeatureGate{},
+		"install-config.yaml": &manifest.InstallConfig{}, "change-maxPods-cr.yaml": &manifest.KubeletConfig{}, "cpumanager-kubeletconfig.yaml": &manifest.KubeletConfig{}, "topologymanager-kubeletconfig.yaml": &manifest.KubeletConfig{}, "healthcheck.yml": &manifest.MachineHealthCheck{}, "feature-gate.yaml": &manifest.FeatureGate{},
 		"hugepages_tuning.yaml": &manifest.Tuned{}, "50-worker-hugepages.yaml": &manifest.MachineConfig{}, "manifests/cluster-network-03-config.yml": &manifest.Network{},
 	}) {
 		if a.Name != "cluster-monitoring-config.yml" {

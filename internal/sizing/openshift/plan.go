@@ -16,20 +16,21 @@ type plan struct {
 	w *Wish
 	f sizing.Figures
 
-	network     string // plug-in
-	maxPods     int    // of the kubelets
-	podsPerNode int    // what the cores leave of it
-	userPods    int    // those of a node for which it is to have addresses beside the system's
-	systemPods  int
-	pods        int // of the whole cluster, without the system's
-	apps        *applications
-	workers     int
-	infra       int
-	nodes       int // all
-	hostPrefix  int
-	retention   int // days
-	storage     float64
-	routers     int
+	network      string // plug-in
+	maxPods      int    // of the kubelets
+	podsPerNode  int    // what the cores leave of it
+	userPods     int    // those of a node for which it is to have addresses beside the system's
+	systemPods   int
+	pods         int // of the whole cluster, without the system's
+	apps         *applications
+	workers      int
+	infra        int
+	storageNodes int // of OpenShift Container Storage, where there is any
+	nodes        int // all
+	hostPrefix   int
+	retention    int // days
+	storage      float64
+	routers      int
 }
 
 // controlPlane is the number of control plane nodes: etcd's members.
@@ -222,6 +223,9 @@ func (p *plan) otherNodes(context.Context) error {
 	}
 	p.infra = int(e.Number(e.Rows[0].Key, "nodes"))
 	p.Add(sizing.Value{Group: "infrastructure", Name: "nodes", Value: p.infra, Unit: "nodes", Why: "for monitoring, ingress and registry", Sources: e.Sources})
+	if err := p.containerStorage(); err != nil {
+		return err
+	}
 	size = slices.IndexFunc(e.Rows, func(r row) bool { return r.Cells["cores"] != nil && holds(r, float64(p.workers), namespaces) })
 	if size < 0 {
 		p.Note("no document has a size of the infrastructure nodes for %d workers%s with %s", p.workers, inNamespaces(namespaces), p.Version)
@@ -233,6 +237,21 @@ func (p *plan) otherNodes(context.Context) error {
 	}
 	p.nodes = p.workers + controlPlane + p.infra
 	p.Add(sizing.Value{Group: "nodes", Name: "all", Value: p.nodes, Unit: "nodes", Why: fmt.Sprintf("%d workers, %d of the control plane, %d of the infrastructure", p.workers, controlPlane, p.infra)})
+	return e.Err()
+}
+
+// containerStorage says how many nodes OpenShift Container Storage is to have. They are
+// not counted: a cluster with volumes from elsewhere has none.
+func (p *plan) containerStorage() error {
+	e, err := p.of("openshift-container-storage")
+	if err != nil {
+		return err
+	}
+	p.storageNodes = int(e.Number("nodes", "value"))
+	p.Add(sizing.Value{
+		Group: "container storage", Name: "nodes", Value: p.storageNodes, Unit: "nodes", Sources: e.Sources,
+		Why: fmt.Sprintf("at the least, with %s drives, where OpenShift Container Storage provides the volumes; not counted among the nodes", e.Text("nodes", "drives")),
+	})
 	return e.Err()
 }
 

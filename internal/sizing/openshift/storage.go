@@ -57,8 +57,28 @@ func (p *plan) storageChoices(context.Context) error {
 		}
 		p.Choices = append(p.Choices, c)
 	}
+	if err := p.storageTypes(); err != nil {
+		return err
+	}
 	if len(without) > 0 {
 		return sizing.Bad("storage", "with %s alone there is nothing for %s: name another technology too; a disk of the nodes' own is block storage", strings.Join(p.w.Storage, " and "), strings.Join(without, ", "))
+	}
+	return e.Err()
+}
+
+// storageTypes says what the technologies are that there are, and what a person has to
+// know of them.
+func (p *plan) storageTypes() error {
+	e, err := p.of("openshift-storage-types")
+	if err != nil {
+		return err
+	}
+	for _, technology := range p.w.Storage {
+		p.Add(sizing.Value{Group: "storage types", Name: technology, Value: e.Text(technology, "examples"), Why: e.Text(technology, "description") + "; " + e.Text(technology, "note"), Sources: e.Sources})
+	}
+	const usual = 250
+	if p.podsPerNode > usual {
+		p.Note("how many pods with persistent volumes a node takes depends on what provides them: with more than %d pods on a node only OpenShift Container Storage 4 kept up in the tests (9.1)", usual)
 	}
 	return e.Err()
 }

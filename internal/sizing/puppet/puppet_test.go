@@ -123,7 +123,7 @@ func TestAdvice(t *testing.T) {
 		"it believes headers":       {plugins(), believes, nil, "first", "second", NginxFile, "header-certificates", "auth.conf:3 has allow-header-cert-info already"},
 		"it is told not to":         {plugins(), believesNot, nil, "first", "not written", scripts, NginxFile, ""},
 		"one command elsewhere":     {plugins(), commands, nil, "first", "second", scripts, "versioned-code.conf", "mine.conf:2 has one of the commands"},
-		"no server":                 {plugins(), nothing, nil, "pays", "pays", "", "usr/local " + NginxFile + " etc/default", "nothing is written"},
+		"no server":                 {plugins(), nothing, nil, "pays", "pays", "", "usr/local " + NginxFile + " etc/default", "no Puppet Server is here to write files for"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := asked(t, tt.log, tt.server, tt.said...)
@@ -157,6 +157,39 @@ func TestAdvice(t *testing.T) {
 	// What does not pay is said with the figures.
 	if why := r.Value("cache", "verdict").Why; !strings.Contains(why, "285765 requests, 4.0 % of all time") {
 		t.Error(why)
+	}
+}
+
+// A server of which neither the option nor the CPUs are known has as many interpreters as
+// it takes by itself on the CPUs that are said.
+func TestDefaultInterpreters(t *testing.T) {
+	unsaid := debian()
+	unsaid.Interpreters = 0
+	for cpus, want := range map[string]string{"1": "now 1 interpreters", "4": "now 3 interpreters", "8": "now 4 interpreters"} {
+		r, err := asked(t, source003Log(), unsaid, "cpus", cpus, "parts", "jruby")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := r.Value("jruby", "verdict"); v == nil || !strings.Contains(v.Why, want) && !strings.Contains(v.Why, strings.TrimPrefix(want, "now ")) {
+			t.Errorf("%s CPUs: %+v, want %s", cpus, v, want)
+		}
+	}
+	for cpus, want := range map[int]int{1: 1, 2: 1, 3: 2, 5: 4, 64: 4} {
+		if got := defaultInterpreters(cpus); got != want {
+			t.Errorf("%d CPUs: %d, want %d", cpus, got, want)
+		}
+	}
+}
+
+// Catalogs that take most of the time have advice of their own.
+func TestMostlyCatalogs(t *testing.T) {
+	l := quiet()
+	r, err := asked(t, l, Server{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if has := strings.Contains(strings.Join(r.Notes, "\n"), "fettle logs puppet-reports"); has != (l.share("catalog") >= mostlyCatalogs) {
+		t.Errorf("catalogs take %.2f of the time, advice: %v", l.share("catalog"), has)
 	}
 }
 

@@ -92,6 +92,9 @@ func (w *Wish) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error)
 	if err != nil {
 		return nil, err
 	}
+	if w.Server.Version != "" && w.Server.Interpreters == 0 {
+		w.Server.Interpreters = defaultInterpreters(w.CPUs) // the copy does not say how many CPUs it has
+	}
 	p := &plan{Wish: w, Result: sizing.NewResult("puppet", w.Server.Version), log: w.Requests, figures: e}
 	p.Heard(w.inputs)
 	p.said()
@@ -103,11 +106,43 @@ func (w *Wish) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error)
 	if err := e.Err(); err != nil {
 		return nil, err
 	}
-	if len(p.Files) == 0 {
-		p.Note("nothing is written: the log asks for none of it")
-	}
+	p.catalogs()
+	p.nothingWritten()
 	return p.Result, nil
 }
+
+// nothingWritten says why there is no file, and what the next step is.
+func (p *plan) nothingWritten() {
+	pays := func(group string) bool {
+		v := p.Value(group, "verdict")
+		return v != nil && v.Value == "pays"
+	}
+	switch {
+	case len(p.Files) > 0:
+	case p.Server.Version == "" && (pays("static catalogs") || pays("cache")):
+		p.Note("nothing is written: no Puppet Server is here to write files for. Next: the same call on the server, or with --root and a copy of it (fettle facts --archive FILE there)")
+	case p.Server.Version == "":
+		p.Note("nothing is written: neither static catalogs nor a cache pay, and no Puppet Server is here whose interpreters and memory could be set. Next: the same call on the server, or with --root and a copy of it")
+	case len(p.Steps) > 0: // the steps say who writes
+	default:
+		p.Note("nothing is written: the log asks for none of it")
+	}
+}
+
+// mostlyCatalogs is the share of all time from which catalogs are what to look at.
+const mostlyCatalogs = 0.5
+
+// catalogs says what there is to do where compiling them takes most of the time, which
+// neither static catalogs nor a cache save.
+func (p *plan) catalogs() {
+	if share := p.log.share("catalog"); share >= mostlyCatalogs {
+		p.Note("%.0f %% of the time is catalogs, which no cache answers: each takes an interpreter and a CPU for as long as it compiles. Next: fettle logs puppet-reports DIR says which nodes and resources take the time; environment_timeout = unlimited with a flush at each deployment spares reading the manifests again; a longer runinterval, more CPUs or a further compiler for the rest", 100*share)
+	}
+}
+
+// defaultInterpreters is how many a server takes by itself: one less than the CPUs, 1 at
+// the least and 4 at the most (jruby-utils 036176f, jruby_core.clj, default-pool-size).
+func defaultInterpreters(cpus int) int { return min(4, max(1, cpus-1)) }
 
 // figure is one of the table's.
 func (p *plan) figure(row string) float64 { return p.figures.Number(row, "value") }

@@ -116,7 +116,7 @@ func (p *plan) downloads() {
 		return
 	case float64(p.cpus) > cpus || float64(p.ram) > gib*float64(unit.GiB):
 		if float64(p.Downloads) > most {
-			p.r.Note("how many hosts can download at once from a Satellite of %d CPUs and %s is not known: one of %.0f CPUs and %.0f GiB failed above %.0f. A Capsule of that size served more than 1000: --capsule NAME,downloads=%d sizes one", p.cpus, p.ram, cpus, gib, most, p.Downloads)
+			p.r.Note("how many hosts can download at once from a Satellite of %d CPUs and %s is not known: one of %.0f CPUs and %.0f GiB failed above %.0f. If %d are too many for it, they ask for a Capsule (S63): one of that size served more than 1000, and --capsule NAME,downloads=%d sizes it", p.cpus, p.ram, cpus, gib, most, p.Downloads, p.Downloads)
 		}
 		return
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	core "k8s.io/api/core/v1"
@@ -248,12 +250,39 @@ func Load(dir string) (*Snapshot, error) {
 		s.Pods = &pods
 	}
 	var r podresources.Answer
-	if found, err = read(resourcesFile, &r); err != nil {
+	var text json.RawMessage
+	if found, err = read(resourcesFile, &text); err != nil {
 		return nil, err
 	} else if found {
+		if err := known(filepath.Join(dir, resourcesFile), text, &r); err != nil {
+			return nil, err
+		}
 		s.Resources, s.Unasked = &r, ""
 	}
 	return s, nil
+}
+
+// known decodes what fettle alone defines, and people may write by hand: a key that it does
+// not have would otherwise be a NUMA node or a device that is silently missing.
+func known(file string, text json.RawMessage, into any) error {
+	if bytes.Equal(bytes.TrimSpace(text), []byte("null")) {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if err == nil {
+		return nil
+	}
+	if key, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		line := 1
+		if i := bytes.Index(text, []byte(key)); i > 0 {
+			line += bytes.Count(text[:i], []byte("\n"))
+		}
+		const keys = "allocatable, pods; resource, ids, numa_nodes; namespace, name, containers; name, cpus, devices"
+		return fmt.Errorf("%s:%d: there is no field %s; there are %s", file, line, key, keys)
+	}
+	return strict.Typed(file, text, err)
 }
 
 // copied are the files of a copy of which it is known what the machine did not have.

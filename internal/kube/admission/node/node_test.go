@@ -333,3 +333,27 @@ func TestCopyKnowsWhatWasAbsent(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestResourcesByHand: a key that podresources.json does not have is an error with its line;
+// ignored it would be a device without its NUMA node.
+func TestResourcesByHand(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"allocatable":[{"resource":"example.com/nic","ids":["a"],"numa_nodes":[1]}]}`:                        "",
+		"{\"allocatable\":[\n{\"resource\":\"example.com/nic\",\"ids\":[\"a\"],\n\"NUMA\":[1]}]}":              `podresources.json:3: there is no field "NUMA"; there are allocatable, pods; resource, ids, numa_nodes`,
+		`{"pods":[{"namespace":"a","name":"b","container":[]}]}`:                                               `podresources.json:1: there is no field "container"`,
+		`{"allocatable":[{"resource":"example.com/nic","ids":["a"],"numa_nodes":["1"]}]}`:                      "podresources.json",
+		`{"allocatable":[{"resource":"example.com/nic","ids":["a"],"numa_nodes":null}],"pods":[{"name":"b"}]}`: "",
+		"null": "",
+	} {
+		dir := t.TempDir()
+		for name, text := range map[string]string{configFile: staticConfig, resourcesFile: text} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := Load(dir)
+		if want == "" && (err != nil || s.Resources == nil) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -30,7 +31,7 @@ type Options struct {
 	// KEY is the path of a field, as jobs.0.qps.
 	UserData string
 	Set      []string
-	// AllowMissing says that a variable that there is not is empty, and no mistake.
+	// AllowMissing says that a missing variable is empty, not a mistake.
 	AllowMissing bool
 }
 
@@ -131,6 +132,9 @@ func Read(name string, text []byte, o Options) (*spec.Load, error) {
 	if o.UUID == "" {
 		o.UUID = gotext.NewUUID()
 	}
+	if !labelForm.MatchString(o.UUID) {
+		return nil, fmt.Errorf("--uuid %s: it is a label of what is made: want letters, digits, -, _ and ., 63 at most", o.UUID)
+	}
 	text, err := o.expand(name, text)
 	if err != nil {
 		return nil, err
@@ -156,12 +160,17 @@ func Read(name string, text []byte, o Options) (*spec.Load, error) {
 	if len(c.Jobs) == 0 {
 		return nil, fmt.Errorf("%s: there are no jobs", name)
 	}
-	jobs := strict.Get(docs[0], "jobs")
+	jobs, named := strict.Get(docs[0], "jobs"), map[string]string{}
 	for i := range c.Jobs {
 		if c.Jobs[i].GC && len(c.Jobs) > 1 {
 			r.FaultAt(c.Jobs[i].At, "job %s: gc: of single jobs it is not read, of all it is in global", c.Jobs[i].Name)
 		}
 		l.Cleanup = l.Cleanup || c.Jobs[i].GC
+		if j := &c.Jobs[i]; named[j.Name] != "" && j.Name != "" {
+			r.FaultAt(j.At, "job %s: there is another one of that name (%s)", j.Name, named[j.Name])
+		} else if named[j.Name] = j.At; j.Name != "" && !nameForm.MatchString(j.Name) {
+			r.FaultAt(j.At, "job %q: a name, which is a label of what the job makes: want small letters, digits, - and ., 63 at most", j.Name)
+		}
 		if otherWork(r, item(jobs, i), &c.Jobs[i]) {
 			continue // what it has is for that
 		}
@@ -181,6 +190,12 @@ func Read(name string, text []byte, o Options) (*spec.Load, error) {
 	}
 	return l, nil
 }
+
+// nameForm is a name of DNS (RFC 1123) that a label can hold, labelForm the value of a label of Kubernetes.
+var (
+	nameForm  = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
+	labelForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+)
 
 // unused notes the nodes that are there: pairs of a node and its name.
 func unused(r *strict.Reader, l *spec.Load, job string, pairs ...any) {
@@ -319,7 +334,7 @@ func (o *object) text(r *strict.Reader, l *spec.Load, j *job, from Options) (nam
 
 func open(of, name string, read func(string) ([]byte, error)) (string, []byte, error) {
 	if strings.Contains(name, "://") {
-		return "", nil, fmt.Errorf("%s: templates are read from files only: save it beside %s", name, of)
+		return "", nil, fmt.Errorf("%s: templates are read from files only: save it next to %s", name, of)
 	}
 	text, err := read(filepath.Clean(name))
 	if errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(name) {
@@ -329,7 +344,7 @@ func open(of, name string, read func(string) ([]byte, error)) (string, []byte, e
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil, fmt.Errorf("there is no file %s, neither here nor beside %s", name, of)
+		return "", nil, fmt.Errorf("there is no file %s, neither here nor next to %s", name, of)
 	}
 	return filepath.Clean(name), text, err
 }

@@ -259,7 +259,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestTotal: an entry of nothing but a total is no pod; the numbers of the others are
+// TestTotal: an entry of nothing but a total makes no pod; the numbers of the others are
 // percentages of it (openshift/svt, openshift_scalability/utils.py, pod_handler).
 func TestTotal(t *testing.T) {
 	for total, want := range map[string][]int{"100": {30, 40, 35}, "35": {10, 14, 12}, "0": {0, 0, 0}} {

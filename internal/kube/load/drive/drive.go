@@ -34,6 +34,8 @@ type Options struct {
 	// both from many goroutines.
 	On       func(Answer)
 	Throttle func()
+	// OnAct is called with each action that was done, from many goroutines; it may be nil.
+	OnAct func(Acted)
 	// Pause, if not nil, is asked before each object; its error ends the run (a brake).
 	Pause func() error
 }
@@ -87,9 +89,17 @@ type Outcome struct {
 	// NotReady are objects that were not ready at the end, the first of them with why.
 	NotReady int
 	Example  string
-	// Errors are the reasons why objects could not be made, and how many for each; of more
-	// than twenty the rest is under OtherReasons.
+	// Errors are the reasons why objects could not be made, and actions not done, and how
+	// many for each; of more than twenty the rest is under OtherReasons.
 	Errors map[string]int
+	// Acted are how many actions were done, by what they do (spec.Patch and the like),
+	// ActedBefore those of a process before this one. Skipped are those whose object was not
+	// there: it could not be made, or was deleted.
+	Acted                           map[string]int
+	ActFailed, ActedBefore, Skipped int
+	// Others say of which actions there are objects of others with the same labels, which
+	// were left alone.
+	Others []string
 }
 
 // OtherReasons are those of Outcome.Errors that are not told apart.
@@ -126,13 +136,17 @@ type running struct {
 	// opened are the servers of the synchronisations that come: one of the whole load may
 	// be open beside that of some pods.
 	opened map[*spec.Sync]*barrier.Server
+	// looked are the actions of which it was looked whether there are objects of others.
+	looked map[*spec.Action]bool
 
 	throttled, retried, late atomic.Int64
 }
 
+// job is an object to make, or with act an action to do, by its number.
 type job struct {
-	object int
+	number int
 	due    time.Time
+	act    bool
 }
 
 // Do carries the plan out. When ctx ends nothing new is begun, and it returns once the
@@ -144,8 +158,8 @@ func (r *Run) Do(ctx context.Context) (*Outcome, error) {
 	if r.Patience <= 0 {
 		r.Patience = time.Minute
 	}
-	x := &running{Run: r, jobs: make(chan job), opened: map[*spec.Sync]*barrier.Server{}}
-	x.out.Errors = map[string]int{}
+	x := &running{Run: r, jobs: make(chan job), opened: map[*spec.Sync]*barrier.Server{}, looked: map[*spec.Action]bool{}}
+	x.out.Errors, x.out.Acted = map[string]int{}, map[string]int{}
 	x.reserved = reserver{journal: r.Journal, upTo: r.State.Reserved, most: r.Plan.Len()}
 	x.quit, x.end = context.WithCancelCause(ctx)
 	defer x.end(nil)
@@ -201,6 +215,10 @@ func (x *running) do(i int) error {
 		return nil
 	case plan.Sync:
 		return x.sync(op)
+	case plan.Act:
+		return x.act(op)
+	case plan.Gone:
+		return x.gone(op)
 	}
 	return fmt.Errorf("operation %d is none", op.Do)
 }
@@ -219,80 +237,100 @@ func (x *running) sleep(d time.Duration) error {
 // create starts the objects of an operation.
 func (x *running) create(op *plan.Op) error {
 	last := -1
-	every := time.Duration(0)
-	if x.Rate > 0 {
-		every = time.Duration(float64(time.Second) / x.Rate)
-	}
 	for i := op.From; i < op.To; i++ {
-		switch was := x.State.Objects[i].Was; was {
-		case journal.Created, journal.Reused:
+		switch was := x.was(i); {
+		case was == journal.Created, was == journal.Reused, was == journal.Gone && x.Plan.Removes(i):
 			x.out.Before++
 			continue
-		case journal.Gone:
+		case was == journal.Gone:
 			return fmt.Errorf("%s was deleted by an undo: this run cannot go on", x.Plan.Describe(i))
 		}
-		if x.Pause != nil {
-			if err := x.Pause(); err != nil {
-				return err
-			}
-		}
-		due := time.Now()
-		if unit := x.Plan.Unit(i); op.Every > 0 && (op.Each || unit != last) {
-			last = unit
-			due = x.pace.due(op.Every)
-		}
-		if every > 0 {
-			if d := x.total.due(every); d.After(due) {
-				due = d
-			}
-		}
-		if wait := time.Until(due); wait > 0 {
-			if err := x.sleep(wait); err != nil {
-				return err
-			}
-		}
-		if err := x.start(i, due); err != nil {
+		unit := x.Plan.Unit(i)
+		if err := x.start(job{number: i}, op, op.Each || unit != last); err != nil {
 			return err
 		}
+		last = unit
 	}
 	return nil
 }
 
-// start hands an object to a worker.
-func (x *running) start(i int, due time.Time) error {
-	if err := x.reserved.cover(i); err != nil {
+// was is what is known of an object.
+func (x *running) was(i int) journal.Was {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.State.Objects[i].Was
+}
+
+// start hands a job to a worker when it is due. paced says that it is one that the pace of
+// the operation counts.
+func (x *running) start(j job, op *plan.Op, paced bool) error {
+	if x.Pause != nil {
+		if err := x.Pause(); err != nil {
+			return err
+		}
+	}
+	j.due = time.Now()
+	if op.Every > 0 && paced {
+		j.due = x.pace.due(op.Every)
+	}
+	if x.Rate > 0 {
+		if d := x.total.due(time.Duration(float64(time.Second) / x.Rate)); d.After(j.due) {
+			j.due = d
+		}
+	}
+	if wait := time.Until(j.due); wait > 0 {
+		if err := x.sleep(wait); err != nil {
+			return err
+		}
+	}
+	if !j.act {
+		if err := x.reserved.cover(j.number); err != nil {
+			return err
+		}
+	}
+	if err := x.hand(j); err != nil {
 		return err
 	}
-	if err := x.quit.Err(); err != nil {
-		return context.Cause(x.quit)
-	}
-	x.underWay.Add(1)
-	select {
-	case x.jobs <- job{i, due}:
-	default:
-		if x.workers < x.InFlight {
-			w := &worker{running: x, lane: x.workers}
-			x.workers++
-			go w.work(job{i, due})
-			break
-		}
-		select {
-		case x.jobs <- job{i, due}:
-		case <-x.quit.Done():
-			x.underWay.Done()
-			return context.Cause(x.quit)
-		}
+	x.fresh = true
+	if j.act {
+		return nil
 	}
 	now := time.Now()
-	if now.Sub(due) > time.Millisecond {
+	if now.Sub(j.due) > time.Millisecond {
 		x.late.Add(1)
 	}
-	if x.fresh = true; x.out.Started == 0 {
+	if x.out.Started == 0 {
 		x.out.First = now
 	}
 	x.out.Last = now
 	x.out.Started++
 	return nil
+}
+
+// hand gives a job to a worker, a new one where all are busy and more may be.
+func (x *running) hand(j job) error {
+	if err := x.quit.Err(); err != nil {
+		return context.Cause(x.quit)
+	}
+	x.underWay.Add(1)
+	select {
+	case x.jobs <- j:
+		return nil
+	default:
+	}
+	if x.workers < x.InFlight {
+		w := &worker{running: x, lane: x.workers}
+		x.workers++
+		go w.work(j)
+		return nil
+	}
+	select {
+	case x.jobs <- j:
+		return nil
+	case <-x.quit.Done():
+		x.underWay.Done()
+		return context.Cause(x.quit)
+	}
 }
 
 // drain waits for the answers to all that was started.

@@ -38,14 +38,31 @@ func (x *running) settle(op *plan.Op) error {
 	return nil
 }
 
-// keys are the objects of an operation that take a while, but those that could not be made.
+// keys are the objects of an operation that take a while, but those that could not be made,
+// or were deleted.
 func (x *running) keys(op *plan.Op) []follow.Key {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var keys []follow.Key
-	for i := op.From; i < op.To; i++ {
-		if kind := x.Plan.Kind(i).Kind; follow.Takes(kind) && x.Plan.Waits(i) && x.State.Objects[i].Was != journal.Failed {
+	add := func(i int) {
+		was := x.State.Objects[i].Was
+		if kind := x.Plan.Kind(i).Kind; follow.Takes(kind) && was != journal.Failed && was != journal.Gone {
 			keys = append(keys, follow.Key{Kind: kind, Namespace: x.Plan.Namespace(i), Name: x.Plan.Name(i)})
+		}
+	}
+	if !op.Acted {
+		for i := op.From; i < op.To; i++ {
+			if x.Plan.Waits(i) {
+				add(i)
+			}
+		}
+		return keys
+	}
+	seen := map[int]bool{}
+	for i := op.From; i < op.To; i++ {
+		if a, object := x.Plan.Action(i); !a.NoWait && !seen[object] {
+			seen[object] = true
+			add(object)
 		}
 	}
 	return keys

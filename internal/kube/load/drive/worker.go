@@ -31,30 +31,34 @@ func (w *worker) work(first job) {
 // the meantime, so that the journal knows of it.
 func (w *worker) one(j job) {
 	defer w.underWay.Done()
-	a := Answer{Object: j.object, Due: j.due}
-	before, began := w.doubtful(j.object), time.Now()
-	uid, adopted, err := w.make(j.object, &a)
+	if j.act {
+		w.act(j.number)
+		return
+	}
+	a := Answer{Object: j.number, Due: j.due}
+	before, began := w.doubtful(j.number), time.Now()
+	uid, adopted, err := w.make(j.number, &a)
 	if a.End = time.Now(); adopted {
 		a.Asked, a.Found = began, before
 	}
 	switch {
 	case err == nil:
 		if a.Was == journal.Reused {
-			w.Journal.Reused(j.object, uid)
+			w.Journal.Reused(j.number, uid)
 		} else {
-			w.Journal.Created(j.object, uid)
+			w.Journal.Created(j.number, uid)
 		}
 	case w.quit.Err() != nil && errors.Is(err, errCut):
 		return // nothing is known of it: the journal has it as reserved
 	default:
 		a.Was = journal.Failed
 		if refused := (*refused)(nil); errors.As(err, &refused) {
-			w.Journal.Refused(j.object, err.Error())
+			w.Journal.Refused(j.number, err.Error())
 		} else {
-			w.Journal.Failed(j.object, err.Error())
+			w.Journal.Failed(j.number, err.Error())
 		}
 	}
-	w.count(&a, err)
+	w.count(&a, uid, err)
 	if w.On != nil {
 		w.On(a)
 	}
@@ -72,11 +76,14 @@ const (
 	tooManyShare = 0.1
 )
 
-func (w *worker) count(a *Answer, err error) {
+func (w *worker) count(a *Answer, uid string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	i := a.Object
 	w.State.Objects[i].Was = a.Was
+	if w.Plan.Actions() > 0 {
+		w.State.Objects[i].UID = uid // what is done with it is done on this condition
+	}
 	o := &w.out
 	switch a.Was {
 	case journal.Created:
@@ -92,17 +99,22 @@ func (w *worker) count(a *Answer, err error) {
 	default:
 		o.Failed++
 		text := err.Error()
-		if _, known := o.Errors[text]; known || len(o.Errors) < 20 {
-			o.Errors[text]++
-		} else {
-			o.Errors[OtherReasons]++
-		}
+		o.reason(text)
 		if _, space := w.Plan.StageSpace(i); space {
 			w.end(fmt.Errorf("%s: %s: %s", w.Plan.At(i), w.Plan.Describe(i), text))
 		}
 		if o.Failed >= tooMany && float64(o.Failed) > tooManyShare*float64(o.Created+o.Reused+o.Failed) {
 			w.end(fmt.Errorf("%w: %d of %d; the last one: %s: %s", ErrTooMany, o.Failed, o.Created+o.Reused+o.Failed, w.Plan.Describe(i), text))
 		}
+	}
+}
+
+// reason counts a reason why something could not be done.
+func (o *Outcome) reason(text string) {
+	if _, known := o.Errors[text]; known || len(o.Errors) < 20 {
+		o.Errors[text]++
+	} else {
+		o.Errors[OtherReasons]++
 	}
 }
 
@@ -113,7 +125,9 @@ func (r *refused) Unwrap() error { return r.error }
 
 // doubtful says that an earlier process may have made an object.
 func (w *worker) doubtful(i int) bool {
+	w.mu.Lock()
 	o := w.State.Objects[i]
+	w.mu.Unlock()
 	return i < w.State.Reserved && !(o.Was == journal.Failed && o.Refused)
 }
 

@@ -41,8 +41,19 @@ type Pod struct {
 type Options struct {
 	// Labels says to keep the labels of pods, which Phase asks for.
 	Labels bool
-	// On is called when something of a pod is first seen: "scheduled" or "ready".
-	On func(k Key, what string, at time.Time)
+	// On is called when something of a pod is first seen.
+	On func(Seen)
+}
+
+// Seen is that a pod was first seen to be scheduled or ready.
+type Seen struct {
+	Key
+	What string // "scheduled" or "ready"
+	At   time.Time
+	// Owned says that a controller has made the pod. Took is how long it took from its
+	// creation then, by the API's timestamps of whole seconds; negative where not known.
+	Owned bool
+	Took  time.Duration
 }
 
 // Follower follows the objects of one run.
@@ -52,7 +63,8 @@ type Follower struct {
 	opts   Options
 
 	mu      sync.Mutex
-	ready   map[Key]bool
+	ready   map[Key]int64 // the generation that was ready last, plus one
+	need    map[Key]int64 // the generation that is waited for, plus one
 	pods    map[Key]*Pod
 	waiters map[*waiter]bool
 	changed chan struct{} // closed and made anew at every change of a pod
@@ -67,7 +79,7 @@ type waiter struct {
 
 // New makes a follower of the objects with a run's label.
 func New(server *api.Server, run string, o Options) *Follower {
-	return &Follower{server: server, run: run, opts: o, ready: map[Key]bool{}, pods: map[Key]*Pod{}, waiters: map[*waiter]bool{}, changed: make(chan struct{})}
+	return &Follower{server: server, run: run, opts: o, ready: map[Key]int64{}, need: map[Key]int64{}, pods: map[Key]*Pod{}, waiters: map[*waiter]bool{}, changed: make(chan struct{})}
 }
 
 // Start lists the objects of some kinds and then watches them until ctx ends. Wait waits
@@ -195,7 +207,9 @@ func (f *Follower) see(kind string, o *object, deleted bool) {
 	case deleted:
 		delete(f.ready, key)
 	case ready != nil && ready(o):
-		f.ready[key] = true
+		if f.ready[key] = o.Metadata.Generation + 1; f.ready[key] < f.need[key] {
+			break // not yet as it was patched
+		}
 		for w := range f.waiters {
 			if delete(w.left, key); len(w.left) == 0 {
 				close(w.done)
@@ -206,9 +220,19 @@ func (f *Follower) see(kind string, o *object, deleted bool) {
 	f.mu.Unlock()
 	for _, what := range news {
 		if f.opts.On != nil {
-			f.opts.On(key, what, now)
+			f.opts.On(Seen{Key: key, What: what, At: now, Owned: o.owned(), Took: o.took(conditions[what])})
 		}
 	}
+}
+
+// conditions are those of pods by which the API says when what is seen was so.
+var conditions = map[string]string{"scheduled": "PodScheduled", "ready": "Ready"}
+
+// CatchUp reads the pods of the run once more, so that nothing is missed that the watch has
+// not shown yet.
+func (f *Follower) CatchUp(ctx context.Context) error {
+	_, err := f.list(ctx, plan.Kind{APIVersion: "v1", Kind: "Pod", Resource: "pods", Namespaced: true})
+	return err
 }
 
 func (f *Follower) pod(key Key, o *object, deleted bool, now time.Time) (news []string) {
@@ -238,13 +262,20 @@ func (f *Follower) pod(key Key, o *object, deleted bool, now time.Time) (news []
 	return news
 }
 
+// Expect says that an object was changed, and is ready when this generation of it is.
+func (f *Follower) Expect(k Key, generation int64) {
+	f.mu.Lock()
+	f.need[k] = max(f.need[k], generation+1)
+	f.mu.Unlock()
+}
+
 // Until waits until objects are ready, of kinds that Takes. It returns those that are not
 // when the time is over, or ctx ends.
 func (f *Follower) Until(ctx context.Context, keys []Key, within time.Duration) []Key {
 	w := &waiter{left: make(map[Key]bool, len(keys)), done: make(chan struct{})}
 	f.mu.Lock()
 	for _, k := range keys {
-		if !f.ready[k] {
+		if f.ready[k] == 0 || f.ready[k] < f.need[k] {
 			w.left[k] = true
 		}
 	}

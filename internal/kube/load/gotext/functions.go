@@ -16,12 +16,12 @@ import (
 	"github.com/Masterminds/sprig/v3"
 )
 
-// Inputs are what a template sees beside its values, all of it kept with a run, so that
+// Inputs are what a template sees in addition to its values, all of it kept with a run, so that
 // resume makes the same again.
 type Inputs struct {
 	// Helpers are templates that this one may call.
 	Helpers []Helper
-	// MissingZero says that a variable that there is not is empty, and no mistake.
+	// MissingZero says that a missing variable is empty, not a mistake.
 	MissingZero bool
 	// Env is a variable of the environment, File the content of a file; nil where a template
 	// has none.

@@ -107,6 +107,7 @@ type State struct {
 	Header   Header
 	Reserved int
 	Objects  []Object
+	Acted    map[int]bool // the actions of the plan that are done
 	Phase    Phase
 	PhaseAt  time.Time
 	// Held says that another process is at the run; it is of Read alone.
@@ -310,6 +311,9 @@ func (j *Journal) Refused(i int, why string) {
 
 // Gone notes that an object that the run has made is there no longer.
 func (j *Journal) Gone(i int) { j.add(letterGone, strconv.Itoa(i)) }
+
+// Acted notes that an action of the plan is done.
+func (j *Journal) Acted(i int) { j.add(letterActed, strconv.Itoa(i)) }
 
 // Kept notes that the undo leaves an object where it is.
 func (j *Journal) Kept(i int, why string) {

@@ -21,6 +21,7 @@ import (
 //	n I "TEXT"      object I could not be made, and each request for it was refused
 //	d I             object I, made by this run, has been deleted, or is no longer there
 //	k I "TEXT"      object I, made by this run, is kept by the undo, which says why
+//	a I             action I of the plan has been done
 //	m WORD TIME     a phase has begun
 const (
 	letterHeader   = 'h'
@@ -31,6 +32,7 @@ const (
 	letterRefused  = 'n'
 	letterGone     = 'd'
 	letterKept     = 'k'
+	letterActed    = 'a'
 	letterPhase    = 'm'
 )
 
@@ -104,6 +106,16 @@ func (s *State) line(text []byte, number int) error {
 		return nil
 	}
 	n, err := strconv.Atoi(word)
+	if letter == letterActed {
+		if err != nil || n < 0 || n > maxObjects {
+			return fmt.Errorf("%q is not an action of the run", word)
+		}
+		if s.Acted == nil {
+			s.Acted = map[int]bool{}
+		}
+		s.Acted[n] = true
+		return nil
+	}
 	if err != nil || n < 0 || n > len(s.Objects) || letter != letterReserved && n == len(s.Objects) {
 		return fmt.Errorf("%q is no object of the run", word)
 	}

@@ -67,18 +67,35 @@ type Result struct {
 func (m *Meter) Judge(gates []*Gate, out *drive.Outcome) []Result {
 	all := []Result{}
 	for _, g := range gates {
-		d := m.create
+		d, coarse := m.create, int64(0)
 		switch g.of {
 		case "scheduled":
-			d = m.scheduled
+			d, coarse = m.scheduled, m.coarse.Scheduled
 		case "ready":
-			d = m.ready
+			d, coarse = m.ready, m.coarse.Ready
 		}
-		r := g.gate.Judge(measured{d, d.Times(), out})
+		x := measured{d: d, t: d.Times(), out: out}
+		r := g.gate.Judge(x)
 		all = append(all, Result{g.String(), r.Met, r.Unknown, r.Text})
+		if coarse == 0 || r.Unknown {
+			continue
+		}
+		// The times may be right to a second: within that nothing is told.
+		last := &all[len(all)-1]
+		last.Text += " (to a second: the API's timestamps of pods are whole seconds)"
+		x.shift = -nearlySecond
+		least := g.gate.Judge(x)
+		x.shift = nearlySecond
+		if most := g.gate.Judge(x); least.Met != most.Met {
+			last.Met, last.Unknown = false, true
+		}
 	}
 	return all
 }
+
+// nearlySecond is by how much a difference of two times is wrong at most, of which each was
+// cut to whole seconds, in seconds: less than one, and here less what a distribution rounds.
+const nearlySecond = 0.99
 
 func (g *Gate) String() string {
 	return strings.TrimSpace(g.of + " " + g.gate.Text)
@@ -87,7 +104,9 @@ func (g *Gate) String() string {
 // Answers are how many times a run will measure, as far as its plan tells.
 type Answers struct {
 	Objects int64
-	Pods    int64 // that the load makes itself, and not by a controller
+	Pods    int64 // those of controllers too
+	// PerNode says that there are more, as many as nodes that nothing is known of here.
+	PerNode bool
 }
 
 // AnswersOf are those of a plan, of which made says what is there already; nil for nothing.
@@ -97,9 +116,9 @@ func AnswersOf(p *plan.Plan, made func(i int) bool) (a Answers) {
 			continue
 		}
 		a.Objects++
-		if p.Kind(i).Kind == "Pod" {
-			a.Pods++
-		}
+		pods, perNode := p.Pods(i)
+		a.Pods += int64(pods)
+		a.PerNode = a.PerNode || perNode
 	}
 	return a
 }
@@ -109,7 +128,9 @@ func AnswersOf(p *plan.Plan, made func(i int) bool) (a Answers) {
 func (g *Gate) TooFew(a Answers) string {
 	n := a.Objects
 	if g.of == "scheduled" || g.of == "ready" {
-		n = a.Pods
+		if n = a.Pods; a.PerNode {
+			return ""
+		}
 	}
 	why := g.gate.TooFew(n)
 	if why == "" {
@@ -125,14 +146,15 @@ func (g *Gate) TooFew(a Answers) string {
 
 // measured is what a gate asks.
 type measured struct {
-	d   *meter.Distribution
-	t   meter.Times
-	out *drive.Outcome
+	d     *meter.Distribution
+	t     meter.Times
+	out   *drive.Outcome
+	shift float64 // of all times, in seconds
 }
 
-func (m measured) Percentile(p float64) float64 { return m.d.Percentile(p) }
-func (m measured) MeanS() float64               { return m.t.MeanS }
-func (m measured) MaxS() float64                { return m.t.MaxS }
+func (m measured) Percentile(p float64) float64 { return max(0, m.d.Percentile(p)+m.shift) }
+func (m measured) MeanS() float64               { return max(0, m.t.MeanS+m.shift) }
+func (m measured) MaxS() float64                { return max(0, m.t.MaxS+m.shift) }
 func (m measured) Latencies() int64             { return m.t.N }
 func (m measured) Rate() float64                { return m.out.Rate() }
 

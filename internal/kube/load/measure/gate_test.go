@@ -53,8 +53,8 @@ func TestTooFew(t *testing.T) {
 			m.Answer(drive.Answer{Object: i, Due: now, Sent: now, End: now.Add(time.Millisecond), Was: journal.Created})
 			k := follow.Key{Kind: "Pod", Namespace: p.Namespace(i), Name: p.Name(i)}
 			if p.Kind(i).Kind == "Pod" {
-				m.Pod(k, "scheduled", now.Add(time.Millisecond))
-				m.Pod(k, "ready", now.Add(time.Millisecond))
+				m.Pod(follow.Seen{Key: k, What: "scheduled", At: now.Add(time.Millisecond)})
+				m.Pod(follow.Seen{Key: k, What: "ready", At: now.Add(time.Millisecond)})
 			}
 		}
 		if r := m.Judge([]*Gate{g}, &drive.Outcome{Created: p.Len()})[0]; r.Unknown != (got != "") || r.Unknown && !strings.Contains(got, r.Text) {

@@ -1,5 +1,6 @@
-// Package measure counts how long the objects of a run took: the call that makes each, and
-// for pods until they were scheduled and ready, by the clock of this machine alone.
+// Package measure counts how long the objects of a run took: the calls for each, and for
+// pods until they were scheduled and ready. Those that the load makes itself are measured by
+// the clock of this machine alone, those that controllers make by the API's timestamps.
 package measure
 
 import (
@@ -25,12 +26,20 @@ type Meter struct {
 	scheduled, ready *meter.Distribution
 
 	mu sync.Mutex
-	// calls are the times of the calls alone, by kind.
-	calls map[plan.Kind]*meter.Distribution
+	// calls are the times of the calls alone.
+	calls map[call]*meter.Distribution
 	pods  map[follow.Key]*pod
+	// coarse are how many of the times are differences of whole seconds.
+	coarse WholeSeconds
 	// The single times, in the order in which they were known, for Series.
 	began                       time.Time // the first one was due
 	creates, schedules, readies []single
+}
+
+// call is a sort of calls: what is done with objects of a kind, "" for making them.
+type call struct {
+	kind plan.Kind
+	do   string
 }
 
 // pod is one between its making and being ready. The watch may be before the answer.
@@ -40,7 +49,7 @@ type pod struct{ sent, scheduled, ready time.Time }
 func New(p *plan.Plan) *Meter {
 	return &Meter{
 		plan: p, create: meter.NewDistribution(most), scheduled: meter.NewDistribution(most), ready: meter.NewDistribution(most),
-		calls: map[plan.Kind]*meter.Distribution{}, pods: map[follow.Key]*pod{},
+		calls: map[call]*meter.Distribution{}, pods: map[follow.Key]*pod{},
 	}
 }
 
@@ -52,11 +61,7 @@ func (m *Meter) Answer(a drive.Answer) {
 	}
 	kind := m.plan.Kind(a.Object)
 	m.mu.Lock()
-	calls := m.calls[kind]
-	if calls == nil {
-		calls = meter.NewDistribution(most)
-		m.calls[kind] = calls
-	}
+	calls := m.of(call{kind: kind})
 	if m.began.IsZero() {
 		m.began = a.Due
 	}
@@ -73,16 +78,58 @@ func (m *Meter) Answer(a drive.Answer) {
 	}
 }
 
-// Pod counts what was first seen of a pod. Pods that controllers make have no beginning
-// that is known here, and are not counted.
-func (m *Meter) Pod(k follow.Key, what string, at time.Time) {
-	m.pod(k, func(p *pod) {
-		if what == "ready" {
-			p.ready = at
+// of is the distribution of a sort of calls. The caller holds the lock.
+func (m *Meter) of(c call) *meter.Distribution {
+	d := m.calls[c]
+	if d == nil {
+		d = meter.NewDistribution(most)
+		m.calls[c] = d
+	}
+	return d
+}
+
+// Act counts the call of an action.
+func (m *Meter) Act(a drive.Acted) {
+	m.mu.Lock()
+	d := m.of(call{a.Kind, a.Do})
+	m.mu.Unlock()
+	d.Add(a.End.Sub(a.Sent))
+}
+
+// Pod counts what was first seen of a pod.
+func (m *Meter) Pod(s follow.Seen) {
+	if s.Owned {
+		m.owned(s)
+		return
+	}
+	m.pod(s.Key, func(p *pod) {
+		if s.What == "ready" {
+			p.ready = s.At
 		} else {
-			p.scheduled = at
+			p.scheduled = s.At
 		}
 	})
+}
+
+// owned counts a pod that a controller has made.
+func (m *Meter) owned(s follow.Seen) {
+	if s.Took < 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.began.IsZero() {
+		m.began = s.At
+	}
+	if s.What == "ready" {
+		m.ready.Add(s.Took)
+		m.readies = append(m.readies, m.single(s.At, s.Took))
+		m.coarse.Ready++
+	} else {
+		m.scheduled.Add(s.Took)
+		m.schedules = append(m.schedules, m.single(s.At, s.Took))
+		m.coarse.Scheduled++
+	}
 }
 
 func (m *Meter) pod(k follow.Key, set func(*pod)) {
@@ -115,16 +162,27 @@ type Times struct {
 	// call for it alone.
 	Create meter.Times `json:"create"`
 	Calls  []Call      `json:"calls"`
-	// Scheduled and Ready are from the call until the watch said so, of pods that the load
-	// makes itself.
+	// Scheduled and Ready are of pods: of those that the load makes itself from the call until
+	// the watch said so, of those that controllers make from the pod's creation until its
+	// condition became true, by the API's timestamps.
 	Scheduled meter.Times `json:"scheduled"`
 	Ready     meter.Times `json:"ready"`
+	// WholeSeconds are how many of these are of controllers' pods: differences of whole
+	// seconds, and so right to a second.
+	WholeSeconds WholeSeconds `json:"whole_seconds"`
+}
+
+// WholeSeconds counts times that are differences of whole seconds.
+type WholeSeconds struct {
+	Scheduled int64 `json:"scheduled"`
+	Ready     int64 `json:"ready"`
 }
 
 // Call is the time of the calls for one kind.
 type Call struct {
 	APIVersion string      `json:"api_version"`
 	Kind       string      `json:"kind"`
+	Do         string      `json:"do,omitempty"` // patch, delete or read; "" for the creation
 	Times      meter.Times `json:"times"`
 }
 
@@ -133,11 +191,12 @@ func (m *Meter) Times() Times {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := Times{Create: m.create.Times(), Scheduled: m.scheduled.Times(), Ready: m.ready.Times(), Calls: []Call{}}
-	for k, d := range m.calls {
-		t.Calls = append(t.Calls, Call{k.APIVersion, k.Kind, d.Times()})
+	t.WholeSeconds = m.coarse
+	for c, d := range m.calls {
+		t.Calls = append(t.Calls, Call{c.kind.APIVersion, c.kind.Kind, c.do, d.Times()})
 	}
 	slices.SortFunc(t.Calls, func(a, b Call) int {
-		return strings.Compare(a.Kind+a.APIVersion, b.Kind+b.APIVersion)
+		return strings.Compare(a.Do+" "+a.Kind+a.APIVersion, b.Do+" "+b.Kind+b.APIVersion)
 	})
 	return t
 }

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -39,11 +40,56 @@ func TestPods(t *testing.T) {
 		}
 		m.Answer(a)
 		k := follow.Key{Kind: "Pod", Namespace: p.Namespace(i), Name: p.Name(i)}
-		m.Pod(k, "scheduled", at(7))
-		m.Pod(k, "ready", at(9))
+		m.Pod(follow.Seen{Key: k, What: "scheduled", At: at(7)})
+		m.Pod(follow.Seen{Key: k, What: "ready", At: at(9)})
 	}
 	x := m.Times()
 	if x.Create.N != 2 || math.Abs(x.Create.MaxS-6) > 0.01 || x.Ready.N != 2 || x.Ready.MaxS < 7.9 || x.Ready.MaxS > 8.1 || x.Scheduled.N != 2 || x.Ready.P50S > 4.1 {
 		t.Errorf("%+v", x)
+	}
+}
+
+// TestControllersPods: pods of controllers are measured by the API's whole seconds, and what
+// that cannot tell is not told.
+func TestControllersPods(t *testing.T) {
+	l := &spec.Load{Stages: []spec.Stage{{At: "f:1", Prefix: "n", Iterations: 1, PerNamespace: 1, Groups: []spec.Group{{At: "f:2", Count: 1, Manifest: json.RawMessage(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"spec":{"replicas":400}}`)}}}}}
+	p, err := plan.Compile(t.Context(), l, "r1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate := func(text string) *Gate {
+		g, err := ParseGate(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	if a := AnswersOf(p, nil); a.Pods != 400 || gate("ready p99 < 5s").TooFew(a) != "" {
+		t.Errorf("%+v", a)
+	}
+	m := New(p)
+	for i := range 400 {
+		took := 3 * time.Second
+		if i > 390 {
+			took = 4 * time.Second
+		}
+		k := follow.Key{Kind: "Pod", Namespace: "n0", Name: fmt.Sprint("d-", i)}
+		m.Pod(follow.Seen{Key: k, What: "scheduled", At: time.Unix(9, 0), Owned: true, Took: 0})
+		m.Pod(follow.Seen{Key: k, What: "ready", At: time.Unix(9, 0), Owned: true, Took: took})
+	}
+	m.Pod(follow.Seen{What: "ready", At: time.Unix(9, 0), Owned: true, Took: -1}) // no timestamps
+	times := m.Times()
+	if times.Ready.N != 400 || times.Scheduled.N != 400 || times.WholeSeconds != (WholeSeconds{400, 400}) || times.Ready.MaxS < 3.9 || times.Ready.MaxS > 4.1 {
+		t.Errorf("%+v", times)
+	}
+	for text, want := range map[string]string{
+		"ready p99 <= 5s": "met", "ready p99 < 5s": "met", "ready p99 <= 4s": "unknown", "ready p99 < 4500ms": "unknown", "ready p99 <= 3500ms": "unknown", "ready p99 < 2s": "missed",
+		"ready p50 <= 4s": "met", "scheduled max < 1s": "met", "scheduled max < 500ms": "unknown",
+	} {
+		r := m.Judge([]*Gate{gate(text)}, &drive.Outcome{Created: 2})[0]
+		got := map[[2]bool]string{{true, false}: "met", {false, true}: "unknown", {false, false}: "missed"}[[2]bool{r.Met, r.Unknown}]
+		if got != want {
+			t.Errorf("%s: %s (%s), want %s", text, got, r.Text, want)
+		}
 	}
 }

@@ -41,6 +41,9 @@ func (p *Plan) Waits(i int) bool {
 	return o.group < 0 || !p.stages[o.stage].of.Groups[o.group].NoWait
 }
 
+// Removes reports whether a stage of the plan deletes an object.
+func (p *Plan) Removes(i int) bool { return p.removed[int32(i)] }
+
 // At is where in the file an object is from.
 func (p *Plan) At(i int) string {
 	o := p.objects[i]
@@ -154,6 +157,10 @@ func (p *Plan) Sum() string {
 		text = p.Body(i, text)
 		text = append(text, '\n')
 		h.Write(text)
+	}
+	for i := range p.actions {
+		a, object := p.Action(i)
+		fmt.Fprintf(h, "%s %d\n", a.Do, object)
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

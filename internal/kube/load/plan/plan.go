@@ -33,7 +33,9 @@ type Plan struct {
 	Notes []string
 
 	objects []object
+	actions []action
 	stages  []stage
+	removed map[int32]bool // objects that a stage deletes
 	kinds   map[Kind]bool
 	spaces  map[string]bool // the namespaces that are made
 }
@@ -43,6 +45,7 @@ type stage struct {
 	groups     []*group
 	namespaces []string
 	spaceBody  *skeleton.Skeleton
+	patches    []patch // of its actions
 }
 
 // object is one that is made; group is -1 for a namespace of the stage, whose number
@@ -69,6 +72,10 @@ const (
 	Listen
 	// Sync is a synchronisation of the pods of the objects From up to before To.
 	Sync
+	// Act does the actions From up to before To, all of them the one of Action.
+	Act
+	// Gone waits until no object of the run is left that Action is for, Timeout long.
+	Gone
 )
 
 // Op is one operation.
@@ -79,6 +86,9 @@ type Op struct {
 	Each     bool
 	Timeout  time.Duration
 	Sync     *spec.Sync
+	Action   *spec.Action
+	// Acted says that From and To of Settle are actions, whose objects are meant.
+	Acted bool
 	// At is where in the file it is from.
 	At string
 	// Must says that the run fails when Settle is not done in time.
@@ -108,7 +118,7 @@ func Compile(ctx context.Context, load *spec.Load, run string, kinds Kinds) (*Pl
 	if err := bounded(load); err != nil {
 		return nil, err
 	}
-	p := &Plan{Run: run, Load: load, kinds: map[Kind]bool{}, spaces: map[string]bool{}}
+	p := &Plan{Run: run, Load: load, kinds: map[Kind]bool{}, spaces: map[string]bool{}, removed: map[int32]bool{}}
 	c := &compiler{load: load, run: run, kinds: kinds}
 	var all []error
 	if load.Sync != nil && load.Sync.Server {
@@ -177,6 +187,13 @@ func (p *Plan) stage(ctx context.Context, c *compiler, number int) error {
 	if s.Rate > 0 {
 		every, each = time.Duration(float64(time.Second)/s.Rate), true
 	}
+	if len(s.Actions) > 0 {
+		if err := p.act(number, &st, every, each); err != nil {
+			return err
+		}
+		p.pauseAfter(s)
+		return nil
+	}
 	if s.Iterations > 0 {
 		for i, name := range st.namespaces {
 			if p.spaces[name] && s.IfExists == spec.Reuse {
@@ -209,11 +226,16 @@ func (p *Plan) stage(ctx context.Context, c *compiler, number int) error {
 	if s.Wait > 0 && len(p.objects) > begin {
 		p.add(Op{Do: Settle, From: begin, To: len(p.objects), Timeout: s.Wait, At: s.At, Must: true})
 	}
+	p.pauseAfter(s)
+	return nil
+}
+
+// pauseAfter adds the pause at the end of a stage.
+func (p *Plan) pauseAfter(s *spec.Stage) {
 	if s.After > 0 {
 		p.add(Op{Do: Drain})
 		p.add(Op{Do: Pause, Timeout: s.After, At: s.At})
 	}
-	return nil
 }
 
 // put adds an object.

@@ -29,6 +29,8 @@ type Shape struct {
 	RatePerS float64 `json:"rate_per_s,omitempty"`
 	// Waits is how often it waits for objects, or for a time.
 	Waits int `json:"waits"`
+	// Actions is how many patches, deletions and reads there are.
+	Actions int `json:"actions,omitempty"`
 }
 
 // Count is the objects of one kind, and the bytes of their JSON together.
@@ -41,7 +43,7 @@ type Count struct {
 
 // ShapeOf is that of a plan, which is carried out so wide and so fast.
 func ShapeOf(p *plan.Plan, inFlight int, rate float64) Shape {
-	s := Shape{Kinds: []Count{}, InFlight: inFlight, RatePerS: rate}
+	s := Shape{Kinds: []Count{}, InFlight: inFlight, RatePerS: rate, Actions: p.Actions()}
 	at := map[plan.Kind]int{}
 	var text []byte
 	for i := range p.Len() {
@@ -58,7 +60,7 @@ func ShapeOf(p *plan.Plan, inFlight int, rate float64) Shape {
 	}
 	slices.SortFunc(s.Kinds, func(a, b Count) int { return strings.Compare(a.Kind+a.APIVersion, b.Kind+b.APIVersion) })
 	for _, op := range p.Ops {
-		if op.Do == plan.Settle || op.Do == plan.Pause || op.Do == plan.Sync {
+		if op.Do == plan.Settle || op.Do == plan.Pause || op.Do == plan.Sync || op.Do == plan.Gone {
 			s.Waits++
 		}
 	}
@@ -73,6 +75,9 @@ func (s Shape) String() string {
 	words = append(words, fmt.Sprintf("%d requests under way at most", s.InFlight))
 	if s.RatePerS > 0 {
 		words = append(words, fmt.Sprintf("%g/s", s.RatePerS))
+	}
+	if s.Actions > 0 {
+		words = append(words, fmt.Sprintf("%d patches, deletions and reads", s.Actions))
 	}
 	return strings.Join(append(words, fmt.Sprintf("%d waits", s.Waits)), ", ")
 }

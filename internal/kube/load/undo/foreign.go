@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"fettle.dev/fettle/internal/kube/api"
 	"fettle.dev/fettle/internal/kube/load/discover"
@@ -82,6 +83,33 @@ func (u *Undo) foreign(ctx context.Context, spaces map[string]int) (map[string]s
 	if len(spaces) == 0 {
 		return nil, nil
 	}
+	f, err := u.look(ctx, spaces)
+	if err != nil {
+		return nil, err
+	}
+	if u.Plan.Actions() == 0 {
+		return f.verdicts(), nil
+	}
+	// What the run has deleted leaves what controllers had made of it, until the garbage
+	// collector has removed that too. It is waited for, and kept if it stays.
+	for end, pause := time.Now().Add(collected), 100*time.Millisecond; f.orphans() && time.Now().Before(end); pause = min(2*pause, 2*time.Second) {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if f, err = u.look(ctx, spaces); err != nil {
+			return nil, err
+		}
+	}
+	return f.verdicts(), nil
+}
+
+// collected is how long the garbage collector is waited for.
+const collected = time.Minute
+
+// look finds out what the namespaces hold.
+func (u *Undo) look(ctx context.Context, spaces map[string]int) (*found, error) {
 	queries, blind, err := u.queries(ctx, spaces)
 	if err != nil {
 		return nil, fmt.Errorf("what is in the run's namespaces: %w", err)
@@ -98,7 +126,7 @@ func (u *Undo) foreign(ctx context.Context, spaces map[string]int) (map[string]s
 			break
 		}
 	}
-	return f.verdicts(), nil
+	return f, nil
 }
 
 // standing are those of the namespaces whose deletion has not begun: of the others nothing

@@ -44,8 +44,8 @@ type pending struct {
 	owners []owner
 	// gives is what is known then.
 	gives []key
-	// going is one whose deletion has begun.
-	going bool
+	// going is one whose deletion has begun, labelled one that has the run's label.
+	going, labelled bool
 }
 
 // owner is that of an object. kind is nil for one of the whole cluster, and for one that the
@@ -68,6 +68,7 @@ type found struct {
 	spaces    map[string]int
 	kinds     map[string]*plan.Kind // by group and kind
 	openShift bool
+	run       string
 
 	mu            sync.Mutex
 	known         map[key]struct{} // what is the run's, or controllers'
@@ -78,7 +79,7 @@ type found struct {
 
 // found is what is known of the namespaces before any list is read: the run's own objects.
 func (u *Undo) found(spaces map[string]int, queries []query) *found {
-	f := &found{spaces: spaces, kinds: map[string]*plan.Kind{}, settle: settleAt, holds: map[string]string{}, unseen: map[string]string{}}
+	f := &found{run: u.Plan.Run, spaces: spaces, kinds: map[string]*plan.Kind{}, settle: settleAt, holds: map[string]string{}, unseen: map[string]string{}}
 	for _, q := range queries {
 		f.kinds[groupOf(q.APIVersion)+"/"+q.Kind.Kind] = &q.Kind
 		f.openShift = f.openShift || strings.HasSuffix(groupOf(q.APIVersion), ".openshift.io")
@@ -166,7 +167,7 @@ func (f *found) see(k plan.Kind, m item) {
 		f.known[self] = struct{}{}
 		return
 	}
-	p := pending{resource: k.Resource, namespace: m.Namespace, name: m.Name, any: of(k, m), going: m.DeletionTimestamp != ""}
+	p := pending{resource: k.Resource, namespace: m.Namespace, name: m.Name, any: of(k, m), going: m.DeletionTimestamp != "", labelled: m.Labels[plan.RunLabel] == f.run}
 	for _, o := range m.OwnerReferences {
 		p.owners = append(p.owners, owner{objectKey(o.UID), f.kinds[groupOf(o.APIVersion)+"/"+o.Kind]})
 	}
@@ -263,6 +264,24 @@ func (f *found) again() []query {
 		all = append(all, q)
 	}
 	return all
+}
+
+// orphans reports whether something with the run's label is left whose owners are not there
+// any more, which the garbage collector removes.
+func (f *found) orphans() bool {
+	f.settleAll()
+	there := map[key]bool{}
+	for _, p := range f.pending {
+		for _, k := range p.gives {
+			there[k] = true
+		}
+	}
+	return slices.ContainsFunc(f.pending, func(p pending) bool {
+		return p.labelled && !p.going && len(p.owners) > 0 && !slices.ContainsFunc(p.owners, func(o owner) bool {
+			_, known := f.known[o.key]
+			return known || there[o.key]
+		})
+	})
 }
 
 // verdicts are the namespaces to keep, and why; what is seen is more than what is not.

@@ -1,0 +1,244 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/kube/load/gotext"
+	"fettle.dev/fettle/internal/kube/load/spec"
+)
+
+// action is one thing that is done with one object: an action of a stage, in one iteration.
+type action struct {
+	stage, number, iteration, object int32
+}
+
+// Actions is the number of things that are done with objects of the run.
+func (p *Plan) Actions() int { return len(p.actions) }
+
+// Action is what is done with which object.
+func (p *Plan) Action(i int) (a *spec.Action, object int) {
+	x := p.actions[i]
+	return &p.stages[x.stage].of.Actions[x.number], int(x.object)
+}
+
+// Selector is the query of labels of the run's own objects that an action is for.
+func (p *Plan) Selector(a *spec.Action) string {
+	return RunLabel + "=" + p.Run + "," + Selected(a.Labels)
+}
+
+// Selected are labels as a query has them.
+func Selected(labels map[string]string) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		all = append(all, name+"="+labels[name])
+	}
+	return strings.Join(all, ",")
+}
+
+// Patch is the body of a patch of an object that has a uid, and its media type. Where another
+// object has the name by now, the uid has the server refuse it.
+func (p *Plan) Patch(i int, uid string) (body []byte, mediaType string, err error) {
+	x := p.actions[i]
+	s := &p.stages[x.stage]
+	a := &s.of.Actions[x.number]
+	values := textValues(p.Load, p.Run, s.of.Name, int(x.iteration), 0, s.patches[x.number].variables())
+	seed := seedOf(p.Load.Seed, s.of.Name, a.At, strconv.Itoa(int(x.iteration)), strconv.Itoa(int(x.object)))
+	t := s.patches[x.number].text
+	if a.PatchType == jsonPatch {
+		text, err := t.Text(values, seed)
+		if err != nil {
+			return nil, "", err
+		}
+		var steps []any
+		if err := json.Unmarshal([]byte(text), &steps); err != nil {
+			return nil, "", fmt.Errorf("%s: want a list of JSON: %w", a.File, err)
+		}
+		same := map[string]any{"op": "test", "path": "/metadata/uid", "value": uid}
+		body, err = json.Marshal(append([]any{same}, steps...))
+		return body, a.PatchType, err
+	}
+	o, err := t.Mapping(values, seed)
+	if err != nil {
+		return nil, "", err
+	}
+	metadata(o)["uid"] = uid
+	if a.PatchType == ApplyPatch { // a server wants the name, and JSON is YAML
+		metadata(o)["name"] = p.Name(int(x.object))
+	}
+	body, err = json.Marshal(o)
+	return body, a.PatchType, err
+}
+
+// Media types of patches that are not like the others.
+const (
+	jsonPatch  = "application/json-patch+json"
+	ApplyPatch = "application/apply-patch+yaml"
+)
+
+// patch is the parsed template of an action.
+type patch struct {
+	text      *gotext.Template
+	variables func() map[string]any
+}
+
+// act adds the operations of a stage that does something with objects.
+func (p *Plan) act(number int, st *stage, every time.Duration, each bool) error {
+	s := st.of
+	objects := make([][]int32, len(s.Actions))
+	for i := range s.Actions {
+		a := &s.Actions[i]
+		var x patch
+		var err error
+		if a.Text != "" {
+			if x.text, err = gotext.Parse(a.File, a.Text, Inputs(p.Load, a.MissingZero)); err == nil {
+				x.variables, err = Variables(a.Variables)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", a.At, err)
+		}
+		st.patches = append(st.patches, x)
+		if objects[i], err = p.matching(a); err != nil {
+			return err
+		}
+		if len(p.actions)+s.Iterations*len(objects[i]) > MaxObjects {
+			return tooLarge(a.At, len(p.actions)+s.Iterations*len(objects[i]))
+		}
+	}
+	p.stages[number] = *st
+	begin := len(p.actions)
+	add := func(i, iteration int) {
+		from := len(p.actions)
+		for _, o := range objects[i] {
+			p.actions = append(p.actions, action{int32(number), int32(i), int32(iteration), o})
+		}
+		p.add(Op{Do: Act, From: from, To: len(p.actions), Every: every, Each: each, At: s.Actions[i].At, Action: &s.Actions[i]})
+	}
+	settle := func(from int) {
+		if s.Wait > 0 && len(p.actions) > from {
+			p.add(Op{Do: Settle, From: from, To: len(p.actions), Acted: true, Timeout: s.Wait, At: s.At, Must: true})
+		}
+	}
+	if s.Parallel {
+		for i := range s.Actions {
+			for iteration := range s.Iterations {
+				add(i, iteration)
+			}
+		}
+		settle(begin)
+	}
+	for iteration := range s.Iterations {
+		if s.Parallel {
+			break
+		}
+		from := len(p.actions)
+		for i := range s.Actions {
+			a := &s.Actions[i]
+			add(i, iteration)
+			p.add(Op{Do: Drain})
+			if a.Gone > 0 {
+				p.add(Op{Do: Gone, Action: a, Timeout: a.Gone, At: a.At})
+			}
+			if a.After > 0 {
+				p.add(Op{Do: Pause, Timeout: a.After, At: a.At})
+			}
+		}
+		settle(from)
+		if s.Between > 0 {
+			p.add(Op{Do: Pause, Timeout: s.Between, At: s.At})
+		}
+	}
+	p.add(Op{Do: Drain})
+	if len(p.actions) > begin { // the first of each text, so that a mistake is known beforehand
+		return p.try(begin)
+	}
+	return nil
+}
+
+// try makes the first patch of each action.
+func (p *Plan) try(from int) error {
+	tried := map[int32]bool{}
+	for i := from; i < len(p.actions); i++ {
+		if x := p.actions[i]; !tried[x.number] {
+			tried[x.number] = true
+			if a, _ := p.Action(i); a.Do == spec.Patch {
+				if _, _, err := p.Patch(i, "uid"); err != nil {
+					return fmt.Errorf("%s: %w", a.At, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// matching are the objects that are there when a stage begins and have the kind and the
+// labels of an action.
+func (p *Plan) matching(a *spec.Action) ([]int32, error) {
+	var all []int32
+	var text []byte
+	for i := range p.objects {
+		k := p.Kind(i)
+		if k.Kind != a.Kind || groupOf(k.APIVersion) != groupOf(a.APIVersion) || p.removed[int32(i)] {
+			continue
+		}
+		var o struct {
+			Metadata struct{ Labels map[string]string }
+		}
+		text = p.Body(i, text[:0])
+		if err := json.Unmarshal(text, &o); err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", p.At(i), p.Describe(i), err)
+		}
+		if !has(o.Metadata.Labels, a.Labels) {
+			continue
+		}
+		all = append(all, int32(i))
+	}
+	if a.Do == spec.Remove {
+		for _, i := range all {
+			p.removed[i] = true
+		}
+	}
+	_, known := p.KindOf(a)
+	switch {
+	case len(all) > 0:
+	case a.Gone > 0 && known:
+		p.Notes = append(p.Notes, fmt.Sprintf("%s: delete: the load makes no %s with %s: nothing is deleted, and those that controllers have made of its objects are waited for until they are gone", a.At, a.Kind, Selected(a.Labels)))
+	default:
+		p.Notes = append(p.Notes, fmt.Sprintf("%s: %s: the load makes no %s with %s: nothing is done; objects of others are never touched", a.At, a.Do, a.Kind, Selected(a.Labels)))
+	}
+	return all, nil
+}
+
+func has(labels, want map[string]string) bool {
+	for name, value := range want {
+		if labels[name] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// groupOf is the group of an apiVersion, "" for the core's.
+func groupOf(apiVersion string) string {
+	group, _, named := strings.Cut(apiVersion, "/")
+	if !named {
+		return ""
+	}
+	return group
+}
+
+// KindOf is the kind of the objects of an action as the server has it, as far as it is known.
+func (p *Plan) KindOf(a *spec.Action) (Kind, bool) {
+	for k := range p.kinds {
+		if k.Kind == a.Kind && groupOf(k.APIVersion) == groupOf(a.APIVersion) {
+			return k, true
+		}
+	}
+	return usual.find(a.APIVersion, a.Kind)
+}

@@ -1,0 +1,156 @@
+package format
+
+import (
+	"bytes"
+	"slices"
+)
+
+// rails is the log of a Rails application: Foreman's without its own layout, through Ruby's
+// Logger or with the bare messages. Requests are told apart by the tags before the message
+// (config.log_tags = [:request_id]); without tags by the process, and by when they began.
+func rails() *Format {
+	f := foreman()
+	f.Name, f.rails = "Rails' log", true
+	return f
+}
+
+// Joiner joins the lines of a format's requests.
+func (f *Format) Joiner() Joiner { return Joiner{rails: f.rails} }
+
+// inProgress is a request of a process whose lines do not name it.
+type inProgress struct {
+	started
+	processing int64 // when its controller began, in microseconds; 0: not yet
+}
+
+// mostInProgress bounds the requests of one process that have begun and not ended: a route
+// that does not exist leaves one.
+const mostInProgress = 256
+
+// within is how far the duration of a request, which is rounded to milliseconds, may be from
+// the times of its lines, in microseconds.
+const rounded = 3000
+
+// joinRails is Join of Rails' lines.
+func (j *Joiner) joinRails(line []byte, spans []Span) ([]byte, Line) {
+	r, ruby := parseRuby(line)
+	if !ruby {
+		r.tags, r.message = tagged(line, 0)
+	}
+	message := line[r.message:]
+	when := r.when.Of(line)
+	id := r.tags.Of(line)
+	known := slices.ContainsFunc([]string{"Started ", "Processing by ", "Completed "}, func(begin string) bool { return bytes.HasPrefix(message, []byte(begin)) })
+	switch {
+	case !known && (ruby || j.ruby || len(line) == 0 || line[0] == ' ' || line[0] == '#'):
+		j.unrouted(message)
+		return nil, Other
+	case !known && !j.bare:
+		return nil, Bad
+	case !known:
+		j.unrouted(message)
+		return nil, Other
+	case len(id) > longestID:
+		return nil, Bad
+	}
+	j.ruby, j.bare = j.ruby || ruby, j.bare || !ruby
+	if !ruby {
+		if at := bytes.LastIndex(message, []byte(" at ")); at >= 0 && bytes.HasPrefix(message, []byte("Started ")) && len(message) >= at+4+19 {
+			when = message[at+4 : at+4+19]
+		}
+	}
+	if len(id) >= len("[12345678] ") {
+		return j.message(when, bytes.Trim(id, "[] "), message, spans)
+	}
+	return j.untagged(when, r.process.Of(line), message, spans)
+}
+
+// untagged takes a message of a process whose requests have no names.
+func (j *Joiner) untagged(when, process, message []byte, spans []Span) ([]byte, Line) {
+	if j.processes == nil {
+		j.processes = map[string][]*inProgress{}
+	}
+	if len(j.processes) > mostBegun/mostInProgress && j.processes[string(process)] == nil {
+		clear(j.processes)
+	}
+	all := j.processes[string(process)]
+	at, _ := (&Field{Layout: ISO}).Time(when, nil)
+	switch message[0] {
+	case 'S':
+		s := &inProgress{}
+		s.begin(when, message)
+		if all = append(all, s); len(all) > mostInProgress {
+			all = all[1:]
+		}
+	case 'P':
+		var waiting []*inProgress
+		for _, s := range all {
+			if s.processing == 0 && s.controller == "" {
+				waiting = append(waiting, s)
+			}
+		}
+		if len(waiting) == 0 {
+			s := &inProgress{started: started{time: string(when)}}
+			all, waiting = append(all, s), append(waiting, s)
+		}
+		if len(waiting) > 1 { // any of them may be it
+			for _, s := range waiting {
+				s.method, s.url, s.client = "", "", ""
+			}
+		}
+		waiting[0].processed(message)
+		waiting[0].processing = at
+	case 'C':
+		took := tookOf(message)
+		var ended []*inProgress
+		for _, s := range all {
+			if s.controller != "" && (at == 0 || s.processing > 0 && abs(at-took-s.processing) <= rounded) {
+				ended = append(ended, s)
+			}
+		}
+		all = slices.DeleteFunc(all, func(s *inProgress) bool { return slices.Contains(ended, s) })
+		j.processes[string(process)] = all
+		s := &started{time: string(when)}
+		switch {
+		case len(ended) == 1:
+			s = &ended[0].started
+		case len(ended) > 1 && at == 0:
+			s.time = ended[0].time
+			fallthrough
+		default:
+			j.Lost++
+		}
+		return j.ended(s, process, message[len("Completed "):], spans)
+	}
+	j.processes[string(process)] = all
+	return nil, Other
+}
+
+// unrouted ends the request that a message says has no route.
+func (j *Joiner) unrouted(message []byte) {
+	_, rest, ok := bytes.Cut(message, []byte("ActionController::RoutingError (No route matches ["))
+	if !ok {
+		return
+	}
+	method, rest, _ := bytes.Cut(rest, []byte(`] "`))
+	path, _, _ := bytes.Cut(rest, []byte(`"`))
+	for process, all := range j.processes {
+		for i, s := range all {
+			url, _, _ := bytes.Cut([]byte(s.url), []byte("?"))
+			if s.controller == "" && s.method == string(method) && bytes.Equal(url, path) {
+				j.processes[process] = slices.Delete(all, i, i+1)
+				return
+			}
+		}
+	}
+}
+
+// tookOf is the duration of "Completed 200 OK in 251ms (...", in microseconds.
+func tookOf(message []byte) int64 {
+	_, rest, _ := bytes.Cut(message, []byte(" in "))
+	took, _, _ := bytes.Cut(rest, []byte("ms"))
+	us, _ := (&Field{Unit: 1e6}).Duration(took)
+	return us
+}
+
+func abs(n int64) int64 { return max(n, -n) }
