@@ -115,7 +115,13 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	// Of a log that was cut off that much is known, and the part says so: the next time
 	// goes on from there.
 	err = errors.Join(err, o.keep(res))
-	err = a.sayLogs(res.Report(o.sort, o.top), err)
+	rep := res.Report(o.sort, o.top)
+	if a.screen.Format == csvFormat || a.screen.Format == openMetricsFormat { // whose data cannot say it
+		for _, l := range report.LogsNoUnit(rep.Logs) {
+			a.sayOnce(l)
+		}
+	}
+	err = a.sayLogs(rep, err)
 	if o.sinceLast != "" {
 		err = errors.Join(err, keepPositions(o.sinceLast, set))
 	}

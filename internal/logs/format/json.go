@@ -108,7 +108,10 @@ func (k *keys) object(line []byte, at int, n *node, spans []Span, deep int) int 
 		}
 		var member *node
 		if n != nil {
-			member = n.members[string(line[at+1:end-1])]
+			name := line[at+1 : end-1]
+			if member = n.members[string(name)]; member == nil && bytes.IndexByte(name, '\\') >= 0 {
+				member = n.members[string(JSONString.Plain(name))]
+			}
 		}
 		at = space(line, end)
 		if at >= len(line) || line[at] != ':' {

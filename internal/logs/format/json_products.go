@@ -33,10 +33,10 @@ const (
 )
 
 // jsonProducts are those whose members are known. Run here: nginx 1.22.1 (log_format
-// escape=json), Caddy 2.6.2 and 2.11 (its default encoder), lograge 0.10.0 with Rails 6.1. From
-// documentation: Traefik 3.2 (doc.traefik.io, observability/access-logs), Istio 1.24
-// (istio.io, default accessLogFormat) and Envoy Gateway 1.2, pino-http 10, Echo 4.12
-// (middleware/logger.go), Google Cloud's HttpRequest, logstash-logback-encoder 7.4
+// escape=json), Caddy 2.11.9 (its default encoder, and with other duration_format), lograge
+// 0.10.0 with Rails 6.1, Echo 4.13.3 (middleware.Logger), Traefik 3.2.1 (its access log
+// handler). From documentation: Istio 1.24 (istio.io, default accessLogFormat) and Envoy
+// Gateway 1.2, pino-http 10, Google Cloud's HttpRequest, logstash-logback-encoder 7.4
 // (LogstashAccessEncoder), Elastic Common Schema 8.11 (event.duration).
 var jsonProducts = []jsonProduct{
 	{

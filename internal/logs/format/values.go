@@ -237,9 +237,12 @@ func (f *Field) epoch(text []byte) (int64, bool) {
 	}
 	micro := n * f.Unit / 1000
 	if len(part) > 0 {
-		if len(part) > 9 {
-			part = part[:9]
+		for _, c := range part[min(len(part), 9):] { // an exponent is not a fraction
+			if c < '0' || c > '9' {
+				return 0, false
+			}
 		}
+		part = part[:min(len(part), 9)]
 		p, ok := Int(part)
 		if !ok {
 			return 0, false

@@ -159,11 +159,18 @@ type padded struct {
 func (p padded) Read(b []byte) (int, error) {
 	n, err := p.Reader.Read(b)
 	var structure bzip2.StructuralError
-	if errors.Is(err, zstd.ErrMagicMismatch) || errors.As(err, &structure) && structure == "bad magic value in continuation file" {
-		if zeros, end := zerosOf(p.from); errors.Is(end, io.EOF) {
-			*p.padding += zeros
-			return n, io.EOF
-		}
+	looked := int64(0) // bytes that the decoder took for the beginning of another part
+	switch {
+	case errors.Is(err, zstd.ErrMagicMismatch):
+		looked = 4
+	case errors.As(err, &structure) && structure == "bad magic value in continuation file":
+		looked = 2
+	default:
+		return n, err
+	}
+	if zeros, end := zerosOf(p.from); errors.Is(end, io.EOF) {
+		*p.padding += looked + zeros
+		return n, io.EOF
 	}
 	return n, err
 }
