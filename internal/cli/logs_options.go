@@ -44,7 +44,7 @@ func (o *logsOptions) common(f *pflag.FlagSet) {
 
 // lines are the options that say how the lines of logs are to be read.
 func (o *logsOptions) lines(f *pflag.FlagSet) {
-	f.StringVar(&o.format, "format", "", "the logs' format: apache:LOGFORMAT, nginx:LOG_FORMAT, haproxy:LOG-FORMAT, logback:PATTERN as the server has it, or a name (combined, puppetserver, foreman, ...)")
+	f.StringVar(&o.format, "format", "", "the logs' format: apache:LOGFORMAT, nginx:LOG_FORMAT, haproxy:LOG-FORMAT, envoy:TEXT_FORMAT, logback:PATTERN as the server has it, or a name (combined, haproxy, puppetserver, foreman, ...)")
 	f.StringArrayVar(&o.config, "config", nil, "the server's configuration, which says the logs' formats: /etc/apache2, /etc/httpd, /etc/nginx, /etc/haproxy, /etc/puppetlabs/puppetserver, or a main file; repeatable")
 	f.StringVar(&o.unit, "unit", "", "unit of the duration, where the format says another: ns, us, ms or s")
 	f.StringVar(&o.duration, "duration", "", "member of JSON lines that is the duration; --unit says its unit")

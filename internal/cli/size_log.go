@@ -67,7 +67,7 @@ func (l *sizeLog) read(ctx context.Context, by func([]*format.Format) [][]string
 	}
 	for i, f := range formats {
 		if f.Guessed != "" && l.options.say != nil {
-			l.options.say(fmt.Sprintf("%s: guessed: %s; --log-format says it", set.Logs[i].Path, f.Guessed))
+			l.options.say(fmt.Sprintf("%s: guessed: %s; --format says it", set.Logs[i].Path, f.Guessed))
 		}
 		if f.UnitUnknown != "" {
 			return nil, nil, ui.Exit(ui.Usage, fmt.Errorf("--log: %s: nothing says the unit of %q; --unit ms (or s, us, ns) does", set.Logs[i].Path, f.UnitUnknown))
