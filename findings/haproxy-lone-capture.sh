@@ -2,7 +2,7 @@
 # HAProxy 2.6.12 (Debian haproxy 2.6.12-1+deb12u4), option httplog: the documentation shows
 # captured headers as "{request headers} {response headers}". A frontend that captures
 # headers of one side only writes one pair of braces, at the same place for both sides, and
-# no blank for the missing one: which side it was cannot be told from the line, so a parser
+# no blank for the missing one: the line does not say which side it was, so a parser
 # that takes the first braces for the request is wrong for half of such set-ups.
 #
 # Seen (times and ports left out), the first from "capture request header X-Same len 9",
@@ -54,4 +54,4 @@ for _ in {1..100}; do (($(wc -l <log) >= 2)) && break; sleep 0.1; done
 mapfile -t lines < <(sed -E 's/^.* (200 [0-9]+ - - ----) [0-9/]+/\1 1\/1\/0\/0\/0/' log)
 printf '%s\n' "${lines[@]}"
 [[ ${#lines[@]} == 2 && ${lines[0]} == *'{same}'* ]] || { echo "not two requests with a captured header: $(cat log err)" >&2; exit 1; }
-[[ ${lines[0]} == "${lines[1]}" ]] || { echo "the side of a lone capture can be told now" >&2; exit 1; }
+[[ ${lines[0]} == "${lines[1]}" ]] || { echo "the line now says the side of a lone capture" >&2; exit 1; }

@@ -151,6 +151,13 @@ func (o logsOptions) formatOf(set *source.Set, i int) (*format.Format, error) {
 		}
 		f, err = format.Detect(head, jsonUnits)
 		if several := (*format.Ambiguous)(nil); errors.As(err, &several) {
+			if o.noDurations && several.SameRequests() {
+				f, err = format.Parse(several.Choices[0].Text)
+				if err == nil {
+					err = said(f, l.Path, head)
+				}
+				return f, err
+			}
 			return nil, uncertain(l.Path, several)
 		}
 		if err != nil {

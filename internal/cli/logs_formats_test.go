@@ -53,6 +53,11 @@ func TestLogsFormats(t *testing.T) {
 		t.Errorf("%d commands to choose from: %s", commands, said)
 	}
 
+	// A replay takes no duration of it.
+	if _, said, code := mainWith(t, t.TempDir(), "load", "http", "--replay", uncertain, "http://127.0.0.1:1"); strings.Contains(said, "not certain") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+
 	guessed := write("guessed.log", "", " 0.", 60)
 	half := write("half.log", "", " 0.", 100)
 	write("half.log", "www.example.org ", " 0.", 100)

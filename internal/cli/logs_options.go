@@ -24,6 +24,9 @@ type logsOptions struct {
 	save, sinceLast              string
 	config                       []string
 	configured                   *logsConfig // what config says
+	// noDurations says that only what was asked for, and when, is taken of the logs: formats
+	// that differ in how long it took are one.
+	noDurations bool
 	// say is told of files of a directory that are left out; without it they are refused.
 	say func(string)
 }

@@ -15,7 +15,7 @@ type columns struct {
 type column struct{ field, port int }
 
 // columnar makes a format of columns; an address has a port behind it. sum is one more
-// field, of all that is from the field first to the field last; without a name there is none.
+// field, of all that is from the field first to the field last; a Field without a name adds nothing.
 func columnar(f *Format, need int, fields []Field, sum Field, first, last string) *Format {
 	c := &columns{need: need, sum: -1}
 	add := func(field Field) int {

@@ -86,7 +86,12 @@ func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 		s.prepare(p.field)
 		f.steps = append(f.steps, s)
 		if n := len(f.Fields); n > 1 && p.field.Braced && f.Fields[n-2].Braced && p.field.quotes == f.Fields[n-2].quotes && f.lone == 0 {
-			f.Fields = append(f.Fields, Field{Name: "captured", Escape: p.field.Escape})
+			lone := Field{Name: "captured", Escape: p.field.Escape}
+			for seen[lone.Name] {
+				lone.Name += "_2"
+			}
+			seen[lone.Name] = true
+			f.Fields = append(f.Fields, lone)
 			f.lone = n
 		}
 		switch p.field.Escape.mark() {

@@ -35,6 +35,18 @@ func (a *Ambiguous) Error() string {
 	return a.What + "; as a format one of " + strings.Join(texts, ", ")
 }
 
+// SameRequests reports whether the formats differ only in values behind the request, none
+// of which says when it came.
+func (a *Ambiguous) SameRequests() bool {
+	for _, c := range a.Choices {
+		f, err := Parse(c.Text)
+		if err != nil || f.TimeIsEnd || !strings.HasPrefix(c.Text, "apache:"+apacheNames[1].format) && !strings.HasPrefix(c.Text, "apache:"+ApacheCommon) {
+			return false
+		}
+	}
+	return true
+}
+
 // Detect finds the format of a log by its beginning. units are those of JSON.
 func Detect(head []byte, units map[string]int64) (*Format, error) {
 	lines := lines(head)

@@ -158,7 +158,7 @@ func (f *Format) reads(lines [][]byte) (n int, rows []row) {
 	return n, rows
 }
 
-// conflict is why fits that read as much cannot be told apart, or nil where they say the
+// conflict is why fits that read as much cannot be distinguished, or nil where they say the
 // same of all lines.
 func conflict(best []fit) error {
 	for _, other := range best[1:] {

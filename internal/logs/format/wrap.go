@@ -15,7 +15,7 @@ type wrap struct {
 	inner bool
 }
 
-// wraps are the ways in which lines are wrapped, beside not at all.
+// wraps are the ways in which lines are wrapped. A line may also stand alone.
 var wraps = []wrap{
 	{name: "what syslog writes", from: afterSyslog},
 	{name: "a time", from: afterISO},
