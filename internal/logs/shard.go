@@ -119,7 +119,7 @@ func (s *shard) block(b *source.Block) {
 	rest, line := b.Data, 0
 	// No server writes a zero byte; a log that was cut under one that goes on writing
 	// has many. One would end a part of a key (group.Separator).
-	zeros := bytes.IndexByte(rest, 0) >= 0
+	zeros := b.Zeros
 	l.reader.Block(rest)
 	for len(rest) > 0 {
 		var text []byte

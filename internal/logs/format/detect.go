@@ -59,7 +59,7 @@ func Detect(head []byte, units map[string]int64) (*Format, error) {
 		if !ok {
 			continue
 		}
-		for _, keyed := range []*Format{detectJSON(bare, 0, units), detectRuby(bare, units), detectPairs(bare, units)} {
+		for _, keyed := range []*Format{detectJSON(bare, enough, 0, units), detectRuby(bare, units), detectPairs(bare, units)} {
 			if keyed != nil {
 				return keyed.wrappedBy(w), nil
 			}
@@ -75,10 +75,13 @@ func Detect(head []byte, units map[string]int64) (*Format, error) {
 	}
 	nearest = best
 	if len(best) == 0 || float64(best[0].read) < enough*float64(len(lines)) {
-		if f := behindBanner(head, units); f != nil {
+		if f := behindBanner(head, enough, units); f != nil {
 			return f, nil
 		}
 		if len(best) == 0 || float64(best[0].read) < enough*float64(len(lines)-best[0].banner(lines)) {
+			if f := behindBanner(head, some, units); f != nil && len(best) == 0 {
+				return f, nil
+			}
 			return nil, unknown(lines, nearest)
 		}
 	}

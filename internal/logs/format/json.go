@@ -70,6 +70,9 @@ func (n *node) add(words []string, field int) {
 // depth is how deep an object may lie in others.
 const depth = 32
 
+// byteOrder is the mark that some programs write before the first line.
+var byteOrder = []byte("\ufeff")
+
 func (k *keys) scan(line []byte, spans []Span) Line {
 	clear(spans)
 	at := 0
@@ -78,6 +81,9 @@ func (k *keys) scan(line []byte, spans []Span) Line {
 		if at, ok = k.ofRuby(line, spans); !ok || at == len(line) || line[at] != '{' {
 			return Other
 		}
+	}
+	if at == 0 && bytes.HasPrefix(line, byteOrder) {
+		at = len(byteOrder)
 	}
 	if at = space(line, at); at == len(line) || line[at] != '{' {
 		return Bad

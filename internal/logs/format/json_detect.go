@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// detectJSON makes the format of lines of which at least half are objects; nil: they are
+// detectJSON makes the format of lines of which at least a share are objects; nil: they are
 // not. skipped is how many lines stood before them.
-func detectJSON(lines [][]byte, skipped int, units map[string]int64) *Format {
+func detectJSON(lines [][]byte, least float64, skipped int, units map[string]int64) *Format {
 	if afterDocker(lines[0]) > 0 { // its messages are within
 		return nil
 	}
@@ -23,7 +23,7 @@ func detectJSON(lines [][]byte, skipped int, units map[string]int64) *Format {
 			objects++
 		}
 	}
-	if float64(objects) < enough*float64(len(lines)) {
+	if float64(objects) < least*float64(len(lines)) {
 		return nil
 	}
 	behind := ""
@@ -34,9 +34,13 @@ func detectJSON(lines [][]byte, skipped int, units map[string]int64) *Format {
 	return f
 }
 
+// some is the share of objects among other lines that makes a log one of objects if no other
+// format reads it: a container's log has what its programs say, too.
+const some = 0.05
+
 // behindBanner finds JSON lines behind others, as a server's messages at its start, also
 // where another program wrote something around all of them; nil: there are none.
-func behindBanner(head []byte, units map[string]int64) *Format {
+func behindBanner(head []byte, least float64, units map[string]int64) *Format {
 	all := bytes.Split(head, []byte("\n"))
 	if len(all) > 1 {
 		all = all[:len(all)-1] // the last one may be cut off
@@ -54,7 +58,7 @@ func behindBanner(head []byte, units map[string]int64) *Format {
 		if len(bare) == 0 {
 			continue
 		}
-		if f := detectJSON(bare[:min(len(bare), looked)], skipped, units); f != nil {
+		if f := detectJSON(bare[:min(len(bare), looked)], least, skipped, units); f != nil {
 			return f.wrappedBy(w)
 		}
 	}

@@ -88,7 +88,7 @@ func (s *sample) list() []string { return slices.Sorted(maps.Keys(s.members)) }
 // membersOf are the names and values of an object's members. names are those of the objects
 // before it, of which there are at most mostMembers.
 func membersOf(line []byte, names map[string]bool) (map[string]string, bool) {
-	line = bytes.TrimLeft(line, " \t")
+	line = bytes.TrimLeft(bytes.TrimPrefix(line, byteOrder), " \t")
 	if len(line) == 0 || line[0] != '{' {
 		return nil, false
 	}

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -189,6 +190,22 @@ func TestJSONBehindBanner(t *testing.T) {
 		}
 		if f.Name != JSONLines || f.Field(FieldDuration) < 0 {
 			t.Errorf("%.40q: %s", banner, f.Why)
+		}
+	}
+}
+
+// TestJSONAmongOthers: a container's log has what its programs say, too, as docker keeps it.
+func TestJSONAmongOthers(t *testing.T) {
+	line := `{"time":"2026-11-20T10:00:00Z","method":"GET","path":"/a","status":200,"duration_ms":5}`
+	for _, log := range []string{
+		strings.Repeat(line+"\nstarting\nwaiting\nstill waiting\n", 20),
+		strings.Repeat(`{"log": `+strconv.Quote(line+"\n")+`, "stream": "stdout", "time": "2026-11-20T10:00:00.1Z"}`+"\n"+strings.Repeat(`{"log":"starting\n","stream":"stdout","time":"2026-11-20T10:00:00.1Z"}`+"\n", 3), 20),
+		"\ufeff" + line + "\r\n" + line + "\r\n",
+	} {
+		f := detected(t, log)
+		n, _ := f.reads([][]byte{[]byte(strings.TrimSuffix(strings.Split(log, "\n")[0], "\r"))})
+		if f.Name != JSONLines || f.Field(FieldDuration) < 0 || n == 0 && f.wrap == nil {
+			t.Errorf("%.100q: %s", log, f.Why)
 		}
 	}
 }

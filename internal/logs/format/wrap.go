@@ -128,11 +128,15 @@ func afterCRI(line []byte) int {
 
 // afterDocker is within the string of {"log":"...
 func afterDocker(line []byte) int {
-	const begins = `{"log":"`
+	const begins = `{"log":`
 	if !bytes.HasPrefix(line, []byte(begins)) {
 		return -1
 	}
-	return len(begins)
+	at := space(line, len(begins)) // other programs that write it have a blank
+	if at == len(line) || line[at] != '"' {
+		return -1
+	}
+	return at + 1
 }
 
 // afterCompose is behind "NAME  | ".

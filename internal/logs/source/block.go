@@ -16,6 +16,8 @@ type Block struct {
 	// Skipped is how many lines of this log, right before this block, were longer than
 	// a block and are in none.
 	Skipped int
+	// Zeros says that a line may have a zero byte.
+	Zeros bool
 }
 
 // Size is the most that a block has, and so a line, in bytes.
@@ -44,7 +46,7 @@ type cutter struct {
 // what was there before an error counts. Of a line that is longer than a block it may be
 // empty.
 func (c *cutter) next(b *Block) (over bool, err error) {
-	b.Log, b.Seq, b.Skipped = c.log, c.seq, 0
+	b.Log, b.Seq, b.Skipped, b.Zeros = c.log, c.seq, 0, len(c.rest) > 0 && bytes.IndexByte(c.rest, 0) >= 0
 	b.Data = append(b.Data[:0], c.rest...)
 	c.to += int64(len(c.rest))
 	c.rest = c.rest[:0]
@@ -99,7 +101,9 @@ func (c *cutter) fill(b *Block, n int) error {
 	for len(b.Data) < n {
 		had := len(b.Data)
 		k, err := c.r.Read(b.Data[had:n])
-		b.Data = dropZeros(b.Data[:had+k], had, !c.wholeLines)
+		some := false
+		b.Data, some = dropZeros(b.Data[:had+k], had, !c.wholeLines)
+		b.Zeros = b.Zeros || some
 		c.to += int64(k)
 		c.zeros += int64(had + k - len(b.Data))
 		if err != nil {

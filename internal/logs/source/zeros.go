@@ -76,11 +76,11 @@ func (f failing) Read(p []byte) (int, error) {
 
 // dropZeros takes zero bytes away that stand at the beginnings of lines, and with inside all
 // but the first of those within one: data[from:] is new, and what is before it was looked
-// at. The result is as much shorter as there were.
-func dropZeros(data []byte, from int, inside bool) []byte {
+// at. The result is as much shorter as there were; some says that there were any.
+func dropZeros(data []byte, from int, inside bool) (rest []byte, some bool) {
 	at := bytes.IndexByte(data[from:], 0)
 	if at < 0 {
-		return data
+		return data, false
 	}
 	at += from
 	out := at
@@ -91,7 +91,7 @@ func dropZeros(data []byte, from int, inside bool) []byte {
 		data[out] = c
 		out++
 	}
-	return data[:out]
+	return data[:out], true
 }
 
 // unzipped is what a gzip file holds: members, and zero bytes behind them. One that is
