@@ -22,7 +22,7 @@ func machine(t *testing.T, more map[string]string) *host.Host {
 	files := map[string]string{
 		"/proc/sys/kernel/osrelease": "6.1.0-test\n", "/lib/modules/6.1.0-test/modules.dep": dep,
 		"/lib/modules/6.1.0-test/modules.builtin": "kernel/drivers/cpufreq/cpufreq-conservative.ko\n",
-		"/sys/module/nvme_core/initstate": "live\n", "/sys/module/nvme_core/parameters/io_timeout": "30\n",
+		"/sys/module/nvme_core/initstate":         "live\n", "/sys/module/nvme_core/parameters/io_timeout": "30\n",
 		"/sys/module/nvme_core/parameters/multipath": "Y\n", "/sys/module/nvme_core/parameters/names": "(null)\n",
 		"/sys/module/rcutree/parameters/kthread_prio": "0\n", "/etc/modprobe.d/": "",
 	}
