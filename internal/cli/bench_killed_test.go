@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ func TestBenchKilled(t *testing.T) {
 			}
 			args := x.args
 			if name == "disk" {
-				args = append(args[:len(args):len(args)], dir)
+				args = append(slices.Clip(args), dir)
 			}
 			cmd := fettle(args...)
 			var said watched

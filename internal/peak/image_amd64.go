@@ -9,8 +9,8 @@ import (
 )
 
 // program is the starter's, and programEnd what follows it; neither is called here.
-func program()
-func programEnd()
+func program()    //nolint:unused // the assembler's
+func programEnd() //nolint:unused // the assembler's
 
 // bounds are where program begins and ends.
 func bounds() (begin, end *byte)

@@ -101,9 +101,7 @@ func LogsCompareHTML(w io.Writer, c *logs.Comparison) error {
 		}
 		return nil
 	})
-	for _, row := range comparedLogs(c).Rows {
-		page.Logs = append(page.Logs, row)
-	}
+	page.Logs = append(page.Logs, comparedLogs(c).Rows...)
 	return logsTemplate().Execute(w, page)
 }
 

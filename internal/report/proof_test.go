@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"math"
 	"strings"
 	"testing"
 
@@ -40,7 +41,7 @@ func TestProofUnfinished(t *testing.T) {
 
 // TestComparedNumbers: nothing is 0 with a sign, and a large effect has no exponent.
 func TestComparedNumbers(t *testing.T) {
-	zero, large := -0.0*1, 1.534
+	zero, large := math.Copysign(0, -1), 1.534
 	negative := -1e-17
 	c := &compare.Comparison{Series: []compare.Series{
 		{Name: "alike", Unit: "s", SamplesA: 3, SamplesB: 3, Word: compare.Alike, Effect: &negative, Within: &[2]float64{negative, 0.0004}},

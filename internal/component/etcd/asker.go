@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -106,12 +107,7 @@ func (x *asker) each(options []string, ask func(*client.Client) ([]byte, error))
 // guarded says that a member hears, and keeps this client out.
 func guarded(err error) bool {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range several.Unwrap() {
-			if guarded(e) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(several.Unwrap(), guarded)
 	}
 	var u *client.Unreached
 	return errors.As(err, &u) && (u.Why == client.Untrusted || u.Why == client.Stranger)

@@ -138,12 +138,12 @@ func (e *expression) term(depth int) (truth, bool) {
 		return truthOf(n != 0), err == nil
 	}
 	name, behind := e.rest[:end], e.rest[end+1:]
-	closed := strings.IndexByte(behind, ')')
-	if closed < 0 {
+	args, rest, closed := strings.Cut(behind, ")")
+	if !closed {
 		return perhaps, false
 	}
-	e.rest = strings.TrimLeft(behind[closed+1:], blank)
-	return predicate(name, strings.Split(behind[:closed], ","), e.version), true
+	e.rest = strings.TrimLeft(rest, blank)
+	return predicate(name, strings.Split(args, ","), e.version), true
 }
 
 func predicate(name string, args []string, version string) truth {

@@ -1,6 +1,9 @@
 package haproxy
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // candidates are the lines that may set an option of a proxy, itself or by its defaults,
 // the one that counts if it counts at all first. unset reports whether none of them may
@@ -24,14 +27,7 @@ func (s settings) candidates(proxy int, is func(option) bool) (found []option, u
 }
 
 func named(names ...string) func(option) bool {
-	return func(o option) bool {
-		for _, name := range names {
-			if o.option == name {
-				return true
-			}
-		}
-		return false
-	}
+	return func(o option) bool { return slices.Contains(names, o.option) }
 }
 
 // effective is an option of a proxy: its own, or what its defaults say. The error says

@@ -3,6 +3,7 @@ package admission
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -193,10 +194,8 @@ func (s State) gone(pod, container string) bool {
 		if a.UID != pod {
 			continue
 		}
-		for _, c := range a.Containers {
-			if c == container {
-				return false
-			}
+		if slices.Contains(a.Containers, container) {
+			return false
 		}
 	}
 	return true

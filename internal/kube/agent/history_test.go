@@ -22,16 +22,16 @@ func TestHistory(t *testing.T) {
 		p.Annotations[ruleAnnotation] = "Tuned o, recommend[0]:\n holds"
 		return p
 	}
-	out := f.look(day(), Apply)
+	f.look(day(), Apply)
 	f.look(day(), Leave)
 	f.look(f.profile("", "night", "[sysctl]\nvm.swappiness=20\n"), Apply)
 	f.look(f.profile("", "night", "[sysctl]\nvm.swappiness=30\n"), Apply) // another text
 	f.boot("boot-2")
 	f.look(f.profile("", "night", "[sysctl]\nvm.swappiness=30\n"), Again)
 	f.start()
-	out = f.look(nil, Restore)
+	f.look(nil, Restore)
 	f.wantPristine()
-	out = f.look(day(), Apply)
+	out := f.look(day(), Apply)
 	want := []string{
 		" > day: Profile node1: day: Tuned o, recommend[0]: holds", "day > night: Profile node1: night", "night > night: Profile node1: night",
 		"night > : the cluster wants no profile on node node1", " > day: Profile node1: day: Tuned o, recommend[0]: holds",

@@ -242,7 +242,7 @@ func TestOthersGoFirst(t *testing.T) {
 	f.want(swappiness, "10")
 	f.look(p, Leave)
 	// The kubelet's own value is not written either: an undo would take it away again.
-	out = f.look(f.profile("", "night", "[sysctl]\nvm.overcommit_memory=1\n"), Apply)
+	f.look(f.profile("", "night", "[sysctl]\nvm.overcommit_memory=1\n"), Apply)
 	f.want(overcommit, "0")
 	f.write(overcommit, "1\n") // the kubelet starts
 	out = f.look(f.profile("", "night", "[sysctl]\nvm.overcommit_memory=1\n"), Leave)

@@ -31,7 +31,8 @@ const (
 	FieldManager = "fettle-kubelets"
 	// ManagedByLabel with the value ManagedBy is on each NodeKubelet.
 	ManagedByLabel = "app.kubernetes.io/managed-by"
-	ManagedBy      = "fettle"
+	// ManagedBy is its value.
+	ManagedBy = "fettle"
 
 	// recheck is how often is looked whether the kinds, or another controller, have
 	// appeared, and whether a node is stuck; hearAgain how soon a node is asked for

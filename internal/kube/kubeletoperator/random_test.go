@@ -27,7 +27,7 @@ func TestRandom(t *testing.T) {
 		w := newWorld(t, 3+r.IntN(30), intstr.FromInt32(int32(most)), config("a", `{"maxPods": 50}`)).started()
 		failing := r.IntN(3) == 0
 		value := 50
-		for step := 0; step < 400; step++ {
+		for step := range 400 {
 			began := w.step()
 			away := map[string]bool{}
 			for _, n := range w.Nodes {

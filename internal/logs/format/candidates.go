@@ -1,6 +1,9 @@
 package format
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // source003 is the LogFormat of "Puppetmaster Performance Tuning with mod_mem_cache"
 // (source 003), with the mistyped headers that its log shows as -.
@@ -106,7 +109,7 @@ const sslRequest = `%t %h %{SSL_PROTOCOL}x %{SSL_CIPHER}x "%r" %b`
 // candidates are the formats that a log may have. Of those that say the same of each
 // line, the first gives the name.
 func candidates() []candidate {
-	list := products[:len(products):len(products)]
+	list := slices.Clip(products)
 	for _, base := range apacheBases {
 		for _, tail := range tails {
 			list = append(list, candidate{base.name + tail.name, "apache:" + base.format + tail.text, tail.reason, "", bothOf(base.evidence, tail.evidence)})

@@ -125,16 +125,12 @@ func (b *jsonBuilder) time() {
 	if b.product != nil {
 		begin, end = b.product.begin, b.product.end
 	}
-	for _, member := range begin {
-		if b.timeIs(member) {
-			return
-		}
+	if slices.ContainsFunc(begin, b.timeIs) {
+		return
 	}
-	for _, member := range end {
-		if b.timeIs(member) {
-			b.f.TimeIsEnd = true
-			return
-		}
+	if slices.ContainsFunc(end, b.timeIs) {
+		b.f.TimeIsEnd = true
+		return
 	}
 	for _, name := range beginNames {
 		for _, member := range b.named(name) {

@@ -52,7 +52,7 @@ func (f *Field) Fits(text []byte) bool {
 	case Host:
 		return len(text) > 0 && plainWord(text) || isAddress(text)
 	case Word:
-		return len(text) > 0 && bytes.IndexAny(text, " \"") < 0
+		return len(text) > 0 && !bytes.ContainsAny(text, " \"")
 	}
 	return true
 }
@@ -207,7 +207,7 @@ func ipv6(text []byte) bool {
 		return false
 	}
 	if n := bytes.IndexByte(text, '%'); n > 0 {
-		if n == len(text)-1 || bytes.IndexAny(text[n:], " \"") >= 0 {
+		if n == len(text)-1 || bytes.ContainsAny(text[n:], " \"") {
 			return false
 		}
 		text = text[:n]

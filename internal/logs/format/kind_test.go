@@ -41,7 +41,7 @@ func TestAddress(t *testing.T) {
 			}
 			continue
 		}
-		if got := ipv6([]byte(text)); got != want && bytes.IndexByte([]byte(text), '.') < 0 && bytes.IndexAny([]byte(text), "[]% ") < 0 {
+		if got := ipv6([]byte(text)); got != want && bytes.IndexByte([]byte(text), '.') < 0 && !bytes.ContainsAny([]byte(text), "[]% ") {
 			t.Fatalf("%q: %v, netip: %v", text, got, err)
 		} else if want && !got && bytes.IndexByte([]byte(text), ' ') < 0 {
 			t.Fatalf("%q is an address: %v", text, addr)

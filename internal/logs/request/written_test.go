@@ -347,7 +347,8 @@ func readBack(t *testing.T, text string, w record) bool {
 			f.Fields[i].Asked = "{" + f.Fields[i].Name + "}"
 		}
 	}
-	line, want := "", map[string]string{}
+	var line string
+	var want map[string]string
 	switch text {
 	case "aws-alb", "aws-nlb":
 		line, want = w.columns(f)

@@ -3,7 +3,6 @@ package explain
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -54,10 +53,10 @@ func (w *writer) line(format string, args ...any) {
 // title begins a part.
 func (w *writer) title(text string) {
 	if w.s.Format == ui.Markdown {
-		io.WriteString(w.s.Out, "\n## "+ui.Printable(text)+"\n\n")
+		fmt.Fprint(w.s.Out, "\n## "+ui.Printable(text)+"\n\n")
 		return
 	}
-	io.WriteString(w.s.Out, "\n"+ui.Printable(text)+"\n")
+	fmt.Fprint(w.s.Out, "\n"+ui.Printable(text)+"\n")
 }
 
 // head is the verdict, the class and the policies.

@@ -39,7 +39,7 @@ func Server(config *rest.Config, inFlight int) (*api.Server, error) {
 	}
 	var lanes []http.RoundTripper
 	for range api.Lanes(inFlight) {
-		lane := whole
+		var lane http.RoundTripper
 		if base.Scheme != "https" || through || os.Getenv("DISABLE_HTTP2") != "" {
 			lane, err = ordinary(config)
 		} else {

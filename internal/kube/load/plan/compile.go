@@ -61,7 +61,6 @@ type compiler struct {
 	kinds Kinds
 	// missing are kinds that the server has not, with where they are asked for.
 	missing []Missing
-	notes   []string
 }
 
 // source makes the function that makes the objects of a group.

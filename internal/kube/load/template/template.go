@@ -173,7 +173,7 @@ func (t *Template) Generated(given map[string]string) []string {
 	return names
 }
 
-// Objects are those of the template with all values in their places. Namespaces that they
+// Process returns the objects of the template with all values in their places. Namespaces that they
 // name are dropped, unless a parameter gives them: they belong where they are made.
 func (t *Template) Process(values map[string]string) []map[string]any {
 	out := make([]map[string]any, 0, len(t.Objects))
