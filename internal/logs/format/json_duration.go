@@ -133,10 +133,8 @@ func (b *jsonBuilder) time() {
 		return
 	}
 	for _, name := range beginNames {
-		for _, member := range b.named(name) {
-			if b.timeIs(member) {
-				return
-			}
+		if slices.ContainsFunc(b.named(name), b.timeIs) {
+			return
 		}
 	}
 	var first string
