@@ -9,7 +9,7 @@
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-mmdebstrap --quiet --variant=apt --include=puma,ruby-concurrent --aptopt='APT::Install-Recommends "false"' trixie "$dir/root" 'deb http://deb.debian.org/debian trixie main' >/dev/null 2>&1 ||
+mmdebstrap --quiet --variant=apt --include=puma,ruby-concurrent --aptopt='APT::Install-Recommends "false"' trixie "$dir/root" >/dev/null 2>&1 ||
 	{ echo "the Debian packages cannot be fetched (needs mmdebstrap and root)" >&2; exit 2; }
 chroot "$dir/root" dpkg-query -W puma ruby-concurrent
 mkdir "$dir/root/srv/app"
