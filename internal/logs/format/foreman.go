@@ -198,7 +198,7 @@ func (j *Joiner) forget(id string, s *started) {
 
 // completed ends a request: "200 OK in 251ms (Views: 100.2ms | ActiveRecord: 50.1ms | Allocations: 1234)".
 func (j *Joiner) completed(when, id, rest []byte, spans []Span) ([]byte, Line) {
-	if bytes.Index(rest, []byte("in ")) < 0 {
+	if !bytes.Contains(rest, []byte("in ")) {
 		return nil, Bad
 	}
 	s := j.begun[string(id)]

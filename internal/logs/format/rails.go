@@ -6,7 +6,7 @@ import (
 )
 
 // rails is the log of a Rails application: Foreman's without its own layout, through Ruby's
-// Logger or with the bare messages. Requests are told apart by the tags before the message
+// Logger or with the bare messages. Requests are distinguished by the tags before the message
 // (config.log_tags = [:request_id]); without tags by the process, and by when they began.
 func rails() *Format {
 	f := foreman()
@@ -27,7 +27,7 @@ type inProgress struct {
 // that does not exist leaves one.
 const mostInProgress = 256
 
-// within is how far the duration of a request, which is rounded to milliseconds, may be from
+// rounded is how far the duration of a request, which is rounded to milliseconds, may be from
 // the times of its lines, in microseconds.
 const rounded = 3000
 
