@@ -111,8 +111,8 @@ func (o *loadOptions) fitting(l *spec.Load) error {
 	return nil
 }
 
-// unread refuses a load whose file has fields that would change it, which are not read and
-// were not said to be ignored.
+// unread refuses a load whose file has fields that would change it and are neither read nor
+// named by --ignore.
 func (o *loadOptions) unread(l *spec.Load) error {
 	var first *spec.Unread
 	fields := o.ignore
