@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 )
 
@@ -134,7 +135,8 @@ func (j *Joiner) unrouted(message []byte) {
 	}
 	method, rest, _ := bytes.Cut(rest, []byte(`] "`))
 	path, _, _ := bytes.Cut(rest, []byte(`"`))
-	for process, all := range j.processes {
+	for _, process := range slices.Sorted(maps.Keys(j.processes)) { // in order, so that each reading finds the same
+		all := j.processes[process]
 		for i, s := range all {
 			url, _, _ := bytes.Cut([]byte(s.url), []byte("?"))
 			if s.controller == "" && s.method == string(method) && bytes.Equal(url, path) {

@@ -128,7 +128,7 @@ func (r *record) invalid(s *platform.Subject, now fact.Storage) string {
 	}
 	kernel, ok := s.Facts().Lookup("kernel.release")
 	if is, _ := kernel.Value.(string); !ok || is == "" || is != r.run.Machine.Kernel {
-		return fmt.Sprintf("made with kernel %s, and %s runs now", cmp.Or(r.run.Machine.Kernel, "an unknown one"), cmp.Or(is, "an unknown one"))
+		return fmt.Sprintf("made with kernel %s; the running kernel is %s", cmp.Or(r.run.Machine.Kernel, "unknown"), cmp.Or(is, "unknown"))
 	}
 	if what := changed(r.place.Storage, now); what != "" {
 		return "the storage has changed since: " + what

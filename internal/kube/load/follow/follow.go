@@ -337,7 +337,7 @@ func (f *Follower) Phase(ctx context.Context, namespaces map[string]bool, atLeas
 				continue
 			}
 			seen++
-			if !has(p.Labels, labels) {
+			if !plan.HasLabels(p.Labels, labels) {
 				continue
 			}
 			match++
@@ -359,13 +359,4 @@ func (f *Follower) Phase(ctx context.Context, namespaces map[string]bool, atLeas
 			return fmt.Errorf("after %s %d of %d pods with the selectors' labels are %s; %d pods of %d that are asked for are there", within, done, match, strings.Join(phases, " or "), seen, atLeast)
 		}
 	}
-}
-
-func has(labels, want map[string]string) bool {
-	for name, value := range want {
-		if labels[name] != value {
-			return false
-		}
-	}
-	return true
 }
