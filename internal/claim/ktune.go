@@ -64,7 +64,7 @@ func (r *reader) ktuneFile(file, when, void string) {
 			value, c.Condition = rest, "the value is lower than that"
 		}
 		if strings.HasPrefix(value, "$") {
-			c.Condition = "it is what the shell variable " + value + " holds"
+			c.Condition = "it equals the shell variable " + value
 		}
 		c.Value = setting.Text(value)
 		r.add(c, 0)

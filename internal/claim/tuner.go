@@ -20,7 +20,7 @@ type Tuner struct {
 	Unit      string `json:"unit"`
 	Enabled   bool   `json:"enabled"` // starts at boot
 	Running   bool   `json:"running"`
-	Stays     bool   `json:"-"` // it is a process that stays: Running says whether it is at work
+	Stays     bool   `json:"-"` // it keeps a process, and Running reports whether that runs
 	PID       int    `json:"pid,omitempty"`
 	Profile   string `json:"profile,omitempty"` // what it has in force by its own files
 	Sets      string `json:"sets"`
@@ -119,16 +119,16 @@ func (t Tuner) Partial() bool {
 	return slices.ContainsFunc(tuners, func(k tuner) bool { return k.name == t.Name && k.partly })
 }
 
-// Conflicts reports whether the tuner bears no other that writes these files of the
-// kernel: an exclusive one bears none at all, numad none that writes what it sets.
+// Conflicts reports whether nothing else may write these files of the kernel while the
+// tuner is in force: an exclusive one excludes every write, numad those of what it sets.
 func (t Tuner) Conflicts(files []string) bool {
 	i := slices.IndexFunc(tuners, func(k tuner) bool { return k.name == t.Name })
 	return t.Exclusive && t.InForce() && (i < 0 || !tuners[i].partly || t.MaySet(files))
 }
 
 // MaySet reports whether the tuner may write one of the kernel's files through
-// which a setting can be written (setting.Kinds.KernelFiles). It says nothing of
-// what the tuner's own files name: those are claims.
+// which a setting can be written (setting.Kinds.KernelFiles). What the tuner's own files
+// name is not considered: those are claims.
 func (t Tuner) MaySet(files []string) bool {
 	i := slices.IndexFunc(tuners, func(k tuner) bool { return k.name == t.Name })
 	if i < 0 {
@@ -157,7 +157,7 @@ func wildcard(pattern, text string) bool {
 	return ok && strings.HasSuffix(text, parts[len(parts)-1])
 }
 
-// Phase says in words whether the tuner runs now, or is enabled and not running.
+// Phase describes whether the tuner runs now, or is enabled and not running.
 // known is false where the processes of the machine are not known.
 func (t Tuner) Phase(known bool) string {
 	switch {

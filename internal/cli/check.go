@@ -255,16 +255,16 @@ func undetermined(a *report.Audit, absent []string) error {
 	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: there is no %s here", strings.Join(absent, ", no ")), "fettle check without a platform asks about all that is")
 }
 
-// allUnknown is the error of an audit in which no finding says anything.
+// allUnknown is the error of an audit that decided no rule.
 func allUnknown(a *report.Audit) error {
-	said := func(f rule.Finding) bool {
+	decided := func(f rule.Finding) bool {
 		return f.State == rule.Passed || f.State == rule.Warned || f.State == rule.Failed
 	}
-	if slices.ContainsFunc(a.Findings, said) {
+	if slices.ContainsFunc(a.Findings, decided) {
 		return nil
 	}
 	if a.Copied {
-		return ui.Hinted(ui.Failed, errors.New("nothing could be determined: the copy has nothing of what the rules ask"), "fettle facts --archive FILE on the machine records it, and fettle check --root FILE reads that")
+		return ui.Hinted(ui.Failed, errors.New("nothing could be determined: the copy has none of the data that the rules need"), "fettle facts --archive FILE on the machine records it, and fettle check --root FILE reads that")
 	}
 	return ui.Hinted(ui.Failed, errors.New("nothing could be determined: each finding is unknown"), "run it as root: sudo fettle check")
 }

@@ -24,10 +24,10 @@ func loadHTTPCommand(a *app) *cobra.Command {
 		Long: `Starts requests at a rate (--rate), along a ramp or in steps, whether the server
 answers or not, and measures from when each was meant to start: a stall is seen by every
 request that it delayed. With --connections N in place of a rate each of N connections
-sends the next request when it has its answer. The warm-up of a server is found and left
-out, and where this machine could not do what was asked of it that is said. With
---requests too each of them sends so many, as 100 threads of 1000. Servers other
-than this machine have to be allowed (--allow).
+sends the next request when it has its answer; --requests ends each after that many, as
+100 threads of 1000. The warm-up of a server is found and left out, and where this machine
+could not do what was asked of it that is reported. Servers other than this machine have
+to be allowed (--allow).
 
 --find-knee searches the highest rate at which the thresholds of --expect are met,
 --observe looks at the servers meanwhile, --clients lets other machines generate the load,
@@ -50,7 +50,7 @@ and --replay makes the requests of a log again, with the times between them.`,
 	f.StringVar(&o.rate, "rate", "", "requests to start: 500/s, 30/min, or a ramp 100/s..1000/s")
 	f.StringVar(&o.steps, "steps", "", "rates one after the other, each for the time of --for: 100/s,200/s,400/s")
 	f.IntVarP(&o.connections, "connections", "c", 0, "no rate: so many connections send one request after the other")
-	f.Int64Var(&o.requests, "requests", 0, "with --connections: requests of each connection, in place of a time; --for is then the most that they take (default 1h)")
+	f.Int64Var(&o.requests, "requests", 0, "with --connections: requests of each connection, in place of a time; --for then limits the time (default 1h)")
 	f.DurationVar(&o.length, "for", 30*time.Second, "how long; with --steps, each of them; with --replay, how much of it")
 	f.DurationVar(&o.warmUp, "warm-up", 0, "load for so long before, at the first rate, and leave it out")
 	f.IntVar(&o.maxConnections, "max-connections", 1000, "the most connections of a rate")

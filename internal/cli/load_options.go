@@ -50,8 +50,8 @@ type loadHTTPOptions struct {
 const (
 	maxFile = 16 << 20 // of a file that an option names, in bytes
 	maxRun  = 7 * 24 * time.Hour
-	// maxRequests are those of one connection, and requestsRun how long they take at the
-	// most where nothing else is said.
+	// maxRequests limits the requests of one connection, and requestsRun is the default
+	// limit of their time.
 	maxRequests = 1_000_000_000
 	requestsRun = time.Hour
 )
@@ -72,11 +72,11 @@ func (o loadHTTPOptions) check() error {
 	case o.given("connections") && (o.connections < 1 || o.connections > 100_000):
 		return fmt.Errorf("--connections %d: want a number from 1 to 100000", o.connections)
 	case o.given("requests") && !o.given("connections"):
-		return errors.New("--requests are those of each connection: of how many? want --connections 100 --requests 1000")
+		return errors.New("--requests is for --connections: want --connections 100 --requests 1000")
 	case o.given("requests") && (o.requests < 1 || o.requests > maxRequests):
 		return fmt.Errorf("--requests %d: want a number from 1 to %d", o.requests, int64(maxRequests))
 	case o.given("requests") && (o.given("warm-up") || len(o.clients)+len(o.clientCommands) > 0):
-		return errors.New("--requests goes without --warm-up, --clients and --client-command: leave those out, or --requests, and say how long with --for 30s")
+		return errors.New("--requests excludes --warm-up, --clients and --client-command: leave those out, or set the time with --for 30s in place of --requests")
 	case o.given("connections") && o.given("max-connections"):
 		return errors.New("--max-connections is for a rate: --connections has as many as it says")
 	case o.maxConnections < 1 || o.maxConnections > 100_000:

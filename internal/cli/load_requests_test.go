@@ -40,7 +40,7 @@ func TestLoadRequests(t *testing.T) {
 	if !strings.Contains(out, "standard deviation") {
 		t.Errorf("no deviation in\n%s", out)
 	}
-	// Time that is over first is no success.
+	// Running out of time first is not a success.
 	_, x = loadHTTP(t, state, 1, "--connections", "1", "--requests", "100000000", "--for", "1s", "--output", "json", server.URL)
 	if x == nil || x.Cut == nil || x.Cut.Of != "requests" || x.Cut.Planned != 100000000 {
 		t.Errorf("%+v", x)

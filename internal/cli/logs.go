@@ -116,7 +116,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	// goes on from there.
 	err = errors.Join(err, o.keep(res))
 	rep := res.Report(o.sort, o.top)
-	if a.screen.Format == csvFormat || a.screen.Format == openMetricsFormat { // whose data cannot say it
+	if a.screen.Format == csvFormat || a.screen.Format == openMetricsFormat { // which have no place for it
 		for _, l := range report.LogsNoUnit(rep.Logs) {
 			a.sayOnce(l)
 		}

@@ -163,7 +163,7 @@ func (o logsOptions) formatOf(set *source.Set, i int) (*format.Format, error) {
 		if err != nil {
 			hint := "--format says how its lines are written, as the server's configuration has it"
 			if u := (*format.Unknown)(nil); errors.As(err, &u) && u.Text != "" {
-				hint += "; with the names of the values that are not known put in:\n" + fmt.Sprintf("fettle logs %s --format '%s'", l.Path, u.Text)
+				hint += "; put in the names of the unknown values:\n" + fmt.Sprintf("fettle logs %s --format '%s'", l.Path, u.Text)
 			}
 			return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, otherLines{err}), hint)
 		}

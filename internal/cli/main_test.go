@@ -55,7 +55,7 @@ func standIn(dir string) {
 		}
 		return h
 	}
-	caller := host.Caller{Name: "root"} // who runs the tests is no part of the story
+	caller := host.Caller{Name: "root"} // the output must not depend on who runs the tests
 	if text := os.Getenv("FETTLE_TEST_CALLER"); text != "" {
 		if err := json.Unmarshal([]byte(text), &caller); err != nil {
 			panic(err)

@@ -67,10 +67,10 @@ func (l *sizeLog) read(ctx context.Context, by func([]*format.Format) [][]string
 	}
 	for i, f := range formats {
 		if f.Guessed != "" && l.options.say != nil {
-			l.options.say(fmt.Sprintf("%s: guessed: %s; --format says it", set.Logs[i].Path, f.Guessed))
+			l.options.say(fmt.Sprintf("%s: guessed: %s; --format sets it", set.Logs[i].Path, f.Guessed))
 		}
 		if f.UnitUnknown != "" {
-			return nil, nil, ui.Exit(ui.Usage, fmt.Errorf("--log: %s: nothing says the unit of %q; --unit ms (or s, us, ns) does", set.Logs[i].Path, f.UnitUnknown))
+			return nil, nil, ui.Exit(ui.Usage, fmt.Errorf("--log: %s: the unit of %q is unknown; set it with --unit ms (or s, us, ns)", set.Logs[i].Path, f.UnitUnknown))
 		}
 	}
 	asked := logs.Options{By: by(formats), Percentiles: percentiles, Groups: sizeGroups, Where: where, Workers: runtime.GOMAXPROCS(0)}

@@ -172,8 +172,8 @@ func (m *machine) oneTuner(ctx context.Context, takeOver bool, writes func() []s
 	return taken, nil
 }
 
-// otherTuners are those in force that bear no other that writes. One that sets a few
-// places of which none is written (numad) is only named.
+// otherTuners are those in force that conflict with what is to be written. One that sets
+// only a few settings, none of which is written (numad), is only named.
 func (m *machine) otherTuners(ctx context.Context, writes func() []setting.Setting) ([]claim.Tuner, error) {
 	all, err := claim.Tuners(ctx, m.host)
 	var files []string

@@ -17,7 +17,7 @@ import (
 // runBy is who runs this command; only the tests put another in its place.
 var runBy = sync.OnceValue(host.Self)
 
-// user is who is at work, in words.
+// user names the user who runs this command.
 func user() string { return runBy().String() }
 
 const (
@@ -46,7 +46,7 @@ func writing(command func(*app) *cobra.Command) func(*app) *cobra.Command {
 	return func(a *app) *cobra.Command { return a.writes(command(a)) }
 }
 
-// checkNote refuses a reason that says nothing or is too long, and makes it one line.
+// checkNote rejects a reason that is empty or too long, and makes it one line.
 func (a *app) checkNote() error {
 	text := strings.TrimSpace(a.note)
 	switch {
@@ -67,7 +67,7 @@ func (a *app) logFile(h *host.Host, kind, file string) {
 		host.Field{Name: "FETTLE_KIND", Value: kind}, host.Field{Name: "FETTLE_COMMAND", Value: a.asCommand}, host.Field{Name: "FETTLE_FILE", Value: file})...)
 }
 
-// withoutReason is a command line without its --reason, which is kept by itself.
+// withoutReason is a command line without its --reason, which is recorded separately.
 func withoutReason(args []string) []string {
 	var out []string
 	for i := 0; i < len(args); i++ {

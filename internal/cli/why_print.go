@@ -79,7 +79,7 @@ func claimWants(c claim.Claim) string {
 	return c.Value.String()
 }
 
-// claimNote says why a line has no effect, or what must hold for it.
+// claimNote is why a line has no effect, or what must hold for it.
 func claimNote(c claim.Claim) string {
 	switch {
 	case c.Shadowed != "":

@@ -48,12 +48,12 @@ type WhyCoupled struct {
 type tunedProfile struct {
 	names   []string
 	claimed map[setting.Setting]bool
-	// unsure says why it may set more than its claims.
+	// unsure is why it may set more than its claims; "" where it does not.
 	unsure string
 }
 
 // tuners finds the other tuners in force and adds what TuneD's profile sets to the
-// claims. known is false where it is not known which programs run.
+// claims. It returns an error where it is not known which programs run.
 func (m *machine) tuners(ctx context.Context, claims *claim.Claims) (all []claim.Tuner, tuned *tunedProfile, err error) {
 	all, err = claim.Tuners(ctx, m.host)
 	for _, t := range all {
@@ -163,7 +163,7 @@ func (m *machine) reapplied(claims *claim.Claims, s setting.Setting) (last claim
 	}
 	lines := claims.For(s)
 	if twin, has := m.kinds.Twin(s); has {
-		lines = append(lines, slices.DeleteFunc(claims.For(twin), func(c claim.Claim) bool { return c.Value.Text == "0" })...)
+		lines = append(lines, slices.DeleteFunc(claims.For(twin), func(c claim.Claim) bool { return setting.Zero(c.Value) })...)
 	}
 	key := func(c claim.Claim) string { k, _, _ := strings.Cut(c.Text, "="); return strings.TrimSpace(k) }
 	lines = slices.DeleteFunc(lines, func(c claim.Claim) bool {
@@ -189,7 +189,7 @@ func (m *machine) reapplied(claims *claim.Claims, s setting.Setting) (last claim
 	return last, !strings.Contains(key(last), "/"), true
 }
 
-// whyTuners says of each tuner in force what it has to do with a setting.
+// whyTuners reports for each tuner in force how it relates to a setting.
 func (m *machine) whyTuners(id setting.Setting, all []claim.Tuner, tuned *tunedProfile, claims []claim.Claim, coupled []WhyCoupled) []WhyTuner {
 	files := m.kinds.KernelFiles(id)
 	var out []WhyTuner
@@ -250,7 +250,7 @@ func (m *machine) coupledClaims(id setting.Setting, claims *claim.Claims, own []
 		}
 		c := theirs[len(theirs)-1]
 		zeroes := hasTwin && s == twin
-		if zeroes && c.Value.Text == "0" || certain && c.Before(winner) {
+		if zeroes && setting.Zero(c.Value) || certain && c.Before(winner) {
 			continue
 		}
 		out = append(out, WhyCoupled{c, zeroes})
@@ -286,7 +286,7 @@ func (t WhyTuner) describe(known bool) string {
 	return text + ": " + t.Why
 }
 
-// tunersUnknown says why it is not known which tuners run; empty where it is.
+// tunersUnknown is why it is not known which tuners run; empty where it is.
 func (m *machine) tunersUnknown(err error) string {
 	if err == nil || m.root == "" || errors.Is(err, context.Canceled) {
 		return ""

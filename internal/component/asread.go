@@ -47,8 +47,8 @@ func RunBy(p program.Process) rule.Answer {
 	return rule.Answer{Value: p.Unit, At: "/proc/PID/cgroup"}
 }
 
-// Origin says of what the files of a program say whether the program that runs has it from
-// there, or will have it when it starts next.
+// Origin reports whether the program that runs has taken its values from its files
+// (rule.Running), or will take them when it starts next (rule.Files).
 func Origin(taken program.Taken, runErr error) string {
 	if runErr == nil && taken == program.Yes {
 		return rule.Running

@@ -258,7 +258,7 @@ func TestNewDeviceGetsItsValues(t *testing.T) {
 	}
 }
 
-// A CPU goes off line or comes back, and the kernel computes the base slice anew.
+// A CPU goes offline or comes back, and the kernel recomputes the base slice.
 func TestCPUHotplugTakesValuesBack(t *testing.T) {
 	const slice = "/sys/kernel/debug/sched/base_slice_ns"
 	f := newFake(t, map[string]string{slice: "2100000", "/etc/tuned/slice/tuned.conf": "[sysfs]\n" + slice + "=4000000\n[sysctl]\nvm.swappiness=10"})

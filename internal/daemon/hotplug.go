@@ -13,16 +13,16 @@ import (
 	"fettle.dev/fettle/internal/tune"
 )
 
-// plugged gives devices that have come what the selection wants for them, and brings
-// back what the kernel has computed anew because a CPU has come or gone.
+// plugged gives devices that have come what the selection wants for them, and restores
+// what the kernel recomputed because a CPU has come or gone.
 func (d *Daemon) plugged(ctx context.Context, batch []Uevent) error {
 	cpus := slices.ContainsFunc(batch, func(u Uevent) bool { return u.Subsystem == "cpu" })
-	return errors.Join(d.arrivals(ctx, batch), d.recompute(ctx, cpus))
+	return errors.Join(d.arrivals(ctx, batch), d.afterCPUs(ctx, cpus))
 }
 
-// recompute writes again the values that CPU hot-plug takes back: nobody has asked for
-// what they read now.
-func (d *Daemon) recompute(ctx context.Context, cpus bool) error {
+// afterCPUs writes again the values that CPU hot-plug resets: the values that they have now
+// are the kernel's, not an administrator's.
+func (d *Daemon) afterCPUs(ctx context.Context, cpus bool) error {
 	if !cpus {
 		return nil
 	}

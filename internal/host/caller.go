@@ -21,11 +21,11 @@ type Caller struct {
 	// and sudo. Null where no login set it, as in a service or a container.
 	LoginUID *int   `json:"login_uid,omitempty"`
 	Name     string `json:"name"` // of the login user, or else of the effective one
-	// Claimed is what SUDO_USER says where there is no login uid. Any process of
-	// root can set it, so it proves nothing.
+	// Claimed is SUDO_USER where there is no login uid. Any process of root can set
+	// it, so it proves nothing.
 	Claimed string `json:"claimed,omitempty"`
-	// TTY is the controlling terminal, Client the address of the ssh client; empty
-	// where there is none, or none is known.
+	// TTY is the controlling terminal, Client the address of the ssh client; empty if
+	// unknown or absent.
 	TTY    string `json:"tty,omitempty"`
 	Client string `json:"client,omitempty"`
 	// Via is how the request arrived where it was not a command: D-Bus, socket.

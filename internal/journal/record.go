@@ -39,7 +39,7 @@ type Begin struct {
 	// Note is the reason that the caller gave (--reason), at most MaxNote bytes
 	// and escaped.
 	Note string `json:"note,omitempty"`
-	// Caller is who asked, as the kernel knows it; null in records of before.
+	// Caller is who asked, as the kernel knows it; null in older records.
 	Caller *host.Caller `json:"caller,omitempty"`
 	// Planned is who made the saved plan that is applied; null without one.
 	Planned *Planned `json:"planned,omitempty"`

@@ -32,7 +32,7 @@ type Tx struct {
 	Entries   []*Entry
 	Commit    *Commit // nil: cut off, or under way
 	Confirmed bool
-	// ConfirmedBy is who let a trial stay; null in records of before.
+	// ConfirmedBy is who let a trial stay; null in older records.
 	ConfirmedBy *Confirm
 	// Superseded is the later transaction that stands for this one; 0 if none.
 	Superseded int

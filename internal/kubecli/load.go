@@ -87,7 +87,7 @@ func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
 
 // fileFlags are those of plan and run: how a file of kube-burner is read.
 func (o *loadOptions) fileFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.read.UserData, "user-data", "", "file of variables for a configuration of kube-burner, YAML or JSON; before those of the environment")
+	f.StringVar(&o.read.UserData, "user-data", "", "file of variables for a configuration of kube-burner, YAML or JSON; overrides the environment")
 	f.StringArrayVar(&o.read.Set, "set", nil, "KEY=VALUE: a field of a configuration of kube-burner, as jobs.0.qps=20; repeatable")
 	f.BoolVar(&o.read.AllowMissing, "allow-missing", false, "leave variables empty that a configuration of kube-burner asks for and that are not set")
 	f.StringVar(&o.read.UUID, "uuid", "", "UUID that templates of kube-burner see (default a new one)")
@@ -111,8 +111,8 @@ func (o *loadOptions) fitting(l *spec.Load) error {
 	return nil
 }
 
-// unread refuses a load whose file has fields that would change it, which are not read and
-// were not said to be ignored.
+// unread refuses a load whose file has fields that would change it and are neither read nor
+// named by --ignore.
 func (o *loadOptions) unread(l *spec.Load) error {
 	var first *spec.Unread
 	fields := o.ignore

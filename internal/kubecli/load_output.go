@@ -82,7 +82,7 @@ type LoadActions struct {
 	Read    int `json:"read"`
 	Failed  int `json:"failed"`
 	Skipped int `json:"skipped"` // their object was not there
-	// Others say where objects of others have the same labels, and were left alone.
+	// Others name actions whose labels objects of others have too; these were left alone.
 	Others []string `json:"others,omitempty"`
 }
 
@@ -208,7 +208,7 @@ func (x *LoadRun) lines() []string {
 // shownCalls is how many sorts of calls a table has; the JSON has all.
 const shownCalls = 8
 
-// toSecond says of times that some of them are differences of whole seconds.
+// toSecond marks times of which some are differences of whole seconds.
 func toSecond(n int64) string {
 	if n > 0 {
 		return " (±1 s)"

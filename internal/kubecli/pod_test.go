@@ -149,7 +149,7 @@ const nextPod = `{apiVersion: v1, kind: Pod, metadata: {name: next}, spec: {cont
 func TestPodExplain(t *testing.T) {
 	config, root, file := apiServer(t, nil), vm(t), manifest(t, nextPod)
 	code, out, errs := run(t, "--kubeconfig", config, "pod", "explain", file, "--node", "perf-node", "--root", root)
-	for _, want := range []string{"pod next on perf-node: pending, Insufficient cpu", "the kubelet would say: refused, TopologyAffinityError", "class Guaranteed", "cpu_manager_state: " + root, "containers[c].resources.requests.cpu"} {
+	for _, want := range []string{"pod next on perf-node: pending, Insufficient cpu", "the kubelet's verdict: refused, TopologyAffinityError", "class Guaranteed", "cpu_manager_state: " + root, "containers[c].resources.requests.cpu"} {
 		if code != ui.Done || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, not printed: %s\n%s%s", code, want, out, errs)
 		}

@@ -30,7 +30,7 @@ import (
 // maxValues is how many values of a node, and nodes of one sentence, the table shows.
 const maxValues = 5
 
-// kindsHint says what makes the kinds Tuned and Profile.
+// kindsHint is the command that makes the kinds Tuned and Profile.
 const kindsHint = "kubectl apply -f deploy/crds/plain makes them, where the cluster is not OpenShift"
 
 func statusCommand(a *app) *cobra.Command {
@@ -48,8 +48,8 @@ a rule, it is what the rules say now; --allow and --pod-labels are then those of
 operator.
 
 With --file it reads Tuned objects of FILE ("-" is standard input) next to those of the
-cluster, of two with one name that of FILE, and says which profile each node would get
-if FILE were applied. Nothing is changed. The exit code is 4 where an object of FILE
+cluster, of two with one name that of FILE, and shows which profile each node would
+get if FILE were applied. Nothing is changed. The exit code is 4 where an object of FILE
 would not be valid, or would hold a node without its profile.`,
 		Example: `  kubectl fettle status
   kubectl fettle status worker-7 --output json
@@ -63,7 +63,7 @@ would not be valid, or would hold a node without its profile.`,
 		Args: cobra.ArbitraryArgs,
 	}
 	d.flags(c)
-	c.Flags().StringVarP(&file, "file", "f", "", "Tuned objects that are not applied yet: say which profile each node would get")
+	c.Flags().StringVarP(&file, "file", "f", "", "Tuned objects that are not applied yet: show which profile each node would get")
 	return c
 }
 

@@ -21,7 +21,7 @@ import (
 type TunedPreview struct {
 	Schema    string `json:"schema"` // fettle/tuned-preview/v1
 	Namespace string `json:"namespace"`
-	// Management is what the operator would be told to do: Managed, Unmanaged or Removed.
+	// Management is the operator's managementState: Managed, Unmanaged or Removed.
 	Management tuned.ManagementState `json:"management_state"`
 	Changed    int                   `json:"nodes_changed"`
 	Nodes      []NodePreview         `json:"nodes"`
@@ -36,12 +36,12 @@ type NodePreview struct {
 	// that is held what it has now. "" for none.
 	Now   string `json:"now,omitempty"`
 	Would string `json:"would,omitempty"`
-	// Rule says in a sentence how the decision comes about.
+	// Rule explains the decision in a sentence.
 	Rule     string             `json:"rule"`
 	Decision recommend.Decision `json:"decision"`
 }
 
-// statusOfFile says which profile each node would get.
+// statusOfFile shows which profile each node would get.
 func (a *app) statusOfFile(ctx context.Context, d deciding, file string, names []string) error {
 	data, file, err := readManifest(file)
 	if err != nil {
@@ -52,7 +52,7 @@ func (a *app) statusOfFile(ctx context.Context, d deciding, file string, names [
 		return ui.Exit(ui.Usage, err)
 	}
 	if len(objects.Tuneds) == 0 {
-		return ui.Exit(ui.Usage, fmt.Errorf("%s: there is no Tuned object in it", file))
+		return ui.Exit(ui.Usage, fmt.Errorf("%s: no Tuned object in it", file))
 	}
 	namespace := a.namespaceOr(tuned.Namespace)
 	for _, o := range objects.Tuneds {

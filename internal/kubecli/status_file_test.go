@@ -79,7 +79,7 @@ n2    openshift-node  openshift-node  Tuned default, recommend[1] (priority 40):
 		t.Errorf("%d %q\n%s", code, errs, out)
 	}
 	for text, want := range map[string]string{
-		"apiVersion: v1\nkind: List\nitems: []\n":                  "there is no Tuned object in it",
+		"apiVersion: v1\nkind: List\nitems: []\n":                  "no Tuned object in it",
 		head + "  profiles: []\n":                                  `there is no field "profiles"`,
 		strings.Replace(mine, "namespace: o", "namespace: x-o", 1): "is for the namespace x-openshift",
 	} {

@@ -134,8 +134,8 @@ func (p *products) one(i component.Installed, option string) rule.Answer {
 // records are inputs that are about what is installed, and not about what it runs with.
 var records = []string{"version", "installed", "name", "config", "unit"}
 
-// originOf says whether a product has told an input from its files, or while it runs, by
-// where that was read.
+// originOf reports whether a product has answered an input from its files or while it runs,
+// by where that was read.
 func originOf(option, at string) string {
 	switch {
 	case at == "" || slices.Contains(records, option):

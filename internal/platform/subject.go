@@ -81,7 +81,7 @@ type Earlier struct {
 // in bytes.
 const LogTail = 16 << 20
 
-// RunsDir is where fettle keeps its runs where nothing else is said.
+// RunsDir is where fettle keeps its runs by default.
 const RunsDir = "/var/lib/fettle/runs"
 
 // NewSubject makes a machine answer through the sources until ctx ends; of logs it

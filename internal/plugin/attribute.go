@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"encoding/binary"
 	"errors"
 	"slices"
 	"strconv"
@@ -105,20 +104,6 @@ func IsGuest(h *host.Host) bool {
 	// Other architectures: a guest is known by its device tree or by what
 	// Xen's and KVM's drivers register.
 	return Exists(h, "/sys/hypervisor/type") || Exists(h, "/proc/device-tree/hypervisor")
-}
-
-// PageSize is the machine's page size in bytes: AT_PAGESZ of the auxiliary
-// vector (getauxval(3)), or the 4096 of most machines where that is not to be
-// had.
-func PageSize(h *host.Host) int64 {
-	const atPageSize = 6
-	b, err := h.Files.ReadFile("/proc/self/auxv")
-	for ; err == nil && len(b) >= 16; b = b[16:] {
-		if binary.NativeEndian.Uint64(b) == atPageSize {
-			return int64(binary.NativeEndian.Uint64(b[8:]))
-		}
-	}
-	return 4096
 }
 
 // HasModule is true where the running kernel has a module of one of these

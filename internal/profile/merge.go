@@ -217,8 +217,8 @@ func (m *merged) update(old, u *rawUnit) {
 	}
 }
 
-// warnNotTrue says where a word that is neither yes nor no to TuneD counts as no:
-// enabled=yes switches a section off, and ${on} stays as it is written.
+// warnNotTrue warns of a word that means yes to a reader and counts as no for TuneD:
+// enabled=yes switches a section off, and ${on} is not expanded.
 func (m *merged) warnNotTrue(u *rawUnit) {
 	for _, a := range []struct {
 		name, effect string
@@ -235,7 +235,7 @@ func (m *merged) warnNotTrue(u *rawUnit) {
 	}
 }
 
-// meansNo reports whether a person who writes this means no.
+// meansNo reports whether a value is meant as no.
 func meansNo(s string) bool {
 	switch strings.ToLower(strings.TrimSpace(s)) {
 	case "", "0", "false", "no", "off", "n", "f", "none", "disabled":

@@ -50,8 +50,8 @@ type Answer struct {
 	Value any
 	// At is where it was read: FILE:LINE, a path, a command.
 	At string
-	// From says of what a program runs with, or will run with, which of the two it is:
-	// Running or Files; "" for everything else.
+	// From is, for an answer about a program, whether it runs with the value or will after
+	// its next start: Running or Files; "" for everything else.
 	From string
 	// Unknown says why nothing is known; "" where something is.
 	Unknown string
@@ -60,7 +60,7 @@ type Answer struct {
 	AtLeast string
 }
 
-// What an answer about a program is of.
+// The values of From.
 const (
 	Running = "running"
 	Files   = "files (from the next start)"

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// CPUHotplug reports whether the kernel computes a value anew when a CPU goes off line
-// or comes back (kernel/sched/fair.c update_sysctl), which takes away what was written.
+// CPUHotplug reports whether the kernel recomputes a value when a CPU goes offline or
+// comes back (kernel/sched/fair.c update_sysctl), which discards what was written.
 func CPUHotplug(s Setting) bool {
 	dir, base := path.Split(s.Name)
 	if s.Kind == "sysctl" {
@@ -28,11 +28,11 @@ func TakenBackBy(s Setting) string {
 	queue := s.Kind == "sysfs" && (strings.HasSuffix(dir, "/queue/") || strings.HasSuffix(dir, "/queue/iosched/"))
 	switch {
 	case CPUHotplug(s):
-		return "the kernel computes it anew when a CPU goes off line or comes back"
+		return "the kernel recomputes it when a CPU goes offline or comes back"
 	case queue && (base == "nr_requests" || base == "async_depth" || base == "wbt_lat_usec" || strings.HasSuffix(dir, "/iosched/")):
-		return "the kernel sets it anew at each change of the I/O scheduler"
+		return "the kernel resets it at each change of the I/O scheduler"
 	case s == Setting{"sysctl", "vm.min_free_kbytes"}:
-		return "the kernel calculates it anew when transparent huge pages are switched on or off"
+		return "the kernel recalculates it when transparent huge pages are switched on or off"
 	}
 	return ""
 }

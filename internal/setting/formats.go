@@ -89,7 +89,7 @@ var fileFormats = []fileFormat{
 	// Numbers.
 	{files: []string{"/proc/sys/net/ipv4/tcp_fastopen_key"}, reader: "proc_tcp_fastopen_key", writer: "proc_tcp_fastopen_key", like: likeHexGroups},
 	{files: []string{"/proc/sys/..."}, prints: areNumbers, reader: "proc_get_long (strtoul_lenient, base 0)", writer: "proc_put_long", like: likeNumbers},
-	{files: []string{"/sys/..."}, prints: areNumbers, reader: "kstrtoul and kin, base 0 or 10", writer: `sysfs_emit("%d")`, like: likeDecimal},
+	{files: []string{"/sys/..."}, prints: areNumbers, reader: "kstrtoul, kstrtoint and the like, base 0 or 10", writer: `sysfs_emit("%d")`, like: likeDecimal},
 }
 
 // formatOf is the format of a file that reads so; nil where it is not known.

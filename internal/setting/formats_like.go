@@ -14,7 +14,7 @@ func likeness(same bool) Likeness {
 	return Different
 }
 
-// likeNumbers compares what proc_dointvec and its kin read and print: each number in
+// likeNumbers compares what proc_dointvec and its variants read and print: each number in
 // base 0, so that a leading 0 means octal. Fewer numbers than the file has set the
 // first ones (kernel.printk = 3).
 func likeNumbers(c compared) Likeness {

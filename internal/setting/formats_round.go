@@ -9,24 +9,24 @@ import (
 
 // likeRounded compares a number that the kernel rounds: what it makes of it is the
 // same value to the kernel.
-func likeRounded(round func(int64) int64) func(compared) Likeness {
+func likeRounded(round func(n, page int64) int64) func(compared) Likeness {
 	return func(c compared) Likeness {
 		want, ok := number(strings.TrimSpace(c.want))
 		read, okRead := number(strings.TrimSpace(c.read))
 		if !ok || !okRead {
 			return Different
 		}
-		return likeness(want == read || round(want) == read)
+		return likeness(want == read || round(want, c.host.PageSize()) == read)
 	}
 }
 
-// wholePages is a number of KiB in whole pages of 4 KiB, rounded down.
-func wholePages(kib int64) int64 { return kib &^ 3 }
+// wholePages is a number of KiB in whole pages, rounded down.
+func wholePages(kib, page int64) int64 { return kib &^ (page/1024 - 1) }
 
 // atLeastFour is the least queue depth (BLKDEV_MIN_RQ).
-func atLeastFour(n int64) int64 { return max(n, 4) }
+func atLeastFour(n, _ int64) int64 { return max(n, 4) }
 
-func powerOfTwo(n int64) int64 {
+func powerOfTwo(n, _ int64) int64 {
 	if n <= 1 {
 		return n
 	}
@@ -34,10 +34,10 @@ func powerOfTwo(n int64) int64 {
 }
 
 // pipeSize is a power of two of at least a page (fs/pipe.c round_pipe_size).
-func pipeSize(n int64) int64 { return max(powerOfTwo(n), 4096) }
+func pipeSize(n, page int64) int64 { return max(powerOfTwo(n, page), page) }
 
 // pageOfHeads is a number of pointers in whole pages, rounded up.
-func pageOfHeads(n int64) int64 { return (n + 511) / 512 * 512 }
+func pageOfHeads(n, page int64) int64 { return (n + page/8 - 1) / (page / 8) * (page / 8) }
 
 // likeAbout compares numbers that the kernel rounds to its ticks or to what a device
 // takes, or where 0 stands for the device's default: another number may be what became
@@ -82,7 +82,7 @@ func likeSize(c compared) Likeness {
 	if !ok || !okRead {
 		return Unclear // max, and the largest number that stands for it
 	}
-	return likeness(want == read || want&^4095 == read)
+	return likeness(want == read || want&^(c.host.PageSize()-1) == read)
 }
 
 // size reads a number with a suffix as lib/cmdline.c memparse does.

@@ -1,6 +1,7 @@
 package setting_test
 
 import (
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"strings"
@@ -125,6 +126,38 @@ func TestCompareAsTheKernel(t *testing.T) {
 		}
 		if got := kinds.Compare(s, setting.Text(c.read), setting.Text(c.read)); got != same {
 			t.Errorf("%s: %q is not itself: %v", c.name, c.read, got)
+		}
+	}
+}
+
+// TestCompareInPages holds what the kernel rounds to pages against machines whose pages have
+// 4 and 64 KiB.
+func TestCompareInPages(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		reads      map[int64]string // by the page size
+	}{
+		{"/sys/devices/x/block/sda/queue/read_ahead_kb", "100", map[int64]string{4096: "100", 65536: "64"}},
+		{"fs.pipe-max-size", "10000", map[int64]string{4096: "16384", 65536: "65536"}},
+		{"net.netfilter.nf_conntrack_buckets", "1000", map[int64]string{4096: "1024", 65536: "8192"}},
+		{"/sys/fs/cgroup/x.slice/memory.max", "100000", map[int64]string{4096: "98304", 65536: "65536"}},
+	} {
+		for page, read := range c.reads {
+			auxv := binary.NativeEndian.AppendUint64(binary.NativeEndian.AppendUint64(nil, 6), uint64(page)) // AT_PAGESZ
+			kinds := setting.Kernel(hosttest.Mounted(t, map[string]string{"/proc/self/auxv": string(auxv)}))
+			kind := "sysctl"
+			if strings.HasPrefix(c.name, "/sys/") {
+				kind = "sysfs"
+			}
+			for other, text := range c.reads {
+				want := different
+				if other == page || text == read || text == c.want {
+					want = same
+				}
+				if got := kinds.Compare(setting.Setting{Kind: kind, Name: c.name}, setting.Text(c.want), setting.Text(text)); got != want {
+					t.Errorf("pages of %d: %s: %s written, %s read: %v, want %v", page, c.name, c.want, text, got, want)
+				}
+			}
 		}
 	}
 }

@@ -1,6 +1,6 @@
 package setting
 
-// Likeness says how a value that is wanted, or was written, relates to what a place
+// Likeness is how a value that is requested, or was written, relates to what a place
 // reads.
 type Likeness int
 

@@ -165,7 +165,7 @@ func (k sysfs) Coupled(s Setting) []Setting {
 		return []Setting{k.alias("/sys/kernel/mm/hugepages/" + path.Base(dir) + "/nr_hugepages")}
 	case strings.HasPrefix(s.Name, "/sys/kernel/mm/transparent_hugepage/") && (base == "enabled" || base == "shmem_enabled"):
 		// mm/khugepaged.c set_recommended_min_free_kbytes raises the reserve
-		// when huge pages are turned on, and calculates it anew when they are
+		// when huge pages are turned on, and recalculates it when they are
 		// turned off: globally, of one size, or for files in memory.
 		return []Setting{{"sysctl", "vm.min_free_kbytes"}}
 	case s.Name == "/sys/devices/system/cpu/cpufreq/boost", s.Name == "/sys/devices/system/cpu/intel_pstate/no_turbo":

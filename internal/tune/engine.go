@@ -39,8 +39,8 @@ type Engine struct {
 	// that had their names: what the journal knows of those is not theirs.
 	Arrived map[string]bool
 	// User and Reason go into the journal: who, and with which command. Caller is
-	// who as the kernel knows it, and then goes before User; nil where it is not
-	// known. Note is the reason that was given. A context of ByCaller goes before
+	// who as the kernel knows it, and then overrides User; nil where it is not
+	// known. Note is the reason that was given. A context of ByCaller overrides
 	// both.
 	User, Reason string
 	Caller       func() host.Caller

@@ -39,7 +39,7 @@ func (e *Engine) left(en *journal.Entry, now setting.Value) bool {
 	return en.LeftBy(now, func(a, b setting.Value) bool { return e.same(en.Setting, b, a) })
 }
 
-// writtenAndRead says what was written to a place that reads otherwise.
+// writtenAndRead names what was written to a place and what it reads.
 func writtenAndRead(want, read setting.Value) string {
 	return fmt.Sprintf("%s was written, %s is read", show(want), show(read))
 }

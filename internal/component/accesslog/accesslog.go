@@ -96,7 +96,7 @@ func Of(all []Log, file string) (l *Log, why string, err error) {
 		is  func(l *Log, name string) bool
 		why string
 	}{
-		{func(l *Log, name string) bool { return !l.Pattern && l.Path == name }, ""}, // a name goes before a variable
+		{func(l *Log, name string) bool { return !l.Pattern && l.Path == name }, ""}, // a name takes precedence over a variable
 		{func(l *Log, name string) bool { return l.Pattern && l.matches(name) }, ""},
 		{func(l *Log, name string) bool { return path.Base(l.Path) == path.Base(name) && !l.Pattern }, "by its name: the configuration has it as %s"},
 		{func(l *Log, _ string) bool { return l.Goes != "" }, "which names no file: it goes to %s"},

@@ -31,7 +31,7 @@ type blocks []struct {
 	before truth // whether a branch before it counted
 }
 
-// enter takes a line that begins with a dot; false where it closes what is not open.
+// enter takes a line that begins with a dot; false where it closes a block that is not open.
 func (b *blocks) enter(l line, version string) bool {
 	last := len(*b) - 1
 	cond := func() truth { return condition(strings.Join(l.words[1:], " "), version) }
@@ -42,7 +42,7 @@ func (b *blocks) enter(l line, version string) bool {
 		return true
 	case ".elif", ".else", ".endif":
 	default:
-		return true // .notice and its kin
+		return true // .notice, .warning, .alert, .diag
 	}
 	if last < 0 {
 		return false
@@ -68,10 +68,10 @@ func (b blocks) counts() truth {
 	return t
 }
 
-// condition is what an expression of .if says: a number, version_atleast and
+// condition evaluates an expression of .if: a number, version_atleast and
 // version_before of a known version, streq, strneq, "!", "&&", "||" and parentheses. What
 // depends on the environment or on the build of HAProxy is perhaps, and so is what HAProxy
-// would not take.
+// would reject.
 func condition(text, version string) truth {
 	e := expression{strings.TrimSpace(text), version}
 	if e.rest == "" {

@@ -235,7 +235,7 @@ func (i *installed) told(input string) rule.Answer {
 	case "missing_timeouts":
 		a := list(i.files.timeless())
 		if a.Unknown != "" {
-			a.Unknown += "; haproxy -c -f " + i.Main + " says it, and runs the Lua of the configuration"
+			a.Unknown += "; haproxy -c -f " + i.Main + " reports it, but runs the Lua of the configuration"
 		}
 		return a
 	case "frontends_beyond_maxconn":

@@ -171,8 +171,8 @@ func (s settings) last(is func(option) bool) (option, bool, error) {
 	return *found, true, nil
 }
 
-// defaultsOf is the section from which a proxy has what it does not say itself, or -1. The
-// error says that it depends on a condition which one that is.
+// defaultsOf is the section from which a proxy takes what it does not set itself, or -1. It
+// returns an error where a condition decides which section that is.
 func (s settings) defaultsOf(proxy int) (int, error) {
 	from, next := s.sections[proxy].from, -1
 	for n, x := range s.sections[:proxy] {

@@ -156,7 +156,7 @@ type section struct {
 	kind, name, from string
 	// nth is which it is of the defaults without a name, from 1.
 	nth int
-	// counts says whether it is there: perhaps in a condition that only HAProxy knows.
+	// counts reports whether it applies: perhaps under a condition that only HAProxy can decide.
 	counts truth
 	line
 }
@@ -172,8 +172,8 @@ func (s section) key() string {
 }
 
 // walk calls each for every section as it begins, with a nil option, and for every option in
-// its section, and says whether it counts. What stands in a condition that is not fulfilled
-// is passed over; version is HAProxy's, "" where it is not known.
+// its section, with whether it counts. What stands in a condition that is not fulfilled is
+// skipped; version is HAProxy's, "" where it is not known.
 func walk(all []line, version string, each func(s section, option *line, counts truth) error) error {
 	var now section
 	nth := 0

@@ -30,8 +30,8 @@ func named(names ...string) func(option) bool {
 	return func(o option) bool { return slices.Contains(names, o.option) }
 }
 
-// effective is an option of a proxy: its own, or what its defaults say. The error says
-// that it depends on a condition or on the environment.
+// effective is an option of a proxy: its own, or that of its defaults. It returns an error
+// where it depends on a condition or on the environment.
 func (s settings) effective(proxy int, name string) (option, bool, error) {
 	return s.effectiveOf(proxy, named(name))
 }
@@ -57,8 +57,8 @@ func inCondition(o option) error {
 	return fmt.Errorf("%s: it stands in a condition (.if) whose outcome depends on the environment or the build of HAProxy", o.Place)
 }
 
-// missing reports whether a proxy has no timeout of a name, or one of 0. The error says on
-// what it depends where that is perhaps.
+// missing reports whether a proxy has no timeout of a name, or one of 0. Where that is
+// perhaps, the error names what it depends on.
 func (s settings) missing(proxy int, name string) (truth, error) {
 	all, unset, err := s.candidates(proxy, named(name))
 	if err != nil {
@@ -113,11 +113,11 @@ func (s settings) disabled(n int) (truth, error) {
 	return truthOf(off), nil
 }
 
-// timeless are the proxies that wait without an end for a client or a server, each with
-// what it lacks: those of which HAProxy 2.6 and 3.0 warn (src/cfgparse.c,
-// check_config_validity). A tunnel's timeout stands in for the server's where connections
-// are passed on as they are. The error says why it is not known of a proxy, where nothing
-// is known to be missing.
+// timeless are the proxies that wait without limit for a client or a server, each with the
+// timeout that it lacks: HAProxy 2.6 and 3.0 warn of them (src/cfgparse.c,
+// check_config_validity). A tunnel's timeout replaces the server's where connections are
+// passed on as they are. Where nothing is known to be missing, the error is why that is not
+// known of a proxy.
 func (s settings) timeless() ([]string, error) {
 	out := []string{}
 	var unknown error

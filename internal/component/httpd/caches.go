@@ -48,8 +48,8 @@ func around(scope string) string {
 // certificateDirectives are those that certificateFaults looks at.
 var certificateDirectives = []string{"sslverifyclient", "requestheader", "cacheenable", "cacheignorequerystring", "cachequickhandler", "require"}
 
-// certificatesDecided says what certificateFaults depends on where any client is asked for
-// a certificate.
+// certificatesDecided returns as an error what certificateFaults depends on, where any client
+// is asked for a certificate.
 func (s settings) certificatesDecided() error {
 	var doubt error
 	verifies := false
@@ -78,7 +78,7 @@ func (s settings) certificatesDecided() error {
 // certificateFaults are what is wrong with virtual hosts that ask clients for a
 // certificate and keep answers, or tell a back end who the client is: an answer that
 // somebody without a certificate gets, or who asked for another thing, and a header that
-// the client may forge. The error says why they are not known: where a request decides
+// the client may forge. It returns an error where they are not known: a request decides
 // (<If>), or a condition whose outcome is not known.
 func (s settings) certificateFaults() ([]string, error) {
 	faults := []string{}

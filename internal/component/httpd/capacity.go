@@ -44,8 +44,8 @@ func (l limits) checked(mpm string) limits {
 	return l
 }
 
-// limits are those of the files, and the places of those that have one. unknown says why
-// they are not known.
+// limits are those of the files, and the places of those that have one. unknown is why they
+// are not known.
 func (i *installed) limits() (l limits, at map[string]string, unknown rule.Answer) {
 	l, at = defaultsOf(i.files.mpm), map[string]string{}
 	for _, of := range []struct {
@@ -98,7 +98,7 @@ func (i *installed) capacity(input string) rule.Answer {
 	return rule.Answer{Value: float64(of.value), At: places[0]}
 }
 
-// number is what the files say of a directive.
+// number is the value of a directive in the files.
 func (i *installed) number(t told, key string) rule.Answer {
 	if t.unknown != "" {
 		return rule.Answer{Unknown: t.unknown, At: t.at.String()}
@@ -111,8 +111,8 @@ func (i *installed) number(t told, key string) rule.Answer {
 	return rule.Answer{Value: n, At: t.at.String()}
 }
 
-// leading is the whole number that a text begins with, as atoi has it: httpd reads these
-// directives so. What is left of a variable is not a number, for fettle.
+// leading is the whole number that a text begins with, as atoi reads it, which httpd uses
+// for these directives. A variable that was not resolved is rejected.
 func leading(text string) (int, bool) {
 	digits := strings.TrimLeft(text, "+-")
 	end := strings.IndexFunc(digits, func(c rune) bool { return c < '0' || c > '9' })

@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// outcome says whether a conditional section is read.
+// outcome reports whether a conditional section is read.
 type outcome int
 
 const (
@@ -21,8 +21,8 @@ const (
 	yes
 )
 
-// holds says whether a conditional section is read, and where that is not known, what it
-// depends on (httpd 2.4.71: what each takes was run).
+// holds reports whether a conditional section is read, and where that is not known, what it
+// depends on (each compared with httpd 2.4.71).
 func (r *reader) holds(kind, args string) (is outcome, unknown string) {
 	name, not := condition(args)
 	found := false
@@ -134,7 +134,7 @@ func defined(argv []string) []string {
 }
 
 // commandDefines are the names that the command line of an instance defines: that of its
-// unit, or else of the process that runs, or else what Red Hat's sysconfig file hands in.
+// unit, or else of the process that runs, or else of Red Hat's sysconfig file.
 // Debian's apachectl adds APACHE_ARGUMENTS of envvars.
 func commandDefines(h *host.Host, in instance, env map[string]string) []string {
 	out := defined(strings.Fields(env["APACHE_ARGUMENTS"]))
@@ -149,7 +149,7 @@ func commandDefines(h *host.Host, in instance, env map[string]string) []string {
 	return append(out, in.defines...)
 }
 
-// versionNumber is the version without what a distribution adds.
+// versionNumber is the version without the distribution's suffix.
 func versionNumber(h *host.Host) string {
 	v, _ := version(h)
 	return packages.Upstream(v)

@@ -192,7 +192,7 @@ func (i *installed) Answer(input string) rule.Answer {
 	return a
 }
 
-// told answers what the files say.
+// told answers from the files.
 func (i *installed) told(input string) rule.Answer {
 	switch input {
 	case "mpm":

@@ -29,7 +29,7 @@ type settings struct {
 	mpmAt string
 	// values are the arguments with their variables replaced, by the place.
 	values []string
-	// unsure says by the place why it is not known whether a line is read; "" where it is.
+	// unsure is, for each place, why it is not known whether a line is read; "" where it is.
 	unsure []string
 	listen []string
 	logs   []logDirective
@@ -40,7 +40,7 @@ type settings struct {
 type told struct {
 	value string
 	at    conf.Place
-	// unknown says why it is not known which line counts; "" where it is.
+	// unknown is why it is not known which line counts; "" where it is.
 	unknown string
 }
 

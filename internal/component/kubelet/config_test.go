@@ -94,7 +94,7 @@ func TestMergePlaces(t *testing.T) {
 	}
 	for name := range maps.Keys(replacedByDefault) {
 		if name != "topologyManagerScope" && !slices.ContainsFunc(Product.Parameters, func(p component.Parameter) bool { return p.Name == name }) {
-			t.Errorf("%s is no option", name)
+			t.Errorf("%s is not an option", name)
 		}
 	}
 }

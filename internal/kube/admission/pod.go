@@ -5,7 +5,7 @@ import "k8s.io/apimachinery/pkg/api/resource"
 // Pod is what counts of a pod's specification.
 type Pod struct {
 	Kind, Namespace, Name string // for people: Deployment, default, web
-	// Bound says that it names its node (spec.nodeName), so that no scheduler is asked.
+	// Bound reports whether it names its node (spec.nodeName), so that no scheduler decides.
 	Bound bool
 	// Init are its init containers, in order; those that are restarted always are
 	// sidecars.

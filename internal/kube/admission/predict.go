@@ -96,8 +96,8 @@ type GivenDevices struct {
 type Prediction struct {
 	// Verdict is what the kubelet does with the pod once it is bound to the node.
 	Verdict Verdict
-	// Scheduler is that it does not come so far; nil where it does, or nothing is known of
-	// the node's room.
+	// Scheduler is the verdict where the scheduler does not choose the node; nil where it may,
+	// or where the node's room is not known.
 	Scheduler *Verdict
 	QoS       QoS
 	// Outcomes are the courses that it can take: more than one where it depends on
@@ -132,8 +132,7 @@ func Predict(in Input) (*Prediction, error) {
 	return p, nil
 }
 
-// Answer is what becomes of the pod: what the scheduler makes of it goes before what the
-// kubelet would do.
+// Answer is what becomes of the pod: the scheduler's verdict, or else the kubelet's.
 func (p *Prediction) Answer() Verdict {
 	if p.Scheduler != nil {
 		return *p.Scheduler
@@ -141,8 +140,8 @@ func (p *Prediction) Answer() Verdict {
 	return p.Verdict
 }
 
-// schedule says whether the scheduler chooses the node at all: it looks at requests,
-// what is allocatable, and the requests of the node's pods.
+// schedule sets Scheduler where the scheduler does not choose the node: it looks at
+// requests, what is allocatable, and the requests of the node's pods.
 func (p *Prediction) schedule() {
 	in := p.in
 	if in.Capacity == nil || in.Pod.Bound || p.Verdict.Outcome == Invalid || p.kubelet == nil {

@@ -65,7 +65,7 @@ func (m *machine) wanted(ctx context.Context, p *tuned.Profile) (*Wanted, error)
 	return &w, nil
 }
 
-// theOperands says why a Profile of the Node Tuning Operator is left to its operand.
+// theOperands explains why a Profile of the Node Tuning Operator is left to its operand.
 func theOperands(owner string) string {
 	return "the Profile object is the Node Tuning Operator's (owner " + owner + "), whose operand tunes the node and writes its status: fettle's agent does neither. To have fettle tune it, stop that operator and start fettle's with --adopt=tuned"
 }

@@ -111,7 +111,7 @@ func (s *Server) Do(ctx context.Context, lane int, method, path string, body Bod
 	return s.do(ctx, s.lanes[lane%len(s.lanes)], method, path, body, "application/json", asJSON)
 }
 
-// asJSON is the media type of a body where nothing else is said.
+// asJSON is the default media type of a body.
 const asJSON = "application/json"
 
 // Patch sends a patch of a media type as Do does.

@@ -116,7 +116,7 @@ func (j *Judged) external(seen, now time.Time) {
 		fmt.Sprintf("if the provider is not at work on it, kubectl -n %s annotate machines.machine.openshift.io %s %s- removes the mark", m.Namespace, m.Name, machine.ExternalAnnotation))
 }
 
-// leaving says since when a machine leaves, and after StuckAfter what to do.
+// leaving sets since when a machine leaves, and after StuckAfter what to do.
 func (j *Judged) leaving(what string, since, now time.Time, advice string) {
 	j.State, j.Why, j.Since = Leaving, what, since
 	if since.IsZero() {

@@ -12,8 +12,8 @@ type include struct {
 	name string
 	// optional says that there need be no such profile.
 	optional bool
-	// choice is the entry of include= that stands for this name and for others, of which
-	// each node takes one; "" for a name that every node includes.
+	// choice is the entry of include= from which each node takes this name or another;
+	// "" for a name that every node includes.
 	choice string
 }
 

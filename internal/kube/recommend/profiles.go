@@ -219,12 +219,12 @@ type need struct {
 
 type missing struct {
 	name, by string
-	// choice is that of the include; also are other names of it that nobody has.
+	// choice is that of the include; also are other names of it that are missing.
 	choice string
 	also   []string
 }
 
-// miss notes a name that nobody here has; of a choice the first, and how many more.
+// miss notes a missing name; of a choice the first, and how many more.
 func (n *need) miss(i include, by string) {
 	for k := range n.missing {
 		switch m := &n.missing[k]; {

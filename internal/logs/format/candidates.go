@@ -13,17 +13,17 @@ const source003 = `%h %l %u %t "%r" %>s %b %D "%{Referer}i" "%{User-Agent}i"`
 type candidate struct {
 	name string
 	text string // as --format takes it
-	// reason is said with how many lines are so.
+	// reason is printed with how many lines fit.
 	reason string
 	// guess is what of the format the lines do not say; a candidate without one is
 	// preferred to one with it.
 	guess string
-	// evidence is what the sampled requests say for or against the candidate beyond that
-	// they fit; nil: nothing.
+	// evidence judges the candidate by the sampled requests, beyond that they fit; nil for
+	// none.
 	evidence func(rows []row) verdict
 }
 
-// verdict is what the sampled requests say of a candidate.
+// verdict is how the sampled requests support a candidate.
 type verdict int
 
 // The verdicts.

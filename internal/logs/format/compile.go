@@ -67,18 +67,7 @@ func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 			}
 		}
 		f.Fields = append(f.Fields, *p.field)
-		if i+1 < len(joined) {
-			next := joined[i+1]
-			s.lit, s.keep = []byte(next.lit), next.at == -1
-			inQuotes := i > 0 && strings.HasSuffix(joined[i-1].lit, `"`) && strings.HasPrefix(next.lit, `"`)
-			s.quoted = inQuotes && p.field.Escape.mark() == '\\'
-			s.strict = inQuotes && !p.field.Braced
-			if next.lit == ":" && i+2 < len(joined) && joined[i+2].field.Kind == Number && !strings.HasPrefix(joined[i+2].field.Name, FieldStatus) {
-				if s.port = []byte{}; i+3 < len(joined) {
-					s.port = []byte(joined[i+3].lit)
-				}
-			}
-		}
+		s.until(joined, i)
 		last := &f.Fields[len(f.Fields)-1]
 		if last.strict = s.strict; last.checked() {
 			f.check(len(f.Fields) - 1)
@@ -106,6 +95,23 @@ func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 		}
 	}
 	return f, nil
+}
+
+// until sets what ends the value of the field at i: the text that follows it.
+func (s *step) until(joined []piece, i int) {
+	if i+1 == len(joined) {
+		return
+	}
+	field, next := joined[i].field, joined[i+1]
+	s.lit, s.keep = []byte(next.lit), next.at == -1
+	inQuotes := i > 0 && strings.HasSuffix(joined[i-1].lit, `"`) && strings.HasPrefix(next.lit, `"`)
+	s.quoted = inQuotes && field.Escape.mark() == '\\'
+	s.strict = inQuotes && !field.Braced
+	if next.lit == ":" && i+2 < len(joined) && joined[i+2].field.Kind == Number && !strings.HasPrefix(joined[i+2].field.Name, FieldStatus) {
+		if s.port = []byte{}; i+3 < len(joined) {
+			s.port = []byte(joined[i+3].lit)
+		}
+	}
 }
 
 // choose says which of several fields of one meaning has its name: the status that was

@@ -53,7 +53,7 @@ func Detect(head []byte, units map[string]int64) (*Format, error) {
 	if len(lines) == 0 {
 		return nil, fmt.Errorf("has no line")
 	}
-	var best, nearest []fit
+	var best []fit
 	for w := -1; w < len(wraps); w++ {
 		bare, ok := unwrapped(lines, w)
 		if !ok {
@@ -73,7 +73,6 @@ func Detect(head []byte, units map[string]int64) (*Format, error) {
 			}
 		}
 	}
-	nearest = best
 	if len(best) == 0 || float64(best[0].read) < enough*float64(len(lines)) {
 		if f := behindBanner(head, enough, units); f != nil {
 			return f, nil
@@ -82,7 +81,7 @@ func Detect(head []byte, units map[string]int64) (*Format, error) {
 			if f := behindBanner(head, some, units); f != nil && len(best) == 0 {
 				return f, nil
 			}
-			return nil, unknown(lines, nearest)
+			return nil, unknown(lines, best)
 		}
 	}
 	if err := conflict(best); err != nil {
@@ -91,8 +90,8 @@ func Detect(head []byte, units map[string]int64) (*Format, error) {
 	return best[0].chosen(len(lines)), nil
 }
 
-// unwrapped takes away what is around lines; ok is false where most have nothing so. The
-// wrap -1 is none.
+// unwrapped removes the wrap with index w from lines, -1 for no wrap; ok is false where most
+// lines do not have it.
 func unwrapped(lines [][]byte, w int) (bare [][]byte, ok bool) {
 	if w < 0 {
 		return lines, true

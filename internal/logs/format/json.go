@@ -350,7 +350,6 @@ func (b *jsonBuilder) role(r *role) {
 		case taken == "":
 			taken = member
 			b.add(r.field, member)
-			b.used[member] = true
 		case !sure && r.fits != nil && b.differ(taken, member):
 			b.guess("%q is the %s, not %q", taken, r.field.Name, member)
 		}
@@ -370,12 +369,11 @@ func (b *jsonBuilder) role(r *role) {
 	}
 }
 
-// requests says which lines are requests: those of the product, or those that say what was
+// requests sets which lines are requests: those of the product, or those with what was
 // asked for, and how it ended or how long it took.
 func (b *jsonBuilder) requests() {
-	field := func(member string) (at int) {
-		at = slices.IndexFunc(b.f.Fields, func(f Field) bool { return f.Asked == member })
-		return at
+	field := func(member string) int {
+		return slices.IndexFunc(b.f.Fields, func(f Field) bool { return f.Asked == member })
 	}
 	if b.product != nil && len(b.product.must) > 0 {
 		for _, group := range b.product.musts() {
@@ -406,7 +404,7 @@ func (b *jsonBuilder) requests() {
 	b.k.client, b.k.status, b.k.bytes = b.f.Field(FieldClient), b.f.Field(FieldStatus), b.f.Field(FieldBytes)
 }
 
-// why says what the format is by.
+// why appends to the format's Why what identified it.
 func (b *jsonBuilder) why() {
 	if b.product != nil {
 		b.f.Why += "; members of " + b.product.name
@@ -418,7 +416,7 @@ func (b *jsonBuilder) why() {
 	switch {
 	case d >= 0 && b.members[b.f.Fields[d].Asked] != nil:
 		b.f.Why += fmt.Sprintf("; %q is the duration, in %s", b.f.Fields[d].Asked, UnitName(b.f.Fields[d].Unit))
-	case d >= 0: // only who was told of a member takes one that is not there
+	case d >= 0: // named by the user: the lines may not have it
 		b.f.Why += fmt.Sprintf("; none of them has %q, which should be the duration: they have %s", b.f.Fields[d].Asked, strings.Join(b.list(), ", "))
 	case b.f.UnitUnknown != "":
 		b.f.Why += fmt.Sprintf("; the unit of %q is not known: --duration %s --unit s (or ms, us, ns) says it", b.f.UnitUnknown, b.f.UnitUnknown)

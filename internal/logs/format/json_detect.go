@@ -80,7 +80,7 @@ func (a *fit) banner(lines [][]byte) int {
 	return 0
 }
 
-// asks reports whether a format of objects has a member that tells a request: what was asked
+// asks reports whether a format of objects has a member that marks a request: what was asked
 // for, how, or how it ended. The messages of a container's log have none.
 func (f *Format) asks() bool {
 	for _, name := range []string{FieldRequest, FieldURL, FieldMethod, FieldStatus, FieldDuration} {

@@ -22,7 +22,7 @@ var (
 func namedDuration(member string) (unit int64, rank int, ok bool) {
 	rank = len(durationWords)
 	single, time, what := false, false, false
-	all := words1(member)
+	all := nameWords(member)
 	for i, w := range all {
 		u, isUnit := unitWords[w]
 		switch at := slices.Index(durationWords, w); {
@@ -212,7 +212,7 @@ func (b *jsonBuilder) dateAndTime() {
 	}
 }
 
-// guess says what of the format the lines do not say.
+// guess records an assumption about the format that the lines do not confirm.
 func (b *jsonBuilder) guess(format string, args ...any) {
 	b.guesses = append(b.guesses, fmt.Sprintf(format, args...))
 }

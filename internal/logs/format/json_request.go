@@ -2,7 +2,7 @@ package format
 
 import "bytes"
 
-// put says where a field is. The date and the time of day of a pair are one span, from the
+// put records where a field is. The date and the time of day of a pair are one span, from the
 // one to the other with what stands between.
 func (k *keys) put(spans []Span, field, from, to int) {
 	s := span(from, to)
@@ -12,7 +12,7 @@ func (k *keys) put(spans []Span, field, from, to int) {
 	spans[field] = s
 }
 
-// request tells requests from other objects, and leaves of their values what is meant.
+// request distinguishes requests from other objects, and trims their values.
 func (k *keys) request(line []byte, spans []Span) Line {
 	for _, any := range k.need {
 		some := false

@@ -20,7 +20,7 @@ type role struct {
 	strict bool
 }
 
-// roles are those that a name and values give. Times and durations are in json_time.go.
+// roles are those that a name and values give. Times and durations are in json_duration.go.
 var roles = []role{
 	{Field{Name: FieldRequest, Kind: Request}, []string{"request", "request_line", "http_request", "req"}, isRequest, false},
 	{Field{Name: FieldMethod}, []string{"method", "request_method", "http_request_method", "http_method", "req_method", "verb", "http_verb"}, isMethod, false},
@@ -56,10 +56,10 @@ var wrappers = []string{"fields", "data", "attributes", "attrs", "context", "ext
 
 // normal is a member's name in lower case with _ between its words: response.statusCode is
 // response_status_code, fields.duration_ms duration_ms, @timestamp timestamp.
-func normal(member string) string { return strings.Join(words1(member), "_") }
+func normal(member string) string { return strings.Join(nameWords(member), "_") }
 
-// words1 are the words of a member's name, without the objects that hold all of a line.
-func words1(member string) []string {
+// nameWords are the words of a member's name, without the objects that hold all of a line.
+func nameWords(member string) []string {
 	var out []string
 	var word []rune
 	end := func() {
@@ -175,7 +175,7 @@ func (r *role) can(values []string) bool {
 // nearly is the share of values of a time, a status or a duration that have to be one.
 const nearly = 0.9
 
-// layoutOf tells how times are written; false: the values are not times.
+// layoutOf finds how times are written; false: the values are not times.
 func layoutOf(values []string) (f Field, noZone, ok bool) {
 	f = Field{Name: FieldTime, Kind: Time, Lenient: true}
 	i := slices.IndexFunc(values, func(v string) bool { return !nothing(v) })

@@ -11,7 +11,7 @@ type decimal struct {
 	point  int    // how many of them stand in front of the point; may be below 0 or beyond
 }
 
-// mostDigits bounds a number and its exponent: longer ones are no time, count or duration.
+// mostDigits bounds a number and its exponent: longer ones are not a time, count or duration.
 const mostDigits = 64
 
 // parseDecimal reads a number that is not negative, with or without a fraction and an
@@ -127,7 +127,7 @@ func (f *Field) lenientTime(text []byte) (int64, bool) {
 	return f.epoch(d.plain())
 }
 
-// units are how programs write the unit of a duration behind its number, in nanoseconds.
+// unitWords are how programs write the unit of a duration behind its number, in nanoseconds.
 var unitWords = map[string]int64{
 	"ns": 1, "nanos": 1, "nanosecond": 1, "nanoseconds": 1, "nsec": 1,
 	"us": 1e3, "µs": 1e3, "μs": 1e3, "micros": 1e3, "microsecond": 1e3, "microseconds": 1e3, "usec": 1e3,

@@ -136,7 +136,7 @@ func eight(d uint64) int64 {
 }
 
 // quickIPv4 reports whether a part of a line is an address as ipv4 has it, without a branch
-// for each byte. False says nothing.
+// for each byte. After false the address may still be valid.
 func quickIPv4(line []byte, from, to int) bool {
 	n := to - from
 	if n < len("0.0.0.0") || n > len("255.255.255.255") || cap(line)-from < 16 {

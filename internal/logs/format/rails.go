@@ -2,11 +2,12 @@ package format
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 )
 
 // rails is the log of a Rails application: Foreman's without its own layout, through Ruby's
-// Logger or with the bare messages. Requests are told apart by the tags before the message
+// Logger or with the bare messages. Requests are distinguished by the tags before the message
 // (config.log_tags = [:request_id]); without tags by the process, and by when they began.
 func rails() *Format {
 	f := foreman()
@@ -27,7 +28,7 @@ type inProgress struct {
 // that does not exist leaves one.
 const mostInProgress = 256
 
-// within is how far the duration of a request, which is rounded to milliseconds, may be from
+// rounded is how far the duration of a request, which is rounded to milliseconds, may be from
 // the times of its lines, in microseconds.
 const rounded = 3000
 
@@ -134,7 +135,8 @@ func (j *Joiner) unrouted(message []byte) {
 	}
 	method, rest, _ := bytes.Cut(rest, []byte(`] "`))
 	path, _, _ := bytes.Cut(rest, []byte(`"`))
-	for process, all := range j.processes {
+	for _, process := range slices.Sorted(maps.Keys(j.processes)) { // in order, so that each reading finds the same
+		all := j.processes[process]
 		for i, s := range all {
 			url, _, _ := bytes.Cut([]byte(s.url), []byte("?"))
 			if s.controller == "" && s.method == string(method) && bytes.Equal(url, path) {

@@ -3,7 +3,7 @@ package format
 import "bytes"
 
 // wrap is what another program writes around each line of a log: a syslog daemon, a
-// container runtime, docker compose. It is taken away before a line is read as any format.
+// container runtime, docker compose. It is removed before a line is read as any format.
 type wrap struct {
 	name string
 	// from is where the line begins behind it, or -1 without it.
@@ -27,7 +27,7 @@ var wraps = []wrap{
 	{name: "what kubectl logs --prefix --timestamps writes", from: func(line []byte) int { return both(line, afterPod, afterISO) }},
 }
 
-// Unwrapper takes away what is around the lines of a format. One is used by one goroutine;
+// Unwrapper removes what is around the lines of a format. One is used by one goroutine;
 // the zero value is ready.
 type Unwrapper struct{ room []byte }
 
@@ -68,8 +68,8 @@ func (u *Unwrapper) line(w *wrap, line []byte) (out []byte, ok bool) {
 	return out, true
 }
 
-// keep copies a line to where it can be read quickly (see ahead), and stays: several are
-// at work at a time.
+// keep copies a line to where it can be read quickly (see ahead). The copy stays valid, since
+// several lines are in use at a time.
 func (u *Unwrapper) keep(line []byte) []byte {
 	const many = 64 << 10
 	need := len(line) + ahead

@@ -111,7 +111,7 @@ func FuzzJSONWritten(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Beside one that is known: of one alone a duration of 0 does not tell the product.
+			// After a known line: a single line with a duration of 0 does not identify the product.
 			detected, err := format.Detect(append(append(line, '\n'), bytes.Repeat(typical[name], 3)...), nil)
 			if err != nil {
 				t.Fatalf("%s: %s: %v", name, line, err)

@@ -46,7 +46,7 @@ func (s *Set) LeaveCopies() error {
 	return nil
 }
 
-// copied says of what a log is a copy; nothing: it is not one.
+// copied reports of what a log is a copy; "": it is not one.
 func (s *Set) copied(i int) string {
 	l := s.Logs[i]
 	if l.Path == Stdin {

@@ -16,7 +16,7 @@ import (
 // A log that was truncated while its server goes on writing where it was (logrotate's
 // copytruncate without O_APPEND) begins with as many zero bytes as it had; one that a crash
 // cut off may have them at its end, and so does a compressed file on a medium with blocks.
-// They are no part of any line, and are skipped and counted.
+// They belong to no line, and are skipped and counted.
 
 // skipZeros finds where a log begins behind zero bytes.
 func skipZeros(r io.ReadCloser) (io.ReadCloser, int64, error) {

@@ -59,7 +59,7 @@ func open(_ context.Context, s *platform.Subject) platform.Answers {
 		known.Give(item+"fsync_reported", p.reported, "")
 		known.Give(item+"class", string(p.storage.Class), "/sys/block")
 		if p.storage.Class == fact.ClassUnknown {
-			known.Unclear(item+"class", "/sys/block", "what sort of disk holds "+p.dir+" is not known")
+			known.Unclear(item+"class", "/sys/block", "the class of the disk that holds "+p.dir+" is not known")
 		}
 		for _, f := range figures {
 			figure, run := item+f.name, item+strings.TrimSuffix(f.name, "_p99")+"_run"
@@ -68,7 +68,7 @@ func open(_ context.Context, s *platform.Subject) platform.Answers {
 				if unread != "" {
 					why = unread
 				}
-				known.Put(rule.Answer{Unknown: why + "; " + f.command + " " + quoted(p.dir) + " measures it"}, figure, run)
+				known.Put(rule.Answer{Unknown: why + "; " + f.command + " " + rule.Quote(p.dir) + " measures it"}, figure, run)
 				continue
 			}
 			known.Give(figure, f.value(&r.result), r.file)
@@ -124,14 +124,6 @@ func places(s *platform.Subject) (all []*place) {
 		}
 	}
 	return all
-}
-
-// quoted is a path as a shell takes it.
-func quoted(dir string) string {
-	if strings.Trim(dir, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:") == "" {
-		return dir
-	}
-	return "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
 }
 
 func round(v float64) float64 {

@@ -2,10 +2,12 @@ package measured
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -18,7 +20,7 @@ import (
 	"fettle.dev/fettle/internal/platform"
 )
 
-// oldest is the age from which a benchmark says nothing of today.
+// oldest is the age from which a benchmark does not count.
 const oldest = 90 * 24 * time.Hour
 
 // record is what a run has measured of one directory in one cell.
@@ -67,7 +69,7 @@ func runs(s *platform.Subject) (all []benchmark, unread string) {
 		}
 		b := benchmark{file: file}
 		if b.run, err = evidence.Read(text); err != nil || b.run.Kind != disk.Kind {
-			continue // damaged or changed: no evidence
+			continue // damaged or changed
 		}
 		if json.Unmarshal(b.run.Body, &b.body) == nil {
 			all = append(all, b)
@@ -113,35 +115,28 @@ func same(a, b fact.Storage) bool {
 	return a.Device != "" || a.Mount == b.Mount
 }
 
-// invalid says why a record says nothing of the machine as it is; "" where it does.
+// invalid is why a record does not describe the machine as it is now; "" where it does.
 func (r *record) invalid(s *platform.Subject, now fact.Storage) string {
 	age := s.Host.Clock.Now().Sub(r.run.Began)
 	switch d := r.result.Doubtful(); {
 	case d != nil:
 		return "marked " + string(d.Kind) + ", " + d.Text
 	case age < 0:
-		return "it is of the future, so one of the clocks is wrong"
+		return "dated in the future: one of the clocks was wrong"
 	case age > oldest:
 		return fmt.Sprintf("older than %d days", int(oldest.Hours()/24))
 	}
 	kernel, ok := s.Facts().Lookup("kernel.release")
 	if is, _ := kernel.Value.(string); !ok || is == "" || is != r.run.Machine.Kernel {
-		return fmt.Sprintf("made with kernel %s, and now it is %s", or(r.run.Machine.Kernel), or(is))
+		return fmt.Sprintf("made with kernel %s; the running kernel is %s", cmp.Or(r.run.Machine.Kernel, "unknown"), cmp.Or(is, "unknown"))
 	}
 	if what := changed(r.place.Storage, now); what != "" {
-		return "the storage is another since: " + what
+		return "the storage has changed since: " + what
 	}
 	return r.retuned(s, now)
 }
 
-func or(text string) string {
-	if text == "" {
-		return "unknown"
-	}
-	return text
-}
-
-// changed says what of the devices is another; "" where nothing is.
+// changed describes how the devices differ; "" where they do not.
 func changed(was, is fact.Storage) string {
 	if len(was.Layers) != len(is.Layers) {
 		return fmt.Sprintf("%d devices, and %d before", len(is.Layers), len(was.Layers))
@@ -160,14 +155,16 @@ func changed(was, is fact.Storage) string {
 	return ""
 }
 
-// retuned says which setting of the devices' queues is another since.
+// retuned names a setting of the devices' queues that has changed since, and that makes the
+// record invalid; "" for none.
 func (r *record) retuned(s *platform.Subject, now fact.Storage) string {
 	for _, l := range now.Layers {
 		prefix := "sysfs:/sys/block/" + l.Device + "/queue/"
-		for name, was := range r.run.Machine.Settings {
+		for _, name := range slices.Sorted(maps.Keys(r.run.Machine.Settings)) {
 			if !strings.HasPrefix(name, prefix) {
 				continue
 			}
+			was := r.run.Machine.Settings[name]
 			file := strings.TrimPrefix(name, "sysfs:")
 			text, err := s.Host.Files.ReadFile(file)
 			if err != nil {

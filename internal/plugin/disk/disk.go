@@ -131,7 +131,7 @@ func parseReadahead(text string) (kib int64, ok bool) {
 // wholePages rounds KiB down as the kernel keeps it (block/blk-sysfs.c,
 // queue_ra_store).
 func wholePages(h *host.Host, kib int64) (int64, string) {
-	page := plugin.PageSize(h) / 1024
+	page := h.PageSize() / 1024
 	if rest := kib % page; rest != 0 {
 		return kib - rest, fmt.Sprintf("%d KiB in whole pages of %d KiB", kib, page)
 	}

@@ -333,7 +333,7 @@ func planHashSize(_ context.Context, r *plugin.Request, o profile.Option, _ stri
 		return plugin.Lacks(r.Host, s, o, "the module nf_conntrack is not loaded"), nil
 	}
 	// nf_ct_alloc_hashtable: whole pages of heads of 8 bytes.
-	perPage := plugin.PageSize(r.Host) / 8
+	perPage := r.Host.PageSize() / 8
 	whole := (n + perPage - 1) / perPage * perPage
 	it := plugin.Want(s, strconv.FormatInt(whole, 10), o)
 	if whole != n {

@@ -98,7 +98,7 @@ func planDirty(_ context.Context, r *plugin.Request, o profile.Option, _ string)
 	}
 	s := plugin.Sysctl("vm." + name)
 	n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-	switch page := plugin.PageSize(r.Host); {
+	switch page := r.Host.PageSize(); {
 	case strings.HasSuffix(name, "_ratio") && (err != nil || n < 0 || n > 100):
 		return plugin.BadValue(s, o, "0 to 100 percent"), nil
 	case err == nil && n == 0: // says "not this spelling": the plan compares the two

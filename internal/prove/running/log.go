@@ -135,7 +135,7 @@ func (l *log) use(f *format.Format) (err error) {
 	for _, s := range l.named {
 		if !s.rate && s.at < 0 && f.Field(format.FieldDuration) < 0 {
 			if f.UnitUnknown != "" {
-				return fmt.Errorf("%s: nothing says the unit of %q: --pattern '\"%s\": *([0-9.]+)' --unit ms (or s, us, ns) reads it", l.path, f.UnitUnknown, f.UnitUnknown)
+				return fmt.Errorf("%s: the unit of %q is unknown: --pattern '\"%s\": *([0-9.]+)' --unit ms (or s, us, ns) reads it", l.path, f.UnitUnknown, f.UnitUnknown)
 			}
 			return fmt.Errorf("%s: %s does not say how long requests took; it has %s", l.path, f.Name, durations(f))
 		}

@@ -110,8 +110,8 @@ func kubeletFile(k manifest.Kubelet) string {
 	return "cpumanager-kubeletconfig.yaml"
 }
 
-// away refuses a roll-out that takes all workers at once, and says what one takes that
-// takes several.
+// away refuses a roll-out that takes all workers at once, and notes what one that takes
+// several at once means.
 func (p *plan) away() error {
 	const reason = "consider how many workers can be away without affecting the applications that run (2.2, IMPORTANT)"
 	n := p.w.MaxUnavailable

@@ -240,8 +240,8 @@ func (p *plan) otherNodes(context.Context) error {
 	return e.Err()
 }
 
-// containerStorage says how many nodes OpenShift Container Storage is to have. They are
-// not counted: a cluster with volumes from elsewhere has none.
+// containerStorage adds how many nodes OpenShift Container Storage needs. They are not
+// counted: a cluster with volumes from elsewhere has none.
 func (p *plan) containerStorage() error {
 	e, err := p.of("openshift-container-storage")
 	if err != nil {

@@ -66,8 +66,7 @@ func (p *plan) storageChoices(context.Context) error {
 	return e.Err()
 }
 
-// storageTypes says what the technologies are that there are, and what a person has to
-// know of them.
+// storageTypes describes the technologies, with what to know before choosing one.
 func (p *plan) storageTypes() error {
 	e, err := p.of("openshift-storage-types")
 	if err != nil {

@@ -111,7 +111,7 @@ func (w *Wish) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error)
 	return p.Result, nil
 }
 
-// nothingWritten says why there is no file, and what the next step is.
+// nothingWritten notes why there is no file, and what the next step is.
 func (p *plan) nothingWritten() {
 	pays := func(group string) bool {
 		v := p.Value(group, "verdict")
@@ -132,8 +132,8 @@ func (p *plan) nothingWritten() {
 // mostlyCatalogs is the share of all time from which catalogs are what to look at.
 const mostlyCatalogs = 0.5
 
-// catalogs says what there is to do where compiling them takes most of the time, which
-// neither static catalogs nor a cache save.
+// catalogs notes what to do where compiling them takes most of the time, which neither
+// static catalogs nor a cache save.
 func (p *plan) catalogs() {
 	if share := p.log.share("catalog"); share >= mostlyCatalogs {
 		p.Note("%.0f %% of the time is catalogs, which no cache answers: each takes an interpreter and a CPU for as long as it compiles. Next: fettle logs puppet-reports DIR says which nodes and resources take the time; environment_timeout = unlimited with a flush at each deployment spares reading the manifests again; a longer runinterval, more CPUs or a further compiler for the rest", 100*share)

@@ -106,8 +106,8 @@ func (p *plan) capsules(f sizing.Figures) error {
 	return e.Err()
 }
 
-// downloads holds those from the Satellite itself against the one machine of which a
-// limit is known: of a larger one nothing is.
+// downloads compares those from the Satellite itself with the one machine whose limit is
+// known; the limit of a larger one is not.
 func (p *plan) downloads() {
 	most := p.services.Number("downloads", "value")
 	cpus, gib := p.services.Number("downloads", "cpus"), p.services.Number("downloads", "ram_gib")

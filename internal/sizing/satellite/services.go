@@ -134,7 +134,7 @@ func (p *plan) messages(sizing.Figures) error {
 	// Any of the hosts may come over the one transport that there is.
 	own := p.services.Number("mosquitto files", "own")
 	p.mosquitto = max(int(hosts*p.services.Number("mosquitto files", "each")+own), int(p.services.Number("mosquitto files", "has")))
-	p.add("mosquitto", "LimitNOFILE", p.mosquitto, "", fmt.Sprintf("a connection each, and %.0f for the proxy and mosquitto itself; %d are said to use MQTT, and as it is the only transport any of the %d may; 1024 is the least", own, p.MQTTHosts, p.Hosts), guide("5.6.1"))
+	p.add("mosquitto", "LimitNOFILE", p.mosquitto, "", fmt.Sprintf("a connection each, and %.0f for the proxy and mosquitto itself; %d use MQTT, and as it is the only transport any of the %d may; at least 1024", own, p.MQTTHosts, p.Hosts), guide("5.6.1"))
 	p.r.Spend("open files of mosquitto", "files", float64(p.mosquitto), sizing.Part{Name: "hosts over MQTT", Amount: float64(p.MQTTHosts)}, sizing.Part{Name: "the proxy and mosquitto itself", Amount: own})
 	if err := p.pace(); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (p *plan) messages(sizing.Figures) error {
 	return nil
 }
 
-// pace is how many hosts are told of jobs at a time, and how often (5.6.2).
+// pace sets how many hosts are notified of jobs at a time, and how often (5.6.2).
 func (p *plan) pace() error {
 	const option = "--foreman-proxy-plugin-remote-execution-script-mqtt-"
 	resend, ttl := int(p.services.Number("mqtt resend interval", "has")), int(p.services.Number("mqtt ttl", "has"))
@@ -155,9 +155,9 @@ func (p *plan) pace() error {
 		*has = asked
 		return text
 	}
-	whyResend, whyTTL := own(p.Resend, &resend, "seconds after which a host that has not picked up its job is told again"), own(p.TTL, &ttl, "seconds that a host has to pick up its job")
+	whyResend, whyTTL := own(p.Resend, &resend, "seconds after which a host that has not picked up its job is notified again"), own(p.TTL, &ttl, "seconds that a host has to pick up its job")
 	if resend < 2*ttl {
-		return sizing.Bad("mqtt-resend-interval", "%d s are less than twice the ttl of %d s: hosts that are only slow would be told over and over (S75); --mqtt-resend-interval %d", resend, ttl, max(900, 2*ttl))
+		return sizing.Bad("mqtt-resend-interval", "%d s are less than twice the ttl of %d s: hosts that are only slow would be notified repeatedly (S75); --mqtt-resend-interval %d", resend, ttl, max(900, 2*ttl))
 	}
 	if p.RateLimit > 0 {
 		p.tell(option+"rate-limit", p.RateLimit, "jobs that may run at the same time; more are more load, and the proxy cannot be made larger", guide("5.6.2"))

@@ -24,7 +24,7 @@ type Wish struct {
 	Downloads     int // hosts at once, from the Satellite itself
 	Content       string
 	MQTTHosts     int
-	RateLimit     int // jobs over MQTT at the same time; 0 where nobody says
+	RateLimit     int // jobs over MQTT at the same time; 0 for no limit
 	Resend        int // seconds; 0 for the proxy's own
 	TTL           int // seconds; 0 for the proxy's own
 	Capsules      []Capsule
@@ -61,8 +61,8 @@ func New() *Wish {
 		sizing.Word(&w.Content, "content", "what there is most of: heavy is publishing and synchronizing", "balanced", "heavy"),
 		sizing.Count(&w.MQTTHosts, "mqtt-hosts", "hosts that get their jobs over MQTT (pull-mqtt)", 0, mostHosts).Because(aboutHosts),
 		sizing.Count(&w.RateLimit, "mqtt-rate-limit", "jobs over MQTT that may run at the same time; fettle load mqtt --pull measures what a Capsule bears", 1, mostHosts).Because(aboutHosts),
-		sizing.Count(&w.Resend, "mqtt-resend-interval", "seconds after which a host is told of its job again; the proxy's own 900 where it is left out", 1, 86400).Because("a day"),
-		sizing.Count(&w.TTL, "mqtt-ttl", "seconds that a host has to pick up a job; the proxy's own 5 where it is left out", 1, 86400).Because("a day"),
+		sizing.Count(&w.Resend, "mqtt-resend-interval", "seconds after which a host is notified of its job again (default the proxy's own, 900)", 1, 86400).Because("a day"),
+		sizing.Count(&w.TTL, "mqtt-ttl", "seconds that a host has to pick up a job (default the proxy's own, 5)", 1, 86400).Because("a day"),
 		sizing.Repeated("capsule", "a Capsule: NAME[,hosts=N][,downloads=N][,rex=N]; once for each", "capsule", w.addCapsule, w.printCapsules),
 		sizing.Disk(&w.Disk, "disk", "room for all of Satellite's directories, such as 500GB, to see whether it suffices", unit.GiB, 1024*unit.TiB).Because("RHEL's XFS holds 1024 TiB"),
 		sizing.Text(&w.Version, "product-version", "version of Satellite, such as 6.12; the newest that is known where it is left out", nil),

@@ -83,7 +83,7 @@ func (w *writer) head() {
 		w.line("  %s%s", where, d.Verdict.Message)
 	}
 	if k := d.Kubelet; k != nil {
-		w.line("  bound to the node in another way (spec.nodeName), the kubelet would say: %s. %s", words(*k), k.Message)
+		w.line("  if it is bound to the node directly (spec.nodeName), the kubelet's verdict: %s. %s", words(*k), k.Message)
 	}
 	for i, problem := range d.Problems {
 		if i > 0 { // the first is the message

@@ -262,8 +262,8 @@ func Load(dir string) (*Snapshot, error) {
 	return s, nil
 }
 
-// known decodes what fettle alone defines, and people may write by hand: a key that it does
-// not have would otherwise be a NUMA node or a device that is silently missing.
+// known decodes a format of fettle's own, which may be written by hand, and rejects unknown
+// keys: otherwise a NUMA node or a device would be missing silently.
 func known(file string, text json.RawMessage, into any) error {
 	if bytes.Equal(bytes.TrimSpace(text), []byte("null")) {
 		return nil

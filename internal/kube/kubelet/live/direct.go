@@ -94,7 +94,7 @@ func (d *Direct) get(ctx context.Context, n *core.Node, path string) ([]byte, er
 	case http.StatusUnauthorized:
 		return nil, fmt.Errorf("it does not know who asks (%s): its configuration has to take tokens of the cluster (authentication.webhook.enabled)", said)
 	case http.StatusForbidden:
-		return nil, fmt.Errorf("it refuses (%s): kubectl apply -k deploy/kubelet gives an agent the right; kubelets before Kubernetes 1.33 want that to get nodes/proxy", said)
+		return nil, fmt.Errorf("it refuses (%s): kubectl apply -k deploy/kubelet gives an agent the right; kubelets before Kubernetes 1.33 require get of nodes/proxy", said)
 	default:
 		return nil, fmt.Errorf("%s: %s", resp.Status, said)
 	}

@@ -19,13 +19,13 @@ func (j *job) acts() bool {
 // patchTypes are the media types of patches that an API server takes.
 var patchTypes = []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml"}
 
-// readActions reads a patch, delete or read job. As kube-burner's, a delete job runs once
-// and in order, and so does a read job but for its iterations; of patch jobs executionMode
-// says it.
+// readActions reads a patch, delete or read job. As in kube-burner, a delete job runs once
+// and in order, a read job in order once for each iteration; for patch jobs executionMode
+// decides.
 func readActions(r *strict.Reader, l *spec.Load, j *job, o Options) {
 	s := common(r, l, j)
 	s.IfExists, s.PerNamespace = spec.Reuse, 1
-	s.Parallel = j.JobType == spec.Patch && (j.ExecutionMode == "" || j.ExecutionMode == "parallel")
+	s.Parallel = j.parallel()
 	if modes := []string{"", "parallel", "sequential"}; !slices.Contains(modes, j.ExecutionMode) {
 		r.FaultAt(j.At, "job %s: executionMode: want parallel or sequential, found %q%s", j.Name, j.ExecutionMode, spell.Suggest(j.ExecutionMode, modes[1:]))
 	}
@@ -96,8 +96,8 @@ func readAction(r *strict.Reader, l *spec.Load, j *job, o *object, from Options)
 // parallel reports whether a patch job starts everything at once.
 func (j *job) parallel() bool { return j.JobType == spec.Patch && j.ExecutionMode != "sequential" }
 
-// notePreload says of the first job that names images in its templates that they are not
-// loaded beforehand.
+// notePreload notes for the first job with images in its templates that they are not
+// preloaded.
 func notePreload(l *spec.Load, jobs []job) {
 	off := map[string]bool{}
 	for i := range jobs {
@@ -107,7 +107,7 @@ func notePreload(l *spec.Load, jobs []job) {
 	for i := range l.Stages {
 		s := &l.Stages[i]
 		if !off[s.Name] && slices.ContainsFunc(s.Groups, func(g spec.Group) bool { return strings.Contains(g.Text, "image:") }) {
-			l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s: preLoadImages, which kube-burner does where nothing is said, is not done here: where an image is not on a node, the times of pods hold its pull", s.At, s.Name))
+			l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s: preLoadImages, the default of kube-burner, is not done here: where a node lacks an image, the times of pods include its pull", s.At, s.Name))
 			return
 		}
 	}

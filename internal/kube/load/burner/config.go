@@ -22,7 +22,7 @@ import (
 var noEntry = regexp.MustCompile(`map has no entry for key "([^"]*)"`)
 
 // expand is the text of a configuration with what is in {{ }} replaced. Its variables are
-// those of the environment, then of the user's file, which goes before it, and UUID
+// those of the environment, those of the user's file, which override these, and UUID
 // (kube-burner 2.7.3, pkg/config: its documentation has the environment before the file).
 func (o *Options) expand(name string, text []byte) ([]byte, error) {
 	if !strings.Contains(string(text), "{{") {

@@ -38,9 +38,9 @@ func open(of, name string, read func(string) ([]byte, error)) (string, []byte, e
 	}
 	text, err := read(filepath.Clean(name))
 	if errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(name) {
-		beside := filepath.Join(filepath.Dir(of), name)
-		if text, err = read(beside); err == nil {
-			return beside, text, nil
+		sibling := filepath.Join(filepath.Dir(of), name)
+		if text, err = read(sibling); err == nil {
+			return sibling, text, nil
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {

@@ -163,9 +163,9 @@ func Read(name string, text []byte, o Options) (*spec.Load, error) {
 		}
 		l.Cleanup = l.Cleanup || c.Jobs[i].GC
 		if j := &c.Jobs[i]; named[j.Name] != "" && j.Name != "" {
-			r.FaultAt(j.At, "job %s: there is another one of that name (%s)", j.Name, named[j.Name])
+			r.FaultAt(j.At, "job %s: duplicate name; the other job is at %s", j.Name, named[j.Name])
 		} else if named[j.Name] = j.At; j.Name != "" && !nameForm.MatchString(j.Name) {
-			r.FaultAt(j.At, "job %q: a name, which is a label of what the job makes: want small letters, digits, - and ., 63 at most", j.Name)
+			r.FaultAt(j.At, "job %q: the name becomes a label: want lowercase letters, digits, - and ., 63 at most", j.Name)
 		}
 		if otherWork(r, item(jobs, i), &c.Jobs[i]) {
 			continue // what it has is for that
@@ -187,7 +187,8 @@ func Read(name string, text []byte, o Options) (*spec.Load, error) {
 	return l, nil
 }
 
-// nameForm is a name of DNS (RFC 1123) that a label can hold, labelForm the value of a label of Kubernetes.
+// nameForm is a DNS name (RFC 1123) that a label can hold, labelForm the value of a label in
+// Kubernetes.
 var (
 	nameForm  = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
 	labelForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
@@ -245,8 +246,8 @@ func (j *job) wait() time.Duration {
 	return defaultWait
 }
 
-// waitsAtEnd reports whether a job waits when it has made everything, which is what
-// kube-burner does where nothing is said. It goes before podWait.
+// waitsAtEnd reports whether a job waits when it has made everything, kube-burner's
+// default. It takes precedence over podWait.
 func (j *job) waitsAtEnd() bool { return j.WaitWhenFinished == nil || *j.WaitWhenFinished }
 
 func readJob(r *strict.Reader, l *spec.Load, j *job, o Options) {

@@ -45,8 +45,8 @@ func (x *running) act(op *plan.Op) error {
 	return nil
 }
 
-// others notes, once for each action, that it would be for objects of others too, if it were
-// not for those of the run alone. Who may not look is not told.
+// others notes, once for each action, whether objects that are not of the run have its labels
+// too: they are left alone. Without the right to list them nothing is noted.
 func (x *running) others(a *spec.Action) error {
 	k, known := x.Plan.KindOf(a)
 	if x.looked[a] || !known {
@@ -59,12 +59,12 @@ func (x *running) others(a *spec.Action) error {
 		return context.Cause(x.quit)
 	}
 	if err == nil && len(page.Items) > 0 {
-		x.out.Others = append(x.out.Others, fmt.Sprintf("%s: %s with %s of others are there too, %s among them: the %s is for this run's alone", a.At, k.Kind, plan.Selected(a.Labels), page.Items[0].Metadata.Name, a.Do))
+		x.out.Others = append(x.out.Others, fmt.Sprintf("%s: %s objects of others have %s too, such as %s: the %s is done to those of this run only", a.At, k.Kind, plan.Selected(a.Labels), page.Items[0].Metadata.Name, a.Do))
 	}
 	return nil
 }
 
-// list is what of a list is looked at.
+// list is the part of a list that is read.
 type list struct {
 	Items []struct{ Metadata api.Metadata }
 }
@@ -89,7 +89,7 @@ func (x *running) gone(op *plan.Op) error {
 		case errors.As(err, &answer) && answer.Status < 500 && answer.Status != http.StatusTooManyRequests:
 			return fmt.Errorf("%s: whether the %s are gone cannot be seen: %w", op.At, k.Resource, err)
 		case time.Now().After(end) && err == nil:
-			return fmt.Errorf("%s: after %s %s are left, %s among them", op.At, op.Timeout, k.Resource, page.Items[0].Metadata.Name)
+			return fmt.Errorf("%s: after %s %s are left, such as %s", op.At, op.Timeout, k.Resource, page.Items[0].Metadata.Name)
 		case time.Now().After(end):
 			return fmt.Errorf("%s: after %s: %w", op.At, op.Timeout, err)
 		}
@@ -150,7 +150,7 @@ func (w *worker) act(i int) {
 	}
 }
 
-var errTooManyActs = errors.New("too much could not be done")
+var errTooManyActs = errors.New("too many actions failed")
 
 // ask sends the request of an action until the server answers it.
 func (w *worker) ask(i int, a *spec.Action, object int, uid string, done *Acted) (api.Answer, error) {

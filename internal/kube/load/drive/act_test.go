@@ -200,7 +200,7 @@ func TestActions(t *testing.T) {
 			if state.Count(journal.Gone) != 5 || state.Count(journal.Created) != 1 || len(state.Acted) != 20 {
 				t.Errorf("after %d: journal: %d gone, %d created, %d acted", after, state.Count(journal.Gone), state.Count(journal.Created), len(state.Acted))
 			}
-			if len(others) < 3 || !strings.Contains(others[0], "foreign among them") {
+			if len(others) < 3 || !strings.Contains(others[0], "such as foreign") {
 				t.Errorf("after %d: of others: %q", after, others)
 			}
 		})
@@ -217,7 +217,7 @@ func TestReplaced(t *testing.T) {
 		}
 		k.maps["/api/v1/namespaces/n/configmaps/m3"] = "uid-of-another"
 		out, state, err := once(t, k, dir)
-		if err == nil || !strings.Contains(err.Error(), "after 1m0s configmaps are left, m3 among them") {
+		if err == nil || !strings.Contains(err.Error(), "after 1m0s configmaps are left, such as m3") {
 			t.Errorf("%v", err)
 		}
 		if out.ActFailed != 2 || k.maps["/api/v1/namespaces/n/configmaps/m3"] != "uid-of-another" || state.Count(journal.Gone) != 5 {

@@ -97,7 +97,7 @@ type Outcome struct {
 	// there: it could not be made, or was deleted.
 	Acted                           map[string]int
 	ActFailed, ActedBefore, Skipped int
-	// Others say of which actions there are objects of others with the same labels, which
+	// Others name the actions whose labels objects have too that are not of the run; these
 	// were left alone.
 	Others []string
 }
@@ -136,7 +136,7 @@ type running struct {
 	// opened are the servers of the synchronisations that come: one of the whole load may
 	// be open beside that of some pods.
 	opened map[*spec.Sync]*barrier.Server
-	// looked are the actions of which it was looked whether there are objects of others.
+	// looked are the actions that others has checked.
 	looked map[*spec.Action]bool
 
 	throttled, retried, late atomic.Int64
@@ -261,8 +261,8 @@ func (x *running) was(i int) journal.Was {
 	return x.State.Objects[i].Was
 }
 
-// start hands a job to a worker when it is due. paced says that it is one that the pace of
-// the operation counts.
+// start gives a job to a worker when it is due. paced reports whether it counts for the pace
+// of the operation.
 func (x *running) start(j job, op *plan.Op, paced bool) error {
 	if x.Pause != nil {
 		if err := x.Pause(); err != nil {

@@ -45,13 +45,13 @@ type Options struct {
 	On func(Seen)
 }
 
-// Seen is that a pod was first seen to be scheduled or ready.
+// Seen is the event that a pod was first seen to be scheduled or ready.
 type Seen struct {
 	Key
 	What string // "scheduled" or "ready"
 	At   time.Time
-	// Owned says that a controller has made the pod. Took is how long it took from its
-	// creation then, by the API's timestamps of whole seconds; negative where not known.
+	// Owned reports whether a controller has made the pod. Took is then how long it took
+	// from its creation, by the API's timestamps of whole seconds; negative if not known.
 	Owned bool
 	Took  time.Duration
 }
@@ -225,7 +225,7 @@ func (f *Follower) see(kind string, o *object, deleted bool) {
 	}
 }
 
-// conditions are those of pods by which the API says when what is seen was so.
+// conditions are the conditions of pods that the events of Seen are taken from.
 var conditions = map[string]string{"scheduled": "PodScheduled", "ready": "Ready"}
 
 // CatchUp reads the pods of the run once more, so that nothing is missed that the watch has
@@ -262,7 +262,7 @@ func (f *Follower) pod(key Key, o *object, deleted bool, now time.Time) (news []
 	return news
 }
 
-// Expect says that an object was changed, and is ready when this generation of it is.
+// Expect records that an object was changed: it is ready when this generation of it is.
 func (f *Follower) Expect(k Key, generation int64) {
 	f.mu.Lock()
 	f.need[k] = max(f.need[k], generation+1)
@@ -337,7 +337,7 @@ func (f *Follower) Phase(ctx context.Context, namespaces map[string]bool, atLeas
 				continue
 			}
 			seen++
-			if !has(p.Labels, labels) {
+			if !plan.HasLabels(p.Labels, labels) {
 				continue
 			}
 			match++
@@ -359,13 +359,4 @@ func (f *Follower) Phase(ctx context.Context, namespaces map[string]bool, atLeas
 			return fmt.Errorf("after %s %d of %d pods with the selectors' labels are %s; %d pods of %d that are asked for are there", within, done, match, strings.Join(phases, " or "), seen, atLeast)
 		}
 	}
-}
-
-func has(labels, want map[string]string) bool {
-	for name, value := range want {
-		if labels[name] != value {
-			return false
-		}
-	}
-	return true
 }

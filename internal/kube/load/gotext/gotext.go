@@ -62,10 +62,10 @@ func Parse(file, text string, in Inputs) (*Template, error) {
 	return t, nil
 }
 
-// missing says what there is in place of a function.
+// missing names what to use in place of an unknown function.
 func missing(name string, functions template.FuncMap) string {
 	if why := removed[name]; why != "" {
-		return "; kube-burner has it, and it is not here: " + why
+		return "; this function of kube-burner is not supported: " + why
 	}
 	var names []string
 	for n := range functions {

@@ -101,7 +101,7 @@ func TestSprig(t *testing.T) {
 		}
 	}
 	for name := range removed {
-		if _, err := Parse("t", "{{"+name+"}}", Inputs{}); err == nil || !strings.Contains(err.Error(), "kube-burner has it, and it is not here") {
+		if _, err := Parse("t", "{{"+name+"}}", Inputs{}); err == nil || !strings.Contains(err.Error(), "this function of kube-burner is not supported") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// These take the place of functions of sprig whose text would be another one each time, or
-// could fill the memory.
+// These replace functions of sprig whose text would differ each time, or could fill the
+// memory.
 
 // timed are functions of sprig that take the time of the clock for a value that is not one.
 func timed(all template.FuncMap, now time.Time) template.FuncMap {
@@ -102,7 +102,7 @@ func untilStep(from, to, step int) ([]int, error) {
 	return all, nil
 }
 
-// capped are functions of sprig of which an argument says how much they make.
+// capped are functions of sprig whose result an argument sizes.
 func capped(all template.FuncMap) template.FuncMap {
 	indent, nindent := all["indent"].(func(int, string) string), all["nindent"].(func(int, string) string)
 	seq := all["seq"].(func(...int) string)

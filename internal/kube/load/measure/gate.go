@@ -80,7 +80,7 @@ func (m *Meter) Judge(gates []*Gate, out *drive.Outcome) []Result {
 		if coarse == 0 || r.Unknown {
 			continue
 		}
-		// The times may be right to a second: within that nothing is told.
+		// Times of whole seconds may be off by one: a verdict that depends on it is unknown.
 		last := &all[len(all)-1]
 		last.Text += " (to a second: the API's timestamps of pods are whole seconds)"
 		x.shift = -nearlySecond
@@ -93,8 +93,8 @@ func (m *Meter) Judge(gates []*Gate, out *drive.Outcome) []Result {
 	return all
 }
 
-// nearlySecond is by how much a difference of two times is wrong at most, of which each was
-// cut to whole seconds, in seconds: less than one, and here less what a distribution rounds.
+// nearlySecond is the maximum error, in seconds, of a difference of two times that were each
+// cut to whole seconds: less than one, and here less what a distribution rounds.
 const nearlySecond = 0.99
 
 func (g *Gate) String() string {
@@ -105,7 +105,7 @@ func (g *Gate) String() string {
 type Answers struct {
 	Objects int64
 	Pods    int64 // those of controllers too
-	// PerNode says that there are more, as many as nodes that nothing is known of here.
+	// PerNode reports whether there are more, one for each node, whose number is not known here.
 	PerNode bool
 }
 

@@ -184,7 +184,7 @@ func (p *Plan) matching(a *spec.Action) ([]int32, error) {
 	var text []byte
 	for i := range p.objects {
 		k := p.Kind(i)
-		if k.Kind != a.Kind || groupOf(k.APIVersion) != groupOf(a.APIVersion) || p.removed[int32(i)] {
+		if k.Kind != a.Kind || GroupOf(k.APIVersion) != GroupOf(a.APIVersion) || p.removed[int32(i)] {
 			continue
 		}
 		var o struct {
@@ -194,7 +194,7 @@ func (p *Plan) matching(a *spec.Action) ([]int32, error) {
 		if err := json.Unmarshal(text, &o); err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", p.At(i), p.Describe(i), err)
 		}
-		if !has(o.Metadata.Labels, a.Labels) {
+		if !HasLabels(o.Metadata.Labels, a.Labels) {
 			continue
 		}
 		all = append(all, int32(i))
@@ -215,7 +215,8 @@ func (p *Plan) matching(a *spec.Action) ([]int32, error) {
 	return all, nil
 }
 
-func has(labels, want map[string]string) bool {
+// HasLabels reports whether labels has all of want.
+func HasLabels(labels, want map[string]string) bool {
 	for name, value := range want {
 		if labels[name] != value {
 			return false
@@ -224,8 +225,8 @@ func has(labels, want map[string]string) bool {
 	return true
 }
 
-// groupOf is the group of an apiVersion, "" for the core's.
-func groupOf(apiVersion string) string {
+// GroupOf is the group of an apiVersion, "" for the core's.
+func GroupOf(apiVersion string) string {
 	group, _, named := strings.Cut(apiVersion, "/")
 	if !named {
 		return ""
@@ -236,7 +237,7 @@ func groupOf(apiVersion string) string {
 // KindOf is the kind of the objects of an action as the server has it, as far as it is known.
 func (p *Plan) KindOf(a *spec.Action) (Kind, bool) {
 	for k := range p.kinds {
-		if k.Kind == a.Kind && groupOf(k.APIVersion) == groupOf(a.APIVersion) {
+		if k.Kind == a.Kind && GroupOf(k.APIVersion) == GroupOf(a.APIVersion) {
 			return k, true
 		}
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 // burnerLabels are those that kube-burner gives each object of a job (pkg/burner/create.go
-// of 2.7); a label of the object's own goes before them.
+// of 2.7); a label of the object's own takes precedence.
 func (c *compiler) burnerLabels(job, index string, values []string) map[string]string {
 	const prefix = "kube-burner.io/"
 	return map[string]string{
@@ -15,7 +15,7 @@ func (c *compiler) burnerLabels(job, index string, values []string) map[string]s
 	}
 }
 
-// addLabels adds those that there are not.
+// addLabels adds the labels that an object does not have.
 func addLabels(meta map[string]any, labels map[string]string) {
 	have, _ := meta["labels"].(map[string]any)
 	for name, value := range labels {

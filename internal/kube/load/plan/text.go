@@ -91,8 +91,8 @@ func typed(value any) any {
 	return value
 }
 
-// textValues are those that a text of a job sees. Its own variables go before the others,
-// and not before its numbers.
+// textValues are those that a text of a job sees. Its own variables override the others,
+// but not its numbers.
 func textValues(l *spec.Load, run, job string, iteration, replica int, variables map[string]any) map[string]any {
 	all := map[string]any{"UUID": cmp.Or(l.UUID, run), "RunID": run, "JobName": job}
 	maps.Copy(all, variables)

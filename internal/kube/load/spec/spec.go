@@ -100,7 +100,7 @@ type Stage struct {
 	// each iteration and of the stage; 0 not at all.
 	WaitEach time.Duration `json:"wait_each_ns,omitempty"`
 	Wait     time.Duration `json:"wait_ns,omitempty"`
-	// Burner says that it is a job of kube-burner: replicas are numbered from 1, objects
+	// Burner reports whether it is a job of kube-burner: replicas are numbered from 1, objects
 	// have kube-burner's labels, and namespaces are made only where an object of the stage
 	// is in one and names none of its own. Prefix may be "" then.
 	Burner bool `json:"burner,omitempty"`

@@ -61,7 +61,7 @@ func (x *Unknown) Unwrap() []error {
 func (x *Unknown) add(k plan.Kind) {
 	x.Objects++
 	name := k.Resource
-	if group := groupOf(k.APIVersion); group != "" {
+	if group := plan.GroupOf(k.APIVersion); group != "" {
 		name += "." + group
 	}
 	if !slices.Contains(x.Resources, name) {

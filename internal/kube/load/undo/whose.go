@@ -81,8 +81,8 @@ type found struct {
 func (u *Undo) found(spaces map[string]int, queries []query) *found {
 	f := &found{run: u.Plan.Run, spaces: spaces, kinds: map[string]*plan.Kind{}, settle: settleAt, holds: map[string]string{}, unseen: map[string]string{}}
 	for _, q := range queries {
-		f.kinds[groupOf(q.APIVersion)+"/"+q.Kind.Kind] = &q.Kind
-		f.openShift = f.openShift || strings.HasSuffix(groupOf(q.APIVersion), ".openshift.io")
+		f.kinds[plan.GroupOf(q.APIVersion)+"/"+q.Kind.Kind] = &q.Kind
+		f.openShift = f.openShift || strings.HasSuffix(plan.GroupOf(q.APIVersion), ".openshift.io")
 	}
 	if u.State == nil {
 		f.known = map[key]struct{}{}
@@ -99,7 +99,7 @@ func (u *Undo) found(spaces map[string]int, queries []query) *found {
 			continue
 		}
 		f.known[objectKey(o.UID)] = struct{}{}
-		if k := u.Plan.Kind(i); k.Kind == "StatefulSet" && groupOf(k.APIVersion) == "apps" {
+		if k := u.Plan.Kind(i); k.Kind == "StatefulSet" && plan.GroupOf(k.APIVersion) == "apps" {
 			for _, base := range claims(u.Plan.Body(i, nil), u.Plan.Name(i)) {
 				f.known[claimKey(u.Plan.Namespace(i), base)] = struct{}{}
 			}
@@ -122,14 +122,6 @@ func claims(body []byte, name string) (all []string) {
 		all = append(all, c.Metadata.Name+"-"+name)
 	}
 	return all
-}
-
-func groupOf(apiVersion string) string {
-	group, _, named := strings.Cut(apiVersion, "/")
-	if !named {
-		return ""
-	}
-	return group
 }
 
 // blind notes what cannot be seen in a namespace, or in all of them where that is "".
@@ -169,7 +161,7 @@ func (f *found) see(k plan.Kind, m item) {
 	}
 	p := pending{resource: k.Resource, namespace: m.Namespace, name: m.Name, any: of(k, m), going: m.DeletionTimestamp != "", labelled: m.Labels[plan.RunLabel] == f.run}
 	for _, o := range m.OwnerReferences {
-		p.owners = append(p.owners, owner{objectKey(o.UID), f.kinds[groupOf(o.APIVersion)+"/"+o.Kind]})
+		p.owners = append(p.owners, owner{objectKey(o.UID), f.kinds[plan.GroupOf(o.APIVersion)+"/"+o.Kind]})
 	}
 	switch {
 	case len(p.any) > 0 || len(p.owners) > 0:

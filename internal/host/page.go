@@ -1,0 +1,18 @@
+package host
+
+import "encoding/binary"
+
+// PageSize is the machine's page size in bytes: AT_PAGESZ of the auxiliary vector
+// (getauxval(3)), or the 4096 of most machines where that is not known.
+func (h *Host) PageSize() int64 {
+	const atPageSize = 6
+	b, err := h.Files.ReadFile("/proc/self/auxv")
+	for ; err == nil && len(b) >= 16; b = b[16:] {
+		if binary.NativeEndian.Uint64(b) == atPageSize {
+			if n := int64(binary.NativeEndian.Uint64(b[8:])); n >= 4096 && n&(n-1) == 0 {
+				return n
+			}
+		}
+	}
+	return 4096
+}
