@@ -208,9 +208,9 @@ func (p *Plan) matching(a *spec.Action) ([]int32, error) {
 	switch {
 	case len(all) > 0:
 	case a.Gone > 0 && known:
-		p.Notes = append(p.Notes, fmt.Sprintf("%s: delete: the load makes no %s with %s: nothing is deleted, and those that controllers have made of its objects are waited for until they are gone", a.At, a.Kind, Selected(a.Labels)))
+		p.Notes = append(p.Notes, fmt.Sprintf("%s: delete: the load makes no %s with %s: nothing is deleted, and those that controllers have made of its objects are waited for until they are gone%s", a.At, a.Kind, Selected(a.Labels), renamed(a.Labels)))
 	default:
-		p.Notes = append(p.Notes, fmt.Sprintf("%s: %s: the load makes no %s with %s: nothing is done; objects of others are never touched", a.At, a.Do, a.Kind, Selected(a.Labels)))
+		p.Notes = append(p.Notes, fmt.Sprintf("%s: %s: the load makes no %s with %s: nothing is done; objects of others are never touched%s", a.At, a.Do, a.Kind, Selected(a.Labels), renamed(a.Labels)))
 	}
 	return all, nil
 }

@@ -103,3 +103,15 @@ func TestPatches(t *testing.T) {
 		}
 	}
 }
+
+// TestRenamedLabels: a selector of kube-burner 1 matches nothing, and the note says why.
+func TestRenamedLabels(t *testing.T) {
+	for label, want := range map[string]string{
+		"kube-burner-job": "; kube-burner-job is a label of kube-burner 1, which version 2 calls kube-burner.io/job", "kube-burner-index": "calls kube-burner.io/index", "app": "",
+	} {
+		p := compile(t, &spec.Load{Stages: []spec.Stage{burnerStage("a", "x", 1, 1, deploymentText), acting("d", 1, false, spec.Action{Do: spec.Remove, Kind: "Deployment", Labels: map[string]string{label: "a"}})}})
+		if len(p.Notes) != 1 || !strings.HasSuffix(p.Notes[0], want) || want == "" && strings.Contains(p.Notes[0], "kube-burner") {
+			t.Errorf("%s: %q", label, p.Notes)
+		}
+	}
+}
