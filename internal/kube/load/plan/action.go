@@ -53,7 +53,7 @@ func (p *Plan) Patch(i int, uid string) (body []byte, mediaType string, err erro
 	if a.PatchType == jsonPatch {
 		text, err := t.Text(values, seed)
 		if err != nil {
-			return nil, "", err
+			return nil, "", withoutVariable(err)
 		}
 		var steps []any
 		if err := json.Unmarshal([]byte(text), &steps); err != nil {
@@ -65,7 +65,7 @@ func (p *Plan) Patch(i int, uid string) (body []byte, mediaType string, err erro
 	}
 	o, err := t.Mapping(values, seed)
 	if err != nil {
-		return nil, "", err
+		return nil, "", withoutVariable(err)
 	}
 	metadata(o)["uid"] = uid
 	if a.PatchType == ApplyPatch { // a server wants the name, and JSON is YAML

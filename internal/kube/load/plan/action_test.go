@@ -96,7 +96,7 @@ func TestPatches(t *testing.T) {
 			t.Errorf("%s: %s %s %v", media, body, of, err)
 		}
 	}
-	for text, want := range map[string]string{"{{.no}}": "map has no entry", "a: 1\n---\nb: 2\n": "want one document", "{{noSuch}}": "not defined"} {
+	for text, want := range map[string]string{"{{.no}}": "put no into the object's inputVars", "a: 1\n---\nb: 2\n": "want one document", "{{noSuch}}": "not defined"} {
 		l := &spec.Load{Stages: []spec.Stage{burnerStage("a", "x", 1, 1, deploymentText), acting("p", 1, true, spec.Action{Do: spec.Patch, Kind: "Deployment", Labels: ofJob, PatchType: "application/merge-patch+json", Text: text, File: "p"})}}
 		if _, err := Compile(t.Context(), l, "r", nil); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "p:2: ") {
 			t.Errorf("%s: %v", text, err)

@@ -179,7 +179,7 @@ func TestRefused(t *testing.T) {
 		"has no metadata.name":            {Count: 1, Manifest: json.RawMessage(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"generateName":"m"}}`)},
 		"no apiVersion or no kind":        {Count: 1, Manifest: json.RawMessage(`{"kind":"ConfigMap","metadata":{"name":"m"}}`)},
 		"function \"lookup\" not defined": {Count: 1, Text: "{{lookup 1}}"},
-		"map has no entry for key":        {Count: 1, Text: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{.nothing}}'}"},
+		`map has no entry for key "nothing": put nothing into the object's inputVars (nothing: VALUE), or defaultMissingKeysWithZero: true into its job`: {Count: 1, Text: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{.nothing}}'}"},
 	} {
 		g.At, g.File = "f:2", "t"
 		if _, err := Compile(t.Context(), load(g), "run-1", nil); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "f:2: ") {
