@@ -255,3 +255,18 @@ func BenchmarkBody(b *testing.B) {
 		i++
 	}
 }
+
+// TestPodsOfJobs: of a Job no more pods run at once than are still to complete.
+func TestPodsOfJobs(t *testing.T) {
+	for text, want := range map[string]int{
+		`{}`: 1, `{"parallelism":5}`: 5, `{"parallelism":5,"completions":2}`: 2, `{"parallelism":2,"completions":6}`: 2, `{"completions":6}`: 1, `{"parallelism":5,"completions":null}`: 5, `{"parallelism":0,"completions":3}`: 0,
+	} {
+		p, err := Compile(t.Context(), load(spec.Group{At: "f:2", Count: 1, Manifest: json.RawMessage(`{"kind":"Job","apiVersion":"batch/v1","metadata":{"name":"j"},"spec":` + text + `}`)}), "r", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := p.Pods(p.Len() - 1); n != want {
+			t.Errorf("%s: %d pods, want %d", text, n, want)
+		}
+	}
+}
