@@ -112,10 +112,13 @@ func said(f *format.Format, path string, head []byte) error {
 
 // uncertain refuses a log that several formats read, and names the commands of which one
 // is right.
-func uncertain(path string, several *format.Ambiguous) error {
-	hint := "the server's configuration decides (--config), or one of these:"
+func (o logsOptions) uncertain(path string, several *format.Ambiguous) error {
+	hint, command := "the server's configuration decides (--config), or one of these:", "fettle logs "+path
+	if o.command != "" {
+		hint, command = "the server's configuration says which of these is right:", o.command
+	}
 	for _, c := range several.Choices {
-		hint += fmt.Sprintf("\nfettle logs %s --format '%s'  # %s", path, c.Text, c.What)
+		hint += fmt.Sprintf("\n%s --format '%s'  # %s", command, c.Text, c.What)
 	}
 	return ui.Hinted(ui.Refused, fmt.Errorf("%s: %s", path, several.What), hint)
 }
@@ -158,7 +161,7 @@ func (o logsOptions) formatOf(set *source.Set, i int) (*format.Format, error) {
 				}
 				return f, err
 			}
-			return nil, uncertain(l.Path, several)
+			return nil, o.uncertain(l.Path, several)
 		}
 		if err != nil {
 			hint := "--format says how its lines are written, as the server's configuration has it"

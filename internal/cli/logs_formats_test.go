@@ -53,6 +53,26 @@ func TestLogsFormats(t *testing.T) {
 		t.Errorf("%d commands to choose from: %s", commands, said)
 	}
 
+	// Another verb names itself.
+	for _, verb := range [][]string{
+		{"size", "router", "--cpus", "4", "--ram", "8GiB", "--log", uncertain}, {"size", "httpd", "--log", uncertain}, {"logs", "compare", uncertain, uncertain},
+	} {
+		_, said, code := mainWith(t, t.TempDir(), verb...)
+		at := strings.Index(said, " "+strings.Join(verb[:2], " ")+" ")
+		if code != 4 || at < 0 {
+			t.Errorf("%q: exit code %d: %s", verb, code, said)
+			continue
+		}
+		command, _, _ := strings.Cut(said[at:], "'  #")
+		_, text, _ := strings.Cut(command, "--format '")
+		if !strings.Contains(command, uncertain) {
+			t.Errorf("%q: the command names no log: %s", verb, command)
+		}
+		if _, said, code := mainWith(t, t.TempDir(), append(verb, "--format", text)...); code != 0 {
+			t.Errorf("%s: exit code %d: %s", command, code, said)
+		}
+	}
+
 	// A replay takes no duration of it.
 	if _, said, code := mainWith(t, t.TempDir(), "load", "http", "--replay", uncertain, "http://127.0.0.1:1"); strings.Contains(said, "not certain") {
 		t.Errorf("exit code %d: %s", code, said)

@@ -29,6 +29,9 @@ type logsOptions struct {
 	noDurations bool
 	// say is told of files of a directory that are left out; without it they are refused.
 	say func(string)
+	// command is the command line to which a refusal adds --format; "" is fettle logs with
+	// the log.
+	command string
 }
 
 // common are the options of reading logs.

@@ -53,6 +53,15 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
+// A rule that judges a list shows the list: a bare count says nothing of what is wrong.
+func TestRulesShowLists(t *testing.T) {
+	for _, r := range loadCatalogue(t).Rules() {
+		if r.Measured != nil && strings.HasPrefix(r.Measured.Text, "len(") {
+			t.Errorf("%s: %s shows only %s", r.At, r.ID, r.Measured.Text)
+		}
+	}
+}
+
 // A rule that finds something says what to do about it, and names no verb that
 // fettle has not.
 func TestRulesSayWhatToDo(t *testing.T) {

@@ -241,7 +241,11 @@ func (a *app) printPlan(d *LoadPlan) {
 	for _, n := range d.Notes {
 		a.screen.Say("%s", n)
 	}
-	fmt.Fprintf(a.screen.Out, "%s, %s, %s in etcd; %s to wait for%s\n\n", counted(d.Objects, "object"), counted(d.Pods, "pod"), unit.Size(d.EtcdBytes).Human(), counted(d.Steps, "step"), d.actions())
+	pods := counted(d.Pods, "pod")
+	if d.PerNode > 0 {
+		pods += fmt.Sprintf(" and %d more on each node", d.PerNode)
+	}
+	fmt.Fprintf(a.screen.Out, "%s, %s, %s in etcd; %s to wait for%s\n\n", counted(d.Objects, "object"), pods, unit.Size(d.EtcdBytes).Human(), counted(d.Steps, "step"), d.actions())
 	g := report.Grid{Head: []string{"kind", "objects", "in etcd"}}
 	for _, k := range d.Kinds {
 		name := k.Kind + " " + k.APIVersion

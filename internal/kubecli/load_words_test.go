@@ -129,3 +129,19 @@ func TestReasons(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestPodsOnEachNode: the pods of DaemonSets are in the headline.
+func TestPodsOnEachNode(t *testing.T) {
+	dir := t.TempDir()
+	set := filepath.Join(dir, "set.yml")
+	if err := os.WriteFile(set, []byte("apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: d-{{.Replica}}}\nspec: {template: {spec: {}}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	load := filepath.Join(dir, "load.yml")
+	if err := os.WriteFile(load, []byte("jobs: [{name: a, namespace: a, qps: 1, objects: [{objectTemplate: "+set+", replicas: 2}]}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, errs := run(t, "load", "plan", "--offline", load); code != ui.Done || !strings.Contains(out, "3 objects, 0 pods and 2 more on each node, ") {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+}

@@ -135,9 +135,12 @@ func defined(argv []string) []string {
 
 // commandDefines are the names that the command line of an instance defines: that of its
 // unit, or else of the process that runs, or else of Red Hat's sysconfig file.
-// Debian's apachectl adds APACHE_ARGUMENTS of envvars.
+// Debian's apachectl adds APACHE_ARGUMENTS of envvars, or of the unit's environment.
 func commandDefines(h *host.Host, in instance, env map[string]string) []string {
-	out := defined(strings.Fields(env["APACHE_ARGUMENTS"]))
+	var out []string
+	if in.envvars != "" {
+		out = defined(strings.Fields(env["APACHE_ARGUMENTS"]))
+	}
 	if u, err := unit.New(h).Load(in.unit); in.unit != "" && err == nil {
 		if argv, _ := u.Command(); len(argv) > 0 {
 			return append(out, defined(argv)...)

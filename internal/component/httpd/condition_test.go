@@ -233,3 +233,41 @@ func randomLimits(r *rand.Rand, prefork bool) string {
 	}
 	return b.String()
 }
+
+// TestUnitEnvironment: variables and definitions that the unit hands in are read; Debian's
+// envvars goes before them.
+func TestUnitEnvironment(t *testing.T) {
+	const text = "LoadModule mpm_event_module x.so\n<IfDefine BIG>\nServerLimit 30\n</IfDefine>\nMaxRequestWorkers ${MAXW}\n"
+	const debian, redHat = "etc/apache2/apache2.conf", "etc/httpd/conf/httpd.conf"
+	for name, c := range map[string]struct {
+		main, unit, environment, envvars string
+		want                             string // MaxRequestWorkers ServerLimit
+	}{
+		"debian":            {debian, "apache2", "MAXW=777 APACHE_ARGUMENTS=-DBIG", "", "777 30"},
+		"envvars goes over": {debian, "apache2", "MAXW=777 APACHE_ARGUMENTS=-DBIG", "export MAXW=50\nexport APACHE_ARGUMENTS=\n", "50 none"},
+		"red hat":           {redHat, "httpd", "MAXW=777 OPTIONS=-DBIG", "", "777 30"},
+		"not of red hat":    {redHat, "httpd", "MAXW=777 APACHE_ARGUMENTS=-DBIG", "", "777 none"},
+	} {
+		files := map[string]string{
+			c.main: text, "etc/passwd": "",
+			"usr/lib/systemd/system/" + c.unit + ".service":        "[Service]\nExecStart=/usr/sbin/" + c.unit + " $OPTIONS -DFOREGROUND\n",
+			"etc/systemd/system/" + c.unit + ".service.d/own.conf": "[Service]\nEnvironment=" + c.environment + "\n",
+		}
+		if c.envvars != "" {
+			files["etc/apache2/envvars"] = c.envvars
+		}
+		found, err := find(t.Context(), hosttest.Mounted(t, files))
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%s: %d found: %v", name, len(found), err)
+		}
+		got := []string{"none", "none"}
+		for n, directive := range []string{"maxrequestworkers", "serverlimit"} {
+			if v, ok := found[0].(*installed).files.value(directive); ok {
+				got[n] = v.value
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %q, want %s", name, got, c.want)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"fettle.dev/fettle/internal/component/conf"
 	"fettle.dev/fettle/internal/component/packages"
+	"fettle.dev/fettle/internal/component/unit"
 	"fettle.dev/fettle/internal/host"
 )
 
@@ -79,10 +80,19 @@ func optionDefines(h *host.Host) []string {
 	return out
 }
 
-// environment is what Debian's envvars exports. It is a shell script: lines that
-// need a shell to understand are left out, so that their variables stay unresolved.
+// environment is that of the unit, and over it what Debian's envvars exports. That is a
+// shell script: lines that need a shell to understand are left out, so that their variables
+// stay unresolved.
 func environment(h *host.Host, in instance) map[string]string {
 	env := map[string]string{}
+	if in.unit != "" {
+		if u, err := unit.New(h).Load(in.unit); err == nil {
+			all, _ := u.Environment()
+			for name, v := range all {
+				env[name] = v.Text
+			}
+		}
+	}
 	if in.envvars == "" {
 		return env
 	}

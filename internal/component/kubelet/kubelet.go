@@ -165,17 +165,24 @@ func (*installed) Name() string { return "" }
 // Option implements component.Installed: a flag goes before the file.
 func (i *installed) Option(name string) component.Option {
 	o := component.Option{Intended: fact.Absent[string](i.config.at), File: fact.Absent[string](i.config.at), Running: fact.Absent[string](i.config.at)}
-	if t, ok := i.files[name]; ok {
-		o.File = fact.Known(t.value, t.at)
-	}
-	if t, ok := i.flags[name]; ok {
-		o.File = fact.Known(t.value, t.at)
+	for _, from := range []map[string]told{i.files, i.flags} {
+		t, ok := from[name]
+		switch {
+		case ok && notNegative[name] && strings.HasPrefix(t.value, "-"):
+			o.File = fact.Unknown[string](t.at, fmt.Sprintf("%s of %s must not be negative: the kubelet does not start", name, t.value))
+		case ok:
+			o.File = fact.Known(t.value, t.at)
+		}
 	}
 	if t, ok := i.running[name]; ok {
 		o.Running = fact.Known(t.value, t.at)
 	}
 	return o
 }
+
+// notNegative are options of which a negative value keeps the kubelet from starting
+// (kubelet 1.34, pkg/kubelet/apis/config/validation/validation.go).
+var notNegative = map[string]bool{"maxPods": true, "podsPerCore": true, "kubeAPIQPS": true, "kubeAPIBurst": true}
 
 // Options implements component.Installed.
 func (i *installed) Options() []string {

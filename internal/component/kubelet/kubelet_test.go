@@ -239,3 +239,26 @@ func FuzzOf(f *testing.F) {
 		}
 	})
 }
+
+// TestNegative: what keeps a kubelet from starting is not a value, and no default either.
+func TestNegative(t *testing.T) {
+	for _, c := range []struct{ flags, config, name, want, unknown string }{
+		{"", "kubeAPIQPS: -1", "kubeAPIQPS", "", "kubeAPIQPS of -1 must not be negative: the kubelet does not start"},
+		{"", "kubeAPIBurst: -5", "kubeAPIBurst", "", "kubeAPIBurst of -5 must not be negative: the kubelet does not start"},
+		{"", "podPidsLimit: 7", "podPidsLimit", "7", ""},
+		{" --max-pods=-3", "maxPods: 20", "maxPods", "", "maxPods of -3 must not be negative: the kubelet does not start"},
+		{" --max-pods=30", "maxPods: -3", "maxPods", "30", ""},
+	} {
+		found, err := find(t.Context(), hosttest.Mounted(t, map[string]string{
+			"etc/systemd/system/kubelet.service": "[Service]\nExecStart=/usr/bin/kubelet --config=/etc/k.yaml" + c.flags + "\n",
+			"etc/k.yaml":                         "kind: KubeletConfiguration\n" + c.config + "\n",
+		}))
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%d found: %v", len(found), err)
+		}
+		is := found[0].Option(c.name).Effective()
+		if value, _ := is.Get(); value != c.want || is.Unknown() != c.unknown {
+			t.Errorf("%s%s: %q, unknown %q; want %q, %q", c.config, c.flags, value, is.Unknown(), c.want, c.unknown)
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -17,9 +16,6 @@ import (
 	"fettle.dev/fettle/internal/kube/load/spec"
 	"fettle.dev/fettle/internal/kube/strict"
 )
-
-// noEntry is the error of a template for a variable that there is not.
-var noEntry = regexp.MustCompile(`map has no entry for key "([^"]*)"`)
 
 // expand is the text of a configuration with what is in {{ }} replaced. Its variables are
 // those of the environment, those of the user's file, which override these, and UUID
@@ -47,8 +43,8 @@ func (o *Options) expand(name string, text []byte) ([]byte, error) {
 	}
 	out, err := t.Text(values, 0)
 	if err != nil {
-		if variable := noEntry.FindStringSubmatch(err.Error()); variable != nil {
-			return nil, fmt.Errorf("%w: neither the environment nor --user-data has it; set it (%s=VALUE kubectl fettle load ...), or --allow-missing leaves it empty", err, variable[1])
+		if variable := gotext.MissingKey(err); variable != "" {
+			return nil, fmt.Errorf("%w: neither the environment nor --user-data has it; set it (%s=VALUE kubectl fettle load ...), or --allow-missing leaves it empty", err, variable)
 		}
 		if strings.Contains(err.Error(), "incompatible types for comparison") {
 			err = fmt.Errorf("%w: variables of the environment are texts; --user-data FILE gives them types", err)

@@ -43,7 +43,7 @@ func otherWork(r *strict.Reader, n *yaml.Node, j *job) bool {
 		}
 	}
 	if j.IncrementalLoad != nil {
-		r.Fault(at("incrementalLoad"), "job %s: incrementalLoad is not read here; take it out: podWait: true waits after each iteration and jobIterationDelay pauses, or make a job of each step, with a namespace of its own", j.Name)
+		r.Fault(at("incrementalLoad"), "job %s: incrementalLoad is not read here; take it out: podWait: true with waitWhenFinished: false waits for each namespace and jobIterationDelay pauses, or make a job of each step, with a namespace of its own", j.Name)
 	}
 	return false
 }

@@ -156,7 +156,7 @@ func TestOtherWork(t *testing.T) {
 		head + "  churnConfig:\n    percent: 10\n    cycles: 2\n": "dir/c.yml:7: job a: churnConfig.cycles" + churn,
 		head + "  churnConfig: {percent: 10, duration: 2h}\n":     "dir/c.yml:5: job a: churnConfig.duration" + churn,
 		head + "  churnConfig: &x {cycles: 0, duration: 1m}\n- name: b\n  namespace: m\n  objects: [{objectTemplate: t/pod.yml}]\n  churnConfig: *x\n": "dir/c.yml:5: job a: churnConfig.duration" + churn + "\ndir/c.yml:5: job b: churnConfig.duration" + churn,
-		head + "  incrementalLoad:\n    startIterations: 2\n":                                                              "dir/c.yml:5: job a: incrementalLoad is not read here; take it out: podWait: true waits after each iteration and jobIterationDelay pauses, or make a job of each step, with a namespace of its own",
+		head + "  incrementalLoad:\n    startIterations: 2\n":                                                              "dir/c.yml:5: job a: incrementalLoad is not read here; take it out: podWait: true with waitWhenFinished: false waits for each namespace and jobIterationDelay pauses, or make a job of each step, with a namespace of its own",
 		head[:len(head)-1] + "\n  jobType: create\n  churn: false\n  churnConfig: {cycles: 0, duration: 0s, percent: 5}\n": "",
 	} {
 		_, err := read(text)

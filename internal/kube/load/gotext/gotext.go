@@ -97,6 +97,21 @@ func (t *Template) Text(values map[string]any, seed uint64) (string, error) {
 	return out.String(), nil
 }
 
+// noEntry is the error of a template for a variable that there is not.
+var noEntry = regexp.MustCompile(`map has no entry for key "([^"]*)"`)
+
+// MissingKey is the variable that a template asked for and had not, of an error of Text;
+// "" of any other error.
+func MissingKey(err error) string {
+	if err == nil {
+		return ""
+	}
+	if found := noEntry.FindStringSubmatch(err.Error()); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
 // randomStream is the second half of each seed, so that others with that seed draw other
 // numbers.
 const randomStream = 0x676f74657874

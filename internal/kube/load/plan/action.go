@@ -53,7 +53,7 @@ func (p *Plan) Patch(i int, uid string) (body []byte, mediaType string, err erro
 	if a.PatchType == jsonPatch {
 		text, err := t.Text(values, seed)
 		if err != nil {
-			return nil, "", err
+			return nil, "", withoutVariable(err)
 		}
 		var steps []any
 		if err := json.Unmarshal([]byte(text), &steps); err != nil {
@@ -65,7 +65,7 @@ func (p *Plan) Patch(i int, uid string) (body []byte, mediaType string, err erro
 	}
 	o, err := t.Mapping(values, seed)
 	if err != nil {
-		return nil, "", err
+		return nil, "", withoutVariable(err)
 	}
 	metadata(o)["uid"] = uid
 	if a.PatchType == ApplyPatch { // a server wants the name, and JSON is YAML
@@ -208,9 +208,9 @@ func (p *Plan) matching(a *spec.Action) ([]int32, error) {
 	switch {
 	case len(all) > 0:
 	case a.Gone > 0 && known:
-		p.Notes = append(p.Notes, fmt.Sprintf("%s: delete: the load makes no %s with %s: nothing is deleted, and those that controllers have made of its objects are waited for until they are gone", a.At, a.Kind, Selected(a.Labels)))
+		p.Notes = append(p.Notes, fmt.Sprintf("%s: delete: the load makes no %s with %s: nothing is deleted, and those that controllers have made of its objects are waited for until they are gone%s", a.At, a.Kind, Selected(a.Labels), renamed(a.Labels)))
 	default:
-		p.Notes = append(p.Notes, fmt.Sprintf("%s: %s: the load makes no %s with %s: nothing is done; objects of others are never touched", a.At, a.Do, a.Kind, Selected(a.Labels)))
+		p.Notes = append(p.Notes, fmt.Sprintf("%s: %s: the load makes no %s with %s: nothing is done; objects of others are never touched%s", a.At, a.Do, a.Kind, Selected(a.Labels), renamed(a.Labels)))
 	}
 	return all, nil
 }

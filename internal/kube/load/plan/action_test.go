@@ -96,10 +96,22 @@ func TestPatches(t *testing.T) {
 			t.Errorf("%s: %s %s %v", media, body, of, err)
 		}
 	}
-	for text, want := range map[string]string{"{{.no}}": "map has no entry", "a: 1\n---\nb: 2\n": "want one document", "{{noSuch}}": "not defined"} {
+	for text, want := range map[string]string{"{{.no}}": "put no into the object's inputVars", "a: 1\n---\nb: 2\n": "want one document", "{{noSuch}}": "not defined"} {
 		l := &spec.Load{Stages: []spec.Stage{burnerStage("a", "x", 1, 1, deploymentText), acting("p", 1, true, spec.Action{Do: spec.Patch, Kind: "Deployment", Labels: ofJob, PatchType: "application/merge-patch+json", Text: text, File: "p"})}}
 		if _, err := Compile(t.Context(), l, "r", nil); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "p:2: ") {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestRenamedLabels: a selector of kube-burner 1 matches nothing, and the note says why.
+func TestRenamedLabels(t *testing.T) {
+	for label, want := range map[string]string{
+		"kube-burner-job": "; kube-burner-job is a label of kube-burner 1, which version 2 calls kube-burner.io/job", "kube-burner-index": "calls kube-burner.io/index", "app": "",
+	} {
+		p := compile(t, &spec.Load{Stages: []spec.Stage{burnerStage("a", "x", 1, 1, deploymentText), acting("d", 1, false, spec.Action{Do: spec.Remove, Kind: "Deployment", Labels: map[string]string{label: "a"}})}})
+		if len(p.Notes) != 1 || !strings.HasSuffix(p.Notes[0], want) || want == "" && strings.Contains(p.Notes[0], "kube-burner") {
+			t.Errorf("%s: %q", label, p.Notes)
 		}
 	}
 }

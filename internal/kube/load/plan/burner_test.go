@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -140,5 +141,36 @@ func TestTyped(t *testing.T) {
 	var o struct{ Data map[string]string }
 	if err := json.Unmarshal(p.Body(1, nil), &o); err != nil || o.Data["a"] != "012 1.5 1 3 [4 5]" {
 		t.Errorf("%v %v", o, err)
+	}
+}
+
+// TestWaitEach: a namespace is waited for once, behind the first iteration in it.
+func TestWaitEach(t *testing.T) {
+	for name, x := range map[string]struct {
+		namespace, text string
+		perNamespace    int
+		want            []string
+	}{
+		"a namespace each":    {"x-", mapText, 1, []string{"m-a-0-1", "m-a-1-1", "m-a-2-1", "m-a-3-1", "m-a-4-1"}},
+		"two in a namespace":  {"x-", mapText, 2, []string{"m-a-0-1", "m-a-2-1", "m-a-4-1"}},
+		"all in a namespace":  {"x-", mapText, 9, []string{"m-a-0-1"}},
+		"one namespace":       {"x", mapText, 1, []string{"m-a-0-1", "m-a-1-1", "m-a-2-1", "m-a-3-1", "m-a-4-1"}},
+		"no namespace needed": {"x-", roleText, 1, []string{"r-0-1"}},
+		"one of its own":      {"x-", ownText, 2, []string{"o-0-1"}},
+	} {
+		s := burnerStage("a", x.namespace, 5, 1, x.text)
+		s.PerNamespace, s.WaitEach = x.perNamespace, time.Minute
+		p := compile(t, &spec.Load{Stages: []spec.Stage{s}})
+		var got []string
+		for _, op := range p.Ops {
+			if op.Do == Settle {
+				for i := op.From; i < op.To; i++ {
+					got = append(got, p.Name(i))
+				}
+			}
+		}
+		if d := cmp.Diff(x.want, got); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
 	}
 }

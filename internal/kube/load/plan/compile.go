@@ -325,7 +325,11 @@ func pods(kind string, spec map[string]any) (n int, perNode bool) {
 	case "Deployment", "ReplicaSet", "StatefulSet", "ReplicationController", "DeploymentConfig":
 		return count("replicas"), false
 	case "Job":
-		return count("parallelism"), false
+		n := count("parallelism")
+		if spec["completions"] != nil { // no more run than are still to complete
+			n = min(n, count("completions"))
+		}
+		return n, false
 	case "DaemonSet":
 		return 0, true
 	}

@@ -2,7 +2,10 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
+	"slices"
+	"strings"
 )
 
 // burnerLabels are those that kube-burner gives each object of a job (pkg/burner/create.go
@@ -30,4 +33,15 @@ func (c *compiler) spaceLabels(job string, own map[string]string) map[string]str
 	all := map[string]string{"kube-burner.io/job": job, "kube-burner.io/uuid": cmp.Or(c.load.UUID, c.run), "kube-burner.io/runid": c.run}
 	maps.Copy(all, own)
 	return all
+}
+
+// renamed is what to know of a selector with labels of kube-burner 1 (kube-burner-job and
+// the like), which version 2 does not give any more; "" where there are none.
+func renamed(selector map[string]string) string {
+	for _, name := range slices.Sorted(maps.Keys(selector)) {
+		if rest, ok := strings.CutPrefix(name, "kube-burner-"); ok {
+			return fmt.Sprintf("; %s is a label of kube-burner 1, which version 2 calls kube-burner.io/%s", name, rest)
+		}
+	}
+	return ""
 }

@@ -215,7 +215,7 @@ func (p *Plan) stage(ctx context.Context, c *compiler, number int) error {
 			}
 			p.group(number, g, i, compiled, every, each)
 		}
-		if s.WaitEach > 0 {
+		if s.WaitEach > 0 && st.waitsFor(i) {
 			p.add(Op{Do: Settle, From: from, To: len(p.objects), Timeout: s.WaitEach, At: s.At, Must: true})
 		}
 		if s.Between > 0 {
@@ -228,6 +228,21 @@ func (p *Plan) stage(ctx context.Context, c *compiler, number int) error {
 	}
 	p.pauseAfter(s)
 	return nil
+}
+
+// waitsFor reports whether an iteration is waited for where the iterations of a stage are.
+// kube-burner waits once for a namespace (pkg/burner/create.go of 2.7, namespacesWaited):
+// behind the first iteration in it, or in the job where no object needs a namespace of its
+// own, and behind all iterations of a job without namespaced iterations.
+func (st *stage) waitsFor(iteration int) bool {
+	switch s := st.of; {
+	case !s.Burner || s.Single:
+		return true
+	case len(st.namespaces) == 0:
+		return iteration == 0
+	default:
+		return iteration%s.PerNamespace == 0
+	}
 }
 
 // pauseAfter adds the pause at the end of a stage.

@@ -179,7 +179,7 @@ func TestRefused(t *testing.T) {
 		"has no metadata.name":            {Count: 1, Manifest: json.RawMessage(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"generateName":"m"}}`)},
 		"no apiVersion or no kind":        {Count: 1, Manifest: json.RawMessage(`{"kind":"ConfigMap","metadata":{"name":"m"}}`)},
 		"function \"lookup\" not defined": {Count: 1, Text: "{{lookup 1}}"},
-		"map has no entry for key":        {Count: 1, Text: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{.nothing}}'}"},
+		`map has no entry for key "nothing": put nothing into the object's inputVars (nothing: VALUE), or defaultMissingKeysWithZero: true into its job`: {Count: 1, Text: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{.nothing}}'}"},
 	} {
 		g.At, g.File = "f:2", "t"
 		if _, err := Compile(t.Context(), load(g), "run-1", nil); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "f:2: ") {
@@ -253,5 +253,20 @@ func BenchmarkBody(b *testing.B) {
 	for b.Loop() {
 		text = p.Body(2+i%4000, text[:0])
 		i++
+	}
+}
+
+// TestPodsOfJobs: of a Job no more pods run at once than are still to complete.
+func TestPodsOfJobs(t *testing.T) {
+	for text, want := range map[string]int{
+		`{}`: 1, `{"parallelism":5}`: 5, `{"parallelism":5,"completions":2}`: 2, `{"parallelism":2,"completions":6}`: 2, `{"completions":6}`: 1, `{"parallelism":5,"completions":null}`: 5, `{"parallelism":0,"completions":3}`: 0,
+	} {
+		p, err := Compile(t.Context(), load(spec.Group{At: "f:2", Count: 1, Manifest: json.RawMessage(`{"kind":"Job","apiVersion":"batch/v1","metadata":{"name":"j"},"spec":` + text + `}`)}), "r", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := p.Pods(p.Len() - 1); n != want {
+			t.Errorf("%s: %d pods, want %d", text, n, want)
+		}
 	}
 }

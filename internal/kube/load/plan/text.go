@@ -28,7 +28,8 @@ func (c *compiler) text(s *spec.Stage, g *spec.Group, out *group) error {
 		replica, _ := strconv.Atoi(values[varReplica])
 		iteration, _ := strconv.Atoi(values[varIteration])
 		all := textValues(c.load, c.run, g.Name, iteration, replica, variables())
-		return t.Objects(all, seedOf(c.load.Seed, s.Prefix, g.At, values[varJobIteration], values[varReplica]))
+		objects, err := t.Objects(all, seedOf(c.load.Seed, s.Prefix, g.At, values[varJobIteration], values[varReplica]))
+		return objects, withoutVariable(err)
 	}
 	return nil
 }
@@ -173,8 +174,17 @@ func render(t *gotext.Template, l *spec.Load, of, at, job string, raw json.RawMe
 		iteration, _ := strconv.Atoi(values[varIteration])
 		replica, _ := strconv.Atoi(values[varReplica])
 		_, err := t.Text(textValues(l, "run", job, iteration, replica, variables()), seedOf(l.Seed, of, at, values[varJobIteration], values[varReplica]))
-		return err
+		return withoutVariable(err)
 	})
+}
+
+// withoutVariable adds to the error of a text for a variable that there is not where such
+// a variable comes from: as in kube-burner, --user-data is for the configuration alone.
+func withoutVariable(err error) error {
+	if name := gotext.MissingKey(err); name != "" {
+		return fmt.Errorf("%w: put %s into the object's inputVars (%s: VALUE), or defaultMissingKeysWithZero: true into its job", err, name, name)
+	}
+	return err
 }
 
 func tooMany(n int) error {
