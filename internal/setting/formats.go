@@ -37,7 +37,7 @@ var fileFormats = []fileFormat{
 	{files: []string{".../cpuset.cpus", ".../cpuset.cpus.exclusive", ".../cpuset.mems", ".../cpus_list"},
 		reader: "bitmap_parselist", writer: `"%*pbl"`, like: likeRanges},
 	{files: []string{"/proc/sys/net/core/rps_default_mask", "/proc/sys/net/core/flow_limit_cpu_bitmap",
-		".../queues/*/rps_cpus", ".../queues/*/xps_cpus", ".../queues/*/xps_rxqs", "/sys/devices/virtual/workqueue/...",
+		".../queues/*/rps_cpus", ".../queues/*/xps_cpus", ".../queues/*/xps_rxqs", "/sys/devices/virtual/workqueue/...", "/sys/bus/workqueue/devices/*/cpumask",
 		".../tracing/tracing_cpumask", "/sys/fs/resctrl/cpus", "/sys/fs/resctrl/*/cpus"},
 		prints: isMask, reader: "bitmap_parse", writer: `"%*pb"`, like: likeMask},
 
