@@ -54,6 +54,8 @@ func plan(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]p
 	opts := strings.Join(strings.Fields(reload().ReplaceAllString(o.Value, "")), " ")
 	line := setting.Setting{Kind: "modprobe", Name: name}
 	switch kernelHas(r.Host, name) {
+	case unlisted:
+		return []plugin.Item{plugin.Refuse(line, o, plugin.Unknown, "whether this kernel has the module %s is not known: its lists of modules are not all in this copy", name)}, nil
 	case nowhere:
 		return []plugin.Item{plugin.Refuse(line, o, plugin.Unsupported, "this kernel has no module %s", name)}, nil
 	case builtin:
@@ -138,6 +140,7 @@ const (
 	nowhere
 	loadable
 	builtin
+	unlisted // the lists of a copy do not have it, and some lists are missing
 )
 
 // kernelHas looks into the lists that depmod(8) makes, and into /sys/module.
@@ -158,7 +161,8 @@ func kernelHas(h *host.Host, name string) presence {
 	}
 	lib := "/lib/modules/" + strings.TrimSpace(string(release)) + "/"
 	// A built-in module without parameters has no directory below /sys/module.
-	if list, err := h.Files.ReadFile(lib + "modules.builtin"); err == nil && lists(list, name) {
+	list, missing := h.Files.ReadFile(lib + "modules.builtin")
+	if missing == nil && lists(list, name) {
 		return builtin
 	}
 	dep, err := h.Files.ReadFile(lib + "modules.dep")
@@ -171,11 +175,14 @@ func kernelHas(h *host.Host, name string) presence {
 	if lists(dep, name) {
 		return loadable
 	}
-	alias, _ := h.Files.ReadFile(lib + "modules.alias")
+	alias, err := h.Files.ReadFile(lib + "modules.alias")
 	for line := range strings.Lines(string(alias)) {
 		if f := strings.Fields(line); len(f) == 3 && f[0] == "alias" && canonical(f[1]) == name {
 			return loadable
 		}
+	}
+	if errors.Is(missing, host.ErrNotRecorded) || errors.Is(err, host.ErrNotRecorded) {
+		return unlisted
 	}
 	return nowhere
 }

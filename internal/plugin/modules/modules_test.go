@@ -91,6 +91,30 @@ func TestBuiltInOptions(t *testing.T) {
 	}
 }
 
+// TestListsOfACopy: a module that the lists of a copy do not have may be in those that
+// the copy lacks (sos copies modules.dep and not modules.builtin).
+func TestListsOfACopy(t *testing.T) {
+	const lib = "/lib/modules/6.1.0-test/modules."
+	files := map[string]string{"/proc/sys/kernel/osrelease": "6.1.0-test\n", lib + "dep": dep, "/etc/modprobe.d/x.conf": "\n"}
+	for _, c := range []struct {
+		also string
+		want plugin.Verdict
+	}{
+		{"", plugin.Unknown},
+		{"alias", plugin.Unknown},
+		{"alias builtin", plugin.Unsupported},
+	} {
+		for _, list := range strings.Fields(c.also) {
+			files[lib+list] = "\n"
+		}
+		h := hosttest.Copy(t, files)
+		items, err := undotest.TryPlan(&Plugin, h, undotest.Kinds(h, Kinds(h)), "nosuch=a=1")
+		if err != nil || len(items) != 1 || items[0].Verdict != c.want {
+			t.Errorf("with %q: %v %v", c.also, items, err)
+		}
+	}
+}
+
 // modprobe plays modprobe(8) on the tree.
 func modprobe(t *testing.T, h *host.Host, dir string) *undotest.Programs {
 	return &undotest.Programs{Answer: map[string]func(host.Command) host.Result{
