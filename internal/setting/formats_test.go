@@ -55,6 +55,8 @@ func TestCompareAsTheKernel(t *testing.T) {
 		{"/sys/module/kvm/parameters/halt_poll_ns", "200", "100", different},
 		{"/sys/module/snd/parameters/index", "1,off", "Y,N", same},
 		{"/sys/module/workqueue/parameters/default_affinity_scope", "cach", "cache", unclear},
+		{"/sys/module/pcie_aspm/parameters/policy", "performance", "default", different},
+		{"/sys/class/scsi_host/host0/link_power_management_policy", "min_power", "max_performance", different},
 		{"/sys/kernel/mm/ksm/use_zero_pages", "yes", "1", same},
 		{"/sys/devices/system/cpu/cpufreq/boost", "off", "0", same},
 		{"/sys/devices/x/quirk", "1", "true", unclear}, // whose reader is not known
