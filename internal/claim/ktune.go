@@ -21,10 +21,11 @@ func readKtune(r *reader) {
 	for _, a := range parseShellVars(text) {
 		vars[a.key] = a.value
 	}
-	void := ""
-	links, _ := host.Glob(r.host.Files, "/etc/rc[35].d/S[0-9][0-9]ktune")
-	if len(links) == 0 && !r.unitEnabled("ktune.service") {
-		void = "the service ktune, which applies this file, is not enabled"
+	void, condition := "", ""
+	if !r.initLinked("ktune") {
+		if void, condition = r.needsUnit("ktune.service", "this file"); void != "" {
+			void = "the service ktune, which applies this file, is not enabled"
+		}
 	}
 	files := strings.Fields(vars["SYSCTL"])
 	if vars["USE_KTUNE_D"] == "yes" {
@@ -43,11 +44,11 @@ func readKtune(r *reader) {
 		if i >= own {
 			when = "again by ktune, after its own files (SYSCTL_POST of " + sysconfig + ")"
 		}
-		r.ktuneFile(f, when, void)
+		r.ktuneFile(f, when, void, condition)
 	}
 }
 
-func (r *reader) ktuneFile(file, when, void string) {
+func (r *reader) ktuneFile(file, when, void, condition string) {
 	text, ok := r.file(file)
 	if !ok {
 		return
@@ -57,14 +58,14 @@ func (r *reader) ktuneFile(file, when, void string) {
 		r.problem(file, p.Line, p.What)
 	}
 	for _, l := range lines {
-		c := Claim{Source: Ktune, File: file, Line: l.line, Text: l.text, Administrator: true, Void: void, When: when,
+		c := Claim{Source: Ktune, File: file, Line: l.line, Text: l.text, Administrator: true, Void: void, Condition: condition, When: when,
 			Setting: setting.Setting{Kind: "sysctl", Name: setting.SysctlName("/proc/sys/" + l.key)}}
 		value := l.value
 		if rest, raises := strings.CutPrefix(value, ">"); raises {
-			value, c.Condition = rest, "the value is lower than that"
+			value, c.Condition = rest, both(condition, "the value is lower than that")
 		}
 		if strings.HasPrefix(value, "$") {
-			c.Condition = "it equals the shell variable " + value
+			c.Condition = both(condition, "it equals the shell variable "+value)
 		}
 		c.Value = setting.Text(value)
 		r.add(c, 0)

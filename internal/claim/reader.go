@@ -36,6 +36,7 @@ type reader struct {
 	patterns int               // of places, in its files so far
 	release  *string           // the kernel's release, once read
 	wanted   map[string]string // unit to the link that enables it, once listed
+	unlisted bool              // a copy does not record which units are enabled
 }
 
 func (r *reader) problem(file string, line int, what string) {

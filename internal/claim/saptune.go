@@ -24,10 +24,7 @@ func readSaptune(r *reader) {
 	if !ok {
 		return
 	}
-	void := ""
-	if !r.unitEnabled("saptune.service") {
-		void = "saptune.service, which applies this note, is not enabled"
-	}
+	void, condition := r.needsUnit("saptune.service", "this note")
 	var notes []string
 	for _, a := range parseShellVars(text) {
 		if a.key == "NOTE_APPLY_ORDER" {
@@ -38,15 +35,15 @@ func readSaptune(r *reader) {
 		if !r.pattern(saptuneConfig, 1) {
 			return
 		}
-		void := void
+		void, condition := void, condition
 		if r.exists("/run/saptune/saved_state/" + path.Base(note)) {
-			void = "" // applied by hand in this boot
+			void, condition = "", "" // applied by hand in this boot
 		}
-		r.saptuneNote(note, void, i)
+		r.saptuneNote(note, void, condition, i)
 	}
 }
 
-func (r *reader) saptuneNote(note, void string, rank int) {
+func (r *reader) saptuneNote(note, void, condition string, rank int) {
 	if strings.Contains(note, "/") {
 		r.problem(saptuneConfig, 0, "NOTE_APPLY_ORDER: "+clip(note)+" is not the name of a note")
 		return
@@ -79,7 +76,7 @@ func (r *reader) saptuneNote(note, void string, rank int) {
 	}
 	for _, l := range parseSaptune(text) {
 		c := Claim{Source: Saptune, File: file, Line: l.line, Text: l.text, Administrator: strings.HasPrefix(file, "/etc/"), Void: void,
-			Condition: l.tags, When: "at boot by saptune.service (note " + note + ")"}
+			Condition: both(condition, l.tags), When: "at boot by saptune.service (note " + note + ")"}
 		value := l.value
 		if o, ok := override[l.section+" "+l.key]; ok {
 			c.File, c.Line, c.Text, c.Administrator, value = overrideFile, o.line, o.text, true, o.value

@@ -87,16 +87,17 @@ func readCpupower(r *reader) {
 		if !ok {
 			continue
 		}
-		void := ""
-		if g.unit != "" && !r.unitEnabled(g.unit) {
-			void = g.unit + ", which applies this file, is not enabled"
-		} else if g.initScript != "" && !r.exists(g.initScript) {
+		void, condition := "", ""
+		if g.unit != "" {
+			void, condition = r.needsUnit(g.unit, "this file")
+		}
+		if void == "" && g.initScript != "" && !r.exists(g.initScript) {
 			void = g.initScript + ", which applies this file, is not installed"
 		}
 		for _, a := range parseShellVars(text) {
 			for attr, value := range governorValues(a.key, a.value) {
 				r.addPath(Claim{
-					Source: Cpupower, File: g.file, Line: a.line, Text: a.text, Administrator: true, Void: void,
+					Source: Cpupower, File: g.file, Line: a.line, Text: a.text, Administrator: true, Void: void, Condition: condition,
 					Value: setting.Text(value), When: "at boot by " + strings.TrimSuffix(path.Base(g.unit+g.initScript), ".service"),
 				}, everyPolicy+attr, 0)
 			}

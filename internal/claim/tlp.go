@@ -90,14 +90,12 @@ func readTLP(r *reader) {
 			last[a.key] = setAt{f, a}
 		}
 	}
-	void := ""
-	switch {
-	case len(last) == 0:
+	if len(last) == 0 {
 		return
-	case last["TLP_ENABLE"].value == "0":
-		void = "TLP is switched off: TLP_ENABLE=0 in " + last["TLP_ENABLE"].file
-	case !r.unitEnabled("tlp.service"):
-		void = "tlp.service, which applies this file, is not enabled"
+	}
+	void, condition := r.needsUnit("tlp.service", "this file")
+	if at := last["TLP_ENABLE"]; at.value == "0" {
+		void = "TLP is switched off: TLP_ENABLE=0 in " + at.file
 	}
 	for _, p := range tlpParameters {
 		for _, w := range tlpWhen {
@@ -110,7 +108,7 @@ func readTLP(r *reader) {
 				continue
 			}
 			c := Claim{Source: TLP, File: at.file, Line: at.line, Text: at.text, Administrator: strings.HasPrefix(at.file, "/etc/"),
-				Value: setting.Text(value), Void: void, Condition: w.condition, When: "by TLP at boot and when the source of power changes"}
+				Value: setting.Text(value), Void: void, Condition: both(condition, w.condition), When: "by TLP at boot and when the source of power changes"}
 			for _, path := range p.paths {
 				r.addPath(c, path, 0)
 			}

@@ -182,10 +182,7 @@ func Tuners(ctx context.Context, h *host.Host) ([]Tuner, error) {
 		found.PID = running[t.comm[:min(15, len(t.comm))]]
 		found.Running = found.PID != 0
 		found.Enabled = r.unitEnabled(t.unit) && !r.ours(t.unit)
-		if t.init != "" {
-			links, _ := host.Glob(h.Files, "/etc/rc[35].d/S[0-9][0-9]"+t.init)
-			found.Enabled = found.Enabled || len(links) > 0
-		}
+		found.Enabled = found.Enabled || t.init != "" && r.initLinked(t.init)
 		if !found.InForce() {
 			continue
 		}

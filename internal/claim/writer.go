@@ -15,9 +15,9 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// ErrNotWatched says that nobody watched the setting, so nobody knows who wrote
-// it last.
-var ErrNotWatched = errors.New("nobody was watching")
+// ErrNotWatched says that the setting was not watched, so that the last writer is
+// not known.
+var ErrNotWatched = errors.New("writes were not watched")
 
 // ErrNotWritten says that somebody watched and saw no write.
 var ErrNotWritten = errors.New("not written since watching began")

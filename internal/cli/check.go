@@ -229,7 +229,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	}
 	absent := subject.Absent(asked, products())
 	for _, p := range absent {
-		a.screen.Say("there is no %s here: its rules are asked all the same", p)
+		a.screen.Say("%s not found; checking its rules anyway", p)
 	}
 	return command.Audit(a.screen, a.version, audit, o.all, cmp.Or(undetermined(audit, absent), audit.Gate(o.failOn), allUnknown(audit)))
 }

@@ -58,10 +58,13 @@ func (m *machine) lastWriter(ctx context.Context, id setting.Setting, now settin
 	watchers := []claim.Watcher{daemon, claim.SysctlLogger{Host: m.host}}
 	w := WhyWriter{Own: m.ownWrite(id, s)}
 	last, err := claim.LastWriter(ctx, id, watchers...)
-	if err != nil {
-		w.LastWriterUnknown = err.Error()
-	} else {
+	switch {
+	case err == nil:
 		w.LastWriter = &last
+	case errors.Is(err, claim.ErrNotWatched) && m.root != "":
+		w.LastWriterUnknown = "this copy does not record who writes"
+	default:
+		w.LastWriterUnknown = err.Error()
 	}
 	for _, c := range m.movers(id, s) {
 		other, err := claim.LastWriter(ctx, c, watchers...)

@@ -107,18 +107,21 @@ func matching(h *host.Host, pl *Plugin, u *profile.Unit, free []string) ([]strin
 	var out []string
 	for _, d := range free {
 		props, err := UdevProperties(h, pl.DevicePath(d))
-		if err != nil {
-			if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
-				continue // gone since it was listed
-			}
+		switch {
+		case err == nil, props != nil: // those that are known may decide
+		case errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded):
+			continue // gone since it was listed
+		default:
 			return out, err
 		}
-		ok, err := profile.MatchUdev(u.DevicesUdevRegex, props)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
+		ok, invalid := profile.MatchUdev(u.DevicesUdevRegex, props)
+		switch {
+		case invalid != nil:
+			return nil, invalid
+		case ok:
 			out = append(out, d)
+		case err != nil:
+			return out, err
 		}
 	}
 	return out, nil

@@ -3,6 +3,7 @@ package plugin_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -186,6 +187,38 @@ func TestDevicesThatCannotBeTold(t *testing.T) {
 	}
 	if len(problems) != 1 {
 		t.Errorf("problems %v, want one for [none]", problems)
+	}
+}
+
+// TestUdevOnACopy: properties that the copy lacks may only be missed by a regular
+// expression that no other property fits.
+func TestUdevOnACopy(t *testing.T) {
+	const dir = "/sys/devices/pci0/virtio1/block/vda"
+	uevent := map[string]string{dir + "/uevent": "MAJOR=254\nMINOR=0\nDEVNAME=vda\nDEVTYPE=disk\n", dir + "/subsystem": "-> /sys/class/block", "/sys/class/block/": ""}
+	database := maps.Clone(uevent)
+	database["/run/udev/data/b254:0"] = "E:ID_MODEL=QEMU\n"
+	table := []plugin.Plugin{{
+		Name: "disk", DevicePath: func(string) string { return dir },
+		Devices: func(context.Context, *host.Host) ([]string, error) { return []string{"vda"}, nil },
+	}}
+	for _, c := range []struct {
+		files          map[string]string
+		regex          string
+		taken, unknown bool
+	}{
+		{uevent, "DEVTYPE=disk", true, false},
+		{uevent, "ID_SERIAL=abc", false, true}, // no database in the copy
+		{uevent, "(ID_SERIAL=abc)|(DEVNAME=/dev/vda)", true, false},
+		{database, "ID_SERIAL=abc", false, false},
+		{database, "ID_MODEL=QEMU", true, false},
+		{map[string]string{dir + "/size": "1"}, "DEVTYPE=disk", false, true},
+	} {
+		u := unit("x", "disk", "*")
+		u.DevicesUdevRegex = c.regex
+		assigned, unknown, _ := plugin.AssignKnown(t.Context(), hosttest.Copy(t, c.files), table, []*profile.Unit{u})
+		if taken := len(assigned["x"]) == 1; taken != c.taken || (unknown["x"] != nil) != c.unknown {
+			t.Errorf("%s: taken %v, unknown %v", c.regex, taken, unknown["x"])
+		}
 	}
 }
 

@@ -129,9 +129,12 @@ type Item struct {
 
 // Unusable is the verdict of a file that a profile names and that err keeps
 // from being used: one that is not there is a wrong value, and any other is
-// refused for what it could do.
+// refused for what it could do. What a copy does not record is unknown.
 func Unusable(err error) Verdict {
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, host.ErrNotRecorded):
+		return Unknown
+	case errors.Is(err, fs.ErrNotExist):
 		return Rejected
 	}
 	return Refused

@@ -14,18 +14,26 @@ import (
 // as udev's library gives them (systemd, sd-device.c: device_read_uevent_file,
 // device_read_db, device_properties_prepare): those of the kernel's uevent
 // file, those of udev's database where udevd runs, and DEVPATH, SUBSYSTEM,
-// DEVNAME, DEVLINKS, TAGS and CURRENT_TAGS.
+// DEVNAME, DEVLINKS, TAGS and CURRENT_TAGS. Where a copied machine lacks some of
+// them, the others come with an error that is host.ErrNotRecorded.
 func UdevProperties(h *host.Host, dir string) (map[string]string, error) {
 	real, err := h.Files.Resolve(dir)
 	if err != nil {
 		return nil, err
 	}
 	props := map[string]string{"DEVPATH": strings.TrimPrefix(real, "/sys")}
-	if link, err := h.Files.Readlink(real + "/subsystem"); err == nil {
+	var missing error // what the copy of a machine lacks
+	link, err := h.Files.Readlink(real + "/subsystem")
+	if err == nil {
 		props["SUBSYSTEM"] = path.Base(link)
+	} else if errors.Is(err, host.ErrNotRecorded) {
+		missing = err
 	}
 	uevent, err := h.Files.ReadFile(real + "/uevent")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+	switch {
+	case errors.Is(err, host.ErrNotRecorded):
+		missing = err
+	case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission):
 		return nil, err
 	}
 	for line := range strings.Lines(string(uevent)) {
@@ -38,13 +46,16 @@ func UdevProperties(h *host.Host, dir string) (map[string]string, error) {
 	}
 	if id := udevID(props, SysName(path.Base(real))); id != "" {
 		db, err := h.Files.ReadFile("/run/udev/data/" + id)
-		if err == nil {
+		switch {
+		case err == nil:
 			addUdevRecord(props, string(db))
-		} else if !errors.Is(err, fs.ErrNotExist) {
+		case errors.Is(err, host.ErrNotRecorded):
+			missing = err
+		case !errors.Is(err, fs.ErrNotExist):
 			return nil, err
 		}
 	}
-	return props, nil
+	return props, missing
 }
 
 // SysName is udev's name of a device for the kernel's file name: a slash in a

@@ -37,7 +37,7 @@ var fileFormats = []fileFormat{
 	{files: []string{".../cpuset.cpus", ".../cpuset.cpus.exclusive", ".../cpuset.mems", ".../cpus_list"},
 		reader: "bitmap_parselist", writer: `"%*pbl"`, like: likeRanges},
 	{files: []string{"/proc/sys/net/core/rps_default_mask", "/proc/sys/net/core/flow_limit_cpu_bitmap",
-		".../queues/*/rps_cpus", ".../queues/*/xps_cpus", ".../queues/*/xps_rxqs", "/sys/devices/virtual/workqueue/...",
+		".../queues/*/rps_cpus", ".../queues/*/xps_cpus", ".../queues/*/xps_rxqs", "/sys/devices/virtual/workqueue/...", "/sys/bus/workqueue/devices/*/cpumask",
 		".../tracing/tracing_cpumask", "/sys/fs/resctrl/cpus", "/sys/fs/resctrl/*/cpus"},
 		prints: isMask, reader: "bitmap_parse", writer: `"%*pb"`, like: likeMask},
 
@@ -47,6 +47,7 @@ var fileFormats = []fileFormat{
 	{files: []string{"/sys/kernel/mm/ksm/use_zero_pages", "/sys/kernel/mm/ksm/smart_scan", "/sys/devices/system/cpu/cpufreq/boost", ".../cpufreq/policy*/boost", ".../online"},
 		prints: isBit, reader: "kstrtobool", writer: `"%d"`, like: likeBool},
 	{files: []string{"/sys/kernel/debug/..."}, prints: isTruthWord, reader: "debugfs_write_file_bool", writer: "debugfs_read_file_bool", like: likeBool},
+	{files: []string{"/sys/module/pcie_aspm/parameters/policy"}, reader: "pcie_aspm_set_policy", writer: "pcie_aspm_get_policy", like: likeWord()},
 	{files: []string{"/sys/module/*/parameters/*"}, reader: "param_set_bool, param_set_int, ...", writer: "param_get_bool, param_get_int, ...", like: likeParameter},
 
 	// Lists of words of which one is written at a time, and sets of words.
@@ -63,7 +64,7 @@ var fileFormats = []fileFormat{
 		like: likeWord("performance=0", "balance-performance=4", "normal=6", "normal-powersave=7", "balance-power=8", "power=15")},
 	{files: []string{"/sys/kernel/mm/transparent_hugepage/enabled", "/sys/kernel/mm/transparent_hugepage/defrag", "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
 		"/sys/kernel/mm/transparent_hugepage/hugepages-*/enabled", "/sys/kernel/mm/transparent_hugepage/hugepages-*/shmem_enabled", ".../cpufreq/scaling_governor",
-		"/sys/devices/system/clocksource/clocksource0/current_clocksource"},
+		"/sys/devices/system/clocksource/clocksource0/current_clocksource", ".../link_power_management_policy"},
 		reader: "sysfs_streq", writer: "the word in brackets, or alone", like: likeWord()},
 	{files: []string{"/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/sys/kernel/domainname", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/poweroff_cmd",
 		"/proc/sys/kernel/printk_devkmsg", "/proc/sys/net/core/default_qdisc", "/proc/sys/net/ipv4/tcp_congestion_control", "/proc/sys/net/mptcp/path_manager",

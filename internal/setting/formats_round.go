@@ -8,10 +8,15 @@ import (
 )
 
 // likeRounded compares a number that the kernel rounds: what it makes of it is the
-// same value to the kernel.
+// same value to the kernel. A leading 0 is octal to the files of /proc/sys and nothing
+// to those of disks (block/blk-sysfs.c queue_var_store, base 10).
 func likeRounded(round func(n, page int64) int64) func(compared) Likeness {
 	return func(c compared) Likeness {
-		want, ok := number(strings.TrimSpace(c.want))
+		text := strings.TrimSpace(c.want)
+		if octal(text) && !strings.HasPrefix(c.file, "/proc/") {
+			text = decimal(text)
+		}
+		want, ok := number(text)
 		read, okRead := number(strings.TrimSpace(c.read))
 		if !ok || !okRead {
 			return Different

@@ -41,6 +41,8 @@ func TestCompareAsTheKernel(t *testing.T) {
 		{"/sys/devices/x/net/eth0/queues/rx-0/rps_cpus", "1,2", "00000001,00000002", same},
 		{"/sys/devices/x/net/eth0/queues/rx-0/rps_cpus", "1,2", "00000000,00000012", different},
 		{"net.core.rps_default_mask", "03", "3", same},
+		{"/sys/bus/workqueue/devices/writeback/cpumask", "1f", "0000,0000000f", different},
+		{"/sys/bus/workqueue/devices/writeback/cpumask", "0000000f", "f", same},
 		// Booleans.
 		{"/sys/kernel/mm/numa/demotion_enabled", "1", "true", same},
 		{"/sys/kernel/mm/numa/demotion_enabled", "on", "false", different},
@@ -54,6 +56,8 @@ func TestCompareAsTheKernel(t *testing.T) {
 		{"/sys/module/kvm/parameters/halt_poll_ns", "200", "100", different},
 		{"/sys/module/snd/parameters/index", "1,off", "Y,N", same},
 		{"/sys/module/workqueue/parameters/default_affinity_scope", "cach", "cache", unclear},
+		{"/sys/module/pcie_aspm/parameters/policy", "performance", "default", different},
+		{"/sys/class/scsi_host/host0/link_power_management_policy", "min_power", "max_performance", different},
 		{"/sys/kernel/mm/ksm/use_zero_pages", "yes", "1", same},
 		{"/sys/devices/system/cpu/cpufreq/boost", "off", "0", same},
 		{"/sys/devices/x/quirk", "1", "true", unclear}, // whose reader is not known
@@ -85,6 +89,9 @@ func TestCompareAsTheKernel(t *testing.T) {
 		{"kernel.core_pattern", "core.%p", "core", different},
 		// Numbers that are rounded, or stand for a default.
 		{queue + "read_ahead_kb", "17", "16", same},
+		{queue + "read_ahead_kb", "0128", "128", same}, // base 10
+		{queue + "read_ahead_kb", "0100", "64", different},
+		{"fs.pipe-max-size", "040000", "16384", same}, // octal
 		{queue + "read_ahead_kb", "32", "16", different},
 		{queue + "nr_requests", "3", "4", same},
 		{queue + "nr_requests", "64", "256", different},

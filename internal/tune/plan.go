@@ -126,7 +126,7 @@ func (p *Plan) Determined() bool {
 	for _, s := range p.Steps {
 		isPlace := s.Setting.Kind != plugin.OptionKind
 		places = places || isPlace
-		known = known || isPlace && s.Verdict != plugin.Unknown && s.Verdict != plugin.Deferred
+		known = known || isPlace && s.Verdict != plugin.Unknown && (s.Verdict != plugin.Deferred || !s.Before.Unknown)
 	}
 	return known || !places
 }

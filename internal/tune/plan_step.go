@@ -73,7 +73,7 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		return
 	}
 	if (step.Setting.Kind == "sysctl" || step.Setting.Kind == "sysfs") && strings.Contains(step.Want.Text, "${") {
-		step.Verdict, step.Why = plugin.Rejected, "it names a variable or a function that there is not: "+step.Want.Text
+		step.Verdict, step.Why = plugin.Rejected, "a variable or function in it cannot be expanded: "+step.Want.Text
 		return
 	}
 	if b.Overridden != nil && !b.single {

@@ -154,6 +154,8 @@ func planBoot(ctx context.Context, r *plugin.Request, o profile.Option) ([]plugi
 	switch {
 	case errors.As(err, &invalid):
 		return nil, err
+	case errors.Is(err, errNoLoader):
+		return plugin.LacksFiles(r.Host, setting.Setting{Kind: "bootloader", Name: "none"}, o, configs, "%v", err), nil
 	case err != nil:
 		return []plugin.Item{plugin.Refuse(setting.Setting{Kind: "bootloader", Name: "none"}, o, plugin.Unsupported, "%v", err)}, nil
 	}

@@ -55,7 +55,7 @@ func plan(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]p
 	s := setting.Setting{Kind: "irqbalance", Name: file}
 	if file == "" {
 		s.Name = files[len(files)-1]
-		return []plugin.Item{plugin.Refuse(s, o, plugin.Unsupported, "irqbalance is not installed: neither %s exists", strings.Join(files, " nor "))}, nil
+		return plugin.LacksFiles(r.Host, s, o, files, "irqbalance is not installed: neither %s exists", strings.Join(files, " nor ")), nil
 	}
 	if b, err := r.Host.Files.ReadFile("/sys/devices/system/cpu/present"); err == nil {
 		present, err := unit.ParseCPUList(strings.TrimSpace(string(b)))

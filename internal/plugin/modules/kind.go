@@ -98,7 +98,7 @@ func (k options) Effect(_ context.Context, s setting.Setting, want setting.Value
 	if state(k.host, s.Name) == "unloaded" {
 		return plugin.NeedsRestart, "the module is not loaded; they take effect when it is"
 	}
-	if differ := differing(k.host, s.Name, reload().ReplaceAllString(want.Text, "")); len(differ) > 0 {
+	if differ, _ := differing(k.host, s.Name, reload().ReplaceAllString(want.Text, "")); len(differ) > 0 {
 		return plugin.NeedsReboot, "loaded without " + strings.Join(differ, " ") + "; takes effect when the module is loaded again"
 	}
 	return plugin.OK, ""

@@ -5,8 +5,10 @@ package modules
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
@@ -52,16 +54,13 @@ func plan(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]p
 	opts := strings.Join(strings.Fields(reload().ReplaceAllString(o.Value, "")), " ")
 	line := setting.Setting{Kind: "modprobe", Name: name}
 	switch kernelHas(r.Host, name) {
+	case unlisted:
+		return []plugin.Item{plugin.Refuse(line, o, plugin.Unknown, "whether this kernel has the module %s is not known: its lists of modules are not all in this copy", name)}, nil
 	case nowhere:
 		return []plugin.Item{plugin.Refuse(line, o, plugin.Unsupported, "this kernel has no module %s", name)}, nil
 	case builtin:
-		if differ := differing(r.Host, name, opts); len(differ) > 0 {
-			return []plugin.Item{plugin.Refuse(line, o, plugin.Unsupported,
-				"%s is built into this kernel: modprobe.d does not reach it; put %s.%s on the kernel command line",
-				name, name, strings.Join(differ, " "+name+"."))}, nil
-		}
-		it := plugin.Refuse(line, o, plugin.OK, "built into this kernel, with these options")
-		return []plugin.Item{it}, nil
+		verdict, why := compiledIn(r.Host, name, opts)
+		return []plugin.Item{plugin.Refuse(line, o, verdict, "%s", why)}, nil
 	}
 	var items []plugin.Item
 	if opts != "" {
@@ -88,6 +87,48 @@ func plan(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]p
 	return items, nil
 }
 
+// compiledIn is the verdict on options of a module that is built into the kernel:
+// they come from the kernel command line alone.
+func compiledIn(h *host.Host, name, opts string) (plugin.Verdict, string) {
+	if opts == "" {
+		return plugin.OK, "built into this kernel"
+	}
+	differ, hidden := differing(h, name, opts)
+	line, err := h.Files.ReadFile("/proc/cmdline")
+	for _, opt := range hidden {
+		if err == nil && !onCommandLine(string(line), name, opt) {
+			differ = append(differ, opt)
+		}
+	}
+	switch {
+	case len(differ) > 0:
+		return plugin.Unsupported, fmt.Sprintf("%s is built into this kernel: modprobe.d does not reach it; put %s.%s on the kernel command line",
+			name, name, strings.Join(differ, " "+name+"."))
+	case err != nil && len(hidden) > 0:
+		return plugin.Unknown, fmt.Sprintf("%s is built into this kernel, which does not show %s, and /proc/cmdline cannot be read", name, strings.Join(hidden, " "))
+	case len(hidden) > 0:
+		return plugin.OK, "built into this kernel, with these options on its command line"
+	}
+	return plugin.OK, "built into this kernel, with these options"
+}
+
+// onCommandLine reports whether the last NAME.OPTION of the kernel command line gives
+// an option this value (kernel/params.c parse_args; "-" and "_" are the same).
+func onCommandLine(line, name, opt string) bool {
+	wantKey, want, _ := strings.Cut(opt, "=")
+	found := false
+	for _, word := range strings.Fields(line) {
+		if word == "--" {
+			break // the rest is for init
+		}
+		key, value, _ := strings.Cut(word, "=")
+		if canonical(key) == canonical(name+"."+wantKey) {
+			found = equalParameter(unquote(value), unquote(want))
+		}
+	}
+	return found
+}
+
 // canonical spells a module's name as the kernel does: modprobe takes "-" and
 // "_" for the same.
 func canonical(name string) string { return strings.ReplaceAll(name, "-", "_") }
@@ -99,6 +140,7 @@ const (
 	nowhere
 	loadable
 	builtin
+	unlisted // the lists of a copy do not have it, and some lists are missing
 )
 
 // kernelHas looks into the lists that depmod(8) makes, and into /sys/module.
@@ -110,13 +152,17 @@ func kernelHas(h *host.Host, name string) presence {
 		}
 		return loadable
 	}
+	if loaded, err := h.Files.ReadFile("/proc/modules"); err == nil && slices.ContainsFunc(strings.Split(string(loaded), "\n"), func(l string) bool { return strings.HasPrefix(l, name+" ") }) {
+		return loadable // a copy of a machine may lack /sys/module
+	}
 	release, err := h.Files.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
 		return unsure
 	}
 	lib := "/lib/modules/" + strings.TrimSpace(string(release)) + "/"
 	// A built-in module without parameters has no directory below /sys/module.
-	if list, err := h.Files.ReadFile(lib + "modules.builtin"); err == nil && lists(list, name) {
+	list, missing := h.Files.ReadFile(lib + "modules.builtin")
+	if missing == nil && lists(list, name) {
 		return builtin
 	}
 	dep, err := h.Files.ReadFile(lib + "modules.dep")
@@ -129,11 +175,14 @@ func kernelHas(h *host.Host, name string) presence {
 	if lists(dep, name) {
 		return loadable
 	}
-	alias, _ := h.Files.ReadFile(lib + "modules.alias")
+	alias, err := h.Files.ReadFile(lib + "modules.alias")
 	for line := range strings.Lines(string(alias)) {
 		if f := strings.Fields(line); len(f) == 3 && f[0] == "alias" && canonical(f[1]) == name {
 			return loadable
 		}
+	}
+	if errors.Is(missing, host.ErrNotRecorded) || errors.Is(err, host.ErrNotRecorded) {
+		return unlisted
 	}
 	return nowhere
 }
@@ -151,22 +200,24 @@ func lists(files []byte, name string) bool {
 	return false
 }
 
-// differing are the options that the running module shows with other values.
-// What it does not show (a parameter with permission 0) is not listed.
-func differing(h *host.Host, name, opts string) []string {
-	var out []string
+// differing are the options that the running module shows with other values, and
+// hidden those that it does not show (a parameter with permission 0).
+func differing(h *host.Host, name, opts string) (differ, hidden []string) {
 	for _, opt := range strings.Fields(opts) {
 		key, want, ok := strings.Cut(opt, "=")
-		if !ok || strings.Contains(key, "/") {
+		if !ok {
+			want = "1" // a boolean alone is true (kernel/params.c param_set_bool)
+		}
+		if strings.Contains(key, "/") {
+			hidden = append(hidden, opt)
 			continue
 		}
 		b, err := h.Files.ReadFile("/sys/module/" + name + "/parameters/" + canonical(key))
 		if err != nil {
-			continue
-		}
-		if !equalParameter(strings.TrimSpace(string(b)), unquote(want)) {
-			out = append(out, opt)
+			hidden = append(hidden, opt)
+		} else if !equalParameter(strings.TrimSpace(string(b)), unquote(want)) {
+			differ = append(differ, opt)
 		}
 	}
-	return out
+	return differ, hidden
 }

@@ -46,7 +46,7 @@ func TestPlan(t *testing.T) {
 		{"nvme-core=", []string{"module:nvme_core ok: loaded"}},
 		{"nosuch=a=1", []string{"modprobe:nosuch unsupported: this kernel has no module nosuch"}},
 		{"rcutree=kthread_prio=1", []string{"modprobe:rcutree unsupported: rcutree is built into this kernel: modprobe.d does not reach it; put rcutree.kthread_prio=1 on the kernel command line"}},
-		{"cpufreq_conservative=+r", []string{"modprobe:cpufreq_conservative ok: built into this kernel, with these options"}}, // no parameters, so nothing in /sys/module
+		{"cpufreq_conservative=+r", []string{"modprobe:cpufreq_conservative ok: built into this kernel"}}, // no parameters, so nothing in /sys/module
 		{"rcutree=kthread_prio=0", []string{"modprobe:rcutree ok: built into this kernel, with these options"}},
 	} {
 		h := machine(t, nil)
@@ -58,6 +58,60 @@ func TestPlan(t *testing.T) {
 	h := machine(t, nil)
 	if _, err := undotest.TryPlan(&Plugin, h, undotest.Kinds(h, Kinds(h)), "a b=c"); err == nil {
 		t.Error("a module called \"a b\" was taken")
+	}
+}
+
+// TestBuiltInOptions: what the kernel does not show is in force only if its command
+// line gives it.
+func TestBuiltInOptions(t *testing.T) {
+	const cmdline = "/proc/cmdline"
+	for _, c := range []struct {
+		line, cmdline string
+		want          plugin.Verdict
+	}{
+		{"cpufreq_conservative=x=1", "quiet\n", plugin.Unsupported},
+		{"cpufreq_conservative=x=1", "quiet cpufreq-conservative.x=0x1\n", plugin.OK},
+		{"cpufreq_conservative=x=1", "cpufreq_conservative.x=1 cpufreq_conservative.x=2\n", plugin.Unsupported},
+		{"cpufreq_conservative=x=1", "quiet -- cpufreq_conservative.x=1\n", plugin.Unsupported},
+		{"cpufreq_conservative=x=1", "", plugin.Unknown},
+		{"cpufreq_conservative=+r", "", plugin.OK},
+		{"rcutree=kthread_prio=0 hidden=1", "rcutree.hidden=1\n", plugin.OK},
+		{"rcutree=kthread_prio=0 hidden=1", "quiet\n", plugin.Unsupported},
+		{"rcutree=kthread_prio=0", "", plugin.OK},
+	} {
+		more := map[string]string{}
+		if c.cmdline != "" {
+			more[cmdline] = c.cmdline
+		}
+		h := machine(t, more)
+		items, err := undotest.TryPlan(&Plugin, h, undotest.Kinds(h, Kinds(h)), c.line)
+		if err != nil || len(items) != 1 || items[0].Verdict != c.want {
+			t.Errorf("%s with %q: %v %v", c.line, c.cmdline, items, err)
+		}
+	}
+}
+
+// TestListsOfACopy: a module that the lists of a copy do not have may be in those that
+// the copy lacks (sos copies modules.dep and not modules.builtin).
+func TestListsOfACopy(t *testing.T) {
+	const lib = "/lib/modules/6.1.0-test/modules."
+	files := map[string]string{"/proc/sys/kernel/osrelease": "6.1.0-test\n", lib + "dep": dep, "/etc/modprobe.d/x.conf": "\n"}
+	for _, c := range []struct {
+		also string
+		want plugin.Verdict
+	}{
+		{"", plugin.Unknown},
+		{"alias", plugin.Unknown},
+		{"alias builtin", plugin.Unsupported},
+	} {
+		for _, list := range strings.Fields(c.also) {
+			files[lib+list] = "\n"
+		}
+		h := hosttest.Copy(t, files)
+		items, err := undotest.TryPlan(&Plugin, h, undotest.Kinds(h, Kinds(h)), "nosuch=a=1")
+		if err != nil || len(items) != 1 || items[0].Verdict != c.want {
+			t.Errorf("with %q: %v %v", c.also, items, err)
+		}
 	}
 }
 

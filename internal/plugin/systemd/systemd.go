@@ -50,7 +50,7 @@ func plan(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]p
 		return nil, plugin.Invalid("%q names no CPU", o.Value)
 	}
 	if st, err := r.Host.Files.Stat("/etc/systemd"); err != nil || !st.IsDir() {
-		return []plugin.Item{plugin.Refuse(affinity, o, plugin.Unsupported, "systemd is not used here: /etc/systemd is missing")}, nil
+		return plugin.LacksFiles(r.Host, affinity, o, []string{"/etc/systemd"}, "systemd is not used here: /etc/systemd is missing"), nil
 	}
 	if b, err := r.Host.Files.ReadFile("/sys/devices/system/cpu/possible"); err == nil {
 		if possible, err := unit.ParseCPUList(strings.TrimSpace(string(b))); err == nil && cpus.Intersect(possible).IsEmpty() {
