@@ -93,7 +93,7 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 	case o.given("requests"):
 		o.length = requestsRun
 	}
-	o.say = a.sayOnce
+	o.say, o.command = a.sayOnce, a.command
 	plan, job, err := o.plan(ctx, urls, net.DefaultResolver)
 	var not *target.NotAllowedError
 	switch {

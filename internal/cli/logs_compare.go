@@ -53,7 +53,7 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 	if err != nil {
 		return err
 	}
-	o.say = a.sayOnce
+	o.say, o.command = a.sayOnce, a.command
 	if o.configured, err = newLogsConfig(h, "--config", o.config); err != nil {
 		return err
 	}

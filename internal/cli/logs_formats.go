@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"fettle.dev/fettle/internal/component/accesslog"
 	"fettle.dev/fettle/internal/logs/format"
 	"fettle.dev/fettle/internal/logs/source"
+	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -110,12 +112,23 @@ func said(f *format.Format, path string, head []byte) error {
 	return nil
 }
 
+// withFormat is the command that reads a log with a format, as sh takes it.
+func (o logsOptions) withFormat(path, text string) string {
+	if o.command == "" {
+		return rule.CommandLine([]string{"fettle", "logs", path, "--format", text})
+	}
+	return o.command + " " + rule.CommandLine([]string{cmp.Or(o.formatFlag, "--format"), text})
+}
+
 // uncertain refuses a log that several formats read, and names the commands of which one
 // is right.
-func uncertain(path string, several *format.Ambiguous) error {
+func (o logsOptions) uncertain(path string, several *format.Ambiguous) error {
 	hint := "the server's configuration decides (--config), or one of these:"
+	if o.command != "" {
+		hint = "the server's configuration decides, or one of these:"
+	}
 	for _, c := range several.Choices {
-		hint += fmt.Sprintf("\nfettle logs %s --format '%s'  # %s", path, c.Text, c.What)
+		hint += fmt.Sprintf("\n%s  # %s", o.withFormat(path, c.Text), c.What)
 	}
 	return ui.Hinted(ui.Refused, fmt.Errorf("%s: %s", path, several.What), hint)
 }
@@ -158,12 +171,12 @@ func (o logsOptions) formatOf(set *source.Set, i int) (*format.Format, error) {
 				}
 				return f, err
 			}
-			return nil, uncertain(l.Path, several)
+			return nil, o.uncertain(l.Path, several)
 		}
 		if err != nil {
 			hint := "--format says how its lines are written, as the server's configuration has it"
 			if u := (*format.Unknown)(nil); errors.As(err, &u) && u.Text != "" {
-				hint += "; with the names of the values that are not known put in:\n" + fmt.Sprintf("fettle logs %s --format '%s'", l.Path, u.Text)
+				hint += "; with the names of the values that are not known put in:\n" + o.withFormat(l.Path, u.Text)
 			}
 			return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, otherLines{err}), hint)
 		}

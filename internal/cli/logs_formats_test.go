@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/logs"
+	"fettle.dev/fettle/internal/rule"
 )
 
 // TestLogsFormats: a log whose format the lines do not decide is refused with commands that
@@ -51,6 +52,23 @@ func TestLogsFormats(t *testing.T) {
 	}
 	if commands < 4 {
 		t.Errorf("%d commands to choose from: %s", commands, said)
+	}
+
+	// The commands are those of the verb that was refused, as sh takes them.
+	odd := write("it's $HOME.log", "", " ", 60)
+	quoted := rule.Quote(odd)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"logs", odd}, "fettle logs " + quoted + " --format 'apache:"},
+		{[]string{"logs", "compare", odd, odd}, " logs compare " + quoted + " " + quoted + " --format 'apache:"},
+		{[]string{"size", "httpd", "--log", odd}, " size httpd --log " + quoted + " --format 'apache:"},
+	} {
+		_, said, code := mainWith(t, t.TempDir(), c.args...)
+		if code != 4 || !strings.Contains(said, c.want) {
+			t.Errorf("%q: exit code %d, %s: want %s", c.args, code, said, c.want)
+		}
 	}
 
 	// A replay takes no duration of it.

@@ -48,13 +48,13 @@ func (l *sizeLog) whole() error {
 // sizeGroups are the most groups of a size's log; what comes beyond is added up as one.
 const sizeGroups = 300_000
 
-// openSizeLog finds the logs of a size; say is told of files that are left out.
-func openSizeLog(h *host.Host, l sizing.Log, say func(string)) (*sizeLog, error) {
+// openSizeLog finds the logs of a size.
+func (a *app) openSizeLog(h *host.Host, l sizing.Log) (*sizeLog, error) {
 	found, err := source.Find(h, l.Paths)
 	if err != nil {
 		return nil, err
 	}
-	return &sizeLog{found: found, options: logsOptions{format: l.Format, unit: l.Unit, say: say}}, nil
+	return &sizeLog{found: found, options: logsOptions{format: l.Format, unit: l.Unit, command: a.command, say: a.sayOnce}}, nil
 }
 
 // read reads all of the logs, grouped as by says for their formats. One that is cut off is
@@ -125,7 +125,7 @@ func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*frontend.Requests
 	if err != nil {
 		return nil, err
 	}
-	log, err := openSizeLog(h, l, a.sayOnce)
+	log, err := a.openSizeLog(h, l)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func gatherPuppet(ctx context.Context, a *app, h *host.Host, wish sizing.Wish) e
 		}
 		from = h
 	}
-	log, err := openSizeLog(from, w.Log, a.sayOnce)
+	log, err := a.openSizeLog(from, w.Log)
 	if err != nil {
 		return err
 	}
