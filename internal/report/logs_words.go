@@ -81,8 +81,12 @@ func wentTo(r *logs.Report) []string {
 		span = fmt.Sprintf(" from %s to %s (%s)", clock(r, r.First), clock(r, r.Last), unit.FormatSeconds(r.SpanS))
 	}
 	if g := r.WentTo; g != nil && g.Share != nil {
-		out = append(out, fmt.Sprintf("%.0f %% of the time, %s, went to %s: %s requests of %s each on average",
-			100**g.Share, unit.FormatSeconds(g.TotalS), keyed(g.Key), thousands(g.Count), unit.FormatSeconds(*g.MeanS)))
+		timed := thousands(g.Count) + " requests"
+		if g.Untimed > 0 {
+			timed = fmt.Sprintf("%s requests, the %s with a duration", thousands(g.Count), thousands(g.Count-uint64(g.Untimed)))
+		}
+		out = append(out, fmt.Sprintf("%.0f %% of the time, %s, went to %s: %s of %s each on average",
+			100**g.Share, unit.FormatSeconds(g.TotalS), keyed(g.Key), timed, unit.FormatSeconds(*g.MeanS)))
 	}
 	if g := r.MostAsked; g != nil && g.MeanS != nil {
 		length := ""
@@ -95,6 +99,9 @@ func wentTo(r *logs.Report) []string {
 	all := fmt.Sprintf("%s requests%s", thousands(r.Requests), span)
 	if r.All.MeanS != nil {
 		all += fmt.Sprintf(", %s of work in all", unit.FormatSeconds(r.All.TotalS))
+		if n := uint64(r.All.Untimed); n > 0 {
+			all += fmt.Sprintf("; %s of them without a duration", thousands(n))
+		}
 	}
 	return append(out, all+doubts(r))
 }
