@@ -76,6 +76,22 @@ func TestLogsFormats(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, said)
 	}
 
+	turns := write("turns.log", "", "", 0)
+	for _, behind := range []string{"", ` "-" rt=0.100 urt="0.100"`} {
+		text := strings.Repeat(fmt.Sprintf(combined, 1)+behind+"\n", 50)
+		file, err := os.OpenFile(turns, os.O_WRONLY|os.O_APPEND, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+		file.Close()
+	}
+	if _, said, code := mainWith(t, t.TempDir(), "load", "http", "--replay", turns, "http://127.0.0.1:1"); code != 4 || !strings.Contains(said, "--replay "+rule.Quote(turns)+" http://127.0.0.1:1 --replay-format 'nginx:") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+
 	guessed := write("guessed.log", "", " 0.", 60)
 	half := write("half.log", "", " 0.", 100)
 	write("half.log", "www.example.org ", " 0.", 100)
