@@ -177,6 +177,9 @@ func (f *Format) Scan(line []byte, spans []Span) Line {
 	if f.trailing {
 		line = bytes.TrimRight(line, " ") // what is left out at the end leaves its blank
 	}
+	if len(line) > 0 && line[0] == byteOrder[0] && bytes.HasPrefix(line, byteOrder) {
+		at = len(byteOrder)
+	}
 	if len(f.prefix) > 0 {
 		if !bytes.HasPrefix(line[at:], f.prefix) {
 			return Bad
@@ -282,6 +285,9 @@ func (f *Format) Rescan(line []byte, spans []Span) Line {
 	at := 0
 	if f.trailing {
 		line = bytes.TrimRight(line, " ") // what is left out at the end leaves its blank
+	}
+	if bytes.HasPrefix(line, byteOrder) {
+		at = len(byteOrder)
 	}
 	if !bytes.HasPrefix(line[at:], f.prefix) {
 		return Bad
