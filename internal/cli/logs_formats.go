@@ -191,6 +191,8 @@ func (o logsOptions) formatOf(set *source.Set, i int) (*format.Format, error) {
 			return nil, ui.Exit(ui.Usage, fmt.Errorf("--unit %s: %s: %s has no duration", o.unit, l.Path, f.Name))
 		}
 		f.Fields[d].Unit = durationUnits[o.unit]
+		said := strings.TrimSuffix(f.Guessed, ", seconds") // what --unit says is not guessed
+		f.Why, f.Guessed = strings.Replace(f.Why, f.Guessed, said, 1), said
 	}
 	return f, nil
 }

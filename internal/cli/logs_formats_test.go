@@ -108,6 +108,9 @@ func TestLogsFormats(t *testing.T) {
 		if code != 0 || !strings.Contains(headline, c.headline) {
 			t.Errorf("%s: exit code %d, %q, %s", c.path, code, headline, said)
 		}
+		if out, _, _ := mainWith(t, t.TempDir(), append(args, "--unit", "ms")...); strings.Contains(out, "seconds;") || strings.Contains(out, ", seconds") {
+			t.Errorf("%s: --unit ms: %s", c.path, out)
+		}
 		out, _, _ = mainWith(t, t.TempDir(), append(args, "--output", "json")...)
 		var r logs.Report
 		if err := json.Unmarshal([]byte(out), &r); err != nil {
