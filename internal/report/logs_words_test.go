@@ -24,3 +24,11 @@ func TestLogsHeadline(t *testing.T) {
 		t.Errorf("the rate of requests at one time is %s", got)
 	}
 }
+
+// TestLogsNoUnit: the command that reads durations is as sh takes it, to the end of the line.
+func TestLogsNoUnit(t *testing.T) {
+	said := LogsNoUnit([]logs.LogRead{{Path: "it's one.log", UnitUnknown: "took"}, {Path: "b.log"}})
+	if len(said) != 1 || !strings.HasSuffix(said[0], `fettle logs 'it'\''s one.log' --duration took --unit s`) {
+		t.Errorf("%q", said)
+	}
+}
