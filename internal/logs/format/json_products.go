@@ -168,7 +168,7 @@ func (p *jsonProduct) writes(values []string) bool {
 		}
 		if !n.zero() {
 			all++
-			if !n.integer() {
+			if !n.integer() || p.form == atMostThousandths && strings.Contains(v, ".") { // 600.000
 				points++
 			}
 		}

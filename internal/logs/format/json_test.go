@@ -40,6 +40,8 @@ func TestJSONDuration(t *testing.T) {
 		{`"remote_addr":"192.0.2.1","request_time":0.1}`, "request_time", -1},
 		{`"time_iso8601":"2026-11-20T10:00:00+00:00","body_bytes_sent":3,"request_time":0.1}`, "", 100_000}, // passed on by another program
 		{`"time_iso8601":"2026-11-20T10:00:00+00:00","body_bytes_sent":3,"request_time":0.1234}`, "request_time", -1},
+		{`"time_iso8601":"2026-11-20T10:00:00+00:00","body_bytes_sent":3,"request_time":600.000}`, "", 600_000_000},
+		{`"time_iso8601":"2026-11-20T10:00:00+00:00","body_bytes_sent":3,"request_time":0.000}`, "", 0},
 		{`"time_iso8601":"2026-11-20T10:00:00+00:00","body_bytes_sent":3,"request_time":12}`, "request_time", -1},
 		{`"http":{"duration":7}}`, "http.duration", -1},
 		{`"duration":"5ms"}`, "", 5000},
