@@ -93,14 +93,17 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 	case o.given("requests"):
 		o.length = requestsRun
 	}
-	o.say = a.sayOnce
+	o.say, o.command = a.sayOnce, a.command
 	plan, job, err := o.plan(ctx, urls, net.DefaultResolver)
 	var not *target.NotAllowedError
+	var hinted *ui.Error
 	switch {
 	case errors.As(err, &not):
 		return ui.Hinted(ui.Refused, err, fmt.Sprintf("if it is yours: --allow %s, or a network as --allow 192.0.2.0/24", not.Target))
 	case err != nil && ctx.Err() != nil:
 		return cutShort(ctx, err, "nothing was sent", nil)
+	case errors.As(err, &hinted) && hinted.Hint != "":
+		return ui.Hinted(hinted.Code, err, hinted.Hint) // a log that is refused
 	case err != nil:
 		return ui.Exit(ui.Usage, err)
 	}

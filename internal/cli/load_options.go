@@ -44,6 +44,8 @@ type loadHTTPOptions struct {
 	given                            func(flag string) bool
 	// say is told of files of a log's directory that are left out.
 	say func(string)
+	// command is the command line, for a refusal of a log.
+	command string
 }
 
 // Limits of the options.

@@ -60,7 +60,7 @@ func (r replayOptions) read(ctx context.Context, urls []string, o loadHTTPOption
 		return nil, nil, ofOption("--replay", err)
 	}
 	set := source.NewSet(found)
-	formats, err := logsOptions{format: r.format, noDurations: true, say: o.say}.formats(set)
+	formats, err := logsOptions{format: r.format, noDurations: true, command: o.command, formatFlag: "--replay-format", say: o.say}.formats(set)
 	if err != nil {
 		return nil, nil, ofOption("--replay", err)
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"fettle.dev/fettle/internal/component/accesslog"
 	"fettle.dev/fettle/internal/logs/format"
 	"fettle.dev/fettle/internal/logs/source"
+	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -110,15 +112,23 @@ func said(f *format.Format, path string, head []byte) error {
 	return nil
 }
 
+// withFormat is the command that reads a log with a format, as sh takes it.
+func (o logsOptions) withFormat(path, text string) string {
+	if o.command == "" {
+		return rule.CommandLine([]string{"fettle", "logs", path, "--format", text})
+	}
+	return o.command + " " + rule.CommandLine([]string{cmp.Or(o.formatFlag, "--format"), text})
+}
+
 // uncertain refuses a log that several formats read, and names the commands of which one
 // is right.
 func (o logsOptions) uncertain(path string, several *format.Ambiguous) error {
-	hint, command := "the server's configuration decides (--config), or one of these:", "fettle logs "+path
+	hint := "the server's configuration decides (--config), or one of these:"
 	if o.command != "" {
-		hint, command = "the server's configuration says which of these is right:", o.command
+		hint = "the server's configuration decides, or one of these:"
 	}
 	for _, c := range several.Choices {
-		hint += fmt.Sprintf("\n%s --format '%s'  # %s", command, c.Text, c.What)
+		hint += fmt.Sprintf("\n%s  # %s", o.withFormat(path, c.Text), c.What)
 	}
 	return ui.Hinted(ui.Refused, fmt.Errorf("%s: %s", path, several.What), hint)
 }
@@ -166,7 +176,7 @@ func (o logsOptions) formatOf(set *source.Set, i int) (*format.Format, error) {
 		if err != nil {
 			hint := "--format says how its lines are written, as the server's configuration has it"
 			if u := (*format.Unknown)(nil); errors.As(err, &u) && u.Text != "" {
-				hint += "; put in the names of the unknown values:\n" + fmt.Sprintf("fettle logs %s --format '%s'", l.Path, u.Text)
+				hint += "; put in the names of the unknown values:\n" + o.withFormat(l.Path, u.Text)
 			}
 			return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, otherLines{err}), hint)
 		}
@@ -181,6 +191,8 @@ func (o logsOptions) formatOf(set *source.Set, i int) (*format.Format, error) {
 			return nil, ui.Exit(ui.Usage, fmt.Errorf("--unit %s: %s: %s has no duration", o.unit, l.Path, f.Name))
 		}
 		f.Fields[d].Unit = durationUnits[o.unit]
+		said := strings.TrimSuffix(f.Guessed, ", seconds") // what --unit says is not guessed
+		f.Why, f.Guessed = strings.Replace(f.Why, f.Guessed, said, 1), said
 	}
 	return f, nil
 }

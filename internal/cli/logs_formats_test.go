@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/logs"
+	"fettle.dev/fettle/internal/rule"
 )
 
 // TestLogsFormats: a log whose format the lines do not decide is refused with commands that
@@ -53,28 +54,41 @@ func TestLogsFormats(t *testing.T) {
 		t.Errorf("%d commands to choose from: %s", commands, said)
 	}
 
-	// Another verb names itself.
-	for _, verb := range [][]string{
-		{"size", "router", "--cpus", "4", "--ram", "8GiB", "--log", uncertain}, {"size", "httpd", "--log", uncertain}, {"logs", "compare", uncertain, uncertain},
+	// The commands are those of the verb that was refused, as sh takes them.
+	odd := write("it's $HOME.log", "", " ", 60)
+	quoted := rule.Quote(odd)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"logs", odd}, "fettle logs " + quoted + " --format 'apache:"},
+		{[]string{"logs", "compare", odd, odd}, " logs compare " + quoted + " " + quoted + " --format 'apache:"},
+		{[]string{"size", "httpd", "--log", odd}, " size httpd --log " + quoted + " --format 'apache:"},
 	} {
-		_, said, code := mainWith(t, t.TempDir(), verb...)
-		at := strings.Index(said, " "+strings.Join(verb[:2], " ")+" ")
-		if code != 4 || at < 0 {
-			t.Errorf("%q: exit code %d: %s", verb, code, said)
-			continue
-		}
-		command, _, _ := strings.Cut(said[at:], "'  #")
-		_, text, _ := strings.Cut(command, "--format '")
-		if !strings.Contains(command, uncertain) {
-			t.Errorf("%q: the command names no log: %s", verb, command)
-		}
-		if _, said, code := mainWith(t, t.TempDir(), append(verb, "--format", text)...); code != 0 {
-			t.Errorf("%s: exit code %d: %s", command, code, said)
+		_, said, code := mainWith(t, t.TempDir(), c.args...)
+		if code != 4 || !strings.Contains(said, c.want) {
+			t.Errorf("%q: exit code %d, %s: want %s", c.args, code, said, c.want)
 		}
 	}
 
 	// A replay takes no duration of it.
 	if _, said, code := mainWith(t, t.TempDir(), "load", "http", "--replay", uncertain, "http://127.0.0.1:1"); strings.Contains(said, "not certain") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+
+	turns := write("turns.log", "", "", 0)
+	for _, behind := range []string{"", ` "-" rt=0.100 urt="0.100"`} {
+		text := strings.Repeat(fmt.Sprintf(combined, 1)+behind+"\n", 50)
+		file, err := os.OpenFile(turns, os.O_WRONLY|os.O_APPEND, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+		file.Close()
+	}
+	if _, said, code := mainWith(t, t.TempDir(), "load", "http", "--replay", turns, "http://127.0.0.1:1"); code != 4 || !strings.Contains(said, "--replay "+rule.Quote(turns)+" http://127.0.0.1:1 --replay-format 'nginx:") {
 		t.Errorf("exit code %d: %s", code, said)
 	}
 
@@ -93,6 +107,9 @@ func TestLogsFormats(t *testing.T) {
 		headline, _, _ := strings.Cut(out, "\n\n")
 		if code != 0 || !strings.Contains(headline, c.headline) {
 			t.Errorf("%s: exit code %d, %q, %s", c.path, code, headline, said)
+		}
+		if out, _, _ := mainWith(t, t.TempDir(), append(args, "--unit", "ms")...); strings.Contains(out, "seconds;") || strings.Contains(out, ", seconds") {
+			t.Errorf("%s: --unit ms: %s", c.path, out)
 		}
 		out, _, _ = mainWith(t, t.TempDir(), append(args, "--output", "json")...)
 		var r logs.Report

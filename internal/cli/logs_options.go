@@ -27,11 +27,11 @@ type logsOptions struct {
 	// noDurations says that only what was asked for, and when, is taken of the logs: formats
 	// that differ in how long it took are one.
 	noDurations bool
+	// command is the command line of another verb than logs, and formatFlag its flag for the
+	// format where that is another than --format: a refusal repeats them.
+	command, formatFlag string
 	// say is told of files of a directory that are left out; without it they are refused.
 	say func(string)
-	// command is the command line to which a refusal adds --format; "" is fettle logs with
-	// the log.
-	command string
 }
 
 // common are the options of reading logs.

@@ -54,7 +54,7 @@ func (a *app) openSizeLog(h *host.Host, l sizing.Log) (*sizeLog, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sizeLog{found: found, options: logsOptions{format: l.Format, unit: l.Unit, say: a.sayOnce, command: a.command}}, nil
+	return &sizeLog{found: found, options: logsOptions{format: l.Format, unit: l.Unit, command: a.command, say: a.sayOnce}}, nil
 }
 
 // read reads all of the logs, grouped as by says for their formats. One that is cut off is

@@ -127,13 +127,13 @@ func (r *Result) group(t *group.Table, i int, key []string, over float64) Group 
 // stats are those of a group whose requests came over so many seconds.
 func (r *Result) stats(s *group.Stats, key []string, over float64) Group {
 	g := Group{Key: key, Count: s.Count, Errors: s.Errors, Untimed: s.Untimed, TotalS: float64(s.Sum) / 1e6}
+	number := func(x float64) *float64 { return &x }
 	if over > 0 {
-		g.RatePerS = float64(s.Count) / over
+		g.RatePerS = number(float64(s.Count) / over)
 	}
 	if s.Timed() == 0 {
 		return g
 	}
-	number := func(x float64) *float64 { return &x }
 	if all := r.all.At(0).Sum; all > 0 {
 		g.Share = number(float64(s.Sum) / float64(all))
 	}

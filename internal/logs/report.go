@@ -95,9 +95,9 @@ type Grouping struct {
 type Group struct {
 	Key        []string           `json:"key"`
 	Count      uint64             `json:"count"`
-	RatePerS   float64            `json:"rate_per_s"`
-	Errors     uint32             `json:"errors"`            // status 500 and above
-	Untimed    uint32             `json:"untimed,omitempty"` // requests without a duration
+	RatePerS   *float64           `json:"rate_per_s,omitempty"` // absent where all requests came at one time
+	Errors     uint32             `json:"errors"`               // status 500 and above
+	Untimed    uint32             `json:"untimed,omitempty"`    // requests without a duration
 	TotalS     float64            `json:"total_s"`
 	Share      *float64           `json:"share,omitempty"` // of the time of all requests
 	MeanS      *float64           `json:"mean_s,omitempty"`

@@ -165,12 +165,16 @@ func columns(r *logs.Report) []string {
 	return out
 }
 
-func values(g *logs.Group, r *logs.Report) []string {
-	rate := "-"
-	if r.First != nil {
-		rate = fmt.Sprintf("%.3g", g.RatePerS)
+// rate is how many requests of a group came in a second; all at one time have none.
+func rate(g *logs.Group) string {
+	if g.RatePerS == nil {
+		return "-"
 	}
-	out := []string{fmt.Sprint(g.Count), rate, fmt.Sprint(g.Errors)}
+	return fmt.Sprintf("%.3g", *g.RatePerS)
+}
+
+func values(g *logs.Group, r *logs.Report) []string {
+	out := []string{fmt.Sprint(g.Count), rate(g), fmt.Sprint(g.Errors)}
 	if r.All.MeanS == nil {
 		return out
 	}

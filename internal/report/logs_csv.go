@@ -18,7 +18,7 @@ func groupCells(g *logs.Group) []string {
 	if g == nil {
 		return make([]string, len(groupColumns))
 	}
-	cells := []string{fmt.Sprint(g.Count), decimal(&g.RatePerS), fmt.Sprint(g.Errors), decimal(&g.TotalS), decimal(g.Share), decimal(g.MeanS), decimal(g.DeviationS), decimal(g.MinS), decimal(g.MaxS)}
+	cells := []string{fmt.Sprint(g.Count), decimal(g.RatePerS), fmt.Sprint(g.Errors), decimal(&g.TotalS), decimal(g.Share), decimal(g.MeanS), decimal(g.DeviationS), decimal(g.MinS), decimal(g.MaxS)}
 	for _, q := range []string{"p50", "p90", "p95", "p99", "p99.9"} {
 		if v, ok := g.QuantilesS[q]; ok {
 			cells = append(cells, decimal(&v))

@@ -87,7 +87,7 @@ func liveGrouping(r *logs.Report, by *logs.Grouping, rows, width int) Grid {
 	}
 	for i := range by.Top[:min(len(by.Top), rows)] {
 		x := &by.Top[i]
-		row := []string{ui.Printable(keyed(x.Key)), fmt.Sprint(x.Count), fmt.Sprintf("%.3g", x.RatePerS), fmt.Sprint(x.Errors)}
+		row := []string{ui.Printable(keyed(x.Key)), fmt.Sprint(x.Count), rate(x), fmt.Sprint(x.Errors)}
 		if timed {
 			share := "-"
 			if x.Share != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"fettle.dev/fettle/internal/logs"
+	"fettle.dev/fettle/internal/rule"
 )
 
 // LogsNoUnit names the logs whose durations are left out because their unit is unknown, and
@@ -11,7 +12,8 @@ import (
 func LogsNoUnit(read []logs.LogRead) (out []string) {
 	for _, l := range read {
 		if l.UnitUnknown != "" {
-			out = append(out, fmt.Sprintf("durations are left out, as the unit of %q is unknown: fettle logs %s --duration %s --unit s (or ms, us, ns) reads them", l.UnitUnknown, l.Path, l.UnitUnknown))
+			command := rule.CommandLine([]string{"fettle", "logs", l.Path, "--duration", l.UnitUnknown, "--unit", "s"})
+			out = append(out, fmt.Sprintf("durations are left out, as the unit of %q is unknown; if it is seconds (or ms, us, ns): %s", l.UnitUnknown, command))
 		}
 	}
 	return out

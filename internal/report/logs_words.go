@@ -81,8 +81,12 @@ func wentTo(r *logs.Report) []string {
 		span = fmt.Sprintf(" from %s to %s (%s)", clock(r, r.First), clock(r, r.Last), unit.FormatSeconds(r.SpanS))
 	}
 	if g := r.WentTo; g != nil && g.Share != nil {
-		out = append(out, fmt.Sprintf("%.0f %% of the time, %s, went to %s: %s requests of %s each on average",
-			100**g.Share, unit.FormatSeconds(g.TotalS), keyed(g.Key), thousands(g.Count), unit.FormatSeconds(*g.MeanS)))
+		timed := several(g.Count, "request", "requests")
+		if g.Untimed > 0 {
+			timed = fmt.Sprintf("%s requests, the %s with a duration", thousands(g.Count), thousands(g.Count-uint64(g.Untimed)))
+		}
+		out = append(out, fmt.Sprintf("%.0f %% of the time, %s, went to %s: %s of %s each on average",
+			100**g.Share, unit.FormatSeconds(g.TotalS), keyed(g.Key), timed, unit.FormatSeconds(*g.MeanS)))
 	}
 	if g := r.MostAsked; g != nil && g.MeanS != nil {
 		length := ""
@@ -92,9 +96,12 @@ func wentTo(r *logs.Report) []string {
 		out = append(out, fmt.Sprintf("%.0f %% of the requests, %s, were for %s: %s of work%s, %s each on average",
 			100*float64(g.Count)/float64(r.Requests), thousands(g.Count), keyed(g.Key), unit.FormatSeconds(g.TotalS), length, unit.FormatSeconds(*g.MeanS)))
 	}
-	all := fmt.Sprintf("%s requests%s", thousands(r.Requests), span)
+	all := several(r.Requests, "request", "requests") + span
 	if r.All.MeanS != nil {
 		all += fmt.Sprintf(", %s of work in all", unit.FormatSeconds(r.All.TotalS))
+		if n := uint64(r.All.Untimed); n > 0 {
+			all += fmt.Sprintf("; %s of them without a duration", thousands(n))
+		}
 	}
 	return append(out, all+doubts(r))
 }
@@ -133,11 +140,19 @@ func unreadShare(n, all uint64) string {
 	}
 }
 
+// several is a number with its noun.
+func several(n uint64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return thousands(n) + " " + many
+}
+
 // notes are what was not read, and why figures may be other than they seem.
 func notes(r *logs.Report) (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if n := r.Unread.Lines; n > 0 {
-		say("%s lines could not be read", thousands(n))
+		say("%s could not be read", several(n, "line", "lines"))
 		for _, e := range r.Unread.Examples {
 			where := e.Path
 			if e.Line > 0 {
@@ -155,10 +170,10 @@ func notes(r *logs.Report) (out []string) {
 		}
 	}
 	if r.OtherLines > 0 {
-		say("%s lines are not requests", thousands(r.OtherLines))
+		say("%s not requests", several(r.OtherLines, "line is", "lines are"))
 	}
 	if r.LeftOut > 0 {
-		say("%s requests were left out, as asked", thousands(r.LeftOut))
+		say("%s left out, as asked", several(r.LeftOut, "request was", "requests were"))
 	}
 	if r.Unended > 0 {
 		say("%d requests began and did not end", r.Unended)

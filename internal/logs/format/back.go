@@ -19,7 +19,7 @@ func (f *Format) scanBack(line []byte, begin int, spans []Span) Line {
 	if !b.try(0, begin) {
 		return Bad
 	}
-	f.settle(spans)
+	f.settle(line, spans)
 	return Whole
 }
 

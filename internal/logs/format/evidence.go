@@ -7,6 +7,7 @@ type row struct {
 	f     *Format
 	line  []byte
 	spans []Span
+	at    int // the line's place in the sample
 }
 
 func (r row) text(name string) []byte {

@@ -136,7 +136,7 @@ func (a *fit) clients() bool {
 // reads is how many lines are of the format, and those of them that are requests.
 func (f *Format) reads(lines [][]byte) (n int, rows []row) {
 	j := f.Joiner()
-	for _, line := range lines {
+	for at, line := range lines {
 		spans := make([]Span, len(f.Fields))
 		var l Line
 		text := line
@@ -152,7 +152,7 @@ func (f *Format) reads(lines [][]byte) (n int, rows []row) {
 			n++
 		}
 		if l == Whole {
-			rows = append(rows, row{f, text, spans})
+			rows = append(rows, row{f, text, spans, at})
 		}
 	}
 	return n, rows
@@ -162,11 +162,18 @@ func (f *Format) reads(lines [][]byte) (n int, rows []row) {
 // same of all lines.
 func conflict(best []fit) error {
 	for _, other := range best[1:] {
-		a, b := differ(&best[0], &other)
-		if a == "" || other.wrap != best[0].wrap {
+		if other.wrap != best[0].wrap {
 			continue
 		}
-		err := &Ambiguous{What: fmt.Sprintf("its format is not certain: %d formats read the same lines, and a value may be %s or %s", len(best), a, b)}
+		a, b, shared := differ(&best[0], &other)
+		what := fmt.Sprintf("%d formats read the same lines, and a value may be %s or %s", len(best), a, b)
+		switch {
+		case !shared:
+			what = fmt.Sprintf("%d formats read %d of the first lines each, and not the same ones", len(best), best[0].read)
+		case a == "":
+			continue
+		}
+		err := &Ambiguous{What: "its format is not certain: " + what}
 		for _, c := range best {
 			what := c.name
 			if d := c.f.Field(FieldDuration); d >= 0 {
@@ -179,10 +186,21 @@ func conflict(best []fit) error {
 	return nil
 }
 
-// differ is what two fits say of a value, where they do not say the same.
-func differ(a, b *fit) (string, string) {
-	for i := range min(len(a.rows), len(b.rows)) {
-		x, y := a.rows[i], b.rows[i]
+// differ is what two fits say of a value, where they do not say the same, and whether there
+// is a request that both read.
+func differ(a, b *fit) (p, q string, shared bool) {
+	i, j := 0, 0
+	for i < len(a.rows) && j < len(b.rows) {
+		x, y := a.rows[i], b.rows[j]
+		switch {
+		case x.at < y.at:
+			i++
+			continue
+		case x.at > y.at:
+			j++
+			continue
+		}
+		i, j, shared = i+1, j+1, true
 		for k := range x.spans {
 			for l := range y.spans {
 				s, t := x.spans[k], y.spans[l]
@@ -190,12 +208,12 @@ func differ(a, b *fit) (string, string) {
 					continue
 				}
 				if p, q := x.f.Fields[k].role(), y.f.Fields[l].role(); p != q {
-					return p, q
+					return p, q, true
 				}
 			}
 		}
 	}
-	return "", ""
+	return "", "", shared || len(a.rows) == 0 || len(b.rows) == 0
 }
 
 // role is what a field is, with its unit, for comparison and for a reader.

@@ -88,10 +88,11 @@ type Format struct {
 	// Guessed is what of the format the lines do not say; empty: nothing.
 	Guessed string
 
-	prefix []byte
-	steps  []step
-	lone   int     // of Fields, what may be either of the two before it; 0: none
-	checks []check // of Fields, those whose text is checked once a line is cut
+	prefix    []byte
+	steps     []step
+	lone      int     // of Fields, what may be either of the two before it; 0: none
+	checks    []check // of Fields, those whose text is checked once a line is cut
+	addresses []int   // of Fields, those of the kind Address
 	// Of some field the bytes are written otherwise than the client sent them.
 	backslash, hash bool
 	wrap            *wrap // what another program wrote around each line
@@ -164,14 +165,20 @@ func (f *Format) Field(name string) int {
 func (f *Format) Scan(line []byte, spans []Span) Line {
 	if f.scan != nil {
 		l := f.scan(line, spans)
-		if l == Whole && !f.right(line, spans) {
-			return Bad
+		if l == Whole {
+			if !f.right(line, spans) {
+				return Bad
+			}
+			f.settle(line, spans)
 		}
 		return l
 	}
 	at := 0
 	if f.trailing {
 		line = bytes.TrimRight(line, " ") // what is left out at the end leaves its blank
+	}
+	if len(line) > 0 && line[0] == byteOrder[0] && bytes.HasPrefix(line, byteOrder) {
+		at = len(byteOrder)
 	}
 	if len(f.prefix) > 0 {
 		if !bytes.HasPrefix(line[at:], f.prefix) {
@@ -202,13 +209,19 @@ func (f *Format) Scan(line []byte, spans []Span) Line {
 	if at != len(line) || !f.right(line, spans) {
 		return f.scanBack(line, begin, spans)
 	}
-	f.settle(spans)
+	f.settle(line, spans)
 	return Whole
 }
 
-// settle moves what stands alone in braces, where two fields may, to a field of its own:
-// which of the two it is the line does not say.
-func (f *Format) settle(spans []Span) {
+// settle leaves the brackets around an IPv6 address out, so that it is the same client in
+// each format, and moves what stands alone in braces, where two fields may, to a field of
+// its own: which of the two it is the line does not say.
+func (f *Format) settle(line []byte, spans []Span) {
+	for _, i := range f.addresses {
+		if s := &spans[i]; s.End-s.Start > 2 && line[s.Start] == '[' && line[s.End-1] == ']' {
+			*s = Span{Start: s.Start + 1, End: s.End - 1}
+		}
+	}
 	if f.lone == 0 {
 		return
 	}
@@ -272,6 +285,9 @@ func (f *Format) Rescan(line []byte, spans []Span) Line {
 	at := 0
 	if f.trailing {
 		line = bytes.TrimRight(line, " ") // what is left out at the end leaves its blank
+	}
+	if bytes.HasPrefix(line, byteOrder) {
+		at = len(byteOrder)
 	}
 	if !bytes.HasPrefix(line[at:], f.prefix) {
 		return Bad

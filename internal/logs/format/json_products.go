@@ -26,10 +26,11 @@ type jsonProduct struct {
 type form uint8
 
 const (
-	anyForm     form = iota
-	whole            // an integer
-	fractional       // not integers alone
-	thousandths      // three digits behind the point
+	anyForm           form = iota
+	whole                  // an integer
+	fractional             // not integers alone
+	thousandths            // three digits behind the point
+	atMostThousandths      // at most three, as a program that passes lines on writes them again, and not integers alone
 )
 
 // jsonProducts are those whose members are known. Run here: nginx 1.22.1 (log_format
@@ -76,6 +77,11 @@ var jsonProducts = []jsonProduct{
 		name: "lograge", marks: [][]string{{"controller"}, {"action"}, {"method"}, {"path"}, {"status"}, {"duration"}},
 		must: []string{"controller", "path", "status"}, end: []string{"time", "@timestamp", "timestamp"}, duration: "duration", unit: 1e6,
 		roles: map[string][]string{FieldMethod: {"method"}, FieldURL: {"path"}, FieldStatus: {"status"}, FieldClient: {"ip", "remote_ip"}, FieldHost: {"host"}},
+	},
+	{ // names that nginx alone has: also where Fluent Bit, jq or another program made 0.5 of 0.500
+		name:  "nginx' variables (log_format escape=json)",
+		marks: [][]string{{"request_time"}, {"time_iso8601", "time_local", "msec"}, {"body_bytes_sent", "http_user_agent", "http_referer", "http_x_forwarded_for", "upstream_response_time", "upstream_addr", "upstream_status"}},
+		end:   []string{"msec", "time_iso8601", "time_local"}, duration: "request_time", unit: 1e9, form: atMostThousandths,
 	},
 	{
 		name: "nginx' variables (log_format escape=json)",
@@ -157,17 +163,23 @@ func (p *jsonProduct) writes(values []string) bool {
 			return false
 		case p.form == whole && !n.integer():
 			return false
-		case p.form == thousandths && !threeDigits(v):
+		case p.form == thousandths && !threeDigits(v) || p.form == atMostThousandths && moreDigits(v):
 			return false
 		}
 		if !n.zero() {
 			all++
-			if !n.integer() {
+			if !n.integer() || p.form == atMostThousandths && strings.Contains(v, ".") { // 600.000
 				points++
 			}
 		}
 	}
-	return p.form != fractional || all == 0 || points > 0
+	return p.form != fractional && p.form != atMostThousandths || all == 0 || points > 0
+}
+
+// moreDigits reports whether a number has more than three digits behind its point.
+func moreDigits(text string) bool {
+	_, behind, _ := strings.Cut(text, ".")
+	return len(behind) > 3
 }
 
 // threeDigits reports whether a number has three digits behind its point, as nginx writes

@@ -38,6 +38,11 @@ func TestJSONDuration(t *testing.T) {
 		{`"request_time":0.100}`, "request_time", -1},
 		{`"remote_addr":"192.0.2.1","request_time":0.100}`, "", 100_000},
 		{`"remote_addr":"192.0.2.1","request_time":0.1}`, "request_time", -1},
+		{`"time_iso8601":"2026-11-20T10:00:00+00:00","body_bytes_sent":3,"request_time":0.1}`, "", 100_000}, // passed on by another program
+		{`"time_iso8601":"2026-11-20T10:00:00+00:00","body_bytes_sent":3,"request_time":0.1234}`, "request_time", -1},
+		{`"time_iso8601":"2026-11-20T10:00:00+00:00","body_bytes_sent":3,"request_time":600.000}`, "", 600_000_000},
+		{`"time_iso8601":"2026-11-20T10:00:00+00:00","body_bytes_sent":3,"request_time":0.000}`, "", 0},
+		{`"time_iso8601":"2026-11-20T10:00:00+00:00","body_bytes_sent":3,"request_time":12}`, "request_time", -1},
 		{`"http":{"duration":7}}`, "http.duration", -1},
 		{`"duration":"5ms"}`, "", 5000},
 		{`"duration":"1.2s"}`, "", 1_200_000},

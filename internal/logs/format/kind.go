@@ -137,6 +137,9 @@ func (f *Field) checked() bool {
 
 // check has a field checked once a line is cut.
 func (f *Format) check(i int) {
+	if f.Fields[i].Kind == Address {
+		f.addresses = append(f.addresses, i)
+	}
 	f.checks = append(f.checks, check{i, f.Fields[i].Kind, f.Fields[i].Name == FieldStatus})
 }
 

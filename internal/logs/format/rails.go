@@ -60,10 +60,28 @@ func (j *Joiner) joinRails(line []byte, spans []Span) ([]byte, Line) {
 			when = message[at+4 : at+4+19]
 		}
 	}
-	if len(id) >= len("[12345678] ") {
+	if names(id) {
 		return j.message(when, bytes.Trim(id, "[] "), message, spans)
 	}
 	return j.untagged(when, r.process.Of(line), message, spans)
+}
+
+// names reports whether the tags before a message have a word that names one request: at
+// least eight hexadecimal digits in a row, one of them a decimal one, as UUIDs, the request IDs
+// of nginx and AWS and Foreman's have. A host name or an address is the same of several.
+func names(tags []byte) bool {
+	hex, decimal := 0, false
+	for _, c := range tags {
+		if _, ok := hexDigit(c); !ok {
+			hex, decimal = 0, false
+			continue
+		}
+		hex, decimal = hex+1, decimal || c <= '9'
+		if hex >= 8 && decimal {
+			return true
+		}
+	}
+	return false
 }
 
 // untagged takes a message of a process whose requests have no names.

@@ -196,8 +196,8 @@ func (w record) line(language, text string, f *format.Format) (string, map[strin
 		rest = rest[n+len(field.Asked):]
 		value, is := w.value(field, quoted, write)
 		if i+1 < len(f.Fields) && f.Fields[i+1].Asked == field.Asked && strings.Contains(value, ":") {
-			value = "[" + value + "]" // Envoy
 			is = value
+			value = "[" + value + "]" // Envoy
 		}
 		if is == "" {
 			is = string(field.Escape.Plain([]byte(value)))
