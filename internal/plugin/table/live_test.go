@@ -9,10 +9,13 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/plugin/plugintest"
+	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/tune"
 )
 
 // TestOnThisKernel writes what is planned and reads it back: a plain file takes
@@ -59,39 +62,80 @@ func TestOnThisKernel(t *testing.T) {
 	}
 }
 
-// TestKernelRefusesToo asks the kernel about values that the plug-ins refuse.
+// TestKernelRefusesToo asks the kernel about values that a plan refuses.
 func TestKernelRefusesToo(t *testing.T) {
 	testroot.Disposable(t)
 	h := host.Live()
 	disk := idleLoop(t, h)
+	inBytes(t, h)
 	for _, tt := range []struct {
 		unit  []string
 		value string
 	}{
 		{[]string{"vm", "dirty_bytes=8191"}, "8191"},
 		{[]string{"vm", "dirty_ratio=101"}, "101"},
-		{[]string{"vm", "dirty_background_bytes=0"}, ""}, // taken, and then nothing is left of the limit
+		{[]string{"vm", "dirty_bytes=0"}, "0"},
+		{[]string{"vm", "dirty_background_bytes=0"}, "0"},
 		{[]string{"disk", "devices=" + disk, "elevator=anticipatory"}, "anticipatory"},
 		{[]string{"vm", "transparent_hugepages=sometimes"}, "sometimes"},
 		{[]string{"cpu", "pm_qos_resume_latency_us=-1"}, "-1"},
 	} {
-		for _, it := range planLive(t, h, tt.unit) {
-			if it.Verdict == "" {
-				t.Errorf("%v is planned as %s", tt.unit, plugintest.Line(it))
+		refused := 0
+		for _, step := range stepsLive(t, h, tt.unit) {
+			if step.Action != tune.None || step.Verdict != plugin.Rejected && step.Verdict != plugin.Unsupported {
+				t.Errorf("%v is planned: %s = %s, %s", tt.unit, step.Setting, step.Want, step.Verdict)
 				continue
 			}
-			if tt.value == "" {
-				continue
+			refused++
+			if err := Kinds(h).Write(context.Background(), step.Setting, setting.Text(tt.value)); !errors.Is(err, syscall.EINVAL) {
+				t.Errorf("%v is refused (%s), and the kernel answers %v to %s = %s", tt.unit, step.Why, err, step.Setting, tt.value)
 			}
-			s, err := Kinds(h).Resolve(it.Change.Setting)
+		}
+		if refused == 0 {
+			t.Errorf("%v: the plan refuses nothing", tt.unit)
+		}
+	}
+}
+
+// inBytes makes both write-back limits ones in bytes until the test ends.
+func inBytes(t *testing.T, h *host.Host) {
+	t.Helper()
+	ctx, kinds := context.Background(), Kinds(h)
+	for _, limit := range []string{"vm.dirty_", "vm.dirty_background_"} {
+		before := map[setting.Setting]setting.Value{}
+		for _, spelling := range []string{"ratio", "bytes"} {
+			s := setting.Setting{Kind: "sysctl", Name: limit + spelling}
+			v, err := kinds.Read(ctx, s)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := Kinds(h).Write(context.Background(), s, setting.Text(tt.value)); !errors.Is(err, syscall.EINVAL) {
-				t.Errorf("%v is refused (%s), and the kernel answers %v to %s = %s", tt.unit, it.Why, err, s, tt.value)
+			before[s] = v
+		}
+		t.Cleanup(func() {
+			for s, v := range before {
+				if !setting.Zero(v) {
+					if err := kinds.Write(ctx, s, v); err != nil {
+						t.Error(err)
+					}
+				}
 			}
+		})
+		if err := kinds.Write(ctx, setting.Setting{Kind: "sysctl", Name: limit + "bytes"}, setting.Text("104857600")); err != nil {
+			t.Fatal(err)
 		}
 	}
+}
+
+// stepsLive is the whole plan of a unit: it judges what one plug-in alone cannot.
+func stepsLive(t *testing.T, h *host.Host, unit []string) []tune.Step {
+	t.Helper()
+	e := &tune.Engine{Host: h, Kinds: Kinds(h), Plugins: All, StateDir: t.TempDir(), Main: profile.DefaultMain(), Holds: true}
+	p := &profile.Profile{Names: []string{"test"}, Units: []profile.Unit{*plugintest.Unit(unit[0], unit[1:]...)}}
+	plan, err := e.PlanProfile(context.Background(), p, &journal.State{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan.Steps
 }
 
 func planLive(t *testing.T, h *host.Host, unit []string) []plugin.Item {
