@@ -55,6 +55,9 @@ func TestPlugInsTakeOurProfiles(t *testing.T) {
 			if unrecorded[name] && s.Verdict == plugin.Unknown && slices.Contains([]string{"task", "net"}, s.Setting.Kind) {
 				continue
 			}
+			if s.Setting.Kind == plugin.OptionKind && s.Setting.Name == "main/include" && s.Verdict == plugin.Deferred && strings.Contains(s.Why, "virt_check") {
+				continue // a copy of a machine has no virt-what to run
+			}
 			if !slices.Contains([]plugin.Verdict{plugin.OK, plugin.Drifted, plugin.Unsupported}, s.Verdict) {
 				t.Errorf("%s: %s is %s: %s", name, s.Setting, s.Verdict, s.Why)
 			}
