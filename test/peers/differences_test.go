@@ -43,19 +43,19 @@ var differences = []difference{
 		"the kernel reads a number there (drivers/cpufreq/intel_pstate.c, store_no_turbo) and refuses the word",
 	},
 	{
-		"generator-called", "TuneD:.*", "run grub-mkconfig( -o /boot/grub2/grub.cfg)?", unchanged, ran,
+		"generator-called", ".*", "run grub-mkconfig( -o /boot/grub2/grub.cfg)?", unchanged, ran,
 		"TuneD patches /etc/grub2.cfg, which Debian does not have, and leaves the arguments where nothing reads them; fettle has the configuration generated",
 	},
 	{
-		"net-by-netlink", "TuneD:realtime.*", `run ethtool -L eth[01] combined 2`, ran, unchanged,
+		"net-by-netlink", "(TuneD|fettle):realtime.*", `run ethtool -L eth[01] combined 2`, ran, unchanged,
 		"fettle asks the kernel over netlink, and the invented devices are files only: what it does to devices is read back by ethtool in package net",
 	},
 	{
-		"manager-drop-in", "TuneD:cpu-partitioning(-powersave)?", "/etc/systemd/system.conf", "(?s).*CPUAffinity=0 4", unchanged,
+		"manager-drop-in", "(TuneD|fettle):cpu-partitioning(-powersave)?", "/etc/systemd/system.conf", "(?s).*CPUAffinity=0 4", unchanged,
 		"fettle leaves the packaged file alone",
 	},
 	{
-		"manager-drop-in", "TuneD:cpu-partitioning(-powersave)?", "/etc/systemd/system.conf.d/90-fettle.conf", unchanged, "(?s).*CPUAffinity=0 4",
+		"manager-drop-in", "(TuneD|fettle):cpu-partitioning(-powersave)?", "/etc/systemd/system.conf.d/90-fettle.conf", unchanged, "(?s).*CPUAffinity=0 4",
 		"and writes a file of its own beside it, as newer TuneD does",
 	},
 	{
@@ -67,11 +67,11 @@ var differences = []difference{
 		"by this member undo knows that the image is fettle's",
 	},
 	{
-		"isolated-cores-packed", "TuneD:(realtime|cpu-partitioning).*", bootArguments, ".*=(managed_irq,domain,)?1,2,3,5,6,7.*", ".*=(managed_irq,domain,)?1-3,5-7.*",
+		"isolated-cores-packed", "(TuneD|fettle):(realtime|cpu-partitioning).*", bootArguments, ".*=(managed_irq,domain,)?1,2,3,5,6,7.*", ".*=(managed_irq,domain,)?1-3,5-7.*",
 		"calc_isolated_cores gives ranges, as in TuneD 2.28 (profile.Differences)",
 	},
 	{
-		"banned-cpu-list", "TuneD:(realtime|cpu-partitioning).*", "/etc/default/irqbalance", ".*\nIRQBALANCE_BANNED_CPUS=000000ee", ".*\nIRQBALANCE_BANNED_CPULIST=1-3,5-7",
+		"banned-cpu-list", "(TuneD|fettle):(realtime|cpu-partitioning).*", "/etc/default/irqbalance", ".*\nIRQBALANCE_BANNED_CPUS=000000ee", ".*\nIRQBALANCE_BANNED_CPULIST=1-3,5-7",
 		"the list has replaced the mask in irqbalance, and in newer TuneD",
 	},
 }
