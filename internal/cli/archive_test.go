@@ -36,7 +36,8 @@ func TestArchivePlansAsTheMachine(t *testing.T) {
 			live = func() *host.Host { return host.Mounted(dir) }
 			// What no swept directory holds.
 			const place = "/sys/firmware/qemu/depth"
-			hosttest.Write(t, dir, map[string]string{"etc/tuned/site/tuned.conf": "[main]\ninclude=balanced\n[sysfs]\n" + place + "=7\n", place: "5\n"})
+			hosttest.Write(t, dir, map[string]string{"etc/tuned/site/tuned.conf": "[main]\ninclude=balanced\n[sysfs]\n" + place + "=7\n", place: "5\n",
+				"etc/tuned/cpu-partitioning-variables.conf": "isolated_cores=1\n", "etc/tuned/realtime-variables.conf": "isolated_cores=1\n"})
 
 			archive, none := filepath.Join(t.TempDir(), "machine.txt"), t.TempDir()
 			output(t, "facts", "--archive", archive, "--brief")

@@ -167,6 +167,9 @@ func layOut(t *testing.T, w satelliteWish, v map[string]string) string {
 	if limit := v["hiera/postgresql::server::config_entries/autovacuum_vacuum_cost_limit"]; limit != "" {
 		pg["autovacuum_vacuum_cost_limit"] = limit
 	}
+	if buffers := v["hiera/postgresql::server::config_entries/shared_buffers"]; buffers != "" {
+		pg["shared_buffers"] = buffers
+	}
 	var conf strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(pg)) {
 		fmt.Fprintf(&conf, "%s = %s\n", k, pg[k])
@@ -214,6 +217,11 @@ func layOut(t *testing.T, w satelliteWish, v map[string]string) string {
 	limits("httpd", v["httpd/LimitNOFILE"])
 	if mode := v["installer/--foreman-proxy-plugin-remote-execution-script-mode"]; mode != "" {
 		files["etc/foreman-proxy/settings.d/remote_execution_script.yml"] = "---\n:enabled: https\n:mode: " + mode + "\n"
+		for _, option := range []string{"rate-limit", "resend-interval", "ttl"} {
+			if n := v["installer/--foreman-proxy-plugin-remote-execution-script-mqtt-"+option]; n != "" {
+				files["etc/foreman-proxy/settings.d/remote_execution_script.yml"] += ":mqtt_" + strings.ReplaceAll(option, "-", "_") + ": " + n + "\n"
+			}
+		}
 		limits("mosquitto", v["mosquitto/LimitNOFILE"])
 	}
 	aio := "65536"

@@ -5,6 +5,7 @@
 package measured
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -52,7 +53,11 @@ type place struct {
 func open(_ context.Context, s *platform.Subject) platform.Answers {
 	known := &platform.Known{}
 	records, unread := runs(s)
-	for _, p := range places(s) {
+	storages, why := places(s)
+	if len(storages) == 0 && why != "" {
+		known.Unlisted(set, why)
+	}
+	for _, p := range storages {
 		known.Add(set, p.dir)
 		item := set + "." + p.dir + "."
 		known.Give(item+"of", p.of, "")
@@ -90,8 +95,8 @@ var figures = []struct {
 // satelliteDirs are those that fettle bench disk --platform satellite measures.
 var satelliteDirs = []string{"/var/lib/pulp", "/var/lib/pgsql", "/var/opt/rh/rh-postgresql12/lib/pgsql", "/var/lib/qpidd", "/var/lib/candlepin"}
 
-// places are the storages that hold data, each once.
-func places(s *platform.Subject) (all []*place) {
+// places are the storages that hold data, each once. why names what could not be read.
+func places(s *platform.Subject) (all []*place, why string) {
 	add := func(of, dir string, reported bool) {
 		st := fact.StorageOf(s.Host, dir)
 		for _, p := range all {
@@ -105,14 +110,15 @@ func places(s *platform.Subject) (all []*place) {
 		}
 		all = append(all, &place{dir, st, []string{of}, reported})
 	}
-	if s.Answer("satellite.version").Value != nil {
+	satellite := s.Answer("satellite.version")
+	if satellite.Value != nil {
 		for _, dir := range satelliteDirs {
 			if _, err := s.Host.Files.Stat(dir); err == nil {
 				add("satellite", dir, false)
 			}
 		}
 	}
-	members, _ := s.Items("etcd")
+	members, unknown := s.Items("etcd")
 	for _, m := range members {
 		reported := s.Answer("etcd."+m+".fsync_at_most_s").Value != nil
 		dir, _ := s.Answer("etcd." + m + ".wal-dir").Value.(string)
@@ -123,7 +129,7 @@ func places(s *platform.Subject) (all []*place) {
 			add("etcd", path.Clean(dir), reported)
 		}
 	}
-	return all
+	return all, cmp.Or(unknown, satellite.Unknown)
 }
 
 func round(v float64) float64 {
