@@ -47,6 +47,7 @@ func TestStrict(t *testing.T) {
 		"openshift --version 4.4 --pods 2200 --pods-per-node 500",
 		"openshift --version 4.4 --nodes 20 --pods-per-core 10 --kube-api-qps 100 --kube-api-burst 200",
 		"openshift --version 4.4 --nodes 3 --cpu-manager static --topology single-numa-node --max-unhealthy 2",
+		"openshift --version 4.4 --nodes 3 --cpu-manager static",
 		"openshift --version 4.20 --nodes 100 --huge-pages 4GiB --mtu 9000",
 		"openshift --version 4.20 --nodes 100 --huge-pages 4GiB --huge-page 1G --nodes-numa 2 --mtu 9000 --ipsec --storage-class gp2 --retention 30",
 		"openshift --version 4.12 --nodes 10 --mtu 9000 --ipsec",
@@ -75,7 +76,7 @@ func TestStrict(t *testing.T) {
 			seen[a.Name]++
 		}
 	}
-	if len(seen) != 8 {
+	if len(seen) != 10 {
 		t.Errorf("seen: %v", seen)
 	}
 }
@@ -83,6 +84,8 @@ func TestStrict(t *testing.T) {
 func strict(name, text string) error {
 	object, ok := map[string]any{
 		"change-maxPods-cr.yaml":                  &machineconfiguration.KubeletConfig{},
+		"cpumanager-kubeletconfig.yaml":           &machineconfiguration.KubeletConfig{},
+		"topologymanager-kubeletconfig.yaml":      &machineconfiguration.KubeletConfig{},
 		"feature-gate.yaml":                       &config.FeatureGate{},
 		"healthcheck.yml":                         &machine.MachineHealthCheck{},
 		"50-worker-hugepages.yaml":                &machineconfiguration.MachineConfig{},
