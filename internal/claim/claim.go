@@ -35,7 +35,7 @@ const (
 	Kubelet     Source = "kubelet"
 )
 
-// Claim is somebody's wish for a setting.
+// Claim is a value that a program or an administrator's file asks for a setting.
 type Claim struct {
 	Setting setting.Setting `json:"setting"` // resolved identity
 	Value   setting.Value   `json:"value"`   // as written; Absent for a line that only takes others back

@@ -229,7 +229,7 @@ func TestNewDeviceGetsItsValues(t *testing.T) {
 	f := newFake(t, nil)
 	f.tune("day", nil)
 	d := f.start(Config{})
-	f.write(swappiness, "44") // somebody's wish: a device is no reason to fight it
+	f.write(swappiness, "44") // written by another program: a new device is not a reason to overwrite it
 	f.write("/sys/block/sdb/queue/read_ahead_kb", "128")
 	f.write("/sys/block/sdb/removable", "0")
 	added := []Uevent{{Action: "add", Path: "/devices/pci0/sdb", Subsystem: "block"}}
@@ -266,7 +266,7 @@ func TestCPUHotplugTakesValuesBack(t *testing.T) {
 	d := f.start(Config{})
 	for _, action := range []string{"offline", "online"} {
 		f.write(slice, "1400000")
-		f.write(swappiness, "44") // somebody's wish
+		f.write(swappiness, "44") // written by another program
 		if err := d.plugged(t.Context(), []Uevent{{Action: action, Path: "/devices/system/cpu/cpu1", Subsystem: "cpu"}}); err != nil {
 			t.Fatal(err)
 		}

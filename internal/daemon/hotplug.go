@@ -100,8 +100,8 @@ func (d *Daemon) plug(ctx context.Context, m *Machine, batch []Uevent) error {
 }
 
 // onlyNew leaves in a plan what belongs to devices that have come: places of
-// theirs, and places that nobody has tuned yet. The rest may have drifted, which
-// is somebody's wish.
+// theirs, and settings that are not tuned yet. The rest may have drifted because
+// another program wrote it, and is left alone.
 func onlyNew(plan *tune.Plan, s *journal.State, names map[string]bool) {
 	chains := s.Chains()
 	plan.Steps = slices.DeleteFunc(plan.Steps, func(st tune.Step) bool {

@@ -8,7 +8,7 @@ import (
 )
 
 // Known is what has been found out: answers to inputs, the items of sets, and why the rest
-// is not known. What nobody has answered is absent. The zero value knows nothing, and that
+// is not known. An input without an answer is absent. The zero value knows nothing, and that
 // nothing else is there.
 type Known struct {
 	answers  map[string]rule.Answer

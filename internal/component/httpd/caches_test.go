@@ -15,16 +15,16 @@ func TestCertificateFaults(t *testing.T) {
 		return "<Location \"/puppet/v3/file_metadata/modules\">\n" + more + "CacheEnable disk\n</Location>\n"
 	}
 	for name, tt := range map[string]struct{ host, want string }{
-		"sound":             {"SSLVerifyClient optional\nCacheQuickHandler off\n" + headers + location(asks), ""},
-		"all have one":      {"SSLVerifyClient require\nCacheQuickHandler off\n" + location(""), ""},
-		"no certificates":   {location(""), ""},
-		"the default way":   {"SSLVerifyClient require\n" + location(""), "without a look at who asks"},
-		"nobody is asked":   {"SSLVerifyClient optional\nCacheQuickHandler off\n" + location(""), "apache2.conf:5: what is kept is given to clients without a certificate (disk)"},
-		"no query":          {"SSLVerifyClient require\nCacheQuickHandler off\nCacheIgnoreQueryString On\n" + location(""), "ignores the query string"},
-		"a request decides": {"SSLVerifyClient require\nCacheQuickHandler off\n<If \"%{HTTP_HOST} == 'a'\">\nSSLVerifyClient none\n</If>\n" + location(""), "?apache2.conf:5: it stands in <If>"},
-		"it is irrelevant":  {"SSLVerifyClient require\nCacheQuickHandler off\n<If \"%{HTTP_HOST} == 'a'\">\nHeader set a b\n</If>\n" + location(""), ""},
-		"a version":         {"<IfVersion < 2.4>\nSSLVerifyClient require\n</IfVersion>\n" + location(""), "?it stands in <IfVersion < 2.4>"},
-		"one is forgotten":  {"SSLVerifyClient optional\nRequestHeader set X-Client-Verify x\nRequestHeader set X-Client-Cert x\n", "apache2.conf:2: X-Client-DN of the client"},
+		"sound":                     {"SSLVerifyClient optional\nCacheQuickHandler off\n" + headers + location(asks), ""},
+		"all have one":              {"SSLVerifyClient require\nCacheQuickHandler off\n" + location(""), ""},
+		"no certificates":           {location(""), ""},
+		"the default way":           {"SSLVerifyClient require\n" + location(""), "without a look at who asks"},
+		"a certificate is optional": {"SSLVerifyClient optional\nCacheQuickHandler off\n" + location(""), "apache2.conf:5: what is kept is given to clients without a certificate (disk)"},
+		"no query":                  {"SSLVerifyClient require\nCacheQuickHandler off\nCacheIgnoreQueryString On\n" + location(""), "ignores the query string"},
+		"a request decides":         {"SSLVerifyClient require\nCacheQuickHandler off\n<If \"%{HTTP_HOST} == 'a'\">\nSSLVerifyClient none\n</If>\n" + location(""), "?apache2.conf:5: it stands in <If>"},
+		"it is irrelevant":          {"SSLVerifyClient require\nCacheQuickHandler off\n<If \"%{HTTP_HOST} == 'a'\">\nHeader set a b\n</If>\n" + location(""), ""},
+		"a version":                 {"<IfVersion < 2.4>\nSSLVerifyClient require\n</IfVersion>\n" + location(""), "?it stands in <IfVersion < 2.4>"},
+		"one is forgotten":          {"SSLVerifyClient optional\nRequestHeader set X-Client-Verify x\nRequestHeader set X-Client-Cert x\n", "apache2.conf:2: X-Client-DN of the client"},
 	} {
 		const main = "/etc/apache2/apache2.conf"
 		h := hosttest.Mounted(t, map[string]string{main: "<VirtualHost *:8140>\n" + tt.host + "</VirtualHost>\n"})
