@@ -104,6 +104,7 @@ func secured(t *testing.T, h2 bool) (url, dir string, authority *pair) {
 // TestCertificates: a server that wants a client's certificate is loaded with one from PEM,
 // from PKCS#12 as OpenSSL writes it, and from the ssldir of a Puppet agent.
 func TestCertificates(t *testing.T) {
+	t.Parallel()
 	url, dir, _ := secured(t, false)
 	ca, cert, key, container := filepath.Join(dir, "certs/ca.pem"), filepath.Join(dir, "certs/agent1.pem"), filepath.Join(dir, "private_keys/agent1.pem"), filepath.Join(dir, "agent1.p12")
 	if out, err := exec.Command("openssl", "pkcs12", "-export", "-in", cert, "-inkey", key, "-certfile", ca, "-out", container, "-passout", "pass:sesame").CombinedOutput(); err != nil {
@@ -212,6 +213,7 @@ func TestLegacyContainer(t *testing.T) {
 // TestResumption: with a connection for each request nearly all sessions are taken up, or
 // none.
 func TestResumption(t *testing.T) {
+	t.Parallel()
 	url, dir, _ := secured(t, false)
 	config, err := identity.Load(identity.Files{PuppetSSLDir: dir, CertName: "agent1"}, os.ReadFile, nil)
 	if err != nil {

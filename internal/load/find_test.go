@@ -122,6 +122,7 @@ func TestStageLength(t *testing.T) {
 // TestFindKnee: of a real server, with the stages in the result; and an interrupted search
 // is no answer.
 func TestFindKnee(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	defer server.Close()
 	quiet := func(time.Duration, time.Duration, fleet.Now) {}

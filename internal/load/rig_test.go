@@ -22,6 +22,7 @@ import (
 
 // TestWorker: a job is all that it takes to load a server whose name nothing here resolves.
 func TestWorker(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasPrefix(r.Host, "web1.test:") || r.Header.Get("X-One") != "1" {
 			w.WriteHeader(http.StatusTeapot)

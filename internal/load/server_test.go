@@ -132,6 +132,7 @@ func TestInjectedStall(t *testing.T) {
 
 // TestInterrupted: what was measured until then is whole.
 func TestInterrupted(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	n, mu := 0, sync.Mutex{}
@@ -153,6 +154,7 @@ func TestInterrupted(t *testing.T) {
 
 // TestHostileServer: a server that says nonsense is counted as one, by kind.
 func TestHostileServer(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -187,6 +189,7 @@ func TestHostileServer(t *testing.T) {
 
 // TestHTTP2: streams share connections; a server without HTTP/2 is refused before.
 func TestHTTP2(t *testing.T) {
+	t.Parallel()
 	url, dir, _ := secured(t, true)
 	config, err := identity.Load(identity.Files{PuppetSSLDir: dir, CertName: "agent1"}, os.ReadFile, nil)
 	if err != nil {
@@ -212,6 +215,7 @@ func TestHTTP2(t *testing.T) {
 // TestHTTP2OfOlderServer: without TLS a server that speaks HTTP/1 alone is found out by its
 // first answer, and that is what is said.
 func TestHTTP2OfOlderServer(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	p := perSecondFor(20, time.Second)
@@ -224,6 +228,7 @@ func TestHTTP2OfOlderServer(t *testing.T) {
 
 // TestConnectTo: the URL names the server that is meant, and the connection goes elsewhere.
 func TestConnectTo(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	hosts := map[string]int{}
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

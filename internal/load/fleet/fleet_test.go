@@ -161,6 +161,7 @@ func TestLost(t *testing.T) {
 // is given up after some time, whatever its load would take; the others are stopped, and what
 // they have counted is there.
 func TestFallsSilent(t *testing.T) {
+	t.Parallel()
 	f := started(t, 2)
 	f.Patience = 10 * time.Second // that the other is heard of in, on a busy machine too
 	quiet := make(chan string, 10)
@@ -211,6 +212,7 @@ func TestNotStarted(t *testing.T) {
 // TestSilent: one that never speaks, or stops before it is ready, is not waited for longer
 // than it may take, whatever it has started and whoever holds its output.
 func TestSilent(t *testing.T) {
+	t.Parallel()
 	for _, command := range []string{"sleep 100", "setsid sleep 60", "trap '' TERM HUP; sleep 100", `echo '{"ready":{"schema":"fettle/load-worker/v2"}}'; sleep 100`} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
