@@ -2,7 +2,9 @@ package testroot
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +19,9 @@ var (
 
 // Program builds a main package of this module ("./cmd/fettle") without cgo, as
 // it is shipped, and returns the path of the binary. It is built once per test
-// process and kept in the cache beside the test root, one per work tree.
+// process and kept in the cache beside the test root, one per work tree. Only where
+// programs are measured (FETTLE_BENCH=1) is the profile used that releases are built
+// with: with it every package is compiled once more.
 func Program(t testing.TB, pkg string) string {
 	t.Helper()
 	programsMu.Lock()
@@ -39,7 +43,15 @@ func Program(t testing.TB, pkg string) string {
 	// Another test process may run the program that is replaced here.
 	partial := fmt.Sprintf("%s.%d", p, os.Getpid())
 	defer os.Remove(partial)
-	c := exec.Command("go", "build", "-trimpath", "-o", partial, pkg)
+	// What is up to date is not linked again.
+	if err := os.Link(p, partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	args := []string{"build", "-trimpath"}
+	if os.Getenv("FETTLE_BENCH") != "1" {
+		args = append(args, "-pgo=off")
+	}
+	c := exec.Command("go", append(args, "-o", partial, pkg)...)
 	c.Dir = module
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := c.CombinedOutput(); err != nil {
