@@ -6,7 +6,15 @@ GO ?= go
 # How long each fuzz target runs in `make test`; CI sets 30s.
 FUZZTIME ?= 5s
 TIMEOUT ?= 40m
+# More flags of go test in `make test`.
+TESTFLAGS ?=
 export CGO_ENABLED := 0
+# Tests are built as the programs that they run, and without the profile that releases
+# are built with, so that no package is compiled twice.
+check test test-nightly: export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath -pgo=off
+# Many tests wait for servers and clocks, so more of a package run side by side than there
+# are processors.
+SIDE_BY_SIDE := -parallel $(shell echo $$((2 * $$(nproc))))
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
@@ -41,16 +49,19 @@ run: build ## run the main job on this machine, read only
 check: lint ## the two-minute tests: lint and go test -short
 	$(GO) test -short ./...
 
+# The modules below test/ wait more than they work, and the fuzz targets only work: they run
+# side by side, and what the latter say comes last.
 .PHONY: test
-test: root chromium ## every test but the slow matrix, then the fuzz targets of readers for FUZZTIME each
-	$(GO) test -timeout $(TIMEOUT) ./...
-	@test/nested
-	@test/fuzz $(FUZZTIME)
+test: root chromium ## every test but the slow matrix, and the fuzz targets of readers for FUZZTIME each
+	$(GO) test $(TESTFLAGS) $(SIDE_BY_SIDE) -timeout $(TIMEOUT) ./...
+	@said=$$(mktemp); trap 'rm -f "$$said"' EXIT; \
+	nice test/fuzz $(FUZZTIME) >"$$said" 2>&1 & fuzz=$$!; \
+	status=0; test/nested || status=$$?; wait "$$fuzz" || status=$$?; cat "$$said"; exit "$$status"
 
 # How long it takes, and what of it: CONTRIBUTING, "The slow matrix".
 .PHONY: test-nightly
 test-nightly: root chromium ## make test and the slow matrix
-	FETTLE_TEST_NIGHTLY=1 $(GO) test -timeout 6h ./...
+	FETTLE_TEST_NIGHTLY=1 $(GO) test $(SIDE_BY_SIDE) -timeout 6h ./...
 	@FETTLE_TEST_NIGHTLY=1 test/nested
 	@test/fuzz $(FUZZTIME) all
 
