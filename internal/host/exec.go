@@ -46,6 +46,8 @@ type Command struct {
 	Mark string
 	// As is the user that runs it; nil is the one that fettle runs as.
 	As *User
+	// Private is the view of the machine that it runs with; nil for the machine itself.
+	Private *Private
 }
 
 // User is who runs a program: without supplementary groups.
@@ -110,9 +112,18 @@ func (e liveExec) stat(p string) (fs.FileInfo, error) {
 }
 
 func (e liveExec) Run(ctx context.Context, c Command) (Result, error) {
-	if len(c.Argv) == 0 {
+	switch {
+	case len(c.Argv) == 0:
 		return Result{}, errors.New("empty command")
+	case c.Private != nil && e.root != "":
+		return Result{}, fmt.Errorf("%s: a machine that is mounted at %s has no private view", c, e.root)
+	case c.Private != nil:
+		return inPrivate(c.Private, c.As, func() (Result, error) { return e.run(ctx, c) })
 	}
+	return e.run(ctx, c)
+}
+
+func (e liveExec) run(ctx context.Context, c Command) (Result, error) {
 	prog, err := e.LookPath(c.Argv[0])
 	if err != nil {
 		return Result{}, err
@@ -143,6 +154,9 @@ func (e liveExec) Run(ctx context.Context, c Command) (Result, error) {
 	// The whole process group goes on a timeout, and a grandchild that keeps
 	// the pipe open cannot hold us.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Chroot: e.root}
+	if c.Private != nil {
+		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID // all that it starts ends with it
+	}
 	if c.As != nil && c.As.UID != uint32(os.Geteuid()) {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: c.As.UID, Gid: c.As.GID}
 	}
