@@ -55,11 +55,16 @@ nothing. What cannot be read is unknown, and never passed. --output has, beside
 the usual, html (one page), sarif (2.1.0) and openmetrics (for the textfile
 collector of node_exporter).
 
-With --probe it also asks a Puppet Server, by what stands in front of it, for what
-should be refused: about fifteen requests, all of them GET.`,
+With --probe it also asks nginx, httpd and HAProxy whether they accept their files,
+and how they read them (nginx -T, httpd -t -D DUMP_CONFIG, haproxy -c). These checks
+create files and run Lua that a configuration names, so each runs as the user of its
+service, for 20 s at most, and sees a read-only machine without a network; nothing
+that it creates stays. With --url it asks a Puppet Server, by what stands in front of
+it, for what should be refused: about fifteen requests, all of them GET.`,
 		Example: `  fettle check
   fettle check --output json > before.json; fettle check --baseline before.json --fail-on warn
   fettle check --explain T19
+  sudo fettle check nginx haproxy --probe
   fettle check puppet --probe --url https://puppet.example.com:8140 --allow puppet.example.com:8140 \
     --puppet-ssldir /etc/puppetlabs/puppet/ssl --certname agent1.example.com`,
 		ValidArgs:   platformNames(),
@@ -175,7 +180,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		subject.Earlier = old.earlier()
 	}
 	if o.probe.asked {
-		if subject.Probe, err = a.prober(ctx, h, o.probe); err != nil {
+		if err = a.probe(ctx, h, o.probe, subject); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"os"
 	"slices"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/load/identity"
 	"fettle.dev/fettle/internal/load/target"
+	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -39,8 +41,8 @@ type probeOptions struct {
 const probeTimeout = 30 * time.Second
 
 func (o *probeOptions) flags(f *pflag.FlagSet) {
-	f.BoolVar(&o.asked, "probe", false, "of puppet: ask the server at --url for what it should refuse; needs the certificate of a node")
-	f.StringVar(&o.url, "url", "", "with --probe: https://HOST:8140, as agents have it")
+	f.BoolVar(&o.asked, "probe", false, "ask nginx, httpd and HAProxy how they read their files (nginx -T, httpd -t, haproxy -c; needs root); with --url ask a Puppet Server for what it should refuse")
+	f.StringVar(&o.url, "url", "", "with --probe, of puppet: https://HOST:8140, as agents have it; needs the certificate of a node")
 	f.StringArrayVar(&o.backEnds, "backend", nil, "with --probe: Puppet Server itself behind that, by an address that others reach; repeatable (default: as this machine's webserver.conf has it)")
 	f.StringArrayVar(&o.environments, "environment", []string{"production"}, "with --probe: environment that is asked for; further ones are held against the first")
 	f.StringVar(&o.file, "file", "", "with --probe: a file of the server, as modules/ssh/sshd_config (default: the first of the plug-ins)")
@@ -53,32 +55,49 @@ func (o *probeOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.files.CA, "cacert", "", "with --probe: authorities of the server, PEM (default: the system's)")
 }
 
-// check says which options do not go together.
+// check returns an error for options that do not go together.
 func (o probeOptions) check(given func(flag string) bool, platforms []string) error {
-	if !o.asked {
+	if o.url == "" {
 		for _, flag := range []string{"url", "backend", "environment", "file", "user-agent", "allow", "puppet-ssldir", "certname", "cert", "key", "cacert"} {
 			if given(flag) {
-				return fmt.Errorf("--%s is for --probe", flag)
+				return fmt.Errorf("--%s is for --probe --url https://HOST:8140", flag)
 			}
+		}
+		if o.asked && slices.Contains(platforms, "puppet") {
+			return errors.New("--probe: whom? want --url https://HOST:8140, as agents have it")
 		}
 		return nil
 	}
 	switch {
+	case !o.asked:
+		return errors.New("--url is for --probe")
 	case !slices.Contains(platforms, "puppet"):
-		return errors.New("--probe asks a Puppet Server: want fettle check puppet --probe")
-	case o.url == "":
-		return errors.New("--probe: whom? want --url https://HOST:8140, as agents have it")
+		return errors.New("--probe --url asks a Puppet Server: want fettle check puppet --probe --url " + o.url)
 	case o.files.PuppetSSLDir == "" && o.files.CertName == "" && o.files.Cert == "" && o.files.Key == "":
 		return errors.New("--probe: as whom? want --puppet-ssldir DIR --certname NAME, or --cert and --key of a node")
 	}
 	return o.files.Check()
 }
 
+// probe lets the subject ask what runs here: programs how they read their files, and a
+// Puppet Server where one is named.
+func (a *app) probe(ctx context.Context, h *host.Host, o probeOptions, subject *platform.Subject) (err error) {
+	if a.root != "" {
+		return ui.Exit(ui.Usage, errors.New("--probe and --root: a copy of a machine answers no questions, and none of its programs is run; without --probe its files are read"))
+	}
+	subject.DryRun = os.Geteuid() == 0
+	if o.url != "" {
+		subject.Probe, err = a.prober(ctx, h, o)
+		return err
+	}
+	if !subject.DryRun {
+		return ui.Hinted(ui.Refused, errors.New("--probe runs nginx -T, httpd -t and haproxy -c with a private view of the machine, which only root can make"), "sudo fettle check --probe")
+	}
+	return nil
+}
+
 // prober is what asks when a rule wants to know.
 func (a *app) prober(ctx context.Context, h *host.Host, o probeOptions) (func(context.Context) map[string]rule.Answer, error) {
-	if a.root != "" {
-		return nil, ui.Exit(ui.Usage, errors.New("--probe and --root: a copy of a machine answers nobody"))
-	}
 	p, err := o.plan(ctx, h, net.DefaultResolver)
 	var not *target.NotAllowedError
 	switch {

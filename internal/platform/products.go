@@ -36,6 +36,13 @@ func Product(p component.Product) Source {
 		if err == nil && len(all) == 0 {
 			err = uncopied(m.Host, p)
 		}
+		if m.DryRun {
+			for _, i := range all {
+				if asks, ok := i.(component.Prober); ok {
+					asks.Probe(ctx)
+				}
+			}
+		}
 		return &products{p, all, err}
 	}
 	return s
@@ -117,7 +124,7 @@ func (p *products) one(i component.Installed, option string) rule.Answer {
 		if a.From == "" && a.Value != nil {
 			a.From = originOf(option, a.At)
 		}
-		return a
+		return p.asRead(i, a)
 	}
 	o := p.product.Parameters[at]
 	places := i.Option(option)
@@ -128,11 +135,19 @@ func (p *products) one(i component.Installed, option string) rule.Answer {
 			a.From = rule.Running
 		}
 	}
+	return p.asRead(i, a)
+}
+
+// asRead is an answer from files with who has read them.
+func (p *products) asRead(i component.Installed, a rule.Answer) rule.Answer {
+	if asked, ok := i.(component.Prober); ok && a.From == rule.Files && asked.AsRead() {
+		a.From = rule.AsRead(p.product.Name)
+	}
 	return a
 }
 
 // records are inputs that are about what is installed, and not about what it runs with.
-var records = []string{"version", "installed", "name", "config", "unit"}
+var records = []string{"version", "installed", "name", "config", "unit", "asked"}
 
 // originOf reports whether a product has answered an input from its files or while it runs,
 // by where that was read.

@@ -55,6 +55,9 @@ type Subject struct {
 	// Probe asks servers that a person has named, and returns what they have shown, by
 	// the name of the input; nil where nobody wants them asked. It is called once.
 	Probe func(context.Context) map[string]rule.Answer
+	// DryRun reports whether programs are asked how they read their files
+	// (component.Prober).
+	DryRun bool
 	// Earlier is what file systems of the machine held at another time; nil where nobody
 	// has said.
 	Earlier *Earlier

@@ -78,7 +78,7 @@ type Finding struct {
 // ProgramInput is an input that is about a program.
 type ProgramInput struct {
 	Name string `json:"name"`
-	From string `json:"from"` // Running or Files
+	From string `json:"from"` // Running, Files or AsRead
 	At   string `json:"at,omitempty"`
 }
 

@@ -51,7 +51,7 @@ type Answer struct {
 	// At is where it was read: FILE:LINE, a path, a command.
 	At string
 	// From is, for an answer about a program, whether it runs with the value or will after
-	// its next start: Running or Files; "" for everything else.
+	// its next start: Running, Files or AsRead; "" for everything else.
 	From string
 	// Unknown says why nothing is known; "" where something is.
 	Unknown string
@@ -65,6 +65,10 @@ const (
 	Running = "running"
 	Files   = "files (from the next start)"
 )
+
+// AsRead is the From of a value that a program itself has read from its files when it was
+// asked (check --probe).
+func AsRead(program string) string { return "files, as " + program + " reads them" }
 
 // Machine answers for a machine: one that is there, one that is recorded, or one
 // that is only thought of.

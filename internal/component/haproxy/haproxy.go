@@ -44,7 +44,7 @@ var Product = component.Product{
 	},
 }
 
-var inputs = []rule.Input{
+var inputs = append(component.ProbeInputs("haproxy"), []rule.Input{
 	{Name: "haproxy.version", Type: rule.Text, Doc: "version of the running server, or of the package"},
 	{Name: "haproxy.threads", Type: rule.Number, Doc: "threads of the running server"},
 	{Name: "haproxy.connections", Type: rule.Number, Doc: "connections of clients at this moment"},
@@ -61,7 +61,7 @@ var inputs = []rule.Input{
 	{Name: "haproxy.ports", Type: rule.List, Doc: "ports that clients come to"},
 	{Name: "haproxy.passthrough_443", Type: rule.Text, Doc: "how connections to port 443 that are passed on as they are (mode tcp) are shared out to servers"},
 	{Name: "haproxy.read_since_change", Type: rule.Truth, Doc: "whether the running server has read its files since they were changed"},
-}
+}...)
 
 func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 	all, err := instances(h)
@@ -103,6 +103,7 @@ func lookAt(ctx context.Context, h *host.Host, in conf.Instance) *installed {
 }
 
 type installed struct {
+	component.Probed
 	conf.Instance
 	host    *host.Host
 	files   settings
@@ -162,6 +163,9 @@ var asked = map[string]string{
 
 // Answer implements component.Installed.
 func (i *installed) Answer(input string) rule.Answer {
+	if a, ok := i.ProbeAnswer(input, i.Main); ok {
+		return a
+	}
 	if field, ok := asked[input]; ok {
 		if i.infoErr != nil {
 			return rule.Answer{Unknown: i.infoErr.Error(), At: i.Main}
@@ -233,9 +237,9 @@ func (i *installed) told(input string) rule.Answer {
 		}
 		return rule.Answer{Value: balance, At: at}
 	case "missing_timeouts":
-		a := list(i.files.timeless())
+		a := list(i.timeless())
 		if a.Unknown != "" {
-			a.Unknown += "; haproxy -c -f " + i.Main + " reports it, but runs the Lua of the configuration"
+			a.Unknown += "; fettle check haproxy --probe asks HAProxy"
 		}
 		return a
 	case "frontends_beyond_maxconn":

@@ -61,18 +61,22 @@ func belongs(h *host.Host, p program.Process, main string, only bool) bool {
 	return err == nil && real == main
 }
 
-// tool is the program that checks and tells an instance, with the variables of
-// its envvars on Debian.
+// tool is the program that checks and tells an instance, with the environment of its unit,
+// to which Debian's apache2ctl adds the variables of envvars, and with the options that its
+// unit or the distribution's file gives it.
 func tool(h *host.Host, main string, words ...string) host.Command {
 	in := instanceOf(h, main)
+	env := unitEnvironment(h, in.unit)
 	if in.envvars != "" {
-		return host.Command{Argv: append([]string{"apache2ctl"}, words...), Env: []string{"APACHE_CONFDIR=" + path.Dir(main)}}
+		return host.Command{Argv: append([]string{"apache2ctl"}, words...), Env: append(env, "APACHE_CONFDIR="+path.Dir(main))}
 	}
 	argv := []string{"httpd"}
-	for _, d := range in.defines {
-		argv = append(argv, "-D", d)
+	for _, d := range commandDefines(h, in, nil) {
+		if d != "FOREGROUND" || !slices.Contains(words, "-k") { // the unit's httpd does not go to the background
+			argv = append(argv, "-D", d)
+		}
 	}
-	return host.Command{Argv: append(append(argv, "-f", main), words...)}
+	return host.Command{Argv: append(append(argv, "-f", main), words...), Env: env}
 }
 
 func newControl() *program.Control {

@@ -48,7 +48,7 @@ var Product = component.Product{
 	},
 }
 
-var inputs = []rule.Input{
+var inputs = append(component.ProbeInputs("httpd"), []rule.Input{
 	{Name: "httpd.version", Type: rule.Text, Doc: "version of the package"},
 	{Name: "httpd.mpm", Type: rule.Text, Doc: "multi-processing module that is loaded: event, worker or prefork"},
 	{Name: "httpd.server_limit", Type: rule.Number, Doc: "ServerLimit, or its default with this module"},
@@ -65,7 +65,7 @@ var inputs = []rule.Input{
 	{Name: "httpd.read_since_change", Type: rule.Truth, Doc: "whether the running server has read its files since they were changed"},
 	{Name: "httpd.certificate_faults", Type: rule.List, Doc: "places of virtual hosts that ask for client certificates where an answer that is kept, or who a client is, can be had or said by others"},
 	{Name: "httpd.virtual_host_timeouts", Type: rule.List, Doc: "virtual hosts with a Timeout or ProxyTimeout of their own"},
-}
+}...)
 
 // servers are the instances as conf wants them.
 func servers(h *host.Host) ([]conf.Instance, error) {
@@ -112,6 +112,7 @@ func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 }
 
 type installed struct {
+	component.Probed
 	instance
 	host    *host.Host
 	files   settings
@@ -164,6 +165,9 @@ func (i *installed) Option(option string) component.Option {
 
 // Answer implements component.Installed.
 func (i *installed) Answer(input string) rule.Answer {
+	if a, ok := i.ProbeAnswer(input, i.Main); ok {
+		return a
+	}
 	switch input {
 	case "version":
 		if v, at := version(i.host); v != "" {

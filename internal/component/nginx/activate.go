@@ -126,14 +126,22 @@ func configTest(ctx context.Context, h *host.Host, main string) error {
 	if res.ExitCode == 0 {
 		return nil
 	}
-	text := strings.TrimSpace(string(res.Stderr))
+	return fmt.Errorf("nginx -t: %s", complaint(string(res.Stderr)))
+}
+
+// complaint is what of an output says what is wrong.
+func complaint(text string) string {
 	for line := range strings.Lines(text) {
 		if _, what, ok := strings.Cut(line, "[emerg]"); ok {
-			text = strings.TrimSpace(what)
-			break
+			if _, rest, ok := strings.Cut(what, "#"); ok { // PID#TID:
+				if _, message, ok := strings.Cut(rest, ": "); ok {
+					what = message
+				}
+			}
+			return strings.TrimSpace(what)
 		}
 	}
-	return fmt.Errorf("nginx -t: %s", text)
+	return strings.TrimSpace(text)
 }
 
 func (c *control) reload(ctx context.Context, h *host.Host, main string, p program.Process) error {

@@ -43,7 +43,7 @@ var Product = component.Product{
 	},
 }
 
-var inputs = []rule.Input{
+var inputs = append(component.ProbeInputs("nginx"), []rule.Input{
 	{Name: "nginx.version", Type: rule.Text, Doc: "version of the package"},
 	{Name: "nginx.workers", Type: rule.Number, Doc: "worker_processes as a number: auto is one for each CPU"},
 	{Name: "nginx.workers_running", Type: rule.Number, Doc: "workers that serve now"},
@@ -53,7 +53,7 @@ var inputs = []rule.Input{
 	{Name: "nginx.upstreams_without_keepalive", Type: rule.List, Doc: "upstream groups of http whose connections end with each request"},
 	{Name: "nginx.certificate_faults", Type: rule.List, Doc: "places of servers that ask for client certificates where an answer that is kept, or who a client is, can be had or said by others"},
 	{Name: "nginx.read_since_change", Type: rule.Truth, Doc: "whether the running server has read its files since they were changed"},
-}
+}...)
 
 func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 	all, err := instances(h)
@@ -76,6 +76,7 @@ func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 
 type installed struct {
 	conf.Instance
+	component.Probed
 	host    *host.Host
 	files   settings
 	fileErr error
@@ -114,6 +115,9 @@ func (i *installed) Option(name string) component.Option {
 
 // Answer implements component.Installed.
 func (i *installed) Answer(input string) rule.Answer {
+	if a, ok := i.ProbeAnswer(input, i.Main); ok {
+		return a
+	}
 	switch input {
 	case "version":
 		if v, at := packages.Version(i.host, "nginx", "nginx-core"); v != "" {

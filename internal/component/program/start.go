@@ -1,11 +1,9 @@
 package program
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/component/unit"
@@ -32,22 +30,10 @@ func OfUnit(h *host.Host, u *unit.Unit) (Start, error) {
 	if !ok {
 		return s, nil
 	}
-	text, err := h.Files.ReadFile("/etc/passwd")
+	as, err := userNamed(h, user.Text)
 	if err != nil {
-		return s, err
+		return s, fmt.Errorf("%s: %w", user.At, err)
 	}
-	for line := range strings.Lines(string(text)) {
-		f := strings.Split(line, ":")
-		if len(f) < 4 || f[0] != user.Text {
-			continue
-		}
-		uid, err1 := strconv.Atoi(f[2])
-		gid, err2 := strconv.Atoi(f[3])
-		if err := errors.Join(err1, err2); err != nil {
-			return s, fmt.Errorf("/etc/passwd: %s: %w", user.Text, err)
-		}
-		s.UID, s.GID = uid, gid
-		return s, nil
-	}
-	return s, fmt.Errorf("%s: there is no user %s", user.At, user.Text)
+	s.UID, s.GID = int(as.UID), int(as.GID)
+	return s, nil
 }
