@@ -66,7 +66,9 @@ func (p *Private) enter(user *User) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make / private: %w", err)
 	}
-	// In this network any port and any address may be bound, as root may on the machine.
+	// In this network any port and any address may be bound, as root may on the machine. In
+	// a container /proc/sys is often a read-only mount of its own.
+	_ = unix.Mount("", "/proc/sys", "", unix.MS_REMOUNT|unix.MS_BIND, "")
 	for name, value := range map[string]string{"ipv4/ip_unprivileged_port_start": "0", "ipv4/ip_nonlocal_bind": "1", "ipv6/ip_nonlocal_bind": "1"} {
 		_ = os.WriteFile("/proc/sys/net/"+name, []byte(value), 0) // older kernels have not all
 	}
