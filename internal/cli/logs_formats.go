@@ -75,6 +75,9 @@ func (o logsOptions) formats(set *source.Set) ([]*format.Format, error) {
 			out[i] = out[known]
 		}
 	}
+	if err := o.member(set, out); err != nil {
+		return nil, err
+	}
 	if len(unread) > 0 {
 		o.say("not read, as they are compressed by xz: " + strings.Join(unread, ", ") + "; xz -dc FILE | fettle logs - reads one")
 	}
@@ -83,6 +86,45 @@ func (o logsOptions) formats(set *source.Set) ([]*format.Format, error) {
 	}
 	return out, nil
 }
+
+// member refuses --duration where no log has the member that it names.
+func (o logsOptions) member(set *source.Set, formats []*format.Format) error {
+	if o.duration == "" {
+		return nil
+	}
+	missing := -1 // a log with members
+	for i, f := range formats {
+		switch {
+		case f.Keyed() && !f.NoMember:
+			return nil
+		case f.Keyed() && missing < 0:
+			missing = i
+		}
+	}
+	if missing < 0 {
+		path, f := set.Logs[0].Path, formats[0]
+		how := noDurationHint
+		if f.Field(format.FieldDuration) >= 0 {
+			how = "leave --duration out: its lines say how long requests took"
+			if o.command == "" {
+				how += ":\nfettle logs " + rule.Quote(path)
+			}
+		}
+		return ui.Hinted(ui.Usage, fmt.Errorf("--duration %s names a member of JSON lines or of key=value: %s is %s", o.duration, path, f.Name), how)
+	}
+	f := formats[missing]
+	how := "--duration names one of its members"
+	if len(f.Numbers) > 0 {
+		how = "one of its numbers, in the unit that the program writes:"
+		for _, n := range f.Numbers {
+			how += "\n" + cmp.Or(o.command, "fettle logs "+rule.Quote(set.Logs[missing].Path)) + " --duration " + rule.Quote(n) + " --unit " + o.unit
+		}
+	}
+	return ui.Hinted(ui.Usage, fmt.Errorf("--duration %s: no line at the beginning of %s has it; they have %s", o.duration, set.Logs[missing].Path, strings.Join(f.Members, ", ")), how)
+}
+
+// noDurationHint is for lines that are read as a format without a duration.
+const noDurationHint = "if its lines have a duration, --format says where, as the server's configuration has it: --format 'apache:... %D', --format 'nginx:... $request_time'"
 
 // errNoLine is of logs that are empty.
 var errNoLine = errors.New("has no line")
@@ -186,9 +228,9 @@ func (o logsOptions) formatOf(set *source.Set, i int) (*format.Format, error) {
 			return nil, err
 		}
 	}
-	if d := f.Field(format.FieldDuration); o.unit != "" {
+	if d := f.Field(format.FieldDuration); o.unit != "" && (o.duration == "" || f.Keyed()) {
 		if d < 0 {
-			return nil, ui.Exit(ui.Usage, fmt.Errorf("--unit %s: %s: %s has no duration", o.unit, l.Path, f.Name))
+			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--unit %s: %s: %s has no duration", o.unit, l.Path, f.Name), noDurationHint)
 		}
 		f.Fields[d].Unit = durationUnits[o.unit]
 		said := strings.TrimSuffix(f.Guessed, ", seconds") // what --unit says is not guessed

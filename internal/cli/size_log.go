@@ -70,7 +70,8 @@ func (l *sizeLog) read(ctx context.Context, by func([]*format.Format) [][]string
 			l.options.say(fmt.Sprintf("%s: guessed: %s; --format sets it", set.Logs[i].Path, f.Guessed))
 		}
 		if f.UnitUnknown != "" {
-			return nil, nil, ui.Exit(ui.Usage, fmt.Errorf("--log: %s: the unit of %q is unknown; set it with --unit ms (or s, us, ns)", set.Logs[i].Path, f.UnitUnknown))
+			return nil, nil, ui.Hinted(ui.Usage, fmt.Errorf("--log: %s: the unit of %q is unknown", set.Logs[i].Path, f.UnitUnknown),
+				"one of these, as the program that writes it has it:\n"+strings.Join([]string{l.options.command + " --unit ms", l.options.command + " --unit s", l.options.command + " --unit us"}, "\n"))
 		}
 	}
 	asked := logs.Options{By: by(formats), Percentiles: percentiles, Groups: sizeGroups, Where: where, Workers: runtime.GOMAXPROCS(0)}

@@ -174,13 +174,13 @@ func (s *shard) take(r *request.Request, by [][]request.Dimension) {
 	}
 	for t := range by {
 		d := by[t]
-		text := d[0].Of(r)
+		text := grouped(d[0].Of(r))
 		key := group.Hash(text)
 		if len(d) > 1 {
 			from := len(s.parts)
 			s.parts = append(s.parts, text...)
 			for j := range d[1:] {
-				next := d[1+j].Of(r)
+				next := grouped(d[1+j].Of(r))
 				key = key.Then(group.Hash(next))
 				s.parts = append(append(s.parts, group.Separator), next...)
 			}
@@ -191,6 +191,14 @@ func (s *shard) take(r *request.Request, by [][]request.Dimension) {
 	if len(s.parts) > mostParts {
 		s.flush()
 	}
+}
+
+// grouped is a dimension's text as it groups: what servers write for none is none.
+func grouped(text []byte) []byte {
+	if len(text) == 1 && text[0] == '-' {
+		return nil
+	}
+	return text
 }
 
 // mostParts is how many bytes of texts of several parts are kept before they are added.

@@ -156,7 +156,7 @@ const (
 
 // take takes a request of a line, if it is to be sent.
 func (r *reading) take(one *request.Request, f *format.Format) (e entry, ok bool) {
-	method := string(one.Method)
+	method, what := string(one.Method), what(one)
 	switch {
 	case method == "": // a client that spoke something else
 		r.told.LeftOut[noPath]++
@@ -167,19 +167,19 @@ func (r *reading) take(one *request.Request, f *format.Format) (e entry, ok bool
 	case r.kept == maxRequests:
 		r.told.LeftOut[tooMany]++
 		return e, false
-	case len(one.URL) == 0 || one.URL[0] != '/' || len(one.URL) > maxURL:
+	case len(what) == 0 || what[0] != '/' || len(what) > maxURL:
 		r.told.LeftOut[noPath]++
 		return e, false
 	}
-	key := method + " " + string(one.URL)
+	key := method + " " + string(what)
 	n, known := r.numbers[key]
 	if !known {
 		if len(r.list) == maxURLs {
 			r.told.LeftOut[tooManyURL]++
 			return e, false
 		}
-		full := r.Base + string(one.URL)
-		if _, err := url.Parse(full); err != nil || bytes.ContainsAny(one.URL, "\x00#") {
+		full := r.Base + string(what)
+		if _, err := url.Parse(full); err != nil || bytes.ContainsAny(what, "\x00#") {
 			r.told.LeftOut[noPath]++
 			return e, false
 		}
@@ -194,6 +194,22 @@ func (r *reading) take(one *request.Request, f *format.Format) (e entry, ok bool
 		e.logged += e.back
 	}
 	return e, true
+}
+
+// what is the path and the query of a request: of a whole URL, as load balancers write it, what
+// is behind its host, and the query also where the log has it in a field of its own.
+func what(one *request.Request) []byte {
+	if len(one.URL) > 0 && one.URL[0] == '/' && (len(one.Query) == 0 || bytes.IndexByte(one.URL, '?') >= 0) {
+		return one.URL
+	}
+	path := one.Path
+	if len(path) == 0 && len(one.Query) > 0 { // https://host?query
+		path = []byte("/")
+	}
+	if len(one.Query) == 0 || string(one.Query) == "-" {
+		return path
+	}
+	return slices.Concat(path, []byte("?"), one.Query)
 }
 
 // schedule puts the requests of all logs in the order in which they came.

@@ -119,7 +119,7 @@ func TestEndTimes(t *testing.T) {
 
 // TestLeftOut: what is not sent is counted, by reason.
 func TestLeftOut(t *testing.T) {
-	text := common("25", "GET /a HTTP/1.1") + common("25", "POST /b HTTP/1.1") + common("25", "POST /b HTTP/1.1") + common("25", "OPTIONS * HTTP/1.0") + common("26", "GET http://other/ HTTP/1.1") +
+	text := common("25", "GET /a HTTP/1.1") + common("25", "POST /b HTTP/1.1") + common("25", "POST /b HTTP/1.1") + common("25", "OPTIONS * HTTP/1.0") + common("26", "GET nothing HTTP/1.1") +
 		common("26", "GET /%zz HTTP/1.1") + common("26", `\x16\x03\x01`) + "nonsense\n" + common("26", "GET /"+strings.Repeat("x", maxURL)+" HTTP/1.1") + common("50", "GET /late HTTP/1.1") + common("51", "GET /later HTTP/1.1")
 	l, list, err := replayed(t, "common", Options{Most: 10 * time.Second}, text)
 	if err != nil {
@@ -145,5 +145,35 @@ func TestLeftOut(t *testing.T) {
 	}
 	if _, _, err := replayed(t, `nginx:"$request" $request_time`, Options{}, "\"GET / HTTP/1.1\" 1.000\n"); err == nil || !strings.Contains(err.Error(), "does not say when a request came") {
 		t.Error(err)
+	}
+}
+
+// TestWholeURLs: a load balancer writes the whole URL, and other servers the query apart from
+// the path: what is asked again is the path and the query.
+func TestWholeURLs(t *testing.T) {
+	alb := func(request string) string {
+		return `https 2018-07-02T22:23:00.186641Z app/lb/50dc6c495c0c9188 192.168.131.39:2817 10.0.0.1:80 0.000 0.001 0.000 200 200 34 366 "` + request + `" "curl/7.46.0" - - arn:aws:elasticloadbalancing:us-east-2:123456789012:targetgroup/t/73e2d6bc24d8a067 "Root=1-58337262-36d228ad5d99923122bbe354" "-" "-" 0 2018-07-02T22:22:48.364000Z "forward" "-" "-" "10.0.0.1:80" "200" "-" "-"` + "\n"
+	}
+	for _, c := range []struct{ format, text, want string }{
+		{"aws-alb", alb("GET https://www.example.com:443/a/b?c=d HTTP/1.1"), "0s GET /a/b?c=d"},
+		{"aws-alb", alb("HEAD https://www.example.com:443/ HTTP/2.0"), "0s HEAD /"},
+		{"aws-alb", alb("GET http://www.example.com:80?x=1 HTTP/1.1"), "0s GET /?x=1"},
+		{"aws-alb", alb("GET https://[2001:db8::1]:443 HTTP/1.1"), "0s GET /"},
+		{`apache:%t %m %U%q`, "[18/Mar/2012:04:02:25 +0000] GET /a?b=c\n", "0s GET /a?b=c"},
+		{`apache:%t %m %U "%q"`, "[18/Mar/2012:04:02:25 +0000] GET /a \"?b=c\"\n", "0s GET /a?b=c"},
+		{`nginx:[$time_local] $request_method $uri $args`, "[18/Mar/2012:04:02:25 +0000] GET /a b=c\n", "0s GET /a?b=c"},
+		{`nginx:[$time_local] $request_method $uri $args`, "[18/Mar/2012:04:02:25 +0000] GET /a -\n", "0s GET /a"},
+	} {
+		l, list, err := replayed(t, c.format, Options{}, c.text)
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		if d := cmp.Diff([]string{c.want}, starts(l, list)); d != "" {
+			t.Errorf("%s: %s", c.text, d)
+		}
+	}
+	if _, _, err := replayed(t, "aws-alb", Options{}, alb("POST https://www.example.com:443/ HTTP/1.1")); err == nil {
+		t.Error("a POST is sent again")
 	}
 }

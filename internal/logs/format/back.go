@@ -19,8 +19,7 @@ func (f *Format) scanBack(line []byte, begin int, spans []Span) Line {
 	if !b.try(0, begin) {
 		return Bad
 	}
-	f.settle(line, spans)
-	return Whole
+	return f.settle(line, spans)
 }
 
 // backtrack is one line that is cut.

@@ -78,5 +78,16 @@ func Envoy(text string) (*Format, error) {
 		}
 		i = n
 	}
-	return compile(&Format{Name: "Envoy's text format"}, what, text, pieces)
+	f, err := compile(&Format{Name: "Envoy's text format"}, what, text, pieces)
+	if err == nil {
+		for _, name := range []string{FieldMethod, FieldProtocol, FieldStatus} {
+			if at := f.Field(name); at >= 0 {
+				f.absent = append(f.absent, at)
+			}
+		}
+		if len(f.absent) < 2 { // a status of 0 alone is a request that ended without an answer
+			f.absent = nil
+		}
+	}
+	return f, err
 }

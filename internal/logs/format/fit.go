@@ -155,6 +155,9 @@ func (f *Format) reads(lines [][]byte) (n int, rows []row) {
 			rows = append(rows, row{f, text, spans, at})
 		}
 	}
+	if f.joined {
+		f.zone, f.NoZone = j.zone, j.zone == ""
+	}
 	return n, rows
 }
 

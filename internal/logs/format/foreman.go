@@ -42,6 +42,10 @@ type Joiner struct {
 	// forgotten are those that began so long ago that others took their place.
 	forgotten int
 	lines     []byte // room for lines
+	// zoned says that lines Started name the zone of the server's clock, zone is that of the
+	// last one, as +0200.
+	zoned bool
+	zone  string
 	// Of Rails: how its lines are written, and the requests that have no names.
 	rails, ruby, bare bool
 	processes         map[string][]*inProgress
@@ -108,14 +112,14 @@ func (j *Joiner) message(when, id, message []byte, spans []Span) (out []byte, l 
 	case bytes.HasPrefix(message, []byte("Started ")):
 		s := j.of(id)
 		j.held -= s.size()
-		s.begin(when, message)
+		j.begin(s, when, message)
 		j.hold(s)
 	case bytes.HasPrefix(message, []byte("Processing by ")):
 		s := j.of(id)
 		j.held -= s.size()
 		s.processed(message)
 		if s.time == "" {
-			s.time = string(when)
+			s.time = j.at(when)
 		}
 		j.hold(s)
 	case bytes.HasPrefix(message, []byte("Completed ")):
@@ -125,8 +129,11 @@ func (j *Joiner) message(when, id, message []byte, spans []Span) (out []byte, l 
 }
 
 // begin takes `Started GET "/api" for 10.0.0.1 at 2026-11-20 23:58:28 +0000`.
-func (s *started) begin(when, message []byte) {
-	*s = started{time: string(when)}
+func (j *Joiner) begin(s *started, when, message []byte) {
+	if zone := zoneBy(when, message); zone != "" {
+		j.zone = zone
+	}
+	*s = started{time: j.at(when)}
 	rest := message[len("Started "):]
 	if n := bytes.IndexByte(rest, ' '); n > 0 {
 		s.method = string(rest[:n])
@@ -204,7 +211,7 @@ func (j *Joiner) completed(when, id, rest []byte, spans []Span) ([]byte, Line) {
 	s := j.begun[string(id)]
 	if s == nil {
 		j.Lost++
-		s = &started{time: string(when)}
+		s = &started{time: j.at(when)}
 	} else {
 		j.forget(string(id), s)
 	}

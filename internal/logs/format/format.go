@@ -81,6 +81,11 @@ type Format struct {
 	// it is not read as one.
 	UnitUnknown string
 
+	// NoMember says that none of the first lines has the member that was named as the
+	// duration; they have Members, of which Numbers may be one.
+	NoMember         bool
+	Members, Numbers []string
+
 	// NoZone says that times are written in the server's own zone without naming it.
 	NoZone bool
 	// Why says why this is a log's format, where it was found out.
@@ -98,7 +103,9 @@ type Format struct {
 	wrap            *wrap // what another program wrote around each line
 	trailing        bool  // blanks may be left at the end of a line
 	scan            func(line []byte, spans []Span) Line
+	absent          []int // of Fields: a line in which each of them is - or 0 is no request, but a connection
 	joined, rails   bool
+	zone            string // of the server's clock, as the first lines of a joined format say it
 }
 
 // Line is what a line is.
@@ -114,6 +121,9 @@ const (
 // Joined says that a request has several lines, which Joiner puts together; Scan is not
 // for such a format.
 func (f *Format) Joined() bool { return f.joined }
+
+// Keyed says that lines have members with names: JSON, or key=value.
+func (f *Format) Keyed() bool { return f.Name == JSONLines || f.Name == PairLines }
 
 // step is one field and what stands behind it.
 type step struct {
@@ -169,7 +179,7 @@ func (f *Format) Scan(line []byte, spans []Span) Line {
 			if !f.right(line, spans) {
 				return Bad
 			}
-			f.settle(line, spans)
+			return f.settle(line, spans)
 		}
 		return l
 	}
@@ -209,27 +219,41 @@ func (f *Format) Scan(line []byte, spans []Span) Line {
 	if at != len(line) || !f.right(line, spans) {
 		return f.scanBack(line, begin, spans)
 	}
-	f.settle(line, spans)
-	return Whole
+	return f.settle(line, spans)
 }
 
-// settle leaves the brackets around an IPv6 address out, so that it is the same client in
+// connection reports whether a line has no method, no protocol and no status: Envoy writes
+// one for each connection of TCP, too.
+func (f *Format) connection(line []byte, spans []Span) bool {
+	for _, at := range f.absent {
+		if text := string(spans[at].Of(line)); text != "-" && text != "0" {
+			return false
+		}
+	}
+	return true
+}
+
+// settle says what a line is that was cut. It leaves the brackets around an IPv6 address out, so that it is the same client in
 // each format, and moves what stands alone in braces, where two fields may, to a field of
 // its own: which of the two it is the line does not say.
-func (f *Format) settle(line []byte, spans []Span) {
+func (f *Format) settle(line []byte, spans []Span) Line {
+	if f.absent != nil && f.connection(line, spans) {
+		return Other
+	}
 	for _, i := range f.addresses {
 		if s := &spans[i]; s.End-s.Start > 2 && line[s.Start] == '[' && line[s.End-1] == ']' {
 			*s = Span{Start: s.Start + 1, End: s.End - 1}
 		}
 	}
 	if f.lone == 0 {
-		return
+		return Whole
 	}
 	first, second, lone := &spans[f.lone-2], &spans[f.lone-1], &spans[f.lone]
 	*lone = Span{Start: first.Start, End: first.Start}
 	if first.End > first.Start && second.End == second.Start {
 		*lone, *first = *first, *lone
 	}
+	return Whole
 }
 
 // check is a field whose text is checked once a line is cut, in the way that most lines

@@ -15,6 +15,7 @@ type keys struct {
 
 	// need are groups of fields: a line that has none of one group is not a request.
 	need   [][]int
+	dashes bool   // a - is as good as none of need
 	logger int    // of a line that has this field, it begins with prefix; -1: none
 	prefix []byte // the loggers of requests
 	clock  int    // the field that is the time of Ruby's Logger; -1: none
@@ -330,6 +331,16 @@ func (b *jsonBuilder) add(field Field, member string) {
 	b.f.Fields = append(b.f.Fields, field)
 }
 
+// taken reports whether a member has a meaning of its own.
+func (b *jsonBuilder) taken(member string) bool {
+	for _, f := range b.f.Fields {
+		if f.Asked == member {
+			return f.Name != name(member) || reserved(f.Name)
+		}
+	}
+	return false
+}
+
 // named are the members whose name is normal's, in order.
 func (b *jsonBuilder) named(n string) (members []string) {
 	for _, member := range b.list() {
@@ -383,7 +394,7 @@ func (b *jsonBuilder) requests() {
 					any = append(any, at)
 				}
 			}
-			b.k.need = append(b.k.need, any)
+			b.k.need, b.k.dashes = append(b.k.need, any), true
 		}
 		if at := field(b.product.logger); at >= 0 {
 			b.k.logger, b.k.prefix = at, []byte(b.product.prefix)
@@ -410,14 +421,21 @@ func (b *jsonBuilder) why() {
 		b.f.Why += "; members of " + b.product.name
 	}
 	if len(b.guesses) > 0 {
-		b.f.Why += "; guessed: that " + strings.Join(b.guesses, ", that ")
+		b.f.Guessed = "that " + strings.Join(b.guesses, ", that ")
+		b.f.Why += "; guessed: " + b.f.Guessed
 	}
 	d := b.f.Field(FieldDuration)
 	switch {
 	case d >= 0 && b.members[b.f.Fields[d].Asked] != nil:
 		b.f.Why += fmt.Sprintf("; %q is the duration, in %s", b.f.Fields[d].Asked, UnitName(b.f.Fields[d].Unit))
-	case d >= 0: // named by the user: the lines may not have it
-		b.f.Why += fmt.Sprintf("; none of them has %q, which should be the duration: they have %s", b.f.Fields[d].Asked, strings.Join(b.list(), ", "))
+	case d >= 0: // named by the user
+		b.f.NoMember = len(b.members) < mostMembers
+		for _, member := range b.list() {
+			b.f.Members = append(b.f.Members, member)
+			if !b.taken(member) && share(b.members[member], isDuration) >= nearly {
+				b.f.Numbers = append(b.f.Numbers, member)
+			}
+		}
 	case b.f.UnitUnknown != "":
 		b.f.Why += fmt.Sprintf("; the unit of %q is not known: --duration %s --unit s (or ms, us, ns) says it", b.f.UnitUnknown, b.f.UnitUnknown)
 	}

@@ -64,10 +64,10 @@ var jsonProducts = []jsonProduct{
 			FieldClient: {"request.client_ip", "request.remote_ip", "request.remote_addr"}, FieldHost: {"request.host"}, FieldUser: {"user_id"},
 		},
 	},
-	{
+	{ // of a connection of TCP the path and the protocol are null or -
 		name:  "Envoy's access log, as Istio and Envoy Gateway configure it",
 		marks: [][]string{{"start_time"}, {"response_code"}, {"response_flags", "upstream_cluster", "upstream_host", "upstream_service_time", "x-envoy-upstream-service-time", "authority", ":authority"}},
-		must:  []string{"response_code", "path|x-envoy-origin-path|original_path"}, begin: []string{"start_time"}, duration: "duration", unit: 1e6, form: whole,
+		must:  []string{"response_code", "path|x-envoy-origin-path|original_path|protocol"}, begin: []string{"start_time"}, duration: "duration", unit: 1e6, form: whole,
 		roles: map[string][]string{
 			FieldMethod: {"method"}, FieldURL: {"path", "x-envoy-origin-path", "original_path"}, FieldProtocol: {"protocol"}, FieldStatus: {"response_code"}, FieldBytes: {"bytes_sent"},
 			FieldClient: {"downstream_remote_address"}, FieldHost: {"authority", ":authority"}, "user_agent": {"user_agent", "user-agent"}, "forwarded_for": {"x_forwarded_for", "x-forwarded-for"},

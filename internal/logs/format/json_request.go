@@ -17,7 +17,7 @@ func (k *keys) request(line []byte, spans []Span) Line {
 	for _, any := range k.need {
 		some := false
 		for _, field := range any {
-			some = some || spans[field].End > 0
+			some = some || spans[field].End > 0 && !(k.dashes && string(spans[field].Of(line)) == "-")
 		}
 		if !some {
 			return Other

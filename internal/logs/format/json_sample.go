@@ -65,7 +65,7 @@ func (s *sample) requests(p *jsonProduct) {
 // has reports whether an object is a request of the product.
 func (p *jsonProduct) has(row map[string]string) bool {
 	for _, group := range p.musts() {
-		if !slices.ContainsFunc(group, func(member string) bool { _, is := row[member]; return is }) {
+		if !slices.ContainsFunc(group, func(member string) bool { value, is := row[member]; return is && value != "-" }) {
 			return false
 		}
 	}

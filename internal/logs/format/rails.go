@@ -16,7 +16,7 @@ func rails() *Format {
 }
 
 // Joiner joins the lines of a format's requests.
-func (f *Format) Joiner() Joiner { return Joiner{rails: f.rails} }
+func (f *Format) Joiner() Joiner { return Joiner{rails: f.rails, zoned: f.zone != "", zone: f.zone} }
 
 // inProgress is a request of a process whose lines do not name it.
 type inProgress struct {
@@ -56,8 +56,8 @@ func (j *Joiner) joinRails(line []byte, spans []Span) ([]byte, Line) {
 	}
 	j.ruby, j.bare = j.ruby || ruby, j.bare || !ruby
 	if !ruby {
-		if at := bytes.LastIndex(message, []byte(" at ")); at >= 0 && bytes.HasPrefix(message, []byte("Started ")) && len(message) >= at+4+19 {
-			when = message[at+4 : at+4+19]
+		if bytes.HasPrefix(message, []byte("Started ")) {
+			when, _ = statedTime(message)
 		}
 	}
 	if names(id) {
@@ -97,7 +97,7 @@ func (j *Joiner) untagged(when, process, message []byte, spans []Span) ([]byte, 
 	switch message[0] {
 	case 'S':
 		s := &inProgress{}
-		s.begin(when, message)
+		j.begin(&s.started, when, message)
 		if all = append(all, s); len(all) > mostInProgress {
 			all = all[1:]
 		}
@@ -109,7 +109,7 @@ func (j *Joiner) untagged(when, process, message []byte, spans []Span) ([]byte, 
 			}
 		}
 		if len(waiting) == 0 {
-			s := &inProgress{started: started{time: string(when)}}
+			s := &inProgress{started: started{time: j.at(when)}}
 			all, waiting = append(all, s), append(waiting, s)
 		}
 		if len(waiting) > 1 { // any of them may be it
@@ -129,7 +129,7 @@ func (j *Joiner) untagged(when, process, message []byte, spans []Span) ([]byte, 
 		}
 		all = slices.DeleteFunc(all, func(s *inProgress) bool { return slices.Contains(ended, s) })
 		j.processes[string(process)] = all
-		s := &started{time: string(when)}
+		s := &started{time: j.at(when)}
 		switch {
 		case len(ended) == 1:
 			s = &ended[0].started

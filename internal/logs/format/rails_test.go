@@ -1,6 +1,9 @@
 package format
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // TestRailsTags: a tag that requests have in common (config.log_tags = [:host]) names none of
 // them: who made a request is found by the process and the times, or is unknown.
@@ -37,6 +40,41 @@ func TestRailsTags(t *testing.T) {
 	} {
 		if names([]byte(tags)) != want {
 			t.Errorf("%q names one request: %v", tags, !want)
+		}
+	}
+}
+
+// TestStartedZone: the zone that lines Started name is that of their times, also of a request
+// whose beginning the log has not; without one the times are of the server's clock.
+func TestStartedZone(t *testing.T) {
+	const a, b = "2024-03-20T23:58:28 [I|app|0123456a] ", "2024-03-20T23:58:29 [I|app|0123456b] "
+	for _, c := range []struct {
+		at, want, lost string
+		noZone         bool
+	}{
+		{"2024-03-20 23:58:28 +0200", "2024-03-20T21:58:28Z", "2024-03-20T21:58:29Z", false},
+		{"2024-03-20 23:58:28 -0330", "2024-03-21T03:28:28Z", "2024-03-21T03:28:29Z", false},
+		{"2024-03-20 23:58:28 +0000", "2024-03-20T23:58:28Z", "2024-03-20T23:58:29Z", false},
+		{"2024-03-20 23:58:28 UTC", "2024-03-20T23:58:28Z", "2024-03-20T23:58:29Z", false},
+		{"2024-03-20 23:58:28", "2024-03-20T23:58:28Z", "2024-03-20T23:58:29Z", true},
+		{"2024-03-21 01:58:28 +0200", "2024-03-20T23:58:28Z", "2024-03-20T23:58:29Z", false}, // the logger's clock is UTC
+	} {
+		log := []byte(a + `Started GET "/x" for 192.0.2.1 at ` + c.at + "\n" + a + "Processing by XController#show as HTML\n" + a + "Completed 200 OK in 11ms\n" + b + "Completed 200 OK in 11ms\n")
+		f, err := Detect(log, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := f.Joiner()
+		var got []string
+		for _, line := range lines(log) {
+			spans := make([]Span, len(f.Fields))
+			if out, l := j.Join(line, spans); l == Whole {
+				us, _ := f.Fields[foremanTime].Time(spans[foremanTime].Of(out), nil)
+				got = append(got, time.UnixMicro(us).UTC().Format(time.RFC3339))
+			}
+		}
+		if f.NoZone != c.noZone || len(got) != 2 || got[0] != c.want || got[1] != c.lost {
+			t.Errorf("%s: %q, no zone %v; want %s and %s", c.at, got, f.NoZone, c.want, c.lost)
 		}
 	}
 }

@@ -52,8 +52,8 @@ var products = []struct {
 		"09:59:43.184844 12µs GET /a?x=1 200 127.0.0.1", "09:59:43.185227 1.204439s GET /slow 200 127.0.0.1", "106µs GET /b%20c 200"}},
 	{file: "docker-traefik.log", from: "the same as docker's json-file keeps it", documented: true, format: format.JSONLines, others: 2, want: []string{
 		"10:00:00.5 1m30s GET /slow?x=1 200 192.0.2.7", "10:01:32 42µs GET / 404 2001:db8::7"}},
-	{file: "istio.log", from: "Istio 1.24, accessLogEncoding JSON: HTTP, TCP, and an address of IPv6", documented: true, format: format.JSONLines, others: 1, want: []string{
-		"10:00:00.25 1.305s GET /a?x=1 200 10.44.1.27", "10:00:01 7ms POST /b 503 fd00::27"}},
+	{file: "istio.log", from: "Istio 1.24, accessLogEncoding JSON: HTTP, TCP with null and with -, an address of IPv6, and what is not HTTP", documented: true, format: format.JSONLines, others: 2, want: []string{
+		"10:00:00.25 1.305s GET /a?x=1 200 10.44.1.27", "10:00:01 7ms POST /b 503 fd00::27", "10:00:02 0s   400 10.44.1.27"}},
 	{file: "pino.log", from: "pino-http 10 and a message of the server", documented: true, format: format.JSONLines, others: 1, want: []string{
 		"10:00:00.3 1.2s GET /a?x=1 200 ::ffff:192.0.2.7", "10:00:01.997 3ms GET /b 500"}},
 	{file: "gcp.log", from: "Google Cloud's HttpRequest, and a message", documented: true, format: format.JSONLines, others: 1, want: []string{
@@ -92,7 +92,7 @@ func TestProducts(t *testing.T) {
 				}
 				rest = rest[n+len(want):]
 			}
-			if n := len(slices.DeleteFunc(slices.Clone(p.want), func(w string) bool { return !strings.ContainsAny(w, "/\x16") })); len(got) != n {
+			if n := len(slices.DeleteFunc(slices.Clone(p.want), func(w string) bool { return !strings.ContainsAny(w, "/\x16") && !strings.Contains(w, "  ") })); len(got) != n {
 				t.Errorf("%d requests, want %d:\n%s", len(got), n, all)
 			}
 		})
