@@ -42,6 +42,10 @@ func fits(lines [][]byte) []fit {
 	var out []fit
 	list := candidates()
 	for _, line := range spread(lines, 4) {
+		if more := apacheTails(line); more != nil {
+			list = append(list, more...)
+			break
+		}
 		if c, ok := nginxTail(line); ok {
 			list = append(list, c)
 			break

@@ -19,8 +19,83 @@ var nginxKeys = map[string]string{
 var (
 	combinedTail = lazyregexp.New(`^\S+ - .*? \[[^]]*\] "(?:[^"\\]|\\.)*" \d{3} (?:\d+|-) "(?:[^"\\]|\\.)*" "(?:[^"\\]|\\.)*"( .+)$`)
 	tailWord     = lazyregexp.New(`^ (?:([A-Za-z_][\w-]*)([=:]))?(?:"((?:[^"\\]|\\.)*)"|([^\s",]+(?:(?:, | : )[^\s",]+)*))`)
+	hereLabel    = lazyregexp.New("\x00[^\x00]*\x00")
 	pointed      = lazyregexp.New(`^(?:\d+\.\d{3}|-)(?:(?:, | : )(?:\d+\.\d{3}|-))*$`)
 )
+
+// apacheTails make candidates of a line of the combined log with labels behind it of which one
+// names a duration, a whole number, as httpd writes it: D=106269. Where the label says the unit
+// there is one, else one for each unit that httpd may write.
+func apacheTails(line []byte) (list []candidate) {
+	m := combinedTail().FindSubmatch(line)
+	if m == nil {
+		return nil
+	}
+	const here = "\x00" // where the duration stands
+	text, took := "", ""
+	for rest := m[1]; len(rest) > 0; {
+		w := tailWord().FindSubmatch(rest)
+		if w == nil || len(w[1]) == 0 {
+			return nil
+		}
+		rest = rest[len(w[0]):]
+		label, quote, value := string(w[1]), "", w[4]
+		if w[4] == nil {
+			quote, value = `"`, w[3]
+		}
+		if _, is := Int(value); is && labelUnits(label) != nil && (took == "" || label == "D") {
+			took = label
+		}
+		text += " " + label + string(w[2]) + quote + here + label + here + quote
+	}
+	if took == "" {
+		return nil
+	}
+	label := hereLabel()
+	for _, directive := range labelUnits(took) {
+		text := label.ReplaceAllStringFunc(text, func(s string) string {
+			if s = strings.Trim(s, here); s == took {
+				return directive
+			}
+			return "%{" + s + "}n"
+		})
+		c := candidate{name: "the combined log with " + took + " behind it", text: "apache:" + apacheNames[1].format + text, reason: "labels, and a whole number of a duration", evidence: numbered}
+		if len(labelUnits(took)) == 1 {
+			c.guess = "that " + took + " is a duration as Apache's " + directive + " has it"
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// labelUnits are the directives of httpd whose number may stand behind a label; nil: it does not
+// name a duration. D is httpd's own label of %D (mod_headers), and T that of %T.
+func labelUnits(label string) []string {
+	unit, _, ok := namedDuration(label)
+	switch {
+	case label == "D":
+		return []string{"%D"}
+	case label == "T":
+		return []string{"%T"}
+	case !ok:
+		words := nameWords(label)
+		if n := len(words); n > 1 && unitWords[words[n-1]] > 0 {
+			unit, words = unitWords[words[n-1]], words[:n-1]
+		}
+		if len(words) != 1 || words[0] != "time" && words[0] != "rt" {
+			return nil
+		}
+	}
+	switch unit {
+	case 1e3:
+		return []string{"%D"}
+	case 1e6:
+		return []string{"%{ms}T"}
+	case 1e9:
+		return []string{"%T"}
+	}
+	return []string{"%D", "%{ms}T", "%T"}
+}
 
 // nginxTail makes a candidate of a line of nginx' combined log with more behind it: values
 // with labels, and times with a point, which nginx alone writes. ok is false where a
@@ -33,7 +108,7 @@ func nginxTail(line []byte) (c candidate, ok bool) {
 	}
 	var text strings.Builder
 	text.WriteString(NginxCombined)
-	times, labels, unknown, first := 0, 0, 0, true
+	times, labels, unknown, first, guess := 0, 0, 0, true, ""
 	for rest := m[1]; len(rest) > 0; first = false {
 		w := tailWord().FindSubmatch(rest)
 		if w == nil {
@@ -53,6 +128,9 @@ func nginxTail(line []byte) (c candidate, ok bool) {
 			if strings.HasSuffix(variable, "_time") && !isTime {
 				variable = name(label)
 			}
+			if isTime && string(value) != "-" && guess == "" && len(labelUnits(label)) == 3 && nginxKeys[label] == "" && variable != "request_time" {
+				variable, guess = "request_time", "that "+label+" is nginx' $request_time, seconds"
+			}
 			labels++
 		case first && quote != "" && (string(value) == "-" || isAddress(firstOf(value))):
 			variable = "http_x_forwarded_for"
@@ -66,6 +144,9 @@ func nginxTail(line []byte) (c candidate, ok bool) {
 		text.WriteString(" " + label + string(w[2]) + quote + "$" + variable + quote)
 	}
 	c = candidate{name: "nginx' combined log with more behind it", text: "nginx:" + text.String(), reason: "labels, and times with points"}
+	if guess != "" {
+		c.guess, c.evidence = guess, upstreamWithin
+	}
 	switch {
 	case unknown > 0:
 		return c, false
