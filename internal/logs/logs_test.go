@@ -262,3 +262,30 @@ func TestHostile(t *testing.T) {
 		t.Errorf("examples %+v", r.Unread.Examples)
 	}
 }
+
+// TestPartsOverBlocks: of a log with many lines that the kubelet cut, every one is read, wherever
+// a block of it ends and whoever reads it.
+func TestPartsOverBlocks(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	var b bytes.Buffer
+	const n = 12000
+	for i := range n {
+		line := fmt.Sprintf("192.0.2.1 - - [20/Nov/2026:10:00:05 +0000] \"GET /%s HTTP/1.1\" 200 9 \"-\" \"A\"", strings.Repeat("x", r.IntN(90)))
+		if i%2 == 0 {
+			at := 1 + r.IntN(len(line)-1)
+			fmt.Fprintf(&b, "2026-11-20T10:00:09.1Z stdout P %s\n", line[:at])
+			line = line[at:]
+		}
+		fmt.Fprintf(&b, "2026-11-20T10:00:09.1Z stdout F %s\n", line)
+	}
+	log := filepath.Join(t.TempDir(), "0.log")
+	if err := os.WriteFile(log, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, workers := range []int{1, 3} {
+		r := readLogs(t, Options{Workers: workers, Groups: 1000}, log)
+		if r.Requests != n || r.Others != n/2 || r.Unread.Lines != 0 {
+			t.Errorf("%d workers: %d requests, %d parts, %d lines not read", workers, r.Requests, r.Others, r.Unread.Lines)
+		}
+	}
+}

@@ -64,6 +64,7 @@ func newShard(o *Options, set *source.Set, formats []*format.Format) (*shard, er
 			return nil, fmt.Errorf("%s: %w", set.Logs[i].Path, err)
 		}
 		s.logs = append(s.logs, l)
+		set.Hold(i, f.Part())
 	}
 	return s, nil
 }
@@ -148,6 +149,10 @@ func (s *shard) block(b *source.Block) {
 		default:
 			s.unread(b, line, text)
 		}
+	}
+	for range l.reader.Unjoined() {
+		s.res.Others--
+		s.unread(b, line, []byte("a part of a line whose end does not follow"))
 	}
 	s.flush() // the texts are parts of the block
 	s.lines[blockID{b.Log, b.Seq}] += line + b.Skipped

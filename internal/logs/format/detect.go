@@ -99,13 +99,15 @@ func unwrapped(lines [][]byte, w int) (bare [][]byte, ok bool) {
 	var u Unwrapper
 	n := 0
 	for _, line := range lines {
-		out, ok := u.line(&wraps[w], line)
-		if ok {
+		out, what := u.line(&wraps[w], line)
+		if what != bareLine {
 			n++
 		}
-		bare = append(bare, out)
+		if what != partLine {
+			bare = append(bare, out)
+		}
 	}
-	return bare, float64(n) >= enough*float64(len(lines))
+	return bare, len(bare) > 0 && float64(n) >= enough*float64(len(lines))
 }
 
 // wrappedBy sets what is around the lines of a format.

@@ -10,7 +10,7 @@ import (
 func fields(t *testing.T, f *Format, line string) map[string]string {
 	t.Helper()
 	spans := make([]Span, len(f.Fields))
-	text := new(Unwrapper).Line(f, []byte(line))
+	text, _ := new(Unwrapper).Line(f, []byte(line))
 	var l Line
 	if f.joined {
 		var j Joiner

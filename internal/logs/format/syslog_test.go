@@ -17,7 +17,7 @@ func TestSyslog(t *testing.T) {
 		spans := make([]Span, len(f.Fields))
 		text := []byte(before + line)
 		whole := text
-		text = new(Unwrapper).Line(f, text)
+		text, _ = new(Unwrapper).Line(f, text)
 		if f.Scan(text, spans) != Whole {
 			t.Errorf("%q is not read", before)
 			continue

@@ -3,13 +3,16 @@ package format
 import "bytes"
 
 // wrap is what another program writes around each line of a log: a syslog daemon, a
-// container runtime, docker compose. It is removed before a line is read as any format.
+// container runtime, docker compose, a log shipper. It is removed before a line is read as
+// any format.
 type wrap struct {
 	name string
 	// from is where the line begins behind it, or -1 without it.
 	from func(line []byte) int
 	// quoted says that the line is a JSON string from there on.
 	quoted bool
+	// parts says that a line too long for the program is cut into several, which are joined.
+	parts bool
 	// inner says that the line may have what syslog writes, too: HAProxy in a container
 	// with "log stdout format short".
 	inner bool
@@ -19,45 +22,101 @@ type wrap struct {
 var wraps = []wrap{
 	{name: "what syslog writes", from: afterSyslog},
 	{name: "a time", from: afterISO},
-	{name: "what the container runtime writes (CRI)", from: afterCRI, inner: true},
-	{name: "what docker writes (json-file)", from: afterDocker, quoted: true, inner: true},
+	{name: "what the container runtime writes (CRI)", from: afterCRI, parts: true, inner: true},
+	{name: "what docker writes (json-file)", from: afterDocker, quoted: true, parts: true, inner: true},
 	{name: "what docker compose writes", from: afterCompose, inner: true},
 	{name: "what docker compose writes and a time", from: func(line []byte) int { return both(line, afterCompose, afterISO) }},
 	{name: "what kubectl logs --prefix writes", from: afterPod, inner: true},
 	{name: "what kubectl logs --prefix --timestamps writes", from: func(line []byte) int { return both(line, afterPod, afterISO) }},
+	{name: "what stern writes", from: afterStern, inner: true},
+	{name: "what stern writes and a time", from: func(line []byte) int { return both(line, afterStern, afterISO) }},
+	{name: "what journalctl writes (-o json)", from: func(line []byte) int { return inMember(line, "MESSAGE") }, quoted: true, inner: true},
+	{name: "what a log shipper writes (message)", from: func(line []byte) int { return inMember(line, "message") }, quoted: true, inner: true},
+	{name: "what a log shipper writes (log)", from: func(line []byte) int { return inMember(line, "log") }, quoted: true, inner: true},
+	{name: "what logcli writes (line)", from: func(line []byte) int { return inMember(line, "line") }, quoted: true, inner: true},
+	{name: "what Google Cloud writes (textPayload)", from: func(line []byte) int { return inMember(line, "textPayload") }, quoted: true, inner: true},
 }
 
-// Unwrapper removes what is around the lines of a format. One is used by one goroutine;
-// the zero value is ready.
-type Unwrapper struct{ room []byte }
+// Unwrapper removes what is around the lines of a format, and joins the parts of a line. One
+// is used by one goroutine; the zero value is ready.
+type Unwrapper struct {
+	room []byte
+	held [2]held // of stdout and stderr
+}
 
-// Line is the line without what is around it. A line without that is itself.
-func (u *Unwrapper) Line(f *Format, line []byte) []byte {
+// held is the parts of a line whose last one has not come.
+type held struct {
+	text []byte
+	n    int
+}
+
+// unwrapping is what a line is that may be wrapped.
+type unwrapping uint8
+
+const (
+	bareLine  unwrapping = iota // nothing is around it
+	wholeLine                   // with the parts before it
+	partLine                    // the rest of it comes later
+)
+
+// Line is the line without what is around it, with the parts of it that came before. part says
+// that it goes on in another line. A line with nothing around it is itself.
+func (u *Unwrapper) Line(f *Format, line []byte) (out []byte, part bool) {
 	if f.wrap == nil {
-		return line
-	}
-	out, _ := u.line(f.wrap, line)
-	return out
-}
-
-func (u *Unwrapper) line(w *wrap, line []byte) (out []byte, ok bool) {
-	at := w.from(line)
-	if at < 0 {
 		return line, false
 	}
+	out, what := u.line(f.wrap, line)
+	return out, what == partLine
+}
+
+// Unjoined is how many parts of lines wait for their last one, and forgets them.
+func (u *Unwrapper) Unjoined() (n int) {
+	for i := range u.held {
+		n += u.held[i].n
+		u.held[i].n, u.held[i].text = 0, u.held[i].text[:0]
+	}
+	return n
+}
+
+// Part says how a part of a line that goes on in another one is known; nil: a format has no
+// parts.
+func (f *Format) Part() func(line []byte) bool {
+	if f.wrap == nil || !f.wrap.parts {
+		return nil
+	}
+	return func(line []byte) bool {
+		_, what := (&Unwrapper{}).line(f.wrap, bytes.TrimSuffix(line, []byte("\r")))
+		return what == partLine
+	}
+}
+
+func (u *Unwrapper) line(w *wrap, line []byte) (out []byte, what unwrapping) {
+	at := w.from(line)
+	if at < 0 {
+		return line, bareLine
+	}
 	out = line[at:]
-	if w.quoted {
+	part, stderr := false, false
+	switch {
+	case w.quoted:
 		end := stringEnd(line, at-1)
 		if end < 0 {
-			return line, false
+			return line, bareLine
 		}
 		whole := false
-		if out, whole = bytes.CutSuffix(line[at:end-1], []byte(`\n`)); !whole {
-			return nil, true // a part of a line that was too long for docker
-		}
+		out, whole = bytes.CutSuffix(line[at:end-1], []byte(`\n`))
 		out = bytes.TrimSuffix(out, []byte(`\r`))
 		if bytes.IndexByte(out, '\\') >= 0 {
 			out = u.keep(JSONString.Plain(out))
+		}
+		part, stderr = !whole, bytes.Contains(line[end:], []byte(`"stderr"`))
+	case w.parts: // behind "stdout F "
+		part, stderr = line[at-2] == 'P', line[at-6] == 'e'
+	}
+	if w.parts {
+		var over bool
+		if out, over = u.join(&u.held[index(stderr)], out, part); !over {
+			return nil, partLine
 		}
 	}
 	if w.inner {
@@ -65,7 +124,30 @@ func (u *Unwrapper) line(w *wrap, line []byte) (out []byte, ok bool) {
 			out = out[at:]
 		}
 	}
-	return out, true
+	return out, wholeLine
+}
+
+func index(second bool) int {
+	if second {
+		return 1
+	}
+	return 0
+}
+
+// join puts a part of a line behind those before it. over says that it is the last.
+func (u *Unwrapper) join(h *held, text []byte, part bool) (whole []byte, over bool) {
+	switch {
+	case part && len(h.text) <= MaxLine: // no line that is longer is read
+		h.text = append(h.text, text...)
+		fallthrough
+	case part:
+		h.n++
+		return nil, false
+	case h.n > 0:
+		text = u.keep(append(h.text, text...))
+		h.n, h.text = 0, h.text[:0]
+	}
+	return text, true
 }
 
 // keep copies a line to where it can be read quickly (see ahead). The copy stays valid, since
@@ -110,20 +192,19 @@ func afterISO(line []byte) int {
 	return n + 1
 }
 
-// afterCRI is behind "TIME stdout F " (kubelet, CRI logging). A part of a line that was too
-// long for it (P) is left as it is, and no format reads it.
+// afterCRI is behind "TIME stdout F " (kubelet, CRI logging), with P for F in front of a part of
+// a line.
 func afterCRI(line []byte) int {
 	at := afterISO(line)
 	if at < 0 {
 		return -1
 	}
 	rest := line[at:]
-	for _, stream := range []string{"stdout F ", "stderr F "} {
-		if bytes.HasPrefix(rest, []byte(stream)) {
-			return at + len(stream)
-		}
+	const n = len("stdout F ")
+	if len(rest) < n || string(rest[:6]) != "stdout" && string(rest[:6]) != "stderr" || rest[6] != ' ' || rest[7] != 'F' && rest[7] != 'P' || rest[8] != ' ' {
+		return -1
 	}
-	return -1
+	return at + n
 }
 
 // afterDocker is within the string of {"log":"...
@@ -163,6 +244,62 @@ func afterPod(line []byte) int {
 	return n + 2
 }
 
+// afterStern is behind "POD CONTAINER ", which begins with the name of a pod, or with "NAMESPACE
+// POD CONTAINER " of stern -A (stern 1.30, cmd/cmd.go, generateTemplate).
+func afterStern(line []byte) int {
+	at, dash := 0, false
+	for words := range 3 {
+		n := bytes.IndexByte(line[at:min(len(line), at+mostAddress)], ' ')
+		if n <= 0 || !dnsWord(line[at:at+n]) || isAddress(line[at:at+n]) {
+			if words < 2 || !dash {
+				return -1
+			}
+			return at
+		}
+		if words < 2 {
+			dash = dash || bytes.IndexByte(line[at:at+n], '-') >= 0
+		}
+		at += n + 1
+	}
+	if !dash {
+		return -1
+	}
+	return at
+}
+
+// inMember is within the string that a member of an object at its first level is, or -1.
+func inMember(line []byte, name string) int {
+	at := space(line, 0)
+	if at == len(line) || line[at] != '{' {
+		return -1
+	}
+	var k keys
+	for at = space(line, at+1); at < len(line) && line[at] == '"'; at = space(line, at+1) {
+		end := stringEnd(line, at)
+		if end < 0 {
+			return -1
+		}
+		is := string(line[at+1:end-1]) == name
+		if at = space(line, end); at == len(line) || line[at] != ':' {
+			return -1
+		}
+		at = space(line, at+1)
+		if is {
+			if at == len(line) || line[at] != '"' {
+				return -1
+			}
+			return at + 1
+		}
+		if at = k.value(line, at, nil, nil, depth); at < 0 {
+			return -1
+		}
+		if at = space(line, at); at == len(line) || line[at] != ',' {
+			return -1
+		}
+	}
+	return -1
+}
+
 // plainWord reports whether a text is letters, digits, -, _, /, . and @.
 func plainWord(text []byte) bool {
 	for _, c := range text {
@@ -171,4 +308,15 @@ func plainWord(text []byte) bool {
 		}
 	}
 	return true
+}
+
+// dnsWord reports whether a text is lower-case letters, digits, - and ., as the names of
+// Kubernetes are.
+func dnsWord(text []byte) bool {
+	for _, c := range text {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' {
+			return false
+		}
+	}
+	return len(text) > 0 && text[0] != '-' && text[0] != '.'
 }

@@ -65,6 +65,9 @@ func (d *Reader) Unended() int { return d.joiner.Begun() }
 // Unbegun is said at Unended.
 func (d *Reader) Unbegun() int { return d.joiner.Lost }
 
+// Unjoined is how many parts of lines that were read wait for their last one, and forgets them.
+func (d *Reader) Unjoined() int { return d.unwrap.Unjoined() }
+
 // Read reads a line; format.Whole says that r is a request. What the line does not have
 // (a duration of -, the request of a client that sent none) is absent in r.
 func (d *Reader) Read(line []byte, r *Request) format.Line {
@@ -72,7 +75,10 @@ func (d *Reader) Read(line []byte, r *Request) format.Line {
 		r.Spans = make([]format.Span, len(d.Format.Fields))
 	}
 	r.Raw = line
-	line = d.unwrap.Line(d.Format, line)
+	line, part := d.unwrap.Line(d.Format, line)
+	if part {
+		return format.Other
+	}
 	var l format.Line
 	if d.Format.Joined() {
 		line, l = d.joiner.Join(line, r.Spans)

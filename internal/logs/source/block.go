@@ -34,6 +34,9 @@ type cutter struct {
 	wholeLines bool  // what stands behind the last end of line is left out
 	to         int64 // how far r was read, to the end of the last block
 
+	// hold says that a line belongs to the one behind it, and waits for it; nil: none does.
+	hold func(line []byte) bool
+
 	seq      int
 	rest     []byte // the beginning of a line, behind the last block
 	skipping bool   // of a line that is longer than a block: what comes next is of it
@@ -84,6 +87,7 @@ func (c *cutter) next(b *Block) (over bool, err error) {
 		c.skipped++
 		b.Data = b.Data[:0]
 	default:
+		end = c.held(b.Data, end)
 		c.to -= int64(len(b.Data) - end - 1)
 		c.rest = append(c.rest, b.Data[end+1:]...)
 		b.Data = b.Data[:end+1]
@@ -93,6 +97,22 @@ func (c *cutter) next(b *Block) (over bool, err error) {
 		c.seq++
 	}
 	return over, broken
+}
+
+// held is where a block ends whose last line ends at a place, without the lines that wait for
+// the one behind them; a block has at least one line.
+func (c *cutter) held(data []byte, end int) int {
+	if c.hold == nil {
+		return end
+	}
+	for at := end; at >= 0; {
+		begin := bytes.LastIndexByte(data[:at], '\n') + 1
+		if !c.hold(data[begin:at]) {
+			return at
+		}
+		at = begin - 1
+	}
+	return end
 }
 
 // fill reads until a block has n bytes. An io.EOF is the end, and any other error is one:

@@ -48,10 +48,11 @@ type Set struct {
 	Copies []NotRead
 
 	begun []begun
-	zeros []int64     // bytes that were skipped as they are zero
-	cuts  []error     // why each could not be read to its end
-	ends  []int64     // how far each was read, in bytes, decompressed
-	heads []*Position // how each begins that was read through; of its Offset nothing
+	zeros []int64                  // bytes that were skipped as they are zero
+	cuts  []error                  // why each could not be read to its end
+	holds []func(line []byte) bool // see cutter
+	ends  []int64                  // how far each was read, in bytes, decompressed
+	heads []*Position              // how each begins that was read through; of its Offset nothing
 }
 
 // NotRead is a file that is not read.
@@ -69,7 +70,7 @@ type begun struct {
 
 // NewSet is for logs that Find found.
 func NewSet(logs []Log) *Set {
-	return &Set{Logs: logs, begun: make([]begun, len(logs)), zeros: make([]int64, len(logs)), cuts: make([]error, len(logs)), ends: make([]int64, len(logs)), heads: make([]*Position, len(logs))}
+	return &Set{Logs: logs, begun: make([]begun, len(logs)), zeros: make([]int64, len(logs)), cuts: make([]error, len(logs)), holds: make([]func([]byte) bool, len(logs)), ends: make([]int64, len(logs)), heads: make([]*Position, len(logs))}
 }
 
 func (s *Set) reader(i int) (io.Reader, error) {
@@ -158,10 +159,15 @@ func (s *Set) Leave(i int) error {
 	s.begun = slices.Delete(s.begun, i, i+1)
 	s.zeros = slices.Delete(s.zeros, i, i+1)
 	s.cuts = slices.Delete(s.cuts, i, i+1)
+	s.holds = slices.Delete(s.holds, i, i+1)
 	s.ends = slices.Delete(s.ends, i, i+1)
 	s.heads = slices.Delete(s.heads, i, i+1)
 	return err
 }
+
+// Hold says how a line of a log is known that belongs to the one behind it: both are then in one
+// block. nil: there is none.
+func (s *Set) Hold(i int, is func(line []byte) bool) { s.holds[i] = is }
 
 // Packed says whether a log is compressed.
 func (s *Set) Packed(i int) (bool, error) {
@@ -302,7 +308,7 @@ func (s *Set) read(ctx context.Context, i int, q *queue) (err error) {
 		s.heads[i] = l.was // rotated just now: the next reader finds it where it has gone to
 		return nil
 	}
-	c := &cutter{r: r, log: i, wholeLines: s.WholeLines}
+	c := &cutter{r: r, log: i, wholeLines: s.WholeLines, hold: s.holds[i]}
 	if file != nil {
 		err = q.share(ctx, c)
 	} else {
