@@ -119,7 +119,7 @@ type Claims struct {
 	added  int // claims by Add
 	// unknown are places that this copy of a machine does not hold, unread those
 	// that are there and were not read, by the source that they belong to.
-	unknown []string
+	unknown map[Source][]string
 	unread  map[Source][]Problem
 }
 
@@ -139,7 +139,18 @@ func (c *Claims) Unread(only ...Source) []Problem {
 // Unknown lists the files and directories that a copied machine does not hold:
 // what they would claim is not known, which is more than "nothing". It is empty
 // for a live machine.
-func (c *Claims) Unknown() []string { return slices.Clone(c.unknown) }
+func (c *Claims) Unknown() []string { return c.UnknownFor("") }
+
+// UnknownFor is Unknown without the places that cannot claim a setting of the kind.
+func (c *Claims) UnknownFor(kind string) []string {
+	var out []string
+	for _, s := range sources {
+		if kind == "" || s.reaches == "" || s.reaches == kind {
+			out = append(out, c.unknown[s.source]...)
+		}
+	}
+	return out
+}
 
 // sources is what is read, in the order in which a booting machine acts:
 // modprobe's options come before the command line's because the kernel takes a
@@ -148,20 +159,21 @@ func (c *Claims) Unknown() []string { return slices.Clone(c.unknown) }
 // other except by their usual time; they share hardly a setting. saptune's unit
 // is ordered after TuneD's (saptune.service, After=).
 var sources = []struct {
-	source Source
-	read   func(*reader)
+	source  Source
+	read    func(*reader)
+	reaches string // the kind of setting, if it sets only one
 }{
-	{Modprobe, readModprobe},
-	{CommandLine, readCommandLine},
-	{Sysctl, readSysctl},
-	{Udev, readUdev},
-	{Tmpfiles, readTmpfiles},
-	{Sysfsutils, readSysfsutils},
-	{Cpupower, readCpupower},
-	{Ktune, readKtune},
-	{Saptune, readSaptune},
-	{TLP, readTLP},
-	{Kubelet, readKubelet},
+	{Modprobe, readModprobe, "sysfs"},
+	{CommandLine, readCommandLine, ""},
+	{Sysctl, readSysctl, "sysctl"},
+	{Udev, readUdev, ""},
+	{Tmpfiles, readTmpfiles, ""},
+	{Sysfsutils, readSysfsutils, "sysfs"},
+	{Cpupower, readCpupower, "sysfs"},
+	{Ktune, readKtune, ""},
+	{Saptune, readSaptune, ""},
+	{TLP, readTLP, ""},
+	{Kubelet, readKubelet, "sysctl"},
 }
 
 // stages gives a source its place in time.
@@ -172,7 +184,7 @@ var stages = map[Source]int{
 // Read reads every source once, or only those named. Places that cannot be read
 // or understood are returned beside the claims of all others.
 func Read(ctx context.Context, h *host.Host, kinds setting.Kinds, only ...Source) (*Claims, []Problem) {
-	r := &reader{host: h, claims: &Claims{kinds: kinds, direct: map[setting.Setting][]Claim{}, unread: map[Source][]Problem{}}}
+	r := &reader{host: h, claims: &Claims{kinds: kinds, direct: map[setting.Setting][]Claim{}, unknown: map[Source][]string{}, unread: map[Source][]Problem{}}}
 	for _, s := range sources {
 		if len(only) > 0 && !slices.Contains(only, s.source) {
 			continue

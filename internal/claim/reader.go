@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
@@ -96,13 +97,20 @@ func (r *reader) unread(p, what string) {
 func (r *reader) unreadable(p string, err error) {
 	switch {
 	case errors.Is(err, host.ErrNotRecorded):
-		r.claims.unknown = append(r.claims.unknown, p)
+		r.notRecorded(p)
 	case !errors.Is(err, fs.ErrNotExist):
 		var pe *fs.PathError
 		if errors.As(err, &pe) {
 			err = pe.Err
 		}
 		r.unread(p, "cannot be read: "+err.Error())
+	}
+}
+
+// notRecorded notes a place that a copy does not hold.
+func (r *reader) notRecorded(p string) {
+	if of := r.claims.unknown; of != nil && !slices.Contains(of[r.source], p) {
+		of[r.source] = append(of[r.source], p)
 	}
 }
 

@@ -54,6 +54,7 @@ func (r *reader) needsUnit(unit, what string) (void, condition string) {
 	case r.unitEnabled(unit):
 		return "", ""
 	case r.unlisted:
+		r.notRecorded(unitDirs[0])
 		return "", unit + " is enabled, which is not recorded in this copy"
 	}
 	return unit + ", which applies " + what + ", is not enabled", ""

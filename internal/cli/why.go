@@ -42,7 +42,13 @@ type Why struct {
 	Within []tune.Checked `json:"within,omitempty"`
 	// Unread says what could not be read, and may have more claims.
 	Unread []string `json:"unread,omitempty"`
+	// NotRecorded are the files and directories that this copy does not record,
+	// and that may have more claims.
+	NotRecorded []string `json:"not_recorded,omitempty"`
 	WhyWriter
+
+	// tunersUnknown is true where it is not known which tuners run.
+	tunersUnknown bool
 }
 
 // WhyChange is one change of fettle's that still stands.
@@ -111,8 +117,9 @@ func (a *app) why(ctx context.Context, name string) error {
 	claims := m.claimsOf(ctx)
 	tuners, tuned, err := m.tuners(ctx, claims)
 	if unknown := m.tunersUnknown(err); unknown != "" {
-		w.Unread = append(w.Unread, unknown)
+		w.Unread, w.tunersUnknown = append(w.Unread, unknown), true
 	}
+	w.NotRecorded = claims.UnknownFor(id.Kind)
 	w.Claims = append(w.Claims, claims.For(id)...)
 	w.Coupled = m.coupledClaims(id, claims, w.Claims)
 	w.Tuners = m.whyTuners(id, tuners, tuned, w.Claims, w.Coupled)
@@ -160,7 +167,7 @@ func (a *app) why(ctx context.Context, name string) error {
 		return a.result(w, none)
 	}
 	if none == nil || len(w.Claims)+len(w.Coupled)+len(w.Changes) > 0 || len(w.Within) > 0 || w.Wanted != nil || w.Kept != nil {
-		a.printWhy(w, len(unread) > 0)
+		a.printWhy(w, len(unread)+len(w.NotRecorded) > 0)
 	}
 	return none
 }

@@ -16,16 +16,16 @@ func (a *app) printWhy(w Why, someFiles bool) {
 	out := a.screen.Out
 	now := w.Now.String()
 	if first, rest, more := strings.Cut(now, "\n"); more && rest != "" && isFile(w.Setting) {
-		now = fmt.Sprintf("%s … (%d bytes)", first, len(now))
+		now = fmt.Sprintf("%s … (%d lines)", first, strings.Count(strings.TrimSuffix(now, "\n"), "\n")+1)
 	}
 	fmt.Fprintf(out, "%s = %s\n", w.Setting, ui.Printable(now))
 	g := report.Grid{Head: []string{"who", "wants", "where", ""}}
 	for i, c := range w.Claims {
 		note := claimNote(c)
 		if i == len(w.Claims)-1 && c.Certain() {
-			note = "wins among the files"
+			note = "applied last"
 			if someFiles {
-				note += " that were read"
+				note += " of what was read"
 			}
 		}
 		g.Rows = append(g.Rows, []string{w.who(c), claimWants(c), c.Place(), note})
@@ -41,17 +41,20 @@ func (a *app) printWhy(w Why, someFiles bool) {
 		g.Rows = append(g.Rows, []string{w.who(c.Claim), report.Place(c.Setting) + " = " + claimWants(c.Claim), c.Place(), note})
 	}
 	w.ownRows(&g)
-	known := !slices.ContainsFunc(w.Unread, func(s string) bool { return strings.HasPrefix(s, "running tuners") })
+	known := !w.tunersUnknown
 	may := slices.ContainsFunc(w.Tuners, func(t WhyTuner) bool { return t.Effect == tunerMay })
 	switch {
 	case len(g.Rows) > 0:
 		g.Write(a.screen)
 	case may:
 		fmt.Fprintln(out, "no profile or file that could be read sets it")
-	case len(w.Unread) > 0:
+	case len(w.Unread)+len(w.NotRecorded) > 0:
 		fmt.Fprintln(out, "no profile or file is known to set it, but not everything could be read")
 	default:
 		fmt.Fprintln(out, "no profile or file sets it, and no change of fettle's")
+	}
+	if n := len(w.NotRecorded); n > 0 {
+		fmt.Fprintln(out, "not recorded in this copy: "+ui.Printable(someOf(w.NotRecorded, 3)))
 	}
 	for _, t := range w.Tuners {
 		if t.Effect != tunerNo || t.Unit == tunedUnit {
@@ -59,6 +62,14 @@ func (a *app) printWhy(w Why, someFiles bool) {
 		}
 	}
 	w.WhyWriter.print(out, w.Now)
+}
+
+// someOf lists the first few, and how many more there are.
+func someOf(all []string, most int) string {
+	if len(all) <= most+1 {
+		return strings.Join(all, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
 }
 
 // who names the source of a claim, TuneD's with its profile.

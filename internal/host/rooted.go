@@ -23,7 +23,8 @@ func Copy(dir string) (*Host, error) {
 		return nil, fmt.Errorf("%s: not a directory", dir)
 	}
 	sos, debug := newSosreport(rootedFiles{dir}), newForemanDebug(rootedFiles{dir})
-	h := &Host{Name: dir, Incomplete: sos.incomplete(), Files: copiedFiles{sos.files, sos, debug}, Exec: noExec{}, Clock: noClock{}, Net: noNet{}, Sched: noSched{}, Asks: noAsks{}}
+	files := copiedFiles{rootedFiles: sos.files, sos: sos, debug: debug, whole: !sos.is() && !debug.is() && wholeRoot(sos.files)}
+	h := &Host{Name: dir, Incomplete: sos.incomplete(), Files: files, Exec: noExec{}, Clock: noClock{}, Net: noNet{}, Sched: noSched{}, Asks: noAsks{}}
 	if sos.is() {
 		h.Exec, h.Clock, h.Asks = sosExec{sos}, sosClock{sos}, sosAsks{h}
 		return sos.recorded(h), nil
@@ -223,16 +224,49 @@ func (r rootedFiles) Hold(p string, data []byte) (Held, error) {
 // copiedFiles is rootedFiles without the writing half, and with the difference
 // between "the machine has no such file" and "nobody copied it" kept: in a copy
 // a missing file is the second (ErrNotRecorded and fs.ErrNotExist both), unless a
-// sosreport knows better.
+// sosreport knows better or the tree is a whole root file system.
 type copiedFiles struct {
 	rootedFiles
 	sos   *sosreport
 	debug *foremanDebug
+	whole bool
+}
+
+// wholeRoot reports whether a tree is a root file system, such as a mounted disk or an
+// unpacked image: nobody copies the shell to show how a machine is configured.
+func wholeRoot(files rootedFiles) bool {
+	for _, shell := range []string{"/bin/sh", "/usr/bin/sh"} {
+		if st, err := files.Stat(shell); err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o111 != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// absent reports whether a whole root file system has no such file. An empty directory
+// may be where another file system is mounted when the machine runs.
+func (c copiedFiles) absent(p string) bool {
+	if !c.whole {
+		return false
+	}
+	for _, other := range []string{"/proc/", "/sys/", "/dev/", "/run/", "/tmp/"} {
+		if strings.HasPrefix(p+"/", other) {
+			return false
+		}
+	}
+	for dir := path.Dir(p); ; dir = path.Dir(dir) {
+		if entries, err := c.rootedFiles.ReadDir(dir); err == nil {
+			return len(entries) > 0
+		}
+		if dir == "/" {
+			return false
+		}
+	}
 }
 
 func (c copiedFiles) uncopied(err error, p string) error {
 	var pe *fs.PathError
-	if errors.As(err, &pe) && errors.Is(pe.Err, syscall.ENOENT) && !c.sos.absent(path.Clean("/"+p)) {
+	if errors.As(err, &pe) && errors.Is(pe.Err, syscall.ENOENT) && !c.sos.absent(path.Clean("/"+p)) && !c.absent(path.Clean("/"+p)) {
 		return &fs.PathError{Op: pe.Op, Path: pe.Path, Err: notRecorded{}}
 	}
 	return err

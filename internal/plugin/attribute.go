@@ -14,7 +14,7 @@ import (
 // Lacks is an item for a place that this machine or kernel does not have. Where
 // a copy of a machine does not say whether it has it, the verdict is unknown.
 func Lacks(h *host.Host, s setting.Setting, o profile.Option, format string, args ...any) []Item {
-	if s.Kind == "sysfs" && unrecorded(h, s.Name) {
+	if s.Kind == "sysfs" && Unrecorded(h, s.Name) {
 		return []Item{Refuse(s, o, Unknown, "%v", host.ErrNotRecorded)}
 	}
 	return []Item{Refuse(s, o, Unsupported, format, args...)}
@@ -22,14 +22,14 @@ func Lacks(h *host.Host, s setting.Setting, o profile.Option, format string, arg
 
 // LacksFiles is Lacks for what the absence of files says.
 func LacksFiles(h *host.Host, s setting.Setting, o profile.Option, files []string, format string, args ...any) []Item {
-	if unrecorded(h, files...) {
+	if Unrecorded(h, files...) {
 		return []Item{Refuse(s, o, Unknown, "%v", host.ErrNotRecorded)}
 	}
 	return []Item{Refuse(s, o, Unsupported, format, args...)}
 }
 
-// unrecorded reports whether a copy does not say whether one of the files exists.
-func unrecorded(h *host.Host, files ...string) bool {
+// Unrecorded reports whether a copy does not say whether one of the files exists.
+func Unrecorded(h *host.Host, files ...string) bool {
 	return slices.ContainsFunc(files, func(file string) bool {
 		_, err := h.Files.Stat(file)
 		return errors.Is(err, host.ErrNotRecorded)

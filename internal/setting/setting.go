@@ -316,7 +316,7 @@ func (r Reason) String() string {
 // absentOr turns "no such file" into Absent; a copy that does not hold the place
 // does not know.
 func absentOr(err error) (Value, error) {
-	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+	if host.Missing(err) {
 		return Absent, nil
 	}
 	return Value{}, err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"strings"
 	"time"
@@ -97,7 +96,7 @@ func (g grub) plan(_ context.Context, _ *plugin.Request, o profile.Option, want 
 
 func (g grub) text() (text string, there bool, err error) {
 	b, err := g.host.Files.ReadFile(g.place())
-	if errors.Is(err, fs.ErrNotExist) {
+	if host.Missing(err) {
 		return "", false, nil
 	}
 	return string(b), err == nil, err
@@ -113,6 +112,10 @@ func (g grub) read(context.Context) (setting.Value, error) {
 	case err != nil:
 		return setting.Value{}, fmt.Errorf("%s: %w", g.place(), err)
 	case !ok:
+		// Where a copy has no generator, the part may be in the other file.
+		if _, err := g.host.Files.Stat(dropIn); errors.Is(err, host.ErrNotRecorded) {
+			return setting.Value{}, err
+		}
 		return setting.Absent, nil
 	}
 	return setting.Text(b.text()), nil

@@ -3,9 +3,7 @@ package cpu
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
 	"sync"
 
@@ -54,7 +52,7 @@ func (k *pmqos) Resolve(s setting.Setting) (setting.Setting, error) {
 func (k *pmqos) Read(context.Context, setting.Setting) (setting.Value, error) {
 	b, err := k.host.Files.ReadFile(dmaLatencyFile)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
+		if host.Missing(err) {
 			return setting.Absent, nil
 		}
 		return setting.Value{}, err

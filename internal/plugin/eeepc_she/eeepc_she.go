@@ -50,7 +50,7 @@ func dynamic(_ context.Context, r *plugin.Request) ([]plugin.Loop, []plugin.Item
 	path, ok := controlFile(r.Host)
 	switch {
 	case !ok:
-		return nil, plugin.Lacks(r.Host, s, whole, "only Asus Eee PC netbooks have it"), nil
+		return nil, plugin.LacksFiles(r.Host, s, whole, controlFiles, "only Asus Eee PC netbooks have it"), nil
 	case !readable(r.Host, path):
 		return nil, plugin.Lacks(r.Host, s, whole, "the driver of this machine does not tell which clock is set, so it could not be given back"), nil
 	}

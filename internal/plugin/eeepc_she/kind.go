@@ -23,10 +23,12 @@ func Kinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{KindName: cpufv{h}}
 }
 
+var controlFiles = []string{"/sys/devices/platform/eeepc/cpufv", "/sys/devices/platform/eeepc-wmi/cpufv"}
+
 // controlFile is the attribute that sets the clock; ok is false on every other
 // machine.
 func controlFile(h *host.Host) (path string, ok bool) {
-	for _, p := range []string{"/sys/devices/platform/eeepc/cpufv", "/sys/devices/platform/eeepc-wmi/cpufv"} {
+	for _, p := range controlFiles {
 		if plugin.Exists(h, p) {
 			return p, true
 		}
@@ -56,6 +58,9 @@ func (cpufv) Resolve(s setting.Setting) (setting.Setting, error) {
 func (k cpufv) Read(context.Context, setting.Setting) (setting.Value, error) {
 	path, ok := controlFile(k.host)
 	if !ok {
+		if plugin.Unrecorded(k.host, controlFiles...) {
+			return setting.Value{}, host.ErrNotRecorded
+		}
 		return setting.Absent, nil
 	}
 	if !readable(k.host, path) {

@@ -2,9 +2,7 @@ package modules
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"sort"
 	"strconv"
 	"strings"
@@ -40,7 +38,7 @@ func resolve(s setting.Setting) (setting.Setting, error) {
 
 func (k options) text() (string, bool, error) {
 	b, err := k.host.Files.ReadFile(confFile)
-	if errors.Is(err, fs.ErrNotExist) {
+	if host.Missing(err) {
 		return "", false, nil
 	}
 	return string(b), err == nil, err
@@ -95,7 +93,11 @@ func (k options) Write(ctx context.Context, s setting.Setting, v setting.Value) 
 
 // Effect compares with what the loaded module shows.
 func (k options) Effect(_ context.Context, s setting.Setting, want setting.Value) (plugin.Verdict, string) {
-	if state(k.host, s.Name) == "unloaded" {
+	now, err := state(k.host, s.Name)
+	if err != nil {
+		return plugin.Unknown, err.Error()
+	}
+	if now == "unloaded" {
 		return plugin.NeedsRestart, "the module is not loaded; they take effect when it is"
 	}
 	if differ, _ := differing(k.host, s.Name, reload().ReplaceAllString(want.Text, "")); len(differ) > 0 {
@@ -195,16 +197,24 @@ func (k module) Read(_ context.Context, s setting.Setting) (setting.Value, error
 	if _, err := k.host.Files.Stat("/sys/module"); err != nil {
 		return setting.Value{}, err
 	}
-	return setting.Text(state(k.host, s.Name)), nil
+	now, err := state(k.host, s.Name)
+	return setting.Text(now), err
 }
 
-func state(h *host.Host, name string) string {
+// state is what /sys/module shows of a module.
+func state(h *host.Host, name string) (string, error) {
 	dir := "/sys/module/" + name
-	if _, err := h.Files.Stat(dir); err != nil {
-		return "unloaded"
+	switch _, err := h.Files.Stat(dir); {
+	case host.Missing(err):
+		return "unloaded", nil
+	case err != nil:
+		return "", err
 	}
-	if _, err := h.Files.Stat(dir + "/initstate"); err != nil {
-		return "builtin"
+	switch _, err := h.Files.Stat(dir + "/initstate"); {
+	case host.Missing(err):
+		return "builtin", nil
+	case err != nil:
+		return "", err
 	}
 	out := []string{"loaded"}
 	entries, _ := h.Files.ReadDir(dir + "/parameters")
@@ -220,11 +230,14 @@ func state(h *host.Host, name string) string {
 		out = append(out, e.Name()+"="+v)
 	}
 	sort.Strings(out[1:])
-	return strings.Join(out, " ")
+	return strings.Join(out, " "), nil
 }
 
 func (k module) Write(ctx context.Context, s setting.Setting, v setting.Value) error {
-	now := state(k.host, s.Name)
+	now, err := state(k.host, s.Name)
+	if err != nil {
+		return err
+	}
 	switch word, params, _ := strings.Cut(v.Text, " "); {
 	case word == "unloaded" && now == "builtin":
 		return fmt.Errorf("%s is built into the kernel and cannot be removed", s.Name)
@@ -242,13 +255,17 @@ func (k module) Write(ctx context.Context, s setting.Setting, v setting.Value) e
 // load inserts a module, after removing it where it is loaded. Parameters given
 // here come after those of modprobe.d, so they win.
 func load(ctx context.Context, h *host.Host, name, params string) error {
-	if state(h, name) != "unloaded" {
+	now, err := state(h, name)
+	if err != nil {
+		return err
+	}
+	if now != "unloaded" {
 		if _, err := plugin.Run(ctx, h, "modprobe", "-r", name); err != nil {
 			return fmt.Errorf("cannot be loaded again while it is in use; takes effect at the next boot: %w", err)
 		}
 	}
 	argv := append([]string{"modprobe", name}, strings.Fields(params)...)
-	_, err := plugin.Run(ctx, h, argv...)
+	_, err = plugin.Run(ctx, h, argv...)
 	if err != nil && params != "" {
 		// A module that is there without its parameters is better than none.
 		if _, plain := plugin.Run(ctx, h, "modprobe", name); plain != nil {

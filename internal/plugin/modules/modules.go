@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -79,7 +78,10 @@ func plan(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]p
 	if len(items) == 0 {
 		// TuneD writes nothing here either, but verifies that it is loaded.
 		it := plugin.Refuse(setting.Setting{Kind: "module", Name: name}, o, plugin.OK, "loaded")
-		if state(r.Host, name) == "unloaded" {
+		switch now, err := state(r.Host, name); {
+		case err != nil:
+			it.Verdict, it.Why = plugin.Unknown, host.ErrNotRecorded.Error()
+		case now == "unloaded":
 			it.Verdict, it.Why = plugin.Drifted, "not loaded, and without +r nothing loads it"
 		}
 		items = append(items, it)
@@ -147,7 +149,7 @@ const (
 func kernelHas(h *host.Host, name string) presence {
 	dir := "/sys/module/" + name
 	if _, err := h.Files.Stat(dir); err == nil {
-		if _, err := h.Files.Stat(dir + "/initstate"); err != nil {
+		if _, err := h.Files.Stat(dir + "/initstate"); host.Missing(err) {
 			return builtin
 		}
 		return loadable
@@ -156,6 +158,9 @@ func kernelHas(h *host.Host, name string) presence {
 		return loadable // a copy of a machine may lack /sys/module
 	}
 	release, err := h.Files.ReadFile("/proc/sys/kernel/osrelease")
+	if errors.Is(err, host.ErrNotRecorded) {
+		return unlisted
+	}
 	if err != nil {
 		return unsure
 	}
@@ -166,8 +171,11 @@ func kernelHas(h *host.Host, name string) presence {
 		return builtin
 	}
 	dep, err := h.Files.ReadFile(lib + "modules.dep")
-	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) {
+	if host.Missing(err) {
 		return nowhere // modprobe(8) finds none without it
+	}
+	if errors.Is(err, host.ErrNotRecorded) {
+		return unlisted
 	}
 	if err != nil {
 		return unsure

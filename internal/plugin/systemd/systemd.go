@@ -104,7 +104,7 @@ func parse(text string) (unit.CPUSet, error) {
 
 func (k manager) Read(context.Context, setting.Setting) (setting.Value, error) {
 	b, err := k.host.Files.ReadFile(confFile)
-	if errors.Is(err, fs.ErrNotExist) {
+	if host.Missing(err) {
 		return setting.Absent, nil
 	}
 	if err != nil {

@@ -1,11 +1,14 @@
 package table
 
 import (
+	"errors"
 	"testing"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/plugin/undotest"
+	"fettle.dev/fettle/internal/setting"
 )
 
 // TestNothingRecorded: a copy that does not record what a plug-in looks for does not
@@ -19,6 +22,8 @@ func TestNothingRecorded(t *testing.T) {
 		{"bootloader", "cmdline=+isolcpus=1"},
 		{"acpi", "platform_profile=performance"},
 		{"script", "script=/etc/tuned/x/a.sh"},
+		{"modules", "loop=max_loop=8"},
+		{"modules", "loop="},
 	} {
 		pl, ok := plugin.Find(All, c.name)
 		if !ok {
@@ -31,6 +36,46 @@ func TestNothingRecorded(t *testing.T) {
 		}
 		if it := items[0]; it.Verdict != plugin.Unknown {
 			t.Errorf("[%s] %s: %s (%s), want unknown", c.name, c.line, it.Verdict, it.Why)
+		}
+	}
+}
+
+// ownPlaces are places of which fettle's own files, or a driver's presence, decide.
+var ownPlaces = []string{
+	"manager:CPUAffinity", "modprobe:loop", "module:loop", "bootloader:grub:/boot/grub/grub.cfg", "bootloader:bootc", "bootloader:grubenv",
+	"bootfile:/boot/loader/entries/a.conf", "initrd:/boot/overlay.img", "pmqos:cpu_dma_latency", "eeepc:cpufv", "file:/etc/fettle/x", "dir:/etc/modprobe.d",
+	"unit:cron.service/enabled", "sysctl:vm.swappiness", "sysfs:/sys/kernel/mm/ksm/run", "cpus_irqbalance:/etc/default/irqbalance",
+}
+
+// TestOwnFilesNotRecorded: what a copy does not record is not absent. A whole root file
+// system has what it has, and fettle's own files are absent where they are missing.
+func TestOwnFilesNotRecorded(t *testing.T) {
+	few := hosttest.Copy(t, map[string]string{"/proc/version": "Linux\n"})
+	grub := hosttest.Copy(t, map[string]string{"/etc/default/grub": "GRUB_TIMEOUT=5\n", "/boot/grub/grub.cfg": "x\n"})
+	for _, place := range ownPlaces {
+		s, err := setting.Parse(place)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Kinds(few).For(s); errors.Is(err, setting.ErrUnknownKind) {
+			continue
+		}
+		for _, h := range []*host.Host{few, grub} {
+			if v, err := Kinds(h).Read(t.Context(), s); err == nil {
+				t.Errorf("%s reads %s", s, v)
+			}
+		}
+	}
+	whole := hosttest.Copy(t, map[string]string{
+		"/bin/sh": "#!/bin/true\n", "/etc/passwd": "x\n", "/etc/default/grub": "GRUB_TIMEOUT=5\n", "/boot/": "", "/proc/": "", "/sys/": "", "/dev/": "",
+	})
+	for place, absent := range map[string]bool{
+		"manager:CPUAffinity": true, "modprobe:loop": true, "file:/etc/fettle/x": true, "bootloader:grub:/boot/grub/grub.cfg": true,
+		"initrd:/boot/overlay.img": false, "module:loop": false, "pmqos:cpu_dma_latency": false, "eeepc:cpufv": false, "sysctl:vm.swappiness": false,
+	} {
+		s, _ := setting.Parse(place)
+		if v, err := Kinds(whole).Read(t.Context(), s); (err == nil && v.Absent) != absent {
+			t.Errorf("whole root: %s: %s, %v", s, v, err)
 		}
 	}
 }
