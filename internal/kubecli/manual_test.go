@@ -63,7 +63,7 @@ func worker(t *testing.T, dir string) {
 	s := &node.Snapshot{
 		From: root, Taken: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Files: host.Mounted(root).Files, KubeletDir: node.KubeletDir,
 		Config: []byte(`{"kubeletconfig":{"cpuManagerPolicy":"static","cpuManagerPolicyOptions":{"full-pcpus-only":"true"},"reservedSystemCPUs":"0,8","topologyManagerPolicy":"single-numa-node"}}`),
-		Node: &core.Node{ObjectMeta: meta.ObjectMeta{Name: "worker-1"}, Status: core.NodeStatus{
+		Node: &core.Node{ObjectMeta: meta.ObjectMeta{Name: "worker-1", Labels: map[string]string{core.LabelHostname: "worker-1"}}, Status: core.NodeStatus{
 			NodeInfo:    core.NodeSystemInfo{KubeletVersion: "v1.34.4"},
 			Allocatable: list("cpu", "14", "memory", "30Gi", "hugepages-2Mi", "256Mi", "example.com/nic", "2", "pods", "110"),
 		}},

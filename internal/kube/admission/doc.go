@@ -18,7 +18,7 @@ const Rules = "1.34"
 // limits is what a prediction does not cover, for every document.
 var limits = []string{
 	"it holds for the state of the node that it was given: another pod may be admitted first",
-	"of the scheduler only the requests are looked at: not affinity, taints, ports and volumes",
+	"of the scheduler: not affinity to other pods, topology spread and volumes",
 	"resources of the cluster (dynamic resource allocation) give no hints here",
 	"a device plug-in may prefer certain devices; which of equal devices it picks cannot be known",
 	"LimitRanges, quotas and admission web hooks may change or refuse the pod before",

@@ -1,6 +1,9 @@
 package admission
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Schema is the name of the document that a prediction makes.
 const Schema = "fettle/pod-admission/v1"
@@ -132,6 +135,9 @@ func (p *Prediction) Document() Document {
 		Verdict: p.Answer(), QoS: p.QoS, Complete: p.Complete, Courses: []Course{},
 		Problems: list(p.Problems), Pages: list(p.HugePages), Advice: list(p.Advice), Notes: list(p.Notes), Limits: limits,
 		Sources: list(p.in.Sources), Assumed: list(p.in.Assumed),
+	}
+	if text := p.in.unlooked(); text != "" {
+		d.Assumed = append(slices.Clip(d.Assumed), text)
 	}
 	if p.Scheduler != nil {
 		d.Kubelet = &p.Verdict

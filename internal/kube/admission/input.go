@@ -31,7 +31,10 @@ type Input struct {
 	// Capacity is for the last check, whether the node has room at all; nil leaves
 	// that out.
 	Capacity *Capacity
-	Pod      Pod
+	// Place is for the check whether the pod belongs on the node; nil where that is not
+	// known.
+	Place *Place
+	Pod   Pod
 	// Sources and Assumed are for the document: where the above was read, and what of
 	// it nobody knew and was taken to be so.
 	Sources []Source

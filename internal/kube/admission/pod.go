@@ -5,8 +5,8 @@ import "k8s.io/apimachinery/pkg/api/resource"
 // Pod is what counts of a pod's specification.
 type Pod struct {
 	Kind, Namespace, Name string // for people: Deployment, default, web
-	// Bound reports whether it names its node (spec.nodeName), so that no scheduler decides.
-	Bound bool
+	// Placement is on which nodes it may run.
+	Placement Placement
 	// Init are its init containers, in order; those that are restarted always are
 	// sidecars.
 	Init       []Container

@@ -140,14 +140,17 @@ func (p *Prediction) Answer() Verdict {
 	return p.Verdict
 }
 
-// schedule sets Scheduler where the scheduler does not choose the node: it looks at
-// requests, what is allocatable, and the requests of the node's pods.
+// schedule sets Scheduler where the scheduler does not choose the node: it looks at labels,
+// taints and host ports, then at requests, what is allocatable, and the requests of the
+// node's pods.
 func (p *Prediction) schedule() {
 	in := p.in
-	if in.Capacity == nil || in.Pod.Bound || p.Verdict.Outcome == Invalid || p.kubelet == nil {
+	if in.Pod.Placement.Node != "" || p.Verdict.Outcome == Invalid || p.kubelet == nil {
 		return
 	}
-	p.Scheduler = in.Capacity.unscheduled(&in.Pod, p.kubelet.devices)
+	if p.Scheduler = in.unplaced(); p.Scheduler == nil && in.Capacity != nil {
+		p.Scheduler = in.Capacity.unscheduled(&in.Pod, p.kubelet.devices)
+	}
 }
 
 // kubelet is one that has started: what its managers know and hold.
@@ -282,10 +285,15 @@ func (a *admission) verdict(container string, err error, out *Outcome) Verdict {
 	case err != nil:
 		return Verdict{NodeFails, "", container, err.Error()}
 	}
-	if a.in.Capacity != nil {
-		if refused := a.in.Capacity.refuse(a.pod, a.kubelet.devices, a.devices); refused != nil {
-			return Verdict{Refused, refused.reason, "", refused.message}
-		}
+	refused = a.pod.Placement.foreignOS()
+	if refused == nil && a.in.Capacity != nil {
+		refused = a.in.Capacity.refuse(a.pod, a.kubelet.devices, a.devices)
+	}
+	if refused == nil {
+		refused = a.in.misplaced()
+	}
+	if refused != nil {
+		return Verdict{Refused, refused.reason, "", refused.message}
 	}
 	return Verdict{Outcome: Admitted, Message: "the kubelet starts the pod"}
 }

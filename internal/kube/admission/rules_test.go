@@ -141,7 +141,7 @@ func TestPending(t *testing.T) {
 	}
 	// One that names its node goes past the scheduler.
 	bound := second
-	bound.Pod.Bound = true
+	bound.Pod.Placement.Node = "node1"
 	if d := mustPredict(t, bound).Document(); d.Verdict.Outcome != Refused || d.Kubelet != nil {
 		t.Errorf("a pod that names its node: %+v, %+v", d.Verdict, d.Kubelet)
 	}

@@ -106,7 +106,8 @@ func slimConfig(configz []byte) (any, error) {
 }
 
 func slimNode(n *core.Node) *core.Node {
-	out := &core.Node{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: meta.ObjectMeta{Name: n.Name}}
+	out := &core.Node{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: meta.ObjectMeta{Name: n.Name, Labels: n.Labels}}
+	out.Spec.Taints, out.Spec.Unschedulable = n.Spec.Taints, n.Spec.Unschedulable
 	out.Status.Allocatable, out.Status.Capacity, out.Status.NodeInfo = n.Status.Allocatable, n.Status.Capacity, n.Status.NodeInfo
 	return out
 }
@@ -115,7 +116,13 @@ func slimPods(list *core.PodList) *core.PodList {
 	out := &core.PodList{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []core.Pod{}}
 	containers := func(from []core.Container) (to []core.Container) {
 		for _, c := range from {
-			to = append(to, core.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy})
+			x := core.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+			for _, p := range c.Ports {
+				if p.HostPort > 0 { // also with hostNetwork: the API server sets it
+					x.Ports = append(x.Ports, core.ContainerPort{ContainerPort: p.ContainerPort, HostPort: p.HostPort, HostIP: p.HostIP, Protocol: p.Protocol})
+				}
+			}
+			to = append(to, x)
 		}
 		return to
 	}

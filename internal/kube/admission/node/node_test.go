@@ -250,6 +250,9 @@ func TestDamagedState(t *testing.T) {
 func TestCopy(t *testing.T) {
 	s := snapshot(t)
 	s.Unasked = "there is no socket"
+	s.Node.Labels, s.Node.Spec.Unschedulable = map[string]string{"disktype": "ssd"}, true
+	s.Node.Spec.Taints = []core.Taint{{Key: "dedicated", Effect: core.TaintEffectNoSchedule}}
+	s.Pods.Items[0].Spec.Containers[0].Ports = []core.ContainerPort{{ContainerPort: 80, HostPort: 80}}
 	dir := filepath.Join(t.TempDir(), "copy")
 	if err := s.Save(dir); err != nil {
 		t.Fatal(err)
@@ -270,6 +273,9 @@ func TestCopy(t *testing.T) {
 		b.Sources[i].From = strings.ReplaceAll(b.Sources[i].From, dir, s.From)
 	}
 	same := cmp.Options{cmp.Comparer(func(a, b unit.CPUSet) bool { return a.Equal(b) }), cmp.Comparer(func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 }), cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".built" }, cmp.Ignore())}
+	if p := b.Place; p == nil || len(p.Labels) != 1 || len(p.Taints) != 1 || !p.Cordoned || len(p.Ports) != 1 {
+		t.Errorf("labels, taints and host ports of the copy: %+v", p)
+	}
 	if diff := cmp.Diff(a, b, same); diff != "" {
 		t.Errorf("the node and its copy (-node +copy):\n%s", diff)
 	}

@@ -165,6 +165,10 @@ func (s *Snapshot) pods(in *admission.Input, from func(string, string), assume f
 		}
 		from("pods", fmt.Sprintf("the API: %d on the node that have not ended", len(in.State.Active)))
 	}
+	if s.Node != nil && s.Node.Labels != nil { // every node has some; copies from before labels were recorded have none
+		in.Place = &admission.Place{Labels: s.Node.Labels, Taints: s.Node.Spec.Taints, Cordoned: s.Node.Spec.Unschedulable}
+		from("labels and taints", "the Node object")
+	}
 	if s.Node == nil || s.Pods == nil {
 		assume("the node has room for the pod: its Node object or its pods are not known")
 		return
@@ -173,6 +177,11 @@ func (s *Snapshot) pods(in *admission.Input, from func(string, string), assume f
 	for i := range s.Pods.Items {
 		if p := &s.Pods.Items[i]; !corestate.Ended(p) {
 			counted = append(counted, podfile.Of(&p.Spec))
+		}
+	}
+	for i := range counted {
+		if in.Place != nil {
+			in.Place.Ports = append(in.Place.Ports, counted[i].Placement.Ports...)
 		}
 	}
 	in.Capacity = admission.CapacityOf(podfile.Resources(s.Node.Status.Allocatable), counted)

@@ -167,6 +167,9 @@ func (f *File) object(body []byte, line int, in string) error {
 	if found.Pod.Name == "" {
 		found.Pod.Name = head.GenerateName
 	}
+	if head.Kind == "DaemonSet" {
+		daemon(&found.Pod.Placement, of)
+	}
 	found.Defaulted = found.Pod.Default()
 	round(&found.Pod)
 	f.Pods = append(f.Pods, found)
@@ -219,7 +222,7 @@ func at(spec *core.PodSpec) func() *core.PodSpec { return func() *core.PodSpec {
 
 // Of takes what counts out of a pod's specification, without defaults.
 func Of(spec *core.PodSpec) admission.Pod {
-	p := admission.Pod{Overhead: Resources(spec.Overhead), Bound: spec.NodeName != ""}
+	p := admission.Pod{Overhead: Resources(spec.Overhead), Placement: placement(spec)}
 	for i := range spec.InitContainers {
 		p.Init = append(p.Init, container(&spec.InitContainers[i]))
 	}

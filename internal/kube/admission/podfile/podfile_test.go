@@ -1,6 +1,7 @@
 package podfile
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -177,4 +178,30 @@ func FuzzRead(f *testing.F) {
 			p.Document()
 		}
 	})
+}
+
+// TestPlacement: on which nodes a pod may run, with what the API server and the controller of
+// DaemonSets add.
+func TestPlacement(t *testing.T) {
+	const spec = `{hostNetwork: true, nodeSelector: {disktype: ssd}, tolerations: [{key: a, operator: Exists}], os: {name: linux},
+affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: b, operator: Gt, values: ["1"]}]}]}}},
+initContainers: [{name: first, image: i, ports: [{containerPort: 1}]}, {name: side, image: i, restartPolicy: Always, ports: [{containerPort: 2}]}],
+containers: [{name: c, image: i, ports: [{containerPort: 8080}, {containerPort: 53, hostPort: 53, protocol: UDP, hostIP: 10.0.0.1}]}]}`
+	for text, tolerations := range map[string]int{
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: " + spec:                                                   3,
+		"apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: x}\nspec: {selector: {}, template: {spec: " + spec + "}}": 8,
+	} {
+		f, err := Read("f", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := f.Pods[0].Pod.Placement
+		if p.Selector["disktype"] != "ssd" || p.OS != "linux" || p.Node != "" || len(p.Affinity.NodeSelectorTerms) != 1 || len(p.Tolerations) != tolerations {
+			t.Errorf("%+v", p)
+		}
+		want := []admission.HostPort{{Address: "0.0.0.0", Protocol: "TCP", Port: 2}, {Address: "0.0.0.0", Protocol: "TCP", Port: 8080}, {Address: "10.0.0.1", Protocol: "UDP", Port: 53}}
+		if !slices.Equal(p.Ports, want) {
+			t.Errorf("ports %v", p.Ports)
+		}
+	}
 }

@@ -1,0 +1,205 @@
+package admission
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+// Place is what of a Node object, besides its room, keeps pods away.
+type Place struct {
+	Labels map[string]string
+	Taints []core.Taint
+	// Cordoned is spec.unschedulable, which only the scheduler looks at.
+	Cordoned bool
+	// Ports are the host ports of the pods on the node that have not ended.
+	Ports []HostPort
+}
+
+// HostPort is a port of the node that a pod has for itself.
+type HostPort struct {
+	Address  string // 0.0.0.0 for every address
+	Protocol core.Protocol
+	Port     int32
+}
+
+// Placement is what of a pod's specification decides on which nodes it may run.
+type Placement struct {
+	// Node is spec.nodeName: no scheduler decides where it is set.
+	Node string
+	// OS is spec.os.name.
+	OS          core.OSName
+	Selector    map[string]string
+	Affinity    *core.NodeSelector // required during scheduling
+	Tolerations []core.Toleration
+	Ports       []HostPort
+}
+
+// The reasons of the predicates that are not about resources.
+// Source: k8s.io/kubernetes v1.34.4, pkg/kubelet/lifecycle/predicate.go and
+// pkg/scheduler/framework/plugins/names.
+const (
+	ReasonOS       = "PodOSNotSupported"
+	ReasonAffinity = "NodeAffinity"
+	ReasonName     = "NodeName"
+	ReasonPorts    = "NodePorts"
+	ReasonTaint    = "TaintToleration"
+)
+
+// obstacle is one reason for which a pod may not be on a node: the kubelet's word, the
+// scheduler's words, and what does not fit.
+type obstacle struct{ kubelet, scheduler, message string }
+
+// selected reports whether the node's labels and name are those that the pod requires.
+func (p *Placement) selected(n *Node, l *Place) bool {
+	pod := &core.Pod{Spec: core.PodSpec{NodeSelector: p.Selector}}
+	if p.Affinity != nil {
+		pod.Spec.Affinity = &core.Affinity{NodeAffinity: &core.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: p.Affinity}}
+	}
+	ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(&core.Node{ObjectMeta: meta.ObjectMeta{Name: n.Name, Labels: l.Labels}})
+	return ok && err == nil
+}
+
+// obstacles are what keeps the pod from the node, in the kubelet's order behind its check of
+// resources. It looks at NoExecute taints only; the scheduler at NoSchedule, too.
+func (p *Placement) obstacles(n *Node, l *Place, effects ...core.TaintEffect) []obstacle {
+	var all []obstacle
+	if l != nil && !p.selected(n, l) {
+		all = append(all, obstacle{ReasonAffinity, "node(s) didn't match Pod's node affinity/selector", "the node does not match the pod's " + p.wants(l)})
+	}
+	if p.Node != "" && n.Name != "" && p.Node != n.Name {
+		all = append(all, obstacle{ReasonName, "node(s) didn't match the requested node name", fmt.Sprintf("spec.nodeName is %s, where the pod goes; this node is %s", p.Node, n.Name)})
+	}
+	if l == nil {
+		return all
+	}
+	for _, port := range p.Ports {
+		if i := slices.IndexFunc(l.Ports, port.conflicts); i >= 0 {
+			all = append(all, obstacle{ReasonPorts, "node(s) didn't have free ports for the requested pod ports", fmt.Sprintf("host port %d/%s is in use by another pod", port.Port, port.Protocol)})
+			break
+		}
+	}
+	if t, found := corev1.FindMatchingUntoleratedTaint(l.Taints, p.Tolerations, func(t *core.Taint) bool { return slices.Contains(effects, t.Effect) }); found {
+		all = append(all, obstacle{ReasonTaint, "node(s) had untolerated taint(s)", fmt.Sprintf("the pod does not tolerate the node's taint %s", t.ToString())})
+	}
+	return all
+}
+
+// wants is what the pod requires of a node and what the node has of it.
+func (p *Placement) wants(l *Place) string {
+	var words []string
+	has := func(key string) string {
+		if value, ok := l.Labels[key]; ok {
+			return fmt.Sprintf("the node has %s=%s", key, value)
+		}
+		return "the node has no label " + key
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.Selector)) {
+		if value, ok := l.Labels[key]; !ok || value != p.Selector[key] {
+			words = append(words, fmt.Sprintf("nodeSelector %s=%s (%s)", key, p.Selector[key], has(key)))
+		}
+	}
+	if p.Affinity != nil && len(words) == 0 {
+		var terms []string
+		for _, t := range p.Affinity.NodeSelectorTerms {
+			var parts []string
+			for _, e := range t.MatchExpressions {
+				parts = append(parts, fmt.Sprintf("%s %s %s (%s)", e.Key, e.Operator, strings.Join(e.Values, ","), has(e.Key)))
+			}
+			for _, e := range t.MatchFields {
+				parts = append(parts, fmt.Sprintf("%s %s %s", e.Key, e.Operator, strings.Join(e.Values, ",")))
+			}
+			terms = append(terms, strings.Join(parts, " and "))
+		}
+		words = append(words, "required node affinity: "+strings.Join(terms, "; or "))
+	}
+	return strings.Join(words, "; ")
+}
+
+// conflicts reports whether two pods cannot have their ports on one node.
+func (h HostPort) conflicts(other HostPort) bool {
+	const all = "0.0.0.0"
+	return h.Port == other.Port && h.Protocol == other.Protocol && (h.Address == other.Address || h.Address == all || other.Address == all)
+}
+
+// foreignOS is the kubelet's refusal of a pod of another operating system, which comes before
+// its check of resources.
+func (p *Placement) foreignOS() *refusal {
+	if p.OS == "" || p.OS == core.Linux {
+		return nil
+	}
+	return &refusal{ReasonOS, fmt.Sprintf("spec.os.name is %s, and the node is %s", p.OS, core.Linux)}
+}
+
+// misplaced is the kubelet's refusal of a pod that does not belong on the node.
+func (in *Input) misplaced() *refusal {
+	all := in.Pod.Placement.obstacles(&in.Node, in.Place, core.TaintEffectNoExecute)
+	if len(all) == 0 {
+		return nil
+	}
+	return &refusal{all[0].kubelet, all[0].message}
+}
+
+// unplaced is why the scheduler does not choose the node, for other reasons than its room;
+// nil where it may.
+// Source: k8s.io/kubernetes v1.34.4, pkg/scheduler/apis/config/v1/default_plugins.go (the
+// order) and the plug-ins' own reasons.
+func (in *Input) unplaced() *Verdict {
+	p := &in.Pod.Placement
+	var all []obstacle
+	if l := in.Place; l != nil && l.Cordoned {
+		cordon := core.Taint{Key: core.TaintNodeUnschedulable, Effect: core.TaintEffectNoSchedule}
+		if !corev1.TolerationsTolerateTaint(p.Tolerations, &cordon) {
+			all = append(all, obstacle{"", "node(s) were unschedulable", "the node is cordoned (spec.unschedulable)"})
+		}
+	}
+	found := p.obstacles(&in.Node, in.Place, core.TaintEffectNoSchedule, core.TaintEffectNoExecute)
+	for _, reason := range []string{ReasonTaint, ReasonAffinity, ReasonPorts} {
+		for _, o := range found {
+			if o.kubelet == reason {
+				all = append(all, o)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	var words []string
+	for _, o := range all {
+		words = append(words, o.message)
+	}
+	text := "it stays Pending: the scheduler does not choose this node. "
+	if in.Pod.Kind == "DaemonSet" {
+		text = "the DaemonSet makes no pod for this node. "
+	}
+	return &Verdict{Outcome: Pending, Reason: all[0].scheduler, Message: text + strings.Join(words, "; ")}
+}
+
+// unlooked says what of the node's Node object the answer leaves out because it is not
+// known; "" where it is.
+func (in *Input) unlooked() string {
+	if in.Place != nil {
+		return ""
+	}
+	p := &in.Pod.Placement
+	var of []string
+	for _, x := range []struct {
+		is   bool
+		word string
+	}{{len(p.Selector) > 0, "nodeSelector"}, {p.Affinity != nil, "node affinity"}, {len(p.Ports) > 0, "host ports"}} {
+		if x.is {
+			of = append(of, x.word)
+		}
+	}
+	text := "not looked at: labels, taints and host ports of the node, which are not recorded"
+	if len(of) > 0 {
+		text += "; the pod has " + strings.Join(of, ", ")
+	}
+	return text + ": kubectl fettle pod record DIR on the node records them"
+}
