@@ -29,6 +29,7 @@ type edit struct {
 // advise tries changes, those first that change the least, and keeps those that help.
 // Where none does, two of them together may.
 func (p *Prediction) advise() {
+	p.replace()
 	switch p.Verdict.Outcome {
 	case Invalid:
 		p.repair()

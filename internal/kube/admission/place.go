@@ -122,6 +122,13 @@ func (p *Placement) wants(l *Place) string {
 	return strings.Join(words, "; ")
 }
 
+// cordon is the taint that a pod has to tolerate for a node that is cordoned.
+var cordon = core.Taint{Key: core.TaintNodeUnschedulable, Effect: core.TaintEffectNoSchedule}
+
+func (p *Placement) tolerates(t core.Taint) bool {
+	return corev1.TolerationsTolerateTaint(p.Tolerations, &t)
+}
+
 // conflicts reports whether two pods cannot have their ports on one node.
 func (h HostPort) conflicts(other HostPort) bool {
 	const all = "0.0.0.0"
@@ -154,8 +161,7 @@ func (in *Input) unplaced() *Verdict {
 	p := &in.Pod.Placement
 	var all []obstacle
 	if l := in.Place; l != nil && l.Cordoned {
-		cordon := core.Taint{Key: core.TaintNodeUnschedulable, Effect: core.TaintEffectNoSchedule}
-		if !corev1.TolerationsTolerateTaint(p.Tolerations, &cordon) {
+		if !p.tolerates(cordon) {
 			all = append(all, obstacle{"", "node(s) were unschedulable", "the node is cordoned (spec.unschedulable)"})
 		}
 	}

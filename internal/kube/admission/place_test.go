@@ -77,6 +77,23 @@ func TestPlace(t *testing.T) {
 			t.Errorf("%s: assumed %q", name, assumed)
 		}
 	}
+	// What would have to change, all of it together.
+	for want, c := range map[string]Input{
+		"node: kubectl label node n1 --overwrite disktype=hdd gpu=": {Place: ssd, Pod: Pod{Placement: Placement{Selector: map[string]string{"disktype": "hdd", "gpu": "", "cores": "16"}}}},
+		"pod: a required node affinity that fits the node, or none": {Place: ssd, Pod: Pod{Placement: Placement{Affinity: named("n2")}}},
+		"pod: spec.nodeName: n1":                                    {Pod: Pod{Placement: Placement{Node: "n2"}}},
+		"pod: a toleration of dedicated=db:NoSchedule":              {Place: taint(core.TaintEffectNoSchedule)},
+		"node and pod: kubectl uncordon n1; and a toleration of a:NoExecute": {Place: with(func(p *Place) {
+			p.Cordoned, p.Taints = true, []core.Taint{cordon, {Key: "a", Effect: core.TaintEffectNoExecute}}
+		})},
+	} {
+		placement := c.Pod.Placement
+		c.Node, c.Pod = machine(1, 1, 2, 1), pod(Container{Name: "c"})
+		c.Node.Name, c.Pod.Placement = "n1", placement
+		if a := mustPredict(t, c).Advice; len(a) != 1 || a[0].Where+": "+a[0].Change != want || !strings.HasPrefix(a[0].Then, "admitted") {
+			t.Errorf("%+v, want %s", a, want)
+		}
+	}
 	// What there is too little of comes first (AdmissionCheck of kube-scheduler 1.34.4).
 	in := Input{Node: machine(1, 1, 2, 1), Place: ssd, Capacity: &Capacity{Allocatable: Resources{}}, Pod: pod(guaranteed("c", "cpu=1 memory=1G"))}
 	in.Node.Name, in.Pod.Placement = "n1", Placement{Node: "n1", Selector: map[string]string{"a": "b"}}
