@@ -37,7 +37,7 @@ func writeArtefacts(dir, owner string, artefacts []sizing.Artefact, force bool) 
 	if errors.As(err, &foreign) {
 		slices.Sort(foreign.Names)
 		slices.Sort(foreign.Taken)
-		return nil, ui.Hinted(ui.Refused, fmt.Errorf("%s: %w", dir, err), "nothing is written; --force writes over them, another directory leaves them")
+		return nil, ui.Retry(ui.Refused, fmt.Errorf("%s: %w", dir, err), "nothing is written; another directory leaves them, --force writes over them", "--force")
 	}
 	var half *sizing.HalfError
 	if errors.As(err, &half) {

@@ -34,7 +34,7 @@ func (m *machine) mayMeasure() error {
 		return besideExperiment(x)
 	}
 	if err := journal.Prepare(m.engine.StateDir); err != nil {
-		return ui.Hinted(ui.Refused, err, "run it with sudo, or keep the record elsewhere with --state-dir")
+		return ui.AsRoot(err, "or keep the record elsewhere with --state-dir")
 	}
 	return nil
 }

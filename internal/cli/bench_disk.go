@@ -15,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/bench/fio"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -210,11 +211,21 @@ func (m *machine) fio(ctx context.Context, path string) (*fio.Engine, error) {
 func unmade(err error) error {
 	switch {
 	case errors.Is(err, disk.ErrNoRoom):
-		return ui.Hinted(ui.Refused, err, "make room, or name a smaller --size")
+		return ui.Hinted(ui.Refused, err, "df -h shows which file system is full; a smaller --size, or another directory, needs less")
 	case errors.Is(err, disk.ErrUnwritable):
 		return ui.Exit(ui.Usage, err)
 	}
 	return err
+}
+
+// noRoom refuses to measure where the files would take too much of the free space. Where a
+// smaller size would do, the command has it.
+func noRoom(directory string, err error) error {
+	err = fmt.Errorf("%s: %w", directory, err)
+	if size := (*disk.SizeError)(nil); errors.As(err, &size) {
+		return ui.Instead(ui.Refused, err, "", fmt.Sprintf("--size=%dMiB", size.Possible>>20))
+	}
+	return ui.Hinted(ui.Refused, err, "no size is small enough; df -h "+rule.Quote(directory)+" shows what is free, and another directory may have more")
 }
 
 func installHint(facts *fact.Facts) string {
@@ -294,7 +305,7 @@ func (o benchDiskOptions) sizes(facts *fact.Facts, places []*disk.Place) error {
 			}
 		}
 		if p.SizeBytes, err = disk.FileSize(asked, p.FreeBytes, sharers); err != nil {
-			return ui.Exit(ui.Refused, fmt.Errorf("%s: %w", p.Directory, err))
+			return noRoom(p.Directory, err)
 		}
 	}
 	return nil

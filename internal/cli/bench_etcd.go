@@ -83,7 +83,7 @@ func (a *app) benchEtcd(ctx context.Context, o benchEtcdOptions) error {
 			return err
 		}
 		if err := b.Writer.Check(now); err != nil {
-			return ui.Exit(ui.Refused, err)
+			return unwritable(err)
 		}
 		if err := b.Writer.Begin(ctx); err != nil {
 			return fmt.Errorf("nothing can be written: %w", err)
@@ -166,4 +166,10 @@ func etcdPage(p metrics.Page) bench.Page {
 		Leader: p.Values["etcd_server_has_leader"] == 1, LeaderChanges: p.Values["etcd_server_leader_changes_seen_total"],
 		SizeBytes: size, QuotaBytes: p.Values["etcd_server_quota_backend_bytes"], Version: p.Labels["etcd_server_version"]["server_version"],
 	}
+}
+
+// unwritable refuses to write into a database whose state, or the words of the call, forbid
+// it: without writes the member is only watched.
+func unwritable(err error) error {
+	return ui.Hinted(ui.Refused, err, "etcdctl endpoint status --cluster -w table shows leader and sizes; fettle bench etcd without --write-prefix writes nothing")
 }

@@ -76,7 +76,7 @@ func (m *machine) benchMemoryPlan(o benchMemoryOptions) (*memory.Plan, error) {
 	}
 	p, err := memory.Make(fact.Collect(m.host), asked)
 	if errors.Is(err, memory.ErrTooLarge) {
-		return nil, ui.Hinted(ui.Refused, err, "a smaller --size, or fewer --cells")
+		return nil, tooLarge(err)
 	}
 	if errors.Is(err, memory.ErrAsked) {
 		return nil, ui.Exit(ui.Usage, err)
@@ -165,4 +165,9 @@ func measureMemoryCommand(a *app) *cobra.Command {
 			return json.NewEncoder(a.screen.Out).Encode(s)
 		},
 	}
+}
+
+// tooLarge refuses to take more memory than a bench may.
+func tooLarge(err error) error {
+	return ui.Hinted(ui.Refused, err, "free -h shows what is available; fettle bench memory without --size takes what fits, and --cells=4k the least")
 }

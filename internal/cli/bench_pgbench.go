@@ -47,7 +47,7 @@ func (m *machine) pgbench(s *postgresql.Server, path string) (*pgbench, error) {
 		return nil, err
 	}
 	if err := os.Chown(dir, int(s.As.UID), int(s.As.GID)); err != nil {
-		return nil, errors.Join(ui.Hinted(ui.Refused, err, "run it with sudo, or as user "+s.User), os.Remove(dir))
+		return nil, errors.Join(ui.AsRoot(err, "or as user "+s.User), os.Remove(dir))
 	}
 	b.dir = dir
 	return b, nil

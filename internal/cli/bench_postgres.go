@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/component/postgresql"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -138,7 +139,7 @@ func (m *machine) planPostgres(ctx context.Context, o benchPostgresOptions) (_ *
 		m.screen.Say("database %s is called like one of fettle's and does not say so in its comment: it stays; DROP DATABASE %s drops it", name, name)
 	}
 	if len(left.InUse) > 0 {
-		return nil, ui.Exit(ui.Refused, fmt.Errorf("another bench is at work in database %s", strings.Join(left.InUse, ", ")))
+		return nil, ui.Retry(ui.Refused, fmt.Errorf("another bench is at work in database %s", strings.Join(left.InUse, ", ")), "wait for its end")
 	}
 	room, err := m.postgresRoom(ctx, server)
 	// Clients that have just left are counted until the server has ended their processes.
@@ -151,11 +152,11 @@ func (m *machine) planPostgres(ctx context.Context, o benchPostgresOptions) (_ *
 		return nil, err
 	}
 	if room.Others > 0 && !o.anyway {
-		return nil, ui.Hinted(ui.Refused, fmt.Errorf("others are connected to %s (%d): a benchmark would slow their work, and they its", server.Name, room.Others), "stop what uses it, or --anyway")
+		return nil, ui.Retry(ui.Refused, fmt.Errorf("others are connected to %s (%d): a benchmark would slow their work, and they its", server.Name, room.Others), "stop what uses it; --anyway measures now, and the result says so", "--anyway")
 	}
 	p, err := postgres.Make(room, o.asked)
 	if errors.Is(err, postgres.ErrNoSpace) {
-		return nil, ui.Hinted(ui.Refused, err, "a smaller --scale, or room in "+server.Dir)
+		return nil, ui.Instead(ui.Refused, err, "df -h "+rule.Quote(server.Dir)+" shows what is free; a smaller --scale needs less", "--scale=1")
 	}
 	if err != nil {
 		return nil, ui.Exit(ui.Usage, err)

@@ -41,7 +41,7 @@ func (m *machine) diskWork(ctx context.Context, name, fioPath, mark string) (*di
 		return nil, ui.Exit(ui.Usage, err)
 	}
 	if place.SizeBytes, err = disk.FileSize(0, place.FreeBytes, 1); err != nil {
-		return nil, ui.Exit(ui.Refused, fmt.Errorf("%s: %w", place.Directory, err))
+		return nil, noRoom(place.Directory, err)
 	}
 	engine, err := m.fio(ctx, fioPath)
 	if err != nil {

@@ -189,7 +189,7 @@ func onlyRoots(h *host.Host, name string) error {
 		return nil
 	}
 	if err := profile.Trusted(h, name); err != nil {
-		return ui.Hinted(ui.Refused, fmt.Errorf("rules are not read: %w", err), "give it to root, and take the right to write from group and others (chown root, chmod go-w)")
+		return ui.Hinted(ui.Refused, fmt.Errorf("rules are not read: %w", err), "once you trust what it says: sudo chown root "+rule.Quote(name)+" && sudo chmod go-w "+rule.Quote(name))
 	}
 	return nil
 }

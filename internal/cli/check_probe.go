@@ -106,8 +106,8 @@ func (a *app) prober(ctx context.Context, h *host.Host, o probeOptions) (func(co
 		if not.Target != not.Socket.String() {
 			is = fmt.Sprintf("%s, which is ", not.Socket.Addr())
 		}
-		return nil, ui.Hinted(ui.Refused, fmt.Errorf("%s is %snot this machine's loopback, and not allowed: a probe is for a server of yours", not.Target, is),
-			fmt.Sprintf("if it is yours: --allow %s, or a network as --allow 192.0.2.0/24", not.Target))
+		return nil, ui.Retry(ui.Refused, fmt.Errorf("%s is %snot this machine's loopback, and not allowed: a probe is for a server of yours", not.Target, is),
+			"if it is yours, --allow names it, or its network as --allow 192.0.2.0/24", "--allow="+not.Target)
 	case err != nil:
 		return nil, ui.Exit(ui.Usage, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/spell"
 	"fettle.dev/fettle/internal/tune"
@@ -112,7 +113,7 @@ func (a *app) sysctlFile(p *tune.Plan) error {
 		fmt.Fprintf(&b, "# %s\n%s = %s\n", st.Reason, st.Setting.Name, strings.Join(strings.Fields(st.Want.Text), " "))
 	}
 	if len(other) > 0 {
-		return ui.Hinted(ui.Refused, fmt.Errorf("a sysctl.d file cannot hold %s", summarise(other)), "fettle tune applies all of it")
+		return ui.Hinted(ui.Refused, fmt.Errorf("a sysctl.d file cannot hold %s", summarise(other)), rule.CommandLine(append([]string{"fettle", "tune"}, p.Profiles...))+" applies all of it")
 	}
 	_, err := fmt.Fprint(a.screen.Out, b.String())
 	return err

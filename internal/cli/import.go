@@ -15,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/rhel6"
+	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -98,7 +99,7 @@ func writeProfile(parent string, res rhel6.Result) (dir string, err error) {
 	for _, p := range append(missing(parent), dir) {
 		if err := files.Mkdir(p, 0o755); err != nil {
 			if errors.Is(err, fs.ErrExist) {
-				return "", ui.Hinted(ui.Refused, fmt.Errorf("%s is there already", p), "move it away or name another directory")
+				return "", ui.Hinted(ui.Refused, fmt.Errorf("%s is there already", p), "name another directory, or move it away: mv "+rule.Quote(p)+" "+rule.Quote(p+".old"))
 			}
 			return "", err
 		}

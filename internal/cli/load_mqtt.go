@@ -60,7 +60,7 @@ func (a *app) loadMQTT(ctx context.Context, o loadMQTTOptions, broker string) er
 	var not *target.NotAllowedError
 	switch {
 	case errors.As(err, &not):
-		return ui.Hinted(ui.Refused, err, fmt.Sprintf("if it is yours: --allow %s, or a network as --allow 192.0.2.0/24", not.Target))
+		return ui.Retry(ui.Refused, err, "if it is yours, --allow names it, or its network as --allow 192.0.2.0/24", "--allow="+not.Target)
 	case err != nil && ctx.Err() != nil:
 		return cutShort(ctx, err, "nothing was sent", nil)
 	case err != nil:

@@ -318,8 +318,8 @@ func mayOpen(connections int, what string) error {
 		return err
 	}
 	if need := uint64(connections) + self.OwnFiles; need > limit {
-		return ui.Hinted(ui.Refused, fmt.Errorf("%s want %d open files, and this process may have %d", what, need, limit),
-			fmt.Sprintf("raise the limit (ulimit -n %d), or take fewer connections", need))
+		return &ui.Error{Code: ui.Refused, Err: fmt.Errorf("%s want %d open files, and this process may have %d", what, need, limit),
+			Hint: "fewer connections need fewer", Remedy: &ui.Remedy{Before: fmt.Sprintf("sudo prlimit --pid $$ --nofile=%d", need)}}
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func (a *app) sinceLast(file string, logs []source.Log) ([]source.Log, error) {
 	}
 	var p logPositions
 	if err := json.Unmarshal(text, &p); err != nil || p.Schema != positionsSchema || len(text) > positionsMost {
-		return nil, ui.Hinted(ui.Refused, fmt.Errorf("--since-last %s: this is no file of positions", file), "name another file; without one the logs are read whole")
+		return nil, ui.Instead(ui.Refused, fmt.Errorf("--since-last %s: not a file of positions", file), "a file that is not there yet is begun, and the logs are read whole this time", "--since-last="+file+".positions")
 	}
 	next, lost, err := source.Continue(logs, p.Positions)
 	for _, l := range lost {

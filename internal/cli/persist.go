@@ -12,6 +12,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
@@ -165,7 +166,7 @@ func trustedProgram() (string, error) {
 		sys, ok := st.Sys().(*syscall.Stat_t)
 		sticky := st.IsDir() && st.Mode()&os.ModeSticky != 0
 		if !ok || sys.Uid != 0 || st.Mode().Perm()&0o022 != 0 && !sticky {
-			return "", ui.Hinted(ui.Refused, fmt.Errorf("%s can be changed by others than root, and the unit would run %s as root at each boot", p, self), "install fettle in "+packaging.Program)
+			return "", ui.Hinted(ui.Refused, fmt.Errorf("%s can be changed by others than root, and the unit would run %s as root at each boot", p, self), "sudo install -o root -m 0755 "+rule.Quote(self)+" "+packaging.Program+" puts it where only root may change it; then: sudo "+packaging.Program+" tune --persist")
 		}
 		if p == "/" {
 			return self, nil

@@ -77,7 +77,7 @@ func (m *machine) memoryWork(name string) (*memoryWork, error) {
 	}
 	visit, err := memory.Work(fact.Collect(m.host), run, name)
 	if errors.Is(err, memory.ErrTooLarge) {
-		err = ui.Exit(ui.Refused, err)
+		err = tooLarge(err)
 	}
 	return &memoryWork{name, visit}, orFailed(err)
 }

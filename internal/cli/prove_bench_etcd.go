@@ -8,7 +8,6 @@ import (
 	bench "fettle.dev/fettle/internal/bench/etcd"
 	"fettle.dev/fettle/internal/component/etcd"
 	"fettle.dev/fettle/internal/prove"
-	"fettle.dev/fettle/internal/ui"
 )
 
 // etcdWork is so many writes to a running etcd as the work of an experiment. They are
@@ -65,7 +64,7 @@ func (w *etcdWork) write(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	if err := w.writer.Check(page); err != nil {
-		return 0, ui.Exit(ui.Refused, err)
+		return 0, unwritable(err)
 	}
 	return w.writer.Work(ctx)
 }

@@ -45,7 +45,7 @@ func besideExperiment(x *tune.Leaseholder) error {
 	}
 	switch {
 	case x.PID == 0:
-		return ui.Hinted(ui.Busy, fmt.Errorf("%w: each would disturb the other", tune.ErrLeased), "wait for its end; fettle status shows it")
+		return ui.Hinted(ui.Busy, fmt.Errorf("%w: each would disturb the other", tune.ErrLeased), "fettle status shows it; wait for its end")
 	case x.Restoring:
 		return ui.Hinted(ui.Busy, fmt.Errorf("%w: it has ended, and its watchdog is still undoing its change (%s)", tune.ErrLeased, who), "wait a moment; fettle status says when that is done")
 	}

@@ -81,7 +81,7 @@ func (p *proof) settings(ctx context.Context, deadline *journal.Try) error {
 	if p.o.resume != "" && !slices.EqualFunc(recorded, p.body.Change.Settings, func(a, b prove.Setting) bool {
 		return a.Setting == b.Setting && a.Before.String() == b.Before.String() && a.With.String() == b.With.String()
 	}) {
-		return ui.Exit(ui.Refused, errors.New("the machine has other values now than when the experiment was begun: what was measured then does not go together with what would be measured now"))
+		return ui.Hinted(ui.Refused, errors.New("the machine has other values now than when the experiment was begun: what was measured then does not go together with what would be measured now"), asBegun(recorded))
 	}
 	var why []string
 	for _, s := range p.body.Change.Left {
@@ -154,4 +154,19 @@ func orUsage(err error) error {
 		return err
 	}
 	return ui.Exit(ui.Usage, err)
+}
+
+// asBegun is the command after which an experiment can go on: it sets what the values were
+// when it was begun.
+func asBegun(recorded []prove.Setting) string {
+	words := []string{"fettle", "tune"}
+	for _, s := range recorded {
+		if !s.Before.Absent {
+			words = append(words, "--set", s.Setting.String()+"="+s.Before.Text)
+		}
+	}
+	if len(words) == 2 {
+		return "begin it again with fettle prove: what was there before cannot be set"
+	}
+	return "to set them as they were, run: " + rule.CommandLine(words)
 }

@@ -93,7 +93,7 @@ func (p *proof) prepare(ctx context.Context) (err error) {
 	case err != nil && ctx.Err() != nil:
 		return ui.Exit(ui.Interrupted, errors.New("interrupted: nothing was changed"))
 	case errors.Is(err, running.ErrIdle):
-		return ui.Hinted(ui.Refused, err, "name the log that the work writes, or --anyway")
+		return ui.Retry(ui.Refused, err, "name the log that the work writes; --anyway waits for lines of this one", "--anyway")
 	case err != nil:
 		return orUsage(err)
 	}
@@ -170,7 +170,7 @@ func (p *proof) run(ctx context.Context) (prove.Ending, error) {
 	} else if why := p.unfit(ctx); len(why) > 0 { // running work is what keeps the machine busy
 		if !p.o.Anyway {
 			p.dismiss()
-			return "", ui.Hinted(ui.Refused, fmt.Errorf("this is no moment to measure: %s", strings.Join(why, "; ")), "wait, or --anyway")
+			return "", ui.Retry(ui.Refused, fmt.Errorf("this is no moment to measure: %s", strings.Join(why, "; ")), "wait until it is quiet; --anyway measures now, and the result says so", "--anyway")
 		}
 		for _, w := range why {
 			p.screen.Say("measured all the same: %s", w)
@@ -294,7 +294,7 @@ func (p *proof) verdict(ending prove.Ending, err error, want prove.Word) error {
 	case ending == prove.EndedInterrupted:
 		return ui.Exit(ui.Interrupted, errors.Join(errors.New("interrupted: the machine is as it was, and what was measured is kept: fettle prove --resume "+p.underway.Name()+" goes on"), err))
 	case ending == prove.EndedHopeless:
-		return ui.Hinted(ui.Refused, err, "--margin 5%, a longer workload, a larger --budget, or --anyway")
+		return ui.Retry(ui.Refused, err, "a larger --margin, a longer workload or a larger --budget may decide it; --anyway measures until the budget is used", "--anyway")
 	case ending == prove.EndedGuard:
 		return ui.Exit(ui.GateNotMet, err)
 	case err != nil && p.resumable():

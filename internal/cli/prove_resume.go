@@ -40,7 +40,7 @@ func (p *proof) takeUp() error {
 	}
 	p.underway, p.visits = u, l.visits
 	if bytes.Contains(u.Run.Body, []byte(`\ufffd`)) { // what JSON has in the place of such a byte
-		return ui.Hinted(ui.Refused, fmt.Errorf("run %s cannot go on: its commands have bytes that are not UTF-8, and its record has not kept them", name), "begin it anew")
+		return ui.Hinted(ui.Refused, fmt.Errorf("run %s cannot go on: its commands have bytes that are not UTF-8, and its record has not kept them", name), "fettle runs show "+name+" shows what it had measured; no command can go on with it, so begin it again with fettle prove")
 	}
 	if err := json.Unmarshal(u.Run.Body, p.body); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (p *proof) takeUp() error {
 		p.screen.Say("begun with method %d of judging, and judged by method %d from here on, with all that was measured", begun, prove.Method)
 	}
 	if here := evidence.Fingerprint(p.host); here.Hardware != u.Run.Machine.Hardware {
-		return ui.Exit(ui.Refused, fmt.Errorf("run %s was begun on another machine (%s, %s)", name, u.Run.Machine.Name, u.Run.Machine.CPU))
+		return ui.Hinted(ui.Refused, fmt.Errorf("run %s was begun on another machine (%s, %s)", name, u.Run.Machine.Name, u.Run.Machine.CPU), "only there can it go on: fettle prove --resume "+name)
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func (p *proof) takeUpEnded(name string) error {
 		return ui.Exit(ui.Usage, fmt.Errorf("run %s has ended by %s: %s; only one that cannot tell yet, for want of time or of quads, goes on", r.ID, e.Ending, e.Text))
 	}
 	if here := evidence.Fingerprint(p.host); here.Hardware != r.Machine.Hardware {
-		return ui.Exit(ui.Refused, fmt.Errorf("run %s was made on another machine (%s, %s)", r.ID, r.Machine.Name, r.Machine.CPU))
+		return ui.Hinted(ui.Refused, fmt.Errorf("run %s was made on another machine (%s, %s)", r.ID, r.Machine.Name, r.Machine.CPU), "only there can it go on: fettle prove --resume "+r.ID)
 	}
 	more := p.o.more
 	o := proveOptions{expect: p.o.expect, keep: p.o.keep, resume: r.ID, Anyway: p.o.Anyway}

@@ -79,6 +79,7 @@ func runUntil(ctx context.Context, version string, args []string, out, errw io.W
 	screen.Out = &command.Out{Writer: out}
 	a := &app{version: version, once: &sync.Map{}, screen: screen, command: rule.CommandLine(append([]string{"fettle"}, args...))}
 	a.asCommand = rule.CommandLine(append([]string{"fettle"}, withoutReason(args)...))
+	screen.Call = command.Calls("fettle", args)
 	root := a.rootCommand(args...)
 	root.SetArgs(args)
 	root.SetErr(errw)
@@ -215,6 +216,7 @@ func asked(args []string) (verb, bool) {
 }
 
 func (a *app) setUp(c *cobra.Command) error {
+	a.screen.Verb = c.CommandPath()
 	if a.stateDir == "" && c.Flags().Changed("state-dir") {
 		return ui.Hinted(ui.Usage, errors.New("--state-dir is empty"), "leave it out for "+journal.DefaultDir)
 	}
@@ -283,7 +285,7 @@ func (a *app) mustBeLive() error {
 // mustBeRoot refuses to write without the rights to do it.
 func mustBeRoot() error {
 	if os.Geteuid() != 0 && defaultStateDir == journal.DefaultDir {
-		return ui.Hinted(ui.Refused, errors.New("changing this machine needs root"), "run it with sudo; fettle diff shows the changes without")
+		return ui.AsRoot(errors.New("changing this machine needs root"), "fettle diff shows the changes without")
 	}
 	return nil
 }

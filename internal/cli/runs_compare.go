@@ -39,7 +39,7 @@ difference. A and B are IDs, their beginnings, or files.`,
 			}
 			found, err := compare.Runs(runs[0], runs[1], limit, force)
 			if errors.Is(err, compare.ErrMachines) {
-				return ui.Hinted(ui.Refused, err, "--force compares them all the same")
+				return ui.Retry(ui.Refused, err, "--force compares them anyway", "--force")
 			}
 			if err != nil {
 				return err

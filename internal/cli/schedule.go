@@ -212,7 +212,7 @@ func (a *app) editSchedule(file string, edit func(h *host.Host, text string, ent
 		a.logFile(h, "schedule", file)
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return ui.Hinted(ui.Refused, fmt.Errorf("the schedule cannot be changed: %w", err), "run it with sudo")
+		return ui.AsRoot(fmt.Errorf("the schedule cannot be changed: %w", err), "")
 	}
 	return err
 }

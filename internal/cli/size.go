@@ -223,6 +223,9 @@ func (a *app) size(ctx context.Context, wish sizing.Wish, here map[string]machin
 	r, err := wish.Size(ctx, f)
 	var bad *sizing.InputError
 	if errors.As(err, &bad) {
+		if len(bad.Works) > 0 {
+			return ui.Instead(ui.Usage, err, "", bad.Works...)
+		}
 		return ui.Exit(ui.Usage, err)
 	}
 	if err != nil {

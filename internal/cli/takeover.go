@@ -272,7 +272,7 @@ func (m *machine) takeOver(ctx context.Context, t claim.Tuner) (int, error) {
 	}
 	state, err := parseTuner(now.Text)
 	if now.Absent || err != nil || t.Running && state.active != "active" {
-		return 0, ui.Hinted(ui.Refused, fmt.Errorf("%s runs here, but not as %s, so undo could not start it again", t.Name, t.Unit), "stop process "+fmt.Sprint(t.PID)+" yourself")
+		return 0, ui.Hinted(ui.Refused, fmt.Errorf("%s runs here, but not as %s, so undo could not start it again", t.Name, t.Unit), fmt.Sprintf("stop it yourself: sudo kill %d", t.PID))
 	}
 	want := state
 	want.active = "inactive"

@@ -17,6 +17,7 @@ import (
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/tune"
 	"fettle.dev/fettle/internal/ui"
@@ -194,11 +195,13 @@ func (m *machine) verdict(res *tune.Applied, err error) error {
 		if res.Failed() > 0 {
 			return ui.Exit(ui.Failed, errors.New("no value could be set, so nothing is changed and no transaction recorded"))
 		}
-		code := ui.Failed
-		if slices.ContainsFunc(res.Plan.Steps, func(s tune.Step) bool { return s.Verdict == plugin.Refused || s.Verdict == plugin.Kept }) {
-			code = ui.Refused
+		err := errors.New("nothing is changed, and no transaction recorded")
+		for _, s := range res.Plan.Steps {
+			if s.Verdict == plugin.Refused || s.Verdict == plugin.Kept {
+				return ui.Hinted(ui.Refused, err, rule.CommandLine([]string{"fettle", "why", s.Setting.String()})+" shows what decides it")
+			}
 		}
-		return ui.Exit(code, errors.New("nothing is changed, and no transaction recorded"))
+		return ui.Exit(ui.Failed, err)
 	}
 	return nil
 }
@@ -258,7 +261,7 @@ func (m *machine) planner(ctx context.Context, names []string, o tuneOptions) (t
 				return nil, apply, err
 			}
 			if !slices.EqualFunc(loaded.Sources, p.Sources, func(a, b profile.Source) bool { return a.Path == b.Path && a.SHA256 == b.SHA256 }) {
-				return nil, apply, ui.Exit(ui.Refused, fmt.Errorf("%w: its profiles have another content now; make a new plan with fettle diff", tune.ErrStale))
+				return nil, apply, o.stale(p, fmt.Errorf("%w: its profiles have another content now", tune.ErrStale))
 			}
 			apply.Kind = journal.Tune
 			names := p.Profiles
@@ -269,7 +272,11 @@ func (m *machine) planner(ctx context.Context, names []string, o tuneOptions) (t
 				return nil, apply, err
 			}
 		}
-		return m.engine.ApplySaved(p), apply, nil
+		saved := m.engine.ApplySaved(p)
+		return func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
+			p2, err := saved(ctx, s)
+			return p2, o.stale(p, err)
+		}, apply, nil
 	case len(o.set) > 0:
 		var changes []setting.Change
 		for _, text := range o.set {
@@ -317,6 +324,18 @@ func (m *machine) planner(ctx context.Context, names []string, o tuneOptions) (t
 	return func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
 		return m.engine.PlanProfile(ctx, p, s)
 	}, apply, nil
+}
+
+// stale adds to the refusal of an outdated plan the command that makes a new one.
+func (o tuneOptions) stale(p *tune.Plan, err error) error {
+	if !errors.Is(err, tune.ErrStale) || len(p.Profiles) == 0 {
+		return err
+	}
+	file := "plan.json"
+	if o.plan != "-" {
+		file = o.plan
+	}
+	return ui.Hinted(ui.Refused, err, "make a new plan: "+rule.CommandLine(slices.Concat([]string{"sudo", "fettle", "diff"}, p.Profiles, []string{"--output", "json"}))+" > "+rule.Quote(file))
 }
 
 func readPlan(path string) (*tune.Plan, error) {

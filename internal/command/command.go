@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/spell"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -200,6 +202,42 @@ type Failure struct {
 
 // ForPrograms is true when the output is for programs.
 func ForPrograms(s *ui.Screen) bool { return s.Format == ui.JSON || s.Format == ui.YAML }
+
+// Calls returns Screen.Call for a program that was called with some arguments.
+func Calls(program string, args []string) func(ui.Remedy) string {
+	return func(r ui.Remedy) string {
+		own, rest := args, []string(nil)
+		if end := slices.Index(args, "--"); end >= 0 {
+			own, rest = args[:end], args[end:]
+		}
+		for _, option := range r.Instead {
+			own = append(without(own, option), option)
+		}
+		words := slices.Concat(strings.Fields(program), own, r.Options, rest)
+		if r.Root {
+			words = append([]string{"sudo"}, words...)
+		}
+		line := rule.CommandLine(words)
+		if r.Before != "" {
+			line = r.Before + " && " + line
+		}
+		return line
+	}
+}
+
+// without returns arguments without an option, --name=value, and its values.
+func without(args []string, option string) (out []string) {
+	name, _, _ := strings.Cut(option, "=")
+	for i := 0; i < len(args); i++ {
+		switch {
+		case args[i] == name:
+			i++ // its value
+		case !strings.HasPrefix(args[i], name+"="):
+			out = append(out, args[i])
+		}
+	}
+	return out
+}
 
 // Result prints what came of a command as data, also where err is not nil, and returns
 // err. What went wrong is said first, so that it is among the messages.

@@ -41,7 +41,7 @@ func checkDir(dir string, trusted func(uid uint32) bool) (fs.FileInfo, error) {
 	case !ok || !trusted(sys.Uid):
 		return nil, fmt.Errorf("state directory %s belongs to user %d, not to you (%d): %w", dir, sys.Uid, os.Geteuid(), ErrRefused)
 	case st.Mode().Perm()&0o022 != 0:
-		return nil, fmt.Errorf("state directory %s can be written by others (mode %s): %w; chmod 0700 it once you trust its content", dir, host.Octal(st.Mode()), ErrRefused)
+		return nil, fmt.Errorf("state directory %s can be written by others (mode %s): %w; once you trust its content: chmod 0700 %[1]s", dir, host.Octal(st.Mode()), ErrRefused)
 	}
 	return st, nil
 }
@@ -83,7 +83,7 @@ func Prepare(dir string) error {
 		return err
 	}
 	if !closed {
-		return fmt.Errorf("state directory %s can be read by others (mode %s), and holds no journal yet: %w; chmod 0700 it, or name one that is not there yet", dir, host.Octal(st.Mode()), ErrRefused)
+		return fmt.Errorf("state directory %s can be read by others (mode %s), and holds no journal yet: %w; chmod 0700 %[1]s, or name one that is not there yet", dir, host.Octal(st.Mode()), ErrRefused)
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func (a *app) agent(ctx context.Context, o agentOptions) error {
 	}
 	if len(apart) > 0 {
 		return ui.Hinted(ui.Refused, fmt.Errorf("this process is in other namespaces than the node (%s): what it set would not be the node's", strings.Join(apart, ", ")),
-			"run it with hostNetwork, hostPID and hostIPC")
+			"kubectl apply -k deploy runs it with hostNetwork, hostPID and hostIPC")
 	}
 	n := &agent.Node{Name: o.node, Root: o.root, Allow: allow}
 	if o.uninstall {

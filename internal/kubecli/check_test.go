@@ -226,7 +226,7 @@ func TestDefragment(t *testing.T) {
 		}
 		return out, said
 	}
-	if out, said := defragment(ui.Refused); !strings.Contains(said, "there is nobody to ask") || !strings.Contains(out, "3      http://127.0.0.12:2379  232a  leader") || len(f.order) > 0 {
+	if out, said := defragment(ui.Refused); !strings.Contains(said, "stdin is not a terminal, so the question cannot be asked") || !strings.Contains(out, "3      http://127.0.0.12:2379  232a  leader") || len(f.order) > 0 {
 		t.Errorf("%s%s%v", out, said, f.order)
 	}
 	f.ill = true

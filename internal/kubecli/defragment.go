@@ -87,7 +87,7 @@ func (a *app) defragment(ctx context.Context, o checkOptions) error {
 	if !o.defrag.yes {
 		yes, err := a.screen.Agreed(ctx, "Defragment?")
 		if err == nil && !yes {
-			err = ui.Exit(ui.Refused, errors.New("nobody agreed"))
+			err = ui.Retry(ui.Refused, errors.New("nothing is changed: the answer was not yes"), "", "--yes")
 		}
 		if err != nil {
 			return err
@@ -118,7 +118,7 @@ func defragmentExit(err error, done *etcd.Result) error {
 	case some:
 		return ui.Hinted(ui.Partial, fmt.Errorf("%w; not reached: %s", err, strings.Join(done.Left, ", ")), "etcdctl endpoint status --cluster; once all members are well, the same call goes on")
 	case errors.As(err, &refused):
-		return ui.Hinted(ui.Refused, fmt.Errorf("nothing is defragmented: %w", err), "a member stands still while it is defragmented: all others have to be well")
+		return ui.Retry(ui.Refused, fmt.Errorf("nothing is defragmented: %w", err), "a member stands still while it is defragmented, so all others have to be well (etcdctl endpoint status --cluster shows them)")
 	}
 	return err
 }

@@ -97,7 +97,7 @@ func planned(plan *preview.Plan) error {
 	const advice = "the plan says what each node lacks"
 	switch {
 	case refused:
-		return ui.Exit(ui.Refused, errors.New("something of it would be refused, as the plan says"))
+		return ui.Retry(ui.Refused, errors.New("something of it would be refused, as the plan says"), "correct the objects that it names")
 	case unread == 0:
 		return nil
 	case unread == all:

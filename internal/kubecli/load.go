@@ -127,7 +127,7 @@ func (o *loadOptions) unread(l *spec.Load) error {
 	if first == nil {
 		return nil
 	}
-	return ui.Hinted(ui.Refused, fmt.Errorf("%s: %s is not read here: %s", first.At, first.Field, first.What), "--ignore "+strings.Join(fields, ",")+" runs the load without it")
+	return ui.Instead(ui.Refused, fmt.Errorf("%s: %s is not read here: %s", first.At, first.Field, first.What), "--ignore runs the load without it", "--ignore="+strings.Join(fields, ","))
 }
 
 func (o *loadOptions) quotaFlag(f *pflag.FlagSet) {
@@ -259,7 +259,7 @@ func (a *app) loadEtcd(ctx context.Context, o *loadOptions, s *kubeapi.Server, x
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			return ui.Hinted(ui.Refused, fmt.Errorf("the brake cannot watch etcd, and nothing is made: %w", err), "without --etcd-metrics and certificates it watches what the API server says of etcd; --no-brake watches nothing")
+			return ui.Retry(ui.Refused, fmt.Errorf("the brake cannot watch etcd, and nothing is made: %w", err), "without --etcd-metrics and certificates it watches what the API server reports of etcd; --no-brake watches nothing", "--no-brake")
 		}
 	}
 	return nil
@@ -299,9 +299,9 @@ func loadExit(err error) error {
 	case errors.As(err, &refused):
 		return ui.Hinted(ui.Refused, err, refused.Hint)
 	case errors.Is(err, observe.ErrBrake):
-		return ui.Exit(ui.Refused, err)
+		return ui.Retry(ui.Refused, err, "wait until the cluster has recovered: kubectl get --raw /readyz shows it")
 	case errors.Is(err, journal.ErrBusy):
-		return ui.Exit(ui.Busy, err)
+		return ui.Retry(ui.Busy, err, "kubectl fettle load status shows it; wait until it has ended")
 	case errors.As(err, &unknown):
 		return ui.Hinted(ui.Incomplete, err, unknown.Command()+" deletes all that has the label, whoever has put it there")
 	case errors.Is(err, undo.ErrIncomplete):

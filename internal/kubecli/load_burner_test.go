@@ -107,7 +107,7 @@ var workloads = map[string]struct {
 	},
 	"hooks": {
 		files: map[string]string{"load.yml": hooked, "m.yml": mapTemplate},
-		code:  ui.Refused, says: "hooks is not read here: job h: its hooks are not run\n--ignore hooks,waitOptions",
+		code:  ui.Refused, says: "hooks is not read here: job h: its hooks are not run\n--ignore=hooks,waitOptions",
 	},
 	"hooks that are ignored": {
 		files: map[string]string{"load.yml": hooked, "m.yml": mapTemplate}, args: []string{"--ignore", "hooks,waitOptions"},
@@ -115,7 +115,7 @@ var workloads = map[string]struct {
 	},
 	"one of two ignored": {
 		files: map[string]string{"load.yml": hooked, "m.yml": mapTemplate}, args: []string{"--ignore", "hooks"},
-		code: ui.Refused, says: "--ignore hooks,waitOptions",
+		code: ui.Refused, says: "--ignore=hooks,waitOptions",
 	},
 	"a field that is read": {
 		files: map[string]string{"load.yml": hooked, "m.yml": mapTemplate}, args: []string{"--ignore", "hook"},

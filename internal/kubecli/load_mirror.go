@@ -74,7 +74,7 @@ func (a *app) loadMirror(ctx context.Context, o *loadOptions, namespaces []strin
 	case errors.Is(err, mirror.ErrNothing):
 		return err
 	case errors.Is(err, fs.ErrExist):
-		return ui.Hinted(ui.Refused, err, "name another directory")
+		return ui.Instead(ui.Refused, err, "another directory leaves that one as it is", "--write="+o.write+".new")
 	case err != nil:
 		return err
 	}

@@ -216,7 +216,7 @@ func gateNotes(l *spec.Load, p *plan.Plan) []string {
 // kinds there are.
 func planVerdict(t *tally.Tally, offline bool) error {
 	if len(t.Missing) > 0 && !offline {
-		return ui.Hinted(ui.Refused, fmt.Errorf("the cluster has no %s", load.Lacks(t.Missing)), "take them out of the load, or install what has them")
+		return ui.Retry(ui.Refused, fmt.Errorf("the cluster has no %s", load.Lacks(t.Missing)), "take them out of the load, or install what has them (kubectl api-resources shows what there is)")
 	}
 	if over := t.Over(); len(over) > 0 {
 		l := over[0]
@@ -224,7 +224,7 @@ func planVerdict(t *tally.Tally, offline bool) error {
 		if l.Of != "" {
 			where = " in " + l.Of
 		}
-		return ui.Hinted(ui.Refused, fmt.Errorf("%s %s%s: the maximum is %s (%s)", figure(l, l.Value), strings.TrimPrefix(l.What, "bytes "), where, figure(l, l.Maximum), l.Source), "a smaller load, or run it all the same with --beyond-maximums")
+		return ui.Retry(ui.Refused, fmt.Errorf("%s %s%s: the maximum is %s (%s)", figure(l, l.Value), strings.TrimPrefix(l.What, "bytes "), where, figure(l, l.Maximum), l.Source), "a smaller load fits; --beyond-maximums runs this one", "--beyond-maximums")
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ func (a *app) loadCompare(o *loadOptions, first, second string) error {
 	found, err := record.Compare(runs[0], runs[1], margin, o.force)
 	var refused *record.Refused
 	if errors.As(err, &refused) {
-		return ui.Hinted(ui.Refused, err, "--force compares them all the same")
+		return ui.Retry(ui.Refused, err, "--force compares them anyway", "--force")
 	}
 	if err != nil {
 		return err

@@ -78,10 +78,10 @@ func (a *app) podFacts(ctx context.Context, name string, o machineOptions) (*pin
 		return nil, err
 	}
 	if pod.Spec.NodeName == "" {
-		return nil, ui.Hinted(ui.Refused, fmt.Errorf("pod %s is on no node yet: it is %s", full, pod.Status.Phase), "kubectl describe pod says why the scheduler finds none")
+		return nil, ui.Hinted(ui.Refused, fmt.Errorf("pod %s is on no node yet: it is %s", full, pod.Status.Phase), "kubectl -n "+namespace+" describe pod "+name+" shows why the scheduler finds none")
 	}
 	if corestate.Ended(pod) {
-		return nil, ui.Exit(ui.Refused, fmt.Errorf("pod %s has ended: it is %s %s", full, pod.Status.Phase, pod.Status.Reason))
+		return nil, ui.Hinted(ui.Refused, fmt.Errorf("pod %s has ended: it is %s %s", full, pod.Status.Phase, pod.Status.Reason), "it has no CPUs and devices any more; kubectl -n "+namespace+" get pods shows those that run")
 	}
 	s := &node.Snapshot{From: h.Name, Taken: time.Now(), Files: h.Files, KubeletDir: o.kubeletDir, Unasked: "devices are not looked at here"}
 	if s.Node, err = (placed{client: client, h: h}).nodeOf(ctx, pod.Spec.NodeName); err != nil {

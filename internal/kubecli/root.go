@@ -68,6 +68,7 @@ func runUntil(ctx context.Context, version string, args []string, out, errw io.W
 	screen := ui.NewScreen(out, errw)
 	screen.Name, screen.Out = "kubectl fettle", &command.Out{Writer: out}
 	a := &app{version: version, screen: screen}
+	screen.Call = command.Calls("kubectl fettle", args)
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetErr(errw)
@@ -110,6 +111,7 @@ Beside those below there are --as, --as-group, --as-uid,
 const moreFormats = command.MoreFormats
 
 func (a *app) setUp(c *cobra.Command) error {
+	a.screen.Verb = c.CommandPath()
 	format, err := command.Format(c, a.output)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -35,6 +36,9 @@ func run(t *testing.T, args ...string) (code int, out, errs string) {
 	}
 	var o, e bytes.Buffer
 	code = runUntil(t.Context(), "1.2.3", args, &o, &e)
+	if (code == ui.Refused || code == ui.Busy) && !regexp.MustCompile(`kubectl |etcdctl `).MatchString(strings.ReplaceAll(e.String(), "kubectl fettle: ", "")) {
+		t.Errorf("%s: refused without a command: %s", strings.Join(args, " "), e.String())
+	}
 	return code, o.String(), e.String()
 }
 

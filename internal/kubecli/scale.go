@@ -108,7 +108,7 @@ func (a *app) scalePlan(ctx context.Context, sets []string, o scaleOptions) erro
 		return scaleExit(err, namespace, sets, o)
 	}
 	if len(p.Blocked) > 0 {
-		err = ui.Exit(ui.Refused, fmt.Errorf("as things are the plan cannot be carried through: %s", strings.Join(p.Blocked, "\n")))
+		err = ui.Retry(ui.Refused, fmt.Errorf("as things are the plan cannot be carried through: %s", strings.Join(p.Blocked, "\n")), "that has to change first")
 	}
 	if a.data() {
 		return a.result(ScalePlan{"fettle/scale-plan/v1", namespace, sets, *p}, err)

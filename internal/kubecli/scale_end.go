@@ -31,9 +31,9 @@ func scaleExit(err error, namespace string, sets []string, o scaleOptions) error
 	case errors.Is(err, carry.ErrNames), errors.Is(err, scale.ErrTooMany):
 		return ui.Exit(ui.Usage, err)
 	case errors.Is(err, carry.ErrBlocked), errors.Is(err, carry.ErrBegun), errors.Is(err, scale.ErrRecord), errors.Is(err, carry.ErrLease):
-		return ui.Exit(ui.Refused, err)
+		return ui.Retry(ui.Refused, err, "kubectl fettle scale plan shows what stands in the way")
 	case errors.Is(err, carry.ErrBusy):
-		return ui.Exit(ui.Busy, err)
+		return ui.Retry(ui.Busy, err, "kubectl fettle scale plan shows its state; wait until the other call has ended")
 	}
 	return err
 }

@@ -161,7 +161,7 @@ func (a *app) scaleAgreed(ctx context.Context, run *carry.Run, o scaleOptions) (
 	}
 	yes, err := a.screen.Agreed(ctx, "Do this?")
 	if err == nil && !yes {
-		err = ui.Exit(ui.Refused, errors.New("nobody agreed"))
+		err = ui.Retry(ui.Refused, errors.New("nothing is changed: the answer was not yes"), "", "--yes")
 	}
 	return p, err
 }

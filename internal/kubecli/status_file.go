@@ -126,11 +126,11 @@ func previewOf(now *nodestatus.Document, over []tuned.Tuned) TunedPreview {
 func (p *TunedPreview) refused() error {
 	for _, o := range p.Objects {
 		if !o.Valid {
-			return ui.Exit(ui.Refused, fmt.Errorf("Tuned %s would not be valid: %s", o.Name, o.Condition().Message))
+			return ui.Retry(ui.Refused, fmt.Errorf("Tuned %s would not be valid: %s", o.Name, o.Condition().Message), "correct the file")
 		}
 	}
 	if slices.ContainsFunc(p.Nodes, func(n NodePreview) bool { return n.Decision.State == recommend.Held }) {
-		return ui.Exit(ui.Refused, errors.New("nodes would be held without the profile of their rule"))
+		return ui.Retry(ui.Refused, errors.New("nodes would be held without the profile of their rule"), "each node below says why: correct that")
 	}
 	return nil
 }

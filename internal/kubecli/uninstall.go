@@ -106,7 +106,7 @@ func (a *app) uninstallAll(ctx context.Context, r *removal.Removal, o uninstallO
 		}
 		yes, err := a.screen.Agreed(ctx, "Give all of it back?")
 		if err == nil && !yes {
-			err = ui.Exit(ui.Refused, errors.New("nobody agreed"))
+			err = ui.Retry(ui.Refused, errors.New("nothing is changed: the answer was not yes"), "", "--yes")
 		}
 		if err != nil {
 			return nil, err

@@ -38,6 +38,7 @@ type Input struct {
 type InputError struct {
 	Input string // name of the input
 	Err   error
+	Works []string // options, --name=value, with which the same call works; nil: not known
 }
 
 func (e *InputError) Error() string { return "--" + e.Input + ": " + e.Err.Error() }
@@ -45,7 +46,12 @@ func (e *InputError) Unwrap() error { return e.Err }
 
 // Bad is an error about an input.
 func Bad(input, format string, args ...any) error {
-	return &InputError{input, fmt.Errorf(format, args...)}
+	return &InputError{Input: input, Err: fmt.Errorf(format, args...)}
+}
+
+// Instead is Bad about an input for which another value works.
+func Instead(input string, works any, format string, args ...any) error {
+	return &InputError{input, fmt.Errorf(format, args...), []string{fmt.Sprintf("--%s=%v", input, works)}}
 }
 
 // Because says why an input has the range that it has, for who is outside of it.

@@ -173,13 +173,13 @@ func (e *Engine) ApplySaved(p *Plan) Planner {
 		case p.Schema != PlanSchema:
 			return nil, fmt.Errorf("plan of schema %q: want %q", p.Schema, PlanSchema)
 		case p.Machine != e.Host.Name:
-			return nil, fmt.Errorf("%w: machine: it was made on %q, and this is %q; make a new plan with fettle diff", ErrStale, p.Machine, e.Host.Name)
+			return nil, fmt.Errorf("%w: machine: it was made on %q, and this is %q", ErrStale, p.Machine, e.Host.Name)
 		case p.BootID != e.bootID():
-			return nil, fmt.Errorf("%w: it was made on another boot; make a new plan with fettle diff", ErrStale)
+			return nil, fmt.Errorf("%w: it was made on another boot", ErrStale)
 		case p.Generation == 0 && s.Generation > 1:
-			return nil, fmt.Errorf("%w: it was made before fettle's first transaction, or by somebody who may not read the journal; make a new plan with fettle diff as root", ErrStale)
+			return nil, fmt.Errorf("%w: it was made before fettle's first transaction, or by somebody who may not read the journal", ErrStale)
 		case max(p.Generation, 1) != max(s.Generation, 1):
-			return nil, fmt.Errorf("%w: there was another transaction since; make a new plan with fettle diff", ErrStale)
+			return nil, fmt.Errorf("%w: there was another transaction since", ErrStale)
 		}
 		for i := range p.Steps {
 			if err := e.holds(ctx, &p.Steps[i]); err != nil {
@@ -205,7 +205,7 @@ func (e *Engine) holds(ctx context.Context, st *Step) error {
 		return err
 	}
 	if id != st.Setting {
-		return fmt.Errorf("%w: %s is now %s; make a new plan with fettle diff", ErrStale, st.Setting, id)
+		return fmt.Errorf("%w: %s is now %s", ErrStale, st.Setting, id)
 	}
 	if l := kind.Lifetime(); st.Lifetime != l {
 		return fmt.Errorf("lifetime: %s is %q, not %q", st.Setting, l, st.Lifetime)
@@ -223,17 +223,17 @@ func (e *Engine) holds(ctx context.Context, st *Step) error {
 			return err
 		}
 		if why, ok := e.Kinds.OneWay(st.Setting, now, st.Want); ok && st.Action == Write {
-			return fmt.Errorf("%s cannot be taken back: %s; make a new plan with fettle diff", st.Setting, why)
+			return fmt.Errorf("%s cannot be taken back: %s", st.Setting, why)
 		}
 	}
 	if !e.same(st.Setting, st.Before, now) {
-		return fmt.Errorf("%w: before: %s was %s and is %s; make a new plan with fettle diff", ErrStale, st.Setting, show(st.Before), show(now))
+		return fmt.Errorf("%w: before: %s was %s and is %s", ErrStale, st.Setting, show(st.Before), show(now))
 	}
 	if st.Action == Same && e.Kinds.Compare(st.Setting, st.Want, now) == setting.Different {
 		return fmt.Errorf("action: same, but %s is %s and not %s: want write", st.Setting, show(now), show(st.Want))
 	}
 	if k, ok := e.Keep.Match(st.Setting); ok && st.Action != Same {
-		return fmt.Errorf("%s is kept by %s (%s); make a new plan with fettle diff", st.Setting, k, k.Reason)
+		return fmt.Errorf("%s is kept by %s (%s)", st.Setting, k, k.Reason)
 	}
 	return nil
 }

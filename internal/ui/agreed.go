@@ -15,7 +15,7 @@ import (
 // that nothing is done.
 func Attended() error {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return Hinted(Refused, errors.New("nothing is changed: there is nobody to ask"), "--yes does it without asking")
+		return Retry(Refused, errors.New("nothing is changed: stdin is not a terminal, so the question cannot be asked"), "--yes answers it beforehand", "--yes")
 	}
 	return nil
 }

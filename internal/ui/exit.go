@@ -42,11 +42,12 @@ var ExitCodes = []struct {
 	{Interrupted, "interrupted, undone"},
 }
 
-// Error is an error with its exit code and a hint what to do.
+// Error is an error with its exit code, a hint what to do, and the command that works.
 type Error struct {
-	Code int
-	Err  error
-	Hint string
+	Code   int
+	Err    error
+	Hint   string
+	Remedy *Remedy // nil: the hint has the command, or no change of the call helps
 }
 
 func (e *Error) Error() string { return e.Err.Error() }

@@ -56,6 +56,11 @@ type Screen struct {
 	Failed bool
 	// Printed is set once a document has been printed.
 	Printed bool
+	// Call is this process's command line, changed as a remedy says, as sh takes it; nil
+	// where there is no command line.
+	Call func(Remedy) string
+	// Verb is the command whose --help explains the call, as "fettle tune".
+	Verb string
 }
 
 // NewScreen looks at the terminal behind standard output.
@@ -106,14 +111,13 @@ func (s *Screen) Fail(err error) {
 		s.Say("interrupted") // in the middle of reading: there is nothing more to tell
 		return
 	}
-	for line := range strings.Lines(err.Error()) {
-		s.Say("%s", strings.TrimSuffix(line, "\n"))
-	}
-	var e *Error
-	if errors.As(err, &e) && e.Hint != "" {
-		for line := range strings.SplitSeq(e.Hint, "\n") {
-			s.Say("%s", line)
-		}
+	s.sayLines(strings.TrimSuffix(err.Error(), "\n"))
+	s.advise(err)
+}
+
+func (s *Screen) sayLines(text string) {
+	for line := range strings.SplitSeq(text, "\n") {
+		s.Say("%s", line)
 	}
 }
 

@@ -287,7 +287,7 @@ func (b *healthBench) refused() {
 		b.c.must(b.c.Client.CoreV1().Pods("default").Delete(ctx, "bare-"+m.GetName(), meta.DeleteOptions{GracePeriodSeconds: &none}))
 	}
 	asked := exec.Command("kubectl-fettle", "scale", "execute", "--kubeconfig="+b.c.Kubeconfig, "west", "--to", "9")
-	if out, _ := asked.CombinedOutput(); asked.ProcessState.ExitCode() != 4 || !strings.Contains(string(out), "there is nobody to ask") {
+	if out, _ := asked.CombinedOutput(); asked.ProcessState.ExitCode() != 4 || !strings.Contains(string(out), "stdin is not a terminal, so the question cannot be asked") {
 		b.t.Errorf("exit code %d:\n%s", asked.ProcessState.ExitCode(), out)
 	}
 	if after := b.names("east", "west"); !slices.Equal(before, after) {

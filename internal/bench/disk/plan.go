@@ -118,6 +118,15 @@ const (
 	largestBlock = 4 << 20
 )
 
+// SizeError refuses a size of the files where another one, in bytes, is possible.
+type SizeError struct {
+	Possible int64
+	Err      error
+}
+
+func (e *SizeError) Error() string { return e.Err.Error() }
+func (e *SizeError) Unwrap() error { return e.Err }
+
 // FileSize is how large the file of a directory is: as asked for, or 1 GiB; never
 // more than a quarter of the free space, which several directories on one file system
 // share. 0 asks for the usual size. The error says what is possible.
@@ -140,11 +149,11 @@ func FileSize(asked, freeBytes int64, sharers int) (int64, error) {
 		return 0, fmt.Errorf("a quarter of the free space is %s, and a measurement wants at least %s, for a file of %s and one of %s for the log: make room until %s are free",
 			human(max(freeBytes/4/share, 0)), human(leastSize+logSize), human(leastSize), human(logSize), human(4*share*(leastSize+logSize)))
 	case want < leastSize:
-		return 0, fmt.Errorf("a file of %s is too small: %s is the least, because the blocks of up to %s would come round again so soon that the disk's own cache answers; %s to %s are possible here",
-			human(asked), human(leastSize), human(largestBlock), unit.Size(leastSize), unit.Size(most))
+		return 0, &SizeError{leastSize, fmt.Errorf("a file of %s is too small: %s is the least, because the blocks of up to %s would come round again so soon that the disk's own cache answers; %s to %s are possible here",
+			human(asked), human(leastSize), human(largestBlock), unit.Size(leastSize), unit.Size(most))}
 	case want > most:
-		return 0, fmt.Errorf("a file of %s and one of %s for the log are more than a quarter of the free space, which is %s: %s to %s are possible here",
-			human(want), human(logSize), human(freeBytes/4/share), unit.Size(leastSize), unit.Size(most))
+		return 0, &SizeError{most, fmt.Errorf("a file of %s and one of %s for the log are more than a quarter of the free space, which is %s: %s to %s are possible here",
+			human(want), human(logSize), human(freeBytes/4/share), unit.Size(leastSize), unit.Size(most))}
 	}
 	return want, nil
 }

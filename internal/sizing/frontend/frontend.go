@@ -65,7 +65,7 @@ func (w *wish) Inputs() []*sizing.Input { return w.inputs }
 func (w *wish) missing() error {
 	switch l := w.Requests; {
 	case l == nil:
-		return sizing.Bad("log", "which? a log of requests with the time that each took")
+		return sizing.Instead("log", "/var/log/httpd/access_log", "which? a log of requests with the time that each took, as /var/log/httpd/access_log or /var/log/haproxy.log")
 	case l.Count == 0:
 		return sizing.Bad("log", "%s has no request", l.Logs)
 	case !l.Timed:

@@ -70,9 +70,9 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	}
 	switch {
 	case w.CPUs == 0:
-		return nil, sizing.Bad("cpus", "how many? such as --cpus 4")
+		return nil, sizing.Instead("cpus", "4", "how many? for example 4")
 	case w.RAM == 0:
-		return nil, sizing.Bad("ram", "how much? such as --ram 16GiB")
+		return nil, sizing.Instead("ram", "16GiB", "how much? for example 16GiB")
 	}
 	e, err := sizing.Of(f, "frontend-router", "")
 	if err != nil {
@@ -111,7 +111,7 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	each := figure("bytes of a connection")
 	if memory := conns * each; memory > float64(w.RAM)/2 {
 		if need*each > float64(w.RAM)/2 {
-			return nil, sizing.Bad("ram", "%.0f connections take %s of buffers, more than half of %s: %s, or further routers", need, unit.Size(need*each), w.RAM, unit.Size(math.Ceil(2*need*each/(1<<30)))*unit.GiB)
+			return nil, sizing.Instead("ram", unit.Size(math.Ceil(2*need*each/(1<<30)))*unit.GiB, "%.0f connections take %s of buffers, more than half of %s: %s, or further routers", need, unit.Size(need*each), w.RAM, unit.Size(math.Ceil(2*need*each/(1<<30)))*unit.GiB)
 		}
 		conns = math.Floor(float64(w.RAM)/2/each/1000) * 1000
 		if conns < need {

@@ -121,18 +121,18 @@ func profile(pages, group int) string {
 // Size implements sizing.Wish.
 func (w *Wish) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error) {
 	if w.Bytes == 0 {
-		return nil, sizing.Bad("size", "how much? such as --size 16GiB")
+		return nil, sizing.Instead("size", "16GiB", "how much? for example 16GiB")
 	}
 	p, err := Count(f, w.Bytes, w.Page, w.Nodes)
 	if err != nil {
 		return nil, err
 	}
 	if w.RAM != 0 && p.Bytes() >= w.RAM {
-		return nil, sizing.Bad("ram", "%s of huge pages leave nothing of %s for the rest of the machine", p.Bytes(), w.RAM)
+		return nil, sizing.Instead("ram", p.Bytes()+unit.GiB, "%s of huge pages leave nothing of %s for the rest of the machine", p.Bytes(), w.RAM)
 	}
 	// The kernel, its caches and every program's own memory are in small pages.
 	if least := min(unit.GiB, w.RAM/4); w.RAM != 0 && w.RAM-p.Bytes() < least {
-		return nil, sizing.Bad("ram", "%s of huge pages leave %s of %s for the kernel and the programs' own memory, and they need %s at least", p.Bytes(), w.RAM-p.Bytes(), w.RAM, least)
+		return nil, sizing.Instead("ram", p.Bytes()+unit.GiB, "%s of huge pages leave %s of %s for the kernel and the programs' own memory, and they need %s at least", p.Bytes(), w.RAM-p.Bytes(), w.RAM, least)
 	}
 	r := sizing.NewResult("hugepages", "")
 	r.Heard(w.inputs)

@@ -62,7 +62,7 @@ func (p *plan) addresses(context.Context) error {
 	if p.hostPrefix == 0 {
 		p.hostPrefix = longest
 	} else if sizing.Power(32-p.hostPrefix) < float64(wanted+reserved) {
-		return sizing.Bad("host-prefix", "%d has %g addresses for the pods of each node, and %d are needed (%s): at most %d", p.hostPrefix, max(0, sizing.Power(32-p.hostPrefix)-float64(reserved)), wanted, why, longest)
+		return sizing.Instead("host-prefix", longest, "%d has %g addresses for the pods of each node, and %d are needed (%s): at most %d", p.hostPrefix, max(0, sizing.Power(32-p.hostPrefix)-float64(reserved)), wanted, why, longest)
 	}
 	sources, err := p.clusterNetwork(reserved)
 	if err != nil {
@@ -100,7 +100,11 @@ func (p *plan) clusterNetwork(reserved int) ([]rule.Source, error) {
 		for sizing.Power(p.hostPrefix-shortest) < float64(p.nodes) {
 			shortest--
 		}
-		return nil, sizing.Bad("cluster-cidr", "%s with host prefix %d has parts for %g nodes, and there are %d: it needs a network of /%d or larger", asked, p.hostPrefix, max(0, sizing.Power(p.hostPrefix-asked.Bits())), p.nodes, max(shortest, 0))
+		p.w.ClusterCIDR = netip.Prefix{}
+		if _, err := p.clusterNetwork(reserved); err != nil {
+			return nil, err
+		}
+		return nil, sizing.Instead("cluster-cidr", p.w.ClusterCIDR, "%s with host prefix %d has parts for %g nodes, and there are %d: it needs a network of /%d or larger", asked, p.hostPrefix, max(0, sizing.Power(p.hostPrefix-asked.Bits())), p.nodes, max(shortest, 0))
 	}
 	var known []string
 	for i, key := range e.Keys() {
@@ -172,7 +176,7 @@ func (p *plan) otherNetworks() error {
 	}
 	p.Max(sizing.Limit{Name: "addresses of the machine network", Maximum: machines, Wanted: float64(p.nodes), Why: p.w.MachineCIDR.String()})
 	if p.w.ServiceCIDR.Bits() > smallestServices {
-		return sizing.Bad("service-cidr", "%s has no tenth address, which is that of the cluster's DNS: want a network of /%d or larger, for the services of the cluster itself too", p.w.ServiceCIDR, smallestServices)
+		return sizing.Instead("service-cidr", netip.PrefixFrom(p.w.ServiceCIDR.Addr(), smallestServices).Masked(), "%s has no tenth address, which is that of the cluster's DNS: want a network of /%d or larger, for the services of the cluster itself too", p.w.ServiceCIDR, smallestServices)
 	}
 	services := sizing.Power(32-p.w.ServiceCIDR.Bits()) - 2
 	if p.w.given("service-cidr") && *p.w.Objects["services"] == 0 {

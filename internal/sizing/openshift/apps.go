@@ -75,7 +75,7 @@ func (p *plan) readApps() error {
 		p.pods = a.pods
 	}
 	if p.pods < a.pods {
-		return sizing.Bad("pods", "%d are fewer than the %d of the table of applications", p.pods, a.pods)
+		return sizing.Instead("pods", a.pods, "%d are fewer than the %d of the table of applications", p.pods, a.pods)
 	}
 	source := sourcesOf(p.f, "openshift-node-types", "", "9.4")
 	p.Add(sizing.Value{Group: "applications", Name: "pods", Value: a.pods, Unit: "pods", Why: "the sum of the quantities", Sources: source})

@@ -44,7 +44,7 @@ func (p *plan) kubelets(context.Context) error {
 		burst = float64(k.KubeAPIBurst)
 	}
 	if burst < qps {
-		return sizing.Bad("kube-api-burst", "%g is less than the %g requests a second", burst, qps)
+		return sizing.Instead("kube-api-burst", qps, "%g is less than the %g requests a second", burst, qps)
 	}
 	if p.w.CPUManager == "static" {
 		pool, name = map[string]string{"custom-kubelet": "cpumanager-enabled"}, "cpumanager-enabled"
@@ -117,9 +117,9 @@ func (p *plan) away() error {
 	n := p.w.MaxUnavailable
 	switch {
 	case n > p.workers:
-		return sizing.Bad("max-unavailable", "%d is more than the %d workers; %s", n, p.workers, reason)
+		return sizing.Instead("max-unavailable", 1, "%d is more than the %d workers; %s", n, p.workers, reason)
 	case n == p.workers && n > 1:
-		return sizing.Bad("max-unavailable", "%d are all of the %d workers: every application would stop at once; %s. --max-unavailable 1 changes them one by one", n, p.workers, reason)
+		return sizing.Instead("max-unavailable", 1, "%d are all of the %d workers: every application would stop at once; %s. 1 changes them one by one", n, p.workers, reason)
 	case n == p.workers:
 		p.Note("the only worker is restarted: everything on it stops meanwhile")
 	case n > 1:
@@ -140,7 +140,7 @@ func (p *plan) topologyManager() error {
 		return err
 	}
 	if there, _ := row.Cells["there"].(bool); !there {
-		return sizing.Bad("topology", "the kubelet of %s has no topology manager, which came with 4.3", p.Version)
+		return sizing.Instead("version", "4.3", "--topology: the kubelet of %s has no topology manager, which came with 4.3", p.Version)
 	}
 	set, _ := row.Cells["feature_set"].(string)
 	if set == "" {
@@ -176,7 +176,7 @@ func (p *plan) healthCheck(context.Context) error {
 		return sizing.Bad("max-unhealthy", "%w", err)
 	}
 	if allowed >= p.workers {
-		return sizing.Bad("max-unhealthy", "%s of %d workers is no limit: all of them would be deleted when it is the network that is broken (O14)", limit, p.workers)
+		return sizing.Instead("max-unhealthy", e.Text("max_unhealthy", "value"), "%s of %d workers is no limit: all of them would be deleted when it is the network that is broken (O14)", limit, p.workers)
 	}
 	p.Add(sizing.Value{Group: "health check", Name: "max_unhealthy", Value: allowed, Unit: "machines", Why: fmt.Sprintf("%s of %d, rounded down: with more broken none is replaced, as it is then something else", limit, p.workers), Sources: e.Sources})
 	if allowed == 0 {

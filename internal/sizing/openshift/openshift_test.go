@@ -164,7 +164,7 @@ func TestBadInput(t *testing.T) {
 		"nodes=3 cluster-name=A_B":                                            "lower-case",
 		"nodes=3 max-unavailable=9 pods-per-node=100":                         "more than the 3 workers",
 		"nodes=3 max-unavailable=3 pods-per-node=100":                         "without affecting the applications",
-		"pods=500 version=4.4 cpu-manager=static max-unavailable=3":           "--max-unavailable 1",
+		"pods=500 version=4.4 cpu-manager=static max-unavailable=3":           "1 changes them one by one",
 	})
 }
 

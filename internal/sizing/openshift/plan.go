@@ -74,7 +74,7 @@ func (p *plan) release(context.Context) error {
 		return err
 	}
 	if sdn, _ := row.Cells["sdn"].(bool); p.network == "OpenShiftSDN" && !sdn {
-		return sizing.Bad("network-type", "a new cluster of %s cannot have OpenShiftSDN: it ended with 4.14", p.Version)
+		return sizing.Instead("network-type", "OVNKubernetes", "a new cluster of %s cannot have OpenShiftSDN: it ended with 4.14", p.Version)
 	}
 	if encrypts, _ := row.Cells["ipsec"].(bool); p.w.IPsec && p.network == "OVNKubernetes" && !encrypts {
 		return sizing.Bad("ipsec", "OVN-Kubernetes of %s has no IPsec, which came with 4.7: take a newer version, or leave it out", p.Version)
@@ -110,7 +110,7 @@ func (p *plan) workerNodes(context.Context) error {
 	}
 	p.maxPods = p.podsPerNode
 	if p.w.PodsPerCore > p.maxPods {
-		return sizing.Bad("pods-per-core", "%d is more than the %d of maxPods, which it cannot exceed", p.w.PodsPerCore, p.maxPods)
+		return sizing.Instead("pods-per-core", p.maxPods, "%d is more than the %d of maxPods, which it cannot exceed", p.w.PodsPerCore, p.maxPods)
 	}
 	if byCores := p.w.PodsPerCore * p.w.NodeCores; byCores > 0 && byCores < p.podsPerNode {
 		why = fmt.Sprintf("%d for each of %d cores, less than the %d of maxPods", p.w.PodsPerCore, p.w.NodeCores, p.podsPerNode)
@@ -145,7 +145,7 @@ func (p *plan) workerNodes(context.Context) error {
 	if p.w.Nodes > 0 {
 		for _, n := range needs[1:] {
 			if n.nodes > p.w.Nodes {
-				return sizing.Bad("nodes", "%d are too few: %d are needed for %s", p.w.Nodes, n.nodes, n.why)
+				return sizing.Instead("nodes", most.nodes, "%d are too few: %d are needed for %s", p.w.Nodes, n.nodes, n.why)
 			}
 		}
 		p.workers, why = p.w.Nodes, "as asked"

@@ -58,13 +58,8 @@ type plan struct {
 
 // Size implements sizing.Wish.
 func (w *Wish) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error) {
-	for _, in := range []struct {
-		missing   bool
-		name, say string
-	}{{w.Connections == 0, "connections", "200"}, {w.RAM == 0, "ram", "16GiB"}, {w.CPUs == 0, "cpus", "8"}} {
-		if in.missing {
-			return nil, sizing.Bad(in.name, "how many? such as --%s %s", in.name, in.say)
-		}
+	if err := w.missing(); err != nil {
+		return nil, err
 	}
 	version, err := sizing.KnownVersion(f, "postgresql-releases", w.Version)
 	if err != nil {
@@ -99,6 +94,27 @@ func (w *Wish) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error)
 	}
 	p.finish()
 	return p.r, nil
+}
+
+// missing refuses a request that lacks a number, with examples of all that it lacks.
+func (w *Wish) missing() error {
+	var all *sizing.InputError
+	for _, in := range []struct {
+		missing   bool
+		name, say string
+	}{{w.Connections == 0, "connections", "200"}, {w.RAM == 0, "ram", "16GiB"}, {w.CPUs == 0, "cpus", "8"}} {
+		if !in.missing {
+			continue
+		}
+		if all == nil {
+			all = &sizing.InputError{Input: in.name, Err: fmt.Errorf("how many? for example %s", in.say)}
+		}
+		all.Works = append(all.Works, "--"+in.name+"="+in.say)
+	}
+	if all == nil {
+		return nil
+	}
+	return all
 }
 
 // load is a figure of the workload.
@@ -187,7 +203,7 @@ func (p *plan) memory(workers float64) error {
 
 	mib := func(n float64) float64 { return sizing.Round(n / (1 << 20)) }
 	if all := buffers + float64(p.Connections)*work; all > ram*(1-p.most("kernel percent")/100) {
-		return sizing.Bad("ram", "%s do not hold shared_buffers %s and a sort of %s for each of %d connections: it takes %s, or fewer connections with a pool of them (PgBouncer) between", p.RAM, bytes(buffers), bytes(work), p.Connections, need(p))
+		return sizing.Instead("ram", need(p), "%s do not hold shared_buffers %s and a sort of %s for each of %d connections: it takes %s, or fewer connections with a pool of them (PgBouncer) between", p.RAM, bytes(buffers), bytes(work), p.Connections, need(p))
 	}
 	p.r.Spend("memory where every connection sorts once", "MiB", mib(ram),
 		sizing.Part{Name: "shared_buffers", Amount: mib(buffers)},

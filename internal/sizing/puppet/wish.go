@@ -76,13 +76,13 @@ type plan struct {
 func (w *Wish) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error) {
 	switch {
 	case w.Requests == nil:
-		return nil, sizing.Bad("log", "which? a log of the server's requests, such as puppetserver-access.log")
+		return nil, sizing.Instead("log", "/var/log/puppetlabs/puppetserver/puppetserver-access.log", "which? a log of the server's requests")
 	case w.Requests.Count == 0:
 		return nil, sizing.Bad("log", "%s has no request", w.Requests.names())
 	case w.CPUs == 0:
-		return nil, sizing.Bad("cpus", "how many? such as --cpus 8")
+		return nil, sizing.Instead("cpus", "8", "how many? for example 8")
 	case w.RAM == 0:
-		return nil, sizing.Bad("ram", "how much? such as --ram 16GiB")
+		return nil, sizing.Instead("ram", "16GiB", "how much? for example 16GiB")
 	case len(w.Requests.Of) == 0:
 		return nil, sizing.Bad("log", "none of the %d requests in %s is Puppet's: name the log of a Puppet Server, or of the web server in front of it", w.Requests.Count, w.Requests.names())
 	case w.Requests.Seconds == 0:

@@ -126,7 +126,7 @@ func (p *plan) messages(sizing.Figures) error {
 	}
 	if p.MQTTHosts == 0 {
 		if p.RateLimit+p.Resend+p.TTL > 0 {
-			return sizing.Bad("mqtt-hosts", "how many hosts get their jobs over MQTT? The rate limit, resend interval and ttl are for those")
+			return sizing.Instead("mqtt-hosts", p.Hosts, "how many hosts get their jobs over MQTT? The rate limit, resend interval and ttl are for those")
 		}
 		return nil
 	}
@@ -157,7 +157,7 @@ func (p *plan) pace() error {
 	}
 	whyResend, whyTTL := own(p.Resend, &resend, "seconds after which a host that has not picked up its job is notified again"), own(p.TTL, &ttl, "seconds that a host has to pick up its job")
 	if resend < 2*ttl {
-		return sizing.Bad("mqtt-resend-interval", "%d s are less than twice the ttl of %d s: hosts that are only slow would be notified repeatedly (S75); --mqtt-resend-interval %d", resend, ttl, max(900, 2*ttl))
+		return sizing.Instead("mqtt-resend-interval", max(900, 2*ttl), "%d s are less than twice the ttl of %d s: hosts that are only slow would be notified repeatedly (S75)", resend, ttl)
 	}
 	if p.RateLimit > 0 {
 		p.tell(option+"rate-limit", p.RateLimit, "jobs that may run at the same time; more are more load, and the proxy cannot be made larger", guide("5.6.2"))
@@ -283,7 +283,7 @@ func (p *plan) disks(f sizing.Figures) error {
 	total := need
 	if p.Disk != 0 {
 		if total = sizing.GB(float64(p.Disk)); total < need {
-			return sizing.Bad("disk", "%g GB are less than the %g GB that Satellite's directories need%s", total, need, largest(parts))
+			return sizing.Instead("disk", fmt.Sprintf("%.0fGB", math.Ceil(need)), "%g GB are less than the %g GB that Satellite's directories need%s", total, need, largest(parts))
 		}
 	}
 	p.r.Spend("disk space", "GB", total, parts...)

@@ -102,14 +102,14 @@ type plan struct {
 // Size implements sizing.Wish.
 func (w *Wish) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error) {
 	if w.Hosts == 0 {
-		return nil, sizing.Bad("hosts", "how many? such as --hosts 12000")
+		return nil, sizing.Instead("hosts", "12000", "how many? for example 12000")
 	}
 	for _, part := range []struct {
 		name  string
 		hosts int
 	}{{"mqtt-hosts", w.MQTTHosts}, {"registrations", w.Registrations}, {"downloads", w.Downloads}} {
 		if part.hosts > w.Hosts {
-			return nil, sizing.Bad(part.name, "%d are more than the %d hosts", part.hosts, w.Hosts)
+			return nil, sizing.Instead(part.name, w.Hosts, "%d are more than the %d hosts", part.hosts, w.Hosts)
 		}
 	}
 	version, err := sizing.KnownVersion(f, "satellite-releases", w.Version)
@@ -182,11 +182,14 @@ func (p *plan) hardware(f sizing.Figures) error {
 	if p.ram == 0 {
 		p.ram = ram
 	}
+	small := func(input, format string, args ...any) error {
+		return &sizing.InputError{Input: input, Err: fmt.Errorf(format, args...), Works: []string{fmt.Sprintf("--cpus=%d", max(p.cpus, cores)), fmt.Sprintf("--ram=%s", max(p.ram, ram))}}
+	}
 	if p.cpus < cores {
-		return sizing.Bad("cpus", "%d hosts are of size %s, which needs %d CPUs, not %d: the installer refuses it (exit 102)", p.Hosts, p.size, cores, p.cpus)
+		return small("cpus", "%d hosts are of size %s, which needs %d CPUs, not %d: the installer refuses it (exit 102)", p.Hosts, p.size, cores, p.cpus)
 	}
 	if float64(p.ram) < 0.9*float64(ram) {
-		return sizing.Bad("ram", "%d hosts are of size %s, which needs %s, not %s: the installer refuses less than nine tenths of it (exit 103)", p.Hosts, p.size, ram, p.ram)
+		return small("ram", "%d hosts are of size %s, which needs %s, not %s: the installer refuses less than nine tenths of it (exit 103)", p.Hosts, p.size, ram, p.ram)
 	}
 	p.r.Add(sizing.Value{Group: "hardware", Name: "cpus", Value: p.cpus, Why: fmt.Sprintf("size %s needs %d", p.size, cores), Sources: asked.Sources})
 	p.r.Add(sizing.Value{Group: "hardware", Name: "memory", Value: uint64(p.ram), Unit: "bytes", Why: fmt.Sprintf("size %s needs %s; the installer forgives a tenth", p.size, ram), Sources: asked.Sources})
