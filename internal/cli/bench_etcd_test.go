@@ -150,6 +150,7 @@ func TestBenchEtcd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server")
 	}
+	t.Parallel()
 	if !testroot.Inside(t, testroot.Options{Servers: true}) {
 		return
 	}

@@ -37,6 +37,7 @@ func TestBenchPostgres(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server")
 	}
+	t.Parallel()
 	if !testroot.Inside(t, testroot.Options{Servers: true}) {
 		return
 	}

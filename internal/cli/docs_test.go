@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,16 +21,22 @@ var update = flag.Bool("update", os.Getenv("FETTLE_UPDATE_GOLDEN") == "1", "writ
 // (<!-- machine: kvm-guest -->), one machine a page, and its output, standard
 // error included, has to be what the page shows.
 func TestManualExamples(t *testing.T) {
+	t.Parallel()
 	pages, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	total := 0
+	var total atomic.Int64
+	t.Cleanup(func() { // after the pages, which run side by side
+		if n := total.Load(); n < 15 {
+			t.Errorf("only %d examples found", n)
+		}
+	})
 	for _, page := range append(pages, "../../README.md") {
-		t.Run(filepath.Base(page), func(t *testing.T) { total += runPage(t, page) })
-	}
-	if total < 15 {
-		t.Errorf("only %d examples found", total)
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			t.Parallel()
+			total.Add(int64(runPage(t, page)))
+		})
 	}
 }
 

@@ -14,6 +14,7 @@ func TestFixAsksForHealth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program")
 	}
+	t.Parallel()
 	program := testroot.Program(t, "./cmd/fettle")
 	r := testroot.New(t, testroot.Options{
 		Machine: testroot.NewMachine(t), Stubs: testroot.TunerStubs(),

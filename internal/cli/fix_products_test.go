@@ -44,6 +44,7 @@ func TestFixesOfProducts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts servers")
 	}
+	t.Parallel()
 	if !testroot.Inside(t, testroot.Options{Servers: true}) {
 		return
 	}

@@ -20,6 +20,7 @@ func TestLeftBehind(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes an experiment")
 	}
+	t.Parallel()
 	p := newProving(t)
 	out, err := p.prove("--output", "json").Output()
 	if err != nil {

@@ -55,6 +55,7 @@ func TestWorkerIsStopped(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes ten seconds")
 	}
+	t.Parallel()
 	state, worker := filepath.Join(t.TempDir(), "state"), filepath.Join(binDir(t), "fettle")+" load worker"
 	for name, how := range map[string][]string{
 		"load":   {"--rate", "20/s", "--for", "1h", "-o", "json"},
@@ -82,6 +83,7 @@ func TestWorkerIsLost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
+	t.Parallel()
 	state, worker := filepath.Join(t.TempDir(), "state"), filepath.Join(binDir(t), "fettle")+" load worker"
 	lose := func(t *testing.T, signal, how string) (out string) {
 		url, answered, _ := answering(t, math.MaxInt64)
@@ -134,6 +136,7 @@ func TestInterruptedLoadHasNoErrors(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
+	t.Parallel()
 	for name, how := range map[string][]string{
 		"open":   {"--rate", "50/s"},
 		"closed": {"--connections", "10"},
@@ -167,6 +170,7 @@ func TestRateOfClients(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
+	t.Parallel()
 	var asked atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	t.Cleanup(s.Close)

@@ -99,6 +99,7 @@ func TestLoadHTTP(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts servers")
 	}
+	t.Parallel()
 	if !testroot.Inside(t, testroot.Options{Servers: true}) {
 		return
 	}
@@ -283,6 +284,7 @@ func TestLoadApache(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server")
 	}
+	t.Parallel()
 	if !testroot.Inside(t, testroot.Options{Servers: true}) {
 		return
 	}

@@ -51,6 +51,7 @@ func TestLoadMQTTLimits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server")
 	}
+	t.Parallel()
 	if !testroot.Inside(t, testroot.Options{Servers: true}) {
 		return
 	}
@@ -115,6 +116,7 @@ func TestLoadMQTT(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server")
 	}
+	t.Parallel()
 	if !testroot.Inside(t, testroot.Options{Servers: true}) {
 		return
 	}

@@ -61,6 +61,7 @@ func TestLoadPlaces(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts servers")
 	}
+	t.Parallel()
 	if !testroot.Inside(t, testroot.Options{
 		Servers: true,
 		Files: map[string]string{

@@ -242,6 +242,7 @@ func killAt(n string) {
 // Each script of testdata/script is a session on a machine of its own: a copy of
 // testdata/hosts/kvm-guest.txt that can be tuned, in $MACHINE.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	archive, err := filepath.Abs("../../testdata/hosts/kvm-guest.txt")
 	if err != nil {
 		t.Fatal(err)

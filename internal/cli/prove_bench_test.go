@@ -15,6 +15,7 @@ func TestProveBench(t *testing.T) {
 	if os.Getuid() != 0 {
 		testroot.Missing(t, "root's rights: prove needs them")
 	}
+	t.Parallel()
 	fio := testroot.ServerProgram(t, "fio")
 	dir := t.TempDir()
 	for name, x := range map[string]struct {

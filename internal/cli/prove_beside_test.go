@@ -51,6 +51,7 @@ func (p *proving) on() {
 // TestProveBeside: the transactions of others are waited for, and are told of the
 // experiment; what it has under test they do not get. A second experiment comes second.
 func TestProveBeside(t *testing.T) {
+	t.Parallel()
 	p := newProving(t)
 	cmd := p.prove("--anyway")
 	said := p.waiting(cmd)
@@ -102,6 +103,7 @@ func TestProveBeside(t *testing.T) {
 // TestProveTakenBack: who takes the change back ends the experiment, and the machine is
 // restored.
 func TestProveTakenBack(t *testing.T) {
+	t.Parallel()
 	p := newProving(t)
 	cmd := p.prove("--anyway")
 	said := p.waiting(cmd)
@@ -122,6 +124,7 @@ func TestProveWatchdogAtWork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a watchdog")
 	}
+	t.Parallel()
 	p := newProving(t)
 	place, stuck := filepath.Join(p.machine, "proc/sys/vm/swappiness"), p.file("stuck")
 	args := []string{"prove", "--anyway", "--change-cmd", "echo 10 >" + place + "; echo >" + stuck, "--undo-cmd", "[ ! -e " + stuck + " ] && echo 60 >" + place, "--", p.work}
@@ -155,6 +158,7 @@ func TestProveInsisted(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a watchdog")
 	}
+	t.Parallel()
 	for _, c := range []struct {
 		// Each another one: two of a kind may reach a busy process as one.
 		signals []os.Signal
@@ -201,6 +205,7 @@ func TestProveInsisted(t *testing.T) {
 // TestProveRehearsed: a change that cannot be made is found before anything is measured,
 // undone, and nothing is kept; two values for one place are refused.
 func TestProveRehearsed(t *testing.T) {
+	t.Parallel()
 	p := newProving(t)
 	out, code := p.run("prove", "--anyway", "--change-cmd", "echo no such device >&2; exit 3", "--undo-cmd", "true", "--", p.work)
 	if code != 5 || !strings.Contains(out, "the change cannot be applied: ") || !strings.Contains(out, "no such device") || !strings.Contains(out, "nothing was measured") {
@@ -224,6 +229,7 @@ func TestProveRejected(t *testing.T) {
 	if testing.Short() || os.Geteuid() != 0 {
 		t.Skip("watches the machine for three seconds, in a network namespace of its own")
 	}
+	t.Parallel()
 	fettle := exec.Command(filepath.Join(binDir(t), "fettle"), "prove", "--anyway", "--state-dir", filepath.Join(t.TempDir(), "state"), "--set", "sysctl:net.ipv4.tcp_keepalive_time=abc", "--", "true")
 	fettle.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	out, _ := fettle.CombinedOutput()
@@ -234,6 +240,7 @@ func TestProveRejected(t *testing.T) {
 
 // TestProveGoesOn: an experiment that has ended without an answer goes on from its record.
 func TestProveGoesOn(t *testing.T) {
+	t.Parallel()
 	p := newProving(t)
 	// An effect of which seven quads know nothing.
 	text := "#!/bin/sh\nn=$(cat " + p.file("count") + " 2>/dev/null || echo 0); n=$((n+1)); echo $n >" + p.file("count") + "\n" +

@@ -68,6 +68,7 @@ func TestProveLiveChanges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes experiments")
 	}
+	t.Parallel()
 	for name, x := range map[string]struct {
 		change func(*testing.T, *proving) []string
 		args   []string

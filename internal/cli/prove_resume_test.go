@@ -87,6 +87,7 @@ func TestResumeRefused(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes experiments")
 	}
+	t.Parallel()
 	p := newProving(t)
 	resume := func(code int, says string) {
 		t.Helper()
@@ -143,6 +144,7 @@ func TestResumeRefused(t *testing.T) {
 // TestPruneStanding: the record of an experiment stays as long as its change is in force,
 // which it is once both it and its watchdog were killed.
 func TestPruneStanding(t *testing.T) {
+	t.Parallel()
 	p := newProving(t)
 	cmd, _ := p.holding()
 	watchdog := childOf(t, cmd.Process.Pid, "watch-experiment")

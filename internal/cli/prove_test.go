@@ -97,6 +97,7 @@ func TestProveKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills some thirty experiments; not in short mode")
 	}
+	t.Parallel()
 	step := 97 // a prime, so that each kind of point has its turn
 	if os.Getenv("FETTLE_TEST_NIGHTLY") != "" {
 		step = 11
@@ -150,6 +151,7 @@ func TestProveKilled(t *testing.T) {
 // TestProveInterrupted: a signal ends the work at once, and the machine is as it was
 // when fettle ends.
 func TestProveInterrupted(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		signal syscall.Signal
 		visit  int
@@ -183,6 +185,7 @@ func TestProveInterrupted(t *testing.T) {
 
 // TestProveFaults: what goes wrong with the work is said, and the machine restored.
 func TestProveFaults(t *testing.T) {
+	t.Parallel()
 	for name, x := range map[string]struct {
 		prepare func(*proving)
 		args    []string
@@ -248,6 +251,7 @@ func TestProveCommands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for what must not go on; not in short mode")
 	}
+	t.Parallel()
 	p := newProving(t)
 	place := filepath.Join(p.machine, "proc/sys/vm/swappiness")
 	args := []string{"prove", "--change-cmd", "echo 10 >" + place, "--undo-cmd", "echo 60 >" + place, "--metric", "took=took ([0-9]+)", "--unit", "s", "--", p.work}

@@ -21,6 +21,7 @@ func TestTrialInVM(t *testing.T) {
 	if testing.Short() {
 		t.Skip("boots a virtual machine")
 	}
+	t.Parallel()
 	program := testroot.Program(t, "./cmd/fettle")
 	vm := testvm.Boot(t, testvm.Options{EveryTier: true})
 	vm.Put(program, "/usr/local/bin/fettle")
