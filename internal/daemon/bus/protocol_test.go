@@ -32,6 +32,7 @@ func TestProtocol(t *testing.T) {
 	if testing.Short() {
 		t.Skip("drives two daemons in the Debian test root")
 	}
+	t.Parallel()
 	var mu sync.Mutex
 	record := map[string]map[string]string{}
 	if !t.Run("drive", func(t *testing.T) {

@@ -13,6 +13,7 @@ func TestAtRest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("watches the daemon for ten seconds")
 	}
+	t.Parallel()
 	c := start(t, "fettle")
 	switches := func() string {
 		return c.bus.Root.Must("sh", "-c", `sed -n 's/^voluntary_ctxt_switches:\t//p' /proc/$(pidof fettle)/task/*/status | awk '{ n += $1 } END { print n }'`)
