@@ -12,9 +12,9 @@ export CGO_ENABLED := 0
 # Tests are built as the programs that they run, and without the profile that releases
 # are built with, so that no package is compiled twice.
 check test test-nightly: export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath -pgo=off
-# Many tests wait for servers and clocks, so more of a package run side by side than there
-# are processors.
-SIDE_BY_SIDE := -parallel $(shell echo $$((2 * $$(nproc))))
+# Many tests wait: for servers, clocks, the turn to change the machine. So more packages, and
+# more tests of one, run side by side than there are processors.
+SIDE_BY_SIDE := -p $(shell echo $$(($$(nproc) + 1))) -parallel $(shell echo $$((2 * $$(nproc))))
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
@@ -46,7 +46,7 @@ run: build ## run the main job on this machine, read only
 	else answer verify; fi
 
 .PHONY: check
-check: lint ## the two-minute tests: lint and go test -short
+check: lint ## lint and the short tests: go test -short
 	$(GO) test -short ./...
 
 # The modules below test/ wait more than they work, and the fuzz targets only work: they run
@@ -61,7 +61,7 @@ test: root chromium ## every test but the slow matrix, and the fuzz targets of r
 # How long it takes, and what of it: CONTRIBUTING, "The slow matrix".
 .PHONY: test-nightly
 test-nightly: root chromium ## make test and the slow matrix
-	FETTLE_TEST_NIGHTLY=1 $(GO) test $(SIDE_BY_SIDE) -timeout 6h ./...
+	FETTLE_TEST_NIGHTLY=1 $(GO) test -timeout 6h ./...
 	@FETTLE_TEST_NIGHTLY=1 test/nested
 	@test/fuzz $(FUZZTIME) all
 
