@@ -92,7 +92,7 @@ func TestArchiveChecksAsTheMachine(t *testing.T) {
 	unpack(t, "../../testdata/hosts/kvm-guest.txt", dir)
 	hosttest.Write(t, dir, map[string]string{
 		"etc/sysctl.d/90-ours.conf":   "vm.swappiness = 7\nvm.nr_hugepages = 12\n",
-		"var/lib/kubelet/config.yaml": "kind: KubeletConfiguration\nmaxPods: 700\ncpuManagerPolicy: static\n",
+		"var/lib/kubelet/config.yaml": "kind: KubeletConfiguration\nmaxPods: 700\ncpuManagerPolicy: static\napiVersion: kubelet.config.k8s.io/v1beta1\n",
 		"var/lib/dpkg/status":         "Package: kubelet\nStatus: install ok installed\nVersion: 1.29.4-1.1\n",
 		"proc/sys/fs/file-nr":         "100\t0\t1000\n",
 		"proc/pressure/memory":        "full avg10=0.00 avg60=0.00 avg300=5.00 total=0\n",

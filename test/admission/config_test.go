@@ -102,6 +102,30 @@ func TestConfigMerge(t *testing.T) {
 	}
 }
 
+// Which files the kubelet's loader refuses (internal/component/kubelet TestRefusedFiles has
+// the same table).
+func TestConfigKinds(t *testing.T) {
+	const whole = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	for _, c := range []struct {
+		text   string
+		starts bool
+	}{
+		{whole + "maxPods: 99\n", true}, {"maxPods: 99\n", false}, {"kind: KubeletConfiguration\nmaxPods: 99\n", false},
+		{"apiVersion: kubelet.config.k8s.io/v1beta1\nmaxPods: 99\n", false}, {"", false}, {"# nothing\n", false}, {"---\n", false}, {"null\n", false}, {"{}\n", false},
+		{"apiVersion: kubelet.config.k8s.io/v1alpha1\nkind: KubeletConfiguration\n", false}, {"apiVersion: v1\nkind: KubeletConfiguration\n", false},
+		{"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: CredentialProviderConfig\n", false},
+	} {
+		for _, m := range []merge{{Base: c.text}, {Base: whole, DropIns: map[string]string{"10-a.conf": c.text}}} {
+			if err := m.run(t); err != nil {
+				t.Fatal(err)
+			}
+			if m.Starts != c.starts {
+				t.Errorf("%q, drop-ins %q: starts is %v", m.Base, m.DropIns, m.Starts)
+			}
+		}
+	}
+}
+
 // run lets the kubelet read the files.
 func (m *merge) run(t *testing.T) error {
 	dir := t.TempDir()

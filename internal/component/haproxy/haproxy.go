@@ -3,6 +3,7 @@
 package haproxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -46,7 +47,7 @@ var Product = component.Product{
 
 var inputs = append(component.ProbeInputs("haproxy"), []rule.Input{
 	{Name: "haproxy.version", Type: rule.Text, Doc: "version of the running server, or of the package"},
-	{Name: "haproxy.threads", Type: rule.Number, Doc: "threads of the running server"},
+	{Name: "haproxy.threads", Type: rule.Number, Doc: "threads of the running server, or nbthread of its files where it cannot be asked"},
 	{Name: "haproxy.connections", Type: rule.Number, Doc: "connections of clients at this moment"},
 	{Name: "haproxy.connections_limit", Type: rule.Number, Doc: "connections of clients that the running server allows"},
 	{Name: "haproxy.sockets_needed", Type: rule.Number, Doc: "files and sockets that it needs for all connections that it allows, as it reckons itself"},
@@ -168,6 +169,9 @@ func (i *installed) Answer(input string) rule.Answer {
 	}
 	if field, ok := asked[input]; ok {
 		if i.infoErr != nil {
+			if input == "threads" {
+				return i.threads()
+			}
 			return rule.Answer{Unknown: i.infoErr.Error(), At: i.Main}
 		}
 		n, err := strconv.ParseFloat(i.info[field], 64)
@@ -194,6 +198,21 @@ func (i *installed) Answer(input string) rule.Answer {
 	a := i.told(input)
 	a.From = component.Origin(i.run.Taken(), i.runErr)
 	return a
+}
+
+// threads are those of nbthread in the files, for a server that cannot be asked; where no
+// file says it, HAProxy chooses the number when it starts.
+func (i *installed) threads() rule.Answer {
+	o := i.Option("nbthread")
+	text, ok := o.File.Get()
+	if !ok {
+		return rule.Answer{Unknown: cmp.Or(o.File.Unknown(), "no file has nbthread, and HAProxy cannot be asked how many threads it has chosen: "+i.infoErr.Error()), At: i.Main}
+	}
+	n, err := component.ReadCount(text)
+	if err != nil {
+		return rule.Answer{Unknown: err.Error(), At: o.File.Source()}
+	}
+	return rule.Answer{Value: n, At: o.File.Source(), From: component.Origin(i.run.Taken(), i.runErr)}
 }
 
 // told answers what the files say.

@@ -29,7 +29,7 @@ var parameters = component.Parameters{
 	truth("KeepAlive", "On", "whether a connection stays open for further requests"),
 	component.Count("MaxKeepAliveRequests", "100", "requests on one connection; 0 is no limit"),
 	duration("KeepAliveTimeout", "5", "wait for the next request on a connection"),
-	duration("Timeout", "60", "wait for a client or a back end in the middle of a request"),
+	{Name: "Timeout", Type: rule.Number, Unit: "s", Read: readSeconds, Default: "60", Doc: "wait for a client or a back end in the middle of a request"},
 	duration("ProxyTimeout", "", "wait for a proxied back end; Timeout where nobody says so"),
 	component.Count("ListenBacklog", "511", "connections that wait to be accepted; net.core.somaxconn limits it"),
 	truth("HostnameLookups", "Off", "whether each client's name is looked up for the log"),
@@ -43,14 +43,35 @@ func duration(name, def, doc string) component.Parameter {
 
 var truth = component.Switch("on", "off")
 
-// readDuration is ap_timeout_parameter_parse: seconds, or a number with s, ms, mi
-// or h.
+// readSeconds is atoi, with which httpd reads Timeout: a unit behind the number is ignored,
+// so that "500ms" are 500 s (httpd 2.4.71, server/core.c, set_timeout; as server-info shows).
+func readSeconds(text string) (any, error) {
+	n, ok := leading(text)
+	if !ok {
+		return nil, fmt.Errorf("%q is not a number of seconds", text)
+	}
+	return float64(n), nil
+}
+
+// readDuration is ap_timeout_parameter_parse: seconds, or a number and a unit of which only
+// the first letters count: h, mi, ms, s.
 func readDuration(text string) (any, error) {
 	digits := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 	n, err := strconv.ParseUint(digits, 10, 31)
 	unit := strings.ToLower(text[len(digits):])
-	factor, ok := map[string]float64{"": 1, "s": 1, "sec": 1, "ms": 1e-3, "mi": 60, "min": 60, "h": 3600}[unit]
-	if err != nil || !ok {
+	factor := 0.0
+	for _, u := range []struct {
+		begin string
+		s     float64
+	}{{"h", 3600}, {"mi", 60}, {"ms", 1e-3}, {"s", 1}} {
+		if strings.HasPrefix(unit, u.begin) {
+			factor = u.s
+		}
+	}
+	if unit == "" {
+		factor = 1
+	}
+	if err != nil || factor == 0 {
 		return nil, fmt.Errorf("%q is not a time as httpd writes one: 60, 500ms", text)
 	}
 	return float64(n) * factor, nil

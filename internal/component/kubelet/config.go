@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -157,6 +158,18 @@ func readConfig(text, name string) (document, error) {
 		return document{}, fmt.Errorf("%s: the kind is %q, and not KubeletConfiguration", kind.at, kind.value)
 	}
 	return *out, nil
+}
+
+// loads returns an error for a file that the kubelet's loader refuses, with which it does
+// not start: each file, drop-ins too, names its version and kind, and is not empty (kubelet
+// 1.34.4, pkg/kubelet/kubeletconfig/configfiles; test/admission TestConfigKinds).
+func (d document) loads(name string) error {
+	for _, want := range []struct{ member, value string }{{"apiVersion", "kubelet.config.k8s.io/v1beta1"}, {"kind", "KubeletConfiguration"}} {
+		if v, ok := d.members[want.member]; !ok || v.value != want.value {
+			return fmt.Errorf("%s: the kubelet does not start with this file: it wants %s: %s in it", cmp.Or(v.at, name), want.member, want.value)
+		}
+	}
+	return nil
 }
 
 func readMap(n *yaml.Node, name string, left *int, depth int) (*document, error) {

@@ -67,14 +67,33 @@ func TestMergedAsKubelet(t *testing.T) {
 	}
 }
 
+// TestRefusedFiles are files with which the kubelet does not start (test/admission,
+// TestConfigKinds has the same table for kubelet 1.34.4).
+func TestRefusedFiles(t *testing.T) {
+	const whole = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	for text, starts := range map[string]bool{
+		whole + "maxPods: 99\n": true, "maxPods: 99\n": false, "kind: KubeletConfiguration\nmaxPods: 99\n": false,
+		"apiVersion: kubelet.config.k8s.io/v1beta1\nmaxPods: 99\n": false, "": false, "# nothing\n": false, "---\n": false, "null\n": false, "{}\n": false,
+		"apiVersion: kubelet.config.k8s.io/v1alpha1\nkind: KubeletConfiguration\n": false, "apiVersion: v1\nkind: KubeletConfiguration\n": false,
+		"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: CredentialProviderConfig\n": false,
+	} {
+		for _, files := range []map[string]string{{"etc/k.yaml": text}, {"etc/k.yaml": whole, "etc/k.d/10-a.conf": text}} {
+			files["etc/systemd/system/kubelet.service"] = "[Service]\nExecStart=/usr/bin/kubelet --config=/etc/k.yaml --config-dir=/etc/k.d\n"
+			if _, err := find(t.Context(), hosttest.Mounted(t, files)); (err == nil) != starts {
+				t.Errorf("%q: %v", files, err)
+			}
+		}
+	}
+}
+
 // TestMergePlaces says where each value is from, also of a map of several files.
 func TestMergePlaces(t *testing.T) {
 	files := map[string]string{
 		"etc/systemd/system/kubelet.service": "[Service]\nExecStart=/usr/bin/kubelet --config=/etc/k.yaml --config-dir=/etc/k.d\n",
-		"etc/k.yaml":                         "kind: KubeletConfiguration\nsystemReserved: {cpu: 500m, memory: 1Gi}\ncpuManagerPolicy: static\nkubeReserved:\n  cpu: 1\nevictionHard: {memory.available: 1Gi}\n",
-		"etc/k.d/10-a.conf":                  "kind: KubeletConfiguration\nsystemReserved: {memory: 2Gi}\ncpuManagerPolicy: null\nevictionHard: null\n",
-		"etc/k.d/20-more/b.conf":             "kind: KubeletConfiguration\nkubeReserved: {cpu: null}\n",
-		"etc/k.d/30.yaml":                    "kind: KubeletConfiguration\nmaxPods: 5\n",
+		"etc/k.yaml":                         "kind: KubeletConfiguration\nsystemReserved: {cpu: 500m, memory: 1Gi}\ncpuManagerPolicy: static\nkubeReserved:\n  cpu: 1\nevictionHard: {memory.available: 1Gi}\napiVersion: kubelet.config.k8s.io/v1beta1\n",
+		"etc/k.d/10-a.conf":                  "kind: KubeletConfiguration\nsystemReserved: {memory: 2Gi}\ncpuManagerPolicy: null\nevictionHard: null\napiVersion: kubelet.config.k8s.io/v1beta1\n",
+		"etc/k.d/20-more/b.conf":             "kind: KubeletConfiguration\nkubeReserved: {cpu: null}\napiVersion: kubelet.config.k8s.io/v1beta1\n",
+		"etc/k.d/30.yaml":                    "kind: KubeletConfiguration\nmaxPods: 5\napiVersion: kubelet.config.k8s.io/v1beta1\n",
 	}
 	found, err := find(t.Context(), hosttest.Mounted(t, files))
 	if err != nil || len(found) != 1 {

@@ -111,7 +111,10 @@ func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 		switch {
 		case err == nil:
 			var doc document
-			if doc, err = readConfig(string(text), name); err == nil && n == 0 {
+			if doc, err = readConfig(string(text), name); err == nil {
+				err = doc.loads(name)
+			}
+			if err == nil && n == 0 {
 				doc.setDefaults() // the main file has its defaults before the drop-ins come
 				merged = doc
 			} else if err == nil {

@@ -19,18 +19,18 @@ func TestOptions(t *testing.T) {
 	kubeadm := map[string]string{
 		"usr/lib/systemd/system/kubelet.service": unitFile,
 		"var/lib/kubelet/kubeadm-flags.env":      "KUBELET_KUBEADM_ARGS=\"--pod-max-pids=4096 --cgroup-driver=systemd\"\n",
-		"var/lib/kubelet/config.yaml":            "kind: KubeletConfiguration\nmaxPods: 110\npodPidsLimit: 1024\ncpuManagerPolicy: static\nsystemReserved:\n  cpu: 500m\n  memory: 1Gi\nevictionHard: {memory.available: 100Mi}\ncontainerLogMaxSize: null\n",
+		"var/lib/kubelet/config.yaml":            "kind: KubeletConfiguration\nmaxPods: 110\npodPidsLimit: 1024\ncpuManagerPolicy: static\nsystemReserved:\n  cpu: 500m\n  memory: 1Gi\nevictionHard: {memory.available: 100Mi}\ncontainerLogMaxSize: null\napiVersion: kubelet.config.k8s.io/v1beta1\n",
 		"var/lib/dpkg/status":                    "Package: kubectl\nStatus: install ok installed\nVersion: 9\n\nPackage: kubelet\nStatus: install ok installed\nVersion: 1.29.4-1.1\n",
 	}
 	openshift := map[string]string{
 		"etc/systemd/system/kubelet.service": "[Service]\nExecStart=/usr/bin/kubelet --config=/etc/kubernetes/kubelet.conf\n",
-		"etc/kubernetes/kubelet.conf":        `{"kind": "KubeletConfiguration", "maxPods": 250, "kubeAPIQPS": 50}`,
+		"etc/kubernetes/kubelet.conf":        `{"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1", "maxPods": 250, "kubeAPIQPS": 50}`,
 		"etc/os-release":                     "ID=\"rhcos\"\nOPENSHIFT_VERSION=\"4.16\"\n",
 	}
 	running := map[string]string{
 		"proc/41/comm": "kubelet\n", "proc/41/cmdline": "/usr/bin/kubelet\x00--config\x00/etc/k.yaml\x00--max-pods=30\x00--config-dir=/etc/k.d\x00",
-		"etc/k.yaml":        "kind: KubeletConfiguration\nmaxPods: 20\ntopologyManagerPolicy: restricted\n",
-		"etc/k.d/10-a.conf": "kind: KubeletConfiguration\ncpuManagerPolicy: none\n", "etc/k.d/20-b.conf": "kind: KubeletConfiguration\ncpuManagerPolicy: static\n", "etc/k.d/30.yaml": "not: read\n",
+		"etc/k.yaml":        "kind: KubeletConfiguration\nmaxPods: 20\ntopologyManagerPolicy: restricted\napiVersion: kubelet.config.k8s.io/v1beta1\n",
+		"etc/k.d/10-a.conf": "kind: KubeletConfiguration\ncpuManagerPolicy: none\napiVersion: kubelet.config.k8s.io/v1beta1\n", "etc/k.d/20-b.conf": "kind: KubeletConfiguration\ncpuManagerPolicy: static\napiVersion: kubelet.config.k8s.io/v1beta1\n", "etc/k.d/30.yaml": "not: read\n",
 	}
 	for _, c := range []struct {
 		name  string
@@ -251,7 +251,7 @@ func TestNegative(t *testing.T) {
 	} {
 		found, err := find(t.Context(), hosttest.Mounted(t, map[string]string{
 			"etc/systemd/system/kubelet.service": "[Service]\nExecStart=/usr/bin/kubelet --config=/etc/k.yaml" + c.flags + "\n",
-			"etc/k.yaml":                         "kind: KubeletConfiguration\n" + c.config + "\n",
+			"etc/k.yaml":                         "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n" + c.config + "\n",
 		}))
 		if err != nil || len(found) != 1 {
 			t.Fatalf("%d found: %v", len(found), err)

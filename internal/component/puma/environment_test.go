@@ -88,6 +88,38 @@ func TestEachCPU(t *testing.T) {
 	}
 }
 
+// WEB_CONCURRENCY=auto is of Puma 6.5 and newer; 5.6.5 does not start with it.
+func TestAutoNeedsPuma65(t *testing.T) {
+	lock := func(version string) map[string]string {
+		return map[string]string{"/srv/blog/Gemfile.lock": "GEM\n  specs:\n    nio4r (2.7.4)\n    puma (" + version + ")\n      nio4r (~> 2.0)\n    puma-daemon (0.5.0)\n"}
+	}
+	for _, c := range []struct {
+		name    string
+		files   map[string]string
+		command string
+		old     bool
+	}{
+		{"5.6.9", lock("5.6.9"), "/usr/bin/bundle exec puma", true}, {"6.4.3", lock("6.4.3"), "/usr/bin/bundle exec puma", true}, {"6.5.0", lock("6.5.0"), "/usr/bin/bundle exec puma", false},
+		{"10.0", lock("10.0"), "/usr/bin/bundle exec puma", false}, {"no lock", nil, "/usr/local/bin/puma", false},
+		{"Debian's", map[string]string{"/var/lib/dpkg/status": "Package: puma\nStatus: install ok installed\nVersion: 5.6.5-3+deb12u1\n\n"}, "/usr/bin/puma", true},
+	} {
+		files := map[string]string{
+			etc + "blog.service":             "[Service]\nWorkingDirectory=/srv/blog\nExecStart=" + c.command + "\nEnvironment=WEB_CONCURRENCY=auto\n",
+			"/sys/devices/system/cpu/online": "0-3\n", "/srv/blog/config.ru": "",
+		}
+		for name, text := range c.files {
+			files[name] = text
+		}
+		all, err := instances(hosttest.Mounted(t, files))
+		if err != nil || len(all) != 1 {
+			t.Fatal(all, err)
+		}
+		if o := all[0].option("workers", all[0].get); (o.unknown != "") != c.old || !c.old && o.text != "4" {
+			t.Errorf("%s: %+v", c.name, o)
+		}
+	}
+}
+
 // asPuma is a program that has the real Puma read each set-up of a file, and says its
 // options or why it does not start.
 const asPuma = `require 'json'; require 'puma'; require 'puma/cli'
