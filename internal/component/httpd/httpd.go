@@ -106,6 +106,7 @@ func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 		if i.runErr == nil {
 			i.run.Changed = program.Changed(ctx, h, in.Main, i.files.files)
 		}
+		i.info, i.infoErr = i.askInfo(ctx)
 		out = append(out, i)
 	}
 	return out, nil
@@ -119,6 +120,8 @@ type installed struct {
 	fileErr error
 	run     program.Group
 	runErr  error
+	info    settings // what the running server has read
+	infoErr error
 }
 
 func (i *installed) Name() string { return i.Instance.Name }
@@ -142,8 +145,9 @@ func name(key string) string {
 	return key
 }
 
-// Option implements component.Installed. What httpd runs with it does not say:
-// it is what its files say, where it has read them since they were changed.
+// Option implements component.Installed. What httpd runs with it says
+// only where its files enable server-info; else it is what its files say, where it has read
+// them since they were changed.
 func (i *installed) Option(option string) component.Option {
 	file := fact.Absent[string](i.Main)
 	key, err := syntax{}.Key(option)
@@ -160,7 +164,11 @@ func (i *installed) Option(option string) component.Option {
 	if slices.Contains(atStart, key) {
 		taken = i.run.TakenAtStart()
 	}
-	return component.AsRead(i.Main, file, err, taken, i.runErr)
+	o := component.AsRead(i.Main, file, err, taken, i.runErr)
+	if value, at, ok := i.running(key); ok && err == nil {
+		o.Running = fact.Known(value, at)
+	}
+	return o
 }
 
 // Answer implements component.Installed.
@@ -187,12 +195,16 @@ func (i *installed) Answer(input string) rule.Answer {
 	if i.files.mpm == "" && input != "proxies" && input != "proxy_timeout_s" && input != "virtual_host_timeouts" && input != "certificate_faults" {
 		return rule.Answer{Unknown: "no file loads a multi-processing module: it is compiled in", At: i.Main}
 	}
-	a := i.told(input)
+	start := input == "server_limit" || input == "threads_per_child" || input == "requests_limit"
+	now := i.now(start)
+	a := now.told(input)
 	taken := i.run.Taken()
-	if input == "server_limit" || input == "threads_per_child" || input == "requests_limit" {
+	if start {
 		taken = i.run.TakenAtStart()
 	}
-	a.From = component.Origin(taken, i.runErr)
+	if a.From = component.Origin(taken, i.runErr); now != i {
+		a.From = rule.Running
+	}
 	return a
 }
 
