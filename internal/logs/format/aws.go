@@ -19,6 +19,23 @@ func alb() (*Format, error) {
 	}, Field{Name: FieldDuration, Asked: "request_processing_time + target_processing_time + response_processing_time", Kind: Duration, Unit: 1e9, List: true, Sum: true}, "wait_request", "wait_response"), nil
 }
 
+// elb is the access log of a Classic Load Balancer (AWS documentation, Elastic Load Balancing,
+// "Access logs for your Classic Load Balancer"): the time is when the request came, its times are
+// seconds, and a connection of a TCP listener has no status and no method.
+func elb() (*Format, error) {
+	seconds := func(name, asked string) Field {
+		return Field{Name: name, Asked: asked, Kind: Duration, Unit: 1e9}
+	}
+	f := columnar(&Format{Name: "the access log of an AWS Classic Load Balancer", Source: "AWS, \"Access logs for your Classic Load Balancer\""}, 12, []Field{
+		{Name: FieldTime, Kind: Time, Layout: ISO}, {Name: "elb", Kind: Word}, {Name: FieldClient, Kind: Address}, {Name: "target", Kind: Address},
+		seconds("wait_request", "request_processing_time"), seconds("wait_target", "backend_processing_time"), seconds("wait_response", "response_processing_time"),
+		{Name: FieldStatus, Kind: Number}, {Name: "target_status", Kind: Number}, {Name: "bytes_in", Kind: Number}, {Name: FieldBytes, Kind: Number},
+		{Name: FieldRequest, Kind: Request, Escape: Backslash}, {Name: "user_agent", Escape: Backslash}, {Name: "tls_cipher"}, {Name: "tls_version"},
+	}, Field{Name: FieldDuration, Asked: "request_processing_time + backend_processing_time + response_processing_time", Kind: Duration, Unit: 1e9, List: true, Sum: true}, "wait_request", "wait_response")
+	f.absent = []int{f.Field(FieldStatus), f.Field("target_status")}
+	return f, nil
+}
+
 // nlb is the access log of TLS connections of a Network Load Balancer (AWS documentation,
 // Elastic Load Balancing, "Access logs for your Network Load Balancer"): the time is that of
 // the connection's end, in UTC, and its times are milliseconds.

@@ -45,6 +45,7 @@ var apacheBases = []struct {
 	{"the combined log behind the virtual host", `%v ` + apacheNames[1].format, hostNames},
 	{"the common log behind the virtual host", `%v ` + ApacheCommon, hostNames},
 	{"the combined log and X-Forwarded-For (nginx' main)", apacheNames[1].format + ` "%{X-Forwarded-For}i"`, forwarded},
+	{"the combined log and X-Forwarded-For behind the virtual host", `%v ` + apacheNames[1].format + ` "%{X-Forwarded-For}i"`, bothOf(hostNames, forwarded)},
 	{"the combined log of X-Forwarded-For", strings.Replace(apacheNames[1].format, "%h", "%{X-Forwarded-For}i", 1), listed},
 	{"the common log of X-Forwarded-For", strings.Replace(ApacheCommon, "%h", "%{X-Forwarded-For}i", 1), listed},
 }
@@ -98,6 +99,8 @@ var products = []candidate{
 	{"Istio's access log", "istio", "its default format; %DURATION% in milliseconds", "", nil},
 	{"the access log of an AWS Application Load Balancer", "aws-alb", "the three processing times together, in seconds", "", nil},
 	{"the access log of an AWS Network Load Balancer", "aws-nlb", "connections; milliseconds", "", nil},
+	{"the access log of an AWS Classic Load Balancer", "aws-elb", "the three processing times together, in seconds", "", nil},
+	{"Pulp's access log", "apache:" + pulp, "as Pulp configures gunicorn", "", nil},
 	{"Red Hat's ssl_request_log", "apache:" + sslRequest, "as its ssl.conf has it", "", nil},
 	{"the log of source 003", "source003", "a number between bytes and referer", "that the number is Apache's %D, microseconds", nil},
 }
@@ -105,6 +108,11 @@ var products = []candidate{
 // sslRequest is the CustomLog of ssl.conf of Red Hat's mod_ssl, and of httpd's own
 // httpd-ssl.conf.
 const sslRequest = `%t %h %{SSL_PROTOCOL}x %{SSL_CIPHER}x "%r" %b`
+
+// pulp is the --access-logformat of gunicorn that Pulp starts (pulpcore 3.22 to 3.85,
+// pulpcore/app/entrypoint.py; pulp_installer, pulpcore-api.service), in httpd's words: gunicorn
+// writes each as httpd does.
+var pulp = `pulp [%{correlation-id}o]: ` + apacheNames[1].format
 
 // candidates are the formats that a log may have. Of those that say the same of each
 // line, the first gives the name.
@@ -142,4 +150,6 @@ var Named = map[string]func() (*Format, error){
 	"istio":          func() (*Format, error) { return Envoy(istioDefault) },
 	"aws-alb":        alb,
 	"aws-nlb":        nlb,
+	"aws-elb":        elb,
+	"pulp":           func() (*Format, error) { return Apache(pulp) },
 }

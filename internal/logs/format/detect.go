@@ -59,7 +59,7 @@ func Detect(head []byte, units map[string]int64) (*Format, error) {
 		if !ok {
 			continue
 		}
-		for _, keyed := range []*Format{detectJSON(bare, enough, 0, units), detectRuby(bare, units), detectPairs(bare, units)} {
+		for _, keyed := range []*Format{detectJSON(bare, enough, 0, units), detectFronts(bare, units), detectPairs(bare, units)} {
 			if keyed != nil {
 				return keyed.wrappedBy(w), nil
 			}

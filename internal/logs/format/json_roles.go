@@ -24,7 +24,7 @@ type role struct {
 var roles = []role{
 	{Field{Name: FieldRequest, Kind: Request}, []string{"request", "request_line", "http_request", "req"}, isRequest, false},
 	{Field{Name: FieldMethod}, []string{"method", "request_method", "http_request_method", "http_method", "req_method", "verb", "http_verb"}, isMethod, false},
-	{Field{Name: FieldURL, Kind: URL}, []string{"request_uri", "uri", "url", "url_original", "original_url", "request_url", "req_url", "http_target", "http_url", "path", "url_path", "request_path", "http_path", "path_info"}, isURL, false},
+	{Field{Name: FieldURL, Kind: URL}, []string{"request_uri", "uri", "url", "url_original", "original_url", "request_url", "req_url", "http_target", "http_url", "path", "url_path", "request_path", "http_path", "path_info", "request"}, isURL, false},
 	{Field{Name: FieldQuery}, []string{"query_string", "query", "args", "url_query"}, nil, false},
 	{Field{Name: FieldProtocol}, []string{"protocol", "server_protocol", "request_proto", "request_protocol", "http_protocol", "proto", "http_version"}, isProtocol, false},
 	{Field{Name: FieldStatus, Kind: Number}, []string{"status", "status_code", "http_response_status_code", "http_status_code", "http_status", "response_status", "response_status_code", "response_code", "res_status_code", "res_status", "code"}, isStatus, true},

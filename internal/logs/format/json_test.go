@@ -112,6 +112,8 @@ func TestJSONRoles(t *testing.T) {
 	}{
 		{`{"time":"2026-11-20T10:00:00Z","request":"req-7","method":"GET","uri":"/x","status":500}`, map[string]string{FieldRequest: "-", FieldMethod: "GET", FieldURL: "/x", "member_request": "req-7"}},
 		{`{"time":"2026-11-20T10:00:00Z","request":"GET /x HTTP/1.1","method":"GET","uri":"/x","status":500}`, map[string]string{FieldRequest: "GET /x HTTP/1.1"}},
+		{`{"time":"2026-11-20T10:00:00Z","request":"/x?a=b","method":"GET","status":500}`, map[string]string{FieldRequest: "-", FieldMethod: "GET", FieldURL: "/x?a=b"}},
+		{`{"time":"2026-11-20T10:00:00Z","request":"/x","uri":"/y","status":500}`, map[string]string{FieldURL: "/y"}},
 		{`{"ts":1795168800.5,"request_uri":"/a?x=1","path":"/srv/www/a.php","method":"GET","status":200}`, map[string]string{FieldURL: "/a?x=1", FieldPath: "-", "member_path": "/srv/www/a.php"}},
 		{`{"ts":1795168800,"url":"/a","method":"HostsController.show","status":200}`, map[string]string{FieldMethod: "-", "member_method": "HostsController.show"}},
 		{`{"ts":1795168800,"url":"/a","status":"E7"}`, map[string]string{FieldStatus: "-", "member_status": "E7"}},

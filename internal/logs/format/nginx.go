@@ -7,7 +7,7 @@ import "strings"
 // resolution of milliseconds.
 var variables = map[string]Field{
 	"remote_addr": {Name: FieldClient, Kind: Address}, "remote_user": {Name: FieldUser}, "http_referer": {Name: "referer"}, "http_user_agent": {Name: "user_agent"},
-	"http_x_forwarded_for": {Name: "forwarded_for"}, "host": {Name: FieldHost}, "http_host": {Name: FieldHost}, "server_name": {Name: "server_name"},
+	"http_x_forwarded_for": {Name: "forwarded_for"}, "host": {Name: FieldHost, Kind: Host}, "http_host": {Name: FieldHost}, "server_name": {Name: "server_name", Kind: Word}, // a host with a blank is refused by nginx
 	"time_local": {Name: FieldTime, Kind: Time}, "time_iso8601": {Name: FieldTime, Kind: Time, Layout: ISO}, "msec": {Name: FieldTime, Kind: Time, Layout: Unix, Unit: 1e9},
 	"request": {Name: FieldRequest, Kind: Request}, "request_method": {Name: FieldMethod}, "request_uri": {Name: FieldURL, Kind: URL},
 	"uri": {Name: FieldPath}, "document_uri": {Name: FieldPath}, "args": {Name: FieldQuery}, "query_string": {Name: FieldQuery}, "is_args": {Name: FieldQuery}, "server_protocol": {Name: FieldProtocol},

@@ -52,47 +52,84 @@ func tagged(line []byte, at int) (tags Span, message int) {
 	return span(from, at), at
 }
 
-// ofRuby gives the keys of a line the time of Ruby's Logger, and where the message begins;
-// false: the line is not one of its own.
-func (k *keys) ofRuby(line []byte, spans []Span) (message int, ok bool) {
-	r, ok := parseRuby(line)
-	if ok && k.clock >= 0 {
-		spans[k.clock] = r.when
-	}
-	return r.message, ok
+// front is what a logger writes in front of an object or key=value.
+type front struct {
+	name string
+	// parse gives the time, and where the message begins; false: the line is not one of its own.
+	parse func(line []byte) (when Span, message int, ok bool)
 }
 
-// detectRuby makes the format of what an application writes through Ruby's Logger, if that
-// is lograge's JSON or key=value; nil: it is not.
-func detectRuby(lines [][]byte, units map[string]int64) *Format {
-	var messages [][]byte
-	for _, line := range lines {
-		if r, ok := parseRuby(line); ok {
-			messages = append(messages, line[r.message:])
+var fronts = []front{
+	{"Ruby's Logger", func(line []byte) (when Span, message int, ok bool) {
+		r, ok := parseRuby(line)
+		return r.when, r.message, ok
+	}},
+	{"zap's console", parseConsole},
+}
+
+// parseConsole takes a line of the console encoder of go.uber.org/zap apart, which is Caddy's
+// format console: TIME, LEVEL, the logger's name, the message and an object, with tabs between
+// them. A line without an object has its message at its end.
+func parseConsole(line []byte) (when Span, message int, ok bool) {
+	tab := bytes.IndexByte(line[:min(len(line), 48)], '\t')
+	if tab < 0 {
+		return when, 0, false
+	}
+	if _, ok := iso(line[:tab]); !ok {
+		return when, 0, false
+	}
+	at := bytes.Index(line, []byte("\t{"))
+	if at < 0 {
+		at = len(line) - 1
+	}
+	return span(0, tab), at + 1, true
+}
+
+// behind gives the keys of a line the time of what is in front of it, and where its message
+// begins; false: the line is not the logger's.
+func (k *keys) behind(line []byte, spans []Span) (message int, ok bool) {
+	when, message, ok := k.front.parse(line)
+	if ok && k.clock >= 0 {
+		spans[k.clock] = when
+	}
+	return message, ok
+}
+
+// detectFronts makes the format of what an application writes through a logger with a front, if
+// that is JSON or key=value; nil: it is not.
+func detectFronts(lines [][]byte, units map[string]int64) *Format {
+	for i := range fronts {
+		var messages [][]byte
+		var times []string
+		for _, line := range lines {
+			if when, at, ok := fronts[i].parse(line); ok {
+				messages, times = append(messages, line[at:]), append(times, string(when.Of(line)))
+			}
+		}
+		if len(messages) == 0 || 4*len(messages) < len(lines) { // others are the rest of messages
+			continue
+		}
+		if f := keyed(messages, units, &fronts[i], times); f != nil {
+			f.Why = fmt.Sprintf("%d of the first %d lines are of %s", len(messages), len(lines), fronts[i].name) + f.Why
+			return f
 		}
 	}
-	if len(messages) == 0 || 4*len(messages) < len(lines) { // others are the rest of messages
-		return nil
-	}
-	f := keyed(messages, units, true)
-	if f != nil {
-		f.Why = fmt.Sprintf("%d of the first %d lines are of Ruby's Logger", len(messages), len(lines)) + f.Why
-	}
-	return f
+	return nil
 }
 
 // detectPairs makes the format of lines of key=value that name a request, as lograge writes
 // them; nil: they are not so.
 func detectPairs(lines [][]byte, units map[string]int64) *Format {
-	f := keyed(lines, units, false)
+	f := keyed(lines, units, nil, nil)
 	if f != nil {
 		f.Why = fmt.Sprintf("most of the first %d lines are key=value", len(lines)) + f.Why
 	}
 	return f
 }
 
-// keyed makes a format of messages that are objects or key=value.
-func keyed(messages [][]byte, units map[string]int64, ruby bool) *Format {
+// keyed makes a format of messages that are objects or key=value, behind a front with times if
+// there is one.
+func keyed(messages [][]byte, units map[string]int64, before *front, times []string) *Format {
 	pairs := false
 	b := newBuilder(sampleOf(messages), JSONLines)
 	if 2*len(b.rows) < len(messages) {
@@ -100,10 +137,10 @@ func keyed(messages [][]byte, units map[string]int64, ruby bool) *Format {
 		if b = newBuilder(pairsOf(messages), PairLines); 2*len(b.rows) < len(messages) {
 			return nil
 		}
-	} else if !ruby {
+	} else if before == nil {
 		return nil // JSON lines
 	}
-	b.k.ruby = ruby
+	b.k.front, b.times = before, times
 	b.build(units)
 	if !b.f.asks() {
 		return nil
@@ -147,9 +184,9 @@ func pairsOf(lines [][]byte) *sample {
 func (k *keys) scanPairs(line []byte, spans []Span) Line {
 	clear(spans)
 	at := 0
-	if k.ruby {
+	if k.front != nil {
 		var ok bool
-		if at, ok = k.ofRuby(line, spans); !ok {
+		if at, ok = k.behind(line, spans); !ok {
 			return Other
 		}
 	} else {
@@ -162,7 +199,7 @@ func (k *keys) scanPairs(line []byte, spans []Span) Line {
 			spans[member.field] = value
 		}
 	})
-	if n == 0 && !k.ruby {
+	if n == 0 && k.front == nil {
 		return Bad
 	}
 	return k.request(line, spans)

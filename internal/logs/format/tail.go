@@ -17,7 +17,7 @@ var nginxKeys = map[string]string{
 }
 
 var (
-	combinedTail = lazyregexp.New(`^\S+ - .*? \[[^]]*\] "(?:[^"\\]|\\.)*" \d{3} (?:\d+|-) "(?:[^"\\]|\\.)*" "(?:[^"\\]|\\.)*"( .+)$`)
+	combinedTail = lazyregexp.New(`^(?:([\w.:-]+) )?\S+ - .*? \[[^]]*\] "(?:[^"\\]|\\.)*" \d{3} (?:\d+|-) "(?:[^"\\]|\\.)*" "(?:[^"\\]|\\.)*"( .+)$`)
 	tailWord     = lazyregexp.New(`^ (?:([A-Za-z_][\w-]*)([=:]))?(?:"((?:[^"\\]|\\.)*)"|([^\s",]+(?:(?:, | : )[^\s",]+)*))`)
 	hereLabel    = lazyregexp.New("\x00[^\x00]*\x00")
 	pointed      = lazyregexp.New(`^(?:\d+\.\d{3}|-)(?:(?:, | : )(?:\d+\.\d{3}|-))*$`)
@@ -31,9 +31,13 @@ func apacheTails(line []byte) (list []candidate) {
 	if m == nil {
 		return nil
 	}
+	base := apacheNames[1].format
+	if m[1] != nil {
+		base = "%v " + base
+	}
 	const here = "\x00" // where the duration stands
 	text, took := "", ""
-	for rest := m[1]; len(rest) > 0; {
+	for rest := m[2]; len(rest) > 0; {
 		w := tailWord().FindSubmatch(rest)
 		if w == nil || len(w[1]) == 0 {
 			return nil
@@ -59,7 +63,7 @@ func apacheTails(line []byte) (list []candidate) {
 			}
 			return "%{" + s + "}n"
 		})
-		c := candidate{name: "the combined log with " + took + " behind it", text: "apache:" + apacheNames[1].format + text, reason: "labels, and a whole number of a duration", evidence: numbered}
+		c := candidate{name: "the combined log with " + took + " behind it", text: "apache:" + base + text, reason: "labels, and a whole number of a duration", evidence: numbered}
 		if len(labelUnits(took)) == 1 {
 			c.guess = "that " + took + " is a duration as Apache's " + directive + " has it"
 		}
@@ -107,9 +111,12 @@ func nginxTail(line []byte) (c candidate, ok bool) {
 		return c, false
 	}
 	var text strings.Builder
+	if m[1] != nil {
+		text.WriteString("$host ")
+	}
 	text.WriteString(NginxCombined)
 	times, labels, unknown, first, guess := 0, 0, 0, true, ""
-	for rest := m[1]; len(rest) > 0; first = false {
+	for rest := m[2]; len(rest) > 0; first = false {
 		w := tailWord().FindSubmatch(rest)
 		if w == nil {
 			return c, false
@@ -156,6 +163,9 @@ func nginxTail(line []byte) (c candidate, ok bool) {
 		c.guess, c.evidence = "that the number with a point is nginx' $request_time, seconds", upstreamWithin
 	case times == 2:
 		c.guess, c.evidence = "that the numbers with points are nginx' $request_time and $upstream_response_time, seconds", upstreamWithin
+	}
+	if m[1] != nil {
+		c.evidence = bothOf(hostNames, c.evidence)
 	}
 	return c, true
 }

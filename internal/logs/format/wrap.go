@@ -244,27 +244,33 @@ func afterPod(line []byte) int {
 	return n + 2
 }
 
-// afterStern is behind "POD CONTAINER ", which begins with the name of a pod, or with "NAMESPACE
-// POD CONTAINER " of stern -A (stern 1.30, cmd/cmd.go, generateTemplate).
+// afterStern is behind "POD CONTAINER ", or "NAMESPACE POD CONTAINER " of stern -A (stern 1.30,
+// cmd/cmd.go, generateTemplate). A pod's name has a -, a container's no point: what has one is
+// the virtual host that a line begins with.
 func afterStern(line []byte) int {
-	at, dash := 0, false
-	for words := range 3 {
-		n := bytes.IndexByte(line[at:min(len(line), at+mostAddress)], ' ')
-		if n <= 0 || !dnsWord(line[at:at+n]) || isAddress(line[at:at+n]) {
-			if words < 2 || !dash {
-				return -1
-			}
-			return at
+	at := 0
+	var words [3][]byte
+	var ends [3]int
+	n := 0
+	for ; n < len(words); n++ {
+		end := bytes.IndexByte(line[at:min(len(line), at+mostAddress)], ' ')
+		if end <= 0 || !dnsWord(line[at:at+end]) || isAddress(line[at:at+end]) {
+			break
 		}
-		if words < 2 {
-			dash = dash || bytes.IndexByte(line[at:at+n], '-') >= 0
-		}
-		at += n + 1
+		words[n] = line[at : at+end]
+		at += end + 1
+		ends[n] = at
 	}
-	if !dash {
-		return -1
+	is := func(pod, container int) bool {
+		return container < n && bytes.IndexByte(words[pod], '-') > 0 && bytes.IndexByte(words[container], '.') < 0
 	}
-	return at
+	switch {
+	case is(1, 2):
+		return ends[2]
+	case is(0, 1):
+		return ends[1]
+	}
+	return -1
 }
 
 // inMember is within the string that a member of an object at its first level is, or -1.

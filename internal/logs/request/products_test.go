@@ -30,6 +30,8 @@ var products = []struct {
 		want: []string{"GET / 200 127.0.0.1", "GET /a?x=1 200 127.0.0.1", "GET /slow 200 127.0.0.1", "GET /gone 502 127.0.0.1", `GET /a%20b"q 200 127.0.0.1`}},
 	{file: "caddy-string.log", from: "caddy 2.11.9, log { format json { duration_format string; time_format wall_milli } }", format: format.JSONLines, others: 21,
 		want: []string{"GET / 200", "GET /a?x=1 200", "1.3", "GET /slow 200", "GET /gone 502", `GET /a%20b"q 200`}},
+	{file: "caddy-console.log", from: "caddy 2.11.9, log { format console } with TZ=America/New_York: the time is UTC and does not say so", format: format.JSONLines, want: []string{
+		"12:57:46.0", "s GET /a?x=1 200 127.0.0.1", "s GET /gone 404 127.0.0.1", "s POST /b 404 127.0.0.1"}},
 	{file: "nginx.log", from: "nginx 1.22.1 (Debian 12), log_format escape=json; limit_rate makes an answer last 13 s", format: format.JSONLines, want: []string{
 		"09:48:43.956 0s GET /a?x=1 200 127.0.0.1", "09:48:44.036 13.05s GET /slow 200 127.0.0.1", "09:48:57.153 0s GET /gone 502", `GET /b%20"c 200`, "09:48:57.282 16ms  \x16\x03\x01\x02 400 127.0.0.1"}},
 	{file: "echo.log", from: "github.com/labstack/echo/v4 4.13.3, middleware.Logger", format: format.JSONLines, want: []string{

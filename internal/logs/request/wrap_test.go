@@ -58,6 +58,7 @@ func object(text, line string) string {
 var within = map[string]string{
 	`192.0.2.7 - - [20/Nov/2026:10:00:05 +0000] "GET /a?b=\"c HTTP/1.1" 200 9 "-" "q\"\\x"`:                                                                              "- GET /a?b=\"c 200 192.0.2.7",
 	`2001:db8::7 - - [20/Nov/2026:10:00:05 +0000] "GET /a HTTP/1.1" 200 9 "-" "A/1" "-"`:                                                                                 "- GET /a 200 2001:db8::7",
+	`www.example.org 192.0.2.7 - - [20/Nov/2026:10:00:05 +0000] "GET /a HTTP/1.1" 200 9 "-" "A/1"`:                                                                       "- GET /a 200 192.0.2.7",
 	`{"start_time":"2026-11-20T10:00:05Z","response_code":200,"response_flags":"-","duration":7,"method":"GET","path":"/a\"","downstream_remote_address":"192.0.2.7:1"}`: "7ms GET /a\" 200 192.0.2.7",
 	`10.0.1.2:33317 [20/Nov/2026:10:00:05.655] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 "GET /index.html HTTP/1.1"`:                            "109ms GET /index.html 200 10.0.1.2",
 	`time="2026-11-20T10:00:05Z" level=info method=GET path=/a status=200 duration_ms=7 remote_addr=192.0.2.7`:                                                           "7ms GET /a 200 192.0.2.7",
@@ -77,6 +78,12 @@ func TestWrapped(t *testing.T) {
 				continue
 			}
 			others, unread, got := readAll(f, []byte(text))
+			if h := f.Field(format.FieldHost); h >= 0 && strings.HasPrefix(line, "www.") {
+				var r Request
+				if NewReader(f).Read([]byte(wrap(line)), &r); string(r.Field(h)) != "www.example.org" {
+					t.Errorf("%s: host %q", how, r.Field(h))
+				}
+			}
 			if others+unread > 0 || len(got) != 3 || !strings.HasSuffix(got[0], want) {
 				t.Errorf("%s: %s: %q, %d others, %d unread (%s)", how, line, got, others, unread, f.Why)
 			}
