@@ -112,6 +112,9 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	if err == nil && o.sinceLast == "" && res.Nothing() {
 		err = fmt.Errorf("none of %d lines could be read", res.Unread.Lines)
 	}
+	if how := o.another(res); how != "" {
+		a.sayOnce(how)
+	}
 	// Of a log that was cut off that much is known, and the part says so: the next time
 	// goes on from there.
 	err = errors.Join(err, o.keep(res))

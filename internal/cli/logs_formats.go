@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/component/accesslog"
+	"fettle.dev/fettle/internal/logs"
 	"fettle.dev/fettle/internal/logs/format"
 	"fettle.dev/fettle/internal/logs/source"
 	"fettle.dev/fettle/internal/rule"
@@ -237,4 +238,37 @@ func (o logsOptions) formatOf(set *source.Set, i int) (*format.Format, error) {
 		f.Why, f.Guessed = strings.Replace(f.Why, f.Guessed, said, 1), said
 	}
 	return f, nil
+}
+
+// muchUnread is the share of lines that were not read from which on another format is looked for.
+const muchUnread = 0.05
+
+// another says how the lines are read that were not, where they are of another format that is
+// known: a log goes on in a format that its server was given meanwhile. Empty: they are of none.
+func (o logsOptions) another(r *logs.Result) string {
+	if float64(r.Unread.Lines) < muchUnread*float64(r.Unread.Lines+r.Requests+r.Others+r.Left) {
+		return ""
+	}
+	for _, first := range r.Unread.Examples {
+		var lines []string
+		for _, e := range r.Unread.Examples {
+			if e.Path == first.Path {
+				lines = append(lines, e.Text)
+			}
+		}
+		f, err := format.Detect([]byte(strings.Join(lines, "\n")+"\n"), nil)
+		text, name := "", ""
+		switch several := (*format.Ambiguous)(nil); {
+		case errors.As(err, &several):
+			text, name = several.Choices[0].Text, several.Choices[0].What
+		case err == nil && f.Text != "":
+			text, name = f.Text, f.Name
+		case err == nil && f.Name == format.JSONLines:
+			return fmt.Sprintf("lines of %s that were not read are of %s: grep '{' %s | fettle logs -", first.Path, f.Name, rule.Quote(first.Path))
+		default:
+			continue
+		}
+		return fmt.Sprintf("lines of %s that were not read are of another format (%s): %s", first.Path, name, o.withFormat(first.Path, text))
+	}
+	return ""
 }

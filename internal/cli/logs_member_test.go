@@ -36,3 +36,29 @@ func TestLogsMemberThatIsNotThere(t *testing.T) {
 		}
 	}
 }
+
+// TestLogsChangedFormat: of a log whose server was given another format meanwhile, the command
+// that is named reads the lines that were not read.
+func TestLogsChangedFormat(t *testing.T) {
+	const line = `192.0.2.1 - - [20/Nov/2026:10:00:05 +0000] "GET /i HTTP/2.0" 200 12 "-" "curl/8"`
+	log := filepath.Join(t.TempDir(), "access.log")
+	if err := os.WriteFile(log, []byte(strings.Repeat(line+"\n", 60)+strings.Repeat(line+" 0.100 0.100\n", 40)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, talk, _ := mainWith(t, t.TempDir(), "logs", log)
+	_, text, named := strings.Cut(talk, "--format '")
+	text, _, _ = strings.Cut(text, "'\n")
+	if !strings.Contains(out, "40 of 100 lines (40 %) not read") || !named {
+		t.Fatalf("%s%s", out, talk)
+	}
+	if out, talk, code := mainWith(t, t.TempDir(), "logs", log, "--format", text); code != 0 || !strings.Contains(out, "40 requests") {
+		t.Errorf("--format %s: exit %d: %s%s", text, code, out, talk)
+	}
+	whole := filepath.Join(t.TempDir(), "access.log")
+	if err := os.WriteFile(whole, []byte(strings.Repeat(line+"\n", 60)+strings.Repeat("nothing\n", 40)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, talk, _ := mainWith(t, t.TempDir(), "logs", whole); strings.Contains(talk, "another format") {
+		t.Error(talk)
+	}
+}

@@ -25,7 +25,7 @@ func (a fit) better(b fit) bool {
 
 // chosen is the format of a fit, with why.
 func (a fit) chosen(lines int) *Format {
-	a.f.Name = a.name
+	a.f.Name, a.f.Text = a.name, a.text
 	a.f.Why = fmt.Sprintf("%d of the first %d lines are so", a.read, lines)
 	if a.reason != "" {
 		a.f.Why += "; " + a.reason

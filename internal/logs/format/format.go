@@ -73,6 +73,8 @@ type Format struct {
 	Name   string // "Apache's combined log"
 	Source string // how it was written: the LogFormat, or where it stands
 	Fields []Field
+	// Text is the format as --format takes it, where it was found out as one that has a text.
+	Text string
 	// TimeIsEnd says that a line's time is when it was written, after the answer
 	// (nginx, logback-access), not when the request came (Apache, HAProxy).
 	TimeIsEnd bool

@@ -36,7 +36,8 @@ const (
 // jsonProducts are those whose members are known. Run here: nginx 1.22.1 (log_format
 // escape=json), Caddy 2.11.9 (its default encoder, and with other duration_format), lograge
 // 0.10.0 with Rails 6.1, Echo 4.13.3 (middleware.Logger), Traefik 3.2.1 (its access log
-// handler). From documentation: Istio 1.24 (istio.io, default accessLogFormat) and Envoy
+// handler). From documentation: HAProxy 3.0 and 3.1 (haproxy.com, "Encoding HAProxy logs in
+// machine-readable JSON or CBOR"), Istio 1.24 (istio.io, default accessLogFormat) and Envoy
 // Gateway 1.2, pino-http 10, Google Cloud's HttpRequest, logstash-logback-encoder 7.4
 // (LogstashAccessEncoder), Elastic Common Schema 8.11 (event.duration).
 var jsonProducts = []jsonProduct{
@@ -88,6 +89,11 @@ var jsonProducts = []jsonProduct{
 		marks: [][]string{{"request_time"}, {"time_iso8601", "time_local", "msec", "body_bytes_sent", "remote_addr", "remote_user", "http_user_agent", "http_referer", "http_x_forwarded_for",
 			"server_protocol", "request_length", "upstream_response_time", "upstream_addr", "upstream_status"}},
 		end: []string{"msec", "time_iso8601", "time_local", "time", "timestamp", "@timestamp"}, duration: "request_time", unit: 1e9, form: thousandths,
+	},
+	{
+		name: "HAProxy's log-format %{+json}o, with the names of its documentation", marks: [][]string{{"time_active"}, {"status_code"}, {"termination_state", "time_server_response", "time_to_connect"}},
+		must: []string{"status_code"}, begin: []string{"request_date"}, duration: "time_active", unit: 1e6, form: whole,
+		roles: map[string][]string{FieldRequest: {"request_line"}, FieldStatus: {"status_code"}, FieldBytes: {"bytes_read"}, FieldClient: {"client_ip"}},
 	},
 	{
 		name: "the Elastic Common Schema", marks: [][]string{{"event.duration"}, {"http.request.method", "http.response.status_code", "url.path", "url.original"}},

@@ -56,6 +56,8 @@ var products = []struct {
 		"10:00:00.5 1m30s GET /slow?x=1 200 192.0.2.7", "10:01:32 42µs GET / 404 2001:db8::7"}},
 	{file: "istio.log", from: "Istio 1.24, accessLogEncoding JSON: HTTP, TCP with null and with -, an address of IPv6, and what is not HTTP", documented: true, format: format.JSONLines, others: 2, want: []string{
 		"10:00:00.25 1.305s GET /a?x=1 200 10.44.1.27", "10:00:01 7ms POST /b 503 fd00::27", "10:00:02 0s   400 10.44.1.27"}},
+	{file: "haproxy-json.log", from: "HAProxy 3.1, log-format %{+json}o with the names of haproxy.com's example", documented: true, format: format.JSONLines, want: []string{
+		"11:47:56.766 51ms GET /index.html 404 192.0.2.7", `11:47:57.001 3s POST /a?b="c 503 2001:db8::7`}},
 	{file: "pino.log", from: "pino-http 10 and a message of the server", documented: true, format: format.JSONLines, others: 1, want: []string{
 		"10:00:00.3 1.2s GET /a?x=1 200 ::ffff:192.0.2.7", "10:00:01.997 3ms GET /b 500"}},
 	{file: "gcp.log", from: "Google Cloud's HttpRequest, and a message", documented: true, format: format.JSONLines, others: 1, want: []string{
