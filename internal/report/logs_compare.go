@@ -115,7 +115,7 @@ func comparedNotWhole(c *logs.Comparison) (out []string) {
 func comparedNotes(c *logs.Comparison) (out []string) {
 	for _, side := range comparedSides(c) {
 		if side.Unread.Lines > 0 {
-			out = append(out, fmt.Sprintf("%s: %s lines could not be read", side.name, thousands(side.Unread.Lines)))
+			out = append(out, fmt.Sprintf("%s: %s could not be read", side.name, several(side.Unread.Lines, "line", "lines")))
 		}
 		if g := guesses(side.Logs); g != "" {
 			out = append(out, side.name+": "+strings.TrimPrefix(g, "; "))

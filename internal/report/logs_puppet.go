@@ -100,37 +100,37 @@ func ofServer(x *puppetrun.Server) string {
 		text += fmt.Sprintf(", %.0f %%", 100**x.Share)
 	}
 	rest := unit.FormatSeconds(*x.RestMeanS)
-	return fmt.Sprintf("%s; the other %s are the network, TLS, what waits before the log begins to count, and the node (%s runs joined)", text, rest, thousands(uint64(x.Joined)))
+	return fmt.Sprintf("%s; the other %s are the network, TLS, what waits before the log begins to count, and the node (%s joined)", text, rest, several(uint64(x.Joined), "run", "runs"))
 }
 
 func puppetNotes(s *ui.Screen, r *puppetrun.Runs) {
 	if n := r.Unread.Files; n > 0 {
-		s.Say("%s files could not be read", thousands(uint64(n)))
+		s.Say("%s could not be read", several(uint64(n), "file", "files"))
 		for _, e := range r.Unread.Examples {
 			s.Say("  %s: %s", e.Path, e.Why)
 		}
 	}
 	if r.LeftOut > 0 {
-		s.Say("%s reports were left out, as asked", thousands(uint64(r.LeftOut)))
+		s.Say("%s left out, as asked", several(uint64(r.LeftOut), "report was", "reports were"))
 	}
 	if r.Cached > 0 {
-		s.Say("%s runs applied a catalog that the node had from before: they waited for none", thousands(uint64(r.Cached)))
+		s.Say("%s a catalog that the node had from before, without waiting for one", several(uint64(r.Cached), "run applied", "runs applied"))
 	}
 	if r.Folded > 0 {
-		s.Say("%s resources beyond the first million names are not shown", thousands(r.Folded))
+		s.Say("%s not shown: beyond the first million names", several(r.Folded, "resource is", "resources are"))
 	}
 	x := r.Server
 	if x == nil {
 		return
 	}
 	if x.Unread > 0 {
-		s.Say("%s lines of the log could not be read", thousands(x.Unread))
+		s.Say("%s of the log could not be read", several(x.Unread, "line", "lines"))
 	}
 	if x.Repeated > 0 {
-		s.Say("%s runs asked for more than one catalog: a request failed, or the server has the node in another environment than its puppet.conf", thousands(uint64(x.Repeated)))
+		s.Say("%s for more than one catalog: a request failed, or the server has the node in another environment than its puppet.conf", several(uint64(x.Repeated), "run asked", "runs asked"))
 	}
 	if x.Unjoined > 0 {
-		s.Say("%s runs could not be joined: the log has no report of the node in the minute that the file is named by, or no catalog before it", thousands(uint64(x.Unjoined)))
+		s.Say("%s could not be joined: the log has no report of the node in the minute that the file is named by, or no catalog before it", several(uint64(x.Unjoined), "run", "runs"))
 		for _, l := range x.Logs {
 			if l.NoZone {
 				s.Say("  the times of %s have no zone and are read as UTC", l.Path)

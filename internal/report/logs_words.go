@@ -176,10 +176,10 @@ func notes(r *logs.Report) (out []string) {
 		say("%s left out, as asked", several(r.LeftOut, "request was", "requests were"))
 	}
 	if r.Unended > 0 {
-		say("%d requests began and did not end", r.Unended)
+		say("%s and did not end", several(uint64(r.Unended), "request began", "requests began"))
 	}
 	if r.Unbegun > 0 {
-		say("%d requests ended whose beginning is in no log", r.Unbegun)
+		say("%s whose beginning is in no log", several(uint64(r.Unbegun), "request ended", "requests ended"))
 	}
 	if zone(r) != "" {
 		for _, l := range r.Logs {

@@ -47,6 +47,9 @@ func (b *jsonBuilder) build(units map[string]int64) {
 		b.f.Fields = append(b.f.Fields, Field{Name: FieldTime, Kind: Time, Layout: ISO, Asked: "the time of " + b.k.front.name})
 		// Caddy writes UTC without naming it (time_local: the server's zone).
 		utc := b.product != nil && strings.HasPrefix(b.product.name, "Caddy")
+		if b.product == nil && b.f.Field(FieldDuration) >= 0 {
+			b.guess("the time of %s is that of the answer", b.k.front.name)
+		}
 		b.f.NoZone, b.f.TimeIsEnd = !utc && !slices.ContainsFunc(b.times, zoned), true
 	}
 	for i := range roles {
