@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"sort"
@@ -33,6 +34,8 @@ func UdevProperties(h *host.Host, dir string) (map[string]string, error) {
 	switch {
 	case errors.Is(err, host.ErrNotRecorded):
 		missing = err
+	case host.Missing(err) && !h.Live:
+		missing = fmt.Errorf("%s/uevent: every device has one: %w", real, host.ErrNotRecorded)
 	case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission):
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/setting"
@@ -47,7 +48,10 @@ func value(v setting.Value) string {
 		return `""`
 	case strings.Contains(v.Text, "\n") || len(v.Text) > 48:
 		if first, _, _ := strings.Cut(v.Text, "\n"); len(first) <= 40 && first != "" {
-			return fmt.Sprintf("%s … (%d bytes)", first, len(v.Text))
+			return fmt.Sprintf("%s … (%d lines)", first, strings.Count(strings.TrimSuffix(v.Text, "\n"), "\n")+1)
+		}
+		if !strings.Contains(v.Text, "\n") && utf8.ValidString(v.Text) {
+			return string([]rune(v.Text)[:min(45, utf8.RuneCountInString(v.Text))]) + "…"
 		}
 		return fmt.Sprintf("(%d bytes)", len(v.Text))
 	}
@@ -130,6 +134,9 @@ func Plan(s *ui.Screen, p *tune.Plan, all bool) {
 	for _, st := range p.Steps {
 		switch st.Action {
 		case tune.None:
+			if st.With != nil {
+				break
+			}
 			others = append(others, st)
 			continue
 		case tune.Same:

@@ -34,8 +34,9 @@ var fileFormats = []fileFormat{
 	// Lists of ranges, CPU masks and CPU lists.
 	{files: []string{"/proc/sys/net/ipv4/ip_local_reserved_ports", "/proc/sys/kernel/watchdog_cpumask"},
 		reader: "proc_do_large_bitmap", writer: "proc_do_large_bitmap", like: likeRanges},
-	{files: []string{".../cpuset.cpus", ".../cpuset.cpus.exclusive", ".../cpuset.mems", ".../cpus_list"},
-		reader: "bitmap_parselist", writer: `"%*pbl"`, like: likeRanges},
+	{files: []string{".../cpuset.cpus", ".../cpuset.cpus.exclusive", ".../cpus_list"},
+		reader: "bitmap_parselist", writer: `"%*pbl"`, like: likeCPUList},
+	{files: []string{".../cpuset.mems"}, reader: "bitmap_parselist", writer: `"%*pbl"`, like: likeRanges},
 	{files: []string{"/proc/sys/net/core/rps_default_mask", "/proc/sys/net/core/flow_limit_cpu_bitmap",
 		".../queues/*/rps_cpus", ".../queues/*/xps_cpus", ".../queues/*/xps_rxqs", "/sys/devices/virtual/workqueue/...", "/sys/bus/workqueue/devices/*/cpumask",
 		".../tracing/tracing_cpumask", "/sys/fs/resctrl/cpus", "/sys/fs/resctrl/*/cpus"},
@@ -58,6 +59,7 @@ var fileFormats = []fileFormat{
 	{files: []string{"/proc/sys/kernel/seccomp/actions_logged"}, reader: "seccomp_names_to_actions_logged", writer: "seccomp_names_from_actions_logged", like: likeSet},
 
 	// Choices with a second name.
+	{files: []string{"/sys/devices/system/cpu/smt/control"}, reader: "__store_smt_control", writer: "control_show", like: likeThreads},
 	{files: []string{".../queue/scheduler"}, reader: "elevator_find_get", writer: "elv_iosched_show", like: likeWord("deadline=mq-deadline")},
 	{files: []string{".../queue/write_cache"}, reader: "queue_wc_store", writer: "queue_wc_show", like: likeWord("none=write through")},
 	{files: []string{".../power/energy_perf_bias"}, reader: "energy_perf_bias_store", writer: "energy_perf_bias_show",

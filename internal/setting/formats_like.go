@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+
+	"fettle.dev/fettle/internal/unit"
 )
 
 func likeness(same bool) Likeness {
@@ -75,6 +78,51 @@ func likeRanges(c compared) Likeness {
 		return Unclear
 	}
 	return likeness(slices.Equal(want, read))
+}
+
+// likeCPUList compares lists of CPUs, in which "N" is the last CPU that the machine can
+// have, "all" is 0-N, and 0-7:2/4 the first two of each four (lib/bitmap-str.c
+// bitmap_parselist).
+func likeCPUList(c compared) Likeness {
+	list := strings.Join(strings.FieldsFunc(c.want, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }), ",")
+	if len(list) >= 3 && strings.Contains(strings.ToLower(list), "all") {
+		parts := strings.Split(list, ",")
+		for i, p := range parts {
+			if len(p) >= 3 && strings.EqualFold(p[:3], "all") {
+				parts[i] = "0-N" + p[3:]
+			}
+		}
+		list = strings.Join(parts, ",")
+	}
+	if strings.Contains(list, "N") {
+		b, err := c.host.Files.ReadFile("/sys/devices/system/cpu/possible")
+		possible, errList := unit.ParseCPUList(string(b))
+		if err != nil || errList != nil || possible.IsEmpty() {
+			return Unclear
+		}
+		numbers := possible.Numbers()
+		list = strings.ReplaceAll(list, "N", strconv.Itoa(numbers[len(numbers)-1]))
+	}
+	want, err := unit.ParseCPUList(list)
+	read, errRead := unit.ParseCPUList(c.read)
+	if err != nil || errRead != nil {
+		return Different // the kernel refuses such a list
+	}
+	return likeness(want.Equal(read))
+}
+
+// likeThreads compares the switch of simultaneous multithreading: on, off, forceoff, or a
+// number of threads for each core, of which one is off and all are on.
+func likeThreads(c compared) Likeness {
+	want, read := strings.TrimSpace(c.want), strings.TrimSpace(c.read)
+	n, isNumber := number(want)
+	switch {
+	case isNumber && n == 1:
+		return likeness(read == "off" || read == "1")
+	case isNumber && read == "on":
+		return Unclear // as many as a core has, or not
+	}
+	return likeness(want == read)
 }
 
 // ranges are the ranges of a list in order, those that touch made one.

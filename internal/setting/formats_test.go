@@ -22,6 +22,7 @@ const (
 func TestCompareAsTheKernel(t *testing.T) {
 	const queue = "/sys/devices/x/block/sda/queue/"
 	kinds := setting.Kernel(hosttest.Mounted(t, map[string]string{
+		"/sys/devices/system/cpu/possible":              "0-3\n",
 		queue + "rotational":                            "1\n",
 		"/sys/devices/x/block/nvme0n1/queue/rotational": "0\n",
 	}))
@@ -36,7 +37,24 @@ func TestCompareAsTheKernel(t *testing.T) {
 		{"kernel.watchdog_cpumask", "1,0,2", "0-2", same},
 		{"kernel.watchdog_cpumask", "0,2", "0-2", different},
 		{"/sys/fs/cgroup/x.slice/cpuset.cpus", "3,1-2", "1-3", same},
-		{"/sys/fs/cgroup/x.slice/cpuset.cpus", "all", "0-3", unclear},
+		{"/sys/fs/cgroup/x.slice/cpuset.cpus", "all", "0-3", same},
+		{"/sys/fs/cgroup/x.slice/cpuset.cpus", "All", "0-2", different},
+		{"/sys/fs/cgroup/x.slice/cpuset.cpus", "1-N", "1-3", same},
+		{"/sys/fs/cgroup/x.slice/cpuset.cpus", "N", "3", same},
+		{"/sys/fs/cgroup/x.slice/cpuset.cpus", "0-N:1/2", "0,2", same},
+		{"/sys/fs/cgroup/x.slice/cpuset.cpus", "all:2/4", "0-1", same},
+		{"/sys/fs/cgroup/x.slice/cpuset.cpus", "0 2", "0,2", same},
+		{"/sys/fs/cgroup/x.slice/cpuset.cpus", "0-7:2/4", "0-1,4-5", same},
+		{"/sys/fs/cgroup/x.slice/cpuset.cpus", "0-7:2/4", "0-1", different},
+		{"/sys/fs/cgroup/x.slice/cpuset.mems", "all", "0", unclear}, // N is the kernel's limit
+		{"/sys/devices/system/cpu/smt/control", "off", "off", same},
+		{"/sys/devices/system/cpu/smt/control", "on", "off", different},
+		{"/sys/devices/system/cpu/smt/control", "off", "notsupported", different},
+		{"/sys/devices/system/cpu/smt/control", "on", "notimplemented", different},
+		{"/sys/devices/system/cpu/smt/control", "off", "forceoff", different},
+		{"/sys/devices/system/cpu/smt/control", "1", "off", same},
+		{"/sys/devices/system/cpu/smt/control", "2", "on", unclear},
+		{"/sys/devices/system/cpu/smt/control", "2", "4", different},
 		{"/sys/devices/x/net/eth0/queues/rx-0/rps_cpus", "f", "00000000,0000000f", same},
 		{"/sys/devices/x/net/eth0/queues/rx-0/rps_cpus", "1,2", "00000001,00000002", same},
 		{"/sys/devices/x/net/eth0/queues/rx-0/rps_cpus", "1,2", "00000000,00000012", different},

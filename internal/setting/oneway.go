@@ -37,6 +37,9 @@ func (k sysctl) OneWay(s Setting, now, want Value) (why string, ok bool) {
 
 // OneWay implements OneWayer.
 func (k sysfs) OneWay(s Setting, now, want Value) (why string, ok bool) {
+	if s.Name == "/sys/devices/system/cpu/smt/control" && strings.TrimSpace(want.Text) == "forceoff" && now.Text != "forceoff" {
+		return "the kernel keeps forceoff until the next boot; off can be undone", true
+	}
 	// net/core/net-sysfs.c: the device's flags, of which the lowest is IFF_UP.
 	if !strings.HasPrefix(s.Name, "/sys/devices/") || !strings.Contains(s.Name, "/net/") || !strings.HasSuffix(s.Name, "/flags") {
 		return "", false

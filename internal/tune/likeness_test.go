@@ -106,6 +106,9 @@ func TestFormatsOfTheKernel(t *testing.T) {
 		{"/sys/block/vda/queue/wbt_lat_usec", "-1"},
 		{"/sys/block/vda/queue/scheduler", "deadline"},
 		{"/sys/block/vda/queue/write_cache", "none"},
+		{"net.core.rps_default_mask", "01"},
+		{"/sys/devices/system/cpu/smt/control", "off"},
+		{"net.ipv4.tcp_fastopen_key", "1-2-3-4"},
 	} {
 		s, err := setting.Parse(c.name)
 		if err != nil {

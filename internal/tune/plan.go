@@ -97,6 +97,8 @@ type Step struct {
 	// Activation is what applying the step tells once all values are written, so
 	// that this one takes effect; zero where nothing has to be told.
 	Activation setting.Activation `json:"activation,omitzero"`
+	// With is, of a step that is not written, the one whose write brings the value.
+	With *setting.Setting `json:"with,omitempty"`
 	// Override is the administrator's claim that wins over this one.
 	Override *Override `json:"override,omitempty"`
 }
@@ -154,7 +156,7 @@ func (e *Engine) PlanProfile(ctx context.Context, p *profile.Profile, s *journal
 		seen[u.Type] = seen[u.Type] || b.undecided[u] == nil
 	}
 	b.sayDynamic()
-	b.pairs()
+	b.pairs(ctx)
 	b.releases(ctx)
 	return b.done(), nil
 }
@@ -225,7 +227,7 @@ func (e *Engine) PlanChanges(ctx context.Context, changes []setting.Change, s *j
 		}
 		b.item(ctx, plugin.Item{Change: c}, "")
 	}
-	b.pairs()
+	b.pairs(ctx)
 	return b.done(), nil
 }
 

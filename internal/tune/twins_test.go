@@ -2,11 +2,14 @@ package tune_test
 
 import (
 	"context"
+	"os"
+	"strings"
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/testroot"
 )
 
@@ -92,6 +95,10 @@ func TestTwinsBothZero(t *testing.T) {
 	if liveRead(t, ratio) != "0" || liveRead(t, bytes) != "0" {
 		t.Fatal("this kernel does not couple the two")
 	}
+	// What noLimit says of it: write-back begins at the first dirty page.
+	if b, err := os.ReadFile("/proc/vmstat"); err != nil || !strings.Contains(string(b), "\nnr_dirty_background_threshold 0\n") {
+		t.Errorf("a threshold is left: %v", err)
+	}
 	e := newEngine(t, host.Live())
 	apply(t, e, journal.Apply, set("vm.dirty_background_bytes", "67108864"))
 	if got := liveRead(t, bytes); got != "67108864" {
@@ -118,5 +125,51 @@ func TestParentSetsTheSameLimit(t *testing.T) {
 	undo(t, e)
 	if k.ratio != 20 || k.bytes != 0 {
 		t.Errorf("ratio %d, bytes %d, want 20 and 0", k.ratio, k.bytes)
+	}
+}
+
+// A 0 that leaves a limit without a value is written as asked for, with a warning; a 0
+// that goes with a value of the other spelling is neither. In a plan the other spelling
+// that becomes 0 says with what.
+func TestZeroIsNotNoLimit(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		bytes, ratio int
+		set          [][2]string
+		warnings     int
+		after        [2]int // bytes, ratio
+		with         string // of the first step
+	}{
+		{"ratio alone", 0, 20, [][2]string{{"vm.dirty_ratio", "0"}}, 1, [2]int{0, 0}, ""},
+		{"ratio alone, bytes stand", 4096000, 0, [][2]string{{"vm.dirty_ratio", "0"}}, 0, [2]int{4096000, 0}, ""},
+		{"ratio alone, both are 0", 0, 0, [][2]string{{"vm.dirty_ratio", "0"}}, 1, [2]int{0, 0}, ""},
+		{"bytes alone", 0, 20, [][2]string{{"vm.dirty_bytes", "0"}}, 0, [2]int{0, 20}, ""},
+		{"both", 0, 20, [][2]string{{"vm.dirty_bytes", "0"}, {"vm.dirty_ratio", "0"}}, 1, [2]int{0, 0}, ""},
+		{"both, the other order", 0, 20, [][2]string{{"vm.dirty_ratio", "0"}, {"vm.dirty_bytes", "0"}}, 1, [2]int{0, 0}, ""},
+		{"both, bytes stand", 4096000, 0, [][2]string{{"vm.dirty_bytes", "0"}, {"vm.dirty_ratio", "0"}}, 0, [2]int{4096000, 0}, ""},
+		{"0 and a value", 4096000, 0, [][2]string{{"vm.dirty_bytes", "0"}, {"vm.dirty_ratio", "30"}}, 0, [2]int{0, 30}, "sysctl:vm.dirty_ratio"},
+		{"0 and a value, as it is", 0, 20, [][2]string{{"vm.dirty_bytes", "0"}, {"vm.dirty_ratio", "30"}}, 0, [2]int{0, 30}, ""},
+	} {
+		k := &coupledKernel{bytes: c.bytes, ratio: c.ratio}
+		h := host.Mounted(coupledTree(t))
+		k.Files = h.Files
+		h.Files = k
+		e := newEngine(t, h)
+		var changes []setting.Change
+		for _, s := range c.set {
+			changes = append(changes, set(s[0], s[1]))
+		}
+		p, err := e.PlanChanges(t.Context(), changes, &journal.State{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		with := ""
+		if w := p.Steps[0].With; w != nil {
+			with = w.String()
+		}
+		a := apply(t, e, journal.Apply, changes...)
+		if len(p.Problems) != c.warnings || len(a.Plan.Problems) != c.warnings || with != c.with || [2]int{k.bytes, k.ratio} != c.after {
+			t.Errorf("%s: problems %v, with %q; then bytes %d, ratio %d", c.name, p.Problems, with, k.bytes, k.ratio)
+		}
 	}
 }

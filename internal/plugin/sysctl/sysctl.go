@@ -67,7 +67,7 @@ func plan(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([
 		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused, "the variable has several lines, which cannot be written back in one piece")}, nil
 	}
 	op, text := plugin.Modifier(value)
-	if text == "" {
+	if text == "" && now.Text != "" {
 		return plugin.BadValue(s, o, "a value; writing nothing changes nothing"), nil
 	}
 	it := plugin.Want(s, text, o)
