@@ -242,6 +242,9 @@ func (a *app) printPlan(d *LoadPlan) {
 		a.screen.Say("%s", n)
 	}
 	pods := counted(d.Pods, "pod")
+	if d.PodsFinished > 0 {
+		pods += fmt.Sprintf(" at once, %s of Jobs", counted(d.PodsFinished, "finished pod"))
+	}
 	if d.PerNode > 0 {
 		pods += fmt.Sprintf(" and %d more on each node", d.PerNode)
 	}

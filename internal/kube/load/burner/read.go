@@ -265,12 +265,9 @@ func readJob(r *strict.Reader, l *spec.Load, j *job, o Options) {
 		r.FaultAt(j.At, "job %s: it has no objects", j.Name)
 	}
 	s.Labels, s.Annotations = j.NamespaceLabels.Map(), j.NamespaceAnnotations.Map()
-	switch {
-	case j.Namespace == "": // an error of the plan, where an object needs one
-	case j.NamespacedIterations != nil && !*j.NamespacedIterations:
-		s.Single, s.Prefix = true, j.Namespace
-	default:
-		s.Prefix = j.Namespace + "-"
+	// Without a namespace it is an error of the plan, where an object needs one.
+	if s.Prefix, s.Single = j.Namespace, j.NamespacedIterations != nil && !*j.NamespacedIterations; !s.Single && s.Prefix != "" {
+		s.Prefix += "-"
 	}
 	switch {
 	case j.waitsAtEnd():

@@ -328,3 +328,23 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(sample))
 	f.Fuzz(func(_ *testing.T, text []byte) { _, _ = read(string(text)) })
 }
+
+// TestIterationsOfOneNamespace: namespacedIterations: false holds without a namespace, too.
+func TestIterationsOfOneNamespace(t *testing.T) {
+	for fields, want := range map[string]spec.Stage{
+		"":                            {},
+		"namespace: n":                {Prefix: "n-"},
+		"namespacedIterations: false": {Single: true},
+		"namespacedIterations: true":  {},
+		"namespacedIterations: null":  {},
+		"namespace: n, namespacedIterations: false": {Prefix: "n", Single: true},
+	} {
+		l, err := Read("dir/c.yml", []byte("jobs: [{name: a, objects: [{objectTemplate: t/pod.yml}], "+fields+"}]\n"), Options{Read: files})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := l.Stages[0]; s.Prefix != want.Prefix || s.Single != want.Single {
+			t.Errorf("%s: %q %t", fields, s.Prefix, s.Single)
+		}
+	}
+}

@@ -100,6 +100,9 @@ func (t *Template) Text(values map[string]any, seed uint64) (string, error) {
 // noEntry is the error of a template for a variable that there is not.
 var noEntry = regexp.MustCompile(`map has no entry for key "([^"]*)"`)
 
+// Fixed reports whether a text depends on nothing but the values.
+func (t *Template) Fixed() bool { return t.fixed }
+
 // MissingKey is the variable that a template asked for and had not, of an error of Text;
 // "" of any other error.
 func MissingKey(err error) string {

@@ -116,8 +116,8 @@ func AnswersOf(p *plan.Plan, made func(i int) bool) (a Answers) {
 			continue
 		}
 		a.Objects++
-		pods, perNode := p.Pods(i)
-		a.Pods += int64(pods)
+		_, perNode := p.Pods(i)
+		a.Pods += int64(p.PodsInAll(i))
 		a.PerNode = a.PerNode || perNode
 	}
 	return a

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -88,7 +89,7 @@ type patch struct {
 }
 
 // act adds the operations of a stage that does something with objects.
-func (p *Plan) act(number int, st *stage, every time.Duration, each bool) error {
+func (p *Plan) act(ctx context.Context, number int, st *stage, every time.Duration, each bool) error {
 	s := st.of
 	objects := make([][]int32, len(s.Actions))
 	for i := range s.Actions {
@@ -155,10 +156,11 @@ func (p *Plan) act(number int, st *stage, every time.Duration, each bool) error 
 		}
 	}
 	p.add(Op{Do: Drain})
-	if len(p.actions) > begin { // the first of each text, so that a mistake is known beforehand
-		return p.try(begin)
+	// The first of each text, so that a mistake is known beforehand.
+	if err := p.try(begin); err != nil {
+		return err
 	}
-	return nil
+	return p.rescale(ctx, &p.stages[number], begin)
 }
 
 // try makes the first patch of each action.

@@ -157,6 +157,12 @@ func TestWaitEach(t *testing.T) {
 		"one namespace":       {"x", mapText, 1, []string{"m-a-0-1", "m-a-1-1", "m-a-2-1", "m-a-3-1", "m-a-4-1"}},
 		"no namespace needed": {"x-", roleText, 1, []string{"r-0-1"}},
 		"one of its own":      {"x-", ownText, 2, []string{"o-0-1"}},
+		// namespacedIterations: false waits for all behind each iteration, but for objects that
+		// name their namespace once.
+		"cluster objects":        {"x", roleText, 1, []string{"r-0-1", "r-1-1", "r-2-1", "r-3-1", "r-4-1"}},
+		"no job namespace":       {"", roleText, 1, []string{"r-0-1", "r-1-1", "r-2-1", "r-3-1", "r-4-1"}},
+		"one of its own, single": {"", ownText, 1, []string{"o-0-1"}},
+		"both":                   {"", bothText, 1, []string{"o-0-1", "r-0-1", "o-1-1", "r-1-1", "o-2-1", "r-2-1", "o-3-1", "r-3-1", "o-4-1", "r-4-1"}},
 	} {
 		s := burnerStage("a", x.namespace, 5, 1, x.text)
 		s.PerNamespace, s.WaitEach = x.perNamespace, time.Minute

@@ -30,9 +30,7 @@ type body struct {
 	name      *skeleton.Skeleton
 	namespace *skeleton.Skeleton // nil for that of the iteration
 	text      *skeleton.Skeleton
-	// pods is how many pods it will have; perNode says that it has one on each node.
-	pods    int
-	perNode bool
+	scale     scale
 }
 
 // group is a compiled one.
@@ -264,7 +262,7 @@ func (c *compiler) body(o map[string]any, labels map[string]string, number strin
 			label(metadata(at), "labels", RunLabel, c.run)
 		}
 	}
-	b.pods, b.perNode = pods(kind, spec)
+	b.scale = scaleOf(kind, spec)
 	text, err := json.Marshal(o)
 	if err != nil {
 		return body{}, err
@@ -301,39 +299,6 @@ func (c *compiler) kind(version, name string) Kind {
 		c.missing = append(c.missing, Missing{APIVersion: version, Kind: name})
 	}
 	return k
-}
-
-// pods is how many pods an object will have.
-func pods(kind string, spec map[string]any) (n int, perNode bool) {
-	count := func(field string) int {
-		text, ok := spec[field].(json.Number)
-		if !ok {
-			if f, is := spec[field].(float64); is {
-				return int(f)
-			}
-			return 1
-		}
-		v, err := strconv.Atoi(text.String())
-		if err != nil || v > 1_000_000 {
-			return 1 // one of the variables stands there
-		}
-		return v
-	}
-	switch kind {
-	case "Pod":
-		return 1, false
-	case "Deployment", "ReplicaSet", "StatefulSet", "ReplicationController", "DeploymentConfig":
-		return count("replicas"), false
-	case "Job":
-		n := count("parallelism")
-		if spec["completions"] != nil { // no more run than are still to complete
-			n = min(n, count("completions"))
-		}
-		return n, false
-	case "DaemonSet":
-		return 0, true
-	}
-	return 0, false
 }
 
 // metadata is that of an object, which is made where there is none.

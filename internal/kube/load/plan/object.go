@@ -107,10 +107,11 @@ func (p *Plan) Body(i int, dst []byte) []byte {
 	return b.text.Append(dst, p.values(i))
 }
 
-// Pods is how many pods an object will have; perNode says that it has one on each node.
+// Pods is how many pods an object has at once when it is made; perNode reports that it has
+// one on each node.
 func (p *Plan) Pods(i int) (n int, perNode bool) {
 	if b := p.body(i); b != nil {
-		return b.pods, b.perNode
+		return b.scale.pods(), b.scale.of == onNodes
 	}
 	return 0, false
 }

@@ -36,6 +36,11 @@ type Plan struct {
 	actions []action
 	stages  []stage
 	removed map[int32]bool // objects that a stage deletes
+	// What patches make of the number of pods: by object at the end and at most, and after
+	// an action.
+	scales  map[int32]scale
+	most    map[int32]int32
+	patched map[int32]int32
 	kinds   map[Kind]bool
 	spaces  map[string]bool // the namespaces that are made
 }
@@ -118,7 +123,7 @@ func Compile(ctx context.Context, load *spec.Load, run string, kinds Kinds) (*Pl
 	if err := bounded(load); err != nil {
 		return nil, err
 	}
-	p := &Plan{Run: run, Load: load, kinds: map[Kind]bool{}, spaces: map[string]bool{}, removed: map[int32]bool{}}
+	p := &Plan{Run: run, Load: load, kinds: map[Kind]bool{}, spaces: map[string]bool{}, removed: map[int32]bool{}, scales: map[int32]scale{}, most: map[int32]int32{}, patched: map[int32]int32{}}
 	c := &compiler{load: load, run: run, kinds: kinds}
 	var all []error
 	if load.Sync != nil && load.Sync.Server {
@@ -188,7 +193,7 @@ func (p *Plan) stage(ctx context.Context, c *compiler, number int) error {
 		every, each = time.Duration(float64(time.Second)/s.Rate), true
 	}
 	if len(s.Actions) > 0 {
-		if err := p.act(number, &st, every, each); err != nil {
+		if err := p.act(ctx, number, &st, every, each); err != nil {
 			return err
 		}
 		p.pauseAfter(s)
@@ -208,16 +213,22 @@ func (p *Plan) stage(ctx context.Context, c *compiler, number int) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		from := len(p.objects)
+		var waits []Op
 		for g, compiled := range st.groups {
 			if !compiled.of.Made(i) {
 				continue
 			}
+			from := len(p.objects)
 			p.group(number, g, i, compiled, every, each)
+			switch last := len(waits) - 1; {
+			case s.WaitEach == 0 || !st.waitsFor(i) || s.Burner && i > 0 && compiled.elsewhere():
+			case last >= 0 && waits[last].To == from:
+				waits[last].To = len(p.objects)
+			default:
+				waits = append(waits, Op{Do: Settle, From: from, To: len(p.objects), Timeout: s.WaitEach, At: s.At, Must: true})
+			}
 		}
-		if s.WaitEach > 0 && st.waitsFor(i) {
-			p.add(Op{Do: Settle, From: from, To: len(p.objects), Timeout: s.WaitEach, At: s.At, Must: true})
-		}
+		p.Ops = append(p.Ops, waits...)
 		if s.Between > 0 {
 			p.add(Op{Do: Drain})
 			p.add(Op{Do: Pause, Timeout: s.Between, At: s.At})
@@ -243,6 +254,19 @@ func (st *stage) waitsFor(iteration int) bool {
 	default:
 		return iteration%s.PerNamespace == 0
 	}
+}
+
+// elsewhere reports whether all objects of a group name their namespace: kube-burner waits for
+// such where it waits first, and never again (pkg/burner/waiters.go of 2.7, object.ready).
+func (g *group) elsewhere() bool {
+	for _, bodies := range append(slices.Clip(g.each), g.bodies) {
+		for _, b := range bodies {
+			if b.namespace == nil {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // pauseAfter adds the pause at the end of a stage.

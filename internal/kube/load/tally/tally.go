@@ -20,7 +20,8 @@ type Cluster struct {
 	// Nodes take pods; Room is how many pods they take together.
 	Nodes int `json:"nodes"`
 	Room  int `json:"pods_allocatable"`
-	// Have is how many objects of a kind there are: pods, namespaces, services.
+	// Have is how many objects of a kind there are: pods, of them finished ones, namespaces,
+	// services.
 	Have map[string]int `json:"have,omitempty"`
 	// EtcdBytes is the size of etcd's database, EtcdQuotaBytes what it may be, by
 	// EtcdQuotaSource; 0 where nobody says it.
@@ -76,14 +77,17 @@ func (c *Cluster) Quota() (bytes int64, source string) {
 
 // Tally is what a plan makes.
 type Tally struct {
-	Objects    int            `json:"objects"`
-	Kinds      []Count        `json:"kinds"`
-	Namespaces int            `json:"namespaces"`
-	Pods       int            `json:"pods"` // those of controllers too
-	PerNode    int            `json:"pods_for_each_node,omitempty"`
-	EtcdBytes  int64          `json:"etcd_bytes"`
-	Missing    []plan.Missing `json:"missing,omitempty"`
-	Steps      int            `json:"steps"`
+	Objects    int     `json:"objects"`
+	Kinds      []Count `json:"kinds"`
+	Namespaces int     `json:"namespaces"`
+	// Pods are the most that there are at one time, those of controllers too; PodsFinished
+	// those of Jobs that have ended then or later and stay until their Job is deleted.
+	Pods         int            `json:"pods"`
+	PodsFinished int            `json:"pods_finished,omitempty"`
+	PerNode      int            `json:"pods_for_each_node,omitempty"`
+	EtcdBytes    int64          `json:"etcd_bytes"`
+	Missing      []plan.Missing `json:"missing,omitempty"`
+	Steps        int            `json:"steps"`
 	// PodsPerNode is what there will be on each node, with the pods that are there; 0
 	// where no nodes are known.
 	PodsPerNode float64  `json:"pods_per_node,omitempty"`
@@ -111,6 +115,9 @@ type Limit struct {
 	Source  string `json:"source"`
 }
 
+// FinishedPods are the pods of Cluster.Have that have ended.
+const FinishedPods = "pods_finished"
+
 // BytesInEtcd is a limit's What whose figures are bytes.
 const BytesInEtcd = "bytes in etcd"
 
@@ -123,9 +130,9 @@ const overhead = 900
 // Of adds a plan up. A large one takes seconds, and ends with ctx.
 func Of(ctx context.Context, p *plan.Plan, figures sizing.Figures, c *Cluster) (*Tally, error) {
 	t := &Tally{Objects: p.Len(), Kinds: []Count{}, Limits: []Limit{}, Missing: p.Missing, Cluster: c}
-	inSpace := map[string]map[string]int{"Pod": {}, "Service": {}, "Deployment": {}}
 	var text []byte
 	at := map[plan.Kind]int{}
+	crons := false
 	for i := range p.Len() {
 		if i%1024 == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -142,19 +149,22 @@ func Of(ctx context.Context, p *plan.Plan, figures sizing.Figures, c *Cluster) (
 		t.Kinds[n].Count++
 		t.Kinds[n].Bytes += bytes
 		t.EtcdBytes += bytes
-		pods, each := p.Pods(i)
-		if t.Pods += pods; each {
+		if _, each := p.Pods(i); each {
 			t.PerNode++
-		}
-		space := p.Namespace(i)
-		inSpace["Pod"][space] += pods
-		if m := inSpace[k.Kind]; m != nil && k.Kind != "Pod" {
-			m[space]++
 		}
 		if k.Kind == "Namespace" {
 			t.Namespaces++
 		}
+		if n := p.Finished(i); n > 0 && !p.Removes(i) {
+			t.PodsFinished += n
+		}
+		crons = crons || k.Kind == "CronJob"
 	}
+	s, err := standingOf(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	t.Pods = s.most[counted{"Pod", ""}]
 	for _, op := range p.Ops {
 		if op.Do == plan.Settle && op.Must {
 			t.Steps++
@@ -164,25 +174,23 @@ func Of(ctx context.Context, p *plan.Plan, figures sizing.Figures, c *Cluster) (
 	if c != nil {
 		t.Notes = slices.Concat(c.Notes, c.blind())
 	}
-	return t, t.limits(figures, c, inSpace)
-}
-
-func (t *Tally) count(kind string) int {
-	n := 0
-	for _, k := range t.Kinds {
-		if k.Kind == kind {
-			n += k.Count
-		}
+	if crons {
+		t.Notes = append(slices.Clip(t.Notes), "pods of CronJobs are not counted: how many there are depends on their schedules")
 	}
-	return n
+	return t, t.limits(figures, c, s)
 }
 
 // limits holds the sums against the maximums.
-func (t *Tally) limits(figures sizing.Figures, c *Cluster, inSpace map[string]map[string]int) error {
+func (t *Tally) limits(figures sizing.Figures, c *Cluster, s *standing) error {
 	have := func(string) int { return 0 }
 	pods := t.Pods
 	if c != nil {
-		have = func(resource string) int { return c.Have[resource] }
+		have = func(resource string) int {
+			if resource == "pods" { // those that have ended take no room
+				return c.Have[resource] - c.Have[FinishedPods]
+			}
+			return c.Have[resource]
+		}
 		pods += t.PerNode * c.Nodes
 	}
 	maximum, source, by, err := maximums(figures, c)
@@ -199,16 +207,17 @@ func (t *Tally) limits(figures sizing.Figures, c *Cluster, inSpace map[string]ma
 		}
 	}
 	add("pods", pods+have("pods"), "")
-	add("namespaces", t.Namespaces+have("namespaces"), "")
-	add("services", t.count("Service")+have("services"), "")
+	most := func(kind string) int { return s.most[counted{kind, ""}] }
+	add("namespaces", most("Namespace")+have("namespaces"), "")
+	add("services", most("Service")+have("services"), "")
 	for _, x := range []struct{ what, kind string }{{"routes", "Route"}, {"secrets", "Secret"}, {"config_maps", "ConfigMap"}, {"builds", "Build"}, {"build_configs", "BuildConfig"}} {
-		add(x.what, t.count(x.kind), "")
+		add(x.what, most(x.kind), "")
 	}
 	for _, x := range []struct{ what, kind string }{{"pods_per_namespace", "Pod"}, {"services_per_namespace", "Service"}, {"deployments_per_namespace", "Deployment"}} {
 		most, in := 0, ""
-		for space, n := range inSpace[x.kind] {
-			if n > most || n == most && space < in {
-				most, in = n, space
+		for of, n := range s.most {
+			if of.kind == x.kind && of.space != "" && (n > most || n == most && of.space < in) {
+				most, in = n, of.space
 			}
 		}
 		add(x.what, most, in)

@@ -2,9 +2,11 @@ package tally
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"fettle.dev/fettle/internal/kube/load/plan"
 	"fettle.dev/fettle/internal/kube/load/spec"
@@ -115,6 +117,62 @@ func TestEtcd(t *testing.T) {
 		}
 		if l := x.Limits[i]; l.Maximum != c.most || int64(l.Value) != c.have+x.EtcdBytes || l.Over != c.over || len(x.Over()) > 0 != c.over {
 			t.Errorf("%+v: %+v", c.of, l)
+		}
+	}
+}
+
+// TestStanding: pods are the most that there are at one time, by patches, deletions that are
+// waited for, and Jobs that are complete; those of Jobs that have ended are counted apart.
+func TestStanding(t *testing.T) {
+	const deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d-{{.Replica}}}\nspec: {replicas: 2, template: {spec: {}}}\n"
+	const job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j-{{.JobName}}-{{.Replica}}}\nspec: {completions: 100, parallelism: 10, template: {spec: {}}}\n"
+	create := func(name, text string, count int, wait time.Duration) spec.Stage {
+		return spec.Stage{At: name, Name: name, Prefix: "x", Single: true, Burner: true, Iterations: 1, PerNamespace: 1, IfExists: spec.Reuse, Wait: wait,
+			Groups: []spec.Group{{At: name, Name: name, Count: count, Text: text, File: "t"}}}
+	}
+	act := func(a spec.Action) spec.Stage {
+		a.APIVersion, a.Labels = "apps/v1", map[string]string{"kube-burner.io/job": "a"}
+		if a.Kind == "Namespace" {
+			a.APIVersion = "v1"
+		}
+		return spec.Stage{At: "p", Name: "p", Burner: true, Iterations: 1, PerNamespace: 1, IfExists: spec.Reuse, Actions: []spec.Action{a}}
+	}
+	scale := func(n int) spec.Stage {
+		return act(spec.Action{Do: spec.Patch, Kind: "Deployment", PatchType: "application/merge-patch+json", Text: fmt.Sprintf("spec: {replicas: %d}", n), File: "p"})
+	}
+	all := figures(t)
+	remove := func(kind string, gone time.Duration) spec.Stage {
+		return act(spec.Action{Do: spec.Remove, Kind: kind, Gone: gone})
+	}
+	for name, x := range map[string]struct {
+		stages         []spec.Stage
+		pods, finished int
+	}{
+		"made":                            {[]spec.Stage{create("a", deployment, 3, 0)}, 6, 0},
+		"scaled up":                       {[]spec.Stage{create("a", deployment, 3, 0), scale(5)}, 15, 0},
+		"scaled down":                     {[]spec.Stage{create("a", deployment, 3, 0), scale(0)}, 6, 0},
+		"down, then more are made":        {[]spec.Stage{create("a", deployment, 3, 0), scale(0), create("b", "---\n"+strings.Replace(deployment, "d-", "e-", 1), 2, 0)}, 6, 0},
+		"deleted, then more are made":     {[]spec.Stage{create("a", deployment, 3, 0), remove("Deployment", time.Minute), create("b", strings.Replace(deployment, "d-", "e-", 1), 2, 0)}, 6, 0},
+		"deleted, and not waited for":     {[]spec.Stage{create("a", deployment, 3, 0), remove("Deployment", 0), create("b", strings.Replace(deployment, "d-", "e-", 1), 2, 0)}, 10, 0},
+		"the namespace is deleted":        {[]spec.Stage{create("a", deployment, 3, 0), remove("Namespace", time.Minute), create("b", strings.Replace(deployment, "d-", "e-", 1), 2, 0)}, 6, 0},
+		"Jobs":                            {[]spec.Stage{create("a", job, 3, 0)}, 30, 300},
+		"Jobs, one stage after the other": {[]spec.Stage{create("a", job, 3, time.Minute), create("b", job, 2, time.Minute)}, 30, 500},
+		"Jobs that are not waited for":    {[]spec.Stage{create("a", job, 3, 0), create("b", job, 2, 0)}, 50, 500},
+	} {
+		p, err := plan.Compile(t.Context(), &spec.Load{Stages: x.stages}, "r", nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		// Finished pods that are there take no room.
+		c := &Cluster{Known: true, Nodes: 1, Room: 1000, Have: map[string]int{"pods": 70, FinishedPods: 60}}
+		o, err := Of(t.Context(), p, all, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		room := slices.IndexFunc(o.Limits, func(l Limit) bool { return l.What == "pods that the nodes take" })
+		if o.Pods != x.pods || o.PodsFinished != x.finished || o.PodsPerNode != float64(x.pods+10) || o.Limits[room].Value != x.pods+10 {
+			t.Errorf("%s: %d pods at once, %d finished, %v a node; want %d and %d", name, o.Pods, o.PodsFinished, o.PodsPerNode, x.pods, x.finished)
 		}
 	}
 }

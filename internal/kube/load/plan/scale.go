@@ -1,0 +1,204 @@
+package plan
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/kube/load/spec"
+)
+
+// scale is what of an object decides how many pods it has. Counts that are not set are -1.
+type scale struct {
+	of                                 podsOf
+	replicas, parallelism, completions int32
+	suspended                          bool
+}
+
+// podsOf is how a kind has pods.
+type podsOf int8
+
+const (
+	noPods podsOf = iota
+	itself
+	byReplicas
+	onNodes
+	untilCompleted
+)
+
+var podKinds = map[string]podsOf{
+	"Pod": itself, "DaemonSet": onNodes, "Job": untilCompleted,
+	"Deployment": byReplicas, "ReplicaSet": byReplicas, "StatefulSet": byReplicas, "ReplicationController": byReplicas, "DeploymentConfig": byReplicas,
+}
+
+func scaleOf(kind string, spec map[string]any) scale {
+	s := scale{podKinds[kind], -1, -1, -1, false}
+	s.set(spec)
+	return s
+}
+
+// set takes the fields of a spec, of which null is not set.
+func (s *scale) set(spec map[string]any) {
+	for name, to := range map[string]*int32{"replicas": &s.replicas, "parallelism": &s.parallelism, "completions": &s.completions} {
+		if value, ok := spec[name]; ok {
+			*to = countOf(value)
+		}
+	}
+	if value, ok := spec["suspend"]; ok {
+		s.suspended, _ = value.(bool)
+	}
+}
+
+// countOf is a count of a spec, -1 where none is set. One above a million is a variable's
+// place, which counts as 1.
+func countOf(value any) int32 {
+	var text string
+	switch value.(type) {
+	case json.Number, int, int64, uint64:
+		text = fmt.Sprint(value)
+	case float64:
+		text = strconv.FormatFloat(value.(float64), 'f', 0, 64)
+	}
+	n, err := strconv.Atoi(text)
+	switch {
+	case text == "" || err == nil && n < 0:
+		return -1
+	case err != nil || n > 1_000_000:
+		return 1
+	}
+	return int32(n)
+}
+
+// pods is how many there are at once.
+func (s scale) pods() int {
+	or := func(n, missing int32) int {
+		if n < 0 {
+			n = missing
+		}
+		return int(n)
+	}
+	switch s.of {
+	case itself:
+		return 1
+	case byReplicas:
+		return or(s.replicas, 1)
+	case untilCompleted:
+		if s.suspended {
+			return 0
+		}
+		return min(or(s.parallelism, 1), or(s.completions, math.MaxInt32)) // no more run than are still to complete
+	}
+	return 0
+}
+
+// finished is how many pods of a Job end well.
+func (s scale) finished() int {
+	switch {
+	case s.of != untilCompleted || s.suspended || s.pods() == 0:
+		return 0
+	case s.completions < 0: // a work queue: those that run are all that there are, as far as is known
+		return s.pods()
+	}
+	return int(s.completions)
+}
+
+// Patched is how many pods an object has after a patch that sets how many it is to have.
+func (p *Plan) Patched(action int) (pods int, ok bool) {
+	n, ok := p.patched[int32(action)]
+	return int(n), ok
+}
+
+// Finished is how many pods of an object have ended when it is done, those of a Job: they
+// stay until it is deleted.
+func (p *Plan) Finished(i int) int { return p.scaleAtEnd(i).finished() }
+
+// PodsInAll is how many pods an object makes, one after the other, patches included.
+func (p *Plan) PodsInAll(i int) int {
+	n, _ := p.Pods(i)
+	return max(n, int(p.most[int32(i)]), p.Finished(i))
+}
+
+func (p *Plan) scaleAtEnd(i int) scale {
+	if s, ok := p.scales[int32(i)]; ok {
+		return s
+	}
+	if b := p.body(i); b != nil {
+		return b.scale
+	}
+	return scale{}
+}
+
+// rescale finds the patches from an action on that change how many pods an object has.
+func (p *Plan) rescale(ctx context.Context, st *stage, from int) error {
+	type made struct{ number, iteration int32 }
+	same := map[made]map[string]any{}
+	for i := from; i < len(p.actions); i++ {
+		if i%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		x := p.actions[i]
+		a := &st.of.Actions[x.number]
+		if a.Do != spec.Patch || !p.mayScale(a) {
+			continue
+		}
+		fields, known := same[made{x.number, x.iteration}]
+		if !known {
+			body, media, err := p.Patch(i, "uid")
+			if err != nil {
+				return fmt.Errorf("%s: %w", a.At, err)
+			}
+			fields = specOf(body, media)
+			if st.patches[x.number].text.Fixed() {
+				same[made{x.number, x.iteration}] = fields
+			}
+		}
+		was := p.scaleAtEnd(int(x.object))
+		now := was
+		if now.set(fields); now != was {
+			p.scales[x.object], p.patched[int32(i)] = now, int32(now.pods())
+			p.most[x.object] = max(p.most[x.object], int32(now.pods()))
+		}
+	}
+	return nil
+}
+
+// mayScale reports whether a patch can change how many pods an object has.
+func (p *Plan) mayScale(a *spec.Action) bool {
+	of := podKinds[a.Kind]
+	return (of == byReplicas || of == untilCompleted) &&
+		(len(p.Load.Helpers) > 0 || slices.ContainsFunc([]string{"replicas", "parallelism", "completions", "suspend"}, func(s string) bool { return strings.Contains(a.Text, s) }))
+}
+
+// specOf are the fields of the spec that a patch sets; those that it removes are null.
+func specOf(body []byte, media string) map[string]any {
+	if media != jsonPatch {
+		var o struct{ Spec map[string]any }
+		_ = json.Unmarshal(body, &o) // a spec of another form sets nothing
+		return o.Spec
+	}
+	var steps []struct {
+		Op, Path string
+		Value    any
+	}
+	if json.Unmarshal(body, &steps) != nil {
+		return nil
+	}
+	all := map[string]any{}
+	for _, s := range steps {
+		field, inSpec := strings.CutPrefix(s.Path, "/spec/")
+		switch {
+		case s.Op == "test":
+		case s.Path == "/spec":
+			all, _ = s.Value.(map[string]any)
+		case inSpec && s.Op == "remove":
+			all[field] = nil
+		case inSpec:
+			all[field] = s.Value
+		}
+	}
+	return all
+}
