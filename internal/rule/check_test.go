@@ -185,3 +185,12 @@ func TestFindingInputs(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 }
+
+// TestFixWords: words and commands of a fix have the wanted value and the item.
+func TestFixWords(t *testing.T) {
+	x := &Fix{Text: "other storage below {instance}", Command: "fettle bench disk {instance} {want}"}
+	r, err := x.fill(nil, &Finding{Instance: "/srv/my data", Want: 8.0})
+	if err != nil || r.Text != "other storage below '/srv/my data'" || r.Command != "fettle bench disk '/srv/my data' 8" {
+		t.Errorf("%+v %v", r, err)
+	}
+}

@@ -22,7 +22,7 @@ func (x *Fix) fill(env map[string]any, f *Finding) (*Repair, error) {
 		return nil, nil
 	}
 	filled := func(text string) string {
-		return strings.ReplaceAll(text, "{want}", Quote(Print(f.Want, "")))
+		return strings.NewReplacer("{want}", Quote(Print(f.Want, "")), "{instance}", Quote(f.Instance)).Replace(text)
 	}
 	r := &Repair{Artefact: x.Artefact, Command: filled(x.Command), Text: filled(x.Text)}
 	for _, list := range []struct {

@@ -147,7 +147,7 @@ func (s Source) String() string {
 
 // Fix is how a machine comes to follow the rule: settings that fettle writes
 // through its journal, or entries of a file for somebody else's tool, or words. In
-// commands and words "{want}" stands for what the rule wants, as sh takes it.
+// commands and words "{want}" stands for what the rule wants and "{instance}" for its item, as sh takes them.
 type Fix struct {
 	Changes []Want `json:"changes,omitempty"`
 	// Artefact is the file that the entries are for: "custom-hiera.yaml",
