@@ -38,7 +38,7 @@ func NewMachine(name, root, unit string, api kubernetes.Interface, direct *live.
 	}
 	u := &live.Unit{Host: h, Name: unit}
 	return &Machine{unit: u, Visit: &visit.Visit{
-		Node: &node.Node{Host: h, StateDir: state, Kubelet: &live.Kubelet{Service: u, Client: api, Node: name, Direct: direct}},
+		Node: &node.Node{Host: h, StateDir: state, User: "agent of node " + name, Kubelet: &live.Kubelet{Service: u, Client: api, Node: name, Direct: direct}},
 		API:  &drain.Node{Client: api, Name: name},
 	}}, nil
 }

@@ -122,12 +122,21 @@ func (n *Node) begin(ctx context.Context, j *journal.Journal, p *Plan) (*change,
 	}
 	c.tx, err = j.Begin(journal.Begin{
 		Kind: journal.Apply, Time: n.Host.Clock.Now().UTC(), BootID: boot, PID: os.Getpid(),
-		Reason: "kubelet settings " + p.Want.Digest, Selection: selection, Room: room,
+		User: n.User, Reason: reason(p.Want), Selection: selection, Room: room,
 	})
 	if err == nil {
 		err = j.Stage(c.tx, entries)
 	}
 	return c, err
+}
+
+// reason is what the journal says of a change: the settings, and the objects that have them.
+func reason(w kubelet.Want) string {
+	text := "kubelet settings " + w.Digest
+	if len(w.Configs) > 0 {
+		text += ": KubeletConfig " + strings.Join(w.Configs, ", ")
+	}
+	return text
 }
 
 // run carries the change out, and takes it back where it does not hold.

@@ -74,6 +74,8 @@ type Node struct {
 	Kubelet Kubelet
 	// StateDir is the directory of the journal, as this process sees it.
 	StateDir string
+	// User is who changes it, for the journal.
+	User string
 	// Patience is how long the kubelet may take to run with other settings; 0 is
 	// DefaultPatience.
 	Patience time.Duration

@@ -70,6 +70,7 @@ func stateText(t *testing.T, n *Node) string {
 // what the node had.
 func TestChanges(t *testing.T) {
 	n, _ := newNode(t, nil)
+	n.User = "agent of node w1"
 	apply := func(text string, drained bool, result string) *Report {
 		t.Helper()
 		r, err := n.Apply(t.Context(), wanted(t, text), 10, drained)
@@ -90,6 +91,10 @@ func TestChanges(t *testing.T) {
 		t.Error("the state was touched")
 	}
 	apply("maxPods: 300", false, Unchanged)
+	// The journal says who, and by which objects.
+	if s, err := journal.Read(n.StateDir, ""); err != nil || len(s.Live()) != 1 || s.Live()[0].User != "agent of node w1" || !strings.HasSuffix(s.Live()[0].Reason, ": KubeletConfig test") {
+		t.Errorf("the journal: %+v %v", s, err)
+	}
 
 	static := "{maxPods: 300, cpuManagerPolicy: static}"
 	if _, err := n.Apply(t.Context(), wanted(t, static), 10, false); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "cpuManagerPolicy: pods have to be moved away first") {
