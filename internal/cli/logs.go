@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/logs/format"
 	"fettle.dev/fettle/internal/logs/source"
 	"fettle.dev/fettle/internal/report"
+	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -71,7 +72,10 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	if len(paths) == 0 {
 		return ui.Hinted(ui.Usage, errors.New("no log is named"), "fettle logs FILE..., - is the standard input; or fettle logs --config /etc/apache2")
 	}
-	found, err := source.Find(h, paths)
+	found, err := a.findLogs(h, paths)
+	if here := (*notInCopyError)(nil); errors.As(err, &here) && here.exists {
+		return ui.Hinted(ui.Usage, err, rule.CommandLine([]string{"fettle", "logs", here.path})+" reads that one")
+	}
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -48,9 +51,67 @@ func (l *sizeLog) whole() error {
 // sizeGroups are the most groups of a size's log; what comes beyond is added up as one.
 const sizeGroups = 300_000
 
+// notInCopyError is a log that a copy of a machine does not have.
+type notInCopyError struct {
+	root, path string
+	exists     bool // on this machine
+	err        error
+}
+
+func (e *notInCopyError) Error() string {
+	text := fmt.Sprintf("%s: not in %s, in which --root has it looked for", e.path, e.root)
+	if e.exists {
+		text += "; this machine has such a file"
+	}
+	return text
+}
+
+// asHere is the path relative to the working directory.
+func (e *notInCopyError) asHere() string {
+	at, err := os.Getwd()
+	if err != nil {
+		return e.path
+	}
+	path, err := filepath.Rel(at, e.path)
+	if err != nil {
+		return e.path
+	}
+	return path
+}
+
+func (e *notInCopyError) Unwrap() error { return e.err }
+
+// findLogs finds logs on this machine, or in the copy that --root names.
+func (a *app) findLogs(h *host.Host, paths []string) ([]source.Log, error) {
+	found, err := source.Find(h, paths)
+	at := (*fs.PathError)(nil)
+	if h.Live || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrNotRecorded) || !errors.As(err, &at) {
+		return found, err
+	}
+	_, none := os.Stat(at.Path)
+	return nil, &notInCopyError{a.root, at.Path, none == nil, err}
+}
+
 // openSizeLog finds the logs of a size.
 func (a *app) openSizeLog(h *host.Host, l sizing.Log) (*sizeLog, error) {
-	found, err := source.Find(h, l.Paths)
+	var found []source.Log
+	var errs []error
+	var options []string
+	for _, path := range l.Paths {
+		from := h
+		if !filepath.IsAbs(path) { // which names no place of a copy
+			from = host.Live()
+		}
+		some, err := a.findLogs(from, []string{path})
+		if here := (*notInCopyError)(nil); errors.As(err, &here) && here.exists {
+			path = here.asHere()
+		}
+		found, errs, options = append(found, some...), append(errs, err), append(options, "--log="+path)
+	}
+	err := errors.Join(errs...)
+	if here := (*notInCopyError)(nil); errors.As(err, &here) && here.exists {
+		return nil, &ui.Error{Code: ui.Usage, Err: err, Remedy: &ui.Remedy{Drop: "--log", Options: options}}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,7 @@ import (
 // gatherPuppet hands in what a Puppet Server's log and configuration say.
 func gatherPuppet(ctx context.Context, a *app, h *host.Host, wish sizing.Wish) error {
 	w := wish.(*puppet.Wish)
+	w.Server.Copy = a.root
 	if err := puppetHere(ctx, h, w); err != nil {
 		return err
 	}

@@ -210,6 +210,7 @@ func Calls(program string, args []string) func(ui.Remedy) string {
 		if end := slices.Index(args, "--"); end >= 0 {
 			own, rest = args[:end], args[end:]
 		}
+		own = without(own, r.Drop)
 		for _, option := range r.Instead {
 			own = append(without(own, option), option)
 		}

@@ -196,6 +196,8 @@ func (a *Audit) next() string {
 	switch {
 	case unknown > 0 && a.Cluster:
 		steps = append(steps, "what is unknown says who has to be asked, or which right it takes")
+	case unknown > 0 && a.Copied:
+		steps = append(steps, "what is unknown names the file that the copy lacks")
 	case unknown > 0:
 		steps = append(steps, "what is unknown names the file that is missing, or wants root")
 	}

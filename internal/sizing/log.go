@@ -16,7 +16,7 @@ type Log struct {
 // Inputs are what can be said of the logs; doc is what they are of.
 func (l *Log) Inputs(doc string) []*Input {
 	return []*Input{
-		Repeated("log", doc+"; a file, or a directory with rotated ones; repeatable", "file", func(name string) error {
+		Repeated("log", doc+"; a file, or a directory with rotated ones; with --root an absolute path is one of the copy; repeatable", "file", func(name string) error {
 			if name == "-" {
 				return errors.New("the standard input cannot be read twice: name a file")
 			}

@@ -16,6 +16,7 @@ type Remedy struct {
 	Instead []string // --name=value, each in the place of options of that name that the call has
 	Root    bool     // as root
 	Before  string   // a command that has to succeed first
+	Drop    string   // --name of options to leave out
 }
 
 // Retry gives an error a code and a hint, and prints the call with more options as the
@@ -71,7 +72,7 @@ func (s *Screen) advise(err error) {
 
 // unchanged reports whether the call works without a change, later.
 func (r *Remedy) unchanged() bool {
-	return len(r.Options) == 0 && len(r.Instead) == 0 && !r.Root && r.Before == ""
+	return len(r.Options) == 0 && len(r.Instead) == 0 && !r.Root && r.Before == "" && r.Drop == ""
 }
 
 // homeState is a state directory of this user's own.

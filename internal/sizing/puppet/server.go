@@ -3,6 +3,7 @@ package puppet
 // Server is what is known of the Puppet Server that is sized, and of the web servers
 // beside it.
 type Server struct {
+	Copy       string // the copy of a machine in which it was looked for; "" is this machine
 	Version    string // "" where none is installed
 	Enterprise bool   // Puppet Enterprise, whose Code Manager versions the code itself
 	Satellite  bool   // its installer owns the server's files

@@ -120,13 +120,29 @@ func (p *plan) nothingWritten() {
 	switch {
 	case len(p.Files) > 0:
 	case p.Server.Version == "" && (pays("static catalogs") || pays("cache")):
-		p.Note("nothing is written: no Puppet Server is here to write files for. Next: the same call on the server, or with --root and a copy of it (fettle facts --archive FILE there)")
+		p.Note("nothing is written: no Puppet Server is %s to write files for. %s", p.where(), p.next())
 	case p.Server.Version == "":
-		p.Note("nothing is written: neither static catalogs nor a cache pay, and no Puppet Server is here whose interpreters and memory could be set. Next: the same call on the server, or with --root and a copy of it")
+		p.Note("nothing is written: neither static catalogs nor a cache pay, and no Puppet Server is %s whose interpreters and memory could be set. %s", p.where(), p.next())
 	case len(p.Steps) > 0: // the steps say who writes
 	default:
 		p.Note("nothing is written: the log asks for none of it")
 	}
+}
+
+// where is the machine that was looked at.
+func (p *plan) where() string {
+	if p.Server.Copy != "" {
+		return "in the copy " + p.Server.Copy
+	}
+	return "here"
+}
+
+// next is how a server comes to be there.
+func (p *plan) next() string {
+	if p.Server.Copy != "" {
+		return "Next: fettle facts --archive FILE on the server itself, and --root FILE in the place of " + p.Server.Copy
+	}
+	return "Next: the same call on the server, or with --root and a copy of it (fettle facts --archive FILE there)"
 }
 
 // mostlyCatalogs is the share of all time from which catalogs are what to look at.

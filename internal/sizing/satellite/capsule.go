@@ -152,7 +152,7 @@ func (p *plan) capsule(e *sizing.Edition, c Capsule) {
 	case float64(max(job, c.Hosts)) > e.Number(keys[0], "rex_max"):
 		why = fmt.Sprintf("a job on 4000 hosts failed on 4 CPUs and 12 GiB, and on 2000 it did not: %d hosts want 8 CPUs and 24 GiB", max(job, c.Hosts))
 	default:
-		why = fmt.Sprintf("%d downloads at once; of 8 CPUs and 24 GiB it is known that more than 1000 are served, possibly even more", c.Downloads)
+		why = fmt.Sprintf("%d downloads at once: the smallest size was measured with %.0f, and 8 CPUs and 24 GiB served more than that", c.Downloads, e.Number(keys[0], "downloads_max"))
 	}
 	group := "capsule " + c.Name
 	also := []sizing.Figure{}
@@ -164,9 +164,15 @@ func (p *plan) capsule(e *sizing.Edition, c Capsule) {
 	p.r.Add(sizing.Value{Group: group, Name: "size", Value: take, Why: why, Sources: e.Sources, Also: also})
 	p.r.Add(sizing.Value{Group: group, Name: "cpus", Value: int(e.Number(take, "cpus")), Why: "of the size " + take, Sources: e.Sources})
 	p.r.Add(sizing.Value{Group: group, Name: "memory", Value: uint64(unit.Size(e.Number(take, "ram"))), Unit: "bytes", Why: "of the size " + take, Sources: e.Sources})
-	p.r.Max(sizing.Limit{Name: "hosts of a job on Capsule " + c.Name, Maximum: e.Number(take, "rex_max"), Wanted: float64(job), Why: map[bool]string{true: "a job on 4000 hosts failed on this size", false: "the most that was measured"}[take == keys[0]], Sources: e.Sources})
-	p.r.Max(sizing.Limit{Name: "downloads at once from Capsule " + c.Name, Maximum: e.Number(take, "downloads_max"), Wanted: float64(c.Downloads), Why: "the most that was measured; a size with twice the CPUs needs about half the time for a package", Sources: e.Sources})
-	if float64(job) > e.Number(take, "rex_max") || float64(c.Downloads) > e.Number(take, "downloads_max") {
-		p.r.Note("Capsule %s has more to do than any size was measured with: spread its hosts over more Capsules", c.Name)
+	measured := func(name, column string, wanted int, why string) {
+		most := e.Number(take, column)
+		if float64(wanted) <= most {
+			p.r.Max(sizing.Limit{Name: name + " Capsule " + c.Name, Maximum: most, Wanted: float64(wanted), Why: why, Sources: e.Sources})
+			return
+		}
+		// Nothing failed there, so that there is no maximum to be over.
+		p.r.Note("%d %s Capsule %s are more than the %.0f that were measured, and no size is known to fail above that: whether one Capsule bears them is not known, and further Capsules share them", wanted, name, c.Name, most)
 	}
+	measured("hosts of a job on", "rex_max", job, map[bool]string{true: "a job on 4000 hosts failed on this size", false: "the most that was measured"}[take == keys[0]])
+	measured("downloads at once from", "downloads_max", c.Downloads, "the most that was measured; a size with twice the CPUs needs about half the time for a package")
 }

@@ -123,7 +123,7 @@ func TestExamples(t *testing.T) {
 		{"hosts=3000 cpus=48 ram=20GiB", map[string]string{"puma/workers": "5"}, []string{"hiera/postgresql::server::config_entries/shared_buffers"}, ""},
 		// 5.9.1.
 		{"hosts=9000 capsule=a,rex=2000 capsule=b,rex=2001 capsule=c,rex=4000,hosts=4000", map[string]string{"capsule a/size": "minimal", "capsule b/size": "large", "capsule c/size": "large", "capsule c/cpus": "8", "capsule c/memory": fmt.Sprint(24 * gib)}, nil, "never justify"},
-		{"hosts=9000 capsule=a,downloads=500 capsule=b,downloads=501 capsule=c,downloads=2000", map[string]string{"capsule a/size": "minimal", "capsule b/size": "minimal", "capsule c/size": "large"}, nil, "spread its hosts"},
+		{"hosts=9000 capsule=a,downloads=500 capsule=b,downloads=501 capsule=c,downloads=2000", map[string]string{"capsule a/size": "minimal", "capsule b/size": "minimal", "capsule c/size": "large"}, nil, "further Capsules share them"},
 		{"hosts=9000 registrations=400 capsule=a,hosts=500", map[string]string{"capsule a/size": "minimal", "hiera/apache::mod::proxy::proxy_timeout": "600"}, nil, ""},
 		{"hosts=3000 cpus=8 ram=24GiB downloads=501", nil, nil, "ask for a Capsule"},
 		// Nothing is known of a larger one.
@@ -353,6 +353,34 @@ func TestCapsuleSpec(t *testing.T) {
 		got, err := ParseCapsule(w.printCapsules())
 		if err != nil || got != want {
 			t.Fatalf("%+v, %v, want %+v", got, err, want)
+		}
+	}
+}
+
+// What was measured is no maximum: 1000 downloads at once from a Capsule of any size and a
+// job on 4000 hosts went well, so that more is unknown, and over nothing. A job on 4000
+// hosts failed on the smallest size (5.9.1).
+func TestCapsulesBeyondWhatWasMeasured(t *testing.T) {
+	for said, want := range map[string]struct {
+		size string
+		note bool // that it is not known
+	}{
+		"downloads=999": {"minimal", false}, "downloads=1000": {"minimal", false}, "downloads=1001": {"large", true},
+		"hosts=2000,downloads=1001": {"large", true}, "downloads=5000": {"large", true},
+		"rex=2000": {"minimal", false}, "rex=2001": {"large", false}, "rex=4000": {"large", false}, "rex=4001": {"large", true},
+		"hosts=2000": {"minimal", false}, "hosts=2001": {"large", false},
+	} {
+		r := ask(t, "hosts=12000 capsule=c,"+said)
+		if v := r.Value("capsule c", "size"); v == nil || v.Value != want.size {
+			t.Errorf("%s: size %v, want %s", said, v, want.size)
+		}
+		for _, l := range r.Limits {
+			if l.Over {
+				t.Errorf("%s: %s is over", said, l.Name)
+			}
+		}
+		if note := strings.Contains(strings.Join(r.Notes, "\n"), "Capsule c are more than"); note != want.note {
+			t.Errorf("%s: noted as unknown: %v", said, note)
 		}
 	}
 }
