@@ -19,6 +19,7 @@ import (
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/journal"
+	"fettle.dev/fettle/internal/lazyregexp"
 	"fettle.dev/fettle/internal/platform"
 	"fettle.dev/fettle/internal/platform/cluster"
 	"fettle.dev/fettle/internal/platform/linux"
@@ -223,6 +224,9 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	a.sayCutLogs(subject, "--logs all")
 	a.sayDisabled(audit.Findings)
 	audit.Root, audit.Copied = directoryOf(a.root), a.root != ""
+	for i := range audit.Findings {
+		audit.Findings[i].Ask = askFor(&audit.Findings[i], h.Live, os.Geteuid() == 0)
+	}
 	if old != nil {
 		was, err := old.asked(ctx, a, c, names, asked)
 		if err == nil {
@@ -237,6 +241,21 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		a.screen.Say("%s not found; checking its rules anyway", p)
 	}
 	return command.Audit(a.screen, a.version, audit, o.all, cmp.Or(undetermined(audit, absent), audit.Gate(o.failOn), allUnknown(audit)))
+}
+
+// hasCommand matches reasons that name the command that makes a fact known.
+var hasCommand = lazyregexp.New(`\b(fettle|oc|kubectl) [a-z]`)
+
+// askFor is the command that makes an unknown finding known: a copy lacks what the machine
+// itself has, and who is not root cannot read all of it.
+func askFor(f *rule.Finding, live, root bool) string {
+	switch {
+	case f.State != rule.Unknown || hasCommand().MatchString(f.Reason) || live && root:
+		return ""
+	case f.Rule == nil || f.Rule.ID == "": // of the platform, not of a rule
+		return "sudo fettle check"
+	}
+	return "sudo fettle check --explain " + f.ID
 }
 
 // noMachine is the error of a directory that is not one of a machine.

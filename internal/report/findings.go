@@ -197,7 +197,7 @@ func (a *Audit) next() string {
 	case unknown > 0 && a.Cluster:
 		steps = append(steps, "what is unknown says who has to be asked, or which right it takes")
 	case unknown > 0 && a.Copied:
-		steps = append(steps, "what is unknown names the file that the copy lacks")
+		steps = append(steps, "what is unknown names what the copy lacks; on the machine itself sudo fettle check reads it, or sudo fettle facts --archive FILE records it")
 	case unknown > 0:
 		steps = append(steps, "what is unknown names the file that is missing, or wants root")
 	}

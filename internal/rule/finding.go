@@ -62,7 +62,10 @@ type Finding struct {
 	Inputs []ProgramInput `json:"inputs,omitempty"`
 	// Reason says why it is not applicable or unknown.
 	Reason string `json:"reason,omitempty"`
-	Why    string `json:"why"`
+	// Ask is the command that makes it known where it is unknown; "" where the reason has
+	// one, or where nothing that fettle could run would know more.
+	Ask string `json:"ask,omitempty"`
+	Why string `json:"why"`
 	// Because is the rule whose failure explains this one's.
 	Because string `json:"because,omitempty"`
 	// Change is how it stands to an earlier audit, where it was compared with one.

@@ -50,7 +50,7 @@ func (p *plan) artefacts(sizing.Figures) error {
 		step("Look at the network to "+to+" with ping: a look at latency, jitter and loss, not a measurement of throughput", "ping -q -c 100 -i 0.2 "+to, "", "0% packet loss, and an mdev that is small next to avg; connections that are reset are in the logs (S60)")
 	}
 	tuned := p.r.Value("system", "tuned_profile").Value
-	step("Choose the TuneD profile", fmt.Sprintf("systemctl enable --now tuned && tuned-adm profile %v", tuned), "", "tuned-adm active names it")
+	step("Apply the tuning profile, also at boot; where TuneD is to stay in charge, it takes the profile of the same name", fmt.Sprintf("fettle tune %v --persist --take-over", tuned), "", "fettle verify: each value is as it should be (S06)")
 	step("Turn transparent huge pages off", "grubby --update-kernel=ALL --args=transparent_hugepage=never", "the machine", "cat /sys/kernel/mm/transparent_hugepage/enabled shows [never]")
 	if len(p.sysctls) > 0 {
 		file(SysctlFile, "what the kernel gives qpidd", "sysctl.d(5)", "# "+written+"\n"+strings.Join(p.sysctls, "\n")+"\n")

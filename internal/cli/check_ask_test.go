@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"fettle.dev/fettle/internal/rule"
+)
+
+// remindsOf matches the commands of other programs that reminders name.
+var remindsOf = regexp.MustCompile(`ethtool -k|satellite-maintain health check`)
+
+// On every recorded machine each unknown finding, and each reminder, has the command that
+// makes the missing fact known: in its reason or as ask.
+func TestUnknownFindingsHaveACommand(t *testing.T) {
+	files, err := filepath.Glob("../../testdata/hosts/*.txt")
+	if err != nil || len(files) < 10 {
+		t.Fatal(files, err)
+	}
+	unknown := 0
+	for _, file := range files {
+		var out, said bytes.Buffer
+		Main("test", []string{"check", "--all", "--output", "json", "--root", file}, &out, &said)
+		var audit struct{ Findings []rule.Finding }
+		if err := json.Unmarshal(out.Bytes(), &audit); err != nil {
+			t.Fatal(file, err, said.String())
+		}
+		for _, f := range audit.Findings {
+			switch f.State {
+			case rule.Unknown:
+				unknown++
+				if f.Ask == "" && !hasCommand().MatchString(f.Reason) {
+					t.Errorf("%s: %s: no command: %s", file, f.ID, f.Reason)
+				}
+			case rule.Reminded:
+				if !aCommand.MatchString(f.Reason) && !hasCommand().MatchString(f.Reason) && !remindsOf.MatchString(f.Reason) {
+					t.Errorf("%s: %s: no command: %s", file, f.ID, f.Reason)
+				}
+			}
+		}
+	}
+	if unknown < 50 {
+		t.Errorf("%d unknown findings, of machines that were recorded in part", unknown)
+	}
+}
