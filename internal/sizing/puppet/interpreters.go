@@ -8,6 +8,7 @@ import (
 	"fettle.dev/fettle/internal/rule"
 	"fettle.dev/fettle/internal/sizing"
 	"fettle.dev/fettle/internal/unit"
+	"fettle.dev/fettle/internal/wording"
 )
 
 // interpreters is how many JRuby instances the rest of the work takes, and the memory of
@@ -40,22 +41,22 @@ func (p *plan) interpreters() error {
 	}
 	heap, code, all := memory(fit)
 	if all > share*float64(p.RAM) {
-		return sizing.Bad("ram", "%s do not hold one interpreter: it takes %s of heap, %s of compiled code and %s beside", p.RAM, unit.Size(heap), unit.Size(code), unit.Size(p.figure("java beside")))
+		return sizing.Instead("ram", unit.Size(math.Ceil(all/share/(1<<30)))*unit.GiB, "%s do not hold one interpreter: it takes %s of heap, %s of compiled code and %s beside", p.RAM, unit.Size(heap), unit.Size(code), unit.Size(p.figure("java beside")))
 	}
 	if fit < want {
 		p.Note("%s hold %d interpreters, and %d are wanted: more memory, or a further compiler", p.RAM, fit, want)
 		why += fmt.Sprintf("; %s hold %d", p.RAM, fit)
 	}
 	// What it has is not taken away.
+	whyHeap := fmt.Sprintf("%s for each of %s and as much for the server (P07)", unit.Size(heapEach), wording.Count(fit, "interpreter"))
 	if has := float64(p.Server.Heap); has > heap && has+code+p.figure("java beside") <= share*float64(p.RAM) {
-		heap = has
+		heap, whyHeap = has, "as it has; "+whyHeap
 	}
-	whyCode := fmt.Sprintf("%s for each of %d interpreters, %s at most (P11): when it is full Java compiles no more", unit.Size(codeEach), fit, unit.Size(codeMost))
+	whyCode := fmt.Sprintf("%s for each of %s, %s at most (P11): when it is full Java compiles no more", unit.Size(codeEach), wording.Count(fit, "interpreter"), unit.Size(codeMost))
 	if has := float64(p.codeCache()); has > code && heap+has+p.figure("java beside") <= share*float64(p.RAM) {
 		code, whyCode = has, "as it has; "+whyCode
 	}
 	p.add("jruby", "max-active-instances", fit, "", why, tuningGuide, source003)
-	whyHeap := fmt.Sprintf("%s for each of %d interpreters and as much for the server (P07)", unit.Size(heapEach), fit)
 	p.add("jruby", "heap", uint64(heap), "bytes", whyHeap, tuningGuide)
 	p.add("jruby", "code_cache", uint64(code), "bytes", whyCode, codeCache)
 	p.Max(sizing.Limit{Name: "requests at work at a time", Maximum: float64(fit), Wanted: sizing.Round(work), Why: of, Sources: []rule.Source{tuningGuide}})
