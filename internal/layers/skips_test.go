@@ -18,6 +18,7 @@ var maySkip = map[string]string{
 	"internal/testvm/hardware.go build":       "the slow matrix",
 	"test/peers/bench_test.go TestBench":      "make bench runs it: a measurement",
 	"test/peers/effect_test.go":               "the slow matrix",
+	"test/peers/guest_random_test.go":         "runs in a virtual machine of the slow matrix",
 	"test/peers/saptune_test.go needSaptune":  "no package of Debian: FETTLE_TEST_SAPTUNE names one",
 	"internal/cli/check_probe_test.go":        "the slow matrix: Puppet Server",
 	"internal/cli/fix_products_test.go":       "the slow matrix: Puppet Server",

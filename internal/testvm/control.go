@@ -114,7 +114,13 @@ func (vm *VM) Exec(q wire.Request) (wire.Reply, error) {
 // error after standard output, and its exit code.
 func (vm *VM) Run(command string) (output string, code int) {
 	vm.t.Helper()
-	r, err := vm.Exec(wire.Request{Argv: []string{"sh", "-c", command}})
+	return vm.RunFor(0, command)
+}
+
+// RunFor is Run for a command that may take longer than ten minutes.
+func (vm *VM) RunFor(within time.Duration, command string) (output string, code int) {
+	vm.t.Helper()
+	r, err := vm.Exec(wire.Request{Argv: []string{"sh", "-c", command}, TimeoutS: within.Seconds()})
 	if err != nil {
 		vm.t.Fatalf("%s: %v", command, err)
 	}

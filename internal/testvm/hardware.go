@@ -169,6 +169,11 @@ func (vm *VM) arguments() []string {
 			"-drive", "if=none,id=ata,format=raw,file="+vm.file("ata.raw"),
 			"-device", "ide-hd,drive=ata,bus=ide.0,serial=ata0")
 	}
+	if vm.o.Peripherals {
+		args = append(args,
+			"-device", "qemu-xhci,id=usb0", "-device", "usb-tablet,bus=usb0.0",
+			"-audiodev", "none,id=sound0", "-device", "intel-hda", "-device", "hda-output,audiodev=sound0")
+	}
 	for _, d := range vm.added {
 		args = append(args,
 			"-blockdev", fmt.Sprintf("driver=raw,node-name=%s,file.driver=file,file.filename=%s", d.name, vm.file(d.name+".raw")),

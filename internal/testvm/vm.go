@@ -37,6 +37,8 @@ type Options struct {
 	Servers bool
 	// ATA adds a disk on the SATA controller.
 	ATA bool
+	// Peripherals adds a USB controller with a tablet, and an HD Audio card.
+	Peripherals bool
 	// Ready is the systemd unit that Boot waits for; multi-user.target when
 	// empty.
 	Ready string
