@@ -18,18 +18,47 @@ import (
 // is the device, because the parameter is for all of its cards.
 var modules = []string{"snd_ac97_codec", "snd_hda_intel"}
 
-// Plugin is the table entry. Its defaults are in force as soon as a unit has
-// one of its options, as in TuneD.
+// Plugin is the table entry. Its defaults are in force in every unit, also in one
+// without options, as in TuneD 2.20 to 2.28; reset_controller is on by default as in 2.28.
 var Plugin = plugin.Plugin{
 	Name:    "audio",
 	Doc:     "sets when idle sound codecs go to sleep; devices are the modules snd_hda_intel and snd_ac97_codec",
 	Devices: devices,
+	Always:  planDefaults,
 	Options: []plugin.Option{
-		{Name: "timeout", Default: "0", PerDevice: true, Plan: planTimeout,
-			Doc: "seconds without sound after which the codec sleeps (0 or more); 0 never"},
-		{Name: "reset_controller", Default: "true", PerDevice: true, Plan: planReset,
-			Doc: "whether the controller sleeps too and is reset when it wakes: true or false; true wherever timeout is given alone"},
+		{Name: "timeout", Default: defaultTimeout, PerDevice: true, Plan: planTimeout,
+			Doc: "seconds without sound after which the codec sleeps (0 or more); 0 never, also where it is not given"},
+		{Name: "reset_controller", Default: defaultReset, PerDevice: true, Plan: planReset,
+			Doc: "whether the controller sleeps too and is reset when it wakes: true or false; true where it is not given"},
 	},
+}
+
+const defaultTimeout, defaultReset = "0", "true"
+
+// planDefaults plans the options that a unit leaves out.
+func planDefaults(ctx context.Context, r *plugin.Request) ([]plugin.Item, error) {
+	var items []plugin.Item
+	for _, d := range []struct {
+		name, value string
+		plan        func(context.Context, *plugin.Request, profile.Option, string) ([]plugin.Item, error)
+	}{{"timeout", defaultTimeout, planTimeout}, {"reset_controller", defaultReset, planReset}} {
+		if _, given := r.Option(d.name); given {
+			continue
+		}
+		o := profile.Option{Name: d.name, Value: d.value, Raw: d.value, Pos: r.Unit.Pos}
+		for _, module := range r.Devices {
+			more, err := d.plan(ctx, r, o, module)
+			if err != nil {
+				return items, err
+			}
+			if more[0].Verdict != "" {
+				continue // the profile does not ask for it, so that it is missing is not reported
+			}
+			more[0].Why, more[0].Device = d.name+"="+d.value+" is the default", module
+			items = append(items, more...)
+		}
+	}
+	return items, nil
 }
 
 func devices(_ context.Context, h *host.Host) ([]string, error) {
@@ -59,24 +88,11 @@ func parameter(module, name string) setting.Setting {
 	return plugin.Sysfs("/sys/module/" + module + "/parameters/" + name)
 }
 
-func planTimeout(ctx context.Context, r *plugin.Request, o profile.Option, module string) ([]plugin.Item, error) {
+func planTimeout(_ context.Context, r *plugin.Request, o profile.Option, module string) ([]plugin.Item, error) {
 	s := parameter(module, "power_save")
 	items := plugin.Number(s, o, 0, math.MaxInt32, "seconds, 0 or more")
 	if items[0].Verdict == "" && !plugin.Exists(r.Host, s.Name) {
 		items = plugin.Lacks(r.Host, s, o, "the module %s of this kernel is built without power saving", module)
-	}
-	if _, given := r.Option("reset_controller"); !given {
-		reset := o
-		reset.Value = "true"
-		more, err := planReset(ctx, r, reset, module)
-		for i := range more {
-			more[i].Change.Reason = plugin.ReasonOf(o)
-		}
-		if err != nil || len(more) == 0 || more[0].Verdict != "" {
-			return items, err // nobody asked for it, so nobody is told that it is missing
-		}
-		more[0].Why = "reset_controller=true is the default"
-		items = append(items, more...)
 	}
 	return items, nil
 }

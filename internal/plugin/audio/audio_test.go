@@ -35,11 +35,17 @@ func TestPlan(t *testing.T) {
 		want  []string
 	}{
 		{machine, []string{"timeout=10"}, []string{
-			"sysfs:" + ac97 + "power_save = 10", "sysfs:" + hda + "power_save = 10",
+			"sysfs:" + hda + "power_save_controller = 1 # reset_controller=true is the default",
+			"sysfs:" + ac97 + "power_save = 10", "sysfs:" + hda + "power_save = 10"}},
+		{machine, []string{"devices=*hda*"}, []string{
+			"sysfs:" + hda + "power_save = 0 # timeout=0 is the default",
 			"sysfs:" + hda + "power_save_controller = 1 # reset_controller=true is the default"}},
+		{machine, []string{"devices=*hda*", "reset_controller=0"}, []string{
+			"sysfs:" + hda + "power_save = 0 # timeout=0 is the default", "sysfs:" + hda + "power_save_controller = 0"}},
 		{machine, []string{"devices=*hda*", "timeout=0", "reset_controller=0"}, []string{
 			"sysfs:" + hda + "power_save = 0", "sysfs:" + hda + "power_save_controller = 0"}},
 		{machine, []string{"devices=*ac97*", "reset_controller=1"}, []string{
+			"sysfs:" + ac97 + "power_save = 0 # timeout=0 is the default",
 			"sysfs:" + ac97 + "power_save_controller ! unsupported: the module snd_ac97_codec has no controller to put to sleep"}},
 		{machine, []string{"devices=*hda*", "timeout=-1", "reset_controller=maybe"}, []string{
 			"sysfs:" + hda + `power_save ! rejected: "-1" is no value for timeout: want seconds, 0 or more`,
