@@ -1,7 +1,6 @@
 package peers
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -16,7 +15,6 @@ import (
 
 	"fettle.dev/fettle/internal/testroot"
 	"fettle.dev/fettle/internal/testvm"
-	"fettle.dev/fettle/internal/tune"
 )
 
 // guestSeed is the seed of the generated profiles; with the number of a profile in
@@ -97,8 +95,8 @@ func TestProfilesOfGuest(t *testing.T) {
 	for n := first; n < count; n++ {
 		g.try(generateForGuest(guestSeed, n))
 	}
-	t.Logf("%d profiles, %d values read and the same in both, %d changed by fettle, %d by TuneD; %s\nlisted differences: %v\nprofiles with each plug-in: %v\nverdicts compared with the kernel, by kind: %v",
-		count-first, g.same, g.moved, g.theirs, time.Since(began).Round(time.Second), g.listed, g.plugins, g.kinds)
+	t.Logf("%d profiles, %d values read and the same in both, %d changed by fettle, %d by TuneD; %s\nlisted differences: %v\nprofiles with each plug-in: %v\nverdicts compared with the kernel: %v; %d with what other programs show; %d values changed by hand and seen",
+		count-first, g.same, g.moved, g.theirs, time.Since(began).Round(time.Second), g.listed, g.plugins, g.kinds, g.shown, g.spoilt)
 }
 
 // guestRun is one run over many profiles and what it has counted.
@@ -107,6 +105,7 @@ type guestRun struct {
 	tuned               *tunedInGuest
 	state               *guestState
 	same, moved, theirs int
+	shown, spoilt       int            // verdicts compared with other programs; values changed by hand
 	listed              map[string]int // reason to values
 	kinds               map[string]int // kind of setting and verdict to values
 	plugins             map[string]int
@@ -154,7 +153,7 @@ func (g *guestRun) try(p guestProfile) {
 	if len(unlisted) > 0 {
 		fail("%s", strings.Join(unlisted, "\n"))
 	}
-	g.verify(fail)
+	g.verify(p, before, ours, fail)
 	if out, code := command("fettle", "undo"); code != 0 {
 		fail("undo: exit %d: %s", code, out)
 	}
@@ -186,27 +185,6 @@ func warnings(log string) string {
 		}
 	}
 	return b.String()
-}
-
-// verify compares the verdicts with what the kernel shows.
-func (g *guestRun) verify(fail func(string, ...any)) {
-	text, code := command("fettle", "verify", "--output", "json")
-	var v tune.Verification
-	if _, text, ok := strings.Cut("\n"+text, "\n{"); !ok {
-		fail("verify: %s", text)
-		return
-	} else if err := json.NewDecoder(strings.NewReader("{" + text)).Decode(&v); err != nil {
-		fail("verify: %v", err)
-	}
-	for _, c := range v.Values {
-		g.kinds[c.Setting.Kind+" "+string(c.Verdict)]++
-		if why := disagrees(c); why != "" {
-			fail("verify says %s (%s) of %s = %s, which reads %s: %s", c.Verdict, c.Why, c.Setting, c.Want, c.Now, why)
-		}
-	}
-	if v.Met != (code == 0) {
-		fail("verify: met %v, exit %d", v.Met, code)
-	}
 }
 
 // waitForLatency waits some seconds until the daemon holds a limit on the wake-up

@@ -16,6 +16,7 @@ import (
 
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/testroot"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // guestState reads what a profile can change in the guest: every file of /proc/sys and
@@ -93,6 +94,7 @@ func (s *guestState) read(plugins map[string]bool) testroot.Tree {
 	wg.Wait()
 	m["cpu_dma_latency"] = wakeUpLatency()
 	m["arguments of the next boot"] = nextArguments()
+	m["CPUs that irqbalance leaves alone"] = bannedCPUs()
 	m["options of modules"] = moduleOptions()
 	m["CPUAffinity of the next boot"] = managerAffinity()
 	b, _ := os.ReadFile("/proc/modules")
@@ -195,6 +197,25 @@ func nextArguments() string {
 		return strings.Join(strings.Fields(strings.TrimPrefix(strings.TrimSpace(m[1]), "quiet")), " ")
 	}
 	return ""
+}
+
+// bannedCPUs are the CPUs of irqbalance's file, as a list: a mask or a list is there.
+func bannedCPUs() (list string) {
+	b, _ := os.ReadFile("/etc/default/irqbalance")
+	for line := range strings.Lines(string(b)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		value = strings.Trim(value, `"`)
+		switch name {
+		case "IRQBALANCE_BANNED_CPULIST":
+			list = value
+		case "IRQBALANCE_BANNED_CPUS":
+			cpus, err := unit.ParseCPUMask(value)
+			if list = cpus.String(); err != nil {
+				list = value
+			}
+		}
+	}
+	return list
 }
 
 // managerAffinity is the last CPUAffinity= of systemd's files.
