@@ -13,7 +13,7 @@ import (
 var (
 	durationWords = []string{"duration", "request", "latency", "response", "elapsed", "took", "taken", "runtime", "time"}
 	alone         = []string{"duration", "latency", "elapsed", "took", "taken", "runtime"}
-	ofTime        = []string{"request", "response", "processing", "process", "total", "execution", "handling"}
+	ofTime        = []string{"request", "response", "processing", "process", "total", "execution", "handling", "resp"}
 	filler        = []string{"http", "req", "res", "server", "in", "the", "exec"}
 )
 

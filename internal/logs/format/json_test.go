@@ -32,6 +32,7 @@ func TestJSONDuration(t *testing.T) {
 		{`"latency":5}`, "latency", -1},
 		{`"elapsed":5}`, "elapsed", -1},
 		{`"took":5}`, "took", -1},
+		{`"resp_time":0.250}`, "resp_time", -1},
 		{`"responseTime":5}`, "responseTime", -1},
 		{`"response_time":"5"}`, "response_time", -1},
 		{`"request_time":0.1}`, "request_time", -1}, // nginx writes 0.100

@@ -19,6 +19,7 @@ var nginxKeys = map[string]string{
 var (
 	combinedTail = lazyregexp.New(`^(?:([\w.:-]+) )?\S+ - .*? \[[^]]*\] "(?:[^"\\]|\\.)*" \d{3} (?:\d+|-) "(?:[^"\\]|\\.)*" "(?:[^"\\]|\\.)*"( .+)$`)
 	tailWord     = lazyregexp.New(`^ (?:([A-Za-z_][\w-]*)([=:]))?(?:"((?:[^"\\]|\\.)*)"|([^\s",]+(?:(?:, | : )[^\s",]+)*))`)
+	upstreams    = lazyregexp.New(`^(?:[\d.]+|\[[\da-fA-F:.]+\]):\d+(?:(?:, | : )(?:[\d.]+|\[[\da-fA-F:.]+\]):\d+)*$`)
 	hereLabel    = lazyregexp.New("\x00[^\x00]*\x00")
 	pointed      = lazyregexp.New(`^(?:\d+\.\d{3}|-)(?:(?:, | : )(?:\d+\.\d{3}|-))*$`)
 )
@@ -141,6 +142,9 @@ func nginxTail(line []byte) (c candidate, ok bool) {
 			labels++
 		case first && quote != "" && (string(value) == "-" || isAddress(firstOf(value))):
 			variable = "http_x_forwarded_for"
+		case first && quote != "" && upstreams().Match(value): // the log of nginx-proxy
+			variable, guess = "upstream_addr", "that the text behind the user agent is nginx' $upstream_addr"
+			labels++
 		case isTime && string(value) != "-" && times < 2 || isTime && times == 1:
 			variable = []string{"request_time", "upstream_response_time"}[times]
 			times++
@@ -152,7 +156,10 @@ func nginxTail(line []byte) (c candidate, ok bool) {
 	}
 	c = candidate{name: "nginx' combined log with more behind it", text: "nginx:" + text.String(), reason: "labels, and times with points"}
 	if guess != "" {
-		c.guess, c.evidence = guess, upstreamWithin
+		c.guess = guess
+		if strings.Contains(text.String(), "$request_time") {
+			c.evidence = upstreamWithin
+		}
 	}
 	switch {
 	case unknown > 0:
