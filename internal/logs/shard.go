@@ -198,7 +198,7 @@ func (s *shard) take(r *request.Request, by [][]request.Dimension) {
 	}
 }
 
-// grouped is a dimension's text as it groups: what servers write for none is none.
+// grouped is a dimension's text as it groups: the - that servers write for a missing value is empty.
 func grouped(text []byte) []byte {
 	if len(text) == 1 && text[0] == '-' {
 		return nil

@@ -105,7 +105,7 @@ type Format struct {
 	wrap            *wrap // what another program wrote around each line
 	trailing        bool  // blanks may be left at the end of a line
 	scan            func(line []byte, spans []Span) Line
-	absent          []int // of Fields: a line in which each of them is - or 0 is no request, but a connection
+	absent          []int // of Fields: a line in which each of them is - or 0 is of a connection, not of a request
 	joined, rails   bool
 	zone            string // of the server's clock, as the first lines of a joined format say it
 }
