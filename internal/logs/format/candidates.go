@@ -109,7 +109,7 @@ var products = []candidate{
 // httpd-ssl.conf.
 const sslRequest = `%t %h %{SSL_PROTOCOL}x %{SSL_CIPHER}x "%r" %b`
 
-// pulp is the --access-logformat of gunicorn that Pulp starts (pulpcore 3.22 to 3.85,
+// pulp is the --access-logformat of gunicorn that Pulp starts (pulpcore,
 // pulpcore/app/entrypoint.py; pulp_installer, pulpcore-api.service), in httpd's words: gunicorn
 // writes each as httpd does.
 var pulp = `pulp [%{correlation-id}o]: ` + apacheNames[1].format

@@ -244,7 +244,7 @@ func afterPod(line []byte) int {
 	return n + 2
 }
 
-// afterStern is behind "POD CONTAINER ", or "NAMESPACE POD CONTAINER " of stern -A (stern 1.30,
+// afterStern is behind "POD CONTAINER ", or "NAMESPACE POD CONTAINER " of stern -A (stern,
 // cmd/cmd.go, generateTemplate). A pod's name has a -, a container's no point: what has one is
 // the virtual host that a line begins with.
 func afterStern(line []byte) int {

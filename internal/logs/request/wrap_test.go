@@ -12,7 +12,7 @@ import (
 
 // wrapped are the ways in which other programs write a line, as their documentation or source
 // has them: journalctl -o json (systemd.journal-fields), Filebeat (message), Fluent Bit and
-// Fluentd (log), logcli -o jsonl (line), Google Cloud's LogEntry (textPayload), stern 1.30
+// Fluentd (log), logcli -o jsonl (line), Google Cloud's LogEntry (textPayload), stern
 // (cmd/cmd.go), kubectl logs --prefix.
 var wrapped = map[string]func(line string) string{
 	"journal": func(l string) string {
