@@ -55,7 +55,7 @@ check: lint ## lint and the short tests: go test -short
 test: root chromium ## every test but the slow matrix, and the fuzz targets of readers for FUZZTIME each
 	$(GO) test $(TESTFLAGS) $(SIDE_BY_SIDE) -timeout $(TIMEOUT) ./...
 	@said=$$(mktemp); trap 'rm -f "$$said"' EXIT; \
-	nice test/fuzz $(FUZZTIME) >"$$said" 2>&1 & fuzz=$$!; \
+	nice -n 5 test/fuzz $(FUZZTIME) >"$$said" 2>&1 & fuzz=$$!; \
 	status=0; test/nested || status=$$?; wait "$$fuzz" || status=$$?; cat "$$said"; exit "$$status"
 
 # How long it takes, and what of it: CONTRIBUTING, "The slow matrix".

@@ -24,6 +24,7 @@ import (
 // Profile object says, through kills, deferral and mistakes, against a real API server;
 // and writes about no other node. The node is a tree of files.
 func TestAgent(t *testing.T) {
+	t.Parallel()
 	if !Inside(t, Setup{Programs: []string{"./cmd/kubectl-fettle"}}) {
 		return
 	}

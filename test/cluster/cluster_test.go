@@ -24,6 +24,7 @@ import (
 // version that can be read, and comes back with all of it after its API server was
 // stopped.
 func TestControlPlane(t *testing.T) {
+	t.Parallel()
 	if !Inside(t, Setup{}) {
 		return
 	}

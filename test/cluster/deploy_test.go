@@ -340,6 +340,7 @@ func sysctls(t *testing.T) map[string]string {
 // TestKustomize: kubectl renders each directory of deploy, and what it renders of deploy
 // has neither a namespace nor a kind that is not fettle's own.
 func TestKustomize(t *testing.T) {
+	t.Parallel()
 	if !Inside(t, Setup{Kubectl: true}) {
 		return
 	}

@@ -104,6 +104,7 @@ func (s *supervised) kill() {
 // back. In the end it runs with all of the new settings or all of the former, as the
 // report says; the pods have not noticed, and the node is not cordoned.
 func TestKubeletEnds(t *testing.T) {
+	t.Parallel()
 	if !Inside(t, Setup{Node: true}) {
 		return
 	}

@@ -20,6 +20,7 @@ import (
 // of their content comes out, nothing in the cluster changes, and the load that was written
 // makes as many of each kind. Two runs of it are compared, and others are refused.
 func TestLoadMirror(t *testing.T) {
+	t.Parallel()
 	if !Inside(t, Setup{Programs: []string{"./cmd/kubectl-fettle"}}) {
 		return
 	}

@@ -51,6 +51,7 @@ stringData: {number: "${IDENTIFIER}"}
 // removes exactly what was made, killed itself or not; what was in a reused namespace
 // stays, and so does what somebody puts into a namespace of the run.
 func TestLoadKilled(t *testing.T) {
+	t.Parallel()
 	if !Inside(t, Setup{Programs: []string{"./cmd/kubectl-fettle"}}) {
 		return
 	}

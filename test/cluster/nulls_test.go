@@ -83,6 +83,7 @@ func null(text string, path []any) []byte {
 // TestNulls: null at every place of an object is taken or refused by what fettle reads files
 // with as by the API server, and what is read is what that stores.
 func TestNulls(t *testing.T) {
+	t.Parallel()
 	if !Inside(t, Setup{}) {
 		return
 	}

@@ -59,6 +59,7 @@ func (c *Cluster) operator(t *testing.T) *Program {
 // deploy/. The label of a node comes and goes, and with it the values; a mistake in one
 // object, and a name with two texts, leave the node as it is; all is taken back.
 func TestTuning(t *testing.T) {
+	t.Parallel()
 	if !Inside(t, Setup{Programs: []string{"./cmd/kubectl-fettle"}}) {
 		return
 	}
