@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // cmdlineFile is the running kernel's command line.
@@ -117,7 +118,7 @@ func (r *reader) kernelSysctl(c Claim, p parameter) {
 		r.problem(cmdlineFile, 1, fmt.Sprintf("%q: want sysctl.KEY=VALUE", clip(p.text)))
 		return
 	}
-	if r.kernelBefore(5, 8) {
+	if unit.KernelBefore(r.kernelRelease(), 5, 8) {
 		c.Void = "kernels before 5.8 do not read sysctl parameters"
 	}
 	c.When = whenKernelSysctl
@@ -144,9 +145,9 @@ func (r *reader) kernelParameter(c Claim, known place, p parameter) {
 	}
 	c.Value = setting.Text(value)
 	switch {
-	case known.gone != [2]int{} && !r.kernelBefore(known.gone[0], known.gone[1]):
+	case known.gone != [2]int{} && !unit.KernelBefore(r.kernelRelease(), known.gone[0], known.gone[1]):
 		c.Void = fmt.Sprintf("ignored since Linux %d.%d", known.gone[0], known.gone[1])
-	case known.since != [2]int{} && r.kernelBefore(known.since[0], known.since[1]):
+	case known.since != [2]int{} && unit.KernelBefore(r.kernelRelease(), known.since[0], known.since[1]):
 		c.Void = fmt.Sprintf("ignored before Linux %d.%d", known.since[0], known.since[1])
 	}
 	r.addPath(c, known.name, 0)
@@ -225,17 +226,6 @@ func (r *reader) moduleParameter(c Claim, p parameter) {
 func modulePath(module, param string) string {
 	u := func(s string) string { return strings.ReplaceAll(s, "-", "_") }
 	return "/sys/module/" + u(module) + "/parameters/" + u(param)
-}
-
-// kernelBefore is true if the kernel is known to be older than major.minor.
-func (r *reader) kernelBefore(major, minor int) bool {
-	f := strings.SplitN(r.kernelRelease(), ".", 3)
-	if len(f) < 2 {
-		return false
-	}
-	a, err1 := strconv.Atoi(f[0])
-	b, err2 := strconv.Atoi(strings.TrimRight(f[1], "-+abcdefghijklmnopqrstuvwxyz"))
-	return err1 == nil && err2 == nil && (a < major || a == major && b < minor)
 }
 
 // kernelRelease is uname -r; empty if unknown.

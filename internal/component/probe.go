@@ -32,20 +32,20 @@ func (p *Probed) AsRead() bool { return p.asked && p.Err == nil && p.Checked.Ref
 // ProbeInputs are the inputs that Probed answers, of a product.
 func ProbeInputs(product string) []rule.Input {
 	return []rule.Input{
-		{Name: product + ".asked", Type: rule.Truth, Doc: "whether the program is asked how it reads its files (--probe)"},
-		{Name: product + ".refusal", Type: rule.Text, Doc: "why the program would not start with its files; empty where it would"},
+		{Name: product + ".probed", Type: rule.Truth, Doc: "whether the program is asked how it reads its files (--probe)"},
+		{Name: product + ".refusal", Type: rule.Text, Doc: "why the program would not start with its files; empty where it would, or is not asked"},
 	}
 }
 
 // ProbeAnswer answers one of ProbeInputs; ok is false for every other.
 func (p *Probed) ProbeAnswer(input, main string) (a rule.Answer, ok bool) {
 	switch input {
-	case "asked":
+	case "probed":
 		return rule.Answer{Value: p.asked}, true
 	case "refusal":
 		switch {
 		case !p.asked:
-			return rule.Answer{}, true
+			return rule.Answer{Value: ""}, true
 		case p.Err != nil:
 			return rule.Answer{Unknown: p.Err.Error(), At: main}, true
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Memory is RAM, pages and swap. Sources: /proc/meminfo
@@ -127,7 +129,7 @@ func hugeModes(r *reader, global Fact[string]) (inUse, ownSize Fact[string]) {
 	switch {
 	case global.Unknown() != "":
 		return global, Fact[string]{note: global.note}
-	case n.unknown != "" && !r.before(6, 8):
+	case n.unknown != "" && !r.kernelBefore(6, 8):
 		return Fact[string]{note: n}, Fact[string]{note: n}
 	}
 	strongest := 0
@@ -154,14 +156,9 @@ func hugeModes(r *reader, global Fact[string]) (inUse, ownSize Fact[string]) {
 	return inUse, ownSize
 }
 
-// before reports whether the kernel is known to be older than a version.
-func (r *reader) before(major, minor int) bool {
-	text, _ := r.text("/proc/sys/kernel/osrelease")
-	var a, b int
-	if n, _ := fmt.Sscanf(text, "%d.%d", &a, &b); n < 2 {
-		return false
-	}
-	return a < major || a == major && b < minor
+func (r *reader) kernelBefore(major, minor int) bool {
+	release, _ := r.text("/proc/sys/kernel/osrelease")
+	return unit.KernelBefore(release, major, minor)
 }
 
 func milliseconds(f Fact[int64]) Fact[float64] {

@@ -1,11 +1,9 @@
 package host
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -88,12 +86,7 @@ func parents() (map[int]int, error) {
 		if err != nil {
 			continue
 		}
-		stat, err := os.ReadFile("/proc/" + p.Name() + "/stat")
-		if err != nil {
-			continue // it has ended
-		}
-		// PID (NAME) STATE PARENT, and a name may have anything in it.
-		f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		f := stat("/proc/" + p.Name()) // nil where it has ended
 		if len(f) < 2 {
 			continue
 		}

@@ -110,15 +110,13 @@ func UserName(uid int) string {
 	return strconv.Itoa(uid)
 }
 
-// stat are the fields of /proc/PID/stat behind the name (proc_pid_stat(5)), from
-// field 3 on.
+// stat are the StatFields of a process; nil where it has ended.
 func stat(proc string) []string {
 	b, err := os.ReadFile(proc + "/stat")
 	if err != nil {
 		return nil
 	}
-	_, rest, _ := strings.Cut(string(b[max(0, strings.LastIndexByte(string(b), ')')):]), " ")
-	return strings.Fields(rest)
+	return StatFields(string(b))
 }
 
 // terminal names the controlling terminal by its device number

@@ -102,6 +102,12 @@ func readTask(dir string, pid int, cmdline string) (Task, error) {
 	return t, nil
 }
 
+// StatFields are the fields of /proc/PID/stat from the state (field 3) on: the name before
+// them is in parentheses, and may have any byte (proc_pid_stat(5)).
+func StatFields(stat string) []string {
+	return strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+}
+
 // parseStat reads /proc/PID/stat (proc_pid_stat(5)). The name in parentheses
 // can hold anything, parentheses included.
 func parseStat(text string) (Task, error) {
@@ -110,7 +116,7 @@ func parseStat(text string) (Task, error) {
 		return Task{}, errors.New("no name in parentheses")
 	}
 	t := Task{Comm: text[open+1 : shut]}
-	f := strings.Fields(text[shut+1:]) // from field 3, the state
+	f := StatFields(text)
 	if len(f) < 20 {
 		return Task{}, fmt.Errorf("%d fields after the name, want 20 or more", len(f))
 	}

@@ -147,7 +147,7 @@ func (p *products) asRead(i component.Installed, a rule.Answer) rule.Answer {
 }
 
 // records are inputs that are about what is installed, and not about what it runs with.
-var records = []string{"version", "installed", "name", "config", "unit", "asked"}
+var records = []string{"version", "installed", "name", "config", "unit", "probed"}
 
 // originOf reports whether a product has answered an input from its files or while it runs,
 // by where that was read.

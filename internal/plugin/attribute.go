@@ -131,14 +131,17 @@ func HasModule(h *host.Host, names ...string) bool {
 	if err != nil {
 		return false
 	}
-	for line := range strings.Lines(string(dep)) {
-		file, _, _ := strings.Cut(line, ":")
-		module, _, _ := strings.Cut(file[strings.LastIndexByte(file, '/')+1:], ".ko")
-		for _, name := range names {
-			// A module's name has "-" and "_" for one letter.
-			if strings.ReplaceAll(module, "-", "_") == strings.ReplaceAll(name, "-", "_") {
-				return true
-			}
+	return slices.ContainsFunc(names, func(name string) bool { return ListsModule(dep, name) })
+}
+
+// ListsModule reports whether a list of module files has a module: modules.dep, with what
+// each needs after a colon, or modules.builtin. "-" and "_" are one letter in a name.
+func ListsModule(files []byte, name string) bool {
+	for line := range strings.Lines(string(files)) {
+		file, _, _ := strings.Cut(strings.TrimSpace(line), ":")
+		base, _, _ := strings.Cut(file[strings.LastIndexByte(file, '/')+1:], ".ko")
+		if strings.ReplaceAll(base, "-", "_") == strings.ReplaceAll(name, "-", "_") {
+			return true
 		}
 	}
 	return false

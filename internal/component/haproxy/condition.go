@@ -4,41 +4,25 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"fettle.dev/fettle/internal/component/conf"
 )
-
-// truth is what is known of a condition, a line or a lack.
-type truth int
-
-const (
-	no truth = iota
-	perhaps
-	yes
-)
-
-func truthOf(is bool) truth {
-	if is {
-		return yes
-	}
-	return no
-}
-
-func (t truth) not() truth { return yes - t }
 
 // blocks are the .if blocks that are open, the innermost last (Configuration Manual,
 // "Conditional blocks").
 type blocks []struct {
-	now    truth // whether the lines of the branch count
-	before truth // whether a branch before it counted
+	now    conf.Truth // whether the lines of the branch count
+	before conf.Truth // whether a branch before it counted
 }
 
 // enter takes a line that begins with a dot; false where it closes a block that is not open.
 func (b *blocks) enter(l line, version string) bool {
 	last := len(*b) - 1
-	cond := func() truth { return condition(strings.Join(l.words[1:], " "), version) }
+	cond := func() conf.Truth { return condition(strings.Join(l.words[1:], " "), version) }
 	switch l.words[0] {
 	case ".if":
 		c := cond()
-		*b = append(*b, struct{ now, before truth }{c, no})
+		*b = append(*b, struct{ now, before conf.Truth }{c, conf.No})
 		return true
 	case ".elif", ".else", ".endif":
 	default:
@@ -53,15 +37,15 @@ func (b *blocks) enter(l line, version string) bool {
 	}
 	is := &(*b)[last]
 	is.before = max(is.before, is.now)
-	if is.now = is.before.not(); l.words[0] == ".elif" {
+	if is.now = is.before.Not(); l.words[0] == ".elif" {
 		is.now = min(is.now, cond())
 	}
 	return true
 }
 
 // counts reports whether a line in all of them counts.
-func (b blocks) counts() truth {
-	t := yes
+func (b blocks) counts() conf.Truth {
+	t := conf.Yes
 	for _, in := range b {
 		t = min(t, in.now)
 	}
@@ -72,14 +56,14 @@ func (b blocks) counts() truth {
 // version_before of a known version, streq, strneq, "!", "&&", "||" and parentheses. What
 // depends on the environment or on the build of HAProxy is perhaps, and so is what HAProxy
 // would reject.
-func condition(text, version string) truth {
+func condition(text, version string) conf.Truth {
 	e := expression{strings.TrimSpace(text), version}
 	if e.rest == "" {
-		return no
+		return conf.No
 	}
 	t, ok := e.or(0)
 	if !ok || e.rest != "" {
-		return perhaps
+		return conf.Perhaps
 	}
 	return t
 }
@@ -97,33 +81,33 @@ func (e *expression) skip(token string) bool {
 	return ok
 }
 
-func (e *expression) or(depth int) (truth, bool) {
+func (e *expression) or(depth int) (conf.Truth, bool) {
 	t, ok := e.and(depth)
 	for ok && e.skip("||") {
-		var next truth
+		var next conf.Truth
 		next, ok = e.and(depth)
 		t = max(t, next)
 	}
 	return t, ok
 }
 
-func (e *expression) and(depth int) (truth, bool) {
+func (e *expression) and(depth int) (conf.Truth, bool) {
 	t, ok := e.term(depth)
 	for ok && e.skip("&&") {
-		var next truth
+		var next conf.Truth
 		next, ok = e.term(depth)
 		t = min(t, next)
 	}
 	return t, ok
 }
 
-func (e *expression) term(depth int) (truth, bool) {
+func (e *expression) term(depth int) (conf.Truth, bool) {
 	switch {
 	case depth > maxNested:
-		return perhaps, false
+		return conf.Perhaps, false
 	case e.skip("!"):
 		t, ok := e.term(depth + 1)
-		return t.not(), ok
+		return t.Not(), ok
 	case e.skip("("):
 		t, ok := e.or(depth + 1)
 		return t, ok && e.skip(")")
@@ -135,32 +119,32 @@ func (e *expression) term(depth int) (truth, bool) {
 		}
 		n, err := strconv.Atoi(e.rest[:end])
 		e.rest = strings.TrimLeft(e.rest[end:], blank)
-		return truthOf(n != 0), err == nil
+		return conf.TruthOf(n != 0), err == nil
 	}
 	name, behind := e.rest[:end], e.rest[end+1:]
 	args, rest, closed := strings.Cut(behind, ")")
 	if !closed {
-		return perhaps, false
+		return conf.Perhaps, false
 	}
 	e.rest = strings.TrimLeft(rest, blank)
 	return predicate(name, strings.Split(args, ","), e.version), true
 }
 
-func predicate(name string, args []string, version string) truth {
+func predicate(name string, args []string, version string) conf.Truth {
 	switch name {
 	case "version_atleast", "version_before":
 		is, ok := release(version)
 		asked, valid := release(args[0])
 		if !ok || !valid {
-			return perhaps
+			return conf.Perhaps
 		}
-		return truthOf((slices.Compare(is, asked) >= 0) == (name == "version_atleast"))
+		return conf.TruthOf((slices.Compare(is, asked) >= 0) == (name == "version_atleast"))
 	case "streq", "strneq":
 		if len(args) == 2 && !strings.ContainsAny(args[0]+args[1], "$\\") {
-			return truthOf((args[0] == args[1]) == (name == "streq"))
+			return conf.TruthOf((args[0] == args[1]) == (name == "streq"))
 		}
 	}
-	return perhaps
+	return conf.Perhaps
 }
 
 // release takes a version apart: 2.6.12, and 2.6-dev1, which is before 2.6.0.

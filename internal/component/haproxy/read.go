@@ -113,12 +113,12 @@ func readSettings(h *host.Host, main string) (settings, error) {
 func (s *settings) text(name, text string) error {
 	all, err := scan(text)
 	if err == nil {
-		err = walk(all, s.version, func(now section, l *line, counts truth) error {
+		err = walk(all, s.version, func(now section, l *line, counts conf.Truth) error {
 			switch {
 			case l == nil:
 				s.sections = append(s.sections, now)
 			case l.args != "" || l.option == "disabled" || l.option == "enabled":
-				s.options = append(s.options, option{len(s.sections) - 1, counts != yes, *l, conf.Place{File: name, Assignment: assignment(now, *l)}})
+				s.options = append(s.options, option{len(s.sections) - 1, counts != conf.Yes, *l, conf.Place{File: name, Assignment: assignment(now, *l)}})
 			}
 			return nil
 		})
@@ -180,7 +180,7 @@ func (s settings) defaultsOf(proxy int) (int, error) {
 			next = n
 		}
 	}
-	if next >= 0 && s.sections[next].counts != yes {
+	if next >= 0 && s.sections[next].counts != conf.Yes {
 		return -1, fmt.Errorf("line %d begins %s in a condition (.if) whose outcome depends on the environment or the build of HAProxy", s.sections[next].number, s.sections[next].key())
 	}
 	return next, nil
@@ -191,7 +191,7 @@ func (s settings) defaultsOf(proxy int) (int, error) {
 // that of the process, which may not be known (-1); 0 where it listens nowhere.
 func (s settings) backlog(process float64) (longest float64, at string, err error) {
 	for n, x := range s.sections {
-		if x.kind != "frontend" && x.kind != "listen" || s.has(n, "bind") == no {
+		if x.kind != "frontend" && x.kind != "listen" || s.has(n, "bind") == conf.No {
 			continue
 		}
 		length, where := process, "maxconn of the process"
@@ -301,7 +301,7 @@ func (s settings) socket() (network, address, at string) {
 // serves is where clients come in that can be reached from here; "" for nowhere.
 func (s settings) serves() (network, address string) {
 	for _, o := range s.options {
-		if kind := s.sections[o.section].kind; o.option != "bind" || kind != "frontend" && kind != "listen" || o.variable || o.maybe || s.sections[o.section].counts != yes {
+		if kind := s.sections[o.section].kind; o.option != "bind" || kind != "frontend" && kind != "listen" || o.variable || o.maybe || s.sections[o.section].counts != conf.Yes {
 			continue
 		}
 		if network, address := reach(strings.Split(o.words[1], ",")[0]); network != "" {

@@ -157,7 +157,7 @@ type section struct {
 	// nth is which it is of the defaults without a name, from 1.
 	nth int
 	// counts reports whether it applies: perhaps under a condition that only HAProxy can decide.
-	counts truth
+	counts conf.Truth
 	line
 }
 
@@ -174,7 +174,7 @@ func (s section) key() string {
 // walk calls each for every section as it begins, with a nil option, and for every option in
 // its section, with whether it counts. What stands in a condition that is not fulfilled is
 // skipped; version is HAProxy's, "" where it is not known.
-func walk(all []line, version string, each func(s section, option *line, counts truth) error) error {
+func walk(all []line, version string, each func(s section, option *line, counts conf.Truth) error) error {
 	var now section
 	nth := 0
 	var open blocks
@@ -188,7 +188,7 @@ func walk(all []line, version string, each func(s section, option *line, counts 
 		}
 		counts := open.counts()
 		switch {
-		case counts == no:
+		case counts == conf.No:
 		case slices.Contains(keywords, first):
 			now = section{kind: first, counts: counts, line: l}
 			if len(l.words) > 1 && l.words[1] != "from" {
@@ -226,7 +226,7 @@ func (s syntax) Assignments(text string) ([]conf.Assignment, error) {
 		return nil, err
 	}
 	var out []conf.Assignment
-	err = walk(all, "", func(s section, option *line, _ truth) error {
+	err = walk(all, "", func(s section, option *line, _ conf.Truth) error {
 		if option != nil && option.args != "" {
 			out = append(out, assignment(s, *option))
 		}
@@ -278,13 +278,13 @@ func (syntax) Place(text, key string) (int, error) {
 		return 0, err
 	}
 	at := -1
-	err = walk(all, "", func(s section, option *line, counts truth) error {
+	err = walk(all, "", func(s section, option *line, counts conf.Truth) error {
 		switch {
 		case option != nil || s.kind != kind:
 		case context == "defaults" && s.key() != context:
 			return fmt.Errorf("line %d: there is a section %s: say which of the defaults is meant", s.number, s.key())
 		case s.key() != context || at >= 0:
-		case counts != yes:
+		case counts != conf.Yes:
 			return fmt.Errorf("line %d begins the section %s in a condition: add %s by hand", s.number, context, key)
 		default:
 			at = s.end

@@ -3,6 +3,8 @@ package haproxy
 import (
 	"fmt"
 	"slices"
+
+	"fettle.dev/fettle/internal/component/conf"
 )
 
 // candidates are the lines that may set an option of a proxy, itself or by its defaults,
@@ -59,58 +61,58 @@ func inCondition(o option) error {
 
 // missing reports whether a proxy has no timeout of a name, or one of 0. Where that is
 // perhaps, the error names what it depends on.
-func (s settings) missing(proxy int, name string) (truth, error) {
+func (s settings) missing(proxy int, name string) (conf.Truth, error) {
 	all, unset, err := s.candidates(proxy, named(name))
 	if err != nil {
-		return perhaps, err
+		return conf.Perhaps, err
 	}
 	without, with := unset, false
 	for _, o := range all {
 		if o.variable {
-			return perhaps, fmt.Errorf("%s: its value is from the environment", o.Place)
+			return conf.Perhaps, fmt.Errorf("%s: its value is from the environment", o.Place)
 		}
 		v, err := readDuration(o.value())
 		if err != nil {
-			return perhaps, fmt.Errorf("%s: %w", o.Place, err)
+			return conf.Perhaps, fmt.Errorf("%s: %w", o.Place, err)
 		}
 		without = without || v == 0.0
 		with = with || v != 0.0
 	}
 	if with && without {
-		return perhaps, inCondition(all[0])
+		return conf.Perhaps, inCondition(all[0])
 	}
-	return truthOf(without), nil
+	return conf.TruthOf(without), nil
 }
 
 // has reports whether a section has a line of one of the options.
-func (s settings) has(n int, names ...string) truth {
-	t, is := no, named(names...)
+func (s settings) has(n int, names ...string) conf.Truth {
+	t, is := conf.No, named(names...)
 	for _, o := range s.options {
 		switch {
 		case o.section != n || !is(o):
 		case o.maybe:
-			t = max(t, perhaps)
+			t = max(t, conf.Perhaps)
 		default:
-			return yes
+			return conf.Yes
 		}
 	}
 	return t
 }
 
 // disabled reports whether a proxy does not take part.
-func (s settings) disabled(n int) (truth, error) {
+func (s settings) disabled(n int) (conf.Truth, error) {
 	all, unset, err := s.candidates(n, named("disabled", "enabled"))
 	if err != nil || len(all) == 0 {
-		return no, err
+		return conf.No, err
 	}
 	off, on := false, unset
 	for _, o := range all {
 		off, on = off || o.option == "disabled", on || o.option == "enabled"
 	}
 	if off && on {
-		return perhaps, nil
+		return conf.Perhaps, nil
 	}
-	return truthOf(off), nil
+	return conf.TruthOf(off), nil
 }
 
 // timeless are the proxies that wait without limit for a client or a server, each with the
@@ -128,29 +130,29 @@ func (s settings) timeless() ([]string, error) {
 			continue
 		}
 		off, err := s.disabled(n)
-		if err == nil && off == yes {
+		if err == nil && off == conf.Yes {
 			continue
 		}
-		lacks := func(name string, matters truth) {
-			if err != nil || matters == no {
+		lacks := func(name string, matters conf.Truth) {
+			if err != nil || matters == conf.No {
 				return
 			}
 			is, why := s.missing(n, name)
 			if err = why; err != nil {
 				return
 			}
-			switch min(is, matters, off.not(), x.counts) {
-			case yes:
+			switch min(is, matters, off.Not(), x.counts) {
+			case conf.Yes:
 				out = append(out, x.key()+": "+name)
-			case perhaps:
+			case conf.Perhaps:
 				err = fmt.Errorf("%s: %s may be missing: it depends on a condition (.if)", x.key(), name)
 			}
 		}
-		lacks("timeout client", truthOf(front))
-		servers := min(s.has(n, "server", "server-template"), truthOf(back))
+		lacks("timeout client", conf.TruthOf(front))
+		servers := min(s.has(n, "server", "server-template"), conf.TruthOf(back))
 		lacks("timeout connect", servers)
-		if servers != no && err == nil {
-			var tunnel truth
+		if servers != conf.No && err == nil {
+			var tunnel conf.Truth
 			tunnel, err = s.untunneled(n)
 			lacks("timeout server", min(servers, tunnel))
 		}
@@ -165,13 +167,13 @@ func (s settings) timeless() ([]string, error) {
 }
 
 // untunneled reports whether nothing stands in for the server's timeout.
-func (s settings) untunneled(n int) (truth, error) {
+func (s settings) untunneled(n int) (conf.Truth, error) {
 	mode, ok, err := s.effective(n, "mode")
 	if err != nil {
-		return perhaps, err
+		return conf.Perhaps, err
 	}
 	if ok && mode.value() == "http" {
-		return yes, nil
+		return conf.Yes, nil
 	}
 	return s.missing(n, "timeout tunnel")
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/component/conf"
 	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/testroot"
 )
@@ -68,17 +69,17 @@ func TestTimeless(t *testing.T) {
 }
 
 func TestCondition(t *testing.T) {
-	for text, want := range map[string]truth{
-		"": no, "1": yes, "0": no, "-1": yes, "!0": yes, "!!1": yes, "1 && 0": no, "0||1": yes, "( 1 )": yes, "!(1)": no, "!(0 && defined(A))": yes,
-		"streq(a,a)": yes, "streq(a,b)": no, "strneq(a,b)": yes, "streq($A,b)": perhaps, "defined(A)": perhaps, "defined(A) || 1": yes, "defined(A) && 0": no,
-		"version_atleast(2.6)": yes, "version_atleast(2.6.13)": no, "version_before(2.7-dev1)": yes, "version_atleast(2.6-dev9)": yes, "version_atleast(x)": perhaps,
-		"true": perhaps, "1 0": perhaps, "(1": perhaps, "streq(a": perhaps, strings.Repeat("!", 500) + "1": perhaps,
+	for text, want := range map[string]conf.Truth{
+		"": conf.No, "1": conf.Yes, "0": conf.No, "-1": conf.Yes, "!0": conf.Yes, "!!1": conf.Yes, "1 && 0": conf.No, "0||1": conf.Yes, "( 1 )": conf.Yes, "!(1)": conf.No, "!(0 && defined(A))": conf.Yes,
+		"streq(a,a)": conf.Yes, "streq(a,b)": conf.No, "strneq(a,b)": conf.Yes, "streq($A,b)": conf.Perhaps, "defined(A)": conf.Perhaps, "defined(A) || 1": conf.Yes, "defined(A) && 0": conf.No,
+		"version_atleast(2.6)": conf.Yes, "version_atleast(2.6.13)": conf.No, "version_before(2.7-dev1)": conf.Yes, "version_atleast(2.6-dev9)": conf.Yes, "version_atleast(x)": conf.Perhaps,
+		"true": conf.Perhaps, "1 0": conf.Perhaps, "(1": conf.Perhaps, "streq(a": conf.Perhaps, strings.Repeat("!", 500) + "1": conf.Perhaps,
 	} {
 		if got := condition(text, "2.6.12"); got != want {
 			t.Errorf("%s: %d, want %d", text, got, want)
 		}
 	}
-	if got := condition("version_atleast(2.6)", ""); got != perhaps {
+	if got := condition("version_atleast(2.6)", ""); got != conf.Perhaps {
 		t.Errorf("without a version: %d", got)
 	}
 }

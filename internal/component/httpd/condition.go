@@ -7,23 +7,15 @@ import (
 	"strconv"
 	"strings"
 
+	"fettle.dev/fettle/internal/component/conf"
 	"fettle.dev/fettle/internal/component/packages"
 	"fettle.dev/fettle/internal/component/unit"
 	"fettle.dev/fettle/internal/host"
 )
 
-// outcome reports whether a conditional section is read.
-type outcome int
-
-const (
-	no outcome = iota
-	perhaps
-	yes
-)
-
 // holds reports whether a conditional section is read, and where that is not known, what it
 // depends on (each compared with httpd 2.4.71).
-func (r *reader) holds(kind, args string) (is outcome, unknown string) {
+func (r *reader) holds(kind, args string) (is conf.Truth, unknown string) {
 	name, not := condition(args)
 	found := false
 	switch kind {
@@ -37,12 +29,12 @@ func (r *reader) holds(kind, args string) (is outcome, unknown string) {
 		_, err := r.host.Files.Stat(r.path(name))
 		found = err == nil
 	default:
-		return perhaps, "it depends on the directives that this httpd and its modules have"
+		return conf.Perhaps, "it depends on the directives that this httpd and its modules have"
 	}
 	if found != not {
-		return yes, ""
+		return conf.Yes, ""
 	}
-	return no, ""
+	return conf.No, ""
 }
 
 // condition is the name that a section asks for: its first word, behind a "!" for not,
@@ -59,10 +51,10 @@ func condition(args string) (name string, not bool) {
 // does not say is 0, so that "= 2.4" holds for 2.4.0 alone; /.../ is a regular expression
 // for = and ==, and what follows ~ is one without slashes. One that httpd would refuse is
 // perhaps.
-func ifVersion(args, version string) (is outcome, unknown string) {
+func ifVersion(args, version string) (is conf.Truth, unknown string) {
 	w := words(args)
 	if len(w) == 0 || len(w) > 2 {
-		return perhaps, fmt.Sprintf("%q is not a condition of IfVersion", args)
+		return conf.Perhaps, fmt.Sprintf("%q is not a condition of IfVersion", args)
 	}
 	operator, against := "=", w[len(w)-1]
 	if len(w) == 2 {
@@ -70,7 +62,7 @@ func ifVersion(args, version string) (is outcome, unknown string) {
 	}
 	running, ok := release(version)
 	if !ok {
-		return perhaps, "no list of packages says which version of httpd this is"
+		return conf.Perhaps, "no list of packages says which version of httpd this is"
 	}
 	operator, not := strings.CutPrefix(operator, "!")
 	pattern := ""
@@ -83,7 +75,7 @@ func ifVersion(args, version string) (is outcome, unknown string) {
 	if pattern != "" {
 		re, err := regexp.Compile(pattern)
 		if err != nil {
-			return perhaps, fmt.Sprintf("%q cannot be compared with the version", against)
+			return conf.Perhaps, fmt.Sprintf("%q cannot be compared with the version", against)
 		}
 		holds = re.MatchString(version)
 	} else {
@@ -94,14 +86,14 @@ func ifVersion(args, version string) (is outcome, unknown string) {
 		}
 		compare, known := map[string]bool{"=": order == 0, "==": order == 0, ">": order > 0, ">=": order >= 0, "<": order < 0, "<=": order <= 0}[operator]
 		if !ok || !known {
-			return perhaps, fmt.Sprintf("%q is not a condition of IfVersion", args)
+			return conf.Perhaps, fmt.Sprintf("%q is not a condition of IfVersion", args)
 		}
 		holds = compare
 	}
 	if holds != not {
-		return yes, ""
+		return conf.Yes, ""
 	}
-	return no, ""
+	return conf.No, ""
 }
 
 // release takes major[.minor[.patch]] apart.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/component/conf"
 	"fettle.dev/fettle/internal/host/hosttest"
 	"fettle.dev/fettle/internal/testroot"
 )
@@ -21,17 +22,17 @@ func versionIs(version string) string {
 
 // What httpd 2.4.71 says to each of these was run; perhaps is what it refuses.
 func TestIfVersion(t *testing.T) {
-	for args, want := range map[string]outcome{
-		"2.4": no, "= 2.4": no, "== 2.4": no, ">= 2.4": yes, "> 2.4": yes, "<= 2.4": no, "< 2.4": no, "< 2.4.100": yes, "!< 2.4": yes,
-		`~ ^2\.4`: yes, `= /^2\.4/`: yes, "!~ ^2.2": yes, "!= 2.2": yes, "= 2": no, "> 2": yes, ">= 3": no, "2": no, "/^2/": yes, "~ /^2/": no, "== /2/": yes,
-		`= /^2\.4$/`: no, "= /^2.4.71$/": yes, ">= 2.4.71": yes, "2.4.71": yes, "~ 2.4.71$": yes, "<  2.5": yes, `>= "2.4"`: yes, "!>= 2.5": yes, "!= /2.2/": yes,
-		"! < 2.4": perhaps, "!2.4": perhaps, "=2.4": perhaps, "=> 2.4": perhaps, "< 2.4-dev": perhaps, ">= 2.4 2.5": perhaps, "!!> 2": perhaps, ">= 2.4.x": perhaps, ">= .4": perhaps, "": perhaps, "~ [": perhaps, "! 2.4": perhaps,
+	for args, want := range map[string]conf.Truth{
+		"2.4": conf.No, "= 2.4": conf.No, "== 2.4": conf.No, ">= 2.4": conf.Yes, "> 2.4": conf.Yes, "<= 2.4": conf.No, "< 2.4": conf.No, "< 2.4.100": conf.Yes, "!< 2.4": conf.Yes,
+		`~ ^2\.4`: conf.Yes, `= /^2\.4/`: conf.Yes, "!~ ^2.2": conf.Yes, "!= 2.2": conf.Yes, "= 2": conf.No, "> 2": conf.Yes, ">= 3": conf.No, "2": conf.No, "/^2/": conf.Yes, "~ /^2/": conf.No, "== /2/": conf.Yes,
+		`= /^2\.4$/`: conf.No, "= /^2.4.71$/": conf.Yes, ">= 2.4.71": conf.Yes, "2.4.71": conf.Yes, "~ 2.4.71$": conf.Yes, "<  2.5": conf.Yes, `>= "2.4"`: conf.Yes, "!>= 2.5": conf.Yes, "!= /2.2/": conf.Yes,
+		"! < 2.4": conf.Perhaps, "!2.4": conf.Perhaps, "=2.4": conf.Perhaps, "=> 2.4": conf.Perhaps, "< 2.4-dev": conf.Perhaps, ">= 2.4 2.5": conf.Perhaps, "!!> 2": conf.Perhaps, ">= 2.4.x": conf.Perhaps, ">= .4": conf.Perhaps, "": conf.Perhaps, "~ [": conf.Perhaps, "! 2.4": conf.Perhaps,
 	} {
-		if got, why := ifVersion(args, "2.4.71"); got != want || (why == "") != (want != perhaps) {
+		if got, why := ifVersion(args, "2.4.71"); got != want || (why == "") != (want != conf.Perhaps) {
 			t.Errorf("%q: %d %q, want %d", args, got, why, want)
 		}
 	}
-	if got, why := ifVersion(">= 2.4", ""); got != perhaps || why == "" {
+	if got, why := ifVersion(">= 2.4", ""); got != conf.Perhaps || why == "" {
 		t.Errorf("without a version: %d %q", got, why)
 	}
 }

@@ -149,12 +149,12 @@ func (r *reader) text(name, text string, context []string) error {
 				skip++
 			case conditional(kind):
 				switch is, unknown := r.holds(kind, r.resolve(l.args)); is {
-				case no:
+				case conf.No:
 					skip++
-				case perhaps:
+				case conf.Perhaps:
 					s.doubted = true
 					r.doubts = append(r.doubts, fmt.Sprintf("%s: it stands in %s %s>: %s", at, sectionNames[kind], l.args, unknown))
-				case yes:
+				case conf.Yes:
 				}
 			default:
 				s.scopes = true

@@ -95,7 +95,7 @@ func one(h *host.Host, dir string, pid int, boot float64) (p Process, ok bool) {
 	began, noted := h.Began(pid)
 	switch {
 	case err == nil:
-		fields := afterName(string(stat))
+		fields := host.StatFields(string(stat))
 		if len(fields) < 20 || ended(string(stat)) {
 			return p, false
 		}
@@ -152,14 +152,8 @@ func arguments(h *host.Host, dir string) ([]byte, error) {
 
 // ended says whether a process is a zombie, or less (proc_pid_stat(5)).
 func ended(stat string) bool {
-	f := afterName(stat)
+	f := host.StatFields(stat)
 	return len(f) == 0 || f[0] == "Z" || f[0] == "X"
-}
-
-// afterName are the fields of /proc/PID/stat from the state on: the name before them
-// is in brackets, and may have any byte (proc_pid_stat(5)).
-func afterName(stat string) []string {
-	return strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 }
 
 // Numbered is the process of a number that a program has written down itself;

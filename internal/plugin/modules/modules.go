@@ -167,7 +167,7 @@ func kernelHas(h *host.Host, name string) presence {
 	lib := "/lib/modules/" + strings.TrimSpace(string(release)) + "/"
 	// A built-in module without parameters has no directory below /sys/module.
 	list, missing := h.Files.ReadFile(lib + "modules.builtin")
-	if missing == nil && lists(list, name) {
+	if missing == nil && plugin.ListsModule(list, name) {
 		return builtin
 	}
 	dep, err := h.Files.ReadFile(lib + "modules.dep")
@@ -180,7 +180,7 @@ func kernelHas(h *host.Host, name string) presence {
 	if err != nil {
 		return unsure
 	}
-	if lists(dep, name) {
+	if plugin.ListsModule(dep, name) {
 		return loadable
 	}
 	alias, err := h.Files.ReadFile(lib + "modules.alias")
@@ -193,19 +193,6 @@ func kernelHas(h *host.Host, name string) presence {
 		return unlisted
 	}
 	return nowhere
-}
-
-// lists reports whether a list of module files has a module: modules.dep with what
-// each needs after a colon, or modules.builtin.
-func lists(files []byte, name string) bool {
-	for line := range strings.Lines(string(files)) {
-		file, _, _ := strings.Cut(strings.TrimSpace(line), ":")
-		base, _, _ := strings.Cut(path.Base(file), ".ko")
-		if canonical(base) == name {
-			return true
-		}
-	}
-	return false
 }
 
 // differing are the options that the running module shows with other values, and

@@ -1,0 +1,23 @@
+package conf
+
+// Truth is what is known of a condition in a file. No is before Perhaps, and that before
+// Yes, so that min is "and" and max is "or".
+type Truth int
+
+// The values of Truth.
+const (
+	No Truth = iota
+	Perhaps
+	Yes
+)
+
+// TruthOf is Yes or No.
+func TruthOf(is bool) Truth {
+	if is {
+		return Yes
+	}
+	return No
+}
+
+// Not is the opposite; that of Perhaps is Perhaps.
+func (t Truth) Not() Truth { return Yes - t }

@@ -1,0 +1,13 @@
+package unit
+
+import "fmt"
+
+// KernelBefore reports whether a kernel's release (uname -r) is known to be older than
+// major.minor.
+func KernelBefore(release string, major, minor int) bool {
+	var a, b int
+	if n, _ := fmt.Sscanf(release, "%d.%d", &a, &b); n < 2 {
+		return false
+	}
+	return a < major || a == major && b < minor
+}
