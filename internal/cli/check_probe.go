@@ -58,13 +58,13 @@ func (o *probeOptions) flags(f *pflag.FlagSet) {
 // check returns an error for options that do not go together.
 func (o probeOptions) check(given func(flag string) bool, platforms []string) error {
 	if o.url == "" {
+		if o.asked && slices.Contains(platforms, "puppet") {
+			return errors.New("--probe: whom? want --url https://HOST:8140, as agents have it")
+		}
 		for _, flag := range []string{"url", "backend", "environment", "file", "user-agent", "allow", "puppet-ssldir", "certname", "cert", "key", "cacert"} {
 			if given(flag) {
 				return fmt.Errorf("--%s is for --probe --url https://HOST:8140", flag)
 			}
-		}
-		if o.asked && slices.Contains(platforms, "puppet") {
-			return errors.New("--probe: whom? want --url https://HOST:8140, as agents have it")
 		}
 		return nil
 	}
