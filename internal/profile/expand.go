@@ -233,7 +233,11 @@ func (x *expander) call(text string, argsDeferred bool, pos Pos, calls *[]Call) 
 		answer, known = x.answers[full]
 	}
 	if !known {
-		switch err := x.mayExecute(); {
+		err := x.mayExecute()
+		if f.Fixed && x.env.Host != nil {
+			err = nil
+		}
+		switch {
 		case errors.Is(err, errDeferred):
 			*calls = append(*calls, Call{Text: full, Reason: reasonExecutes, Pos: pos})
 			return "", deferred, nil

@@ -21,6 +21,9 @@ type Function struct {
 	// Executes says that the function runs a program. The loader calls such a
 	// function only when its Execute is set, and records the answer.
 	Executes bool
+	// Fixed says that the program is always the same and only reads: it may run
+	// whenever a profile is loaded on a machine, and so diff knows what tune does.
+	Fixed bool
 	// Call computes the result from arguments that are already expanded, with
 	// their escaped colons resolved. ok false leaves the call's text
 	// unexpanded, which is what TuneD does when a function returns None. An

@@ -31,13 +31,13 @@ var Functions = []Function{
 	{Name: "intel_recommended_pstate", Since: "2.21", Args: "", Doc: "the mode for intel_pstate: `active` since Ice Lake, else `disable`", Call: intelRecommendedPstate},
 	{Name: "kb2s", Args: "N", Doc: "KiB in sectors of 512 bytes", MinArgs: 1, MaxArgs: 1, Call: kb2s},
 	{Name: "log", Since: "2.21", Args: "TEXT...", Doc: "its arguments joined, which are logged as well", MinArgs: 1, Call: logMessage},
-	{Name: "lscpu_check", Since: "2.21", Args: "RE:TEXT...[:ELSE]", Doc: "the text of the first regular expression that is found in what lscpu prints", MinArgs: 2, Executes: true, Call: lscpuCheck},
+	{Name: "lscpu_check", Since: "2.21", Args: "RE:TEXT...[:ELSE]", Doc: "the text of the first regular expression that is found in what lscpu prints", MinArgs: 2, Executes: true, Fixed: true, Call: lscpuCheck},
 	{Name: "package2cpus", Since: "2.21", Args: "PACKAGE...", Doc: "the CPUs of packages, named by numbers or globs, as device names", Call: package2cpus},
 	{Name: "package2uncores", Since: "2.21", Args: "PACKAGE...", Doc: "the uncore devices of packages", Call: package2uncores},
 	{Name: "regex_search_ternary", Args: "TEXT:RE:YES:NO", Doc: "YES if the regular expression is found in the text, else NO", MinArgs: 4, MaxArgs: 4, Call: regexSearchTernary},
 	{Name: "s2kb", Args: "N", Doc: "sectors of 512 bytes in KiB", MinArgs: 1, MaxArgs: 1, Call: s2kb},
 	{Name: "strip", Args: "TEXT...", Doc: "its arguments joined, without white space at the ends", MinArgs: 1, Call: stripText},
-	{Name: "virt_check", Args: "VM:METAL", Doc: "VM where virt-what names a hypervisor, else METAL", MinArgs: 2, MaxArgs: 2, Executes: true, Call: virtCheck},
+	{Name: "virt_check", Args: "VM:METAL", Doc: "VM where virt-what names a hypervisor, else METAL", MinArgs: 2, MaxArgs: 2, Executes: true, Fixed: true, Call: virtCheck},
 }
 
 // accepts reports whether the function can be called with n arguments.
@@ -123,14 +123,16 @@ func execProgram(ctx context.Context, env *Env, args []string) (string, bool, er
 }
 
 // virt_check:VM:METAL gives VM where virt-what names a hypervisor, else METAL.
-// Where virt-what is missing or fails, the machine's files answer, as they do for
+// Where virt-what is missing, fails or is not recorded, the machine's files answer, as they do for
 // the recommendation; METAL, with a warning, where they do not tell.
 func virtCheck(ctx context.Context, env *Env, args []string) (string, bool, error) {
 	res, err := env.run(ctx, "virt-what")
 	v := virtualisation{known: true, virtual: len(res.Stdout) > 0}
 	switch {
 	case errors.Is(err, host.ErrNotRecorded):
-		return "", false, err
+		if v = virtualisationFiles(env.Host); !v.known {
+			return "", false, err
+		}
 	case err != nil || res.ExitCode != 0:
 		v = virtualisationFiles(env.Host)
 	}

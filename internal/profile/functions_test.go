@@ -268,3 +268,48 @@ type answering func() (host.Result, error)
 
 func (a answering) Run(context.Context, host.Command) (host.Result, error) { return a() }
 func (a answering) LookPath(name string) (string, error)                   { return name, nil }
+
+// A profile that includes by virt_check is known before it is applied: on a machine, and
+// on a copy that records what tells.
+func TestIncludeByVirtCheck(t *testing.T) {
+	texts := map[string]string{
+		"p":     "[main]\ninclude=${f:virt_check:vm:metal}\n",
+		"vm":    "[sysctl]\nvm.swappiness=30\n",
+		"metal": "[sysctl]\nvm.swappiness=10\n",
+	}
+	for _, c := range []struct {
+		name, cpuinfo string
+		copied        bool
+		want          string // of swappiness; "" where it is not known
+	}{
+		{"guest", "processor : 0\nflags : fpu hypervisor\n", false, "30"},
+		{"metal", "processor : 0\nflags : fpu\n", false, "10"},
+		{"a copy of a guest", "processor : 0\nflags : fpu hypervisor\n", true, "30"},
+		{"a copy that does not tell", "", true, ""},
+	} {
+		files := map[string]string{"/etc/os-release": "ID=x\n"}
+		for name, text := range texts {
+			files["/etc/tuned/"+name+"/tuned.conf"] = text
+		}
+		if c.cpuinfo != "" {
+			files["/proc/cpuinfo"] = c.cpuinfo
+		}
+		h := hosttest.Mounted(t, files)
+		if c.copied {
+			h = hosttest.Copy(t, files)
+		}
+		p, err := (&Loader{Host: h, Dirs: []string{"/etc/tuned"}}).Load(t.Context(), "p")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, u := range p.Units {
+			for _, o := range u.Options {
+				got = o.Value
+			}
+		}
+		if got != c.want || (c.want == "") != (len(p.Unresolved) == 1) {
+			t.Errorf("%s: %q, unresolved %v", c.name, got, p.Unresolved)
+		}
+	}
+}
