@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/plugin/table"
+	"fettle.dev/fettle/internal/plugin"
 	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
@@ -148,6 +149,13 @@ func (a *app) show(ctx context.Context, names []string) error {
 		return err
 	}
 	a.sayRefusals(p)
+	for i := range p.Units {
+		if pl, ok := plugin.Find(m.engine.Plugins, p.Units[i].Type); ok {
+			pl.ReadUnit(p.Units[i], func(pos profile.Pos, text string) {
+				p.Warnings = append(p.Warnings, profile.Warning{Pos: pos, Text: text})
+			})
+		}
+	}
 	if a.data() {
 		return report.Data(a.screen, ShownProfile{"fettle/profile/v1", p}, ui.Done)
 	}

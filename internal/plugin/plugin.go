@@ -53,6 +53,9 @@ type Option struct {
 	PerDevice bool
 	// Control options steer others and plan nothing of their own.
 	Control bool
+	// Words is how TuneD reads a boolean option where its reading is not that of
+	// Truth; the zero value is.
+	Words Words
 	// Check says what is wrong with the value of a Control option; nil where
 	// every value means something.
 	Check func(o profile.Option) error

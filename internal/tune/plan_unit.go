@@ -3,6 +3,7 @@ package tune
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"fettle.dev/fettle/internal/journal"
 	"fettle.dev/fettle/internal/plugin"
@@ -62,7 +63,7 @@ func (b *builder) unit(ctx context.Context, u *profile.Unit, devices []string, l
 	}
 	var whole, perDevice []planned
 	var unknown []plugin.Item // and Control options whose value is not valid
-	for _, po := range orderOptions(pl, u.Options) {
+	for _, po := range orderOptions(pl, r.Unit.Options) {
 		spec, ok := findOption(pl, po.Name)
 		switch {
 		case !ok:
@@ -177,8 +178,16 @@ func (b *builder) unlisted(ctx context.Context, u *profile.Unit, err error) {
 }
 
 func (b *builder) request(ctx context.Context, u *profile.Unit, devices []string, later bool) *plugin.Request {
+	unit := *u
+	if pl, ok := b.plugin(u.Type); ok {
+		unit = pl.ReadUnit(unit, func(pos profile.Pos, warning string) {
+			if p := (Problem{pos, warning}); !slices.Contains(b.plan.Problems, p) {
+				b.plan.Problems = append(b.plan.Problems, p)
+			}
+		})
+	}
 	return &plugin.Request{
-		Host: b.Host, Kinds: b.Kinds, Unit: *u, Devices: devices, ProfileDirs: b.ProfileDirs, Later: later, Environ: b.environ,
+		Host: b.Host, Kinds: b.Kinds, Unit: unit, Devices: devices, ProfileDirs: b.ProfileDirs, Later: later, Environ: b.environ,
 		Original: func(s setting.Setting) (setting.Value, error) { return b.under.value(ctx, s) },
 	}
 }

@@ -26,7 +26,7 @@ var Plugin = plugin.Plugin{
 	DevicePath: sysDir,
 	Dynamic:    dynamic,
 	Options: []plugin.Option{
-		{Name: "dynamic", Default: "true", Control: true, Check: plugin.CheckDynamic,
+		{Name: "dynamic", Default: "true", Control: true, Words: plugin.OnlyTrue, Check: plugin.CheckDynamic,
 			Doc: "whether apm and spindown follow the load where dynamic tuning is on: true or false"},
 		{Name: "elevator", PerDevice: true, Plan: planElevator,
 			Doc: "I/O scheduler: none, mq-deadline, bfq or kyber, or alternatives a|b of which the first that the disk offers is taken; the names of Linux before 5.0 (noop, deadline, cfq) are mapped"},

@@ -25,6 +25,7 @@ var Plugin = plugin.Plugin{
 		Name:      "disable_barriers",
 		Doc:       "true, or force (also above a write-back cache): read, and refused with the reason",
 		PerDevice: true,
+		Words:     plugin.OnlyTrue,
 		Plan:      plan,
 	}},
 	NoDevice: noDevice,

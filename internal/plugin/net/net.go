@@ -28,7 +28,7 @@ var Plugin = plugin.Plugin{
 	DevicePath: sysDir,
 	Dynamic:    dynamic,
 	Options: []plugin.Option{
-		{Name: "dynamic", Default: "true", Control: true, Check: plugin.CheckDynamic,
+		{Name: "dynamic", Default: "true", Control: true, Words: plugin.OnlyTrue, Check: plugin.CheckDynamic,
 			Doc: "whether the speed that the device offers follows its load where dynamic tuning is on: true or false; each change of it interrupts the link for some seconds"},
 		{Name: "nf_conntrack_hashsize", Plan: planHashSize,
 			Doc: "buckets of the connection tracking table, 1 or more; the kernel rounds up to a whole page of them"},

@@ -23,6 +23,7 @@ func Follows(u *profile.Unit) bool {
 	for _, o := range u.Options {
 		switch {
 		case o.Name == "runtime":
+			o, _ = plugin.NoWords.Read(o)
 			if t, ok := plugin.Truth(o.Value); ok && !t {
 				return false
 			}
@@ -49,6 +50,7 @@ func Follows(u *profile.Unit) bool {
 // kinds is the table of kinds that the machine is tuned with. told, where it is
 // not nil, is called for each value that could not be set.
 func Follow(ctx context.Context, h *host.Host, kinds setting.Kinds, u profile.Unit, told func(error)) error {
+	u = Plugin.ReadUnit(u, func(profile.Pos, string) {}) // the plan has warned
 	if h.Sched == nil {
 		return host.ErrNotRecorded
 	}

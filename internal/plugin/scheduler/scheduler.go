@@ -22,9 +22,9 @@ var Plugin = plugin.Plugin{
 var steering = []plugin.Option{
 	{Name: "cgroup_mount_point", Control: true, Default: defaultMount,
 		Doc: "where the cpuset controller of control groups version 1 is mounted"},
-	{Name: "cgroup_mount_point_init", Control: true, Default: "0",
+	{Name: "cgroup_mount_point_init", Control: true, Words: plugin.YesWords, Default: "0",
 		Doc: "1 mounts the controller there, and makes the groups as cgroup_groups_init does"},
-	{Name: "cgroup_groups_init", Control: true, Default: "1",
+	{Name: "cgroup_groups_init", Control: true, Words: plugin.YesWords, Default: "1",
 		Doc: "1 makes the control groups that are named here, 0 takes them as they are"},
 	{Name: "cgroup_for_isolated_cores", Control: true,
 		Doc: "confine tasks instead of giving them an affinity: with control groups version 2 systemd's slices get AllowedCPUs=, whatever the name; with version 1 tasks are moved to the group of this name, in which dots separate levels"},
@@ -42,9 +42,9 @@ var steering = []plugin.Option{
 		Doc: "which CPUs answer interrupts that come later: calc keeps them off isolated CPUs, ignore leaves them, a CPU list is written as it is"},
 	{Name: "perf_mmap_pages", Control: true,
 		Doc: "without effect: new tasks are followed by the kernel's process events, not by a perf buffer"},
-	{Name: "perf_process_fork", Control: true, Default: "0",
+	{Name: "perf_process_fork", Control: true, Words: plugin.YesWords, Default: "0",
 		Doc: "1 looks at each task when it begins, too, not only when it runs another program or gets a name"},
-	{Name: "runtime", Control: true, Default: "1",
+	{Name: "runtime", Control: true, Words: plugin.NoWords, Default: "1",
 		Doc: "0 leaves tasks alone that start later; otherwise fettle's daemon follows new tasks by the kernel's process events"},
 }
 

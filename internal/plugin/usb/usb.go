@@ -21,7 +21,7 @@ var Plugin = plugin.Plugin{
 	Devices:    devices,
 	DevicePath: func(device string) string { return dir + "/" + device },
 	Options: []plugin.Option{
-		{Name: "autosuspend", PerDevice: true, Plan: plan,
+		{Name: "autosuspend", PerDevice: true, Words: plugin.OnlyTrue, Plan: plan,
 			Doc: "seconds of rest after which a device that may sleep is suspended; 0 at once, -1 never; true is 1 and false is 0"},
 	},
 }
