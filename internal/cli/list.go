@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/plugin/table"
 	"fettle.dev/fettle/internal/plugin"
+	"fettle.dev/fettle/internal/plugin/table"
 	"fettle.dev/fettle/internal/profile"
 	"fettle.dev/fettle/internal/report"
 	"fettle.dev/fettle/internal/ui"
