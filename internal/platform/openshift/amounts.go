@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // duration is a time as Prometheus and Kubernetes write one (15d, 24h, 1h30m), in
@@ -58,4 +59,13 @@ func quantity(text string) (float64, error) {
 		return 0, bad
 	}
 	return n * factor, nil
+}
+
+// goDuration reads a time as objects of Kubernetes have it: 300s, 5m0s, 1.5h, or 0.
+func goDuration(text string) (float64, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("%q is no time: want one such as 300s or 5m", text)
+	}
+	return d.Seconds(), nil
 }

@@ -46,30 +46,46 @@ func (t *told) kubelet(d document) {
 		t.limits++
 	}
 	t.words(d, item+".cpu_manager", "spec", "kubeletConfig", "cpuManagerPolicy")
-	t.measure(d, item+".reconcile_s", duration, "spec", "kubeletConfig", "cpuManagerReconcilePeriod")
+	t.measure(d, item+".reconcile_s", goDuration, "spec", "kubeletConfig", "cpuManagerReconcilePeriod")
 	t.words(d, item+".topology", "spec", "kubeletConfig", "topologyManagerPolicy")
 	t.unknownKeys(d, item)
 }
 
+// allMachines is the role and the type of machines of a health check without a selector,
+// which is for every machine, those of the control plane too.
+const allMachines = "*"
+
+// empty reports whether a mapping has no entries.
+func empty(n *yaml.Node) bool { return n == nil || n.Kind == yaml.MappingNode && len(n.Content) == 0 }
+
 // healthCheck is a MachineHealthCheck.
 func (t *told) healthCheck(d document) {
 	item := t.item(checks, d)
-	t.words(d, item+".max_unhealthy", "spec", "maxUnhealthy")
+	var whole int32
+	if n := d.get("spec", "maxUnhealthy"); n != nil && n.Tag == "!!int" && n.Decode(&whole) == nil { // 0x3, 010
+		t.give(item+".max_unhealthy", strconv.Itoa(int(whole)), d.at(n))
+	} else {
+		t.words(d, item+".max_unhealthy", "spec", "maxUnhealthy")
+	}
 	t.number(d, item+".machines", "status", "expectedMachines")
 	t.words(d, item+".role", "spec", "selector", "matchLabels", "machine.openshift.io/cluster-api-machine-role")
 	t.words(d, item+".type", "spec", "selector", "matchLabels", "machine.openshift.io/cluster-api-machine-type")
-	t.measure(d, item+".startup_s", duration, "spec", "nodeStartupTimeout")
+	if selector := d.get("spec", "selector"); len(list(get(selector, "matchExpressions"))) == 0 && empty(get(selector, "matchLabels")) {
+		t.give(item+".role", allMachines, d.at(selector))
+		t.give(item+".type", allMachines, d.at(selector))
+	}
+	t.measure(d, item+".startup_s", goDuration, "spec", "nodeStartupTimeout")
 	conditions := []string{}
 	where := d.get("spec", "unhealthyConditions")
 	shortest, longest := -1.0, -1.0
 	for _, c := range list(where) {
 		conditions = append(conditions, text(c, "type")+"="+text(c, "status"))
 		timeout := get(c, "timeout")
-		seconds, err := duration(text(c, "timeout"))
+		seconds, err := 0.0, error(nil) // without a timeout at once, as the controller reads it
+		if timeout != nil {
+			seconds, err = goDuration(text(c, "timeout"))
+		}
 		if err != nil {
-			if timeout == nil {
-				timeout = c
-			}
 			t.unclear(item+".shortest_s", d.at(timeout), err)
 			t.unclear(item+".longest_s", d.at(timeout), err)
 			shortest = -1

@@ -79,8 +79,8 @@ func Source() platform.Source {
 
 		{Name: "health_check.*.max_unhealthy", Type: rule.Text},
 		{Name: "health_check.*.machines", Type: rule.Number, Doc: "machines that it is for, as its status says"},
-		{Name: "health_check.*.role", Type: rule.Text, Doc: "role of the machines"},
-		{Name: "health_check.*.type", Type: rule.Text, Doc: "type of the machines"},
+		{Name: "health_check.*.role", Type: rule.Text, Doc: "role of the machines; * without a selector, which is all machines"},
+		{Name: "health_check.*.type", Type: rule.Text, Doc: "type of the machines; * without a selector"},
 		{Name: "health_check.*.conditions", Type: rule.List, Doc: "conditions of a broken machine, such as Ready=False"},
 		{Name: "health_check.*.shortest_s", Type: rule.Number, Unit: "s", Doc: "time after which the first of them counts"},
 		{Name: "health_check.*.longest_s", Type: rule.Number, Unit: "s"},
