@@ -57,11 +57,11 @@ func (s *scale) set(spec map[string]any) {
 // place, which counts as 1.
 func countOf(value any) int32 {
 	var text string
-	switch value.(type) {
+	switch v := value.(type) {
 	case json.Number, int, int64, uint64:
-		text = fmt.Sprint(value)
+		text = fmt.Sprint(v)
 	case float64:
-		text = strconv.FormatFloat(value.(float64), 'f', 0, 64)
+		text = strconv.FormatFloat(v, 'f', 0, 64)
 	}
 	n, err := strconv.Atoi(text)
 	switch {
