@@ -129,19 +129,33 @@ func Count(to *int, name, doc string, least, most int) *Input {
 		},
 	}
 	in.set = func(s string) error {
-		n, err := strconv.Atoi(s)
+		n, err := strconv.Atoi(plainCount(s))
 		switch {
 		case errors.Is(err, strconv.ErrRange) && s[0] != '-', err == nil && n > most:
 			return in.outside(s, "more", most, least, most)
 		case errors.Is(err, strconv.ErrRange), err == nil && n < least:
 			return in.outside(s, "less", least, least, most)
 		case err != nil:
-			return fmt.Errorf("%q is no whole number", s)
+			return fmt.Errorf("%q is not a whole number: want one as 12000, 12,000 or 12k", s)
 		}
 		*to = n
 		return nil
 	}
 	return in
+}
+
+// plainCount is a whole number without what people write into one: 12k and 12,000 are 12000.
+func plainCount(s string) string {
+	if digits, thousands := strings.CutSuffix(s, "k"); thousands && digits != "" && strings.Trim(digits, "0123456789") == "" {
+		return digits + "000"
+	}
+	groups := strings.Split(strings.TrimPrefix(s, "-"), ",")
+	for i, g := range groups {
+		if len(g) > 3 || len(g) < 3 && i > 0 || g == "" {
+			return s
+		}
+	}
+	return strings.ReplaceAll(s, ",", "")
 }
 
 // Number is a number between two others; a fraction is allowed.

@@ -68,3 +68,14 @@ func TestRange(t *testing.T) {
 		}
 	}
 }
+
+func TestCountAsPeopleWriteIt(t *testing.T) {
+	n := 0
+	in := sizing.Count(&n, "hosts", "hosts", 1, 250000)
+	for text, want := range map[string]int{"12000": 12000, "12k": 12000, "12,000": 12000, "1,2": 0, "12,00": 0, "0,120": 120, "1,000,000": 0, ",000": 0, "k": 0, "-5k": 0, "1.5k": 0, "5000.5": 0, "1e4": 0, "12 k": 0, "250k": 250000, "251k": 0, "12K": 0} {
+		n = 0
+		if err := in.Set(text); (err == nil) != (want > 0) || n != want {
+			t.Errorf("%q: %d, %v; want %d", text, n, err, want)
+		}
+	}
+}

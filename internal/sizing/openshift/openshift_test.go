@@ -99,7 +99,7 @@ func TestBadInput(t *testing.T) {
 		"":                                     "how many",
 		"pods=-3":                              "-3 is less than 1",
 		"pods=0":                               "less than 1",
-		"pods=many":                            "no whole number",
+		"pods=many":                            "not a whole number",
 		"pods=99999999999999999999":            "more than",
 		"nodes=3 version=5.1":                  "there are 4.1, 4.2",
 		"nodes=3 version=4.44":                 `did you mean "4.4"`,

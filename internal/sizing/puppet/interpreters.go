@@ -26,8 +26,13 @@ func (p *plan) interpreters() error {
 		p.Note("the log has %.2f requests at work at a time in %s, and %d CPUs bear %d interpreters: the rest waits. Further compilers share it, or agents that come less often; the time of a request in the log has its wait for an interpreter in it", work, of, p.CPUs, most)
 		want, why = most, why+fmt.Sprintf("; %d CPUs bear %d (P08)", p.CPUs, most)
 	}
-	if has := p.Server.Interpreters; has > want && has <= most {
-		want, why = has, fmt.Sprintf("as it has; %s, so that %d would do", why, max(1, sizing.Ceil(work, busy)))
+	// What it has is not taken away where the CPUs bear it: the log may be of a quiet time.
+	if has := p.Server.Interpreters; min(has, most) > want {
+		had := "as it has"
+		if has > most {
+			had = fmt.Sprintf("of the %d that it has %s bear %d (P08)", has, wording.Count(p.CPUs, "CPU"), most)
+		}
+		want, why = min(has, most), fmt.Sprintf("%s; %s, so that %d would do", had, why, max(1, sizing.Ceil(work, busy)))
 	}
 	heapEach, codeEach, codeMost := p.figure("heap each"), p.figure("code cache each"), p.figure("code cache most")
 	memory := func(n int) (heap, code, all float64) {

@@ -210,7 +210,9 @@ func TestInterpreters(t *testing.T) {
 		"many CPUs":         {busy, debian(), []string{"cpus", "32"}, "8 4831838208 1073741824", ""},
 		"little memory":     {busy, debian(), []string{"cpus", "32", "ram", "4GiB"}, "3 2147483648 402653184", "hold 3 interpreters, and 8 are wanted"},
 		"it has more":       {quiet(), large, nil, "3 8589934592 1073741824", ""},
-		"one CPU":           {busy, debian(), []string{"cpus", "1"}, "1 1073741824 251658240", ""},
+		// P08: what it has is cut to what the CPUs bear, and not to what a quiet log takes.
+		"more than they bear": {quiet(), large, []string{"cpus", "3"}, "2 8589934592 1073741824", ""},
+		"one CPU":             {busy, debian(), []string{"cpus", "1"}, "1 1073741824 251658240", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := asked(t, tt.log, tt.server, tt.said...)

@@ -300,7 +300,7 @@ func TestBadInput(t *testing.T) {
 		"":                                         "--hosts: how many?",
 		"hosts=-1":                                 "less than 1",
 		"hosts=0":                                  "less than 1",
-		"hosts=many":                               "no whole number",
+		"hosts=many":                               "not a whole number",
 		"hosts=250001":                             "want 1 to 250000 (the guide's largest size",
 		"hosts=99999999999999999999":               "want 1 to 250000",
 		"hosts=-99999999999999999999":              "less than 1",
