@@ -286,7 +286,7 @@ func (m *machine) unread(err error) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	return ui.Hinted(ui.Failed, fmt.Errorf("the journal in %s belongs to root: what fettle has changed is not known here: %w", m.engine.StateDir, err), "run it with sudo")
+	return &ui.Error{Code: ui.Failed, Err: fmt.Errorf("the journal in %s belongs to root: what fettle has changed is not known here: %w", m.engine.StateDir, err), Remedy: &ui.Remedy{Root: true}}
 }
 
 // stateIfReadable is state for verbs that have something to say without the
