@@ -87,7 +87,7 @@ func (p *plan) javaFiles(interpreters int, heap, code float64, why, whyHeap, why
 	case s.Version == "":
 		return nil
 	case right && !p.forced("jruby"):
-		p.add("jruby", "verdict", "in place", "", fmt.Sprintf("%d interpreters, %s of heap", s.Interpreters, unit.Size(s.Heap)), tuningGuide)
+		p.add("jruby", "verdict", "in place", "", fmt.Sprintf("%s, %s of heap", wording.Count(s.Interpreters, "interpreter"), unit.Size(s.Heap)), tuningGuide)
 		return nil
 	case s.Satellite:
 		p.add("jruby", "verdict", "third", "", "by the installer, which owns the files", tuningGuide)
@@ -107,7 +107,7 @@ func (p *plan) javaFiles(interpreters int, heap, code float64, why, whyHeap, why
 		p.Note("/%s:%v: -Xms%s -Xmx%s -XX:ReservedCodeCacheSize=%s by hand", s.JavaFile, err, mb(heap), mb(heap), mb(code))
 		return nil
 	}
-	p.add("jruby", "verdict", "third", "", fmt.Sprintf("now %d interpreters with %s of heap", s.Interpreters, known(s.Heap)), tuningGuide)
+	p.add("jruby", "verdict", "third", "", fmt.Sprintf("now %s with %s of heap", wording.Count(s.Interpreters, "interpreter"), known(s.Heap)), tuningGuide)
 	p.Files = append(p.Files,
 		sizing.Artefact{Name: s.OptionsFile, What: "the server's own, with max-active-instances", Checked: "Puppet Server's jruby-puppet", Content: because(options, fmt.Sprintf("max-active-instances is %d: %s", interpreters, why))},
 		sizing.Artefact{Name: s.JavaFile, What: "the server's own, with Java's memory", Checked: "java(1)", Content: because(java, fmt.Sprintf("the heap of Java is %s: %s; the least it takes is the same, so that it is there before it is asked for", mb(heap), whyHeap), fmt.Sprintf("the cache of compiled code is %s: %s", mb(code), whyCode))})

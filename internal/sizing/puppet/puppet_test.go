@@ -165,7 +165,7 @@ func TestAdvice(t *testing.T) {
 func TestDefaultInterpreters(t *testing.T) {
 	unsaid := debian()
 	unsaid.Interpreters = 0
-	for cpus, want := range map[string]string{"1": "now 1 interpreters", "4": "now 3 interpreters", "8": "now 4 interpreters"} {
+	for cpus, want := range map[string]string{"1": "now 1 interpreter ", "4": "now 3 interpreters", "8": "now 4 interpreters"} {
 		r, err := asked(t, source003Log(), unsaid, "cpus", cpus, "parts", "jruby")
 		if err != nil {
 			t.Fatal(err)
