@@ -62,6 +62,9 @@ func (p *plan) kubelets(context.Context) error {
 		return err
 	}
 	if k == (manifest.Kubelet{}) {
+		if p.w.given("max-unavailable") {
+			p.Note("--max-unavailable has no effect: no kubelet is changed by this plan, so that no worker is restarted")
+		}
 		return nil
 	}
 	if err := p.away(); err != nil {

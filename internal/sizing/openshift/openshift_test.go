@@ -411,3 +411,13 @@ func FuzzWish(f *testing.F) {
 		}
 	})
 }
+
+// An option that decides nothing is named.
+func TestUnusedMaxUnavailable(t *testing.T) {
+	for said, want := range map[string]bool{"pods=500 version=4.4 max-unavailable=4": true, "pods=500 version=4.4": false, "pods=500 version=4.4 cpu-manager=static max-unavailable=2": false} {
+		r := sizingtest.Sized(t, sizingtest.Figures(t), New(), sizingtest.Words(said)...)
+		if got := strings.Contains(strings.Join(r.Notes, "\n"), "--max-unavailable has no effect"); got != want {
+			t.Errorf("%s: noted %v", said, got)
+		}
+	}
+}
