@@ -133,7 +133,7 @@ func (o *kubeOptions) unusable(err error) error {
 		if named := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); named != "" {
 			none = "KUBECONFIG names " + strings.Join(filepath.SplitList(named), ", ") + ", and there is no such file"
 		}
-		return ui.Hinted(ui.Usage, fmt.Errorf("no cluster: %s, and this is no pod", none), "name one with --kubeconfig, or set KUBECONFIG")
+		return ui.Retry(ui.Usage, fmt.Errorf("no cluster: %s, and this is not a pod", none), "name one with --kubeconfig, or set KUBECONFIG", "--kubeconfig=FILE")
 	}
 	for _, name := range files {
 		if wrong := wrongIn(name); wrong != nil {

@@ -113,8 +113,8 @@ func TestKubeconfigsThatNameNoCluster(t *testing.T) {
 	t.Setenv("HOME", dir)
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	for named, want := range map[string]string{
-		"": "no cluster: there is no kubeconfig, and this is no pod\n",
-		filepath.Join(dir, "gone") + ":" + filepath.Join(dir, "lost"): "no cluster: KUBECONFIG names " + dir + "/gone, " + dir + "/lost, and there is no such file, and this is no pod\n",
+		"": "no cluster: there is no kubeconfig, and this is not a pod\n",
+		filepath.Join(dir, "gone") + ":" + filepath.Join(dir, "lost"): "no cluster: KUBECONFIG names " + dir + "/gone, " + dir + "/lost, and there is no such file, and this is not a pod\n",
 	} {
 		t.Setenv("KUBECONFIG", named)
 		var out, said bytes.Buffer
