@@ -62,9 +62,9 @@ func written(t *testing.T, r *sizing.Result) map[string]string {
 			for i := 1; i+1 < len(words); i += 2 {
 				all["installer/"+words[i]] = words[i+1]
 			}
-		case "systemctl":
-			if i := slices.Index(words, "tuned-adm"); i >= 0 {
-				all["system/tuned_profile"] = words[i+2]
+		case "fettle":
+			if words[1] == "tune" {
+				all["system/tuned_profile"] = words[2]
 			}
 		case "grubby":
 			_, all["system/transparent_hugepage"], _ = strings.Cut(words[2], "transparent_hugepage=")

@@ -209,7 +209,7 @@ func TestAnswer(t *testing.T) {
 	}
 	var order []string
 	for _, s := range r.Steps {
-		for _, word := range []string{"backup", "tuned-adm", "grubby", "daemon-reload", "satellite-installer", "fettle check"} {
+		for _, word := range []string{"backup", "fettle tune", "grubby", "daemon-reload", "satellite-installer", "fettle check"} {
 			if strings.Contains(s.Command, word) {
 				order = append(order, word)
 			}
@@ -220,7 +220,7 @@ func TestAnswer(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"backup", "tuned-adm", "grubby", "daemon-reload", "satellite-installer", "fettle check"}; !slices.Equal(order, want) {
+	if want := []string{"backup", "fettle tune", "grubby", "daemon-reload", "satellite-installer", "fettle check"}; !slices.Equal(order, want) {
 		t.Errorf("%v, want %v", order, want)
 	}
 	for _, v := range r.Values {
