@@ -29,6 +29,9 @@ var guestDifferences = []struct {
 	{"the arguments of the next boot are kept in other files (they are compared)", func(c compared) bool {
 		return c.key == "/boot/grub/grub.cfg" || strings.HasPrefix(c.key, "/etc/default/grub") || c.key == "/etc/tuned/bootcmdline"
 	}},
+	{"skip_grub_config: TuneD notes the arguments in a file of its own, and says that they will not be applied", func(c compared) bool {
+		return c.key == "arguments of the next boot" && strings.Contains(c.profile.all[0]+c.profile.all[1], "skip_grub_config=1")
+	}},
 	{"irqbalance's file has a mask from TuneD and a list from fettle (the CPUs are compared)", func(c compared) bool {
 		return c.key == "/etc/default/irqbalance"
 	}},
@@ -40,6 +43,10 @@ var guestDifferences = []struct {
 	}},
 	{"[audio] reset_controller is on by default since TuneD 2.28, and off in 2.20", func(c compared) bool {
 		return c.key == "/sys/module/snd_hda_intel/parameters/power_save_controller" && !strings.Contains(c.profile.all[0]+c.profile.all[1], "reset_controller=")
+	}},
+	{"[usb] autosuspend: TuneD takes all but 1 and true as 0; fettle takes the kernel's seconds, -1 for never", func(c compared) bool {
+		return (strings.HasSuffix(c.key, "/power/autosuspend") || strings.HasSuffix(c.key, "/power/autosuspend_delay_ms")) &&
+			strings.Contains(c.profile.all[0]+c.profile.all[1], "autosuspend=-1")
 	}},
 	{"TuneD writes the number of huge pages twice, and the kernel takes the surplus from the nodes in turn (the sum is compared)", func(c compared) bool {
 		ok, _ := path.Match("/sys/devices/system/node/node?/hugepages/hugepages-2048kB/nr_hugepages", c.key)

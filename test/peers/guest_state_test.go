@@ -35,7 +35,7 @@ var guestFiles = []string{
 
 // ofNoProfile are files that no profile here names and the kernel does not couple, or
 // that follow the traffic: reading them is what a snapshot costs in an emulated machine.
-var ofNoProfile = regexp.MustCompile(`/power/async$|/trace/|/byte_queue_limits/|/carrier$|^/sys/devices/virtual/(tty|vc|mem|graphics|input|misc|block/nbd|block/ram|bdi/43:)|^/sys/firmware/|^/sys/devices/(platform|pnp0|LNXSYSTM)|/broken_parity_status$|/driver_override$`)
+var ofNoProfile = regexp.MustCompile(`/power/async$|/trace/|/byte_queue_limits/|/carrier$|^/sys/devices/virtual/(tty|vc|mem|graphics|input|misc|block/nbd|block/ram|bdi/43:)|^/sys/firmware/|^/sys/devices/(platform|pnp0|LNXSYSTM)|/broken_parity_status$|/driver_override$|/config$`)
 
 func newGuestState(t *testing.T) *guestState {
 	t.Helper()

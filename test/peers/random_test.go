@@ -202,6 +202,12 @@ func disagrees(c tune.Checked) string {
 	if c.Want.Text == "0" && now == "0" {
 		return "" // to write a spelling of a limit may zero the other
 	}
+	if file == "/sys/kernel/mm/transparent_hugepage/enabled" {
+		if setting.ActiveWord(now) != c.Want.Text {
+			return "it reads otherwise"
+		}
+		return "" // to write it raises vm.min_free_kbytes, which a profile may have lowered
+	}
 	if err := os.WriteFile(file, []byte(c.Want.Text), 0o600); err != nil {
 		return err.Error()
 	}
