@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -17,9 +18,9 @@ import (
 	"fettle.dev/fettle/internal/testvm"
 )
 
-// guestSeed is the seed of the generated profiles; with the number of a profile in
-// FETTLE_TEST_PROFILE, the test in the guest tries that one alone.
-const guestSeed = 20261128
+// guestSeed is the seed of the generated profiles, and guestProfiles are the numbers of
+// those that are tried; FETTLE_TEST_PROFILES=26 or 20-40 names others.
+const guestSeed, guestProfiles = 20261128, "0-199"
 
 // TestRandomProfilesInGuest boots a machine with systemd, NUMA, disks, network devices,
 // USB, sound and SELinux, and has TestProfilesOfGuest tune it with 200 generated
@@ -28,7 +29,7 @@ func TestRandomProfilesInGuest(t *testing.T) {
 	vm := testvm.Boot(t, testvm.Options{ATA: true, Peripherals: true, Append: "lsm=selinux selinux=1 enforcing=0"})
 	vm.Put(testroot.Program(t, "./cmd/fettle"), "/usr/bin/fettle")
 	vm.Put(testvm.Tests(t, "."), "/root/peers.test")
-	out, code := vm.RunFor(3*time.Hour, "cd /root && FETTLE_TEST_IN_GUEST=200 FETTLE_TEST_DISPOSABLE=1 ./peers.test -test.v -test.timeout 170m -test.run '^TestProfilesOfGuest$' 2>&1")
+	out, code := vm.RunFor(3*time.Hour, "cd /root && FETTLE_TEST_IN_GUEST="+cmp.Or(os.Getenv("FETTLE_TEST_PROFILES"), guestProfiles)+" ./peers.test -test.v -test.timeout 170m -test.run '^TestProfilesOfGuest$' 2>&1")
 	if code != 0 || !strings.Contains(out, "--- PASS: TestProfilesOfGuest") {
 		t.Errorf("exit code %d", code)
 	}
@@ -64,13 +65,18 @@ udevadm settle
 
 // TestProfilesOfGuest is run in the guest by TestRandomProfilesInGuest.
 func TestProfilesOfGuest(t *testing.T) {
-	count, _ := strconv.Atoi(os.Getenv("FETTLE_TEST_IN_GUEST"))
-	if count == 0 {
+	which := os.Getenv("FETTLE_TEST_IN_GUEST")
+	if which == "" {
 		t.Skip("is run by TestRandomProfilesInGuest")
 	}
-	first, _ := strconv.Atoi(os.Getenv("FETTLE_TEST_FIRST"))
-	if one, err := strconv.Atoi(os.Getenv("FETTLE_TEST_PROFILE")); err == nil {
-		first, count = one, one+1
+	from, to, isRange := strings.Cut(which, "-")
+	first, err := strconv.Atoi(from)
+	last := first
+	if isRange && err == nil {
+		last, err = strconv.Atoi(to)
+	}
+	if err != nil {
+		t.Fatalf("profiles %q: %v", which, err)
 	}
 	for name, text := range map[string]string{
 		"/usr/lib/python3/dist-packages/perf.py": strings.Replace(noPerf, "8", "4", 1),
@@ -92,11 +98,11 @@ func TestProfilesOfGuest(t *testing.T) {
 	g := &guestRun{t: t, tuned: startTunedServer(t), state: newGuestState(t), listed: map[string]int{}, kinds: map[string]int{}, plugins: map[string]int{}}
 	t.Logf("seed %d; %d files; these move by themselves: %v", guestSeed, len(g.state.files), slices.Sorted(maps.Keys(g.state.moves)))
 	began := time.Now()
-	for n := first; n < count; n++ {
+	for n := first; n <= last; n++ {
 		g.try(generateForGuest(guestSeed, n))
 	}
 	t.Logf("%d profiles, %d values read and the same in both, %d changed by fettle, %d by TuneD; %s\nlisted differences: %v\nprofiles with each plug-in: %v\nverdicts compared with the kernel: %v; %d with what other programs show; %d values changed by hand and seen",
-		count-first, g.same, g.moved, g.theirs, time.Since(began).Round(time.Second), g.listed, g.plugins, g.kinds, g.shown, g.spoilt)
+		last-first+1, g.same, g.moved, g.theirs, time.Since(began).Round(time.Second), g.listed, g.plugins, g.kinds, g.shown, g.spoilt)
 }
 
 // guestRun is one run over many profiles and what it has counted.
