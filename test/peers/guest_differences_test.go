@@ -48,6 +48,9 @@ var guestDifferences = []struct {
 		return (strings.HasSuffix(c.key, "/power/autosuspend") || strings.HasSuffix(c.key, "/power/autosuspend_delay_ms")) &&
 			strings.Contains(c.profile.all[0]+c.profile.all[1], "autosuspend=-1")
 	}},
+	{"[disk] elevator: alternatives a|b, and noop for none, came after TuneD 2.20, which has them refused by the kernel", func(c compared) bool {
+		return strings.Contains(c.key, "/queue/") && c.theirs[c.key] == c.before[c.key] && strings.Contains(c.profile.all[0]+c.profile.all[1], "elevator=noop|none")
+	}},
 	{"TuneD writes the number of huge pages twice, and the kernel takes the surplus from the nodes in turn (the sum is compared)", func(c compared) bool {
 		ok, _ := path.Match("/sys/devices/system/node/node?/hugepages/hugepages-2048kB/nr_hugepages", c.key)
 		const sum = "/proc/sys/vm/nr_hugepages"
