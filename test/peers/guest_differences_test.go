@@ -48,6 +48,9 @@ var guestDifferences = []struct {
 		return (strings.HasSuffix(c.key, "/power/autosuspend") || strings.HasSuffix(c.key, "/power/autosuspend_delay_ms")) &&
 			strings.Contains(c.profile.all[0]+c.profile.all[1], "autosuspend=-1")
 	}},
+	{"TuneD sets nr_requests before the scheduler, which changes it", func(c compared) bool {
+		return strings.HasSuffix(c.key, "/vdb/queue/nr_requests") && strings.Contains(c.profile.all[0]+c.profile.all[1], "elevator=")
+	}},
 	{"[disk] elevator: alternatives a|b, and noop for none, came after TuneD 2.20, which has them refused by the kernel", func(c compared) bool {
 		return strings.Contains(c.key, "/queue/") && c.theirs[c.key] == c.before[c.key] && strings.Contains(c.profile.all[0]+c.profile.all[1], "elevator=noop|none")
 	}},
