@@ -34,8 +34,20 @@ var lockup = regexp.MustCompile(`watchdog: BUG: soft lockup - CPU#\d+ stuck for 
 // comes back.
 const stuckFor = 100 * time.Second
 
-// wedged says whether a console tells of a CPU that will not come back.
+// blocked is what the kernel prints of a task that has waited without being woken: seen
+// in a boot on busy processors, systemd and all its mounts, while every CPU slept.
+var blocked = regexp.MustCompile(`INFO: task systemd:1 blocked for more than (\d+) seconds`)
+
+// blockedFor is how long process 1 has to be blocked; the kernel looks every 120 s.
+const blockedFor = 240 * time.Second
+
+// wedged reports whether a console shows a CPU, or process 1, that will not come back.
 func wedged(console string) bool {
+	for _, m := range blocked.FindAllStringSubmatch(console, -1) {
+		if s, err := strconv.Atoi(m[1]); err == nil && time.Duration(s)*time.Second >= blockedFor {
+			return true
+		}
+	}
 	for _, m := range lockup.FindAllStringSubmatch(console, -1) {
 		if s, err := strconv.Atoi(m[1]); err == nil && time.Duration(s)*time.Second >= stuckFor {
 			return true

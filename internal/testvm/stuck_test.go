@@ -41,6 +41,9 @@ func TestWedged(t *testing.T) {
 		"": false,
 		"[   28.5] watchdog: BUG: soft lockup - CPU#2 stuck for 26s! [swapper/2:0]\n":                                                             false,
 		"[   28.5] watchdog: BUG: soft lockup - CPU#2 stuck for 26s! [a:0]\n[  112.5] watchdog: BUG: soft lockup - CPU#2 stuck for 104s! [a:0]\n": true,
+		"[  244.6] INFO: task systemd:1 blocked for more than 120 seconds.\n":                                                                     false,
+		"[  365.5] INFO: task systemd:1 blocked for more than 241 seconds.\n":                                                                     true,
+		"[  365.5] INFO: task mount:150 blocked for more than 241 seconds.\n":                                                                     false,
 	} {
 		if got := wedged(console); got != want {
 			t.Errorf("%q: %t", console, got)
