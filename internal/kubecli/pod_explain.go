@@ -26,7 +26,7 @@ type podExplainOptions struct {
 }
 
 // outcomes are the words of --expect.
-var outcomes = []string{admission.Admitted, admission.Pending, admission.Refused, admission.Invalid, admission.NodeFails, admission.Undecided}
+var outcomes = []string{admission.Admitted, admission.Pending, admission.Refused, admission.Invalid, admission.NodeFails, admission.Undecided, admission.Unknown}
 
 func podExplainCommand(a *app) *cobra.Command {
 	var o podExplainOptions
@@ -73,8 +73,9 @@ func (a *app) podExplain(ctx context.Context, file string, o podExplainOptions) 
 	if in.Pod.Namespace == "" {
 		in.Pod.Namespace = a.namespace()
 	}
-	if len(found.Defaulted) > 0 {
-		in.Sources = append(in.Sources, admission.Source{What: strings.Join(found.Defaulted, ", "), From: "as the API server fills them in"})
+	in.Pod.Release = in.Settings.Release
+	if filled := in.Pod.Default(); len(filled) > 0 {
+		in.Sources = append(in.Sources, admission.Source{What: strings.Join(filled, ", "), From: "as the API server fills them in"})
 	}
 	p, err := admission.Predict(in)
 	if err != nil {

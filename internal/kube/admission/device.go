@@ -12,6 +12,8 @@ import (
 type deviceManager struct {
 	resources map[string]*deviceResource
 	nodes     []int // of the machine
+	// onlyNodes: hints name only the NUMA nodes that have devices of the resource.
+	onlyNodes bool
 }
 
 // deviceResource are the devices of a resource. Devices of one class are on the same
@@ -24,7 +26,7 @@ type deviceResource struct {
 }
 
 func newDeviceManager(in *Input) (*deviceManager, error) {
-	m := &deviceManager{resources: map[string]*deviceResource{}, nodes: in.Node.nodeIDs()}
+	m := &deviceManager{resources: map[string]*deviceResource{}, nodes: in.Node.nodeIDs(), onlyNodes: in.Settings.Release.orNewest() >= nodesWithDevices}
 	for _, r := range in.Devices {
 		if m.resources[r.Name] != nil || !isExtended(r.Name) {
 			return nil, fmt.Errorf("devices: %q is there twice, or is no name such as example.com/nic", r.Name)
@@ -123,12 +125,33 @@ func (m *deviceManager) answers(want map[string]int, taken, reuse map[string]dev
 		case len(free)+len(again) < number:
 			a.None, a.Why = true, fmt.Sprintf("%s wanted, and %d are free", wording.Count(number, "device"), len(free)+len(again))
 		default:
-			d.hints(&a, m.nodes, free, again, number)
+			d.hints(&a, m.nodesOf(d), free, again, number)
 		}
 		out = append(out, a)
 	}
 	if len(out) == 0 {
 		out = append(out, Answer{Provider: deviceProvider, Any: true, Why: "no resource of a device plug-in of the node is asked for"})
+	}
+	return out
+}
+
+// nodesOf lists the NUMA nodes of which the sets of a resource's hints are made.
+func (m *deviceManager) nodesOf(d *deviceResource) []int {
+	if !m.onlyNodes {
+		return m.nodes
+	}
+	var with Mask
+	for _, class := range d.class {
+		with |= class
+	}
+	var out []int
+	for _, n := range m.nodes {
+		if with.Has(n) {
+			out = append(out, n)
+		}
+	}
+	if len(out) == 0 {
+		return m.nodes
 	}
 	return out
 }

@@ -19,12 +19,17 @@ var (
 // distribute gets CPUs that are spread evenly over the fewest NUMA nodes that allow
 // it (KEP-2902, distribute-cpus-across-numa), in groups: single CPUs, or whole cores.
 // Of the sets of nodes the one is taken that leaves the free CPUs of all nodes most
-// alike.
-func (t *topology) distribute(free unit.CPUSet, number, group int, spread bool) (unit.CPUSet, error) {
-	if number%group != 0 {
-		return t.pack(free, number, spread, false)
+// alike; with align-by-socket, from Kubernetes 1.37 on, before all others those of one
+// socket.
+func (t *topology) distribute(free unit.CPUSet, number int, o cpuOptions) (unit.CPUSet, error) {
+	group := 1
+	if o.fullCores {
+		group = t.perCore()
 	}
-	a := &taking{t: t, free: free.Intersect(t.all), needed: number, spread: spread}
+	if number%group != 0 {
+		return t.pack(free, number, o)
+	}
+	a := &taking{t: t, free: free.Intersect(t.all), needed: number, options: o}
 	if a.done() {
 		return a.got, nil
 	}
@@ -42,7 +47,7 @@ func (t *topology) distribute(free unit.CPUSet, number, group int, spread bool) 
 			return s.fill()
 		}
 	}
-	return t.pack(free, number, spread, false)
+	return t.pack(free, number, o)
 }
 
 // groups is how many groups a number of CPUs makes.
@@ -63,13 +68,27 @@ type spreading struct {
 	balance   float64 // of the best set so far: the less the better
 	chosen    []int
 	remainder []int // those of the chosen that give a group more
+	oneSocket bool  // the chosen are of one socket; looked at where oneSocketFirst
 	err       error
 }
 
 func (s *spreading) freeOn(node int) int { return s.a.free.Intersect(s.a.t.nodes[node]).Len() }
 
-// share is what each of a number of nodes gives.
-func (s *spreading) share(nodes int) int { return s.number / nodes / s.group * s.group }
+// oneSocketFirst reports whether nodes of one socket go before others.
+func (s *spreading) oneSocketFirst() bool {
+	return s.a.options.bySocket && s.a.options.release >= socketFirst
+}
+
+// share is what each of the nodes of a set gives; capped, not more than each of them has.
+func (s *spreading) share(set []int, capped bool) int {
+	share := s.number / len(set) / s.group * s.group
+	if capped {
+		for _, n := range set {
+			share = min(share, s.freeOn(n)/s.group*s.group)
+		}
+	}
+	return share
+}
 
 // consider looks at a set of nodes; false ends the search.
 //
@@ -78,10 +97,10 @@ func (s *spreading) share(nodes int) int { return s.number / nodes / s.group * s
 // was judged. That is a defect (the slices would have to be copied), but it decides
 // which CPUs a container gets.
 func (s *spreading) consider(set []int) bool {
-	if s.balance == 0 || s.err != nil {
+	if s.balance == 0 && (s.oneSocket || !s.oneSocketFirst()) || s.err != nil {
 		return false
 	}
-	share := s.share(len(set))
+	share := s.share(set, s.oneSocketFirst())
 	whole, sum := 0, 0
 	for _, n := range set {
 		free := s.freeOn(n)
@@ -137,8 +156,14 @@ func (s *spreading) consider(set []int) bool {
 }
 
 func (s *spreading) keep(balance float64, set, remainder []int) {
-	if balance < s.balance {
-		s.balance, s.chosen, s.remainder = balance, set, remainder
+	better, oneSocket := balance < s.balance, false
+	if s.oneSocketFirst() {
+		if oneSocket = len(s.a.t.socketsOf(maskOf(set...))) <= 1; oneSocket != s.oneSocket {
+			better = oneSocket
+		}
+	}
+	if better {
+		s.balance, s.chosen, s.remainder, s.oneSocket = balance, set, remainder, oneSocket
 	}
 }
 
@@ -175,10 +200,10 @@ func (s *spreading) fill() (unit.CPUSet, error) {
 	a := s.a
 	from := func(node, number int) {
 		// Too few are none: the kubelet does not look at the error.
-		cpus, _ := a.t.pack(a.free.Intersect(a.t.nodes[node]), number, a.spread, false)
+		cpus, _ := a.t.pack(a.free.Intersect(a.t.nodes[node]), number, a.options)
 		a.add(cpus)
 	}
-	share := s.share(len(s.chosen))
+	share := s.share(s.chosen, a.options.release >= socketFirst)
 	for _, n := range s.chosen {
 		from(n, share)
 	}

@@ -3,17 +3,14 @@
 // are merged, whether the pod is admitted, and which CPUs, memory and devices each
 // container gets.
 //
-// The rules are those of Kubernetes 1.34, read from k8s.io/kubernetes v1.34.4
-// (pkg/kubelet/cm, pkg/kubelet/lifecycle, pkg/apis/core) and held against those
-// packages in test/admission. Where that version has a defect that decides a pod's
-// fate, the prediction has it too, and says so.
+// The rules are those of the kubelet's own release, Kubernetes 1.29 to 1.37, read from
+// k8s.io/kubernetes (pkg/kubelet/cm, pkg/kubelet/lifecycle, pkg/apis/core) and compared
+// with those packages in test/admission. release.go has what changed when. Where a
+// release has a defect that decides a pod's fate, the prediction has it too, and says so.
 //
 // Everything here is a function of plain values: package podfile reads pods, package
 // state the files of the managers, package explain prints what came out.
 package admission
-
-// Rules names the version whose rules these are.
-const Rules = "1.34"
 
 // limits is what a prediction does not cover, for every document.
 var limits = []string{

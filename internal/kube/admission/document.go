@@ -12,10 +12,13 @@ const Schema = "fettle/pod-admission/v1"
 type Document struct {
 	Schema string `json:"schema"`
 	// Kubernetes is the version whose rules were applied.
-	Kubernetes string   `json:"kubernetes"`
-	Node       string   `json:"node"`
-	Pod        PodName  `json:"pod"`
-	Policies   Policies `json:"policies"`
+	Kubernetes string `json:"kubernetes"`
+	// Newer is the release of the kubelet where that is newer than all whose rules are
+	// known.
+	Newer    string   `json:"newer_kubernetes,omitempty"`
+	Node     string   `json:"node"`
+	Pod      PodName  `json:"pod"`
+	Policies Policies `json:"policies"`
 	// Verdict is what becomes of the pod. Kubelet is what the kubelet would do with it,
 	// where the scheduler does not choose the node.
 	Verdict  Verdict    `json:"verdict"`
@@ -125,7 +128,7 @@ const maxHints = 300
 func (p *Prediction) Document() Document {
 	s := p.in.Settings.withDefaults()
 	d := Document{
-		Schema: Schema, Kubernetes: Rules, Node: p.in.Node.Name,
+		Schema: Schema, Kubernetes: p.in.Settings.Release.orNewest().String(), Newer: p.newer(), Node: p.in.Node.Name,
 		Pod: PodName{p.in.Pod.Kind, p.in.Pod.Namespace, p.in.Pod.Name},
 		Policies: Policies{
 			s.CPUManagerPolicy, options(s.CPUManagerPolicyOptions),

@@ -108,6 +108,8 @@ func (h HugePages) resource() string {
 // Settings are those of a kubelet's configuration that have to do with admission.
 // Empty values are the kubelet's defaults.
 type Settings struct {
+	// Release is that of the kubelet.
+	Release Release
 	// CPUManagerPolicy is none (the default) or static.
 	CPUManagerPolicy        string
 	CPUManagerPolicyOptions map[string]string
@@ -129,8 +131,8 @@ type Settings struct {
 	// nothing is set.
 	EvictionHardMemoryBytes uint64
 	// FeatureGates are those that are set; the ones that count here are
-	// CPUManagerPolicyAlphaOptions, CPUManagerPolicyBetaOptions and
-	// TopologyManagerPolicyBetaOptions.
+	// CPUManagerPolicyAlphaOptions, CPUManagerPolicyBetaOptions,
+	// TopologyManagerPolicyBetaOptions and those of unmodeled.
 	FeatureGates map[string]bool
 }
 
@@ -169,6 +171,9 @@ type CPUState struct {
 	Default unit.CPUSet
 	// Entries are the exclusive CPUs by pod (UID) and container.
 	Entries map[string]map[string]unit.CPUSet
+	// Pods are the CPUs of pods as a whole, by UID: a kubelet with the feature gate
+	// PodLevelResourceManagers holds some.
+	Pods map[string]unit.CPUSet
 }
 
 // MemoryState is what memory_manager_state holds.
@@ -177,6 +182,8 @@ type MemoryState struct {
 	Nodes  map[int]*MemoryNode
 	// Entries are the blocks by pod (UID) and container.
 	Entries map[string]map[string][]MemoryBlock
+	// Pods are the blocks of pods as a whole, by UID.
+	Pods map[string][]MemoryBlock
 }
 
 // MemoryNode is the account of a NUMA node.

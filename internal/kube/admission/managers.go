@@ -87,7 +87,7 @@ func (a *admission) noMemory() string {
 	case a.class != Guaranteed:
 		return "the pod is " + a.class + ", and only the memory of Guaranteed pods is kept on NUMA nodes"
 	case a.pod.hasPodResources():
-		return "the pod has resources as a whole (spec.resources), which the memory manager of Kubernetes " + Rules + " leaves alone"
+		return "the pod has resources as a whole (spec.resources), which the memory manager of Kubernetes " + a.pod.Release.orNewest().String() + " leaves alone"
 	}
 	return ""
 }
@@ -98,7 +98,7 @@ func (a *admission) unknownMemory(want memoryRequest) error {
 	if name == "" {
 		return nil
 	}
-	return fmt.Errorf("the node has no %s, and the memory manager of Kubernetes %s crashes when a pod asks for it; the scheduler does not choose this node, a pod that names it does the damage", name, Rules)
+	return fmt.Errorf("the node has no %s, and the memory manager of Kubernetes %s crashes when a pod asks for it; the scheduler does not choose this node, a pod that names it does the damage", name, a.pod.Release.orNewest())
 }
 
 // notAligned is the refusal of the topology manager: where each resource could come

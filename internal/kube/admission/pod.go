@@ -1,12 +1,18 @@
 package admission
 
-import "k8s.io/apimachinery/pkg/api/resource"
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
 
 // Pod is what counts of a pod's specification.
 type Pod struct {
 	Kind, Namespace, Name string // for people: Deployment, default, web
 	// Placement is on which nodes it may run.
 	Placement Placement
+	// Release is that of the API server and the kubelet.
+	Release Release
 	// Init are its init containers, in order; those that are restarted always are
 	// sidecars.
 	Init       []Container
@@ -63,8 +69,8 @@ func (p *Pod) reuses(name string) bool {
 	return false
 }
 
-// hasPodResources says that resources are given for the pod as a whole: then the CPU
-// and memory managers of this version leave it alone.
+// hasPodResources reports whether resources are given for the pod as a whole: then the CPU
+// and memory managers leave it alone.
 func (p *Pod) hasPodResources() bool { return anyOfPod(p.Requests) || anyOfPod(p.Limits) }
 
 func anyOfPod(r Resources) bool {
@@ -146,7 +152,8 @@ func (p *Pod) requests() Resources {
 
 // Default fills in what the API server does when a pod is made: requests that are not
 // given are the limits; of a pod's own resources, huge pages that only containers
-// name, and requests that only containers have. It returns what it has filled in, as
+// name, requests that only containers have, and from Kubernetes 1.37 on limits that all
+// containers have. It returns what it has filled in, as
 // fields of the pod.
 func (p *Pod) Default() []string {
 	var done []string
@@ -168,10 +175,30 @@ func (p *Pod) Default() []string {
 			}
 		}
 	}
-	if len(p.Requests)+len(p.Limits) > 0 {
+	switch {
+	case p.Release.orNewest() < podResources && (p.Requests != nil || p.Limits != nil):
+		p.Requests, p.Limits = nil, nil
+		done = append(done, "resources (removed: off in Kubernetes "+p.Release.String()+")")
+	case len(p.Requests)+len(p.Limits) > 0:
 		done = append(done, p.defaultOwn()...)
 	}
+	p.round()
 	return done
+}
+
+// round rounds amounts up to thousandths, as the API server does once the defaults are
+// filled in.
+func (p *Pod) round() {
+	lists := []Resources{p.Requests, p.Limits, p.Overhead}
+	for _, c := range p.all() {
+		lists = append(lists, c.Requests, c.Limits)
+	}
+	for _, list := range lists {
+		for name, q := range list {
+			q.RoundUp(resource.Milli)
+			list[name] = q
+		}
+	}
 }
 
 // defaultOwn is Default of the resources of the pod as a whole.
@@ -191,7 +218,8 @@ func (p *Pod) defaultOwn() []string {
 			set(&p.Limits, "limits", name, limits[name])
 		}
 	}
-	if len(p.Limits) == 0 {
+	filled := p.Release.orNewest() >= podLimits
+	if len(p.Limits) == 0 && !filled {
 		return done
 	}
 	requests := p.sum(requestsOf)
@@ -205,5 +233,23 @@ func (p *Pod) defaultOwn() []string {
 			set(&p.Requests, "requests", name, p.Limits[name])
 		}
 	}
+	if !filled {
+		return done
+	}
+	for _, name := range p.Requests.names() {
+		if _, ok := p.Limits[name]; ok || !ofPod(name) || !p.allLimited(name) {
+			continue
+		}
+		limit := limits[name]
+		if request := p.Requests[name]; request.Cmp(limit) > 0 {
+			limit = request
+		}
+		set(&p.Limits, "limits", name, limit)
+	}
 	return done
+}
+
+// allLimited reports whether every container has a limit of a resource.
+func (p *Pod) allLimited(name string) bool {
+	return !slices.ContainsFunc(p.all(), func(c Container) bool { _, ok := c.Limits[name]; return !ok })
 }

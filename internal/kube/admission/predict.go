@@ -33,8 +33,11 @@ const (
 	// NodeFails: the kubelet does not start with these settings and state, or does not
 	// survive this pod.
 	NodeFails = "node-fails"
-	// Undecided: it depends on which of several devices are taken.
+	// Undecided: it depends on which of several devices are taken, or the kubelet is older
+	// than all whose rules are known.
 	Undecided = "undecided"
+	// Unknown: the kubelet has a feature gate set whose effect is not known.
+	Unknown = "unknown"
 )
 
 // Verdict is what becomes of the pod, and why.
@@ -132,6 +135,14 @@ func Predict(in Input) (*Prediction, error) {
 	return p, nil
 }
 
+// newer is the release of a kubelet whose own rules are not known yet.
+func (p *Prediction) newer() string {
+	if r := p.in.Settings.Release; r > Newest {
+		return r.String()
+	}
+	return ""
+}
+
 // Answer is what becomes of the pod: the scheduler's verdict, or else the kubelet's.
 func (p *Prediction) Answer() Verdict {
 	if p.Scheduler != nil {
@@ -208,7 +219,16 @@ func predict(in *Input) (*Prediction, error) {
 	if err := in.Node.Check(); err != nil {
 		return nil, err
 	}
+	in.Pod.Release = in.Settings.Release
 	p := &Prediction{in: in, QoS: in.Pod.qos(), Complete: true}
+	if r := in.Settings.Release; r != 0 && r < Oldest {
+		p.Verdict = Verdict{Outcome: Undecided, Message: fmt.Sprintf("the kubelet is one of Kubernetes %s; the rules of %s to %s are known", r, Oldest, Newest)}
+		return p, nil
+	}
+	if gate := in.Settings.unknownGate(); gate != "" {
+		p.Verdict = Verdict{Outcome: Unknown, Message: "the kubelet has the feature gate " + gate + ", whose effect on admission is not known here"}
+		return p, nil
+	}
 	if p.Problems = in.Pod.refusedByAPI(); len(p.Problems) > 0 {
 		p.Verdict = Verdict{Outcome: Invalid, Message: "the API server does not take the pod: " + p.Problems[0]}
 		return p, nil

@@ -28,6 +28,9 @@ func (p *Pod) qos() QoS {
 	}
 	var parts []part
 	own := p.Requests != nil || p.Limits != nil
+	if p.Release.orNewest() >= emptyPodResources {
+		own = p.hasPodResources()
+	}
 	if own {
 		parts = append(parts, part{"the pod as a whole", p.Requests, p.Limits})
 	} else {
@@ -105,7 +108,7 @@ func (p *Pod) wantsCPUs(c *Container, class string) (int, string) {
 	case whole == 0:
 		return 0, "it requests no CPU"
 	case p.hasPodResources():
-		return 0, "the pod has resources as a whole (spec.resources), which the CPU manager of Kubernetes " + Rules + " leaves in the shared pool"
+		return 0, "the pod has resources as a whole (spec.resources), which the CPU manager of Kubernetes " + p.Release.orNewest().String() + " leaves in the shared pool"
 	}
 	return int(whole), fmt.Sprintf("the pod is Guaranteed and the container requests a whole number of CPUs: %d", whole)
 }

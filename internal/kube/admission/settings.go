@@ -2,10 +2,7 @@ package admission
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
-	"strings"
 )
 
 // Policies of the managers, as a kubelet's configuration has them.
@@ -29,6 +26,8 @@ type cpuOptions struct {
 	bySocket        bool // align-by-socket
 	byUncoreCache   bool // prefer-align-cpus-by-uncorecache
 	strictlyReserve bool // strict-cpu-reservation
+
+	release Release
 }
 
 // topologyOptions are the options of the topology manager.
@@ -41,40 +40,24 @@ type topologyOptions struct {
 // without an option.
 const defaultMaxNodes = 8
 
-// A stage is how ripe an option is; the gate of its stage has to be open.
-type stage struct {
-	gate string
-	open bool // by default
-}
+var cpuOptionTable = optionTable[cpuOptions]{"cpuManagerPolicyOptions", "CPUManagerPolicy", map[string]option[cpuOptions]{
+	"full-pcpus-only":                  {stages{0, 29, 33}, switchOf(func(o *cpuOptions) *bool { return &o.fullCores })},
+	"strict-cpu-reservation":           {stages{32, 33, 35}, switchOf(func(o *cpuOptions) *bool { return &o.strictlyReserve })},
+	"distribute-cpus-across-numa":      {stages{29, 33, 0}, switchOf(func(o *cpuOptions) *bool { return &o.acrossNUMA })},
+	"prefer-align-cpus-by-uncorecache": {stages{32, 34, 36}, switchOf(func(o *cpuOptions) *bool { return &o.byUncoreCache })},
+	"align-by-socket":                  {stages{29, 0, 0}, switchOf(func(o *cpuOptions) *bool { return &o.bySocket })},
+	"distribute-cpus-across-cores":     {stages{31, 0, 0}, switchOf(func(o *cpuOptions) *bool { return &o.acrossCores })},
+}}
 
-var (
-	stable       = stage{"", true}
-	cpuBeta      = stage{"CPUManagerPolicyBetaOptions", true}
-	cpuAlpha     = stage{"CPUManagerPolicyAlphaOptions", false}
-	topologyBeta = stage{"TopologyManagerPolicyBetaOptions", true}
-)
-
-type cpuOption struct {
-	stage
-	set func(*cpuOptions) *bool
-}
-
-var cpuOptionTable = map[string]cpuOption{
-	"full-pcpus-only":                  {stable, func(o *cpuOptions) *bool { return &o.fullCores }},
-	"strict-cpu-reservation":           {cpuBeta, func(o *cpuOptions) *bool { return &o.strictlyReserve }},
-	"distribute-cpus-across-numa":      {cpuBeta, func(o *cpuOptions) *bool { return &o.acrossNUMA }},
-	"prefer-align-cpus-by-uncorecache": {cpuBeta, func(o *cpuOptions) *bool { return &o.byUncoreCache }},
-	"align-by-socket":                  {cpuAlpha, func(o *cpuOptions) *bool { return &o.bySocket }},
-	"distribute-cpus-across-cores":     {cpuAlpha, func(o *cpuOptions) *bool { return &o.acrossCores }},
-}
-
-// exclusiveOptions are pairs that the kubelet refuses together.
-var exclusiveOptions = [][2]string{
-	{"full-pcpus-only", "distribute-cpus-across-cores"},
-	{"distribute-cpus-across-numa", "distribute-cpus-across-cores"},
-	{"prefer-align-cpus-by-uncorecache", "distribute-cpus-across-cores"},
-	{"prefer-align-cpus-by-uncorecache", "distribute-cpus-across-numa"},
-}
+var topologyOptionTable = optionTable[topologyOptions]{"topologyManagerPolicyOptions", "TopologyManagerPolicy", map[string]option[topologyOptions]{
+	"prefer-closest-numa-nodes": {stages{0, 29, 32}, switchOf(func(o *topologyOptions) *bool { return &o.closest })},
+	"max-allowable-numa-nodes": {stages{0, 31, 35}, func(o *topologyOptions, value string) (err error) {
+		if o.maxNodes, err = strconv.Atoi(value); err != nil || o.maxNodes < defaultMaxNodes {
+			return fmt.Errorf("%q: want a number from %d", value, defaultMaxNodes)
+		}
+		return nil
+	}},
+}}
 
 // withDefaults fills in the kubelet's defaults.
 func (s Settings) withDefaults() Settings {
@@ -91,67 +74,34 @@ func (s Settings) withDefaults() Settings {
 	return s
 }
 
-// available says what is wrong with using an option of a stage.
-func (s Settings) available(option string, of stage) error {
-	open := of.open
-	if set, ok := s.FeatureGates[of.gate]; ok {
-		open = set
-	}
-	if !open {
-		return fmt.Errorf("the option %s needs the feature gate %s", option, of.gate)
-	}
-	return nil
-}
-
 func (s Settings) cpuOptions() (cpuOptions, error) {
-	var o cpuOptions
-	for _, name := range slices.Sorted(maps.Keys(s.CPUManagerPolicyOptions)) {
-		known, ok := cpuOptionTable[name]
-		if !ok {
-			return o, fmt.Errorf("cpuManagerPolicyOptions: the static policy has no option %q (want one of %s)", name, strings.Join(slices.Sorted(maps.Keys(cpuOptionTable)), ", "))
-		}
-		if err := s.available(name, known.stage); err != nil {
-			return o, fmt.Errorf("cpuManagerPolicyOptions: %w", err)
-		}
-		on, err := strconv.ParseBool(s.CPUManagerPolicyOptions[name])
-		if err != nil {
-			return o, fmt.Errorf("cpuManagerPolicyOptions: %s is %q, which is neither true nor false", name, s.CPUManagerPolicyOptions[name])
-		}
-		*known.set(&o) = on
+	o, err := cpuOptionTable.read(s.CPUManagerPolicyOptions, s.FeatureGates, s.Release.orNewest())
+	if err != nil {
+		return o, err
 	}
-	for _, pair := range exclusiveOptions {
-		if *cpuOptionTable[pair[0]].set(&o) && *cpuOptionTable[pair[1]].set(&o) {
-			return o, fmt.Errorf("cpuManagerPolicyOptions: %s and %s exclude each other", pair[0], pair[1])
+	for _, pair := range []struct {
+		a, b string
+		both bool
+	}{
+		{"full-pcpus-only", "distribute-cpus-across-cores", o.fullCores && o.acrossCores},
+		{"distribute-cpus-across-numa", "distribute-cpus-across-cores", o.acrossNUMA && o.acrossCores},
+		{"prefer-align-cpus-by-uncorecache", "distribute-cpus-across-cores", o.byUncoreCache && o.acrossCores},
+		{"prefer-align-cpus-by-uncorecache", "distribute-cpus-across-numa", o.byUncoreCache && o.acrossNUMA},
+	} {
+		if pair.both {
+			return o, fmt.Errorf("cpuManagerPolicyOptions: %s and %s exclude each other", pair.a, pair.b)
 		}
 	}
+	o.release = s.Release.orNewest()
 	return o, nil
 }
 
 func (s Settings) topologyOptions() (topologyOptions, error) {
-	o := topologyOptions{maxNodes: defaultMaxNodes}
-	for _, name := range slices.Sorted(maps.Keys(s.TopologyManagerPolicyOptions)) {
-		value := s.TopologyManagerPolicyOptions[name]
-		switch name {
-		case "prefer-closest-numa-nodes":
-			on, err := strconv.ParseBool(value)
-			if err != nil {
-				return o, fmt.Errorf("topologyManagerPolicyOptions: %s is %q, which is neither true nor false", name, value)
-			}
-			o.closest = on
-		case "max-allowable-numa-nodes":
-			if err := s.available(name, topologyBeta); err != nil {
-				return o, fmt.Errorf("topologyManagerPolicyOptions: %w", err)
-			}
-			n, err := strconv.Atoi(value)
-			if err != nil || n < defaultMaxNodes {
-				return o, fmt.Errorf("topologyManagerPolicyOptions: %s is %q: want a number from %d", name, value, defaultMaxNodes)
-			}
-			o.maxNodes = n
-		default:
-			return o, fmt.Errorf("topologyManagerPolicyOptions: the topology manager has no option %q (want prefer-closest-numa-nodes or max-allowable-numa-nodes)", name)
-		}
+	o, err := topologyOptionTable.read(s.TopologyManagerPolicyOptions, s.FeatureGates, s.Release.orNewest())
+	if o.maxNodes == 0 {
+		o.maxNodes = defaultMaxNodes
 	}
-	return o, nil
+	return o, err
 }
 
 // reserved is what is kept from pods of a resource: kube and system reserved, and for

@@ -19,28 +19,24 @@ var errCPUs = errors.New("there are not enough free CPUs")
 // the lowest number.
 // Source: k8s.io/kubernetes v1.34.4, pkg/kubelet/cm/cpumanager/cpu_assignment.go.
 type taking struct {
-	t      *topology
-	free   unit.CPUSet
-	needed int
-	got    unit.CPUSet
-	spread bool // distribute-cpus-across-cores
+	t       *topology
+	free    unit.CPUSet
+	needed  int
+	got     unit.CPUSet
+	options cpuOptions
 }
 
 // take gets a number of CPUs out of free ones.
 func (t *topology) take(free unit.CPUSet, number int, o cpuOptions) (unit.CPUSet, error) {
 	if o.acrossNUMA {
-		group := 1
-		if o.fullCores {
-			group = t.perCore()
-		}
-		return t.distribute(free, number, group, o.acrossCores)
+		return t.distribute(free, number, o)
 	}
-	return t.pack(free, number, o.acrossCores, o.byUncoreCache)
+	return t.pack(free, number, o)
 }
 
 // pack gets CPUs that are as close together as can be.
-func (t *topology) pack(free unit.CPUSet, number int, spread, byCache bool) (unit.CPUSet, error) {
-	a := &taking{t: t, free: free.Intersect(t.all), needed: number, spread: spread}
+func (t *topology) pack(free unit.CPUSet, number int, o cpuOptions) (unit.CPUSet, error) {
+	a := &taking{t: t, free: free.Intersect(t.all), needed: number, options: o}
 	if a.done() {
 		return a.got, nil
 	}
@@ -51,10 +47,10 @@ func (t *topology) pack(free unit.CPUSet, number int, spread, byCache bool) (uni
 	if a.nodesAbove() {
 		steps = []func(){a.wholeNodes, a.wholeSockets}
 	}
-	if byCache {
+	if o.byUncoreCache {
 		steps = append(steps, a.caches)
 	}
-	if !spread {
+	if !o.acrossCores {
 		steps = append(steps, a.wholeCores)
 	}
 	for _, step := range append(steps, a.singly) {
@@ -169,6 +165,9 @@ func (a *taking) caches() {
 func (a *taking) partOf(cache int) {
 	perCore := a.t.perCore()
 	want := (a.needed + perCore - 1) / perCore
+	if a.options.release < oddCores {
+		want = a.needed / perCore
+	}
 	var cores []int
 	for _, cpu := range a.free.Intersect(a.t.uncore[cache]).Numbers() {
 		cores = append(cores, a.t.place[cpu].core)
@@ -180,7 +179,7 @@ func (a *taking) partOf(cache int) {
 		cpus = cpus.Union(a.t.cores[core].Intersect(a.free))
 	}
 	// An odd number leaves a thread of the last core over.
-	if list := cpus.Numbers(); a.needed%2 != 0 && perCore > 1 && len(list) > a.needed {
+	if list := cpus.Numbers(); a.options.release >= oddCores && a.needed%2 != 0 && perCore > 1 && len(list) > a.needed {
 		cpus = unit.CPUs(list[:len(list)-1]...)
 	}
 	if cpus.Len() == a.needed {
@@ -193,7 +192,7 @@ func (a *taking) partOf(cache int) {
 func (a *taking) singly() {
 	order := a.cores()
 	division := a.t.cores
-	if a.spread {
+	if a.options.acrossCores {
 		order, division = a.sockets(), a.t.sockets
 	}
 	var list []int

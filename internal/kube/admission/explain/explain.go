@@ -74,7 +74,11 @@ func (w *writer) head() {
 		node = "the node"
 	}
 	verdict := w.s.Paint(colour(d.Verdict.Outcome), words(d.Verdict))
-	fmt.Fprintf(w.s.Out, "pod %s on %s: %s\n", ui.Printable(name), ui.Printable(node), verdict)
+	fmt.Fprintf(w.s.Out, "pod %s on %s: %s", ui.Printable(name), ui.Printable(node), verdict)
+	if d.Newer != "" {
+		fmt.Fprintf(w.s.Out, " by the rules of Kubernetes %s (%s is newer than all that are known)", d.Kubernetes, d.Newer)
+	}
+	fmt.Fprintln(w.s.Out)
 	if d.Verdict.Outcome != admission.Admitted {
 		where := ""
 		if d.Verdict.Container != "" {

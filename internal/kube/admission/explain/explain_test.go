@@ -50,6 +50,7 @@ func input(t *testing.T) admission.Input {
 		t.Fatal(err)
 	}
 	in := admission.Input{Pod: f.Pods[0].Pod, Node: admission.Node{Name: "worker-1"}}
+	in.Pod.Default()
 	for core := range 8 {
 		for thread := range 2 {
 			in.Node.CPUs = append(in.Node.CPUs, admission.Processor{ID: thread*8 + core, Core: core, Socket: core / 4, NUMA: core / 4, Uncore: -1})
@@ -59,7 +60,7 @@ func input(t *testing.T) admission.Input {
 		in.Node.NUMA = append(in.Node.NUMA, admission.NUMANode{ID: id, MemoryBytes: 16 << 30, HugePages: []admission.HugePages{{SizeBytes: 2 << 20, Pages: 64}}})
 	}
 	gib := admission.Resources{admission.Memory: resource.MustParse("1Gi")}
-	in.Settings = admission.Settings{
+	in.Settings = admission.Settings{Release: 34,
 		CPUManagerPolicy: "static", CPUManagerPolicyOptions: map[string]string{"full-pcpus-only": "true"}, ReservedSystemCPUs: unit.CPUs(0, 8),
 		TopologyManagerPolicy: "single-numa-node", MemoryManagerPolicy: "Static", KubeReserved: gib,
 		ReservedMemory: []admission.MemoryReservation{{NUMANode: 0, Limits: gib}},

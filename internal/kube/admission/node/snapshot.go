@@ -83,7 +83,7 @@ func (s *Snapshot) Input() (admission.Input, error) {
 	}
 	s.pods(&in, from, assume)
 	s.devices(&in, from, assume)
-	s.version(assume)
+	s.release(&in, assume)
 	return in, nil
 }
 
@@ -214,14 +214,19 @@ func (s *Snapshot) devices(in *admission.Input, from func(string, string), assum
 	assume("%s: as many devices as the Node object says, on no NUMA node in particular: %s", strings.Join(names, ", "), why)
 }
 
-// version compares the kubelet's with the one whose rules are known.
-func (s *Snapshot) version(assume func(string, ...any)) {
+// release reads the kubelet's release from the Node object.
+func (s *Snapshot) release(in *admission.Input, assume func(string, ...any)) {
 	if s.Node == nil {
-		assume("the kubelet is one of Kubernetes %s", admission.Rules)
+		assume("the kubelet is one of Kubernetes %s: its Node object is not known", admission.Newest)
 		return
 	}
-	has := s.Node.Status.NodeInfo.KubeletVersion
-	if rest, ok := strings.CutPrefix(has, "v"+admission.Rules); !ok || rest != "" && rest[0] != '.' {
-		assume("the kubelet does as one of Kubernetes %s: it says that it is %q", admission.Rules, has)
+	version := s.Node.Status.NodeInfo.KubeletVersion
+	r, ok := admission.ParseRelease(version)
+	switch {
+	case !ok:
+		assume("the kubelet is one of Kubernetes %s: its version is %q", admission.Newest, version)
+	case r > admission.Newest:
+		assume("the kubelet %s does as one of Kubernetes %s, the newest whose rules are known", version, admission.Newest)
 	}
+	in.Settings.Release = r
 }

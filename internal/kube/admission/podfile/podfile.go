@@ -12,7 +12,6 @@ import (
 	apps "k8s.io/api/apps/v1"
 	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -32,13 +31,11 @@ type File struct {
 	at place // where in the manifest its fields stand, of the document that is read
 }
 
-// Found is a pod of a manifest.
+// Found is a pod of a manifest, without what the API server fills in (Pod.Default).
 type Found struct {
 	Pod admission.Pod
 	// Line is that of the manifest at which its document begins.
 	Line int
-	// Defaulted are the fields that the API server fills in.
-	Defaulted []string
 }
 
 // Read reads a manifest, in which there may be several documents or a List. Fields
@@ -170,27 +167,8 @@ func (f *File) object(body []byte, line int, in string) error {
 	if head.Kind == "DaemonSet" {
 		daemon(&found.Pod.Placement, of)
 	}
-	found.Defaulted = found.Pod.Default()
-	round(&found.Pod)
 	f.Pods = append(f.Pods, found)
 	return nil
-}
-
-// round rounds amounts up to thousandths, as the API server does once the defaults are
-// filled in.
-func round(p *admission.Pod) {
-	lists := []admission.Resources{p.Requests, p.Limits, p.Overhead}
-	for _, group := range [][]admission.Container{p.Init, p.Containers} {
-		for _, c := range group {
-			lists = append(lists, c.Requests, c.Limits)
-		}
-	}
-	for _, list := range lists {
-		for name, q := range list {
-			q.RoundUp(resource.Milli)
-			list[name] = q
-		}
-	}
 }
 
 // kinds makes an object of each kind that has pods, and finds the pods' specification

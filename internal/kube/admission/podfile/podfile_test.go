@@ -69,10 +69,11 @@ func TestRead(t *testing.T) {
 	}
 	p := f.Pods[0]
 	cpu := p.Pod.Containers[0].Requests[admission.CPU]
-	if p.Line != 1 || p.Pod.Kind != "Pod" || p.Pod.Name != "cpumanager-" || cpu.Value() != 1 || len(p.Defaulted) != 0 {
+	if p.Line != 1 || p.Pod.Kind != "Pod" || p.Pod.Name != "cpumanager-" || cpu.Value() != 1 || len(p.Pod.Default()) != 0 {
 		t.Errorf("%+v", p)
 	}
 	p = f.Pods[1]
+	defaulted := p.Pod.Default()
 	init := p.Pod.Init
 	if p.Line != 25 || p.Pod.Kind != "Deployment" || p.Pod.Namespace != "shop" || len(init) != 2 || !init[0].Sidecar || init[1].Sidecar {
 		t.Errorf("%+v", p)
@@ -85,7 +86,7 @@ func TestRead(t *testing.T) {
 	if own.String() != "4Gi" || overhead.String() != "250m" {
 		t.Errorf("%+v", p.Pod)
 	}
-	if got := strings.Join(p.Defaulted, " "); !strings.Contains(got, "initContainers[first].resources.requests.cpu") || !strings.Contains(got, "resources.requests.memory") {
+	if got := strings.Join(defaulted, " "); !strings.Contains(got, "initContainers[first].resources.requests.cpu") || !strings.Contains(got, "resources.requests.memory") {
 		t.Errorf("filled in: %s", got)
 	}
 }

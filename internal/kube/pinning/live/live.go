@@ -30,6 +30,7 @@ func Facts(files host.Files, s *node.Snapshot, pod *core.Pod) (*pinning.Facts, e
 		HeldFrom: path.Join(s.KubeletDir, "cpu_manager_state"), Capacity: in.Capacity,
 		Groups: map[string]pinning.Group{}, Unread: map[string]string{},
 	}
+	f.Pod.Release = in.Settings.Release
 	if f.Pool, err = in.Pool(); err != nil {
 		return nil, fmt.Errorf("the kubelet's CPU manager: %w", err)
 	}

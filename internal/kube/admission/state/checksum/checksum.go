@@ -9,6 +9,7 @@ package checksum
 import (
 	"fmt"
 	"hash/fnv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/dump"
 )
@@ -16,9 +17,24 @@ import (
 // Checksum is the sum that a file carries.
 type Checksum uint64
 
+// upstream gives types of package state the names that they have in the kubelet, where
+// two packages have a PodEntry.
+var upstream = strings.NewReplacer(
+	"state.cpuManagerCheckpointV3", "state.CPUManagerCheckpoint",
+	"state.podCPUAssignments", "state.PodCPUAssignments",
+	"state.podCPUEntry", "state.PodEntry",
+	"state.memoryManagerCheckpointV2", "state.MemoryManagerCheckpoint",
+	"state.podMemoryAssignments", "state.PodMemoryAssignments",
+	"state.podMemoryEntry", "state.PodEntry",
+)
+
 // Of is the sum of a value, in which the sum itself is 0.
 func Of(value any) Checksum {
+	print := dump.ForHash(value)
+	if _, text := value.(string); !text {
+		print = upstream.Replace(print)
+	}
 	h := fnv.New32a()
-	fmt.Fprintf(h, "%v", dump.ForHash(value))
+	fmt.Fprintf(h, "%v", print)
 	return Checksum(h.Sum32())
 }

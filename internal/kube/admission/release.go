@@ -1,0 +1,189 @@
+package admission
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Release is a minor version of Kubernetes 1.x: the rules of a kubelet, and of the API
+// server that made its pods, are those of its release. Zero: not known.
+type Release int
+
+// The releases whose rules are known.
+const (
+	Oldest Release = 29
+	Newest Release = 37
+)
+
+// Releases at which something changed.
+// Source: k8s.io/kubernetes v1.29.14, v1.30.14, v1.31.14, v1.32.13, v1.33.13, v1.34.4,
+// v1.35.4, v1.36.3 and v1.37.2, pkg/kubelet/cm, pkg/kubelet/lifecycle, pkg/apis/core.
+const (
+	// groupsChecked: the static memory manager refuses a hint whose nodes are not those of
+	// a group that is in use already.
+	groupsChecked Release = 32
+	// oddCores: prefer-align-cpus-by-uncorecache takes an odd number of CPUs from cores
+	// with two threads out of one cache, too.
+	oddCores Release = 34
+	// podResources: spec.resources counts (feature gate PodLevelResources on).
+	podResources Release = 34
+	// nodesWithDevices: hints of the device manager name only NUMA nodes that have devices
+	// of the resource (pull request 138244).
+	nodesWithDevices Release = 36
+	// socketFirst: with align-by-socket, distribute-cpus-across-numa prefers NUMA nodes of
+	// one socket.
+	socketFirst Release = 37
+	// emptyPodResources: spec.resources without an amount does not decide the pod's class
+	// (PodLevelResourcesFixKubeletQOSClass).
+	emptyPodResources Release = 37
+	// podLimits: limits of the pod as a whole are filled in from the containers'
+	// (PodLevelResourcesFixDefaulting).
+	podLimits Release = 37
+)
+
+// String is the release as Kubernetes writes it: 1.36.
+func (r Release) String() string { return "1." + strconv.Itoa(int(r)) }
+
+// orNewest is the release whose rules are applied: for one that is not known or newer than
+// these rules, Newest.
+func (r Release) orNewest() Release {
+	if r == 0 || r > Newest {
+		return Newest
+	}
+	return r
+}
+
+// ParseRelease reads the version of a kubelet: v1.36.3, v1.35.4+k3s1, 1.31. It reports
+// false for a text that does not begin with a major and a minor number, and for majors
+// other than 1.
+func ParseRelease(version string) (Release, bool) {
+	rest, ok := strings.CutPrefix(strings.TrimPrefix(version, "v"), "1.")
+	if !ok {
+		return 0, false
+	}
+	digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
+	if after := rest[len(digits):]; after != "" && !strings.ContainsAny(after[:1], ".-+") {
+		return 0, false
+	}
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 1 || n > 999 {
+		return 0, false
+	}
+	return Release(n), true
+}
+
+// unmodeled are the feature gates that change an admission in a way that is not known
+// here, with the value that does it and the releases that have the gate.
+var unmodeled = []struct {
+	gate        string
+	value       bool
+	first, last Release
+}{
+	{"PodLevelResourceManagers", true, 36, Newest},
+	{"InPlacePodVerticalScalingExclusiveCPUs", true, 33, Newest},
+	{"InPlacePodVerticalScalingExclusiveMemory", true, 34, Newest},
+	{"PodLevelResources", true, 32, podResources - 1},
+	{"PodLevelResources", false, podResources, Newest},
+	{"PodLevelResourcesFixKubeletQOSClass", false, emptyPodResources, Newest},
+	{"CPUManagerPolicyOptions", false, Oldest, 32},
+	{"TopologyManagerPolicyOptions", false, Oldest, 31},
+	{"CPUManager", false, Oldest, 32},
+	{"MemoryManager", false, Oldest, 31},
+}
+
+// unknownGate names the first of the gates that are set and not known here.
+func (s Settings) unknownGate() string {
+	r := s.Release.orNewest()
+	for _, g := range unmodeled {
+		if set, ok := s.FeatureGates[g.gate]; ok && set == g.value && g.first <= r && r <= g.last {
+			return fmt.Sprintf("%s: %t", g.gate, set)
+		}
+	}
+	return ""
+}
+
+// A stage is how ripe an option is; the feature gate of its stage has to be on.
+type stage int
+
+const (
+	alpha stage = iota
+	beta
+	stable
+)
+
+// stages are the releases at which an option was alpha, beta and stable for the first
+// time; 0 where it was not.
+type stages [3]Release
+
+// at is the stage of an option in a release; ok is false where the option does not exist
+// yet.
+func (s stages) at(r Release) (now stage, ok bool) {
+	for i := stable; i >= alpha; i-- {
+		if s[i] != 0 && r >= s[i] {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// options are those of a manager's policy.
+type optionTable[T any] struct {
+	field string // of the configuration
+	gates string // the beginning of the gates' names
+	known map[string]option[T]
+}
+
+type option[T any] struct {
+	stages
+	set func(*T, string) error
+}
+
+// read reads options as the kubelet of a release does, or says why it does not start.
+func (o optionTable[T]) read(values map[string]string, gates map[string]bool, r Release) (T, error) {
+	var out T
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		option, ok := o.known[name]
+		now, exists := option.at(r)
+		if !ok || !exists {
+			return out, fmt.Errorf("%s: Kubernetes %s has no option %q (want one of %s)", o.field, r, name, strings.Join(o.names(r), ", "))
+		}
+		gate := map[stage]string{alpha: o.gates + "AlphaOptions", beta: o.gates + "BetaOptions"}[now]
+		open := now != alpha
+		if set, ok := gates[gate]; ok {
+			open = set
+		}
+		if !open {
+			return out, fmt.Errorf("%s: the option %s needs the feature gate %s", o.field, name, gate)
+		}
+		if err := option.set(&out, values[name]); err != nil {
+			return out, fmt.Errorf("%s: %s is %w", o.field, name, err)
+		}
+	}
+	return out, nil
+}
+
+// names lists the options of a release.
+func (o optionTable[T]) names(r Release) []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(o.known)) {
+		if _, ok := o.known[name].at(r); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// switchOf sets an option that is true or false.
+func switchOf[T any](field func(*T) *bool) func(*T, string) error {
+	return func(to *T, value string) error {
+		on, err := strconv.ParseBool(value)
+		if err != nil {
+			return fmt.Errorf("%q, which is neither true nor false", value)
+		}
+		*field(to) = on
+		return nil
+	}
+}

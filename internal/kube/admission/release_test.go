@@ -1,0 +1,138 @@
+package admission
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"fettle.dev/fettle/internal/unit"
+)
+
+func TestParseRelease(t *testing.T) {
+	for text, want := range map[string]Release{
+		"v1.36.3": 36, "1.31": 31, "v1.35.4+k3s1": 35, "v1.29.14-eks-1": 29, "v1.38.0-alpha.1": 38, "v1.340.0": 340,
+		"": 0, "v2.1.0": 0, "v1": 0, "v1.": 0, "v1.x": 0, "v1.3x": 0, "v1.36_3": 0, "v1.99999999999999999999": 0,
+	} {
+		if r, ok := ParseRelease(text); r != want || ok != (want != 0) {
+			t.Errorf("%q: %s, %t", text, r, ok)
+		}
+	}
+}
+
+// Options by release: whether a kubelet starts with one and no feature gate set.
+func TestOptionsByRelease(t *testing.T) {
+	for _, c := range []struct {
+		field, name, value string
+		starts             Release // first release that takes it; 0 none
+		withAlpha          Release // with the gate of alpha options
+		withoutBeta        Release // with the gate of beta options off
+	}{
+		{"cpu", "full-pcpus-only", "true", 29, 29, 33},
+		{"cpu", "strict-cpu-reservation", "true", 33, 32, 35},
+		{"cpu", "distribute-cpus-across-numa", "true", 33, 29, 0},
+		{"cpu", "prefer-align-cpus-by-uncorecache", "true", 34, 32, 36},
+		{"cpu", "align-by-socket", "true", 0, 29, 0},
+		{"cpu", "distribute-cpus-across-cores", "true", 0, 31, 0},
+		{"topology", "prefer-closest-numa-nodes", "true", 29, 29, 32},
+		{"topology", "max-allowable-numa-nodes", "9", 31, 31, 35},
+	} {
+		for r := Oldest; r <= Newest; r++ {
+			starts := func(gates map[string]bool) bool {
+				s := Settings{Release: r, FeatureGates: gates, CPUManagerPolicy: PolicyStatic, ReservedSystemCPUs: unit.CPUs(0), TopologyManagerPolicy: PolicyBestEffort}
+				if c.field == "cpu" {
+					s.CPUManagerPolicyOptions = map[string]string{c.name: c.value}
+				} else {
+					s.TopologyManagerPolicyOptions = map[string]string{c.name: c.value}
+				}
+				return len(s.Problems()) == 0
+			}
+			for what, x := range map[string]struct {
+				got   bool
+				first Release
+			}{
+				"no gate":  {starts(nil), c.starts},
+				"alpha on": {starts(map[string]bool{"CPUManagerPolicyAlphaOptions": true, "TopologyManagerPolicyAlphaOptions": true}), c.withAlpha},
+				"beta off": {starts(map[string]bool{"CPUManagerPolicyBetaOptions": false, "TopologyManagerPolicyBetaOptions": false}), c.withoutBeta},
+			} {
+				if want := x.first != 0 && r >= x.first; x.got != want {
+					t.Errorf("%s, Kubernetes %s, %s: starts %t, want %t", c.name, r, what, x.got, want)
+				}
+			}
+		}
+	}
+}
+
+// A device on node 0, and six CPUs that need both nodes: from 1.36 on the hint is node 0,
+// so that the CPUs of node 0 go first.
+func TestDeviceHintsByRelease(t *testing.T) {
+	two := resource.MustParse("6")
+	gib := resource.MustParse("1Gi")
+	nic := resource.MustParse("1")
+	for r, want := range map[Release]string{29: "1-2,4-7", 35: "1-2,4-7", 36: "1-6", 37: "1-6", 38: "1-6"} {
+		in := Input{
+			Settings: Settings{Release: r, CPUManagerPolicy: PolicyStatic, ReservedSystemCPUs: unit.CPUs(0), TopologyManagerPolicy: PolicyBestEffort},
+			Devices:  []DeviceResource{{Name: "example.com/nic", Devices: []Device{{ID: "n0", NUMA: []int{0}}, {ID: "n1", NUMA: []int{0}}}}},
+		}
+		for i := range 8 {
+			in.Node.CPUs = append(in.Node.CPUs, Processor{ID: i, Core: i, Socket: i / 4, NUMA: i / 4, Uncore: -1})
+		}
+		in.Node.NUMA = []NUMANode{{ID: 0, MemoryBytes: 8 << 30}, {ID: 1, MemoryBytes: 8 << 30}}
+		amounts := Resources{CPU: two, Memory: gib, "example.com/nic": nic}
+		in.Pod.Containers = []Container{{Name: "c", Requests: amounts, Limits: amounts}}
+		p, err := Predict(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Outcomes[0].Containers[0].CPUs.String(); p.Verdict.Outcome != Admitted || got != want {
+			t.Errorf("Kubernetes %s: %+v, CPUs %s, want %s", r, p.Verdict, got, want)
+		}
+		if newer := p.Document().Newer; (newer != "") != (r > Newest) {
+			t.Errorf("Kubernetes %s: newer %q", r, newer)
+		}
+	}
+}
+
+// The class of pods with resources of their own, after the API server's defaults.
+func TestPodResourcesByRelease(t *testing.T) {
+	list := func(cpu, memory string) Resources {
+		return Resources{CPU: resource.MustParse(cpu), Memory: resource.MustParse(memory)}
+	}
+	for name, c := range map[string]struct {
+		requests, limits Resources // of the pod
+		classes          map[Release]string
+	}{
+		"none":          {nil, nil, map[Release]string{29: Guaranteed, 34: Guaranteed, 37: Guaranteed}},
+		"empty":         {Resources{}, nil, map[Release]string{33: Guaranteed, 34: BestEffort, 36: BestEffort, 37: Guaranteed}},
+		"only requests": {list("2", "1Gi"), nil, map[Release]string{33: Guaranteed, 34: Burstable, 36: Burstable, 37: Guaranteed}},
+		"more":          {list("3", "1Gi"), nil, map[Release]string{33: Guaranteed, 36: Burstable, 37: Guaranteed}},
+		"limits":        {nil, list("4", "2Gi"), map[Release]string{33: Guaranteed, 34: Burstable, 37: Burstable}},
+	} {
+		for r, want := range c.classes {
+			p := Pod{Release: r, Requests: c.requests.clone(), Limits: c.limits.clone(), Containers: []Container{{Name: "c", Limits: list("2", "1Gi")}}}
+			p.Default()
+			if got := p.QoS().Class; got != want {
+				t.Errorf("%s, Kubernetes %s: %s, want %s (%v, %v)", name, r, got, want, p.Requests, p.Limits)
+			}
+		}
+	}
+}
+
+func TestNotDecided(t *testing.T) {
+	in := Input{Node: Node{CPUs: []Processor{{}}, NUMA: []NUMANode{{}}}, Pod: Pod{Containers: []Container{{Name: "c"}}}}
+	for want, set := range map[string]func(*Settings){
+		Admitted:  func(s *Settings) { s.Release = 29 },
+		Undecided: func(s *Settings) { s.Release = 28 },
+		Unknown:   func(s *Settings) { s.FeatureGates = map[string]bool{"PodLevelResourceManagers": true} },
+	} {
+		in.Settings = Settings{}
+		set(&in.Settings)
+		p, err := Predict(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Answer().Outcome != want {
+			t.Errorf("%+v: %+v, want %s", in.Settings, p.Answer(), want)
+		}
+		p.Document()
+	}
+}
