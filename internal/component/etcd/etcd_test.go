@@ -118,6 +118,22 @@ func TestInstances(t *testing.T) {
 	}
 }
 
+// A flag that needs no value does not take the next one for its value; a flag that needs
+// one does.
+func TestSwitches(t *testing.T) {
+	for _, name := range []string{"memory-mlock", "peer-skip-client-san-verification", "enable-distributed-tracing", "discovery-insecure-transport", "pre-vote", "experimental-stop-grpc-service-on-defrag"} {
+		flags := readFlags([]string{"etcd", "--" + name, "--snapshot-count", "7", "-max-wals=8"}, "pod")
+		for flag, want := range map[string]string{name: "true", "snapshot-count": "7", "max-wals": "8"} {
+			if got := flags[flag].text; got != want {
+				t.Errorf("%s: %s is %q, want %q", name, flag, got, want)
+			}
+		}
+	}
+	if got := readFlags([]string{"etcd", "--name", "--snapshot-count", "7"}, "pod"); got["name"].text != "--snapshot-count" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // Where a flag says it, the variable has no effect: nothing is written.
 func TestFlagsGoBefore(t *testing.T) {
 	h := undotest.Tree(t, map[string]string{"/lib/systemd/system/etcd.service": debianUnit, "/etc/default/etcd": "DAEMON_ARGS=--max-wals=2\nETCD_MAX_WALS=3\n"})

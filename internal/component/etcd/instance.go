@@ -162,11 +162,19 @@ func readFile(name, text string) (map[string]told, error) {
 	return out, nil
 }
 
-// switches are flags that need no value (embed/config.go).
+// switches are the flags of etcd 3.4 to 3.7 that need no value: after one of them the next
+// word is a flag of its own. Source: go.etcd.io/etcd/server v3.5.35, v3.6.12 and v3.7.3,
+// embed/config.go and etcdmain/config.go; debug is of 3.4.
 var switches = []string{
-	"initial-election-tick-advance", "strict-reconfig-check", "pre-vote", "enable-v2", "client-cert-auth", "auto-tls", "peer-client-cert-auth", "peer-auto-tls",
-	"debug", "force-new-cluster", "enable-pprof", "experimental-initial-corrupt-check", "enable-grpc-gateway", "unsafe-no-fsync", "socket-reuse-port", "socket-reuse-address",
-	"experimental-enable-lease-checkpoint", "experimental-peer-skip-client-san-verification", "enable-log-rotation", "experimental-memory-mlock", "experimental-enable-distributed-tracing",
+	"auto-tls", "client-cert-auth", "debug", "discovery-insecure-skip-tls-verify", "discovery-insecure-transport",
+	"enable-distributed-tracing", "enable-grpc-gateway", "enable-log-rotation", "enable-pprof", "enable-v2",
+	"experimental-compact-hash-check-enabled", "experimental-enable-distributed-tracing",
+	"experimental-enable-lease-checkpoint", "experimental-enable-lease-checkpoint-persist",
+	"experimental-initial-corrupt-check", "experimental-memory-mlock", "experimental-peer-skip-client-san-verification",
+	"experimental-stop-grpc-service-on-defrag", "experimental-txn-mode-write-with-shared-buffer", "force-new-cluster",
+	"initial-election-tick-advance", "memory-mlock", "peer-auto-tls", "peer-client-cert-auth",
+	"peer-skip-client-san-verification", "pre-vote", "socket-reuse-address", "socket-reuse-port", "strict-reconfig-check",
+	"unsafe-no-fsync", "version",
 }
 
 // readFlags reads a command line as Go's flags do: "-" and "--" are the same, a
