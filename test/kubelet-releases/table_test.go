@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestTable holds the table of the host module against the source of the released modules.
+// At night they are downloaded; else the test runs where they are in the cache.
+func TestTable(t *testing.T) {
+	nightly := os.Getenv("FETTLE_TEST_NIGHTLY") == "1"
+	want, err := generate(nightly)
+	if err != nil && !nightly {
+		t.Skipf("not all modules are in the cache, and the rest is downloaded only at night: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Errorf("%s is not what the modules say: go run .", table)
+	}
+}
+
+// TestRealKubelet holds the table against the gates that the kubelet of test/cluster lists
+// in its help: those in alpha and beta.
+func TestRealKubelet(t *testing.T) {
+	dir, err := exec.Command("../cluster/build", "--print").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(strings.TrimSpace(string(dir)), "kubelet")
+	if _, err := os.Stat(program); err != nil {
+		t.Skip("the kubelet is not built: test/cluster/build")
+	}
+	help, err := exec.Command(program, "--help").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, help)
+	}
+	// The module that test/cluster builds has the release.
+	mod, err := os.ReadFile("../cluster/kubernetes/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := regexp.MustCompile(`k8s\.io/kubernetes v1\.(\d+)\.`).FindSubmatch(mod)
+	if release == nil {
+		t.Fatal("test/cluster/kubernetes/go.mod names no k8s.io/kubernetes")
+	}
+	minor, err := strconv.Atoi(string(release[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, err := os.ReadFile(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	for line := range strings.Lines(string(written)) {
+		words := strings.Fields(line)
+		if len(words) < 3 || words[0] != "gate" {
+			continue
+		}
+		for _, span := range words[2:] {
+			var first, last int
+			releases, spec, _ := strings.Cut(span, ":")
+			from, to, _ := strings.Cut(releases, "-")
+			first, _ = strconv.Atoi(from)
+			last, _ = strconv.Atoi(to)
+			if first <= minor && minor <= last && (strings.HasPrefix(spec, "alpha") || strings.HasPrefix(spec, "beta")) {
+				want[words[1]] = strings.TrimSuffix(spec, ",locked")
+			}
+		}
+	}
+	// A kubelet lists each gate once, some builds under two flags.
+	listed := map[string]string{}
+	for _, m := range regexp.MustCompile(`(\w+)=true\|false \((ALPHA|BETA) - default=(true|false)\)`).FindAllSubmatch(help, -1) {
+		on := "off"
+		if bytes.Equal(m[3], []byte("true")) {
+			on = "on"
+		}
+		listed[string(m[1])] = strings.ToLower(string(m[2])) + "," + on
+	}
+	if len(listed) < 50 {
+		t.Fatalf("only %d gates in the kubelet's help", len(listed))
+	}
+	for name, spec := range want {
+		if listed[name] != spec {
+			t.Errorf("%s is %q in the kubelet's help, and %q in the table", name, listed[name], spec)
+		}
+	}
+	for name, spec := range listed {
+		if want[name] == "" {
+			t.Errorf("%s, %s, is not in the table", name, spec)
+		}
+	}
+	t.Logf("%d gates of Kubernetes 1.%d", len(listed), minor)
+}
