@@ -13,7 +13,10 @@ import (
 // Size prints the answer to a wish.
 func Size(s *ui.Screen, r *sizing.Result) {
 	title := r.Platform
-	if r.Version != "" {
+	switch {
+	case r.NewerVersion != "":
+		title += fmt.Sprintf(" %s (newer than is known: figures of %s)", ui.Printable(r.NewerVersion), r.Version)
+	case r.Version != "":
 		title += " " + r.Version
 	}
 	asked, assumed := []string{}, []string{}

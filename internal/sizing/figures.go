@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/rule"
-	"fettle.dev/fettle/internal/spell"
 )
 
 // Figures are the tables of a catalogue.
@@ -76,23 +76,45 @@ func (e *Edition) Keys() []string {
 	return keys
 }
 
-// KnownVersion checks that a table has a row for a version. Where none is given,
-// it is that of the last row, the newest.
-func KnownVersion(f Figures, table, version string) (string, error) {
+// KnownVersion is the row of a table of releases that a version belongs to: its own, without
+// the numbers that the rows do not have (4.16 of 4.16.9), or that of the newest release where
+// no version is given or a newer one is. newer reports the latter.
+func KnownVersion(f Figures, table, version string) (row string, newer bool, err error) {
 	e, err := Of(f, table, "")
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	keys := e.Keys()
-	switch {
-	case len(keys) == 0:
-		return "", fmt.Errorf("table %s is empty", table)
-	case version == "":
-		return keys[len(keys)-1], nil
-	case !slices.Contains(keys, version):
-		return "", Bad("version", "%q is not known%s: there are %s", version, spell.Suggest(version, keys), strings.Join(keys, ", "))
+	if len(keys) == 0 {
+		return "", false, fmt.Errorf("table %s is empty", table)
 	}
-	return version, nil
+	newest := keys[len(keys)-1]
+	parts := strings.Split(version, ".")
+	n := strings.Count(newest, ".") + 1
+	switch release := strings.Join(parts[:min(n, len(parts))], "."); {
+	case version == "":
+		return newest, false, nil
+	case slices.ContainsFunc(parts, notNumber):
+	case slices.Contains(keys, release):
+		return release, false, nil
+	case len(parts) >= n && slices.Compare(numbers(parts[:n]), numbers(strings.Split(newest, "."))) > 0:
+		return newest, true, nil
+	}
+	return "", false, Bad("version", "%q is not known: want %s to %s (a newer one gets the figures of %s)", version, keys[0], newest, newest)
+}
+
+// notNumber reports whether a part of a version is not a number.
+func notNumber(part string) bool {
+	_, err := strconv.ParseUint(part, 10, 16)
+	return err != nil
+}
+
+func numbers(parts []string) []int {
+	out := make([]int, len(parts))
+	for i, p := range parts {
+		out[i], _ = strconv.Atoi(p) // of a version: it is a number
+	}
+	return out
 }
 
 // Ceil is the whole number of parts of a size that hold an amount. Amounts and

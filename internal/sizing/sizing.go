@@ -44,18 +44,21 @@ type Result struct {
 	Schema string `json:"schema"` // fettle/size/v1
 	// Platform is "openshift", "hugepages", ...; Version the product's, "" where it
 	// has none.
-	Platform string     `json:"platform"`
-	Version  string     `json:"version,omitempty"`
-	Inputs   []Said     `json:"inputs"`
-	Values   []Value    `json:"values"`
-	Budgets  []Budget   `json:"budgets"`
-	Limits   []Limit    `json:"limits"`
-	Choices  []Choice   `json:"choices,omitempty"`
-	Files    []Artefact `json:"artefacts"`
-	Steps    []Step     `json:"steps"`
-	Notes    []string   `json:"notes"`
-	Written  *Written   `json:"written,omitempty"`
-	byName   map[string]int
+	Platform string `json:"platform"`
+	Version  string `json:"version,omitempty"`
+	// NewerVersion is the version that was asked for where it is newer than those that are
+	// known: the figures are those of Version, the newest known.
+	NewerVersion string     `json:"newer_version,omitempty"`
+	Inputs       []Said     `json:"inputs"`
+	Values       []Value    `json:"values"`
+	Budgets      []Budget   `json:"budgets"`
+	Limits       []Limit    `json:"limits"`
+	Choices      []Choice   `json:"choices,omitempty"`
+	Files        []Artefact `json:"artefacts"`
+	Steps        []Step     `json:"steps"`
+	Notes        []string   `json:"notes"`
+	Written      *Written   `json:"written,omitempty"`
+	byName       map[string]int
 }
 
 // Said is an input as the answer took it.
@@ -166,6 +169,19 @@ func NewResult(platform, version string) *Result {
 		Schema: "fettle/size/v1", Platform: platform, Version: version, byName: map[string]int{},
 		Inputs: []Said{}, Values: []Value{}, Budgets: []Budget{}, Limits: []Limit{}, Files: []Artefact{}, Steps: []Step{}, Notes: []string{},
 	}
+}
+
+// For returns an empty answer for a version, by the table of the releases of a platform.
+func For(f Figures, platform, table, version string) (*Result, error) {
+	row, newer, err := KnownVersion(f, table, version)
+	if err != nil {
+		return nil, err
+	}
+	r := NewResult(platform, row)
+	if newer {
+		r.NewerVersion = version
+	}
+	return r, nil
 }
 
 // Add appends a value.

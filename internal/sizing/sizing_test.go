@@ -34,12 +34,48 @@ func FuzzQuantity(f *testing.F) {
 	})
 }
 
+// A version that is not listed is newer than all, and gets the newest figures, or an error
+// that proposes none.
 func TestVersions(t *testing.T) {
 	f := sizingtest.Figures(t)
-	if v, err := sizing.KnownVersion(f, "openshift-releases", ""); err != nil || v != "4.20" {
-		t.Errorf("the newest is %s, %v", v, err)
+	for _, tt := range []struct {
+		table, version, row string
+		newer               bool
+	}{
+		{"openshift-releases", "", "4.22", false},
+		{"openshift-releases", "4.16", "4.16", false},
+		{"openshift-releases", "4.21", "4.21", false},
+		{"openshift-releases", "4.22", "4.22", false},
+		{"openshift-releases", "4.2.36", "4.2", false},
+		{"openshift-releases", "4.22.1", "4.22", false},
+		{"openshift-releases", "4.23", "4.22", true},
+		{"openshift-releases", "4.100.2", "4.22", true},
+		{"openshift-releases", "5.0", "4.22", true},
+		{"openshift-releases", "3.11", "", false},
+		{"openshift-releases", "4.0", "", false},
+		{"openshift-releases", "4", "", false},
+		{"openshift-releases", "4.2x", "", false},
+		{"openshift-releases", "4.-3", "", false},
+		{"openshift-releases", "v4.99", "", false},
+		{"openshift-releases", "4.", "", false},
+		{"satellite-releases", "6.15.2", "6.15", false},
+		{"satellite-releases", "6.18", "6.18", false},
+		{"satellite-releases", "6.19", "6.18", true},
+		{"satellite-releases", "6.1", "", false},
+		{"postgresql-releases", "17", "17", false},
+		{"postgresql-releases", "17.4", "17", false},
+		{"postgresql-releases", "19", "18", true},
+		{"postgresql-releases", "9.6", "", false},
+	} {
+		row, newer, err := sizing.KnownVersion(f, tt.table, tt.version)
+		if row != tt.row || newer != tt.newer || (err == nil) != (tt.row != "") {
+			t.Errorf("%s, version %s: %q, newer %t, %v", tt.table, tt.version, row, newer, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "did you mean") {
+			t.Error(err)
+		}
 	}
-	if _, err := sizing.KnownVersion(f, "openshift-releases", "3.11"); err == nil || !strings.Contains(err.Error(), "there are 4.1, 4.2") {
+	if _, _, err := sizing.KnownVersion(f, "openshift-releases", "3.11"); err == nil || !strings.Contains(err.Error(), "4.1 to 4.22") {
 		t.Error(err)
 	}
 }

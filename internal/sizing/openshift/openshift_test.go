@@ -101,8 +101,8 @@ func TestBadInput(t *testing.T) {
 		"pods=0":                               "less than 1",
 		"pods=many":                            "not a whole number",
 		"pods=99999999999999999999":            "more than",
-		"nodes=3 version=5.1":                  "there are 4.1, 4.2",
-		"nodes=3 version=4.44":                 `did you mean "4.4"`,
+		"nodes=3 version=3.11":                 "want 4.1 to 4.22",
+		"nodes=3 version=4":                    "want 4.1 to 4.22",
 		"nodes=10 pods=2200 pods-per-node=100": "10 are too few: 26 are needed",
 		"nodes=3 pods-per-node=15":             "leave none",
 		"nodes=3 pods-per-node=10 pods-per-core=20":                           "cannot exceed",
@@ -172,7 +172,7 @@ func TestBadInput(t *testing.T) {
 // have a policy for it.
 func TestTopologyGate(t *testing.T) {
 	f := sizingtest.Figures(t)
-	for version, gated := range map[string]bool{"4.3": true, "4.4": true, "4.5": false, "4.20": false} {
+	for version, gated := range map[string]bool{"4.3": true, "4.4": true, "4.5": false, "4.22": false} {
 		r, err := sizingtest.Ask(f, New(), "version", version, "pods", "2200", "cpu-manager", "static", "topology", "single-numa-node")
 		if err != nil {
 			t.Fatal(err)

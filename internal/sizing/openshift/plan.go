@@ -38,12 +38,14 @@ const controlPlane = 3
 
 // Size implements sizing.Wish.
 func (w *Wish) Size(ctx context.Context, f sizing.Figures) (*sizing.Result, error) {
-	version, err := sizing.KnownVersion(f, "openshift-releases", w.Version)
+	r, err := sizing.For(f, "openshift", "openshift-releases", w.Version)
 	if err = errors.Join(err, w.check()); err != nil {
 		return nil, err
 	}
-	w.Version = version
-	p := &plan{Result: sizing.NewResult("openshift", version), w: w, f: f}
+	if w.Version == "" {
+		w.Version = r.Version
+	}
+	p := &plan{Result: r, w: w, f: f}
 	for _, part := range []func(context.Context) error{
 		p.release, p.workerNodes, p.otherNodes, p.addresses, p.overlay, p.kubelets, p.healthCheck,
 		p.monitoring, p.ingress, p.storageChoices, p.directories, p.hugePages, p.maximums, p.installation,

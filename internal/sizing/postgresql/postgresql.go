@@ -61,7 +61,7 @@ func (w *Wish) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error)
 	if err := w.missing(); err != nil {
 		return nil, err
 	}
-	version, err := sizing.KnownVersion(f, "postgresql-releases", w.Version)
+	r, err := sizing.For(f, "postgresql", "postgresql-releases", w.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +69,11 @@ func (w *Wish) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error)
 	if err != nil {
 		return nil, err
 	}
-	row, err := releases.Row(version)
+	row, err := releases.Row(r.Version)
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{Wish: w, r: sizing.NewResult("postgresql", version)}
+	p := &plan{Wish: w, r: r}
 	p.r.Heard(w.inputs)
 	for _, t := range []struct {
 		to   **sizing.Edition

@@ -318,7 +318,7 @@ func TestBadInput(t *testing.T) {
 		"hosts=12000 cpus=15":                      "needs 16 CPUs, not 15",
 		"hosts=100 ram=1EiB":                       "more than",
 		"hosts=100 product-version=5.9":            `--product-version: "5.9" is not known`,
-		"hosts=100 product-version=7":              "there are 6.9, 6.10",
+		"hosts=100 product-version=7":              "want 6.9 to 6.18",
 		"hosts=100 mqtt-hosts=101":                 "more than the 100 hosts",
 		"hosts=100 content=light":                  "want balanced, heavy",
 		"hosts=100 capsule=":                       "it is empty",

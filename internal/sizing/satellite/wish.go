@@ -112,7 +112,7 @@ func (w *Wish) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error)
 			return nil, sizing.Instead(part.name, w.Hosts, "%d are more than the %d hosts", part.hosts, w.Hosts)
 		}
 	}
-	version, err := sizing.KnownVersion(f, "satellite-releases", w.Version)
+	r, err := sizing.For(f, "satellite", "satellite-releases", w.Version)
 	var bad *sizing.InputError
 	if errors.As(err, &bad) {
 		return nil, &sizing.InputError{Input: "product-version", Err: bad.Err}
@@ -120,7 +120,8 @@ func (w *Wish) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error)
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{Wish: w, version: version, r: sizing.NewResult("satellite", version)}
+	version := r.Version
+	p := &plan{Wish: w, version: version, r: r}
 	p.r.Heard(w.inputs)
 	for _, t := range []struct {
 		to   **sizing.Edition
