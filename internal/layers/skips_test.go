@@ -14,21 +14,22 @@ import (
 // Everything else that is missing ends in testroot.Missing, which fails where
 // all components are required.
 var maySkip = map[string]string{
-	"internal/testroot/gate.go Missing":       "fails under FETTLE_TEST_REQUIRE=1",
-	"internal/testvm/hardware.go build":       "the slow matrix",
-	"test/peers/bench_test.go TestBench":      "make bench runs it: a measurement",
-	"test/peers/effect_test.go":               "the slow matrix",
-	"test/peers/guest_random_test.go":         "runs in a virtual machine of the slow matrix",
-	"test/peers/saptune_test.go needSaptune":  "no package of Debian: FETTLE_TEST_SAPTUNE names one",
-	"internal/cli/check_probe_test.go":        "the slow matrix: Puppet Server",
-	"internal/cli/fix_products_test.go":       "the slow matrix: Puppet Server",
-	"internal/cli/size_puppet_live_test.go":   "the slow matrix: Puppet Server",
-	"internal/component/puppetserver/":        "the slow matrix: Puppet Server",
-	"internal/daemon/bus/cockpit_test.go":     "the slow matrix",
-	"internal/logs/puppetrun/apply_test.go":   "the slow matrix: Puppet",
-	"internal/logs/puppetrun/stored_test.go":  "the slow matrix: Puppet Server",
-	"internal/plugin/rtentsk/key_test.go":     "runs in a virtual machine of the slow matrix",
-	"internal/plugin/table/vm_test.go onlyIn": "runs in a virtual machine of the slow matrix",
+	"internal/testroot/gate.go Missing":           "fails under FETTLE_TEST_REQUIRE=1",
+	"internal/testvm/hardware.go build":           "the slow matrix",
+	"test/peers/bench_test.go TestBench":          "make bench runs it: a measurement",
+	"test/peers/effect_test.go":                   "the slow matrix",
+	"test/peers/guest_random_test.go":             "runs in a virtual machine of the slow matrix",
+	"test/peers/saptune_test.go needSaptune":      "no package of Debian: FETTLE_TEST_SAPTUNE names one",
+	"internal/cli/check_probe_test.go":            "the slow matrix: Puppet Server",
+	"internal/cli/fix_products_test.go":           "the slow matrix: Puppet Server",
+	"internal/cli/size_puppet_live_test.go":       "the slow matrix: Puppet Server",
+	"internal/component/puppetserver/":            "the slow matrix: Puppet Server",
+	"internal/daemon/bus/cockpit_test.go":         "the slow matrix",
+	"internal/logs/puppetrun/apply_test.go":       "the slow matrix: Puppet",
+	"internal/logs/puppetrun/stored_test.go":      "the slow matrix: Puppet Server",
+	"internal/plugin/rtentsk/key_test.go":         "runs in a virtual machine of the slow matrix",
+	"internal/plugin/table/vm_test.go onlyIn":     "runs in a virtual machine of the slow matrix",
+	"test/kubelet-releases/table_test.go missing": "fails under FETTLE_TEST_REQUIRE=1",
 }
 
 func TestNothingSkipsInSilence(t *testing.T) {

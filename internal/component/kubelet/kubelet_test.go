@@ -101,8 +101,8 @@ func TestVersions(t *testing.T) {
 		find       func(string) string
 		text, want string
 	}{
-		{openshiftKubernetes, "OPENSHIFT_VERSION=\"4.4\"\n", "1.17"},
-		{openshiftKubernetes, "OPENSHIFT_VERSION=3.11\n", ""},
+		{openshiftRelease, "OPENSHIFT_VERSION=\"4.4\"\n", "1.17"},
+		{openshiftRelease, "OPENSHIFT_VERSION=3.11\n", ""},
 	} {
 		if got := c.find(c.text); got != c.want {
 			t.Errorf("%q: %q, want %q", c.text, got, c.want)
@@ -134,7 +134,7 @@ func FuzzConfig(f *testing.F) {
 			doc.options()
 		}
 		readFlags(args, "unit", map[string]told{})
-		openshiftKubernetes(args)
+		openshiftRelease(args)
 		_, _ = readPairs(args)
 		_, _ = readSize(args)
 	})

@@ -198,7 +198,7 @@ func kindOf(h *host.Host, name string) bool {
 // OpenShift's operating system, or from the program itself.
 func version(ctx context.Context, h *host.Host) rule.Answer {
 	if text, err := h.Files.ReadFile("/etc/os-release"); err == nil {
-		if v := openshiftKubernetes(string(text)); v != "" {
+		if v := openshiftRelease(string(text)); v != "" {
 			return rule.Answer{Value: v, At: "/etc/os-release"}
 		}
 	}
@@ -213,21 +213,4 @@ func version(ctx context.Context, h *host.Host) rule.Answer {
 		err = errors.New("kubelet --version says no version")
 	}
 	return rule.Answer{Unknown: fmt.Sprintf("no package says which version of the kubelet this is: %v", err)}
-}
-
-// openshiftKubernetes is the Kubernetes of a version of OpenShift: 4.N has
-// 1.(N+13) (OpenShift's release notes, 4.1 to 4.20).
-func openshiftKubernetes(release string) string {
-	for line := range strings.Lines(release) {
-		v, ok := strings.CutPrefix(strings.TrimSpace(line), "OPENSHIFT_VERSION=")
-		if !ok {
-			continue
-		}
-		minor, ok := strings.CutPrefix(strings.Trim(v, `"'`), "4.")
-		n, err := strconv.Atoi(minor)
-		if ok && err == nil && n > 0 && n < 1000 {
-			return "1." + strconv.Itoa(n+13)
-		}
-	}
-	return ""
 }

@@ -7,6 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"fettle.dev/fettle/internal/component/kubelet"
 	"fettle.dev/fettle/internal/spell"
 )
 
@@ -16,43 +17,32 @@ var (
 	specKeys   = []string{"autoSizingReserved", "kubeletConfig", "logLevel", "machineConfigPoolSelector", "tlsSecurityProfile"}
 )
 
-// kubeletKeys are the keys of kubelet.config.k8s.io/v1beta1, KubeletConfiguration, as
-// Kubernetes 1.34 has them. Older versions have fewer of them and no others:
-// test/openshift-api holds them against the type.
-var kubeletKeys = strings.Fields(`
-	address allowedUnsafeSysctls apiVersion authentication authorization cgroupDriver cgroupRoot
-	cgroupsPerQOS clusterDNS clusterDomain configMapAndSecretChangeDetectionStrategy
-	containerLogMaxFiles containerLogMaxSize containerLogMaxWorkers containerLogMonitorInterval
-	containerRuntimeEndpoint contentType cpuCFSQuota cpuCFSQuotaPeriod cpuManagerPolicy
-	cpuManagerPolicyOptions cpuManagerReconcilePeriod crashLoopBackOff enableContentionProfiling
-	enableControllerAttachDetach enableDebugFlagsHandler enableDebuggingHandlers
-	enableProfilingHandler enableServer enableSystemLogHandler enableSystemLogQuery
-	enforceNodeAllocatable eventBurst eventRecordQPS evictionHard evictionMaxPodGracePeriod
-	evictionMinimumReclaim evictionPressureTransitionPeriod evictionSoft evictionSoftGracePeriod
-	failCgroupV1 failSwapOn featureGates fileCheckFrequency hairpinMode healthzBindAddress
-	healthzPort httpCheckFrequency imageGCHighThresholdPercent imageGCLowThresholdPercent
-	imageMaximumGCAge imageMinimumGCAge imagePullCredentialsVerificationPolicy imageServiceEndpoint
-	iptablesDropBit iptablesMasqueradeBit kernelMemcgNotification kind kubeAPIBurst kubeAPIQPS
-	kubeReserved kubeReservedCgroup kubeletCgroups localStorageCapacityIsolation logging
-	makeIPTablesUtilChains maxOpenFiles maxParallelImagePulls maxPods memoryManagerPolicy
-	memorySwap memoryThrottlingFactor mergeDefaultEvictionSettings nodeLeaseDurationSeconds
-	nodeStatusMaxImages nodeStatusReportFrequency nodeStatusUpdateFrequency oomScoreAdj podCIDR
-	podLogsDir podPidsLimit podsPerCore port preloadedImagesVerificationAllowlist
-	protectKernelDefaults providerID qosReserved readOnlyPort registerNode registerWithTaints
-	registryBurst registryPullQPS reservedMemory reservedSystemCPUs resolvConf rotateCertificates
-	runOnce runtimeRequestTimeout seccompDefault serializeImagePulls serverTLSBootstrap
-	showHiddenMetricsForVersion shutdownGracePeriod shutdownGracePeriodByPodPriority
-	shutdownGracePeriodCriticalPods singleProcessOOMKill staticPodPath staticPodURL
-	staticPodURLHeader streamingConnectionIdleTimeout syncFrequency systemCgroups systemReserved
-	systemReservedCgroup tlsCertFile tlsCipherSuites tlsMinVersion tlsPrivateKeyFile
-	topologyManagerPolicy topologyManagerPolicyOptions topologyManagerScope tracing userNamespaces
-	volumePluginDir volumeStatsAggPeriod
-`)
+// finishKubelets says of each KubeletConfig which of its keys the cluster's version does not
+// have. It comes when the version is known, which is in another document.
+func (t *told) finishKubelets() {
+	version, _ := t.given("version").Value.(string)
+	release, known := kubelet.OfOpenShift(version)
+	for _, k := range t.kubelets {
+		unknown, at := unknownKeys(k.document, version, release)
+		if len(unknown) > 0 && version != "" && !known {
+			t.unclear(k.item+".unknown_keys", at, fmt.Errorf("which keys OpenShift %s has is not known here: %s", version, strings.Join(unknown, ", ")))
+			continue
+		}
+		t.give(k.item+".unknown_keys", unknown, at)
+	}
+}
 
-// unknownKeys are the keys of a KubeletConfig that nobody knows, each with the one
-// that may be meant: the kubelet passes over what it does not know, or does not start.
-func (t *told) unknownKeys(d document, item string) {
-	unknown, at := []string{}, d.at(d.get("spec", "kubeletConfig"))
+// kubeletConfig is a KubeletConfig and what it is called.
+type kubeletConfig struct {
+	document
+	item string
+}
+
+// unknownKeys are the keys of a KubeletConfig that it or the kubelet of a version of
+// OpenShift does not have, each with the one that may be meant. release is the version's
+// Kubernetes: 0 where it is not known, and then a key of any release will do.
+func unknownKeys(d document, version string, release kubelet.Release) (unknown []string, at string) {
+	unknown, at = []string{}, d.at(d.get("spec", "kubeletConfig"))
 	look := func(n *yaml.Node, known []string) {
 		n = follow(n)
 		if n == nil || n.Kind != yaml.MappingNode {
@@ -66,11 +56,15 @@ func (t *told) unknownKeys(d document, item string) {
 			if len(unknown) == 0 {
 				at = d.at(key)
 			}
-			unknown = append(unknown, fmt.Sprintf("%s, line %d%s", key.Value, key.Line, spell.Suggest(key.Value, known)))
+			why := spell.Suggest(key.Value, known)
+			if span := kubelet.Known().FieldSpan(key.Value); span != "" && release != 0 {
+				why = fmt.Sprintf(" (of Kubernetes %s; OpenShift %s has %s)", span, version, release)
+			}
+			unknown = append(unknown, fmt.Sprintf("%s, line %d%s", key.Value, key.Line, why))
 		}
 	}
 	look(d.Node, configKeys)
 	look(d.get("spec"), specKeys)
-	look(d.get("spec", "kubeletConfig"), kubeletKeys)
-	t.give(item+".unknown_keys", unknown, at)
+	look(d.get("spec", "kubeletConfig"), kubelet.Known().Fields(release))
+	return unknown, at
 }

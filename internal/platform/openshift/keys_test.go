@@ -29,3 +29,39 @@ func TestUnknownKeys(t *testing.T) {
 		}
 	}
 }
+
+// The keys are those of the version's Kubernetes: a key that came later, or that a later
+// version may have, is told apart from one that no release has.
+func TestKeysByVersion(t *testing.T) {
+	const config = "apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: x}\nspec:\n  kubeletConfig:\n    maxPods: 500\n"
+	for _, tt := range []struct {
+		version, key string
+		state        rule.State
+		want         string
+	}{
+		{"", "tlsCurvePreferences: []", rule.Passed, ""},
+		{"", "defaultPodSysctls: {}", rule.Passed, ""},
+		{"", "memoryReservationPolicy: None", rule.Passed, ""},
+		{"4.22.3", "memoryReservationPolicy: None", rule.Failed, "memoryReservationPolicy, line 7 (of Kubernetes 1.36 and later; OpenShift 4.22.3 has 1.35)"},
+		{"4.22.3", "userNamespaces: {}", rule.Passed, ""},
+		{"4.18.0-rc.1", "userNamespaces: {}", rule.Failed, "userNamespaces, line 7 (of Kubernetes 1.33 and later; OpenShift 4.18.0-rc.1 has 1.31)"},
+		{"4.16.1", "maxPod: 3", rule.Failed, `maxPod, line 7 (did you mean "maxPods"?)`},
+		{"4.12.1", "podLogsDir: /x", rule.Failed, "podLogsDir, line 7 (of Kubernetes 1.30 and later; OpenShift 4.12.1 has 1.25)"},
+		{"4.40.1", "defaultPodSysctls: {}", rule.Passed, ""},
+		{"4.40.1", "somethingNew: 1", rule.Unknown, ""},
+	} {
+		files := map[string]string{"k.yaml": config + "    " + tt.key + "\n"}
+		if tt.version != "" {
+			files["version.yaml"] = "apiVersion: config.openshift.io/v1\nkind: ClusterVersion\nmetadata: {name: version}\nstatus: {desired: {version: " + tt.version + "}}\n"
+		}
+		s := directory(t, files)
+		a := s.Answer("openshift.kubelet.k.yaml x.unknown_keys")
+		if got, _ := a.Value.([]string); strings.Join(got, "|") != tt.want || (a.Unknown != "") != (tt.state == rule.Unknown) {
+			t.Errorf("%s, %s: %q, %q, want %q", tt.version, tt.key, got, a.Unknown, tt.want)
+		}
+		bad, passed := judge(catalogue(t), s)
+		if bad["O04.keys"].State != tt.state && !(tt.state == rule.Passed && passed["O04.keys"]) {
+			t.Errorf("%s, %s: %v, want %v", tt.version, tt.key, bad["O04.keys"].State, tt.state)
+		}
+	}
+}

@@ -48,7 +48,7 @@ func (t *told) kubelet(d document) {
 	t.words(d, item+".cpu_manager", "spec", "kubeletConfig", "cpuManagerPolicy")
 	t.measure(d, item+".reconcile_s", goDuration, "spec", "kubeletConfig", "cpuManagerReconcilePeriod")
 	t.words(d, item+".topology", "spec", "kubeletConfig", "topologyManagerPolicy")
-	t.unknownKeys(d, item)
+	t.kubelets = append(t.kubelets, kubeletConfig{d, item})
 }
 
 // allMachines is the role and the type of machines of a health check without a selector,

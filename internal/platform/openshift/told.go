@@ -26,6 +26,7 @@ type told struct {
 	// installed are the machines of install-config.yaml.
 	workers, controlPlane rule.Answer
 	limits                float64 // KubeletConfigs with maxPods
+	kubelets              []kubeletConfig
 }
 
 func newTold() *told {
@@ -107,6 +108,7 @@ func (t *told) take(d document) {
 
 // finish answers what takes all documents together.
 func (t *told) finish() {
+	t.finishKubelets()
 	t.finishCensus()
 	t.finishMonitoring()
 	t.finishNetworks()

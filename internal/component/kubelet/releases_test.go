@@ -1,0 +1,90 @@
+package kubelet
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestReleases: fields and gates by release, and releases outside the table.
+func TestReleases(t *testing.T) {
+	r := Known()
+	if r.Oldest != 29 || r.Newest != 37 {
+		t.Errorf("the table is of %s to %s", r.Oldest, r.Newest)
+	}
+	for _, tt := range []struct {
+		name string
+		of   Release
+		want bool
+		span string
+	}{
+		{"maxPods", 29, true, "1.29 and later"},
+		{"maxPods", 12, true, "1.29 and later"},
+		{"kind", 37, true, "1.29 and later"},
+		{"failCgroupV1", 30, false, "1.31 and later"},
+		{"failCgroupV1", 31, true, "1.31 and later"},
+		{"defaultPodSysctls", 36, false, "1.37 and later"},
+		{"defaultPodSysctls", 40, true, "1.37 and later"},
+		{"defaultPodSysctls", 0, true, "1.37 and later"},
+		{"maxpods", 0, false, ""},
+	} {
+		if got := r.HasField(tt.name, tt.of); got != tt.want || r.FieldSpan(tt.name) != tt.span || slices.Contains(r.Fields(tt.of), tt.name) != tt.want {
+			t.Errorf("%s in %s: %t, %q", tt.name, tt.of, got, r.FieldSpan(tt.name))
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		of    Release
+		known bool
+		want  Gate
+		span  string
+	}{
+		{"MemoryQoS", 36, true, Gate{"alpha", false, false}, "1.29 and later"},
+		{"MemoryQoS", 37, true, Gate{"beta", true, false}, "1.29 and later"},
+		{"MemoryManager", 31, true, Gate{"beta", true, false}, "up to 1.35"},
+		{"MemoryManager", 34, true, Gate{"ga", true, true}, "up to 1.35"},
+		{"MemoryManager", 36, false, Gate{}, "up to 1.35"},
+		{"AllAlpha", 33, true, Gate{"alpha", false, false}, "1.29 and later"},
+		{"HugepageAwareEviction", 37, true, Gate{"beta", true, false}, "1.37 and later"},
+		{"HugepageAwareEviction", 36, false, Gate{}, "1.37 and later"},
+		// The kubelet is compatible with the release before its own, and this default is of
+		// programs that are not.
+		{"DRAFractionalCapacityRange", 37, true, Gate{"beta", false, false}, "1.37 and later"},
+		{"Memoryqos", 37, false, Gate{}, ""},
+	} {
+		if got, known := r.Gate(tt.name, tt.of); got != tt.want || known != tt.known || r.GateSpan(tt.name) != tt.span || slices.Contains(r.Gates(tt.of), tt.name) != known {
+			t.Errorf("%s in %s: %+v, %t, %q", tt.name, tt.of, got, known, r.GateSpan(tt.name))
+		}
+	}
+	for of, want := range map[Release]string{31: "false", 34: "false", 35: "true", 37: "true"} {
+		if got, ok := r.Default("failCgroupV1", of); got != want || !ok {
+			t.Errorf("failCgroupV1 of %s is %q", of, got)
+		}
+	}
+	for _, bad := range []string{"release 1.29 v1 v0\nrelease 1.31 v1 v0\n", "gate X beta\n", "gap X 1-2\n"} {
+		if _, err := readReleases(bad); err == nil {
+			t.Errorf("%q was read", bad)
+		}
+	}
+}
+
+func TestParseRelease(t *testing.T) {
+	for text, want := range map[string]Release{
+		"v1.36.3": 36, "1.36": 36, "1.35.4+k3s1": 35, "1.31.0-rc.1": 31, "1.29.4-1.1": 29, "1.32~rc1": 32,
+		"": 0, "1": 0, "1.": 0, "1.x": 0, "2.36": 0, "1.36x": 0, "1.0": 0, "v": 0, "1.-3": 0, "1.99999": 0, "36": 0,
+	} {
+		if got, ok := ParseRelease(text); got != want || ok != (want != 0) {
+			t.Errorf("%q is %d, %t", text, got, ok)
+		}
+	}
+}
+
+func TestOfOpenShift(t *testing.T) {
+	for text, want := range map[string]Release{
+		"4.1": 13, "4.2.36": 14, "4.3": 16, "4.12.1": 25, "4.16": 29, "4.22.0-rc.1": 35, "4.22-rc.1": 35,
+		"4.23": 0, "3.11": 0, "4": 0, "": 0, "4.x": 0, "5.1": 0,
+	} {
+		if got, ok := OfOpenShift(text); got != want || ok != (want != 0) {
+			t.Errorf("%q is %d, %t", text, got, ok)
+		}
+	}
+}
