@@ -44,6 +44,7 @@ type checkOptions struct {
 	explain  string
 	on       []string
 	logs     string
+	release  string // --for
 	probe    probeOptions
 }
 
@@ -66,6 +67,7 @@ it, for what should be refused: about fifteen requests, all of them GET.`,
   fettle check --output json > before.json; fettle check --baseline before.json --fail-on warn
   fettle check --explain T19
   sudo fettle check nginx haproxy --probe
+  fettle check kubelet --for 1.37
   fettle check puppet --probe --url https://puppet.example.com:8140 --allow puppet.example.com:8140 \
     --puppet-ssldir /etc/puppetlabs/puppet/ssl --certname agent1.example.com`,
 		ValidArgs:   platformNames(),
@@ -87,6 +89,7 @@ it, for what should be refused: about fifteen requests, all of them GET.`,
 	f.StringVar(&o.explain, "explain", "", "say of one rule what it wants and why, where that is from, and what was measured here")
 	f.StringSliceVar(&o.on, "on", nil, "audit other hosts at once, with the fettle that they have: ssh:HOST[,ssh:USER@HOST...]")
 	f.StringVar(&o.logs, "logs", "tail", "what of each log is read: tail (the last 16 MiB; what was not read is said) or all")
+	f.StringVar(&o.release, "for", "", "ask only the rules about the kubelet, as if it were of this release of Kubernetes, 1.37: what breaks when the node goes there")
 	o.probe.flags(f)
 	_ = c.RegisterFlagCompletionFunc("logs", cobra.FixedCompletions([]string{"tail", "all"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("explain", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -153,6 +156,10 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		return err
 	}
 	names = distinct(names)
+	to, err := forRelease(o.release, &names)
+	if err != nil {
+		return err
+	}
 	if len(o.on) > 0 {
 		return a.checkOn(ctx, names, o)
 	}
@@ -174,6 +181,10 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		return err
 	}
 	subject := a.subject(ctx, h, table.Kinds(h))
+	if to != nil {
+		to.from(subject)
+		subject = a.subjectOf(ctx, h, table.Kinds(h), to.sources())
+	}
 	if o.logs == "all" {
 		subject.LogBytes = 0
 	}
@@ -214,12 +225,12 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		}
 	}
 	name := hostname(h)
-	findings := append(c.Check(ctx, subject, names, c.Disabled()), undecided...)
+	findings := append(to.only(c.Check(ctx, subject, names, c.Disabled())), undecided...)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	audit := report.NewAudit(cmp.Or(name, h.Name), h.Clock.Now().UTC(), names, findings)
-	audit.Hostname = name
+	audit.Hostname, audit.For = name, to.audit()
 	audit.FileSystems, _ = fact.FileSystems(subject.Host) // where nobody knows, no later audit can compare
 	a.sayCutLogs(subject, "--logs all")
 	a.sayDisabled(audit.Findings)
@@ -234,6 +245,12 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		}
 		if err != nil {
 			return err
+		}
+	}
+	if to != nil {
+		asked = to.platforms()
+		if a.screen.Format != ui.Table {
+			a.screen.Say("with %s", audit.For.Words())
 		}
 	}
 	absent := subject.Absent(asked, products())
@@ -295,7 +312,11 @@ func allUnknown(a *report.Audit) error {
 
 // subject is the machine as the rules see it, with what fettle has in force.
 func (a *app) subject(ctx context.Context, h *host.Host, kinds setting.Kinds) *platform.Subject {
-	s := platform.NewSubject(ctx, h, kinds, sources())
+	return a.subjectOf(ctx, h, kinds, sources())
+}
+
+func (a *app) subjectOf(ctx context.Context, h *host.Host, kinds setting.Kinds, sources []platform.Source) *platform.Subject {
+	s := platform.NewSubject(ctx, h, kinds, sources)
 	s.Planned = func(ctx context.Context, profiles []string) ([]string, error) {
 		return a.planned(ctx, h, profiles)
 	}

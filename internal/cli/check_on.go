@@ -52,7 +52,7 @@ func (a *app) checkOn(ctx context.Context, names []string, o checkOptions) error
 	if err != nil {
 		return err
 	}
-	for flag, given := range map[string]bool{"--root": a.root != "", "--baseline": o.baseline != "", "--explain": o.explain != "", "--probe": o.probe.asked} {
+	for flag, given := range map[string]bool{"--root": a.root != "", "--baseline": o.baseline != "", "--explain": o.explain != "", "--probe": o.probe.asked, "--for": o.release != ""} {
 		if given {
 			return ui.Exit(ui.Usage, fmt.Errorf("--on and %s: the other hosts know nothing of that", flag))
 		}

@@ -42,8 +42,29 @@ type Audit struct {
 	// FileSystems is how full those of the machine were, for a later audit that this
 	// one is the baseline of.
 	FileSystems []fact.FileSystem `json:"file_systems,omitempty"`
+	// For says, of an audit as if a program were of another release, which.
+	For *OtherRelease `json:"for,omitempty"`
 	// Baseline is an earlier audit that this one was compared with.
 	Baseline *Baseline `json:"baseline,omitempty"`
+}
+
+// OtherRelease is a release that a program was audited as.
+type OtherRelease struct {
+	Program string `json:"program"`
+	// Release is the one that was asked for, and Rules the one whose rules were applied:
+	// the newest known, where Release is newer.
+	Release string `json:"release"`
+	Rules   string `json:"rules"`
+	Here    string `json:"here,omitempty"` // the release of the machine; "" where it is not known
+}
+
+// Words names the releases: "kubelet 1.37 (here 1.34.4)".
+func (o *OtherRelease) Words() string {
+	how := "here " + cmp.Or(o.Here, "of an unknown release")
+	if o.Rules != o.Release {
+		how = "newer than is known: rules of " + o.Rules + "; " + how
+	}
+	return o.Program + " " + o.Release + " (" + how + ")"
 }
 
 // NewAudit orders and counts the findings.
@@ -128,6 +149,9 @@ const shown = 6
 // asked for.
 func Findings(s *ui.Screen, a *Audit, all bool) {
 	w := &writer{s, width(s), a}
+	if a.For != nil {
+		w.lines("", fmt.Sprintf("With %s: %d fail, %d warn, %d unknown", a.For.Words(), a.RuleCounts[rule.Failed], a.RuleCounts[rule.Warned], a.RuleCounts[rule.Unknown]), "")
+	}
 	var rest []group
 	for _, g := range a.fewer(groups(a.Findings)) {
 		switch {
@@ -177,7 +201,7 @@ func (a *Audit) next() string {
 		}
 	}
 	var steps []string
-	if len(mended) > 0 {
+	if len(mended) > 0 && a.For == nil {
 		where := ""
 		switch {
 		case a.On != "":
@@ -190,6 +214,8 @@ func (a *Audit) next() string {
 	switch {
 	case bad > 0 && a.Cluster:
 		steps = append(steps, "fettle rules show ID says why, and where it is from")
+	case bad > 0 && a.For != nil:
+		steps = append(steps, "fettle check --for "+a.For.Release+" --explain ID says why, and where it is from")
 	case bad > 0:
 		steps = append(steps, "fettle check --explain ID says why, and where it is from")
 	}

@@ -42,11 +42,11 @@ var Product = component.Product{
 		{Name: "kubeReserved", Type: rule.Map, Read: readPairs},
 		{Name: "evictionHard", Type: rule.Map, Read: readPairs},
 	},
-	Inputs: []rule.Input{
+	Inputs: append([]rule.Input{
 		{Name: "kubelet.version", Type: rule.Text, Doc: "of Kubernetes: 1.29.4"},
 		{Name: "kubelet.installed", Type: rule.Truth, Doc: "this is a node"},
 		{Name: "kubelet.config", Type: rule.Text, Doc: "the configuration file that is read"},
-	},
+	}, releaseInputs...),
 	Find: find,
 }
 
@@ -58,6 +58,11 @@ type installed struct {
 	running map[string]told // of the command line of the process
 	config  told
 	version rule.Answer
+	// document is the configuration, and reported says that it is what the kubelet itself
+	// reports, its defaults included.
+	document  document
+	reported  bool
+	openshift bool
 }
 
 // told is a value and where it was read.
@@ -130,8 +135,8 @@ func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 		}
 	}
 	merged.setDefaults()
-	i.files = merged.options()
-	i.version = version(ctx, h)
+	i.files, i.document = merged.options(), merged
+	i.version, i.openshift = version(ctx, h), onOpenShift(h)
 	return []component.Installed{i}, nil
 }
 
@@ -142,7 +147,7 @@ func Of(config []byte, at, version string) (component.Installed, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &installed{files: map[string]told{}, flags: map[string]told{}, running: doc.options(), config: told{at, at}}
+	i := &installed{files: map[string]told{}, flags: map[string]told{}, running: doc.options(), config: told{at, at}, document: doc, reported: true}
 	for name := range i.running {
 		i.running[name] = told{i.running[name].value, at} // it is one line
 	}
@@ -212,7 +217,8 @@ func (i *installed) Answer(input string) rule.Answer {
 	case "config":
 		return rule.Answer{Value: i.config.value, At: i.config.at}
 	}
-	return rule.Answer{}
+	a, _ := i.byRelease(input)
+	return a
 }
 
 // readSize reads a quantity of Kubernetes: 10Mi, 50M, 1048576.

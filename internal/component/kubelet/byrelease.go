@@ -1,0 +1,232 @@
+package kubelet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/component"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/rule"
+	"fettle.dev/fettle/internal/spell"
+)
+
+// As is the product as if its kubelet were of another release: what its configuration means
+// there.
+func As(r Release) component.Product {
+	p := Product
+	p.Find = func(ctx context.Context, h *host.Host) ([]component.Installed, error) {
+		all, err := find(ctx, h)
+		for _, i := range all {
+			i.(*installed).version = rule.Answer{Value: r.String(), At: "--for " + r.String()}
+		}
+		return all, err
+	}
+	return p
+}
+
+// releaseInputs are answered by the kubelet's release.
+var releaseInputs = []rule.Input{
+	{Name: "kubelet.fail_cgroup_v1", Type: rule.Truth, Doc: "failCgroupV1, or its default in this release; absent before 1.31"},
+	{Name: "kubelet.unknown_gates", Type: rule.List, Doc: "feature gates that this release does not know; absent on OpenShift, whose kubelet passes over them"},
+	{Name: "kubelet.locked_gates", Type: rule.List, Doc: "feature gates that this release has locked to another value"},
+	{Name: "kubelet.unknown_fields", Type: rule.List, Doc: "fields of the configuration that this release does not have"},
+	{Name: "kubelet.memory_throttling_factor", Type: rule.Number, Doc: "memoryThrottlingFactor as it is written; absent where it is not"},
+	{Name: "kubelet.memory_qos", Type: rule.Truth, Doc: "whether the feature gate MemoryQoS is on"},
+	{Name: "kubelet.hugepage_aware_eviction", Type: rule.Truth, Doc: "whether the feature gate HugepageAwareEviction is on"},
+}
+
+// byRelease answers a releaseInput; ok is false for other inputs.
+func (i *installed) byRelease(input string) (a rule.Answer, ok bool) {
+	if !slices.ContainsFunc(releaseInputs, func(in rule.Input) bool { return in.Name == "kubelet."+input }) {
+		return rule.Answer{}, false
+	}
+	switch _, factor := i.document.members["memoryThrottlingFactor"]; {
+	case input == "memory_throttling_factor" && !factor:
+		return rule.Answer{}, true
+	case strings.HasSuffix(input, "_gates") && len(i.gates()) == 0:
+		return rule.Answer{Value: []string{}, At: i.config.at}, true // of any release
+	}
+	version, _ := i.version.Value.(string)
+	r, known := ParseRelease(version)
+	if !known {
+		return rule.Answer{Unknown: cmp.Or(i.version.Unknown, fmt.Sprintf("%q is not a version of Kubernetes: kubelet --version says it", version))}, true
+	}
+	switch input {
+	case "fail_cgroup_v1":
+		return i.failCgroupV1(r), true
+	case "memory_throttling_factor":
+		return i.throttlingFactor(r), true
+	case "memory_qos":
+		return i.gate("MemoryQoS", r), true
+	case "hugepage_aware_eviction":
+		return i.gate("HugepageAwareEviction", r), true
+	}
+	if r < Known().Oldest {
+		return rule.Answer{Unknown: fmt.Sprintf("Kubernetes %s is older than the releases that are known here, %s to %s", r, Known().Oldest, Known().Newest)}, true
+	}
+	switch input {
+	case "unknown_gates":
+		if i.openshift {
+			return rule.Answer{}, true
+		}
+		return i.unknownGates(r), true
+	case "locked_gates":
+		return i.lockedGates(r), true
+	}
+	return i.unknownFields(r), true
+}
+
+// gates are the feature gates that are set, each with its value and place: those of the
+// configuration, and over them those of the command line.
+func (i *installed) gates() map[string]told {
+	out := map[string]told{}
+	if set := i.document.members["featureGates"].fields; set != nil {
+		for _, name := range set.names {
+			if v := set.members[name]; !v.null {
+				out[name] = i.place(v.told)
+			}
+		}
+	}
+	for _, from := range []map[string]told{i.flags, i.running} {
+		flag, ok := from["--feature-gates"]
+		for pair := range strings.SplitSeq(flag.value, ",") {
+			if name, value, assigned := strings.Cut(strings.TrimSpace(pair), "="); ok && assigned {
+				out[name] = told{value, flag.at}
+			}
+		}
+	}
+	return out
+}
+
+// place is a value of the document with where it is from: a file and line, or the node that
+// reports it, whose JSON has one line.
+func (i *installed) place(v told) told {
+	if i.reported {
+		v.at = i.config.at
+	}
+	return v
+}
+
+// gate is whether a feature gate is on in a release. AllAlpha and AllBeta set those of their
+// stage that are not set themselves.
+func (i *installed) gate(name string, r Release) rule.Answer {
+	known, ok := Known().Gate(name, r)
+	if !ok {
+		return rule.Answer{Value: false, At: "the default of Kubernetes " + r.String()}
+	}
+	set := i.gates()
+	of, ok := set[name]
+	if all := map[string]string{"alpha": "AllAlpha", "beta": "AllBeta"}[known.Stage]; !ok && all != "" {
+		of, ok = set[all]
+	}
+	if on, err := strconv.ParseBool(of.value); ok && err == nil && !known.Locked {
+		return rule.Answer{Value: on, At: of.at}
+	}
+	return rule.Answer{Value: known.Default, At: "the default of Kubernetes " + r.String()}
+}
+
+func (i *installed) unknownGates(r Release) rule.Answer {
+	set, gates := i.gates(), Known().Gates(r)
+	var out, at []string
+	later := ""
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if slices.Contains(gates, name) {
+			continue
+		}
+		why := spell.Suggest(name, gates)
+		if span := Known().GateSpan(name); span != "" {
+			why = " (" + span + ")"
+		} else if why == "" {
+			later = name
+		}
+		out = append(out, fmt.Sprintf("%s, %s%s", name, set[name].at, why))
+		at = append(at, set[name].at)
+	}
+	if r > Known().Newest && later != "" {
+		return rule.Answer{Unknown: fmt.Sprintf("whether Kubernetes %s has the feature gate %s is not known: the newest release known here is %s", r, later, Known().Newest), At: set[later].at}
+	}
+	return listed(out, at, i.config.at)
+}
+
+func (i *installed) lockedGates(r Release) rule.Answer {
+	set := i.gates()
+	var out, at []string
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		g, ok := Known().Gate(name, r)
+		if on, err := strconv.ParseBool(set[name].value); ok && g.Locked && err == nil && on != g.Default {
+			out = append(out, fmt.Sprintf("%s, %s (locked to %t)", name, set[name].at, g.Default))
+			at = append(at, set[name].at)
+		}
+	}
+	return listed(out, at, i.config.at)
+}
+
+func (i *installed) unknownFields(r Release) rule.Answer {
+	var out, at []string
+	for _, name := range i.document.names {
+		if Known().HasField(name, r) {
+			continue
+		}
+		why := spell.Suggest(name, Known().Fields(r))
+		if span := Known().FieldSpan(name); span != "" {
+			why = " (" + span + ")"
+		}
+		place := i.place(i.document.members[name].told).at
+		out, at = append(out, fmt.Sprintf("%s, %s%s", name, place, why)), append(at, place)
+	}
+	if r > Known().Newest && len(out) > 0 {
+		return rule.Answer{Unknown: fmt.Sprintf("whether Kubernetes %s has the field %s is not known: the newest release known here is %s", r, out[0], Known().Newest), At: at[0]}
+	}
+	return listed(out, at, i.config.at)
+}
+
+// listed is the answer of a list, at the place of its first item.
+func listed(out, at []string, config string) rule.Answer {
+	return rule.Answer{Value: append([]string{}, out...), At: append(at, config)[0]}
+}
+
+// failCgroupV1 is whether the kubelet refuses to start on control groups of version 1.
+func (i *installed) failCgroupV1(r Release) rule.Answer {
+	if !Known().HasField("failCgroupV1", r) {
+		return rule.Answer{}
+	}
+	for _, from := range []map[string]told{i.running, i.flags} {
+		if flag, ok := from["--fail-cgroupv1"]; ok {
+			on, err := strconv.ParseBool(flag.value)
+			if err != nil {
+				return rule.Answer{Unknown: "--fail-cgroupv1 is neither true nor false", At: flag.at}
+			}
+			return rule.Answer{Value: on, At: flag.at}
+		}
+	}
+	if v, ok := i.document.members["failCgroupV1"]; ok && !v.null {
+		v.told = i.place(v.told)
+		on, err := strconv.ParseBool(v.value)
+		if err != nil {
+			return rule.Answer{Unknown: "failCgroupV1 is neither true nor false", At: v.at}
+		}
+		return rule.Answer{Value: on, At: v.at}
+	}
+	text, _ := Known().Default("failCgroupV1", r)
+	return rule.Answer{Value: text == "true", At: "the default of Kubernetes " + r.String()}
+}
+
+// throttlingFactor is memoryThrottlingFactor as a file has it. A kubelet before 1.37 reports
+// its default as well, so that what it reports is not known to be written.
+func (i *installed) throttlingFactor(r Release) rule.Answer {
+	v, ok := i.document.members["memoryThrottlingFactor"]
+	if text, _ := Known().Default("memoryThrottlingFactor", r); !ok || v.null || i.reported && v.value == text {
+		return rule.Answer{}
+	}
+	v.told = i.place(v.told)
+	n, err := strconv.ParseFloat(v.value, 64)
+	if err != nil {
+		return rule.Answer{Unknown: fmt.Sprintf("memoryThrottlingFactor: %q is not a number", v.value), At: v.at}
+	}
+	return rule.Answer{Value: n, At: v.at}
+}
