@@ -206,6 +206,9 @@ func (i *installed) failCgroupV1(r Release) rule.Answer {
 	}
 	if v, ok := i.document.members["failCgroupV1"]; ok && !v.null {
 		v.told = i.place(v.told)
+		if a, perhaps := i.perhapsDefault("failCgroupV1", v.told, r); perhaps && a.Unknown != "" {
+			return a
+		}
 		on, err := strconv.ParseBool(v.value)
 		if err != nil {
 			return rule.Answer{Unknown: "failCgroupV1 is neither true nor false", At: v.at}
@@ -216,17 +219,33 @@ func (i *installed) failCgroupV1(r Release) rule.Answer {
 	return rule.Answer{Value: text == "true", At: "the default of Kubernetes " + r.String()}
 }
 
-// throttlingFactor is memoryThrottlingFactor as a file has it. A kubelet before 1.37 reports
-// its default as well, so that what it reports is not known to be written.
+// throttlingFactor is memoryThrottlingFactor as a file has it.
 func (i *installed) throttlingFactor(r Release) rule.Answer {
 	v, ok := i.document.members["memoryThrottlingFactor"]
-	if text, _ := Known().Default("memoryThrottlingFactor", r); !ok || v.null || i.reported && v.value == text {
+	if !ok || v.null {
 		return rule.Answer{}
 	}
 	v.told = i.place(v.told)
+	if a, perhaps := i.perhapsDefault("memoryThrottlingFactor", v.told, r); perhaps {
+		return a
+	}
 	n, err := strconv.ParseFloat(v.value, 64)
 	if err != nil {
 		return rule.Answer{Unknown: fmt.Sprintf("memoryThrottlingFactor: %q is not a number", v.value), At: v.at}
 	}
 	return rule.Answer{Value: n, At: v.at}
+}
+
+// perhapsDefault is the answer for a value that a kubelet reports and that is the default of
+// its release, so that it may be written nowhere: absent, and unknown for another release.
+func (i *installed) perhapsDefault(field string, v told, r Release) (rule.Answer, bool) {
+	version, _ := i.own.Value.(string)
+	own, ok := ParseRelease(version)
+	if text, _ := Known().Default(field, own); !i.reported || ok && v.value != text {
+		return rule.Answer{}, false
+	}
+	if own == r {
+		return rule.Answer{}, true
+	}
+	return rule.Answer{Unknown: fmt.Sprintf("%s of %s may be the kubelet's default, which is reported as if it were written: fettle check --for %s on the node reads its files", field, v.value, r), At: v.at}, true
 }

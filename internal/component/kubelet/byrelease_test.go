@@ -124,23 +124,48 @@ func TestAs(t *testing.T) {
 	}
 }
 
-// TestReported: what a node reports has its defaults, which nobody has written.
+// TestReported: what a node reports has its defaults, which may be written nowhere.
 func TestReported(t *testing.T) {
-	for _, tt := range []struct{ version, config, want string }{
-		{"1.36.3", `{"kind":"KubeletConfiguration","memoryThrottlingFactor":0.9,"failCgroupV1":true}`, "absent"},
-		{"1.36.3", `{"kind":"KubeletConfiguration","memoryThrottlingFactor":0.8}`, "0.8"},
-		{"1.37.2", `{"kind":"KubeletConfiguration","memoryThrottlingFactor":0.9}`, "0.9"},
-		{"1.37.2", `{"kind":"KubeletConfiguration"}`, "absent"},
+	const both = `{"kind":"KubeletConfiguration","memoryThrottlingFactor":0.9,"failCgroupV1":false}`
+	for _, tt := range []struct {
+		version, config     string
+		as                  Release
+		factor, fail, gates string
+	}{
+		{"1.34.3", both, 0, "absent", "false", ""},
+		{"1.34.3", both, 37, "unknown", "unknown", ""},
+		{"1.35.3", both, 37, "unknown", "false", ""},
+		{"1.34.3", `{"kind":"KubeletConfiguration","memoryThrottlingFactor":0.8,"failCgroupV1":true}`, 37, "0.8", "true", ""},
+		{"1.37.2", both, 0, "0.9", "false", ""},
+		{"1.37.2", `{"kind":"KubeletConfiguration"}`, 0, "absent", "true", ""},
+		{"", both, 37, "unknown", "unknown", ""},
+		{"1.34.3", `{"kind":"KubeletConfiguration","featureGates":{"MemoryManager":true}}`, 36, "absent", "true", "MemoryManager, /configz of node a (up to 1.35)"},
 	} {
-		i, err := Of([]byte(tt.config), "/configz of node a", tt.version)
+		i, err := Of(Reported{Config: []byte(tt.config), At: "/configz of node a", Version: tt.version, As: tt.as})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := printed(i, "memory_throttling_factor"); got != tt.want {
-			t.Errorf("%s %s: %s, want %s", tt.version, tt.config, got, tt.want)
+		for input, want := range map[string]string{"memory_throttling_factor": tt.factor, "fail_cgroup_v1": tt.fail, "unknown_gates": tt.gates} {
+			if got := printed(i, input); got != want {
+				t.Errorf("%s as %s, %s: %s is %s, want %s", tt.version, tt.as, tt.config, input, got, want)
+			}
 		}
-		if got := printed(i, "unknown_fields"); got != "" {
-			t.Errorf("%s %s: %s", tt.version, tt.config, got)
+	}
+	for _, tt := range []struct {
+		version   string
+		openshift bool
+		want      string
+	}{
+		{"1.31.4", true, "absent"},
+		{"1.31.4+b49f9d1", false, "absent"},
+		{"1.31.4+k3s1", false, "GCPLabelsTags, /configz of node a"},
+	} {
+		i, err := Of(Reported{Config: []byte(`{"featureGates":{"GCPLabelsTags":true}}`), At: "/configz of node a", Version: tt.version, OpenShift: tt.openshift})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := printed(i, "unknown_gates"); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.version, got, tt.want)
 		}
 	}
 }

@@ -58,6 +58,7 @@ type installed struct {
 	running map[string]told // of the command line of the process
 	config  told
 	version rule.Answer
+	own     rule.Answer // the version that a reported kubelet has, whatever it is taken for
 	// document is the configuration, and reported says that it is what the kubelet itself
 	// reports, its defaults included.
 	document  document
@@ -140,20 +141,33 @@ func find(ctx context.Context, h *host.Host) ([]component.Installed, error) {
 	return []component.Installed{i}, nil
 }
 
-// Of is the kubelet of a node that says itself what it runs with: the KubeletConfiguration
-// of its /configz, as JSON, with where that is from, and its version.
-func Of(config []byte, at, version string) (component.Installed, error) {
-	doc, err := readConfig(string(config), at)
+// Reported is what a node says of its kubelet.
+type Reported struct {
+	Config    []byte // the KubeletConfiguration of its /configz, as JSON
+	At        string // where that is from
+	Version   string // "" where the node does not say it
+	OpenShift bool
+	// As is the release that the kubelet is taken for; 0 for its own.
+	As Release
+}
+
+// Of is the kubelet of a node that says itself what it runs with.
+func Of(r Reported) (component.Installed, error) {
+	doc, err := readConfig(string(r.Config), r.At)
 	if err != nil {
 		return nil, err
 	}
-	i := &installed{files: map[string]told{}, flags: map[string]told{}, running: doc.options(), config: told{at, at}, document: doc, reported: true}
+	i := &installed{files: map[string]told{}, flags: map[string]told{}, running: doc.options(), config: told{r.At, r.At}, document: doc, reported: true, openshift: r.OpenShift || openshiftBuild(r.Version)}
 	for name := range i.running {
-		i.running[name] = told{i.running[name].value, at} // it is one line
+		i.running[name] = told{i.running[name].value, r.At} // it is one line
 	}
-	i.version = rule.Answer{Value: version, At: at}
-	if version == "" {
+	i.version = rule.Answer{Value: r.Version, At: r.At}
+	if r.Version == "" {
 		i.version = rule.Answer{Unknown: "the node does not say which version it is"}
+	}
+	i.own = i.version
+	if r.As != 0 {
+		i.version = rule.Answer{Value: r.As.String(), At: "--for " + r.As.String()}
 	}
 	return i, nil
 }

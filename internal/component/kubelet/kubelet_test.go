@@ -199,7 +199,7 @@ func TestSetup(t *testing.T) {
 
 // What a kubelet says that it runs with counts as what runs.
 func TestOf(t *testing.T) {
-	i, err := Of([]byte(`{"kind":"KubeletConfiguration","apiVersion":"kubelet.config.k8s.io/v1beta1","maxPods":250,"systemReserved":{"cpu":"500m"},"enforceNodeAllocatable":["pods"],"failSwapOn":false}`), "/configz of node a", "1.34.4")
+	i, err := Of(Reported{Config: []byte(`{"kind":"KubeletConfiguration","apiVersion":"kubelet.config.k8s.io/v1beta1","maxPods":250,"systemReserved":{"cpu":"500m"},"enforceNodeAllocatable":["pods"],"failSwapOn":false}`), At: "/configz of node a", Version: "1.34.4"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,11 +214,11 @@ func TestOf(t *testing.T) {
 	if i.Answer("version").Value != "1.34.4" || i.Answer("installed").Value != true {
 		t.Errorf("%+v", i.Answer("version"))
 	}
-	if i, err := Of([]byte(`{}`), "x", ""); err != nil || i.Answer("version").Unknown == "" {
+	if i, err := Of(Reported{Config: []byte(`{}`), At: "x", Version: ""}); err != nil || i.Answer("version").Unknown == "" {
 		t.Errorf("%v", err)
 	}
 	for _, text := range []string{`[]`, `{"kind":"Node"}`, `{"a":`} {
-		if _, err := Of([]byte(text), "x", ""); err == nil {
+		if _, err := Of(Reported{Config: []byte(text), At: "x", Version: ""}); err == nil {
 			t.Errorf("%s is taken", text)
 		}
 	}
@@ -228,7 +228,7 @@ func FuzzOf(f *testing.F) {
 	f.Add([]byte(`{"maxPods":250,"systemReserved":{"cpu":"500m"},"a":[1,2],"b":null}`))
 	f.Add([]byte("maxPods: &a 250\nb: *a\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		i, err := Of(text, "x", "1")
+		i, err := Of(Reported{Config: text, At: "x", Version: "1"})
 		if err != nil {
 			return
 		}

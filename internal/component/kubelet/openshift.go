@@ -56,3 +56,10 @@ func onOpenShift(h *host.Host) bool {
 	text, err := h.Files.ReadFile("/etc/os-release")
 	return err == nil && openshiftVersion(string(text)) != ""
 }
+
+// openshiftBuild reports whether a version has the build of OpenShift's kubelets:
+// 1.27.6+b49f9d1, and not k3s's 1.34.1+k3s1.
+func openshiftBuild(version string) bool {
+	_, build, _ := strings.Cut(version, "+")
+	return len(build) >= 7 && strings.Trim(build, "0123456789abcdef") == ""
+}

@@ -140,10 +140,10 @@ func (c *Cluster) kubelets(ctx context.Context, rules *rule.Catalogue, disabled 
 	var out []rule.Finding
 	told := map[string]bool{}
 	if len(c.Nodes) == 0 && c.Unread[OfNodes] != "" {
-		c = &Cluster{Nodes: []Node{{Unread: c.Unread[OfNodes]}}}
+		c = &Cluster{Nodes: []Node{{Unread: c.Unread[OfNodes]}}, OpenShift: c.OpenShift}
 	}
 	for _, n := range c.Nodes {
-		for _, f := range rules.Check(ctx, n.machine(ctx), []string{ofKubelet}, disabled) {
+		for _, f := range rules.Check(ctx, n.machine(ctx, c.OpenShift != ""), []string{ofKubelet}, disabled) {
 			if _, off := f.IsDisabled(); off {
 				if !told[f.ID] {
 					out = append(out, f)
@@ -166,13 +166,15 @@ func (kubeletOf) Read(name string, _ rule.Type) rule.Answer {
 	return rule.Answer{Unknown: name + " is read on the node"}
 }
 
-func (n *Node) machine(ctx context.Context) rule.Machine {
+func (n *Node) machine(ctx context.Context, openshift bool) rule.Machine {
 	p := kubelet.Product
 	p.Find = func(context.Context, *host.Host) ([]component.Installed, error) {
 		if n.Unread != "" {
 			return nil, errors.New(n.Unread)
 		}
-		i, err := kubelet.Of(n.Config, "/configz of node "+n.Name, strings.TrimPrefix(n.Kubelet, "v"))
+		i, err := kubelet.Of(kubelet.Reported{
+			Config: n.Config, At: "/configz of node " + n.Name, Version: strings.TrimPrefix(n.Kubelet, "v"), OpenShift: openshift,
+		})
 		if err != nil {
 			return nil, fmt.Errorf("/configz: %w", err)
 		}
